@@ -2,7 +2,6 @@ package asm
 
 import (
 	"encoding/binary"
-	"slices"
 )
 
 // Start is the state in which a block's first copy begins.
@@ -21,7 +20,11 @@ type Followed struct {
 // Follow predicts the addresses of all accesses of copies, in program order. It follows the general registers through moves,
 // sums and the like, and treats all else as unknown and all memory as one page.
 func Follow(insts []Inst, copies int, start Start) (all []Followed) {
-	f := newFollower(start)
+	f, each := newFollower(start), 0
+	for i := range insts {
+		each += len(insts[i].Mem)
+	}
+	all = make([]Followed, 0, copies*each)
 	for range copies {
 		for i := range insts {
 			for k := range insts[i].Mem {
@@ -43,11 +46,11 @@ type follower struct {
 	regs   Regs
 	known  gprSet
 	fill   [16]byte // any eight bytes of memory, by the low bits of the address
-	stores []stored // the latest last
+	stores []stored
+	latest [pageSize]uint32 // of each byte of a page, the number of the last store to it, from 1, as if all pages were on one frame
 }
 
-// stored is the content of width bytes at the low bits of their address, as if all pages were on one
-// frame.
+// stored is the content of width bytes at the low bits of their address.
 type stored struct {
 	at, width uint64
 	known
@@ -91,14 +94,15 @@ func (f *follower) load(in *Inst, m *Mem) known {
 		return known{}
 	}
 	at, width := addr.v%pageSize, uint64(m.Width)
-	for _, s := range slices.Backward(f.stores) {
-		switch {
-		case s.at >= at+width || at >= s.at+s.width:
-		case s.at == at && s.width >= width:
+	latest := uint32(0)
+	for i := range width {
+		latest = max(latest, f.latest[(at+i)%pageSize])
+	}
+	if latest > 0 {
+		if s := f.stores[latest-1]; s.at == at && s.width >= width {
 			return known{s.v & ones(m.Width), s.ok}
-		default:
-			return known{}
 		}
+		return known{}
 	}
 	return known{binary.LittleEndian.Uint64(f.fill[at%8:]) & ones(m.Width), true}
 }
@@ -107,7 +111,11 @@ func (f *follower) load(in *Inst, m *Mem) known {
 // where a pointer is.
 func (f *follower) store(in *Inst, m *Mem, x known) {
 	if addr := f.address(in, m); addr.ok {
-		f.stores = append(f.stores, stored{addr.v % pageSize, uint64(m.Width), known{x.v, x.ok && m.Width <= 8}})
+		at, width := addr.v%pageSize, uint64(m.Width)
+		f.stores = append(f.stores, stored{at, width, known{x.v, x.ok && m.Width <= 8}})
+		for i := range width {
+			f.latest[(at+i)%pageSize] = uint32(len(f.stores))
+		}
 	}
 }
 

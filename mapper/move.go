@@ -94,6 +94,9 @@ func (m Mover) Move(state initial.State, reason verdict.Reason) (_ initial.State
 	var set []string
 	next, reads := state, asm.StateOf(m.Insts).GPRRead
 	unmoved := asm.Follow(m.Insts, copies, next.StartAt(layout.Home))
+	if reason == verdict.Alias4K {
+		copies = m.enough(unmoved, copies)
+	}
 	for r := asm.RAX; r <= asm.R15; r++ {
 		if users.Names(r) || reads>>r&1 == 0 {
 			continue
@@ -153,6 +156,25 @@ func (m Mover) withinPage(all []following) (best uint64) {
 		}
 	}
 	return best
+}
+
+// enough is the number of copies that show every alias. Most blocks access the same addresses in each copy from some copy on;
+// as many copies again, and as many as fill the store buffer, have then met all aliases.
+func (m Mover) enough(all []asm.Followed, copies int) int {
+	each, stores := len(all)/copies, 0
+	steady := copies // the first copy that accesses what the one before and all later ones do
+	for ; steady > 1; steady-- {
+		last, before := all[(steady-1)*each:steady*each], all[(steady-2)*each:(steady-1)*each]
+		if !slices.Equal(last, before) {
+			break
+		}
+	}
+	for _, a := range all[:each] {
+		if m.Insts[a.Inst].Mem[a.Mem].Write {
+			stores++
+		}
+	}
+	return min(copies, 2*(steady+1)+m.StoreBuffer/max(stores, 1)+1)
 }
 
 // aliases counts the words in which a load equals one of the last room stores in the low 12 bits of the address alone, if

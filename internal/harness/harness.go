@@ -154,7 +154,8 @@ func leaveOpCache(e *asm.Emitter) {
 
 // enterTail sets the arithmetic flags and the registers, in that order: mov leaves flags alone.
 func enterTail(init initial.State) []byte {
-	t := asm.NewEmitter(0)
+	const most = 192 // bytes: 16 registers of 10, and the flags
+	t := asm.NewEmitterIn(0, make([]byte, 0, most))
 	if init.Flags == 0 {
 		t.Raw(0x31, 0xc0)       // xor eax, eax
 		t.Raw(0x83, 0xc0, 0x01) // add eax, 1: CF, PF, AF, ZF, SF and OF all 0

@@ -41,6 +41,7 @@ type Plan struct {
 	Pages  int // at most so many, else too_many_pages
 	// NoPages maps none: the first access is the block's end, as it is in a harness without mapping.
 	NoPages bool
+	Predict int           // of so many copies the pages are predicted; 0: of none
 	Limit   time.Duration // of CPU time for one run, else timeout
 	Late    func() bool   // whether all of them together have taken too long, else timeout; nil is for ever
 	Ahead   []tracee.Op   // of the first run
@@ -90,8 +91,11 @@ func mapPages(c runner, p Plan, im harness.Image) (Mapping, error) {
 		m, _, err := p.replay(c, im)
 		return m, err
 	}
-	m := Mapping{Window: p.Window}
+	m := Mapping{Window: p.Window, Pages: p.predict()}
 	ops := append(tracee.UnmapAll(p.Window), p.Ahead...)
+	for _, page := range m.Pages {
+		ops = append(ops, tracee.MapFrame(page.Addr, page.Frame))
+	}
 	for {
 		p.Refill(c, m.Pages...)
 		stop, err := p.try(c, ops, im)
@@ -173,7 +177,10 @@ func (m Mapping) Remap() []tracee.Op { return m.remap(0) }
 // remap is Remap with the frames from first on. The list touches the pages: if an image touched them first, its loads would fault, and
 // after a fault, loads that are fed by stores stay slow for 10 to 20 µs (Redwood Cove).
 func (m Mapping) remap(first int) []tracee.Op {
-	ops := tracee.UnmapAll(m.Window)
+	if len(m.Pages) == 0 {
+		return nil
+	}
+	ops := append(make([]tracee.Op, 0, 2*len(m.Pages)+4), tracee.UnmapAll(m.Window)...)
 	for _, p := range m.Pages {
 		ops = append(ops, tracee.MapFrame(p.Addr, first+p.Frame), tracee.Touch(p.Addr))
 	}

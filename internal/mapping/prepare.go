@@ -78,6 +78,7 @@ type Mapped struct {
 	area        uint64         // bytes of code of a pass, whole pages
 	Trace       invariants.Trace
 	Restore     []uint64 // words that a run changes, to put back before the next
+	restoresAll bool     // that any number of copies stores to
 	Judged
 	Notes []string // on the trace
 
@@ -205,7 +206,7 @@ func (t Task) in(state initial.State, place Place, paper bool) (m *Mapped, err e
 	t.startFrom(state)
 	Ready(place.Child, state)
 	plan := Plan{
-		Insts: t.Program.Insts, Init: state, Frames: max(t.Frames, 1), Limit: RunLimit, Late: t.Late, Fresh: place.Fresh, NoPages: t.NoPages,
+		Insts: t.Program.Insts, Init: state, Frames: max(t.Frames, 1), Limit: RunLimit, Late: t.Late, Fresh: place.Fresh, NoPages: t.NoPages, Predict: t.Program.Factors.Long,
 	}
 	m, err = t.harmless(place, plan)
 	onOneFrame := ""
@@ -277,13 +278,19 @@ func (t Task) harmless(place Place, plan Plan) (*Mapped, error) {
 			if m, err = t.mapped(place, plan); err == nil {
 				err = m.trace()
 			}
+			if err == nil && m.Plan.Predict > 0 && !m.touchesAll() {
+				plan.Predict = 0
+				continue
+			}
 			m.noteMemory()
 		}
 		if err == nil {
-			err = m.addDirty(m.Short)
-		}
-		if err == nil {
 			m.Judged, err = t.Judge(m)
+		}
+		if restored := len(m.Restore); err == nil {
+			if err = m.addDirty(m.Short); err == nil && len(m.Restore) > restored { // bbprof itself uses more lines than was judged
+				m.Judged, err = t.Judge(m)
+			}
 		}
 		fewer, ok := m.Factors.Within(m.Harmless)
 		if tooFew := (fewer.Long-fewer.Short)*len(t.Program.Insts) < leastInsts; err == nil || !ok || tooFew || t.Fixed {
@@ -306,6 +313,9 @@ func (t Task) mapped(place Place, plan Plan) (*Mapped, error) {
 		m.Plan.Pages = MaxPages
 		if fewer {
 			m.Plan.Pages = steadyPages
+		}
+		if m.Plan.Predict > 0 {
+			m.Plan.Predict = t.Program.Factors.Long
 		}
 		err := m.search(t.Program.Factors.Long)
 		if reasonOf(err) != verdict.TooManyPages || !fewer {
@@ -334,5 +344,9 @@ func (m *Mapped) search(copies int) error {
 		return err
 	}
 	m.Mapping, err = mapPages(m.Child, m.Plan, im)
+	if m.Plan.Predict > 0 && reasonOf(err) != "" && m.Child.Alive() {
+		m.Plan.Predict = 0
+		m.Mapping, err = mapPages(m.Child, m.Plan, im)
+	}
 	return err
 }

@@ -60,9 +60,9 @@ func (m *Mapped) setRestore(words []uint64) {
 	m.Child.SetRestore(words, values)
 }
 
-// reached lists, as dirty does, each word that accesses reach, and those of an earlier list. An access beyond the pages is
-// left out.
-func (m Mapping) reached(accesses []asm.Access, earlier []uint64) []uint64 {
+// reached lists, as dirty does, each word that accesses reach, or the stores among them alone, and those of an earlier list. An access
+// beyond the pages is left out.
+func (m Mapping) reached(accesses []asm.Access, earlier []uint64, stores bool) []uint64 {
 	const words = layout.PageSize / 8
 	if len(m.Pages) == 0 {
 		return nil
@@ -86,6 +86,9 @@ func (m Mapping) reached(accesses []asm.Access, earlier []uint64) []uint64 {
 		add(addr)
 	}
 	for _, a := range accesses {
+		if stores && !a.Write {
+			continue
+		}
 		for addr := a.Addr &^ 7; addr < a.Addr+uint64(a.Width); addr += 8 {
 			add(addr)
 		}
@@ -146,17 +149,20 @@ func (m *Mapped) shareFrames() bool {
 
 // addDirty adds to the list of words to restore before each run those that an image leaves changed. What a run changes
 // depends on how many copies it has: a later one may put a word back, and a word that is not restored tells a block that
-// this is no dry run. So each image is asked; to restore words that stores leave as they are would do, and moved the time of
+// this is no dry run. So each image is asked, unless all words that are stored to are restored; to restore words that stores leave as they are would do, and moved the time of
 // one in fifty such blocks by 1 to 4 %.
 func (m *Mapped) addDirty(im harness.Image) error {
 	if !m.Harness.Reset.Memory || len(m.Pages) == 0 {
 		return nil
 	}
-	m.Refill()
-	if err := m.Plan.RunOnce(m.Child, im); err != nil {
-		return err
+	dirty := m.Restore
+	if !m.restoresAll {
+		m.Refill()
+		if err := m.Plan.RunOnce(m.Child, im); err != nil {
+			return err
+		}
+		dirty = append(dirty, m.throughOwnPages(m.dirty(m.Child, m.Plan))...)
 	}
-	dirty := append(m.Restore, m.throughOwnPages(m.dirty(m.Child, m.Plan))...)
 	slices.Sort(dirty)
 	dirty = slices.Compact(dirty)
 	if len(dirty) > m.maxRestore() {

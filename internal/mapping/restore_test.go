@@ -28,12 +28,13 @@ func TestStored(t *testing.T) {
 		{"across two pages, the upper not mapped", []asm.Access{store(0x3ff8, 16)}, nil, []uint64{0x3ff8}},
 		{"many at once", []asm.Access{store(0x9ff0, 16), store(0x3000, 24)}, nil, []uint64{0x3000, 0x3008, 0x3010, 0x9ff0, 0x9ff8}},
 		{"beyond all pages", []asm.Access{store(0x7000, 8)}, nil, nil},
+		{"a load", []asm.Access{{Addr: 0x3000, Width: 8, Read: true}}, nil, nil},
 	} {
-		if got := m.reached(c.accesses, c.earlier); !slices.Equal(got, c.want) {
+		if got := m.reached(c.accesses, c.earlier, true); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %#x, want %#x", c.name, got, c.want)
 		}
 	}
-	if got := (Mapping{}).reached([]asm.Access{store(0, 8)}, nil); got != nil {
+	if got := (Mapping{}).reached([]asm.Access{store(0, 8)}, nil, false); got != nil {
 		t.Errorf("without a page: %#x", got)
 	}
 }

@@ -63,8 +63,9 @@ func (m *Mapped) trace() error {
 		}
 		// When the words that a mask suppresses are stored before each run, their pages are present and dirty; while a page
 		// is not, each suppressed access to it takes the CPU a microcode assist, for nothing makes it so.
-		m.Restore = m.reached(suppressed, m.Restore)
+		m.Restore = m.reached(suppressed, m.Restore, false)
 	}
+	m.restoresAll = copies == m.Factors.Long && slices.Equal(m.Restore, m.reached(m.Trace.Accesses, nil, true))
 	m.Restore = m.throughOwnPages(m.Restore)
 	if copies != m.Factors.Long {
 		m.note("only the first %d of %d copies were traced: the log is full", copies, m.Factors.Long)

@@ -138,6 +138,11 @@ const windowOps = 11
 
 // windows lists the windows of a plan, still empty.
 func (p runPlan) windows() (windows []window) {
+	n := 0
+	for _, pair := range p.pairs {
+		n += len(pair.offsets)
+	}
+	windows = make([]window, 0, n)
 	for i, pair := range p.pairs {
 		for _, offset := range pair.offsets {
 			windows = append(windows, window{pair: i, offset: offset})
@@ -220,7 +225,7 @@ func (t *TSC) list(p runPlan, out output) (list []tracee.Op, searches bool) {
 		}
 		warm := [2]uint64{warmShort, warmLong}
 		if t.CPU.SettlesAtOnce {
-			warm[1] = warmShort
+			warm = [2]uint64{offsetRuns, offsetRuns}
 		}
 		for _, offset := range pair.offsets {
 			if p.wait > 0 {

@@ -352,6 +352,7 @@ func missing(all []placement) (n int) {
 // of each of its pairs.
 func (t *TSC) planRun(p Plan, all []placement, most, runs int) (plan runPlan, of []*placement) {
 	plan = runPlan{
+		pairs:   make([]pairPlan, 0, len(all)),
 		samples: 1, times: windowSamples, wait: waitPolls, polls: windowPolls,
 		idle: t.longestIdle(), idleStores: t.longestIdleStores(), vectorBits: p.VectorBits,
 	}
@@ -367,7 +368,7 @@ func (t *TSC) planRun(p Plan, all []placement, most, runs int) (plan runPlan, of
 			offsets: offsets,
 		}
 		if !at.mapped {
-			pair.setup = slices.Clone(at.remap)
+			pair.setup = at.remap
 		}
 		pair.setup = append(pair.setup, tracee.Run(t.fresh, 1))
 		plan.pairs = append(plan.pairs, pair)
@@ -397,6 +398,7 @@ func (s *series) keep(got childRun, of []*placement) (kept []window, rate float6
 		t.WindowsDrifted += len(got.windows)
 		return nil, 0
 	}
+	kept = got.windows[:0]
 	for _, w := range got.windows {
 		if w = w.uninterrupted(s.interrupt()); !w.complete || w.samples() == 0 {
 			t.WindowsUnsteady++

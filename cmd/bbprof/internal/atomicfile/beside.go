@@ -34,6 +34,36 @@ func CreateBeside(path, purpose string, mode fs.FileMode) (*os.File, error) {
 	return nil, fmt.Errorf("%s: no free name for a file beside it", path)
 }
 
+// A File is written beside its place, and takes it once it is whole.
+type File struct {
+	*os.File
+	path string
+}
+
+// Create begins a file that is to stand at path.
+func Create(path, purpose string, mode fs.FileMode) (*File, error) {
+	f, err := CreateBeside(path, purpose, mode)
+	return &File{f, path}, err
+}
+
+// Commit puts the file into its place.
+func (f *File) Commit() error {
+	err := errors.Join(f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), f.path)
+	}
+	if err != nil {
+		f.Abort()
+	}
+	return err
+}
+
+// Abort removes what was written. After Commit it does nothing.
+func (f *File) Abort() {
+	f.Close()
+	os.Remove(f.Name())
+}
+
 // ResolveLink is the file that a result's name stands for: of a symbolic link the file that
 // it leads to, which is then written, renamed and locked under its own name. A link to nothing is
 // refused: another user may have set it.

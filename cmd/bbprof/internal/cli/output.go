@@ -132,7 +132,7 @@ func (o *Output) Reject(std Streams, failed bool, result any, text string) error
 // Stream has write write to where the result goes. An error of write that is not one of writing comes back as it is.
 func (o *Output) Stream(std Streams, write func(io.Writer) error) error {
 	own := false
-	err := WriteResults(o.File, nil, std.Out, func(w io.Writer) error {
+	err := WriteResults(o.File, std.Out, func(w io.Writer) error {
 		out := &Lossless{Writer: w}
 		err := write(out)
 		own = err != nil && out.err == nil

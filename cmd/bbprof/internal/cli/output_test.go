@@ -10,8 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/bbprof/bbprof/internal/require"
 )
 
 type failing struct{ err error }
@@ -62,12 +60,14 @@ func TestStreamErrors(t *testing.T) {
 	}
 }
 
-// TestWritableLink: a link that leads to no file is refused, as for -o, and is still there afterwards; one to a file is not.
-func TestWritableLink(t *testing.T) {
+// TestReplaceableLink: a link that leads to no file is refused, as for -o, and is still there afterwards; one to a file is not.
+func TestReplaceableLink(t *testing.T) {
 	dir := t.TempDir()
 	target, link := filepath.Join(dir, "target.svg"), filepath.Join(dir, "link.svg")
-	require.NoError(t, os.Symlink(target, link))
-	if err := Writable(link); err == nil || !strings.Contains(err.Error(), "leads to no file") {
+	if err := os.Symlink(target, link); err != nil {
+		t.Fatal(err)
+	}
+	if err := Replaceable(link); err == nil || !strings.Contains(err.Error(), "leads to no file") {
 		t.Errorf("a link to nothing: %v", err)
 	}
 	if to, err := os.Readlink(link); err != nil || to != target {
@@ -76,8 +76,10 @@ func TestWritableLink(t *testing.T) {
 	if _, err := os.Stat(target); err == nil {
 		t.Error("what it leads to was made")
 	}
-	require.NoError(t, os.WriteFile(target, []byte("old"), 0o666))
-	if err := Writable(link); err != nil {
+	if err := os.WriteFile(target, []byte("old"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := Replaceable(link); err != nil {
 		t.Errorf("a link to a file: %v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -94,12 +95,12 @@ func (b *batchFlags) declare(f *cli.Flags) {
 	f.Toggle(&b.disasm, "disasm", "add a column with the block's instructions")
 	measuring.SyntaxFlag(f, &b.syntax, "that column")
 	f.Toggle(&b.mapping, "mapping", "add a column with the addresses of the pages that the block needs; formats gematria-state and gematria-json do so themselves")
-	f.Text(&b.summary, "summary", "FILE", "write what the summary on standard error says as JSON too")
+	cli.OutputFile(f, &b.summary, "summary", "FILE", "write what the summary on standard error says as JSON too")
 	f.Toggle(&b.out.Quiet, "q", "quiet: no progress and no summary on standard error, only warnings and errors")
 	f.Section("Layouts")
 	measuring.LayoutFlags(f, &b.Measuring)
 	b.SideBySide.Declare(f)
-	f.Lookup("o").Writes, f.Lookup("summary").Writes = true, true
+	f.Lookup("o").Writes = true
 	f.Lookup("cpus").Help = "CPUs to measure on, such as 0-3,8: a worker on each of the first N cores; the others are moved to when one is " +
 		"busy (default: all allowed of the fastest kind of core, the last first)"
 }
@@ -138,6 +139,8 @@ func (b *batchFlags) check(std cli.Streams) error {
 		return cli.BadUsage("-resume keeps what -overwrite would replace; choose one")
 	case b.summary == "-" && !toFile:
 		return cli.BadUsage("-summary - would mix with the results on standard output; name a file, or give the results one with -o")
+	case b.summary != "" && filepath.Clean(b.summary) == filepath.Clean(b.out.File):
+		return cli.BadUsage("-summary: %s is the result itself; name another file", b.summary)
 	case strings.HasSuffix(b.out.File, ".gz"), strings.HasSuffix(b.out.File, ".zst"):
 		return cli.BadUsage("-o %s: cannot resume into a compressed file; write another, and compress it with bbprof convert", b.out.File)
 	}
@@ -191,7 +194,7 @@ func (b *batchFlags) prepare(std cli.Streams) (j batchJob, err error) {
 	if err := b.resolve(std.Err); err != nil {
 		return j, cli.BadUsage("-o: %w", err)
 	}
-	if j.dest, err = b.destination(j.in); err != nil {
+	if j.dest, err = b.destination(); err != nil {
 		return j, cli.Usage(err)
 	}
 	if j.dest.complete {
@@ -200,9 +203,6 @@ func (b *batchFlags) prepare(std cli.Streams) (j batchJob, err error) {
 		}
 		fmt.Fprintf(b.out.Notes(std), "bbprof: %s is already complete; nothing to resume\n", b.out.File)
 		return j, cli.Exit(cli.ExitOK)
-	}
-	if err := b.summaryFits(j.in); err != nil {
-		return j, cli.BadUsage("-summary: %w", err)
 	}
 	if b.resume {
 		if j.out, err = j.dest.resume(j.schema, j.run, b.out.Notes(std)); err != nil {

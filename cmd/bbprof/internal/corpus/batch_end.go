@@ -156,29 +156,9 @@ func (e *batchEnd) writeSummary() error {
 	if err != nil {
 		return err
 	}
-	text = append(text, '\n')
-	if e.flags.summary == "-" {
-		_, err = e.std.Out.Write(text)
+	write := func(w io.Writer) error {
+		_, err := w.Write(append(text, '\n'))
 		return err
 	}
-	return os.WriteFile(e.flags.summary, text, 0o666)
-}
-
-// summaryFits checks before the run that the summary can be written after it.
-func (b *batchFlags) summaryFits(in *input.Input) error {
-	if b.summary == "" || b.summary == "-" {
-		return nil
-	}
-	info, err := os.Stat(b.summary)
-	switch {
-	case err == nil && info.IsDir():
-		return fmt.Errorf("%s is a directory; name a file", b.summary)
-	case err == nil && !info.Mode().IsRegular():
-		return nil // a pipe is opened once
-	case err == nil && in.Holds(info):
-		return fmt.Errorf("%s is the input itself; name another file", b.summary)
-	case b.summary == b.out.File || err == nil && cli.SameFile(info, b.out.File):
-		return fmt.Errorf("%s is the result itself; name another file", b.summary)
-	}
-	return cli.Writable(b.summary)
+	return cli.WriteResults(e.flags.summary, e.std.Out, write)
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/atomicfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
@@ -39,15 +38,13 @@ func (b *batchFlags) resolve(stderr io.Writer) error {
 	return err
 }
 
-func (b *batchFlags) destination(in *input.Input) (d destination, err error) {
+func (b *batchFlags) destination() (d destination, err error) {
 	d = destination{path: b.out.File, journal: b.out.File, format: b.format, columns: b.columns, unordered: b.unordered, overwrite: b.overwrite}
 	if d.path == "" {
 		return d, nil
 	}
 	info, statErr := os.Stat(d.path)
 	switch {
-	case statErr == nil && in.Holds(info):
-		return d, fmt.Errorf("-o %s is the input itself; name another file", d.path)
 	case statErr == nil && info.IsDir():
 		return d, fmt.Errorf("-o %s is a directory; name a file", d.path)
 	case statErr == nil && !info.Mode().IsRegular():
@@ -122,7 +119,7 @@ func (d destination) finish(out *batch.Output) error {
 		return err
 	}
 	rows := converting{files: []string{d.journal}, format: d.format, columns: d.columns}
-	if err := cli.WriteWhole(d.path, rows.files, func(w io.Writer) error { return rows.convert(w, os.Stdin) }); err != nil {
+	if err := cli.WriteWhole(d.path, func(w io.Writer) error { return rows.convert(w, os.Stdin) }); err != nil {
 		// Not wrapped: what is bad usage for convert is none of the user's here.
 		return fmt.Errorf("the results are in %s, but %s could not be made of them: %v", d.journal, d.path, err)
 	}

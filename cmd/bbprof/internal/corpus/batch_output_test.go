@@ -35,7 +35,7 @@ func TestConversionFails(t *testing.T) {
 // TestStatesDoNotMix: a result in captured states is not continued in bbprof's own.
 func TestStatesDoNotMix(t *testing.T) {
 	in, own := batchFlags{state: "s"}, batchFlags{}
-	list := in.describe(host.Layout{}).Difference(own.describe(host.Layout{}))
+	list := in.describe(host.Layout{}).Difference(own.describe(host.Layout{})).All()
 	if want := []string{`setting init: "captured", here "auto"`}; !slices.Equal(list, want) {
 		t.Errorf("%q, want %q", list, want)
 	}

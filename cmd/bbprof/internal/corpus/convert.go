@@ -1,7 +1,6 @@
 package corpus
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os/signal"
@@ -90,7 +89,7 @@ func (c *converting) run(std cli.Streams) error {
 	if len(c.files) > 1 || len(c.of) > 0 || c.folder() {
 		return c.join(std)
 	}
-	return cli.WriteResults(c.out.File, c.files, std.Out, func(w io.Writer) error { return c.convert(w, std.In) })
+	return cli.WriteResults(c.out.File, std.Out, func(w io.Writer) error { return c.convert(w, std.In) })
 }
 
 func foreignText() string {
@@ -104,37 +103,17 @@ func foreignText() string {
 
 // convert writes the rows of one file, in their order.
 func (c *converting) convert(w io.Writer, stdin io.Reader) error {
-	name := c.files[0]
-	in, closer, err := rowfile.OpenResult(name, stdin)
+	in, err := resultfile.OpenRows(c.files[0], stdin, "hex", "status")
 	if err != nil {
 		return cli.Usage(err)
 	}
-	defer closer.Close()
-	if err := isResult(in.Schema()); err != nil {
-		return cli.Usage(fmt.Errorf("%s: %w", name, err))
-	}
-	out, err := resultfile.NewSelection(w, c.format, in.Schema(), c.columns)
+	defer in.Close()
+	out, err := resultfile.NewSelection(w, c.format, in.Schema, c.columns)
 	if err != nil {
-		return cli.Usage(fmt.Errorf("%s: %w", name, err))
+		return cli.Usage(in.Error(err))
 	}
-	for cells, err := range resultfile.Each(in.Next) {
-		if err != nil {
-			return cli.Usage(fmt.Errorf("%s: %w", name, err))
-		}
-		if err := out.Write(cells); err != nil {
-			return err
-		}
-	}
-	return out.Close()
-}
-
-// isResult fails for the columns of something else, such as a corpus or the bhive format.
-func isResult(s resultfile.Schema) error {
-	switch {
-	case s == nil:
-		return errors.New("it does not have one whole line, so it is not a result")
-	case s.Index("hex") < 0 || s.Index("status") < 0:
-		return fmt.Errorf("it has no columns hex and status, so it is not a result of bbprof batch; it has %.100s", strings.Join(s.Names(), ", "))
+	if err := in.Copy(out); err != nil {
+		return cli.Usage(err) // unless it is of writing, which the caller knows
 	}
 	return nil
 }

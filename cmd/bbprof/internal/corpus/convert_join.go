@@ -58,7 +58,7 @@ func (c *converting) join(std cli.Streams) error {
 	if c.folder() {
 		err = writeFolder(c.out.File, func(dir string) error { return join(c.partitions(dir, parts)) })
 	} else {
-		err = cli.WriteResults(c.out.File, c.files, std.Out, func(w io.Writer) error {
+		err = cli.WriteResults(c.out.File, std.Out, func(w io.Writer) error {
 			return join(resultfile.NewSelection(w, c.format, parts.Schema(), c.columns))
 		})
 	}

@@ -126,7 +126,7 @@ func (e *extracting) run(std cli.Streams) error {
 	}
 	signal.Ignore(syscall.SIGPIPE)
 	var stats extract.Stats
-	err := cli.WriteResults(e.out.File, e.files, std.Out, func(w io.Writer) (err error) {
+	err := cli.WriteResults(e.out.File, std.Out, func(w io.Writer) (err error) {
 		stats, err = extract.Write(ctx, w, e.files, e.options, e.rows)
 		return err
 	})

@@ -3,12 +3,7 @@ package host
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -16,7 +11,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/host/doctor"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/host/selftest"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/bounds"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/pmu"
@@ -46,8 +40,7 @@ bbprof doctor -json | jq -r '.shortcomings[].remedy'
 			var d examining
 			f.Stray = "it measures its own blocks"
 			d.out.Add(f, "the report")
-			f.Toggle(&d.verbose, "v", "of the report, not of -json: add what each event of the hardware counters counted over blocks of which is known what it must count, and "+
-				"which classes of work this core executes in the same units; those are measured once and kept")
+			f.Toggle(&d.verbose, "v", "of the report, not of -json: add what each event of the hardware counters counted over blocks of which is known what it must count")
 			f.Text(&d.record, "record", "FILE", "write what this core says, raw, and nothing else: readings of the clock and of the contention probe, and every timed run of some blocks of known time, "+
 				"compressed; some 80 KB to attach to a report")
 			measuring.WhereFlags(f, &d.opts)
@@ -74,7 +67,7 @@ func (d *examining) run(std cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	return d.show(std, r, func() (bounds.Conflicts, error) { return units(ctx, d.opts) })
+	return d.show(std, r)
 }
 
 // writeRecording records the core at hand.
@@ -84,34 +77,22 @@ func (d *examining) writeRecording(ctx context.Context, std cli.Streams) error {
 		return err
 	}
 	file := strings.TrimSuffix(d.record, ".gz") + ".gz"
-	if err := cli.WriteWhole(file, nil, r.Write); err != nil {
+	if err := cli.WriteWhole(file, r.Write); err != nil {
 		return err
 	}
 	fmt.Fprintf(d.out.Notes(std), "bbprof: %s holds %d starts and %d timings of blocks on %s\n", file, len(r.Starts), len(r.Blocks), r.CPU.Core)
 	return nil
 }
 
-// show writes the report before units measures, which takes longer and may fail.
-func (d *examining) show(std cli.Streams, r doctor.Report, units func() (bounds.Conflicts, error)) error {
-	var unmeasured error
-	err := d.out.Stream(std, func(w io.Writer) error {
-		if d.out.JSON {
-			return json.NewEncoder(w).Encode(r)
-		}
-		io.WriteString(w, doctorReport(r)) // an error of writing stays
-		if d.verbose && r.CanMeasure {
-			io.WriteString(w, eventsReport(r))
-			var c bounds.Conflicts
-			if c, unmeasured = units(); unmeasured == nil {
-				io.WriteString(w, unitsReport(c))
-			}
-		}
-		return nil
-	})
-	if err == nil && !r.CanMeasure {
-		return cli.Exit(cli.ExitHost)
+func (d *examining) show(std cli.Streams, r doctor.Report) error {
+	text := doctorReport(r)
+	if d.verbose && r.CanMeasure {
+		text += eventsReport(r)
 	}
-	return cmp.Or(err, unmeasured)
+	if err := d.out.Write(std, r, text); err != nil || r.CanMeasure {
+		return err
+	}
+	return cli.Exit(cli.ExitHost)
 }
 
 func doctorReport(r doctor.Report) string {
@@ -323,63 +304,3 @@ func (w *hostReporter) shortcomings(list []doctor.Shortcoming) {
 }
 
 const noRemedy = "none known"
-
-// units says which classes of work this core executes in the same units: as found here before, or measured
-// now and kept for the next time.
-func units(ctx context.Context, opts profiler.Options) (bounds.Conflicts, error) {
-	file, cpu := unitsFile(), host.Detect(opts.CPUs...)
-	if c, err := readUnits(file); err == nil && c.CPU == bounds.CPUOf(cpu.Brand, string(cpu.Microarchitecture)) && slices.Equal(c.Probes, bounds.Probes()) {
-		return c, nil
-	}
-	opts.Detail = true
-	p, err := profiler.New(ctx, opts)
-	if err != nil {
-		return bounds.Conflicts{}, err
-	}
-	defer p.Close()
-	c, err := bounds.MeasureConflicts(ctx, p)
-	if err == nil && file != "" {
-		keepUnits(file, c) // without it they are measured again
-	}
-	return c, err
-}
-
-// unitsFile is "" where the user has no place for caches.
-func unitsFile() string {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return ""
-	}
-	return filepath.Join(dir, "bbprof", "units.json")
-}
-
-func readUnits(file string) (c bounds.Conflicts, err error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return c, err
-	}
-	return c, json.Unmarshal(text, &c)
-}
-
-func keepUnits(file string, c bounds.Conflicts) {
-	if os.MkdirAll(filepath.Dir(file), 0o755) == nil {
-		cli.WriteWhole(file, nil, func(w io.Writer) error { return json.NewEncoder(w).Encode(c) })
-	}
-}
-
-// unitsReport lists the classes that the core tells apart, and by how much others are in each other's way.
-func unitsReport(c bounds.Conflicts) string {
-	var w strings.Builder
-	w.WriteString("\nclasses of work, by cycles of one among its like and by conflict (0: separate units, 1: the same)\n")
-	w.WriteString(c.String())
-	var same []string
-	for _, g := range c.Groups() {
-		if len(g) > 1 {
-			same = append(same, strings.Join(g, " and "))
-		}
-	}
-	if len(same) > 0 {
-		fmt.Fprintf(&w, "in the same units: %s\n", strings.Join(same, "; "))
-	}
-	return w.String()
-}

@@ -50,7 +50,7 @@ func TestExitCodes(t *testing.T) {
 func TestOutputThatCannotBe(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{dir, dir + "/none/out.csv"} {
-		err := cli.WriteWhole(name, nil, func(io.Writer) error { return nil })
+		err := cli.WriteWhole(name, func(io.Writer) error { return nil })
 		if code := ExitOf(err); code != cli.ExitUsage {
 			t.Errorf("%s: exit code %d: %v", name, code, err)
 		}

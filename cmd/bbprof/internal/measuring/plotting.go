@@ -17,7 +17,7 @@ func (p *PlotFile) Add(f *cli.Flags) {
 			return err
 		}
 		// What cannot be written should be known before measuring, not after.
-		if err := cli.Writable(file); err != nil {
+		if err := cli.Replaceable(file); err != nil {
 			return err
 		}
 		*p = PlotFile(file)
@@ -32,7 +32,7 @@ func (p PlotFile) Draw(subject string, cpus []int, f plot.Figure) error {
 	}
 	cpu := host.Detect(cpus...)
 	f.Subject, f.Machine = subject, fmt.Sprintf("%s (%s)", cpu.Brand, cpu.Microarchitecture)
-	return f.Save(string(p))
+	return cli.WriteWhole(string(p), f.Draw)
 }
 
 func BlockSubject(hex string) string {

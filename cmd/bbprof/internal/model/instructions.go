@@ -284,7 +284,7 @@ func (c *measuringForms) writeExegesis(std cli.Streams, rows []instructions.Row,
 	var nothing []error
 	for _, mode := range instructions.ExegesisModes() {
 		documents, name := 0, c.exegesisFile(mode)
-		err := cli.WriteWhole(name, nil, func(w io.Writer) (err error) {
+		err := cli.WriteWhole(name, func(w io.Writer) (err error) {
 			documents, err = instructions.WriteExegesis(w, rows, mode, cpu)
 			return err
 		})

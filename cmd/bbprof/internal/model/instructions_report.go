@@ -43,7 +43,7 @@ func (c *measuringForms) disagree(ctx context.Context, std cli.Streams, rows []i
 	}
 	title := fmt.Sprintf("%s: %d of %d numbers are outside the measured interval by more than %.0f %%%s", source, len(list), total, 100*disagreeing, through)
 	fmt.Fprintf(c.out.Notes(std), "bbprof: %s\n", title)
-	err := cli.WriteWhole(c.report, nil, func(w io.Writer) error {
+	err := cli.WriteWhole(c.report, func(w io.Writer) error {
 		t := cli.NewTable("rrrl", "measured", "model", "factor", "form", "what", "block")
 		for _, d := range list {
 			t.Row(twoDigits(d.Measured.Cycles), twoDigits(d.Model), twoDigits(d.Times()), d.Row.Name, d.What, d.Block)

@@ -143,7 +143,7 @@ func (c *scoring) run(std cli.Streams) error {
 	files := strings.Join(c.files, ", ")
 	if c.report != "" {
 		page := &htmlreport.Page{Report: r, Made: fmt.Sprintf("Written by bbprof %s from %s.", cli.Version(), files), Facts: t.facts(), Measured: t.blocks}
-		if err := cli.WriteWhole(c.report, c.files, func(w io.Writer) error { return htmlreport.Write(w, page) }); err != nil {
+		if err := cli.WriteWhole(c.report, func(w io.Writer) error { return htmlreport.Write(w, page) }); err != nil {
 			return fmt.Errorf("writing the report: %w", err)
 		}
 	}

@@ -50,7 +50,7 @@ func (c *scoring) writePredictions(ctx context.Context, source predict.Source, s
 		}
 		rows = append(rows, row)
 	}
-	err = cli.WriteWhole(c.predictions, c.files, func(w io.Writer) error { return csv.NewWriter(w).WriteAll(rows) })
+	err = cli.WriteWhole(c.predictions, func(w io.Writer) error { return csv.NewWriter(w).WriteAll(rows) })
 	if err != nil {
 		return nil, fmt.Errorf("writing the predictions: %w", err)
 	}

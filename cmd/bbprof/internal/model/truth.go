@@ -16,7 +16,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/cpu"
 )
@@ -110,16 +109,13 @@ func truthColumnsOf(s resultfile.Schema, by string) (c truthColumns, err error) 
 }
 
 // rows are those of a file, with its first line where that is one.
-func (c *truthColumns) rows(in resultfile.Reader) iter.Seq2[func(string) string, error] {
-	first := func(column string) string {
-		if in.Schema().Index(column) < 0 {
-			return ""
-		}
-		return column
+func (c *truthColumns) rows(in *resultfile.Rows) iter.Seq2[resultfile.Row, error] {
+	if !c.headless {
+		return in.All()
 	}
-	return func(yield func(func(string) string, error) bool) {
-		if !c.headless || yield(first, nil) {
-			resultfile.Cells(in)(yield)
+	return func(yield func(resultfile.Row, error) bool) {
+		if yield(in.Header(), nil) {
+			in.All()(yield)
 		}
 	}
 }
@@ -155,47 +151,45 @@ func (c *truthColumns) evidenceOf(cell func(string) string) string {
 }
 
 func (t *truth) readFile(name string, stdin io.Reader, o truthOptions, seen map[string]int) error {
-	in, closer, err := rowfile.OpenResult(name, stdin)
+	in, err := resultfile.OpenRows(name, stdin)
 	if err != nil && o.unmeasured {
 		return nil // not a result; whoever reads it as blocks says what is wrong
 	}
 	if err != nil {
 		return err
 	}
-	defer closer.Close()
-	if o.unmeasured && in.Schema().Index("cycles") < 0 {
+	defer in.Close()
+	if o.unmeasured && in.Schema.Index("cycles") < 0 {
 		return nil
 	}
-	if err := t.read(in, o, seen); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	return nil
+	return t.read(in, o, seen)
 }
 
-func (t *truth) read(in resultfile.Reader, o truthOptions, seen map[string]int) error {
-	c, err := truthColumnsOf(in.Schema(), o.by)
+func (t *truth) read(in *resultfile.Rows, o truthOptions, seen map[string]int) error {
+	c, err := truthColumnsOf(in.Schema, o.by)
 	if err != nil {
-		return err
+		return in.Error(err)
 	}
-	column, err := t.weights(in.Schema(), o.weight)
+	column, err := t.weights(in.Schema, o.weight)
 	if err != nil {
-		return err
+		return in.Error(err)
 	}
-	names, rowsBefore := texts{}, t.rows
-	for cell, err := range c.rows(in) {
+	names := texts{}
+	for row, err := range c.rows(in) {
 		if err != nil {
 			return err
 		}
+		cell := row.Cell
 		if text := cell("run_header"); text != "" {
 			if err := t.note(text); err != nil {
-				return err
+				return in.Error(err)
 			}
 		}
 		t.rows++
 		weight := 0.0
 		if column != "" {
-			if weight, err = resultfile.Weight(cell(column)); err != nil {
-				return fmt.Errorf("row %d: column %s: %w; -weight none takes none", t.rows-rowsBefore, column, err)
+			if weight, err = row.Weight(column); err != nil {
+				return fmt.Errorf("%w; -weight none takes none", err)
 			}
 		}
 		block, is := predict.Digits(cell(c.hex))

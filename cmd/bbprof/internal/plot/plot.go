@@ -7,7 +7,6 @@ package plot
 import (
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 )
@@ -69,22 +68,6 @@ func Check(file string) error {
 		return nil
 	}
 	return fmt.Errorf("%s: a plot's name ends in .svg", file)
-}
-
-// Save draws into a file.
-func (f Figure) Save(file string) error {
-	out, err := os.Create(file)
-	if err != nil {
-		return err
-	}
-	err = f.Draw(out)
-	if closeErr := out.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return fmt.Errorf("drawing %s: %w", file, err)
-	}
-	return nil
 }
 
 // Draw writes the figure.

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -106,18 +105,20 @@ func SourceError(name string, err error) error {
 }
 
 // tableRows are a file of predictions.
-type tableRows struct {
-	resultfile.Reader
-	io.Closer
-}
+type tableRows struct{ *resultfile.Rows }
 
-func (r tableRows) Columns() []string { return r.Schema().Names() }
+func (r tableRows) Columns() []string { return r.Schema.Names() }
+
+func (r tableRows) Next() ([]string, error) {
+	row, err := r.Rows.Next()
+	return row.Cells, err
+}
 
 // OpenTable opens a file of predictions.
 func OpenTable(name string) (predict.Rows, error) {
-	in, closer, err := resultfile.OpenFile(name)
+	in, err := resultfile.OpenRows(name, nil)
 	if err != nil {
 		return nil, err
 	}
-	return tableRows{in, closer}, nil
+	return tableRows{in}, nil
 }

@@ -2,7 +2,6 @@ package rowfile
 
 import (
 	"fmt"
-	"io"
 	"path/filepath"
 	"strings"
 
@@ -34,16 +33,4 @@ func ChooseFormat(format *resultfile.Format, output string, std cli.Streams) err
 func FormatFlag(f *cli.Flags, format *resultfile.Format) {
 	cli.Choice(f, format, resultfile.Formats(), "format", "F", "csv, with a header; jsonl, an object a line; parquet; or accepted blocks alone, for other tools "+
 		"(docs/reference.md): bhive, gematria, gematria-state, gematria-json, ithemal, osaca, anica (default: as FILE is called, or csv)")
-}
-
-// OpenResult opens a result file, or standard input, which is - . An error names it.
-func OpenResult(name string, stdin io.Reader) (resultfile.Reader, io.Closer, error) {
-	if name != "-" {
-		return resultfile.OpenFile(name)
-	}
-	in, closer, err := resultfile.OpenStream(stdin)
-	if err != nil {
-		err = fmt.Errorf("-: %w", err)
-	}
-	return in, closer, err
 }

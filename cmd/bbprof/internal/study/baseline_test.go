@@ -5,18 +5,22 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/check"
-	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/verdict"
 )
 
 func readText(t *testing.T, text string) (baseline, error) {
 	t.Helper()
-	in, _ := require.Get2(resultfile.OpenStream(strings.NewReader(text)))(t)
+	in, err := resultfile.OpenRows("-", strings.NewReader(text))
+	if err != nil {
+		return baseline{}, err
+	}
 	return readBaseline(in)
 }
 
@@ -27,7 +31,7 @@ func TestReadBaseline(t *testing.T) {
 3.0000,4801c0,ok,3.0000,3.0000,
 1.1,90,ok,1,0.9,
 `)
-	if err != nil || len(got.rows) != 4 || len(got.runs) != 1 || got.runs[0].Version != "1" {
+	if err != nil || len(got.rows) != 4 || len(got.runs.All()) != 1 || got.runs.All()[0].Version != "1" {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	want := []check.Block{{Row: 1, Code: []byte{0x90}, Cycles: 1, Half: 0.1}, {Row: 3, Code: []byte{0x48, 1, 0xc0}, Cycles: 3, Half: 0.00005}}
@@ -43,7 +47,7 @@ func TestReadBaseline(t *testing.T) {
 		{"hex,status,cyc", "ends within its first line"},
 		{"hex,status,cycles,ci_low\n", "no column ci_high"},
 		{header + "9,ok,1,1,1\n", "row 1: hex: "},
-		{header + "90,ok,1,,1\n", `row 1: ci_low is "", not a number`},
+		{header + "90,ok,1,,1\n", `row 1: column ci_low is "", not a number`},
 		{header + "90,rejected,,,\n90,ok,0,0,0\n", "row 2: 0 cycles with an interval from 0 to 0 is not a measurement"},
 		{header + "90,ok,1,1.1,1.2\n", "is not a measurement"},
 		{header + "90,ok,1,0.8,0.9\n", "is not a measurement"},
@@ -55,35 +59,33 @@ func TestReadBaseline(t *testing.T) {
 	}
 }
 
-func TestAgainst(t *testing.T) {
-	run := func(change func(*resultfile.Run)) resultfile.Run {
-		r := resultfile.Run{Version: "1", Host: resultfile.Host{Microarchitecture: "Zen 4", Vendor: "AuthenticAMD", Brand: "x", Family: 25}, Settings: map[string]any{"Mode": "unroll"}}
-		if change != nil {
-			change(&r)
-		}
-		return r
+// TestBaselineDistinct: rows with equal numbers are one block only if they start from the same registers and, where
+// that matters, stand at the same place in a page.
+func TestBaselineDistinct(t *testing.T) {
+	const rip = "488b0510000000" // mov rax, [rip+0x10]
+	got, err := readText(t, "hex,status,cycles,ci_low,ci_high,address,set\n90,ok,1,1,1,0x1,\n90,ok,1,1,1,0x2,\n90,ok,1,1,1,0x1,rax=1\n"+
+		rip+",ok,1,1,1,0x1,\n"+rip+",ok,1,1,1,0x2,\n"+rip+",ok,1,1,1,0x1,\n"+rip+",ok,2,2,2,0x1,\n")
+	if err != nil {
+		t.Fatal(err)
 	}
-	unknown := func(r *resultfile.Run) { r.Host.Microarchitecture = cpu.Unknown }
-	for _, c := range []struct {
-		name         string
-		runs         []resultfile.Run
-		here         resultfile.Run
-		unlike, told []string
-	}{
-		{"the same", []resultfile.Run{run(nil)}, run(nil), nil, nil},
-		{"of nobody", nil, run(nil), []string{"it does not say on which CPU and with which settings (columns run and run_header)"}, nil},
-		{"another microarchitecture", []resultfile.Run{run(func(r *resultfile.Run) { r.Host.Microarchitecture = "Zen 5" })}, run(nil), []string{"microarchitecture: Zen 5, here Zen 4"}, nil},
-		{"another brand of it", []resultfile.Run{run(func(r *resultfile.Run) { r.Host.Brand = "y" })}, run(nil), nil, []string{"CPU: y, here x"}},
-		{"two that nobody knows", []resultfile.Run{run(unknown)}, run(func(r *resultfile.Run) { unknown(r); r.Host.Model = 1 }),
-			[]string{"CPU: AuthenticAMD family 0x19 model 0x0, here AuthenticAMD family 0x19 model 0x1"}, nil},
-		{"other settings, in two runs", []resultfile.Run{run(func(r *resultfile.Run) { r.Settings = map[string]any{"Mode": "loop"} }), run(func(r *resultfile.Run) { r.Settings = map[string]any{"Mode": "loop"} })}, run(nil),
-			[]string{`setting Mode: "loop", here "unroll"`}, nil},
-		{"another version", []resultfile.Run{run(func(r *resultfile.Run) { r.Version = "0" })}, run(nil), nil, []string{"version: 0, here 1"}},
-	} {
-		b := baseline{runs: c.runs}
-		unlike, told := b.against(c.here)
-		require.Equal(t, c.name, c.unlike, unlike)
-		require.Equal(t, c.name, c.told, told)
+	var rows []int
+	for _, b := range distinctBaseline(got.rows) {
+		rows = append(rows, b.Row)
+	}
+	if d := cmp.Diff([]int{1, 3, 4, 5, 7}, rows); d != "" {
+		t.Errorf("rows (- want, + got):\n%s", d)
+	}
+}
+
+// TestBaselineSetup: a row is measured again where it stands in its program, from what it was set to start from.
+func TestBaselineSetup(t *testing.T) {
+	const header = "hex,status,cycles,ci_low,ci_high,address,set\n8b0500000000,ok,1,1,1,0x401136,"
+	got, err := readText(t, header+"rdi=0x12346600\n")
+	if err != nil || *got.rows[0].At != 0x401136 || got.rows[0].Set.String() != "rdi=0x12346600" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := readText(t, header+"x\n"); err == nil || !strings.Contains(err.Error(), "-: row 1: set: ") {
+		t.Error(err)
 	}
 }
 

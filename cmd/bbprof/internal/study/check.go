@@ -3,7 +3,6 @@ package study
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,11 +14,9 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/check"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/initial"
-	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -136,7 +133,12 @@ func checkOutcome(outcomes []check.Outcome) error {
 
 // read is the blocks to check. An error is about the baseline, or the code that replaces its.
 func (c *checking) read(std cli.Streams) ([]check.Block, error) {
-	b, err := c.readBaseline(std.In)
+	in, err := resultfile.OpenRows(c.baseline, std.In)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	b, err := readBaseline(in)
 	if err != nil {
 		return nil, err
 	}
@@ -190,19 +192,6 @@ func distinctBaseline(rows []check.Block) (blocks []check.Block) {
 		}
 	}
 	return blocks
-}
-
-func (c *checking) readBaseline(stdin io.Reader) (baseline, error) {
-	in, closer, err := rowfile.OpenResult(c.baseline, stdin)
-	if err != nil {
-		return baseline{}, err
-	}
-	defer closer.Close()
-	b, err := readBaseline(in)
-	if err != nil {
-		err = fmt.Errorf("%s: %w", c.baseline, err)
-	}
-	return b, err
 }
 
 // replace puts other code, row by row, in the place of the baseline's.
@@ -300,131 +289,62 @@ func reasons(outcomes []check.Outcome) string {
 
 // baseline is a result file of bbprof batch, as bbprof check reads it.
 type baseline struct {
-	rows []check.Block    // without cycles where nothing was measured
-	runs []resultfile.Run // under what conditions they were measured
-	ids  []string         // of those runs, which are there also where a filter dropped the rest
-
+	rows     []check.Block // without cycles where nothing was measured
+	runs     resultfile.Runs
 	unplaced input.Unplaced
 }
 
-// mostRuns bounds the runs of a baseline: a file of more is damaged.
-const mostRuns = 1000
-
-// readBaseline reads rows that have at least the columns hex, status, cycles, ci_low and ci_high.
-func readBaseline(in resultfile.Reader) (b baseline, err error) {
-	schema := in.Schema()
-	if schema == nil {
-		return b, resultfile.ErrEmpty
+func readBaseline(in *resultfile.Rows) (b baseline, err error) {
+	if err := in.Schema.Require("hex", "status", "cycles", "ci_low", "ci_high"); err != nil {
+		return b, in.Error(fmt.Errorf("%w: a baseline is what bbprof batch writes", err))
 	}
-	for _, name := range []string{"hex", "status", "cycles", "ci_low", "ci_high"} {
-		if schema.Index(name) < 0 {
-			return b, fmt.Errorf("it has no column %s: a baseline is what bbprof batch writes", name)
-		}
-	}
-	for cell, err := range resultfile.Cells(in) {
+	for row, err := range in.All() {
 		if err != nil {
 			return b, err
 		}
-		if cell("run_header") != "" {
-			run, err := resultfile.ParseRun(cell("run_header"))
-			if err != nil {
+		block := check.Block{Row: row.Number}
+		if row.Cell("status") == string(profiler.OK) {
+			if block, err = baselineRow(row); err != nil {
 				return b, err
 			}
-			b.runs = append(b.runs, run)
-		}
-		if resultfile.IsID(cell("run")) && !slices.Contains(b.ids, cell("run")) {
-			if b.ids = append(b.ids, cell("run")); len(b.ids) > mostRuns {
-				return b, fmt.Errorf("its rows are of more than %d runs", mostRuns)
+			if _, readable := input.Address(row.Cell(input.AddressColumn)); !readable {
+				b.unplaced.Add(fmt.Sprintf("row %d of the baseline", row.Number))
 			}
 		}
-		row := check.Block{Row: len(b.rows) + 1}
-		if cell("status") == string(profiler.OK) {
-			if row, err = baselineRow(row.Row, cell); err != nil {
-				return b, fmt.Errorf("row %d: %w", len(b.rows)+1, err)
-			}
-			if _, readable := input.Address(cell(input.AddressColumn)); !readable {
-				b.unplaced.Add(fmt.Sprintf("row %d of the baseline", row.Row))
-			}
-		}
-		b.rows = append(b.rows, row)
+		b.rows = append(b.rows, block)
 	}
-	return b, b.wholeFile(in)
+	b.runs = in.Runs
+	return b, nil
 }
 
-// wholeFile takes the runs that the file as a whole tells of, if its rows tell of none.
-func (b *baseline) wholeFile(in resultfile.Reader) error {
-	if len(b.runs)+len(b.ids) > 0 {
-		return nil
-	}
-	for _, header := range resultfile.RunsOf(in) {
-		run, err := resultfile.ParseRun(header)
-		if err != nil {
-			return err
-		}
-		b.runs = append(b.runs, run)
-	}
-	return nil
-}
-
-func baselineRow(row int, cell func(name string) string) (check.Block, error) {
-	code, err := asm.ParseHex(cell("hex"), profiler.MaxBlock)
+func baselineRow(row resultfile.Row) (block check.Block, err error) {
+	code, err := asm.ParseHex(row.Cell("hex"), profiler.MaxBlock)
 	if err != nil {
-		return check.Block{}, fmt.Errorf("hex: %w", err)
+		return block, row.Error(fmt.Errorf("hex: %w", err))
 	}
 	var v [3]float64
 	for i, name := range []string{"cycles", "ci_low", "ci_high"} {
-		if v[i], err = strconv.ParseFloat(cell(name), 64); err != nil {
-			return check.Block{}, fmt.Errorf("%s is %q, not a number", name, cell(name))
+		if v[i], err = row.Float(name); err != nil {
+			return block, err
 		}
 	}
-	block, err := check.NewBlock(row, code, v[0], v[1], v[2])
-	if err != nil {
-		return block, err
+	if block, err = check.NewBlock(row.Number, code, v[0], v[1], v[2]); err != nil {
+		return block, row.Error(err)
 	}
-	block.At, _ = input.Address(cell(input.AddressColumn))
-	if set := cell(input.SetColumn); set != "" {
+	block.At, _ = input.Address(row.Cell(input.AddressColumn))
+	if set := row.Cell(input.SetColumn); set != "" {
 		if block.Set, err = initial.ParseSet(set); err != nil {
-			return block, fmt.Errorf("%s: %w", input.SetColumn, err)
+			return block, row.Error(fmt.Errorf("%s: %w", input.SetColumn, err))
 		}
 	}
 	return block, nil
 }
 
-// against says in what the baseline's conditions differ from those here: unlike lists what makes
-// its cycles incomparable, another microarchitecture or other settings; told what should change
-// nothing.
+// against is in what the baseline's conditions differ from those here.
 func (b *baseline) against(here resultfile.Run) (unlike, told []string) {
-	switch {
-	case len(b.runs) > 0:
-	case len(b.ids) == 0:
-		unlike = append(unlike, "it does not say on which CPU and with which settings (columns run and run_header)")
-	default:
-		for _, id := range b.ids {
-			u, t := here.IDDifference(id)
-			unlike, told = append(unlike, u...), append(told, t...)
-		}
+	if b.runs.None() {
+		return []string{"it does not say on which CPU and with which settings (columns run and run_header)"}, nil
 	}
-	for _, run := range b.runs {
-		there := run.Host
-		switch same := there.Microarchitecture == here.Host.Microarchitecture; {
-		case !same:
-			unlike = append(unlike, fmt.Sprintf("microarchitecture: %s, here %s", there.Microarchitecture, here.Host.Microarchitecture))
-		case there.Microarchitecture == cpu.Unknown && (there.Vendor != here.Host.Vendor || there.Family != here.Host.Family || there.Model != here.Host.Model):
-			unlike = append(unlike, fmt.Sprintf("CPU: %s family %#x model %#x, here %s family %#x model %#x",
-				there.Vendor, there.Family, there.Model, here.Host.Vendor, here.Host.Family, here.Host.Model))
-		case there.Brand != here.Host.Brand:
-			told = append(told, fmt.Sprintf("CPU: %s, here %s", there.Brand, here.Host.Brand))
-		}
-		if run.Version != here.Version {
-			told = append(told, fmt.Sprintf("version: %s, here %s", run.Version, here.Version))
-		}
-		unlike = append(unlike, run.SettingsDifference(here)...)
-	}
-	return sortedDistinct(unlike), sortedDistinct(told)
-}
-
-// sortedDistinct drops repetitions: the runs of one file mostly have the same conditions.
-func sortedDistinct(list []string) []string {
-	slices.Sort(list)
-	return slices.Compact(list)
+	d := b.runs.Against(here)
+	return d.Unlike, d.Told
 }

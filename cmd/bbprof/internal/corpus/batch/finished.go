@@ -14,42 +14,32 @@ func Finished(path string, format resultfile.Format, schema resultfile.Schema, i
 	if !format.Whole() {
 		return []string{fmt.Sprintf("CPU, settings and input were not checked: format %s does not hold them", format)}, nil
 	}
-	r, closer, err := resultfile.OpenFile(path)
+	r, err := resultfile.OpenRows(path, nil)
 	if err != nil {
 		return nil, err
 	}
-	defer closer.Close()
-	if unchecked, err = finished(r, newOutput(schema), in, shard, here); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return unchecked, nil
+	defer r.Close()
+	return finished(r, newOutput(schema), in, shard, here)
 }
 
 // finished uses an output's columns and marks alone.
-func finished(r resultfile.Reader, o *Output, in Source, shard Shard, here resultfile.Run) (unchecked []string, err error) {
-	o.setSchema(o.schema.Join(r.Schema()))
-	if err := o.sameColumns(r.Schema()); err != nil {
-		return nil, err
+func finished(r *resultfile.Rows, o *Output, in Source, shard Shard, here resultfile.Run) (unchecked []string, err error) {
+	o.setSchema(o.schema.Join(r.Schema))
+	if err := o.sameColumns(r.Schema); err != nil {
+		return nil, r.Error(err)
 	}
-	runs, rows := runsOf{here: here}, 0
-	for cell, err := range resultfile.Cells(r) {
+	for row, err := range r.All() {
 		if err != nil {
 			return nil, err
 		}
-		if err := runs.check(cell("run_header"), cell("run")); err != nil {
-			return nil, err
-		}
-		if row := number(cell("row")); row > 0 && o.done.at(row) == 0 {
-			o.done.set(row, newMark(cell("hex"), -1))
-		}
-		rows++
-	}
-	for _, header := range resultfile.RunsOf(r) {
-		if err := runs.check(header, ""); err != nil {
-			return nil, err
+		if n := number(row.Cell("row")); n > 0 && o.done.at(n) == 0 {
+			o.done.set(n, newMark(row.Cell("hex"), -1))
 		}
 	}
-	if rows > 0 && !runs.known {
+	if err := sameRuns(&r.Runs, here); err != nil {
+		return nil, r.Error(err)
+	}
+	if r.Runs.None() {
 		unchecked = append(unchecked, "CPU and settings were not checked: no row names its run (columns run and run_header)")
 	}
 	if o.row < 0 || o.hex < 0 {
@@ -59,9 +49,9 @@ func finished(r resultfile.Reader, o *Output, in Source, shard Shard, here resul
 	(&filter{in: in, done: &o.done, shard: shard}).all(func(f fed) bool { last = f; return false })
 	switch {
 	case last.err == nil:
-		return nil, &MismatchError{fmt.Errorf("%s, line %d: the result is complete and has no row %d", last.row.File, last.row.Line, last.row.Number)}
+		return nil, r.Error(&MismatchError{fmt.Errorf("%s, line %d: the result is complete and has no row %d", last.row.File, last.row.Line, last.row.Number)})
 	case errors.Is(last.err, io.EOF):
 		return unchecked, nil
 	}
-	return nil, last.err
+	return nil, r.Error(last.err)
 }

@@ -73,7 +73,7 @@ func TestFinished(t *testing.T) {
 		})
 	}
 	path := file(t)
-	os.WriteFile(path, []byte("precious"), 0o666)
+	os.WriteFile(path, []byte("precious\n"), 0o666)
 	if _, err := Finished(path, resultfile.Parquet, schema, open(t, corpus), Shard{}, here()); err == nil || !strings.Contains(err.Error(), "its columns are not those of this run") {
 		t.Errorf("what is no result: %v", err)
 	}
@@ -82,16 +82,19 @@ func TestFinished(t *testing.T) {
 // convert writes some columns of a result in another format.
 func convert(t *testing.T, from, to string, format resultfile.Format, names []string) {
 	t.Helper()
-	in, closer := require.Get2(resultfile.OpenFile(from))(t)
-	defer closer.Close()
-	f := require.Get(os.Create(to))(t)
-	defer f.Close()
-	out := require.Get(resultfile.NewSelection(f, format, in.Schema(), names))(t)
-	for cells, err := range resultfile.Each(in.Next) {
-		if err == nil {
-			err = out.Write(cells)
-		}
-		require.NoError(t, err)
+	in, err := resultfile.OpenRows(from, nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-	require.NoError(t, out.Close())
+	defer in.Close()
+	f, err := os.Create(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	out, err := resultfile.NewSelection(f, format, in.Schema, names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	require.NoError(t, in.Copy(out))
 }

@@ -51,10 +51,10 @@ func TestDiskFills(t *testing.T) {
 		t.Errorf("%d rows", n)
 	}
 	// They are there, and only the second file did not fit: others may use the first.
-	if r, closer, err := resultfile.OpenFile(path); err != nil || r.Schema() == nil {
+	if r, err := resultfile.OpenRows(path, nil); err != nil {
 		t.Error(err)
 	} else {
-		closer.Close() // or the disk is busy
+		r.Close() // or the disk is busy
 	}
 	resize("1m")
 	require.Get(measure(t, l, path, corpus, Options{}))(t)

@@ -54,7 +54,7 @@ func OpenMerge(names []string, mixed bool) (*Merge, error) {
 		}
 		if err != nil {
 			m.Close()
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return nil, err
 		}
 	}
 	for _, p := range m.parts {
@@ -64,16 +64,15 @@ func OpenMerge(names []string, mixed bool) (*Merge, error) {
 }
 
 func openPart(name string) (*part, error) {
-	f, size, err := openLines(name)
+	p := &part{name: name}
+	size, err := p.openLines()
 	if err != nil {
 		return nil, err
 	}
-	p := &part{name: name, file: f}
 	some := false
-	p.rows, err = openOrdered(f, size, func(in *resultfile.LineReader, cells []string) error {
+	p.rows, err = openOrdered(p.file, size, func(in *resultfile.LineReader, cells []string) error {
 		some = true
-		_, err := p.runs.Add(in.Schema(), cells)
-		return err
+		return p.runs.Add(in.Schema(), cells)
 	})
 	if err == nil && some && p.runs.None() { // the shard of a small corpus may have no row
 		err = errors.New("no row names its run (columns run and run_header), so this is not a result of batch")
@@ -82,59 +81,41 @@ func openPart(name string) (*part, error) {
 		err = p.advance()
 	}
 	if err != nil {
-		f.Close()
-		return nil, err
+		p.file.Close()
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return p, nil
 }
 
 // openLines opens a result in which a row is found again by where it begins. Of one that is
 // Parquet, compressed or a pipe that is a copy as CSV, without a name.
-func openLines(name string) (_ *os.File, size int64, err error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, 0, err
-	}
-	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && resultfile.IsLines(f) {
-		return f, info.Size(), nil
-	}
-	defer f.Close()
-	in, closer, err := resultfile.Open(f)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer closer.Close()
-	if in.Schema() == nil {
-		return nil, 0, errors.New("it has no row")
-	}
-	lines, err := temporary("a copy of a part that cannot be read twice")
-	if err != nil {
-		return nil, 0, err
-	}
-	if err = copyRows(lines, in); err == nil {
-		size, err = lines.Seek(0, io.SeekEnd)
-	}
-	if err != nil {
-		lines.Close()
-		return nil, 0, err
-	}
-	return lines, size, nil
-}
-
-func copyRows(to io.Writer, in resultfile.Reader) error {
-	out, err := resultfile.NewWriter(to, resultfile.CSV, in.Schema())
-	if err != nil {
-		return err
-	}
-	for cells, err := range resultfile.Each(in.Next) {
-		if err != nil {
-			return err
+func (p *part) openLines() (size int64, err error) {
+	if info, err := os.Stat(p.name); err == nil && info.Mode().IsRegular() {
+		if p.file, err = os.Open(p.name); err != nil || resultfile.IsLines(p.file) {
+			return info.Size(), err
 		}
-		if err := out.Write(cells); err != nil {
-			return err
-		}
+		p.file.Close()
 	}
-	return out.Close()
+	in, err := resultfile.OpenRows(p.name, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer in.Close()
+	if p.file, err = temporary("a copy of a part that cannot be read twice"); err != nil {
+		return 0, err
+	}
+	out, err := resultfile.NewWriter(p.file, resultfile.CSV, in.Schema)
+	if err == nil {
+		err = in.Copy(out)
+	}
+	p.runs = in.Runs
+	if err == nil {
+		size, err = p.file.Seek(0, io.SeekEnd)
+	}
+	if err != nil {
+		p.file.Close()
+	}
+	return size, err
 }
 
 func (p *part) advance() (err error) {
@@ -152,7 +133,7 @@ func (m *Merge) admit(p *part, mixed bool) error {
 	}
 	m.schema = m.schema.Join(p.rows.schema())
 	if a, b := m.parts[0].rows.schema().Names(), p.rows.schema().Names(); p.rows.schema().Permutation(m.schema) == nil {
-		return fmt.Errorf("its columns are not those of %s: %s, there %s", m.parts[0].name, strings.Join(b, ","), strings.Join(a, ","))
+		return fmt.Errorf("%s: its columns are not those of %s: %s, there %s", p.name, m.parts[0].name, strings.Join(b, ","), strings.Join(a, ","))
 	}
 	if mixed {
 		return nil
@@ -163,8 +144,8 @@ func (m *Merge) admit(p *part, mixed bool) error {
 	if m.first == nil {
 		return nil
 	}
-	if why := m.first.runs.Mixes(m.first.name, &p.runs); why != "" {
-		return fmt.Errorf("%s; -mixed joins them nevertheless", why)
+	if why := m.first.runs.Mixes(&p.runs); why != "" {
+		return fmt.Errorf("%s: it was not measured as %s was: %s; -mixed joins them nevertheless", p.name, m.first.name, why)
 	}
 	return nil
 }

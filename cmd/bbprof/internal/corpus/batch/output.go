@@ -14,10 +14,10 @@ import (
 // which gets them in order.
 type Output struct {
 	schema resultfile.Schema
-	store  *store // what was measured, to be found again; of a file, the result itself
-	index  index  // into store
-	pipe   *pipe  // nil of a file
-	path   string // "" of a pipe
+	store  *store           // what was measured, to be found again; of a file, the result itself
+	at     map[uint64]int64 // where in store the row of a measured block begins, by the block's hash
+	pipe   *pipe            // nil of a file
+	path   string           // "" of a pipe
 
 	done    marks     // rows that earlier runs wrote
 	tally   Tally     // of those rows
@@ -30,7 +30,7 @@ type Output struct {
 }
 
 func newOutput(schema resultfile.Schema) *Output {
-	o := &Output{sorted: true}
+	o := &Output{sorted: true, at: map[uint64]int64{}}
 	o.setSchema(schema)
 	return o
 }
@@ -115,7 +115,7 @@ func (o *Output) put(seq int64, cells []string, key *uint64) error {
 			return err
 		}
 		if key != nil {
-			o.index.add(*key, at)
+			o.at[*key] = at
 		}
 		o.follow(number(cells[o.row]))
 	}
@@ -129,12 +129,13 @@ func (o *Output) follow(row int64) {
 
 // measured is the row for which a block was measured before, nil if there is none.
 func (o *Output) measured(key uint64, hex string) (cells []string, err error) {
-	o.index.each(key, func(at int64) bool {
-		if cells, err = o.store.at(at); err == nil && cells[o.hex] != hex {
-			cells = nil // another block of the same hash
-		}
-		return cells == nil && err == nil
-	})
+	at, known := o.at[key]
+	if !known {
+		return nil, nil
+	}
+	if cells, err = o.store.at(at); err == nil && cells[o.hex] != hex {
+		cells = nil // another block of the same hash
+	}
 	return cells, err
 }
 

@@ -135,7 +135,7 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 		return 0, err
 	}
 	o.setSchema(o.schema.InOrderOf(in.Schema())) // bbprof had another before
-	runs, header, id := runsOf{here: here}, o.schema.Index("run_header"), o.schema.Index("run")
+	var runs resultfile.Runs
 	var damage *resultfile.DamageError
 	end = in.End()
 	for {
@@ -143,14 +143,14 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 		var bad *resultfile.DamageError
 		switch {
 		case errors.Is(err, io.EOF):
-			if o.tally.Rows > 0 && !runs.known {
+			if o.tally.Rows > 0 && runs.None() {
 				return 0, fmt.Errorf("no row names its run (columns run and run_header), so this result cannot be resumed")
 			}
 			o.tally.Earlier = o.tally.Rows
 			if o.tally.Rows == 0 {
 				return 0, nil
 			}
-			return end, nil
+			return end, sameRuns(&runs, here)
 		case errors.As(err, &bad):
 			if damage == nil {
 				damage = bad
@@ -173,7 +173,7 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 		if o.done.at(row) != 0 {
 			return 0, fmt.Errorf("line %d is a second result of row %d", in.Line(), row)
 		}
-		if err := runs.check(cells[header], cells[id]); err != nil {
+		if err := runs.Add(o.schema, cells); err != nil {
 			return 0, err
 		}
 		at := in.At()
@@ -187,24 +187,18 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 	}
 }
 
-// runsOf holds the runs that rows tell of against the one to be.
-type runsOf struct {
-	here  resultfile.Run
-	known bool   // what run the rows are of
-	last  string // ID that was looked at
-}
-
-// check takes a row's cells of columns run_header and run.
-func (r *runsOf) check(header, id string) error {
-	if header != "" {
-		r.known, r.last = true, id
-		return sameRun(header, r.here)
+// sameRuns fails unless the rows that are there were measured as this run measures.
+func sameRuns(there *resultfile.Runs, here resultfile.Run) error {
+	list := there.Against(here).All()
+	for _, run := range there.All() {
+		if run.Shard != here.Shard {
+			list = append(list, fmt.Sprintf("shard: %q, here %q", run.Shard, here.Shard))
+		}
 	}
-	if id == r.last || !resultfile.IsID(id) {
-		return nil
+	if list != nil {
+		return fmt.Errorf("it was measured under other conditions, and rows of both kinds must not mix: %s", strings.Join(list, "; "))
 	}
-	r.known, r.last = true, id
-	return sameID(id, r.here) // the row with its header was dropped
+	return nil
 }
 
 func (o *Output) sameColumns(there resultfile.Schema) error {
@@ -234,28 +228,4 @@ func (o *Output) sameColumns(there resultfile.Schema) error {
 		list = []string{"those of the input stand in another order, or one is there twice"}
 	}
 	return fmt.Errorf("its columns are not those of this run: %s; go on with the same input, the same flags and the same bbprof", strings.Join(list, ", "))
-}
-
-// sameID is sameRun where there is no more than the run's ID.
-func sameID(id string, here resultfile.Run) error {
-	unlike, told := here.IDDifference(id)
-	if list := slices.Concat(unlike, told); list != nil {
-		return fmt.Errorf("it was measured under other conditions, and rows of both kinds must not mix: %s", strings.Join(list, "; "))
-	}
-	return nil
-}
-
-func sameRun(text string, here resultfile.Run) error {
-	there, err := resultfile.ParseRun(text)
-	if err != nil {
-		return err
-	}
-	list := there.Difference(here)
-	if there.Shard != here.Shard {
-		list = append(list, fmt.Sprintf("shard: %q, here %q", there.Shard, here.Shard))
-	}
-	if list != nil {
-		return fmt.Errorf("it was measured under other conditions, and rows of both kinds must not mix: %s", strings.Join(list, "; "))
-	}
-	return nil
 }

@@ -374,7 +374,7 @@ func (r *run) found(row *input.Row, at int64) {
 	id, _ := r.identity(row)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.out.index.add(hash([]byte(id)), at)
+	r.out.at[hash([]byte(id))] = at
 }
 
 // repeat is a row whose block was measured for another.

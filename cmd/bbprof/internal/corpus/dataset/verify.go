@@ -147,7 +147,8 @@ func (v *Verified) part(dir string, part Part, sum string, d *derivation) {
 		return
 	}
 	foreign, same := map[string]bool{}, false
-	rows, err := eachRow(filepath.Join(dir, filepath.FromSlash(part.File)), func(s resultfile.Schema, cells []string) error {
+	path := filepath.Join(dir, filepath.FromSlash(part.File))
+	rows, runs, err := eachRow(path, func(s resultfile.Schema, cells []string) error {
 		if d.tally == nil {
 			d.first, d.columns = part.File, s.Names()
 			if err := d.begin(s, v.Sheet.WeightColumn); err != nil {
@@ -163,12 +164,13 @@ func (v *Verified) part(dir string, part Part, sum string, d *derivation) {
 			foreign[id] = true
 		}
 		return d.add(cells)
-	}, v.host(part.File))
+	})
+	v.host(part.File, runs)
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // sums said so
 		d.missing = true
 	case err != nil:
-		v.problem(part.File, "%v", err)
+		v.problem(part.File, "%s", strings.TrimPrefix(err.Error(), path+": "))
 	case rows != part.Rows:
 		v.problem(part.File, "it has %d rows, the datasheet says %d", rows, part.Rows)
 	}
@@ -195,37 +197,32 @@ func (d *derivation) add(cells []string) error {
 	return d.tally.add(cells)
 }
 
-// host checks the CPU of a part, by the runs that the file as a whole tells of.
-func (v *Verified) host(file string) func(resultfile.Reader) {
-	return func(in resultfile.Reader) {
-		for _, header := range resultfile.RunsOf(in) {
-			run, err := resultfile.ParseRun(header)
-			if err != nil {
-				v.problem(file, "%v", err)
-			} else if here := v.Sheet.Hosts[0].Microarchitecture; run.Host.Microarchitecture != here {
-				v.problem(file, "it was measured on %s (%s), the dataset on %s", run.Host.Microarchitecture, run.Host.Brand, here)
-			}
+// host checks the CPU of a part, by the runs that the file tells of.
+func (v *Verified) host(file string, runs resultfile.Runs) {
+	for _, run := range runs.All() {
+		if here := v.Sheet.Hosts[0].Microarchitecture; run.Host.Microarchitecture != here {
+			v.problem(file, "it was measured on %s (%s), the dataset on %s", run.Host.Microarchitecture, run.Host.Brand, here)
 		}
 	}
 }
 
-func eachRow(path string, row func(resultfile.Schema, []string) error, opened func(resultfile.Reader)) (rows int, err error) {
-	in, closer, err := resultfile.OpenFile(path)
+// eachRow says how many rows a part has, and which runs they are of.
+func eachRow(path string, row func(resultfile.Schema, []string) error) (rows int, runs resultfile.Runs, err error) {
+	in, err := resultfile.OpenRows(path, nil)
 	if err != nil {
-		return 0, err
+		return 0, runs, err
 	}
-	defer closer.Close()
-	opened(in)
-	for cells, err := range resultfile.Each(in.Next) {
+	defer in.Close()
+	for r, err := range in.All() {
 		if err == nil {
-			err = row(in.Schema(), cells)
+			err = row(in.Schema, r.Cells)
 		}
 		if err != nil {
-			return rows, err
+			return rows, in.Runs, err
 		}
 		rows++
 	}
-	return rows, nil
+	return rows, in.Runs, nil
 }
 
 // derived holds what follows from the rows against the datasheet and the other files.

@@ -63,7 +63,7 @@ func (o Options) Read() (*Source, error) {
 			return nil
 		})
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return nil, err
 		}
 	}
 	if first == nil {
@@ -121,11 +121,8 @@ func (sheet *Sheet) note(header string, first **resultfile.Run) error {
 	if *first == nil {
 		*first, sheet.Settings = &run, run.Settings
 	}
-	if a, b := (*first).Host.Microarchitecture, run.Host.Microarchitecture; a != b {
-		return fmt.Errorf("it was measured on %s, and results before it on %s; make a dataset of each", b, a)
-	}
-	if list := (*first).SettingsDifference(run); list != nil {
-		return fmt.Errorf("it was measured with other settings than results before it: %s", strings.Join(list, "; "))
+	if unlike := run.Difference(**first).Unlike; unlike != nil {
+		return fmt.Errorf("it was not measured as the results before it were: %s; make a dataset of each", strings.Join(unlike, "; "))
 	}
 	if !slices.Contains(sheet.Hosts, run.Host) {
 		sheet.Hosts = append(sheet.Hosts, run.Host)
@@ -151,36 +148,30 @@ func (s *Source) planned(in resultfile.Schema, cells []string) planned {
 
 // each gives all rows of a result, of which the columns have to be those of the first.
 func (s *Source) each(name string, row func(resultfile.Schema, []string) error) error {
-	in, closer, err := resultfile.OpenFile(name)
+	in, err := resultfile.OpenRows(name, nil, "hex", "status", "set", "run", "run_header", s.Application, s.Weight)
 	if err != nil {
 		return err
 	}
-	defer closer.Close()
-	schema := in.Schema()
-	if err := schema.Require("hex", "status", "set", "run", "run_header", s.Application, s.Weight); err != nil {
-		return err
-	}
+	defer in.Close()
+	schema := in.Schema
 	if schema.Index(splitColumn) >= 0 || s.Application != applicationColumn && schema.Index(applicationColumn) >= 0 {
-		return fmt.Errorf("it has a column %s or %s already, which a dataset adds; leave it out with bbprof convert -columns, or name it with -application", splitColumn, applicationColumn)
+		return in.Error(fmt.Errorf("it has a column %s or %s already, which a dataset adds; leave it out with bbprof convert -columns, or name it with -application", splitColumn, applicationColumn))
 	}
 	if s.schema == nil {
 		s.schema = schema
 	}
 	if !slices.Equal(s.schema.Names(), schema.Names()) {
-		return fmt.Errorf("its columns are not those of %s", s.Inputs[0])
+		return in.Error(fmt.Errorf("its columns are not those of %s", s.Inputs[0]))
 	}
-	rows := 0
-	for cells, err := range resultfile.Each(in.Next) {
+	for r, err := range in.All() {
+		if err == nil && s.Weight != "" {
+			_, err = r.Weight(s.Weight)
+		}
 		if err != nil {
 			return err
 		}
-		if rows++; s.Weight != "" {
-			if _, err := resultfile.Weight(cells[schema.Index(s.Weight)]); err != nil {
-				return fmt.Errorf("row %d: column %s: %w", rows, s.Weight, err)
-			}
-		}
-		if err := row(schema, cells); err != nil {
-			return err
+		if err := row(schema, r.Cells); err != nil {
+			return in.Error(err)
 		}
 	}
 	return nil
@@ -323,7 +314,7 @@ func (w *writing) rows() (err error) {
 			return nil
 		})
 		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return err
 		}
 	}
 	return errors.Join(endPart(), w.tally.close())

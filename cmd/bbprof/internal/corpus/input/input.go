@@ -346,11 +346,6 @@ func (in *Input) Size() (n int64) {
 	return n
 }
 
-// Holds reports whether a file is one of the inputs.
-func (in *Input) Holds(info os.FileInfo) bool {
-	return slices.ContainsFunc(in.files, func(f *file) bool { return f.info != nil && os.SameFile(f.info, info) })
-}
-
 // Next is the next row. At the end the error is io.EOF; any other is a *ReadError. A row
 // that holds no block is no error.
 func (in *Input) Next() (Row, error) {

@@ -486,23 +486,28 @@ func TrimEnd(line []byte) []byte {
 	return bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
 }
 
-// OpenFile opens a result file of any format that can be read back, compressed or not, going
-// by its first bytes.
-func OpenFile(name string) (Reader, io.Closer, error) {
+func openFile(name string) (Reader, io.Closer, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, nil, err
 	}
-	r, closer, err := Open(f)
+	magic := make([]byte, len(parquetMagic))
+	if n, _ := f.ReadAt(magic, 0); bytes.Equal(magic[:n], parquetMagic) {
+		r, err := newParquetReader(f)
+		if err != nil {
+			f.Close()
+		}
+		return r, f, err
+	}
+	r, closer, err := openStream(f)
 	if err != nil {
 		f.Close()
-		return nil, nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return r, closer, nil
+	return r, closers{closer, f}, err
 }
 
-// OpenStream reads from what can be read only once. Of Parquet it makes a copy.
-func OpenStream(r io.Reader) (Reader, io.Closer, error) {
+// openStream reads from what can be read only once. Of Parquet it makes a copy.
+func openStream(r io.Reader) (Reader, io.Closer, error) {
 	in := bufio.NewReaderSize(r, 1<<16)
 	if magic, _ := in.Peek(len(parquetMagic)); bytes.Equal(magic, parquetMagic) {
 		f, err := parquet.Kept(in)
@@ -518,17 +523,6 @@ func OpenStream(r io.Reader) (Reader, io.Closer, error) {
 	}
 	lines, err := NewStreamReader(plain)
 	return lines, plain, err
-}
-
-// Open reads a file that is open, and closes it with the reader's closer.
-func Open(f *os.File) (Reader, io.Closer, error) {
-	magic := make([]byte, len(parquetMagic))
-	if n, _ := f.ReadAt(magic, 0); bytes.Equal(magic[:n], parquetMagic) {
-		r, err := newParquetReader(f)
-		return r, f, err
-	}
-	r, closer, err := OpenStream(f)
-	return r, closers{closer, f}, err
 }
 
 // IsLines reports whether a file begins as CSV or JSON lines do: neither Parquet nor compressed.

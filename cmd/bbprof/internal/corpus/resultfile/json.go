@@ -50,13 +50,6 @@ func appendString(line []byte, s string) []byte {
 }
 
 func (l *Lines) parseJSON(line string, cells []string) ([]string, error) {
-	if own, ok := l.parseOwn(line, cells); ok {
-		return own, nil
-	}
-	return l.decodeJSON(line, cells)
-}
-
-func (l *Lines) decodeJSON(line string, cells []string) ([]string, error) {
 	if l.at == nil {
 		l.at = make(map[string]int, len(l.schema))
 		for i, c := range l.schema {
@@ -117,51 +110,6 @@ func (c Column) ofJSON(value json.Token) (cell string, err error) {
 		return "", c.mistyped(cell)
 	}
 	return input.OneLine(cell), nil
-}
-
-// parseOwn reads a line as appendJSON writes nearly all of them: the columns in their order,
-// without blanks or escapes. The decoder takes ten times as long, which with millions of rows
-// is minutes. It leaves to the decoder whatever it does not know; ok is false then.
-func (l *Lines) parseOwn(line string, cells []string) (_ []string, ok bool) {
-	for i, c := range l.schema {
-		if line, ok = strings.CutPrefix(line, l.names[i]); !ok {
-			return nil, false
-		}
-		end := strings.IndexAny(line, ",}")
-		switch {
-		case end <= 0:
-			return nil, false
-		case c.Type == Text && line[0] == '"':
-			n := plainString(line[1:])
-			if n < 0 {
-				return nil, false
-			}
-			end = n + len(`""`)
-			cells = append(cells, line[1:end-1])
-		case line[:end] == "null":
-			cells = append(cells, "")
-		case c.Type == Flag && c.fits(line[:end]), c.Type != Text && isNumeral(line[:end]) && c.fits(line[:end]):
-			cells = append(cells, line[:end])
-		default:
-			return nil, false
-		}
-		line = line[end:]
-	}
-	return cells, line == "}"
-}
-
-// plainString is where the quote is that ends a string, if nothing before it is escaped or
-// not ASCII; -1 otherwise.
-func plainString(s string) int {
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c == '"':
-			return i
-		case c < ' ' || c == '\\' || c >= utf8.RuneSelf:
-			return -1
-		}
-	}
-	return -1
 }
 
 // peekNames are the names in the first object, in their order; that line is then read again.

@@ -84,8 +84,8 @@ func newParquetReader(f *os.File) (*parquetReader, error) {
 	return r, nil
 }
 
-// Runs are those that the file as a whole tells of.
-func (r *parquetReader) Runs() (headers []string) {
+// runs are those that the file as a whole tells of, each as column run_header has it.
+func (r *parquetReader) runs() (headers []string) {
 	text, _ := r.in.Value(parquetRuns)
 	var list []json.RawMessage
 	if json.Unmarshal([]byte(text), &list) != nil {
@@ -95,14 +95,6 @@ func (r *parquetReader) Runs() (headers []string) {
 		headers = append(headers, string(run))
 	}
 	return headers
-}
-
-// RunsOf are the runs that a file tells of as a whole, each as column run_header has it; only Parquet does.
-func RunsOf(r Reader) []string {
-	if p, ok := r.(*parquetReader); ok {
-		return p.Runs()
-	}
-	return nil
 }
 
 func (r *parquetReader) Schema() Schema { return r.schema }

@@ -20,6 +20,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/parquet"
 	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/invariants"
@@ -189,8 +190,13 @@ func write(t *testing.T, f Format, s Schema, rows [][]string) []byte {
 func read(t *testing.T, text []byte) (s Schema, rows [][]string) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "result")
-	require.NoError(t, os.WriteFile(name, text, 0o666))
-	r, closer := require.Get2(OpenFile(name))(t)
+	if err := os.WriteFile(name, text, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	r, closer, err := openFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer closer.Close()
 	for {
 		cells, err := r.Next()
@@ -342,27 +348,61 @@ func TestRun(t *testing.T) {
 	defaults := SettingsOf(profiler.Options{}.WithDefaults())
 	a := Run{Version: "1", Host: Host{Brand: "x"}, Settings: settings, Kernel: "6"}
 	b := Run{Version: "1", Host: Host{Brand: "x"}, Settings: defaults, Kernel: "7", Selftest: "4 of 4"}
-	if d := a.Difference(b); d != nil || a.ID() != b.ID() || !IsID(a.ID()) {
+	if d := a.Difference(b).All(); d != nil || a.ID() != b.ID() || !IsID(a.ID()) {
 		t.Errorf("%q, %s, %s", d, a.ID(), b.ID())
 	}
 	again, err := ParseRun(a.String())
-	if err != nil || again.ID() != a.ID() || a.Difference(again) != nil {
-		t.Errorf("%v: %+v, differs in %q", err, again, a.Difference(again))
+	if err != nil || again.ID() != a.ID() || a.Difference(again).All() != nil {
+		t.Errorf("%v: %+v, differs in %q", err, again, a.Difference(again).All())
 	}
 	brand := a
 	brand.Host.Brand = "y"
-	if unlike, told := a.IDDifference(brand.ID()); !Comparable(a.ID(), brand.ID()) || unlike != nil || len(told) != 1 || !strings.HasPrefix(told[0], "CPU: ") {
-		t.Errorf("%s: %q, %q", brand.ID(), unlike, told)
+	if d := differenceOfIDs(a.ID(), brand.ID()); d.Unlike != nil || len(d.Told) != 1 || !strings.HasPrefix(d.Told[0], "CPU: ") {
+		t.Errorf("%s: %q", brand.ID(), d)
 	}
 	other := SettingsOf(profiler.Options{Mode: profiler.Loop, Precision: 0.02})
-	if mode := (Run{Version: "1", Host: a.Host, Settings: other}); Comparable(a.ID(), mode.ID()) {
+	if mode := (Run{Version: "1", Host: a.Host, Settings: other}); differenceOfIDs(a.ID(), mode.ID()).Unlike == nil {
 		t.Errorf("%s and %s are of other settings", a.ID(), mode.ID())
 	}
 	c := Run{Version: "2", Host: Host{Brand: "y"}, Settings: other}
-	if d := strings.Join(a.Difference(c), "; "); a.ID() == c.ID() ||
+	if d := strings.Join(a.Difference(c).All(), "; "); a.ID() == c.ID() ||
 		!strings.Contains(d, `version: "1", here "2"`) || !strings.Contains(d, "CPU: ") ||
-		!strings.HasSuffix(d, `setting mode: "unroll", here "loop"; setting precision: 0.01, here 0.02`) {
+		!strings.HasPrefix(d, `setting mode: "unroll", here "loop"; setting precision: 0.01, here 0.02; `) {
 		t.Error(d)
+	}
+}
+
+func TestAgainst(t *testing.T) {
+	run := func(change func(*Run)) Run {
+		r := Run{Version: "1", Host: Host{Microarchitecture: "Zen 4", Vendor: "AuthenticAMD", Brand: "x", Family: 25}, Settings: map[string]any{"Mode": "unroll"}}
+		if change != nil {
+			change(&r)
+		}
+		return r
+	}
+	unknown := func(r *Run) { r.Host.Microarchitecture = cpu.Unknown }
+	for _, c := range []struct {
+		name         string
+		runs         []Run
+		here         Run
+		unlike, told []string
+	}{
+		{"the same", []Run{run(nil)}, run(nil), nil, nil},
+		{"another microarchitecture", []Run{run(func(r *Run) { r.Host.Microarchitecture = "Zen 5" })}, run(nil), []string{"microarchitecture: Zen 5 (x), here Zen 4 (x)"}, nil},
+		{"another brand of it", []Run{run(func(r *Run) { r.Host.Brand = "y" })}, run(nil), nil, []string{`CPU: {"microarchitecture":"Zen 4","vendor":"AuthenticAMD","brand":"y","family":25,"model":0}, here {"microarchitecture":"Zen 4","vendor":"AuthenticAMD","brand":"x","family":25,"model":0}`}},
+		{"two that nobody knows", []Run{run(unknown)}, run(func(r *Run) { unknown(r); r.Host.Model = 1 }),
+			[]string{"microarchitecture: AuthenticAMD family 0x19 model 0x0, here AuthenticAMD family 0x19 model 0x1"}, nil},
+		{"other settings, in two runs", []Run{run(func(r *Run) { r.Settings = map[string]any{"Mode": "loop"} }), run(func(r *Run) { r.Settings = map[string]any{"Mode": "loop"} })}, run(nil),
+			[]string{`setting Mode: "loop", here "unroll"`}, nil},
+		{"another version", []Run{run(func(r *Run) { r.Version = "0" })}, run(nil), nil, []string{`version: "0", here "1"`}},
+	} {
+		got := (&Runs{runs: c.runs}).Against(c.here)
+		if d := cmp.Diff(c.unlike, got.Unlike); d != "" {
+			t.Errorf("%s: unlike (- want, + got):\n%s", c.name, d)
+		}
+		if d := cmp.Diff(c.told, got.Told); d != "" {
+			t.Errorf("%s: told (- want, + got):\n%s", c.name, d)
+		}
 	}
 }
 
@@ -410,28 +450,6 @@ func FuzzLines(f *testing.F) {
 			got, err := lines.Parse(text, nil)
 			if err != nil || !ended || strings.Contains(text, "\n") || !slices.Equal(got, cells) {
 				t.Fatalf("%s: %q as %q is %q, %v", format, cells, line, got, err)
-			}
-		}
-	})
-}
-
-// FuzzJSONLine: what is read without the decoder, the decoder reads alike.
-func FuzzJSONLine(f *testing.F) {
-	for _, line := range []string{
-		`{"hex":"90","cycles":1.0000,"row":1,"rescued":true,"x":"a,b}"}`,
-		`{"hex":null,"cycles":null,"row":null,"rescued":null,"x":null}`,
-		`{"hex":"","cycles":-1e5,"row":-7,"rescued":false,"x":""}`,
-		`{"hex":"a\"b","cycles":1.,"row":01,"rescued":"true","x":"é"} `,
-		`{"hex":"90","cycles":1,"row":1,"rescued":true,"x":"","y":1}`,
-		`{"hex":"00","cycles":0,"row":0,"rescued":,"x":""}`,
-	} {
-		f.Add(line)
-	}
-	f.Fuzz(func(t *testing.T, line string) {
-		lines := require.Get(NewLines(JSON, SchemaOf([]string{"hex", "cycles", "row", "rescued", "x"})))(t)
-		if own, ok := lines.parseOwn(line, nil); ok {
-			if got, err := lines.decodeJSON(line, nil); err != nil || !slices.Equal(own, got) {
-				t.Errorf("%q is %q, the decoder says %q, %v", line, own, got, err)
 			}
 		}
 	})

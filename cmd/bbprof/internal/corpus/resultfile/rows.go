@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"math"
 	"slices"
@@ -23,28 +24,134 @@ func Each[T any](next func() (T, error)) iter.Seq2[T, error] {
 	}
 }
 
-// Cells are the rows of a result, each as the cell of a column by its name, "" where there is no such column. The
-// name "" is of none, though a column may have no name.
-func Cells(in Reader) iter.Seq2[func(string) string, error] {
-	at := map[string]int{}
-	for i, name := range slices.Backward(in.Schema().Names()) { // of two columns with one name the first counts
-		at[name] = i
+// Rows are those of a result, read one by one. An error names the file, and its row or line.
+type Rows struct {
+	Schema Schema
+	Runs   Runs // that the file as a whole tells of, or the rows so far
+	name   string
+	in     Reader
+	closer io.Closer
+	at     map[string]int
+	number int // of the latest row
+}
+
+// OpenRows opens a result of any format that can be read back, compressed or not, going by its first bytes; - is standard input.
+// It has a row of columns at least, and these columns.
+func OpenRows(name string, stdin io.Reader, columns ...string) (r *Rows, err error) {
+	r = &Rows{name: name}
+	if name == "-" {
+		r.in, r.closer, err = openStream(stdin)
+	} else {
+		r.in, r.closer, err = openFile(name)
 	}
-	delete(at, "")
-	return func(yield func(func(string) string, error) bool) {
-		for cells, err := range Each(in.Next) {
-			cell := func(name string) string {
-				if i, ok := at[name]; ok {
-					return cells[i]
-				}
-				return ""
-			}
-			if !yield(cell, err) {
-				return
-			}
+	if err == nil {
+		err = r.begin(columns)
+	}
+	if failed := (*fs.PathError)(nil); errors.As(err, &failed) && failed.Path == name {
+		return nil, err
+	} else if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return r, nil
+}
+
+func (r *Rows) begin(columns []string) (err error) {
+	r.Schema, r.at = r.in.Schema(), map[string]int{}
+	for i, name := range slices.Backward(r.Schema.Names()) { // of two columns with one name the first counts
+		r.at[name] = i
+	}
+	delete(r.at, "") // the name of no column, though one may have no name
+	if err = r.Schema.Require(columns...); err == nil {
+		if p, ok := r.in.(*parquetReader); ok {
+			err = r.Runs.addHeaders(p.runs()...)
 		}
 	}
+	if err != nil {
+		r.Close()
+	}
+	return err
 }
+
+func (r *Rows) Close() error { return r.closer.Close() }
+
+// Error names the file in an error.
+func (r *Rows) Error(err error) error { return fmt.Errorf("%s: %w", r.name, err) }
+
+// Row is one of Rows.
+type Row struct {
+	Number int      // from 1, in the file
+	Cells  []string // in the order of the schema, valid until the next row
+	of     *Rows
+}
+
+// Next is the next row, io.EOF after the last.
+func (r *Rows) Next() (Row, error) {
+	cells, err := r.in.Next()
+	if errors.Is(err, io.EOF) {
+		return Row{}, io.EOF
+	}
+	r.number++
+	row := Row{r.number, cells, r}
+	if err != nil {
+		return row, r.Error(err)
+	}
+	if err := r.Runs.Add(r.Schema, cells); err != nil {
+		return row, row.Error(err)
+	}
+	return row, nil
+}
+
+// All gives the rows. After an error nothing follows.
+func (r *Rows) All() iter.Seq2[Row, error] { return Each(r.Next) }
+
+// Header is the line that names the columns, as a row: some files of blocks and cycles have no such line.
+func (r *Rows) Header() Row { return Row{0, r.Schema.Names(), r} }
+
+// Copy writes all rows, and ends the file that they are written to.
+func (r *Rows) Copy(to Writer) error {
+	for row, err := range r.All() {
+		if err == nil {
+			err = to.Write(row.Cells)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return to.Close()
+}
+
+// Cell is that of a column, "" where there is no such column.
+func (r Row) Cell(column string) string {
+	if i, ok := r.of.at[column]; ok {
+		return r.Cells[i]
+	}
+	return ""
+}
+
+// Float is the number in a column.
+func (r Row) Float(column string) (float64, error) {
+	cell := r.Cell(column)
+	v, err := strconv.ParseFloat(strings.TrimSpace(cell), 64)
+	if err != nil {
+		return 0, r.Error(fmt.Errorf("column %s is %.40q, not a number", column, cell))
+	}
+	return v, nil
+}
+
+// Weight is the weight in a column, such as how often a block runs; 0 of an empty cell.
+func (r Row) Weight(column string) (float64, error) {
+	if r.Cell(column) == "" {
+		return 0, nil
+	}
+	w, err := r.Float(column)
+	if err != nil || !(w >= 0) || math.IsInf(w, 0) {
+		return 0, r.Error(fmt.Errorf("column %s: invalid weight %q: want a number from 0 on", column, r.Cell(column)))
+	}
+	return w, nil
+}
+
+// Error names the file and the row in an error.
+func (r Row) Error(err error) error { return r.of.Error(fmt.Errorf("row %d: %w", r.Number, err)) }
 
 // ErrEmpty is of a file without so much as a line of columns.
 var ErrEmpty = errors.New("it is empty, or ends within its first line")
@@ -60,16 +167,4 @@ func (s Schema) Require(columns ...string) error {
 		}
 	}
 	return nil
-}
-
-// Weight reads a cell of weights, such as how often a block runs; 0 if it is empty.
-func Weight(cell string) (float64, error) {
-	if cell == "" {
-		return 0, nil
-	}
-	weight, err := strconv.ParseFloat(strings.TrimSpace(cell), 64)
-	if err != nil || !(weight >= 0) || math.IsInf(weight, 0) {
-		return 0, fmt.Errorf("invalid weight %q: want a number from 0 on", cell)
-	}
-	return weight, nil
 }

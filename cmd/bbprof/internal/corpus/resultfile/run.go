@@ -138,30 +138,6 @@ var runID = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}$`)
 // IsID reports whether the cell of a column run is an ID.
 func IsID(cell string) bool { return runID.MatchString(cell) }
 
-// Comparable reports whether rows of two IDs were measured with the same settings on the same
-// microarchitecture.
-func Comparable(a, b string) bool { return IsID(a) && IsID(b) && a[:8] == b[:8] }
-
-// IDDifference is Difference by an ID alone: unlike is what makes results incomparable, told what
-// should change nothing.
-func (r Run) IDDifference(id string) (unlike, told []string) {
-	here := r.ID()
-	there, now := strings.Split(id, "-"), strings.Split(here, "-")
-	switch {
-	case !IsID(id):
-		return []string{fmt.Sprintf("column run is %.40q, which names no run", id)}, nil
-	case there[0] != now[0]:
-		unlike = append(unlike, fmt.Sprintf("settings or microarchitecture: run %s, here %s", id, here))
-	}
-	if there[1] != now[1] {
-		told = append(told, fmt.Sprintf("CPU: another, by its number in run %s, here %s", id, here))
-	}
-	if there[2] != now[2] {
-		told = append(told, fmt.Sprintf("version: another, by its number in run %s, here %s", id, here))
-	}
-	return unlike, told
-}
-
 func (r Run) String() string {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -170,38 +146,75 @@ func (r Run) String() string {
 	return string(text)
 }
 
-// Difference says in what two runs differ that decides about the results, each as "what: a,
-// here b".
-func (r Run) Difference(here Run) (list []string) {
-	if r.Version != here.Version {
-		list = append(list, differs("version", r.Version, here.Version))
-	}
-	if r.Host != here.Host {
-		list = append(list, differs("CPU", r.Host, here.Host))
-	}
-	return append(list, r.SettingsDifference(here)...)
+// Difference is what two runs do not share, each as "what: there, here that".
+type Difference struct {
+	Unlike []string // makes their cycles incomparable
+	Told   []string // should change nothing
 }
 
-// SettingsDifference is the part of Difference that is the user's doing.
-func (r Run) SettingsDifference(here Run) (list []string) {
-	names := maps.Clone(r.Settings)
+// All is everything that differs.
+func (d Difference) All() []string { return slices.Concat(d.Unlike, d.Told) }
+
+// Difference is the one rule of what may be compared: rows of one microarchitecture and with the same settings. Another CPU of
+// that microarchitecture, and another version of bbprof, are told.
+func (r Run) Difference(here Run) (d Difference) {
+	if !sameCore(r.Host, here.Host) {
+		d.Unlike = append(d.Unlike, fmt.Sprintf("microarchitecture: %v, here %v", r.Host, here.Host))
+	} else if r.Host != here.Host {
+		d.Told = append(d.Told, differs("CPU", r.Host, here.Host))
+	}
+	if r.Version != here.Version {
+		d.Told = append(d.Told, differs("version", r.Version, here.Version))
+	}
+	names := maps.Clone(here.Settings)
 	if names == nil {
 		names = map[string]any{}
 	}
-	maps.Copy(names, here.Settings)
+	maps.Copy(names, r.Settings)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if a, b := r.Settings[name], here.Settings[name]; !reflect.DeepEqual(a, b) {
-			list = append(list, differs("setting "+name, a, b))
+			d.Unlike = append(d.Unlike, differs("setting "+name, a, b))
 		}
 	}
-	return list
+	return d
+}
+
+// differenceOfIDs is Difference where no more than the ID of one is known.
+func differenceOfIDs(there, here string) (d Difference) {
+	a, b := strings.Split(there, "-"), strings.Split(here, "-")
+	if a[0] != b[0] {
+		d.Unlike = append(d.Unlike, fmt.Sprintf("settings or microarchitecture: run %s, here %s", there, here))
+	}
+	for i, what := range []string{"CPU", "version"} {
+		if a[i+1] != b[i+1] {
+			d.Told = append(d.Told, fmt.Sprintf("%s: another, by its number in run %s, here %s", what, there, here))
+		}
+	}
+	return d
+}
+
+func (h Host) String() string {
+	if h.Microarchitecture == cpu.Unknown {
+		return fmt.Sprintf("%s family %#x model %#x", h.Vendor, h.Family, h.Model)
+	}
+	return fmt.Sprintf("%s (%s)", h.Microarchitecture, strings.TrimSpace(h.Brand))
+}
+
+// sameCore compares the microarchitectures, or where they have no names what CPUID says.
+func sameCore(a, b Host) bool {
+	if a.Microarchitecture == cpu.Unknown {
+		a.Brand, b.Brand = "", ""
+		return a == b
+	}
+	return a.Microarchitecture == b.Microarchitecture
 }
 
 // Runs are those that the rows of a file tell of.
 type Runs struct {
 	runs         []Run
-	ids          []string // without repetition
-	last, header string   // the latest of each
+	ids          []string // without repetition, as the headers
+	headers      []string
+	last, header string // the latest of each
 }
 
 // All are the runs whose headers there are.
@@ -210,57 +223,76 @@ func (r *Runs) All() []Run { return r.runs }
 // None reports whether no row names its run.
 func (r *Runs) None() bool { return len(r.runs)+len(r.ids) == 0 }
 
-// Add takes a row, and reports whether it tells of a run that no row before it has told of.
-func (r *Runs) Add(s Schema, cells []string) (another bool, err error) {
+// Add takes a row.
+func (r *Runs) Add(s Schema, cells []string) error {
 	if at := s.Index("run"); at >= 0 && cells[at] != r.last && IsID(cells[at]) {
-		r.last = strings.Clone(cells[at])
-		if another = !slices.Contains(r.ids, r.last); another {
+		if r.last = strings.Clone(cells[at]); !slices.Contains(r.ids, r.last) {
 			r.ids = append(r.ids, r.last)
 		}
 	}
-	at := s.Index("run_header")
+	at := s.Index(runHeader)
 	if at < 0 || cells[at] == "" || cells[at] == r.header {
-		return another, nil
+		return r.addHeaders()
 	}
 	r.header = strings.Clone(cells[at])
-	run, err := ParseRun(r.header)
-	r.runs = append(r.runs, run)
-	return true, err
+	return r.addHeaders(r.header)
 }
 
-// Mixes says why rows of another file must not stand beside those of one called name, "" if they may: its first run is of
-// another microarchitecture, or has other settings.
-func (r *Runs) Mixes(name string, others *Runs) string {
-	const unlike = "it was not measured as %s was: %s"
-	if len(r.ids) > 0 && (len(r.runs) == 0 || len(others.runs) == 0) {
+// addHeaders takes what column run_header may hold.
+func (r *Runs) addHeaders(headers ...string) error {
+	for _, text := range headers {
+		if slices.Contains(r.headers, text) {
+			continue
+		}
+		run, err := ParseRun(text)
+		if err != nil {
+			return err
+		}
+		r.headers, r.runs = append(r.headers, text), append(r.runs, run)
+	}
+	if len(r.runs) > mostRuns || len(r.ids) > mostRuns {
+		return fmt.Errorf("its rows are of more than %d runs", mostRuns)
+	}
+	return nil
+}
+
+// mostRuns bounds the runs of a file: one of more is damaged.
+const mostRuns = 1000
+
+// Against is the difference of all these runs from one, without repetition; where a filter dropped the headers, by their IDs.
+func (r *Runs) Against(here Run) (d Difference) {
+	add := func(more Difference) {
+		d.Unlike, d.Told = append(d.Unlike, more.Unlike...), append(d.Told, more.Told...)
+	}
+	for _, run := range r.runs {
+		add(run.Difference(here))
+	}
+	for _, id := range r.ids {
+		if len(r.runs) == 0 {
+			add(differenceOfIDs(id, here.ID()))
+		}
+	}
+	for _, list := range []*[]string{&d.Unlike, &d.Told} {
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
+	}
+	return d
+}
+
+// Mixes says why rows of other files must not stand beside these, "" if they may.
+func (r *Runs) Mixes(others *Runs) string {
+	var unlike []string
+	switch {
+	case len(r.runs) > 0 && len(others.runs) > 0:
+		for _, run := range others.runs {
+			unlike = append(unlike, r.runs[0].Difference(run).Unlike...)
+		}
+	case len(r.ids) > 0:
 		for _, id := range others.ids {
-			if !Comparable(r.ids[0], id) {
-				return fmt.Sprintf(unlike, name, fmt.Sprintf("settings or microarchitecture differ (run %s, there %s)", id, r.ids[0]))
-			}
+			unlike = append(unlike, differenceOfIDs(r.ids[0], id).Unlike...)
 		}
 	}
-	if len(r.runs) == 0 {
-		return ""
-	}
-	there := r.runs[0]
-	for _, run := range others.runs {
-		list := there.SettingsDifference(run)
-		if !sameCore(there.Host, run.Host) {
-			list = append(list, fmt.Sprintf("microarchitecture: %s (%s), here %s (%s)", there.Host.Microarchitecture, there.Host.Brand, run.Host.Microarchitecture, run.Host.Brand))
-		}
-		if list != nil {
-			return fmt.Sprintf(unlike, name, strings.Join(list, "; "))
-		}
-	}
-	return ""
-}
-
-// sameCore compares the microarchitectures, where they have names.
-func sameCore(a, b Host) bool {
-	if a.Microarchitecture == cpu.Unknown {
-		return a == b
-	}
-	return a.Microarchitecture == b.Microarchitecture
+	return strings.Join(unlike, "; ")
 }
 
 func differs(what string, there, here any) string {

@@ -197,7 +197,7 @@ func TestCreate(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Abort()
-	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(name), ".f*")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(name), "f.cap*")); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
 	for _, bad := range []string{filepath.Join(name, "x"), filepath.Dir(name), "state_test.go", os.DevNull} {

@@ -3,6 +3,7 @@ package state
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/csv"
@@ -10,12 +11,11 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"os"
-	"path/filepath"
 	"strconv"
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/atomicfile"
 	"github.com/bbprof/bbprof/initial"
 )
 
@@ -176,18 +176,17 @@ func (s *Writer) Close() error {
 // it holds the memory of a program.
 type File struct {
 	*Writer
-	name string
-	file *os.File
+	file *atomicfile.File
 	out  *bufio.Writer
 }
 
-// Create begins a file. It is written beside its place, with the mode 0600.
+// Create begins a file.
 func Create(name string, about About) (*File, error) {
-	file, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-")
+	file, err := atomicfile.Create(name, "capturing", 0o600)
 	if err != nil {
 		return nil, err
 	}
-	f := &File{name: name, file: file, out: bufio.NewWriter(file)}
+	f := &File{file: file, out: bufio.NewWriter(file)}
 	if f.Writer, err = NewWriter(f.out, about); err != nil {
 		f.Abort()
 		return nil, err
@@ -197,24 +196,12 @@ func Create(name string, about About) (*File, error) {
 
 // Close completes the file and puts it into its place.
 func (f *File) Close() error {
-	err := f.Writer.Close()
-	if err == nil {
-		err = f.out.Flush()
-	}
-	if err == nil {
-		err = f.file.Close()
-	}
-	if err == nil {
-		err = os.Rename(f.file.Name(), f.name)
-	}
-	if err != nil {
+	if err := cmp.Or(f.Writer.Close(), f.out.Flush()); err != nil {
 		f.Abort()
+		return err
 	}
-	return err
+	return f.file.Commit()
 }
 
 // Abort removes what was written.
-func (f *File) Abort() {
-	f.file.Close()
-	os.Remove(f.file.Name())
-}
+func (f *File) Abort() { f.file.Abort() }

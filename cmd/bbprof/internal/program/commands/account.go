@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
@@ -14,7 +13,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/extract"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/running"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -102,41 +100,43 @@ func (a *accounting) run(std cli.Streams) error {
 }
 
 func (a *accounting) blocks(stdin io.Reader) ([]account.Block, error) {
-	name := a.files[0]
-	in, closer, err := rowfile.OpenResult(name, stdin)
+	in, err := resultfile.OpenRows(a.files[0], stdin)
 	if err != nil {
 		return nil, err
 	}
-	defer closer.Close()
-	schema := in.Schema()
-	if schema.Index("status") < 0 || schema.Index("function") < 0 || schema.Index("count") < 0 {
-		return nil, fmt.Errorf("%s: it lacks the column status, function or count; make it with bbprof batch of what bbprof extract -run writes", name)
+	defer in.Close()
+	if err := in.Schema.Require("status", "function", "count"); err != nil {
+		return nil, in.Error(fmt.Errorf("%w; make it with bbprof batch of what bbprof extract -run writes", err))
 	}
 	// Where the column of the corpus has a name that batch has too, batch calls it input_….
 	instructions := "instructions"
-	if schema.Index("input_instructions") >= 0 {
+	if in.Schema.Index("input_instructions") >= 0 {
 		instructions = "input_instructions"
 	}
 	var blocks []account.Block
 	resolved := map[string]string{}
-	for cell, err := range resultfile.Cells(in) {
+	for row, err := range in.All() {
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return nil, err
 		}
-		path, known := resolved[cell("file")]
+		path, known := resolved[row.Cell("file")]
 		if !known {
-			path = extract.Resolved(cell("file"))
-			resolved[cell("file")] = path
+			path = extract.Resolved(row.Cell("file"))
+			resolved[row.Cell("file")] = path
 		}
-		number := func(name string) float64 {
-			v, _ := strconv.ParseFloat(cell(name), 64)
-			return v
+		b := account.Block{
+			Place: account.Place{File: path, Function: row.Cell("function")}, Terminated: row.Cell("terminator") != "",
+			Measured: row.Cell("status") == string(profiler.OK),
 		}
-		blocks = append(blocks, account.Block{
-			Place: account.Place{File: path, Function: cell("function")},
-			Count: number("count"), Instructions: number(instructions), Terminated: cell("terminator") != "",
-			Cycles: number("cycles"), Measured: cell("status") == string(profiler.OK),
-		})
+		for column, to := range map[string]*float64{"count": &b.Count, instructions: &b.Instructions, "cycles": &b.Cycles} {
+			if row.Cell(column) == "" { // as of a block that was rejected
+				continue
+			}
+			if *to, err = row.Float(column); err != nil {
+				return nil, err
+			}
+		}
+		blocks = append(blocks, b)
 	}
 	return blocks, nil
 }

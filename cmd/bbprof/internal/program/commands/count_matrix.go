@@ -167,7 +167,7 @@ func (m *matrixFlags) read() ([]matrix.Row, error) {
 }
 
 func (m *matrixFlags) write(rows []matrix.Row) error {
-	if err := cli.WriteWhole(m.expect, nil, func(w io.Writer) error { return matrix.Write(w, rows) }); err != nil {
+	if err := cli.WriteWhole(m.expect, func(w io.Writer) error { return matrix.Write(w, rows) }); err != nil {
 		return fmt.Errorf("-expect: %w", err)
 	}
 	return nil

@@ -366,36 +366,6 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// ports is a core by the units that each kind of instruction may go to.
-type ports struct{}
-
-func (ports) Profile(_ context.Context, b profiler.Block) (profiler.Result, error) {
-	insts, err := asm.Decode(b.Code)
-	var multiply, shuffle, other float64
-	for i := range insts {
-		switch insts[i].Mnemonic {
-		case "imul":
-			multiply++
-		case "vpshufb", "vaddps":
-			shuffle++
-		default:
-			other++
-		}
-	}
-	return profiler.Result{Status: profiler.OK, Cycles: max(multiply, shuffle/2, (multiply+shuffle+other)/6)}, err
-}
-
-func TestConflicts(t *testing.T) {
-	c := require.Get(MeasureConflicts(context.Background(), ports{}))(t)
-	if groups := c.Groups(); !slices.ContainsFunc(groups, func(g []string) bool { return slices.Equal(g, []string{"vector add", "shuffle"}) }) {
-		t.Errorf("%q\n%s", groups, c)
-	}
-	i, j := slices.Index(c.Classes, "multiply"), slices.Index(c.Classes, "shuffle")
-	if c.Shared[i][j] != 0 || c.Shared[j][i] != 0 || c.Cycles[i] != 1 || c.Cycles[j] != 0.5 {
-		t.Errorf("%+v", c)
-	}
-}
-
 // TestRow: rows of the same bytes are told apart by where the block stands and what is set, measured or not.
 func TestRow(t *testing.T) {
 	at := len(Columns()) - 2

@@ -101,7 +101,7 @@ var frontEnd = []probe{
 }
 
 // classes are the probes of work. Each stands for the instructions that the core executes in the same
-// units, whichever these are (Conflicts finds that out). Sources: the groups of instructions
+// units, whichever these are. Sources: the groups of instructions
 // in uops.info's tables that share ports on all cores.
 var classes = []probe{
 	{"integer", "mov r, imm", func(r room, n int) []byte { // of 5 bytes; lea and add with a constant may be done at rename

@@ -1,0 +1,67 @@
+package mapping
+
+import (
+	"slices"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/mapper"
+)
+
+// predict lists the pages that a run of p.Predict copies is likely to touch, in the order of the accesses whose addresses follow from the
+// initial state. To map them ahead of the first run saves a fault and a stop each. A wrong prediction costs time, never correctness: a
+// rejection is not believed before the block was run without it, and a page that the trace does not show is not kept.
+func (p Plan) predict() (pages []mapper.Page) {
+	if p.Predict == 0 || p.NoPages {
+		return nil
+	}
+	const followed = 3 // copies; the others advance as the last of these does
+	all := asm.Follow(p.Insts, followed, p.Init.StartAt(p.home()))
+	each := len(all) / followed
+	for k := range p.Predict {
+		for i, a := range all[:each] {
+			m := &p.Insts[a.Inst].Mem[a.Mem]
+			second, third := all[each+i], all[2*each+i]
+			step := third.Addr - second.Addr
+			if k > 0 {
+				a = second
+				a.Addr += uint64(k-1) * step
+			}
+			if !a.Known || !m.Read && !m.Write || k > 1 && (step == 0 || !third.Known) {
+				continue
+			}
+			for _, addr := range []uint64{a.Addr, layout.PageOf(a.Addr + uint64(max(m.Width, 1)) - 1)} {
+				page := mapper.Page{Addr: layout.PageOf(addr), Inst: a.Inst, Fault: addr, Copy: k, Frame: len(pages) % p.Frames}
+				if slices.ContainsFunc(pages, func(q mapper.Page) bool { return q.Addr == page.Addr }) {
+					continue
+				}
+				if len(pages) == min(p.Pages, layout.MaxDryRunOps/2) || p.forbidden(addr) != "" {
+					return nil // it will be rejected
+				}
+				pages = append(pages, page)
+			}
+		}
+	}
+	return pages
+}
+
+// touchesAll reports whether the trace shows an access to every page.
+func (m *Mapped) touchesAll() bool {
+	if len(m.Pages) == 0 {
+		return true
+	}
+	touched, left := make([]bool, len(m.Pages)), len(m.Pages)
+	on := finder{pages: m.Pages}
+	for _, a := range m.Trace.Accesses {
+		for page, last := layout.PageOf(a.Addr), a.Addr+uint64(max(a.Width, 1))-1; page <= last; page += layout.PageSize {
+			if i := on.page(page); i >= 0 && !touched[i] {
+				touched[i] = true
+				left--
+			}
+		}
+		if left == 0 {
+			break
+		}
+	}
+	return left == 0
+}
