@@ -11,29 +11,6 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-func TestDecodeSplits(t *testing.T) {
-	insts := mustDecode(t, "f20f1008 660f28c1 f20f118d40ffffff c5f877 f30f1efa 660f38f6c1")
-	want := []struct {
-		offset int
-		text   string
-	}{
-		{0, "movsd xmm1, qword ptr [rax]"},
-		{4, "movapd xmm0, xmm1"},
-		{8, "movsd qword ptr [rbp-0xc0], xmm1"},
-		{16, "vzeroupper"},
-		{19, "endbr64"},
-		{23, "adcx eax, ecx"},
-	}
-	if len(insts) != len(want) {
-		t.Fatalf("%d instructions, want %d", len(insts), len(want))
-	}
-	for i, w := range want {
-		if insts[i].Offset != w.offset || insts[i].Text() != w.text {
-			t.Errorf("instruction %d: %q at %d, want %q at %d", i, insts[i].Text(), insts[i].Offset, w.text, w.offset)
-		}
-	}
-}
-
 func TestUndecodable(t *testing.T) {
 	tests := []struct {
 		hex    string

@@ -82,19 +82,10 @@ func TestFinished(t *testing.T) {
 // convert writes some columns of a result in another format.
 func convert(t *testing.T, from, to string, format resultfile.Format, names []string) {
 	t.Helper()
-	in, err := resultfile.OpenRows(from, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := require.Get(resultfile.OpenRows(from, nil))(t)
 	defer in.Close()
-	f, err := os.Create(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := require.Get(os.Create(to))(t)
 	defer f.Close()
-	out, err := resultfile.NewSelection(f, format, in.Schema, names)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := require.Get(resultfile.NewSelection(f, format, in.Schema, names))(t)
 	require.NoError(t, in.Copy(out))
 }

@@ -192,10 +192,7 @@ func TestMergeForms(t *testing.T) {
 	corpus := text(300)
 	names := parts(t, corpus, 3, nothing)
 	for i, ending := range []string{".parquet", ".csv.gz"} {
-		in, err := resultfile.OpenRows(names[i], nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		in := require.Get(resultfile.OpenRows(names[i], nil))(t)
 		names[i] += ending
 		to := require.Get(os.Create(names[i]))(t)
 		var w io.WriteCloser = to
@@ -203,13 +200,8 @@ func TestMergeForms(t *testing.T) {
 			w = gzip.NewWriter(to)
 		}
 		format, _ := resultfile.FormatOf(names[i])
-		out, err := resultfile.NewWriter(w, format, in.Schema)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(in.Copy(out), w.Close(), in.Close()); err != nil {
-			t.Fatal(err)
-		}
+		out := require.Get(resultfile.NewWriter(w, format, in.Schema))(t)
+		require.NoError(t, errors.Join(in.Copy(out), w.Close(), in.Close()))
 	}
 	got, report, err := merge(names, false, 300)
 	if err != nil || report.Missing != 0 {

@@ -293,10 +293,7 @@ func TestResumeWiderFile(t *testing.T) {
 				t.Fatalf("%s: %v", format, err)
 			}
 		}
-		in, err := resultfile.OpenRows(path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		in := require.Get(resultfile.OpenRows(path, nil))(t)
 		n := 0
 		for range in.All() {
 			n++

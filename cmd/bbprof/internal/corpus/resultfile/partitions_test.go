@@ -25,10 +25,7 @@ func TestPartitions(t *testing.T) {
 		if d.IsDir() {
 			return err
 		}
-		in, closer, err := openFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		in, closer := require.Get2(openFile(path))(t)
 		defer closer.Close()
 		name, _ := filepath.Rel(dir, path)
 		for cells, err := in.Next(); err == nil; cells, err = in.Next() {

@@ -190,13 +190,8 @@ func write(t *testing.T, f Format, s Schema, rows [][]string) []byte {
 func read(t *testing.T, text []byte) (s Schema, rows [][]string) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "result")
-	if err := os.WriteFile(name, text, 0o666); err != nil {
-		t.Fatal(err)
-	}
-	r, closer, err := openFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(name, text, 0o666))
+	r, closer := require.Get2(openFile(name))(t)
 	defer closer.Close()
 	for {
 		cells, err := r.Next()
@@ -397,12 +392,8 @@ func TestAgainst(t *testing.T) {
 		{"another version", []Run{run(func(r *Run) { r.Version = "0" })}, run(nil), nil, []string{`version: "0", here "1"`}},
 	} {
 		got := (&Runs{runs: c.runs}).Against(c.here)
-		if d := cmp.Diff(c.unlike, got.Unlike); d != "" {
-			t.Errorf("%s: unlike (- want, + got):\n%s", c.name, d)
-		}
-		if d := cmp.Diff(c.told, got.Told); d != "" {
-			t.Errorf("%s: told (- want, + got):\n%s", c.name, d)
-		}
+		require.Equal(t, c.name, c.unlike, got.Unlike)
+		require.Equal(t, c.name, c.told, got.Told)
 	}
 }
 
