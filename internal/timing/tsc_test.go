@@ -46,9 +46,6 @@ func seriesOf(cycles ...float64) *series {
 	}
 }
 
-// estimateOf is the estimate alone.
-func estimateOf(s *sample) stat.Estimate { return s.estimate().Estimate }
-
 // byLayout are windows of so many replicates, with the cycles that of gives for each.
 func byLayout(replicates int, of func(l Layout, replicate int) float64) *sample {
 	var cycles []float64

@@ -113,36 +113,3 @@ func TestExportRefuses(t *testing.T) {
 		}
 	}
 }
-
-// The fields that bbprof writes, by the numbers that Gematria's schema gives them.
-const schemaProto = `syntax = "proto3";
-message Instruction { uint64 address = 1; string assembly = 2; bytes machine_code = 3; }
-message Block { repeated Instruction machine_instructions = 1; }
-message Source { string source = 1; repeated double inverse_throughput_cycles = 2; }
-message Throughput { Block basic_block = 1; repeated Source inverse_throughputs = 2; }
-message Register { string register_name = 1; uint64 register_value = 2; }
-message State { uint64 code_start_address = 1; uint64 block_size = 2; uint64 block_contents = 3; repeated uint64 accessed_blocks = 4;
-  repeated Register initial_registers = 5; optional string loop_register = 6; }
-message Annotated { State execution_annotations = 1; string block_hex = 2; }
-`
-
-// recordsProgram takes the records of a TFRecord file apart, checks their checksums bit by bit, and has protoc decode them.
-const recordsProgram = `
-import struct, subprocess, sys
-def masked(data):
-    c = 0xffffffff
-    for byte in data:
-        c ^= byte
-        for _ in range(8):
-            c = c >> 1 ^ (0x82f63b78 if c & 1 else 0)
-    c ^= 0xffffffff
-    return (c >> 15 | c << 17) + 0xa282ead8 & 0xffffffff
-data, at = open(sys.argv[1], "rb").read(), 0
-while at < len(data):
-    length, check = struct.unpack_from("<QI", data, at)
-    message = data[at+12:at+12+length]
-    assert check == masked(data[at:at+8]), "length"
-    assert struct.unpack_from("<I", data, at+12+length)[0] == masked(message), "data"
-    at += 16 + length
-    sys.stdout.write(subprocess.run(["protoc", "--decode=" + sys.argv[2], "schema.proto"], input=message, capture_output=True, check=True).stdout.decode())
-`

@@ -288,3 +288,13 @@ func TestPlot(t *testing.T) {
 		}
 	}
 }
+
+func TestContrary(t *testing.T) {
+	says := map[Verdict]int{Slower: 2, Faster: 3, Same: 5}
+	for verdict, want := range map[Verdict]int{Slower: 3, Faster: 2, Same: 5} {
+		c := Conclusion{Verdict: verdict, Layouts: 10, Says: says}
+		if got := c.Contrary(); got != want {
+			t.Errorf("%s: %d, want %d", verdict, got, want)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -100,5 +101,20 @@ func TestScreen(t *testing.T) {
 	}
 	if open != 0 || most != atATime || done != 6 {
 		t.Errorf("%d left open, %d at a time, %d done", open, most, done)
+	}
+}
+
+func TestScreenErrors(t *testing.T) {
+	lost := errors.New("lost")
+	_, err := Screen(context.Background(), func([]profiler.Event) (measure.Profiler, func(), error) { return nil, nil, lost }, nil, distances(t, 0, 16, 16), selected("a", "b"), Plan{Runs: 1, Seed: 1})
+	if !errors.Is(err, lost) {
+		t.Error(err)
+	}
+	ended := 0
+	_, err = Screen(context.Background(), func([]profiler.Event) (measure.Profiler, func(), error) {
+		return &fake{of: func(int, profiler.Setup) (profiler.Result, error) { return profiler.Result{}, lost }}, func() { ended++ }, nil
+	}, nil, distances(t, 0, 16, 16), selected("a"), Plan{Runs: 1, Seed: 1})
+	if !errors.Is(err, lost) || ended != 1 {
+		t.Errorf("%v, %d ended", err, ended)
 	}
 }
