@@ -17,7 +17,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
-	"github.com/bbprof/bbprof/internal/require"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -75,7 +75,7 @@ func (w worker) ProfileAll(ctx context.Context, next func() (profiler.Block, boo
 }
 
 // workers are n measurers of the lab.
-func (l *lab) workers(n int) (all []Measurer) {
+func (l *lab) workers(n int) (all []measure.Measurer) {
 	for i := range n {
 		all = append(all, worker{l, i})
 	}
@@ -104,7 +104,11 @@ func block(i int) string { return fmt.Sprintf("48%08x", i) }
 
 func open(t testing.TB, text string) *input.Input {
 	t.Helper()
-	return require.Get(input.Open([]string{"-"}, strings.NewReader(text), "", resultfile.Reserved()))(t)
+	in, err := input.Open([]string{"-"}, strings.NewReader(text), "", resultfile.Reserved())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return in
 }
 
 var schema = resultfile.NewSchema(false, []string{"id"})
@@ -114,7 +118,7 @@ func here() resultfile.Run {
 }
 
 // measure runs a corpus into a file, from its start or where it stopped.
-func measure(t testing.TB, l *lab, path, text string, o Options) (Tally, error) {
+func batched(t testing.TB, l *lab, path, text string, o Options) (Tally, error) {
 	t.Helper()
 	if o.Workers == nil {
 		o.Workers = l.workers(3)
@@ -129,7 +133,9 @@ func measure(t testing.TB, l *lab, path, text string, o Options) (Tally, error) 
 	}
 	tally, err := Run(t.Context(), open(t, text), out, o)
 	defer out.Close()
-	require.NoError(t, out.Flush())
+	if flushErr := out.Flush(); flushErr != nil {
+		t.Fatal(flushErr)
+	}
 	if err == nil {
 		err = out.Sort()
 	}
@@ -144,7 +150,10 @@ func file(t testing.TB) string { return filepath.Join(t.TempDir(), "result.csv")
 // rows reads a result by a reader that is not ours.
 func rows(t testing.TB, path string) (rows []map[string]string) {
 	t.Helper()
-	content := require.Get(os.ReadFile(path))(t)
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return parse(t, string(content))
 }
 
@@ -171,7 +180,10 @@ func parse(t testing.TB, content string) (rows []map[string]string) {
 // withCell is a result in which one row, from 1, has another cell.
 func withCell(t testing.TB, content string, row int, column, cell string) string {
 	t.Helper()
-	all := require.Get(csv.NewReader(strings.NewReader(content)).ReadAll())(t)
+	all, err := csv.NewReader(strings.NewReader(content)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
 	all[row][slices.Index(all[0], column)] = cell
 	var b strings.Builder
 	csv.NewWriter(&b).WriteAll(all)
@@ -216,5 +228,9 @@ func (l *lab) onlyOnce(t testing.TB) {
 
 func inputOf(t testing.TB, r io.Reader) *input.Input {
 	t.Helper()
-	return require.Get(input.Open([]string{"-"}, r, "", resultfile.Reserved()))(t)
+	in, err := input.Open([]string{"-"}, r, "", resultfile.Reserved())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return in
 }

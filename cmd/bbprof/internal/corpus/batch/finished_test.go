@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
-	"github.com/bbprof/bbprof/internal/require"
 )
 
 // TestFinished: of a complete result everything is checked that its format and columns tell, as of one that is resumed,
@@ -15,7 +14,9 @@ import (
 func TestFinished(t *testing.T) {
 	corpus := text(30)
 	whole := file(t)
-	require.Get(measure(t, &lab{}, whole, corpus, Options{}))(t)
+	if _, err := batched(t, &lab{}, whole, corpus, Options{}); err != nil {
+		t.Fatal(err)
+	}
 	all := strings.Join(schema.Names(), ",")
 	run := func(change func(*resultfile.Run)) resultfile.Run {
 		r := here()
@@ -51,7 +52,10 @@ func TestFinished(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			names := strings.Split(c.columns, ",")
-			want, _ := require.Get2(schema.Select(names))(t)
+			want, _, err := schema.Select(names)
+			if err != nil {
+				t.Fatal(err)
+			}
 			if c.name == "other columns" {
 				names = []string{"hex", "row"}
 			}
@@ -82,10 +86,21 @@ func TestFinished(t *testing.T) {
 // convert writes some columns of a result in another format.
 func convert(t *testing.T, from, to string, format resultfile.Format, names []string) {
 	t.Helper()
-	in := require.Get(resultfile.OpenRows(from, nil))(t)
+	in, err := resultfile.OpenRows(from, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer in.Close()
-	f := require.Get(os.Create(to))(t)
+	f, err := os.Create(to)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer f.Close()
-	out := require.Get(resultfile.NewSelection(f, format, in.Schema, names))(t)
-	require.NoError(t, in.Copy(out))
+	out, err := resultfile.NewSelection(f, format, in.Schema, names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := in.Copy(out); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -25,7 +25,9 @@ func TestTornAnywhere(t *testing.T) {
 	corpus := text(40)
 	path := file(t)
 	l := &lab{delay: jitter}
-	require.Get(measure(t, l, path, corpus, Options{}))(t)
+	if _, err := batched(t, l, path, corpus, Options{}); err != nil {
+		t.Fatal(err)
+	}
 	whole := []byte(readFile(t, path))
 	lines := bytes.SplitAfter(whole, []byte("\n"))
 	lastTwo := len(whole) - len(lines[len(lines)-2]) - len(lines[len(lines)-3])
@@ -40,7 +42,9 @@ func TestTornAnywhere(t *testing.T) {
 		if cut%2 == 0 { // blocks of zeros are what some file systems leave
 			content = append(content, make([]byte, 10_000)...)
 		}
-		require.NoError(t, os.WriteFile(path, content, 0o666))
+		if err := os.WriteFile(path, content, 0o666); err != nil {
+			t.Fatal(err)
+		}
 		had := map[string]bool{}
 		if end := bytes.LastIndexByte(content, '\n'); end >= 0 {
 			for _, row := range parse(t, string(content[:end+1])) {
@@ -48,7 +52,7 @@ func TestTornAnywhere(t *testing.T) {
 			}
 		}
 		l := &lab{}
-		if _, err := measure(t, l, path, corpus, Options{}); err != nil {
+		if _, err := batched(t, l, path, corpus, Options{}); err != nil {
 			t.Fatalf("cut after %d of %d bytes: %v", cut, len(whole), err)
 		}
 		holds(t, rows(t, path), corpus)
@@ -66,7 +70,9 @@ func TestResumeRefuses(t *testing.T) {
 	corpus := text(30)
 	const other = "hex,id\n90,0\n91,1\n"
 	path := file(t)
-	require.Get(measure(t, &lab{}, path, corpus, Options{}))(t)
+	if _, err := batched(t, &lab{}, path, corpus, Options{}); err != nil {
+		t.Fatal(err)
+	}
 	whole := readFile(t, path)
 	lines := strings.SplitAfter(whole, "\n")
 	columns := 1 + strings.Count(lines[0], ",")
@@ -99,9 +105,11 @@ func TestResumeRefuses(t *testing.T) {
 		{"another's table", "a,b\n1,2\n", corpus, here(), "its columns are not those of this run"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			require.NoError(t, os.WriteFile(path, []byte(c.content), 0o666))
+			if err := os.WriteFile(path, []byte(c.content), 0o666); err != nil {
+				t.Fatal(err)
+			}
 			l := &lab{}
-			_, err := measure(t, l, path, c.corpus, Options{Run: c.run})
+			_, err := batched(t, l, path, c.corpus, Options{Run: c.run})
 			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%v, want it to say %q", err, c.says)
 			}
@@ -123,9 +131,11 @@ func noHeader(whole string) string {
 func TestResumeFiltered(t *testing.T) {
 	corpus := text(30)
 	path := file(t)
-	require.Get(measure(t, &lab{}, path, corpus, Options{}))(t)
+	if _, err := batched(t, &lab{}, path, corpus, Options{}); err != nil {
+		t.Fatal(err)
+	}
 	os.WriteFile(path, []byte(noHeader(readFile(t, path))), 0o666)
-	tally, err := measure(t, &lab{}, path, corpus, Options{})
+	tally, err := batched(t, &lab{}, path, corpus, Options{})
 	if err != nil || tally.Earlier != 29 {
 		t.Fatalf("%+v, %v", tally, err)
 	}
@@ -135,7 +145,10 @@ func TestResumeFiltered(t *testing.T) {
 // TestOneAtATime: while a run writes a file no other may, whatever it was told.
 func TestOneAtATime(t *testing.T) {
 	path := file(t)
-	first, _ := require.Get2(Resume(path, resultfile.CSV, schema, here()))(t)
+	first, _, err := Resume(path, resultfile.CSV, schema, here())
+	if err != nil {
+		t.Fatal(err)
+	}
 	first.store.put([]byte("x"))
 	before := readFile(t, path)
 	if _, _, err := Resume(path, resultfile.CSV, schema, here()); err == nil || !strings.Contains(err.Error(), "another bbprof is writing it") {
@@ -148,7 +161,10 @@ func TestOneAtATime(t *testing.T) {
 		t.Error("the file has changed")
 	}
 	end(first)
-	second := require.Get(Create(path, resultfile.CSV, schema, true))(t)
+	second, err := Create(path, resultfile.CSV, schema, true)
+	if err != nil {
+		t.Fatal(err)
+	}
 	end(second)
 }
 
@@ -169,10 +185,12 @@ func TestResumeRepeats(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := file(t)
-			require.Get(measure(t, &lab{}, path, corpus, Options{Visit: c.visit}))(t)
+			if _, err := batched(t, &lab{}, path, corpus, Options{Visit: c.visit}); err != nil {
+				t.Fatal(err)
+			}
 			lines := strings.SplitAfter(withCell(t, readFile(t, path), 1, "set", c.set), "\n")
 			os.WriteFile(path, []byte(lines[0]+lines[1]), 0o666)
-			tally, err := measure(t, &lab{}, path, corpus, Options{Visit: c.visit})
+			tally, err := batched(t, &lab{}, path, corpus, Options{Visit: c.visit})
 			if err != nil || tally.Earlier != 1 {
 				t.Fatal(tally, err)
 			}
@@ -195,7 +213,10 @@ func TestResumeOddText(t *testing.T) {
 	for _, format := range []resultfile.Format{resultfile.CSV, resultfile.JSON} {
 		path := file(t)
 		for _, earlier := range []int64{0, 5, 4} {
-			out, _ := require.Get2(Resume(path, format, schema, here()))(t)
+			out, _, err := Resume(path, format, schema, here())
+			if err != nil {
+				t.Fatal(err)
+			}
 			if out.Earlier() != earlier {
 				t.Errorf("%s: %d rows are read again, want %d", format, out.Earlier(), earlier)
 			}
@@ -204,7 +225,9 @@ func TestResumeOddText(t *testing.T) {
 			if closeErr := out.Flush(); err != nil || closeErr != nil || tally.Rows != 5 {
 				t.Fatalf("%s: %+v, %v, %v", format, tally, err, closeErr)
 			}
-			require.NoError(t, errors.Join(out.Sort(), out.Close()))
+			if err := errors.Join(out.Sort(), out.Close()); err != nil {
+				t.Fatal(err)
+			}
 			if earlier > 0 {
 				whole := readFile(t, path)
 				os.WriteFile(path, []byte(whole[:len(whole)-10]), 0o666)
@@ -239,7 +262,9 @@ func TestOrdered(t *testing.T) {
 		os.WriteFile(path, []byte(b.String()), 0o666)
 		content := readFile(t, path)
 		var sorted strings.Builder
-		require.NoError(t, sortInto(&sorted, strings.NewReader(content), int64(len(content)), [2]string{}))
+		if err := sortInto(&sorted, strings.NewReader(content), int64(len(content)), [2]string{}); err != nil {
+			t.Fatal(err)
+		}
 		os.WriteFile(path, []byte(sorted.String()), 0o666)
 		got := rows(t, path)
 		if len(got) != n {
@@ -293,7 +318,10 @@ func TestResumeWiderFile(t *testing.T) {
 				t.Fatalf("%s: %v", format, err)
 			}
 		}
-		in := require.Get(resultfile.OpenRows(path, nil))(t)
+		in, err := resultfile.OpenRows(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
 		n := 0
 		for range in.All() {
 			n++
@@ -310,7 +338,9 @@ func TestResumeWiderFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Run(t.Context(), open(t, text(10)), out, Options{Workers: (&lab{}).workers(1), Run: here()})
-	require.NoError(t, errors.Join(err, end(out)))
+	if err := errors.Join(err, end(out)); err != nil {
+		t.Fatal(err)
+	}
 	if _, _, err := Resume(path, resultfile.CSV, schema, here()); err == nil || !strings.Contains(err.Error(), "it lacks loop_cycles") {
 		t.Error(err)
 	}
@@ -319,7 +349,9 @@ func TestResumeWiderFile(t *testing.T) {
 // TestHugeNumbers: a number of a row that no corpus has takes no memory for all rows below it.
 func TestHugeNumbers(t *testing.T) {
 	path := file(t)
-	require.Get(measure(t, &lab{}, path, text(30), Options{}))(t)
+	if _, err := batched(t, &lab{}, path, text(30), Options{}); err != nil {
+		t.Fatal(err)
+	}
 	whole := readFile(t, path)
 	for number, says := range map[string]string{
 		"4000000000":          "the input ends before the rows that the result has: 1 are missing",
@@ -328,7 +360,7 @@ func TestHugeNumbers(t *testing.T) {
 		os.WriteFile(path, []byte(withCell(t, whole, 30, "row", number)), 0o666)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err := measure(t, &lab{}, path, text(30), Options{})
+		_, err := batched(t, &lab{}, path, text(30), Options{})
 		runtime.ReadMemStats(&after)
 		if text := fmt.Sprint(err); says == "" && err != nil || !strings.Contains(text, says) {
 			t.Errorf("%s: %v, want it to say %q", number, err, says)
@@ -362,12 +394,17 @@ func TestEnded(t *testing.T) {
 		}
 	}
 	path, o := file(t), newOutput(schema)
-	out := require.Get(Create(path, resultfile.CSV, schema, false))(t)
+	out, err := Create(path, resultfile.CSV, schema, false)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer out.Close()
 	run := here()
 	e := resultfile.Entry{RunID: run.ID(), RunHeader: run.String()}
 	e.Row.Number, e.Row.Code = 1, []byte{0x90}
-	require.NoError(t, out.put(0, o.schema.Cells(&e), nil))
+	if err := out.put(0, o.schema.Cells(&e), nil); err != nil {
+		t.Fatal(err)
+	}
 	run.AtEnd = "8 of 8 pass"
 	out.Ended(e.RunHeader, run.String())
 	if err := errors.Join(out.Flush(), out.Sort()); err != nil || rows(t, path)[0]["run_header"] != run.String() {

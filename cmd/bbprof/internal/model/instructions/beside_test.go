@@ -5,7 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bbprof/bbprof/internal/require"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -45,10 +48,30 @@ func TestUnits(t *testing.T) {
 		{"one unit", 4, 4, 4, "2 to 1: 4.00"},
 		{"short", 2.4, 2, 2, "2 to 1: 2.40"},
 	} {
-		rows := require.Get(Measure(context.Background(), []Measurer{unlike(c.mean, c.vpermd, c.vpslld)}, []Plan{planOf(t, "vgetexpph zmm, zmm")}, 0, 0, nil))(t)
-		require.Equal(t, c.name, c.latencies, rows[0].List(Latency, Beside))
+		rows, err := Measure(context.Background(), []measure.Measurer{unlike(c.mean, c.vpermd, c.vpslld)}, []Plan{planOf(t, "vgetexpph zmm, zmm")}, 0, 0, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(c.latencies, rows[0].List(Latency, Beside)); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", c.name, diff)
+		}
 		if got := rows[0].Latency; got.Kind != Latency || got.Cycles() != c.mean {
 			t.Errorf("%s: the row has %v, want that of the chain alone", c.name, got.Value)
 		}
+	}
+}
+
+// TestBeside: the fillers are one less behind every second link and write what no chain uses.
+func TestBeside(t *testing.T) {
+	p := planOf(t, "vaddph zmm, zmm, zmm")
+	j := &job{probe: p.Probes[0], bits: 512}
+	j.result.Status, j.result.Cycles = profiler.OK, 2.6
+	list := j.besides()
+	if len(list) != 2*2 {
+		t.Fatalf("%d chains, want two of each filler", len(list))
+	}
+	if diff := cmp.Diff("vaddph zmm1, zmm1, zmm14; vpermd zmm16, zmm28, zmm29; vpermd zmm17, zmm28, zmm29; vaddph zmm1, zmm1, zmm14; vpermd zmm18, zmm28, zmm29",
+		textOf(t, list[0].Code)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
 	}
 }

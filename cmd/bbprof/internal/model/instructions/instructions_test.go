@@ -3,7 +3,6 @@ package instructions
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"math"
 	"os"
 	"os/exec"
@@ -14,7 +13,10 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/forms"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/require"
@@ -33,7 +35,10 @@ func planOf(t *testing.T, name string) Plan {
 
 func textOf(t *testing.T, code []byte) string {
 	t.Helper()
-	insts := require.Get(asm.Decode(code))(t)
+	insts, err := asm.Decode(code)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var list []string
 	for i := range insts {
 		list = append(list, insts[i].Text())
@@ -77,7 +82,9 @@ func TestChains(t *testing.T) {
 				t.Errorf("%s, %s: %s", c.form, c.pair, got)
 			}
 		}
-		require.Equal(t, fmt.Sprintf("%s, %s", c.form, c.pair), c.want, got)
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s, %s (-want +got)\n%s", c.form, c.pair, diff)
+		}
 	}
 }
 
@@ -178,8 +185,13 @@ func TestMeasure(t *testing.T) {
 	for _, name := range []string{"cvtsi2sd xmm, r64", "crc32 r64, r64", "cli"} {
 		plans = append(plans, planOf(t, name))
 	}
-	rows := require.Get(Measure(context.Background(), []Measurer{worker, worker}, plans, 1, 0, nil))(t)
-	require.Equal(t, "it", "1 to 1: 4.00; 2 to 1: 6.00 (less vector to general)", rows[0].List(Latency))
+	rows, err := Measure(context.Background(), []measure.Measurer{worker, worker}, plans, 1, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff("1 to 1: 4.00; 2 to 1: 6.00 (less vector to general)", rows[0].List(Latency)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
 	if got := rows[0].Latency.Cycles(); got != 6 {
 		t.Errorf("latency %v, want the largest, 6", got)
 	}
@@ -258,7 +270,10 @@ func TestDoubt(t *testing.T) {
 		if c.name == "row rejected" {
 			noisy = &verdict.Rejection{Reason: verdict.Nonlinear}
 		}
-		got := require.Get(Measure(context.Background(), []Measurer{worker}, []Plan{planOf(t, "not r64")}, 0, 6, nil))(t)
+		got, err := Measure(context.Background(), []measure.Measurer{worker}, []Plan{planOf(t, "not r64")}, 0, 6, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
 		m := got[0].Throughput
 		if m == nil || math.Abs(m.Cycles()-c.want) > 1e-9 || strings.Contains(m.Flags, "loop") != (c.mode == "loop") {
 			t.Errorf("%s: %+v, want %v cycles %s", c.name, m, c.want, c.mode)
@@ -307,17 +322,34 @@ func TestChainDoubt(t *testing.T) {
 			}
 			return v, nil
 		})
-		got := require.Get(Measure(context.Background(), []Measurer{worker}, []Plan{planOf(t, c.form)}, 0, 6, nil))(t)
+		got, err := Measure(context.Background(), []measure.Measurer{worker}, []Plan{planOf(t, c.form)}, 0, 6, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if m := got[0].All[0]; m.Cycles() != c.want || m.Flags != c.flags || len(rows)+len(loops) > 0 {
 			t.Errorf("%s, %v and in loops %v: %v by %q, want %v by %q; not asked for: %v %v", c.form, c.rows, c.loops, m.Value, m.Flags, c.want, c.flags, rows, loops)
 		}
 	}
 }
 
+// TestMoves: a movs reads what the one before wrote for the way through memory, and nothing of the kind otherwise.
+func TestMoves(t *testing.T) {
+	got := map[Kind]string{}
+	for _, p := range planOf(t, "movs m32, m32").Probes {
+		got[p.Kind] = p.Set.String()
+	}
+	if diff := cmp.Diff(map[Kind]string{Throughput: "rdi=0x12406880", StoreToLoad: "rdi=0x12406684"}, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
 // TestDisagreements: a model's latency is its block's less its bridges', and inside the interval is agreement.
 func TestDisagreements(t *testing.T) {
 	worker := scripted(func(text string) (float64, *verdict.Rejection) { return 6, nil })
-	rows := require.Get(Measure(context.Background(), []Measurer{worker}, []Plan{planOf(t, "vaddps xmm, xmm, xmm")}, 0, 0, nil))(t)
+	rows, err := Measure(context.Background(), []measure.Measurer{worker}, []Plan{planOf(t, "vaddps xmm, xmm, xmm")}, 0, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	blocks := Blocks(rows)
 	cycles := map[string]float64{blocks[0]: 9, blocks[1]: 6.0}
 	list, judged := Disagreements(rows, 0.02, cycles)
@@ -360,11 +392,17 @@ assembled_snippet: 4155BA000000004883EC04C70424801F0000C5F8AE14244883C404F2440F2
 `
 
 func TestSnippets(t *testing.T) {
-	plans := require.Get(ReadSnippets(strings.NewReader(snippet)))(t)
+	plans, err := ReadSnippets(strings.NewReader(snippet))
+	if err != nil {
+		t.Fatal(err)
+	}
 	if got, want := textOf(t, plans[0].Probes[0].Code), "cvtsi2sd xmm10, edx; vcvttsh2usi r13d, xmm10"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	rows := require.Get(Measure(context.Background(), []Measurer{scripted(func(string) (float64, *verdict.Rejection) { return 12, nil })}, plans, 0, 0, nil))(t)
+	rows, err := Measure(context.Background(), []measure.Measurer{scripted(func(string) (float64, *verdict.Rejection) { return 12, nil })}, plans, 0, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var out bytes.Buffer
 	if n, err := WriteExegesis(&out, rows, latencyMode, ""); n != 1 || err != nil {
 		t.Fatal(n, err)
@@ -392,8 +430,13 @@ func TestExegesisAnalysis(t *testing.T) {
 	for _, f := range forms.Select(regexp.MustCompile("^(v?add.*|imul|mov|lea|v?pshufd|cmov.*|kandw|vpternlogd|fadd)$"), true) {
 		plans = append(plans, NewPlan(&f))
 	}
-	rows := require.Get(Measure(context.Background(), []Measurer{scripted(func(string) (float64, *verdict.Rejection) { return 12, nil })}, plans, 0, 0, nil))(t)
-	require.NoError(t, NameOpcodes(context.Background(), require.Tool(t, require.LLVM, "llvm-mc-22"), rows))
+	rows, err := Measure(context.Background(), []measure.Measurer{scripted(func(string) (float64, *verdict.Rejection) { return 12, nil })}, plans, 0, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := NameOpcodes(context.Background(), require.Tool(t, require.LLVM, "llvm-mc-22"), rows); err != nil {
+		t.Fatal(err)
+	}
 	for i := range rows {
 		if rows[i].Name == "vaddps zmm, zmm, zmm" && rows[i].Operands != "VADDPSZrr ZMM1 ZMM2 ZMM3" {
 			t.Errorf("%s is %q to LLVM", rows[i].Name, rows[i].Operands)
@@ -406,7 +449,9 @@ func TestExegesisAnalysis(t *testing.T) {
 		if err != nil || n < 100 {
 			t.Fatalf("%s: %d documents, %v", mode, n, err)
 		}
-		require.NoError(t, os.WriteFile(file, out.Bytes(), 0o600))
+		if err := os.WriteFile(file, out.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
 		page := file + ".html"
 		said, err := exec.Command(tool, "-mode=analysis", "-benchmarks-file="+file, "-analysis-inconsistencies-output-file="+page, "-mcpu=graniterapids").CombinedOutput()
 		if err != nil {
@@ -446,33 +491,4 @@ func TestChained(t *testing.T) {
 			t.Errorf("%s: throughput %v, %q", c.name, got, missing)
 		}
 	}
-}
-
-// TestMoves: a movs reads what the one before wrote for the way through memory, and nothing of the kind otherwise.
-func TestMoves(t *testing.T) {
-	got := map[Kind]string{}
-	for _, p := range planOf(t, "movs m32, m32").Probes {
-		got[p.Kind] = p.Set.String()
-	}
-	require.Equal(t, "it", map[Kind]string{Throughput: "rdi=0x12406880", StoreToLoad: "rdi=0x12406684"}, got)
-}
-
-// TestFloatChains: each quotient or root is the source of the next, without another instruction, and stays long.
-func TestFloatChains(t *testing.T) {
-	got := map[string]string{}
-	for _, form := range []string{"divps xmm, xmm", "vdivpd ymm, ymm, ymm", "sqrtsd xmm, xmm", "vsqrtsh xmm, xmm, xmm"} {
-		for _, probe := range planOf(t, form).Probes {
-			if probe.Kind == Latency && strings.HasSuffix(probe.Pair, longFractions) {
-				got[form] = textOf(t, probe.Code) + " with " + probe.Set.String()
-			}
-		}
-	}
-	half, double := strings.Repeat("3bff", 32), strings.Repeat("3ff5555555555555", 4)
-	want := map[string]string{
-		"divps xmm, xmm":        "divps xmm1, xmm15 with xmm1=0x" + strings.Repeat("3faaaaab", 4) + ",xmm15=0x" + strings.Repeat("3f819999", 4),
-		"vdivpd ymm, ymm, ymm":  "vdivpd ymm1, ymm15, ymm1 with ymm1=0x" + double + ",ymm14=0x" + strings.Repeat("3ff0333333333333", 4) + ",ymm15=0x" + strings.Repeat("3ff999999999999a", 4),
-		"sqrtsd xmm, xmm":       "sqrtsd xmm1, xmm1 with xmm1=0x3fefffffffffffff3fefffffffffffff,xmm15=0x3ff03333333333333ff0333333333333",
-		"vsqrtsh xmm, xmm, xmm": "vsqrtsh xmm1, xmm15, xmm1 with zmm1=0x" + half + ",zmm14=0x" + strings.Repeat("3c11", 32),
-	}
-	require.Equal(t, "it", want, got)
 }
