@@ -25,9 +25,7 @@ func TestTornAnywhere(t *testing.T) {
 	corpus := text(40)
 	path := file(t)
 	l := &lab{delay: jitter}
-	if _, err := batched(t, l, path, corpus, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	require.Get(batched(t, l, path, corpus, Options{}))(t)
 	whole := []byte(readFile(t, path))
 	lines := bytes.SplitAfter(whole, []byte("\n"))
 	lastTwo := len(whole) - len(lines[len(lines)-2]) - len(lines[len(lines)-3])
@@ -42,9 +40,7 @@ func TestTornAnywhere(t *testing.T) {
 		if cut%2 == 0 { // blocks of zeros are what some file systems leave
 			content = append(content, make([]byte, 10_000)...)
 		}
-		if err := os.WriteFile(path, content, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, content, 0o666))
 		had := map[string]bool{}
 		if end := bytes.LastIndexByte(content, '\n'); end >= 0 {
 			for _, row := range parse(t, string(content[:end+1])) {
@@ -70,9 +66,7 @@ func TestResumeRefuses(t *testing.T) {
 	corpus := text(30)
 	const other = "hex,id\n90,0\n91,1\n"
 	path := file(t)
-	if _, err := batched(t, &lab{}, path, corpus, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	require.Get(batched(t, &lab{}, path, corpus, Options{}))(t)
 	whole := readFile(t, path)
 	lines := strings.SplitAfter(whole, "\n")
 	columns := 1 + strings.Count(lines[0], ",")
@@ -105,9 +99,7 @@ func TestResumeRefuses(t *testing.T) {
 		{"another's table", "a,b\n1,2\n", corpus, here(), "its columns are not those of this run"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if err := os.WriteFile(path, []byte(c.content), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(path, []byte(c.content), 0o666))
 			l := &lab{}
 			_, err := batched(t, l, path, c.corpus, Options{Run: c.run})
 			if err == nil || !strings.Contains(err.Error(), c.says) {
@@ -131,9 +123,7 @@ func noHeader(whole string) string {
 func TestResumeFiltered(t *testing.T) {
 	corpus := text(30)
 	path := file(t)
-	if _, err := batched(t, &lab{}, path, corpus, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	require.Get(batched(t, &lab{}, path, corpus, Options{}))(t)
 	os.WriteFile(path, []byte(noHeader(readFile(t, path))), 0o666)
 	tally, err := batched(t, &lab{}, path, corpus, Options{})
 	if err != nil || tally.Earlier != 29 {
@@ -145,10 +135,7 @@ func TestResumeFiltered(t *testing.T) {
 // TestOneAtATime: while a run writes a file no other may, whatever it was told.
 func TestOneAtATime(t *testing.T) {
 	path := file(t)
-	first, _, err := Resume(path, resultfile.CSV, schema, here())
-	if err != nil {
-		t.Fatal(err)
-	}
+	first, _ := require.Get2(Resume(path, resultfile.CSV, schema, here()))(t)
 	first.store.put([]byte("x"))
 	before := readFile(t, path)
 	if _, _, err := Resume(path, resultfile.CSV, schema, here()); err == nil || !strings.Contains(err.Error(), "another bbprof is writing it") {
@@ -161,10 +148,7 @@ func TestOneAtATime(t *testing.T) {
 		t.Error("the file has changed")
 	}
 	end(first)
-	second, err := Create(path, resultfile.CSV, schema, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	second := require.Get(Create(path, resultfile.CSV, schema, true))(t)
 	end(second)
 }
 
@@ -185,9 +169,7 @@ func TestResumeRepeats(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := file(t)
-			if _, err := batched(t, &lab{}, path, corpus, Options{Visit: c.visit}); err != nil {
-				t.Fatal(err)
-			}
+			require.Get(batched(t, &lab{}, path, corpus, Options{Visit: c.visit}))(t)
 			lines := strings.SplitAfter(withCell(t, readFile(t, path), 1, "set", c.set), "\n")
 			os.WriteFile(path, []byte(lines[0]+lines[1]), 0o666)
 			tally, err := batched(t, &lab{}, path, corpus, Options{Visit: c.visit})
@@ -213,10 +195,7 @@ func TestResumeOddText(t *testing.T) {
 	for _, format := range []resultfile.Format{resultfile.CSV, resultfile.JSON} {
 		path := file(t)
 		for _, earlier := range []int64{0, 5, 4} {
-			out, _, err := Resume(path, format, schema, here())
-			if err != nil {
-				t.Fatal(err)
-			}
+			out, _ := require.Get2(Resume(path, format, schema, here()))(t)
 			if out.Earlier() != earlier {
 				t.Errorf("%s: %d rows are read again, want %d", format, out.Earlier(), earlier)
 			}
@@ -225,9 +204,7 @@ func TestResumeOddText(t *testing.T) {
 			if closeErr := out.Flush(); err != nil || closeErr != nil || tally.Rows != 5 {
 				t.Fatalf("%s: %+v, %v, %v", format, tally, err, closeErr)
 			}
-			if err := errors.Join(out.Sort(), out.Close()); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, errors.Join(out.Sort(), out.Close()))
 			if earlier > 0 {
 				whole := readFile(t, path)
 				os.WriteFile(path, []byte(whole[:len(whole)-10]), 0o666)
@@ -262,9 +239,7 @@ func TestOrdered(t *testing.T) {
 		os.WriteFile(path, []byte(b.String()), 0o666)
 		content := readFile(t, path)
 		var sorted strings.Builder
-		if err := sortInto(&sorted, strings.NewReader(content), int64(len(content)), [2]string{}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, sortInto(&sorted, strings.NewReader(content), int64(len(content)), [2]string{}))
 		os.WriteFile(path, []byte(sorted.String()), 0o666)
 		got := rows(t, path)
 		if len(got) != n {
@@ -318,10 +293,7 @@ func TestResumeWiderFile(t *testing.T) {
 				t.Fatalf("%s: %v", format, err)
 			}
 		}
-		in, err := resultfile.OpenRows(path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		in := require.Get(resultfile.OpenRows(path, nil))(t)
 		n := 0
 		for range in.All() {
 			n++
@@ -338,9 +310,7 @@ func TestResumeWiderFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Run(t.Context(), open(t, text(10)), out, Options{Workers: (&lab{}).workers(1), Run: here()})
-	if err := errors.Join(err, end(out)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, end(out)))
 	if _, _, err := Resume(path, resultfile.CSV, schema, here()); err == nil || !strings.Contains(err.Error(), "it lacks loop_cycles") {
 		t.Error(err)
 	}
@@ -349,9 +319,7 @@ func TestResumeWiderFile(t *testing.T) {
 // TestHugeNumbers: a number of a row that no corpus has takes no memory for all rows below it.
 func TestHugeNumbers(t *testing.T) {
 	path := file(t)
-	if _, err := batched(t, &lab{}, path, text(30), Options{}); err != nil {
-		t.Fatal(err)
-	}
+	require.Get(batched(t, &lab{}, path, text(30), Options{}))(t)
 	whole := readFile(t, path)
 	for number, says := range map[string]string{
 		"4000000000":          "the input ends before the rows that the result has: 1 are missing",
@@ -394,17 +362,12 @@ func TestEnded(t *testing.T) {
 		}
 	}
 	path, o := file(t), newOutput(schema)
-	out, err := Create(path, resultfile.CSV, schema, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := require.Get(Create(path, resultfile.CSV, schema, false))(t)
 	defer out.Close()
 	run := here()
 	e := resultfile.Entry{RunID: run.ID(), RunHeader: run.String()}
 	e.Row.Number, e.Row.Code = 1, []byte{0x90}
-	if err := out.put(0, o.schema.Cells(&e), nil); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, out.put(0, o.schema.Cells(&e), nil))
 	run.AtEnd = "8 of 8 pass"
 	out.Ended(e.RunHeader, run.String())
 	if err := errors.Join(out.Flush(), out.Sort()); err != nil || rows(t, path)[0]["run_header"] != run.String() {

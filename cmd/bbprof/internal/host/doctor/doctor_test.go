@@ -11,6 +11,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -18,10 +19,7 @@ import (
 // examined is the report on a fake host.
 func examined(t *testing.T, f *fake) Report {
 	t.Helper()
-	r, err := Examine(context.Background(), f.system(nil), profiler.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := require.Get(Examine(context.Background(), f.system(nil), profiler.Options{}))(t)
 	if f.open != 0 {
 		t.Errorf("%d profilers were not closed", f.open)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -48,13 +49,8 @@ func TestUnits(t *testing.T) {
 		{"one unit", 4, 4, 4, "2 to 1: 4.00"},
 		{"short", 2.4, 2, 2, "2 to 1: 2.40"},
 	} {
-		rows, err := Measure(context.Background(), []measure.Measurer{unlike(c.mean, c.vpermd, c.vpslld)}, []Plan{planOf(t, "vgetexpph zmm, zmm")}, 0, 0, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(c.latencies, rows[0].List(Latency, Beside)); diff != "" {
-			t.Errorf("%s (-want +got)\n%s", c.name, diff)
-		}
+		rows := require.Get(Measure(context.Background(), []measure.Measurer{unlike(c.mean, c.vpermd, c.vpslld)}, []Plan{planOf(t, "vgetexpph zmm, zmm")}, 0, 0, nil))(t)
+		require.Equal(t, c.name, c.latencies, rows[0].List(Latency, Beside))
 		if got := rows[0].Latency; got.Kind != Latency || got.Cycles() != c.mean {
 			t.Errorf("%s: the row has %v, want that of the chain alone", c.name, got.Value)
 		}

@@ -3,6 +3,7 @@ package instructions
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"math"
 	"os"
 	"os/exec"
@@ -12,8 +13,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
@@ -35,10 +34,7 @@ func planOf(t *testing.T, name string) Plan {
 
 func textOf(t *testing.T, code []byte) string {
 	t.Helper()
-	insts, err := asm.Decode(code)
-	if err != nil {
-		t.Fatal(err)
-	}
+	insts := require.Get(asm.Decode(code))(t)
 	var list []string
 	for i := range insts {
 		list = append(list, insts[i].Text())
@@ -82,9 +78,7 @@ func TestChains(t *testing.T) {
 				t.Errorf("%s, %s: %s", c.form, c.pair, got)
 			}
 		}
-		if diff := cmp.Diff(c.want, got); diff != "" {
-			t.Errorf("%s, %s (-want +got)\n%s", c.form, c.pair, diff)
-		}
+		require.Equal(t, fmt.Sprintf("%s, %s", c.form, c.pair), c.want, got)
 	}
 }
 
@@ -185,13 +179,8 @@ func TestMeasure(t *testing.T) {
 	for _, name := range []string{"cvtsi2sd xmm, r64", "crc32 r64, r64", "cli"} {
 		plans = append(plans, planOf(t, name))
 	}
-	rows, err := Measure(context.Background(), []measure.Measurer{worker, worker}, plans, 1, 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff("1 to 1: 4.00; 2 to 1: 6.00 (less vector to general)", rows[0].List(Latency)); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+	rows := require.Get(Measure(context.Background(), []measure.Measurer{worker, worker}, plans, 1, 0, nil))(t)
+	require.Equal(t, "it", "1 to 1: 4.00; 2 to 1: 6.00 (less vector to general)", rows[0].List(Latency))
 	if got := rows[0].Latency.Cycles(); got != 6 {
 		t.Errorf("latency %v, want the largest, 6", got)
 	}
@@ -270,10 +259,7 @@ func TestDoubt(t *testing.T) {
 		if c.name == "row rejected" {
 			noisy = &verdict.Rejection{Reason: verdict.Nonlinear}
 		}
-		got, err := Measure(context.Background(), []measure.Measurer{worker}, []Plan{planOf(t, "not r64")}, 0, 6, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := require.Get(Measure(context.Background(), []measure.Measurer{worker}, []Plan{planOf(t, "not r64")}, 0, 6, nil))(t)
 		m := got[0].Throughput
 		if m == nil || math.Abs(m.Cycles()-c.want) > 1e-9 || strings.Contains(m.Flags, "loop") != (c.mode == "loop") {
 			t.Errorf("%s: %+v, want %v cycles %s", c.name, m, c.want, c.mode)
@@ -322,10 +308,7 @@ func TestChainDoubt(t *testing.T) {
 			}
 			return v, nil
 		})
-		got, err := Measure(context.Background(), []measure.Measurer{worker}, []Plan{planOf(t, c.form)}, 0, 6, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := require.Get(Measure(context.Background(), []measure.Measurer{worker}, []Plan{planOf(t, c.form)}, 0, 6, nil))(t)
 		if m := got[0].All[0]; m.Cycles() != c.want || m.Flags != c.flags || len(rows)+len(loops) > 0 {
 			t.Errorf("%s, %v and in loops %v: %v by %q, want %v by %q; not asked for: %v %v", c.form, c.rows, c.loops, m.Value, m.Flags, c.want, c.flags, rows, loops)
 		}
@@ -338,18 +321,13 @@ func TestMoves(t *testing.T) {
 	for _, p := range planOf(t, "movs m32, m32").Probes {
 		got[p.Kind] = p.Set.String()
 	}
-	if diff := cmp.Diff(map[Kind]string{Throughput: "rdi=0x12406880", StoreToLoad: "rdi=0x12406684"}, got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+	require.Equal(t, "it", map[Kind]string{Throughput: "rdi=0x12406880", StoreToLoad: "rdi=0x12406684"}, got)
 }
 
 // TestDisagreements: a model's latency is its block's less its bridges', and inside the interval is agreement.
 func TestDisagreements(t *testing.T) {
 	worker := scripted(func(text string) (float64, *verdict.Rejection) { return 6, nil })
-	rows, err := Measure(context.Background(), []measure.Measurer{worker}, []Plan{planOf(t, "vaddps xmm, xmm, xmm")}, 0, 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := require.Get(Measure(context.Background(), []measure.Measurer{worker}, []Plan{planOf(t, "vaddps xmm, xmm, xmm")}, 0, 0, nil))(t)
 	blocks := Blocks(rows)
 	cycles := map[string]float64{blocks[0]: 9, blocks[1]: 6.0}
 	list, judged := Disagreements(rows, 0.02, cycles)
@@ -392,17 +370,11 @@ assembled_snippet: 4155BA000000004883EC04C70424801F0000C5F8AE14244883C404F2440F2
 `
 
 func TestSnippets(t *testing.T) {
-	plans, err := ReadSnippets(strings.NewReader(snippet))
-	if err != nil {
-		t.Fatal(err)
-	}
+	plans := require.Get(ReadSnippets(strings.NewReader(snippet)))(t)
 	if got, want := textOf(t, plans[0].Probes[0].Code), "cvtsi2sd xmm10, edx; vcvttsh2usi r13d, xmm10"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	rows, err := Measure(context.Background(), []measure.Measurer{scripted(func(string) (float64, *verdict.Rejection) { return 12, nil })}, plans, 0, 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := require.Get(Measure(context.Background(), []measure.Measurer{scripted(func(string) (float64, *verdict.Rejection) { return 12, nil })}, plans, 0, 0, nil))(t)
 	var out bytes.Buffer
 	if n, err := WriteExegesis(&out, rows, latencyMode, ""); n != 1 || err != nil {
 		t.Fatal(n, err)
@@ -430,13 +402,8 @@ func TestExegesisAnalysis(t *testing.T) {
 	for _, f := range forms.Select(regexp.MustCompile("^(v?add.*|imul|mov|lea|v?pshufd|cmov.*|kandw|vpternlogd|fadd)$"), true) {
 		plans = append(plans, NewPlan(&f))
 	}
-	rows, err := Measure(context.Background(), []measure.Measurer{scripted(func(string) (float64, *verdict.Rejection) { return 12, nil })}, plans, 0, 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := NameOpcodes(context.Background(), require.Tool(t, require.LLVM, "llvm-mc-22"), rows); err != nil {
-		t.Fatal(err)
-	}
+	rows := require.Get(Measure(context.Background(), []measure.Measurer{scripted(func(string) (float64, *verdict.Rejection) { return 12, nil })}, plans, 0, 0, nil))(t)
+	require.NoError(t, NameOpcodes(context.Background(), require.Tool(t, require.LLVM, "llvm-mc-22"), rows))
 	for i := range rows {
 		if rows[i].Name == "vaddps zmm, zmm, zmm" && rows[i].Operands != "VADDPSZrr ZMM1 ZMM2 ZMM3" {
 			t.Errorf("%s is %q to LLVM", rows[i].Name, rows[i].Operands)
@@ -449,9 +416,7 @@ func TestExegesisAnalysis(t *testing.T) {
 		if err != nil || n < 100 {
 			t.Fatalf("%s: %d documents, %v", mode, n, err)
 		}
-		if err := os.WriteFile(file, out.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, out.Bytes(), 0o600))
 		page := file + ".html"
 		said, err := exec.Command(tool, "-mode=analysis", "-benchmarks-file="+file, "-analysis-inconsistencies-output-file="+page, "-mcpu=graniterapids").CombinedOutput()
 		if err != nil {

@@ -347,9 +347,7 @@ func TestAgainst(t *testing.T) {
 		measured := func(i int, truth float64) Block {
 			cycles := truth * (1 + noise*random.NormFloat64())
 			b, err := NewBlock(i+1, []byte{byte(i)}, cycles, cycles*(1-2.77*noise), cycles*(1+2.77*noise)) // where a second one lies in 95 % of cases
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return b
 		}
 		var was, now, slower []Block

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -79,10 +80,7 @@ func TestBlocksShareTheirState(t *testing.T) {
 // TestBlocksKeepWhatTheySet: where the sides set different values, each keeps its own, and its address, in every layout.
 func TestBlocksKeepWhatTheySet(t *testing.T) {
 	set := func(text string) initial.Set {
-		s, err := initial.ParseSet(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := require.Get(initial.ParseSet(text))(t)
 		return s
 	}
 	a := profiler.Block{Code: []byte{1}, Setup: profiler.Setup{At: new(uint64(0x401010)), Set: set("rbx=0x5000")}}
@@ -98,14 +96,9 @@ func TestBlocksKeepWhatTheySet(t *testing.T) {
 		{"the same", profiler.Setup{At: new(uint64(0x402020)), Set: set("rbx=0x5000")}, 0x5000, "low"},
 	} {
 		f := &fake{needs: map[byte]string{2: c.initial}}
-		measures, _, err := Blocks(context.Background(), f, []profiler.Block{a, {Code: []byte{2}, Setup: c.b}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		measures, _ := require.Get2(Blocks(context.Background(), f, []profiler.Block{a, {Code: []byte{2}, Setup: c.b}}))(t)
 		for i, m := range measures {
-			if _, err := m(context.Background(), Layout{}); err != nil {
-				t.Fatal(err)
-			}
+			require.Get(m(context.Background(), Layout{}))(t)
 			asked := f.asked[len(f.asked)-1].Setup
 			wantAt, want := []*uint64{a.Setup.At, c.b.At}[i], []uint64{0x5000, c.rbx}[i]
 			if asked.Init.GPR[3] != want || asked.At != wantAt || asked.Init.Name != c.initial {

@@ -12,6 +12,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -49,20 +50,14 @@ func distances(t *testing.T, from, to, step int) Factor {
 	for v := from; v <= to; v += step {
 		values = append(values, v)
 	}
-	f, err := Of("distance", profiler.Setup{}, []asm.Reg{asm.RSI, asm.RDI}, values)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := require.Get(Of("distance", profiler.Setup{}, []asm.Reg{asm.RSI, asm.RDI}, values))(t)
 	return f
 }
 
 // swept is the sweep over a core.
 func swept(t *testing.T, m *fake, f Factor) Sweep {
 	t.Helper()
-	results, err := Run(context.Background(), m, []byte{0x90}, f, experiment.Plan{Rounds: 1, Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	results := require.Get(Run(context.Background(), m, []byte{0x90}, f, experiment.Plan{Rounds: 1, Seed: 1}))(t)
 	return OfBlock(f, results, nil)
 }
 
@@ -183,9 +178,7 @@ func TestFactors(t *testing.T) {
 	base := profiler.Setup{CodeOffset: new(7), Init: &init, Frames: 16}
 	code := func(f Factor, err error) profiler.Setup {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return f.Setup(f.Values[len(f.Values)-1])
 	}
 	if s := code(Of("code", base, nil, []int{0, 4095})); *s.CodeOffset != 4095 || *base.CodeOffset != 7 || s.Frames != 16 {
