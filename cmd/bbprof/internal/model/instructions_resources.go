@@ -52,7 +52,7 @@ func (c *measuringForms) findResources(ctx context.Context, std cli.Streams, row
 		ending string
 		write  func(io.Writer) error
 	}{{".json", f.Write}, {".csv", f.WriteCSV}, {".html", f.WritePage}} {
-		if err := cli.WriteWhole(c.resources+out.ending, nil, out.write); err != nil {
+		if err := cli.WriteWhole(c.resources+out.ending, out.write); err != nil {
 			return fmt.Errorf("-resources: %w", err)
 		}
 	}

@@ -35,7 +35,7 @@ func (c *measuringForms) judgeTable(std cli.Streams, name string, sources []pred
 	}
 	ctx, stop := cli.UntilSignal()
 	defer stop()
-	return cli.WriteWhole(c.report, []string{name}, func(w io.Writer) error { return c.resourcesOf(ctx, std, w, f, sources[0]) })
+	return cli.WriteWhole(c.report, func(w io.Writer) error { return c.resourcesOf(ctx, std, w, f, sources[0]) })
 }
 
 // resourcesOf writes where a model has other uses of resources than were measured: what it says of the same mixes, each
