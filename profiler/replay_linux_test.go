@@ -14,6 +14,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
@@ -137,9 +138,7 @@ func TestReplayOnce(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		if diff := cmp.Diff(&want, got); diff != "" {
-			t.Errorf("%s: (-want +got)\n%s", c.name, diff)
-		}
+		require.Equal(t, c.name, &want, got)
 	}
 }
 
@@ -150,9 +149,7 @@ func (b bench) replay(code []byte, c *initial.Captured) (*initial.Captured, erro
 	}
 	block := Block{Code: code, Setup: Setup{Captured: c}}
 	b.window = b.windowFor(block)
-	if err := b.ready(); err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, b.ready())
 	return b.replayOnce(block)
 }
 
@@ -283,9 +280,7 @@ func TestLeavesState(t *testing.T) {
 		}
 		first := b.run(m, b.build(m, 1))
 		b.run(m, b.build(m, m.Factors.Long))
-		if diff := cmp.Diff(first, b.run(m, b.build(m, 1)), cmp.AllowUnexported(machine{})); diff != "" {
-			t.Errorf("%s: one copy after a run of many (+) does not do what it did before (-):\n%s", c.name, diff)
-		}
+		require.Equal(t, c.name, first, b.run(m, b.build(m, 1)), cmp.AllowUnexported(machine{}))
 	}
 }
 
@@ -298,10 +293,7 @@ func TestLeavesEarly(t *testing.T) {
 		unroll *unroll.Factors
 		early  bool
 	}{{nil, true}, {&unroll.Factors{Short: 2, Long: 4}, false}, {&unroll.Factors{Short: 2, Long: 5}, true}} {
-		r, err := start(t, Options{Unroll: c.unroll}).Profile(t.Context(), block)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := require.Get(start(t, Options{Unroll: c.unroll}).Profile(t.Context(), block))(t)
 		if early := r.Reason == verdict.LeavesState; early != c.early || r.Captured.Within != 4 && early {
 			t.Errorf("%v: %s %v, %d copies within; want too early: %v", c.unroll, r.Status, r.Rejection, r.Captured.Within, c.early)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // about is that of the tests' files.
@@ -57,18 +58,11 @@ func visits(n int) (all []Visit) {
 func written(t testing.TB, all []Visit) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	w, err := NewWriter(&b, about)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := require.Get(NewWriter(&b, about))(t)
 	for i := range all {
-		if err := w.Add(&all[i]); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.Add(&all[i]))
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Close())
 	return b.Bytes()
 }
 
@@ -92,16 +86,9 @@ func TestRoundTrip(t *testing.T) {
 	for _, n := range []int{0, 1, fullVisits - 1, fullVisits, fullVisits + 1, fullVisits + 7} {
 		want := visits(n)
 		file := written(t, want)
-		got, r, err := read(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, got, whole); diff != "" {
-			t.Errorf("%d visits: %s", n, diff)
-		}
-		if diff := cmp.Diff(about, r.About()); diff != "" {
-			t.Error(diff)
-		}
+		got, r := require.Get2(read(file))(t)
+		require.Equal(t, fmt.Sprintf("%d visits", n), want, got, whole)
+		require.Equal(t, "it", about, r.About())
 		for range min(n, 20) {
 			id := rand.IntN(n) + 1
 			if v, err := r.At(id); err != nil || !cmp.Equal(v, want[id-1], whole) {
@@ -146,10 +133,7 @@ func TestDistinctPages(t *testing.T) {
 	if diff := cmp.Diff(all, got, whole); diff != "" || err != nil {
 		t.Errorf("%v: %s", err, diff)
 	}
-	w, err := NewWriter(&bytes.Buffer{}, about)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := require.Get(NewWriter(&bytes.Buffer{}, about))(t)
 	all[0].Before.Pages = append(all[0].Before.Pages, initial.Page{Address: MaxPages << 12})
 	if err := w.Add(&all[0]); err == nil {
 		t.Error("a page too many is taken")
@@ -193,27 +177,17 @@ func checked(t *testing.T, file []byte, want []Visit) {
 // TestCreate: the file is for its owner alone, and there once it is whole.
 func TestCreate(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f")
-	f, err := Create(name, about)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Add(&visits(1)[0]); err != nil {
-		t.Fatal(err)
-	}
+	f := require.Get(Create(name, about))(t)
+	require.NoError(t, f.Add(&visits(1)[0]))
 	if _, err := os.Stat(name); err == nil {
 		t.Error("it is there before it is whole")
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.Close())
 	info, err := os.Stat(name)
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v %v", info.Mode(), err)
 	}
-	r, err := Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := require.Get(Open(name))(t)
 	defer r.Close()
 	var b strings.Builder
 	if err := r.WriteIndex(&b); err != nil || !strings.HasSuffix(b.String(), "\n90,"+name+"#1,\"/bin/a,b\",\"f(\"\"x\"\")\",0x401000,0x1000,0,100,0,0\n") {

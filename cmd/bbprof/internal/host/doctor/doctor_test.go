@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"math"
@@ -10,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -20,10 +19,7 @@ import (
 // examined is the report on a fake host.
 func examined(t *testing.T, f *fake) Report {
 	t.Helper()
-	r, err := Examine(context.Background(), f.system(nil), profiler.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := require.Get(Examine(context.Background(), f.system(nil), profiler.Options{}))(t)
 	if f.open != 0 {
 		t.Errorf("%d profilers were not closed", f.open)
 	}
@@ -158,28 +154,6 @@ func TestExamineIsNotEndless(t *testing.T) {
 	r := examined(t, f)
 	if !r.CanMeasure || len(f.started) > 2 {
 		t.Errorf("%d starts", len(f.started))
-	}
-}
-
-// TestBlocks: what is measured is code.
-func TestBlocks(t *testing.T) {
-	decode := func(code string) string {
-		b, err := hex.DecodeString(code)
-		if err != nil {
-			t.Fatal(err)
-		}
-		insts, err := asm.Decode(b)
-		if err != nil {
-			t.Fatalf("%s: %v", code, err)
-		}
-		var text []string
-		for i := range insts {
-			text = append(text, insts[i].Text())
-		}
-		return strings.Join(text, "; ")
-	}
-	for _, s := range set {
-		decode(s.hex)
 	}
 }
 
