@@ -2,6 +2,7 @@ package invariants
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/layout"
@@ -104,4 +105,52 @@ func (t Trace) frames() int {
 		distinct[f] = true
 	}
 	return len(distinct)
+}
+
+// Extended is the trace of so many copies of a block of which each, in the second half of those that were traced, accesses what the copy before
+// does, moved by as much as that copy moved it; ok is false of any other.
+func (t Trace) Extended(copies int) (_ Trace, ok bool) {
+	var by [][]asm.Access // by the copy
+	for _, a := range t.Accesses {
+		for len(by) <= a.Copy {
+			by = append(by, nil)
+		}
+		by[a.Copy] = append(by[a.Copy], a)
+	}
+	last := len(by) - 1
+	if last < 3 || last != t.Copies-1 {
+		return t, false
+	}
+	moved := func(c, k int) uint64 { return by[c][k].Addr - by[c-1][k].Addr }
+	for c := last/2 + 1; c <= last; c++ {
+		if len(by[c]) != len(by[c-1]) {
+			return t, false
+		}
+		for k, a := range by[c] {
+			before := by[c-1][k]
+			before.Addr, before.Copy = a.Addr, a.Copy
+			if a != before || moved(c, k) != moved(last, k) {
+				return t, false
+			}
+		}
+	}
+	t.Accesses = slices.Clone(t.Accesses)
+	for c := last + 1; c < copies; c++ {
+		for k, a := range by[last] {
+			a.Copy, a.Addr = c, a.Addr+uint64(c-last)*moved(last, k)
+			t.Accesses = append(t.Accesses, a)
+		}
+	}
+	t.Copies = copies
+	return t, true
+}
+
+// Pages is how many pages it touches.
+func (t Trace) Pages() int {
+	pages := map[uint64]bool{}
+	for _, a := range t.Accesses {
+		pages[a.Addr&^within] = true
+		pages[(a.Addr+uint64(max(a.Width, 1))-1)&^within] = true
+	}
+	return len(pages)
 }

@@ -78,8 +78,12 @@ func untimed(opts Options) *session {
 
 // count maps a block as for a measurement and then steps through copies of it.
 func (s *session) count(b Block, limit time.Duration) (copies, instructions int, err error) {
-	j := job{Block: b, Options: Options{FrontEnd: OpCache}, states: s.states}
-	d, err := decode(mapper.Place(b.Code, b.Setup.At))
+	j := job{Block: b, Options: Options{FrontEnd: OpCache, Branch: Taken}, states: s.states, ownLoop: true} // whether it is taken or not, it counts
+	code, _, err := j.ended(b.Code)
+	if err != nil {
+		return 0, 0, err
+	}
+	d, err := decode(mapper.Place(code, b.Setup.At))
 	if err != nil {
 		return 0, 0, err
 	}

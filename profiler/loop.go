@@ -21,16 +21,26 @@ type looped struct {
 func (s *session) asLoop(copies *mapping.Mapped, asOften bool) (l looped, err error) {
 	m, fits, err := copies.AsLoop(s.cpu.FrontEnd, asOften, s.allow(mapLimit).over)
 	l.mapped = m
-	if !fits {
-		l.warnings = []string{"a copy exceeds the share of the op cache that keeps a loop in it: the decoders may limit it"}
-	}
+	l.warnings = crowded(fits)
 	return l, err
+}
+
+func crowded(fits bool) []string {
+	if fits {
+		return nil
+	}
+	return []string{"a copy exceeds the share of the op cache that keeps a loop in it: the decoders may limit it"}
 }
 
 // measureLoop takes a block that was measured as copies in a row through the same steps as a loop. A
 // loop that cannot be measured is a warning, and nil.
-func (s *session) measureLoop(j job, copies *mapping.Mapped) (_ *looped, warnings []string, err error) {
-	l, err := s.asLoop(copies, false)
+func (s *session) measureLoop(j job, copies *mapping.Mapped, own bool) (_ *looped, warnings []string, err error) {
+	var l looped
+	if own {
+		l, err = s.asOwnLoop(j, copies)
+	} else {
+		l, err = s.asLoop(copies, false)
+	}
 	if err == nil {
 		l.measured, err = s.measure(j, l.mapped, false)
 	}

@@ -44,6 +44,11 @@ type Options struct {
 	NoRescue bool
 	// Mode is how the block is repeated, default Unroll.
 	Mode Mode
+	// Branch is what becomes of a direct branch at the block's end; the default is Taken if it leads to the block's own start, else
+	// NotTaken.
+	Branch Branch
+	// Copies is how many copies of the block's body stand before the branch of a loop that is Taken, default 1.
+	Copies int
 	// FrontEnd is what serves unrolled copies, default OpCache.
 	FrontEnd FrontEnd
 	// Clock is which clock to time with, default AutoClock.
@@ -116,6 +121,10 @@ func (o Options) Check() error {
 	switch {
 	case o.Mode != "" && !slices.Contains(Modes(), o.Mode):
 		return fmt.Errorf("no mode is called %q", o.Mode)
+	case o.Branch != "" && !slices.Contains(Branches(), o.Branch):
+		return fmt.Errorf("no branch is called %q", o.Branch)
+	case o.Copies < 0 || o.Copies > MaxBlock:
+		return fmt.Errorf("%d copies before a branch: there are 1 to %d", o.Copies, MaxBlock)
 	case o.FrontEnd != "" && !slices.Contains(FrontEnds(), o.FrontEnd):
 		return fmt.Errorf("no front end is called %q", o.FrontEnd)
 	case o.Clock != "" && !slices.Contains(Clocks(), o.Clock):

@@ -26,10 +26,13 @@ type job struct {
 	states  []initial.State
 	// vectorBits is the width of the widest operation, once the block is decoded.
 	vectorBits int
+	// ownLoop says that the branch at the block's end closes the loop that is measured.
+	ownLoop bool
 }
 
 // reached is what each step of a block came to, as far as it got.
 type reached struct {
+	branch   BranchReport
 	decoded  decoded
 	repeated repeated
 	mapped   *mapping.Mapped
@@ -83,8 +86,12 @@ func asWritten(err error, code []byte, disabled asm.Features) {
 
 func (s *session) steps(j job) (r reached, err error) {
 	code := j.Code
+	if code, r.branch, err = j.ended(code); err != nil {
+		return r, err
+	}
+	j.ownLoop = r.branch.As == Taken && j.Mode != Both
 	if j.Setup.Captured == nil {
-		code = mapper.Place(j.Code, j.Setup.At)
+		code = mapper.Place(code, j.Setup.At)
 	}
 	if r.decoded, err = decode(code); err != nil {
 		return r, err
@@ -99,7 +106,12 @@ func (s *session) steps(j job) (r reached, err error) {
 		return r, err
 	}
 	j.vectorBits = r.decoded.vectorBits
-	if j.Mode == Loop {
+	if j.ownLoop {
+		loop, err := s.asOwnLoop(j, r.mapped)
+		if r.mapped, r.warnings = loop.mapped, loop.warnings; err != nil {
+			return r, err
+		}
+	} else if j.Mode == Loop {
 		loop, err := s.asLoop(r.mapped, j.Options.Unroll != nil)
 		if r.mapped, r.warnings = loop.mapped, loop.warnings; err != nil {
 			return r, err
@@ -109,7 +121,7 @@ func (s *session) steps(j job) (r reached, err error) {
 		return r, err
 	}
 	if j.Mode == Both {
-		r.loop, r.warnings, err = s.measureLoop(j, r.measured.mapped)
+		r.loop, r.warnings, err = s.measureLoop(j, r.measured.mapped, r.branch.As == Taken)
 	}
 	return r, err
 }
@@ -128,7 +140,11 @@ func decode(code []byte) (d decoded, err error) {
 	if d.insts, err = asm.Decode(code); err != nil {
 		return d, err
 	}
-	if rejection := asm.Refuse(d.insts); rejection != nil {
+	running := d.insts
+	if _, ok := asm.TrailingBranch(d.insts); ok {
+		running = running[:len(running)-1]
+	}
+	if rejection := asm.Refuse(running); rejection != nil {
 		return d, rejection
 	}
 	state := asm.StateOf(d.insts)
@@ -193,7 +209,7 @@ func (s *session) task(j job, d decoded, r repeated) mapping.Task {
 	return mapping.Task{
 		Open:        s.open,
 		Program:     mapping.Program{Insts: d.insts, Factors: r.factors},
-		Harness:     harness.Harness{Reset: d.reset, Features: s.cpu.Features, Decoders: j.Options.FrontEnd == Decode, LeadNops: j.Setup.LeadNops},
+		Harness:     harness.Harness{Reset: d.reset, Features: s.cpu.Features, Decoders: j.Options.FrontEnd == Decode, LeadNops: j.Setup.LeadNops, FallThrough: j.ownLoop},
 		Offset:      j.Setup.CodeOffset,
 		Fixed:       j.Unroll != nil,
 		Frames:      j.Frames,

@@ -51,6 +51,9 @@ type Result struct {
 	// Loop is the loop of mode loop and both.
 	Loop *LoopReport `json:"loop,omitempty"`
 
+	// Branch is what became of the branch at the block's end; nil without one.
+	Branch *BranchReport `json:"branch,omitempty"`
+
 	Instructions int `json:"instructions,omitempty"`
 	Bytes        int `json:"bytes,omitempty"`
 	UnrollShort  int `json:"unroll_short"` // iterations of the shorter image, u: copies, or copies times loop iterations in mode loop
@@ -198,6 +201,12 @@ type ListingLine struct {
 func (s *session) result(j job, here *HostReport, r reached, ok bool) Result {
 	result := Result{Hex: hex.EncodeToString(j.Code), Bytes: len(j.Code), Init: j.states[0], Mode: j.Mode, FrontEnd: j.Options.FrontEnd}
 	result.Instructions = len(r.decoded.insts)
+	if r.branch.As != "" {
+		result.Branch = r.branch.of(r)
+		if r.branch.As == Taken && j.Mode != Both {
+			result.Mode = Loop
+		}
+	}
 	if j.Detail {
 		insts, _ := asm.Decode(j.Code) // as written
 		for i := range insts {
@@ -293,5 +302,8 @@ func (r *Result) addMeasured(m measured) {
 
 func reportLoop(m *mapping.Mapped) *LoopReport {
 	l := m.Loop
+	if l.Exit != nil {
+		return &LoopReport{l.Copies, l.LoopIterations.Short, l.LoopIterations.Long, l.Exit.String()}
+	}
 	return &LoopReport{l.Copies, l.LoopIterations.Short, l.LoopIterations.Long, l.Counter.String()}
 }

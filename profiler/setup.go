@@ -37,12 +37,14 @@ type Setup struct {
 	Captured *initial.Captured `json:"-"`
 	// Visit names the captured state, such as by its program, file and number. The result repeats it.
 	Visit string `json:"visit,omitempty"`
-	// Frames, Unroll, NoFTZ, FrontEnd and Mode as in Options.
+	// Frames, Unroll, NoFTZ, FrontEnd, Mode, Branch and Copies as in Options.
 	Frames   int             `json:"frames,omitempty"`
 	Unroll   *unroll.Factors `json:"unroll,omitempty"`
 	NoFTZ    bool            `json:"no_ftz,omitempty"`
 	FrontEnd FrontEnd        `json:"frontend,omitempty"`
 	Mode     Mode            `json:"mode,omitempty"`
+	Branch   Branch          `json:"branch,omitempty"`
+	Copies   int             `json:"bodies,omitempty"`
 	// FewCopies keeps a block that executes as fast as the core dispatches to the copies that the front end serves ahead of
 	// time: what is measured is then what dispatch and execution take, whether or not the front end could keep up in a loop.
 	FewCopies bool `json:"few_copies,omitempty"`
@@ -67,7 +69,7 @@ func (s Setup) Check() error {
 			return err
 		}
 	}
-	return Options{Frames: s.Frames, Unroll: s.Unroll, FrontEnd: s.FrontEnd, Mode: s.Mode}.Check()
+	return Options{Frames: s.Frames, Unroll: s.Unroll, FrontEnd: s.FrontEnd, Mode: s.Mode, Branch: s.Branch, Copies: s.Copies}.Check()
 }
 
 // over gives the options with which to measure a block in this set-up.
@@ -81,6 +83,7 @@ func (s Setup) over(o Options) Options {
 	o.NoFTZ = o.NoFTZ || s.NoFTZ
 	o.FrontEnd = cmp.Or(s.FrontEnd, o.FrontEnd)
 	o.Mode = cmp.Or(s.Mode, o.Mode)
+	o.Branch, o.Copies = cmp.Or(s.Branch, o.Branch), cmp.Or(s.Copies, o.Copies)
 	o.Tolerate = slices.Concat(o.Tolerate, s.Tolerate)
 	return o
 }

@@ -44,6 +44,7 @@ type Loop struct {
 	Copies         int     // of the block in an iteration
 	LoopIterations Factors // of the shorter and the longer image
 	Counter        Counter
+	Exit           *Exit // of a loop that the block's own branch closes; it has no Counter
 }
 
 // Iterations are how often the block runs in each image.

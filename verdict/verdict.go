@@ -34,6 +34,7 @@ const (
 	SIGBUS           Reason = "sigbus"
 	SIGTRAP          Reason = "sigtrap"
 	Timeout          Reason = "timeout"
+	LoopExit         Reason = "loop_exit" // no state ends the block's own loop after as many iterations as are wanted
 
 	// About the evidence: it ran, but something else determined its time.
 	L1DMiss       Reason = "l1d_miss"
@@ -52,7 +53,7 @@ const (
 func Reasons() []Reason {
 	return []Reason{
 		BadHex, BadSet, Undecodable, ControlFlow, Privileged, Syscall, Nondeterministic, UnsupportedISA, CodeExceedsL1I,
-		Unmappable, TooManyPages, LeavesState, UnalignedOperand, SIGSEGV, SIGFPE, SIGILL, SIGBUS, SIGTRAP, Timeout,
+		Unmappable, TooManyPages, LeavesState, UnalignedOperand, SIGSEGV, SIGFPE, SIGILL, SIGBUS, SIGTRAP, Timeout, LoopExit,
 		L1DMiss, L1IMiss, ContextSwitch, Misaligned, Alias4K, AliasFrame, X87Stack, Unstable, Nonlinear, ClockDrift,
 	}
 }

@@ -42,7 +42,7 @@ const mostSpoiled = 3
 //	[!measures] skip $WHY_NOT
 //
 // and any skip gives the need that is not met (see package require) and why: skip 'gcc: not installed'.
-// They run one by one, since they would measure each other.
+// These run one by one, since they would measure each other; all others run beside each other.
 func TestScripts(t *testing.T) {
 	whyNot := ""
 	if testing.Short() {
@@ -58,6 +58,11 @@ func TestScripts(t *testing.T) {
 			if cpus, err := host.AllowedCPUs(); err == nil {
 				env.Setenv("CPU", strconv.Itoa(cpus[0]))
 			}
+			examples, err := filepath.Abs("../../examples")
+			if err != nil {
+				return err
+			}
+			env.Setenv("EXAMPLES", examples)
 			env.Values[theTest{}] = env.T()
 			return nil
 		},
@@ -73,6 +78,8 @@ func TestScripts(t *testing.T) {
 			case "software-events":
 				_, err := pmu.Try(pmu.Linux{}, []pmu.Attr{{Type: pmu.TypeSoftware, Config: 1}})
 				return err == nil, nil
+			case "sklearn", "torch": // packages of Debian's Python
+				return exec.Command("/usr/bin/python3", "-c", "import "+name).Run() == nil, nil
 			}
 			return false, errors.New("unknown condition " + name)
 		},
@@ -90,14 +97,14 @@ func TestScripts(t *testing.T) {
 	spoiled := 0
 	for _, script := range scripts {
 		t.Run(strings.TrimSuffix(filepath.Base(script), ".txtar"), func(t *testing.T) {
-			text, err := os.ReadFile(script)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := require.Get(os.ReadFile(script))(t)
 			params := params
 			params.Files = []string{script}
 			measures := bytes.Contains(text, []byte("[!measures] skip"))
 			ctx := t.Context()
+			if !measures {
+				t.Parallel()
+			}
 			if measures {
 				ctx = require.Context(t)
 			}
@@ -383,8 +390,6 @@ func TestDisturbed(t *testing.T) {
 		"1.002 cycles per iteration":                                false,
 		`{"reasons":{"unstable":0}}`:                                false,
 	} {
-		if got := disturbed(output); got != want {
-			t.Errorf("%q: %v, want %v", output, got, want)
-		}
+		require.Equal(t, output, want, disturbed(output))
 	}
 }

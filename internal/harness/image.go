@@ -19,6 +19,11 @@ type Image struct {
 	Copies int
 	block  int    // bytes of one copy, 0 if each logs
 	added  []span // what a copy has beside the block's bytes, ascending
+	stride int    // from copy to copy
+	opcode int    // from the start of a copy to the opcode of the branch at its end, whose lowest bit inverts the condition
+	exits  uint64 // of a dry run: the first of the traps that Taken tells apart
+	traps  int
+	Own    bool // a loop that the block's own branch closes: its traps are one for a loop that ends early, and one for a loop that goes on
 }
 
 // span is code of a copy that belongs to the instruction after it.
@@ -65,6 +70,10 @@ type Harness struct {
 	Replayed bool
 	Address  uint64
 	Shift    uint64
+	// Inverted are the copies, ascending, from each of which on the branch at the block's end has the opposite condition of the copy before.
+	Inverted []int
+	// FallThrough lets that branch lead to what follows it in a dry run, too, where it otherwise must not be taken.
+	FallThrough bool
 	// Memory is where the code for an address goes, as far as it fits; by default memory is made.
 	Memory func(at uint64) []byte
 }
@@ -101,6 +110,34 @@ type shape struct {
 	probe  *asm.Probe           // around each instruction
 	dryRun bool
 	after  func(e *asm.Emitter, first uint64) // after the last copy
+
+	branch asm.Branch // that the block ends with, if ends
+	ends   bool
+	exits  uint64 // as in Image
+}
+
+// traps appends so many traps, past which the code goes on.
+func traps(e *asm.Emitter, n int) (first uint64) {
+	past := e.ForwardJmp()
+	first = e.PC()
+	for range n {
+		e.Int3()
+	}
+	e.Bind(past)
+	return first
+}
+
+// Taken says at which copy of a dry run the branch at the block's end was taken, by where the child stopped.
+func (im Image) Taken(rip uint64) (copy int, ok bool) {
+	copy = int(rip - im.exits - 1) // past the int3
+	return copy, im.exits != 0 && rip > im.exits && copy < im.traps
+}
+
+// Invert gives the branch at the block's end the opposite condition, from a copy on.
+func (im Image) Invert(from int) {
+	for k := from; k < im.Copies; k++ {
+		im.Code[int(im.First-im.At)+k*im.stride+im.opcode] ^= 1
+	}
 }
 
 func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, error) {
@@ -110,6 +147,7 @@ func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, 
 		memory = h.Memory(im.At)
 	}
 	e := asm.NewEmitterIn(im.At, memory)
+	s.branch, s.ends = asm.TrailingBranch(insts)
 	if s.dryRun {
 		dryRunPrologue(e, h.Init, h.Reset, h.Features)
 	} else {
@@ -121,6 +159,10 @@ func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, 
 	if s.before != nil {
 		s.before(e)
 	}
+	if s.ends && s.dryRun && !h.FallThrough {
+		s.exits = traps(e, copies)
+		im.exits, im.traps = s.exits, copies
+	}
 	h.lead(e)
 	im.First = e.PC()
 	second := im.First
@@ -130,8 +172,9 @@ func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, 
 		if err != nil {
 			return Image{}, err
 		}
-		if im.added = added; s.probe == nil {
-			im.block = int(e.PC() - second)
+		im.added, im.stride = added, int(e.PC()-second)
+		if s.probe == nil {
+			im.block = im.stride
 		}
 	}
 	if copies > 2 {
@@ -142,6 +185,13 @@ func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, 
 			}
 		}
 		e.Repeat(im.First, second, copies-2)
+	}
+	if s.ends {
+		im.opcode = im.stride - s.branch.FromOpcode(s.exits != 0)
+		im.Code = e.Bytes()
+		for _, k := range h.Inverted {
+			im.Invert(k)
+		}
 	}
 	if s.after != nil {
 		s.after(e, im.First)
@@ -193,6 +243,14 @@ func emitCopy(e *asm.Emitter, insts []asm.Inst, k int, h Harness, s shape) (adde
 			if n := int(e.PC() - at); n > 0 {
 				added = append(added, span{int(at - from), n})
 			}
+		}
+		if s.ends && i == len(insts)-1 {
+			if s.exits != 0 {
+				s.branch.EmitFar(e, s.exits+uint64(k))
+			} else {
+				s.branch.Emit(e, e.PC()+uint64(len(s.branch.Bytes)))
+			}
+			break
 		}
 		code, err := h.relocate(&insts[i], i, e.PC())
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/unroll"
+	"github.com/bbprof/bbprof/verdict"
 )
 
 // BuildLoop is Build with the copies executed iterations times by a counted loop.
@@ -60,4 +61,72 @@ func keepWhole(e *asm.Emitter, skip, n int) {
 	if at := int(e.PC()+uint64(skip)) % window; at+n >= window {
 		e.Nop(window - at)
 	}
+}
+
+// BuildOwnLoop is Build with the copies executed so many times by the branch at the block's end, which stands after the last copy alone: all
+// that ends the loop is what exit makes the state.
+func BuildOwnLoop(at uint64, insts []asm.Inst, copies, iterations int, exit unroll.Exit, h Harness) (Image, error) {
+	return buildOwn(at, insts, copies, iterations, exit, h, false)
+}
+
+// BuildOwnLoopDryRun is BuildOwnLoop for a dry run, see BuildDryRun. It counts in memory, and traps unless the loop ends after that
+// many iterations: see [Image.Taken].
+func BuildOwnLoopDryRun(insts []asm.Inst, copies, iterations int, exit unroll.Exit, h Harness) (Image, error) {
+	return buildOwn(layout.DryRunCode, insts, copies, iterations, exit, h, true)
+}
+
+func buildOwn(at uint64, insts []asm.Inst, copies, iterations int, exit unroll.Exit, h Harness, dryRun bool) (Image, error) {
+	branch, _ := asm.TrailingBranch(insts)
+	const scratch = layout.DryRunCount + 8
+	var exits uint64
+	reached := true
+	im, err := build(at, insts[:len(insts)-1], copies, h, shape{
+		dryRun: dryRun,
+		before: func(e *asm.Emitter) {
+			if dryRun {
+				exits = traps(e, 2)
+				e.MovImm(asm.RAX, uint64(iterations)+1)
+				e.Store(layout.DryRunCount, asm.RAX)
+				e.MovImm(asm.RAX, h.Init.GPR[asm.RAX])
+			}
+			switch {
+			case exit.Memory && dryRun: // the page is not mapped yet, and holds that when it is
+			case exit.Memory:
+				e.MovImm(asm.RCX, exit.Addr)
+				e.MovImm(asm.RAX, exit.Value(iterations*copies))
+				e.StoreAt(asm.RCX, 0, asm.RAX)
+				e.MovImm(asm.RCX, h.Init.GPR[asm.RCX])
+				e.MovImm(asm.RAX, h.Init.GPR[asm.RAX])
+			default:
+				e.MovImm(exit.Reg, exit.Value(iterations*copies))
+			}
+			e.Align(64)
+		},
+		after: func(e *asm.Emitter, first uint64) {
+			if !dryRun {
+				reached = branch.Emit(e, first)
+				return
+			}
+			count := func() { // rcx is what is left
+				e.Store(scratch, asm.RCX)
+				e.Load(asm.RCX, layout.DryRunCount)
+				e.Raw(0x48, 0x8d, 0x49, 0xff) // lea rcx, [rcx-1]
+				e.Store(layout.DryRunCount, asm.RCX)
+			}
+			count()
+			e.Raw(0xe3, 7+5) // jrcxz past what follows
+			e.Load(asm.RCX, scratch)
+			past := e.ForwardJmp()
+			e.Jmp(exits + 1)
+			e.Bind(past)
+			branch.EmitFar(e, first)
+			count()
+			e.Raw(0xe3, 5) // jrcxz past what follows
+			e.Jmp(exits)
+		},
+	})
+	if im.exits, im.traps, im.Own = exits, 2, true; err == nil && !reached {
+		err = &verdict.Rejection{Reason: verdict.ControlFlow, Inst: branch.Verdict(len(insts) - 1), Detail: branch.Mnemonic + " does not reach the start of so many copies"}
+	}
+	return im, err
 }

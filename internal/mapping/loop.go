@@ -45,6 +45,9 @@ func (m *Mapped) mapLoop(l unroll.Loop, late func() bool) (loop *Mapped, same bo
 	loop = &copied
 	loop.Program = Program{m.Insts, l.Iterations(), &l}
 	loop.Plan.Late = late
+	if n := len(loop.Harness.Inverted); n > 0 { // each iteration has the branches of the last copies
+		loop.Harness.Inverted = []int{0}[:n%2]
+	}
 	loop.Built = loop.Factors
 	if loop.Short, loop.Long, err = loop.pair(m.Images, 0); err != nil {
 		return loop, false, err
@@ -54,15 +57,18 @@ func (m *Mapped) mapLoop(l unroll.Loop, late func() bool) (loop *Mapped, same bo
 		return loop, false, err
 	}
 	plan := loop.Plan
-	if l.Counter.Memory {
+	if l.Exit != nil {
+		plan.Init = stateFor(plan.Init, *l.Exit, loop.Factors.Long)
+	}
+	if l.Counter.Memory || l.Exit != nil {
 		plan.Ahead = tracee.OpenCounter(m.Child.Window())
 	}
 	got, err := mapPages(m.Child, plan, im)
-	if reasonOf(err) != "" && m.Child.Alive() {
-		return loop, false, nil
+	if err != nil {
+		return loop, false, m.survived(err)
 	}
-	if err != nil || !slices.Equal(frames(got), frames(m.Mapping)) {
-		return loop, false, err
+	if len(got.Inverted) > 0 || !slices.Equal(frames(got), frames(m.Mapping)) {
+		return loop, false, nil
 	}
 	loop.Restore = append(slices.Clone(m.Restore), m.throughOwnPages(m.dirty(m.Child, m.Plan))...)
 	return loop, true, nil

@@ -81,6 +81,8 @@ type Mapping struct {
 	Full  int // the copy that asked for one page more than there may be, if one did
 
 	Window uint64 // of the child
+
+	Inverted []int // copies from each of which on the branch at the block's end has the opposite condition: see harness.Harness
 }
 
 // mapPages finds the pages of an image by dry runs. The error is a *verdict.Rejection if the block cannot be
@@ -112,6 +114,12 @@ func mapPages(c runner, p Plan, im harness.Image) (Mapping, error) {
 		}
 		if stop.FailedOp >= 0 {
 			return m, p.refused(m, stop)
+		}
+		if taken, err := m.invert(p, im, stop); err != nil {
+			return m, err
+		} else if taken {
+			ops = nil
+			continue
 		}
 		page, err := p.resolve(stop, im)
 		if err != nil {

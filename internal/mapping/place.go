@@ -26,6 +26,9 @@ func (p Program) Size() int {
 
 // build lays out so many iterations from at on.
 func (p Program) build(at uint64, iterations int, h harness.Harness) (harness.Image, error) {
+	if p.Loop != nil && p.Loop.Exit != nil {
+		return harness.BuildOwnLoop(at, p.Insts, p.Loop.Copies, iterations/p.Loop.Copies, *p.Loop.Exit, h)
+	}
 	if p.Loop != nil {
 		return harness.BuildLoop(at, p.Insts, p.Loop.Copies, iterations/p.Loop.Copies, p.Loop.Counter, h)
 	}
@@ -33,6 +36,9 @@ func (p Program) build(at uint64, iterations int, h harness.Harness) (harness.Im
 }
 
 func (p Program) buildDryRun(iterations int, h harness.Harness) (harness.Image, error) {
+	if p.Loop != nil && p.Loop.Exit != nil {
+		return harness.BuildOwnLoopDryRun(p.Insts, p.Loop.Copies, iterations/p.Loop.Copies, *p.Loop.Exit, h)
+	}
 	if p.Loop != nil {
 		return harness.BuildLoopDryRun(p.Insts, p.Loop.Copies, iterations/p.Loop.Copies, p.Loop.Counter, h)
 	}

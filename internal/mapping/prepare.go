@@ -355,7 +355,16 @@ func (m *Mapped) search(copies int) error {
 	m.Mapping, err = mapPages(m.Child, m.Plan, im)
 	if m.Plan.Predict > 0 && reasonOf(err) != "" && m.Child.Alive() {
 		m.Plan.Predict = 0
+		if len(m.Inverted) > 0 {
+			if im, err = m.dryRun(copies); err != nil {
+				return err
+			}
+		}
 		m.Mapping, err = mapPages(m.Child, m.Plan, im)
+	}
+	if err == nil && len(m.Inverted) > 0 { // the images do not know that yet
+		m.Harness.Inverted = m.Inverted
+		return m.layOut()
 	}
 	return err
 }

@@ -134,9 +134,16 @@ func (p Plan) replay(c runner, im harness.Image) (m Mapping, stop tracee.Stop, e
 		m.Pages = append(m.Pages, mapper.Page{Addr: page.Address, Frame: i, Fault: page.Address})
 		ops = append(ops, tracee.MapFrame(page.Address, i))
 	}
-	p.Refill(c)
-	stop, err = p.try(c, ops, im)
-	m.Stops++
+	for taken := true; taken && err == nil; ops = nil {
+		p.Refill(c)
+		stop, err = p.try(c, ops, im)
+		m.Stops++
+		if err == nil && stop.FailedOp < 0 {
+			taken, err = m.invert(p, im, stop)
+		} else {
+			taken = false
+		}
+	}
 	switch {
 	case err != nil:
 		return m, stop, p.timeout(err)

@@ -96,6 +96,9 @@ func (p Plan) locate(stop tracee.Stop, im harness.Image) (index int, regs asm.Re
 // the addresses of a block at Home.
 func (p Plan) at(addr uint64, im harness.Image) (index int, ok bool) {
 	_, offset, ok := im.Locate(addr)
+	if !ok && im.Own { // after the copies there is nothing of the block but its branch
+		return len(p.Insts) - 1, true
+	}
 	for i := range p.Insts {
 		if p.Insts[i].Offset <= offset {
 			index = i

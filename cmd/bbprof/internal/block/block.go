@@ -29,6 +29,7 @@ Where other work on the machine is in the way, it tries up to three times.
 `,
 		Examples: `bbprof -hex 4801c0                         add rax, rax
 bbprof -asm 'add rax, rbx; imul rcx, rax'  the same from assembly
+bbprof -asm '1: add rax, rbx; dec rcx; jnz 1b'     a loop, as it runs
 bbprof -model llvm-mca-22 -hex 480fafc0    and what a model predicts
 bbprof -v -hex '48 8b 03 48 01 d8'         with spaces, and the listing
 bbprof -state gzip.states#17               a block in the state in which gzip reached it
@@ -94,9 +95,6 @@ func (m *measureBlock) run(std cli.Streams) error {
 		}
 		result := Result{measured, said}
 		measuring.InSyntax(&result.Result, m.syntax)
-		if m.block.Left != "" {
-			result.Warnings = append([]string{m.block.Left}, result.Warnings...)
-		}
 		return cmp.Or(m.out.Write(std, result, measuring.Report(result.Result, result.beside())), measuring.Outcome(result.Result))
 	})
 }
@@ -113,13 +111,13 @@ func (m *measureBlock) predict(code []byte) ([]Prediction, error) {
 
 func (m *measureBlock) read(std cli.Streams) (b profiler.Block, err error) {
 	if m.state == "" {
-		return m.block.Parse(std)
+		return m.block.Read(std)
 	}
 	if m.opts.Init != "" || len(m.opts.Set) > 0 || len(m.opts.Memory) > 0 || m.block.At != nil {
 		return b, cli.BadUsage("-state is all of the state that the block starts from, and its address; leave -init, -set, -mem and -address out")
 	}
 	if m.block.Given() {
-		if b, err = m.block.Parse(std); err != nil {
+		if b, err = m.block.Read(std); err != nil {
 			return b, err
 		}
 	}

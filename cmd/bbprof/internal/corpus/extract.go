@@ -30,8 +30,8 @@ addresses. A FILE is an ELF file for x86-64 (program, shared library, .o), an ar
 or assembly (.s), which GNU as or llvm-mc assembles. If a file has regions between markers of
 LLVM-MCA, OSACA or IACA, blocks come only from there. A block starts at a function's entry, at the
 target of a branch, after every control transfer, calls included, and at endbr64. The transfer that
-ends it is cut off and stands in the column terminator. If bytes do not decode, the rest of the
-function is left out, and a note says so.
+ends it stands in the column terminator; -terminators keeps it in the code too. If bytes do not
+decode, the rest of the function is left out, and a note says so.
 
 Programs run with your rights and unconfined: bbprof does not protect your files from them. All
 processes that they start are ended with them.
@@ -78,9 +78,12 @@ func (e *extracting) add(f *cli.Flags) {
 	cli.Parsed(f, &e.options.Section, regexp.Compile, "section", "NAME", "sections whose name matches NAME, a regular expression")
 	f.Number(&e.options.Min, 1, "min", "blocks of at least so many instructions")
 	f.Number(&e.options.Max, 0, "max", "blocks of at most so many instructions; 0 is any number")
+	f.Toggle(&e.options.Branches, "terminators", "keep the conditional branch that ends a block in its code: bbprof batch measures it with that")
+	f.Toggle(&e.options.Loops, "loops", "only blocks that branch to their own start, with that branch: bbprof batch measures them as they run")
 	f.Toggle(&e.rows.Unique, "unique", "each block once, with the counts added, where it is first")
 	f.Toggle(&e.rows.Text, "text", "add a column asm: the instructions, separated by semicolons")
 	measuring.SyntaxFlag(f, &e.rows.Syntax, "that column")
+	f.Toggle(&e.rows.Lines, "lines", "add a column source: the file and the line that a block is from, as DWARF has them (gcc -g)")
 	f.Section("How often each block runs")
 	f.Toggle(&e.runs, "run", "run the program after -- under valgrind's callgrind; where that does not know its instructions, under perf")
 	f.List(&e.callgrind, "callgrind", "FILE",

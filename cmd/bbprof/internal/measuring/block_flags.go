@@ -20,7 +20,6 @@ type BlockFlags struct {
 	asm   string
 	At    *uint64
 	Flags *cli.Flags
-	Left  string // what was left out of the text, as a warning; "" if nothing
 }
 
 func (b *BlockFlags) Add(f *cli.Flags) {
@@ -28,7 +27,7 @@ func (b *BlockFlags) Add(f *cli.Flags) {
 	f.Text(&b.hex, "hex", "HEX", "the block's machine code: digits of either case; spaces between bytes and 0x are "+
 		"welcome; - reads it from standard input")
 	f.Text(&b.asm, "asm", "TEXT", "the block in assembly, Intel or AT&T syntax, instructions separated by semicolons or lines; "+
-		"GNU as or llvm-mc assembles it, and a last branch back to its start is left out; - reads it from standard input")
+		"GNU as or llvm-mc assembles it; - reads it from standard input")
 	cli.Parsed(f, &b.At, func(s string) (*uint64, error) {
 		at, err := cli.ParseAddress(s)
 		return &at, err
@@ -42,22 +41,8 @@ func (b *BlockFlags) Given() bool { return b.Flags.Has("hex") || b.Flags.Has("as
 // maxText is how much of standard input can be a block: the longest, as "0x48 0x01 …".
 const maxText = 5 * profiler.MaxBlock
 
-// Read is the block; - is standard input. Standard error is told of what was left out.
+// Read is the block; - is standard input.
 func (b *BlockFlags) Read(std cli.Streams) (profiler.Block, error) {
-	block, err := b.Parse(std)
-	WarnLeft(std, b.Left)
-	return block, err
-}
-
-// WarnLeft tells of what was left out of a text.
-func WarnLeft(std cli.Streams, left string) {
-	if left != "" {
-		fmt.Fprintf(std.Err, "bbprof: warning: %s\n", left)
-	}
-}
-
-// Parse is Read for who tells of b.Left.
-func (b *BlockFlags) Parse(std cli.Streams) (profiler.Block, error) {
 	switch {
 	case !b.Given():
 		return profiler.Block{}, cli.BadUsage("no block: give one with -hex, such as %s -hex 4801c0, or with -asm", b.Flags.Command)
@@ -97,7 +82,7 @@ func (b *BlockFlags) assemble(std cli.Streams) (profiler.Block, error) {
 	if err != nil {
 		return profiler.Block{}, err
 	}
-	code, left, err := Assemble(text)
+	code, err := Assemble(text)
 	bad := (*assemble.Error)(nil)
 	switch {
 	case errors.As(err, &bad):
@@ -107,27 +92,18 @@ func (b *BlockFlags) assemble(std cli.Streams) (profiler.Block, error) {
 	case len(code) > profiler.MaxBlock:
 		return profiler.Block{}, cli.BadUsage("%s: %d bytes of code; give one block of at most %d", where, len(code), profiler.MaxBlock)
 	}
-	b.Left = left
 	return profiler.Block{Code: code, Setup: profiler.Setup{At: b.At}}, nil
 }
 
-// Assemble is the block of a text. left warns of a branch back to its start, which a pasted loop has. What is wrong with
-// the text is an *assemble.Error.
-func Assemble(text string) (code []byte, left string, err error) {
+// Assemble is the block of a text. What is wrong with the text is an *assemble.Error.
+func Assemble(text string) ([]byte, error) {
 	tool, err := assemble.New()
 	if errors.Is(err, assemble.ErrMissing) {
-		return nil, "", &verdict.HostError{Missing: err.Error(), Remedy: assemble.Remedy}
+		return nil, &verdict.HostError{Missing: err.Error(), Remedy: assemble.Remedy}
 	} else if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	if code, err = tool.Block(context.Background(), text); err != nil {
-		return nil, "", err
-	}
-	code, branch := assemble.LoopBody(code)
-	if branch != "" {
-		left = fmt.Sprintf("the branch back to the block's start (%s) was left out: this is the loop's body alone", branch)
-	}
-	return code, left, nil
+	return tool.Block(context.Background(), text)
 }
 
 // fileHint is what to do about a text that is a file's name, "" of any other.

@@ -19,7 +19,7 @@ import (
 )
 
 func CPUFlag(f *cli.Flags, cpus *[]int, help string) {
-	f.Alias(cli.Parsed(f, cpus, cpu.ParseList, "cpus", "LIST", help+" (default: all allowed of the fastest kind of core, the last first)"), "cpu")
+	cli.Parsed(f, cpus, cpu.ParseList, "cpus", "LIST", help+" (default: all allowed of the fastest kind of core, the last first)")
 }
 
 // CPUHelp is for a command with one worker.
@@ -62,9 +62,9 @@ func Flags(f *cli.Flags, o *profiler.Options) {
 // LayoutFlags declares the flags that ask for one speed of a block that may have several.
 func LayoutFlags(f *cli.Flags, o *profiler.Options) {
 	f.Toggle(&o.Strict, "strict", "reject a block whose time depends on the layout, as unstable, instead of giving the mean over layouts")
-	f.Alias(cli.Parsed(f, &o.At, parseLayout, "layout", "N", fmt.Sprintf("measure in this layout alone, 0 to %d: the first copy starts %d·(N/%d) bytes into a "+
+	cli.Parsed(f, &o.At, parseLayout, "layout", "N", fmt.Sprintf("measure in this layout alone, 0 to %d: the first copy starts %d·(N/%d) bytes into a "+
 		"cache line, and the dispatch offset is the remainder of N/%[3]d (docs/method.md; default: the mean over all)",
-		profiler.Layouts-1, timing.PlaceBytes, timing.DispatchOffsets)), "at")
+		profiler.Layouts-1, timing.PlaceBytes, timing.DispatchOffsets))
 }
 
 func parseLayout(s string) (*int, error) {
@@ -76,6 +76,9 @@ func parseLayout(s string) (*int, error) {
 func howToMeasure(f *cli.Flags, o *profiler.Options) {
 	cli.Parsed(f, &o.Unroll, parseUnroll, "unroll", "U,V", "time U and V copies of the block, U < V; 0,V is Equation 1 of the BHive paper, the time of V copies divided by V; with -mode loop, a loop that runs it so often (default: what the front end holds)")
 	cli.Choice(f, &o.Mode, profiler.Modes(), "mode", "MODE", "unroll: copies in a row; loop: copies in a counted loop; both: one after the other").Fallback = string(profiler.Modes()[0])
+	cli.Choice(f, &o.Branch, profiler.Branches(), "branch", "HOW", "what becomes of a jcc, jmp, loop or jrcxz at the block's end: not-taken: it stands in each copy, inverted where the state would "+
+		"take it; taken: it closes a loop of the block; drop: it is left out (default: taken if it leads to the block's own start, else not-taken)")
+	cli.Parsed(f, &o.Copies, parseCopies, "bodies", "N", "put N copies of the body before the branch of a loop").Fallback = "1"
 	cli.Choice(f, &o.FrontEnd, profiler.FrontEnds(), "frontend", "NAME", "what serves unrolled copies: opcache, as in a program that is hot; decode: the "+
 		"legacy decoders, as in measurements without the op cache").Fallback = string(profiler.FrontEnds()[0])
 	cli.Parsed(f, &o.Frames, parseFrames, "frames", "N", "put the block's pages on N physical pages; 1 is the BHive paper's way (default: auto, "+
@@ -122,6 +125,10 @@ func parseUnroll(s string) (*unroll.Factors, error) {
 		return nil, fmt.Errorf("there is room for %d bytes of code, so for at most as many copies", maxCopies)
 	}
 	return &unroll.Factors{Short: u, Long: v}, nil
+}
+
+func parseCopies(s string) (int, error) {
+	return cli.WholeNumber(s, 1, profiler.MaxBlock, "write a number from 1 to %d", profiler.MaxBlock)
 }
 
 func parseFrames(s string) (int, error) {

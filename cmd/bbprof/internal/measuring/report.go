@@ -92,6 +92,9 @@ func (w *Reporter) run(r profiler.Result) {
 		}
 		w.Line("unrolled", "%s%s", copies, servedBy(r.FrontEnd))
 	}
+	if b := r.Branch; b != nil {
+		w.Line("branch", "%s", strings.TrimSuffix(fmt.Sprintf("%s; %s", b.As, b.Changed()), "; "))
+	}
 	if l := r.Loop; l != nil {
 		w.Line("loop", "%s in its body, %d and %d iterations of it, counted in %s", words.Plural(l.Copies, "copy"), l.IterationsShort, l.IterationsLong, l.Counter)
 	}
@@ -223,7 +226,7 @@ func (w *Reporter) rejection(r profiler.Result) {
 var remedies = map[verdict.Reason]string{
 	verdict.BadHex:           "write each byte as two digits, or give assembly with -asm",
 	verdict.Undecodable:      "see where the block was cut: data within code and 32-bit code look like this",
-	verdict.ControlFlow:      "leave the instruction out: a block ends before it; -mode loop measures the rest in a loop of bbprof's",
+	verdict.ControlFlow:      "leave the instruction out (-branch drop, of one at the block's end): -mode loop measures the rest in a loop of bbprof's",
 	verdict.Privileged:       "none: user code cannot run it",
 	verdict.Syscall:          "measure the instructions before and after it",
 	verdict.Nondeterministic: "measure the block without it",
@@ -234,6 +237,7 @@ var remedies = map[verdict.Reason]string{
 	verdict.SIGILL:           "a CPU that has the instruction, and an operating system that enables it (a kernel booted without noxsave and clearcpuid)",
 	verdict.SIGBUS:           "look for popf in the block; another initial state (-init) gives it other flags",
 	verdict.SIGTRAP:          "leave out the instruction that sets the trap flag",
+	verdict.LoopExit:         "-branch not-taken measures copies in a row, -branch drop -mode loop a loop of bbprof's; -set and -mem give what the branch tests another value",
 	verdict.Timeout:          "smaller counts of string instructions (-set rcx=64), or fewer copies (-unroll 8,16)",
 	verdict.L1DMiss:          "-frames 1 puts all pages on one physical page, which always fits",
 	verdict.L1IMiss:          "fewer copies: leave -unroll out",

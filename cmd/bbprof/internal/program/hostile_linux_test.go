@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/count"
 	"github.com/bbprof/bbprof/internal/require"
@@ -29,7 +30,7 @@ var hostile = flag.Int("hostile", 12, "mutated ELF files, and ill-behaved progra
 // patience is the timeout of a program, most of which end at once.
 const patience = 400 * time.Millisecond
 
-// attempts are what runs programs for count, sweep and compare.
+// attempts are what runs programs for count and sweep.
 var attempts = []struct {
 	name string
 	run  func(context.Context, program.Command) error
@@ -45,14 +46,7 @@ var attempts = []struct {
 	}},
 	{"sweep", func(ctx context.Context, c program.Command) error {
 		return withRunner(func(r *program.Runner) error {
-			_, err := program.Sweep(ctx, r, c, program.Layouts(2, 1), program.Plan{Runs: 1, Done: func(int) {}})
-			return err
-		})
-	}},
-	{"compare", func(ctx context.Context, c program.Command) error {
-		return withRunner(func(r *program.Runner) error {
-			side := program.In(c, program.Layouts(1, 1))
-			_, err := program.Compare(ctx, r, side, side, program.Plan{Runs: 1, Done: func(int) {}})
+			_, err := program.Sweep(ctx, r, program.In(c, program.Layouts(2, 1)), experiment.Plan{Rounds: 1})
 			return err
 		})
 	}},
@@ -133,9 +127,7 @@ func TestMutatedELF(t *testing.T) {
 			file = file[:random.IntN(len(file))]
 		}
 		path := filepath.Join(dir, fmt.Sprintf("elf%d", n))
-		if err := os.WriteFile(path, file, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, file, 0o755))
 		for _, a := range attempts {
 			t.Run(fmt.Sprintf("%d/%s", n, a.name), func(t *testing.T) { attempt(t, []string{path}, a.run) })
 		}
@@ -150,10 +142,7 @@ func illBehaved(t *testing.T) (path string, names []string) {
 	if out, err := exec.Command(gcc, "-O1", "-w", "-pthread", "-o", path, "testdata/ill.c").CombinedOutput(); err != nil {
 		require.Skip(t, require.GCC, "it does not compile testdata/ill.c here: %v: %s", err, out)
 	}
-	list, err := exec.Command(path).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := require.Get(exec.Command(path).Output())(t)
 	return path, strings.Fields(string(list))
 }
 
@@ -189,9 +178,7 @@ func TestStopsBbprof(t *testing.T) {
 		c.Env = append(os.Environ(), stoppable+"="+path+" "+name)
 		var out bytes.Buffer
 		c.Stdout, c.Stderr = &out, &out
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, c.Start())
 		overdue := time.AfterFunc(25*patience, func() { c.Process.Kill() })
 		if err := c.Wait(); err != nil || !overdue.Stop() {
 			t.Errorf("%s: %v: %s", name, err, out.String())

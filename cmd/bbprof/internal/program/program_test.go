@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/tinyelf"
 )
@@ -38,12 +39,8 @@ func TestOpen(t *testing.T) {
 	write := func(name string, mode fs.FileMode, content []byte) string {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, content, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, content, 0o644))
+		require.NoError(t, os.Chmod(path, mode))
 		return path
 	}
 	good := tinyelf.File([]byte(tinyelf.Exit(0)))
@@ -154,10 +151,7 @@ func TestFunction(t *testing.T) {
 	if s := e.Slide(tinyelf.Base + 0x555000); s != 0x555000 {
 		t.Errorf("slide %#x", s)
 	}
-	stripped, err := Open(tinyelf.Write(t, []byte(tinyelf.Exit(0))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	stripped := require.Get(Open(tinyelf.Write(t, []byte(tinyelf.Exit(0)))))(t)
 	_, err = stripped.Function("f")
 	is(t, err, "no symbol table", "-s")
 }
@@ -246,23 +240,6 @@ func TestSetup(t *testing.T) {
 	}
 }
 
-func TestLayouts(t *testing.T) {
-	a, b := Layouts(1000, 7), Layouts(1000, 7)
-	if !slices.Equal(a, b) || slices.Equal(a, Layouts(1000, 8)) || !slices.Equal(a[:10], Layouts(10, 7)) {
-		t.Error("a seed does not make a series")
-	}
-	low, high := false, false
-	for _, s := range a {
-		if s.Check() != nil || s.EnvBytes >= 4096 || s.StackShift >= 8192 {
-			t.Errorf("%+v", s)
-		}
-		low, high = low || s.StackShift < 512, high || s.StackShift >= 8192-512
-	}
-	if !low || !high {
-		t.Error("the stack does not go all the way")
-	}
-}
-
 // newRunner starts a Runner, skipping where this host cannot.
 func newRunner(t *testing.T, o Options) *Runner {
 	t.Helper()
@@ -274,11 +251,7 @@ func newRunner(t *testing.T, o Options) *Runner {
 
 func tiny(t *testing.T, code ...string) Command {
 	t.Helper()
-	c, err := NewCommand([]string{tinyelf.Write(t, tinyelf.Asm(code...))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return require.Get(NewCommand([]string{tinyelf.Write(t, tinyelf.Asm(code...))}))(t)
 }
 
 // run is Run, skipping where this host cannot.
@@ -308,10 +281,7 @@ func TestRunMeasures(t *testing.T) {
 		best := [2]float64{1e18, 1e18}
 		for range 15 {
 			for i, c := range []Command{short, long} {
-				s, err := run(t, r, c, Setup{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				s := require.Get(run(t, r, c, Setup{}))(t)
 				if s.CPUTime <= 0 || s.Hertz < 1e8 || s.Cycles <= 0 {
 					t.Fatalf("%+v", s)
 				}
@@ -352,21 +322,13 @@ int main(int argc, char **argv)
 	if out, err := exec.Command(gcc, "-o", path, source).CombinedOutput(); err != nil {
 		require.Skip(t, require.GCC, "it does not compile here: %v: %s", err, out)
 	}
-	c, err := NewCommand([]string{path, "hello"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := require.Get(NewCommand([]string{path, "hello"}))(t)
 	at := func(s Setup) (stack, code uint64, rest string) {
 		t.Helper()
-		out, err := os.Create(filepath.Join(t.TempDir(), "out"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := require.Get(os.Create(filepath.Join(t.TempDir(), "out")))(t)
 		defer out.Close()
 		r := newRunner(t, Options{Stderr: out})
-		if err := r.WarmUp(context.Background(), c, s); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, r.WarmUp(context.Background(), c, s))
 		b, _ := os.ReadFile(out.Name())
 		f := strings.Fields(string(b))
 		if len(f) != 5 {
@@ -383,9 +345,7 @@ int main(int argc, char **argv)
 		if here != code {
 			t.Errorf("%+v: main is at %#x and at %#x", s, code, here)
 		}
-		if down := base - stack; down != uint64(s.EnvBytes+s.StackShift) {
-			t.Errorf("%+v: the stack is %d bytes lower", s, down)
-		}
+		require.Equal(t, fmt.Sprintf("%+v", s), uint64(s.EnvBytes+s.StackShift), base-stack)
 	}
 	// Not a multiple of 16: down to the next.
 	if stack, _, _ := at(Setup{EnvBytes: 17}); base-stack != 16 && base-stack != 32 {
@@ -395,11 +355,7 @@ int main(int argc, char **argv)
 
 func parseHex(t *testing.T, s string) uint64 {
 	t.Helper()
-	n, err := strconv.ParseUint(s, 0, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return require.Get(strconv.ParseUint(s, 0, 64))(t)
 }
 
 func TestRunFails(t *testing.T) {
@@ -467,17 +423,12 @@ int main(void)
 		if out, err := exec.Command(gcc, "-O1", link, "-o", path, source).CombinedOutput(); err != nil {
 			require.Skip(t, require.GCC, "it does not compile here: %v: %s", err, out)
 		}
-		c, err := NewCommand([]string{path})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := require.Get(NewCommand([]string{path}))(t)
 		at := func(shift int) (heap uint64, rest string) {
 			t.Helper()
 			var out bytes.Buffer
 			r := newRunner(t, Options{Stderr: &out})
-			if err := r.WarmUp(context.Background(), c, Setup{HeapShift: shift}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, r.WarmUp(context.Background(), c, Setup{HeapShift: shift}))
 			first, rest, _ := strings.Cut(out.String(), " ")
 			return parseHex(t, first), rest
 		}
@@ -496,14 +447,9 @@ func TestCleanEnv(t *testing.T) {
 	for _, clean := range []bool{false, true} {
 		var out bytes.Buffer
 		r := newRunner(t, Options{Stderr: &out, AnyStatus: true})
-		c, err := NewCommand([]string{"sh", "-c", "cat /proc/$$/environ >&2"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := require.Get(NewCommand([]string{"sh", "-c", "cat /proc/$$/environ >&2"}))(t)
 		c.CleanEnv = clean
-		if err := r.WarmUp(context.Background(), c, Setup{EnvBytes: 2}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, r.WarmUp(context.Background(), c, Setup{EnvBytes: 2}))
 		if got := out.String(); !clean && !strings.Contains(got, "BBPROF_TEST_ENV=x\x00") || !strings.Contains(got, "BBPROF_PAD=xx\x00") || clean && len(got) != len("BBPROF_PAD=xx\x00") {
 			t.Errorf("clean %v: %q", clean, got)
 		}
@@ -518,13 +464,8 @@ func TestOutputIsBounded(t *testing.T) {
 	}{{MaxOutput - 1, ""}, {MaxOutput, ""}, {MaxOutput + 1, " 1 bytes more, "}} {
 		var out bytes.Buffer
 		r := newRunner(t, Options{Stderr: &out})
-		command, err := NewCommand([]string{"sh", "-c", fmt.Sprintf("head -c %d /dev/zero >&2", c.bytes)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := r.WarmUp(context.Background(), command, Setup{}); err != nil {
-			t.Fatal(err)
-		}
+		command := require.Get(NewCommand([]string{"sh", "-c", fmt.Sprintf("head -c %d /dev/zero >&2", c.bytes)}))(t)
+		require.NoError(t, r.WarmUp(context.Background(), command, Setup{}))
 		passed, note := min(c.bytes, MaxOutput), out.String()[min(out.Len(), min(c.bytes, MaxOutput)):]
 		if strings.Trim(out.String()[:min(out.Len(), passed)], "\x00") != "" || out.Len() < passed || (note == "") != (c.more == "") || !strings.Contains(note, c.more) {
 			t.Errorf("%d bytes written: %d passed on, then %q", c.bytes, out.Len(), note)
@@ -585,68 +526,20 @@ func (f *fakeRunner) WarmUp(_ context.Context, c Command, s Setup) error {
 	return nil
 }
 
-func TestSweepOrder(t *testing.T) {
+// TestSweep: the program is warmed up, and what each run took stands at its set-up.
+func TestSweep(t *testing.T) {
 	f := &fakeRunner{}
-	var told []int
-	setups := []Setup{{EnvBytes: 0}, {EnvBytes: 1}, {EnvBytes: 2}}
-	points, err := Sweep(context.Background(), f, Command{Name: "p"}, setups, Plan{Runs: 5, Seed: 1, Done: func(n int) { told = append(told, n) }})
-	if err != nil || len(points) != 3 || len(told) != 15 || told[14] != 15 {
-		t.Fatalf("%+v, %v, told %v", points, err, told)
+	places := In(Command{Name: "p"}, []Setup{{EnvBytes: 0}, {EnvBytes: 1}, {EnvBytes: 2}})
+	points, err := Sweep(context.Background(), f, places, experiment.Plan{Rounds: 5, Seed: 1})
+	if err != nil || len(points) != 3 || len(f.log) != 16 || f.log[0] != "warm p" {
+		t.Fatalf("%+v, %v: %v", points, err, f.log)
 	}
 	for i, p := range points {
-		if p.Setup != setups[i] || len(p.Cycles) != 5 || p.Cycles[4] != float64(1000+i) {
+		if p.Setup != places[i].Setup || len(p.Cycles) != 5 || p.Cycles[4] != float64(1000+i) {
 			t.Errorf("%+v", p)
 		}
 	}
-	if f.log[0] != "warm p" {
-		t.Errorf("%v", f.log)
-	}
-	same := true
-	for round := range 5 {
-		order := slices.Clone(f.log[1+3*round:][:3])
-		same = same && slices.Equal(order, f.log[1:4])
-		slices.Sort(order)
-		if !slices.Equal(order, []string{"p0", "p1", "p2"}) {
-			t.Errorf("round %d: %v", round, order)
-		}
-	}
-	if same {
-		t.Error("the order is not random")
-	}
-	if _, err := Sweep(context.Background(), &fakeRunner{fail: 4}, Command{Name: "p"}, setups, Plan{Runs: 5, Seed: 1, Done: func(int) {}}); err == nil {
-		t.Error("a failed run is passed over")
-	}
-}
-
-func TestCompareOrder(t *testing.T) {
-	f := &fakeRunner{}
-	done := 0
-	pairs, err := Compare(context.Background(), f, In(Command{Name: "a"}, Layouts(20, 3)), In(Command{Name: "bb"}, Layouts(20, 4)), Plan{Runs: 2, Seed: 1, Done: func(n int) { done = n }})
-	if err != nil || len(pairs) != 20 {
-		t.Fatalf("%v, %v", pairs, err)
-	}
-	for i, p := range pairs {
-		a, b := 1000+float64(p.Setup.EnvBytes), 2000+float64(Layouts(20, 4)[i].EnvBytes)
-		if p.Setup != Layouts(20, 3)[i] || !slices.Equal(p.A, []float64{a, a}) || !slices.Equal(p.B, []float64{b, b}) {
-			t.Errorf("%+v", p)
-		}
-	}
-	if !slices.Equal(f.log[:2], []string{"warm a", "warm bb"}) || len(f.log) != 2+80 || done != 80 {
-		t.Fatalf("%v, told %d", f.log, done)
-	}
-	aFirst := 0
-	for i := 2; i < len(f.log); i += 2 { // each pair is one of either
-		if f.log[i][0] == f.log[i+1][0] {
-			t.Errorf("%v", f.log[i:i+2])
-		}
-		if f.log[i][0] == 'a' {
-			aFirst++
-		}
-	}
-	if aFirst < 8 || aFirst > 32 { // of 40
-		t.Errorf("a goes first %d times of 40", aFirst)
-	}
-	if _, err := Compare(context.Background(), &fakeRunner{fail: 10}, In(Command{Name: "a"}, Layouts(9, 3)), In(Command{Name: "b"}, Layouts(9, 3)), Plan{Runs: 2, Seed: 1, Done: func(int) {}}); err == nil {
+	if _, err := Sweep(context.Background(), &fakeRunner{fail: 4}, places, experiment.Plan{Rounds: 5}); err == nil {
 		t.Error("a failed run is passed over")
 	}
 }

@@ -91,6 +91,23 @@ func (e *extraction) blockAt(start int) bounds {
 	}
 }
 
+// branchEnd is the end of a block with its conditional branch, if it has one. A jmp that is always taken is no part of a row of copies.
+func (b bounds) branchEnd(code []byte) int {
+	if s, err := asm.StepOver(code[b.end:b.next]); err == nil && (s.Flow == asm.FlowBranch || s.Flow == asm.FlowJump && b.loops(code)) {
+		return b.next
+	}
+	return b.end
+}
+
+// loops reports whether it branches to its own start.
+func (b bounds) loops(code []byte) bool {
+	if !b.terminated {
+		return false
+	}
+	s, err := asm.StepOver(code[b.end:b.next])
+	return err == nil && (s.Flow == asm.FlowBranch || s.Flow == asm.FlowJump) && s.Target == int64(b.start-b.next)
+}
+
 func (e *extraction) give(f *function, b bounds) error {
 	addr := f.lo + uint64(b.start) - f.where.addr + f.where.shown
 	n := uint64(1)
@@ -99,6 +116,9 @@ func (e *extraction) give(f *function, b bounds) error {
 		if e.opts.Cut == CutLeader && !b.broken {
 			e.stats.Found += e.counts.between(addr, addr+uint64(b.next-b.start))
 		}
+	}
+	if e.opts.Loops && !b.loops(e.w.code) {
+		return nil
 	}
 	if n == 0 || b.broken || b.pads || b.instructions == 0 && !e.opts.Empty || b.instructions < e.opts.Min || e.opts.Max > 0 && b.instructions > e.opts.Max {
 		return nil
@@ -112,14 +132,19 @@ func (e *extraction) give(f *function, b bounds) error {
 		}
 		e.block.Function = r.name
 	}
-	e.block.Code = e.w.code[b.start:b.end]
+	end := b.end
+	if (e.opts.Branches || e.opts.Loops) && b.terminated {
+		end = b.branchEnd(e.w.code)
+	}
+	e.block.Code = e.w.code[b.start:end]
 	e.block.Addr, e.block.Instructions, e.block.Count = addr, b.instructions, n
+	e.block.Source = e.lines.at(addr)
 	e.block.Terminator = ""
 	if b.terminated {
 		e.block.Terminator = e.terminator(f, b)
 	}
 	offset := int(f.lo-f.where.addr) + b.start
-	e.block.Relocated = f.where.relocated(offset, offset+b.end-b.start)
+	e.block.Relocated = f.where.relocated(offset, offset+end-b.start)
 	e.stats.Blocks++
 	return e.yield(&e.block)
 }

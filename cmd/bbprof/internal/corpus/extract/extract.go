@@ -41,8 +41,12 @@ type Options struct {
 	Min     int      // instructions
 	Max     int      // 0: any number
 	Profile *Profile // only what ran, with its count; nil: all that there is
-	Empty   bool     // also blocks that are nothing but a transfer
-	Lenient bool     // files that cannot be read, or hold no code, are counted and passed over
+	// Branches keeps the conditional branch that ends a block in its code.
+	Branches bool
+	Loops    bool // only blocks that branch to their own start, with their branches
+	Lines    bool // also where in the sources they are from
+	Empty    bool // also blocks that are nothing but a transfer
+	Lenient  bool // files that cannot be read, or hold no code, are counted and passed over
 }
 
 // A Block is a basic block without the transfer that ends it.
@@ -54,6 +58,7 @@ type Block struct {
 	Addr         uint64 // as in the file; in a relocatable one from the section's start
 	Instructions int
 	Terminator   string // the transfer in Intel syntax, its target an address; "" if control falls into the next block
+	Source       string // file:line by DWARF, "" if not known or not asked for
 	Relocated    bool   // holds a field that a linker would fill
 	Count        uint64 // executions; 1 without a profile
 }
@@ -172,6 +177,9 @@ func one(in input, opts Options, stats *Stats, yield func(*Block) error) (err er
 	}
 	e := &extraction{o: o, opts: opts, stats: stats, yield: yield, counts: counts, entries: map[*section]bitmap{}}
 	e.w = walker{o: o}
+	if opts.Lines {
+		e.lines = o.readLines()
+	}
 	e.survey()
 	return e.blocks()
 }
@@ -189,6 +197,7 @@ type extraction struct {
 	offsets []int
 	ran     []int
 	block   Block
+	lines   lines
 	name    string // of the function that is being cut
 }
 

@@ -18,6 +18,7 @@ import (
 type Rows struct {
 	Unique bool // each block once, counts added
 	Text   bool // with a column asm
+	Lines  bool // with a column source
 	Syntax assemble.Syntax
 }
 
@@ -27,12 +28,16 @@ func (r Rows) Columns() []string {
 	if r.Text {
 		names = append(names, "asm")
 	}
+	if r.Lines {
+		names = append(names, "source")
+	}
 	return names
 }
 
 // Write writes the blocks of some files as CSV with a header.
 func Write(ctx context.Context, w io.Writer, files []string, opts Options, rows Rows) (Stats, error) {
 	var stats Stats
+	opts.Lines = rows.Lines
 	out := &rowWriter{ctx: ctx, csv: csv.NewWriter(w), rows: rows}
 	if rows.Unique {
 		out.seen = map[string]int{}
@@ -123,6 +128,9 @@ func (w *rowWriter) write(b *Block) error {
 		weight, strconv.FormatUint(b.Count, 10), strconv.FormatBool(b.Relocated), b.Section, string(asm.CategoryOfCode(b.Code)))
 	if w.rows.Text {
 		w.cell = append(w.cell, assemble.Block(b.Code, w.rows.Syntax))
+	}
+	if w.rows.Lines {
+		w.cell = append(w.cell, b.Source)
 	}
 	return w.csv.Write(w.cell)
 }

@@ -123,6 +123,8 @@ func Columns(disasm bool) []Column {
 		{Name: "instructions", Type: Integer, of: count(func(r *profiler.Result) int { return r.Instructions }, decoded)},
 		{Name: "bytes", Type: Integer, of: count(func(r *profiler.Result) int { return r.Bytes }, someBytes)},
 		{Name: "category", Type: Text, of: func(e *Entry) string { return string(asm.CategoryOfCode(e.Row.Code)) }},
+		{Name: "branch", Type: Text, of: branch(func(b *profiler.BranchReport) string { return string(b.As) })},
+		{Name: "branch_changed", Type: Text, of: branch((*profiler.BranchReport).Changed)},
 		{Name: "unroll_short", Type: Integer, of: count(func(r *profiler.Result) int { return r.UnrollShort }, ran)},
 		{Name: "unroll_long", Type: Integer, of: count(func(r *profiler.Result) int { return r.UnrollLong }, ran)},
 		{Name: "samples_kept", Type: Integer, of: count(func(r *profiler.Result) int { return r.SamplesKept }, ran)},
@@ -221,6 +223,16 @@ func speedColumns(name string, choose func([]profiler.Speed) profiler.Speed) []C
 		{Name: name + "_cycles", Type: Number, Decimals: cycleDecimals, of: of(func(s profiler.Speed) string { return number(s.Cycles) })},
 		{Name: name + "_share", Type: Number, Decimals: cycleDecimals, of: of(func(s profiler.Speed) string { return number(s.Share) })},
 		{Name: name + "_layout", Type: Integer, of: of(func(s profiler.Speed) string { return strconv.Itoa(s.Layouts[0]) })},
+	}
+}
+
+// branch is a cell about the branch at the block's end, empty without one.
+func branch(of func(*profiler.BranchReport) string) func(*Entry) string {
+	return func(e *Entry) string {
+		if e.Result.Branch == nil {
+			return ""
+		}
+		return of(e.Result.Branch)
 	}
 }
 

@@ -83,6 +83,12 @@ func SettingsOf(o profiler.Options) map[string]any {
 	if o.Strict {
 		settings["strict"] = true
 	}
+	if o.Branch != "" {
+		settings["branch"] = string(o.Branch)
+	}
+	if o.Copies > 1 {
+		settings["bodies"] = float64(o.Copies)
+	}
 	if o.At != nil {
 		settings["layout"] = float64(*o.At)
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
-	"github.com/google/go-cmp/cmp"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // TestOnlyKeepsAddresses: what is left of a block accesses what it accessed, or is not tried.
@@ -33,9 +33,7 @@ func TestOnlyKeepsAddresses(t *testing.T) {
 		if b := newBlock(test.block).only(test.kept); b != nil {
 			got = b.asCase()
 		}
-		if d := cmp.Diff(test.want, got); d != "" {
-			t.Errorf("%s (-want +got):\n%s", test.name, d)
-		}
+		require.Equal(t, test.name, test.want, got)
 	}
 }
 
@@ -81,10 +79,7 @@ func (overlaps) Predict(_ context.Context, blocks []string) ([]score.Prediction,
 // not end at a pair that overlaps in part.
 func TestShrinkingMakesNoStall(t *testing.T) {
 	const block = "488b052e1f0d004883c007488905231f0d00"
-	found, err := Hunt(t.Context(), overlaps{}, overlaps{}, []string{block}, Options{Threshold: 0.2, Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := require.Get(Hunt(t.Context(), overlaps{}, overlaps{}, []string{block}, Options{Threshold: 0.2, Seed: 1}))(t)
 	if len(found.Classes) != 1 || found.Classes[0].Hex != block {
 		t.Errorf("classes %+v, want the block itself", found.Classes)
 	}

@@ -1,0 +1,389 @@
+package mapping
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/tracee"
+	"github.com/bbprof/bbprof/unroll"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+const (
+	// observed are the copies whose registers are read to see what advances: the first may differ from the others.
+	observed = 6
+	// tried are the iterations of the loop in which a way to end it is tried first, and mostTrials how often one is.
+	tried      = 16
+	mostTrials = 300
+)
+
+// ByOwnBranch maps a block that is mapped as copies in a row, whose branches lead on, as a loop of so many copies that the branch after the
+// last of them closes. The state is changed such that the branch ends it after as many iterations as are wanted: each register and
+// word of memory on which the block depends is tried, with the values that end it if what the branch tests goes on as in the first copies.
+// fits is as of AsLoop.
+func (m *Mapped) ByOwnBranch(copies int, fe unroll.FrontEnd, late func() bool) (loop *Mapped, fits bool, err error) {
+	branch, _ := asm.TrailingBranch(m.Insts)
+	reject := func(format string, args ...any) error {
+		return &verdict.Rejection{Reason: verdict.LoopExit, Inst: branch.Verdict(len(m.Insts) - 1), Detail: fmt.Sprintf(format, args...)}
+	}
+	if !branch.Conditional() {
+		return m, true, reject("nothing ends a loop that %s closes", branch.Mnemonic)
+	}
+	setter := m.setter(branch.Condition())
+	if branch.Condition().Flags != 0 && setter == nil {
+		return m, true, reject("the block does not set the flags that %s tests", branch.Mnemonic)
+	}
+	m.Plan.Late = late
+	seen, err := m.observe(setter)
+	if err != nil {
+		return m, true, err
+	}
+	many, fits := unroll.OwnLoops(m.Insts, copies, fe)
+	if !m.repeatsAddresses() {
+		many = unroll.ShortOwnLoops(many, copies, m.Factors)
+	}
+	trials := 0
+	var last error
+	for x := range exits(seen, setter, copies) {
+		if trials++; trials > mostTrials || late() {
+			break
+		}
+		if _, ok, err := m.ends(unroll.Loop{Copies: copies, Exit: &x}, tried); err != nil || !ok {
+			if err != nil {
+				return m, fits, err
+			}
+			continue
+		}
+		for _, iterations := range many {
+			l := unroll.Loop{Copies: copies, Exit: &x, LoopIterations: iterations}
+			loop, err := m.endsAfter(l, late)
+			if err == nil && loop != nil {
+				return loop, fits, nil
+			}
+			if err != nil && (reasonOf(err) == "" || !m.Child.Alive()) {
+				return m, fits, err
+			}
+			last = cmpError(last, err)
+		}
+	}
+	if last != nil {
+		return m, fits, last
+	}
+	tests := branch.Text()
+	if setter != nil {
+		tests = setter.Text()
+	}
+	return m, fits, reject("no register and no word of memory was found whose value decides after how many iterations %s ends the loop (%s)", branch.Mnemonic, tests)
+}
+
+// cmpError is the first of two errors that is one.
+func cmpError(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// setter is the last instruction that sets flags of a condition, nil if none does.
+func (m *Mapped) setter(condition asm.Values) *asm.Inst {
+	for i := len(m.Insts) - 2; i >= 0; i-- {
+		if _, writes := m.Insts[i].Dataflow(); writes.Flags&condition.Flags != 0 {
+			return &m.Insts[i]
+		}
+	}
+	return nil
+}
+
+// variable is a register or a word of memory, as the copies find it.
+type variable struct {
+	exit   unroll.Exit
+	first  uint64   // before the first copy
+	at     []uint64 // at the branch of each copy
+	input  bool     // the block depends on what it holds before
+	tested bool     // by what sets the flags of the branch
+}
+
+// step is by how much it advances from copy to copy; ok is false if not always by as much.
+func (v *variable) step() (step uint64, ok bool) {
+	mask := v.low(^uint64(0))
+	by := func(i int) uint64 { return (v.low(v.at[i]) - v.low(v.at[i-1])) & mask }
+	step = by(2)
+	for i := 3; i < len(v.at); i++ {
+		if by(i) != step {
+			return 0, false
+		}
+	}
+	if step > mask/2 {
+		step |= ^mask // it goes down
+	}
+	return step, true
+}
+
+// observe executes copies by single steps and tells what registers and words of memory at one address hold.
+func (m *Mapped) observe(setter *asm.Inst) (list []*variable, err error) {
+	last := len(m.Insts) - 1
+	type operand struct{ inst, mem int }
+	words := map[operand]*variable{}
+	regs := make([]*variable, 16)
+	var live, written asm.Values
+	for i := range m.Insts {
+		reads, writes := m.Insts[i].Dataflow()
+		live, written = live.Or(reads.Without(written)), written.Or(writes)
+	}
+	tested := m.Insts[last].GPRs()
+	if setter != nil {
+		tested |= setter.GPRs()
+	}
+	for r := range regs {
+		regs[r] = &variable{exit: unroll.Exit{Reg: asm.Reg(r), Mask: ^uint64(0)}, input: live.GPR>>r&1 != 0, tested: tested>>r&1 != 0}
+	}
+	copies := min(observed, m.Factors.Long) // of which the pages are known
+	err = m.Step(copies, stepLimit, func(copy, inst int, at tracee.Regs) {
+		if copy == 0 && inst == 0 {
+			for r := range regs {
+				regs[r].first = at.GPR[r]
+			}
+		}
+		in := &m.Insts[inst]
+		all := asm.Regs{GPR: at.GPR, RIP: m.Plan.home() + uint64(in.Offset+len(in.Bytes)), FSBase: m.Plan.Init.FSBase, GSBase: m.Plan.Init.GSBase}
+		for k, mem := range in.Mem {
+			if !mem.Read || mem.Width > 8 || mem.Repeat != asm.Once || unstepped(mem) {
+				continue
+			}
+			addr, o := mem.Addr(&all), operand{inst, k}
+			if copy == 0 && addr%8+uint64(mem.Width) <= 8 {
+				shift := 8 * (addr % 8)
+				v := &variable{input: true, tested: in == setter, exit: unroll.Exit{
+					Memory: true, Addr: addr &^ 7, Mask: ^uint64(0) >> (64 - 8*mem.Width) << shift}}
+				v.first = m.held(addr)
+				words[o] = v
+			} else if v := words[o]; v != nil && addr&^7 != v.exit.Addr {
+				delete(words, o)
+			}
+		}
+		if inst == last {
+			for r := range regs {
+				regs[r].at = append(regs[r].at, at.GPR[r])
+			}
+			for _, v := range words {
+				v.at = append(v.at, m.held(v.exit.Addr))
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	list = regs
+	for i := range m.Insts {
+		for k := range m.Insts[i].Mem {
+			if v := words[operand{i, k}]; v != nil && !slices.ContainsFunc(list, func(w *variable) bool { return w.exit == v.exit }) {
+				list = append(list, v)
+			}
+		}
+	}
+	return slices.DeleteFunc(list, func(v *variable) bool { return len(v.at) < max(copies, 3) }), nil
+}
+
+// held is what the aligned word of an address holds now.
+func (m *Mapped) held(addr uint64) uint64 {
+	frame, ok := frameOf(m.Pages, addr)
+	if !ok {
+		return 0
+	}
+	return binary.LittleEndian.Uint64(m.Child.Frame(frame)[addr%layout.PageSize&^7:])
+}
+
+// exits are the ways to end a loop of so many copies that may work. Of a variable that stays as it is, the value that another one which
+// advances has after n iterations; of one that advances, as much less or more as that one then is off from a constant that ends the loop. The branch
+// may compare before or after the step, or for more rather than for equal.
+func exits(seen []*variable, setter *asm.Inst, copies int) func(yield func(unroll.Exit) bool) {
+	bounds := []uint64{0}
+	if setter != nil {
+		if v, ok := setter.Constant(); ok {
+			bounds = append(bounds, uint64(v))
+		}
+	}
+	for _, v := range seen {
+		if step, ok := v.step(); ok && step == 0 && v.tested {
+			bounds = append(bounds, v.low(v.at[1]))
+		}
+	}
+	return func(yield func(unroll.Exit) bool) {
+		for _, tested := range []bool{true, false} {
+			for _, still := range []bool{true, false} {
+				for _, v := range seen {
+					own, ok := v.step()
+					if !v.input || !ok || (own == 0) != still {
+						continue
+					}
+					for _, of := range seen {
+						step, ok := of.step()
+						if !ok || step == 0 || of.tested != tested {
+							continue
+						}
+						// After n iterations of the block it is at + n·step, where the branch tests it.
+						at := of.low(of.at[1]) - 2*step
+						for _, adjust := range []uint64{0, step, -step, 1, ^uint64(0)} {
+							if still {
+								if !yield(v.with(at+adjust, step)) {
+									return
+								}
+								continue
+							}
+							for _, bound := range bounds {
+								if !yield(v.with(v.low(v.first)+bound-at+adjust, -step)) {
+									return
+								}
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// low is a value as a number: of a word of memory the bits that the block reads.
+func (v *variable) low(value uint64) uint64 { return (value & v.exit.Mask) / v.unit() }
+
+// unit is the lowest bit that counts.
+func (v *variable) unit() uint64 { return v.exit.Mask & -v.exit.Mask }
+
+// with is the exit by this variable.
+func (v *variable) with(base, step uint64) unroll.Exit {
+	x := v.exit
+	x.Base, x.Step, x.Rest = base*v.unit(), step*v.unit(), v.first
+	return x
+}
+
+// errEarly and errGoesOn say of a dry run of a loop that it does not end after as many iterations as it should.
+var errEarly, errGoesOn = errors.New("the loop ends early"), errors.New("the loop goes on")
+
+// ends reports whether a loop ends after so many iterations, and on which pages.
+func (m *Mapped) ends(l unroll.Loop, iterations int) (on Mapping, ok bool, err error) {
+	loop := *m
+	loop.Program = Program{m.Insts, unroll.Factors{}, &l}
+	loop.Plan.Init = stateFor(m.Plan.Init, *l.Exit, iterations*l.Copies)
+	loop.Plan.Pages, loop.Plan.Predict = steadyPages, 0
+	loop.Plan.Ahead = tracee.OpenCounter(m.Child.Window())
+	im, err := loop.dryRun(iterations * l.Copies)
+	if err == nil {
+		on, err = mapPages(m.Child, loop.Plan, im)
+	}
+	return on, err == nil, m.survived(err)
+}
+
+// stateFor is a state in which the loop ends after so many iterations of the block.
+func stateFor(s initial.State, x unroll.Exit, n int) initial.State {
+	if x.Memory {
+		s.Memory = append(initial.Memory{{Address: x.Addr, Value: x.Value(n)}}, s.Memory...)
+	} else {
+		s.GPR[x.Reg] = x.Value(n)
+	}
+	return s
+}
+
+// endsAfter maps a loop whose images end after their numbers of iterations, in the state of the longer one; nil if it does not.
+func (m *Mapped) endsAfter(l unroll.Loop, late func() bool) (*Mapped, error) {
+	again := m
+	var err error
+	if len(m.Pages) > 0 && m.Plan.Replay == nil {
+		if again, err = m.inState(stateFor(m.Plan.Init, *l.Exit, l.Iterations().Long), late); err != nil {
+			return nil, err
+		}
+	}
+	var loop *Mapped
+	var ok bool
+	if l.Iterations().Long > again.Factors.Long && !again.repeatsAddresses() {
+		loop, ok, err = again.farther(l)
+	} else {
+		loop, ok, err = again.mapLoop(l, late)
+	}
+	if err != nil || !ok {
+		return nil, err
+	}
+	third := loop.third().Long / l.Copies
+	for _, iterations := range []int{l.LoopIterations.Short, third} {
+		on, ok, err := loop.ends(l, iterations)
+		for _, p := range on.Pages {
+			_, known := frameOf(loop.Pages, p.Addr)
+			ok = ok && known
+		}
+		if !ok {
+			return nil, err
+		}
+	}
+	// These left the child with other pages.
+	if err := loop.Child.Complete(loop.Remap(), RunLimit, "mapping a loop again"); err != nil {
+		return nil, err
+	}
+	return loop, loop.addDirty(loop.Short)
+}
+
+// farther maps a loop that runs the block more often than copies in a row were traced, if what it accesses then follows from those. It
+// is judged as they are.
+func (m *Mapped) farther(l unroll.Loop) (_ *Mapped, ok bool, err error) {
+	copied := *m
+	loop := &copied
+	loop.Program = Program{m.Insts, l.Iterations(), &l}
+	loop.Built = loop.Factors
+	if loop.Trace, ok = m.Trace.Extended(loop.Factors.Long); !ok || loop.Trace.Pages() > steadyPages {
+		return nil, false, nil
+	}
+	plan := &loop.Plan
+	plan.Init, plan.Pages, plan.Predict = stateFor(plan.Init, *l.Exit, loop.Factors.Long), steadyPages, 0
+	plan.Ahead = tracee.OpenCounter(m.Child.Window())
+	for {
+		im, err := loop.dryRun(loop.Factors.Long)
+		if err != nil {
+			return nil, false, err
+		}
+		if loop.Mapping, err = mapPages(m.Child, *plan, im); err != nil {
+			return nil, false, loop.survived(err)
+		}
+		loop.Trace.Frame = map[uint64]int{}
+		for _, p := range loop.Pages {
+			loop.Trace.Frame[p.Addr] = p.Frame
+		}
+		loop.Restore = loop.throughOwnPages(loop.dirty(m.Child, *plan))
+		if loop.Short, loop.Long, err = loop.pair(m.Images, 0); err != nil {
+			return nil, false, err
+		}
+		loop.Judged, err = m.task.Judge(loop)
+		if frames := min(len(loop.Pages), maxAutoFrames); reasonOf(err) == verdict.AliasFrame && m.task.Frames == AutoFrames && plan.Frames < frames {
+			plan.Frames = frames
+			continue
+		}
+		if err == nil {
+			err = loop.addDirty(loop.Long)
+		}
+		return loop, err == nil, loop.survived(err)
+	}
+}
+
+// survived is an error of a dry run of a loop that says more than that this loop does not do.
+func (m *Mapped) survived(err error) error {
+	if m.Child.Alive() && (err == errEarly || err == errGoesOn || reasonOf(err) != "") {
+		return nil
+	}
+	return err
+}
+
+// inState is Again in another initial state.
+func (m *Mapped) inState(state initial.State, late func() bool) (*Mapped, error) {
+	t := m.task
+	t.Late = late
+	t.Program.Factors = m.Factors
+	t.startFrom(state)
+	plan := m.Plan
+	plan.Init, plan.Late = state, late
+	again, err := t.harmless(m.Place, plan)
+	again, err = t.frameEach(plan, again, err)
+	again.PaperVerdict, again.Rescued = m.PaperVerdict, m.Rescued
+	return again, err
+}

@@ -1,0 +1,157 @@
+package profiler
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/bbprof/bbprof/internal/require"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// TestBranchTaken holds loops that their own branch closes to what they take on any core, and to what ends them.
+func TestBranchTaken(t *testing.T) {
+	p := start(t, Options{})
+	for _, c := range []struct {
+		name, hex string
+		cycles    float64
+		counter   string
+	}{
+		{"dec, jnz", "48ffc875fb", 1, "rax"},
+		{"a branch of 32 bits", "48ffc80f85f7ffffff", 1, "rax"},
+		{"a chain of multiplications", "480fafc348ffc975f7", 3, "rcx"},
+		{"a chain of five adds", "4801d84801d84801d84801d84801d848ffc975ec", 5, "rcx"},
+		{"up to a bound", "480fafc348ffc14839d175f4", 3, "rdx"},
+		{"below a bound", "480fafc34883c1084839d172f3", 3, "rdx"},
+		{"up to a constant", "480fafc3ffc181f9e803000075f2", 3, "rcx"},
+		{"a counter in memory", "480fafc3ff0b75f8", 0, "[0x12345600]"},
+		{"a bound in memory", "480fafc348ffc2483b1375f4", 3, "[0x12345600]"},
+		{"through memory, upwards", "480fafc2488b034883c3084839cb75f0", 1, "rcx"},
+		{"through memory, downwards", "480fafc2488b44cbf848ffc975f2", 1, "rcx"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			lasting(t, func() string {
+				r := measuredBy(t, p, unhex(t, c.hex))
+				t.Logf("%.4f cycles, %+v, %+v", r.Cycles, *r.Branch, *r.Loop)
+				if r.Branch.As != Taken || r.Mode != Loop || r.Loop.Counter != c.counter {
+					t.Errorf("%+v counted in %s, mode %s; want a loop counted in %s", r.Branch, r.Loop.Counter, r.Mode, c.counter)
+				}
+				if c.cycles > 0 && math.Abs(r.Cycles-c.cycles) > 0.02*c.cycles {
+					return fmt.Sprintf("%.4f cycles, want %g", r.Cycles, c.cycles)
+				}
+				return ""
+			})
+		})
+	}
+}
+
+// TestBranchNotTaken: copies in a row hold their branches, inverted where the state takes them.
+func TestBranchNotTaken(t *testing.T) {
+	p := start(t, Options{Branch: NotTaken})
+	for _, c := range []struct {
+		name, hex string
+		inverted  []int
+	}{
+		{"falls through", "4839d87505", nil},
+		{"inverted", "4839d87405", []int{0}},
+		{"from the third copy on", "48ffc04883c302488d4b024839d87505", []int{0}},
+		{"by turns", "4883f001a8017405", []int{1, 2, 3}},
+		{"jrcxz", "4801d8e305", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := measuredBy(t, p, unhex(t, c.hex))
+			t.Logf("%.4f cycles, %+v", r.Cycles, *r.Branch)
+			if got := r.Branch.Inverted; len(got) < len(c.inverted) || len(c.inverted) == 0 && len(got) > 0 || fmt.Sprint(got[:len(c.inverted)]) != fmt.Sprint(c.inverted) {
+				t.Errorf("inverted at %v, want %v", got, c.inverted)
+			}
+		})
+	}
+}
+
+// TestBranchRejected: what no state ends, and what neither way works for.
+func TestBranchRejected(t *testing.T) {
+	for _, c := range []struct {
+		name, hex string
+		branch    Branch
+		reason    verdict.Reason
+	}{
+		{"jmp to the start", "90ebfd", "", verdict.LoopExit},
+		{"jmp elsewhere", "90eb05", "", verdict.ControlFlow},
+		{"flags that nothing sets", "9075fd", "", verdict.LoopExit},
+		{"a linked list", "488b004885c075f8", "", verdict.LoopExit},
+		{"nothing but the branch", "75fe", "", verdict.ControlFlow},
+		{"loop in a row", "90e205", "", verdict.ControlFlow},
+		{"two branches", "7500750090", "", verdict.ControlFlow},
+		{"a branch of 16 bits", "4839d866750590", NotTaken, verdict.ControlFlow},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := start(t, Options{Branch: c.branch})
+			r, err := p.Profile(t.Context(), Block{Code: unhex(t, c.hex)})
+			require.Measure(t, err)
+			if r.Reason != c.reason {
+				t.Errorf("%s %s, want %s", r.Status, r.Reason, c.reason)
+			}
+		})
+	}
+}
+
+// TestBranchDrop measures the block without its branch, and -copies several bodies before one.
+func TestBranchCopies(t *testing.T) {
+	lasting(t, func() string {
+		dropped := measuredBy(t, start(t, Options{Branch: Drop}), unhex(t, "480fafc348ffc975f7"))
+		four := measuredBy(t, start(t, Options{Copies: 4}), unhex(t, "480fafc348ffc975f7"))
+		if dropped.Instructions != 2 || dropped.Branch.As != Drop || four.Loop.Copies != 4 {
+			t.Errorf("%d instructions, %+v; %+v", dropped.Instructions, dropped.Branch, four.Loop)
+		}
+		if math.Abs(dropped.Cycles-3) > 0.06 || math.Abs(four.Cycles-3) > 0.06 {
+			return fmt.Sprintf("%.4f and %.4f cycles, want 3", dropped.Cycles, four.Cycles)
+		}
+		return ""
+	})
+}
+
+// TestHostileBranches: random instructions that end with a random branch, to their own start, into the middle of an instruction or anywhere.
+// Nothing escapes, and no row fails.
+func TestHostileBranches(t *testing.T) {
+	p := start(t, Options{Budget: 200 * time.Millisecond, Precision: 0.2})
+	n := 100
+	if testing.Short() {
+		n = 20
+	}
+	rng := rand.New(rand.NewPCG(41, 1))
+	statuses := map[string]int{}
+	for range n {
+		code := randomBranch(rng)
+		r, err := p.Profile(t.Context(), Block{Code: code})
+		require.Measure(t, err)
+		if r.Status == Failed {
+			t.Errorf("%x: %s", code, r.Failure)
+		}
+		statuses[string(r.Status)+" "+string(r.Reason)]++
+	}
+	t.Log(statuses)
+}
+
+// randomBranch is a block of random instructions before a branch.
+func randomBranch(rng *rand.Rand) (code []byte) {
+	parts := []string{"48ffc8", "ffc9", "4839d8", "4883c008", "488b03", "488903", "48890c13", "48f7d8", "480fb6c0", "d1e8", "4885c0", "83f964", "ff0b", "833b00", "4831c0", "9d", "50", "5b", "48c1e103", "488b00", "f3aa", "0f94c0", "f7f1"}
+	for range 1 + rng.IntN(6) {
+		part := parts[rng.IntN(len(parts))]
+		for i := 0; i < len(part); i += 2 {
+			var b byte
+			fmt.Sscanf(part[i:i+2], "%02x", &b)
+			code = append(code, b)
+		}
+	}
+	opcode := []byte{0xe2, 0xe0, 0xe1, 0xe3, 0xeb}[rng.IntN(5)]
+	if rng.IntN(4) > 0 {
+		opcode = 0x70 | byte(rng.IntN(16))
+	}
+	disp := byte(-(len(code) + 2))
+	if rng.IntN(4) == 0 {
+		disp = byte(rng.IntN(256))
+	}
+	return append(code, opcode, disp)
+}
