@@ -596,3 +596,19 @@ func (in *Inst) OperandValues() (values []int64, at Address, mask int, ok bool) 
 	}
 	return values, at, int(d.opmask), true
 }
+
+// Form is the form of an instruction, nil of one that Forms leave out: with lock or rep, for instance.
+func (in *Inst) Form() *Form {
+	d := &in.raw
+	if d.lock || d.rep != 0 && d.form.prefix == anyPrefix {
+		return nil
+	}
+	f := Form{form: d.form, enc: d.enc, opsize16: d.opsize16, w: d.w, vl: d.vl, mem: d.hasMem, evexB: d.evexB, opcode: d.opcode}
+	switch {
+	case d.opmask != 0 && d.evexZ:
+		f.masking = Zeroing
+	case d.opmask != 0:
+		f.masking = Merging
+	}
+	return FormNamed(f.text())
+}

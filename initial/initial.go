@@ -89,16 +89,32 @@ func States() []State {
 	return []State{Paper(), distinct(), stack(), divisible(), low(), aligned(), halves()}
 }
 
+// Names are those of States and of those that are only for comparison.
+func Names() (names []string) {
+	for _, s := range append(States(), bhive()) {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
 // Named is the state of that name.
 func Named(name string) (State, error) {
-	var names []string
-	for _, s := range States() {
+	for _, s := range append(States(), bhive()) {
 		if s.Name == name {
 			return s, nil
 		}
-		names = append(names, s.Name)
 	}
-	return State{}, fmt.Errorf("no initial state is called %q; there are %s", name, strings.Join(names, ", "))
+	return State{}, fmt.Errorf("no initial state is called %q; there are %s", name, strings.Join(Names(), ", "))
+}
+
+// BHive names the state of BHive's released harness, which is not the paper's.
+const BHive = "bhive"
+
+// bhive is as timing-harness/run_test.nasm has it: the stack is in the middle of the page that all other registers point to.
+func bhive() State {
+	s := uniform(BHive, 0x232_4000)
+	s.GPR[asm.RSP], s.GPR[asm.RBP] = 0x232_4800, 0x232_47f0
+	return s
 }
 
 // distinct gives every register a page and a line of its own: no two pointers are equal,

@@ -80,7 +80,8 @@ func TestNonlinearBlock(t *testing.T) {
 // What a third number of copies changes is put back too, although the replicates before left the pages on other frames.
 func TestThirdIsRestored(t *testing.T) {
 	b := openBench(t)
-	m, err := b.block(unhex(t, "48ff03"), initial.Paper(), 1, 5) // inc qword [rbx]
+	// inc qword [rbx]; mov [rbx+8], rcx, which changes nothing: so that images are asked what they change
+	m, err := b.block(unhex(t, "48ff0348894b08"), initial.Paper(), 1, 5)
 	if err == nil {
 		err = m.Child.Complete(m.RemapTo(1), generous, "mapping a replicate")
 	}

@@ -260,7 +260,8 @@ func (s *session) serve(ctx context.Context, b Block) (Result, error) {
 			return result, nil
 		case errors.As(err, &rejection):
 			result.Status, result.Reason, result.Rejection = Rejected, rejection.Reason, rejection
-			if result.PaperVerdict == string(OK) { // of the trace; the samples said otherwise
+			ofTrace := rejection.Reason == verdict.AliasFrame || rejection.Reason == verdict.Alias4K
+			if result.PaperVerdict == string(OK) && !ofTrace { // the samples said otherwise
 				result.PaperVerdict = string(rejection.Reason)
 			}
 			return result, nil

@@ -91,6 +91,12 @@ func (s Setup) over(o Options) Options {
 // job is a block with the options and the initial states that its set-up makes of the session's.
 func (s *session) job(b Block) job {
 	j := job{Block: b, Options: b.Setup.over(s.opts), states: slices.Clone(s.states)}
+	if s.opts.Init == initial.BHive {
+		j.Frames = max(j.Frames, 1)
+		if j.Unroll == nil {
+			j.Unroll = unroll.BHive(len(b.Code))
+		}
+	}
 	if c := b.Setup.Captured; c != nil {
 		j.states = []initial.State{c.Start()}
 		return j

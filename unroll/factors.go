@@ -25,6 +25,18 @@ type Factors struct {
 
 func (f Factors) String() string { return fmt.Sprintf("%d,%d", f.Short, f.Long) }
 
+// BHive is how often BHive's harness repeats a block of so many bytes, by the list of blocks that may alias, to which these
+// numbers are fitted, and half as often.
+func BHive(size int) *Factors {
+	long := 10
+	for _, step := range [...]struct{ below, copies int }{{900, 16}, {300, 25}, {200, 50}, {100, 100}} {
+		if size < step.below {
+			long = step.copies
+		}
+	}
+	return &Factors{long / 2, long}
+}
+
 // FrontEnd is what of a core's front end limits the number of copies.
 type FrontEnd struct {
 	L1I     int     `json:"l1i_bytes"`

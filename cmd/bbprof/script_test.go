@@ -58,6 +58,11 @@ func TestScripts(t *testing.T) {
 			if cpus, err := host.AllowedCPUs(); err == nil {
 				env.Setenv("CPU", strconv.Itoa(cpus[0]))
 			}
+			examples, err := filepath.Abs("../../examples")
+			if err != nil {
+				return err
+			}
+			env.Setenv("EXAMPLES", examples)
 			env.Values[theTest{}] = env.T()
 			return nil
 		},
@@ -73,6 +78,8 @@ func TestScripts(t *testing.T) {
 			case "software-events":
 				_, err := pmu.Try(pmu.Linux{}, []pmu.Attr{{Type: pmu.TypeSoftware, Config: 1}})
 				return err == nil, nil
+			case "sklearn", "torch": // packages of Debian's Python
+				return exec.Command("/usr/bin/python3", "-c", "import "+name).Run() == nil, nil
 			}
 			return false, errors.New("unknown condition " + name)
 		},

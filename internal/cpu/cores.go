@@ -46,8 +46,8 @@ type Core struct {
 	LoadsPerCycle  int  // at most
 	StoresPerCycle int
 	MultiplyCycles int // the latency of imul r64, r64
-	// SettlesAtOnce says that dense code in long images reaches its final speed within 16 runs (2,000 blocks
-	// agreed as well without more). Redwood Cove needs some 60, and unmeasured cores get as many.
+	// SettlesAtOnce says that images reach their final speed within 4 runs: 2,000 blocks agreed as well without more, and
+	// took 5 % less time. On Redwood Cove dense code in long images needs some 60, and unmeasured cores get as many.
 	SettlesAtOnce bool
 	// AddsPerCycle is the contention probe's rate of independent register adds on an idle core, where it was
 	// measured: the number of ALUs, or less where ports are bound at rename.

@@ -211,14 +211,23 @@ func (t Task) in(state initial.State, place Place, paper bool) (m *Mapped, err e
 	m, err = t.harmless(place, plan)
 	onOneFrame := ""
 	if paper && plan.Frames == 1 {
-		onOneFrame = "ok" // until the samples say otherwise
-		if reason := reasonOf(err); reason != "" {
-			onOneFrame = string(reason)
-		}
+		onOneFrame = paperVerdict(m, reasonOf(err))
 	}
 	m, err = t.frameEach(plan, m, err)
 	m.PaperVerdict = onOneFrame
 	return m, err
+}
+
+// paperVerdict is that on a block that ended for this reason, or none: ok until the samples say otherwise. Pages that share a byte
+// come first, by the rule of the paper's authors.
+func paperVerdict(m *Mapped, reason verdict.Reason) string {
+	switch {
+	case invariants.MayAlias(m.Trace):
+		return string(verdict.AliasFrame)
+	case reason == "" || reason == verdict.AliasFrame:
+		return "ok"
+	}
+	return string(reason)
 }
 
 // frameEach is what harmless gave or, where pages disturb each other on one frame, what it gives with a frame for each page: that ends

@@ -49,6 +49,8 @@ const (
 	Chromium   Need = "chromium"
 	Node       Need = "node"
 	Python     Need = "python"
+	Sklearn    Need = "sklearn"
+	Torch      Need = "torch"
 	DuckDB     Need = "duckdb"
 	Protoc     Need = "protoc"
 	Shells     Need = "shells" // zsh and fish
@@ -60,7 +62,7 @@ const (
 func Needs() []Need {
 	return []Need{
 		Measurement, Idle, Root, Kernel, Corpus, Modules, Static, Long, CPU,
-		Go, GCC, Binutils, Gzip, LLVM, Valgrind, Allocators, Chromium, Node, Python, DuckDB, Protoc, Shells, Man, Slurm,
+		Go, GCC, Binutils, Gzip, LLVM, Valgrind, Allocators, Chromium, Node, Python, Sklearn, Torch, DuckDB, Protoc, Shells, Man, Slurm,
 	}
 }
 

@@ -225,7 +225,7 @@ func (t *TSC) list(p runPlan, out output) (list []tracee.Op, searches bool) {
 		}
 		warm := [2]uint64{warmShort, warmLong}
 		if t.CPU.SettlesAtOnce {
-			warm[1] = warmShort
+			warm = [2]uint64{offsetRuns, offsetRuns}
 		}
 		for _, offset := range pair.offsets {
 			if p.wait > 0 {

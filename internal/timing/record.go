@@ -7,7 +7,7 @@ const recordedReplicates = 8 * passReplicates
 
 // note records the windows of a child run, those of a third number of iterations left out.
 func (s *series) note(got childRun, of []*placement) {
-	if s.Record == nil {
+	if s.Record == nil || len(s.pairs) == 0 {
 		return
 	}
 	b := &s.Record.Blocks[s.number]

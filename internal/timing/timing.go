@@ -51,8 +51,8 @@ type Timer interface {
 
 	// Time takes replicates of a block. On an error, Timed holds what was counted until there.
 	Time(b Block, p Plan) (Timed, error)
-	// TimeThird times the one pair in a window for each dispatch offset, until one is
-	// undisturbed. Timed has no windows if none was.
+	// TimeThird times the one pair in a window for each dispatch offset, as Time does a replicate, as far as the budget lasts. Timed has no
+	// windows if none was undisturbed.
 	TimeThird(b Block, pair Pair, offsets []int, p Plan) (Timed, error)
 
 	// Uses reports the memory of bbprof's own that timing touches.

@@ -31,9 +31,6 @@ const (
 	// patience is how many child runs without an undisturbed window go ahead of a move to another CPU. It was chosen, and
 	// grew from 3 when windows that had waited for an idle core were no longer kept.
 	patience = 8
-	// thirdTries are the child runs that may look for an undisturbed window of a third number. It was chosen, and grew
-	// from 3, among which there could be no idle moment.
-	thirdTries = 20
 	// driftShare is how far the core's clock may be from known within a child run: more means that it moved. It was chosen; by itself
 	// the clock moves by 0.8 % within 2 ms on Zen 5.
 	driftShare = 0.01
@@ -466,18 +463,8 @@ func (t *TSC) learnRate(got childRun) (during float64, drifts bool) {
 // TimeThird implements Timer.
 func (t *TSC) TimeThird(b Block, pair Pair, offsets []int, p Plan) (timed Timed, err error) {
 	b.Refill()
-	at := placement{Pair: pair, remap: p.Remap, missing: offsets}
-	s := series{TSC: t} // whose counts of what was dropped are not the block's
-	for try := 0; len(timed.Windows) == 0 && try < thirdTries; try++ {
-		plan, of := t.planRun(p, []placement{at}, len(offsets), p.RunsPerSample)
-		got, err := t.run(plan)
-		if err != nil {
-			return timed, err
-		}
-		kept, rate := s.keep(got, of)
-		for _, w := range kept {
-			timed.Windows = append(timed.Windows, Window{LayoutOf(0, w.offset), 0, w.cycles(pair, rate)})
-		}
-	}
-	return timed, nil
+	s := series{TSC: t, plan: p, timed: Timed{RunsPerSample: p.RunsPerSample}}
+	third := []placement{{Pair: pair, remap: p.Remap, missing: offsets}}
+	_, err = s.takeWindows(third, 1, time.Now().Add(p.Budget))
+	return Timed{Windows: third[0].windows}, err // what was dropped are not the block's windows
 }

@@ -24,7 +24,6 @@ type Flag struct {
 
 	Fallback string // the default, "" where there is no constant one
 	group    int
-	hidden   bool // an older spelling: accepted, not listed
 	Writes   bool // it names a file that a result takes the place of
 }
 
@@ -163,12 +162,6 @@ func Choice[T ~string](f *Flags, p *T, names []T, name, arg, help string) *Flag 
 		d.Choices = append(d.Choices, string(n))
 	}
 	return d
-}
-
-func (f *Flags) Alias(d *Flag, name string) {
-	other := *d
-	other.Name, other.hidden = name, true
-	f.Decls = append(f.Decls, &other)
 }
 
 func (f *Flags) Lookup(name string) *Flag {
@@ -322,12 +315,9 @@ func filesIn(text string) []string {
 	return names
 }
 
-// names are those that help lists.
 func (f *Flags) names() (names []string) {
 	for _, d := range f.Decls {
-		if !d.hidden {
-			names = append(names, d.Name)
-		}
+		names = append(names, d.Name)
 	}
 	return names
 }

@@ -30,7 +30,6 @@ func TestParse(t *testing.T) {
 		{args: "-v falsehood", want: line{V: true, N: 1, Operands: []string{"falsehood"}}},
 		{args: "-name -n", want: line{N: 1, Name: "-n"}},
 		{args: "-name=", want: line{N: 1}},
-		{args: "-m 3", want: line{N: 3}}, // an alias
 		{args: "a -- -v -n x", want: line{N: 1, Operands: []string{"a"}, Program: []string{"-v", "-n", "x"}}},
 		{args: "-n", err: "-n needs a value: -n N (bbprof x -h tells more)"},
 		{args: "-n 0", err: `invalid value "0" for flag -n: write a whole number from 1 on`},
@@ -47,7 +46,7 @@ func TestParse(t *testing.T) {
 		f.Toggle(&got.V, "v", "")
 		f.Toggle(&got.W, "w", "")
 		f.Text(&got.Name, "name", "TEXT", "")
-		f.Alias(f.Number(&got.N, 1, "n", ""), "m")
+		f.Number(&got.N, 1, "n", "")
 		switch err := f.Parse(strings.Fields(c.args)); {
 		case err != nil && err.Error() != c.err || err == nil && c.err != "":
 			t.Errorf("%q: error %v, want %q", c.args, err, c.err)

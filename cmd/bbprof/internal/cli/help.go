@@ -92,10 +92,10 @@ func (a *App) flagHelp(c *Command) string {
 	return w.String()
 }
 
-// listed are the flags of a group that help shows.
+// listed are the flags of a group.
 func (f *Flags) listed(group int) (list []*Flag) {
 	for _, d := range f.Decls {
-		if d.group == group && !d.hidden {
+		if d.group == group {
 			list = append(list, d)
 		}
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -119,6 +120,15 @@ func WriteLines[T any](o *Output, std Streams, values []T, text string) error {
 		_, err := io.WriteString(w, text)
 		return err
 	})
+}
+
+// Ended ends a command that an error may have cut short: it writes what there is of a result, if there is any, and then
+// reports the error.
+func Ended(err error, some bool, write func() error) error {
+	if err != nil && !some {
+		return err
+	}
+	return cmp.Or(write(), err)
 }
 
 // Reject writes the result of a check, which ends the command with ErrRejected where it failed.

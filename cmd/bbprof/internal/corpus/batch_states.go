@@ -11,10 +11,10 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	states "github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/state"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/profiler"
 )
@@ -60,7 +60,7 @@ func visitOf(in *input.Input) func(*input.Row) string {
 
 // A statesMeasurer gives each block the captured state that its set-up names.
 type statesMeasurer struct {
-	batch.Measurer
+	measure.Measurer
 	from *states.Reader
 }
 
@@ -98,7 +98,7 @@ func (m statesMeasurer) load(b *profiler.Block) error {
 	return nil
 }
 
-func inStates(all []batch.Measurer, from *states.Reader) []batch.Measurer {
+func inStates(all []measure.Measurer, from *states.Reader) []measure.Measurer {
 	if from != nil {
 		for i := range all {
 			all[i] = statesMeasurer{all[i], from}

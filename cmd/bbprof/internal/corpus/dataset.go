@@ -14,6 +14,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/dataset"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/host"
@@ -215,7 +216,7 @@ func (d *sealing) again(ctx context.Context, sheet *dataset.Sheet, sample []data
 		return nil, err
 	}
 	defer workers.Close()
-	results, err := workers.Profile(ctx, blocks, 2)
+	results, err := workers.Profile(ctx, blocks, measure.Tries-1)
 	if err != nil {
 		return nil, err
 	}

@@ -24,13 +24,20 @@ const Tries = 3
 
 // Undisturbed measures a block up to Tries times, until a measurement is not rejected for noise.
 // The result is the last one; the error is Profile's.
-func Undisturbed(ctx context.Context, p Profiler, b profiler.Block) (r profiler.Result, err error) {
-	for range Tries {
+func Undisturbed(ctx context.Context, p Profiler, b profiler.Block) (profiler.Result, error) {
+	r, _, err := UpTo(ctx, p, b, Tries)
+	return r, err
+}
+
+// UpTo is Undisturbed with another number of tries. It says how many it took.
+func UpTo(ctx context.Context, p Profiler, b profiler.Block, tries int) (r profiler.Result, n int, err error) {
+	for n < tries {
+		n++
 		if r, err = p.Profile(ctx, b); err != nil || !r.Noisy() {
 			break
 		}
 	}
-	return r, err
+	return r, n, err
 }
 
 // Failure is what failed in bbprof itself over one block. Other blocks can still be measured.

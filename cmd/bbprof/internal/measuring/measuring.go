@@ -19,7 +19,7 @@ import (
 )
 
 func CPUFlag(f *cli.Flags, cpus *[]int, help string) {
-	f.Alias(cli.Parsed(f, cpus, cpu.ParseList, "cpus", "LIST", help+" (default: all allowed of the fastest kind of core, the last first)"), "cpu")
+	cli.Parsed(f, cpus, cpu.ParseList, "cpus", "LIST", help+" (default: all allowed of the fastest kind of core, the last first)")
 }
 
 // CPUHelp is for a command with one worker.
@@ -62,9 +62,9 @@ func Flags(f *cli.Flags, o *profiler.Options) {
 // LayoutFlags declares the flags that ask for one speed of a block that may have several.
 func LayoutFlags(f *cli.Flags, o *profiler.Options) {
 	f.Toggle(&o.Strict, "strict", "reject a block whose time depends on the layout, as unstable, instead of giving the mean over layouts")
-	f.Alias(cli.Parsed(f, &o.At, parseLayout, "layout", "N", fmt.Sprintf("measure in this layout alone, 0 to %d: the first copy starts %d·(N/%d) bytes into a "+
+	cli.Parsed(f, &o.At, parseLayout, "layout", "N", fmt.Sprintf("measure in this layout alone, 0 to %d: the first copy starts %d·(N/%d) bytes into a "+
 		"cache line, and the dispatch offset is the remainder of N/%[3]d (docs/method.md; default: the mean over all)",
-		profiler.Layouts-1, timing.PlaceBytes, timing.DispatchOffsets)), "at")
+		profiler.Layouts-1, timing.PlaceBytes, timing.DispatchOffsets))
 }
 
 func parseLayout(s string) (*int, error) {
@@ -74,7 +74,7 @@ func parseLayout(s string) (*int, error) {
 
 // howToMeasure declares the flags of measuring but for those of WhereFlags.
 func howToMeasure(f *cli.Flags, o *profiler.Options) {
-	cli.Parsed(f, &o.Unroll, parseUnroll, "unroll", "U,V", "time U and V copies of the block, U < V; with -mode loop, a loop that runs it so often (default: what the front end holds)")
+	cli.Parsed(f, &o.Unroll, parseUnroll, "unroll", "U,V", "time U and V copies of the block, U < V; 0,V is Equation 1 of the BHive paper, the time of V copies divided by V; with -mode loop, a loop that runs it so often (default: what the front end holds)")
 	cli.Choice(f, &o.Mode, profiler.Modes(), "mode", "MODE", "unroll: copies in a row; loop: copies in a counted loop; both: one after the other").Fallback = string(profiler.Modes()[0])
 	cli.Choice(f, &o.Branch, profiler.Branches(), "branch", "HOW", "what becomes of a jcc, jmp, loop or jrcxz at the block's end: not-taken: it stands in each copy, inverted where the state would "+
 		"take it; taken: it closes a loop of the block; drop: it is left out (default: taken if it leads to the block's own start, else not-taken)")
@@ -83,12 +83,9 @@ func howToMeasure(f *cli.Flags, o *profiler.Options) {
 		"legacy decoders, as in measurements without the op cache").Fallback = string(profiler.FrontEnds()[0])
 	cli.Parsed(f, &o.Frames, parseFrames, "frames", "N", "put the block's pages on N physical pages; 1 is the BHive paper's way (default: auto, "+
 		"which is 1, and one for each page where sharing it would cost time)")
-	var inits []string
-	for _, i := range initial.States() {
-		inits = append(inits, i.Name)
-	}
 	cli.Parsed(f, &o.Init, func(s string) (string, error) { _, err := initial.Named(s); return s, err }, "init", "NAME",
-		"the one initial state to use: "+strings.Join(inits, ", ")+" (default: paper, and the others where it makes the block fail)").Choices = inits
+		"the one initial state to use: "+strings.Join(initial.Names(), ", ")+" (default: paper, and the others but bhive where it makes the block fail); "+
+			"bhive is that of BHive's released harness, with its frame and its numbers of copies unless -frames and -unroll say otherwise").Choices = initial.Names()
 	f.Declare(cli.Flag{Name: "set", Arg: "REG=VALUE[,...]", Help: "what registers hold before each run instead of what the initial state has: rdi=0x12346600, zf=1, " +
 		"xmm0=0x3f800000, k1=0xff, mxcsr=0x1f80, fs_base=0x20000000, fill=0x3ff0000000000000 (the word that fills memory); may be repeated (docs/capture.md)",
 		Set: func(s string) error {
@@ -120,8 +117,8 @@ func parseUnroll(s string) (*unroll.Factors, error) {
 	switch {
 	case !ok || err1 != nil || err2 != nil:
 		return nil, errors.New("write two numbers of copies, such as 100,200")
-	case u < 1:
-		return nil, fmt.Errorf("the first number of copies must be at least 1, not %d", u)
+	case u < 0:
+		return nil, fmt.Errorf("the first number of copies must be at least 0, not %d", u)
 	case u >= v:
 		return nil, fmt.Errorf("the second number must be larger than the first: the throughput comes from their difference")
 	case v > maxCopies:

@@ -1,6 +1,7 @@
 package measuring
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
@@ -30,9 +31,14 @@ func (p PlotFile) Draw(subject string, cpus []int, f plot.Figure) error {
 	if p == "" {
 		return nil
 	}
-	cpu := host.Detect(cpus...)
-	f.Subject, f.Machine = subject, fmt.Sprintf("%s (%s)", cpu.Brand, cpu.Microarchitecture)
+	f.Subject, f.Machine = subject, cmp.Or(f.Machine, Machine(cpus))
 	return cli.WriteWhole(string(p), f.Draw)
+}
+
+// Machine names the CPU that is measured on.
+func Machine(cpus []int) string {
+	cpu := host.Detect(cpus...)
+	return fmt.Sprintf("%s (%s)", cpu.Brand, cpu.Microarchitecture)
 }
 
 func BlockSubject(hex string) string {

@@ -86,7 +86,11 @@ func (w *Reporter) run(r profiler.Result) {
 	w.Line("init", "%s", state(r))
 	w.captured(r.Captured)
 	if r.Mode != profiler.Loop {
-		w.Line("unrolled", "%d and %d copies%s", r.UnrollShort, r.UnrollLong, servedBy(r.FrontEnd))
+		copies := fmt.Sprintf("%d and %d copies", r.UnrollShort, r.UnrollLong)
+		if r.UnrollShort == 0 {
+			copies = fmt.Sprintf("%d copies, and what runs before and after them (Equation 1 of the BHive paper)", r.UnrollLong)
+		}
+		w.Line("unrolled", "%s%s", copies, servedBy(r.FrontEnd))
 	}
 	if b := r.Branch; b != nil {
 		w.Line("branch", "%s", strings.TrimSuffix(fmt.Sprintf("%s; %s", b.As, b.Changed()), "; "))

@@ -2,7 +2,6 @@ package measuring
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
@@ -74,9 +73,9 @@ func parseOffset(text string) (int, error) {
 // Setup is what the flags and the options left to the profiler come to: one place for the
 // code, one initial state.
 func (s *SetupFlags) Setup(o *profiler.Options) profiler.Setup {
-	init := initial.Paper()
-	if i := slices.IndexFunc(initial.States(), func(i initial.State) bool { return i.Name == o.Init }); i >= 0 {
-		init = initial.States()[i]
+	init, err := initial.Named(o.Init)
+	if err != nil {
+		init = initial.Paper() // by no name
 	}
 	init = o.Set.Over(init)
 	o.NoFTZ = o.NoFTZ && !o.Set.SetsMXCSR()

@@ -6,7 +6,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/assemble"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -29,7 +29,7 @@ func InSyntax(r *profiler.Result, syntax assemble.Syntax) {
 
 // A syntaxMeasurer writes listings in another syntax.
 type syntaxMeasurer struct {
-	batch.Measurer
+	measure.Measurer
 	syntax assemble.Syntax
 }
 
@@ -40,7 +40,7 @@ func (m syntaxMeasurer) ProfileAll(ctx context.Context, next func() (profiler.Bl
 	})
 }
 
-func ListingIn(all []batch.Measurer, syntax assemble.Syntax) []batch.Measurer {
+func ListingIn(all []measure.Measurer, syntax assemble.Syntax) []measure.Measurer {
 	if syntax != "" && syntax != assemble.Intel {
 		for i := range all {
 			all[i] = syntaxMeasurer{all[i], syntax}

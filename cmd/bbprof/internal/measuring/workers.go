@@ -3,12 +3,9 @@ package measuring
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
@@ -93,66 +90,16 @@ func (w Workers) Close() {
 	}
 }
 
-func (w Workers) Measurers() (list []batch.Measurer) {
+func (w Workers) Measurers() (list []measure.Measurer) {
 	for _, p := range w {
 		list = append(list, p)
 	}
 	return list
 }
 
-// Profile measures blocks side by side, and up to so many times more those that were rejected for noise.
+// Profile is measure.All.
 func (w Workers) Profile(ctx context.Context, blocks []profiler.Block, retries int) ([]profiler.Result, error) {
-	results := make([]profiler.Result, len(blocks))
-	todo := make([]int, len(blocks))
-	for i := range todo {
-		todo[i] = i
-	}
-	for range 1 + retries {
-		if err := w.profileEach(ctx, blocks, todo, results); err != nil {
-			return nil, err
-		}
-		todo = slices.DeleteFunc(todo, func(i int) bool {
-			r := results[i].Rejection
-			return r == nil || !r.Reason.Noise()
-		})
-	}
-	return results, nil
-}
-
-// profileEach measures the blocks of some numbers. An error is ctx's, or that of the first worker that had one; blocks
-// that were begun are finished.
-func (w Workers) profileEach(ctx context.Context, blocks []profiler.Block, todo []int, results []profiler.Result) error {
-	going, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	var (
-		begun   atomic.Int64
-		working sync.WaitGroup
-	)
-	for _, p := range w {
-		working.Go(func() {
-			current := 0
-			err := p.ProfileAll(context.Background(), func() (profiler.Block, bool) {
-				n := int(begun.Add(1)) - 1
-				if going.Err() != nil || n >= len(todo) {
-					return profiler.Block{}, false
-				}
-				current = todo[n]
-				return blocks[current], true
-			}, func(r profiler.Result, err error) {
-				if results[current] = r; err != nil {
-					end(err)
-				}
-			})
-			if err != nil {
-				end(err)
-			}
-		})
-	}
-	working.Wait()
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return context.Cause(going)
+	return measure.All(ctx, w.Measurers(), blocks, retries)
 }
 
 // WithProfiler has do measure with a profiler of these options until a signal comes.

@@ -30,7 +30,7 @@ func instructionsCommand() *cli.Command {
 	return &cli.Command{
 		Name:     "instructions",
 		Summary:  "measure latency and throughput of instructions, one by one",
-		Synopsis: []string{"instructions [flags]", "instructions -against FILE TABLE  (nothing is measured)"},
+		Synopsis: []string{"instructions [flags]", "instructions -against FILE TABLE  (nothing is measured)", "instructions -model SOURCE -report FILE NAME.json  (of -resources; nothing is measured)"},
 		About: `It writes a table with a row for each instruction form that bbprof can encode: the mnemonic with
 kinds of operands, such as add r64, m64. latency is the largest from a register or the flags to a
 register or the flags; the column latencies has each pair of operands, counted from 1: 2 to 1 is
@@ -61,6 +61,8 @@ bbprof instructions -against yesterday.csv today.csv   how far two tables agree,
 			c.AddModel(f, "find where this model, such as llvm-mca-22, has other numbers; what bbprof score -h lists")
 			c.AddSettings(f)
 			cli.OutputFile(f, &c.report, "report", "FILE", "write where the model disagrees beyond the intervals, the worst first, as text")
+			cli.OutputFile(f, &c.resources, "resources", "NAME", "find which units and other resources of the core the forms compete for, and write NAME.json and NAME.csv: how much of each a form takes; NAME.html shows it. The table itself goes to -o FILE")
+			f.Text(&c.corpus, "corpus", "FILE", "of -model and a table of resources: begin with the forms that occur most often in these blocks, and leave out others")
 			c.SideBySide.Declare(f)
 			return c.run
 		},
@@ -70,16 +72,18 @@ bbprof instructions -against yesterday.csv today.csv   how far two tables agree,
 type measuringForms struct {
 	predicting.Flags
 	measuring.SideBySide
-	match    *regexp.Regexp
-	all      bool
-	list     string
-	snippets string
-	exegesis string
-	report   string
-	against  []string
-	tables   []string
-	out      cli.Output
-	format   resultfile.Format
+	match     *regexp.Regexp
+	all       bool
+	list      string
+	snippets  string
+	resources string
+	corpus    string
+	exegesis  string
+	report    string
+	against   []string
+	tables    []string
+	out       cli.Output
+	format    resultfile.Format
 }
 
 func (c *measuringForms) run(std cli.Streams) error {
@@ -90,13 +94,16 @@ func (c *measuringForms) run(std cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	if len(c.tables) > 0 {
+	if len(c.tables) > 0 && (len(c.tables) > 1 || !isResources(c.tables[0])) {
 		return c.compareTables(std, there)
 	}
 	core, _ := predict.CoreOf(string(host.Detect(c.Measuring.CPUs...).Microarchitecture))
 	sources, err := c.Sources(core)
 	if err != nil {
 		return err
+	}
+	if len(c.tables) > 0 {
+		return c.judgeTable(std, c.tables[0], sources)
 	}
 	plans, err := c.plans()
 	if err != nil {
@@ -160,7 +167,7 @@ func (c *measuringForms) compareTables(std cli.Streams, there []instructions.Tab
 // writeAll writes the table first: what follows may fail.
 func (c *measuringForms) writeAll(ctx context.Context, std cli.Streams, rows []instructions.Row, there []instructions.Table, sources []predict.Source, core predict.Core) error {
 	unnamed := c.nameOpcodes(ctx, rows) // the table can do without
-	if c.out.File != "" || len(there) == 0 {
+	if c.out.File != "" || len(there) == 0 && c.resources == "" {
 		if err := c.out.Stream(std, func(w io.Writer) error { return writeInstructions(w, c.format, rows) }); err != nil {
 			return err
 		}
@@ -175,6 +182,11 @@ func (c *measuringForms) writeAll(ctx context.Context, std cli.Streams, rows []i
 	}
 	if err := c.writeExegesis(std, rows, cmp.Or(c.MCPU, core.LLVM, "generic")); err != nil {
 		return err
+	}
+	if c.resources != "" {
+		if err := c.findResources(ctx, std, rows); err != nil {
+			return err
+		}
 	}
 	if len(sources) == 0 {
 		return nil
@@ -310,12 +322,8 @@ func (c *measuringForms) measure(ctx context.Context, std cli.Streams, plans []i
 		return nil, err
 	}
 	defer workers.Close()
-	var measurers []instructions.Measurer
-	for _, w := range workers {
-		measurers = append(measurers, w)
-	}
 	var shown *cli.Counter
-	rows, err := instructions.Measure(ctx, measurers, plans, c.Retries, host.Detect(c.Measuring.CPUs...).DispatchWidth, func(done, of int) {
+	rows, err := instructions.Measure(ctx, workers.Measurers(), plans, c.Retries, host.Detect(c.Measuring.CPUs...).DispatchWidth, func(done, of int) {
 		if shown == nil {
 			shown = cli.Progress(c.out.Notes(std), of, "blocks")
 		}

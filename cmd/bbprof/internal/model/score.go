@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
 	htmlreport "github.com/bbprof/bbprof/cmd/bbprof/internal/model/report"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
@@ -140,6 +141,7 @@ func (c *scoring) run(std cli.Streams) error {
 	}
 	r := &score.Report{Core: t.core.Name, Rows: t.rows, Repeated: t.repeated, Rejected: t.rejected(), Sensitive: t.sensitive, Weight: t.weight}
 	r.Judge(t.blocks, models, c.seed, c.worst, inParallel)
+	nameClasses(ctx, r, t.core.LLVM)
 	files := strings.Join(c.files, ", ")
 	if c.report != "" {
 		page := &htmlreport.Page{Report: r, Made: fmt.Sprintf("Written by bbprof %s from %s.", cli.Version(), files), Facts: t.facts(), Measured: t.blocks}
@@ -148,6 +150,32 @@ func (c *scoring) run(std cli.Streams) error {
 		}
 	}
 	return cmp.Or(c.out.Write(std, r, scoreText(r, files, c.worst > 0)), errors.Join(c.failed...))
+}
+
+// nameClasses says of the mistakes of LLVM's models in which scheduling classes they are, if LLVM's tools are there to tell.
+func nameClasses(ctx context.Context, r *score.Report, cpu string) {
+	var mistakes []*score.Mistake
+	var examples [][]byte
+	for i := range r.Models {
+		if !strings.Contains(r.Models[i].Source, "LLVM") {
+			continue
+		}
+		for k := range r.Models[i].Mistakes {
+			if code := r.Models[i].Mistakes[k].Example(); code != nil {
+				mistakes, examples = append(mistakes, &r.Models[i].Mistakes[k]), append(examples, code)
+			}
+		}
+	}
+	if len(mistakes) == 0 || cpu == "" {
+		return
+	}
+	classes, err := instructions.SchedClasses(ctx, cpu, examples)
+	if err != nil {
+		return // there is no such tool here
+	}
+	for i, m := range mistakes {
+		m.Class = classes[i]
+	}
 }
 
 // facts say what was measured on what, for the page.

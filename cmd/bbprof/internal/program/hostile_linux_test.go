@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/count"
 	"github.com/bbprof/bbprof/internal/require"
@@ -29,7 +30,7 @@ var hostile = flag.Int("hostile", 12, "mutated ELF files, and ill-behaved progra
 // patience is the timeout of a program, most of which end at once.
 const patience = 400 * time.Millisecond
 
-// attempts are what runs programs for count, sweep and compare.
+// attempts are what runs programs for count and sweep.
 var attempts = []struct {
 	name string
 	run  func(context.Context, program.Command) error
@@ -45,14 +46,7 @@ var attempts = []struct {
 	}},
 	{"sweep", func(ctx context.Context, c program.Command) error {
 		return withRunner(func(r *program.Runner) error {
-			_, err := program.Sweep(ctx, r, c, program.Layouts(2, 1), program.Plan{Runs: 1, Done: func(int) {}})
-			return err
-		})
-	}},
-	{"compare", func(ctx context.Context, c program.Command) error {
-		return withRunner(func(r *program.Runner) error {
-			side := program.In(c, program.Layouts(1, 1))
-			_, err := program.Compare(ctx, r, side, side, program.Plan{Runs: 1, Done: func(int) {}})
+			_, err := program.Sweep(ctx, r, program.In(c, program.Layouts(2, 1)), experiment.Plan{Rounds: 1})
 			return err
 		})
 	}},

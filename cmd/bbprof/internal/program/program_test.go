@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/tinyelf"
 )
@@ -585,68 +586,20 @@ func (f *fakeRunner) WarmUp(_ context.Context, c Command, s Setup) error {
 	return nil
 }
 
-func TestSweepOrder(t *testing.T) {
+// TestSweep: the program is warmed up, and what each run took stands at its set-up.
+func TestSweep(t *testing.T) {
 	f := &fakeRunner{}
-	var told []int
-	setups := []Setup{{EnvBytes: 0}, {EnvBytes: 1}, {EnvBytes: 2}}
-	points, err := Sweep(context.Background(), f, Command{Name: "p"}, setups, Plan{Runs: 5, Seed: 1, Done: func(n int) { told = append(told, n) }})
-	if err != nil || len(points) != 3 || len(told) != 15 || told[14] != 15 {
-		t.Fatalf("%+v, %v, told %v", points, err, told)
+	places := In(Command{Name: "p"}, []Setup{{EnvBytes: 0}, {EnvBytes: 1}, {EnvBytes: 2}})
+	points, err := Sweep(context.Background(), f, places, experiment.Plan{Rounds: 5, Seed: 1})
+	if err != nil || len(points) != 3 || len(f.log) != 16 || f.log[0] != "warm p" {
+		t.Fatalf("%+v, %v: %v", points, err, f.log)
 	}
 	for i, p := range points {
-		if p.Setup != setups[i] || len(p.Cycles) != 5 || p.Cycles[4] != float64(1000+i) {
+		if p.Setup != places[i].Setup || len(p.Cycles) != 5 || p.Cycles[4] != float64(1000+i) {
 			t.Errorf("%+v", p)
 		}
 	}
-	if f.log[0] != "warm p" {
-		t.Errorf("%v", f.log)
-	}
-	same := true
-	for round := range 5 {
-		order := slices.Clone(f.log[1+3*round:][:3])
-		same = same && slices.Equal(order, f.log[1:4])
-		slices.Sort(order)
-		if !slices.Equal(order, []string{"p0", "p1", "p2"}) {
-			t.Errorf("round %d: %v", round, order)
-		}
-	}
-	if same {
-		t.Error("the order is not random")
-	}
-	if _, err := Sweep(context.Background(), &fakeRunner{fail: 4}, Command{Name: "p"}, setups, Plan{Runs: 5, Seed: 1, Done: func(int) {}}); err == nil {
-		t.Error("a failed run is passed over")
-	}
-}
-
-func TestCompareOrder(t *testing.T) {
-	f := &fakeRunner{}
-	done := 0
-	pairs, err := Compare(context.Background(), f, In(Command{Name: "a"}, Layouts(20, 3)), In(Command{Name: "bb"}, Layouts(20, 4)), Plan{Runs: 2, Seed: 1, Done: func(n int) { done = n }})
-	if err != nil || len(pairs) != 20 {
-		t.Fatalf("%v, %v", pairs, err)
-	}
-	for i, p := range pairs {
-		a, b := 1000+float64(p.Setup.EnvBytes), 2000+float64(Layouts(20, 4)[i].EnvBytes)
-		if p.Setup != Layouts(20, 3)[i] || !slices.Equal(p.A, []float64{a, a}) || !slices.Equal(p.B, []float64{b, b}) {
-			t.Errorf("%+v", p)
-		}
-	}
-	if !slices.Equal(f.log[:2], []string{"warm a", "warm bb"}) || len(f.log) != 2+80 || done != 80 {
-		t.Fatalf("%v, told %d", f.log, done)
-	}
-	aFirst := 0
-	for i := 2; i < len(f.log); i += 2 { // each pair is one of either
-		if f.log[i][0] == f.log[i+1][0] {
-			t.Errorf("%v", f.log[i:i+2])
-		}
-		if f.log[i][0] == 'a' {
-			aFirst++
-		}
-	}
-	if aFirst < 8 || aFirst > 32 { // of 40
-		t.Errorf("a goes first %d times of 40", aFirst)
-	}
-	if _, err := Compare(context.Background(), &fakeRunner{fail: 10}, In(Command{Name: "a"}, Layouts(9, 3)), In(Command{Name: "b"}, Layouts(9, 3)), Plan{Runs: 2, Seed: 1, Done: func(int) {}}); err == nil {
+	if _, err := Sweep(context.Background(), &fakeRunner{fail: 4}, places, experiment.Plan{Rounds: 5}); err == nil {
 		t.Error("a failed run is passed over")
 	}
 }

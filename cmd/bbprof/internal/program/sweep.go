@@ -3,9 +3,10 @@ package program
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"strconv"
 	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 )
 
 // Range is the numbers From, From+Step, … up to To.
@@ -53,50 +54,10 @@ type Point struct {
 	Counts           []float64 // of the event that a Counter counted
 }
 
-// Plan says how often to run.
-type Plan struct {
-	Runs int            // in each set-up
-	Seed uint64         // of the random order
-	Done func(runs int) // is told how many are done
-}
-
-// runner is what sweeps and comparisons need of a Runner or a Counter.
+// runner is what a sweep needs of a Runner or a Counter.
 type runner interface {
 	Run(context.Context, Command, Setup) (Sample, error)
 	WarmUp(context.Context, Command, Setup) error
-}
-
-// Sweep runs a command in each set-up. The order is random, and all set-ups have a run before any
-// has its next, so that a drift of the machine affects all alike. If ctx ends, its error comes with the
-// runs so far.
-func Sweep(ctx context.Context, r runner, c Command, setups []Setup, plan Plan) ([]Point, error) {
-	points := make([]Point, len(setups))
-	for i, s := range setups {
-		points[i].Setup = s
-	}
-	if err := r.WarmUp(ctx, c, setups[0]); err != nil {
-		return nil, err
-	}
-	rng := rand.New(rand.NewPCG(plan.Seed, 1))
-	count := 0
-	for range plan.Runs {
-		for _, i := range rng.Perm(len(setups)) {
-			sample, err := r.Run(ctx, c, setups[i])
-			if err != nil && ctx.Err() != nil {
-				return points, ctx.Err()
-			}
-			if err != nil {
-				return nil, err
-			}
-			p := &points[i]
-			p.Cycles = append(p.Cycles, sample.Cycles)
-			p.Faults, p.Switches = append(p.Faults, float64(sample.Faults)), append(p.Switches, float64(sample.Switches))
-			p.Counts = append(p.Counts, sample.Count)
-			count++
-			plan.Done(count)
-		}
-	}
-	return points, nil
 }
 
 // Place is a program in a set-up.
@@ -114,47 +75,22 @@ func In(c Command, setups []Setup) []Place {
 	return places
 }
 
-// Pair is what two programs took in the same place, or each in one of its own.
-type Pair struct {
-	Setup Setup     // of a
-	A, B  []float64 // core cycles of each run
-}
-
-// Compare runs two programs, each in its places, of which there are as many for both; they are the
-// same where places are to be compared in pairs. The two alternate, and which of them runs first is
-// drawn for each pair of runs, so that nothing that changes with time favours one. If ctx ends, its
-// error comes with the places that were completed.
-func Compare(ctx context.Context, r runner, a, b []Place, plan Plan) ([]Pair, error) {
-	for _, side := range [][]Place{a, b} {
-		if err := r.WarmUp(ctx, side[0].Command, a[0].Setup); err != nil {
-			return nil, err
+// Sweep runs a program in each place, round by round. With an error come the runs before it.
+func Sweep(ctx context.Context, r runner, places []Place, plan experiment.Plan) ([]Point, error) {
+	points := make([]Point, len(places))
+	if err := r.WarmUp(ctx, places[0].Command, places[0].Setup); err != nil {
+		return nil, err
+	}
+	samples, err := experiment.Run(ctx, len(places), plan, func(ctx context.Context, i int) (Sample, error) {
+		return r.Run(ctx, places[i].Command, places[i].Setup)
+	})
+	for i := range points {
+		p := &points[i]
+		p.Setup = places[i].Setup
+		for _, s := range samples[i] {
+			p.Cycles, p.Counts = append(p.Cycles, s.Cycles), append(p.Counts, s.Count)
+			p.Faults, p.Switches = append(p.Faults, float64(s.Faults)), append(p.Switches, float64(s.Switches))
 		}
 	}
-	pairs := make([]Pair, len(a))
-	rng := rand.New(rand.NewPCG(plan.Seed, 2))
-	for i := range pairs {
-		p := &pairs[i]
-		p.Setup = a[i].Setup
-		for run := range plan.Runs {
-			order := []struct {
-				Place
-				cycles *[]float64
-			}{{a[i], &p.A}, {b[i], &p.B}}
-			if rng.IntN(2) == 1 {
-				order[0], order[1] = order[1], order[0]
-			}
-			for _, side := range order {
-				sample, err := r.Run(ctx, side.Command, side.Setup)
-				if err != nil && ctx.Err() != nil {
-					return pairs[:i], ctx.Err()
-				}
-				if err != nil {
-					return nil, err
-				}
-				*side.cycles = append(*side.cycles, sample.Cycles)
-			}
-			plan.Done(2 * (i*plan.Runs + run + 1))
-		}
-	}
-	return pairs, nil
+	return points, err
 }

@@ -1,7 +1,6 @@
 package study
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -78,16 +77,15 @@ func (a *ablating) run(std cli.Streams) error {
 	}
 	return measuring.WithProfiler(a.Opts, func(ctx context.Context, p *profiler.Profiler) error {
 		stages, err := ablate.Block(ctx, p, block)
-		if err != nil && !(cli.Stopped(err) && len(stages) > 0) {
-			return err
-		}
-		if err := a.write(std, stages, stageTable(stages), err); err != nil {
-			return err
-		}
-		if err := a.Plot.Draw(measuring.BlockSubject(fmt.Sprintf("%x", block.Code)), a.Opts.CPUs, ablate.StageFigure(stages)); err != nil {
-			return err
-		}
-		return stagesOutcome(stages)
+		return cli.Ended(err, cli.Stopped(err) && len(stages) > 0, func() error {
+			if writeErr := a.write(std, stages, stageTable(stages), err); writeErr != nil || err != nil {
+				return writeErr
+			}
+			if err := a.Plot.Draw(measuring.BlockSubject(fmt.Sprintf("%x", block.Code)), a.Opts.CPUs, ablate.StageFigure(stages)); err != nil {
+				return err
+			}
+			return stagesOutcome(stages)
+		})
 	})
 }
 
@@ -104,14 +102,14 @@ func stagesOutcome(stages []ablate.Stage) error {
 	return err
 }
 
-// write writes the steps, as far as they came: err is what ended them early, and comes back.
+// write writes the steps, as far as they came before err.
 func (a *ablating) write(std cli.Streams, steps any, table string, err error) error {
 	object := map[string]any{"steps": steps}
 	if err != nil {
 		object["incomplete"] = true
 		table += "incomplete: " + measuring.EndedBy(err) + " before the end\n"
 	}
-	return cmp.Or(a.Out.Write(std, object, table), err)
+	return a.Out.Write(std, object, table)
 }
 
 func (a *ablating) corpus(std cli.Streams) error {
@@ -131,16 +129,15 @@ func (a *ablating) shares(ctx context.Context, p measure.Profiler, in *input.Inp
 	}, done.Step)
 	done.End()
 	in.Unplaced().Warn(std.Err)
-	if err != nil && shares[0].Blocks == 0 {
-		return err
-	}
 	if err == nil && shares[0].Blocks == 0 {
 		return cli.BadUsage("%s: no block in it; blocks are hexadecimal, such as 4801c0", strings.Join(a.files, ", "))
 	}
-	if err := a.write(std, shares, shareTable(shares), err); err != nil {
-		return err
-	}
-	return a.Plot.Draw("blocks of "+strings.Join(a.files, ", "), a.Opts.CPUs, ablate.ShareFigure(shares))
+	return cli.Ended(err, shares[0].Blocks > 0, func() error {
+		if writeErr := a.write(std, shares, shareTable(shares), err); writeErr != nil || err != nil {
+			return writeErr
+		}
+		return a.Plot.Draw("blocks of "+strings.Join(a.files, ", "), a.Opts.CPUs, ablate.ShareFigure(shares))
+	})
 }
 
 func stageTable(stages []ablate.Stage) string {
@@ -151,14 +148,16 @@ func stageTable(stages []ablate.Stage) string {
 	for i, s := range stages {
 		r := s.Result
 		fmt.Fprintf(&w, "%-31s", s.Step)
-		switch {
-		case r.Status == profiler.OK:
+		outcome := "rejected"
+		if ablate.Crashed(r) {
+			outcome = "crashed"
+		}
+		switch r.Status {
+		case profiler.OK:
 			fmt.Fprintf(&w, "%11.3f  %-21s%9s%9s  %d, %d, %s\n", r.Cycles, fmt.Sprintf("%.3f to %.3f", r.CILow, r.CIHigh),
 				l1d[i], l1i[i], r.Pages, r.Frames, copiesText(r))
-		case ablate.Crashed(r):
-			fmt.Fprintf(&w, "%11s  %s: %s\n", "crashed", r.Reason, r.Rejection.Detail)
-		case r.Status == profiler.Rejected:
-			fmt.Fprintf(&w, "%11s  %s: %s\n", "rejected", r.Reason, r.Rejection.Detail)
+		case profiler.Rejected:
+			fmt.Fprintf(&w, "%11s  %s: %s\n", outcome, r.Reason, r.Rejection.Detail)
 		default:
 			fmt.Fprintf(&w, "%11s  %s\n", "error", r.Failure)
 		}
@@ -177,29 +176,28 @@ func copiesText(r profiler.Result) string {
 // misses are those of a run at each stage: counted if all that were measured have a count, else predicted.
 func misses(stages []ablate.Stage, role pmu.Role) (text []string, kind string) {
 	kind = "predicted"
-	if slices.ContainsFunc(stages, func(s ablate.Stage) bool { return countOf(s.Result, role) != nil }) {
+	counted := func(s ablate.Stage) bool { return countOf(s.Result, role) != nil }
+	without := func(s ablate.Stage) bool { return s.Result.Status == profiler.OK && !counted(s) }
+	if slices.ContainsFunc(stages, counted) && !slices.ContainsFunc(stages, without) {
 		kind = "counted"
-	}
-	for _, s := range stages {
-		if s.Result.Status == profiler.OK && countOf(s.Result, role) == nil {
-			kind = "predicted"
-		}
 	}
 	for _, s := range stages {
 		p, copies := s.Result.Predicted, float64(s.Result.UnrollLong)
 		switch c := countOf(s.Result, role); {
 		case kind == "counted" && c != nil:
-			text = append(text, whole(*c*copies))
+			text = append(text, wholeNumber(*c*copies))
 		case p == nil:
 			text = append(text, "")
 		case role == pmu.L1IMiss:
-			text = append(text, whole(p.RunL1IMisses))
+			text = append(text, wholeNumber(p.RunL1IMisses))
 		default:
-			text = append(text, whole(p.L1DMisses*copies))
+			text = append(text, wholeNumber(p.L1DMisses*copies))
 		}
 	}
 	return text, kind
 }
+
+func wholeNumber(n float64) string { return fmt.Sprintf("%.0f", n) }
 
 func countOf(r profiler.Result, role pmu.Role) *float64 {
 	for _, c := range r.Counters {

@@ -1,7 +1,6 @@
 package study
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -26,7 +25,7 @@ func checkCommand() *cli.Command {
 	return &cli.Command{
 		Name:     "check",
 		Summary:  "find blocks that have become slower than a baseline says",
-		Synopsis: []string{"check [flags] BASELINE  (a result of bbprof batch; - is standard input)"},
+		Synopsis: []string{"check [flags] BASELINE  (a result of bbprof batch; - is standard input)", "check -against FILE [flags] BASELINE  (two results, without measuring)"},
 		About: `For continuous integration: it exits with 1 if a block is slower by more than -threshold, and lists
 such blocks. If nothing has changed, fewer than 5 % of runs raise any alarm, however many blocks
 there are. A block that looks slower is measured again, once in each of eight new child processes;
@@ -34,7 +33,8 @@ only those values decide, corrected for the number of blocks (Holm). A block tha
 is last measured with its code at four starts in a cache line, and cleared if it is as fast as its
 baseline at one of them.
 
-A baseline of another microarchitecture, or measured with other flags, is refused.
+With -against a result takes the place of new measurements, and the same rule judges it. A baseline
+of another microarchitecture, or measured with other flags, is refused.
 `,
 		Notes: `docs/ci.md has examples for make and CI; docs/compare.md explains the test.
 `,
@@ -51,6 +51,7 @@ bbprof check baseline.csv                    from then on
 			cli.Parsed(f, &c.threshold, cli.ParseShare, "threshold", "P", "slowdown to accept: a fraction such as 0.05, or 5%").Fallback = "2%"
 			f.Text(&c.blocks, "blocks", "FILE", "measure these blocks instead of the baseline's, row by row: what a new version of a compiler "+
 				"made of the same sources")
+			f.Text(&c.against, "against", "FILE", "measure nothing: test the cycles of FILE, which bbprof batch wrote for the same blocks later or elsewhere")
 			f.Toggle(&c.anyway, "anyway", "accept a baseline of another CPU, or measured with other flags")
 			f.Toggle(&c.verbose, "v", "list all blocks")
 			f.Toggle(&c.out.JSON, "json", "one JSON object on one line for each block")
@@ -66,6 +67,7 @@ type checking struct {
 	operands  []string
 	baseline  string
 	blocks    string
+	against   string
 	threshold float64
 	anyway    bool
 	verbose   bool
@@ -83,9 +85,15 @@ func (c *checking) run(std cli.Streams) error {
 	if c.baseline == "-" && c.blocks == "-" {
 		return cli.BadUsage("standard input can be the baseline or the blocks, not both")
 	}
-	blocks, err := c.read(std)
+	if c.against != "" && (c.blocks != "" || c.against == "-" && c.baseline == "-") {
+		return cli.BadUsage("-against %s is a result of its own: leave out -blocks, and let standard input be one file", c.against)
+	}
+	blocks, other, err := c.read(std)
 	if err != nil {
 		return cli.Usage(err)
+	}
+	if c.against != "" {
+		return c.finish(std, check.Against(blocks, other, identity, c.threshold), nil)
 	}
 	ctx, stop := cli.UntilSignal()
 	defer stop()
@@ -101,13 +109,12 @@ func (c *checking) run(std cli.Streams) error {
 
 // finish writes what was found, also where err ended the run.
 func (c *checking) finish(std cli.Streams, outcomes []check.Outcome, err error) error {
-	if outcomes == nil {
-		return err
-	}
-	if writeErr := cli.WriteLines(&c.out, std, checkedLines(outcomes), c.report(outcomes, err)); writeErr != nil || err != nil {
-		return cmp.Or(writeErr, err)
-	}
-	return checkOutcome(outcomes)
+	return cli.Ended(err, outcomes != nil, func() error {
+		if writeErr := cli.WriteLines(&c.out, std, checkedLines(outcomes), c.report(outcomes, err)); writeErr != nil || err != nil {
+			return writeErr
+		}
+		return checkOutcome(outcomes)
+	})
 }
 
 // checkOutcome is how a check ends: where nothing could be measured, nothing was checked, and where bbprof failed
@@ -131,20 +138,30 @@ func checkOutcome(outcomes []check.Outcome) error {
 	return nil
 }
 
-// read is the blocks to check. An error is about the baseline, or the code that replaces its.
-func (c *checking) read(std cli.Streams) ([]check.Block, error) {
-	in, err := resultfile.OpenRows(c.baseline, std.In)
+// read is the blocks to check, and with -against those of the other result. An error is about the baseline, or what
+// is held against it.
+func (c *checking) read(std cli.Streams) (blocks, other []check.Block, err error) {
+	b, err := openBaseline(c.baseline, std)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	defer in.Close()
-	b, err := readBaseline(in)
-	if err != nil {
-		return nil, err
+	conditions := []resultfile.Run{{Version: cli.Version(), Host: resultfile.HostOf(host.Detect(c.measuring.CPUs...)), Settings: resultfile.SettingsOf(c.measuring)}}
+	var unlike, told []string
+	if c.against != "" {
+		result, err := openBaseline(c.against, std)
+		if err != nil {
+			return nil, nil, err
+		}
+		if other, conditions = result.rows, result.runs.All(); len(conditions) == 0 {
+			unlike = append(unlike, c.against+" does not say on which CPU and with which settings (column run_header)")
+		}
 	}
-	unlike, told := b.against(resultfile.Run{Version: cli.Version(), Host: resultfile.HostOf(host.Detect(c.measuring.CPUs...)), Settings: resultfile.SettingsOf(c.measuring)})
+	for _, run := range conditions {
+		u, t := b.against(run)
+		unlike, told = append(unlike, u...), append(told, t...)
+	}
 	if len(unlike) > 0 && !c.anyway {
-		return nil, fmt.Errorf("%s was measured under other conditions, so a difference would say nothing of its blocks:\n  %s\nmeasure a new baseline, give the flags that it was measured with, or say -anyway",
+		return nil, nil, fmt.Errorf("%s was measured under other conditions, so a difference would say nothing of its blocks:\n  %s\nmeasure a new baseline, give the flags that it was measured with, or say -anyway",
 			c.baseline, strings.Join(unlike, "\n  "))
 	}
 	for _, d := range slices.Concat(unlike, told) {
@@ -152,29 +169,37 @@ func (c *checking) read(std cli.Streams) ([]check.Block, error) {
 	}
 	if c.blocks != "" { // of which the addresses are
 		if err := c.replace(b.rows, std); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	} else {
 		b.unplaced.Warn(std.Err)
 	}
-	blocks := distinctBaseline(b.rows)
-	if len(blocks) == 0 {
-		return nil, fmt.Errorf("%s holds no block that was measured", c.baseline)
+	if blocks = distinctBaseline(b.rows); len(blocks) == 0 {
+		return nil, nil, fmt.Errorf("%s holds no block that was measured", c.baseline)
 	}
-	if n := unmeasured(b.rows); n > 0 {
-		fmt.Fprintf(c.out.Notes(std), "bbprof: %s: %s without cycles, which cannot be checked\n", c.baseline, words.Plural(n, "row"))
-	}
-	return blocks, nil
-}
-
-func unmeasured(rows []check.Block) (n int) {
-	for _, r := range rows {
+	n := 0
+	for _, r := range b.rows {
 		if !r.Measured() {
 			n++
 		}
 	}
-	return n
+	if n > 0 {
+		fmt.Fprintf(c.out.Notes(std), "bbprof: %s: %s without cycles, which cannot be checked\n", c.baseline, words.Plural(n, "row"))
+	}
+	return blocks, other, nil
 }
+
+func openBaseline(name string, std cli.Streams) (baseline, error) {
+	in, err := resultfile.OpenRows(name, std.In)
+	if err != nil {
+		return baseline{}, err
+	}
+	defer in.Close()
+	return readBaseline(in)
+}
+
+// identity is equal for rows of one block.
+func identity(b check.Block) string { return batch.Identity(b.Code, b.At, b.Set.String()) }
 
 // distinctBaseline are the blocks that there is something to compare with. Rows that repeat another's
 // measurement of the same block are dropped.
@@ -185,7 +210,7 @@ func distinctBaseline(rows []check.Block) (blocks []check.Block) {
 	}
 	seen := map[key]bool{}
 	for _, r := range rows {
-		k := key{batch.Identity(r.Code, r.At, r.Set.String()), r.Cycles, r.Half}
+		k := key{identity(r), r.Cycles, r.Half}
 		if r.Measured() && !seen[k] {
 			seen[k] = true
 			blocks = append(blocks, r)
@@ -255,8 +280,12 @@ func (c *checking) report(outcomes []check.Outcome, err error) string {
 		w.WriteString(t.String())
 	}
 	n := statuses(outcomes)
-	fmt.Fprintf(&w, "%s: %d slower by more than %g %%, %d looked so and were not when measured again, %d not measured%s\n",
-		words.Plural(len(outcomes), "block"), n[check.Slower], 100*c.threshold, n[check.Cleared], n[check.Unknown], reasons(outcomes))
+	cleared := fmt.Sprintf("%d looked so and were not when measured again, ", n[check.Cleared])
+	if c.against != "" {
+		cleared = ""
+	}
+	fmt.Fprintf(&w, "%s: %d slower by more than %g %%, %s%d not measured%s\n",
+		words.Plural(len(outcomes), "block"), n[check.Slower], 100*c.threshold, cleared, n[check.Unknown], reasons(outcomes))
 	if n[check.Failed] > 0 {
 		fmt.Fprintf(&w, "bbprof failed on %s\n", words.Plural(n[check.Failed], "block"))
 	}
@@ -303,7 +332,10 @@ func readBaseline(in *resultfile.Rows) (b baseline, err error) {
 			return b, err
 		}
 		block := check.Block{Row: row.Number}
-		if row.Cell("status") == string(profiler.OK) {
+		if row.Cell("status") != string(profiler.OK) { // of a result that is held against another, this says why
+			block.Code, _ = asm.ParseHex(row.Cell("hex"), profiler.MaxBlock)
+			block.Reason = verdict.Reason(row.Cell("reason"))
+		} else {
 			if block, err = baselineRow(row); err != nil {
 				return b, err
 			}

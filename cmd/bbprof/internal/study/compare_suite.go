@@ -1,18 +1,16 @@
 package study
 
 import (
-	"bufio"
 	"cmp"
 	"context"
-	"encoding/csv"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"io/fs"
 	"slices"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
@@ -26,59 +24,33 @@ type member struct {
 }
 
 // readSuite reads a file with the columns name, a and b, and if there are any args and stdin.
-func readSuite(file string, stdin io.Reader) ([]member, error) {
-	if file != "-" {
-		f, err := os.Open(file)
+func readSuite(file string, stdin io.Reader) (suite []member, err error) {
+	in, err := resultfile.OpenRows(file, stdin, "name", "a", "b")
+	if errors.As(err, new(*fs.PathError)) {
+		return nil, err
+	} else if err != nil {
+		return nil, fmt.Errorf("%w; write a header, name,a,b, and a line for each program", err)
+	}
+	defer in.Close()
+	for row, err := range in.All() {
 		if err != nil {
 			return nil, err
 		}
-		defer f.Close()
-		stdin = f
-	}
-	in := bufio.NewReader(stdin)
-	if first, _, _ := in.ReadRune(); first != '\ufeff' { // which spreadsheets put there
-		in.UnreadRune()
-	}
-	rows, err := csv.NewReader(in).ReadAll()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	if len(rows) < 2 {
-		return nil, fmt.Errorf("%s names no program: write a header, name,a,b, and a line for each", file)
-	}
-	columns := map[string]int{}
-	for i, name := range rows[0] {
-		columns[name] = i
-	}
-	for _, name := range []string{"name", "a", "b"} {
-		if _, ok := columns[name]; !ok {
-			return nil, fmt.Errorf("%s has no column %s in its header: it needs name,a,b", file, name)
-		}
-	}
-	var suite []member
-	for i, row := range rows[1:] {
-		cell := func(name string) string {
-			if at, ok := columns[name]; ok {
-				return row[at]
+		m := member{name: row.Cell("name"), stdin: row.Cell("stdin")}
+		for column, words := range map[string]*[]string{"a": &m.words[0], "b": &m.words[1], "args": &m.args} {
+			if *words, err = program.Words(row.Cell(column)); err == nil && len(*words) == 0 && column != "args" {
+				err = fmt.Errorf("column %s is empty: write a command line", column)
 			}
-			return ""
-		}
-		m := member{name: cell("name"), stdin: cell("stdin")}
-		var errs [3]error
-		m.words[0], errs[0] = program.Words(cell("a"))
-		m.words[1], errs[1] = program.Words(cell("b"))
-		m.args, errs[2] = program.Words(cell("args"))
-		if err := errors.Join(errs[:]...); err != nil {
-			return nil, fmt.Errorf("%s, row %d: %w", file, i+1, err)
-		}
-		for k, words := range m.words {
-			if len(words) == 0 {
-				return nil, fmt.Errorf("%s, row %d: column %c is empty: write a command line", file, i+1, 'a'+k)
+			if err != nil {
+				return nil, row.Error(err)
 			}
 		}
 		suite = append(suite, m)
 	}
-	return suite, nil
+	if suite == nil {
+		err = in.Error(errors.New("it names no program: write a header, name,a,b, and a line for each"))
+	}
+	return suite, err
 }
 
 // runSuite compares each program of a suite. All are linked before the first is measured, so that what does
@@ -90,39 +62,47 @@ func (c *comparing) runSuite(ctx context.Context, std cli.Streams) error {
 	}
 	var sides []placed
 	for _, m := range suite {
-		s, close, err := c.place(ctx, m.words, slices.Concat(m.args, c.linking.args), std)
+		s, close, err := c.place(ctx, m.words[:], slices.Concat(m.args, c.args), std)
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.name, err)
 		}
 		defer close()
 		sides = append(sides, s)
 	}
-	each := c.runsOf(sides[0])
+	each := c.runs(sides[0])
 	done := cli.Progress(c.out.Notes(std), len(suite)*each, "runs")
-	all, end, failed := compareSuite(suite, sides, func(i int) (*Comparison, error) {
+	all, end, failed := compareSuite(suite, sides, func(i int) ([]*Comparison, error) {
 		return c.runMember(ctx, suite[i], sides[i], std, func(n int) { done.Step(i*each + n) })
 	})
 	done.End()
-	if len(all) == 0 {
-		return end
+	r := comparisons{comparing: c, all: all, what: "program", left: len(suite) - len(all), end: end}
+	var programs [][]compare.Pair
+	for _, out := range all {
+		if out.concluded() {
+			programs = append(programs, out.Pairs)
+		}
 	}
-	return cmp.Or(c.showSuite(all, len(suite)-len(all), end, std), end, failed)
+	if len(programs) > 0 {
+		of := compare.OfSuite(programs)
+		r.suite = &of
+	}
+	return cmp.Or(r.finish(std), failed)
 }
 
 // compareSuite compares each program by do. What is wrong with one is its Failure, and failed has the last; end is any
 // other error, with which come the programs before it.
-func compareSuite(suite []member, sides []placed, do func(i int) (*Comparison, error)) (all []*Comparison, end, failed error) {
+func compareSuite(suite []member, sides []placed, do func(i int) ([]*Comparison, error)) (all []*Comparison, end, failed error) {
 	for i, m := range suite {
 		out, err := do(i)
 		if bad := (*program.Error)(nil); errors.As(err, &bad) {
 			failed = fmt.Errorf("%s: %w", m.name, err)
-			out = &Comparison{A: compared{Command: sides[i].commands[0]}, B: compared{Command: sides[i].commands[1]}, Failure: err.Error()}
+			out = []*Comparison{{A: sides[i].commands[0], B: sides[i].commands[1], Failure: err.Error()}}
 		} else {
 			end = err
 		}
 		if out != nil {
-			out.Name = m.name
-			all = append(all, out)
+			out[0].Name = m.name
+			all = append(all, out[0])
 		}
 		if end != nil {
 			break
@@ -132,7 +112,7 @@ func compareSuite(suite []member, sides []placed, do func(i int) (*Comparison, e
 	return all, end, failed
 }
 
-func (c *comparing) runMember(ctx context.Context, m member, sides placed, std cli.Streams, step func(int)) (*Comparison, error) {
+func (c *comparing) runMember(ctx context.Context, m member, sides placed, std cli.Streams, step func(int)) ([]*Comparison, error) {
 	programs := c.programs
 	programs.Stdin = cmp.Or(m.stdin, programs.Stdin)
 	r, err := programs.Runner(c.measuring.CPUs, std)
@@ -140,45 +120,7 @@ func (c *comparing) runMember(ctx context.Context, m member, sides placed, std c
 		return nil, err
 	}
 	defer r.Close()
-	return c.comparePrograms(ctx, r, sides, std, step)
-}
-
-// showSuite writes a row for each program, what all say together, and draws it; left are the programs that
-// were not reached, for end.
-func (c *comparing) showSuite(all []*Comparison, left int, end error, std cli.Streams) error {
-	var names []string
-	var programs [][]compare.Pair
-	for _, out := range all {
-		if out.concluded() {
-			names, programs = append(names, out.Name), append(programs, out.Pairs)
-		}
-	}
-	var s *compare.Suite
-	if len(programs) > 0 {
-		of := compare.OfSuite(programs)
-		s = &of
-	}
-	if err := c.out.Stream(std, func(w io.Writer) error { return c.writeSuite(w, all, s, left, end) }); err != nil || s == nil {
-		return err
-	}
-	return c.plot.Draw("suite "+c.suite, c.measuring.CPUs, s.Figure(names, programs))
-}
-
-func (c *comparing) writeSuite(w io.Writer, all []*Comparison, s *compare.Suite, left int, end error) error {
-	if c.out.JSON {
-		if err := cli.JSONLines(w, all); err != nil {
-			return err
-		}
-		return json.NewEncoder(w).Encode(map[string]any{"suite": s, "programs_left": left})
-	}
-	var t measuring.Reporter
-	t.WriteString(comparisons{all, "program", left, end}.table("lrrrlrll", "contrary", func(i int) string { return all[i].Name },
-		func(out *Comparison) string { return fmt.Sprintf("%d of %d layouts", out.Contrary(), out.Layouts) }, func(out *Comparison) string { return out.Failure }))
-	if s != nil {
-		suiteLines(&t, s)
-	}
-	_, err := io.WriteString(w, t.String())
-	return err
+	return c.measurePrograms(ctx, r, sides, std, step)
 }
 
 func suiteLines(t *measuring.Reporter, s *compare.Suite) {

@@ -3,6 +3,7 @@ package study
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -56,7 +57,7 @@ func TestFilesEnd(t *testing.T) {
 	} {
 		var stdout, stderr strings.Builder
 		std := cli.Streams{Out: &stdout, Err: &stderr}
-		code := cli.Finish("compare", (&comparing{layouts: 3, repetitions: 1, linking: linking{setups: 1}}).files(t.Context(), c.p, rows, rows, std), measuring.Explain, std)
+		code := cli.Finish("compare", (&comparing{layouts: 3, trials: 1, setups: 1}).runFiles(t.Context(), c.p, rows, rows, std), measuring.Explain, std)
 		if code != cli.ExitHost || !strings.Contains(stdout.String(), c.stdout) || (c.stdout == "") != (stdout.String() == "") || !strings.Contains(stderr.String(), c.stderr) {
 			t.Errorf("exit code %d, want %d\n%s%s", code, cli.ExitHost, stdout.String(), stderr.String())
 		}
@@ -68,14 +69,14 @@ func TestSuiteEnds(t *testing.T) {
 	suite := []member{{name: "w"}, {name: "x"}, {name: "y"}, {name: "z"}}
 	gone := &verdict.HostError{Missing: "an idle CPU"}
 	bad := &program.Error{Err: errors.New("exit status 1")}
-	all, end, failed := compareSuite(suite, make([]placed, len(suite)), func(i int) (*Comparison, error) {
+	all, end, failed := compareSuite(suite, slices.Repeat([]placed{{commands: make([]compared, 2)}}, len(suite)), func(i int) ([]*Comparison, error) {
 		switch i {
 		case 1:
 			return nil, bad
 		case 3:
 			return nil, gone
 		}
-		return &Comparison{Conclusion: compare.Conclusion{P: 0.04, Verdict: compare.Slower}}, nil
+		return []*Comparison{{Conclusion: compare.Conclusion{P: 0.04, Verdict: compare.Slower}}}, nil
 	})
 	var got []string
 	for _, out := range all {
@@ -97,9 +98,10 @@ func TestReadSuite(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"":                     "- names no program",
-		"name,a,b\nx,true,\n":  "-, row 1: column b is empty: write a command line",
-		"name,a,b\nx, ,true\n": "-, row 1: column a is empty",
+		"":                     "-: it is empty",
+		"name,a,b\n":           "-: it names no program",
+		"name,a,b\nx,true,\n":  "-: row 1: column b is empty: write a command line",
+		"name,a,b\nx, ,true\n": "-: row 1: column a is empty",
 	} {
 		if _, err := readSuite("-", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)

@@ -1,11 +1,14 @@
 package study
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/running"
@@ -123,29 +126,34 @@ func (e *explaining) ofBlock() string {
 func explanation(e explain.Explanation) string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "%.3f cycles per iteration, 95 %% interval %.3f to %.3f, as set up\n", e.Base.Cycles, e.Base.CILow, e.Base.CIHigh)
-	t := cli.NewTable("llrrl", "hypothesis", "outcome", "with", "without", "effect and its interval")
-	for _, f := range e.Findings {
-		why := f.Here
-		if f.Change != "" {
-			why += "; " + f.Change
-		}
-		if f.Rounds == 0 {
-			t.Row(f.Hypothesis, string(f.Outcome), "", "", why)
-			continue
-		}
-		t.Row(f.Hypothesis, string(f.Outcome), fmt.Sprintf("%.3f", f.With), fmt.Sprintf("%.3f", f.Without), fmt.Sprintf("%+.3f, %+.3f to %+.3f", f.Effect, f.Low, f.High))
-		t.Note(why)
-	}
-	w.WriteString(t.String())
+	w.WriteString(findings(e.Findings, 3))
 	if e.Layouts != nil && len(e.Layouts.Rules) > 0 {
 		w.WriteString(layoutsReport(*e.Layouts))
 	}
-	if causes := e.Causes(); len(causes) > 0 {
-		fmt.Fprintf(&w, "confirmed: %s\n", strings.Join(causes, ", "))
-	} else {
-		w.WriteString("confirmed: none\n")
+	return w.String() + confirmed(e.Findings)
+}
+
+// findings is a table of hypotheses; cycles get so many decimals.
+func findings(all []experiment.Finding, decimals int) string {
+	t := cli.NewTable("llrrl", "hypothesis", "outcome", "with", "without", "effect and its interval")
+	for _, f := range all {
+		why := strings.Join(slices.DeleteFunc([]string{f.Here, f.Change}, func(s string) bool { return s == "" }), "; ")
+		if f.Effect == nil {
+			t.Row(f.Hypothesis, string(f.Outcome), "", "", why)
+			continue
+		}
+		t.Row(f.Hypothesis, string(f.Outcome), fmt.Sprintf("%.*f", decimals, f.With), fmt.Sprintf("%.*f", decimals, f.Without), effect(*f.Effect, decimals))
+		t.Note(why)
 	}
-	return w.String()
+	return t.String()
+}
+
+func effect(e experiment.Effect, decimals int) string {
+	return fmt.Sprintf("%+.*f, %+.*f to %+.*f", decimals, e.Size, decimals, e.Low, decimals, e.High)
+}
+
+func confirmed(all []experiment.Finding) string {
+	return "confirmed: " + cmp.Or(strings.Join(experiment.Confirmed(all), ", "), "none") + "\n"
 }
 
 // layoutsReport says what decides between layouts, and what ends that they differ.

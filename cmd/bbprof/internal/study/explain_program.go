@@ -41,10 +41,7 @@ func (e *explaining) explainProgram(ctx context.Context, std cli.Streams) error 
 	p.Done = done.Step
 	got, err := cause.Explain(ctx, r, c, p)
 	done.End()
-	if err != nil && !(cli.Stopped(err) && got.Sizes > 0) {
-		return err
-	}
-	return cmp.Or(e.Out.Write(std, got, causes(got)), err)
+	return cli.Ended(err, got.Sizes > 0, func() error { return e.Out.Write(std, got, causes(got)) })
 }
 
 // tracer traces a window of the program, from main on by default, or says why there is none.
@@ -61,35 +58,14 @@ func (e *explaining) tracer(c program.Command) (func(context.Context, program.Se
 func causes(e cause.Explanation) string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "of %s of the environment the slowest is %d bytes; %d bytes are usual\n", words.Plural(e.Sizes, "size"), e.Slow, e.Usual)
-	t := cli.NewTable("llrrl", "hypothesis", "outcome", "with", "without", "effect and its interval")
-	var confirmed []string
-	for _, f := range e.Findings {
-		if f.Effect == nil {
-			t.Row(f.Hypothesis, string(f.Outcome), "", "", f.Change)
-			continue
-		}
-		t.Row(f.Hypothesis, string(f.Outcome), whole(f.With), whole(f.Without), effectRange(*f.Effect))
-		t.Note(f.Change)
-		if f.Outcome == stat.Confirmed {
-			confirmed = append(confirmed, f.Hypothesis)
-		}
-	}
-	w.WriteString(t.String())
-	if len(confirmed) == 0 {
-		confirmed = []string{"none"}
-	}
-	fmt.Fprintf(&w, "confirmed: %s\n", strings.Join(confirmed, ", "))
+	w.WriteString(findings(e.Findings, 0) + confirmed(e.Findings))
 	if h := e.Held; h != nil {
-		fmt.Fprintf(&w, "with the stack held where it starts at %d bytes, the slowest of the sizes is %d bytes: %s and %s cycles at %d bytes, effect %s: %s\n", e.Usual,
-			h.Slow, whole(h.With), whole(h.Without), h.Usual, effectRange(h.Effect), map[stat.Outcome]string{stat.Confirmed: "the sizes still differ",
+		fmt.Fprintf(&w, "with the stack held where it starts at %d bytes, the slowest of the sizes is %d bytes: %.0f and %.0f cycles at %d bytes, effect %s: %s\n", e.Usual,
+			h.Slow, h.With, h.Without, h.Usual, effect(h.Effect, 0), map[stat.Outcome]string{stat.Confirmed: "the sizes still differ",
 				stat.NoEffect: "the spread has collapsed", stat.Unclear: "unclear"}[h.Outcome])
 	}
 	if e.Incomplete {
 		w.WriteString("incomplete: interrupted; hypotheses with too few runs are left out\n")
 	}
 	return w.String()
-}
-
-func effectRange(e cause.Effect) string {
-	return fmt.Sprintf("%+.0f, %+.0f to %+.0f", e.Size, e.Low, e.High)
 }

@@ -1,7 +1,13 @@
 package study
 
 import (
+	"cmp"
+	"encoding/csv"
+	"encoding/json"
 	"fmt"
+	"io"
+	"math"
+	"slices"
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
@@ -9,6 +15,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/running"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/sweep"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/profiler"
 )
@@ -17,21 +24,21 @@ func sweepCommand() *cli.Command {
 	return &cli.Command{
 		Name:     "sweep",
 		Summary:  "vary one factor of a set-up and hold all others",
-		Synopsis: []string{"sweep FACTOR [flags] -hex HEX", "sweep -env RANGE [flags] -- PROGRAM [ARG...]", "sweep -heap RANGE [flags] -- PROGRAM [ARG...]"},
-		About: `A RANGE is FROM:TO or FROM:TO:STEP, with both ends. Nothing is rejected for its addresses. The table
-has the cycles at each value (the median run) and, beside them, what the trace predicts: aliasing
-and forwarded loads, splits, misses. Standard error has the correlation of each with the cycles, and
-the values that stand out.
+		Synopsis: []string{"sweep FACTOR [flags] -hex HEX", "sweep -env RANGE [flags] -- PROGRAM [ARG...]  (or -heap, -arg)"},
+		About: `A RANGE is FROM:TO or FROM:TO:STEP, with both ends. The table has the cycles at each value (the
+median run) and, beside them, what the trace predicts: aliasing and forwarded loads, splits, misses.
+Standard error has the correlation of each with the cycles, and the values that stand out.
 
--env pads a program's environment, and -heap moves its heap; address randomisation is off. Cycles
-are the median over the runs, with a 95 % interval from 6 runs on. -trace FUNC counts what addresses
-do in -window instructions from the first call of FUNC on. The program runs with your rights and
-unconfined: bbprof does not protect your files from it. All processes that it starts are ended.
+Of a program, -env pads the environment, -heap moves the heap and -arg replaces {} in the arguments;
+address randomisation is off, and intervals take 6 runs. With -repeat K cycles are
+(t_K - t_1)/(K - 1), those of one repetition. Programs run with your rights and unconfined: bbprof
+does not protect your files from them. All processes that they start are ended.
 `,
 		Notes: `docs/explain.md has worked examples of blocks and programs.
 `,
 		Examples: `bbprof sweep -distance 0:8192:16 -regs rsi,rdi -plot d.svg -hex '48 89 0b 48 8b 17' > d.csv
 bbprof sweep -env 0:4096:16 -runs 25 -clean-env -- ./prog     the same in every shell
+bbprof sweep -arg 0:256:16 -repeat 20 -- ./convolution {k} {}
 `,
 		Exits: map[int]string{cli.ExitOK: "all was measured", cli.ExitRejected: "no value could be measured; the table says why",
 			cli.ExitUsage: "bad usage, or a program that cannot be run, crashes, fails or does not end", cli.ExitHost: "", cli.ExitInternal: "", cli.ExitInterrupted: ""},
@@ -45,11 +52,12 @@ bbprof sweep -env 0:4096:16 -runs 25 -clean-env -- ./prog     the same in every 
 
 type sweeping struct {
 	measuring.Study
-	flags  *cli.Flags
-	factor string // its flag
-	values []int
-	runs   int
-	seed   uint64
+	flags            *cli.Flags
+	factor           string // its flag
+	values           []int
+	subject, aliases string // what is known at the end: of a block, its name in a plot; of a program, what aliases
+	runs             int
+	seed             uint64
 
 	// of a block
 	setup  measuring.SetupFlags
@@ -61,6 +69,7 @@ type sweeping struct {
 	words    []string
 	programs running.Flags
 	traced   string // the function from which on a window is traced
+	repeat   int    // 1: cycles are of a run
 	window   int
 	stores   int // that a load is held against; 0 is the store buffer
 }
@@ -73,24 +82,12 @@ const (
 
 func (s *sweeping) declare(f *cli.Flags) {
 	f.Section(factorTitle)
-	for _, d := range []struct{ name, help string }{
-		{"code", "where the first copy stands, in bytes from the start of a page"},
-		{"data", "bytes added to the registers of -regs: what the environment's size does to a stack (default of -regs: rsp,rbp)"},
-		{"distance", "how many bytes the second of the two registers of -regs is above the first"},
-		{"copies", "copies in the longer image, four times those of the shorter"},
-		{"framecount", "on how many physical pages, called frames, the block's pages stand"},
-		{programFactors[0].flag, programFactors[0].help},
-		{programFactors[1].flag, programFactors[1].help},
-	} {
-		f.Declare(cli.Flag{Name: d.name, Arg: "RANGE", Help: d.help, Set: func(text string) (err error) {
-			if s.factor != "" && s.factor != d.name {
-				return fmt.Errorf("-%s varies too: vary one factor at a time", s.factor)
-			}
-			s.factor = d.name
-			s.values, err = parseValues(d.name, text)
-			return err
-		}})
+	for _, d := range sweep.Factors {
+		s.declareFactor(f, d.Flag, d.Help)
 	}
+	s.declareFactor(f, "env", "the size of a program's environment, in bytes")
+	s.declareFactor(f, "heap", "by how many bytes a program's heap starts higher")
+	s.declareFactor(f, "arg", "a number among a program's arguments, in the place of {}, or after them")
 	f.Section("Flags")
 	f.Repeats(&s.runs, 1, "runs", "runs with each value, in random order").Fallback = "3, of a program 10"
 	f.Seed(&s.seed, "seed of the random order")
@@ -98,10 +95,13 @@ func (s *sweeping) declare(f *cli.Flags) {
 	s.Plot.Add(f)
 	measuring.CPUFlag(f, &s.Opts.CPUs, measuring.CPUHelp)
 	s.programs.Declare(f)
+	s.repeat = 1
+	f.Repeats(&s.repeat, 2, "repeat", "run the program with K and with 1 for {k} among its arguments").Arg = "K"
+	f.Lookup("repeat").Fallback = ""
 	f.Text(&s.traced, "trace", "FUNC", "count what the addresses say, by single steps from FUNC's first instruction on")
 	s.window = 3000
 	f.Number(&s.window, 1, "window", "so many instructions with each value")
-	f.Number(&s.stores, 0, "stores", "hold each load against the last N stores only (default: as many as the store buffer holds)").Fallback = ""
+	f.Number(&s.stores, 0, "stores", "stores before a load that it is held against (default: the store buffer)").Fallback = ""
 	f.Section(blockTitle)
 	s.Block.Add(f)
 	cli.Parsed(f, &s.regs, measuring.ParseRegisters, "regs", "A[,B...]", "the registers of -data and -distance")
@@ -113,13 +113,24 @@ func (s *sweeping) declare(f *cli.Flags) {
 	f.Stray = "quote a block that has spaces in it, and write a program and its arguments after --"
 }
 
+func (s *sweeping) declareFactor(f *cli.Flags, name, help string) {
+	f.Declare(cli.Flag{Name: name, Arg: "RANGE", Help: help, Set: func(text string) (err error) {
+		if s.factor != "" && s.factor != name {
+			return fmt.Errorf("-%s varies too: vary one factor at a time", s.factor)
+		}
+		s.factor = name
+		s.values, err = parseValues(name, text)
+		return err
+	}})
+}
+
 func (s *sweeping) run(std cli.Streams) error {
 	ofBlock := s.flags.Of(blockTitle)
 	if ofBlock == "" {
 		ofBlock = s.flags.Of(measuring.Title, "events") // which programs have too
 	}
 	ofProgram := s.flags.Of(running.Title)
-	f := ofPrograms(s.factor)
+	f := programFactors[s.factor]
 	switch {
 	case s.factor == "":
 		return cli.BadUsage("no factor to vary: give one of -%s", strings.Join(s.flags.In(factorTitle), ", -"))
@@ -131,13 +142,34 @@ func (s *sweeping) run(std cli.Streams) error {
 		return cli.BadUsage("-%s is for a program, and -%s varies a block's set-up", ofProgram, s.factor)
 	case f == nil && len(s.words) > 0:
 		return cli.BadUsage("-%s varies a block's set-up: leave out the program %s", s.factor, s.words[0])
+	case s.repeat > 1 && !strings.Contains(strings.Join(s.words, " "), repetitions):
+		return cli.BadUsage("-repeat puts %d and 1 in the place of %s: write that among the program's arguments", s.repeat, repetitions)
 	}
 	ctx, stop := cli.UntilSignal()
 	defer stop()
+	var got sweep.Sweep
+	var err error
 	if f != nil {
-		return s.sweepProgram(ctx, f, std)
+		got, err = s.sweepProgram(ctx, std)
+	} else {
+		got, err = s.sweepBlock(ctx, std)
 	}
-	return s.sweepBlock(ctx, std)
+	return s.finish(std, got, err)
+}
+
+// finish writes the table and what it says, draws it, and is how the command ends.
+func (s *sweeping) finish(std cli.Streams, got sweep.Sweep, err error) error {
+	return cli.Ended(err, got.Points != nil, func() error {
+		got.Incomplete = err != nil
+		if writeErr := s.write(std, got); writeErr != nil || err != nil {
+			return writeErr
+		}
+		io.WriteString(s.Out.Notes(std), got.Summary()+s.aliases)
+		if !slices.ContainsFunc(got.Points, func(p sweep.Point) bool { return !math.IsNaN(p.Cycles) }) {
+			return cli.ErrRejected
+		}
+		return s.Plot.Draw(cmp.Or(strings.Join(s.words, " "), s.subject), s.Opts.CPUs, got.Figure())
+	})
 }
 
 func (s *sweeping) orDefault(runs int) int {
@@ -152,15 +184,49 @@ const maxValues = 2*layout.PageSize + 1
 
 func parseValues(factor, s string) ([]int, error) {
 	r, err := program.ParseRange(s)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case ofPrograms(factor) != nil:
-		if err := ofPrograms(factor).setup(r.To).Check(); err != nil {
+	}
+	if setup := programFactors[factor]; setup != nil && factor != "arg" {
+		if err := setup(r.To).Check(); err != nil {
 			return nil, err
 		}
-	case (r.To-r.From)/r.Step >= maxValues:
+	} else if (r.To-r.From)/r.Step >= maxValues {
 		return nil, fmt.Errorf("%s has more than %d values: take a larger step", s, maxValues)
 	}
 	return r.Values(), nil
+}
+
+// write writes the table, or with -json one object of the factor and its points: the table's columns
+// are the keys, but for the first, which is value. What is not known has no key. A table that is incomplete has a column
+// that says so, since its rows may look like those of a whole one.
+func (s *sweeping) write(std cli.Streams, got sweep.Sweep) error {
+	rows := got.Table()
+	if !s.Out.JSON {
+		if got.Incomplete {
+			rows[0] = append(rows[0], "incomplete")
+			for i := range rows[1:] {
+				rows[i+1] = append(rows[i+1], "true")
+			}
+		}
+		return s.Out.Stream(std, func(w io.Writer) error { return csv.NewWriter(w).WriteAll(rows) })
+	}
+	rows[0][0] = "value"
+	points := []map[string]any{}
+	for _, row := range rows[1:] {
+		point := map[string]any{}
+		for i, cell := range row {
+			if number := json.Number(cell); cell != "" && strings.Trim(cell, "+-.0123456789") == "" && json.Valid([]byte(cell)) {
+				point[rows[0][i]] = number
+			} else if cell != "" {
+				point[rows[0][i]] = cell
+			}
+		}
+		points = append(points, point)
+	}
+	return s.Out.Write(std, struct {
+		Factor     string           `json:"factor"`
+		Points     []map[string]any `json:"points"`
+		Incomplete bool             `json:"incomplete,omitempty"`
+	}{got.Factor, points, got.Incomplete}, "")
 }

@@ -20,10 +20,37 @@ import (
 // TestSweepInterrupted: a value without a run before Ctrl-C has its traces, and empty cells.
 func TestSweepInterrupted(t *testing.T) {
 	points := []program.Point{{Cycles: []float64{5}, Faults: []float64{1}, Switches: []float64{2}}, {Setup: program.Setup{EnvBytes: 16}}}
-	table := ofPrograms("env").table(swept{points: points, traces: []trace.Counts{{Lines: 3, Pages: 4}, {Lines: 5, Pages: 6}}})
+	s := sweeping{factor: "env", values: []int{0, 16}}
+	table := s.ofRuns(points, []trace.Counts{{Lines: 3, Pages: 4}, {Lines: 5, Pages: 6}}).Table()
 	want := []string{"0,5,,,1,1,2,0,0,0,0,0,0,0,3,4", "16,,,,0,,,0,0,0,0,0,0,0,5,6"}
 	if got := []string{strings.Join(table[1], ","), strings.Join(table[2], ",")}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestRepeat: with -repeat, cycles are those of one repetition, without what a run takes besides, run by run.
+func TestRepeat(t *testing.T) {
+	const start, each, k = 1e6, 250, 21
+	var points []program.Point
+	for v := range 2 {
+		for _, repetitions := range []float64{k, 1} {
+			p := program.Point{}
+			for drift := range 6 {
+				p.Cycles = append(p.Cycles, start+float64(1000*drift)+repetitions*(each+float64(v)))
+			}
+			points = append(points, p)
+		}
+	}
+	s := sweeping{factor: "arg", values: []int{0, 16}, repeat: k}
+	got := s.ofRuns(points, nil)
+	for v, p := range got.Points {
+		if want := each + float64(v); p.Cycles != want || p.Low != want || p.High != want || p.Runs != 6 || p.Value != 16*v {
+			t.Errorf("%+v, want %g cycles", p, want)
+		}
+	}
+	points[3].Cycles = points[3].Cycles[:2] // interrupted
+	if p := s.ofRuns(points, nil).Points[1]; p.Runs != 2 {
+		t.Errorf("%+v", p)
 	}
 }
 
@@ -50,9 +77,11 @@ func TestSweepFails(t *testing.T) {
 				}
 				return nil
 			}
-			s := sweeping{words: []string{path}, values: []int{0, 16}, runs: 1, traced: c.traced, window: 1}
+			s := sweeping{factor: "env", words: []string{path}, values: []int{0, 16}, runs: 1, traced: c.traced, window: 1}
 			s.Opts.Events, s.programs.Kernel = []string{c.event}, k
-			err := s.sweepProgram(t.Context(), ofPrograms("env"), cli.Streams{Out: &stdout, Err: &stderr})
+			std := cli.Streams{Out: &stdout, Err: &stderr}
+			got, err := s.sweepProgram(t.Context(), std)
+			err = s.finish(std, got, err)
 			if !errors.Is(err, syscall.EBUSY) {
 				require.Host(t, err)
 			}
@@ -69,19 +98,18 @@ func TestSweepFails(t *testing.T) {
 	}
 }
 
-// TestScreen: the event that goes along with the cycles comes first, what does not vary last, and a count is pointed
-// out from more than 25 % between the fastest value and the slowest on.
-func TestScreen(t *testing.T) {
-	var points []program.Point
-	for i, cycles := range []float64{1000, 1010, 1005, 2000, 1002} {
-		runs := []float64{cycles, cycles, cycles, cycles, cycles, cycles}
-		points = append(points, program.Point{Setup: program.Setup{EnvBytes: 16 * i}, Cycles: runs})
-	}
-	text := ofPrograms("env").screen(points, []sweep.Counted{
+// TestSweepSummary: of a program's sweep, the strongest column comes first, what does not vary last, and a count is
+// pointed out from more than 25 % between the fastest value and the slowest on.
+func TestSweepSummary(t *testing.T) {
+	got := sweep.Sweep{Factor: "env_bytes", Groups: []sweep.Group{{Title: "events", Brief: true, Columns: []sweep.Column{
 		{Name: "same", Values: []float64{7, 7, 7, 7, 7}},
 		{Name: "weak", Values: []float64{100, 130, 100, 125, 100}},
 		{Name: "misses", Values: []float64{100, 100, 100, 126, 100}},
-	}, 6)
+	}}}}
+	for i, cycles := range []float64{1000, 1010, 1005, 2000, 1002} {
+		got.Points = append(got.Points, sweep.Runs(16*i, slices.Repeat([]float64{cycles}, 6)))
+	}
+	text := got.Summary()
 	misses, weak, same := strings.Index(text, "misses "), strings.Index(text, "weak "), strings.Index(text, "the same at all values: same\n")
 	if misses < 0 || weak < misses || same < weak {
 		t.Errorf("not in order:\n%s", text)
@@ -89,16 +117,12 @@ func TestScreen(t *testing.T) {
 	if want := "more than 25 % apart: 100 at the fastest value (0), 126 at the slowest (48)"; strings.Count(text, "apart") != 1 || !strings.Contains(text, want) {
 		t.Errorf("want %q and no other apart in:\n%s", want, text)
 	}
-	if !strings.HasPrefix(text, "bbprof: events of 6 runs a value") {
+	want := "bbprof: 5 of 5 values of env_bytes were measured: 1000 to 2000 cycles, a ratio of 2.000; slower than the usual 1005 cycles by 3 %: 1 value (48)\n"
+	if !strings.HasPrefix(text, want) {
+		t.Errorf("%q, want %q", text, want)
+	}
+	got.Points[0] = sweep.Runs(0, slices.Repeat([]float64{1000}, 5))
+	if text := got.Summary(); !strings.Contains(text, "; too few runs to tell slow values from chance; that takes -runs 6 or more\n") {
 		t.Error(text)
-	}
-	want := "bbprof: 1000 to 2000 cycles, a ratio of 2.000; slower than the usual 1005 cycles by 3 %: 1 value (48)\n"
-	if got := ofPrograms("env").spread(points); got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-	points[0].Cycles = points[0].Cycles[:5]
-	want = "bbprof: 1000 to 2000 cycles, a ratio of 2.000; too few runs to tell slow values from chance; that takes -runs 6 or more\n"
-	if got := ofPrograms("env").spread(points); got != want {
-		t.Errorf("%q, want %q", got, want)
 	}
 }

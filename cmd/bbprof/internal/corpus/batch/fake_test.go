@@ -17,6 +17,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -74,7 +75,7 @@ func (w worker) ProfileAll(ctx context.Context, next func() (profiler.Block, boo
 }
 
 // workers are n measurers of the lab.
-func (l *lab) workers(n int) (all []Measurer) {
+func (l *lab) workers(n int) (all []measure.Measurer) {
 	for i := range n {
 		all = append(all, worker{l, i})
 	}
@@ -117,7 +118,7 @@ func here() resultfile.Run {
 }
 
 // measure runs a corpus into a file, from its start or where it stopped.
-func measure(t testing.TB, l *lab, path, text string, o Options) (Tally, error) {
+func batched(t testing.TB, l *lab, path, text string, o Options) (Tally, error) {
 	t.Helper()
 	if o.Workers == nil {
 		o.Workers = l.workers(3)

@@ -14,7 +14,7 @@ import (
 func TestFinished(t *testing.T) {
 	corpus := text(30)
 	whole := file(t)
-	if _, err := measure(t, &lab{}, whole, corpus, Options{}); err != nil {
+	if _, err := batched(t, &lab{}, whole, corpus, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	all := strings.Join(schema.Names(), ",")

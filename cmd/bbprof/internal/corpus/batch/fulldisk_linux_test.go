@@ -33,7 +33,7 @@ func TestDiskFills(t *testing.T) {
 	l := &lab{delay: jitter}
 	full := func() int {
 		t.Helper()
-		_, err := measure(t, l, path, corpus, Options{})
+		_, err := batched(t, l, path, corpus, Options{})
 		var writing *WriteError
 		if !errors.As(err, &writing) || !errors.Is(err, unix.ENOSPC) {
 			t.Fatal(err)
@@ -59,7 +59,7 @@ func TestDiskFills(t *testing.T) {
 		r.Close() // or the disk is busy
 	}
 	resize("1m")
-	if _, err := measure(t, l, path, corpus, Options{}); err != nil {
+	if _, err := batched(t, l, path, corpus, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	holds(t, rows(t, path), corpus)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 )
@@ -66,7 +67,7 @@ func victim(dir string) error {
 		return err
 	}
 	l := &lab{delay: jitter, noisy: map[string]int{block(2): 1, block(300): 1}}
-	var workers []Measurer
+	var workers []measure.Measurer
 	for i := range 2 {
 		workers = append(workers, diary{worker{l, i}, notes})
 	}

@@ -45,7 +45,7 @@ func parts(t *testing.T, corpus string, n int, change func(int, *resultfile.Run)
 		o.Run.Shard = o.Shard.String()
 		change(i, &o.Run)
 		l := &lab{delay: jitter}
-		if _, err := measure(t, l, names[i], corpus, o); err != nil {
+		if _, err := batched(t, l, names[i], corpus, o); err != nil {
 			t.Fatal(err)
 		}
 		l.onlyOnce(t)
@@ -98,7 +98,7 @@ func TestMergeReports(t *testing.T) {
 	}
 	// Of a whole result there are no shards, and gaps are where rows are missing.
 	path := file(t)
-	if _, err := measure(t, &lab{}, path, corpus, Options{}); err != nil {
+	if _, err := batched(t, &lab{}, path, corpus, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, report, err = merge([]string{names[1], path}, false, 200); err != nil || report.Rows != 200 || report.Missing != 0 || report.Shards != nil {
@@ -230,7 +230,7 @@ func TestMergeForms(t *testing.T) {
 // TestMergeDamage: numbers that cannot be take neither memory nor the place of rows that are missing.
 func TestMergeDamage(t *testing.T) {
 	path := file(t)
-	if _, err := measure(t, &lab{}, path, text(3), Options{}); err != nil {
+	if _, err := batched(t, &lab{}, path, text(3), Options{}); err != nil {
 		t.Fatal(err)
 	}
 	whole := readFile(t, path)

@@ -181,7 +181,7 @@ func TestLinksBeside(t *testing.T) {
 		}
 	}
 	corpus := text(100)
-	if _, err := measure(t, &lab{delay: jitter}, path, corpus, Options{}); err != nil {
+	if _, err := batched(t, &lab{delay: jitter}, path, corpus, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	holds(t, rows(t, path), corpus)

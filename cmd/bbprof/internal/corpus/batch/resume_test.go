@@ -26,7 +26,7 @@ func TestTornAnywhere(t *testing.T) {
 	corpus := text(40)
 	path := file(t)
 	l := &lab{delay: jitter}
-	if _, err := measure(t, l, path, corpus, Options{}); err != nil {
+	if _, err := batched(t, l, path, corpus, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	whole := []byte(readFile(t, path))
@@ -53,7 +53,7 @@ func TestTornAnywhere(t *testing.T) {
 			}
 		}
 		l := &lab{}
-		if _, err := measure(t, l, path, corpus, Options{}); err != nil {
+		if _, err := batched(t, l, path, corpus, Options{}); err != nil {
 			t.Fatalf("cut after %d of %d bytes: %v", cut, len(whole), err)
 		}
 		holds(t, rows(t, path), corpus)
@@ -71,7 +71,7 @@ func TestResumeRefuses(t *testing.T) {
 	corpus := text(30)
 	const other = "hex,id\n90,0\n91,1\n"
 	path := file(t)
-	if _, err := measure(t, &lab{}, path, corpus, Options{}); err != nil {
+	if _, err := batched(t, &lab{}, path, corpus, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	whole := readFile(t, path)
@@ -110,7 +110,7 @@ func TestResumeRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 			l := &lab{}
-			_, err := measure(t, l, path, c.corpus, Options{Run: c.run})
+			_, err := batched(t, l, path, c.corpus, Options{Run: c.run})
 			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%v, want it to say %q", err, c.says)
 			}
@@ -132,11 +132,11 @@ func noHeader(whole string) string {
 func TestResumeFiltered(t *testing.T) {
 	corpus := text(30)
 	path := file(t)
-	if _, err := measure(t, &lab{}, path, corpus, Options{}); err != nil {
+	if _, err := batched(t, &lab{}, path, corpus, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	os.WriteFile(path, []byte(noHeader(readFile(t, path))), 0o666)
-	tally, err := measure(t, &lab{}, path, corpus, Options{})
+	tally, err := batched(t, &lab{}, path, corpus, Options{})
 	if err != nil || tally.Earlier != 29 {
 		t.Fatalf("%+v, %v", tally, err)
 	}
@@ -147,7 +147,7 @@ func TestResumeFiltered(t *testing.T) {
 func TestResumeOldOrder(t *testing.T) {
 	corpus := text(30)
 	path := file(t)
-	if _, err := measure(t, &lab{}, path, corpus, Options{}); err != nil {
+	if _, err := batched(t, &lab{}, path, corpus, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	r := csv.NewReader(strings.NewReader(readFile(t, path)))
@@ -164,7 +164,7 @@ func TestResumeOldOrder(t *testing.T) {
 	w.Flush()
 	header, _, _ := strings.Cut(b.String(), "\n")
 	os.WriteFile(path, []byte(b.String()), 0o666)
-	tally, err := measure(t, &lab{}, path, corpus, Options{})
+	tally, err := batched(t, &lab{}, path, corpus, Options{})
 	if err != nil || tally.Earlier != 19 {
 		t.Fatalf("%+v, %v", tally, err)
 	}
@@ -206,7 +206,7 @@ func TestResumeComplete(t *testing.T) {
 	path := file(t)
 	for range 2 {
 		l := &lab{}
-		tally, err := measure(t, l, path, corpus, Options{})
+		tally, err := batched(t, l, path, corpus, Options{})
 		if err != nil || tally.Rows != 30 {
 			t.Fatal(tally, err)
 		}
@@ -234,12 +234,12 @@ func TestResumeRepeats(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := file(t)
-			if _, err := measure(t, &lab{}, path, corpus, Options{Visit: c.visit}); err != nil {
+			if _, err := batched(t, &lab{}, path, corpus, Options{Visit: c.visit}); err != nil {
 				t.Fatal(err)
 			}
 			lines := strings.SplitAfter(withCell(t, readFile(t, path), 1, "set", c.set), "\n")
 			os.WriteFile(path, []byte(lines[0]+lines[1]), 0o666)
-			tally, err := measure(t, &lab{}, path, corpus, Options{Visit: c.visit})
+			tally, err := batched(t, &lab{}, path, corpus, Options{Visit: c.visit})
 			if err != nil || tally.Earlier != 1 {
 				t.Fatal(tally, err)
 			}
@@ -434,7 +434,7 @@ func TestResumeWiderFile(t *testing.T) {
 // TestHugeNumbers: a number of a row that no corpus has takes no memory for all rows below it.
 func TestHugeNumbers(t *testing.T) {
 	path := file(t)
-	if _, err := measure(t, &lab{}, path, text(30), Options{}); err != nil {
+	if _, err := batched(t, &lab{}, path, text(30), Options{}); err != nil {
 		t.Fatal(err)
 	}
 	whole := readFile(t, path)
@@ -445,7 +445,7 @@ func TestHugeNumbers(t *testing.T) {
 		os.WriteFile(path, []byte(withCell(t, whole, 30, "row", number)), 0o666)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err := measure(t, &lab{}, path, text(30), Options{})
+		_, err := batched(t, &lab{}, path, text(30), Options{})
 		runtime.ReadMemStats(&after)
 		if text := fmt.Sprint(err); says == "" && err != nil || !strings.Contains(text, says) {
 			t.Errorf("%s: %v, want it to say %q", number, err, says)

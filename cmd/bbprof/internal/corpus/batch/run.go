@@ -19,20 +19,14 @@ import (
 	"errors"
 	"io"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/profiler"
 )
-
-// Measurer measures the blocks that next gives until it gives none, and hands each result to
-// done, on one goroutine. A *profiler.Profiler is one.
-type Measurer interface {
-	ProfileAll(ctx context.Context, next func() (profiler.Block, bool), done func(profiler.Result, error)) error
-}
 
 // Source gives rows, io.EOF after the last. A *corpus.Input is one.
 type Source interface {
@@ -40,7 +34,7 @@ type Source interface {
 }
 
 type Options struct {
-	Workers []Measurer
+	Workers []measure.Measurer
 	Retries int // of a block that was rejected for noise
 	Shard   Shard
 	Set     initial.Set // of all rows, where their own do not say otherwise
@@ -78,24 +72,24 @@ func Run(ctx context.Context, in Source, out *Output, opts Options) (Tally, erro
 		Options: opts, began: time.Now(), out: out, tally: out.tally, id: opts.Run.ID(), header: opts.Run.String(),
 		pending: map[string]*job{},
 	}
-	r.changed.L = &r.mu
 	r.ahead = newAhead(func() {
-		r.mu.Lock() // else a worker might miss it between looking and waiting
-		defer r.mu.Unlock()
-		r.changed.Broadcast()
+		r.pool.Lock() // else a worker might miss it between looking and waiting
+		defer r.pool.Unlock()
+		r.pool.Wake()
 	})
 	go r.ahead.feed(&filter{in, &out.done, opts.Shard, r.found})
 	defer r.ahead.stop()
 
 	finished := make(chan struct{})
-	var workers sync.WaitGroup
-	for w, m := range opts.Workers {
-		workers.Go(func() { r.work(w, m) })
-	}
-	go func() { workers.Wait(); close(finished) }()
+	go func() {
+		defer close(finished)
+		measure.Run(&r.pool, opts.Workers, measure.Jobs[job]{Take: r.next, Done: r.done, Block: func(j *job) profiler.Block {
+			return profiler.Block{Code: j.code, Setup: j.setup}
+		}})
+	}()
 	r.watch(ctx, finished)
 	r.tally.Seconds = time.Since(r.began).Seconds()
-	return r.tally, r.failed
+	return r.tally, r.pool.Failed
 }
 
 type run struct {
@@ -105,9 +99,7 @@ type run struct {
 	ahead *ahead
 	id    string
 
-	mu      sync.Mutex // guards what follows, and out
-	changed sync.Cond  // a worker without a block may find one now, or the end
-	failed  error      // why it ends before its end
+	pool measure.Pool // guards what follows, and out
 
 	tally   Tally
 	header  string // until it is written
@@ -118,7 +110,6 @@ type run struct {
 	aside   []*job          // for their retry
 	rows    int             // that wait for these
 	held    int             // bytes of all rows in pending
-	waiting int             // workers without a block
 	retryBy time.Time       // when retries at the end have taken long enough; zero before the first
 	silent  bool            // at the last tick all waited, and nothing has happened since
 }
@@ -153,82 +144,39 @@ func (r *run) watch(ctx context.Context, finished <-chan struct{}) {
 			return
 		case <-interrupted:
 			interrupted = nil
-			r.mu.Lock()
-			r.end(ErrInterrupted)
-			r.mu.Unlock()
+			r.pool.Lock()
+			r.pool.End(ErrInterrupted)
+			r.pool.Unlock()
 		case <-ticks.C:
-			r.mu.Lock()
-			r.silent = r.waiting == len(r.Workers)
+			r.pool.Lock()
+			r.silent = r.pool.Waiting == len(r.Workers)
 			if r.silent {
-				r.changed.Broadcast()
+				r.pool.Wake()
 			}
 			if r.Progress != nil {
 				r.Progress(Progress{&r.tally, r.bytes, len(r.aside), r.ended})
 			}
-			r.mu.Unlock()
+			r.pool.Unlock()
 		}
 	}
 }
 
-// end has workers stop after their present blocks. The first reason is kept.
-func (r *run) end(why error) {
-	if r.failed == nil {
-		r.failed = why
+// next is the next block for a worker, as measure.Jobs has it.
+func (r *run) next(worker int) (*job, bool, error) {
+	j, err := r.find(worker)
+	if j != nil {
+		j.try++
+		j.last = worker
 	}
-	r.changed.Broadcast()
+	return j, !r.ended || len(r.pending) > 0, err
 }
 
-// work is one worker's. A block that was begun is finished, whatever happens meanwhile.
-func (r *run) work(worker int, m Measurer) {
-	var j *job
-	err := m.ProfileAll(context.Background(), func() (profiler.Block, bool) {
-		if j = r.next(worker); j == nil {
-			return profiler.Block{}, false
-		}
-		return profiler.Block{Code: j.code, Setup: j.setup}, true
-	}, func(result profiler.Result, err error) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if err == nil {
-			err = r.finish(j, result)
-		} else {
-			r.aside = append(r.aside, j) // an earlier try may have its number
-		}
-		if err != nil {
-			r.end(err)
-		}
-	})
+func (r *run) done(j *job, result profiler.Result, err error) error {
 	if err != nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.end(err)
+		r.aside = append(r.aside, j) // an earlier try may have its number
+		return err
 	}
-}
-
-// next is the next block for a worker. It waits until there is one; nil is the end.
-func (r *run) next(worker int) *job {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for r.failed == nil {
-		j, err := r.find(worker)
-		if err != nil {
-			r.end(err)
-			return nil
-		}
-		if j != nil {
-			j.try++
-			j.last = worker
-			return j
-		}
-		if r.ended && len(r.pending) == 0 {
-			r.changed.Broadcast() // the others may be waiting for that
-			return nil
-		}
-		r.waiting++
-		r.changed.Wait()
-		r.waiting--
-	}
-	return nil
+	return r.finish(j, result)
 }
 
 // find takes rows until one has a block to measure; if there is none, or it is time for
@@ -319,7 +267,7 @@ func (r *run) takeAside(worker int) *job {
 func (r *run) take(f fed) (*job, error) {
 	if errors.Is(f.err, io.EOF) {
 		r.ended = true
-		r.changed.Broadcast()
+		r.pool.Wake()
 		return nil, nil
 	}
 	if f.err != nil {
@@ -372,8 +320,8 @@ func (r *run) found(row *input.Row, at int64) {
 		return
 	}
 	id, _ := r.identity(row)
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.pool.Lock()
+	defer r.pool.Unlock()
 	r.out.at[hash([]byte(id))] = at
 }
 
@@ -393,9 +341,7 @@ func (r *run) finish(j *job, result profiler.Result) error {
 		j.aside, j.result = true, result
 		r.aside = append(r.aside, j)
 		r.rows += len(j.rows)
-		if r.waiting > 0 {
-			r.changed.Broadcast()
-		}
+		r.pool.Wake()
 		return nil
 	}
 	if r.cannotWrite() {
@@ -405,7 +351,7 @@ func (r *run) finish(j *job, result profiler.Result) error {
 }
 
 func (r *run) cannotWrite() bool {
-	_, writing := errors.AsType[*WriteError](r.failed)
+	_, writing := errors.AsType[*WriteError](r.pool.Failed)
 	return writing
 }
 
@@ -426,9 +372,7 @@ func (r *run) write(j *job, result profiler.Result) error {
 			return err
 		}
 	}
-	if r.waiting > 0 {
-		r.changed.Broadcast()
-	}
+	r.pool.Wake()
 	return nil
 }
 

@@ -28,7 +28,7 @@ func jitter(string, int) time.Duration { return time.Duration(rand.IntN(200)) * 
 func TestFile(t *testing.T) {
 	l := &lab{delay: jitter}
 	path, corpus := file(t), text(1000)
-	tally, err := measure(t, l, path, corpus, Options{})
+	tally, err := batched(t, l, path, corpus, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func readFile(t testing.TB, path string) string {
 func TestDuplicates(t *testing.T) {
 	l := &lab{}
 	path := file(t)
-	if _, err := measure(t, l, path, "hex,id\n90,a\n0x90,b\n91,c\n90,d\n", Options{Workers: l.workers(1)}); err != nil {
+	if _, err := batched(t, l, path, "hex,id\n90,a\n0x90,b\n91,c\n90,d\n", Options{Workers: l.workers(1)}); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
@@ -359,7 +359,7 @@ func (w *firstRow) Write(p []byte) (int, error) {
 func TestRetry(t *testing.T) {
 	l := &lab{noisy: map[string]int{block(3): 1, block(5): 2, block(7): 9}, delay: jitter}
 	path, corpus := file(t), text(300)
-	tally, err := measure(t, l, path, corpus, Options{Retries: 2})
+	tally, err := batched(t, l, path, corpus, Options{Retries: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -394,7 +394,7 @@ func TestRetry(t *testing.T) {
 	// None is asked for, and with one worker there is no other.
 	for _, retries := range []int{0, 1} {
 		l := &lab{noisy: map[string]int{"90": 1}}
-		tally, err := measure(t, l, file(t), "hex,id\n90,a\n90,b\n", Options{Retries: retries, Workers: l.workers(1)})
+		tally, err := batched(t, l, file(t), "hex,id\n90,a\n90,b\n", Options{Retries: retries, Workers: l.workers(1)})
 		if err != nil || tally.OK != int64(2*retries) || len(l.order) != 1+retries {
 			t.Errorf("%d retries: %+v, %v", retries, tally, err)
 		}
@@ -415,7 +415,7 @@ func TestRetriesEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l.delay = func(string, int) time.Duration { return time.Second }
 		began := time.Now()
-		tally, err := measure(t, l, file(t), corpus.String(), Options{Retries: 1000, Workers: l.workers(1)})
+		tally, err := batched(t, l, file(t), corpus.String(), Options{Retries: 1000, Workers: l.workers(1)})
 		if err != nil || tally.Measured != blocks || tally.Reasons["unstable"] != blocks {
 			t.Errorf("%+v, %v", tally, err)
 		}
@@ -448,7 +448,7 @@ func TestRetryBesideBusyWorker(t *testing.T) {
 	}
 	workers := l.workers(2)
 	workers[1] = busy{workers[1].(worker), free}
-	if _, err := measure(t, l, file(t), corpus.String(), Options{Retries: 1, Workers: workers}); err != nil {
+	if _, err := batched(t, l, file(t), corpus.String(), Options{Retries: 1, Workers: workers}); err != nil {
 		t.Fatal(err)
 	}
 	if len(l.order) != 2*blocks {
@@ -503,7 +503,7 @@ func TestInterrupt(t *testing.T) {
 		t.Errorf("%d rows, %+v", n, tally)
 	}
 	l.fail = nil
-	tally, err = measure(t, l, path, corpus, Options{})
+	tally, err = batched(t, l, path, corpus, Options{})
 	if err != nil || tally.Rows != 1000 {
 		t.Fatal(tally, err)
 	}
@@ -525,7 +525,7 @@ func TestMeasurerFails(t *testing.T) {
 		return nil
 	}
 	path, corpus := file(t), text(1000)
-	tally, err := measure(t, l, path, corpus, Options{})
+	tally, err := batched(t, l, path, corpus, Options{})
 	if !errors.Is(err, broken) {
 		t.Fatal(err)
 	}
@@ -533,7 +533,7 @@ func TestMeasurerFails(t *testing.T) {
 		t.Errorf("%d rows, %d measurements, %+v", n, len(l.order), tally)
 	}
 	l.fail = nil
-	if _, err := measure(t, l, path, corpus, Options{}); err != nil {
+	if _, err := batched(t, l, path, corpus, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	holds(t, rows(t, path), corpus)

@@ -126,11 +126,12 @@ func newTally(s resultfile.Schema, weight string, open func(name string) io.Writ
 		t.lists = append(t.lists, list{[]string{"hex", weight}, csv.NewWriter(open(WeightsFile))})
 	}
 	columns := []string{"hex"}
-	for _, name := range []string{"cycles", "ci_low", "ci_high", "category", applicationColumn, weight} {
+	for _, name := range []string{"cycles", "ci_low", "ci_high", "speeds", "self_forwarding_loads", "category", applicationColumn, weight} {
 		if s.Index(name) >= 0 && !slices.Contains(columns, name) {
 			columns = append(columns, name)
 		}
 	}
+	columns = append(columns, tokensColumn)
 	t.splits = map[string]list{}
 	for _, split := range []string{Train, Validation, Test} {
 		l := list{columns, csv.NewWriter(open(split + ".csv"))}
@@ -175,7 +176,11 @@ func (t *tally) add(cells []string) error {
 	for _, l := range lists {
 		row := make([]string, len(l.columns))
 		for i, name := range l.columns {
-			row[i] = cell(name)
+			if name == tokensColumn && t.at(name) < 0 { // the corpus may have a column of that name
+				row[i] = tokens(cell("hex"))
+			} else {
+				row[i] = cell(name)
+			}
 		}
 		l.out.Write(row)
 	}

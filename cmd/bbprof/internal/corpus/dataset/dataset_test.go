@@ -160,7 +160,7 @@ func TestExplainsItself(t *testing.T) {
 	}
 	for _, split := range []string{Train, Validation, Test} {
 		text, err := os.ReadFile(filepath.Join(dir, split+".csv"))
-		if header, _, _ := strings.Cut(string(text), "\n"); err != nil || header != "hex,cycles,ci_low,ci_high,category,application,count" {
+		if header, _, _ := strings.Cut(string(text), "\n"); err != nil || header != "hex,cycles,ci_low,ci_high,speeds,category,application,count,tokens" {
 			t.Errorf("%s.csv: %v: %q", split, err, header)
 		}
 		if n := strings.Count(string(text), "\n") - 1; n != sheet.Counts.Splits[split] {

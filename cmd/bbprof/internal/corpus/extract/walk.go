@@ -38,6 +38,19 @@ type walker struct {
 	overlaps  int
 	outside   func(target uint64) // told of direct branches out of the function
 	unclaimed int                 // bytes that were not taken for code
+	read      reading
+}
+
+// reading is a range that reads as code, and where in it instructions start. Its parts do then, too: of thousands of stubs in one
+// function, such as libGLdispatch has, the rest need not be read again behind each.
+type reading struct {
+	from   int
+	starts []bool
+}
+
+func (r reading) covers(from, end int) bool {
+	size := len(r.starts)
+	return from >= r.from && from < r.from+size && r.starts[from-r.from] && (end == r.from+size || end < r.from+size && r.starts[end-r.from])
 }
 
 // walk finds the instructions of a function; entries are offsets that control is known to reach
@@ -47,7 +60,7 @@ func (w *walker) walk(f *function, entries, known []int) {
 	n := len(w.code)
 	w.marks, w.length, w.flow = grown(w.marks, n), grown(w.length, n), grown(w.flow, n)
 	w.tables, w.work = w.tables[:0], w.work[:0]
-	w.indirect, w.cut, w.overlaps, w.unclaimed = false, n, 0, 0
+	w.indirect, w.cut, w.overlaps, w.unclaimed, w.read = false, n, 0, 0, reading{}
 	if n == 0 {
 		return
 	}
@@ -188,7 +201,7 @@ func (w *walker) gaps() {
 		from := w.skipPadding(at, end)
 		switch {
 		case from == end:
-		case w.readsAsCode(from, end):
+		case w.read.covers(from, end), w.readsAsCode(from, end):
 			w.lead(from)
 			w.drain()
 			w.jumpTables()
@@ -262,6 +275,7 @@ func (w *walker) readsAsCode(from, end int) bool {
 			return false
 		}
 	}
+	w.read = reading{from, starts}
 	return true
 }
 

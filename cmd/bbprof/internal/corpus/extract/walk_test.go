@@ -137,3 +137,19 @@ func TestCounts(t *testing.T) {
 		t.Errorf("code that no function holds: -want +got:\n%s", diff)
 	}
 }
+
+// TestManyStubs: a function of stubs that nothing leads to is read once, not again behind each of them: work grows as their number, not
+// as its square.
+func TestManyStubs(t *testing.T) {
+	work := func(stubs int) float64 {
+		o := fabricate(t, strings.Repeat("31c0c3", stubs), "")
+		return testing.AllocsPerRun(1, func() {
+			if got := blocksOf(t, o, Options{}, nil); len(got) != stubs {
+				t.Fatalf("%d blocks of %d stubs", len(got), stubs)
+			}
+		})
+	}
+	if few, many := work(100), work(400); many > 6*few {
+		t.Errorf("%.0f allocations for 100 stubs, %.0f for 400", few, many)
+	}
+}

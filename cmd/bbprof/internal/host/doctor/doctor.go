@@ -89,7 +89,6 @@ type Report struct {
 	SpeculativeStoreBypass string `json:"speculation_store_bypass,omitempty"`
 
 	Precision    *Precision    `json:"precision,omitempty"`
-	Requirements []Requirement `json:"requirements"`
 	Shortcomings []Shortcoming `json:"shortcomings"`
 }
 
@@ -132,7 +131,6 @@ func Examine(ctx context.Context, sys System, opts profiler.Options) (Report, er
 	if r.Counters, err = sys.Counter(r.OnCPU); err != nil {
 		return Report{}, err
 	}
-	r.Requirements = []Requirement{}
 	if missing == nil {
 		r.CanMeasure = true
 		r.SpeculativeStoreBypass = x.last.Host.SpeculativeStoreBypass
@@ -141,9 +139,6 @@ func Examine(ctx context.Context, sys System, opts profiler.Options) (Report, er
 			r.Events = x.last.Counters
 		}
 		r.Precision = precisionOf(blocks)
-		if r.Requirements, err = x.requirements(r.Counters); err != nil {
-			return Report{}, err
-		}
 		pageZero, err := x.pageZero()
 		if err != nil {
 			return Report{}, err
@@ -168,8 +163,8 @@ type exam struct {
 }
 
 const (
-	// patience is the number of tries that may be disturbed or rejected before each further block gets a single
-	// try, so that a host that is never idle does not take minutes.
+	// patience is the number of tries that may be disturbed before each further block gets a single try, so that a host
+	// that is never idle does not take minutes.
 	patience = 4
 	// enough is the time after which an examination measures nothing more.
 	enough = 20 * time.Second
@@ -184,19 +179,17 @@ func (x *exam) measure(p measure.Profiler, block string) (r profiler.Result, err
 	if err != nil {
 		return r, err
 	}
-	for range measure.Tries {
-		if r, err = p.Profile(x.ctx, profiler.Block{Code: code}); err != nil {
-			return r, err
-		}
-		if r.Status == profiler.OK {
-			x.note(r)
-			return r, nil
-		}
-		if x.disturbed++; x.disturbed > patience {
-			break
-		}
+	tries := measure.Tries
+	if x.disturbed > patience {
+		tries = 1
 	}
-	return r, nil
+	r, n, err := measure.UpTo(x.ctx, p, profiler.Block{Code: code}, tries)
+	if err == nil && r.Status == profiler.OK {
+		n--
+		x.note(r)
+	}
+	x.disturbed += n
+	return r, err
 }
 
 // note keeps a result's clock and evidence.
@@ -260,4 +253,25 @@ func (x *exam) clock(ticks float64) *Clock {
 		c.RateHigh = max(c.RateHigh, rate)
 	}
 	return c
+}
+
+// pageZero tries whether a block can have page 0: xor eax, eax; mov eax, [rax].
+func (x *exam) pageZero() (string, error) {
+	opts := x.opts
+	opts.NoRescue = true
+	answer := ""
+	err := x.with(opts, func(p measure.Profiler) error {
+		r, err := p.Profile(x.ctx, profiler.Block{Code: []byte{0x31, 0xc0, 0x8b, 0x00}})
+		switch {
+		case err != nil:
+			return err
+		case r.Status == profiler.OK:
+			answer = "yes"
+		case r.Reason == verdict.Unmappable:
+			answer = "no"
+		}
+		return nil
+	})
+	_, err = hostError(err)
+	return answer, err
 }

@@ -85,9 +85,12 @@ func run(ctx context.Context, p measure.Profiler, core cpu.Name, missing func([]
 			if disturbed >= patience || scope == Short {
 				tries = 1
 			}
-			if err := o.measure(ctx, p, b, answer, tries); err != nil {
+			r, n, err := measure.UpTo(ctx, p, profiler.Block{Code: b.Code}, tries)
+			if err != nil {
 				return outcomes, err
 			}
+			o.Tries = n
+			o.judge(r, answer)
 			if o.Status == Disturbed {
 				disturbed++
 			}
@@ -102,21 +105,7 @@ func run(ctx context.Context, p measure.Profiler, core cpu.Name, missing func([]
 // for an idle core as well as it can.
 const patience = 3
 
-// measure profiles the block and judges what comes of it.
-func (o *Outcome) measure(ctx context.Context, p measure.Profiler, b Block, answer Answer, tries int) error {
-	for o.Tries = 1; ; o.Tries++ {
-		r, err := p.Profile(ctx, profiler.Block{Code: b.Code})
-		if err != nil {
-			return err
-		}
-		if o.judge(r, answer); o.Status != Disturbed || o.Tries == tries {
-			return nil
-		}
-	}
-}
-
 func (o *Outcome) judge(r profiler.Result, answer Answer) {
-	o.Why = ""
 	switch r.Status {
 	case profiler.OK:
 		o.Cycles, o.CILow, o.CIHigh = r.Cycles, r.CILow, r.CIHigh

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -47,7 +48,7 @@ func TestUnits(t *testing.T) {
 		{"one unit", 4, 4, 4, "2 to 1: 4.00"},
 		{"short", 2.4, 2, 2, "2 to 1: 2.40"},
 	} {
-		rows, err := Measure(context.Background(), []Measurer{unlike(c.mean, c.vpermd, c.vpslld)}, []Plan{planOf(t, "vgetexpph zmm, zmm")}, 0, 0, nil)
+		rows, err := Measure(context.Background(), []measure.Measurer{unlike(c.mean, c.vpermd, c.vpslld)}, []Plan{planOf(t, "vgetexpph zmm, zmm")}, 0, 0, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

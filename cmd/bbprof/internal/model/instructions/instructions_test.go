@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/forms"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/require"
@@ -184,7 +185,7 @@ func TestMeasure(t *testing.T) {
 	for _, name := range []string{"cvtsi2sd xmm, r64", "crc32 r64, r64", "cli"} {
 		plans = append(plans, planOf(t, name))
 	}
-	rows, err := Measure(context.Background(), []Measurer{worker, worker}, plans, 1, 0, nil)
+	rows, err := Measure(context.Background(), []measure.Measurer{worker, worker}, plans, 1, 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +241,7 @@ func TestLoops(t *testing.T) {
 		}
 		return 12, nil
 	})
-	rows, err := Measure(context.Background(), []Measurer{worker}, []Plan{planOf(t, "not r64"), planOf(t, "neg r64")}, 0, 0, nil)
+	rows, err := Measure(context.Background(), []measure.Measurer{worker}, []Plan{planOf(t, "not r64"), planOf(t, "neg r64")}, 0, 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +304,7 @@ func TestDoubt(t *testing.T) {
 		if c.name == "row rejected" {
 			noisy = &verdict.Rejection{Reason: verdict.Nonlinear}
 		}
-		got, err := Measure(context.Background(), []Measurer{worker}, []Plan{planOf(t, "not r64")}, 0, 6, nil)
+		got, err := Measure(context.Background(), []measure.Measurer{worker}, []Plan{planOf(t, "not r64")}, 0, 6, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -355,7 +356,7 @@ func TestChainDoubt(t *testing.T) {
 			}
 			return v, nil
 		})
-		got, err := Measure(context.Background(), []Measurer{worker}, []Plan{planOf(t, c.form)}, 0, 6, nil)
+		got, err := Measure(context.Background(), []measure.Measurer{worker}, []Plan{planOf(t, c.form)}, 0, 6, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -390,7 +391,7 @@ func TestBound(t *testing.T) {
 			}
 			return 2, nil // the bridge and what leads back, one each
 		})
-		rows, err := Measure(context.Background(), []Measurer{worker}, []Plan{planOf(t, "scas al, m8")}, 0, 0, nil)
+		rows, err := Measure(context.Background(), []measure.Measurer{worker}, []Plan{planOf(t, "scas al, m8")}, 0, 0, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -414,7 +415,7 @@ func TestMoves(t *testing.T) {
 // TestDisagreements: a model's latency is its block's less its bridges', and inside the interval is agreement.
 func TestDisagreements(t *testing.T) {
 	worker := scripted(func(text string) (float64, *verdict.Rejection) { return 6, nil })
-	rows, err := Measure(context.Background(), []Measurer{worker}, []Plan{planOf(t, "vaddps xmm, xmm, xmm")}, 0, 0, nil)
+	rows, err := Measure(context.Background(), []measure.Measurer{worker}, []Plan{planOf(t, "vaddps xmm, xmm, xmm")}, 0, 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -467,7 +468,7 @@ func TestSnippets(t *testing.T) {
 	if got, want := textOf(t, plans[0].Probes[0].Code), "cvtsi2sd xmm10, edx; vcvttsh2usi r13d, xmm10"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	rows, err := Measure(context.Background(), []Measurer{scripted(func(string) (float64, *verdict.Rejection) { return 12, nil })}, plans, 0, 0, nil)
+	rows, err := Measure(context.Background(), []measure.Measurer{scripted(func(string) (float64, *verdict.Rejection) { return 12, nil })}, plans, 0, 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -498,7 +499,7 @@ func TestExegesisAnalysis(t *testing.T) {
 	for _, f := range forms.Select(regexp.MustCompile("^(v?add.*|imul|mov|lea|v?pshufd|cmov.*|kandw|vpternlogd|fadd)$"), true) {
 		plans = append(plans, NewPlan(&f))
 	}
-	rows, err := Measure(context.Background(), []Measurer{scripted(func(string) (float64, *verdict.Rejection) { return 12, nil })}, plans, 0, 0, nil)
+	rows, err := Measure(context.Background(), []measure.Measurer{scripted(func(string) (float64, *verdict.Rejection) { return 12, nil })}, plans, 0, 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

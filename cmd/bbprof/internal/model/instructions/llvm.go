@@ -101,16 +101,22 @@ func (c mc) unable(ctx context.Context, cpu string) error {
 // NameOpcodes gives rows LLVM's name of their opcode and the operands of an example, by an llvm-mc. A form that it does
 // not know stays without.
 func NameOpcodes(ctx context.Context, tool string, rows []Row) error {
-	var in strings.Builder
+	codes := make([][]byte, len(rows))
 	for i := range rows {
-		if rows[i].Form == nil {
-			continue
+		if rows[i].Form != nil {
+			codes[i], _ = forms.Example(rows[i].Form) // of none, nil
 		}
-		code, err := forms.Example(rows[i].Form)
-		if err != nil {
-			continue
+	}
+	return nameCodes(ctx, tool, codes, rows)
+}
+
+// nameCodes is NameOpcodes with the examples, nil where there is none.
+func nameCodes(ctx context.Context, tool string, codes [][]byte, rows []Row) error {
+	var in strings.Builder
+	for i, code := range codes {
+		if code != nil {
+			in.WriteString(predict.MarkedForMC(i+1, code))
 		}
-		in.WriteString(predict.MarkedForMC(i+1, code))
 	}
 	cmd := exec.CommandContext(ctx, tool, "--disassemble", "-show-inst", "-triple=x86_64-unknown-linux-gnu")
 	cmd.Stdin = strings.NewReader(in.String())

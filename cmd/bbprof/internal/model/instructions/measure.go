@@ -7,18 +7,13 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
-
-// Measurer measures the blocks that next gives until it gives none. A *profiler.Profiler is one.
-type Measurer interface {
-	ProfileAll(ctx context.Context, next func() (profiler.Block, bool), done func(profiler.Result, error)) error
-}
 
 // ErrInterrupted ends a measurement whose context ended.
 var ErrInterrupted = errors.New("interrupted")
@@ -26,9 +21,8 @@ var ErrInterrupted = errors.New("interrupted")
 // Measure measures the probes of plans and the bridges that they use, and gives a row for each plan. width is how
 // many instructions a cycle the core can begin at most, 0 if that is not known.
 // progress is told after each block how many are done, and of how many.
-func Measure(ctx context.Context, workers []Measurer, plans []Plan, retries, width int, progress func(done, of int)) ([]Row, error) {
+func Measure(ctx context.Context, workers []measure.Measurer, plans []Plan, retries, width int, progress func(done, of int)) ([]Row, error) {
 	q := &queue{ctx: ctx, retries: retries, width: width, absent: map[int]bool{}, progress: progress}
-	q.changed.L = &q.mu
 	bridges := map[bridge]*job{}
 	var order []bridge // each after those that it needs
 	var need func(Probe)
@@ -56,13 +50,11 @@ func Measure(ctx context.Context, workers []Measurer, plans []Plan, retries, wid
 	}
 	// Wide operations slow the core, and narrower ones behind them, for a millisecond.
 	slices.SortStableFunc(q.jobs, func(a, b *job) int { return cmp.Compare(a.bits, b.bits) })
-	var working sync.WaitGroup
-	for _, w := range workers {
-		working.Go(func() { q.work(w) })
-	}
-	working.Wait()
-	if q.failed != nil {
-		return nil, q.failed
+	err := measure.Run(&q.pool, workers, measure.Jobs[job]{Take: q.take, Done: q.finish, Block: func(j *job) profiler.Block {
+		return profiler.Block{Code: j.probe.Code, Setup: j.setup()}
+	}})
+	if err != nil {
+		return nil, err
 	}
 	known := map[bridge]Value{}
 	for _, b := range order {
@@ -252,42 +244,19 @@ type queue struct {
 	width    int
 	progress func(done, of int)
 
-	mu      sync.Mutex
-	changed sync.Cond
-	jobs    []*job
-	aside   []*job // rejected for noise
-	added   []*job // planned by what others took; in jobs, too
-	next    int
-	done    int
-	flying  int
-	absent  map[int]bool // plans whose instruction this CPU does not have
-	failed  error
+	pool   measure.Pool
+	jobs   []*job
+	aside  []*job // rejected for noise
+	added  []*job // planned by what others took; in jobs, too
+	next   int
+	done   int
+	flying int
+	absent map[int]bool // plans whose instruction this CPU does not have
 }
 
-func (q *queue) work(w Measurer) {
-	var j *job
-	err := w.ProfileAll(context.Background(), func() (profiler.Block, bool) {
-		if j = q.take(); j == nil {
-			return profiler.Block{}, false
-		}
-		return profiler.Block{Code: j.probe.Code, Setup: j.setup()}, true
-	}, func(r profiler.Result, err error) { q.finish(j, r, err) })
-	if err != nil {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		q.fail(err)
-	}
-}
-
-// take is the next job, nil at the end.
-func (q *queue) take() *job {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for q.failed == nil {
-		if q.ctx.Err() != nil {
-			q.failed = ErrInterrupted
-			break
-		}
+// take is the next job.
+func (q *queue) take(int) (*job, bool, error) {
+	for q.ctx.Err() == nil {
 		var j *job
 		switch {
 		case q.next < len(q.jobs):
@@ -296,11 +265,8 @@ func (q *queue) take() *job {
 		case len(q.aside) > 0:
 			j = q.aside[0]
 			q.aside = q.aside[1:]
-		case q.flying == 0:
-			return nil
 		default:
-			q.changed.Wait()
-			continue
+			return nil, q.flying > 0, nil
 		}
 		if q.absent[j.plan] {
 			j.result = profiler.Result{Status: profiler.Rejected, Reason: verdict.SIGILL, Rejection: &verdict.Rejection{Reason: verdict.SIGILL, Detail: notHere}}
@@ -309,23 +275,19 @@ func (q *queue) take() *job {
 		}
 		j.tries++
 		q.flying++
-		return j
+		return j, true, nil
 	}
-	q.changed.Broadcast()
-	return nil
+	return nil, false, ErrInterrupted
 }
 
 // notHere is why a form is not measured.
 const notHere = "this CPU does not have the instruction"
 
-func (q *queue) finish(j *job, r profiler.Result, err error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	defer q.changed.Broadcast()
+func (q *queue) finish(j *job, r profiler.Result, err error) error {
+	defer q.pool.Wake()
 	q.flying--
 	if err != nil {
-		q.fail(err)
-		return
+		return err
 	}
 	j.result = r
 	j.short = j.short || j.slowLoop()
@@ -342,7 +304,7 @@ func (q *queue) finish(j *job, r profiler.Result, err error) {
 		if next, more := j.again(q.width); more {
 			j.repeat = next
 			q.aside = append(q.aside, j)
-			return
+			return nil
 		}
 		j.settle(q.width)
 		for _, probe := range append(j.besides(), j.inShortRow()...) {
@@ -350,11 +312,11 @@ func (q *queue) finish(j *job, r profiler.Result, err error) {
 			q.jobs, q.added = append(q.jobs, added), append(q.added, added)
 		}
 		q.report()
-		return
+		return nil
 	}
 	if r.Rejection != nil && (r.Rejection.Reason.Noise() && j.repeat != inLoop && j.tries <= q.retries || j.loops == 1) {
 		q.aside = append(q.aside, j)
-		return
+		return nil
 	}
 	if r.Rejection != nil && j.repeat < asMean && (j.repeat == inLoop || slices.Contains(tolerated, r.Rejection.Reason)) {
 		if j.repeat == inRow {
@@ -362,20 +324,13 @@ func (q *queue) finish(j *job, r profiler.Result, err error) {
 		}
 		j.repeat++
 		q.aside = append(q.aside, j)
-		return
+		return nil
 	}
 	if r.Rejection != nil && r.Rejection.Reason == verdict.SIGILL && j.plan >= 0 && len(j.probe.Bridges) == 0 {
 		q.absent[j.plan] = true
 	}
 	q.report()
-}
-
-// fail ends the work after the blocks in progress. The first reason is kept.
-func (q *queue) fail(err error) {
-	if q.failed == nil {
-		q.failed = err
-	}
-	q.changed.Broadcast()
+	return nil
 }
 
 func (q *queue) report() {

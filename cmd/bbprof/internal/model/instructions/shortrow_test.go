@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -45,7 +46,7 @@ func TestShortRow(t *testing.T) {
 		{"no one time in a short row", filling{0, 3, 2}, "2 to 1: 3.00"},
 		{"a cycle", filling{2, 1, 1}, "2 to 1: 1.00"},
 	} {
-		rows, err := Measure(context.Background(), []Measurer{c.core}, []Plan{planOf(t, "pshufd xmm, xmm, i8")}, 0, 0, nil)
+		rows, err := Measure(context.Background(), []measure.Measurer{c.core}, []Plan{planOf(t, "pshufd xmm, xmm, i8")}, 0, 0, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

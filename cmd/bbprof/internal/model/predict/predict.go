@@ -66,6 +66,9 @@ func Parse(text string, o Options) (Source, error) {
 	if command, ok := strings.CutPrefix(text, execPrefix); ok {
 		return newCommand(command, o)
 	}
+	if name, ok := strings.CutPrefix(text, resourcesPrefix); ok {
+		return newMeasuredTable(name)
+	}
 	name, settings, err := split(text)
 	if err != nil {
 		return nil, err

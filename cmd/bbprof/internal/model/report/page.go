@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strconv"
+	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/markup"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
@@ -20,7 +22,14 @@ var (
 
 // Write writes the page.
 func Write(w io.Writer, p *Page) error {
-	d := &document{Page: p}
+	d := &document{Page: p, evidence: p.usual(), rows: map[int]bool{}}
+	for _, b := range p.Measured {
+		d.weight += b.Weight
+	}
+	list, by := p.shown()
+	for _, i := range list {
+		d.rows[i] = true
+	}
 	d.head()
 	d.measured()
 	if len(p.Models) > 0 {
@@ -28,7 +37,7 @@ func Write(w io.Writer, p *Page) error {
 		d.groups()
 		d.mistakes()
 	}
-	d.blocks()
+	d.blocks(list, by)
 	d.Printf("</main>\n<script>%s</script>\n</body>\n</html>\n", markup.HTML(script))
 	_, err := io.WriteString(w, string(d.HTML()))
 	return err
@@ -37,6 +46,9 @@ func Write(w io.Writer, p *Page) error {
 type document struct {
 	markup.Writer
 	*Page
+	evidence string       // of most blocks, which is said once
+	weight   float64      // of all blocks
+	rows     map[int]bool // the blocks that are listed
 }
 
 func (d *document) head() {
@@ -68,11 +80,14 @@ func (d *document) measured() {
 	for _, f := range d.Facts {
 		d.Printf("<div><dt>%s</dt><dd>%s</dd></div>", f.Name, f.Value)
 	}
-	d.Printf("</dl>\n"+`<ul class="counts"><li><b>%d</b> blocks measured</li>`, len(d.Measured))
+	if d.evidence != "" {
+		d.Printf("<div><dt>Evidence, unless a block says otherwise</dt><dd>%s</dd></div>", d.evidence)
+	}
+	d.Printf("</dl>\n" + `<ul class="counts">`)
 	for _, c := range []struct {
 		n    int
 		what string
-	}{{d.Rejections(), "rejected"}, {d.Sensitive, "left out: another initial state or row gives other cycles"}, {d.Repeated, "rows repeat a block"}} {
+	}{{len(d.Measured), "measured"}, {d.Rejections(), "rejected"}, {d.Sensitive, "left out: another initial state or row gives other cycles"}, {d.Repeated, "more of the same in other rows"}} {
 		if c.n > 0 {
 			d.Printf("<li><b>%d</b> %s</li>", c.n, c.what)
 		}
@@ -150,20 +165,20 @@ func (d *document) groups() {
 		d.Printf("</tr></thead>\n<tbody>")
 		for i, group := range g.Groups {
 			d.Printf(`<tr><td class="text">%s</td><td data-v="%d">%d</td>`, group.Name, len(group.Blocks), len(group.Blocks))
-			for _, m := range d.Models {
+			for k, m := range d.Models {
 				mape := float64(m.Groups[g.Name][i].MAPE)
-				d.Printf(`<td class="s%d" data-v="%s">%s</td>`, shade(mape), sortable(mape), percent(mape))
+				d.Printf(`<td class="bar c%d" style="--share:%.0f%%" data-v="%s">%s</td>`, k%colors+1, full(mape), sortable(mape), percent(mape))
 			}
 			d.Printf("</tr>\n")
 		}
 		d.Printf("</tbody></table></div>\n")
 	}
-	d.Printf(`<p class="note">MAPE in percent.</p>` + "\n</section>\n\n")
+	d.Printf(`<p class="note">MAPE in percent; a bar is full at 100 %%.</p>` + "\n</section>\n\n")
 }
 
 func (d *document) modelNames() {
-	for _, m := range d.Models {
-		d.Printf("<th>%s</th>", m.Name)
+	for i, m := range d.Models {
+		d.Printf("<th>%s%s</th>", key(i), m.Name)
 	}
 }
 
@@ -177,7 +192,7 @@ func (d *document) mistakes() {
 			}
 			d.Printf("</ol>\n")
 			d.Printf(`<ul class="mistakes">`)
-			d.offenders("the worst blocks, whatever they have in common", m.Worst)
+			d.offenders("the worst blocks, whatever they have in common", m.Worst, "", nil)
 			d.Printf("</ul>\n")
 		}
 		if len(m.Failures) > 0 {
@@ -191,23 +206,37 @@ func (d *document) mistakes() {
 	d.Printf("</section>\n\n")
 }
 
-func (d *document) mistake(m score.Mistake) { d.offenders(m.String(), m.Worst) }
+func (d *document) mistake(m score.Mistake) { d.offenders(m.String(), m.Worst, m.What, m.In) }
 
-func (d *document) offenders(title string, list []score.Offender) {
-	d.Printf(`<li><details><summary>%s</summary><div class="scroll"><table><thead><tr><th class="text">Block</th><th>Measured</th><th>Predicted</th>`+
-		"<th>Share of error</th></tr></thead>\n<tbody>", title)
+// offenders are some blocks, and a link to all of them that are listed.
+func (d *document) offenders(title string, list []score.Offender, what string, all []int) {
+	var rows []string
+	for _, i := range all {
+		if d.rows[i] {
+			rows = append(rows, strconv.Itoa(i))
+		}
+	}
+	d.Printf(`<li><details><summary>%s</summary>`, title)
+	if len(rows) > 0 {
+		d.Printf(`<p><a href="#blocks" data-name="%s" data-rows="%s">show %s of it below</a></p>`, what, strings.Join(rows, " "), words.Plural(len(rows), "block"))
+	}
+	d.Printf(`<div class="scroll"><table><thead><tr><th class="text">Block</th><th>Measured</th><th>Predicted</th>` +
+		"<th>Share of error</th></tr></thead>\n<tbody>")
 	for _, o := range list {
 		b := &d.Measured[o.Block]
 		d.Printf(`<tr><td class="text code">%s</td><td>%s</td><td>%s<small>%s</small></td><td>%s %%</td></tr>`+"\n",
-			shown(b), cycles(b), number(o.Predicted, 2), offBy(b, o.Predicted), o.Share.Percent())
+			d.show(b), cycles(b), number(o.Predicted, 2), offBy(b, o.Predicted), o.Share.Percent())
 	}
 	d.Printf("</tbody></table></div></details></li>")
 }
 
-// shown is a block as a reader sees it.
-func shown(b *score.Block) markup.HTML {
+// show is a block as a reader sees it.
+func (d *document) show(b *score.Block) markup.HTML {
 	var w markup.Writer
-	w.Printf("%s<small>%s</small>%s", score.Text(b.Hex), b.Hex, small(b.Evidence))
+	w.Printf("%s<small>%s</small>", score.Text(b.Hex), b.Hex)
+	if b.Evidence != d.evidence {
+		w.Printf("%s", small(b.Evidence))
+	}
 	return w.HTML()
 }
 
@@ -217,9 +246,8 @@ func cycles(b *score.Block) markup.HTML {
 	return w.HTML()
 }
 
-func (d *document) blocks() {
+func (d *document) blocks(list []int, by string) {
 	d.Printf("<section>\n<h2>Blocks</h2>\n" + `<p><label>Search <input id="search" type="search" placeholder="imul, 4801c0, load …"></label> <span id="shown"></span></p>` + "\n")
-	list, by := d.shown()
 	if left := len(d.Measured) - len(list); left > 0 {
 		d.Printf(`<p class="note">%d blocks, %s; %d more are in the results.</p>`+"\n", len(list), by, left)
 	}
@@ -227,16 +255,16 @@ func (d *document) blocks() {
 		`<thead><tr><th class="text">Block</th><th class="text">Category</th><th class="text">Bound by</th><th>Cycles</th>`)
 	weighted := d.weighted()
 	if weighted {
-		d.Printf("<th>Weight</th>")
+		d.Printf("<th>Weight, %%</th>")
 	}
 	d.modelNames()
 	d.Printf("</tr></thead>\n<tbody>")
 	for _, i := range list {
 		b := &d.Measured[i]
-		d.Printf(`<tr><td class="text code" data-label="Block">%s</td><td class="text" data-label="Category">%s</td><td class="text" data-label="Bound by">%s</td>`+
-			`<td data-label="Cycles" data-v="%s">%s</td>`, shown(b), b.Category, b.Bound, sortable(b.Cycles), cycles(b))
+		d.Printf(`<tr data-row="%d"><td class="text code" data-label="Block">%s</td><td class="text" data-label="Category">%s</td><td class="text" data-label="Bound by">%s</td>`+
+			`<td data-label="Cycles" data-v="%s">%s</td>`, i, d.show(b), b.Category, b.Bound, sortable(b.Cycles), cycles(b))
 		if weighted {
-			d.Printf(`<td data-label="Weight" data-v="%s">%v</td>`, sortable(b.Weight), b.Weight)
+			d.Printf(`<td data-label="Weight, %%" data-v="%s">%s</td>`, sortable(b.Weight), strconv.FormatFloat(100*b.Weight/d.weight, 'f', 3, 64))
 		}
 		for _, m := range d.Models {
 			v := math.NaN()

@@ -38,17 +38,26 @@
   const shown = document.getElementById("shown");
   const rows = Array.from(document.getElementById("blocks").tBodies[0].rows);
   const texts = rows.map(function (r) { return r.textContent.toLowerCase(); });
+  let only = null; // the rows of a mistake
   function filter() {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     let n = 0;
     rows.forEach(function (r, i) {
-      const fits = words.every(function (w) { return texts[i].includes(w); });
+      const fits = (!only || only.has(r.dataset.row)) && words.every(function (w) { return texts[i].includes(w); });
       r.hidden = !fits;
       if (fits) n++;
     });
-    shown.textContent = n + " of " + rows.length + " blocks";
+    shown.textContent = n + " of " + rows.length + " blocks" + (only ? ", of " + name : "");
   }
-  search.addEventListener("input", filter);
+  let name = "";
+  search.addEventListener("input", function () { only = null; filter(); });
+  for (const link of document.querySelectorAll("a[data-rows]"))
+    link.addEventListener("click", function () {
+      only = new Set(link.dataset.rows.split(" "));
+      name = link.dataset.name;
+      search.value = "";
+      filter();
+    });
   filter();
 
   document.getElementById("theme").addEventListener("click", function () {

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
 // Page is all that a page shows.
@@ -60,6 +61,18 @@ func figuresOf(f *score.Figures) (all []figure) {
 	rank(f.TauBRounded, "tau_b_rounded")
 	rank(f.Pearson, "pearson")
 	return all
+}
+
+// usual is the evidence that most blocks have.
+func (p *Page) usual() (evidence string) {
+	counts := map[string]int{}
+	for _, b := range p.Measured {
+		counts[b.Evidence]++
+	}
+	if list := words.ByCount(counts); len(list) > 0 {
+		evidence = list[0]
+	}
+	return evidence
 }
 
 // weighted reports whether blocks have weights.
@@ -128,15 +141,12 @@ func percent(share float64) string {
 	return number(v, 0)
 }
 
-// shade is the strength of a cell's colour, 0 to 5, by its error.
-func shade(mape float64) int {
-	level := 0
-	for _, limit := range []float64{0.02, 0.05, 0.1, 0.25, 0.5} {
-		if mape > limit {
-			level++
-		}
+// full is how full a bar of an error is, in percent: empty where there is none.
+func full(mape float64) float64 {
+	if math.IsNaN(mape) {
+		return 0
 	}
-	return level
+	return 100 * min(1, mape)
 }
 
 // offBy is a prediction's error with its sign, as percent.
@@ -144,5 +154,8 @@ func offBy(b *score.Block, predicted float64) string {
 	if math.IsNaN(predicted) {
 		return ""
 	}
-	return fmt.Sprintf("%+.0f %%", 100*(predicted-b.Cycles)/b.Cycles)
+	if percent := math.Round(100 * (predicted - b.Cycles) / b.Cycles); percent != 0 {
+		return fmt.Sprintf("%+.0f %%", percent)
+	}
+	return "0 %" // not -0
 }

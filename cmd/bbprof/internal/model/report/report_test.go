@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,8 +28,8 @@ func samplePage() *Page {
 	for i := range 30 {
 		cycles := float64(i + 1)
 		p.Measured = append(p.Measured, score.Block{Hex: fmt.Sprintf("4883c0%02x", i), Category: "scalar", Bound: "front end", Evidence: "inferred: l1d_miss",
-			Cycles: cycles, Low: cycles * 0.99, High: cycles * 1.01, Weight: float64(i), Instructions: 1 + i/20})
-		falling, none = append(falling, score.Prediction{Cycles: 30 - float64(i)}), append(none, score.Failed("no such instruction"))
+			Cycles: cycles, Low: cycles * 0.99, High: cycles * 1.01, Weight: float64(i) * 1e-9, Instructions: 1 + i/20})
+		falling, none = append(falling, score.Prediction{Cycles: 30.004 - float64(i)}), append(none, score.Failed("no such instruction"))
 	}
 	p.Judge(p.Measured, []score.Model{
 		{Name: "old", Kind: score.Candidate, Source: "old.csv", Predictions: score.Collect(falling)},
@@ -60,6 +61,11 @@ func TestPageNeedsNoOtherFile(t *testing.T) {
 	if !strings.Contains(text, "Measured blocks on &lt;&#34;A&#34; &amp; B&gt;") {
 		t.Error("the title is not escaped")
 	}
+	for what, wrong := range map[string]string{"a number of one": `\b1 blocks`, "a difference": `-0 %`, "a weight": `\de-\d\d<`, "evidence said again": `<small>inferred: l1d_miss`} {
+		if found := regexp.MustCompile(wrong).FindString(text); found != "" {
+			t.Errorf("%s: %q", what, found)
+		}
+	}
 	if strings.Contains(text, "NaN") || strings.Contains(text, "ZgotmplZ") {
 		t.Error("the page holds NaN, or what the template refused")
 	}
@@ -71,6 +77,22 @@ func TestPageOfMeasurementsAlone(t *testing.T) {
 	for _, heading := range []string{"Models", "Weights", "Rejected", "mistakes"} {
 		if strings.Contains(text, "<h2>"+heading) || strings.Contains(text, "<h3>"+heading) {
 			t.Errorf("there is a heading %s without any", heading)
+		}
+	}
+}
+
+// TestHeatAxis: blocks that take less than a cycle do not all share a corner.
+func TestHeatAxis(t *testing.T) {
+	for _, test := range []struct {
+		cycles  []float64
+		from, x float64 // of the axis; where a third of a cycle is
+	}{{[]float64{0.2, 0.4, 5}, 0.1, math.Log(10./3) / math.Log(1000)}, {[]float64{0.2, 4, 5}, 0, 1. / 30}} {
+		var blocks []score.Block
+		for _, c := range test.cycles {
+			blocks = append(blocks, score.Block{Cycles: c})
+		}
+		if from, _, axis, _ := heatAxis(blocks); from != test.from || math.Abs(axis(1./3)-test.x) > 1e-9 {
+			t.Errorf("%v: the axis begins at %v and has a third at %v, want %v and %v", test.cycles, from, axis(1./3), test.from, test.x)
 		}
 	}
 }
@@ -89,6 +111,7 @@ heads[cycles + 3].querySelector("button").click(); out.push("missing " + first()
 const search = document.getElementById("search");
 search.value = "ADD 0x1d"; search.dispatchEvent(new Event("input"));
 out.push("found " + first() + " " + document.getElementById("shown").textContent);
+document.querySelector("a[data-rows]").click(); out.push("of it " + document.getElementById("shown").textContent);
 document.getElementById("theme").click(); out.push("theme " + document.documentElement.className);
 out.push("width " + (document.documentElement.scrollWidth <= window.innerWidth));
 const result = document.createElement("pre"); result.id = "driven"; result.textContent = out.join("|"); document.body.append(result);
@@ -117,7 +140,7 @@ func TestPageInChromium(t *testing.T) {
 		}
 		_, driven, _ := strings.Cut(string(dom), `<pre id="driven">`)
 		driven, _, _ = strings.Cut(driven, "</pre>")
-		want := "falling 4883c01d|rising 4883c000|model 4883c000|missing 4883c000|found 4883c01d 1 of 30 blocks|theme dark|width true"
+		want := "falling 4883c01d|rising 4883c000|model 4883c000|missing 4883c000|found 4883c01d 1 of 30 blocks|of it 29 of 30 blocks, of other blocks|theme dark|width true"
 		if driven != want {
 			t.Errorf("at %s the page shows %q, want %q", size, driven, want)
 		}

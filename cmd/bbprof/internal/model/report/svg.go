@@ -124,37 +124,49 @@ func widthCurve(p *Page) markup.HTML {
 // heatLevels is how many colours the style sheet has for heat maps.
 const heatLevels = 8
 
-// Heat maps have bins of 0.1 cycles up to 10.
-const (
-	binsPerCycle = 10
-	heatCycles   = 10
-	bins         = binsPerCycle * heatCycles
-)
+// bins is how many a heat map has on each axis: of 0.1 cycles up to 10, or of 7 % from 0.1 to 100.
+const bins = 100
+
+// heatAxis is linear, or logarithmic where half of the blocks take less than a cycle.
+func heatAxis(blocks []score.Block) (from, to float64, axis func(float64) float64, ticks []tick) {
+	fast := 0
+	for _, b := range blocks {
+		if b.Cycles < 1 {
+			fast++
+		}
+	}
+	if 2*fast >= len(blocks) {
+		return 0.1, 100, logarithmic(0.1, 100), []tick{{0.1, "0.1"}, {1, "1"}, {10, "10"}, {100, "100"}}
+	}
+	for v := 0; v <= 10; v += 2 {
+		ticks = append(ticks, tick{float64(v), strconv.Itoa(v)})
+	}
+	return 0, 10, linear(10), ticks
+}
 
 // heatMap shows where predictions fall for measured cycles. Colours are logarithmic.
 func heatMap(p *Page, m *score.Judged) markup.HTML {
 	c := newChart("Predicted against measured cycles of "+m.Name, 360, 360)
-	c.x, c.y = linear(heatCycles), linear(heatCycles)
-	var ticks []tick
-	for v := 0; v <= heatCycles; v += 2 {
-		ticks = append(ticks, tick{float64(v), strconv.Itoa(v)})
-	}
+	from, to, axis, ticks := heatAxis(p.Measured)
+	c.x, c.y = axis, axis
+	outside := func(v float64) bool { return v < from || v >= to }
+	bin := func(v float64) int { return int(axis(v) * bins) }
 	var heat [bins][bins]int // by measured, then predicted
-	most, outside := 0, 0
+	most, left := 0, 0
 	for i, b := range p.Measured {
 		switch q := m.Predictions.At(i); {
 		case !q.Known():
-		case b.Cycles >= heatCycles || q.Cycles >= heatCycles:
-			outside++
+		case outside(b.Cycles) || outside(q.Cycles):
+			left++
 		default:
-			n := &heat[int(b.Cycles*binsPerCycle)][int(q.Cycles*binsPerCycle)]
+			n := &heat[bin(b.Cycles)][bin(q.Cycles)]
 			*n++
 			most = max(most, *n)
 		}
 	}
 	name := "measured, cycles"
-	if outside > 0 {
-		name += fmt.Sprintf(" (%d blocks lie outside)", outside)
+	if left > 0 {
+		name += fmt.Sprintf(" (of %s outside)", words.Plural(left, "block"))
 	}
 	c.axes(ticks, ticks, name, "predicted, cycles")
 	paths := make([]strings.Builder, heatLevels)
@@ -176,7 +188,7 @@ func heatMap(p *Page, m *score.Judged) markup.HTML {
 			c.Printf(`<path class="h%d" d="%s"/>`, level, paths[level].String())
 		}
 	}
-	c.Printf(`<line class="diagonal" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/>`, c.px(0), c.py(0), c.px(heatCycles), c.py(heatCycles))
+	c.Printf(`<line class="diagonal" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/>`, c.px(from), c.py(from), c.px(to), c.py(to))
 	return c.done()
 }
 

@@ -2,8 +2,10 @@ package score
 
 import (
 	"cmp"
+	"encoding/hex"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/stat"
@@ -171,8 +173,16 @@ func (m Mistake) String() string {
 	if m.What == Others {
 		return fmt.Sprintf("%s: %s %% of the error, %d of %d wrong", m.What, m.Share.Percent(), m.Wrong, m.Blocks)
 	}
-	return fmt.Sprintf("%s: %s %% of the error, predicted %s in %d of %d blocks, the median at %.2f of the measured cycles",
-		m.What, m.Share.Percent(), m.Direction, m.Wrong, m.Blocks, float64(m.Ratio))
+	class := ""
+	if m.Class != "" {
+		name := m.Class
+		if first, _, more := strings.Cut(name, "_"); more && len(name) > 40 { // of all opcodes in it
+			name = first + "…"
+		}
+		class = fmt.Sprintf("; LLVM's class of %s: %s", Text(hex.EncodeToString(m.Example())), name)
+	}
+	return fmt.Sprintf("%s: %s %% of the error, predicted %s in %d of %s, the median at %.2f of the measured cycles%s",
+		m.What, m.Share.Percent(), m.Direction, m.Wrong, words.Plural(m.Blocks, "block"), float64(m.Ratio), class)
 }
 
 // String is a comparison in a sentence.

@@ -211,7 +211,7 @@ func TestOtherMistakesAreListed(t *testing.T) {
 	predictions[3].Cycles, predictions[5].Cycles = 5, 9
 	predictions[7] = Failed("no such instruction")
 	found := NewIndex(blocks, func(b *Block) []Property { return []Property{{Name: b.Hex}} }).Mistakes(Collect(predictions), 5, 1)
-	want := []Mistake{{What: Others, Direction: EitherWay, Blocks: 19, Wrong: 2, Share: 1, Ratio: 7, Worst: []Offender{{Block: 5, Hex: "5", Cycles: 1, Low: 1, High: 1, Predicted: 9, Excess: 8, Share: 8. / 12}}}}
+	want := []Mistake{{What: Others, Direction: EitherWay, Blocks: 19, Wrong: 2, Share: 1, Ratio: 7, In: []int{3, 5}, Worst: []Offender{{Block: 5, Hex: "5", Cycles: 1, Low: 1, High: 1, Predicted: 9, Excess: 8, Share: 8. / 12}}}}
 	if diff := cmp.Diff(want, found); diff != "" {
 		t.Errorf("mistakes (-want +got):\n%s", diff)
 	}
@@ -354,8 +354,23 @@ func TestMistakeIsNamedAfterWhatSeparates(t *testing.T) {
 	add(12, 1, "add")
 	add(4, 3, "add") // another mistake
 	add(60, 1, "mov")
-	found := NewIndex(blocks, func(b *Block) []Property { return properties[b.Hex] }).Mistakes(Collect(predictions), 1, 1)
+	mistakes := func() []Mistake {
+		return NewIndex(blocks, func(b *Block) []Property { return properties[b.Hex] }).Mistakes(Collect(predictions), 3, 1)
+	}
+	found := mistakes()
 	if found[0].What != "pop" || found[0].Wrong != 23 || found[0].Blocks != 23 {
 		t.Errorf("%s: %d of %d, want pop: 23 of 23", found[0].What, found[0].Wrong, found[0].Blocks)
+	}
+	// mov is in half of all wrong blocks and in most right ones; it must not take in two mistakes at once.
+	blocks, predictions = nil, nil
+	clear(properties)
+	add(60, 2, "mov", "store")
+	add(4, 1, "mov", "store")
+	add(60, 2, "mov", "nop")
+	add(4, 1, "mov", "nop")
+	add(120, 1, "mov")
+	add(140, 1, "add")
+	if found = mistakes(); found[0].What == "mov" {
+		t.Errorf("%d of %d blocks with mov are wrong, and it is named instead of what is", found[0].Wrong, found[0].Blocks)
 	}
 }

@@ -2,6 +2,7 @@ package score
 
 import (
 	"cmp"
+	"encoding/hex"
 	"slices"
 	"strings"
 
@@ -19,6 +20,8 @@ type Mistake struct {
 	Removed   Number     `json:"removed"`        // share of it that would go if these blocks were predicted as well as all others
 	Ratio     Number     `json:"median_ratio"`   // predicted / measured, the median of those that are wrong
 	Worst     []Offender `json:"worst"`
+	Class     string     `json:"llvm_class,omitempty"` // of LLVM's scheduling model, of Example
+	In        []int      `json:"-"`                    // all that are wrong
 }
 
 // Direction is which way predictions are wrong.
@@ -58,7 +61,7 @@ const (
 // worst blocks.
 //
 // It is a greedy search. A property's cost is the excess error of the blocks that have it, less what as
-// many of the other blocks have, times the share of them that are wrong. The property that costs most is taken, its errors are set aside, and
+// many of the other blocks have, times its separation. The property that costs most is taken, its errors are set aside, and
 // the search is repeated. Blocks that are taken for too slow and for too fast are kept apart. Errors are
 // weighted where blocks have weights. Coarse properties are taken only when no other stands out.
 func (x *Index) Mistakes(predictions Predictions, groups, worst int) []Mistake {
@@ -157,9 +160,12 @@ type suspect struct {
 	removed   float64 // excess above that of as many other blocks
 }
 
-// separation is the share of the blocks with the property that are wrong. An instruction that only stands beside the one
-// that is to blame is in right blocks, too.
-func (c suspect) separation() float64 { return float64(c.wrong) / float64(c.blocks) }
+// separation is the square of the share of the blocks with the property that are wrong. An instruction that only stands beside the one
+// that is to blame is in right blocks, too. The share itself let mov, which is in three of four blocks, take in the mistakes of all others.
+func (c suspect) separation() float64 {
+	share := float64(c.wrong) / float64(c.blocks)
+	return share * share
+}
 
 // best is the property that costs most, if any stands out, each block counted by how well the property separates wrong
 // from right.
@@ -218,6 +224,21 @@ func compareBool(a, b bool) int {
 		return 1
 	}
 	return -1
+}
+
+// Example is the first instruction of the worst block that has the property, nil where that is the whole block's.
+func (m *Mistake) Example() []byte {
+	if len(m.Worst) == 0 {
+		return nil
+	}
+	insts, _ := asm.DecodeHex(m.Worst[0].Hex)
+	for i := range insts {
+		alone := Block{Hex: hex.EncodeToString(insts[i].Bytes)}
+		if slices.Contains(Properties(&alone), Property{Name: m.What}) {
+			return insts[i].Bytes
+		}
+	}
+	return nil
 }
 
 // take sets the errors of a property aside and tells of them.
@@ -288,7 +309,7 @@ func (s *search) tell(m *Mistake, wrong []int, worst int) {
 			Predicted: p.Cycles, Excess: Excess(b, p), Share: Number(s.excess[direction(b, p)][i] / s.total)})
 	}
 	slices.Sort(ratios)
-	m.Wrong, m.Ratio = len(wrong), Number(middle(ratios))
+	m.In, m.Wrong, m.Ratio = wrong, len(wrong), Number(middle(ratios))
 	slices.SortStableFunc(offenders, func(a, b Offender) int { return cmp.Compare(b.Share, a.Share) })
 	m.Worst = offenders[:min(worst, len(offenders))]
 	for i := range m.Worst {

@@ -9,37 +9,13 @@ package cause
 import (
 	"cmp"
 	"context"
-	"math/rand/v2"
 	"slices"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/trace"
 	"github.com/bbprof/bbprof/internal/stat"
 )
-
-const (
-	Absent   stat.Outcome = "absent"   // the hypothesis does not apply
-	Untested stat.Outcome = "untested" // no change was found that takes the cause away and leaves all else
-)
-
-// Finding is about one hypothesis.
-type Finding struct {
-	Hypothesis string         `json:"hypothesis"`
-	Change     string         `json:"change"`          // or why there is none
-	Setup      *program.Setup `json:"setup,omitempty"` // without the cause
-	Outcome    stat.Outcome   `json:"verdict"`
-	*Effect
-}
-
-// Effect is what a change does. With and Without are median cycles, Size is the median of their differences, run by
-// run, and Low to High its interval from order statistics: those of all hypotheses together hold with 95 %.
-type Effect struct {
-	With    float64 `json:"with_cycles"`
-	Without float64 `json:"without_cycles"`
-	Size    float64 `json:"effect_cycles"`
-	Low     float64 `json:"effect_low"`
-	High    float64 `json:"effect_high"`
-}
 
 // Held is the same sizes of the environment with the stack held where it starts at the usual one: the slowest of these
 // again, against another usual one.
@@ -47,16 +23,16 @@ type Held struct {
 	Slow    int          `json:"slow_env_bytes"`
 	Usual   int          `json:"usual_env_bytes"`
 	Outcome stat.Outcome `json:"verdict"`
-	Effect
+	experiment.Effect
 }
 
 // Explanation is what came of a program.
 type Explanation struct {
-	Sizes    int       `json:"sizes"`          // that were run
-	Slow     int       `json:"slow_env_bytes"` // the size whose median is largest
-	Usual    int       `json:"usual_env_bytes"`
-	Findings []Finding `json:"findings"` // the first is whether the two sizes differ at all
-	Held     *Held     `json:"held,omitempty"`
+	Sizes    int                  `json:"sizes"`          // that were run
+	Slow     int                  `json:"slow_env_bytes"` // the size whose median is largest
+	Usual    int                  `json:"usual_env_bytes"`
+	Findings []experiment.Finding `json:"findings"` // the first is whether the two sizes differ at all
+	Held     *Held                `json:"held,omitempty"`
 	// Incomplete says that it was interrupted: Findings lack what had too few rounds.
 	Incomplete bool `json:"incomplete,omitzero"`
 }
@@ -85,12 +61,8 @@ type runner interface {
 	WarmUp(context.Context, program.Command, program.Setup) error
 }
 
-// arms are two set-ups of which the second lacks one thing that may be a cause.
-type arms struct {
-	name, change  string
-	with, without program.Setup
-	outcome       stat.Outcome // if there is nothing to run
-}
+// question is a hypothesis with two set-ups of which the second lacks one thing that may be a cause.
+type question = experiment.Question[program.Setup]
 
 // asking is one explanation under way.
 type asking struct {
@@ -114,16 +86,14 @@ func Explain(ctx context.Context, r runner, c program.Command, p Plan) (Explanat
 		return Explanation{}, err
 	}
 	e := Explanation{Sizes: len(points), Slow: points[len(points)-1].Setup.EnvBytes, Usual: points[len(points)/2].Setup.EnvBytes}
-	var all []arms
+	var all []question
 	if err == nil {
 		all, err = a.hypotheses(ctx, e.Slow, e.Usual)
 	}
-	var sides [][2][]float64
 	if err == nil {
-		sides, err = a.intervene(ctx, all)
+		e.Findings, err = a.ask(ctx, all)
 	}
-	e.Findings = findings(all, sides)
-	if err == nil && e.confirmed(stackStart) {
+	if err == nil && slices.Contains(experiment.Confirmed(e.Findings), stackStart) {
 		e.Held, err = a.hold(ctx, e.Usual)
 	}
 	if err != nil && ctx.Err() == nil {
@@ -134,8 +104,13 @@ func Explain(ctx context.Context, r runner, c program.Command, p Plan) (Explanat
 	return e, err
 }
 
-func (e Explanation) confirmed(hypothesis string) bool {
-	return slices.ContainsFunc(e.Findings, func(f Finding) bool { return f.Hypothesis == hypothesis && f.Outcome == stat.Confirmed })
+// progress tells of the measurements of one step, after those before it.
+func (a *asking) progress() func(n int) {
+	before := a.done
+	return func(n int) {
+		a.done = before + n
+		a.Done(a.done)
+	}
 }
 
 // sweep runs the program with each size: the points that have a run, the fastest first.
@@ -144,38 +119,24 @@ func (a *asking) sweep(ctx context.Context, setup func(size int) program.Setup) 
 	for _, n := range a.Sizes {
 		setups = append(setups, setup(n))
 	}
-	before := a.done
-	points, err := program.Sweep(ctx, a.runner, a.command, setups, program.Plan{Runs: a.Runs, Seed: a.Seed, Done: func(n int) {
-		a.done = before + n
-		a.Done(a.done)
-	}})
+	points, err := program.Sweep(ctx, a.runner, program.In(a.command, setups), experiment.Plan{Rounds: a.Runs, Seed: a.Seed, Done: a.progress()})
 	points = slices.DeleteFunc(points, func(p program.Point) bool { return len(p.Cycles) == 0 })
 	slices.SortStableFunc(points, func(a, b program.Point) int { return cmp.Compare(stat.Median(a.Cycles), stat.Median(b.Cycles)) })
 	return points, err
 }
 
-// intervene runs the program with and without each cause: the cycles of both by hypothesis. With an error come those
-// of the runs before it.
-func (a *asking) intervene(ctx context.Context, all []arms) ([][2][]float64, error) {
-	sides := make([][2][]float64, len(all))
-	random := rand.New(rand.NewPCG(a.Seed, 4))
-	for range a.Rounds {
-		for _, one := range random.Perm(2 * len(all)) {
-			h := all[one/2]
-			if h.outcome != "" {
-				continue
-			}
-			sample, err := a.runner.Run(ctx, a.command, [2]program.Setup{h.with, h.without}[one%2])
-			if err != nil {
-				return sides, err
-			}
-			side := &sides[one/2][one%2]
-			*side = append(*side, sample.Cycles)
-			a.done++
-			a.Done(a.done)
+// ask runs the program with and without each cause. Medians, because other work on the core slows single runs.
+func (a *asking) ask(ctx context.Context, all []question) ([]experiment.Finding, error) {
+	for i := range all {
+		if all[i].Outcome == "" {
+			all[i].Setup = all[i].Without
 		}
 	}
-	return sides, nil
+	asking := experiment.Asking{Plan: experiment.Plan{Rounds: a.Rounds, Seed: a.Seed, Done: a.progress()}, Estimate: experiment.Median, Least: LeastRounds, Tests: tests}
+	return experiment.Ask(ctx, asking, all, func(ctx context.Context, s program.Setup) (float64, error) {
+		sample, err := a.runner.Run(ctx, a.command, s)
+		return sample.Cycles, err
+	})
 }
 
 // hold sweeps the sizes with the stack held, and compares the slowest with a usual one again, in new runs: the
@@ -187,44 +148,10 @@ func (a *asking) hold(ctx context.Context, at int) (*Held, error) {
 		return nil, err
 	}
 	h := &Held{Slow: points[len(points)-1].Setup.EnvBytes, Usual: points[len(points)/2].Setup.EnvBytes}
-	sides, err := a.intervene(ctx, []arms{{with: held(h.Slow), without: held(h.Usual)}})
+	found, err := a.ask(ctx, []question{{With: held(h.Slow), Without: held(h.Usual)}})
 	if err != nil {
 		return nil, err
 	}
-	h.Effect, h.Outcome = judge(sides[0][0], sides[0][1])
+	h.Effect, h.Outcome = *found[0].Effect, found[0].Outcome
 	return h, nil
-}
-
-// findings are those of the hypotheses that had enough rounds, or need none.
-func findings(all []arms, sides [][2][]float64) (found []Finding) {
-	for i, h := range all {
-		f := Finding{Hypothesis: h.name, Change: h.change, Outcome: h.outcome}
-		if h.outcome == "" {
-			rounds := 0
-			if len(sides) > 0 {
-				rounds = min(len(sides[i][0]), len(sides[i][1]))
-			}
-			if rounds < LeastRounds {
-				continue
-			}
-			f.Setup = &all[i].without
-			var e Effect
-			e, f.Outcome = judge(sides[i][0][:rounds], sides[i][1][:rounds])
-			f.Effect = &e
-		}
-		found = append(found, f)
-	}
-	return found
-}
-
-// judge derives effect, interval and outcome. Medians, because other work on the core slows single runs. The level is
-// shared among all tests, so that one confirmation in twenty explanations is false at most.
-func judge(with, without []float64) (e Effect, o stat.Outcome) {
-	var differences []float64
-	for i := range with {
-		differences = append(differences, with[i]-without[i])
-	}
-	e.With, e.Without = stat.Median(with), stat.Median(without)
-	e.Size, e.Low, e.High = stat.JointMedianInterval(differences, tests)
-	return e, stat.OutcomeOf(e.Size, e.Low, e.High, min(e.With, e.Without))
 }

@@ -3,10 +3,9 @@ package cause
 import (
 	"context"
 	"errors"
-	"math"
-	"math/rand/v2"
 	"testing"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/trace"
 	"github.com/bbprof/bbprof/internal/stat"
@@ -58,7 +57,7 @@ func TestExplain(t *testing.T) {
 		want  []stat.Outcome
 		held  stat.Outcome // "" if it is not asked
 	}{
-		{"nothing", func(program.Setup) float64 { return 0 }, never, []stat.Outcome{stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect, Absent}, ""},
+		{"nothing", func(program.Setup) float64 { return 0 }, never, []stat.Outcome{stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect, experiment.Absent}, ""},
 		{"where the stack starts", func(s program.Setup) float64 {
 			if stack(s) == 3200 {
 				return 500
@@ -72,16 +71,16 @@ func TestExplain(t *testing.T) {
 		}, []stat.Outcome{stat.Confirmed, stat.Confirmed, stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.Confirmed}, stat.NoEffect},
 		{"how large the environment is", func(s program.Setup) float64 { return float64(s.EnvBytes) },
 			func(program.Setup) trace.Counts { return aliases(50, 0, static, static) }, // that nothing moves apart
-			[]stat.Outcome{stat.Confirmed, stat.NoEffect, stat.Confirmed, stat.NoEffect, stat.NoEffect, Untested}, ""},
+			[]stat.Outcome{stat.Confirmed, stat.NoEffect, stat.Confirmed, stat.NoEffect, stat.NoEffect, experiment.Untested}, ""},
 		{"stack and environment", func(s program.Setup) float64 { return float64(s.EnvBytes + stack(s)) },
 			func(s program.Setup) trace.Counts { return aliases(50, float64(s.StackShift), onStack, static) }, // splits change too
-			[]stat.Outcome{stat.Confirmed, stat.Confirmed, stat.Confirmed, stat.NoEffect, stat.NoEffect, Untested}, stat.Confirmed},
+			[]stat.Outcome{stat.Confirmed, stat.Confirmed, stat.Confirmed, stat.NoEffect, stat.NoEffect, experiment.Untested}, stat.Confirmed},
 		{"stack against heap", func(s program.Setup) float64 {
 			if stack(s) == 3200 && s.HeapShift == 0 {
 				return 500
 			}
 			return 0
-		}, never, []stat.Outcome{stat.Confirmed, stat.Confirmed, stat.NoEffect, stat.Confirmed, stat.NoEffect, Absent}, stat.NoEffect},
+		}, never, []stat.Outcome{stat.Confirmed, stat.Confirmed, stat.NoEffect, stat.Confirmed, stat.NoEffect, experiment.Absent}, stat.NoEffect},
 		{"code, and a block of the heap", func(s program.Setup) float64 {
 			cost := 0.0
 			if s.ImageShift == 0 {
@@ -107,7 +106,7 @@ func TestExplain(t *testing.T) {
 			t.Fatalf("%s: %d of %d, %v", c.name, done, p.Steps(), err)
 		}
 		for i, want := range c.want {
-			if got := e.Findings[i]; got.Outcome != want || got.Setup != nil && got.Setup.Check() != nil {
+			if got := e.Findings[i]; got.Outcome != want || got.Setup != nil && got.Setup.(program.Setup).Check() != nil {
 				t.Errorf("%s: %+v, want %s", c.name, got, want)
 			}
 		}
@@ -122,7 +121,7 @@ func TestUntested(t *testing.T) {
 	p := Plan{Sizes: []int{0, 16}, Runs: 1, Rounds: 12, NoTrace: "no main", Done: func(int) {}}
 	f := &fake{cost: func(program.Setup) float64 { return 0 }}
 	e, err := Explain(context.Background(), f, program.Command{}, p)
-	if err != nil || len(e.Findings) != hypotheses || e.Findings[4].Outcome != Untested || e.Findings[5].Outcome != Untested || e.Findings[5].Change != "no main" {
+	if err != nil || len(e.Findings) != hypotheses || e.Findings[4].Outcome != experiment.Untested || e.Findings[5].Outcome != experiment.Untested || e.Findings[5].Change != "no main" {
 		t.Errorf("%+v, %v", e, err)
 	}
 	if want := 2 + 12*2*4; f.runs != want {
@@ -144,49 +143,5 @@ func TestInterrupted(t *testing.T) {
 		if !errors.Is(err, context.Canceled) || e.Sizes != c.sizes || len(e.Findings) != c.findings || !e.Incomplete {
 			t.Errorf("after %d runs: %+v, %v", c.last, e, err)
 		}
-	}
-}
-
-func TestJudge(t *testing.T) {
-	same := []float64{1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000}
-	for _, c := range []struct {
-		with []float64
-		want stat.Outcome
-	}{
-		{same, stat.NoEffect},
-		{[]float64{1019, 1019, 1019, 1019, 1019, 1019, 1019, 1019, 1019}, stat.NoEffect},
-		{[]float64{1020, 1020, 1020, 1020, 1020, 1020, 1020, 1020, 1020}, stat.Confirmed},
-		{[]float64{980, 979, 979, 979, 979, 979, 979, 979, 979}, stat.Confirmed},
-		{[]float64{900, 1100, 900, 1100, 900, 1100, 900, 1100, 900}, stat.Unclear},
-		{[]float64{5000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000}, stat.Unclear},
-		{[]float64{1100, 1100}, stat.Unclear},
-	} {
-		if got, verdict := judge(c.with, same[:len(c.with)]); verdict != c.want {
-			t.Errorf("%v: %+v, %s, want %s", c.with, got, verdict, c.want)
-		}
-	}
-}
-
-// TestFalseConfirmations: of programs whose time depends on nothing, one explanation in twenty confirms a cause at most.
-func TestFalseConfirmations(t *testing.T) {
-	const explanations = 2000
-	random := rand.New(rand.NewPCG(1, 2))
-	side := func() (cycles []float64) {
-		for range 12 {
-			cycles = append(cycles, 1000*math.Exp(0.1*random.NormFloat64()))
-		}
-		return cycles
-	}
-	confirmed := 0
-	for range explanations {
-		for range hypotheses {
-			if _, outcome := judge(side(), side()); outcome == stat.Confirmed {
-				confirmed++
-				break
-			}
-		}
-	}
-	if confirmed > explanations/20 {
-		t.Errorf("%d of %d confirm a cause that is not there", confirmed, explanations)
 	}
 }

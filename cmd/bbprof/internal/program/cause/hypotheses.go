@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/trace"
 )
@@ -27,29 +28,30 @@ func stackBelow(size int) int { return (size + 15) / 16 * 16 }
 func lower(size, as int) int { return (stackBelow(as) - stackBelow(size) + 64*page) % page }
 
 // hypotheses make of the slow and the usual size the two set-ups that differ in one thing.
-func (a *asking) hypotheses(ctx context.Context, slow, usual int) ([]arms, error) {
+func (a *asking) hypotheses(ctx context.Context, slow, usual int) ([]question, error) {
 	with := program.Setup{EnvBytes: slow}
-	code := arms{name: "pages of the code", change: "code and static data stand 1 GiB and 273 pages lower", with: with, without: program.Setup{EnvBytes: slow, ImageShift: away}}
+	ask := func(name, change string, without program.Setup) question {
+		return question{Finding: experiment.Finding{Hypothesis: name, Change: change}, With: with, Without: without}
+	}
+	code := ask("pages of the code", "code and static data stand 1 GiB and 273 pages lower", program.Setup{EnvBytes: slow, ImageShift: away})
 	if !a.Movable {
-		code = arms{name: code.name, outcome: Untested, change: "the program is not position-independent, or linked statically"}
+		code.Outcome, code.Change = experiment.Untested, "the program is not position-independent, or linked statically"
 	}
 	buffers, err := a.buffers(ctx, with)
-	return []arms{
-		{name: "size of the environment", change: "the usual size", with: with, without: program.Setup{EnvBytes: usual}},
-		{name: stackStart, change: "the stack starts where it does at the usual size; the environment is as large as before",
-			with: with, without: program.Setup{EnvBytes: slow, StackShift: lower(slow, usual)}},
-		{name: "environment itself", change: "the usual size, with the stack where it starts at the slow one",
-			with: with, without: program.Setup{EnvBytes: usual, StackShift: lower(usual, slow)}},
-		{name: "start of the heap", change: "the heap starts 1088 bytes higher", with: with, without: program.Setup{EnvBytes: slow, HeapShift: far}},
+	return []question{
+		ask("size of the environment", "the usual size", program.Setup{EnvBytes: usual}),
+		ask(stackStart, "the stack starts where it does at the usual size; the environment is as large as before", program.Setup{EnvBytes: slow, StackShift: lower(slow, usual)}),
+		ask("environment itself", "the usual size, with the stack where it starts at the slow one", program.Setup{EnvBytes: usual, StackShift: lower(usual, slow)}),
+		ask("start of the heap", "the heap starts 1088 bytes higher", program.Setup{EnvBytes: slow, HeapShift: far}),
 		code, buffers,
 	}, err
 }
 
 // buffers finds how two things whose accesses alias in a window of the program can be moved apart.
-func (a *asking) buffers(ctx context.Context, with program.Setup) (arms, error) {
-	h := arms{name: "aliasing accesses", outcome: Untested}
+func (a *asking) buffers(ctx context.Context, with program.Setup) (question, error) {
+	h := question{Finding: experiment.Finding{Hypothesis: "aliasing accesses", Outcome: experiment.Untested}}
 	if a.Trace == nil {
-		h.change = a.NoTrace
+		h.Change = a.NoTrace
 		return h, nil
 	}
 	before, err := a.Trace(ctx, with)
@@ -57,12 +59,12 @@ func (a *asking) buffers(ctx context.Context, with program.Setup) (arms, error) 
 		return h, err
 	}
 	if before.Alias4K == 0 {
-		h.outcome = Absent
-		h.change = fmt.Sprintf("none of %.0f loads in %d instructions meets a store in the low 12 bits alone", before.Loads, before.Instructions)
+		h.Outcome = experiment.Absent
+		h.Change = fmt.Sprintf("none of %.0f loads in %d instructions meets a store in the low 12 bits alone", before.Loads, before.Instructions)
 		return h, nil
 	}
 	for _, m := range moves(before, with) {
-		after, err := a.Trace(ctx, m.without)
+		after, err := a.Trace(ctx, m.Without)
 		if bad := (*program.Error)(nil); errors.As(err, &bad) {
 			continue
 		}
@@ -71,13 +73,13 @@ func (a *asking) buffers(ctx context.Context, with program.Setup) (arms, error) 
 		}
 		const gone = 0.1 // of what aliased may be left
 		if after.Alias4K <= gone*before.Alias4K && alike(after.Splits, before.Splits) && alike(after.PageSplits, before.PageSplits) {
-			m.name = h.name
-			m.change += fmt.Sprintf(": %.0f loads alias instead of %.0f, of %.0f", after.Alias4K, before.Alias4K, before.Loads)
+			m.Hypothesis = h.Hypothesis
+			m.Change += fmt.Sprintf(": %.0f loads alias instead of %.0f, of %.0f", after.Alias4K, before.Alias4K, before.Loads)
 			return m, nil
 		}
 	}
 	first := before.Aliases[0]
-	h.change = fmt.Sprintf("%.0f loads alias, and no move of the stack, the heap or a block of malloc ends that and leaves splits as they are (%s at %s after %s at %s)",
+	h.Change = fmt.Sprintf("%.0f loads alias, and no move of the stack, the heap or a block of malloc ends that and leaves splits as they are (%s at %s after %s at %s)",
 		before.Alias4K, first.Load.What, first.Load.Place, first.Store.What, first.Store.Place)
 	return h, nil
 }
@@ -89,24 +91,24 @@ func alike(a, b float64) bool { return math.Abs(a-b) <= 2+0.05*b }
 const mostPairs = 4
 
 // moves are the changes that may move apart what aliases, the least first.
-func moves(c trace.Counts, with program.Setup) (all []arms) {
+func moves(c trace.Counts, with program.Setup) (all []question) {
 	known := map[program.Setup]bool{}
-	add := func(m arms) {
-		if !known[m.without] {
-			known[m.without] = true
+	add := func(m question) {
+		if !known[m.Without] {
+			known[m.Without] = true
 			all = append(all, m)
 		}
 	}
 	for _, pair := range c.Aliases[:min(len(c.Aliases), mostPairs)] {
 		for _, shift := range []int{far, 320, 2112} { // odd numbers of lines
-			m := arms{with: with, without: with}
+			m := question{With: with, Without: with}
 			switch one := func(what string) bool { return (pair.Load.What == what) != (pair.Store.What == what) }; {
 			case one("[stack]"):
-				m.without.StackShift += shift
-				m.change = fmt.Sprintf("the stack starts %d bytes lower", shift)
+				m.Without.StackShift += shift
+				m.Change = fmt.Sprintf("the stack starts %d bytes lower", shift)
 			case one("[heap]"):
-				m.without.HeapShift += shift
-				m.change = fmt.Sprintf("the heap starts %d bytes higher", shift)
+				m.Without.HeapShift += shift
+				m.Change = fmt.Sprintf("the heap starts %d bytes higher", shift)
 			default:
 				continue
 			}
@@ -117,10 +119,10 @@ func moves(c trace.Counts, with program.Setup) (all []arms) {
 				continue
 			}
 			for _, align := range []int{1024, 2048, 512, 256, 128, 64} {
-				m := arms{with: with, without: with}
-				m.with.Request, m.without.Request = side.Block, side.Block
-				m.without.Request.Align = align
-				m.change = fmt.Sprintf("what call %d of malloc gives (%d bytes) stands at a multiple of %d", side.Block.Number, side.Block.Bytes, align)
+				m := question{With: with, Without: with}
+				m.With.Request, m.Without.Request = side.Block, side.Block
+				m.Without.Request.Align = align
+				m.Change = fmt.Sprintf("what call %d of malloc gives (%d bytes) stands at a multiple of %d", side.Block.Number, side.Block.Bytes, align)
 				add(m)
 			}
 		}

@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -122,28 +121,23 @@ func (c *counting) countMatrix(ctx context.Context, std cli.Streams) error {
 	p.Count.Stepped = func(int) { done.Step(counted) } // one count may take minutes
 	cells, err := matrix.Run(ctx, p)
 	done.End()
-	r := matrixResult{Function: c.function, Source: m.files[0], Sizes: m.sizes, Builds: cells, judged: m.expect != "" && !m.update}
-	if cli.Stopped(err) && len(cells) > 0 {
-		r.judged, r.Incomplete = false, true
-		return cmp.Or(c.out.Write(std, r, r.report()), err)
-	}
-	if err != nil {
-		return err
-	}
-	if r.judged {
-		matrix.Compare(c.function, m.sizes, cells, rows, c.maxRatio)
-		for _, cell := range cells {
-			if cell.Outcome == matrix.Lost {
-				r.Lost++
+	r := matrixResult{Function: c.function, Source: m.files[0], Sizes: m.sizes, Builds: cells, judged: m.expect != "" && !m.update && err == nil, Incomplete: err != nil}
+	return cli.Ended(err, len(cells) > 0, func() error {
+		if r.judged {
+			matrix.Compare(c.function, m.sizes, cells, rows, c.maxRatio)
+			for _, cell := range cells {
+				if cell.Outcome == matrix.Lost {
+					r.Lost++
+				}
 			}
 		}
-	}
-	if m.update {
-		if err := m.write(matrix.Merge(rows, matrix.Expectation(c.function, m.sizes, cells))); err != nil {
-			return err
+		if m.update && err == nil {
+			if err := m.write(matrix.Merge(rows, matrix.Expectation(c.function, m.sizes, cells))); err != nil {
+				return err
+			}
 		}
-	}
-	return c.out.Reject(std, r.Lost > 0, r, r.report())
+		return c.out.Reject(std, r.Lost > 0, r, r.report())
+	})
 }
 
 // read reads what is expected. With -update the file may be yet to come.

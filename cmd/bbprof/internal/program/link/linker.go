@@ -72,7 +72,12 @@ func (l *Linker) Link(ctx context.Context, r Recipe, variants []Variant, args []
 const pathLength = 64
 
 func (l *Linker) path(r Recipe, v Variant) string {
-	start := filepath.Join(l.dir, strings.TrimLeft(r.Side, "-"))
+	start := filepath.Join(l.dir, strings.Map(func(c rune) rune {
+		if 'a' <= c && c <= 'z' {
+			return c
+		}
+		return -1 // a script may pass the path on without quotes
+	}, r.Side))
 	return fmt.Sprintf("%s%0*d", start, max(pathLength-len(start), 4), v.Number)
 }
 

@@ -9,12 +9,12 @@ package matrix
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/count"
 	"github.com/bbprof/bbprof/internal/stat"
@@ -62,7 +62,6 @@ type Timing struct {
 type built struct {
 	cell     Cell
 	commands []program.Command
-	cycles   [][]float64 // by size, then by run
 }
 
 // Run compiles and counts. An *suggest.Error says that a compiler, the source or the function is to blame. If ctx
@@ -108,7 +107,7 @@ func (p Plan) all(ctx context.Context, dir string) (all []*built, err error) {
 }
 
 func (p Plan) count(ctx context.Context, b Build, path string, done func()) (*built, error) {
-	one := &built{cell: Cell{Build: b}, cycles: make([][]float64, len(p.Sizes))}
+	one := &built{cell: Cell{Build: b}}
 	var counts []float64
 	for _, n := range p.Sizes {
 		words, err := program.Fill(append([]string{path}, p.Args...), strconv.Itoa(n))
@@ -139,37 +138,23 @@ func (p Plan) time(ctx context.Context, all []*built, done func()) error {
 		return err
 	}
 	defer r.Close()
-	random := rand.New(rand.NewPCG(1, 3))
-	rounds := 0
-	for ; rounds < p.Runs && err == nil; rounds++ {
-		err = p.round(ctx, r, random, all, done)
-	}
-	if err != nil {
-		rounds-- // the last is not complete
-	}
-	for _, b := range all {
-		for size := range b.cycles {
-			b.cycles[size] = b.cycles[size][:rounds]
+	cycles, err := experiment.Run(ctx, len(all)*len(p.Sizes), experiment.Plan{Rounds: p.Runs, Seed: 1}, func(ctx context.Context, i int) (float64, error) {
+		sample, err := r.Run(ctx, all[i/len(p.Sizes)].commands[i%len(p.Sizes)], program.Setup{})
+		if err == nil {
+			done()
 		}
+		return sample.Cycles, err
+	})
+	rounds := experiment.Complete(cycles)
+	for i := range cycles {
+		cycles[i] = cycles[i][:rounds]
+	}
+	for i, b := range all {
 		if rounds > 0 {
-			b.cell.Timing = timing(p.Sizes, b.cycles, b.cell.Growth)
+			b.cell.Timing = timing(p.Sizes, cycles[i*len(p.Sizes):][:len(p.Sizes)], b.cell.Growth)
 		}
 	}
 	return err
-}
-
-// round times each program once.
-func (p Plan) round(ctx context.Context, r *program.Runner, random *rand.Rand, all []*built, done func()) error {
-	for _, i := range random.Perm(len(all) * len(p.Sizes)) {
-		b, size := all[i/len(p.Sizes)], i%len(p.Sizes)
-		sample, err := r.Run(ctx, b.commands[size], program.Setup{})
-		if err != nil {
-			return err
-		}
-		b.cycles[size] = append(b.cycles[size], sample.Cycles)
-		done()
-	}
-	return nil
 }
 
 func timing(sizes []int, cycles [][]float64, growth Order) *Timing {

@@ -16,6 +16,7 @@ type Block struct {
 	Half   float64 // half of its 95 % interval
 	At     *uint64 // where it stands in its program, nil if that is not known
 	Set    initial.Set
+	Reason verdict.Reason // of a block that was rejected
 }
 
 // setup is that of the baseline's measurement.

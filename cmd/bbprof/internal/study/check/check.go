@@ -96,7 +96,7 @@ func Run(ctx context.Context, blocks []Block, o Options) ([]Outcome, error) {
 			return r.unfinished(), err
 		}
 	}
-	r.judge()
+	r.judge(leastFresh)
 	isSlower := func(o Outcome) bool { return o.Status == Slower }
 	if slices.ContainsFunc(r.outcomes, isSlower) {
 		if err := r.round(ctx, r.place); err != nil {
@@ -105,6 +105,37 @@ func Run(ctx context.Context, blocks []Block, o Options) ([]Outcome, error) {
 	}
 	return r.outcomes, nil
 }
+
+// Against tests blocks by another result instead of new measurements. All rows of one block are as many measurements;
+// of a single one, its interval says how certain it is. Blocks are one if identity is the same. P-values are adjusted as
+// those of Run are.
+func Against(blocks, other []Block, identity func(Block) string, threshold float64) []Outcome {
+	rows := map[string][]Block{}
+	for _, b := range other {
+		rows[identity(b)] = append(rows[identity(b)], b)
+	}
+	r := run{Options: Options{Threshold: threshold}, suspects: make([]*suspect, len(blocks))}
+	for i, b := range blocks {
+		out := Outcome{Block: b, Status: Unknown, P: 1, Rejection: &verdict.Rejection{Reason: absent}}
+		s := &suspect{}
+		for _, row := range rows[identity(b)] {
+			if !row.Measured() {
+				out.Rejection = &verdict.Rejection{Reason: row.Reason}
+				continue
+			}
+			s.logs, s.halves = append(s.logs, math.Log(row.Cycles)), append(s.halves, row.Half/row.Cycles)
+		}
+		if len(s.logs) > 0 {
+			out.Status, out.Rejection, r.suspects[i] = Fine, nil, s
+		}
+		r.outcomes = append(r.outcomes, out)
+	}
+	r.judge(1)
+	return r.outcomes
+}
+
+// absent is in place of a reason of a block that the other result does not have.
+const absent = verdict.Reason("not in the other result")
 
 // unfinished are the outcomes of a run that an error ends: what looked slower was not confirmed.
 func (r *run) unfinished() []Outcome {
@@ -223,9 +254,9 @@ func (r *run) place(ctx context.Context, p measure.Profiler, i int) error {
 	return nil
 }
 
-// judge tests the new measurements alone: the one that made a block a suspect was selected for being
-// slow.
-func (r *run) judge() {
+// judge tests the new measurements alone, of which there have to be enough: the one that made a block a suspect was
+// selected for being slow.
+func (r *run) judge(enough int) {
 	var (
 		judged []*Outcome
 		p      []float64
@@ -234,15 +265,18 @@ func (r *run) judge() {
 		out, s := &r.outcomes[i], r.suspects[i]
 		switch {
 		case s == nil:
-		case len(s.logs) < leastFresh: // too little is known of it to clear it
+		case len(s.logs) < enough: // too little is known of it to clear it
 			out.Status, out.Rejection = Unknown, s.rejection
 		default:
 			if out.Status == Unknown {
 				out.Status, out.Rejection = Fine, nil
 			}
 			t := stat.OneSample(s.logs)
-			out.Fresh = len(s.logs)
-			out.P = out.compare(math.Exp(t.Mean), stat.Known{Mean: t.Mean, Error: t.Error, DF: t.DF}, s.baseline(out.Block)).Above(math.Log1p(r.Threshold))
+			now := stat.Known{Mean: t.Mean, Error: t.Error, DF: t.DF}
+			if out.Fresh = len(s.logs); out.Fresh == 1 {
+				now = known(math.Exp(t.Mean), s.halves[0]*math.Exp(t.Mean))
+			}
+			out.P = out.compare(math.Exp(t.Mean), now, s.baseline(out.Block)).Above(math.Log1p(r.Threshold))
 		}
 		if out.Status != Unknown && out.Status != Failed {
 			judged, p = append(judged, out), append(p, out.P)
@@ -261,7 +295,7 @@ func (r *run) judge() {
 func (s *suspect) baseline(b Block) stat.Known {
 	within := known(b.Cycles, max(b.Half, b.Cycles*stat.Median(s.halves)))
 	t := stat.OneSample(s.logs)
-	if between := t.Error * math.Sqrt(float64(len(s.logs))); between > within.Error {
+	if between := t.Error * math.Sqrt(float64(len(s.logs))); len(s.logs) > 1 && between > within.Error {
 		return stat.Known{Mean: within.Mean, Error: between, DF: t.DF}
 	}
 	return within

@@ -399,3 +399,43 @@ func TestHostErrorKeepsOutcomes(t *testing.T) {
 		}
 	}
 }
+
+// TestAgainst: two results are judged by the rule of new measurements. Of blocks that did not change few runs in a
+// hundred raise any alarm, one that did is found, and several rows of a block are several measurements.
+func TestAgainst(t *testing.T) {
+	const blocks, runs, noise = 20, 200, 0.004
+	identity := func(b Block) string { return string(b.Code) }
+	alarms, found := 0, 0
+	for seed := range uint64(runs) {
+		random := rand.New(rand.NewPCG(seed, 7))
+		measured := func(i int, truth float64) Block {
+			cycles := truth * (1 + noise*random.NormFloat64())
+			b, err := NewBlock(i+1, []byte{byte(i)}, cycles, cycles*(1-2.77*noise), cycles*(1+2.77*noise)) // where a second one lies in 95 % of cases
+			if err != nil {
+				t.Fatal(err)
+			}
+			return b
+		}
+		var was, now, slower []Block
+		for i := range blocks {
+			was, now = append(was, measured(i, 10)), append(now, measured(i, 10))
+			slower = append(slower, measured(i, 10+5*float64(i/(blocks-1))))
+		}
+		if slices.ContainsFunc(Against(was, now, identity, 0), func(o Outcome) bool { return o.Status == Slower }) {
+			alarms++
+		}
+		if out := Against(was, slower, identity, 0.02); out[blocks-1].Status == Slower && out[blocks-1].Low < 50 && out[blocks-1].High > 50 {
+			found++
+		}
+	}
+	if alarms > runs*8/100 || found < runs*93/100 {
+		t.Errorf("of %d pairs of results, %d raise an alarm without a change, and in %d the change is found", runs, alarms, found)
+	}
+	b := func(row int, code byte, cycles float64) Block {
+		return Block{Row: row, Code: []byte{code}, Cycles: cycles, Half: cycles / 100}
+	}
+	out := Against([]Block{b(1, 1, 10), b(2, 2, 10), b(3, 3, 10)}, []Block{b(1, 1, 10), b(2, 1, 10.01), b(3, 1, 9.99), {Code: []byte{2}, Reason: verdict.Timeout}}, identity, 0.02)
+	if out[0].Status != Fine || out[0].Fresh != 3 || out[1].Rejection.Reason != verdict.Timeout || out[2].Status != Unknown || out[2].Rejection.Reason != absent {
+		t.Errorf("%+v", out)
+	}
+}

@@ -12,19 +12,22 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Blocks prepares two blocks for a comparison: both are measured once, to find an initial state
-// that both run with, but for what each sets itself. first are those results. An error is a *SideError if it is about one block.
-func Blocks(ctx context.Context, p measure.Profiler, a, b profiler.Block) (measures [2]Measure, first [2]profiler.Result, err error) {
-	blocks := [2]profiler.Block{a, b}
+// Blocks prepares blocks for a comparison: all are measured once, to find an initial state
+// that all run with, but for what each sets itself. first are those results. An error is a *SideError if it is about one block.
+func Blocks(ctx context.Context, p measure.Profiler, blocks []profiler.Block) (measures []Measure, first []profiler.Result, err error) {
+	first = make([]profiler.Result, len(blocks))
 	for i, b := range blocks {
 		b.Setup.Tolerate = tolerated()
 		if first[i], err = measure.Number(ctx, p, b); err != nil {
-			return measures, first, &SideError{sides[i], err}
+			return nil, first, &SideError{Name(i), err}
 		}
 	}
-	// Both sides get equal data: the state that one needed is given to the other.
-	init := latest(first[0].Init, first[1].Init)
-	own := a.Setup.Set.String() != b.Setup.Set.String()
+	// All sides get equal data: the state that one needed is given to the others.
+	init, own := first[0].Init, false
+	for i, b := range blocks {
+		init = latest(init, first[i].Init)
+		own = own || b.Setup.Set.String() != blocks[0].Setup.Set.String()
+	}
 	for i, b := range blocks {
 		if first[i].Init.Name == init.Name && (own || first[i].Init.Set == init.Set) {
 			continue
@@ -34,7 +37,7 @@ func Blocks(ctx context.Context, p measure.Profiler, a, b profiler.Block) (measu
 			b.Setup.Init = unset(init)
 		}
 		if first[i], err = measure.Number(ctx, p, b); err != nil {
-			return measures, first, &SideError{sides[i], err}
+			return nil, first, &SideError{Name(i), err}
 		}
 	}
 	for i, b := range blocks {
@@ -42,12 +45,12 @@ func Blocks(ctx context.Context, p measure.Profiler, a, b profiler.Block) (measu
 		if own {
 			init = first[i].Init
 		}
-		measures[i] = func(ctx context.Context, l Layout) (float64, error) {
+		measures = append(measures, func(ctx context.Context, l Layout) (float64, error) {
 			setup := l.setup(init)
 			setup.At = b.Setup.At
 			r, err := measure.Number(ctx, p, profiler.Block{Code: b.Code, Setup: setup})
 			return r.Cycles, err
-		}
+		})
 	}
 	return measures, first, nil
 }
@@ -57,17 +60,6 @@ func unset(init initial.State) *initial.State {
 	inits := initial.States()
 	return &inits[slices.IndexFunc(inits, func(i initial.State) bool { return i.Name == init.Name })]
 }
-
-var sides = [2]string{"a", "b"}
-
-// SideError is an error of one side.
-type SideError struct {
-	Side string // a or b
-	Err  error
-}
-
-func (e *SideError) Error() string { return "-" + e.Side + ": " + e.Err.Error() }
-func (e *SideError) Unwrap() error { return e.Err }
 
 // setup is a layout as the profiler takes it. Registers and memory words are all pointers, so all
 // are moved together, so equal ones remain equal; a register that is 0 remains 0. In a layout that was

@@ -54,7 +54,7 @@ func TestBlocksShareTheirState(t *testing.T) {
 		{"b cannot have any", map[byte]string{2: "none"}, "", "b"},
 	} {
 		f := &fake{needs: c.needs}
-		measure, first, err := Blocks(context.Background(), f, profiler.Block{Code: []byte{1}, Setup: profiler.Setup{At: new(uint64(1))}}, profiler.Block{Code: []byte{2}, Setup: profiler.Setup{At: new(uint64(2))}})
+		measure, first, err := Blocks(context.Background(), f, []profiler.Block{{Code: []byte{1}, Setup: profiler.Setup{At: new(uint64(1))}}, {Code: []byte{2}, Setup: profiler.Setup{At: new(uint64(2))}}})
 		if c.want == "" {
 			var side *SideError
 			var rejection *verdict.Rejection
@@ -99,7 +99,7 @@ func TestBlocksKeepWhatTheySet(t *testing.T) {
 		{"the same", profiler.Setup{At: new(uint64(0x402020)), Set: set("rbx=0x5000")}, 0x5000, "low"},
 	} {
 		f := &fake{needs: map[byte]string{2: c.initial}}
-		measures, _, err := Blocks(context.Background(), f, a, profiler.Block{Code: []byte{2}, Setup: c.b})
+		measures, _, err := Blocks(context.Background(), f, []profiler.Block{a, {Code: []byte{2}, Setup: c.b}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +110,7 @@ func TestBlocksKeepWhatTheySet(t *testing.T) {
 			asked := f.asked[len(f.asked)-1].Setup
 			wantAt, want := []*uint64{a.Setup.At, c.b.At}[i], []uint64{0x5000, c.rbx}[i]
 			if asked.Init.GPR[3] != want || asked.At != wantAt || asked.Init.Name != c.initial {
-				t.Errorf("%s, side %s: rbx %#x in %s, want %#x; the same address: %t", c.name, sides[i], asked.Init.GPR[3], asked.Init.Name, want, asked.At == wantAt)
+				t.Errorf("%s, side %s: rbx %#x in %s, want %#x; the same address: %t", c.name, Name(i), asked.Init.GPR[3], asked.Init.Name, want, asked.At == wantAt)
 			}
 		}
 	}
@@ -148,7 +148,7 @@ func TestDataMoveTogether(t *testing.T) {
 func TestSpread(t *testing.T) {
 	const seed = 3
 	equal := 0 // pairs of pointers with equal low 12 bits, of 200 layouts
-	for _, plain := range Draw(seed, 200, 2) {
+	for _, plain := range Draw(seed, 200) {
 		l := plain.Spread(seed)
 		if again := plain.Spread(seed); !slices.Equal(l.Apart, again.Apart) || slices.Equal(l.Apart, plain.Spread(seed+1).Apart) {
 			t.Fatalf("layout %d: %v, again %v", l.Number, l.Apart, again.Apart)
@@ -189,7 +189,7 @@ func TestSpread(t *testing.T) {
 func TestBlocksDisturbed(t *testing.T) {
 	for disturbed := range measure.Tries + 1 { // so many times in a row
 		f := &fake{}
-		measures, _, err := Blocks(context.Background(), f, profiler.Block{Code: []byte{1}}, profiler.Block{Code: []byte{2}})
+		measures, _, err := Blocks(context.Background(), f, []profiler.Block{{Code: []byte{1}}, {Code: []byte{2}}})
 		if err != nil {
 			t.Fatal(err)
 		}

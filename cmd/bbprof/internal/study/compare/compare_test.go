@@ -8,38 +8,33 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
 	"github.com/bbprof/bbprof/verdict"
 )
 
 func TestDraw(t *testing.T) {
-	long, short := Draw(7, 2000, 4), Draw(7, 10, 4)
+	long, short := Draw(7, 2000), Draw(7, 10)
 	if d := cmp.Diff(long[:10], short); d != "" {
 		t.Errorf("the first layouts of a seed depend on how many there are:\n%s", d)
 	}
-	if cmp.Equal(short, Draw(8, 10, 4)) {
+	if cmp.Equal(short, Draw(8, 10)) {
 		t.Error("two seeds make the same layouts")
 	}
-	var first float64
 	starts, data := map[int]bool{}, map[int]bool{}
 	for i, l := range long {
-		if l.Number != i+1 || len(l.BFirst) != 4 ||
+		if l.Number != i+1 ||
 			l.Start%CodeUnit != 0 || l.Start < 0 || l.Start >= Page ||
 			l.Data%DataUnit != 0 || l.Data < 0 || l.Data >= Page {
 			t.Fatalf("layout %+v", l)
 		}
 		starts[l.Start], data[l.Data] = true, true
-		if l.BFirst[0] {
-			first += 1 / float64(len(long))
-		}
-	}
-	if math.Abs(first-0.5) > 5*0.5/math.Sqrt(2000) {
-		t.Errorf("b is first in %.2f of the layouts", first)
 	}
 	if len(starts) < 250 || len(data) != Page/DataUnit {
 		t.Errorf("%d starts of %d, %d places of data of %d", len(starts), Page/CodeUnit, len(data), Page/DataUnit)
@@ -63,61 +58,80 @@ func (b *bench) measure(name string, cycles func(Layout) float64) Measure {
 // moved is a time that the layout moves by up to 10 %.
 func moved(l Layout) float64 { return 10 * (1 + 0.1*float64(l.Start)/Page) }
 
+// pairs runs two sides in layouts of seed 1.
+func pairs(t *testing.T, seed uint64, n, trials int, a, b Measure) []Pair {
+	t.Helper()
+	all, dropped, err := Run(context.Background(), Draw(seed, n), experiment.Plan{Rounds: trials, Seed: seed}, []Measure{a, b})
+	if err != nil || len(dropped) > 0 || len(all) != n {
+		t.Fatalf("%d layouts, %v, %v", len(all), dropped, err)
+	}
+	return Pairs(all, 1)
+}
+
+// TestRunAlternates: in each layout all sides are measured before one is measured again, and none is always first.
 func TestRunAlternates(t *testing.T) {
 	b := &bench{rand: rand.New(rand.NewPCG(1, 1))}
-	layouts := Draw(1, 5, 3)
-	pairs, dropped, err := Run(context.Background(), layouts, b.measure("a", moved), b.measure("b", moved))
-	if err != nil || len(dropped) > 0 || len(pairs) != 5 {
-		t.Fatalf("%d pairs, %v, %v", len(pairs), dropped, err)
+	const layouts, trials, sides = 40, 3, 3
+	told := 0
+	all, _, err := Run(context.Background(), Draw(1, layouts), experiment.Plan{Rounds: trials, Done: func(n int) { told = n }},
+		[]Measure{b.measure("a", moved), b.measure("b", moved), b.measure("c", moved)})
+	if err != nil || len(all) != layouts || told != layouts*trials*sides {
+		t.Fatalf("%d layouts, %d told, %v", len(all), told, err)
 	}
-	at := 0
-	for i, l := range layouts {
-		if len(pairs[i].A) != 3 || len(pairs[i].B) != 3 || pairs[i].A[0] != moved(l) {
-			t.Errorf("layout %d: %+v", i+1, pairs[i])
+	first := map[string]int{}
+	for order := range slices.Chunk(b.order, sides) {
+		first[order[0]]++
+		if sorted := slices.Sorted(slices.Values(order)); !slices.Equal(sorted, []string{"a", "b", "c"}) {
+			t.Fatalf("%v", order)
 		}
-		for repetition, bFirst := range l.BFirst {
-			if first := b.order[at]; (first == "b") != bFirst || b.order[at+1] == first {
-				t.Errorf("layout %d, repetition %d: %v", i+1, repetition, b.order[at:at+2])
-			}
-			at += 2
+	}
+	for i, m := range all {
+		if p := Pairs(all, 2)[i]; len(m.Sides) != sides || len(m.Sides[2]) != trials || m.Sides[0][0] != moved(m.Layout) || &p.B[0] != &m.Sides[2][0] || &p.A[0] != &m.Sides[0][0] {
+			t.Errorf("layout %d: %+v", i+1, m)
+		}
+		if n := first[string(rune('a'+i%sides))]; n < 20 || n > 60 { // of 120, 40 are expected
+			t.Errorf("who is first: %v", first)
 		}
 	}
 }
 
-// TestIdentical: of comparisons of code with itself, 5 % find a difference.
+// TestIdentical: of comparisons of code with itself, 5 % find a difference; of those with three other sides, 5 % at most
+// find one anywhere, and the intervals hold 0 together.
 func TestIdentical(t *testing.T) {
 	const runs = 1000
-	for _, conclude := range []func([]Pair) (Conclusion, error){Paired, Unpaired} {
+	for _, others := range []int{1, 3} {
 		found := 0
 		for seed := range uint64(runs) {
 			b := &bench{rand: rand.New(rand.NewPCG(seed, 1)), scatter: 0.01}
-			pairs, _, err := RunUnpaired(context.Background(), Draw(seed, 33, 1), Draw(^seed, 33, 1), b.measure("a", moved), b.measure("b", moved))
+			all, _, err := Run(context.Background(), Draw(seed, 33), experiment.Plan{Rounds: 1, Seed: seed}, slices.Repeat([]Measure{b.measure("a", moved)}, 1+others))
 			if err != nil {
 				t.Fatal(err)
 			}
-			c, err := conclude(pairs)
-			if err != nil {
-				t.Fatal(err)
+			any := false
+			for side := range others {
+				c, err := Paired(Pairs(all, side+1), others)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if away := c.Low > 0 || c.High < 0; away != (c.Verdict != Same) {
+					t.Fatalf("the verdict does not follow from the interval: %+v", c)
+				}
+				any = any || c.Verdict != Same
 			}
-			if c.Verdict != Same {
+			if any {
 				found++
 			}
 		}
-		if d := math.Abs(float64(found) - 0.05*runs); d > 4*math.Sqrt(runs*0.05*0.95) {
-			t.Errorf("%d of %d find a difference", found, runs)
+		if limit := 0.05*runs + 4*math.Sqrt(runs*0.05*0.95); float64(found) > limit || others == 1 && float64(found) < 2*0.05*runs-limit {
+			t.Errorf("%d others: %d of %d find a difference", others, found, runs)
 		}
 	}
 }
 
-// TestPairsHelp: a difference of 1 % under a layout's 10 % is found in pairs and not without.
+// TestPairsHelp: a difference of 1 % under a layout's 10 % is found in pairs.
 func TestPairsHelp(t *testing.T) {
 	b := &bench{rand: rand.New(rand.NewPCG(1, 1)), scatter: 0.005}
-	slower := b.measure("b", func(l Layout) float64 { return 1.01 * moved(l) })
-	pairs, _, err := Run(context.Background(), Draw(1, 33, 3), b.measure("a", moved), slower)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := Paired(pairs)
+	c, err := Paired(pairs(t, 1, 33, 3, b.measure("a", moved), b.measure("b", func(l Layout) float64 { return 1.01 * moved(l) })), 1)
 	if err != nil || c.Verdict != Slower || c.Low > 1 || c.High < 1 || c.WonA < 25 || c.WonA+c.WonB != 33 || c.Layouts != 33 {
 		t.Errorf("paired: %+v, %v", c, err)
 	}
@@ -129,19 +143,6 @@ func TestPairsHelp(t *testing.T) {
 	}
 	if c.Says[Slower]+c.Says[Faster]+c.Says[Same] != 33 || c.Says[Same] == 0 {
 		t.Errorf("single layouts say %v", c.Says)
-	}
-	pairs, _, err = RunUnpaired(context.Background(), Draw(1, 33, 3), Draw(2, 33, 3), b.measure("a", moved), slower)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if u, err := Unpaired(pairs); err != nil || u.Verdict != Same || u.Detects < 3*c.Detects || u.LayoutsFor(u.Detects) != 33 {
-		t.Errorf("unpaired: %+v, %v", u, err)
-	}
-	for i := range pairs { // a ratio of two, by all
-		pairs[i].B = []float64{2 * Value(pairs[i].A)}
-	}
-	if u, err := Unpaired(pairs); err != nil || math.Abs(u.Mean-100) > 1e-9 || u.Low > 100 || u.High < 100 {
-		t.Errorf("twice as long: %+v, %v", u, err)
 	}
 }
 
@@ -157,7 +158,7 @@ func TestConclusionAtTheEdges(t *testing.T) {
 		{"all alike", []Pair{pair(1, 2), pair(2, 4)}, Slower, map[Verdict]int{Slower: 2}},
 		{"two that disagree", []Pair{pair(1, 2), pair(2, 1)}, Same, map[Verdict]int{Slower: 1, Faster: 1}},
 	} {
-		got, err := Paired(c.pairs)
+		got, err := Paired(c.pairs, 1)
 		if err != nil || got.Verdict != c.want {
 			t.Errorf("%s: %s, %v", c.name, got.Verdict, err)
 		}
@@ -167,12 +168,12 @@ func TestConclusionAtTheEdges(t *testing.T) {
 		if _, err := json.Marshal(got); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		if err := Figure("cycles", got, c.pairs).Draw(io.Discard); err != nil {
+		if err := Figure("cycles", []Conclusion{got}, measured(c.pairs)).Draw(io.Discard); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
 	for n := range 2 {
-		if _, err := Paired(make([]Pair, n)); err == nil {
+		if _, err := Paired(make([]Pair, n), 1); err == nil {
 			t.Errorf("a conclusion from %d layouts", n)
 		}
 	}
@@ -190,27 +191,49 @@ func TestLinked(t *testing.T) {
 			pairs = append(pairs, Pair{A: []float64{1, 1, 1}, B: []float64{cycles, cycles, cycles + 0.3}})
 		}
 	}
-	c, err := Linked(pairs, setups)
+	c, err := Linked(pairs, setups, 1)
 	if err != nil || c.Verdict != Same || math.Abs(c.Mean-2.5) > 0.01 || c.DF > 3.1 || c.Layouts != 4*setups || c.WonB != setups {
 		t.Errorf("%+v, %v", c, err)
 	}
-	if p := c.Proposal; p == nil || math.Abs(p.Value-12.5) > 0.01 || p.Low < 12 || p.High > 13 { // the mean counts the outlier of each three
-		t.Errorf("differences of means: %+v", p)
+	if p := c.Proposal; p == nil || math.Abs(p.Value-12.5) > 0.01 || p.Low < 11 || p.Low > 12 || p.High > 14 { // one trial of three is an outlier, and counts for itself
+		t.Errorf("mean of all differences: %+v", p)
 	}
 	if m := c.Median; m == nil || m.Value < 2 || m.Value > 4 || m.Low < 1.8 || m.High > 4.2 {
 		t.Errorf("median of differences: %+v", m)
 	}
 	each := []Pair{pairs[0], pairs[setups], pairs[2*setups], pairs[3*setups]}
-	own, err := Linked(each, 1)
-	paired, _ := Paired(each)
+	own, err := Linked(each, 1, 1)
+	paired, _ := Paired(each, 1)
 	if err != nil || own.P != paired.P || own.Method != paired.Method || own.Median != nil { // four values give no interval
 		t.Errorf("a set-up a link: %+v, %v, want %+v", own, err, paired)
 	}
-	if cut, err := Linked(pairs[:3*setups+7], setups); err != nil || cut.Layouts != 3*setups {
+	if cut, err := Linked(pairs[:3*setups+7], setups, 1); err != nil || cut.Layouts != 3*setups {
 		t.Errorf("interrupted in the fourth link: %d layouts, %v", cut.Layouts, err)
 	}
-	if _, err := Linked(pairs[:setups+7], setups); err == nil {
+	if _, err := Linked(pairs[:setups+7], setups, 1); err == nil {
 		t.Error("a conclusion from one link")
+	}
+}
+
+// measured are pairs as Run has them.
+func measured(pairs []Pair) (all []Measured) {
+	for _, p := range pairs {
+		all = append(all, Measured{p.Layout, [][]float64{p.A, p.B}})
+	}
+	return all
+}
+
+// TestSpeedup: the speed-up in a layout is a's time over b's, within its interval.
+func TestSpeedup(t *testing.T) {
+	of := []Pair{{Layout: Layout{Env: 16}, A: []float64{10, 10.1, 9.9}, B: []float64{20, 20.1, 19.9}}, {Layout: Layout{Env: 32}, A: []float64{10, 10.1, 9.9}, B: []float64{5, 5.1, 4.9}}}
+	c, err := Paired(of, 1)
+	s := c.Speedup("b", of)
+	if err != nil || !slices.Equal(s.X, []float64{16, 32}) || math.Abs(s.Y[0]-0.5) > 1e-9 || math.Abs(s.Y[1]-2) > 1e-9 || !(s.Low[1] < 2 && 2 < s.High[1]) {
+		t.Errorf("%+v, %v", s, err)
+	}
+	one := []Pair{{A: []float64{1}, B: []float64{2}}, {A: []float64{1}, B: []float64{2}}}
+	if c, err = Paired(one, 1); err != nil || c.Speedup("", one).Low != nil {
+		t.Errorf("an interval from one trial: %v", err)
 	}
 }
 
@@ -265,48 +288,49 @@ func TestRejections(t *testing.T) {
 			return 1, nil
 		}
 	}
-	layouts := Draw(1, 10, 2)
+	layouts, plan := Draw(1, 10), experiment.Plan{Rounds: 2}
 
-	pairs, dropped, err := Run(context.Background(), layouts, ok, where(func(l Layout) bool { return l.Number == 3 }, alias))
+	pairs, dropped, err := Run(context.Background(), layouts, plan, []Measure{ok, where(func(l Layout) bool { return l.Number == 3 }, alias)})
 	if err != nil || len(pairs) != 9 || len(dropped) != 1 || dropped[0].Side != "b" || dropped[0].Rejection != alias || dropped[0].Layout.Number != 3 {
 		t.Errorf("rejected in one layout: %d pairs, %v, %v", len(pairs), dropped, err)
 	}
-	_, dropped, err = Run(context.Background(), layouts, where(func(Layout) bool { return true }, alias), ok)
+	_, dropped, err = Run(context.Background(), layouts, plan, []Measure{where(func(Layout) bool { return true }, alias), ok})
 	var side *SideError
 	if !errors.As(err, &side) || side.Side != "a" || !errors.Is(err, error(alias)) || len(dropped) != hopeless {
 		t.Errorf("rejected in all: %v after %d", err, len(dropped))
 	}
-	_, dropped, err = Run(context.Background(), layouts, where(func(l Layout) bool { return l.Number < hopeless }, alias), ok)
+	_, dropped, err = Run(context.Background(), layouts, plan, []Measure{where(func(l Layout) bool { return l.Number < hopeless }, alias), ok})
 	if err != nil || len(dropped) != hopeless-1 {
 		t.Errorf("rejected in the first: %v after %d", err, len(dropped))
 	}
-	if _, _, err = Run(context.Background(), layouts, ok, where(func(l Layout) bool { return l.Number == 3 }, broken)); !errors.Is(err, broken) {
+	if _, _, err = Run(context.Background(), layouts, plan, []Measure{ok, where(func(l Layout) bool { return l.Number == 3 }, broken)}); !errors.Is(err, broken) {
 		t.Errorf("broken: %v", err)
 	}
 	for measured := range 4 { // of three layouts
-		_, dropped, err = Run(context.Background(), layouts[:3], ok, where(func(l Layout) bool { return l.Number > measured }, alias))
+		_, dropped, err = Run(context.Background(), layouts[:3], plan, []Measure{ok, where(func(l Layout) bool { return l.Number > measured }, alias)})
 		if enough := measured >= leastLayouts; (err == nil) != enough || !enough && (!errors.As(err, &side) || side.Side != "b" || !errors.Is(err, error(alias))) || len(dropped) != 3-measured {
 			t.Errorf("%d of 3 layouts measured: %d dropped, %v", measured, len(dropped), err)
 		}
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
-	if _, _, err := Run(ctx, layouts, ok, ok); !errors.Is(err, context.Canceled) {
+	if _, _, err := Run(ctx, layouts, plan, []Measure{ok, ok}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
 
 func TestPlot(t *testing.T) {
 	b := &bench{rand: rand.New(rand.NewPCG(1, 1)), scatter: 0.005}
-	pairs, _, err := Run(context.Background(), Draw(1, 33, 3), b.measure("a", moved), b.measure("b", moved))
+	all, _, err := Run(context.Background(), Draw(1, 33), experiment.Plan{Rounds: 3}, []Measure{b.measure("a", moved), b.measure("b", moved), b.measure("c", moved)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := Paired(pairs)
+	c, err := Paired(Pairs(all, 1), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, f := range map[string]plot.Figure{"one": Figure("cycles", c, pairs), "all": FigureAll([]Conclusion{c, c})} {
+	for name, f := range map[string]plot.Figure{"one": Figure("cycles", []Conclusion{c}, all), "three": Figure("cycles", []Conclusion{c, c}, all), "all": FigureAll([]Conclusion{c, c}),
+		"curve": Curve("", []plot.Series{c.Speedup("b", Pairs(all, 1))})} {
 		var out bytes.Buffer
 		if err := f.Draw(&out); err != nil {
 			t.Errorf("%s: %v", name, err)

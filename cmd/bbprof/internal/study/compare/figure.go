@@ -8,30 +8,43 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
 )
 
-// Figure draws the values of both sides, a point a layout, beside the distribution of their
-// differences with the mean and its interval. unit is that of the values.
-func Figure(unit string, c Conclusion, pairs []Pair) plot.Figure {
-	return plot.Figure{Beside: true, Panels: []plot.Panel{
-		{Title: "each layout", Y: unit, Names: []string{"a", "b"}, Series: values(pairs)},
-		{Title: string(c.Verdict), X: "b against a, %", Y: "layouts", Series: c.distribution()},
-	}}
+// Figure draws the values of all sides, a point a layout, beside the differences from the first: of one other side their
+// distribution, of more their means with intervals. unit is that of the values; cs[i] is of side i+1.
+func Figure(unit string, cs []Conclusion, all []Measured) plot.Figure {
+	values := plot.Panel{Title: "each layout", Y: unit, Series: values(all)}
+	for i := range len(cs) + 1 {
+		values.Names = append(values.Names, Name(i))
+	}
+	if len(cs) == 1 {
+		return plot.Figure{Beside: true, Panels: []plot.Panel{values, {Title: string(cs[0].Verdict), X: "b against a, %", Y: "layouts", Series: cs[0].distribution()}}}
+	}
+	means := plot.Panel{Title: "against a", Y: "difference, %", Names: values.Names[1:], Zero: true, Series: []plot.Series{differences(cs)}}
+	return plot.Figure{Beside: true, Panels: []plot.Panel{values, means}}
 }
 
 // values are a box for each side with a column of points beside it, in the order of the layouts.
-func values(pairs []Pair) []plot.Series {
+func values(all []Measured) []plot.Series {
 	const boxWidth, left, columnWidth = 0.25, 0.2, 0.3 // of the distance between the sides
 	boxes := plot.Series{Kind: plot.Boxes, Width: boxWidth}
 	var columns []plot.Series
-	for side := range sides {
+	for side := range all[0].Sides {
 		column := plot.Series{Kind: plot.Dots}
-		for i, pair := range pairs {
-			column.X = append(column.X, float64(side)+left+columnWidth*float64(i)/float64(len(pairs)))
-			column.Y = append(column.Y, Value([][]float64{pair.A, pair.B}[side]))
+		for i, m := range all {
+			column.X = append(column.X, float64(side)+left+columnWidth*float64(i)/float64(len(all)))
+			column.Y = append(column.Y, Value(m.Sides[side]))
 		}
 		columns = append(columns, column)
 		boxes.X, boxes.Values = append(boxes.X, float64(side)), append(boxes.Values, column.Y)
 	}
 	return append(columns, boxes)
+}
+
+func differences(cs []Conclusion) plot.Series {
+	s := plot.Series{Kind: plot.Dots}
+	for i, c := range cs {
+		s.Add(float64(i), c.Mean, c.Low, c.High)
+	}
+	return s
 }
 
 // distribution is a histogram of the differences, with 0 and, above it, the mean with its interval.
@@ -65,10 +78,28 @@ func histogram(xs []float64) (bars plot.Series, top float64) {
 
 // FigureAll draws the differences of many pairs of blocks with their intervals, the smallest first.
 func FigureAll(all []Conclusion) plot.Figure {
-	differences := plot.Series{Kind: plot.Dots}
 	sorted := slices.SortedFunc(slices.Values(all), func(a, b Conclusion) int { return cmp.Compare(a.Mean, b.Mean) })
-	for i, c := range sorted {
-		differences.Add(float64(i+1), c.Mean, c.Low, c.High)
+	return plot.Figure{Title: "b against a", X: "pairs of blocks, by difference", Panels: []plot.Panel{{Y: "difference, %", Series: []plot.Series{differences(sorted)}}}}
+}
+
+// Speedup is a's time over b's in each of the sizes of an environment, as a line; with trials enough, in its intervals.
+func (c Conclusion) Speedup(name string, pairs []Pair) plot.Series {
+	s := plot.Series{Name: name}
+	of := func(percent float64) float64 { return 1 / (1 + percent/100) }
+	for i, p := range pairs {
+		a := c.Alone[i]
+		s.X, s.Y = append(s.X, float64(p.Layout.Env)), append(s.Y, of(a.Difference))
+		if a.Low < a.High && a.Low > -100 {
+			s.Low, s.High = append(s.Low, of(a.High)), append(s.High, of(a.Low))
+		}
 	}
-	return plot.Figure{Title: "b against a", X: "pairs of blocks, by difference", Panels: []plot.Panel{{Y: "difference, %", Series: []plot.Series{differences}}}}
+	if len(s.Low) < len(s.X) {
+		s.Low, s.High = nil, nil
+	}
+	return s
+}
+
+// Curve draws speed-ups over sizes of the environment.
+func Curve(title string, speedups []plot.Series) plot.Figure {
+	return plot.Figure{Title: title, X: "padding of the environment, bytes", Panels: []plot.Panel{{Y: "speed-up over a", Series: speedups}}}
 }

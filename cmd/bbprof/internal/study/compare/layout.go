@@ -1,11 +1,10 @@
-// Package compare tests whether one piece of code is faster than another, independently of where
-// either happens to be placed. Placement changes the speed of code by more than many
+// Package compare tests whether pieces of code are faster than another, independently of where
+// any happens to be placed. Placement changes the speed of code by more than many
 // optimisations do (Mytkowicz, Diwan, Hauswirth and Sweeney, "Producing Wrong Data Without Doing
-// Anything Obviously Wrong!", ASPLOS 2009). So both sides are measured in the same random layouts,
+// Anything Obviously Wrong!", ASPLOS 2009). So all sides are measured in the same random layouts,
 // and the test is of the differences layout by layout.
 //
-// The package measures blocks itself ([Blocks], [Run]); values of anything else can be given to
-// [Paired] and [Unpaired].
+// [Blocks] says how blocks are measured; programs, and anything else, can be given to [Run] too.
 package compare
 
 import (
@@ -26,7 +25,7 @@ const (
 	DataUnit = 64
 )
 
-// Layout is one set-up in which both sides are measured: of blocks, where code and data are; of
+// Layout is one set-up in which all sides are measured: of blocks, where code and data are; of
 // programs, what is above the stack.
 type Layout struct {
 	Number int    `json:"number"`                // from 1
@@ -38,21 +37,15 @@ type Layout struct {
 	Heap   int    `json:"heap_bytes,omitzero"`   // by which its heap starts higher
 	Link   uint32 `json:"link_seed,omitzero"`    // of linked programs: which link, by its seed
 	Order  string `json:"order,omitempty"`       // likewise: of the object files
-	BFirst []bool `json:"b_first,omitempty"`     // of each repetition of blocks, whether b ran before a
 }
 
-// Draw makes n layouts for blocks, each with so many repetitions. Layout i of a seed does not
-// depend on n. Starts are uniform over a page, so that padding before the code would change
+// Draw makes n layouts for blocks. Layout i of a seed does not depend on n. Starts are uniform over a page, so that padding before the code would change
 // nothing: a uniform start plus padding is uniform.
-func Draw(seed uint64, n, repetitions int) []Layout {
+func Draw(seed uint64, n int) []Layout {
 	layouts := make([]Layout, n)
 	for i := range layouts {
 		r := rand.New(rand.NewPCG(seed, uint64(i)))
-		l := Layout{Number: i + 1, Start: CodeUnit * r.IntN(Page/CodeUnit), Data: DataUnit * r.IntN(Page/DataUnit)}
-		for range repetitions {
-			l.BFirst = append(l.BFirst, r.IntN(2) == 0)
-		}
-		layouts[i] = l
+		layouts[i] = Layout{Number: i + 1, Start: CodeUnit * r.IntN(Page/CodeUnit), Data: DataUnit * r.IntN(Page/DataUnit)}
 	}
 	return layouts
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -20,20 +21,20 @@ func start(t *testing.T) *profiler.Profiler {
 	return p
 }
 
-// measured compares two blocks with several seeds and counts the verdicts. It skips the test if a difference of
+// verdicts compares two blocks with several seeds and counts the verdicts. It skips the test if a difference of
 // so many percent might not be found.
-func measured(t *testing.T, p *profiler.Profiler, a, b []byte, layouts, seeds int, percent float64) (says map[Verdict]int, last Conclusion) {
+func verdicts(t *testing.T, p *profiler.Profiler, a, b []byte, layouts, seeds int, percent float64) (says map[Verdict]int, last Conclusion) {
 	t.Helper()
 	ctx := require.Context(t)
 	says = map[Verdict]int{}
 	for seed := range uint64(seeds) {
-		measure, _, err := Blocks(ctx, p, profiler.Block{Code: a}, profiler.Block{Code: b})
-		var pairs []Pair
+		measure, _, err := Blocks(ctx, p, []profiler.Block{{Code: a}, {Code: b}})
+		var all []Measured
 		if err == nil {
-			pairs, _, err = Run(ctx, Draw(seed, layouts, 3), measure[0], measure[1])
+			all, _, err = Run(ctx, Draw(seed, layouts), experiment.Plan{Rounds: 3, Seed: seed}, measure)
 		}
 		if err == nil {
-			last, err = Paired(pairs)
+			last, err = Paired(Pairs(all, 1), 1)
 		}
 		var rejection *verdict.Rejection
 		if errors.As(err, &rejection) && rejection.Reason.Noise() {
@@ -55,7 +56,7 @@ func TestMeasuredIdentical(t *testing.T) {
 	require.Slow(t)
 	p := start(t)
 	block := []byte{0x48, 0x8b, 0x03, 0x48, 0x0f, 0xaf, 0xc1, 0x48, 0x01, 0xc2} // load, imul, add
-	if says, last := measured(t, p, block, block, 17, 20, math.Inf(1)); says[Same] < 15 {
+	if says, last := verdicts(t, p, block, block, 17, 20, math.Inf(1)); says[Same] < 15 {
 		t.Errorf("%v; the last: %+v", says, last)
 	}
 }
@@ -67,7 +68,7 @@ func TestMeasuredSlower(t *testing.T) {
 	p := start(t)
 	add := []byte{0x48, 0x01, 0xc0}
 	for _, c := range []struct{ adds, layouts, seeds int }{{1, 9, 10}, {100, 33, 3}} {
-		says, last := measured(t, p, bytes.Repeat(add, c.adds), bytes.Repeat(add, c.adds+1), c.layouts, c.seeds, 100/float64(c.adds))
+		says, last := verdicts(t, p, bytes.Repeat(add, c.adds), bytes.Repeat(add, c.adds+1), c.layouts, c.seeds, 100/float64(c.adds))
 		if says[Slower] != c.seeds {
 			t.Errorf("%d adds and one more: %v; the last: %+v", c.adds, says, last)
 		}

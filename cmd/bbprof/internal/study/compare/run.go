@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -12,17 +13,31 @@ import (
 // *verdict.Rejection says that the side has no value in this layout; any other error ends the run.
 type Measure func(ctx context.Context, l Layout) (float64, error)
 
-// Pair is what was measured in one layout: a value of either side for each repetition.
+// Measured is what was measured in one layout: a value for each trial of each side.
+type Measured struct {
+	Layout Layout
+	Sides  [][]float64
+}
+
+// Pair is the first side of a layout beside another.
 type Pair struct {
 	Layout Layout    `json:"layout"`
 	A      []float64 `json:"a"`
 	B      []float64 `json:"b"`
 }
 
-// Dropped is a layout in which one side could not be measured, so that neither counts.
+// Pairs puts the first side beside another.
+func Pairs(all []Measured, side int) (pairs []Pair) {
+	for _, m := range all {
+		pairs = append(pairs, Pair{m.Layout, m.Sides[0], m.Sides[side]})
+	}
+	return pairs
+}
+
+// Dropped is a layout in which one side could not be measured, so that none counts.
 type Dropped struct {
 	Layout    Layout             `json:"layout"`
-	Side      string             `json:"side"` // a or b
+	Side      string             `json:"side"` // a, b, …
 	Rejection *verdict.Rejection `json:"rejection"`
 }
 
@@ -34,66 +49,63 @@ const (
 	hopeless = 4
 )
 
-// Run measures both sides in all layouts, repetition by repetition in the order that was drawn. The
-// error is a *SideError with a *verdict.Rejection if too few layouts could be measured.
-func Run(ctx context.Context, layouts []Layout, a, b Measure) (pairs []Pair, dropped []Dropped, err error) {
-	for _, l := range layouts {
-		p := Pair{Layout: l}
-		err := p.measure(ctx, a, b)
+// Run measures all sides in one layout after the other: in each, plan's rounds. The error is a *SideError with a
+// *verdict.Rejection if too few layouts could be measured. With any error come the layouts before it.
+func Run(ctx context.Context, layouts []Layout, plan experiment.Plan, sides []Measure) (all []Measured, dropped []Dropped, err error) {
+	for i, l := range layouts {
+		here := experiment.Plan{Rounds: plan.Rounds, Seed: plan.Seed + uint64(i)<<32, Done: func(n int) {
+			if plan.Done != nil {
+				plan.Done(i*plan.Rounds*len(sides) + n)
+			}
+		}}
+		values, err := experiment.Run(ctx, len(sides), here, func(ctx context.Context, side int) (float64, error) {
+			v, err := sides[side](ctx, l)
+			if err != nil {
+				err = &SideError{Name(side), err}
+			}
+			return v, err
+		})
 		var (
 			side      *SideError
 			rejection *verdict.Rejection
 		)
 		switch {
 		case err == nil:
-			pairs = append(pairs, p)
+			all = append(all, Measured{l, values})
 			continue
 		case !errors.As(err, &side) || !errors.As(err, &rejection):
-			return pairs, dropped, err
+			return all, dropped, err
 		}
 		dropped = append(dropped, Dropped{l, side.Side, rejection})
-		if len(pairs) == 0 && len(dropped) == hopeless {
+		if len(all) == 0 && len(dropped) == hopeless {
 			break
 		}
 	}
-	if len(pairs) < leastLayouts && len(dropped) > 0 {
-		return pairs, dropped, &SideError{dropped[0].Side, dropped[0].Rejection}
+	if len(all) < leastLayouts && len(dropped) > 0 {
+		return all, dropped, &SideError{dropped[0].Side, dropped[0].Rejection}
 	}
-	return pairs, dropped, nil
+	return all, dropped, nil
 }
 
-// measure takes the repetitions of a layout. An error of one side's measurement is a *SideError.
-func (p *Pair) measure(ctx context.Context, a, b Measure) error {
-	for _, bFirst := range p.Layout.BFirst {
-		order := [2]int{0, 1}
-		if bFirst {
-			order = [2]int{1, 0}
-		}
-		for _, side := range order {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			v, err := [2]Measure{a, b}[side](ctx, p.Layout)
-			if err != nil {
-				return &SideError{sides[side], err}
-			}
-			values := [2]*[]float64{&p.A, &p.B}[side]
-			*values = append(*values, v)
-		}
-	}
-	return nil
+// Name is that of a side: a, b, c and so on.
+func Name(side int) string { return string(rune('a' + side)) }
+
+// SideError is an error of one side.
+type SideError struct {
+	Side string
+	Err  error
 }
 
-// RunUnpaired measures a in its layouts and b in others, alternately. The values of a pair then
-// have no layout in common.
-func RunUnpaired(ctx context.Context, ofA, ofB []Layout, a, b Measure) (pairs []Pair, dropped []Dropped, err error) {
-	other := map[int]Layout{}
-	for _, l := range ofB {
-		other[l.Number] = l
+func (e *SideError) Error() string { return FlagOf(e.Side) + ": " + e.Err.Error() }
+func (e *SideError) Unwrap() error { return e.Err }
+
+// FlagOf is the flag that a side is given by. All but the first have -b.
+func FlagOf(side string) string {
+	if side > "b" {
+		return "-b (side " + side + ")"
 	}
-	return Run(ctx, ofA, a, func(ctx context.Context, l Layout) (float64, error) { return b(ctx, other[l.Number]) })
+	return "-" + side
 }
 
-// Value is what the repetitions in a layout say: their median, which one disturbed repetition does
-// not move.
-func Value(repetitions []float64) float64 { return stat.Median(repetitions) }
+// Value is what the trials in a layout say: their median, which one disturbed trial does not move.
+func Value(trials []float64) float64 { return stat.Median(trials) }

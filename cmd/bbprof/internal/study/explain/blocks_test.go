@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/expect"
 	"github.com/bbprof/bbprof/internal/host"
@@ -141,9 +142,9 @@ func causes(t *testing.T, p *profiler.Profiler, code []byte, setup profiler.Setu
 		t.Fatalf("%s: %v", e.Base.Status, e.Base.Rejection)
 	}
 	for _, f := range e.Findings {
-		if f.Rounds > 0 {
-			t.Logf("%-18s %-10s %.3f with, %.3f without: %+.3f, %+.3f to %+.3f; %s", f.Hypothesis, f.Outcome, f.With, f.Without, f.Effect, f.Low, f.High, f.Change)
+		if f.Effect != nil {
+			t.Logf("%-18s %-10s %.3f with, %.3f without: %+.3f, %+.3f to %+.3f; %s", f.Hypothesis, f.Outcome, f.With, f.Without, f.Size, f.Low, f.High, f.Change)
 		}
 	}
-	return e.Causes(), slices.ContainsFunc(e.Findings, func(f Finding) bool { return f.Outcome == stat.Unclear })
+	return experiment.Confirmed(e.Findings), slices.ContainsFunc(e.Findings, func(f experiment.Finding) bool { return f.Outcome == stat.Unclear })
 }

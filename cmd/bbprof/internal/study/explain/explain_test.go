@@ -4,13 +4,13 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/internal/timing"
@@ -189,7 +189,7 @@ func TestExplain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := e.Causes(); !slices.Equal(got, c.want) {
+			if got := experiment.Confirmed(e.Findings); !slices.Equal(got, c.want) {
 				t.Errorf("%s, seed %d: %q, want %q: %+v", c.name, seed, got, c.want, e.Findings)
 				break
 			}
@@ -214,52 +214,12 @@ func TestEffect(t *testing.T) {
 		if f.Outcome != stat.Confirmed || f.Rounds != DefaultRounds || f.Change != "add 192 to rbx" && f.Change != "add 832 to rbx" {
 			t.Fatalf("%+v", f)
 		}
-		if e.Findings[1].Outcome != Absent || e.Findings[1].Rounds != 0 {
+		if e.Findings[1].Outcome != experiment.Absent || e.Findings[1].Effect != nil {
 			t.Errorf("%+v", e.Findings[1])
 		}
 	}
 	if inside < explanations*93/100 { // 97.5 % each for two tests at 95 % together
 		t.Errorf("%d of %d intervals hold the effect", inside, explanations)
-	}
-}
-
-// TestJudge: the boundaries of the verdicts.
-func TestJudge(t *testing.T) {
-	pairs := func(without, effect, spread float64) (p [][2]float64) {
-		for i := range 10 {
-			p = append(p, [2]float64{without + effect + spread*float64(2*(i%2)-1), without})
-		}
-		return p
-	}
-	for _, c := range []struct {
-		name  string
-		pairs [][2]float64
-		want  stat.Outcome
-	}{
-		{"just 2 %", pairs(10, 0.2001, 0.001), stat.Confirmed},
-		{"just below", pairs(10, 0.1999, 0.0001), stat.NoEffect},
-		{"just below, and its interval reaches further", pairs(10, 0.1999, 0.001), stat.Unclear},
-		{"faster by 2 %", pairs(10, -0.21, 0.001), stat.Confirmed},
-		{"nothing", pairs(10, 0, 0.001), stat.NoEffect},
-		{"wide, with 0", pairs(10, 0.5, 2), stat.Unclear},
-		{"wide, around 0", pairs(10, 0, 2), stat.Unclear},
-		{"two rounds", pairs(10, 5, 0)[:2], stat.Unclear},
-		{"three", pairs(10, 5, 0)[:3], stat.Confirmed},
-	} {
-		tr := test{pairs: c.pairs}
-		if tr.judge(1); tr.finding.Outcome != c.want {
-			t.Errorf("%s: %+v", c.name, tr.finding)
-		}
-	}
-	one, ten := test{pairs: pairs(10, 1, 0.1)}, test{pairs: pairs(10, 1, 0.1)}
-	one.judge(1)
-	ten.judge(10)
-	if !(ten.finding.High-ten.finding.Low > 1.3*(one.finding.High-one.finding.Low)) {
-		t.Error("ten tests take no wider intervals than one")
-	}
-	// ten differences of 1 ± 0.1: sd 0.1054, t(9) = 2.262, so ± 0.0754
-	if math.Abs(one.finding.High-1.0754) > 0.0005 {
-		t.Errorf("%+v", one.finding)
 	}
 }
 
@@ -271,7 +231,7 @@ func TestUntested(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f := e.Findings[0]; f.Outcome != Untested || f.Change == "" {
+	if f := e.Findings[0]; f.Outcome != experiment.Untested || f.Change == "" {
 		t.Errorf("%+v", f)
 	}
 }
@@ -332,10 +292,10 @@ func TestPastLead(t *testing.T) {
 	}
 	q := &question{insts: insts, base: profiler.Result{UnrollShort: 1504, UnrollLong: 2016, Predicted: &invariants.Prediction{},
 		Host: &profiler.HostReport{CPU: profiler.CPU{FrontEnd: unroll.FrontEnd{L1I: 32 << 10, OpCache: unroll.OpCache{Lines: 1024, OpsPerLine: 6, Window: 64}}}}}}
-	for past, want := range map[bool]stat.Outcome{false: "", true: Absent} {
+	for past, want := range map[bool]stat.Outcome{false: "", true: experiment.Absent} {
 		q.base.PastLead = past
-		if got, err := q.opCache(); err != nil || got.finding.Outcome != want {
-			t.Errorf("past the lead %v: %+v, %v, want %q", past, got.finding, err, want)
+		if got, err := q.opCache(); err != nil || got.Outcome != want {
+			t.Errorf("past the lead %v: %+v, %v, want %q", past, got.Finding, err, want)
 		}
 	}
 }

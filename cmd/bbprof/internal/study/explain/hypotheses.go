@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/invariants"
@@ -29,11 +30,11 @@ var hypotheses = []struct {
 }
 
 func absent(format string, args ...any) test {
-	return test{finding: Finding{Outcome: Absent, Here: fmt.Sprintf(format, args...)}}
+	return test{Finding: experiment.Finding{Outcome: experiment.Absent, Here: fmt.Sprintf(format, args...)}}
 }
 
 func untested(here, why string) test {
-	return test{finding: Finding{Outcome: Untested, Here: here, Change: why}}
+	return test{Finding: experiment.Finding{Outcome: experiment.Untested, Here: here, Change: why}}
 }
 
 // framesEach gives each page a frame, as far as any L1D has ways.
@@ -49,11 +50,11 @@ func (q *question) alias4K() (test, error) {
 	here := fmt.Sprintf("per iteration %.3g of its loads meet a store in the low 12 bits alone, %s", p.Alias4K, back(p.AliasStores))
 	want := p
 	want.Alias4K, want.AliasStores = 0, 0
-	moved, change, err := q.move(want, [][]asm.Reg{}, []int{3 * 64, 13 * 64, 27 * 64})
-	if err != nil || change == "" {
+	moved, what, err := q.move(want, [][]asm.Reg{}, []int{3 * 64, 13 * 64, 27 * 64})
+	if err != nil || what == "" {
 		return untested(here, "no pointer can be moved so that this ends and nothing else changes"), err
 	}
-	return test{finding: Finding{Here: here, Change: change}, with: q.setup, without: moved}, nil
+	return change(here, what, q.setup, moved), nil
 }
 
 func back(stores int) string {
@@ -78,12 +79,12 @@ func (q *question) splits() (test, error) {
 			bytes = append(bytes, n)
 		}
 	}
-	moved, change, err := q.move(want, [][]asm.Reg{q.pointers()}, bytes)
+	moved, what, err := q.move(want, [][]asm.Reg{q.pointers()}, bytes)
 	switch {
 	case err != nil:
 		return test{}, err
-	case change != "":
-		return test{finding: Finding{Here: here, Change: change}, with: q.setup, without: moved}, nil
+	case what != "":
+		return change(here, what, q.setup, moved), nil
 	case p.AliasFrame > 0 && q.base.Pages <= framesEach:
 		return q.splitsApart(here)
 	}
@@ -101,8 +102,8 @@ func (q *question) splitsApart(here string) (test, error) {
 	}
 	apart.base = r
 	t, err := apart.splits()
-	if t.open() {
-		t.finding.Change += ", with a frame for each page in both"
+	if t.Outcome == "" {
+		t.Change += ", with a frame for each page in both"
 	}
 	return t, err
 }
@@ -188,11 +189,11 @@ func (q *question) frameSharing() (test, error) {
 		return test{}, err
 	}
 	here := fmt.Sprintf("per iteration %.3g of its accesses reach a line of a frame by another page than the one before", p.AliasFrame)
-	change := fmt.Sprintf("a frame for each of %d pages", q.base.Pages)
+	what := fmt.Sprintf("a frame for each of %d pages", q.base.Pages)
 	if r.Predicted != nil && r.Predicted.Alias4K > p.Alias4K {
-		change += fmt.Sprintf(", which turns %.3g of its loads into 4K aliasing ones", r.Predicted.Alias4K-p.Alias4K)
+		what += fmt.Sprintf(", which turns %.3g of its loads into 4K aliasing ones", r.Predicted.Alias4K-p.Alias4K)
 	}
-	return test{finding: Finding{Here: here, Change: change}, with: q.setup, without: apart}, nil
+	return change(here, what, q.setup, apart), nil
 }
 
 // codeAlignment measures other places one by one and then tests the one that differed most against
@@ -222,10 +223,7 @@ func (q *question) codeAlignment() (test, error) {
 	if difference < 0 {
 		return untested(stands, "no other place was measured"), nil
 	}
-	return test{
-		finding: Finding{Here: stands, Change: fmt.Sprintf("byte %d, of 15 others the one that differs most", farthest)},
-		with:    with, without: q.at(farthest, leastNops),
-	}, nil
+	return change(stands, fmt.Sprintf("byte %d, of 15 others the one that differs most", farthest), with, q.at(farthest, leastNops)), nil
 }
 
 // at has the first copy at a byte of a page, after so many nops.
@@ -245,7 +243,7 @@ func (q *question) subnormals() (test, error) {
 	}
 	flushed := q.withInit(func(init *initial.State) { init.MXCSR = initial.Paper().MXCSR })
 	flushed.NoFTZ = false
-	return test{finding: Finding{Here: "subnormals are computed", Change: "let them count as zero"}, with: q.setup, without: flushed}, nil
+	return change("subnormals are computed", "let them count as zero", q.setup, flushed), nil
 }
 
 // l1i takes as many copies as L1I holds, from the decoders, which serve what exceeds L1I in
@@ -261,7 +259,7 @@ func (q *question) l1i() (test, error) {
 	}
 	with, without := q.setup, q.setup
 	with.FrontEnd, without.FrontEnd, without.Unroll = profiler.Decode, profiler.Decode, &fewer
-	return test{finding: Finding{Here: here, Change: fmt.Sprintf("%d and %d copies, both from the decoders", fewer.Short, fewer.Long)}, with: with, without: without}, nil
+	return change(here, fmt.Sprintf("%d and %d copies, both from the decoders", fewer.Short, fewer.Long), with, without), nil
 }
 
 // opCache takes as many copies as the op cache holds, once L1I holds them.
@@ -289,7 +287,7 @@ func (q *question) opCache() (test, error) {
 		}
 		with.Unroll, with.FrontEnd = &most, profiler.Decode
 	}
-	return test{finding: Finding{Here: here, Change: fmt.Sprintf("%d and %d copies", fewer.Short, fewer.Long)}, with: with, without: without}, nil
+	return change(here, fmt.Sprintf("%d and %d copies", fewer.Short, fewer.Long), with, without), nil
 }
 
 func (q *question) frontEnd() unroll.FrontEnd { return q.base.Host.CPU.FrontEnd }

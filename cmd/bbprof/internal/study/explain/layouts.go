@@ -336,18 +336,15 @@ func (q *question) renamePhase() (test, error) {
 	slower := func(a, b [timing.DispatchOffsets]float64) int { return cmp.Compare(a[0], b[0]) }
 	slow := leastNops + slices.Index(rows, slices.MaxFunc(rows, slower))
 	fast := leastNops + slices.Index(rows, slices.MinFunc(rows, slower))
-	return test{
-		finding: Finding{
-			Here:   fmt.Sprintf("%d instructions a copy, %d slots in a rename group", len(q.insts), len(rows)),
-			Change: fmt.Sprintf("%d nops before the copies instead of %d, in the same bytes", fast, slow),
-		},
-		with: q.at(0, slow), without: q.at(0, fast),
-		of: func(r profiler.Result) float64 {
-			i := slices.IndexFunc(r.LayoutCycles, func(c profiler.LayoutCycles) bool { return timing.Layout(c.Layout).Offset() == 0 })
-			if i < 0 {
-				return 0
-			}
-			return r.LayoutCycles[i].Cycles
-		},
-	}, nil
+	t := change(fmt.Sprintf("%d instructions a copy, %d slots in a rename group", len(q.insts), len(rows)),
+		fmt.Sprintf("%d nops before the copies instead of %d, in the same bytes", fast, slow), q.at(0, slow), q.at(0, fast))
+	of := func(r profiler.Result) float64 {
+		i := slices.IndexFunc(r.LayoutCycles, func(c profiler.LayoutCycles) bool { return timing.Layout(c.Layout).Offset() == 0 })
+		if i < 0 {
+			return 0
+		}
+		return r.LayoutCycles[i].Cycles
+	}
+	t.With.of, t.Without.of = of, of
+	return t, nil
 }

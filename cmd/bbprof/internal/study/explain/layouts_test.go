@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -55,7 +56,7 @@ func TestLayouts(t *testing.T) {
 			if got := e.Layouts.Decides(); got != c.want {
 				t.Errorf("%s, seed %d: %q, want %q: %+v", c.name, seed, got, c.want, e.Layouts)
 			}
-			if got := e.Causes(); c.want != "" && !slices.Equal(got, c.causes) {
+			if got := experiment.Confirmed(e.Findings); c.want != "" && !slices.Equal(got, c.causes) {
 				t.Errorf("%s, seed %d: causes %q, want %q", c.name, seed, got, c.causes)
 			}
 			if got := e.Layouts.Ended(); !slices.Equal(got, c.ended) {

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -11,70 +12,67 @@ import (
 	"github.com/bbprof/bbprof/unroll"
 )
 
-func within(values []int, from, to int, what string) error {
-	if len(values) > 0 && (values[0] < from || values[len(values)-1] > to) {
-		return fmt.Errorf("%s go from %d to %d", what, from, to)
-	}
-	return nil
-}
-
-// Code varies where the first copy stands, in bytes from the start of a page.
-func Code(base profiler.Setup, values []int) (Factor, error) {
-	return Factor{"code_offset_bytes", "first copy, bytes from the start of a page", values, func(v int) profiler.Setup {
-		base.CodeOffset = &v
-		return base
-	}}, within(values, 0, layout.PageSize-1, "offsets within a page")
-}
-
 // maxShift keeps what moves a pointer from moving it far.
 const maxShift = 1 << 20
 
-// Data adds to registers, the stack's for example, what the environment's size takes from it.
-func Data(base profiler.Setup, registers []asm.Reg, values []int) (Factor, error) {
+// Factors are those of blocks, by their flags.
+var Factors = []struct {
+	Flag, Help    string
+	column, label string // %s is the registers
+	what          string // the values are
+	from, to      int
+	set           func(s *profiler.Setup, regs []asm.Reg, value int)
+}{
+	{"code", "where the first copy stands, in bytes from the start of a page", "code_offset_bytes", "first copy, bytes from the start of a page", "offsets within a page", 0, layout.PageSize - 1,
+		func(s *profiler.Setup, _ []asm.Reg, v int) { s.CodeOffset = &v }},
+	{"data", "bytes added to the registers of -regs: what the environment's size does to a stack (default of -regs: rsp,rbp)", "data_offset_bytes", "bytes added to %s", "data offsets", -maxShift, maxShift,
+		func(s *profiler.Setup, regs []asm.Reg, v int) {
+			for _, r := range regs {
+				s.Init.GPR[r] += uint64(v)
+			}
+		}},
+	{"distance", "how many bytes the second of the two registers of -regs is above the first", "distance_bytes", "%s, bytes", "distances", -maxShift, maxShift,
+		func(s *profiler.Setup, regs []asm.Reg, v int) { s.Init.GPR[regs[1]] = s.Init.GPR[regs[0]] + uint64(v) }},
+	{"copies", "copies in the longer image, four times those of the shorter", "copies", "copies in the longer image, four times those of the shorter", "copies", 2, layout.CodeSize,
+		func(s *profiler.Setup, _ []asm.Reg, v int) { s.Unroll = &unroll.Factors{Short: max(v/4, 1), Long: v} }},
+	{"framecount", "on how many physical pages, called frames, the block's pages stand", "frames", "physical pages", "frames", 1, layout.MaxFrames,
+		func(s *profiler.Setup, _ []asm.Reg, v int) { s.Frames = v }},
+}
+
+// Of varies the factor of a flag; regs are those of -regs.
+func Of(flag string, base profiler.Setup, regs []asm.Reg, values []int) (f Factor, err error) {
+	switch {
+	case flag == "distance" && (len(regs) != 2 || regs[0] == regs[1]):
+		return f, errors.New("it is between two registers: name them with -regs, such as -regs rsi,rdi")
+	case flag == "data" && regs == nil:
+		regs = []asm.Reg{asm.RSP, asm.RBP}
+	}
 	var names []string
-	for _, r := range registers {
+	for _, r := range regs {
 		names = append(names, r.String())
 	}
-	return Factor{"data_offset_bytes", "bytes added to " + strings.Join(names, ", "), values, func(v int) profiler.Setup {
-		return withInit(base, func(init *initial.State) {
-			for _, r := range registers {
-				init.GPR[r] += uint64(v)
-			}
-		})
-	}}, within(values, -maxShift, maxShift, "data offsets")
-}
-
-// Distance lets the second pointer be so many bytes above the first.
-func Distance(base profiler.Setup, from, to asm.Reg, values []int) (Factor, error) {
-	return Factor{"distance_bytes", fmt.Sprintf("%v - %v, bytes", to, from), values, func(v int) profiler.Setup {
-		return withInit(base, func(init *initial.State) { init.GPR[to] = init.GPR[from] + uint64(v) })
-	}}, within(values, -maxShift, maxShift, "distances")
-}
-
-// Copies varies the unroll factor: the longer image has so many copies, the shorter a quarter.
-func Copies(base profiler.Setup, values []int) (Factor, error) {
-	const most = layout.CodeSize
-	return Factor{"copies", "copies in the longer image, four times those of the shorter", values, func(v int) profiler.Setup {
-		base.Unroll = &unroll.Factors{Short: max(v/4, 1), Long: v}
-		return base
-	}}, within(values, 2, most, "copies")
-}
-
-// Frames varies on how many physical pages the block's pages stand.
-func Frames(base profiler.Setup, values []int) (Factor, error) {
-	return Factor{"frames", "physical pages", values, func(v int) profiler.Setup {
-		base.Frames = v
-		return base
-	}}, within(values, 1, layout.MaxFrames, "frames")
-}
-
-// withInit changes a copy of the set-up's initial state.
-func withInit(s profiler.Setup, change func(*initial.State)) profiler.Setup {
-	init := initial.Paper()
-	if s.Init != nil {
-		init = *s.Init
+	of := strings.Join(names, ", ")
+	if flag == "distance" {
+		of = names[1] + " - " + names[0]
 	}
-	change(&init)
-	s.Init = &init
-	return s
+	for _, k := range Factors {
+		if k.Flag != flag {
+			continue
+		}
+		if len(values) > 0 && (values[0] < k.from || values[len(values)-1] > k.to) {
+			err = fmt.Errorf("%s go from %d to %d", k.what, k.from, k.to)
+		}
+		f = Factor{k.column, strings.ReplaceAll(k.label, "%s", of), values, func(v int) profiler.Setup {
+			s, init := base, initial.Paper()
+			if s.Init != nil {
+				init = *s.Init
+			}
+			if s.Init = &init; base.Init == nil && len(regs) == 0 {
+				s.Init = nil
+			}
+			k.set(&s, regs, v)
+			return s
+		}}
+	}
+	return f, err
 }

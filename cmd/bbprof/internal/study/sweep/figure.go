@@ -2,41 +2,49 @@ package sweep
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
 )
 
-// Figure draws the cycles and, below them, what was predicted and varies.
-func Figure(points []Point, f Factor) plot.Figure {
-	ps := measured(points)
-	cycles := plot.Series{}
-	for _, p := range ps {
-		cycles.Add(float64(p.Value), p.Result.Cycles, p.Result.CILow, p.Result.CIHigh)
+// Figure draws the cycles, with their intervals if all have one, and below those of a block what was predicted and varies.
+func (s Sweep) Figure() plot.Figure {
+	all := s.relate(Column{Values: make([]float64, len(s.Points))})
+	var cycles plot.Series
+	for _, p := range all.Points {
+		cycles.Add(float64(p.Value), p.Cycles, p.Low, p.High)
 	}
-	first, last := f.Values[0], f.Values[len(f.Values)-1]
-	fig := plot.Figure{X: f.Label, Ticks: Ticks(first, last), Panels: []plot.Panel{{Y: "cycles per iteration", Series: []plot.Series{cycles}}}}
+	if !all.Known {
+		cycles.Low, cycles.High = nil, nil
+	}
+	first, last := s.Points[0].Value, s.Points[len(s.Points)-1].Value
+	f := plot.Figure{X: s.Axis, Ticks: ticks(first, last), Panels: []plot.Panel{{Y: "cycles", Series: []plot.Series{cycles}}}}
+	if !s.OfBlock {
+		return f
+	}
+	f.Panels[0].Y = "cycles per iteration"
 	var relations []string
 	predicted := plot.Panel{Y: "predicted per iteration", Zero: true}
-	for _, r := range Relate(points) {
-		if r.R != r.R { // the same everywhere
+	for _, r := range s.Relate(s.Groups[0]) {
+		if math.IsNaN(r.R) { // the same everywhere
 			continue
 		}
-		predicted.Series = append(predicted.Series, plot.Series{Name: r.Column, X: cycles.X, Y: r.Values})
-		relations = append(relations, fmt.Sprintf("%s: r = %.2f", r.Column, r.R))
+		predicted.Series = append(predicted.Series, plot.Series{Name: r.Name, X: cycles.X, Y: r.Values})
+		relations = append(relations, fmt.Sprintf("%s: r = %.2f", r.Name, r.R))
 	}
 	if len(predicted.Series) > 0 {
-		fig.Title = "correlation with cycles, " + strings.Join(relations, ", ")
+		f.Title = "correlation with cycles, " + strings.Join(relations, ", ")
 		if len(predicted.Series) == 1 {
 			predicted.Y = "predicted " + predicted.Series[0].Name
 		}
-		fig.Panels = append(fig.Panels, predicted)
+		f.Panels = append(f.Panels, predicted)
 	}
-	return fig
+	return f
 }
 
-// Ticks lets an axis have some eight ticks at multiples of a power of two, as lines and pages are.
-func Ticks(from, to int) int {
+// ticks lets an axis have some eight ticks at multiples of a power of two, as lines and pages are.
+func ticks(from, to int) int {
 	step := 1
 	for step*8 < to-from {
 		step *= 2

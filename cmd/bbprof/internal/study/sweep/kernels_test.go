@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/expect"
 	"github.com/bbprof/bbprof/internal/host"
@@ -26,8 +27,8 @@ func TestKernels(t *testing.T) {
 	input := initial.Paper()
 	input.GPR[asm.RDX] = 0x30000000
 	base := profiler.Setup{CodeOffset: new(0), Init: &input, Frames: 16, Tolerate: []verdict.Reason{verdict.Alias4K, verdict.AliasFrame, verdict.Nonlinear, verdict.Unstable}}
-	stack := func(v []int) (Factor, error) { return Data(base, []asm.Reg{asm.RBP}, v) }
-	output := func(v []int) (Factor, error) { return Distance(base, asm.RSI, asm.RDI, v) }
+	stack := func(v []int) (Factor, error) { return Of("data", base, []asm.Reg{asm.RBP}, v) }
+	output := func(v []int) (Factor, error) { return Of("distance", base, []asm.Reg{asm.RSI, asm.RDI}, v) }
 	for _, c := range []struct {
 		file   string
 		factor func([]int) (Factor, error)
@@ -57,25 +58,24 @@ func TestKernels(t *testing.T) {
 			stores := host.Detect().Core.StoreBuffer // a larger one reaches stores that are further back, a smaller one fewer
 			felt := expect.Here().KernelsSlow && c.felt > 0
 			require.AtMost(t, 1, 3, func() string {
-				points, err := Run(ctx, p, code, f, Plan{Runs: 3, Seed: 1})
+				results, err := Run(ctx, p, code, f, experiment.Plan{Rounds: 3, Seed: 1})
 				require.Measure(t, err)
-				for i, point := range points {
-					r := point.Result
+				for i, r := range results {
 					if r.Reason == verdict.Timeout {
 						require.Skip(t, require.Idle, "the machine stood still: %v", r.Rejection)
 					}
 					if r.Predicted == nil {
-						t.Fatalf("%d: %s: %v", point.Value, r.Status, r.Rejection)
+						t.Fatalf("%d: %s: %v", f.Values[i], r.Status, r.Rejection)
 					}
-					t.Logf("%d: %.3f cycles, %g loads alias", point.Value, r.Cycles, r.Predicted.Alias4K)
+					t.Logf("%d: %.3f cycles, %g loads alias", f.Values[i], r.Cycles, r.Predicted.Alias4K)
 					if got, want := r.Predicted.Alias4K, c.loads[i]; got != want && (i < c.far || (got > want) != (stores > 64)) {
-						t.Errorf("%d: %g loads alias, want %g", point.Value, r.Predicted.Alias4K, c.loads[i])
+						t.Errorf("%d: %g loads alias, want %g", f.Values[i], r.Predicted.Alias4K, c.loads[i])
 					}
 					if r.Status != profiler.OK {
 						require.Skip(t, require.Idle, "the core was not left alone: %v", r.Rejection)
 					}
 				}
-				if ratio := points[2].Result.Cycles / points[0].Result.Cycles; felt && ratio < c.felt {
+				if ratio := results[2].Cycles / results[0].Cycles; felt && ratio < c.felt {
 					return fmt.Sprintf("%.3f times the cycles, want %.3f", ratio, c.felt)
 				}
 				return ""

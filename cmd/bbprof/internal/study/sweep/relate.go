@@ -1,116 +1,72 @@
 package sweep
 
 import (
+	"cmp"
+	"fmt"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/stat"
-	"github.com/bbprof/bbprof/invariants"
-	"github.com/bbprof/bbprof/profiler"
 )
 
-// Counted is something that is known of each of some points beside its cycles.
-type Counted struct {
-	Name   string
-	Values []float64
-}
-
-// Related is a Counted with what it says of the cycles.
+// Related is a column with what it says of the cycles, at the points where both are known.
 type Related struct {
-	Counted
-	Correlation
+	Name   string
+	Points []Point
+	Values []float64
+	// R is Pearson's correlation, NaN where the column or the cycles are the same at all points. Low to High is its
+	// 95 % interval by Fisher's transformation, which takes four points.
+	R, Low, High float64
 	Spikes
 }
 
-// predictions are what the trace predicts of an iteration, in the order of the table.
-var predictions = []struct {
-	name string
-	of   func(invariants.Prediction) float64
-}{
-	{"alias_4k", func(p invariants.Prediction) float64 { return p.Alias4K }},
-	{"forwarded", func(p invariants.Prediction) float64 { return p.Forwarded }},
-	{"alias_frame", func(p invariants.Prediction) float64 { return p.AliasFrame }},
-	{"splits", func(p invariants.Prediction) float64 { return p.Splits }},
-	{"page_splits", func(p invariants.Prediction) float64 { return p.PageSplits }},
-	{"l1d_misses", func(p invariants.Prediction) float64 { return p.L1DMisses }},
-	{"l1i_misses", func(p invariants.Prediction) float64 { return p.L1IMisses }},
-}
-
-// Correlation is Pearson's between a column and the cycles.
-type Correlation struct {
-	Column string
-	N      int // points that were measured
-	// R is NaN where the column or the cycles are the same at all points. Low to High is its
-	// 95 % interval by Fisher's transformation, which takes four points.
-	R, Low, High float64
-}
-
-// Relate relates what the trace predicts to the cycles of the points that were measured, by strength.
-func Relate(points []Point) []Related {
-	ps := measured(points)
-	var all []Counted
-	for _, c := range predictions {
-		one := Counted{Name: c.name}
-		for _, p := range ps {
-			one.Values = append(one.Values, c.of(*p.Result.Predicted))
+// Relate relates the columns of a group to the cycles, the strongest correlation first; what does not vary comes last.
+func (s Sweep) Relate(g Group) (all []Related) {
+	for _, c := range g.Columns {
+		if !c.Beside && c.Why == "" {
+			all = append(all, s.relate(c))
 		}
-		all = append(all, one)
 	}
-	return ByStrength(RelateTo(ps, all))
+	strength := func(r Related) float64 {
+		if math.IsNaN(r.R) {
+			return -1
+		}
+		return math.Abs(r.R)
+	}
+	slices.SortStableFunc(all, func(a, b Related) int { return cmp.Compare(strength(b), strength(a)) })
+	return all
 }
 
-// RelateTo relates what was counted to the cycles of points that were all measured.
-func RelateTo(ps []Point, counted []Counted) (all []Related) {
+func (s Sweep) relate(c Column) Related {
+	r := Related{Name: c.Name}
 	var cycles []float64
-	for _, p := range ps {
-		cycles = append(cycles, p.Result.Cycles)
+	for i, p := range s.Points {
+		if v := c.Values[i]; !math.IsNaN(p.Cycles) && !math.IsNaN(v) {
+			r.Points, r.Values, cycles = append(r.Points, p), append(r.Values, v), append(cycles, p.Cycles)
+		}
 	}
-	for _, c := range counted {
-		all = append(all, Related{c, Correlate(c.Name, c.Values, cycles), stand(ps, cycles, c.Values)})
-	}
-	return all
+	r.R, r.Low, r.High = correlate(r.Values, cycles)
+	r.Spikes = stand(r.Points, r.Values)
+	return r
 }
 
-// ByStrength puts the strongest correlation first; what does not vary comes last.
-func ByStrength(all []Related) []Related {
-	slices.SortStableFunc(all, func(a, b Related) int { return compareStrength(a.R, b.R) })
-	return all
-}
-
-// Correlate relates one column to the cycles.
-func Correlate(name string, x, cycles []float64) Correlation {
-	c := Correlation{Column: name, N: len(x), R: math.NaN(), Low: math.NaN(), High: math.NaN()}
-	if len(x) < 2 || constant(x) || constant(cycles) {
-		return c
+func correlate(x, y []float64) (r, low, high float64) {
+	r, low, high = math.NaN(), math.NaN(), math.NaN()
+	constant := func(x []float64) bool { return slices.Max(x)-slices.Min(x) < 1e-9 } // sums of the same numbers in another order
+	if len(x) < 2 || constant(x) || constant(y) {
+		return r, low, high
 	}
-	c.R = stat.Pearson(x, cycles)
+	r = stat.Pearson(x, y)
 	if len(x) > 3 {
 		// Fisher (1915): atanh r is close to normal with a variance of 1/(n-3).
 		half := stat.NormalQuantile(0.975) / math.Sqrt(float64(len(x)-3))
-		z := math.Atanh(math.Max(-1, math.Min(1, c.R)))
-		c.Low, c.High = math.Tanh(z-half), math.Tanh(z+half)
+		z := math.Atanh(math.Max(-1, math.Min(1, r)))
+		low, high = math.Tanh(z-half), math.Tanh(z+half)
 	}
-	return c
-}
-
-// constant takes sums of the same numbers in another order for the same.
-func constant(x []float64) bool { return slices.Max(x)-slices.Min(x) < 1e-9 }
-
-// compareStrength puts the stronger correlation first and none last.
-func compareStrength(a, b float64) int {
-	strength := func(r float64) float64 {
-		if math.IsNaN(r) {
-			return -1
-		}
-		return math.Abs(r)
-	}
-	switch a, b := strength(a), strength(b); {
-	case a > b:
-		return -1
-	case a < b:
-		return 1
-	}
-	return 0
+	return r, low, high
 }
 
 // A point is a spike if it is slower than the usual cycles by spikeShare: more
@@ -128,35 +84,27 @@ type Spikes struct {
 	Known     bool // all points have an interval: without it none can be told to be slow
 }
 
-// SpikesOf are the values that stand out, whatever goes along with them.
-func SpikesOf(points []Point) Spikes {
-	var cycles []float64
-	for _, p := range points {
-		cycles = append(cycles, p.Result.Cycles)
-	}
-	return stand(points, cycles, make([]float64, len(points)))
-}
-
 // stand compares where a column predicts slow points with where they are.
-func stand(ps []Point, cycles, column []float64) Spikes {
-	var s Spikes
+func stand(ps []Point, column []float64) (s Spikes) {
 	if len(ps) == 0 {
 		return s
 	}
+	var cycles, there, elsewhere []float64
+	for _, p := range ps {
+		cycles = append(cycles, p.Cycles)
+	}
 	s.Usual = median(cycles)
-	s.Known = !slices.ContainsFunc(ps, func(p Point) bool { return math.IsInf(p.Result.CILow, 0) || math.IsNaN(p.Result.CILow) })
+	s.Known = !slices.ContainsFunc(ps, func(p Point) bool { return math.IsInf(p.Low, 0) || math.IsNaN(p.Low) })
 	least := slices.Min(column)
-	var there, elsewhere []float64
 	for i, p := range ps {
-		slow, predicted := p.Result.CILow > s.Usual*(1+spikeShare), column[i] > least+1e-9
+		slow, predicted := p.Low > s.Usual*(1+spikeShare), column[i] > least+1e-9
 		if slow {
 			s.Slow = append(s.Slow, p.Value)
 		}
 		if predicted {
-			s.Predicted = append(s.Predicted, p.Value)
-			there = append(there, cycles[i])
+			s.Predicted, there = append(s.Predicted, p.Value), append(there, p.Cycles)
 		} else {
-			elsewhere = append(elsewhere, cycles[i])
+			elsewhere = append(elsewhere, p.Cycles)
 		}
 		if slow && predicted {
 			s.Both = append(s.Both, p.Value)
@@ -173,7 +121,108 @@ func median(x []float64) float64 {
 	return slices.Sorted(slices.Values(x))[(len(x)-1)/2]
 }
 
-// measured are the points with cycles, of which the trace has said what it predicts.
-func measured(points []Point) []Point {
-	return slices.DeleteFunc(slices.Clone(points), func(p Point) bool { return p.Result.Status != profiler.OK || p.Result.Predicted == nil })
+// changedShare is by how much a count at the slowest value differs from that at the fastest to be pointed out: the
+// share by which "Measurement Bias from Address Aliasing" chooses events.
+const changedShare = 0.25
+
+// Summary says how far the values are apart, which stand out, and how each column goes along with the cycles.
+func (s Sweep) Summary() string {
+	all := s.relate(Column{Values: make([]float64, len(s.Points))})
+	if len(all.Points) == 0 {
+		return fmt.Sprintf("bbprof: none of %d values of %s was measured\n", len(s.Points), s.Factor)
+	}
+	decimals := map[bool]int{true: 3}[s.OfBlock]
+	byCycles := func(a, b Point) int { return cmp.Compare(a.Cycles, b.Cycles) }
+	least, most := slices.MinFunc(all.Points, byCycles), slices.MaxFunc(all.Points, byCycles)
+	var w strings.Builder
+	fmt.Fprintf(&w, "bbprof: %d of %d values of %s were measured: %.*f to %.*f cycles, a ratio of %.3f; %s\n", len(all.Points), len(s.Points), s.Factor,
+		decimals, least.Cycles, decimals, most.Cycles, most.Cycles/least.Cycles, all.slower(decimals))
+	for _, g := range s.Groups {
+		g.describe(&w, s.Relate(g), decimals)
+	}
+	return w.String()
+}
+
+func (g Group) describe(w *strings.Builder, related []Related, decimals int) {
+	if g.Title != "" {
+		fmt.Fprintf(w, "bbprof: %s:\n", g.Title)
+	}
+	columns := 0
+	for _, r := range related {
+		columns = max(columns, len(r.Name))
+	}
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(w, "  %-*s  %s\n", columns, name, fmt.Sprintf(format, args...))
+	}
+	var constant []string
+	for _, r := range related {
+		if math.IsNaN(r.R) {
+			constant = append(constant, r.Name)
+			continue
+		}
+		coefficient := fmt.Sprintf("%+.3f, 95 %% interval %+.3f to %+.3f", r.R, r.Low, r.High)
+		if math.IsNaN(r.Low) {
+			coefficient = fmt.Sprintf("%+.3f, no interval from fewer than four values", r.R)
+		}
+		line(r.Name, "correlation with cycles %s", coefficient)
+		if !g.Brief {
+			line("", "more than elsewhere at %s: median %.*f cycles there, %.*f elsewhere", Numbers(r.Predicted), decimals, r.There, decimals, r.Elsewhere)
+		}
+		if !g.Brief && r.Known {
+			line("", "%s, and of those %s", r.slower(decimals), Numbers(r.Both))
+		}
+		if text := r.apart(); text != "" && g.Title != "" {
+			line("", "%s", text)
+		}
+	}
+	if len(constant) > 0 {
+		fmt.Fprintf(w, "  the same at all values: %s\n", strings.Join(constant, ", "))
+	}
+	for _, c := range g.Columns {
+		if c.Why != "" {
+			fmt.Fprintf(w, "  %s is not counted: %s\n", c.Name, c.Why)
+		}
+	}
+}
+
+// slower says which values stand out.
+func (s Spikes) slower(decimals int) string {
+	if !s.Known {
+		return "too few runs to tell slow values from chance; that takes -runs 6 or more"
+	}
+	return fmt.Sprintf("slower than the usual %.*f cycles by 3 %%: %s", decimals, s.Usual, Numbers(s.Slow))
+}
+
+// apart says that the slowest value has another count than the fastest.
+func (r Related) apart() string {
+	fastest, slowest := 0, 0
+	for i, p := range r.Points {
+		if p.Cycles < r.Points[fastest].Cycles {
+			fastest = i
+		}
+		if p.Cycles > r.Points[slowest].Cycles {
+			slowest = i
+		}
+	}
+	fast, slow := r.Values[fastest], r.Values[slowest]
+	if math.Abs(slow-fast) <= changedShare*min(math.Abs(fast), math.Abs(slow)) {
+		return ""
+	}
+	return fmt.Sprintf("more than 25 %% apart: %s at the fastest value (%d), %s at the slowest (%d)", count(fast), r.Points[fastest].Value, count(slow), r.Points[slowest].Value)
+}
+
+// Numbers are the first of some values, and how many there are.
+func Numbers(n []int) string {
+	const few = 6
+	var s []string
+	for _, v := range n[:min(len(n), few)] {
+		s = append(s, strconv.Itoa(v))
+	}
+	switch {
+	case len(n) == 0:
+		return "none"
+	case len(n) > few:
+		s = append(s, "...")
+	}
+	return fmt.Sprintf("%s (%s)", words.Plural(len(n), "value"), strings.Join(s, ", "))
 }

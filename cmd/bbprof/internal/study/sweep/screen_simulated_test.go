@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/pmu"
@@ -73,12 +74,12 @@ func TestScreenEveryEvent(t *testing.T) {
 	p.Close()
 	init := initial.Paper()
 	tolerate := []verdict.Reason{verdict.Alias4K}
-	f, err := Distance(profiler.Setup{Init: &init, Frames: 16, Tolerate: tolerate}, asm.RBX, asm.RDI, []int{4032, 4096, 4160, 8128, 8192})
+	f, err := Of("distance", profiler.Setup{Init: &init, Frames: 16, Tolerate: tolerate}, []asm.Reg{asm.RBX, asm.RDI}, []int{4032, 4096, 4160, 8128, 8192})
 	if err != nil {
 		t.Fatal(err)
 	}
 	opened := 0
-	screened, err := Screen(ctx, func(some []profiler.Event) (measure.Profiler, func(), error) {
+	columns, err := Screen(ctx, func(some []profiler.Event) (measure.Profiler, func(), error) {
 		o := options
 		for _, e := range some {
 			o.Events = append(o.Events, e.By)
@@ -94,27 +95,31 @@ func TestScreenEveryEvent(t *testing.T) {
 				aliased = 1
 			}
 		}}, p.Close, nil
-	}, []byte{0x48, 0x89, 0x0b, 0x48, 0x8b, 0x17}, f, events, Plan{Runs: 1, Seed: 1}) // mov [rbx], rcx; mov rdx, [rdi]
+	}, []byte{0x48, 0x89, 0x0b, 0x48, 0x8b, 0x17}, f, events, experiment.Plan{Rounds: 1, Seed: 1}) // mov [rbx], rcx; mov rdx, [rdi]
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(screened) != len(events) || opened < len(events)/4 {
-		t.Errorf("%d of %d events, %d profilers", len(screened), len(events), opened)
+	if len(columns) != len(events) || opened < len(events)/4 {
+		t.Errorf("%d of %d events, %d profilers", len(columns), len(events), opened)
 	}
-	first := screened[0]
-	if first.Column != "LD_BLOCKS_PARTIAL.ADDRESS_ALIAS" || first.R < 0.999 || first.N != 5 || first.Counts[1] != 1 || first.Counts[0] != 0 {
+	swept := Sweep{Groups: []Group{{Columns: columns}}}
+	for i, v := range f.Values {
+		swept.Points = append(swept.Points, Point{Value: v, Cycles: 6 + 3*float64(i%3%2)})
+	}
+	first := swept.Relate(swept.Groups[0])[0]
+	if first.Name != "LD_BLOCKS_PARTIAL.ADDRESS_ALIAS" || len(first.Points) != 5 || first.Values[1] != 1 || first.Values[0] != 0 {
 		t.Errorf("%+v", first)
 	}
 	refused := 0
-	for _, s := range screened[1:] {
+	for _, c := range columns {
 		switch {
-		case strings.HasPrefix(s.Column, "node-"):
+		case strings.HasPrefix(c.Name, "node-"):
 			refused++
-			if s.Why == "" {
-				t.Errorf("%+v", s)
+			if c.Why == "" {
+				t.Errorf("%+v", c)
 			}
-		case s.Why != "" || s.R == s.R || s.Counts[0] != 5:
-			t.Errorf("%+v", s)
+		case c.Name != first.Name && (c.Why != "" || c.Values[0] != 5 || c.Values[1] != 5):
+			t.Errorf("%+v", c)
 		}
 	}
 	if refused == 0 {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/invariants"
@@ -61,45 +62,47 @@ func selected(names ...string) (s []profiler.Event) {
 func TestScreen(t *testing.T) {
 	var open, most, done int
 	f := distances(t, 4000, 4200, 16)
-	got, err := Screen(context.Background(), opener(&open, &most), []byte{0x90}, f, selected("steady", "no", "distance", "alias", "half", "against"), Plan{Runs: 1, Seed: 1, Done: func(n int) { done = n }})
+	columns, err := Screen(context.Background(), opener(&open, &most), []byte{0x90}, f, selected("steady", "no", "distance", "alias", "half", "against"), experiment.Plan{Rounds: 1, Seed: 1, Done: func(n int) { done = n }})
 	if err != nil {
 		t.Fatal(err)
 	}
+	sw := swept(t, &fake{of: aliasing}, f)
+	sw.Groups = []Group{{Title: "events", Columns: columns, Brief: true}}
 	var names []string
-	for _, s := range got {
-		names = append(names, s.Column)
-		if len(s.Counts) != len(f.Values) {
-			t.Errorf("%s: %d counts", s.Column, len(s.Counts))
-		}
-		switch s.Column {
+	for _, r := range sw.Relate(sw.Groups[0]) {
+		names = append(names, r.Name)
+		switch r.Name {
 		case "alias":
-			if s.R < 0.999 || s.N != 13 || s.Counts[6] != 0.5 || s.Counts[5] != 0 {
-				t.Errorf("%+v", s)
+			if r.R < 0.999 || len(r.Points) != 13 || r.Values[6] != 0.5 || r.Values[5] != 0 {
+				t.Errorf("%+v", r)
 			}
 		case "against":
-			if s.R > -0.999 {
-				t.Errorf("%+v", s)
+			if r.R > -0.999 {
+				t.Errorf("%+v", r)
 			}
 		case "half":
-			if s.N != 7 || s.R < 0.999 || !math.IsNaN(s.Counts[1]) {
-				t.Errorf("%+v", s)
+			if len(r.Points) != 7 || r.R < 0.999 {
+				t.Errorf("%+v", r)
 			}
 		case "distance":
-			if math.Abs(s.R) > 0.3 {
-				t.Errorf("%+v", s)
-			}
-		case "no":
-			if !strings.Contains(s.Why, "the event no") || !math.IsNaN(s.R) || !math.IsNaN(s.Counts[0]) {
-				t.Errorf("%+v", s)
+			if math.Abs(r.R) > 0.3 {
+				t.Errorf("%+v", r)
 			}
 		default:
-			if !math.IsNaN(s.R) || s.Why != "" {
-				t.Errorf("%+v", s)
+			if !math.IsNaN(r.R) {
+				t.Errorf("%+v", r)
 			}
 		}
 	}
-	if slices.Sort(names[:3]); !slices.Equal(names, []string{"against", "alias", "half", "distance", "steady", "no"}) {
+	if slices.Sort(names[:3]); !slices.Equal(names, []string{"against", "alias", "half", "distance", "steady"}) {
 		t.Errorf("%q", names)
+	}
+	text := sw.Summary()
+	for _, want := range []string{"bbprof: events:\n", "  the same at all values: steady\n", "  no is not counted: this host cannot measure: the event no",
+		"more than 25 % apart: 0 at the fastest value (4000), 0.5 at the slowest (4096)"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
 	}
 	if open != 0 || most != atATime || done != 6 {
 		t.Errorf("%d left open, %d at a time, %d done", open, most, done)
@@ -108,14 +111,14 @@ func TestScreen(t *testing.T) {
 
 func TestScreenErrors(t *testing.T) {
 	lost := errors.New("lost")
-	_, err := Screen(context.Background(), func([]profiler.Event) (measure.Profiler, func(), error) { return nil, nil, lost }, nil, distances(t, 0, 16, 16), selected("a", "b"), Plan{Runs: 1, Seed: 1})
+	_, err := Screen(context.Background(), func([]profiler.Event) (measure.Profiler, func(), error) { return nil, nil, lost }, nil, distances(t, 0, 16, 16), selected("a", "b"), experiment.Plan{Rounds: 1, Seed: 1})
 	if !errors.Is(err, lost) {
 		t.Error(err)
 	}
 	ended := 0
 	_, err = Screen(context.Background(), func([]profiler.Event) (measure.Profiler, func(), error) {
 		return &fake{of: func(int, profiler.Setup) (profiler.Result, error) { return profiler.Result{}, lost }}, func() { ended++ }, nil
-	}, nil, distances(t, 0, 16, 16), selected("a"), Plan{Runs: 1, Seed: 1})
+	}, nil, distances(t, 0, 16, 16), selected("a"), experiment.Plan{Rounds: 1, Seed: 1})
 	if !errors.Is(err, lost) || ended != 1 {
 		t.Errorf("%v, %d ended", err, ended)
 	}

@@ -1,19 +1,55 @@
-// Package sweep measures a block while one factor of its set-up varies and all others stay, and
-// holds what the addresses predict against the cycles.
+// Package sweep is about one factor of a set-up that varies while all others stay: what a block or a program takes at
+// each value, and how that goes along with what was counted or predicted.
 package sweep
 
 import (
 	"cmp"
 	"context"
 	"fmt"
-	"math/rand/v2"
+	"math"
 	"slices"
+	"strconv"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/internal/stat"
+	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// Factor is what a sweep varies.
+// Sweep is what came of one.
+type Sweep struct {
+	Factor, Axis string // its column, with the unit, and its axis
+	Points       []Point
+	Groups       []Group
+	OfBlock      bool // points have a status, and cycles are of an iteration
+	Incomplete   bool
+}
+
+// Point is what was measured with one value of the factor.
+type Point struct {
+	Value             int
+	Cycles, Low, High float64 // NaN or infinite: not measured; no interval
+	Runs              int
+	Status, Reason    string // of a block
+}
+
+// Group are columns that were found in one way.
+type Group struct {
+	Title   string // "" where that goes without saying
+	Columns []Column
+	Brief   bool // many columns: a line each
+}
+
+// Column is something known of each point beside its cycles.
+type Column struct {
+	Name   string
+	Values []float64 // NaN is not known
+	Beside bool      // it is not held against the cycles
+	Why    string    // it is known of no point
+}
+
+// Factor is what a sweep of a block varies.
 type Factor struct {
 	Name   string // of its column, with the unit, such as code_offset_bytes
 	Label  string // of its axis
@@ -22,70 +58,139 @@ type Factor struct {
 	Setup func(value int) profiler.Setup
 }
 
-// Point is one value of the factor and what was measured with it.
-type Point struct {
-	Value  int
-	Result profiler.Result // of the run with the median cycles
-}
-
-// Plan says how often to measure.
-type Plan struct {
-	Runs int            // with each value
-	Seed uint64         // of the random order
-	Done func(runs int) // is told after each run how many are done; may be nil
-}
-
-// Run measures the block with every value of the factor. The order is random, and all values have
-// a run before any has its next, so that a drift affects all alike. A point is the run with the
-// median cycles among those that were measured, so that a short disturbance makes no spike. If ctx
-// ends, its error comes with the points so far; a value without any run has the status Interrupted.
-func Run(ctx context.Context, p measure.Profiler, code []byte, f Factor, plan Plan) ([]Point, error) {
-	results := make([][]profiler.Result, len(f.Values))
-	random := rand.New(rand.NewPCG(plan.Seed, 0))
-	n := 0
-	for range plan.Runs {
-		for _, i := range random.Perm(len(f.Values)) {
-			r, err := p.Profile(ctx, profiler.Block{Code: code, Setup: f.Setup(f.Values[i])})
-			if err != nil && ctx.Err() != nil && n > 0 {
-				return middles(f, results), ctx.Err()
-			}
-			if err != nil {
-				return nil, err
-			}
-			if r.Status == profiler.Failed {
-				return nil, fmt.Errorf("%s %d: %s", f.Name, f.Values[i], r.Failure)
-			}
-			results[i] = append(results[i], r)
-			if n++; plan.Done != nil {
-				plan.Done(n)
-			}
+// Run measures the block with every value of the factor. A result is the run with the median cycles among those that
+// were measured, so that a short disturbance makes no spike. With ctx's error come the results so far; a value without
+// any run has the status Interrupted.
+func Run(ctx context.Context, p measure.Profiler, code []byte, f Factor, plan experiment.Plan) ([]profiler.Result, error) {
+	results, err := experiment.Run(ctx, len(f.Values), plan, func(ctx context.Context, i int) (profiler.Result, error) {
+		r, err := p.Profile(ctx, profiler.Block{Code: code, Setup: f.Setup(f.Values[i])})
+		if err == nil && r.Status == profiler.Failed {
+			err = fmt.Errorf("%s %d: %s", f.Name, f.Values[i], r.Failure)
 		}
+		return r, err
+	})
+	if err != nil && (ctx.Err() == nil || !slices.ContainsFunc(results, func(of []profiler.Result) bool { return of != nil })) {
+		return nil, err
 	}
-	return middles(f, results), nil
+	var middles []profiler.Result
+	for _, of := range results {
+		middles = append(middles, middle(of))
+	}
+	return middles, err
 }
 
 // Interrupted is the status of a value that was not reached.
 const Interrupted profiler.Status = "interrupted"
 
-// middles makes points of all runs.
-func middles(f Factor, results [][]profiler.Result) []Point {
-	points := make([]Point, len(f.Values))
-	for i, v := range f.Values {
-		points[i] = Point{v, profiler.Result{Status: Interrupted}}
-		if len(results[i]) > 0 {
-			points[i].Result = middle(results[i])
-		}
-	}
-	return points
-}
-
 // middle is the measured result with the median cycles, the faster of the middle two, or the
 // first if none was measured.
 func middle(results []profiler.Result) profiler.Result {
 	measured := slices.DeleteFunc(slices.Clone(results), func(r profiler.Result) bool { return r.Status != profiler.OK })
-	if len(measured) == 0 {
+	switch {
+	case len(results) == 0:
+		return profiler.Result{Status: Interrupted}
+	case len(measured) == 0:
 		return results[0]
 	}
 	slices.SortStableFunc(measured, func(a, b profiler.Result) int { return cmp.Compare(a.Cycles, b.Cycles) })
 	return measured[(len(measured)-1)/2]
+}
+
+// predictions are what the trace predicts of an iteration, in the order of the table.
+var predictions = []struct {
+	name   string
+	of     func(invariants.Prediction) float64
+	beside bool
+}{
+	{"loads", func(p invariants.Prediction) float64 { return p.Loads }, true},
+	{"stores", func(p invariants.Prediction) float64 { return p.Stores }, true},
+	{"alias_4k", func(p invariants.Prediction) float64 { return p.Alias4K }, false},
+	{"alias_stores_back", func(p invariants.Prediction) float64 { return float64(p.AliasStores) }, true},
+	{"forwarded", func(p invariants.Prediction) float64 { return p.Forwarded }, false},
+	{"alias_frame", func(p invariants.Prediction) float64 { return p.AliasFrame }, false},
+	{"splits", func(p invariants.Prediction) float64 { return p.Splits }, false},
+	{"page_splits", func(p invariants.Prediction) float64 { return p.PageSplits }, false},
+	{"l1d_misses", func(p invariants.Prediction) float64 { return p.L1DMisses }, false},
+	{"l1i_misses", func(p invariants.Prediction) float64 { return p.L1IMisses }, false},
+}
+
+// OfBlock is the sweep with these results, and the events that were counted, if any.
+func OfBlock(f Factor, results []profiler.Result, events []Column) Sweep {
+	s := Sweep{Factor: f.Name, Axis: f.Label, OfBlock: true, Groups: []Group{{}}}
+	for i, r := range results {
+		p := Point{Value: f.Values[i], Status: string(r.Status), Reason: string(r.Reason), Cycles: math.NaN(), Low: math.NaN(), High: math.NaN()}
+		if r.Status == profiler.OK {
+			p.Cycles, p.Low, p.High = r.Cycles, r.CILow, r.CIHigh
+		}
+		s.Points = append(s.Points, p)
+	}
+	for _, c := range predictions {
+		one := Column{Name: c.name, Beside: c.beside}
+		for _, r := range results {
+			v := math.NaN()
+			if r.Predicted != nil {
+				v = c.of(*r.Predicted)
+			}
+			one.Values = append(one.Values, v)
+		}
+		s.Groups[0].Columns = append(s.Groups[0].Columns, one)
+	}
+	if len(events) > 0 {
+		s.Groups = append(s.Groups, Group{Title: "events an iteration, each counted with a few others in runs of its own", Columns: events, Brief: true})
+	}
+	return s
+}
+
+// Runs is a point of a program: the median of its runs, with the interval from order statistics.
+func Runs(value int, cycles []float64) Point {
+	p := Point{Value: value, Runs: len(cycles)}
+	p.Cycles, p.Low, p.High = stat.MedianInterval(cycles)
+	return p
+}
+
+// Table is the table with its header.
+func (s Sweep) Table() [][]string {
+	header := []string{s.Factor, "cycles", "ci_low", "ci_high", "runs"}
+	if s.OfBlock {
+		header = []string{s.Factor, "status", "reason", "cycles", "ci_low", "ci_high"}
+	}
+	for _, g := range s.Groups {
+		for _, c := range g.Columns {
+			header = append(header, c.Name)
+		}
+	}
+	table := [][]string{header}
+	for i, p := range s.Points {
+		row := []string{strconv.Itoa(p.Value), s.cycles(p.Cycles), s.cycles(p.Low), s.cycles(p.High), strconv.Itoa(p.Runs)}
+		if s.OfBlock {
+			row = slices.Concat(row[:1], []string{p.Status, p.Reason}, row[1:4])
+		}
+		for _, g := range s.Groups {
+			for _, c := range g.Columns {
+				v := c.Values[i]
+				if !s.OfBlock {
+					v = math.Round(v)
+				}
+				row = append(row, count(v))
+			}
+		}
+		table = append(table, row)
+	}
+	return table
+}
+
+// cycles have as many decimals as in a batch's results, or of a program none. What is not known is empty.
+func (s Sweep) cycles(v float64) string {
+	if v-v != 0 {
+		return ""
+	}
+	return strconv.FormatFloat(v, 'f', map[bool]int{true: 4}[s.OfBlock], 64)
+}
+
+// count is a number of events, which as a mean may be a fraction; empty where nothing was counted, which is not zero.
+func count(v float64) string {
+	if v-v != 0 {
+		return ""
+	}
+	return strconv.FormatFloat(math.Round(v*1000)/1000, 'f', -1, 64)
 }

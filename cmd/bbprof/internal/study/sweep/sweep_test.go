@@ -6,9 +6,11 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
@@ -47,34 +49,46 @@ func distances(t *testing.T, from, to, step int) Factor {
 	for v := from; v <= to; v += step {
 		values = append(values, v)
 	}
-	f, err := Distance(profiler.Setup{}, asm.RSI, asm.RDI, values)
+	f, err := Of("distance", profiler.Setup{}, []asm.Reg{asm.RSI, asm.RDI}, values)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return f
 }
 
-// TestRelate: a sweep over a core with a spike finds it where it was predicted.
-func TestRelate(t *testing.T) {
-	points, err := Run(context.Background(), &fake{of: aliasing}, []byte{0x90}, distances(t, 16, 8192, 16), Plan{Runs: 1, Seed: 1})
+// swept is the sweep over a core.
+func swept(t *testing.T, m *fake, f Factor) Sweep {
+	t.Helper()
+	results, err := Run(context.Background(), m, []byte{0x90}, f, experiment.Plan{Rounds: 1, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := Relate(points)
-	if r := all[0]; r.Column != "alias_4k" || r.N != 512 || r.R < 0.999 || r.Low > r.R || r.High < r.R {
+	return OfBlock(f, results, nil)
+}
+
+// TestRelate: a sweep over a core with a spike finds it where it was predicted.
+func TestRelate(t *testing.T) {
+	s := swept(t, &fake{of: aliasing}, distances(t, 16, 8192, 16))
+	all := s.Relate(s.Groups[0])
+	if r := all[0]; r.Name != "alias_4k" || len(r.Points) != 512 || r.R < 0.999 || r.Low > r.R || r.High < r.R {
 		t.Errorf("%+v", r)
 	}
 	for _, r := range all[1:] {
 		if !math.IsNaN(r.R) {
-			t.Errorf("%s does not vary and has a correlation of %v", r.Column, r.R)
+			t.Errorf("%s does not vary and has a correlation of %v", r.Name, r.R)
 		}
 	}
-	s := Relate(points)[0]
-	if want := []int{4096, 8192}; s.Usual != 1 || !slices.Equal(s.Slow, want) || !slices.Equal(s.Predicted, want) || !slices.Equal(s.Both, want) || s.There != 1.5 || s.Elsewhere != 1 {
+	if s, want := all[0], []int{4096, 8192}; s.Usual != 1 || !slices.Equal(s.Slow, want) || !slices.Equal(s.Predicted, want) || !slices.Equal(s.Both, want) || s.There != 1.5 || s.Elsewhere != 1 {
 		t.Errorf("%+v", s)
 	}
-	if f := Figure(points, distances(t, 0, 1, 1)); len(f.Panels) != 2 || len(f.Panels[1].Series) != 1 {
+	if f := s.Figure(); len(f.Panels) != 2 || len(f.Panels[1].Series) != 1 {
 		t.Errorf("%d panels", len(f.Panels))
+	}
+	if text := s.Summary(); !strings.HasPrefix(text, "bbprof: 512 of 512 values of distance_bytes were measured: 1.000 to 1.500 cycles, a ratio of 1.500; slower than the usual 1.000 cycles by 3 %: 2 values (4096, 8192)\n") {
+		t.Error(text)
+	}
+	if row := s.Table()[256]; strings.Join(row, ",") != "4096,ok,,1.5000,1.4900,1.5100,1,0,1,0,0,0,0,0,0,0" {
+		t.Errorf("%q", row)
 	}
 }
 
@@ -90,28 +104,32 @@ func TestCorrelate(t *testing.T) {
 		{"none", []float64{0, 0, 1, 1}, []float64{1, 2, 1, 2}, 0, math.Tanh(-1.959964), math.Tanh(1.959964)},
 		{"half", []float64{0, 0, 0, 1, 1, 1}, []float64{0, 1, 0, 1, 0, 1}, 1.0 / 3, math.Tanh(math.Atanh(1.0/3) - 1.959964/math.Sqrt(3)), math.Tanh(math.Atanh(1.0/3) + 1.959964/math.Sqrt(3))},
 	} {
-		got := Correlate(c.name, c.x, c.y)
-		if math.Abs(got.R-c.r) > 1e-9 || math.Abs(got.Low-c.low) > 1e-6 || math.Abs(got.High-c.high) > 1e-6 {
-			t.Errorf("%s: %+v, want %v from %v to %v", c.name, got, c.r, c.low, c.high)
+		if r, low, high := correlate(c.x, c.y); math.Abs(r-c.r) > 1e-9 || math.Abs(low-c.low) > 1e-6 || math.Abs(high-c.high) > 1e-6 {
+			t.Errorf("%s: %v from %v to %v, want %v from %v to %v", c.name, r, low, high, c.r, c.low, c.high)
 		}
 	}
 	for _, x := range [][]float64{nil, {1}, {1, 1, 1}} {
-		if got := Correlate("", x, x); !math.IsNaN(got.R) {
-			t.Errorf("%v has a correlation of %v", x, got.R)
+		if r, _, _ := correlate(x, x); !math.IsNaN(r) {
+			t.Errorf("%v has a correlation of %v", x, r)
 		}
 	}
 }
 
-// TestSlowBoundary: a spike's interval lies above what is usual by 3 %, and nothing less does.
-func TestSlowBoundary(t *testing.T) {
+// TestSpikes: a value stands out if its interval lies above what is usual by 3 %, and nothing less does; without an
+// interval, as of fewer than six runs, none can be told.
+func TestSpikes(t *testing.T) {
 	for _, c := range []struct {
 		low  float64
 		slow int
 	}{{1.0301, 1}, {1.03, 0}} {
-		points := []Point{{0, ok(1, invariants.Prediction{})}, {1, ok(1, invariants.Prediction{})}, {2, ok(c.low+0.01, invariants.Prediction{})}}
-		points[2].Result.CILow = c.low
-		if s := Relate(points)[0]; len(s.Slow) != c.slow {
-			t.Errorf("from %v on: %d", c.low, len(s.Slow))
+		points := []Point{{Value: 0, Cycles: 1, Low: 0.99}, {Value: 1, Cycles: 1, Low: 0.99}, {Value: 2, Cycles: c.low + 0.01, Low: c.low}}
+		s := stand(points, make([]float64, 3))
+		if !s.Known || s.Usual != 1 || len(s.Slow) != c.slow {
+			t.Errorf("from %v on: %+v", c.low, s)
+		}
+		points[0].Low = math.Inf(-1)
+		if s := stand(points, make([]float64, 3)); s.Known {
+			t.Errorf("without an interval: %+v", s)
 		}
 	}
 }
@@ -122,7 +140,7 @@ func TestOrder(t *testing.T) {
 	orders := map[uint64][]int{}
 	for _, seed := range []uint64{1, 1, 2} {
 		m := &fake{of: aliasing}
-		if _, err := Run(context.Background(), m, nil, distances(t, 0, 31, 1), Plan{Runs: 3, Seed: seed}); err != nil {
+		if _, err := Run(context.Background(), m, nil, distances(t, 0, 31, 1), experiment.Plan{Rounds: 3, Seed: seed}); err != nil {
 			t.Fatal(err)
 		}
 		var order []int
@@ -165,9 +183,9 @@ func TestMiddle(t *testing.T) {
 			t.Errorf("%v, want %v", got.Cycles, c.want)
 		}
 	}
-	points := []Point{{0, rejected}, {1, one(2)}, {2, one(3)}}
-	if r := Relate(points)[0]; r.N != 2 {
-		t.Errorf("%d points were measured, not 2", r.N)
+	s := OfBlock(distances(t, 0, 2, 1), []profiler.Result{rejected, one(2), middle(nil)}, nil)
+	if r := s.Relate(s.Groups[0])[0]; len(r.Points) != 1 || s.Table()[1][2] != "context_switch" || s.Table()[3][1] != "interrupted" {
+		t.Errorf("%+v, %q", r, s.Table())
 	}
 }
 
@@ -178,13 +196,13 @@ func TestErrors(t *testing.T) {
 			return profiler.Result{}, host
 		}
 		return aliasing(n, s)
-	}}, nil, distances(t, 0, 31, 1), Plan{Runs: 1, Seed: 1})
+	}}, nil, distances(t, 0, 31, 1), experiment.Plan{Rounds: 1, Seed: 1})
 	if !errors.Is(err, host) {
 		t.Errorf("%v", err)
 	}
 	_, err = Run(context.Background(), &fake{of: func(int, profiler.Setup) (profiler.Result, error) {
 		return profiler.Result{Status: profiler.Failed, Failure: "lost"}, nil
-	}}, nil, distances(t, 0, 31, 1), Plan{Runs: 1, Seed: 1})
+	}}, nil, distances(t, 0, 31, 1), experiment.Plan{Rounds: 1, Seed: 1})
 	if err == nil || errors.As(err, new(*verdict.HostError)) {
 		t.Errorf("%v", err)
 	}
@@ -201,26 +219,26 @@ func TestFactors(t *testing.T) {
 		}
 		return f.Setup(f.Values[len(f.Values)-1])
 	}
-	if s := code(Code(base, []int{0, 4095})); *s.CodeOffset != 4095 || *base.CodeOffset != 7 || s.Frames != 16 {
+	if s := code(Of("code", base, nil, []int{0, 4095})); *s.CodeOffset != 4095 || *base.CodeOffset != 7 || s.Frames != 16 {
 		t.Errorf("code: %+v", s)
 	}
-	if s := code(Data(base, []asm.Reg{asm.RSP, asm.RBP}, []int{16})); s.Init.GPR[asm.RSP] != init.GPR[asm.RSP]+16 ||
+	if s := code(Of("data", base, []asm.Reg{asm.RSP, asm.RBP}, []int{16})); s.Init.GPR[asm.RSP] != init.GPR[asm.RSP]+16 ||
 		s.Init.GPR[asm.RBP] != init.GPR[asm.RBP]+16 || s.Init.GPR[asm.RAX] != init.GPR[asm.RAX] || !reflect.DeepEqual(init, initial.Paper()) {
 		t.Errorf("data: %+v", s)
 	}
-	if s := code(Copies(base, []int{2, 400})); s.Unroll.Short != 100 || s.Unroll.Long != 400 {
+	if s := code(Of("copies", base, nil, []int{2, 400})); s.Unroll.Short != 100 || s.Unroll.Long != 400 {
 		t.Errorf("copies: %+v", s)
 	}
-	if s := code(Frames(base, []int{1, 128})); s.Frames != 128 {
+	if s := code(Of("framecount", base, nil, []int{1, 128})); s.Frames != 128 {
 		t.Errorf("frames: %+v", s)
 	}
 	for name, err := range map[string]error{
-		"offset of the next page": second(Code(base, []int{4096})),
-		"negative offset":         second(Code(base, []int{-1})),
-		"one copy":                second(Copies(base, []int{1})),
-		"no frame":                second(Frames(base, []int{0})),
-		"a frame too many":        second(Frames(base, []int{129})),
-		"a megabyte and a byte":   second(Data(base, []asm.Reg{asm.RSP}, []int{1<<20 + 1})),
+		"offset of the next page": second(Of("code", base, nil, []int{4096})),
+		"negative offset":         second(Of("code", base, nil, []int{-1})),
+		"one copy":                second(Of("copies", base, nil, []int{1})),
+		"no frame":                second(Of("framecount", base, nil, []int{0})),
+		"a frame too many":        second(Of("framecount", base, nil, []int{129})),
+		"a megabyte and a byte":   second(Of("data", base, []asm.Reg{asm.RSP}, []int{1<<20 + 1})),
 	} {
 		if err == nil {
 			t.Errorf("%s is taken", name)
@@ -229,22 +247,3 @@ func TestFactors(t *testing.T) {
 }
 
 func second(_ Factor, err error) error { return err }
-
-// TestSpikesTakeIntervals: a value stands out by its interval; without one, as of fewer than six runs, none can be told.
-func TestSpikesTakeIntervals(t *testing.T) {
-	var points []Point
-	for i := range 8 {
-		p := Point{Value: 16 * i, Result: profiler.Result{Status: profiler.OK, Cycles: 550, CILow: 548, CIHigh: 552}}
-		if i == 5 {
-			p.Result.Cycles, p.Result.CILow, p.Result.CIHigh = 930, 928, 932
-		}
-		points = append(points, p)
-	}
-	if s := SpikesOf(points); !s.Known || s.Usual != 550 || len(s.Slow) != 1 || s.Slow[0] != 80 {
-		t.Errorf("%+v", s)
-	}
-	points[5].Result.CILow, points[5].Result.CIHigh = math.Inf(-1), math.Inf(1)
-	if s := SpikesOf(points); s.Known || len(s.Slow) > 0 {
-		t.Errorf("without an interval: %+v", s)
-	}
-}

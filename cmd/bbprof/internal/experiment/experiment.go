@@ -1,0 +1,177 @@
+// Package experiment measures arms, which are set-ups, blocks or programs, and says what a change from one to another
+// does. Arms are measured in rounds: each once, in random order, before one is measured again, so that what drifts
+// affects all alike. An effect is of the differences within rounds.
+package experiment
+
+import (
+	"cmp"
+	"context"
+	"math/rand/v2"
+
+	"github.com/bbprof/bbprof/internal/stat"
+)
+
+// Plan says how often arms are measured.
+type Plan struct {
+	Rounds int
+	Seed   uint64      // of the random order
+	Done   func(n int) // is told how many measurements there are; may be nil
+}
+
+// Run measures each arm once a round. The values are by arm, then by round. With an error come those before it; if ctx
+// has ended, the error is ctx's.
+func Run[T any](ctx context.Context, arms int, p Plan, measure func(ctx context.Context, arm int) (T, error)) ([][]T, error) {
+	values := make([][]T, arms)
+	random := rand.New(rand.NewPCG(p.Seed, 0))
+	n := 0
+	for range p.Rounds {
+		for _, arm := range random.Perm(arms) {
+			if err := ctx.Err(); err != nil {
+				return values, err
+			}
+			v, err := measure(ctx, arm)
+			if err != nil {
+				return values, cmp.Or(ctx.Err(), err)
+			}
+			values[arm] = append(values[arm], v)
+			if n++; p.Done != nil {
+				p.Done(n)
+			}
+		}
+	}
+	return values, nil
+}
+
+// Complete is how many rounds all arms have.
+func Complete[T any](values [][]T) int {
+	least := len(values[0])
+	for _, of := range values {
+		least = min(least, len(of))
+	}
+	return least
+}
+
+// Estimate is the middle of some values, with its interval. As many intervals as tests hold together in 95 % of cases.
+type Estimate func(values []float64, tests int) (middle, low, high float64)
+
+// Mean has Student's interval.
+func Mean(values []float64, tests int) (middle, low, high float64) {
+	t := Joint(stat.OneSample(values), tests)
+	return t.Mean, t.Low, t.High
+}
+
+// Median has an interval from order statistics, for values of which other work makes some too large.
+func Median(values []float64, tests int) (middle, low, high float64) {
+	return stat.JointMedianInterval(values, tests)
+}
+
+// Joint is a test that is one of several: their intervals hold together in 95 % of cases, and the chance that any finds
+// a difference where there is none is 5 % at most (Bonferroni).
+func Joint(t stat.Test, tests int) stat.Test {
+	if t.DF > 0 && tests > 1 {
+		half := stat.Student(t.DF).Quantile(1-stat.Level/2/float64(tests)) * t.Error
+		t.Low, t.High, t.P = t.Mean-half, t.Mean+half, min(t.P*float64(tests), 1)
+	}
+	return t
+}
+
+// Outcomes of a hypothesis that no measurement tests.
+const (
+	Absent   stat.Outcome = "absent"   // there is nothing of it to take away
+	Untested stat.Outcome = "untested" // no change was found that takes it away and nothing else
+)
+
+// Finding is about one hypothesis.
+type Finding struct {
+	Hypothesis string       `json:"hypothesis"`
+	Outcome    stat.Outcome `json:"verdict"`
+	Here       string       `json:"here,omitempty"`   // what of the cause there is
+	Change     string       `json:"change,omitempty"` // what takes it away, or why nothing does
+	Setup      any          `json:"setup,omitempty"`  // without the cause
+	*Effect
+}
+
+// Effect is what a cause does: the middle of the differences, round by round, with its interval.
+type Effect struct {
+	With    float64 `json:"with_cycles"`
+	Without float64 `json:"without_cycles"`
+	Size    float64 `json:"effect_cycles"`
+	Low     float64 `json:"effect_low"`
+	High    float64 `json:"effect_high"`
+	Rounds  int     `json:"rounds"`
+}
+
+// Question is a hypothesis with two arms that differ in it alone. One that has an outcome needs no measurement.
+type Question[A any] struct {
+	Finding
+	With, Without A
+}
+
+// Asking says how questions are asked.
+type Asking struct {
+	Plan
+	Estimate Estimate
+	Least    int // rounds of both arms for an outcome
+	Tests    int // whose intervals hold together; 0: of all questions that need measurements
+}
+
+// Ask measures the arms of all open questions. A measurement of 0 is none, and its round does not count. With an error
+// come the findings that had rounds enough before it.
+func Ask[A any](ctx context.Context, a Asking, questions []Question[A], measure func(context.Context, A) (float64, error)) ([]Finding, error) {
+	var open []int
+	for i, q := range questions {
+		if q.Outcome == "" {
+			open = append(open, i)
+		}
+	}
+	if a.Tests == 0 {
+		a.Tests = len(open)
+	}
+	values, err := Run(ctx, 2*len(open), a.Plan, func(ctx context.Context, arm int) (float64, error) {
+		q := questions[open[arm/2]]
+		return measure(ctx, []A{q.With, q.Without}[arm%2])
+	})
+	for k, i := range open {
+		questions[i].judge(a, values[2*k], values[2*k+1])
+	}
+	var found []Finding
+	for _, q := range questions {
+		switch {
+		case q.Outcome == "" && err != nil:
+			continue
+		case q.Outcome == "":
+			q.Outcome = stat.Unclear
+			q.Change += "; other work on the core left too few rounds"
+		}
+		found = append(found, q.Finding)
+	}
+	return found, err
+}
+
+// judge derives the effect and the outcome, if there are rounds enough.
+func (q *Question[A]) judge(a Asking, with, without []float64) {
+	var x, y, differences []float64
+	for i := range min(len(with), len(without)) {
+		if with[i] > 0 && without[i] > 0 {
+			x, y, differences = append(x, with[i]), append(y, without[i]), append(differences, with[i]-without[i])
+		}
+	}
+	if len(differences) < a.Least {
+		return
+	}
+	e := &Effect{Rounds: len(differences)}
+	e.With, _, _ = a.Estimate(x, 1)
+	e.Without, _, _ = a.Estimate(y, 1)
+	e.Size, e.Low, e.High = a.Estimate(differences, a.Tests)
+	q.Effect, q.Outcome = e, stat.OutcomeOf(e.Size, e.Low, e.High, min(e.With, e.Without))
+}
+
+// Confirmed are the hypotheses that are causes.
+func Confirmed(findings []Finding) (names []string) {
+	for _, f := range findings {
+		if f.Outcome == stat.Confirmed {
+			names = append(names, f.Hypothesis)
+		}
+	}
+	return names
+}

@@ -1,0 +1,60 @@
+package instructions
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// SchedClasses are the names of the scheduling classes that LLVM's model of a core puts instructions in, "" where it does not
+// tell. llvm-exegesis prints them when it analyses results: here one of each instruction, whose value is its number.
+func SchedClasses(ctx context.Context, cpu string, codes [][]byte) ([]string, error) {
+	mc, err := MC(ctx, "", cpu)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]Row, len(codes))
+	if err := nameCodes(ctx, mc, codes, rows); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "bbprof")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	var results strings.Builder
+	for i := range rows {
+		rows[i].Throughput = &Measured{Block: hex.EncodeToString(codes[i])}
+		rows[i].Throughput.Value.Cycles = float64(i + 1)
+	}
+	if _, err := WriteExegesis(&results, rows, throughputMode, cpu); err != nil {
+		return nil, err
+	}
+	file := filepath.Join(dir, "results.yaml")
+	if err := os.WriteFile(file, []byte(results.String()), 0o600); err != nil {
+		return nil, err
+	}
+	tool := filepath.Join(filepath.Dir(mc), strings.Replace(filepath.Base(mc), "llvm-mc", "llvm-exegesis", 1))
+	out, err := exec.CommandContext(ctx, tool, "-mode=analysis", "-benchmarks-file="+file, "-analysis-clusters-output-file=-", "-analysis-numpoints=1").Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Base(tool), err)
+	}
+	names := make([]string, len(codes))
+	for line := range strings.Lines(string(out)) {
+		fields, err := csv.NewReader(strings.NewReader(line)).Read()
+		if err != nil || len(fields) != 5 {
+			continue
+		}
+		if n, err := strconv.ParseFloat(fields[4], 64); err == nil && n >= 1 && math.Round(n) <= float64(len(names)) {
+			names[int(math.Round(n))-1] = fields[3]
+		}
+	}
+	return names, nil
+}

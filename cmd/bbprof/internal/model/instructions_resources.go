@@ -1,0 +1,136 @@
+package model
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/resources"
+	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/profiler"
+)
+
+// resourcePrecision is that of mixes: a use is a difference of two, and often a sixth of a cycle.
+const resourcePrecision = 0.005
+
+// findResources finds what the measured forms compete for, and writes it.
+func (c *measuringForms) findResources(ctx context.Context, std cli.Streams, rows []instructions.Row) error {
+	rows = slices.DeleteFunc(slices.Clone(rows), func(r instructions.Row) bool { return r.Form == nil || r.Status != profiler.OK })
+	opts := c.Measuring
+	opts.Precision = cmp.Or(opts.Precision, resourcePrecision)
+	workers, err := measuring.SomeWorkers(ctx, opts, c.Workers)
+	if err != nil {
+		return err
+	}
+	defer workers.Close()
+	list := make([]resources.Form, len(rows))
+	for i := range rows {
+		list[i] = resources.Form{Name: rows[i].Name, Simple: instructions.SimpleForMix(rows[i].Form)}
+		if rows[i].Throughput != nil {
+			list[i].Alone = rows[i].Throughput.Cycles()
+		}
+	}
+	m := &mixes{workers: workers, retries: c.Retries, rows: rows, notes: c.out.Notes(std)}
+	m.companions(list)
+	table, err := resources.Find(ctx, list, m.time, func(what string) { m.what = what })
+	if err != nil {
+		return err
+	}
+	f := table.File()
+	cpu := host.Detect(c.Measuring.CPUs...)
+	f.Core, f.CPU, f.Made = string(cpu.Microarchitecture), cpu.Brand, "bbprof "+cli.Version()
+	for i := range f.Forms {
+		f.Forms[i].Latencies = instructions.Latencies(&rows[i])
+	}
+	fmt.Fprintf(m.notes, "bbprof: %d mixes, %d resources\n", m.done, len(f.Resources))
+	for _, out := range []struct {
+		ending string
+		write  func(io.Writer) error
+	}{{".json", f.Write}, {".csv", f.WriteCSV}, {".html", f.WritePage}} {
+		if err := cli.WriteWhole(c.resources+out.ending, out.write); err != nil {
+			return fmt.Errorf("-resources: %w", err)
+		}
+	}
+	return nil
+}
+
+// mixes times mixes of the rows' forms.
+type mixes struct {
+	workers measuring.Workers
+	retries int
+	rows    []instructions.Row
+	notes   io.Writer
+	what    string
+	done    int
+}
+
+func (m *mixes) block(mix resources.Mix) (profiler.Block, []instructions.Companion, error) {
+	var parts []instructions.Copies
+	for _, p := range mix {
+		parts = append(parts, instructions.Copies{Form: m.rows[p.Form].Form, N: p.N})
+	}
+	return instructions.Mix(parts)
+}
+
+// companions tells which forms stand in a mix with others that have to be subtracted.
+func (m *mixes) companions(list []resources.Form) {
+	byName := map[string]int{}
+	for i := range list {
+		byName[list[i].Name] = i
+	}
+	for i := range list {
+		_, beside, err := m.block(resources.Mix{{Form: i, N: 1}})
+		if err != nil {
+			continue
+		}
+		for _, b := range beside {
+			if form, ok := byName[b.Form]; ok {
+				list[i].Beside = append(list[i].Beside, resources.Part{Form: form, N: int(b.N)})
+			}
+		}
+	}
+}
+
+// time measures mixes side by side, some thousand at a time.
+func (m *mixes) time(ctx context.Context, list []resources.Mix) ([]resources.Timing, error) {
+	const atATime = 1024
+	times := make([]resources.Timing, len(list))
+	var blocks []profiler.Block
+	var of []int
+	for i, mix := range list {
+		b, _, err := m.block(mix)
+		if err != nil {
+			times[i].Why = "untestable: " + err.Error()
+			continue
+		}
+		blocks, of = append(blocks, b), append(of, i)
+	}
+	shown := cli.Progress(m.notes, m.done+len(blocks), m.what+": mixes")
+	defer shown.End()
+	for at := 0; at < len(blocks); at += atATime {
+		end := min(len(blocks), at+atATime)
+		results, err := m.workers.Profile(ctx, blocks[at:end], m.retries)
+		if err != nil {
+			return nil, err
+		}
+		for k, r := range results {
+			t := &times[of[at+k]]
+			switch {
+			case r.Status == profiler.OK:
+				*t = resources.Timing{Cycles: r.Cycles, Low: r.CILow, High: r.CIHigh}
+			case r.Rejection != nil:
+				t.Why = fmt.Sprintf("untestable: %s: %s", r.Rejection.Reason, r.Rejection.Detail)
+			default:
+				t.Why = "untestable: " + r.Failure
+			}
+		}
+		m.done += end - at
+		shown.Step(m.done)
+	}
+	return times, nil
+}

@@ -1,0 +1,70 @@
+package predict
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+)
+
+// Presser is a source that names the resources of its model that a block takes.
+type Presser interface {
+	// Pressure is, for each block, such as "Zn4ALU0 to 3, 0.25 each"; empty of what it does not know.
+	Pressure(ctx context.Context, blocks []string) ([]string, error)
+}
+
+// Pressure asks llvm-mca's tables of instructions, without running them.
+func (m *mca) Pressure(ctx context.Context, blocks []string) ([]string, error) {
+	out := make([]string, len(blocks))
+	list := make([]int, len(blocks))
+	for i := range list {
+		list[i] = i
+	}
+	for part := range slices.Chunk(list, chunk) {
+		regions, err := disassemble(ctx, m.disassembler, m.timeout, blocks, part, map[int]score.Prediction{})
+		if err != nil {
+			return nil, err
+		}
+		var text strings.Builder
+		for _, r := range regions {
+			fmt.Fprintf(&text, "# LLVM-MCA-BEGIN %d\n%s\n# LLVM-MCA-END %d\n", r.index, strings.Join(r.lines, "\n"), r.index)
+		}
+		answer, message, err := pipe(ctx, text.String(), m.tool, "-mtriple="+triple, "-mcpu="+m.cpu, "-json", "-instruction-tables", "-")
+		if err != nil {
+			return nil, fmt.Errorf("%w: %s", err, lastWords(message))
+		}
+		var report struct {
+			TargetInfo  struct{ Resources []string }
+			CodeRegions []struct {
+				Name                 string
+				Instructions         []string
+				ResourcePressureView struct {
+					ResourcePressureInfo []struct {
+						InstructionIndex, ResourceIndex int
+						ResourceUsage                   float64
+					}
+				}
+			}
+		}
+		if err := json.Unmarshal(bytes.ReplaceAll(answer, []byte{0}, nil), &report); err != nil {
+			return nil, fmt.Errorf("%s: %w", m.version, err)
+		}
+		for _, region := range report.CodeRegions {
+			var parts []string
+			for _, p := range region.ResourcePressureView.ResourcePressureInfo {
+				if p.InstructionIndex == len(region.Instructions) && p.ResourceIndex < len(report.TargetInfo.Resources) { // the totals
+					parts = append(parts, fmt.Sprintf("%s %.2f", report.TargetInfo.Resources[p.ResourceIndex], p.ResourceUsage))
+				}
+			}
+			var index int
+			if _, err := fmt.Sscan(region.Name, &index); err == nil && index < len(out) {
+				out[index] = strings.Join(parts, ", ")
+			}
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,113 @@
+package predict
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/resources"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+)
+
+// resourcesPrefix begins a source that is a table of bbprof instructions -resources.
+const resourcesPrefix = "resources:"
+
+// measuredTable predicts a block as its fullest resource or its longest chain, by a table measured on the core itself.
+type measuredTable struct {
+	name  string
+	file  *resources.File
+	forms map[string]int
+	slot  []float64 // of the front end: what an instruction takes that no unit executes
+}
+
+func newMeasuredTable(name string) (Source, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, usage("%w", err)
+	}
+	defer f.Close()
+	t := &measuredTable{name: name, forms: map[string]int{}}
+	if t.file, err = resources.Read(f); err != nil {
+		return nil, usage("%s: %w", name, err)
+	}
+	for i := range t.file.Forms {
+		t.forms[t.file.Forms[i].Form] = i
+	}
+	for _, r := range t.file.Resources {
+		share := 0.0
+		if r.Name == resources.FrontEnd {
+			share = 1 / r.PerCycle
+		}
+		t.slot = append(t.slot, share)
+	}
+	return t, nil
+}
+
+func (t *measuredTable) String() string {
+	return fmt.Sprintf("%s: the fullest of %d resources or the longest chain of %d measured forms, %s", t.name, len(t.file.Resources), len(t.forms), t.file.Core)
+}
+
+func (t *measuredTable) Predict(_ context.Context, blocks []string) ([]score.Prediction, error) {
+	out := make([]score.Prediction, len(blocks))
+	for i, b := range blocks {
+		insts, err := asm.DecodeHex(b)
+		if err != nil {
+			out[i] = score.Failed(oneLine(err.Error()))
+			continue
+		}
+		if out[i], err = t.block(insts); err != nil {
+			out[i] = score.Failed(oneLine(err.Error()))
+		}
+	}
+	return out, nil
+}
+
+func (t *measuredTable) block(insts []asm.Inst) (p score.Prediction, err error) {
+	renamed := 0 // instructions that no unit executes
+	counts := map[int]float64{}
+	latencies := make([]map[string]float64, len(insts))
+	for i := range insts {
+		in := &insts[i]
+		form := in.Form()
+		if form == nil {
+			return p, fmt.Errorf("the table has no form of %s", in.Text())
+		}
+		n, ok := t.forms[form.Name()]
+		if !ok {
+			return p, fmt.Errorf("the table has no form %s", form.Name())
+		}
+		latencies[i] = t.file.Forms[n].Latencies
+		if idiom(in, form) {
+			renamed++
+		} else {
+			counts[n]++
+		}
+	}
+	p.Cycles, _ = t.file.Cycles(counts)
+	for r, slot := range t.slot {
+		sum := float64(renamed) * slot
+		for n, count := range counts {
+			sum += count * t.file.Slots(n, r)
+		}
+		if slot > 0 {
+			p.Cycles = max(p.Cycles, sum)
+		}
+	}
+	p.Cycles = max(p.Cycles, longestChain(insts, latencies))
+	return p, nil
+}
+
+// idiom reports whether an instruction gives zeros or ones whatever its registers hold: renaming does that.
+func idiom(in *asm.Inst, f *asm.Form) bool {
+	reads, _ := in.Dataflow()
+	if reads != (asm.Values{}) || len(in.Mem) > 0 {
+		return false
+	}
+	for _, o := range f.Operands() {
+		if o.Read && (o.Class == asm.GPROperand || o.Class == asm.VectorOperand) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,102 @@
+package resources
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/markup"
+)
+
+// class is forms that use as much of each resource.
+type class struct {
+	uses  []float64
+	forms []string
+}
+
+// classes are the forms by what they use, the largest first. What was not measured counts as nothing.
+func (f *File) classes() (list []class) {
+	const step = 0.1 // cycles, or a tenth of the use
+	by := map[string]int{}
+	for i := range f.Forms {
+		uses := make([]float64, len(f.Resources))
+		var key strings.Builder
+		for r, u := range f.Forms[i].Uses {
+			width := max(step, u[0]*step)
+			uses[r] = math.Round(u[0]/width) * width
+			fmt.Fprintf(&key, "%.2f ", uses[r])
+		}
+		at, known := by[key.String()]
+		if !known {
+			at = len(list)
+			by[key.String()] = at
+			list = append(list, class{uses: uses})
+		}
+		list[at].forms = append(list[at].forms, f.Forms[i].Form)
+	}
+	slices.SortStableFunc(list, func(a, b class) int { return cmp.Compare(len(b.forms), len(a.forms)) })
+	return list
+}
+
+// WritePage writes a page that needs no other file: the resources, and what each class of forms uses of them.
+func (f *File) WritePage(w io.Writer) error {
+	var d markup.Writer
+	title := "What instructions compete for"
+	if f.Core != "" {
+		title += " on " + f.Core
+	}
+	d.Printf(`<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>%s</title>
+<style>body{font:15px/1.4 sans-serif;max-width:75em;margin:2em auto;padding:0 1em}td,th{text-align:left;padding:.1em .8em .1em 0;vertical-align:top}text{font:11px sans-serif;fill:CanvasText}rect{fill:#1769aa}</style></head>
+<body><h1>%s</h1><p>%s, %s. A resource is a mix that saturates it; a use is the cycles that one instruction adds to it.</p>
+<table><tr><th></th><th>resource</th><th>saturated by</th><th>a cycle</th></tr>
+`, title, title, f.CPU, f.Made)
+	for i, r := range f.Resources {
+		var kernel []string
+		for _, k := range r.Kernel {
+			kernel = append(kernel, fmt.Sprintf("%d × %s", k.N, k.Form))
+		}
+		d.Printf("<tr><td>%s</td><td>%s</td><td>%s</td><td>%.2f</td></tr>\n", letter(i), r.Name, strings.Join(kernel, ", "), r.PerCycle)
+	}
+	d.Printf("</table>\n<h2>Classes of forms</h2>\n%s\n</body></html>\n", f.matrix())
+	_, err := io.WriteString(w, string(d.HTML()))
+	return err
+}
+
+func letter(i int) string { return string(rune('A' + i)) }
+
+// matrix draws the largest classes against the resources: the darker, the larger the part of the form's time. The number is the
+// cycles.
+func (f *File) matrix() markup.HTML {
+	const most, cell, row, names, shown = 80, 44, 18, 420, 3
+	list := f.classes()
+	list = list[:min(len(list), most)]
+	var d markup.Writer
+	width, height := names+cell*len(f.Resources)+10, row*(len(list)+1)+6
+	d.Printf(`<svg viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-label="uses by class and resource">`, width, height, width, height)
+	for r := range f.Resources {
+		d.Printf(`<text x="%d" y="12">%s</text>`, names+cell*r+cell/2, letter(r))
+	}
+	for i, c := range list {
+		y, largest := row*(i+1), 0.0
+		for _, u := range c.uses {
+			largest = max(largest, u)
+		}
+		text := strings.Join(c.forms[:min(len(c.forms), shown)], "; ")
+		if len(text) > 66 {
+			text = text[:66] + "…"
+		}
+		d.Printf(`<text x="0" y="%d">%s (%d)<title>%s</title></text>`, y+13, text, len(c.forms), strings.Join(c.forms, "; "))
+		for r, u := range c.uses {
+			if u > 0 {
+				d.Printf(`<rect x="%d" y="%d" width="%d" height="%d" fill-opacity="%.2f"/><text x="%d" y="%d">%.2f</text>`,
+					names+cell*r, y, cell-2, row-2, 0.1+0.7*u/largest, names+cell*r+6, y+13, u)
+			}
+		}
+	}
+	d.Printf("</svg>")
+	return d.HTML()
+}

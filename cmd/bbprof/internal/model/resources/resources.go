@@ -1,0 +1,603 @@
+// Package resources finds what instructions compete for, from times of mixes alone: no counter says which unit an
+// operation went to, and nothing is assumed about the core.
+//
+// A resource is a mix that saturates it, its kernel, and a form's use of it is what one instruction adds to the
+// kernel's time. A mix takes as long as its fullest resource: T = max over resources of the sum of uses. Units that
+// overlap make groups, each a resource: what can go to either of two units fills the pair, what can go to one alone
+// fills that one, too. The method is that of Derumigny et al., "PALMED" (CGO 2022).
+//
+//	time forms in pairs → keep those that differ (anchors) → every form and every pair that shares is a candidate
+//	→ keep the candidates that the times ask for → add each form to each kernel → kernels for what is not explained
+package resources
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+)
+
+// Part is how many instructions of a form a mix holds. Forms are named by their place in a list.
+type Part struct{ Form, N int }
+
+// A Mix is independent instructions.
+type Mix []Part
+
+// Timing is the cycles of a mix, with their interval.
+type Timing struct {
+	Cycles, Low, High float64
+	Why               string // it has no time
+}
+
+func (t Timing) ok() bool { return t.Why == "" && t.Cycles > 0 }
+
+// Timer times mixes.
+type Timer func(context.Context, []Mix) ([]Timing, error)
+
+// Form is what is known of an instruction form before.
+type Form struct {
+	Name string
+	// Simple forms may become part of a kernel: they wait for nothing, whatever stands beside them.
+	Simple bool
+	Alone  float64 // cycles each of many; 0 if that is not known
+	Beside []Part  // instructions that stand in each mix with one of these, to be subtracted
+}
+
+// Resource is a mix that saturates it.
+type Resource struct {
+	Name   string
+	Kernel Mix     // repeated in whole
+	Cycles float64 // of the kernel
+	Needs  int     // the resource of which everything that uses this one uses some, too; -1 is none
+	Late   bool    // found for forms that no other explains: only those are tested for it
+}
+
+// PerCycle is how many instructions of the kernel a cycle takes.
+func (r *Resource) PerCycle() float64 {
+	n := 0
+	for _, p := range r.Kernel {
+		n += p.N
+	}
+	return float64(n) / r.Cycles
+}
+
+// Use is what an instruction of a form adds to a kernel.
+type Use struct {
+	Share, Low, High float64 // cycles
+	Why              string  // it was not measured
+}
+
+// Table is what was found.
+type Table struct {
+	Forms     []Form
+	Resources []Resource
+	Uses      [][]Use // by form and resource
+}
+
+const (
+	// partCycles is how long each half of a pair takes, and kernelCycles how long a kernel is at least to which a part
+	// is added: long enough for no other resource to become the fullest.
+	partCycles   = 2.0
+	addedCycles  = 1.2
+	kernelCycles = 4.0
+	hidden       = 0.6 // share of a kernel's time that what is added may take alone
+	mostInKernel = 160 // instructions: all copies have to fit the op cache
+	// Two anchors differ by that much in what they share with one of them; two measurements of a pair by 0.02.
+	different   = 0.25
+	mostAnchors = 40
+	nearly      = 0.8  // of the best
+	shares      = 0.05 // the least sharing that counts
+	fast        = 1.05 // cycles, of anchors
+	// A resource that explains less of the pairs' times than this is noise, or imperfect scheduling.
+	worthwhile    = 0.0005
+	mostResources = 24
+)
+
+type finder struct {
+	ctx     context.Context
+	forms   []Form
+	time    Timer
+	alone   []float64 // cycles each
+	anchors []int
+	known   []observation
+	widest  float64 // the most instructions a cycle
+	fronts  []Mix   // that reach it
+}
+
+// observation is a mix of anchors and its cycles.
+type observation struct {
+	mix    Mix
+	cycles float64
+}
+
+// Find finds the resources, and each form's use of each. progress is told what is begun.
+func Find(ctx context.Context, forms []Form, time Timer, progress func(what string)) (*Table, error) {
+	f := &finder{ctx: ctx, forms: forms, time: time, alone: make([]float64, len(forms))}
+	for i := range forms {
+		f.alone[i] = forms[i].Alone
+	}
+	progress("anchors")
+	if err := f.findAnchors(); err != nil {
+		return nil, err
+	}
+	progress("resources")
+	found, err := f.findResources()
+	if err != nil {
+		return nil, err
+	}
+	t := &Table{Forms: forms, Resources: found}
+	progress("uses")
+	return t, f.useAll(t)
+}
+
+// times measures mixes and keeps those that have a time.
+func (f *finder) times(mixes []Mix) ([]Timing, error) {
+	if len(mixes) == 0 {
+		return nil, nil
+	}
+	return f.time(f.ctx, mixes)
+}
+
+// copies is how many instructions of a form take so many cycles.
+func (f *finder) copies(form int, cycles float64) int {
+	const most = 12
+	return max(1, min(most, int(math.Round(cycles/f.alone[form]))))
+}
+
+// sharing is the part of the shorter half of a pair that the longer one does not hide.
+func (f *finder) sharing(a, b Part, cycles float64) float64 {
+	ta, tb := float64(a.N)*f.alone[a.Form], float64(b.N)*f.alone[b.Form]
+	return (cycles - max(ta, tb)) / min(ta, tb)
+}
+
+// pair is a mix of two forms that take equally long alone.
+func (f *finder) pair(a, b int) Mix {
+	return Mix{{a, f.copies(a, partCycles)}, {b, f.copies(b, partCycles)}}
+}
+
+// findAnchors keeps of the simple forms the first of each kind: those that share differently with one of the others.
+func (f *finder) findAnchors() error {
+	var simple []int
+	var mixes []Mix
+	for i := range f.forms {
+		if f.forms[i].Simple {
+			const copies = 12
+			simple, mixes = append(simple, i), append(mixes, Mix{{i, copies}})
+		}
+	}
+	times, err := f.times(mixes)
+	if err != nil {
+		return err
+	}
+	candidates := simple[:0]
+	for k, i := range simple {
+		if t := times[k]; t.ok() && t.Cycles/float64(mixes[k][0].N) < fast {
+			f.alone[i] = t.Cycles / float64(mixes[k][0].N)
+			candidates = append(candidates, i)
+		}
+	}
+	if len(candidates) == 0 {
+		return errors.New("no form that could fill a unit has a time; choose more forms")
+	}
+	singles, err := f.singles(candidates)
+	if err != nil {
+		return err
+	}
+	profile := map[int][]float64{} // sharing with each anchor
+	for a := candidates[0]; a >= 0; {
+		f.anchors = append(f.anchors, a)
+		mixes = mixes[:0]
+		for _, c := range candidates {
+			mixes = append(mixes, f.pair(a, c))
+		}
+		if times, err = f.times(mixes); err != nil {
+			return err
+		}
+		for k, c := range candidates {
+			s := math.NaN()
+			switch {
+			case c == a:
+				s = 1
+			case times[k].ok():
+				s = max(0, min(1, f.sharing(mixes[k][0], mixes[k][1], times[k].Cycles)))
+				if slices.Contains(f.anchors, c) {
+					f.known = append(f.known, observation{mixes[k], times[k].Cycles})
+				}
+			}
+			profile[c] = append(profile[c], s)
+		}
+		if a = f.unlike(singles, profile); a < 0 {
+			a = f.unlike(candidates, profile)
+		}
+	}
+	return nil
+}
+
+// singles are the candidates that take one slot of the front end, and so are one operation: what shares with a form of two
+// does not tell where. The front end is full where the most instructions a cycle are. Units may be full there, too, so
+// several such mixes are asked, and the least that a form adds to one of them counts.
+func (f *finder) singles(candidates []int) (kept []int, err error) {
+	var mixes []Mix
+	for _, c := range candidates {
+		mixes = append(mixes, Mix{{c, f.copies(c, partCycles)}})
+		if c != candidates[0] {
+			mixes = append(mixes, f.pair(candidates[0], c))
+		}
+	}
+	times, err := f.times(mixes)
+	if err != nil {
+		return nil, err
+	}
+	var fronts []Resource
+	most := 0.0
+	for i, t := range times {
+		if t.ok() {
+			fronts = append(fronts, Resource{Kernel: mixes[i], Cycles: t.Cycles})
+			most = max(most, fronts[len(fronts)-1].PerCycle())
+		}
+	}
+	fronts = slices.DeleteFunc(fronts, func(r Resource) bool { return r.PerCycle() < 0.97*most })
+	slices.SortStableFunc(fronts, func(a, b Resource) int { return len(a.Kernel) - len(b.Kernel) })
+	const asked = 6
+	least := make([]float64, len(candidates)) // slots
+	for i := range least {
+		least[i] = math.Inf(1)
+	}
+	for _, front := range fronts[:min(len(fronts), asked)] {
+		mixes = []Mix{with(front.Kernel, kernelCycles, front.Cycles)}
+		for _, c := range candidates {
+			mixes = append(mixes, with(front.Kernel, kernelCycles, front.Cycles, Part{c, f.copies(c, addedCycles)}))
+		}
+		if times, err = f.times(mixes); err != nil {
+			return nil, err
+		}
+		for i, c := range candidates {
+			if times[0].ok() && times[i+1].ok() {
+				slots := (times[i+1].Cycles - times[0].Cycles) * most / float64(f.copies(c, addedCycles))
+				least[i] = min(least[i], slots)
+			}
+		}
+	}
+	const less, more, some = 0.7, 1.4, 0.6
+	one := 0
+	for i, c := range candidates {
+		if least[i] < more {
+			kept = append(kept, c)
+		}
+		if least[i] < more && least[i] > less {
+			one++
+		}
+	}
+	if float64(one) < some*float64(len(candidates)) {
+		return candidates, nil // it was no front end
+	}
+	f.widest = most
+	for _, r := range fronts {
+		// Of two forms that fill their own units, too, either adds its own time.
+		if len(f.fronts) < asked && (len(r.Kernel) == 1 || f.sharing(r.Kernel[0], r.Kernel[1], r.Cycles) > shares) {
+			f.fronts = append(f.fronts, r.Kernel)
+		}
+	}
+	return kept, nil
+}
+
+// unlike is the fastest of the candidates that are about the most unlike any anchor, -1 if all are like one.
+func (f *finder) unlike(candidates []int, profile map[int][]float64) int {
+	away, most := make([]float64, len(candidates)), 0.0
+	for k, c := range candidates {
+		away[k] = math.Inf(1)
+		for _, a := range f.anchors {
+			away[k] = min(away[k], distance(profile[c], profile[a]))
+		}
+		most = max(most, away[k])
+	}
+	if most < different || len(f.anchors) == mostAnchors {
+		return -1
+	}
+	next := -1
+	for k, c := range candidates {
+		if away[k] >= nearly*most && (next < 0 || f.alone[c] < 0.9*f.alone[next]) {
+			next = c
+		}
+	}
+	return next
+}
+
+// distance is how differently two forms share with an anchor at most. What could not be measured is no difference.
+func distance(a, b []float64) (most float64) {
+	for i := range a {
+		if d := math.Abs(a[i] - b[i]); d > most {
+			most = d
+		}
+	}
+	return most
+}
+
+// candidate is a kernel and the anchors' use of it.
+type candidate struct {
+	kernel Mix
+	cycles float64
+	use    map[int]float64
+}
+
+// findResources measures every anchor against every kernel, and keeps the kernels that explain the times best. Mixes that
+// take longer than these say saturate something else, and become kernels in their turn.
+func (f *finder) findResources() ([]Resource, error) {
+	all, err := f.measured(f.candidates())
+	if err != nil {
+		return nil, err
+	}
+	if err := f.someMixes(); err != nil {
+		return nil, err
+	}
+	chosen := f.choose(all)
+	const rounds = 3
+	for range rounds {
+		more, err := f.measured(f.unexplained(chosen))
+		if err != nil {
+			return nil, err
+		}
+		if more, err = f.measured(f.reduced(more)); err != nil {
+			return nil, err
+		}
+		if all = append(all, more...); len(more) == 0 {
+			break
+		}
+		chosen = f.choose(all)
+	}
+	var found []Resource
+	for i := range chosen {
+		c := &chosen[i]
+		found = append(found, Resource{Name: f.name(c), Kernel: c.kernel, Cycles: c.cycles, Needs: f.needs(chosen, i)})
+	}
+	return found, nil
+}
+
+// measured are candidates with the anchors' use of them.
+func (f *finder) measured(all []candidate) ([]candidate, error) {
+	all, err := f.startKernels(all)
+	if err != nil {
+		return nil, err
+	}
+	var mixes []Mix
+	var of []int
+	for k := range all {
+		for _, a := range f.anchors {
+			mixes = append(mixes, with(all[k].kernel, kernelCycles, all[k].cycles, Part{a, f.copies(a, addedCycles)}))
+			of = append(of, k)
+		}
+	}
+	times, err := f.times(mixes)
+	if err != nil {
+		return nil, err
+	}
+	for i, t := range times {
+		if !t.ok() {
+			continue
+		}
+		c, added := &all[of[i]], mixes[i][len(mixes[i])-1]
+		repeats := float64(mixes[i][0].N / c.kernel[0].N)
+		perCycle := (&Resource{Kernel: c.kernel, Cycles: c.cycles}).PerCycle()
+		c.use[added.Form] = slots((t.Cycles-repeats*c.cycles)/float64(added.N), perCycle)
+		f.known = append(f.known, observation{mixes[i], t.Cycles})
+	}
+	return all, nil
+}
+
+// unexplained are the mixes that take the most longer than the fullest of the resources says.
+func (f *finder) unexplained(chosen []candidate) (worst []candidate) {
+	const most, longer = 8, 1.04
+	type missing struct {
+		mix   Mix
+		times float64
+	}
+	var list []missing
+	for _, o := range f.known {
+		least := 0.0
+		for i := range chosen {
+			least = max(least, chosen[i].of(o.mix))
+		}
+		if o.cycles > longer*least {
+			list = append(list, missing{o.mix, o.cycles / least})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b missing) int { return cmp.Compare(b.times, a.times) })
+	for _, m := range list[:min(len(list), most)] {
+		worst = append(worst, newCandidate(m.mix))
+	}
+	return worst
+}
+
+// reduced are kernels without what adds nothing to them.
+func (f *finder) reduced(all []candidate) (list []candidate) {
+	for _, c := range all {
+		kernel := slices.DeleteFunc(slices.Clone(c.kernel), func(p Part) bool { return c.use[p.Form] < shares })
+		if len(kernel) > 0 {
+			list = append(list, newCandidate(kernel))
+		}
+	}
+	return list
+}
+
+func newCandidate(m Mix) candidate { return candidate{kernel: m, use: map[int]float64{}} }
+
+// FrontEnd names the resource of which every instruction takes as much: what renames and retires them.
+const FrontEnd = "front end"
+
+func (f *finder) name(c *candidate) string {
+	if f.everywhere(c) {
+		return FrontEnd
+	}
+	var names []string
+	for _, p := range c.kernel {
+		names = append(names, f.forms[p.Form].Name)
+	}
+	return strings.Join(names, " + ")
+}
+
+// everywhere reports whether all anchors use a resource, most of them as much.
+func (f *finder) everywhere(c *candidate) bool {
+	var uses []float64
+	for _, a := range f.anchors {
+		if u, ok := c.use[a]; ok {
+			uses = append(uses, u)
+		}
+	}
+	slices.Sort(uses)
+	n := len(uses)
+	return n > 2 && uses[0] > shares && uses[3*n/4] < 1.5*uses[n/4]
+}
+
+// needs is the resource that all users of another use, too, and that has the most users, but is not used by all.
+func (f *finder) needs(all []candidate, of int) (needed int) {
+	users := func(c *candidate) (list []int) {
+		for _, a := range f.anchors {
+			if c.use[a] > shares {
+				list = append(list, a)
+			}
+		}
+		return list
+	}
+	mine, most := users(&all[of]), 0
+	needed = -1
+	for k := range all {
+		theirs := users(&all[k])
+		outside := slices.ContainsFunc(mine, func(a int) bool { return !slices.Contains(theirs, a) })
+		if k != of && !outside && len(theirs) > max(most, len(mine)) && len(theirs) < len(f.anchors)*3/4 && !f.everywhere(&all[k]) {
+			needed, most = k, len(theirs)
+		}
+	}
+	return needed
+}
+
+// someMixes times mixes of a few anchors, as programs have them, to choose resources by.
+func (f *finder) someMixes() error {
+	const many, fewest, most = 400, 3, 8
+	r := rand.New(rand.NewPCG(1, 2))
+	var mixes []Mix
+	for range many {
+		var m Mix
+		for _, k := range r.Perm(len(f.anchors))[:min(len(f.anchors), fewest+r.IntN(most-fewest+1))] {
+			m = append(m, Part{f.anchors[k], 1 + r.IntN(f.copies(f.anchors[k], addedCycles))})
+		}
+		mixes = append(mixes, m)
+	}
+	times, err := f.times(mixes)
+	for i, t := range times {
+		if t.ok() {
+			f.known = append(f.known, observation{mixes[i], t.Cycles})
+		}
+	}
+	return err
+}
+
+// with is a kernel of at least so many cycles, and what is added.
+func with(kernel Mix, cycles, each float64, added ...Part) Mix {
+	repeats := max(1, int(math.Ceil(cycles/each)))
+	mix := make(Mix, 0, len(kernel)+len(added))
+	for _, p := range kernel {
+		mix = append(mix, Part{p.Form, p.N * repeats})
+	}
+	return append(mix, added...)
+}
+
+// candidates are each anchor, each pair that shares, and one mix of all that share nothing or little.
+func (f *finder) candidates() (all []candidate) {
+	add := func(m Mix) { all = append(all, newCandidate(m)) }
+	for _, a := range f.anchors {
+		add(Mix{{a, f.copies(a, partCycles)}})
+	}
+	for _, m := range f.fronts {
+		add(m)
+	}
+	little := map[[2]int]float64{}
+	for _, o := range f.known {
+		a, b := o.mix[0], o.mix[1]
+		s := f.sharing(a, b, o.cycles)
+		little[[2]int{a.Form, b.Form}], little[[2]int{b.Form, a.Form}] = s, s
+		if r := (Resource{Kernel: o.mix, Cycles: o.cycles}); s > shares && (f.widest == 0 || r.PerCycle() < 0.97*f.widest) { // else it fills the front end
+			add(o.mix)
+		}
+	}
+	var most Mix
+	for _, a := range f.anchors {
+		if !slices.ContainsFunc(most, func(p Part) bool { return little[[2]int{p.Form, a}] > 0.5 }) {
+			most = append(most, Part{a, f.copies(a, partCycles)})
+		}
+	}
+	if len(most) > 2 {
+		add(most)
+	}
+	return all
+}
+
+// startKernels times the kernels alone, as long as they will be.
+func (f *finder) startKernels(all []candidate) (kept []candidate, err error) {
+	var mixes []Mix
+	for _, c := range all {
+		sum := 0.0
+		for _, p := range c.kernel {
+			sum = max(sum, float64(p.N)*f.alone[p.Form])
+		}
+		mixes = append(mixes, with(c.kernel, kernelCycles, sum))
+	}
+	times, err := f.times(mixes)
+	for i, t := range times {
+		if t.ok() {
+			c := all[i]
+			c.cycles = t.Cycles / float64(mixes[i][0].N/c.kernel[0].N)
+			f.known = append(f.known, observation{mixes[i], t.Cycles})
+			kept = append(kept, c)
+		}
+	}
+	return kept, err
+}
+
+// of is how long a mix takes a kernel's resource.
+func (c *candidate) of(m Mix) (cycles float64) {
+	for _, p := range m {
+		cycles += float64(p.N) * c.use[p.Form]
+	}
+	return cycles
+}
+
+// choose takes one kernel after another, each time that with which the fullest resource comes closest to what was
+// measured, as long as that gets closer by something.
+func (f *finder) choose(all []candidate) (chosen []candidate) {
+	predicted := make([]float64, len(f.known))
+	loss := func(with *candidate) (sum float64) {
+		for i, o := range f.known {
+			p := predicted[i]
+			if with != nil {
+				p = max(p, with.of(o.mix))
+			}
+			sum += math.Abs(p-o.cycles) / o.cycles
+		}
+		return sum / float64(len(f.known))
+	}
+	for left := loss(nil); len(chosen) < mostResources; {
+		gains, most := make([]float64, len(all)), 0.0
+		for k := range all {
+			gains[k] = left - loss(&all[k])
+			most = max(most, gains[k])
+		}
+		if most < worthwhile {
+			break
+		}
+		best := -1 // of those nearly as good the one with the fewest forms
+		for k := range all {
+			if gains[k] >= nearly*most && (best < 0 || len(all[k].kernel) < len(all[best].kernel) || len(all[k].kernel) == len(all[best].kernel) && gains[k] > gains[best]) {
+				best = k
+			}
+		}
+		chosen = append(chosen, all[best])
+		for i, o := range f.known {
+			predicted[i] = max(predicted[i], all[best].of(o.mix))
+		}
+		left = loss(nil)
+	}
+	return chosen
+}

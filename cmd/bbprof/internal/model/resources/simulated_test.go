@@ -1,0 +1,160 @@
+package resources
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// core is a simulated one: forms of micro-operations, each with the ports that can run it.
+type core struct {
+	width int // micro-operations a cycle
+	ports int
+	forms [][]uint // of each form: the ports of each micro-operation, as bits
+	noise float64
+	rand  *rand.Rand
+}
+
+// cycles is what an ideal scheduler takes: no group of ports can do more than one operation a port and cycle.
+func (c *core) cycles(m Mix) float64 {
+	n := 0.0
+	load := map[uint]float64{}
+	for _, p := range m {
+		n += float64(p.N * len(c.forms[p.Form]))
+		for _, ports := range c.forms[p.Form] {
+			load[ports] += float64(p.N)
+		}
+	}
+	most := n / float64(c.width)
+	for group := uint(1); group < 1<<c.ports; group++ {
+		sum := 0.0
+		for ports, n := range load {
+			if ports&^group == 0 {
+				sum += n
+			}
+		}
+		most = max(most, sum/float64(bits.OnesCount(group)))
+	}
+	return most
+}
+
+func (c *core) time(_ context.Context, mixes []Mix) (times []Timing, err error) {
+	for _, m := range mixes {
+		t := c.cycles(m) * (1 + c.noise*c.rand.NormFloat64())
+		times = append(times, Timing{Cycles: t, Low: t * 0.995, High: t * 1.005})
+	}
+	return times, nil
+}
+
+// drawn is a core whose ports are drawn at random: so many groups of ports, and forms of each group, some of two operations.
+func drawn(seed uint64) (*core, []Form) {
+	r := rand.New(rand.NewPCG(seed, 1))
+	c := &core{width: 5 + r.IntN(2), ports: 6 + r.IntN(3), noise: 0.002, rand: r}
+	var groups []uint
+	for range 5 + r.IntN(4) {
+		g := uint(0)
+		for range 1 + r.IntN(4) {
+			g |= 1 << r.IntN(c.ports)
+		}
+		groups = append(groups, g)
+	}
+	var list []Form
+	add := func(simple bool, ports ...uint) {
+		list = append(list, Form{Name: fmt.Sprintf("f%d%b", len(list), ports), Simple: simple})
+		c.forms = append(c.forms, ports)
+	}
+	for _, g := range groups {
+		add(true, g)
+		add(true, g)
+	}
+	for range 20 {
+		add(false, groups[r.IntN(len(groups))], groups[r.IntN(len(groups))])
+	}
+	for i := range list {
+		const many = 120
+		list[i].Alone = c.cycles(Mix{{i, many}}) / many
+	}
+	return c, list
+}
+
+// TestDrawnPorts: on cores with ports drawn at random, the table tells how many units each form has, and how long mixes take that
+// it was not made of.
+func TestDrawnPorts(t *testing.T) {
+	const cores, mixes = 24, 300
+	total := 0.0
+	for seed := range uint64(cores) {
+		c, list := drawn(seed)
+		table, err := Find(t.Context(), list, c.time, func(string) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := table.File()
+		for i := range list {
+			if list[i].Simple && math.Abs(file.Forms[i].Alone-1/float64(bits.OnesCount(c.forms[i][0]))) > 0.02 {
+				t.Errorf("seed %d: %s takes %.2f cycles", seed, list[i].Name, file.Forms[i].Alone)
+			}
+		}
+		sum := 0.0
+		for range mixes {
+			counts, mix := map[int]float64{}, Mix{}
+			for range 2 + c.rand.IntN(11) {
+				counts[c.rand.IntN(len(list))]++
+			}
+			for f, k := range counts {
+				mix = append(mix, Part{f, int(k)})
+			}
+			want := c.cycles(mix)
+			got, _ := file.Cycles(counts)
+			sum += math.Abs(got-want) / want / mixes
+		}
+		if sum > 0.05 {
+			for _, r := range table.Resources {
+				t.Logf("%s: %v, %.2f a cycle", r.Name, r.Kernel, r.PerCycle())
+			}
+			t.Errorf("seed %d: %d ports, %d wide: the mean error is %.1f %%", seed, c.ports, c.width, 100*sum)
+		}
+		total += sum / cores
+	}
+	if total > 0.01 {
+		t.Errorf("the mean error is %.1f %%", 100*total)
+	}
+}
+
+// TestWrite: a table comes back from its file.
+func TestWrite(t *testing.T) {
+	c, list := drawn(1)
+	table, err := Find(t.Context(), list, c.time, func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := table.File()
+	f.Forms[0].Latencies = map[string]float64{"2 to 1": 3}
+	var json, csv, page strings.Builder
+	for _, err := range []error{f.Write(&json), f.WriteCSV(&csv), f.WritePage(&page)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	again, err := Read(strings.NewReader(json.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(&f, again); diff != "" {
+		t.Errorf("read again (-written +read):\n%s", diff)
+	}
+	if got, want := strings.Count(csv.String(), "\n"), 1+len(list)*len(f.Resources); got != want {
+		t.Errorf("the CSV has %d lines, want %d", got, want)
+	}
+	if !strings.Contains(page.String(), f.Resources[0].Name) {
+		t.Error("the page lacks a resource")
+	}
+	if _, err := Read(strings.NewReader("{}")); err == nil {
+		t.Error("a file without resources is read")
+	}
+}

@@ -1,0 +1,232 @@
+package resources
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// useAll measures each form's use of each resource, and finds more resources for forms that take longer than any
+// explains.
+func (f *finder) useAll(t *Table) error {
+	every := make([]int, len(f.forms))
+	for i := range every {
+		every[i] = i
+		t.Uses = append(t.Uses, make([]Use, len(t.Resources)))
+	}
+	own, err := f.own(every)
+	if err != nil {
+		return err
+	}
+	for _, nested := range []bool{false, true} { // those that others need first
+		for r := range t.Resources {
+			needs := t.Resources[r].Needs
+			if nested != (needs >= 0) {
+				continue
+			}
+			var test []int
+			for _, i := range every {
+				switch {
+				case !own[i].ok():
+					t.Uses[i][r].Why = own[i].Why
+				case nested && t.Uses[i][needs].Why == "" && t.Uses[i][needs].Share <= negligible && t.Resources[needs].Needs < 0:
+					t.Uses[i][r].Why = "not measured: it uses nothing of " + t.Resources[needs].Name
+				default:
+					test = append(test, i)
+				}
+			}
+			if err := f.use(t, r, test, own); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range f.forms {
+		t.Forms[i].Alone = f.alone[i]
+	}
+	if err := f.late(t, own); err != nil {
+		return err
+	}
+	t.subtractBeside()
+	return nil
+}
+
+// subtractBeside leaves of a form's uses those of the form alone.
+func (t *Table) subtractBeside() {
+	for i := range t.Forms {
+		for _, b := range t.Forms[i].Beside {
+			for r := range t.Uses[i] {
+				u, other := &t.Uses[i][r], float64(b.N)*t.Uses[b.Form][r].Share
+				u.Share, u.Low, u.High = max(0, u.Share-other), max(0, u.Low-other), max(0, u.High-other)
+			}
+		}
+	}
+}
+
+// negligible is a use that no two measurements can tell from none.
+const negligible = 0.03
+
+// own times as many of each form as are added to a kernel, alone: that time the kernel has to hide.
+func (f *finder) own(forms []int) ([]Timing, error) {
+	var mixes []Mix
+	for _, i := range forms {
+		mixes = append(mixes, Mix{{i, f.added(i)}})
+	}
+	times, err := f.times(mixes)
+	for k, i := range forms {
+		if err == nil && f.alone[i] == 0 && times[k].ok() {
+			f.alone[i] = times[k].Cycles / float64(mixes[k][0].N)
+		}
+	}
+	return times, err
+}
+
+// added is how many of a form are added to a kernel.
+func (f *finder) added(form int) int {
+	if f.alone[form] == 0 || len(f.forms[form].Beside) > 0 {
+		return 1
+	}
+	return f.copies(form, addedCycles)
+}
+
+// use adds forms to a resource's kernel.
+func (f *finder) use(t *Table, r int, forms []int, own []Timing) error {
+	kernel := t.Resources[r].Kernel
+	cycles, perCycle := t.Resources[r].Cycles, t.Resources[r].PerCycle()
+	var mixes []Mix
+	base := map[int][]int{} // mixes of the kernel alone, by repeats
+	type test struct{ form, n, repeats, mix int }
+	var tests []test
+	for _, i := range forms {
+		n := f.added(i)
+		long := max(kernelCycles, own[i].Cycles/hidden)
+		mix := with(kernel, long, cycles, Part{i, n})
+		if size := long * perCycle; size > mostInKernel {
+			t.Uses[i][r].Why = fmt.Sprintf("untestable: it takes %.1f cycles alone, and a kernel that hides them has %.0f instructions, beyond %d", own[i].Cycles, size, mostInKernel)
+			continue
+		}
+		repeats := mix[0].N / kernel[0].N
+		if base[repeats] == nil {
+			const times = 3
+			for range times {
+				base[repeats] = append(base[repeats], len(mixes))
+				mixes = append(mixes, mix[:len(kernel):len(kernel)])
+			}
+		}
+		tests = append(tests, test{i, n, repeats, len(mixes)})
+		mixes = append(mixes, mix)
+	}
+	times, err := f.times(mixes)
+	if err != nil {
+		return err
+	}
+	for _, x := range tests {
+		u := &t.Uses[x.form][r]
+		alone, with := median(times, base[x.repeats]), times[x.mix]
+		switch {
+		case !alone.ok():
+			u.Why = "the kernel: " + alone.Why
+		case !with.ok():
+			u.Why = with.Why
+		default:
+			half := math.Hypot((alone.High-alone.Low)/2, (with.High-with.Low)/2) / float64(x.n)
+			added := (with.Cycles - alone.Cycles) / float64(x.n)
+			*u = Use{Share: max(0, added), Low: max(0, added-half), High: max(0, added+half)}
+		}
+	}
+	return nil
+}
+
+func median(times []Timing, which []int) Timing {
+	var list []Timing
+	for _, i := range which {
+		if times[i].ok() {
+			list = append(list, times[i])
+		}
+	}
+	if len(list) == 0 {
+		return times[which[0]]
+	}
+	slices.SortFunc(list, func(a, b Timing) int {
+		if a.Cycles < b.Cycles {
+			return -1
+		}
+		return 1
+	})
+	return list[len(list)/2]
+}
+
+// explained is the most cycles of a form that a resource explains.
+func (t *Table) explained(form int) (most float64) {
+	for _, u := range t.Uses[form] {
+		most = max(most, u.Share)
+	}
+	return most
+}
+
+// late makes kernels of forms that take longer than any resource explains, and tests the others of these for them. Those
+// that no other shares stay what they are: the time of many alone.
+func (f *finder) late(t *Table, own []Timing) error {
+	const (
+		mostTries = 40
+		alike     = 3    // tries with forms that take as long
+		steady    = 0.03 // an interval, as a share
+		longer    = 1.2
+		units     = 0.1 // cycles
+	)
+	var open []int
+	unexplained := func(i int) bool {
+		return own[i].ok() && f.forms[i].Alone > longer*t.explained(i)+units
+	}
+	for i := range f.forms {
+		if unexplained(i) {
+			open = append(open, i)
+		}
+	}
+	// The fastest first: they are of one operation.
+	slices.SortStableFunc(open, func(a, b int) int { return cmp.Compare(f.forms[a].Alone, f.forms[b].Alone) })
+	tried := map[int]int{} // by tenths of cycles
+	for try := 0; try < mostTries && len(open) > 1; {
+		first := open[0]
+		open = open[1:]
+		tenths := int(math.Round(10 * f.forms[first].Alone))
+		if tried[tenths]++; tried[tenths] > alike {
+			continue
+		}
+		try++
+		kernel := Mix{{first, max(1, f.copies(first, kernelCycles))}}
+		times, err := f.times([]Mix{kernel})
+		if err != nil {
+			return err
+		}
+		if t := times[0]; !t.ok() || t.High-t.Low > steady*t.Cycles || t.Cycles > longer*float64(kernel[0].N)*f.alone[first] {
+			continue // they wait for each other
+		}
+		r := len(t.Resources)
+		t.Resources = append(t.Resources, Resource{Name: f.forms[first].Name, Kernel: kernel, Cycles: times[0].Cycles, Needs: -1, Late: true})
+		for i := range t.Uses {
+			t.Uses[i] = append(t.Uses[i], Use{Why: "not measured: other resources explain its time"})
+		}
+		for _, i := range open {
+			t.Uses[i][r] = Use{}
+		}
+		t.Uses[first][r] = Use{Share: f.alone[first], Low: f.alone[first], High: f.alone[first]}
+		if err := f.use(t, r, open, own); err != nil {
+			return err
+		}
+		with := 0
+		for _, i := range open {
+			if t.Uses[i][r].Share > 0.1*f.alone[i] {
+				with++
+			}
+		}
+		if with == 0 {
+			t.Resources = t.Resources[:r]
+			for i := range t.Uses {
+				t.Uses[i] = t.Uses[i][:r]
+			}
+		}
+		open = slices.DeleteFunc(open, func(i int) bool { return !unexplained(i) })
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+package study
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
+	"github.com/bbprof/bbprof/internal/stat"
+)
+
+// joined is one comparison as two results have it.
+type joined struct {
+	Name  string      `json:"name"`
+	Here  *Comparison `json:"here"`
+	There *Comparison `json:"there"`
+	// Difference is of the differences here and there, in percent of a, with its 95 % interval.
+	Difference float64         `json:"difference_percent"`
+	Low        float64         `json:"ci_low_percent"`
+	High       float64         `json:"ci_high_percent"`
+	P          float64         `json:"p"`
+	Adjusted   float64         `json:"p_adjusted"`
+	Verdict    compare.Verdict `json:"verdict"` // slower: than there, against a
+}
+
+// readComparisons reads what -json wrote, but for what could not be measured.
+func readComparisons(name string, stdin io.Reader) (all []*Comparison, err error) {
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		stdin = f
+	}
+	lines := json.NewDecoder(bufio.NewReader(stdin))
+	for n := 1; ; n++ {
+		c := &Comparison{}
+		if err := lines.Decode(c); err == io.EOF {
+			break
+		} else if err != nil {
+			return nil, fmt.Errorf("%s, object %d: %w: it has to be what bbprof compare -json wrote", name, n, err)
+		}
+		if c.Method != "" && c.DF > 0 {
+			all = append(all, c)
+		}
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%s holds no comparison: it has to be what bbprof compare -json wrote", name)
+	}
+	return all, nil
+}
+
+// key is by what a comparison is found in another result.
+func (out *Comparison) key() string {
+	return cmp.Or(out.Name, fmt.Sprintf("%s against %s", cmp.Or(out.B.Command, out.B.Hex), cmp.Or(out.A.Command, out.A.Hex)))
+}
+
+// known is the mean difference with its standard error, from the interval.
+func (out *Comparison) known() stat.Known {
+	t := stat.Student(out.DF).Quantile(1 - stat.Level/2/float64(max(out.Comparisons, 1)))
+	return stat.Known{Mean: out.Mean, Error: (out.High - out.Low) / 2 / t, DF: out.DF}
+}
+
+// join shows two results of the same comparisons beside each other, and where they differ by more than layouts do.
+func (c *comparing) join(std cli.Streams) error {
+	here, err := readComparisons(c.results[0], std.In)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	there, err := readComparisons(c.against, std.In)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	of := map[string]*Comparison{}
+	for _, out := range there {
+		of[out.key()] = out
+	}
+	var all []joined
+	var p []float64
+	for _, out := range here {
+		if other := of[out.key()]; other != nil {
+			t := stat.Difference(other.known(), out.known())
+			all, p = append(all, joined{Name: out.key(), Here: out, There: other, Difference: t.Mean, Low: t.Low, High: t.High, P: t.P}), append(p, t.P)
+		}
+	}
+	if len(all) == 0 {
+		return cli.BadUsage("%s and %s have no comparison in common: these are of %s, those of %s", c.results[0], c.against, here[0].key(), there[0].key())
+	}
+	for i, adjusted := range stat.Holm(p) {
+		j := &all[i]
+		switch j.Adjusted = adjusted; {
+		case adjusted >= stat.Level:
+			j.Verdict = compare.Same
+		case j.Difference > 0:
+			j.Verdict = compare.Slower
+		default:
+			j.Verdict = compare.Faster
+		}
+	}
+	if err := cli.WriteLines(&c.out, std, all, c.joinedText(all, len(here)+len(there)-2*len(all))); err != nil {
+		return err
+	}
+	f := joinedFigure(all)
+	f.Machine = all[0].Here.Host + "; there " + all[0].There.Host
+	return c.plot.Draw(c.results[0]+" and "+c.against, nil, f)
+}
+
+func (c *comparing) joinedText(all []joined, alone int) string {
+	t := cli.NewTable("lrlrlrlrl", "comparison", "here, %", "95 % interval", "there, %", "95 % interval", "apart, %", "95 % interval", "p, adj.", "b here is")
+	counts := map[compare.Verdict]int{}
+	contrary := 0
+	for _, j := range all {
+		counts[j.Verdict]++
+		if a, b := j.Here.Verdict, j.There.Verdict; a != b && a != compare.Same && b != compare.Same {
+			contrary++
+		}
+		says := string(j.Verdict)
+		if j.Verdict != compare.Same {
+			says += " than there"
+		}
+		t.Row(short(j.Name), signed(j.Here.Mean), interval(j.Here.Low, j.Here.High), signed(j.There.Mean), interval(j.There.Low, j.There.High),
+			signed(j.Difference), interval(j.Low, j.High), fmt.Sprintf("%.2g", j.Adjusted), says)
+	}
+	text := fmt.Sprintf("here   %s, %s\nthere  %s, %s\n%s%s in both: here b is slower than there in %d, faster in %d, no difference in %d; opposite verdicts in %d\n",
+		c.results[0], cmp.Or(all[0].Here.Host, "an unknown CPU"), c.against, cmp.Or(all[0].There.Host, "an unknown CPU"), t,
+		words.Plural(len(all), "comparison"), counts[compare.Slower], counts[compare.Faster], counts[compare.Same], contrary)
+	if alone > 0 {
+		text += fmt.Sprintf("%s in one of the files alone\n", words.Plural(alone, "comparison"))
+	}
+	return text
+}
+
+// joinedFigure draws the speed-up of one comparison as two curves over the environment, if it is of that, or else the
+// differences of all.
+func joinedFigure(all []joined) plot.Figure {
+	if len(all) == 1 && all[0].Here.curve() && all[0].There.curve() {
+		h, t := all[0].Here, all[0].There
+		return compare.Curve(all[0].Name, []plot.Series{h.Speedup("here", h.Pairs), t.Speedup("there", t.Pairs)})
+	}
+	here, there := plot.Series{Name: "here", Kind: plot.Dots}, plot.Series{Name: "there", Kind: plot.Dots}
+	f := plot.Figure{}
+	for i, j := range all {
+		here.Add(float64(i), j.Here.Mean, j.Here.Low, j.Here.High)
+		there.Add(float64(i)+0.2, j.There.Mean, j.There.Low, j.There.High)
+		f.Names, f.Keys = append(f.Names, fmt.Sprint(i+1)), append(f.Keys, fmt.Sprintf("%d %s", i+1, j.Name))
+	}
+	f.Panels = []plot.Panel{{Y: "b against a, %", Zero: true, Series: []plot.Series{here, there}}}
+	return f
+}
+
+// curve reports whether the layouts are sizes of the environment, ascending, and nothing else.
+func (out *Comparison) curve() bool {
+	last := -1
+	for _, p := range out.Pairs {
+		if p.Layout.Env <= last || p.Layout.Stack != 0 || p.Layout.Heap != 0 || p.Layout.Link != 0 {
+			return false
+		}
+		last = p.Layout.Env
+	}
+	return last > 0
+}

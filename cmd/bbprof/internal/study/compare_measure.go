@@ -1,0 +1,268 @@
+package study
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/link"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/running"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// compared describes the block of a row before it is measured.
+func ofRow(row input.Row) compared {
+	if row.Rejection != nil {
+		return compared{Hex: row.Rejected().Hex, Line: row.Line}
+	}
+	insts, _ := asm.Decode(row.Code) // up to what is no instruction
+	return compared{Hex: hex.EncodeToString(row.Code), Instructions: len(insts), Bytes: len(row.Code), Line: row.Line}
+}
+
+func (c *comparing) runBlocks(ctx context.Context, p measure.Profiler, sides []side, std cli.Streams) error {
+	var rows []input.Row
+	for _, s := range sides {
+		rows = append(rows, s.rows[0])
+	}
+	done := cli.Progress(c.out.Notes(std), len(rows)*c.layouts*c.trials, "measurements")
+	all, err := c.blocks(ctx, p, rows, done.Step)
+	done.End()
+	return (&comparisons{comparing: c, all: all, what: "side", end: err}).finish(std)
+}
+
+// blocks compares each block with the first, and tells step of each measurement. What is wrong with a block is in the
+// comparisons. If ctx ends, its error comes with what the layouts until then say, if that is anything.
+func (c *comparing) blocks(ctx context.Context, p measure.Profiler, rows []input.Row, step func(n int)) ([]*Comparison, error) {
+	described, blocks := make([]compared, len(rows)), make([]profiler.Block, len(rows))
+	var rejected *compare.SideError
+	for i, row := range rows {
+		described[i] = ofRow(row)
+		if blocks[i] = row.Block(); row.Rejection != nil && rejected == nil {
+			rejected = &compare.SideError{Side: compare.Name(i), Err: row.Rejection}
+		}
+	}
+	if rejected != nil {
+		return c.conclude(described, nil, nil, rejected)
+	}
+	sides, first, err := compare.Blocks(ctx, p, blocks)
+	for i, r := range first {
+		described[i].Init = r.Init.Name
+	}
+	if err != nil {
+		return c.conclude(described, nil, nil, err)
+	}
+	layouts := compare.Draw(c.seed, c.layouts)
+	for i, l := range layouts {
+		if c.apart {
+			layouts[i] = l.Spread(c.seed)
+		}
+	}
+	measured, dropped, err := compare.Run(ctx, layouts, experiment.Plan{Rounds: c.trials, Seed: c.seed, Done: step}, sides)
+	return c.conclude(described, measured, dropped, err)
+}
+
+// conclude is what the layouts that were measured before err say of each side against the first: nil, with err, if
+// that is nothing. That a side is rejected is in the comparisons.
+func (c *comparing) conclude(sides []compared, measured []compare.Measured, dropped []compare.Dropped, err error) (all []*Comparison, _ error) {
+	var (
+		side      *compare.SideError
+		rejection *verdict.Rejection
+	)
+	rejected := errors.As(err, &side) && errors.As(err, &rejection)
+	if err != nil && !rejected && !(cli.Stopped(err) && len(measured) > 1) {
+		return nil, err
+	}
+	for i := 1; i < len(sides); i++ {
+		out := &Comparison{A: sides[0], B: sides[i], Seed: c.seed, Host: measuring.Machine(c.measuring.CPUs), Trials: c.trials, Dropped: dropped, Pairs: compare.Pairs(measured, i), unit: "cycles per iteration"}
+		if all = append(all, out); rejected {
+			out.Rejection, out.Side = rejection, side.Side
+			continue
+		}
+		out.Incomplete, out.measured = err != nil, measured
+		var few error
+		if c.link {
+			if out.Conclusion, few = compare.Linked(out.Pairs, c.setups, len(sides)-1); few == nil {
+				out.Pairs = out.Pairs[:out.Layouts]
+			}
+		} else {
+			out.Conclusion, few = compare.Paired(out.Pairs, len(sides)-1)
+		}
+		if few != nil { // interrupted too early for it, if err is there
+			return nil, cmp.Or(err, few)
+		}
+		out.A.Cycles, out.B.Cycles = &out.Conclusion.A, &out.Conclusion.B // Conclusion's own keys a and b are these structures'
+		out.Adjusted = out.P
+		if c.setups == 1 && len(sides) == 2 { // else it depends on the set-ups, or on the other sides too
+			out.LayoutsForPercent = out.LayoutsFor(1)
+		}
+	}
+	if rejected {
+		err = nil
+	}
+	return all, err
+}
+
+// runFiles compares two files row by row. A failure over one pair leaves the others what they are.
+func (c *comparing) runFiles(ctx context.Context, p measure.Profiler, a, b []input.Row, std cli.Streams) error {
+	r := comparisons{comparing: c, what: "pair"}
+	done := cli.Progress(c.out.Notes(std), len(a), "pairs")
+	for i := range a {
+		out, err := c.blocks(ctx, p, []input.Row{a[i], b[i]}, nil)
+		if cli.Stopped(err) || measuring.ExitOf(err) == cli.ExitHost {
+			r.end = err
+			break
+		}
+		if err != nil {
+			out = []*Comparison{{A: ofRow(a[i]), B: ofRow(b[i]), Failure: err.Error()}}
+			fmt.Fprintf(std.Err, "bbprof: pair %d: %v\n", i+1, err)
+		}
+		r.all = append(r.all, out[0])
+		done.Step(len(r.all))
+	}
+	done.End()
+	r.left = len(a) - len(r.all)
+	adjust(r.all)
+	return r.finish(std)
+}
+
+// placed are programs, each in as many places, and what the layout of each place is.
+type placed struct {
+	commands []compared
+	places   [][]program.Place
+	layouts  []compare.Layout
+}
+
+// runs is how often all programs run.
+func (c *comparing) runs(p placed) int { return len(p.commands) * len(p.layouts) * c.trials }
+
+func (c *comparing) runPrograms(ctx context.Context, lines [][]string, std cli.Streams) error {
+	r, err := c.programs.Runner(c.measuring.CPUs, std)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	sides, close, err := c.place(ctx, lines, c.args, std)
+	if err != nil {
+		return err
+	}
+	defer close()
+	done := cli.Progress(c.out.Notes(std), c.runs(sides), "runs")
+	all, err := c.measurePrograms(ctx, r, sides, std, done.Step)
+	done.End()
+	return (&comparisons{comparing: c, all: all, what: "side", end: err}).finish(std)
+}
+
+// place puts programs in their layouts. close is to be called when they have been run.
+func (c *comparing) place(ctx context.Context, lines [][]string, args []string, std cli.Streams) (p placed, close func(), err error) {
+	for _, line := range lines {
+		p.commands = append(p.commands, compared{Command: strings.Join(line, " ")})
+	}
+	if c.link {
+		close, err = c.linkAll(ctx, &p, lines, args, std)
+		return p, close, err
+	}
+	setups := program.Layouts(c.layouts, c.seed)
+	for i, size := range c.env {
+		setups[i] = program.Setup{EnvBytes: size}
+	}
+	for _, line := range lines {
+		command, err := c.programs.Command(ctx, line, c.measuring.CPUs, c.out.Notes(std))
+		if err != nil {
+			return p, nil, err
+		}
+		p.places = append(p.places, program.In(command, setups))
+	}
+	for i, s := range setups {
+		p.layouts = append(p.layouts, layoutOf(i+1, s))
+	}
+	return p, func() {}, nil
+}
+
+func layoutOf(number int, s program.Setup) compare.Layout {
+	return compare.Layout{Number: number, Env: s.EnvBytes, Stack: s.StackShift, Heap: s.HeapShift}
+}
+
+// linkAll links all sides in each layout.
+func (c *comparing) linkAll(ctx context.Context, p *placed, lines [][]string, args []string, std cli.Streams) (close func(), err error) {
+	var recipes []link.Recipe
+	for i, line := range lines {
+		r := link.Recipe{Side: compare.FlagOf(compare.Name(i)), Words: line, Preset: c.preset}
+		if err := r.Check(len(c.objects) > 0); err != nil {
+			return nil, cli.Usage(err)
+		}
+		recipes = append(recipes, r)
+	}
+	linker, err := link.NewLinker()
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			linker.Close()
+		}
+	}()
+	variants := link.Variants(c.layouts, c.seed, c.objects)
+	done := cli.Progress(c.out.Notes(std), len(lines)*c.layouts, "links")
+	defer done.End()
+	own := program.Layouts(max(c.layouts, c.setups), c.seed)
+	for i := range recipes {
+		commands, err := linker.Link(ctx, recipes[i], variants, args, func(n int) { done.Step(i*c.layouts + n) })
+		if err != nil {
+			return nil, err
+		}
+		var places []program.Place
+		for k, command := range commands {
+			command.CleanEnv = c.programs.CleanEnv
+			setups := own[k : k+1]
+			if c.setups > 1 {
+				setups = own[:c.setups]
+			}
+			places = append(places, program.In(command, setups)...)
+		}
+		p.places = append(p.places, places)
+	}
+	for i, at := range p.places[0] {
+		layout, v := layoutOf(i+1, at.Setup), variants[i/c.setups]
+		layout.Link, layout.Order = v.Seed, v.Order
+		p.layouts = append(p.layouts, layout)
+	}
+	return linker.Close, nil
+}
+
+// measurePrograms compares each program with the first. If ctx ends, its error comes with what the layouts
+// until then say, if that is anything.
+func (c *comparing) measurePrograms(ctx context.Context, r *program.Runner, p placed, std cli.Streams, step func(int)) ([]*Comparison, error) {
+	var sides []compare.Measure
+	for _, places := range p.places {
+		if err := r.WarmUp(ctx, places[0].Command, places[0].Setup); err != nil {
+			return nil, err
+		}
+		sides = append(sides, func(ctx context.Context, l compare.Layout) (float64, error) {
+			at := places[l.Number-1]
+			sample, err := r.Run(ctx, at.Command, at.Setup)
+			return sample.Cycles, err
+		})
+	}
+	measured, dropped, err := compare.Run(ctx, p.layouts, experiment.Plan{Rounds: c.trials, Seed: c.seed, Done: step}, sides)
+	if side := (*compare.SideError)(nil); errors.As(err, &side) {
+		err = side.Err // which names the program
+	}
+	running.NoteLeft(r, c.out.Notes(std))
+	all, err := c.conclude(p.commands, measured, dropped, err)
+	for _, out := range all {
+		out.Cycles, out.unit = fmt.Sprintf("%s; on CPU %d", r.Describe(), r.CPU()), "cycles a run"
+	}
+	return all, err
+}

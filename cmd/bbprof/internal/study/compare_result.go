@@ -1,0 +1,401 @@
+package study
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
+	"github.com/bbprof/bbprof/internal/stat"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// Comparison is one side beside the first.
+type Comparison struct {
+	Name               string   `json:"name,omitempty"` // in a suite
+	A                  compared `json:"a"`
+	B                  compared `json:"b"`
+	Seed               uint64   `json:"seed"`
+	Host               string   `json:"host,omitempty"`       // the CPU
+	Cycles             string   `json:"cycles_are,omitempty"` // of programs: how they were found
+	Trials             int      `json:"trials"`
+	compare.Conclusion          // nothing where Rejection is
+	Adjusted           float64  `json:"p_adjusted,omitzero"` // among all comparisons
+	LayoutsForPercent  int      `json:"layouts_for_1_percent,omitzero"`
+
+	Rejection  *verdict.Rejection `json:"rejection,omitempty"`
+	Side       string             `json:"rejected_side,omitempty"`
+	Incomplete bool               `json:"incomplete,omitempty"` // interrupted before the last layout
+	Failure    string             `json:"failure,omitempty"`    // of bbprof itself, in one pair of two files
+
+	Pairs   []compare.Pair    `json:"pairs,omitempty"`
+	Dropped []compare.Dropped `json:"dropped,omitempty"`
+
+	measured []compare.Measured
+	unit     string // of the values
+}
+
+type compared struct {
+	Command      string `json:"command,omitempty"`
+	Hex          string `json:"hex,omitempty"`
+	Instructions int    `json:"instructions,omitzero"`
+	Bytes        int    `json:"bytes,omitzero"`
+	Init         string `json:"init,omitempty"`
+	Line         int    `json:"line,omitzero"` // of its file
+
+	Cycles *compare.Summary `json:"cycles,omitempty"` // over the layouts
+}
+
+// concluded reports whether sides were measured in enough layouts.
+func (out *Comparison) concluded() bool { return out.Rejection == nil && out.Failure == "" }
+
+// adjust corrects the outcomes for the number of tests: without it five of a hundred equal pairs
+// would differ by chance.
+func adjust(all []*Comparison) {
+	var p []float64
+	for _, out := range all {
+		if out.concluded() {
+			p = append(p, out.P)
+		}
+	}
+	p = stat.Holm(p)
+	for _, out := range all {
+		if !out.concluded() {
+			continue
+		}
+		if out.Adjusted = p[0]; out.Adjusted >= stat.Level {
+			out.Verdict = compare.Same
+		}
+		p = p[1:]
+	}
+}
+
+// comparisons are the result of a run: the other sides, the pairs of two files, or the programs of a suite.
+type comparisons struct {
+	*comparing
+	all   []*Comparison
+	what  string // each of them is
+	left  int    // how many were not reached
+	end   error  // for which, of a signal or of the host
+	suite *compare.Suite
+}
+
+// finish writes the result, draws it, and is how the command ends.
+func (r *comparisons) finish(std cli.Streams) error {
+	return cli.Ended(r.end, len(r.all) > 0, func() error {
+		if err := r.out.Stream(std, r.write); err != nil {
+			return err
+		}
+		var concluded []*Comparison
+		for _, out := range r.all {
+			if out.concluded() {
+				concluded = append(concluded, out)
+			}
+		}
+		switch {
+		case len(concluded) > 0:
+			return r.plot.Draw(r.subject(), r.measuring.CPUs, r.figure(concluded))
+		case r.what == "program": // whose failure is the error
+			return nil
+		}
+		return cli.ErrRejected
+	})
+}
+
+func (r *comparisons) write(w io.Writer) error {
+	if !r.out.JSON {
+		_, err := io.WriteString(w, r.text())
+		return err
+	}
+	if err := cli.JSONLines(w, r.all); err != nil {
+		return err
+	}
+	switch {
+	case r.what == "program":
+		return json.NewEncoder(w).Encode(map[string]any{"suite": r.suite, "programs_left": r.left})
+	case r.left > 0:
+		return json.NewEncoder(w).Encode(map[string]any{"incomplete": true, "pairs_left": r.left})
+	}
+	return nil
+}
+
+func (r *comparisons) subject() string {
+	if r.what == "program" {
+		return "suite " + r.comparing.suite
+	}
+	var lines []string
+	for i, text := range r.sides() {
+		if r.what == "side" {
+			text = append([]compared{r.all[0].A}, others(r.all)...)[i].subject()
+		}
+		lines = append(lines, compare.Name(i)+": "+text)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func others(all []*Comparison) (b []compared) {
+	for _, out := range all {
+		b = append(b, out.B)
+	}
+	return b
+}
+
+func (r *comparisons) figure(all []*Comparison) plot.Figure {
+	var cs []compare.Conclusion
+	var names []string
+	var pairs [][]compare.Pair
+	for _, out := range all {
+		cs, names, pairs = append(cs, out.Conclusion), append(names, out.Name), append(pairs, out.Pairs)
+	}
+	switch {
+	case r.what == "pair":
+		return compare.FigureAll(cs)
+	case r.what == "program":
+		return r.suite.Figure(names, pairs)
+	case r.env != nil:
+		var curves []plot.Series
+		for i, c := range cs {
+			curves = append(curves, c.Speedup(compare.Name(i+1), pairs[i]))
+		}
+		return compare.Curve("", curves)
+	}
+	return compare.Figure(all[0].unit, cs, all[0].measured)
+}
+
+// text is the report of one comparison, or a table of several.
+func (r *comparisons) text() string {
+	switch first := r.all[0]; {
+	case r.what == "side" && (len(r.all) == 1 || first.Rejection != nil):
+		return r.report()
+	case r.what == "side":
+		return r.sidesTable() + r.common()
+	}
+	name, lastHeader, columns := func(i int) string { return strconv.Itoa(i + 1) }, "block of a", "rrrrlrll"
+	last := func(out *Comparison) string { return short(out.A.Hex) }
+	if r.what == "program" {
+		name, lastHeader, columns = func(i int) string { return r.all[i].Name }, "contrary", "lrrrlrll"
+		last = func(out *Comparison) string { return fmt.Sprintf("%d of %d layouts", out.Contrary(), out.Layouts) }
+	}
+	var differences []float64
+	count := map[compare.Verdict]int{}
+	t := cli.NewTable(columns, r.what, "a", "b", "diff. %", "95 % interval", "p, adj.", "b is", lastHeader)
+	for i, out := range r.all {
+		if !out.concluded() {
+			t.Row(name(i), "", "", "", "", "", "not measured", out.why())
+			continue
+		}
+		differences = append(differences, out.Mean)
+		count[out.Verdict]++
+		t.Row(name(i), cycles(out.Conclusion.A.Mean), cycles(out.Conclusion.B.Mean), signed(out.Mean), interval(out.Low, out.High), fmt.Sprintf("%.2g", out.Adjusted), string(out.Verdict), last(out))
+	}
+	var w measuring.Reporter
+	fmt.Fprintf(&w, "%s%s: %d slower, %d faster, %d no difference, %d not measured\n", t, words.Plural(len(r.all), r.what),
+		count[compare.Slower], count[compare.Faster], count[compare.Same], len(r.all)-len(differences))
+	if r.left > 0 {
+		fmt.Fprintf(&w, "incomplete: %s before the last %s\n", measuring.EndedBy(r.end), words.Plural(r.left, r.what))
+	}
+	if mean := stat.OneSample(differences); r.what == "pair" && len(differences) > 1 {
+		fmt.Fprintf(&w, "over all pairs: b against a %s %%, 95 %% interval %s %%\n", signed(mean.Mean), interval(mean.Low, mean.High))
+	}
+	if r.suite != nil {
+		suiteLines(&w, r.suite)
+	}
+	return w.String()
+}
+
+// why says why there is no number.
+func (out *Comparison) why() string {
+	switch {
+	case out.Name != "":
+		return out.Failure
+	case out.Rejection == nil:
+		return short(out.A.Hex) + ": bbprof failed: " + out.Failure
+	}
+	s := fmt.Sprintf("%s: %s is rejected: %v", short(out.A.Hex), compare.FlagOf(out.Side), out.Rejection.Reason)
+	if len(out.Dropped) > 0 {
+		s += fmt.Sprintf(" (in %d of %d layouts)", len(out.Dropped), len(out.Pairs)+len(out.Dropped))
+	}
+	return s
+}
+
+// sidesTable has a row for each side.
+func (r *comparisons) sidesTable() string {
+	first := r.all[0]
+	t := cli.NewTable("lrrrlrll", "side", "cycles", "in the layouts", "diff. %", "95 % interval", "p", "against a", "")
+	row := func(name string, s compare.Summary, side compared, more ...string) {
+		t.Row(slices.Concat([]string{name, cycles(s.Mean), cycles(s.Low) + " to " + cycles(s.High)}, more, []string{side.subject()})...)
+	}
+	row("a", first.Conclusion.A, first.A, "", "", "", "")
+	for i, out := range r.all {
+		row(compare.Name(i+1), out.Conclusion.B, out.B, signed(out.Mean), interval(out.Low, out.High), fmt.Sprintf("%.2g", out.P), string(out.Verdict))
+	}
+	return t.String() + fmt.Sprintf("the intervals of all %s hold together with 95 %%\n", words.Plural(len(r.all), "difference"))
+}
+
+// report is about one comparison, or why there is none.
+func (r *comparisons) report() string {
+	var w measuring.Reporter
+	out := r.all[0]
+	if out.Rejection != nil {
+		fmt.Fprintf(&w, "rejected: %s: %v\n", compare.FlagOf(out.Side), out.Rejection)
+		w.Line("a", "%s", out.A.text())
+		for i, b := range others(r.all) {
+			w.Line(compare.Name(i+1), "%s", b.text())
+		}
+		if n := len(out.Pairs) + len(out.Dropped); n > 0 {
+			w.Line("layouts", "%d of %d measured, and a comparison needs two", len(out.Pairs), n)
+		}
+		return w.String()
+	}
+	switch {
+	case out.Verdict == compare.Same:
+		fmt.Fprintf(&w, "no difference: b against a %s %%", signed(out.Mean))
+	default:
+		fmt.Fprintf(&w, "b is %s than a by %.2f %%", out.Verdict, max(out.Mean, -out.Mean))
+	}
+	fmt.Fprintf(&w, ", 95 %% interval %s %%\n", interval(out.Low, out.High))
+	for i, s := range []compare.Summary{out.Conclusion.A, out.Conclusion.B} {
+		w.Line(compare.Name(i), "%s %s, %s to %s in the layouts: %s", cycles(s.Mean), out.unit, cycles(s.Low), cycles(s.High), []compared{out.A, out.B}[i].text())
+	}
+	return w.String() + r.common()
+}
+
+// common are the lines on how was measured, and on each other side.
+func (r *comparisons) common() string {
+	var w measuring.Reporter
+	first := r.all[0]
+	if first.Cycles != "" {
+		w.Line("cycles", "%s", first.Cycles)
+	} else {
+		w.Line("init", "%s, moved with the layout%s", first.A.Init, map[bool]string{true: ", each pointer by itself"}[r.apart])
+	}
+	w.Line("layouts", "%s of seed %d%s, measured %s each", r.layoutsText(), r.seed, dropped(first.Dropped), times(r.trials))
+	for i, out := range r.all {
+		if len(r.all) > 1 {
+			fmt.Fprintf(&w, "%s: %s\n", compare.Name(i+1), out.B.subject())
+		}
+		r.details(&w, out)
+	}
+	if first.Incomplete {
+		w.Line("incomplete", "interrupted after %d of %d layouts", first.Layouts, r.layouts*r.setups)
+	}
+	return w.String()
+}
+
+func (r *comparisons) details(w *measuring.Reporter, out *Comparison) {
+	w.Line("test", "%s, p = %.2g with %.4g degrees of freedom", out.Method, out.P, out.DF)
+	w.Line("won", "a %d, b %d of %d layouts", out.WonA, out.WonB, out.Layouts)
+	byDifference := func(a, b compare.Alone) int { return cmp.Compare(a.Difference, b.Difference) }
+	least, most := slices.MinFunc(out.Alone, byDifference), slices.MaxFunc(out.Alone, byDifference)
+	w.Line("alone", "one layout would have said: slower %d, faster %d, no difference %d times; from %+.2f to %+.2f %%",
+		out.Says[compare.Slower], out.Says[compare.Faster], out.Says[compare.Same], least.Difference, most.Difference)
+	if r.env != nil {
+		at := func(a compare.Alone) string {
+			return fmt.Sprintf("%.3f at %d bytes", 1/(1+a.Difference/100), out.Pairs[slices.Index(out.Alone, a)].Layout.Env)
+		}
+		w.Line("speed-up", "from %s to %s of the environment", at(most), at(least))
+	}
+	if r.link {
+		opposite := map[compare.Verdict]string{compare.Slower: "that b is faster", compare.Faster: "that b is slower", compare.Same: "that there is a difference"}
+		w.Line("contrary", "%d of %d layouts (%.0f %%) alone would have said %s", out.Contrary(), out.Layouts, 100*float64(out.Contrary())/float64(out.Layouts), opposite[out.Verdict])
+		w.Line("proposal", "%s: mean of all %d × %d differences, taken as independent", out.Proposal, out.Layouts, r.trials)
+		if out.Median != nil {
+			w.Line("median", "%s: median of all %d differences of medians", out.Median, out.Layouts)
+		}
+	}
+	takes := ""
+	if r.setups == 1 && len(r.all) == 1 {
+		takes = "; one of 1 % takes " + enough(out.LayoutsForPercent)
+	}
+	w.Line("detects", "a difference of %.2f %% in 4 of 5 runs with so many layouts%s", out.Detects, takes)
+	if r.verbose {
+		w.WriteString(r.layoutTable(out))
+	}
+}
+
+func (r *comparisons) layoutsText() string {
+	n := r.all[0].Layouts
+	switch {
+	case r.link && r.setups == 1:
+		return fmt.Sprintf("%d links, each in a set-up of its own,", n)
+	case r.link:
+		return fmt.Sprintf("%d links × %d set-ups", n/r.setups, r.setups)
+	}
+	return strconv.Itoa(n)
+}
+
+// enough is a number of layouts, 0 for more than anybody takes.
+func enough(layouts int) string {
+	if layouts == 0 {
+		return "too many to tell"
+	}
+	return strconv.Itoa(layouts)
+}
+
+func signed(percent float64) string { return fmt.Sprintf("%+.2f", percent) }
+
+func interval(low, high float64) string { return signed(low) + " to " + signed(high) }
+
+// cycles has three decimals, or of a program's many none.
+func cycles(n float64) string {
+	if n >= 1e5 {
+		return fmt.Sprintf("%.0f", n)
+	}
+	return fmt.Sprintf("%.3f", n)
+}
+
+func (b compared) subject() string {
+	if b.Command != "" {
+		return b.Command
+	}
+	return measuring.BlockSubject(b.Hex)
+}
+
+func (b compared) text() string {
+	if b.Command != "" {
+		return b.Command
+	}
+	return fmt.Sprintf("%s in %s: %s", words.Plural(b.Instructions, "instruction"), words.Plural(b.Bytes, "byte"), b.Hex)
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return strconv.Itoa(n) + " times"
+}
+
+// dropped says how many layouts do not count, and why the first does not.
+func dropped(d []compare.Dropped) string {
+	if len(d) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d more dropped, the first because %s is rejected there: %s)", len(d), compare.FlagOf(d[0].Side), d[0].Rejection.Reason)
+}
+
+func (r *comparisons) layoutTable(out *Comparison) string {
+	header, cells := []string{"layout", "code", "data"}, func(l compare.Layout) []any { return []any{l.Number, l.Start, l.Data} }
+	switch {
+	case r.link:
+		header, cells = []string{"layout", "env", "stack", "heap", "link seed", "order"}, func(l compare.Layout) []any { return []any{l.Number, l.Env, l.Stack, l.Heap, l.Link, l.Order} }
+	case out.Cycles != "":
+		header, cells = []string{"layout", "env", "stack", "heap"}, func(l compare.Layout) []any { return []any{l.Number, l.Env, l.Stack, l.Heap} }
+	}
+	t := cli.NewTable("rrrrr"[:min(len(header), 5)]+map[bool]string{true: "l"}[r.link]+"rrrl", append(header, "a", "b", "diff. %", "alone")...)
+	for i, p := range out.Pairs {
+		var row []string
+		for _, cell := range cells(p.Layout) {
+			row = append(row, fmt.Sprint(cell))
+		}
+		t.Row(append(row, cycles(compare.Value(p.A)), cycles(compare.Value(p.B)), signed(out.Alone[i].Difference), string(out.Alone[i].Verdict))...)
+	}
+	return t.String()
+}
