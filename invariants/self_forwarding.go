@@ -32,3 +32,19 @@ func (t Trace) otherRegisters(a, b asm.Access) bool {
 	x, y := t.Insts[a.Inst].Mem[a.Mem], t.Insts[b.Inst].Mem[b.Mem]
 	return x.Base != y.Base || x.Index != y.Index || x.Segment != y.Segment
 }
+
+// Carried counts the loads of one iteration, the last of the trace, that a store of an iteration before fed.
+func Carried(t Trace, core Core) (loads int) {
+	recent := newStores(core.StoreBuffer)
+	for _, a := range t.Accesses {
+		if a.Read && a.Copy == t.Copies-1 {
+			if n := recent.feeds(a); n > 0 && recent.back(n).Copy < a.Copy {
+				loads++
+			}
+		}
+		if a.Write {
+			recent.add(a)
+		}
+	}
+	return loads
+}

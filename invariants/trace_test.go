@@ -414,3 +414,29 @@ func TestNewPages(t *testing.T) {
 		require.Equal(t, c.name, c.want, NewPages(Trace{Copies: c.copies, Accesses: c.accesses}))
 	}
 }
+
+// TestExtended: accesses that advance by the same step go on, and others are not guessed.
+func TestExtended(t *testing.T) {
+	walk := func(steps ...uint64) (tr Trace) {
+		addr := uint64(0x1000)
+		for c, step := range steps {
+			tr.Accesses = append(tr.Accesses, asm.Access{Copy: c, Addr: addr, Width: 8, Read: true}, asm.Access{Copy: c, Mem: 1, Addr: 0x9000, Width: 4, Write: true})
+			addr += step
+		}
+		tr.Copies = len(steps)
+		return tr
+	}
+	got, ok := walk(0, 64, 8, 8, 8, 8, 8, 8).Extended(1024)
+	last := got.Accesses[len(got.Accesses)-2:]
+	if !ok || got.Copies != 1024 || len(got.Accesses) != 2048 || last[0].Addr != 0x1000+64+8*1021 || last[0].Copy != 1023 || last[1].Addr != 0x9000 {
+		t.Errorf("ok %v, %d copies, %d accesses, the last %+v", ok, got.Copies, len(got.Accesses), last)
+	}
+	if pages := got.Pages(); pages != 4 {
+		t.Errorf("%d pages, want 4", pages)
+	}
+	for _, steps := range [][]uint64{{8, 8, 8, 8, 8, 16, 8, 8}, {8, 8}} {
+		if _, ok := walk(steps...).Extended(1024); ok {
+			t.Errorf("steps of %v are extended", steps)
+		}
+	}
+}

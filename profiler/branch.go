@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/mapping"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -88,6 +89,14 @@ func (j job) ended(code []byte) (_ []byte, b BranchReport, err error) {
 		err = &verdict.Rejection{Reason: verdict.ControlFlow, Detail: "there is nothing but the branch", Inst: branch.Verdict(0)}
 	}
 	return code, b, err
+}
+
+// atItsPlace has a loop stand where in a page it stands in its program, if that is known and nothing else was asked for.
+func (j *job) atItsPlace() {
+	if at := j.Setup.At; j.ownLoop && at != nil && j.Setup.CodeOffset == nil {
+		offset := int(*at % layout.PageSize)
+		j.Setup.CodeOffset = &offset
+	}
 }
 
 // asOwnLoop maps a block that is mapped as copies in a row again, as a loop that its own branch closes.

@@ -90,6 +90,7 @@ func (s *session) steps(j job) (r reached, err error) {
 		return r, err
 	}
 	j.ownLoop = r.branch.As == Taken && j.Mode != Both
+	j.atItsPlace()
 	if j.Setup.Captured == nil {
 		code = mapper.Place(code, j.Setup.At)
 	}
@@ -254,6 +255,7 @@ func (s *session) judgeTrace(j job, m *mapping.Mapped) (judged mapping.Judged, e
 	}
 	if m.Plan.Replay == nil { // else equal registers are the program's
 		judged.SelfForwarding, _ = invariants.SelfForwarding(m.Trace, core)
+		judged.Carried = invariants.Carried(m.Trace, core)
 		if n := invariants.NewPages(m.Trace); n > 0 {
 			judged.Warnings = append(judged.Warnings, fmt.Sprintf("it touches new pages as it goes on: the second half of the copies uses %d that the first did not", n))
 		}

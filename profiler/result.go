@@ -85,6 +85,10 @@ type Result struct {
 	// address only because registers start equal.
 	SelfForwarding int `json:"self_forwarding_loads"`
 
+	// Carried counts the loads of an iteration that are fed by a store of an iteration before. Some cores learn in a loop to forward such a
+	// value without a wait, and in copies in a row do not: a loop in a program may be several times as fast.
+	Carried int `json:"carried_loads,omitzero"`
+
 	// Predicted is what the trace says of an iteration, with Detail.
 	Predicted *invariants.Prediction `json:"predicted,omitempty"`
 
@@ -278,7 +282,7 @@ func (r *Result) addMapped(m *mapping.Mapped, detail bool) {
 	}
 	r.UnrollShort, r.UnrollLong = m.Built.Short, m.Built.Long
 	r.Pages, r.Frames = len(m.Pages), min(m.Plan.Frames, len(m.Pages))
-	r.PaperVerdict, r.Rescued, r.SelfForwarding = m.PaperVerdict, m.Rescued, m.SelfForwarding
+	r.PaperVerdict, r.Rescued, r.SelfForwarding, r.Carried = m.PaperVerdict, m.Rescued, m.SelfForwarding, m.Carried
 	r.Predicted = m.Predicted
 	if detail {
 		r.Mapping = m.Pages

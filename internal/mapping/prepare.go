@@ -62,6 +62,7 @@ type Judged struct {
 	Evidence       []invariants.Evidence
 	Predicted      *invariants.Prediction
 	SelfForwarding int // see invariants.SelfForwarding
+	Carried        int // see invariants.Carried
 	Warnings       []string
 	Harmless       int
 }

@@ -135,6 +135,7 @@ func Columns(disasm bool) []Column {
 		{Name: "set", Type: Text, of: text(func(r *profiler.Result) string { return r.Init.Set })},
 		{Name: "paper_verdict", Type: Text, of: text(func(r *profiler.Result) string { return r.PaperVerdict })},
 		{Name: "self_forwarding_loads", Type: Integer, of: count(func(r *profiler.Result) int { return r.SelfForwarding }, ok)},
+		{Name: "carried_loads", Type: Integer, of: count(func(r *profiler.Result) int { return r.Carried }, ok)},
 		{Name: "copies_within", Type: Integer, with: fromCaptured, of: captured(func(c *profiler.CapturedReport) string { return positive(int64(c.Within)) })},
 		{Name: "leaves", Type: Text, with: fromCaptured, of: captured(func(c *profiler.CapturedReport) string {
 			if c.Leaves == nil {
