@@ -50,7 +50,10 @@ func TestTrailingBranch(t *testing.T) {
 			}
 			code := e.Bytes()
 			code[len(code)-b.FromOpcode(far)] ^= 1
-			if in := decodeHex(t, fmt.Sprintf("%x", code))[0]; c.invert && in.Mnemonic != "je" {
+			if !c.invert {
+				continue
+			}
+			if in := decodeHex(t, fmt.Sprintf("%x", code))[0]; in.Mnemonic != "je" {
 				t.Errorf("%s inverted is %s", c.hex, in.Text())
 			}
 		}
