@@ -1,22 +1,10 @@
 package asm
 
 import (
-	"encoding/hex"
 	"testing"
-)
 
-func decodeHex(t *testing.T, text string) []Inst {
-	t.Helper()
-	code, err := hex.DecodeString(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	insts, err := Decode(code)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return insts
-}
+	"github.com/bbprof/bbprof/internal/require"
+)
 
 func TestCategoryOf(t *testing.T) {
 	const (
@@ -56,9 +44,7 @@ func TestCategoryOf(t *testing.T) {
 		{"MMX", "0ffec1", Vector},
 		{"x87 is scalar", "d8c1", Scalar},
 	} {
-		if got := CategoryOf(decodeHex(t, test.code)); got != test.want {
-			t.Errorf("%s: category %q, want %q", test.name, got, test.want)
-		}
+		require.Equal(t, test.name, test.want, CategoryOf(mustDecode(t, test.code)))
 	}
 }
 
@@ -66,9 +52,7 @@ func TestImmediate(t *testing.T) {
 	for code, want := range map[string]bool{
 		"4801d8": false, "83c001": true, "c1e001": true, "d1e0": false, "837c241005": true, "48b80000000000000070": true, "c5f8c6c101": true, "8b442410": false,
 	} {
-		if got := decodeHex(t, code)[0].Immediate(); got != want {
-			t.Errorf("%s: %v", code, got)
-		}
+		require.Equal(t, code, want, mustDecode(t, code)[0].Immediate())
 	}
 }
 
@@ -89,9 +73,7 @@ func TestShape(t *testing.T) {
 		{"d8c1", "fadd st, st(i)"},
 		{"90", "nop"},
 	} {
-		insts := decodeHex(t, test.code)
-		if got := insts[0].Shape(); got != test.want {
-			t.Errorf("%s: shape %q, want %q", test.code, got, test.want)
-		}
+		insts := mustDecode(t, test.code)
+		require.Equal(t, test.code, test.want, insts[0].Shape())
 	}
 }

@@ -1,11 +1,11 @@
 package asm
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/arch/x86/xeddata"
 
 	"github.com/bbprof/bbprof/internal/require"
@@ -67,25 +67,10 @@ func TestDataflow(t *testing.T) {
 		{"vpgatherdd xmm1{k1}, [rax+xmm2*4]", "62f27d09900c90", gpr(RAX).Or(vec(1, 2)).Or(Values{Opmask: 2}), vec(1).Or(Values{Opmask: 2})},
 		{"fadd st, st(1)", "d8c1", Values{X87: true}, Values{X87: true}},
 	} {
-		in := one(t, c.hex)
+		in := &mustDecode(t, c.hex)[0]
 		reads, writes := in.Dataflow()
-		if d := cmp.Diff([2]Values{c.reads, c.writes}, [2]Values{reads, writes}); d != "" {
-			t.Errorf("%s (%s): want -, got +\n%s", c.name, in.Text(), d)
-		}
+		require.Equal(t, fmt.Sprintf("%s (%s)", c.name, in.Text()), [2]Values{c.reads, c.writes}, [2]Values{reads, writes})
 	}
-}
-
-func one(t *testing.T, digits string) *Inst {
-	t.Helper()
-	code, err := ParseHex(digits, maxLength)
-	if err != nil {
-		t.Fatal(err)
-	}
-	insts, err := Decode(code)
-	if err != nil || len(insts) != 1 {
-		t.Fatalf("%s: %d instructions, %v", digits, len(insts), err)
-	}
-	return &insts[0]
 }
 
 // knownFlags are the differences that are on purpose: the manual says that these clear the flags that XED leaves
@@ -143,24 +128,5 @@ func TestFlagsAgainstXED(t *testing.T) {
 	t.Logf("%d forms compared, %d of them with flags", compared, with)
 	if with < 30 {
 		t.Errorf("only %d forms with flags have a class in XED", with)
-	}
-}
-
-func TestFormFlags(t *testing.T) {
-	want := map[string][2]Flags{
-		"add r64, r64": {0, AllFlags}, "adc r64, r64": {Carry, AllFlags}, "inc r32": {0, AllFlags &^ Carry}, "mov r64, r64": {},
-		"cmovbe r32, r32": {Carry | Zero, 0}, "shl r64, cl": {AllFlags, AllFlags}, "shl r64, i8": {0, AllFlags},
-		"rcl r64, cl": {Carry | Overflow, Carry | Overflow}, "adox r64, r64": {Overflow, Overflow}, "vptest xmm, xmm": {0, AllFlags}, "bt r64, r64": {0, Carry},
-	}
-	for _, f := range Forms() {
-		if w, ok := want[f.Name()]; ok {
-			if read, written := f.Flags(); read != w[0] || written != w[1] {
-				t.Errorf("%s reads %06b and writes %06b, want %06b", f.Name(), read, written, w)
-			}
-			delete(want, f.Name())
-		}
-	}
-	if len(want) > 0 {
-		t.Errorf("no such forms: %v", want)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"encoding/hex"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 func TestStepOver(t *testing.T) {
@@ -37,37 +37,18 @@ func TestStepOver(t *testing.T) {
 		{"48ab", Step{Length: 2}},
 		{"488b0510000000", Step{Length: 7, RIPDisp: 3}},
 	} {
-		code, err := hex.DecodeString(tt.hex)
-		if err != nil {
-			t.Fatal(err)
-		}
+		code := require.Get(hex.DecodeString(tt.hex))(t)
 		got, err := StepOver(append(code, 0x90))
 		if err != nil {
 			t.Errorf("%s: %v", tt.hex, err)
 			continue
 		}
-		if diff := cmp.Diff(tt.want, got); diff != "" {
-			t.Errorf("%s: -want +got:\n%s", tt.hex, diff)
-		}
+		require.Equal(t, tt.hex, tt.want, got)
 	}
 	for _, bad := range []string{"", "06", "e80000", "0f"} {
 		code, _ := hex.DecodeString(bad)
 		if got, err := StepOver(code); err == nil {
 			t.Errorf("%q: got %+v, want an error", bad, got)
-		}
-	}
-}
-
-func BenchmarkStepOver(b *testing.B) {
-	code, _ := hex.DecodeString("488b4424084801c80f84000100004839d175f2")
-	b.ReportAllocs()
-	for b.Loop() {
-		for at := 0; at < len(code); {
-			s, err := StepOver(code[at:])
-			if err != nil {
-				b.Fatal(err)
-			}
-			at += s.Length
 		}
 	}
 }

@@ -4,8 +4,9 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // The start of all these tests: the paper's word everywhere, at an address apart from it.
@@ -57,14 +58,7 @@ func TestFollow(t *testing.T) {
 		{"add rbx, 0x1000 after a load", "488b03 4881c300100000", 4, []string{at(0, fill), at(0, fill+0x1000), at(0, fill+0x2000), at(0, fill+0x3000)}},
 		{"downwards, by a line", "488b03 4883eb40", 3, []string{at(0, fill), at(0, fill-0x40), at(0, fill-0x80)}},
 	} {
-		code, err := hex.DecodeString(strings.ReplaceAll(c.hex, " ", ""))
-		if err != nil {
-			t.Fatal(err)
-		}
-		insts, err := Decode(code)
-		if err != nil {
-			t.Fatalf("%s: %v", c.name, err)
-		}
+		insts := mustDecode(t, c.hex)
 		var got []string
 		for _, a := range Follow(insts, c.copies, testStart()) {
 			if a.Known {
@@ -80,10 +74,7 @@ func TestFollow(t *testing.T) {
 // Whatever the bytes are, each access of each copy comes once, in order.
 func FuzzFollow(f *testing.F) {
 	for _, seed := range []string{"488b03", "50", "c9", "8f03", "48a5", "f3a4", "4898", "480fc1c3", "62f27d0990444b10", "d7"} {
-		code, err := hex.DecodeString(seed)
-		if err != nil {
-			f.Fatal(err)
-		}
+		code := require.Get(hex.DecodeString(seed))(f)
 		f.Add(code, 5)
 	}
 	f.Fuzz(func(t *testing.T, code []byte, copies int) {

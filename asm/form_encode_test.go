@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 func formNamed(t *testing.T, name string) Form {
@@ -59,9 +59,7 @@ func TestFormEncode(t *testing.T) {
 			t.Errorf("%s: %x: %v", c.form, code, err)
 			continue
 		}
-		if diff := cmp.Diff(c.want, insts[0].Text()); diff != "" {
-			t.Errorf("%s: %x (-want +got)\n%s", c.form, code, diff)
-		}
+		require.Equal(t, fmt.Sprintf("%s: %x", c.form, code), c.want, insts[0].Text())
 	}
 	f := formNamed(t, "kandq k, k, k")
 	if code, err := f.Encode([]int64{1, 9, 2}, Address{}, 0); err == nil {

@@ -3,6 +3,8 @@ package asm
 import (
 	"regexp"
 	"testing"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // TestValues: the operands of an instruction, encoded by the form of its shape, are the same text.
@@ -29,14 +31,8 @@ func TestValues(t *testing.T) {
 		{hex: "c4e26990040f", none: true},       // gather
 		{hex: "8b042500100000", none: true},     // no base
 	} {
-		code, err := ParseHex(tt.hex, 15)
-		if err != nil {
-			t.Fatal(err)
-		}
-		insts, err := Decode(code)
-		if err != nil {
-			t.Fatal(err)
-		}
+		code := require.Get(ParseHex(tt.hex, 15))(t)
+		insts := require.Get(Decode(code))(t)
 		in := &insts[0]
 		values, at, mask, ok := in.OperandValues()
 		if ok == tt.none {

@@ -3,51 +3,13 @@ package asm
 import (
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/verdict"
 )
-
-func TestDecodeSplits(t *testing.T) {
-	insts := mustDecode(t, "f20f1008 660f28c1 f20f118d40ffffff c5f877 f30f1efa 660f38f6c1")
-	want := []struct {
-		offset int
-		text   string
-	}{
-		{0, "movsd xmm1, qword ptr [rax]"},
-		{4, "movapd xmm0, xmm1"},
-		{8, "movsd qword ptr [rbp-0xc0], xmm1"},
-		{16, "vzeroupper"},
-		{19, "endbr64"},
-		{23, "adcx eax, ecx"},
-	}
-	if len(insts) != len(want) {
-		t.Fatalf("%d instructions, want %d", len(insts), len(want))
-	}
-	for i, w := range want {
-		if insts[i].Offset != w.offset || insts[i].Text() != w.text {
-			t.Errorf("instruction %d: %q at %d, want %q at %d", i, insts[i].Text(), insts[i].Offset, w.text, w.offset)
-		}
-	}
-}
-
-func TestDecodeEmpty(t *testing.T) {
-	insts, err := Decode(nil)
-	if err != nil || len(insts) != 0 {
-		t.Errorf("an empty block: %d instructions, %v", len(insts), err)
-	}
-}
-
-func TestTextOfBlock(t *testing.T) {
-	for digits, want := range map[string]string{"": "", "90": "nop", "4801c0 90": "add rax, rax; nop"} {
-		if got := Text(mustDecode(t, digits)); got != want {
-			t.Errorf("%q: %q, want %q", digits, got, want)
-		}
-	}
-}
 
 func TestUndecodable(t *testing.T) {
 	tests := []struct {
@@ -105,10 +67,7 @@ func TestSpelling(t *testing.T) {
 		"d7": "xlat", "3ed7": "xlat", "64d7": "xlat byte ptr fs:[rbx]", "65d7": "xlat byte ptr gs:[rbx]", "67d7": "xlat byte ptr [ebx]", "6764d7": "xlat byte ptr fs:[ebx]",
 		"e300": "jrcxz .+0x0", "67e300": "jecxz .+0x0",
 	} {
-		code, err := ParseHex(hex, 15)
-		if err != nil {
-			t.Fatal(err)
-		}
+		code := require.Get(ParseHex(hex, 15))(t)
 		var in Inst
 		if err := in.decode(code); err != nil || in.Text() != want {
 			t.Errorf("%s: %q, %v, want %q", hex, in.Text(), err, want)
@@ -194,14 +153,6 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
-// The first offending instruction is the one that is named.
-func TestRefuseFirst(t *testing.T) {
-	r := Refuse(mustDecode(t, "90 0fa2 f4"))
-	if r == nil || r.Inst.Index != 1 || r.Reason != verdict.Nondeterministic {
-		t.Errorf("%+v, want cpuid", r)
-	}
-}
-
 func TestStateOf(t *testing.T) {
 	const rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi = 1, 2, 4, 8, 16, 32, 64, 128
 	tests := []struct {
@@ -248,9 +199,7 @@ func TestStateOf(t *testing.T) {
 	}
 	for _, tt := range tests {
 		insts := mustDecode(t, tt.hex)
-		if diff := cmp.Diff(tt.want, StateOf(insts)); diff != "" {
-			t.Errorf("%s %s: -want +got:\n%s", tt.hex, insts[0].Text(), diff)
-		}
+		require.Equal(t, fmt.Sprintf("%s %s", tt.hex, insts[0].Text()), tt.want, StateOf(insts))
 	}
 	both := StateOf(mustDecode(t, "d9e8 0f58c1 4801c8"))
 	if !both.X87 || !both.Vector || both.GPRWritten != rax {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"slices"
 	"testing"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 func TestSteady(t *testing.T) {
@@ -27,20 +29,12 @@ func TestSteady(t *testing.T) {
 		{"the last differs", []byte{0x48, 0x8b, 0x03}, log(1, 1, 2), 2},
 		{"lodsq; std: the second copy goes down", []byte{0x48, 0xad, 0xfd}, log(1, 1, 1), 1},
 	} {
-		insts, err := Decode(c.code)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := NewProbe(insts, Features{}, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		insts := require.Get(Decode(c.code))(t)
+		p := require.Get(NewProbe(insts, Features{}, 0))(t)
 		if p.LogSize() != 8 {
 			t.Fatalf("%s: %d bytes of log", c.name, p.LogSize())
 		}
-		if got := p.Steady(c.log, len(c.log)/8); got != c.want {
-			t.Errorf("%s: %d, want %d", c.name, got, c.want)
-		}
+		require.Equal(t, c.name, c.want, p.Steady(c.log, len(c.log)/8))
 	}
 }
 
@@ -83,10 +77,7 @@ func TestRepeat(t *testing.T) {
 // A masked access is in one of the lists, whatever the mask.
 func TestSuppressed(t *testing.T) {
 	insts := mustDecode(t, "62f17cc9104701 488b03 c4e2752c4720") // vmovups zmm0{k1}{z}, [rdi+64]; mov rax, [rbx]; vmaskmovps ymm0, ymm1, [rdi+32]
-	p, err := NewProbe(insts, Features{AVX: true, AVX512: true, AVX512BW: true}, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := require.Get(NewProbe(insts, Features{AVX: true, AVX512: true, AVX512BW: true}, 0))(t)
 	log := make([]byte, 2*p.LogSize())
 	log[8] = 1 // the first copy's opmask; all vectors are 0
 	count := func(all []Access) (insts []int) {

@@ -1,8 +1,9 @@
 package asm
 
 import (
-	"encoding/hex"
 	"testing"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 func TestLeastCycles(t *testing.T) {
@@ -42,16 +43,6 @@ func TestLeastCycles(t *testing.T) {
 		{"test eax, eax; cmove eax, ecx", "85c00f44c1", 0},
 		{"nop", "90", 0},
 	} {
-		code, err := hex.DecodeString(c.hex)
-		if err != nil {
-			t.Fatal(err)
-		}
-		insts, err := Decode(code)
-		if err != nil {
-			t.Fatalf("%s: %v", c.name, err)
-		}
-		if got := LeastCycles(insts); got != c.want {
-			t.Errorf("%s: %g, want %g", c.name, got, c.want)
-		}
+		require.Equal(t, c.name, c.want, LeastCycles(mustDecode(t, c.hex)))
 	}
 }

@@ -1,7 +1,6 @@
 package asm
 
 import (
-	"encoding/hex"
 	"fmt"
 	"testing"
 )
@@ -33,14 +32,7 @@ func TestAccessesFrom(t *testing.T) {
 		{"vmovups xmm0{k1}, [rbx]", "62f17c091003", "4000/16r"},
 		{"vmovups xmm0{k2}, [rbx]", "62f17c0a1003", "4000/16r-"},
 	} {
-		code, err := hex.DecodeString(c.hex)
-		if err != nil {
-			t.Fatal(err)
-		}
-		insts, err := Decode(code)
-		if err != nil || len(insts) != 1 {
-			t.Fatalf("%s: %v", c.name, err)
-		}
+		insts := mustDecode(t, c.hex)
 		got := ""
 		insts[0].AccessesFrom(&s, func(a Access, m Mem, suppressed bool) {
 			for _, mark := range []struct {
@@ -58,11 +50,6 @@ func TestAccessesFrom(t *testing.T) {
 	}
 	s.GPR[1] = 0 // rcx
 	for _, repeated := range []string{"f3aa", "f3a4", "f2ae"} {
-		code, _ := hex.DecodeString(repeated)
-		insts, err := Decode(code)
-		if err != nil {
-			t.Fatal(err)
-		}
-		insts[0].AccessesFrom(&s, func(a Access, _ Mem, _ bool) { t.Errorf("%s accesses %#x in no round", repeated, a.Addr) })
+		mustDecode(t, repeated)[0].AccessesFrom(&s, func(a Access, _ Mem, _ bool) { t.Errorf("%s accesses %#x in no round", repeated, a.Addr) })
 	}
 }

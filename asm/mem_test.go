@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // describe writes an access on one line, for tables and golden files: direction and width,
@@ -62,10 +64,7 @@ func memAccess(m Mem) (a access) {
 // mustDecode decodes a block of a test table.
 func mustDecode(t *testing.T, hexBytes string) []Inst {
 	t.Helper()
-	block, err := hex.DecodeString(strings.ReplaceAll(hexBytes, " ", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	block := require.Get(hex.DecodeString(strings.ReplaceAll(hexBytes, " ", "")))(t)
 	insts, err := Decode(block)
 	if err != nil {
 		t.Fatalf("%s: %v", hexBytes, err)
@@ -175,9 +174,7 @@ func TestMemoryAccesses(t *testing.T) {
 			t.Errorf("%s: %d instructions", tt.hex, len(insts))
 			continue
 		}
-		if got := insts[0].Text(); got != tt.text {
-			t.Errorf("%s: text %q, want %q", tt.hex, got, tt.text)
-		}
+		require.Equal(t, tt.hex, tt.text, insts[0].Text())
 		var got []string
 		for _, m := range insts[0].Mem {
 			got = append(got, describe(m))
@@ -230,28 +227,6 @@ func TestAlign(t *testing.T) {
 	}
 }
 
-func TestRIPDisp(t *testing.T) {
-	tests := []struct {
-		hex  string
-		want int
-	}{
-		{"8b0501000000", 2},
-		{"488b0501000000", 3},
-		{"c7050100000002000000", 2},
-		{"488d0501000000", 3}, // an address, not accessed
-		{"c5fc580501000000", 4},
-		{"62f17c48580501000000", 6},
-		{"8b042501000000", 0}, // absolute
-		{"8b8501000000", 0},   // rbp
-	}
-	for _, tt := range tests {
-		in := mustDecode(t, tt.hex)[0]
-		if in.RIPDisp != tt.want {
-			t.Errorf("%s %s: displacement at %d, want %d", tt.hex, in.Text(), in.RIPDisp, tt.want)
-		}
-	}
-}
-
 func TestAddr(t *testing.T) {
 	regs := &Regs{RIP: 0x400010, FSBase: 0x7000, GSBase: 0x9000}
 	for i := range regs.GPR {
@@ -299,10 +274,7 @@ func TestAddr(t *testing.T) {
 // instructions are lengths, and none of them may become a loop or an allocation.
 func FuzzAccesses(f *testing.F) {
 	for _, seed := range []string{"488b03", "f3a4", "f3a6", "c4e26990048b", "660ff7c1", "480fa303", "d7", "fdf348ab"} {
-		code, err := hex.DecodeString(seed)
-		if err != nil {
-			f.Fatal(err)
-		}
+		code := require.Get(hex.DecodeString(seed))(f)
 		f.Add(code, []byte{1, 2, 3})
 		f.Add(code, bytes.Repeat([]byte{0xff}, 64))
 	}

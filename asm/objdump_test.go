@@ -37,17 +37,10 @@ func objdumpSlots(t *testing.T, sequences [][]byte) []map[int]dumped {
 		image = append(image, bytes.Repeat([]byte{0x90}, maxLength)...)
 	}
 	file := filepath.Join(t.TempDir(), "code")
-	if err := os.WriteFile(file, image, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, image, 0o600))
 	cmd := exec.Command(tool, "-D", "-z", "-w", "-b", "binary", "-m", "i386:x86-64", "-M", "intel", "--insn-width=16", file)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := require.Get(cmd.StdoutPipe())(t)
+	require.NoError(t, cmd.Start())
 	result := make([]map[int]dumped, len(sequences))
 	for i := range result {
 		result[i] = make(map[int]dumped)
@@ -72,12 +65,8 @@ func objdumpSlots(t *testing.T, sequences [][]byte) []map[int]dumped {
 		}
 		result[current][int(addr)-starts[current]] = d
 	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, lines.Err())
+	require.NoError(t, cmd.Wait())
 	return result
 }
 
@@ -93,10 +82,7 @@ func corpus(t testing.TB) [][]byte {
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {
 		first, _, _ := strings.Cut(lines.Text(), ",")
-		block, err := hex.DecodeString(first)
-		if err != nil {
-			t.Fatal(err)
-		}
+		block := require.Get(hex.DecodeString(first))(t)
 		blocks = append(blocks, block)
 	}
 	return blocks

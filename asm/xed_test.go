@@ -235,10 +235,7 @@ func TestMemoryAgainstManual(t *testing.T) {
 		require.Skip(t, require.Modules, "no instruction list in golang.org/x/arch: %v", err)
 	}
 	defer file.Close()
-	list, err := x86csv.NewReader(file).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := require.Get(x86csv.NewReader(file).ReadAll())(t)
 	type place struct {
 		name          string
 		operands, nth int

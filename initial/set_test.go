@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 func TestParseSet(t *testing.T) {
@@ -74,9 +75,7 @@ func TestSetOver(t *testing.T) {
 	want.GPR[asm.RDI], want.Flags, want.FSBase, want.GSBase, want.Opmasks[1], want.MXCSR, want.Fill = 1, 1<<6, 2, 3, 6, 0x1f80, 7
 	want.Vectors = []Vector{{4, 256, [8]uint64{5, 1}}}
 	want.Set = s.String()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	require.Equal(t, "it", want, got)
 	if diff := cmp.Diff(want, s.Over(got)); diff != "" {
 		t.Error("over itself:", diff)
 	}
@@ -100,9 +99,5 @@ func TestSetWith(t *testing.T) {
 
 func set(t *testing.T, text string) Set {
 	t.Helper()
-	s, err := ParseSet(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return require.Get(ParseSet(text))(t)
 }

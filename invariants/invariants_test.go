@@ -1,7 +1,6 @@
 package invariants
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/bbprof/bbprof/verdict"
@@ -13,12 +12,5 @@ func TestL1I(t *testing.T) {
 	}
 	if f := L1IMiss(32769, 32768); f.Rejection == nil || f.Rejection.Reason != verdict.L1IMiss {
 		t.Errorf("one byte more: %+v", f)
-	}
-}
-
-func TestContextSwitches(t *testing.T) {
-	e := ContextSwitches(6, 2)
-	if e.Kind != Counted || e.Invariant != verdict.ContextSwitch || !strings.Contains(e.Detail, "6 windows kept") || !strings.Contains(e.Detail, "2 window(s)") {
-		t.Errorf("%+v", e)
 	}
 }

@@ -3,9 +3,8 @@ package invariants
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // repeated builds a trace of equal copies; an access is for each of them the same, plus step
@@ -60,9 +59,7 @@ func TestPredict(t *testing.T) {
 			Prediction{Loads: 3, L1DMisses: 3}},
 		{"other sets", repeated(2, 0, apart, load(0x1000, 8), load(0x2040, 8), load(0x3080, 8)), Prediction{Loads: 3}},
 	} {
-		if diff := cmp.Diff(c.want, Predict(c.trace, core)); diff != "" {
-			t.Errorf("%s: -want +got:\n%s", c.name, diff)
-		}
+		require.Equal(t, c.name, c.want, Predict(c.trace, core))
 	}
 }
 

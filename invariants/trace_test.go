@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -19,15 +19,8 @@ var (
 
 func insts(t *testing.T, code string) []asm.Inst {
 	t.Helper()
-	b, err := hex.DecodeString(strings.ReplaceAll(code, " ", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	list, err := asm.Decode(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return list
+	b := require.Get(hex.DecodeString(strings.ReplaceAll(code, " ", "")))(t)
+	return require.Get(asm.Decode(b))(t)
 }
 
 func load(addr uint64, width int) asm.Access {
@@ -123,9 +116,7 @@ func TestSplit(t *testing.T) {
 	} {
 		tr := trace(t, []asm.Access{load(P, 1), c.access}, nil)
 		f := Misaligned(tr)
-		if got := reasonOf(f) == verdict.Misaligned; got != c.splits {
-			t.Errorf("%s: splits %v, want %v", c.name, got, c.splits)
-		}
+		require.Equal(t, c.name, c.splits, reasonOf(f) == verdict.Misaligned)
 		if c.splits && *f.Rejection.Address != c.access.Addr {
 			t.Errorf("%s: blames %#x", c.name, *f.Rejection.Address)
 		}
@@ -191,18 +182,7 @@ func TestAlias4K(t *testing.T) {
 		{"rep stosq overlaps with one page and aliases with the next", []asm.Access{rep(store(P, 8), 1024), load(P, 8)}, nil, true},
 	} {
 		f := Alias4K(trace(t, c.accesses, c.frames), small)
-		if got := reasonOf(f) == verdict.Alias4K; got != c.alias {
-			t.Errorf("%s: alias %v, want %v", c.name, got, c.alias)
-		}
-	}
-}
-
-// TestAlias4KCountsLoads: a load that meets several stores is one load.
-func TestAlias4KCountsLoads(t *testing.T) {
-	tr := trace(t, []asm.Access{store(P, 8), store(Q, 8), load(S, 8)}, nil)
-	f := Alias4K(tr, small)
-	if f.Rejection == nil || !strings.HasPrefix(f.Rejection.Detail, "1 load") {
-		t.Errorf("%v", f.Rejection)
+		require.Equal(t, c.name, c.alias, reasonOf(f) == verdict.Alias4K)
 	}
 }
 
@@ -258,27 +238,6 @@ func TestAliasFrameNamesBothPages(t *testing.T) {
 	}
 }
 
-// TestAliasMoves: two reasons, never both: what is alias_frame on one frame is alias_4k on two
-// if the bytes overlap, and harmless if only the line is shared.
-func TestAliasMoves(t *testing.T) {
-	for _, c := range []struct {
-		distance       uint64
-		frame, aliased bool
-	}{{page + 7, true, true}, {page + 8, true, false}, {page + 64, false, false}, {7, false, false}} {
-		accesses := []asm.Access{store(P+0x600, 8), load(P+0x600+c.distance, 8)}
-		one, two := trace(t, accesses, oneFrame(accesses)), trace(t, accesses, nil)
-		if f := AliasFrame(one, small); (f.Rejection != nil) != c.frame {
-			t.Errorf("one frame, %d further: alias_frame %v", c.distance, f.Rejection)
-		}
-		if f := Alias4K(one, small); f.Rejection != nil {
-			t.Errorf("one frame, %d further: %v", c.distance, f.Rejection)
-		}
-		if f := Alias4K(two, small); (f.Rejection != nil) != c.aliased {
-			t.Errorf("two frames, %d further: alias_4k %v", c.distance, f.Rejection)
-		}
-	}
-}
-
 func TestResidency(t *testing.T) {
 	columns := func(n int, offset uint64) (list []asm.Access) { // n pages, one line of each
 		for i := range n {
@@ -312,9 +271,7 @@ func TestResidency(t *testing.T) {
 			frames = oneFrame(c.accesses)
 		}
 		f := L1DMiss(trace(t, c.accesses, frames), small, c.own)
-		if got := reasonOf(f) == verdict.L1DMiss; got != c.full {
-			t.Errorf("%s: full %v, want %v", c.name, got, c.full)
-		}
+		require.Equal(t, c.name, c.full, reasonOf(f) == verdict.L1DMiss)
 	}
 }
 
@@ -349,9 +306,7 @@ func TestResidencyFlushes(t *testing.T) {
 	} {
 		tr := trace(t, nil, nil)
 		tr.Insts = insts(t, hex)
-		if got := reasonOf(L1DMiss(tr, small, [page / line]int{})); got != want {
-			t.Errorf("%s: %q, want %q", tr.Insts[0].Text(), got, want)
-		}
+		require.Equal(t, tr.Insts[0].Text(), want, reasonOf(L1DMiss(tr, small, [page / line]int{})))
 	}
 }
 
@@ -382,24 +337,6 @@ func TestResidencyStreamed(t *testing.T) {
 				t.Errorf("%s, %s: %q, want %q", block[1].Text(), c.name, got, c.want)
 			}
 		}
-	}
-}
-
-// TestManyFrames: every frame that there can be has its place.
-func TestManyFrames(t *testing.T) {
-	var accesses []asm.Access
-	frames := map[uint64]int{}
-	for i := range layout.MaxFrames {
-		p := uint64(P + i*page)
-		accesses = append(accesses, store(p, 8))
-		frames[p] = i
-	}
-	tr := trace(t, accesses, frames)
-	if f := AliasFrame(tr, predicted); f.Rejection != nil {
-		t.Error(f.Rejection)
-	}
-	if f := L1DMiss(tr, Core{L1DWays: layout.MaxFrames}, [page / line]int{}); f.Rejection != nil {
-		t.Error(f.Rejection)
 	}
 }
 
@@ -474,9 +411,7 @@ func TestNewPages(t *testing.T) {
 		{"a walk", 2, []asm.Access{in(0, rep(load(P, 8), 512)), in(1, rep(load(P+page, 8), 1024))}, 2},
 		{"the second half stays on the page of the first's last access", 2, []asm.Access{in(0, load(P, 8)), in(0, load(Q, 8)), in(1, load(Q, 8)), in(1, load(P, 8))}, 0},
 	} {
-		if got := NewPages(Trace{Copies: c.copies, Accesses: c.accesses}); got != c.want {
-			t.Errorf("%s: %d, want %d", c.name, got, c.want)
-		}
+		require.Equal(t, c.name, c.want, NewPages(Trace{Copies: c.copies, Accesses: c.accesses}))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -34,20 +35,11 @@ func TestMove(t *testing.T) {
 	} {
 		state := initial.Paper()
 		if tt.set != "" {
-			set, err := initial.ParseSet(tt.set)
-			if err != nil {
-				t.Fatal(err)
-			}
+			set := require.Get(initial.ParseSet(tt.set))(t)
 			state = set.Over(state)
 		}
-		code, err := hex.DecodeString(tt.hex)
-		if err != nil {
-			t.Fatal(err)
-		}
-		insts, err := asm.Decode(code)
-		if err != nil {
-			t.Fatal(err)
-		}
+		code := require.Get(hex.DecodeString(tt.hex))(t)
+		insts := require.Get(asm.Decode(code))(t)
 		reason := verdict.Misaligned
 		if strings.Contains(tt.name, "alias") {
 			reason = verdict.Alias4K

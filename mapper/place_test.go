@@ -2,10 +2,11 @@ package mapper
 
 import (
 	"encoding/hex"
+	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 func TestPlace(t *testing.T) {
@@ -34,15 +35,8 @@ func TestPlace(t *testing.T) {
 		{"06", at(0x123), "06"},
 	} {
 		tt.hex, tt.want = strings.ReplaceAll(tt.hex, " ", ""), strings.ReplaceAll(tt.want, " ", "")
-		code, err := hex.DecodeString(tt.hex)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(tt.want, hex.EncodeToString(Place(code, tt.at))); diff != "" {
-			t.Errorf("case %d, %s: -want +got:\n%s", i, tt.hex, diff)
-		}
-		if diff := cmp.Diff(tt.hex, hex.EncodeToString(code)); diff != "" {
-			t.Errorf("%s was changed: -want +got:\n%s", tt.hex, diff)
-		}
+		code := require.Get(hex.DecodeString(tt.hex))(t)
+		require.Equal(t, fmt.Sprintf("case %d, %s", i, tt.hex), tt.want, hex.EncodeToString(Place(code, tt.at)))
+		require.Equal(t, tt.hex, tt.hex, hex.EncodeToString(code))
 	}
 }

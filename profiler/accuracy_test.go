@@ -28,11 +28,7 @@ func start(t *testing.T, opts Options) *Profiler {
 
 func unhex(t testing.TB, s string) []byte {
 	t.Helper()
-	b, err := hex.DecodeString(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return require.Get(hex.DecodeString(s))(t)
 }
 
 // measuredBy profiles until the result is not one that other work on the machine may explain; one that
@@ -119,6 +115,7 @@ func TestKnownAnswers(t *testing.T) {
 // as with fewer. 8 and 40 copies took 3.4 to 4.2 cycles, by layout, when a loop put back one word in each iteration, and on Zen 4 3.69
 // instead of 3.10 when all words were put back through the first page on their frame.
 func TestManyWordsRestored(t *testing.T) {
+	require.Slow(t)
 	block := unhex(t, "415741564989d641554989cd41544989fc554889f553bb640000004883ec28448b4608")
 	steady := expect.Here().SteadyAfter
 	a, b := unroll.Factors{Short: steady, Long: steady + 16}, unroll.Factors{Short: steady, Long: steady + 32}
@@ -135,6 +132,7 @@ func TestManyWordsRestored(t *testing.T) {
 // TestStoresThatFit: stores take the same whether those of the shorter image fit the store buffer, as 16 copies of these
 // do on most cores, or not. Before an image waited for its stores, 16 and 48 copies of either block took 0.99 cycles each instead of 2.
 func TestStoresThatFit(t *testing.T) {
+	require.Slow(t)
 	few, many := start(t, Options{Unroll: &unroll.Factors{Short: 16, Long: 48}}), start(t, Options{Unroll: &unroll.Factors{Short: 128, Long: 256}})
 	for _, block := range []string{
 		"4889c18b43104889cf48894c2468c6040100",

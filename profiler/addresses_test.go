@@ -9,6 +9,7 @@ import (
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // describe writes accesses as "r4+40" (a load of 4 bytes, 0x40 beyond the register value of
@@ -130,9 +131,7 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		if got := describe(r.Trace.Accesses, c.from+1); got != c.want {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
-		}
+		require.Equal(t, c.name, c.want, describe(r.Trace.Accesses, c.from+1))
 		if d, ok := b.sameState(r); !ok || d != "" {
 			t.Errorf("%s: plain and instrumented: %s", c.name, d)
 		}

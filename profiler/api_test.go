@@ -9,16 +9,15 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // TestPublicAPI: what the public packages export names no type of an internal package, which another
 // program could neither make nor name.
 func TestPublicAPI(t *testing.T) {
 	const module = "github.com/bbprof/bbprof/"
-	out, err := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", module+"profiler").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := require.Get(exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", module+"profiler").Output())(t)
 	compiled := map[string]string{}
 	for line := range strings.Lines(string(out)) {
 		path, file, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -31,10 +30,7 @@ func TestPublicAPI(t *testing.T) {
 			continue
 		}
 		public++
-		p, err := imports.Import(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := require.Get(imports.Import(path))(t)
 		for _, name := range p.Scope().Names() {
 			if o := p.Scope().Lookup(name); o.Exported() {
 				for _, leak := range leaks(o, strings.TrimPrefix(path, module)) {

@@ -67,9 +67,7 @@ func (b bench) block(code []byte, init initial.State, frames, copies int) (*mapp
 // unjudged is a block that is to have so many copies on so many frames, whatever its trace shows.
 func (b bench) unjudged(code []byte, frames, copies int) (task mapping.Task, err error) {
 	b.t.Helper()
-	if err := b.ready(); err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, b.ready())
 	d, err := decode(code)
 	if err != nil {
 		return task, err
@@ -85,10 +83,7 @@ func (b bench) unjudged(code []byte, frames, copies int) (task mapping.Task, err
 // build lays copies of a mapped block out after its images.
 func (b bench) build(m *mapping.Mapped, copies int) harness.Image {
 	b.t.Helper()
-	im, err := harness.Build(m.Long.End(), m.Insts, copies, harnessOf(m))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	im := require.Get(harness.Build(m.Long.End(), m.Insts, copies, harnessOf(m)))(b.t)
 	return im
 }
 
@@ -158,10 +153,7 @@ func (b bench) runAfter(r *mapping.Mapped, im harness.Image, ahead []tracee.Op) 
 	r.Refill()
 	clear(r.Child.Log()[saved-layout.Log:])
 
-	stop, err := r.Child.Do(append(ahead, tracee.Run(im.At, 1)), generous)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	stop := require.Get(r.Child.Do(append(ahead, tracee.Run(im.At, 1)), generous))(b.t)
 	if stop.Signal != tracee.SIGTRAP || stop.Regs.RIP != im.End() {
 		b.t.Fatalf("%s …: signal %d, code %d, address %#x at %#x of an image from %#x to %#x",
 			r.Insts[0].Text(), stop.Signal, stop.Code, stop.Addr, stop.Regs.RIP, im.At, im.End())
@@ -186,9 +178,7 @@ func corpusSample(t *testing.T, stride int) [][]byte {
 	if errors.Is(err, fs.ErrNotExist) {
 		require.Skip(t, require.Corpus, "the development corpus is not on this machine")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer f.Close()
 	var blocks [][]byte
 	lines := bufio.NewScanner(f)
@@ -198,10 +188,7 @@ func corpusSample(t *testing.T, stride int) [][]byte {
 			continue
 		}
 		text, _, _ := strings.Cut(lines.Text(), ",")
-		code, err := hex.DecodeString(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		code := require.Get(hex.DecodeString(text))(t)
 		blocks = append(blocks, code)
 	}
 	if lines.Err() != nil || len(blocks) == 0 {

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // callTrace is the kernel's own list of the system calls that children of this thread make and
@@ -76,10 +78,7 @@ func (c callTrace) judge(t *testing.T) {
 	if c.dir == "" {
 		return
 	}
-	list, err := os.ReadFile(filepath.Join(c.dir, "trace"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := require.Get(os.ReadFile(filepath.Join(c.dir, "trace")))(t)
 	calls := map[string]map[int]int{} // by process
 	last := map[string]int{}
 	for line := range strings.Lines(string(list)) {

@@ -46,6 +46,20 @@ func script(cycles uint64, also func(events pmu.Pass, iterations int, t *timing.
 	}
 }
 
+// counts has each sample of an event count what f says, of the images' iterations and the sample's number.
+func counts(f func(e pmu.Event, iterations, sample int) uint64) func(pmu.Pass, int, *timing.Readings) {
+	return func(events pmu.Pass, iterations int, r *timing.Readings) {
+		for k, e := range events {
+			for j := range r.Counts[k] {
+				r.Counts[k][j] += f(e, iterations, j)
+			}
+		}
+	}
+}
+
+// add is add rax, rax.
+var add = []byte{0x48, 0x01, 0xc0}
+
 var scriptedCPU = pmu.CPU{ID: cpu.ID{Vendor: "GenuineIntel", Family: 6, Model: 0x55}}
 
 // scriptedOptions are the options of a profiler on a machine by script.
@@ -75,18 +89,11 @@ func profileScriptedOn(t *testing.T, o scriptedOptions, set func(*session), bloc
 	if errors.As(err, &host) && strings.Contains(host.Missing, "CPU") {
 		require.Measure(t, err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer p.Close()
-	if err := p.do(t.Context(), set); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.do(t.Context(), set))
 	for try := 0; ; try++ {
-		r, err := p.Profile(context.Background(), block)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := require.Get(p.Profile(context.Background(), block))(t)
 		if r.Reason != verdict.Timeout || try == 5 { // the machine may have stood still
 			return r
 		}
@@ -167,14 +174,9 @@ func TestSimulatedMissingEventIsUnchecked(t *testing.T) {
 	if r.Status != OK {
 		t.Fatalf("%+v", r)
 	}
-	text, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := require.Get(json.Marshal(r))(t)
 	var parsed struct{ Counters []map[string]any }
-	if err := json.Unmarshal(text, &parsed); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(text, &parsed))
 	for _, c := range parsed.Counters {
 		_, counted := c["per_iteration"]
 		if missing := c["role"] == "l1d_write_miss"; missing == counted || missing != (c["kind"] == "unchecked") || missing != (c["why"] != nil) {
@@ -189,11 +191,12 @@ func TestSimulatedMissingEventIsUnchecked(t *testing.T) {
 	}
 }
 
-// Misses that appear in some timings: 8 clean ones are enough, 7 are not.
+// Misses that appear in some timings: 8 clean ones are enough, 7 are not. A reason that is tolerated is so where the CPU counts it, too.
 func TestSimulatedMissesInSomeTimings(t *testing.T) {
+	const all = timing.PaperTimings
 	for _, c := range []struct {
 		role  pmu.Role
-		dirty int
+		dirty int // samples that have two misses, which take time; all: one an iteration
 		least int
 		want  verdict.Reason
 	}{
@@ -205,71 +208,48 @@ func TestSimulatedMissesInSomeTimings(t *testing.T) {
 		{pmu.L1IMiss, 9, 0, verdict.L1IMiss},
 		{pmu.SplitLoad, 9, 0, verdict.Misaligned},
 		{pmu.SplitStore, 9, 0, verdict.Misaligned},
-		{pmu.L1DWriteMiss, 16, 0, ""}, // of Skylake's event more is no proof
-		{pmu.AddressAlias, 16, 0, ""}, // the trace is the judge
+		{pmu.L1DWriteMiss, all, 0, ""}, // of Skylake's event more is no proof
+		{pmu.AddressAlias, all, 0, ""}, // the trace is the judge
 	} {
-		o := scripted(pmutest.New(8), script(1, func(events pmu.Pass, _ int, t *timing.Readings) {
-			for k, e := range events {
-				if e.Role == c.role {
-					for j := range c.dirty {
-						t.Counts[k][j] = 2
-						t.Counts[0][j] += uint64(j) // the misses take time
-					}
-				}
+		o := scripted(pmutest.New(8), script(1, counts(func(e pmu.Event, iterations, j int) uint64 {
+			switch {
+			case c.dirty == all && e.Role == c.role:
+				return uint64(iterations)
+			case c.dirty == all || j >= c.dirty:
+				return 0
+			case e.Role == c.role:
+				return 2
+			case e.Role == pmu.Cycles:
+				return uint64(j)
 			}
-		}))
-		if c.dirty == 16 {
-			o.machine.Script = script(1, func(events pmu.Pass, iterations int, t *timing.Readings) {
-				for k, e := range events {
-					if e.Role == c.role {
-						for j := range t.Counts[k] {
-							t.Counts[k][j] = uint64(iterations)
-						}
-					}
-				}
-			})
-		}
+			return 0
+		})))
 		o.Identical = c.least
 		r := profileScripted(t, o, "4801c0")
 		if r.Reason != c.want || (c.want == "") != (r.Status == OK) {
 			t.Errorf("%s in %d timings, %d needed: %s %q, want %q", c.role, c.dirty, c.least, r.Status, r.Reason, c.want)
 		}
-		if c.dirty != 16 || r.Status != OK {
-			continue
-		}
 		for reason, rs := range roles {
-			for _, role := range rs {
-				if e := evidenceOf(t, r, reason); role == c.role && (e.Kind != invariants.Inferred || !strings.Contains(e.Detail, "1 per iteration")) {
+			if c.dirty == all && slices.Contains(rs, c.role) {
+				if e := evidenceOf(t, r, reason); e.Kind != invariants.Inferred || !strings.Contains(e.Detail, "1 per iteration") {
 					t.Errorf("%s: %+v", c.role, e)
 				}
 			}
 		}
 	}
-}
-
-// A reason that is tolerated is so where the CPU counts it, too, and no other is.
-func TestSimulatedTolerated(t *testing.T) {
-	splits := script(1, func(events pmu.Pass, iterations int, t *timing.Readings) {
-		for k, e := range events {
-			for j := range t.Counts[k] {
-				if e.Role == pmu.SplitLoad {
-					t.Counts[k][j] = uint64(iterations)
-				}
-			}
+	splits := script(1, counts(func(e pmu.Event, iterations, _ int) uint64 {
+		if e.Role == pmu.SplitLoad {
+			return uint64(iterations)
 		}
-	})
-	code := unhex(t, "488b433c") // mov rax, [rbx+0x3c]
+		return 0
+	}))
 	paper := initial.Paper()
 	for tolerated, want := range map[verdict.Reason]verdict.Reason{verdict.Misaligned: "", verdict.L1DMiss: verdict.Misaligned} {
-		setup := Setup{Init: &paper, Tolerate: []verdict.Reason{tolerated}}
-		r := profileScriptedOn(t, scripted(pmutest.New(8), splits), func(*session) {}, Block{code, setup})
-		if r.Reason != want {
-			t.Errorf("%s tolerated: %q, want %q", tolerated, r.Reason, want)
-		}
-		for _, c := range r.Counters {
-			if c.Role == string(pmu.SplitLoad) && (c.PerIteration == nil || *c.PerIteration != 1) {
-				t.Errorf("%+v", c)
-			}
+		block := Block{unhex(t, "488b433c"), Setup{Init: &paper, Tolerate: []verdict.Reason{tolerated}}} // mov rax, [rbx+0x3c]
+		r := profileScriptedOn(t, scripted(pmutest.New(8), splits), func(*session) {}, block)
+		at := slices.IndexFunc(r.Counters, func(c CounterReport) bool { return c.Role == string(pmu.SplitLoad) })
+		if r.Reason != want || want == "" && (at < 0 || r.Counters[at].PerIteration == nil || *r.Counters[at].PerIteration != 1) {
+			t.Errorf("%s tolerated: %q, want %q; %+v", tolerated, r.Reason, want, r.Counters)
 		}
 	}
 }
@@ -333,7 +313,7 @@ func TestSimulatedBusyCPU(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	r, err := p.Profile(context.Background(), Block{Code: []byte{0x48, 0x01, 0xc0}})
+	r, err := p.Profile(context.Background(), Block{Code: add})
 	if err != nil || r.Status != OK || r.WindowsSwitched == 0 || r.Host.OnCPU != all[1] {
 		t.Errorf("%v, %+v", err, r)
 	}
@@ -341,10 +321,7 @@ func TestSimulatedBusyCPU(t *testing.T) {
 
 // What disturbs the check of the counter of cycles for a while does not fail it: on another CPU, or a little later, it passes.
 func TestSimulatedDisturbedCheck(t *testing.T) {
-	all, err := host.AllowedCPUs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := require.Get(host.AllowedCPUs())(t)
 	chains := len(clock.AddChains()) + len(clock.MultiplyChains())
 	tried, began := 0, time.Time{}
 	for _, c := range []struct {
@@ -376,54 +353,48 @@ func TestSimulatedDisturbedCheck(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		if at := p.session.cpus.Current(); at != all[c.cpus-1] {
-			t.Errorf("%s: checked on CPU %d, want %d", c.name, at, all[c.cpus-1])
-		}
+		require.Equal(t, c.name, all[c.cpus-1], p.session.cpus.Current())
 		p.Close()
 	}
 }
 
-// Where the TSC is the clock, a block's cycles do not wait for counters that somebody else has.
-func TestSimulatedTakenReaders(t *testing.T) {
-	k := pmutest.New(8)
-	o := scripted(k, script(1, nil))
-	o.Clock = TSCClock
-	p, err := o.open()
-	require.Measure(t, err)
-	defer p.Close()
-	k.Share = func(int) float64 { return 0.5 }
-	r, err := p.Profile(require.Context(t), Block{Code: []byte{0x48, 0x01, 0xc0}})
-	if err != nil || r.Status == Rejected {
-		require.Measure(t, cmp.Or(err, error(r.Rejection)))
-	}
-	if e := evidenceOf(t, r, verdict.L1DMiss); r.Status != OK || e.Kind != invariants.Inferred || !strings.Contains(e.Detail, "somebody else had the counters") {
-		t.Errorf("%+v, %+v", r, e)
-	}
-}
-
-// What is no fault of the block ends the run: it would be so with every other.
-func TestSimulatedHostErrors(t *testing.T) {
-	lost := scripted(pmutest.New(8), script(1, func(_ pmu.Pass, _ int, t *timing.Readings) { t.Lost = 1 }))
-	stolen := pmutest.New(8)
-	stealing := scripted(stolen, script(1, func(pmu.Pass, int, *timing.Readings) {
-		stolen.Share = func(int) float64 { return 0.5 }
-	}))
-	for name, c := range map[string]struct {
-		o    scriptedOptions
-		clue string
-	}{
-		"events on no counter": {lost, "lost their counters"},
-		"multiplexed":          {stealing, "lost their counters"},
-	} {
-		p, err := c.o.open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = p.Profile(context.Background(), Block{Code: []byte{0x48, 0x01, 0xc0}})
-		p.Close()
-		var host *verdict.HostError
-		if !errors.As(err, &host) || !strings.Contains(host.Missing, c.clue) || host.Remedy == "" {
-			t.Errorf("%s: %v", name, err)
+// Counters that somebody else takes, or events that are on none, are no fault of the block and end the run, since it would be so with every
+// other. Where the TSC is the clock, a block's cycles do not wait for them.
+func TestSimulatedTakenCounters(t *testing.T) {
+	for _, clock := range []ClockChoice{PerfClock, TSCClock} {
+		for name, lost := range map[string]bool{"events on no counter": true, "multiplexed": false} {
+			if clock == TSCClock && lost {
+				continue // the monitor reads them
+			}
+			k := pmutest.New(8)
+			measuring := false
+			o := scripted(k, script(1, func(_ pmu.Pass, _ int, r *timing.Readings) {
+				if measuring && lost {
+					r.Lost = 1
+				}
+			}))
+			o.Clock = clock
+			p, err := o.open()
+			require.Measure(t, err)
+			measuring = true
+			if !lost {
+				k.Share = func(int) float64 { return 0.5 }
+			}
+			r, err := p.Profile(require.Context(t), Block{Code: add})
+			p.Close()
+			if clock == PerfClock {
+				host := (*verdict.HostError)(nil)
+				if !errors.As(err, &host) || !strings.Contains(host.Missing, "lost their counters") || host.Remedy == "" {
+					t.Errorf("%s: %v", name, err)
+				}
+				continue
+			}
+			if err != nil || r.Status == Rejected {
+				require.Measure(t, cmp.Or(err, error(r.Rejection)))
+			}
+			if e := evidenceOf(t, r, verdict.L1DMiss); r.Status != OK || e.Kind != invariants.Inferred || !strings.Contains(e.Detail, "somebody else had the counters") {
+				t.Errorf("%s: %+v, %+v", name, r, e)
+			}
 		}
 	}
 }
@@ -461,7 +432,7 @@ func TestSimulatedClockChoice(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		r, err := p.Profile(context.Background(), Block{Code: []byte{0x48, 0x01, 0xc0}})
+		r, err := p.Profile(context.Background(), Block{Code: add})
 		p.Close()
 		if err != nil || r.Status == OK && r.Clock.Name != "tsc" {
 			t.Errorf("%s: %v, %+v", name, err, r.Clock)
@@ -469,30 +440,6 @@ func TestSimulatedClockChoice(t *testing.T) {
 		if noted := strings.Contains(fmt.Sprint(r.Warnings), "does not count those"); r.Status == OK && noted != (name == "garbage") {
 			t.Errorf("%s: warnings %q", name, r.Warnings)
 		}
-	}
-}
-
-// Events by name are counted and reported per iteration; an unknown one is the user's mistake.
-func TestSimulatedEvents(t *testing.T) {
-	o := scripted(pmutest.New(8), script(1, func(events pmu.Pass, iterations int, t *timing.Readings) {
-		for k, e := range events {
-			if e.Name == "r01c2" {
-				for j := range t.Counts[k] {
-					t.Counts[k][j] = 40 + 2*uint64(iterations)
-				}
-			}
-		}
-	}))
-	o.Events = []string{"r01c2"}
-	r := profileScripted(t, o, "4801c0")
-	last := r.Counters[len(r.Counters)-1]
-	if r.Status != OK || last.Event != "r01c2" || last.Role != string(pmu.Asked) || last.PerIteration == nil || *last.PerIteration != 2 {
-		t.Errorf("%+v", last)
-	}
-	o.Events = []string{"nonsense"}
-	var mistake *EventError
-	if _, err := o.open(); !errors.As(err, &mistake) {
-		t.Errorf("%v", err)
 	}
 }
 
@@ -573,11 +520,9 @@ func TestSimulatedReadFallback(t *testing.T) {
 		p, err := newProfiler(t.Context(), Options{}, simulated.Machine{Kernel: k, CPU: &scriptedCPU, Script: &timing.Script{}})
 		require.Measure(t, err)
 		reads = 0
-		r, err := p.Profile(context.Background(), Block{Code: []byte{0x48, 0x01, 0xc0}, Setup: Setup{Tolerate: c.tolerate}})
+		r, err := p.Profile(context.Background(), Block{Code: add, Setup: Setup{Tolerate: c.tolerate}})
 		p.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if k.Left() != 0 {
 			t.Errorf("%s: %d events left open", c.name, k.Left())
 		}
@@ -611,9 +556,7 @@ func TestSoftwareEventsHere(t *testing.T) {
 	defer p.Close()
 	before := openFiles(t)
 	r, err := p.Profile(context.Background(), Block{Code: []byte{0x48, 0x0f, 0xaf, 0xc0}}) // imul: 3 cycles
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if now := openFiles(t); now != before {
 		t.Errorf("%d descriptors, %d before", now, before)
 	}

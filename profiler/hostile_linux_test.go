@@ -19,6 +19,7 @@ import (
 	"github.com/bbprof/bbprof/internal/hostile"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/mapping"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -267,9 +268,7 @@ func TestChildKilled(t *testing.T) {
 		t.Helper()
 		for range 10 { // there is none after a block that did not end
 			if p := pid(); p > 0 {
-				if err := unix.Kill(p, sig); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, unix.Kill(p, sig))
 				return
 			}
 			b.walk([]byte{0x90})
@@ -349,10 +348,7 @@ func (b bench) canary() machine {
 	if !b.fsgsbase() {
 		code = slices.Concat(code[:len(code)-18], code[len(code)-8:])
 	}
-	r, err := b.block(code, initial.Paper(), 1, 2)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	r := require.Get(b.block(code, initial.Paper(), 1, 2))(b.t)
 	m := b.runAfter(r, r.Long, nil)
 	clear(m.vector[16*64:]) // no block without AVX-512 can tell
 	clear(m.mask)

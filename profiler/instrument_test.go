@@ -13,6 +13,7 @@ import (
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/mapping"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -79,10 +80,7 @@ func (b bench) sameState(r *mapping.Mapped) (difference string, ok bool) {
 		return "", false
 	}
 	plain := b.build(r, r.Factors.Long)
-	probed, err := harness.BuildProbed(r.Long.End(), r.Insts, r.Factors.Long, harnessOf(r), probe)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	probed := require.Get(harness.BuildProbed(r.Long.End(), r.Insts, r.Factors.Long, harnessOf(r), probe))(b.t)
 	return b.run(r, plain).difference(b.run(r, probed)), true
 }
 

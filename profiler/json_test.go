@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // TestWhyOnce: in JSON a counter's why is left out where it is as of the counter before, and there alone.
@@ -20,20 +22,13 @@ func TestWhyOnce(t *testing.T) {
 		for _, why := range c.given {
 			r.Counters = append(r.Counters, CounterReport{Why: why})
 		}
-		text, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := require.Get(json.Marshal(r))(t)
 		var parsed struct{ Counters []CounterReport }
-		if err := json.Unmarshal(text, &parsed); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(text, &parsed))
 		var got, kept []string
 		for i, report := range parsed.Counters {
 			got, kept = append(got, report.Why), append(kept, r.Counters[i].Why)
 		}
-		if d := cmp.Diff(c.want, got) + cmp.Diff(c.given, kept); d != "" {
-			t.Errorf("%q: %s", c.given, d)
-		}
+		require.Equal(t, c.given, "", cmp.Diff(c.want, got)+cmp.Diff(c.given, kept))
 	}
 }

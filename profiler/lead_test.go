@@ -8,6 +8,7 @@ import (
 
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/pmu/pmutest"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/unroll"
@@ -89,8 +90,6 @@ func TestLeavesOpCache(t *testing.T) {
 	} {
 		timed := timing.Timed{Speeds: c.speeds, Design: stat.Design{Cells: slices.Concat(c.speeds...)}}
 		timed.Estimate.Value = c.speeds[0][0].Mean // of one speed
-		if got := leavesOpCache(timed, 1, 1.75); got != c.want {
-			t.Errorf("%v: %q, want %q", c.speeds, got, c.want)
-		}
+		require.Equal(t, c.speeds, c.want, leavesOpCache(timed, 1, 1.75))
 	}
 }

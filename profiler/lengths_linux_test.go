@@ -7,6 +7,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/hostile"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/tracee"
 )
 
@@ -87,11 +88,11 @@ func TestCPUJudgesLengths(t *testing.T) {
 	rng := hostile.Seeded(t)
 	judged, notHere := 0, 0
 	for range hostile.Scaled(1, 60) {
-		for _, code := range encodings(rng) {
-			insts, err := asm.Decode(code)
-			if err != nil {
-				t.Fatal(err)
+		for i, code := range encodings(rng) {
+			if testing.Short() && i%5 != 0 {
+				continue
 			}
+			insts := require.Get(asm.Decode(code))(t)
 			switch b.fetch(code) {
 			case absent:
 				notHere++
@@ -110,7 +111,7 @@ func TestCPUJudgesLengths(t *testing.T) {
 		}
 	}
 	t.Logf("%d instructions judged, %d not on this CPU", judged, notHere)
-	if judged < 5000 {
+	if judged < 5000 && !testing.Short() {
 		t.Error("too few")
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/tracee"
 )
 
@@ -18,9 +19,7 @@ func TestAllowance(t *testing.T) {
 	const limit = 50 * time.Millisecond
 	endless := func(limit time.Duration) { // which costs the child
 		t.Helper()
-		if err := b.ready(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, b.ready())
 		e := asm.NewEmitter(b.timer.Images())
 		e.Raw(0xeb, 0xfe) // jmp $
 		copy(b.child.Code()[b.timer.Images()-layout.Code:], e.Bytes())
@@ -42,9 +41,7 @@ func TestAllowance(t *testing.T) {
 	if endless(limit); !a.over() {
 		t.Error("not used up by a second child")
 	}
-	if err := b.ready(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.ready())
 	if !a.over() {
 		t.Error("what the second child used is forgotten with a third")
 	}
@@ -66,9 +63,7 @@ func TestReplacementIsKilled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer b.killedBy(ctx)()
 	b.discard()
-	if err := b.ready(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.ready())
 	cancel()
 	for deadline := time.Now().Add(generous); ; time.Sleep(time.Millisecond) {
 		err := b.child.Complete(nil, generous, "nothing")

@@ -54,15 +54,13 @@ func TestJudgeLinear(t *testing.T) {
 // Each copy's rep stosb stores sixteen bytes more than the one before it: time grows with the number
 // of copies as no line does.
 func TestNonlinearBlock(t *testing.T) {
+	require.Slow(t)
 	// mov edi, 0x12345000; lea ecx, [rdx-0x12345600]; rep stosb; add edx, 16
 	block := unhex(t, "bf00503412"+"8d8a00aacbed"+"f3aa"+"83c210")
 	p := start(t, Options{})
 	asked := false
 	require.AtMost(t, 1, 5, func() string {
-		r, err := p.Profile(t.Context(), Block{Code: block})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := require.Get(p.Profile(t.Context(), Block{Code: block}))(t)
 		if slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.HasPrefix(w, "no idle moment") }) {
 			return "" // the third number was not asked
 		}
@@ -85,9 +83,7 @@ func TestThirdIsRestored(t *testing.T) {
 	if err == nil {
 		err = m.Child.Complete(m.RemapTo(1), generous, "mapping a replicate")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	words := m.Restore
 	m.Restore = nil // as if the other numbers of copies changed nothing
 	m.Child.SetRestore(nil, nil)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/bbprof/bbprof/internal/expect"
 	"github.com/bbprof/bbprof/internal/host"
-	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/internal/timing"
@@ -32,48 +31,6 @@ func both(t *testing.T, p *Profiler, block []byte) Result {
 	return Result{}
 }
 
-// TestHotLoop holds blocks that are bound by throughput against a real loop of their copies.
-func TestHotLoop(t *testing.T) {
-	p := start(t, Options{Mode: Both})
-	for _, c := range []struct {
-		name, hex string
-		full      bool // takes six slots a cycle or more, where the core has them
-	}{
-		{"adds", "4801c04801c94801d24801f64801ff4d01c04d01c94d01d2", false},
-		{"leas", "488d4c2408488d542410488d742418", true},
-		{"moves", "4889c14889c24889c6", true},
-		{"loads", "488b0b488b5308", false},
-		{"stores", "48890b48895308", false},
-		{"vectors", "660ffec8660ffed0660ffed8", false},
-		{"mixed", "488d4c24084889c24889c64889c74989c031db", true},
-		{"one nop", "90", false},
-		// vzeroall and ldmxcsr are restored before each run, and once kept these copies in the
-		// decoders: 1.44 cycles against 1.01.
-		{"a load, a moved scalar, a product", "8b8424bc010000c5fb108c24f8010000c5f359d883f803", false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if strings.Contains(c.hex, "c5fb") && !host.Detect().Features.AVX {
-				require.Skip(t, require.CPU, "this CPU has no AVX")
-			}
-			if c.full {
-				skipFull(t)
-			}
-			var r Result
-			lasting(t, func() string {
-				r = both(t, p, unhex(t, c.hex))
-				t.Logf("unrolled %.4f, hot loop %.4f cycles", r.Cycles, r.LoopCycles)
-				if math.Abs(r.Cycles-r.LoopCycles) > math.Max(0.05*r.LoopCycles, 0.03) {
-					return "want them within 5 % or 0.03"
-				}
-				return ""
-			})
-			if r.Loop.IterationsShort != 256 || r.Loop.Counter == "memory" {
-				t.Errorf("the loop is %+v, want one of many iterations with a register", r.Loop)
-			}
-		})
-	}
-}
-
 // skipFull skips copies that take all slots of a cycle where a loop of them is known to be slower. Blocks of many instructions
 // are also not steady there in as many copies as fit.
 func skipFull(t *testing.T) {
@@ -83,85 +40,11 @@ func skipFull(t *testing.T) {
 	}
 }
 
-// TestLoopAgrees holds known answers against loops of their own kinds: latencies, whose
-// number both must find, walkers, which must not walk further than the copies, and a block
-// that leaves no register for the counter.
-func TestLoopAgrees(t *testing.T) {
-	p := start(t, Options{Mode: Both})
-	for _, c := range []struct {
-		name, hex string
-		walks     bool // and so has as few iterations as copies were checked, not 256 in the shorter image
-		counter   string
-		pages     int // at least, of a walk
-		within    float64
-	}{
-		{"a chain", "4801c0", false, "r15", 0, 0.02},
-		{"a chain through memory", "488b00", false, "r15", 1, 0.02},
-		{"push walks down", "50", true, "r15", 2, 0.03},
-		{"pop walks up", "58", true, "r15", 2, 0.03},
-		{"a walk in steps of 32 bytes", "4883c320488903", true, "r15", 2, 0.03},
-		{"all registers in use", "4889c14889ca4889d34889dd4889ee4889f74d89c14d89ca4d89d34d89dc4d89e54d89ee4d89f7", false, "memory", 0, 0.05},
-		{"and rdi's, stored", "48893b4889c14889ca4889ee4d89c14d89ca4d89d34d89dc4d89e54d89ee4d89f7", false, "memory", 1, 0.05},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if c.counter == "memory" { // both fill all slots
-				skipFull(t)
-			}
-			var r Result
-			lasting(t, func() string {
-				r = both(t, p, unhex(t, c.hex))
-				t.Logf("unrolled %.4f, loop %.4f cycles: %+v", r.Cycles, r.LoopCycles, *r.Loop)
-				if math.Abs(r.Cycles-r.LoopCycles) > math.Max(c.within*r.Cycles, 0.03) {
-					return fmt.Sprintf("want them within %g or 0.03", c.within)
-				}
-				return ""
-			})
-			few := r.Loop.IterationsShort < unroll.ManyIterations
-			if few != c.walks || r.Loop.Counter != c.counter || r.Pages != c.pages && !(c.walks && r.Pages > c.pages) {
-				t.Errorf("%d pages, the loop is %+v; want %d, few iterations: %v, counted in %s", r.Pages, *r.Loop, c.pages, c.walks, c.counter)
-			}
-		})
-	}
-}
-
-// Mode loop reports what mode both reports beside the copies.
-func TestModeLoop(t *testing.T) {
-	p := start(t, Options{Mode: Loop})
-	var r Result
-	lasting(t, func() string {
-		if r = measuredBy(t, p, unhex(t, "4801c0")); math.Abs(r.Cycles-1) > 0.02 {
-			return fmt.Sprintf("%.4f cycles", r.Cycles)
-		}
-		return ""
-	})
-	if r.LoopCycles != 0 || r.Mode != Loop || r.FrontEnd != OpCache {
-		t.Errorf("%.4f and %.4f cycles of mode %s, front end %s", r.Cycles, r.LoopCycles, r.Mode, r.FrontEnd)
-	}
-	if it := r.Loop.Copies * r.Loop.IterationsLong; r.UnrollLong != it {
-		t.Errorf("%d iterations, but %d copies %d times", r.UnrollLong, r.Loop.Copies, r.Loop.IterationsLong)
-	}
-}
-
-// A loop runs the block as often as -unroll says.
-func TestModeLoopAsOften(t *testing.T) {
-	want := unroll.Factors{Short: 512, Long: 1024}
-	p := start(t, Options{Mode: Loop, Unroll: &want})
-	var r Result
-	lasting(t, func() string {
-		if r = measuredBy(t, p, unhex(t, "480fafc0")); math.Abs(r.Cycles-3) > 0.06 {
-			return fmt.Sprintf("%.4f cycles", r.Cycles)
-		}
-		return ""
-	})
-	if got := (unroll.Factors{Short: r.UnrollShort, Long: r.UnrollLong}); got != want || r.Loop.IterationsShort >= unroll.ManyIterations {
-		t.Errorf("%v iterations by %+v, want %v", got, *r.Loop, want)
-	}
-}
-
 // TestDecoders: what 16 bytes a cycle bind runs slower from the decoders than in a loop, and
 // what a latency binds does not. From Golden Cove on the decoders take 32 bytes and six instructions a
 // cycle (Intel Optimization Reference Manual, "Golden Cove Microarchitecture"), as many as rename does.
 func TestDecoders(t *testing.T) {
+	require.Slow(t)
 	p := start(t, Options{Mode: Both, FrontEnd: Decode})
 	for _, c := range []struct {
 		name, hex string
@@ -193,6 +76,7 @@ func TestDecoders(t *testing.T) {
 
 // TestFlagsAcrossIterations: a chain through ZF alone is cut where the loop counts.
 func TestFlagsAcrossIterations(t *testing.T) {
+	require.Slow(t)
 	p := start(t, Options{Mode: Both})
 	lasting(t, func() string {
 		r := both(t, p, unhex(t, "b9000000000f44ca85c9")) // mov ecx, 0; cmovz ecx, edx; test ecx, ecx
@@ -204,31 +88,72 @@ func TestFlagsAcrossIterations(t *testing.T) {
 	})
 }
 
-func TestOptionsCheck(t *testing.T) {
+// TestLoopAgrees holds blocks against a real loop of their copies: those that throughput binds and those that a latency does; walkers,
+// which must not walk further than the copies; and blocks that leave no register for the counter.
+func TestLoopAgrees(t *testing.T) {
+	require.Slow(t)
+	p := start(t, Options{Mode: Both})
 	for _, c := range []struct {
-		opts Options
-		says string
+		name, hex string
+		full      bool // takes six slots a cycle or more, where the core has them
+		walks     bool // and so has as few iterations as copies were checked, not 256 in the shorter image
+		counter   string
+		pages     int // at least, of a walk
+		within    float64
 	}{
-		{Options{}, ""},
-		{Options{Mode: Loop}, ""},
-		{Options{Mode: Both, FrontEnd: Decode}, ""},
-		{Options{Mode: Unroll, FrontEnd: Decode}, ""},
-		{Options{Mode: Loop, FrontEnd: Decode}, "op cache"},
-		{Options{Mode: "x"}, `no mode is called "x"`},
-		{Options{FrontEnd: "x"}, `no front end is called "x"`},
-		{Options{Frames: layout.MaxFrames}, ""},
-		{Options{Frames: layout.MaxFrames + 1}, "there are 1 to"},
-		{Options{Frames: -1}, "there are 1 to"},
-		{Options{Unroll: &unroll.Factors{Short: 0, Long: 2}}, ""},
-		{Options{Unroll: &unroll.Factors{Short: 2, Long: 2}}, "must exceed"},
-		{Options{Unroll: &unroll.Factors{Short: 0, Long: 2}, Mode: Both}, "one image alone"},
+		{"adds", "4801c04801c94801d24801f64801ff4d01c04d01c94d01d2", false, false, "r15", 0, 0.05},
+		{"mixed", "488d4c24084889c24889c64889c74989c031db", true, false, "r15", 0, 0.05},
+		{"loads", "488b0b488b5308", false, false, "r15", 1, 0.05},
+		{"stores", "48890b48895308", false, false, "r15", 1, 0.05},
+		// vzeroall and ldmxcsr are restored before each run, and once kept these copies in the
+		// decoders: 1.44 cycles against 1.01.
+		{"a load, a moved scalar, a product", "8b8424bc010000c5fb108c24f8010000c5f359d883f803", false, false, "r15", 1, 0.05},
+		{"a chain", "4801c0", false, false, "r15", 0, 0.02},
+		{"a chain through memory", "488b00", false, false, "r15", 1, 0.02},
+		{"push walks down", "50", false, true, "r15", 2, 0.03},
+		{"a walk in steps of 32 bytes", "4883c320488903", false, true, "r15", 2, 0.03},
+		{"all registers in use", "4889c14889ca4889d34889dd4889ee4889f74d89c14d89ca4d89d34d89dc4d89e54d89ee4d89f7", true, false, "memory", 0, 0.05},
+		{"and rdi's, stored", "48893b4889c14889ca4889ee4d89c14d89ca4d89d34d89dc4d89e54d89ee4d89f7", true, false, "memory", 1, 0.05},
 	} {
-		err := c.opts.Check()
-		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%+v: %v, want %q", c.opts, err, c.says)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			if strings.Contains(c.hex, "c5fb") && !host.Detect().Features.AVX {
+				require.Skip(t, require.CPU, "this CPU has no AVX")
+			}
+			if c.full {
+				skipFull(t)
+			}
+			var r Result
+			lasting(t, func() string {
+				r = both(t, p, unhex(t, c.hex))
+				t.Logf("unrolled %.4f, loop %.4f cycles: %+v", r.Cycles, r.LoopCycles, *r.Loop)
+				if math.Abs(r.Cycles-r.LoopCycles) > math.Max(c.within*r.Cycles, 0.03) {
+					return fmt.Sprintf("want them within %g or 0.03", c.within)
+				}
+				return ""
+			})
+			few := r.Loop.IterationsShort < unroll.ManyIterations
+			if few != c.walks || r.Loop.Counter != c.counter || r.Pages != c.pages && !(c.walks && r.Pages > c.pages) {
+				t.Errorf("%d pages, the loop is %+v; want %d, few iterations: %v, counted in %s", r.Pages, *r.Loop, c.pages, c.walks, c.counter)
+			}
+		})
 	}
-	if _, err := New(t.Context(), Options{Mode: "x"}); err == nil {
-		t.Error("New accepts any mode")
+}
+
+// Mode loop reports what mode both reports beside the copies, and runs the block as often as -unroll says.
+func TestModeLoop(t *testing.T) {
+	want := unroll.Factors{Short: 512, Long: 1024}
+	p := start(t, Options{Mode: Loop, Unroll: &want})
+	var r Result
+	lasting(t, func() string {
+		if r = measuredBy(t, p, unhex(t, "480fafc0")); math.Abs(r.Cycles-3) > 0.06 {
+			return fmt.Sprintf("%.4f cycles", r.Cycles)
+		}
+		return ""
+	})
+	if r.LoopCycles != 0 || r.Mode != Loop || r.FrontEnd != OpCache || r.UnrollLong != r.Loop.Copies*r.Loop.IterationsLong {
+		t.Errorf("mode %s, front end %s: %+v", r.Mode, r.FrontEnd, r)
+	}
+	if got := (unroll.Factors{Short: r.UnrollShort, Long: r.UnrollLong}); got != want || r.Loop.IterationsShort >= unroll.ManyIterations {
+		t.Errorf("%v iterations by %+v, want %v", got, *r.Loop, want)
 	}
 }

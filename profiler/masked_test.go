@@ -12,6 +12,7 @@ import (
 // A masked access has its pages whatever the mask. So it takes about as long when its mask suppresses all of it as when it suppresses
 // nothing, and no microcode assist for a suppressed fault, which takes 36 to 330 cycles on Redwood Cove.
 func TestMaskedAccesses(t *testing.T) {
+	require.Slow(t)
 	const assist = 20 // fewer cycles than any assist takes
 	// Microcode takes other times from one layout to the next, which is not what is tested.
 	p := start(t, Options{Budget: 100 * time.Millisecond, Tolerate: []verdict.Reason{verdict.Nonlinear}})
@@ -44,10 +45,7 @@ func TestMaskedAccesses(t *testing.T) {
 			}
 			var cycles [2]float64
 			for i, mask := range []string{c.none, c.all} {
-				r, err := p.Profile(t.Context(), Block{Code: unhex(t, mask+c.hex)})
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := require.Get(p.Profile(t.Context(), Block{Code: unhex(t, mask+c.hex)}))(t)
 				if r.Pages == 0 || r.Status != OK && !r.Reason.Noise() { // a rejection for noise has its pages, and no cycles
 					t.Errorf("%s%s: %d pages (%s %v); want its page mapped", mask, c.hex, r.Pages, r.Status, r.Rejection)
 				}

@@ -30,9 +30,7 @@ func openPath(t testing.TB) bench {
 	b.opts.Precision = 0.005
 	b.opts.Mode, b.opts.FrontEnd, b.opts.Clock = Unroll, OpCache, TSCClock
 	timer := b.timer
-	if err := b.chooseTimer(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.chooseTimer())
 	b.timer = timer // which is not calibrated
 	return b
 }
@@ -194,10 +192,7 @@ func TestWholePath(t *testing.T) {
 // FuzzProfile is the same, led by coverage.
 func FuzzProfile(f *testing.F) {
 	for _, seed := range []string{"4801c0", "488b03", "f3aa", "0f05", "9d", "d9f4", "0fae13", "c5fc58c0", "62f17c4858c0", "48b80000f0000060000048890000"} {
-		code, err := hex.DecodeString(seed)
-		if err != nil {
-			f.Fatal(err)
-		}
+		code := require.Get(hex.DecodeString(seed))(f)
 		f.Add(code)
 	}
 	requests := make(chan []byte)
@@ -226,9 +221,7 @@ func FuzzProfile(f *testing.F) {
 			return
 		}
 		requests <- code
-		if failure := <-failures; failure != "" {
-			t.Errorf("%x: %s", code, failure)
-		}
+		require.Equal(t, fmt.Sprintf("%x", code), "", <-failures)
 	})
 }
 

@@ -227,59 +227,69 @@ func (p *Executor) do(ctx context.Context, work func(*session)) error {
 	return err
 }
 
-// serve is Profile on the goroutine that owns the child. A child that dies is replaced, and
-// the block gets one more try: the first death may have been another's doing.
-func (s *session) serve(ctx context.Context, b Block) (Result, error) {
+// serve is Profile on the goroutine that owns the child.
+func (s *session) serve(ctx context.Context, b Block) (result Result, err error) {
+	started, err := s.withChild(ctx, b, func() (err error) {
+		before := s.spent()
+		result, err = s.profile(b)
+		spent := s.spent()
+		result.Stops, result.SystemCalls = spent.Stops-before.Stops, spent.Calls-before.Calls
+		return err
+	})
+	if err == nil {
+		result.Status = OK
+		return result, nil
+	}
+	if rejection, ok := errors.AsType[*verdict.Rejection](err); ok {
+		result.Status, result.Reason, result.Rejection = Rejected, rejection.Reason, rejection
+		ofTrace := rejection.Reason == verdict.AliasFrame || rejection.Reason == verdict.Alias4K
+		if result.PaperVerdict == string(OK) && !ofTrace { // the samples said otherwise
+			result.PaperVerdict = string(rejection.Reason)
+		}
+		return result, nil
+	}
+	hostError, ok := errors.AsType[*verdict.HostError](err)
+	switch {
+	case ok:
+		return Result{}, hostError
+	case ctx.Err() != nil || !started:
+		return Result{}, err
+	}
+	s.discard() // whatever state the child is in, the next block gets a new one
+	result.Hex, result.Bytes = hex.EncodeToString(b.Code), len(b.Code)
+	result.Status, result.Failure = Failed, err.Error()
+	return result, nil
+}
+
+// withChild has something done to a block with a child that is ready for it. A child that dies is replaced, and the block gets
+// one more try: the first death may have been another's doing. started is whether there was a child.
+func (s *session) withChild(ctx context.Context, b Block, do func() error) (started bool, err error) {
 	for try := 0; ; try++ {
 		if err := ctx.Err(); err != nil {
-			return Result{}, err
+			return started, err
 		}
-		var (
-			rejection *verdict.Rejection
-			hostError *verdict.HostError
-			dead      *tracee.DeadError
-			result    Result
-		)
 		s.window = s.windowFor(b)
-		err := s.ready()
-		if err != nil && !errors.As(err, &dead) {
-			return Result{}, err
-		}
-		if err == nil {
+		err = s.ready()
+		if started = err == nil; started {
 			spare := s.killedBy(ctx)
-			before := s.spent()
-			result, err = s.profile(b)
-			spent := s.spent()
-			result.Stops, result.SystemCalls = spent.Stops-before.Stops, spent.Calls-before.Calls
+			err = do()
 			spare()
 		}
 		late := overtime(err)
+		_, rejected := errors.AsType[*verdict.Rejection](err)
+		_, host := errors.AsType[*verdict.HostError](err)
+		_, dead := errors.AsType[*tracee.DeadError](err)
 		switch {
-		case err == nil:
-			result.Status = OK
-			return result, nil
-		case errors.As(err, &rejection):
-			result.Status, result.Reason, result.Rejection = Rejected, rejection.Reason, rejection
-			ofTrace := rejection.Reason == verdict.AliasFrame || rejection.Reason == verdict.Alias4K
-			if result.PaperVerdict == string(OK) && !ofTrace { // the samples said otherwise
-				result.PaperVerdict = string(rejection.Reason)
-			}
-			return result, nil
+		case err == nil || rejected:
+			return started, err
 		case ctx.Err() != nil:
-			return Result{}, ctx.Err()
-		case errors.As(err, &hostError):
-			return Result{}, hostError
-		case late != nil:
+			return started, ctx.Err()
+		case !host && late != nil:
 			s.discard()
-			result.Status, result.Reason, result.Rejection = Rejected, late.Reason, late
-			return result, nil
-		case errors.As(err, &dead) && try == 0:
-			continue
+			return started, late
+		case host || !dead || try > 0:
+			return started || dead, err
 		}
-		s.discard() // whatever state the child is in, the next block gets a new one
-		result.Hex, result.Bytes = hex.EncodeToString(b.Code), len(b.Code)
-		result.Status, result.Failure = Failed, err.Error()
-		return result, nil
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/mapping"
-	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -42,50 +41,20 @@ func (r *CapturedReport) addLeft(left *mapping.Left) {
 // that were captured. The error is a *verdict.Rejection if the block does not run to its end
 // there, else that of Profile or a failure of bbprof.
 func (p *Executor) Replay(ctx context.Context, code []byte, c *initial.Captured) (after *initial.Captured, err error) {
-	err = p.inState(ctx, code, c, func(s *session, b Block) (err error) {
-		after, err = s.replayOnce(b)
-		return err
-	})
-	return after, err
-}
-
-// inState hands a block that starts from a captured state to do, with a child that is ready for it.
-func (p *Executor) inState(ctx context.Context, code []byte, c *initial.Captured, do func(*session, Block) error) error {
-	err := c.Check()
-	if err != nil {
-		return err
+	if err := c.Check(); err != nil {
+		return nil, err
 	}
 	b := Block{Code: code, Setup: Setup{Captured: c}}
-	if refused := p.do(ctx, func(s *session) { err = s.inState(ctx, b, do) }); refused != nil {
-		return refused
-	}
-	return err
-}
-
-// inState is that of Executor on the goroutine that owns the child. As in serve, a child that dies is replaced once.
-func (s *session) inState(ctx context.Context, b Block, do func(*session, Block) error) error {
-	for try := 0; ; try++ {
-		s.window = s.windowFor(b)
-		err := s.ready()
-		if err == nil {
-			spare := s.killedBy(ctx)
-			err = do(s, b)
-			spare()
-		}
-		_, rejected := errors.AsType[*verdict.Rejection](err)
-		_, dead := errors.AsType[*tracee.DeadError](err)
-		late := overtime(err)
-		switch {
-		case err == nil || rejected:
+	refused := p.do(ctx, func(s *session) {
+		_, err = s.withChild(ctx, b, func() (err error) {
+			after, err = s.replayOnce(b)
 			return err
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case late != nil:
-			return late
-		case !dead || try > 0:
-			return err
-		}
+		})
+	})
+	if refused != nil {
+		return nil, refused
 	}
+	return after, err
 }
 
 func (s *session) replayOnce(b Block) (*initial.Captured, error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
@@ -137,9 +138,7 @@ func TestReplayOnce(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		if diff := cmp.Diff(&want, got); diff != "" {
-			t.Errorf("%s: (-want +got)\n%s", c.name, diff)
-		}
+		require.Equal(t, c.name, &want, got)
 	}
 }
 
@@ -150,9 +149,7 @@ func (b bench) replay(code []byte, c *initial.Captured) (*initial.Captured, erro
 	}
 	block := Block{Code: code, Setup: Setup{Captured: c}}
 	b.window = b.windowFor(block)
-	if err := b.ready(); err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, b.ready())
 	return b.replayOnce(block)
 }
 
@@ -283,9 +280,7 @@ func TestLeavesState(t *testing.T) {
 		}
 		first := b.run(m, b.build(m, 1))
 		b.run(m, b.build(m, m.Factors.Long))
-		if diff := cmp.Diff(first, b.run(m, b.build(m, 1)), cmp.AllowUnexported(machine{})); diff != "" {
-			t.Errorf("%s: one copy after a run of many (+) does not do what it did before (-):\n%s", c.name, diff)
-		}
+		require.Equal(t, c.name, first, b.run(m, b.build(m, 1)), cmp.AllowUnexported(machine{}))
 	}
 }
 
@@ -298,10 +293,7 @@ func TestLeavesEarly(t *testing.T) {
 		unroll *unroll.Factors
 		early  bool
 	}{{nil, true}, {&unroll.Factors{Short: 2, Long: 4}, false}, {&unroll.Factors{Short: 2, Long: 5}, true}} {
-		r, err := start(t, Options{Unroll: c.unroll}).Profile(t.Context(), block)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := require.Get(start(t, Options{Unroll: c.unroll}).Profile(t.Context(), block))(t)
 		if early := r.Reason == verdict.LeavesState; early != c.early || r.Captured.Within != 4 && early {
 			t.Errorf("%v: %s %v, %d copies within; want too early: %v", c.unroll, r.Status, r.Rejection, r.Captured.Within, c.early)
 		}
@@ -312,32 +304,32 @@ func TestLeavesEarly(t *testing.T) {
 func TestReplayLosesChild(t *testing.T) {
 	b := openBench(t)
 	block := Block{Code: []byte{0x90}, Setup: Setup{Captured: &initial.Captured{Address: pieCode}}}
-	lose := func(s *session) error {
-		s.child.Kill()
-		return s.child.Complete(nil, generous, "nothing")
+	lose := func() error {
+		b.child.Kill()
+		return b.child.Complete(nil, generous, "nothing")
 	}
 	tries := 0
-	if err := b.inState(t.Context(), block, func(s *session, _ Block) error {
+	if _, err := b.withChild(t.Context(), block, func() error {
 		if tries++; tries == 1 {
-			return lose(s)
+			return lose()
 		}
-		return s.child.Complete(nil, generous, "nothing")
+		return b.child.Complete(nil, generous, "nothing")
 	}); err != nil || tries != 2 {
 		t.Errorf("lost once: %v after %d tries", err, tries)
 	}
 	dead := (*tracee.DeadError)(nil)
-	if err := b.inState(t.Context(), block, func(s *session, _ Block) error { return lose(s) }); !errors.As(err, &dead) {
+	if _, err := b.withChild(t.Context(), block, lose); !errors.As(err, &dead) {
 		t.Errorf("lost twice: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	if err := b.inState(ctx, block, func(s *session, _ Block) error { cancel(); return lose(s) }); !errors.Is(err, context.Canceled) {
+	if _, err := b.withChild(ctx, block, func() error { cancel(); return lose() }); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	rejection := (*verdict.Rejection)(nil)
-	if err := b.inState(t.Context(), block, func(s *session, _ Block) error {
-		entry := s.timer.Images()
-		copy(s.child.Code()[entry-layout.Code:], []byte{0xeb, 0xfe}) // jmp $
-		return s.child.Complete([]tracee.Op{tracee.Run(entry, 1)}, 20*time.Millisecond, "an endless loop")
+	if _, err := b.withChild(t.Context(), block, func() error {
+		entry := b.timer.Images()
+		copy(b.child.Code()[entry-layout.Code:], []byte{0xeb, 0xfe}) // jmp $
+		return b.child.Complete([]tracee.Op{tracee.Run(entry, 1)}, 20*time.Millisecond, "an endless loop")
 	}); !errors.As(err, &rejection) || rejection.Reason != verdict.Timeout {
 		t.Errorf("endless: %v", err)
 	}

@@ -1,10 +1,12 @@
 package profiler
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/hostile"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/tracee"
 )
 
@@ -25,9 +27,7 @@ func TestEachRunAfresh(t *testing.T) {
 		first := b.run(r, im)
 		later := b.runAfter(r, im, []tracee.Op{tracee.Run(r.Fresh, 1), tracee.Run(r.Long.At, 2), tracee.Run(r.Short.At, 1), tracee.Run(r.Long.At, 1)})
 		compared++
-		if d := first.difference(later); d != "" {
-			t.Errorf("%x: at first and later: %s", code, d)
-		}
+		require.Equal(t, fmt.Sprintf("%x", code), "", first.difference(later))
 		return true
 	}
 	// What they begin with, they carry on to what can be seen at their end.
@@ -92,9 +92,7 @@ func TestDryRunIsLikeRuns(t *testing.T) {
 		if err := r.Plan.RunOnce(r.Child, r.Long); err != nil {
 			t.Errorf("%x: %v", code, err)
 		}
-		if d := (machine{frames: onTrial}).difference(machine{frames: memory()}); d != "" {
-			t.Errorf("%x: in a dry run and later: %s", code, d)
-		}
+		require.Equal(t, fmt.Sprintf("%x", code), "", (machine{frames: onTrial}).difference(machine{frames: memory()}))
 		compared++
 	}
 	// pushf; stmxcsr [rbx]; fnstcw [rbx+8]; fnstsw [rbx+16]; movq [rbx+24], mm2; movdqu [rbx+32], xmm3; mov [rbx+48], rsp

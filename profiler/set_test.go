@@ -7,15 +7,12 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 func parseSet(t *testing.T, text string) initial.Set {
 	t.Helper()
-	set, err := initial.ParseSet(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return set
+	return require.Get(initial.ParseSet(text))(t)
 }
 
 // TestSetStarts: a block starts from what is set, in registers of each kind and each encoding, and one
@@ -48,10 +45,7 @@ func TestSetStarts(t *testing.T) {
 	}
 	set := parseSet(t, text)
 	for _, init := range []initial.State{set.Over(initial.Paper()), initial.Paper()} {
-		m, err := b.block(code, init, 1, 4)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := require.Get(b.block(code, init, 1, 4))(t)
 		got := b.run(m, b.build(m, 1))
 		if !slices.Equal(got.gpr[:], init.GPR[:]) || got.flags != init.Flags {
 			t.Errorf("set %q: registers %#x and flags %#x, want %#x and %#x", init.Set, got.gpr, got.flags, init.GPR, init.Flags)

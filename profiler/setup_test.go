@@ -13,52 +13,9 @@ import (
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/mapping"
 	"github.com/bbprof/bbprof/internal/require"
-	"github.com/bbprof/bbprof/internal/stat"
-	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
-
-func TestSetupCheck(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		s    Setup
-		ok   bool
-	}{
-		{"zero", Setup{}, true},
-		{"first byte", Setup{CodeOffset: new(0)}, true},
-		{"last byte", Setup{CodeOffset: new(layout.PageSize - 1)}, true},
-		{"next page", Setup{CodeOffset: new(layout.PageSize)}, false},
-		{"page before", Setup{CodeOffset: new(-1)}, false},
-		{"all frames", Setup{Frames: layout.MaxFrames}, true},
-		{"one frame more", Setup{Frames: layout.MaxFrames + 1}, false},
-		{"fewest nops", Setup{LeadNops: leastLeadNops}, true},
-		{"one fewer", Setup{LeadNops: leastLeadNops - 1}, false},
-		{"most nops", Setup{LeadNops: mostLeadNops}, true},
-		{"one nop more", Setup{LeadNops: mostLeadNops + 1}, false},
-		{"decoders", Setup{FrontEnd: Decode}, true},
-		{"no front end", Setup{FrontEnd: "x"}, false},
-		{"1,2", Setup{Unroll: &unroll.Factors{Short: 1, Long: 2}}, true},
-		{"0,2", Setup{Unroll: &unroll.Factors{Short: 0, Long: 2}}, true},
-		{"0,2 in a loop", Setup{Unroll: &unroll.Factors{Short: 0, Long: 2}, Mode: Loop}, false},
-		{"-1,2", Setup{Unroll: &unroll.Factors{Short: -1, Long: 2}}, false},
-		{"2,2", Setup{Unroll: &unroll.Factors{Short: 2, Long: 2}}, false},
-	} {
-		if err := c.s.Check(); (err == nil) != c.ok {
-			t.Errorf("%s: %v", c.name, err)
-		}
-	}
-}
-
-// TestSetupAgainstOptions: one image alone is not timed as a loop, whichever of the two asks for that.
-func TestSetupAgainstOptions(t *testing.T) {
-	b := openBench(t)
-	b.opts = Options{Mode: Loop}.WithDefaults()
-	_, err := b.profile(Block{Code: []byte{0x90}, Setup: Setup{Unroll: &unroll.Factors{Short: 0, Long: 8}}})
-	if err == nil || !strings.Contains(err.Error(), "one image alone") {
-		t.Errorf("mode loop: %v", err)
-	}
-}
 
 // TestSetupsInTurn: one session measures in one set-up after the other, and each gets its own.
 func TestSetupsInTurn(t *testing.T) {
@@ -80,9 +37,7 @@ func TestSetupsInTurn(t *testing.T) {
 		{"both on one", Setup{Init: &moved, Frames: 1, Tolerate: []verdict.Reason{verdict.AliasFrame}}, 0, 1},
 	} {
 		got := preparedIn(t, r.s, Block{Code: code, Setup: c.setup})
-		if word := frameWord(t, got); word != c.word {
-			t.Errorf("%s: %#x, want %#x", c.name, word, c.word)
-		}
+		require.Equal(t, c.name, c.word, frameWord(t, got))
 		base := initial.Paper().FSBase
 		if c.setup.Init != nil {
 			base = moved.FSBase
@@ -100,9 +55,7 @@ func TestNoMapping(t *testing.T) {
 		hex    string
 		reason verdict.Reason
 	}{{"90488b03", verdict.SIGSEGV}, {"4801c0", ""}} {
-		if err := b.ready(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, b.ready())
 		_, err := b.prepareBlock(Block{Code: unhex(t, c.hex), Setup: Setup{NoMapping: true}})
 		var rejection *verdict.Rejection
 		errors.As(err, &rejection)
@@ -116,6 +69,7 @@ func TestNoMapping(t *testing.T) {
 
 // TestOffsetCancels: the nops before the first copy are in both images and so in no result.
 func TestOffsetCancels(t *testing.T) {
+	require.Slow(t)
 	p := start(t, Options{})
 	for _, offset := range []int{0, 1, 63, 64, 4095} {
 		lasting(t, func() string {
@@ -150,16 +104,56 @@ func TestManyPages(t *testing.T) {
 	}
 }
 
-// A speed below nothing is no speed: the shorter image was slow by itself. `8323ef5b` was accepted with -2.065 cycles
-// in 7 of 24 layouts, and -0.019 in the mean.
-func TestNegativeSpeeds(t *testing.T) {
+// TestCheck: options and set-ups are checked by one rule where they have the same settings.
+func TestCheck(t *testing.T) {
+	of := func(short, long int) *unroll.Factors { return &unroll.Factors{Short: short, Long: long} }
 	for _, c := range []struct {
-		lowest float64
-		ok     bool
-	}{{-2.065, false}, {0, false}, {0.001, true}} {
-		speeds := []Speed{{Cycles: c.lowest, Layouts: []int{1, 6}}, {Cycles: 1.017, Layouts: []int{0, 2}}}
-		if r := (job{}).unsteady(timing.Timed{Estimate: stat.Estimate{Value: 1}}, speeds); (r == nil) != c.ok {
-			t.Errorf("a speed of %g cycles: %v", c.lowest, r)
+		s    Setup
+		says string // "" is that it can be had
+	}{
+		{Setup{}, ""},
+		{Setup{FrontEnd: Decode}, ""},
+		{Setup{FrontEnd: "x"}, `no front end is called "x"`},
+		{Setup{Frames: layout.MaxFrames}, ""},
+		{Setup{Frames: layout.MaxFrames + 1}, "there are 1 to"},
+		{Setup{Frames: -1}, "there are 1 to"},
+		{Setup{Unroll: of(0, 2)}, ""},
+		{Setup{Unroll: of(-1, 2)}, "-1"},
+		{Setup{Unroll: of(2, 2)}, "must exceed"},
+		{Setup{Unroll: of(0, 2), Mode: Loop}, "one image alone"},
+		{Setup{Mode: Loop, FrontEnd: Decode}, "op cache"},
+		{Setup{Mode: Both, FrontEnd: Decode}, ""},
+		{Setup{Mode: "x"}, `no mode is called "x"`},
+	} {
+		for _, err := range []error{c.s.Check(), Options{Mode: c.s.Mode, FrontEnd: c.s.FrontEnd, Frames: c.s.Frames, Unroll: c.s.Unroll}.Check()} {
+			if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%+v: %v, want %q", c.s, err, c.says)
+			}
 		}
+	}
+	for _, c := range []struct {
+		s  Setup
+		ok bool
+	}{
+		{Setup{CodeOffset: new(0)}, true},
+		{Setup{CodeOffset: new(-1)}, false},
+		{Setup{CodeOffset: new(layout.PageSize - 1)}, true},
+		{Setup{CodeOffset: new(layout.PageSize)}, false},
+		{Setup{LeadNops: leastLeadNops}, true},
+		{Setup{LeadNops: leastLeadNops - 1}, false},
+		{Setup{LeadNops: mostLeadNops}, true},
+		{Setup{LeadNops: mostLeadNops + 1}, false},
+	} {
+		if err := c.s.Check(); (err == nil) != c.ok {
+			t.Errorf("%+v: %v", c.s, err)
+		}
+	}
+	if _, err := New(t.Context(), Options{Mode: "x"}); err == nil {
+		t.Error("New accepts any mode")
+	}
+	b := openBench(t) // one image alone is not timed as a loop, whichever of the two asks for that
+	b.opts = Options{Mode: Loop}.WithDefaults()
+	if _, err := b.profile(Block{Code: []byte{0x90}, Setup: Setup{Unroll: of(0, 8)}}); err == nil || !strings.Contains(err.Error(), "one image alone") {
+		t.Errorf("mode loop: %v", err)
 	}
 }

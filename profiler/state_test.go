@@ -9,6 +9,7 @@ import (
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/mapping"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/simulated"
 )
 
@@ -24,25 +25,16 @@ func prepared(t *testing.T, opts Options, block []byte) preparedBlock {
 	start(t, Options{}) // skips where nothing can be measured
 	runtime.LockOSThread()
 	t.Cleanup(runtime.UnlockOSThread)
-	cpus, err := host.AllowedCPUs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cpus := require.Get(host.AllowedCPUs())(t)
 	opts.CPUs, opts.Budget = cpus, time.Second
-	s, err := newSession(t.Context(), opts, simulated.Machine{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := require.Get(newSession(t.Context(), opts, simulated.Machine{}))(t)
 	t.Cleanup(s.discard)
 	return preparedIn(t, s, Block{Code: block})
 }
 
 func preparedIn(t *testing.T, s *session, b Block) preparedBlock {
 	t.Helper()
-	m, err := s.prepareBlock(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := require.Get(s.prepareBlock(b))(t)
 	return preparedBlock{m, s}
 }
 
@@ -65,9 +57,7 @@ func (s *session) prepareBlock(b Block) (*mapping.Mapped, error) {
 func frameWord(t *testing.T, r preparedBlock) uint64 {
 	t.Helper()
 	r.Refill()
-	if err := r.Plan.RunOnce(r.Child, r.Long); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.Plan.RunOnce(r.Child, r.Long))
 	return binary.LittleEndian.Uint64(r.Child.Frame(0)[r.Plan.Init.GPR[0]%layout.PageSize:])
 }
 
@@ -97,22 +87,4 @@ func TestSubnormals(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A multiplication that meets a subnormal costs an assist of more than a hundred cycles on
-// Intel cores and one to two cycles on Zen 4 and 5: more than none everywhere. It stands in a chain: on
-// Zen 4 independent ones cost 37 cycles every so many copies, how many is learnt anew in each
-// child, and so they have no steady state.
-func TestSubnormalPenalty(t *testing.T) {
-	// pcmpeqd xmm1, xmm1; psllq xmm1, 54; psrlq xmm1, 2: 1.0; orpd xmm0, [rbx]; mulsd xmm0, xmm1
-	block := unhex(t, "660f76c9660f73f136660f73d102"+"660f5603"+"f20f59c1")
-	flushing, computing := start(t, Options{}), start(t, Options{NoFTZ: true})
-	lasting(t, func() string {
-		with, without := measuredBy(t, flushing, block).Cycles, measuredBy(t, computing, block).Cycles
-		t.Logf("flushed %.3f cycles, computed %.3f cycles", with, without)
-		if without < with*1.1 {
-			return "want the computed to take longer"
-		}
-		return ""
-	})
 }

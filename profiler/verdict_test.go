@@ -5,12 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/mapping"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -18,9 +17,7 @@ import (
 // verdict takes a block in the paper's state to the point where timing would start.
 func (b bench) verdict(code []byte, frames int) (*mapping.Mapped, verdict.Reason) {
 	b.t.Helper()
-	if err := b.ready(); err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, b.ready())
 	b.opts.Frames = frames
 	all := b.states
 	defer func() { b.states = all }()
@@ -95,33 +92,6 @@ func TestFullSet(t *testing.T) {
 	}
 }
 
-// TestSelfForwardingBlocks: a load that only equal registers feed is counted, once an iteration.
-func TestSelfForwardingBlocks(t *testing.T) {
-	b := openBench(t)
-	for _, c := range []struct {
-		text, hex string
-		want      bool
-	}{
-		{"mov [rax], rcx; mov rdx, [rbx]", "488908 488b13", true},
-		{"mov [rax], rcx; mov rdx, [rax]", "488908 488b10", false},
-		{"mov [rax], rcx; mov rdx, [rbx+8]", "488908 488b5308", false},
-		{"push rax; pop rax", "50 58", false},
-	} {
-		r, reason := b.verdict(unhex(t, compact(c.hex)), AutoFrames)
-		if reason != "" {
-			t.Errorf("%s: %s", c.text, reason)
-			continue
-		}
-		want := 0
-		if c.want {
-			want = 1
-		}
-		if r.SelfForwarding != want {
-			t.Errorf("%s: %d loads an iteration, want %d", c.text, r.SelfForwarding, want)
-		}
-	}
-}
-
 // TestSteppedBlocks: where popf may set the direction, single steps replace the log, and the
 // result says so and what they cannot see.
 func TestSteppedBlocks(t *testing.T) {
@@ -173,9 +143,7 @@ func TestAsWritten(t *testing.T) {
 	code := []byte{0x66, 0x0f, 0x6f, 0x05, 0x01, 0, 0, 0} // movdqa xmm0, [rip+1]
 	r := &verdict.Rejection{Inst: &verdict.Inst{Index: 0, Text: "movdqa xmm0, xmmword ptr [rip+0x8]"}}
 	asWritten(r, code, asm.Features{})
-	if diff := cmp.Diff("movdqa xmm0, xmmword ptr [rip+0x1]", r.Inst.Text); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	require.Equal(t, "it", "movdqa xmm0, xmmword ptr [rip+0x1]", r.Inst.Text)
 }
 
 // TestWhoDoesNotRunIt: the CPU is not blamed for an extension that the operating system did not enable.

@@ -11,6 +11,7 @@ import (
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/mapping"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/tracee"
 )
 
@@ -42,21 +43,12 @@ func x87Shapes(t *testing.T) (shapes []asm.Inst) {
 // met an empty or full register that it must not, and how deep the stack is then.
 func (b bench) stackFault(code []byte, filled, copies int) (fault bool, depth int) {
 	b.t.Helper()
-	insts, err := asm.Decode(code)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	insts := require.Get(asm.Decode(code))(b.t)
 	r := &mapping.Mapped{Plan: mapping.Plan{Insts: insts, Init: initial.Paper(), Frames: 1}}
 	r.Insts = insts
-	r.Place, err = b.open()
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	r.Place = require.Get(b.open())(b.t)
 	r.Harness = harness.Harness{Init: r.Plan.Init, Reset: harness.Reset{X87: true, Filled: filled}, Features: b.cpu.Features}
-	image, err := harness.Build(r.Images, insts, copies, harnessOf(r))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	image := require.Get(harness.Build(r.Images, insts, copies, harnessOf(r)))(b.t)
 	m := b.run(r, image)
 	const stackFlag = 1 << 6 // SF of the status word, sticky (SDM vol. 1, 8.1.3)
 	status := binary.LittleEndian.Uint16(m.legacy[2:])
@@ -71,9 +63,7 @@ const x87Depth = 8
 func TestX87AgainstCPU(t *testing.T) {
 	b := openBench(t)
 	page := initial.Paper().GPR[asm.RBX] &^ (layout.PageSize - 1)
-	if _, err := b.child.Do([]tracee.Op{tracee.MapFrame(page, 0)}, generous); err != nil {
-		t.Fatal(err)
-	}
+	require.Get(b.child.Do([]tracee.Op{tracee.MapFrame(page, 0)}, generous))(t)
 	shapes := x87Shapes(t)
 	blocks := make([][]byte, 0, len(shapes)+2000)
 	for _, in := range shapes {
@@ -89,10 +79,7 @@ func TestX87AgainstCPU(t *testing.T) {
 	}
 	steadyOnes, checked := 0, 0
 	for _, code := range blocks {
-		insts, err := asm.Decode(code)
-		if err != nil {
-			t.Fatal(err)
-		}
+		insts := require.Get(asm.Decode(code))(t)
 		if hides(insts) {
 			continue
 		}

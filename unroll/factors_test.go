@@ -8,17 +8,14 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/verdict"
 )
 
 // decode makes instructions of bytes that are known to be some.
 func decode(t testing.TB, code ...byte) []asm.Inst {
 	t.Helper()
-	insts, err := asm.Decode(code)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return insts
+	return require.Get(asm.Decode(code))(t)
 }
 
 // repeat is n times the same instruction.
@@ -68,9 +65,7 @@ func TestLinesOf(t *testing.T) {
 		{"a block of several is the same", repeat(t, 4, nop8...), 100, narrow, 100},
 		{"mixed", decode(t, append(nop5, nop...)...), 6, narrow, 3}, // 36 bytes: 11 start below 32, one after
 	} {
-		if got := c.cache.linesOf(c.insts, c.copies); got != c.want {
-			t.Errorf("%s: %d lines, want %d", c.name, got, c.want)
-		}
+		require.Equal(t, c.name, c.want, c.cache.linesOf(c.insts, c.copies))
 	}
 }
 
@@ -79,61 +74,8 @@ var front = FrontEnd{L1I: 1 << 20, OpCache: OpCache{Lines: 256, OpsPerLine: 6, W
 
 func choose(t *testing.T, insts []asm.Inst, fe FrontEnd) (Factors, bool) {
 	t.Helper()
-	f, fits, err := Choose(insts, fe)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f, fits := require.Get2(Choose(insts, fe))(t)
 	return f, fits
-}
-
-func TestChooseAtTheBoundary(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		insts []asm.Inst
-		want  Factors
-		fits  bool
-	}{
-		// 512 copies of 1, 2 and 3 windows' quarters: lines as counted above.
-		{"1 byte: 384 copies in 12 windows of 6 lines, 512 in 16", decode(t, nop...), Factors{128, 384}, true},
-		{"8 bytes: 4 to a line, 304 copies in 76 lines", decode(t, nop8...), Factors{64, 256}, true},
-		// 40 copies may take 76 lines: 1.9 a copy; 24 copies 3.17.
-		{"7 instructions of 8 bytes: 1.75 lines", repeat(t, 7, nop8...), Factors{8, 40}, true},
-		{"8 of them: 2 lines", repeat(t, 8, nop8...), Factors{8, 24}, true},
-		// 3 copies in 76 lines, 304 instructions: 101 each; one more is 77 lines.
-		{"the last that fits at all", repeat(t, 101, nop8...), Factors{1, 3}, true},
-		{"one instruction more", repeat(t, 102, nop8...), Factors{1, 3}, false},
-		// 128 copies of 32,128 against 160 of 32,160.
-		{"2 of 8 bytes: 64 lines for 128 copies, 80 for 160", repeat(t, 2, nop8...), Factors{32, 128}, true},
-		{"3 of 8 bytes: 72 lines for 96 copies, 96 for 128", repeat(t, 3, nop8...), Factors{32, 96}, true},
-	} {
-		got, fits := choose(t, c.insts, front)
-		if got != c.want || fits != c.fits {
-			t.Errorf("%s: %v, fits %v; want %v, %v", c.name, got, fits, c.want, c.fits)
-		}
-		if again, _ := choose(t, c.insts, front); again != got {
-			t.Errorf("%s: %v, and then %v", c.name, got, again)
-		}
-	}
-}
-
-// Where the instruction cache is the tighter one, half of it may be used.
-func TestChooseByL1I(t *testing.T) {
-	fe := FrontEnd{L1I: 4096, OpCache: OpCache{Lines: 1 << 20, OpsPerLine: 6, Window: 32}}
-	for _, c := range []struct {
-		bytes int // of instructions of 8 bytes
-		want  Factors
-	}{
-		{40, Factors{16, 48}}, // 48 copies: 1,920 bytes, 80: 3,200
-		{48, Factors{8, 40}},  // 40 copies: 1,920 bytes, 48: 2,304
-		{680, Factors{1, 3}},  // 3 copies: 2,040 bytes
-	} {
-		if got, fits := choose(t, repeat(t, c.bytes/8, nop8...), fe); got != c.want || !fits {
-			t.Errorf("%d bytes: %v, fits %v; want %v", c.bytes, got, fits, c.want)
-		}
-	}
-	if got, fits := choose(t, repeat(t, 86, nop8...), fe); fits || got != (Factors{1, 3}) { // 2,064 bytes
-		t.Errorf("688 bytes: %v fits", got)
-	}
 }
 
 // The smallest pair needs four copies in L1I.
@@ -191,21 +133,6 @@ func TestPairs(t *testing.T) {
 				t.Errorf("%v: the ends of the images stand at different offsets in their lines", p)
 			}
 		}
-	}
-}
-
-func TestSmaller(t *testing.T) {
-	for i := len(pairs) - 1; i > 0; i-- {
-		if f, ok := pairs[i].Smaller(); !ok || f != pairs[i-1] {
-			t.Errorf("below %v: %v, %v", pairs[i], f, ok)
-		}
-	}
-	if f, ok := pairs[0].Smaller(); ok || f != pairs[0] {
-		t.Errorf("below the smallest: %v, %v", f, ok)
-	}
-	// Factors of the user's choice, between two of the grid.
-	if f, ok := (Factors{100, 200}).Smaller(); !ok || f != (Factors{64, 192}) {
-		t.Errorf("below 100,200: %v, %v", f, ok)
 	}
 }
 
@@ -385,10 +312,7 @@ func TestWithoutOpCache(t *testing.T) {
 		strings.Repeat("90", 100):              {64, 320},
 		strings.Repeat("0f1f8000000000", 1000): {1, 3},
 	} {
-		insts, err := asm.DecodeHex(code)
-		if err != nil {
-			t.Fatal(err)
-		}
+		insts := require.Get(asm.DecodeHex(code))(t)
 		if got, fits, err := Choose(insts, fe); err != nil || got != want || !fits {
 			t.Errorf("%d bytes: %v, %v, %v, want %v", len(code)/2, got, fits, err, want)
 		}

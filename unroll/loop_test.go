@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 func TestFreeCounter(t *testing.T) {
@@ -38,9 +39,7 @@ func TestFreeCounter(t *testing.T) {
 		{"all but those that a division uses unnamed", append(moves(asm.RCX, asm.RBX, asm.RBP, asm.RSI, asm.RDI, asm.R8, asm.R9, asm.R10, asm.R11, asm.R12, asm.R13, asm.R14, asm.R15), 0x48, 0xf7, 0xf1), "memory"},
 		{"or a string operation", append(moves(asm.RAX, asm.RDX, asm.RBX, asm.RBP, asm.R8, asm.R9, asm.R10, asm.R11, asm.R12, asm.R13, asm.R14, asm.R15), 0xf3, 0x48, 0xa5), "memory"},
 	} {
-		if got := freeCounter(decode(t, c.code...)).String(); got != c.want {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
-		}
+		require.Equal(t, c.name, c.want, freeCounter(decode(t, c.code...)).String())
 	}
 }
 

@@ -37,14 +37,8 @@ func BenchmarkBatch(b *testing.B) {
 		blocks = "../../testdata/blocks-own.csv"
 	}
 	require.Measure(b, tryOnce())
-	exe, err := os.Executable()
-	if err != nil {
-		b.Fatal(err)
-	}
-	every, err := measuring.WorkerCPUs(nil, 0)
-	if err != nil {
-		b.Fatal(err)
-	}
+	exe := require.Get(os.Executable())(b)
+	every := require.Get(measuring.WorkerCPUs(nil, 0))(b)
 	counts := []int{1, 2, len(every.Workers)}
 	slices.Sort(counts)
 	for _, workers := range slices.Compact(counts) {
@@ -113,8 +107,6 @@ func benchBatch(b *testing.B, exe, blocks string, workers int) (s benchSummary, 
 	if err == nil {
 		err = json.Unmarshal(text, &s)
 	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	return s, cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss
 }

@@ -47,9 +47,7 @@ func TestCaptureVerified(t *testing.T) {
 func TestCaptureOutput(t *testing.T) {
 	program, dir := ring(t), t.TempDir()
 	pipe, link, target := filepath.Join(dir, "pipe"), filepath.Join(dir, "link"), filepath.Join(dir, "target")
-	if err := errors.Join(unix.Mkfifo(pipe, 0o600), os.WriteFile(target, nil, 0o666), os.Symlink(target, link)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(unix.Mkfifo(pipe, 0o600), os.WriteFile(target, nil, 0o666), os.Symlink(target, link)))
 	to := func(name string) (cmd *exec.Cmd, said string) {
 		cmd = bbprofCommand(t, "capture", "-q", "-o", name, "-func", "^step$", "-samples", "1", "--", program, "x")
 		out, _ := cmd.CombinedOutput()
@@ -94,9 +92,7 @@ func TestCaptureEnds(t *testing.T) {
 			var stderr strings.Builder
 			cmd.Stderr = &stderr
 			stdout, err := cmd.StdoutPipe()
-			if err := errors.Join(err, cmd.Start()); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, errors.Join(err, cmd.Start()))
 			stuck := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
 			defer stuck.Stop()
 			line := make([]byte, 5) // it has called its function often
@@ -109,10 +105,7 @@ func TestCaptureEnds(t *testing.T) {
 			if cmd.ProcessState.ExitCode() != c.exit || !strings.Contains(stderr.String(), c.says) || !strings.Contains(stderr.String(), "8 visits of 1 of 1 block") {
 				t.Errorf("exit code %d: %s", cmd.ProcessState.ExitCode(), stderr.String())
 			}
-			file, err := states.Open(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			file := require.Get(states.Open(name))(t)
 			defer file.Close()
 			if n := len(file.Index()); n != 8 {
 				t.Errorf("%d visits", n)
@@ -124,10 +117,7 @@ func TestCaptureEnds(t *testing.T) {
 // bbprofCommand is bbprof with arguments: by this name the test binary is bbprof, see TestMain.
 func bbprofCommand(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	exe := require.Get(os.Executable())(t)
 	cmd := exec.Command(exe)
 	cmd.Args = append([]string{"bbprof"}, args...)
 	return cmd

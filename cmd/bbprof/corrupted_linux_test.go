@@ -44,10 +44,7 @@ func sound(t *testing.T, format resultfile.Format) []byte {
 	t.Helper()
 	schema, run := corruptedSchema(), corruptedRun()
 	var out bytes.Buffer
-	w, err := resultfile.NewWriter(&out, format, schema)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := require.Get(resultfile.NewWriter(&out, format, schema))(t)
 	header := run.String()
 	for i := range 60 {
 		row := input.Row{Number: int64(i + 1), File: "a.csv", Line: i + 2, Code: fmt.Appendf(nil, "\x90%03d", i), Carried: []string{"x, \"y\"", "é"}}
@@ -58,13 +55,9 @@ func sound(t *testing.T, format resultfile.Format) []byte {
 			e.Result = profiler.Result{Status: profiler.Rejected, Reason: verdict.Unmappable, Rejection: &verdict.Rejection{Reason: verdict.Unmappable, Detail: "no"}}
 		}
 		header = ""
-		if err := w.Write(schema.Cells(&e)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.Write(schema.Cells(&e)))
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Close())
 	return out.Bytes()
 }
 
@@ -143,15 +136,9 @@ func touch(b []byte) {
 
 func status(t *testing.T, name string) int64 {
 	t.Helper()
-	text, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := require.Get(os.ReadFile("/proc/self/status"))(t)
 	_, rest, _ := strings.Cut(string(text), name)
-	kb, err := strconv.ParseInt(strings.Fields(rest + " 0")[0], 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kb := require.Get(strconv.ParseInt(strings.Fields(rest + " 0")[0], 10, 64))(t)
 	return kb << 10
 }
 
@@ -216,9 +203,7 @@ func TestCorrupted(t *testing.T) {
 		r := rand.New(rand.NewPCG(uint64(i), 15))
 		k := i % len(formats)
 		text, how := corrupted(r, whole[k])
-		if err := os.WriteFile(name, text, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(name, text, 0o666))
 		for step, do := range steps(t, name, formats[k]) {
 			label := fmt.Sprintf("file %d (%s, %s) through %s", i, formats[k], how, step)
 			seen, took := bounded(t, label, do)
@@ -275,16 +260,9 @@ const endless = 1 << 62
 func packed(t *testing.T, ending string, r io.Reader) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	w, err := cli.Compressed(&out, "x"+ending)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.Copy(w, r); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	w := require.Get(cli.Compressed(&out, "x"+ending))(t)
+	require.Get(io.Copy(w, r))(t)
+	require.NoError(t, w.Close())
 	return out.Bytes()
 }
 
@@ -340,17 +318,13 @@ func TestOddInputs(t *testing.T) {
 	}
 	sparse := filepath.Join(dir, "sparse")
 	os.WriteFile(sparse, []byte("hex,status,row\n"), 0o666)
-	if err := os.Truncate(sparse, 6<<30); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Truncate(sparse, 6<<30))
 	loop := filepath.Join(dir, "loop")
 	os.Symlink(loop, loop)
 	files["6 GB of a hole"], files["a link to itself"] = sparse, loop
 	for what, content := range oddInputs(t) {
 		name := filepath.Join(dir, fmt.Sprintf("%x", what))
-		if err := os.WriteFile(name, content, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(name, content, 0o666))
 		files[what] = name
 	}
 	part := filepath.Join(dir, "part.csv")

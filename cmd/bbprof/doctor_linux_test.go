@@ -24,10 +24,7 @@ import (
 func TestDoctorKeepsItsWord(t *testing.T) {
 	require.Slow(t)
 	mustMeasure(t)
-	cpus, err := host.AllowedCPUs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cpus := require.Get(host.AllowedCPUs())(t)
 	const filter = "docker: --security-opt seccomp=unconfined"
 	for _, c := range []struct {
 		conditions []string
@@ -164,10 +161,7 @@ func runOnceUnder(t *testing.T, under string, conditions []string, program ...st
 // TestDoctorOnOneCPU: that is where it measures, and if there are more it says how to get them.
 func TestDoctorOnOneCPU(t *testing.T) {
 	mustMeasure(t)
-	cpus, err := host.AllowedCPUs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cpus := require.Get(host.AllowedCPUs())(t)
 	for _, cpu := range cpus[:min(2, len(cpus))] {
 		exit, text, stderr := runUnder(t, "under", []string{"cpu=" + strconv.Itoa(cpu)}, "bbprof", "doctor", "-json")
 		var r doctor.Report

@@ -62,7 +62,7 @@ var brokenHosts = []struct {
 	{name: "another user", conditions: "nobody"},
 	{name: "no capabilities, as root", conditions: "nocaps"},
 	{name: "one CPU", conditions: "cpu=" + strconv.Itoa(firstCPU())},
-	{name: "another CPU than allowed", conditions: "cpu=" + strconv.Itoa(firstCPU()), missing: "not in this process's affinity mask", flags: "-cpu 1023"},
+	{name: "another CPU than allowed", conditions: "cpu=" + strconv.Itoa(firstCPU()), missing: "not in this process's affinity mask", flags: "-cpus 1023"},
 }
 
 // denyAt refuses a call for one address.
@@ -109,10 +109,7 @@ const ofGo = "arch_prctl,clock_gettime,clone,close,epoll_create1,epoll_ctl,epoll
 func TestContainerProfile(t *testing.T) {
 	require.Slow(t)
 	under, bbprof := forAnyHost(t)
-	text, err := os.ReadFile("../../docs/install.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := require.Get(os.ReadFile("../../docs/install.md"))(t)
 	_, sentence, found := strings.Cut(string(text), "The container's system-call profile has to allow")
 	sentence, _, ended := strings.Cut(sentence, "\n")
 	var named []string
@@ -153,15 +150,11 @@ func TestCountWithoutProc(t *testing.T) {
 
 // TestVerifyWithoutXSave: it is the CPU or the kernel that lacks it, as in an emulated Nehalem.
 func TestVerifyWithoutXSave(t *testing.T) {
+	require.Slow(t)
 	under, bbprof := forAnyHost(t)
 	name := filepath.Join(t.TempDir(), "s.states")
-	file, err := states.Create(name, states.About{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(file.Add(&states.Visit{Entry: states.Entry{Hex: "90"}, Before: initial.Captured{State: initial.Paper()}}), file.Close()); err != nil {
-		t.Fatal(err)
-	}
+	file := require.Get(states.Create(name, states.About{}))(t)
+	require.NoError(t, errors.Join(file.Add(&states.Visit{Entry: states.Entry{Hex: "90"}, Before: initial.Captured{State: initial.Paper()}}), file.Close()))
 	const extendedState = "deny=ptrace:ENODEV:2:0xffffffff:0x202" // NT_X86_XSTATE, of PTRACE_GETREGSET (linux/elf.h)
 	code, stdout, stderr := runOnceUnder(t, under, []string{extendedState}, bbprof, "capture", "-verify", name)
 	if code != cli.ExitHost || !strings.Contains(stderr, "XSAVE") {
@@ -204,15 +197,10 @@ func forAnyHost(t *testing.T) (under, bbprof string) {
 		require.Skip(t, require.Static, "the race detector needs more of a host than bbprof")
 	}
 	mustMeasure(t)
-	built, err := builtStatically()
-	if err != nil {
-		t.Fatal(err)
-	}
+	built := require.Get(builtStatically())(t)
 	dir := t.TempDir()
 	under, bbprof = filepath.Join(dir, "under"), filepath.Join(dir, "bbprof")
-	if err := errors.Join(os.WriteFile(bbprof, built, 0o755), os.Chmod(bbprof, 0o755), os.Link(bbprof, under)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(os.WriteFile(bbprof, built, 0o755), os.Chmod(bbprof, 0o755), os.Link(bbprof, under)))
 	return under, bbprof
 }
 

@@ -23,19 +23,14 @@ import (
 // startBatch starts bbprof batch on its standard input.
 func startBatch(t *testing.T) (cmd *exec.Cmd, stdin io.Writer, stdout io.Reader, stderr *strings.Builder) {
 	t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	exe := require.Get(os.Executable())(t)
 	cmd = exec.Command(exe)
 	cmd.Args = []string{"bbprof", "batch", "-"} // by this name the test binary is bbprof; see TestMain
 	stdin, err1 := cmd.StdinPipe()
 	stdout, err2 := cmd.StdoutPipe()
 	stderr = new(strings.Builder)
 	cmd.Stderr = stderr
-	if err := errors.Join(err1, err2, cmd.Start()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err1, err2, cmd.Start()))
 	stuck := time.AfterFunc(5*time.Minute, func() { cmd.Process.Kill() })
 	t.Cleanup(func() { stuck.Stop() })
 	return cmd, stdin, stdout, stderr
@@ -108,12 +103,10 @@ func TestInterruptedStudies(t *testing.T) {
 	many := strings.Repeat("4801c0\n480fafc0\n", 5000)
 	suite, distinct := filepath.Join(dir, "suite.csv"), filepath.Join(dir, "distinct.csv")
 	row := func(hex string) string { return hex + ",ok,,9,8.9,9.1\n" }
-	if err := errors.Join(os.WriteFile(blocks, []byte(many), 0o666),
+	require.NoError(t, errors.Join(os.WriteFile(blocks, []byte(many), 0o666),
 		os.WriteFile(distinct, []byte(manyBlocks(func(hex string) string { return hex + "\n" })), 0o666),
 		os.WriteFile(suite, []byte("name,a,b\n"+strings.Repeat("x,true,true\n", 10)), 0o666),
-		os.WriteFile(baseline, []byte("hex,status,reason,cycles,ci_low,ci_high\n"+manyBlocks(row)), 0o666)); err != nil {
-		t.Fatal(err)
-	}
+		os.WriteFile(baseline, []byte("hex,status,reason,cycles,ci_low,ci_high\n"+manyBlocks(row)), 0o666)))
 	for _, c := range []struct {
 		args []string
 		want string
@@ -172,9 +165,7 @@ func interrupted(t *testing.T, args []string, wait time.Duration) (code int, std
 	var out, err strings.Builder
 	cmd := exec.Command("bbprof", args...)
 	cmd.Stdout, cmd.Stderr = &out, &err
-	if e := cmd.Start(); e != nil {
-		t.Fatal(e)
-	}
+	require.NoError(t, cmd.Start())
 	time.AfterFunc(wait, func() { cmd.Process.Signal(syscall.SIGINT) })
 	cmd.Wait()
 	return cmd.ProcessState.ExitCode(), out.String(), err.String()
@@ -184,9 +175,7 @@ func interrupted(t *testing.T, args []string, wait time.Duration) (code int, std
 func TestHead(t *testing.T) {
 	mustMeasure(t)
 	blocks := filepath.Join(t.TempDir(), "blocks.csv")
-	if err := os.WriteFile(blocks, []byte(manyBlocks(func(hex string) string { return hex + "\n" })), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(blocks, []byte(manyBlocks(func(hex string) string { return hex + "\n" })), 0o666))
 	var stderr strings.Builder
 	cmd := exec.Command("sh", "-c", "bbprof batch -q "+blocks+" | head -n 2")
 	cmd.Stderr = &stderr
@@ -202,17 +191,11 @@ func TestHead(t *testing.T) {
 // untilFull waits until nothing more goes into a pipe: its last page may have no room for a row.
 func untilFull(t *testing.T, pipe *os.File) {
 	t.Helper()
-	size, err := unix.FcntlInt(pipe.Fd(), unix.F_GETPIPE_SZ, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	size := require.Get(unix.FcntlInt(pipe.Fd(), unix.F_GETPIPE_SZ, 0))(t)
 	before, polls := -1, 0
 	// Many polls rather than a long time: who writes may have to wait for a CPU as this process does.
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		unread, err := unix.IoctlGetInt(int(pipe.Fd()), unix.TIOCINQ)
-		if err != nil {
-			t.Fatal(err)
-		}
+		unread := require.Get(unix.IoctlGetInt(int(pipe.Fd()), unix.TIOCINQ))(t)
 		polls++
 		if unread != before || unread <= size*7/8 {
 			before, polls = unread, 0

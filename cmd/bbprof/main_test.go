@@ -38,9 +38,7 @@ func TestBatchOfRealBlocks(t *testing.T) {
 			}
 			return
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		hex, status := row[0], row[1]
 		if want, _, _ := strings.Cut(lines[i], ","); hex != want {
 			t.Errorf("row %d is of %s, want %s", i+1, hex, want)

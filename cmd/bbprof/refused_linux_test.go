@@ -96,9 +96,7 @@ func refusedJobs(t *testing.T) map[string][]string {
 		0xe8, 0x0c, 0, 0, 0, 0xbf, 0, 0, 0, 0, 0xb8, 231, 0, 0, 0, 0x0f, 0x05, 0xc3,
 	}, tinyelf.Symbol{Name: "f", Offset: 17})
 	corpus := filepath.Join(t.TempDir(), "in.csv")
-	if err := os.WriteFile(corpus, []byte("hex\n488b03\n90\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(corpus, []byte("hex\n488b03\n90\n"), 0o644))
 	return map[string][]string{
 		"hex":    {"-json", "-hex", "488b03"}, // mov rax, [rbx]
 		"batch":  {"batch", "-format", "jsonl", "-o", filepath.Join(t.TempDir(), "out.jsonl"), "-overwrite", corpus},

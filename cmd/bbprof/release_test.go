@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bbprof/bbprof/internal/require"
 )
 
@@ -34,27 +32,19 @@ func TestRelease(t *testing.T) {
 	shell("../..", "make release TRIM= VERSION=v9.8.7 COMMIT=0123abc OUT="+out) // with -trimpath all packages would be compiled once more
 	const name = "bbprof-v9.8.7-linux-amd64"
 	shell(out, "sha256sum -c "+name+".tar.gz.sha256 && rm -r "+name+" && tar -xzf "+name+".tar.gz")
-	files, err := filepath.Glob(filepath.Join(out, name, "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := require.Get(filepath.Glob(filepath.Join(out, name, "*")))(t)
 	for i, f := range files {
 		files[i] = filepath.Base(f)
 	}
 	slices.Sort(files)
 	want := []string{"ARCHITECTURE.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "README.md", "SHA256SUMS", "_bbprof", "bbprof", "bbprof.1", "bbprof.bash", "bbprof.fish", "docs"}
-	if diff := cmp.Diff(want, files); diff != "" {
-		t.Error(diff)
-	}
+	require.Equal(t, "it", want, files)
 	in := filepath.Join(out, name)
 	shell(in, "sha256sum -c SHA256SUMS && grep -q docs/tutorial.md SHA256SUMS")
 	if got := shell(in, "./bbprof --version"); !strings.HasPrefix(got, "bbprof v9.8.7 0123abc go1.") {
 		t.Errorf("version: %s", got)
 	}
-	binary, err := elf.Open(filepath.Join(in, "bbprof"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	binary := require.Get(elf.Open(filepath.Join(in, "bbprof")))(t)
 	defer binary.Close()
 	const most = 15_000_000
 	if info, err := os.Stat(filepath.Join(in, "bbprof")); err != nil || info.Size() >= most {
@@ -71,9 +61,7 @@ func TestLibrarySize(t *testing.T) {
 	require.Tool(t, require.Go, "go")
 	dir := t.TempDir()
 	source, binary := filepath.Join(dir, "main.go"), filepath.Join(dir, "measures")
-	if err := os.WriteFile(source, []byte(measures), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(source, []byte(measures), 0o666))
 	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", binary, source)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := cmd.CombinedOutput(); err != nil {

@@ -42,7 +42,7 @@ const mostSpoiled = 3
 //	[!measures] skip $WHY_NOT
 //
 // and any skip gives the need that is not met (see package require) and why: skip 'gcc: not installed'.
-// They run one by one, since they would measure each other.
+// These run one by one, since they would measure each other; all others run beside each other.
 func TestScripts(t *testing.T) {
 	whyNot := ""
 	if testing.Short() {
@@ -97,14 +97,14 @@ func TestScripts(t *testing.T) {
 	spoiled := 0
 	for _, script := range scripts {
 		t.Run(strings.TrimSuffix(filepath.Base(script), ".txtar"), func(t *testing.T) {
-			text, err := os.ReadFile(script)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := require.Get(os.ReadFile(script))(t)
 			params := params
 			params.Files = []string{script}
 			measures := bytes.Contains(text, []byte("[!measures] skip"))
 			ctx := t.Context()
+			if !measures {
+				t.Parallel()
+			}
 			if measures {
 				ctx = require.Context(t)
 			}
@@ -390,8 +390,6 @@ func TestDisturbed(t *testing.T) {
 		"1.002 cycles per iteration":                                false,
 		`{"reasons":{"unstable":0}}`:                                false,
 	} {
-		if got := disturbed(output); got != want {
-			t.Errorf("%q: %v, want %v", output, got, want)
-		}
+		require.Equal(t, output, want, disturbed(output))
 	}
 }

@@ -33,33 +33,21 @@ func startSlurm(t *testing.T) *cluster {
 	if os.Getuid() != 0 {
 		require.Skip(t, require.Root, "slurmd and unshare --pid need root")
 	}
-	cpus, err := host.AllowedCPUs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cpus := require.Get(host.AllowedCPUs())(t)
 	if len(cpus) < 2 {
 		require.Skip(t, require.CPU, "two nodes need two CPUs")
 	}
 	c := &cluster{t: t, dir: t.TempDir()}
-	conf, err := os.ReadFile("testdata/slurm/slurm.conf")
-	if err != nil {
-		t.Fatal(err)
-	}
-	name, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	conf := require.Get(os.ReadFile("testdata/slurm/slurm.conf"))(t)
+	name := require.Get(os.Hostname())(t)
 	name, _, _ = strings.Cut(name, ".")
 	ports := freePorts(t, 3)
 	text := strings.NewReplacer("DIR", c.dir, "HOST", name, "PORT0", ports[0], "PORT1", ports[1], "PORT2", ports[2]).Replace(string(conf))
 	exe, err1 := os.Executable()
-	err = errors.Join(err1, os.Symlink(exe, filepath.Join(c.dir, "bbprof")), // by this name the test binary is bbprof; see TestMain
+	require.NoError(t, errors.Join(err1, os.Symlink(exe, filepath.Join(c.dir, "bbprof")), // by this name the test binary is bbprof; see TestMain
 		os.WriteFile(filepath.Join(c.dir, "slurm.conf"), []byte(text), 0o644),
 		os.WriteFile(filepath.Join(c.dir, "key"), bytes.Repeat([]byte("bbprof's test "), 80), 0o600),
-		os.Mkdir(filepath.Join(c.dir, "state"), 0o755))
-	if err != nil {
-		t.Fatal(err)
-	}
+		os.Mkdir(filepath.Join(c.dir, "state"), 0o755)))
 	c.env = append(os.Environ(), "SLURM_CONF="+filepath.Join(c.dir, "slurm.conf"), "PATH="+c.dir+":"+os.Getenv("PATH"))
 	c.start("munged", "--foreground", "--force", "--key-file="+c.dir+"/key", "--socket="+c.dir+"/munge.socket",
 		"--pid-file="+c.dir+"/munge.pid", "--log-file="+c.dir+"/munge.log", "--seed-file="+c.dir+"/munge.seed")
@@ -78,10 +66,7 @@ func startSlurm(t *testing.T) *cluster {
 func freePorts(t *testing.T, n int) (ports []string) {
 	t.Helper()
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := require.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 		defer l.Close()
 		_, port, _ := net.SplitHostPort(l.Addr().String())
 		ports = append(ports, port)
@@ -93,14 +78,9 @@ func freePorts(t *testing.T, n int) (ports []string) {
 func (c *cluster) start(args ...string) *exec.Cmd {
 	c.t.Helper()
 	cmd := c.command(args...)
-	log, err := os.Create(filepath.Join(c.dir, fmt.Sprintf("log-%s-%s", args[0], args[len(args)-1][max(0, len(args[len(args)-1])-2):])))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	log := require.Get(os.Create(filepath.Join(c.dir, fmt.Sprintf("log-%s-%s", args[0], args[len(args)-1][max(0, len(args[len(args)-1])-2):]))))(c.t)
 	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		c.t.Fatal(err)
-	}
+	require.NoError(c.t, cmd.Start())
 	c.t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait(); log.Close() })
 	return cmd
 }
@@ -139,20 +119,16 @@ func (c *cluster) await(what string, there func() bool) {
 // TestSlurm runs the array of docs/bbprof.sbatch: eight tasks on two nodes, of which one is killed in the middle, and
 // one task is requeued. The array ends by itself, and every block is in the merged result once.
 func TestSlurm(t *testing.T) {
+	require.Slow(t)
 	mustMeasure(t)
 	c := startSlurm(t)
-	script, err := filepath.Abs("../../docs/bbprof.sbatch")
-	if err != nil {
-		t.Fatal(err)
-	}
+	script := require.Get(filepath.Abs("../../docs/bbprof.sbatch"))(t)
 	var blocks strings.Builder
 	const n = 12000    // a second or two of each of eight parts; once a node is lost, one CPU measures all of them
 	for i := range n { // mov eax, i; add rax, rax
 		fmt.Fprintf(&blocks, "b8%02x%02x00004801c0\n", i&0xff, i>>8)
 	}
-	if err := os.WriteFile(filepath.Join(c.dir, "blocks.csv"), []byte(blocks.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(c.dir, "blocks.csv"), []byte(blocks.String()), 0o644))
 	out, err := c.command("sbatch", "--parsable", "--cpus-per-task=1", script).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -171,9 +147,7 @@ func TestSlurm(t *testing.T) {
 		return task
 	}
 	lost := middle("n1")
-	if err := c.node[1].Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.node[1].Process.Kill())
 	requeued := middle("n0")
 	if out, err := c.command("scontrol", "requeue", job+"_"+requeued).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -202,10 +176,7 @@ func TestSlurm(t *testing.T) {
 	if out, err := merge.CombinedOutput(); err != nil || !strings.Contains(string(out), fmt.Sprintf("%d rows joined", n)) {
 		t.Fatalf("%v: %s", err, out)
 	}
-	all, err := os.ReadFile(filepath.Join(c.dir, "all.csv"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := require.Get(os.ReadFile(filepath.Join(c.dir, "all.csv")))(t)
 	lines := strings.SplitAfter(string(all), "\n")[1:]
 	for i, want := range strings.Split(blocks.String(), "\n")[:n] {
 		if hex, _, _ := strings.Cut(lines[i], ","); hex != want {

@@ -10,7 +10,7 @@ import numpy
 
 import blocks, trees
 
-TREES, SIZES, ADDED = 150, (1000, 3000, 10000), (10, 20, 50)
+SIZES, ADDED = (1000, 3000, 10000), (10, 20, 50)
 
 
 def accepted(path):
@@ -55,7 +55,7 @@ def main():
 
     def judged(name, found, rows):
         y = numpy.array([found[b.hex] for b in train])
-        predicted = test_least * numpy.exp(trees.fit(x[rows], least[rows], y[rows], trees=TREES).predict(test_x))
+        predicted = test_least * numpy.exp(trees.fit(x[rows], least[rows], y[rows]).predict(test_x))
         result = (name, *interval(abs(predicted - cycles) / cycles))
         print("{}: {:.2f} % ({:.2f} to {:.2f})".format(*result), flush=True)
         return result

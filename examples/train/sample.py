@@ -18,7 +18,7 @@ def extract(path):
 def main():
     wanted, paths = int(sys.argv[1]), sorted({os.path.realpath(p) for p in sys.argv[2:]})
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        files = dict(zip(paths, pool.map(lambda p: extract(p)[:wanted // 10], paths)))
+        files = dict(zip(paths, pool.map(lambda p: extract(p)[:wanted], paths)))
     chosen, each = {}, 0  # hex -> (application, address)
     while len(chosen) < wanted and any(len(blocks) > each for blocks in files.values()):
         for path, blocks in files.items():  # the next of each file, in turn: no program is most of the corpus

@@ -85,13 +85,15 @@ def dataflow(block, iterations=6):
 
 
 def layout(first):
-    """Lines that are stored to, how often the line changes from store to store, and loads of which stores feed a part."""
+    """Lines that are stored to, how often the line, or half or a quarter of one, changes from store to store, and loads of which stores feed a part."""
     known = [(store, *where, size) for store, where, size in first if isinstance(where[1], int)]
-    lines = [(text, at >> 6) for store, text, at, _ in known if store]
-    commits = sum((len(list(run)) + 1) // 2 for _, run in itertools.groupby(lines))  # two at once where the line is the same
+    stored = [(text, at) for store, text, at, _ in known if store]
+    chunks = [[(text, at >> bits) for text, at in stored] for bits in (4, 5, 6)]  # of 16, 32 and 64 bytes, a line
+    commits = sum((len(list(run)) + 1) // 2 for _, run in itertools.groupby(chunks[2]))  # two at once where the line is the same
     partly = sum(any(s and t == text and a < at + size and at < a + n and not (a <= at and at + size <= a + n) for s, t, a, n in known)
                  for store, text, at, size in known if not store)
-    return [commits, len(set(lines)), sum(a != b for a, b in zip(lines, lines[1:] + lines[:1])), partly, sum(not isinstance(w[1], int) for _, w, _ in first)]
+    switches = [sum(a != b for a, b in zip(c, c[1:] + c[:1])) for c in reversed(chunks)]
+    return [commits, len(set(chunks[2])), *switches, partly, sum(not isinstance(w[1], int) for _, w, _ in first)]
 
 
 def bounds(block):
@@ -107,7 +109,7 @@ def bounds(block):
     slots = len(forms) / 6
     units = (len(forms) - vector - loads - stores - renamed) / 4
     least = max(slots, each, stores / 2, lines[2], loads / 3, (loads + stores) / 3, units, stack)
-    return least, [least, slots, each, once, loads, stores, vector, renamed, units, stack, len(block.hex) / 2, *lines]
+    return least, [least, slots, each, once, loads, stores, vector, renamed, units, stack, sum("comis" in f for f in forms), len(block.hex) / 2, *lines]
 
 
 def features(data, columns):
@@ -122,9 +124,9 @@ def features(data, columns):
     return numpy.array(rows), numpy.array(least)
 
 
-def fit(x, least, cycles, weights=None, trees=300):
+def fit(x, least, cycles, weights=None):
     """The logarithm of cycles over the bound, so that errors are relative."""
-    model = HistGradientBoostingRegressor(loss="absolute_error", max_iter=trees, learning_rate=30 / trees, max_leaf_nodes=40, min_samples_leaf=8, random_state=1)
+    model = HistGradientBoostingRegressor(loss="absolute_error", max_iter=200, learning_rate=0.1, max_leaf_nodes=31, min_samples_leaf=20)
     return model.fit(x, numpy.log(cycles / least), weights)
 
 

@@ -5,7 +5,7 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 out=$1
 shift
-[ $# -gt 0 ] || set -- $(find /usr/bin /usr/lib/x86_64-linux-gnu -type f -size +100k -size -6000k \( -name '*.so*' -o -perm -u+x \))
+[ $# -gt 0 ] || set -- $(find /usr/bin /usr/lib/x86_64-linux-gnu /usr/lib/python3 -type f -size +100k -size -6000k \( -name '*.so*' -o -perm -u+x \))
 python=/usr/bin/python3 # the one that Debian's packages are for
 export OMP_NUM_THREADS=1
 step() { echo "$SECONDS s: $1" >&2; }

@@ -9,6 +9,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
@@ -44,9 +45,7 @@ func TestStepOf(t *testing.T) {
 		{"one of 300 off the grid", off(1), 26}, // which makes two of the differences odd
 		{"two of 300 off the grid", off(2), 1},
 	} {
-		if got := StepOf(c.readings); got != c.want {
-			t.Errorf("%s: %g, want %g", c.name, got, c.want)
-		}
+		require.Equal(t, c.name, c.want, StepOf(c.readings))
 	}
 }
 

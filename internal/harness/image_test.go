@@ -8,23 +8,19 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/arch/x86/x86asm"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/verdict"
 )
 
 // decode makes instructions of bytes that are known to be some.
 func decode(t testing.TB, code ...byte) []asm.Inst {
 	t.Helper()
-	insts, err := asm.Decode(code)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return insts
+	return require.Get(asm.Decode(code))(t)
 }
 
 var (
@@ -38,11 +34,7 @@ var plain = Harness{Init: initial.Paper(), Clock: TSC}
 
 func buildAt(t *testing.T, at uint64, insts []asm.Inst, copies int) Image {
 	t.Helper()
-	im, err := Build(at, insts, copies, plain)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return im
+	return require.Get(Build(at, insts, copies, plain))(t)
 }
 
 func TestBuildLayout(t *testing.T) {
@@ -76,10 +68,7 @@ func TestStoresDrained(t *testing.T) {
 	for _, stores := range []bool{false, true} {
 		h := plain
 		h.Reset.Memory = stores
-		im, err := Build(layout.Code, insts, 3, h)
-		if err != nil {
-			t.Fatal(err)
-		}
+		im := require.Get(Build(layout.Code, insts, 3, h))(t)
 		end := im.First + 3*3
 		e := asm.NewEmitter(end)
 		if stores {
@@ -99,10 +88,7 @@ func TestLeadNops(t *testing.T) {
 		for _, n := range []int{0, 15, 16, 23, 64} {
 			h := plain
 			h.Offset, h.LeadNops = offset, n
-			im, err := Build(layout.Code, insts, 3, h)
-			if err != nil {
-				t.Fatal(err)
-			}
+			im := require.Get(Build(layout.Code, insts, 3, h))(t)
 			bytes, want := offset, (offset+8)/9
 			if n > 0 {
 				bytes, want = 64+offset, n
@@ -229,15 +215,10 @@ func TestRelocationReach(t *testing.T) {
 // In a dry run the pages of a masked access are asked for by code that belongs to its instruction.
 func TestDryRunTouchesMasked(t *testing.T) {
 	insts := decode(t, append(append([]byte{}, nop5...), 0xc4, 0xe2, 0x75, 0x2c, 0x07, 0x66, 0x90)...) // nop; vmaskmovps ymm0, ymm1, [rdi]; nop
-	im, err := BuildDryRun(insts, 3, plain)
-	if err != nil {
-		t.Fatal(err)
-	}
+	im := require.Get(BuildDryRun(insts, 3, plain))(t)
 	touches := []byte{0x40, 0x0f, 0xae, 0xbf, 0, 0, 0, 0, 0x40, 0x0f, 0xae, 0xbf, 31, 0, 0, 0} // rex clflush [rdi], [rdi+31]
 	want := slices.Concat(nop5, touches, insts[1].Bytes, insts[2].Bytes)
-	if diff := cmp.Diff(bytes.Repeat(want, 3), im.Code[im.First-im.At:][:3*len(want)]); diff != "" {
-		t.Errorf("copies (-want +got):\n%s", diff)
-	}
+	require.Equal(t, "copies", bytes.Repeat(want, 3), im.Code[im.First-im.At:][:3*len(want)])
 	offsets := []int{0, 1, 2, 3, 4, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 6, 7, 8, 9, 10, 11}
 	for d := range 3 * len(want) {
 		copy, offset, ok := im.Locate(im.First + uint64(d))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/unroll"
 )
 
@@ -20,10 +21,7 @@ func TestBuildLoop(t *testing.T) {
 	for _, counter := range []unroll.Counter{{Reg: asm.R15}, {Reg: asm.RAX}, {Memory: true}} {
 		for size := 1; size <= 40; size++ { // every place of the branch in its window
 			block := append(bytes.Repeat(nop, size-1), 0x90)
-			im, err := BuildLoop(layout.Code+7, decode(t, block...), copies, iterations, counter, plain)
-			if err != nil {
-				t.Fatal(err)
-			}
+			im := require.Get(BuildLoop(layout.Code+7, decode(t, block...), copies, iterations, counter, plain))(t)
 			if im.First%64 != 0 || !bytes.HasPrefix(im.Code[im.First-im.At:], bytes.Repeat(block, copies)) {
 				t.Fatalf("%v, %d bytes: the copies do not stand at %#x", counter, size, im.First)
 			}
@@ -47,10 +45,7 @@ func TestBuildLoop(t *testing.T) {
 			jne := at
 			code := im.Code[at-im.At:]
 			for {
-				in, err := x86asm.Decode(code, 64)
-				if err != nil {
-					t.Fatal(err)
-				}
+				in := require.Get(x86asm.Decode(code, 64))(t)
 				if in.Op == x86asm.JNE {
 					if target := jne + uint64(in.Len) + uint64(int64(in.Args[0].(x86asm.Rel))); target != im.First {
 						t.Errorf("%v, %d bytes: jumps to %#x, not to the first copy", counter, size, target)
@@ -116,10 +111,7 @@ func TestLeaveOpCache(t *testing.T) {
 	f := plain
 	f.Decoders = true
 	insts := decode(t, nop5...)
-	im, err := Build(layout.Code, insts, 3, f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	im := require.Get(Build(layout.Code, insts, 3, f))(t)
 	hot := buildAt(t, layout.Code, insts, 3)
 	if im.First != hot.First+128 || im.First%64 != 0 {
 		t.Fatalf("the first copy is at %#x, from the op cache at %#x", im.First, hot.First)

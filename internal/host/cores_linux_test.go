@@ -47,19 +47,14 @@ func TestQuota(t *testing.T) {
 		{"version 1, no limit", fstest.MapFS{"proc/self/cgroup": file("3:cpu:/\n"),
 			"sys/fs/cgroup/cpu/cpu.cfs_quota_us": file("-1\n"), "sys/fs/cgroup/cpu/cpu.cfs_period_us": file("100000\n")}, 0},
 	} {
-		if got := quota(c.root); got != c.want {
-			t.Errorf("%s: %d, want %d", c.name, got, c.want)
-		}
+		require.Equal(t, c.name, c.want, quota(c.root))
 	}
 }
 
 // TestConfine binds all threads of a process, in one of its own: threads that Go starts later
 // too, and none of those that bound themselves afterwards.
 func TestConfine(t *testing.T) {
-	all, err := AllowedCPUs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := require.Get(AllowedCPUs())(t)
 	if len(all) < 2 {
 		require.Skip(t, require.CPU, "there is one CPU")
 	}
@@ -71,9 +66,7 @@ func TestConfine(t *testing.T) {
 		}
 		return
 	}
-	if err := Confine(all[:1]); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, Confine(all[:1]))
 	pinned := make(chan struct{})
 	unpin := make(chan struct{})
 	defer close(unpin)
@@ -95,10 +88,7 @@ func TestConfine(t *testing.T) {
 		}()
 		<-started
 	}
-	threads, err := os.ReadDir("/proc/self/task")
-	if err != nil {
-		t.Fatal(err)
-	}
+	threads := require.Get(os.ReadDir("/proc/self/task"))(t)
 	count := map[string]int{}
 	for _, thread := range threads {
 		status, err := os.ReadFile("/proc/self/task/" + thread.Name() + "/status")

@@ -78,9 +78,7 @@ func TestHypervisor(t *testing.T) {
 		{"one that nobody knows", signed(0x41414141, 0x42424242, 0x43434343), "AAAABBBBCCCC"},
 		{"no signature", signed(0, 0, 0), "an unnamed hypervisor"},
 	} {
-		if got := Hypervisor(c.id); got != c.want {
-			t.Errorf("%s: %q, want %q", c.name, got, c.want)
-		}
+		require.Equal(t, c.name, c.want, Hypervisor(c.id))
 	}
 }
 

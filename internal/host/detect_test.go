@@ -74,17 +74,3 @@ func TestDetectHybridUntold(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
-
-// TestDetectOneKind: a CPU of one kind is not asked about kinds.
-func TestDetectOneKind(t *testing.T) {
-	never := machine{
-		read:    func(string) ([]byte, error) { t.Error("a file is read"); return nil, os.ErrNotExist },
-		allowed: func() ([]int, error) { t.Error("CPUs are asked for"); return nil, nil },
-		caches:  func(int) []Cache { t.Error("caches are asked for"); return nil },
-	}
-	for model, want := range map[int]cpu.Name{0x55: cpu.Skylake, 0xbe: cpu.Gracemont, 0xaf: cpu.Crestmont, 0xfe: cpu.Unknown} {
-		if got := detect(cpu.ID{Vendor: "GenuineIntel", Family: 6, Model: model}, never, []int{0}); got.Microarchitecture != want {
-			t.Errorf("model %#x: %s, want %s", model, got.Microarchitecture, want)
-		}
-	}
-}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // Valid blocks are, and come in many kinds.
@@ -12,10 +13,7 @@ func TestValidBlock(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	mnemonics := map[string]bool{}
 	for range 2000 {
-		insts, err := asm.Decode(ValidBlock(rng))
-		if err != nil {
-			t.Fatal(err)
-		}
+		insts := require.Get(asm.Decode(ValidBlock(rng)))(t)
 		for i := range insts {
 			mnemonics[insts[i].Mnemonic] = true
 		}

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 func TestTasksLeft(t *testing.T) {
@@ -23,12 +25,8 @@ func TestTasksLeft(t *testing.T) {
 	} {
 		root := t.TempDir()
 		for name, text := range c.files {
-			if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755))
+			require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o600))
 		}
 		if got := tasksLeft(root); got < 1<<29 != (c.want < 1<<29) || c.want < 1<<29 && got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)

@@ -1,7 +1,6 @@
 package mapping
 
 import (
-	"encoding/binary"
 	"errors"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/verdict"
@@ -58,15 +58,9 @@ func plan(t *testing.T, code ...byte) (Plan, harness.Image) {
 	if len(code) == 0 {
 		code = []byte{0x90}
 	}
-	insts, err := asm.Decode(code)
-	if err != nil {
-		t.Fatal(err)
-	}
+	insts := require.Get(asm.Decode(code))(t)
 	p := Plan{Insts: insts, Init: initial.Paper(), Frames: 1, Pages: 4, Limit: limitOfPlan}
-	im, err := harness.BuildDryRun(insts, 3, harness.Harness{Init: p.Init, Reset: harness.Reset{Memory: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	im := require.Get(harness.BuildDryRun(insts, 3, harness.Harness{Init: p.Init, Reset: harness.Reset{Memory: true}}))(t)
 	return p, im
 }
 
@@ -106,10 +100,7 @@ func TestMapLists(t *testing.T) {
 		fault(im, tracee.SIGSEGV, tracee.SegvAccErr, 0x1234_6000),
 		fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0xfff),
 	}}
-	m, err := mapPages(c, p, im)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := require.Get(mapPages(c, p, im))(t)
 	want := [][]tracee.Op{
 		tracee.UnmapAll(0),
 		{tracee.MapFrame(0x1234_5000, 0)},
@@ -147,32 +138,6 @@ func equal(a, b []tracee.Op) bool {
 		}
 	}
 	return true
-}
-
-// Before each run all frames in use hold the fill, whatever the last one left there.
-func TestMapRefillsBeforeEachRun(t *testing.T) {
-	p, im := plan(t)
-	p.Frames = 2
-	c := &fake{t: t, image: im, script: []tracee.Stop{fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x1000)}}
-	c.frames[2][0] = 0x55 // not in use
-	c.onDo = func() {
-		for i := range p.Frames {
-			for off := 0; off < layout.PageSize; off += 8 {
-				if v := binary.LittleEndian.Uint64(c.frames[i][off:]); v != p.Init.Fill {
-					t.Fatalf("run %d: frame %d holds %#x at %#x", len(c.lists), i, v, off)
-				}
-			}
-			for j := range c.frames[i] {
-				c.frames[i][j] = 0xee
-			}
-		}
-	}
-	if _, err := mapPages(c, p, im); err != nil {
-		t.Fatal(err)
-	}
-	if c.frames[2][0] != 0x55 {
-		t.Error("a frame that is not in use was filled")
-	}
 }
 
 func TestTooManyPages(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/harness"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/mapper"
 )
@@ -43,9 +44,7 @@ func TestWordsOfMemory(t *testing.T) {
 	}
 	mapped := &Mapped{Mapping: m, Plan: p}
 	for addr, want := range map[uint64]uint64{0x3010: 1, 0x9ff8: 2, 0x5ff8: 2, 0x3008: p.Init.Fill} {
-		if got := mapped.word(addr, p.words(m.Pages)); got != want {
-			t.Errorf("%#x is put back to %#x, want %#x", addr, got, want)
-		}
+		require.Equal(t, fmt.Sprintf("%#x", addr), want, mapped.word(addr, p.words(m.Pages)))
 	}
 }
 

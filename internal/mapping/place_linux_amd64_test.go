@@ -9,44 +9,26 @@ import (
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
 
-func TestCongruent(t *testing.T) {
-	const page = layout.PageSize
-	for _, c := range []struct{ at, end, want uint64 }{
-		{64, 64, 64}, {64, 65, 64 + page}, {64, 64 + page, 64 + page}, {64, 65 + page, 64 + 2*page}, {0, page - 1, page},
-	} {
-		if got := congruent(c.at, c.end); got != c.want {
-			t.Errorf("after %#x, as %#x: %#x, want %#x", c.end, c.at, got, c.want)
-		}
-	}
-}
-
 // TestCodeOffset: both images' first copies stand where the set-up says, replicate after replicate, as
 // copies in a row and as a loop, with and without what enters the decoders.
 func TestCodeOffset(t *testing.T) {
 	b := openBench(t)
-	place, err := b.open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	insts, err := asm.Decode(unhex(t, "4801c0"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	place := require.Get(b.open())(t)
+	insts := require.Get(asm.Decode(unhex(t, "4801c0")))(t)
 	loop := &unroll.Loop{Copies: 16, LoopIterations: unroll.Factors{Short: 1, Long: 3}, Counter: unroll.Counter{Reg: asm.R15}}
 	for _, decoders := range []bool{false, true} {
 		for _, program := range []Program{{Insts: insts, Factors: unroll.Factors{Short: 16, Long: 48}}, {insts, loop.Iterations(), loop}} {
 			for _, offset := range []int{0, 1, 9, 63, 64, 1000, 4095} {
 				m := Mapped{Placer: Placer{place, program, harness.Harness{Init: initial.Paper(), Features: b.cpu.Features, Decoders: decoders}, &offset}}
 				for _, start := range []int{0, 16} {
-					if _, err := m.Replicates([]int{start}, 0, place.Clock); err != nil {
-						t.Fatal(err)
-					}
+					require.Get(m.Replicates([]int{start}, 0, place.Clock))(t)
 					for _, im := range []harness.Image{m.Short, m.Long} {
 						if got := int(im.First % layout.PageSize); got != offset {
 							t.Errorf("decoders %v, loop %v: first copy of %d at %d, want %d", decoders, program.Loop != nil, im.Copies, got, offset)
@@ -83,10 +65,7 @@ func TestReplicates(t *testing.T) {
 		if c.factors != (unroll.Factors{}) {
 			task.Program.Factors, task.Fixed = c.factors, true
 		}
-		m, err := task.Prepare([]initial.State{initial.Paper()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := require.Get(task.Prepare([]initial.State{initial.Paper()}))(t)
 		pairs, err := m.Replicates([]int{0, 16}, 0, m.Clock)
 		if err != nil || len(pairs) != c.fit {
 			t.Fatalf("%s: %d replicates, want %d: %v", c.name, len(pairs), c.fit, err)
@@ -104,9 +83,7 @@ func TestReplicates(t *testing.T) {
 		if second[0].At < first[1].End() || third.At < second[1].End() {
 			t.Errorf("%s: images overlap: %#x–%#x, %#x–%#x, %#x", c.name, first[0].At, first[1].End(), second[0].At, second[1].End(), third.At)
 		}
-		if d := (second[0].At - first[0].At) % layout.PageSize; d != c.shift {
-			t.Errorf("%s: the second replicate is shifted by %d, want %d", c.name, d, c.shift)
-		}
+		require.Equal(t, c.name, c.shift, (second[0].At-first[0].At)%layout.PageSize)
 		if d := (third.At - second[1].At) % layout.PageSize; d != 0 {
 			t.Errorf("%s: the third number is shifted by %d", c.name, d)
 		}
@@ -123,9 +100,7 @@ func TestReplicates(t *testing.T) {
 			}
 		}
 		// As if the second replicate were the only one.
-		if _, err := m.Replicates([]int{16}, 0, m.Clock); err != nil {
-			t.Fatal(err)
-		}
+		require.Get(m.Replicates([]int{16}, 0, m.Clock))(t)
 		if alone := m.CodeBytes(); code != alone {
 			t.Errorf("%s: %d bytes of code, alone %d", c.name, code, alone)
 		}
@@ -167,33 +142,6 @@ func TestNoRoomToTrace(t *testing.T) {
 	}
 }
 
-// So they are where a captured state makes that more than a page.
-func TestNoRoomToTraceReplayed(t *testing.T) {
-	b := openBench(t)
-	code := unhex(t, "48ff07") // inc qword ptr [rdi]
-	c := &initial.Captured{Address: 0x40_1000, Pages: []initial.Page{{Address: 0x50_0000, Writable: true}}}
-	c.GPR[asm.RDI], c.MXCSR = 0x50_0000, initial.DefaultMXCSR
-	for i := range 32 {
-		c.Vectors = append(c.Vectors, initial.Vector{Reg: i, Bits: 512, Words: [8]uint64{7: 1}})
-	}
-	traced := false
-	for room := uint64(18000); room < 24000; room += 500 {
-		const short = 1000
-		task := b.task(code)
-		task.Harness.Reset = harness.Reset{Memory: true, Vector: true}
-		task.Program.Factors = unroll.Factors{Short: short, Long: int(layout.CodeEnd-b.timer.Images()-room)/len(code) - short}
-		task.Fixed = true
-		_, err := task.Replayed(c)
-		if err != nil && (traced || reasonOf(err) != verdict.CodeExceedsL1I) {
-			t.Errorf("%d bytes are left: %v", room, err)
-		}
-		traced = err == nil
-	}
-	if !traced {
-		t.Error("nowhere is there room")
-	}
-}
-
 func TestStays(t *testing.T) {
 	onPage := Mapping{Pages: []mapper.Page{{Addr: 0x1000}}}
 	trace := func(addrs ...uint64) invariants.Trace { // one access a copy
@@ -219,13 +167,38 @@ func TestStays(t *testing.T) {
 		{"accesses that the trace leaves out", onPage, invariants.Trace{Copies: 4}, false},
 	} {
 		m := Mapped{Mapping: c.mapping, Trace: c.trace}
-		if got := m.repeatsAddresses(); got != c.want {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
-		}
+		require.Equal(t, c.name, c.want, m.repeatsAddresses())
 	}
 	one, two := trace(0x1000, 0x1000), trace(0x1000, 0x1000)
 	two.Accesses[1].Write = true
 	if (&Mapped{Mapping: onPage, Trace: one}).repeatsAddresses() == (&Mapped{Mapping: onPage, Trace: two}).repeatsAddresses() {
 		t.Error("a read that becomes a write is not seen")
+	}
+}
+
+// So they are where a captured state makes that more than a page.
+func TestNoRoomToTraceReplayed(t *testing.T) {
+	b := openBench(t)
+	code := unhex(t, "48ff07") // inc qword ptr [rdi]
+	c := &initial.Captured{Address: 0x40_1000, Pages: []initial.Page{{Address: 0x50_0000, Writable: true}}}
+	c.GPR[asm.RDI], c.MXCSR = 0x50_0000, initial.DefaultMXCSR
+	for i := range 32 {
+		c.Vectors = append(c.Vectors, initial.Vector{Reg: i, Bits: 512, Words: [8]uint64{7: 1}})
+	}
+	traced := false
+	for room := uint64(18000); room < 24000; room += 500 {
+		const short = 1000
+		task := b.task(code)
+		task.Harness.Reset = harness.Reset{Memory: true, Vector: true}
+		task.Program.Factors = unroll.Factors{Short: short, Long: int(layout.CodeEnd-b.timer.Images()-room)/len(code) - short}
+		task.Fixed = true
+		_, err := task.Replayed(c)
+		if err != nil && (traced || reasonOf(err) != verdict.CodeExceedsL1I) {
+			t.Errorf("%d bytes are left: %v", room, err)
+		}
+		traced = err == nil
+	}
+	if !traced {
+		t.Error("nowhere is there room")
 	}
 }

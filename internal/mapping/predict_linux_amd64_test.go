@@ -3,9 +3,8 @@ package mapping
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // Predicted or not, a block gets the pages that it asks for; predicted they take one stop.
@@ -34,9 +33,7 @@ func TestPredict(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
-		if diff := cmp.Diff(want.Pages, got.Pages); diff != "" {
-			t.Errorf("%s: -one by one +predicted:\n%s", c.name, diff)
-		}
+		require.Equal(t, c.name, want.Pages, got.Pages)
 		if got.Stops != c.stops {
 			t.Errorf("%s: %d stops, want %d", c.name, got.Stops, c.stops)
 		}

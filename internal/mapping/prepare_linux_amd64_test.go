@@ -14,6 +14,7 @@ import (
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/hostile"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/invariants"
@@ -43,9 +44,7 @@ func (b *bench) attach() {
 	for _, slot := range []uint64{layout.SlotFlags, layout.DryRunFlags} {
 		b.child.SetWord(slot, 0x202)
 	}
-	if err := b.timer.Attach(b.t.Context(), b.child); err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, b.timer.Attach(b.t.Context(), b.child))
 }
 
 // open gives a place with a live child.
@@ -61,14 +60,8 @@ func (b *bench) open() (Place, error) {
 // are judged.
 func (b *bench) task(code []byte) Task {
 	b.t.Helper()
-	insts, err := asm.Decode(code)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	factors, _, err := unroll.Choose(insts, b.cpu.FrontEnd)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	insts := require.Get(asm.Decode(code))(b.t)
+	factors, _ := require.Get2(unroll.Choose(insts, b.cpu.FrontEnd))(b.t)
 	memory := slices.ContainsFunc(insts, func(in asm.Inst) bool {
 		return slices.ContainsFunc(in.Mem, func(m asm.Mem) bool { return m.Write })
 	})
@@ -90,10 +83,7 @@ func (b *bench) task(code []byte) Task {
 // begin maps a task in the paper's state on one frame and traces it.
 func (b *bench) begin(t Task) (*Mapped, error) {
 	b.t.Helper()
-	place, err := b.open()
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	place := require.Get(b.open())(b.t)
 	t.Harness.Init = initial.Paper()
 	for _, slot := range []uint64{layout.SlotMXCSR, layout.DryRunMXCSR} {
 		place.Child.SetWord(slot, uint64(t.Harness.Init.MXCSR))
@@ -107,11 +97,7 @@ func (b *bench) begin(t Task) (*Mapped, error) {
 
 func unhex(t *testing.T, s string) []byte {
 	t.Helper()
-	code, err := hex.DecodeString(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return code
+	return require.Get(hex.DecodeString(s))(t)
 }
 
 // What both images leave changed is put back.
@@ -131,10 +117,7 @@ func TestEveryChangedWordIsPutBack(t *testing.T) {
 		blocks++
 		m.Child.SetRestore(nil, nil)
 		for _, n := range []int{1, copies} {
-			im, err := m.image(m.Long.End(), n)
-			if err != nil {
-				t.Fatal(err)
-			}
+			im := require.Get(m.image(m.Long.End(), n))(t)
 			m.put(im)
 			m.Refill()
 			if err := m.Plan.RunOnce(m.Child, im); err != nil {
@@ -175,9 +158,7 @@ func TestRestoresWhatIsBeyondTheTrace(t *testing.T) {
 	if err == nil {
 		err = m.addDirty(m.Short)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if m.Trace.Copies >= copies || len(m.Restore) != copies {
 		t.Errorf("%d of %d copies traced, %d words are put back, want all %d", m.Trace.Copies, copies, len(m.Restore), copies)
 	}
@@ -186,15 +167,9 @@ func TestRestoresWhatIsBeyondTheTrace(t *testing.T) {
 // ownBlocks are those of testdata/blocks-own.csv.
 func ownBlocks(t *testing.T) (blocks [][]byte) {
 	t.Helper()
-	f, err := os.Open("../../testdata/blocks-own.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := require.Get(os.Open("../../testdata/blocks-own.csv"))(t)
 	defer f.Close()
-	rows, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := require.Get(csv.NewReader(f).ReadAll())(t)
 	for _, row := range rows[1:] {
 		blocks = append(blocks, unhex(t, row[0]))
 	}

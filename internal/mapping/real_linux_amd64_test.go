@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -41,20 +40,11 @@ func child(t *testing.T) *tracee.Tracee {
 // in a profile serves to raise signals.
 func mapReal(t *testing.T, c *tracee.Tracee, p Plan, copies int, code []byte) (Plan, harness.Image, Mapping, error) {
 	t.Helper()
-	insts, err := asm.Decode(code)
-	if err != nil {
-		t.Fatal(err)
-	}
+	insts := require.Get(asm.Decode(code))(t)
 	p.Insts, p.Init = insts, initial.Paper()
 	frame := harness.Harness{Init: p.Init, Reset: harness.Reset{Flags: true, X87: true}, Clock: harness.TSC}
-	dry, err := harness.BuildDryRun(insts, copies, frame)
-	if err != nil {
-		t.Fatal(err)
-	}
-	im, err := harness.Build(layout.Code, insts, copies, frame)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dry := require.Get(harness.BuildDryRun(insts, copies, frame))(t)
+	im := require.Get(harness.Build(layout.Code, insts, copies, frame))(t)
 	for _, slot := range []uint64{layout.SlotFlags, layout.DryRunFlags} {
 		c.SetWord(slot, 0x202)
 	}
@@ -216,88 +206,6 @@ func TestAcrossTheEndOfTheLowerHalf(t *testing.T) {
 	_, _, _, err := mapReal(t, child(t), usual, 2, code(set(rbx, 1<<47-1), load))
 	if r := rejected(t, err, verdict.Unmappable); r.Address == nil || *r.Address != 1<<47+6 && *r.Address != 1<<47-1 {
 		t.Errorf("%+v", r)
-	}
-}
-
-// mapper.Page 0 is mapped with the right to, and explained without.
-func TestPageZero(t *testing.T) {
-	c := child(t)
-	_, _, m, err := mapReal(t, c, usual, 2, code([]byte{0x31, 0xdb}, load)) // xor ebx, ebx
-	if err == nil {
-		if len(m.Pages) != 1 || m.Pages[0].Addr != 0 {
-			t.Errorf("%+v", m.Pages)
-		}
-		return
-	}
-	if os.Geteuid() == 0 {
-		t.Logf("as root: %v", err)
-	}
-	if r := rejected(t, err, verdict.Unmappable); !strings.Contains(r.Detail, "mmap_min_addr") {
-		t.Error(r)
-	}
-}
-
-func TestTimeoutOfRealBlock(t *testing.T) {
-	c := child(t)
-	p := usual
-	p.Limit = 20 * time.Millisecond
-	_, _, _, err := mapReal(t, c, p, 1, []byte{0xeb, 0xfe, 0x90})
-	rejected(t, err, verdict.Timeout)
-	if c.Alive() {
-		t.Error("the child counts as alive")
-	}
-}
-
-// A block that moves on by a page with every copy: as many pages as copies, or one too many.
-func TestPagesAtTheLimit(t *testing.T) {
-	c := child(t)
-	block := []byte{0x8a, 0x03, 0x48, 0x81, 0xc3, 0, 0x10, 0, 0} // mov al, [rbx]; add rbx, 0x1000
-	p := usual
-	for _, copies := range []int{p.Pages, p.Pages + 1} {
-		_, _, m, err := mapReal(t, c, p, copies, block)
-		if copies == p.Pages {
-			if err != nil || len(m.Pages) != copies {
-				t.Errorf("%d copies: %v, %d pages", copies, err, len(m.Pages))
-			}
-			continue
-		}
-		if r := rejected(t, err, verdict.TooManyPages); *r.Address != 0x1234_5600+uint64(p.Pages)*layout.PageSize {
-			t.Errorf("address %#x", *r.Address)
-		}
-	}
-}
-
-// Pages share frames in turn, and what is written through one page stands in the other.
-func TestFramesInTurn(t *testing.T) {
-	c := child(t)
-	p := usual
-	p.Frames = 2
-	block := []byte{
-		0xc7, 0x03, 0x77, 0, 0, 0, // mov dword [rbx], 0x77
-		0x8b, 0x83, 0, 0x10, 0, 0, // mov eax, [rbx+0x1000]
-		0x8b, 0x8b, 0, 0x20, 0, 0, // mov ecx, [rbx+0x2000]
-		0x89, 0x43, 0x08, // mov [rbx+8], eax
-		0x89, 0x4b, 0x10, // mov [rbx+16], ecx
-	}
-	p, _, m, err := mapReal(t, c, p, 1, block)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, page := range m.Pages {
-		if page.Frame != i%2 || page.Inst != i {
-			t.Errorf("page %d: %+v", i, page)
-		}
-	}
-	word := func(off int) uint32 { return binary.LittleEndian.Uint32(c.Frame(0)[0x600+off:]) }
-	if word(0) != 0x77 || word(8) != 0x1234_5600 || word(16) != 0x77 {
-		t.Errorf("read back %#x from the other frame and %#x from the same", word(8), word(16))
-	}
-	if d, want := m.dirty(c, p), []uint64{0x1234_5600, 0x1234_5610}; !slices.Equal(d, want) {
-		t.Errorf("dirty words %#x, want %#x", d, want)
-	}
-	p.Refill(c)
-	if d := m.dirty(c, p); len(d) != 0 {
-		t.Errorf("after a refill: %#x", d)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/pmu/pmutest"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // TestAll: the table's events, the kernel's and the device's, each once, core cycles not among them.
@@ -19,18 +20,12 @@ func TestAll(t *testing.T) {
 	k.Files[events+"topdown"] = "event=0x00,slots=1"        // a term that is nowhere
 	k.Files[events+"misses-again"] = "event=0xd1,umask=0x8" // in the table
 	p := probe(t, k, skylake)
-	all, err := p.All(k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := require.Get(p.All(k))(t)
 	count := map[string]int{}
 	attrs := map[pmu.Attr]string{}
 	for _, s := range all {
 		count[s.Name]++
-		e, err := p.Named(k, s.By)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := require.Get(p.Named(k, s.By))(t)
 		if e.Software() {
 			t.Errorf("%s is no event of the CPU", s.Name)
 		}

@@ -6,14 +6,12 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/internal/cpu"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // Every core of the table has a row with a source for everything that is to be counted.
 func TestTable(t *testing.T) {
-	rows, err := parseTable(eventTable)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := require.Get(parseTable(eventTable))(t)
 	byCore := map[Core][]row{}
 	for _, r := range rows {
 		byCore[r.core] = append(byCore[r.core], r)
@@ -45,10 +43,7 @@ func TestTable(t *testing.T) {
 
 // Every core that a CPU can have is in the table.
 func TestCores(t *testing.T) {
-	rows, err := parseTable(eventTable)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := require.Get(parseTable(eventTable))(t)
 	known := map[Core]bool{Generic: true}
 	for _, r := range rows {
 		known[r.core] = true

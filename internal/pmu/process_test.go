@@ -8,6 +8,7 @@ import (
 
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/pmu/pmutest"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -33,9 +34,7 @@ func TestProcess(t *testing.T) {
 			if c.says == "" && (err != nil || n != 500+a.Config) || c.says != "" && !(errors.As(err, &host) && strings.Contains(err.Error(), c.says)) {
 				t.Errorf("%s, event %d: %d, %v", c.name, a.Config, n, err)
 			}
-			if can := pmu.CanCount(k, a); can != (k.Refuse == nil) {
-				t.Errorf("%s: can count %v", c.name, can)
-			}
+			require.Equal(t, c.name, k.Refuse == nil, pmu.CanCount(k, a))
 			if k.Left() != 0 {
 				t.Errorf("%s: %d events left open", c.name, k.Left())
 			}

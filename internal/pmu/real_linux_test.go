@@ -1,6 +1,7 @@
 package pmu
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -10,10 +11,7 @@ import (
 
 // Whatever this kernel has, the probe says what, and why not.
 func TestProbeHere(t *testing.T) {
-	p, err := Probe(Linux{}, CPU{ID: cpu.ID{Vendor: "AuthenticAMD", Family: 0x17}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := require.Get(Probe(Linux{}, CPU{ID: cpu.ID{Vendor: "AuthenticAMD", Family: 0x17}}))(t)
 	if p.Available == (p.Reason != "") || len(p.Events) != len(Roles()) {
 		t.Errorf("%+v", p)
 	}
@@ -35,9 +33,7 @@ func TestUserModeAlone(t *testing.T) {
 		{Attr{Type: TypeHardware}, true}, {Attr{Type: TypeRaw, Config: 3}, true}, {Attr{Type: TypeSoftware, Config: 1}, true},
 		{Attr{Type: TypeSoftware, Config: 2}, true}, {Attr{Type: TypeSoftware, Config: 3}, false}, {Attr{Type: TypeSoftware, Config: 4}, false},
 	} {
-		if got := c.attr.Bytes()[offset]&excludeKernel != 0; got != c.user {
-			t.Errorf("%+v: user mode alone: %v", c.attr, got)
-		}
+		require.Equal(t, fmt.Sprintf("%+v", c.attr), c.user, c.attr.Bytes()[offset]&excludeKernel != 0)
 	}
 }
 
@@ -64,9 +60,7 @@ func TestWorkIsTheKernels(t *testing.T) {
 	if err != nil {
 		require.Skip(t, require.Kernel, "%v", err)
 	}
-	if err := (Linux{}).Work(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, (Linux{}).Work())
 	busy, err := during(Linux{}, clock, Linux{}.Work)
 	// A line takes a tenth of a ns at least: 640 bytes a ns are beyond every memory.
 	if err != nil || busy.Values[0] < idle.Values[0]+KernelLines/10 {

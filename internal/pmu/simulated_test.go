@@ -11,6 +11,7 @@ import (
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/pmu/pmutest"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // A kernel by script, one test for each of its answers.
@@ -19,10 +20,7 @@ var skylake = pmu.CPU{ID: cpu.ID{Vendor: "GenuineIntel", Family: 6, Model: 0x55}
 
 func probe(t *testing.T, k *pmutest.Kernel, cpu pmu.CPU) pmu.PMU {
 	t.Helper()
-	p, err := pmu.Probe(k, cpu)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := require.Get(pmu.Probe(k, cpu))(t)
 	if k.Left() != 0 {
 		t.Errorf("the probe left %d events or pages open", k.Left())
 	}
@@ -73,22 +71,6 @@ func TestForbiddenByParanoidLevel(t *testing.T) {
 	k.Refuse = syscall.EPERM
 	if p := probe(t, k, skylake); p.Available || strings.Contains(p.Remedy, "sysctl") || !strings.Contains(p.Remedy, "seccomp") {
 		t.Errorf("%q, %q", p.Reason, p.Remedy)
-	}
-}
-
-func TestNoHardwareCounters(t *testing.T) {
-	for _, errno := range []syscall.Errno{syscall.ENOENT, syscall.ENODEV, syscall.EOPNOTSUPP, syscall.ENOSYS} {
-		k := pmutest.New(4)
-		k.Refuse = errno
-		p := probe(t, k, skylake)
-		if p.Available || p.Reason == "" || p.Remedy == "" || p.Counters != 0 || p.UserRDPMC {
-			t.Errorf("%v: %+v", errno, p)
-		}
-		for _, e := range p.Events {
-			if e.Available || e.Why == "" {
-				t.Errorf("%v: %+v", errno, e)
-			}
-		}
 	}
 }
 
@@ -148,27 +130,6 @@ func TestTooFewCounters(t *testing.T) {
 	}
 }
 
-func TestMultiplexingIsRefused(t *testing.T) {
-	k := pmutest.New(4)
-	k.Share = func(events int) float64 {
-		if events > 2 {
-			return 0.5
-		}
-		return 1
-	}
-	p := probe(t, k, skylake)
-	if !p.Available || p.Counters != 1 {
-		t.Errorf("half of the time on a counter passes for all of it: %+v", p)
-	}
-	if got := fmt.Sprint(passes(k, p)); got != "[2 2 2 2 2 2]" {
-		t.Errorf("passes %s", got)
-	}
-	k.Share = func(int) float64 { return 0.999 }
-	if p := probe(t, k, skylake); p.Available || !strings.Contains(p.Reason, "no counter") {
-		t.Errorf("%+v", p)
-	}
-}
-
 func TestCounterThatReadsGarbage(t *testing.T) {
 	for _, n := range []uint64{0, 1 << 47, ^uint64(0)} {
 		k := pmutest.New(4)
@@ -224,9 +185,7 @@ func TestWatchdogHoldsACounter(t *testing.T) {
 	if !p.Available || !p.Watchdog || p.Counters != 3 {
 		t.Errorf("%+v", p)
 	}
-	if got := fmt.Sprint(passes(k, p)); got != "[4 4]" {
-		t.Errorf("passes %s, want [4 4]", got)
-	}
+	require.Equal(t, "passes", "[4 4]", fmt.Sprint(passes(k, p)))
 	// The only counter there is.
 	k = pmutest.New(0).Watchdog()
 	p = probe(t, k, skylake)
@@ -303,10 +262,7 @@ func TestAskedEventsSayWhyNot(t *testing.T) {
 	} {
 		k := &pmutest.Kernel{Files: pmutest.New(0).Files, Refuse: syscall.ENOENT, NoSoft: c.errno}
 		p := probe(t, k, skylake)
-		e, err := p.Named(k, c.name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := require.Get(p.Named(k, c.name))(t)
 		events := []pmu.Event{e}
 		p.Try(k, events)
 		if e := events[0]; e.Available != (c.why == "") || !strings.Contains(e.Why, c.why) || !strings.Contains(e.Remedy, c.remedy) {

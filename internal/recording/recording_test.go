@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 var example = Recording{
@@ -32,16 +34,9 @@ var example = Recording{
 
 func TestRoundTrip(t *testing.T) {
 	var text bytes.Buffer
-	if err := example.Write(&text); err != nil {
-		t.Fatal(err)
-	}
-	got, err := Read(compressed(text.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(&example, got, cmp.AllowUnexported(Recording{})); diff != "" {
-		t.Error(diff)
-	}
+	require.NoError(t, example.Write(&text))
+	got := require.Get(Read(compressed(text.String())))(t)
+	require.Equal(t, "it", &example, got, cmp.AllowUnexported(Recording{}))
 }
 
 func compressed(text string) *bytes.Buffer {
@@ -80,9 +75,7 @@ func TestReadRefuses(t *testing.T) {
 // Whatever is read is written so that it reads alike.
 func FuzzRead(f *testing.F) {
 	var text bytes.Buffer
-	if err := example.Write(&text); err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, example.Write(&text))
 	f.Add(text.String())
 	f.Fuzz(func(t *testing.T, text string) {
 		first, err := Read(compressed(text))
@@ -90,9 +83,7 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		var again bytes.Buffer
-		if err := first.Write(&again); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, first.Write(&again))
 		if _, err := Read(compressed(again.String())); err != nil {
 			t.Error(err)
 		}

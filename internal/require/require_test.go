@@ -62,6 +62,10 @@ func TestEndings(t *testing.T) {
 		{"no tool", "measure", tool, "skipped: gcc: no-such-cc or nor-this-cc is not installed"},
 		{"no tool that must be there", "gcc", tool, "failed: gcc: no-such-cc or nor-this-cc is not installed (BBPROF_REQUIRE lists gcc)"},
 		{"a tool", "gcc", func(t testing.TB) { Tool(t, GCC, "no-such-cc", os.Args[0]) }, "goes on"},
+		{"what is equal", "", func(t testing.TB) { Equal(t, "a sum", 2, 1+1); NoError(t, nil) }, "goes on"},
+		{"what is not", "", func(t testing.TB) { Equal(t, "a sum", 2, 1) }, "failed: a sum (-want +got):"},
+		{"a value beside an error", "", func(t testing.TB) { Get(os.ReadFile("nowhere"))(t) }, "failed: open nowhere"},
+		{"two", "", func(t testing.TB) { Get2(1, 2, errors.New("it broke"))(t) }, "failed: it broke"},
 		{"a misspelt list", "mesure", tool, `failed: BBPROF_REQUIRE names "mesure"`},
 		{"an unknown need", "", func(t testing.TB) { Skip(t, "luck", "none") }, "failed: luck: none, which is not one of the needs"},
 	} {

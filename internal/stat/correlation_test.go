@@ -6,22 +6,19 @@ import (
 	"math/rand/v2"
 	"os"
 	"testing"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // correlation.py says how the values were made.
 func TestCorrelationsAgainstScipy(t *testing.T) {
-	text, err := os.ReadFile("testdata/correlation.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := require.Get(os.ReadFile("testdata/correlation.json"))(t)
 	var cases []struct {
 		X, Y    []float64
 		TauB    float64 `json:"tau_b"`
 		Pearson float64
 	}
-	if err := json.Unmarshal(text, &cases); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(text, &cases))
 	const tolerance = 1e-12
 	for i, c := range cases {
 		if got := Kendall(c.X, c.Y); !(math.Abs(got-c.TauB) <= tolerance) {
@@ -73,47 +70,5 @@ func TestBootstrapCovers(t *testing.T) {
 		if testing.Short() {
 			break
 		}
-	}
-}
-
-// Where two of 500 values are most of a mean, its interval holds no value below all that the others make.
-func TestBootstrapOfFewLargeValues(t *testing.T) {
-	xs := make([]float64, 500)
-	others := 0.0
-	for i := range xs {
-		xs[i] = 0.5 + float64(i%10)/10
-		others += xs[i] / float64(len(xs))
-	}
-	xs[17], xs[311] = 250, 350
-	mean := func(indices []int) []float64 {
-		sum := 0.0
-		for _, i := range indices {
-			sum += xs[i]
-		}
-		return []float64{sum / float64(len(indices))}
-	}
-	estimate := Mean(xs)
-	in := Bootstrap(len(xs), 4000, []float64{estimate}, 1, mean)[0]
-	if in.Low < 0.95*others || in.Low > estimate || in.High < 2*estimate {
-		t.Errorf("mean %.2f, %.2f of all but two values, has the interval %.2f to %.2f", estimate, others, in.Low, in.High)
-	}
-}
-
-func TestBootstrapOfNothing(t *testing.T) {
-	in := Bootstrap(3, 3, []float64{math.NaN()}, 1, func([]int) []float64 { return []float64{math.NaN()} })
-	if !math.IsNaN(in[0].Low) || !math.IsNaN(in[0].High) {
-		t.Errorf("interval %v, want NaN", in[0])
-	}
-}
-
-func BenchmarkKendall(b *testing.B) {
-	random := rand.New(rand.NewPCG(1, 2))
-	xs, ys := make([]float64, 1_000_000), make([]float64, 1_000_000)
-	for i := range xs {
-		xs[i] = math.Round(random.ExpFloat64()*100) / 20
-		ys[i] = math.Round(random.ExpFloat64()*100) / 20
-	}
-	for b.Loop() {
-		Kendall(xs, ys)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // design has two batches of three cells each, and each batch twice.
@@ -47,50 +47,32 @@ func TestDesignCutsVisits(t *testing.T) {
 	}
 }
 
-// The interval covers the mean in 95 % of designs, when batches differ as a whole and when visits do.
+// The interval covers the mean in 95 % of designs, when batches differ as a whole and when visits do, and of a single cell in few batches.
 func TestDesignCoverage(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	const trials = 4000
-	for name, noise := range map[string]struct{ batch, visit float64 }{"batches": {1, 0.1}, "visits": {0, 1}} {
+	for name, c := range map[string]struct {
+		batch, visit float64 // noise
+		batches      int
+		cells        float64 // by how much they differ
+	}{"batches": {1, 0.1, 16, 1}, "visits": {0, 1, 16, 1}, "one cell": {1, 0.1, 4, 0}} {
 		covered := 0
 		for range trials {
 			var visits []Visit
-			for batch := range 16 {
-				common := noise.batch * r.NormFloat64()
+			for batch := range c.batches {
+				common := c.batch * r.NormFloat64()
 				for i := range 3 {
-					cell := batch%8*3 + i
-					visits = append(visits, Visit{cell, batch, float64(cell) + common + noise.visit*r.NormFloat64()})
+					cell := int(c.cells) * (batch%8*3 + i)
+					visits = append(visits, Visit{cell, batch, float64(cell) + common + c.visit*r.NormFloat64()})
 				}
 			}
-			if d := NewDesign(visits, 100); math.Abs(d.Value-11.5) <= d.Half {
+			if d := NewDesign(visits, 100); math.Abs(d.Value-11.5*c.cells) <= d.Half {
 				covered++
 			}
 		}
 		if share := float64(covered) / trials; share < 0.93 || share > 0.97 {
 			t.Errorf("%s: the interval covers the mean in %.3f", name, share)
 		}
-	}
-}
-
-// So it does of a single cell, with few batches of three visits.
-func TestDesignCoverageOfOneCell(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	const trials = 4000
-	covered := 0
-	for range trials {
-		var visits []Visit
-		for batch := range 4 {
-			common := r.NormFloat64()
-			for range 3 {
-				visits = append(visits, Visit{0, batch, 10 + common + 0.1*r.NormFloat64()})
-			}
-		}
-		if d := NewDesign(visits, 100); math.Abs(d.Value-10) <= d.Half {
-			covered++
-		}
-	}
-	if share := float64(covered) / trials; share < 0.93 || share > 0.97 {
-		t.Errorf("the interval covers the mean in %.3f", share)
 	}
 }
 
@@ -147,8 +129,6 @@ func TestDesignGroups(t *testing.T) {
 			}
 			got = append(got, means)
 		}
-		if diff := cmp.Diff(c.want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", c.name, diff)
-		}
+		require.Equal(t, c.name, c.want, got)
 	}
 }

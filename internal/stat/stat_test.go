@@ -75,14 +75,6 @@ func TestMidMean(t *testing.T) {
 	}
 }
 
-func TestMedianKeepsItsInput(t *testing.T) {
-	xs := []float64{3, 1, 2, 0}
-	Median(xs)
-	if !slices.Equal(xs, []float64{3, 1, 2, 0}) {
-		t.Errorf("the input is now %v", xs)
-	}
-}
-
 // Any table of Student's t has these.
 func TestT95(t *testing.T) {
 	for degrees, want := range map[int]float64{1: 12.7062, 2: 4.30265, 3: 3.18245, 4: 2.77645, 5: 2.57058, 10: 2.22814, 30: 2.04227, 120: 1.97993, 1_000_000: 1.95997} {
@@ -113,22 +105,6 @@ func TestIntervalCovers(t *testing.T) {
 		if share < 93 || share > 97.5 {
 			t.Errorf("n = %d: the interval holds the value in %.1f %% of the cases, not in 95", n, share)
 		}
-	}
-}
-
-// With a fifth of the samples spoiled upwards, as by interrupts, the estimate moves by less
-// than the spoiled fifth would move a mean by far.
-func TestMidMeanResistsInterrupts(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 1))
-	xs := make([]float64, 400)
-	for i := range xs {
-		xs[i] = 100 + rng.NormFloat64()
-		if i%5 == 0 {
-			xs[i] += 10_000
-		}
-	}
-	if e := MidMean(xs); math.Abs(e.Value-100) > 1 {
-		t.Errorf("%+v, want 100 within 1", e)
 	}
 }
 

@@ -6,8 +6,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // The extra hours of sleep of Student's paper, as R's data set sleep has them; the answers are
@@ -32,9 +33,7 @@ func TestStudentsSleep(t *testing.T) {
 		{"paired", OneSample(diffs), Test{Mean: 1.58, T: 4.0621, DF: 9, P: 0.002833, Low: 0.7001142, High: 2.4598858, N: 10}},
 		{"Welch", Welch(sleepA, sleepB), Test{Mean: 1.58, T: 1.8608, DF: 17.776, P: 0.07939, Low: -0.2054832, High: 3.3654832, N: 20}},
 	} {
-		if d := cmp.Diff(c.want, c.got, cmpopts.EquateApprox(2e-4, 0), cmpopts.IgnoreFields(Test{}, "Error")); d != "" {
-			t.Errorf("%s: -want +got:\n%s", c.name, d)
-		}
+		require.Equal(t, c.name, c.want, c.got, cmpopts.EquateApprox(2e-4, 0), cmpopts.IgnoreFields(Test{}, "Error"))
 	}
 }
 

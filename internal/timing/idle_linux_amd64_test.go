@@ -102,8 +102,6 @@ func bench(t *testing.T) *TSC {
 	require.Measure(t, err)
 	t.Cleanup(child.Close)
 	timer := NewUncalibrated(Config{CPU: host.Detect(), Init: init})
-	if err := timer.Attach(t.Context(), child); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, timer.Attach(t.Context(), child))
 	return timer
 }

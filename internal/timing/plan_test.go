@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bbprof/bbprof/internal/clock"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/tracee"
 )
 
@@ -66,8 +67,6 @@ func TestOffsetsAreNotShared(t *testing.T) {
 	for _, offsets := range []func() []int{Offsets, Plan{}.ThirdOffsets} {
 		want := offsets()
 		clear(offsets())
-		if d := cmp.Diff(want, offsets()); d != "" {
-			t.Error(d)
-		}
+		require.Equal(t, "it", want, offsets())
 	}
 }

@@ -50,38 +50,3 @@ func TestClockRate(t *testing.T) {
 		}
 	}
 }
-
-// What was long ago fades.
-func TestClockRateForgets(t *testing.T) {
-	clock := clock.TSC{StepTicks: 26}
-	var r clockRate
-	for range 100 {
-		r.add(stat.Estimate{Value: 0.7, N: passSamples}, clock)
-	}
-	if r.samples != rateSamples {
-		t.Errorf("a mean of %d samples, want %d", r.samples, rateSamples)
-	}
-	near := 0.7 + clock.RateResolution(passSamples)/2
-	for range 3 * rateSamples / passSamples {
-		r.add(stat.Estimate{Value: near, N: passSamples}, clock)
-	}
-	if got := (r.ticks - 0.7) / (near - 0.7); got < 0.9 {
-		t.Errorf("after three times as many samples %.0f %% of the way", 100*got)
-	}
-}
-
-// The rate during a child run is that of its own samples and of what is known, which counts as knownSamples of them.
-func TestRateDuring(t *testing.T) {
-	clock := clock.TSC{StepTicks: 26}
-	for _, c := range []struct {
-		samples int
-		own     float64 // share
-	}{{1, 0.2}, {4, 0.5}, {12, 0.75}} {
-		r := clockRate{ticks: 0.7, samples: rateSamples}
-		run := stat.Estimate{Value: 0.701, Half: 0.001, N: c.samples}
-		r.add(run, clock)
-		if got, want := r.during(run), r.ticks+c.own*(0.701-r.ticks); math.Abs(got-want) > 1e-12 {
-			t.Errorf("%d samples: %.6f, want %.6f", c.samples, got, want)
-		}
-	}
-}

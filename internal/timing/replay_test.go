@@ -14,6 +14,7 @@ import (
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/recording"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/tracee"
 )
 
@@ -180,10 +181,7 @@ func recordings(t *testing.T) map[string]*recording.Recording {
 	}
 	all := map[string]*recording.Recording{}
 	for _, name := range files {
-		file, err := os.Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := require.Get(os.Open(name))(t)
 		defer file.Close()
 		r, err := recording.Read(file)
 		if err != nil {

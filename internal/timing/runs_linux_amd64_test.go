@@ -6,6 +6,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/tracee"
 )
 
@@ -48,9 +49,7 @@ func TestChooseRuns(t *testing.T) {
 		if err != nil || !stop.Done {
 			t.Fatalf("%v: %+v, %v", c.took, stop, err)
 		}
-		if got := b.child.Word(layout.SlotRuns); got != c.want {
-			t.Errorf("%v ticks: %d runs, want %d", c.took, got, c.want)
-		}
+		require.Equal(t, c.took, c.want, b.child.Word(layout.SlotRuns))
 		for phase := uint64(0); phase < phases; phase++ {
 			at := layout.Phases + phase*layout.PhaseSize
 			got := [2]uint64{b.child.Word(at + 8), b.child.Word(at + 16)}

@@ -1,13 +1,13 @@
 package timing
 
 import (
+	"fmt"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // TestSamples has a child time images by clocks of their own, by which run n takes 2n-1 ticks of the short one and eight times as
@@ -32,10 +32,7 @@ func TestSamples(t *testing.T) {
 		samples: 1, times: windowSamples, polls: windowPolls, idle: anyReading,
 	}
 	copy(b.child.Code()[b.images-layout.Code:], e.Bytes())
-	got, err := b.run(plan)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := require.Get(b.run(plan))(t)
 	ran := [2]float64{}
 	for i, ahead := range [][2]float64{{warmShort, warmLong}, {offsetRuns, offsetRuns}} {
 		var sums, ones [2][]float64
@@ -50,12 +47,8 @@ func TestSamples(t *testing.T) {
 		}
 		w := got.windows[i]
 		images := w.columns[len(w.columns)-2:]
-		if d := cmp.Diff([][]float64{sums[0], sums[1]}, images); d != "" {
-			t.Errorf("window %d, all runs: %s", i, d)
-		}
-		if d := cmp.Diff(ones, w.perRun); d != "" {
-			t.Errorf("window %d, one run: %s", i, d)
-		}
+		require.Equal(t, fmt.Sprintf("window %d, all runs", i), [][]float64{sums[0], sums[1]}, images)
+		require.Equal(t, fmt.Sprintf("window %d, one run", i), ones, w.perRun)
 		if w.samples() != windowSamples || !w.complete {
 			t.Errorf("window %d: %d samples", i, w.samples())
 		}

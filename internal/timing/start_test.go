@@ -187,7 +187,7 @@ func (s *synthetic) find(known bool) (found, int, error) {
 func TestStartFindsTheTruth(t *testing.T) {
 	seeds := uint64(3000)
 	if testing.Short() {
-		seeds = 300
+		seeds = 100
 	}
 	wrong := map[string]int{}
 	for seed := range seeds {

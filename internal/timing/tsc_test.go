@@ -46,35 +46,6 @@ func seriesOf(cycles ...float64) *series {
 	}
 }
 
-// estimateOf is the estimate alone.
-func estimateOf(s *sample) stat.Estimate { return s.estimate().Estimate }
-
-// The interval of windows that all agree is what the clock's steps and another process allow: no less.
-func TestEstimateIsNoNarrowerThanTheClock(t *testing.T) {
-	few := timed(slices.Repeat([]float64{2}, 12)...)
-	got := estimateOf(few)
-	// 24 samples of 100 iterations, t(23) = 2.0687, each by the readings of 40 runs, and a rate of 36 of 4,096 cycles, t(35) = 2.0301.
-	runs := math.Sqrt(40 * 41 * 42 / 6.)
-	block, rate := 2.0687*26/math.Sqrt(3*24)/100/runs/0.7, 2.0301*26/math.Sqrt(3*36)/4096/0.7
-	want := math.Sqrt2 * math.Hypot(math.Hypot(block, 2*rate), 2*processShare)
-	if got.Value != 2 || math.Abs(got.Half-want) > 1e-4*want {
-		t.Errorf("%.6f ± %.6f, want 2 ± %.6f", got.Value, got.Half, want)
-	}
-	known := *few
-	known.rate.samples = 1 << 20 // as if the rate were known
-	if e := estimateOf(&known); e.Half >= got.Half {
-		t.Errorf("± %.6f with a known rate, ± %.6f without", e.Half, got.Half)
-	}
-}
-
-// A wide scatter outweighs the clock.
-func TestEstimateHoldsTheScatter(t *testing.T) {
-	narrow, wide := timed(slices.Repeat([]float64{2}, 12)...), timed(slices.Repeat([]float64{1.9, 2.1}, 6)...)
-	if n, w := estimateOf(narrow), estimateOf(wide); w.Half < 5*n.Half || math.Abs(w.Value-2) > 1e-9 {
-		t.Errorf("%.4f ± %.4f beside ± %.4f", w.Value, w.Half, n.Half)
-	}
-}
-
 // byLayout are windows of so many replicates, with the cycles that of gives for each.
 func byLayout(replicates int, of func(l Layout, replicate int) float64) *sample {
 	var cycles []float64
@@ -86,21 +57,6 @@ func byLayout(replicates int, of func(l Layout, replicate int) float64) *sample 
 	s := timed(cycles...)
 	s.clock = clock.TSC{StepTicks: 1e-9}
 	return s
-}
-
-// twoSpeeds is a block that takes 2 cycles at even dispatch offsets and 3 at odd ones.
-func twoSpeeds(l Layout, _ int) float64 { return 2 + float64(l.Offset()%2) }
-
-// What layouts differ by is in the interval until each was visited twice, and then no more; the mean is
-// over layouts, not trimmed.
-func TestEstimateOfTwoSpeeds(t *testing.T) {
-	once, twice := byLayout(2*passReplicates, twoSpeeds), byLayout(variesAfter, twoSpeeds)
-	if e := estimateOf(once); e.Half < 0.2 || once.estimate().narrow() {
-		t.Errorf("visited once: %.3f ± %.3f", e.Value, e.Half)
-	}
-	if e := estimateOf(twice); math.Abs(e.Value-2.5) > 1e-9 || e.Half > 0.01 || !twice.estimate().narrow() {
-		t.Errorf("visited twice: %.3f ± %.3f, want 2.5", e.Value, e.Half)
-	}
 }
 
 // The midmean of layouts that were visited once is narrow only where the mean of all is near.
@@ -154,15 +110,6 @@ func visited(visits ...int) (d stat.Design) {
 		d.Cells = append(d.Cells, stat.Cell{Number: i, Visits: n})
 	}
 	return d
-}
-
-// What moves a replicate as a whole is noise of as many values as there are replicates, not windows.
-func TestEstimateOfReplicates(t *testing.T) {
-	apart := byLayout(variesAfter, func(_ Layout, n int) float64 { return 2 + 0.1*float64(n/(2*passReplicates)) })
-	windows := byLayout(variesAfter, func(l Layout, n int) float64 { return 2 + 0.1*float64((n/(2*passReplicates)+int(l)/2)%2) })
-	if a, w := estimateOf(apart).Half, estimateOf(windows).Half; a < 1.3*w {
-		t.Errorf("± %.4f of replicates that differ, ± %.4f of windows that do", a, w)
-	}
 }
 
 // An interrupt in a timing leaves the other samples of its window; a clock's steps and what images differ by are none.
@@ -385,15 +332,6 @@ func TestLearnRate(t *testing.T) {
 		if during, drifts := r.learnRate(childRun{windows: []window{w}}); math.IsNaN(during) == c.known || drifts != c.drifts {
 			t.Errorf("%s: %g, drifts %v", c.name, during, drifts)
 		}
-	}
-}
-
-// A rate that was just asked for again, on another CPU, leaves the windows' own readings of it.
-func TestEstimateAfterRelocation(t *testing.T) {
-	r := timed(slices.Repeat([]float64{2}, 12)...)
-	r.rate = clockRate{ticks: 0.7}
-	if e := estimateOf(r); !(e.Half < 0.02) {
-		t.Errorf("%.4f ± %.4f", e.Value, e.Half)
 	}
 }
 

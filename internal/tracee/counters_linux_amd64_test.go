@@ -43,9 +43,7 @@ func launchCounting(t *testing.T, attrs []pmu.Attr) *Tracee {
 	if errors.As(err, &host) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) {
 		require.Skip(t, require.Kernel, "%v", err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -54,10 +52,7 @@ func launchCounting(t *testing.T, attrs []pmu.Attr) *Tracee {
 // descriptor; the monitor turns the events on and reads them.
 func TestCountersOfTheChild(t *testing.T) {
 	c := launchCounting(t, software)
-	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", c.pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fds := require.Get(os.ReadDir(fmt.Sprintf("/proc/%d/fd", c.pid)))(t)
 	if len(fds) != 0 {
 		t.Errorf("the child has %d descriptors, the first %s", len(fds), fds[0].Name())
 	}
@@ -74,9 +69,7 @@ func TestCountersOfTheChild(t *testing.T) {
 	if before, err := pmu.ReadGroup(k, leader, 2); err == nil {
 		t.Errorf("counted %v before it was enabled", before.Values)
 	}
-	if err := k.Control(leader, pmu.Enable); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, k.Control(leader, pmu.Enable))
 	// Two frames put where nothing was fault twice when they are touched.
 	place(c, func(e *asm.Emitter) {
 		e.MovImm(asm.RSI, 0x1000_0000)
@@ -88,13 +81,8 @@ func TestCountersOfTheChild(t *testing.T) {
 	if stop := do(t, c, MapFrame(0x1000_0000, 0), MapFrame(0x1000_1000, 1), Run(entry, 3)); !stop.Done {
 		t.Fatalf("%+v", stop)
 	}
-	if err := k.Control(leader, pmu.Disable); err != nil {
-		t.Fatal(err)
-	}
-	got, err := pmu.ReadGroup(k, leader, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, k.Control(leader, pmu.Disable))
+	got := require.Get(pmu.ReadGroup(k, leader, 2))(t)
 	if got.Values[0] == 0 || got.Values[1] < 2 {
 		t.Errorf("%d ns of CPU time and %d page faults, want some and at least 2", got.Values[0], got.Values[1])
 	}
@@ -132,10 +120,7 @@ func TestUnknownEvent(t *testing.T) {
 
 func descriptors(t *testing.T) int {
 	t.Helper()
-	fds, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fds := require.Get(os.ReadDir("/proc/self/fd"))(t)
 	return len(fds)
 }
 

@@ -122,25 +122,3 @@ func TestForgedProtection(t *testing.T) {
 	mustServe(t, c)
 	mustHold(t, c, measuringSide)
 }
-
-// BenchmarkSides is what a change of sides and back costs, beside the two stops that it takes.
-func BenchmarkSides(b *testing.B) {
-	for _, sides := range []bool{false, true} {
-		b.Run(fmt.Sprintf("change=%v", sides), func(b *testing.B) {
-			c := launch(b)
-			c.DryRunCode()[0] = 0xcc
-			for range b.N {
-				if sides {
-					if _, err := c.Try(nil, layout.DryRunCode, layout.DryRunCode+1, generous); err != nil {
-						b.Fatal(err)
-					}
-				} else if _, err := c.Do(nil, generous); err != nil {
-					b.Fatal(err)
-				}
-				if _, err := c.Do(nil, generous); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}

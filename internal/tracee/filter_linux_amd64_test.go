@@ -13,6 +13,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // What a block that breaks out of its copies could try: system calls from code of its own
@@ -48,10 +49,7 @@ func call(e *asm.Emitter, nr uint64, args ...uint64) {
 // mappings is what /proc says about the child's address space.
 func mappings(t *testing.T, c *Tracee) string {
 	t.Helper()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", c.pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := require.Get(os.ReadFile(fmt.Sprintf("/proc/%d/maps", c.pid)))(t)
 	return string(b)
 }
 
@@ -116,9 +114,7 @@ func TestForbiddenCalls(t *testing.T) {
 		if stop.Signal != SIGSYS || stop.Code != 1 { // SYS_SECCOMP
 			t.Errorf("%s: %+v, want SIGSYS", name, stop)
 		}
-		if now := mappings(t, c); now != before {
-			t.Errorf("%s: the address space is now\n%s", name, now)
-		}
+		require.Equal(t, name, before, mappings(t, c))
 	}
 	for _, f := range forbidden {
 		callAt(c, gate, f.nr, f.args...)
@@ -164,9 +160,7 @@ func TestCompatibilityCalls(t *testing.T) {
 			t.Errorf("int 0x80 with %d: %+v", nr, stop)
 		}
 	}
-	if now := mappings(t, c); now != before {
-		t.Errorf("the address space is now\n%s", now)
-	}
+	require.Equal(t, "the address space is now", before, mappings(t, c))
 	mustServe(t, c)
 }
 

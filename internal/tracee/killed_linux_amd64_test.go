@@ -31,12 +31,8 @@ func TestKilledWhileLaunched(t *testing.T) {
 	for name, stage := range stages {
 		for _, early := range []bool{true, false} { // whether the child may be about to end, or has
 			c := &Tracee{stub: buildStub(0, 0), pidfd: -1}
-			if err := c.shared.create(); err != nil {
-				t.Fatal(err)
-			}
-			if err := c.exec(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, c.shared.create())
+			require.NoError(t, c.exec())
 			unix.Kill(c.pid, unix.SIGKILL)
 			if !early {
 				for end := time.Now().Add(generous); running(c.pid) && time.Now().Before(end); {

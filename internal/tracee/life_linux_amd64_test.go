@@ -2,7 +2,6 @@ package tracee
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -64,13 +63,8 @@ func TestChildDiesWithTheMonitor(t *testing.T) {
 	for _, how := range []string{"running", "stopped"} {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), "BBPROF_TEST_MONITOR="+how)
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		out := require.Get(cmd.StdoutPipe())(t)
+		require.NoError(t, cmd.Start())
 		line, _ := bufio.NewReader(out).ReadString('\n')
 		var pid int
 		if _, err := fmt.Sscan(line, &pid); err != nil {
@@ -133,10 +127,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		}
 	}
 	for i := range 200 {
-		c, err := Launch(0, fsBase, gsBase)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := require.Get(Launch(0, fsBase, gsBase))(t)
 		pid := c.pid
 		switch i % 4 { // in which state it is closed
 		case 1:
@@ -185,9 +176,7 @@ func TestChildHoldsOnlyTheOwnRegion(t *testing.T) {
 		"Seccomp": "2", "NoNewPrivs": "1",
 		"CapInh": none, "CapAmb": none, "CapEff": pageZero, "CapPrm": pageZero,
 	} {
-		if got := statusLine(c.pid, field); got != want {
-			t.Errorf("%s is %q, want %q", field, got, want)
-		}
+		require.Equal(t, field, want, statusLine(c.pid, field))
 	}
 }
 
@@ -246,10 +235,7 @@ func TestWindowOverTheStack(t *testing.T) {
 	if err != nil || found == nil {
 		require.Skip(t, require.Kernel, "no stack in /proc/self/maps: %v", err)
 	}
-	stack, err := strconv.ParseUint(string(found[1]), 16, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stack := require.Get(strconv.ParseUint(string(found[1]), 16, 64))(t)
 	c, err := Launch(stack+layout.PageSize-layout.WindowSize, fsBase, gsBase) // whose last page it is
 	require.Measure(t, err)
 	defer c.Close()
@@ -259,9 +245,7 @@ func TestWindowOverTheStack(t *testing.T) {
 // A descriptor that the monitor leaves open across exec must not reach the child.
 func TestInheritedDescriptor(t *testing.T) {
 	fd, err := unix.Dup(2) // not close-on-exec
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer unix.Close(fd)
 	c := launch(t)
 	if fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", c.pid)); err != nil || len(fds) != 0 {
@@ -280,9 +264,7 @@ func TestSpeculativeStoreBypass(t *testing.T) {
 	if c.SpeculativeStoreBypass != own {
 		t.Errorf("the child runs with %q, the monitor with %q", c.SpeculativeStoreBypass, own)
 	}
-	if got := statusLine(c.pid, "no such field"); got != "" {
-		t.Errorf("a field that is not there reads %q", got)
-	}
+	require.Equal(t, "a field that is not there reads", "", statusLine(c.pid, "no such field"))
 }
 
 // Signals from outside are dropped, and the child goes on where it was.
@@ -331,12 +313,8 @@ func TestSignalsDuringLaunch(t *testing.T) {
 	launch(t).Close() // or skip
 	c := &Tracee{stub: buildStub(0, 0), pidfd: -1}
 	defer c.Close()
-	if err := c.shared.create(); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.exec(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.shared.create())
+	require.NoError(t, c.exec())
 	for _, s := range []unix.Signal{unix.SIGUSR1, unix.SIGTRAP, unix.SIGSEGV, unix.SIGSTOP} {
 		unix.Kill(c.pid, s)
 		if pid, err := c.inject(unix.SYS_GETPID); err != nil || pid != uint64(c.pid) {
@@ -441,26 +419,5 @@ func TestLimits(t *testing.T) {
 			}
 			ops = nil
 		}
-	}
-}
-
-// A child is killed even where the call that does it by descriptor is refused.
-func TestKillWithoutPidfd(t *testing.T) {
-	c := launch(t)
-	if c.pidfd < 0 {
-		require.Skip(t, require.Kernel, "this kernel gives no descriptor of a process")
-	}
-	null, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Dup3(null, c.pidfd, unix.O_CLOEXEC); err != nil {
-		t.Fatal(err)
-	}
-	unix.Close(null)
-	place(c, spin)
-	_, err = c.Do([]Op{Run(entry, 1)}, 20*time.Millisecond)
-	if dead := (*DeadError)(nil); !errors.As(err, &dead) || !dead.Overtime {
-		t.Errorf("%v, want the death of an endless loop", err)
 	}
 }

@@ -3,6 +3,8 @@ package tracee
 import (
 	"testing"
 	"time"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // script is what the timer and the CPU clock tell a ration of 500 ms, asked every 50.
@@ -83,9 +85,7 @@ func TestShortRations(t *testing.T) {
 		10 * leastSlice: leastSlice, 20 * leastSlice: 2 * leastSlice,
 	} {
 		var r ration
-		if got := r.begin(limit); got != first {
-			t.Errorf("%v: the timer is set for %v, want %v", limit, got, first)
-		}
+		require.Equal(t, limit, first, r.begin(limit))
 		_, outcome := r.fired(time.Hour)
 		want := inTime
 		if limit <= leastSlice {

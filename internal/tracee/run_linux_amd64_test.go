@@ -11,6 +11,7 @@ import (
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // count places an image that counts its runs in a slot.
@@ -260,16 +261,12 @@ func TestSwitches(t *testing.T) {
 func TestBind(t *testing.T) {
 	c := launch(t)
 	var own, set unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &own); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, unix.SchedGetaffinity(0, &own))
 	for cpu := range 1024 {
 		if !own.IsSet(cpu) {
 			continue
 		}
-		if err := c.Bind(cpu); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, c.Bind(cpu))
 		if err := unix.SchedGetaffinity(c.pid, &set); err != nil || set.Count() != 1 || !set.IsSet(cpu) {
 			t.Errorf("bound to CPU %d: %v, %v", cpu, set, err)
 		}
@@ -289,11 +286,7 @@ func TestStep(t *testing.T) {
 	step := func(ops []Op, visit func(Regs), code ...byte) Stop {
 		t.Helper()
 		copy(c.DryRunCode(), append(code, 0xcc))
-		stop, err := c.Step(ops, layout.DryRunCode, layout.DryRunCode+uint64(len(code))+1, generous, visit)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return stop
+		return require.Get(c.Step(ops, layout.DryRunCode, layout.DryRunCode+uint64(len(code))+1, generous, visit))(t)
 	}
 	seen := map[uint64]int{}
 	stop := step([]Op{UsageBefore()}, func(r Regs) { seen[r.RIP]++ }, 0x90, 0x66, 0x90, 0x90)

@@ -46,11 +46,7 @@ func place(c *Tracee, emit func(e *asm.Emitter)) {
 // do expects a stop.
 func do(t *testing.T, c *Tracee, ops ...Op) Stop {
 	t.Helper()
-	stop, err := c.Do(ops, generous)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return stop
+	return require.Get(c.Do(ops, generous))(t)
 }
 
 // mustServe checks that the child still works through a list.
@@ -77,9 +73,5 @@ func try(t *testing.T, c *Tracee, emit func(e *asm.Emitter), ops ...Op) Stop {
 	}
 	e.Int3()
 	copy(c.DryRunCode(), e.Bytes())
-	stop, err := c.Try(ops, layout.DryRunCode, e.PC(), generous)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return stop
+	return require.Get(c.Try(ops, layout.DryRunCode, e.PC(), generous))(t)
 }

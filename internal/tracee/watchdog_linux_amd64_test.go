@@ -35,62 +35,6 @@ func iterations(n uint64) func(e *asm.Emitter) {
 	}
 }
 
-func TestOvertime(t *testing.T) {
-	c := launch(t)
-	place(c, spin)
-	const limit = 20 * time.Millisecond
-	_, err := c.Do([]Op{Run(entry, 1)}, limit)
-	var dead *DeadError
-	if !errors.As(err, &dead) || !dead.Overtime || dead.Limit != limit {
-		t.Fatalf("%v, want an overtime of %v", err, limit)
-	}
-	if c.Alive() {
-		t.Error("the child counts as alive")
-	}
-	if _, err := c.Do(nil, generous); err != dead {
-		t.Errorf("the next Do says %v", err)
-	}
-}
-
-func TestKilledFromOutsideWhileRunning(t *testing.T) {
-	c := launch(t)
-	place(c, spin)
-	pid := c.pid
-	time.AfterFunc(5*time.Millisecond, func() { unix.Kill(pid, unix.SIGKILL) })
-	_, err := c.Do([]Op{Run(entry, 1)}, generous)
-	var dead *DeadError
-	if !errors.As(err, &dead) || dead.Overtime {
-		t.Fatalf("%v, want a death that is no overtime", err)
-	}
-}
-
-func TestKilledFromOutsideWhileStopped(t *testing.T) {
-	c := launch(t)
-	mustServe(t, c)
-	if err := unix.Kill(c.pid, unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	_, err := c.Do(nil, generous)
-	var dead *DeadError
-	if !errors.As(err, &dead) || dead.Overtime {
-		t.Fatalf("%v, want a death that is no overtime", err)
-	}
-	if c.Alive() {
-		t.Error("the child counts as alive")
-	}
-}
-
-func TestKillFromAnotherGoroutine(t *testing.T) {
-	c := launch(t)
-	place(c, spin)
-	time.AfterFunc(5*time.Millisecond, c.Kill)
-	_, err := c.Do([]Op{Run(entry, 1)}, generous)
-	var dead *DeadError
-	if !errors.As(err, &dead) || dead.Overtime {
-		t.Fatalf("%v, want a death that is no overtime", err)
-	}
-}
-
 // A limit that passes just as the child stops by itself belongs to this list: a Do that
 // returned without error leaves a child that serves, and no later Do is told of an overtime
 // that was not its own.
@@ -184,20 +128,14 @@ func TestLimitIsOfCPUTime(t *testing.T) {
 // crowd binds child and monitor to one CPU and keeps it busy with so many threads until the test ends.
 func crowd(t *testing.T, c *Tracee, threads int) {
 	var before, one unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &before); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, unix.SchedGetaffinity(0, &before))
 	cpu := 0
 	for !before.IsSet(cpu) {
 		cpu++
 	}
 	one.Set(cpu)
-	if err := unix.SchedSetaffinity(0, &one); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Bind(cpu); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, unix.SchedSetaffinity(0, &one))
+	require.NoError(t, c.Bind(cpu))
 	for range threads {
 		hog := exec.Command("/bin/sh", "-c", "while :; do :; done")                   // inherits the thread's CPU
 		hog.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL, Setsid: true} // a session may be scheduled as one
@@ -218,13 +156,8 @@ func TestMonitorStopped(t *testing.T) {
 	launch(t).Close() // or skip
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "BBPROF_TEST_MONITOR=lists")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := require.Get(cmd.StdoutPipe())(t)
+	require.NoError(t, cmd.Start())
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
 	lines := bufio.NewReader(out)
@@ -239,4 +172,52 @@ func TestMonitorStopped(t *testing.T) {
 	if said, _ := io.ReadAll(lines); len(said) > 0 {
 		t.Errorf("%s", said)
 	}
+}
+
+// TestDeaths: what ends a child ends the list that it runs, and is overtime only where its limit ended it; no later list is run.
+func TestDeaths(t *testing.T) {
+	const limit = 20 * time.Millisecond
+	kill := func(c *Tracee) {
+		pid := c.pid
+		time.AfterFunc(5*time.Millisecond, func() { unix.Kill(pid, unix.SIGKILL) })
+	}
+	for _, d := range []struct {
+		name     string
+		before   func(c *Tracee)
+		limit    time.Duration
+		overtime bool
+	}{
+		{"an endless loop", func(*Tracee) {}, limit, true},
+		{"an endless loop, where the call that kills by descriptor is refused", func(c *Tracee) { loseDescriptor(t, c) }, limit, true},
+		{"killed from outside while it runs", kill, generous, false},
+		{"killed from outside while it is stopped", func(c *Tracee) { unix.Kill(c.pid, unix.SIGKILL) }, generous, false},
+		{"killed from another goroutine", func(c *Tracee) { time.AfterFunc(5*time.Millisecond, c.Kill) }, generous, false},
+	} {
+		c := launch(t)
+		mustServe(t, c)
+		place(c, spin)
+		d.before(c)
+		_, err := c.Do([]Op{Run(entry, 1)}, d.limit)
+		var dead *DeadError
+		if !errors.As(err, &dead) || dead.Overtime != d.overtime || d.overtime && dead.Limit != limit || c.Alive() {
+			t.Errorf("%s: %v, alive %v", d.name, err, c.Alive())
+		}
+		if _, again := c.Do(nil, generous); again != error(dead) {
+			t.Errorf("%s: the next list ends with %v", d.name, again)
+		}
+	}
+}
+
+// loseDescriptor puts a file in the place of the child's descriptor, as if the kernel refused the call that kills by it.
+func loseDescriptor(t *testing.T, c *Tracee) {
+	t.Helper()
+	if c.pidfd < 0 {
+		require.Skip(t, require.Kernel, "this kernel gives no descriptor of a process")
+	}
+	null, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		err = unix.Dup3(null, c.pidfd, unix.O_CLOEXEC)
+	}
+	require.NoError(t, err)
+	unix.Close(null)
 }

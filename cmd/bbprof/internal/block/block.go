@@ -45,7 +45,7 @@ echo 4801c0 | bbprof -json -hex - | jq .cycles
 			m.asked.AddModel(f, "put what this model predicts beside the cycles: llvm-mca, or another that bbprof score -h lists; may be repeated")
 			m.asked.AddMCPU(f)
 			m.out.Add(f, "the report")
-			f.Toggle(&m.opts.Detail, "v", "add the disassembly, which instruction asked for which page, and the host")
+			f.Toggle(&m.opts.Detail, "v", "add the disassembly, which instruction asked for which page, the host, and what llvm-mca shows of the block with -model: pressure and timeline")
 			measuring.SyntaxFlag(f, &m.syntax, "the disassembly")
 			measuring.LayoutFlags(f, &m.opts)
 			measuring.Flags(f, &m.opts)
@@ -106,7 +106,7 @@ func (m *measureBlock) predict(code []byte) ([]Prediction, error) {
 	}
 	ctx, stop := cli.UntilSignal()
 	defer stop()
-	return predictions(ctx, m.asked, code, m.opts.CPUs)
+	return predictions(ctx, m.asked, code, m.opts.CPUs, m.opts.Detail)
 }
 
 func (m *measureBlock) read(std cli.Streams) (b profiler.Block, err error) {

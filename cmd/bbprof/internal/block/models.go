@@ -21,6 +21,7 @@ type Prediction struct {
 	Source  string  `json:"source"`
 	Cycles  float64 `json:"cycles,omitzero"`
 	Failure string  `json:"failure,omitempty"` // why there are no cycles
+	View    string  `json:"view,omitempty"`    // of llvm-mca with -v: its pressure and timeline
 }
 
 // MarshalJSON adds the models to the result's own keys.
@@ -34,7 +35,7 @@ func (r Result) MarshalJSON() ([]byte, error) {
 }
 
 // predictions asks the models about one block.
-func predictions(ctx context.Context, asked predicting.Flags, code []byte, cpus []int) (list []Prediction, err error) {
+func predictions(ctx context.Context, asked predicting.Flags, code []byte, cpus []int, verbose bool) (list []Prediction, err error) {
 	core, err := asked.NamedCore(cpus...)
 	if err != nil {
 		return nil, err
@@ -54,6 +55,9 @@ func predictions(ctx context.Context, asked predicting.Flags, code []byte, cpus 
 			p.Cycles = said[0].Cycles
 		} else {
 			p.Failure = said[0].Failure
+		}
+		if verbose {
+			p.View = predicting.View(ctx, s, code)
 		}
 		list = append(list, p)
 	}
@@ -79,6 +83,9 @@ func (r Result) beside() string {
 			fmt.Fprintf(&w, " (%s)", p.Source)
 		}
 		w.WriteByte('\n')
+		for line := range strings.Lines(p.View) {
+			w.WriteString("  " + line)
+		}
 	}
 	return w.String()
 }

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // TestParse covers the ways to write a command line.
@@ -51,9 +51,7 @@ func TestParse(t *testing.T) {
 		case err != nil && err.Error() != c.err || err == nil && c.err != "":
 			t.Errorf("%q: error %v, want %q", c.args, err, c.err)
 		case err == nil:
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("%q: %s", c.args, diff)
-			}
+			require.Equal(t, c.args, c.want, got)
 		}
 	}
 }
@@ -78,8 +76,6 @@ func TestDidYouMean(t *testing.T) {
 		"bugdet": "; did you mean -budget?", "budgets": "; did you mean -budget?", "cpsu": "; did you mean -cpus?",
 		"x": "", "frobnicate": "", "bugs": "", "budget": "; did you mean -budget?",
 	} {
-		if got := didYouMean("-", name, names); got != want {
-			t.Errorf("%s: %q, want %q", name, got, want)
-		}
+		require.Equal(t, name, want, didYouMean("-", name, names))
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 type failing struct{ err error }
@@ -64,9 +66,7 @@ func TestStreamErrors(t *testing.T) {
 func TestReplaceableLink(t *testing.T) {
 	dir := t.TempDir()
 	target, link := filepath.Join(dir, "target.svg"), filepath.Join(dir, "link.svg")
-	if err := os.Symlink(target, link); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Symlink(target, link))
 	if err := Replaceable(link); err == nil || !strings.Contains(err.Error(), "leads to no file") {
 		t.Errorf("a link to nothing: %v", err)
 	}
@@ -76,9 +76,7 @@ func TestReplaceableLink(t *testing.T) {
 	if _, err := os.Stat(target); err == nil {
 		t.Error("what it leads to was made")
 	}
-	if err := os.WriteFile(target, []byte("old"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(target, []byte("old"), 0o666))
 	if err := Replaceable(link); err != nil {
 		t.Errorf("a link to a file: %v", err)
 	}

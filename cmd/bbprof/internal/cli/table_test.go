@@ -3,7 +3,7 @@ package cli
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 func TestTable(t *testing.T) {
@@ -18,12 +18,8 @@ a longer one  100
               which is a name longer than all cells
                      −1
 `
-	if diff := cmp.Diff(want, got.String()); diff != "" {
-		t.Error(diff)
-	}
+	require.Equal(t, "it", want, got.String())
 	left := NewTable("rl", "n", "text")
 	left.Row("10", "last cells are not padded")
-	if diff := cmp.Diff(" n  text\n10  last cells are not padded\n", left.String()); diff != "" {
-		t.Error(diff)
-	}
+	require.Equal(t, "it", " n  text\n10  last cells are not padded\n", left.String())
 }

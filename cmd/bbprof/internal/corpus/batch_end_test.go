@@ -10,6 +10,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -29,12 +30,8 @@ func TestGoOn(t *testing.T) {
 	} {
 		f := cli.NewFlags("bbprof batch")
 		(&batchFlags{flags: f}).declare(f)
-		if err := f.Parse(c.args); err != nil {
-			t.Fatal(err)
-		}
-		if got := resumeCommand("bbprof", f); got != c.want {
-			t.Errorf("%q: %s, want %s", c.args, got, c.want)
-		}
+		require.NoError(t, f.Parse(c.args))
+		require.Equal(t, c.args, c.want, resumeCommand("bbprof", f))
 	}
 }
 
@@ -61,9 +58,7 @@ func TestBatchExitCodes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var stdout, stderr strings.Builder
 			std := cli.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr}
-			if got := cli.Finish("", c.end(std), measuring.Explain, std); got != c.want {
-				t.Errorf("exit code %d, want %d", got, c.want)
-			}
+			require.Equal(t, "exit code", c.want, cli.Finish("", c.end(std), measuring.Explain, std))
 			if stderr.String() != c.says || stdout.String() != "" {
 				t.Errorf("says %q and prints %q, want %q and nothing", stderr.String(), stdout.String(), c.says)
 			}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -37,9 +38,7 @@ func TestExitCodes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var stdout, stderr strings.Builder
 			std := cli.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr}
-			if got := cli.Finish("", c.end(std), Explain, std); got != c.want {
-				t.Errorf("exit code %d, want %d", got, c.want)
-			}
+			require.Equal(t, "exit code", c.want, cli.Finish("", c.end(std), Explain, std))
 			if stderr.String() != c.says || stdout.String() != "" {
 				t.Errorf("says %q and prints %q, want %q and nothing", stderr.String(), stdout.String(), c.says)
 			}
@@ -61,8 +60,6 @@ func TestOutputThatCannotBe(t *testing.T) {
 // TestInterruptedWhileStarting: Ctrl-C reaches a child that has not left bbprof's process group yet, too, which is no failure.
 func TestInterruptedWhileStarting(t *testing.T) {
 	for signal, want := range map[syscall.Signal]int{syscall.SIGINT: cli.ExitInterrupted, syscall.SIGTERM: cli.ExitInterrupted, syscall.SIGKILL: cli.ExitInternal} {
-		if code := ExitOf(fmt.Errorf("starting: %w", &tracee.DeadError{Signal: int(signal)})); code != want {
-			t.Errorf("%v: exit code %d, want %d", signal, code, want)
-		}
+		require.Equal(t, signal, want, ExitOf(fmt.Errorf("starting: %w", &tracee.DeadError{Signal: int(signal)})))
 	}
 }

@@ -283,6 +283,8 @@ func measuredOf(r *profiler.Result, width int) hunt.Measured {
 	switch err := r.Err(); {
 	case err != nil:
 		m.Why = err.Error()
+	case r.SelfForwarding > 0:
+		m.Why = "a load waits for a store only because registers start equal"
 	case others > 0:
 		m.Why = "warning: " + strings.Join(r.Warnings, "; ")
 	case r.Cycles < slots:

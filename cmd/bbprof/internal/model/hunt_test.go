@@ -12,6 +12,8 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/hunt"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/internal/require"
+	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -45,14 +47,24 @@ func (m ones) Measure(_ context.Context, blocks []hunt.Case, how hunt.How) ([]hu
 	return all, nil
 }
 
+// TestSelfForwardingIsNoMistake: the fill of memory makes mov r14d, [r14] load what is stored to [rax] in the state distinct, too.
+func TestSelfForwardingIsNoMistake(t *testing.T) {
+	r := profiler.Result{Status: profiler.OK, Cycles: 10.5, CILow: 10.4, CIHigh: 10.6, SelfForwarding: 1}
+	if m := measuredOf(&r, 6); m.Why == "" {
+		t.Error("the model is blamed for it")
+	}
+	r.SelfForwarding = 0
+	if m := measuredOf(&r, 6); m.Why != "" {
+		t.Error(m.Why)
+	}
+}
+
 // TestHuntEnds: whatever ends a hunt, what was found is written before it, and before the reports; only the model's
 // errors are called its.
 func TestHuntEnds(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, nil, 0o666))
 	const found = "threes: 1 of 1 block wrong by more than 20 %; 1 class\n"
 	gone := &verdict.HostError{Missing: "an idle CPU"}
 	for _, c := range []struct {

@@ -80,7 +80,7 @@ func (c *measuringForms) resourcesOf(ctx context.Context, std cli.Streams, w io.
 	for i, q := range questions {
 		if p := pairs[i]; p.kernel >= 0 && p.with >= 0 && answers[p.kernel].Known() && answers[p.with].Known() {
 			model := (answers[p.with].Cycles - answers[p.kernel].Cycles) / float64(q.N)
-			uses[q.Form] = append(uses[q.Form], resources.ModelUse{Resource: q.Resource, Measured: f.Forms[q.Form].Uses[q.Resource][0], Model: max(0, model)})
+			uses[q.Form] = append(uses[q.Form], f.Compare(q, model))
 		}
 	}
 	list := resources.Differences(uses, func(form int) float64 {
@@ -106,7 +106,7 @@ func (c *measuringForms) writeDifferences(ctx context.Context, w io.Writer, f *r
 		}
 	}
 	fmt.Fprintf(w, "%s: %d of %d forms use a resource of %s otherwise than measured, by more than 0.1 cycles and 20 %%\n", source, len(list), asked, f.Core)
-	fmt.Fprint(w, "A resource is named by the instructions that saturate it; a use is the cycles that one instruction of the form adds to these.\n")
+	fmt.Fprint(w, "A resource is named by the instructions that saturate it; a use is the cycles that one instruction of the form adds to these, in whole slots.\n")
 	for i, d := range list {
 		fmt.Fprintf(w, "\n%s", f.Forms[d.Form].Form)
 		if counted {

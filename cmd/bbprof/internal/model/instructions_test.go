@@ -12,6 +12,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/predicting"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // TestInstructionsKeepTable: the table is written before llvm-mc or the model may fail.
@@ -43,8 +44,6 @@ func TestInstructionsKeepTable(t *testing.T) {
 func llvmIn(t *testing.T, script string) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "llvm-mc"), []byte("#!/bin/sh\n"+script+"\n"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "llvm-mc"), []byte("#!/bin/sh\n"+script+"\n"), 0o777))
 	return dir
 }

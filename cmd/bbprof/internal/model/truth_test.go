@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // TestTruthRerun: a block counts as measured if any row has measured it, in whatever order the files come, and with the
@@ -22,24 +23,17 @@ func TestTruthRerun(t *testing.T) {
 		"rerun.csv": "90,ok,,0.25,4\n92,,,1,1\n91,rejected,clock_drift,,1\n4801c0,rejected,unstable,,1\n",
 	} {
 		files = append(files, filepath.Join(dir, name))
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("hex,status,reason,cycles,weight\n"+text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("hex,status,reason,cycles,weight\n"+text), 0o600))
 	}
 	slices.Sort(files)
 	for _, reason := range []string{"unstable", "clock_drift"} { // that of the first file
-		got, err := readTruth(files, nil, truthOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := require.Get(readTruth(files, nil, truthOptions{}))(t)
 		slices.SortFunc(got.blocks, func(a, b score.Block) int { return strings.Compare(a.Hex, b.Hex) })
 		var blocks []score.Block
 		for _, b := range got.blocks {
 			blocks = append(blocks, score.Block{Hex: b.Hex, Cycles: b.Cycles, Weight: b.Weight})
 		}
-		if d := cmp.Diff([]score.Block{{Hex: "4801c0", Cycles: 1, Weight: 2}, {Hex: "90", Cycles: 0.25, Weight: 7}}, blocks); d != "" {
-			t.Errorf("%v: blocks (- want, + got):\n%s", files, d)
-		}
+		require.Equal(t, files, []score.Block{{Hex: "4801c0", Cycles: 1, Weight: 2}, {Hex: "90", Cycles: 0.25, Weight: 7}}, blocks)
 		if d := cmp.Diff(map[string]int{reason: 1, "no status": 1}, got.rejected()); d != "" || got.rows != 8 || got.repeated != 4 {
 			t.Errorf("%v: %d rows, %d repeated, rejected (- want, + got):\n%s", files, got.rows, got.repeated, d)
 		}
@@ -55,13 +49,8 @@ func TestTruthSpellings(t *testing.T) {
 		"4801C0,1\n48 01 c1,2\n90,0.25\n4801c0,1.03\n",
 	} {
 		name := filepath.Join(t.TempDir(), "truth.csv")
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		got, err := readTruth([]string{name}, nil, truthOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+		got := require.Get(readTruth([]string{name}, nil, truthOptions{}))(t)
 		if d := cmp.Diff([]string{"4801c0", "4801c1", "90"}, got.hexes()); d != "" || got.rows != 4 || got.repeated != 1 || got.blocks[0].Cycles != 1 {
 			t.Errorf("%q: %d rows, %d repeated, the first %+v; blocks (- want, + got):\n%s", text, got.rows, got.repeated, got.blocks[0], d)
 		}
@@ -72,9 +61,7 @@ func TestTruthSpellings(t *testing.T) {
 func TestTruthApart(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "truth.csv")
 	const text = "hex,status,cycles,set\n4801c0,ok,1,\n488b03,ok,8,\n488b03,rejected,,rbx=1\n488b03,ok,0.5,rbx=0x1000\n488B03,ok,8,\n4801c0,ok,1.04,rax=1\n"
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 	for _, c := range []struct {
 		options   truthOptions
 		want      []string
@@ -83,12 +70,34 @@ func TestTruthApart(t *testing.T) {
 		{truthOptions{}, []string{"4801c0"}, 1},
 		{truthOptions{sensitive: true}, []string{"4801c0", "488b03"}, 0},
 	} {
-		got, err := readTruth([]string{name}, nil, c.options)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := require.Get(readTruth([]string{name}, nil, c.options))(t)
 		if !slices.Equal(got.hexes(), c.want) || got.sensitive != c.sensitive || got.repeated != 4 || got.blocks[0].Cycles != 1 {
 			t.Errorf("%+v: %q, %d sensitive, %d repeated, the first %+v", c.options, got.hexes(), got.sensitive, got.repeated, got.blocks[0])
 		}
+	}
+}
+
+// TestTruthForwards: a model is not blamed for loads that wait for stores only because registers start equal, also where no
+// other state can measure the block. One that waits for nothing stays.
+func TestTruthForwards(t *testing.T) {
+	dir := t.TempDir()
+	names := [2]string{filepath.Join(dir, "paper.csv"), filepath.Join(dir, "distinct.csv")}
+	for name, text := range map[string]string{
+		names[0]: "hex,status,cycles,self_forwarding_loads\n4801c0,ok,1,0\nf20ff046a3f30f7f47a3,ok,20.99,6\n488b4310,ok,0.34,0\n",
+		names[1]: "hex,status,cycles,self_forwarding_loads\n4801c0,ok,1,0\nf20ff046a3f30f7f47a3,rejected,,\n488b4310,rejected,,\n",
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := readTruth(names[:1], nil, truthOptions{})
+	if err == nil {
+		err = got.dropSensitive(names[1:], nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"4801c0", "488b4310"}; !slices.Equal(got.hexes(), want) || got.sensitive != 1 {
+		t.Errorf("%q are left, %d sensitive; want %q", got.hexes(), got.sensitive, want)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 func example() Figure {
@@ -56,9 +58,7 @@ func odd() Figure {
 // TestDrawn: all that has to be read is in the drawing.
 func TestDrawn(t *testing.T) {
 	var drawn bytes.Buffer
-	if err := example().Draw(&drawn); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, example().Draw(&drawn))
 	text := drawn.Bytes()
 	for d := xml.NewDecoder(bytes.NewReader(text)); ; {
 		if _, err := d.Token(); errors.Is(err, io.EOF) {

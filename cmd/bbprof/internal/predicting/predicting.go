@@ -3,6 +3,7 @@ package predicting
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -94,6 +95,16 @@ func (p *Flags) NamedCore(cpus ...int) (predict.Core, error) {
 		return core, cli.BadUsage("-core %s: bbprof does not know it; it knows %s", name, predict.CoreNames())
 	}
 	return core, nil
+}
+
+// View is what llvm-mca shows of a block beside its cycles: pressure and timeline; "" of another model.
+func View(ctx context.Context, s predict.Source, code []byte) string {
+	x, ok := s.(predict.Explainer)
+	if !ok {
+		return ""
+	}
+	said, _ := x.Explain(ctx, fmt.Sprintf("%x", code), "-", predict.Timeline...) // of none, nothing
+	return said.Output
 }
 
 // SourceError tells what a user can mend from what he cannot.

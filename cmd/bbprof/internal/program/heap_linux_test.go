@@ -60,7 +60,5 @@ func TestHeap(t *testing.T) {
 		t.Errorf("1 MiB of glibc is at %s and %s", large[1], large[2])
 	}
 	// M_MMAP_THRESHOLD is 128 KiB with the chunk's header of 8 bytes, rounded up to 16 (mallopt(3), malloc/malloc.c).
-	if got := strings.Join(heapRun(t, path, "", "threshold")[0], " "); got != "from 131049 bytes on, at ...010" {
-		t.Errorf("glibc's threshold: %s", got)
-	}
+	require.Equal(t, "glibc's threshold", "from 131049 bytes on, at ...010", strings.Join(heapRun(t, path, "", "threshold")[0], " "))
 }

@@ -127,9 +127,7 @@ func TestMutatedELF(t *testing.T) {
 			file = file[:random.IntN(len(file))]
 		}
 		path := filepath.Join(dir, fmt.Sprintf("elf%d", n))
-		if err := os.WriteFile(path, file, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, file, 0o755))
 		for _, a := range attempts {
 			t.Run(fmt.Sprintf("%d/%s", n, a.name), func(t *testing.T) { attempt(t, []string{path}, a.run) })
 		}
@@ -144,10 +142,7 @@ func illBehaved(t *testing.T) (path string, names []string) {
 	if out, err := exec.Command(gcc, "-O1", "-w", "-pthread", "-o", path, "testdata/ill.c").CombinedOutput(); err != nil {
 		require.Skip(t, require.GCC, "it does not compile testdata/ill.c here: %v: %s", err, out)
 	}
-	list, err := exec.Command(path).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := require.Get(exec.Command(path).Output())(t)
 	return path, strings.Fields(string(list))
 }
 
@@ -183,9 +178,7 @@ func TestStopsBbprof(t *testing.T) {
 		c.Env = append(os.Environ(), stoppable+"="+path+" "+name)
 		var out bytes.Buffer
 		c.Stdout, c.Stderr = &out, &out
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, c.Start())
 		overdue := time.AfterFunc(25*patience, func() { c.Process.Kill() })
 		if err := c.Wait(); err != nil || !overdue.Stop() {
 			t.Errorf("%s: %v: %s", name, err, out.String())

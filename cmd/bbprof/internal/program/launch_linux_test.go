@@ -16,9 +16,7 @@ import (
 func launchers(t *testing.T, path string) map[string][]string {
 	t.Helper()
 	script := filepath.Join(t.TempDir(), "script")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\nexec "+path+" \"$@\"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\nexec "+path+" \"$@\"\n"), 0o755))
 	return map[string][]string{
 		"env":    {"env", "Q=1", path},
 		"sh":     {"sh", "-c", "exec " + path},
@@ -42,16 +40,11 @@ int main(int argc, char **argv)
 // followed is a command as Follow makes it, and its notes.
 func followed(t *testing.T, name string, words ...string) (Command, string) {
 	t.Helper()
-	c, err := NewCommand(words)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := require.Get(NewCommand(words))(t)
 	c.CleanEnv = true
 	c, notes, err := c.Follow(context.Background(), Control{}, name)
 	require.Host(t, err)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return c, strings.Join(notes, "\n")
 }
 
@@ -72,9 +65,7 @@ func TestLaunched(t *testing.T) {
 				t.Helper()
 				var out bytes.Buffer
 				r := newRunner(t, Options{Stderr: &out})
-				if err := r.WarmUp(context.Background(), c, s); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, r.WarmUp(context.Background(), c, s))
 				if _, err := fmt.Sscanf(out.String(), "%v %v %v %v %v %v %v", &p.Main, &p.Static, &p.Heap, &p.First, &p.Second, &p.Stack, &p.Library); err != nil {
 					t.Fatalf("%q: %v", out.String(), err)
 				}
@@ -104,15 +95,9 @@ func TestLaunchedSample(t *testing.T) {
 			c, _ := followed(t, "", words...)
 			m := &imageMeter{}
 			r := newRunner(t, Options{Meter: m})
-			alone, err := run(t, r, direct, Setup{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			alone := require.Get(run(t, r, direct, Setup{}))(t)
 			m.image = ""
-			sample, err := run(t, r, c, Setup{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			sample := require.Get(run(t, r, c, Setup{}))(t)
 			if m.image != direct.Exe.Path {
 				t.Errorf("cycles are counted from %s on", m.image)
 			}

@@ -7,25 +7,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/debuggee"
 	"github.com/bbprof/bbprof/internal/ptracethread"
 	"github.com/bbprof/bbprof/internal/require"
 )
-
-func TestLibraries(t *testing.T) {
-	maps := []debuggee.Mapping{{Low: 0x555555554000, Name: "/tmp/prog"}, {Low: 0x555555555000, Offset: 0x1000, Name: "/tmp/prog"},
-		{Low: 0x7ffff7dc0000, Name: "/lib/a library.so.6"}, {Low: 0x7ffff7de6000, Offset: 0x26000, Name: "/lib/a library.so.6"},
-		{Low: 0x7ffff7fc9000, Name: "[vdso]"}, {Low: 0x7ffff7fcb000, Name: "/lib/ld.so"}}
-	want := []library{{"/lib/a library.so.6", 0x7ffff7dc0000}, {"/lib/ld.so", 0x7ffff7fcb000}}
-	if diff := cmp.Diff(want, libraries(maps), cmp.AllowUnexported(library{})); diff != "" {
-		t.Error(diff)
-	}
-	if got := libraries(nil); len(got) != 0 {
-		t.Error(got)
-	}
-}
 
 // TestLocate finds functions in shared libraries, of which two have one of the same name.
 func TestLocate(t *testing.T) {
@@ -33,9 +17,7 @@ func TestLocate(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 		return path
 	}
 	build := func(out string, args ...string) {
@@ -47,10 +29,7 @@ func TestLocate(t *testing.T) {
 	build("libtwo.so", "-shared", "-fPIC", write("two.c", "int two(int n) { return n; } int same(int n) { return -n; }"))
 	build("prog", write("main.c", "int one(int), two(int), same(int); int main(int n, char **v) { return one(n) + two(n) + same(n) - 3; }"),
 		"-L"+dir, "-Wl,-rpath,"+dir, "-lone", "-ltwo")
-	c, err := NewCommand([]string{filepath.Join(dir, "prog")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := require.Get(NewCommand([]string{filepath.Join(dir, "prog")}))(t)
 	for _, one := range []struct {
 		name string
 		says []string // nil: found

@@ -44,16 +44,11 @@ func compiled(t *testing.T, source string, flags ...string) Command {
 	t.Helper()
 	gcc := require.Tool(t, require.GCC, "gcc")
 	path := filepath.Join(t.TempDir(), "prog")
-	if err := os.WriteFile(path+".c", []byte(source), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path+".c", []byte(source), 0o644))
 	if out, err := exec.Command(gcc, append(flags, "-O1", "-o", path, path+".c")...).CombinedOutput(); err != nil {
 		require.Skip(t, require.GCC, "it does not compile: %v: %s", err, out)
 	}
-	c, err := NewCommand([]string{path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := require.Get(NewCommand([]string{path}))(t)
 	c.CleanEnv = true
 	return c
 }

@@ -39,12 +39,8 @@ func TestOpen(t *testing.T) {
 	write := func(name string, mode fs.FileMode, content []byte) string {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, content, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, content, 0o644))
+		require.NoError(t, os.Chmod(path, mode))
 		return path
 	}
 	good := tinyelf.File([]byte(tinyelf.Exit(0)))
@@ -155,10 +151,7 @@ func TestFunction(t *testing.T) {
 	if s := e.Slide(tinyelf.Base + 0x555000); s != 0x555000 {
 		t.Errorf("slide %#x", s)
 	}
-	stripped, err := Open(tinyelf.Write(t, []byte(tinyelf.Exit(0))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	stripped := require.Get(Open(tinyelf.Write(t, []byte(tinyelf.Exit(0)))))(t)
 	_, err = stripped.Function("f")
 	is(t, err, "no symbol table", "-s")
 }
@@ -247,23 +240,6 @@ func TestSetup(t *testing.T) {
 	}
 }
 
-func TestLayouts(t *testing.T) {
-	a, b := Layouts(1000, 7), Layouts(1000, 7)
-	if !slices.Equal(a, b) || slices.Equal(a, Layouts(1000, 8)) || !slices.Equal(a[:10], Layouts(10, 7)) {
-		t.Error("a seed does not make a series")
-	}
-	low, high := false, false
-	for _, s := range a {
-		if s.Check() != nil || s.EnvBytes >= 4096 || s.StackShift >= 8192 {
-			t.Errorf("%+v", s)
-		}
-		low, high = low || s.StackShift < 512, high || s.StackShift >= 8192-512
-	}
-	if !low || !high {
-		t.Error("the stack does not go all the way")
-	}
-}
-
 // newRunner starts a Runner, skipping where this host cannot.
 func newRunner(t *testing.T, o Options) *Runner {
 	t.Helper()
@@ -275,11 +251,7 @@ func newRunner(t *testing.T, o Options) *Runner {
 
 func tiny(t *testing.T, code ...string) Command {
 	t.Helper()
-	c, err := NewCommand([]string{tinyelf.Write(t, tinyelf.Asm(code...))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return require.Get(NewCommand([]string{tinyelf.Write(t, tinyelf.Asm(code...))}))(t)
 }
 
 // run is Run, skipping where this host cannot.
@@ -309,10 +281,7 @@ func TestRunMeasures(t *testing.T) {
 		best := [2]float64{1e18, 1e18}
 		for range 15 {
 			for i, c := range []Command{short, long} {
-				s, err := run(t, r, c, Setup{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				s := require.Get(run(t, r, c, Setup{}))(t)
 				if s.CPUTime <= 0 || s.Hertz < 1e8 || s.Cycles <= 0 {
 					t.Fatalf("%+v", s)
 				}
@@ -353,21 +322,13 @@ int main(int argc, char **argv)
 	if out, err := exec.Command(gcc, "-o", path, source).CombinedOutput(); err != nil {
 		require.Skip(t, require.GCC, "it does not compile here: %v: %s", err, out)
 	}
-	c, err := NewCommand([]string{path, "hello"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := require.Get(NewCommand([]string{path, "hello"}))(t)
 	at := func(s Setup) (stack, code uint64, rest string) {
 		t.Helper()
-		out, err := os.Create(filepath.Join(t.TempDir(), "out"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := require.Get(os.Create(filepath.Join(t.TempDir(), "out")))(t)
 		defer out.Close()
 		r := newRunner(t, Options{Stderr: out})
-		if err := r.WarmUp(context.Background(), c, s); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, r.WarmUp(context.Background(), c, s))
 		b, _ := os.ReadFile(out.Name())
 		f := strings.Fields(string(b))
 		if len(f) != 5 {
@@ -384,9 +345,7 @@ int main(int argc, char **argv)
 		if here != code {
 			t.Errorf("%+v: main is at %#x and at %#x", s, code, here)
 		}
-		if down := base - stack; down != uint64(s.EnvBytes+s.StackShift) {
-			t.Errorf("%+v: the stack is %d bytes lower", s, down)
-		}
+		require.Equal(t, fmt.Sprintf("%+v", s), uint64(s.EnvBytes+s.StackShift), base-stack)
 	}
 	// Not a multiple of 16: down to the next.
 	if stack, _, _ := at(Setup{EnvBytes: 17}); base-stack != 16 && base-stack != 32 {
@@ -396,11 +355,7 @@ int main(int argc, char **argv)
 
 func parseHex(t *testing.T, s string) uint64 {
 	t.Helper()
-	n, err := strconv.ParseUint(s, 0, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return require.Get(strconv.ParseUint(s, 0, 64))(t)
 }
 
 func TestRunFails(t *testing.T) {
@@ -468,17 +423,12 @@ int main(void)
 		if out, err := exec.Command(gcc, "-O1", link, "-o", path, source).CombinedOutput(); err != nil {
 			require.Skip(t, require.GCC, "it does not compile here: %v: %s", err, out)
 		}
-		c, err := NewCommand([]string{path})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := require.Get(NewCommand([]string{path}))(t)
 		at := func(shift int) (heap uint64, rest string) {
 			t.Helper()
 			var out bytes.Buffer
 			r := newRunner(t, Options{Stderr: &out})
-			if err := r.WarmUp(context.Background(), c, Setup{HeapShift: shift}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, r.WarmUp(context.Background(), c, Setup{HeapShift: shift}))
 			first, rest, _ := strings.Cut(out.String(), " ")
 			return parseHex(t, first), rest
 		}
@@ -497,14 +447,9 @@ func TestCleanEnv(t *testing.T) {
 	for _, clean := range []bool{false, true} {
 		var out bytes.Buffer
 		r := newRunner(t, Options{Stderr: &out, AnyStatus: true})
-		c, err := NewCommand([]string{"sh", "-c", "cat /proc/$$/environ >&2"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := require.Get(NewCommand([]string{"sh", "-c", "cat /proc/$$/environ >&2"}))(t)
 		c.CleanEnv = clean
-		if err := r.WarmUp(context.Background(), c, Setup{EnvBytes: 2}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, r.WarmUp(context.Background(), c, Setup{EnvBytes: 2}))
 		if got := out.String(); !clean && !strings.Contains(got, "BBPROF_TEST_ENV=x\x00") || !strings.Contains(got, "BBPROF_PAD=xx\x00") || clean && len(got) != len("BBPROF_PAD=xx\x00") {
 			t.Errorf("clean %v: %q", clean, got)
 		}
@@ -519,13 +464,8 @@ func TestOutputIsBounded(t *testing.T) {
 	}{{MaxOutput - 1, ""}, {MaxOutput, ""}, {MaxOutput + 1, " 1 bytes more, "}} {
 		var out bytes.Buffer
 		r := newRunner(t, Options{Stderr: &out})
-		command, err := NewCommand([]string{"sh", "-c", fmt.Sprintf("head -c %d /dev/zero >&2", c.bytes)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := r.WarmUp(context.Background(), command, Setup{}); err != nil {
-			t.Fatal(err)
-		}
+		command := require.Get(NewCommand([]string{"sh", "-c", fmt.Sprintf("head -c %d /dev/zero >&2", c.bytes)}))(t)
+		require.NoError(t, r.WarmUp(context.Background(), command, Setup{}))
 		passed, note := min(c.bytes, MaxOutput), out.String()[min(out.Len(), min(c.bytes, MaxOutput)):]
 		if strings.Trim(out.String()[:min(out.Len(), passed)], "\x00") != "" || out.Len() < passed || (note == "") != (c.more == "") || !strings.Contains(note, c.more) {
 			t.Errorf("%d bytes written: %d passed on, then %q", c.bytes, out.Len(), note)

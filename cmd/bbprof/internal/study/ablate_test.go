@@ -10,6 +10,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/ablate"
 	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -55,10 +56,7 @@ func TestAblateEnds(t *testing.T) {
 		{"90\n91\n93\n", "of 2 blocks\nincomplete: ended by this host before the end\n"},
 		{"93\n", ""},
 	} {
-		in, err := rowfile.OpenBlocks([]string{"-"}, strings.NewReader(c.corpus), "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		in := require.Get(rowfile.OpenBlocks([]string{"-"}, strings.NewReader(c.corpus), ""))(t)
 		var stdout, stderr strings.Builder
 		std := cli.Streams{Out: &stdout, Err: &stderr}
 		code := cli.Finish("ablate", new(ablating).shares(t.Context(), failsAt(0x91, 0, 0x93), in, std), measuring.Explain, std)

@@ -5,12 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/check"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -38,9 +37,7 @@ func TestReadBaseline(t *testing.T) {
 	for i := range blocks {
 		blocks[i].Half = float64(int(blocks[i].Half*1e5+0.5)) / 1e5
 	}
-	if d := cmp.Diff(want, blocks); d != "" {
-		t.Errorf("blocks (- want, + got):\n%s", d)
-	}
+	require.Equal(t, "blocks", want, blocks)
 
 	const header = "hex,status,cycles,ci_low,ci_high\n"
 	for _, c := range []struct{ text, want string }{
@@ -64,18 +61,13 @@ func TestReadBaseline(t *testing.T) {
 // that matters, stand at the same place in a page.
 func TestBaselineDistinct(t *testing.T) {
 	const rip = "488b0510000000" // mov rax, [rip+0x10]
-	got, err := readText(t, "hex,status,cycles,ci_low,ci_high,address,set\n90,ok,1,1,1,0x1,\n90,ok,1,1,1,0x2,\n90,ok,1,1,1,0x1,rax=1\n"+
-		rip+",ok,1,1,1,0x1,\n"+rip+",ok,1,1,1,0x2,\n"+rip+",ok,1,1,1,0x1,\n"+rip+",ok,2,2,2,0x1,\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := require.Get(readText(t, "hex,status,cycles,ci_low,ci_high,address,set\n90,ok,1,1,1,0x1,\n90,ok,1,1,1,0x2,\n90,ok,1,1,1,0x1,rax=1\n"+
+		rip+",ok,1,1,1,0x1,\n"+rip+",ok,1,1,1,0x2,\n"+rip+",ok,1,1,1,0x1,\n"+rip+",ok,2,2,2,0x1,\n"))(t)
 	var rows []int
 	for _, b := range distinctBaseline(got.rows) {
 		rows = append(rows, b.Row)
 	}
-	if d := cmp.Diff([]int{1, 3, 4, 5, 7}, rows); d != "" {
-		t.Errorf("rows (- want, + got):\n%s", d)
-	}
+	require.Equal(t, "rows", []int{1, 3, 4, 5, 7}, rows)
 }
 
 // TestBaselineSetup: a row is measured again where it stands in its program, from what it was set to start from.

@@ -12,6 +12,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -67,9 +68,7 @@ func TestBoundsOfFiles(t *testing.T) {
 		{"the host at once", failsAt(0, 0, 0x91), cli.ExitHost, []string{"kept"}, "bbprof: this host cannot measure: an idle CPU"},
 	} {
 		name := filepath.Join(t.TempDir(), "out.csv")
-		if err := os.WriteFile(name, []byte("kept\n"), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(name, []byte("kept\n"), 0o666))
 		var stderr strings.Builder
 		std := cli.Streams{Err: &stderr}
 		b := &bounding{}

@@ -14,6 +14,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -34,9 +35,7 @@ func TestAdjust(t *testing.T) {
 	for _, c := range all {
 		got = append(got, adjusted{c.Adjusted, c.Verdict})
 	}
-	if d := cmp.Diff([]adjusted{{0.04, compare.Slower}, {}, {0.003, compare.Slower}, {0.04, compare.Slower}}, got); d != "" {
-		t.Errorf("adjusted: -want +got:\n%s", d)
-	}
+	require.Equal(t, "adjusted", []adjusted{{0.04, compare.Slower}, {}, {0.003, compare.Slower}, {0.04, compare.Slower}}, got)
 	all = append(all, of(0.9))
 	all[2].P = 0.02
 	adjust(all)

@@ -88,9 +88,7 @@ func TestSweepFails(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
-			if ran := strings.Contains(stderr.String(), "2 runs of "); ran != c.runs {
-				t.Errorf("ran: %v, want %v", ran, c.runs)
-			}
+			require.Equal(t, "ran", c.runs, strings.Contains(stderr.String(), "2 runs of "))
 			if written := strings.HasPrefix(stdout.String(), "env_bytes,cycles,ci_low,ci_high,runs,incomplete\n0,1000,,,1,true\n16,1000,,,1,true\n"); written != c.runs {
 				t.Errorf("written: %v, want %v: %s", written, c.runs, &stdout)
 			}

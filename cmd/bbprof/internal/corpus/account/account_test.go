@@ -3,8 +3,9 @@ package account
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 func TestTabulate(t *testing.T) {
@@ -24,8 +25,6 @@ func TestTabulate(t *testing.T) {
 			{Place: g, BlockCycles: 5},
 		},
 	}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Line{})); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	require.Equal(t, "it", want, got, cmpopts.IgnoreUnexported(Line{}))
 	Tabulate(nil, Run{}) // nothing to divide by
 }

@@ -64,9 +64,7 @@ func TestNothingStaysBehind(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	for name, a := range assemblers(t) {
 		script := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(script, []byte("#!/bin/sh\n"+`test -z "$(ls -A "$TMPDIR")" && exec `+a.path+` "$@"`), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\n"+`test -z "$(ls -A "$TMPDIR")" && exec `+a.path+` "$@"`), 0o755))
 		a.path = script
 		if code, err := a.Block(context.Background(), "nop"); err != nil || len(code) != 1 {
 			t.Errorf("%s: %x, %v", name, code, err)
@@ -122,8 +120,6 @@ func TestBlocks(t *testing.T) {
 		if name == "as" { // which warns of an open comment and takes what stands before it
 			want[5] = got[5]
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: -want +got:\n%s", name, diff)
-		}
+		require.Equal(t, name, want, got)
 	}
 }

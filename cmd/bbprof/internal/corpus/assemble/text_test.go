@@ -2,9 +2,10 @@ package assemble
 
 import (
 	"encoding/hex"
+	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 func TestBlockText(t *testing.T) {
@@ -21,12 +22,7 @@ func TestBlockText(t *testing.T) {
 		{"90c5f87790", Go, "NOPL; VZEROUPPER; NOPL"},
 		{"06", Intel, ""},
 	} {
-		code, err := hex.DecodeString(tt.hex)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(tt.want, Block(code, tt.syntax)); diff != "" {
-			t.Errorf("%s in %s: -want +got:\n%s", tt.hex, tt.syntax, diff)
-		}
+		code := require.Get(hex.DecodeString(tt.hex))(t)
+		require.Equal(t, fmt.Sprintf("%s in %s", tt.hex, tt.syntax), tt.want, Block(code, tt.syntax))
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // TestArrayShard: a task's part is its number where the array has all numbers from 0; else the number of parts is asked
@@ -44,9 +46,7 @@ func TestArrayShard(t *testing.T) {
 
 func TestArrayWorkers(t *testing.T) {
 	for value, want := range map[string]int{"8": 8, "": 0, "x": 0, "-2": 0} {
-		if got := ArrayWorkers(func(string) string { return value }); got != want {
-			t.Errorf("%q: %d, want %d", value, got, want)
-		}
+		require.Equal(t, value, want, ArrayWorkers(func(string) string { return value }))
 	}
 }
 
@@ -57,10 +57,7 @@ func TestUnfinished(t *testing.T) {
 	lines := strings.SplitAfter(readFile(t, names[3]), "\n")
 	os.WriteFile(names[3], []byte(strings.Join(lines[:len(lines)-6], "")), 0o666) // its last rows
 	unfinished := func(corpus string, total int64) ([]ShardRows, error) {
-		m, err := OpenMerge([]string{names[0], names[1], names[3]}, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := require.Get(OpenMerge([]string{names[0], names[1], names[3]}, false))(t)
 		defer m.Close()
 		report, err := m.Run(open(t, corpus).Next, total, func([]string) error { return nil })
 		return report.Unfinished, err

@@ -18,6 +18,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -104,10 +105,7 @@ func block(i int) string { return fmt.Sprintf("48%08x", i) }
 
 func open(t testing.TB, text string) *input.Input {
 	t.Helper()
-	in, err := input.Open([]string{"-"}, strings.NewReader(text), "", resultfile.Reserved())
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := require.Get(input.Open([]string{"-"}, strings.NewReader(text), "", resultfile.Reserved()))(t)
 	return in
 }
 
@@ -133,9 +131,7 @@ func batched(t testing.TB, l *lab, path, text string, o Options) (Tally, error) 
 	}
 	tally, err := Run(t.Context(), open(t, text), out, o)
 	defer out.Close()
-	if flushErr := out.Flush(); flushErr != nil {
-		t.Fatal(flushErr)
-	}
+	require.NoError(t, out.Flush())
 	if err == nil {
 		err = out.Sort()
 	}
@@ -150,10 +146,7 @@ func file(t testing.TB) string { return filepath.Join(t.TempDir(), "result.csv")
 // rows reads a result by a reader that is not ours.
 func rows(t testing.TB, path string) (rows []map[string]string) {
 	t.Helper()
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := require.Get(os.ReadFile(path))(t)
 	return parse(t, string(content))
 }
 
@@ -180,10 +173,7 @@ func parse(t testing.TB, content string) (rows []map[string]string) {
 // withCell is a result in which one row, from 1, has another cell.
 func withCell(t testing.TB, content string, row int, column, cell string) string {
 	t.Helper()
-	all, err := csv.NewReader(strings.NewReader(content)).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := require.Get(csv.NewReader(strings.NewReader(content)).ReadAll())(t)
 	all[row][slices.Index(all[0], column)] = cell
 	var b strings.Builder
 	csv.NewWriter(&b).WriteAll(all)
@@ -228,9 +218,6 @@ func (l *lab) onlyOnce(t testing.TB) {
 
 func inputOf(t testing.TB, r io.Reader) *input.Input {
 	t.Helper()
-	in, err := input.Open([]string{"-"}, r, "", resultfile.Reserved())
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := require.Get(input.Open([]string{"-"}, r, "", resultfile.Reserved()))(t)
 	return in
 }

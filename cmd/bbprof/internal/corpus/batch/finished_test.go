@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // TestFinished: of a complete result everything is checked that its format and columns tell, as of one that is resumed,
@@ -14,9 +15,7 @@ import (
 func TestFinished(t *testing.T) {
 	corpus := text(30)
 	whole := file(t)
-	if _, err := batched(t, &lab{}, whole, corpus, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	require.Get(batched(t, &lab{}, whole, corpus, Options{}))(t)
 	all := strings.Join(schema.Names(), ",")
 	run := func(change func(*resultfile.Run)) resultfile.Run {
 		r := here()
@@ -52,10 +51,7 @@ func TestFinished(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			names := strings.Split(c.columns, ",")
-			want, _, err := schema.Select(names)
-			if err != nil {
-				t.Fatal(err)
-			}
+			want, _ := require.Get2(schema.Select(names))(t)
 			if c.name == "other columns" {
 				names = []string{"hex", "row"}
 			}
@@ -86,21 +82,10 @@ func TestFinished(t *testing.T) {
 // convert writes some columns of a result in another format.
 func convert(t *testing.T, from, to string, format resultfile.Format, names []string) {
 	t.Helper()
-	in, err := resultfile.OpenRows(from, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := require.Get(resultfile.OpenRows(from, nil))(t)
 	defer in.Close()
-	f, err := os.Create(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := require.Get(os.Create(to))(t)
 	defer f.Close()
-	out, err := resultfile.NewSelection(f, format, in.Schema, names)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := in.Copy(out); err != nil {
-		t.Fatal(err)
-	}
+	out := require.Get(resultfile.NewSelection(f, format, in.Schema, names))(t)
+	require.NoError(t, in.Copy(out))
 }

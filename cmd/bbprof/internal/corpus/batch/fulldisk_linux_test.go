@@ -25,9 +25,7 @@ func TestDiskFills(t *testing.T) {
 		}
 	})
 	resize := func(size string) {
-		if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT, "size="+size); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT, "size="+size))
 	}
 	path, corpus := filepath.Join(dir, "result.csv"), text(1000)
 	l := &lab{delay: jitter}
@@ -59,8 +57,6 @@ func TestDiskFills(t *testing.T) {
 		r.Close() // or the disk is busy
 	}
 	resize("1m")
-	if _, err := batched(t, l, path, corpus, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	require.Get(batched(t, l, path, corpus, Options{}))(t)
 	holds(t, rows(t, path), corpus)
 }

@@ -88,13 +88,8 @@ func TestKilled(t *testing.T) {
 	const n, wanted = 6000, 20
 	dir := t.TempDir()
 	corpus, result := text(n), filepath.Join(dir, "result.csv")
-	if err := os.WriteFile(filepath.Join(dir, "corpus.csv"), []byte(corpus), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "corpus.csv"), []byte(corpus), 0o666))
+	exe := require.Get(os.Executable())(t)
 	written := func() map[string]bool {
 		had := map[string]bool{}
 		content := readOr(result)
@@ -118,9 +113,7 @@ func TestKilled(t *testing.T) {
 		cmd.Env = append(os.Environ(), killedEnv+"="+dir)
 		var says strings.Builder
 		cmd.Stderr = &says
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, cmd.Start())
 		last := kills >= wanted
 		if !last {
 			time.Sleep(time.Duration(rand.IntN(60)) * time.Millisecond)
@@ -145,8 +138,6 @@ func TestKilled(t *testing.T) {
 		if last {
 			return
 		}
-		if err := os.Remove(result); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Remove(result))
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // merge joins files, and gives the rows as text.
@@ -45,9 +46,7 @@ func parts(t *testing.T, corpus string, n int, change func(int, *resultfile.Run)
 		o.Run.Shard = o.Shard.String()
 		change(i, &o.Run)
 		l := &lab{delay: jitter}
-		if _, err := batched(t, l, names[i], corpus, o); err != nil {
-			t.Fatal(err)
-		}
+		require.Get(batched(t, l, names[i], corpus, o))(t)
 		l.onlyOnce(t)
 	}
 	return names
@@ -60,10 +59,7 @@ func nothing(int, *resultfile.Run) {}
 func TestShards(t *testing.T) {
 	corpus := text(1000)
 	names := parts(t, corpus, 4, nothing)
-	got, report, err := merge(names, false, 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got, report := require.Get2(merge(names, false, 1000))(t)
 	holds(t, parse(t, got), corpus)
 	if report.Rows != 1000 || report.Missing != 0 || report.Repeated != 0 || report.Shards != nil {
 		t.Errorf("%+v", report)
@@ -98,9 +94,7 @@ func TestMergeReports(t *testing.T) {
 	}
 	// Of a whole result there are no shards, and gaps are where rows are missing.
 	path := file(t)
-	if _, err := batched(t, &lab{}, path, corpus, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	require.Get(batched(t, &lab{}, path, corpus, Options{}))(t)
 	if _, report, err = merge([]string{names[1], path}, false, 200); err != nil || report.Rows != 200 || report.Missing != 0 || report.Shards != nil {
 		t.Errorf("with a shard: %+v, %v", report, err)
 	}
@@ -198,27 +192,16 @@ func TestMergeForms(t *testing.T) {
 	corpus := text(300)
 	names := parts(t, corpus, 3, nothing)
 	for i, ending := range []string{".parquet", ".csv.gz"} {
-		in, err := resultfile.OpenRows(names[i], nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		in := require.Get(resultfile.OpenRows(names[i], nil))(t)
 		names[i] += ending
-		to, err := os.Create(names[i])
-		if err != nil {
-			t.Fatal(err)
-		}
+		to := require.Get(os.Create(names[i]))(t)
 		var w io.WriteCloser = to
 		if ending == ".csv.gz" {
 			w = gzip.NewWriter(to)
 		}
 		format, _ := resultfile.FormatOf(names[i])
-		out, err := resultfile.NewWriter(w, format, in.Schema)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(in.Copy(out), w.Close(), in.Close()); err != nil {
-			t.Fatal(err)
-		}
+		out := require.Get(resultfile.NewWriter(w, format, in.Schema))(t)
+		require.NoError(t, errors.Join(in.Copy(out), w.Close(), in.Close()))
 	}
 	got, report, err := merge(names, false, 300)
 	if err != nil || report.Missing != 0 {
@@ -230,9 +213,7 @@ func TestMergeForms(t *testing.T) {
 // TestMergeDamage: numbers that cannot be take neither memory nor the place of rows that are missing.
 func TestMergeDamage(t *testing.T) {
 	path := file(t)
-	if _, err := batched(t, &lab{}, path, text(3), Options{}); err != nil {
-		t.Fatal(err)
-	}
+	require.Get(batched(t, &lab{}, path, text(3), Options{}))(t)
 	whole := readFile(t, path)
 	for number, says := range map[string]string{
 		"9223372036854775807": "line 3 is not a row: its number (column row) is not from 1 to",

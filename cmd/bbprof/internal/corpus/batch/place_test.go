@@ -70,10 +70,7 @@ func TestDisplaced(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			path := file(t)
-			out, _, err := Resume(path, resultfile.CSV, schema, here())
-			if err != nil {
-				t.Fatal(err)
-			}
+			out, _ := require.Get2(Resume(path, resultfile.CSV, schema, here()))(t)
 			defer out.Close()
 			changed := make(chan error, 1)
 			l := &lab{delay: func(hex string, _ int) time.Duration {
@@ -83,9 +80,7 @@ func TestDisplaced(t *testing.T) {
 				return time.Millisecond
 			}}
 			tally, err := Run(t.Context(), inputOf(t, &endless{}), out, Options{Workers: l.workers(2), Run: here()})
-			if changeErr := <-changed; changeErr != nil {
-				t.Fatal(changeErr)
-			}
+			require.NoError(t, <-changed)
 			if err == nil {
 				t.Fatal("the run goes on to the end of the input")
 			}
@@ -144,20 +139,14 @@ func TestChangedMeanwhile(t *testing.T) {
 			}
 			defer f.Close()
 			s := &store{file: f, path: path}
-			if err := s.put([]byte("row 1\nrow 2\n")); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(c.left), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.put([]byte("row 1\nrow 2\n")))
+			require.NoError(t, os.WriteFile(path, []byte(c.left), 0o666))
 			err = s.write([]byte("row 3\n"))
 			var displaced *DisplacedError
 			if !errors.As(err, &displaced) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%v, want it to say %q", err, c.says)
 			}
-			if got := readFile(t, path); got != c.left {
-				t.Errorf("it holds %q, want %q", got, c.left)
-			}
+			require.Equal(t, "it holds", c.left, readFile(t, path))
 		})
 	}
 }
@@ -176,19 +165,13 @@ func TestLinksBeside(t *testing.T) {
 	path, secret := filepath.Join(dir, "result.csv"), filepath.Join(dir, "secret")
 	os.WriteFile(secret, []byte("precious"), 0o600)
 	for _, ending := range []string{".sorting", ".writing"} {
-		if err := os.Symlink(secret, path+ending); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Symlink(secret, path+ending))
 	}
 	corpus := text(100)
-	if _, err := batched(t, &lab{delay: jitter}, path, corpus, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	require.Get(batched(t, &lab{delay: jitter}, path, corpus, Options{}))(t)
 	holds(t, rows(t, path), corpus)
 	for _, name := range []string{secret, path + ".sorting", path + ".writing"} {
-		if got := readFile(t, name); got != "precious" {
-			t.Errorf("%s holds %q", name, got)
-		}
+		require.Equal(t, name, "precious", readFile(t, name))
 	}
 	// Nor is a link in the result's own place: who follows one says so before.
 	link := filepath.Join(dir, "link.csv")
@@ -199,26 +182,17 @@ func TestLinksBeside(t *testing.T) {
 	if _, _, err := Resume(link, resultfile.CSV, schema, here()); err == nil {
 		t.Error("a link is followed on resume")
 	}
-	if got := readFile(t, secret); got != "precious" {
-		t.Errorf("the secret is %q", got)
-	}
+	require.Equal(t, "the secret", "precious", readFile(t, secret))
 }
 
 // TestSortReadsTheOpenFile: what stands at the path by then is another's.
 func TestSortReadsTheOpenFile(t *testing.T) {
 	path := file(t)
-	out, _, err := Resume(path, resultfile.CSV, schema, here())
-	if err != nil {
-		t.Fatal(err)
-	}
+	out, _ := require.Get2(Resume(path, resultfile.CSV, schema, here()))(t)
 	defer out.Close()
 	l := &lab{delay: jitter}
-	if _, err := Run(t.Context(), open(t, text(50)), out, Options{Workers: l.workers(3), Run: here()}); err != nil {
-		t.Fatal(err)
-	}
-	if err := out.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	require.Get(Run(t.Context(), open(t, text(50)), out, Options{Workers: l.workers(3), Run: here()}))(t)
+	require.NoError(t, out.Flush())
 	out.sorted = false
 	os.Rename(path, path+".old")
 	os.WriteFile(path, []byte("other"), 0o666)

@@ -2,7 +2,6 @@ package batch
 
 import (
 	"bytes"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -26,9 +25,7 @@ func TestTornAnywhere(t *testing.T) {
 	corpus := text(40)
 	path := file(t)
 	l := &lab{delay: jitter}
-	if _, err := batched(t, l, path, corpus, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	require.Get(batched(t, l, path, corpus, Options{}))(t)
 	whole := []byte(readFile(t, path))
 	lines := bytes.SplitAfter(whole, []byte("\n"))
 	lastTwo := len(whole) - len(lines[len(lines)-2]) - len(lines[len(lines)-3])
@@ -43,9 +40,7 @@ func TestTornAnywhere(t *testing.T) {
 		if cut%2 == 0 { // blocks of zeros are what some file systems leave
 			content = append(content, make([]byte, 10_000)...)
 		}
-		if err := os.WriteFile(path, content, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, content, 0o666))
 		had := map[string]bool{}
 		if end := bytes.LastIndexByte(content, '\n'); end >= 0 {
 			for _, row := range parse(t, string(content[:end+1])) {
@@ -71,9 +66,7 @@ func TestResumeRefuses(t *testing.T) {
 	corpus := text(30)
 	const other = "hex,id\n90,0\n91,1\n"
 	path := file(t)
-	if _, err := batched(t, &lab{}, path, corpus, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	require.Get(batched(t, &lab{}, path, corpus, Options{}))(t)
 	whole := readFile(t, path)
 	lines := strings.SplitAfter(whole, "\n")
 	columns := 1 + strings.Count(lines[0], ",")
@@ -106,9 +99,7 @@ func TestResumeRefuses(t *testing.T) {
 		{"another's table", "a,b\n1,2\n", corpus, here(), "its columns are not those of this run"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if err := os.WriteFile(path, []byte(c.content), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(path, []byte(c.content), 0o666))
 			l := &lab{}
 			_, err := batched(t, l, path, c.corpus, Options{Run: c.run})
 			if err == nil || !strings.Contains(err.Error(), c.says) {
@@ -132,9 +123,7 @@ func noHeader(whole string) string {
 func TestResumeFiltered(t *testing.T) {
 	corpus := text(30)
 	path := file(t)
-	if _, err := batched(t, &lab{}, path, corpus, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	require.Get(batched(t, &lab{}, path, corpus, Options{}))(t)
 	os.WriteFile(path, []byte(noHeader(readFile(t, path))), 0o666)
 	tally, err := batched(t, &lab{}, path, corpus, Options{})
 	if err != nil || tally.Earlier != 29 {
@@ -143,44 +132,10 @@ func TestResumeFiltered(t *testing.T) {
 	holds(t, rows(t, path), corpus)
 }
 
-// TestResumeOldOrder: a file whose columns stand as they did before is resumed as it is.
-func TestResumeOldOrder(t *testing.T) {
-	corpus := text(30)
-	path := file(t)
-	if _, err := batched(t, &lab{}, path, corpus, Options{}); err != nil {
-		t.Fatal(err)
-	}
-	r := csv.NewReader(strings.NewReader(readFile(t, path)))
-	all, err := r.ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var b strings.Builder
-	w := csv.NewWriter(&b)
-	for _, cells := range all[:20] {
-		at := schema.Index("id") // after all others
-		w.Write(slices.Concat(cells[:at], cells[at+1:], cells[at:at+1]))
-	}
-	w.Flush()
-	header, _, _ := strings.Cut(b.String(), "\n")
-	os.WriteFile(path, []byte(b.String()), 0o666)
-	tally, err := batched(t, &lab{}, path, corpus, Options{})
-	if err != nil || tally.Earlier != 19 {
-		t.Fatalf("%+v, %v", tally, err)
-	}
-	holds(t, rows(t, path), corpus)
-	if got, _, _ := strings.Cut(readFile(t, path), "\n"); got != header {
-		t.Errorf("the columns are now %s", got)
-	}
-}
-
 // TestOneAtATime: while a run writes a file no other may, whatever it was told.
 func TestOneAtATime(t *testing.T) {
 	path := file(t)
-	first, _, err := Resume(path, resultfile.CSV, schema, here())
-	if err != nil {
-		t.Fatal(err)
-	}
+	first, _ := require.Get2(Resume(path, resultfile.CSV, schema, here()))(t)
 	first.store.put([]byte("x"))
 	before := readFile(t, path)
 	if _, _, err := Resume(path, resultfile.CSV, schema, here()); err == nil || !strings.Contains(err.Error(), "another bbprof is writing it") {
@@ -193,28 +148,8 @@ func TestOneAtATime(t *testing.T) {
 		t.Error("the file has changed")
 	}
 	end(first)
-	second, err := Create(path, resultfile.CSV, schema, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	second := require.Get(Create(path, resultfile.CSV, schema, true))(t)
 	end(second)
-}
-
-// TestResumeComplete: a complete result is left as it is.
-func TestResumeComplete(t *testing.T) {
-	corpus := text(30)
-	path := file(t)
-	for range 2 {
-		l := &lab{}
-		tally, err := batched(t, l, path, corpus, Options{})
-		if err != nil || tally.Rows != 30 {
-			t.Fatal(tally, err)
-		}
-		if tally.Earlier == 30 && len(l.order) > 0 {
-			t.Errorf("%d blocks measured again", len(l.order))
-		}
-	}
-	holds(t, rows(t, path), corpus)
 }
 
 // TestResumeRepeats: a block that comes again is found among the rows of an earlier run, whatever of it the result does not
@@ -234,9 +169,7 @@ func TestResumeRepeats(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := file(t)
-			if _, err := batched(t, &lab{}, path, corpus, Options{Visit: c.visit}); err != nil {
-				t.Fatal(err)
-			}
+			require.Get(batched(t, &lab{}, path, corpus, Options{Visit: c.visit}))(t)
 			lines := strings.SplitAfter(withCell(t, readFile(t, path), 1, "set", c.set), "\n")
 			os.WriteFile(path, []byte(lines[0]+lines[1]), 0o666)
 			tally, err := batched(t, &lab{}, path, corpus, Options{Visit: c.visit})
@@ -251,42 +184,6 @@ func TestResumeRepeats(t *testing.T) {
 	}
 }
 
-// TestResumeJSON: JSON lines go on as CSV does.
-func TestResumeJSON(t *testing.T) {
-	corpus := text(60)
-	path := file(t)
-	for _, cut := range []int{0, 1, 2000, 9000} {
-		os.WriteFile(path, []byte(readOr(path)[:min(cut, len(readOr(path)))]), 0o666)
-		out, _, err := Resume(path, resultfile.JSON, schema, here())
-		if err != nil {
-			t.Fatal(err)
-		}
-		l := &lab{}
-		tally, err := Run(t.Context(), open(t, corpus), out, Options{Workers: l.workers(2), Run: here()})
-		out.Flush()
-		if err != nil || tally.Rows != 60 || cut > 2000 && tally.Earlier == 0 {
-			t.Fatalf("%+v, %v", tally, err)
-		}
-		if err := errors.Join(out.Sort(), out.Close()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	r, err := resultfile.OpenRows(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	n := 0
-	for row, err := range r.All() {
-		if n++; err != nil || row.Cell("row") != fmt.Sprint(n) {
-			t.Errorf("row %d: %v, %v", n, row.Cells, err)
-		}
-	}
-	if n != 60 {
-		t.Errorf("%d rows", n)
-	}
-}
-
 func readOr(path string) string {
 	content, _ := os.ReadFile(path)
 	return string(content)
@@ -298,10 +195,7 @@ func TestResumeOddText(t *testing.T) {
 	for _, format := range []resultfile.Format{resultfile.CSV, resultfile.JSON} {
 		path := file(t)
 		for _, earlier := range []int64{0, 5, 4} {
-			out, _, err := Resume(path, format, schema, here())
-			if err != nil {
-				t.Fatal(err)
-			}
+			out, _ := require.Get2(Resume(path, format, schema, here()))(t)
 			if out.Earlier() != earlier {
 				t.Errorf("%s: %d rows are read again, want %d", format, out.Earlier(), earlier)
 			}
@@ -310,9 +204,7 @@ func TestResumeOddText(t *testing.T) {
 			if closeErr := out.Flush(); err != nil || closeErr != nil || tally.Rows != 5 {
 				t.Fatalf("%s: %+v, %v, %v", format, tally, err, closeErr)
 			}
-			if err := errors.Join(out.Sort(), out.Close()); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, errors.Join(out.Sort(), out.Close()))
 			if earlier > 0 {
 				whole := readFile(t, path)
 				os.WriteFile(path, []byte(whole[:len(whole)-10]), 0o666)
@@ -347,9 +239,7 @@ func TestOrdered(t *testing.T) {
 		os.WriteFile(path, []byte(b.String()), 0o666)
 		content := readFile(t, path)
 		var sorted strings.Builder
-		if err := sortInto(&sorted, strings.NewReader(content), int64(len(content)), [2]string{}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, sortInto(&sorted, strings.NewReader(content), int64(len(content)), [2]string{}))
 		os.WriteFile(path, []byte(sorted.String()), 0o666)
 		got := rows(t, path)
 		if len(got) != n {
@@ -403,10 +293,7 @@ func TestResumeWiderFile(t *testing.T) {
 				t.Fatalf("%s: %v", format, err)
 			}
 		}
-		in, err := resultfile.OpenRows(path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		in := require.Get(resultfile.OpenRows(path, nil))(t)
 		n := 0
 		for range in.All() {
 			n++
@@ -423,9 +310,7 @@ func TestResumeWiderFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Run(t.Context(), open(t, text(10)), out, Options{Workers: (&lab{}).workers(1), Run: here()})
-	if err := errors.Join(err, end(out)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, end(out)))
 	if _, _, err := Resume(path, resultfile.CSV, schema, here()); err == nil || !strings.Contains(err.Error(), "it lacks loop_cycles") {
 		t.Error(err)
 	}
@@ -434,9 +319,7 @@ func TestResumeWiderFile(t *testing.T) {
 // TestHugeNumbers: a number of a row that no corpus has takes no memory for all rows below it.
 func TestHugeNumbers(t *testing.T) {
 	path := file(t)
-	if _, err := batched(t, &lab{}, path, text(30), Options{}); err != nil {
-		t.Fatal(err)
-	}
+	require.Get(batched(t, &lab{}, path, text(30), Options{}))(t)
 	whole := readFile(t, path)
 	for number, says := range map[string]string{
 		"4000000000":          "the input ends before the rows that the result has: 1 are missing",
@@ -479,17 +362,12 @@ func TestEnded(t *testing.T) {
 		}
 	}
 	path, o := file(t), newOutput(schema)
-	out, err := Create(path, resultfile.CSV, schema, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := require.Get(Create(path, resultfile.CSV, schema, false))(t)
 	defer out.Close()
 	run := here()
 	e := resultfile.Entry{RunID: run.ID(), RunHeader: run.String()}
 	e.Row.Number, e.Row.Code = 1, []byte{0x90}
-	if err := out.put(0, o.schema.Cells(&e), nil); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, out.put(0, o.schema.Cells(&e), nil))
 	run.AtEnd = "8 of 8 pass"
 	out.Ended(e.RunHeader, run.String())
 	if err := errors.Join(out.Flush(), out.Sort()); err != nil || rows(t, path)[0]["run_header"] != run.String() {

@@ -28,10 +28,7 @@ func jitter(string, int) time.Duration { return time.Duration(rand.IntN(200)) * 
 func TestFile(t *testing.T) {
 	l := &lab{delay: jitter}
 	path, corpus := file(t), text(1000)
-	tally, err := batched(t, l, path, corpus, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tally := require.Get(batched(t, l, path, corpus, Options{}))(t)
 	got := rows(t, path)
 	holds(t, got, corpus)
 	l.onlyOnce(t)
@@ -50,43 +47,18 @@ func TestFile(t *testing.T) {
 
 func readFile(t testing.TB, path string) string {
 	t.Helper()
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := require.Get(os.ReadFile(path))(t)
 	return string(content)
-}
-
-// TestDuplicates: a block that comes again is measured once and says of which row it is.
-func TestDuplicates(t *testing.T) {
-	l := &lab{}
-	path := file(t)
-	if _, err := batched(t, l, path, "hex,id\n90,a\n0x90,b\n91,c\n90,d\n", Options{Workers: l.workers(1)}); err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, r := range rows(t, path) {
-		got = append(got, r["hex"]+" "+r["id"]+" "+r["duplicate_of"]+" "+r["cycles"])
-	}
-	if want := []string{"90 a  1.0000", "90 b 1 1.0000", "91 c  1.0000", "90 d 1 1.0000"}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
-	l.onlyOnce(t)
 }
 
 // TestSameHash: where two blocks have one hash, the second is measured too.
 func TestSameHash(t *testing.T) {
-	out, err := Create(file(t), resultfile.CSV, schema, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := require.Get(Create(file(t), resultfile.CSV, schema, false))(t)
 	defer out.Close()
 	key := uint64(7)
 	cells := make([]string, len(schema))
 	cells[out.hex] = "90"
-	if err := out.put(0, cells, &key); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, out.put(0, cells, &key))
 	if got, err := out.measured(7, "91"); got != nil || err != nil {
 		t.Errorf("of another block: %q, %v", got, err)
 	}
@@ -95,23 +67,26 @@ func TestSameHash(t *testing.T) {
 	}
 }
 
+// piped measures a corpus into a pipe.
+func piped(t *testing.T, ctx context.Context, out io.Writer, f resultfile.Format, corpus string, unordered bool, o Options) (Tally, error) {
+	t.Helper()
+	pipe, err := Pipe(out, f, schema, nil, unordered)
+	if err != nil {
+		return Tally{}, err
+	}
+	o.Run = here()
+	tally, err := Run(ctx, open(t, corpus), pipe, o)
+	return tally, errors.Join(err, end(pipe))
+}
+
 // TestPipe: rows come out in order, whatever the order in which blocks are done, and each as
 // soon as those before it are.
 func TestPipe(t *testing.T) {
 	for _, noisy := range []int{0, 1, 3} {
 		l := &lab{delay: jitter, noisy: map[string]int{block(0): noisy, block(500): noisy}}
 		var out strings.Builder
-		o, err := Pipe(&out, resultfile.CSV, schema, nil, false)
-		if err != nil {
-			t.Fatal(err)
-		}
 		corpus := text(1000)
-		if _, err := Run(t.Context(), open(t, corpus), o, Options{Workers: l.workers(3), Run: here(), Retries: 3}); err != nil {
-			t.Fatal(err)
-		}
-		if err := end(o); err != nil {
-			t.Fatal(err)
-		}
+		require.Get(piped(t, t.Context(), &out, resultfile.CSV, corpus, false, Options{Workers: l.workers(3), Retries: 3}))(t)
 		holds(t, parse(t, out.String()), corpus)
 		if noisy == 0 {
 			l.onlyOnce(t)
@@ -127,17 +102,8 @@ func TestPipeWithoutTemporaryFolder(t *testing.T) {
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "none"))
 	l := &lab{delay: jitter}
 	var out strings.Builder
-	o, err := Pipe(&out, resultfile.CSV, schema, nil, false)
-	if err != nil {
-		t.Fatal(err)
-	}
 	corpus := text(1000)
-	if _, err := Run(t.Context(), open(t, corpus), o, Options{Workers: l.workers(3), Run: here()}); err != nil {
-		t.Fatal(err)
-	}
-	if err := end(o); err != nil {
-		t.Fatal(err)
-	}
+	require.Get(piped(t, t.Context(), &out, resultfile.CSV, corpus, false, Options{Workers: l.workers(3)}))(t)
 	holds(t, parse(t, out.String()), corpus)
 	l.onlyOnce(t)
 }
@@ -180,17 +146,12 @@ func TestPipeInterrupted(t *testing.T) {
 		return nil
 	}}
 	var out strings.Builder
-	o, err := Pipe(&out, resultfile.CSV, schema, nil, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := require.Get(Pipe(&out, resultfile.CSV, schema, nil, false))(t)
 	tally, err := Run(interrupt, open(t, text(1000)), o, Options{Workers: l.workers(1), Run: here(), Retries: 1, Progress: interrupt.progress})
 	if !errors.Is(err, ErrInterrupted) {
 		t.Fatal(err)
 	}
-	if err := end(o); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, end(o))
 	got := parse(t, out.String())
 	if int64(len(got)) != tally.Rows || tally.Rows < 30 || o.Held() != 0 {
 		t.Errorf("%d rows of %d, and %d are held", len(got), tally.Rows, o.Held())
@@ -211,10 +172,7 @@ func TestPipeInterrupted(t *testing.T) {
 func TestPipeBroken(t *testing.T) {
 	full := errors.New("no space left")
 	disk := &fullDisk{room: 2000, err: full}
-	p, err := newPipe(disk, resultfile.CSV, schema, nil, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := require.Get(newPipe(disk, resultfile.CSV, schema, nil, false))(t)
 	header := disk.text.Len()
 	disk.room = 0
 	row := make([]string, len(schema))
@@ -254,15 +212,7 @@ func TestPipeWindow(t *testing.T) {
 		return nil
 	}
 	var out strings.Builder
-	o, err := Pipe(&out, resultfile.BHive, schema, nil, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := window + 100
-	if _, err := Run(t.Context(), open(t, text(n)), o, Options{Workers: l.workers(2), Run: here(), Retries: 1}); err != nil {
-		t.Fatal(err)
-	}
-	end(o)
+	require.Get(piped(t, t.Context(), &out, resultfile.BHive, text(window+100), false, Options{Workers: l.workers(2), Retries: 1}))(t)
 	at := 0
 	for i, hex := range l.order {
 		if hex == block(0) {
@@ -288,10 +238,7 @@ func retriesWhenIdle(t *testing.T, unordered bool) {
 	l := &lab{noisy: map[string]int{"90": 1}}
 	in, feed := io.Pipe()
 	seen, out := io.Pipe()
-	o, err := Pipe(out, resultfile.BHive, schema, nil, unordered)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := require.Get(Pipe(out, resultfile.BHive, schema, nil, unordered))(t)
 	go io.WriteString(feed, "hex,id\n90,a\n")
 	ended := make(chan error)
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute) // by then the test fails
@@ -327,14 +274,7 @@ func TestUnordered(t *testing.T) {
 	}
 	l := &lab{delay: slow}
 	text0 := "hex,id\n" + block(0) + ",0\n" + block(2) + ",1\n"
-	o, err := Pipe(&out, resultfile.CSV, schema, nil, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Run(t.Context(), open(t, text0), o, Options{Workers: l.workers(2), Run: here()}); err != nil {
-		t.Fatal(err)
-	}
-	end(o)
+	require.Get(piped(t, t.Context(), &out, resultfile.CSV, text0, true, Options{Workers: l.workers(2)}))(t)
 	if got := parse(t, out.String()); len(got) != 2 || got[1]["hex"] != block(0) {
 		t.Errorf("%v", got)
 	}
@@ -359,10 +299,7 @@ func (w *firstRow) Write(p []byte) (int, error) {
 func TestRetry(t *testing.T) {
 	l := &lab{noisy: map[string]int{block(3): 1, block(5): 2, block(7): 9}, delay: jitter}
 	path, corpus := file(t), text(300)
-	tally, err := batched(t, l, path, corpus, Options{Retries: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tally := require.Get(batched(t, l, path, corpus, Options{Retries: 2}))(t)
 	want := map[string][2]string{block(3): {"2", "ok"}, block(5): {"3", "ok"}, block(7): {"3", "rejected"}}
 	for _, row := range rows(t, path) {
 		w, ok := want[row["hex"]]
@@ -448,9 +385,7 @@ func TestRetryBesideBusyWorker(t *testing.T) {
 	}
 	workers := l.workers(2)
 	workers[1] = busy{workers[1].(worker), free}
-	if _, err := batched(t, l, file(t), corpus.String(), Options{Retries: 1, Workers: workers}); err != nil {
-		t.Fatal(err)
-	}
+	require.Get(batched(t, l, file(t), corpus.String(), Options{Retries: 1, Workers: workers}))(t)
 	if len(l.order) != 2*blocks {
 		t.Errorf("%d measurements, want %d", len(l.order), 2*blocks)
 	}
@@ -486,10 +421,7 @@ func TestInterrupt(t *testing.T) {
 		return nil
 	}
 	path, corpus := file(t), text(1000)
-	out, err := Create(path, resultfile.CSV, schema, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := require.Get(Create(path, resultfile.CSV, schema, false))(t)
 	tally, err := Run(interrupt, open(t, corpus), out, Options{Workers: l.workers(2), Run: here(), Retries: 1, Progress: interrupt.progress})
 	if !errors.Is(err, ErrInterrupted) {
 		t.Fatal(err)
@@ -533,9 +465,7 @@ func TestMeasurerFails(t *testing.T) {
 		t.Errorf("%d rows, %d measurements, %+v", n, len(l.order), tally)
 	}
 	l.fail = nil
-	if _, err := batched(t, l, path, corpus, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	require.Get(batched(t, l, path, corpus, Options{}))(t)
 	holds(t, rows(t, path), corpus)
 	l.onlyOnce(t)
 }
@@ -583,10 +513,7 @@ func TestCreate(t *testing.T) {
 	if readFile(t, path) != "precious" {
 		t.Error("it is gone")
 	}
-	o, err := Create(path, resultfile.CSV, schema, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := require.Get(Create(path, resultfile.CSV, schema, true))(t)
 	end(o)
 	if readFile(t, path) != strings.Join(schema.Names(), ",")+"\n" {
 		t.Error("it was not replaced")

@@ -19,9 +19,7 @@ import (
 func synthetic(t testing.TB, n int) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "result.csv")
-	if err := Synthesise(path, n); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, Synthesise(path, n))
 	return path
 }
 

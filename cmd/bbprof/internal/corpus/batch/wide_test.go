@@ -73,10 +73,7 @@ func TestWideRows(t *testing.T) {
 					return time.Millisecond
 				}
 				n := c.rows.left
-				out, err := c.open(t)
-				if err != nil {
-					t.Fatal(err)
-				}
+				out := require.Get(c.open(t))(t)
 				in := inputOf(t, io.MultiReader(strings.NewReader("hex,id\n"), &c.rows))
 				peak := peakOf(func() {
 					tally, err := Run(t.Context(), in, out, Options{Workers: c.lab.workers(2), Run: here(), Retries: 2})

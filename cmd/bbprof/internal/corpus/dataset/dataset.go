@@ -176,7 +176,7 @@ func (t *tally) add(cells []string) error {
 	for _, l := range lists {
 		row := make([]string, len(l.columns))
 		for i, name := range l.columns {
-			if name == tokensColumn && t.at(name) < 0 { // the corpus may have a column of that name
+			if name == tokensColumn { // whatever the corpus has under that name
 				row[i] = tokens(cell("hex"))
 			} else {
 				row[i] = cell(name)

@@ -26,16 +26,10 @@ func results(t *testing.T, core cpu.Name, n int) string {
 	run := resultfile.Run{Version: "1", Host: resultfile.Host{Microarchitecture: core, Vendor: "V", Brand: "B", Family: 6, Model: 1},
 		Settings: map[string]any{"mode": "unroll"}, Kernel: "Linux 6", Clock: "tsc", Selftest: "4 of 4 pass"}
 	path := filepath.Join(t.TempDir(), "results.csv")
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := require.Get(os.Create(path))(t)
 	defer f.Close()
 	schema := resultfile.SchemaOf([]string{"hex", "status", "reason", "cycles", "ci_low", "ci_high", "source", "speeds", "category", "set", "run", "run_header", "count", "address"})
-	out, err := resultfile.NewWriter(f, resultfile.CSV, schema)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := require.Get(resultfile.NewWriter(f, resultfile.CSV, schema))(t)
 	for i := range n {
 		code := hex.EncodeToString([]byte{0x48, 0x81, 0xc0, byte(i), byte(i >> 8), 0, 0}) + strings.Repeat("90", i%40) // add rax, i; nops
 		app := fmt.Sprint("app", i*i%5)
@@ -46,13 +40,9 @@ func results(t *testing.T, core cpu.Name, n int) string {
 		if i == 0 {
 			row[11] = run.String()
 		}
-		if err := out.Write(row); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, out.Write(row))
 	}
-	if err := out.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, out.Close())
 	return path
 }
 
@@ -60,29 +50,20 @@ func sealed(t *testing.T, core cpu.Name) (dir string, sheet *Sheet) {
 	t.Helper()
 	dir = t.TempDir()
 	first := results(t, core, 1000)
-	source, err := Options{Inputs: []string{first, first}, Application: "source", Weight: "count", PartRows: 400}.Read()
-	if err != nil {
-		t.Fatal(err)
-	}
-	sheet, err = source.Write(dir,
+	source := require.Get(Options{Inputs: []string{first, first}, Application: "source", Weight: "count", PartRows: 400}.Read())(t)
+	sheet = require.Get(source.Write(dir,
 		func(_ *Sheet, sample []Measured) (*Agreement, error) {
 			if len(sample) == 0 || sample[0].Address != "0x401136" {
 				t.Errorf("to be measured again, where they stand in their program: %+v", sample)
 			}
 			return nil, nil
-		})
-	if err != nil {
-		t.Fatal(err)
-	}
+		}))(t)
 	return dir, sheet
 }
 
 func check(t *testing.T, dir string) []string {
 	t.Helper()
-	v, err := Verify(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := require.Get(Verify(dir))(t)
 	return v.Problems
 }
 
@@ -120,10 +101,7 @@ func TestSealed(t *testing.T) {
 // TestExplainsItself: the directory says what is in it, numbers are numbers there, and what is unknown is null.
 func TestExplainsItself(t *testing.T) {
 	dir, sheet := sealed(t, core)
-	readme, err := os.ReadFile(filepath.Join(dir, ReadmeFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	readme := require.Get(os.ReadFile(filepath.Join(dir, ReadmeFile)))(t)
 	for _, want := range []string{"# Cycles of basic blocks on zen4\n", "| `cycles` | number | core cycles per iteration of the block | ", "| `count` | integer |  | executions", "| `application` | text |", "`train.csv`"} {
 		if !strings.Contains(string(readme), want) {
 			t.Errorf("README.md lacks %q", want)
@@ -134,19 +112,10 @@ func TestExplainsItself(t *testing.T) {
 			t.Errorf("column %s: %q", c.Name, c.About)
 		}
 	}
-	f, err := os.Open(filepath.Join(dir, filepath.FromSlash(sheet.Parts[0].File)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := require.Get(os.Open(filepath.Join(dir, filepath.FromSlash(sheet.Parts[0].File))))(t)
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
-	in, err := library.OpenFile(f, info.Size())
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := require.Get(f.Stat())(t)
+	in := require.Get(library.OpenFile(f, info.Size()))(t)
 	at, ok := in.Schema().Lookup("count")
 	if kind := at.Node.Type().Kind(); !ok || kind != library.Int64 {
 		t.Errorf("count is %v", kind)
@@ -163,9 +132,7 @@ func TestExplainsItself(t *testing.T) {
 		if header, _, _ := strings.Cut(string(text), "\n"); err != nil || header != "hex,cycles,ci_low,ci_high,speeds,category,application,count,tokens" {
 			t.Errorf("%s.csv: %v: %q", split, err, header)
 		}
-		if n := strings.Count(string(text), "\n") - 1; n != sheet.Counts.Splits[split] {
-			t.Errorf("%s.csv has %d blocks, want %d", split, n, sheet.Counts.Splits[split])
-		}
+		require.Equal(t, split, sheet.Counts.Splits[split], strings.Count(string(text), "\n")-1)
 	}
 	if want := "the split is 44, 22, 33 % for train, validation and test, not 80, 10, 10"; sheet.Uneven != want {
 		t.Errorf("uneven: %q, want %q", sheet.Uneven, want)
@@ -184,18 +151,7 @@ func TestTypes(t *testing.T) {
 		for _, c := range cells {
 			s.add(c)
 		}
-		if got := s.typed(); got != want {
-			t.Errorf("%q are of type %s, want %s", cells, got, want)
-		}
-	}
-}
-
-// TestEveryColumnIsExplained: the pages that explain bbprof's columns have all of them.
-func TestEveryColumnIsExplained(t *testing.T) {
-	for _, c := range explained(resultfile.NewSchema(true, nil)) {
-		if strings.HasPrefix(c.About, "as it was") {
-			t.Errorf("docs/reference.md does not explain column %s", c.Name)
-		}
+		require.Equal(t, cells, want, s.typed())
 	}
 }
 
@@ -209,25 +165,18 @@ func TestFlippedByte(t *testing.T) {
 	}
 	for _, name := range names {
 		path := filepath.Join(dir, name)
-		whole, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		whole := require.Get(os.ReadFile(path))(t)
 		for i := range 5 {
 			damaged := slices.Clone(whole)
 			at := i * (len(whole) - 1) / 4
 			damaged[at] ^= 1
-			if err := os.WriteFile(path, damaged, 0o666); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(path, damaged, 0o666))
 			problems := strings.Join(check(t, dir), "\n")
 			if problems == "" || name != SumsFile && !strings.Contains(problems, name+": its bytes have changed") {
 				t.Errorf("byte %d of %s: %q", at, name, problems)
 			}
 		}
-		if err := os.WriteFile(path, whole, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, whole, 0o666))
 	}
 	if problems := check(t, dir); problems != nil {
 		t.Error(problems)
@@ -238,22 +187,14 @@ func TestFlippedByte(t *testing.T) {
 func reseal(t *testing.T, dir string) {
 	t.Helper()
 	path := filepath.Join(dir, SumsFile)
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := require.Get(os.ReadFile(path))(t)
 	var sums strings.Builder
 	for line := range strings.Lines(string(text)) {
 		_, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
-		content, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := require.Get(os.ReadFile(filepath.Join(dir, name)))(t)
 		fmt.Fprintf(&sums, "%s  %s\n", hashText(string(content)), name)
 	}
-	if err := os.WriteFile(path, []byte(sums.String()), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(sums.String()), 0o666))
 }
 
 // edit replaces text in a file.
@@ -263,9 +204,7 @@ func edit(t *testing.T, path, old, now string) {
 	if err != nil || !strings.Contains(string(text), old) {
 		t.Fatalf("%v: %s does not hold %s", err, path, old)
 	}
-	if err := os.WriteFile(path, []byte(strings.Replace(string(text), old, now, 1)), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(text), old, now, 1)), 0o666))
 }
 
 // TestTampered: what is wrong is found and named, whether or not the sums were written anew.
@@ -287,9 +226,7 @@ func TestTampered(t *testing.T) {
 			if err == nil {
 				err = os.WriteFile(filepath.Join(dir, part(s, 1)), text, 0o666)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			reseal(t, dir)
 		}, "microarchitecture=zen4/part=1/rows.parquet: it has rows of a run that is not of this dataset"},
 		{"the first part, of another CPU", func(t *testing.T, dir string, s *Sheet) {
@@ -297,16 +234,11 @@ func TestTampered(t *testing.T) {
 			if err == nil {
 				err = os.WriteFile(filepath.Join(dir, part(s, 0)), text, 0o666)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			reseal(t, dir)
 		}, "microarchitecture=zen4/part=0/rows.parquet: it was measured on skylake (B), the dataset on zen4"},
 		{"a part with other columns", func(t *testing.T, dir string, s *Sheet) {
-			f, err := os.Create(filepath.Join(dir, part(s, 1)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := require.Get(os.Create(filepath.Join(dir, part(s, 1))))(t)
 			defer f.Close()
 			out, err := resultfile.NewWriter(f, resultfile.Parquet, resultfile.SchemaOf([]string{"hex", "status"}))
 			if err = errors.Join(err, out.Write([]string{"90", "ok"}), out.Close()); err != nil {
@@ -399,9 +331,7 @@ func TestAssign(t *testing.T) {
 		{[]int{40, 30, 15, 10, 5}, map[string]string{"0": Train, "1": Train, "2": Test, "3": Validation, "4": Train}},
 		{[]int{1, 1, 1}, map[string]string{"0": Train, "1": Test, "2": Validation}},
 	} {
-		if diff := cmp.Diff(c.want, assign(blocks(c.sizes...))); diff != "" {
-			t.Errorf("%v: %s", c.sizes, diff)
-		}
+		require.Equal(t, fmt.Sprintf("%v", c.sizes), c.want, assign(blocks(c.sizes...)))
 	}
 }
 
@@ -434,5 +364,14 @@ func TestAgrees(t *testing.T) {
 	}
 	if (Agreement{}).Agrees() {
 		t.Error("nothing agrees")
+	}
+}
+
+// TestEveryColumnIsExplained: the pages that explain bbprof's columns have all of them.
+func TestEveryColumnIsExplained(t *testing.T) {
+	for _, c := range explained(resultfile.NewSchema(true, nil)) {
+		if strings.HasPrefix(c.About, "as it was") {
+			t.Errorf("docs/reference.md does not explain column %s", c.Name)
+		}
 	}
 }

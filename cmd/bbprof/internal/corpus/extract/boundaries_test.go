@@ -146,9 +146,7 @@ func TestBoundaries(t *testing.T) {
 	dir := t.TempDir()
 	input := filepath.Join(dir, "input")
 	text := strings.Repeat("the quick brown fox jumps over the lazy dog 0123456789\n", 300)
-	if err := os.WriteFile(input, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(input, []byte(text), 0o644))
 	commands := [][]string{{"gzip", "-c", input}}
 	if more := os.Getenv("BBPROF_BOUNDARIES"); more != "" { // other commands, one a line
 		commands = nil
@@ -209,22 +207,13 @@ func compareBoundaries(t *testing.T, dir string, command []string) {
 func openWith(t *testing.T, file string, cut Cut) (*object, map[span]bool) {
 	t.Helper()
 	ours := map[span]bool{}
-	err := File(t.Context(), file, Options{Cut: cut}, new(Stats), func(b *Block) error {
+	require.NoError(t, File(t.Context(), file, Options{Cut: cut}, new(Stats), func(b *Block) error {
 		ours[span{b.Addr, b.Addr + uint64(len(b.Code))}] = true
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
+	f := require.Get(os.Open(file))(t)
 	t.Cleanup(func() { f.Close() })
-	o, err := openObject(file, f, new(Stats))
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := require.Get(openObject(file, f, new(Stats)))(t)
 	return o, ours
 }
 

@@ -50,10 +50,7 @@ int other;
 // objdumpInstructions are a file's instructions by section (of an object) and address: bytes.
 func objdumpInstructions(t *testing.T, file string, bySection bool) map[string]string {
 	t.Helper()
-	out, err := exec.Command("objdump", "-d", "-z", "-w", file).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := require.Get(exec.Command("objdump", "-d", "-z", "-w", file).Output())(t)
 	all := map[string]string{}
 	section := ""
 	for line := range strings.Lines(string(out)) {
@@ -112,9 +109,7 @@ func TestCompilers(t *testing.T) {
 	require.Tool(t, require.Binutils, "objdump")
 	dir := t.TempDir()
 	c := filepath.Join(dir, "a.c")
-	if err := os.WriteFile(c, []byte(source), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(c, []byte(source), 0o644))
 	kinds := map[string][]string{
 		"object.o": {"-c"}, "sections.o": {"-c", "-ffunction-sections", "-fPIC"}, "pie": {"-pie", "-fPIE"}, "fixed": {"-no-pie", "-fno-pie"},
 		"shared.so": {"-shared", "-fPIC"}, "stripped": {"-s"}, "noframes": {"-no-pie", "-fno-asynchronous-unwind-tables"},
@@ -165,9 +160,7 @@ func TestDamaged(t *testing.T) {
 	require.Tool(t, require.GCC, "gcc")
 	dir := t.TempDir()
 	c := filepath.Join(dir, "a.c")
-	if err := os.WriteFile(c, []byte(source), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(c, []byte(source), 0o644))
 	rounds := 300
 	if n, err := strconv.Atoi(os.Getenv("BBPROF_DAMAGED")); err == nil {
 		rounds = n
@@ -178,10 +171,7 @@ func TestDamaged(t *testing.T) {
 		if out, err := exec.Command("gcc", append(args, "-O2", "-o", file, c)...).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
-		good, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		good := require.Get(os.ReadFile(file))(t)
 		failed := 0
 		for round := range rounds {
 			data := append([]byte(nil), good...)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/tinyelf"
 )
 
@@ -67,9 +68,7 @@ func TestFrameSpans(t *testing.T) {
 func write(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 	return path
 }
 
@@ -98,10 +97,7 @@ jcnd=1/2 0x1000
 `
 
 func TestReadCallgrind(t *testing.T) {
-	p, err := ReadCallgrind(write(t, "callgrind.out", callgrindText))
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := require.Get(ReadCallgrind(write(t, "callgrind.out", callgrindText)))(t)
 	c := p.objects["/bin/none"].counts.(*exactCounts)
 	if diff := cmp.Diff(map[string]any{"addrs": []uint64{0x1000, 0x1001, 0x1002}, "counts": []uint64{6, 2, 5}, "lost": uint64(4), "total": uint64(17)},
 		map[string]any{"addrs": c.addrs, "counts": c.counts, "lost": p.Lost, "total": p.Total}); diff != "" {
@@ -138,20 +134,14 @@ a b 8/8 2.0: 1000 cycles:u:
 	7f0000001002 g
 
 `
-	p, err := ReadPerf("samples", strings.NewReader(samples))
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := require.Get(ReadPerf("samples", strings.NewReader(samples)))(t)
 	c := p.objects[path].counts
 	got := []uint64{c.between(tinyelf.Base, tinyelf.Base+2), c.between(tinyelf.Base+2, tinyelf.Base+4), p.Total}
 	if diff := cmp.Diff([]uint64{1, 2, 3}, got); diff != "" || !p.Samples {
 		t.Errorf("samples: -want +got:\n%s", diff)
 	}
 	stack := mapped + "a b 7/7 2.0: 1 cycles:u: 7f0000001004 0x7f0000001004/0x7f0000001000/P/-/-/1 0x7f0000001004/0x7f0000001000/P/-/-/1 0x7f0000001004/0x7f0000001002/P/-/-/1\n"
-	p, err = ReadPerf("branches", strings.NewReader(stack))
-	if err != nil {
-		t.Fatal(err)
-	}
+	p = require.Get(ReadPerf("branches", strings.NewReader(stack)))(t)
 	c = p.objects[path].counts
 	got = []uint64{c.at(tinyelf.Base), c.at(tinyelf.Base + 2), c.at(tinyelf.Base + 4), c.at(tinyelf.Base + 5)}
 	if diff := cmp.Diff([]uint64{1, 2, 2, 0}, got); diff != "" || p.Samples {
@@ -165,17 +155,10 @@ a b 8/8 2.0: 1000 cycles:u:
 }
 
 func TestLabel(t *testing.T) {
-	got, names, err := label("f.s", "nop\n# LLVM-MCA-BEGIN one\nnop # LLVM-MCA-END\n// OSACA-BEGIN\n nop\n# OSACA-END\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	got, names := require.Get2(label("f.s", "nop\n# LLVM-MCA-BEGIN one\nnop # LLVM-MCA-END\n// OSACA-BEGIN\n nop\n# OSACA-END\n"))(t)
 	want := "nop\n; bbprof.begin.0:\nnop ; bbprof.end.0:\n; bbprof.begin.1:\n nop\n; bbprof.end.1:\n"
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{"one", "region 2"}, names); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	require.Equal(t, "it", want, got)
+	require.Equal(t, "it", []string{"one", "region 2"}, names)
 	for _, bad := range []string{"# LLVM-MCA-END\n", "# LLVM-MCA-BEGIN\n", "# OSACA-BEGIN\n# OSACA-BEGIN\n"} {
 		if _, _, err := label("f.s", bad); err == nil {
 			t.Errorf("%q: no error", bad)
@@ -207,12 +190,8 @@ func TestArchive(t *testing.T) {
 			return nil
 		})
 	}
-	if err := list(data); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{"x.a(a.o)", "x.a(a_long_name_of_a_member.o)", "x.a(other.o)"}, got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	require.NoError(t, list(data))
+	require.Equal(t, "it", []string{"x.a(a.o)", "x.a(a_long_name_of_a_member.o)", "x.a(other.o)"}, got)
 	for _, cut := range []int{10, 67, 80, len(data) - 3} {
 		if err := list(data[:cut]); err == nil {
 			t.Errorf("cut at %d of %d: no error", cut, len(data))

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // TestLeftRunning: what a program leaves running, in a session of its own too, ends with it, and with a run that is interrupted or too long.
@@ -45,10 +47,7 @@ func TestLeftRunning(t *testing.T) {
 				t.Errorf("error %q, want %q; %d notes, want %d", text, c.want, said, c.said)
 			}
 			number, _ := os.ReadFile("pid")
-			pid, err := strconv.Atoi(strings.TrimSpace(string(number)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			pid := require.Get(strconv.Atoi(strings.TrimSpace(string(number))))(t)
 			if err := syscall.Kill(pid, 0); err != syscall.ESRCH {
 				t.Errorf("process %d is still there: %v", pid, err)
 				syscall.Kill(pid, syscall.SIGKILL)

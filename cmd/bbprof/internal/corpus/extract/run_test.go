@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // TestInterrupted: Ctrl-C while a tool runs is not blamed on the program, whose status says that it was killed.
@@ -24,9 +26,7 @@ func TestInterrupted(t *testing.T) {
 			dir := t.TempDir()
 			t.Chdir(dir)
 			t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
-			if err := os.WriteFile(filepath.Join(dir, c.tool), []byte("#!/bin/sh\n"+c.script+"\n"), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(filepath.Join(dir, c.tool), []byte("#!/bin/sh\n"+c.script+"\n"), 0o755))
 			ctx, cancel := context.WithCancel(t.Context())
 			go func() {
 				for {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // fabricate is an object of one section of code at 0x1000, a function if there are no claims, and
@@ -16,10 +16,7 @@ func fabricate(t *testing.T, code, data string, claims ...claim) *object {
 	t.Helper()
 	o := &object{name: "test", stats: new(Stats)}
 	for i, text := range []string{code, data} {
-		b, err := hex.DecodeString(strings.ReplaceAll(text, " ", ""))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := require.Get(hex.DecodeString(strings.ReplaceAll(text, " ", "")))(t)
 		if len(b) == 0 {
 			continue
 		}
@@ -53,9 +50,7 @@ func blocksOf(t *testing.T, o *object, opts Options, c counts) []string {
 	}}
 	e.w = walker{o: o}
 	e.survey()
-	if err := e.blocks(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, e.blocks())
 	return got
 }
 
@@ -98,9 +93,7 @@ func TestBlocks(t *testing.T) {
 			[]string{"0x1007 89c8", "0x1009 89d0 ret"}},
 	} {
 		o := fabricate(t, tt.code, tt.data)
-		if diff := cmp.Diff(tt.want, blocksOf(t, o, Options{Cut: tt.cut}, nil)); diff != "" {
-			t.Errorf("%s: -want +got:\n%s", tt.name, diff)
-		}
+		require.Equal(t, tt.name, tt.want, blocksOf(t, o, Options{Cut: tt.cut}, nil))
 	}
 }
 
@@ -111,9 +104,7 @@ func TestFunctionsBoundBlocks(t *testing.T) {
 		claim{span{0x1000, 0x1007}, "f", rankGlobal}, claim{span{0x1000, 0x1007}, "", rankFrame},
 		claim{span{0x1004, 0x1004}, "alias", rankLocal}, claim{span{0x1007, 0x1009}, "f.cold", rankLocal})
 	want := []string{"0x1000 89c8", "0x1002 89d0", "0x1004 89c1 ret"}
-	if diff := cmp.Diff(want, blocksOf(t, o, Options{Cut: CutLeader}, nil)); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	require.Equal(t, "it", want, blocksOf(t, o, Options{Cut: CutLeader}, nil))
 }
 
 // TestCounts: with counts a block is what ran, and what ran more often than the instruction
@@ -126,16 +117,12 @@ func TestCounts(t *testing.T) {
 		CutTransfer: {"0x1000 89c8f3a489d089c1 jne 0x1000 ×5", "0x1006 89c1 jne 0x1000 ×2"},
 	} {
 		o := fabricate(t, code, "")
-		if diff := cmp.Diff(want, blocksOf(t, o, Options{Cut: cut, Profile: new(Profile)}, ran)); diff != "" {
-			t.Errorf("cut at each %s: -want +got:\n%s", cut, diff)
-		}
+		require.Equal(t, fmt.Sprintf("cut at each %s", cut), want, blocksOf(t, o, Options{Cut: cut, Profile: new(Profile)}, ran))
 	}
 	o := fabricate(t, "c3 cccccc 89c8 c3", "", claim{span{0x1000, 0x1001}, "f", rankGlobal})
 	missed := newExactCounts(map[uint64]uint64{0x1004: 3, 0x1006: 3})
 	o.addExecuted(missed)
-	if diff := cmp.Diff([]string{"0x1004 89c8 ret ×3"}, blocksOf(t, o, Options{Cut: CutLeader}, missed)); diff != "" {
-		t.Errorf("code that no function holds: -want +got:\n%s", diff)
-	}
+	require.Equal(t, "code that no function holds", []string{"0x1004 89c8 ret ×3"}, blocksOf(t, o, Options{Cut: CutLeader}, missed))
 }
 
 // TestManyStubs: a function of stubs that nothing leads to is read once, not again behind each of them: work grows as their number, not

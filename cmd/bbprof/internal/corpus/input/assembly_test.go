@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/assemble"
 	"github.com/bbprof/bbprof/internal/require"
 )
@@ -26,10 +24,7 @@ func TestAssemblyColumn(t *testing.T) {
 		{"hex,asm\n90,\"add rax, rbx\"\n", "2:90"},
 		{"asm\nnop", "2:90"},
 	} {
-		in, err := Open([]string{"-"}, strings.NewReader(tt.text), "", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		in := require.Get(Open([]string{"-"}, strings.NewReader(tt.text), "", nil))(t)
 		var got []string
 		for {
 			row, err := in.Next()
@@ -50,9 +45,7 @@ func TestAssemblyColumn(t *testing.T) {
 			got = append(got, fmt.Sprintf("%d:%s", row.Line, what))
 		}
 		in.Close()
-		if diff := cmp.Diff(tt.want, strings.Join(got, " ")); diff != "" {
-			t.Errorf("%q: -want +got:\n%s", tt.text, diff)
-		}
+		require.Equal(t, tt.text, tt.want, strings.Join(got, " "))
 	}
 }
 
@@ -74,9 +67,7 @@ func TestAssemblyDoesNotWait(t *testing.T) {
 	}()
 	select {
 	case row := <-read:
-		if diff := cmp.Diff([]byte{0x90}, row.Code); diff != "" {
-			t.Errorf("-want +got:\n%s", diff)
-		}
+		require.Equal(t, "it", []byte{0x90}, row.Code)
 	case <-time.After(30 * time.Second):
 		t.Error("a row that is there is not given out")
 	}

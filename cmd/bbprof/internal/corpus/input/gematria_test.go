@@ -6,9 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/gematria"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // TestGematria: Gematria's files are corpora. The state of an annotated block is what the block starts from, but for
@@ -17,10 +16,7 @@ func TestGematria(t *testing.T) {
 	annotated := gematria.Annotated{Hex: "488b03", Size: 4096, Fill: 0x100, Pages: []uint64{0x1000}, Registers: []gematria.Register{
 		{Name: "RBX", Value: 0x2000}, {Name: "XMM3", Value: 7}, {Name: "FS", Value: 0x3000}, {Name: "EFLAGS", Value: 0}, {Name: "MXCSR", Value: 0}, {Name: "FP0", Value: 1}}}
 	measured := gematria.Throughput{Source: "m: x", Cycles: []float64{1, 1.5}, Instructions: []gematria.Instruction{{Code: []byte{0x48, 0x01}}, {Code: []byte{0xc0}}}}
-	object, err := annotated.JSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	object := require.Get(annotated.JSON())(t)
 	const set = "rbx=0x2000,fs_base=0x3000,xmm3=0x7,fill=0x100"
 	for name, c := range map[string]struct {
 		file string
@@ -40,9 +36,7 @@ func TestGematria(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, err, row.Rejection)
 			continue
 		}
-		if diff := cmp.Diff(c.want, append([]string{row.Hex(), row.Set.String()}, row.Carried...)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		require.Equal(t, name, c.want, append([]string{row.Hex(), row.Set.String()}, row.Carried...))
 		if _, err := in.Next(); !errors.Is(err, io.EOF) {
 			t.Errorf("%s: after the last: %v", name, err)
 		}
@@ -68,10 +62,7 @@ func TestGematria(t *testing.T) {
 
 // TestGematriaNames: an unknown register's block is a row with a reason, not the end.
 func TestGematriaNames(t *testing.T) {
-	in, err := Open([]string{"-"}, strings.NewReader(`[{"Hex":"90","RegisterDefinitions":[{"Register":"TMM0","Value":1}]},{"Hex":"91"}]`), "", []string{"set"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := require.Get(Open([]string{"-"}, strings.NewReader(`[{"Hex":"90","RegisterDefinitions":[{"Register":"TMM0","Value":1}]},{"Hex":"91"}]`), "", []string{"set"}))(t)
 	if row, err := in.Next(); err != nil || row.Rejection == nil || row.Rejection.Reason != "bad_set" {
 		t.Errorf("%+v, %v", row, err)
 	}

@@ -206,9 +206,11 @@ const (
 
 // foreign names a file that is known to hold no rows of text, by its first bytes; "" if it may.
 func foreign(start []byte) string {
+	if bytes.HasPrefix(start, []byte("PK\x03\x04")) && bytes.Contains(start[:min(len(start), 64)], []byte("bbprof-states.json")) {
+		return "a file of bbprof capture; measure its blocks with bbprof batch -state FILE"
+	}
 	for _, k := range []struct{ magic, is string }{
 		{"\x7fELF", "an ELF file (a program or an object); bbprof extract takes its blocks"},
-		{"bbprof states ", "a file of bbprof capture; measure its blocks with bbprof batch -state FILE"},
 		{"!<arch>\n", "an archive of objects; bbprof extract takes the blocks of an ELF file"},
 		{"MZ", "a Windows program; blocks are taken from ELF files, by bbprof extract"},
 		{"\xcf\xfa\xed\xfe", "a Mach-O file; blocks are taken from ELF files, by bbprof extract"},

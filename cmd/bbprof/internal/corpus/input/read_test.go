@@ -13,12 +13,11 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/parquet"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/state"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -26,11 +25,7 @@ import (
 // open reads a text from standard input, one byte a read: nothing may depend on how it comes.
 func open(t *testing.T, text, column string) *Input {
 	t.Helper()
-	in, err := Open([]string{"-"}, iotest.OneByteReader(strings.NewReader(text)), column, []string{"hex", "cycles"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return in
+	return require.Get(Open([]string{"-"}, iotest.OneByteReader(strings.NewReader(text)), column, []string{"hex", "cycles"}))(t)
 }
 
 // readAll gives each row as "text=code" or "text!reason", and after | what it carries.
@@ -41,9 +36,7 @@ func readAll(t *testing.T, in *Input) (rows []string) {
 		if err == io.EOF {
 			return rows
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		s := row.Text + "=" + hex.EncodeToString(row.Code)
 		if row.Rejection != nil {
 			s = row.Text + "!" + string(row.Rejection.Reason)
@@ -138,9 +131,7 @@ func TestCarriedNames(t *testing.T) {
 		"hex,hex,input_hex\n": "input_hex input_hex_2",
 		"":                    "",
 	} {
-		if got := strings.Join(open(t, in, "").Carried(), " "); got != want {
-			t.Errorf("%q carries %q, want %q", in, got, want)
-		}
+		require.Equal(t, in, want, strings.Join(open(t, in, "").Carried(), " "))
 	}
 }
 
@@ -150,9 +141,7 @@ func TestFiles(t *testing.T) {
 	var names []string
 	put := func(name string, content []byte) {
 		names = append(names, filepath.Join(dir, name))
-		if err := os.WriteFile(names[len(names)-1], content, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(names[len(names)-1], content, 0o666))
 	}
 	put("a.csv", []byte("hex,frequency\n90,1\n91,2\n"))
 	var z bytes.Buffer
@@ -161,32 +150,21 @@ func TestFiles(t *testing.T) {
 	gz.Close()
 	put("b.csv.gz", z.Bytes())
 	z.Reset()
-	zs, err := zstd.NewWriter(&z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zs := require.Get(zstd.NewWriter(&z))(t)
 	zs.Write([]byte("93,3\n94,4\n"))
 	zs.Close()
 	put("c", z.Bytes())
 	put("empty", nil)
 	names = append(names, "-")
-	in, err := Open(names, strings.NewReader("95,5,6\n"), "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := require.Get(Open(names, strings.NewReader("95,5,6\n"), "", nil))(t)
 	defer in.Close()
-	if got := strings.Join(in.Carried(), " "); got != "frequency source column_2 column_3" {
-		t.Errorf("carries %q", got)
-	}
+	require.Equal(t, "carries", "frequency source column_2 column_3", strings.Join(in.Carried(), " "))
 	want := []string{
 		"1 a.csv:2 90 1|||", "2 a.csv:3 91 2|||", "3 b.csv.gz:2 92 |s||", "4 c:1 93 ||3|", "5 c:2 94 ||4|", "6 -:1 95 ||5|6",
 	}
 	var before int64
 	for _, w := range want {
-		row, err := in.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		row := require.Get(in.Next())(t)
 		if got := fmt.Sprintf("%d %s:%d %x %s", row.Number, filepath.Base(row.File), row.Line, row.Code, strings.Join(row.Carried, "|")); got != w {
 			t.Errorf("row %q, want %q", got, w)
 		}
@@ -206,10 +184,7 @@ func TestFiles(t *testing.T) {
 func TestSize(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "a.csv")
 	os.WriteFile(name, []byte("hex\n90\n9191\n"), 0o666)
-	in, err := Open([]string{name, name}, nil, "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := require.Get(Open([]string{name, name}, nil, "", nil))(t)
 	defer in.Close()
 	var ends []int64
 	for {
@@ -264,14 +239,8 @@ func TestReaderBounds(t *testing.T) {
 		{"a quoted column that goes on", `"` + strings.Repeat(" ", MaxRow) + `90"`, verdict.BadHex},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r, err := Open([]string{"-"}, strings.NewReader(c.line+"\n91\n"), "", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			row, err := r.Next()
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := require.Get(Open([]string{"-"}, strings.NewReader(c.line+"\n91\n"), "", nil))(t)
+			row := require.Get(r.Next())(t)
 			var got verdict.Reason
 			if row.Rejection != nil {
 				got = row.Rejection.Reason
@@ -291,10 +260,7 @@ func TestReaderBounds(t *testing.T) {
 
 func TestReaderPassesErrorsOn(t *testing.T) {
 	broken := errors.New("broken")
-	r, err := Open([]string{"-"}, io.MultiReader(strings.NewReader("90\n91"), iotest.ErrReader(broken)), "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := require.Get(Open([]string{"-"}, io.MultiReader(strings.NewReader("90\n91"), iotest.ErrReader(broken)), "", nil))(t)
 	if row, err := r.Next(); err != nil || row.Text != "90" {
 		t.Fatalf("%+v, %v", row, err)
 	}
@@ -334,9 +300,7 @@ func FuzzReader(f *testing.F) {
 			if err == io.EOF {
 				break
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			rows++
 			if (row.Rejection == nil) == (len(row.Code) == 0) {
 				t.Fatalf("%q: block %x and reason %v", row.Text, row.Code, row.Rejection)
@@ -368,16 +332,16 @@ func FuzzReader(f *testing.F) {
 func TestForeign(t *testing.T) {
 	dir := t.TempDir()
 	for content, says := range map[string]string{
-		"\x7fELF\x02\x01\x01" + strings.Repeat("\x00", 100):       "it is an ELF file (a program or an object); bbprof extract takes its blocks",
-		"#include <stdio.h>\nint main(void)\n{\n\treturn 0;\n}\n": "it seems to be source code",
-		"\t.text\n\t.globl f\nf:\n\tret\n":                        "it seems to be assembly",
-		"{\"hex\":\"90\"}\n":                                      "it seems to be JSON",
-		"PAR1....":                                                "it ends within the first bytes of a Parquet file",
-		"\xff\xfeh\x00e\x00x\x00":                                 "it is text in UTF-16",
-		strings.Repeat("\x00", 1000):                              "it is binary data, not text",
-		state.Magic + "\x01\x00":                                  "it is a file of bbprof capture; measure its blocks with bbprof batch -state FILE",
-		"id,name\n1,a\n2,b\n":                                     "none of its first 2 rows is a block: blocks are hexadecimal",
-		"n,a,b\nx,90c3,c390\ny,c390,c3\n":                         "columns 2 and 3 both look like blocks; name one with -column",
+		"\x7fELF\x02\x01\x01" + strings.Repeat("\x00", 100):              "it is an ELF file (a program or an object); bbprof extract takes its blocks",
+		"#include <stdio.h>\nint main(void)\n{\n\treturn 0;\n}\n":        "it seems to be source code",
+		"\t.text\n\t.globl f\nf:\n\tret\n":                               "it seems to be assembly",
+		"{\"hex\":\"90\"}\n":                                             "it seems to be JSON",
+		"PAR1....":                                                       "it ends within the first bytes of a Parquet file",
+		"\xff\xfeh\x00e\x00x\x00":                                        "it is text in UTF-16",
+		strings.Repeat("\x00", 1000):                                     "it is binary data, not text",
+		"PK\x03\x04" + strings.Repeat("\x00", 26) + "bbprof-states.json": "it is a file of bbprof capture; measure its blocks with bbprof batch -state FILE",
+		"id,name\n1,a\n2,b\n":                                            "none of its first 2 rows is a block: blocks are hexadecimal",
+		"n,a,b\nx,90c3,c390\ny,c390,c3\n":                                "columns 2 and 3 both look like blocks; name one with -column",
 	} {
 		name := filepath.Join(dir, "x")
 		os.WriteFile(name, []byte(content), 0o666)
@@ -406,9 +370,7 @@ func TestChoices(t *testing.T) {
 		"id;code\n1;4801\n": "-: semicolons separate the columns, blocks are taken from column 2 (code); -column names another",
 		"f,4801\n":          "-: blocks are taken from column 2; -column names another",
 	} {
-		if got := strings.Join(open(t, content, "").Choices(), "|"); got != want {
-			t.Errorf("%q: %q, want %q", content, got, want)
-		}
+		require.Equal(t, content, want, strings.Join(open(t, content, "").Choices(), "|"))
 	}
 }
 
@@ -469,22 +431,13 @@ func TestManyColumns(t *testing.T) {
 // TestParquet: a table in Parquet is a corpus like its CSV, from a file and from a pipe.
 func TestParquet(t *testing.T) {
 	var table bytes.Buffer
-	w, err := parquet.NewWriter(&table, []parquet.Column{{Name: "# id", Type: parquet.Integer}, {Name: "Hex"}, {Name: "note"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := require.Get(parquet.NewWriter(&table, []parquet.Column{{Name: "# id", Type: parquet.Integer}, {Name: "Hex"}, {Name: "note"}}))(t)
 	for _, cells := range [][]string{{"7", "90", "a, \"b\""}, {"", "", ""}, {"9", "zz", "#\n"}, {"10", "4801c0", ""}} {
-		if err := w.Write(cells); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.Write(cells))
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Close())
 	name := filepath.Join(t.TempDir(), "corpus.pq")
-	if err := os.WriteFile(name, table.Bytes(), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(name, table.Bytes(), 0o666))
 	type row struct {
 		Number  int64
 		Text    string
@@ -493,37 +446,25 @@ func TestParquet(t *testing.T) {
 	}
 	want := []row{{1, "90", false, []string{"7", `a, "b"`}}, {2, "", true, []string{"", ""}}, {3, "zz", true, []string{"9", "# "}}, {4, "4801c0", false, []string{"10", ""}}}
 	for _, from := range []string{name, "-"} {
-		in, err := Open([]string{from}, bytes.NewReader(table.Bytes()), "", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		in := require.Get(Open([]string{from}, bytes.NewReader(table.Bytes()), "", nil))(t)
 		defer in.Close()
-		if diff := cmp.Diff([]string{"# id", "note"}, in.Carried()); diff != "" {
-			t.Error(diff)
-		}
+		require.Equal(t, "it", []string{"# id", "note"}, in.Carried())
 		var got []row
 		for {
 			r, err := in.Next()
 			if errors.Is(err, io.EOF) {
 				break
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			got = append(got, row{r.Number, r.Text, r.Rejection != nil, r.Carried})
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", from, diff)
-		}
+		require.Equal(t, from, want, got)
 	}
 }
 
 // An address that cannot be read is counted, so that somebody can be told; 0x0 is one, an empty cell is none.
 func TestUnplaced(t *testing.T) {
-	in, err := Open([]string{"-"}, strings.NewReader("hex,address\n90,401136\n90,0x0\n90,\n90,0x401136\n90,main+4\n"), "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := require.Get(Open([]string{"-"}, strings.NewReader("hex,address\n90,401136\n90,0x0\n90,\n90,0x401136\n90,main+4\n"), "", nil))(t)
 	var at []string
 	for row, err := in.Next(); err == nil; row, err = in.Next() {
 		if at = append(at, ""); row.At != nil {

@@ -20,14 +20,13 @@ import (
 	"github.com/parquet-go/parquet-go/encoding/delta"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 func readAll(t *testing.T, file []byte) (*Reader, [][]string) {
 	t.Helper()
-	r, err := NewReader(bytes.NewReader(file), int64(len(file)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := require.Get(NewReader(bytes.NewReader(file), int64(len(file))))(t)
 	var rows [][]string
 	for {
 		row, err := r.Next()
@@ -61,10 +60,7 @@ func TestDuckDB(t *testing.T) {
 		t.Fatalf("%d files, %v", len(files), err)
 	}
 	for _, name := range files {
-		file, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := require.Get(os.ReadFile(name))(t)
 		if _, got := readAll(t, file); !cmp.Equal(want, got) {
 			t.Errorf("%s (-want +got):\n%s", name, cmp.Diff(want, got))
 		}
@@ -90,20 +86,13 @@ func table() (columns []Column, rows [][]string) {
 func writeAll(t *testing.T, columns []Column, rows [][]string) []byte {
 	t.Helper()
 	var file bytes.Buffer
-	w, err := NewWriter(&file, columns)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := require.Get(NewWriter(&file, columns))(t)
 	for _, row := range rows {
-		if err := w.Write(row); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.Write(row))
 	}
 	w.Set("bbprof.run", "old")
 	w.Set("bbprof.run", "new")
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Close())
 	return file.Bytes()
 }
 
@@ -111,18 +100,12 @@ func writeAll(t *testing.T, columns []Column, rows [][]string) []byte {
 func TestWrite(t *testing.T) {
 	columns, rows := table()
 	file := writeAll(t, columns, rows)
-	r, err := NewReader(bytes.NewReader(file), int64(len(file)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := require.Get(NewReader(bytes.NewReader(file), int64(len(file))))(t)
 	r.Columns[3].Decimals = 4
 	if value, ok := r.Value("bbprof.run"); value != "new" || !ok || len(r.Columns) != len(columns) {
 		t.Errorf("value %q, %d columns", value, len(r.Columns))
 	}
-	their, err := library.OpenFile(bytes.NewReader(file), int64(len(file)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	their := require.Get(library.OpenFile(bytes.NewReader(file), int64(len(file))))(t)
 	if value, _ := their.Lookup("bbprof.run"); value != "new" || their.NumRows() != int64(len(rows)) || len(their.RowGroups()) != 2 {
 		t.Errorf("the library: value %q, %d rows, %d groups", value, their.NumRows(), len(their.RowGroups()))
 	}
@@ -187,14 +170,10 @@ func TestLibraryWrites(t *testing.T) {
 				r.Note, r.Row, r.Few, r.X, r.Flag = nil, nil, nil, nil, nil
 				cells[1], cells[3], cells[4], cells[8], cells[9] = "", "", "", "", ""
 			}
-			if _, err := w.Write([]row{r}); err != nil {
-				t.Fatal(err)
-			}
+			require.Get(w.Write([]row{r}))(t)
 			want = append(want, cells)
 		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.Close())
 		if _, got := readAll(t, file.Bytes()); !cmp.Equal(want, got) {
 			t.Errorf("data pages of version %d (-want +got):\n%s", version, cmp.Diff(want, got))
 		}
@@ -214,9 +193,7 @@ func TestDecimals(t *testing.T) {
 		{150, 12500, [9]byte{7: 4, 8: 1}, 7},
 		{-5, -1, [9]byte{255, 255, 255, 255, 255, 255, 255, 255, 254}, -7},
 	}
-	if err := library.Write(&file, rows); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, library.Write(&file, rows))
 	r, got := readAll(t, file.Bytes())
 	if want := [][]string{{"1.50", "1.2500", "1.025", "7"}, {"-0.05", "-0.0001", "-0.002", "-7"}}; !cmp.Equal(want, got) || r.Columns[0].Type != Number {
 		t.Errorf("type %v (-want +got):\n%s", r.Columns[0].Type, cmp.Diff(want, got))
@@ -236,12 +213,8 @@ func TestRefused(t *testing.T) {
 		Hex string `parquet:"hex,lz4"`
 	}
 	var list, packed bytes.Buffer
-	if err := library.Write(&list, []nested{{[]int64{1}}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := library.Write(&packed, []lz4{{"90"}}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, library.Write(&list, []nested{{[]int64{1}}}))
+	require.NoError(t, library.Write(&packed, []lz4{{"90"}}))
 	columns, rows := table()
 	whole := writeAll(t, columns, rows[:10])
 	for says, file := range map[string][]byte{
@@ -288,26 +261,20 @@ func TestHybrid(t *testing.T) {
 // onePage is a file of one column with one page.
 func onePage(t *testing.T, kind format.Type, codec format.CompressionCodec, how format.Encoding, page []byte, size, rows int) []byte {
 	t.Helper()
-	header, err := thrift.Marshal(new(thrift.CompactProtocol), &format.PageHeader{
+	header := require.Get(thrift.Marshal(new(thrift.CompactProtocol), &format.PageHeader{
 		Type: format.DataPage, UncompressedPageSize: int32(size), CompressedPageSize: int32(len(page)),
 		DataPageHeader: thrift.New(format.DataPageHeader{NumValues: int32(rows), Encoding: how, DefinitionLevelEncoding: format.RLE, RepetitionLevelEncoding: format.RLE}),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	file := slices.Concat([]byte(Magic), header, page)
 	column := format.ColumnMetaData{Type: kind, Codec: codec, NumValues: int64(rows), DataPageOffset: int64(len(Magic)), TotalCompressedSize: int64(len(file) - len(Magic))}
-	footer, err := thrift.Marshal(new(thrift.CompactProtocol), &format.FileMetaData{
+	footer := require.Get(thrift.Marshal(new(thrift.CompactProtocol), &format.FileMetaData{
 		NumRows: int64(rows),
 		Schema: thrift.Slice[format.SchemaElement]{
 			{Name: "root", NumChildren: thrift.New(int32(1))},
 			{Name: "x", Type: thrift.New(kind), RepetitionType: thrift.New(format.Optional)},
 		},
 		RowGroups: thrift.Slice[format.RowGroup]{{NumRows: int64(rows), Columns: thrift.Slice[format.ColumnChunk]{{MetaData: column}}}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return slices.Concat(file, footer, binary.LittleEndian.AppendUint32(nil, uint32(len(footer))), []byte(Magic))
 }
 
@@ -318,11 +285,7 @@ func TestBombs(t *testing.T) {
 	deltas := func(all int32, first int32) []byte {
 		list := slices.Repeat([]int32{all}, rows)
 		list[0] = first
-		out, err := new(delta.BinaryPackedEncoding).EncodeInt32(nil, list)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return out
+		return require.Get(new(delta.BinaryPackedEncoding).EncodeInt32(nil, list))(t)
 	}
 	many := []byte{0x80, 1, 4, 0xff, 0xff, 0xff, 0xff, 7, 0} // 2^31-1 numbers in blocks of 128
 	var zeros bytes.Buffer
@@ -390,10 +353,7 @@ func (zeroes) Read(b []byte) (int, error) {
 func FuzzRead(f *testing.F) {
 	columns, rows := table()
 	var file bytes.Buffer
-	w, err := NewWriter(&file, columns)
-	if err != nil {
-		f.Fatal(err)
-	}
+	w := require.Get(NewWriter(&file, columns))(f)
 	for _, row := range rows[:50] {
 		w.Write(row)
 	}

@@ -3,9 +3,6 @@ package resultfile
 import (
 	"bytes"
 	"encoding/json"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -24,23 +21,13 @@ const measuredRows = `hex,status,cycles,init,set,mapping,run_header
 // exportTo writes rows in a format.
 func exportTo(t *testing.T, rows string, f Format) string {
 	t.Helper()
-	in, err := NewStreamReader(strings.NewReader(rows))
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := require.Get(NewStreamReader(strings.NewReader(rows)))(t)
 	var b bytes.Buffer
-	out, err := NewWriter(&b, f, in.Schema())
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := require.Get(NewWriter(&b, f, in.Schema()))(t)
 	for cells, err := in.Next(); err == nil; cells, err = in.Next() {
-		if err := out.Write(cells); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, out.Write(cells))
 	}
-	if err := out.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, out.Close())
 	return b.String()
 }
 
@@ -120,92 +107,9 @@ func TestExportRefuses(t *testing.T) {
 		"zmm1 is set to more than the 64 bits that Gematria's":                      "62f17548fec2,1.0,paper,zmm1=0x10000000000000000,",
 		"block 48: undecodable: no instruction at byte 0: the block ends inside it": "48,1.0,paper,,",
 	} {
-		l, err := NewLines(GematriaState, SchemaOf(names))
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := require.Get(NewLines(GematriaState, SchemaOf(names)))(t)
 		if _, err := l.Append(nil, strings.Split(row, ",")); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want it to say %q", row, err, says)
-		}
-	}
-}
-
-// The fields that bbprof writes, by the numbers that Gematria's schema gives them.
-const schemaProto = `syntax = "proto3";
-message Instruction { uint64 address = 1; string assembly = 2; bytes machine_code = 3; }
-message Block { repeated Instruction machine_instructions = 1; }
-message Source { string source = 1; repeated double inverse_throughput_cycles = 2; }
-message Throughput { Block basic_block = 1; repeated Source inverse_throughputs = 2; }
-message Register { string register_name = 1; uint64 register_value = 2; }
-message State { uint64 code_start_address = 1; uint64 block_size = 2; uint64 block_contents = 3; repeated uint64 accessed_blocks = 4;
-  repeated Register initial_registers = 5; optional string loop_register = 6; }
-message Annotated { State execution_annotations = 1; string block_hex = 2; }
-`
-
-// recordsProgram takes the records of a TFRecord file apart, checks their checksums bit by bit, and has protoc decode them.
-const recordsProgram = `
-import struct, subprocess, sys
-def masked(data):
-    c = 0xffffffff
-    for byte in data:
-        c ^= byte
-        for _ in range(8):
-            c = c >> 1 ^ (0x82f63b78 if c & 1 else 0)
-    c ^= 0xffffffff
-    return (c >> 15 | c << 17) + 0xa282ead8 & 0xffffffff
-data, at = open(sys.argv[1], "rb").read(), 0
-while at < len(data):
-    length, check = struct.unpack_from("<QI", data, at)
-    message = data[at+12:at+12+length]
-    assert check == masked(data[at:at+8]), "length"
-    assert struct.unpack_from("<I", data, at+12+length)[0] == masked(message), "data"
-    at += 16 + length
-    sys.stdout.write(subprocess.run(["protoc", "--decode=" + sys.argv[2], "schema.proto"], input=message, capture_output=True, check=True).stdout.decode())
-`
-
-// TestGematriaByProtoc opens TFRecord files without any code of bbprof's.
-func TestGematriaByProtoc(t *testing.T) {
-	for program, need := range map[string]require.Need{"protoc": require.Protoc, "python3": require.Python} {
-		if _, err := exec.LookPath(program); err != nil {
-			require.Skip(t, need, "%v", err)
-		}
-	}
-	dir := t.TempDir()
-	for name, text := range map[string]string{"schema.proto": schemaProto, "records.py": recordsProgram} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, c := range []struct {
-		format        Format
-		message, want string
-	}{
-		{Gematria, "Throughput", `basic_block { machine_instructions { assembly: "mov rax, qword ptr [rbx]" machine_code: "H\213\003" } ` +
-			`machine_instructions { address: 3 assembly: "add ecx, 0x1" machine_code: "\203\301\001" } ` +
-			`machine_instructions { address: 6 assembly: "vpxor xmm1, xmm0, xmm1" machine_code: "\305\371\357\311" } } ` +
-			`inverse_throughputs { source: "bbprof: Zen 9" inverse_throughput_cycles: 1.25 } ` +
-			`basic_block { machine_instructions { assembly: "mov rax, qword ptr fs:[0x28]" machine_code: "dH\213\004%(\000\000\000" } ` +
-			`machine_instructions { address: 9 assembly: "pop rbx" machine_code: "[" } } ` +
-			`inverse_throughputs { source: "bbprof: Zen 9" inverse_throughput_cycles: 0.5 }`},
-		{GematriaState, "Annotated", `execution_annotations { block_size: 4096 block_contents: 305419776 accessed_blocks: 305422336 ` +
-			`initial_registers { register_name: "RCX" register_value: 305419776 } initial_registers { register_name: "RBX" register_value: 305423872 } ` +
-			`initial_registers { register_name: "XMM0" } initial_registers { register_name: "XMM1" } initial_registers { register_name: "MXCSR" register_value: 40896 } ` +
-			`loop_register: "RDX" } block_hex: "488b0383c101c5f9efc9" ` +
-			`execution_annotations { block_size: 4096 block_contents: 305419776 accessed_blocks: 591749120 accessed_blocks: 305418240 ` +
-			`initial_registers { register_name: "RSP" register_value: 305939720 } initial_registers { register_name: "FS" register_value: 591751168 } ` +
-			`loop_register: "RCX" } block_hex: "64488b0425280000005b"`},
-	} {
-		if err := os.WriteFile(filepath.Join(dir, "records"), []byte(exportTo(t, measuredRows, c.format)), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		run := exec.Command("python3", "records.py", "records", c.message)
-		run.Dir = dir
-		out, err := run.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", c.format, err, out)
-		}
-		if diff := cmp.Diff(c.want, strings.Join(strings.Fields(string(out)), " ")); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", c.format, diff)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // TestPartitions: each row is once in a part of its core, no part has more rows than it may, and none is empty or outside
@@ -15,27 +15,17 @@ import (
 func TestPartitions(t *testing.T) {
 	dir := t.TempDir()
 	schema := SchemaOf([]string{"hex", "row", "run"})
-	p, err := NewPartitions(dir, schema, []string{"row", "hex"}, 2, func(cells []string) string { return cells[2] })
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := require.Get(NewPartitions(dir, schema, []string{"row", "hex"}, 2, func(cells []string) string { return cells[2] }))(t)
 	for i, core := range []string{"Zen 8", "Zen 9", "Zen 8", "Zen-8", "Zen 8", "../../Zen 9"} {
-		if err := p.Write([]string{fmt.Sprint("9", i), fmt.Sprint(i + 1), core}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, p.Write([]string{fmt.Sprint("9", i), fmt.Sprint(i + 1), core}))
 	}
-	if err := p.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.Close())
 	got := map[string]string{}
 	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if d.IsDir() {
 			return err
 		}
-		in, closer, err := openFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		in, closer := require.Get2(openFile(path))(t)
 		defer closer.Close()
 		name, _ := filepath.Rel(dir, path)
 		for cells, err := in.Next(); err == nil; cells, err = in.Next() {
@@ -49,9 +39,7 @@ func TestPartitions(t *testing.T) {
 		"microarchitecture=Zen-9/part=0/rows.parquet":       "2 91;",
 		"microarchitecture=..-..-Zen-9/part=0/rows.parquet": "6 95;",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	require.Equal(t, "it", want, got)
 	if _, err := NewPartitions(dir, schema, []string{"nosuch"}, 2, nil); err == nil || !strings.Contains(err.Error(), "no column nosuch") {
 		t.Error(err)
 	}

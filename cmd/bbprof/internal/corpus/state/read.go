@@ -1,6 +1,7 @@
 package state
 
 import (
+	"archive/zip"
 	"bytes"
 	"encoding/binary"
 	"encoding/csv"
@@ -16,31 +17,27 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/bbprof/bbprof/initial"
 )
 
 // Reader reads a file. Its methods may be called by several goroutines at a time.
 type Reader struct {
-	name   string
-	from   io.ReaderAt
-	close  func() error
-	about  About
-	index  []Entry
-	chunks []chunk // of visits
+	name          string
+	close         func() error
+	about         About
+	index         []Entry
+	chunks        []chunk
+	visits, pages int // in all chunks
 
-	mu         sync.Mutex
-	decompress *zstd.Decoder
-	recent     []*unpacked // the latest used last
+	mu     sync.Mutex
+	recent []*unpacked // the latest used last
 }
 
-// chunk is where one of visits stands, and what it holds.
+// chunk is where some visits stand, and how many they and their new pages are.
 type chunk struct {
-	header
-	offset     int64
-	firstVisit int // index of its first one among all
-	firstPage  int
+	file                  *zip.File
+	visits, pages         int
+	firstVisit, firstPage int // indices of its first ones among all
 }
 
 // unpacked is a chunk of visits in memory.
@@ -97,18 +94,61 @@ func wholeFile(name string) string {
 
 // NewReader reads the index of a file of that size; errors call it name.
 func NewReader(name string, from io.ReaderAt, size int64) (*Reader, error) {
-	decompress, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(maxRaw)), zstd.WithDecodeAllCapLimit(true))
-	if err != nil {
-		return nil, err
+	r := &Reader{name: name, close: func() error { return nil }}
+	var start [2]byte
+	from.ReadAt(start[:], 0)
+	archive, err := zip.NewReader(from, size)
+	switch {
+	case string(start[:]) != "PK", err == nil && (len(archive.File) == 0 || archive.File[0].Name != aboutFile):
+		return nil, &Error{Subject: name, Problem: "not a file of captured states", Remedy: "bbprof capture writes such files"}
+	case err != nil:
+		return nil, &Error{Subject: name, Problem: "it is cut off, or damaged", Remedy: "capture again, or copy it again", Err: err}
 	}
-	r := &Reader{name: name, from: from, close: func() error { return nil }, decompress: decompress}
-	return r, r.scan(size)
+	return r, r.open(archive.File, size)
 }
 
-func (r *Reader) Close() error {
-	r.decompress.Close()
-	return r.close()
+func (r *Reader) open(files []*zip.File, size int64) error {
+	text, err := r.load(files[0], maxAbout)
+	if err != nil {
+		return err
+	}
+	var about versioned
+	if err := json.Unmarshal(text, &about); err != nil {
+		return r.damaged(err)
+	}
+	if about.Version != version {
+		return &Error{Subject: r.name, Problem: fmt.Sprintf("it is of version %d, which this bbprof does not know", about.Version), Remedy: "use the bbprof that wrote it, or a newer one"}
+	}
+	r.about = about.About
+	last := len(files) - 1
+	if files[last].Name != indexFile {
+		return r.damaged(errors.New("it has no index"))
+	}
+	for _, f := range files[1:last] {
+		c := chunk{file: f, firstVisit: r.visits, firstPage: r.pages}
+		fmt.Sscanf(f.Name, chunkFile, &c.visits, &c.pages)
+		if f.Name != fmt.Sprintf(chunkFile, c.visits, c.pages) || c.visits < 1 || c.visits > fullVisits || c.pages < 0 || c.pages > fullPages+2*MaxPages || r.pages > math.MaxUint32-c.pages {
+			return r.damaged(fmt.Errorf("%.40q is no chunk of visits", f.Name))
+		}
+		r.chunks = append(r.chunks, c)
+		r.visits += c.visits
+		r.pages += c.pages
+	}
+	rows, err := r.load(files[last], maxAbout+indexShare*uint64(size))
+	if err != nil {
+		return err
+	}
+	return r.readIndex(rows)
 }
+
+// maxAbout bounds aboutFile, and indexShare the index by the file's size, whatever it decompresses to: a visit takes
+// some hundred bytes, and its row as many.
+const (
+	maxAbout   = 1 << 20
+	indexShare = 16
+)
+
+func (r *Reader) Close() error { return r.close() }
 
 func (r *Reader) About() About { return r.about }
 
@@ -122,7 +162,7 @@ func (r *Reader) At(id int) (Visit, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := sort.Search(len(r.chunks), func(i int) bool { return r.chunks[i].firstVisit+int(r.chunks[i].Visits) >= id })
+	n := sort.Search(len(r.chunks), func(i int) bool { return r.chunks[i].firstVisit+r.chunks[i].visits >= id })
 	u, err := r.unpack(n)
 	if err != nil {
 		return Visit{}, err
@@ -138,7 +178,7 @@ func (r *Reader) At(id int) (Visit, error) {
 func (r *Reader) restore(h *half) (initial.Captured, error) {
 	c := h.captured()
 	for _, ref := range h.pages {
-		n := sort.Search(len(r.chunks), func(i int) bool { return r.chunks[i].firstPage+int(r.chunks[i].Pages) > int(ref.Page) })
+		n := sort.Search(len(r.chunks), func(i int) bool { return r.chunks[i].firstPage+r.chunks[i].pages > int(ref.Page) })
 		if n == len(r.chunks) {
 			return c, r.damaged(fmt.Errorf("a visit names page %d, which is not there", ref.Page))
 		}
@@ -158,106 +198,22 @@ func (r *Reader) damaged(err error) error {
 	return &Error{Subject: r.name, Problem: "it is damaged", Remedy: "capture again", Err: err}
 }
 
-func (r *Reader) scan(size int64) error {
-	first := make([]byte, len(Magic))
-	if n, err := r.from.ReadAt(first, 0); n < len(first) && err != io.EOF {
-		return &Error{Subject: r.name, Problem: "it cannot be read", Err: err}
-	}
-	const unversioned = len(Magic) - 2
-	if string(first) != Magic {
-		if string(first[:unversioned]) == Magic[:unversioned] {
-			return &Error{Subject: r.name, Problem: fmt.Sprintf("it is of version %q, which this bbprof does not know", first[unversioned:unversioned+1]), Remedy: "use the bbprof that wrote it, or a newer one"}
-		}
-		return &Error{Subject: r.name, Problem: "not a file of captured states", Remedy: "bbprof capture writes such files"}
-	}
-	s := scanner{Reader: r, at: int64(len(Magic)), size: size}
-	for !s.ended {
-		if err := s.next(); err != nil {
-			return err
-		}
-	}
-	return s.finish()
-}
-
-type scanner struct {
-	*Reader
-	at, size      int64
-	ended         bool
-	visits, pages int
-	rows          bytes.Buffer
-}
-
-func (s *scanner) next() error {
-	var head [headerSize]byte
-	if n, err := s.from.ReadAt(head[:], s.at); n < headerSize {
-		if err != io.EOF {
-			return &Error{Subject: s.name, Problem: "it cannot be read", Err: err}
-		}
-		return &Error{Subject: s.name, Problem: fmt.Sprintf("it is cut off after %d visits, without an index", s.visits), Remedy: "capture again, or copy it again"}
-	}
-	var h header
-	if _, err := binary.Decode(head[:], binary.LittleEndian, &h); err != nil {
-		return err
-	}
-	c := chunk{h, s.at, s.visits, s.pages}
-	if int64(h.Stored) > s.size-s.at-headerSize {
-		return &Error{Subject: s.name, Problem: fmt.Sprintf("it is cut off, or damaged, after %d visits", s.visits), Remedy: "capture again, or copy it again"}
-	}
-	s.at += headerSize + int64(h.Stored)
-	if h.Kind == kindVisits {
-		if h.Visits == 0 || h.Visits > fullVisits || h.Pages > fullPages+2*MaxPages || s.pages > math.MaxUint32-int(h.Pages) {
-			return s.damaged(fmt.Errorf("a chunk has %d visits and %d pages", h.Visits, h.Pages))
-		}
-		s.chunks = append(s.chunks, c)
-		s.visits += int(h.Visits)
-		s.pages += int(h.Pages)
-		return nil
-	}
-	if h.Kind == kindIndex && int64(s.rows.Len())+int64(h.Raw) > fullIndex+indexShare*s.size {
-		return s.damaged(errors.New("its index is far too large for what it holds"))
-	}
-	raw, err := s.load(c)
-	if err != nil {
-		return err
-	}
-	switch h.Kind {
-	case kindAbout:
-		if err := json.Unmarshal(raw, &s.about); err != nil {
-			return s.damaged(err)
-		}
-	case kindIndex:
-		s.rows.Write(raw)
-	case kindEnd:
-		if int(h.Visits) != s.visits || int(h.Pages) != s.pages {
-			return s.damaged(fmt.Errorf("it has %d visits and %d pages, and says that it has %d and %d", s.visits, s.pages, h.Visits, h.Pages))
-		}
-		s.ended = true
-	default:
-		return s.damaged(fmt.Errorf("a chunk of kind %d", h.Kind))
-	}
-	return nil
-}
-
-// indexShare bounds the index of a file by the file's size, whatever it decompresses to: a visit takes
-// some hundred bytes, and its row as many.
-const indexShare = 16
-
-func (s *scanner) finish() error {
-	rows := csv.NewReader(&s.rows)
+func (r *Reader) readIndex(text []byte) error {
+	rows := csv.NewReader(bytes.NewReader(text))
 	rows.FieldsPerRecord, rows.ReuseRecord = len(columns), true
 	names := map[string]string{} // the same block, file and function are in many rows
 	for n := -1; ; n++ {
 		cells, err := rows.Read()
 		switch {
-		case err == io.EOF && n != s.visits:
-			return s.damaged(fmt.Errorf("its index has %d rows for %d visits", max(n, 0), s.visits))
+		case err == io.EOF && n != r.visits:
+			return r.damaged(fmt.Errorf("its index has %d rows for %d visits", max(n, 0), r.visits))
 		case err == io.EOF:
 			return nil
 		case err != nil:
-			return s.damaged(err)
+			return r.damaged(err)
 		case n < 0:
 			if !slices.Equal(cells, columns) {
-				return s.damaged(errors.New("its index has other columns"))
+				return r.damaged(errors.New("its index has other columns"))
 			}
 			continue
 		}
@@ -266,9 +222,9 @@ func (s *scanner) finish() error {
 			err = fmt.Errorf("row %d of its index is of state %d", n+1, e.ID)
 		}
 		if err != nil {
-			return s.damaged(err)
+			return r.damaged(err)
 		}
-		s.index = append(s.index, e)
+		r.index = append(r.index, e)
 	}
 }
 
@@ -291,31 +247,25 @@ func entry(cells []string, names map[string]string) (e Entry, err error) {
 	return e, nil
 }
 
-func (r *Reader) load(c chunk) ([]byte, error) {
-	if c.Raw > uint32(maxRaw) || c.Stored > uint32(maxRaw)+maxRawExcess {
-		return nil, r.damaged(fmt.Errorf("a chunk at byte %d says that it has %d bytes", c.offset, c.Raw))
+// load is a file of the archive, which holds at most so many bytes.
+func (r *Reader) load(f *zip.File, most uint64) ([]byte, error) {
+	if f.UncompressedSize64 > most {
+		return nil, r.damaged(fmt.Errorf("%.40q says that it has %d bytes", f.Name, f.UncompressedSize64))
 	}
-	whole := make([]byte, headerSize+int(c.Stored))
-	if _, err := r.from.ReadAt(whole, c.offset); err != nil {
-		return nil, &Error{Subject: r.name, Problem: "it cannot be read", Err: err}
-	}
-	const sum = headerSize - 4
-	if checksum(whole[:sum], whole[headerSize:]) != c.Sum {
-		return nil, r.damaged(fmt.Errorf("the checksum of the chunk at byte %d is wrong", c.offset))
-	}
-	raw, err := r.decompress.DecodeAll(whole[headerSize:], make([]byte, 0, c.Raw))
+	in, err := f.Open()
 	if err != nil {
 		return nil, r.damaged(err)
 	}
-	if len(raw) != int(c.Raw) {
-		return nil, r.damaged(fmt.Errorf("the chunk at byte %d decompresses to %d bytes, not %d", c.offset, len(raw), c.Raw))
+	defer in.Close()
+	text, err := io.ReadAll(io.LimitReader(in, int64(most)+1)) // the end is reached, or the checksum is not looked at
+	if err == nil && uint64(len(text)) != f.UncompressedSize64 {
+		err = io.ErrUnexpectedEOF
 	}
-	return raw, nil
+	if err != nil {
+		return nil, r.damaged(err)
+	}
+	return text, nil
 }
-
-// maxRawExcess is by how much zstd may lengthen what it cannot compress: a header and 3 bytes for each
-// block of 128 KiB (RFC 8878, 3.1.1).
-const maxRawExcess = 1 << 10
 
 // unpack gives a chunk, from memory if it was used lately.
 func (r *Reader) unpack(n int) (*unpacked, error) {
@@ -324,11 +274,11 @@ func (r *Reader) unpack(n int) (*unpacked, error) {
 		r.recent = append(slices.Delete(r.recent, i, i+1), u)
 		return u, nil
 	}
-	raw, err := r.load(r.chunks[n])
+	raw, err := r.load(r.chunks[n].file, uint64(maxRaw))
 	if err != nil {
 		return nil, err
 	}
-	u, err := parse(raw, int(r.chunks[n].Visits), int(r.chunks[n].Pages))
+	u, err := parse(raw, r.chunks[n].visits, r.chunks[n].pages)
 	if err != nil {
 		return nil, r.damaged(err)
 	}

@@ -1,7 +1,7 @@
 // Package state reads and writes files of captured states: visits of blocks by their program, each
 // with the registers and pages before and after it. docs/capture.md describes the format.
 //
-// A file is a sequence of chunks, each compressed and checksummed by itself. Pages with equal contents
+// A file is a ZIP archive: what holds for all its visits as JSON, chunks of visits, and an index. Pages with equal contents
 // are stored once, in the chunk of the first visit that has them; a visit names its pages by number. A
 // [Reader] holds the index and a few chunks, whatever the size of the file.
 package state
@@ -48,31 +48,18 @@ type About struct {
 // Error blames a file.
 type Error = words.Error
 
-// Magic is the first line of a file. Its number is the version of the format.
-const Magic = "bbprof states 1\n"
-
-type kind uint32
-
+// The files of an archive, in this order; between the two its chunks.
 const (
-	kindAbout kind = 1 + iota // JSON
-	kindVisits
-	kindIndex // CSV; all such chunks together are one table
-	kindEnd   // nothing; its header has the totals
+	aboutFile = "bbprof-states.json"
+	chunkFile = "visits-%d-pages-%d"
+	indexFile = "index.csv"
 )
 
-// header stands before each chunk, little-endian.
-type header struct {
-	Kind   kind
-	Stored uint32 // bytes that follow: one zstd frame
-	Raw    uint32 // bytes that it decompresses to
-	Visits uint32
-	Pages  uint32
-	Sum    uint32 // CRC-32C of what is above and of the bytes that follow
-}
+// version is that of the format, in aboutFile.
+const version = 1
 
 const (
-	headerSize = 24
-	pageSize   = 4096
+	pageSize = 4096
 
 	// MaxPages is how many pages a visit may touch: as many as there are frames to measure it on.
 	MaxPages = layout.MaxFrames
@@ -80,9 +67,6 @@ const (
 	// A chunk ends when it has so many visits or pages; the last visit may go beyond that.
 	fullVisits = 64
 	fullPages  = 64
-
-	// fullIndex is the size from which on the index goes on in another chunk.
-	fullIndex = 1 << 20
 )
 
 // maxRaw is the largest chunk: visits and pages of a full one.

@@ -1,8 +1,11 @@
 package state
 
 import (
+	"archive/zip"
 	"bytes"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -12,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // about is that of the tests' files.
@@ -54,18 +58,11 @@ func visits(n int) (all []Visit) {
 func written(t testing.TB, all []Visit) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	w, err := NewWriter(&b, about)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := require.Get(NewWriter(&b, about))(t)
 	for i := range all {
-		if err := w.Add(&all[i]); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.Add(&all[i]))
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Close())
 	return b.Bytes()
 }
 
@@ -89,16 +86,9 @@ func TestRoundTrip(t *testing.T) {
 	for _, n := range []int{0, 1, fullVisits - 1, fullVisits, fullVisits + 1, fullVisits + 7} {
 		want := visits(n)
 		file := written(t, want)
-		got, r, err := read(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, got, whole); diff != "" {
-			t.Errorf("%d visits: %s", n, diff)
-		}
-		if diff := cmp.Diff(about, r.About()); diff != "" {
-			t.Error(diff)
-		}
+		got, r := require.Get2(read(file))(t)
+		require.Equal(t, fmt.Sprintf("%d visits", n), want, got, whole)
+		require.Equal(t, "it", about, r.About())
 		for range min(n, 20) {
 			id := rand.IntN(n) + 1
 			if v, err := r.At(id); err != nil || !cmp.Equal(v, want[id-1], whole) {
@@ -110,7 +100,7 @@ func TestRoundTrip(t *testing.T) {
 		}
 		pages := 0
 		for _, c := range r.chunks {
-			pages += int(c.Pages)
+			pages += c.pages
 		}
 		if pages > 7 { // zero, and a 1 or a 2 at one of three places
 			t.Errorf("%d visits: %d pages are stored", n, pages)
@@ -143,10 +133,7 @@ func TestDistinctPages(t *testing.T) {
 	if diff := cmp.Diff(all, got, whole); diff != "" || err != nil {
 		t.Errorf("%v: %s", err, diff)
 	}
-	w, err := NewWriter(&bytes.Buffer{}, about)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := require.Get(NewWriter(&bytes.Buffer{}, about))(t)
 	all[0].Before.Pages = append(all[0].Before.Pages, initial.Page{Address: MaxPages << 12})
 	if err := w.Add(&all[0]); err == nil {
 		t.Error("a page too many is taken")
@@ -171,9 +158,7 @@ func TestDamage(t *testing.T) {
 			t.Fatalf("%d of %d bytes: %v", n, len(file), err)
 		}
 	}
-	version := bytes.Clone(file)
-	version[len(Magic)-2] = '2'
-	if _, _, err := read(version); err == nil || !strings.Contains(err.Error(), `version "2"`) {
+	if _, _, err := read(archive(t, `{"version":2}`, "", "", 0, 0)); err == nil || !strings.Contains(err.Error(), "version 2") {
 		t.Error(err)
 	}
 }
@@ -192,27 +177,17 @@ func checked(t *testing.T, file []byte, want []Visit) {
 // TestCreate: the file is for its owner alone, and there once it is whole.
 func TestCreate(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f")
-	f, err := Create(name, about)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Add(&visits(1)[0]); err != nil {
-		t.Fatal(err)
-	}
+	f := require.Get(Create(name, about))(t)
+	require.NoError(t, f.Add(&visits(1)[0]))
 	if _, err := os.Stat(name); err == nil {
 		t.Error("it is there before it is whole")
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.Close())
 	info, err := os.Stat(name)
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v %v", info.Mode(), err)
 	}
-	r, err := Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := require.Get(Open(name))(t)
 	defer r.Close()
 	var b strings.Builder
 	if err := r.WriteIndex(&b); err != nil || !strings.HasSuffix(b.String(), "\n90,"+name+"#1,\"/bin/a,b\",\"f(\"\"x\"\")\",0x401000,0x1000,0,100,0,0\n") {
@@ -232,36 +207,46 @@ func TestCreate(t *testing.T) {
 	}
 }
 
+// archive is a file with any contents, whose checksums are right.
+func archive(t testing.TB, about, chunk, index string, visits, pages int) []byte {
+	var b bytes.Buffer
+	w := Writer{zip: zip.NewWriter(&b)}
+	err := w.put(aboutFile, []byte(about))
+	if chunk != "" {
+		err = errors.Join(err, w.put(fmt.Sprintf(chunkFile, visits, pages), []byte(chunk)))
+	}
+	if err := errors.Join(err, w.put(indexFile, []byte(index)), w.zip.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
 // FuzzRead: whatever a file holds, reading it ends in an *Error or in visits, within memory that its
 // size bounds.
 func FuzzRead(f *testing.F) {
-	f.Add(written(f, visits(3)), 0, byte(0))
-	f.Add(written(f, visits(70)), 100, byte(1))
-	f.Add([]byte(Magic), 3, byte(2))
-	f.Fuzz(func(t *testing.T, file []byte, at int, flip byte) {
-		if len(file) > 0 {
-			file = bytes.Clone(file)
-			file[uint(at)%uint(len(file))] ^= flip
+	var w Writer
+	for _, v := range visits(3) {
+		for _, c := range []*initial.Captured{&v.Before, &v.After} {
+			r, _ := registersOf(c)
+			w.visits, _ = binary.Append(w.visits, binary.LittleEndian, &r)
+			w.visits = binary.LittleEndian.AppendUint32(w.visits, 0)
 		}
-		resum(file)
+	}
+	const row = "90,1,f,g,0x1,0x2,1,1,0,0\n"
+	header := strings.Join(columns, ",") + "\n"
+	f.Add(`{"version":1}`, string(w.visits), header+row+strings.Replace(row, ",1,", ",2,", 1)+strings.Replace(row, ",1,", ",3,", 1), 3, 0)
+	f.Add(`{"version":1,"program":["a"]}`, "", header, 0, 0)
+	f.Fuzz(func(t *testing.T, about, chunk, index string, visits, pages int) {
+		file := archive(t, about, chunk, index, visits, pages)
 		_, _, err := read(file)
 		if bad := (*Error)(nil); err != nil && !errors.As(err, &bad) {
 			t.Errorf("%T: %v", err, err)
 		}
-	})
-}
-
-// resum makes the checksums right, as far as the headers lead.
-func resum(file []byte) {
-	const sum = headerSize - 4
-	for at := len(Magic); at+headerSize <= len(file); {
-		head := file[at:]
-		n := int(uint32(head[4]) | uint32(head[5])<<8 | uint32(head[6])<<16 | uint32(head[7])<<24)
-		if n > len(head)-headerSize {
-			return
+		if len(file) > 0 {
+			file[len(chunk)%len(file)] ^= byte(len(index))
+			if _, _, err := read(file); err != nil && !errors.As(err, new(*Error)) {
+				t.Errorf("%T: %v", err, err)
+			}
 		}
-		c := checksum(head[:sum], head[headerSize:headerSize+n])
-		head[sum], head[sum+1], head[sum+2], head[sum+3] = byte(c), byte(c>>8), byte(c>>16), byte(c>>24)
-		at += headerSize + n
-	}
+	})
 }

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"archive/zip"
 	"bufio"
 	"bytes"
 	"cmp"
@@ -9,11 +10,8 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"strconv"
-
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/atomicfile"
 	"github.com/bbprof/bbprof/initial"
@@ -21,38 +19,42 @@ import (
 
 // Writer writes a file. Its memory grows by 36 bytes for each page with contents of its own.
 type Writer struct {
-	w        io.Writer
-	compress *zstd.Encoder
+	zip *zip.Writer
 
-	visits  []byte // of the chunk that is being filled
-	pages   []byte
-	counts  header // of it
-	totals  header
-	known   map[[sha256.Size]byte]uint32
-	index   bytes.Buffer
-	rows    *csv.Writer
-	entries int
+	visits, pages   []byte // of the chunk that is being filled
+	nVisits, nPages int    // in it
+	known           map[[sha256.Size]byte]uint32
+	index           bytes.Buffer
+	rows            *csv.Writer
+	entries         int
 }
 
 // NewWriter begins a file.
 func NewWriter(w io.Writer, about About) (*Writer, error) {
-	compress, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedBetterCompression))
-	if err != nil {
-		return nil, err
-	}
-	s := &Writer{w: w, compress: compress, known: map[[sha256.Size]byte]uint32{}}
+	s := &Writer{zip: zip.NewWriter(w), known: map[[sha256.Size]byte]uint32{}}
 	s.rows = csv.NewWriter(&s.index)
-	if _, err := io.WriteString(w, Magic); err != nil {
-		return nil, err
+	text, err := json.Marshal(versioned{version, about})
+	if err == nil {
+		err = s.put(aboutFile, text)
 	}
-	text, err := json.Marshal(about)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = s.rows.Write(columns)
 	}
-	if err := s.chunk(header{Kind: kindAbout}, text); err != nil {
-		return nil, err
+	return s, err
+}
+
+// versioned is what aboutFile holds.
+type versioned struct {
+	Version int `json:"version"`
+	About
+}
+
+func (s *Writer) put(name string, text []byte) error {
+	w, err := s.zip.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Deflate}) // without the time: equal states make equal files
+	if err == nil {
+		_, err = w.Write(text)
 	}
-	return s, s.rows.Write(columns)
+	return err
 }
 
 var columns = []string{"hex", "state", "file", "function", "address", "offset", "visit", "visits", "pages", "changed"}
@@ -83,11 +85,11 @@ func (s *Writer) Add(v *Visit) error {
 			s.page(&c.Pages[i])
 		}
 	}
-	s.counts.Visits++
+	s.nVisits++
 	if err := s.rows.Write(v.cells("")); err != nil {
 		return err
 	}
-	if s.counts.Visits < fullVisits && s.counts.Pages < fullPages {
+	if s.nVisits < fullVisits && s.nPages < fullPages {
 		return nil
 	}
 	return s.flush()
@@ -101,7 +103,7 @@ func (s *Writer) page(p *initial.Page) {
 		n = uint32(len(s.known))
 		s.known[hash] = n
 		s.pages = append(s.pages, p.Data[:]...)
-		s.counts.Pages++
+		s.nPages++
 	}
 	at := p.Address &^ (pageSize - 1)
 	if p.Writable {
@@ -112,64 +114,25 @@ func (s *Writer) page(p *initial.Page) {
 }
 
 func (s *Writer) flush() error {
-	if s.counts.Visits == 0 {
+	if s.nVisits == 0 {
 		return nil
 	}
-	s.counts.Kind = kindVisits
-	s.totals.Visits += s.counts.Visits
-	s.totals.Pages += s.counts.Pages
-	err := s.chunk(s.counts, append(s.visits, s.pages...))
-	s.visits, s.pages, s.counts = s.visits[:0], s.pages[:0], header{}
+	err := s.put(fmt.Sprintf(chunkFile, s.nVisits, s.nPages), append(s.visits, s.pages...))
+	s.visits, s.pages, s.nVisits, s.nPages = s.visits[:0], s.pages[:0], 0, 0
 	return err
-}
-
-func (s *Writer) chunk(h header, raw []byte) error {
-	stored := s.compress.EncodeAll(raw, nil)
-	h.Stored, h.Raw = uint32(len(stored)), uint32(len(raw))
-	head, err := h.sealed(stored)
-	if err != nil {
-		return err
-	}
-	if _, err := s.w.Write(head); err != nil {
-		return err
-	}
-	_, err = s.w.Write(stored)
-	return err
-}
-
-// sealed is the header's bytes, with the sum.
-func (h header) sealed(stored []byte) ([]byte, error) {
-	head, err := binary.Append(nil, binary.LittleEndian, &h)
-	if err != nil {
-		return nil, err
-	}
-	const sum = headerSize - 4
-	binary.LittleEndian.PutUint32(head[sum:], checksum(head[:sum], stored))
-	return head, nil
-}
-
-// checksum is CRC-32C (Castagnoli, RFC 3720, appendix B.4).
-func checksum(parts ...[]byte) (sum uint32) {
-	table := crc32.MakeTable(crc32.Castagnoli)
-	for _, p := range parts {
-		sum = crc32.Update(sum, table, p)
-	}
-	return sum
 }
 
 // Close writes what is left, and the index. It does not close what it writes to.
 func (s *Writer) Close() error {
-	if err := s.flush(); err != nil {
-		return err
+	err := s.flush()
+	s.rows.Flush() // into memory
+	if err == nil {
+		err = s.put(indexFile, s.index.Bytes())
 	}
-	s.rows.Flush()
-	for s.index.Len() > 0 {
-		if err := s.chunk(header{Kind: kindIndex}, s.index.Next(fullIndex)); err != nil {
-			return err
-		}
+	if err == nil {
+		err = s.zip.Close()
 	}
-	s.totals.Kind = kindEnd
-	return s.chunk(s.totals, nil)
+	return err
 }
 
 // File is a Writer of a file with a name, which is there once it is closed. Nobody else may read it:

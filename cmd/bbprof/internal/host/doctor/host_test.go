@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -46,29 +46,7 @@ func TestReadHostOfLaptop(t *testing.T) {
 		UID: 1001, Seccomp: "filter", PtraceScope: "1", MinAddr: "65536",
 		StoreBypass: "Mitigation: Speculative Store Bypass disabled via prctl", Gather: "Mitigation: Microcode",
 	}
-	if d := cmp.Diff(want, h, cmp.AllowUnexported(cpu.ID{}, Turbo{})); d != "" {
-		t.Errorf("(- want, + got):\n%s", d)
-	}
-}
-
-// TestReadHostOfNothing: neither /proc nor /sys, and the kernel tells no CPUs.
-func TestReadHostOfNothing(t *testing.T) {
-	sys := (&fake{}).system(nil)
-	sys.Allowed = func() ([]int, error) { return nil, errors.New("no") }
-	sys.CPUID = func(uint32, uint32) (a, b, c, d uint32) { return 0, 0, 0, 0 }
-	if d := cmp.Diff(Host{CPU: sys.CPU, UID: UnknownUser}, readHost(sys), cmp.AllowUnexported(cpu.ID{}, Turbo{})); d != "" {
-		t.Errorf("(- want, + got):\n%s", d)
-	}
-}
-
-func TestLookAtGovernors(t *testing.T) {
-	files := map[string]string{}
-	for i, governor := range []string{"performance", "performance", "powersave", "performance"} {
-		files[cpus+"cpu"+string(rune('0'+i))+"/cpufreq/scaling_governor"] = governor
-	}
-	if h := readHost((&fake{}).system(files)); h.Governor != "differ" {
-		t.Errorf("%q", h.Governor)
-	}
+	require.Equal(t, "it", want, h, cmp.AllowUnexported(cpu.ID{}, Turbo{}))
 }
 
 func TestTurbo(t *testing.T) {

@@ -9,15 +9,12 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/cpu"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 func blocks(t *testing.T) []Block {
 	t.Helper()
-	b, err := Blocks()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return require.Get(Blocks())(t)
 }
 
 // TestTable: every block decodes to its text, and every core has an answer or a reason.
@@ -101,25 +98,6 @@ func TestAnswersOf(t *testing.T) {
 	}
 	if got := AnswersOf(cpu.Zen5c); got != cpu.Zen5 {
 		t.Errorf("Zen 5c has those of %s", got)
-	}
-}
-
-// TestTableOfEachCore: on a named core most answers are exact.
-func TestTableOfEachCore(t *testing.T) {
-	for _, core := range withAnswers() {
-		exact, chains := 0, 0
-		for _, b := range blocks(t) {
-			if a, ok := b.Answers[core]; ok && b.Kind == Latency {
-				chains++
-				if a.Exact() {
-					exact++
-				}
-			}
-		}
-		t.Logf("%-12s %d of %d chains exact", core, exact, chains)
-		if chains < 20 || exact < 20 {
-			t.Errorf("%s: %d of %d chains exact", core, exact, chains)
-		}
 	}
 }
 

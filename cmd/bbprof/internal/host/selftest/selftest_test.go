@@ -92,10 +92,7 @@ func TestPatience(t *testing.T) {
 	results := slices.Repeat([]profiler.Result{rejected(verdict.Unstable)}, 3+3)
 	results = append(results, ok(1)) // which is none of the three
 	results = append(results, slices.Repeat([]profiler.Result{rejected(verdict.Unstable)}, 3+1)...)
-	got, err := run(context.Background(), &fake{results, errNoMore}, cpu.Zen, hasAll, blocks, Full)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := require.Get(run(context.Background(), &fake{results, errNoMore}, cpu.Zen, hasAll, blocks, Full))(t)
 	var tries []int
 	for _, o := range got {
 		tries = append(tries, o.Tries)

@@ -26,10 +26,7 @@ func TestSoak(t *testing.T) {
 		require.Skip(t, require.Long, "BBPROF_SOAK gives no time, such as 30m")
 	}
 	p := start(t)
-	blocks, err := Blocks()
-	if err != nil {
-		t.Fatal(err)
-	}
+	blocks := require.Get(Blocks())(t)
 	known := slices.DeleteFunc(slices.Clone(blocks), func(b Block) bool { return !b.Short })
 	type round struct {
 		rate     float64 // hostile blocks a second

@@ -4,9 +4,8 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 func names(list []asm.Form) (names []string) {
@@ -22,9 +21,7 @@ func TestSelect(t *testing.T) {
 		"vpternlogd xmm, xmm, xmm, i8", "vpternlogd xmm, xmm, m128, i8", "vpternlogd ymm, ymm, ymm, i8", "vpternlogd ymm, ymm, m256, i8",
 		"vpternlogd zmm, zmm, zmm, i8", "vpternlogd zmm, zmm, m512, i8",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+	require.Equal(t, "it", want, got)
 	if all := Select(regexp.MustCompile("^vpternlogd$"), true); len(all) != 27 { // {k} and {k}{z} of each, and of a broadcast
 		t.Errorf("%d forms with decoration, want 27: %q", len(all), names(all))
 	}

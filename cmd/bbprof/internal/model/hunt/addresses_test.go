@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
-	"github.com/google/go-cmp/cmp"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // TestOnlyKeepsAddresses: what is left of a block accesses what it accessed, or is not tried.
@@ -24,6 +24,8 @@ func TestOnlyKeepsAddresses(t *testing.T) {
 		{"a pointer that nobody knows: popcnt rcx, rcx; mov rax, [rcx]", "f3480fb8c9488b01", []int{1}, Case{}},
 		{"an unknown pointer of its own: popcnt rcx, rcx; mov rax, [rcx]; add rdx, 1", "f3480fb8c9488b014883c201", []int{0, 1}, Case{Hex: "f3480fb8c9488b01"}},
 		{"a dividend: xor edx, edx; div rcx", "31d248f7f1", []int{1}, Case{}},
+		{"pushes that move by less: push rbp; push rbx; add rax, rcx; mov rdx, [rsi]", "55534801c8488b16", []int{0, 3}, Case{Hex: "55488b16"}},
+		{"a push that is loaded: push rbp; push rbx; mov rdx, [rsp]", "5553488b1424", []int{1, 2}, Case{}},
 		{"a register in no address: add rax, 7; imul rbx, rax", "4883c007480fafd8", []int{1}, Case{Hex: "480fafd8"}},
 		{"a displacement too far: add rax, 7; mov rbx, [rip+0x7fffffff]", "4883c007488b1dffffff7f", []int{1}, Case{}},
 	} {
@@ -31,9 +33,7 @@ func TestOnlyKeepsAddresses(t *testing.T) {
 		if b := newBlock(test.block).only(test.kept); b != nil {
 			got = b.asCase()
 		}
-		if d := cmp.Diff(test.want, got); d != "" {
-			t.Errorf("%s (-want +got):\n%s", test.name, d)
-		}
+		require.Equal(t, test.name, test.want, got)
 	}
 }
 
@@ -79,10 +79,7 @@ func (overlaps) Predict(_ context.Context, blocks []string) ([]score.Prediction,
 // not end at a pair that overlaps in part.
 func TestShrinkingMakesNoStall(t *testing.T) {
 	const block = "488b052e1f0d004883c007488905231f0d00"
-	found, err := Hunt(t.Context(), overlaps{}, overlaps{}, []string{block}, Options{Threshold: 0.2, Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := require.Get(Hunt(t.Context(), overlaps{}, overlaps{}, []string{block}, Options{Threshold: 0.2, Seed: 1}))(t)
 	if len(found.Classes) != 1 || found.Classes[0].Hex != block {
 		t.Errorf("classes %+v, want the block itself", found.Classes)
 	}

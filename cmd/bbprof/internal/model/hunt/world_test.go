@@ -10,7 +10,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/forms"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
-	"github.com/google/go-cmp/cmp"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // core is a made-up core: it renames four instructions a cycle, each of which then waits for its operands
@@ -156,10 +156,7 @@ func madeUp(n int) (corpus []string) {
 // TestFivePlanted: five mistakes of a model are found, each by the smallest block there is, and nothing else.
 func TestFivePlanted(t *testing.T) {
 	w := &world{core: realCore(), model: mistaken()}
-	found, err := Hunt(t.Context(), w, w, madeUp(400), Options{Threshold: 0.2, Seed: 1, Usable: NewForms(forms.Select(nil, false))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := require.Get(Hunt(t.Context(), w, w, madeUp(400), Options{Threshold: 0.2, Seed: 1, Usable: NewForms(forms.Select(nil, false))}))(t)
 	var got []string
 	for _, c := range found.Classes {
 		got = append(got, fmt.Sprintf("%s: %s", strings.Join(slices.Sorted(slices.Values(c.Holds())), "; "), c.Sign))
@@ -172,9 +169,7 @@ func TestFivePlanted(t *testing.T) {
 		"popcnt r64, r64, same: too fast",
 		"xor r32, r32, same: too slow",
 	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("classes (-want +got):\n%s", d)
-	}
+	require.Equal(t, "classes", want, got)
 	if found.Explained < 0.999 {
 		t.Errorf("the classes explain %.3f of the error, want all", float64(found.Explained))
 	}
@@ -194,7 +189,5 @@ func TestRightModel(t *testing.T) {
 func TestUseOfLongBlock(t *testing.T) {
 	var u use
 	u.count([]string{strings.Repeat("4801d8", 20_000), "31c0", "no block", "48"})
-	if d := cmp.Diff(use{"add": 20_000, "xor": 1}, u); d != "" {
-		t.Errorf("uses (-want +got):\n%s", d)
-	}
+	require.Equal(t, "uses", use{"add": 20_000, "xor": 1}, u)
 }

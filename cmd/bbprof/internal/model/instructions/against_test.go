@@ -5,8 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // published is text in the form of InstLatx64's, with numbers made up.
@@ -38,9 +39,7 @@ func TestReadInstLat(t *testing.T) {
 		{Form: "{evex} vaddpd xmm, xmm, xmm", Latency: 1.99, Throughput: 0.498},
 		{Form: "vpshldw xmm, xmm, xmm, i8", Latency: 1, Throughput: 0.498},
 	}}
-	if diff := cmp.Diff(want, got, cmpopts.EquateNaNs()); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+	require.Equal(t, "it", want, got, cmpopts.EquateNaNs())
 }
 
 // inside are fields of an agreement that only the search for causes reads.
@@ -50,16 +49,13 @@ func tableOf(t *testing.T, text string) Table {
 	t.Helper()
 	lines := strings.Split(text, "\n")
 	next := 1
-	got, err := ReadTable(strings.Split(lines[0], "|"), func() ([]string, bool, error) {
+	got := require.Get(ReadTable(strings.Split(lines[0], "|"), func() ([]string, bool, error) {
 		if next == len(lines) {
 			return nil, false, nil
 		}
 		next++
 		return strings.Split(lines[next-1], "|"), true, nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return got
 }
 
@@ -77,41 +73,16 @@ vmulps xmm, xmm, xmm|ok|3.03|0.5|2 to 1: 3.03; 3 to 1: 3.03|alone: 0.50|`)
 	got := Compare(here, Table{Published: true, Forms: list})
 	want := Agreement{Scale: 1.01, Latencies: Tally{Compared: 4, Within2: 3, Within5: 3, Within10: 3}, Throughputs: Tally{Compared: 3, Within2: 3, Within5: 3, Within10: 3}, Means: 1,
 		Differ: []Difference{{Form: "vmulps xmm, xmm, xmm", What: latencyMode, Here: 3.03, There: 4.04}}}
-	if diff := cmp.Diff(want, got, number, inside); diff != "" {
-		t.Errorf("published (-want +got)\n%s", diff)
-	}
+	require.Equal(t, "published", want, got, number, inside)
 	got = Compare(here, Table{Forms: list})
 	want = Agreement{Scale: 1, Latencies: Tally{Compared: 4, Within2: 1, Within5: 1, Within10: 2}, Throughputs: Tally{Compared: 3, Within2: 2, Within5: 2, Within10: 2}, Means: 1, Differ: []Difference{
 		{Form: "adc r64, r64", What: latencyMode, Here: 1.09, There: 1}, {Form: "adc r64, r64", What: "throughput", Here: 0.5, There: 1},
 		{Form: "shl r64, cl", What: latencyMode, Here: 2, There: 1}, {Form: "vmulps xmm, xmm, xmm", What: latencyMode, Here: 3.03, There: 4}}}
-	if diff := cmp.Diff(want, got, number, inside); diff != "" {
-		t.Errorf("of bbprof (-want +got)\n%s", diff)
-	}
+	require.Equal(t, "of bbprof", want, got, number, inside)
 	if kinds := got.Kinds(); len(kinds) != 4 {
 		t.Errorf("%d kinds, want 4", len(kinds))
 	}
 	if _, err := ReadTable([]string{"form", "cycles"}, nil); err == nil {
 		t.Error("a table without latencies is read")
-	}
-}
-
-// TestCompareVarying: throughputs that vary agree with those that their interval meets, and with no others; so they
-// do not with published ones.
-func TestCompareVarying(t *testing.T) {
-	const columns = "form|latency|throughput|throughput_low|throughput_high|throughput_note\n"
-	here := tableOf(t, columns+`vandps ymm, ymm, m256||0.37|0.36|0.42|varies: the interval holds 4 measurements
-vaddps xmm, xmm, xmm||0.5|0.49|0.51|
-imul r64, r64||1|0.99|1.01|`)
-	there := tableOf(t, columns+`vandps ymm, ymm, m256||0.42|0.419|0.421|
-vaddps xmm, xmm, xmm||0.6|0.5|0.7|varies: the interval holds 3 measurements
-imul r64, r64||1.1|1.02|1.2|varies: the interval holds 2 measurements`)
-	got := Compare(here, there)
-	want := Agreement{Scale: 1, Throughputs: Tally{Compared: 3, Within10: 1, Varying: 2}, Differ: []Difference{{Form: "imul r64, r64", What: "throughput", Here: 1, There: 1.1}}}
-	if diff := cmp.Diff(want, got, inside); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-	there.Published = true
-	if got := Compare(here, there); got.Throughputs.Varying != 0 {
-		t.Errorf("%d published throughputs vary", got.Throughputs.Varying)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -48,13 +49,8 @@ func TestUnits(t *testing.T) {
 		{"one unit", 4, 4, 4, "2 to 1: 4.00"},
 		{"short", 2.4, 2, 2, "2 to 1: 2.40"},
 	} {
-		rows, err := Measure(context.Background(), []measure.Measurer{unlike(c.mean, c.vpermd, c.vpslld)}, []Plan{planOf(t, "vgetexpph zmm, zmm")}, 0, 0, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(c.latencies, rows[0].List(Latency, Beside)); diff != "" {
-			t.Errorf("%s (-want +got)\n%s", c.name, diff)
-		}
+		rows := require.Get(Measure(context.Background(), []measure.Measurer{unlike(c.mean, c.vpermd, c.vpslld)}, []Plan{planOf(t, "vgetexpph zmm, zmm")}, 0, 0, nil))(t)
+		require.Equal(t, c.name, c.latencies, rows[0].List(Latency, Beside))
 		if got := rows[0].Latency; got.Kind != Latency || got.Cycles() != c.mean {
 			t.Errorf("%s: the row has %v, want that of the chain alone", c.name, got.Value)
 		}
@@ -73,41 +69,5 @@ func TestBeside(t *testing.T) {
 	if diff := cmp.Diff("vaddph zmm1, zmm1, zmm14; vpermd zmm16, zmm28, zmm29; vpermd zmm17, zmm28, zmm29; vaddph zmm1, zmm1, zmm14; vpermd zmm18, zmm28, zmm29",
 		textOf(t, list[0].Code)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
-	}
-}
-
-// TestKept: a chain beside fillers counts if it takes longer than they do, otherwise than alone, a whole number of
-// cycles and no more than alone, rounded up; of several that with the most fillers.
-func TestKept(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		alone   float64
-		fillers []float64
-		beside  []float64
-		want    float64 // 0 is none
-	}{
-		{"through one unit", 4.9, []float64{3.5}, []float64{4}, 4},
-		{"a mixture", 4.9, []float64{3.5}, []float64{4.3}, 0},
-		{"as long as the fillers take", 4.9, []float64{3.95}, []float64{4}, 0},
-		{"as alone", 4.99, []float64{4.5}, []float64{5}, 0},
-		{"rounded up", 3.5, []float64{3.5}, []float64{4.02}, 4.02},
-		{"more than that", 3.5, []float64{3.5}, []float64{5}, 0},
-		{"more than a whole number", 3, []float64{2.5}, []float64{4}, 0},
-		{"the most fillers", 10.9, []float64{6.5, 7.5, 5.5}, []float64{9, 8, 10}, 8},
-	} {
-		all := []Measured{{Probe: Probe{Kind: Latency}, Value: Value{Cycles: c.alone}}}
-		for i := range c.fillers {
-			all = append(all, Measured{Probe: Probe{Kind: Beside, Fill: c.fillers[i]}, Value: Value{Cycles: c.beside[i]}})
-		}
-		for i := range all {
-			all[i].Result.Status = profiler.OK
-		}
-		got := 0.0
-		for _, m := range units(all)[1:] {
-			got += m.Value.Cycles
-		}
-		if got != c.want {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
-		}
 	}
 }

@@ -3,6 +3,7 @@ package instructions
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"math"
 	"os"
 	"os/exec"
@@ -12,8 +13,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
@@ -35,10 +34,7 @@ func planOf(t *testing.T, name string) Plan {
 
 func textOf(t *testing.T, code []byte) string {
 	t.Helper()
-	insts, err := asm.Decode(code)
-	if err != nil {
-		t.Fatal(err)
-	}
+	insts := require.Get(asm.Decode(code))(t)
 	var list []string
 	for i := range insts {
 		list = append(list, insts[i].Text())
@@ -82,9 +78,7 @@ func TestChains(t *testing.T) {
 				t.Errorf("%s, %s: %s", c.form, c.pair, got)
 			}
 		}
-		if diff := cmp.Diff(c.want, got); diff != "" {
-			t.Errorf("%s, %s (-want +got)\n%s", c.form, c.pair, diff)
-		}
+		require.Equal(t, fmt.Sprintf("%s, %s", c.form, c.pair), c.want, got)
 	}
 }
 
@@ -185,13 +179,8 @@ func TestMeasure(t *testing.T) {
 	for _, name := range []string{"cvtsi2sd xmm, r64", "crc32 r64, r64", "cli"} {
 		plans = append(plans, planOf(t, name))
 	}
-	rows, err := Measure(context.Background(), []measure.Measurer{worker, worker}, plans, 1, 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff("1 to 1: 4.00; 2 to 1: 6.00 (less vector to general)", rows[0].List(Latency)); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+	rows := require.Get(Measure(context.Background(), []measure.Measurer{worker, worker}, plans, 1, 0, nil))(t)
+	require.Equal(t, "it", "1 to 1: 4.00; 2 to 1: 6.00 (less vector to general)", rows[0].List(Latency))
 	if got := rows[0].Latency.Cycles(); got != 6 {
 		t.Errorf("latency %v, want the largest, 6", got)
 	}
@@ -220,40 +209,6 @@ func (f inLoops) ProfileAll(ctx context.Context, next func() (profiler.Block, bo
 		if err := worker.ProfileAll(ctx, one, done); err != nil {
 			return err
 		}
-	}
-}
-
-// TestLoops: what has no one time in a row of copies, and what takes no whole number of cycles there, has the
-// time in a loop, unless there is none.
-func TestLoops(t *testing.T) {
-	worker := inLoops(func(text string, loop bool) (float64, *verdict.Rejection) {
-		switch {
-		case text == "not" && loop:
-			return 1.01, nil
-		case text == "not":
-			return 1.07, nil
-		case strings.HasPrefix(text, "not") && !loop:
-			return 0, &verdict.Rejection{Reason: verdict.Unstable}
-		case text == "neg" && loop:
-			return 0, &verdict.Rejection{Reason: verdict.Unstable}
-		case text == "neg":
-			return 1.5, nil
-		}
-		return 12, nil
-	})
-	rows, err := Measure(context.Background(), []measure.Measurer{worker}, []Plan{planOf(t, "not r64"), planOf(t, "neg r64")}, 0, 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rol, neg := rows[0], rows[1]
-	if rol.All[0].Cycles() != 1.01 || rol.All[0].Flags != "-mode loop" {
-		t.Errorf("%s: %v by %q, want that of a loop", rol.Name, rol.All[0].Value, rol.All[0].Flags)
-	}
-	if got := rol.Throughput; got.Cycles() != 12/float64(got.Links) || got.Mean != "" || !strings.HasPrefix(got.Flags, "-mode loop") || rol.Detail != "" {
-		t.Errorf("%s: %+v, want 12 cycles in a loop", rol.Name, got)
-	}
-	if neg.All[0].Cycles() != 1.5 || neg.All[0].Flags != "" {
-		t.Errorf("%s: %v by %q, want that of a row, because a loop has none", neg.Name, neg.All[0].Value, neg.All[0].Flags)
 	}
 }
 
@@ -304,10 +259,7 @@ func TestDoubt(t *testing.T) {
 		if c.name == "row rejected" {
 			noisy = &verdict.Rejection{Reason: verdict.Nonlinear}
 		}
-		got, err := Measure(context.Background(), []measure.Measurer{worker}, []Plan{planOf(t, "not r64")}, 0, 6, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := require.Get(Measure(context.Background(), []measure.Measurer{worker}, []Plan{planOf(t, "not r64")}, 0, 6, nil))(t)
 		m := got[0].Throughput
 		if m == nil || math.Abs(m.Cycles()-c.want) > 1e-9 || strings.Contains(m.Flags, "loop") != (c.mode == "loop") {
 			t.Errorf("%s: %+v, want %v cycles %s", c.name, m, c.want, c.mode)
@@ -356,47 +308,9 @@ func TestChainDoubt(t *testing.T) {
 			}
 			return v, nil
 		})
-		got, err := Measure(context.Background(), []measure.Measurer{worker}, []Plan{planOf(t, c.form)}, 0, 6, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := require.Get(Measure(context.Background(), []measure.Measurer{worker}, []Plan{planOf(t, c.form)}, 0, 6, nil))(t)
 		if m := got[0].All[0]; m.Cycles() != c.want || m.Flags != c.flags || len(rows)+len(loops) > 0 {
 			t.Errorf("%s, %v and in loops %v: %v by %q, want %v by %q; not asked for: %v %v", c.form, c.rows, c.loops, m.Value, m.Flags, c.want, c.flags, rows, loops)
-		}
-	}
-}
-
-// TestSimple: shares of a cycle that one to six units leave, whole and half cycles.
-func TestSimple(t *testing.T) {
-	for cycles, want := range map[float64]bool{0.1667: true, 0.165: false, 0.2013: true, 0.2015: false, 0.25: true, 0.3333: true, 0.3357: false, 0.4: false, 0.5: true,
-		0.667: false, 0.9935: true, 0.99: false, 1.006: true, 1.2: false, 1.5: true, 40: true} {
-		if got := simple(cycles); got != want {
-			t.Errorf("%v: %v, want %v", cycles, got, want)
-		}
-	}
-}
-
-// TestBound: a chain that takes no longer than instructions that do not wait tells no latency.
-func TestBound(t *testing.T) {
-	for _, c := range []struct {
-		chain float64
-		want  string
-	}{{2.1, ""}, {2.3, "1 to flags: 1.30 (less flags to general by b)"}} {
-		worker := scripted(func(text string) (float64, *verdict.Rejection) {
-			switch {
-			case strings.HasPrefix(text, "scas scas"):
-				return 24, nil // two each
-			case text == "scas adc":
-				return c.chain, nil
-			}
-			return 2, nil // the bridge and what leads back, one each
-		})
-		rows, err := Measure(context.Background(), []measure.Measurer{worker}, []Plan{planOf(t, "scas al, m8")}, 0, 0, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := rows[0].List(Latency); got != c.want || strings.Contains(rows[0].Detail, "1 to flags: at most 1.10") != (c.want == "") {
-			t.Errorf("a chain of %v: %q, %q", c.chain, got, rows[0].Detail)
 		}
 	}
 }
@@ -407,18 +321,13 @@ func TestMoves(t *testing.T) {
 	for _, p := range planOf(t, "movs m32, m32").Probes {
 		got[p.Kind] = p.Set.String()
 	}
-	if diff := cmp.Diff(map[Kind]string{Throughput: "rdi=0x12406880", StoreToLoad: "rdi=0x12406684"}, got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+	require.Equal(t, "it", map[Kind]string{Throughput: "rdi=0x12406880", StoreToLoad: "rdi=0x12406684"}, got)
 }
 
 // TestDisagreements: a model's latency is its block's less its bridges', and inside the interval is agreement.
 func TestDisagreements(t *testing.T) {
 	worker := scripted(func(text string) (float64, *verdict.Rejection) { return 6, nil })
-	rows, err := Measure(context.Background(), []measure.Measurer{worker}, []Plan{planOf(t, "vaddps xmm, xmm, xmm")}, 0, 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := require.Get(Measure(context.Background(), []measure.Measurer{worker}, []Plan{planOf(t, "vaddps xmm, xmm, xmm")}, 0, 0, nil))(t)
 	blocks := Blocks(rows)
 	cycles := map[string]float64{blocks[0]: 9, blocks[1]: 6.0}
 	list, judged := Disagreements(rows, 0.02, cycles)
@@ -461,17 +370,11 @@ assembled_snippet: 4155BA000000004883EC04C70424801F0000C5F8AE14244883C404F2440F2
 `
 
 func TestSnippets(t *testing.T) {
-	plans, err := ReadSnippets(strings.NewReader(snippet))
-	if err != nil {
-		t.Fatal(err)
-	}
+	plans := require.Get(ReadSnippets(strings.NewReader(snippet)))(t)
 	if got, want := textOf(t, plans[0].Probes[0].Code), "cvtsi2sd xmm10, edx; vcvttsh2usi r13d, xmm10"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	rows, err := Measure(context.Background(), []measure.Measurer{scripted(func(string) (float64, *verdict.Rejection) { return 12, nil })}, plans, 0, 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := require.Get(Measure(context.Background(), []measure.Measurer{scripted(func(string) (float64, *verdict.Rejection) { return 12, nil })}, plans, 0, 0, nil))(t)
 	var out bytes.Buffer
 	if n, err := WriteExegesis(&out, rows, latencyMode, ""); n != 1 || err != nil {
 		t.Fatal(n, err)
@@ -499,13 +402,8 @@ func TestExegesisAnalysis(t *testing.T) {
 	for _, f := range forms.Select(regexp.MustCompile("^(v?add.*|imul|mov|lea|v?pshufd|cmov.*|kandw|vpternlogd|fadd)$"), true) {
 		plans = append(plans, NewPlan(&f))
 	}
-	rows, err := Measure(context.Background(), []measure.Measurer{scripted(func(string) (float64, *verdict.Rejection) { return 12, nil })}, plans, 0, 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := NameOpcodes(context.Background(), require.Tool(t, require.LLVM, "llvm-mc-22"), rows); err != nil {
-		t.Fatal(err)
-	}
+	rows := require.Get(Measure(context.Background(), []measure.Measurer{scripted(func(string) (float64, *verdict.Rejection) { return 12, nil })}, plans, 0, 0, nil))(t)
+	require.NoError(t, NameOpcodes(context.Background(), require.Tool(t, require.LLVM, "llvm-mc-22"), rows))
 	for i := range rows {
 		if rows[i].Name == "vaddps zmm, zmm, zmm" && rows[i].Operands != "VADDPSZrr ZMM1 ZMM2 ZMM3" {
 			t.Errorf("%s is %q to LLVM", rows[i].Name, rows[i].Operands)
@@ -518,9 +416,7 @@ func TestExegesisAnalysis(t *testing.T) {
 		if err != nil || n < 100 {
 			t.Fatalf("%s: %d documents, %v", mode, n, err)
 		}
-		if err := os.WriteFile(file, out.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, out.Bytes(), 0o600))
 		page := file + ".html"
 		said, err := exec.Command(tool, "-mode=analysis", "-benchmarks-file="+file, "-analysis-inconsistencies-output-file="+page, "-mcpu=graniterapids").CombinedOutput()
 		if err != nil {

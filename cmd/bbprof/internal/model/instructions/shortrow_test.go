@@ -4,9 +4,8 @@ import (
 	"context"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -46,17 +45,12 @@ func TestShortRow(t *testing.T) {
 		{"no one time in a short row", filling{0, 3, 2}, "2 to 1: 3.00"},
 		{"a cycle", filling{2, 1, 1}, "2 to 1: 1.00"},
 	} {
-		rows, err := Measure(context.Background(), []measure.Measurer{c.core}, []Plan{planOf(t, "pshufd xmm, xmm, i8")}, 0, 0, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rows := require.Get(Measure(context.Background(), []measure.Measurer{c.core}, []Plan{planOf(t, "pshufd xmm, xmm, i8")}, 0, 0, nil))(t)
 		for i := range rows[0].All {
 			if m := &rows[0].All[i]; m.Kind == Latency && m.Cycles() != c.core.long {
 				t.Errorf("%s: the row has %v, want the long row's", c.name, m.Value)
 			}
 		}
-		if diff := cmp.Diff(c.latencies, rows[0].List(Latency, OtherLatency)); diff != "" {
-			t.Errorf("%s (-want +got)\n%s", c.name, diff)
-		}
+		require.Equal(t, c.name, c.latencies, rows[0].List(Latency, OtherLatency))
 	}
 }

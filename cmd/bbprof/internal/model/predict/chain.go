@@ -173,9 +173,14 @@ func newStep(in *asm.Inst, latencies map[string]float64) (s step) {
 			s.reload = max(s.reload, cycles-unknownLoad)
 		}
 	}
+	stack := value{'g', int(asm.RSP)}
 	for f, from := range s.reads {
 		for t, to := range s.writes {
-			s.links = append(s.links, link{f, t, s.latency(from, to, latencies)})
+			cycles := s.latency(from, to, latencies)
+			if len(in.Mem) > 0 && in.Mem[len(in.Mem)-1].Implicit && from.value == stack && to.value == stack {
+				cycles = 0 // push and pop: the decoders follow the stack pointer
+			}
+			s.links = append(s.links, link{f, t, cycles})
 		}
 	}
 	return s

@@ -10,7 +10,9 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
@@ -103,9 +105,25 @@ func (m *mca) check() error {
 	defer cancel()
 	_, message, err := pipe(ctx, "# LLVM-MCA-BEGIN b0\nnop\n# LLVM-MCA-END b0\n", m.tool, m.arguments(1)...)
 	if strings.Contains(message, "is not a recognized processor") || err != nil {
-		return usage("%s does not know -mcpu %s: %s", m.version, m.cpu, oneLine(message))
+		remedy := oneLine(message)
+		if others := m.others(); len(others) > 0 {
+			remedy = "installed are " + strings.Join(others, ", ")
+		}
+		return usage("%s does not know -mcpu %s: %s", m.version, m.cpu, remedy)
 	}
 	return nil
+}
+
+// others are the names of the other versions in PATH, the newest last.
+func (m *mca) others() (names []string) {
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		found, _ := filepath.Glob(filepath.Join(dir, "llvm-mca-[0-9]*"))
+		for _, path := range found {
+			names = append(names, filepath.Base(path))
+		}
+	}
+	slices.Sort(names)
+	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == filepath.Base(m.tool) })
 }
 
 func (m *mca) String() string {
@@ -411,17 +429,20 @@ type Explanation struct {
 
 // Explainer is a source that can say more of a block than its cycles.
 type Explainer interface {
-	Explain(ctx context.Context, block, file string) (Explanation, error)
+	Explain(ctx context.Context, block, file string, more ...string) (Explanation, error)
 }
 
-// Explain has llvm-mca print all that it prints of a block by default.
-func (m *mca) Explain(ctx context.Context, block, file string) (Explanation, error) {
+// Timeline are the arguments with which llvm-mca shows when each instruction is issued and retired, in three iterations.
+var Timeline = []string{"-timeline", "-timeline-max-iterations=3"}
+
+// Explain has llvm-mca print all that it prints of a block by default, and what more arguments ask for.
+func (m *mca) Explain(ctx context.Context, block, file string, more ...string) (Explanation, error) {
 	answers := map[int]score.Prediction{}
 	regions, err := disassemble(ctx, m.disassembler, m.timeout, []string{block}, []int{0}, answers)
 	if err != nil || len(regions) == 0 {
 		return Explanation{}, err
 	}
-	arguments := []string{"-mtriple=" + triple, "-mcpu=" + m.cpu, "-iterations=100"}
+	arguments := append([]string{"-mtriple=" + triple, "-mcpu=" + m.cpu, "-iterations=100"}, more...)
 	if m.alias {
 		arguments = append(arguments, "-noalias=false")
 	}

@@ -74,10 +74,7 @@ func TestFile(t *testing.T) {
 		{"tabs", "f", &table{[]string{"hex\tb"}, nil}, nil, "f: it has no column hex, and its first row does not begin with a block: hex\tb; columns are separated by commas"},
 		{"empty", "f", &table{}, nil, "f: it is empty"},
 	} {
-		s, err := Parse(test.source, Options{Open: func(string) (Rows, error) { return test.in, nil }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := require.Get(Parse(test.source, Options{Open: func(string) (Rows, error) { return test.in, nil }}))(t)
 		got, err := s.Predict(context.Background(), blocks)
 		problem := ""
 		if err != nil {
@@ -116,9 +113,7 @@ func tools(t *testing.T, scripts map[string]string) {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range scripts {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text), 0o700))
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 }
@@ -176,10 +171,7 @@ func TestCommand(t *testing.T) {
 			"buffers":  all(map[int]string{5: "exit status 3: it said nothing"}),
 			"hangs":    all(map[int]string{5: fmt.Sprint("no answer within ", timeout)}),
 		} {
-			s, err := Parse("exec:"+name, Options{Timeout: timeout})
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := require.Get(Parse("exec:"+name, Options{Timeout: timeout}))(t)
 			got, err := s.Predict(context.Background(), blocks)
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
@@ -203,10 +195,7 @@ func TestCommand(t *testing.T) {
 
 func TestCommandIsInterrupted(t *testing.T) {
 	tools(t, map[string]string{"sleeps": "exec sleep 100"})
-	s, err := Parse("exec:sleeps", Options{Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := require.Get(Parse("exec:sleeps", Options{Timeout: time.Minute}))(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := s.Predict(ctx, []string{"90"}); !errors.Is(err, context.DeadlineExceeded) {
@@ -224,10 +213,7 @@ func TestUICAAndFacile(t *testing.T) {
 		"uica,arch=SKL": {"0.25", "exit status 1: cannot"},
 		"facile":        {"1", "facile wrote none"},
 	} {
-		s, err := Parse(source, Options{Core: Core{UICA: "SKL"}, Timeout: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := require.Get(Parse(source, Options{Core: Core{UICA: "SKL"}, Timeout: time.Minute}))(t)
 		got, err := s.Predict(context.Background(), []string{"90", "50"})
 		if diff := cmp.Diff(want, shown(got)); diff != "" || err != nil {
 			t.Errorf("%s: error %v; predictions (-want +got):\n%s", source, err, diff)
@@ -253,10 +239,7 @@ func TestReadOSACA(t *testing.T) {
 
 func TestLLVMMCA(t *testing.T) {
 	tool := require.Tool(t, require.LLVM, "llvm-mca-22", "llvm-mca-19")
-	s, err := Parse(filepath.Base(tool), Options{MCPU: "znver3", Timeout: 10 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := require.Get(Parse(filepath.Base(tool), Options{MCPU: "znver3", Timeout: 10 * time.Second}))(t)
 	blocks := []string{
 		"4801c0",                 // add rax, rax: a chain
 		"480fafc0",               // imul rax, rax
@@ -268,10 +251,7 @@ func TestLLVMMCA(t *testing.T) {
 		"674801c0",               // addr32, which changes nothing
 		"06",                     // no instruction
 	}
-	got, err := s.Predict(context.Background(), blocks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := require.Get(s.Predict(context.Background(), blocks))(t)
 	for i, least := range map[int]float64{0: 1, 1: 3, 2: 0.1, 5: 0.2, 6: 1, 7: 1} {
 		if !got[i].Known() || got[i].Cycles < least {
 			t.Errorf("%s: %v, want at least %v", blocks[i], got[i], least)
@@ -337,18 +317,10 @@ echo "{\"CodeRegions\":[$regions]}"`,
 // TestLLVMMCAFractions: what llvm-mca's models of a core say of a cycle's fractions.
 func TestLLVMMCAFractions(t *testing.T) {
 	tool := require.Tool(t, require.LLVM, "llvm-mca-22", "llvm-mca-19")
-	s, err := Parse(filepath.Base(tool), Options{MCPU: "znver4", Timeout: 10 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := require.Get(Parse(filepath.Base(tool), Options{MCPU: "znver4", Timeout: 10 * time.Second}))(t)
 	// cmp edx, 0x105 and xor eax, eax: four and six a cycle.
-	got, err := s.Predict(t.Context(), []string{"81fa05010000", "31c0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{"0.25", "0.166667"}, shown(got)); diff != "" {
-		t.Errorf("%v (-want +got):\n%s", s, diff)
-	}
+	got := require.Get(s.Predict(t.Context(), []string{"81fa05010000", "31c0"}))(t)
+	require.Equal(t, fmt.Sprintf("%v", s), []string{"0.25", "0.166667"}, shown(got))
 }
 
 // TestLLVMMCAIterations: half an iteration, or more than llvm-mca counts, is said to be wrong, and not of each block that it
@@ -412,49 +384,14 @@ func TestLowerBound(t *testing.T) {
 		{"an address is no access", "488d03", 1. / 6, FrontEnd},
 		{"a gather loads each element", "62f27d4992040f", 16. / 3, LoadPorts},
 	} {
-		code, err := hex.DecodeString(test.code)
-		if err != nil {
-			t.Fatal(err)
-		}
-		insts, err := asm.Decode(code)
-		if err != nil {
-			t.Fatal(err)
-		}
+		code := require.Get(hex.DecodeString(test.code))(t)
+		insts := require.Get(asm.Decode(code))(t)
 		cycles, limit := core.LowerBound(insts)
 		if math.Abs(cycles-test.cycles) > 1e-12 || limit != test.limit {
 			t.Errorf("%s: %v by %s, want %v by %s", test.name, cycles, limit, test.cycles, test.limit)
 		}
-		if got := core.Limit(insts, cycles*1.09); got != limit {
-			t.Errorf("%s: 9 %% above, it is limited by %s", test.name, got)
-		}
-		if got := core.Limit(insts, cycles*1.11); got != Latency {
-			t.Errorf("%s: 11 %% above, it is limited by %s", test.name, got)
-		}
-	}
-}
-
-// TestLowerBoundOfUnknownWidths: a width that is not known limits nothing.
-func TestLowerBoundOfUnknownWidths(t *testing.T) {
-	insts, err := asm.DecodeHex("488b03488903488903")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		core   Core
-		cycles float64
-		limit  string
-		says   string
-	}{
-		{Core{Name: "A", Issue: 8}, 3. / 8, FrontEnd, "max(n/8), the widths of A"},
-		{Core{Name: "B", Issue: 8, Stores: 2}, 1, StorePorts, "max(n/8, stores/2), the widths of B"},
-		{Core{Name: "C", Issue: 1, Loads: 1, Stores: 1}, 3, FrontEnd, "max(n/1, loads/1, stores/1), the widths of C"},
-	} {
-		if cycles, limit := c.core.LowerBound(insts); cycles != c.cycles || limit != c.limit {
-			t.Errorf("%s: %v by %s", c.core.Name, cycles, limit)
-		}
-		if got := LowerBounds(c.core).String(); got != c.says {
-			t.Error(got)
-		}
+		require.Equal(t, test.name, limit, core.Limit(insts, cycles*1.09))
+		require.Equal(t, test.name, Latency, core.Limit(insts, cycles*1.11))
 	}
 }
 
@@ -475,7 +412,7 @@ func TestEveryCoreHasABound(t *testing.T) {
 func TestSilentSeldom(t *testing.T) {
 	const bad = 77
 	waits := 0
-	got, err := inChunks(t.Context(), chunk, chunk, 1, func(_ context.Context, blocks []int) (map[int]score.Prediction, error) {
+	got := require.Get(inChunks(t.Context(), chunk, chunk, 1, func(_ context.Context, blocks []int) (map[int]score.Prediction, error) {
 		if slices.Contains(blocks, bad) {
 			waits++
 			return nil, errors.New("no answer")
@@ -485,10 +422,7 @@ func TestSilentSeldom(t *testing.T) {
 			answers[i] = score.Prediction{Cycles: 1}
 		}
 		return answers, nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	for i, p := range got {
 		if p.Known() == (i == bad) {
 			t.Errorf("block %d: %+v", i, p)

@@ -13,7 +13,7 @@ import (
 
 // Presser is a source that names the resources of its model that a block takes.
 type Presser interface {
-	// Pressure is, for each block, such as "Zn4ALU0 to 3, 0.25 each"; empty of what it does not know.
+	// Pressure is, for each block, such as "Zn4ALU1 1.00, Zn4Load 0.33"; empty of what it does not know.
 	Pressure(ctx context.Context, blocks []string) ([]string, error)
 }
 
@@ -54,15 +54,25 @@ func (m *mca) Pressure(ctx context.Context, blocks []string) ([]string, error) {
 			return nil, fmt.Errorf("%s: %w", m.version, err)
 		}
 		for _, region := range report.CodeRegions {
-			var parts []string
+			var names []string
+			cycles := map[string]float64{} // of all units of a name
 			for _, p := range region.ResourcePressureView.ResourcePressureInfo {
-				if p.InstructionIndex == len(region.Instructions) && p.ResourceIndex < len(report.TargetInfo.Resources) { // the totals
-					parts = append(parts, fmt.Sprintf("%s %.2f", report.TargetInfo.Resources[p.ResourceIndex], p.ResourceUsage))
+				if p.InstructionIndex != len(region.Instructions) || p.ResourceIndex >= len(report.TargetInfo.Resources) { // all but the totals
+					continue
 				}
+				// A unit's number behind a point is a control character in some versions.
+				name := strings.TrimRightFunc(report.TargetInfo.Resources[p.ResourceIndex], func(r rune) bool { return r == '.' || r <= ' ' })
+				if _, known := cycles[name]; !known {
+					names = append(names, name)
+				}
+				cycles[name] += p.ResourceUsage
+			}
+			for i, name := range names {
+				names[i] = fmt.Sprintf("%s %.2f", name, cycles[name])
 			}
 			var index int
 			if _, err := fmt.Sscan(region.Name, &index); err == nil && index < len(out) {
-				out[index] = strings.Join(parts, ", ")
+				out[index] = strings.Join(names, ", ")
 			}
 		}
 	}

@@ -45,18 +45,14 @@ func samplePage() *Page {
 func written(t *testing.T, p *Page) string {
 	t.Helper()
 	var w bytes.Buffer
-	if err := Write(&w, p); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, Write(&w, p))
 	return w.String()
 }
 
 func TestPageNeedsNoOtherFile(t *testing.T) {
 	text := written(t, samplePage())
 	for _, pattern := range []string{`\bsrc=`, `<link`, `@import`, `url\(`, `https?://`} {
-		if found := regexp.MustCompile(pattern).FindString(text); found != "" {
-			t.Errorf("the page refers to another file: %s", found)
-		}
+		require.Equal(t, "the page refers to another file", "", regexp.MustCompile(pattern).FindString(text))
 	}
 	if !strings.Contains(text, "Measured blocks on &lt;&#34;A&#34; &amp; B&gt;") {
 		t.Error("the title is not escaped")
@@ -121,9 +117,7 @@ func TestPageInChromium(t *testing.T) {
 	chromium := require.Tool(t, require.Chromium, "chromium", "chromium-browser", "google-chrome")
 	name := filepath.Join(t.TempDir(), "page.html")
 	text := strings.Replace(written(t, samplePage()), "</body>", drive, 1)
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 	for _, size := range []string{"1280,900", "500,900"} { // Chromium's windows are no narrower
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()

@@ -55,6 +55,11 @@ type ModelUse struct {
 	Measured, Model float64
 }
 
+// Compare is what a model has of a use, in whole slots as what was measured.
+func (f *File) Compare(q Question, model float64) ModelUse {
+	return ModelUse{Resource: q.Resource, Measured: f.Slots(q.Form, q.Resource), Model: slots(model, f.Resources[q.Resource].PerCycle)}
+}
+
 // off is by how much the two differ, beyond what measurements do.
 func (u ModelUse) off() float64 { return math.Abs(u.Measured - u.Model) }
 

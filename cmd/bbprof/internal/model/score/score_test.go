@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 func upTo(n int) []int {
@@ -212,9 +214,7 @@ func TestOtherMistakesAreListed(t *testing.T) {
 	predictions[7] = Failed("no such instruction")
 	found := NewIndex(blocks, func(b *Block) []Property { return []Property{{Name: b.Hex}} }).Mistakes(Collect(predictions), 5, 1)
 	want := []Mistake{{What: Others, Direction: EitherWay, Blocks: 19, Wrong: 2, Share: 1, Ratio: 7, In: []int{3, 5}, Worst: []Offender{{Block: 5, Hex: "5", Cycles: 1, Low: 1, High: 1, Predicted: 9, Excess: 8, Share: 8. / 12}}}}
-	if diff := cmp.Diff(want, found); diff != "" {
-		t.Errorf("mistakes (-want +got):\n%s", diff)
-	}
+	require.Equal(t, "mistakes", want, found)
 }
 
 func TestGroupings(t *testing.T) {
@@ -234,9 +234,7 @@ func TestGroupings(t *testing.T) {
 		"length": {"1 instruction": 1, "2–3": 2, "11–20": 1, "21 and more": 1},
 		"cycles": {"below 0.5": 1, "0.5–1": 1, "1–2": 2, "16 and more": 1},
 	}
-	if diff := cmp.Diff(want, sizes); diff != "" {
-		t.Errorf("groups (-want +got):\n%s", diff)
-	}
+	require.Equal(t, "groups", want, sizes)
 	var many []Block
 	for i := range 100 {
 		many = append(many, Block{Application: fmt.Sprint(i)}, Block{Application: "big"})

@@ -24,10 +24,7 @@ import (
 func tiny(t *testing.T, code []byte) (program.Command, func(from, to int) Block) {
 	t.Helper()
 	path := tinyelf.Write(t, code)
-	c, err := program.NewCommand([]string{path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := require.Get(program.NewCommand([]string{path}))(t)
 	c.CleanEnv = true
 	return c, func(from, to int) Block {
 		return Block{Code: code[from:to], File: path, Offset: tinyelf.Base + uint64(from)}
@@ -43,9 +40,7 @@ func run(t *testing.T, c program.Command, o Options, blocks ...Block) ([]Visit, 
 	var visits []Visit
 	r, err := Run(context.Background(), c, program.Setup{}, blocks, o, func(v Visit) error { visits = append(visits, v); return nil })
 	require.Host(t, err)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return visits, r
 }
 
@@ -96,29 +91,18 @@ func TestLoop(t *testing.T) {
 // first is the first block of a function of a program.
 func first(t *testing.T, path, function string) Block {
 	t.Helper()
-	file, err := elf.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := require.Get(elf.Open(path))(t)
 	defer file.Close()
-	symbols, err := file.Symbols()
-	if err != nil {
-		t.Fatal(err)
-	}
+	symbols := require.Get(file.Symbols())(t)
 	for _, s := range symbols {
 		if s.Name != function {
 			continue
 		}
 		text := file.Sections[s.Section]
 		code := make([]byte, s.Size)
-		if _, err := text.ReadAt(code, int64(s.Value-text.Addr)); err != nil {
-			t.Fatal(err)
-		}
+		require.Get(text.ReadAt(code, int64(s.Value-text.Addr)))(t)
 		for at := 0; at < len(code); {
-			step, err := asm.StepOver(code[at:])
-			if err != nil {
-				t.Fatal(err)
-			}
+			step := require.Get(asm.StepOver(code[at:]))(t)
 			if step.Flow != asm.FlowNext {
 				return Block{Code: code[:at], File: path, Function: function, Offset: s.Value}
 			}
@@ -156,15 +140,9 @@ func TestHostile(t *testing.T) {
 		{"thread", 900, "", ""},
 	} {
 		t.Run(test.how, func(t *testing.T) {
-			c, err := program.NewCommand([]string{path, test.how})
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := require.Get(program.NewCommand([]string{path, test.how}))(t)
 			want, _ := exec.Command(path, test.how).Output()
-			out, err := os.Create(filepath.Join(t.TempDir(), "out"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			out := require.Get(os.Create(filepath.Join(t.TempDir(), "out")))(t)
 			defer out.Close()
 			visits, r := run(t, c, Options{Samples: 1000, Streams: program.Streams{Stdout: out}}, block)
 			got, err := os.ReadFile(out.Name())
@@ -196,14 +174,8 @@ func TestOutputIsTheSame(t *testing.T) {
 	if err != nil || len(want) == 0 {
 		t.Fatalf("%q %v", want, err)
 	}
-	c, err := program.NewCommand([]string{path, "20"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := require.Get(program.NewCommand([]string{path, "20"}))(t)
+	out := require.Get(os.Create(filepath.Join(t.TempDir(), "out")))(t)
 	defer out.Close()
 	visits, _ := run(t, c, Options{Samples: 100, Streams: program.Streams{Stdout: out}}, first(t, path, "main"), first(t, path, "fibonacci"), first(t, path, "triangle"))
 	got, err := os.ReadFile(out.Name())
@@ -219,10 +191,7 @@ func TestRandom(t *testing.T) {
 	if out, err := exec.Command(gcc, "-O1", "-o", path, "testdata/random.c").CombinedOutput(); err != nil {
 		require.Skip(t, require.GCC, "it does not compile here: %v: %s", err, out)
 	}
-	c, err := program.NewCommand([]string{path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := require.Get(program.NewCommand([]string{path}))(t)
 	block := first(t, path, "work")
 	visits, r := run(t, c, Options{Samples: 20}, block)
 	again, _ := run(t, c, Options{Samples: 20}, block)
@@ -286,9 +255,7 @@ func TestLeftOut(t *testing.T) {
 		got = append(got, strings.SplitN(b.Out, ":", 2)[0])
 	}
 	want := []string{"", "it is listed twice", "other bytes are at its address in the program", "its file is not loaded when the program's own code begins", "syscall", "undecodable"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	require.Equal(t, "it", want, got)
 }
 
 // TestManyPages: as many pages are captured as can be measured, and no more, though each access touches one.

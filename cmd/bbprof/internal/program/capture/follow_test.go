@@ -4,10 +4,9 @@ import (
 	"encoding/binary"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/debuggee"
 	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // TestXSave: each component is found where the layout says.
@@ -30,9 +29,7 @@ func TestXSave(t *testing.T) {
 	want.Opmasks[7] = 0xff
 	want.Vectors = []initial.Vector{{Reg: 3, Bits: 256}, {Reg: 15, Bits: 512}, {Reg: 31, Bits: 512}}
 	want.Vectors[0].Words[1], want.Vectors[0].Words[2], want.Vectors[1].Words[7], want.Vectors[2].Words[7] = 1, 2, 3, 4
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	require.Equal(t, "it", want, got)
 	if v := (xsaveLayout{}).parse(area[:512]); v.opmasks[7] != 0 || v.words[3][2] != 0 || v.words[3][1] != 1 {
 		t.Error("a CPU without AVX has AVX's registers")
 	}

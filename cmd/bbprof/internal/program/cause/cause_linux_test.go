@@ -56,16 +56,11 @@ func TestMadeSlow(t *testing.T) {
 		made, other int // of the findings
 	}{{"-DCODE", 4, 5}, {"-DBLOCKS", 5, 4}} {
 		path := filepath.Join(t.TempDir(), "slow")
-		if err := os.WriteFile(path+".c", []byte(madeSlow), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path+".c", []byte(madeSlow), 0o644))
 		if out, err := exec.Command(gcc, "-O1", "-fpie", "-pie", c.flag, "-o", path, path+".c").CombinedOutput(); err != nil {
 			require.Skip(t, require.GCC, "it does not compile: %v: %s", err, out)
 		}
-		command, err := program.NewCommand([]string{path})
-		if err != nil {
-			t.Fatal(err)
-		}
+		command := require.Get(program.NewCommand([]string{path}))(t)
 		r, err := program.NewRunner(program.Options{})
 		require.Host(t, err)
 		defer r.Close()
@@ -76,10 +71,7 @@ func TestMadeSlow(t *testing.T) {
 			}}
 		// Other work on the machine can hide a cause, and once in many times look like one.
 		for try := 1; ; try++ {
-			e, err := Explain(context.Background(), r, command, p)
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := require.Get(Explain(context.Background(), r, command, p))(t)
 			made, other := e.Findings[c.made], e.Findings[c.other]
 			if made.Outcome == stat.Confirmed && other.Effect != nil && other.Outcome != stat.Confirmed {
 				break

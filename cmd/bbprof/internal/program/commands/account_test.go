@@ -5,15 +5,14 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // TestAccountLongTable: a file that many rows name is looked for once; the file system's answer takes longer than all else of a row.
 func TestAccountLongTable(t *testing.T) {
 	const rows = 2000
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := require.Get(os.Executable())(t)
 	read := func(file func(row int) string) float64 {
 		var text strings.Builder
 		text.WriteString("hex,status,cycles,file,function,count\n")

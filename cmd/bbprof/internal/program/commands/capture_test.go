@@ -10,6 +10,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // TestCaptureListed: of a table those blocks come first that execute most instructions, and a count that is no number
@@ -21,9 +22,7 @@ func TestCaptureListed(t *testing.T) {
 		{"90,often,0x1000,7\n4801c04801c04801c0,long,0x2000,2\n", "often"},
 		{"90,often,0x1000,2.5e6\n", table + `:2: count "2.5e6": write a whole number`},
 	} {
-		if err := os.WriteFile(table, []byte("hex,file,address,count\n"+c.rows), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(table, []byte("hex,file,address,count\n"+c.rows), 0o666))
 		capturing := capturingStates{blocks: table, top: 1}
 		got, err := capturing.choose(t.Context(), program.Command{}, cli.Streams{}, io.Discard)
 		if said := fmt.Sprint(got, err); !strings.Contains(said, c.want) || (err == nil) != (len(got) == 1) {

@@ -5,23 +5,18 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // TestUpdateKeeps: -update writes beside the file of -expect, which a full disk would leave as it was: who has it open
 // still reads what was expected.
 func TestUpdateKeeps(t *testing.T) {
 	m := matrixFlags{expect: filepath.Join(t.TempDir(), "expect.csv")}
-	if err := os.WriteFile(m.expect, []byte("old"), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	old, err := os.Open(m.expect)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(m.expect, []byte("old"), 0o666))
+	old := require.Get(os.Open(m.expect))(t)
 	defer old.Close()
-	if err := m.write(nil); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, m.write(nil))
 	if text, err := io.ReadAll(old); err != nil || string(text) != "old" {
 		t.Errorf("%q, %v", text, err)
 	}

@@ -20,11 +20,7 @@ import (
 // command is a program to count, skipping where this host does not let one be traced.
 func command(t *testing.T, path string, args ...string) program.Command {
 	t.Helper()
-	c, err := program.NewCommand(append([]string{path}, args...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return require.Get(program.NewCommand(append([]string{path}, args...)))(t)
 }
 
 // try counts by steps unless o says otherwise.
@@ -114,10 +110,7 @@ func TestKnownPrograms(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			cmd := command(t, tinyelf.Write(t, c.code, tinyelf.Symbol{Name: "f", Offset: c.at}))
 			for _, method := range []Method{Step, Hard} {
-				r, err := try(t, cmd, "f", Options{Method: method, Calls: All, Open: stepless(c.want)})
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := require.Get(try(t, cmd, "f", Options{Method: method, Calls: All, Open: stepless(c.want)}))(t)
 				if method == Step && !slices.Equal(counts(r), c.want) || len(r.Calls) != len(c.want) {
 					t.Errorf("%s: %v, want %v", method, counts(r), c.want)
 				}
@@ -395,9 +388,7 @@ func TestBadPrograms(t *testing.T) {
 			}
 		})
 	}
-	if left := children(t); left != "" {
-		t.Errorf("left behind: %s", left)
-	}
+	require.Equal(t, "left behind", "", children(t))
 }
 
 // children lists this process's children.
@@ -444,10 +435,7 @@ func TestC(t *testing.T) {
 		o0 := compiled(t, source, append(flags, "-O0")...)
 		o2 := compiled(t, source, append(flags, "-O2")...)
 		at := func(path, f, n string) uint64 {
-			r, err := try(t, command(t, path, n), f, Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := require.Get(try(t, command(t, path, n), f, Options{}))(t)
 			return r.Instructions
 		}
 		if a, b := at(o0, "product", "10"), at(o0, "product", "1000"); b < 900*6 || b-a != 990*((b-a)/990) {
@@ -466,10 +454,7 @@ func TestC(t *testing.T) {
 // nor the program.
 func TestOddPrograms(t *testing.T) {
 	path := compiled(t, "testdata/odd.c", "-O1", "-pthread")
-	quiet, err := try(t, command(t, path, "nothing"), "work", Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	quiet := require.Get(try(t, command(t, path, "nothing"), "work", Options{}))(t)
 	for _, c := range []struct {
 		what   string
 		more   bool   // than work alone
@@ -486,10 +471,7 @@ func TestOddPrograms(t *testing.T) {
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			for range 3 {
-				r, err := try(t, command(t, path, c.what), "work", Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := require.Get(try(t, command(t, path, c.what), "work", Options{}))(t)
 				if n := r.Instructions; c.more != (n > quiet.Instructions) || n < quiet.Instructions && c.status == "" {
 					t.Errorf("%d instructions, without that %d", n, quiet.Instructions)
 				}
@@ -499,13 +481,12 @@ func TestOddPrograms(t *testing.T) {
 			}
 		})
 	}
-	if left := children(t); left != "" {
-		t.Errorf("left behind: %s", left)
-	}
+	require.Equal(t, "left behind", "", children(t))
 }
 
 // TestGo: a Go program, whose stacks move and whose runtime has threads.
 func TestGo(t *testing.T) {
+	require.Slow(t)
 	path := filepath.Join(t.TempDir(), "prog")
 	build := exec.Command("go", "build", "-o", path, "../../../../../testdata/programs/sums.go")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -513,10 +494,7 @@ func TestGo(t *testing.T) {
 	}
 	count := func(f, n string) uint64 {
 		t.Helper()
-		r, err := try(t, command(t, path, n), f, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := require.Get(try(t, command(t, path, n), f, Options{}))(t)
 		if len(r.Notes) > 0 || !r.Calls[0].Returned {
 			t.Errorf("%s: %+v", f, r)
 		}

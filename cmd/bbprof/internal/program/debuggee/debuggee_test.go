@@ -4,6 +4,8 @@ import (
 	"encoding/hex"
 	"strings"
 	"testing"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 func TestIsRepeated(t *testing.T) {
@@ -18,13 +20,8 @@ func TestIsRepeated(t *testing.T) {
 		{"f3a8", false}, {"f3a9", false}, {"f3a3", false}, {"f36b", false}, {"f370", false}, {"f3b0", false}, // beside the string instructions
 		{"ebfe", false}, {"e2fe", false}, {"", false}, {"f3", false},
 	} {
-		code, err := hex.DecodeString(c.hex)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := isRepeated(code); got != c.want {
-			t.Errorf("%s: %v", c.hex, got)
-		}
+		code := require.Get(hex.DecodeString(c.hex))(t)
+		require.Equal(t, c.hex, c.want, isRepeated(code))
 	}
 }
 

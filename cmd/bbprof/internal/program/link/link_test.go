@@ -4,6 +4,7 @@ import (
 	"context"
 	"debug/elf"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,9 +36,7 @@ func TestCommand(t *testing.T) {
 		{"ld.lld -o {out}", Both, "ld.lld -o OUT --randomize-section-padding=7 --shuffle-sections=.text*=7 --shuffle-sections=.rodata*=7 --shuffle-sections=.data*=7 --shuffle-sections=.bss*=7"},
 	} {
 		got := Recipe{Side: "-a", Words: strings.Fields(c.words), Preset: c.preset}.command(v, "OUT", "LLD")
-		if d := cmp.Diff(strings.Fields(c.want), got); d != "" {
-			t.Errorf("%s (- want, + got):\n%s", c.words, d)
-		}
+		require.Equal(t, c.words, strings.Fields(c.want), got)
 	}
 }
 
@@ -71,9 +70,7 @@ func TestCheck(t *testing.T) {
 func TestVariants(t *testing.T) {
 	objects := []string{"main.o", "b.o", "c.o", "a.o", "d.o", "e.o"}
 	long, short := Variants(200, 5, objects), Variants(3, 5, objects)
-	if d := cmp.Diff(long[:3], short); d != "" {
-		t.Errorf("the first variants of a seed depend on how many there are:\n%s", d)
-	}
+	require.Equal(t, "the first variants of a seed depend on how many there are", long[:3], short)
 	if cmp.Equal(short, Variants(3, 6, objects)) {
 		t.Error("two seeds make the same variants")
 	}
@@ -107,9 +104,7 @@ func compile(t *testing.T) string {
 		"one.c":  "int more = 1; int one(void) { return more; }",
 		"two.c":  "int much = 2; int two(void) { return much; }",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666))
 		c := exec.Command(gcc, "-ffunction-sections", "-fdata-sections", "-c", name)
 		c.Dir = dir
 		if out, err := c.CombinedOutput(); err != nil {
@@ -122,16 +117,10 @@ func compile(t *testing.T) string {
 // linked links in some variants and returns where some symbols are in each program.
 func linked(t *testing.T, r Recipe, variants []Variant) (addresses [][]uint64) {
 	t.Helper()
-	l, err := NewLinker()
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := require.Get(NewLinker())(t)
 	defer l.Close()
 	told := 0
-	commands, err := l.Link(context.Background(), r, variants, []string{"argument"}, func(n int) { told = n })
-	if err != nil {
-		t.Fatal(err)
-	}
+	commands := require.Get(l.Link(context.Background(), r, variants, []string{"argument"}, func(n int) { told = n }))(t)
 	if told != len(variants) || len(commands) != told {
 		t.Errorf("%d programs, told %d, want %d", len(commands), told, len(variants))
 	}
@@ -149,15 +138,9 @@ func linked(t *testing.T, r Recipe, variants []Variant) (addresses [][]uint64) {
 
 func symbols(t *testing.T, path string, names ...string) []uint64 {
 	t.Helper()
-	f, err := elf.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := require.Get(elf.Open(path))(t)
 	defer f.Close()
-	all, err := f.Symbols()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := require.Get(f.Symbols())(t)
 	at := make([]uint64, len(names))
 	for _, s := range all {
 		if i := slices.Index(names, s.Name); i >= 0 {
@@ -197,9 +180,7 @@ func TestLLD(t *testing.T) {
 		if len(functions) < 2 || len(data) < 2 {
 			t.Errorf("%s: in 5 links functions are at %d places and data at %d", preset, len(functions), len(data))
 		}
-		if d := cmp.Diff(at[:2], linked(t, r, Variants(2, 1, nil))); d != "" {
-			t.Errorf("%s: the same seeds, linked again:\n%s", preset, d)
-		}
+		require.Equal(t, fmt.Sprintf("%s: the same seeds, linked again", preset), at[:2], linked(t, r, Variants(2, 1, nil)))
 	}
 }
 

@@ -72,9 +72,7 @@ func TestExpectation(t *testing.T) {
 	}
 	rows := Expectation("f", sizes, []Cell{cell("a", Linear, 1000), cell("b, c", Constant, 3)})
 	var text bytes.Buffer
-	if err := Write(&text, rows); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, Write(&text, rows))
 	read, err := Read(&text)
 	if diff := cmp.Diff(rows, read); err != nil || diff != "" {
 		t.Errorf("%v\n%s", err, diff)
@@ -103,9 +101,7 @@ func TestExpectation(t *testing.T) {
 	} {
 		cells := []Cell{c.cell}
 		Compare(c.function, c.sizes, cells, rows, 1.1)
-		if got := cells[0].Outcome; got != c.want {
-			t.Errorf("%s: %q, want %q", c.name, got, c.want)
-		}
+		require.Equal(t, c.name, c.want, cells[0].Outcome)
 	}
 	for _, bad := range []string{"", "a,b\n", "compiler,level,function,growth,size,instructions\ngcc,O2,f,n,x,1\n", "compiler,level,function,growth,size,instructions\ngcc,O2,f,cubic,1,1\n"} {
 		if rows, err := Read(strings.NewReader(bad)); err == nil {
@@ -117,9 +113,7 @@ func TestExpectation(t *testing.T) {
 func TestTiming(t *testing.T) {
 	got := timing([]int{10, 100, 1000}, [][]float64{{100, 100, 120}, {100, 110, 90}, {100, 1000, 100}}, Constant)
 	want := &Timing{Cycles: []float64{100, 100, 100}, Noise: 9, Growth: Constant, Agree: 1, Runs: 3}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	require.Equal(t, "it", want, got)
 }
 
 // TestRun: at -O0 gcc loops, at -O2 a multiplication is left.
@@ -131,16 +125,12 @@ func TestRun(t *testing.T) {
 		Count: count.Options{Method: count.Step}, Runs: 1, Done: func(n int) { done = n }}
 	cells, err := Run(context.Background(), p)
 	require.Host(t, err)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(cells) != 2 || cells[0].Growth != Linear || cells[1].Growth != Constant || cells[1].Instructions[2] > 10 || done != p.Steps() || cells[0].Timing == nil {
 		t.Errorf("%d of %d done: %+v", done, p.Steps(), cells)
 	}
 	bad := filepath.Join(t.TempDir(), "bad.c")
-	if err := os.WriteFile(bad, []byte("int main( {"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(bad, []byte("int main( {"), 0o644))
 	for _, c := range []struct {
 		compiler, source, function, says string
 	}{

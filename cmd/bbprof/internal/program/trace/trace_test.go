@@ -40,14 +40,8 @@ func TestKnownAccesses(t *testing.T) {
 		"\xf3\x48\xab",                     // rep stosq
 		"\x90",
 	)
-	c, err := program.NewCommand([]string{tinyelf.Write(t, code, tinyelf.Symbol{Name: "f", Offset: 17})})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := count(t, c, program.Setup{}, Window{Function: "f", Instructions: 9})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := require.Get(program.NewCommand([]string{tinyelf.Write(t, code, tinyelf.Symbol{Name: "f", Offset: 17})}))(t)
+	got := require.Get(count(t, c, program.Setup{}, Window{Function: "f", Instructions: 9}))(t)
 	if got.Instructions != 9 || got.Loads != 4 || got.Stores != 4 || got.Forwarded != 1 || got.Alias4K != 1 || got.Splits != 2 || got.PageSplits != 1 || got.Pages != 2 || got.Lines != 5 {
 		t.Errorf("%+v", got)
 	}
@@ -63,14 +57,9 @@ func TestKnownAccesses(t *testing.T) {
 // TestStepped: who waits is told how far the steps are.
 func TestStepped(t *testing.T) {
 	code := tinyelf.Asm("\xe8\x0c\x00\x00\x00", tinyelf.Exit(0), "\xeb\xfe") // f jumps to itself
-	c, err := program.NewCommand([]string{tinyelf.Write(t, code, tinyelf.Symbol{Name: "f", Offset: 17})})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := require.Get(program.NewCommand([]string{tinyelf.Write(t, code, tinyelf.Symbol{Name: "f", Offset: 17})}))(t)
 	var told []int
-	if _, err := count(t, c, program.Setup{}, Window{Function: "f", Instructions: 9000, Stepped: func(n int) { told = append(told, n) }}); err != nil {
-		t.Fatal(err)
-	}
+	require.Get(count(t, c, program.Setup{}, Window{Function: "f", Instructions: 9000, Stepped: func(n int) { told = append(told, n) }}))(t)
 	if !slices.Equal(told, []int{4096, 8192}) {
 		t.Errorf("told %v", told)
 	}
@@ -96,17 +85,11 @@ func aliasing(t *testing.T, flags ...string) (at []int) {
 	if out, err := exec.Command(gcc, append(flags, "-O1", "-o", path, "../../../../../testdata/programs/alias-chain.c")...).CombinedOutput(); err != nil {
 		require.Skip(t, require.GCC, "it does not compile here: %v: %s", err, out)
 	}
-	c, err := program.NewCommand([]string{path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := require.Get(program.NewCommand([]string{path}))(t)
 	c.CleanEnv = true
 	const window = 60
 	for size := 0; size < 4096; size += 16 {
-		got, err := count(t, c, program.Setup{EnvBytes: size}, Window{Function: "main", Instructions: window})
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := require.Get(count(t, c, program.Setup{EnvBytes: size}, Window{Function: "main", Instructions: window}))(t)
 		if got.Alias4K == 0 {
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -68,7 +69,7 @@ func (f *fake) Profile(_ context.Context, b profiler.Block) (profiler.Result, er
 func TestCorpus(t *testing.T) {
 	rows := []string{"n", "p", "u", "i", "d", "", "e"}
 	done := 0
-	shares, err := Corpus(context.Background(), &fake{}, func() (profiler.Block, *verdict.Rejection, error) {
+	shares := require.Get(Corpus(context.Background(), &fake{}, func() (profiler.Block, *verdict.Rejection, error) {
 		if len(rows) == 0 {
 			return profiler.Block{}, nil, io.EOF
 		}
@@ -78,10 +79,7 @@ func TestCorpus(t *testing.T) {
 			return profiler.Block{}, &verdict.Rejection{Reason: verdict.BadHex}, nil
 		}
 		return profiler.Block{Code: []byte(row)}, nil, nil
-	}, func(n int) { done = n })
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, func(n int) { done = n }))(t)
 	for i, want := range []int{1, 3, 3, 3, 3, 4, 4, 4, 5} {
 		s := shares[i]
 		if s.Profiled != want || s.Blocks != 7 || s.Failed != 1 || s.Reasons[verdict.BadHex] != 1 {
@@ -99,10 +97,7 @@ func TestCorpus(t *testing.T) {
 
 func TestBlock(t *testing.T) {
 	m := &fake{}
-	stages, err := Block(context.Background(), m, profiler.Block{Code: []byte("i"), Setup: profiler.Setup{At: new(uint64(0x401000)), Set: initial.Set{{}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	stages := require.Get(Block(context.Background(), m, profiler.Block{Code: []byte("i"), Setup: profiler.Setup{At: new(uint64(0x401000)), Set: initial.Set{{}}}}))(t)
 	for i, s := range stages {
 		if want := i == 8; (s.Result.Status == profiler.OK) != want || Crashed(s.Result) == want {
 			t.Errorf("%s: %+v", s.Step, s.Result)
@@ -134,16 +129,5 @@ func TestErrors(t *testing.T) {
 	lost := errors.New("lost")
 	if _, err := Corpus(context.Background(), &fake{}, func() (profiler.Block, *verdict.Rejection, error) { return profiler.Block{}, nil, lost }, nil); !errors.Is(err, lost) {
 		t.Error(err)
-	}
-}
-
-func TestCrashed(t *testing.T) {
-	for reason, want := range map[verdict.Reason]bool{verdict.SIGSEGV: true, verdict.UnalignedOperand: true, verdict.L1DMiss: false, verdict.Syscall: false, verdict.Alias4K: false} {
-		if got := Crashed(profiler.Result{Status: profiler.Rejected, Reason: reason}); got != want {
-			t.Errorf("%s: %v", reason, got)
-		}
-	}
-	if Crashed(profiler.Result{Status: profiler.OK}) {
-		t.Error("a number is a crash")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -19,20 +21,12 @@ import (
 
 func decode(t *testing.T, digits string) []asm.Inst {
 	t.Helper()
-	insts, err := asm.Decode(unhex(t, digits))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return insts
+	return require.Get(asm.Decode(unhex(t, digits)))(t)
 }
 
 func unhex(t *testing.T, digits string) []byte {
 	t.Helper()
-	code, err := hex.DecodeString(strings.ReplaceAll(digits, " ", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return code
+	return require.Get(hex.DecodeString(strings.ReplaceAll(digits, " ", "")))(t)
 }
 
 func texts(t *testing.T, code []byte) (list []string) {
@@ -77,12 +71,8 @@ func TestGroups(t *testing.T) {
 			r, _ := q.describe(g)
 			got, cycles = append(got, r.Text), append(cycles, r.Documented)
 		}
-		if d := cmp.Diff(c.want, got); d != "" {
-			t.Errorf("%s: want -, got +\n%s", c.name, d)
-		}
-		if d := cmp.Diff(c.cycles, cycles); d != "" {
-			t.Errorf("%s: want -, got +\n%s", c.name, d)
-		}
+		require.Equal(t, c.name, c.want, got)
+		require.Equal(t, c.name, c.cycles, cycles)
 	}
 }
 
@@ -121,16 +111,11 @@ func TestApply(t *testing.T) {
 			}
 			continue
 		}
-		if d := cmp.Diff(c.want, got); d != "" {
-			t.Errorf("%s: want -, got +\n%s", c.name, d)
-		}
+		require.Equal(t, c.name, c.want, got)
 	}
 	// every rip-relative operand reaches the place that it reached in the block, wherever it stands
 	code := change{copies: 3, spread: [][]byte{nop1, nop8, nop1}}.apply(insts)
-	moved, err := asm.Decode(code)
-	if err != nil {
-		t.Fatal(err)
-	}
+	moved := require.Get(asm.Decode(code))(t)
 	for _, in := range moved {
 		if in.RIPDisp > 0 {
 			if at := int64(in.Offset+len(in.Bytes)) + in.Mem[0].Disp; at != 0x1a {
@@ -226,25 +211,6 @@ func TestStore(t *testing.T) {
 	}
 }
 
-func TestRoom(t *testing.T) {
-	const all = "4801c1 4801da 4801fe 4d01c1 4d01d3 4d01e5 4d01f7 4801ed" // every register but rsp is read or written
-	for _, c := range []struct {
-		hex            string
-		scratch, fixed int
-	}{
-		{"4801c8", 15, int(asm.RSP)},
-		{"4801c8 4d01ff", 14, int(asm.RSP)},
-		{"4801c8 50", 15, 1}, // rsp moves; rcx is read only
-		{all, none, int(asm.RSP)},
-		{all + "50", none, int(asm.RAX)},
-	} {
-		r := roomOf(decode(t, c.hex))
-		if r.scratch != c.scratch || r.fixed != c.fixed && !(c.scratch != none && c.fixed == 1) {
-			t.Errorf("%s: scratch %d, fixed %d; want %d, %d", c.hex, r.scratch, r.fixed, c.scratch, c.fixed)
-		}
-	}
-}
-
 // madeUp is a core that takes six instructions, three loads, two stores, one multiplication and two
 // vector operations a cycle, knows one chain, and eliminates zeroing idioms alone.
 type madeUp struct {
@@ -319,10 +285,7 @@ func TestFind(t *testing.T) {
 		{"slots of moves, where nops find room", strings.Repeat("4889c3", 6), madeUp{fuses: true}, []Kind{FrontEnd}, "bound by the front end at 6.00 instructions a cycle;"},
 		{"both", "480fafc1 9090909090", madeUp{}, []Kind{Class, FrontEnd}, "bound by the units for multiply; and by the front end"},
 	} {
-		a, err := Find(context.Background(), c.core, profiler.Block{Code: unhex(t, c.hex), Setup: profiler.Setup{At: new(uint64(0x401000))}}, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := require.Get(Find(context.Background(), c.core, profiler.Block{Code: unhex(t, c.hex), Setup: profiler.Setup{At: new(uint64(0x401000))}}, Options{}))(t)
 		if d := cmp.Diff(c.want, a.Bounds); d != "" || !strings.HasPrefix(a.Sentence, c.says) {
 			t.Errorf("%s: %q, want %q\n%s", c.name, a.Sentence, c.says, d)
 		}
@@ -332,36 +295,10 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestRow: rows of the same bytes are told apart by where the block stands and what is set, measured or not.
-func TestRow(t *testing.T) {
-	at := len(Columns()) - 2
-	for _, c := range []struct {
-		address *profiler.Address
-		base    profiler.Result
-		want    []string
-	}{
-		{nil, profiler.Result{Status: profiler.OK}, []string{"", ""}},
-		{new(profiler.Address(0)), profiler.Result{Status: profiler.OK}, []string{"0x0", ""}},
-		{new(profiler.Address(0x401000)), profiler.Result{Status: profiler.OK}, []string{"0x401000", ""}},
-		{new(profiler.Address(0x401003)), profiler.Result{Status: profiler.Rejected, Init: initial.State{Set: "rbx=0x1"}}, []string{"0x401003", "rbx=0x1"}},
-	} {
-		a := Answer{Base: c.base, Address: c.address}
-		if d := cmp.Diff(c.want, a.Row()[at:]); d != "" {
-			t.Errorf("%v, %s: %s", c.want, c.base.Status, d)
-		}
-	}
-	if d := cmp.Diff([]string{"address", "set"}, Columns()[at:]); d != "" {
-		t.Error(d)
-	}
-}
-
 // TestSlack: how many are free is right to one instruction, whatever the block.
 func TestSlack(t *testing.T) {
-	a, err := Find(context.Background(), madeUp{chain: "imul rax, rax", takes: 3, cut: "mov eax, 0x12345600"},
-		profiler.Block{Code: unhex(t, "480fafc0")}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := require.Get(Find(context.Background(), madeUp{chain: "imul rax, rax", takes: 3, cut: "mov eax, 0x12345600"},
+		profiler.Block{Code: unhex(t, "480fafc0")}, Options{}))(t)
 	want := map[string]float64{"nop": 17, "load": 9, "store": 6, "multiply": 2, "vector add": 6, "integer": 17}
 	for class, free := range want {
 		s := a.slackOf(class)
@@ -397,12 +334,73 @@ func (w inTheWay) Profile(ctx context.Context, b profiler.Block) (profiler.Resul
 // both as long as the time are named although cutting one saves nothing.
 func TestSlackInTheWay(t *testing.T) {
 	core := inTheWay{madeUp{chain: "add rcx, rcx", takes: 1}}
-	a, err := Find(context.Background(), core, profiler.Block{Code: unhex(t, "4801c94801d2")}, Options{NoParts: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := require.Get(Find(context.Background(), core, profiler.Block{Code: unhex(t, "4801c94801d2")}, Options{NoParts: true}))(t)
 	if s := a.slackOf("multiply"); s.Room < 2 || s.Slope < 0.3 || !strings.HasPrefix(a.Sentence, "bound by 2 carried chains of as many cycles") {
 		t.Errorf("%s\n%+v", a.Sentence, s)
+	}
+}
+
+// TestParts: what cannot run without an instruction is measured with constants in its place, or not.
+func TestParts(t *testing.T) {
+	// lea rbx, [rax]; mov rcx, [rbx]; paddd xmm0, xmm1: the load needs the lea
+	needs := func(without string) func([]string) verdict.Reason {
+		return func(texts []string) verdict.Reason {
+			if slices.Contains(texts, without) || slices.Contains(texts, "mov ebx, 0x12345600") {
+				return ""
+			}
+			return verdict.Unmappable
+		}
+	}
+	a := require.Get(Find(context.Background(), madeUp{reject: needs("lea rbx, [rax]")}, profiler.Block{Code: unhex(t, "488d18 488b0b 660ffec1")}, Options{}))(t)
+	if len(a.Parts) != 3 || a.Parts[0].Replaced == "" || a.Parts[0].Saved == nil || a.Parts[1].Replaced != "" || a.Parts[2].Saved == nil {
+		t.Errorf("%+v", a.Parts)
+	}
+	a = require.Get(Find(context.Background(), madeUp{reject: func(texts []string) verdict.Reason {
+		if !slices.Contains(texts, "paddd xmm0, xmm1") {
+			return verdict.SIGFPE
+		}
+		return ""
+	}}, profiler.Block{Code: unhex(t, "4801c8 660ffec1")}, Options{}))(t)
+	if p := a.Parts[1]; p.Saved != nil || !strings.Contains(p.Untested, "sigfpe") {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestRow: rows of the same bytes are told apart by where the block stands and what is set, measured or not.
+func TestRow(t *testing.T) {
+	at := len(Columns()) - 2
+	for _, c := range []struct {
+		address *profiler.Address
+		base    profiler.Result
+		want    []string
+	}{
+		{nil, profiler.Result{Status: profiler.OK}, []string{"", ""}},
+		{new(profiler.Address(0)), profiler.Result{Status: profiler.OK}, []string{"0x0", ""}},
+		{new(profiler.Address(0x401000)), profiler.Result{Status: profiler.OK}, []string{"0x401000", ""}},
+		{new(profiler.Address(0x401003)), profiler.Result{Status: profiler.Rejected, Init: initial.State{Set: "rbx=0x1"}}, []string{"0x401003", "rbx=0x1"}},
+	} {
+		a := Answer{Base: c.base, Address: c.address}
+		require.Equal(t, fmt.Sprintf("%v, %s", c.want, c.base.Status), c.want, a.Row()[at:])
+	}
+	require.Equal(t, "it", []string{"address", "set"}, Columns()[at:])
+}
+
+func TestRoom(t *testing.T) {
+	const all = "4801c1 4801da 4801fe 4d01c1 4d01d3 4d01e5 4d01f7 4801ed" // every register but rsp is read or written
+	for _, c := range []struct {
+		hex            string
+		scratch, fixed int
+	}{
+		{"4801c8", 15, int(asm.RSP)},
+		{"4801c8 4d01ff", 14, int(asm.RSP)},
+		{"4801c8 50", 15, 1}, // rsp moves; rcx is read only
+		{all, none, int(asm.RSP)},
+		{all + "50", none, int(asm.RAX)},
+	} {
+		r := roomOf(decode(t, c.hex))
+		if r.scratch != c.scratch || r.fixed != c.fixed && !(c.scratch != none && c.fixed == 1) {
+			t.Errorf("%s: scratch %d, fixed %d; want %d, %d", c.hex, r.scratch, r.fixed, c.scratch, c.fixed)
+		}
 	}
 }
 
@@ -423,51 +421,6 @@ func (d disturbedOnce) Profile(ctx context.Context, b profiler.Block) (profiler.
 // TestSlackDisturbed: one disturbed measurement does not fill a class of which the search found more to be free.
 func TestSlackDisturbed(t *testing.T) {
 	core := disturbedOnce{madeUp{chain: "imul rax, rax", takes: 3, cut: "mov eax, 0x12345600"}, 3}
-	a, err := Find(context.Background(), core, profiler.Block{Code: unhex(t, "480fafc0")}, Options{NoParts: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff([]Kind{Chain}, a.Bounds); d != "" {
-		t.Errorf("%s\n%+v\n%s", a.Sentence, a.slackOf("nop"), d)
-	}
-}
-
-// TestParts: what cannot run without an instruction is measured with constants in its place, or not.
-func TestParts(t *testing.T) {
-	// lea rbx, [rax]; mov rcx, [rbx]; paddd xmm0, xmm1: the load needs the lea
-	needs := func(without string) func([]string) verdict.Reason {
-		return func(texts []string) verdict.Reason {
-			if slices.Contains(texts, without) || slices.Contains(texts, "mov ebx, 0x12345600") {
-				return ""
-			}
-			return verdict.Unmappable
-		}
-	}
-	a, err := Find(context.Background(), madeUp{reject: needs("lea rbx, [rax]")}, profiler.Block{Code: unhex(t, "488d18 488b0b 660ffec1")}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(a.Parts) != 3 || a.Parts[0].Replaced == "" || a.Parts[0].Saved == nil || a.Parts[1].Replaced != "" || a.Parts[2].Saved == nil {
-		t.Errorf("%+v", a.Parts)
-	}
-	a, err = Find(context.Background(), madeUp{reject: func(texts []string) verdict.Reason {
-		if !slices.Contains(texts, "paddd xmm0, xmm1") {
-			return verdict.SIGFPE
-		}
-		return ""
-	}}, profiler.Block{Code: unhex(t, "4801c8 660ffec1")}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p := a.Parts[1]; p.Saved != nil || !strings.Contains(p.Untested, "sigfpe") {
-		t.Errorf("%+v", p)
-	}
-}
-
-func TestRejected(t *testing.T) {
-	never := madeUp{reject: func([]string) verdict.Reason { return verdict.SIGILL }}
-	a, err := Find(context.Background(), never, profiler.Block{Code: nop1}, Options{})
-	if err != nil || a.Base.Status != profiler.Rejected || a.Bound != "" || len(a.Row()) != len(Columns()) {
-		t.Errorf("%+v, %v", a, err)
-	}
+	a := require.Get(Find(context.Background(), core, profiler.Block{Code: unhex(t, "480fafc0")}, Options{NoParts: true}))(t)
+	require.Equal(t, fmt.Sprintf("%s\n%+v", a.Sentence, a.slackOf("nop")), []Kind{Chain}, a.Bounds)
 }

@@ -3,14 +3,14 @@ package check
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -96,10 +96,7 @@ func TestUnchanged(t *testing.T) {
 	alarms, cleared := 0, 0
 	for run := range uint64(20) {
 		l := newLab(run, func(int, int) (float64, error) { return 2, nil })
-		got, err := Run(context.Background(), l.baseline(200, 2), Options{Threshold: 0, Start: l.start})
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := require.Get(Run(context.Background(), l.baseline(200, 2), Options{Threshold: 0, Start: l.start}))(t)
 		alarms += count(got, Slower)
 		cleared += count(got, Cleared)
 		if l.open != 0 {
@@ -131,10 +128,7 @@ func TestSlower(t *testing.T) {
 				}
 				return 2, nil
 			})
-			got, err := Run(context.Background(), l.baseline(200, 2), Options{Threshold: 0.02, Start: l.start})
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := require.Get(Run(context.Background(), l.baseline(200, 2), Options{Threshold: 0.02, Start: l.start}))(t)
 			o := got[77]
 			if o.Status != c.want || count(got, Slower) > 1 || o.Fresh != c.numbers {
 				t.Errorf("%s, run %d: %+v", c.name, run, o)
@@ -193,10 +187,7 @@ func TestSpeedsByLayout(t *testing.T) {
 				baseline[i].Cycles, baseline[i].Half = r.Cycles, r.CIHigh-r.Cycles
 			}
 			factor = c.now
-			got, err := Run(context.Background(), baseline, Options{Threshold: 0.02, Start: l.start})
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := require.Get(Run(context.Background(), baseline, Options{Threshold: 0.02, Start: l.start}))(t)
 			if count(got, Slower) > 0 {
 				alarmed++
 			}
@@ -237,10 +228,7 @@ func TestTwoSpeeds(t *testing.T) {
 		}
 		return 2, nil
 	})
-	got, err := Run(context.Background(), l.baseline(10, 2), Options{Threshold: 0.02, Start: l.start})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := require.Get(Run(context.Background(), l.baseline(10, 2), Options{Threshold: 0.02, Start: l.start}))(t)
 	for i := 3; i <= 4; i++ {
 		if got[i].Status != Cleared || got[i].Fresh != freshRounds {
 			t.Errorf("%+v", got[i])
@@ -270,14 +258,9 @@ func TestNotMeasured(t *testing.T) {
 		}
 		return 2, nil
 	})
-	got, err := Run(context.Background(), l.baseline(7, 2), Options{Threshold: 0.02, Start: l.start})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := require.Get(Run(context.Background(), l.baseline(7, 2), Options{Threshold: 0.02, Start: l.start}))(t)
 	for i, want := range []Outcome{{Status: Fine}, {Status: Unknown, Rejection: sigill}, {Status: Unknown, Rejection: noise}, {Status: Unknown, Rejection: noise}, {Status: Slower}, {Status: Slower}, {Status: Fine}} {
-		if d := cmp.Diff(want, Outcome{Status: got[i].Status, Rejection: got[i].Rejection}); d != "" {
-			t.Errorf("block %d: -want +got:\n%s", i, d)
-		}
+		require.Equal(t, fmt.Sprintf("block %d", i), want, Outcome{Status: got[i].Status, Rejection: got[i].Rejection})
 	}
 	if hopeless := 1 + freshRounds - leastFresh + 1; l.asked[1] != 1 || l.asked[2] != hopeless {
 		t.Errorf("asked %v times: what is sure to be rejected once, what is disturbed each time until %d cannot be made good", l.asked, hopeless)
@@ -296,51 +279,9 @@ func TestUnsteady(t *testing.T) {
 			}
 			return 2, nil
 		})
-		got, err := Run(context.Background(), l.baseline(3, 2), Options{Threshold: 0.02, Start: l.start})
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := require.Get(Run(context.Background(), l.baseline(3, 2), Options{Threshold: 0.02, Start: l.start}))(t)
 		if got[1].Status != Slower || got[2].Status != Fine || got[2].Fresh != freshRounds {
 			t.Errorf("%s: slower: %+v, as before: %+v", reason, got[1], got[2])
-		}
-	}
-}
-
-// TestLuckyBaseline: the narrow interval of a baseline that met one of two speeds is not believed
-// where all new measurements have wide ones.
-func TestLuckyBaseline(t *testing.T) {
-	for _, c := range []struct {
-		interval float64
-		want     Status
-	}{{0.002, Slower}, {0.02, Cleared}} {
-		l := newLab(1, func(int, int) (float64, error) { return 2.08, nil })
-		got, err := Run(context.Background(), l.baseline(1, 2), Options{Threshold: 0.02, Start: func() (measure.ProfileCloser, error) {
-			if l.children > 0 { // the first makes it a suspect
-				l.interval = c.interval
-			}
-			return l.start()
-		}})
-		if err != nil || got[0].Status != c.want || got[0].Fresh != freshRounds {
-			t.Errorf("intervals of ± %.1f %%: %+v, %v", 100*1.96*math.Sqrt2*c.interval, got, err)
-		}
-	}
-}
-
-func TestErrorsEndIt(t *testing.T) {
-	broken := errors.New("broken")
-	l := newLab(1, func(i, child int) (float64, error) { return 3, nil })
-	if _, err := Run(context.Background(), l.baseline(1, 2), Options{Threshold: 0, Start: func() (measure.ProfileCloser, error) { return nil, broken }}); !errors.Is(err, broken) {
-		t.Errorf("starting: %v", err)
-	}
-	for failing := range 2 {
-		l := newLab(1, func(i, child int) (float64, error) {
-			if child == failing {
-				return 0, broken
-			}
-			return 3, nil
-		})
-		if _, err := Run(context.Background(), l.baseline(1, 2), Options{Threshold: 0, Start: l.start}); !errors.Is(err, broken) || l.open != 0 {
-			t.Errorf("child %d: %v, %d open", failing, err, l.open)
 		}
 	}
 }
@@ -355,14 +296,9 @@ func TestFailureIsOfOneBlock(t *testing.T) {
 		}
 		return 3, nil
 	})
-	got, err := Run(t.Context(), l.baseline(5, 2), Options{Threshold: 0.02, Start: l.start})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := require.Get(Run(t.Context(), l.baseline(5, 2), Options{Threshold: 0.02, Start: l.start}))(t)
 	for i, want := range []Outcome{{Status: Slower}, {Status: Failed, Failure: broken.Error()}, {Status: Failed, Failure: broken.Error()}, {Status: Failed, Failure: broken.Error()}, {Status: Slower}} {
-		if d := cmp.Diff(want, Outcome{Status: got[i].Status, Failure: got[i].Failure}); d != "" {
-			t.Errorf("block %d: -want +got:\n%s", i, d)
-		}
+		require.Equal(t, fmt.Sprintf("block %d", i), want, Outcome{Status: got[i].Status, Failure: got[i].Failure})
 	}
 	if l.asked[1] != 1 {
 		t.Errorf("a block that bbprof failed on was asked for %d times", l.asked[1])
@@ -411,9 +347,7 @@ func TestAgainst(t *testing.T) {
 		measured := func(i int, truth float64) Block {
 			cycles := truth * (1 + noise*random.NormFloat64())
 			b, err := NewBlock(i+1, []byte{byte(i)}, cycles, cycles*(1-2.77*noise), cycles*(1+2.77*noise)) // where a second one lies in 95 % of cases
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return b
 		}
 		var was, now, slower []Block

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -80,10 +80,7 @@ func TestBlocksShareTheirState(t *testing.T) {
 // TestBlocksKeepWhatTheySet: where the sides set different values, each keeps its own, and its address, in every layout.
 func TestBlocksKeepWhatTheySet(t *testing.T) {
 	set := func(text string) initial.Set {
-		s, err := initial.ParseSet(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := require.Get(initial.ParseSet(text))(t)
 		return s
 	}
 	a := profiler.Block{Code: []byte{1}, Setup: profiler.Setup{At: new(uint64(0x401010)), Set: set("rbx=0x5000")}}
@@ -99,47 +96,15 @@ func TestBlocksKeepWhatTheySet(t *testing.T) {
 		{"the same", profiler.Setup{At: new(uint64(0x402020)), Set: set("rbx=0x5000")}, 0x5000, "low"},
 	} {
 		f := &fake{needs: map[byte]string{2: c.initial}}
-		measures, _, err := Blocks(context.Background(), f, []profiler.Block{a, {Code: []byte{2}, Setup: c.b}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		measures, _ := require.Get2(Blocks(context.Background(), f, []profiler.Block{a, {Code: []byte{2}, Setup: c.b}}))(t)
 		for i, m := range measures {
-			if _, err := m(context.Background(), Layout{}); err != nil {
-				t.Fatal(err)
-			}
+			require.Get(m(context.Background(), Layout{}))(t)
 			asked := f.asked[len(f.asked)-1].Setup
 			wantAt, want := []*uint64{a.Setup.At, c.b.At}[i], []uint64{0x5000, c.rbx}[i]
 			if asked.Init.GPR[3] != want || asked.At != wantAt || asked.Init.Name != c.initial {
 				t.Errorf("%s, side %s: rbx %#x in %s, want %#x; the same address: %t", c.name, Name(i), asked.Init.GPR[3], asked.Init.Name, want, asked.At == wantAt)
 			}
 		}
-	}
-}
-
-// TestDataMoveTogether: what was equal stays equal, what was 0 stays 0, and a divisor keeps its
-// low byte.
-func TestDataMoveTogether(t *testing.T) {
-	for _, init := range initial.States() {
-		s := Layout{Data: 320}.setup(init)
-		data := uint64(320)
-		if init.Name == divisible {
-			data = 256
-		}
-		for r, was := range init.GPR {
-			want := was + data
-			if was == 0 {
-				want = 0
-			}
-			if s.Init.GPR[r] != want {
-				t.Errorf("%s: register %d is %#x, was %#x", init.Name, r, s.Init.GPR[r], was)
-			}
-		}
-		if s.Init.Fill != init.Fill+data {
-			t.Errorf("%s: memory holds %#x, was %#x", init.Name, s.Init.Fill, init.Fill)
-		}
-	}
-	if !slices.ContainsFunc(initial.States(), func(i initial.State) bool { return i.Name == divisible }) {
-		t.Errorf("no initial state is called %q", divisible)
 	}
 }
 
@@ -182,22 +147,5 @@ func TestSpread(t *testing.T) {
 	}
 	if equal == 0 || equal > 12 { // 200 of 64 are expected
 		t.Errorf("rsi and rdi have equal low 12 bits in %d of 200 layouts", equal)
-	}
-}
-
-// TestBlocksDisturbed: a value that other work disturbs is asked for again.
-func TestBlocksDisturbed(t *testing.T) {
-	for disturbed := range measure.Tries + 1 { // so many times in a row
-		f := &fake{}
-		measures, _, err := Blocks(context.Background(), f, []profiler.Block{{Code: []byte{1}}, {Code: []byte{2}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		f.noise = disturbed
-		v, err := measures[0](context.Background(), Layout{})
-		var rejection *verdict.Rejection
-		if want := disturbed < measure.Tries; want != (err == nil && v == 1) || !want && !errors.As(err, &rejection) {
-			t.Errorf("disturbed %d times: %v, %v", disturbed, v, err)
-		}
 	}
 }

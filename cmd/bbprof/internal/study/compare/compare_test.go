@@ -16,14 +16,13 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/verdict"
 )
 
 func TestDraw(t *testing.T) {
 	long, short := Draw(7, 2000), Draw(7, 10)
-	if d := cmp.Diff(long[:10], short); d != "" {
-		t.Errorf("the first layouts of a seed depend on how many there are:\n%s", d)
-	}
+	require.Equal(t, "the first layouts of a seed depend on how many there are", long[:10], short)
 	if cmp.Equal(short, Draw(8, 10)) {
 		t.Error("two seeds make the same layouts")
 	}
@@ -103,16 +102,10 @@ func TestIdentical(t *testing.T) {
 		found := 0
 		for seed := range uint64(runs) {
 			b := &bench{rand: rand.New(rand.NewPCG(seed, 1)), scatter: 0.01}
-			all, _, err := Run(context.Background(), Draw(seed, 33), experiment.Plan{Rounds: 1, Seed: seed}, slices.Repeat([]Measure{b.measure("a", moved)}, 1+others))
-			if err != nil {
-				t.Fatal(err)
-			}
+			all, _ := require.Get2(Run(context.Background(), Draw(seed, 33), experiment.Plan{Rounds: 1, Seed: seed}, slices.Repeat([]Measure{b.measure("a", moved)}, 1+others)))(t)
 			any := false
 			for side := range others {
-				c, err := Paired(Pairs(all, side+1), others)
-				if err != nil {
-					t.Fatal(err)
-				}
+				c := require.Get(Paired(Pairs(all, side+1), others))(t)
 				if away := c.Low > 0 || c.High < 0; away != (c.Verdict != Same) {
 					t.Fatalf("the verdict does not follow from the interval: %+v", c)
 				}
@@ -162,9 +155,7 @@ func TestConclusionAtTheEdges(t *testing.T) {
 		if err != nil || got.Verdict != c.want {
 			t.Errorf("%s: %s, %v", c.name, got.Verdict, err)
 		}
-		if d := cmp.Diff(c.says, got.Says); d != "" {
-			t.Errorf("%s: what single layouts say (- want, + got):\n%s", c.name, d)
-		}
+		require.Equal(t, c.name, c.says, got.Says)
 		if _, err := json.Marshal(got); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
@@ -241,9 +232,7 @@ func TestContrary(t *testing.T) {
 	says := map[Verdict]int{Slower: 2, Faster: 3, Same: 5}
 	for verdict, want := range map[Verdict]int{Slower: 3, Faster: 2, Same: 5} {
 		c := Conclusion{Verdict: verdict, Layouts: 10, Says: says}
-		if got := c.Contrary(); got != want {
-			t.Errorf("%s: %d, want %d", verdict, got, want)
-		}
+		require.Equal(t, verdict, want, c.Contrary())
 	}
 }
 
@@ -321,14 +310,8 @@ func TestRejections(t *testing.T) {
 
 func TestPlot(t *testing.T) {
 	b := &bench{rand: rand.New(rand.NewPCG(1, 1)), scatter: 0.005}
-	all, _, err := Run(context.Background(), Draw(1, 33), experiment.Plan{Rounds: 3}, []Measure{b.measure("a", moved), b.measure("b", moved), b.measure("c", moved)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := Paired(Pairs(all, 1), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all, _ := require.Get2(Run(context.Background(), Draw(1, 33), experiment.Plan{Rounds: 3}, []Measure{b.measure("a", moved), b.measure("b", moved), b.measure("c", moved)}))(t)
+	c := require.Get(Paired(Pairs(all, 1), 1))(t)
 	for name, f := range map[string]plot.Figure{"one": Figure("cycles", []Conclusion{c}, all), "three": Figure("cycles", []Conclusion{c, c}, all), "all": FigureAll([]Conclusion{c, c}),
 		"curve": Curve("", []plot.Series{c.Speedup("b", Pairs(all, 1))})} {
 		var out bytes.Buffer

@@ -12,6 +12,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/invariants"
@@ -132,10 +133,7 @@ func (c *core) layouts(s profiler.Setup, cycles float64) (all []profiler.LayoutC
 
 func unhex(t *testing.T, s string) []byte {
 	t.Helper()
-	b, err := hex.DecodeString(strings.ReplaceAll(s, " ", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := require.Get(hex.DecodeString(strings.ReplaceAll(s, " ", "")))(t)
 	return b
 }
 
@@ -185,10 +183,7 @@ func TestExplain(t *testing.T) {
 		for seed := range uint64(20) {
 			m := c.core
 			m.noise, m.disturb, m.random = 0.002, 11, rand.New(rand.NewPCG(seed, 0))
-			e, err := Explain(context.Background(), &m, unhex(t, pair), c.setup, Options{Seed: seed})
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := require.Get(Explain(context.Background(), &m, unhex(t, pair), c.setup, Options{Seed: seed}))(t)
 			if got := experiment.Confirmed(e.Findings); !slices.Equal(got, c.want) {
 				t.Errorf("%s, seed %d: %q, want %q: %+v", c.name, seed, got, c.want, e.Findings)
 				break
@@ -203,10 +198,7 @@ func TestEffect(t *testing.T) {
 	inside := 0
 	for seed := range uint64(explanations) {
 		m := &core{aliasing: 3, noise: 0.02, random: rand.New(rand.NewPCG(seed, 1))}
-		e, err := Explain(context.Background(), m, unhex(t, pair), pointers(0x10000, 0x13000, 16), Options{Seed: seed})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := require.Get(Explain(context.Background(), m, unhex(t, pair), pointers(0x10000, 0x13000, 16), Options{Seed: seed}))(t)
 		f := e.Findings[0]
 		if f.Low < 3 && 3 < f.High {
 			inside++
@@ -227,10 +219,7 @@ func TestEffect(t *testing.T) {
 func TestUntested(t *testing.T) {
 	m := &core{random: rand.New(rand.NewPCG(0, 0))}
 	// one register for both, 4096 bytes apart: nothing that is moved parts them
-	e, err := Explain(context.Background(), &stuck{m}, unhex(t, pair), pointers(0x10000, 0x13000, 16), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := require.Get(Explain(context.Background(), &stuck{m}, unhex(t, pair), pointers(0x10000, 0x13000, 16), Options{}))(t)
 	if f := e.Findings[0]; f.Outcome != experiment.Untested || f.Change == "" {
 		t.Errorf("%+v", f)
 	}
@@ -286,10 +275,7 @@ func (rejecting) Profile(context.Context, profiler.Block) (profiler.Result, erro
 
 // Copies that use up the front end's lead are more than the op cache is given otherwise, and no cause of anything.
 func TestPastLead(t *testing.T) {
-	insts, err := asm.Decode([]byte{0x48, 0x89, 0xc1, 0x4c, 0x89, 0xfa})
-	if err != nil {
-		t.Fatal(err)
-	}
+	insts := require.Get(asm.Decode([]byte{0x48, 0x89, 0xc1, 0x4c, 0x89, 0xfa}))(t)
 	q := &question{insts: insts, base: profiler.Result{UnrollShort: 1504, UnrollLong: 2016, Predicted: &invariants.Prediction{},
 		Host: &profiler.HostReport{CPU: profiler.CPU{FrontEnd: unroll.FrontEnd{L1I: 32 << 10, OpCache: unroll.OpCache{Lines: 1024, OpsPerLine: 6, Window: 64}}}}}}
 	for past, want := range map[bool]stat.Outcome{false: "", true: experiment.Absent} {

@@ -2,14 +2,14 @@ package explain
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -49,10 +49,7 @@ func TestLayouts(t *testing.T) {
 	} {
 		for seed := range uint64(5) {
 			m := &core{layout: c.layout, steady: c.steady, noise: 0.001, random: rand.New(rand.NewPCG(seed, 2))}
-			e, err := Explain(context.Background(), m, unhex(t, pair), pointers(0x10000, 0x10100, 1), Options{Seed: seed})
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := require.Get(Explain(context.Background(), m, unhex(t, pair), pointers(0x10000, 0x10100, 1), Options{Seed: seed}))(t)
 			if got := e.Layouts.Decides(); got != c.want {
 				t.Errorf("%s, seed %d: %q, want %q: %+v", c.name, seed, got, c.want, e.Layouts)
 			}
@@ -87,14 +84,10 @@ func TestDecides(t *testing.T) {
 		{counted, "II"},
 		{Layouts{Rules: []Rule{{Name: "I"}}}, ""}, // about nothing
 	} {
-		if got := c.l.Decides(); got != c.want {
-			t.Errorf("%+v: %q, want %q", c.l.Rules, got, c.want)
-		}
+		require.Equal(t, fmt.Sprintf("%+v", c.l.Rules), c.want, c.l.Decides())
 	}
 	l := Layouts{Differ: 0.3, Ends: []Change{{"a", 1, 0.09}, {"b", 1, 0.11}}}
-	if diff := cmp.Diff([]string{"a"}, l.Ended()); diff != "" {
-		t.Error(diff)
-	}
+	require.Equal(t, "it", []string{"a"}, l.Ended())
 }
 
 // TestDiffer: two layouts at either end do not count.
@@ -115,8 +108,6 @@ func TestDiffer(t *testing.T) {
 		{[]float64{9, 1, 2, 2, 9, 3}, 0.5},
 		{[]float64{0, 0, 0, 1, 1, 1}, 0},
 	} {
-		if got := differ(of(c.cycles...)); got != c.want {
-			t.Errorf("%v differ by %g, want %g", c.cycles, got, c.want)
-		}
+		require.Equal(t, c.cycles, c.want, differ(of(c.cycles...)))
 	}
 }

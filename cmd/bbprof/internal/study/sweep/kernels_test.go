@@ -43,18 +43,9 @@ func TestKernels(t *testing.T) {
 		{"convolution-path", output, []int{4080, 4096, 4112, 4144, 4176}, []float64{0, 1, 5, 4, 0}, 3, 1.05},
 	} {
 		t.Run(c.file, func(t *testing.T) {
-			text, err := os.ReadFile("../../../../../testdata/kernels/" + c.file + ".hex")
-			if err != nil {
-				t.Fatal(err)
-			}
-			code, err := hex.DecodeString(strings.TrimSpace(string(text)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			f, err := c.factor(c.values)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := require.Get(os.ReadFile("../../../../../testdata/kernels/" + c.file + ".hex"))(t)
+			code := require.Get(hex.DecodeString(strings.TrimSpace(string(text))))(t)
+			f := require.Get(c.factor(c.values))(t)
 			stores := host.Detect().Core.StoreBuffer // a larger one reaches stores that are further back, a smaller one fewer
 			felt := expect.Here().KernelsSlow && c.felt > 0
 			require.AtMost(t, 1, 3, func() string {

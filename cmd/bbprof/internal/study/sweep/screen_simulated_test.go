@@ -55,9 +55,7 @@ func TestScreenEveryEvent(t *testing.T) {
 	if errors.As(err, &missing) && strings.Contains(missing.Missing, "CPU") {
 		require.Measure(t, err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	events, err := p.AllEvents(ctx)
 	if err != nil || len(events) < 30 {
 		t.Fatalf("%d events, %v", len(events), err)
@@ -74,10 +72,7 @@ func TestScreenEveryEvent(t *testing.T) {
 	p.Close()
 	init := initial.Paper()
 	tolerate := []verdict.Reason{verdict.Alias4K}
-	f, err := Of("distance", profiler.Setup{Init: &init, Frames: 16, Tolerate: tolerate}, []asm.Reg{asm.RBX, asm.RDI}, []int{4032, 4096, 4160, 8128, 8192})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := require.Get(Of("distance", profiler.Setup{Init: &init, Frames: 16, Tolerate: tolerate}, []asm.Reg{asm.RBX, asm.RDI}, []int{4032, 4096, 4160, 8128, 8192}))(t)
 	opened := 0
 	columns, err := Screen(ctx, func(some []profiler.Event) (measure.Profiler, func(), error) {
 		o := options
@@ -96,9 +91,7 @@ func TestScreenEveryEvent(t *testing.T) {
 			}
 		}}, p.Close, nil
 	}, []byte{0x48, 0x89, 0x0b, 0x48, 0x8b, 0x17}, f, events, experiment.Plan{Rounds: 1, Seed: 1}) // mov [rbx], rcx; mov rdx, [rdi]
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(columns) != len(events) || opened < len(events)/4 {
 		t.Errorf("%d of %d events, %d profilers", len(columns), len(events), opened)
 	}

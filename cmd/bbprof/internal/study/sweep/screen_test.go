@@ -11,6 +11,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -62,10 +63,7 @@ func selected(names ...string) (s []profiler.Event) {
 func TestScreen(t *testing.T) {
 	var open, most, done int
 	f := distances(t, 4000, 4200, 16)
-	columns, err := Screen(context.Background(), opener(&open, &most), []byte{0x90}, f, selected("steady", "no", "distance", "alias", "half", "against"), experiment.Plan{Rounds: 1, Seed: 1, Done: func(n int) { done = n }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	columns := require.Get(Screen(context.Background(), opener(&open, &most), []byte{0x90}, f, selected("steady", "no", "distance", "alias", "half", "against"), experiment.Plan{Rounds: 1, Seed: 1, Done: func(n int) { done = n }}))(t)
 	sw := swept(t, &fake{of: aliasing}, f)
 	sw.Groups = []Group{{Title: "events", Columns: columns, Brief: true}}
 	var names []string

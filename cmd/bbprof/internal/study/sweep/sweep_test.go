@@ -12,6 +12,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -49,20 +50,14 @@ func distances(t *testing.T, from, to, step int) Factor {
 	for v := from; v <= to; v += step {
 		values = append(values, v)
 	}
-	f, err := Of("distance", profiler.Setup{}, []asm.Reg{asm.RSI, asm.RDI}, values)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := require.Get(Of("distance", profiler.Setup{}, []asm.Reg{asm.RSI, asm.RDI}, values))(t)
 	return f
 }
 
 // swept is the sweep over a core.
 func swept(t *testing.T, m *fake, f Factor) Sweep {
 	t.Helper()
-	results, err := Run(context.Background(), m, []byte{0x90}, f, experiment.Plan{Rounds: 1, Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	results := require.Get(Run(context.Background(), m, []byte{0x90}, f, experiment.Plan{Rounds: 1, Seed: 1}))(t)
 	return OfBlock(f, results, nil)
 }
 
@@ -134,37 +129,6 @@ func TestSpikes(t *testing.T) {
 	}
 }
 
-// TestOrder: every value has its n-th run before one has its next; a seed gives the same order
-// again and another seed another.
-func TestOrder(t *testing.T) {
-	orders := map[uint64][]int{}
-	for _, seed := range []uint64{1, 1, 2} {
-		m := &fake{of: aliasing}
-		if _, err := Run(context.Background(), m, nil, distances(t, 0, 31, 1), experiment.Plan{Rounds: 3, Seed: seed}); err != nil {
-			t.Fatal(err)
-		}
-		var order []int
-		for _, s := range m.order {
-			order = append(order, distance(s))
-		}
-		for k := range 3 {
-			if round := slices.Sorted(slices.Values(order[32*k : 32*(k+1)])); round[0] != 0 || round[31] != 31 {
-				t.Fatalf("round %d: %v", k, round)
-			}
-		}
-		if slices.IsSorted(order[:32]) {
-			t.Error("in order of the values")
-		}
-		if before, ok := orders[seed]; ok && !slices.Equal(before, order) {
-			t.Error("one seed, two orders")
-		}
-		orders[seed] = order
-	}
-	if slices.Equal(orders[1], orders[2]) {
-		t.Error("two seeds, one order")
-	}
-}
-
 // TestMiddle: one disturbed run of three makes no spike, and a rejection counts only if there is
 // nothing else.
 func TestMiddle(t *testing.T) {
@@ -214,9 +178,7 @@ func TestFactors(t *testing.T) {
 	base := profiler.Setup{CodeOffset: new(7), Init: &init, Frames: 16}
 	code := func(f Factor, err error) profiler.Setup {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return f.Setup(f.Values[len(f.Values)-1])
 	}
 	if s := code(Of("code", base, nil, []int{0, 4095})); *s.CodeOffset != 4095 || *base.CodeOffset != 7 || s.Frames != 16 {

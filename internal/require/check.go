@@ -1,0 +1,41 @@
+package require
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// NoError ends a test at an error that it does not expect.
+func NoError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Get gives what a function returns beside an error, which ends the test: v := require.Get(f())(t).
+func Get[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		NoError(t, err)
+		return v
+	}
+}
+
+// Get2 is Get of a function that returns two values beside the error.
+func Get2[T, U any](v T, u U, err error) func(testing.TB) (T, U) {
+	return func(t testing.TB) (T, U) {
+		t.Helper()
+		NoError(t, err)
+		return v, u
+	}
+}
+
+// Equal fails a test, which goes on, if it got something else than it wants.
+func Equal(t testing.TB, what, want, got any, opts ...cmp.Option) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, opts...); diff != "" {
+		t.Errorf("%v (-want +got):\n%s", what, diff)
+	}
+}
