@@ -25,7 +25,7 @@ func TestTrailingBranch(t *testing.T) {
 		{"90667500", "", false, false, false, 0, ""},       // a target of 16 bits on AMD
 		{"90c7f800000000", "", false, false, false, 0, ""}, // xbegin
 	} {
-		insts := decodeHex(t, c.hex)
+		insts := mustDecode(t, c.hex)
 		b, ok := TrailingBranch(insts)
 		if ok != (c.name != "") {
 			t.Errorf("%s: a branch %v", c.hex, ok)
@@ -53,7 +53,7 @@ func TestTrailingBranch(t *testing.T) {
 			if !c.invert {
 				continue
 			}
-			if in := decodeHex(t, fmt.Sprintf("%x", code))[0]; in.Mnemonic != "je" {
+			if in := mustDecode(t, fmt.Sprintf("%x", code))[0]; in.Mnemonic != "je" {
 				t.Errorf("%s inverted is %s", c.hex, in.Text())
 			}
 		}
