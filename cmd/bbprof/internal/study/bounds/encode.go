@@ -106,8 +106,19 @@ type change struct {
 	replace map[int][]byte   // what stands in an instruction's place; empty: nothing
 }
 
-// apply makes the changed block. Operands relative to rip keep their place.
+// apply makes the changed block. Operands relative to rip keep their place. A branch at the block's end stands after the last copy alone, and
+// leads to the start of all where it led to the block's own.
 func (c change) apply(insts []asm.Inst) []byte {
+	if branch, ok := asm.TrailingBranch(insts); ok && branch.Offset > 0 {
+		body := asm.NewEmitter(0)
+		body.Raw(c.apply(insts[:len(insts)-1])...)
+		target := body.PC() + uint64(len(branch.Bytes))
+		if branch.ToStart() {
+			target = 0
+		}
+		branch.Emit(body, target)
+		return body.Bytes()
+	}
 	var code []byte
 	copies := max(c.copies, 1)
 	total, done := copies*len(insts), 0
