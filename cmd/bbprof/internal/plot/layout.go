@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Sizes in print, in points: the width of a page's text, and type that is read without a lens.
+// Sizes in print, in points: a page's text width, and readable type.
 const (
 	figureWidth = 16 / 2.54 * 72
-	stackedArea = 125.0 // height of a panel's axes below others
-	besideArea  = 170.0 // and beside others
+	stackedArea = 125.0 // height of the axes of stacked panels
+	besideArea  = 170.0 // of panels side by side
 	typeSize    = 9.0
 	smallSize   = 7.5
 	gap         = 4.0  // around text
@@ -33,24 +33,24 @@ var palette = []color.NRGBA{
 
 type layout struct {
 	height float64
-	labels []label // of title, subject, machine and keys
+	labels []label // title, subject, machine and keys
 	panels []placed
 }
 
 type placed struct {
 	Panel
-	x, y        scale // of the axes' area
+	x, y        scale // of the area within the axes
 	xTicks      []tick
 	yTicks      []tick
 	names       []string // below the axis, instead of ticks
-	bottom      bool     // labels stand below the axis
-	by          float64  // what labels of y are divided by
+	bottom      bool     // the axis is labelled below
+	by          float64  // divides the labels of y
 	legend      []legendEntry
 	labels      []label
 	besideTicks float64 // from the axis to its label
 }
 
-// legendEntry is one series of a legend: a line or disc, then its name.
+// legendEntry is one series in a legend: a line or disc and its name.
 type legendEntry struct {
 	at     point
 	name   string
@@ -85,7 +85,7 @@ func newLayout(f Figure) *layout {
 	return l
 }
 
-// stack puts the panels below each other; they share the left margin and the last one's axis.
+// stack places the panels below each other, with a common left margin and the last one's axis.
 func (l *layout) stack(f Figure, y float64) float64 {
 	margin, shared := 0.0, nothing()
 	for _, p := range f.Panels {
@@ -112,7 +112,7 @@ func (l *layout) stack(f Figure, y float64) float64 {
 	return y
 }
 
-// beside puts the panels next to each other, their axes at one height.
+// beside places the panels next to each other, with their axes at one height.
 func (l *layout) beside(f Figure, y float64) float64 {
 	width := (figureWidth - 2*gap - panelGap*float64(len(f.Panels)-1)) / float64(max(len(f.Panels), 1))
 	top, bottom, left := y, y, gap
@@ -131,7 +131,7 @@ func (l *layout) beside(f Figure, y float64) float64 {
 	return bottom
 }
 
-// newPlaced finds a panel's ranges, and the ticks of its vertical axis.
+// newPlaced computes a panel's ranges and the ticks of its vertical axis.
 func newPlaced(p Panel, height float64, names []string) placed {
 	at := placed{Panel: p, names: names}
 	xs, ys := p.spans(len(names))
@@ -148,13 +148,12 @@ func newPlaced(p Panel, height float64, names []string) placed {
 	return at
 }
 
-// tick puts as many ticks onto the horizontal axis as there is room for their labels; step is between
-// two of them, or 0.
+// tick places as many ticks on the horizontal axis as their labels leave room for, step apart; 0 means round steps.
 func (p *placed) tick(step int) {
 	if len(p.names) > 0 {
 		return
 	}
-	const closest = 20 // of two ticks, in points
+	const closest = 20 // distance of two ticks, in points
 	for most := int((p.x.to - p.x.from) / closest); most > 1; most-- {
 		p.xTicks = ticks(span{p.x.low, p.x.high}, most, float64(step))
 		room := 0.0
@@ -199,7 +198,7 @@ func (p Panel) spans(names int) (x, y span) {
 	if base && y.low <= y.high {
 		y.add(0)
 	}
-	const room = 0.05 // keeps points off the frame
+	const room = 0.05 // keeps points off the axes
 	below := room
 	if base && y.low == 0 {
 		below = 0
@@ -219,10 +218,10 @@ func (p *placed) margin() float64 {
 	return p.besideTicks + float64(lines)*lineSpacing*typeSize
 }
 
-// labelRoom is how long a line of the label of the vertical axis may be.
+// labelRoom is the maximal length of a line of the vertical axis's label.
 func (p *placed) labelRoom() float64 { return stackedArea + 2*gap }
 
-// above is what a panel needs above its axes: its title and its legend.
+// above returns the height needed above a panel's axes, for title and legend.
 func (p *placed) above() float64 {
 	h := gap
 	if p.Title != "" {
@@ -231,7 +230,7 @@ func (p *placed) above() float64 {
 	return h + float64(len(p.legendRows()))*lineSpacing*typeSize
 }
 
-// named are the series that a legend lists: two or more.
+// named returns the series to list in a legend, if there are two or more.
 func (p *placed) named() (series []int) {
 	for i, s := range p.Series {
 		if s.Name != "" {
@@ -285,7 +284,7 @@ func (p *placed) place(top, height float64) float64 {
 	return p.placeBelow(y)
 }
 
-// placeBelow puts labels of ticks, names and the axis below it.
+// placeBelow places the labels of ticks, the names and the axis label below the axis.
 func (p *placed) placeBelow(y float64) float64 {
 	y += tickLength + gap/2
 	most := 0
@@ -331,7 +330,7 @@ func (p *placed) draw(c canvas) {
 		y := p.y.at(t.value * p.by)
 		c.line([]point{{p.x.from, y}, {p.x.to, y}}, thin)
 	}
-	// What covers more is drawn first.
+	// Draw first what covers most.
 	for _, kind := range []Kind{Bars, Line, Boxes, Rule, Dots} {
 		for i, s := range p.Series {
 			if s.Kind == kind {
@@ -423,7 +422,7 @@ func (p *placed) series(c canvas, s Series, colour color.NRGBA) {
 	}
 }
 
-// runs are the stretches of a line, from and to, whose values are all finite.
+// runs returns the ranges of a line whose values are all finite.
 func (s Series) runs() (runs [][2]int) {
 	from := -1
 	for i := range s.X {
@@ -441,7 +440,7 @@ func (s Series) runs() (runs [][2]int) {
 	return runs
 }
 
-// dot draws a point and its interval.
+// dot draws a point with its interval.
 func (p *placed) dot(c canvas, s Series, i int, colour color.NRGBA) {
 	x, y := p.x.at(s.X[i]), p.y.at(s.Y[i])
 	if s.Low != nil && finite(s.Low[i]) && finite(s.High[i]) {
@@ -461,13 +460,13 @@ func (p *placed) dot(c canvas, s Series, i int, colour color.NRGBA) {
 	c.disc(point{x, y}, dotRadius, colour)
 }
 
-// box draws the median, the quartiles and the ends of some values.
+// box draws the median, the quartiles and the extremes of some values.
 func (p *placed) box(c canvas, x, width float64, values []float64) {
 	v := slices.Sorted(slices.Values(values))
 	if len(v) == 0 {
 		return
 	}
-	quantile := func(q float64) float64 { // between the neighbours, as R's type 7
+	quantile := func(q float64) float64 { // interpolated as in R's type 7
 		at := q * float64(len(v)-1)
 		i := int(at)
 		return v[i] + (at-float64(i))*(v[min(i+1, len(v)-1)]-v[i])
