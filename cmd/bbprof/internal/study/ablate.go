@@ -102,7 +102,7 @@ func stagesOutcome(stages []ablate.Stage) error {
 	return err
 }
 
-// write writes the steps, as far as they came before err.
+// write writes the steps completed before err.
 func (a *ablating) write(std cli.Streams, steps any, table string, err error) error {
 	object := map[string]any{"steps": steps}
 	if err != nil {
@@ -173,7 +173,7 @@ func copiesText(r profiler.Result) string {
 	return fmt.Sprintf("%d and %d", r.UnrollShort, r.UnrollLong)
 }
 
-// misses are those of a run at each stage: counted if all that were measured have a count, else predicted.
+// misses returns a run's misses at each stage: counted if every measured stage has a count, else predicted.
 func misses(stages []ablate.Stage, role pmu.Role) (text []string, kind string) {
 	kind = "predicted"
 	counted := func(s ablate.Stage) bool { return countOf(s.Result, role) != nil }

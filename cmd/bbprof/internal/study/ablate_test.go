@@ -16,8 +16,8 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// TestStageMisses: misses are called counted if every step that was measured has a count, and else
-// all of them are what the trace predicts.
+// TestStageMisses: misses are called counted if every measured step has a count; otherwise all are predictions from the
+// trace.
 func TestStageMisses(t *testing.T) {
 	measured := func(counts ...profiler.CounterReport) ablate.Stage {
 		return ablate.Stage{Result: profiler.Result{Status: profiler.OK, UnrollLong: 100, Counters: counts, Predicted: &invariants.Prediction{L1DMisses: 2, L1IMisses: 3, RunL1IMisses: 250}}}
@@ -48,7 +48,7 @@ func TestStageMisses(t *testing.T) {
 	}
 }
 
-// TestAblateEnds: what is known of a corpus when the host fails is written before the error.
+// TestAblateEnds: when the host fails, partial results of a corpus are written before the error.
 func TestAblateEnds(t *testing.T) {
 	for _, c := range []struct {
 		corpus, stdout string

@@ -56,18 +56,18 @@ type comparing struct {
 	b         []string
 	suite     string
 	against   string
-	results   []string // saved, beside against
+	results   []string // result files for -against
 	layouts   int
 	trials    int
 	seed      uint64
 	env       []int
-	apart     bool // pointers
+	apart     bool // move each pointer separately
 	out       cli.Output
 	plot      measuring.PlotFile
 	verbose   bool
 	programs  running.Flags
 
-	// of programs that are linked
+	// for linked programs
 	link    bool
 	preset  link.Preset
 	objects []string
@@ -149,7 +149,7 @@ func (c *comparing) run(std cli.Streams) error {
 	})
 }
 
-// sides are the texts of all sides.
+// sides returns the texts of all sides.
 func (c *comparing) sides() []string { return append([]string{c.a}, c.b...) }
 
 // readSides reads all sides, which must be of one kind.
@@ -183,7 +183,7 @@ func (c *comparing) readSides(std cli.Streams) (sides []side, err error) {
 	return sides, nil
 }
 
-// mostSides have letters for names.
+// mostSides is the number of letters to name them.
 const mostSides = 26
 
 func (c *comparing) check() error {

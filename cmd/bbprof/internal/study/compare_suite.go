@@ -16,14 +16,14 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
 )
 
-// member is a program of a suite: two command lines that run it, or with -link two that link it.
+// member is a program of a suite: two command lines that run it, or with -link, that link it.
 type member struct {
 	name, stdin string
 	words       [2][]string
 	args        []string
 }
 
-// readSuite reads a file with the columns name, a and b, and if there are any args and stdin.
+// readSuite reads a file with the columns name, a and b, and optionally args and stdin.
 func readSuite(file string, stdin io.Reader) (suite []member, err error) {
 	in, err := resultfile.OpenRows(file, stdin, "name", "a", "b")
 	if errors.As(err, new(*fs.PathError)) {
@@ -53,8 +53,8 @@ func readSuite(file string, stdin io.Reader) (suite []member, err error) {
 	return suite, err
 }
 
-// runSuite compares each program of a suite. All are linked before the first is measured, so that what does
-// not link is known early. One that fails leaves the others what they are.
+// runSuite compares each program of a suite. It links all before it measures any, to find link errors early. A failure
+// of one does not affect the others.
 func (c *comparing) runSuite(ctx context.Context, std cli.Streams) error {
 	suite, err := readSuite(c.suite, std.In)
 	if err != nil {
@@ -89,8 +89,8 @@ func (c *comparing) runSuite(ctx context.Context, std cli.Streams) error {
 	return cmp.Or(r.finish(std), failed)
 }
 
-// compareSuite compares each program by do. What is wrong with one is its Failure, and failed has the last; end is any
-// other error, with which come the programs before it.
+// compareSuite compares each program by do. A program's error becomes its Failure, and failed holds the last; end is
+// any other error, and comes with the earlier programs.
 func compareSuite(suite []member, sides []placed, do func(i int) ([]*Comparison, error)) (all []*Comparison, end, failed error) {
 	for i, m := range suite {
 		out, err := do(i)

@@ -53,28 +53,28 @@ bbprof sweep -arg 0:256:16 -repeat 20 -- ./convolution {k} {}
 type sweeping struct {
 	measuring.Study
 	flags            *cli.Flags
-	factor           string // its flag
+	factor           string // the varied flag
 	values           []int
-	subject, aliases string // what is known at the end: of a block, its name in a plot; of a program, what aliases
+	subject, aliases string // for the result: a block's name in a plot; a program's aliasing accesses
 	runs             int
 	seed             uint64
 
-	// of a block
+	// for blocks
 	setup  measuring.SetupFlags
 	regs   []asm.Reg
 	events []string
-	listed []profiler.Event // of -eventlist
+	listed []profiler.Event // from -eventlist
 
-	// of a program
+	// for programs
 	words    []string
 	programs running.Flags
-	traced   string // the function from which on a window is traced
-	repeat   int    // 1: cycles are of a run
+	traced   string // where the traced window begins
+	repeat   int    // 1: cycles are per run
 	window   int
-	stores   int // that a load is held against; 0 is the store buffer
+	stores   int // compared with each load; 0 means the store buffer's size
 }
 
-// Groups of flags that do not go together.
+// Groups of mutually exclusive flags.
 const (
 	factorTitle = "FACTOR, of which one is varied"
 	blockTitle  = "Of a block"
@@ -157,7 +157,7 @@ func (s *sweeping) run(std cli.Streams) error {
 	return s.finish(std, got, err)
 }
 
-// finish writes the table and what it says, draws it, and is how the command ends.
+// finish writes the table and its summary, draws it, and ends the command.
 func (s *sweeping) finish(std cli.Streams, got sweep.Sweep, err error) error {
 	return cli.Ended(err, got.Points != nil, func() error {
 		got.Incomplete = err != nil
@@ -179,7 +179,7 @@ func (s *sweeping) orDefault(runs int) int {
 	return runs
 }
 
-// maxValues is how many values a sweep of a block may have: both pages in single bytes.
+// maxValues limits a block's sweep: both pages in single bytes.
 const maxValues = 2*layout.PageSize + 1
 
 func parseValues(factor, s string) ([]int, error) {
@@ -197,9 +197,9 @@ func parseValues(factor, s string) ([]int, error) {
 	return r.Values(), nil
 }
 
-// write writes the table, or with -json one object of the factor and its points: the table's columns
-// are the keys, but for the first, which is value. What is not known has no key. A table that is incomplete has a column
-// that says so, since its rows may look like those of a whole one.
+// write writes the table, or with -json one object with the factor and its points: keys are the table's columns, except
+// the first, value; unknown values have no key. An incomplete table says so in a column, since its rows may look like a
+// complete one's.
 func (s *sweeping) write(std cli.Streams, got sweep.Sweep) error {
 	rows := got.Table()
 	if !s.Out.JSON {

@@ -17,7 +17,7 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// framesEach gives each page a frame, up to as many as no L1D has more ways than.
+// framesEach gives each page a frame, up to the most ways of any L1D.
 const framesEach = 16
 
 func (s *sweeping) sweepBlock(ctx context.Context, std cli.Streams) (got sweep.Sweep, err error) {
@@ -37,7 +37,7 @@ func (s *sweeping) sweepBlock(ctx context.Context, std cli.Streams) (got sweep.S
 	if err != nil {
 		return got, cli.BadUsage("-%s: %w", s.factor, err)
 	}
-	s.Opts.Detail = true // with it come the predictions
+	s.Opts.Detail = true // includes the predictions
 	s.events, s.Opts.Events = s.Opts.Events, nil
 	s.subject = measuring.BlockSubject(fmt.Sprintf("%x", block.Code))
 	results, events, err := s.measure(ctx, block.Code, factor, std)
@@ -72,7 +72,7 @@ func (s *sweeping) measure(ctx context.Context, code []byte, f sweep.Factor, std
 	return results, columns, err
 }
 
-// selected are the events to screen. Where the user named one that cannot be counted, it is an error.
+// selected returns the events to screen. An event named by the user that cannot be counted is an error.
 func (s *sweeping) selected(ctx context.Context, p *profiler.Profiler) ([]profiler.Event, error) {
 	events := s.listed
 	everything := slices.Contains(s.events, "all")
@@ -111,7 +111,7 @@ func (s *sweeping) counting(ctx context.Context) sweep.Open {
 	}
 }
 
-// maxEventList bounds a list of events; the longest of Intel's have some 2 MB.
+// maxEventList bounds a list of events; Intel's longest have some 2 MB.
 const maxEventList = 16 << 20
 
 func readEventList(file string) (events []profiler.Event, err error) {

@@ -28,7 +28,7 @@ func TestSweepInterrupted(t *testing.T) {
 	}
 }
 
-// TestRepeat: with -repeat, cycles are those of one repetition, without what a run takes besides, run by run.
+// TestRepeat: with -repeat, cycles are per repetition, run by run, without a run's fixed cost.
 func TestRepeat(t *testing.T) {
 	const start, each, k = 1e6, 250, 21
 	var points []program.Point
@@ -54,8 +54,8 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
-// TestSweepFails: what is wrong with -events and -trace is found before the first run, and what fails after the last
-// run loses none.
+// TestSweepFails: errors in -events and -trace are found before the first run, and a failure after the last run loses
+// no run.
 func TestSweepFails(t *testing.T) {
 	exits := tinyelf.Asm(tinyelf.Exit(0))
 	path := tinyelf.Write(t, append(exits, 0x90), tinyelf.Symbol{Name: "never", Offset: len(exits)})
@@ -96,8 +96,8 @@ func TestSweepFails(t *testing.T) {
 	}
 }
 
-// TestSweepSummary: of a program's sweep, the strongest column comes first, what does not vary last, and a count is
-// pointed out from more than 25 % between the fastest value and the slowest on.
+// TestSweepSummary: in a program's sweep the strongest column comes first, constant ones last, and counts are reported
+// if they differ by more than 25 % between the fastest and the slowest value.
 func TestSweepSummary(t *testing.T) {
 	got := sweep.Sweep{Factor: "env_bytes", Groups: []sweep.Group{{Title: "events", Brief: true, Columns: []sweep.Column{
 		{Name: "same", Values: []float64{7, 7, 7, 7, 7}},

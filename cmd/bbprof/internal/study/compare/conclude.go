@@ -10,47 +10,45 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// Verdict is how b compares with a.
+// Verdict says how b compares with a.
 type Verdict string
 
 const (
 	Slower Verdict = "slower"
 	Faster Verdict = "faster"
-	Same   Verdict = "no difference" // that so many layouts show
+	Same   Verdict = "no difference" // found with these layouts
 )
 
-// Power is how likely a difference as large as Conclusion.Detects is to be found: the usual four
-// in five (Cohen, Statistical Power Analysis for the Behavioral Sciences, section 2.4).
+// Power is the probability of finding a difference as large as Conclusion.Detects: the usual 0.8 (Cohen, Statistical
+// Power Analysis for the Behavioral Sciences, section 2.4).
 const Power = 0.8
 
-// Conclusion is what all layouts together say. Differences are percentages of a: above 0, b takes
-// longer.
+// Conclusion is the result over all layouts. Differences are percentages of a: above 0, b takes longer.
 type Conclusion struct {
 	Verdict Verdict `json:"verdict"`
 	Mean    float64 `json:"difference_percent"`
-	Low     float64 `json:"ci_low_percent"` // 95 % interval, of several sides together
+	Low     float64 `json:"ci_low_percent"` // 95 % interval, joint if there are several sides
 	High    float64 `json:"ci_high_percent"`
-	P       float64 `json:"p"` // of a mean so far from 0 if there is no difference
+	P       float64 `json:"p"` // of a mean this far from 0 if there is no difference
 	DF      float64 `json:"degrees_of_freedom"`
 	Method  string  `json:"method"`
-	// Comparisons is with how many sides the first is compared, if not with one: their intervals and p-values hold together.
+	// Comparisons is the number of sides compared with the first, if several: intervals and p-values hold jointly.
 	Comparisons int `json:"comparisons,omitzero"`
-	// Detects is the true difference that so many layouts find with a probability of Power.
+	// Detects is the true difference that this many layouts find with probability Power.
 	Detects float64 `json:"detects_percent"`
 
-	// Proposal and Median are of linked programs: the mean of all differences, trial by trial in every layout, as if
-	// no two had a link or a set-up in common; and the median of the differences of medians.
+	// For linked programs, Proposal is the mean of all differences, trial by trial in every layout, as if no two shared
+	// a link or a set-up; Median is the median of the differences of medians.
 	Proposal *Estimate `json:"mean_of_all_differences,omitempty"`
 	Median   *Estimate `json:"median_difference,omitempty"`
 
 	Layouts int     `json:"layouts"`
-	WonA    int     `json:"won_by_a"` // layouts in which a takes less
+	WonA    int     `json:"won_by_a"` // layouts in which a is faster
 	WonB    int     `json:"won_by_b"`
 	A       Summary `json:"a"` // over the layouts
 	B       Summary `json:"b"`
 
-	// Alone is what each layout would have said if it had been the only one, and how many of
-	// them would have said what.
+	// Alone is what each layout alone would have shown, and the counts of these verdicts.
 	Alone []Alone         `json:"alone"`
 	Says  map[Verdict]int `json:"alone_says"`
 
@@ -68,14 +66,14 @@ func (e *Estimate) String() string {
 	return fmt.Sprintf("%+.2f %%, 95 %% interval %+.2f to %+.2f %%", e.Value, e.Low, e.High)
 }
 
-// Summary is where the values of one side lie.
+// Summary describes the distribution of one side's values.
 type Summary struct {
 	Mean float64 `json:"mean"`
-	Low  float64 `json:"min"` // of a layout
+	Low  float64 `json:"min"` // over the layouts
 	High float64 `json:"max"`
 }
 
-// Alone is what one layout says. The interval is 0 to 0 where one trial gives none.
+// Alone is the result from one layout. The interval is 0 to 0 if one trial gives none.
 type Alone struct {
 	Difference float64 `json:"difference_percent"`
 	Low        float64 `json:"ci_low_percent,omitzero"`
@@ -84,11 +82,11 @@ type Alone struct {
 	P          float64 `json:"p"`
 }
 
-// errFew is of a test without a degree of freedom. Run's layouts without a *SideError are enough.
+// errFew: a test without a degree of freedom. Run's layouts suffice unless it returns a *SideError.
 var errFew = errors.New("fewer than two layouts were measured: a test needs at least two")
 
-// Paired tests the differences layout by layout. It is one of as many comparisons with one side, whose intervals hold
-// together.
+// Paired tests the differences layout by layout, as one of several comparisons with one side whose intervals hold
+// jointly.
 func Paired(pairs []Pair, comparisons int) (Conclusion, error) {
 	if len(pairs) < leastLayouts {
 		return Conclusion{}, errFew
@@ -112,7 +110,7 @@ func Paired(pairs []Pair, comparisons int) (Conclusion, error) {
 	return c, nil
 }
 
-// judge is what a test of differences in percent says.
+// judge records the result of a test of differences in percent.
 func (c *Conclusion) judge(method string, test stat.Test, comparisons int) {
 	c.Detects = test.Detectable(Power)
 	if d := stat.Student(test.DF); comparisons > 1 {
@@ -124,12 +122,11 @@ func (c *Conclusion) judge(method string, test stat.Test, comparisons int) {
 	c.Verdict = judge(c.test)
 }
 
-// Linked tests programs that were linked many times: pairs hold each link in so many set-ups, one link
-// after the other. With one set-up a link, each of its own, that is the paired t-test. With more, all links
-// have the same, and layouts are not independent: the test is of a mean over links and set-ups that were
-// both drawn at random.
+// Linked tests programs linked many times: pairs holds the set-ups of each link consecutively. With one set-up per
+// link, all different, it is the paired t-test. With more, the links share set-ups and layouts are not independent: it
+// tests a mean over random links and random set-ups.
 func Linked(pairs []Pair, setups, comparisons int) (Conclusion, error) {
-	pairs = pairs[:len(pairs)-len(pairs)%setups] // an interrupted run may have left a link incomplete
+	pairs = pairs[:len(pairs)-len(pairs)%setups] // an interruption may have left a link incomplete
 	links := len(pairs) / setups
 	if links < leastLayouts {
 		return Conclusion{}, errFew
@@ -153,8 +150,8 @@ func Linked(pairs []Pair, setups, comparisons int) (Conclusion, error) {
 	return c, err
 }
 
-// Contrary is how many layouts alone would have said the opposite of the verdict; of no difference, how
-// many would have found one.
+// Contrary counts the layouts that alone would have shown the opposite of the verdict, or any difference if the verdict
+// is none.
 func (c *Conclusion) Contrary() int {
 	switch c.Verdict {
 	case Slower:
@@ -184,8 +181,7 @@ func (c *Conclusion) differences() (d []float64) {
 	return d
 }
 
-// alone compares the trials of one layout as if there were no other: by Welch's test, and with
-// one trial by which value is lower.
+// alone compares the trials of one layout only: by Welch's test, or for one trial by the lower value.
 func (p Pair) alone() Alone {
 	a := Alone{Difference: 100 * (Value(p.B)/Value(p.A) - 1), P: 1}
 	if len(p.A) > 1 {
@@ -198,8 +194,8 @@ func (p Pair) alone() Alone {
 	return a
 }
 
-// LayoutsFor is how many layouts find a true difference of so many percent with a probability of
-// Power, going by how much they differ here; 0 if it is more than can be computed.
+// LayoutsFor estimates from the observed variation how many layouts find a true difference of percent with probability
+// Power; 0 if too many to compute.
 func (c *Conclusion) LayoutsFor(percent float64) int {
 	n := c.test.Enough(c.Layouts, percent, Power)
 	if n == stat.Many {
