@@ -1,10 +1,9 @@
-// Package capture takes the states in which a program visits some of its blocks.
+// Package capture records the states in which a program visits some of its blocks.
 //
-// The program runs natively under ptrace with a breakpoint at each block. Which visits are taken is
-// decided by a reservoir for each block, as they come: the program runs once. A visit that is drawn is
-// followed an instruction at a time, while all other threads stand still: what each instruction is about
-// to access follows from its operands and the registers, so a page is read before the block changes it.
-// What was drawn first and then displaced is forgotten; pages with equal contents are kept once.
+// The program runs once, natively under ptrace, with a breakpoint at each block. A reservoir for each block decides
+// which visits to keep as they come. A drawn visit is single-stepped while all other threads are stopped: an
+// instruction's accesses follow from its operands and the registers, so a page is read before the block changes it.
+// Displaced visits are dropped; pages with equal contents are stored once.
 package capture
 
 import (
@@ -24,52 +23,52 @@ import (
 	"github.com/bbprof/bbprof/internal/host"
 )
 
-// Block is a block of a program, or of a library that it loads.
+// Block is a block of a program or of a library that it loads.
 type Block struct {
 	Code     []byte
 	File     string
 	Function string
-	Offset   uint64 // an address by the file
+	Offset   uint64 // address in the file
 }
 
 // Visit is one visit of a block.
 type Visit struct {
-	Block         int    // which of those given
-	Number        uint64 // of the visit, from 1
-	Of            uint64 // among so many it was drawn
+	Block         int    // index of the block
+	Number        uint64 // from 1
+	Of            uint64 // number of visits it was drawn from
 	Before, After initial.Captured
 }
 
 type Options struct {
-	Samples int    // visits of each block
-	First   uint64 // to be drawn from the first of its visits; 0: from all
+	Samples int    // visits kept per block
+	First   uint64 // draw only from the first so many visits; 0: from all
 	Seed    uint64
-	CPUs    []int // to run on: the first; default the last that is allowed
+	CPUs    []int // to run on: the first; default the last allowed
 	Streams program.Streams
 	Timeout time.Duration
-	Random  bool // the program gets other random bytes in every run
+	Random  bool // let the program's random bytes differ between runs
 }
 
-// Report says what became of each block, and of the program.
+// Report is the result for the blocks and the program.
 type Report struct {
 	Blocks            []Outcome
-	End               string // how the program ended, "" if with status 0
-	Threads, Children int    // that it started
-	Stopped           bool   // it was killed because ctx ended or the time was up
-	Taken             int    // visits that were followed to their end
+	End               string // how the program ended; "" for status 0
+	Threads, Children int    // started by the program
+	Stopped           bool   // killed because ctx ended or the time was up
+	Taken             int    // visits followed to their end
 	Time              time.Duration
 }
 
-// Outcome is that of one block.
+// Outcome is the result for one block.
 type Outcome struct {
-	Visits uint64 // that were seen
+	Visits uint64 // seen
 	Kept   int
-	Out    string         // why none can be taken, "" if they can
-	Lost   map[string]int // visits that were drawn and could not be taken, by the reason
+	Out    string         // why none can be captured; "" if they can
+	Lost   map[string]int // drawn visits that could not be captured, by reason
 }
 
-// Run runs a program and yields the visits that are kept, block after block. What was captured until ctx
-// ended, or the time was up, or something failed, is yielded too before the error is returned.
+// Run runs a program and yields the kept visits, block after block. If ctx ends, the time is up or something fails, it
+// first yields what was captured before.
 func Run(ctx context.Context, c program.Command, s program.Setup, blocks []Block, o Options, yield func(Visit) error) (Report, error) {
 	began := time.Now()
 	k := &capturing{layout: xsaveLayoutOf(host.AskCPUID), options: o, at: map[uint64]*watched{}, pool: pool{}}
@@ -79,7 +78,7 @@ func Run(ctx context.Context, c program.Command, s program.Setup, blocks []Block
 		end, err = k.run(c, blocks)
 		return err
 	})
-	if k.Process == nil { // it was not started
+	if k.Process == nil { // not started
 		return Report{}, err
 	}
 	r := k.report(end)
@@ -104,14 +103,14 @@ func Run(ctx context.Context, c program.Command, s program.Setup, blocks []Block
 type watched struct {
 	Block
 	insts   []asm.Inst
-	at      uint64 // its address in memory
+	at      uint64 // in memory
 	sampler *sampler
-	kept    []*visit // nil where none could be taken
+	kept    []*visit // nil where none could be captured
 	out     string
 	lost    map[string]int
 }
 
-// after is the address of what follows an instruction.
+// after returns the address after an instruction.
 func (w *watched) after(in *asm.Inst) uint64 { return w.at + uint64(in.Offset+len(in.Bytes)) }
 
 func (w *watched) inOrder() []*visit {
@@ -125,7 +124,7 @@ type capturing struct {
 	layout  xsaveLayout
 	options Options
 	watched []*watched
-	at      map[uint64]*watched // those that have a breakpoint, by address
+	at      map[uint64]*watched // blocks with a breakpoint, by address
 	pool    pool
 	taken   int
 }
@@ -163,7 +162,7 @@ func (k *capturing) run(c program.Command, blocks []Block) (*debuggee.End, error
 	}
 }
 
-// watch puts a breakpoint at a block, or says why it cannot be.
+// watch sets a breakpoint at a block, or says why it cannot.
 func (k *capturing) watch(w *watched, objects map[string]uint64) error {
 	insts, err := asm.Decode(w.Code)
 	if err != nil {
@@ -198,7 +197,7 @@ func (k *capturing) watch(w *watched, objects map[string]uint64) error {
 	return nil
 }
 
-// visited is called when a thread stands at a block.
+// visited is called when a thread reaches a block.
 func (k *capturing) visited(w *watched, thread int) error {
 	slot, drawn := w.sampler.visit()
 	last := w.sampler.seen == k.options.First
@@ -234,14 +233,14 @@ func (k *capturing) visited(w *watched, thread int) error {
 	return nil
 }
 
-// pass has a thread execute the instruction at a breakpoint, with all rounds of a string instruction.
+// pass executes the instruction at a breakpoint, with all iterations of a string instruction.
 func (k *capturing) pass(w *watched, thread int) error {
 	_, err := k.execute(w, &w.insts[0], thread)
 	return err
 }
 
-// execute has a thread execute an instruction of a block: a step, but for a string instruction, each round
-// of which would be one.
+// execute executes an instruction of a block in one step. A string instruction, whose every iteration would be a step,
+// runs to its end.
 func (k *capturing) execute(w *watched, in *asm.Inst, thread int) (debuggee.Step, error) {
 	if slices.ContainsFunc(in.Mem, func(m asm.Mem) bool { return m.Repeat != asm.Once }) {
 		return k.RunTo(thread, w.after(in))

@@ -16,9 +16,9 @@ import (
 
 const (
 	pageSize = 4096
-	// maxPages is how many pages a visit may touch: as many as there are frames to measure it on.
+	// maxPages limits the pages that a visit may touch to the frames there are to measure it on.
 	maxPages = layout.MaxFrames
-	// userEnd is the first address that is no program's, with four levels of page tables.
+	// userEnd is the end of user addresses with four levels of page tables.
 	userEnd = 1 << 47
 )
 
@@ -27,7 +27,7 @@ type visit struct {
 	before, after half
 }
 
-// half is a state; its pages are in the pool.
+// half is the state before or after a visit; its pages are in the pool.
 type half struct {
 	registers initial.Captured
 	pages     []page
@@ -39,7 +39,7 @@ type page struct {
 	data     *pooled
 }
 
-// captured is the state with its pages.
+// captured returns the state with its pages.
 func (h *half) captured() initial.Captured {
 	c := h.registers
 	for _, p := range h.pages {
@@ -48,7 +48,7 @@ func (h *half) captured() initial.Captured {
 	return c
 }
 
-// pool holds each content of a page once.
+// pool stores each page content once.
 type pool map[[sha256.Size]byte]*pooled
 
 type pooled struct {
@@ -92,8 +92,8 @@ type touched struct {
 	written  bool
 }
 
-// follow executes a block, of which a thread stands at the first instruction, and keeps what it was
-// executed from and what it left. Without an error and without a visit it says why there is none.
+// follow executes a block at whose first instruction a thread stands, and records the states before and after. If it
+// returns neither visit nor error, the string says why.
 func (k *capturing) follow(w *watched, thread int) (*visit, string, error) {
 	f := following{capturing: k, w: w, thread: thread, pages: map[uint64]*touched{}}
 	code := make([]byte, len(w.Code))
@@ -133,7 +133,7 @@ func (k *capturing) follow(w *watched, thread int) (*visit, string, error) {
 	return v, "", nil
 }
 
-// steps executes the block; why says what keeps the visit from being one.
+// steps executes the block; why says what makes the visit invalid.
 func (f *following) steps(start debuggee.State) (why string, err error) {
 	m := f.layout.machine(start)
 	for i := range f.w.insts {
@@ -149,7 +149,7 @@ func (f *following) steps(start debuggee.State) (why string, err error) {
 			if mem.Repeat == asm.Rep {
 				return rounds
 			}
-			return 1 // of a comparison nobody knows yet
+			return 1 // the result of the comparison is not known yet
 		})
 		if why != "" {
 			_, err := f.execute(f.w, in, f.thread)
@@ -185,7 +185,7 @@ func (f *following) steps(start debuggee.State) (why string, err error) {
 	return "", nil
 }
 
-// machineAgain is the state after a step, as far as the next instruction's accesses depend on it.
+// machineAgain returns the state after a step, as far as the next instruction's accesses depend on it.
 func (f *following) machineAgain(m asm.Machine, in *asm.Inst) (asm.Machine, error) {
 	if in.NeedsVectors() {
 		s, err := f.State(f.thread)
@@ -196,7 +196,7 @@ func (f *following) machineAgain(m asm.Machine, in *asm.Inst) (asm.Machine, erro
 	return m, err
 }
 
-// touchAll reads the pages that an instruction accesses from a state, in so many rounds if it has a rep prefix.
+// touchAll reads the pages that an instruction accesses; rounds gives the iterations of a rep prefix.
 func (f *following) touchAll(inst int, m *asm.Machine, rounds func(asm.Mem) uint64) (why string) {
 	f.w.insts[inst].AccessesFrom(m, func(a asm.Access, mem asm.Mem, _ bool) {
 		if mem.Repeat != asm.Once {
@@ -248,7 +248,7 @@ func (f *following) read(addr uint64, t *touched) (why string) {
 	case addr >= userEnd:
 		return "it touches the kernel's addresses"
 	case m == nil:
-		return "it touches an address where nothing is mapped" // and gets a signal, or the stack grows
+		return "it touches an address where nothing is mapped" // and raises a signal, or the stack grows
 	case m.Name == "[vdso]" || strings.HasPrefix(m.Name, "[vvar") || m.Name == "[vsyscall]":
 		return "it touches " + m.Name + ", which is the kernel's"
 	}

@@ -51,8 +51,8 @@ bbprof account cycles.csv -- gzip -c FILE
 	}
 }
 
-// leastSeconds is the user time below which a program's start and the kernel's steps of 1 to 4 ms are more
-// than some percent of it.
+// leastSeconds is the user time below which a program's start and the kernel's time steps of 1 to 4 ms exceed a few
+// percent.
 const leastSeconds = 0.1
 
 type accounting struct {
@@ -108,7 +108,7 @@ func (a *accounting) blocks(stdin io.Reader) ([]account.Block, error) {
 	if err := in.Schema.Require("status", "function", "count"); err != nil {
 		return nil, in.Error(fmt.Errorf("%w; make it with bbprof batch of what bbprof extract -run writes", err))
 	}
-	// Where the column of the corpus has a name that batch has too, batch calls it input_….
+	// batch renames a corpus column to input_… if it has a column of the same name.
 	instructions := "instructions"
 	if in.Schema.Index("input_instructions") >= 0 {
 		instructions = "input_instructions"
@@ -129,7 +129,7 @@ func (a *accounting) blocks(stdin io.Reader) ([]account.Block, error) {
 			Measured: row.Cell("status") == string(profiler.OK),
 		}
 		for column, to := range map[string]*float64{"count": &b.Count, instructions: &b.Instructions, "cycles": &b.Cycles} {
-			if row.Cell(column) == "" { // as of a block that was rejected
+			if row.Cell(column) == "" { // for example a rejected block
 				continue
 			}
 			if *to, err = row.Float(column); err != nil {
@@ -141,11 +141,11 @@ func (a *accounting) blocks(stdin io.Reader) ([]account.Block, error) {
 	return blocks, nil
 }
 
-// chain is eight dependent adds, whose measurement says how fast the core runs.
+// chain is eight dependent adds, whose measurement yields the core's clock rate.
 var chain = []byte{0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0}
 
 func (a *accounting) time(ctx context.Context, run *account.Run, notes io.Writer) error {
-	p, err := profiler.New(ctx, profiler.Options{Clock: profiler.TSCClock}) // counted cycles say nothing of seconds
+	p, err := profiler.New(ctx, profiler.Options{Clock: profiler.TSCClock}) // counted cycles do not convert to seconds
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (a *accounting) time(ctx context.Context, run *account.Run, notes io.Writer
 	return nil
 }
 
-// samples are where time goes, by function; nil where perf is not there.
+// samples returns where time is spent, by function; nil without perf.
 func (a *accounting) samples(ctx context.Context, std cli.Streams) (map[account.Place]float64, error) {
 	r := extract.Run{Program: a.program, Err: cli.Direct(std.Err), AnyStatus: a.anyStatus, Timeout: a.timeout}
 	p, err := running.Run(ctx, r, a.stdin, io.Discard, (*extract.Run).Samples)

@@ -9,7 +9,7 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// TestAccountLongTable: a file that many rows name is looked for once; the file system's answer takes longer than all else of a row.
+// TestAccountLongTable: a file named by many rows is looked up once, since that takes longer than the rest of a row.
 func TestAccountLongTable(t *testing.T) {
 	const rows = 2000
 	self := require.Get(os.Executable())(t)

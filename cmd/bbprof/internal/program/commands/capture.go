@@ -77,7 +77,7 @@ type capturingStates struct {
 	first     int
 	options   capture.Options
 	stdin     string
-	image     string // the program that has the blocks, if another than is started
+	image     string // the program that contains the blocks, if not the one started
 }
 
 func (c *capturingStates) declare(f *cli.Flags) {
@@ -131,7 +131,7 @@ func (c *capturingStates) check() error {
 	case c.file != "" && c.function == nil && len(c.addresses) == 0:
 		return cli.BadUsage("-file is where -func and -address look: add one of them")
 	}
-	// The states are renamed into their place, which would remove a device or a pipe.
+	// Renaming the states into place would remove a device or a pipe.
 	if info, err := os.Stat(c.out); err == nil && !info.Mode().IsRegular() {
 		return cli.BadUsage("-o %s is not a regular file, which states need; name another file", c.out)
 	}
@@ -239,7 +239,7 @@ func (c *capturingStates) choose(ctx context.Context, command program.Command, s
 	return all.blocks(c.top), err
 }
 
-// ran are the blocks that the program runs, by callgrind.
+// ran returns the blocks that the program runs, from callgrind.
 func (c *capturingStates) ran(ctx context.Context, all *hottest, std cli.Streams, notes io.Writer) error {
 	fmt.Fprintln(notes, "bbprof: running the program under valgrind, to find its hottest blocks")
 	const others = "choose blocks with -func, -address or -blocks: then nothing runs under valgrind"
@@ -247,7 +247,7 @@ func (c *capturingStates) ran(ctx context.Context, all *hottest, std cli.Streams
 	profile, err := running.Run(ctx, r, c.stdin, notes, (*extract.Run).Profile)
 	bad := (*extract.InputError)(nil)
 	switch {
-	case errors.As(err, &bad): // such as a crash
+	case errors.As(err, &bad): // for example a crash
 		return cli.BadUsage("%w; %s", err, others)
 	case err != nil:
 		return err
@@ -261,7 +261,7 @@ func (c *capturingStates) ran(ctx context.Context, all *hottest, std cli.Streams
 	return nil
 }
 
-// listed are the blocks of a table of extract's.
+// listed returns the blocks of a table from extract.
 func (c *capturingStates) listed(all *hottest, std cli.Streams) error {
 	in, err := input.Open([]string{c.blocks}, std.In, "", nil)
 	if err != nil {
@@ -283,7 +283,7 @@ func (c *capturingStates) listed(all *hottest, std cli.Streams) error {
 		if row.At == nil {
 			return cli.BadUsage("-blocks: %s:%d: address %q: write an address such as 0x401136", c.blocks, row.Line, row.Carried[address])
 		}
-		insts, _ := asm.Decode(row.Code) // capture says why it leaves out what does not decode
+		insts, _ := asm.Decode(row.Code) // capture reports what does not decode
 		b := extract.Block{Code: row.Code, File: row.Carried[file], Addr: *row.At, Instructions: len(insts)}
 		if function >= 0 {
 			b.Function = row.Carried[function]
@@ -298,7 +298,7 @@ func (c *capturingStates) listed(all *hottest, std cli.Streams) error {
 	return nil
 }
 
-// hottest are blocks with how many instructions of theirs are executed.
+// hottest holds blocks with their numbers of executed instructions.
 type hottest []*hot
 
 type hot struct {

@@ -13,8 +13,7 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// TestCaptureListed: of a table those blocks come first that execute most instructions, and a count that is no number
-// is an error.
+// TestCaptureListed: blocks of a table are ordered by executed instructions, and an invalid count is an error.
 func TestCaptureListed(t *testing.T) {
 	table := filepath.Join(t.TempDir(), "blocks.csv")
 	for _, c := range []struct{ rows, want string }{

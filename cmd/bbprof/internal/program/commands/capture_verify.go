@@ -14,7 +14,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// replayed is what became of the visits of a file.
+// replayed is the result of replaying a file's visits.
 type replayed struct {
 	visits    int
 	blocks    map[string]bool
@@ -23,13 +23,13 @@ type replayed struct {
 	different []difference
 }
 
-// difference is a visit that ends otherwise than in the program.
+// difference is a visit that ends differently than in the program.
 type difference struct {
 	state, hex, function string
 	what                 []string
 }
 
-// verifyFile executes each visit of a file once and says which do not end as in the program.
+// verifyFile replays each visit of a file once and lists those that end differently than in the program.
 func (c *capturingStates) verifyFile(std cli.Streams) error {
 	file, err := states.Open(c.verify)
 	if err != nil {

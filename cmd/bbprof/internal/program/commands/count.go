@@ -47,7 +47,7 @@ bbprof count -matrix gcc,clang -func product -expect sums.csv sums.c
 			cli.ExitUsage:    "bad usage, or a program or function that cannot be counted; the message says why",
 			cli.ExitHost:     "this host cannot count; the message says what would help", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
-			// A ratio of 1.1 allows for the instruction or two by which a formula's branches differ.
+			// The ratio of 1.1 allows for an instruction or two by which a formula's branches differ.
 			c := counting{flags: f, maxRatio: 1.1, Options: count.Options{Limit: 10_000_000}}
 			c.declare(f)
 			return c.run
@@ -61,7 +61,7 @@ type counting struct {
 	out      cli.Output
 	words    []string // the program and its arguments
 	function string
-	image    string // the program that has it, if another than is started
+	image    string // the program that contains the function, if not the one started
 	grow     bool
 	sets     [2]string
 	maxRatio float64
@@ -69,7 +69,7 @@ type counting struct {
 	count.Options
 }
 
-// Groups of flags that do not go together with others.
+// Groups of mutually exclusive flags.
 const (
 	functionTitle = "Of a function"
 	growthTitle   = "Of a function with two sets of arguments"
@@ -187,7 +187,7 @@ func (c *counting) countCommand(ctx context.Context, words []string, std cli.Str
 	}
 	done := cli.ProgressTo(c.out.Notes(std), c.Limit, "instructions")
 	if c.Calls > 1 || c.Calls == count.All {
-		done.Of = 0 // the limit is of one call
+		done.Of = 0 // the limit is per call
 	}
 	defer done.End()
 	o := c.Options
