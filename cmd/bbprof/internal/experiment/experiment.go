@@ -131,7 +131,7 @@ func Ask[A any](ctx context.Context, a Asking, questions []Question[A], measure 
 		return measure(ctx, []A{q.With, q.Without}[arm%2])
 	})
 	for k, i := range open {
-		questions[i].judge(a, values[2*k], values[2*k+1])
+		questions[i].evaluate(a, values[2*k], values[2*k+1])
 	}
 	var found []Finding
 	for _, q := range questions {
@@ -147,8 +147,8 @@ func Ask[A any](ctx context.Context, a Asking, questions []Question[A], measure 
 	return found, err
 }
 
-// judge computes the effect and the outcome, if there are enough rounds.
-func (q *Question[A]) judge(a Asking, with, without []float64) {
+// evaluate computes the effect and the outcome, if there are enough rounds.
+func (q *Question[A]) evaluate(a Asking, with, without []float64) {
 	var x, y, differences []float64
 	for i := range min(len(with), len(without)) {
 		if with[i] > 0 && without[i] > 0 {

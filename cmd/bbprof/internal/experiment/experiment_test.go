@@ -179,14 +179,14 @@ func TestJudge(t *testing.T) {
 	} {
 		var q Question[int]
 		x, y := sides(c.without, c.effect, c.spread, c.rounds)
-		if q.judge(Asking{Estimate: Mean, Least: 3, Tests: 1}, x, y); q.Outcome != c.want {
+		if q.evaluate(Asking{Estimate: Mean, Least: 3, Tests: 1}, x, y); q.Outcome != c.want {
 			t.Errorf("%s: %+v", c.name, q.Finding)
 		}
 	}
 	var q Question[int]
 	x, y := sides(10, 1, 0.1, 10)
-	q.judge(Asking{Estimate: Mean, Tests: 1}, append(x, 0, 7), append(y, 7, 0)) // rounds without a measurement do not count
-	if math.Abs(q.High-1.0754) > 0.0005 || q.Rounds != 10 {                     // ten differences of 1 ± 0.1: sd 0.1054, t(9) = 2.262, so ± 0.0754
+	q.evaluate(Asking{Estimate: Mean, Tests: 1}, append(x, 0, 7), append(y, 7, 0)) // rounds without a measurement do not count
+	if math.Abs(q.High-1.0754) > 0.0005 || q.Rounds != 10 {                        // ten differences of 1 ± 0.1: sd 0.1054, t(9) = 2.262, so ± 0.0754
 		t.Errorf("%+v", q.Effect)
 	}
 	found, _ := Ask(context.Background(), Asking{Plan: Plan{Rounds: 4}, Estimate: Mean, Least: 3}, []Question[float64]{{With: 0, Without: 1}},

@@ -36,7 +36,7 @@ func Report(r profiler.Result, beside ...string) string {
 	}
 	w.WriteString(strings.Join(beside, ""))
 	w.Line("block", "%s in %s: %s", words.Plural(r.Instructions, "instruction"), words.Plural(r.Bytes, "byte"), r.Hex)
-	w.speeds(r)
+	w.modes(r)
 	if r.UnrollLong > 0 {
 		w.run(r)
 	}
@@ -54,8 +54,8 @@ func Report(r profiler.Result, beside ...string) string {
 	return w.String()
 }
 
-// speeds lists a block's modes if it has several, or the one layout that its cycles belong to.
-func (w *Reporter) speeds(r profiler.Result) {
+// modes lists a block's modes if it has several, or the one layout that its cycles belong to.
+func (w *Reporter) modes(r profiler.Result) {
 	if len(r.Speeds) == 1 && len(r.Speeds[0].Layouts) == 1 {
 		w.Line("layout", "%v", timing.Layout(r.Speeds[0].Layouts[0]))
 	}
@@ -134,11 +134,11 @@ func (w *Reporter) captured(c *profiler.CapturedReport) {
 	}
 	w.Line("", "%s", c.Visit)
 	if c.Leaves != nil {
-		w.Line("", "%s within it, then %v", stay(c.Within), c.Leaves)
+		w.Line("", "%s within it, then %v", copiesStay(c.Within), c.Leaves)
 	}
 }
 
-func stay(copies int) string {
+func copiesStay(copies int) string {
 	if copies == 1 {
 		return "1 copy stays"
 	}

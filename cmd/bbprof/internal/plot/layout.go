@@ -34,10 +34,10 @@ var palette = []color.NRGBA{
 type layout struct {
 	height float64
 	labels []label // title, subject, machine and keys
-	panels []placed
+	panels []panelLayout
 }
 
-type placed struct {
+type panelLayout struct {
 	Panel
 	x, y        scale // of the area within the axes
 	xTicks      []tick
@@ -93,7 +93,7 @@ func (l *layout) stack(f Figure, y float64) float64 {
 		shared.add(xs.low, xs.high)
 	}
 	for i, p := range f.Panels {
-		at := newPlaced(p, stackedArea, f.Names)
+		at := newPanelLayout(p, stackedArea, f.Names)
 		at.x.low, at.x.high = shared.low, shared.high
 		at.bottom = i == len(f.Panels)-1
 		margin = max(margin, at.margin())
@@ -117,7 +117,7 @@ func (l *layout) beside(f Figure, y float64) float64 {
 	width := (figureWidth - 2*gap - panelGap*float64(len(f.Panels)-1)) / float64(max(len(f.Panels), 1))
 	top, bottom, left := y, y, gap
 	for _, p := range f.Panels {
-		at := newPlaced(p, besideArea, p.Names)
+		at := newPanelLayout(p, besideArea, p.Names)
 		at.bottom = true
 		at.x.from, at.x.to = left+at.margin(), left+width-gap
 		at.tick(0)
@@ -131,9 +131,9 @@ func (l *layout) beside(f Figure, y float64) float64 {
 	return bottom
 }
 
-// newPlaced computes a panel's ranges and the ticks of its vertical axis.
-func newPlaced(p Panel, height float64, names []string) placed {
-	at := placed{Panel: p, names: names}
+// newPanelLayout computes a panel's ranges and the ticks of its vertical axis.
+func newPanelLayout(p Panel, height float64, names []string) panelLayout {
+	at := panelLayout{Panel: p, names: names}
 	xs, ys := p.spans(len(names))
 	by, name := thousands(ys)
 	if at.by = by; name != "" {
@@ -149,7 +149,7 @@ func newPlaced(p Panel, height float64, names []string) placed {
 }
 
 // tick places as many ticks on the horizontal axis as their labels leave room for, step apart; 0 means round steps.
-func (p *placed) tick(step int) {
+func (p *panelLayout) tick(step int) {
 	if len(p.names) > 0 {
 		return
 	}
@@ -213,16 +213,16 @@ func (p Panel) spans(names int) (x, y span) {
 	return x.wide(0, 0), y
 }
 
-func (p *placed) margin() float64 {
+func (p *panelLayout) margin() float64 {
 	lines := len(wrap(p.Y, typeSize, p.labelRoom()))
 	return p.besideTicks + float64(lines)*lineSpacing*typeSize
 }
 
 // labelRoom is the maximal length of a line of the vertical axis's label.
-func (p *placed) labelRoom() float64 { return stackedArea + 2*gap }
+func (p *panelLayout) labelRoom() float64 { return stackedArea + 2*gap }
 
 // above returns the height needed above a panel's axes, for title and legend.
-func (p *placed) above() float64 {
+func (p *panelLayout) above() float64 {
 	h := gap
 	if p.Title != "" {
 		h += lineSpacing * typeSize
@@ -231,7 +231,7 @@ func (p *placed) above() float64 {
 }
 
 // named returns the series to list in a legend, if there are two or more.
-func (p *placed) named() (series []int) {
+func (p *panelLayout) named() (series []int) {
 	for i, s := range p.Series {
 		if s.Name != "" {
 			series = append(series, i)
@@ -244,7 +244,7 @@ func (p *placed) named() (series []int) {
 }
 
 // legendRows breaks the legend into rows as wide as the axes.
-func (p *placed) legendRows() (rows [][]int) {
+func (p *panelLayout) legendRows() (rows [][]int) {
 	x, width := 0.0, p.x.to-p.x.from
 	for _, i := range p.named() {
 		w := keyWidth + textWidth(p.Series[i].Name, smallSize) + 3*gap
@@ -257,7 +257,7 @@ func (p *placed) legendRows() (rows [][]int) {
 	return rows
 }
 
-func (p *placed) place(top, height float64) float64 {
+func (p *panelLayout) place(top, height float64) float64 {
 	left, right, y := p.x.from, p.x.to, top-p.above()
 	if p.Title != "" {
 		y += lineSpacing * typeSize
@@ -285,7 +285,7 @@ func (p *placed) place(top, height float64) float64 {
 }
 
 // placeBelow places the labels of ticks, the names and the axis label below the axis.
-func (p *placed) placeBelow(y float64) float64 {
+func (p *panelLayout) placeBelow(y float64) float64 {
 	y += tickLength + gap/2
 	most := 0
 	write := func(x float64, lines []string, at float64) {
@@ -320,7 +320,7 @@ func (l *layout) draw(c canvas) {
 	}
 }
 
-func (p *placed) draw(c canvas) {
+func (p *panelLayout) draw(c canvas) {
 	thin := stroke{grid, 0.5, false}
 	for _, t := range p.xTicks {
 		x := p.x.at(t.value)
@@ -357,7 +357,7 @@ func (p *placed) draw(c canvas) {
 	}
 }
 
-func (p *placed) key(c canvas, e legendEntry) {
+func (p *panelLayout) key(c canvas, e legendEntry) {
 	s, y := p.Series[e.series], e.at.y-smallSize/3
 	colour := colourOf(e.series)
 	switch s.Kind {
@@ -378,7 +378,7 @@ const (
 	whiskerCap = 2.0
 )
 
-func (p *placed) series(c canvas, s Series, colour color.NRGBA) {
+func (p *panelLayout) series(c canvas, s Series, colour color.NRGBA) {
 	at := func(x, y float64) point { return point{p.x.at(x), p.y.at(y)} }
 	faint := colour
 	faint.A = bandAlpha
@@ -441,7 +441,7 @@ func (s Series) runs() (runs [][2]int) {
 }
 
 // dot draws a point with its interval.
-func (p *placed) dot(c canvas, s Series, i int, colour color.NRGBA) {
+func (p *panelLayout) dot(c canvas, s Series, i int, colour color.NRGBA) {
 	x, y := p.x.at(s.X[i]), p.y.at(s.Y[i])
 	if s.Low != nil && finite(s.Low[i]) && finite(s.High[i]) {
 		bar := stroke{colour, 1, false}
@@ -461,7 +461,7 @@ func (p *placed) dot(c canvas, s Series, i int, colour color.NRGBA) {
 }
 
 // box draws the median, the quartiles and the extremes of some values.
-func (p *placed) box(c canvas, x, width float64, values []float64) {
+func (p *panelLayout) box(c canvas, x, width float64, values []float64) {
 	v := slices.Sorted(slices.Values(values))
 	if len(v) == 0 {
 		return

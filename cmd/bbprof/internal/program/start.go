@@ -119,9 +119,9 @@ func (c Command) shiftImage(p *debuggee.Process, by int) error {
 }
 
 type files struct {
-	given   [3]*os.File // to the program
-	opened  []*os.File
-	copying *copying // nil if its output is dropped
+	given  [3]*os.File // to the program
+	opened []*os.File
+	copier *copier // nil if its output is dropped
 }
 
 // OpenInput opens a file as a program's standard input. An *Error says why it cannot. It rejects directories, on which
@@ -174,7 +174,7 @@ func openFiles(s Streams) (f files, err error) {
 	if s.Merge {
 		f.given[1] = end
 	}
-	f.copying = startCopying(r, s.Stderr)
+	f.copier = startCopying(r, s.Stderr)
 	return f, nil
 }
 
@@ -191,20 +191,20 @@ func (f *files) close() {
 	for _, file := range f.opened {
 		file.Close()
 	}
-	if f.copying != nil {
-		f.copying.wait()
+	if f.copier != nil {
+		f.copier.wait()
 	}
 }
 
-// copying passes on the first MaxOutput bytes of a program's output and reads and drops the rest, so that the program
+// copier passes on the first MaxOutput bytes of a program's output and reads and drops the rest, so that the program
 // does not block.
-type copying struct {
+type copier struct {
 	from  *os.File
 	ended chan struct{}
 }
 
-func startCopying(from *os.File, to io.Writer) *copying {
-	c := &copying{from, make(chan struct{})}
+func startCopying(from *os.File, to io.Writer) *copier {
+	c := &copier{from, make(chan struct{})}
 	go func() {
 		defer close(c.ended)
 		io.CopyN(to, from, MaxOutput) // an error of to must not block the program
@@ -219,7 +219,7 @@ func startCopying(from *os.File, to io.Writer) *copying {
 // bbprof may not kill holds it.
 const drainTime = time.Second
 
-func (c *copying) wait() {
+func (c *copier) wait() {
 	c.from.SetReadDeadline(time.Now().Add(drainTime))
 	<-c.ended
 	c.from.Close()

@@ -59,7 +59,7 @@ func TestAblateEnds(t *testing.T) {
 		in := require.Get(rowfile.OpenBlocks([]string{"-"}, strings.NewReader(c.corpus), ""))(t)
 		var stdout, stderr strings.Builder
 		std := cli.Streams{Out: &stdout, Err: &stderr}
-		code := cli.Finish("ablate", new(ablating).shares(t.Context(), failsAt(0x91, 0, 0x93), in, std), measuring.Explain, std)
+		code := cli.Finish("ablate", new(ablateCmd).shares(t.Context(), failsAt(0x91, 0, 0x93), in, std), measuring.Explain, std)
 		if code != cli.ExitHost || !strings.Contains(stdout.String(), c.stdout) || (c.stdout == "") != (stdout.String() == "") {
 			t.Errorf("%q: exit code %d, want %d\n%s%s", c.corpus, code, cli.ExitHost, stdout.String(), stderr.String())
 		}

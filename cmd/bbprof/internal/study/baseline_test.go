@@ -108,7 +108,7 @@ func TestCheckEnds(t *testing.T) {
 	} {
 		var stdout, stderr strings.Builder
 		std := cli.Streams{Out: &stdout, Err: &stderr}
-		code := cli.Finish("check", (&checking{}).finish(std, c.outcomes, c.err), measuring.Explain, std)
+		code := cli.Finish("check", (&checkCmd{}).finish(std, c.outcomes, c.err), measuring.Explain, std)
 		if code != c.want || !strings.Contains(stdout.String(), c.stdout) || !strings.Contains(stderr.String(), c.stderr) || (c.stdout == "") != (stdout.String() == "") {
 			t.Errorf("%s: exit code %d, want %d\n%s%s", c.name, code, c.want, stdout.String(), stderr.String())
 		}

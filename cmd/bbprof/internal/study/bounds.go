@@ -47,7 +47,7 @@ bbprof bounds -no-parts -o bounds.csv blocks.csv     bbprof score groups errors 
 		Exits: map[int]string{cli.ExitOK: "the block was measured, whatever the bound", cli.ExitRejected: "the block is rejected; the report says why",
 			cli.ExitUsage: "", cli.ExitHost: "", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted; of files, the rows of blocks that were done are written"},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
-			b := bounding{Study: measuring.Study{Opts: profiler.Options{Detail: true}}}
+			b := boundsCmd{Study: measuring.Study{Opts: profiler.Options{Detail: true}}}
 			b.Block.Add(f)
 			f.Toggle(&b.ask.NoParts, "no-parts", "do not leave instructions out")
 			f.Operands = &b.files
@@ -60,14 +60,14 @@ bbprof bounds -no-parts -o bounds.csv blocks.csv     bbprof score groups errors 
 	}
 }
 
-type bounding struct {
+type boundsCmd struct {
 	measuring.Study
 	ask     bounds.Options
 	files   []string
 	workers int // blocks of a corpus measured in parallel; 0 for one per core
 }
 
-func (b *bounding) run(std cli.Streams) error {
+func (b *boundsCmd) run(std cli.Streams) error {
 	if err := measuring.OneMode(b.Opts); err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func partTable(parts []bounds.Part) *cli.Table {
 }
 
 // corpus writes a row for each distinct block of the files, in order.
-func (b *bounding) corpus(std cli.Streams) error {
+func (b *boundsCmd) corpus(std cli.Streams) error {
 	ctx, stop := cli.UntilSignal()
 	defer stop()
 	in, err := rowfile.OpenBlocks(b.files, std.In, "")
@@ -192,7 +192,7 @@ func (b *bounding) corpus(std cli.Streams) error {
 }
 
 // rows writes each block's row once all earlier ones are done; after an error, also those of blocks that are done.
-func (b *bounding) rows(ctx context.Context, measurers []measure.Profiler, blocks []input.Row, step func(n int), std cli.Streams) error {
+func (b *boundsCmd) rows(ctx context.Context, measurers []measure.Profiler, blocks []input.Row, step func(n int), std cli.Streams) error {
 	rows := 0
 	var ended error
 	err := b.Out.Stream(std, func(w io.Writer) error {

@@ -71,7 +71,7 @@ func TestBoundsOfFiles(t *testing.T) {
 		require.NoError(t, os.WriteFile(name, []byte("kept\n"), 0o666))
 		var stderr strings.Builder
 		std := cli.Streams{Err: &stderr}
-		b := &bounding{}
+		b := &boundsCmd{}
 		b.Out.File = name
 		code := cli.Finish("bounds", b.rows(t.Context(), []measure.Profiler{c.p}, blocks, func(int) {}, std), measuring.Explain, std)
 		text, err := os.ReadFile(name)

@@ -46,7 +46,7 @@ bbprof check baseline.csv                    from then on
 			cli.ExitHost:     "this host cannot measure, or left no block alone for long enough",
 			cli.ExitInternal: "", cli.ExitInterrupted: ""},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
-			c := checking{threshold: 0.02}
+			c := checkCmd{threshold: 0.02}
 			f.Operands = &c.operands
 			cli.Parsed(f, &c.threshold, cli.ParseShare, "threshold", "P", "slowdown to accept: a fraction such as 0.05, or 5%").Fallback = "2%"
 			f.Text(&c.blocks, "blocks", "FILE", "measure these blocks instead of the baseline's, row by row: what a new version of a compiler "+
@@ -62,7 +62,7 @@ bbprof check baseline.csv                    from then on
 	}
 }
 
-type checking struct {
+type checkCmd struct {
 	measuring profiler.Options
 	operands  []string
 	baseline  string
@@ -74,7 +74,7 @@ type checking struct {
 	out       cli.Output
 }
 
-func (c *checking) run(std cli.Streams) error {
+func (c *checkCmd) run(std cli.Streams) error {
 	if err := measuring.OneMode(c.measuring); err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (c *checking) run(std cli.Streams) error {
 }
 
 // finish writes the outcomes, even if err ended the run.
-func (c *checking) finish(std cli.Streams, outcomes []check.Outcome, err error) error {
+func (c *checkCmd) finish(std cli.Streams, outcomes []check.Outcome, err error) error {
 	return cli.Ended(err, outcomes != nil, func() error {
 		if writeErr := cli.WriteLines(&c.out, std, checkedLines(outcomes), c.report(outcomes, err)); writeErr != nil || err != nil {
 			return writeErr
@@ -139,7 +139,7 @@ func checkOutcome(outcomes []check.Outcome) error {
 
 // read returns the blocks to check and, with -against, those of the other result. An error is about the baseline or the
 // file compared with it.
-func (c *checking) read(std cli.Streams) (blocks, other []check.Block, err error) {
+func (c *checkCmd) read(std cli.Streams) (blocks, other []check.Block, err error) {
 	b, err := openBaseline(c.baseline, std)
 	if err != nil {
 		return nil, nil, err
@@ -219,7 +219,7 @@ func distinctBaseline(rows []check.Block) (blocks []check.Block) {
 }
 
 // replace substitutes the code of the baseline's blocks, row by row.
-func (c *checking) replace(rows []check.Block, std cli.Streams) error {
+func (c *checkCmd) replace(rows []check.Block, std cli.Streams) error {
 	s, err := readSide("-blocks", c.blocks, std)
 	if err != nil {
 		return err
@@ -255,7 +255,7 @@ func checkedLines(outcomes []check.Outcome) (lines []checkedJSON) {
 }
 
 // report lists the slower and failed blocks, or with -v all, and counts the others. err is what ended the run early.
-func (c *checking) report(outcomes []check.Outcome, err error) string {
+func (c *checkCmd) report(outcomes []check.Outcome, err error) string {
 	var w strings.Builder
 	listed := outcomes
 	if !c.verbose {

@@ -15,8 +15,8 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// joined is one comparison as found in two results.
-type joined struct {
+// joinRow is one comparison as found in two results.
+type joinRow struct {
 	Name  string      `json:"name"`
 	Here  *Comparison `json:"here"`
 	There *Comparison `json:"there"`
@@ -69,7 +69,7 @@ func (out *Comparison) known() stat.Known {
 }
 
 // join shows two results of the same comparisons side by side, and where they differ by more than layouts do.
-func (c *comparing) join(std cli.Streams) error {
+func (c *compareCmd) join(std cli.Streams) error {
 	here, err := readComparisons(c.results[0], std.In)
 	if err != nil {
 		return cli.Usage(err)
@@ -82,12 +82,12 @@ func (c *comparing) join(std cli.Streams) error {
 	for _, out := range there {
 		of[out.key()] = out
 	}
-	var all []joined
+	var all []joinRow
 	var p []float64
 	for _, out := range here {
 		if other := of[out.key()]; other != nil {
 			t := stat.Difference(other.known(), out.known())
-			all, p = append(all, joined{Name: out.key(), Here: out, There: other, Difference: t.Mean, Low: t.Low, High: t.High, P: t.P}), append(p, t.P)
+			all, p = append(all, joinRow{Name: out.key(), Here: out, There: other, Difference: t.Mean, Low: t.Low, High: t.High, P: t.P}), append(p, t.P)
 		}
 	}
 	if len(all) == 0 {
@@ -112,7 +112,7 @@ func (c *comparing) join(std cli.Streams) error {
 	return c.plot.Draw(c.results[0]+" and "+c.against, nil, f)
 }
 
-func (c *comparing) joinedText(all []joined, alone int) string {
+func (c *compareCmd) joinedText(all []joinRow, alone int) string {
 	t := cli.NewTable("lrlrlrlrl", "comparison", "here, %", "95 % interval", "there, %", "95 % interval", "apart, %", "95 % interval", "p, adj.", "b here is")
 	counts := map[compare.Verdict]int{}
 	contrary := 0
@@ -138,7 +138,7 @@ func (c *comparing) joinedText(all []joined, alone int) string {
 }
 
 // joinedFigure draws a comparison over the environment's size as two curves, and other comparisons' differences.
-func joinedFigure(all []joined) plot.Figure {
+func joinedFigure(all []joinRow) plot.Figure {
 	if len(all) == 1 && all[0].Here.curve() && all[0].There.curve() {
 		h, t := all[0].Here, all[0].There
 		return compare.Curve(all[0].Name, []plot.Series{h.Speedup("here", h.Pairs), t.Speedup("there", t.Pairs)})

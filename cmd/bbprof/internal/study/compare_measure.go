@@ -23,15 +23,15 @@ import (
 )
 
 // ofRow describes a row's block before it is measured.
-func ofRow(row input.Row) compared {
+func ofRow(row input.Row) sideReport {
 	if row.Rejection != nil {
-		return compared{Hex: row.Rejected().Hex, Line: row.Line}
+		return sideReport{Hex: row.Rejected().Hex, Line: row.Line}
 	}
 	insts, _ := asm.Decode(row.Code) // up to the first invalid instruction
-	return compared{Hex: hex.EncodeToString(row.Code), Instructions: len(insts), Bytes: len(row.Code), Line: row.Line}
+	return sideReport{Hex: hex.EncodeToString(row.Code), Instructions: len(insts), Bytes: len(row.Code), Line: row.Line}
 }
 
-func (c *comparing) runBlocks(ctx context.Context, p measure.Profiler, sides []side, std cli.Streams) error {
+func (c *compareCmd) runBlocks(ctx context.Context, p measure.Profiler, sides []side, std cli.Streams) error {
 	var rows []input.Row
 	for _, s := range sides {
 		rows = append(rows, s.rows[0])
@@ -39,13 +39,13 @@ func (c *comparing) runBlocks(ctx context.Context, p measure.Profiler, sides []s
 	done := cli.Progress(c.out.Notes(std), len(rows)*c.layouts*c.trials, "measurements")
 	all, err := c.blocks(ctx, p, rows, done.Step)
 	done.End()
-	return (&comparisons{comparing: c, all: all, what: "side", end: err}).finish(std)
+	return (&comparisons{compareCmd: c, all: all, what: "side", end: err}).finish(std)
 }
 
 // blocks compares each block with the first and reports each measurement to step. Problems with a block are in the
 // comparisons. If ctx ends, its error comes with the conclusion of the layouts so far, if any.
-func (c *comparing) blocks(ctx context.Context, p measure.Profiler, rows []input.Row, step func(n int)) ([]*Comparison, error) {
-	described, blocks := make([]compared, len(rows)), make([]profiler.Block, len(rows))
+func (c *compareCmd) blocks(ctx context.Context, p measure.Profiler, rows []input.Row, step func(n int)) ([]*Comparison, error) {
+	described, blocks := make([]sideReport, len(rows)), make([]profiler.Block, len(rows))
 	var rejected *compare.SideError
 	for i, row := range rows {
 		described[i] = ofRow(row)
@@ -75,7 +75,7 @@ func (c *comparing) blocks(ctx context.Context, p measure.Profiler, rows []input
 
 // conclude compares each side with the first over the layouts measured before err. If there are too few, it returns nil
 // and err. A rejected side is in the comparisons.
-func (c *comparing) conclude(sides []compared, measured []compare.Measured, dropped []compare.Dropped, err error) (all []*Comparison, _ error) {
+func (c *compareCmd) conclude(sides []sideReport, measured []compare.Measured, dropped []compare.Dropped, err error) (all []*Comparison, _ error) {
 	var (
 		side      *compare.SideError
 		rejection *verdict.Rejection
@@ -115,8 +115,8 @@ func (c *comparing) conclude(sides []compared, measured []compare.Measured, drop
 }
 
 // runFiles compares two files row by row. A failure of one pair does not affect the others.
-func (c *comparing) runFiles(ctx context.Context, p measure.Profiler, a, b []input.Row, std cli.Streams) error {
-	r := comparisons{comparing: c, what: "pair"}
+func (c *compareCmd) runFiles(ctx context.Context, p measure.Profiler, a, b []input.Row, std cli.Streams) error {
+	r := comparisons{compareCmd: c, what: "pair"}
 	done := cli.Progress(c.out.Notes(std), len(a), "pairs")
 	for i := range a {
 		out, err := c.blocks(ctx, p, []input.Row{a[i], b[i]}, nil)
@@ -137,17 +137,17 @@ func (c *comparing) runFiles(ctx context.Context, p measure.Profiler, a, b []inp
 	return r.finish(std)
 }
 
-// placed holds programs in as many places each, and the layout of each place.
-type placed struct {
-	commands []compared
+// placement holds programs in as many places each, and the layout of each place.
+type placement struct {
+	commands []sideReport
 	places   [][]program.Place
 	layouts  []compare.Layout
 }
 
 // runs returns the total number of program runs.
-func (c *comparing) runs(p placed) int { return len(p.commands) * len(p.layouts) * c.trials }
+func (c *compareCmd) runs(p placement) int { return len(p.commands) * len(p.layouts) * c.trials }
 
-func (c *comparing) runPrograms(ctx context.Context, lines [][]string, std cli.Streams) error {
+func (c *compareCmd) runPrograms(ctx context.Context, lines [][]string, std cli.Streams) error {
 	r, err := c.programs.Runner(c.measuring.CPUs, std)
 	if err != nil {
 		return err
@@ -161,13 +161,13 @@ func (c *comparing) runPrograms(ctx context.Context, lines [][]string, std cli.S
 	done := cli.Progress(c.out.Notes(std), c.runs(sides), "runs")
 	all, err := c.measurePrograms(ctx, r, sides, std, done.Step)
 	done.End()
-	return (&comparisons{comparing: c, all: all, what: "side", end: err}).finish(std)
+	return (&comparisons{compareCmd: c, all: all, what: "side", end: err}).finish(std)
 }
 
 // place sets programs up in their layouts. Call close after they have run.
-func (c *comparing) place(ctx context.Context, lines [][]string, args []string, std cli.Streams) (p placed, close func(), err error) {
+func (c *compareCmd) place(ctx context.Context, lines [][]string, args []string, std cli.Streams) (p placement, close func(), err error) {
 	for _, line := range lines {
-		p.commands = append(p.commands, compared{Command: strings.Join(line, " ")})
+		p.commands = append(p.commands, sideReport{Command: strings.Join(line, " ")})
 	}
 	if c.link {
 		close, err = c.linkAll(ctx, &p, lines, args, std)
@@ -195,7 +195,7 @@ func layoutOf(number int, s program.Setup) compare.Layout {
 }
 
 // linkAll links all sides in each layout.
-func (c *comparing) linkAll(ctx context.Context, p *placed, lines [][]string, args []string, std cli.Streams) (close func(), err error) {
+func (c *compareCmd) linkAll(ctx context.Context, p *placement, lines [][]string, args []string, std cli.Streams) (close func(), err error) {
 	var recipes []link.Recipe
 	for i, line := range lines {
 		r := link.Recipe{Side: compare.FlagOf(compare.Name(i)), Words: line, Preset: c.preset}
@@ -243,7 +243,7 @@ func (c *comparing) linkAll(ctx context.Context, p *placed, lines [][]string, ar
 
 // measurePrograms compares each program with the first. If ctx ends, its error comes with the conclusion of the layouts
 // so far, if any.
-func (c *comparing) measurePrograms(ctx context.Context, r *program.Runner, p placed, std cli.Streams, step func(int)) ([]*Comparison, error) {
+func (c *compareCmd) measurePrograms(ctx context.Context, r *program.Runner, p placement, std cli.Streams, step func(int)) ([]*Comparison, error) {
 	var sides []compare.Measure
 	for _, places := range p.places {
 		if err := r.WarmUp(ctx, places[0].Command, places[0].Setup); err != nil {

@@ -20,16 +20,16 @@ import (
 
 // Comparison compares one side with the first.
 type Comparison struct {
-	Name               string   `json:"name,omitempty"` // in a suite
-	A                  compared `json:"a"`
-	B                  compared `json:"b"`
-	Seed               uint64   `json:"seed"`
-	Host               string   `json:"host,omitempty"`       // the CPU
-	Cycles             string   `json:"cycles_are,omitempty"` // for programs: how they were measured
-	Trials             int      `json:"trials"`
-	compare.Conclusion          // empty if Rejection is set
-	Adjusted           float64  `json:"p_adjusted,omitzero"` // for all comparisons
-	LayoutsForPercent  int      `json:"layouts_for_1_percent,omitzero"`
+	Name               string     `json:"name,omitempty"` // in a suite
+	A                  sideReport `json:"a"`
+	B                  sideReport `json:"b"`
+	Seed               uint64     `json:"seed"`
+	Host               string     `json:"host,omitempty"`       // the CPU
+	Cycles             string     `json:"cycles_are,omitempty"` // for programs: how they were measured
+	Trials             int        `json:"trials"`
+	compare.Conclusion            // empty if Rejection is set
+	Adjusted           float64    `json:"p_adjusted,omitzero"` // for all comparisons
+	LayoutsForPercent  int        `json:"layouts_for_1_percent,omitzero"`
 
 	Rejection  *verdict.Rejection `json:"rejection,omitempty"`
 	Side       string             `json:"rejected_side,omitempty"`
@@ -43,7 +43,7 @@ type Comparison struct {
 	unit     string // of the values
 }
 
-type compared struct {
+type sideReport struct {
 	Command      string `json:"command,omitempty"`
 	Hex          string `json:"hex,omitempty"`
 	Instructions int    `json:"instructions,omitzero"`
@@ -80,7 +80,7 @@ func adjust(all []*Comparison) {
 
 // comparisons is a run's result: the other sides, the pairs of two files, or a suite's programs.
 type comparisons struct {
-	*comparing
+	*compareCmd
 	all   []*Comparison
 	what  string // what each of them is
 	left  int    // number not reached
@@ -129,19 +129,19 @@ func (r *comparisons) write(w io.Writer) error {
 
 func (r *comparisons) subject() string {
 	if r.what == "program" {
-		return "suite " + r.comparing.suite
+		return "suite " + r.compareCmd.suite
 	}
 	var lines []string
 	for i, text := range r.sides() {
 		if r.what == "side" {
-			text = append([]compared{r.all[0].A}, others(r.all)...)[i].subject()
+			text = append([]sideReport{r.all[0].A}, others(r.all)...)[i].subject()
 		}
 		lines = append(lines, compare.Name(i)+": "+text)
 	}
 	return strings.Join(lines, "\n")
 }
 
-func others(all []*Comparison) (b []compared) {
+func others(all []*Comparison) (b []sideReport) {
 	for _, out := range all {
 		b = append(b, out.B)
 	}
@@ -230,7 +230,7 @@ func (out *Comparison) why() string {
 func (r *comparisons) sidesTable() string {
 	first := r.all[0]
 	t := cli.NewTable("lrrrlrll", "side", "cycles", "in the layouts", "diff. %", "95 % interval", "p", "against a", "")
-	row := func(name string, s compare.Summary, side compared, more ...string) {
+	row := func(name string, s compare.Summary, side sideReport, more ...string) {
 		t.Row(slices.Concat([]string{name, cycles(s.Mean), cycles(s.Low) + " to " + cycles(s.High)}, more, []string{side.subject()})...)
 	}
 	row("a", first.Conclusion.A, first.A, "", "", "", "")
@@ -263,7 +263,7 @@ func (r *comparisons) report() string {
 	}
 	fmt.Fprintf(&w, ", 95 %% interval %s %%\n", interval(out.Low, out.High))
 	for i, s := range []compare.Summary{out.Conclusion.A, out.Conclusion.B} {
-		w.Line(compare.Name(i), "%s %s, %s to %s in the layouts: %s", cycles(s.Mean), out.unit, cycles(s.Low), cycles(s.High), []compared{out.A, out.B}[i].text())
+		w.Line(compare.Name(i), "%s %s, %s to %s in the layouts: %s", cycles(s.Mean), out.unit, cycles(s.Low), cycles(s.High), []sideReport{out.A, out.B}[i].text())
 	}
 	return w.String() + r.common()
 }
@@ -352,14 +352,14 @@ func cycles(n float64) string {
 	return fmt.Sprintf("%.3f", n)
 }
 
-func (b compared) subject() string {
+func (b sideReport) subject() string {
 	if b.Command != "" {
 		return b.Command
 	}
 	return measuring.BlockSubject(b.Hex)
 }
 
-func (b compared) text() string {
+func (b sideReport) text() string {
 	if b.Command != "" {
 		return b.Command
 	}

@@ -55,7 +55,7 @@ func TestFilesEnd(t *testing.T) {
 	} {
 		var stdout, stderr strings.Builder
 		std := cli.Streams{Out: &stdout, Err: &stderr}
-		code := cli.Finish("compare", (&comparing{layouts: 3, trials: 1, setups: 1}).runFiles(t.Context(), c.p, rows, rows, std), measuring.Explain, std)
+		code := cli.Finish("compare", (&compareCmd{layouts: 3, trials: 1, setups: 1}).runFiles(t.Context(), c.p, rows, rows, std), measuring.Explain, std)
 		if code != cli.ExitHost || !strings.Contains(stdout.String(), c.stdout) || (c.stdout == "") != (stdout.String() == "") || !strings.Contains(stderr.String(), c.stderr) {
 			t.Errorf("exit code %d, want %d\n%s%s", code, cli.ExitHost, stdout.String(), stderr.String())
 		}
@@ -67,7 +67,7 @@ func TestSuiteEnds(t *testing.T) {
 	suite := []member{{name: "w"}, {name: "x"}, {name: "y"}, {name: "z"}}
 	gone := &verdict.HostError{Missing: "an idle CPU"}
 	bad := &program.Error{Err: errors.New("exit status 1")}
-	all, end, failed := compareSuite(suite, slices.Repeat([]placed{{commands: make([]compared, 2)}}, len(suite)), func(i int) ([]*Comparison, error) {
+	all, end, failed := compareSuite(suite, slices.Repeat([]placement{{commands: make([]sideReport, 2)}}, len(suite)), func(i int) ([]*Comparison, error) {
 		switch i {
 		case 1:
 			return nil, bad

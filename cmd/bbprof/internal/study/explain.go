@@ -40,7 +40,7 @@ bbprof explain -clean-env -trace kernel -- ./prog args
 		Exits: map[int]string{cli.ExitOK: "every hypothesis was tested, whatever the outcomes", cli.ExitRejected: "the block is rejected in this set-up; the report says why",
 			cli.ExitUsage: "", cli.ExitHost: "", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
-			e := explaining{flags: f,
+			e := explainCmd{flags: f,
 				Study: measuring.Study{Opts: profiler.Options{NoFTZ: true, NoRescue: true, Detail: true, Tolerate: measuring.TolerateAll()}},
 				ask:   explain.Options{Rounds: explain.DefaultRounds, Seed: 1},
 			}
@@ -62,7 +62,7 @@ bbprof explain -clean-env -trace kernel -- ./prog args
 	}
 }
 
-type explaining struct {
+type explainCmd struct {
 	measuring.Study
 	flags *cli.Flags
 	ask   explain.Options
@@ -75,7 +75,7 @@ type explaining struct {
 	window   int
 }
 
-func (e *explaining) run(std cli.Streams) error {
+func (e *explainCmd) run(std cli.Streams) error {
 	ofProgram := e.flags.Of(running.Title)
 	switch {
 	case len(e.words) > 0 && e.Block.Given():
@@ -114,7 +114,7 @@ func (e *explaining) run(std cli.Streams) error {
 }
 
 // ofBlock returns the first flag given that does not apply to programs; "" if none.
-func (e *explaining) ofBlock() string {
+func (e *explainCmd) ofBlock() string {
 	for _, name := range []string{"plot", "at", "address"} {
 		if e.flags.Has(name) {
 			return name

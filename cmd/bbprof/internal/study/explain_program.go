@@ -15,7 +15,7 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-func (e *explaining) explainProgram(ctx context.Context, std cli.Streams) error {
+func (e *explainCmd) explainProgram(ctx context.Context, std cli.Streams) error {
 	notes := e.Out.Notes(std)
 	c, err := e.programs.Command(ctx, e.words, e.Opts.CPUs, notes)
 	if err != nil {
@@ -45,7 +45,7 @@ func (e *explaining) explainProgram(ctx context.Context, std cli.Streams) error 
 }
 
 // tracer returns a function that traces a window of the program, from main on by default, or why there is none.
-func (e *explaining) tracer(c program.Command) (func(context.Context, program.Setup) (trace.Counts, error), string) {
+func (e *explainCmd) tracer(c program.Command) (func(context.Context, program.Setup) (trace.Counts, error), string) {
 	w := trace.Window{Function: cmp.Or(e.traced, "main"), Instructions: e.window, Core: host.Detect(e.Opts.CPUs...).Core, CPUs: e.Opts.CPUs,
 		Stdin: e.programs.Stdin, Timeout: e.programs.Timeout, Blocks: true}
 	if _, err := c.Exe.Function(w.Function); err != nil {

@@ -43,14 +43,14 @@ bbprof sweep -arg 0:256:16 -repeat 20 -- ./convolution {k} {}
 		Exits: map[int]string{cli.ExitOK: "all was measured", cli.ExitRejected: "no value could be measured; the table says why",
 			cli.ExitUsage: "bad usage, or a program that cannot be run, crashes, fails or does not end", cli.ExitHost: "", cli.ExitInternal: "", cli.ExitInterrupted: ""},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
-			s := sweeping{flags: f, seed: 1}
+			s := sweepCmd{flags: f, seed: 1}
 			s.declare(f)
 			return s.run
 		},
 	}
 }
 
-type sweeping struct {
+type sweepCmd struct {
 	measuring.Study
 	flags            *cli.Flags
 	factor           string // the varied flag
@@ -80,7 +80,7 @@ const (
 	blockTitle  = "Of a block"
 )
 
-func (s *sweeping) declare(f *cli.Flags) {
+func (s *sweepCmd) declare(f *cli.Flags) {
 	f.Section(factorTitle)
 	for _, d := range sweep.Factors {
 		s.declareFactor(f, d.Flag, d.Help)
@@ -113,7 +113,7 @@ func (s *sweeping) declare(f *cli.Flags) {
 	f.Stray = "quote a block that has spaces in it, and write a program and its arguments after --"
 }
 
-func (s *sweeping) declareFactor(f *cli.Flags, name, help string) {
+func (s *sweepCmd) declareFactor(f *cli.Flags, name, help string) {
 	f.Declare(cli.Flag{Name: name, Arg: "RANGE", Help: help, Set: func(text string) (err error) {
 		if s.factor != "" && s.factor != name {
 			return fmt.Errorf("-%s varies too: vary one factor at a time", s.factor)
@@ -124,7 +124,7 @@ func (s *sweeping) declareFactor(f *cli.Flags, name, help string) {
 	}})
 }
 
-func (s *sweeping) run(std cli.Streams) error {
+func (s *sweepCmd) run(std cli.Streams) error {
 	ofBlock := s.flags.Of(blockTitle)
 	if ofBlock == "" {
 		ofBlock = s.flags.Of(measuring.Title, "events") // which programs have too
@@ -158,7 +158,7 @@ func (s *sweeping) run(std cli.Streams) error {
 }
 
 // finish writes the table and its summary, draws it, and ends the command.
-func (s *sweeping) finish(std cli.Streams, got sweep.Sweep, err error) error {
+func (s *sweepCmd) finish(std cli.Streams, got sweep.Sweep, err error) error {
 	return cli.Ended(err, got.Points != nil, func() error {
 		got.Incomplete = err != nil
 		if writeErr := s.write(std, got); writeErr != nil || err != nil {
@@ -172,7 +172,7 @@ func (s *sweeping) finish(std cli.Streams, got sweep.Sweep, err error) error {
 	})
 }
 
-func (s *sweeping) orDefault(runs int) int {
+func (s *sweepCmd) orDefault(runs int) int {
 	if s.runs > 0 {
 		return s.runs
 	}
@@ -200,7 +200,7 @@ func parseValues(factor, s string) ([]int, error) {
 // write writes the table, or with -json one object with the factor and its points: keys are the table's columns, except
 // the first, value; unknown values have no key. An incomplete table says so in a column, since its rows may look like a
 // complete one's.
-func (s *sweeping) write(std cli.Streams, got sweep.Sweep) error {
+func (s *sweepCmd) write(std cli.Streams, got sweep.Sweep) error {
 	rows := got.Table()
 	if !s.Out.JSON {
 		if got.Incomplete {

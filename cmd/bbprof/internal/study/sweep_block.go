@@ -20,7 +20,7 @@ import (
 // framesEach gives each page a frame, up to the most ways of any L1D.
 const framesEach = 16
 
-func (s *sweeping) sweepBlock(ctx context.Context, std cli.Streams) (got sweep.Sweep, err error) {
+func (s *sweepCmd) sweepBlock(ctx context.Context, std cli.Streams) (got sweep.Sweep, err error) {
 	block, err := s.Block.Read(std)
 	if err != nil {
 		return got, err
@@ -47,7 +47,7 @@ func (s *sweeping) sweepBlock(ctx context.Context, std cli.Streams) (got sweep.S
 	return sweep.OfBlock(factor, results, events), err
 }
 
-func (s *sweeping) measure(ctx context.Context, code []byte, f sweep.Factor, std cli.Streams) ([]profiler.Result, []sweep.Column, error) {
+func (s *sweepCmd) measure(ctx context.Context, code []byte, f sweep.Factor, std cli.Streams) ([]profiler.Result, []sweep.Column, error) {
 	p, err := profiler.New(ctx, s.Opts)
 	if err != nil {
 		return nil, nil, err
@@ -73,7 +73,7 @@ func (s *sweeping) measure(ctx context.Context, code []byte, f sweep.Factor, std
 }
 
 // selected returns the events to screen. An event named by the user that cannot be counted is an error.
-func (s *sweeping) selected(ctx context.Context, p *profiler.Profiler) ([]profiler.Event, error) {
+func (s *sweepCmd) selected(ctx context.Context, p *profiler.Profiler) ([]profiler.Event, error) {
 	events := s.listed
 	everything := slices.Contains(s.events, "all")
 	if everything || len(s.listed) > 0 {
@@ -97,7 +97,7 @@ func (s *sweeping) selected(ctx context.Context, p *profiler.Profiler) ([]profil
 	return events, nil
 }
 
-func (s *sweeping) counting(ctx context.Context) sweep.Open {
+func (s *sweepCmd) counting(ctx context.Context) sweep.Open {
 	return func(events []profiler.Event) (measure.Profiler, func(), error) {
 		opts := s.Opts
 		for _, e := range events {

@@ -20,7 +20,7 @@ import (
 // TestSweepInterrupted: a value without a run before Ctrl-C has its traces, and empty cells.
 func TestSweepInterrupted(t *testing.T) {
 	points := []program.Point{{Cycles: []float64{5}, Faults: []float64{1}, Switches: []float64{2}}, {Setup: program.Setup{EnvBytes: 16}}}
-	s := sweeping{factor: "env", values: []int{0, 16}}
+	s := sweepCmd{factor: "env", values: []int{0, 16}}
 	table := s.ofRuns(points, []trace.Counts{{Lines: 3, Pages: 4}, {Lines: 5, Pages: 6}}).Table()
 	want := []string{"0,5,,,1,1,2,0,0,0,0,0,0,0,3,4", "16,,,,0,,,0,0,0,0,0,0,0,5,6"}
 	if got := []string{strings.Join(table[1], ","), strings.Join(table[2], ",")}; !slices.Equal(got, want) {
@@ -41,7 +41,7 @@ func TestRepeat(t *testing.T) {
 			points = append(points, p)
 		}
 	}
-	s := sweeping{factor: "arg", values: []int{0, 16}, repeat: k}
+	s := sweepCmd{factor: "arg", values: []int{0, 16}, repeat: k}
 	got := s.ofRuns(points, nil)
 	for v, p := range got.Points {
 		if want := each + float64(v); p.Cycles != want || p.Low != want || p.High != want || p.Runs != 6 || p.Value != 16*v {
@@ -77,7 +77,7 @@ func TestSweepFails(t *testing.T) {
 				}
 				return nil
 			}
-			s := sweeping{factor: "env", words: []string{path}, values: []int{0, 16}, runs: 1, traced: c.traced, window: 1}
+			s := sweepCmd{factor: "env", words: []string{path}, values: []int{0, 16}, runs: 1, traced: c.traced, window: 1}
 			s.Opts.Events, s.programs.Kernel = []string{c.event}, k
 			std := cli.Streams{Out: &stdout, Err: &stderr}
 			got, err := s.sweepProgram(t.Context(), std)

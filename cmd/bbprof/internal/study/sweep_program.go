@@ -41,7 +41,7 @@ const repetitions = "{k}"
 const programRuns = 10
 
 // sweepProgram runs a program at each value. It finds errors in -events and -trace before the runs, which take longest.
-func (s *sweeping) sweepProgram(ctx context.Context, std cli.Streams) (got sweep.Sweep, err error) {
+func (s *sweepCmd) sweepProgram(ctx context.Context, std cli.Streams) (got sweep.Sweep, err error) {
 	notes := s.Out.Notes(std)
 	places, err := s.places(ctx, notes)
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *sweeping) sweepProgram(ctx context.Context, std cli.Streams) (got sweep
 }
 
 // places returns the program's set-up for each value; with -repeat, first with as many repetitions, then with one.
-func (s *sweeping) places(ctx context.Context, notes io.Writer) (places []program.Place, err error) {
+func (s *sweepCmd) places(ctx context.Context, notes io.Writer) (places []program.Place, err error) {
 	words := func(value, k int) ([]string, error) {
 		all := slices.Clone(s.words)
 		for i := range all {
@@ -128,7 +128,7 @@ func (s *sweeping) places(ctx context.Context, notes io.Writer) (places []progra
 }
 
 // perValue returns the number of places per value.
-func (s *sweeping) perValue() int {
+func (s *sweepCmd) perValue() int {
 	if s.repeat > 1 {
 		return 2
 	}
@@ -136,7 +136,7 @@ func (s *sweeping) perValue() int {
 }
 
 // of returns the runs' values at the i-th value; with -repeat, per repetition.
-func (s *sweeping) of(i int, points []program.Point, of func(program.Point) []float64) []float64 {
+func (s *sweepCmd) of(i int, points []program.Point, of func(program.Point) []float64) []float64 {
 	long := slices.Clone(of(points[i*s.perValue()]))
 	if s.perValue() == 1 {
 		return long
@@ -149,7 +149,7 @@ func (s *sweeping) of(i int, points []program.Point, of func(program.Point) []fl
 	return long
 }
 
-func (s *sweeping) column(name string, points []program.Point, of func(program.Point) []float64) sweep.Column {
+func (s *sweepCmd) column(name string, points []program.Point, of func(program.Point) []float64) sweep.Column {
 	c := sweep.Column{Name: name}
 	for i := range s.values {
 		median, _, _ := stat.MedianInterval(s.of(i, points, of))
@@ -159,7 +159,7 @@ func (s *sweeping) column(name string, points []program.Point, of func(program.P
 }
 
 // ofRuns makes a sweep of the runs and, if traced, the traces.
-func (s *sweeping) ofRuns(points []program.Point, traces []trace.Counts) sweep.Sweep {
+func (s *sweepCmd) ofRuns(points []program.Point, traces []trace.Counts) sweep.Sweep {
 	got := sweep.Sweep{Factor: programColumns[s.factor], Axis: programAxes[s.factor]}
 	for i, v := range s.values {
 		got.Points = append(got.Points, sweep.Runs(v, s.of(i, points, func(p program.Point) []float64 { return p.Cycles })))
@@ -200,7 +200,7 @@ var tracedColumns = []struct {
 }
 
 // trace traces the program once per value.
-func (s *sweeping) trace(ctx context.Context, places []program.Place, notes io.Writer) (traces []trace.Counts, err error) {
+func (s *sweepCmd) trace(ctx context.Context, places []program.Place, notes io.Writer) (traces []trace.Counts, err error) {
 	w := trace.Window{Function: s.traced, Instructions: s.window, Core: host.Detect(s.Opts.CPUs...).Core, CPUs: s.Opts.CPUs, Stdin: s.programs.Stdin, Timeout: s.programs.Timeout}
 	w.Core.StoreBuffer = cmp.Or(s.stores, w.Core.StoreBuffer)
 	done := cli.Progress(notes, len(s.values)*s.window, "steps")
@@ -219,7 +219,7 @@ func (s *sweeping) trace(ctx context.Context, places []program.Place, notes io.W
 }
 
 // countable returns the events of -events.
-func (s *sweeping) countable(ctx context.Context, r *program.Runner, notes io.Writer) ([]program.Event, error) {
+func (s *sweepCmd) countable(ctx context.Context, r *program.Runner, notes io.Writer) ([]program.Event, error) {
 	if len(s.Opts.Events) == 0 {
 		return nil, nil
 	}
@@ -234,7 +234,7 @@ func (s *sweeping) countable(ctx context.Context, r *program.Runner, notes io.Wr
 }
 
 // aliasing lists the aliasing pairs of instructions with the values at which they alias, the most frequent first.
-func (s *sweeping) aliasing(traces []trace.Counts) string {
+func (s *sweepCmd) aliasing(traces []trace.Counts) string {
 	type pair struct {
 		first  trace.Alias
 		values []int

@@ -71,7 +71,7 @@ type Outcome struct {
 // first yields what was captured before.
 func Run(ctx context.Context, c program.Command, s program.Setup, blocks []Block, o Options, yield func(Visit) error) (Report, error) {
 	began := time.Now()
-	k := &capturing{layout: xsaveLayoutOf(host.AskCPUID), options: o, at: map[uint64]*watched{}, pool: pool{}}
+	k := &session{layout: xsaveLayoutOf(host.AskCPUID), options: o, at: map[uint64]*site{}, pool: pool{}}
 	var end *debuggee.End
 	err := c.Control(ctx, program.Control{CPUs: o.CPUs, Timeout: o.Timeout, Setup: s, Streams: o.Streams}, func(p *debuggee.Process) (err error) {
 		k.Process = p
@@ -87,7 +87,7 @@ func Run(ctx context.Context, c program.Command, s program.Setup, blocks []Block
 	if timedOut {
 		err = &program.Error{Subject: c.Name, Problem: "it did not end in time and was killed; what was captured until then is written", Remedy: "raise -timeout, or watch fewer blocks"}
 	}
-	for i, w := range k.watched {
+	for i, w := range k.sites {
 		for _, v := range w.inOrder() {
 			one := Visit{Block: i, Number: v.number, Of: w.sampler.seen, Before: v.before.captured(), After: v.after.captured()}
 			if err := yield(one); err != nil {
@@ -99,8 +99,8 @@ func Run(ctx context.Context, c program.Command, s program.Setup, blocks []Block
 	return r, err
 }
 
-// watched is a block in the program.
-type watched struct {
+// site is a block in the program.
+type site struct {
 	Block
 	insts   []asm.Inst
 	at      uint64 // in memory
@@ -111,27 +111,27 @@ type watched struct {
 }
 
 // after returns the address after an instruction.
-func (w *watched) after(in *asm.Inst) uint64 { return w.at + uint64(in.Offset+len(in.Bytes)) }
+func (w *site) after(in *asm.Inst) uint64 { return w.at + uint64(in.Offset+len(in.Bytes)) }
 
-func (w *watched) inOrder() []*visit {
+func (w *site) inOrder() []*visit {
 	list := slices.DeleteFunc(slices.Clone(w.kept), func(v *visit) bool { return v == nil })
 	slices.SortFunc(list, func(a, b *visit) int { return cmp.Compare(a.number, b.number) })
 	return list
 }
 
-type capturing struct {
+type session struct {
 	*debuggee.Process
 	layout  xsaveLayout
 	options Options
-	watched []*watched
-	at      map[uint64]*watched // blocks with a breakpoint, by address
+	sites   []*site
+	at      map[uint64]*site // blocks with a breakpoint, by address
 	pool    pool
 	taken   int
 }
 
-func (k *capturing) run(c program.Command, blocks []Block) (*debuggee.End, error) {
+func (k *session) run(c program.Command, blocks []Block) (*debuggee.End, error) {
 	for _, b := range blocks {
-		k.watched = append(k.watched, &watched{Block: b, sampler: newSampler(k.options.Samples, k.options.Seed, b.Offset), lost: map[string]int{}})
+		k.sites = append(k.sites, &site{Block: b, sampler: newSampler(k.options.Samples, k.options.Seed, b.Offset), lost: map[string]int{}})
 	}
 	if !k.options.Random {
 		if err := k.FixRandom(); err != nil {
@@ -142,7 +142,7 @@ func (k *capturing) run(c program.Command, blocks []Block) (*debuggee.End, error
 	if err != nil {
 		return nil, err
 	}
-	for _, w := range k.watched {
+	for _, w := range k.sites {
 		if err := k.watch(w, objects); err != nil {
 			return nil, err
 		}
@@ -163,7 +163,7 @@ func (k *capturing) run(c program.Command, blocks []Block) (*debuggee.End, error
 }
 
 // watch sets a breakpoint at a block, or says why it cannot.
-func (k *capturing) watch(w *watched, objects map[string]uint64) error {
+func (k *session) watch(w *site, objects map[string]uint64) error {
 	insts, err := asm.Decode(w.Code)
 	if err != nil {
 		w.out = err.Error()
@@ -198,7 +198,7 @@ func (k *capturing) watch(w *watched, objects map[string]uint64) error {
 }
 
 // visited is called when a thread reaches a block.
-func (k *capturing) visited(w *watched, thread int) error {
+func (k *session) visited(w *site, thread int) error {
 	slot, drawn := w.sampler.visit()
 	last := w.sampler.seen == k.options.First
 	if last {
@@ -234,27 +234,27 @@ func (k *capturing) visited(w *watched, thread int) error {
 }
 
 // pass executes the instruction at a breakpoint, with all iterations of a string instruction.
-func (k *capturing) pass(w *watched, thread int) error {
+func (k *session) pass(w *site, thread int) error {
 	_, err := k.execute(w, &w.insts[0], thread)
 	return err
 }
 
 // execute executes an instruction of a block in one step. A string instruction, whose every iteration would be a step,
 // runs to its end.
-func (k *capturing) execute(w *watched, in *asm.Inst, thread int) (debuggee.Step, error) {
+func (k *session) execute(w *site, in *asm.Inst, thread int) (debuggee.Step, error) {
 	if slices.ContainsFunc(in.Mem, func(m asm.Mem) bool { return m.Repeat != asm.Once }) {
 		return k.RunTo(thread, w.after(in))
 	}
 	return k.Step(thread)
 }
 
-func (k *capturing) report(end *debuggee.End) (r Report) {
+func (k *session) report(end *debuggee.End) (r Report) {
 	if end != nil && (end.Exec || end.Signal != 0 || end.Status != 0) {
 		r.End = end.String()
 	}
 	r.Taken = k.taken
 	r.Threads, r.Children = k.Born()
-	for _, w := range k.watched {
+	for _, w := range k.sites {
 		kept := len(w.inOrder())
 		r.Blocks = append(r.Blocks, Outcome{Visits: w.sampler.seen, Kept: kept, Out: w.out, Lost: maps.Clone(w.lost)})
 	}

@@ -36,7 +36,7 @@ type half struct {
 type page struct {
 	addr     uint64
 	writable bool
-	data     *pooled
+	data     *content
 }
 
 // captured returns the state with its pages.
@@ -49,19 +49,19 @@ func (h *half) captured() initial.Captured {
 }
 
 // pool stores each page content once.
-type pool map[[sha256.Size]byte]*pooled
+type pool map[[sha256.Size]byte]*content
 
-type pooled struct {
+type content struct {
 	data [pageSize]byte
 	hash [sha256.Size]byte
 	uses int
 }
 
-func (p pool) keep(data *[pageSize]byte) *pooled {
+func (p pool) keep(data *[pageSize]byte) *content {
 	hash := sha256.Sum256(data[:])
 	one := p[hash]
 	if one == nil {
-		one = &pooled{data: *data, hash: hash}
+		one = &content{data: *data, hash: hash}
 		p[hash] = one
 	}
 	one.uses++
@@ -78,15 +78,15 @@ func (p pool) drop(v *visit) {
 	}
 }
 
-type following struct {
-	*capturing
-	w      *watched
+type follower struct {
+	*session
+	w      *site
 	thread int
 	maps   []debuggee.Mapping
-	pages  map[uint64]*touched
+	pages  map[uint64]*touchedPage
 }
 
-type touched struct {
+type touchedPage struct {
 	data     [pageSize]byte // before the block
 	writable bool
 	written  bool
@@ -94,8 +94,8 @@ type touched struct {
 
 // follow executes a block at whose first instruction a thread stands, and records the states before and after. If it
 // returns neither visit nor error, the string says why.
-func (k *capturing) follow(w *watched, thread int) (*visit, string, error) {
-	f := following{capturing: k, w: w, thread: thread, pages: map[uint64]*touched{}}
+func (k *session) follow(w *site, thread int) (*visit, string, error) {
+	f := follower{session: k, w: w, thread: thread, pages: map[uint64]*touchedPage{}}
 	code := make([]byte, len(w.Code))
 	if k.Code(w.at, code) < len(code) || string(code) != string(w.Code) {
 		return nil, "the program has changed the block", k.pass(w, thread)
@@ -134,12 +134,12 @@ func (k *capturing) follow(w *watched, thread int) (*visit, string, error) {
 }
 
 // steps executes the block; why says what makes the visit invalid.
-func (f *following) steps(start debuggee.State) (why string, err error) {
+func (f *follower) steps(start debuggee.State) (why string, err error) {
 	m := f.layout.machine(start)
 	for i := range f.w.insts {
 		in := &f.w.insts[i]
 		if i > 0 {
-			if m, err = f.machineAgain(m, in); err != nil {
+			if m, err = f.nextMachine(m, in); err != nil {
 				return "", err
 			}
 		}
@@ -185,8 +185,8 @@ func (f *following) steps(start debuggee.State) (why string, err error) {
 	return "", nil
 }
 
-// machineAgain returns the state after a step, as far as the next instruction's accesses depend on it.
-func (f *following) machineAgain(m asm.Machine, in *asm.Inst) (asm.Machine, error) {
+// nextMachine returns the state after a step, as far as the next instruction's accesses depend on it.
+func (f *follower) nextMachine(m asm.Machine, in *asm.Inst) (asm.Machine, error) {
 	if in.NeedsVectors() {
 		s, err := f.State(f.thread)
 		return f.layout.machine(s), err
@@ -197,7 +197,7 @@ func (f *following) machineAgain(m asm.Machine, in *asm.Inst) (asm.Machine, erro
 }
 
 // touchAll reads the pages that an instruction accesses; rounds gives the iterations of a rep prefix.
-func (f *following) touchAll(inst int, m *asm.Machine, rounds func(asm.Mem) uint64) (why string) {
+func (f *follower) touchAll(inst int, m *asm.Machine, rounds func(asm.Mem) uint64) (why string) {
 	f.w.insts[inst].AccessesFrom(m, func(a asm.Access, mem asm.Mem, _ bool) {
 		if mem.Repeat != asm.Once {
 			n := rounds(mem)
@@ -216,12 +216,12 @@ func (f *following) touchAll(inst int, m *asm.Machine, rounds func(asm.Mem) uint
 }
 
 // touch reads the pages of an access.
-func (f *following) touch(a asm.Access, mem asm.Mem) (why string) {
+func (f *follower) touch(a asm.Access, mem asm.Mem) (why string) {
 	last := a.Addr + uint64(max(a.Width, 1)) - 1
 	for addr := a.Addr &^ (pageSize - 1); ; addr += pageSize {
 		t := f.pages[addr]
 		if t == nil {
-			t = &touched{}
+			t = &touchedPage{}
 			if why := f.read(addr, t); why != "" && mem.Mask == asm.NoRegister {
 				return why
 			} else if why == "" {
@@ -242,7 +242,7 @@ func (f *following) touch(a asm.Access, mem asm.Mem) (why string) {
 }
 
 // read reads a page for the first time.
-func (f *following) read(addr uint64, t *touched) (why string) {
+func (f *follower) read(addr uint64, t *touchedPage) (why string) {
 	m := debuggee.Find(f.maps, addr)
 	switch {
 	case addr >= userEnd:

@@ -64,8 +64,8 @@ type runner interface {
 // question is a hypothesis with two set-ups, the second without one possible cause.
 type question = experiment.Question[program.Setup]
 
-// asking is one explanation in progress.
-type asking struct {
+// explainer is one explanation in progress.
+type explainer struct {
 	Plan
 	runner  runner
 	command program.Command
@@ -79,7 +79,7 @@ const tests = hypotheses + 1
 
 // Explain explains a program. If ctx ends, its error comes with the findings so far.
 func Explain(ctx context.Context, r runner, c program.Command, p Plan) (Explanation, error) {
-	a := &asking{Plan: p, runner: r, command: c}
+	a := &explainer{Plan: p, runner: r, command: c}
 	points, err := a.sweep(ctx, func(size int) program.Setup { return program.Setup{EnvBytes: size} })
 	if len(points) == 0 || err != nil && ctx.Err() == nil {
 		return Explanation{}, err
@@ -104,7 +104,7 @@ func Explain(ctx context.Context, r runner, c program.Command, p Plan) (Explanat
 }
 
 // progress reports one step's measurements, added to those before.
-func (a *asking) progress() func(n int) {
+func (a *explainer) progress() func(n int) {
 	before := a.done
 	return func(n int) {
 		a.done = before + n
@@ -113,7 +113,7 @@ func (a *asking) progress() func(n int) {
 }
 
 // sweep runs the program at each size and returns the points that have a run, the fastest first.
-func (a *asking) sweep(ctx context.Context, setup func(size int) program.Setup) ([]program.Point, error) {
+func (a *explainer) sweep(ctx context.Context, setup func(size int) program.Setup) ([]program.Point, error) {
 	var setups []program.Setup
 	for _, n := range a.Sizes {
 		setups = append(setups, setup(n))
@@ -125,14 +125,14 @@ func (a *asking) sweep(ctx context.Context, setup func(size int) program.Setup) 
 }
 
 // ask runs the program with and without each cause. It uses medians, because other work on the core slows single runs.
-func (a *asking) ask(ctx context.Context, all []question) ([]experiment.Finding, error) {
+func (a *explainer) ask(ctx context.Context, all []question) ([]experiment.Finding, error) {
 	for i := range all {
 		if all[i].Outcome == "" {
 			all[i].Setup = all[i].Without
 		}
 	}
-	asking := experiment.Asking{Plan: experiment.Plan{Rounds: a.Rounds, Seed: a.Seed, Done: a.progress()}, Estimate: experiment.Median, Least: LeastRounds, Tests: tests}
-	return experiment.Ask(ctx, asking, all, func(ctx context.Context, s program.Setup) (float64, error) {
+	options := experiment.Asking{Plan: experiment.Plan{Rounds: a.Rounds, Seed: a.Seed, Done: a.progress()}, Estimate: experiment.Median, Least: LeastRounds, Tests: tests}
+	return experiment.Ask(ctx, options, all, func(ctx context.Context, s program.Setup) (float64, error) {
 		sample, err := a.runner.Run(ctx, a.command, s)
 		return sample.Cycles, err
 	})
@@ -140,7 +140,7 @@ func (a *asking) ask(ctx context.Context, all []question) ([]experiment.Finding,
 
 // hold sweeps the sizes with the stack fixed and compares the slowest with a usual one in new runs, since the slowest
 // of many is slow partly by chance.
-func (a *asking) hold(ctx context.Context, at int) (*Held, error) {
+func (a *explainer) hold(ctx context.Context, at int) (*Held, error) {
 	held := func(size int) program.Setup { return program.Setup{EnvBytes: size, StackShift: lower(size, at)} }
 	points, err := a.sweep(ctx, held)
 	if err != nil {

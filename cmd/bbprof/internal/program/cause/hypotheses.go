@@ -28,7 +28,7 @@ func stackBelow(size int) int { return (size + 15) / 16 * 16 }
 func lower(size, as int) int { return (stackBelow(as) - stackBelow(size) + 64*page) % page }
 
 // hypotheses turns the slow and the usual size into pairs of set-ups that differ in one thing.
-func (a *asking) hypotheses(ctx context.Context, slow, usual int) ([]question, error) {
+func (a *explainer) hypotheses(ctx context.Context, slow, usual int) ([]question, error) {
 	with := program.Setup{EnvBytes: slow}
 	ask := func(name, change string, without program.Setup) question {
 		return question{Finding: experiment.Finding{Hypothesis: name, Change: change}, With: with, Without: without}
@@ -48,7 +48,7 @@ func (a *asking) hypotheses(ctx context.Context, slow, usual int) ([]question, e
 }
 
 // buffers finds a way to separate two objects whose accesses alias in a window of the program.
-func (a *asking) buffers(ctx context.Context, with program.Setup) (question, error) {
+func (a *explainer) buffers(ctx context.Context, with program.Setup) (question, error) {
 	h := question{Finding: experiment.Finding{Hypothesis: "aliasing accesses", Outcome: experiment.Untested}}
 	if a.Trace == nil {
 		h.Change = a.NoTrace
@@ -72,7 +72,7 @@ func (a *asking) buffers(ctx context.Context, with program.Setup) (question, err
 			return h, err
 		}
 		const gone = 0.1 // share of the aliases that may remain
-		if after.Alias4K <= gone*before.Alias4K && alike(after.Splits, before.Splits) && alike(after.PageSplits, before.PageSplits) {
+		if after.Alias4K <= gone*before.Alias4K && similar(after.Splits, before.Splits) && similar(after.PageSplits, before.PageSplits) {
 			m.Hypothesis = h.Hypothesis
 			m.Change += fmt.Sprintf(": %.0f loads alias instead of %.0f, of %.0f", after.Alias4K, before.Alias4K, before.Loads)
 			return m, nil
@@ -84,8 +84,8 @@ func (a *asking) buffers(ctx context.Context, with program.Setup) (question, err
 	return h, nil
 }
 
-// alike compares counts of two windows, which may begin at different offsets in a line.
-func alike(a, b float64) bool { return math.Abs(a-b) <= 2+0.05*b }
+// similar compares counts of two windows, which may begin at different offsets in a line.
+func similar(a, b float64) bool { return math.Abs(a-b) <= 2+0.05*b }
 
 // mostPairs limits the pairs of instructions to separate to the most frequent ones.
 const mostPairs = 4

@@ -39,7 +39,7 @@ bbprof account cycles.csv -- gzip -c FILE
 `,
 		Exits: map[int]string{cli.ExitOK: "done", cli.ExitUsage: "", cli.ExitHost: "", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
-			a := accounting{runs: 5, top: 15}
+			a := accountCmd{runs: 5, top: 15}
 			f.Operands, f.Program = &a.files, &a.program
 			a.out.Add(f, "the table")
 			f.Repeats(&a.runs, 1, "runs", "runs of the program whose user time is taken")
@@ -55,7 +55,7 @@ bbprof account cycles.csv -- gzip -c FILE
 // percent.
 const leastSeconds = 0.1
 
-type accounting struct {
+type accountCmd struct {
 	files     []string
 	program   []string
 	runs      int
@@ -66,7 +66,7 @@ type accounting struct {
 	out       cli.Output
 }
 
-func (a *accounting) run(std cli.Streams) error {
+func (a *accountCmd) run(std cli.Streams) error {
 	switch {
 	case len(a.files) != 1:
 		return cli.BadUsage("name one result of bbprof batch, and the program after --")
@@ -99,7 +99,7 @@ func (a *accounting) run(std cli.Streams) error {
 	return a.out.Write(std, t, t.Report(a.top))
 }
 
-func (a *accounting) blocks(stdin io.Reader) ([]account.Block, error) {
+func (a *accountCmd) blocks(stdin io.Reader) ([]account.Block, error) {
 	in, err := resultfile.OpenRows(a.files[0], stdin)
 	if err != nil {
 		return nil, err
@@ -144,7 +144,7 @@ func (a *accounting) blocks(stdin io.Reader) ([]account.Block, error) {
 // chain is eight dependent adds, whose measurement yields the core's clock rate.
 var chain = []byte{0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0}
 
-func (a *accounting) time(ctx context.Context, run *account.Run, notes io.Writer) error {
+func (a *accountCmd) time(ctx context.Context, run *account.Run, notes io.Writer) error {
 	p, err := profiler.New(ctx, profiler.Options{Clock: profiler.TSCClock}) // counted cycles do not convert to seconds
 	if err != nil {
 		return err
@@ -178,7 +178,7 @@ func (a *accounting) time(ctx context.Context, run *account.Run, notes io.Writer
 }
 
 // samples returns where time is spent, by function; nil without perf.
-func (a *accounting) samples(ctx context.Context, std cli.Streams) (map[account.Place]float64, error) {
+func (a *accountCmd) samples(ctx context.Context, std cli.Streams) (map[account.Place]float64, error) {
 	r := extract.Run{Program: a.program, Err: cli.Direct(std.Err), AnyStatus: a.anyStatus, Timeout: a.timeout}
 	p, err := running.Run(ctx, r, a.stdin, io.Discard, (*extract.Run).Samples)
 	if host := (*verdict.HostError)(nil); errors.As(err, &host) {

@@ -19,7 +19,7 @@ func TestAccountLongTable(t *testing.T) {
 		for n := range rows {
 			fmt.Fprintf(&text, "4801c0,ok,1,%s,main,1\n", file(n))
 		}
-		a := accounting{files: []string{"-"}}
+		a := accountCmd{files: []string{"-"}}
 		return testing.AllocsPerRun(3, func() {
 			if blocks, err := a.blocks(strings.NewReader(text.String())); err != nil || len(blocks) != rows {
 				t.Fatalf("%d blocks, error %v", len(blocks), err)

@@ -65,7 +65,7 @@ func parseSizes(s string) ([]int, error) {
 	return sizes, nil
 }
 
-func (m *matrixFlags) check(c *counting) error {
+func (m *matrixFlags) check(c *countCmd) error {
 	switch {
 	case len(m.compilers) == 0 && c.flags.Of(matrixTitle) != "":
 		return cli.BadUsage("-%s is for -matrix: name the compilers with that, such as -matrix gcc,clang", c.flags.Of(matrixTitle))
@@ -98,7 +98,7 @@ type matrixResult struct {
 	Incomplete bool `json:"incomplete,omitzero"`
 }
 
-func (c *counting) countMatrix(ctx context.Context, std cli.Streams) error {
+func (c *countCmd) countMatrix(ctx context.Context, std cli.Streams) error {
 	m := &c.matrix
 	rows, err := m.read()
 	if err != nil {

@@ -33,11 +33,11 @@ func (p *Process) Step(id int) (Step, error) {
 			}
 		}()
 	}
-	step := stepping{Process: p, t: t, before: before, delivered: t.deliver != 0}
+	step := stepper{Process: p, t: t, before: before, delivered: t.deliver != 0}
 	return step.run()
 }
 
-type stepping struct {
+type stepper struct {
 	*Process
 	t         *task
 	before    asm.Regs
@@ -45,7 +45,7 @@ type stepping struct {
 }
 
 // code returns the stepped instruction, as far as it can be read.
-func (s *stepping) code() []byte {
+func (s *stepper) code() []byte {
 	var code [8]byte // enough for a rep prefix with others, or a system call
 	n, _ := unix.PtracePeekText(s.t.id, uintptr(s.before.RIP), code[:])
 	return code[:n]
@@ -61,7 +61,7 @@ const (
 )
 
 // kind classifies the stepped instruction. Reading the memory each time would take a fifth of a step.
-func (s *stepping) kind() special {
+func (s *stepper) kind() special {
 	k, known := s.special[s.before.RIP]
 	if !known {
 		switch code := s.code(); {
@@ -77,7 +77,7 @@ func (s *stepping) kind() special {
 
 // clearTrap clears the trap flag, set by the tracer, in pushed flags. A program that steps itself loses its own flag
 // there.
-func (s *stepping) clearTrap(rsp uint64) error {
+func (s *stepper) clearTrap(rsp uint64) error {
 	const trap = 1 // TF is bit 8: bit 0 of the second byte
 	var b [1]byte
 	if _, err := unix.PtracePeekData(s.t.id, uintptr(rsp+1), b[:]); err != nil {
@@ -89,7 +89,7 @@ func (s *stepping) clearTrap(rsp uint64) error {
 	return poke(s.t.id, rsp+1, b[0]&^trap)
 }
 
-func (s *stepping) run() (Step, error) {
+func (s *stepper) run() (Step, error) {
 	syscall := s.kind() == systemCall
 	s.restart(s.t, unix.PTRACE_SINGLESTEP)
 	for {
@@ -132,13 +132,13 @@ func (s *stepping) run() (Step, error) {
 }
 
 // gone is the outcome if the thread ended. A system call that ended it was executed.
-func (s *stepping) gone(syscall bool) Step {
+func (s *stepper) gone(syscall bool) Step {
 	killed := s.end != nil && s.end.Signal != 0
 	return Step{Executed: syscall && !killed, Gone: true, End: s.end}
 }
 
 // trapped handles the end of a step.
-func (s *stepping) trapped() (Step, error) {
+func (s *stepper) trapped() (Step, error) {
 	after, err := s.Regs(s.t.id)
 	if err != nil {
 		return Step{}, err
@@ -169,7 +169,7 @@ const (
 )
 
 // awaitStep waits for the stepped thread. While a system call waits, the other threads run until it returns.
-func (s *stepping) awaitStep(syscall bool) (status unix.WaitStatus, elsewhere int, err error) {
+func (s *stepper) awaitStep(syscall bool) (status unix.WaitStatus, elsewhere int, err error) {
 	if !syscall {
 		status, err = s.await(s.t)
 		return status, 0, err
@@ -203,7 +203,7 @@ func waits(r asm.Regs) bool {
 	return false
 }
 
-func (s *stepping) awaitWithOthers() (status unix.WaitStatus, elsewhere int, err error) {
+func (s *stepper) awaitWithOthers() (status unix.WaitStatus, elsewhere int, err error) {
 	for s.end == nil {
 		s.resume(s.t)
 		var id int

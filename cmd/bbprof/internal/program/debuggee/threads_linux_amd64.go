@@ -13,13 +13,13 @@ import (
 
 // task is a thread of the program, or a child that is still traced.
 type task struct {
-	id      int
-	kind    kind
-	fresh   bool // its first stop has not come yet
-	running bool
-	stopDue bool        // our SIGSTOP has not arrived yet
-	deliver unix.Signal // to be delivered when it resumes
-	at      *asm.Regs   // its registers, if read since it stopped
+	id       int
+	kind     kind
+	starting bool // its first stop has not come yet
+	running  bool
+	stopDue  bool        // our SIGSTOP has not arrived yet
+	deliver  unix.Signal // to be delivered when it resumes
+	at       *asm.Regs   // its registers, if read since it stopped
 }
 
 type kind int
@@ -82,7 +82,7 @@ func (p *Process) restart(t *task, request uintptr) {
 // hold stops all threads except one.
 func (p *Process) hold(but *task) error {
 	for _, t := range p.tasks {
-		if t != but && t.kind == thread && t.running && !t.fresh && !t.stopDue {
+		if t != but && t.kind == thread && t.running && !t.starting && !t.stopDue {
 			t.stopDue = true
 			unix.Tgkill(p.pid, t.id, unix.SIGSTOP) // if it is gone, wait reports it
 		}
@@ -144,7 +144,7 @@ func (p *Process) dispatch(id int, status unix.WaitStatus) (hit bool, err error)
 	case event > 0:
 	case status.StopSignal() == unix.SIGSTOP:
 		t.stopDue = false
-		if t.fresh {
+		if t.starting {
 			p.admit(t)
 		}
 	case status.StopSignal() == syscallStop:
@@ -154,7 +154,7 @@ func (p *Process) dispatch(id int, status unix.WaitStatus) (hit bool, err error)
 	default:
 		t.deliver = status.StopSignal()
 	}
-	if t.kind != thread && p.tasks[t.id] != nil && !t.running && !t.fresh {
+	if t.kind != thread && p.tasks[t.id] != nil && !t.running && !t.starting {
 		// It is not counted; a vforked one's parent waits for it.
 		if hit {
 			err = p.stepOver(t)
@@ -171,7 +171,7 @@ func (p *Process) birth(parent *task, event int) error {
 	if err != nil {
 		return fault(err, "asking for a new task")
 	}
-	t := &task{id: int(id), fresh: true, running: true, kind: thread}
+	t := &task{id: int(id), starting: true, running: true, kind: thread}
 	switch {
 	case event == unix.PTRACE_EVENT_FORK || parent.kind == forked && event == unix.PTRACE_EVENT_CLONE:
 		t.kind = forked
@@ -191,7 +191,7 @@ func (p *Process) birth(parent *task, event int) error {
 }
 
 func (p *Process) admit(t *task) {
-	t.fresh, t.running = false, false
+	t.starting, t.running = false, false
 	if t.kind == forked && !p.watching {
 		for addr, b := range p.breaks {
 			poke(t.id, addr, b)

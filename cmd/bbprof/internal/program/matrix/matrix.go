@@ -57,8 +57,8 @@ type Timing struct {
 	Runs  int `json:"runs"`
 }
 
-// built holds a build's programs, one per size.
-type built struct {
+// buildPrograms holds a build's programs, one per size.
+type buildPrograms struct {
 	cell     Cell
 	commands []program.Command
 }
@@ -83,7 +83,7 @@ func Run(ctx context.Context, p Plan) ([]Cell, error) {
 }
 
 // all returns the builds, counted and, if planned, timed.
-func (p Plan) all(ctx context.Context, dir string) (all []*built, err error) {
+func (p Plan) all(ctx context.Context, dir string) (all []*buildPrograms, err error) {
 	done := 0
 	for i, b := range p.Builds {
 		to := filepath.Join(dir, strconv.Itoa(i), "program")
@@ -105,8 +105,8 @@ func (p Plan) all(ctx context.Context, dir string) (all []*built, err error) {
 	return all, err
 }
 
-func (p Plan) count(ctx context.Context, b Build, path string, done func()) (*built, error) {
-	one := &built{cell: Cell{Build: b}}
+func (p Plan) count(ctx context.Context, b Build, path string, done func()) (*buildPrograms, error) {
+	one := &buildPrograms{cell: Cell{Build: b}}
 	var counts []float64
 	for _, n := range p.Sizes {
 		words, err := program.Fill(append([]string{path}, p.Args...), strconv.Itoa(n))
@@ -131,7 +131,7 @@ func (p Plan) count(ctx context.Context, b Build, path string, done func()) (*bu
 }
 
 // time times all programs in rounds, each once per round in random order.
-func (p Plan) time(ctx context.Context, all []*built, done func()) error {
+func (p Plan) time(ctx context.Context, all []*buildPrograms, done func()) error {
 	r, err := program.NewRunner(p.Timing)
 	if err != nil {
 		return err

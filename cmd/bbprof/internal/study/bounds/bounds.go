@@ -273,8 +273,8 @@ const atOnce = 0.75
 // next to two chains of adds on Zen 5, a multiplication costs 0.28 cycles, and 1/3 once its units are full.
 const steeper = 0.1
 
-// adding measures the block with increasing numbers of a probe.
-type adding struct {
+// probeSeries measures the block with increasing numbers of a probe.
+type probeSeries struct {
 	q      *question
 	probe  probe
 	copies int
@@ -282,7 +282,7 @@ type adding struct {
 	why    string // why one was not measured
 }
 
-func (a *adding) at(k int) (float64, error) {
+func (a *probeSeries) at(k int) (float64, error) {
 	if t, ok := a.times[k]; ok || a.why != "" {
 		return t, nil
 	}
@@ -297,7 +297,7 @@ func (a *adding) at(k int) (float64, error) {
 
 // slack finds how many probes are free and what further ones cost.
 func (q *question) slack(s Slack, p probe, base Time, copies int) (Slack, error) {
-	a := &adding{q, p, copies, map[int]float64{0: base.Cycles}, ""}
+	a := &probeSeries{q, p, copies, map[int]float64{0: base.Cycles}, ""}
 	last, most := 1, 4*int(q.width*base.Cycles)
 	for ; ; last *= 2 {
 		if t, err := a.at(last); err != nil || t >= full*base.Cycles || a.why != "" || last > most {
@@ -355,7 +355,7 @@ func (q *question) slack(s Slack, p probe, base Time, copies int) (Slack, error)
 
 // costsAtOnce reports whether a class is full from the start: the first half of its capacity costs nearly as much as
 // the same amount later. low probes are known to be free; at most most are added, however little later ones cost.
-func (a *adding) costsAtOnce(base, slope float64, low, most int) (bool, error) {
+func (a *probeSeries) costsAtOnce(base, slope float64, low, most int) (bool, error) {
 	whole := int(min(base/slope, float64(most)))
 	for _, k := range []int{min(whole/2, a.copies), whole} {
 		if k <= low {

@@ -16,8 +16,8 @@ type cut struct {
 	cut, control []byte
 }
 
-// cutting finds how to cut a dependency; why says why it cannot be cut.
-func (q *question) cutting(d dependency) (c cut, why string) {
+// findCut finds how to cut a dependency; why says why it cannot be cut.
+func (q *question) findCut(d dependency) (c cut, why string) {
 	r := q.room
 	switch v := d.value; {
 	case d.memory:
@@ -223,7 +223,7 @@ func (q *question) cutsOf(g group) (cuts []cut, why string) {
 			continue
 		}
 		seen[key] = true
-		c, why := q.cutting(d)
+		c, why := q.findCut(d)
 		if why != "" {
 			return nil, why
 		}

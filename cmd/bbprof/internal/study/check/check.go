@@ -61,12 +61,12 @@ type Options struct {
 }
 
 const (
-	// freshRounds is the number of children that each measure a suspect again. One child yields one value, because some
+	// retestRounds is the number of children that each measure a suspect again. One child yields one value, because some
 	// blocks keep one of two modes for a child's lifetime. Eight values are significant among 100,000 blocks at 15
 	// standard errors above the threshold, five at 50 (Student's t with 7 and 4 degrees of freedom).
-	freshRounds = 8
-	// leastFresh is how many of them must yield a number.
-	leastFresh = 4
+	retestRounds = 8
+	// leastRetests is how many of them must yield a number.
+	leastRetests = 4
 )
 
 // starts lists the page offsets at which a would-be alarm is measured: the four positions of a function in a cache
@@ -89,12 +89,12 @@ func Run(ctx context.Context, blocks []Block, o Options) ([]Outcome, error) {
 		return r.unfinished(), err
 	}
 	isSuspect := func(s *suspect) bool { return s != nil }
-	for n := 0; n < freshRounds && slices.ContainsFunc(r.suspects, isSuspect); n++ {
+	for n := 0; n < retestRounds && slices.ContainsFunc(r.suspects, isSuspect); n++ {
 		if err := r.round(ctx, r.again); err != nil {
 			return r.unfinished(), err
 		}
 	}
-	r.judge(leastFresh)
+	r.test(leastRetests)
 	isSlower := func(o Outcome) bool { return o.Status == Slower }
 	if slices.ContainsFunc(r.outcomes, isSlower) {
 		if err := r.round(ctx, r.place); err != nil {
@@ -127,7 +127,7 @@ func Against(blocks, other []Block, identity func(Block) string, threshold float
 		}
 		r.outcomes = append(r.outcomes, out)
 	}
-	r.judge(1)
+	r.test(1)
 	return r.outcomes
 }
 
@@ -211,7 +211,7 @@ func (r *run) screen(ctx context.Context, p measure.Profiler, i int) error {
 
 func (r *run) again(ctx context.Context, p measure.Profiler, i int) error {
 	s := r.suspects[i]
-	if s == nil || s.failures > freshRounds-leastFresh { // too few can follow; each may take a whole budget
+	if s == nil || s.failures > retestRounds-leastRetests { // too few can follow; each may take a whole budget
 		return nil
 	}
 	got, err := measure.Once(ctx, p, profiler.Block{Code: r.outcomes[i].Block.Code, Setup: r.outcomes[i].Block.setup(tolerated...)})
@@ -250,9 +250,9 @@ func (r *run) place(ctx context.Context, p measure.Profiler, i int) error {
 	return nil
 }
 
-// judge tests only the new measurements, of which enough are needed: the one that made a block a suspect was selected
+// test tests only the new measurements, of which enough are needed: the one that made a block a suspect was selected
 // for being slow.
-func (r *run) judge(enough int) {
+func (r *run) test(enough int) {
 	var (
 		judged []*Outcome
 		p      []float64

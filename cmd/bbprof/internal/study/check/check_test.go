@@ -115,8 +115,8 @@ func TestSlower(t *testing.T) {
 		want    Status
 		numbers int // new measurements
 	}{
-		{"by far", 1.5, Slower, freshRounds},
-		{"past the threshold", 1.045, Slower, freshRounds},
+		{"by far", 1.5, Slower, retestRounds},
+		{"past the threshold", 1.045, Slower, retestRounds},
 		{"within it", 1.015, Fine, 0},
 		{"faster", 0.5, Fine, 0},
 	} {
@@ -137,7 +137,7 @@ func TestSlower(t *testing.T) {
 					t.Errorf("%s, run %d: slowdown %.2f to %.2f, true is %.2f", c.name, run, o.Low, o.High, want)
 				}
 			}
-			if want := 1 + freshRounds + 1; c.numbers > 0 && l.children != want { // screened, measured again, placed
+			if want := 1 + retestRounds + 1; c.numbers > 0 && l.children != want { // screened, measured again, placed
 				t.Errorf("%s: %d children, want %d", c.name, l.children, want)
 			}
 		}
@@ -208,7 +208,7 @@ func TestSpreadIsNotSlower(t *testing.T) {
 	l.scatter = 0.0001
 	l.starts = func(int, int) float64 { return 2 } // no layout explains it
 	got, err := Run(context.Background(), []Block{{Row: 1, Code: []byte{0, 0}, Cycles: 1.84, Half: 0.001}}, Options{Threshold: 0.02, Start: l.start})
-	if err != nil || got[0].Status != Cleared || got[0].Fresh != freshRounds {
+	if err != nil || got[0].Status != Cleared || got[0].Fresh != retestRounds {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -228,7 +228,7 @@ func TestTwoSpeeds(t *testing.T) {
 	})
 	got := require.Get(Run(context.Background(), l.baseline(10, 2), Options{Threshold: 0.02, Start: l.start}))(t)
 	for i := 3; i <= 4; i++ {
-		if got[i].Status != Cleared || got[i].Fresh != freshRounds {
+		if got[i].Status != Cleared || got[i].Fresh != retestRounds {
 			t.Errorf("%+v", got[i])
 		}
 	}
@@ -245,9 +245,9 @@ func TestNotMeasured(t *testing.T) {
 			return 0, noise
 		case i == 3 && child == 0:
 			return 3, nil
-		case i == 3 && child > leastFresh-1: // one short of enough
+		case i == 3 && child > leastRetests-1: // one short of enough
 			return 0, noise
-		case i == 4 && child > leastFresh:
+		case i == 4 && child > leastRetests:
 			return 0, noise
 		case (i == 5 || i == 6) && child == 0:
 			return 0, noise
@@ -260,7 +260,7 @@ func TestNotMeasured(t *testing.T) {
 	for i, want := range []Outcome{{Status: Fine}, {Status: Unknown, Rejection: sigill}, {Status: Unknown, Rejection: noise}, {Status: Unknown, Rejection: noise}, {Status: Slower}, {Status: Slower}, {Status: Fine}} {
 		require.Equal(t, fmt.Sprintf("block %d", i), want, Outcome{Status: got[i].Status, Rejection: got[i].Rejection})
 	}
-	if asks := 1 + freshRounds - leastFresh + 1; l.asked[1] != 1 || l.asked[2] != asks {
+	if asks := 1 + retestRounds - leastRetests + 1; l.asked[1] != 1 || l.asked[2] != asks {
 		t.Errorf("asked %v times: what is sure to be rejected once, what is disturbed each time until %d cannot be made good", l.asked, asks)
 	}
 }
@@ -278,7 +278,7 @@ func TestUnsteady(t *testing.T) {
 			return 2, nil
 		})
 		got := require.Get(Run(context.Background(), l.baseline(3, 2), Options{Threshold: 0.02, Start: l.start}))(t)
-		if got[1].Status != Slower || got[2].Status != Fine || got[2].Fresh != freshRounds {
+		if got[1].Status != Slower || got[2].Status != Fine || got[2].Fresh != retestRounds {
 			t.Errorf("%s: slower: %+v, as before: %+v", reason, got[1], got[2])
 		}
 	}
@@ -288,7 +288,7 @@ func TestUnsteady(t *testing.T) {
 func TestFailureIsOfOneBlock(t *testing.T) {
 	broken := measure.Failure("the child has lost its memory")
 	l := newLab(1, func(i, child int) (float64, error) {
-		if i == 1 || i == 2 && child == 3 || i == 3 && child == 1+freshRounds {
+		if i == 1 || i == 2 && child == 3 || i == 3 && child == 1+retestRounds {
 			return 0, broken
 		}
 		return 3, nil

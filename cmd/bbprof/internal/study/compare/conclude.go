@@ -106,12 +106,12 @@ func Paired(pairs []Pair, comparisons int) (Conclusion, error) {
 		a, b = append(a, Value(p.A)), append(b, Value(p.B))
 	}
 	c.A, c.B = summary(a), summary(b)
-	c.judge("paired t-test", stat.OneSample(c.differences()), comparisons)
+	c.decide("paired t-test", stat.OneSample(c.differences()), comparisons)
 	return c, nil
 }
 
-// judge records the result of a test of differences in percent.
-func (c *Conclusion) judge(method string, test stat.Test, comparisons int) {
+// decide records the result of a test of differences in percent.
+func (c *Conclusion) decide(method string, test stat.Test, comparisons int) {
 	c.Detects = test.Detectable(Power)
 	if d := stat.Student(test.DF); comparisons > 1 {
 		c.Detects = test.Error * (d.Quantile(1-stat.Level/2/float64(comparisons)) + d.Quantile(Power))
@@ -119,7 +119,7 @@ func (c *Conclusion) judge(method string, test stat.Test, comparisons int) {
 	}
 	c.Method, c.test = method, experiment.Joint(test, comparisons)
 	c.Mean, c.Low, c.High, c.P, c.DF = c.test.Mean, c.test.Low, c.test.High, c.test.P, c.test.DF
-	c.Verdict = judge(c.test)
+	c.Verdict = decide(c.test)
 }
 
 // Linked tests programs linked many times: pairs holds the set-ups of each link consecutively. With one set-up per
@@ -133,7 +133,7 @@ func Linked(pairs []Pair, setups, comparisons int) (Conclusion, error) {
 	}
 	c, err := Paired(pairs, comparisons)
 	if setups > 1 {
-		c.judge(fmt.Sprintf("test of a mean over %d links and %d set-ups, both random", links, setups),
+		c.decide(fmt.Sprintf("test of a mean over %d links and %d set-ups, both random", links, setups),
 			stat.Crossed(slices.Collect(slices.Chunk(c.differences(), setups))), comparisons)
 	}
 	var all []float64
@@ -162,7 +162,7 @@ func (c *Conclusion) Contrary() int {
 	return c.Layouts - c.Says[Same]
 }
 
-func judge(t stat.Test) Verdict {
+func decide(t stat.Test) Verdict {
 	switch {
 	case t.P >= stat.Level:
 		return Same
@@ -186,11 +186,11 @@ func (p Pair) alone() Alone {
 	a := Alone{Difference: 100 * (Value(p.B)/Value(p.A) - 1), P: 1}
 	if len(p.A) > 1 {
 		t := stat.Welch(p.A, p.B)
-		a.P, a.Verdict = t.P, judge(t)
+		a.P, a.Verdict = t.P, decide(t)
 		a.Low, a.High = 100*t.Low/stat.Mean(p.A), 100*t.High/stat.Mean(p.A)
 		return a
 	}
-	a.Verdict = judge(stat.Test{Mean: a.Difference, P: map[bool]float64{true: 1}[a.Difference == 0]})
+	a.Verdict = decide(stat.Test{Mean: a.Difference, P: map[bool]float64{true: 1}[a.Difference == 0]})
 	return a
 }
 

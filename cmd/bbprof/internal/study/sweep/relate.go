@@ -171,7 +171,7 @@ func (g Group) describe(w *strings.Builder, related []Related, decimals int) {
 		if !g.Brief && r.Known {
 			line("", "%s, and of those %s", r.slower(decimals), Numbers(r.Both))
 		}
-		if text := r.apart(); text != "" && g.Title != "" {
+		if text := r.difference(); text != "" && g.Title != "" {
 			line("", "%s", text)
 		}
 	}
@@ -193,8 +193,8 @@ func (s Spikes) slower(decimals int) string {
 	return fmt.Sprintf("slower than the usual %.*f cycles by 3 %%: %s", decimals, s.Usual, Numbers(s.Slow))
 }
 
-// apart reports a count that differs between the slowest and the fastest value.
-func (r Related) apart() string {
+// difference reports a count that differs between the slowest and the fastest value.
+func (r Related) difference() string {
 	fastest, slowest := 0, 0
 	for i, p := range r.Points {
 		if p.Cycles < r.Points[fastest].Cycles {
