@@ -63,7 +63,7 @@ bbprof instructions -resources zen4 -o table.csv       and what the forms compet
 			c.AddSettings(f)
 			cli.OutputFile(f, &c.report, "report", "FILE", "write where the model disagrees beyond the intervals, the worst first, as text")
 			cli.OutputFile(f, &c.resources, "resources", "NAME", "find which units and other resources of the core the forms compete for, and write NAME.json and NAME.csv: how much of each a form takes; NAME.html shows it. The table itself goes to -o FILE")
-			f.Text(&c.corpus, "corpus", "FILE", "of -model and a table of resources: begin with the forms that occur most often in these blocks, and leave out others")
+			f.Text(&c.corpus, "corpus", "FILE", "with -model and a table of resources: list the forms of these blocks only, the most frequent first")
 			c.SideBySide.Declare(f)
 			return c.run
 		},
@@ -245,7 +245,7 @@ func listed(name string, all []asm.Form) (chosen []asm.Form, err error) {
 		case ok:
 			chosen = append(chosen, f)
 		case form != "" && n > 0, form != "" && !strings.HasPrefix(form, "form"):
-			return nil, fmt.Errorf("line %d: no form is called %q; bbprof instructions -match MNEMONIC names those that there are", n+1, form)
+			return nil, fmt.Errorf("line %d: there is no form %q; bbprof instructions -match MNEMONIC lists a mnemonic's forms", n+1, form)
 		}
 	}
 	return chosen, nil
@@ -446,6 +446,6 @@ func instructionsSummary(rows []instructions.Row) string {
 			}
 		}
 	}
-	return fmt.Sprintf("%s: %d measured, %d of them with a mean of what has no one time and %d whose throughput varies, %d not",
+	return fmt.Sprintf("%s: %d measured, %d of them as a mean and %d with a throughput that varies; %d not measured",
 		words.Plural(len(rows), "form"), count["ok"], count["mean"], count["varies"], len(rows)-count["ok"])
 }

@@ -97,7 +97,7 @@ func writeAgreement(w io.Writer, name string, there instructions.Table, a instru
 	row("throughput", a.Throughputs)
 	b.WriteString(t.String())
 	if n := a.Throughputs.Varying; n > 0 {
-		fmt.Fprintf(&b, "\nOf the throughputs that differ by more than 2 %%, %d vary in one of the tables, within an interval that the other's meets: with them %s %% agree.\n",
+		fmt.Fprintf(&b, "\nOf the throughputs that differ by more than 2 %%, %d vary in a table, with an interval that meets the other table's: counting these, %s %% agree.\n",
 			n, score.Number(float64(a.Throughputs.Within2+n)/float64(a.Throughputs.Compared)).Percent())
 	}
 	if a.Means > 0 {
@@ -110,7 +110,7 @@ func writeAgreement(w io.Writer, name string, there instructions.Table, a instru
 		}
 	}
 	if len(there.Unmatched) > 0 {
-		fmt.Fprintf(&b, "\nNo form is called as these are:\n  %s\n", strings.Join(there.Unmatched, "\n  "))
+		fmt.Fprintf(&b, "\nThese names match no form:\n  %s\n", strings.Join(there.Unmatched, "\n  "))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -105,7 +105,7 @@ func (c *instructionsCmd) writeDifferences(ctx context.Context, w io.Writer, f *
 			return predicting.SourceError(c.Models[0].Name, err)
 		}
 	}
-	fmt.Fprintf(w, "%s: %d of %d forms use a resource of %s otherwise than measured, by more than 0.1 cycles and 20 %%\n", source, len(list), asked, f.Core)
+	fmt.Fprintf(w, "%s: %d of %d forms use a resource of %s differently than measured, by more than 0.1 cycles and 20 %%\n", source, len(list), asked, f.Core)
 	fmt.Fprint(w, "A resource is named by the instructions that saturate it; a use is the cycles that one instruction of the form adds to these, in whole slots.\n")
 	for i, d := range list {
 		fmt.Fprintf(w, "\n%s", f.Forms[d.Form].Form)
@@ -131,7 +131,7 @@ func mixCode(mix []resources.FileKernel) (string, error) {
 	for _, k := range mix {
 		form := asm.FormNamed(k.Form)
 		if form == nil {
-			return "", errors.New("no form is called " + k.Form)
+			return "", errors.New("there is no form " + k.Form)
 		}
 		parts = append(parts, instructions.Copies{Form: form, N: k.N})
 	}

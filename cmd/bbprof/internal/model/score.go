@@ -60,7 +60,7 @@ bbprof score -model llvm-mca-22 -mcpu znver4 -predictions mca.csv blocks.csv
 			f.Toggle(&c.truth.sensitive, "keep-sensitive", "judge by blocks that another row would leave out, too; the first row counts")
 			f.Number(&c.worst, 0, "worst", "list the N worst blocks of each model, and some of each mistake")
 			cli.OutputFile(f, &c.predictions, "predictions", "FILE", "write the predictions of the model, of blocks that were not measured too, as CSV")
-			f.Text(&c.column, "column", "C", "of -predictions: the column of blocks, by name or number (default: hex, or the first)")
+			f.Text(&c.column, "column", "C", "for -predictions: the column of blocks, by name or number (default: hex, or the first)")
 			cli.OutputFile(f, &c.report, "report", "FILE.html", "write a page with figures, pictures and blocks, which needs no other file")
 			f.Seed(&c.seed, "seed of the bootstrap intervals")
 			f.Toggle(&c.out.JSON, "json", "one JSON object instead of the report")

@@ -89,7 +89,7 @@ func (c *command) run(ctx context.Context, blocks []string, list []int) (map[int
 		}
 	}
 	if lines.Err() != nil {
-		cancel(fmt.Errorf("it wrote what is no line of text: %w", lines.Err()))
+		cancel(fmt.Errorf("cannot read a line of its output: %w", lines.Err()))
 	}
 	err = cmd.Wait()
 	switch exit := (*exec.ExitError)(nil); {

@@ -78,7 +78,7 @@ func Parse(text string, o Options) (Source, error) {
 		s, err = newMCA(name, settings, o)
 	case name == "lower-bound":
 		if o.Core.Name == "" {
-			return nil, usage("it is of a core, and which is not known; name one with -core")
+			return nil, usage("the lower bound depends on the core; name it with -core")
 		}
 		s = LowerBounds(o.Core)
 	case name == "osaca":
@@ -110,7 +110,7 @@ func split(text string) (name string, s *settings, err error) {
 	for _, p := range parts[1:] {
 		key, value, ok := strings.Cut(p, "=")
 		if !ok {
-			return "", nil, usage("%s: %q is no setting; write NAME=VALUE behind a comma", parts[0], p)
+			return "", nil, usage("%s: %q is not a setting; write NAME=VALUE after a comma", parts[0], p)
 		}
 		s.values[key] = value
 	}

@@ -90,7 +90,7 @@ func TestParseRefuses(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	for source, want := range map[string]string{
 		"":                  "no source named",
-		"f,column":          `"column" is no setting`,
+		"f,column":          `"column" is not a setting`,
 		"f,colum=x":         `no setting "colum"; there are scale, column`,
 		"f,scale=-1":        "write a number above 0",
 		"f,scale=inf":       "write a number above 0",

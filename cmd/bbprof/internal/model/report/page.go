@@ -87,7 +87,7 @@ func (d *document) measured() {
 	for _, c := range []struct {
 		n    int
 		what string
-	}{{len(d.Measured), "measured"}, {d.Rejections(), "rejected"}, {d.Sensitive, "left out: another initial state or row gives other cycles"}, {d.Repeated, "more of the same in other rows"}} {
+	}{{len(d.Measured), "measured"}, {d.Rejections(), "rejected"}, {d.Sensitive, "left out: another initial state or row gives other cycles"}, {d.Repeated, "repeated in other rows"}} {
 		if c.n > 0 {
 			d.Printf("<li><b>%d</b> %s</li>", c.n, c.what)
 		}
@@ -97,7 +97,7 @@ func (d *document) measured() {
 		d.Printf("<h3>Rejected, by reason</h3><figure>%s</figure>\n", bars(d.Rejected))
 	}
 	if svg := widthCurve(d.Page); svg != "" {
-		d.Printf("<h3>Precision</h3><figure>%s<figcaption>Share of blocks whose interval is at most so wide.</figcaption></figure>\n", svg)
+		d.Printf("<h3>Precision</h3><figure>%s<figcaption>Share of blocks with an interval at most this wide.</figcaption></figure>\n", svg)
 	}
 	if d.weighted() {
 		d.Printf("<h3>Weights</h3><figure>%s<figcaption>How much of all that runs the heaviest blocks hold.</figcaption></figure>\n", weightCurve(d.Page))
@@ -123,7 +123,7 @@ func (d *document) models() {
 		d.Printf("</tr>\n")
 	}
 	d.Printf("</tbody></table></div>\n"+`<p class="note">Small print is the 95 %% interval. Excess is the error outside the measurement's interval. `+
-		"Rows in italics are no models: they are what models are compared with. %s</p>\n", d.Weighting())
+		"Rows in italics are baselines, not models. %s</p>\n", d.Weighting())
 	if len(d.Pairs) > 0 {
 		d.Printf("<ul>")
 		for _, pair := range d.Pairs {
