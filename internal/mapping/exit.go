@@ -34,6 +34,9 @@ func (m *Mapped) ByOwnBranch(copies int, fe unroll.FrontEnd, late func() bool) (
 	if !branch.Conditional() {
 		return m, true, reject("nothing ends a loop that %s closes", branch.Mnemonic)
 	}
+	if asm.StateOf(m.Insts).FlagsLoaded {
+		return m, true, reject("the block loads the flags from memory, and may trap where another number of iterations ends")
+	}
 	setter := m.setter(branch.Condition())
 	if branch.Condition().Flags != 0 && setter == nil {
 		return m, true, reject("the block does not set the flags that %s tests", branch.Mnemonic)

@@ -43,17 +43,17 @@ bbprof extract -run -o blocks.csv -- gzip -c FILE >/dev/null   what ran, with co
 `,
 		Exits: map[int]string{cli.ExitOK: "done", cli.ExitUsage: "", cli.ExitHost: "what counts or assembles is not installed", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
-			e := extracting{}
+			e := extractCmd{}
 			e.add(f)
 			return e.run
 		},
 	}
 }
 
-// runTitle is the group of the flags of -run.
+// runTitle is the title of the flag group for -run.
 const runTitle = "How the program of -run runs"
 
-type extracting struct {
+type extractCmd struct {
 	flags     *cli.Flags
 	options   extract.Options
 	rows      extract.Rows
@@ -68,7 +68,7 @@ type extracting struct {
 	out       cli.Output
 }
 
-func (e *extracting) add(f *cli.Flags) {
+func (e *extractCmd) add(f *cli.Flags) {
 	e.flags, f.Operands, f.Program = f, &e.files, &e.program
 	e.out.AddFile(f)
 	e.options.Cut, e.options.Min = extract.CutLeader, 1
@@ -94,7 +94,7 @@ func (e *extracting) add(f *cli.Flags) {
 	running.AnyStatusFlag(f, &e.anyStatus)
 }
 
-func (e *extracting) check() error {
+func (e *extractCmd) check() error {
 	sources := 0
 	for _, given := range []bool{e.runs, len(e.callgrind) > 0, e.perf != ""} {
 		if given {
@@ -118,7 +118,7 @@ func (e *extracting) check() error {
 	return nil
 }
 
-func (e *extracting) run(std cli.Streams) error {
+func (e *extractCmd) run(std cli.Streams) error {
 	if err := e.check(); err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (e *extracting) run(std cli.Streams) error {
 	return nil
 }
 
-func (e *extracting) profile(ctx context.Context, std cli.Streams) (err error) {
+func (e *extractCmd) profile(ctx context.Context, std cli.Streams) (err error) {
 	p := e.options.Profile
 	switch {
 	case e.runs:
@@ -166,7 +166,7 @@ func (e *extracting) profile(ctx context.Context, std cli.Streams) (err error) {
 	return nil
 }
 
-func (e *extracting) runProgram(ctx context.Context, std cli.Streams) (*extract.Profile, error) {
+func (e *extractCmd) runProgram(ctx context.Context, std cli.Streams) (*extract.Profile, error) {
 	if err := extract.Readable(e.files); err != nil {
 		return nil, err
 	}
@@ -178,8 +178,8 @@ func (e *extracting) runProgram(ctx context.Context, std cli.Streams) (*extract.
 	return running.Run(ctx, r, e.stdin, e.out.Notes(std), (*extract.Run).Profile)
 }
 
-// notes are what a user should know of what was found, and of what was not.
-func (e *extracting) notes(stats extract.Stats) []string {
+// notes reports notable findings and omissions.
+func (e *extractCmd) notes(stats extract.Stats) []string {
 	notes := strings.Split(strings.TrimSpace(stats.Summary()), "\n")
 	p := e.options.Profile
 	if p == nil {

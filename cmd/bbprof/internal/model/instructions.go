@@ -42,6 +42,7 @@ Intervals are of 95 %; that of a throughput that varies (throughput_note) holds 
 `,
 		Examples: `bbprof instructions -o table.csv                       all forms: a minute or two
 bbprof instructions -against yesterday.csv today.csv   how far two tables agree, and where not
+bbprof instructions -resources zen4 -o table.csv       and what the forms compete for
 `,
 		Exits: map[int]string{cli.ExitOK: "done, whether or not every form has a number", cli.ExitUsage: "", cli.ExitHost: "", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted; nothing is written"},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {

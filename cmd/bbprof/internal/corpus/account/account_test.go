@@ -26,5 +26,5 @@ func TestTabulate(t *testing.T) {
 		},
 	}
 	require.Equal(t, "it", want, got, cmpopts.IgnoreUnexported(Line{}))
-	Tabulate(nil, Run{}) // nothing to divide by
+	Tabulate(nil, Run{}) // must not divide by zero
 }

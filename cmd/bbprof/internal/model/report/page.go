@@ -46,9 +46,9 @@ func Write(w io.Writer, p *Page) error {
 type document struct {
 	markup.Writer
 	*Page
-	evidence string       // of most blocks, which is said once
+	evidence string       // of most blocks, shown once
 	weight   float64      // of all blocks
-	rows     map[int]bool // the blocks that are listed
+	rows     map[int]bool // blocks in the table
 }
 
 func (d *document) head() {
@@ -148,7 +148,7 @@ func key(model int) markup.HTML {
 	return markup.HTML(fmt.Sprintf(`<span class="key c%d"></span>`, model%colors+1))
 }
 
-// small is text below other, if there is any.
+// small puts text below other text.
 func small(text string) markup.HTML {
 	var w markup.Writer
 	if text != "" {
@@ -208,7 +208,7 @@ func (d *document) mistakes() {
 
 func (d *document) mistake(m score.Mistake) { d.offenders(m.String(), m.Worst, m.What, m.In) }
 
-// offenders are some blocks, and a link to all of them that are listed.
+// offenders lists some blocks, with a link to all that the table has.
 func (d *document) offenders(title string, list []score.Offender, what string, all []int) {
 	var rows []string
 	for _, i := range all {
@@ -230,7 +230,7 @@ func (d *document) offenders(title string, list []score.Offender, what string, a
 	d.Printf("</tbody></table></div></details></li>")
 }
 
-// show is a block as a reader sees it.
+// show formats a block for the reader.
 func (d *document) show(b *score.Block) markup.HTML {
 	var w markup.Writer
 	w.Printf("%s<small>%s</small>", score.Text(b.Hex), b.Hex)

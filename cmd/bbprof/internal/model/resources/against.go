@@ -23,7 +23,7 @@ func (f *File) Questions(forms []int) (list []Question) {
 		}
 		for r := range f.Resources {
 			resource := &f.Resources[r]
-			if f.Untested(i, r) != "" || resource.Cycles <= 0 {
+			if f.Untested(i, r) != "" || resource.Cycles <= 0 || resource.Late {
 				continue
 			}
 			// Models may take longer than was measured.

@@ -105,8 +105,19 @@ type change struct {
 	replace map[int][]byte   // replacements of instructions; empty: removed
 }
 
-// apply encodes the changed block. rip-relative operands keep their targets.
+// apply encodes the changed block. rip-relative operands keep their targets. A branch at the block's end follows the last copy
+// alone, and leads to the start of the first copy if it led to the block's own start.
 func (c change) apply(insts []asm.Inst) []byte {
+	if branch, ok := asm.TrailingBranch(insts); ok && branch.Offset > 0 {
+		body := asm.NewEmitter(0)
+		body.Raw(c.apply(insts[:len(insts)-1])...)
+		target := body.PC() + uint64(len(branch.Bytes))
+		if branch.ToStart() {
+			target = 0
+		}
+		branch.Emit(body, target)
+		return body.Bytes()
+	}
 	var code []byte
 	copies := max(c.copies, 1)
 	total, done := copies*len(insts), 0

@@ -267,6 +267,9 @@ func (q *question) opCache() (test, error) {
 	if err != nil {
 		return test{}, err
 	}
+	if b := q.base.Branch; b != nil && b.As == profiler.Taken {
+		return absent("a loop of %d bytes stays in it", len(q.code)), nil
+	}
 	if q.base.PastLead {
 		return absent("%d copies are what uses up the front end's lead", q.base.UnrollLong), nil
 	}

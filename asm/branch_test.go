@@ -1,0 +1,61 @@
+package asm
+
+import (
+	"fmt"
+	"testing"
+)
+
+func TestTrailingBranch(t *testing.T) {
+	for _, c := range []struct {
+		hex, name           string
+		start, cond, invert bool
+		target              int64
+		emitted             string // to the block's start
+	}{
+		{"48ffc875fb", "jne", true, true, true, 0, "75fb"},
+		{"48ffc80f85f7ffffff", "jne", true, true, true, 0, "0f85f7ffffff"},
+		{"48ffc82e7505", "jne", false, true, true, 11, "2e75fa"},
+		{"90e2fd", "loop", true, true, false, 0, "e2fd"},
+		{"9067e3fc", "jecxz", true, true, false, 0, "67e3fc"},
+		{"90eb05", "jmp", false, false, false, 8, "ebfd"},
+		{"90e9faffffff", "jmp", true, false, false, 0, "e9faffffff"},
+		{"75019090", "", false, false, false, 0, ""},
+		{"90c3", "", false, false, false, 0, ""},
+		{"90e800000000", "", false, false, false, 0, ""},
+		{"90667500", "", false, false, false, 0, ""},       // a target of 16 bits on AMD
+		{"90c7f800000000", "", false, false, false, 0, ""}, // xbegin
+	} {
+		insts := mustDecode(t, c.hex)
+		b, ok := TrailingBranch(insts)
+		if ok != (c.name != "") {
+			t.Errorf("%s: a branch %v", c.hex, ok)
+		}
+		if !ok {
+			continue
+		}
+		if b.Target != c.target || b.ToStart() != c.start || b.Conditional() != c.cond || b.Invertible() != c.invert {
+			t.Errorf("%s: target %d, to start %v, conditional %v, invertible %v", c.hex, b.Target, b.ToStart(), b.Conditional(), b.Invertible())
+		}
+		e := NewEmitter(0)
+		e.Nop(b.Offset)
+		if !b.Emit(e, 0) || fmt.Sprintf("%x", e.Bytes()[b.Offset:]) != c.emitted {
+			t.Errorf("%s to its start is %x, want %s", c.hex, e.Bytes()[b.Offset:], c.emitted)
+		}
+		for _, far := range []bool{false, true} { // the lowest bit of the opcode inverts it
+			e := NewEmitter(0)
+			if far {
+				b.EmitFar(e, 0)
+			} else {
+				b.Emit(e, 0)
+			}
+			code := e.Bytes()
+			code[len(code)-b.FromOpcode(far)] ^= 1
+			if !c.invert {
+				continue
+			}
+			if in := mustDecode(t, fmt.Sprintf("%x", code))[0]; in.Mnemonic != "je" {
+				t.Errorf("%s inverted is %s", c.hex, in.Text())
+			}
+		}
+	}
+}
