@@ -1,4 +1,4 @@
-// Package block has the main job, bbprof -hex.
+// Package block implements the main job, bbprof -hex.
 package block
 
 import (
@@ -57,7 +57,7 @@ echo 4801c0 | bbprof -json -hex - | jq .cycles
 					}
 					return err
 				}})
-			f.InFull() // this is the first help that is read
+			f.InFull() // users read this help first
 			f.Stray = "quote a block that has spaces in it, and name a command before its flags"
 			return m.run
 		},
@@ -99,7 +99,7 @@ func (m *measureBlock) run(std cli.Streams) error {
 	})
 }
 
-// predict asks the models before anything is measured: their processes would disturb that.
+// predict queries the models before measuring, because their processes would disturb it.
 func (m *measureBlock) predict(code []byte) ([]Prediction, error) {
 	if len(m.asked.Models) == 0 {
 		return nil, nil
@@ -124,7 +124,7 @@ func (m *measureBlock) read(std cli.Streams) (b profiler.Block, err error) {
 	return b, measuring.StartState(&b, m.state)
 }
 
-// Instead is how to measure what stands where a command is named, "" if it is nothing to measure.
+// Instead says how to measure words given in place of a command; "" if they cannot be measured.
 func Instead(words []string) string {
 	name := words[0]
 	if _, err := asm.ParseHex(name, profiler.MaxBlock); err == nil {

@@ -38,10 +38,10 @@ func (b *BlockFlags) Add(f *cli.Flags) {
 
 func (b *BlockFlags) Given() bool { return b.Flags.Has("hex") || b.Flags.Has("asm") }
 
-// maxText is how much of standard input can be a block: the longest, as "0x48 0x01 …".
+// maxText limits what is read from standard input: the longest form of the longest block, "0x48 0x01 …".
 const maxText = 5 * profiler.MaxBlock
 
-// Read is the block; - is standard input.
+// Read returns the block; - means standard input.
 func (b *BlockFlags) Read(std cli.Streams) (profiler.Block, error) {
 	switch {
 	case !b.Given():
@@ -65,7 +65,7 @@ func (b *BlockFlags) Read(std cli.Streams) (profiler.Block, error) {
 	return profiler.Block{Code: code, Setup: profiler.Setup{At: b.At}}, nil
 }
 
-// textOf is a flag's value, or what standard input holds if that is -; where names the one.
+// textOf returns a flag's value, or standard input if the value is -; where names the source.
 func textOf(value, flag string, in io.Reader) (text, where string, err error) {
 	if value != "-" {
 		return value, flag, nil
@@ -95,7 +95,7 @@ func (b *BlockFlags) assemble(std cli.Streams) (profiler.Block, error) {
 	return profiler.Block{Code: code, Setup: profiler.Setup{At: b.At}}, nil
 }
 
-// Assemble is the block of a text. What is wrong with the text is an *assemble.Error.
+// Assemble assembles a text. An error in the text is an *assemble.Error.
 func Assemble(text string) ([]byte, error) {
 	tool, err := assemble.New()
 	if errors.Is(err, assemble.ErrMissing) {
@@ -106,7 +106,7 @@ func Assemble(text string) ([]byte, error) {
 	return tool.Block(context.Background(), text)
 }
 
-// fileHint is what to do about a text that is a file's name, "" of any other.
+// fileHint advises about a text that is a file's name; "" for any other.
 func fileHint(text string) string {
 	if info, err := os.Stat(text); err != nil || !info.Mode().IsRegular() {
 		return ""
@@ -114,10 +114,10 @@ func fileHint(text string) string {
 	return fmt.Sprintf("; %s is a file: -asm - < %[1]s reads a block from it, and bbprof extract takes the blocks of assembly with labels and jumps", text)
 }
 
-// registerName is found in assembly of either syntax, and never in digits.
+// registerName matches assembly in either syntax, and never hex digits.
 var registerName = regexp.MustCompile(`(?i)\b([re]?(ax|bx|cx|dx|si|di|sp|bp)|[abcd][hl]|[sd]il|[sb]pl|r(8|9|1[0-5])[dwb]?|[xyz]?mm[0-9]+|nop)\b`)
 
-// AssemblyHint is what to do about a text that is assembly, "" of any other.
+// AssemblyHint advises about a text that is assembly; "" for any other.
 func AssemblyHint(text string) string {
 	if !registerName.MatchString(text) {
 		return ""

@@ -11,7 +11,7 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// TestLocate finds functions in shared libraries, of which two have one of the same name.
+// TestLocate finds functions in shared libraries, two of which define the same name.
 func TestLocate(t *testing.T) {
 	gcc := require.Tool(t, require.GCC, "gcc")
 	dir := t.TempDir()

@@ -12,8 +12,8 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// TestDistinctRows: a block that stands elsewhere or starts from other registers is another one, where that matters, for
-// what measures it; for what predicts it, it is the same, and a column set may say anything.
+// TestDistinctRows: a different address or register set makes a different block for measuring, where it matters, but
+// not for predicting; there a column set may hold anything.
 func TestDistinctRows(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "blocks.csv")
 	const rip = "488b0510000000" // mov rax, [rip+0x10]

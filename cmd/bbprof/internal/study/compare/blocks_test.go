@@ -13,11 +13,11 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// fake is a profiler on which a block needs the initial state that needs says, by its first byte.
+// fake is a profiler on which the block's first byte selects, through needs, the initial state it needs.
 type fake struct {
 	needs map[byte]string
 	asked []profiler.Block
-	noise int // measurements that are yet to be disturbed
+	noise int // measurements still to be disturbed
 }
 
 func (f *fake) Profile(_ context.Context, b profiler.Block) (profiler.Result, error) {
@@ -77,7 +77,7 @@ func TestBlocksShareTheirState(t *testing.T) {
 	}
 }
 
-// TestBlocksKeepWhatTheySet: where the sides set different values, each keeps its own, and its address, in every layout.
+// TestBlocksKeepWhatTheySet: sides that set different values keep their own, and their addresses, in every layout.
 func TestBlocksKeepWhatTheySet(t *testing.T) {
 	set := func(text string) initial.Set {
 		s := require.Get(initial.ParseSet(text))(t)
@@ -108,11 +108,11 @@ func TestBlocksKeepWhatTheySet(t *testing.T) {
 	}
 }
 
-// TestSpread: each pointer has a page and an offset in it of its own, the same for both sides; the stack
-// pointers stay together, and whether pointers alias does not reject the block.
+// TestSpread: each pointer has its own page and page offset, the same for both sides; the stack pointers stay together,
+// and aliasing pointers do not reject the block.
 func TestSpread(t *testing.T) {
 	const seed = 3
-	equal := 0 // pairs of pointers with equal low 12 bits, of 200 layouts
+	equal := 0 // pairs of pointers with equal low 12 bits, in 200 layouts
 	for _, plain := range Draw(seed, 200) {
 		l := plain.Spread(seed)
 		if again := plain.Spread(seed); !slices.Equal(l.Apart, again.Apart) || slices.Equal(l.Apart, plain.Spread(seed+1).Apart) {
@@ -145,7 +145,7 @@ func TestSpread(t *testing.T) {
 			}
 		}
 	}
-	if equal == 0 || equal > 12 { // 200 of 64 are expected
+	if equal == 0 || equal > 12 { // 200/64 are expected
 		t.Errorf("rsi and rdi have equal low 12 bits in %d of 200 layouts", equal)
 	}
 }
