@@ -46,14 +46,14 @@ func readNumbers(name string) (t instructions.Table, err error) {
 	return t, nil
 }
 
-// numbersOf is the table that is about to be written.
+// numbersOf returns the table about to be written.
 func numbersOf(rows []instructions.Row) instructions.Table {
 	var columns []string
 	for _, c := range instructionColumns {
 		columns = append(columns, c.Name)
 	}
 	next := 0
-	t, _ := instructions.ReadTable(columns, func() ([]string, bool, error) { // it has the columns
+	t, _ := instructions.ReadTable(columns, func() ([]string, bool, error) { // all columns exist
 		if next == len(rows) {
 			return nil, false, nil
 		}
@@ -63,7 +63,7 @@ func numbersOf(rows []instructions.Row) instructions.Table {
 	return t
 }
 
-// writeAgreements writes how far a table agrees with each of others.
+// writeAgreements writes how far a table agrees with each other one.
 func writeAgreements(w io.Writer, here instructions.Table, names []string, others []instructions.Table) error {
 	for i, there := range others {
 		if len(others) > 1 {
