@@ -82,7 +82,7 @@ func (m *measureBlock) run(std cli.Streams) error {
 		return err
 	}
 	if u := m.opts.Unroll; u != nil && (u.Short+u.Long)*len(block.Code) > layout.CodeSize {
-		return cli.BadUsage("-unroll %d,%d: so many copies of %d bytes do not fit the %d bytes that there are for code", u.Short, u.Long, len(block.Code), layout.CodeSize)
+		return cli.BadUsage("-unroll %d,%d: that many copies of %d bytes do not fit into the %d bytes for code", u.Short, u.Long, len(block.Code), layout.CodeSize)
 	}
 	said, err := m.predict(block.Code)
 	if err != nil {
@@ -114,7 +114,7 @@ func (m *measureBlock) read(std cli.Streams) (b profiler.Block, err error) {
 		return m.block.Read(std)
 	}
 	if m.opts.Init != "" || len(m.opts.Set) > 0 || len(m.opts.Memory) > 0 || m.block.At != nil {
-		return b, cli.BadUsage("-state is all of the state that the block starts from, and its address; leave -init, -set, -mem and -address out")
+		return b, cli.BadUsage("-state gives the whole initial state and the address: leave out -init, -set, -mem and -address")
 	}
 	if m.block.Given() {
 		if b, err = m.block.Read(std); err != nil {

@@ -132,7 +132,7 @@ func (b *batchFlags) check(std cli.Streams) error {
 	case len(b.files) == 0 && b.state == "":
 		return cli.BadUsage("no file named; name one or more, or - for standard input")
 	case b.state != "" && (b.Measuring.Init != "" || len(b.Measuring.Set) > 0):
-		return cli.BadUsage("-state is all of the state that blocks start from; leave -init and -set out")
+		return cli.BadUsage("-state sets the whole initial state; leave -init and -set out")
 	case b.resume && !toFile:
 		return cli.BadUsage("-resume continues a file; name it with -o")
 	case b.resume && b.overwrite:

@@ -36,7 +36,7 @@ func (c *convertCmd) join(std cli.Streams) error {
 		case err != nil:
 			return row, cli.BadUsage("-of: %w", err)
 		case !more:
-			return row, cli.BadUsage("-of: %s: it has fewer rows when it is read again; name files that do not change and are no pipes", strings.Join(c.of, ", "))
+			return row, cli.BadUsage("-of: %s: it has fewer rows when read again; name files that do not change, not pipes", strings.Join(c.of, ", "))
 		}
 		return row, nil
 	}

@@ -77,7 +77,7 @@ func (d *datasetCmd) run(std cli.Streams) error {
 	case (d.dir == "") == (d.verify == ""):
 		return cli.BadUsage("name the directory to make with -o, or the one to check with -verify")
 	case d.verify != "" && len(d.files) > 0:
-		return cli.BadUsage("-verify takes a directory alone, and %s is named too", d.files[0])
+		return cli.BadUsage("-verify takes only its directory; leave out %s", d.files[0])
 	case d.verify != "":
 		return d.check(std)
 	case len(d.files) == 0:

@@ -41,7 +41,7 @@ processes that they start are ended with them.
 		Examples: `bbprof extract ./prog | bbprof batch -                         measure all blocks of a program
 bbprof extract -run -o blocks.csv -- gzip -c FILE >/dev/null   what ran, with counts
 `,
-		Exits: map[int]string{cli.ExitOK: "done", cli.ExitUsage: "", cli.ExitHost: "what counts or assembles is not installed", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
+		Exits: map[int]string{cli.ExitOK: "done", cli.ExitUsage: "", cli.ExitHost: "the tool that counts or assembles is not installed", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			e := extractCmd{}
 			e.add(f)
@@ -111,7 +111,7 @@ func (e *extractCmd) check() error {
 	case sources == 0 && len(e.files) == 0:
 		return cli.BadUsage("name a program, a library, an object, an archive or assembly")
 	case !e.runs && e.flags.Of(runTitle) != "":
-		return cli.BadUsage("-%s is of a program that is run: it needs -run", e.flags.Of(runTitle))
+		return cli.BadUsage("-%s requires -run", e.flags.Of(runTitle))
 	case e.options.Max > 0 && e.options.Max < e.options.Min:
 		return cli.BadUsage("-min %d is more than -max %d", e.options.Min, e.options.Max)
 	}
@@ -137,7 +137,7 @@ func (e *extractCmd) run(std cli.Streams) error {
 		return running.BadInput(err)
 	}
 	if e.options.Func != nil && stats.Functions == 0 {
-		fmt.Fprintf(e.out.Notes(std), "bbprof: -func %v: no function of that name; nm lists those of a file, and one without a symbol is called by its address\n", e.options.Func)
+		fmt.Fprintf(e.out.Notes(std), "bbprof: -func %v: no function matches; nm lists a file's functions, and one without a symbol is named by its address\n", e.options.Func)
 	}
 	for _, note := range e.notes(stats) {
 		fmt.Fprintln(e.out.Notes(std), "bbprof: "+note)
@@ -190,7 +190,7 @@ func (e *extractCmd) notes(stats extract.Stats) []string {
 		what = "samples"
 	}
 	if p.Lost > 0 {
-		notes = append(notes, fmt.Sprintf("%.2g %% of all %s are of code that no file holds, such as code made at run time, and is not extracted", 100*float64(p.Lost)/float64(p.Total), what))
+		notes = append(notes, fmt.Sprintf("%.2g %% of all %s lie outside all files, such as in code generated at run time, and cannot be extracted", 100*float64(p.Lost)/float64(p.Total), what))
 	}
 	return slices.DeleteFunc(notes, func(s string) bool { return s == "" })
 }

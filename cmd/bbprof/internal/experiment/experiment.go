@@ -59,7 +59,7 @@ func Mean(values []float64, tests int) (middle, low, high float64) {
 	return t.Mean, t.Low, t.High
 }
 
-// Median uses an interval from order statistics, for values of which disturbances make some too large.
+// Median uses an interval from order statistics, for values that disturbances may enlarge.
 func Median(values []float64, tests int) (middle, low, high float64) {
 	return stat.JointMedianInterval(values, tests)
 }

@@ -47,7 +47,7 @@ func (r *Runner) events(names []string) (events []Event, note string, err error)
 			return nil, "", err
 		}
 		if !p.Available {
-			all, note = p.Software(), fmt.Sprintf("no event of the CPU can be counted (%s), so these are the kernel's: none of them tells of caches or of aliasing, and -trace does", p.Reason)
+			all, note = p.Software(), fmt.Sprintf("no CPU event can be counted (%s), so these are the kernel's: they say nothing about caches or aliasing, but -trace does", p.Reason)
 		}
 		for _, e := range all {
 			if found, err := p.Named(k, e.By); err == nil && pmu.CanCount(k, inherited(found.Attr)) {

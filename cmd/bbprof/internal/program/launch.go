@@ -101,6 +101,6 @@ func (c Command) launch(p *debuggee.Process, s Setup) error {
 	if padded, err := p.Has(s.padding()); err != nil || padded {
 		return err
 	}
-	return &Error{Subject: c.Name, Problem: fmt.Sprintf("it gives %s another environment than it gets, without %s, so its size cannot be set", c.Exe.Path, padName),
+	return &Error{Subject: c.Name, Problem: fmt.Sprintf("it does not pass its environment to %s: %s is missing, so the size cannot be set", c.Exe.Path, padName),
 		Remedy: "name that program itself; -clean-env leaves its environment empty but for that"}
 }

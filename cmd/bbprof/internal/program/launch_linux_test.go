@@ -181,5 +181,5 @@ func TestLaunchedOtherwise(t *testing.T) {
 		t.Error(err)
 	}
 	_, err := run(t, r, c, Setup{EnvBytes: 16})
-	is(t, err, "env", "without BBPROF_PAD", "-clean-env")
+	is(t, err, "env", "BBPROF_PAD is missing", "-clean-env")
 }

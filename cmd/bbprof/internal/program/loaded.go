@@ -134,7 +134,7 @@ func (l library) functions(name string) (at []uint64, err error) {
 		const ifunc = elf.STT_LOOS // STT_GNU_IFUNC: its value is a function that selects one
 		switch elf.ST_TYPE(s.Info) {
 		case ifunc:
-			return nil, &Error{Subject: l.path, Problem: fmt.Sprintf("%s is chosen at run time among several for different CPUs", name), Remedy: "count a function that calls it, or one of those by its own name"}
+			return nil, &Error{Subject: l.path, Problem: fmt.Sprintf("%s is an ifunc: the CPU's variant is chosen at run time", name), Remedy: "count a function that calls it, or name the variant"}
 		case elf.STT_FUNC:
 			at = append(at, l.base-lowest(file)+s.Value)
 		}

@@ -39,7 +39,7 @@ func TestLocate(t *testing.T) {
 		{"libtwo.so:same", nil},
 		{"same", []string{"2 functions of its shared libraries are called same", "libone.so:same or libtwo.so:same"}},
 		{"libone.so:two", []string{"no shared library libone.so of it holds a function two"}},
-		{"libc.so.6:memcpy", []string{"memcpy is chosen at run time"}},
+		{"libc.so.6:memcpy", []string{"memcpy is an ifunc"}},
 	} {
 		f, err := c.Exe.Function(one.name)
 		if err != nil {

@@ -44,7 +44,7 @@ func (c Command) allocating(p *debuggee.Process, name string) (uint64, error) {
 	// One loaded to replace the C library's precedes it in symbol lookup.
 	slices.SortStableFunc(all, func(a, b Function) int { return cmp.Compare(isLibc(a.Library), isLibc(b.Library)) })
 	if len(all) == 0 {
-		return 0, &Error{Subject: c.Name, Problem: "it has no function " + name + ", by which blocks of the heap could be moved"}
+		return 0, &Error{Subject: c.Name, Problem: "it has no function " + name + ", which is needed to move a heap block"}
 	}
 	return all[0].Addr, nil
 }

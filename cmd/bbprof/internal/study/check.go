@@ -278,7 +278,7 @@ func (c *checkCmd) report(outcomes []check.Outcome, err error) string {
 		w.WriteString(t.String())
 	}
 	n := statuses(outcomes)
-	cleared := fmt.Sprintf("%d looked so and were not when measured again, ", n[check.Cleared])
+	cleared := fmt.Sprintf("%d cleared when measured again, ", n[check.Cleared])
 	if c.against != "" {
 		cleared = ""
 	}

@@ -208,13 +208,13 @@ func (c *compareCmd) check() error {
 	case len(slices.DeleteFunc(c.sides(), func(s string) bool { return s != "-" })) > 1:
 		return cli.BadUsage("standard input can be one side only")
 	case len(c.b) >= mostSides:
-		return cli.BadUsage("%d sides are the most", mostSides)
+		return cli.BadUsage("too many sides: at most %d", mostSides)
 	case c.env != nil && c.flags.Has("layouts"):
 		return cli.BadUsage("-env gives the layouts: leave out -layouts")
 	case c.env != nil && len(c.env) < 2:
 		return cli.BadUsage("-env: a curve takes two sizes or more, such as 0:4096:64")
 	case c.env != nil && c.link:
-		return cli.BadUsage("-env varies the environment alone, and -link all: leave out one of them")
+		return cli.BadUsage("-env varies only the environment, but -link varies all placement: leave out one of them")
 	case c.link && c.apart:
 		return cli.BadUsage("-apart is for blocks, and -link is for programs")
 	case c.link && c.flags.Has("program"):
@@ -231,7 +231,7 @@ func (c *compareCmd) check() error {
 	}
 	const mostDraws = 10 * cli.MostRepeated
 	if c.layouts > mostDraws/c.trials {
-		return cli.BadUsage("-layouts %d, each with -trials %d, are too many measurements; %d are the most", c.layouts, c.trials, mostDraws)
+		return cli.BadUsage("-layouts %d, each with -trials %d, are too many measurements: at most %d", c.layouts, c.trials, mostDraws)
 	}
 	return measuring.OneMode(c.measuring)
 }

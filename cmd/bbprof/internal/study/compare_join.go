@@ -45,14 +45,14 @@ func readComparisons(name string, stdin io.Reader) (all []*Comparison, err error
 		if err := lines.Decode(c); err == io.EOF {
 			break
 		} else if err != nil {
-			return nil, fmt.Errorf("%s, object %d: %w: it has to be what bbprof compare -json wrote", name, n, err)
+			return nil, fmt.Errorf("%s, object %d: %w: it must be the output of bbprof compare -json", name, n, err)
 		}
 		if c.Method != "" && c.DF > 0 {
 			all = append(all, c)
 		}
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%s holds no comparison: it has to be what bbprof compare -json wrote", name)
+		return nil, fmt.Errorf("%s holds no comparison: it must be the output of bbprof compare -json", name)
 	}
 	return all, nil
 }
@@ -132,7 +132,7 @@ func (c *compareCmd) joinedText(all []joinRow, alone int) string {
 		c.results[0], cmp.Or(all[0].Here.Host, "an unknown CPU"), c.against, cmp.Or(all[0].There.Host, "an unknown CPU"), t,
 		words.Plural(len(all), "comparison"), counts[compare.Slower], counts[compare.Faster], counts[compare.Same], contrary)
 	if alone > 0 {
-		text += fmt.Sprintf("%s in one of the files alone\n", words.Plural(alone, "comparison"))
+		text += fmt.Sprintf("%s in only one of the files\n", words.Plural(alone, "comparison"))
 	}
 	return text
 }

@@ -159,8 +159,8 @@ func confirmed(all []experiment.Finding) string {
 // layoutsReport says what decides between layouts, and which change makes them equal.
 func layoutsReport(l explain.Layouts) string {
 	var w strings.Builder
-	fmt.Fprintf(&w, "%d layouts differ by %.1f %%; what the number of nops before the copies and their place say of a layout:\n", len(l.Cycles), 100*l.Differ)
-	t := cli.NewTable("lr", "rule", "layouts it is right about")
+	fmt.Fprintf(&w, "%d layouts differ by %.1f %%; layouts predicted from the number of nops before the copies and from their place:\n", len(l.Cycles), 100*l.Differ)
+	t := cli.NewTable("lr", "rule", "right for")
 	for _, r := range l.Rules {
 		t.Row(r.Name, fmt.Sprintf("%d of %d", r.Right, r.Of))
 	}

@@ -145,7 +145,7 @@ func (m *Merge) admit(p *part, mixed bool) error {
 		return nil
 	}
 	if why := m.first.runs.Mixes(&p.runs); why != "" {
-		return fmt.Errorf("%s: it was not measured as %s was: %s; -mixed joins them nevertheless", p.name, m.first.name, why)
+		return fmt.Errorf("%s: it was measured under other conditions than %s: %s; -mixed joins them anyway", p.name, m.first.name, why)
 	}
 	return nil
 }

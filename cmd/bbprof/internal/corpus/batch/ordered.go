@@ -119,7 +119,7 @@ func (o *Output) Sort() error {
 	}
 	to, err := o.sortBeside()
 	if err != nil {
-		return &WriteError{fmt.Errorf("putting %s in order, which is complete otherwise: %w", o.path, err)}
+		return &WriteError{fmt.Errorf("sorting %s, which is complete but unsorted: %w", o.path, err)}
 	}
 	o.store.file.Close()
 	o.store.file = to

@@ -115,7 +115,7 @@ func (o *Output) ours(f io.ReaderAt, format resultfile.Format) error {
 	there := make([]byte, len(want))
 	n, _ := f.ReadAt(there, 0)
 	if !bytes.HasPrefix(want, bytes.TrimRight(there[:n], "\x00")) {
-		return fmt.Errorf("it does not begin as a result does, so it is not touched")
+		return fmt.Errorf("it does not begin like a result and is left alone")
 	}
 	return nil
 }

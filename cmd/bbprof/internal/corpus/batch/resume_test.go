@@ -92,9 +92,9 @@ func TestResumeRefuses(t *testing.T) {
 		{"no run", regexp.MustCompile(`,[-0-9a-f]*,("\{""version.*\}")?\n`).ReplaceAllString(whole, ",,\n"), corpus, here(), "no row names its run"},
 		{"a run of before without its header", regexp.MustCompile(`,[-0-9a-f]*,("\{""version.*\}")?\n`).ReplaceAllString(whole, ",01234567,\n"), corpus, here(), "no row names its run"},
 		{"other settings, without the header", noHeader(whole), corpus, run(func(r *resultfile.Run) { r.Settings["mode"] = "loop" }), "settings or microarchitecture: run "},
-		{"another CPU, without the header", noHeader(whole), corpus, run(func(r *resultfile.Run) { r.Host.Brand = "y" }), "CPU: another, by its number in run "},
-		{"another version, without the header", noHeader(whole), corpus, run(func(r *resultfile.Run) { r.Version = "2" }), "version: another, by its number in run "},
-		{"another's file", "precious", corpus, here(), "it does not begin as a result does, so it is not touched"},
+		{"another CPU, without the header", noHeader(whole), corpus, run(func(r *resultfile.Run) { r.Host.Brand = "y" }), "CPU: differs, by its number in run "},
+		{"another version, without the header", noHeader(whole), corpus, run(func(r *resultfile.Run) { r.Version = "2" }), "version: differs, by its number in run "},
+		{"another's file", "precious", corpus, here(), "it does not begin like a result and is left alone"},
 		{"another's table", "a,b\n1,2\n", corpus, here(), "its columns are not those of this run"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

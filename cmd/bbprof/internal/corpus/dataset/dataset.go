@@ -221,12 +221,12 @@ type Agreement struct {
 	P95      float64         `json:"p95_difference"`
 }
 
-// Compare compares a second measurement with the first; again lacks blocks that were not accepted.
-func Compare(here resultfile.Host, sample []SampleBlock, again map[string]float64) Agreement {
+// Compare compares a second measurement with the first; second lacks blocks that were not accepted.
+func Compare(here resultfile.Host, sample []SampleBlock, second map[string]float64) Agreement {
 	a := Agreement{Host: here, Blocks: len(sample)}
 	var differences []float64
 	for _, m := range sample {
-		cycles, ok := again[m.Hex]
+		cycles, ok := second[m.Hex]
 		if !ok {
 			a.Rejected++
 			continue

@@ -279,7 +279,7 @@ func TestRefused(t *testing.T) {
 		o    Options
 		want string
 	}{
-		{Options{Inputs: []string{one, two}}, "microarchitecture: skylake (B), here zen4 (B); make a dataset of each"},
+		{Options{Inputs: []string{one, two}}, "microarchitecture: skylake (B), here zen4 (B); make separate datasets"},
 		{Options{Inputs: []string{one}, Application: "program"}, "it has no column program"},
 		{Options{Inputs: []string{one}, Weight: "weight"}, "it has no column weight"},
 		{Options{Inputs: []string{one}, Application: "address"},

@@ -28,10 +28,10 @@ func tokens(block string) string {
 		read, written := values(reads), values(writes)
 		for _, m := range in.Mem {
 			if m.Read {
-				read = append(read, place(m))
+				read = append(read, address(m))
 			}
 			if m.Write {
-				written = append(written, place(m))
+				written = append(written, address(m))
 			}
 		}
 		list = append(list, strings.Join([]string{in.Text(), in.Shape(), strings.Join(read, " "), strings.Join(written, " ")}, "|"))
@@ -64,8 +64,8 @@ func values(v asm.Values) (names []string) {
 	return names
 }
 
-// place formats an address; equal sums give equal text.
-func place(m asm.Mem) string {
+// address formats an address; equal sums give equal text.
+func address(m asm.Mem) string {
 	var parts []string
 	if m.Base != asm.NoRegister {
 		parts = append(parts, m.Base.String())

@@ -59,7 +59,7 @@ func (o Options) Read() (*Source, error) {
 				s.blocks = append(s.blocks, s.splitBlock(in, cells))
 			}
 			seen[block] = true
-			s.look(in, cells)
+			s.inspect(in, cells)
 			return nil
 		})
 		if err != nil {
@@ -67,7 +67,7 @@ func (o Options) Read() (*Source, error) {
 		}
 	}
 	if first == nil {
-		return nil, errors.New("no row says under what conditions it was measured (column run_header), so a dataset of it could not either")
+		return nil, errors.New("no row states the conditions of its measurement (column run_header), which a dataset needs")
 	}
 	if len(s.blocks) == 0 {
 		return nil, errors.New("no block was accepted, so there is nothing to seal")
@@ -75,8 +75,8 @@ func (o Options) Read() (*Source, error) {
 	return s, s.enough()
 }
 
-// look inspects the cells of carried columns.
-func (s *Source) look(in resultfile.Schema, cells []string) {
+// inspect records the cells of carried columns.
+func (s *Source) inspect(in resultfile.Schema, cells []string) {
 	for i, c := range in {
 		if !c.Carried() {
 			continue
@@ -122,7 +122,7 @@ func (sheet *Sheet) note(header string, first **resultfile.Run) error {
 		*first, sheet.Settings = &run, run.Settings
 	}
 	if unlike := run.Difference(**first).Unlike; unlike != nil {
-		return fmt.Errorf("it was not measured as the results before it were: %s; make a dataset of each", strings.Join(unlike, "; "))
+		return fmt.Errorf("it was measured under other conditions than the results before it: %s; make separate datasets", strings.Join(unlike, "; "))
 	}
 	if !slices.Contains(sheet.Hosts, run.Host) {
 		sheet.Hosts = append(sheet.Hosts, run.Host)

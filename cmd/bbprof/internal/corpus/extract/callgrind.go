@@ -146,7 +146,7 @@ func (r *callgrindReader) object(value string) (string, error) {
 // cost.
 func (r *callgrindReader) cost(line string) error {
 	if r.fields == 0 {
-		return errors.New("costs before it says what positions they have")
+		return errors.New("costs before the line that declares their positions")
 	}
 	var cells [3]string
 	n := 0

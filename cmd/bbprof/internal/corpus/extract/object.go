@@ -75,7 +75,7 @@ func openObject(name string, r io.ReaderAt, stats *Stats) (*object, error) {
 	o := &object{name: name, elf: f, relocatable: f.Type == elf.ET_REL, stats: stats}
 	switch {
 	case f.Type == elf.ET_CORE:
-		return nil, &InputError{Subject: name, Problem: "a core dump", Remedy: "name the program that it is of"}
+		return nil, &InputError{Subject: name, Problem: "a core dump", Remedy: "name the program that dumped it"}
 	case len(f.Sections) > maxSections:
 		return nil, &InputError{Subject: name, Problem: fmt.Sprintf("%d sections; at most %d are read", len(f.Sections), maxSections)}
 	}

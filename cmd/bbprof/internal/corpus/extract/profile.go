@@ -43,7 +43,7 @@ func (p *Profile) of(path string) (counts, error) {
 		return nil, &InputError{Subject: p.Source, Problem: "it names no file that ran"}
 	}
 	return nil, &InputError{
-		Subject: path, Problem: fmt.Sprintf("nothing of it ran, by %s", p.Source),
+		Subject: path, Problem: fmt.Sprintf("none of it ran, according to %s", p.Source),
 		Remedy: fmt.Sprintf("what ran is in %s", strings.Join(names[:min(len(names), 5)], ", ")),
 	}
 }

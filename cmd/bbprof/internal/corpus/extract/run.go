@@ -55,7 +55,7 @@ func (r *Run) Profile(ctx context.Context) (*Profile, error) {
 	defer os.RemoveAll(dir)
 	p, err := r.callgrind(ctx, valgrind, dir)
 	if unknown := (*unknownInstruction)(nil); errors.As(err, &unknown) {
-		r.Note(fmt.Sprintf("%s does not know an instruction of %s (%s), so its counts are not to be had; taking samples of time instead", filepath.Base(valgrind), r.Program[0], unknown.bytes))
+		r.Note(fmt.Sprintf("%s does not know an instruction of %s (%s), so it cannot count; sampling with perf instead", filepath.Base(valgrind), r.Program[0], unknown.bytes))
 		return r.sampled(ctx, dir)
 	}
 	if err == nil && cpuid.CPU.Supports(cpuid.AVX512F) {
@@ -96,7 +96,7 @@ func (r *Run) callgrind(ctx context.Context, valgrind, dir string) (*Profile, er
 		return err != nil || info.Size() == 0
 	})
 	if len(files) == 0 {
-		return nil, &InputError{Subject: r.Program[0], Problem: "valgrind counted nothing of it", Remedy: "programs that the kernel runs with other rights, such as setuid ones, cannot be counted"}
+		return nil, &InputError{Subject: r.Program[0], Problem: "valgrind counted no instruction", Remedy: "programs that the kernel runs with other rights, such as setuid ones, cannot be counted"}
 	}
 	p, err := ReadCallgrind(files...)
 	if err != nil {

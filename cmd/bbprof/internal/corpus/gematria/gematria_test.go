@@ -51,9 +51,9 @@ func TestParseRefuses(t *testing.T) {
 		message []byte
 		says    string
 	}{
-		"cut short":     {whole[:len(whole)-1], "no message"},
+		"cut short":     {whole[:len(whole)-1], "not a Protocol Buffers message"},
 		"another field": {varintField(whole, 3, 1), "a field 3"},
-		"text":          {[]byte("4801c0"), "no message"},
+		"text":          {[]byte("4801c0"), "not a Protocol Buffers message"},
 	} {
 		if _, _, err := Parse(c.message); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want it to say %q", name, err, c.says)

@@ -152,7 +152,7 @@ func (a *Annotated) UnmarshalJSON(text []byte) error {
 		a.Registers = append(a.Registers, Register{r.Register, uint64(r.Value)})
 	}
 	if len(j.MemoryDefinitions) > 1 {
-		return errors.New("it has memory of several contents, and bbprof fills all of it with one word")
+		return errors.New("it has memory of several contents; bbprof fills all memory with one word")
 	}
 	for _, m := range j.MemoryDefinitions {
 		a.Size, a.Fill = m.Size, uint64(m.Value)
@@ -202,7 +202,7 @@ func fields(message []byte, f func(number int, n uint64, data []byte) error) err
 	return nil
 }
 
-var errMessage = errors.New("it is no message of Protocol Buffers, or a damaged one")
+var errMessage = errors.New("it is not a Protocol Buffers message, or a damaged one")
 
 // Parse reads a message of either kind; the other result is nil.
 func Parse(message []byte) (*Throughput, *Annotated, error) {

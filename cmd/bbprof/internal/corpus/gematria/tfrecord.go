@@ -68,7 +68,7 @@ func (r *Records) Next() ([]byte, error) {
 	case !StartsRecord(head[:]):
 		return nil, r.damaged("the checksum of its length is wrong")
 	case length > maxRecord:
-		return nil, r.damaged(fmt.Sprintf("it has %d bytes, and %d are the most", length, maxRecord))
+		return nil, r.damaged(fmt.Sprintf("it has %d bytes, more than %d", length, maxRecord))
 	}
 	data := make([]byte, length+tailSize)
 	if _, err := io.ReadFull(r.in, data); err != nil {

@@ -44,7 +44,7 @@ func TestGematria(t *testing.T) {
 	whole := string(gematria.AppendRecord(nil, measured.Message()))
 	for name, c := range map[string]struct{ file, says string }{
 		"cut short":    {whole + whole[:20], "record 2 of the TFRecord file is damaged"},
-		"another kind": {string(gematria.AppendRecord(nil, []byte("text"))), "no message of Protocol Buffers"},
+		"another kind": {string(gematria.AppendRecord(nil, []byte("text"))), "not a Protocol Buffers message"},
 		"JSON cut":     {`[{"Hex":"90"}`, "its array of blocks has no end"},
 		"JSON cut on":  {`[{"Hex":"90"},` + "\n", "its array of blocks has no end"},
 		"other JSON":   {`[{"Hex":5}]`, "not JSON as Gematria writes it"},

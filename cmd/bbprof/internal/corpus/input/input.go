@@ -280,7 +280,7 @@ func (in *Input) assign(f *file, taken map[string]bool) error {
 		f.spread = append(f.spread, at)
 	}
 	if n := len(in.carried) + len(taken); n > MaxColumns {
-		return fmt.Errorf("the result would have %d columns, and %d are the most; leave out some of the input's", n, MaxColumns)
+		return fmt.Errorf("the result would have %d columns, more than %d; leave out some of the input's", n, MaxColumns)
 	}
 	return nil
 }
@@ -408,7 +408,7 @@ func (u *Unplaced) Add(where string) {
 // Warn reports them, if any.
 func (u Unplaced) Warn(w io.Writer) {
 	if u.rows > 0 {
-		fmt.Fprintf(w, "bbprof: warning: %s with an address that is not such as 0x401136, the first in %s: measured as without one\n", words.Plural(u.rows, "row"), u.first)
+		fmt.Fprintf(w, "bbprof: warning: %s with an invalid address, not such as 0x401136, the first in %s: measured as without one\n", words.Plural(u.rows, "row"), u.first)
 	}
 }
 

@@ -139,7 +139,7 @@ func checkChunk(c *format.ColumnMetaData, e format.SchemaElement, rows, size int
 	at, end := extent(c)
 	switch {
 	case at < int64(len(Magic)) || c.TotalCompressedSize < 0 || end > size:
-		return fmt.Errorf("it is said to lie from byte %d to %d", at, end)
+		return fmt.Errorf("it cannot extend from byte %d to %d", at, end)
 	case c.NumValues != rows || rows < 0: // all columns are flat
 		return fmt.Errorf("it has %d values for %d rows", c.NumValues, rows)
 	case c.Type != e.Type.V:
@@ -184,9 +184,9 @@ func pageHeader(r io.ReaderAt, at, end int64) (h *format.PageHeader, data int64,
 	case h.CompressedPageSize < 0 || data+int64(h.CompressedPageSize) > end:
 		return nil, 0, fmt.Errorf("a page ends at byte %d, after the end of its column", data+int64(h.CompressedPageSize))
 	case h.UncompressedPageSize < 0 || size > MaxPage:
-		return nil, 0, fmt.Errorf("a page of %d bytes, and %d are the most", size, MaxPage)
+		return nil, 0, fmt.Errorf("a page of %d bytes, more than %d", size, MaxPage)
 	case values < 0 || values > maxPageValues:
-		return nil, 0, fmt.Errorf("a page of %d values, and %d are the most", values, maxPageValues)
+		return nil, 0, fmt.Errorf("a page of %d values, more than %d", values, maxPageValues)
 	}
 	return h, data, nil
 }

@@ -207,7 +207,7 @@ func checkDelta(body []byte, n int, how format.Encoding) error {
 	sum := len(body)
 	for _, p := range prefixes {
 		if sum += int(p); sum > MaxPage {
-			return fmt.Errorf("a page of texts of %d bytes, and %d are the most", sum, MaxPage)
+			return fmt.Errorf("a page of texts of %d bytes, more than %d", sum, MaxPage)
 		}
 	}
 	return err

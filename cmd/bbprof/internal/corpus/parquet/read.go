@@ -77,7 +77,7 @@ func NewReader(from io.ReaderAt, size int64) (_ *Reader, err error) {
 			return nil, fmt.Errorf("column %.40q is not a single value, so the table is not flat", e.Name)
 		}
 		if scale, _ := scaleOf(e); scale < 0 || scale > mostScale {
-			return nil, fmt.Errorf("column %.40q holds numbers of %d decimals, and %d are the most", e.Name, scale, mostScale)
+			return nil, fmt.Errorf("column %.40q holds numbers of %d decimals, more than %d", e.Name, scale, mostScale)
 		}
 		r.Columns = append(r.Columns, Column{Name: e.Name, Type: typeOf(e), Decimals: -1})
 	}

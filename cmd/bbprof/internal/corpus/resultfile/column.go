@@ -461,7 +461,7 @@ func (s Schema) distinct() error {
 // checkWidth fails for more columns than allowed.
 func checkWidth(n int) error {
 	if n > input.MaxColumns {
-		return fmt.Errorf("it has %d columns or more, and %d are the most", n, input.MaxColumns)
+		return fmt.Errorf("it has %d columns or more; at most %d are allowed", n, input.MaxColumns)
 	}
 	return nil
 }

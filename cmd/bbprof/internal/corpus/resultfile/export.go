@@ -203,7 +203,7 @@ func (b *exportBlock) annotated() (a gematria.Annotated, err error) {
 	states := initial.States()
 	i := slices.IndexFunc(states, func(s initial.State) bool { return s.Name == b.cell("init") })
 	if i < 0 {
-		return a, fmt.Errorf("its initial state is %q, which this bbprof does not have", b.cell("init"))
+		return a, fmt.Errorf("its initial state is %q, which this bbprof does not know", b.cell("init"))
 	}
 	state := states[i]
 	if text := b.cell("set"); text != "" {

@@ -71,7 +71,7 @@ func (l *Lines) parseJSON(line string, cells []string) ([]string, error) {
 		}
 		i, known := l.at[fmt.Sprint(name)]
 		if !known || seen[i] {
-			return nil, fmt.Errorf("%.40q is a column that the first row has not, or one that comes twice", name)
+			return nil, fmt.Errorf("%.40q is a column that the first row lacks, or a duplicate", name)
 		}
 		seen[i] = true
 		value, err := d.Token()

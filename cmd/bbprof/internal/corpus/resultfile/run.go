@@ -193,7 +193,7 @@ func differenceOfIDs(there, here string) (d Difference) {
 	}
 	for i, what := range []string{"CPU", "version"} {
 		if a[i+1] != b[i+1] {
-			d.Told = append(d.Told, fmt.Sprintf("%s: another, by its number in run %s, here %s", what, there, here))
+			d.Told = append(d.Told, fmt.Sprintf("%s: differs, by its number in run %s, here %s", what, there, here))
 		}
 	}
 	return d

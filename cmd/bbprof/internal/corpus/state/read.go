@@ -128,7 +128,7 @@ func (r *Reader) open(files []*zip.File, size int64) error {
 		c := chunk{file: f, firstVisit: r.visits, firstPage: r.pages}
 		fmt.Sscanf(f.Name, chunkFile, &c.visits, &c.pages)
 		if f.Name != fmt.Sprintf(chunkFile, c.visits, c.pages) || c.visits < 1 || c.visits > fullVisits || c.pages < 0 || c.pages > fullPages+2*MaxPages || r.pages > math.MaxUint32-c.pages {
-			return r.damaged(fmt.Errorf("%.40q is no chunk of visits", f.Name))
+			return r.damaged(fmt.Errorf("%.40q is not a chunk of visits", f.Name))
 		}
 		r.chunks = append(r.chunks, c)
 		r.visits += c.visits
@@ -180,7 +180,7 @@ func (r *Reader) restore(h *half) (initial.Captured, error) {
 	for _, ref := range h.pages {
 		n := sort.Search(len(r.chunks), func(i int) bool { return r.chunks[i].firstPage+r.chunks[i].pages > int(ref.Page) })
 		if n == len(r.chunks) {
-			return c, r.damaged(fmt.Errorf("a visit names page %d, which is not there", ref.Page))
+			return c, r.damaged(fmt.Errorf("a visit refers to page %d, which is missing", ref.Page))
 		}
 		u, err := r.unpack(n)
 		if err != nil {

@@ -1,6 +1,6 @@
 // Package cause finds why a program's time depends on the placement of its code and data. It finds the slowest and a
-// usual size of the environment, then removes the possible causes one by one at the slowest size: whatever changes the
-// time is a cause.
+// usual size of the environment, then removes the possible causes one by one at the slowest size, with all else held:
+// whatever changes the time is a cause.
 //
 //	sweep the sizes → slowest and usual → per hypothesis: with and without it, in random order → outcome
 //	→ if the stack is a cause: the same sizes with the stack held, and whether they still differ
@@ -49,7 +49,7 @@ type Plan struct {
 	Done    func(n int) // receives the number of runs; may be nil
 }
 
-// hypotheses is their number.
+// hypotheses is the number of causes tested.
 const hypotheses = 6
 
 // Steps returns the most runs that a plan takes.

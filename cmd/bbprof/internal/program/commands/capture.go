@@ -129,7 +129,7 @@ func (c *captureCmd) check() error {
 	case chosen > 1:
 		return cli.BadUsage("-blocks lists the blocks: leave out either it or -func and -address")
 	case c.file != "" && c.function == nil && len(c.addresses) == 0:
-		return cli.BadUsage("-file is where -func and -address look: add one of them")
+		return cli.BadUsage("-file names the library for -func and -address: add one of them")
 	}
 	// Renaming the states into place would remove a device or a pipe.
 	if info, err := os.Stat(c.out); err == nil && !info.Mode().IsRegular() {

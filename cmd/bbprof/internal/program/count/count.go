@@ -157,7 +157,7 @@ func countOnce(ctx context.Context, c program.Command, f program.Function, o Opt
 		s.notes = append(s.notes, fmt.Sprintf("the program did not end within %v and was killed when all was counted", o.Timeout))
 	case timedOut:
 		return nil, nil, &program.Error{
-			Subject: c.Name, Problem: fmt.Sprintf("it was killed when %v were over and %s of %s counted", o.Timeout, words.Plural(s.whole(), "call"), f.Name),
+			Subject: c.Name, Problem: fmt.Sprintf("it was killed after %v, with %s of %s counted", o.Timeout, words.Plural(s.whole(), "call"), f.Name),
 			Remedy: "give it longer with -timeout, or less to do",
 		}
 	case err != nil:
@@ -238,7 +238,7 @@ func (s *session) ended() {
 	case s.opts.Calls > 0 && len(s.calls) > 0 && !s.enough():
 		s.notes = append(s.notes, fmt.Sprintf("it made no more than %s: %v", words.Plural(len(s.calls), "call"), s.end))
 	case s.end.Signal != 0 || s.end.Status != 0 && len(s.calls) > 0:
-		s.notes = append(s.notes, fmt.Sprintf("the program did not end well: %v", s.end))
+		s.notes = append(s.notes, fmt.Sprintf("the program ended abnormally: %v", s.end))
 	}
 }
 

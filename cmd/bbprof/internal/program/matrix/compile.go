@@ -61,7 +61,7 @@ func cutLibraries(words []string) (flags, libraries []string) {
 func split(text string) ([]string, error) {
 	words, err := program.Words(text)
 	if err == nil && len(words) == 0 {
-		err = errors.New("a compiler and a level have a name each, such as gcc-12 and O2")
+		err = errors.New("name a compiler and a level, such as gcc-12 and O2")
 	}
 	return words, err
 }

@@ -71,7 +71,7 @@ func Count(ctx context.Context, c program.Command, s program.Setup, w Window) (c
 		return err
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = &program.Error{Subject: c.Name, Problem: fmt.Sprintf("it did not come to the end of the window of %s in time and was killed", w.Function), Remedy: "raise -timeout, or make the window smaller"}
+		err = &program.Error{Subject: c.Name, Problem: fmt.Sprintf("it did not reach the end of the window of %s in time and was killed", w.Function), Remedy: "raise -timeout, or make the window smaller"}
 	}
 	return counts, err
 }

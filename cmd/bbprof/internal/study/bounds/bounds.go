@@ -353,8 +353,8 @@ func (q *question) slack(s Slack, p probe, base Time, copies int) (Slack, error)
 	}
 }
 
-// costsAtOnce reports whether a class is full from the start: the first half of its capacity costs nearly as much as
-// the same amount later. low probes are known to be free; at most most are added, however little later ones cost.
+// costsAtOnce reports whether a class is full from the start: half of what it can do in the time, and all of it, cost
+// nearly what as many probes cost later. low probes are known to be free; at most most are added, however cheap.
 func (a *probeSeries) costsAtOnce(base, slope float64, low, most int) (bool, error) {
 	whole := int(min(base/slope, float64(most)))
 	for _, k := range []int{min(whole/2, a.copies), whole} {

@@ -250,7 +250,7 @@ func (r *run) place(ctx context.Context, p measure.Profiler, i int) error {
 	return nil
 }
 
-// test tests only the new measurements, of which enough are needed: the one that made a block a suspect was selected
+// test uses only the new measurements, of which enough are needed: the one that made a block a suspect was selected
 // for being slow.
 func (r *run) test(enough int) {
 	var (
