@@ -12,11 +12,11 @@ import (
 	"github.com/bbprof/bbprof/invariants"
 )
 
-// maxTraced bounds the copies that are traced: the log and the instrumented code must fit.
+// maxTraced returns how many copies can be traced: the log and the instrumented code must fit.
 func (m *Mapped) maxTraced(probe *asm.Probe) int {
-	const perInst = 160 // more than any instruction with its captures takes
+	const perInst = 160 // bytes, more than any instruction with its captures
 	n := int(layout.LogSize) / max(probe.LogSize(), 1)
-	// What stands around the copies stands around those of the shorter image, too, but for what aligns it.
+	// The shorter image has the same code around its copies, apart from padding.
 	around := max(len(m.Short.Code)-m.Factors.Short*m.Size()+aligned, layout.PageSize)
 	return min(m.Factors.Long, n, (int(layout.CodeEnd-m.Long.End())-around)/(perInst*len(m.Insts)))
 }
@@ -61,8 +61,8 @@ func (m *Mapped) trace() error {
 		if f := invariants.Contained(reached); f.Rejection != nil {
 			return f.Rejection
 		}
-		// When the words that a mask suppresses are stored before each run, their pages are present and dirty; while a page
-		// is not, each suppressed access to it takes the CPU a microcode assist, for nothing makes it so.
+		// Restore the suppressed words before each run, so that their pages are present and dirty. Otherwise each suppressed
+		// access would cost a microcode assist, because no access ever makes the page so.
 		m.Restore = m.reached(suppressed, m.Restore, false)
 	}
 	m.restoresAll = copies == m.Factors.Long && slices.Equal(m.Restore, m.reached(m.Trace.Accesses, nil, true))
@@ -77,10 +77,9 @@ func (m *Mapped) note(format string, args ...any) {
 	m.Notes = append(m.Notes, fmt.Sprintf(format, args...))
 }
 
-// tracedEnough is how many copies of the log tell all. From some copy on most blocks access what
-// the copy before did. Where that is the first, two copies have met all there is to meet; else as
-// many more as fill the store buffer, and as many as came before, and the rules can find nothing
-// else in the rest.
+// tracedEnough returns how many copies of the log suffice for the rules. From some copy on, most blocks
+// repeat the accesses of the copy before. If that is the first, two copies suffice. Otherwise the rules
+// need as many again, and enough more to fill the store buffer.
 func (m *Mapped) tracedEnough(probe *asm.Probe, copies int) int {
 	steady := probe.Steady(m.Child.Log(), copies)
 	if steady == 0 {
@@ -102,8 +101,7 @@ const (
 	stepCopies = 16 // a step costs as much as a hundred runs
 )
 
-// traceByStepping is trace for a block that cannot be instrumented; why says what stands in
-// the way.
+// traceByStepping is trace for a block that cannot be instrumented, for the reason why.
 func (m *Mapped) traceByStepping(why error) error {
 	m.note("traced by single steps (%v), %d copies only", why, min(stepCopies, m.Factors.Long))
 	for _, in := range m.Insts {
@@ -119,8 +117,8 @@ func (m *Mapped) traceByStepping(why error) error {
 	return err
 }
 
-// step computes each access of so many copies from the registers before it. Gathers and masked
-// accesses are left out: their registers are not among those.
+// step computes each access of some copies from the general registers before it. It skips gathers
+// and masked accesses, which depend on other registers.
 func (m *Mapped) step(copies int) (all []asm.Access, err error) {
 	err = m.Step(copies, stepLimit, func(copy, inst int, at tracee.Regs) {
 		all = m.stepAccesses(all, copy, inst, at)
@@ -128,8 +126,8 @@ func (m *Mapped) step(copies int) (all []asm.Access, err error) {
 	return all, err
 }
 
-// Step runs copies in a dry run, an instruction at a time, and shows each with the registers
-// before it.
+// Step single-steps copies in a dry run and calls visit before each instruction with the
+// registers.
 func (m *Mapped) Step(copies int, limit time.Duration, visit func(copy, inst int, at tracee.Regs)) error {
 	image, err := m.dryRun(copies)
 	if err != nil {
@@ -160,8 +158,8 @@ func (m *Mapped) Step(copies int, limit time.Duration, visit func(copy, inst int
 	return Unexpected(stop.Completed("single-stepping"))
 }
 
-// hideStep clears the trap flag in the flags that were just pushed: it is that of the stepping
-// (Linux leaves it there), and a block could do something else for it.
+// hideStep clears the trap flag of single-stepping in the flags that were just pushed (Linux
+// leaves it there), because a block could act on it.
 func (m *Mapped) hideStep(rsp uint64) {
 	at := rsp + 1 // bits 8 to 15
 	for _, p := range m.Pages {
@@ -183,7 +181,7 @@ func (m *Mapped) stepAccesses(all []asm.Access, copy, i int, at tracee.Regs) []a
 			count = uint64(uint32(count))
 		}
 		if unstepped(mem) || mem.Repeat != asm.Once && count == 0 {
-			continue // a rep instruction steps once a round, and once to find rcx 0
+			continue // a rep instruction steps once per iteration, and once with rcx = 0
 		}
 		all = append(all, asm.Access{Copy: copy, Inst: i, Mem: k, Addr: mem.Addr(&regs), Width: mem.Width, Elem: mem.Width, Read: mem.Read, Write: mem.Write})
 	}
