@@ -11,19 +11,18 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// A third number of copies, between the two, has to lie on the line through them, or the time
-// per copy is no constant and the block has no steady state within those copies.
+// The time of an image at the midpoint of both numbers of copies must lie on the line through them.
+// Otherwise the time per copy is not constant, and the block has no steady state within those copies.
 const (
 	linearShare = 0.04
-	// linearEnds is by how many cycles the time of one image can be off the line for its
-	// ends alone: where they meet the rename groups, and when the schedulers fill up.
+	// linearEnds is the largest deviation in cycles that an image's ends alone cause: their
+	// alignment with the rename groups, and the filling of the schedulers.
 	linearEnds = 4
 )
 
-// linear checks the third number. Where it does not fit, other factors get one chance. Where copies
-// take longer the more there are, the time of the first half is that of a block on its way to the steady
-// state, and the second half alone may be in it; else the block may leave the op cache, or a predictor's
-// reach, somewhere between the two numbers, and smaller ones are tried.
+// linear checks the midpoint and, if that fails, tries other factors once. If later copies take longer, the
+// block may still settle in the first half, so it tries the second half alone. Otherwise the block may leave
+// the op cache, or a predictor's reach, between the two numbers, so it tries smaller ones.
 func (s *session) linear(j job, r measured) (measured, error) {
 	r, growth, err := s.checkLinear(j, r)
 	first := err
@@ -47,7 +46,7 @@ func (s *session) linear(j job, r measured) (measured, error) {
 	return r, err
 }
 
-// timeAgain maps a block once more, with these numbers of copies, and times it.
+// timeAgain maps and times a block with other numbers of copies.
 func (s *session) timeAgain(j job, r measured, factors unroll.Factors) (_ measured, err error) {
 	if r.mapped, err = r.mapped.Again(factors, s.allow(mapLimit).over); err != nil {
 		return r, err
@@ -59,15 +58,16 @@ func (s *session) timeAgain(j job, r measured, factors unroll.Factors) (_ measur
 }
 
 const (
-	// stillGrowing is the share of the growth that may be left in the second half of the copies: of a block
-	// that settles little is, of one whose copies each take longer than the one before half.
+	// stillGrowing is the largest share of the growth that may remain in the second half of the copies: a block that
+	// settles has little left, and one whose every copy takes longer than the one before has half.
 	stillGrowing = 0.3
-	// settledShare is what may be left as a share of the cycles, whatever there was: a quarter of linearShare.
+	// settledShare is the growth that may always remain, as a share of the cycles: a quarter of linearShare.
 	settledShare = linearShare / 4
 )
 
-// checkLinear also says by how much a copy of the second half takes longer than one of the first. The few windows that were timed beside the block
-// can only clear it: where they do not, the third number is timed at another place, at all dispatch offsets, and that decides.
+// checkLinear returns by how much a copy of the second half takes longer than one of the first, and an error if that is too much. The few
+// windows timed with the first replicates can only clear a block. If they do not, the midpoint timed at another place, at all rename phases,
+// decides.
 func (s *session) checkLinear(j job, r measured) (_ measured, growth float64, err error) {
 	third, ok := r.mapped.ThirdFactors()
 	if !ok {
@@ -107,8 +107,8 @@ func (s *session) checkLinear(j job, r measured) (_ measured, growth float64, er
 	return r, growth, err
 }
 
-// judgeLinear compares the throughput up to the third number of copies with that up to the longer one,
-// at the dispatch offsets of the former, and says by how much the latter is more. It may differ by as much as layouts do.
+// judgeLinear compares the throughput up to the midpoint with that up to the longer image, at the same
+// dispatch offsets, and returns the difference. Layouts may cause as much difference as they have themselves.
 func judgeLinear(t timing.Timed, windows []timing.Window, third, all unroll.Factors) (growth float64, err error) {
 	partial := stat.Median(timing.PerIteration(windows))
 	whole, spread := t.AtOffsetsOf(windows)

@@ -16,8 +16,8 @@ type looped struct {
 	measured measured
 }
 
-// asLoop maps a block that is mapped as copies in a row again, as a loop: one of many iterations, or one that runs
-// the block as often as the copies do.
+// asLoop maps a block, already mapped as copies in a row, as a loop of many iterations, or of as many as there are
+// copies.
 func (s *session) asLoop(copies *mapping.Mapped, asOften bool) (l looped, err error) {
 	m, fits, err := copies.AsLoop(s.cpu.FrontEnd, asOften, s.allow(mapLimit).over)
 	l.mapped = m
@@ -32,8 +32,8 @@ func crowded(fits bool) []string {
 	return []string{"a copy exceeds the share of the op cache that keeps a loop in it: the decoders may limit it"}
 }
 
-// measureLoop takes a block that was measured as copies in a row through the same steps as a loop. A
-// loop that cannot be measured is a warning, and nil.
+// measureLoop measures a block, already measured as copies in a row, as a loop too. For a loop that
+// cannot be measured it returns nil and a warning.
 func (s *session) measureLoop(j job, copies *mapping.Mapped, own bool) (_ *looped, warnings []string, err error) {
 	var l looped
 	if own {
