@@ -47,16 +47,16 @@ func (b *BranchReport) Changed() string {
 }
 
 // of completes the report with the results of the steps.
-func (b BranchReport) of(r reached) *BranchReport {
-	m := r.measured.mapped
+func (b BranchReport) of(p progress) *BranchReport {
+	m := p.measurement.block
 	if m == nil {
-		m = r.mapped
+		m = p.block
 	}
 	if m != nil {
 		b.Inverted = m.Inverted
 	}
-	if r.loop != nil {
-		m = r.loop.measured.mapped
+	if p.loop != nil {
+		m = p.loop.measurement.block
 	}
 	if m != nil && m.Loop != nil && m.Loop.Exit != nil {
 		x := m.Loop.Exit
@@ -65,8 +65,8 @@ func (b BranchReport) of(r reached) *BranchReport {
 	return &b
 }
 
-// ended returns the block with or without its final branch, and the branch's treatment.
-func (j job) ended(code []byte) (_ []byte, b BranchReport, err error) {
+// trailingBranch returns the block with or without its final branch, and the branch's treatment.
+func (j job) trailingBranch(code []byte) (_ []byte, b BranchReport, err error) {
 	insts, err := asm.Decode(code)
 	branch, ok := asm.TrailingBranch(insts)
 	if err != nil || !ok {
@@ -91,16 +91,16 @@ func (j job) ended(code []byte) (_ []byte, b BranchReport, err error) {
 	return code, b, err
 }
 
-// atItsPlace places a loop at the offset in a page that it has in its program, if that is known and the user set no other.
-func (j *job) atItsPlace() {
-	if at := j.Setup.At; j.ownLoop && at != nil && j.Setup.CodeOffset == nil {
+// keepCodeOffset places a loop at the offset in a page that it has in its program, if that is known and the user set no other.
+func (j *job) keepCodeOffset() {
+	if at := j.Setup.Address; j.ownLoop && at != nil && j.Setup.CodeOffset == nil {
 		offset := int(*at % layout.PageSize)
 		j.Setup.CodeOffset = &offset
 	}
 }
 
-// asOwnLoop maps a block, already mapped as copies in a row, as a loop that its own branch closes.
-func (s *session) asOwnLoop(j job, copies *mapping.Mapped) (l looped, err error) {
-	m, fits, err := copies.ByOwnBranch(max(j.Options.Copies, 1), s.cpu.FrontEnd, s.allow(mapLimit).over)
-	return looped{mapped: m, warnings: crowded(fits)}, err
+// mapOwnLoop maps a block, already mapped as copies in a row, as a loop that its own branch closes.
+func (s *session) mapOwnLoop(j job, copies *mapping.MappedBlock) (l loopTiming, err error) {
+	m, fits, err := copies.ByOwnBranch(max(j.Options.Copies, 1), s.cpu.FrontEnd, s.startBudget(mapLimit).exhausted)
+	return loopTiming{block: m, warnings: crowdedWarning(fits)}, err
 }

@@ -31,7 +31,7 @@ const (
 )
 
 // CountInstructions single-steps copies of a block and counts. It times nothing, so the machine
-// may be busy. It uses only the field At of the block's Setup. A block that does not run has a Rejection; the error is ctx's, a
+// may be busy. It uses only the field Address of the block's Setup. A block that does not run has a Rejection; the error is ctx's, a
 // *verdict.HostError or a failure of bbprof.
 func CountInstructions(ctx context.Context, b Block) (InstructionCount, error) {
 	return countWithin(ctx, b, countLimit)
@@ -47,7 +47,7 @@ func countWithin(ctx context.Context, b Block, limit time.Duration) (Instruction
 			return
 		}
 		defer s.discard()
-		defer s.killedBy(ctx)()
+		defer s.killOnDone(ctx)()
 		count.Copies, count.Instructions, err = s.count(b, limit)
 	})
 	if ctx.Err() != nil {
@@ -57,7 +57,7 @@ func countWithin(ctx context.Context, b Block, limit time.Duration) (Instruction
 		err = rejection
 	}
 	if errors.As(err, &count.Rejection) {
-		asWritten(err, b.Code, host.Detect().Disabled)
+		reportAsWritten(err, b.Code, host.Detect().Disabled)
 		return count, nil
 	}
 	return count, err
@@ -79,15 +79,15 @@ func untimed(opts Options) *session {
 // count maps a block as for a measurement and single-steps copies of it.
 func (s *session) count(b Block, limit time.Duration) (copies, instructions int, err error) {
 	j := job{Block: b, Options: Options{FrontEnd: OpCache, Branch: Taken}, states: s.states, ownLoop: true} // count the branch whether it is taken or not
-	code, _, err := j.ended(b.Code)
+	code, _, err := j.trailingBranch(b.Code)
 	if err != nil {
 		return 0, 0, err
 	}
-	d, err := decode(mapper.Place(code, b.Setup.At))
+	d, err := decode(mapper.Place(code, b.Setup.Address))
 	if err != nil {
 		return 0, 0, err
 	}
-	r, err := j.repeat(d, s.cpu.FrontEnd)
+	r, err := j.chooseCopies(d, s.cpu.FrontEnd)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -35,14 +35,14 @@ type CounterReport struct {
 	Reader string `json:"reader,omitempty"`
 }
 
-// taken explains why an available event was not counted.
-const taken = "somebody else had the counters"
+// countersTaken explains why an available event was not counted.
+const countersTaken = "somebody else had the counters"
 
 // readEvents adds the events that only the kernel can read to tallies: all events with the TSC as
 // clock, otherwise software events. It uses the images that were timed last.
-func (s *session) readEvents(j job, m *mapping.Mapped, tallies timing.Tallies) (timing.Tallies, error) {
+func (s *session) readEvents(j job, m *mapping.MappedBlock, tallies timing.Tallies) (timing.Tallies, error) {
 	var events []pmu.Event
-	for _, e := range slices.Concat(s.pmu.Events, s.asked) {
+	for _, e := range slices.Concat(s.pmu.Events, s.userEvents) {
 		if e.Available && e.Role != pmu.Cycles && (e.Software() || s.counters() == nil) {
 			events = append(events, e)
 		}
@@ -58,14 +58,14 @@ func (s *session) readEvents(j job, m *mapping.Mapped, tallies timing.Tallies) (
 }
 
 func (s *session) reader() timing.Reader {
-	return timing.Reader{Kernel: s.kernel, PMU: s.pmu, Child: s.child, Fresh: s.timer.Fresh(), Script: s.machine.Script}
+	return timing.Reader{Kernel: s.kernel, PMU: s.pmu, Child: s.child, ResetImage: s.timer.ResetImage(), Script: s.machine.Script}
 }
 
 // verify counts all events of the CPU over stimuli. It disables events of roles that count wrongly; events that the
 // user asked for stay enabled, as unchecked.
 func (s *session) verify(ctx context.Context) error {
 	var events []*pmu.Event
-	for _, list := range [][]pmu.Event{s.pmu.Events, s.asked} {
+	for _, list := range [][]pmu.Event{s.pmu.Events, s.userEvents} {
 		for i := range list {
 			if e := &list[i]; e.Available && e.Role != pmu.Cycles && e.Shares == "" && !e.Software() {
 				events = append(events, e)
@@ -77,14 +77,14 @@ func (s *session) verify(ctx context.Context) error {
 	}
 	s.checks = map[string][]CounterCheck{}
 	for _, x := range stimuli(s.cpu) {
-		tallies, err := s.stimulate(x, events)
+		tallies, err := s.countStimulus(x, events)
 		rejection, rejected := errors.AsType[*verdict.Rejection](err)
 		if err != nil && !rejected {
 			return fmt.Errorf("checking the counters by %s: %w", x.name, err)
 		}
 		for _, e := range events {
 			must, known := x.counts(*e, s.pmu.Events)
-			if applies := must > 0 || len(x.must) == 0; !known || !applies {
+			if applies := must > 0 || len(x.expected) == 0; !known || !applies {
 				continue
 			}
 			c := CounterCheck{Block: x.name, Must: must}
@@ -98,16 +98,16 @@ func (s *session) verify(ctx context.Context) error {
 			s.checks[e.Name] = append(s.checks[e.Name], c)
 		}
 	}
-	return s.believe(ctx, events)
+	return s.applyChecks(ctx, events)
 }
 
-// stimulate counts events over a stimulus.
-func (s *session) stimulate(x stimulus, events []*pmu.Event) (timing.Tallies, error) {
+// countStimulus counts events over a stimulus.
+func (s *session) countStimulus(x stimulus, events []*pmu.Event) (timing.Tallies, error) {
 	j, d, err := x.block(s)
 	if err != nil {
 		return nil, err
 	}
-	m, err := s.prepare(j, d, repeated{factors: *x.setup.Unroll})
+	m, err := s.prepare(j, d, copyCounts{factors: *x.setup.Unroll})
 	if err != nil {
 		return nil, err
 	}
@@ -127,8 +127,8 @@ func (s *session) stimulate(x stimulus, events []*pmu.Event) (timing.Tallies, er
 	return tallies, reader.Count(timedBlock{m}, timedBlock{m}.pair(m.Short, m.Long, m.Factors), j.plan(m), counted, tallies)
 }
 
-// believe disables events that failed their checks. A child opens its events when it starts, so fewer events require a new child.
-func (s *session) believe(ctx context.Context, events []*pmu.Event) error {
+// applyChecks disables events that failed their checks. A child opens its events when it starts, so fewer events require a new child.
+func (s *session) applyChecks(ctx context.Context, events []*pmu.Event) error {
 	fewer := false
 	for _, e := range events {
 		checks := s.checks[e.Name]
@@ -162,7 +162,7 @@ func (s *session) believe(ctx context.Context, events []*pmu.Event) error {
 
 // reportCounters reports all events, those without a count as unchecked.
 func (s *session) reportCounters(tallies timing.Tallies) (reports []CounterReport) {
-	for _, e := range slices.Concat(s.pmu.Events[1:], s.asked) {
+	for _, e := range slices.Concat(s.pmu.Events[1:], s.userEvents) {
 		report := CounterReport{Role: string(e.Role), Event: e.Name, Kind: invariants.Unchecked, Exact: e.Exact, Why: e.Why}
 		if t := s.tallyOf(tallies, e); t != nil {
 			per := stat.Median(t.PerIter)
@@ -171,7 +171,7 @@ func (s *session) reportCounters(tallies timing.Tallies) (reports []CounterRepor
 				report.Kind = invariants.Counted
 			}
 		} else if report.Why == "" {
-			report.Why = taken
+			report.Why = countersTaken
 		}
 		if s.opts.Detail {
 			report.Checks = s.checks[e.Name]
@@ -211,7 +211,7 @@ func (s *session) countedEvidence(evidence []invariants.Evidence, tallies timing
 			event := s.pmu.Event(role)
 			switch t := s.tallyOf(tallies, event); {
 			case t == nil:
-				open = append(open, fmt.Sprintf("%s unchecked: %s", role, cmp.Or(event.Why, taken)))
+				open = append(open, fmt.Sprintf("%s unchecked: %s", role, cmp.Or(event.Why, countersTaken)))
 			case t.Zero:
 				zero = append(zero, event.Name)
 			default:

@@ -10,9 +10,9 @@ import (
 // hundreds of long runs, one for each page, could take minutes.
 const mapLimit = time.Second
 
-// allowance limits the CPU time of several runs of a block and of the work between them. It counts the
+// cpuBudget limits the CPU time of several runs of a block and of the work between them. It counts the
 // CPU time of the thread and its children, so that a busy machine gets as many runs as an idle one.
-type allowance struct {
+type cpuBudget struct {
 	s     *session
 	limit time.Duration
 	began time.Time
@@ -22,13 +22,13 @@ type allowance struct {
 	past  time.Duration // CPU time of earlier children
 }
 
-// allow starts an allowance.
-func (s *session) allow(limit time.Duration) *allowance {
-	return &allowance{s: s, limit: limit, began: time.Now(), child: s.child, from: s.child.CPUTime()}
+// startBudget starts a CPU budget.
+func (s *session) startBudget(limit time.Duration) *cpuBudget {
+	return &cpuBudget{s: s, limit: limit, began: time.Now(), child: s.child, from: s.child.CPUTime()}
 }
 
-// over reports whether the CPU time is used up.
-func (a *allowance) over() bool {
+// exhausted reports whether the CPU time is used up.
+func (a *cpuBudget) exhausted() bool {
 	if a.child != a.s.child {
 		a.past += a.child.CPUTime() - a.from
 		a.child, a.from = a.s.child, 0

@@ -63,8 +63,8 @@ type Options struct {
 	// verdict.Nonlinear and verdict.Unstable. Such a number is not ground truth. Events counted for a tolerated
 	// condition do not reject the block either; they are in Result.Counters.
 	Tolerate []verdict.Reason
-	// At is the only layout to measure in, 0 to Layouts-1, as numbered in Result.Speeds; nil: all.
-	At *int
+	// Layout is the only layout to measure in, 0 to Layouts-1, as numbered in Result.Speeds; nil: all.
+	Layout *int
 	// Strict rejects a block whose time depends on the layout, instead of returning the mean.
 	Strict bool
 	// Detail adds the listing, the mapping steps and the host to each Result.
@@ -131,8 +131,8 @@ func (o Options) Check() error {
 		return fmt.Errorf("no clock is called %q", o.Clock)
 	case o.Identical < 0 || o.Identical > timing.PaperTimings:
 		return fmt.Errorf("%d of %d timings cannot be identical", o.Identical, timing.PaperTimings)
-	case o.At != nil && (*o.At < 0 || *o.At >= Layouts):
-		return fmt.Errorf("there is no layout %d: want 0 to %d", *o.At, Layouts-1)
+	case o.Layout != nil && (*o.Layout < 0 || *o.Layout >= Layouts):
+		return fmt.Errorf("there is no layout %d: want 0 to %d", *o.Layout, Layouts-1)
 	case o.Frames < 0 || o.Frames > layout.MaxFrames:
 		return fmt.Errorf("%d frames: there are 1 to %d", o.Frames, layout.MaxFrames)
 	case o.Unroll != nil && (o.Unroll.Short < 0 || o.Unroll.Short >= o.Unroll.Long):

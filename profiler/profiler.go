@@ -128,7 +128,7 @@ func startWith(opts Options, open func(Options) (*session, error)) (*Profiler, e
 	var err error
 	p.thread.Do(context.Background(), func() {
 		if p.session, err = open(opts); err == nil {
-			p.clock, p.noPerf = ClockChoice(p.session.timer.Report().Name), p.session.noPerf()
+			p.clock, p.noPerf = ClockChoice(p.session.timer.Report().Name), p.session.missingForPerf()
 		}
 	})
 	if err != nil {
@@ -205,7 +205,7 @@ func (e *EventError) Unwrap() error { return e.Err }
 // CanCount returns the error of New with this event in Options.Events: nil, an *EventError if it is
 // unknown, or a *verdict.HostError if it cannot be counted.
 func (p *Profiler) CanCount(ctx context.Context, name string) (err error) {
-	if refused := p.do(ctx, func(s *session) { _, err = s.named([]string{name}) }); refused != nil {
+	if refused := p.do(ctx, func(s *session) { _, err = s.findEvents([]string{name}) }); refused != nil {
 		return refused
 	}
 	return err
@@ -269,7 +269,7 @@ func (s *session) withChild(ctx context.Context, b Block, do func() error) (star
 		s.window = s.windowFor(b)
 		err = s.ready()
 		if started = err == nil; started {
-			spare := s.killedBy(ctx)
+			spare := s.killOnDone(ctx)
 			err = do()
 			spare()
 		}

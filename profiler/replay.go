@@ -66,7 +66,7 @@ func (s *session) replayOnce(b Block) (*initial.Captured, error) {
 		return nil, rejection
 	}
 	j := s.job(b)
-	task := s.task(j, decoded{insts: insts}, repeated{})
+	task := s.task(j, decoded{insts: insts}, copyCounts{})
 	after, area, err := task.Once(b.Setup.Captured)
 	if err != nil {
 		return nil, err

@@ -201,12 +201,12 @@ type ListingLine struct {
 }
 
 // result reports the results of the steps; ok means that all succeeded.
-func (s *session) result(j job, here *HostReport, r reached, ok bool) Result {
+func (s *session) result(j job, host *HostReport, p progress, ok bool) Result {
 	result := Result{Hex: hex.EncodeToString(j.Code), Bytes: len(j.Code), Init: j.states[0], Mode: j.Mode, FrontEnd: j.Options.FrontEnd}
-	result.Instructions = len(r.decoded.insts)
-	if r.branch.As != "" {
-		result.Branch = r.branch.of(r)
-		if r.branch.As == Taken && j.Mode != Both {
+	result.Instructions = len(p.decoded.insts)
+	if p.branch.As != "" {
+		result.Branch = p.branch.of(p)
+		if p.branch.As == Taken && j.Mode != Both {
 			result.Mode = Loop
 		}
 	}
@@ -216,53 +216,53 @@ func (s *session) result(j job, here *HostReport, r reached, ok bool) Result {
 			in := &insts[i]
 			result.Listing = append(result.Listing, ListingLine{in.Offset, hex.EncodeToString(in.Bytes), in.Text()})
 		}
-		result.Host = here
+		result.Host = host
 	}
 	if c := j.Setup.Captured; c != nil {
 		result.Captured = &CapturedReport{Visit: j.Setup.Visit, Address: Address(c.Address), Pages: len(c.Pages)}
 	}
-	if r.repeated.crowded {
-		result.warn("%d copies exceed the share of the op cache that keeps them in it: the decoders may limit them", r.repeated.factors.Long)
+	if p.copies.crowded {
+		result.warn("%d copies exceed the share of the op cache that keeps them in it: the decoders may limit them", p.copies.factors.Long)
 	}
-	if r.mapped == nil {
+	if p.block == nil {
 		return result
 	}
-	m := r.mapped
-	if r.measured.mapped != nil {
-		m = r.measured.mapped
+	m := p.block
+	if p.measurement.block != nil {
+		m = p.measurement.block
 	}
 	result.addMapped(m, j.Detail)
-	if r.measured.mapped == nil {
-		result.Warnings = slices.Concat(result.Warnings, r.warnings)
+	if p.measurement.block == nil {
+		result.Warnings = slices.Concat(result.Warnings, p.warnings)
 		return result
 	}
-	result.addMeasured(r.measured)
+	result.addMeasured(p.measurement)
 	if m.Loop != nil {
 		result.Loop = reportLoop(m)
-		result.Warnings = slices.Concat(r.warnings, result.Warnings)
+		result.Warnings = slices.Concat(p.warnings, result.Warnings)
 	}
 	if !ok {
 		return result
 	}
-	e, clock := r.measured.timed.Estimate, ClockReport(s.timer.Report())
+	e, clock := p.measurement.timed.Estimate, ClockReport(s.timer.Report())
 	result.Cycles, result.CILow, result.CIHigh = e.Value, e.Low(), e.High()
 	result.Clock = &clock
 	if clock.Doubt != "" {
 		result.warn("%s", clock.Doubt)
 	}
-	if s.note != "" {
-		result.warn("%s", s.note)
+	if s.fallbackNote != "" {
+		result.warn("%s", s.fallbackNote)
 	}
 	if s.opts.Identical > 0 && clock.Name == string(TSCClock) {
 		result.warn("-identical has no effect: it is of the perf clock, and the TSC timed this block")
 	}
-	if l := r.loop; l != nil {
-		of := l.measured.timed.Estimate
-		result.Loop = reportLoop(l.measured.mapped)
+	if l := p.loop; l != nil {
+		of := l.measurement.timed.Estimate
+		result.Loop = reportLoop(l.measurement.block)
 		result.LoopCycles, result.LoopCILow, result.LoopCIHigh = of.Value, of.Low(), of.High()
 	}
 	if j.Mode == Both {
-		result.Warnings = slices.Concat(result.Warnings, r.warnings)
+		result.Warnings = slices.Concat(result.Warnings, p.warnings)
 	}
 	return result
 }
@@ -272,7 +272,7 @@ func (r *Result) warn(format string, args ...any) {
 }
 
 // addMapped reports pages and trace.
-func (r *Result) addMapped(m *mapping.Mapped, detail bool) {
+func (r *Result) addMapped(m *mapping.MappedBlock, detail bool) {
 	if m.Plan.Frames > 0 { // there was an attempt
 		r.Init = m.Plan.Init
 	}
@@ -290,20 +290,20 @@ func (r *Result) addMapped(m *mapping.Mapped, detail bool) {
 }
 
 // addMeasured reports the samples.
-func (r *Result) addMeasured(m measured) {
+func (r *Result) addMeasured(m measurement) {
 	t := m.timed
-	r.WindowsKept, r.WindowsSwitched, r.WindowsUnsteady, r.WindowsDrifted = m.judged.windows, t.WindowsSwitched, t.WindowsUnsteady, t.WindowsDrifted
+	r.WindowsKept, r.WindowsSwitched, r.WindowsUnsteady, r.WindowsDrifted = m.findings.windows, t.WindowsSwitched, t.WindowsUnsteady, t.WindowsDrifted
 	r.SamplesKept, r.SamplesDropped, r.RunsPerSample, r.TimedSeconds = t.SamplesKept, t.SamplesDropped, t.RunsPerSample, t.Seconds
 	if r.Predicted != nil {
-		r.Predicted.L1IMisses, r.Predicted.RunL1IMisses = m.judged.l1iMisses, m.judged.runL1IMisses
+		r.Predicted.L1IMisses, r.Predicted.RunL1IMisses = m.findings.l1iMisses, m.findings.runL1IMisses
 	}
-	r.PastLead, r.LayoutCycles = m.pastLead, m.judged.layouts
-	r.Speeds, r.Impossible = m.judged.speeds, m.judged.impossible
-	r.Evidence, r.Counters, r.Core = m.judged.evidence, m.judged.counters, m.judged.core
-	r.Warnings = slices.Concat(r.Warnings, m.warnings, m.judged.warnings)
+	r.PastLead, r.LayoutCycles = m.steady, m.findings.layouts
+	r.Speeds, r.Impossible = m.findings.speeds, m.findings.impossible
+	r.Evidence, r.Counters, r.Core = m.findings.evidence, m.findings.counters, m.findings.core
+	r.Warnings = slices.Concat(r.Warnings, m.warnings, m.findings.warnings)
 }
 
-func reportLoop(m *mapping.Mapped) *LoopReport {
+func reportLoop(m *mapping.MappedBlock) *LoopReport {
 	l := m.Loop
 	if l.Exit != nil {
 		return &LoopReport{l.Copies, l.LoopIterations.Short, l.LoopIterations.Long, l.Exit.String()}

@@ -29,14 +29,14 @@ type session struct {
 	window  uint64 // alias region that the child needs, see layout.WindowFor; 0: none
 	timer   timing.Timer
 
-	kernel pmu.Kernel
-	pmu    pmu.PMU                   // counters of the kernel
-	asked  []pmu.Event               // events of Options.Events
-	checks map[string][]CounterCheck // by name of the event
-	note   string                    // warning for every result
-	past   tracee.Spent              // on earlier children
+	kernel       pmu.Kernel
+	pmu          pmu.PMU                   // counters of the kernel
+	userEvents   []pmu.Event               // events of Options.Events
+	checks       map[string][]CounterCheck // by name of the event
+	fallbackNote string                    // warning for every result
+	spentBefore  tracee.Spent              // on earlier children
 
-	launched func() // called after each launch; see killedBy
+	launched func() // called after each launch; see killOnDone
 }
 
 func newSession(ctx context.Context, opts Options, machine simulated.Machine) (*session, error) {
@@ -72,16 +72,16 @@ func newSession(ctx context.Context, opts Options, machine simulated.Machine) (*
 
 // cpus lists the CPUs in use; thread and child run on one of them.
 type cpus struct {
-	list []int
-	at   int
+	list  []int
+	index int
 }
 
 // Current implements timing.CPUs.
-func (c *cpus) Current() int { return c.list[c.at] }
+func (c *cpus) Current() int { return c.list[c.index] }
 
 // Next implements timing.CPUs.
 func (c *cpus) Next(child *tracee.Tracee) error {
-	c.at = (c.at + 1) % len(c.list)
+	c.index = (c.index + 1) % len(c.list)
 	if err := c.pin(); err != nil {
 		return err
 	}
@@ -108,10 +108,10 @@ func (s *session) chooseTimer() (err error) {
 	if s.pmu, err = pmu.Probe(s.kernel, cpu); err != nil {
 		return err
 	}
-	if s.asked, err = s.named(s.opts.Events); err != nil {
+	if s.userEvents, err = s.findEvents(s.opts.Events); err != nil {
 		return err
 	}
-	missing := s.noPerf()
+	missing := s.missingForPerf()
 	switch {
 	case s.opts.Clock == PerfClock && missing != nil:
 		return missing
@@ -124,7 +124,7 @@ func (s *session) chooseTimer() (err error) {
 }
 
 func (s *session) newCounters() (*timing.Counters, error) {
-	counters, err := timing.NewCounters(s.timingConfig(), s.kernel, s.pmu, slices.Concat(s.pmu.Events, s.asked), s.machine.Script)
+	counters, err := timing.NewCounters(s.timingConfig(), s.kernel, s.pmu, slices.Concat(s.pmu.Events, s.userEvents), s.machine.Script)
 	if _, tooMany := errors.AsType[*timing.TooManyEventsError](err); tooMany {
 		return nil, &EventError{err}
 	}
@@ -137,8 +137,8 @@ func (s *session) counters() *timing.Counters {
 	return c
 }
 
-// named finds countable events by their names for users.
-func (s *session) named(names []string) (events []pmu.Event, err error) {
+// findEvents finds countable events by their names for users.
+func (s *session) findEvents(names []string) (events []pmu.Event, err error) {
 	for _, name := range names {
 		e, err := s.pmu.Named(s.kernel, name)
 		if err != nil {
@@ -155,8 +155,8 @@ func (s *session) named(names []string) (events []pmu.Event, err error) {
 	return events, nil
 }
 
-// noPerf explains why timing by counters is not possible, if so.
-func (s *session) noPerf() error {
+// missingForPerf explains why timing by counters is not possible, if so.
+func (s *session) missingForPerf() error {
 	switch p := s.pmu; {
 	case !p.Available:
 		return &verdict.HostError{Missing: p.Reason, Remedy: p.Remedy}
@@ -189,8 +189,8 @@ func (s *session) launch(ctx context.Context) (err error) {
 	return s.timer.Attach(ctx, s.child)
 }
 
-// killedBy kills the child, and each that replaces it, when ctx is cancelled before a call of spare.
-func (s *session) killedBy(ctx context.Context) (spare func()) {
+// killOnDone kills the child, and each that replaces it, when ctx is cancelled before a call of spare.
+func (s *session) killOnDone(ctx context.Context) (spare func()) {
 	var stops []func() bool
 	s.launched = func() { stops = append(stops, context.AfterFunc(ctx, s.child.Kill)) }
 	s.launched()
@@ -209,7 +209,7 @@ func (s *session) fallBack(ctx context.Context, err error) error {
 		return err
 	}
 	s.discard()
-	s.timer, s.note = timing.NewTSC(s.timingConfig()), fmt.Sprintf("timed by the TSC, for the hardware counters failed: %v", err)
+	s.timer, s.fallbackNote = timing.NewTSC(s.timingConfig()), fmt.Sprintf("timed by the TSC, for the hardware counters failed: %v", err)
 	if err := s.launch(ctx); err != nil {
 		return err
 	}
@@ -228,17 +228,17 @@ func (s *session) ready() error {
 	return nil
 }
 
-// open returns a live child with room for images.
-func (s *session) open() (mapping.Place, error) {
+// arena returns a live child with room for images.
+func (s *session) arena() (mapping.Arena, error) {
 	if err := s.ready(); err != nil {
-		return mapping.Place{}, err
+		return mapping.Arena{}, err
 	}
-	return mapping.Place{Child: s.child, Fresh: s.timer.Fresh(), Images: s.timer.Images(), Clock: s.timer.Clock()}, nil
+	return mapping.Arena{Child: s.child, ResetImage: s.timer.ResetImage(), Images: s.timer.Images(), Clock: s.timer.Clock()}, nil
 }
 
 // discard ends the child; the next block gets a new one.
 func (s *session) discard() {
-	s.past = s.spent()
+	s.spentBefore = s.spent()
 	if s.child != nil {
 		s.child.Close()
 		s.child = nil
@@ -247,7 +247,7 @@ func (s *session) discard() {
 
 // spent returns the cost of all children so far.
 func (s *session) spent() tracee.Spent {
-	all := s.past
+	all := s.spentBefore
 	if s.child != nil {
 		now := s.child.Spent()
 		all.Stops, all.Calls = all.Stops+now.Stops, all.Calls+now.Calls

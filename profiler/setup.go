@@ -15,9 +15,9 @@ import (
 // repetition. A Profiler measures blocks in different set-ups without a restart. Nothing in it is
 // random: equal set-ups are equal to the byte. The zero value uses the Profiler's Options.
 type Setup struct {
-	// At is the block's address in its program: rip-relative operands keep their offset in a page.
+	// Address is the block's address in its program: rip-relative operands keep their offset in a page.
 	// nil: the address is unknown, and each operand is aligned to its width.
-	At *uint64 `json:"at,omitempty"`
+	Address *uint64 `json:"at,omitempty"`
 	// CodeOffset is the offset of the first copy of both images in its page, 0 to 4095 bytes. nil:
 	// successive replicates use four places in a cache line. Up to 63 bytes of it are nops after
 	// the loop before the copies, which execute once per run.
@@ -70,8 +70,8 @@ func (s Setup) Check() error {
 	return Options{Frames: s.Frames, Unroll: s.Unroll, FrontEnd: s.FrontEnd, Mode: s.Mode, Branch: s.Branch, Copies: s.Copies}.Check()
 }
 
-// over returns the options with which to measure a block in this set-up.
-func (s Setup) over(o Options) Options {
+// override returns the options with which to measure a block in this set-up.
+func (s Setup) override(o Options) Options {
 	if s.Frames > 0 {
 		o.Frames = s.Frames
 	}
@@ -88,7 +88,7 @@ func (s Setup) over(o Options) Options {
 
 // job combines a block's set-up with the session's options and initial states.
 func (s *session) job(b Block) job {
-	j := job{Block: b, Options: b.Setup.over(s.opts), states: slices.Clone(s.states)}
+	j := job{Block: b, Options: b.Setup.override(s.opts), states: slices.Clone(s.states)}
 	if s.opts.Init == initial.BHive {
 		j.Frames = max(j.Frames, 1)
 		if j.Unroll == nil {

@@ -15,24 +15,24 @@ import (
 type Speed struct {
 	Cycles  float64 `json:"cycles"`  // per iteration, the mean over these layouts
 	Share   float64 `json:"share"`   // of all measured layouts
-	Layouts []int   `json:"layouts"` // numbers, as of Options.At
+	Layouts []int   `json:"layouts"` // numbers, as of Options.Layout
 }
 
 // LayoutCycles is the time of one layout.
 type LayoutCycles struct {
-	Layout int     `json:"layout"` // number, as of Options.At
+	Layout int     `json:"layout"` // number, as of Options.Layout
 	Cycles float64 `json:"cycles"` // per iteration
 }
 
 // Layouts is the number of layouts of the design.
 const Layouts = timing.Layouts
 
-// at returns the only layout to time in, if any.
-func (o Options) at() *timing.Layout {
-	if o.At == nil {
+// onlyLayout returns the only layout to time in, if any.
+func (o Options) onlyLayout() *timing.Layout {
+	if o.Layout == nil {
 		return nil
 	}
-	l := timing.Layout(*o.At)
+	l := timing.Layout(*o.Layout)
 	return &l
 }
 
@@ -53,9 +53,9 @@ func speedsOf(t timing.Timed) (speeds []Speed) {
 	return speeds
 }
 
-// unsteady returns the rejection of a block whose time does not repeat within a layout or, with Strict,
+// unstable returns the rejection of a block whose time does not repeat within a layout or, with Strict,
 // between layouts.
-func (j job) unsteady(t timing.Timed, speeds []Speed) *verdict.Rejection {
+func (j job) unstable(t timing.Timed, speeds []Speed) *verdict.Rejection {
 	e := t.Estimate
 	if !timing.Steady(e) {
 		return &verdict.Rejection{Reason: verdict.Unstable, Detail: fmt.Sprintf(
@@ -69,17 +69,17 @@ func (j job) unsteady(t timing.Timed, speeds []Speed) *verdict.Rejection {
 	for _, v := range speeds {
 		if v.Cycles <= 0 {
 			return &verdict.Rejection{Reason: verdict.Unstable, Detail: fmt.Sprintf(
-				"in %d of its layouts the shorter image takes longer than the longer one: %s", len(v.Layouts), tellSpeeds(speeds))}
+				"in %d of its layouts the shorter image takes longer than the longer one: %s", len(v.Layouts), describeSpeeds(speeds))}
 		}
 	}
 	if j.Strict && len(speeds) > 1 {
-		return &verdict.Rejection{Reason: verdict.Unstable, Detail: "its time depends on the layout: " + tellSpeeds(speeds)}
+		return &verdict.Rejection{Reason: verdict.Unstable, Detail: "its time depends on the layout: " + describeSpeeds(speeds)}
 	}
 	return nil
 }
 
-// tellSpeeds describes speeds with their numbers of layouts.
-func tellSpeeds(speeds []Speed) string {
+// describeSpeeds describes speeds with their numbers of layouts.
+func describeSpeeds(speeds []Speed) string {
 	var s []string
 	for _, v := range speeds {
 		s = append(s, fmt.Sprintf("%.3f cycles in %d layouts", v.Cycles, len(v.Layouts)))
@@ -101,7 +101,7 @@ const impossibleShare = 0.015
 
 // impossible reports whether cycles are below the time to rename the instructions, each of which takes at least one
 // slot, or below the latency of a chain through registers.
-func (s *session) impossible(m *mapping.Mapped, t timing.Timed) (which Impossible, why string) {
+func (s *session) impossible(m *mapping.MappedBlock, t timing.Timed) (which Impossible, why string) {
 	width := s.cpu.DispatchWidth
 	slots, chain := float64(len(m.Insts))/float64(max(width, 1)), asm.LeastCycles(m.Insts)
 	switch high := t.Estimate.High() / (1 - impossibleShare); {

@@ -15,10 +15,10 @@ import (
 
 // stimulus is a block with a known number of each event. Events are trusted only if they count this number.
 type stimulus struct {
-	name  string
-	code  []byte
-	setup Setup
-	must  map[pmu.Role]float64 // per iteration; 0 for others
+	name     string
+	code     []byte
+	setup    Setup
+	expected map[pmu.Role]float64 // per iteration; 0 for others
 	// executed is the number of executed instructions: for the block that jumps, only the jump.
 	executed int
 }
@@ -73,7 +73,7 @@ func (x stimulus) block(s *session) (j job, d decoded, err error) {
 	b.Setup.Init, b.Setup.Mode, b.Setup.FrontEnd = &paper, Unroll, OpCache
 	b.Setup.Tolerate = []verdict.Reason{verdict.L1DMiss, verdict.L1IMiss, verdict.Misaligned, verdict.Alias4K}
 	j = s.job(b)
-	j.At = nil
+	j.Layout = nil
 	if d.insts, err = asm.Decode(x.code); err == nil {
 		d.reset = resetFor(d.insts, asm.StateOf(d.insts))
 	}
@@ -95,10 +95,10 @@ func (x stimulus) counts(e pmu.Event, others []pmu.Event) (n float64, ok bool) {
 			serving, ok = o.Role, true // the user may have asked for it by name
 		}
 	}
-	n = x.must[serving]
+	n = x.expected[serving]
 	for _, o := range others {
 		if o.Shares == serving {
-			n += x.must[o.Role]
+			n += x.expected[o.Role]
 		}
 	}
 	return n, ok

@@ -13,32 +13,32 @@ import (
 
 // Image is code for the child: prologue, copies of the block, epilogue.
 type Image struct {
-	Code   []byte
-	At     uint64 // address of Code[0], the prologue
-	First  uint64 // address of the first copy: a multiple of 64, and Harness.Offset
-	Copies int
-	block  int    // bytes of one copy, 0 if each logs
-	added  []span // code in a copy beside the block's bytes, ascending
-	stride int    // from copy to copy
-	opcode int    // offset in a copy of the opcode of its final branch, whose lowest bit inverts the condition
-	exits  uint64 // in a dry run: the first of the traps that Taken tells apart
-	traps  int
-	Own    bool // the block's own branch closes the loop: one trap for a loop that ends early, one for a loop that goes on
+	Code      []byte
+	Address   uint64 // address of Code[0], the prologue
+	FirstCopy uint64 // address of the first copy: a multiple of 64, and Harness.Offset
+	Copies    int
+	block     int    // bytes of one copy, 0 if each logs
+	added     []span // code in a copy beside the block's bytes, ascending
+	stride    int    // from copy to copy
+	opcode    int    // offset in a copy of the opcode of its final branch, whose lowest bit inverts the condition
+	exits     uint64 // in a dry run: the first of the traps that Taken tells apart
+	traps     int
+	Own       bool // the block's own branch closes the loop: one trap for a loop that ends early, one for a loop that goes on
 }
 
 // span is code of a copy that belongs to the instruction after it.
 type span struct{ at, size int }
 
 // End returns the address after the image.
-func (im Image) End() uint64 { return im.At + uint64(len(im.Code)) }
+func (im Image) End() uint64 { return im.Address + uint64(len(im.Code)) }
 
 // Locate returns the copy of the block at an address, and the byte within it; ok is false
 // outside of the copies.
 func (im Image) Locate(addr uint64) (copy, offset int, ok bool) {
-	if addr < im.First || addr >= im.First+uint64(im.Copies*im.block) {
+	if addr < im.FirstCopy || addr >= im.FirstCopy+uint64(im.Copies*im.block) {
 		return 0, 0, false
 	}
-	d := int(addr - im.First)
+	d := int(addr - im.FirstCopy)
 	copy, offset = d/im.block, d%im.block
 	skipped := 0
 	for _, a := range im.added {
@@ -136,17 +136,17 @@ func (im Image) Taken(rip uint64) (copy int, ok bool) {
 // Invert inverts the condition of the block's final branch from a copy on.
 func (im Image) Invert(from int) {
 	for k := from; k < im.Copies; k++ {
-		im.Code[int(im.First-im.At)+k*im.stride+im.opcode] ^= 1
+		im.Code[int(im.FirstCopy-im.Address)+k*im.stride+im.opcode] ^= 1
 	}
 }
 
 func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, error) {
-	im := Image{At: (at + 63) &^ 63, Copies: copies}
+	im := Image{Address: (at + 63) &^ 63, Copies: copies}
 	var memory []byte
 	if h.Memory != nil {
-		memory = h.Memory(im.At)
+		memory = h.Memory(im.Address)
 	}
-	e := asm.NewEmitterIn(im.At, memory)
+	e := asm.NewEmitterIn(im.Address, memory)
 	s.branch, s.ends = asm.TrailingBranch(insts)
 	if s.dryRun {
 		dryRunPrologue(e, h.Init, h.Reset, h.Features)
@@ -164,8 +164,8 @@ func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, 
 		im.exits, im.traps = s.exits, copies
 	}
 	h.lead(e)
-	im.First = e.PC()
-	second := im.First
+	im.FirstCopy = e.PC()
+	second := im.FirstCopy
 	for k := range min(copies, 2) { // the rest repeats these
 		second = e.PC()
 		added, err := emitCopy(e, insts, k, h, s)
@@ -179,12 +179,12 @@ func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, 
 	}
 	if copies > 2 {
 		for i := range insts { // if the last copy reaches its targets, all do
-			last := second + uint64(copies-2)*(second-im.First) + uint64(insts[i].Offset)
+			last := second + uint64(copies-2)*(second-im.FirstCopy) + uint64(insts[i].Offset)
 			if _, err := h.relocate(&insts[i], i, last); err != nil {
 				return Image{}, err
 			}
 		}
-		e.Repeat(im.First, second, copies-2)
+		e.Repeat(im.FirstCopy, second, copies-2)
 	}
 	if s.ends {
 		im.opcode = im.stride - s.branch.FromOpcode(s.exits != 0)
@@ -194,7 +194,7 @@ func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, 
 		}
 	}
 	if s.after != nil {
-		s.after(e, im.First)
+		s.after(e, im.FirstCopy)
 	}
 	if s.dryRun {
 		if h.Reset.X87 {
@@ -206,7 +206,7 @@ func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, 
 			// Without this, stores that fit into the store buffer would cost nothing in the shorter image.
 			drainStores(e)
 		}
-		Epilogue(e, im.At, h.Clock)
+		Epilogue(e, im.Address, h.Clock)
 	}
 	im.Code = e.Bytes()
 	return im, nil

@@ -26,7 +26,7 @@ const (
 // the initial state so that the branch ends the loop after the wanted number of iterations. For this it tries each register and word of
 // memory on which the block depends, with values that end the loop if the tested value advances as in the first copies. fits is as in
 // AsLoop.
-func (m *Mapped) ByOwnBranch(copies int, fe unroll.FrontEnd, late func() bool) (loop *Mapped, fits bool, err error) {
+func (m *MappedBlock) ByOwnBranch(copies int, fe unroll.FrontEnd, late func() bool) (loop *MappedBlock, fits bool, err error) {
 	branch, _ := asm.TrailingBranch(m.Insts)
 	reject := func(format string, args ...any) error {
 		return &verdict.Rejection{Reason: verdict.LoopExit, Inst: branch.Verdict(len(m.Insts) - 1), Detail: fmt.Sprintf(format, args...)}
@@ -71,7 +71,7 @@ func (m *Mapped) ByOwnBranch(copies int, fe unroll.FrontEnd, late func() bool) (
 			if err != nil && (reasonOf(err) == "" || !m.Child.Alive()) {
 				return m, fits, err
 			}
-			last = cmpError(last, err)
+			last = firstError(last, err)
 		}
 	}
 	if last != nil {
@@ -84,8 +84,8 @@ func (m *Mapped) ByOwnBranch(copies int, fe unroll.FrontEnd, late func() bool) (
 	return m, fits, reject("no register and no word of memory was found whose value decides after how many iterations %s ends the loop (%s)", branch.Mnemonic, tests)
 }
 
-// cmpError returns the first error that is not nil.
-func cmpError(a, b error) error {
+// firstError returns the first error that is not nil.
+func firstError(a, b error) error {
 	if a != nil {
 		return a
 	}
@@ -93,7 +93,7 @@ func cmpError(a, b error) error {
 }
 
 // setter returns the last instruction that sets flags of a condition, or nil.
-func (m *Mapped) setter(condition asm.Values) *asm.Inst {
+func (m *MappedBlock) setter(condition asm.Values) *asm.Inst {
 	for i := len(m.Insts) - 2; i >= 0; i-- {
 		if _, writes := m.Insts[i].Dataflow(); writes.Flags&condition.Flags != 0 {
 			return &m.Insts[i]
@@ -106,7 +106,7 @@ func (m *Mapped) setter(condition asm.Values) *asm.Inst {
 type variable struct {
 	exit   unroll.Exit
 	first  uint64   // value before the first copy
-	at     []uint64 // value at the branch of each copy
+	values []uint64 // value at the branch of each copy
 	input  bool     // the block depends on its initial value
 	tested bool     // an operand of the instruction that sets the branch's flags
 }
@@ -114,9 +114,9 @@ type variable struct {
 // step returns the constant by which the variable advances from copy to copy; ok is false if there is none.
 func (v *variable) step() (step uint64, ok bool) {
 	mask := v.low(^uint64(0))
-	by := func(i int) uint64 { return (v.low(v.at[i]) - v.low(v.at[i-1])) & mask }
+	by := func(i int) uint64 { return (v.low(v.values[i]) - v.low(v.values[i-1])) & mask }
 	step = by(2)
-	for i := 3; i < len(v.at); i++ {
+	for i := 3; i < len(v.values); i++ {
 		if by(i) != step {
 			return 0, false
 		}
@@ -128,7 +128,7 @@ func (v *variable) step() (step uint64, ok bool) {
 }
 
 // observe single-steps some copies and lists the values of registers and of words of memory with a constant address.
-func (m *Mapped) observe(setter *asm.Inst) (list []*variable, err error) {
+func (m *MappedBlock) observe(setter *asm.Inst) (list []*variable, err error) {
 	last := len(m.Insts) - 1
 	type operand struct{ inst, mem int }
 	words := map[operand]*variable{}
@@ -171,10 +171,10 @@ func (m *Mapped) observe(setter *asm.Inst) (list []*variable, err error) {
 		}
 		if inst == last {
 			for r := range regs {
-				regs[r].at = append(regs[r].at, at.GPR[r])
+				regs[r].values = append(regs[r].values, at.GPR[r])
 			}
 			for _, v := range words {
-				v.at = append(v.at, m.held(v.exit.Addr))
+				v.values = append(v.values, m.held(v.exit.Addr))
 			}
 		}
 	})
@@ -189,11 +189,11 @@ func (m *Mapped) observe(setter *asm.Inst) (list []*variable, err error) {
 			}
 		}
 	}
-	return slices.DeleteFunc(list, func(v *variable) bool { return len(v.at) < max(copies, 3) }), nil
+	return slices.DeleteFunc(list, func(v *variable) bool { return len(v.values) < max(copies, 3) }), nil
 }
 
 // held returns the present value of the aligned word at an address.
-func (m *Mapped) held(addr uint64) uint64 {
+func (m *MappedBlock) held(addr uint64) uint64 {
 	frame, ok := frameOf(m.Pages, addr)
 	if !ok {
 		return 0
@@ -213,7 +213,7 @@ func exits(seen []*variable, setter *asm.Inst, copies int) func(yield func(unrol
 	}
 	for _, v := range seen {
 		if step, ok := v.step(); ok && step == 0 && v.tested {
-			bounds = append(bounds, v.low(v.at[1]))
+			bounds = append(bounds, v.low(v.values[1]))
 		}
 	}
 	return func(yield func(unroll.Exit) bool) {
@@ -230,7 +230,7 @@ func exits(seen []*variable, setter *asm.Inst, copies int) func(yield func(unrol
 							continue
 						}
 						// After n iterations of the block its value at the branch is at + n·step.
-						at := of.low(of.at[1]) - 2*step
+						at := of.low(of.values[1]) - 2*step
 						for _, adjust := range []uint64{0, step, -step, 1, ^uint64(0)} {
 							if still {
 								if !yield(v.with(at+adjust, step)) {
@@ -268,7 +268,7 @@ func (v *variable) with(base, step uint64) unroll.Exit {
 var errEarly, errGoesOn = errors.New("the loop ends early"), errors.New("the loop goes on")
 
 // ends reports whether a loop ends after this number of iterations, and its pages.
-func (m *Mapped) ends(l unroll.Loop, iterations int) (on Mapping, ok bool, err error) {
+func (m *MappedBlock) ends(l unroll.Loop, iterations int) (on Mapping, ok bool, err error) {
 	loop := *m
 	loop.Program = Program{m.Insts, unroll.Factors{}, &l}
 	loop.Plan.Init = stateFor(m.Plan.Init, *l.Exit, iterations*l.Copies)
@@ -278,7 +278,7 @@ func (m *Mapped) ends(l unroll.Loop, iterations int) (on Mapping, ok bool, err e
 	if err == nil {
 		on, err = mapPages(m.Child, loop.Plan, im)
 	}
-	return on, err == nil, m.survived(err)
+	return on, err == nil, m.unlessRuledOut(err)
 }
 
 // stateFor returns a state in which the loop ends after n iterations of the block.
@@ -292,7 +292,7 @@ func stateFor(s initial.State, x unroll.Exit, n int) initial.State {
 }
 
 // endsAfter maps a loop in the state of its longer image, or returns nil if an image does not end after its number of iterations.
-func (m *Mapped) endsAfter(l unroll.Loop, late func() bool) (*Mapped, error) {
+func (m *MappedBlock) endsAfter(l unroll.Loop, late func() bool) (*MappedBlock, error) {
 	again := m
 	var err error
 	if len(m.Pages) > 0 && m.Plan.Replay == nil {
@@ -300,18 +300,18 @@ func (m *Mapped) endsAfter(l unroll.Loop, late func() bool) (*Mapped, error) {
 			return nil, err
 		}
 	}
-	var loop *Mapped
+	var loop *MappedBlock
 	var ok bool
 	if l.Iterations().Long > again.Factors.Long && !again.repeatsAddresses() {
-		loop, ok, err = again.farther(l)
+		loop, ok, err = again.extrapolated(l)
 	} else {
 		loop, ok, err = again.mapLoop(l, late)
 	}
 	if err != nil || !ok {
 		return nil, err
 	}
-	third := loop.third().Long / l.Copies
-	for _, iterations := range []int{l.LoopIterations.Short, third} {
+	midpoint := loop.midpointFactors().Long / l.Copies
+	for _, iterations := range []int{l.LoopIterations.Short, midpoint} {
 		on, ok, err := loop.ends(l, iterations)
 		for _, p := range on.Pages {
 			_, known := frameOf(loop.Pages, p.Addr)
@@ -328,9 +328,9 @@ func (m *Mapped) endsAfter(l unroll.Loop, late func() bool) (*Mapped, error) {
 	return loop, loop.addDirty(loop.Short)
 }
 
-// farther maps a loop with more iterations of the block than were traced, if their accesses follow from the trace. The rules apply to
+// extrapolated maps a loop with more iterations of the block than were traced, if their accesses follow from the trace. The rules apply to
 // it as to copies in a row.
-func (m *Mapped) farther(l unroll.Loop) (_ *Mapped, ok bool, err error) {
+func (m *MappedBlock) extrapolated(l unroll.Loop) (_ *MappedBlock, ok bool, err error) {
 	copied := *m
 	loop := &copied
 	loop.Program = Program{m.Insts, l.Iterations(), &l}
@@ -347,7 +347,7 @@ func (m *Mapped) farther(l unroll.Loop) (_ *Mapped, ok bool, err error) {
 			return nil, false, err
 		}
 		if loop.Mapping, err = mapPages(m.Child, *plan, im); err != nil {
-			return nil, false, loop.survived(err)
+			return nil, false, loop.unlessRuledOut(err)
 		}
 		loop.Trace.Frame = map[uint64]int{}
 		for _, p := range loop.Pages {
@@ -357,7 +357,7 @@ func (m *Mapped) farther(l unroll.Loop) (_ *Mapped, ok bool, err error) {
 		if loop.Short, loop.Long, err = loop.pair(m.Images, 0); err != nil {
 			return nil, false, err
 		}
-		loop.Judged, err = m.task.Judge(loop)
+		loop.Findings, err = m.task.Check(loop)
 		if frames := min(len(loop.Pages), maxAutoFrames); reasonOf(err) == verdict.AliasFrame && m.task.Frames == AutoFrames && plan.Frames < frames {
 			plan.Frames = frames
 			continue
@@ -365,12 +365,12 @@ func (m *Mapped) farther(l unroll.Loop) (_ *Mapped, ok bool, err error) {
 		if err == nil {
 			err = loop.addDirty(loop.Long)
 		}
-		return loop, err == nil, loop.survived(err)
+		return loop, err == nil, loop.unlessRuledOut(err)
 	}
 }
 
-// survived drops an error of a dry run that only rules out this loop.
-func (m *Mapped) survived(err error) error {
+// unlessRuledOut drops an error of a dry run that only rules out this loop.
+func (m *MappedBlock) unlessRuledOut(err error) error {
 	if m.Child.Alive() && (err == errEarly || err == errGoesOn || reasonOf(err) != "") {
 		return nil
 	}
@@ -378,14 +378,14 @@ func (m *Mapped) survived(err error) error {
 }
 
 // inState is Again with another initial state.
-func (m *Mapped) inState(state initial.State, late func() bool) (*Mapped, error) {
+func (m *MappedBlock) inState(state initial.State, late func() bool) (*MappedBlock, error) {
 	t := m.task
 	t.Late = late
 	t.Program.Factors = m.Factors
 	t.startFrom(state)
 	plan := m.Plan
 	plan.Init, plan.Late = state, late
-	again, err := t.harmless(m.Place, plan)
+	again, err := t.mapSafely(m.Arena, plan)
 	again, err = t.frameEach(plan, again, err)
 	again.PaperVerdict, again.Rescued = m.PaperVerdict, m.Rescued
 	return again, err

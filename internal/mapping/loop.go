@@ -17,7 +17,7 @@ import (
 // as a loop, gets many iterations. Any other block, and every block if asOften, runs as often as the
 // copies do, because those were mapped, traced and checked.
 // fits is false if one copy exceeds the share of the op cache that keeps a loop in it.
-func (m *Mapped) AsLoop(fe unroll.FrontEnd, asOften bool, late func() bool) (loop *Mapped, fits bool, err error) {
+func (m *MappedBlock) AsLoop(fe unroll.FrontEnd, asOften bool, late func() bool) (loop *MappedBlock, fits bool, err error) {
 	var many unroll.Loop
 	many, fits = unroll.ChooseLoop(m.Insts, fe)
 	same := false
@@ -39,7 +39,7 @@ func (m *Mapped) AsLoop(fe unroll.FrontEnd, asOften bool, late func() bool) (loo
 
 // mapLoop lays out a loop, runs its longer image in an empty address space and reports whether it
 // ends and needs exactly the pages of the copies.
-func (m *Mapped) mapLoop(l unroll.Loop, late func() bool) (loop *Mapped, same bool, err error) {
+func (m *MappedBlock) mapLoop(l unroll.Loop, late func() bool) (loop *MappedBlock, same bool, err error) {
 	copied := *m
 	loop = &copied
 	loop.Program = Program{m.Insts, l.Iterations(), &l}
@@ -64,7 +64,7 @@ func (m *Mapped) mapLoop(l unroll.Loop, late func() bool) (loop *Mapped, same bo
 	}
 	got, err := mapPages(m.Child, plan, im)
 	if err != nil {
-		return loop, false, m.survived(err)
+		return loop, false, m.unlessRuledOut(err)
 	}
 	if len(got.Inverted) > 0 || !slices.Equal(frames(got), frames(m.Mapping)) {
 		return loop, false, nil
@@ -85,7 +85,7 @@ func frames(m Mapping) []mapper.Page {
 
 // repeatsAddresses reports whether in the trace each copy of the second half has the accesses of the
 // copy before it. In the first half a block may settle.
-func (m *Mapped) repeatsAddresses() bool {
+func (m *MappedBlock) repeatsAddresses() bool {
 	if len(m.Pages) == 0 {
 		return true
 	}

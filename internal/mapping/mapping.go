@@ -2,9 +2,9 @@
 // also runs the instrumented copy, and decides when to map a block again.
 //
 // [Task.Prepare] does all of this. It retries with other initial states, with a frame for each page,
-// and with fewer copies. It returns a [Mapped]: the pages, the trace of all accesses, the findings of
-// the rules, and the images in the child. [Mapped.AsLoop] and [Mapped.Again] prepare the same block as
-// a loop or with fewer copies.
+// and with fewer copies. It returns a [MappedBlock]: the pages, the trace of all accesses, the findings
+// of the rules, and the images in the child. [MappedBlock.AsLoop] and [MappedBlock.Again] prepare the
+// same block as a loop or with fewer copies.
 package mapping
 
 import (
@@ -40,12 +40,12 @@ type Plan struct {
 	Frames int // page i is mapped to frame i mod Frames
 	Pages  int // limit, else too_many_pages
 	// NoPages maps no page: the first access ends the block, as in a harness without mapping.
-	NoPages bool
-	Predict int           // number of copies whose pages are predicted
-	Limit   time.Duration // CPU time of one run, else timeout
-	Late    func() bool   // reports whether all runs together have taken too long, else timeout; nil: no limit
-	Ahead   []tracee.Op   // before the first run
-	Fresh   uint64        // image to run first, which restores all state that a block can change; 0: none
+	NoPages    bool
+	Predict    int           // number of copies whose pages are predicted
+	Limit      time.Duration // CPU time of one run, else timeout
+	Late       func() bool   // reports whether all runs together have taken too long, else timeout; nil: no limit
+	Ahead      []tracee.Op   // before the first run
+	ResetImage uint64        // image to run first, which restores all state that a block can change; 0: none
 	// Replay is the captured state to start from, if any; Window is the child's.
 	Replay *Replay
 	Window uint64
@@ -69,7 +69,7 @@ func (p Plan) home() uint64 {
 
 // try executes a dry run of an image in the child.
 func (p Plan) try(c runner, ops []tracee.Op, im harness.Image) (tracee.Stop, error) {
-	stop, err := c.Try(ops, im.At+p.shift(), im.End()+p.shift(), p.Limit)
+	stop, err := c.Try(ops, im.Address+p.shift(), im.End()+p.shift(), p.Limit)
 	stop.Regs.RIP -= p.shift()
 	return stop, err
 }
@@ -150,17 +150,17 @@ func (p Plan) ended(stop tracee.Stop) error {
 	return nil
 }
 
-func (p Plan) fresh() []tracee.Op {
-	if p.Fresh == 0 {
+func (p Plan) resetOps() []tracee.Op {
+	if p.ResetImage == 0 {
 		return nil
 	}
-	return []tracee.Op{tracee.Run(p.Fresh, 1)}
+	return []tracee.Op{tracee.Run(p.ResetImage, 1)}
 }
 
 // RunOnce runs an image on the mapped pages. Any stop is a failure, because the block ran with
 // these pages before.
 func (p Plan) RunOnce(c runner, im harness.Image) error {
-	stop, err := c.Do(append(p.fresh(), tracee.Run(im.At+p.shift(), 1)), p.Limit)
+	stop, err := c.Do(append(p.resetOps(), tracee.Run(im.Address+p.shift(), 1)), p.Limit)
 	if err != nil {
 		return p.timeout(err)
 	}

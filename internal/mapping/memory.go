@@ -34,7 +34,7 @@ func (p Plan) words(pages []mapper.Page) map[slot]uint64 {
 }
 
 // word returns the initial value of a word of the block's memory.
-func (m *Mapped) word(addr uint64, words map[slot]uint64) uint64 {
+func (m *MappedBlock) word(addr uint64, words map[slot]uint64) uint64 {
 	if replay := m.Plan.Replay; replay != nil {
 		return replay.word(addr)
 	}
@@ -56,7 +56,7 @@ func frameOf(pages []mapper.Page, addr uint64) (frame int, ok bool) {
 }
 
 // noteMemory warns of set words that the block does not access, or also accesses at another address.
-func (m *Mapped) noteMemory() {
+func (m *MappedBlock) noteMemory() {
 	words := m.Plan.words(m.Pages)
 	for _, w := range m.Plan.Init.Memory {
 		frame, ok := frameOf(m.Pages, w.Address)

@@ -45,33 +45,33 @@ func (p Program) buildDryRun(iterations int, h harness.Harness) (harness.Image, 
 	return harness.BuildDryRun(p.Insts, iterations, h)
 }
 
-// third returns the smaller number of iterations and the midpoint of both.
-func (p Program) third() unroll.Factors {
-	third := unroll.Factors{Short: p.Factors.Short, Long: (p.Factors.Short + p.Factors.Long) / 2}
+// midpointFactors returns the smaller number of iterations and the midpoint of both.
+func (p Program) midpointFactors() unroll.Factors {
+	midpoint := unroll.Factors{Short: p.Factors.Short, Long: (p.Factors.Short + p.Factors.Long) / 2}
 	if p.Loop != nil {
-		third.Long -= third.Long % p.Loop.Copies // whole iterations of the loop
+		midpoint.Long -= midpoint.Long % p.Loop.Copies // whole iterations of the loop
 	}
-	return third
+	return midpoint
 }
 
-// Place is a child with room for images.
-type Place struct {
-	Child  *tracee.Tracee
-	Fresh  uint64        // image that restores all state that a block can change
-	Images uint64        // first address for images
-	Clock  harness.Clock // read at the end of an image
+// Arena is a child with room for images.
+type Arena struct {
+	Child      *tracee.Tracee
+	ResetImage uint64        // image that restores all state that a block can change
+	Images     uint64        // first address for images
+	Clock      harness.Clock // read at the end of an image
 }
 
-// Placer lays out images of a program.
-type Placer struct {
-	Place
+// ImageBuilder lays out images of a program.
+type ImageBuilder struct {
+	Arena
 	Program
 	Harness harness.Harness // without clock and memory
 	Offset  *int            // of the first copy in its page; nil: anywhere
 }
 
 // harness returns the harness of images that are emitted in place in the child's memory.
-func (p Placer) harness() harness.Harness {
+func (p ImageBuilder) harness() harness.Harness {
 	h := p.Harness
 	h.Clock, h.Memory = p.Clock, p.codeAt
 	if p.Offset != nil {
@@ -80,18 +80,18 @@ func (p Placer) harness() harness.Harness {
 	return h
 }
 
-func (p Placer) image(at uint64, iterations int) (harness.Image, error) {
+func (p ImageBuilder) image(at uint64, iterations int) (harness.Image, error) {
 	im, err := p.build(at, iterations, p.harness())
 	if p.Offset != nil && err == nil {
 		// The distance from the image's start to its first copy is the same at any address.
-		return p.build(im.At+(uint64(*p.Offset)-im.First)%layout.PageSize, iterations, p.harness())
+		return p.build(im.Address+(uint64(*p.Offset)-im.FirstCopy)%layout.PageSize, iterations, p.harness())
 	}
 	return im, err
 }
 
 // pair lays out both images and writes them to the child, shift bytes after at unless Offset sets the
 // place.
-func (p Placer) pair(at, shift uint64) (short, long harness.Image, err error) {
+func (p ImageBuilder) pair(at, shift uint64) (short, long harness.Image, err error) {
 	if p.Offset != nil {
 		shift = 0
 	}
@@ -109,7 +109,7 @@ func (p Placer) pair(at, shift uint64) (short, long harness.Image, err error) {
 	return short, long, nil
 }
 
-func (p Placer) dryRun(iterations int) (harness.Image, error) {
+func (p ImageBuilder) dryRun(iterations int) (harness.Image, error) {
 	im, err := p.buildDryRun(iterations, p.harness())
 	if err != nil {
 		return im, err
@@ -121,7 +121,7 @@ func (p Placer) dryRun(iterations int) (harness.Image, error) {
 	return im, nil
 }
 
-func (p Placer) tooLarge() error {
+func (p ImageBuilder) tooLarge() error {
 	return &verdict.Rejection{
 		Reason: verdict.CodeExceedsL1I,
 		Detail: fmt.Sprintf("%d and %d copies of %d bytes do not fit the %d KiB there are for code", p.Factors.Short, p.Factors.Long, p.Size(), layout.CodeSize>>10),
@@ -129,15 +129,15 @@ func (p Placer) tooLarge() error {
 }
 
 // put writes an image to the child unless it was emitted there.
-func (p Placer) put(im harness.Image) {
-	if to := p.codeAt(im.At); &to[0] != &im.Code[0] {
+func (p ImageBuilder) put(im harness.Image) {
+	if to := p.codeAt(im.Address); &to[0] != &im.Code[0] {
 		copy(to, im.Code)
 	}
 }
 
 // codeAt returns the child's memory from an address to the end of the region for code or for dry
 // runs; nil elsewhere.
-func (p Placer) codeAt(at uint64) []byte {
+func (p ImageBuilder) codeAt(at uint64) []byte {
 	switch {
 	case at >= layout.Code && at < layout.CodeEnd:
 		return p.Child.Code()[at-layout.Code:]
@@ -154,7 +154,7 @@ const startStep = 5 * 64 / 16
 // Replicates lays out an image pair for each of these starts of the first copy in its cache line, as many as fit. Each pass uses
 // other code pages as long as they last: on the same pages some blocks keep one time throughout a run of bbprof and have another in
 // the next. All pairs occupy the same sets of L1I, apart from the shift by the start. The last pair becomes the mapped block's.
-func (m *Mapped) Replicates(starts []int, pass int, read harness.Clock) (pairs [][2]harness.Image, err error) {
+func (m *MappedBlock) Replicates(starts []int, pass int, read harness.Clock) (pairs [][2]harness.Image, err error) {
 	at := m.Images
 	if m.area > 0 {
 		at += uint64(pass) % max((layout.CodeEnd-m.Images)/m.area, 1) * m.area
@@ -177,10 +177,10 @@ func (m *Mapped) Replicates(starts []int, pass int, read harness.Clock) (pairs [
 	return pairs, nil
 }
 
-// startingAt returns a placer for images whose first copy has this start in its cache line, unless Offset
+// startingAt returns a builder for images whose first copy has this start in its cache line, unless Offset
 // sets the place.
-func (m *Mapped) startingAt(start int, read harness.Clock) Placer {
-	p := m.Placer
+func (m *MappedBlock) startingAt(start int, read harness.Clock) ImageBuilder {
+	p := m.ImageBuilder
 	p.Clock = read
 	p.Harness.Offset = start
 	return p
@@ -191,22 +191,22 @@ func congruent(at, end uint64) uint64 {
 	return at + (end-at+layout.PageSize-1)&^(layout.PageSize-1)
 }
 
-// ThirdFactors returns the smaller number of iterations and the midpoint; ok is false if there is none, or if the longer
+// MidpointFactors returns the smaller number of iterations and the midpoint; ok is false if there is none, or if the longer
 // image is timed alone.
-func (m *Mapped) ThirdFactors() (f unroll.Factors, ok bool) {
-	f = m.third()
+func (m *MappedBlock) MidpointFactors() (f unroll.Factors, ok bool) {
+	f = m.midpointFactors()
 	return f, f.Long > f.Short && f.Short > 0
 }
 
-// Third lays out an image of the midpoint after the last replicate, and adds to the list of words to
+// Midpoint lays out an image of the midpoint after the last replicate, and adds to the list of words to
 // restore for it. ok is false without a midpoint or without room.
-func (m *Mapped) Third(read harness.Clock) (im harness.Image, ok bool, err error) {
-	third, ok := m.ThirdFactors()
+func (m *MappedBlock) Midpoint(read harness.Clock) (im harness.Image, ok bool, err error) {
+	midpoint, ok := m.MidpointFactors()
 	if !ok {
 		return im, false, nil
 	}
 	p := m.startingAt(m.start, read)
-	im, err = p.image(congruent(m.Long.At, m.Long.End()), third.Long)
+	im, err = p.image(congruent(m.Long.Address, m.Long.End()), midpoint.Long)
 	if err != nil || im.End() > layout.CodeEnd {
 		return im, false, err
 	}
@@ -219,7 +219,7 @@ const aligned = 2 * 64
 
 // CodeAround returns the largest part of CodeBytes beside the copies, for any number of copies: at the last of four starts, with
 // the padding of two images.
-func (m *Mapped) CodeAround() int {
+func (m *MappedBlock) CodeAround() int {
 	around := m.CodeBytes() - (m.Factors.Short+m.Factors.Long)*m.Size()
 	if m.Offset != nil {
 		return around
@@ -230,9 +230,9 @@ func (m *Mapped) CodeAround() int {
 
 // CodeBytes returns the size of the code that runs: bbprof's own at the start of the region and both
 // images, with the small gap between them unless the set-up makes it large.
-func (m *Mapped) CodeBytes() int {
+func (m *MappedBlock) CodeBytes() int {
 	if m.Offset == nil {
-		whole := (m.Short.At - m.Images) &^ (layout.PageSize - 1) // pages of other images
+		whole := (m.Short.Address - m.Images) &^ (layout.PageSize - 1) // pages of other images
 		return int(m.Long.End() - whole - layout.Code)
 	}
 	return int(m.Images-layout.Code) + len(m.Short.Code) + len(m.Long.Code)

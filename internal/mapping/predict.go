@@ -46,7 +46,7 @@ func (p Plan) predict() (pages []mapper.Page) {
 }
 
 // touchesAll reports whether the trace shows an access to every page.
-func (m *Mapped) touchesAll() bool {
+func (m *MappedBlock) touchesAll() bool {
 	if len(m.Pages) == 0 {
 		return true
 	}

@@ -38,8 +38,8 @@ const AutoFrames = 0
 
 // Task is a block to map, trace and check.
 type Task struct {
-	// Open returns a place with a live child, which is a new one if the last attempt killed the child.
-	Open    func() (Place, error)
+	// Open returns an arena with a live child, which is a new one if the last attempt killed the child.
+	Open    func() (Arena, error)
 	Program Program
 	Harness harness.Harness // without initial state, clock and memory
 	Offset  *int            // of the first copy in its page; nil: anywhere
@@ -52,25 +52,25 @@ type Task struct {
 	StoreBuffer int // entries, which bound the distance from a load to its store
 	// Move allows other initial registers if accesses cross lines, lack an alignment or alias.
 	Move bool
-	// Judge applies the rules to the trace. The error names the broken rule; Judged.Harmless
+	// Check applies the rules to the trace. The error names the broken rule; Findings.SafeCopies
 	// is then the number of copies before the first that breaks it.
-	Judge func(*Mapped) (Judged, error)
+	Check func(*MappedBlock) (Findings, error)
 }
 
-// Judged holds the findings of the rules on a trace.
-type Judged struct {
+// Findings holds the findings of the rules on a trace.
+type Findings struct {
 	Evidence       []invariants.Evidence
 	Predicted      *invariants.Prediction
 	SelfForwarding int // see invariants.SelfForwarding
 	Carried        int // see invariants.Carried
 	Warnings       []string
-	Harmless       int
+	SafeCopies     int
 }
 
-// Mapped is a block with its pages, laid out in a child and traced. After an error it holds the results
+// MappedBlock is a block with its pages, laid out in a child and traced. After an error it holds the results
 // so far.
-type Mapped struct {
-	Placer
+type MappedBlock struct {
+	ImageBuilder
 	Mapping
 	Plan        Plan
 	Built       unroll.Factors // numbers of copies when the images were built
@@ -80,7 +80,7 @@ type Mapped struct {
 	Trace       invariants.Trace
 	Restore     []uint64 // words to restore before each run
 	restoresAll bool     // Restore has all words to which any number of copies stores
-	Judged
+	Findings
 	Notes []string // on the trace
 
 	PaperVerdict string // outcome on one frame in the first initial state: "ok" or a reason
@@ -90,15 +90,15 @@ type Mapped struct {
 }
 
 // Warnings lists the warnings for the result.
-func (m *Mapped) Warnings() []string { return slices.Concat(m.Notes, m.Judged.Warnings) }
+func (m *MappedBlock) Warnings() []string { return slices.Concat(m.Notes, m.Findings.Warnings) }
 
 // Refill restores the initial contents of the frames.
-func (m *Mapped) Refill() { m.Plan.Refill(m.Child, m.Pages...) }
+func (m *MappedBlock) Refill() { m.Plan.Refill(m.Child, m.Pages...) }
 
 // RemapTo maps the block's pages again, onto other frames for each n while they last, and fills those. It unmaps all
 // pages first, which takes 1 µs more than replacing them: when pages were replaced, some 50 of 25,745 blocks had slow
 // states more often, by up to a quarter, and were no longer steady.
-func (m *Mapped) RemapTo(n int) []tracee.Op {
+func (m *MappedBlock) RemapTo(n int) []tracee.Op {
 	frames := max(m.Plan.Frames, 1)
 	first := n % max(layout.MaxFrames/frames, 1) * frames
 	m.Plan.refill(m.Child, m.Pages, first)
@@ -107,14 +107,14 @@ func (m *Mapped) RemapTo(n int) []tracee.Op {
 
 // MapOnly maps the block in the first state in which it runs, on one frame unless Frames sets more.
 // It does not check its accesses.
-func (t Task) MapOnly(states []initial.State) (first *Mapped, firstErr error) {
+func (t Task) MapOnly(states []initial.State) (first *MappedBlock, firstErr error) {
 	for i, state := range states {
 		place, err := t.Open()
 		if err != nil {
 			return first, err
 		}
 		t.startFrom(state)
-		m, err := t.mapped(place, Plan{Insts: t.Program.Insts, Init: state, Frames: max(t.Frames, 1), Limit: RunLimit, Late: t.Late, Fresh: place.Fresh})
+		m, err := t.mapBlock(place, Plan{Insts: t.Program.Insts, Init: state, Frames: max(t.Frames, 1), Limit: RunLimit, Late: t.Late, ResetImage: place.ResetImage})
 		if err == nil {
 			return m, nil
 		}
@@ -152,9 +152,9 @@ func reasonOf(err error) verdict.Reason {
 // accesses are safe. It first tries the first state on one frame, whose outcome is the paper's
 // verdict. If the block fails because of its context, it tries more frames, then the other initial
 // states, then those states with registers moved. If none helps, it reports the first attempt.
-func (t Task) Prepare(states []initial.State) (m *Mapped, err error) {
-	first, firstErr := &Mapped{}, error(nil)
-	var failed []failure
+func (t Task) Prepare(states []initial.State) (m *MappedBlock, err error) {
+	first, firstErr := &MappedBlock{}, error(nil)
+	var failed []failedState
 	for i := 0; ; i++ {
 		state, ok := initial.State{}, false
 		if i < len(states) {
@@ -184,15 +184,15 @@ func (t Task) Prepare(states []initial.State) (m *Mapped, err error) {
 			break
 		}
 		if t.Move && i < len(states) && mapper.Movable(reason) && len(failed) < mostMoved {
-			failed = append(failed, failure{state, reason})
+			failed = append(failed, failedState{state, reason})
 		}
 		t.Program = m.Program // keep its number of copies
 	}
 	return first, firstErr
 }
 
-// failure is a state and the reason why it failed.
-type failure struct {
+// failedState is a state and the reason why it failed.
+type failedState struct {
 	state  initial.State
 	reason verdict.Reason
 }
@@ -202,13 +202,13 @@ type failure struct {
 const mostMoved = 3
 
 // in is Prepare with one initial state.
-func (t Task) in(state initial.State, place Place, paper bool) (m *Mapped, err error) {
+func (t Task) in(state initial.State, place Arena, paper bool) (m *MappedBlock, err error) {
 	t.startFrom(state)
 	Ready(place.Child, state)
 	plan := Plan{
-		Insts: t.Program.Insts, Init: state, Frames: max(t.Frames, 1), Limit: RunLimit, Late: t.Late, Fresh: place.Fresh, NoPages: t.NoPages, Predict: t.Program.Factors.Long,
+		Insts: t.Program.Insts, Init: state, Frames: max(t.Frames, 1), Limit: RunLimit, Late: t.Late, ResetImage: place.ResetImage, NoPages: t.NoPages, Predict: t.Program.Factors.Long,
 	}
-	m, err = t.harmless(place, plan)
+	m, err = t.mapSafely(place, plan)
 	onOneFrame := ""
 	if paper && plan.Frames == 1 {
 		onOneFrame = paperVerdict(m, reasonOf(err))
@@ -220,7 +220,7 @@ func (t Task) in(state initial.State, place Place, paper bool) (m *Mapped, err e
 
 // paperVerdict returns the paper's outcome for a block that mapping rejected for reason, or accepted if reason is "": ok until the
 // samples say otherwise. Pages that share a byte take precedence, by the rule of the paper's authors.
-func paperVerdict(m *Mapped, reason verdict.Reason) string {
+func paperVerdict(m *MappedBlock, reason verdict.Reason) string {
 	switch {
 	case invariants.MayAlias(m.Trace):
 		return string(verdict.AliasFrame)
@@ -230,15 +230,15 @@ func paperVerdict(m *Mapped, reason verdict.Reason) string {
 	return string(reason)
 }
 
-// frameEach repeats harmless with a frame for each page if pages alias on one frame. That ends the sharing if L1D has a way for
+// frameEach repeats mapSafely with a frame for each page if pages alias on one frame. That ends the sharing if L1D has a way for
 // each.
-func (t Task) frameEach(plan Plan, m *Mapped, err error) (*Mapped, error) {
+func (t Task) frameEach(plan Plan, m *MappedBlock, err error) (*MappedBlock, error) {
 	if t.Frames != AutoFrames || reasonOf(err) != verdict.AliasFrame {
 		return m, err
 	}
 	plan.Frames = min(len(m.Pages), maxAutoFrames)
 	t.Program = m.Program
-	return t.harmless(m.Place, plan)
+	return t.mapSafely(m.Arena, plan)
 }
 
 // Ready stores the parts of a state that images restore from the child's memory.
@@ -259,7 +259,7 @@ func reaches(insts []asm.Inst) bool {
 
 // Again prepares a mapped block with other numbers of copies, in the same state and on at least as many
 // frames.
-func (m *Mapped) Again(factors unroll.Factors, late func() bool) (*Mapped, error) {
+func (m *MappedBlock) Again(factors unroll.Factors, late func() bool) (*MappedBlock, error) {
 	t := m.task
 	t.Late = late
 	t.Program.Factors = factors
@@ -269,22 +269,22 @@ func (m *Mapped) Again(factors unroll.Factors, late func() bool) (*Mapped, error
 		replay := *plan.Replay // Left belongs to the other copies
 		plan.Replay = &replay
 	}
-	again, err := t.harmless(m.Place, plan)
+	again, err := t.mapSafely(m.Arena, plan)
 	again, err = t.frameEach(plan, again, err)
 	again.PaperVerdict, again.Rescued = m.PaperVerdict, m.Rescued
 	return again, err
 }
 
-// harmless maps and traces the block and checks the trace. A block that moves on may alias or fill the
+// mapSafely maps and traces the block and checks the trace. A block that moves on may alias or fill the
 // cache after some copies: it gets fewer then.
-func (t Task) harmless(place Place, plan Plan) (*Mapped, error) {
+func (t Task) mapSafely(place Arena, plan Plan) (*MappedBlock, error) {
 	for {
-		var m *Mapped
+		var m *MappedBlock
 		var err error
 		if plan.Replay != nil {
-			m, err = t.replayed(place, plan)
+			m, err = t.mapCaptured(place, plan)
 		} else {
-			if m, err = t.mapped(place, plan); err == nil {
+			if m, err = t.mapBlock(place, plan); err == nil {
 				err = m.trace()
 			}
 			if err == nil && m.Plan.Predict > 0 && !m.touchesAll() {
@@ -294,14 +294,14 @@ func (t Task) harmless(place Place, plan Plan) (*Mapped, error) {
 			m.noteMemory()
 		}
 		if err == nil {
-			m.Judged, err = t.Judge(m)
+			m.Findings, err = t.Check(m)
 		}
 		if restored := len(m.Restore); err == nil {
 			if err = m.addDirty(m.Short); err == nil && len(m.Restore) > restored { // bbprof itself uses more lines now
-				m.Judged, err = t.Judge(m)
+				m.Findings, err = t.Check(m)
 			}
 		}
-		fewer, ok := m.Factors.Within(m.Harmless)
+		fewer, ok := m.Factors.Within(m.SafeCopies)
 		if tooFew := (fewer.Long-fewer.Short)*len(t.Program.Insts) < leastInsts; err == nil || !ok || tooFew || t.Fixed {
 			return m, err
 		}
@@ -309,11 +309,11 @@ func (t Task) harmless(place Place, plan Plan) (*Mapped, error) {
 	}
 }
 
-// mapped maps the copies of the longer image in a dry run. A block that moves on with every copy gets
+// mapBlock maps the copies of the longer image in a dry run. A block that moves on with every copy gets
 // only as many copies as fit on steadyPages.
-func (t Task) mapped(place Place, plan Plan) (*Mapped, error) {
+func (t Task) mapBlock(place Arena, plan Plan) (*MappedBlock, error) {
 	for {
-		m := &Mapped{Placer: Placer{place, t.Program, t.Harness, t.Offset}, Plan: plan, task: t}
+		m := &MappedBlock{ImageBuilder: ImageBuilder{place, t.Program, t.Harness, t.Offset}, Plan: plan, task: t}
 		if err := m.layOut(); err != nil {
 			return m, err
 		}
@@ -326,7 +326,7 @@ func (t Task) mapped(place Place, plan Plan) (*Mapped, error) {
 		if m.Plan.Predict > 0 {
 			m.Plan.Predict = t.Program.Factors.Long
 		}
-		err := m.search(t.Program.Factors.Long)
+		err := m.mapCopies(t.Program.Factors.Long)
 		if reasonOf(err) != verdict.TooManyPages || !fewer {
 			return m, err
 		}
@@ -334,7 +334,7 @@ func (t Task) mapped(place Place, plan Plan) (*Mapped, error) {
 	}
 }
 
-func (m *Mapped) layOut() (err error) {
+func (m *MappedBlock) layOut() (err error) {
 	if bytes := (m.Factors.Short + m.Factors.Long) * m.Size(); bytes > layout.CodeSize {
 		return m.tooLarge()
 	}
@@ -346,8 +346,8 @@ func (m *Mapped) layOut() (err error) {
 	return nil
 }
 
-// search maps this number of copies in a dry run.
-func (m *Mapped) search(copies int) error {
+// mapCopies maps this number of copies in a dry run.
+func (m *MappedBlock) mapCopies(copies int) error {
 	im, err := m.dryRun(copies)
 	if err != nil {
 		return err

@@ -27,7 +27,7 @@ func (p Plan) willExceed(c runner, m Mapping, in *asm.Inst, stop tracee.Regs) bo
 	if len(in.Mem) == 0 {
 		return false
 	}
-	r := repeated{p: p, mem: in.Mem, regs: regs, down: stop.Flags&directionFlag != 0, width: uint64(in.Mem[0].Width)}
+	r := stringInst{p: p, mem: in.Mem, regs: regs, down: stop.Flags&directionFlag != 0, width: uint64(in.Mem[0].Width)}
 	// Enough bytes to exceed the limit of pages, or fewer up to an unmappable address.
 	r.bytes = r.width * min(count, uint64(p.Pages+2)*layout.PageSize/r.width)
 	for i := range r.mem {
@@ -42,14 +42,14 @@ func (p Plan) willExceed(c runner, m Mapping, in *asm.Inst, stop tracee.Regs) bo
 			return false
 		})
 		if pages > p.Pages {
-			return r.goesOn(c)
+			return r.runsToCount(c)
 		}
 	}
 	return false
 }
 
-// repeated is a string instruction with its registers.
-type repeated struct {
+// stringInst is a string instruction with its registers.
+type stringInst struct {
 	p     Plan
 	mem   []asm.Mem
 	regs  asm.Regs
@@ -59,7 +59,7 @@ type repeated struct {
 }
 
 // before returns the number of bytes that an operand accesses before the first page for which is holds, or all.
-func (r *repeated) before(i int, is func(page uint64) bool) uint64 {
+func (r *stringInst) before(i int, is func(page uint64) bool) uint64 {
 	at := r.mem[i].Addr(&r.regs)
 	if !r.down {
 		for page, n := layout.PageOf(at), uint64(0); n < r.bytes; page += layout.PageSize {
@@ -80,9 +80,9 @@ func (r *repeated) before(i int, is func(page uint64) bool) uint64 {
 	return r.bytes
 }
 
-// goesOn reports whether no comparison ends the instruction before its count does. Pages still to be mapped have the contents
+// runsToCount reports whether no comparison ends the instruction before its count does. Pages still to be mapped have the contents
 // of the frames: if those are equal, the comparisons repeat after a page.
-func (r *repeated) goesOn(c runner) bool {
+func (r *stringInst) runsToCount(c runner) bool {
 	repeat := r.mem[0].Repeat
 	if repeat == asm.Rep {
 		return true

@@ -34,41 +34,41 @@ func (l *Left) Error() string {
 
 func (l *Left) Unwrap() error { return l.Why }
 
-// Replayed maps and traces the block in a captured state, with as many copies as stay within it. The place
+// Replayed maps and traces the block in a captured state, with as many copies as stay within it. The arena
 // needs a child with the alias region for the block's address, if it needs one.
-func (t Task) Replayed(c *initial.Captured) (*Mapped, error) {
+func (t Task) Replayed(c *initial.Captured) (*MappedBlock, error) {
 	place, err := t.Open()
 	if err != nil {
-		return &Mapped{}, err
+		return &MappedBlock{}, err
 	}
 	t, plan, err := t.from(place, c)
 	if err != nil {
-		return &Mapped{Plan: plan}, err
+		return &MappedBlock{Plan: plan}, err
 	}
-	return t.harmless(place, plan)
+	return t.mapSafely(place, plan)
 }
 
 // from prepares harness and child for a captured state.
-func (t Task) from(place Place, c *initial.Captured) (Task, Plan, error) {
+func (t Task) from(place Arena, c *initial.Captured) (Task, Plan, error) {
 	state := c.Start()
 	t.Harness.Init = state
 	Ready(place.Child, state)
 	t.Harness.Replayed, t.Harness.Address, t.Harness.Shift = true, c.Address, layout.Shift(place.Child.Window())
 	t.Harness.Reset.Values = true
 	plan := Plan{
-		Insts: t.Program.Insts, Init: state, Frames: max(len(c.Pages), 1), Limit: RunLimit, Late: t.Late, Fresh: place.Fresh,
+		Insts: t.Program.Insts, Init: state, Frames: max(len(c.Pages), 1), Limit: RunLimit, Late: t.Late, ResetImage: place.ResetImage,
 		Replay: &Replay{Captured: c}, Window: place.Child.Window(),
 	}
 	return t, plan, plan.mappable()
 }
 
-// replayed maps and traces the block in a captured state, with as many copies as stay within it.
-func (t Task) replayed(place Place, plan Plan) (*Mapped, error) {
+// mapCaptured maps and traces the block in a captured state, with as many copies as stay within it.
+func (t Task) mapCaptured(place Arena, plan Plan) (*MappedBlock, error) {
 	for {
-		m := &Mapped{Placer: Placer{place, t.Program, t.Harness, t.Offset}, Plan: plan, task: t}
+		m := &MappedBlock{ImageBuilder: ImageBuilder{place, t.Program, t.Harness, t.Offset}, Plan: plan, task: t}
 		err := m.layOut()
 		if err == nil {
-			err = m.search(m.Factors.Long)
+			err = m.mapCopies(m.Factors.Long)
 		}
 		if err == nil {
 			err = m.trace()
@@ -96,7 +96,7 @@ func (t Task) replayed(place Place, plan Plan) (*Mapped, error) {
 // LeavesEarly rejects a block with too few copies within the captured state to measure the time of one of many: the
 // first copies start on an empty core. Of 90 blocks that stay within their state, 40 % had a time from so few copies
 // that was off by more than 5 %. It accepts numbers of copies that the user chose.
-func (m *Mapped) LeavesEarly() error {
+func (m *MappedBlock) LeavesEarly() error {
 	replay := m.Plan.Replay
 	if replay == nil || replay.Left == nil || m.task.Fixed || (m.Factors.Long-m.Factors.Short)*len(m.Insts) >= leastInsts {
 		return nil
@@ -196,7 +196,7 @@ func (r *Replay) word(addr uint64) uint64 {
 
 // storesReadOnly finds the first copy that stores to a page that the program could not write to. Frames
 // are writable, so only the trace shows this.
-func (m *Mapped) storesReadOnly() error {
+func (m *MappedBlock) storesReadOnly() error {
 	for _, a := range m.Trace.Accesses {
 		if !a.Write {
 			continue
@@ -211,7 +211,7 @@ func (m *Mapped) storesReadOnly() error {
 }
 
 // firstTouch records the first instruction that touches each captured page.
-func (m *Mapped) firstTouch() {
+func (m *MappedBlock) firstTouch() {
 	for i := range m.Pages {
 		p := &m.Pages[i]
 		first := slices.IndexFunc(m.Trace.Accesses, func(a asm.Access) bool {
@@ -235,7 +235,7 @@ func (t Task) Once(c *initial.Captured) (after *initial.Captured, xsave []byte, 
 	if err != nil {
 		return nil, nil, err
 	}
-	im, err := Placer{place, t.Program, t.Harness, t.Offset}.dryRun(1)
+	im, err := ImageBuilder{place, t.Program, t.Harness, t.Offset}.dryRun(1)
 	if err != nil {
 		return nil, nil, err
 	}

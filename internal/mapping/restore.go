@@ -40,7 +40,7 @@ func (m Mapping) dirty(c runner, p Plan) (dirty []uint64) {
 }
 
 // maxRestore returns the largest number of words that can be restored before each run.
-func (m *Mapped) maxRestore() int {
+func (m *MappedBlock) maxRestore() int {
 	if m.Harness.Reset.Values {
 		return layout.MaxValues
 	}
@@ -48,7 +48,7 @@ func (m *Mapped) maxRestore() int {
 }
 
 // setRestore makes the images restore these words before each run.
-func (m *Mapped) setRestore(words []uint64) {
+func (m *MappedBlock) setRestore(words []uint64) {
 	m.Restore = words
 	var values []uint64
 	if m.Harness.Reset.Values {
@@ -60,9 +60,9 @@ func (m *Mapped) setRestore(words []uint64) {
 	m.Child.SetRestore(words, values)
 }
 
-// reached lists, like dirty, each word that accesses touch, or only the stores among them, and the words of an earlier list. It skips
+// touchedWords lists, like dirty, each word that accesses touch, or only the stores among them, and the words of an earlier list. It skips
 // accesses beyond the pages.
-func (m Mapping) reached(accesses []asm.Access, earlier []uint64, stores bool) []uint64 {
+func (m Mapping) touchedWords(accesses []asm.Access, earlier []uint64, stores bool) []uint64 {
 	const words = layout.PageSize / 8
 	if len(m.Pages) == 0 {
 		return nil
@@ -106,7 +106,7 @@ func (m Mapping) reached(accesses []asm.Access, earlier []uint64, stores bool) [
 // throughOwnPages replaces the address of each word by the one through which the trace first accesses its line, if pages share a frame. AMD
 // cores predict the L1D way from the linear address: if the prologue stored a line through another page, the block's first access to it costs
 // half a cycle more on Zen 4 (TestManyWordsRestored).
-func (m *Mapped) throughOwnPages(words []uint64) []uint64 {
+func (m *MappedBlock) throughOwnPages(words []uint64) []uint64 {
 	const line = 64
 	if len(words) == 0 || !m.shareFrames() {
 		return words
@@ -139,7 +139,7 @@ func (m *Mapped) throughOwnPages(words []uint64) []uint64 {
 	return words
 }
 
-func (m *Mapped) shareFrames() bool {
+func (m *MappedBlock) shareFrames() bool {
 	frames := map[int]bool{}
 	for _, p := range m.Pages {
 		frames[p.Frame] = true
@@ -151,7 +151,7 @@ func (m *Mapped) shareFrames() bool {
 // number of copies, because a later copy may restore a word, and a word that is not restored shows the block that this is not
 // a dry run. So addDirty runs each image, unless the list has all stored words already. Restoring all words that are stored to
 // would also work, but changed the time of one in fifty such blocks by 1 to 4 %.
-func (m *Mapped) addDirty(im harness.Image) error {
+func (m *MappedBlock) addDirty(im harness.Image) error {
 	if !m.Harness.Reset.Memory || len(m.Pages) == 0 {
 		return nil
 	}

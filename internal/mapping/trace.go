@@ -13,7 +13,7 @@ import (
 )
 
 // maxTraced returns how many copies can be traced: the log and the instrumented code must fit.
-func (m *Mapped) maxTraced(probe *asm.Probe) int {
+func (m *MappedBlock) maxTraced(probe *asm.Probe) int {
 	const perInst = 160 // bytes, more than any instruction with its captures
 	n := int(layout.LogSize) / max(probe.LogSize(), 1)
 	// The shorter image has the same code around its copies, apart from padding.
@@ -22,7 +22,7 @@ func (m *Mapped) maxTraced(probe *asm.Probe) int {
 }
 
 // trace runs the instrumented copy once and reads what it logged.
-func (m *Mapped) trace() error {
+func (m *MappedBlock) trace() error {
 	m.Notes = nil
 	m.Trace = invariants.Trace{Insts: m.Insts, Frame: map[uint64]int{}}
 	for _, p := range m.Pages {
@@ -63,9 +63,9 @@ func (m *Mapped) trace() error {
 		}
 		// Restore the suppressed words before each run, so that their pages are present and dirty. Otherwise each suppressed
 		// access would cost a microcode assist, because no access ever makes the page so.
-		m.Restore = m.reached(suppressed, m.Restore, false)
+		m.Restore = m.touchedWords(suppressed, m.Restore, false)
 	}
-	m.restoresAll = copies == m.Factors.Long && slices.Equal(m.Restore, m.reached(m.Trace.Accesses, nil, true))
+	m.restoresAll = copies == m.Factors.Long && slices.Equal(m.Restore, m.touchedWords(m.Trace.Accesses, nil, true))
 	m.Restore = m.throughOwnPages(m.Restore)
 	if copies != m.Factors.Long {
 		m.note("only the first %d of %d copies were traced: the log is full", copies, m.Factors.Long)
@@ -73,14 +73,14 @@ func (m *Mapped) trace() error {
 	return nil
 }
 
-func (m *Mapped) note(format string, args ...any) {
+func (m *MappedBlock) note(format string, args ...any) {
 	m.Notes = append(m.Notes, fmt.Sprintf(format, args...))
 }
 
 // tracedEnough returns how many copies of the log suffice for the rules. From some copy on, most blocks
 // repeat the accesses of the copy before. If that is the first, two copies suffice. Otherwise the rules
 // need as many again, and enough more to fill the store buffer.
-func (m *Mapped) tracedEnough(probe *asm.Probe, copies int) int {
+func (m *MappedBlock) tracedEnough(probe *asm.Probe, copies int) int {
 	steady := probe.Steady(m.Child.Log(), copies)
 	if steady == 0 {
 		return min(copies, 2)
@@ -102,7 +102,7 @@ const (
 )
 
 // traceByStepping is trace for a block that cannot be instrumented, for the reason why.
-func (m *Mapped) traceByStepping(why error) error {
+func (m *MappedBlock) traceByStepping(why error) error {
 	m.note("traced by single steps (%v), %d copies only", why, min(stepCopies, m.Factors.Long))
 	for _, in := range m.Insts {
 		if slices.ContainsFunc(in.Mem, unstepped) {
@@ -119,7 +119,7 @@ func (m *Mapped) traceByStepping(why error) error {
 
 // step computes each access of some copies from the general registers before it. It skips gathers
 // and masked accesses, which depend on other registers.
-func (m *Mapped) step(copies int) (all []asm.Access, err error) {
+func (m *MappedBlock) step(copies int) (all []asm.Access, err error) {
 	err = m.Step(copies, stepLimit, func(copy, inst int, at tracee.Regs) {
 		all = m.stepAccesses(all, copy, inst, at)
 	})
@@ -128,7 +128,7 @@ func (m *Mapped) step(copies int) (all []asm.Access, err error) {
 
 // Step single-steps copies in a dry run and calls visit before each instruction with the
 // registers.
-func (m *Mapped) Step(copies int, limit time.Duration, visit func(copy, inst int, at tracee.Regs)) error {
+func (m *MappedBlock) Step(copies int, limit time.Duration, visit func(copy, inst int, at tracee.Regs)) error {
 	image, err := m.dryRun(copies)
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func (m *Mapped) Step(copies int, limit time.Duration, visit func(copy, inst int
 	m.Refill()
 	pushed := false // flags, by the instruction before
 	shift := m.Plan.shift()
-	stop, err := m.Child.Step(nil, image.At+shift, image.End()+shift, limit, func(at tracee.Regs) {
+	stop, err := m.Child.Step(nil, image.Address+shift, image.End()+shift, limit, func(at tracee.Regs) {
 		at.RIP -= shift
 		if pushed {
 			m.hideStep(at.GPR[asm.RSP])
@@ -160,7 +160,7 @@ func (m *Mapped) Step(copies int, limit time.Duration, visit func(copy, inst int
 
 // hideStep clears the trap flag of single-stepping in the flags that were just pushed (Linux
 // leaves it there), because a block could act on it.
-func (m *Mapped) hideStep(rsp uint64) {
+func (m *MappedBlock) hideStep(rsp uint64) {
 	at := rsp + 1 // bits 8 to 15
 	for _, p := range m.Pages {
 		if p.Addr == layout.PageOf(at) {
@@ -169,7 +169,7 @@ func (m *Mapped) hideStep(rsp uint64) {
 	}
 }
 
-func (m *Mapped) stepAccesses(all []asm.Access, copy, i int, at tracee.Regs) []asm.Access {
+func (m *MappedBlock) stepAccesses(all []asm.Access, copy, i int, at tracee.Regs) []asm.Access {
 	in := &m.Insts[i]
 	regs := asm.Regs{
 		GPR: at.GPR, RIP: m.Plan.home() + uint64(in.Offset+len(in.Bytes)),

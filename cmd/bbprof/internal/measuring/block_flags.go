@@ -62,7 +62,7 @@ func (b *BlockFlags) Read(std cli.Streams) (profiler.Block, error) {
 	case len(text) > maxText:
 		return profiler.Block{}, cli.BadUsage("%s: more than %d characters; give one block of at most %d bytes", where, maxText, profiler.MaxBlock)
 	}
-	return profiler.Block{Code: code, Setup: profiler.Setup{At: b.At}}, nil
+	return profiler.Block{Code: code, Setup: profiler.Setup{Address: b.At}}, nil
 }
 
 // textOf is a flag's value, or what standard input holds if that is -; where names the one.
@@ -92,7 +92,7 @@ func (b *BlockFlags) assemble(std cli.Streams) (profiler.Block, error) {
 	case len(code) > profiler.MaxBlock:
 		return profiler.Block{}, cli.BadUsage("%s: %d bytes of code; give one block of at most %d", where, len(code), profiler.MaxBlock)
 	}
-	return profiler.Block{Code: code, Setup: profiler.Setup{At: b.At}}, nil
+	return profiler.Block{Code: code, Setup: profiler.Setup{Address: b.At}}, nil
 }
 
 // Assemble is the block of a text. What is wrong with the text is an *assemble.Error.

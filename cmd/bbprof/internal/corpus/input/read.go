@@ -32,7 +32,7 @@ type Row struct {
 
 // Block is the row's block, to be measured as its columns say.
 func (r Row) Block() profiler.Block {
-	return profiler.Block{Code: r.Code, Setup: profiler.Setup{At: r.At, Set: r.Set}}
+	return profiler.Block{Code: r.Code, Setup: profiler.Setup{Address: r.At, Set: r.Set}}
 }
 
 // reader takes rows from one stream of text with separated cells. A line is a row, unless it is

@@ -86,9 +86,9 @@ func without(reasons []verdict.Reason, one verdict.Reason) []verdict.Reason {
 
 // of is a block in the step's set-up, with what it starts from and where it stands as it says itself.
 func (s Step) of(b profiler.Block) profiler.Block {
-	at, set := b.Setup.At, b.Setup.Set
+	at, set := b.Setup.Address, b.Setup.Set
 	b.Setup = s.Setup
-	b.Setup.At, b.Setup.Set = at, set
+	b.Setup.Address, b.Setup.Set = at, set
 	return b
 }
 

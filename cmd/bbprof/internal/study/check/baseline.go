@@ -21,7 +21,7 @@ type Block struct {
 
 // setup is that of the baseline's measurement.
 func (b Block) setup(tolerate ...verdict.Reason) profiler.Setup {
-	return profiler.Setup{At: b.At, Set: b.Set, Tolerate: tolerate}
+	return profiler.Setup{Address: b.At, Set: b.Set, Tolerate: tolerate}
 }
 
 // leastHalf is half of the last digit that a file has: what was rounded to no interval still has one.
