@@ -360,7 +360,7 @@ func (t *Counters) countRuns(p pass, entry uint64, setup []tracee.Op) (r Reading
 }
 
 // TimeThird implements Timer.
-func (t *Counters) TimeThird(b Block, pair Pair, offsets []int, p Plan) (Timed, error) {
+func (t *Counters) TimeMidpoint(b Block, pair Pair, offsets []int, p Plan) (Timed, error) {
 	c := t.series(b, p)
 	c.pair = pair
 	b.Refill()

@@ -54,8 +54,8 @@ var firstHalf = [Places][DispatchOffsets]bool{
 
 // layouts lists the layouts of the windows of replicate n.
 func (p Plan) layouts(n int) (all []Layout) {
-	if p.At != nil {
-		return []Layout{*p.At, *p.At, *p.At}
+	if p.Layout != nil {
+		return []Layout{*p.Layout, *p.Layout, *p.Layout}
 	}
 	place := p.PlaceOf(n)
 	first := n/Places%2 == 0
@@ -70,8 +70,8 @@ func (p Plan) layouts(n int) (all []Layout) {
 // PlaceOf returns the place of replicate n.
 func (p Plan) PlaceOf(n int) int {
 	switch {
-	case p.At != nil:
-		return p.At.Place()
+	case p.Layout != nil:
+		return p.Layout.Place()
 	case p.OnePlace:
 		return 0
 	}

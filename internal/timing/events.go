@@ -76,11 +76,11 @@ const (
 // Reader counts events by reading them from the kernel before and after many runs: those that rdpmc
 // cannot read, or all if the TSC is the clock.
 type Reader struct {
-	Kernel pmu.Kernel
-	PMU    pmu.PMU
-	Child  *tracee.Tracee
-	Fresh  uint64 // as Timer has it
-	Script *Script
+	Kernel     pmu.Kernel
+	PMU        pmu.PMU
+	Child      *tracee.Tracee
+	ResetImage uint64 // as Timer has it
+	Script     *Script
 	// Must is set for a stimulus alone: the count of an event per iteration. Nothing rejects such a block.
 	Must func(pmu.Event) float64
 }
@@ -160,7 +160,7 @@ func (r Reader) countGroup(b Block, pair Pair, p Plan, g pmu.Pass, tallies Talli
 // read maps and warms an image, then counts over its runs.
 func (r Reader) read(leader, events int, entry uint64, p Plan) (c pmu.Counts, err error) {
 	do := func(ops ...tracee.Op) error { return r.Child.Complete(ops, readLimit, "counting events") }
-	if err := do(append(slices.Clone(p.Remap), tracee.Run(r.Fresh, 1), tracee.Run(entry, warmShort))...); err != nil {
+	if err := do(append(slices.Clone(p.Remap), tracee.Run(r.ResetImage, 1), tracee.Run(entry, warmShort))...); err != nil {
 		return c, err
 	}
 	return pmu.Count(r.Kernel, leader, events, func() error { return do(tracee.Run(entry, readRuns)) })

@@ -43,16 +43,16 @@ type Timer interface {
 	Attach(ctx context.Context, child *tracee.Tracee) error
 	// Clock emits the reading of the clock that ends an image.
 	Clock() harness.Clock
-	// Fresh is the entry of an image that restores all state that a block can change, and Images
-	// the address from which on the child's code region is free for images.
-	Fresh() uint64
+	// ResetImage returns the entry of an image that restores all state that a block can change, and
+	// Images the address from which on the child's code region is free for images.
+	ResetImage() uint64
 	Images() uint64
 
 	// Time takes replicates of a block. After an error, Timed holds the statistics so far.
 	Time(b Block, p Plan) (Timed, error)
-	// TimeThird times one pair in a window for each dispatch offset, within the budget. Timed has no windows if all were
+	// TimeMidpoint times one pair in a window for each dispatch offset, within the budget. Timed has no windows if all were
 	// disturbed.
-	TimeThird(b Block, pair Pair, offsets []int, p Plan) (Timed, error)
+	TimeMidpoint(b Block, pair Pair, offsets []int, p Plan) (Timed, error)
 
 	// Uses reports the memory of bbprof itself that timing touches.
 	Uses(report func(from, bytes uint64))
@@ -81,9 +81,9 @@ type Block interface {
 	// Replicates builds a pair at each of these places (see [Layout]) on this pass's pages of code: at least one, and as
 	// many as fit. Each image ends with a reading of the clock.
 	Replicates(places []int, pass int, read harness.Clock) ([]Pair, error)
-	// Third builds an image with a third number of iterations after those, and returns its pair
-	// with the shorter one; ok is false if there is no such number or no room.
-	Third(read harness.Clock) (pair Pair, ok bool, err error)
+	// Midpoint builds an image with an intermediate number of iterations after those, and returns its
+	// pair with the shorter one; ok is false if there is no such number or no room.
+	Midpoint(read harness.Clock) (pair Pair, ok bool, err error)
 	// Refill restores the initial contents of the block's memory.
 	Refill()
 	// Remap maps the block's pages again, for each replicate onto other frames with the initial contents: the
@@ -99,7 +99,7 @@ type Plan struct {
 	Budget     time.Duration // per call
 	Precision  float64       // half-width of the interval to reach, as a share of the cycles or in cycles
 	Identical  int           // of 16 timings by counters; 0: the paper's rule
-	At         *Layout       // the only layout to time in; nil: the whole design
+	Layout     *Layout       // the only layout to time in; nil: the whole design
 	OnePlace   bool          // keep the images at their place and vary the dispatch offset only
 	// Counted events do not reject the block for the reasons in Tolerate.
 	Tolerate []verdict.Reason
@@ -111,8 +111,8 @@ type Plan struct {
 
 // Timed is the result of timing a block.
 type Timed struct {
-	Windows []Window
-	Third   []Window // of a third number of iterations, if timed with the first replicates
+	Windows  []Window
+	Midpoint []Window // up to the midpoint, if timed with the first replicates
 
 	RunsPerSample   int // runs of an image in one timing
 	SamplesKept     int
@@ -186,10 +186,10 @@ func Offsets() (offsets []int) {
 	return offsets
 }
 
-// ThirdOffsets lists the dispatch offsets at which to time a third number of iterations.
-func (p Plan) ThirdOffsets() []int {
-	if p.At != nil {
-		return []int{p.At.Offset()}
+// MidpointOffsets lists the dispatch offsets at which to time the midpoint.
+func (p Plan) MidpointOffsets() []int {
+	if p.Layout != nil {
+		return []int{p.Layout.Offset()}
 	}
 	return []int{0, DispatchOffsets / 2}
 }
@@ -221,8 +221,8 @@ type code struct {
 // sampler holds the entries of the code that waits for an idle core and of the code that samples.
 type sampler struct{ wait, sample uint64 }
 
-func (c *code) Fresh() uint64  { return c.resetImage }
-func (c *code) Images() uint64 { return c.images }
+func (c *code) ResetImage() uint64 { return c.resetImage }
+func (c *code) Images() uint64     { return c.images }
 
 // emit writes the code to the child, with what more appends before the chains.
 func emit(cfg Config, child *tracee.Tracee, clock clock.Clock, probe harness.Probe, more func(e *asm.Emitter)) code {

@@ -241,19 +241,19 @@ func (s *series) replicates(first, most int, deadline time.Time) (taken int, com
 	}
 	taken = len(all)
 	if first == 0 {
-		third, ok, err := s.block.Third(s.Clock())
+		midpoint, ok, err := s.block.Midpoint(s.Clock())
 		if err != nil {
 			return 0, false, err
 		}
 		if ok {
-			all = append(all, placement{Pair: third, place: places[taken-1], mapped: true, missing: s.plan.ThirdOffsets()})
+			all = append(all, placement{Pair: midpoint, place: places[taken-1], mapped: true, missing: s.plan.MidpointOffsets()})
 		}
 	}
 	all[0].mapped = first == 0 // by the dry run
 	s.block.Refill()
 	complete, err = s.takeWindows(all, taken, deadline)
-	for _, third := range all[taken:] {
-		s.timed.Third = third.windows
+	for _, midpoint := range all[taken:] {
+		s.timed.Midpoint = midpoint.windows
 	}
 	for _, r := range all[:taken] {
 		s.timed.Windows = append(s.timed.Windows, r.windows...)
@@ -459,10 +459,10 @@ func (t *TSC) learnRate(got childRun) (during float64, drifts bool) {
 }
 
 // TimeThird implements Timer.
-func (t *TSC) TimeThird(b Block, pair Pair, offsets []int, p Plan) (timed Timed, err error) {
+func (t *TSC) TimeMidpoint(b Block, pair Pair, offsets []int, p Plan) (timed Timed, err error) {
 	b.Refill()
 	s := series{TSC: t, plan: p, timed: Timed{RunsPerSample: p.RunsPerSample}}
-	third := []placement{{Pair: pair, remap: p.Remap, missing: offsets}}
-	_, err = s.takeWindows(third, 1, time.Now().Add(p.Budget))
-	return Timed{Windows: third[0].windows}, err // without statistics: these windows are not the block's
+	midpoint := []placement{{Pair: pair, remap: p.Remap, missing: offsets}}
+	_, err = s.takeWindows(midpoint, 1, time.Now().Add(p.Budget))
+	return Timed{Windows: midpoint[0].windows}, err // without statistics: these windows are not the block's
 }

@@ -226,7 +226,7 @@ func TestDesign(t *testing.T) {
 	}
 	one := LayoutOf(2, 5)
 	for n := range 4 {
-		if got := (Plan{At: &one}).layouts(n); !slices.Equal(got, []Layout{one, one, one}) {
+		if got := (Plan{Layout: &one}).layouts(n); !slices.Equal(got, []Layout{one, one, one}) {
 			t.Errorf("replicate %d at layout %v: %v", n, one, got)
 		}
 		for _, l := range (Plan{OnePlace: true}).layouts(n) {

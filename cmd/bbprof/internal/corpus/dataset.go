@@ -206,7 +206,7 @@ func (d *datasetCmd) remeasure(ctx context.Context, sheet *dataset.Sheet, sample
 	opts.CPUs = d.cpus
 	blocks := make([]profiler.Block, len(sample))
 	for i, m := range sample {
-		blocks[i].Setup.At, _ = input.Address(m.Address)
+		blocks[i].Setup.Address, _ = input.Address(m.Address)
 		if blocks[i].Code, err = asm.ParseHex(m.Hex, profiler.MaxBlock); err != nil {
 			return nil, fmt.Errorf("block %s: %w", m.Hex, err)
 		}

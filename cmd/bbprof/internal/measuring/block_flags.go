@@ -62,7 +62,7 @@ func (b *BlockFlags) Read(std cli.Streams) (profiler.Block, error) {
 	case len(text) > maxText:
 		return profiler.Block{}, cli.BadUsage("%s: more than %d characters; give one block of at most %d bytes", where, maxText, profiler.MaxBlock)
 	}
-	return profiler.Block{Code: code, Setup: profiler.Setup{At: b.At}}, nil
+	return profiler.Block{Code: code, Setup: profiler.Setup{Address: b.At}}, nil
 }
 
 // textOf returns a flag's value, or standard input if the value is -; where names the source.
@@ -92,7 +92,7 @@ func (b *BlockFlags) assemble(std cli.Streams) (profiler.Block, error) {
 	case len(code) > profiler.MaxBlock:
 		return profiler.Block{}, cli.BadUsage("%s: %d bytes of code; give one block of at most %d", where, len(code), profiler.MaxBlock)
 	}
-	return profiler.Block{Code: code, Setup: profiler.Setup{At: b.At}}, nil
+	return profiler.Block{Code: code, Setup: profiler.Setup{Address: b.At}}, nil
 }
 
 // Assemble assembles a text. An error in the text is an *assemble.Error.

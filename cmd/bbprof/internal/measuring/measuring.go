@@ -62,7 +62,7 @@ func Flags(f *cli.Flags, o *profiler.Options) {
 // LayoutFlags declares the flags that select one mode of a block that may have several.
 func LayoutFlags(f *cli.Flags, o *profiler.Options) {
 	f.Toggle(&o.Strict, "strict", "reject a block whose time depends on the layout, as unstable, instead of giving the mean over layouts")
-	cli.Parsed(f, &o.At, parseLayout, "layout", "N", fmt.Sprintf("measure in this layout alone, 0 to %d: the first copy starts %d·(N/%d) bytes into a "+
+	cli.Parsed(f, &o.Layout, parseLayout, "layout", "N", fmt.Sprintf("measure in this layout alone, 0 to %d: the first copy starts %d·(N/%d) bytes into a "+
 		"cache line, and the dispatch offset is the remainder of N/%[3]d (docs/method.md; default: the mean over all)",
 		profiler.Layouts-1, timing.PlaceBytes, timing.DispatchOffsets))
 }

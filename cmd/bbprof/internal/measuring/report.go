@@ -226,7 +226,7 @@ func (w *Reporter) rejection(r profiler.Result) {
 var remedies = map[verdict.Reason]string{
 	verdict.BadHex:           "write each byte as two digits, or give assembly with -asm",
 	verdict.Undecodable:      "see where the block was cut: data within code and 32-bit code look like this",
-	verdict.ControlFlow:      "leave the instruction out (-branch drop, of one at the block's end): -mode loop measures the rest in a loop of bbprof's",
+	verdict.ControlFlow:      "leave the instruction out; -branch drop does so with a direct branch at the end, and -mode loop measures the rest in a loop",
 	verdict.Privileged:       "none: user code cannot run it",
 	verdict.Syscall:          "measure the instructions before and after it",
 	verdict.Nondeterministic: "measure the block without it",

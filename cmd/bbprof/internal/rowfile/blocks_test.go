@@ -23,7 +23,7 @@ func TestDistinctRows(t *testing.T) {
 	var got []string
 	for _, r := range rows {
 		b := r.Block()
-		got = append(got, strings.TrimRight(strings.Join([]string{r.Hex(), string(rune('0' + *b.Setup.At)), b.Setup.Set.String()}, " "), " "))
+		got = append(got, strings.TrimRight(strings.Join([]string{r.Hex(), string(rune('0' + *b.Setup.Address)), b.Setup.Set.String()}, " "), " "))
 	}
 	if want := "4801c0 1,4801c0 1 rax=0x1," + rip + " 1," + rip + " 2"; strings.Join(got, ",") != want {
 		t.Errorf("%q, want %q", got, want)

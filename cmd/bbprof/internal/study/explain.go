@@ -97,7 +97,7 @@ func (e *explainCmd) run(std cli.Streams) error {
 		return err
 	}
 	setup := e.set.Setup(&e.Opts)
-	setup.At = block.Setup.At
+	setup.Address = block.Setup.Address
 	if e.Opts.NoFTZ {
 		setup.NoFTZ, e.Opts.NoFTZ = true, false // so that one arm can turn it off
 	}

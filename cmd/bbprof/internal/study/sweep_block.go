@@ -29,7 +29,7 @@ func (s *sweepCmd) sweepBlock(ctx context.Context, std cli.Streams) (got sweep.S
 		return got, err
 	}
 	base := s.setup.Setup(&s.Opts)
-	base.At, base.Tolerate = block.Setup.At, measuring.TolerateAll()
+	base.Address, base.Tolerate = block.Setup.Address, measuring.TolerateAll()
 	if s.Opts.Frames == profiler.AutoFrames {
 		base.Frames = framesEach
 	}

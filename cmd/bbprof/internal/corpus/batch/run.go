@@ -294,7 +294,7 @@ func (r *run) take(f inputRow) (*job, error) {
 	if cells != nil {
 		return nil, r.repeat(w, cells)
 	}
-	j := &job{key: key, id: id, code: f.row.Code, setup: profiler.Setup{At: f.row.At, Set: f.row.Set, Visit: visit}, rows: []waitingRow{w}}
+	j := &job{key: key, id: id, code: f.row.Code, setup: profiler.Setup{Address: f.row.At, Set: f.row.Set, Visit: visit}, rows: []waitingRow{w}}
 	r.pending[j.id] = j
 	r.held += f.row.Size()
 	return j, nil

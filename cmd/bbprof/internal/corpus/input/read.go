@@ -32,7 +32,7 @@ type Row struct {
 
 // Block returns the row's block with its set-up.
 func (r Row) Block() profiler.Block {
-	return profiler.Block{Code: r.Code, Setup: profiler.Setup{At: r.At, Set: r.Set}}
+	return profiler.Block{Code: r.Code, Setup: profiler.Setup{Address: r.At, Set: r.Set}}
 }
 
 // reader reads rows from a stream of text with separated cells. A line is a row unless it is blank or a comment,

@@ -411,7 +411,7 @@ func TestSettings(t *testing.T) {
 			Tolerate: []verdict.Reason{verdict.L1IMiss, verdict.Unstable}, CPUs: []int{3}, Detail: true},
 			`{"budget":"1.5s","clock":"tsc","events":"a,b","frames":1,"frontend":"decode","ftz":false,"identical":4,"init":"zero",` +
 				`"mode":"both","precision":0.02,"rescue":false,"tolerate":"l1i_miss,unstable","unroll":"50,100"}`},
-		{profiler.Options{At: new(int), Set: set, Memory: initial.Memory{{Address: 8, Value: 1}}, Strict: true}, `{"budget":"3s","clock":"auto","events":"","frames":"auto","frontend":"opcache","ftz":true,"identical":8,"init":"auto",` +
+		{profiler.Options{Layout: new(int), Set: set, Memory: initial.Memory{{Address: 8, Value: 1}}, Strict: true}, `{"budget":"3s","clock":"auto","events":"","frames":"auto","frontend":"opcache","ftz":true,"identical":8,"init":"auto",` +
 			`"layout":0,"mem":"0x8=0x1","mode":"unroll","precision":0.01,"rescue":true,"set":"rdi=0x1","strict":true,"unroll":"auto"}`},
 	} {
 		settings := SettingsOf(c.options)

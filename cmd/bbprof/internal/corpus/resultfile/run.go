@@ -89,8 +89,8 @@ func SettingsOf(o profiler.Options) map[string]any {
 	if o.Copies > 1 {
 		settings["bodies"] = float64(o.Copies)
 	}
-	if o.At != nil {
-		settings["layout"] = float64(*o.At)
+	if o.Layout != nil {
+		settings["layout"] = float64(*o.Layout)
 	}
 	if len(o.Set) > 0 {
 		settings["set"] = o.Set.String()

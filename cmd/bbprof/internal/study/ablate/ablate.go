@@ -86,9 +86,9 @@ func without(reasons []verdict.Reason, one verdict.Reason) []verdict.Reason {
 
 // of puts a block into the step's set-up but keeps the block's own initial state and address.
 func (s Step) of(b profiler.Block) profiler.Block {
-	at, set := b.Setup.At, b.Setup.Set
+	at, set := b.Setup.Address, b.Setup.Set
 	b.Setup = s.Setup
-	b.Setup.At, b.Setup.Set = at, set
+	b.Setup.Address, b.Setup.Set = at, set
 	return b
 }
 

@@ -97,7 +97,7 @@ func TestCorpus(t *testing.T) {
 
 func TestBlock(t *testing.T) {
 	m := &fake{}
-	stages := require.Get(Block(context.Background(), m, profiler.Block{Code: []byte("i"), Setup: profiler.Setup{At: new(uint64(0x401000)), Set: initial.Set{{}}}}))(t)
+	stages := require.Get(Block(context.Background(), m, profiler.Block{Code: []byte("i"), Setup: profiler.Setup{Address: new(uint64(0x401000)), Set: initial.Set{{}}}}))(t)
 	for i, s := range stages {
 		if want := i == 8; (s.Result.Status == profiler.OK) != want || Crashed(s.Result) == want {
 			t.Errorf("%s: %+v", s.Step, s.Result)
@@ -108,7 +108,7 @@ func TestBlock(t *testing.T) {
 		t.Error(err)
 	}
 	for i, s := range m.asked { // the block's own settings apply at every step
-		if *s.At != 0x401000 || len(s.Set) != 1 {
+		if *s.Address != 0x401000 || len(s.Set) != 1 {
 			t.Errorf("%s: %+v", stages[i].Step, s)
 		}
 	}

@@ -139,7 +139,7 @@ func Find(ctx context.Context, p measure.Profiler, b profiler.Block, opts Option
 func find(ctx context.Context, p measure.Profiler, b profiler.Block, opts Options) (a Answer, err error) {
 	q := &question{ctx: ctx, p: p, setup: b.Setup}
 	q.base, err = measure.Undisturbed(ctx, p, b)
-	a.Base, a.Address = q.base, (*profiler.Address)(b.Setup.At)
+	a.Base, a.Address = q.base, (*profiler.Address)(b.Setup.Address)
 	if err != nil || q.base.Status != profiler.OK {
 		return a, err
 	}

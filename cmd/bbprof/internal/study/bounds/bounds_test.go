@@ -285,7 +285,7 @@ func TestFind(t *testing.T) {
 		{"slots of moves, where nops find room", strings.Repeat("4889c3", 6), madeUp{fuses: true}, []Kind{FrontEnd}, "bound by the front end at 6.00 instructions a cycle;"},
 		{"both", "480fafc1 9090909090", madeUp{}, []Kind{Class, FrontEnd}, "bound by the units for multiply; and by the front end"},
 	} {
-		a := require.Get(Find(context.Background(), c.core, profiler.Block{Code: unhex(t, c.hex), Setup: profiler.Setup{At: new(uint64(0x401000))}}, Options{}))(t)
+		a := require.Get(Find(context.Background(), c.core, profiler.Block{Code: unhex(t, c.hex), Setup: profiler.Setup{Address: new(uint64(0x401000))}}, Options{}))(t)
 		if d := cmp.Diff(c.want, a.Bounds); d != "" || !strings.HasPrefix(a.Sentence, c.says) {
 			t.Errorf("%s: %q, want %q\n%s", c.name, a.Sentence, c.says, d)
 		}

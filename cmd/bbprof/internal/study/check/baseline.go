@@ -21,7 +21,7 @@ type Block struct {
 
 // setup returns the set-up of the baseline's measurement.
 func (b Block) setup(tolerate ...verdict.Reason) profiler.Setup {
-	return profiler.Setup{At: b.At, Set: b.Set, Tolerate: tolerate}
+	return profiler.Setup{Address: b.At, Set: b.Set, Tolerate: tolerate}
 }
 
 // leastHalf is half of a file's last digit: the error of an interval rounded to nothing.

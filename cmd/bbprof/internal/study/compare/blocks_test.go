@@ -54,7 +54,7 @@ func TestBlocksShareTheirState(t *testing.T) {
 		{"b cannot have any", map[byte]string{2: "none"}, "", "b"},
 	} {
 		f := &fake{needs: c.needs}
-		measure, first, err := Blocks(context.Background(), f, []profiler.Block{{Code: []byte{1}, Setup: profiler.Setup{At: new(uint64(1))}}, {Code: []byte{2}, Setup: profiler.Setup{At: new(uint64(2))}}})
+		measure, first, err := Blocks(context.Background(), f, []profiler.Block{{Code: []byte{1}, Setup: profiler.Setup{Address: new(uint64(1))}}, {Code: []byte{2}, Setup: profiler.Setup{Address: new(uint64(2))}}})
 		if c.want == "" {
 			var side *SideError
 			var rejection *verdict.Rejection
@@ -70,7 +70,7 @@ func TestBlocksShareTheirState(t *testing.T) {
 		for i, m := range measure {
 			v, err := m(context.Background(), Layout{Start: 16, Data: 320})
 			asked := f.asked[len(f.asked)-1]
-			if err != nil || v != float64(i+1) || asked.Code[0] != byte(i+1) || *asked.Setup.CodeOffset != 16 || *asked.Setup.At != uint64(i+1) {
+			if err != nil || v != float64(i+1) || asked.Code[0] != byte(i+1) || *asked.Setup.CodeOffset != 16 || *asked.Setup.Address != uint64(i+1) {
 				t.Errorf("%s: %v, %v of %+v", c.name, v, err, asked)
 			}
 		}
@@ -83,7 +83,7 @@ func TestBlocksKeepWhatTheySet(t *testing.T) {
 		s := require.Get(initial.ParseSet(text))(t)
 		return s
 	}
-	a := profiler.Block{Code: []byte{1}, Setup: profiler.Setup{At: new(uint64(0x401010)), Set: set("rbx=0x5000")}}
+	a := profiler.Block{Code: []byte{1}, Setup: profiler.Setup{Address: new(uint64(0x401010)), Set: set("rbx=0x5000")}}
 	for _, c := range []struct {
 		name    string
 		b       profiler.Setup
@@ -93,16 +93,16 @@ func TestBlocksKeepWhatTheySet(t *testing.T) {
 		{"none", profiler.Setup{}, initial.Paper().GPR[3], "paper"},
 		{"another", profiler.Setup{Set: set("rbx=0x7000")}, 0x7000, "paper"},
 		{"another, in another state", profiler.Setup{Set: set("rbx=0x7000")}, 0x7000, "low"},
-		{"the same", profiler.Setup{At: new(uint64(0x402020)), Set: set("rbx=0x5000")}, 0x5000, "low"},
+		{"the same", profiler.Setup{Address: new(uint64(0x402020)), Set: set("rbx=0x5000")}, 0x5000, "low"},
 	} {
 		f := &fake{needs: map[byte]string{2: c.initial}}
 		measures, _ := require.Get2(Blocks(context.Background(), f, []profiler.Block{a, {Code: []byte{2}, Setup: c.b}}))(t)
 		for i, m := range measures {
 			require.Get(m(context.Background(), Layout{}))(t)
 			asked := f.asked[len(f.asked)-1].Setup
-			wantAt, want := []*uint64{a.Setup.At, c.b.At}[i], []uint64{0x5000, c.rbx}[i]
-			if asked.Init.GPR[3] != want || asked.At != wantAt || asked.Init.Name != c.initial {
-				t.Errorf("%s, side %s: rbx %#x in %s, want %#x; the same address: %t", c.name, Name(i), asked.Init.GPR[3], asked.Init.Name, want, asked.At == wantAt)
+			wantAt, want := []*uint64{a.Setup.Address, c.b.Address}[i], []uint64{0x5000, c.rbx}[i]
+			if asked.Init.GPR[3] != want || asked.Address != wantAt || asked.Init.Name != c.initial {
+				t.Errorf("%s, side %s: rbx %#x in %s, want %#x; the same address: %t", c.name, Name(i), asked.Init.GPR[3], asked.Init.Name, want, asked.Address == wantAt)
 			}
 		}
 	}
