@@ -14,8 +14,8 @@ import (
 	"github.com/bbprof/bbprof/internal/tracee"
 )
 
-// TestWaitIdle runs the code that waits for an idle core with a clock by script: which readings are idle
-// (q), busy (b), or idle but for the stores (s) decides how many it takes and how many more it may.
+// TestWaitIdle runs the wait for an idle core with a scripted clock. The script's readings are idle (q), busy (b),
+// or idle with slow stores (s); they determine how many readings it takes and how many remain.
 func TestWaitIdle(t *testing.T) {
 	const (
 		calm    = 3
@@ -93,7 +93,7 @@ func TestWaitIdle(t *testing.T) {
 	}
 }
 
-// bench is a child with a timer that is not calibrated. It belongs to the test's goroutine.
+// bench is a child with an uncalibrated timer. It belongs to the test's goroutine.
 func bench(t *testing.T) *TSC {
 	t.Helper()
 	runtime.LockOSThread() // never unlocked: the child is bound to the thread, which ends with the test
