@@ -90,7 +90,7 @@ func profileScriptedOn(t *testing.T, o scriptedOptions, set func(*session), bloc
 	}
 	require.NoError(t, err)
 	defer p.Close()
-	require.NoError(t, p.do(t.Context(), set))
+	require.NoError(t, p.onThread(t.Context(), set))
 	for try := 0; ; try++ {
 		r := require.Get(p.Profile(context.Background(), block))(t)
 		if r.Reason != verdict.Timeout || try == 5 { // the machine may have stood still
@@ -228,7 +228,7 @@ func TestSimulatedMissesInSomeTimings(t *testing.T) {
 		if r.Reason != c.want || (c.want == "") != (r.Status == OK) {
 			t.Errorf("%s in %d timings, %d needed: %s %q, want %q", c.role, c.dirty, c.least, r.Status, r.Reason, c.want)
 		}
-		for reason, rs := range roles {
+		for reason, rs := range requiredRoles {
 			if c.dirty == all && slices.Contains(rs, c.role) {
 				if e := evidenceOf(t, r, reason); e.Kind != invariants.Inferred || !strings.Contains(e.Detail, "1 per iteration") {
 					t.Errorf("%s: %+v", c.role, e)

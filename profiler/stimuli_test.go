@@ -177,7 +177,7 @@ func judgeLie(t *testing.T, name string, r Result, liar pmu.Role, says string) {
 			t.Errorf("%s: %+v, want it to say %q", name, c, says)
 		}
 	}
-	for reason, served := range roles {
+	for reason, served := range requiredRoles {
 		kind := invariants.Counted
 		for _, role := range served {
 			if role == liar && says != "" {

@@ -192,7 +192,7 @@ func TestNoRoomToTraceReplayed(t *testing.T) {
 		task.Harness.Reset = harness.Reset{Memory: true, Vector: true}
 		task.Program.Factors = unroll.Factors{Short: short, Long: int(layout.CodeEnd-b.timer.Images()-room)/len(code) - short}
 		task.Fixed = true
-		_, err := task.Replayed(c)
+		_, err := task.PrepareCaptured(c)
 		if err != nil && (traced || reasonOf(err) != verdict.CodeExceedsL1I) {
 			t.Errorf("%d bytes are left: %v", room, err)
 		}

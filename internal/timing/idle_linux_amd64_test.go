@@ -86,7 +86,7 @@ func TestWaitIdle(t *testing.T) {
 		if given := b.child.Word(layout.SlotIdleProbe) == 0; given != (c.left == 1) {
 			t.Errorf("%s%s with %d busy readings to wait for: given up %v", c.script, endless, c.wait, given)
 		}
-		if got := sampled(b.child.Samples(), at); got != want || b.child.Word(layout.SlotWait) != c.left {
+		if got := sampleWord(b.child.Samples(), at); got != want || b.child.Word(layout.SlotWait) != c.left {
 			t.Errorf("%s%s with %d busy readings to wait for: the clock read %d times, %d left; want %d and %d",
 				c.script, endless, c.wait, got, b.child.Word(layout.SlotWait), want, c.left)
 		}

@@ -131,7 +131,7 @@ func (r replayed) run(p runPlan) (got childRun, err error) {
 			w.columns[columnChains+k] = []float64{float64(ticks)}
 		}
 		for k, runs := range recorded.Runs {
-			all, one := runTimes(floats(runs), r.clock)
+			all, one := runTimes(toFloats(runs), r.clock)
 			column := 1 + len(recorded.Chains) + k%2
 			w.columns[column] = append(w.columns[column], all)
 			w.perRun[k%2] = append(w.perRun[k%2], one)

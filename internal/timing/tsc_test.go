@@ -287,7 +287,7 @@ func TestKeep(t *testing.T) {
 	} {
 		r := seriesOf()
 		var offsets []int
-		kept, rate := r.keep(c.got, []*placement{{}})
+		kept, rate := r.keepUndisturbed(c.got, []*placement{{}})
 		for _, w := range kept {
 			offsets = append(offsets, w.offset)
 			if cycles := w.cycles(r.pairs[0], rate); math.Abs(cycles-2) > 1e-9 {
@@ -353,7 +353,7 @@ func TestMoved(t *testing.T) {
 	} {
 		column := func(v float64) []float64 { return []float64{math.Round(v)} }
 		w := window{columns: [][]float64{column(1000), column(700), column(700 + c.own*cycles)}}
-		if got := w.moved(clock.TSC{StepTicks: c.step}, known); got != c.want {
+		if got := w.clockMoved(clock.TSC{StepTicks: c.step}, known); got != c.want {
 			t.Errorf("steps of %g, own rate %g: moved %v", c.step, c.own, got)
 		}
 	}
