@@ -12,9 +12,9 @@ import (
 	"github.com/bbprof/bbprof/internal/tracee"
 )
 
-// TestAllowance: only the CPU time of the thread and its children, including lost children, counts
+// TestCPUBudget: only the CPU time of the thread and its children, including lost children, counts
 // towards the budget.
-func TestAllowance(t *testing.T) {
+func TestCPUBudget(t *testing.T) {
 	b := openBench(t)
 	const limit = 50 * time.Millisecond
 	endless := func(limit time.Duration) { // which costs the child

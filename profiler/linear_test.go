@@ -16,7 +16,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-func TestJudgeLinear(t *testing.T) {
+func TestCompareHalves(t *testing.T) {
 	third, all := unroll.Factors{Short: 10, Long: 50}, unroll.Factors{Short: 10, Long: 90}
 	ends := linearEnds / 40.0
 	for _, c := range []struct {

@@ -8,7 +8,7 @@ import (
 	"github.com/bbprof/bbprof/internal/pmu"
 )
 
-// Script simulates the counters of a CPU for tests: it gives the counts of whatever the child ran.
+// Script simulates the counters of a CPU for tests: it supplies the counts of whatever the child ran.
 type Script struct {
 	// Block sets the readings of an image with these iterations; Chain, of a calibration chain.
 	Block func(events pmu.Pass, iterations int, r *Readings)

@@ -28,7 +28,7 @@ var simulations = []simulation{
 	{"two states", func(Layout) float64 { return 4 }, 0.005, 0.001, 0.005, 0.3},
 }
 
-// measure takes replicates until they suffice, like untilNarrow, in a process that deviates by some permille.
+// measure takes replicates until they suffice, like takeReplicates, in a process that deviates by some permille.
 func (s simulation) measure(r *rand.Rand, precision float64) estimate {
 	process := 1 + processShare/2*r.NormFloat64()
 	sample := sample{clock: clock.TSC{StepTicks: 2}, rate: clockRate{ticks: 0.7, samples: 1 << 16}, runs: 20, iterations: 200, precision: precision}

@@ -58,7 +58,7 @@ type stringInst struct {
 	bytes uint64 // upper bound of the accessed bytes
 }
 
-// bytesBefore returns the number of bytes that an operand accesses before the first page for which is holds, or all.
+// bytesBefore returns the number of bytes that an operand accesses before the first page for which stop holds, or all.
 func (r *stringInst) bytesBefore(i int, stop func(page uint64) bool) uint64 {
 	at := r.mem[i].Addr(&r.regs)
 	if !r.down {
