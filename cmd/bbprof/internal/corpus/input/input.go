@@ -161,7 +161,7 @@ func (f *file) start() error {
 
 // formats are what else than columns of hexadecimal text a file may hold. Each gives such text of a file that is of its
 // format, and nil of any other, of which it takes nothing; done is called at the end.
-var formats = []func(f *file, in *bufio.Reader, opened *os.File) (text io.Reader, done func(), err error){parquetText, gematriaText, assemblyText}
+var formats = []func(f *file, in *bufio.Reader, opened *os.File) (text io.Reader, done func(), err error){parquetText, gematriaText, snippetText, assemblyText}
 
 type counted struct {
 	from io.Reader

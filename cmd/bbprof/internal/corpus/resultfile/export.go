@@ -169,7 +169,7 @@ var stateColumns = []string{"init", "set", "mapping"}
 
 func newGematriaState(s Schema) (exporter, error) {
 	return newExport(s, stateColumns, export{block: func(b *exported) error {
-		a, err := b.annotated()
+		a, err := b.stated()
 		b.out = gematria.AppendRecord(b.out, a.Message())
 		return err
 	}})
@@ -177,7 +177,7 @@ func newGematriaState(s Schema) (exporter, error) {
 
 func newGematriaJSON(s Schema) (exporter, error) {
 	return newExport(s, stateColumns, export{start: "[\n", between: ",\n", end: "\n]\n", block: func(b *exported) error {
-		a, err := b.annotated()
+		a, err := b.stated()
 		if err != nil {
 			return err
 		}
@@ -193,25 +193,34 @@ func (b *exported) source(who string) string { return who + b.core }
 // pageSize is that of x86-64.
 const pageSize = 4096
 
-// annotated is the block with the state that it was measured in.
-func (b *exported) annotated() (a gematria.Annotated, err error) {
+// state is what the block was measured in.
+func (b *exported) state() (state initial.State, err error) {
+	states := initial.States()
+	i := slices.IndexFunc(states, func(s initial.State) bool { return s.Name == b.cell("init") })
+	if i < 0 {
+		return state, fmt.Errorf("its initial state is %q, which this bbprof does not have", b.cell("init"))
+	}
+	set := initial.Set(nil)
+	if text := b.cell("set"); text != "" {
+		set, err = initial.ParseSet(text)
+	}
+	return set.Over(states[i]), err
+}
+
+// stated is the block with that state.
+func (b *exported) stated() (a gematria.Annotated, err error) {
 	insts, err := asm.DecodeHex(b.cell("hex"))
 	if err != nil {
 		return a, err
 	}
-	states := initial.States()
-	i := slices.IndexFunc(states, func(s initial.State) bool { return s.Name == b.cell("init") })
-	if i < 0 {
-		return a, fmt.Errorf("its initial state is %q, which this bbprof does not have", b.cell("init"))
+	state, err := b.state()
+	if err != nil {
+		return a, err
 	}
-	state := states[i]
-	if text := b.cell("set"); text != "" {
-		set, err := initial.ParseSet(text)
-		if err != nil {
-			return a, err
-		}
-		state = set.Over(state)
-	}
+	return b.annotated(insts, state)
+}
+
+func (b *exported) annotated(insts []asm.Inst, state initial.State) (a gematria.Annotated, err error) {
 	a = gematria.Annotated{Hex: b.cell("hex"), Size: pageSize, Fill: state.Fill}
 	for _, text := range strings.Fields(b.cell("mapping")) {
 		page, err := strconv.ParseUint(text, 0, 64)
