@@ -107,8 +107,12 @@ func (t Trace) frames() int {
 	return len(distinct)
 }
 
-// Extended is the trace of so many copies of a block of which each, in the second half of those that were traced, accesses what the copy before
-// does, moved by as much as that copy moved it; ok is false of any other.
+// extendedPeriod is the longest period of Extended: as many bytes as the word that fills memory, so whatever the step, a block that
+// loads an index or a pointer from it goes through no more values.
+const extendedPeriod = 8
+
+// Extended is the trace of so many copies of a block of which each, in the second half of those that were traced, accesses what the copy a
+// period before does, moved by as much as that one moved it; ok is false of any other.
 func (t Trace) Extended(copies int) (_ Trace, ok bool) {
 	var by [][]asm.Access // by the copy
 	for _, a := range t.Accesses {
@@ -117,32 +121,47 @@ func (t Trace) Extended(copies int) (_ Trace, ok bool) {
 		}
 		by[a.Copy] = append(by[a.Copy], a)
 	}
-	last := len(by) - 1
-	if last < 3 || last != t.Copies-1 {
+	if len(by) != t.Copies {
 		return t, false
 	}
-	moved := func(c, k int) uint64 { return by[c][k].Addr - by[c-1][k].Addr }
-	for c := last/2 + 1; c <= last; c++ {
-		if len(by[c]) != len(by[c-1]) {
+	period := 1
+	for ; !advances(by, period); period *= 2 {
+		if period == extendedPeriod {
 			return t, false
-		}
-		for k, a := range by[c] {
-			before := by[c-1][k]
-			before.Addr, before.Copy = a.Addr, a.Copy
-			if a != before || moved(c, k) != moved(last, k) {
-				return t, false
-			}
 		}
 	}
 	t.Accesses = slices.Clone(t.Accesses)
-	for c := last + 1; c < copies; c++ {
-		for k, a := range by[last] {
-			a.Copy, a.Addr = c, a.Addr+uint64(c-last)*moved(last, k)
-			t.Accesses = append(t.Accesses, a)
+	for c := len(by); c < copies; c++ {
+		next := slices.Clone(by[c-period])
+		for k := range next {
+			next[k].Copy, next[k].Addr = c, 2*next[k].Addr-by[c-2*period][k].Addr
 		}
+		by, t.Accesses = append(by, next), append(t.Accesses, next...)
 	}
 	t.Copies = copies
 	return t, true
+}
+
+// advances reports whether each copy of the second half accesses what the one a period before does, moved by as much as that one moved it.
+func advances(by [][]asm.Access, period int) bool {
+	first := (len(by)-1)/2 + 1 - period // the copies before have settled
+	if first < 0 || len(by) < first+3*period {
+		return false
+	}
+	for c := first + 2*period; c < len(by); c++ {
+		one, two := by[c-period], by[c-2*period]
+		if len(by[c]) != len(one) || len(one) != len(two) {
+			return false
+		}
+		for k, a := range by[c] {
+			moved := one[k]
+			moved.Copy, moved.Addr = a.Copy, 2*one[k].Addr-two[k].Addr
+			if a != moved {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // Pages is how many pages it touches.

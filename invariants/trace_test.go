@@ -434,7 +434,12 @@ func TestExtended(t *testing.T) {
 	if pages := got.Pages(); pages != 4 {
 		t.Errorf("%d pages, want 4", pages)
 	}
-	for _, steps := range [][]uint64{{8, 8, 8, 8, 8, 16, 8, 8}, {8, 8}} {
+	zigzag := walk(0, 64, 0, 24, 0, 24, 0, 24, 0, 24, 0, 24)
+	got, ok = zigzag.Extended(1024)
+	if last := got.Accesses[len(got.Accesses)-2]; !ok || last.Addr != 0x1000+64+24*510 || last.Copy != 1023 {
+		t.Errorf("steps of period 2: ok %v, the last %+v", ok, last)
+	}
+	for _, steps := range [][]uint64{{8, 8, 8, 8, 8, 16, 8, 8}, {8, 8}, {0, 24, 0, 24, 0, 24, 0, 25, 0}} {
 		if _, ok := walk(steps...).Extended(1024); ok {
 			t.Errorf("steps of %v are extended", steps)
 		}

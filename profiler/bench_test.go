@@ -42,7 +42,7 @@ func openBench(t testing.TB) bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &session{opts: Options{CPUs: allowed}, cpu: host.Detect(), states: initial.States(), cpus: &cpus{list: allowed, at: len(allowed) - 1}}
+	s := &session{opts: Options{CPUs: allowed}, cpu: host.Detect(), states: initial.States(), cpus: &cpus{list: allowed, index: len(allowed) - 1}}
 	s.timer = timing.NewUncalibrated(s.timingConfig())
 	err = s.cpus.pin()
 	if err == nil {
@@ -55,7 +55,7 @@ func openBench(t testing.TB) bench {
 
 // block decodes, refuses, maps and traces a block with some copies in one initial state. No rule
 // judges the trace.
-func (b bench) block(code []byte, init initial.State, frames, copies int) (*mapping.Mapped, error) {
+func (b bench) block(code []byte, init initial.State, frames, copies int) (*mapping.MappedBlock, error) {
 	b.t.Helper()
 	task, err := b.unjudged(code, frames, copies)
 	if err != nil {
@@ -74,21 +74,21 @@ func (b bench) unjudged(code []byte, frames, copies int) (task mapping.Task, err
 	}
 	j := b.job(Block{Code: code})
 	j.Unroll, j.Frames = &unroll.Factors{Short: 1, Long: copies}, frames
-	task = b.task(j, d, repeated{factors: *j.Unroll})
-	task.Judge = func(*mapping.Mapped) (mapping.Judged, error) { return mapping.Judged{}, nil }
+	task = b.task(j, d, copyCounts{factors: *j.Unroll})
+	task.Check = func(*mapping.MappedBlock) (mapping.Findings, error) { return mapping.Findings{}, nil }
 	task.Late = func() bool { return false }
 	return task, nil
 }
 
 // build lays copies of a mapped block out after its images.
-func (b bench) build(m *mapping.Mapped, copies int) harness.Image {
+func (b bench) build(m *mapping.MappedBlock, copies int) harness.Image {
 	b.t.Helper()
 	im := require.Get(harness.Build(m.Long.End(), m.Insts, copies, harnessOf(m)))(b.t)
 	return im
 }
 
 // harnessOf is what stands around the copies of a mapped block.
-func harnessOf(m *mapping.Mapped) harness.Harness {
+func harnessOf(m *mapping.MappedBlock) harness.Harness {
 	h := m.Harness
 	h.Clock = m.Clock
 	return h
@@ -108,13 +108,13 @@ type machine struct {
 //
 // The epilogue needs registers and flags for itself, so it is replaced: by stores of what
 // ptrace's general registers leave out, which change nothing, and an int3.
-func (b bench) run(m *mapping.Mapped, im harness.Image) machine {
+func (b bench) run(m *mapping.MappedBlock, im harness.Image) machine {
 	b.t.Helper()
-	return b.runAfter(m, im, []tracee.Op{tracee.Run(m.Fresh, 1)})
+	return b.runAfter(m, im, []tracee.Op{tracee.Run(m.ResetImage, 1)})
 }
 
 // runAfter is run with something before the image.
-func (b bench) runAfter(r *mapping.Mapped, im harness.Image, ahead []tracee.Op) machine {
+func (b bench) runAfter(r *mapping.MappedBlock, im harness.Image, ahead []tracee.Op) machine {
 	b.t.Helper()
 	const (
 		saved      = layout.Control - 4096 // of the log, whose end these few copies do not reach
@@ -124,11 +124,11 @@ func (b bench) runAfter(r *mapping.Mapped, im harness.Image, ahead []tracee.Op) 
 		fipInX87   = 8                                // the last x87 instruction's address: another in each image
 		fipPastX87 = 16
 	)
-	epilogue := asm.NewEmitter(im.At)
-	harness.Epilogue(epilogue, im.At, r.Clock)
+	epilogue := asm.NewEmitter(im.Address)
+	harness.Epilogue(epilogue, im.Address, r.Clock)
 	end := len(im.Code) - len(epilogue.Bytes())
 
-	e := asm.NewEmitter(im.At + uint64(end))
+	e := asm.NewEmitter(im.Address + uint64(end))
 	to := func(addr uint64, code ...byte) { // an instruction that ends in its rip-relative operand
 		e.Raw(code...)
 		e.Raw(binary.LittleEndian.AppendUint32(nil, uint32(addr-e.PC()-4))...)
@@ -149,14 +149,14 @@ func (b bench) runAfter(r *mapping.Mapped, im harness.Image, ahead []tracee.Op) 
 	to(savedX87, 0x48, 0x0f, 0xae, 0x05) // fxsave64
 	e.Int3()
 	im.Code = append(im.Code[:end:end], e.Bytes()...)
-	copy(r.Child.Code()[im.At-layout.Code:], im.Code)
+	copy(r.Child.Code()[im.Address-layout.Code:], im.Code)
 	r.Refill()
 	clear(r.Child.Log()[saved-layout.Log:])
 
-	stop := require.Get(r.Child.Do(append(ahead, tracee.Run(im.At, 1)), generous))(b.t)
+	stop := require.Get(r.Child.Do(append(ahead, tracee.Run(im.Address, 1)), generous))(b.t)
 	if stop.Signal != tracee.SIGTRAP || stop.Regs.RIP != im.End() {
 		b.t.Fatalf("%s …: signal %d, code %d, address %#x at %#x of an image from %#x to %#x",
-			r.Insts[0].Text(), stop.Signal, stop.Code, stop.Addr, stop.Regs.RIP, im.At, im.End())
+			r.Insts[0].Text(), stop.Signal, stop.Code, stop.Addr, stop.Regs.RIP, im.Address, im.End())
 	}
 	at := func(addr uint64, n int) []byte { return append([]byte(nil), r.Child.Log()[addr-layout.Log:][:n]...) }
 	m := machine{

@@ -9,29 +9,29 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Branch is what becomes of a direct branch at the block's end.
+// Branch selects the treatment of a direct branch at the block's end.
 type Branch string
 
 const (
-	NotTaken Branch = "not-taken" // it stands in each copy, with the condition on which it falls through
+	NotTaken Branch = "not-taken" // each copy has it, with the condition for which it falls through
 	Taken    Branch = "taken"     // it closes a loop of the block, until the loop ends by itself
-	Drop     Branch = "drop"      // the block is measured without it
+	Drop     Branch = "drop"      // measure the block without it
 )
 
-// Branches lists what there is.
+// Branches lists all treatments.
 func Branches() []Branch { return []Branch{NotTaken, Taken, Drop} }
 
-// BranchReport says what became of the branch at the block's end.
+// BranchReport describes the treatment of the branch at the block's end.
 type BranchReport struct {
 	As Branch `json:"as"`
-	// Inverted are the copies, from 0, from each of which on it has the opposite condition of the copy before; [0]: all copies have the opposite
-	// of what the block has.
+	// Inverted lists the copies, from 0, at which the condition is inverted, for all copies from there on; [0]: all copies have the inverse of
+	// the block's condition.
 	Inverted []int `json:"inverted,omitempty"`
-	// Set is what ends a loop: a register or a word of memory, with what it holds in the shorter and in the longer image.
+	// Set names the register or word of memory that ends a loop, with its values for the shorter and the longer image.
 	Set string `json:"set,omitempty"`
 }
 
-// Changed tells what was changed for it, "" if nothing was.
+// Changed describes what was changed for the branch, if anything.
 func (b *BranchReport) Changed() string {
 	switch {
 	case b.Set != "":
@@ -46,17 +46,17 @@ func (b *BranchReport) Changed() string {
 	return ""
 }
 
-// of completes the report by what the steps came to.
-func (b BranchReport) of(r reached) *BranchReport {
-	m := r.measured.mapped
+// of completes the report with the results of the steps.
+func (b BranchReport) of(p progress) *BranchReport {
+	m := p.measurement.block
 	if m == nil {
-		m = r.mapped
+		m = p.block
 	}
 	if m != nil {
 		b.Inverted = m.Inverted
 	}
-	if r.loop != nil {
-		m = r.loop.measured.mapped
+	if p.loop != nil {
+		m = p.loop.measurement.block
 	}
 	if m != nil && m.Loop != nil && m.Loop.Exit != nil {
 		x := m.Loop.Exit
@@ -65,12 +65,12 @@ func (b BranchReport) of(r reached) *BranchReport {
 	return &b
 }
 
-// ended is the block with or without the branch at its end, and what becomes of that.
-func (j job) ended(code []byte) (_ []byte, b BranchReport, err error) {
+// trailingBranch returns the block with or without its final branch, and the branch's treatment.
+func (j job) trailingBranch(code []byte) (_ []byte, b BranchReport, err error) {
 	insts, err := asm.Decode(code)
 	branch, ok := asm.TrailingBranch(insts)
 	if err != nil || !ok {
-		return code, b, nil // what is wrong with it, decode says
+		return code, b, nil // decode reports invalid code
 	}
 	switch {
 	case j.Options.Branch != "":
@@ -91,16 +91,16 @@ func (j job) ended(code []byte) (_ []byte, b BranchReport, err error) {
 	return code, b, err
 }
 
-// atItsPlace has a loop stand where in a page it stands in its program, if that is known and nothing else was asked for.
-func (j *job) atItsPlace() {
-	if at := j.Setup.At; j.ownLoop && at != nil && j.Setup.CodeOffset == nil {
+// keepCodeOffset places a loop at the offset in a page that it has in its program, if that is known and the user set no other.
+func (j *job) keepCodeOffset() {
+	if at := j.Setup.Address; j.ownLoop && at != nil && j.Setup.CodeOffset == nil {
 		offset := int(*at % layout.PageSize)
 		j.Setup.CodeOffset = &offset
 	}
 }
 
-// asOwnLoop maps a block that is mapped as copies in a row again, as a loop that its own branch closes.
-func (s *session) asOwnLoop(j job, copies *mapping.Mapped) (l looped, err error) {
-	m, fits, err := copies.ByOwnBranch(max(j.Options.Copies, 1), s.cpu.FrontEnd, s.allow(mapLimit).over)
-	return looped{mapped: m, warnings: crowded(fits)}, err
+// mapOwnLoop maps a block, already mapped as copies in a row, as a loop that its own branch closes.
+func (s *session) mapOwnLoop(j job, copies *mapping.MappedBlock) (l loopTiming, err error) {
+	m, fits, err := copies.ByOwnBranch(max(j.Options.Copies, 1), s.cpu.FrontEnd, s.startBudget(mapLimit).exhausted)
+	return loopTiming{block: m, warnings: crowdedWarning(fits)}, err
 }

@@ -16,28 +16,28 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// InstructionCount is how many instructions one iteration of a block executes. A string
-// instruction with a rep prefix is one, however often it repeats.
+// InstructionCount is the number of instructions that one iteration of a block executes. A string
+// instruction with a rep prefix counts once.
 type InstructionCount struct {
 	Hex          string             `json:"hex"`
 	Instructions int                `json:"instructions"`
-	Copies       int                `json:"copies"` // that were stepped through
+	Copies       int                `json:"copies"` // single-stepped
 	Rejection    *verdict.Rejection `json:"rejection,omitempty"`
 }
 
 const (
-	countCopies = 4           // enough to see that all are alike
-	countLimit  = time.Minute // a rep instruction may have a million rounds
+	countCopies = 4           // enough to see that copies do not differ
+	countLimit  = time.Minute // a rep instruction may have a million iterations
 )
 
-// CountInstructions steps through copies of a block and counts. Nothing is timed, so the
-// machine may be busy. Of the block's Setup, At alone counts. A block that does not run has a Rejection; the error is ctx's, a
+// CountInstructions single-steps copies of a block and counts. It times nothing, so the machine
+// may be busy. It uses only the field Address of the block's Setup. A block that does not run has a Rejection; the error is ctx's, a
 // *verdict.HostError or a failure of bbprof.
 func CountInstructions(ctx context.Context, b Block) (InstructionCount, error) {
 	return countWithin(ctx, b, countLimit)
 }
 
-// countWithin is CountInstructions with so much CPU time for all steps.
+// countWithin is CountInstructions with a limit on the CPU time of all steps.
 func countWithin(ctx context.Context, b Block, limit time.Duration) (InstructionCount, error) {
 	count := InstructionCount{Hex: hex.EncodeToString(b.Code)}
 	var err error
@@ -47,7 +47,7 @@ func countWithin(ctx context.Context, b Block, limit time.Duration) (Instruction
 			return
 		}
 		defer s.discard()
-		defer s.killedBy(ctx)()
+		defer s.killOnDone(ctx)()
 		count.Copies, count.Instructions, err = s.count(b, limit)
 	})
 	if ctx.Err() != nil {
@@ -57,37 +57,37 @@ func countWithin(ctx context.Context, b Block, limit time.Duration) (Instruction
 		err = rejection
 	}
 	if errors.As(err, &count.Rejection) {
-		asWritten(err, b.Code, host.Detect().Disabled)
+		reportAsWritten(err, b.Code, host.Detect().Disabled)
 		return count, nil
 	}
 	return count, err
 }
 
-// newStepper is a session that counts, which needs no calibration.
+// newStepper returns a session for counting, which needs no calibration.
 func newStepper() (*session, error) {
 	s := untimed(Options{})
 	return s, s.launch(context.Background())
 }
 
-// untimed is a session without a child whose clock is never asked.
+// untimed returns a session without a child whose clock is never read.
 func untimed(opts Options) *session {
 	s := &session{opts: opts, cpu: host.Detect(opts.CPUs...), states: initial.States(), cpus: &cpus{list: opts.CPUs}}
 	s.timer = timing.NewUncalibrated(s.timingConfig())
 	return s
 }
 
-// count maps a block as for a measurement and then steps through copies of it.
+// count maps a block as for a measurement and single-steps copies of it.
 func (s *session) count(b Block, limit time.Duration) (copies, instructions int, err error) {
-	j := job{Block: b, Options: Options{FrontEnd: OpCache, Branch: Taken}, states: s.states, ownLoop: true} // whether it is taken or not, it counts
-	code, _, err := j.ended(b.Code)
+	j := job{Block: b, Options: Options{FrontEnd: OpCache, Branch: Taken}, states: s.states, ownLoop: true} // count the branch whether it is taken or not
+	code, _, err := j.trailingBranch(b.Code)
 	if err != nil {
 		return 0, 0, err
 	}
-	d, err := decode(mapper.Place(code, b.Setup.At))
+	d, err := decode(mapper.Place(code, b.Setup.Address))
 	if err != nil {
 		return 0, 0, err
 	}
-	r, err := j.repeat(d, s.cpu.FrontEnd)
+	r, err := j.chooseCopies(d, s.cpu.FrontEnd)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -98,8 +98,8 @@ func (s *session) count(b Block, limit time.Duration) (copies, instructions int,
 	copies = min(countCopies, m.Factors.Long)
 	total, lastCopy, lastInst := 0, -1, -1
 	err = m.Step(copies, limit, func(copy, inst int, _ tracee.Regs) {
-		// A rep instruction steps once a round without moving. Nothing else does: a
-		// block has no jumps.
+		// A rep instruction steps once per iteration at the same address. Nothing else
+		// does: a block has no jumps.
 		if copy != lastCopy || inst != lastInst {
 			total++
 		}

@@ -16,33 +16,33 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// CounterReport is what one event counted.
+// CounterReport holds the counts of one event.
 type CounterReport struct {
-	Role  string `json:"role"` // what it tells of, such as "l1d_read_miss"; "asked" for an event of Options.Events
+	Role  string `json:"role"` // what it indicates, such as "l1d_read_miss"; "asked" for an event of Options.Events
 	Event string `json:"event,omitempty"`
-	// Kind is invariants.Counted or invariants.Unchecked; Why says why it was not counted, or why what it
-	// counted is not to be believed.
+	// Kind is invariants.Counted or invariants.Unchecked. Why explains why the event was not counted or its count
+	// is not trusted.
 	Kind invariants.Kind `json:"kind"`
 	Why  string          `json:"why,omitempty"`
-	// Checks are what it counted, when the Profiler began, over blocks of which that is known; with Options.Detail.
+	// Checks holds the counts over blocks with known counts when the Profiler started; with Options.Detail.
 	Checks []CounterCheck `json:"checks,omitempty"`
-	// PerIteration is how many there are to one iteration of the block; nil if that was not
-	// counted, which is not zero.
+	// PerIteration is the number per iteration of the block; nil if it was not counted, which
+	// is not zero.
 	PerIteration *float64 `json:"per_iteration,omitempty"`
-	// Exact says that the event counts nothing but what the role names.
+	// Exact reports that the event counts nothing but its role.
 	Exact bool `json:"exact"`
-	// Reader is rdpmc in the child, or read by the monitor around many runs.
+	// Reader is rdpmc in the child, or read if the monitor read the counter before and after many runs.
 	Reader string `json:"reader,omitempty"`
 }
 
-// taken is why an event that can be counted was not.
-const taken = "somebody else had the counters"
+// countersTaken explains why an available event was not counted.
+const countersTaken = "somebody else had the counters"
 
-// readEvents adds to tallies what only the kernel can read: with the TSC as clock all events,
-// otherwise those of software. The images stand where they were timed last.
-func (s *session) readEvents(j job, m *mapping.Mapped, tallies timing.Tallies) (timing.Tallies, error) {
+// readEvents adds the events that only the kernel can read to tallies: all events with the TSC as
+// clock, otherwise software events. It uses the images that were timed last.
+func (s *session) readEvents(j job, m *mapping.MappedBlock, tallies timing.Tallies) (timing.Tallies, error) {
 	var events []pmu.Event
-	for _, e := range slices.Concat(s.pmu.Events, s.asked) {
+	for _, e := range slices.Concat(s.pmu.Events, s.userEvents) {
 		if e.Available && e.Role != pmu.Cycles && (e.Software() || s.counters() == nil) {
 			events = append(events, e)
 		}
@@ -58,14 +58,14 @@ func (s *session) readEvents(j job, m *mapping.Mapped, tallies timing.Tallies) (
 }
 
 func (s *session) reader() timing.Reader {
-	return timing.Reader{Kernel: s.kernel, PMU: s.pmu, Child: s.child, Fresh: s.timer.Fresh(), Script: s.machine.Script}
+	return timing.Reader{Kernel: s.kernel, PMU: s.pmu, Child: s.child, ResetImage: s.timer.ResetImage(), Script: s.machine.Script}
 }
 
-// verify has all events of the CPU count stimuli. Those of roles that do not count what they must are counted no
-// more; those that a user asked for are, but as unchecked.
+// verify counts all events of the CPU over stimuli. It disables events of roles that count wrongly; events that the
+// user asked for stay enabled, as unchecked.
 func (s *session) verify(ctx context.Context) error {
 	var events []*pmu.Event
-	for _, list := range [][]pmu.Event{s.pmu.Events, s.asked} {
+	for _, list := range [][]pmu.Event{s.pmu.Events, s.userEvents} {
 		for i := range list {
 			if e := &list[i]; e.Available && e.Role != pmu.Cycles && e.Shares == "" && !e.Software() {
 				events = append(events, e)
@@ -77,14 +77,14 @@ func (s *session) verify(ctx context.Context) error {
 	}
 	s.checks = map[string][]CounterCheck{}
 	for _, x := range stimuli(s.cpu) {
-		tallies, err := s.stimulate(x, events)
+		tallies, err := s.countStimulus(x, events)
 		rejection, rejected := errors.AsType[*verdict.Rejection](err)
 		if err != nil && !rejected {
 			return fmt.Errorf("checking the counters by %s: %w", x.name, err)
 		}
 		for _, e := range events {
 			must, known := x.counts(*e, s.pmu.Events)
-			if applies := must > 0 || len(x.must) == 0; !known || !applies {
+			if applies := must > 0 || len(x.expected) == 0; !known || !applies {
 				continue
 			}
 			c := CounterCheck{Block: x.name, Must: must}
@@ -98,16 +98,16 @@ func (s *session) verify(ctx context.Context) error {
 			s.checks[e.Name] = append(s.checks[e.Name], c)
 		}
 	}
-	return s.believe(ctx, events)
+	return s.applyChecks(ctx, events)
 }
 
-// stimulate counts events over a stimulus.
-func (s *session) stimulate(x stimulus, events []*pmu.Event) (timing.Tallies, error) {
+// countStimulus counts events over a stimulus.
+func (s *session) countStimulus(x stimulus, events []*pmu.Event) (timing.Tallies, error) {
 	j, d, err := x.block(s)
 	if err != nil {
 		return nil, err
 	}
-	m, err := s.prepare(j, d, repeated{factors: *x.setup.Unroll})
+	m, err := s.prepare(j, d, copyCounts{factors: *x.setup.Unroll})
 	if err != nil {
 		return nil, err
 	}
@@ -127,8 +127,8 @@ func (s *session) stimulate(x stimulus, events []*pmu.Event) (timing.Tallies, er
 	return tallies, reader.Count(timedBlock{m}, timedBlock{m}.pair(m.Short, m.Long, m.Factors), j.plan(m), counted, tallies)
 }
 
-// believe draws the conclusions. A child opens its events when it starts, so fewer of them take another.
-func (s *session) believe(ctx context.Context, events []*pmu.Event) error {
+// applyChecks disables events that failed their checks. A child opens its events when it starts, so fewer events require a new child.
+func (s *session) applyChecks(ctx context.Context, events []*pmu.Event) error {
 	fewer := false
 	for _, e := range events {
 		checks := s.checks[e.Name]
@@ -160,9 +160,9 @@ func (s *session) believe(ctx context.Context, events []*pmu.Event) error {
 	return s.launch(ctx)
 }
 
-// reportCounters tells what was counted, and what was not as unchecked.
+// reportCounters reports all events, those without a count as unchecked.
 func (s *session) reportCounters(tallies timing.Tallies) (reports []CounterReport) {
-	for _, e := range slices.Concat(s.pmu.Events[1:], s.asked) {
+	for _, e := range slices.Concat(s.pmu.Events[1:], s.userEvents) {
 		report := CounterReport{Role: string(e.Role), Event: e.Name, Kind: invariants.Unchecked, Exact: e.Exact, Why: e.Why}
 		if t := s.tallyOf(tallies, e); t != nil {
 			per := stat.Median(t.PerIter)
@@ -171,7 +171,7 @@ func (s *session) reportCounters(tallies timing.Tallies) (reports []CounterRepor
 				report.Kind = invariants.Counted
 			}
 		} else if report.Why == "" {
-			report.Why = taken
+			report.Why = countersTaken
 		}
 		if s.opts.Detail {
 			report.Checks = s.checks[e.Name]
@@ -181,7 +181,7 @@ func (s *session) reportCounters(tallies timing.Tallies) (reports []CounterRepor
 	return reports
 }
 
-// tallyOf is what an event, or the one that counts it too, has counted; nil if nothing.
+// tallyOf returns the counts of an event, or of the event that counts it too; nil if there are none.
 func (s *session) tallyOf(tallies timing.Tallies, e pmu.Event) *timing.Tally {
 	if e.Shares != "" {
 		e = s.pmu.Event(e.Shares)
@@ -189,7 +189,7 @@ func (s *session) tallyOf(tallies timing.Tallies, e pmu.Event) *timing.Tally {
 	return tallies.Of(e)
 }
 
-// roles are what has to be counted before an invariant is.
+// roles lists the events that must be zero before an invariant is counted evidence.
 var roles = map[verdict.Reason][]pmu.Role{
 	verdict.L1DMiss:    {pmu.L1DReadMiss, pmu.L1DWriteMiss},
 	verdict.L1IMiss:    {pmu.L1IMiss},
@@ -197,10 +197,10 @@ var roles = map[verdict.Reason][]pmu.Role{
 	verdict.Alias4K:    {pmu.AddressAlias},
 }
 
-// countedEvidence makes evidence counted where counters said zero of all that would violate it.
-// Otherwise it is unchanged, and says which of them are missing.
+// countedEvidence upgrades evidence to counted if the counters of all its violations are zero.
+// Otherwise it only adds which of them are missing.
 func (s *session) countedEvidence(evidence []invariants.Evidence, tallies timing.Tallies) []invariants.Evidence {
-	if !s.pmu.Available { // then nothing is known besides
+	if !s.pmu.Available {
 		return evidence
 	}
 	out := slices.Clone(evidence)
@@ -211,7 +211,7 @@ func (s *session) countedEvidence(evidence []invariants.Evidence, tallies timing
 			event := s.pmu.Event(role)
 			switch t := s.tallyOf(tallies, event); {
 			case t == nil:
-				open = append(open, fmt.Sprintf("%s unchecked: %s", role, cmp.Or(event.Why, taken)))
+				open = append(open, fmt.Sprintf("%s unchecked: %s", role, cmp.Or(event.Why, countersTaken)))
 			case t.Zero:
 				zero = append(zero, event.Name)
 			default:

@@ -187,7 +187,7 @@ func TestNoSystemCall(t *testing.T) {
 
 // frameWordAt reads a word of the block's memory by its address, after a run in the paper's
 // state on one frame.
-func frameWordAt(r *mapping.Mapped, addr uint64) uint64 {
+func frameWordAt(r *mapping.MappedBlock, addr uint64) uint64 {
 	f := r.Child.Frame(0)[addr%layout.PageSize:]
 	var v uint64
 	for i := range 8 {

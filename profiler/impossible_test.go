@@ -35,7 +35,7 @@ func TestImpossible(t *testing.T) {
 		insts := require.Get(asm.Decode(unhex(t, c.hex)))(t)
 		s := &session{}
 		s.cpu.DispatchWidth = c.width
-		m := &mapping.Mapped{Placer: mapping.Placer{Program: mapping.Program{Insts: insts}}}
+		m := &mapping.MappedBlock{ImageBuilder: mapping.ImageBuilder{Program: mapping.Program{Insts: insts}}}
 		got, why := s.impossible(m, timing.Timed{Estimate: stat.Estimate{Value: c.cycles, Half: c.half}})
 		if got != c.want || (why == "") != (got == "") || !strings.Contains(why, c.says) {
 			t.Errorf("%s: %q, %q, want %q", c.name, got, why, c.want)
@@ -75,7 +75,7 @@ func TestReachesZero(t *testing.T) {
 		{1, 0, -2.065, true}, {1, 0, 0, true}, {1, 0, 0.001, false},
 	} {
 		timed := timing.Timed{Estimate: stat.Estimate{Value: c.cycles, Half: c.half}}
-		r := job{}.unsteady(timed, []Speed{{Cycles: c.slowest, Layouts: []int{1, 6}}, {Cycles: 1.017, Layouts: []int{0, 2}}})
+		r := job{}.unstable(timed, []Speed{{Cycles: c.slowest, Layouts: []int{1, 6}}, {Cycles: 1.017, Layouts: []int{0, 2}}})
 		if (r != nil) != c.rejected || r != nil && r.Reason != verdict.Unstable {
 			t.Errorf("%+v: %v", c, r)
 		}

@@ -52,7 +52,7 @@ func (m machine) difference(other machine) string {
 
 // mapped gives the first of some initial states with which a block runs, or the rejection of
 // the first.
-func (b bench) mapped(code []byte, inits []initial.State, frames, copies int) (*mapping.Mapped, *verdict.Rejection) {
+func (b bench) mapped(code []byte, inits []initial.State, frames, copies int) (*mapping.MappedBlock, *verdict.Rejection) {
 	b.t.Helper()
 	var first *verdict.Rejection
 	for _, init := range inits {
@@ -73,7 +73,7 @@ func (b bench) mapped(code []byte, inits []initial.State, frames, copies int) (*
 
 // sameState runs plain and instrumented copies of a mapped block and says in what they
 // differ; ok is false where the block cannot be instrumented.
-func (b bench) sameState(r *mapping.Mapped) (difference string, ok bool) {
+func (b bench) sameState(r *mapping.MappedBlock) (difference string, ok bool) {
 	b.t.Helper()
 	probe, err := harness.NewProbe(r.Insts, b.cpu.Features)
 	if err != nil {
@@ -88,7 +88,7 @@ func (b bench) sameState(r *mapping.Mapped) (difference string, ok bool) {
 func hidden(m asm.Mem) bool { return m.Elements > 0 || m.Mask != asm.NoRegister }
 
 // stepped computes the accesses of copies from the registers before each instruction.
-func stepped(m *mapping.Mapped, copies int) (all []asm.Access, err error) {
+func stepped(m *mapping.MappedBlock, copies int) (all []asm.Access, err error) {
 	err = m.Step(copies, generous, func(copy, i int, at tracee.Regs) {
 		in := &m.Insts[i]
 		regs := asm.Regs{
@@ -133,7 +133,7 @@ func fold(steps []asm.Access) []asm.Access {
 
 // sameAccesses compares what the instrumented copy logs with what single steps compute, for
 // the operands that both know.
-func (b bench) sameAccesses(r *mapping.Mapped) string {
+func (b bench) sameAccesses(r *mapping.MappedBlock) string {
 	b.t.Helper()
 	steps, err := stepped(r, r.Factors.Long)
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"github.com/bbprof/bbprof/asm"
 )
 
-// MarshalJSON writes a result with the keys of a corpus's columns where there is one: init and clock are
-// names there, so registers and calibration have keys of their own. Addresses and register values are
-// hexadecimal text, because 64 bits do not fit the numbers of most readers of JSON. What is not known,
-// such as the copies of a block of which none ran, has no key, nor has a counter's why that is as of the counter before.
+// MarshalJSON writes a result with the names of a corpus's columns as keys. There init and clock are
+// names, so registers and calibration have other keys. Addresses and register values are hexadecimal
+// text, because most JSON readers have no 64-bit integers. Unknown values, such as the copies of a block
+// that never ran, have no key; nor has a counter's why if it equals that of the counter before.
 func (r Result) MarshalJSON() ([]byte, error) {
 	type plain Result          // without this method
 	type below struct{ plain } // so that fields of ofRun with the same key come first
@@ -37,7 +37,7 @@ func (r Result) MarshalJSON() ([]byte, error) {
 		out.SelfForwarding = &r.SelfForwarding
 	}
 	out.Counters = slices.Clone(r.Counters)
-	for i := len(out.Counters) - 1; i > 0; i-- { // on most hosts all have one and the same
+	for i := len(out.Counters) - 1; i > 0; i-- { // on most hosts all are equal
 		if out.Counters[i].Why == out.Counters[i-1].Why {
 			out.Counters[i].Why = ""
 		}
@@ -71,7 +71,7 @@ func (r Result) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// ofRun has the keys of a block that ran.
+// ofRun holds the keys of a block that ran.
 type ofRun struct {
 	UnrollShort     int     `json:"unroll_short"`
 	UnrollLong      int     `json:"unroll_long"`

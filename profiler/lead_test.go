@@ -90,6 +90,6 @@ func TestLeavesOpCache(t *testing.T) {
 	} {
 		timed := timing.Timed{Speeds: c.speeds, Design: stat.Design{Cells: slices.Concat(c.speeds...)}}
 		timed.Estimate.Value = c.speeds[0][0].Mean // of one speed
-		require.Equal(t, c.speeds, c.want, leavesOpCache(timed, 1, 1.75))
+		require.Equal(t, c.speeds, c.want, describeOpCacheMisses(timed, 1, 1.75))
 	}
 }

@@ -6,35 +6,35 @@ import (
 	"github.com/bbprof/bbprof/internal/tracee"
 )
 
-// mapLimit is CPU time for everything that happens to a block before it is timed, in all initial
-// states: a run can take so long that hundreds of them, a page each, take minutes.
+// mapLimit is the CPU time for all steps before a block is timed, in all initial states. Without it,
+// hundreds of long runs, one for each page, could take minutes.
 const mapLimit = time.Second
 
-// allowance is CPU time for several runs of a block and what happens between them: of the thread and
-// its children, so that it lasts as many runs on a busy machine as on an idle one.
-type allowance struct {
+// cpuBudget limits the CPU time of several runs of a block and of the work between them. It counts the
+// CPU time of the thread and its children, so that a busy machine gets as many runs as an idle one.
+type cpuBudget struct {
 	s     *session
 	limit time.Duration
 	began time.Time
 
 	child *tracee.Tracee
-	from  time.Duration // its CPU time when it began to count
-	past  time.Duration // what others used that are gone
+	from  time.Duration // CPU time of child that does not count
+	past  time.Duration // CPU time of earlier children
 }
 
-// allow begins an allowance.
-func (s *session) allow(limit time.Duration) *allowance {
-	return &allowance{s: s, limit: limit, began: time.Now(), child: s.child, from: s.child.CPUTime()}
+// startBudget starts a CPU budget.
+func (s *session) startBudget(limit time.Duration) *cpuBudget {
+	return &cpuBudget{s: s, limit: limit, began: time.Now(), child: s.child, from: s.child.CPUTime()}
 }
 
-// over reports whether it is used up.
-func (a *allowance) over() bool {
+// exhausted reports whether the CPU time is used up.
+func (a *cpuBudget) exhausted() bool {
 	if a.child != a.s.child {
 		a.past += a.child.CPUTime() - a.from
 		a.child, a.from = a.s.child, 0
 	}
 	if time.Since(a.began) <= a.limit {
-		return false // whatever the CPU time is, which is dearer to ask for
+		return false // CPU time is more expensive to read
 	}
 	return a.past+a.child.CPUTime()-a.from > a.limit
 }

@@ -28,31 +28,31 @@ func TestAllowance(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	a := b.allow(limit)
+	a := b.startBudget(limit)
 	time.Sleep(2 * limit)
-	if a.over() {
+	if a.exhausted() {
 		t.Error("used up by waiting")
 	}
 	for began := time.Now(); time.Since(began) < limit/4; {
 	}
-	if endless(limit / 4); a.over() {
+	if endless(limit / 4); a.exhausted() {
 		t.Error("half of it is all of it")
 	}
-	if endless(limit); !a.over() {
+	if endless(limit); !a.exhausted() {
 		t.Error("not used up by a second child")
 	}
 	require.NoError(t, b.ready())
-	if !a.over() {
+	if !a.exhausted() {
 		t.Error("what the second child used is forgotten with a third")
 	}
-	a = b.allow(limit)
-	for began := time.Now(); time.Since(began) < 10*limit && !a.over(); {
+	a = b.startBudget(limit)
+	for began := time.Now(); time.Since(began) < 10*limit && !a.exhausted(); {
 	}
-	if !a.over() {
+	if !a.exhausted() {
 		t.Error("not used up by the thread")
 	}
-	a = b.allow(limit)
-	if time.Sleep(2 * limit); a.over() {
+	a = b.startBudget(limit)
+	if time.Sleep(2 * limit); a.exhausted() {
 		t.Error("the next begins with what was used before")
 	}
 }
@@ -61,7 +61,7 @@ func TestAllowance(t *testing.T) {
 func TestReplacementIsKilled(t *testing.T) {
 	b := openBench(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	defer b.killedBy(ctx)()
+	defer b.killOnDone(ctx)()
 	b.discard()
 	require.NoError(t, b.ready())
 	cancel()

@@ -40,7 +40,7 @@ func TestJudgeLinear(t *testing.T) {
 			{Number: int(at(0)), Mean: c.e.Value - c.spread}, {Number: int(at(1)), Mean: c.e.Value + c.spread},
 			{Number: int(timing.LayoutOf(0, 1)), Mean: 99}, // at another dispatch offset
 		}}}
-		growth, err := judgeLinear(timed, []timing.Window{{Layout: at(0), Cycles: c.partial}}, third, all)
+		growth, err := compareHalves(timed, []timing.Window{{Layout: at(0), Cycles: c.partial}}, third, all)
 		var r *verdict.Rejection
 		if c.ok != (err == nil) || !c.ok && (!errors.As(err, &r) || r.Reason != verdict.Nonlinear) {
 			t.Errorf("%s: %v", c.name, err)
@@ -87,7 +87,7 @@ func TestThirdIsRestored(t *testing.T) {
 	words := m.Restore
 	m.Restore = nil // as if the other numbers of copies changed nothing
 	m.Child.SetRestore(nil, nil)
-	_, ok, err := timedBlock{m}.thirdAt(0, 0, m.Clock)
+	_, ok, err := timedBlock{m}.midpointAt(0, 0, m.Clock)
 	if err != nil || !ok || len(words) != 1 || !slices.Equal(m.Restore, words) {
 		t.Errorf("%v, %v: the words %#x are put back, want %#x", ok, err, m.Restore, words)
 	}

@@ -9,43 +9,43 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// looped is a block as a loop.
-type looped struct {
-	mapped   *mapping.Mapped
-	warnings []string
-	measured measured
+// loopTiming is a block as a loop, and its measurement.
+type loopTiming struct {
+	block       *mapping.MappedBlock
+	warnings    []string
+	measurement measurement
 }
 
-// asLoop maps a block that is mapped as copies in a row again, as a loop: one of many iterations, or one that runs
-// the block as often as the copies do.
-func (s *session) asLoop(copies *mapping.Mapped, asOften bool) (l looped, err error) {
-	m, fits, err := copies.AsLoop(s.cpu.FrontEnd, asOften, s.allow(mapLimit).over)
-	l.mapped = m
-	l.warnings = crowded(fits)
+// mapLoop maps a block, already mapped as copies in a row, as a loop of many iterations, or of as many as there are
+// copies.
+func (s *session) mapLoop(copies *mapping.MappedBlock, asOften bool) (l loopTiming, err error) {
+	m, fits, err := copies.AsLoop(s.cpu.FrontEnd, asOften, s.startBudget(mapLimit).exhausted)
+	l.block = m
+	l.warnings = crowdedWarning(fits)
 	return l, err
 }
 
-func crowded(fits bool) []string {
+func crowdedWarning(fits bool) []string {
 	if fits {
 		return nil
 	}
 	return []string{"a copy exceeds the share of the op cache that keeps a loop in it: the decoders may limit it"}
 }
 
-// measureLoop takes a block that was measured as copies in a row through the same steps as a loop. A
-// loop that cannot be measured is a warning, and nil.
-func (s *session) measureLoop(j job, copies *mapping.Mapped, own bool) (_ *looped, warnings []string, err error) {
-	var l looped
+// measureLoop measures a block, already measured as copies in a row, as a loop too. For a loop that
+// cannot be measured it returns nil and a warning.
+func (s *session) measureLoop(j job, copies *mapping.MappedBlock, own bool) (_ *loopTiming, warnings []string, err error) {
+	var l loopTiming
 	if own {
-		l, err = s.asOwnLoop(j, copies)
+		l, err = s.mapOwnLoop(j, copies)
 	} else {
-		l, err = s.asLoop(copies, false)
+		l, err = s.mapLoop(copies, false)
 	}
 	if err == nil {
-		l.measured, err = s.measure(j, l.mapped, false)
+		l.measurement, err = s.measure(j, l.block, false)
 	}
 	if rejection, ok := errors.AsType[*verdict.Rejection](err); ok {
 		return nil, []string{fmt.Sprintf("the loop was not measured: %s: %s", rejection.Reason, rejection.Detail)}, nil
 	}
-	return &l, slices.Concat(l.warnings, l.measured.warnings), err
+	return &l, slices.Concat(l.warnings, l.measurement.warnings), err
 }

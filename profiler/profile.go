@@ -19,49 +19,48 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// job is a block and how it is to be measured.
+// job is a block and its measurement's options.
 type job struct {
 	Block
 	Options // the session's, with the block's set-up
 	states  []initial.State
-	// vectorBits is the width of the widest operation, once the block is decoded.
+	// vectorBits is the width of the widest operation, set after decoding.
 	vectorBits int
-	// ownLoop says that the branch at the block's end closes the loop that is measured.
+	// ownLoop reports that the block's final branch closes the measured loop.
 	ownLoop bool
 }
 
-// reached is what each step of a block came to, as far as it got.
-type reached struct {
-	branch   BranchReport
-	decoded  decoded
-	repeated repeated
-	mapped   *mapping.Mapped
-	measured measured
-	loop     *looped  // beside it, in mode both
-	warnings []string // on the loop
+// progress holds the result of each step that a block has completed.
+type progress struct {
+	branch      BranchReport
+	decoded     decoded
+	copies      copyCounts
+	block       *mapping.MappedBlock
+	measurement measurement
+	loop        *loopTiming // in mode both
+	warnings    []string    // about the loop
 }
 
-// profile is what happens to a block: each step makes a value of those before. A *verdict.Rejection
-// as error says why the block has no throughput; the result then holds what was found out until there.
+// profile measures a block. A *verdict.Rejection as error explains why the block has no throughput;
+// the Result then holds the results of the steps before.
 func (s *session) profile(b Block) (Result, error) {
 	if err := b.Setup.Check(); err != nil {
 		return Result{}, err
 	}
 	j := s.job(b)
-	if err := j.checkOneImage(); err != nil { // of set-up and options together
+	if err := j.checkOneImage(); err != nil { // set-up and options are valid only one by one
 		return Result{}, err
 	}
-	here := s.hostReport()
-	r, err := s.steps(j)
-	here.OnCPU = s.cpus.Current() // it moves where the CPU is busy
-	asWritten(err, j.Code, s.cpu.Disabled)
-	result := s.result(j, here, r, err == nil)
-	return result, err
+	host := s.hostReport()
+	p, err := s.runSteps(j)
+	host.OnCPU = s.cpus.Current() // a busy CPU may have been left
+	reportAsWritten(err, j.Code, s.cpu.Disabled)
+	return s.result(j, host, p, err == nil), err
 }
 
-// asWritten names the instruction of a rejection as the user wrote it, and what does not run it where that is not the CPU:
-// the operating system, which disabled some extensions.
-func asWritten(err error, code []byte, disabled asm.Features) {
+// reportAsWritten names the instruction of a rejection as the user wrote it. It also names the operating system as the cause
+// if that disabled the instruction's extension.
+func reportAsWritten(err error, code []byte, disabled asm.Features) {
 	r, ok := errors.AsType[*verdict.Rejection](err)
 	if !ok || r.Inst == nil {
 		return
@@ -84,55 +83,61 @@ func asWritten(err error, code []byte, disabled asm.Features) {
 	}
 }
 
-func (s *session) steps(j job) (r reached, err error) {
+// runSteps takes a block from its bytes to its measurement.
+func (s *session) runSteps(j job) (p progress, err error) {
 	code := j.Code
-	if code, r.branch, err = j.ended(code); err != nil {
-		return r, err
+	if code, p.branch, err = j.trailingBranch(code); err != nil {
+		return p, err
 	}
-	j.ownLoop = r.branch.As == Taken && j.Mode != Both
-	j.atItsPlace()
+	j.ownLoop = p.branch.As == Taken && j.Mode != Both
+	j.keepCodeOffset()
 	if j.Setup.Captured == nil {
-		code = mapper.Place(code, j.Setup.At)
+		code = mapper.Place(code, j.Setup.Address)
 	}
-	if r.decoded, err = decode(code); err != nil {
-		return r, err
+	if p.decoded, err = decode(code); err != nil {
+		return p, err
 	}
-	if r.repeated, err = j.repeat(r.decoded, s.cpu.FrontEnd); err != nil {
-		return r, err
+	if p.copies, err = j.chooseCopies(p.decoded, s.cpu.FrontEnd); err != nil {
+		return p, err
 	}
-	if r.mapped, err = s.prepare(j, r.decoded, r.repeated); err != nil {
-		return r, err
+	if p.block, err = s.prepare(j, p.decoded, p.copies); err != nil {
+		return p, err
 	}
-	if err = r.mapped.LeavesEarly(); err != nil {
-		return r, err
+	if err = p.block.LeavesEarly(); err != nil {
+		return p, err
 	}
-	j.vectorBits = r.decoded.vectorBits
-	if j.ownLoop {
-		loop, err := s.asOwnLoop(j, r.mapped)
-		if r.mapped, r.warnings = loop.mapped, loop.warnings; err != nil {
-			return r, err
-		}
-	} else if j.Mode == Loop {
-		loop, err := s.asLoop(r.mapped, j.Options.Unroll != nil)
-		if r.mapped, r.warnings = loop.mapped, loop.warnings; err != nil {
-			return r, err
+	j.vectorBits = p.decoded.vectorBits
+	if j.ownLoop || j.Mode == Loop {
+		loop, err := s.mapAsLoop(j, p.block)
+		if p.block, p.warnings = loop.block, loop.warnings; err != nil {
+			return p, err
 		}
 	}
-	if r.measured, err = s.measure(j, r.mapped, true); err != nil {
-		return r, err
+	if p.measurement, err = s.measure(j, p.block, true); err != nil {
+		return p, err
 	}
 	if j.Mode == Both {
-		r.loop, r.warnings, err = s.measureLoop(j, r.measured.mapped, r.branch.As == Taken)
+		p.loop, p.warnings, err = s.measureLoop(j, p.measurement.block, p.branch.As == Taken)
 	}
-	return r, err
+	return p, err
+}
+
+// mapAsLoop maps a block, already mapped as copies in a row, as the loop to measure.
+func (s *session) mapAsLoop(j job, copies *mapping.MappedBlock) (loopTiming, error) {
+	if j.ownLoop {
+		return s.mapOwnLoop(j, copies)
+	}
+	return s.mapLoop(copies, j.Options.Unroll != nil)
 }
 
 // decoded is a block that may run.
 type decoded struct {
 	insts      []asm.Inst
-	reset      harness.Reset // the least that has to be restored between two runs
+	reset      harness.Reset // the state that the block changes
 	vectorBits int           // of the widest operation
 }
+
+// decode decodes a block and rejects one that may not run.
 
 func decode(code []byte) (d decoded, err error) {
 	if len(code) == 0 {
@@ -160,7 +165,7 @@ func decode(code []byte) (d decoded, err error) {
 	return d, nil
 }
 
-// resetFor is the least that has to be restored between two runs of these instructions.
+// resetFor returns the state that must be restored between two runs of these instructions.
 func resetFor(insts []asm.Inst, s asm.State) harness.Reset {
 	reset := harness.Reset{
 		Vector: s.Vector,
@@ -179,61 +184,63 @@ func resetFor(insts []asm.Inst, s asm.State) harness.Reset {
 	return reset
 }
 
-// repeated is how often a block is repeated in its two images.
-type repeated struct {
+// copyCounts holds the numbers of copies in the two images.
+type copyCounts struct {
 	factors unroll.Factors
 	crowded bool // the copies exceed the share of the op cache that keeps them in it
 }
 
-func (j job) repeat(d decoded, frontEnd unroll.FrontEnd) (repeated, error) {
+// chooseCopies returns the user's numbers of copies, or chooses them for the block and the front end.
+
+func (j job) chooseCopies(d decoded, frontEnd unroll.FrontEnd) (copyCounts, error) {
 	if j.Unroll != nil {
-		return repeated{factors: *j.Unroll}, nil
+		return copyCounts{factors: *j.Unroll}, nil
 	}
 	if j.Options.FrontEnd == Decode {
 		frontEnd.OpCache.Lines = math.MaxInt32 // then only L1I sets a limit
 	}
 	factors, fits, err := unroll.Choose(d.insts, frontEnd)
-	return repeated{factors, !fits}, err
+	return copyCounts{factors, !fits}, err
 }
 
-// prepare maps the block and traces it, in a state in which all its accesses are harmless.
-func (s *session) prepare(j job, d decoded, r repeated) (*mapping.Mapped, error) {
-	task := s.task(j, d, r)
+// prepare maps and traces the block in a state in which all its accesses are safe.
+func (s *session) prepare(j job, d decoded, copies copyCounts) (*mapping.MappedBlock, error) {
+	task := s.task(j, d, copies)
 	if j.Setup.Captured != nil {
 		return task.Replayed(j.Setup.Captured)
 	}
 	return task.Prepare(j.states)
 }
 
-// task is what mapping has to know of a block.
-func (s *session) task(j job, d decoded, r repeated) mapping.Task {
+// task describes a block for mapping.
+func (s *session) task(j job, d decoded, copies copyCounts) mapping.Task {
 	return mapping.Task{
-		Open:        s.open,
-		Program:     mapping.Program{Insts: d.insts, Factors: r.factors},
+		Open:        s.arena,
+		Program:     mapping.Program{Insts: d.insts, Factors: copies.factors},
 		Harness:     harness.Harness{Reset: d.reset, Features: s.cpu.Features, Decoders: j.Options.FrontEnd == Decode, LeadNops: j.Setup.LeadNops, FallThrough: j.ownLoop},
 		Offset:      j.Setup.CodeOffset,
 		Fixed:       j.Unroll != nil,
 		Frames:      j.Frames,
 		NoPages:     j.Setup.NoMapping,
-		Late:        s.allow(mapLimit).over,
+		Late:        s.startBudget(mapLimit).exhausted,
 		StoreBuffer: s.cpu.Core.StoreBuffer,
 		Move:        s.choosesState(j),
-		Judge:       func(m *mapping.Mapped) (mapping.Judged, error) { return s.judgeTrace(j, m) },
+		Check:       func(m *mapping.MappedBlock) (mapping.Findings, error) { return s.checkTrace(j, m) },
 	}
 }
 
-// choosesState reports whether bbprof may choose a block's initial state: the user named none, and allows a rescue.
+// choosesState reports whether bbprof may choose a block's initial state: the user named none and allows a rescue.
 func (s *session) choosesState(j job) bool { return s.opts.Init == "" && len(j.states) > 1 }
 
-// judgeTrace applies the rules to the accesses.
-func (s *session) judgeTrace(j job, m *mapping.Mapped) (judged mapping.Judged, err error) {
+// checkTrace applies the rules to the accesses.
+func (s *session) checkTrace(j job, m *mapping.MappedBlock) (findings mapping.Findings, err error) {
 	core := s.cpu.Core
 	if f := invariants.Contained(m.Trace); f.Rejection != nil {
-		return judged, f.Rejection // it can have written to frames, and to nothing else
+		return findings, f.Rejection // so far it has written to frames only
 	}
 	if j.Detail {
 		predicted := invariants.Predict(m.Trace, core)
-		judged.Predicted = &predicted
+		findings.Predicted = &predicted
 	}
 	for _, f := range []invariants.Finding{
 		invariants.L1DMiss(m.Trace, core, s.ownLines(m)),
@@ -242,29 +249,29 @@ func (s *session) judgeTrace(j job, m *mapping.Mapped) (judged mapping.Judged, e
 		invariants.AliasFrame(m.Trace, core),
 	} {
 		if f.Rejection == nil {
-			judged.Evidence = append(judged.Evidence, f.Evidence)
+			findings.Evidence = append(findings.Evidence, f.Evidence)
 			continue
 		}
-		if j.tolerates(f.Rejection, &judged.Warnings) {
+		if j.tolerates(f.Rejection, &findings.Warnings) {
 			continue
 		}
-		if f.Rejection.Reason != verdict.AliasFrame { // more frames end that
-			judged.Harmless = f.Copy
+		if f.Rejection.Reason != verdict.AliasFrame { // more frames help, not fewer copies
+			findings.SafeCopies = f.Copy
 		}
-		return judged, f.Rejection
+		return findings, f.Rejection
 	}
-	if m.Plan.Replay == nil { // else equal registers are the program's
-		judged.SelfForwarding, _ = invariants.SelfForwarding(m.Trace, core)
-		judged.Carried = invariants.Carried(m.Trace, core)
+	if m.Plan.Replay == nil { // in a captured state, equal registers are the program's
+		findings.SelfForwarding, _ = invariants.SelfForwarding(m.Trace, core)
+		findings.Carried = invariants.Carried(m.Trace, core)
 		if n := invariants.NewPages(m.Trace); n > 0 {
-			judged.Warnings = append(judged.Warnings, fmt.Sprintf("it touches new pages as it goes on: the second half of the copies uses %d that the first did not", n))
+			findings.Warnings = append(findings.Warnings, fmt.Sprintf("it touches new pages as it goes on: the second half of the copies uses %d that the first did not", n))
 		}
 	}
-	return judged, nil
+	return findings, nil
 }
 
-// ownLines is how many lines of each L1D set bbprof itself uses while it times a block.
-func (s *session) ownLines(m *mapping.Mapped) (own [layout.PageSize / 64]int) {
+// ownLines counts the lines of each L1D set that bbprof itself uses while it times a block.
+func (s *session) ownLines(m *mapping.MappedBlock) (own [layout.PageSize / 64]int) {
 	use := func(from, bytes uint64) {
 		for line := from / 64; line <= (from+bytes-1)/64; line++ {
 			own[line%uint64(len(own))]++
@@ -279,13 +286,13 @@ func (s *session) ownLines(m *mapping.Mapped) (own [layout.PageSize / 64]int) {
 		use(layout.Restore, each*uint64(len(m.Restore)))
 	}
 	if at, bytes := harness.DataOf(m.Plan.Init, m.Harness.Reset); bytes > 0 {
-		use(m.Short.At+at, bytes)
-		use(m.Long.At+at, bytes)
+		use(m.Short.Address+at, bytes)
+		use(m.Long.Address+at, bytes)
 	}
 	return own
 }
 
-// tolerates makes a warning of a rejection that the options tolerate.
+// tolerates turns a rejection that the options tolerate into a warning.
 func (j job) tolerates(err error, warnings *[]string) bool {
 	rejection, ok := errors.AsType[*verdict.Rejection](err)
 	if !ok || !slices.Contains(j.Options.Tolerate, rejection.Reason) {
@@ -295,65 +302,65 @@ func (j job) tolerates(err error, warnings *[]string) bool {
 	return true
 }
 
-// measured is a program that was timed, and what its samples say.
-type measured struct {
-	mapped   *mapping.Mapped
+// measurement holds a timed program and the findings on its samples.
+type measurement struct {
+	block    *mapping.MappedBlock
 	timed    timing.Timed
-	judged   judged
-	pastLead bool // with copies that use up the front end's lead
+	findings findings
+	steady   bool // has enough copies to use up the front-end slack
 	warnings []string
 }
 
-// measure times a program, checks that its time grows in line with its length and that its front end keeps up, counts events that
-// only the kernel can read, if it is to, and judges the samples.
-func (s *session) measure(j job, m *mapping.Mapped, events bool) (r measured, err error) {
-	ahead := s.leadOf(j, m)
+// measure times a program, checks that the front end keeps up and that time grows linearly with the number of copies, counts events
+// that only the kernel can read, if events is set, and checks the samples.
+func (s *session) measure(j job, m *mapping.MappedBlock, events bool) (r measurement, err error) {
+	slack := s.frontEndSlack(j, m)
 	plan := j.plan(m)
-	plan.Enough = ahead.hides
-	r.mapped = m
+	plan.Enough = slack.hides
+	r.block = m
 	if r.timed, err = s.time(m, plan); err != nil {
 		return r, err
 	}
-	if ahead.hides != nil && ahead.hides(r.timed.Estimate) {
-		if r, err = s.pastLead(j, r, ahead.copies); err != nil {
+	if slack.hides != nil && slack.hides(r.timed.Estimate) {
+		if r, err = s.measureSteady(j, r, slack.copies); err != nil {
 			return r, err
 		}
 	}
-	if !r.pastLead {
-		if r, err = s.linear(j, r); err != nil {
+	if !r.steady {
+		if r, err = s.ensureLinear(j, r); err != nil {
 			return r, err
 		}
 	}
 	if events {
-		if r.timed.Events, err = s.readEvents(j, r.mapped, r.timed.Events); err != nil {
+		if r.timed.Events, err = s.readEvents(j, r.block, r.timed.Events); err != nil {
 			return r, err
 		}
 	}
-	r.judged, err = s.judge(j, r.mapped, r.timed)
+	r.findings, err = s.checkSamples(j, r.block, r.timed)
 	return r, err
 }
 
-// time takes as many replicates as the interval needs.
-func (s *session) time(m *mapping.Mapped, p timing.Plan) (timing.Timed, error) {
+// time times a program until its interval is narrow enough.
+func (s *session) time(m *mapping.MappedBlock, p timing.Plan) (timing.Timed, error) {
 	t, err := s.timer.Time(timedBlock{m}, p)
 	return t, mapping.Unexpected(err)
 }
 
-// plan says how to time a mapped block.
-func (j job) plan(m *mapping.Mapped) timing.Plan {
-	p := timing.Plan{
+// plan returns the plan for timing a mapped block.
+func (j job) plan(m *mapping.MappedBlock) timing.Plan {
+	plan := timing.Plan{
 		Remap: m.Remap(), Warm: timing.Warm, VectorBits: j.vectorBits,
 		Budget: j.Budget, Precision: j.Precision, Identical: j.Identical, Tolerate: j.Options.Tolerate,
-		At: j.at(), OnePlace: j.Setup.CodeOffset != nil,
+		Layout: j.onlyLayout(), OnePlace: j.Setup.CodeOffset != nil,
 	}
 	if m.Loop != nil && m.Loop.LoopIterations.Short >= unroll.ManyIterations {
-		p.Warm = 1 // a loop of many iterations warms itself up and needs no more than the run from whose end time counts
+		plan.Warm = 1 // a loop of many iterations warms itself up; the one run sets the start time
 	}
-	return p
+	return plan
 }
 
-// timedBlock is a mapped block as timing.Block.
-type timedBlock struct{ *mapping.Mapped }
+// timedBlock implements timing.Block for a mapped block.
+type timedBlock struct{ *mapping.MappedBlock }
 
 // Replicates implements timing.Block.
 func (b timedBlock) Replicates(places []int, pass int, read harness.Clock) (pairs []timing.Pair, err error) {
@@ -361,7 +368,7 @@ func (b timedBlock) Replicates(places []int, pass int, read harness.Clock) (pair
 	for _, place := range places {
 		starts = append(starts, place*timing.PlaceBytes)
 	}
-	images, err := b.Mapped.Replicates(starts, pass, read)
+	images, err := b.MappedBlock.Replicates(starts, pass, read)
 	for _, im := range images {
 		pairs = append(pairs, b.pair(im[0], im[1], b.Factors))
 	}
@@ -369,41 +376,41 @@ func (b timedBlock) Replicates(places []int, pass int, read harness.Clock) (pair
 }
 
 // Remap implements timing.Block.
-func (b timedBlock) Remap(replicate int) []tracee.Op { return b.Mapped.RemapTo(replicate) }
+func (b timedBlock) Remap(replicate int) []tracee.Op { return b.MappedBlock.RemapTo(replicate) }
 
-// Third implements timing.Block.
-func (b timedBlock) Third(read harness.Clock) (timing.Pair, bool, error) {
-	im, ok, err := b.Mapped.Third(read)
-	factors, _ := b.ThirdFactors()
+// Midpoint implements timing.Block.
+func (b timedBlock) Midpoint(read harness.Clock) (timing.Pair, bool, error) {
+	im, ok, err := b.MappedBlock.Midpoint(read)
+	factors, _ := b.MidpointFactors()
 	return b.pair(b.Short, im, factors), ok, err
 }
 
-// thirdAt is Third with the shorter image laid out anew at a place, on pages of code of this pass.
-func (b timedBlock) thirdAt(place, pass int, read harness.Clock) (timing.Pair, bool, error) {
+// midpointAt is Midpoint with the shorter image laid out again at a place, on this pass's pages of code.
+func (b timedBlock) midpointAt(place, pass int, read harness.Clock) (timing.Pair, bool, error) {
 	if _, err := b.Replicates([]int{place}, pass, read); err != nil {
 		return timing.Pair{}, false, err
 	}
-	// The last replicate left the pages on frames of its own, and what the image changes is read from those of Remap.
-	if err := b.Child.Complete(b.Mapped.Remap(), mapping.RunLimit, "mapping a block again"); err != nil {
+	// The last replicate left the pages on other frames, but the words that the image changes are read from those of Remap.
+	if err := b.Child.Complete(b.MappedBlock.Remap(), mapping.RunLimit, "mapping a block again"); err != nil {
 		return timing.Pair{}, false, err
 	}
-	return b.Third(read)
+	return b.Midpoint(read)
 }
 
 func (b timedBlock) pair(short, long harness.Image, f unroll.Factors) timing.Pair {
 	shift := layout.Shift(b.Plan.Window)
 	return timing.Pair{
-		Short: timing.Image{Entry: short.At + shift, Iterations: f.Short},
-		Long:  timing.Image{Entry: long.At + shift, Iterations: f.Long},
+		Short: timing.Image{Entry: short.Address + shift, Iterations: f.Short},
+		Long:  timing.Image{Entry: long.Address + shift, Iterations: f.Long},
 	}
 }
 
-// judged is what the samples of a program say.
-type judged struct {
+// findings holds the evidence and results from the samples of a program.
+type findings struct {
 	evidence []invariants.Evidence
 	counters []CounterReport
 	core     string
-	// expected in an iteration, and in a run of the longer image
+	// expected per iteration, and per run of the longer image
 	l1iMisses, runL1IMisses float64
 	windows                 int
 	speeds                  []Speed
@@ -412,11 +419,11 @@ type judged struct {
 	warnings                []string
 }
 
-// judge decides whether the samples are those of an undisturbed, steady block.
-func (s *session) judge(j job, m *mapping.Mapped, t timing.Timed) (r judged, err error) {
+// checkSamples checks that the samples are those of an undisturbed, steady block.
+func (s *session) checkSamples(j job, m *mapping.MappedBlock, t timing.Timed) (r findings, err error) {
 	r.windows = len(t.Windows)
 	misses := func(im harness.Image) float64 {
-		return float64(invariants.CodeMisses(im.At, len(im.Code), s.cpu.FrontEnd.L1I))
+		return float64(invariants.CodeMisses(im.Address, len(im.Code), s.cpu.FrontEnd.L1I))
 	}
 	r.runL1IMisses = misses(m.Long)
 	r.l1iMisses = unroll.Throughput(misses(m.Short), r.runL1IMisses, m.Factors)
@@ -440,7 +447,7 @@ func (s *session) judge(j job, m *mapping.Mapped, t timing.Timed) (r judged, err
 			r.layouts = append(r.layouts, LayoutCycles{c.Number, c.Mean})
 		}
 	}
-	if rejection := j.unsteady(t, r.speeds); rejection != nil && !j.tolerates(rejection, &r.warnings) {
+	if rejection := j.unstable(t, r.speeds); rejection != nil && !j.tolerates(rejection, &r.warnings) {
 		return r, rejection
 	}
 	return r, nil

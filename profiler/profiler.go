@@ -1,24 +1,24 @@
 // Package profiler measures how many core cycles a basic block takes at steady state, when all its
-// accesses hit L1. [Profiler.Profile] takes the block's bytes to a throughput with its interval and
-// its evidence, or to a rejection with its reason:
+// accesses hit L1. [Profiler.Profile] turns the block's bytes into a throughput with its interval and
+// evidence, or into a rejection with its reason:
 //
-//	decode → repeat → prepare (map, trace, judge the trace) → time → check linearity → judge → result
+//	decode → choose copies → prepare (map, trace, check the trace) → time → check linearity → check samples → result
 //
-// decode finds the instructions and refuses what cannot be profiled. repeat chooses how many copies
-// stand in the shorter and in the longer image. prepare gives the block the pages that it asks for
-// and holds rules against the addresses of all its accesses (packages mapper and invariants). time
-// runs both images many times in a child process; the throughput is the difference of their times
-// divided by the difference of their copies (package unroll). The samples are judged last.
+// decode finds the instructions and rejects a block that cannot be profiled. chooseCopies chooses the
+// numbers of copies in the shorter and in the longer image. prepare maps the pages that the block
+// accesses and applies rules to the addresses of all its accesses (packages mapper and invariants).
+// time runs both images many times in a child process; the throughput is the difference of their times
+// divided by the difference of their numbers of copies (package unroll). The last step checks the samples.
 //
 // A Profiler has one child process and one goroutine that owns it, locked to its thread and bound,
 // with the child, to one CPU. Its methods may be called from any goroutine and take turns: to
-// measure on several cores, start a Profiler for each. The child serves block after block and is
-// replaced when a block ends it. bbprof measures on Linux on x86-64; elsewhere everything compiles
+// measure on several cores, start a Profiler for each. The child measures block after block and is
+// replaced when a block kills it. bbprof measures on Linux on x86-64; elsewhere everything compiles
 // and [New] returns a *verdict.HostError.
 //
-// Three kinds of failure never mix. What is wrong with a block is a *verdict.Rejection in its Result.
-// What is wrong with the host is a *verdict.HostError, as the error of New or Profile: no other block
-// would fare better. What went wrong in bbprof is Result.Failure.
+// Three kinds of error never mix. A block that cannot be profiled has a *verdict.Rejection in its Result.
+// A host that cannot measure causes a *verdict.HostError from New or Profile: no other block would fare
+// better. A failure of bbprof is Result.Failure.
 package profiler
 
 import (
@@ -35,7 +35,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// ErrClosed is what the methods of a Profiler return after Close.
+// ErrClosed is the error of a Profiler's methods after Close.
 var ErrClosed = errors.New("the profiler is closed")
 
 // Block is machine code without control flow.
@@ -44,8 +44,8 @@ type Block struct {
 	Setup Setup
 }
 
-// MaxBlock is the longest block in bytes: no L1I there is holds the four copies of a longer
-// one that the smallest pair of unroll factors needs.
+// MaxBlock is the longest block in bytes: the smallest pair of unroll factors needs four copies,
+// and those of a longer block fit into no L1I.
 const MaxBlock = 1 << 15
 
 // Profiler measures blocks one at a time.
@@ -55,25 +55,25 @@ type Profiler struct {
 	noPerf error
 }
 
-// Executor executes blocks from captured states, one at a time, and times nothing. Its methods may be called from any
-// goroutine, also at once: each waits until those before it are done.
+// Executor executes blocks from captured states, one at a time, without timing. Its methods may be called concurrently and
+// take turns.
 type Executor struct {
 	thread  *ptracethread.Thread // owns the child
-	session *session             // used on that thread alone; nil after Close
+	session *session             // used only on that thread; nil after Close
 }
 
-// Clock is which clock times, PerfClock or TSCClock, and what the perf clock lacks if it cannot
-// be had: nil, or a *verdict.HostError.
+// Clock returns the clock in use, PerfClock or TSCClock, and a *verdict.HostError if the perf clock is
+// not available.
 func (p *Profiler) Clock() (clock ClockChoice, noPerf error) { return p.clock, p.noPerf }
 
-// New starts a profiler: its child is running and its clock is calibrated when New returns.
-// The error is a *verdict.HostError if this machine cannot measure, or that of ctx, whose end ends the calibration. Close ends what New starts.
+// New starts a profiler: its child is running and its clock is calibrated when New returns. The error is a *verdict.HostError
+// if this machine cannot measure, or that of ctx, which can cancel the calibration. Call Close to end the profiler.
 func New(ctx context.Context, opts Options) (*Profiler, error) {
 	return newProfiler(ctx, opts, simulated.Machine{})
 }
 
-// NewExecutor starts an executor. Without a clock it waits for no idle core, and it works on an emulated machine.
-// Of the options, those that say how to measure have no effect. Close ends what it starts.
+// NewExecutor starts an executor. It has no clock, so it never waits for an idle core, and it works on an emulated machine.
+// Options for measuring have no effect. Call Close to end the executor.
 func NewExecutor(opts Options) (*Executor, error) {
 	p, err := startWith(opts, func(o Options) (*session, error) {
 		s := untimed(o)
@@ -94,7 +94,7 @@ func NewExecutor(opts Options) (*Executor, error) {
 
 func init() { simulated.NewProfiler = newProfiler }
 
-// newProfiler is New on a machine of which something is simulated.
+// newProfiler is New on a partly simulated machine.
 func newProfiler(ctx context.Context, opts Options, machine simulated.Machine) (*Profiler, error) {
 	if machine.CPUID == nil {
 		machine.CPUID = host.AskCPUID
@@ -107,7 +107,7 @@ func newProfiler(ctx context.Context, opts Options, machine simulated.Machine) (
 	})
 }
 
-// startWith starts a profiler whose session open opens, on the thread that owns it.
+// startWith starts a profiler and calls open for its session on the thread that owns it.
 func startWith(opts Options, open func(Options) (*session, error)) (*Profiler, error) {
 	if err := opts.Check(); err != nil {
 		return nil, err
@@ -128,7 +128,7 @@ func startWith(opts Options, open func(Options) (*session, error)) (*Profiler, e
 	var err error
 	p.thread.Do(context.Background(), func() {
 		if p.session, err = open(opts); err == nil {
-			p.clock, p.noPerf = ClockChoice(p.session.timer.Report().Name), p.session.noPerf()
+			p.clock, p.noPerf = ClockChoice(p.session.timer.Report().Name), p.session.missingForPerf()
 		}
 	})
 	if err != nil {
@@ -138,8 +138,7 @@ func startWith(opts Options, open func(Options) (*session, error)) (*Profiler, e
 	return p, nil
 }
 
-// Close ends the child, after the block that is being measured if there is one. A second Close does
-// nothing.
+// Close ends the child after the present block, if any. A second Close does nothing.
 func (p *Executor) Close() {
 	p.do(context.Background(), func(s *session) {
 		s.discard()
@@ -148,9 +147,9 @@ func (p *Executor) Close() {
 	p.thread.Close()
 }
 
-// Profile measures one block. Whatever is wrong with the block, or went wrong with it, is in
-// the Result. The error is ctx's, ErrClosed, or a *verdict.HostError when no further block can be
-// measured; any other says why bbprof could not start a child.
+// Profile measures one block. The Result holds a rejection of the block or a failure with it.
+// The error is ctx's, ErrClosed, or a *verdict.HostError if no further block can be measured; any
+// other error means that bbprof could not start a child.
 func (p *Profiler) Profile(ctx context.Context, b Block) (result Result, err error) {
 	if refused := p.do(ctx, func(s *session) { result, err = s.serve(ctx, b) }); refused != nil {
 		return Result{}, refused
@@ -158,10 +157,10 @@ func (p *Profiler) Profile(ctx context.Context, b Block) (result Result, err err
 	return result, err
 }
 
-// ProfileAll measures the blocks that next gives until it gives none, and hands to done what
-// Profile would return. The goroutine that owns the child calls both itself: between two
-// blocks no other thread has to be woken, which would take a CPU from the worker that measures there.
-// The error is ErrClosed, or ctx's where it ends while others measure; then it has called neither.
+// ProfileAll measures the blocks that next returns until it returns none, and passes to done what
+// Profile would return. The goroutine that owns the child calls both itself, so that no other thread
+// must be woken between two blocks, which would take a CPU from the worker that measures there.
+// The error is ErrClosed, or ctx's if it is cancelled while others measure; then neither was called.
 func (p *Profiler) ProfileAll(ctx context.Context, next func() (Block, bool), done func(Result, error)) error {
 	return p.do(ctx, func(s *session) {
 		for {
@@ -174,12 +173,11 @@ func (p *Profiler) ProfileAll(ctx context.Context, next func() (Block, bool), do
 	})
 }
 
-// Event is an event that the CPU can count: its vendor's name, and the name to ask for it by in
-// Options.Events.
+// Event is an event that the CPU can count: its vendor's name, and its name for Options.Events.
 type Event struct{ Name, By string }
 
-// AllEvents are the events of the CPU that is measured on. The error is a *verdict.HostError where
-// the kernel offers no hardware counters.
+// AllEvents lists the events of the CPU in use. The error is a *verdict.HostError if the kernel offers
+// no hardware counters.
 func (p *Profiler) AllEvents(ctx context.Context) (events []Event, err error) {
 	refused := p.do(ctx, func(s *session) {
 		all, failed := s.pmu.All(s.kernel)
@@ -196,24 +194,24 @@ func (p *Profiler) AllEvents(ctx context.Context) (events []Event, err error) {
 	return events, err
 }
 
-// EventError is about an event of Options.Events that is unknown, or that there is no room for.
+// EventError reports an event of Options.Events that is unknown or exceeds the room for events.
 type EventError struct{ Err error }
 
 func (e *EventError) Error() string { return e.Err.Error() }
 
-// Unwrap is what is wrong with it.
+// Unwrap returns the cause.
 func (e *EventError) Unwrap() error { return e.Err }
 
-// CanCount tells of an event what New would with it among Options.Events: nil, an *EventError if
-// it is unknown, or a *verdict.HostError if it cannot be counted.
+// CanCount returns the error of New with this event in Options.Events: nil, an *EventError if it is
+// unknown, or a *verdict.HostError if it cannot be counted.
 func (p *Profiler) CanCount(ctx context.Context, name string) (err error) {
-	if refused := p.do(ctx, func(s *session) { _, err = s.named([]string{name}) }); refused != nil {
+	if refused := p.do(ctx, func(s *session) { _, err = s.findEvents([]string{name}) }); refused != nil {
 		return refused
 	}
 	return err
 }
 
-// do has the thread that owns the child work, unless ctx ends or the profiler is closed before it is free.
+// do calls work on the thread that owns the child, unless ctx is cancelled or the profiler closed before the thread is free.
 func (p *Executor) do(ctx context.Context, work func(*session)) error {
 	closed := false
 	err := p.thread.Do(ctx, func() {
@@ -243,7 +241,7 @@ func (s *session) serve(ctx context.Context, b Block) (result Result, err error)
 	if rejection, ok := errors.AsType[*verdict.Rejection](err); ok {
 		result.Status, result.Reason, result.Rejection = Rejected, rejection.Reason, rejection
 		ofTrace := rejection.Reason == verdict.AliasFrame || rejection.Reason == verdict.Alias4K
-		if result.PaperVerdict == string(OK) && !ofTrace { // the samples said otherwise
+		if result.PaperVerdict == string(OK) && !ofTrace { // the samples reject it
 			result.PaperVerdict = string(rejection.Reason)
 		}
 		return result, nil
@@ -255,14 +253,14 @@ func (s *session) serve(ctx context.Context, b Block) (result Result, err error)
 	case ctx.Err() != nil || !started:
 		return Result{}, err
 	}
-	s.discard() // whatever state the child is in, the next block gets a new one
+	s.discard() // the child's state is unknown: the next block gets a new one
 	result.Hex, result.Bytes = hex.EncodeToString(b.Code), len(b.Code)
 	result.Status, result.Failure = Failed, err.Error()
 	return result, nil
 }
 
-// withChild has something done to a block with a child that is ready for it. A child that dies is replaced, and the block gets
-// one more try: the first death may have been another's doing. started is whether there was a child.
+// withChild calls do for a block with a child that is ready. If the child dies, it is replaced and the block gets one more try,
+// because the block need not be the cause. started reports whether there was a child.
 func (s *session) withChild(ctx context.Context, b Block, do func() error) (started bool, err error) {
 	for try := 0; ; try++ {
 		if err := ctx.Err(); err != nil {
@@ -271,7 +269,7 @@ func (s *session) withChild(ctx context.Context, b Block, do func() error) (star
 		s.window = s.windowFor(b)
 		err = s.ready()
 		if started = err == nil; started {
-			spare := s.killedBy(ctx)
+			spare := s.killOnDone(ctx)
 			err = do()
 			spare()
 		}
@@ -293,7 +291,7 @@ func (s *session) withChild(ctx context.Context, b Block, do func() error) (star
 	}
 }
 
-// overtime is the rejection of a block whose runs the child was killed for; nil if err is something else.
+// overtime returns the rejection of a block whose runs exceeded their CPU time, or nil if err is another error.
 func overtime(err error) *verdict.Rejection {
 	dead, ok := errors.AsType[*tracee.DeadError](err)
 	if !ok || !dead.Overtime {

@@ -14,21 +14,21 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// CapturedReport says of which visit of a block its captured state is, and how long its copies stay within that state.
+// CapturedReport identifies the captured state of a block and how long its copies stay within it.
 type CapturedReport struct {
 	Visit   string  `json:"visit,omitempty"`
 	Address Address `json:"address"` // of the block in its program
 	Pages   int     `json:"pages"`   // captured
-	// Within is how many copies in a row stay within the state; 0 where as many do as bbprof would run.
+	// Within is the number of copies in a row that stay within the state; 0: as many as bbprof would run.
 	Within int `json:"copies_within,omitempty"`
-	// Leaves is how the copy after them leaves it.
+	// Leaves explains how the next copy leaves it.
 	Leaves *verdict.Rejection `json:"leaves,omitempty"`
 }
 
 // Address is hexadecimal text in JSON.
 type Address uint64
 
-// MarshalText writes it as a report does.
+// MarshalText implements encoding.TextMarshaler.
 func (a Address) MarshalText() ([]byte, error) { return []byte(hexadecimal(uint64(a))), nil }
 
 func (r *CapturedReport) addLeft(left *mapping.Left) {
@@ -37,9 +37,9 @@ func (r *CapturedReport) addLeft(left *mapping.Left) {
 	}
 }
 
-// Replay executes a block once from a captured state and gives the state after it: registers, and the pages
-// that were captured. The error is a *verdict.Rejection if the block does not run to its end
-// there, else that of Profile or a failure of bbprof.
+// Replay executes a block once from a captured state and returns the state afterwards: registers and captured
+// pages. The error is a *verdict.Rejection if the block does not run to its end, else as of Profile or a
+// failure of bbprof.
 func (p *Executor) Replay(ctx context.Context, code []byte, c *initial.Captured) (after *initial.Captured, err error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func (s *session) replayOnce(b Block) (*initial.Captured, error) {
 		return nil, rejection
 	}
 	j := s.job(b)
-	task := s.task(j, decoded{insts: insts}, repeated{})
+	task := s.task(j, decoded{insts: insts}, copyCounts{})
 	after, area, err := task.Once(b.Setup.Captured)
 	if err != nil {
 		return nil, err
@@ -77,14 +77,14 @@ func (s *session) replayOnce(b Block) (*initial.Captured, error) {
 	return after, nil
 }
 
-// xsaveOffsets asks once: CPUID traps under a hypervisor.
+// xsaveOffsets executes CPUID once, because it traps under a hypervisor.
 var xsaveOffsets = sync.OnceValue(func() [32]int { return host.XSaveOffsets(host.AskCPUID) })
 
 func offsetOf(component int) int { return xsaveOffsets()[component] }
 
-// windowFor is the window that a block's child is to have: a block with rip-relative operands that is replayed
-// runs near where it stands in its program, where no captured page is; 0 is none. A child whose
-// window is in no captured page's way does where any would.
+// windowFor returns the alias region that a block's child needs; 0 is none. A replayed block with rip-relative
+// operands runs near its address in its program, in a region without captured pages. Other blocks accept the
+// present region if it holds no captured page.
 func (s *session) windowFor(b Block) uint64 {
 	c := b.Setup.Captured
 	if c == nil {

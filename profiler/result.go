@@ -24,9 +24,8 @@ const (
 	Failed   Status = "error"    // bbprof failed; Failure says how
 )
 
-// Result is all that is known about one block. Cycles are core cycles per iteration of the
-// block; they and Clock are only there if Status is OK. What else is known of a block that was timed and then rejected, such as its
-// Speeds and how many windows there were, is there.
+// Result is the outcome for one block. Cycles are core cycles per iteration of the block; they and Clock are only set if Status is
+// OK. Other results of a block that was timed and then rejected, such as its Speeds and numbers of windows, are set.
 type Result struct {
 	Hex    string         `json:"hex"`
 	Status Status         `json:"status"`
@@ -35,30 +34,30 @@ type Result struct {
 	Cycles float64 `json:"cycles,omitzero"`
 	CILow  float64 `json:"ci_low,omitzero"` // 95 % interval
 	CIHigh float64 `json:"ci_high,omitzero"`
-	// Speeds are what the layouts take that Cycles are the mean of, the fastest first: one, unless
-	// groups of them differ by 4 % and more than noise.
+	// Speeds groups the layouts, whose mean is Cycles, by speed, the fastest first: one group, unless
+	// they differ by 4 % and more than noise.
 	Speeds []Speed `json:"speeds,omitempty"`
-	// LayoutCycles are the cycles in each layout that was measured, with Detail.
+	// LayoutCycles holds the cycles in each layout, with Detail.
 	LayoutCycles []LayoutCycles `json:"layout_cycles,omitempty"`
 
 	Mode     Mode     `json:"mode"`     // how the block was repeated for Cycles
-	FrontEnd FrontEnd `json:"frontend"` // what served unrolled copies
+	FrontEnd FrontEnd `json:"frontend"` // source of unrolled copies
 
-	// Of a loop, in mode both beside Cycles, which are then those of unrolled copies.
+	// The loop's cycles in mode both; Cycles are those of unrolled copies.
 	LoopCycles float64 `json:"loop_cycles,omitzero"`
 	LoopCILow  float64 `json:"loop_ci_low,omitzero"`
 	LoopCIHigh float64 `json:"loop_ci_high,omitzero"`
 	// Loop is the loop of mode loop and both.
 	Loop *LoopReport `json:"loop,omitempty"`
 
-	// Branch is what became of the branch at the block's end; nil without one.
+	// Branch describes the treatment of the branch at the block's end; nil without one.
 	Branch *BranchReport `json:"branch,omitempty"`
 
 	Instructions int `json:"instructions,omitempty"`
 	Bytes        int `json:"bytes,omitempty"`
 	UnrollShort  int `json:"unroll_short"` // iterations of the shorter image, u: copies, or copies times loop iterations in mode loop
 	UnrollLong   int `json:"unroll_long"`  // of the longer, u'
-	// PastLead says that these are copies enough to use up the front end's lead, for a block so fast that it might hide something.
+	// PastLead reports that a fast block has enough copies to use up the front end's slack.
 	PastLead bool `json:"past_lead,omitzero"`
 
 	WindowsKept     int `json:"windows_kept"`
@@ -68,44 +67,44 @@ type Result struct {
 	SamplesKept     int `json:"samples_kept"`
 	SamplesDropped  int `json:"samples_dropped"` // in dropped windows, or next to a disturbed contention probe
 	RunsPerSample   int `json:"runs_per_sample"` // runs of each image in one timing
-	// TimedSeconds is how long contention probe, chains and block ran between clock readings that count.
+	// TimedSeconds is the sum of all kept times of contention probe, chains and block.
 	TimedSeconds float64 `json:"timed_seconds"`
-	// Stops of the child for this block, and system calls, the monitor's and the child's.
+	// Stops counts stops of the child for this block; SystemCalls, those of monitor and child.
 	Stops       int `json:"stops"`
 	SystemCalls int `json:"system_calls"`
 
 	Pages  int `json:"pages"`
 	Frames int `json:"frames"`
 
-	// PaperVerdict is what one frame and the paper's initial state give: "ok" or a reason.
+	// PaperVerdict is the outcome with one frame and the paper's initial state: "ok" or a reason.
 	PaperVerdict string `json:"paper_verdict,omitempty"`
-	// Rescued says that Init is not the paper's.
+	// Rescued reports that Init is not the paper's.
 	Rescued bool `json:"rescued"`
-	// SelfForwarding counts the loads of an iteration that are fed by a store which hit the same
-	// address only because registers start equal.
+	// SelfForwarding counts the loads of an iteration fed by a store that has the same address
+	// only because registers start equal.
 	SelfForwarding int `json:"self_forwarding_loads"`
 
-	// Carried counts the loads of an iteration that are fed by a store of an iteration before. Some cores learn in a loop to forward such a
-	// value without a wait, and in copies in a row do not: a loop in a program may be several times as fast.
+	// Carried counts the loads of an iteration fed by a store of an earlier iteration. In a loop, but not in copies in a row, some cores learn
+	// to forward such a value without a wait: a loop in a program may be several times as fast.
 	Carried int `json:"carried_loads,omitzero"`
 
-	// Predicted is what the trace says of an iteration, with Detail.
+	// Predicted holds the events of an iteration predicted from the trace, with Detail.
 	Predicted *invariants.Prediction `json:"predicted,omitempty"`
 
 	Clock    *ClockReport          `json:"clock,omitempty"`
 	Evidence []invariants.Evidence `json:"evidence,omitempty"`
-	// Counters are what hardware counters, and events that were asked for, said.
+	// Counters holds the counts of hardware counters and of Options.Events.
 	Counters []CounterReport `json:"counters,omitempty"`
-	// Core is the kind of core whose events Counters are, "" for the kernel's generic ones.
+	// Core is the kind of core that defines the events in Counters, "" for the kernel's generic ones.
 	Core     string   `json:"counter_core,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
-	// Impossible is set where the cycles are fewer than the core can take; Warnings says more.
+	// Impossible is set if the cycles are below the core's limit; Warnings explains it.
 	Impossible Impossible `json:"impossible,omitempty"`
 
 	Rejection *verdict.Rejection `json:"rejection,omitempty"`
 	Failure   string             `json:"failure,omitempty"`
 
-	// Captured is about the captured state that the block started from, if it did.
+	// Captured describes the captured state in which the block started, if any.
 	Captured *CapturedReport `json:"captured,omitempty"`
 
 	Init    initial.State `json:"init"`
@@ -114,13 +113,13 @@ type Result struct {
 	Host    *HostReport   `json:"host,omitempty"`
 }
 
-// Noisy reports whether noise rejected the block, so that another try at another time may end better. It is not so where the block has several speeds,
-// each in its layouts.
+// Noisy reports whether noise rejected the block, so that a later try may succeed. It is false for a block with several speeds, each in its own
+// layouts.
 func (r *Result) Noisy() bool {
 	return r.Rejection != nil && r.Rejection.Reason.Noise() && len(r.Speeds) <= 1
 }
 
-// Err is what kept the block from a number: its *verdict.Rejection or a failure; nil if nothing did.
+// Err returns the block's *verdict.Rejection or its failure, or nil.
 func (r *Result) Err() error {
 	switch {
 	case r.Rejection != nil:
@@ -131,23 +130,23 @@ func (r *Result) Err() error {
 	return nil
 }
 
-// ClockReport says how readings became core cycles.
+// ClockReport describes how readings became core cycles.
 type ClockReport struct {
 	Name          string  `json:"name"`
 	Method        string  `json:"method"`
 	StepTicks     float64 `json:"step_ticks"`
 	TicksPerCycle float64 `json:"ticks_per_cycle"`
-	// TicksPerSecond is by the monitor's clock, while calibrating. Counted cycles have none.
+	// TicksPerSecond is measured by the monitor's clock during calibration; 0 for counted cycles.
 	TicksPerSecond float64 `json:"ticks_per_second,omitzero"`
-	// MultiplyCycles is the latency of imul by this clock: an integer, if adds take a cycle.
+	// MultiplyCycles is the latency of imul by this clock: an integer if adds take a cycle.
 	MultiplyCycles float64 `json:"multiply_latency_cycles"`
 	// ProbeIdle is the contention probe's time in cycles when no other thread uses the core.
 	ProbeIdle float64 `json:"contention_probe_cycles,omitzero"`
-	// IdleConfirmed says that this is what is known of the kind of core; else no CPU was seen idle, or the core is not in the table.
+	// IdleConfirmed reports that the core's data confirm ProbeIdle; otherwise no CPU was idle, or the core is not in the table.
 	IdleConfirmed bool `json:"idle_confirmed,omitzero"`
 	// Shared is the share of the samples of bbprof's start that other work slowed or interrupted.
 	Shared float64 `json:"shared,omitzero"`
-	// Doubt is what the start could not tell, "" if nothing. It is among the warnings of every result, too.
+	// Doubt explains what the start could not determine, if anything. Every result repeats it as a warning.
 	Doubt string `json:"doubt,omitempty"`
 }
 
@@ -159,10 +158,10 @@ type LoopReport struct {
 	Counter         string `json:"counter"` // a register, or memory
 }
 
-// HostReport says where it was measured.
+// HostReport describes the host.
 type HostReport struct {
 	CPU CPU `json:"cpu"`
-	// OnCPU is the logical CPU that monitor and child ran on, the last of them if it was busy and they moved.
+	// OnCPU is the logical CPU of monitor and child, the last one if they left a busy CPU.
 	OnCPU                  int    `json:"on_cpu"`
 	SpeculativeStoreBypass string `json:"speculation_store_bypass"`
 }
@@ -176,9 +175,9 @@ type CPU struct {
 	Microarchitecture string          `json:"microarchitecture"`
 	Contradiction     string          `json:"contradiction,omitempty"` // between CPUID's model number and its features
 	L1D               int             `json:"l1d_bytes"`
-	DispatchWidth     int             `json:"dispatch_width,omitempty"` // operations a cycle at most, 0 if not known
-	AddsPerCycle      float64         `json:"adds_per_cycle,omitzero"`  // independent adds that the contention probe reaches, 0 if not known
-	NopsPerCycle      float64         `json:"nops_per_cycle,omitzero"`  // and nops, 0 where it has none
+	DispatchWidth     int             `json:"dispatch_width,omitempty"` // operations per cycle, 0: unknown
+	AddsPerCycle      float64         `json:"adds_per_cycle,omitzero"`  // adds in the contention probe, 0: unknown
+	NopsPerCycle      float64         `json:"nops_per_cycle,omitzero"`  // nops in the contention probe, 0: it has none
 	Core              invariants.Core `json:"core"`
 	FrontEnd          unroll.FrontEnd `json:"front_end"`
 }
@@ -201,13 +200,13 @@ type ListingLine struct {
 	Text   string `json:"text"`
 }
 
-// result tells what the steps of a block came to; ok that it reached the end.
-func (s *session) result(j job, here *HostReport, r reached, ok bool) Result {
+// result reports the results of the steps; ok means that all succeeded.
+func (s *session) result(j job, host *HostReport, p progress, ok bool) Result {
 	result := Result{Hex: hex.EncodeToString(j.Code), Bytes: len(j.Code), Init: j.states[0], Mode: j.Mode, FrontEnd: j.Options.FrontEnd}
-	result.Instructions = len(r.decoded.insts)
-	if r.branch.As != "" {
-		result.Branch = r.branch.of(r)
-		if r.branch.As == Taken && j.Mode != Both {
+	result.Instructions = len(p.decoded.insts)
+	if p.branch.As != "" {
+		result.Branch = p.branch.of(p)
+		if p.branch.As == Taken && j.Mode != Both {
 			result.Mode = Loop
 		}
 	}
@@ -217,53 +216,53 @@ func (s *session) result(j job, here *HostReport, r reached, ok bool) Result {
 			in := &insts[i]
 			result.Listing = append(result.Listing, ListingLine{in.Offset, hex.EncodeToString(in.Bytes), in.Text()})
 		}
-		result.Host = here
+		result.Host = host
 	}
 	if c := j.Setup.Captured; c != nil {
 		result.Captured = &CapturedReport{Visit: j.Setup.Visit, Address: Address(c.Address), Pages: len(c.Pages)}
 	}
-	if r.repeated.crowded {
-		result.warn("%d copies exceed the share of the op cache that keeps them in it: the decoders may limit them", r.repeated.factors.Long)
+	if p.copies.crowded {
+		result.warn("%d copies exceed the share of the op cache that keeps them in it: the decoders may limit them", p.copies.factors.Long)
 	}
-	if r.mapped == nil {
+	if p.block == nil {
 		return result
 	}
-	m := r.mapped
-	if r.measured.mapped != nil {
-		m = r.measured.mapped
+	m := p.block
+	if p.measurement.block != nil {
+		m = p.measurement.block
 	}
 	result.addMapped(m, j.Detail)
-	if r.measured.mapped == nil {
-		result.Warnings = slices.Concat(result.Warnings, r.warnings)
+	if p.measurement.block == nil {
+		result.Warnings = slices.Concat(result.Warnings, p.warnings)
 		return result
 	}
-	result.addMeasured(r.measured)
+	result.addMeasured(p.measurement)
 	if m.Loop != nil {
 		result.Loop = reportLoop(m)
-		result.Warnings = slices.Concat(r.warnings, result.Warnings)
+		result.Warnings = slices.Concat(p.warnings, result.Warnings)
 	}
 	if !ok {
 		return result
 	}
-	e, clock := r.measured.timed.Estimate, ClockReport(s.timer.Report())
+	e, clock := p.measurement.timed.Estimate, ClockReport(s.timer.Report())
 	result.Cycles, result.CILow, result.CIHigh = e.Value, e.Low(), e.High()
 	result.Clock = &clock
 	if clock.Doubt != "" {
 		result.warn("%s", clock.Doubt)
 	}
-	if s.note != "" {
-		result.warn("%s", s.note)
+	if s.fallbackNote != "" {
+		result.warn("%s", s.fallbackNote)
 	}
 	if s.opts.Identical > 0 && clock.Name == string(TSCClock) {
 		result.warn("-identical has no effect: it is of the perf clock, and the TSC timed this block")
 	}
-	if l := r.loop; l != nil {
-		of := l.measured.timed.Estimate
-		result.Loop = reportLoop(l.measured.mapped)
+	if l := p.loop; l != nil {
+		of := l.measurement.timed.Estimate
+		result.Loop = reportLoop(l.measurement.block)
 		result.LoopCycles, result.LoopCILow, result.LoopCIHigh = of.Value, of.Low(), of.High()
 	}
 	if j.Mode == Both {
-		result.Warnings = slices.Concat(result.Warnings, r.warnings)
+		result.Warnings = slices.Concat(result.Warnings, p.warnings)
 	}
 	return result
 }
@@ -272,9 +271,9 @@ func (r *Result) warn(format string, args ...any) {
 	r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...))
 }
 
-// addMapped tells of pages and trace.
-func (r *Result) addMapped(m *mapping.Mapped, detail bool) {
-	if m.Plan.Frames > 0 { // it came to an attempt
+// addMapped reports pages and trace.
+func (r *Result) addMapped(m *mapping.MappedBlock, detail bool) {
+	if m.Plan.Frames > 0 { // there was an attempt
 		r.Init = m.Plan.Init
 	}
 	if m.Plan.Replay != nil {
@@ -290,21 +289,21 @@ func (r *Result) addMapped(m *mapping.Mapped, detail bool) {
 	r.Warnings = slices.Concat(r.Warnings, m.Warnings())
 }
 
-// addMeasured tells of samples.
-func (r *Result) addMeasured(m measured) {
+// addMeasured reports the samples.
+func (r *Result) addMeasured(m measurement) {
 	t := m.timed
-	r.WindowsKept, r.WindowsSwitched, r.WindowsUnsteady, r.WindowsDrifted = m.judged.windows, t.WindowsSwitched, t.WindowsUnsteady, t.WindowsDrifted
+	r.WindowsKept, r.WindowsSwitched, r.WindowsUnsteady, r.WindowsDrifted = m.findings.windows, t.WindowsSwitched, t.WindowsUnsteady, t.WindowsDrifted
 	r.SamplesKept, r.SamplesDropped, r.RunsPerSample, r.TimedSeconds = t.SamplesKept, t.SamplesDropped, t.RunsPerSample, t.Seconds
 	if r.Predicted != nil {
-		r.Predicted.L1IMisses, r.Predicted.RunL1IMisses = m.judged.l1iMisses, m.judged.runL1IMisses
+		r.Predicted.L1IMisses, r.Predicted.RunL1IMisses = m.findings.l1iMisses, m.findings.runL1IMisses
 	}
-	r.PastLead, r.LayoutCycles = m.pastLead, m.judged.layouts
-	r.Speeds, r.Impossible = m.judged.speeds, m.judged.impossible
-	r.Evidence, r.Counters, r.Core = m.judged.evidence, m.judged.counters, m.judged.core
-	r.Warnings = slices.Concat(r.Warnings, m.warnings, m.judged.warnings)
+	r.PastLead, r.LayoutCycles = m.steady, m.findings.layouts
+	r.Speeds, r.Impossible = m.findings.speeds, m.findings.impossible
+	r.Evidence, r.Counters, r.Core = m.findings.evidence, m.findings.counters, m.findings.core
+	r.Warnings = slices.Concat(r.Warnings, m.warnings, m.findings.warnings)
 }
 
-func reportLoop(m *mapping.Mapped) *LoopReport {
+func reportLoop(m *mapping.MappedBlock) *LoopReport {
 	l := m.Loop
 	if l.Exit != nil {
 		return &LoopReport{l.Copies, l.LoopIterations.Short, l.LoopIterations.Long, l.Exit.String()}

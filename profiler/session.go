@@ -17,26 +17,26 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// session is a child, the CPU that it runs on, and its timer. All of it belongs to one goroutine that
-// is locked to its thread. The child is launched when a block needs one and there is none alive.
+// session holds a child, its CPU and its timer. All of it belongs to one goroutine that is locked to its
+// thread. ready launches a new child if a block needs one.
 type session struct {
 	opts    Options
 	machine simulated.Machine // usually none
 	cpu     host.CPU
-	states  []initial.State // to give blocks, in this order
+	states  []initial.State // for blocks, in this order
 	cpus    *cpus
 	child   *tracee.Tracee
-	window  uint64 // that the child is to have, see layout.WindowFor; 0 is none
+	window  uint64 // alias region that the child needs, see layout.WindowFor; 0: none
 	timer   timing.Timer
 
-	kernel pmu.Kernel
-	pmu    pmu.PMU                   // what the kernel counts
-	asked  []pmu.Event               // events that the user wants counted
-	checks map[string][]CounterCheck // of events, by their names
-	note   string                    // to go with every result
-	past   tracee.Spent              // on children that are gone
+	kernel       pmu.Kernel
+	pmu          pmu.PMU                   // counters of the kernel
+	userEvents   []pmu.Event               // events of Options.Events
+	checks       map[string][]CounterCheck // by name of the event
+	fallbackNote string                    // warning for every result
+	spentBefore  tracee.Spent              // on earlier children
 
-	launched func() // called with each child that is launched; see killedBy
+	launched func() // called after each launch; see killOnDone
 }
 
 func newSession(ctx context.Context, opts Options, machine simulated.Machine) (*session, error) {
@@ -70,33 +70,33 @@ func newSession(ctx context.Context, opts Options, machine simulated.Machine) (*
 	return s, nil
 }
 
-// cpus are the CPUs that may be used; thread and child run on one of them.
+// cpus lists the CPUs in use; thread and child run on one of them.
 type cpus struct {
-	list []int
-	at   int
+	list  []int
+	index int
 }
 
 // Current implements timing.CPUs.
-func (c *cpus) Current() int { return c.list[c.at] }
+func (c *cpus) Current() int { return c.list[c.index] }
 
 // Next implements timing.CPUs.
 func (c *cpus) Next(child *tracee.Tracee) error {
-	c.at = (c.at + 1) % len(c.list)
+	c.index = (c.index + 1) % len(c.list)
 	if err := c.pin(); err != nil {
 		return err
 	}
 	return child.Bind(c.Current())
 }
 
-// pin binds the thread to the current CPU; children launched later inherit that.
+// pin binds the thread to the current CPU; later children inherit that.
 func (c *cpus) pin() error { return host.PinThread(c.Current()) }
 
-// timingConfig is what the timer has to know.
+// timingConfig returns the timer's configuration.
 func (s *session) timingConfig() timing.Config {
 	return timing.Config{CPU: s.cpu, Init: s.states[0], CPUs: s.cpus, Record: s.machine.Record}
 }
 
-// chooseTimer asks the kernel what it counts. The thread is bound to the CPU to measure on.
+// chooseTimer probes the kernel's counters. The thread must be bound to the CPU to measure on.
 func (s *session) chooseTimer() (err error) {
 	if s.kernel = s.machine.Kernel; s.kernel == nil {
 		s.kernel = pmu.Linux{}
@@ -108,10 +108,10 @@ func (s *session) chooseTimer() (err error) {
 	if s.pmu, err = pmu.Probe(s.kernel, cpu); err != nil {
 		return err
 	}
-	if s.asked, err = s.named(s.opts.Events); err != nil {
+	if s.userEvents, err = s.findEvents(s.opts.Events); err != nil {
 		return err
 	}
-	missing := s.noPerf()
+	missing := s.missingForPerf()
 	switch {
 	case s.opts.Clock == PerfClock && missing != nil:
 		return missing
@@ -124,21 +124,21 @@ func (s *session) chooseTimer() (err error) {
 }
 
 func (s *session) newCounters() (*timing.Counters, error) {
-	counters, err := timing.NewCounters(s.timingConfig(), s.kernel, s.pmu, slices.Concat(s.pmu.Events, s.asked), s.machine.Script)
+	counters, err := timing.NewCounters(s.timingConfig(), s.kernel, s.pmu, slices.Concat(s.pmu.Events, s.userEvents), s.machine.Script)
 	if _, tooMany := errors.AsType[*timing.TooManyEventsError](err); tooMany {
 		return nil, &EventError{err}
 	}
 	return counters, err
 }
 
-// counters is the timer that counts cycles; nil where they are calibrated.
+// counters returns the timer if it counts cycles; nil for the TSC.
 func (s *session) counters() *timing.Counters {
 	c, _ := s.timer.(*timing.Counters)
 	return c
 }
 
-// named finds events that can be counted by what users call them.
-func (s *session) named(names []string) (events []pmu.Event, err error) {
+// findEvents finds countable events by their names for users.
+func (s *session) findEvents(names []string) (events []pmu.Event, err error) {
 	for _, name := range names {
 		e, err := s.pmu.Named(s.kernel, name)
 		if err != nil {
@@ -155,8 +155,8 @@ func (s *session) named(names []string) (events []pmu.Event, err error) {
 	return events, nil
 }
 
-// noPerf says what timing by counters lacks, if anything.
-func (s *session) noPerf() error {
+// missingForPerf explains why timing by counters is not possible, if so.
+func (s *session) missingForPerf() error {
 	switch p := s.pmu; {
 	case !p.Available:
 		return &verdict.HostError{Missing: p.Reason, Remedy: p.Remedy}
@@ -169,7 +169,7 @@ func (s *session) noPerf() error {
 	return nil
 }
 
-// launch launches a child and readies its timer. The end of ctx ends a calibration of the clock.
+// launch launches a child and prepares its timer. Cancelling ctx ends a calibration of the clock.
 func (s *session) launch(ctx context.Context) (err error) {
 	var events []tracee.Counter
 	if c := s.counters(); c != nil {
@@ -189,8 +189,8 @@ func (s *session) launch(ctx context.Context) (err error) {
 	return s.timer.Attach(ctx, s.child)
 }
 
-// killedBy has the end of ctx kill the child, and each that replaces it, until spare is called.
-func (s *session) killedBy(ctx context.Context) (spare func()) {
+// killOnDone kills the child, and each that replaces it, when ctx is cancelled before a call of spare.
+func (s *session) killOnDone(ctx context.Context) (spare func()) {
 	var stops []func() bool
 	s.launched = func() { stops = append(stops, context.AfterFunc(ctx, s.child.Kill)) }
 	s.launched()
@@ -202,52 +202,52 @@ func (s *session) killedBy(ctx context.Context) (spare func()) {
 	}
 }
 
-// fallBack changes to the TSC where counters were announced but do not work, if the user left
-// the choice to us.
+// fallBack changes to the TSC if counters are announced but do not work, and the user did not
+// choose the clock.
 func (s *session) fallBack(ctx context.Context, err error) error {
 	if _, host := errors.AsType[*verdict.HostError](err); s.opts.Clock == PerfClock || s.counters() == nil || !host {
 		return err
 	}
 	s.discard()
-	s.timer, s.note = timing.NewTSC(s.timingConfig()), fmt.Sprintf("timed by the TSC, for the hardware counters failed: %v", err)
+	s.timer, s.fallbackNote = timing.NewTSC(s.timingConfig()), fmt.Sprintf("timed by the TSC, for the hardware counters failed: %v", err)
 	if err := s.launch(ctx); err != nil {
 		return err
 	}
 	return s.verify(ctx)
 }
 
-// ready makes sure that there is a live child.
+// ready ensures that there is a live child.
 func (s *session) ready() error {
 	if s.child != nil && s.child.Alive() && s.child.Window() == s.window {
 		return nil
 	}
 	s.discard()
-	if err := s.launch(context.Background()); err != nil { // the clock is calibrated
+	if err := s.launch(context.Background()); err != nil { // no calibration to cancel
 		return fmt.Errorf("starting a child: %w", err)
 	}
 	return nil
 }
 
-// open is the place where blocks are laid out, in a live child.
-func (s *session) open() (mapping.Place, error) {
+// arena returns a live child with room for images.
+func (s *session) arena() (mapping.Arena, error) {
 	if err := s.ready(); err != nil {
-		return mapping.Place{}, err
+		return mapping.Arena{}, err
 	}
-	return mapping.Place{Child: s.child, Fresh: s.timer.Fresh(), Images: s.timer.Images(), Clock: s.timer.Clock()}, nil
+	return mapping.Arena{Child: s.child, ResetImage: s.timer.ResetImage(), Images: s.timer.Images(), Clock: s.timer.Clock()}, nil
 }
 
 // discard ends the child; the next block gets a new one.
 func (s *session) discard() {
-	s.past = s.spent()
+	s.spentBefore = s.spent()
 	if s.child != nil {
 		s.child.Close()
 		s.child = nil
 	}
 }
 
-// spent is what all children have cost so far.
+// spent returns the cost of all children so far.
 func (s *session) spent() tracee.Spent {
-	all := s.past
+	all := s.spentBefore
 	if s.child != nil {
 		now := s.child.Spent()
 		all.Stops, all.Calls = all.Stops+now.Stops, all.Calls+now.Calls

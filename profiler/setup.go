@@ -11,31 +11,29 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Setup is what surrounds a block while it is measured: where code and data stand, and how
-// they are repeated. A Profiler measures one block in many set-ups, without a restart in
-// between. Nothing in it is random: equal set-ups are equal to the byte. The zero value is what
-// the Profiler's Options say.
+// Setup is the environment of a block during its measurement: placement of code and data, and
+// repetition. A Profiler measures blocks in different set-ups without a restart. Nothing in it is
+// random: equal set-ups are equal to the byte. The zero value uses the Profiler's Options.
 type Setup struct {
-	// At is the address at which the block stands in its program: its rip-relative operands keep
-	// their place within a page. nil is an address that is not known: they are placed so that each is aligned as its width wants.
-	At *uint64 `json:"at,omitempty"`
-	// CodeOffset is where the first copy of both images stands, in bytes from the start of a
-	// page, 0 to 4095. nil lets successive replicates take four places, each at a multiple of 64.
-	// Up to 63 bytes of it are nops after the loop before the copies; they run once a run.
+	// Address is the block's address in its program: rip-relative operands keep their offset in a page.
+	// nil: the address is unknown, and each operand is aligned to its width.
+	Address *uint64 `json:"at,omitempty"`
+	// CodeOffset is the offset of the first copy of both images in its page, 0 to 4095 bytes. nil:
+	// successive replicates use four places in a cache line. Up to 63 bytes of it are nops after
+	// the loop before the copies, which execute once per run.
 	CodeOffset *int `json:"code_offset,omitempty"`
-	// LeadNops is how many nops these are, 15 to 64, in 64 bytes more. Whatever their number, the code stays at its
-	// place in a line, and it meets the groups that the core renames elsewhere. 0 is as few as there can be.
+	// LeadNops is the number of these nops, 15 to 64, in 64 bytes more. It shifts the code relative to the rename
+	// groups but not within its cache lines. 0: as few as possible.
 	LeadNops int `json:"lead_nops,omitempty"`
-	// Init is the one initial state, instead of those that Options name and allow. Options.Set does not
-	// change it.
+	// Init is the only initial state, instead of those of Options. Options.Set does not change it.
 	Init *initial.State `json:"init,omitempty"`
-	// Set is as in Options, of which it replaces what it names.
+	// Set overrides the entries of Options.Set that it names.
 	Set initial.Set `json:"set,omitempty"`
-	// Captured is the state of a program to start from, instead of any other: registers, the pages that the block
-	// touches, and the block's address, to which its rip-relative operands are relative. Of what else says how
-	// memory and registers start, nothing holds then.
+	// Captured is the state of a program in which to start: registers, the pages that the block touches, and the
+	// block's address, to which its rip-relative operands are relative. It replaces all other initial values of
+	// memory and registers.
 	Captured *initial.Captured `json:"-"`
-	// Visit names the captured state, such as by its program, file and number. The result repeats it.
+	// Visit identifies the captured state, such as by program, file and number. The result repeats it.
 	Visit string `json:"visit,omitempty"`
 	// Frames, Unroll, NoFTZ, FrontEnd, Mode, Branch and Copies as in Options.
 	Frames   int             `json:"frames,omitempty"`
@@ -45,8 +43,8 @@ type Setup struct {
 	Mode     Mode            `json:"mode,omitempty"`
 	Branch   Branch          `json:"branch,omitempty"`
 	Copies   int             `json:"bodies,omitempty"`
-	// FewCopies keeps a block that executes as fast as the core dispatches to the copies that the front end serves ahead of
-	// time: what is measured is then what dispatch and execution take, whether or not the front end could keep up in a loop.
+	// FewCopies keeps few copies even if the block is as fast as dispatch. The front end then serves them ahead of time, and
+	// the result is the time of dispatch and execution, even if the front end could not keep up in a loop.
 	FewCopies bool `json:"few_copies,omitempty"`
 	// NoMapping maps no page: a block that touches memory crashes.
 	NoMapping bool `json:"no_mapping,omitempty"`
@@ -57,7 +55,7 @@ type Setup struct {
 // 64 to 127 bytes are leastLeadNops of the longest nops, 9 bytes, or mostLeadNops of the shortest.
 const leastLeadNops, mostLeadNops = 15, 64
 
-// Check refuses what no block can be set up with.
+// Check rejects invalid set-ups.
 func (s Setup) Check() error {
 	switch {
 	case s.CodeOffset != nil && (*s.CodeOffset < 0 || *s.CodeOffset >= layout.PageSize):
@@ -72,8 +70,8 @@ func (s Setup) Check() error {
 	return Options{Frames: s.Frames, Unroll: s.Unroll, FrontEnd: s.FrontEnd, Mode: s.Mode, Branch: s.Branch, Copies: s.Copies}.Check()
 }
 
-// over gives the options with which to measure a block in this set-up.
-func (s Setup) over(o Options) Options {
+// override returns the options with which to measure a block in this set-up.
+func (s Setup) override(o Options) Options {
 	if s.Frames > 0 {
 		o.Frames = s.Frames
 	}
@@ -88,9 +86,9 @@ func (s Setup) over(o Options) Options {
 	return o
 }
 
-// job is a block with the options and the initial states that its set-up makes of the session's.
+// job combines a block's set-up with the session's options and initial states.
 func (s *session) job(b Block) job {
-	j := job{Block: b, Options: b.Setup.over(s.opts), states: slices.Clone(s.states)}
+	j := job{Block: b, Options: b.Setup.override(s.opts), states: slices.Clone(s.states)}
 	if s.opts.Init == initial.BHive {
 		j.Frames = max(j.Frames, 1)
 		if j.Unroll == nil {

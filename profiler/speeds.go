@@ -11,32 +11,32 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Speed is what some layouts of a block take.
+// Speed is the time of a group of layouts of a block.
 type Speed struct {
 	Cycles  float64 `json:"cycles"`  // per iteration, the mean over these layouts
-	Share   float64 `json:"share"`   // of the layouts that were measured
-	Layouts []int   `json:"layouts"` // by number (Options.At)
+	Share   float64 `json:"share"`   // of all measured layouts
+	Layouts []int   `json:"layouts"` // numbers, as of Options.Layout
 }
 
-// LayoutCycles is what one layout takes.
+// LayoutCycles is the time of one layout.
 type LayoutCycles struct {
-	Layout int     `json:"layout"` // by number (Options.At)
+	Layout int     `json:"layout"` // number, as of Options.Layout
 	Cycles float64 `json:"cycles"` // per iteration
 }
 
-// Layouts is how many layouts a block is measured in.
+// Layouts is the number of layouts of the design.
 const Layouts = timing.Layouts
 
-// at is the one layout to time in, if there is one.
-func (o Options) at() *timing.Layout {
-	if o.At == nil {
+// onlyLayout returns the only layout to time in, if any.
+func (o Options) onlyLayout() *timing.Layout {
+	if o.Layout == nil {
 		return nil
 	}
-	l := timing.Layout(*o.At)
+	l := timing.Layout(*o.Layout)
 	return &l
 }
 
-// speedsOf are the layouts of a block by speed, the fastest first.
+// speedsOf groups the layouts of a block by speed, the fastest first.
 func speedsOf(t timing.Timed) (speeds []Speed) {
 	for _, cells := range t.Speeds {
 		s := Speed{Share: float64(len(cells)) / float64(len(t.Design.Cells))}
@@ -53,9 +53,9 @@ func speedsOf(t timing.Timed) (speeds []Speed) {
 	return speeds
 }
 
-// unsteady is the rejection of a block whose time does not repeat within a layout or, if it is to have
-// one speed, between layouts.
-func (j job) unsteady(t timing.Timed, speeds []Speed) *verdict.Rejection {
+// unstable returns the rejection of a block whose time does not repeat within a layout or, with Strict,
+// between layouts.
+func (j job) unstable(t timing.Timed, speeds []Speed) *verdict.Rejection {
 	e := t.Estimate
 	if !timing.Steady(e) {
 		return &verdict.Rejection{Reason: verdict.Unstable, Detail: fmt.Sprintf(
@@ -69,17 +69,17 @@ func (j job) unsteady(t timing.Timed, speeds []Speed) *verdict.Rejection {
 	for _, v := range speeds {
 		if v.Cycles <= 0 {
 			return &verdict.Rejection{Reason: verdict.Unstable, Detail: fmt.Sprintf(
-				"in %d of its layouts the shorter image takes longer than the longer one: %s", len(v.Layouts), tellSpeeds(speeds))}
+				"in %d of its layouts the shorter image takes longer than the longer one: %s", len(v.Layouts), describeSpeeds(speeds))}
 		}
 	}
 	if j.Strict && len(speeds) > 1 {
-		return &verdict.Rejection{Reason: verdict.Unstable, Detail: "its time depends on the layout: " + tellSpeeds(speeds)}
+		return &verdict.Rejection{Reason: verdict.Unstable, Detail: "its time depends on the layout: " + describeSpeeds(speeds)}
 	}
 	return nil
 }
 
-// tellSpeeds names speeds and in how many layouts each holds.
-func tellSpeeds(speeds []Speed) string {
+// describeSpeeds describes speeds with their numbers of layouts.
+func describeSpeeds(speeds []Speed) string {
 	var s []string
 	for _, v := range speeds {
 		s = append(s, fmt.Sprintf("%.3f cycles in %d layouts", v.Cycles, len(v.Layouts)))
@@ -87,28 +87,28 @@ func tellSpeeds(speeds []Speed) string {
 	return strings.Join(s, ", ")
 }
 
-// Impossible is in which way cycles are fewer than a core can take, so that they are a mistake or a discovery.
+// Impossible names the limit of the core that cycles are below: a mistake or a discovery.
 type Impossible string
 
 const (
-	BelowDispatch Impossible = "below_dispatch" // than it takes to rename the instructions
-	BelowLatency  Impossible = "below_latency"  // than the longest chain of registers takes
+	BelowDispatch Impossible = "below_dispatch" // of renaming the instructions
+	BelowLatency  Impossible = "below_latency"  // of the longest chain through registers
 )
 
-// impossibleShare is by how much cycles are below what the core can do before that is said: as much as selftest
-// allows a known number to be off.
+// Cycles that are impossibleShare below a limit of the core are reported: selftest allows the same deviation from a
+// known number.
 const impossibleShare = 0.015
 
-// impossible says that cycles are fewer than the core needs to rename the instructions, each of which takes a slot
-// at least, or than a chain through registers takes, if they are.
-func (s *session) impossible(m *mapping.Mapped, t timing.Timed) (which Impossible, why string) {
+// impossible reports whether cycles are below the time to rename the instructions, each of which takes at least one
+// slot, or below the latency of a chain through registers.
+func (s *session) impossible(m *mapping.MappedBlock, t timing.Timed) (which Impossible, why string) {
 	width := s.cpu.DispatchWidth
 	slots, chain := float64(len(m.Insts))/float64(max(width, 1)), asm.LeastCycles(m.Insts)
 	switch high := t.Estimate.High() / (1 - impossibleShare); {
 	case high < chain:
 		return BelowLatency, fmt.Sprintf("%.3f cycles are fewer than the %g that a chain through registers takes from one iteration to the next: a discovery, or the number is wrong",
 			t.Estimate.Value, chain)
-	case width != 0 && high < slots: // 0 is a core that is not known
+	case width != 0 && high < slots: // 0: unknown core
 		return BelowDispatch, fmt.Sprintf("%.3f cycles are fewer than the %.3f that %d instructions need on a core that renames %d a cycle: the core fuses some, or the number is wrong",
 			t.Estimate.Value, slots, len(m.Insts), width)
 	}

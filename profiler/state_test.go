@@ -15,7 +15,7 @@ import (
 
 // preparedBlock is a block as far as it goes without timing, and the session that it is in.
 type preparedBlock struct {
-	*mapping.Mapped
+	*mapping.MappedBlock
 	s *session
 }
 
@@ -39,15 +39,15 @@ func preparedIn(t *testing.T, s *session, b Block) preparedBlock {
 }
 
 // prepareBlock takes a block through the steps before timing.
-func (s *session) prepareBlock(b Block) (*mapping.Mapped, error) {
+func (s *session) prepareBlock(b Block) (*mapping.MappedBlock, error) {
 	j := s.job(b)
 	d, err := decode(b.Code)
 	if err != nil {
-		return &mapping.Mapped{}, err
+		return &mapping.MappedBlock{}, err
 	}
-	r, err := j.repeat(d, s.cpu.FrontEnd)
+	r, err := j.chooseCopies(d, s.cpu.FrontEnd)
 	if err != nil {
-		return &mapping.Mapped{}, err
+		return &mapping.MappedBlock{}, err
 	}
 	return s.prepare(j, d, r)
 }

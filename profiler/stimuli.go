@@ -13,24 +13,23 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// stimulus is a block of which is known how often each event occurs in it. Events are believed only if they
-// count that.
+// stimulus is a block with a known number of each event. Events are trusted only if they count this number.
 type stimulus struct {
-	name  string
-	code  []byte
-	setup Setup
-	must  map[pmu.Role]float64 // an iteration; others none
-	// executed are its instructions: of the one that jumps, the jump.
+	name     string
+	code     []byte
+	setup    Setup
+	expected map[pmu.Role]float64 // per iteration; 0 for others
+	// executed is the number of executed instructions: for the block that jumps, only the jump.
 	executed int
 }
 
-// stimuli are for a CPU: misses depend on how much its caches hold. In the paper's state each register and
-// each word of memory holds 0x12345600, the address of a line, so that the stores below change nothing and no
-// run has anything to restore.
+// stimuli returns the stimuli for a CPU: misses depend on the sizes of its caches. In the paper's state each register
+// and each word of memory holds 0x12345600, the address of a line, so that the stores below change nothing and there
+// is nothing to restore.
 func stimuli(cpu host.CPU) []stimulus {
-	// Lines as far apart as pages are of one set, or of four in the largest L1I there is (Zen's), and the cache
-	// holds one of them for each page of its size. Twice as many, one after the other, miss each time whether
-	// it replaces the oldest or by a tree of bits; four times as many are sure to. A count of 64 has 2 % in it.
+	// Lines a page apart map to one set, or to four in the largest L1I (Zen's), and the cache holds one of them
+	// for each page of its size. Cycling through twice as many always misses with LRU or tree-PLRU; four times
+	// as many certainly do. With a count of 64, one event is within 2 %.
 	const surely, enough = 4, 64
 	data := min(surely*cpu.L1D/layout.PageSize, layout.MaxFrames-enough)
 	misses := Setup{Unroll: &unroll.Factors{Short: data, Long: layout.MaxFrames}, Frames: layout.MaxFrames}
@@ -59,33 +58,33 @@ func stimuli(cpu host.CPU) []stimulus {
 	}
 }
 
-// filler is nops that never run.
+// filler returns nops that never execute.
 func filler(bytes int) []byte {
 	e := asm.NewEmitter(0)
 	e.Nop(bytes)
 	return e.Bytes()
 }
 
-// block is the stimulus as a job of the session, and decoded. What it has, which would reject any other block,
-// is its purpose.
+// block returns the stimulus as a decoded job of the session. It violates the rules on purpose, so they are
+// tolerated.
 func (x stimulus) block(s *session) (j job, d decoded, err error) {
 	b := Block{Code: x.code, Setup: x.setup}
 	paper := initial.Paper()
 	b.Setup.Init, b.Setup.Mode, b.Setup.FrontEnd = &paper, Unroll, OpCache
 	b.Setup.Tolerate = []verdict.Reason{verdict.L1DMiss, verdict.L1IMiss, verdict.Misaligned, verdict.Alias4K}
 	j = s.job(b)
-	j.At = nil
+	j.Layout = nil
 	if d.insts, err = asm.Decode(x.code); err == nil {
 		d.reset = resetFor(d.insts, asm.StateOf(d.insts))
 	}
 	return j, d, err
 }
 
-// instructions is what the kernel calls so.
+// instructions is the kernel's generic event.
 var instructions = pmu.Attr{Type: pmu.TypeHardware, Config: 1}
 
-// counts is how many of an event an iteration must have; ok is false if that is not known. Others are the events
-// of roles, some of which may share it.
+// counts returns the expected count of an event per iteration; ok is false if that is not known. others lists the
+// events of roles, some of which may share a counter event.
 func (x stimulus) counts(e pmu.Event, others []pmu.Event) (n float64, ok bool) {
 	if e.Attr == instructions {
 		return float64(x.executed), true
@@ -93,31 +92,31 @@ func (x stimulus) counts(e pmu.Event, others []pmu.Event) (n float64, ok bool) {
 	serving := e.Role
 	for _, o := range others {
 		if o.Shares == "" && o.Attr == e.Attr && o.Role != pmu.Cycles {
-			serving, ok = o.Role, true // which the user may have asked for by name
+			serving, ok = o.Role, true // the user may have asked for it by name
 		}
 	}
-	n = x.must[serving]
+	n = x.expected[serving]
 	for _, o := range others {
 		if o.Shares == serving {
-			n += x.must[o.Role]
+			n += x.expected[o.Role]
 		}
 	}
 	return n, ok
 }
 
-// CounterCheck is what an event counted over a block of which is known what it must count.
+// CounterCheck compares an event's count over a block with the expected count.
 type CounterCheck struct {
 	Block   string  `json:"block"`
-	Must    float64 `json:"must"` // per iteration, as is Counted
+	Must    float64 `json:"must"` // per iteration, like Counted
 	Counted float64 `json:"counted"`
 	Failed  string  `json:"failed,omitempty"` // why the block could not be counted
 }
 
-// countedShare is by how much an event may be off what it must count, as a share of that or of one.
+// countedShare is the largest deviation of an event from its expected count, as a share of that or of one.
 const countedShare = 0.02
 
-// doubt says what is wrong with an event's checks, "" if nothing is. One that counts more than its role names may
-// do so where there is some, and never where there is none.
+// doubt explains what is wrong with an event's checks, if anything. An inexact event may count too much where the
+// expected count is positive, but not where it is zero.
 func doubt(e pmu.Event, checks []CounterCheck) string {
 	for _, c := range checks {
 		if c.Failed != "" {

@@ -28,7 +28,7 @@ func TestStimuliDoWhatTheySay(t *testing.T) {
 	defer s.discard()
 	for _, x := range stimuli(s.cpu) {
 		j, d := require.Get2(x.block(s))(t)
-		m, err := s.prepare(j, d, repeated{factors: *x.setup.Unroll})
+		m, err := s.prepare(j, d, copyCounts{factors: *x.setup.Unroll})
 		if err != nil {
 			t.Errorf("%s: %v", x.name, err)
 			continue
@@ -52,10 +52,10 @@ func TestStimuliDoWhatTheySay(t *testing.T) {
 			got[pmu.SplitLoad] = p.Splits
 		}
 		if len(x.code) >= 4096 {
-			got[pmu.L1IMiss] = codeMisses(m.Short.First, m.Factors.Short)
+			got[pmu.L1IMiss] = codeMisses(m.Short.FirstCopy, m.Factors.Short)
 		}
 		want := map[pmu.Role]float64{}
-		for role, n := range x.must {
+		for role, n := range x.expected {
 			want[role] = n
 		}
 		for role, n := range got {
@@ -78,9 +78,9 @@ func TestStimuliFitCaches(t *testing.T) {
 		cpu.FrontEnd.L1I = kib[1] << 10
 		for _, x := range stimuli(cpu) {
 			f, bytes := *x.setup.Unroll, 0
-			if x.must[pmu.L1IMiss] > 0 {
+			if x.expected[pmu.L1IMiss] > 0 {
 				bytes = cpu.FrontEnd.L1I
-			} else if x.must[pmu.L1DReadMiss]+x.must[pmu.L1DWriteMiss] > 0 {
+			} else if x.expected[pmu.L1DReadMiss]+x.expected[pmu.L1DWriteMiss] > 0 {
 				bytes = cpu.L1D
 			}
 			if f.Short < 2*bytes/4096 || f.Long-f.Short < 64 || len(x.code)*(f.Short+f.Long) > 7<<18 {

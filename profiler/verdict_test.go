@@ -15,7 +15,7 @@ import (
 )
 
 // verdict takes a block in the paper's state to the point where timing would start.
-func (b bench) verdict(code []byte, frames int) (*mapping.Mapped, verdict.Reason) {
+func (b bench) verdict(code []byte, frames int) (*mapping.MappedBlock, verdict.Reason) {
 	b.t.Helper()
 	require.NoError(b.t, b.ready())
 	b.opts.Frames = frames
@@ -142,7 +142,7 @@ func TestTolerate(t *testing.T) {
 func TestAsWritten(t *testing.T) {
 	code := []byte{0x66, 0x0f, 0x6f, 0x05, 0x01, 0, 0, 0} // movdqa xmm0, [rip+1]
 	r := &verdict.Rejection{Inst: &verdict.Inst{Index: 0, Text: "movdqa xmm0, xmmword ptr [rip+0x8]"}}
-	asWritten(r, code, asm.Features{})
+	reportAsWritten(r, code, asm.Features{})
 	require.Equal(t, "it", "movdqa xmm0, xmmword ptr [rip+0x1]", r.Inst.Text)
 }
 
@@ -166,7 +166,7 @@ func TestWhoDoesNotRunIt(t *testing.T) {
 		{"c4e2f8f2c0", verdict.SIGILL, asm.Features{AVX: true}, cpu}, // andn, whose prefix is AVX's and whose registers are not
 	} {
 		r := &verdict.Rejection{Reason: c.reason, Detail: cpu, Inst: &verdict.Inst{}}
-		asWritten(r, unhex(t, c.hex), c.disabled)
+		reportAsWritten(r, unhex(t, c.hex), c.disabled)
 		if !strings.Contains(r.Detail, c.want) {
 			t.Errorf("%s, %s with %+v disabled: %q, want %q", c.hex, c.reason, c.disabled, r.Detail, c.want)
 		}

@@ -44,9 +44,9 @@ func x87Shapes(t *testing.T) (shapes []asm.Inst) {
 func (b bench) stackFault(code []byte, filled, copies int) (fault bool, depth int) {
 	b.t.Helper()
 	insts := require.Get(asm.Decode(code))(b.t)
-	r := &mapping.Mapped{Plan: mapping.Plan{Insts: insts, Init: initial.Paper(), Frames: 1}}
+	r := &mapping.MappedBlock{Plan: mapping.Plan{Insts: insts, Init: initial.Paper(), Frames: 1}}
 	r.Insts = insts
-	r.Place = require.Get(b.open())(b.t)
+	r.Arena = require.Get(b.arena())(b.t)
 	r.Harness = harness.Harness{Init: r.Plan.Init, Reset: harness.Reset{X87: true, Filled: filled}, Features: b.cpu.Features}
 	image := require.Get(harness.Build(r.Images, insts, copies, harnessOf(r)))(b.t)
 	m := b.run(r, image)

@@ -6,18 +6,18 @@ import (
 	"github.com/bbprof/bbprof/asm"
 )
 
-// Exit is how the state makes a loop end that the block's own branch closes: what a register or a word of memory holds before the first
-// iteration decides how many there are.
+// Exit describes how the initial state ends a loop closed by the block's own branch: the value of a register or
+// word of memory before the first iteration determines their number.
 type Exit struct {
 	Reg    asm.Reg
 	Memory bool // an aligned word at Addr, instead of Reg
 	Addr   uint64
-	// For n iterations of the block it holds Base + n·Step, in the bits of Mask.
+	// For n iterations it holds Base + n·Step, in the bits of Mask.
 	Base, Step, Mask uint64
-	Rest             uint64 // in the others
+	Rest             uint64 // the other bits
 }
 
-// Value is what it holds for so many iterations.
+// Value returns the initial value for n iterations.
 func (x Exit) Value(n int) uint64 { return (x.Base+uint64(n)*x.Step)&x.Mask | x.Rest&^x.Mask }
 
 func (x Exit) String() string {
@@ -27,12 +27,12 @@ func (x Exit) String() string {
 	return x.Reg.String()
 }
 
-// ownInsts is how many instructions a loop that the block's own branch closes executes at least in ManyIterations: as many as
-// those of a loop that ChooseLoop makes.
+// ownInsts is the least number of instructions executed in the longer image of OwnLoops: as many as in
+// ManyIterations of ChooseLoop.
 const ownInsts = loopInsts * ManyIterations
 
-// OwnLoops are the numbers of iterations for a loop of so many copies that the block's own branch closes, if it repeats its addresses; the first that
-// works is the best. Whatever counts may be too narrow for the larger ones. fits is as of ChooseLoop.
+// OwnLoops returns iteration counts, best first, for a loop of these copies closed by the block's own branch, if
+// it repeats its addresses. The block's counter may be too narrow for the larger ones. fits is as in ChooseLoop.
 func OwnLoops(insts []asm.Inst, copies int, fe FrontEnd) (list []Factors, fits bool) {
 	n := ManyIterations
 	for n*copies*len(insts) < ownInsts/2 {
@@ -44,11 +44,11 @@ func OwnLoops(insts []asm.Inst, copies int, fe FrontEnd) (list []Factors, fits b
 	return list, fe.holds(insts, copies)
 }
 
-// mostWalked are the iterations in which a block may go on to new addresses: some 20 pages hold so many words.
+// mostWalked bounds the iterations of a block that advances to new addresses: some 20 pages hold so many words.
 const mostWalked = 8192
 
-// ShortOwnLoops are those of a list for a block whose addresses advance, and then those that run it as often as copies in a row do without harm,
-// and less often.
+// ShortOwnLoops returns those of a list that suit a block with advancing addresses, then those that run it as
+// often as the unrolled copies are known to allow, or less.
 func ShortOwnLoops(many []Factors, copies int, f Factors) (list []Factors) {
 	for _, l := range many {
 		if l.Long*copies > f.Long && l.Long*copies <= mostWalked {

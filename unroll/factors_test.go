@@ -12,13 +12,13 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// decode makes instructions of bytes that are known to be some.
+// decode decodes valid instruction bytes.
 func decode(t testing.TB, code ...byte) []asm.Inst {
 	t.Helper()
 	return require.Get(asm.Decode(code))(t)
 }
 
-// repeat is n times the same instruction.
+// repeat returns n copies of an instruction.
 func repeat(t testing.TB, n int, inst ...byte) []asm.Inst {
 	t.Helper()
 	var code []byte
@@ -57,10 +57,10 @@ func TestLinesOf(t *testing.T) {
 		{"four to a window", decode(t, nop8...), 4, narrow, 1},
 		{"five take a second", decode(t, nop8...), 5, narrow, 2},
 		{"100 windows of four", decode(t, nop8...), 400, narrow, 100},
-		// 5 bytes: the seventh starts at 30 and belongs to the first window; it needs a
-		// second line there. The next window has 35, 40, …, 60: six.
+		// 5 bytes: the seventh starts at 30, in the first window, which then needs a second line. The next window has 35,
+		// 40, …, 60: six.
 		{"an instruction across a window counts where it starts", decode(t, nop5...), 7, narrow, 2},
-		{"and the next window's five", decode(t, nop5...), 12, narrow, 3}, // by their ends, six and six would take 2
+		{"and the next window's five", decode(t, nop5...), 12, narrow, 3}, // counted by their ends, six and six would take 2
 		{"or six", decode(t, nop5...), 13, narrow, 3},
 		{"a block of several is the same", repeat(t, 4, nop8...), 100, narrow, 100},
 		{"mixed", decode(t, append(nop5, nop...)...), 6, narrow, 3}, // 36 bytes: 11 start below 32, one after
@@ -69,7 +69,7 @@ func TestLinesOf(t *testing.T) {
 	}
 }
 
-// A front end in which the op cache decides: 256 lines, of which 76 may be used.
+// A front end limited by the op cache: 256 lines, of which 76 may be used.
 var front = FrontEnd{L1I: 1 << 20, OpCache: OpCache{Lines: 256, OpsPerLine: 6, Window: 32}}
 
 func choose(t *testing.T, insts []asm.Inst, fe FrontEnd) (Factors, bool) {
@@ -105,7 +105,7 @@ func repeatBytes(n int, inst []byte) []byte {
 	return code
 }
 
-// A block that is longer never gets more copies, and what was chosen does fit.
+// A longer block never gets more copies, and the chosen pair fits.
 func TestChooseIsMonotonic(t *testing.T) {
 	for _, inst := range [][]byte{nop, nop2, nop5, nop8} {
 		last := pairs[len(pairs)-1]
@@ -155,8 +155,7 @@ func TestLater(t *testing.T) {
 	}
 }
 
-// A front end with a large op cache: of its 512 lines few instructions and dense code may use 102, other
-// blocks 153.
+// A front end with a large op cache: of its 512 lines short and dense blocks may use 102, others 153.
 var large = FrontEnd{L1I: 1 << 20, OpCache: OpCache{Lines: 512, OpsPerLine: 8, Window: 64}}
 
 func TestChooseOfALargeOpCache(t *testing.T) {
@@ -211,7 +210,7 @@ func TestThroughput(t *testing.T) {
 		{100, 300, Factors{16, 48}, 6.25},
 		{300, 100, Factors{16, 48}, -6.25},
 		{50, 50, Factors{1, 3}, 0},
-		{30, 250, Factors{0, 100}, 2.5}, // Equation 1: of the longer image alone
+		{30, 250, Factors{0, 100}, 2.5}, // Equation 1: the longer image alone
 	} {
 		if got := Throughput(c.short, c.long, c.f); got != c.want {
 			t.Errorf("Throughput(%g, %g, %v) = %g, want %g", c.short, c.long, c.f, got, c.want)
@@ -226,7 +225,7 @@ func TestWithin(t *testing.T) {
 		want   Factors
 		ok     bool
 	}{
-		{Factors{128, 512}, 512, Factors{128, 384}, true}, // smaller than itself
+		{Factors{128, 512}, 512, Factors{128, 384}, true}, // must be smaller
 		{Factors{128, 512}, 384, Factors{128, 384}, true},
 		{Factors{128, 512}, 383, Factors{64, 320}, true},
 		{Factors{128, 512}, 3, Factors{1, 3}, true},
@@ -246,7 +245,7 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// A front end that works 140 windows ahead, with 64 sets of 16 lines.
+// A front end with slack for 140 windows, and 64 sets of 16 lines.
 var ahead = FrontEnd{L1I: 32 << 10, OpCache: OpCache{Lines: 1024, OpsPerLine: 6, Window: 64}, Lead: Lead{Windows: 140, Sets: 64, WindowCycles: 1. / 3, LineCycles: 2. / 3}}
 
 func TestPastLead(t *testing.T) {
@@ -280,7 +279,7 @@ func TestPastLead(t *testing.T) {
 	}
 }
 
-// Windows that copies share count as often as they have parts of them.
+// Windows shared by copies count once per part.
 func TestServed(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -302,7 +301,7 @@ func TestServed(t *testing.T) {
 	}
 }
 
-// TestWithoutOpCache: L1I alone limits the copies of a core whose decoders serve all code.
+// TestWithoutOpCache: without op cache, only L1I limits the copies.
 func TestWithoutOpCache(t *testing.T) {
 	fe := FrontEnd{L1I: 64 << 10}
 	for code, want := range map[string]Factors{

@@ -6,11 +6,11 @@ import (
 	"github.com/bbprof/bbprof/asm"
 )
 
-// Counter is what counts the iterations of a loop: a register that the block neither reads nor
-// writes or, where it leaves none, a word of memory.
+// Counter counts the iterations of a loop: a register that the block neither reads nor writes or, if there is
+// none, a word of memory.
 //
-// In memory it costs an iteration a load, an add, a store and an unfused branch instead of one fused
-// dec+jnz, and its own chain of a forwarded store, some 6 cycles, beside the block's work.
+// In memory it costs an iteration a load, an add, a store and an unfused branch instead of one fused dec+jnz, and
+// it adds its own chain of a forwarded store, some 6 cycles.
 type Counter struct {
 	Reg    asm.Reg
 	Memory bool
@@ -23,9 +23,8 @@ func (c Counter) String() string {
 	return c.Reg.String()
 }
 
-// freeCounter is the counter for a block: the last register in the order of their numbers
-// that the block leaves alone. It is never rsp: nothing else could distinguish the stack of a block
-// that pushes from bbprof's.
+// freeCounter returns the block's counter: the unused register with the highest number. It is never rsp: otherwise
+// a block that pushes could not be told from bbprof's use of the stack.
 func freeCounter(insts []asm.Inst) Counter {
 	s := asm.StateOf(insts)
 	used := s.GPRRead | s.GPRWritten | 1<<asm.RSP
@@ -39,15 +38,15 @@ func freeCounter(insts []asm.Inst) Counter {
 	}
 }
 
-// Loop is a counted loop over copies of a block and the numbers of iterations of its two images.
+// Loop is a counted loop over copies of a block, with the iteration counts of its two images.
 type Loop struct {
-	Copies         int     // of the block in an iteration
+	Copies         int     // per iteration
 	LoopIterations Factors // of the shorter and the longer image
 	Counter        Counter
-	Exit           *Exit // of a loop that the block's own branch closes; it has no Counter
+	Exit           *Exit // if the block's own branch closes the loop; Counter is then unused
 }
 
-// Iterations are how often the block runs in each image.
+// Iterations returns how often the block runs in each image.
 func (l Loop) Iterations() Factors {
 	return Factors{l.Copies * l.LoopIterations.Short, l.Copies * l.LoopIterations.Long}
 }
@@ -57,20 +56,18 @@ func (l Loop) String() string {
 }
 
 const (
-	// loopInsts is how many instructions an iteration holds at least. Fewer than some 50 are a case
-	// of their own on many cores: a loop buffer may serve them, and how they meet the rename
-	// groups and the fetch windows decides about each iteration. Twice that keeps the loop's own
-	// fused dec+jnz, one of 97 operations, near 1 % of a block as fast as the core is wide.
+	// loopInsts is the least number of instructions per iteration. Below some 50 many cores behave differently: a loop
+	// buffer may serve them, and their alignment to rename groups and fetch windows affects each iteration. Twice that
+	// keeps the loop's own fused dec+jnz, one of 97 operations, near 1 % of a block as fast as the core is wide.
 	loopInsts = 96
-	// ManyIterations and twice as many are the iterations for a block that repeats its addresses. Both
-	// exceed the history of any branch predictor (a few hundred branches; Seznec, TAGE), so
-	// that both exits are mispredicted. If they ever are not alike, some 20 cycles spread over
-	// the difference of 256 iterations, below 0.4 % of the shortest iterations.
+	// ManyIterations and twice as many are used for a block that repeats its addresses. Both exceed any branch
+	// predictor's history (a few hundred branches; Seznec, TAGE), so both exits are mispredicted. If only one is, some
+	// 20 cycles spread over the difference of 256 iterations, below 0.4 % of the shortest iterations.
 	ManyIterations = 256
 )
 
-// ChooseLoop is the loop for a block that repeats its addresses, iteration after iteration.
-// fits is false if not even one copy fits the op cache's share.
+// ChooseLoop returns the loop for a block that repeats its addresses in every iteration. fits is false if even one
+// copy exceeds its share of the op cache.
 func ChooseLoop(insts []asm.Inst, fe FrontEnd) (l Loop, fits bool) {
 	l = Loop{Copies: 1, LoopIterations: Factors{ManyIterations, 2 * ManyIterations}, Counter: freeCounter(insts)}
 	for l.Copies*len(insts) < loopInsts && fe.holds(insts, 2*l.Copies) {
@@ -79,9 +76,9 @@ func ChooseLoop(insts []asm.Inst, fe FrontEnd) (l Loop, fits bool) {
 	return l, fe.holds(insts, l.Copies)
 }
 
-// ChooseShortLoop is the loop that runs a block as often as unrolled copies do, for a block
-// whose addresses advance: what is known of the copies' addresses holds for this loop too. It has few
-// iterations, so a predictor learns its exit in the runs before those that are timed.
+// ChooseShortLoop returns a loop that runs a block exactly as often as its unrolled copies, for a block whose
+// addresses advance: the copies' addresses are known to be valid. With few iterations, the predictor learns the
+// exit in warm-up runs.
 func ChooseShortLoop(insts []asm.Inst, f Factors) Loop {
 	l := Loop{Counter: freeCounter(insts)}
 	all := gcd(f.Short, f.Long)

@@ -5,20 +5,19 @@ import (
 	"github.com/bbprof/bbprof/internal/layout"
 )
 
-// CounterRead appends the instruction that reads a counter: what ecx selects, into edx:eax.
-// It is Rdpmc; Rdtsc in its place runs the same code where there are no counters.
+// CounterRead appends the instruction that reads the counter selected by ecx into edx:eax.
+// It is Rdpmc, or Rdtsc to run the same code without counters.
 type CounterRead func(e *asm.Emitter)
 
 // Counters says how the code around a block reads hardware counters.
 //
 // The kernel tells user code in a mapped page how to read an event (struct
 // perf_event_mmap_page, linux/perf_event.h): under a sequence lock the number of the counter
-// that the event is on, if it is on one, and an offset. The protocol is to read lock and
-// number, execute rdpmc, and to start over if the lock has changed since. Here one critical
-// section spans all runs of an image: Open reads locks and numbers, every run's end executes
-// rdpmc alone, Close checks whether a lock has changed. So the pages, of which each takes a line
-// of the same L1D set, are not touched while time counts, and the offset, constant under the
-// lock, cancels.
+// that holds the event, if one does, and an offset. The protocol is to read lock and number,
+// execute rdpmc, and start over if the lock has changed since. Here one critical section spans
+// all runs of an image: Open reads locks and numbers, the end of each run only executes rdpmc,
+// and Close checks the locks. So the timed runs do not touch the pages, each of which takes a
+// line of the same L1D set, and the offset, constant under the lock, cancels.
 type Counters struct {
 	Pages []uint64 // addresses of the events' pages, core cycles first, at most layout.MaxCounted
 	Read  CounterRead
@@ -30,9 +29,9 @@ const (
 	PageIndex = 12
 )
 
-// Clock appends code that waits for everything before it, notes all counters but the first in
-// their tables under the number of runs left, and leaves the first in rax. It changes rcx and
-// rdx. Counters have fewer than 64 bits; differences are taken modulo that.
+// Clock appends code that waits for everything before it, stores all counters but the first in
+// their tables, indexed by the number of runs left, and leaves the first in rax. It changes rcx
+// and rdx. Counters have fewer than 64 bits; take differences modulo that.
 func (c Counters) Clock(e *asm.Emitter) {
 	e.Lfence()
 	for i := len(c.Pages) - 1; i > 0; i-- {
@@ -43,7 +42,7 @@ func (c Counters) Clock(e *asm.Emitter) {
 	}
 	e.Lfence()
 	c.read(e, 0)
-	e.Lfence() // what follows waits, so that it never runs beside the read
+	e.Lfence() // later code must not overlap the read
 }
 
 func (c Counters) read(e *asm.Emitter, i int) {
@@ -53,9 +52,9 @@ func (c Counters) read(e *asm.Emitter, i int) {
 	e.Or(asm.RAX, asm.RDX)
 }
 
-// Open appends code that opens the critical section and goes to done: it notes each event's
-// lock and counter, and counts in SlotLost those that are on none. Those are read as counter 0,
-// which every core has, so that nothing faults.
+// Open appends code that opens the critical section and jumps to done. It stores each event's
+// lock and counter number. It counts events without a counter in SlotLost and reads counter 0
+// for them, which every core has, so that nothing faults.
 func (c Counters) Open(e *asm.Emitter, done uint64) (entry uint64) {
 	e.Align(64)
 	entry = e.PC()
@@ -76,8 +75,8 @@ func (c Counters) Open(e *asm.Emitter, done uint64) (entry uint64) {
 	return entry
 }
 
-// Close appends code that closes the critical section and goes to done: it counts in SlotLost
-// the events whose lock has changed, which were taken off their counter, or put onto another.
+// Close appends code that closes the critical section and jumps to done. It counts in SlotLost
+// the events whose lock has changed because they lost or changed their counter.
 func (c Counters) Close(e *asm.Emitter, done uint64) (entry uint64) {
 	e.Align(64)
 	entry = e.PC()

@@ -1,13 +1,13 @@
 // Package harness emits the code that the child runs:
 //
 //   - images of a block's copies, in a row or in a loop, for timing, for a dry run or to log accesses;
-//   - prologue and epilogue of an image: restore the initial state, run the copies, note the time;
+//   - prologue and epilogue of an image: restore the initial state, run the copies, store the time;
 //   - the sampler, which runs images in turn and keeps the samples of an idle core;
-//   - waiting for an idle core, and choosing how many runs a sample has;
+//   - waiting for an idle core, and choosing the number of runs per sample;
 //   - reading hardware counters;
-//   - the places that an instrumented block logs to.
+//   - logging accesses of an instrumented block.
 //
-// It knows layout, the map of the child's memory, where package asm knows encodings only.
+// It knows the child's address map (package layout); package asm knows encodings only.
 package harness
 
 import (
@@ -18,36 +18,34 @@ import (
 	"github.com/bbprof/bbprof/internal/layout"
 )
 
-// Reset says what a block disturbs beyond its general registers and arithmetic flags, so
-// that the prologue restores that and no more: the least restores also disturb the front
-// end least.
+// Reset lists what a block changes beyond its general registers and arithmetic flags. The
+// prologue restores nothing else, to disturb the front end as little as possible.
 type Reset struct {
-	Memory bool // writes memory: put back the SlotRestore words listed at layout.Restore
-	Values bool // of memory: the list has a value for each word, see layout.MaxValues; else all get the fill
+	Memory bool // writes memory: restore the SlotRestore words listed at layout.Restore
+	Values bool // the list has a value for each word, see layout.MaxValues; else all get the fill
 	Vector bool // xmm0–15 or wider
 	High   bool // zmm16–31 or opmasks
 	X87    bool // x87 or MMX
-	MMX    bool // MMX: all x87 registers are zeroed too, whose contents x87 cannot reach while they are empty
+	MMX    bool // MMX: zero all x87 registers too, because MMX sees the contents of empty ones
 	Filled int  // x87 registers that hold 1.0 at the start
 	MXCSR  bool // sticky flags or control bits
 	Flags  bool // DF, AC, NT, … : anything but the arithmetic flags
 }
 
 // modeSwitchTurns is the least number of iterations of the loop before the first copy; SlotDispatch
-// has how many more to take. A taken branch right before an aligned target lets the op cache
-// take over from the decoders; one is not enough on Zen 5, four are. More of them shift
-// where the copies meet the rename groups, which decides for the whole run which ports their
-// instructions are bound to.
+// holds the number of extra ones. A taken branch to an aligned target lets the op cache take over
+// from the decoders; one is not enough on Zen 5, four are. Extra iterations shift the copies relative
+// to the rename groups, which binds their instructions to ports for the whole run.
 const modeSwitchTurns = 4
 
-// queueFiller nops fill the queue between the decoders and rename (64 on Skylake). While a slow
-// restore completes, the front end runs ahead on the decoders. Without the nops it runs into the
-// copies, and floating-point blocks run from the decoders (docs/constants.md).
+// queueFiller nops fill the queue between the decoders and rename (64 on Skylake). During a slow
+// restore the front end runs ahead on the decoders. Without the nops it would reach the copies,
+// and floating-point blocks would run from the decoders (docs/constants.md).
 const queueFiller = 80
 
-// Prologue appends what stands between two runs of the block and restores the initial
-// state, and ends at a multiple of 64, where the first copy goes. The segment bases are not
-// restored: what could change them does not run.
+// Prologue appends code that restores the initial state before a run of the block, and ends at a
+// multiple of 64, where the first copy goes. It need not restore the segment bases: blocks that
+// could change them do not run.
 //
 // Nothing here may push the copies out of the op cache: no mfence, no xrstor, no long rep.
 func Prologue(e *asm.Emitter, init initial.State, reset Reset, features asm.Features) {
@@ -80,8 +78,8 @@ func Prologue(e *asm.Emitter, init initial.State, reset Reset, features asm.Feat
 	}
 	e.Load(asm.RCX, layout.SlotDispatch)
 	e.AddImm8(asm.RCX, modeSwitchTurns)
-	// The restoring stores and loads have executed before the block starts, whatever their
-	// number, so that both unroll factors start alike. So has the load of the number of iterations.
+	// Wait for the restoring stores and loads, whatever their number, and for the load of the number
+	// of iterations, so that both unroll factors start alike.
 	e.Lfence()
 
 	tail := enterTail(init)
@@ -93,8 +91,8 @@ func Prologue(e *asm.Emitter, init initial.State, reset Reset, features asm.Feat
 	e.Raw(tail...)
 }
 
-// dryRunPrologue appends what sets the same initial state ahead of an image of a dry run: all
-// that a block can change, from what the dry run's side of the own region holds.
+// dryRunPrologue appends code that sets the same initial state before an image of a dry run. It sets
+// all that a block can change, from the memory that a dry run can see.
 func dryRunPrologue(e *asm.Emitter, init initial.State, reset Reset, features asm.Features) {
 	if init.X87 != nil { // all of it is a program's
 		reset.X87, reset.Vector, reset.High = true, true, true
@@ -114,20 +112,20 @@ func dryRunPrologue(e *asm.Emitter, init initial.State, reset Reset, features as
 	e.Align(64)
 }
 
-// resetX87 sets the x87 unit to a program's state, which stands with an image's data, or clears it.
+// resetX87 loads a program's x87 state from the image's data, or clears the x87 unit.
 func resetX87(e *asm.Emitter, init initial.State, data uint64, reset Reset) {
 	if init.X87 == nil {
 		clearX87(e, reset.MMX, reset.Filled)
 		return
 	}
-	e.Fninit() // frstor would raise what the block left pending
+	e.Fninit() // frstor would raise the block's pending exceptions
 	e.Frstor(data + 64*uint64(vectorsOf(init, reset)))
 }
 
-// clearX87 empties the x87 registers, zeroes them before if mmx says so, and fills some.
+// clearX87 zeroes the x87 registers if mmx is set, empties them, and fills some.
 func clearX87(e *asm.Emitter, mmx bool, filled int) {
 	if mmx {
-		e.Fnclex()                     // pxor would raise what the block left pending
+		e.Fnclex()                     // pxor would raise the block's pending exceptions
 		for r := byte(0); r < 8; r++ { // pxor mm, mm
 			e.Raw(0x0f, 0xef, 0xc0|r<<3|r)
 		}
@@ -138,11 +136,11 @@ func clearX87(e *asm.Emitter, mmx bool, filled int) {
 	}
 }
 
-// leaveOpCache appends what the op cache cannot hold, so that the decoders serve it and what
-// follows until the next taken branch: on Intel a window of 64 bytes with as many
-// instructions, more than the lines for one window take (18 for 32 bytes on Skylake, 48 for
-// 64 on Golden Cove; Optimization Manual, "Decoded ICache"); on AMD an mfence, which on Intel
-// changes nothing. It keeps all state and the alignment to 64.
+// leaveOpCache appends code that the op cache cannot hold, so that the decoders serve it and all
+// code up to the next taken branch. On Intel this is a fetch block of 64 one-byte instructions, more
+// than its lines hold (18 for 32 bytes on Skylake, 48 for 64 on Golden Cove; Optimization Manual,
+// "Decoded ICache"); on AMD an mfence, which has no effect on Intel. It keeps all state and the
+// alignment to 64.
 func leaveOpCache(e *asm.Emitter) {
 	const window = 64
 	e.Nop(window - 3)
@@ -152,9 +150,9 @@ func leaveOpCache(e *asm.Emitter) {
 	}
 }
 
-// enterTail sets the arithmetic flags and the registers, in that order: mov leaves flags alone.
+// enterTail sets the arithmetic flags, then the registers: mov keeps the flags.
 func enterTail(init initial.State) []byte {
-	const most = 192 // bytes: 16 registers of 10, and the flags
+	const most = 192 // bytes: 10 for each of 16 registers, and the flags
 	t := asm.NewEmitterIn(0, make([]byte, 0, most))
 	if init.Flags == 0 {
 		t.Raw(0x31, 0xc0)       // xor eax, eax
@@ -172,16 +170,15 @@ func enterTail(init initial.State) []byte {
 	return t.Bytes()
 }
 
-// restoredAtOnce is how many words a prologue restores without a branch. After a loop over one or two words at a time, the
-// last iteration of that loop, or of the one before the first copy, was mispredicted in all runs of one image and in none of
-// the other: 26 cycles a run (docs/constants.md). With 128 words at once this still happened for 512 words.
+// A prologue restores restoredAtOnce words without a branch. With a loop over one or two words, its last iteration, or that of
+// the loop before the first copy, was mispredicted in all runs of one image and in none of the other: 26 cycles a run
+// (docs/constants.md). With 128 words at once this still happened for 512 words.
 const restoredAtOnce = 256
 
-// restoreWords stores fill, or the value beside it, to each address of the list at layout.Restore. It writes through
-// the block's own pages, not through another mapping of their frames: on AMD an access
-// through another linear address mispredicts the L1D way. It goes through the list from an address past its start to one
-// past its end, a whole restoredAtOnce each time but for the first, which begins where as many steps are left as
-// there are words beyond a multiple.
+// restoreWords stores fill, or the value beside the address, to each address of the list at layout.Restore. It writes
+// through the block's own pages, not through another mapping of their frames: on AMD an access through another linear
+// address mispredicts the L1D way. The code is a loop over restoredAtOnce steps. Its first iteration is entered in the
+// middle, so that it handles the words beyond a multiple of restoredAtOnce.
 func restoreWords(e *asm.Emitter, fill uint64, values bool) {
 	words, code := 1, restoreFill() // of the list, a step
 	if values {
@@ -192,7 +189,7 @@ func restoreWords(e *asm.Emitter, fill uint64, values bool) {
 	e.Load(asm.RCX, layout.SlotRestore)
 	e.Lea(asm.RSI, layout.Restore)
 	e.Raw(0x0f, 0xb6, 0xd1)                             // movzx edx, cl: modulo restoredAtOnce
-	e.Raw(0x48, 0x81, 0xea, 0, restoredAtOnce>>8, 0, 0) // sub rdx, restoredAtOnce: less the steps that are left out
+	e.Raw(0x48, 0x81, 0xea, 0, restoredAtOnce>>8, 0, 0) // sub rdx, restoredAtOnce: minus the skipped steps
 	for range words {
 		e.Raw(0x48, 0x8d, 0x34, 0xd6) // lea rsi, [rsi+rdx*8]
 	}
@@ -206,7 +203,7 @@ func restoreWords(e *asm.Emitter, fill uint64, values bool) {
 	loop := e.PC()
 	e.Bind(start)
 	e.Raw(code...)
-	e.Raw(0x48, 0x81, 0xc6, 0, byte(words*restoredAtOnce*8>>8), 0, 0) // add rsi, bytes of so many words
+	e.Raw(0x48, 0x81, 0xc6, 0, byte(words*restoredAtOnce*8>>8), 0, 0) // add rsi, bytes of restoredAtOnce entries
 	e.Align(32)
 	e.Dec(asm.RCX)
 	e.Jnz(loop)
@@ -221,7 +218,7 @@ var (
 	restoreValues = sync.OnceValue(func() []byte { return restoreSteps(2) })
 )
 
-// restoreSteps are restoredAtOnce steps through a list at rsi whose entries have so many words.
+// restoreSteps returns restoredAtOnce steps through a list at rsi whose entries have this many words.
 func restoreSteps(words int) []byte {
 	var steps asm.Emitter
 	for k := range restoredAtOnce {
@@ -235,25 +232,24 @@ func restoreSteps(words int) []byte {
 	return steps.Bytes()
 }
 
-// drainStores appends what waits until all stores have left the store buffer for L1D. A locked access waits for that (SDM
-// vol. 3, "Store Buffer"), and unlike mfence leaves the op cache in charge. It changes no register and no flag.
+// drainStores appends a wait until all stores have moved from the store buffer to L1D. It is a locked access (SDM vol. 3,
+// "Store Buffer"), which unlike mfence keeps the op cache in use. It changes no register and no flag.
 func drainStores(e *asm.Emitter) { e.LockNot(layout.SlotScratch) }
 
-// Epilogue appends what follows the last copy: wait for it, note the time in the table at
-// layout.Times under the number of runs left, run again from entry or, after the last of
-// SlotCount runs, go where SlotReturn says.
+// Epilogue appends the code after the last copy: wait for it, store the time in the table at
+// layout.Times, indexed by the number of runs left, and run again from entry or, after the last
+// of SlotCount runs, jump to the address in SlotReturn.
 //
-// The clock is read at the end of every run and not by whoever wanted the runs, because
-// leaving the loop costs a mispredicted branch or not, as the predictor pleases: this way
-// that always comes after the last reading.
+// Each run reads the clock at its end, instead of the caller after the runs, because leaving the
+// loop may or may not cost a mispredicted branch. Here that comes after the last reading.
 func Epilogue(e *asm.Emitter, entry uint64, clock Clock) {
 	EndRun(e, clock)
 	e.Jnz(entry)
 	e.JmpMem(layout.SlotReturn)
 }
 
-// EndRun appends the end of a run but for where to go from there: the zero flag is set if it
-// was the last.
+// EndRun appends the end of a run without the final jump. It sets the zero flag after the last
+// run.
 func EndRun(e *asm.Emitter, clock Clock) {
 	clock(e)
 	e.Load(asm.RCX, layout.SlotCount)

@@ -13,32 +13,32 @@ import (
 
 // Image is code for the child: prologue, copies of the block, epilogue.
 type Image struct {
-	Code   []byte
-	At     uint64 // address of Code[0], the prologue
-	First  uint64 // address of the first copy: a multiple of 64, and Harness.Offset
-	Copies int
-	block  int    // bytes of one copy, 0 if each logs
-	added  []span // what a copy has beside the block's bytes, ascending
-	stride int    // from copy to copy
-	opcode int    // from the start of a copy to the opcode of the branch at its end, whose lowest bit inverts the condition
-	exits  uint64 // of a dry run: the first of the traps that Taken tells apart
-	traps  int
-	Own    bool // a loop that the block's own branch closes: its traps are one for a loop that ends early, and one for a loop that goes on
+	Code      []byte
+	Address   uint64 // address of Code[0], the prologue
+	FirstCopy uint64 // address of the first copy: a multiple of 64, and Harness.Offset
+	Copies    int
+	block     int    // bytes of one copy, 0 if each logs
+	added     []span // code in a copy beside the block's bytes, ascending
+	stride    int    // from copy to copy
+	opcode    int    // offset in a copy of the opcode of its final branch, whose lowest bit inverts the condition
+	exits     uint64 // in a dry run: the first of the traps that Taken tells apart
+	traps     int
+	Own       bool // the block's own branch closes the loop: one trap for a loop that ends early, one for a loop that goes on
 }
 
 // span is code of a copy that belongs to the instruction after it.
 type span struct{ at, size int }
 
-// End is the address after the image.
-func (im Image) End() uint64 { return im.At + uint64(len(im.Code)) }
+// End returns the address after the image.
+func (im Image) End() uint64 { return im.Address + uint64(len(im.Code)) }
 
-// Locate says which copy of the block, and which byte of it, stands at an address; ok is
-// false outside of the copies.
+// Locate returns the copy of the block at an address, and the byte within it; ok is false
+// outside of the copies.
 func (im Image) Locate(addr uint64) (copy, offset int, ok bool) {
-	if addr < im.First || addr >= im.First+uint64(im.Copies*im.block) {
+	if addr < im.FirstCopy || addr >= im.FirstCopy+uint64(im.Copies*im.block) {
 		return 0, 0, false
 	}
-	d := int(addr - im.First)
+	d := int(addr - im.FirstCopy)
 	copy, offset = d/im.block, d%im.block
 	skipped := 0
 	for _, a := range im.added {
@@ -50,35 +50,35 @@ func (im Image) Locate(addr uint64) (copy, offset int, ok bool) {
 	return copy, offset - skipped, true
 }
 
-// Harness is what stands around the copies.
+// Harness describes the code around the copies.
 type Harness struct {
 	Init     initial.State
 	Reset    Reset
 	Features asm.Features
 	Clock    Clock
-	// Decoders keeps the copies out of the op cache: they run from the legacy decoders, as
-	// far as the core stays with those until the next taken branch.
+	// Decoders keeps the copies out of the op cache: they run from the legacy decoders, if the
+	// core uses those until the next taken branch.
 	Decoders bool
-	// Offset is how far the first copy is after a multiple of 64, below 64: so many bytes of
-	// nops run once before it.
+	// Offset is the start of the first copy in its cache line. That many bytes of nops run once
+	// before it.
 	Offset int
-	// LeadNops, if it is not 0, is how many nops these are, in 64 bytes more. Their number moves the copies against
-	// the groups of instructions that the core renames in a cycle, and leaves them at their place in a line.
+	// LeadNops, if not 0, is the number of these nops, in 64 bytes more. It shifts the copies relative to the
+	// rename groups but not within their cache lines.
 	LeadNops int
-	// Replayed says that the block runs as it does in its program: its rip-relative operands mean what they
-	// mean in a block at Address, from images that run in a window, Shift after where they are laid out.
+	// Replayed gives rip-relative operands the meaning that they have in a block at Address. The images run in
+	// an alias region, Shift after the address of their code.
 	Replayed bool
 	Address  uint64
 	Shift    uint64
-	// Inverted are the copies, ascending, from each of which on the branch at the block's end has the opposite condition of the copy before.
+	// Inverted lists, in ascending order, the copies at which the condition of the block's final branch is inverted, for all copies from there on.
 	Inverted []int
-	// FallThrough lets that branch lead to what follows it in a dry run, too, where it otherwise must not be taken.
+	// FallThrough lets a dry run take that branch, which then leads to the next instruction. Otherwise it must not be taken.
 	FallThrough bool
-	// Memory is where the code for an address goes, as far as it fits; by default memory is made.
+	// Memory returns the memory for code at an address, used if the code fits; by default memory is allocated.
 	Memory func(at uint64) []byte
 }
 
-// Home is where the block believes that it stands.
+// Home returns the address that the block's rip-relative operands assume.
 func (h Harness) Home() uint64 {
 	if h.Replayed {
 		return h.Address
@@ -86,37 +86,37 @@ func (h Harness) Home() uint64 {
 	return layout.Home
 }
 
-// Build lays out copies of a block, executed once, at the first 64-byte boundary from at on.
-// Rip-relative operands are rewritten in each copy so that all of them mean the place that
-// they mean in a block at h.Home().
+// Build emits copies of a block, executed once, at the first 64-byte boundary from at on. It
+// rewrites rip-relative operands so that they have the same target in each copy as in a block at
+// h.Home().
 func Build(at uint64, insts []asm.Inst, copies int, h Harness) (Image, error) {
 	return build(at, insts, copies, h, shape{})
 }
 
-// BuildProbed is Build with each copy logging its accesses from layout.Log on.
+// BuildProbed is Build with copies that log their accesses from layout.Log on.
 func BuildProbed(at uint64, insts []asm.Inst, copies int, h Harness, probe *asm.Probe) (Image, error) {
 	return build(at, insts, copies, h, shape{probe: probe})
 }
 
-// BuildDryRun is Build for a dry run: the image stands at layout.DryRunCode, needs no memory of
-// bbprof's that it could write to, and ends with an int3.
+// BuildDryRun is Build for a dry run: the image is at layout.DryRunCode, needs no writable memory of
+// bbprof, and ends with an int3.
 func BuildDryRun(insts []asm.Inst, copies int, h Harness) (Image, error) {
 	return build(layout.DryRunCode, insts, copies, h, shape{dryRun: true})
 }
 
-// shape is how an image differs from plain copies in a row; nil fields do not.
+// shape is the difference between an image and plain copies in a row.
 type shape struct {
-	before func(e *asm.Emitter) // ahead of the first copy
+	before func(e *asm.Emitter) // before the first copy
 	probe  *asm.Probe           // around each instruction
 	dryRun bool
 	after  func(e *asm.Emitter, first uint64) // after the last copy
 
-	branch asm.Branch // that the block ends with, if ends
+	branch asm.Branch // at the block's end, if ends
 	ends   bool
 	exits  uint64 // as in Image
 }
 
-// traps appends so many traps, past which the code goes on.
+// traps appends n traps and a jump over them.
 func traps(e *asm.Emitter, n int) (first uint64) {
 	past := e.ForwardJmp()
 	first = e.PC()
@@ -127,26 +127,26 @@ func traps(e *asm.Emitter, n int) (first uint64) {
 	return first
 }
 
-// Taken says at which copy of a dry run the branch at the block's end was taken, by where the child stopped.
+// Taken returns the copy of a dry run whose final branch was taken, given the address at which the child stopped.
 func (im Image) Taken(rip uint64) (copy int, ok bool) {
 	copy = int(rip - im.exits - 1) // past the int3
 	return copy, im.exits != 0 && rip > im.exits && copy < im.traps
 }
 
-// Invert gives the branch at the block's end the opposite condition, from a copy on.
+// Invert inverts the condition of the block's final branch from a copy on.
 func (im Image) Invert(from int) {
 	for k := from; k < im.Copies; k++ {
-		im.Code[int(im.First-im.At)+k*im.stride+im.opcode] ^= 1
+		im.Code[int(im.FirstCopy-im.Address)+k*im.stride+im.opcode] ^= 1
 	}
 }
 
 func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, error) {
-	im := Image{At: (at + 63) &^ 63, Copies: copies}
+	im := Image{Address: (at + 63) &^ 63, Copies: copies}
 	var memory []byte
 	if h.Memory != nil {
-		memory = h.Memory(im.At)
+		memory = h.Memory(im.Address)
 	}
-	e := asm.NewEmitterIn(im.At, memory)
+	e := asm.NewEmitterIn(im.Address, memory)
 	s.branch, s.ends = asm.TrailingBranch(insts)
 	if s.dryRun {
 		dryRunPrologue(e, h.Init, h.Reset, h.Features)
@@ -164,9 +164,9 @@ func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, 
 		im.exits, im.traps = s.exits, copies
 	}
 	h.lead(e)
-	im.First = e.PC()
-	second := im.First
-	for k := range min(copies, 2) { // by hand; the rest is like these
+	im.FirstCopy = e.PC()
+	second := im.FirstCopy
+	for k := range min(copies, 2) { // the rest repeats these
 		second = e.PC()
 		added, err := emitCopy(e, insts, k, h, s)
 		if err != nil {
@@ -178,13 +178,13 @@ func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, 
 		}
 	}
 	if copies > 2 {
-		for i := range insts { // what every copy must reach, the last must
-			last := second + uint64(copies-2)*(second-im.First) + uint64(insts[i].Offset)
+		for i := range insts { // if the last copy reaches its targets, all do
+			last := second + uint64(copies-2)*(second-im.FirstCopy) + uint64(insts[i].Offset)
 			if _, err := h.relocate(&insts[i], i, last); err != nil {
 				return Image{}, err
 			}
 		}
-		e.Repeat(im.First, second, copies-2)
+		e.Repeat(im.FirstCopy, second, copies-2)
 	}
 	if s.ends {
 		im.opcode = im.stride - s.branch.FromOpcode(s.exits != 0)
@@ -194,19 +194,19 @@ func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, 
 		}
 	}
 	if s.after != nil {
-		s.after(e, im.First)
+		s.after(e, im.FirstCopy)
 	}
 	if s.dryRun {
 		if h.Reset.X87 {
-			e.Raw(0x9b) // fwait, which raises what is pending: [Image.Locate] finds no copy there
+			e.Raw(0x9b) // fwait raises pending exceptions: [Image.Locate] finds no copy there
 		}
 		e.Int3()
 	} else {
 		if h.Reset.Memory {
-			// Without this the stores that fit the store buffer cost nothing in the shorter image.
+			// Without this, stores that fit into the store buffer would cost nothing in the shorter image.
 			drainStores(e)
 		}
-		Epilogue(e, im.At, h.Clock)
+		Epilogue(e, im.Address, h.Clock)
 	}
 	im.Code = e.Bytes()
 	return im, nil
@@ -225,8 +225,8 @@ func (h Harness) lead(e *asm.Emitter) {
 	}
 }
 
-// emitCopy appends copy k of the block, with a probe one that logs. In a dry run the pages of an
-// access that a mask may suppress are asked for first: see [asm.Mem.CanBeSuppressed].
+// emitCopy appends copy k of the block, which logs if there is a probe. A dry run first touches the
+// pages of accesses that a mask may suppress: see [asm.Mem.CanBeSuppressed].
 func emitCopy(e *asm.Emitter, insts []asm.Inst, k int, h Harness, s shape) (added []span, err error) {
 	var log uint64
 	if s.probe != nil {
@@ -268,7 +268,7 @@ func emitCopy(e *asm.Emitter, insts []asm.Inst, k int, h Harness, s shape) (adde
 	return added, nil
 }
 
-// touch faults where a page is not mapped that an instruction's masked accesses can reach.
+// touch appends accesses that fault if a page within reach of an instruction's masked accesses is not mapped.
 func touch(e *asm.Emitter, in *asm.Inst) {
 	for _, m := range in.Mem {
 		if !m.CanBeSuppressed() {
@@ -282,8 +282,8 @@ func touch(e *asm.Emitter, in *asm.Inst) {
 	}
 }
 
-// relocate gives an instruction's bytes for address at, with a rip-relative displacement
-// that means the same place as in a block at h.Home().
+// relocate returns an instruction's bytes for address at, with a rip-relative displacement that
+// has the same target as in a block at h.Home().
 func (h Harness) relocate(in *asm.Inst, index int, at uint64) ([]byte, error) {
 	if in.RIPDisp == 0 {
 		return in.Bytes, nil
@@ -303,7 +303,7 @@ func (h Harness) relocate(in *asm.Inst, index int, at uint64) ([]byte, error) {
 	return code, nil
 }
 
-// tooFar says what is wrong with a displacement.
+// tooFar explains why a displacement is out of range.
 func (h Harness) tooFar(disp int64) string {
 	if h.Replayed {
 		return fmt.Sprintf("the rip-relative displacement %#x of a block at %#x leads further than copies at %#x can reach", disp, h.Address, layout.Code+h.Shift)

@@ -43,18 +43,18 @@ func TestBuildLayout(t *testing.T) {
 	for _, at := range []uint64{layout.Code, layout.Code + 1, layout.Code + 63, layout.Code + 64} {
 		for _, copies := range []int{1, 2, 48} {
 			im := buildAt(t, at, insts, copies)
-			if im.At%64 != 0 || im.At < at || im.At >= at+64 || im.First%64 != 0 || im.First < im.At || im.Copies != copies {
-				t.Errorf("at %#x: prologue at %#x, first copy at %#x", at, im.At, im.First)
+			if im.Address%64 != 0 || im.Address < at || im.Address >= at+64 || im.FirstCopy%64 != 0 || im.FirstCopy < im.Address || im.Copies != copies {
+				t.Errorf("at %#x: prologue at %#x, first copy at %#x", at, im.Address, im.FirstCopy)
 			}
-			if im.End() != im.At+uint64(len(im.Code)) {
+			if im.End() != im.Address+uint64(len(im.Code)) {
 				t.Errorf("ends at %#x", im.End())
 			}
-			got := im.Code[im.First-im.At:]
+			got := im.Code[im.FirstCopy-im.Address:]
 			if want := bytes.Repeat(block, copies); !bytes.HasPrefix(got, want) {
 				t.Errorf("the copies are % x", got[:len(want)])
 			}
-			e := asm.NewEmitter(im.First + uint64(copies*len(block)))
-			Epilogue(e, im.At, TSC)
+			e := asm.NewEmitter(im.FirstCopy + uint64(copies*len(block)))
+			Epilogue(e, im.Address, TSC)
 			if !bytes.Equal(got[copies*len(block):], e.Bytes()) {
 				t.Errorf("after the copies comes % x, not the epilogue", got[copies*len(block):])
 			}
@@ -69,13 +69,13 @@ func TestStoresDrained(t *testing.T) {
 		h := plain
 		h.Reset.Memory = stores
 		im := require.Get(Build(layout.Code, insts, 3, h))(t)
-		end := im.First + 3*3
+		end := im.FirstCopy + 3*3
 		e := asm.NewEmitter(end)
 		if stores {
 			e.LockNot(layout.SlotScratch)
 		}
-		Epilogue(e, im.At, TSC)
-		if got := im.Code[end-im.At:]; !bytes.Equal(got, e.Bytes()) {
+		Epilogue(e, im.Address, TSC)
+		if got := im.Code[end-im.Address:]; !bytes.Equal(got, e.Bytes()) {
 			t.Errorf("stores %v: after the copies comes % x, want % x", stores, got, e.Bytes())
 		}
 	}
@@ -93,10 +93,10 @@ func TestLeadNops(t *testing.T) {
 			if n > 0 {
 				bytes, want = 64+offset, n
 			}
-			first := int(im.First - im.At)
+			first := int(im.FirstCopy - im.Address)
 			nops, err := asm.Decode(im.Code[first-bytes : first])
-			if err != nil || len(nops) != want || int(im.First)%64 != offset {
-				t.Errorf("offset %d, %d nops: %d of them in %d bytes before %#x: %v", offset, n, len(nops), bytes, im.First, err)
+			if err != nil || len(nops) != want || int(im.FirstCopy)%64 != offset {
+				t.Errorf("offset %d, %d nops: %d of them in %d bytes before %#x: %v", offset, n, len(nops), bytes, im.FirstCopy, err)
 			}
 		}
 	}
@@ -110,21 +110,21 @@ func TestLocate(t *testing.T) {
 		copy, offset int
 		ok           bool
 	}{
-		{im.At, 0, 0, false},
-		{im.First - 1, 0, 0, false},
-		{im.First, 0, 0, true},
-		{im.First + 6, 0, 6, true},
-		{im.First + 7, 1, 0, true},
-		{im.First + 13, 1, 6, true},
-		{im.First + 20, 2, 6, true},
-		{im.First + 21, 0, 0, false}, // the epilogue
+		{im.Address, 0, 0, false},
+		{im.FirstCopy - 1, 0, 0, false},
+		{im.FirstCopy, 0, 0, true},
+		{im.FirstCopy + 6, 0, 6, true},
+		{im.FirstCopy + 7, 1, 0, true},
+		{im.FirstCopy + 13, 1, 6, true},
+		{im.FirstCopy + 20, 2, 6, true},
+		{im.FirstCopy + 21, 0, 0, false}, // the epilogue
 		{im.End(), 0, 0, false},
 		{0, 0, 0, false},
 		{^uint64(0), 0, 0, false},
 	} {
 		copy, offset, ok := im.Locate(c.addr)
 		if copy != c.copy || offset != c.offset || ok != c.ok {
-			t.Errorf("Locate(First%+d) = %d, %d, %v; want %d, %d, %v", int64(c.addr-im.First), copy, offset, ok, c.copy, c.offset, c.ok)
+			t.Errorf("Locate(First%+d) = %d, %d, %v; want %d, %d, %v", int64(c.addr-im.FirstCopy), copy, offset, ok, c.copy, c.offset, c.ok)
 		}
 	}
 	if _, _, ok := (Image{}).Locate(0); ok {
@@ -146,7 +146,7 @@ func TestRelocation(t *testing.T) {
 	insts := decode(t, block...)
 	const at = layout.Code + 0x8_0000
 	im := buildAt(t, at, insts, 20)
-	code, pc, found := im.Code[im.First-im.At:], im.First, 0
+	code, pc, found := im.Code[im.FirstCopy-im.Address:], im.FirstCopy, 0
 	for copy := range 20 {
 		for i, want := range []uint64{
 			0,
@@ -181,7 +181,7 @@ func TestRelocation(t *testing.T) {
 // holds in 32 bits; backwards none is too far, since Home lies after the code.
 func TestRelocationReach(t *testing.T) {
 	im := buildAt(t, layout.Code, decode(t, nop...), 1)
-	home := int64(layout.Home - im.First)
+	home := int64(layout.Home - im.FirstCopy)
 	furthest := math.MaxInt32 - home
 	for _, c := range []struct {
 		disp int64
@@ -218,15 +218,15 @@ func TestDryRunTouchesMasked(t *testing.T) {
 	im := require.Get(BuildDryRun(insts, 3, plain))(t)
 	touches := []byte{0x40, 0x0f, 0xae, 0xbf, 0, 0, 0, 0, 0x40, 0x0f, 0xae, 0xbf, 31, 0, 0, 0} // rex clflush [rdi], [rdi+31]
 	want := slices.Concat(nop5, touches, insts[1].Bytes, insts[2].Bytes)
-	require.Equal(t, "copies", bytes.Repeat(want, 3), im.Code[im.First-im.At:][:3*len(want)])
+	require.Equal(t, "copies", bytes.Repeat(want, 3), im.Code[im.FirstCopy-im.Address:][:3*len(want)])
 	offsets := []int{0, 1, 2, 3, 4, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 6, 7, 8, 9, 10, 11}
 	for d := range 3 * len(want) {
-		copy, offset, ok := im.Locate(im.First + uint64(d))
+		copy, offset, ok := im.Locate(im.FirstCopy + uint64(d))
 		if !ok || copy != d/len(want) || offset != offsets[d%len(want)] {
 			t.Errorf("byte %d is byte %d of copy %d, %v; want %d of %d", d, offset, copy, ok, offsets[d%len(want)], d/len(want))
 		}
 	}
-	if _, _, ok := im.Locate(im.First + uint64(3*len(want))); ok {
+	if _, _, ok := im.Locate(im.FirstCopy + uint64(3*len(want))); ok {
 		t.Error("what follows the copies is located in them")
 	}
 }

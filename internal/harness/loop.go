@@ -13,8 +13,8 @@ func BuildLoop(at uint64, insts []asm.Inst, copies, iterations int, counter unro
 	return build(at, insts, copies, h, loopShape(iterations, counter, h.Init, layout.SlotLoop))
 }
 
-// BuildLoopDryRun is BuildLoop for a dry run, see BuildDryRun. A counter in memory is all that it
-// writes to.
+// BuildLoopDryRun is BuildLoop for a dry run, see BuildDryRun. It writes to nothing but a counter in
+// memory.
 func BuildLoopDryRun(insts []asm.Inst, copies, iterations int, counter unroll.Counter, h Harness) (Image, error) {
 	s := loopShape(iterations, counter, h.Init, layout.DryRunCount)
 	s.dryRun = true
@@ -53,9 +53,9 @@ const (
 	jnzBytes    = 6
 )
 
-// keepWhole pads with at most one nop so that the n bytes that follow the next skip neither
-// cross nor end at a 32-byte boundary, which would put the branch's window out of the op
-// cache (Intel erratum SKX102).
+// keepWhole pads with at most one nop so that the n bytes after the next skip neither cross nor
+// end at a 32-byte boundary, which would keep the branch's fetch block out of the op cache
+// (Intel erratum SKX102).
 func keepWhole(e *asm.Emitter, skip, n int) {
 	const window = 32
 	if at := int(e.PC()+uint64(skip)) % window; at+n >= window {
@@ -63,14 +63,14 @@ func keepWhole(e *asm.Emitter, skip, n int) {
 	}
 }
 
-// BuildOwnLoop is Build with the copies executed so many times by the branch at the block's end, which stands after the last copy alone: all
-// that ends the loop is what exit makes the state.
+// BuildOwnLoop is Build with a loop over the copies that the block's own branch closes. Only the last copy has the branch, and only the state
+// that exit sets ends the loop after this many iterations.
 func BuildOwnLoop(at uint64, insts []asm.Inst, copies, iterations int, exit unroll.Exit, h Harness) (Image, error) {
 	return buildOwn(at, insts, copies, iterations, exit, h, false)
 }
 
-// BuildOwnLoopDryRun is BuildOwnLoop for a dry run, see BuildDryRun. It counts in memory, and traps unless the loop ends after that
-// many iterations: see [Image.Taken].
+// BuildOwnLoopDryRun is BuildOwnLoop for a dry run, see BuildDryRun. It counts iterations in memory and traps unless the loop ends after
+// this many: see [Image.Taken].
 func BuildOwnLoopDryRun(insts []asm.Inst, copies, iterations int, exit unroll.Exit, h Harness) (Image, error) {
 	return buildOwn(layout.DryRunCode, insts, copies, iterations, exit, h, true)
 }
@@ -90,7 +90,7 @@ func buildOwn(at uint64, insts []asm.Inst, copies, iterations int, exit unroll.E
 				e.MovImm(asm.RAX, h.Init.GPR[asm.RAX])
 			}
 			switch {
-			case exit.Memory && dryRun: // the page is not mapped yet, and holds that when it is
+			case exit.Memory && dryRun: // the page is mapped later, with this value
 			case exit.Memory:
 				e.MovImm(asm.RCX, exit.Addr)
 				e.MovImm(asm.RAX, exit.Value(iterations*copies))
@@ -107,21 +107,21 @@ func buildOwn(at uint64, insts []asm.Inst, copies, iterations int, exit unroll.E
 				reached = branch.Emit(e, first)
 				return
 			}
-			count := func() { // rcx is what is left
+			count := func() { // leaves the remaining iterations in rcx
 				e.Store(scratch, asm.RCX)
 				e.Load(asm.RCX, layout.DryRunCount)
 				e.Raw(0x48, 0x8d, 0x49, 0xff) // lea rcx, [rcx-1]
 				e.Store(layout.DryRunCount, asm.RCX)
 			}
 			count()
-			e.Raw(0xe3, 7+5) // jrcxz past what follows
+			e.Raw(0xe3, 7+5) // jrcxz over the load and the jump
 			e.Load(asm.RCX, scratch)
 			past := e.ForwardJmp()
 			e.Jmp(exits + 1)
 			e.Bind(past)
 			branch.EmitFar(e, first)
 			count()
-			e.Raw(0xe3, 5) // jrcxz past what follows
+			e.Raw(0xe3, 5) // jrcxz over the jump
 			e.Jmp(exits)
 		},
 	})

@@ -22,12 +22,12 @@ func TestBuildLoop(t *testing.T) {
 		for size := 1; size <= 40; size++ { // every place of the branch in its window
 			block := append(bytes.Repeat(nop, size-1), 0x90)
 			im := require.Get(BuildLoop(layout.Code+7, decode(t, block...), copies, iterations, counter, plain))(t)
-			if im.First%64 != 0 || !bytes.HasPrefix(im.Code[im.First-im.At:], bytes.Repeat(block, copies)) {
-				t.Fatalf("%v, %d bytes: the copies do not stand at %#x", counter, size, im.First)
+			if im.FirstCopy%64 != 0 || !bytes.HasPrefix(im.Code[im.FirstCopy-im.Address:], bytes.Repeat(block, copies)) {
+				t.Fatalf("%v, %d bytes: the copies do not stand at %#x", counter, size, im.FirstCopy)
 			}
-			e := asm.NewEmitter(im.At)
+			e := asm.NewEmitter(im.Address)
 			Prologue(e, plain.Init, plain.Reset, plain.Features)
-			before := im.Code[len(e.Bytes()) : im.First-im.At]
+			before := im.Code[len(e.Bytes()) : im.FirstCopy-im.Address]
 			got := read(t, e.PC(), before)
 			want := []string{"MOV " + name32(counter.Reg) + ", 0x12c"}
 			if counter.Memory {
@@ -36,18 +36,18 @@ func TestBuildLoop(t *testing.T) {
 			if !slices.Equal(got, want) {
 				t.Errorf("%v: ahead of the copies stands %q, want %q", counter, got, want)
 			}
-			at := im.First + uint64(copies*size)
-			got = read(t, at, im.Code[at-im.At:])[:2]
+			at := im.FirstCopy + uint64(copies*size)
+			got = read(t, at, im.Code[at-im.Address:])[:2]
 			want = []string{"DEC " + strings.ToUpper(counter.String()), "JNE first"}
 			if counter.Memory {
 				want[0] = "DEC [SlotLoop]"
 			}
 			jne := at
-			code := im.Code[at-im.At:]
+			code := im.Code[at-im.Address:]
 			for {
 				in := require.Get(x86asm.Decode(code, 64))(t)
 				if in.Op == x86asm.JNE {
-					if target := jne + uint64(in.Len) + uint64(int64(in.Args[0].(x86asm.Rel))); target != im.First {
+					if target := jne + uint64(in.Len) + uint64(int64(in.Args[0].(x86asm.Rel))); target != im.FirstCopy {
 						t.Errorf("%v, %d bytes: jumps to %#x, not to the first copy", counter, size, target)
 					}
 					from, end := jne, jne+uint64(in.Len)
@@ -113,10 +113,10 @@ func TestLeaveOpCache(t *testing.T) {
 	insts := decode(t, nop5...)
 	im := require.Get(Build(layout.Code, insts, 3, f))(t)
 	hot := buildAt(t, layout.Code, insts, 3)
-	if im.First != hot.First+128 || im.First%64 != 0 {
-		t.Fatalf("the first copy is at %#x, from the op cache at %#x", im.First, hot.First)
+	if im.FirstCopy != hot.FirstCopy+128 || im.FirstCopy%64 != 0 {
+		t.Fatalf("the first copy is at %#x, from the op cache at %#x", im.FirstCopy, hot.FirstCopy)
 	}
-	before := im.Code[hot.First-im.At : im.First-im.At]
+	before := im.Code[hot.FirstCopy-im.Address : im.FirstCopy-im.Address]
 	if !bytes.Equal(before[61:], append([]byte{0x0f, 0xae, 0xf0}, bytes.Repeat(nop, 64)...)) {
 		t.Errorf("ahead of the copies stands % x", before)
 	}

@@ -20,25 +20,23 @@ func TSC(e *asm.Emitter) {
 	e.Or(asm.RAX, asm.RDX)
 }
 
-// Sampler appends the code that times images until SlotSamples samples are confirmed or
-// SlotPolls readings of the contention probe are used up, and then goes to done.
+// Sampler appends code that times images until SlotSamples samples are confirmed or SlotPolls readings
+// of the contention probe are used up, and then jumps to done.
 //
-// A sample is the contention probe's reading and, for each phase of the table at layout.Phases, as many
-// clock differences as it has room for, 8 bytes each. Each phase runs its image a number of times in a row and takes
-// the clock at the end of each run less that of the one before; the first runs are not
-// timed, so that caches, op cache and predictors are the image's own. Before each phase it
-// waits a few iterations more or less (SlotDither), so that a clock that moves in steps is met at
-// every point of its step.
+// A sample holds the contention probe's reading and, for each phase of the table at layout.Phases, as many
+// clock differences as the phase has room for, 8 bytes each. A phase runs its image a number of times in a row and
+// stores the differences between the clock at the ends of successive runs. The first runs are not timed; they fill
+// caches, op cache and predictors with the image. The delay before each phase varies (SlotDither), so that samples
+// cover every point of a coarse clock's step.
 //
-// The contention probe runs before and after each sample: iterations of a loop of independent adds, and on
-// some cores of one of nops, which are slower as soon as another hardware thread takes issue slots of this core. A
-// sample between two idle contention probes is confirmed, any other is overwritten.
+// The contention probe runs before and after each sample: a loop of independent adds and, on some cores, a loop of
+// nops. Both slow down as soon as another hardware thread takes issue slots of this core. A sample between two idle
+// readings is confirmed; any other is overwritten.
 //
-// A core switches the upper halves of its vector units off when nothing has used them for
-// some 0.7 ms, and runs at a quarter of its speed for some 10 µs when something does again
-// (Fog, microarchitecture.pdf, "Warm-up period for YMM and ZMM"). Waiting for an idle core can
-// take that long, so the sampler for a wide block uses vectorBits of them at each reading, and until they
-// are awake before each phase (wakeVectors).
+// A core switches the upper halves of its vector units off after some 0.7 ms without use, and then runs
+// at a quarter of its speed for some 10 µs when they are used again (Fog, microarchitecture.pdf,
+// "Warm-up period for YMM and ZMM"). Waiting for an idle core can take that long. So the sampler for a wide
+// block uses vectorBits of them at each reading, and wakes them before each phase (wakeVectors).
 func Sampler(e *asm.Emitter, clock Clock, probe Probe, vectorBits int, done uint64) (entry uint64) {
 	e.Align(64)
 	entry = e.PC()
@@ -48,12 +46,12 @@ func Sampler(e *asm.Emitter, clock Clock, probe Probe, vectorBits int, done uint
 	e.CmpMem(asm.RAX, layout.SlotIdleProbe)
 	busy := e.ForwardJa()
 
-	// Idle: what was sampled since the last idle reading holds.
+	// Idle: keep the samples since the last idle reading.
 	e.Load(asm.RDI, layout.SlotOut)
 	e.Load(asm.RSI, layout.SlotKept)
 	e.Store(layout.SlotKept, asm.RDI)
 	e.Sub(asm.RDI, asm.RSI)
-	first := e.ForwardJz() // nothing was sampled since
+	first := e.ForwardJz() // no samples since
 	e.DecMem(layout.SlotSamples)
 	complete := e.ForwardJz()
 	e.Bind(first)
@@ -66,7 +64,7 @@ func Sampler(e *asm.Emitter, clock Clock, probe Probe, vectorBits int, done uint
 	e.Lea(asm.RSI, layout.Phases)
 	e.Store(layout.SlotPhase, asm.RSI)
 	e.Load(asm.RAX, layout.SlotDither)
-	e.AddImm8(asm.RAX, 23) // odd: all 64 delays come, neighbours far apart
+	e.AddImm8(asm.RAX, 23) // odd: visits all 64 delays, with successive ones far apart
 	e.AndImm8(asm.RAX, 63)
 	e.Store(layout.SlotDither, asm.RAX)
 
@@ -113,7 +111,7 @@ func Sampler(e *asm.Emitter, clock Clock, probe Probe, vectorBits int, done uint
 	e.Jnz(entry)
 	e.Jmp(done)
 
-	// Busy: forget what was sampled since the last idle reading.
+	// Busy: drop the samples since the last idle reading.
 	e.Bind(busy)
 	e.Load(asm.RDI, layout.SlotKept)
 	e.Store(layout.SlotOut, asm.RDI)
@@ -125,11 +123,11 @@ func Sampler(e *asm.Emitter, clock Clock, probe Probe, vectorBits int, done uint
 }
 
 // WaitIdle appends code that waits until no other thread shares the core, or until SlotWait busy readings are
-// used up, and then goes to done. A reading is the contention probe's and, if that is idle, of a burst
-// of stores. If the first is idle the wait ends; after a busy one, needed idle readings in a row
-// end it, since other threads come and go. Where the first finds slow stores alone two are enough: after pages
-// were mapped the next burst mostly is slow (546 instead of 394 ticks on Granite Rapids), and the one after it is
-// not. Once SlotWait is used up, SlotIdleProbe is set so low that every later reading counts as busy.
+// used up, and then jumps to done. A reading runs the contention probe and, if that is idle, a burst of stores.
+// If the first reading is idle, the wait ends. After a busy one it takes needed idle readings in a row, since other
+// threads come and go. If only the stores of the first reading are slow, two suffice: after pages were mapped, the
+// next burst mostly is slow (546 instead of 394 ticks on Granite Rapids), and the one after it is not. When SlotWait is
+// used up, SlotIdleProbe is set so low that every later reading counts as busy.
 func WaitIdle(e *asm.Emitter, clock Clock, probe Probe, vectorBits, needed int, done uint64) (entry uint64) {
 	e.Align(64)
 	entry = e.PC()
@@ -163,21 +161,21 @@ func WaitIdle(e *asm.Emitter, clock Clock, probe Probe, vectorBits, needed int, 
 	return entry
 }
 
-// afterMapping are the idle readings in a row that follow a first one with slow stores.
+// afterMapping is the number of idle readings in a row to wait for after a first one with slow stores.
 const afterMapping = 2
 
-// Runs says how many runs of an image are timed at once: the fewest that take Ticks, but at least Least and at most Most, and never
-// more than the fewest that take Longest.
+// Runs bounds the number of runs per timing: the fewest that take Ticks, between Least and Most, and never more than the fewest that
+// take Longest.
 type Runs struct{ Ticks, Least, Most, Longest int }
 
-// ChooseRuns appends code that chooses how many runs to time from the fastest of the last runs of an image. It stores their
-// number in SlotRuns, and has these phases of the table time that many at once, after rsi runs and [WarmFor] so many.
+// ChooseRuns appends code that chooses the number of runs per timing from the fastest of the last runs of an image. It stores the
+// number in SlotRuns and in these phases of the table, with rsi plus [WarmFor] untimed runs before.
 func ChooseRuns(e *asm.Emitter, phases []int, searched int, wanted Runs, done uint64) (entry uint64) {
 	e.Align(64)
 	entry = e.PC()
 	e.MovImm(asm.RAX, math.MaxInt64)
 	e.Store(layout.SlotRuns, asm.RAX)
-	for left := uint64(1); left < uint64(searched); left++ { // the first run has no beginning
+	for left := uint64(1); left < uint64(searched); left++ { // the first run has no start time
 		e.Load(asm.RAX, layout.Times+8*left)
 		e.SubMem(asm.RAX, layout.Times+8*(left+1))
 		e.CmpMem(asm.RAX, layout.SlotRuns)
@@ -191,7 +189,7 @@ func ChooseRuns(e *asm.Emitter, phases []int, searched int, wanted Runs, done ui
 		e.Raw(0x48, 0x0f, cmov, 0xc2) // cmov rax, rdx
 	}
 	const below, above = 0x42, 0x47
-	fill := func(ticks int) { // rax is how many runs of rcx ticks take so many, rounded up
+	fill := func(ticks int) { // rax = ticks / rcx, rounded up
 		e.MovImm(asm.RDX, 0)
 		e.MovImm(asm.RAX, uint64(ticks-1))
 		e.Add(asm.RAX, asm.RCX)
@@ -223,11 +221,11 @@ func ChooseRuns(e *asm.Emitter, phases []int, searched int, wanted Runs, done ui
 	return entry
 }
 
-// WarmFor is how many more runs of an image go ahead of so many that are timed. The predictors know hundreds of
-// branches back, and until these are the image's own some runs mispredict.
+// WarmFor returns the number of additional untimed runs before this many timed ones. Predictors use a history of
+// hundreds of branches, and some runs mispredict until all of it is the image's own.
 func WarmFor(runs int) int { return runs / 4 }
 
-// keepAwake uses vector units of a width.
+// keepAwake appends a use of vector units of this width.
 func keepAwake(e *asm.Emitter, vectorBits int) {
 	if vectorBits > 128 {
 		vaddps(e, vectorBits)
@@ -243,19 +241,19 @@ func vaddps(e *asm.Emitter, vectorBits int) {
 	}
 }
 
-// wakeTurns is the number of iterations that wake the upper halves of vector units. On Granite Rapids they sleep at
-// times after 3 µs without use and mostly after 40, and chains of 256-bit operations then run at four fifths of
-// their speed for 0.5 µs, those of 512-bit ones for up to 3 µs.
+// wakeTurns is the number of iterations that wake the upper halves of vector units. On Granite Rapids they
+// sometimes sleep after 3 µs without use and mostly after 40. Chains of 256-bit operations then run at four fifths
+// of their speed for 0.5 µs, chains of 512-bit ones for up to 3 µs.
 var wakeTurns = map[int]int{256: 256, 512: 768}
 
-// wakeVectors uses vector units of a width until they are awake. Without it the short image, the
-// first after the chains, pays for that and the long image does not.
+// wakeVectors appends code that uses vector units of this width until they are awake. Otherwise the short
+// image, the first after the chains, would pay for the wake-up and the long image would not.
 func wakeVectors(e *asm.Emitter, vectorBits int) {
 	turns, wide := wakeTurns[vectorBits]
 	if !wide {
 		return
 	}
-	e.Raw(0xc5, 0xf8, 0x57, 0xc0) // vxorps xmm0, xmm0, xmm0: no assist for what a block left there
+	e.Raw(0xc5, 0xf8, 0x57, 0xc0) // vxorps xmm0, xmm0, xmm0: a block's value could cause assists
 	loop(e, turns, func() {
 		for range 4 {
 			vaddps(e, vectorBits)
@@ -266,19 +264,19 @@ func wakeVectors(e *asm.Emitter, vectorBits int) {
 
 // Probe is the contention probe: a loop of adds and, with Nops, a loop of nops.
 //
-// If a core dispatches more than its ALUs execute, adds do not feel another hardware thread. On Zen 5, beside a busy sibling, adds
-// can be as fast as alone while nops take a fifth longer and blocks of eight instructions a cycle half as long again
-// (docs/constants.md, ContentionNops).
+// If a core dispatches more instructions than its ALUs execute, another hardware thread need not slow adds. On Zen 5, beside a busy
+// sibling, adds can be as fast as alone while nops take 20 % longer and blocks of eight instructions a cycle 50 % (docs/constants.md,
+// ContentionNops).
 type Probe struct {
 	Iterations int
 	Nops       bool
 }
 
 const (
-	// ContentionAdds is the number of adds in one iteration, to registers that do
-	// not depend on each other: more of them than any core executes in a cycle.
+	// ContentionAdds is the number of adds in one iteration, independent of each
+	// other: more than any core executes in a cycle.
 	ContentionAdds = 64
-	// ContentionNops is the number of nops, which take about as long.
+	// ContentionNops is the number of nops; they take about as long.
 	ContentionNops = 96
 )
 
@@ -301,7 +299,7 @@ func contention(e *asm.Emitter, clock Clock, probe Probe) {
 	})
 }
 
-// timed leaves in rax how long body takes.
+// timed appends body and leaves its time in rax.
 func timed(e *asm.Emitter, clock Clock, body func()) {
 	clock(e)
 	e.Lfence()
@@ -311,7 +309,7 @@ func timed(e *asm.Emitter, clock Clock, body func()) {
 	e.SubMem(asm.RAX, layout.SlotStart)
 }
 
-// loop runs body so many times, counted by rcx.
+// loop appends a loop around body, counted by rcx.
 func loop(e *asm.Emitter, iterations int, body func()) {
 	e.MovImm(asm.RCX, uint64(iterations))
 	e.Align(64)
@@ -328,9 +326,9 @@ const (
 	burstStores = 32
 )
 
-// burst times stores to one word. While another hardware thread of the core is awake, it owns its share
-// of the store queue, even if it takes no issue slots. On Zen 4 a store then takes 0.64 cycles instead of
-// 0.50, and blocks full of stores or loads run up to a half slower; adds do not show it.
+// burst times stores to one word. Another hardware thread of the core owns its share of the store queue
+// while it is awake, even if it takes no issue slots. On Zen 4 a store then takes 0.64 cycles instead of
+// 0.50, and blocks full of stores or loads take up to 50 % longer; adds do not show it.
 func burst(e *asm.Emitter, clock Clock) {
 	timed(e, clock, func() {
 		loop(e, burstTurns, func() {
@@ -341,8 +339,8 @@ func burst(e *asm.Emitter, clock Clock) {
 	})
 }
 
-// Bursts appends code that leaves the times of SlotSamples bursts of stores from SlotOut on, 8 bytes
-// each, and goes to done.
+// Bursts appends code that stores the times of SlotSamples bursts of stores from SlotOut on, 8 bytes
+// each, and jumps to done.
 func Bursts(e *asm.Emitter, clock Clock, done uint64) (entry uint64) {
 	e.Align(64)
 	entry = e.PC()

@@ -10,5 +10,5 @@ func NewProbe(insts []asm.Inst, features asm.Features) (*asm.Probe, error) {
 	return asm.NewProbe(insts, features, layout.SlotScratch)
 }
 
-// logAt is where instrumented copy k logs its accesses.
+// logAt returns the address of the log of instrumented copy k.
 func logAt(probe *asm.Probe, k int) uint64 { return layout.Log + uint64(k*probe.LogSize()) }

@@ -7,15 +7,15 @@ import (
 	"github.com/bbprof/bbprof/initial"
 )
 
-// dataAt is how far the values of vector registers stand after the start of an image that has some: a
-// line after the jump over them.
+// dataAt is the offset in an image of the values of vector registers: a line after the jump over
+// them.
 const dataAt = 64
 
 // firstHigh is the first vector register that only EVEX reaches.
 const firstHigh = 16
 
-// DataOf is where an image's own data stands, from the image's start, and how much there is: the values of
-// vector registers that do not start at zero, then a program's x87 state.
+// DataOf returns offset and size of the data in an image: the values of vector registers that do not start at
+// zero, then a program's x87 state.
 func DataOf(init initial.State, reset Reset) (at, bytes uint64) {
 	bytes = 64 * uint64(vectorsOf(init, reset))
 	if init.X87 != nil && (reset.X87 || reset.MMX) {
@@ -24,7 +24,7 @@ func DataOf(init initial.State, reset Reset) (at, bytes uint64) {
 	return dataAt, bytes
 }
 
-// vectorsOf is how many vector registers have values among an image's data.
+// vectorsOf returns the number of vector registers with values in an image's data.
 func vectorsOf(init initial.State, reset Reset) int {
 	if !reset.Vector && !reset.High {
 		return 0
@@ -32,8 +32,8 @@ func vectorsOf(init initial.State, reset Reset) int {
 	return len(init.Vectors)
 }
 
-// emitData appends these values and a jump over them, and returns where they stand. They are part of the
-// image because a dry run sees no other memory of bbprof's.
+// emitData appends the data and a jump over it, and returns its address. The data is part of the image
+// because a dry run sees no other memory of bbprof.
 func emitData(e *asm.Emitter, init initial.State, reset Reset) uint64 {
 	if _, bytes := DataOf(init, reset); bytes == 0 {
 		return 0
@@ -54,8 +54,8 @@ func emitData(e *asm.Emitter, init initial.State, reset Reset) uint64 {
 	return at
 }
 
-// loadVectors sets the vector registers that do not start at zero, as far as the CPU has them, to the
-// values at an address. The others are zero already.
+// loadVectors loads the vector registers that do not start at zero, if the CPU has them, from the values
+// at an address. The others are zero already.
 func loadVectors(e *asm.Emitter, init initial.State, at uint64, reset Reset, features asm.Features) {
 	for i, v := range init.Vectors[:vectorsOf(init, reset)] {
 		from := at + 64*uint64(i)
@@ -73,7 +73,7 @@ func loadVectors(e *asm.Emitter, init initial.State, at uint64, reset Reset, fea
 	}
 }
 
-// clearVectors zeroes xmm0–15, ymm0–15 and the lower half of the zmm file.
+// clearVectors zeroes xmm0–15, ymm0–15 and zmm0–15.
 func clearVectors(e *asm.Emitter, features asm.Features) {
 	if features.AVX {
 		e.Vzeroall()
@@ -84,7 +84,7 @@ func clearVectors(e *asm.Emitter, features asm.Features) {
 	}
 }
 
-// resetHigh zeroes zmm16–31, which vzeroall leaves alone, and sets the opmasks. It changes rax.
+// resetHigh zeroes zmm16–31, which vzeroall does not, and sets the opmasks. It changes rax.
 func resetHigh(e *asm.Emitter, opmasks [8]uint64, features asm.Features) {
 	for r := byte(0); r < 16; r++ {
 		// vpxord zmm, zmm, zmm for 16+r: EVEX.512.66.0F.W0 EF; R', X (as bit 4 of rm) and V'

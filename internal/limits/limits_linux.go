@@ -9,19 +9,18 @@ import (
 )
 
 const (
-	// leastFiles is what is open before main: 0 to 2, the runtime's epoll and eventfd, its two of the
-	// cgroup's CPU limit, and the one that protobuf opens.
+	// leastFiles counts the files open before main: 0 to 2, the runtime's epoll and eventfd, its two for the cgroup's
+	// CPU limit, and one that protobuf opens.
 	leastFiles = 8
-	// leastSpace is address space: the runtime reserves 600 MiB for its page summaries alone, and batch
-	// was killed with 830 MiB and ran with 930.
+	// leastSpace bounds the address space: the runtime reserves 600 MiB for its page summaries alone, and batch was
+	// killed with 830 MiB and ran with 930.
 	leastSpace = 1 << 30
-	// leastTasks is processes and threads: eleven are what measuring one block takes on two CPUs, the
-	// child among them.
+	// leastTasks counts processes and threads: measuring one block on two CPUs takes eleven, including the child.
 	leastTasks = 11
 
 	rlimitNproc = 6 // RLIMIT_NPROC, asm-generic/resource.h; package syscall lacks it
 
-	exitHost = 3 // as cmd/bbprof has it
+	exitHost = 3 // as in cmd/bbprof
 )
 
 func init() {
@@ -44,8 +43,8 @@ func init() {
 	}
 }
 
-// refusedFiles is the first of the calls that no command works without and whose refusal the runtime dies
-// of, waits for ever for, or hides. The kernel answers EBADF for an invalid descriptor.
+// refusedFiles returns the first refused call that every command needs, and whose refusal makes the runtime die,
+// hang, or misbehave silently. The kernel answers EBADF for an invalid descriptor.
 func refusedFiles() (call string, err syscall.Errno) {
 	const getrandom = 318 // asm/unistd_64.h; package syscall lacks it
 	if runtime.GOARCH == "amd64" {
@@ -65,8 +64,8 @@ func refusedFiles() (call string, err syscall.Errno) {
 	return "", 0
 }
 
-// refusedPoll is the first of the calls that the runtime polls files by, and crashes without, that
-// does not work (netpollinit, runtime/netpoll_epoll.go).
+// refusedPoll returns the first failing call of those that the runtime needs to poll files, without which it
+// crashes (netpollinit, runtime/netpoll_epoll.go).
 func refusedPoll() (call string, err syscall.Errno) {
 	epoll, _, err := syscall.RawSyscall(syscall.SYS_EPOLL_CREATE1, syscall.EPOLL_CLOEXEC, 0, 0)
 	if err != 0 {
@@ -91,17 +90,17 @@ func end(missing, needed, remedy string) {
 	os.Exit(exitHost)
 }
 
-// tasksLeft is how many processes and threads this process may consist of and start, as far as
-// anything says that they are few.
+// tasksLeft returns how many processes and threads this process may consist of and start, as far as limits are
+// known.
 func tasksLeft(root string) int {
 	self := read(root + "/proc/self/status")
 	own := number(field(self, "Threads"))
 	left := cgroupTasks(root) + own
 
 	var l syscall.Rlimit
-	const few = 256 // fewer processes are worth the count of those that there are
+	const few = 256 // counting the existing processes is worthwhile only below this
 	capabilities, _ := strconv.ParseUint(field(self, "CapEff"), 16, 64)
-	const exempt = 1<<21 | 1<<24 // CAP_SYS_ADMIN and CAP_SYS_RESOURCE, which setrlimit(2) names
+	const exempt = 1<<21 | 1<<24 // CAP_SYS_ADMIN and CAP_SYS_RESOURCE (setrlimit(2))
 	if err := syscall.Getrlimit(rlimitNproc, &l); err != nil || l.Cur >= few || capabilities&exempt != 0 {
 		return left
 	}
@@ -121,7 +120,7 @@ func tasksLeft(root string) int {
 	return min(left, int(l.Cur)-used+own)
 }
 
-// cgroupTasks is how many more tasks the pids controller allows (cgroup-v2.rst, "PID").
+// cgroupTasks returns how many more tasks the pids controller allows (cgroup-v2.rst, "PID").
 func cgroupTasks(root string) int {
 	left := 1 << 30
 	for text := read(root + "/proc/self/cgroup"); text != ""; {
@@ -132,7 +131,7 @@ func cgroupTasks(root string) int {
 		if controllers != "" && controllers != "pids" {
 			continue
 		}
-		for { // any parent may set a limit
+		for { // any ancestor may set a limit
 			at := root + "/sys/fs/cgroup/" + controllers + dir
 			most, current := read(at+"/pids.max"), read(at+"/pids.current")
 			if number(most) > 0 && current != "" { // "max" is no limit
@@ -151,8 +150,7 @@ func cgroupTasks(root string) int {
 	return left
 }
 
-// What follows package strings would do, too, but package unicode, which that needs, is initialised
-// after those that crash.
+// Package strings would do for the following, but its import unicode is initialised after the packages that crash.
 
 func read(file string) string {
 	text, _ := os.ReadFile(file)
@@ -168,7 +166,7 @@ func cut(s string, sep byte) (before, after string) {
 	return s, ""
 }
 
-// field is a line of a status file of /proc, without its name.
+// field returns the value of a line in a status file of /proc.
 func field(status, name string) string {
 	for status != "" {
 		var line string
@@ -188,7 +186,7 @@ func word(s string) string {
 	return w
 }
 
-// number parses the digits that s begins with, 0 if there are none.
+// number parses the leading digits of s, 0 if there are none.
 func number(s string) int {
 	line, _ := cut(s, '\n')
 	n, _ := strconv.Atoi(line)

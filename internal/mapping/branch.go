@@ -9,8 +9,8 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// invert gives the branch at the block's end the opposite condition, from the copy on at which a dry run took it; taken is false where
-// the child stopped for something else. What the copies before do cannot change, so each stop is at a later copy.
+// invert inverts the condition of the block's final branch from the copy on at which a dry run took it; taken is false if the child
+// stopped for another reason. Earlier copies behave as before, so each stop is at a later copy.
 func (m *Mapping) invert(p Plan, im harness.Image, stop tracee.Stop) (taken bool, err error) {
 	copy, taken := im.Taken(stop.Regs.RIP)
 	if !taken || stop.Signal != tracee.SIGTRAP {

@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// observed are the copies whose registers are read to see what advances: the first may differ from the others.
-	observed = 6
-	// tried are the iterations of the loop in which a way to end it is tried first, and mostTrials how often one is.
-	tried      = 16
-	mostTrials = 300
+	// The registers of observedCopies copies show what advances: the first copy may differ from the others.
+	observedCopies = 6
+	// Each way to end the loop is tried with triedIterations first; mostTrials limits the number of ways.
+	triedIterations = 16
+	mostTrials      = 300
 )
 
-// ByOwnBranch maps a block that is mapped as copies in a row, whose branches lead on, as a loop of so many copies that the branch after the
-// last of them closes. The state is changed such that the branch ends it after as many iterations as are wanted: each register and
-// word of memory on which the block depends is tried, with the values that end it if what the branch tests goes on as in the first copies.
-// fits is as of AsLoop.
-func (m *Mapped) ByOwnBranch(copies int, fe unroll.FrontEnd, late func() bool) (loop *Mapped, fits bool, err error) {
+// ByOwnBranch maps a block, already mapped as copies in a row, as a loop of copies that the branch after the last copy closes. It changes
+// the initial state so that the branch ends the loop after the wanted number of iterations. For this it tries each register and word of
+// memory on which the block depends, with values that end the loop if the tested value advances as in the first copies. fits is as in
+// AsLoop.
+func (m *MappedBlock) ByOwnBranch(copies int, fe unroll.FrontEnd, late func() bool) (loop *MappedBlock, fits bool, err error) {
 	branch, _ := asm.TrailingBranch(m.Insts)
 	reject := func(format string, args ...any) error {
 		return &verdict.Rejection{Reason: verdict.LoopExit, Inst: branch.Verdict(len(m.Insts) - 1), Detail: fmt.Sprintf(format, args...)}
@@ -56,7 +56,7 @@ func (m *Mapped) ByOwnBranch(copies int, fe unroll.FrontEnd, late func() bool) (
 		if trials++; trials > mostTrials || late() {
 			break
 		}
-		if _, ok, err := m.ends(unroll.Loop{Copies: copies, Exit: &x}, tried); err != nil || !ok {
+		if _, ok, err := m.ends(unroll.Loop{Copies: copies, Exit: &x}, triedIterations); err != nil || !ok {
 			if err != nil {
 				return m, fits, err
 			}
@@ -71,7 +71,7 @@ func (m *Mapped) ByOwnBranch(copies int, fe unroll.FrontEnd, late func() bool) (
 			if err != nil && (reasonOf(err) == "" || !m.Child.Alive()) {
 				return m, fits, err
 			}
-			last = cmpError(last, err)
+			last = firstError(last, err)
 		}
 	}
 	if last != nil {
@@ -84,16 +84,16 @@ func (m *Mapped) ByOwnBranch(copies int, fe unroll.FrontEnd, late func() bool) (
 	return m, fits, reject("no register and no word of memory was found whose value decides after how many iterations %s ends the loop (%s)", branch.Mnemonic, tests)
 }
 
-// cmpError is the first of two errors that is one.
-func cmpError(a, b error) error {
+// firstError returns the first error that is not nil.
+func firstError(a, b error) error {
 	if a != nil {
 		return a
 	}
 	return b
 }
 
-// setter is the last instruction that sets flags of a condition, nil if none does.
-func (m *Mapped) setter(condition asm.Values) *asm.Inst {
+// setter returns the last instruction that sets flags of a condition, or nil.
+func (m *MappedBlock) setter(condition asm.Values) *asm.Inst {
 	for i := len(m.Insts) - 2; i >= 0; i-- {
 		if _, writes := m.Insts[i].Dataflow(); writes.Flags&condition.Flags != 0 {
 			return &m.Insts[i]
@@ -102,33 +102,33 @@ func (m *Mapped) setter(condition asm.Values) *asm.Inst {
 	return nil
 }
 
-// variable is a register or a word of memory, as the copies find it.
+// variable is a register or a word of memory with its values during the first copies.
 type variable struct {
 	exit   unroll.Exit
-	first  uint64   // before the first copy
-	at     []uint64 // at the branch of each copy
-	input  bool     // the block depends on what it holds before
-	tested bool     // by what sets the flags of the branch
+	first  uint64   // value before the first copy
+	values []uint64 // value at the branch of each copy
+	input  bool     // the block depends on its initial value
+	tested bool     // an operand of the instruction that sets the branch's flags
 }
 
-// step is by how much it advances from copy to copy; ok is false if not always by as much.
+// step returns the constant by which the variable advances from copy to copy; ok is false if there is none.
 func (v *variable) step() (step uint64, ok bool) {
 	mask := v.low(^uint64(0))
-	by := func(i int) uint64 { return (v.low(v.at[i]) - v.low(v.at[i-1])) & mask }
+	by := func(i int) uint64 { return (v.low(v.values[i]) - v.low(v.values[i-1])) & mask }
 	step = by(2)
-	for i := 3; i < len(v.at); i++ {
+	for i := 3; i < len(v.values); i++ {
 		if by(i) != step {
 			return 0, false
 		}
 	}
 	if step > mask/2 {
-		step |= ^mask // it goes down
+		step |= ^mask // negative
 	}
 	return step, true
 }
 
-// observe executes copies by single steps and tells what registers and words of memory at one address hold.
-func (m *Mapped) observe(setter *asm.Inst) (list []*variable, err error) {
+// observe single-steps some copies and lists the values of registers and of words of memory with a constant address.
+func (m *MappedBlock) observe(setter *asm.Inst) (list []*variable, err error) {
 	last := len(m.Insts) - 1
 	type operand struct{ inst, mem int }
 	words := map[operand]*variable{}
@@ -145,7 +145,7 @@ func (m *Mapped) observe(setter *asm.Inst) (list []*variable, err error) {
 	for r := range regs {
 		regs[r] = &variable{exit: unroll.Exit{Reg: asm.Reg(r), Mask: ^uint64(0)}, input: live.GPR>>r&1 != 0, tested: tested>>r&1 != 0}
 	}
-	copies := min(observed, m.Factors.Long) // of which the pages are known
+	copies := min(observedCopies, m.Factors.Long) // no more, because their pages are known
 	err = m.Step(copies, stepLimit, func(copy, inst int, at tracee.Regs) {
 		if copy == 0 && inst == 0 {
 			for r := range regs {
@@ -171,10 +171,10 @@ func (m *Mapped) observe(setter *asm.Inst) (list []*variable, err error) {
 		}
 		if inst == last {
 			for r := range regs {
-				regs[r].at = append(regs[r].at, at.GPR[r])
+				regs[r].values = append(regs[r].values, at.GPR[r])
 			}
 			for _, v := range words {
-				v.at = append(v.at, m.held(v.exit.Addr))
+				v.values = append(v.values, m.held(v.exit.Addr))
 			}
 		}
 	})
@@ -189,11 +189,11 @@ func (m *Mapped) observe(setter *asm.Inst) (list []*variable, err error) {
 			}
 		}
 	}
-	return slices.DeleteFunc(list, func(v *variable) bool { return len(v.at) < max(copies, 3) }), nil
+	return slices.DeleteFunc(list, func(v *variable) bool { return len(v.values) < max(copies, 3) }), nil
 }
 
-// held is what the aligned word of an address holds now.
-func (m *Mapped) held(addr uint64) uint64 {
+// held returns the present value of the aligned word at an address.
+func (m *MappedBlock) held(addr uint64) uint64 {
 	frame, ok := frameOf(m.Pages, addr)
 	if !ok {
 		return 0
@@ -201,9 +201,9 @@ func (m *Mapped) held(addr uint64) uint64 {
 	return binary.LittleEndian.Uint64(m.Child.Frame(frame)[addr%layout.PageSize&^7:])
 }
 
-// exits are the ways to end a loop of so many copies that may work. Of a variable that stays as it is, the value that another one which
-// advances has after n iterations; of one that advances, as much less or more as that one then is off from a constant that ends the loop. The branch
-// may compare before or after the step, or for more rather than for equal.
+// exits yields candidate ways to end a loop. For a constant variable: the value that an advancing one has after n iterations. For an advancing
+// variable: an initial value moved so that it then equals a constant bound. The adjustments cover branches that compare before or after the step, or
+// for more instead of equal.
 func exits(seen []*variable, setter *asm.Inst, copies int) func(yield func(unroll.Exit) bool) {
 	bounds := []uint64{0}
 	if setter != nil {
@@ -213,7 +213,7 @@ func exits(seen []*variable, setter *asm.Inst, copies int) func(yield func(unrol
 	}
 	for _, v := range seen {
 		if step, ok := v.step(); ok && step == 0 && v.tested {
-			bounds = append(bounds, v.low(v.at[1]))
+			bounds = append(bounds, v.low(v.values[1]))
 		}
 	}
 	return func(yield func(unroll.Exit) bool) {
@@ -229,8 +229,8 @@ func exits(seen []*variable, setter *asm.Inst, copies int) func(yield func(unrol
 						if !ok || step == 0 || of.tested != tested {
 							continue
 						}
-						// After n iterations of the block it is at + n·step, where the branch tests it.
-						at := of.low(of.at[1]) - 2*step
+						// After n iterations of the block its value at the branch is at + n·step.
+						at := of.low(of.values[1]) - 2*step
 						for _, adjust := range []uint64{0, step, -step, 1, ^uint64(0)} {
 							if still {
 								if !yield(v.with(at+adjust, step)) {
@@ -251,24 +251,24 @@ func exits(seen []*variable, setter *asm.Inst, copies int) func(yield func(unrol
 	}
 }
 
-// low is a value as a number: of a word of memory the bits that the block reads.
+// low extracts the bits that the block reads, as a number.
 func (v *variable) low(value uint64) uint64 { return (value & v.exit.Mask) / v.unit() }
 
-// unit is the lowest bit that counts.
+// unit returns the lowest bit that the block reads.
 func (v *variable) unit() uint64 { return v.exit.Mask & -v.exit.Mask }
 
-// with is the exit by this variable.
+// with returns the exit that sets this variable.
 func (v *variable) with(base, step uint64) unroll.Exit {
 	x := v.exit
 	x.Base, x.Step, x.Rest = base*v.unit(), step*v.unit(), v.first
 	return x
 }
 
-// errEarly and errGoesOn say of a dry run of a loop that it does not end after as many iterations as it should.
+// errEarly and errGoesOn report that a loop in a dry run does not end after the wanted number of iterations.
 var errEarly, errGoesOn = errors.New("the loop ends early"), errors.New("the loop goes on")
 
-// ends reports whether a loop ends after so many iterations, and on which pages.
-func (m *Mapped) ends(l unroll.Loop, iterations int) (on Mapping, ok bool, err error) {
+// ends reports whether a loop ends after this number of iterations, and its pages.
+func (m *MappedBlock) ends(l unroll.Loop, iterations int) (on Mapping, ok bool, err error) {
 	loop := *m
 	loop.Program = Program{m.Insts, unroll.Factors{}, &l}
 	loop.Plan.Init = stateFor(m.Plan.Init, *l.Exit, iterations*l.Copies)
@@ -278,10 +278,10 @@ func (m *Mapped) ends(l unroll.Loop, iterations int) (on Mapping, ok bool, err e
 	if err == nil {
 		on, err = mapPages(m.Child, loop.Plan, im)
 	}
-	return on, err == nil, m.survived(err)
+	return on, err == nil, m.unlessRuledOut(err)
 }
 
-// stateFor is a state in which the loop ends after so many iterations of the block.
+// stateFor returns a state in which the loop ends after n iterations of the block.
 func stateFor(s initial.State, x unroll.Exit, n int) initial.State {
 	if x.Memory {
 		s.Memory = append(initial.Memory{{Address: x.Addr, Value: x.Value(n)}}, s.Memory...)
@@ -291,8 +291,8 @@ func stateFor(s initial.State, x unroll.Exit, n int) initial.State {
 	return s
 }
 
-// endsAfter maps a loop whose images end after their numbers of iterations, in the state of the longer one; nil if it does not.
-func (m *Mapped) endsAfter(l unroll.Loop, late func() bool) (*Mapped, error) {
+// endsAfter maps a loop in the state of its longer image, or returns nil if an image does not end after its number of iterations.
+func (m *MappedBlock) endsAfter(l unroll.Loop, late func() bool) (*MappedBlock, error) {
 	again := m
 	var err error
 	if len(m.Pages) > 0 && m.Plan.Replay == nil {
@@ -300,18 +300,18 @@ func (m *Mapped) endsAfter(l unroll.Loop, late func() bool) (*Mapped, error) {
 			return nil, err
 		}
 	}
-	var loop *Mapped
+	var loop *MappedBlock
 	var ok bool
 	if l.Iterations().Long > again.Factors.Long && !again.repeatsAddresses() {
-		loop, ok, err = again.farther(l)
+		loop, ok, err = again.extrapolated(l)
 	} else {
 		loop, ok, err = again.mapLoop(l, late)
 	}
 	if err != nil || !ok {
 		return nil, err
 	}
-	third := loop.third().Long / l.Copies
-	for _, iterations := range []int{l.LoopIterations.Short, third} {
+	midpoint := loop.midpointFactors().Long / l.Copies
+	for _, iterations := range []int{l.LoopIterations.Short, midpoint} {
 		on, ok, err := loop.ends(l, iterations)
 		for _, p := range on.Pages {
 			_, known := frameOf(loop.Pages, p.Addr)
@@ -321,16 +321,16 @@ func (m *Mapped) endsAfter(l unroll.Loop, late func() bool) (*Mapped, error) {
 			return nil, err
 		}
 	}
-	// These left the child with other pages.
+	// The dry runs left other pages in the child.
 	if err := loop.Child.Complete(loop.Remap(), RunLimit, "mapping a loop again"); err != nil {
 		return nil, err
 	}
 	return loop, loop.addDirty(loop.Short)
 }
 
-// farther maps a loop that runs the block more often than copies in a row were traced, if what it accesses then follows from those. It
-// is judged as they are.
-func (m *Mapped) farther(l unroll.Loop) (_ *Mapped, ok bool, err error) {
+// extrapolated maps a loop with more iterations of the block than were traced, if their accesses follow from the trace. The rules apply to
+// it as to copies in a row.
+func (m *MappedBlock) extrapolated(l unroll.Loop) (_ *MappedBlock, ok bool, err error) {
 	copied := *m
 	loop := &copied
 	loop.Program = Program{m.Insts, l.Iterations(), &l}
@@ -347,7 +347,7 @@ func (m *Mapped) farther(l unroll.Loop) (_ *Mapped, ok bool, err error) {
 			return nil, false, err
 		}
 		if loop.Mapping, err = mapPages(m.Child, *plan, im); err != nil {
-			return nil, false, loop.survived(err)
+			return nil, false, loop.unlessRuledOut(err)
 		}
 		loop.Trace.Frame = map[uint64]int{}
 		for _, p := range loop.Pages {
@@ -357,7 +357,7 @@ func (m *Mapped) farther(l unroll.Loop) (_ *Mapped, ok bool, err error) {
 		if loop.Short, loop.Long, err = loop.pair(m.Images, 0); err != nil {
 			return nil, false, err
 		}
-		loop.Judged, err = m.task.Judge(loop)
+		loop.Findings, err = m.task.Check(loop)
 		if frames := min(len(loop.Pages), maxAutoFrames); reasonOf(err) == verdict.AliasFrame && m.task.Frames == AutoFrames && plan.Frames < frames {
 			plan.Frames = frames
 			continue
@@ -365,27 +365,27 @@ func (m *Mapped) farther(l unroll.Loop) (_ *Mapped, ok bool, err error) {
 		if err == nil {
 			err = loop.addDirty(loop.Long)
 		}
-		return loop, err == nil, loop.survived(err)
+		return loop, err == nil, loop.unlessRuledOut(err)
 	}
 }
 
-// survived is an error of a dry run of a loop that says more than that this loop does not do.
-func (m *Mapped) survived(err error) error {
+// unlessRuledOut drops an error of a dry run that only rules out this loop.
+func (m *MappedBlock) unlessRuledOut(err error) error {
 	if m.Child.Alive() && (err == errEarly || err == errGoesOn || reasonOf(err) != "") {
 		return nil
 	}
 	return err
 }
 
-// inState is Again in another initial state.
-func (m *Mapped) inState(state initial.State, late func() bool) (*Mapped, error) {
+// inState is Again with another initial state.
+func (m *MappedBlock) inState(state initial.State, late func() bool) (*MappedBlock, error) {
 	t := m.task
 	t.Late = late
 	t.Program.Factors = m.Factors
 	t.startFrom(state)
 	plan := m.Plan
 	plan.Init, plan.Late = state, late
-	again, err := t.harmless(m.Place, plan)
+	again, err := t.mapSafely(m.Arena, plan)
 	again, err = t.frameEach(plan, again, err)
 	again.PaperVerdict, again.Rescued = m.PaperVerdict, m.Rescued
 	return again, err

@@ -42,8 +42,8 @@ func (f *fake) Do(ops []tracee.Op, limit time.Duration) (tracee.Stop, error) {
 }
 
 func (f *fake) Try(ops []tracee.Op, entry, end uint64, limit time.Duration) (tracee.Stop, error) {
-	if entry != f.image.At || end != f.image.End() {
-		f.t.Errorf("a dry run from %#x to %#x, the image is at %#x to %#x", entry, end, f.image.At, f.image.End())
+	if entry != f.image.Address || end != f.image.End() {
+		f.t.Errorf("a dry run from %#x to %#x, the image is at %#x to %#x", entry, end, f.image.Address, f.image.End())
 	}
 	return f.Do(ops, limit)
 }
@@ -66,7 +66,7 @@ func plan(t *testing.T, code ...byte) (Plan, harness.Image) {
 
 // fault is a stop at the first copy's first byte.
 func fault(im harness.Image, sig, code int, addr uint64) tracee.Stop {
-	return tracee.Stop{FailedOp: -1, Signal: sig, Code: code, Addr: addr, Regs: tracee.Regs{RIP: im.First}}
+	return tracee.Stop{FailedOp: -1, Signal: sig, Code: code, Addr: addr, Regs: tracee.Regs{RIP: im.FirstCopy}}
 }
 
 func rejected(t *testing.T, err error, reason verdict.Reason) *verdict.Rejection {
@@ -236,7 +236,7 @@ func TestRefusedPage(t *testing.T) {
 // A fault outside of the copies is not the block's.
 func TestFaultOutsideOfTheCopies(t *testing.T) {
 	p, im := plan(t)
-	for _, rip := range []uint64{im.At, im.First - 1, im.First + 3, im.End(), layout.Stub, 0} {
+	for _, rip := range []uint64{im.Address, im.FirstCopy - 1, im.FirstCopy + 3, im.End(), layout.Stub, 0} {
 		stop := fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x1000)
 		stop.Regs.RIP = rip
 		_, err := mapPages(&fake{t: t, image: im, script: []tracee.Stop{stop}}, p, im)
@@ -258,7 +258,7 @@ func TestBlame(t *testing.T) {
 			{tracee.SIGSYS, 1, 0}, {tracee.SIGSYS, 3, 1}, {tracee.SIGSYS, 6, 2},
 		} {
 			stop := fault(im, c.sig, 1, 0)
-			stop.Regs.RIP = im.First + 6*copy + c.offset
+			stop.Regs.RIP = im.FirstCopy + 6*copy + c.offset
 			_, err := mapPages(&fake{t: t, image: im, script: []tracee.Stop{stop}}, p, im)
 			var r *verdict.Rejection
 			if !errors.As(err, &r) || r.Inst == nil || r.Inst.Index != c.index {

@@ -12,13 +12,12 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// AsLoop maps a block that is mapped as copies in a row again, as a loop, and makes sure that what
-// was found for the copies holds for it. Many iterations are for a block whose addresses the
-// trace shows to repeat, and which then asks for no page but those of the copies. Any
-// other gets a loop that runs it as often as the copies do: those were mapped, traced and judged. So does a block if
-// asOften.
-// fits is false where one copy exceeds the share of the op cache that keeps a loop in it.
-func (m *Mapped) AsLoop(fe unroll.FrontEnd, asOften bool, late func() bool) (loop *Mapped, fits bool, err error) {
+// AsLoop maps a block, already mapped as copies in a row, as a loop, and checks that the findings for
+// the copies hold for it. A block whose addresses repeat in the trace, and which needs no other page
+// as a loop, gets many iterations. Any other block, and every block if asOften, runs as often as the
+// copies do, because those were mapped, traced and checked.
+// fits is false if one copy exceeds the share of the op cache that keeps a loop in it.
+func (m *MappedBlock) AsLoop(fe unroll.FrontEnd, asOften bool, late func() bool) (loop *MappedBlock, fits bool, err error) {
 	var many unroll.Loop
 	many, fits = unroll.ChooseLoop(m.Insts, fe)
 	same := false
@@ -38,9 +37,9 @@ func (m *Mapped) AsLoop(fe unroll.FrontEnd, asOften bool, late func() bool) (loo
 	return loop, fits, err
 }
 
-// mapLoop lays a loop out, runs its longer image from an empty address space and reports
-// whether it ends and asks for the pages of the copies.
-func (m *Mapped) mapLoop(l unroll.Loop, late func() bool) (loop *Mapped, same bool, err error) {
+// mapLoop lays out a loop, runs its longer image in an empty address space and reports whether it
+// ends and needs exactly the pages of the copies.
+func (m *MappedBlock) mapLoop(l unroll.Loop, late func() bool) (loop *MappedBlock, same bool, err error) {
 	copied := *m
 	loop = &copied
 	loop.Program = Program{m.Insts, l.Iterations(), &l}
@@ -65,7 +64,7 @@ func (m *Mapped) mapLoop(l unroll.Loop, late func() bool) (loop *Mapped, same bo
 	}
 	got, err := mapPages(m.Child, plan, im)
 	if err != nil {
-		return loop, false, m.survived(err)
+		return loop, false, m.unlessRuledOut(err)
 	}
 	if len(got.Inverted) > 0 || !slices.Equal(frames(got), frames(m.Mapping)) {
 		return loop, false, nil
@@ -74,7 +73,7 @@ func (m *Mapped) mapLoop(l unroll.Loop, late func() bool) (loop *Mapped, same bo
 	return loop, true, nil
 }
 
-// frames are the pages of a mapping, each with its frame, in the order of their addresses.
+// frames lists the pages of a mapping and their frames in ascending order of addresses.
 func frames(m Mapping) []mapper.Page {
 	var pages []mapper.Page
 	for _, p := range m.Pages {
@@ -84,9 +83,9 @@ func frames(m Mapping) []mapper.Page {
 	return pages
 }
 
-// repeatsAddresses reports whether the trace shows each copy of the second half to access what the
-// copy before it does. In the first half a block may settle.
-func (m *Mapped) repeatsAddresses() bool {
+// repeatsAddresses reports whether in the trace each copy of the second half has the accesses of the
+// copy before it. In the first half a block may settle.
+func (m *MappedBlock) repeatsAddresses() bool {
 	if len(m.Pages) == 0 {
 		return true
 	}

@@ -1,10 +1,10 @@
-// Package mapping gives a block the memory that it asks for, as package mapper describes, in bbprof's child. It
-// also runs the instrumented copy, and it decides when a block is mapped again.
+// Package mapping maps the memory that a block accesses, as package mapper describes, in bbprof's child. It
+// also runs the instrumented copy, and decides when to map a block again.
 //
-// [Task.Prepare] does all of this, with its retries: with other initial states, with a frame for
-// each page, with fewer copies. It returns a [Mapped]: the pages, the trace of all accesses, what
-// the rules say of it, and the images at their places in the child. [Mapped.AsLoop] and
-// [Mapped.Again] prepare the same block as a loop or with fewer copies.
+// [Task.Prepare] does all of this. It retries with other initial states, with a frame for each page,
+// and with fewer copies. It returns a [MappedBlock]: the pages, the trace of all accesses, the findings
+// of the rules, and the images in the child. [MappedBlock.AsLoop] and [MappedBlock.Again] prepare the
+// same block as a loop or with fewer copies.
 package mapping
 
 import (
@@ -23,43 +23,43 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// runner is what mapping needs of a child.
+// runner is the part of a child that mapping uses.
 type runner interface {
-	// Do works through a list and returns at the next stop.
+	// Do executes a list and returns at the next stop.
 	Do(ops []tracee.Op, limit time.Duration) (tracee.Stop, error)
-	// Try is Do for a dry run of an image, see harness.BuildDryRun, with system calls ahead of it.
+	// Try is Do for a dry run of an image, see harness.BuildDryRun, after some system calls.
 	Try(ops []tracee.Op, entry, end uint64, limit time.Duration) (tracee.Stop, error)
-	// Frame is a frame's memory, shared with the child.
+	// Frame returns a frame's memory, shared with the child.
 	Frame(i int) []byte
 }
 
-// Plan is what to run and under which limits.
+// Plan holds the program to run and its limits.
 type Plan struct {
 	Insts  []asm.Inst
 	Init   initial.State
-	Frames int // page i is put on frame i mod Frames
-	Pages  int // at most so many, else too_many_pages
-	// NoPages maps none: the first access is the block's end, as it is in a harness without mapping.
-	NoPages bool
-	Predict int           // of so many copies the pages are predicted; 0: of none
-	Limit   time.Duration // of CPU time for one run, else timeout
-	Late    func() bool   // whether all of them together have taken too long, else timeout; nil is for ever
-	Ahead   []tracee.Op   // of the first run
-	Fresh   uint64        // image to run first, which puts back all state that a block can change; 0: no image
-	// Replay is the captured state to start from, if it is one; Window is the child's.
+	Frames int // page i is mapped to frame i mod Frames
+	Pages  int // limit, else too_many_pages
+	// NoPages maps no page: the first access ends the block, as in a harness without mapping.
+	NoPages    bool
+	Predict    int           // number of copies whose pages are predicted
+	Limit      time.Duration // CPU time of one run, else timeout
+	Late       func() bool   // reports whether all runs together have taken too long, else timeout; nil: no limit
+	Ahead      []tracee.Op   // before the first run
+	ResetImage uint64        // image to run first, which restores all state that a block can change; 0: none
+	// Replay is the captured state to start from, if any; Window is the child's.
 	Replay *Replay
 	Window uint64
 }
 
-// shift is how far after where they are laid out images run.
+// shift returns the distance from the address of an image's code to the address at which it runs.
 func (p Plan) shift() uint64 { return layout.Shift(p.Window) }
 
-// owns reports whether any of n bytes is in bbprof's own region.
+// owns reports whether any of n bytes belongs to bbprof's own region.
 func (p Plan) owns(addr, n uint64) bool {
 	return layout.Owns(addr, n) || p.Window != 0 && layout.Owns(addr-p.shift(), n)
 }
 
-// home is where the block believes that it stands.
+// home returns the address that the block's rip-relative operands assume.
 func (p Plan) home() uint64 {
 	if p.Replay != nil {
 		return p.Replay.Captured.Address
@@ -67,9 +67,9 @@ func (p Plan) home() uint64 {
 	return layout.Home
 }
 
-// try has the child do a dry run of an image.
+// try executes a dry run of an image in the child.
 func (p Plan) try(c runner, ops []tracee.Op, im harness.Image) (tracee.Stop, error) {
-	stop, err := c.Try(ops, im.At+p.shift(), im.End()+p.shift(), p.Limit)
+	stop, err := c.Try(ops, im.Address+p.shift(), im.End()+p.shift(), p.Limit)
 	stop.Regs.RIP -= p.shift()
 	return stop, err
 }
@@ -77,17 +77,17 @@ func (p Plan) try(c runner, ops []tracee.Op, im harness.Image) (tracee.Stop, err
 // Mapping is a set of pages with which the block runs to its end.
 type Mapping struct {
 	Pages []mapper.Page
-	Stops int // of the child, while mapping
-	Full  int // the copy that asked for one page more than there may be, if one did
+	Stops int // of the child during mapping
+	Full  int // the copy that exceeded the limit of pages, if one did
 
 	Window uint64 // of the child
 
-	Inverted []int // copies from each of which on the branch at the block's end has the opposite condition: see harness.Harness
+	Inverted []int // copies at which the condition of the final branch is inverted: see harness.Harness
 }
 
 // mapPages finds the pages of an image by dry runs. The error is a *verdict.Rejection if the block cannot be
-// mapped, a *tracee.DeadError if the child was lost, else an internal failure. The child is
-// left with the pages mapped and the frames as the block left them.
+// mapped, a *tracee.DeadError if the child was lost, else an internal failure. Afterwards the pages are mapped
+// in the child, and the frames hold what the block left.
 func mapPages(c runner, p Plan, im harness.Image) (Mapping, error) {
 	if p.Replay != nil {
 		m, _, err := p.replay(c, im)
@@ -141,7 +141,7 @@ func mapPages(c runner, p Plan, im harness.Image) (Mapping, error) {
 	}
 }
 
-// ended checks how a block that has run to its end leaves the CPU.
+// ended checks the CPU state after a block that ran to its end.
 func (p Plan) ended(stop tracee.Stop) error {
 	const trapFlag = 1 << 8 // TF (SDM vol. 1, 3.4.3.3)
 	if stop.Regs.Flags&trapFlag != 0 {
@@ -150,26 +150,26 @@ func (p Plan) ended(stop tracee.Stop) error {
 	return nil
 }
 
-func (p Plan) fresh() []tracee.Op {
-	if p.Fresh == 0 {
+func (p Plan) resetOps() []tracee.Op {
+	if p.ResetImage == 0 {
 		return nil
 	}
-	return []tracee.Op{tracee.Run(p.Fresh, 1)}
+	return []tracee.Op{tracee.Run(p.ResetImage, 1)}
 }
 
-// RunOnce runs an image with the pages that are mapped. Any stop is a failure: the block ran
-// with these pages before.
+// RunOnce runs an image on the mapped pages. Any stop is a failure, because the block ran with
+// these pages before.
 func (p Plan) RunOnce(c runner, im harness.Image) error {
-	stop, err := c.Do(append(p.fresh(), tracee.Run(im.At+p.shift(), 1)), p.Limit)
+	stop, err := c.Do(append(p.resetOps(), tracee.Run(im.Address+p.shift(), 1)), p.Limit)
 	if err != nil {
 		return p.timeout(err)
 	}
 	return Unexpected(stop.Completed("a block that ran before"))
 }
 
-// Unexpected judges a stop that should not have happened: a *tracee.StopError
-// becomes a rejection if the block, which ran to its end in a dry run, now reaches for what was open
-// to that and is closed since. Other errors are returned unchanged.
+// Unexpected explains a stop that should not have happened. A *tracee.StopError becomes a
+// rejection if the block, which ran to its end in a dry run, accesses memory of bbprof that only
+// a dry run may access. Other errors are returned unchanged.
 func Unexpected(err error) error {
 	stop, ok := errors.AsType[*tracee.StopError](err)
 	if !ok || stop.Signal != tracee.SIGSEGV || stop.Code != tracee.SegvAccErr || !layout.Owns(stop.Addr, 1) {
@@ -179,11 +179,11 @@ func Unexpected(err error) error {
 	return &verdict.Rejection{Reason: verdict.Unmappable, Detail: fmt.Sprintf("%#x is in bbprof's own region", addr), Address: &addr}
 }
 
-// Remap maps known pages again; the list goes before the runs that need them.
+// Remap lists the operations that map known pages again, for use before the runs that need them.
 func (m Mapping) Remap() []tracee.Op { return m.remap(0) }
 
-// remap is Remap with the frames from first on. The list touches the pages: if an image touched them first, its loads would fault, and
-// after a fault, loads that are fed by stores stay slow for 10 to 20 µs (Redwood Cove).
+// remap is Remap with the frames from first on. The list touches the pages: otherwise an image's loads would fault, and after a fault,
+// loads fed by stores stay slow for 10 to 20 µs (Redwood Cove).
 func (m Mapping) remap(first int) []tracee.Op {
 	if len(m.Pages) == 0 {
 		return nil
@@ -195,13 +195,13 @@ func (m Mapping) remap(first int) []tracee.Op {
 	return ops
 }
 
-// Refill puts every frame in use back to what it holds first: what was captured of its page, or else the fill word and what
-// words of the pages are set to.
+// Refill restores the initial contents of every frame in use: the captured page, or the fill word and the words that the
+// state sets.
 func (p Plan) Refill(c runner, pages ...mapper.Page) {
 	p.refill(c, pages, 0)
 }
 
-// refill is Refill for as many frames, from first on.
+// refill is Refill with the frames from first on.
 func (p Plan) refill(c runner, pages []mapper.Page, first int) {
 	if p.Replay != nil {
 		for i := range p.Replay.Captured.Pages {

@@ -16,7 +16,7 @@ func (s slot) holds(addr uint64, width int) bool {
 	return off < s.offset+8 && s.offset < off+uint64(width)
 }
 
-// words are the words of frames that do not start as the fill word. Of two on one slot the one at the lower address counts.
+// words maps slots to initial values other than the fill word. If two words share a slot, the one at the lower address counts.
 func (p Plan) words(pages []mapper.Page) map[slot]uint64 {
 	if len(p.Init.Memory) == 0 {
 		return nil
@@ -33,8 +33,8 @@ func (p Plan) words(pages []mapper.Page) map[slot]uint64 {
 	return words
 }
 
-// word is what a word of the block's memory starts as.
-func (m *Mapped) word(addr uint64, words map[slot]uint64) uint64 {
+// word returns the initial value of a word of the block's memory.
+func (m *MappedBlock) word(addr uint64, words map[slot]uint64) uint64 {
 	if replay := m.Plan.Replay; replay != nil {
 		return replay.word(addr)
 	}
@@ -55,8 +55,8 @@ func frameOf(pages []mapper.Page, addr uint64) (frame int, ok bool) {
 	return 0, false
 }
 
-// noteMemory says of words that are set which of them the block does not find, or finds elsewhere too.
-func (m *Mapped) noteMemory() {
+// noteMemory warns of set words that the block does not access, or also accesses at another address.
+func (m *MappedBlock) noteMemory() {
 	words := m.Plan.words(m.Pages)
 	for _, w := range m.Plan.Init.Memory {
 		frame, ok := frameOf(m.Pages, w.Address)

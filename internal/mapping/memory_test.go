@@ -42,7 +42,7 @@ func TestWordsOfMemory(t *testing.T) {
 	if d, want := m.dirty(c, p), []uint64{0x3010}; !slices.Equal(d, want) {
 		t.Errorf("with the fill on a word that is set: %#x, want %#x", d, want)
 	}
-	mapped := &Mapped{Mapping: m, Plan: p}
+	mapped := &MappedBlock{Mapping: m, Plan: p}
 	for addr, want := range map[uint64]uint64{0x3010: 1, 0x9ff8: 2, 0x5ff8: 2, 0x3008: p.Init.Fill} {
 		require.Equal(t, fmt.Sprintf("%#x", addr), want, mapped.word(addr, p.words(m.Pages)))
 	}
@@ -65,7 +65,7 @@ func TestNoteMemory(t *testing.T) {
 		{initial.Memory{{Address: 0x5010, Value: 1}, {Address: 0x9010, Value: 2}}, asm.Access{}, "the word at 0x9010 holds 0x1 instead of 0x2"},
 		{initial.Memory{{Address: 0x5010, Value: 1}, {Address: 0x9010, Value: 1}}, asm.Access{}, ""},
 	} {
-		m := &Mapped{Mapping: Mapping{Pages: pages}, Plan: Plan{Init: initial.State{Memory: c.memory}}, Trace: invariants.Trace{Accesses: []asm.Access{c.access}}}
+		m := &MappedBlock{Mapping: Mapping{Pages: pages}, Plan: Plan{Init: initial.State{Memory: c.memory}}, Trace: invariants.Trace{Accesses: []asm.Access{c.access}}}
 		m.noteMemory()
 		if got := strings.Join(m.Notes, "; "); !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
 			t.Errorf("%v, %+v: %q, want %q", c.memory, c.access, got, c.want)

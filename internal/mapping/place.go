@@ -18,13 +18,13 @@ type Program struct {
 	Loop    *unroll.Loop
 }
 
-// Size is the length of one copy in bytes.
+// Size returns the length of one copy in bytes.
 func (p Program) Size() int {
 	last := p.Insts[len(p.Insts)-1]
 	return last.Offset + len(last.Bytes)
 }
 
-// build lays out so many iterations from at on.
+// build lays out this many iterations from at on.
 func (p Program) build(at uint64, iterations int, h harness.Harness) (harness.Image, error) {
 	if p.Loop != nil && p.Loop.Exit != nil {
 		return harness.BuildOwnLoop(at, p.Insts, p.Loop.Copies, iterations/p.Loop.Copies, *p.Loop.Exit, h)
@@ -45,54 +45,53 @@ func (p Program) buildDryRun(iterations int, h harness.Harness) (harness.Image, 
 	return harness.BuildDryRun(p.Insts, iterations, h)
 }
 
-// third are the smaller number of iterations and one halfway to the larger.
-func (p Program) third() unroll.Factors {
-	third := unroll.Factors{Short: p.Factors.Short, Long: (p.Factors.Short + p.Factors.Long) / 2}
+// midpointFactors returns the smaller number of iterations and the midpoint of both.
+func (p Program) midpointFactors() unroll.Factors {
+	midpoint := unroll.Factors{Short: p.Factors.Short, Long: (p.Factors.Short + p.Factors.Long) / 2}
 	if p.Loop != nil {
-		third.Long -= third.Long % p.Loop.Copies // whole iterations of the loop
+		midpoint.Long -= midpoint.Long % p.Loop.Copies // whole iterations of the loop
 	}
-	return third
+	return midpoint
 }
 
-// Place is where images are laid out and run.
-type Place struct {
-	Child  *tracee.Tracee
-	Fresh  uint64        // image that puts back all state that a block can change
-	Images uint64        // where images may begin
-	Clock  harness.Clock // that images read at their end
+// Arena is a child with room for images.
+type Arena struct {
+	Child      *tracee.Tracee
+	ResetImage uint64        // image that restores all state that a block can change
+	Images     uint64        // first address for images
+	Clock      harness.Clock // read at the end of an image
 }
 
-// Placer lays out images of a program.
-type Placer struct {
-	Place
+// ImageBuilder lays out images of a program.
+type ImageBuilder struct {
+	Arena
 	Program
-	Harness harness.Harness // around the copies, but for its clock and memory
-	Offset  *int            // of the first copy from the start of a page; nil is anywhere
+	Harness harness.Harness // without clock and memory
+	Offset  *int            // of the first copy in its page; nil: anywhere
 }
 
-// harness is what stands around copies that are laid out in the child, where they are to run, over
-// whatever stands there.
-func (p Placer) harness() harness.Harness {
+// harness returns the harness of images that are emitted in place in the child's memory.
+func (p ImageBuilder) harness() harness.Harness {
 	h := p.Harness
 	h.Clock, h.Memory = p.Clock, p.codeAt
 	if p.Offset != nil {
-		h.Offset = *p.Offset % 64 // what is left are whole lines, which image has to find
+		h.Offset = *p.Offset % 64 // image adds the whole lines
 	}
 	return h
 }
 
-func (p Placer) image(at uint64, iterations int) (harness.Image, error) {
+func (p ImageBuilder) image(at uint64, iterations int) (harness.Image, error) {
 	im, err := p.build(at, iterations, p.harness())
 	if p.Offset != nil && err == nil {
-		// The first copy is as far from the image's start wherever that is.
-		return p.build(im.At+(uint64(*p.Offset)-im.First)%layout.PageSize, iterations, p.harness())
+		// The distance from the image's start to its first copy is the same at any address.
+		return p.build(im.Address+(uint64(*p.Offset)-im.FirstCopy)%layout.PageSize, iterations, p.harness())
 	}
 	return im, err
 }
 
-// pair lays both images out and puts them into the child, shift bytes after at unless Offset says
-// where.
-func (p Placer) pair(at, shift uint64) (short, long harness.Image, err error) {
+// pair lays out both images and writes them to the child, shift bytes after at unless Offset sets the
+// place.
+func (p ImageBuilder) pair(at, shift uint64) (short, long harness.Image, err error) {
 	if p.Offset != nil {
 		shift = 0
 	}
@@ -110,7 +109,7 @@ func (p Placer) pair(at, shift uint64) (short, long harness.Image, err error) {
 	return short, long, nil
 }
 
-func (p Placer) dryRun(iterations int) (harness.Image, error) {
+func (p ImageBuilder) dryRun(iterations int) (harness.Image, error) {
 	im, err := p.buildDryRun(iterations, p.harness())
 	if err != nil {
 		return im, err
@@ -122,23 +121,23 @@ func (p Placer) dryRun(iterations int) (harness.Image, error) {
 	return im, nil
 }
 
-func (p Placer) tooLarge() error {
+func (p ImageBuilder) tooLarge() error {
 	return &verdict.Rejection{
 		Reason: verdict.CodeExceedsL1I,
 		Detail: fmt.Sprintf("%d and %d copies of %d bytes do not fit the %d KiB there are for code", p.Factors.Short, p.Factors.Long, p.Size(), layout.CodeSize>>10),
 	}
 }
 
-// put writes an image to the child, unless it was laid out there.
-func (p Placer) put(im harness.Image) {
-	if to := p.codeAt(im.At); &to[0] != &im.Code[0] {
+// put writes an image to the child unless it was emitted there.
+func (p ImageBuilder) put(im harness.Image) {
+	if to := p.codeAt(im.Address); &to[0] != &im.Code[0] {
 		copy(to, im.Code)
 	}
 }
 
-// codeAt is the child's memory from an address on to the end of the region for code, or of that
-// for dry runs; nil elsewhere.
-func (p Placer) codeAt(at uint64) []byte {
+// codeAt returns the child's memory from an address to the end of the region for code or for dry
+// runs; nil elsewhere.
+func (p ImageBuilder) codeAt(at uint64) []byte {
 	switch {
 	case at >= layout.Code && at < layout.CodeEnd:
 		return p.Child.Code()[at-layout.Code:]
@@ -148,15 +147,14 @@ func (p Placer) codeAt(at uint64) []byte {
 	return nil
 }
 
-// startStep is how far an image moves with its first copy's start in a cache line: five lines for each
-// 16 bytes, so that starts differ in the sets of L1I and of the op cache too.
+// An image moves by startStep for each byte of its first copy's start in a cache line: five lines for 16
+// bytes, so that starts also differ in the sets of L1I and of the op cache.
 const startStep = 5 * 64 / 16
 
-// Replicates lays out an image pair for each of these starts of the first copy in its cache line, while there is room.
-// Each pass has code pages of its own as long as they last: on the same pages some blocks keep one time throughout a run of bbprof
-// and have another in the next. In L1I all pairs occupy the same sets, apart from the shift by the start. Afterwards the mapped
-// block has the last pair.
-func (m *Mapped) Replicates(starts []int, pass int, read harness.Clock) (pairs [][2]harness.Image, err error) {
+// Replicates lays out an image pair for each of these starts of the first copy in its cache line, as many as fit. Each pass uses
+// other code pages as long as they last: on the same pages some blocks keep one time throughout a run of bbprof and have another in
+// the next. All pairs occupy the same sets of L1I, apart from the shift by the start. The last pair becomes the mapped block's.
+func (m *MappedBlock) Replicates(starts []int, pass int, read harness.Clock) (pairs [][2]harness.Image, err error) {
 	at := m.Images
 	if m.area > 0 {
 		at += uint64(pass) % max((layout.CodeEnd-m.Images)/m.area, 1) * m.area
@@ -174,41 +172,41 @@ func (m *Mapped) Replicates(starts []int, pass int, read harness.Clock) (pairs [
 		pairs = append(pairs, [2]harness.Image{short, long})
 		at = congruent(at, long.End())
 	}
-	// Behind them stands a third number of copies, fewer than the longer image has.
+	// The midpoint follows, with fewer copies than the longer image.
 	m.area = max(m.area, congruent(at, at+uint64(len(m.Long.Code)))-first)
 	return pairs, nil
 }
 
-// startingAt lays out images whose first copy is so many bytes into its cache line, unless Offset
-// says where.
-func (m *Mapped) startingAt(start int, read harness.Clock) Placer {
-	p := m.Placer
+// startingAt returns a builder for images whose first copy has this start in its cache line, unless Offset
+// sets the place.
+func (m *MappedBlock) startingAt(start int, read harness.Clock) ImageBuilder {
+	p := m.ImageBuilder
 	p.Clock = read
 	p.Harness.Offset = start
 	return p
 }
 
-// congruent is the first address from end on that stands where at does in a page, and so in L1I.
+// congruent returns the first address from end on with the page offset of at, and so the same L1I set.
 func congruent(at, end uint64) uint64 {
 	return at + (end-at+layout.PageSize-1)&^(layout.PageSize-1)
 }
 
-// ThirdFactors are the smaller number of iterations and a third one; ok is false if there is none, or if the longer
+// MidpointFactors returns the smaller number of iterations and the midpoint; ok is false if there is none, or if the longer
 // image is timed alone.
-func (m *Mapped) ThirdFactors() (f unroll.Factors, ok bool) {
-	f = m.third()
+func (m *MappedBlock) MidpointFactors() (f unroll.Factors, ok bool) {
+	f = m.midpointFactors()
 	return f, f.Long > f.Short && f.Short > 0
 }
 
-// Third places an image of the third number of iterations after the last replicate, and completes
-// the list of words to restore for it. It is not ok without such a number or without room.
-func (m *Mapped) Third(read harness.Clock) (im harness.Image, ok bool, err error) {
-	third, ok := m.ThirdFactors()
+// Midpoint lays out an image of the midpoint after the last replicate, and adds to the list of words to
+// restore for it. ok is false without a midpoint or without room.
+func (m *MappedBlock) Midpoint(read harness.Clock) (im harness.Image, ok bool, err error) {
+	midpoint, ok := m.MidpointFactors()
 	if !ok {
 		return im, false, nil
 	}
 	p := m.startingAt(m.start, read)
-	im, err = p.image(congruent(m.Long.At, m.Long.End()), third.Long)
+	im, err = p.image(congruent(m.Long.Address, m.Long.End()), midpoint.Long)
 	if err != nil || im.End() > layout.CodeEnd {
 		return im, false, err
 	}
@@ -216,12 +214,12 @@ func (m *Mapped) Third(read harness.Clock) (im harness.Image, ok bool, err error
 	return im, true, m.addDirty(im)
 }
 
-// aligned is what aligns two images at most.
+// aligned is the most padding that aligns two images.
 const aligned = 2 * 64
 
-// CodeAround is what CodeBytes comes to at most beside the copies, whatever their number: at the last of four starts, and with what
-// aligns two images.
-func (m *Mapped) CodeAround() int {
+// CodeAround returns the largest part of CodeBytes beside the copies, for any number of copies: at the last of four starts, with
+// the padding of two images.
+func (m *MappedBlock) CodeAround() int {
 	around := m.CodeBytes() - (m.Factors.Short+m.Factors.Long)*m.Size()
 	if m.Offset != nil {
 		return around
@@ -230,11 +228,11 @@ func (m *Mapped) CodeAround() int {
 	return around + (lastStart-m.start)*startStep + aligned
 }
 
-// CodeBytes is how much code runs: bbprof's own at the start of the region and both images,
-// with the little that lies between them unless the set-up makes that much.
-func (m *Mapped) CodeBytes() int {
+// CodeBytes returns the size of the code that runs: bbprof's own at the start of the region and both
+// images, with the small gap between them unless the set-up makes it large.
+func (m *MappedBlock) CodeBytes() int {
 	if m.Offset == nil {
-		whole := (m.Short.At - m.Images) &^ (layout.PageSize - 1) // pages that other images stand on
+		whole := (m.Short.Address - m.Images) &^ (layout.PageSize - 1) // pages of other images
 		return int(m.Long.End() - whole - layout.Code)
 	}
 	return int(m.Images-layout.Code) + len(m.Short.Code) + len(m.Long.Code)

@@ -26,14 +26,14 @@ func TestCodeOffset(t *testing.T) {
 	for _, decoders := range []bool{false, true} {
 		for _, program := range []Program{{Insts: insts, Factors: unroll.Factors{Short: 16, Long: 48}}, {insts, loop.Iterations(), loop}} {
 			for _, offset := range []int{0, 1, 9, 63, 64, 1000, 4095} {
-				m := Mapped{Placer: Placer{place, program, harness.Harness{Init: initial.Paper(), Features: b.cpu.Features, Decoders: decoders}, &offset}}
+				m := MappedBlock{ImageBuilder: ImageBuilder{place, program, harness.Harness{Init: initial.Paper(), Features: b.cpu.Features, Decoders: decoders}, &offset}}
 				for _, start := range []int{0, 16} {
 					require.Get(m.Replicates([]int{start}, 0, place.Clock))(t)
 					for _, im := range []harness.Image{m.Short, m.Long} {
-						if got := int(im.First % layout.PageSize); got != offset {
+						if got := int(im.FirstCopy % layout.PageSize); got != offset {
 							t.Errorf("decoders %v, loop %v: first copy of %d at %d, want %d", decoders, program.Loop != nil, im.Copies, got, offset)
 						}
-						if at := im.First - im.At; !bytes.HasPrefix(im.Code[at:], insts[0].Bytes) {
+						if at := im.FirstCopy - im.Address; !bytes.HasPrefix(im.Code[at:], insts[0].Bytes) {
 							t.Errorf("no copy at First: % x", im.Code[at:at+3])
 						}
 					}
@@ -72,7 +72,7 @@ func TestReplicates(t *testing.T) {
 		}
 		mustRotate(t, c.name, m, pairs)
 		code := m.CodeBytes()
-		third, ok, err := m.Third(m.Clock)
+		third, ok, err := m.Midpoint(m.Clock)
 		if err != nil || ok != (c.fit > 1) {
 			t.Fatalf("%s: a third number: %v, %v", c.name, ok, err)
 		}
@@ -80,22 +80,22 @@ func TestReplicates(t *testing.T) {
 			continue
 		}
 		first, second := pairs[0], pairs[1]
-		if second[0].At < first[1].End() || third.At < second[1].End() {
-			t.Errorf("%s: images overlap: %#x–%#x, %#x–%#x, %#x", c.name, first[0].At, first[1].End(), second[0].At, second[1].End(), third.At)
+		if second[0].Address < first[1].End() || third.Address < second[1].End() {
+			t.Errorf("%s: images overlap: %#x–%#x, %#x–%#x, %#x", c.name, first[0].Address, first[1].End(), second[0].Address, second[1].End(), third.Address)
 		}
-		require.Equal(t, c.name, c.shift, (second[0].At-first[0].At)%layout.PageSize)
-		if d := (third.At - second[1].At) % layout.PageSize; d != 0 {
+		require.Equal(t, c.name, c.shift, (second[0].Address-first[0].Address)%layout.PageSize)
+		if d := (third.Address - second[1].Address) % layout.PageSize; d != 0 {
 			t.Errorf("%s: the third number is shifted by %d", c.name, d)
 		}
 		for _, im := range second {
-			if want := uint64(16); c.offset == nil && im.First%64 != want {
-				t.Errorf("%s: the first copy of the second replicate at %#x, want %d bytes into a line", c.name, im.First, want)
+			if want := uint64(16); c.offset == nil && im.FirstCopy%64 != want {
+				t.Errorf("%s: the first copy of the second replicate at %#x, want %d bytes into a line", c.name, im.FirstCopy, want)
 			}
 		}
 		if c.offset != nil {
 			for _, im := range []harness.Image{first[0], first[1], second[0], second[1], third} {
-				if im.First%64 != uint64(offset)%64 {
-					t.Errorf("%s: a first copy at %#x", c.name, im.First)
+				if im.FirstCopy%64 != uint64(offset)%64 {
+					t.Errorf("%s: a first copy at %#x", c.name, im.FirstCopy)
 				}
 			}
 		}
@@ -109,7 +109,7 @@ func TestReplicates(t *testing.T) {
 
 // mustRotate checks that the images of pass 1 stand on pages of their own, at the same place in them, and those of a pass that finds
 // no room where those of pass 0 did. The latter are laid out again then.
-func mustRotate(t *testing.T, name string, m *Mapped, first [][2]harness.Image) {
+func mustRotate(t *testing.T, name string, m *MappedBlock, first [][2]harness.Image) {
 	t.Helper()
 	end := first[len(first)-1][1].End()
 	areas := max(int((layout.CodeEnd-m.Images)/m.area), 1)
@@ -118,8 +118,8 @@ func mustRotate(t *testing.T, name string, m *Mapped, first [][2]harness.Image) 
 		if err != nil || len(pairs) != len(first) {
 			t.Fatalf("%s, pass %d: %d replicates: %v", name, pass, len(pairs), err)
 		}
-		moved := pairs[0][0].At - first[0][0].At
-		if other := pass%areas != 0; moved%layout.PageSize != 0 || (moved != 0) != other || other && pairs[0][0].At < end {
+		moved := pairs[0][0].Address - first[0][0].Address
+		if other := pass%areas != 0; moved%layout.PageSize != 0 || (moved != 0) != other || other && pairs[0][0].Address < end {
 			t.Errorf("%s: the images of pass %d stand %#x after those of pass 0, which end at %#x", name, pass, moved, end)
 		}
 	}
@@ -166,12 +166,12 @@ func TestStays(t *testing.T) {
 		{"one copy shows nothing", onPage, trace(0x1000), false},
 		{"accesses that the trace leaves out", onPage, invariants.Trace{Copies: 4}, false},
 	} {
-		m := Mapped{Mapping: c.mapping, Trace: c.trace}
+		m := MappedBlock{Mapping: c.mapping, Trace: c.trace}
 		require.Equal(t, c.name, c.want, m.repeatsAddresses())
 	}
 	one, two := trace(0x1000, 0x1000), trace(0x1000, 0x1000)
 	two.Accesses[1].Write = true
-	if (&Mapped{Mapping: onPage, Trace: one}).repeatsAddresses() == (&Mapped{Mapping: onPage, Trace: two}).repeatsAddresses() {
+	if (&MappedBlock{Mapping: onPage, Trace: one}).repeatsAddresses() == (&MappedBlock{Mapping: onPage, Trace: two}).repeatsAddresses() {
 		t.Error("a read that becomes a write is not seen")
 	}
 }

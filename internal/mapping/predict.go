@@ -8,14 +8,14 @@ import (
 	"github.com/bbprof/bbprof/mapper"
 )
 
-// predict lists the pages that a run of p.Predict copies is likely to touch, in the order of the accesses whose addresses follow from the
-// initial state. To map them ahead of the first run saves a fault and a stop each. A wrong prediction costs time, never correctness: a
-// rejection is not believed before the block was run without it, and a page that the trace does not show is not kept.
+// predict lists the pages that a run of p.Predict copies will probably touch, in the order of the accesses whose addresses follow from the
+// initial state. Mapping them before the first run saves a fault and a stop each. A wrong prediction costs time, never correctness: a
+// rejection counts only after a run without predictions, and pages that are missing in the trace are dropped.
 func (p Plan) predict() (pages []mapper.Page) {
 	if p.Predict == 0 || p.NoPages {
 		return nil
 	}
-	const followed = 3 // copies; the others advance as the last of these does
+	const followed = 3 // copies; the others advance like the last of these
 	all := asm.Follow(p.Insts, followed, p.Init.StartAt(p.home()))
 	each := len(all) / followed
 	for k := range p.Predict {
@@ -46,7 +46,7 @@ func (p Plan) predict() (pages []mapper.Page) {
 }
 
 // touchesAll reports whether the trace shows an access to every page.
-func (m *Mapped) touchesAll() bool {
+func (m *MappedBlock) touchesAll() bool {
 	if len(m.Pages) == 0 {
 		return true
 	}

@@ -24,7 +24,7 @@ func TestPredict(t *testing.T) {
 	} {
 		task := b.task(unhex(t, c.hex))
 		task.Frames = 1
-		task.Judge = func(*Mapped) (Judged, error) { return Judged{}, nil }
+		task.Check = func(*MappedBlock) (Findings, error) { return Findings{}, nil }
 		want, err := b.begin(task)
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)

@@ -17,104 +17,104 @@ import (
 )
 
 const (
-	// MaxPages is how many pages a run may touch at all: the reference harness's limit.
+	// MaxPages limits the pages of a run: the reference harness's limit.
 	MaxPages = 1024
-	// steadyPages is how many a run may touch if fewer copies are to be had: every page takes an entry of the
+	// steadyPages limits the pages of a run whose number of copies can be reduced. Every page takes an entry of the
 	// first-level data TLB, which has 64 or more for loads, but 16 for stores from Sunny Cove on (Intel Optimization
-	// Manual), and bbprof itself stores to two. Of blocks that go on to new pages, those with 24 and more differed
-	// by more than 5 % from one run to the next in one of twelve, and took up to 2.5 times as long.
+	// Manual), and bbprof itself stores to two pages. Of blocks that move on to new pages, one in twelve of those with
+	// 24 or more differed by more than 5 % between runs, and they took up to 2.5 times as long.
 	steadyPages = 20
-	// RunLimit is CPU time for one run.
+	// RunLimit is the CPU time for one run.
 	RunLimit = 500 * time.Millisecond
-	// maxAutoFrames is how many frames a block may get on its own: no L1D has more ways.
+	// maxAutoFrames limits the frames that AutoFrames gives a block: no L1D has more ways.
 	maxAutoFrames = 16
-	// leastInsts is by how many instructions the images of a block that moves on must differ at
-	// least: fewer, and what the images' ends cost outweighs what the copies do.
+	// leastInsts is the least difference in instructions between the images of a block that moves on: with
+	// fewer, the cost of the images' ends outweighs that of the copies.
 	leastInsts = 256
 )
 
-// AutoFrames lets a block have as many frames as it needs.
+// AutoFrames gives a block as many frames as it needs.
 const AutoFrames = 0
 
-// Task is a block that is to run with its accesses traced and judged.
+// Task is a block to map, trace and check.
 type Task struct {
-	// Open gives a place with a live child, a new one if the last attempt cost the child.
-	Open    func() (Place, error)
+	// Open returns an arena with a live child, which is a new one if the last attempt killed the child.
+	Open    func() (Arena, error)
 	Program Program
-	Harness harness.Harness // around the copies, but for its initial state, clock and memory
-	Offset  *int            // of the first copy from the start of a page; nil is anywhere
-	// Fixed keeps the numbers of copies; else a block may get fewer of them.
+	Harness harness.Harness // without initial state, clock and memory
+	Offset  *int            // of the first copy in its page; nil: anywhere
+	// Fixed keeps the numbers of copies; otherwise they may be reduced.
 	Fixed   bool
 	Frames  int  // AutoFrames or a number
 	NoPages bool // see Plan
 	// Late reports whether all runs together have taken too long.
 	Late        func() bool
-	StoreBuffer int // entries, which bounds how far back a load may find a store
-	// Move lets registers start elsewhere where accesses cross lines, lack an alignment or alias.
+	StoreBuffer int // entries, which bound the distance from a load to its store
+	// Move allows other initial registers if accesses cross lines, lack an alignment or alias.
 	Move bool
-	// Judge applies the rules to the trace. An error says which rule is broken, and
-	// Judged.Harmless how many copies run before the first that breaks it.
-	Judge func(*Mapped) (Judged, error)
+	// Check applies the rules to the trace. The error names the broken rule; Findings.SafeCopies
+	// is then the number of copies before the first that breaks it.
+	Check func(*MappedBlock) (Findings, error)
 }
 
-// Judged is what the rules say of a trace.
-type Judged struct {
+// Findings holds the findings of the rules on a trace.
+type Findings struct {
 	Evidence       []invariants.Evidence
 	Predicted      *invariants.Prediction
 	SelfForwarding int // see invariants.SelfForwarding
 	Carried        int // see invariants.Carried
 	Warnings       []string
-	Harmless       int
+	SafeCopies     int
 }
 
-// Mapped is a block with the pages that it asks for, laid out in a child and traced. After an error
-// it holds what was done before.
-type Mapped struct {
-	Placer
+// MappedBlock is a block with its pages, laid out in a child and traced. After an error it holds the results
+// so far.
+type MappedBlock struct {
+	ImageBuilder
 	Mapping
 	Plan        Plan
-	Built       unroll.Factors // that images were laid out for
-	Short, Long harness.Image  // where they stand now
+	Built       unroll.Factors // numbers of copies when the images were built
+	Short, Long harness.Image  // latest
 	start       int            // of their first copies in a cache line
-	area        uint64         // bytes of code of a pass, whole pages
+	area        uint64         // bytes of code per pass, whole pages
 	Trace       invariants.Trace
-	Restore     []uint64 // words that a run changes, to put back before the next
-	restoresAll bool     // that any number of copies stores to
-	Judged
+	Restore     []uint64 // words to restore before each run
+	restoresAll bool     // Restore has all words to which any number of copies stores
+	Findings
 	Notes []string // on the trace
 
-	PaperVerdict string // what one frame and the first initial state give: "ok" or a reason
+	PaperVerdict string // outcome on one frame in the first initial state: "ok" or a reason
 	Rescued      bool   // it took another initial state than the first
 
 	task Task
 }
 
-// Warnings are what a user should know with the result.
-func (m *Mapped) Warnings() []string { return slices.Concat(m.Notes, m.Judged.Warnings) }
+// Warnings lists the warnings for the result.
+func (m *MappedBlock) Warnings() []string { return slices.Concat(m.Notes, m.Findings.Warnings) }
 
-// Refill puts the frames back to what they hold first.
-func (m *Mapped) Refill() { m.Plan.Refill(m.Child, m.Pages...) }
+// Refill restores the initial contents of the frames.
+func (m *MappedBlock) Refill() { m.Plan.Refill(m.Child, m.Pages...) }
 
-// RemapTo maps the block's pages again, onto other frames for each n as far as there are as many, and fills these. All
-// pages are unmapped first, which takes 1 µs more than to replace them: then some 50 of 25,745 blocks had slow states
-// more often, by up to a quarter, and were no longer steady.
-func (m *Mapped) RemapTo(n int) []tracee.Op {
+// RemapTo maps the block's pages again, onto other frames for each n while they last, and fills those. It unmaps all
+// pages first, which takes 1 µs more than replacing them: when pages were replaced, some 50 of 25,745 blocks had slow
+// states more often, by up to a quarter, and were no longer steady.
+func (m *MappedBlock) RemapTo(n int) []tracee.Op {
 	frames := max(m.Plan.Frames, 1)
 	first := n % max(layout.MaxFrames/frames, 1) * frames
 	m.Plan.refill(m.Child, m.Pages, first)
 	return m.remap(first)
 }
 
-// MapOnly maps the block in the first state in which it runs, on one frame unless Frames says more.
-// It does not judge its accesses.
-func (t Task) MapOnly(states []initial.State) (first *Mapped, firstErr error) {
+// MapOnly maps the block in the first state in which it runs, on one frame unless Frames sets more.
+// It does not check its accesses.
+func (t Task) MapOnly(states []initial.State) (first *MappedBlock, firstErr error) {
 	for i, state := range states {
 		place, err := t.Open()
 		if err != nil {
 			return first, err
 		}
 		t.startFrom(state)
-		m, err := t.mapped(place, Plan{Insts: t.Program.Insts, Init: state, Frames: max(t.Frames, 1), Limit: RunLimit, Late: t.Late, Fresh: place.Fresh})
+		m, err := t.mapBlock(place, Plan{Insts: t.Program.Insts, Init: state, Frames: max(t.Frames, 1), Limit: RunLimit, Late: t.Late, ResetImage: place.ResetImage})
 		if err == nil {
 			return m, nil
 		}
@@ -128,19 +128,19 @@ func (t Task) MapOnly(states []initial.State) (first *Mapped, firstErr error) {
 	return first, firstErr
 }
 
-// startFrom makes it the state before each run.
+// startFrom sets the state before each run.
 func (t *Task) startFrom(state initial.State) {
 	t.Harness.Init, t.Harness.Reset.Values = state, len(state.Memory) > 0
 }
 
-// ofContext are the reasons that another initial state may remove.
+// ofContext lists the reasons that another initial state may remove.
 var ofContext = map[verdict.Reason]bool{
 	verdict.Unmappable: true, verdict.TooManyPages: true, verdict.UnalignedOperand: true, verdict.SIGFPE: true,
 	verdict.SIGSEGV: true, verdict.SIGBUS: true, verdict.SIGTRAP: true, verdict.Timeout: true,
 	verdict.Misaligned: true, verdict.Alias4K: true, verdict.AliasFrame: true, verdict.L1DMiss: true,
 }
 
-// reasonOf is why a block is rejected, "" if there is no error or it is not about the block.
+// reasonOf returns why a block is rejected, or "" for any other error or none.
 func reasonOf(err error) verdict.Reason {
 	if r, ok := errors.AsType[*verdict.Rejection](err); ok {
 		return r.Reason
@@ -149,13 +149,12 @@ func reasonOf(err error) verdict.Reason {
 }
 
 // Prepare finds an initial state and a number of frames with which the block runs and all its
-// accesses are harmless. The first state on one frame comes first; what that gives is the paper's
-// verdict. What fails for its context rather than for itself is tried again with more frames, and
-// then in the other initial states, and then in those with registers moved. Where none helps,
-// the first attempt is what is reported.
-func (t Task) Prepare(states []initial.State) (m *Mapped, err error) {
-	first, firstErr := &Mapped{}, error(nil)
-	var failed []failure
+// accesses are safe. It first tries the first state on one frame, whose outcome is the paper's
+// verdict. If the block fails because of its context, it tries more frames, then the other initial
+// states, then those states with registers moved. If none helps, it reports the first attempt.
+func (t Task) Prepare(states []initial.State) (m *MappedBlock, err error) {
+	first, firstErr := &MappedBlock{}, error(nil)
+	var failed []failedState
 	for i := 0; ; i++ {
 		state, ok := initial.State{}, false
 		if i < len(states) {
@@ -168,7 +167,7 @@ func (t Task) Prepare(states []initial.State) (m *Mapped, err error) {
 		if !ok {
 			break
 		}
-		place, err := t.Open() // the last state may have cost the child
+		place, err := t.Open() // the last state may have killed the child
 		if err != nil {
 			return first, err
 		}
@@ -185,31 +184,31 @@ func (t Task) Prepare(states []initial.State) (m *Mapped, err error) {
 			break
 		}
 		if t.Move && i < len(states) && mapper.Movable(reason) && len(failed) < mostMoved {
-			failed = append(failed, failure{state, reason})
+			failed = append(failed, failedState{state, reason})
 		}
-		t.Program = m.Program // with as many copies as did
+		t.Program = m.Program // keep its number of copies
 	}
 	return first, firstErr
 }
 
-// failure is a state and what was wrong with it.
-type failure struct {
+// failedState is a state and the reason why it failed.
+type failedState struct {
 	state  initial.State
 	reason verdict.Reason
 }
 
-// mostMoved is in how many states registers are moved: of 125 blocks that alias in all states 69 do not in the first of
-// them with registers moved, and 19 in the other five.
+// mostMoved limits the states in which registers are moved. Of 125 blocks that alias in all states, moved registers help 69
+// in the first state and 19 in the other five.
 const mostMoved = 3
 
 // in is Prepare with one initial state.
-func (t Task) in(state initial.State, place Place, paper bool) (m *Mapped, err error) {
+func (t Task) in(state initial.State, place Arena, paper bool) (m *MappedBlock, err error) {
 	t.startFrom(state)
 	Ready(place.Child, state)
 	plan := Plan{
-		Insts: t.Program.Insts, Init: state, Frames: max(t.Frames, 1), Limit: RunLimit, Late: t.Late, Fresh: place.Fresh, NoPages: t.NoPages, Predict: t.Program.Factors.Long,
+		Insts: t.Program.Insts, Init: state, Frames: max(t.Frames, 1), Limit: RunLimit, Late: t.Late, ResetImage: place.ResetImage, NoPages: t.NoPages, Predict: t.Program.Factors.Long,
 	}
-	m, err = t.harmless(place, plan)
+	m, err = t.mapSafely(place, plan)
 	onOneFrame := ""
 	if paper && plan.Frames == 1 {
 		onOneFrame = paperVerdict(m, reasonOf(err))
@@ -219,9 +218,9 @@ func (t Task) in(state initial.State, place Place, paper bool) (m *Mapped, err e
 	return m, err
 }
 
-// paperVerdict is that on a block that ended for this reason, or none: ok until the samples say otherwise. Pages that share a byte
-// come first, by the rule of the paper's authors.
-func paperVerdict(m *Mapped, reason verdict.Reason) string {
+// paperVerdict returns the paper's outcome for a block that mapping rejected for reason, or accepted if reason is "": ok until the
+// samples say otherwise. Pages that share a byte take precedence, by the rule of the paper's authors.
+func paperVerdict(m *MappedBlock, reason verdict.Reason) string {
 	switch {
 	case invariants.MayAlias(m.Trace):
 		return string(verdict.AliasFrame)
@@ -231,18 +230,18 @@ func paperVerdict(m *Mapped, reason verdict.Reason) string {
 	return string(reason)
 }
 
-// frameEach is what harmless gave or, where pages disturb each other on one frame, what it gives with a frame for each page: that ends
-// the sharing, if L1D has a way for each.
-func (t Task) frameEach(plan Plan, m *Mapped, err error) (*Mapped, error) {
+// frameEach repeats mapSafely with a frame for each page if pages alias on one frame. That ends the sharing if L1D has a way for
+// each.
+func (t Task) frameEach(plan Plan, m *MappedBlock, err error) (*MappedBlock, error) {
 	if t.Frames != AutoFrames || reasonOf(err) != verdict.AliasFrame {
 		return m, err
 	}
 	plan.Frames = min(len(m.Pages), maxAutoFrames)
 	t.Program = m.Program
-	return t.harmless(m.Place, plan)
+	return t.mapSafely(m.Arena, plan)
 }
 
-// Ready gives the child what images restore of a state.
+// Ready stores the parts of a state that images restore from the child's memory.
 func Ready(child *tracee.Tracee, state initial.State) {
 	child.SetBases(state.FSBase, state.GSBase)
 	for _, slot := range []uint64{layout.SlotMXCSR, layout.DryRunMXCSR} {
@@ -258,34 +257,34 @@ func reaches(insts []asm.Inst) bool {
 	return slices.ContainsFunc(insts, func(in asm.Inst) bool { return len(in.Mem) > 0 })
 }
 
-// Again prepares a mapped block once more, with other numbers of copies, in the same state and on as many
-// frames at least.
-func (m *Mapped) Again(factors unroll.Factors, late func() bool) (*Mapped, error) {
+// Again prepares a mapped block with other numbers of copies, in the same state and on at least as many
+// frames.
+func (m *MappedBlock) Again(factors unroll.Factors, late func() bool) (*MappedBlock, error) {
 	t := m.task
 	t.Late = late
 	t.Program.Factors = factors
 	plan := m.Plan
 	plan.Late = late
 	if plan.Replay != nil {
-		replay := *plan.Replay // what it leaves is the other copies'
+		replay := *plan.Replay // Left belongs to the other copies
 		plan.Replay = &replay
 	}
-	again, err := t.harmless(m.Place, plan)
+	again, err := t.mapSafely(m.Arena, plan)
 	again, err = t.frameEach(plan, again, err)
 	again.PaperVerdict, again.Rescued = m.PaperVerdict, m.Rescued
 	return again, err
 }
 
-// harmless maps and traces the block and has the trace judged. A block that moves on comes to
-// alias or to crowd the cache by itself after some copies: it gets no more than that.
-func (t Task) harmless(place Place, plan Plan) (*Mapped, error) {
+// mapSafely maps and traces the block and checks the trace. A block that moves on may alias or fill the
+// cache after some copies: it gets fewer then.
+func (t Task) mapSafely(place Arena, plan Plan) (*MappedBlock, error) {
 	for {
-		var m *Mapped
+		var m *MappedBlock
 		var err error
 		if plan.Replay != nil {
-			m, err = t.replayed(place, plan)
+			m, err = t.mapCaptured(place, plan)
 		} else {
-			if m, err = t.mapped(place, plan); err == nil {
+			if m, err = t.mapBlock(place, plan); err == nil {
 				err = m.trace()
 			}
 			if err == nil && m.Plan.Predict > 0 && !m.touchesAll() {
@@ -295,14 +294,14 @@ func (t Task) harmless(place Place, plan Plan) (*Mapped, error) {
 			m.noteMemory()
 		}
 		if err == nil {
-			m.Judged, err = t.Judge(m)
+			m.Findings, err = t.Check(m)
 		}
 		if restored := len(m.Restore); err == nil {
-			if err = m.addDirty(m.Short); err == nil && len(m.Restore) > restored { // bbprof itself uses more lines than was judged
-				m.Judged, err = t.Judge(m)
+			if err = m.addDirty(m.Short); err == nil && len(m.Restore) > restored { // bbprof itself uses more lines now
+				m.Findings, err = t.Check(m)
 			}
 		}
-		fewer, ok := m.Factors.Within(m.Harmless)
+		fewer, ok := m.Factors.Within(m.SafeCopies)
 		if tooFew := (fewer.Long-fewer.Short)*len(t.Program.Insts) < leastInsts; err == nil || !ok || tooFew || t.Fixed {
 			return m, err
 		}
@@ -310,11 +309,11 @@ func (t Task) harmless(place Place, plan Plan) (*Mapped, error) {
 	}
 }
 
-// mapped maps as many copies as the longer image has, in a dry run. A block that moves on with
-// every copy gets no more copies than steadyPages do for, rather than a page for each.
-func (t Task) mapped(place Place, plan Plan) (*Mapped, error) {
+// mapBlock maps the copies of the longer image in a dry run. A block that moves on with every copy gets
+// only as many copies as fit on steadyPages.
+func (t Task) mapBlock(place Arena, plan Plan) (*MappedBlock, error) {
 	for {
-		m := &Mapped{Placer: Placer{place, t.Program, t.Harness, t.Offset}, Plan: plan, task: t}
+		m := &MappedBlock{ImageBuilder: ImageBuilder{place, t.Program, t.Harness, t.Offset}, Plan: plan, task: t}
 		if err := m.layOut(); err != nil {
 			return m, err
 		}
@@ -327,7 +326,7 @@ func (t Task) mapped(place Place, plan Plan) (*Mapped, error) {
 		if m.Plan.Predict > 0 {
 			m.Plan.Predict = t.Program.Factors.Long
 		}
-		err := m.search(t.Program.Factors.Long)
+		err := m.mapCopies(t.Program.Factors.Long)
 		if reasonOf(err) != verdict.TooManyPages || !fewer {
 			return m, err
 		}
@@ -335,7 +334,7 @@ func (t Task) mapped(place Place, plan Plan) (*Mapped, error) {
 	}
 }
 
-func (m *Mapped) layOut() (err error) {
+func (m *MappedBlock) layOut() (err error) {
 	if bytes := (m.Factors.Short + m.Factors.Long) * m.Size(); bytes > layout.CodeSize {
 		return m.tooLarge()
 	}
@@ -347,8 +346,8 @@ func (m *Mapped) layOut() (err error) {
 	return nil
 }
 
-// search maps so many copies in a dry run.
-func (m *Mapped) search(copies int) error {
+// mapCopies maps this number of copies in a dry run.
+func (m *MappedBlock) mapCopies(copies int) error {
 	im, err := m.dryRun(copies)
 	if err != nil {
 		return err
@@ -363,7 +362,7 @@ func (m *Mapped) search(copies int) error {
 		}
 		m.Mapping, err = mapPages(m.Child, m.Plan, im)
 	}
-	if err == nil && len(m.Inverted) > 0 { // the images do not know that yet
+	if err == nil && len(m.Inverted) > 0 { // the images lack these inversions
 		m.Harness.Inverted = m.Inverted
 		return m.layOut()
 	}

@@ -48,12 +48,12 @@ func (b *bench) attach() {
 }
 
 // open gives a place with a live child.
-func (b *bench) open() (Place, error) {
+func (b *bench) open() (Arena, error) {
 	if !b.child.Alive() {
 		b.child = child(b.t)
 		b.attach()
 	}
-	return Place{Child: b.child, Fresh: b.timer.Fresh(), Images: b.timer.Images(), Clock: b.timer.Clock()}, nil
+	return Arena{Child: b.child, ResetImage: b.timer.ResetImage(), Images: b.timer.Images(), Clock: b.timer.Clock()}, nil
 }
 
 // task is a block with as many copies as the front end holds, of which only frames that share a line
@@ -71,24 +71,24 @@ func (b *bench) task(code []byte) Task {
 		Open: b.open, Program: Program{Insts: insts, Factors: factors}, StoreBuffer: b.cpu.Core.StoreBuffer,
 		Harness: harness.Harness{Reset: everything, Features: b.cpu.Features},
 		Late:    func() bool { return false },
-		Judge: func(m *Mapped) (Judged, error) {
+		Check: func(m *MappedBlock) (Findings, error) {
 			if f := invariants.AliasFrame(m.Trace, b.cpu.Core); f.Rejection != nil {
-				return Judged{}, f.Rejection
+				return Findings{}, f.Rejection
 			}
-			return Judged{}, nil
+			return Findings{}, nil
 		},
 	}
 }
 
 // begin maps a task in the paper's state on one frame and traces it.
-func (b *bench) begin(t Task) (*Mapped, error) {
+func (b *bench) begin(t Task) (*MappedBlock, error) {
 	b.t.Helper()
 	place := require.Get(b.open())(b.t)
 	t.Harness.Init = initial.Paper()
 	for _, slot := range []uint64{layout.SlotMXCSR, layout.DryRunMXCSR} {
 		place.Child.SetWord(slot, uint64(t.Harness.Init.MXCSR))
 	}
-	m, err := t.mapped(place, Plan{Insts: t.Program.Insts, Init: t.Harness.Init, Frames: 1, Limit: RunLimit, Fresh: place.Fresh})
+	m, err := t.mapBlock(place, Plan{Insts: t.Program.Insts, Init: t.Harness.Init, Frames: 1, Limit: RunLimit, ResetImage: place.ResetImage})
 	if err == nil {
 		err = m.trace()
 	}
@@ -109,7 +109,7 @@ func TestEveryChangedWordIsPutBack(t *testing.T) {
 	check := func(code []byte, frames int) {
 		task := b.task(code)
 		task.Program.Factors, task.Fixed, task.Frames = unroll.Factors{Short: 1, Long: copies}, true, frames
-		task.Judge = func(*Mapped) (Judged, error) { return Judged{}, nil }
+		task.Check = func(*MappedBlock) (Findings, error) { return Findings{}, nil }
 		m, err := task.Prepare([]initial.State{initial.Paper()})
 		if err != nil || !m.Harness.Reset.Memory {
 			return

@@ -10,8 +10,8 @@ import (
 	"github.com/bbprof/bbprof/mapper"
 )
 
-// willExceed reports whether a string instruction that has asked for a page will ask for more pages than there may be.
-// To map them would take a run through all pages before for each: up to a second for a large count.
+// willExceed reports whether a string instruction that faulted on a page will exceed the limit of pages. Mapping them would
+// take a run through all earlier pages for each: up to a second for a large count.
 func (p Plan) willExceed(c runner, m Mapping, in *asm.Inst, stop tracee.Regs) bool {
 	const directionFlag = 1 << 10 // DF (SDM vol. 1, 3.4.3.2)
 	regs := asm.Regs{GPR: stop.GPR, FSBase: p.Init.FSBase, GSBase: p.Init.GSBase}
@@ -27,8 +27,8 @@ func (p Plan) willExceed(c runner, m Mapping, in *asm.Inst, stop tracee.Regs) bo
 	if len(in.Mem) == 0 {
 		return false
 	}
-	r := repeated{p: p, mem: in.Mem, regs: regs, down: stop.Flags&directionFlag != 0, width: uint64(in.Mem[0].Width)}
-	// As many bytes as pass all pages that there may be, and one more, or lead to where no page can be.
+	r := stringInst{p: p, mem: in.Mem, regs: regs, down: stop.Flags&directionFlag != 0, width: uint64(in.Mem[0].Width)}
+	// Enough bytes to exceed the limit of pages, or fewer up to an unmappable address.
 	r.bytes = r.width * min(count, uint64(p.Pages+2)*layout.PageSize/r.width)
 	for i := range r.mem {
 		r.bytes = min(r.bytes, r.before(i, func(page uint64) bool { return p.forbidden(page) != "" || r.mem[i].AddrSize == 32 && page>>32 != 0 }))
@@ -42,24 +42,24 @@ func (p Plan) willExceed(c runner, m Mapping, in *asm.Inst, stop tracee.Regs) bo
 			return false
 		})
 		if pages > p.Pages {
-			return r.goesOn(c)
+			return r.runsToCount(c)
 		}
 	}
 	return false
 }
 
-// repeated is a string instruction with what it starts from.
-type repeated struct {
+// stringInst is a string instruction with its registers.
+type stringInst struct {
 	p     Plan
 	mem   []asm.Mem
 	regs  asm.Regs
 	down  bool
 	width uint64
-	bytes uint64 // that it may pass
+	bytes uint64 // upper bound of the accessed bytes
 }
 
-// before is how many bytes an operand passes before the first page of which is holds, or all that it may pass.
-func (r *repeated) before(i int, is func(page uint64) bool) uint64 {
+// before returns the number of bytes that an operand accesses before the first page for which is holds, or all.
+func (r *stringInst) before(i int, is func(page uint64) bool) uint64 {
 	at := r.mem[i].Addr(&r.regs)
 	if !r.down {
 		for page, n := layout.PageOf(at), uint64(0); n < r.bytes; page += layout.PageSize {
@@ -70,7 +70,7 @@ func (r *repeated) before(i int, is func(page uint64) bool) uint64 {
 		}
 		return r.bytes
 	}
-	end := at + r.width // going down, it passes bytes from here
+	end := at + r.width // first address above the accessed bytes
 	for page, n := layout.PageOf(end-1), uint64(0); n < r.bytes; page -= layout.PageSize {
 		if is(page) {
 			return n
@@ -80,9 +80,9 @@ func (r *repeated) before(i int, is func(page uint64) bool) uint64 {
 	return r.bytes
 }
 
-// goesOn reports whether nothing that it finds ends it before its count does. Pages that are still to be mapped hold what the
-// frames do: if those are alike, what it compares comes again after a page.
-func (r *repeated) goesOn(c runner) bool {
+// runsToCount reports whether no comparison ends the instruction before its count does. Pages still to be mapped have the contents
+// of the frames: if those are equal, the comparisons repeat after a page.
+func (r *stringInst) runsToCount(c runner) bool {
 	repeat := r.mem[0].Repeat
 	if repeat == asm.Rep {
 		return true

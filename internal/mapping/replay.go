@@ -15,15 +15,14 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Replay is a captured state that a block starts from, and how far its copies stay within it. Each captured
-// page is on a frame of its own, at its own address. No other page is ever mapped: where copies ask for
-// one, they have left what was captured.
+// Replay is a captured state in which a block starts. Each captured page has its own frame and address. No
+// other page is ever mapped: copies that need one leave the captured state.
 type Replay struct {
 	Captured *initial.Captured
-	Left     *Left // where copies leave the state, if they are known to
+	Left     *Left // where copies leave the state, if known
 }
 
-// Left is where copies leave a captured state: the copies before this one stay within it.
+// Left reports that a copy leaves the captured state. Earlier copies stay within it.
 type Left struct {
 	Copy int // from 0
 	Why  *verdict.Rejection
@@ -35,41 +34,41 @@ func (l *Left) Error() string {
 
 func (l *Left) Unwrap() error { return l.Why }
 
-// Replayed maps and traces the block in a captured state, with as many copies as stay within it. The harness
-// has the block's address and the place a child with the window that this takes, if it takes one.
-func (t Task) Replayed(c *initial.Captured) (*Mapped, error) {
+// Replayed maps and traces the block in a captured state, with as many copies as stay within it. The arena
+// needs a child with the alias region for the block's address, if it needs one.
+func (t Task) Replayed(c *initial.Captured) (*MappedBlock, error) {
 	place, err := t.Open()
 	if err != nil {
-		return &Mapped{}, err
+		return &MappedBlock{}, err
 	}
 	t, plan, err := t.from(place, c)
 	if err != nil {
-		return &Mapped{Plan: plan}, err
+		return &MappedBlock{Plan: plan}, err
 	}
-	return t.harmless(place, plan)
+	return t.mapSafely(place, plan)
 }
 
-// from readies harness and child for a captured state.
-func (t Task) from(place Place, c *initial.Captured) (Task, Plan, error) {
+// from prepares harness and child for a captured state.
+func (t Task) from(place Arena, c *initial.Captured) (Task, Plan, error) {
 	state := c.Start()
 	t.Harness.Init = state
 	Ready(place.Child, state)
 	t.Harness.Replayed, t.Harness.Address, t.Harness.Shift = true, c.Address, layout.Shift(place.Child.Window())
 	t.Harness.Reset.Values = true
 	plan := Plan{
-		Insts: t.Program.Insts, Init: state, Frames: max(len(c.Pages), 1), Limit: RunLimit, Late: t.Late, Fresh: place.Fresh,
+		Insts: t.Program.Insts, Init: state, Frames: max(len(c.Pages), 1), Limit: RunLimit, Late: t.Late, ResetImage: place.ResetImage,
 		Replay: &Replay{Captured: c}, Window: place.Child.Window(),
 	}
 	return t, plan, plan.mappable()
 }
 
-// replayed maps and traces the block in a captured state, with as many copies as stay within it.
-func (t Task) replayed(place Place, plan Plan) (*Mapped, error) {
+// mapCaptured maps and traces the block in a captured state, with as many copies as stay within it.
+func (t Task) mapCaptured(place Arena, plan Plan) (*MappedBlock, error) {
 	for {
-		m := &Mapped{Placer: Placer{place, t.Program, t.Harness, t.Offset}, Plan: plan, task: t}
+		m := &MappedBlock{ImageBuilder: ImageBuilder{place, t.Program, t.Harness, t.Offset}, Plan: plan, task: t}
 		err := m.layOut()
 		if err == nil {
-			err = m.search(m.Factors.Long)
+			err = m.mapCopies(m.Factors.Long)
 		}
 		if err == nil {
 			err = m.trace()
@@ -94,10 +93,10 @@ func (t Task) replayed(place Place, plan Plan) (*Mapped, error) {
 	}
 }
 
-// LeavesEarly is the rejection of a block of which fewer copies stay within the captured state than tell what one of
-// many takes: the first start on an empty core. Of 90 blocks that stay within theirs, in 40 % the time from so few
-// was off by more than 5 %. It is nil for numbers of copies of the user's choice.
-func (m *Mapped) LeavesEarly() error {
+// LeavesEarly rejects a block with too few copies within the captured state to measure the time of one of many: the
+// first copies start on an empty core. Of 90 blocks that stay within their state, 40 % had a time from so few copies
+// that was off by more than 5 %. It accepts numbers of copies that the user chose.
+func (m *MappedBlock) LeavesEarly() error {
 	replay := m.Plan.Replay
 	if replay == nil || replay.Left == nil || m.task.Fixed || (m.Factors.Long-m.Factors.Short)*len(m.Insts) >= leastInsts {
 		return nil
@@ -110,7 +109,7 @@ func (l *Left) tooEarly() error {
 		"copy %d leaves the captured state, too early to tell what one of many copies takes: %s: %s", l.Copy+1, l.Why.Reason, l.Why.Detail)}
 }
 
-// mappable refuses pages that cannot be mapped for what they are.
+// mappable rejects captured pages that cannot be mapped.
 func (p Plan) mappable() error {
 	pages := p.Replay.Captured.Pages
 	if len(pages) > layout.MaxFrames {
@@ -168,7 +167,7 @@ func (p Plan) replay(c runner, im harness.Image) (m Mapping, stop tracee.Stop, e
 	return m, stop, &Left{copy, why}
 }
 
-// page is the captured page at an address, nil if there is none.
+// page returns the captured page at an address, or nil.
 func (r *Replay) page(addr uint64) *initial.Page {
 	pages := r.Captured.Pages
 	i, ok := slices.BinarySearchFunc(pages, layout.PageOf(addr), func(p initial.Page, at uint64) int {
@@ -186,7 +185,7 @@ func (r *Replay) page(addr uint64) *initial.Page {
 	return &pages[i]
 }
 
-// word is what an aligned word of a captured page holds.
+// word returns an aligned word of a captured page.
 func (r *Replay) word(addr uint64) uint64 {
 	page := r.page(addr)
 	if page == nil {
@@ -195,9 +194,9 @@ func (r *Replay) word(addr uint64) uint64 {
 	return binary.LittleEndian.Uint64(page.Data[addr%layout.PageSize:])
 }
 
-// storesReadOnly finds the first copy that stores to a page which the program could not write to. Frames
-// are writable, so that only the trace shows it.
-func (m *Mapped) storesReadOnly() error {
+// storesReadOnly finds the first copy that stores to a page that the program could not write to. Frames
+// are writable, so only the trace shows this.
+func (m *MappedBlock) storesReadOnly() error {
 	for _, a := range m.Trace.Accesses {
 		if !a.Write {
 			continue
@@ -211,8 +210,8 @@ func (m *Mapped) storesReadOnly() error {
 	return nil
 }
 
-// firstTouch notes for each captured page which instruction touches it first.
-func (m *Mapped) firstTouch() {
+// firstTouch records the first instruction that touches each captured page.
+func (m *MappedBlock) firstTouch() {
 	for i := range m.Pages {
 		p := &m.Pages[i]
 		first := slices.IndexFunc(m.Trace.Accesses, func(a asm.Access) bool {
@@ -225,8 +224,8 @@ func (m *Mapped) firstTouch() {
 	}
 }
 
-// Once executes the block once from a captured state, in a dry run. It gives the general registers, the
-// flags and the pages after it, and the rest of the registers as XSAVE writes them.
+// Once executes the block once from a captured state, in a dry run. It returns the general registers, the
+// flags and the pages afterwards, and the other registers in XSAVE format.
 func (t Task) Once(c *initial.Captured) (after *initial.Captured, xsave []byte, err error) {
 	place, err := t.Open()
 	if err != nil {
@@ -236,7 +235,7 @@ func (t Task) Once(c *initial.Captured) (after *initial.Captured, xsave []byte, 
 	if err != nil {
 		return nil, nil, err
 	}
-	im, err := Placer{place, t.Program, t.Harness, t.Offset}.dryRun(1)
+	im, err := ImageBuilder{place, t.Program, t.Harness, t.Offset}.dryRun(1)
 	if err != nil {
 		return nil, nil, err
 	}

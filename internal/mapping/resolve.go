@@ -11,11 +11,11 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// resolve finds the page that a fault asks for, or says why none would help.
+// resolve returns the page that a fault needs, or explains why none would help.
 func (p Plan) resolve(stop tracee.Stop, im harness.Image) (mapper.Page, error) {
 	index, regs, ok := p.locate(stop, im)
 	switch {
-	case !ok && stop.Signal == tracee.SIGFPE: // the fwait after the copies
+	case !ok && stop.Signal == tracee.SIGFPE: // at the fwait after the copies
 		return mapper.Page{}, &verdict.Rejection{Reason: verdict.SIGFPE, Detail: "the block leaves an unmasked x87 exception pending"}
 	case !ok:
 		return mapper.Page{}, fmt.Errorf("signal %d, code %d, address %#x at %#x, outside of the block's copies", stop.Signal, stop.Code, stop.Addr, stop.Regs.RIP)
@@ -36,7 +36,7 @@ func (p Plan) resolve(stop tracee.Stop, im harness.Image) (mapper.Page, error) {
 	return mapper.Page{}, p.unhelped(stop, index)
 }
 
-// unhelped explains a signal that no page would have kept off.
+// unhelped explains a signal that no page would have prevented.
 func (p Plan) unhelped(stop tracee.Stop, index int) error {
 	addr := stop.Addr
 	switch stop.Signal {
@@ -54,12 +54,12 @@ func (p Plan) unhelped(stop tracee.Stop, index int) error {
 	return p.reject(verdict.SIGSEGV, index, &addr, "signal %d, code %d, at %#x", stop.Signal, stop.Code, addr)
 }
 
-// reject is a rejection for an instruction, by its number, and the address that it accesses if that is known.
+// reject returns a rejection for an instruction, by its index, and the accessed address if known.
 func (p Plan) reject(reason verdict.Reason, index int, addr *uint64, format string, args ...any) *verdict.Rejection {
 	return &verdict.Rejection{Reason: reason, Detail: fmt.Sprintf(format, args...), Inst: p.Insts[index].Verdict(index), Address: addr}
 }
 
-// forbidden says why no page can be at an address, "" if one can.
+// forbidden explains why an address is unmappable, or returns "".
 func (p Plan) forbidden(addr uint64) string {
 	switch {
 	case p.owns(addr, 1):
@@ -72,7 +72,7 @@ func (p Plan) forbidden(addr uint64) string {
 	return ""
 }
 
-// locate finds the instruction that a stop is about. A trap is reported after its
+// locate finds the instruction that caused a stop. A trap is reported after its
 // instruction, everything else at it; so is int1 on AMD under a hypervisor.
 func (p Plan) locate(stop tracee.Stop, im harness.Image) (index int, regs asm.Regs, ok bool) {
 	rip := stop.Regs.RIP
@@ -92,11 +92,10 @@ func (p Plan) locate(stop tracee.Stop, im harness.Image) (index int, regs asm.Re
 	}, true
 }
 
-// at is the instruction that the byte at an address belongs to, in any copy: every copy means
-// the addresses of a block at Home.
+// at returns the instruction that contains the byte at an address, in any copy.
 func (p Plan) at(addr uint64, im harness.Image) (index int, ok bool) {
 	_, offset, ok := im.Locate(addr)
-	if !ok && im.Own { // after the copies there is nothing of the block but its branch
+	if !ok && im.Own { // the branch is the only code of the block after the copies
 		return len(p.Insts) - 1, true
 	}
 	for i := range p.Insts {
@@ -153,7 +152,7 @@ func canonical(addr uint64) bool {
 	return top == 0 || top == -1
 }
 
-// refused explains a system call that failed while pages were mapped.
+// refused explains a failed system call of mapping.
 func (p Plan) refused(m Mapping, stop tracee.Stop) error {
 	const eperm, eacces, enomem = 1, 13, 12 // asm-generic/errno-base.h
 	if len(m.Pages) == 0 {
@@ -169,7 +168,7 @@ func (p Plan) refused(m Mapping, stop tracee.Stop) error {
 	return fmt.Errorf("mapping the page at %#x: errno %d", page.Addr, stop.Errno)
 }
 
-// fpeText names si_code of SIGFPE (asm-generic/siginfo.h).
+// fpeText describes si_code of SIGFPE (asm-generic/siginfo.h).
 func fpeText(code int) string {
 	switch code {
 	case 1:

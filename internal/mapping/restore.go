@@ -12,8 +12,8 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// dirty lists the words that differ from what they hold first, by the first page on their
-// frame, ascending.
+// dirty lists the words that differ from their initial values in ascending order, each by its
+// address on the first page of its frame.
 func (m Mapping) dirty(c runner, p Plan) (dirty []uint64) {
 	seen, words := map[int]bool{}, p.words(m.Pages)
 	for i, q := range m.Pages {
@@ -39,16 +39,16 @@ func (m Mapping) dirty(c runner, p Plan) (dirty []uint64) {
 	return dirty
 }
 
-// maxRestore is how many words can be put back before each run.
-func (m *Mapped) maxRestore() int {
+// maxRestore returns the largest number of words that can be restored before each run.
+func (m *MappedBlock) maxRestore() int {
 	if m.Harness.Reset.Values {
 		return layout.MaxValues
 	}
 	return layout.MaxRestore
 }
 
-// setRestore has the images put these words back before each run.
-func (m *Mapped) setRestore(words []uint64) {
+// setRestore makes the images restore these words before each run.
+func (m *MappedBlock) setRestore(words []uint64) {
 	m.Restore = words
 	var values []uint64
 	if m.Harness.Reset.Values {
@@ -60,14 +60,14 @@ func (m *Mapped) setRestore(words []uint64) {
 	m.Child.SetRestore(words, values)
 }
 
-// reached lists, as dirty does, each word that accesses reach, or the stores among them alone, and those of an earlier list. An access
-// beyond the pages is left out.
-func (m Mapping) reached(accesses []asm.Access, earlier []uint64, stores bool) []uint64 {
+// touchedWords lists, like dirty, each word that accesses touch, or only the stores among them, and the words of an earlier list. It skips
+// accesses beyond the pages.
+func (m Mapping) touchedWords(accesses []asm.Access, earlier []uint64, stores bool) []uint64 {
 	const words = layout.PageSize / 8
 	if len(m.Pages) == 0 {
 		return nil
 	}
-	first := map[int]uint64{} // page by which a frame's words are listed
+	first := map[int]uint64{} // first page of each frame
 	frames := 0
 	for _, p := range m.Pages {
 		if _, ok := first[p.Frame]; !ok {
@@ -103,10 +103,10 @@ func (m Mapping) reached(accesses []asm.Access, earlier []uint64, stores bool) [
 	return list
 }
 
-// throughOwnPages gives each word the address by which the trace first reaches its line, where pages share a frame. On AMD the way of L1D
-// is predicted from the linear address: a line that the prologue stored through another page costs the block's first access to it
-// half a cycle on Zen 4 (TestManyWordsRestored).
-func (m *Mapped) throughOwnPages(words []uint64) []uint64 {
+// throughOwnPages replaces the address of each word by the one through which the trace first accesses its line, if pages share a frame. AMD
+// cores predict the L1D way from the linear address: if the prologue stored a line through another page, the block's first access to it costs
+// half a cycle more on Zen 4 (TestManyWordsRestored).
+func (m *MappedBlock) throughOwnPages(words []uint64) []uint64 {
 	const line = 64
 	if len(words) == 0 || !m.shareFrames() {
 		return words
@@ -139,7 +139,7 @@ func (m *Mapped) throughOwnPages(words []uint64) []uint64 {
 	return words
 }
 
-func (m *Mapped) shareFrames() bool {
+func (m *MappedBlock) shareFrames() bool {
 	frames := map[int]bool{}
 	for _, p := range m.Pages {
 		frames[p.Frame] = true
@@ -147,11 +147,11 @@ func (m *Mapped) shareFrames() bool {
 	return len(frames) < len(m.Pages)
 }
 
-// addDirty adds to the list of words to restore before each run those that an image leaves changed. What a run changes
-// depends on how many copies it has: a later one may put a word back, and a word that is not restored tells a block that
-// this is no dry run. So each image is asked, unless all words that are stored to are restored; to restore words that stores leave as they are would do, and moved the time of
-// one in fifty such blocks by 1 to 4 %.
-func (m *Mapped) addDirty(im harness.Image) error {
+// addDirty adds the words that an image leaves changed to the list of words to restore before each run. They depend on the
+// number of copies, because a later copy may restore a word, and a word that is not restored shows the block that this is not
+// a dry run. So addDirty runs each image, unless the list has all stored words already. Restoring all words that are stored to
+// would also work, but changed the time of one in fifty such blocks by 1 to 4 %.
+func (m *MappedBlock) addDirty(im harness.Image) error {
 	if !m.Harness.Reset.Memory || len(m.Pages) == 0 {
 		return nil
 	}
@@ -166,20 +166,20 @@ func (m *Mapped) addDirty(im harness.Image) error {
 	slices.Sort(dirty)
 	dirty = slices.Compact(dirty)
 	if len(dirty) > m.maxRestore() {
-		// 64 KiB with their values if each has one, more than any L1D holds, so no block's miss is lost.
+		// The list is 64 KiB with values, more than any L1D holds, so this hides no block's miss.
 		return &verdict.Rejection{Reason: verdict.L1DMiss, Detail: fmt.Sprintf("a run changes %d words, and no more than %d can be put back before the next", len(dirty), m.maxRestore())}
 	}
 	m.setRestore(dirty)
 	return nil
 }
 
-// finder finds pages by their addresses. Successive accesses mostly are to one page.
+// finder finds pages by their addresses, fast for successive accesses to one page.
 type finder struct {
 	pages []mapper.Page
 	last  int
 }
 
-// page is the number of the page at an address, -1 if there is none.
+// page returns the index of the page at an address, or -1.
 func (f *finder) page(addr uint64) int {
 	if f.pages[f.last].Addr == addr {
 		return f.last

@@ -30,11 +30,11 @@ func TestStored(t *testing.T) {
 		{"beyond all pages", []asm.Access{store(0x7000, 8)}, nil, nil},
 		{"a load", []asm.Access{{Addr: 0x3000, Width: 8, Read: true}}, nil, nil},
 	} {
-		if got := m.reached(c.accesses, c.earlier, true); !slices.Equal(got, c.want) {
+		if got := m.touchedWords(c.accesses, c.earlier, true); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %#x, want %#x", c.name, got, c.want)
 		}
 	}
-	if got := (Mapping{}).reached([]asm.Access{store(0, 8)}, nil, false); got != nil {
+	if got := (Mapping{}).touchedWords([]asm.Access{store(0, 8)}, nil, false); got != nil {
 		t.Errorf("without a page: %#x", got)
 	}
 }
@@ -57,7 +57,7 @@ func TestThroughOwnPages(t *testing.T) {
 		{"beyond all pages", shared, []asm.Access{access(0x5100, 8)}, []uint64{0x9100}, []uint64{0x9100}},
 		{"a frame each", shared[:2], []asm.Access{access(0x9100, 8)}, []uint64{0x3100, 0x9100}, []uint64{0x3100, 0x9100}},
 	} {
-		m := &Mapped{Mapping: Mapping{Pages: c.pages}, Trace: invariants.Trace{Accesses: c.accesses, Frame: map[uint64]int{}}}
+		m := &MappedBlock{Mapping: Mapping{Pages: c.pages}, Trace: invariants.Trace{Accesses: c.accesses, Frame: map[uint64]int{}}}
 		for _, p := range c.pages {
 			m.Trace.Frame[p.Addr] = p.Frame
 		}

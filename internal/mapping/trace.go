@@ -12,17 +12,17 @@ import (
 	"github.com/bbprof/bbprof/invariants"
 )
 
-// maxTraced bounds the copies that are traced: the log and the instrumented code must fit.
-func (m *Mapped) maxTraced(probe *asm.Probe) int {
-	const perInst = 160 // more than any instruction with its captures takes
+// maxTraced returns how many copies can be traced: the log and the instrumented code must fit.
+func (m *MappedBlock) maxTraced(probe *asm.Probe) int {
+	const perInst = 160 // bytes, more than any instruction with its captures
 	n := int(layout.LogSize) / max(probe.LogSize(), 1)
-	// What stands around the copies stands around those of the shorter image, too, but for what aligns it.
+	// The shorter image has the same code around its copies, apart from padding.
 	around := max(len(m.Short.Code)-m.Factors.Short*m.Size()+aligned, layout.PageSize)
 	return min(m.Factors.Long, n, (int(layout.CodeEnd-m.Long.End())-around)/(perInst*len(m.Insts)))
 }
 
 // trace runs the instrumented copy once and reads what it logged.
-func (m *Mapped) trace() error {
+func (m *MappedBlock) trace() error {
 	m.Notes = nil
 	m.Trace = invariants.Trace{Insts: m.Insts, Frame: map[uint64]int{}}
 	for _, p := range m.Pages {
@@ -61,11 +61,11 @@ func (m *Mapped) trace() error {
 		if f := invariants.Contained(reached); f.Rejection != nil {
 			return f.Rejection
 		}
-		// When the words that a mask suppresses are stored before each run, their pages are present and dirty; while a page
-		// is not, each suppressed access to it takes the CPU a microcode assist, for nothing makes it so.
-		m.Restore = m.reached(suppressed, m.Restore, false)
+		// Restore the suppressed words before each run, so that their pages are present and dirty. Otherwise each suppressed
+		// access would cost a microcode assist, because no access ever makes the page so.
+		m.Restore = m.touchedWords(suppressed, m.Restore, false)
 	}
-	m.restoresAll = copies == m.Factors.Long && slices.Equal(m.Restore, m.reached(m.Trace.Accesses, nil, true))
+	m.restoresAll = copies == m.Factors.Long && slices.Equal(m.Restore, m.touchedWords(m.Trace.Accesses, nil, true))
 	m.Restore = m.throughOwnPages(m.Restore)
 	if copies != m.Factors.Long {
 		m.note("only the first %d of %d copies were traced: the log is full", copies, m.Factors.Long)
@@ -73,15 +73,14 @@ func (m *Mapped) trace() error {
 	return nil
 }
 
-func (m *Mapped) note(format string, args ...any) {
+func (m *MappedBlock) note(format string, args ...any) {
 	m.Notes = append(m.Notes, fmt.Sprintf(format, args...))
 }
 
-// tracedEnough is how many copies of the log tell all. From some copy on most blocks access what
-// the copy before did. Where that is the first, two copies have met all there is to meet; else as
-// many more as fill the store buffer, and as many as came before, and the rules can find nothing
-// else in the rest.
-func (m *Mapped) tracedEnough(probe *asm.Probe, copies int) int {
+// tracedEnough returns how many copies of the log suffice for the rules. From some copy on, most blocks
+// repeat the accesses of the copy before. If that is the first, two copies suffice. Otherwise the rules
+// need as many again, and enough more to fill the store buffer.
+func (m *MappedBlock) tracedEnough(probe *asm.Probe, copies int) int {
 	steady := probe.Steady(m.Child.Log(), copies)
 	if steady == 0 {
 		return min(copies, 2)
@@ -102,9 +101,8 @@ const (
 	stepCopies = 16 // a step costs as much as a hundred runs
 )
 
-// traceByStepping is trace for a block that cannot be instrumented; why says what stands in
-// the way.
-func (m *Mapped) traceByStepping(why error) error {
+// traceByStepping is trace for a block that cannot be instrumented, for the reason why.
+func (m *MappedBlock) traceByStepping(why error) error {
 	m.note("traced by single steps (%v), %d copies only", why, min(stepCopies, m.Factors.Long))
 	for _, in := range m.Insts {
 		if slices.ContainsFunc(in.Mem, unstepped) {
@@ -119,18 +117,18 @@ func (m *Mapped) traceByStepping(why error) error {
 	return err
 }
 
-// step computes each access of so many copies from the registers before it. Gathers and masked
-// accesses are left out: their registers are not among those.
-func (m *Mapped) step(copies int) (all []asm.Access, err error) {
+// step computes each access of some copies from the general registers before it. It skips gathers
+// and masked accesses, which depend on other registers.
+func (m *MappedBlock) step(copies int) (all []asm.Access, err error) {
 	err = m.Step(copies, stepLimit, func(copy, inst int, at tracee.Regs) {
 		all = m.stepAccesses(all, copy, inst, at)
 	})
 	return all, err
 }
 
-// Step runs copies in a dry run, an instruction at a time, and shows each with the registers
-// before it.
-func (m *Mapped) Step(copies int, limit time.Duration, visit func(copy, inst int, at tracee.Regs)) error {
+// Step single-steps copies in a dry run and calls visit before each instruction with the
+// registers.
+func (m *MappedBlock) Step(copies int, limit time.Duration, visit func(copy, inst int, at tracee.Regs)) error {
 	image, err := m.dryRun(copies)
 	if err != nil {
 		return err
@@ -142,7 +140,7 @@ func (m *Mapped) Step(copies int, limit time.Duration, visit func(copy, inst int
 	m.Refill()
 	pushed := false // flags, by the instruction before
 	shift := m.Plan.shift()
-	stop, err := m.Child.Step(nil, image.At+shift, image.End()+shift, limit, func(at tracee.Regs) {
+	stop, err := m.Child.Step(nil, image.Address+shift, image.End()+shift, limit, func(at tracee.Regs) {
 		at.RIP -= shift
 		if pushed {
 			m.hideStep(at.GPR[asm.RSP])
@@ -160,9 +158,9 @@ func (m *Mapped) Step(copies int, limit time.Duration, visit func(copy, inst int
 	return Unexpected(stop.Completed("single-stepping"))
 }
 
-// hideStep clears the trap flag in the flags that were just pushed: it is that of the stepping
-// (Linux leaves it there), and a block could do something else for it.
-func (m *Mapped) hideStep(rsp uint64) {
+// hideStep clears the trap flag of single-stepping in the flags that were just pushed (Linux
+// leaves it there), because a block could act on it.
+func (m *MappedBlock) hideStep(rsp uint64) {
 	at := rsp + 1 // bits 8 to 15
 	for _, p := range m.Pages {
 		if p.Addr == layout.PageOf(at) {
@@ -171,7 +169,7 @@ func (m *Mapped) hideStep(rsp uint64) {
 	}
 }
 
-func (m *Mapped) stepAccesses(all []asm.Access, copy, i int, at tracee.Regs) []asm.Access {
+func (m *MappedBlock) stepAccesses(all []asm.Access, copy, i int, at tracee.Regs) []asm.Access {
 	in := &m.Insts[i]
 	regs := asm.Regs{
 		GPR: at.GPR, RIP: m.Plan.home() + uint64(in.Offset+len(in.Bytes)),
@@ -183,7 +181,7 @@ func (m *Mapped) stepAccesses(all []asm.Access, copy, i int, at tracee.Regs) []a
 			count = uint64(uint32(count))
 		}
 		if unstepped(mem) || mem.Repeat != asm.Once && count == 0 {
-			continue // a rep instruction steps once a round, and once to find rcx 0
+			continue // a rep instruction steps once per iteration, and once with rcx = 0
 		}
 		all = append(all, asm.Access{Copy: copy, Inst: i, Mem: k, Addr: mem.Addr(&regs), Width: mem.Width, Elem: mem.Width, Read: mem.Read, Write: mem.Write})
 	}

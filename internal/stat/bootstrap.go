@@ -6,23 +6,21 @@ import (
 	"slices"
 )
 
-// resamples is how many resamples Bootstrap takes: enough for the 2.5 % and 97.5 % quantiles of what
-// they give to be within a tenth of the interval (Efron and Tibshirani, An Introduction to the
-// Bootstrap, section 14.5).
+// resamples is the number of Bootstrap's resamples: enough to know the 2.5 % and 97.5 % quantiles to within a
+// tenth of the interval (Efron and Tibshirani, An Introduction to the Bootstrap, section 14.5).
 const resamples = 400
 
 // Interval is a two-sided 95 % confidence interval.
 type Interval struct{ Low, High float64 }
 
-// Bootstrap gives 95 % intervals for figures of n observations. statistic computes them from some of
-// the observations, which indices names, with repetition. estimate is what it gives of all. A resample
-// has at most some of them.
+// Bootstrap returns 95 % intervals for statistics of n observations. statistic computes them from the observations
+// in indices, with repetition; estimate is its result for all. A resample has at most most observations.
 //
-// The intervals are bias-corrected and accelerated (BCa; Efron, JASA 82, 1987; Davison and Hinkley, Bootstrap Methods and
-// their Application, section 5.3.2): quantiles of what the resamples give, so no figure gets an interval of values that it
-// cannot have, and a mean that few large values make gets a long upper side. Of many observations a resample takes
-// fewer than n, and the spread, which falls with the square root of the size, is scaled (Bickel, Götze and van Zwet,
-// Statistica Sinica 7, 1997). A figure that is NaN in a resample is left out of that resample.
+// The intervals are bias-corrected and accelerated (BCa; Efron, JASA 82, 1987; Davison and Hinkley, Bootstrap
+// Methods and their Application, section 5.3.2): quantiles over the resamples, so no interval holds impossible
+// values, and a mean dominated by few large values gets a long upper side. If a resample is smaller than n, its
+// spread, which falls with the square root of the size, is scaled (Bickel, Götze and van Zwet, Statistica Sinica
+// 7, 1997). A statistic that is NaN in a resample skips that resample.
 func Bootstrap(n, most int, estimate []float64, seed uint64, statistic func(indices []int) []float64) []Interval {
 	m := min(n, most)
 	scale := math.Sqrt(float64(m) / float64(n))
@@ -52,7 +50,7 @@ func Bootstrap(n, most int, estimate []float64, seed uint64, statistic func(indi
 	return intervals
 }
 
-// adjusted gives quantiles of sorted deviations, at the level that BCa has instead of p.
+// adjusted returns a function for quantiles of sorted deviations, at BCa's level instead of p.
 func adjusted(d []float64, acceleration float64) func(p float64) float64 {
 	n := float64(len(d))
 	below, _ := slices.BinarySearch(d, 0)
@@ -65,11 +63,11 @@ func adjusted(d []float64, acceleration float64) func(p float64) float64 {
 	}
 }
 
-// leftOut is how many groups of observations are left out, one at a time, to estimate accelerations.
+// leftOut is the number of groups left out, one at a time, to estimate accelerations.
 const leftOut = 50
 
-// accelerations are how fast the standard error of each figure changes with it, by the jackknife over groups of the
-// observations; of all of them it is smaller, by scale.
+// accelerations estimates how fast each statistic's standard error changes with it, by the jackknife over groups
+// of the observations; for all of them it is smaller, by scale.
 func accelerations(observations []int, figures int, scale float64, statistic func(indices []int) []float64) []float64 {
 	groups := min(leftOut, len(observations))
 	values := make([][]float64, figures)

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// Kendall is Kendall's tau-b of pairs of values: the share of pairs of pairs that are in the same
-// order in xs and ys less the share that is not, corrected for ties (Kendall, Biometrika 33, 1945).
-// It counts exchanges of a merge sort, which takes n log n (Knight, JASA 61, 1966). NaN where all
-// values of a side are equal, or any is NaN. xs and ys must be equally long.
+// Kendall is Kendall's tau-b: the share of pairs of pairs that are in the same order in xs and ys minus the share
+// of those that are not, corrected for ties (Kendall, Biometrika 33, 1945). It counts the exchanges of a merge
+// sort in n log n (Knight, JASA 61, 1966). NaN if all values of a side are equal, or any is NaN. xs and ys must
+// have equal length.
 func Kendall(xs, ys []float64) float64 {
 	type pair struct{ x, y float64 }
 	pairs := make([]pair, len(xs))
@@ -18,7 +18,7 @@ func Kendall(xs, ys []float64) float64 {
 		}
 		pairs[i] = pair{xs[i], ys[i]}
 	}
-	slices.SortFunc(pairs, func(a, b pair) int { // there is no NaN, which cmp.Compare would look for
+	slices.SortFunc(pairs, func(a, b pair) int { // without NaN, which cmp.Compare would check
 		switch {
 		case a.x < b.x || a.x == b.x && a.y < b.y:
 			return -1
@@ -42,7 +42,7 @@ func Kendall(xs, ys []float64) float64 {
 	return float64(concordantLess) / math.Sqrt(float64(all-tiedX)) / math.Sqrt(float64(all-tiedY))
 }
 
-// tied counts the pairs of equal values among sorted ones.
+// tied counts the pairs of equal values in a sorted slice.
 func tied[T any](sorted []T, equal func(a, b T) bool) (pairs int64) {
 	run := int64(1)
 	for i := 1; i < len(sorted); i++ {
@@ -55,9 +55,9 @@ func tied[T any](sorted []T, equal func(a, b T) bool) (pairs int64) {
 	return pairs
 }
 
-// sortCounting sorts xs and counts the pairs that were in descending order. spare is as long as xs.
+// sortCounting sorts xs and counts the pairs that were in descending order. spare must be as long as xs.
 func sortCounting(xs, spare []float64) (descending int64) {
-	const few = 8 // a size at which insertion is no slower
+	const few = 8 // at this size insertion is no slower
 	if len(xs) <= few {
 		for i := 1; i < len(xs); i++ {
 			for j := i; j > 0 && xs[j] < xs[j-1]; j-- {
@@ -82,8 +82,7 @@ func sortCounting(xs, spare []float64) (descending int64) {
 	return descending
 }
 
-// Pearson is the correlation coefficient of pairs of values. NaN where all values of a side are
-// equal. xs and ys must be equally long.
+// Pearson is the correlation coefficient. NaN if all values of a side are equal. xs and ys must have equal length.
 func Pearson(xs, ys []float64) float64 {
 	mx, my := Mean(xs), Mean(ys)
 	var xy, xx, yy float64

@@ -10,7 +10,7 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// correlation.py says how the values were made.
+// correlation.py documents how the values were made.
 func TestCorrelationsAgainstScipy(t *testing.T) {
 	text := require.Get(os.ReadFile("testdata/correlation.json"))(t)
 	var cases []struct {
@@ -39,7 +39,7 @@ func TestKendallWithoutOrder(t *testing.T) {
 	}
 }
 
-// The intervals of a mean hold the true one about as often as they say.
+// Intervals of a mean hold the true mean about as often as promised.
 func TestBootstrapCovers(t *testing.T) {
 	const most = 1000
 	for _, n := range []int{200, 12 * most} {

@@ -8,9 +8,8 @@ import (
 	"sync"
 )
 
-// Visit is a value measured in one cell of a design. What a batch of visits has in common (a mapping of
-// memory, a moment) moves all of them, so batches, not visits, are independent. A batch has the same
-// cells whenever it comes again.
+// Visit is a value measured in one cell of a design. Effects shared by a batch of visits (a mapping of memory, a
+// moment) move all of them, so batches, not visits, are independent. A repeated batch has the same cells.
 type Visit struct {
 	Cell  int
 	Batch int
@@ -21,17 +20,17 @@ type Visit struct {
 type Cell struct {
 	Number  int
 	Mean    float64
-	Visits  int // that count
-	Dropped int // that were cut as disturbed
+	Visits  int // visits kept
+	Dropped int // visits cut as outliers
 }
 
-// Design is the mean over the cells of a fixed design, each cell with the same weight. Cells are fixed
-// effects: what they differ by is no noise, but what a cell's visits differ by is.
+// Design is the mean over the cells of a fixed design, with equal weights. Cells are fixed effects: their
+// differences are not noise, but those between visits to a cell are.
 type Design struct {
-	Estimate         // of the mean over cells; the interval is that of the mean of these cells
+	Estimate         // mean over these cells, and its interval
 	Cells    []Cell  // ascending by number
 	Within   float64 // standard deviation of a visit around its cell's mean
-	Differ   bool    // cells differ by more than their visits do, by an F-test
+	Differ   bool    // cells differ significantly, by an F-test
 }
 
 // Repeated reports whether each cell was visited more than once, so that Within is known.
@@ -39,9 +38,10 @@ func (d Design) Repeated() bool {
 	return len(d.Cells) > 0 && !slices.ContainsFunc(d.Cells, func(c Cell) bool { return c.Visits+c.Dropped < 2 })
 }
 
-// Groups sorts the cells by mean and splits them in two where that leaves the least variance within the groups (Fisher, On grouping
-// for maximum homogeneity, JASA 53, 1958), provided that the groups' means are so many standard errors apart, and gap of the lower one.
-// Each group is split again by the same rule. Ascending by mean.
+// Groups sorts the cells by mean and splits them in two so that the variance within the groups is least (Fisher,
+// On grouping for maximum homogeneity, JASA 53, 1958), provided that the groups' means differ by at least errors
+// standard errors, and by gap of the lower one. It splits each group again by the same rule. The groups are in
+// ascending order of means.
 func (d Design) Groups(gap func(mean float64) float64, errors float64) [][]Cell {
 	cells := slices.Clone(d.Cells)
 	slices.SortFunc(cells, func(a, b Cell) int { return cmp.Or(cmp.Compare(a.Mean, b.Mean), a.Number-b.Number) })
@@ -71,16 +71,16 @@ func (d Design) groups(cells []Cell, gap func(float64) float64, errors float64) 
 	return append(d.groups(cells[:at], gap, errors), d.groups(cells[at:], gap, errors)...)
 }
 
-// outlierScales is how many robust standard deviations off its cell a visit is cut. Iglewicz and
-// Hoaglin, How to Detect and Handle Outliers (1993), take 3.5 of one sample; the residuals of two visits
-// are no more than half of their difference, so more is asked.
+// outlierScales is the distance from its cell, in robust standard deviations, at which a visit is cut. Iglewicz
+// and Hoaglin, How to Detect and Handle Outliers (1993), use 3.5 for one sample; of two visits, residuals are at
+// most half of their difference, so more is required.
 const outlierScales = 6
 
-// NewDesign derives it. Visits that are no more than slack off their cell are not cut.
+// NewDesign computes it. Visits within slack of their cell are not cut.
 func NewDesign(visits []Visit, slack float64) (d Design) {
 	cells := byCell(visits)
 	centre, reach := Median(values(visits)), math.Max(slack, outlierScales*scale(cells))
-	batches := map[int]float64{} // the sums of the visits' deviations from their cells
+	batches := map[int]float64{} // per batch, the sum of the visits' deviations from their cells
 	var squares float64
 	n := 0
 	for _, of := range cells {
@@ -107,7 +107,7 @@ func NewDesign(visits []Visit, slack float64) (d Design) {
 	return d
 }
 
-// byCell are the visits to each cell, ascending by its number.
+// byCell groups visits by cell, ascending by number.
 func byCell(visits []Visit) (cells [][]Visit) {
 	rest := slices.Clone(visits)
 	slices.SortStableFunc(rest, func(a, b Visit) int { return a.Cell - b.Cell })
@@ -121,7 +121,7 @@ func byCell(visits []Visit) (cells [][]Visit) {
 	return cells
 }
 
-// differSignificance is the rate at which equal cells are found to differ.
+// differSignificance is the rate of false positives.
 const differSignificance = 0.01
 
 // differ is the F-test of a one-way analysis of variance.
@@ -137,8 +137,7 @@ func differ(d Design, degrees int) bool {
 	return between > differLimit(len(d.Cells)-1, degrees)*d.Within*d.Within
 }
 
-// limits keeps the F-quantiles that were asked for: one takes some 20 µs to find, and every block asks for
-// one of a few.
+// limits caches F-quantiles: one takes some 20 µs to find, and every block needs one of a few.
 var limits sync.Map // [2]int to float64
 
 func differLimit(between, within int) float64 {
@@ -151,26 +150,26 @@ func differLimit(between, within int) float64 {
 	return limit
 }
 
-// halfOf is Student's half-width of the mean over all cells from what batches are off their cells by:
-// the cluster-robust variance of Liang and Zeger (Biometrika 73, 1986) of a mean, with a degree of freedom
-// for each batch beyond those that a first visit to all cells takes.
+// halfOf returns Student's half-width of the mean over all cells from the batches' deviations: the cluster-robust
+// variance of Liang and Zeger (Biometrika 73, 1986) of a mean, with a degree of freedom for each batch beyond
+// those that first visit all cells.
 func halfOf(sums map[int]float64, n, cells int) float64 {
 	batches := len(sums)
-	first := float64(batches) * float64(cells) / float64(n) // batches that visit each cell once
-	degrees := batches - max(1, int(math.Round(first)))     // their mean takes one of a single cell
+	first := float64(batches) * float64(cells) / float64(n) // batches needed to visit each cell once
+	degrees := batches - max(1, int(math.Round(first)))     // for a single cell, their mean takes one
 	if degrees < 1 {
 		return math.Inf(1)
 	}
 	var sum float64
-	for _, s := range slices.Sorted(maps.Values(sums)) { // a map has no order, and a sum depends on it in its last bits
+	for _, s := range slices.Sorted(maps.Values(sums)) { // a map's order would change the sum's last bits
 		sum += s * s
 	}
 	variance := sum / float64(n*n) * float64(batches) / float64(degrees)
 	return T95(degrees) * math.Sqrt(variance)
 }
 
-// scale is the robust standard deviation of visits around their cell's median, over all cells with more
-// than one; infinite without.
+// scale returns the robust standard deviation of visits around their cell's median, over all cells with more than
+// one visit; infinite if there are none.
 func scale(cells [][]Visit) float64 {
 	var off []float64
 	for _, of := range cells {
@@ -183,17 +182,17 @@ func scale(cells [][]Visit) float64 {
 	if len(off) == 0 {
 		return math.Inf(1)
 	}
-	const normal = 1.4826 // standard deviations in a median absolute deviation
+	const normal = 1.4826 // standard deviations per median absolute deviation
 	return normal * Median(off)
 }
 
-// within are the visits that are no further than reach off a value.
+// within returns the visits within reach of a value.
 func within(of []Visit, value, reach float64) []Visit {
 	return slices.DeleteFunc(slices.Clone(of), func(v Visit) bool { return math.Abs(v.Value-value) > reach })
 }
 
-// keep cuts the visits to one cell that are further than reach off its median. Of two that disagree it
-// keeps the one that is nearer to all cells' centre.
+// keep cuts the visits to one cell beyond reach of its median. Of two that disagree it keeps the one nearer to the
+// centre of all cells.
 func keep(of []Visit, reach, centre float64) []Visit {
 	if kept := within(of, Median(values(of)), reach); len(kept) > 0 {
 		return kept

@@ -8,7 +8,7 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// design has two batches of three cells each, and each batch twice.
+// design has two batches of three cells each, and repeats both.
 func design(of func(cell, batch int) float64) []Visit {
 	var visits []Visit
 	for batch := range 4 {
@@ -31,7 +31,7 @@ func TestDesign(t *testing.T) {
 	}
 }
 
-// A visit far off its cell is cut, of two the one that is further from everything else.
+// A visit far off its cell is cut; of two, the one further from everything else.
 func TestDesignCutsVisits(t *testing.T) {
 	visits := design(func(cell, batch int) float64 { return 10 + 0.01*float64((cell+batch/2)%2) })
 	for _, off := range []float64{-80, 30} {
@@ -47,14 +47,15 @@ func TestDesignCutsVisits(t *testing.T) {
 	}
 }
 
-// The interval covers the mean in 95 % of designs, when batches differ as a whole and when visits do, and of a single cell in few batches.
+// The interval covers the mean in 95 % of designs, whether batches or visits vary, and for a single cell in few
+// batches.
 func TestDesignCoverage(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	const trials = 4000
 	for name, c := range map[string]struct {
 		batch, visit float64 // noise
 		batches      int
-		cells        float64 // by how much they differ
+		cells        float64 // spread of the cells
 	}{"batches": {1, 0.1, 16, 1}, "visits": {0, 1, 16, 1}, "one cell": {1, 0.1, 4, 0}} {
 		covered := 0
 		for range trials {
@@ -76,7 +77,7 @@ func TestDesignCoverage(t *testing.T) {
 	}
 }
 
-// Cells that are equal differ by chance in one of a hundred designs; cells that are not, always.
+// Equal cells are found to differ in one of a hundred designs; different ones always.
 func TestDesignDiffer(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	const trials = 2000
@@ -93,7 +94,7 @@ func TestDesignDiffer(t *testing.T) {
 	}
 }
 
-// Groups part the cells where the means do, not where chance does, and a gap that is too small parts none.
+// Groups separates cells by real differences of means, not by chance, and none closer than gap.
 func TestDesignGroups(t *testing.T) {
 	cell := func(mean float64) Cell { return Cell{Mean: mean, Visits: 2} }
 	for _, c := range []struct {
@@ -114,7 +115,7 @@ func TestDesignGroups(t *testing.T) {
 		// The means of four and of four visits are 0.2 apart, their difference has a standard error of within / √2.
 		{"apart by more than noise", []float64{1, 1, 1.2, 1.2}, 0.2 * math.Sqrt2 / 5.01, [][]float64{{1, 1}, {1.2, 1.2}}},
 		{"apart by no more than noise", []float64{1, 1, 1.2, 1.2}, 0.2 * math.Sqrt2 / 4.99, [][]float64{{1, 1, 1.2, 1.2}}},
-		// No two neighbours are far apart for their noise; all of those above are from all of those below.
+		// No two neighbours differ beyond noise; the upper four differ from the lower four.
 		{"many against many", []float64{1, 1.03, 1.06, 1.09, 1.2, 1.23, 1.26, 1.29}, 0.04, [][]float64{{1, 1.03, 1.06, 1.09}, {1.2, 1.23, 1.26, 1.29}}},
 	} {
 		d := Design{Within: c.within}

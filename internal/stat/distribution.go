@@ -6,13 +6,13 @@ import (
 	"gonum.org/v1/gonum/mathext"
 )
 
-// The distributions that tests need, by the incomplete beta function (Abramowitz and Stegun, Handbook of
-// Mathematical Functions, 26.5 to 26.7). Gonum has them too, in a package that brings all of its linear algebra into a binary.
+// The distributions that tests need, from the incomplete beta function (Abramowitz and Stegun, Handbook of
+// Mathematical Functions, 26.5 to 26.7). Gonum's versions would link all of its linear algebra.
 
-// Student is Student's t distribution with this number of degrees of freedom.
+// Student is Student's t distribution with that many degrees of freedom.
 type Student float64
 
-// Quantile is the value with a probability of p below it; p is between 0 and 1.
+// Quantile returns the value with a probability of p below it; p is between 0 and 1.
 func (s Student) Quantile(p float64) float64 {
 	if p == 0.5 {
 		return 0
@@ -21,7 +21,7 @@ func (s Student) Quantile(p float64) float64 {
 	return math.Copysign(math.Sqrt(float64(s)*(1-x)/x), p-0.5)
 }
 
-// Survival is the probability of a value above t.
+// Survival returns the probability of a value above t.
 func (s Student) Survival(t float64) float64 {
 	beyond := mathext.RegIncBeta(float64(s)/2, 0.5, float64(s)/(t*t+float64(s))) / 2
 	if t < 0 {
@@ -30,13 +30,13 @@ func (s Student) Survival(t float64) float64 {
 	return beyond
 }
 
-// fQuantile is a quantile of the F distribution.
+// fQuantile returns a quantile of the F distribution.
 func fQuantile(d1, d2, p float64) float64 {
 	x := mathext.InvRegIncBeta(d1/2, d2/2, p)
 	return d2 * x / (d1 * (1 - x))
 }
 
-// coinCDF is the probability of at most k heads in n throws of a coin.
+// coinCDF returns the probability of at most k heads in n throws of a coin.
 func coinCDF(n, k int) float64 {
 	if k >= n {
 		return 1
@@ -44,8 +44,8 @@ func coinCDF(n, k int) float64 {
 	return mathext.RegIncBeta(float64(n-k), float64(k+1), 0.5)
 }
 
-// NormalQuantile is a quantile of the standard normal distribution.
+// NormalQuantile returns a quantile of the standard normal distribution.
 func NormalQuantile(p float64) float64 { return mathext.NormalQuantile(p) }
 
-// normalCDF is the probability of a standard normal value up to z.
+// normalCDF returns the probability of a standard normal value up to z.
 func normalCDF(z float64) float64 { return math.Erfc(-z/math.Sqrt2) / 2 }

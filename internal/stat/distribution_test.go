@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// TestDistributions holds them against Gonum's.
+// TestDistributions compares them with Gonum's.
 func TestDistributions(t *testing.T) {
 	same := func(what string, got, want float64) {
 		if math.Abs(got-want) > 1e-9*max(1, math.Abs(want)) {

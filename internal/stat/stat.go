@@ -1,5 +1,4 @@
-// Package stat holds the estimators that bbprof derives numbers with. They are few, robust
-// and pure; each cites its source.
+// Package stat holds bbprof's estimators. They are few, robust and pure; each cites its source.
 package stat
 
 import (
@@ -13,7 +12,7 @@ import (
 type Estimate struct {
 	Value float64
 	Half  float64
-	N     int // values it rests on
+	N     int // number of values
 }
 
 // Low is the lower end of the interval.
@@ -22,16 +21,16 @@ func (e Estimate) Low() float64 { return e.Value - e.Half }
 // High is the upper end of the interval.
 func (e Estimate) High() float64 { return e.Value + e.Half }
 
-// Prediction widens a confidence interval of a mean to the interval in which the mean of
-// another, independent sample of the same size lies with 95 % probability: both means vary,
-// so the variance is twice that of one (Hahn and Meeker, Statistical Intervals, section 4.8).
+// Prediction widens a mean's confidence interval so that the mean of another, independent sample of the same size
+// lies in it with 95 % probability: both means vary, so the variance doubles (Hahn and Meeker, Statistical
+// Intervals, section 4.8).
 func (e Estimate) Prediction() Estimate {
 	e.Half *= math.Sqrt2
 	return e
 }
 
-// Median is the middle value, or the mean of the two middle ones; NaN of none, or if any is
-// NaN. It does not change xs.
+// Median is the middle value, or the mean of the two middle ones; NaN if empty, or if any is NaN. It does not
+// change xs.
 func Median(xs []float64) float64 {
 	n := len(xs)
 	if n == 0 {
@@ -39,7 +38,7 @@ func Median(xs []float64) float64 {
 	}
 	s := slices.Clone(xs)
 	slices.Sort(s)
-	if math.IsNaN(s[0]) { // where Sort puts it
+	if math.IsNaN(s[0]) { // Sort puts it first
 		return math.NaN()
 	}
 	if n%2 == 1 {
@@ -48,23 +47,22 @@ func Median(xs []float64) float64 {
 	return (s[n/2-1] + s[n/2]) / 2
 }
 
-// MidMean is the mean of the middle half of xs: a 25 % trimmed mean. It is for
-// values that have a few speeds and a disturbed one now and then: the median would jump from
-// speed to speed, and the mean follow the disturbed ones.
+// MidMean is the mean of the middle half of xs: a 25 % trimmed mean. It suits values of a few speeds with an
+// occasional outlier: the median would jump between the speeds, and the mean would follow the outliers.
 //
-// Its interval is that of Tukey and McLaughlin (Sankhya A 25, 1963) as given in Wilcox, Introduction to Robust Estimation, section 4.3: the
-// winsorised standard deviation over (1-2γ)√n, Student's t with n-2g-1 degrees of freedom.
-// With fewer than four values the half-width is infinite. A NaN among them is not trimmed
-// away: its place is unknown, and the estimate is NaN.
+// Its interval is that of Tukey and McLaughlin (Sankhya A 25, 1963) as given in Wilcox, Introduction to Robust
+// Estimation, section 4.3: the winsorised standard deviation over (1-2γ)√n, Student's t with n-2g-1 degrees of
+// freedom. With fewer than four values the half-width is infinite. A NaN cannot be trimmed, because its rank is
+// unknown: the estimate is NaN.
 func MidMean(xs []float64) Estimate {
-	const share = 0.25 // γ, of the values at either end
+	const share = 0.25 // γ, trimmed at either end
 	n := len(xs)
 	if n == 0 {
 		return Estimate{Value: math.NaN(), Half: math.Inf(1)}
 	}
 	s := slices.Clone(xs)
 	slices.Sort(s)
-	if math.IsNaN(s[0]) { // where Sort puts it
+	if math.IsNaN(s[0]) { // Sort puts it first
 		return Estimate{Value: math.NaN(), Half: math.Inf(1), N: n}
 	}
 	g := int(share * float64(n))
@@ -80,11 +78,10 @@ func MidMean(xs []float64) Estimate {
 	return Estimate{Value: value, Half: T95(n-2*g-1) * se, N: n}
 }
 
-// Core is the mean of the values within slack plus four median absolute deviations of the
-// median. It is for readings of a clock that moves in steps: their mean is right where
-// trimming, which cuts a step in two, is off by up to a quarter of one. With slack for the
-// steps nothing is cut but what an interrupt added. The interval is Student's, over
-// the values kept.
+// Core is the mean of the values within slack plus four median absolute deviations of the median. It is for
+// readings of a clock that moves in steps: their mean is right, whereas trimming cuts a step in two and is off by
+// up to a quarter of one. With slack for the steps, only what an interrupt added is cut. The interval is
+// Student's, over the values kept.
 func Core(xs []float64, slack float64) Estimate {
 	sorted := slices.Clone(xs)
 	slices.Sort(sorted)
@@ -99,14 +96,14 @@ func Core(xs []float64, slack float64) Estimate {
 	}
 }
 
-// CoreMean is the value of Core, and how many values it is of, for a few that are nearly in order or nearly equal. It may sort xs, by
-// insertion, and allocates nothing: every window of a block asks several times.
+// CoreMean returns Core's value and the number of values kept, for a few values nearly in order or nearly equal.
+// It may sort xs, by insertion, and allocates nothing: every window of a block calls it several times.
 func CoreMean(xs []float64, slack float64) (mean float64, kept int) {
-	if len(xs) > 0 && slices.Max(xs)-slices.Min(xs) <= slack { // all of them, in whatever order
+	if len(xs) > 0 && slices.Max(xs)-slices.Min(xs) <= slack { // keep all, in any order
 		return Mean(xs), len(xs)
 	}
 	for i, x := range xs {
-		for ; i > 0 && (x < xs[i-1] || math.IsNaN(x)); i-- { // a NaN goes first, as with Sort
+		for ; i > 0 && (x < xs[i-1] || math.IsNaN(x)); i-- { // NaN goes first, as with Sort
 			xs[i] = xs[i-1]
 		}
 		xs[i] = x
@@ -115,9 +112,10 @@ func CoreMean(xs []float64, slack float64) (mean float64, kept int) {
 	return Mean(core), len(core)
 }
 
-// CoreSlope is by how much successive readings of a clock differ, the slope of the least squares through all of them, and how many
-// differences it rests on: those that Core keeps. xs are the differences, in their order. Their mean says no more than the first reading and the last, each of which
-// a clock that moves in steps gives too low or too high; of n alike, the slope is off by √(6n/((n+1)(n+2))) of that.
+// CoreSlope returns the least-squares slope of successive clock readings, and how many differences it uses: those
+// that Core keeps. xs are the differences in order. Their mean depends only on the first and last readings, each
+// of which a clock that moves in steps gives too low or too high; with n equal differences, the slope's error is
+// √(6n/((n+1)(n+2))) of that.
 func CoreSlope(xs []float64, slack float64) (slope float64, kept int) {
 	low, high, kept := slices.Min(xs), slices.Max(xs), len(xs)
 	if high-low > slack {
@@ -128,12 +126,12 @@ func CoreSlope(xs []float64, slack float64) (slope float64, kept int) {
 	}
 	var sum, weights float64
 	for from := 0; from < len(xs); {
-		to := from // the next that is not kept: readings before it and after it are of two lines with one slope
+		to := from // the next dropped difference: it separates two lines with one slope
 		for to < len(xs) && low <= xs[to] && xs[to] <= high {
 			to++
 		}
 		for i, x := range xs[from:to] {
-			weight := float64((i + 1) * (to - from - i)) // as many pairs of readings has it between them
+			weight := float64((i + 1) * (to - from - i)) // number of pairs of readings around it
 			sum, weights = sum+weight*x, weights+weight
 		}
 		from = to + 1
@@ -141,14 +139,14 @@ func CoreSlope(xs []float64, slack float64) (slope float64, kept int) {
 	return sum / weights, kept
 }
 
-// core are those of sorted values that Core keeps; none if there is a NaN among them.
+// core returns the sorted values that Core keeps; none if any is NaN.
 func core(sorted []float64, slack float64) []float64 {
 	n := len(sorted)
-	if n == 0 || math.IsNaN(sorted[0]) { // where Sort puts it
+	if n == 0 || math.IsNaN(sorted[0]) { // Sort puts it first
 		return nil
 	}
 	median := (sorted[(n-1)/2] + sorted[n/2]) / 2
-	// The deviations are two sorted lists, one on either side of the median: they merge up to the two in the middle.
+	// The deviations form two sorted lists, one on either side of the median: merge them up to the two in the middle.
 	below := sort.SearchFloat64s(sorted, median) - 1
 	above := below + 1
 	var deviation, before float64
@@ -174,8 +172,7 @@ func core(sorted []float64, slack float64) []float64 {
 	return sorted[from:to]
 }
 
-// T95 is the two-sided 95 % quantile of Student's t distribution; infinite without a degree
-// of freedom.
+// T95 is the two-sided 95 % quantile of Student's t distribution; infinite without degrees of freedom.
 func T95(degrees int) float64 {
 	if degrees < 1 {
 		return math.Inf(1)
@@ -186,8 +183,8 @@ func T95(degrees int) float64 {
 	return quantile(degrees)
 }
 
-// fewT95 keeps the quantiles that short series ask for: one takes some 10 µs to find, and
-// every window of a block asks.
+// fewT95 caches the quantiles for short series: one takes some 10 µs to find, and every window of a block needs
+// one.
 var fewT95 = sync.OnceValue(func() []float64 {
 	few := make([]float64, 512)
 	for i := 1; i < len(few); i++ {
@@ -200,7 +197,7 @@ func quantile(degrees int) float64 {
 	return Student(degrees).Quantile(0.975)
 }
 
-// Mean is the arithmetic mean; NaN of none.
+// Mean is the arithmetic mean; NaN if empty.
 func Mean(xs []float64) float64 {
 	var sum float64
 	for _, x := range xs {
@@ -219,14 +216,13 @@ func sd(xs []float64) float64 {
 	return math.Sqrt(sum / float64(len(xs)-1))
 }
 
-// MedianInterval is the median of xs with an interval for the median of what they are drawn
-// from that needs no assumption on its distribution: from the k-th smallest to the k-th
-// largest value, with the largest k that gives at least 95 % (David and Nagaraja, Order
-// Statistics, section 7.1: the number of values below the median is binomial). Fewer than 6
-// values do not give so much, and the interval is infinite. NaN of none, or if any is NaN.
+// MedianInterval returns the median of xs with a distribution-free confidence interval for the population's
+// median: from the k-th smallest to the k-th largest value, with the largest k that gives at least 95 % (David and
+// Nagaraja, Order Statistics, section 7.1: the number of values below the median is binomial). With fewer than 6
+// values the interval is infinite. NaN if empty, or if any is NaN.
 func MedianInterval(xs []float64) (median, low, high float64) { return JointMedianInterval(xs, 1) }
 
-// JointMedianInterval is the interval of one of several medians that together hold with 95 % (Bonferroni).
+// JointMedianInterval returns one of several medians' intervals that jointly hold with 95 % (Bonferroni).
 func JointMedianInterval(xs []float64, medians int) (median, low, high float64) {
 	median = Median(xs)
 	if math.IsNaN(median) {

@@ -9,7 +9,7 @@ import (
 
 var inf, nan = math.Inf(1), math.NaN()
 
-// same compares to a relative 1e-9; NaN is itself.
+// same compares with a relative tolerance of 1e-9; NaN equals itself.
 func same(a, b float64) bool {
 	return a == b || math.IsNaN(a) && math.IsNaN(b) || math.Abs(a-b) <= 1e-9*math.Abs(b)
 }
@@ -42,7 +42,7 @@ func TestMidMean(t *testing.T) {
 	}{
 		{"none", nil, nan, inf, 0},
 		{"one", []float64{5}, 5, inf, 1},
-		// Three values: none is trimmed. One more, and one on each side is.
+		// Three values: none is trimmed. With one more, one on each side is.
 		{"three", []float64{1, 2, 9}, 4, inf, 3},
 		// Winsorised 2 2 3 3: deviation √(1/3), standard error √(1/3)/(½·√4), t(1) = 12.7062.
 		{"four", []float64{10, 2, 3, 1}, 2.5, 12.706204736432095 * math.Sqrt(1.0/3), 4},
@@ -75,7 +75,7 @@ func TestMidMean(t *testing.T) {
 	}
 }
 
-// Any table of Student's t has these.
+// As in any table of Student's t.
 func TestT95(t *testing.T) {
 	for degrees, want := range map[int]float64{1: 12.7062, 2: 4.30265, 3: 3.18245, 4: 2.77645, 5: 2.57058, 10: 2.22814, 30: 2.04227, 120: 1.97993, 1_000_000: 1.95997} {
 		if got := T95(degrees); math.Abs(got-want) > 1e-5*want {
@@ -84,8 +84,8 @@ func TestT95(t *testing.T) {
 	}
 }
 
-// A 95 % interval holds the true value in 95 of 100 cases. The sizes are those of windows
-// and their samples; the seed is fixed, and 3,000 cases have a deviation of 0.4 %.
+// A 95 % interval holds the true value in 95 of 100 cases. The sizes are those of windows and their samples; the
+// seed is fixed, and 3,000 cases have a deviation of 0.4 %.
 func TestIntervalCovers(t *testing.T) {
 	for _, n := range []int{6, 12, 24, 100} {
 		rng := rand.New(rand.NewPCG(uint64(n), 7))
@@ -108,7 +108,8 @@ func TestIntervalCovers(t *testing.T) {
 	}
 }
 
-// Core keeps what is within slack and four median absolute deviations of the median, told here in so many words, and CoreMean is its value.
+// Core keeps values within slack plus four median absolute deviations of the median, computed naively here;
+// CoreMean returns its value.
 func TestCore(t *testing.T) {
 	check := func(xs []float64, slack float64) {
 		t.Helper()
@@ -156,7 +157,8 @@ func TestCore(t *testing.T) {
 	}
 }
 
-// CoreSlope is the least squares' slope of running sums, told here in so many words; a difference that is not kept begins another line.
+// CoreSlope is the least-squares slope of running sums, computed naively here; a dropped difference starts another
+// line.
 func TestCoreSlope(t *testing.T) {
 	for _, c := range []struct {
 		name string

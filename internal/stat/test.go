@@ -7,31 +7,31 @@ import (
 	"sort"
 )
 
-// Level is the rate at which a test finds a difference where there is none.
+// Level is the false-positive rate of a test.
 const Level = 0.05
 
-// Test is a mean that was tested, with its two-sided 95 % interval. Nothing is known of a mean of
-// fewer than two values: its interval is infinite and P is 1.
+// Test is a tested mean with its two-sided 95 % interval. With fewer than two values the interval is infinite and
+// P is 1.
 type Test struct {
 	Mean  float64 // or the difference of two
 	Low   float64 // of the interval
 	High  float64
-	T     float64 // Mean in standard errors; infinite if all values are the same, and not 0
+	T     float64 // Mean in standard errors; infinite if all values are equal and not 0
 	DF    float64 // degrees of freedom
-	P     float64 // of a mean so far from 0, or further, if the true one is 0; two-sided
+	P     float64 // two-sided probability of a mean at least this far from 0 if the true one is 0
 	Error float64 // standard error of Mean
 	N     int     // values, of both samples
 }
 
-// OneSample is Student's test of one sample; of the differences of pairs it is the paired t-test
-// (Student, Biometrika 6, 1908).
+// OneSample is Student's test of one sample; on differences of pairs it is the paired t-test (Student, Biometrika
+// 6, 1908).
 func OneSample(xs []float64) Test {
 	n := float64(len(xs))
 	return newTest(Mean(xs), sd(xs)/math.Sqrt(n), n-1, len(xs))
 }
 
-// Welch tests the difference mean(b) − mean(a) of two independent samples whose variances may
-// differ, with the degrees of freedom of Welch and Satterthwaite (Welch, Biometrika 34, 1947).
+// Welch tests the difference mean(b) − mean(a) of two independent samples with possibly different variances, with
+// the degrees of freedom of Welch and Satterthwaite (Welch, Biometrika 34, 1947).
 func Welch(a, b []float64) Test {
 	na, nb := float64(len(a)), float64(len(b))
 	d := Difference(Known{Mean(a), sd(a) / math.Sqrt(na), na - 1}, Known{Mean(b), sd(b) / math.Sqrt(nb), nb - 1})
@@ -39,11 +39,10 @@ func Welch(a, b []float64) Test {
 	return d
 }
 
-// Crossed tests the mean of a table whose rows and columns were both drawn at random, a value in each
-// cell: values of one row have that row in common, so they are not as many independent ones. The
-// variance of the mean follows from the mean squares of rows, columns and the rest, and its degrees of
-// freedom by Satterthwaite's approximation (Biometrics Bulletin 2, 1946). A table with one row, or one
-// column, is one sample.
+// Crossed tests the mean of a table whose rows and columns were both drawn at random, with a value per cell:
+// values of one row share that row, so they are not independent. The variance of the mean follows from the mean
+// squares of rows, columns and residuals, its degrees of freedom from Satterthwaite's approximation (Biometrics
+// Bulletin 2, 1946). A table with a single row or column is one sample.
 func Crossed(table [][]float64) Test {
 	rows, columns := float64(len(table)), float64(len(table[0]))
 	if rows == 1 || columns == 1 {
@@ -68,7 +67,7 @@ func Crossed(table [][]float64) Test {
 	for _, mean := range columnMeans {
 		byColumn += rows * (mean - all) * (mean - all) / (columns - 1)
 	}
-	// Rows, or columns, that differ less than the rest does have no effect of their own.
+	// Rows or columns that vary less than the residuals have no effect of their own.
 	byRow, byColumn = max(byRow, rest), max(byColumn, rest)
 	sum := byRow + byColumn - rest
 	if sum == 0 {
@@ -78,8 +77,7 @@ func Crossed(table [][]float64) Test {
 	return newTest(all, math.Sqrt(sum/(rows*columns)), df, len(table)*len(table[0]))
 }
 
-// Known is a mean of which no more than its standard error is known, and how many degrees of
-// freedom that has.
+// Known is a mean of which only the standard error and its degrees of freedom are known.
 type Known struct {
 	Mean, Error, DF float64
 }
@@ -109,7 +107,7 @@ func newTest(mean, se, df float64, n int) Test {
 	return t
 }
 
-// Above is how likely a mean so large, or larger, is if the true one is limit: a one-sided test.
+// Above returns the p-value of a one-sided test: the probability of at least this mean if the true one is limit.
 func (t Test) Above(limit float64) float64 {
 	switch d := t.Mean - limit; {
 	case math.IsInf(t.Error, 1) || d == 0:
@@ -123,10 +121,9 @@ func (t Test) Above(limit float64) float64 {
 	}
 }
 
-// Detectable is the true difference that such a test finds with a probability of power: it is
-// so far from 0 that a share of power of the means around it is significant.
-// It takes Student's distribution for the noncentral one (Chow, Shao and Wang, Sample Size
-// Calculations in Clinical Research, section 3.1).
+// Detectable returns the true difference that such a test finds with a probability of power: a share of power of
+// the means around it is significant. It uses Student's distribution for the noncentral one (Chow, Shao and Wang,
+// Sample Size Calculations in Clinical Research, section 3.1).
 func (t Test) Detectable(power float64) float64 {
 	if math.IsInf(t.Error, 1) {
 		return t.Error
@@ -135,8 +132,8 @@ func (t Test) Detectable(power float64) float64 {
 	return t.Error * (d.Quantile(1-Level/2) + d.Quantile(power))
 }
 
-// Enough is how many values make a difference detectable with a probability of power, if they scatter as
-// t's n did; of two samples, how many of each. It is at most Many, also if t does not tell.
+// Enough returns the sample size that makes a difference detectable with a probability of power, given the scatter
+// of t's n values; for two samples, the size of each. It is at most Many, also if t does not tell.
 func (t Test) Enough(n int, difference, power float64) int {
 	if !(difference > 0) || math.IsInf(t.Error, 1) || n < 2 {
 		return Many
@@ -149,13 +146,12 @@ func (t Test) Enough(n int, difference, power float64) int {
 	})
 }
 
-// Many is more values than anybody takes.
+// Many exceeds any sample size.
 const Many = 1 << 31
 
-// Holm adjusts the p-values of tests so that those at most Level are significant and the chance
-// of even one false one among them is Level at most, whatever depends on what: the smallest is
-// multiplied by their number, the next by one less, and so on, and none is below the one before
-// (Holm, Scandinavian Journal of Statistics 6, 1979).
+// Holm adjusts p-values so that those at most Level are significant, and the probability of even one false
+// positive is at most Level, under any dependence: the smallest is multiplied by their number, the next by one
+// less, and so on, and none is below its predecessor (Holm, Scandinavian Journal of Statistics 6, 1979).
 func Holm(p []float64) []float64 {
 	order := make([]int, len(p))
 	for i := range order {
@@ -171,7 +167,7 @@ func Holm(p []float64) []float64 {
 	return adjusted
 }
 
-// Outcome is what an experiment says of an effect: a change of a set-up changes the time, or does not.
+// Outcome is an experiment's result: whether a change of a set-up changes the time.
 type Outcome string
 
 const (
@@ -180,11 +176,11 @@ const (
 	Unclear   Outcome = "unclear"   // the interval holds both
 )
 
-// EffectShare is the share of the time below which an effect is not told from what two runs of one set-up differ
-// by (docs/method.md).
+// EffectShare is the share of the time below which an effect cannot be distinguished from the difference between
+// two runs of one set-up (docs/method.md).
 const EffectShare = 0.02
 
-// OutcomeOf judges an effect on the shorter of two times by its interval.
+// OutcomeOf classifies an effect on the shorter of two times by its interval.
 func OutcomeOf(effect, low, high, shorter float64) Outcome {
 	least := EffectShare * shorter
 	switch {

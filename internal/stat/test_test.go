@@ -11,8 +11,7 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// The extra hours of sleep of Student's paper, as R's data set sleep has them; the answers are
-// those of its t.test.
+// The extra hours of sleep in Student's paper, from R's data set sleep; the expected results are from its t.test.
 var (
 	sleepA = []float64{0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0}
 	sleepB = []float64{1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4}
@@ -74,8 +73,8 @@ func TestAbove(t *testing.T) {
 	}
 }
 
-// TestFalseAndMissed: of tests of no difference 5 % find one, and of tests of the detectable
-// difference four in five do.
+// TestFalseAndMissed: 5 % of tests find a difference where there is none, and four in five find the detectable
+// difference.
 func TestFalseAndMissed(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	const runs, n = 4000, 33
@@ -105,8 +104,8 @@ func TestFalseAndMissed(t *testing.T) {
 	}
 }
 
-// TestCrossed: of tests of a mean of 0 about 5 % find a difference, whichever of rows, columns and cells
-// vary. One that takes cells for independent finds one in most.
+// TestCrossed: about 5 % of tests of a mean of 0 find a difference, whichever of rows, columns and cells vary. A
+// test that assumes independent cells finds one in most.
 func TestCrossed(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 3))
 	const runs, rows, columns = 2000, 12, 8
@@ -151,8 +150,8 @@ func TestCrossed(t *testing.T) {
 	}
 }
 
-// TestEnough holds sample sizes against those of Cohen, Statistical Power Analysis for the Behavioral
-// Sciences, section 2.4, which has differences in standard deviations and of two samples one's size.
+// TestEnough compares sample sizes with those of Cohen, Statistical Power Analysis for the Behavioral Sciences,
+// section 2.4, with differences in standard deviations and, for two samples, the size of one.
 func TestEnough(t *testing.T) {
 	one := Test{Error: 1 / math.Sqrt(20), DF: 19} // 20 values with a standard deviation of 1
 	two := Test{Error: math.Sqrt(2.0 / 20), DF: 38}

@@ -7,31 +7,31 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// The rule of the BHive paper (IISWC 2019, section 3): each image is timed 16 times, and its time
-// counts if at least 8 of the timings are clean and identical to the cycle. On the TSC, whose
-// ticks are no cycles, windows and a prediction interval stand in for it.
+// The rule of the BHive paper (IISWC 2019, section 3): time each image 16 times and accept its time
+// if at least 8 timings are clean and identical to the cycle. TSC ticks are not cycles, so the TSC
+// timer uses windows and a prediction interval instead.
 const (
 	PaperTimings   = 16
 	PaperIdentical = 8
 )
 
-// Timing is one run of an image between two readings of the counters.
+// Timing holds one run of an image between two readings of the counters.
 type Timing struct {
 	Cycles uint64
-	// Dirty is what was counted that must not happen, "" if nothing was: l1d_miss, l1i_miss,
-	// misaligned or context_switch.
+	// Dirty names the forbidden event that was counted, if any: l1d_miss, l1i_miss, misaligned or
+	// context_switch.
 	Dirty verdict.Reason
 }
 
-// Agreement is what timings agree on.
+// Agreement is the most frequent clean time of an image.
 type Agreement struct {
-	Cycles    uint64 // of those that are clean and identical
+	Cycles    uint64
 	Clean     int
 	Identical int
 }
 
-// Agree holds the paper's rule against the timings of one image: the most frequent count among
-// the clean ones counts if at least least have it; of equally frequent ones the lowest.
+// Agree applies the paper's rule to the timings of one image. It accepts the most frequent clean
+// count (the lowest of equally frequent ones) if at least least timings have it.
 func Agree(timings []Timing, least int) (a Agreement, rejection *verdict.Rejection) {
 	times, dirty := map[uint64]int{}, map[verdict.Reason]int{}
 	for _, t := range timings {
@@ -66,7 +66,7 @@ func Agree(timings []Timing, least int) (a Agreement, rejection *verdict.Rejecti
 	return a, nil
 }
 
-// cyclesOf are the clean timings' cycles, ascending.
+// cyclesOf lists the cycles of the clean timings in ascending order.
 func cyclesOf(timings []Timing) (cycles []uint64) {
 	for _, t := range timings {
 		if t.Dirty == "" {

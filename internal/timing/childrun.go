@@ -15,50 +15,49 @@ import (
 	"github.com/bbprof/bbprof/internal/tracee"
 )
 
-// image is what one phase of the sampler times.
+// image is the code that one row of the sampler's table times.
 type image struct {
 	entry uint64
-	warm  int // runs before those that are timed, at least 1
-	runs  int // timed at once; 0: as many as the child run finds to last long enough
+	warm  int // untimed runs first, at least 1
+	runs  int // runs per timing; 0: the child run searches for the number
 }
 
-// runPlan is what to do in one run of the child, from one stop to the next: one image pair after
-// the other.
+// runPlan lists the image pairs to time in one child run (from one stop of the child to the next).
 type runPlan struct {
 	pairs      []pairPlan
-	samples    int    // wanted of each window
-	times      int    // how often in each the images of a pair, in turn
-	wait       int    // busy probe readings to spend before all windows together
-	polls      int    // probe readings to spend on a window
+	samples    int    // per window
+	times      int    // timings of each image per sample
+	wait       int    // limit of busy probe readings while waiting for an idle core, over all windows
+	polls      int    // limit of probe readings per window
 	idle       uint64 // longest probe reading of an idle core, in ticks
-	idleStores uint64 // the same of its burst of stores; 0 is any
+	idleStores uint64 // the same for a burst of stores; 0: no limit
 	vectorBits int    // width of the vector units to keep awake
 }
 
-// pairPlan is an image pair with the windows to take of it. A timing of either image is of the same number of runs.
+// pairPlan is an image pair and the windows to take of it. Both images have the same number of runs per timing.
 type pairPlan struct {
-	setup       []tracee.Op // before: map the pages
+	setup       []tracee.Op // maps the pages first
 	short, long image
-	offsets     []int // dispatch offsets, of one window each
+	offsets     []int // rename phases, one window each
 }
 
-// childRun is what came back: the windows of all pairs in their order.
+// childRun holds the windows of all pairs in the order of the plan.
 type childRun struct {
 	windows  []window
 	switches uint64 // context switches seen
-	runs     int    // that were found to last long enough, if that was asked
+	runs     int    // runs per timing, if the child run searched for it
 }
 
-// window is some samples with one dispatch offset.
+// window holds samples taken at one rename phase.
 type window struct {
-	columns  [][]float64  // ticks: contention probe and chains, once a sample; all runs of short and long, as often as they are timed
-	perRun   [2][]float64 // the same of one run of short and long
-	pair     int          // of the plan, by number
+	columns  [][]float64  // ticks: contention probe and chains, one per sample; whole timings of short and long
+	perRun   [2][]float64 // ticks of one run of short and long, one per timing
+	pair     int          // index in the plan
 	offset   int
-	runs     int        // in a timing
+	runs     int        // per timing
 	polls    int        // probe readings spent
-	raw      [][]uint64 // all runs of short and long, by turns, if the core is recorded
-	complete bool       // it has all samples that were wanted
+	raw      [][]uint64 // all runs of short and long alternately, when recording
+	complete bool       // has all samples of the plan
 }
 
 const (
@@ -66,19 +65,19 @@ const (
 	columnChains = 1
 )
 
-// samples is how often the images were timed.
+// samples returns the number of timings of each image.
 func (w window) samples() int { return len(w.columns[len(w.columns)-1]) }
 
 const (
-	// An interrupt lasts no less than interruptSeconds: of 382,870 windows of 4,000 blocks on Granite Rapids the two
-	// samples of some 1,500 differed by more than 3 µs, of 81 by 1.2 to 3 µs, and of the others by less.
+	// An interrupt lasts at least interruptSeconds: of 382,870 windows (4,000 blocks, Granite Rapids) the two samples
+	// differed by more than 3 µs in some 1,500, by 1.2 to 3 µs in 81, and by less in all others.
 	interruptSeconds = 2e-6
-	// interruptShare is the same as a share of what was timed: long runs differ by more by themselves.
+	// interruptShare is the same limit as a share of the timing, because long runs vary more.
 	interruptShare = 0.25
 )
 
-// uninterrupted is the window without the samples in which a timing of the block exceeds the fastest of the same image
-// by an interrupt of so many ticks.
+// uninterrupted returns the window without interrupted samples: those slower than the fastest of the same image by at
+// least ticks.
 func (w window) uninterrupted(ticks float64) window {
 	disturbed := make([]bool, w.samples())
 	images := w.columns[len(w.columns)-2:]
@@ -99,23 +98,23 @@ func (w window) uninterrupted(ticks float64) window {
 	return w
 }
 
-// disagreeShare is by how much the two timings of an image in a window may differ, as a share of the faster one. What another hardware thread
-// does for less than a timing passes the probe on both sides of the window, but seldom lengthens both timings alike: of windows on an idle
-// core 6 % disagree by this much, beside such a neighbour 12 to 70 % (Zen 5).
+// disagreeShare is the largest difference between the two timings of an image in a window, as a share of the faster one. The probe on both
+// sides of the window misses a neighbour that is active for less than a timing, but such a neighbour seldom slows both timings equally. 6 % of
+// windows on an idle core disagree by this much, and 12 to 70 % beside such a neighbour (Zen 5).
 const disagreeShare = 0.01
 
-// disagrees reports whether the timings of either image differ by more than that, and than the clock's steps explain.
+// disagrees reports whether the timings of either image differ by more than disagreeShare and the clock's steps explain.
 func (w window) disagrees(c clock.Clock) bool {
 	for _, runs := range w.perRun {
 		fastest, slowest := slices.Min(runs), slices.Max(runs)
-		if slowest-fastest > max(disagreeShare*fastest, clockSlack(c)/timesOver(w.runs, c)) {
+		if slowest-fastest > max(disagreeShare*fastest, clockSlack(c)/precisionGain(w.runs, c)) {
 			return true
 		}
 	}
 	return false
 }
 
-// without are the values that are not marked.
+// without returns the unmarked values.
 func without(values []float64, marked []bool) (kept []float64) {
 	for i, v := range values {
 		if !marked[i] {
@@ -125,18 +124,18 @@ func without(values []float64, marked []bool) (kept []float64) {
 	return kept
 }
 
-// After a remap each image runs so often, to fill caches, op cache and predictors, before its first window; offsetRuns follow another
-// dispatch offset, which only the predictor has to learn. Dense code in longer images goes on getting faster for some 60 runs (Redwood Cove).
+// After a remap, each image runs warmShort or warmLong times before its first window, to fill caches, op cache and predictors. After a change of
+// rename phase offsetRuns suffice: only the predictor must learn it. Dense code in longer images gets faster for some 60 runs (Redwood Cove).
 const (
 	warmShort  = 16
 	warmLong   = 56
 	offsetRuns = 4
 )
 
-// windowOps are the steps of a window in the child's list.
+// windowOps is the number of steps of a window in the child's list.
 const windowOps = 11
 
-// windows lists the windows of a plan, still empty.
+// windows lists the plan's windows, without samples.
 func (p runPlan) windows() (windows []window) {
 	n := 0
 	for _, pair := range p.pairs {
@@ -151,10 +150,10 @@ func (p runPlan) windows() (windows []window) {
 	return windows
 }
 
-// runChild has the child carry out a plan.
+// runChild executes a plan in the child.
 func (t *TSC) runChild(p runPlan) (childRun, error) {
 	got := childRun{windows: p.windows()}
-	out, err := newOutput(t.child, len(t.chains), t.most, len(got.windows), p)
+	out, err := newOutput(t.child, len(t.chains), t.mostRuns, len(got.windows), p)
 	if err != nil {
 		return childRun{}, err
 	}
@@ -167,7 +166,7 @@ func (t *TSC) runChild(p runPlan) (childRun, error) {
 	}
 	got.switches = t.child.Switches()
 	if searches {
-		if got.runs = int(t.child.Word(layout.SlotRuns)); got.runs < 1 || got.runs > t.most {
+		if got.runs = int(t.child.Word(layout.SlotRuns)); got.runs < 1 || got.runs > t.mostRuns {
 			return childRun{}, fmt.Errorf("the control page was overwritten: %d runs a sample", got.runs)
 		}
 	}
@@ -192,19 +191,19 @@ func (t *TSC) setSlots(p runPlan, out output) {
 	t.child.SetWord(layout.SlotIdleProbe, p.idle)
 	t.child.SetWord(layout.SlotIdleStores, cmp.Or(p.idleStores, math.MaxUint32))
 	t.child.SetWord(layout.SlotWait, uint64(max(p.wait, 1)))
-	t.child.SetWord(layout.SlotRuns, uint64(out.runs)) // unless it is searched
+	t.child.SetWord(layout.SlotRuns, uint64(out.runs)) // a search overwrites it
 }
 
-// list is the child's list for a plan, in memory that the next one takes again. It searches for the number of runs a sample
-// once, where an image leaves that open.
+// list builds the child's list for a plan in memory that the next call reuses. The first image without a number of runs adds
+// a search for it.
 func (t *TSC) list(p runPlan, out output) (list []tracee.Op, searches bool) {
-	ops := 2 // those around all pairs
+	ops := 2 // around all pairs
 	for _, pair := range p.pairs {
 		ops += len(pair.setup) + 2*p.times*phaseWords + 2 + windowOps*len(pair.offsets)
 	}
 	list = append(slices.Grow(t.steps[:0], ops), tracee.UsageBefore())
 	sampler := t.samplerFor(p.vectorBits)
-	at := 0 // the next window
+	at := 0 // index of the next window
 	for _, pair := range p.pairs {
 		list = append(list, pair.setup...)
 		for _, row := range out.rows.pairs {
@@ -254,11 +253,11 @@ type slotWord struct{ slot, value uint64 }
 
 const phaseWords = 4
 
-// rows are where the chains, and each time the short image with the long one after it, stand in the sampler's table.
+// rows are indices in the sampler's table: of the chains, and of each short image, which the long one follows.
 type rows struct{ chains, pairs []int }
 
-// rowsOf puts a chain ahead of each timing of the images, as far as there are as many. What is left of the chains goes
-// first.
+// rowsOf puts a chain before each timing of the images. If there are more chains than timings, the surplus goes first; if
+// fewer, the first timings have none.
 func rowsOf(chains, times int) (r rows) {
 	for k := range times {
 		for len(r.chains) < chains-(times-1-k) {
@@ -271,7 +270,7 @@ func rowsOf(chains, times int) (r rows) {
 
 func (r rows) n() int { return len(r.chains) + 2*len(r.pairs) }
 
-// images are the rows of the images, the short one's and the long one's by turns.
+// images lists the rows of the images, short and long alternately.
 func (r rows) images() (all []int) {
 	for _, row := range r.pairs {
 		all = append(all, row, row+1)
@@ -279,10 +278,10 @@ func (r rows) images() (all []int) {
 	return all
 }
 
-// bytes are those of a sample: a word for the probe and for each chain, and one for each of so many runs of each timing of an image.
+// bytes returns the size of a sample: a word for the probe, one for each chain, and one for each run of each timing.
 func (r rows) bytes(runs int) int { return 8 * (1 + len(r.chains) + 2*len(r.pairs)*runs) }
 
-// phase is the image as row i of the sampler's table, with room for the times of so many runs.
+// phase returns row i of the sampler's table for this image, with room for the times of room runs.
 func (im image) phase(i, room int) [phaseWords]slotWord {
 	at := layout.Phases + uint64(i)*layout.PhaseSize
 	return [...]slotWord{
@@ -293,17 +292,16 @@ func (im image) phase(i, room int) [phaseWords]slotWord {
 	}
 }
 
-// output is where the windows leave their samples, and at its end what stood in SlotKept and
-// SlotPolls after each. Every window starts at a page, so that all of them use the same sets
-// of L1D.
+// output is the memory of the samples. Each window starts on a page, so that all use the same sets of
+// L1D. The values of SlotKept and SlotPolls after each window are at the end.
 type output struct {
-	memory []byte // of the samples' area
-	rows   rows   // of the sampler's table: after the probe's word a sample has one of each chain,
-	runs   int    // and as many of each timing of an image
-	raw    bool   // they are kept
-	sample int    // its bytes
-	room   uint64 // for a window
-	tails  uint64
+	memory []byte
+	rows   rows   // a sample holds the probe's word, then the chains and timings in this order
+	runs   int    // words per timing
+	raw    bool   // keep the times of all runs
+	sample int    // bytes
+	room   uint64 // bytes per window
+	tails  uint64 // address of the slots' values
 }
 
 const tailSize = 16
@@ -330,12 +328,12 @@ func (o output) tail(window int) uint64    { return o.tails + uint64(window)*tai
 func (o output) word(addr uint64) uint64   { return sampled(o.memory, addr) }
 func (o output) ticks(addr uint64) float64 { return float64(o.word(addr)) }
 
-// sampled reads a word of the area that samples and counts are in.
+// sampled reads a word from the area of samples and counts.
 func sampled(samples []byte, addr uint64) uint64 {
 	return binary.LittleEndian.Uint64(samples[addr-layout.Samples:])
 }
 
-// read fills in what window i of a plan measured, whose timings were of so many runs of either image.
+// read fills in window i of a plan from timings of runs runs each.
 func (o output) read(w *window, i int, p runPlan, runs int, c clock.Clock) error {
 	at := o.samples(i)
 	kept, polls := int(o.word(o.tail(i))-at), p.polls-int(o.word(o.tail(i)+8))
@@ -372,7 +370,7 @@ func (o output) read(w *window, i int, p runPlan, runs int, c clock.Clock) error
 			image, timed := timing%2, i*p.times+timing/2
 			times := o.times(at, runs, buffer[:])
 			if o.raw {
-				w.raw = append(w.raw, whole(times))
+				w.raw = append(w.raw, wholeTicks(times))
 			}
 			w.columns[1+chains+image][timed], w.perRun[image][timed] = runTimes(times, c)
 			at += 8 * uint64(o.runs)
@@ -382,8 +380,8 @@ func (o output) read(w *window, i int, p runPlan, runs int, c clock.Clock) error
 	return nil
 }
 
-// runTimes is how long some runs took by a clock, and one of them: the core of these, since before some the loop ahead of the copies is
-// mispredicted. Where less than coreShare of them are in it, the rest is the block's own, and the mean of all counts.
+// runTimes returns the time of all runs and the time of one. The latter is the mean of the core, because the loop before the copies is
+// mispredicted in some runs. If the core has less than coreShare of the runs, the scatter is the block's own, and it is the mean of all.
 func runTimes(times []float64, c clock.Clock) (all, one float64) {
 	for _, t := range times {
 		all += t
@@ -399,17 +397,15 @@ func runTimes(times []float64, c clock.Clock) (all, one float64) {
 	return all, one
 }
 
-// coarseStep is the least step of a clock, in ticks, of which all readings within a timing count. Where a step is long beside what
-// one run takes more or less than the next, a line through all readings is better known than one through the first and the last, as with steps of
-// 26 ticks; where it is short, as with steps of 2, the line is known less well. What is
-// between was not measured: the two are alike where runs differ by a sixth of a step.
+// From a clock step of coarseStep ticks on, a line through all readings of a timing replaces one through the first and the last. If a step
+// is long relative to the difference between runs (steps of 26 ticks), this reduces the uncertainty; if it is short (steps of 2), it
+// increases it. Steps in between were not measured: the two are equal where runs differ by a sixth of a step.
 const coarseStep = 10
 
 func coarse(c clock.Clock) bool { return c.Step() >= coarseStep }
 
-// timesOver is by what factor so many runs tell better than a single one how long a run takes, as far as the clock's steps go and
-// none of them is disturbed.
-func timesOver(runs int, c clock.Clock) float64 {
+// precisionGain returns the factor by which undisturbed runs reduce the error that the clock's steps cause in the time of one.
+func precisionGain(runs int, c clock.Clock) float64 {
 	n := float64(runs)
 	if coarse(c) {
 		return math.Sqrt(n * (n + 1) * (n + 2) / 6)
@@ -417,10 +413,10 @@ func timesOver(runs int, c clock.Clock) float64 {
 	return n
 }
 
-// coreShare is the least share of its runs that a timing's core has. It was chosen.
+// coreShare is the least share of a timing's runs in its core. It was chosen.
 const coreShare = 0.6
 
-// times are how long so many runs took, from an address on.
+// times reads the times of runs from an address on.
 func (o output) times(at uint64, runs int, buffer []float64) []float64 {
 	for i := range runs {
 		buffer[i] = o.ticks(at + 8*uint64(i))
@@ -428,18 +424,17 @@ func (o output) times(at uint64, runs int, buffer []float64) []float64 {
 	return buffer[:runs]
 }
 
-// whole are ticks as a recording has them.
-func whole(times []float64) (ticks []uint64) {
+// wholeTicks converts times for a recording.
+func wholeTicks(times []float64) (ticks []uint64) {
 	for _, t := range times {
 		ticks = append(ticks, uint64(t))
 	}
 	return ticks
 }
 
-// yieldEvery is how long a goroutine profiles until it yields once. Go's monitor takes the
-// processor of one that has not for 10 ms (forcePreemptNS, runtime/proc.go) as soon as it waits
-// for the child, and then checks every 20 µs for a while whether there is more to take, each time
-// in somebody's window. To yield costs two switches of threads.
+// A profiling goroutine yields once every yieldEvery. If it has not yielded for 10 ms (forcePreemptNS,
+// runtime/proc.go), Go's monitor takes its processor as soon as it waits for the child, and then polls
+// every 20 µs for a while, which disturbs windows. A yield costs two thread switches.
 const yieldEvery = 4 * time.Millisecond
 
 func (t *TSC) yield() {
@@ -449,7 +444,7 @@ func (t *TSC) yield() {
 	}
 }
 
-// samplerFor is the sampler that keeps units of a width awake, as far as this CPU has them.
+// samplerFor returns the sampler that keeps units of this width awake, or the 128-bit one if the CPU lacks them.
 func (c *code) samplerFor(bits int) sampler {
 	if has, ok := c.samplers[bits]; ok {
 		return has
@@ -457,7 +452,7 @@ func (c *code) samplerFor(bits int) sampler {
 	return c.samplers[128]
 }
 
-// ticks is all that was timed.
+// ticks returns the sum of all times.
 func (w window) ticks() float64 {
 	var sum float64
 	for _, c := range w.columns {
@@ -468,7 +463,7 @@ func (w window) ticks() float64 {
 	return sum
 }
 
-// rate is the clock's rate over all windows of the run, in ticks per cycle.
+// rate returns the clock rate over all windows of the run, in ticks per cycle.
 func (r childRun) rate(clock clock.Clock) stat.Estimate {
 	chains := make([][]float64, len(clock.Chains()))
 	for i := range chains {
@@ -480,26 +475,26 @@ func (r childRun) rate(clock clock.Clock) stat.Estimate {
 	return clock.Rate(chains)
 }
 
-// clockSlack is by how many ticks the difference of two readings can be off.
+// clockSlack returns the largest error of the difference of two readings, in ticks.
 func clockSlack(c clock.Clock) float64 { return clock.StepSlack * c.Step() }
 
-// chains are the columns of the first n chains.
+// chains returns the columns of the first n chains.
 func (w window) chains(n int) [][]float64 { return w.columns[columnChains : columnChains+n] }
 
 // moved reports whether the window's own chains differ from the known rate by more than the clock's steps
-// explain: the core's clock moved while or before it was taken. On Granite Rapids it moves by 2.4 % and
+// explain: the core's clock moved during or before the window. On Granite Rapids it moves by 2.4 % and
 // back within a child run whenever wide vectors come into use.
 func (w window) moved(clock clock.Clock, known float64) bool {
 	own := clock.Rate(w.chains(len(clock.Chains())))
 	return math.Abs(own.Value-known) > max(clock.RateResolution(own.N), movedShare*known)
 }
 
-// movedShare is by how much a window's rate differs at least if the core's clock has moved. It was chosen: a fifth of those 2.4 %.
+// movedShare is the least deviation of a window's rate that counts as a move. It was chosen: a fifth of those 2.4 %.
 // By itself the clock moves by 0.3 to 0.5 % within 0.1 ms on Zen 5.
 const movedShare = 0.005
 
-// cycles is the block's throughput in this window in cycles per iteration, by so many ticks of the clock
-// per cycle; NaN without samples.
+// cycles returns the block's throughput in this window in cycles per iteration, at rate ticks per cycle;
+// NaN without samples.
 func (w window) cycles(p Pair, rate float64) float64 {
 	return p.PerIteration(stat.Mean(w.perRun[0]), stat.Mean(w.perRun[1])) / rate
 }

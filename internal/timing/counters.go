@@ -16,10 +16,10 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Counters is the Timer that reads hardware counters. A replicate has the same windows as with the
-// TSC, so that both average over the same; but a window is the paper's 16 timings of either image,
-// of which enough must be clean and identical, and there is a window for each pass, a group of
-// events that the CPU counts at a time.
+// Counters is the Timer that reads hardware counters. A replicate has the same layouts as with the
+// TSC, so that both average over the same. But a window consists of the paper's 16 timings of each
+// image, of which enough must be clean and identical, and each layout has a window for each pass: a
+// group of events that the CPU counts at the same time.
 type Counters struct {
 	Config
 	code
@@ -34,19 +34,19 @@ type Counters struct {
 type pass struct {
 	events      pmu.Pass
 	clock       clock.Perf
-	leader      int    // the monitor's descriptor
+	leader      int    // file descriptor in the monitor
 	open, close uint64 // entries of the code around the runs of an image
 }
 
 const (
-	// A window has the paper's timings of an image after these runs, which warm it up, and
-	// one whose end is the first reading.
+	// A window has countedWarm runs to warm an image up, one run that ends with the first
+	// reading, and then the paper's timings.
 	countedWarm = 3
 	countedRuns = countedWarm + 1 + PaperTimings // at most layout.CountRuns
-	// countedTries is how often an image gets to meet the paper's rule: what disturbed once
-	// need not do so again. Timings that saw a context switch do not count as a try.
+	// countedTries limits an image's tries to meet the paper's rule. Timings that saw a context
+	// switch do not count as a try.
 	countedTries = 4
-	// nonsense is more than any counter counts in a run: the watchdog would end it before.
+	// No counter reaches nonsense in a run: the watchdog would end the run before.
 	nonsense = 1 << 40
 )
 
@@ -57,8 +57,8 @@ func (e *TooManyEventsError) Error() string {
 	return fmt.Sprintf("with so many more events the child has to map %d of them, and there is room for %d", e.Events, layout.MaxCounters)
 }
 
-// NewCounters is a Timer that counts core cycles and events, as many of them at a time as the CPU
-// can, with a script in place of the CPU if that is not nil.
+// NewCounters returns a Timer that counts core cycles and events, as many at the same time as the CPU
+// can. A script that is not nil replaces the CPU.
 func NewCounters(c Config, kernel pmu.Kernel, p pmu.PMU, events []pmu.Event, script *Script) (*Counters, error) {
 	t := &Counters{Config: c, kernel: kernel, script: script}
 	read, page := harness.CounterRead((*asm.Emitter).Rdpmc), layout.CounterPage
@@ -81,7 +81,7 @@ func NewCounters(c Config, kernel pmu.Kernel, p pmu.PMU, events []pmu.Event, scr
 	return t, nil
 }
 
-// Events are what a child has to open for this timer.
+// Events lists the counters that a child must open for this timer.
 func (t *Counters) Events() (events []tracee.Counter) {
 	if t.script != nil {
 		return nil
@@ -124,7 +124,7 @@ func (t *Counters) Attach(_ context.Context, child *tracee.Tracee) error {
 	return nil
 }
 
-// Clock implements Timer: it is that of the first pass.
+// Clock implements Timer with the clock of the first pass.
 func (t *Counters) Clock() harness.Clock { return t.passes[0].clock.Emit }
 
 // Report implements Timer.
@@ -142,8 +142,8 @@ func (t *Counters) Uses(report func(from, bytes uint64)) {
 	report(layout.CountTable(0), layout.CountTable(events)-layout.CountTable(0))
 }
 
-// counting is the replicates of a block so far.
-type counting struct {
+// counterSeries holds the replicates of a block so far.
+type counterSeries struct {
 	*Counters
 	block    Block
 	plan     Plan
@@ -152,13 +152,13 @@ type counting struct {
 	pair     Pair // of the last replicate
 }
 
-func (t *Counters) counting(b Block, p Plan) *counting {
-	return &counting{Counters: t, block: b, plan: p, deadline: time.Now().Add(p.Budget), timed: Timed{RunsPerSample: 1, Events: Tallies{}}}
+func (t *Counters) series(b Block, p Plan) *counterSeries {
+	return &counterSeries{Counters: t, block: b, plan: p, deadline: time.Now().Add(p.Budget), timed: Timed{RunsPerSample: 1, Events: Tallies{}}}
 }
 
 // Time implements Timer.
 func (t *Counters) Time(b Block, p Plan) (Timed, error) {
-	c := t.counting(b, p)
+	c := t.series(b, p)
 	checked, _ := replicates(p.Precision)
 	for n := range checked[len(checked)-1] {
 		if slices.Contains(checked, n) && c.sample().estimate().enough(n) || n >= checked[0] && time.Now().After(c.deadline) {
@@ -173,13 +173,13 @@ func (t *Counters) Time(b Block, p Plan) (Timed, error) {
 	return c.timed, nil
 }
 
-// sample is what the interval is made of.
-func (c *counting) sample() sample {
+// sample collects the input of the interval.
+func (c *counterSeries) sample() sample {
 	return sample{c.timed.Windows, c.passes[0].clock, clockRate{ticks: 1}, c.timed.RunsPerSample, c.pair.iterations(), c.plan.Precision}
 }
 
 // replicate takes the windows of a replicate, pass by pass.
-func (c *counting) replicate(n int, window func(pass, replicate int, l Layout) error) error {
+func (c *counterSeries) replicate(n int, window func(pass, replicate int, l Layout) error) error {
 	for i, p := range c.passes {
 		c.block.Refill()
 		layouts := c.plan.layouts(n)
@@ -202,26 +202,25 @@ func (c *counting) replicate(n int, window func(pass, replicate int, l Layout) e
 	return nil
 }
 
-// enabled does something while the events of a pass count, and refuses it if they did not
-// count all the time.
+// enabled calls do while the events of a pass count. It fails if they did not count all the time.
 func (t *Counters) enabled(p pass, do func() error) error {
 	_, err := pmu.Count(t.kernel, p.leader, len(p.events), do)
 	if notRunning := (*pmu.NotRunningError)(nil); errors.As(err, &notRunning) {
-		return taken(err)
+		return lostCounters(err)
 	}
 	return err
 }
 
-// taken is what a host gets whose counters somebody else took in the middle.
-func taken(err error) error {
+// lostCounters is the error for counters that another program took during a measurement.
+func lostCounters(err error) error {
 	return &verdict.HostError{
 		Missing: "the events lost their counters to another user of them",
 		Remedy:  "end other profilers, sudo sysctl kernel.nmi_watchdog=0, or use -clock tsc", Err: err,
 	}
 }
 
-// window takes the timings of both images in one layout, by pass i.
-func (c *counting) window(i, replicate int, l Layout) error {
+// window takes the timings of both images in one layout with pass i.
+func (c *counterSeries) window(i, replicate int, l Layout) error {
 	p := c.passes[i]
 	short, ofShort, err := c.agree(p, c.pair.Short, l.Offset())
 	if err != nil {
@@ -238,14 +237,14 @@ func (c *counting) window(i, replicate int, l Layout) error {
 	return nil
 }
 
-// agree times an image until enough timings are clean and identical, on another CPU where it keeps being switched away.
-func (c *counting) agree(p pass, im Image, offset int) (a Agreement, r Readings, err error) {
+// agree times an image until enough timings are clean and identical. It moves to another CPU after repeated context switches.
+func (c *counterSeries) agree(p pass, im Image, offset int) (a Agreement, r Readings, err error) {
 	for try, switched := 0, 0; ; {
 		if r, err = c.count(p, im, offset, nil); err != nil {
 			return a, r, err
 		}
 		if r.Lost > 0 && r.Switches == 0 {
-			err = taken(fmt.Errorf("%d of %d events", r.Lost, len(p.events)))
+			err = lostCounters(fmt.Errorf("%d of %d events", r.Lost, len(p.events)))
 		} else {
 			var rejection *verdict.Rejection
 			if a, rejection = Agree(p.timings(r, c.plan), c.identical()); rejection == nil {
@@ -258,7 +257,7 @@ func (c *counting) agree(p pass, im Image, offset int) (a Agreement, r Readings,
 		c.timed.SamplesDropped += PaperTimings
 		if r.Switches > 0 {
 			c.timed.WindowsSwitched++
-			if switched++; switched%patience == 0 {
+			if switched++; switched%moveAfter == 0 {
 				if err := c.CPUs.Next(c.child); err != nil {
 					return a, r, err
 				}
@@ -272,21 +271,21 @@ func (c *counting) agree(p pass, im Image, offset int) (a Agreement, r Readings,
 	}
 }
 
-// identical is how many timings have to be clean and identical.
-func (c *counting) identical() int {
+// identical returns how many timings must be clean and identical.
+func (c *counterSeries) identical() int {
 	if c.plan.Identical > 0 {
 		return c.plan.Identical
 	}
 	return PaperIdentical
 }
 
-// timings judges each run by the events that must not happen. Those that also count other
-// things do not, nor do those that a user asked for.
+// timings marks the runs with forbidden events. Events that also count other things, and events
+// that the user asked for, mark none.
 func (p pass) timings(r Readings, plan Plan) []Timing {
 	all := make([]Timing, PaperTimings)
 	for j := range all {
 		all[j].Cycles = r.Counts[0][j]
-		if r.Switches > 0 { // which of them saw it is not known
+		if r.Switches > 0 { // any of the runs
 			all[j].Dirty = verdict.ContextSwitch
 			continue
 		}
@@ -299,14 +298,14 @@ func (p pass) timings(r Readings, plan Plan) []Timing {
 	return all
 }
 
-// violates is what an event means for the block when it happens. Loads held back by aliasing are
-// not among them: what stands around the copies can cause some, and the trace knows better.
+// violates maps events to the rule that they break. Loads blocked by aliasing are not among them:
+// the code around the copies can cause some, and the trace finds the block's own.
 var violates = map[pmu.Role]verdict.Reason{
 	pmu.L1DReadMiss: verdict.L1DMiss, pmu.L1DWriteMiss: verdict.L1DMiss, pmu.L1IMiss: verdict.L1IMiss,
 	pmu.SplitLoad: verdict.Misaligned, pmu.SplitStore: verdict.Misaligned,
 }
 
-// violated is what an event that counts nothing else means for the block, "" where that is tolerated.
+// violated returns the rule that an exact event breaks, or "" if it is tolerated.
 func (p Plan) violated(e pmu.Event) verdict.Reason {
 	reason := violates[e.Role]
 	if !e.Exact || slices.Contains(p.Tolerate, reason) {
@@ -315,10 +314,10 @@ func (p Plan) violated(e pmu.Event) verdict.Reason {
 	return reason
 }
 
-// count maps the block again and runs an image: once to warm up, with all its readings, so
-// that their tables are in L1D too, and once for the timings. must is known of a stimulus alone.
-func (c *counting) count(p pass, im Image, offset int, must func(pmu.Event) float64) (Readings, error) {
-	setup := append(slices.Clone(c.plan.Remap), tracee.Run(c.fresh, 1), tracee.Put(layout.SlotDispatch, uint64(offset)))
+// count remaps the block and runs an image twice: to warm up, readings included so that their
+// tables are in L1D too, and for the timings. Only a stimulus has must.
+func (c *counterSeries) count(p pass, im Image, offset int, must func(pmu.Event) float64) (Readings, error) {
+	setup := append(slices.Clone(c.plan.Remap), tracee.Run(c.resetImage, 1), tracee.Put(layout.SlotDispatch, uint64(offset)))
 	r, err := c.countRuns(p, im.Entry, setup)
 	if c.script != nil && err == nil {
 		c.script.block(p.events, im.Iterations, must, &r)
@@ -361,8 +360,8 @@ func (t *Counters) countRuns(p pass, entry uint64, setup []tracee.Op) (r Reading
 }
 
 // TimeThird implements Timer.
-func (t *Counters) TimeThird(b Block, pair Pair, offsets []int, p Plan) (Timed, error) {
-	c := t.counting(b, p)
+func (t *Counters) TimeMidpoint(b Block, pair Pair, offsets []int, p Plan) (Timed, error) {
+	c := t.series(b, p)
 	c.pair = pair
 	b.Refill()
 	err := c.enabled(c.passes[0], func() error {
@@ -374,14 +373,14 @@ func (t *Counters) TimeThird(b Block, pair Pair, offsets []int, p Plan) (Timed, 
 		return nil
 	})
 	if rejection := (*verdict.Rejection)(nil); errors.As(err, &rejection) {
-		err = nil // not left alone for long enough
+		err = nil // disturbed too often
 	}
-	c.timed.Events = nil // counted up to another number of iterations
+	c.timed.Events = nil // they belong to another number of iterations
 	return c.timed, err
 }
 
-// check holds the counter of core cycles against chains of adds and multiplies, and against the TSC, which is
-// calibrated by the adds: what it counts has to be cycles.
+// check compares the counter of core cycles with chains of adds and multiplies and with the TSC, calibrated by the
+// adds, to verify that it counts cycles.
 func (t *Counters) check() error {
 	var c clock.Checked
 	for try := range countedTries {
@@ -408,7 +407,7 @@ func (t *Counters) check() error {
 	return &verdict.HostError{Missing: fmt.Sprintf("the counter of core cycles does not count those: it gives %v", c), Remedy: "use -clock tsc"}
 }
 
-// leave moves to the next CPU, or waits where there is no other: what disturbs one for some milliseconds outlasts all tries in a row.
+// leave moves to the next CPU. Without another CPU it waits, because a disturbance of some milliseconds outlasts all tries.
 func (t *Counters) leave() error {
 	left := t.CPUs.Current()
 	if err := t.CPUs.Next(t.child); err != nil {
@@ -420,7 +419,7 @@ func (t *Counters) leave() error {
 	return nil
 }
 
-// chained has the chains that the TSC is calibrated with timed.
+// chained times the TSC's calibration chains.
 func (t *Counters) chained(timed func(clock.Chain) ([]float64, error)) (c clock.Chained, err error) {
 	all := func(chains []clock.Chain) (columns [][]float64) {
 		for _, chain := range chains {
@@ -439,7 +438,7 @@ func (t *Counters) chained(timed func(clock.Chain) ([]float64, error)) (c clock.
 	return c, err
 }
 
-// placeChain puts a chain where blocks go later.
+// placeChain writes a chain to the memory that blocks use later.
 func (t *Counters) placeChain(c clock.Chain, read harness.Clock) (entry uint64) {
 	e := asm.NewEmitter(t.images)
 	entry = c.Emit(e, read)
@@ -447,7 +446,7 @@ func (t *Counters) placeChain(c clock.Chain, read harness.Clock) (entry uint64) 
 	return entry
 }
 
-// countChain counts the cycles of a chain's runs.
+// countChain returns the counted cycles of each run of a chain.
 func (t *Counters) countChain(c clock.Chain) ([]float64, error) {
 	p := t.passes[0]
 	r, err := t.countRuns(p, t.placeChain(c, p.clock.Emit), nil)
@@ -455,7 +454,7 @@ func (t *Counters) countChain(c clock.Chain) ([]float64, error) {
 		return nil, err
 	}
 	if r.Lost > 0 && r.Switches == 0 {
-		return nil, taken(fmt.Errorf("%d of %d events", r.Lost, len(p.events)))
+		return nil, lostCounters(fmt.Errorf("%d of %d events", r.Lost, len(p.events)))
 	}
 	if t.script != nil {
 		t.script.Chain(c, &r)
@@ -463,7 +462,7 @@ func (t *Counters) countChain(c clock.Chain) ([]float64, error) {
 	return floats(r.Counts[0]), nil
 }
 
-// tickChain times a chain's runs by the TSC.
+// tickChain returns the TSC ticks of each run of a chain.
 func (t *Counters) tickChain(c clock.Chain) (ticks []float64, err error) {
 	entry := t.placeChain(c, clock.TSC{}.Emit)
 	if err := t.child.Complete([]tracee.Op{tracee.Run(entry, countedRuns), tracee.Run(entry, countedRuns)}, runLimit, "timing a chain"); err != nil {

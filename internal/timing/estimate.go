@@ -9,33 +9,33 @@ import (
 )
 
 const (
-	// mostReplicates end the work on a block, at a precision of usualPrecision: every layout six times.
+	// mostReplicates is the limit at usualPrecision: every layout six times.
 	mostReplicates = 12 * passReplicates
-	// variesAfter are the replicates after which a block that will not be narrow by mostReplicates is reported with the interval that it has: every layout
-	// twice, so that layouts are told from noise.
+	// After variesAfter replicates, a block that will not converge by mostReplicates is reported with its present interval. Every
+	// layout was visited twice by then, which separates layouts from noise.
 	variesAfter = 4 * passReplicates
-	// usualPrecision is profiler's default. A finer one takes more replicates, up to finest times as many.
+	// usualPrecision is profiler's default. A finer precision takes up to finest times as many replicates.
 	usualPrecision = 0.01
 	finest         = 4
 
-	// onceShare is by how much windows may differ from their mean before layouts were visited again, and
-	// onceFloor the same in cycles, for blocks that take a fraction of one: else a layout may be slow by itself.
+	// onceShare is the largest deviation of a window from the mean before layouts are visited again; beyond it, a layout
+	// may itself be slow. onceFloor is the same in cycles, for blocks that take a fraction of a cycle.
 	onceShare = 0.04
 	onceFloor = 0.005
-	// disturbedShare is by how much a window differs from others of its layout that was disturbed, as a
-	// share of the cycles. Blocks with two speeds in one layout differ by less, and to cut the rarer one
-	// would give the mean of the other with an interval that is too narrow.
+	// A window that differs from the others of its layout by disturbedShare of the cycles was disturbed.
+	// Two modes within a layout differ by less; cutting the rarer one would report the other's mean with
+	// too narrow an interval.
 	disturbedShare = 0.15
 	disturbedFloor = 0.05 // in cycles
-	// processShare is what one process differs from the next by besides, as a share of the cycles: with
-	// it 95 % of the blocks are inside the interval of another run, without it 92 %.
+	// processShare is the additional difference between processes, as a share of the cycles: with it
+	// 95 % of the blocks are inside the interval of another run, without it 92 %.
 	processShare = 0.002
 )
 
-// replicates says when work on a block may end: the numbers of replicates after which its interval is looked at, few, because an interval that is looked at often is
-// once narrow by chance; and after which of them a block is given up that varies by itself.
+// replicates returns the numbers of replicates after which the interval is checked, and the number after which a block that varies by itself is given up. Checks
+// are few, because an interval that is checked often is sometimes narrow by chance.
 func replicates(precision float64) (checked []int, varies int) {
-	more := min(max(math.Pow(usualPrecision/precision, 2), 1), finest) // a half-width falls as the root of their number
+	more := min(max(math.Pow(usualPrecision/precision, 2), 1), finest) // the half-width falls with the square root of the number
 	most := int(mostReplicates * more)
 	for n := passReplicates; n < most; n *= 2 {
 		checked = append(checked, n)
@@ -43,30 +43,30 @@ func replicates(precision float64) (checked []int, varies int) {
 	return append(checked, most), int(variesAfter * more)
 }
 
-// estimate is what a sample says.
+// estimate is the interval of a sample.
 type estimate struct {
 	sample
 	stat.Estimate
 	design stat.Design
-	speeds [][]stat.Cell // the layouts by speed
+	speeds [][]stat.Cell // layouts grouped by speed
 }
 
-// sample is the windows of a block with what their interval depends on besides.
+// sample holds the windows of a block and the other inputs of their interval.
 type sample struct {
 	windows    []Window
 	clock      clock.Clock
 	rate       clockRate
-	runs       int // of an image in one timing
-	iterations int // that the longer image has more
+	runs       int // per timing
+	iterations int // long image minus short image
 	precision  float64
 }
 
-// estimate is the block's cycles per iteration, the mean over the layouts, with the interval in which
-// another run's lie. As long as a layout was visited only once, what differs between layouts cannot be told
-// from noise: the estimate is the midmean of all windows, and its interval that of windows drawn at random. From the second visit on
+// estimate returns the block's cycles per iteration, the mean over the layouts, and the interval that holds
+// another run's result. While some layout has a single visit, layouts cannot be separated from noise: the estimate
+// is then the midmean of all windows, with the interval of windows drawn at random. From the second visit on,
 // layouts are fixed effects, and the interval rests on replicates.
-// The interval is never narrower than the clock's steps make it, in which both the block's time and
-// the rate move: the one of the block's samples, as if all runs of a timing counted, the other of earlier replicates, too.
+// The interval is at least as wide as the clock's steps make it, for the block's time (from its own samples, as if all
+// runs of a timing counted) and for the rate (from earlier replicates too).
 func (s sample) estimate() estimate {
 	cycles := PerIteration(s.windows)
 	design := s.design(cycles)
@@ -75,7 +75,7 @@ func (s sample) estimate() estimate {
 		e = stat.MidMean(cycles)
 	}
 	n := len(s.windows)
-	block := s.clock.Resolution(windowSamples*n, timesOver(s.runs, s.clock)*float64(s.iterations)) / s.rate.ticks
+	block := s.clock.Resolution(windowSamples*n, precisionGain(s.runs, s.clock)*float64(s.iterations)) / s.rate.ticks
 	rate := e.Value * s.clock.RateResolution(max(s.rate.samples, n)) / s.rate.ticks
 	e.Half = math.Hypot(math.Hypot(max(e.Half, block), rate), processShare*e.Value)
 	return estimate{s, e.Prediction(), design, speedsOf(design)}
@@ -90,13 +90,13 @@ func (s sample) design(cycles []float64) stat.Design {
 }
 
 const (
-	// speedGap is by how much two speeds differ at least, as a share of the cycles, or of one cycle where that is more.
+	// speedGap is the least gap between two speeds, as a share of the cycles, or of one cycle if that is more.
 	speedGap = 0.04
-	// speedErrors is by how many standard errors they do. With 8 and this gap the same speeds were found in two runs most often.
+	// speedErrors is the least gap in standard errors. With 8 and this speedGap two runs found the same speeds most often.
 	speedErrors = 8
 )
 
-// speedsOf are the layouts of a design by speed, the fastest first: one group where layouts cannot be told from noise.
+// speedsOf groups the layouts of a design by speed, the fastest first. It returns one group if layouts cannot be separated from noise.
 func speedsOf(d stat.Design) [][]stat.Cell {
 	if !d.Repeated() || !d.Differ {
 		return [][]stat.Cell{d.Cells}
@@ -104,16 +104,16 @@ func speedsOf(d stat.Design) [][]stat.Cell {
 	return d.Groups(func(mean float64) float64 { return speedGap * max(mean, 1) }, speedErrors)
 }
 
-// enough reports whether n replicates are: the interval is narrow, or will not be after the most that there may be, and the block is either steady already or will
-// not be then.
+// enough reports whether n replicates suffice: the interval is narrow, or it would not be after the largest number, and that number would not change whether
+// the block is steady.
 func (e estimate) enough(n int) bool {
 	checked, varies := replicates(e.precision)
 	last := e.after(n, checked[len(checked)-1])
 	return e.narrow() || n >= varies && e.design.Repeated() && last.Half > e.asked(e.Value) && Steady(e.Estimate) == Steady(last)
 }
 
-// narrow reports whether the interval is as narrow as was asked for. Before layouts were visited again, all windows have to agree: the midmean leaves out
-// layouts that are slow by themselves.
+// narrow reports whether the interval is as narrow as requested. Before layouts have a second visit, all windows must agree as well: the midmean would
+// ignore slow layouts.
 func (e estimate) narrow() bool {
 	asked := e.asked(e.Value)
 	if e.Half > asked || e.design.Repeated() {
@@ -124,19 +124,19 @@ func (e estimate) narrow() bool {
 	return 2*math.Abs(e.Value-stat.Mean(cycles)) <= asked && !slices.ContainsFunc(cycles, far)
 }
 
-// asked is the half-width of an interval about so many cycles that was asked for.
+// asked returns the requested half-width at this number of cycles.
 func (s sample) asked(cycles float64) float64 { return s.precision * math.Max(cycles, 1) }
 
-// after is what the interval of n replicates will be after so many: its width falls as the root of their number.
+// after predicts the interval after replicates from that of n: its width falls with the square root of the number.
 func (e estimate) after(n, replicates int) stat.Estimate {
 	last := e.Estimate
 	last.Half *= math.Sqrt(float64(n) / float64(replicates))
 	return last
 }
 
-// AtOffsetsOf is the mean over those layouts that have a dispatch offset of one of these windows, and
-// how far the slowest and the fastest of them are from it at most. Where layouts do not differ it is that of
-// all, and there is no spread.
+// AtOffsetsOf returns the mean over the layouts that share a dispatch offset with these windows, and the
+// largest distance of one of them from it. If layouts do not differ, it returns the mean over all and
+// spread 0.
 func (t Timed) AtOffsetsOf(windows []Window) (mean, spread float64) {
 	if !t.Design.Differ {
 		return t.Estimate.Value, 0

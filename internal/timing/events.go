@@ -13,26 +13,26 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Tally is what one event counted.
+// Tally holds the counts of one event.
 type Tally struct {
 	Event   pmu.Event
 	Reader  string    // byRDPMC or byRead
-	PerIter []float64 // per iteration, of each window
-	Zero    bool      // in as many timings of each image as have to agree
+	PerIter []float64 // per iteration, by window
+	Zero    bool      // none in as many timings of each image as must agree
 }
 
-// Who reads counters.
+// Values of Tally.Reader.
 const (
 	byRDPMC = "rdpmc"
 	byRead  = "read"
 )
 
-// Tallies are those of several events.
+// Tallies maps events to their counts.
 type Tallies map[string]*Tally
 
 func key(e pmu.Event) string { return string(e.Role) + " " + e.Name }
 
-// Of is what an event counted; nil if it was not counted.
+// Of returns the counts of an event, or nil if it was not counted.
 func (t Tallies) Of(e pmu.Event) *Tally { return t[key(e)] }
 
 // add adds a window's readings.
@@ -41,10 +41,10 @@ func (t Tallies) add(events pmu.Pass, p Pair, both [2]Readings, identical int) {
 		if k == 0 {
 			continue
 		}
-		of := t.Of(e)
-		if of == nil {
-			of = &Tally{Event: e, Reader: byRDPMC, Zero: true}
-			t[key(e)] = of
+		tally := t.Of(e)
+		if tally == nil {
+			tally = &Tally{Event: e, Reader: byRDPMC, Zero: true}
+			t[key(e)] = tally
 		}
 		var middle [2]float64
 		for image := range both {
@@ -56,38 +56,37 @@ func (t Tallies) add(events pmu.Pass, p Pair, both [2]Readings, identical int) {
 					zero++
 				}
 			}
-			of.Zero = of.Zero && zero >= identical
+			tally.Zero = tally.Zero && zero >= identical
 		}
-		of.PerIter = append(of.PerIter, p.PerIteration(middle[0], middle[1]))
+		tally.PerIter = append(tally.PerIter, p.PerIteration(middle[0], middle[1]))
 	}
 }
 
 const (
-	// What the monitor reads has the child's stops in it, some µs of cold caches. Each reading is
-	// of so many runs of an image, and there are so many Readings of each, of which the median
-	// counts.
+	// The monitor's readings include the child's stops, some µs of cold caches. So each covers
+	// readRuns runs of an image, and the median of readTimes readings counts.
 	readRuns  = 256
 	readTimes = 8
-	// More of an event than this in a run is the block's doing, less than the other is not.
+	// More than readSome events per run are the block's; fewer than readNone are none.
 	readSome  = 0.5
 	readNone  = 0.01
 	readLimit = 5 * time.Second
 )
 
-// Reader counts events by reading them from the kernel around many runs: those that rdpmc cannot
-// read, or all where the TSC is the clock.
+// Reader counts events by reading them from the kernel before and after many runs: those that rdpmc
+// cannot read, or all if the TSC is the clock.
 type Reader struct {
-	Kernel pmu.Kernel
-	PMU    pmu.PMU
-	Child  *tracee.Tracee
-	Fresh  uint64 // as Timer has it
-	Script *Script
-	// Must is known of a stimulus alone: what an event counts per iteration. Nothing rejects such a block.
+	Kernel     pmu.Kernel
+	PMU        pmu.PMU
+	Child      *tracee.Tracee
+	ResetImage uint64 // as Timer has it
+	Script     *Script
+	// Must is set for a stimulus alone: the count of an event per iteration. Nothing rejects such a block.
 	Must func(pmu.Event) float64
 }
 
-// Count has the child run a block's image pair many times with groups of events turned on, and adds
-// what they counted to tallies, without the groups that lost their counters to somebody else. Counted misses reject the block, unless the plan tolerates them.
+// Count runs a block's image pair many times with each group of events and adds the counts to tallies. It
+// drops groups that lost their counters to another user. Counted misses reject the block unless the plan tolerates them.
 func (r Reader) Count(b Block, pair Pair, p Plan, events []pmu.Event, tallies Tallies) error {
 	for _, g := range r.groups(events) {
 		err := r.countGroup(b, pair, p, g, tallies)
@@ -98,7 +97,7 @@ func (r Reader) Count(b Block, pair Pair, p Plan, events []pmu.Event, tallies Ta
 	return nil
 }
 
-// groups puts software's events, which need no counter, by themselves.
+// groups puts software events, which need no counter, into a group of their own.
 func (r Reader) groups(events []pmu.Event) (groups []pmu.Pass) {
 	if r.PMU.Available {
 		for _, g := range pmu.Passes(r.Kernel, r.PMU.Event(pmu.Cycles), events, math.MaxInt) {
@@ -158,10 +157,10 @@ func (r Reader) countGroup(b Block, pair Pair, p Plan, g pmu.Pass, tallies Talli
 	return nil
 }
 
-// read counts the runs of an image that is mapped and warm.
+// read maps and warms an image, then counts over its runs.
 func (r Reader) read(leader, events int, entry uint64, p Plan) (c pmu.Counts, err error) {
 	do := func(ops ...tracee.Op) error { return r.Child.Complete(ops, readLimit, "counting events") }
-	if err := do(append(slices.Clone(p.Remap), tracee.Run(r.Fresh, 1), tracee.Run(entry, warmShort))...); err != nil {
+	if err := do(append(slices.Clone(p.Remap), tracee.Run(r.ResetImage, 1), tracee.Run(entry, warmShort))...); err != nil {
 		return c, err
 	}
 	return pmu.Count(r.Kernel, leader, events, func() error { return do(tracee.Run(entry, readRuns)) })

@@ -52,7 +52,7 @@ func TestPlaceOf(t *testing.T) {
 	}{
 		{"all", Plan{}, [...]int{0, 1, 2, 3, 0}},
 		{"one place", Plan{OnePlace: true}, [...]int{0, 0, 0, 0, 0}},
-		{"one layout", Plan{At: &at}, [...]int{2, 2, 2, 2, 2}},
+		{"one layout", Plan{Layout: &at}, [...]int{2, 2, 2, 2, 2}},
 	} {
 		for n, want := range c.want {
 			if got := c.plan.PlaceOf(n); got != want {
@@ -64,7 +64,7 @@ func TestPlaceOf(t *testing.T) {
 
 // What one block's windows lack is no other's: the offsets are made for each.
 func TestOffsetsAreNotShared(t *testing.T) {
-	for _, offsets := range []func() []int{Offsets, Plan{}.ThirdOffsets} {
+	for _, offsets := range []func() []int{Offsets, Plan{}.MidpointOffsets} {
 		want := offsets()
 		clear(offsets())
 		require.Equal(t, "it", want, offsets())

@@ -7,17 +7,17 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// clockRate is how fast the clock ticks, in ticks per core cycle, as the last child runs have it. A
-// core keeps its clock for thousands of child runs, in which each measures it again to a few tenths
-// of a percent, what the clock's steps allow: their mean is better known than any of them.
+// clockRate is the clock's rate in ticks per core cycle over the last child runs. A core keeps its clock
+// for thousands of child runs. The clock's steps limit each run's measurement to a few tenths of a
+// percent, so their mean is better than any one of them.
 type clockRate struct {
 	ticks   float64
-	samples int // that it is the mean of; 0 if it is only a first idea
+	samples int // in the mean; 0: a first guess
 
-	latest mean // of the child runs since it was last compared
+	latest mean // of the child runs since the last comparison
 }
 
-// mean is a mean and how many samples it is of.
+// mean is a mean and its number of samples.
 type mean struct {
 	value   float64
 	samples int
@@ -29,16 +29,16 @@ func (m *mean) add(value float64, samples int) {
 }
 
 const (
-	// passSamples are those of the first pass if it was not disturbed. So many are compared with
-	// what was before: fewer would not tell a clock that has moved from its steps.
+	// passSamples, as many as an undisturbed pass has, are compared with the known rate: with fewer, a
+	// moved clock could not be told from the clock's steps.
 	passSamples = passWindows
-	// rateSamples are the most that the mean is of: 20 passes, some 3 ms.
+	// rateSamples limits the samples in the mean: 20 passes, some 3 ms.
 	rateSamples = 20 * passSamples
 )
 
-// add takes a child run's rate in. Where a replicate's worth of them differs from the mean by more
-// than its 95 % interval, the core's clock has moved, or it is the one in twenty for which it has
-// not: it stands alone then.
+// add adds a child run's rate. If passSamples samples differ from the mean by more than their 95 %
+// interval, the core's clock has moved (or this is the one case in twenty where it has not), and
+// the earlier mean is dropped.
 func (r *clockRate) add(run stat.Estimate, clock clock.Clock) {
 	within := clock.RateResolution(r.latest.samples + run.N)
 	if r.latest.samples == 0 {
@@ -56,12 +56,12 @@ func (r *clockRate) add(run stat.Estimate, clock clock.Clock) {
 	*r = clockRate{ticks: known.value, samples: known.samples}
 }
 
-// knownSamples is how many samples of a child run the mean of earlier ones counts for in the rate during that run. On Zen 5 the core's clock
-// is off that mean by some 0.17 % from one child run to the next; twelve readings in steps of 26 ticks tell it to 0.1 %. Of 0 to 20 samples,
-// 2 to 6 left blocks the least scatter.
+// knownSamples is the weight of the mean of earlier child runs, in samples, in the rate of the present one. On Zen 5 the core's clock differs by
+// some 0.17 % from one child run to the next, and twelve readings in steps of 26 ticks measure it to 0.1 %. Of 0 to 20 samples, 2 to 6 gave the
+// least scatter.
 const knownSamples = 4
 
-// during is the rate during the child run that was added last, of its own samples and of what is known.
+// during returns the rate during the last child run, from its own samples and the known mean.
 func (r clockRate) during(run stat.Estimate) float64 {
 	m := mean{r.ticks, knownSamples}
 	m.add(run.Value, run.N)

@@ -2,18 +2,18 @@ package timing
 
 import "github.com/bbprof/bbprof/internal/recording"
 
-// recordedReplicates are those of each block in a recording, whatever its interval: every layout four times.
+// recordedReplicates is the number for each block in a recording, whatever its interval: every layout four times.
 const recordedReplicates = 8 * passReplicates
 
-// note records the windows of a child run, those of a third number of iterations left out.
-func (s *series) note(got childRun, of []*placement) {
+// record records the windows of a child run, except those of the midpoint.
+func (s *series) record(got childRun, placements []*placement) {
 	if s.Record == nil || len(s.pairs) == 0 {
 		return
 	}
 	b := &s.Record.Blocks[s.number]
 	b.Short, b.Long = s.pairs[0].Short.Iterations, s.pairs[0].Long.Iterations
 	for _, w := range got.windows {
-		p := of[w.pair]
+		p := placements[w.pair]
 		if p.Long.Iterations != b.Long {
 			continue
 		}

@@ -162,9 +162,9 @@ func (r replayed) Replicates(places []int, _ int, _ harness.Clock) (pairs []Pair
 	return pairs, nil
 }
 
-func (replayed) Third(harness.Clock) (pair Pair, ok bool, err error) { return pair, false, nil }
-func (replayed) Refill()                                             {}
-func (replayed) Remap(int) []tracee.Op                               { return nil }
+func (replayed) Midpoint(harness.Clock) (pair Pair, ok bool, err error) { return pair, false, nil }
+func (replayed) Refill()                                                {}
+func (replayed) Remap(int) []tracee.Op                                  { return nil }
 
 // oneCPU is all that a recording has.
 type oneCPU struct{}

@@ -8,18 +8,17 @@ import (
 	"github.com/bbprof/bbprof/internal/pmu"
 )
 
-// Script is a CPU that is not there, for tests: it says what counters would have counted of what
-// the child ran.
+// Script simulates the counters of a CPU for tests: it gives the counts of whatever the child ran.
 type Script struct {
-	// Block sets the readings of the runs of an image with these iterations; Chain, of a calibration chain.
+	// Block sets the readings of an image with these iterations; Chain, of a calibration chain.
 	Block func(events pmu.Pass, iterations int, r *Readings)
 	Chain func(c clock.Chain, r *Readings)
-	// Lie changes what an event counts per iteration of a stimulus, where it must count so many; nil:
-	// all events are honest.
+	// Lie replaces the count of an event per iteration of a stimulus, which should be must; nil: all
+	// events count correctly.
 	Lie func(e pmu.Event, must float64) float64
 }
 
-// Chains is a clock that has so many ticks for an add, and three times that for an imul.
+// Chains simulates a clock with this many ticks for an add and three times as many for an imul.
 func Chains(add float64) func(clock.Chain, *Readings) {
 	const around = 50
 	return func(c clock.Chain, r *Readings) {
@@ -45,7 +44,7 @@ func (s *Script) block(events pmu.Pass, iterations int, must func(pmu.Event) flo
 	}
 }
 
-// says is what an event counts where it must count so many.
+// says returns the count of an event that should be must.
 func (s *Script) says(e pmu.Event, must float64) float64 {
 	if s.Lie == nil {
 		return must
@@ -53,14 +52,14 @@ func (s *Script) says(e pmu.Event, must float64) float64 {
 	return s.Lie(e, must)
 }
 
-// Readings is what counters say of the timed runs of one image.
+// Readings holds the counts of the timed runs of one image.
 type Readings struct {
 	Counts   [][]uint64 // by event of the pass, then by run
 	Switches uint64     // context switches seen
-	Lost     uint64     // events that were not on one counter all the time
+	Lost     uint64     // events that were taken off their counter
 }
 
-// Say makes each run take these cycles, with no event.
+// Say sets each run to these cycles and no other event.
 func (r *Readings) Say(cycles uint64) {
 	for _, column := range r.Counts {
 		clear(column)
@@ -71,12 +70,12 @@ func (r *Readings) Say(cycles uint64) {
 	r.Switches, r.Lost = 0, 0
 }
 
-// scriptedPage is where the kernel's page of an event stands: at the log's end, which a short
+// scriptedPage returns the address of an event's kernel page: at the log's end, which a short
 // block's trace does not reach.
 func scriptedPage(i int) uint64 { return layout.Log + layout.LogSize - uint64(i+1)*layout.PageSize }
 
-// openScripted opens the events of a scripted kernel, in place of the child, and puts the pages that
-// say which counter they are on into the log.
+// openScripted opens the events of a scripted kernel, in place of the child, and copies their pages,
+// which name their counters, into the log.
 func (t *Counters) openScripted() error {
 	for i := range t.passes {
 		p := &t.passes[i]

@@ -19,48 +19,48 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// A start learns the clock's step and rate, and how long the contention probe takes on an idle core. Nothing that is known of the
-// core decides that: it samples the probe beside the chains, whatever else runs meanwhile, and takes the probe's fastest mode for
-// idle, since other work can only slow it. What is known of the core only ends the search early. Where it does not, a start goes
-// from CPU to CPU until its tries are used up, and then takes the fastest mode that any of them showed.
+// A start measures the clock's step and rate, and the contention probe's time on an idle core. It samples the probe beside the
+// chains, whatever else runs meanwhile, and takes the probe's fastest mode for idle, since other work can only slow it. The core's
+// data do not set this time; they only end the search early if they confirm it. Otherwise a start tries one CPU after another until
+// its tries are used up, and takes the fastest mode of all.
 
 const (
 	chainWarm = 1
-	// stepSamples have 200 readings, from which the clock's step follows.
+	// stepSamples hold 200 readings, which determine the clock's step.
 	stepSamples = 40
-	// warmSamples do not count: the first some ten of new code are slower by up to a third (Zen 4).
+	// warmSamples do not count: about the first ten of new code are slower by up to a third (Zen 4).
 	warmSamples = 20
-	// startSamples are those of a try. They take some 1 ms, a third of the shortest slice of CPU time that Linux gives a process.
+	// startSamples is the number per try. They take some 1 ms, a third of the shortest time slice that Linux gives a process.
 	startSamples = 100
-	// leastIdle are the idle samples that the check of the multiply chain takes: their mean is within 0.2 % where the clock steps by 26 ticks.
+	// The check of the multiply chain takes leastIdle idle samples: their mean is within 0.2 % if the clock steps by 26 ticks.
 	leastIdle = 50
-	// idleShare is the least share of a try's samples that are idle, or the next try is made elsewhere.
+	// A try in which fewer than idleShare of the samples are idle is repeated on another CPU.
 	idleShare = 0.25
-	// unconfirmedTries are those after which a fastest mode that nothing confirms is taken. With the pauses they span 60 ms, and other work on
-	// the sibling of a virtual CPU came and went within 20 (a hundred minutes on Zen 4).
+	// After unconfirmedTries the fastest mode counts as idle though nothing confirms it. With the pauses they span 60 ms; other work on the
+	// sibling of a virtual CPU came and went within 20 (a hundred minutes on Zen 4).
 	unconfirmedTries = 12
-	// startLimit ends a start that has not found what it looks for. It is half of what a user waits for a first number on a busy machine.
+	// startLimit ends an unsuccessful start. It is half of what a user waits for a first number on a busy machine.
 	startLimit = 500 * time.Millisecond
 	startPause = 5 * time.Millisecond
 	burstCount = 200
-	// interrupted is how long a sample takes at least that was interrupted, as a multiple of the usual: on a fast core 10 % of its
-	// 34,000 cycles are 0.7 µs, less than any interrupt lasts.
+	// A sample that takes this multiple of the usual time was interrupted: on a fast core 10 % of its 34,000 cycles are 0.7 µs,
+	// less than any interrupt lasts.
 	interrupted = 1.1
 
 	// Each loop of the contention probe lasts at least this many steps of the clock, so that a single step does not
 	// decide between idle and busy.
 	probeSteps      = 30
-	probeIterations = 64 // iterations of a loop at least: about 1,000 cycles
+	probeIterations = 64 // least iterations of a loop: about 1,000 cycles
 	// A fenced clock reading takes at most this many cycles: 40 on Skylake, 50 on Zen 5.
 	readingCycles = 60
-	// anyReading is longer than every reading of the probe: no core is busy.
+	// anyReading exceeds every reading of the probe, so that no core counts as busy.
 	anyReading = math.MaxUint32
 )
 
-// oneWindow are the offsets of a pair with a single window.
+// oneWindow holds the offsets of a pair with a single window.
 var oneWindow = []int{0}
 
-// calibrate is the start of the first child. An end of ctx ends it between two tries.
+// calibrate performs the start in the first child. Cancelling ctx ends it between two tries.
 func (t *TSC) calibrate(ctx context.Context) error {
 	began, ticks := time.Now(), host.Ticks()
 	t.probe = harness.Probe{Iterations: probeIterations}
@@ -104,66 +104,66 @@ func (t *TSC) calibrate(ctx context.Context) error {
 	return nil
 }
 
-// hash names code in a recording.
+// hash identifies code in a recording.
 func hash(code []byte) string {
 	sum := sha256.Sum256(code)
 	return hex.EncodeToString(sum[:8])
 }
 
-// startReadings is where the readings of a start come from: a child, or a recording of one.
+// startReadings is the source of a start's readings: a child, or a recording of one.
 type startReadings interface {
-	// sample times the probe and the chains so many times, whatever else runs on the CPU.
+	// sample times the probe and the chains n times, whatever else runs on the CPU.
 	sample(n int) (window, error)
-	// next pauses and goes on to the next CPU; more is false when the time for a start is up.
+	// next pauses and moves to the next CPU; more is false when the time is up.
 	next() (more bool, err error)
 }
 
-// start is what the tries of a start say.
+// start holds the tries of a start.
 type start struct {
 	clock     clock.Clock
-	confirmed func(idle float64) bool // whether this is known to be the probe's time on an idle core
+	confirmed func(idle float64) bool // reports whether the core's data confirm this idle time
 	tries     []startTry
 }
 
-// startTry is the readings of one try, and the clock's rate during it.
+// startTry holds the readings of one try and the clock's rate during it.
 type startTry struct {
 	window
 	rate   float64
 	cycles []float64 // of the probe
 }
 
-// found is what a start has found.
-type found struct {
+// startResult is the result of a start.
+type startResult struct {
 	rate, idle, multiply float64
 	shared               float64 // share of the samples that other work slowed or interrupted
 	confirmed            bool
 }
 
-// usable reports whether an unfinished start is of use: a sibling can slow adds by 4 % and multiplies by less, but not a clock make sense that does not.
-func (f found) usable() bool {
+// usable reports whether an unfinished start can be used. A sibling can slow adds by 4 % and multiplies by less, but cannot turn a wrong clock into a plausible one.
+func (f startResult) usable() bool {
 	whole := math.Round(f.multiply)
 	return clock.Whole(f.multiply) || clock.Whole(whole) && f.shared > idleShare && math.Abs(f.multiply-whole) < 0.1*whole
 }
 
 // find makes tries until one finds an idle core.
-func (s *start) find(from startReadings) (found, error) {
+func (s *start) find(from startReadings) (startResult, error) {
 	for {
 		w, err := from.sample(startSamples)
 		if err != nil {
-			return found{}, err
+			return startResult{}, err
 		}
 		s.add(w)
-		f, ok := s.judge()
+		f, ok := s.check()
 		if ok && (f.confirmed || len(s.tries) >= unconfirmedTries) {
 			return f, nil
 		}
 		more, err := from.next()
 		switch {
 		case err != nil:
-			return found{}, err
+			return startResult{}, err
 		case more:
 		case !f.usable():
-			return found{}, s.useless(f)
+			return startResult{}, s.failure(f)
 		default:
 			return f, nil
 		}
@@ -176,8 +176,8 @@ func (s *start) add(w window) {
 	s.tries = append(s.tries, try)
 }
 
-// judge is what the tries say so far. It is ok if the last one has enough idle samples, and multiplies take a whole number of cycles.
-func (s *start) judge() (f found, ok bool) {
+// check evaluates the tries so far. ok requires enough idle samples in the last try and multiplies that take a whole number of cycles.
+func (s *start) check() (f startResult, ok bool) {
 	var all []float64
 	for _, try := range s.tries {
 		all = append(all, try.cycles...)
@@ -187,12 +187,12 @@ func (s *start) judge() (f found, ok bool) {
 		return f, false
 	}
 	f.idle, f.confirmed = idle, s.confirmed(idle)
-	var multiplies [2][]float64 // of idle samples: the chains of multiplies
-	var adds, here [2][]float64 // their chains of adds, and those of the last try
+	var multiplies [2][]float64 // chains of multiplies of idle samples
+	var adds, here [2][]float64 // chains of adds of idle samples, in all tries and in the last
 	var disturbed, total float64
 	for _, try := range s.tries {
 		here = [2][]float64{}
-		limit := longest(idle, try.rate, s.clock)
+		limit := idleLimit(idle, try.rate, s.clock)
 		columns := try.columns
 		typical := make([]float64, len(columns))
 		for k, c := range columns {
@@ -227,8 +227,8 @@ func (s *start) judge() (f found, ok bool) {
 	return f, ok
 }
 
-// useless is why a start found nothing to measure by.
-func (s *start) useless(f found) error {
+// failure explains why a start found no usable clock.
+func (s *start) failure(f startResult) error {
 	seen := "readings of the contention probe have no fastest mode"
 	if f.idle != 0 {
 		seen = fmt.Sprintf("an imul seems to take %.3f cycles, which is no whole number of at least %d", f.multiply, clock.LeastMultiply)
@@ -244,7 +244,7 @@ func (s *start) useless(f found) error {
 	return e
 }
 
-// liveStart has a child make the tries of a start.
+// liveStart makes the tries of a start in a child.
 type liveStart struct {
 	*TSC
 	ctx      context.Context
@@ -279,7 +279,7 @@ func (l *liveStart) next() (more bool, err error) {
 	return true, l.CPUs.Next(l.child)
 }
 
-// multiplyChains places the chains of the cross-check where blocks go later.
+// multiplyChains writes the chains of the cross-check to the memory that blocks use later.
 func (t *TSC) multiplyChains() [2]image {
 	var images [2]image
 	e := asm.NewEmitter(t.images)
@@ -290,10 +290,10 @@ func (t *TSC) multiplyChains() [2]image {
 	return images
 }
 
-// probeCycles are the readings of the contention probe, each by the clock's rate around it: in a window
-// of that many samples the core's clock may move by more than the difference between idle and busy.
+// probeCycles converts each reading of the contention probe with the clock's rate around it: in a window
+// of this many samples the core's clock may move by more than the difference between idle and busy.
 func probeCycles(w window, c clock.Clock) (cycles []float64) {
-	const around = 3 // samples on either side, for which one step of a coarse clock counts less
+	const around = 3 // samples on either side, to reduce the effect of one step of a coarse clock
 	chains := w.chains(2)
 	for i, ticks := range w.columns[columnProbe] {
 		var near [][]float64
@@ -305,12 +305,12 @@ func probeCycles(w window, c clock.Clock) (cycles []float64) {
 	return cycles
 }
 
-// idleSpread is what readings of the probe on an idle core differ by: on Zen 5 it takes 3,250 to 3,470 cycles, hundreds of times in a row one of
-// these, and then another. Beside a sibling it took 6.4 % longer than alone at least, on Cascade Lake.
+// idleSpread is the spread of probe readings on an idle core: on Zen 5 it takes 3,250 to 3,470 cycles, the same value hundreds of times in a row
+// and then another. Beside a busy sibling it took at least 6.4 % longer than alone (Cascade Lake).
 const idleSpread = 0.06
 
-// fastestMode finds the lowest reading in cycles that has at least a fortieth of the readings within 2 % and a step of the clock above it, and gives the
-// median of all readings from there to idleSpread above.
+// fastestMode finds the lowest reading with at least a fortieth of the readings within 2 % and a clock step above it. It returns the median of all
+// readings from there to idleSpread above, in cycles.
 func fastestMode(readings []float64, step float64) (cycles float64, ok bool) {
 	s := slices.Clone(readings)
 	slices.Sort(s)
@@ -324,8 +324,8 @@ func fastestMode(readings []float64, step float64) (cycles float64, ok bool) {
 	return 0, false
 }
 
-// confirms reports whether a time of the probe is known to be that of an idle core: its adds, nops and loop control take that long at the core's
-// width, a clock reading and a step of the clock included.
+// confirms reports whether the core's data confirm an idle time of the probe: its adds, nops and loop control take that long at the core's
+// width, including a clock reading and a clock step.
 func (t *TSC) confirms(idle float64) bool {
 	if t.CPU.AddsPerCycle == 0 {
 		return false
@@ -341,8 +341,8 @@ func (t *TSC) confirms(idle float64) bool {
 	return idle <= (1+idleSpread)*ideal*float64(t.probe.Iterations)+readingCycles+step
 }
 
-// doubt says what a start could not tell; "" if nothing.
-func (t *TSC) doubt(f found) string {
+// doubt explains what a start could not determine, if anything.
+func (t *TSC) doubt(f startResult) string {
 	switch {
 	case !clock.Whole(f.multiply):
 		return fmt.Sprintf("other work disturbed %.0f %% of the samples that the clock was calibrated with, and an imul seemed to take %.3f cycles: cycles may be off by as much", 100*f.shared, f.multiply)
@@ -365,8 +365,8 @@ func (t *TSC) timeBursts() (ticks []float64, err error) {
 	return ticks, nil
 }
 
-// idleBurst is how many cycles a burst of stores takes on a core of which no other hardware thread
-// is awake; 0 where most are not as fast as the fastest, which does not tell.
+// idleBurst returns the cycles of a burst of stores on a core whose other hardware threads sleep, or 0 if
+// fewer than three quarters of the bursts are that fast, which makes them no indicator.
 func (t *TSC) idleBurst(ticks []float64) float64 {
 	var cycles []float64
 	for _, b := range ticks {
@@ -375,7 +375,7 @@ func (t *TSC) idleBurst(ticks []float64) float64 {
 	mode, ok := fastestMode(cycles, t.clock.Step()/t.rate.ticks)
 	fast := 0
 	for _, b := range ticks {
-		if b <= longest(mode, t.rate.ticks, t.clock) {
+		if b <= idleLimit(mode, t.rate.ticks, t.clock) {
 			fast++
 		}
 	}
@@ -385,18 +385,18 @@ func (t *TSC) idleBurst(ticks []float64) float64 {
 	return mode
 }
 
-// longest is the longest reading in ticks that still counts as these cycles: 4 % and a step above.
-func longest(cycles, rate float64, c clock.Clock) float64 {
+// idleLimit returns the longest reading in ticks that counts as these cycles: 4 % and a clock step above.
+func idleLimit(cycles, rate float64, c clock.Clock) float64 {
 	return math.Floor(cycles*rate*1.04 + c.Step())
 }
 
-// longestIdle is the longest reading of the probe on an idle core.
-func (t *TSC) longestIdle() uint64 { return uint64(longest(t.idle, t.rate.ticks, t.clock)) }
+// longestIdle returns the longest reading of the probe on an idle core.
+func (t *TSC) longestIdle() uint64 { return uint64(idleLimit(t.idle, t.rate.ticks, t.clock)) }
 
-// longestIdleStores is the same of the burst of stores, or 0.
+// longestIdleStores is longestIdle for a burst of stores, or 0.
 func (t *TSC) longestIdleStores() uint64 {
 	if t.idleStores == 0 {
 		return 0
 	}
-	return uint64(longest(t.idleStores, t.rate.ticks, t.clock))
+	return uint64(idleLimit(t.idleStores, t.rate.ticks, t.clock))
 }

@@ -172,7 +172,7 @@ func (s *synthetic) next() (bool, error) {
 }
 
 // find starts on the core. known says whether the table of cores has its width.
-func (s *synthetic) find(known bool) (found, int, error) {
+func (s *synthetic) find(known bool) (startResult, int, error) {
 	timer := TSC{clock: clock.TSC{StepTicks: s.step}, probe: harness.Probe{Iterations: int(s.iterations)}, rate: clockRate{ticks: s.rate}}
 	if known {
 		timer.CPU.AddsPerCycle = s.width

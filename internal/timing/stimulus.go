@@ -4,18 +4,18 @@ import (
 	"github.com/bbprof/bbprof/internal/pmu"
 )
 
-// Stimulus is a block of which is known how often an event occurs in it.
+// Stimulus is a block with a known number of each event.
 type Stimulus struct {
 	Block
 	Must func(pmu.Event) float64 // per iteration
 }
 
-// stimulusReplicates is how many replicates a stimulus is counted in: its counts are the same in all.
+// stimulusReplicates is small because a stimulus's counts are the same in all replicates.
 const stimulusReplicates = 2
 
-// Tally counts all events over a stimulus. Nothing of what it counts rejects the block.
+// Tally counts all events over a stimulus. No count rejects the block.
 func (t *Counters) Tally(s Stimulus, p Plan) (Tallies, error) {
-	c := t.counting(s.Block, p)
+	c := t.series(s.Block, p)
 	for n := range stimulusReplicates {
 		if err := c.replicate(n, func(pass, _ int, l Layout) error { return c.tally(s, pass, l) }); err != nil {
 			return nil, err
@@ -25,7 +25,7 @@ func (t *Counters) Tally(s Stimulus, p Plan) (Tallies, error) {
 }
 
 // tally counts the events of a pass in one layout.
-func (c *counting) tally(s Stimulus, pass int, l Layout) error {
+func (c *counterSeries) tally(s Stimulus, pass int, l Layout) error {
 	p := c.passes[pass]
 	var both [2]Readings
 	for i, im := range []Image{c.pair.Short, c.pair.Long} {

@@ -1,6 +1,5 @@
-// Package timing measures how many core cycles an iteration of a block takes. It is given image
-// pairs, the code of the block repeated a shorter and a longer number of times, and does not know
-// how they came to be.
+// Package timing measures how many core cycles an iteration of a block takes. It times image pairs:
+// code that repeats the block a smaller and a larger number of times. Others build the images.
 //
 // There are two Timers. [TSC] reads the time-stamp counter and calibrates it against chains of
 // known latency that are timed beside the block. [Counters] reads hardware counters of core
@@ -8,15 +7,15 @@
 // is narrow enough or the budget is spent.
 //
 // A replicate times one image pair, at one place and with its pages mapped once, in three windows.
-// Windows differ in the dispatch offset: how many more iterations the loop before the first copy
-// makes. That decides where the copies meet the rename groups, and so what the start and the end
-// of an image cost and, for blocks bound by throughput, how fast they are by some percent for as
-// long as they run. Place and dispatch offset are a [Layout]; replicates go through a fixed design
-// of layouts, and the cycles are the mean over it. The offset never changes within a window: the
-// branch predictor has to learn each one anew.
+// Windows differ in the dispatch offset, also called rename phase: the number of extra iterations of
+// the loop before the first copy. It shifts the copies relative to the rename groups. This changes the
+// cost of an image's start and end and, for blocks bound by throughput, the time of every iteration by
+// some percent. Place and dispatch offset form a [Layout]; replicates go through a fixed design of
+// layouts, and the cycles are the mean over it. The offset never changes within a window, because the
+// branch predictor must learn each one again.
 //
-// A Timer times in a child process that its owner attaches, and belongs, like the child, to one
-// goroutine that is locked to its thread.
+// A Timer works in a child process that its owner attaches. Timer and child belong to one goroutine
+// that is locked to its thread.
 package timing
 
 import (
@@ -39,25 +38,25 @@ import (
 
 // Timer is a way to time blocks.
 type Timer interface {
-	// Attach readies a child for timing and, the first time, calibrates the clock in it, which the end of ctx ends. The
-	// previous child, if there was one, is gone.
+	// Attach prepares a child for timing. The first call also calibrates the clock, which cancelling ctx ends. A previous
+	// child is gone.
 	Attach(ctx context.Context, child *tracee.Tracee) error
-	// Clock emits a reading of the clock, with which images end.
+	// Clock emits the reading of the clock that ends an image.
 	Clock() harness.Clock
-	// Fresh is the entry of an image that restores all state that a block can change, and Images
-	// the address from which on the child's code region is free for images.
-	Fresh() uint64
+	// ResetImage returns the entry of an image that restores all state that a block can change, and
+	// Images the address from which on the child's code region is free for images.
+	ResetImage() uint64
 	Images() uint64
 
-	// Time takes replicates of a block. On an error, Timed holds what was counted until there.
+	// Time takes replicates of a block. After an error, Timed holds the statistics so far.
 	Time(b Block, p Plan) (Timed, error)
-	// TimeThird times the one pair in a window for each dispatch offset, as Time does a replicate, as far as the budget lasts. Timed has no
-	// windows if none was undisturbed.
-	TimeThird(b Block, pair Pair, offsets []int, p Plan) (Timed, error)
+	// TimeMidpoint times one pair in a window for each dispatch offset, within the budget. Timed has no windows if all were
+	// disturbed.
+	TimeMidpoint(b Block, pair Pair, offsets []int, p Plan) (Timed, error)
 
-	// Uses reports the memory of bbprof's own that timing touches.
+	// Uses reports the memory of bbprof itself that timing touches.
 	Uses(report func(from, bytes uint64))
-	// Report says how readings become cycles.
+	// Report describes how readings become cycles.
 	Report() Report
 }
 
@@ -70,50 +69,50 @@ type Image struct {
 // Pair is a shorter and a longer image of one block.
 type Pair struct{ Short, Long Image }
 
-// PerIteration is the throughput.
+// PerIteration returns the throughput.
 func (p Pair) PerIteration(short, long float64) float64 {
 	return unroll.Throughput(short, long, unroll.Factors{Short: p.Short.Iterations, Long: p.Long.Iterations})
 }
 
 func (p Pair) iterations() int { return p.Long.Iterations - p.Short.Iterations }
 
-// Block lays out what is to be timed, in the child that is attached.
+// Block builds the images of a block in the attached child.
 type Block interface {
-	// Replicates lays out a pair at each of these places (see [Layout]), on pages of code of this pass: one at least, and as many
-	// as there is room for. Each image ends with a reading of the clock.
+	// Replicates builds a pair at each of these places (see [Layout]) on this pass's pages of code: at least one, and as
+	// many as fit. Each image ends with a reading of the clock.
 	Replicates(places []int, pass int, read harness.Clock) ([]Pair, error)
-	// Third places, after those, an image of a third number of iterations, and gives its pair
-	// with the shorter one; ok is false where there is no such number or no room.
-	Third(read harness.Clock) (pair Pair, ok bool, err error)
-	// Refill makes the block's memory what it is at first.
+	// Midpoint builds an image with an intermediate number of iterations after those, and returns its
+	// pair with the shorter one; ok is false if there is no such number or no room.
+	Midpoint(read harness.Clock) (pair Pair, ok bool, err error)
+	// Refill restores the initial contents of the block's memory.
 	Refill()
-	// Remap maps the block's pages again, for each replicate onto frames of its own, which hold what they do
-	// at first: which physical page it is changes how fast some blocks store.
+	// Remap maps the block's pages again, for each replicate onto other frames with the initial contents: the
+	// physical page changes how fast some blocks store.
 	Remap(replicate int) []tracee.Op
 }
 
 // Plan says how to time a block.
 type Plan struct {
 	Remap      []tracee.Op   // maps the block's pages again
-	Warm       int           // runs of an image before those that are timed at once
+	Warm       int           // untimed runs of an image before each timing
 	VectorBits int           // width of the vector units that the block uses
-	Budget     time.Duration // of each call
+	Budget     time.Duration // per call
 	Precision  float64       // half-width of the interval to reach, as a share of the cycles or in cycles
-	Identical  int           // of 16 timings by counters; 0 is the paper's rule
-	At         *Layout       // the one layout to time in; nil is the whole design
-	OnePlace   bool          // the images stand where they stand, and only dispatch offsets differ
-	// Tolerate are reasons for which nothing that is counted rejects the block.
+	Identical  int           // of 16 timings by counters; 0: the paper's rule
+	Layout     *Layout       // the only layout to time in; nil: the whole design
+	OnePlace   bool          // keep the images at their place and vary the dispatch offset only
+	// Counted events do not reject the block for the reasons in Tolerate.
 	Tolerate []verdict.Reason
-	// Enough ends it early: if not nil, it is asked of the interval wherever that might be narrow enough.
+	// Enough, if not nil, is called with the interval at each check and ends the timing early.
 	Enough func(stat.Estimate) bool
-	// RunsPerSample is what an earlier timing of the block found. Time finds it by itself.
+	// RunsPerSample comes from an earlier timing of the block. Time searches for it.
 	RunsPerSample int
 }
 
-// Timed is what timing came to.
+// Timed is the result of timing a block.
 type Timed struct {
-	Windows []Window
-	Third   []Window // up to a third number of iterations, as far as timed beside them
+	Windows  []Window
+	Midpoint []Window // up to the midpoint, if timed with the first replicates
 
 	RunsPerSample   int // runs of an image in one timing
 	SamplesKept     int
@@ -123,13 +122,13 @@ type Timed struct {
 	WindowsDrifted  int // because the core's clock moved
 	Seconds         float64
 
-	Estimate stat.Estimate // of the cycles, in which another run's lie
-	Design   stat.Design   // of the layouts, each for itself
-	Speeds   [][]stat.Cell // these by speed, the fastest first
-	Events   Tallies       // that were counted beside the cycles
+	Estimate stat.Estimate // cycles, with the interval that holds another run's result
+	Design   stat.Design   // per layout
+	Speeds   [][]stat.Cell // layouts grouped by speed, the fastest first
+	Events   Tallies       // counted beside the cycles
 }
 
-// After adds what an earlier timing of the same block dropped and kept.
+// After adds the statistics of an earlier timing of the same block.
 func (t Timed) After(earlier Timed) Timed {
 	t.SamplesKept += earlier.SamplesKept
 	t.SamplesDropped += earlier.SamplesDropped
@@ -140,17 +139,17 @@ func (t Timed) After(earlier Timed) Timed {
 	return t
 }
 
-// Report says how readings became core cycles.
+// Report describes how readings became core cycles.
 type Report struct {
 	Name, Method   string
 	StepTicks      float64
 	TicksPerCycle  float64
-	TicksPerSecond float64 // by the monitor's clock, while calibrating; 0 of counted cycles
+	TicksPerSecond float64 // by the monitor's clock during calibration; 0 for counted cycles
 	MultiplyCycles float64 // latency of imul by this clock
-	ProbeIdle      float64 // the contention probe's time in cycles on an idle core
-	IdleConfirmed  bool    // what is known of the core confirms that it was idle then
+	ProbeIdle      float64 // cycles of the contention probe on an idle core
+	IdleConfirmed  bool    // the core's data confirm ProbeIdle
 	Shared         float64 // share of the start's samples that other work slowed or interrupted
-	Doubt          string  // what the start could not tell
+	Doubt          string  // what the start could not determine
 }
 
 // CPUs are the logical CPUs that may be measured on, one at a time.
@@ -159,28 +158,27 @@ type CPUs interface {
 	Next(child *tracee.Tracee) error // moves thread and child
 }
 
-// Config is what a Timer needs to know from the start.
+// Config configures a Timer.
 type Config struct {
 	CPU  host.CPU
-	Init initial.State // that the fresh image sets
+	Init initial.State // set by the reset image
 	CPUs CPUs
 
-	// Record takes in what the core says; nil: nothing is recorded.
+	// Record receives all readings; nil: nothing is recorded.
 	Record *recording.Recording
 }
 
-// How often a block is timed.
 const (
-	// Warm is the most runs of an image before those that are timed at once.
+	// Warm is the largest number of untimed runs of an image before a timing.
 	Warm = 2
-	// replicatesAtOnce are the most replicates in one child run: all that the first decision needs.
+	// replicatesAtOnce is the largest number of replicates in a child run: all that the first check needs.
 	replicatesAtOnce = passReplicates
 )
 
-// fewest is the number of windows that a result has at least.
-const fewest = passWindows - passWindows/owedShare
+// fewest is the least number of windows of a result.
+const fewest = passWindows - passWindows/missingShare
 
-// Offsets are all dispatch offsets.
+// Offsets lists all dispatch offsets.
 func Offsets() (offsets []int) {
 	for n := range DispatchOffsets {
 		offsets = append(offsets, n)
@@ -188,45 +186,45 @@ func Offsets() (offsets []int) {
 	return offsets
 }
 
-// ThirdOffsets are those of the windows that time a third number of iterations: in one layout, its own.
-func (p Plan) ThirdOffsets() []int {
-	if p.At != nil {
-		return []int{p.At.Offset()}
+// MidpointOffsets lists the dispatch offsets at which to time the midpoint.
+func (p Plan) MidpointOffsets() []int {
+	if p.Layout != nil {
+		return []int{p.Layout.Offset()}
 	}
 	return []int{0, DispatchOffsets / 2}
 }
 
-// unstableShare is how wide the interval may be, as a share of the cycles or in cycles, before
-// the block is said to have no one speed.
+// A block with a wider interval than unstableShare, as a share of the cycles or in cycles, has no
+// one time.
 const unstableShare = 0.02
 
-// UnstableLimit is the widest half-width of an interval of a block with one speed.
+// UnstableLimit returns the largest half-width of a steady block's interval.
 func UnstableLimit(e stat.Estimate) float64 { return unstableShare * math.Max(e.Value, 1) }
 
-// Steady reports whether an interval is that of one speed.
+// Steady reports whether an interval is that of a steady block.
 func Steady(e stat.Estimate) bool { return e.Half <= UnstableLimit(e) }
 
-// runLimit guards a lost child: what it is given takes a fraction of that.
+// runLimit guards against a lost child: real lists take a fraction of it.
 const runLimit = 5 * time.Second
 
-// code is what the child's code region begins with, the same in each child of a timer.
+// code is the start of the child's code region, the same in each child of a timer.
 type code struct {
-	samplers map[int]sampler // by the vector width in bits that they keep awake
-	bursts   uint64          // times bursts of stores
-	search   uint64          // finds how many runs make a sample,
-	most     int             // at most so many
-	chains   []image         // of the clock's calibration
-	fresh    uint64
-	images   uint64
+	samplers   map[int]sampler // by the vector width in bits that they keep awake
+	bursts     uint64          // times bursts of stores
+	search     uint64          // finds the number of runs per timing,
+	mostRuns   int             // up to this
+	chains     []image         // of the clock's calibration
+	resetImage uint64
+	images     uint64
 }
 
-// sampler are the entries of the code that waits and of the code that samples.
+// sampler holds the entries of the code that waits for an idle core and of the code that samples.
 type sampler struct{ wait, sample uint64 }
 
-func (c *code) Fresh() uint64  { return c.fresh }
-func (c *code) Images() uint64 { return c.images }
+func (c *code) ResetImage() uint64 { return c.resetImage }
+func (c *code) Images() uint64     { return c.images }
 
-// emit writes it to the child. more is appended before the chains.
+// emit writes the code to the child, with what more appends before the chains.
 func emit(cfg Config, child *tracee.Tracee, clock clock.Clock, probe harness.Probe, more func(e *asm.Emitter)) code {
 	c := code{samplers: map[int]sampler{}}
 	e := asm.NewEmitter(layout.Code)
@@ -238,7 +236,7 @@ func emit(cfg Config, child *tracee.Tracee, clock clock.Clock, probe harness.Pro
 		}
 	}
 	runs := runsOn(clock)
-	c.most = runs.Most
+	c.mostRuns = runs.Most
 	c.bursts = harness.Bursts(e, clock.Emit, child.Resume())
 	c.search = harness.ChooseRuns(e, rowsOf(len(chains), windowSamples).images(), searchedRuns, runs, child.Resume())
 	if more != nil {
@@ -248,12 +246,12 @@ func emit(cfg Config, child *tracee.Tracee, clock clock.Clock, probe harness.Pro
 		c.chains = append(c.chains, image{chain.Emit(e, clock.Emit), chainWarm, chain.Runs()})
 	}
 	e.Align(64)
-	c.fresh = e.PC()
-	// Not zmm16–31 and the opmasks: no block that uses them can tell, its own prologue clears
-	// them, and 512-bit operations slow 256-bit ones down for a millisecond afterwards.
+	c.resetImage = e.PC()
+	// Not zmm16–31 and the opmasks: the prologue of a block that uses them clears them, and
+	// 512-bit operations slow 256-bit ones down for a millisecond afterwards.
 	everything := harness.Reset{Vector: true, X87: true, MMX: true, MXCSR: true, Flags: true}
 	harness.Prologue(e, cfg.Init, everything, cfg.CPU.Features)
-	harness.Epilogue(e, c.fresh, clock.Emit)
+	harness.Epilogue(e, c.resetImage, clock.Emit)
 	c.images = e.PC()
 	copy(child.Code(), e.Bytes())
 	return c

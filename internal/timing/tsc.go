@@ -15,41 +15,40 @@ import (
 )
 
 const (
-	// windowSamples is how often a window times the block's images, in turn. One tells whether the other was interrupted,
-	// and some blocks take a speed anew each time that an image begins.
+	// A window times each image windowSamples times. One timing shows whether the other was interrupted, and some blocks
+	// draw a speed each time an image begins.
 	windowSamples = 2
-	// windowPolls are the probe readings that a window's samples stand between; none may
-	// find the core busy. Where one does, other work comes and goes faster than the probe
-	// sees it: of windows with three or more busy readings two thirds were slow by up to 40 %,
-	// of those with none one in a thousand.
+	// windowPolls probe readings surround a window's samples; none may find the core busy. If one
+	// does, other work comes and goes faster than the probe can see: of windows with three or more
+	// busy readings two thirds were slow by up to 40 %, of those with none one in a thousand.
 	windowPolls = 2
 	// A child run waits for an idle core for this many busy readings, some 0.5 ms.
 	waitPolls = 1000
-	// idleReadings are the idle readings in a row that end a wait after a busy one: who shares the core comes and goes. Eight
-	// was chosen, and no measurement compared it with others; where a burst of stores alone was slow two do.
+	// idleReadings idle readings in a row end a wait after a busy one, because a neighbour comes and goes. Eight was chosen and
+	// not compared with other values. If only a burst of stores was slow, two suffice.
 	idleReadings = 8
-	// patience is how many child runs without an undisturbed window go ahead of a move to another CPU. It was chosen, and
-	// grew from 3 when windows that had waited for an idle core were no longer kept.
-	patience = 8
-	// driftShare is how far the core's clock may be from known within a child run: more means that it moved. It was chosen; by itself
-	// the clock moves by 0.8 % within 2 ms on Zen 5.
+	// After moveAfter child runs without an undisturbed window, move to another CPU. It was chosen, and raised from 3 when
+	// windows that had waited for an idle core were no longer kept.
+	moveAfter = 8
+	// driftShare is the largest deviation of the core's clock within a child run; beyond it, the clock moved. It was chosen; by itself the
+	// clock moves by 0.8 % within 2 ms on Zen 5.
 	driftShare = 0.01
 
-	// A timing is of timedRuns runs of an image: of fewer, the core of their times does not tell which runs a misprediction
-	// slowed. On a clock with coarse steps it is of more, up to maxRuns, until it spans
-	// timingSteps steps: then the steps add less to the interval than replicates differ by. It is of fewer where timedRuns would
-	// take more than longestTicks, or than timingSteps steps if these are longer.
+	// A timing has timedRuns runs of an image: with fewer, the core of their times does not show which runs a misprediction
+	// slowed. A coarse clock gets more, up to maxRuns, until a timing spans timingSteps steps: then the steps
+	// add less to the interval than replicates differ by. A slow block gets fewer if timedRuns would take more than
+	// longestTicks and more than timingSteps steps.
 	timedRuns    = 12
 	timingSteps  = 100
 	maxRuns      = 64
 	longestTicks = 40000
-	// shortestRun is a lower bound on the ticks of a run of a longer image, harness included: the shortest of 700 blocks on
-	// Granite Rapids took 61 (99 cycles). It bounds the number of runs for which memory is set aside.
+	// shortestRun is a lower bound on the ticks of a run of a longer image with its harness, used to reserve memory: the
+	// shortest of 700 blocks on Granite Rapids took 61 (99 cycles).
 	shortestRun  = 60
-	searchedRuns = 4 // that say how long one takes: the fastest of the last three
+	searchedRuns = 4 // estimate the time of a run: the fastest of the last three
 )
 
-// runsOn says how many runs of an image a timing by this clock is of.
+// runsOn returns the bounds on the number of runs per timing with this clock.
 func runsOn(c clock.Clock) harness.Runs {
 	ticks := int(math.Ceil(timingSteps * c.Step()))
 	return harness.Runs{
@@ -62,27 +61,27 @@ type TSC struct {
 	Config
 	code
 	child      *tracee.Tracee
-	run        func(runPlan) (childRun, error) // in the child, or out of a recording
-	clock      clock.Clock                     // nil until it is calibrated
-	rate       clockRate                       // of late
+	run        func(runPlan) (childRun, error) // in the child, or from a recording
+	clock      clock.Clock                     // nil until calibrated
+	rate       clockRate                       // recent
 	probe      harness.Probe
-	idle       float64     // the probe's time in cycles on an idle core
-	idleStores float64     // the same of its burst of stores; 0 if that does not tell here
+	idle       float64     // cycles of the probe on an idle core
+	idleStores float64     // the same for a burst of stores; 0: no indicator on this core
 	report     Report      // of the calibration
-	width      int         // of the vector units that are kept awake, in bits; 0 and 128 are alike
-	yielded    time.Time   // when last
+	width      int         // bits of the vector units kept awake; 0 is 128
+	yielded    time.Time   // last yield
 	steps      []tracee.Op // of the last child run
 }
 
-// NewTSC is a TSC whose clock is calibrated in the first child that is attached.
+// NewTSC returns a TSC that calibrates its clock in the first attached child.
 func NewTSC(c Config) *TSC {
 	t := &TSC{Config: c}
 	t.run = t.runChild
 	return t
 }
 
-// NewUncalibrated is a TSC that takes a tick for a cycle and every core for idle: for who times nothing, and for tests that
-// do not use its numbers.
+// NewUncalibrated returns a TSC that equates ticks with cycles and takes every core for idle: for callers that do not time,
+// and for tests that ignore the numbers.
 func NewUncalibrated(c Config) *TSC {
 	t := NewTSC(c)
 	t.clock, t.rate, t.probe, t.idle = clock.TSC{StepTicks: 1}, clockRate{ticks: 1}, harness.Probe{Iterations: probeIterations}, anyReading
@@ -118,25 +117,25 @@ func (t *TSC) Report() Report {
 func (t *TSC) Uses(report func(from, bytes uint64)) {
 	rows := rowsOf(len(t.chains), windowSamples)
 	report(layout.SlotCount, layout.Phases+uint64(rows.n())*layout.PhaseSize-layout.SlotCount)
-	report(layout.Times, 8*uint64(t.most+harness.WarmFor(t.most)+Warm+2))
-	report(layout.Samples, uint64(rows.bytes(t.most)))
+	report(layout.Times, 8*uint64(t.mostRuns+harness.WarmFor(t.mostRuns)+Warm+2))
+	report(layout.Samples, uint64(rows.bytes(t.mostRuns)))
 }
 
-// series is the replicates of a block so far.
+// series holds the replicates of a block so far.
 type series struct {
 	*TSC
-	block  Block
-	plan   Plan
-	timed  Timed
-	pairs  []Pair // that are laid out, at these places
-	places []int
-	pass   int          // that they were laid out for
-	owed   []Layout     // of windows that were disturbed
-	apart  int          // windows whose timings of an image disagreed, and
-	alike  int          // those whose timings did not
-	again  [Layouts]int // how often the last window of a layout was dropped because they did
-	last   estimate     // of the windows when replicates were last complete
-	number int          // of the timing in the recording, if there is one
+	block    Block
+	plan     Plan
+	timed    Timed
+	pairs    []Pair // laid out at places for this pass
+	places   []int
+	pass     int
+	missing  []Layout     // layouts of disturbed windows, to repeat
+	disagree int          // windows whose timings of an image disagree
+	agree    int          // windows whose timings agree
+	retries  [Layouts]int // windows dropped in a row because their timings disagree
+	last     estimate     // at the last check
+	number   int          // of the timing in the recording, if there is one
 }
 
 // Time implements Timer.
@@ -159,12 +158,12 @@ func (t *TSC) Time(b Block, p Plan) (Timed, error) {
 	return s.timed, nil
 }
 
-// sample is what the interval is made of.
+// sample collects the input of the interval.
 func (s *series) sample() sample {
 	return sample{s.timed.Windows, s.clock, s.rate, s.timed.RunsPerSample, s.pairs[0].iterations(), s.plan.Precision}
 }
 
-// untilNarrow takes replicates until the interval is narrow enough, more of them are of no use, or the time is up.
+// untilNarrow takes replicates until the interval is narrow enough, more would not help, or the time is up.
 func (s *series) untilNarrow(deadline time.Time) error {
 	n := 0
 	checked, _ := replicates(s.plan.Precision)
@@ -183,7 +182,7 @@ func (s *series) untilNarrow(deadline time.Time) error {
 	return nil
 }
 
-// enough reports whether n replicates are.
+// enough reports whether n replicates suffice.
 func (s *series) enough(n int) bool {
 	if s.Record != nil {
 		return n >= recordedReplicates
@@ -191,13 +190,13 @@ func (s *series) enough(n int) bool {
 	return s.last.enough(n) || s.plan.Enough != nil && s.plan.Enough(s.last.Estimate)
 }
 
-// room is how many replicates fit a child run's list: each maps the block's pages again.
+// room returns how many replicates fit into a child run's list: each maps the block's pages again.
 func (s *series) room() int {
-	const each = 64 // steps at most of a replicate's windows, and as many of the third number's
+	const each = 64 // most steps of a replicate's windows, or of the midpoint's
 	return max(1, (layout.MaxOps-2*each)/(len(s.plan.Remap)+each)-1)
 }
 
-// disturbed is the rejection of a block that was not left alone for long enough.
+// disturbed returns the rejection of a block with too few undisturbed windows.
 func (t Timed) disturbed(budget time.Duration, least int) error {
 	reason, why := verdict.Unstable, "another hardware thread shared the core"
 	switch max(t.WindowsSwitched, t.WindowsUnsteady, t.WindowsDrifted) {
@@ -212,21 +211,20 @@ func (t Timed) disturbed(budget time.Duration, least int) error {
 		why, budget, len(t.Windows), least, t.WindowsSwitched, t.WindowsUnsteady, t.WindowsDrifted)}
 }
 
-// placement is an image pair where it is timed, and the windows that it lacks.
+// placement is an image pair at its place, with the windows that it has and lacks.
 type placement struct {
 	Pair
-	mapped  bool // its pages are there already
+	mapped  bool // its pages are mapped already
 	remap   []tracee.Op
 	missing []int // dispatch offsets
 	number  int   // of the replicate
 	place   int
-	windows []Window // that it has
+	windows []Window
 }
 
-// replicates takes the next replicates, most of them or fewer if there is no room, all in one child
-// run, and then again those of their windows that were disturbed, until few are left; these come with the next
-// replicates at their places. They are not complete if the time was up before. Two windows of a third number of
-// iterations come with the first.
+// replicates takes the next replicates, up to most, in one child run. It repeats disturbed windows until
+// few are missing, which the next replicates at their places make up for. complete is false if the time is up
+// before. The first call also takes the windows of the midpoint.
 func (s *series) replicates(first, most int, deadline time.Time) (taken int, complete bool, err error) {
 	var layouts [][]Layout
 	var places []int
@@ -243,30 +241,30 @@ func (s *series) replicates(first, most int, deadline time.Time) (taken int, com
 	}
 	taken = len(all)
 	if first == 0 {
-		third, ok, err := s.block.Third(s.Clock())
+		midpoint, ok, err := s.block.Midpoint(s.Clock())
 		if err != nil {
 			return 0, false, err
 		}
 		if ok {
-			all = append(all, placement{Pair: third, place: places[taken-1], mapped: true, missing: s.plan.ThirdOffsets()})
+			all = append(all, placement{Pair: midpoint, place: places[taken-1], mapped: true, missing: s.plan.MidpointOffsets()})
 		}
 	}
 	all[0].mapped = first == 0 // by the dry run
 	s.block.Refill()
 	complete, err = s.takeWindows(all, taken, deadline)
-	for _, third := range all[taken:] {
-		s.timed.Third = third.windows
+	for _, midpoint := range all[taken:] {
+		s.timed.Midpoint = midpoint.windows
 	}
 	for _, r := range all[:taken] {
 		s.timed.Windows = append(s.timed.Windows, r.windows...)
 		for _, offset := range r.missing {
-			s.owed = append(s.owed, LayoutOf(r.place, offset))
+			s.missing = append(s.missing, LayoutOf(r.place, offset))
 		}
 	}
 	return taken, complete, err
 }
 
-// layOut lays out a pair at each of these places, as far as there is room, unless they stand there.
+// layOut lays out a pair at each of these places, as many as fit, unless they are there already.
 func (s *series) layOut(places []int, pass int) (err error) {
 	if len(s.pairs) > 0 && pass == s.pass && slices.Equal(places, s.places) {
 		return nil
@@ -276,13 +274,13 @@ func (s *series) layOut(places []int, pass int) (err error) {
 	return err
 }
 
-// placement is that of a replicate, with what is owed at its place.
+// placement returns the placement of a replicate, which lacks its own windows and those missing at its place.
 func (s *series) placement(p Pair, number int, layouts []Layout) placement {
 	at := placement{Pair: p, remap: s.block.Remap(number), number: number, place: layouts[0].Place()}
 	for _, l := range layouts {
 		at.missing = append(at.missing, l.Offset())
 	}
-	s.owed = slices.DeleteFunc(s.owed, func(l Layout) bool {
+	s.missing = slices.DeleteFunc(s.missing, func(l Layout) bool {
 		if l.Place() != at.place {
 			return false
 		}
@@ -294,13 +292,13 @@ func (s *series) placement(p Pair, number int, layouts []Layout) placement {
 
 // takeWindows times placements until the replicates among them, which come first, lack few windows.
 func (s *series) takeWindows(all []placement, replicates int, deadline time.Time) (complete bool, err error) {
-	together, busy := math.MaxInt, 0 // windows in a child run
-	few := missing(all[:replicates]) / owedShare
+	mostWindows, busy := math.MaxInt, 0 // windows per child run; child runs in a row without a good window
+	few := countMissing(all[:replicates]) / missingShare
 	for {
 		if time.Now().After(deadline) {
 			return false, nil
 		}
-		plan, of := s.planRun(s.plan, all, together, s.timed.RunsPerSample)
+		plan, placements := s.planRun(s.plan, all, mostWindows, s.timed.RunsPerSample)
 		got, err := s.run(plan)
 		if err != nil {
 			return false, err
@@ -308,46 +306,46 @@ func (s *series) takeWindows(all []placement, replicates int, deadline time.Time
 		if got.runs > 0 {
 			s.timed.RunsPerSample = got.runs
 		}
-		s.note(got, of)
-		kept, rate := s.keep(got, of)
+		s.record(got, placements)
+		kept, rate := s.keep(got, placements)
 		for _, w := range kept {
-			p := of[w.pair]
+			p := placements[w.pair]
 			p.windows = append(p.windows, Window{LayoutOf(p.place, w.offset), p.number, w.cycles(p.Pair, rate)})
 			if i := slices.Index(p.missing, w.offset); i >= 0 {
 				p.missing = slices.Delete(slices.Clone(p.missing), i, i+1)
 			}
 		}
-		all = all[:replicates] // one try is enough for the third number
-		if missing(all) <= few {
+		all = all[:replicates] // the midpoint gets one try
+		if countMissing(all) <= few {
 			return true, nil
 		}
 		if len(kept) > 0 { // the core was idle
 			busy = 0
 			continue
 		}
-		together = (min(together, len(got.windows)) + 1) / 2 // what disturbs is less likely to meet a short child run
-		if busy++; busy%patience == 0 {
-			if err := s.relocate(); err != nil { // which asks for the rate, in case that is what changed
+		mostWindows = (min(mostWindows, len(got.windows)) + 1) / 2 // a short child run is less likely to be disturbed
+		if busy++; busy%moveAfter == 0 {
+			if err := s.relocate(); err != nil { // also measures the rate, in case that has changed
 				return false, err
 			}
 		}
 	}
 }
 
-// owedShare is of how many windows one may be owed: a child run for one or two costs as much as six windows.
-const owedShare = 6
+// One window in missingShare may be missing: a child run for one or two costs as much as six windows.
+const missingShare = 6
 
-// missing is how many windows placements lack.
-func missing(all []placement) (n int) {
+// countMissing counts the windows that placements lack.
+func countMissing(all []placement) (n int) {
 	for _, p := range all {
 		n += len(p.missing)
 	}
 	return n
 }
 
-// planRun is a child run of at most so many of the windows that placements lack, and the placement
-// of each of its pairs.
-func (t *TSC) planRun(p Plan, all []placement, most, runs int) (plan runPlan, of []*placement) {
+// planRun plans a child run of at most limit of the missing windows. It also returns the placement of each
+// pair.
+func (t *TSC) planRun(p Plan, all []placement, limit, runs int) (plan runPlan, placements []*placement) {
 	plan = runPlan{
 		pairs:   make([]pairPlan, 0, len(all)),
 		samples: 1, times: windowSamples, wait: waitPolls, polls: windowPolls,
@@ -355,7 +353,7 @@ func (t *TSC) planRun(p Plan, all []placement, most, runs int) (plan runPlan, of
 	}
 	for i := range all {
 		at := &all[i]
-		offsets := at.missing[:min(most, len(at.missing))]
+		offsets := at.missing[:min(limit, len(at.missing))]
 		if len(offsets) == 0 {
 			continue
 		}
@@ -367,20 +365,20 @@ func (t *TSC) planRun(p Plan, all []placement, most, runs int) (plan runPlan, of
 		if !at.mapped {
 			pair.setup = at.remap
 		}
-		pair.setup = append(pair.setup, tracee.Run(t.fresh, 1))
+		pair.setup = append(pair.setup, tracee.Run(t.resetImage, 1))
 		plan.pairs = append(plan.pairs, pair)
-		of = append(of, at)
-		at.mapped = false // the next time
-		most -= len(offsets)
+		placements = append(placements, at)
+		at.mapped = false // next time
+		limit -= len(offsets)
 	}
-	return plan, of
+	return plan, placements
 }
 
-// keep gives a child run's undisturbed windows, with the clock's rate meanwhile, and notes them and the others.
-func (s *series) keep(got childRun, of []*placement) (kept []window, rate float64) {
+// keep returns a child run's undisturbed windows and the clock's rate during it, and updates the statistics.
+func (s *series) keep(got childRun, placements []*placement) (kept []window, rate float64) {
 	t := &s.timed
 	for _, w := range got.windows {
-		t.SamplesDropped += windowSamples*w.polls - w.samples() // polls that led to no sample
+		t.SamplesDropped += windowSamples*w.polls - w.samples() // polls without a sample
 	}
 	if got.switches > 0 {
 		t.WindowsSwitched += len(got.windows)
@@ -405,7 +403,7 @@ func (s *series) keep(got childRun, of []*placement) (kept []window, rate float6
 			t.WindowsDrifted++
 			continue
 		}
-		if s.wantsAgain(w, LayoutOf(of[w.pair].place, w.offset)) {
+		if s.mustRepeat(w, LayoutOf(placements[w.pair].place, w.offset)) {
 			t.WindowsUnsteady++
 			t.SamplesDropped += w.samples()
 			continue
@@ -418,31 +416,31 @@ func (s *series) keep(got childRun, of []*placement) (kept []window, rate float6
 	return kept, rate
 }
 
-// mostAgain is how often in a row a layout's window is taken again because its timings disagree: some blocks have a layout in which they always do.
-const mostAgain = 3
+// mostRetries limits how often in a row a layout's window is repeated because its timings disagree: in some layouts they always do.
+const mostRetries = 3
 
-// wantsAgain reports whether a window of a layout does not count because its timings disagree. Where they do in more than half of the windows, it is the
-// block: some take a speed anew each time that an image begins.
-func (s *series) wantsAgain(w window, l Layout) bool {
+// mustRepeat reports whether to repeat a window because its timings disagree. If they do in more than half of the windows, the block is the cause: some
+// draw a speed each time an image begins.
+func (s *series) mustRepeat(w window, l Layout) bool {
 	switch {
-	case w.samples() < windowSamples: // one was interrupted, and there is nothing to compare
+	case w.samples() < windowSamples: // one was interrupted: nothing to compare
 	case !w.disagrees(s.clock):
-		s.alike++
+		s.agree++
 	default:
-		if s.apart++; s.apart <= s.alike+passWindows && s.again[l] < mostAgain {
-			s.again[l]++
+		if s.disagree++; s.disagree <= s.agree+passWindows && s.retries[l] < mostRetries {
+			s.retries[l]++
 			return true
 		}
 	}
-	s.again[l] = 0
+	s.retries[l] = 0
 	return false
 }
 
-// interrupt is the least that an interrupt lasts, in ticks.
+// interrupt returns the shortest duration of an interrupt in ticks.
 func (t *TSC) interrupt() float64 { return interruptSeconds * t.report.TicksPerSecond }
 
-// learnRate takes in what a child run says of the clock's rate, one reading from each window, and gives the rate during this run; NaN
-// if it says nothing. Of few readings the interval is as wide as that of one step among them, which is no drift.
+// learnRate updates the clock rate from this child run, one reading per window, and returns the rate during the run, or NaN without
+// readings. With few readings a single clock step widens the interval, which is not a drift.
 func (t *TSC) learnRate(got childRun) (during float64, drifts bool) {
 	run := got.rate(t.clock)
 	switch {
@@ -461,10 +459,10 @@ func (t *TSC) learnRate(got childRun) (during float64, drifts bool) {
 }
 
 // TimeThird implements Timer.
-func (t *TSC) TimeThird(b Block, pair Pair, offsets []int, p Plan) (timed Timed, err error) {
+func (t *TSC) TimeMidpoint(b Block, pair Pair, offsets []int, p Plan) (timed Timed, err error) {
 	b.Refill()
 	s := series{TSC: t, plan: p, timed: Timed{RunsPerSample: p.RunsPerSample}}
-	third := []placement{{Pair: pair, remap: p.Remap, missing: offsets}}
-	_, err = s.takeWindows(third, 1, time.Now().Add(p.Budget))
-	return Timed{Windows: third[0].windows}, err // what was dropped are not the block's windows
+	midpoint := []placement{{Pair: pair, remap: p.Remap, missing: offsets}}
+	_, err = s.takeWindows(midpoint, 1, time.Now().Add(p.Budget))
+	return Timed{Windows: midpoint[0].windows}, err // without statistics: these windows are not the block's
 }

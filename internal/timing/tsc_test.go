@@ -171,10 +171,10 @@ func TestRunTimes(t *testing.T) {
 
 // What few windows a pass lacks is taken with the next replicate at the same place, and once.
 func TestOwed(t *testing.T) {
-	s := &series{block: noBlock{}, owed: []Layout{LayoutOf(1, 2), LayoutOf(2, 3), LayoutOf(1, 4)}}
+	s := &series{block: noBlock{}, missing: []Layout{LayoutOf(1, 2), LayoutOf(2, 3), LayoutOf(1, 4)}}
 	first := s.placement(Pair{}, 5, []Layout{LayoutOf(1, 0)})
-	if d := cmp.Diff([]int{0, 2, 4}, first.missing); d != "" || first.place != 1 || !slices.Equal(s.owed, []Layout{LayoutOf(2, 3)}) {
-		t.Errorf("%s, at place %d; %v is owed", d, first.place, s.owed)
+	if d := cmp.Diff([]int{0, 2, 4}, first.missing); d != "" || first.place != 1 || !slices.Equal(s.missing, []Layout{LayoutOf(2, 3)}) {
+		t.Errorf("%s, at place %d; %v is owed", d, first.place, s.missing)
 	}
 	if again := s.placement(Pair{}, 9, []Layout{LayoutOf(1, 1)}); !slices.Equal(again.missing, []int{1}) {
 		t.Errorf("taken twice: %v", again.missing)
@@ -226,7 +226,7 @@ func TestDesign(t *testing.T) {
 	}
 	one := LayoutOf(2, 5)
 	for n := range 4 {
-		if got := (Plan{At: &one}).layouts(n); !slices.Equal(got, []Layout{one, one, one}) {
+		if got := (Plan{Layout: &one}).layouts(n); !slices.Equal(got, []Layout{one, one, one}) {
 			t.Errorf("replicate %d at layout %v: %v", n, one, got)
 		}
 		for _, l := range (Plan{OnePlace: true}).layouts(n) {

@@ -10,9 +10,9 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// openCounters has the child open the events and map their pages: the kernel allows rdpmc to
-// the process that maps an event, and to no other. The monitor takes a descriptor of each,
-// to turn them on and off; the child's own are closed.
+// openCounters makes the child open the events and map their pages, because the kernel allows rdpmc only to the
+// process that maps an event. The monitor takes a descriptor of each, to switch them on and off; the child closes
+// its own.
 func (t *Tracee) openCounters(counters []Counter) error {
 	if len(counters) > layout.MaxCounters {
 		return fmt.Errorf("%d events to map, at most %d fit", len(counters), layout.MaxCounters)
@@ -42,7 +42,7 @@ func (t *Tracee) openCounters(counters []Counter) error {
 		}
 		ours, err := unix.PidfdGetfd(t.pidfd, int(fd), 0)
 		switch {
-		case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EBADF): // before Linux 5.6, or 5.2 and no pidfd at all
+		case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EBADF): // Linux before 5.6; EBADF: no pidfd, before 5.2
 			return &verdict.HostError{Missing: "pidfd_getfd, by which an event of the child is turned on", Remedy: "use Linux 5.6 or later, or -clock tsc", Err: err}
 		case err != nil:
 			return &CounterError{Index: i, What: "taking a descriptor of", Err: err}
@@ -58,9 +58,9 @@ func (t *Tracee) openCounters(counters []Counter) error {
 	return nil
 }
 
-// Counters are the monitor's descriptors of the child's events, in the order of Launch. They
-// live as long as the child.
+// Counters returns the monitor's descriptors of the child's events, in the order of Launch, valid while the child
+// lives.
 func (t *Tracee) Counters() []int { return t.counters }
 
-// PID is the child's process number, 0 when it has ended.
+// PID returns the child's process number, 0 once it has ended.
 func (t *Tracee) PID() int { return t.pid }

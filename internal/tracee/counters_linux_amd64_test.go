@@ -20,7 +20,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Software events are there without a PMU, and are opened, mapped and closed like all others.
+// Software events exist without a PMU, and are opened, mapped and closed like all others.
 var software = []pmu.Attr{
 	{Type: pmu.TypeSoftware, Config: unix.PERF_COUNT_SW_TASK_CLOCK, Leader: true},
 	{Type: pmu.TypeSoftware, Config: unix.PERF_COUNT_SW_PAGE_FAULTS},
@@ -48,8 +48,8 @@ func launchCounting(t *testing.T, attrs []pmu.Attr) *Tracee {
 	return c
 }
 
-// The child opens, maps and closes its events, and is left with the pages but without a
-// descriptor; the monitor turns the events on and reads them.
+// The child opens, maps and closes its events, and keeps the pages without descriptors; the monitor switches the
+// events on and reads them.
 func TestCountersOfTheChild(t *testing.T) {
 	c := launchCounting(t, software)
 	fds := require.Get(os.ReadDir(fmt.Sprintf("/proc/%d/fd", c.pid)))(t)
@@ -70,7 +70,7 @@ func TestCountersOfTheChild(t *testing.T) {
 		t.Errorf("counted %v before it was enabled", before.Values)
 	}
 	require.NoError(t, k.Control(leader, pmu.Enable))
-	// Two frames put where nothing was fault twice when they are touched.
+	// Two newly mapped frames each fault when touched.
 	place(c, func(e *asm.Emitter) {
 		e.MovImm(asm.RSI, 0x1000_0000)
 		e.StoreAt(asm.RSI, 0, asm.RAX)
@@ -88,8 +88,7 @@ func TestCountersOfTheChild(t *testing.T) {
 	}
 }
 
-// What the kernel says in a real page of an event: a software event is on no counter. The code
-// that opens the critical section notices.
+// A software event's page names no counter. The code that opens the critical section notices.
 func TestEventOnNoCounter(t *testing.T) {
 	c := launchCounting(t, software)
 	counters := harness.Counters{Pages: []uint64{layout.CounterPage(0), layout.CounterPage(1)}, Read: (*asm.Emitter).Rdtsc}
@@ -102,8 +101,7 @@ func TestEventOnNoCounter(t *testing.T) {
 	}
 }
 
-// An event that the kernel does not know fails the launch with its number, and nothing of the
-// child or its descriptors stays behind.
+// An event unknown to the kernel fails the launch with its index, and leaves no child or descriptor behind.
 func TestUnknownEvent(t *testing.T) {
 	launchCounting(t, software) // or skip
 	before := descriptors(t)
@@ -124,7 +122,7 @@ func descriptors(t *testing.T) int {
 	return len(fds)
 }
 
-// fakePage is what a kernel with a PMU writes into the page of an event that is on a counter.
+// fakePage is the page that a kernel with a PMU writes for an event on a counter.
 func fakePage(lock uint32, counter int) []byte {
 	p := make([]byte, layout.PageSize)
 	binary.LittleEndian.PutUint32(p[harness.PageLock:], lock)
@@ -132,12 +130,12 @@ func fakePage(lock uint32, counter int) []byte {
 	return p
 }
 
-// The code that counts runs here, instruction for instruction but for the read itself: with
-// rdtsc in place of rdpmc and pages that say what a kernel with a PMU would.
+// The counting code runs here unchanged except for the read itself: rdtsc replaces rdpmc, and fake pages those of
+// a kernel with a PMU.
 func TestCountedRuns(t *testing.T) {
 	c := launch(t)
 	counters := harness.Counters{Pages: []uint64{layout.Log, layout.Log + layout.PageSize, layout.Log + 2*layout.PageSize}}
-	// What ecx selects at each read is added up.
+	// The sum of ecx over the reads.
 	selected := uint64(layout.Log + 8*layout.PageSize)
 	counters.Read = func(e *asm.Emitter) {
 		e.Load(asm.RAX, selected)
@@ -169,7 +167,7 @@ func TestCountedRuns(t *testing.T) {
 	}
 	var last uint64
 	for left := runs; left > 0; left-- {
-		// Read in this order: the third event, the second, core cycles.
+		// Read order: the third event, the second, core cycles.
 		for i, v := range []uint64{word(layout.CountTable(2) + 8*uint64(left)), word(layout.CountTable(1) + 8*uint64(left)), c.Word(layout.Times + 8*uint64(left))} {
 			if v <= last {
 				t.Errorf("%d runs left, reading %d: %d after %d", left, i, v, last)
@@ -181,7 +179,7 @@ func TestCountedRuns(t *testing.T) {
 		t.Errorf("the counters read add up to %#x", got)
 	}
 
-	// A lock that has changed, and an event that is on no counter.
+	// A changed lock, and an event without a counter.
 	copy(c.Log(), fakePage(101, 1<<30))
 	if do(t, c, Run(close, 0)); c.Word(layout.SlotLost) != 1 {
 		t.Errorf("%d events lost after the kernel moved one, want 1", c.Word(layout.SlotLost))

@@ -9,7 +9,7 @@ import (
 	"github.com/bbprof/bbprof/internal/layout"
 )
 
-// A dry run's list works as any other, and the child goes on serving after each of its ends.
+// A dry run's list works like any other, and the child continues to serve however it ends.
 func TestTry(t *testing.T) {
 	c := launch(t)
 	load := func(addr uint64) func(e *asm.Emitter) {
@@ -29,7 +29,7 @@ func TestTry(t *testing.T) {
 	if stop := try(t, c, load(0x2000_0000)); stop.Signal != SIGSEGV || stop.Addr != 0x2000_0008 {
 		t.Errorf("%+v, want a fault at %#x", stop, 0x2000_0008)
 	}
-	// The kernel lets nothing be mapped there, whoever asks.
+	// The kernel maps nothing there for anybody.
 	if stop := try(t, c, nil, unmapBelow(), MapFrame(1<<63, 0)); stop.FailedOp != 1 || stop.Errno == 0 {
 		t.Errorf("%+v, want the second step to fail", stop)
 	}
@@ -47,8 +47,7 @@ func TestTry(t *testing.T) {
 	mustServe(t, c)
 }
 
-// TestSides reaches for every part of the own region in each of its states. What is closed
-// faults, with the address.
+// TestSides accesses every part of the own region in each of its states. Closed parts fault, with the address.
 func TestSides(t *testing.T) {
 	c := launch(t)
 	reach := func(addr uint64, write bool) func(e *asm.Emitter) {
@@ -95,15 +94,15 @@ func TestSides(t *testing.T) {
 			mustFault("measuring", stop, may(measuringSide), stop.Signal == SIGTRAP)
 			stop = try(t, c, reach(addr, write), unmapBelow(), unmapAbove(), OpenCounter(0)[0])
 			mustFault("in a dry run with a counter", stop, may(countingSide), stop.Done)
-			do(t, c) // which closes the counter
+			do(t, c) // closes the counter
 		}
 	}
 	mustServe(t, c)
 	mustHold(t, c, measuringSide)
 }
 
-// A block that forged a jump to the gate could change sides, and nothing else: what it names
-// has to be one of those changes as they are.
+// A block that forges a jump to the gate can only change sides: its arguments must be exactly those of one of the
+// changes.
 func TestForgedProtection(t *testing.T) {
 	c := launch(t)
 	for _, op := range slices.Concat(toDryRun(0, 0), toMeasure(0, 0), OpenCounter(0), closeCounter(0)) {

@@ -8,7 +8,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// exhausted says which of this host's limits stands in the way of something.
+// exhausted says which limit of this host prevents something.
 func exhausted(what string, err error) error {
 	missing, remedy := "", ""
 	switch {

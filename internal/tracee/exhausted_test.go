@@ -9,7 +9,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// What runs out is named with the knob that allows more; anything else is no shortage.
+// An exhausted resource is reported with the knob that raises it; other errors are not.
 func TestExhausted(t *testing.T) {
 	for errno, hint := range map[syscall.Errno]string{
 		syscall.EAGAIN: "ulimit -u", syscall.EMFILE: "ulimit -n", syscall.ENFILE: "fs.file-max",

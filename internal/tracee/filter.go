@@ -6,11 +6,10 @@ import (
 	"github.com/bbprof/bbprof/internal/layout"
 )
 
-// The system-call filter, in classic BPF over struct seccomp_data (linux/seccomp.h). The
-// address alone would not do: a block that jumps to the gate with registers of its choice
-// would run any call. So the arguments are checked too, and what passes can touch nothing
-// but pages outside the own region, except that parts of it can be closed and opened as they are
-// meant to be: never is anything both writable and executable.
+// The system-call filter, in classic BPF over struct seccomp_data (linux/seccomp.h). Checking the address is not
+// enough: a block that jumps to the gate with registers of its choice could make any call. So the filter checks
+// the arguments too: permitted calls affect only pages outside the own region, or open and close parts of it in
+// the intended ways. Nothing is ever both writable and executable.
 
 // bpfInsn is struct sock_filter (linux/filter.h).
 type bpfInsn struct {
@@ -26,7 +25,7 @@ const (
 	bpfRet  = 0x06 // BPF_RET | BPF_K
 
 	retAllow = 0x7fff_0000 // SECCOMP_RET_ALLOW
-	retTrap  = 0x0003_0000 // SECCOMP_RET_TRAP: SIGSYS, so the child survives and the monitor sees it
+	retTrap  = 0x0003_0000 // SECCOMP_RET_TRAP: SIGSYS, so that the child survives and the monitor sees it
 
 	archX8664 = 0xc000_003e // AUDIT_ARCH_X86_64
 
@@ -36,7 +35,7 @@ const (
 	offArgs = 16
 )
 
-// check is one comparison of a 32-bit word of seccomp_data.
+// check compares a 32-bit word of seccomp_data.
 type check struct {
 	off  uint32
 	op   uint16 // bpfJeq or bpfJge
@@ -53,7 +52,7 @@ func eq64(off uint32, v uint64) []check {
 
 func arg(i int) uint32 { return uint32(offArgs + 8*i) }
 
-// argIs is all of: argument i equals v.
+// argIs checks that argument i equals v.
 func argIs(i int, v uint64) []check { return eq64(arg(i), v) }
 
 // filter allows a call if all checks of any rule hold, and traps everything else.
@@ -92,9 +91,9 @@ func filter(gate uint64, counters int, window uint64) []bpfInsn {
 	return assemble(rules)
 }
 
-// outside are the ways in which an address may be neither in the own region nor in the window: another
-// upper half than both, or beyond the end. Both start at the lower half's 0 or, the window, at a multiple of
-// layout.WindowAlign.
+// outside lists the ways in which an address can be outside both the own region and the window: its upper half
+// differs from both, or it is beyond the end. The own region starts at a lower half of 0, the window at a multiple
+// of layout.WindowAlign.
 func outside(off uint32, window uint64) [][]check {
 	upper := func(region uint64, is bool) check { return check{off + 4, bpfJeq, uint32(region >> 32), is} }
 	beyond := check{off, bpfJge, uint32(layout.End & 0xffff_ffff), true}
@@ -109,8 +108,7 @@ func outside(off uint32, window uint64) [][]check {
 	}
 }
 
-// assemble lays the rules out one after the other; a check that fails jumps to the next
-// rule; after the last rule is the trap.
+// assemble emits the rules in sequence; a failing check jumps to the next rule; after the last comes the trap.
 func assemble(rules [][]check) []bpfInsn {
 	var out []bpfInsn
 	for _, r := range rules {

@@ -16,12 +16,11 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// What a block that breaks out of its copies could try: system calls from code of its own
-// and through the stub's own syscall instruction, with registers of its choice. Nothing of
-// it may reach the kernel, whatever else happens to the list.
+// Attempts of a block that breaks out of its copies: system calls from its own code and through the stub's syscall
+// instruction, with registers of its choice. None may reach the kernel, whatever happens to the list.
 
-// callAt places code that loads the arguments of a system call and jumps to the address of
-// a syscall instruction; rbx is what the stub after its gate takes for the list.
+// callAt places code that loads the arguments of a system call and jumps to a syscall instruction; the stub after
+// its gate takes rbx as the list.
 func callAt(c *Tracee, at, nr uint64, args ...uint64) {
 	place(c, func(e *asm.Emitter) {
 		call(e, nr, args...)
@@ -30,7 +29,7 @@ func callAt(c *Tracee, at, nr uint64, args ...uint64) {
 	})
 }
 
-// callHere places code with a syscall instruction of its own.
+// callHere places code with its own syscall instruction.
 func callHere(c *Tracee, nr uint64, args ...uint64) {
 	place(c, func(e *asm.Emitter) {
 		call(e, nr, args...)
@@ -46,14 +45,14 @@ func call(e *asm.Emitter, nr uint64, args ...uint64) {
 	e.MovImm(asm.RAX, nr)
 }
 
-// mappings is what /proc says about the child's address space.
+// mappings reads the child's address space from /proc.
 func mappings(t *testing.T, c *Tracee) string {
 	t.Helper()
 	b := require.Get(os.ReadFile(fmt.Sprintf("/proc/%d/maps", c.pid)))(t)
 	return string(b)
 }
 
-// forbidden are calls that must not pass from anywhere.
+// forbidden lists calls that must not pass from anywhere.
 var forbidden = []struct {
 	name string
 	nr   uint64
@@ -130,7 +129,7 @@ func TestForbiddenCalls(t *testing.T) {
 	mustServe(t, c)
 }
 
-// What the gate lets pass is shut everywhere else.
+// Calls that may pass the gate are refused everywhere else.
 func TestAllowedCallsFromElsewhere(t *testing.T) {
 	c := launch(t)
 	for _, op := range []Op{unmapBelow(), unmapAbove(), UsageBefore(), UsageAfter(), MapFrame(0x1000_0000, 0)} {
@@ -145,7 +144,7 @@ func TestAllowedCallsFromElsewhere(t *testing.T) {
 	}
 }
 
-// The 32-bit doors: another table of numbers, in which 1 is exit and 11 execve.
+// The 32-bit entries: another table of numbers, in which 1 is exit and 11 execve.
 func TestCompatibilityCalls(t *testing.T) {
 	c := launch(t)
 	before := mappings(t, c)
@@ -164,15 +163,15 @@ func TestCompatibilityCalls(t *testing.T) {
 	mustServe(t, c)
 }
 
-// sysenter is invalid in 64-bit mode on some AMD cores. Elsewhere it is a 32-bit call, after
-// which Linux goes on in 32-bit mode: the child is lost, and says so.
+// sysenter is invalid in 64-bit mode on some AMD cores. Elsewhere it is a 32-bit call, after which Linux continues
+// in 32-bit mode: the child is lost and reported as such.
 func TestSysenter(t *testing.T) {
 	for _, nr := range []uint64{1, 2, 4, sysMunmap} { // exit, fork, write, execve
 		c := launch(t)
 		place(c, func(e *asm.Emitter) {
 			call(e, nr, 0, 0)
 			e.MovImm(asm.RBX, 7)
-			e.MovImm(asm.RSP, 0x1000_0100) // where the sixth argument is fetched from
+			e.MovImm(asm.RSP, 0x1000_0100) // holds the sixth argument
 			e.MovImm(asm.RBP, 0x1000_0100)
 			e.Raw(0x0f, 0x34)
 			harness.Epilogue(e, entry, harness.TSC)
@@ -194,7 +193,7 @@ func TestSysenter(t *testing.T) {
 	}
 }
 
-// The vsyscall page stays mapped whatever a process does; its calls go through the filter.
+// Every process keeps the vsyscall page; its calls go through the filter.
 func TestVsyscall(t *testing.T) {
 	c := launch(t)
 	for i := range uint64(3) { // gettimeofday, time, getcpu
@@ -221,8 +220,8 @@ func TestVsyscall(t *testing.T) {
 	mustServe(t, c)
 }
 
-// The last places that a frame may be put at, seen from the own region. The stub goes on
-// with the list after a call that succeeds, so the list ends.
+// The last addresses for a frame next to the own region. After a successful call the stub continues with the list,
+// so the list ends.
 func TestRemapBoundary(t *testing.T) {
 	c := launch(t)
 	for _, addr := range []uint64{layout.Base - 4096, layout.End, layout.Base + 1<<32 - 4096, layout.Base + 1<<32, 0x1000_0000} {
@@ -254,7 +253,7 @@ func TestRemapBoundary(t *testing.T) {
 	}
 }
 
-// A jump in the filter has 8 bits, and the kernel takes 4096 instructions.
+// A BPF jump has 8 bits, and the kernel accepts 4096 instructions.
 func TestFilterFits(t *testing.T) {
 	prog := filter(buildStub(0, 0).gate, 0, 0)
 	if len(prog) > 4096 {
@@ -279,9 +278,8 @@ func TestFilterFits(t *testing.T) {
 	}
 }
 
-// A far return leads to a 32-bit code segment, where int 0x80 and sysenter have another table
-// of calls. Nothing executable of bbprof's lies below 4 GiB, so the child faults at once; it
-// cannot be brought back and says so.
+// A far return leads to a 32-bit code segment, where int 0x80 and sysenter use another table of calls. bbprof has
+// no executable memory below 4 GiB, so the child faults at once; it cannot be restored and is reported as lost.
 func TestFarReturnTo32Bit(t *testing.T) {
 	c := launch(t)
 	const userCS32 = 0x23 // __USER32_CS (asm/segment.h)

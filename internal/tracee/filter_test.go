@@ -16,7 +16,7 @@ type request struct {
 	args     [6]uint64
 }
 
-// verdictOf runs a filter as the kernel does, as far as ours goes.
+// verdictOf interprets a filter like the kernel, as far as ours needs it.
 func verdictOf(t *testing.T, prog []bpfInsn, r request) uint32 {
 	t.Helper()
 	data := binary.LittleEndian.AppendUint32(nil, r.nr)
@@ -52,7 +52,7 @@ func verdictOf(t *testing.T, prog []bpfInsn, r request) uint32 {
 	return 0
 }
 
-// permitted says the same as the filter, in another form.
+// permitted is an independent formulation of the filter.
 func permitted(gate uint64, r request) bool {
 	if r.arch != archX8664 || r.ip != gate {
 		return false
@@ -75,8 +75,7 @@ func permitted(gate uint64, r request) bool {
 	return false
 }
 
-// Requests that are permitted, and then one field of them changed: to its neighbours, to
-// another upper half, to anything.
+// Permitted requests, and each with one field changed: to its neighbours, to another upper half, to anything.
 func TestFilterByRequest(t *testing.T) {
 	gate := buildStub(0, 0).gate
 	prog := filter(gate, 0, 0)

@@ -13,8 +13,8 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// TestFrozen: a child that stands still for longer than its limit and then goes on is in time. One
-// that stands still for good is given up, and that is no overtime.
+// TestFrozen: a child frozen for longer than its limit is in time if it resumes. One frozen for good is given up,
+// but not for overtime.
 func TestFrozen(t *testing.T) {
 	group := freezable(t)
 	c := launch(t)
@@ -38,16 +38,16 @@ func TestFrozen(t *testing.T) {
 	t.Logf("after %v: %v", took.Round(time.Millisecond), err)
 }
 
-// cgroup is a directory of the second version's hierarchy, in which processes can be frozen and killed.
+// cgroup is a cgroup v2 directory, in which processes can be frozen and killed.
 type cgroup struct {
 	dir string
 	t   *testing.T
 }
 
-// freezable makes one for a test, or skips it.
+// freezable makes one for a test, or skips the test.
 func freezable(t *testing.T) cgroup {
 	t.Helper()
-	for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} { // of systemd's unified and hybrid layouts
+	for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} { // in systemd's unified and hybrid layouts
 		var fs unix.Statfs_t
 		if err := unix.Statfs(root, &fs); err != nil || fs.Type != unix.CGROUP2_SUPER_MAGIC {
 			continue
@@ -56,7 +56,7 @@ func freezable(t *testing.T) cgroup {
 		if err != nil {
 			require.Skip(t, require.Kernel, "%v", err)
 		}
-		t.Cleanup(func() { // when the child has left it, which comes a little after its death
+		t.Cleanup(func() { // once the child has left it, a little after its death
 			for end := time.Now().Add(generous); os.Remove(dir) != nil && time.Now().Before(end); {
 				time.Sleep(time.Millisecond)
 			}

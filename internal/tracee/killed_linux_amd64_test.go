@@ -15,8 +15,7 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// TestKilledWhileLaunched: a child that is killed at any stage of its launch has died, and that is
-// what the error says: it is no fault of the host.
+// TestKilledWhileLaunched: a child killed at any stage of its launch is reported dead, and the host is not blamed.
 func TestKilledWhileLaunched(t *testing.T) {
 	launch(t).Close() // or skip
 	stages := map[string]func(*Tracee) error{
@@ -29,7 +28,7 @@ func TestKilledWhileLaunched(t *testing.T) {
 		"the filter":       func(c *Tracee) error { return c.installFilter() },
 	}
 	for name, stage := range stages {
-		for _, early := range []bool{true, false} { // whether the child may be about to end, or has
+		for _, early := range []bool{true, false} { // whether the child is about to end or has ended
 			c := &Tracee{stub: buildStub(0, 0), pidfd: -1}
 			require.NoError(t, c.shared.create())
 			require.NoError(t, c.exec())
@@ -51,7 +50,7 @@ func mustBeDeath(t *testing.T, name string, err error) {
 	}
 }
 
-// TestKilledAnywhereInLaunch kills children as they come, a little later each time.
+// TestKilledAnywhereInLaunch kills children at increasing delays.
 func TestKilledAnywhereInLaunch(t *testing.T) {
 	launch(t).Close() // or skip
 	runtime.LockOSThread()
@@ -78,7 +77,7 @@ func TestKilledAnywhereInLaunch(t *testing.T) {
 		}()
 		<-started
 		c, err := Launch(0, fsBase, gsBase)
-		<-done // before the number can be another's
+		<-done // before the number is reused
 		if err == nil {
 			c.Close()
 			continue
@@ -92,7 +91,7 @@ func TestKilledAnywhereInLaunch(t *testing.T) {
 	}
 }
 
-// childOf is a child that a thread of this process has started, 0 if there is none.
+// childOf returns a child started by a thread of this process, 0 if there is none.
 func childOf(tid int) int {
 	list, _ := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/children", tid))
 	first, _, _ := strings.Cut(string(list), " ")
@@ -100,7 +99,7 @@ func childOf(tid int) int {
 	return pid
 }
 
-// What is refused to a child that lives stays a refusal, and a filter that kills is one.
+// A refusal to a living child remains a refusal, and so does a filter that kills.
 func TestRefusalIsNoDeath(t *testing.T) {
 	c := launch(t)
 	refusal := errors.New("refused")

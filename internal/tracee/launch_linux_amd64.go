@@ -23,9 +23,9 @@ import (
 // Tracee is one child. The zero value holds no child; see Launch.
 type Tracee struct {
 	mortal sync.Mutex    // guards pid, pidfd and used against Kill and CPUTime, which any goroutine may call
-	pid    int           // 0 when there is no child, or it has been reaped
-	pidfd  int           // -1 likewise, and before Linux 5.2
-	used   time.Duration // CPU time when it was last asked for
+	pid    int           // 0 without a child, or once it is reaped
+	pidfd  int           // -1 in these cases, and before Linux 5.2
+	used   time.Duration // CPU time when last read
 
 	thread   int           // the monitor's
 	before   time.Duration // its CPU time at launch
@@ -33,7 +33,7 @@ type Tracee struct {
 
 	stub   stub
 	window uint64
-	regs   unix.PtraceRegs // what every continuation starts from
+	regs   unix.PtraceRegs // initial registers of every run
 	dead   *DeadError
 	watch  *watchdog
 	shared shared
@@ -41,20 +41,19 @@ type Tracee struct {
 
 	counters []int // the monitor's descriptors of the events that the child opened
 
-	inDryRun  bool   // the side that measurements need is closed
+	inDryRun  bool   // the side needed for measuring is closed
 	counting  bool   // the dry run's counter is open
-	dryRunEnd uint64 // after the int3 that ends it, 0 if there is no dry run
+	dryRunEnd uint64 // address after its final int3, 0 without a dry run
 
-	// SpeculativeStoreBypass is the child's line in /proc/PID/status: a child that runs
-	// with it disabled forwards stores more slowly.
+	// SpeculativeStoreBypass is the child's line in /proc/PID/status: if disabled, store forwarding is slower.
 	SpeculativeStoreBypass string
 }
 
-// Launch starts a child on the calling thread's CPUs and leaves it stopped, ready for Run. The calling goroutine must be
-// locked to its thread. Unless window is 0, the child has one (see layout.Window). fsBase and gsBase are the segment bases
-// of every run until SetBases. The child opens the events of counters, in this order, and maps each at
-// layout.CounterPage. A machine that cannot do it gets a *verdict.HostError; a child that something
-// kills meanwhile is a *DeadError.
+// Launch starts a child on the calling thread's CPUs and leaves it stopped, ready for Run. The calling goroutine
+// must be locked to its thread. If window is not 0, the child gets one there (see layout.Window). fsBase and
+// gsBase are the segment bases of every run until SetBases. The child opens the events of counters in order, and
+// maps each at layout.CounterPage. Launch returns a *verdict.HostError if this machine cannot do it, and a
+// *DeadError if something kills the child meanwhile.
 func Launch(window, fsBase, gsBase uint64, counters ...Counter) (_ *Tracee, err error) {
 	t := &Tracee{stub: buildStub(len(counters), window), window: window, pidfd: -1, thread: unix.Gettid(), launched: time.Now()}
 	t.before, _ = cpuClock(t.thread, perThread)
@@ -89,7 +88,7 @@ func Launch(window, fsBase, gsBase uint64, counters ...Counter) (_ *Tracee, err 
 	return t, nil
 }
 
-// SetBases are the segment bases of the runs from now on.
+// SetBases sets the segment bases of later runs.
 func (t *Tracee) SetBases(fsBase, gsBase uint64) { t.regs.Fs_base, t.regs.Gs_base = fsBase, gsBase }
 
 // exec starts the stub, stopped at its first instruction.
@@ -105,14 +104,14 @@ func (t *Tracee) exec() error {
 	if _, err := unix.Write(image, t.stub.elf()); err != nil {
 		return fmt.Errorf("writing the child's image: %w", err)
 	}
-	// The shared memory gets descriptor 0 in the child, the image 1. Under another number it
-	// might be gone when it is executed: ForkExec may move its own pipe to any above Files.
+	// In the child the shared memory becomes descriptor 0, the image 1. Another number might be lost before exec:
+	// ForkExec may move its own pipe to any number above Files.
 	t.pid, err = syscall.ForkExec("/proc/self/fd/1", []string{"bbprof-child"}, &syscall.ProcAttr{
 		Dir:   "/",
 		Files: []uintptr{uintptr(t.shared.fd), uintptr(image)},
 		Sys: &syscall.SysProcAttr{
 			Ptrace:    true,
-			Setsid:    true, // Ctrl-C is for the monitor
+			Setsid:    true, // only the monitor handles Ctrl-C
 			Pdeathsig: syscall.SIGKILL,
 			PidFD:     &t.pidfd,
 		},
@@ -130,7 +129,7 @@ func (t *Tracee) exec() error {
 	return t.follow()
 }
 
-// follow has the kernel kill the child when the monitor's thread is gone, even by SIGKILL.
+// follow makes the kernel kill the child when the monitor's thread ends, even by SIGKILL.
 func (t *Tracee) follow() error {
 	if err := unix.PtraceSetOptions(t.pid, unix.PTRACE_O_EXITKILL); err != nil {
 		return &verdict.HostError{Missing: "the ptrace option EXITKILL is refused", Remedy: "Linux 3.8 or later is needed", Err: err}
@@ -138,10 +137,10 @@ func (t *Tracee) follow() error {
 	return nil
 }
 
-// settle gives back what the child inherited, maps the own region, and shuts the door.
+// settle releases what the child inherited, maps the own region, and installs the filter.
 func (t *Tracee) settle(counters []Counter) error {
 	for _, do := range []func() error{
-		t.unmapAll, // first: the stack may stand where the window goes
+		t.unmapAll, // first: the stack may occupy the window's place
 		t.mapRegions,
 		func() error { return t.openCounters(counters) },
 		t.closeAll, t.giveUpPrivileges, t.limit, t.giveUpCapabilities, t.installFilter,
@@ -154,7 +153,7 @@ func (t *Tracee) settle(counters []Counter) error {
 	return nil
 }
 
-// unmapAll removes all that the child was born with but its stub.
+// unmapAll removes all inherited mappings but the stub.
 func (t *Tracee) unmapAll() error {
 	for _, op := range UnmapAll(0) {
 		_, err := t.inject(unix.SYS_MUNMAP, op.args[:2]...)
@@ -171,12 +170,12 @@ func (t *Tracee) unmapAll() error {
 	return nil
 }
 
-// mapRegions maps the own region, and its window if there is one.
+// mapRegions maps the own region, and the window if any.
 func (t *Tracee) mapRegions() error {
 	const fixed = unix.MAP_SHARED | unix.MAP_FIXED_NOREPLACE
 	for _, r := range t.regions() {
 		at, err := t.inject(unix.SYS_MMAP, r.addr, r.size, uint64(r.prot), fixed, 0, r.offset)
-		if err == nil && at != r.addr { // what the flag is to an older kernel: nothing
+		if err == nil && at != r.addr { // older kernels ignore the flag
 			err = fmt.Errorf("it went to %#x", at)
 			return &verdict.HostError{Missing: "the kernel cannot map at a given address and nowhere else", Remedy: "Linux 4.17 or later is needed", Err: err}
 		}
@@ -187,8 +186,8 @@ func (t *Tracee) mapRegions() error {
 	return nil
 }
 
-// rehearse has the child make each call that blocks will need, and touch what each run does. Where a filter from outside refuses one, that is
-// the host's doing, and later it could be taken for a block's.
+// rehearse makes the child perform each call that blocks will need, and touch what each run touches. If an
+// external filter refuses a call, the host is to blame; later, the refusal could be blamed on a block.
 func (t *Tracee) rehearse() error {
 	const page = 1 << 28 // free, and above any vm.mmap_min_addr
 	type call struct {
@@ -207,8 +206,8 @@ func (t *Tracee) rehearse() error {
 	for _, c := range calls {
 		ops = append(ops, c.op)
 	}
-	// Otherwise the first windows would fault on pages of the list and of samples. After a fault, loads that are fed by
-	// stores stay slow for 10 to 20 µs (Redwood Cove).
+	// Otherwise the first windows would fault on pages of the list and of samples. After a fault, store-forwarded
+	// loads stay slow for 10 to 20 µs (Redwood Cove).
 	for page := uint64(layout.Ops); page < layout.Samples+layout.SamplesSize; page += layout.PageSize {
 		ops = append(ops, Touch(page))
 	}
@@ -223,11 +222,10 @@ func (t *Tracee) rehearse() error {
 	return stop.Completed("a rehearsal of its system calls")
 }
 
-// rehearsalLimit is far more than some system calls take.
+// rehearsalLimit far exceeds the time of a few system calls.
 const rehearsalLimit = time.Second
 
-// limits are the child's resource limits: nothing, where it needs nothing. A child that is
-// killed writes no core file.
+// limits are the child's resource limits: 0 for everything it does not need. A killed child writes no core file.
 var limits = map[int]uint64{
 	unix.RLIMIT_CORE: 0, unix.RLIMIT_DATA: 0, unix.RLIMIT_FSIZE: 0, unix.RLIMIT_LOCKS: 0, unix.RLIMIT_MEMLOCK: 0,
 	unix.RLIMIT_MSGQUEUE: 0, unix.RLIMIT_NICE: 0, unix.RLIMIT_NOFILE: 0, unix.RLIMIT_NPROC: 0, unix.RLIMIT_RTPRIO: 0,
@@ -245,16 +243,16 @@ func (t *Tracee) limit() error {
 	return nil
 }
 
-// giveUpCapabilities leaves the child no capability but the one that page 0 takes, if it has
-// it. Its user remains the monitor's: with another, the monitor would need capabilities itself
-// to kill the child (kill(2)) or to move it to another CPU.
+// giveUpCapabilities drops all of the child's capabilities but the one for mapping page 0. The child keeps the
+// monitor's user: otherwise the monitor would need capabilities itself to kill it (kill(2)) or to move it to
+// another CPU.
 func (t *Tracee) giveUpCapabilities() error {
 	const (
 		version = unix.LINUX_CAPABILITY_VERSION_3
-		keep    = 1 << unix.CAP_SYS_RAWIO // in security_mmap_addr
+		keep    = 1 << unix.CAP_SYS_RAWIO // checked by security_mmap_addr
 	)
 	header := unix.CapUserHeader{Version: version, Pid: int32(t.pid)}
-	var has [2]unix.CapUserData // of capabilities 0 to 31, and the others
+	var has [2]unix.CapUserData // capabilities 0 to 31, and the others
 	if err := unix.Capget(&header, &has[0]); err != nil {
 		return settling("asking for its capabilities", err)
 	}
@@ -269,7 +267,7 @@ func (t *Tracee) giveUpCapabilities() error {
 	return nil
 }
 
-// giveUpPrivileges: else only a privileged process may install a filter (seccomp(2)).
+// giveUpPrivileges lets an unprivileged process install a filter (seccomp(2)).
 func (t *Tracee) giveUpPrivileges() error {
 	if _, err := t.inject(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1); err != nil {
 		return settling("giving up new privileges", err)
@@ -280,7 +278,7 @@ func (t *Tracee) giveUpPrivileges() error {
 // closeAll closes the child's descriptors.
 func (t *Tracee) closeAll() error {
 	_, err := t.inject(unix.SYS_CLOSE_RANGE, 0, 1<<32-1)
-	if err != nil { // before Linux 5.9, or under a filter that does not know it
+	if err != nil { // before Linux 5.9, or under an older filter
 		err = t.closeEach()
 	}
 	if err != nil {
@@ -305,8 +303,8 @@ func (t *Tracee) closeEach() error {
 	return nil
 }
 
-// settling makes an error of a step of the set-up. What is refused there is refused to
-// bbprof as a whole, by a filter from outside; what runs out runs out for everyone.
+// settling wraps an error of a set-up step. A refusal there is bbprof's as a whole, by an external filter; an
+// exhausted resource affects everyone.
 func settling(what string, err error) error {
 	switch {
 	case isRefusal(err):
@@ -320,9 +318,9 @@ func settling(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// installFilter writes the filter and its struct sock_fprog into the sample area and has
-// the child install it. SPEC_ALLOW: before Linux 5.16 a filter otherwise turned speculative
-// store bypass off, which slows every load after a store.
+// installFilter writes the filter and its struct sock_fprog into the sample area and makes the child install it.
+// SPEC_ALLOW: before Linux 5.16 a filter otherwise disabled speculative store bypass, which slows every load after
+// a store.
 func (t *Tracee) installFilter() error {
 	prog := filter(t.stub.gate, len(t.counters), t.window)
 	area := t.shared.samples()
@@ -348,8 +346,7 @@ func (t *Tracee) installFilter() error {
 	return nil
 }
 
-// inject makes the stopped child execute one system call from the set-up gate. After the
-// filter is in, that gate is shut.
+// inject makes the stopped child execute a system call through the set-up gate, which the filter then closes.
 func (t *Tracee) inject(nr uint64, args ...uint64) (uint64, error) {
 	var a [6]uint64
 	copy(a[:], args)
@@ -380,7 +377,7 @@ func (t *Tracee) inject(nr uint64, args ...uint64) (uint64, error) {
 		if err != nil {
 			return 0, err
 		}
-		if si.code > 0 { // else sent by a process, and dropped as in Do
+		if si.code > 0 { // otherwise sent by a process, and dropped as in Do
 			return 0, fmt.Errorf("stopped by %v at %#x during system call %d", status.StopSignal(), regs.Rip, nr)
 		}
 	}
@@ -393,7 +390,7 @@ func (t *Tracee) inject(nr uint64, args ...uint64) (uint64, error) {
 // Bind moves the child to a CPU. The caller's thread should move too.
 func (t *Tracee) Bind(cpu int) error {
 	if t.pid == 0 {
-		return t.dead // process 0 would be the monitor itself
+		return t.dead // process 0 would mean the monitor itself
 	}
 	var set unix.CPUSet
 	set.Set(cpu)
@@ -403,8 +400,7 @@ func (t *Tracee) Bind(cpu int) error {
 	return nil
 }
 
-// Close kills and reaps the child and gives back all that belonged to it. It may be called
-// twice and at any time.
+// Close kills and reaps the child and releases its resources. It may be called twice and at any time.
 func (t *Tracee) Close() {
 	if t.watch != nil {
 		t.watch.stop()
@@ -420,8 +416,8 @@ func (t *Tracee) Close() {
 	t.shared.close()
 }
 
-// Kill ends the child from any goroutine; the goroutine that waits for it gets a *DeadError. It does
-// nothing to a child that has ended: its numbers may be another's by then.
+// Kill ends the child from any goroutine; the goroutine that waits for it gets a *DeadError. If the child has
+// ended, Kill does nothing: its numbers may have been reused.
 func (t *Tracee) Kill() {
 	t.mortal.Lock()
 	defer t.mortal.Unlock()
@@ -430,12 +426,12 @@ func (t *Tracee) Kill() {
 			return
 		}
 	}
-	if t.pid > 0 { // before Linux 5.2, or under a filter that does not know the call
+	if t.pid > 0 { // before Linux 5.2, or under an older filter
 		unix.Kill(t.pid, unix.SIGKILL)
 	}
 }
 
-// reaped forgets the numbers of a child that has been waited for.
+// reaped clears the numbers of a child that was waited for.
 func (t *Tracee) reaped() {
 	t.mortal.Lock()
 	defer t.mortal.Unlock()
@@ -446,7 +442,7 @@ func (t *Tracee) reaped() {
 	}
 }
 
-// statusLine reads one field of /proc/PID/status, "" if it is not there.
+// statusLine reads one field of /proc/PID/status, "" if missing.
 func statusLine(pid int, field string) string {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -460,7 +456,7 @@ func statusLine(pid int, field string) string {
 	return ""
 }
 
-// siginfo is the head of siginfo_t for faults (asm-generic/siginfo.h).
+// siginfo is the start of siginfo_t for faults (asm-generic/siginfo.h).
 type siginfo struct {
 	signo, errno, code, _ int32
 	addr                  uint64

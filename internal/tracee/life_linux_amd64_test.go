@@ -21,7 +21,7 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// TestMain turns this binary into the monitor of a child when a test asks for it.
+// TestMain runs this binary as the monitor of a child if a test requests it.
 func TestMain(m *testing.M) {
 	if how := os.Getenv("BBPROF_TEST_MONITOR"); how != "" {
 		monitor(how)
@@ -30,11 +30,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// limitOfLists is several times what a monitor of lists has its child do.
+// limitOfLists is several times what the lists of a test monitor need.
 const limitOfLists = 30 * time.Millisecond
 
-// monitor launches a child, says its number, and waits to be killed with the child running
-// or stopped.
+// monitor launches a child, prints its number, and waits to be killed with the child running or stopped.
 func monitor(how string) {
 	runtime.LockOSThread()
 	c, err := Launch(0, fsBase, gsBase)
@@ -57,7 +56,7 @@ func monitor(how string) {
 	time.Sleep(time.Hour)
 }
 
-// Whatever ends the monitor ends the child: nobody else would.
+// However the monitor ends, the child ends too: nobody else would end it.
 func TestChildDiesWithTheMonitor(t *testing.T) {
 	launch(t).Close() // or skip
 	for _, how := range []string{"running", "stopped"} {
@@ -84,8 +83,7 @@ func TestChildDiesWithTheMonitor(t *testing.T) {
 	}
 }
 
-// running reports whether a process is there and not just waiting to be reaped: in a
-// container, nobody may reap orphans.
+// running reports whether a process exists and is not a zombie: in a container, nobody may reap orphans.
 func running(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -95,7 +93,7 @@ func running(pid int) bool {
 	return !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X")
 }
 
-// belongings counts what a child costs the monitor.
+// belongings counts the monitor's resources for children.
 func belongings(t *testing.T) (descriptors, mappings, children int) {
 	t.Helper()
 	fds, err := os.ReadDir("/proc/self/fd")
@@ -129,7 +127,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	for i := range 200 {
 		c := require.Get(Launch(0, fsBase, gsBase))(t)
 		pid := c.pid
-		switch i % 4 { // in which state it is closed
+		switch i % 4 { // the child's state when closed
 		case 1:
 			c.Do(nil, generous)
 		case 2:
@@ -142,7 +140,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		if unix.Kill(pid, 0) != unix.ESRCH {
 			t.Fatalf("child %d is still there", pid)
 		}
-		c.Close() // a second time does nothing
+		c.Close() // a second Close does nothing
 		if i < 4 {
 			check(fmt.Sprintf("launch %d", i))
 		}
@@ -150,7 +148,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	check("after all")
 }
 
-// region by region what the child may hold, as /proc/PID/maps shows it.
+// TestChildHoldsOnlyTheOwnRegion checks each mapping in /proc/PID/maps.
 func TestChildHoldsOnlyTheOwnRegion(t *testing.T) {
 	c := launch(t)
 	mustHold(t, c, measuringSide)
@@ -180,7 +178,7 @@ func TestChildHoldsOnlyTheOwnRegion(t *testing.T) {
 	}
 }
 
-// mapped is a range of addresses with its rights.
+// mapped is an address range with its permissions.
 type mapped struct {
 	from, to uint64
 	rights   string
@@ -199,8 +197,7 @@ var (
 		mapped{layout.Log, layout.Code, "---s"}, mapped{layout.Code, layout.CodeEnd, "---s"}, mapped{layout.DryRunLoop, layout.DryRunOps, "rw-s"})
 )
 
-// mustHold checks that the child holds nothing else. The kernel shows neighbours with the same
-// rights as one.
+// mustHold checks that the child has only these mappings. The kernel joins neighbours with equal permissions.
 func mustHold(t *testing.T, c *Tracee, holds []mapped) {
 	t.Helper()
 	want := map[string]bool{}
@@ -209,7 +206,7 @@ func mustHold(t *testing.T, c *Tracee, holds []mapped) {
 	}
 	for line := range strings.Lines(mappings(t, c)) {
 		f := strings.Fields(line)
-		if f[len(f)-1] == "[vsyscall]" { // the kernel's own, the same in every process
+		if f[len(f)-1] == "[vsyscall]" { // the kernel's own, in every process
 			continue
 		}
 		if key := f[0] + " " + f[1]; !want[key] {
@@ -223,20 +220,21 @@ func mustHold(t *testing.T, c *Tracee, holds []mapped) {
 	}
 }
 
-// TestWindowOverTheStack: what the child inherits may stand where its window goes, as its stack does in one launch of a thousand.
+// TestWindowOverTheStack: inherited mappings may occupy the window's place, as the stack does in one launch of a
+// thousand.
 func TestWindowOverTheStack(t *testing.T) {
 	runtime.LockOSThread()        // and never unlocked: the thread ends, with its personality
 	const noRandomize = 0x0040000 // ADDR_NO_RANDOMIZE (personality.h)
 	if _, _, errno := unix.Syscall(unix.SYS_PERSONALITY, noRandomize, 0, 0); errno != 0 {
 		require.Skip(t, require.Kernel, "personality: %v", errno)
 	}
-	maps, err := exec.Command("cat", "/proc/self/maps").Output() // whose stack stands where every process has it now
+	maps, err := exec.Command("cat", "/proc/self/maps").Output() // without randomisation, every process has its stack there
 	found := regexp.MustCompile(`(?m)^([0-9a-f]+)-.* \[stack\]$`).FindSubmatch(maps)
 	if err != nil || found == nil {
 		require.Skip(t, require.Kernel, "no stack in /proc/self/maps: %v", err)
 	}
 	stack := require.Get(strconv.ParseUint(string(found[1]), 16, 64))(t)
-	c, err := Launch(stack+layout.PageSize-layout.WindowSize, fsBase, gsBase) // whose last page it is
+	c, err := Launch(stack+layout.PageSize-layout.WindowSize, fsBase, gsBase) // the window's last page
 	require.Measure(t, err)
 	defer c.Close()
 	mustServe(t, c)
@@ -253,8 +251,8 @@ func TestInheritedDescriptor(t *testing.T) {
 	}
 }
 
-// Seccomp turned store bypass off before Linux 5.16; the result says what the child runs
-// with, which must be what the monitor has.
+// Seccomp disabled store bypass before Linux 5.16; the result reports the child's setting, which must equal the
+// monitor's.
 func TestSpeculativeStoreBypass(t *testing.T) {
 	c := launch(t)
 	own := statusLine(os.Getpid(), "Speculation_Store_Bypass")
@@ -267,10 +265,10 @@ func TestSpeculativeStoreBypass(t *testing.T) {
 	require.Equal(t, "a field that is not there reads", "", statusLine(c.pid, "no such field"))
 }
 
-// Signals from outside are dropped, and the child goes on where it was.
+// Signals from outside are dropped, and the child continues where it was.
 func TestSignalsFromOutside(t *testing.T) {
 	c := launch(t)
-	place(c, func(e *asm.Emitter) { // runs until the monitor sets the slot, then says so
+	place(c, func(e *asm.Emitter) { // runs until the monitor sets the slot, then reports it
 		e.MovImm(asm.RDX, 12345)
 		loop := e.PC()
 		e.Load(asm.RAX, layout.SlotSamples)
@@ -288,7 +286,7 @@ func TestSignalsFromOutside(t *testing.T) {
 		for range 5 {
 			for _, s := range []unix.Signal{
 				unix.SIGUSR1, unix.SIGSTOP, unix.SIGCONT, unix.SIGTERM, unix.SIGHUP, unix.SIGINT, unix.SIGALRM, unix.SIGURG,
-				unix.SIGSEGV, unix.SIGTRAP, unix.SIGBUS, unix.SIGILL, unix.SIGFPE, unix.SIGSYS, // those that blocks raise
+				unix.SIGSEGV, unix.SIGTRAP, unix.SIGBUS, unix.SIGILL, unix.SIGFPE, unix.SIGSYS, // signals that blocks raise
 			} {
 				unix.Kill(pid, s)
 				unix.Tgkill(pid, pid, s)
@@ -308,7 +306,7 @@ func TestSignalsFromOutside(t *testing.T) {
 	}
 }
 
-// Signals that arrive while the child is still being set up are dropped, too.
+// Signals that arrive during the child's set-up are dropped, too.
 func TestSignalsDuringLaunch(t *testing.T) {
 	launch(t).Close() // or skip
 	c := &Tracee{stub: buildStub(0, 0), pidfd: -1}
@@ -326,16 +324,16 @@ func TestSignalsDuringLaunch(t *testing.T) {
 	}
 }
 
-// Where memory cannot be had, the descriptor does not stay open.
+// Without memory, the descriptor does not stay open.
 func TestSharedMemoryRefused(t *testing.T) {
 	var before unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
 		require.Skip(t, require.Kernel, "%v", err)
 	}
-	signal.Ignore(unix.SIGXFSZ) // which goes with EFBIG
+	signal.Ignore(unix.SIGXFSZ) // EFBIG comes with it
 	defer signal.Reset(unix.SIGXFSZ)
 	fds, _, _ := belongings(t)
-	// No longer than this: the test's log of the files that it opens, some 4 KiB, is bound by it as well.
+	// No lower: the limit also bounds the test's log of opened files, some 4 KiB.
 	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 4096, Max: before.Max}); err != nil {
 		require.Skip(t, require.Kernel, "%v", err)
 	}
@@ -352,8 +350,8 @@ func TestSharedMemoryRefused(t *testing.T) {
 	}
 }
 
-// TestSideBySide: launches from several threads do not get in each other's way, whichever of
-// the process's descriptors come and go meanwhile.
+// TestSideBySide: launches from several threads do not disturb each other, whichever descriptors the process opens
+// and closes meanwhile.
 func TestSideBySide(t *testing.T) {
 	launch(t).Close() // or skip
 	done := make(chan struct{})
@@ -400,7 +398,7 @@ func TestSideBySide(t *testing.T) {
 	}
 }
 
-// What a process can use up is limited, mostly to nothing, and yet a block gets its pages.
+// Exhaustible resources are limited, mostly to nothing, but a block gets its pages.
 func TestLimits(t *testing.T) {
 	c := launch(t)
 	for which, most := range limits {
@@ -412,7 +410,7 @@ func TestLimits(t *testing.T) {
 	const pages = 1024
 	var ops []Op
 	for i := range uint64(pages) {
-		ops = append(ops, MapFrame(0x1000_0000+i<<30, 0)) // each with page tables of its own
+		ops = append(ops, MapFrame(0x1000_0000+i<<30, 0)) // each with its own page tables
 		if len(ops) == layout.MaxOps/2 {
 			if stop := do(t, c, ops...); !stop.Done {
 				t.Fatalf("page %d: %+v", i, stop)

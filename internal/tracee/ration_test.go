@@ -7,16 +7,16 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// script is what the timer and the CPU clock tell a ration of 500 ms, asked every 50.
+// script lists the timer and CPU clock events of a ration of 500 ms, checked every 50.
 type script struct {
 	name string
-	cpu  []time.Duration // what the clock shows when the timer fires, in ms
-	want []time.Duration // for how long the timer is set next, in ms
+	cpu  []time.Duration // CPU clock when the timer fires, in ms
+	want []time.Duration // next timer interval, in ms
 	end  outcome
 }
 
 func TestRation(t *testing.T) {
-	const start = 7_000 // what the clock showed when the list began
+	const start = 7_000 // CPU clock at the list's start
 	for _, c := range []script{
 		{"an endless loop on an idle machine",
 			[]time.Duration{50, 100, 150, 200, 250, 300, 350, 400, 450, 500},
@@ -58,8 +58,8 @@ func TestRation(t *testing.T) {
 	}
 }
 
-// TestRationOfNothing: a child that never gets a CPU is given up after twenty times its limit, not
-// before, and not for taking too long.
+// TestRationOfNothing: a child that never gets a CPU is given up after exactly twenty times its limit, and not for
+// overtime.
 func TestRationOfNothing(t *testing.T) {
 	const limit = 500 * time.Millisecond
 	var r ration
@@ -78,7 +78,7 @@ func TestRationOfNothing(t *testing.T) {
 	}
 }
 
-// TestShortRations are of so little that the wall clock has to do.
+// TestShortRations are so short that only the wall clock counts.
 func TestShortRations(t *testing.T) {
 	for limit, first := range map[time.Duration]time.Duration{
 		0: 0, time.Microsecond: time.Microsecond, leastSlice: leastSlice, leastSlice + 1: leastSlice,

@@ -11,11 +11,11 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// unprofiled is what gives a container all system calls.
+// unprofiled allows a container all system calls.
 const unprofiled = "docker: --security-opt seccomp=unconfined"
 
-// isRefusal reports whether an errno is what a security policy or a filter answers, or a kernel that
-// does not know the call or one of its flags.
+// isRefusal reports whether an errno means a refusal by a security policy or filter, or a kernel that lacks the
+// call or one of its flags.
 func isRefusal(err error) bool {
 	for _, e := range []unix.Errno{unix.EPERM, unix.EACCES, unix.ENOSYS, unix.EINVAL} {
 		if errors.Is(err, e) {
@@ -25,10 +25,10 @@ func isRefusal(err error) bool {
 	return false
 }
 
-// notStarted says why fork and exec of the traced child failed. Its error may stem from either
-// of two things that a host can forbid, so they are asked one by one.
+// notStarted explains why fork and exec of the traced child failed. A host can forbid either of two things, so it
+// probes both.
 func (t *Tracee) notStarted(err error) error {
-	// No process traces process 0. So ESRCH is the kernel's answer, and any other a filter's.
+	// Nobody traces process 0. So ESRCH is the kernel's answer, and any other a filter's.
 	probe := unix.PtraceCont(0, 0)
 	scope, _ := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")
 	if host := ptracethread.Followed(); host != nil && isRefusal(err) && errors.Is(probe, unix.ESRCH) {
@@ -38,8 +38,8 @@ func (t *Tracee) notStarted(err error) error {
 	return whyNotStarted(err, probe, strings.TrimSpace(string(scope)))
 }
 
-// whyNotStarted explains the error of fork and exec by what ptrace answers to a harmless
-// request and by Yama's level (Documentation/admin-guide/LSM/Yama.rst), "" without Yama.
+// whyNotStarted explains the error of fork and exec by ptrace's answer to a safe request and by Yama's level
+// (Documentation/admin-guide/LSM/Yama.rst), "" without Yama.
 func whyNotStarted(err, probe error, scope string) error {
 	switch {
 	case errors.Is(err, unix.ENOENT):
@@ -68,11 +68,11 @@ func whyNotStarted(err, probe error, scope string) error {
 	}
 }
 
-// orDeath is what stood in the way of a launch: err, unless the child is dead or about to be. What is asked
-// of such a child fails in many ways, and some resemble a refusal. One is a refusal: a filter may kill for a system call.
+// orDeath returns the reason for a failed launch: err, unless the child is dead or dying. Requests to such a child
+// fail in many ways, some like a refusal. A filter that kills for a system call is a refusal.
 func (t *Tracee) orDeath(err error) error {
 	var regs unix.PtraceRegs
-	if t.pid > 0 && errors.Is(unix.PtraceGetRegs(t.pid, &regs), unix.ESRCH) { // it is stopped, unless it is lost
+	if t.pid > 0 && errors.Is(unix.PtraceGetRegs(t.pid, &regs), unix.ESRCH) { // a living child is stopped here
 		t.end()
 	}
 	if t.dead == nil || t.dead.Signal == SIGSYS {

@@ -17,7 +17,7 @@ func TestWhyNotStarted(t *testing.T) {
 		name       string
 		err, probe error
 		scope      string
-		missing    string // "" if it is no host's error
+		missing    string // "" if not a host error
 		remedy     string
 	}{
 		{"no /proc", unix.ENOENT, unix.ESRCH, "", "/proc is not mounted", "mount -t proc"},
@@ -80,7 +80,7 @@ func TestMemfdRefused(t *testing.T) {
 	}
 }
 
-// TestHarmlessRequest: what a host without a filter answers to the probe.
+// TestHarmlessRequest: the probe's answer on a host without a filter.
 func TestHarmlessRequest(t *testing.T) {
 	if err := unix.PtraceCont(0, 0); !errors.Is(err, unix.ESRCH) {
 		t.Errorf("%v", err)

@@ -13,10 +13,10 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Code is the code region as the monitor sees it: byte i is at layout.Code+i in the child.
+// Code is the monitor's view of the code region: byte i is at layout.Code+i in the child.
 func (t *Tracee) Code() []byte { return t.shared.mem[offCode:][:layout.CodeSize] }
 
-// DryRunCode is the same of the code region on the dry run's side.
+// DryRunCode is the same for the code region of dry runs.
 func (t *Tracee) DryRunCode() []byte { return t.shared.mem[offDryRunCode:][:layout.DryRunCodeSize] }
 
 func (t *Tracee) Log() []byte { return t.shared.mem[offLog:][:layout.LogSize] }
@@ -28,8 +28,8 @@ func (t *Tracee) Frame(i int) []byte {
 // Samples is the area that the sampler fills.
 func (t *Tracee) Samples() []byte { return t.shared.samples() }
 
-// SetRestore writes the list of addresses that prologues restore: to the fill word, at most layout.MaxRestore, or to values
-// of their own, at most layout.MaxValues.
+// SetRestore lists the addresses that prologues restore: at most layout.MaxRestore to the fill word, and at most
+// layout.MaxValues to values of their own.
 func (t *Tracee) SetRestore(addrs, values []uint64) {
 	list := t.shared.mem[offRestore:offRestore:offCode]
 	for i, addr := range addrs {
@@ -41,7 +41,7 @@ func (t *Tracee) SetRestore(addrs, values []uint64) {
 	t.SetWord(layout.SlotRestore, uint64(len(addrs)))
 }
 
-// XSave is the extended state of a stopped child, as XSAVE writes it.
+// XSave returns a stopped child's extended state in XSAVE format.
 func (t *Tracee) XSave() ([]byte, error) {
 	if t.dead != nil {
 		return nil, t.dead
@@ -58,24 +58,22 @@ func (t *Tracee) XSave() ([]byte, error) {
 	return area[:iov.Len], nil
 }
 
-// xsaveSize is more than the largest there is: with AMX's tiles some 11 KiB.
+// xsaveSize exceeds the largest state: some 11 KiB with AMX's tiles.
 const xsaveSize = 16 << 10
 
-// Word and SetWord access a slot of the control page, or of a dry run, by its address in the
-// child.
+// Word and SetWord access a slot of the control page, or of a dry run, by its address in the child.
 func (t *Tracee) Word(addr uint64) uint64 { return t.shared.word(addr) }
 
 func (t *Tracee) SetWord(addr, v uint64) { t.shared.setWord(addr, v) }
 
-// Resume is the address that code started by [Run] returns to in the end.
+// Resume is the address to which code started by [Run] finally returns.
 func (t *Tracee) Resume() uint64 { return t.stub.resume }
 
-// Alive reports whether the child can still be asked to do something.
+// Alive reports whether the child can still run lists.
 func (t *Tracee) Alive() bool { return t.dead == nil && t.pid > 0 }
 
-// Switches is how often the child was switched out between UsageBefore and UsageAfter:
-// ru_nvcsw and ru_nivcsw of getrusage(2). Nothing in a window waits, so each one is the
-// scheduler's doing.
+// Switches returns how often the child was switched out between UsageBefore and UsageAfter: ru_nvcsw and ru_nivcsw
+// of getrusage(2). Nothing in a window waits, so the scheduler caused each one.
 func (t *Tracee) Switches() uint64 {
 	const nvcsw, nivcsw = 128, 136 // offsets in struct rusage
 	var n uint64
@@ -85,10 +83,10 @@ func (t *Tracee) Switches() uint64 {
 	return n
 }
 
-// Do has the child work through ops and returns its next stop: the end of the list, a failed
-// system call, or a signal, which is not delivered. After a signal the next Do starts again from the stub.
-// If the child does not stop within limit it is killed: limit is of CPU time, and of that the child gets
-// nine tenths at least (see ration). The error is a *DeadError if the child is gone; then only Close is left.
+// Do makes the child work through ops and returns its next stop: the end of the list, a failed system call, or a
+// signal, which is not delivered. After a signal the next Do starts again from the stub. A child that does not
+// stop within limit is killed: limit is CPU time, of which the child gets at least nine tenths (see ration). The
+// error is a *DeadError if the child is gone; then only Close is allowed.
 func (t *Tracee) Do(ops []Op, limit time.Duration) (Stop, error) {
 	if t.dead != nil {
 		return Stop{}, t.dead
@@ -111,18 +109,18 @@ func (t *Tracee) Do(ops []Op, limit time.Duration) (Stop, error) {
 	return t.start(from, limit, nil)
 }
 
-// Spent is what has been spent on all lists so far.
+// Spent returns the cost of all lists so far.
 func (t *Tracee) Spent() Spent { return t.spent }
 
-// Try is Do for an image of a dry run, which begins at entry and ends with the int3 before end:
-// ops are system calls that go ahead of it. It is Done if it reaches its end.
+// Try is Do for an image of a dry run, from entry to the int3 before end, after the system calls in ops. The Stop
+// is Done if the image reaches its end.
 func (t *Tracee) Try(ops []Op, entry, end uint64, limit time.Duration) (Stop, error) {
 	return t.Step(ops, entry, end, limit, nil)
 }
 
-// Step is Try an instruction at a time: visit sees the registers before each one but the
-// first, the stub's included. It is slow, 18 µs a step. It has to be in a dry run because code can
-// tell that it is stepped: what pushf pushes then has the trap flag set.
+// Step is Try by single steps: visit sees the registers before each instruction but the first, including the
+// stub's. It takes 18 µs a step. It requires a dry run because code can detect stepping: pushf then pushes a set
+// trap flag.
 func (t *Tracee) Step(ops []Op, entry, end uint64, limit time.Duration, visit func(Regs)) (Stop, error) {
 	if t.dead != nil {
 		return Stop{}, t.dead
@@ -153,8 +151,8 @@ func (t *Tracee) start(rip uint64, limit time.Duration, visit func(Regs)) (Stop,
 	return stop, err
 }
 
-// nextStop continues the child until it stops for a reason of its own; with visit, by single
-// steps that visit sees.
+// nextStop continues the child until it stops for its own reasons; if visit is not nil, by single steps that visit
+// sees.
 func (t *Tracee) nextStop(visit func(Regs)) (Stop, error) {
 	for {
 		t.spent.Calls += 3 // to continue, to wait, to read registers
@@ -175,12 +173,12 @@ func (t *Tracee) nextStop(visit func(Regs)) (Stop, error) {
 		case ours:
 			return stop, nil
 		}
-		// Else someone outside sent a signal: it is dropped and the child goes on where it was.
+		// Otherwise the signal came from outside: drop it and continue.
 	}
 }
 
-// si_code of a single step, and of one over a system call, for which Linux takes that of a
-// breakpoint (asm-generic/siginfo.h; user_single_step_report). An int3 has SI_KERNEL.
+// si_code of a single step, and of one over a system call, for which Linux uses a breakpoint's
+// (asm-generic/siginfo.h; user_single_step_report). An int3 has SI_KERNEL.
 const (
 	trapTrace   = 2 // TRAP_TRACE
 	trapSyscall = 1 // TRAP_BRKPT
@@ -193,8 +191,7 @@ func (t *Tracee) resume(step bool) error {
 	return unix.PtraceCont(t.pid, 0)
 }
 
-// late reaps a child that the watchdog has killed, even if it stopped by itself in the last
-// moment.
+// late reaps a child that the watchdog has killed, even if it stopped by itself just before.
 func (t *Tracee) late(why outcome, limit time.Duration) error {
 	t.end()
 	if why == starved {
@@ -224,8 +221,7 @@ func writeOps(base []byte, ops []Op) {
 	}
 }
 
-// classify makes a Stop of a signal stop; ours is false if the signal is not of the child's
-// own making.
+// classify turns a signal stop into a Stop; ours is false if the child did not cause the signal.
 func (t *Tracee) classify(sig unix.Signal) (stop Stop, ours bool, err error) {
 	switch sig {
 	case unix.SIGILL, unix.SIGTRAP, unix.SIGBUS, unix.SIGFPE, unix.SIGSEGV, unix.SIGSYS:
@@ -237,8 +233,8 @@ func (t *Tracee) classify(sig unix.Signal) (stop Stop, ours bool, err error) {
 		return Stop{}, false, t.gone("reading registers", err)
 	}
 	if regs.Cs != t.regs.Cs {
-		// Forged code can leave 64-bit mode (Linux returns from sysenter in 32-bit mode). Then
-		// ptrace exchanges the registers of i386, and 64-bit ones cannot be put back.
+		// Forged code can leave 64-bit mode (Linux returns from sysenter in 32-bit mode). ptrace then exchanges i386
+		// registers, and 64-bit ones cannot be restored.
 		t.end()
 		t.dead.Status = fmt.Sprintf("killed after it had left 64-bit mode, by %v", sig)
 		return Stop{}, false, t.dead
@@ -284,13 +280,12 @@ func general(regs *unix.PtraceRegs) Regs {
 	}
 }
 
-// wait waits for the next stop of a child that has not been reaped. When it has ended it is
-// reaped, and dead is set.
+// wait waits for the next stop of an unreaped child. If it has ended, wait reaps it and sets dead.
 func (t *Tracee) wait() (unix.WaitStatus, error) {
 	var status unix.WaitStatus
 	for {
-		// Not a raw call, which would keep the Go runtime's processor: a collection would then wait
-		// for the child, and the watchdog for the collection.
+		// Not a raw call, which would hold the Go runtime's processor: a garbage collection would then wait for the child,
+		// and the watchdog for the collection.
 		_, err := unix.Wait4(t.pid, &status, unix.WALL, nil)
 		if err == unix.EINTR { // a Go runtime signal to this thread
 			continue
@@ -298,7 +293,7 @@ func (t *Tracee) wait() (unix.WaitStatus, error) {
 		if err != nil {
 			t.Kill()
 			t.dead = &DeadError{Status: "wait4: " + err.Error()}
-			if err != unix.ECHILD { // else somebody else has reaped it
+			if err != unix.ECHILD { // otherwise somebody else has reaped it
 				t.dead.host = settling("waiting for it", err)
 			}
 			t.reaped()
@@ -318,9 +313,8 @@ func (t *Tracee) wait() (unix.WaitStatus, error) {
 	return 0, t.dead
 }
 
-// gone is the error of a failed ptrace request. ESRCH means that the child is lost: it was
-// killed while it was stopped, or the caller is not on the thread that attached, and then
-// nothing would ever stop it again.
+// gone returns the error of a failed ptrace request. ESRCH means that the child is lost: it was killed while
+// stopped, or the caller is not on the attached thread, and then nothing would ever stop the child again.
 func (t *Tracee) gone(what string, err error) error {
 	if err != unix.ESRCH {
 		return fmt.Errorf("%s: %w", what, err)
@@ -336,5 +330,5 @@ func (t *Tracee) end() {
 	}
 }
 
-// Window is where the own region stands a second time, 0 if it does not.
+// Window returns the address of the own region's second mapping, 0 without one.
 func (t *Tracee) Window() uint64 { return t.window }

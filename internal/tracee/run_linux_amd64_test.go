@@ -74,7 +74,7 @@ func TestFailedOp(t *testing.T) {
 	}
 }
 
-// All registers of a stop are the child's, in the order of their numbers in encodings.
+// A stop reports all of the child's registers, in encoding order.
 func TestStopRegisters(t *testing.T) {
 	c := launch(t)
 	place(c, func(e *asm.Emitter) {
@@ -98,7 +98,7 @@ func TestStopRegisters(t *testing.T) {
 	}
 }
 
-// What one list leaves in registers and flags is gone at the next.
+// Each list starts with clean registers and flags.
 func TestListStartsAfresh(t *testing.T) {
 	c := launch(t)
 	place(c, func(e *asm.Emitter) {
@@ -140,7 +140,7 @@ func TestSignals(t *testing.T) {
 	mustServe(t, c)
 }
 
-// fs and gs are those of Launch.
+// fs and gs are set as in Launch.
 func TestSegmentBases(t *testing.T) {
 	c := launch(t)
 	binary.LittleEndian.PutUint64(c.Frame(1)[fsBase%4096+0x28:], 0xf5)
@@ -158,7 +158,7 @@ func TestSegmentBases(t *testing.T) {
 	}
 }
 
-// Monitor and child see the same memory, by every name that the monitor has for it.
+// Monitor and child see the same memory through all of the monitor's accessors.
 func TestSharedViews(t *testing.T) {
 	c := launch(t)
 	c.SetRestore([]uint64{7, 8, 9}, nil)
@@ -192,8 +192,7 @@ func TestSharedViews(t *testing.T) {
 	}
 }
 
-// The pages that a reset removes are those below and above, up to the last that user space
-// has; the own region stays.
+// A reset unmaps all pages below and above the own region, up to the end of user space, but not the own region.
 func TestUnmap(t *testing.T) {
 	c := launch(t)
 	before := mappings(t, c)
@@ -216,7 +215,7 @@ func TestUnmap(t *testing.T) {
 	}
 }
 
-// A window must not fault on what bbprof itself touches, not even the first one in a child.
+// A window must not fault on bbprof's own pages, not even the first one in a child.
 func TestTouched(t *testing.T) {
 	list := []Op{UsageBefore()}
 	for page := uint64(layout.Samples); page < layout.Samples+layout.SamplesSize; page += layout.PageSize {
@@ -227,7 +226,7 @@ func TestTouched(t *testing.T) {
 	}
 	list = append(list, UsageAfter())
 	fewest := uint64(math.MaxUint64)
-	for try := 0; try < 3 && fewest > 0; try++ { // the kernel may take pages back
+	for try := 0; try < 3 && fewest > 0; try++ { // the kernel may reclaim pages
 		c := launch(t)
 		do(t, c, list...)
 		const minflt = 64 // ru_minflt in struct rusage
@@ -241,7 +240,7 @@ func TestTouched(t *testing.T) {
 func TestSwitches(t *testing.T) {
 	c := launch(t)
 	fewest := uint64(math.MaxUint64)
-	for try := 0; try < 1000 && fewest > 0; try++ { // some, where the machine is busy
+	for try := 0; try < 1000 && fewest > 0; try++ { // some, on a busy machine
 		do(t, c, UsageBefore(), UsageAfter())
 		fewest = min(fewest, c.Switches())
 	}
@@ -280,7 +279,7 @@ func TestBind(t *testing.T) {
 	}
 }
 
-// Stepping sees each instruction of a dry run once, the stub's own included, and ends as Try does.
+// Stepping sees each instruction of a dry run once, including the stub's, and ends as Try does.
 func TestStep(t *testing.T) {
 	c := launch(t)
 	step := func(ops []Op, visit func(Regs), code ...byte) Stop {
@@ -290,7 +289,7 @@ func TestStep(t *testing.T) {
 	}
 	seen := map[uint64]int{}
 	stop := step([]Op{UsageBefore()}, func(r Regs) { seen[r.RIP]++ }, 0x90, 0x66, 0x90, 0x90)
-	if stop.FailedOp != 0 || stop.Errno == 0 { // the side that it writes to is closed
+	if stop.FailedOp != 0 || stop.Errno == 0 { // it writes to the closed side
 		t.Errorf("usage in a dry run: %+v", stop)
 	}
 	stop = step([]Op{unmapBelow()}, func(r Regs) { seen[r.RIP]++ }, 0x90, 0x66, 0x90, 0x90)
@@ -312,7 +311,7 @@ func TestStep(t *testing.T) {
 	mustServe(t, c)
 }
 
-// A prologue puts back the words that are listed and no other, to the fill or to values of their own, however many there are.
+// A prologue restores exactly the listed words, to the fill or to their own values, however many there are.
 func TestRestoreWords(t *testing.T) {
 	const page = 0x10_0000
 	c := launch(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// region is one part of the own region: where it stands in the child, with what rights, and
-// where in the shared memory.
+// region is a part of the own region: its address and permissions in the child, and its offset in the shared
+// memory.
 type region struct {
 	name   string
 	addr   uint64
@@ -24,9 +24,9 @@ type region struct {
 	offset uint64
 }
 
-// Between parts that have the same rights on one side and not on the other, the file has a page
-// that are never mapped: the kernel would join their mappings when the rights become the same and
-// split them when they differ again, which takes longer than all else about a change of sides.
+// Parts with equal permissions on only one side are separated in the file by a page that is never mapped:
+// otherwise the kernel would join their mappings when the permissions become equal and split them later, which
+// takes longer than the rest of a change of sides.
 const (
 	hole          = layout.PageSize
 	offFrames     = 0
@@ -55,7 +55,7 @@ var regions = [...]region{
 	{"the dry run's side", layout.DryRunOps, layout.End - layout.DryRunOps, unix.PROT_READ | unix.PROT_EXEC, offDryRun},
 }
 
-// regions are those of the child. Its window has them once more, but for the frames.
+// regions returns the child's regions. Its window repeats all but the frames.
 func (t *Tracee) regions() []region {
 	all := slices.Clone(regions[:])
 	for _, r := range regions {
@@ -67,7 +67,7 @@ func (t *Tracee) regions() []region {
 	return all
 }
 
-// shared is the memory that monitor and child both map.
+// shared is the memory mapped by both monitor and child.
 type shared struct {
 	fd  int
 	mem []byte
@@ -106,7 +106,7 @@ func (s *shared) close() {
 
 func (s *shared) samples() []byte { return s.mem[offSamples:offRestore] }
 
-// at is the memory from an address of the control page, or of a dry run's list, on.
+// at returns the memory from an address of the control page, or of a dry run's list.
 func (s *shared) at(addr uint64) []byte {
 	if addr >= layout.DryRunOps {
 		return s.mem[offDryRun+addr-layout.DryRunOps:]
@@ -118,8 +118,8 @@ func (s *shared) word(addr uint64) uint64 { return binary.LittleEndian.Uint64(s.
 
 func (s *shared) setWord(addr, v uint64) { binary.LittleEndian.PutUint64(s.at(addr), v) }
 
-// memfd makes anonymous memory with a descriptor. MFD_EXEC (Linux 6.3) keeps it executable
-// where vm.memfd_noexec says otherwise by default; older kernels do not know the flag.
+// memfd creates anonymous memory with a descriptor. MFD_EXEC (Linux 6.3) keeps it executable even if
+// vm.memfd_noexec has another default; older kernels reject the flag.
 func memfd(name string) (int, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_EXEC)
 	if errors.Is(err, unix.EINVAL) {
@@ -135,8 +135,8 @@ func memfd(name string) (int, error) {
 	return fd, nil
 }
 
-// memfdRefused explains by the level of vm.memfd_noexec (Documentation/admin-guide/sysctl/vm.rst
-// since Linux 6.3): 2 refuses whatever is not sealed against execution, with EACCES.
+// memfdRefused explains an error by the level of vm.memfd_noexec (Documentation/admin-guide/sysctl/vm.rst since
+// Linux 6.3): 2 refuses memory that is not sealed against execution, with EACCES.
 func memfdRefused(err error, noexec string) error {
 	if noexec == "2" && errors.Is(err, unix.EACCES) {
 		return &verdict.HostError{

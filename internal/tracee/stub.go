@@ -9,26 +9,26 @@ import (
 	"github.com/bbprof/bbprof/internal/layout"
 )
 
-// stub is the code of the child's one private page and the places in it.
+// stub is the code of the child's one private page, with its addresses.
 type stub struct {
 	code         []byte
-	inject       uint64 // syscall; int3: for set-up, shut by the filter afterwards
+	inject       uint64 // syscall; int3: for set-up, later closed by the filter
 	run          uint64 // works through the list
 	measure      uint64 // the same, after a dry run
-	counted      uint64 // the same, after one that counted in memory
+	counted      uint64 // the same, after a dry run that counted in memory
 	dryRun       uint64 // works through a dry run's list
-	resume       uint64 // where an image or the sampler returns
-	gate         uint64 // address after the list's syscall instruction, the one that the filter lets pass
+	resume       uint64 // return address of an image or the sampler
+	gate         uint64 // address after the list's syscall instruction, which the filter permits
 	done         uint64 // address after the int3 at the end of the list
 	failed       uint64 // address after the int3 for a failed system call
-	failedDryRun uint64 // the same in a dry run's list
-	stuck        uint64 // the same between the two sides
+	failedDryRun uint64 // the same for a dry run's list
+	stuck        uint64 // the same for the change of sides
 }
 
 // elfHeaders is the length of an ELF header and one program header (elf(5)).
 const elfHeaders = 64 + 56
 
-// buildStub assembles the stub after its ELF headers, for a child with so many counters and this window.
+// buildStub assembles the stub after its ELF headers, for that many counters and this window.
 func buildStub(counters int, window uint64) stub {
 	var s stub
 	e := stubEmitter{Emitter: asm.NewEmitter(layout.Stub + elfHeaders)}
@@ -57,7 +57,7 @@ func buildStub(counters int, window uint64) stub {
 
 	s.notCalls(e, toRun)
 
-	// A dry run's list: read, not written, and at its end a run that does not come back.
+	// A dry run's list: only read, and it ends with a run that does not return.
 	e.Align(16)
 	s.dryRun = e.PC()
 	toStuck = append(toStuck, e.protect(toDryRun(counters, window))...)
@@ -71,7 +71,7 @@ func buildStub(counters int, window uint64) stub {
 	e.Bind(toDryRunStep)
 	e.JmpReg(asm.RDI)
 
-	// The one system call: number and arguments in their registers, back to r12.
+	// The only system call: number and arguments are in their registers, and it returns to r12.
 	e.Align(16)
 	for _, f := range e.toGate {
 		e.Bind(f)
@@ -83,7 +83,7 @@ func buildStub(counters int, window uint64) stub {
 	e.Bind(toFailedDryRun)
 	e.Int3()
 	s.failedDryRun = e.PC()
-	e.Nop(1) // so that a single step to the next int3 does not stand where that one ends
+	e.Nop(1) // keeps a single step to the next int3 from looking like this int3
 	for _, f := range toStuck {
 		e.Bind(f)
 	}
@@ -102,9 +102,9 @@ func buildStub(counters int, window uint64) stub {
 	return s
 }
 
-// notCalls emits the steps that are no system calls.
+// notCalls emits the steps that are not system calls.
 func (s *stub) notCalls(e stubEmitter, begin asm.Forward) {
-	// -1 is opRun, -2 opMove, else opPut: each add counts one off.
+	// -1 is opRun, -2 opMove, else opPut: each add tests one.
 	e.Bind(begin)
 	e.AddImm8(asm.RAX, 1)
 	toImage := e.ForwardJz()
@@ -118,7 +118,7 @@ func (s *stub) notCalls(e stubEmitter, begin asm.Forward) {
 	e.StoreAt(asm.RDI, 0, asm.RAX)
 	e.Jmp(s.resume)
 
-	// A run: entry in rdi, how often in rsi, or 0 where SlotCount has it.
+	// Run: entry is in rdi, the count in rsi, or in SlotCount if that is 0.
 	e.Bind(toImage)
 	e.AddImm8(asm.RSI, 0)
 	counted := e.ForwardJz()
@@ -135,8 +135,8 @@ type stubEmitter struct {
 	toGate []asm.Forward
 }
 
-// loadStep loads the number of the step at rbx and its first two arguments, and gives the jump
-// that is taken if it is no system call.
+// loadStep loads the number of the step at rbx and its first two arguments, and returns the jump taken for a step
+// that is not a system call.
 func (e *stubEmitter) loadStep() (ours asm.Forward) {
 	e.LoadAt(asm.RAX, asm.RBX, 0)
 	e.LoadAt(asm.RDI, asm.RBX, 8)
@@ -145,7 +145,7 @@ func (e *stubEmitter) loadStep() (ours asm.Forward) {
 	return e.ForwardJs()
 }
 
-// moreArgs loads the arguments of a step after the first two.
+// moreArgs loads the remaining arguments of a step.
 func (e *stubEmitter) moreArgs() {
 	e.LoadAt(asm.RDX, asm.RBX, 24)
 	e.LoadAt(asm.R10, asm.RBX, 32)
@@ -153,7 +153,7 @@ func (e *stubEmitter) moreArgs() {
 	e.LoadAt(asm.R9, asm.RBX, 48)
 }
 
-// call makes the call and gives the jump that is taken if it failed. It costs rcx, r11 and r12.
+// call makes the call and returns the jump taken if it fails. It clobbers rcx, r11 and r12.
 func (e *stubEmitter) call() (failed asm.Forward) {
 	back := e.ForwardLea(asm.R12)
 	e.toGate = append(e.toGate, e.ForwardJmp())
@@ -162,8 +162,7 @@ func (e *stubEmitter) call() (failed asm.Forward) {
 	return e.ForwardJs()
 }
 
-// protect changes protections by constants in the code: between the sides there is no memory
-// to keep a list in.
+// protect changes protections with constants in the code: between the sides no memory can hold a list.
 func (e *stubEmitter) protect(ops []Op) (failed []asm.Forward) {
 	for _, op := range ops {
 		e.MovImm(asm.RAX, op.number)
@@ -175,7 +174,7 @@ func (e *stubEmitter) protect(ops []Op) (failed []asm.Forward) {
 	return failed
 }
 
-// elf is a static executable whose one segment, read-execute, is the headers and the stub.
+// elf returns a static executable whose one read-execute segment holds the headers and the stub.
 func (s stub) elf() []byte {
 	size := uint64(elfHeaders + len(s.code))
 	header := elf.Header64{
@@ -185,7 +184,7 @@ func (s stub) elf() []byte {
 	segment := elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_R | elf.PF_X), Vaddr: layout.Stub, Paddr: layout.Stub, Filesz: size, Memsz: size, Align: layout.PageSize}
 	var b bytes.Buffer
 	for _, v := range []any{header, segment, s.code} {
-		binary.Write(&b, binary.LittleEndian, v) // which does not fail for what has a fixed size
+		binary.Write(&b, binary.LittleEndian, v) // cannot fail for fixed-size values
 	}
 	return b.Bytes()
 }

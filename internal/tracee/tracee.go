@@ -2,22 +2,20 @@
 //
 // # What the child is
 //
-// A static ELF of one page, built in memory, which Launch starts stopped. While it is
-// stopped, Launch makes it call the kernel on its own behalf: it maps the own region (see
-// internal/layout) from memory that the monitor shares, unmaps everything else it was born
-// with (stack, vdso), closes its descriptors, gives up its capabilities, and installs a
-// system-call filter. What is left is a process with no stack, no library and no descriptor,
-// whose only way into the kernel is one syscall instruction that may duplicate frames, unmap
-// what is not ours, close and open one side of the own region, and report its context
-// switches.
+// The child is a static ELF of one page, built in memory, which Launch starts stopped. Launch then
+// makes it perform system calls: it maps the own region (see internal/layout) from memory that the
+// monitor shares, unmaps everything it inherited (stack, vdso), closes its descriptors, gives up its
+// capabilities, and installs a system-call filter. The remaining process has no stack, no library and
+// no descriptor. It enters the kernel only through one syscall instruction, which may duplicate frames,
+// unmap pages outside the own region, close and open one side of it, and report context switches.
 //
 // # How it is driven
 //
 // The monitor writes a list of [Op] into the control page and continues the child at the
 // stub. The stub works through the list (system calls, and jumps into code images, which
 // return to it) and ends at an int3, which stops it. So the work between two stops can be a
-// whole remapping and a thousand timed runs: a stop costs about 7 µs, a run 0.1 µs. A fault of the block also
-// stops the child; the monitor reads the stop, writes another list, and continues at the stub again.
+// whole remapping and a thousand timed runs: a stop costs about 7 µs, a run 0.1 µs. A fault of the
+// block also stops the child; the monitor reads the stop, writes another list, and restarts the stub.
 //
 // A block's first runs are dry runs: [Tracee.Try] closes the side of the own region that later
 // runs need (see internal/layout).
@@ -37,13 +35,13 @@ import (
 	"github.com/bbprof/bbprof/internal/layout"
 )
 
-// Op is one step of the child's list.
+// Op is a step of the child's list.
 type Op struct {
 	number uint64
 	args   [6]uint64
 }
 
-// What the stub does itself has negative numbers, unlike any system call.
+// The stub's own operations have negative numbers, unlike system calls.
 const (
 	opRun  = -1 // jump
 	opMove = -2 // copy a word
@@ -58,14 +56,14 @@ const (
 	sysGetrusage = 98
 )
 
-// Run runs the image at entry times times, at most layout.MaxRuns, or as often as layout.SlotCount says where times is 0.
-// Code that does not count its runs, like the sampler, returns through [Tracee.Resume] when it likes.
+// Run runs the image at entry times times, at most layout.MaxRuns; 0 means the count in layout.SlotCount. Code
+// that does not count its runs, like the sampler, returns through [Tracee.Resume].
 func Run(entry, times uint64) Op { return Op{own(opRun), [6]uint64{entry, times}} }
 
 // Move copies the word at one address of the own region to another.
 func Move(to, from uint64) Op { return Op{own(opMove), [6]uint64{to, from}} }
 
-// Touch writes the first word of a mapped page back as it is, so that no later access to the page faults.
+// Touch rewrites the first word of a mapped page unchanged, so that later accesses to the page do not fault.
 func Touch(page uint64) Op { return Move(page, page) }
 
 // Put stores a word at an address of the own region.
@@ -73,8 +71,8 @@ func Put(to, v uint64) Op { return Op{own(opPut), [6]uint64{to, v}} }
 
 func own(op int64) uint64 { return uint64(op) }
 
-// MapFrame puts frame i at the page at addr. mremap of a shared mapping with an old size of
-// 0 makes a second mapping of the same pages (mremap(2)), so no descriptor is needed.
+// MapFrame maps frame i at addr. mremap of a shared mapping with an old size of 0 creates a second mapping of the
+// same pages (mremap(2)), so no descriptor is needed.
 func MapFrame(addr uint64, i int) Op {
 	const mayMoveFixed = 1 | 2 // MREMAP_MAYMOVE | MREMAP_FIXED
 	return Op{sysMremap, [6]uint64{frameAddr(i), 0, layout.PageSize, mayMoveFixed, addr}}
@@ -88,7 +86,7 @@ func unmapBelow() Op { return unmap(0, layout.Base) }
 // unmapAbove removes every mapping above the own region.
 func unmapAbove() Op { return unmap(layout.End, layout.UserEnd) }
 
-// UnmapAll removes every mapping but the own region and, unless it is 0, the window.
+// UnmapAll removes every mapping except the own region and, unless it is 0, the window.
 func UnmapAll(window uint64) []Op {
 	end := window + layout.WindowSize
 	switch {
@@ -114,8 +112,8 @@ func protect(from, to uint64, prot uint64) Op {
 	return Op{sysMprotect, [6]uint64{from, to - from, prot}}
 }
 
-// toDryRun closes the side of the own region that measurements need, with the pages of so many
-// counters; toMeasure opens it again. Both do it in the window too, if there is one.
+// toDryRun closes the side of the own region needed for measuring, including the counters' pages; toMeasure opens
+// it again. Both do it in the window too, if there is one.
 func toDryRun(counters int, window uint64) []Op {
 	ops := []Op{protect(layout.Log, layout.CodeEnd, protNone)}
 	if counters > 0 {
@@ -135,7 +133,7 @@ func toMeasure(counters int, window uint64) []Op {
 	return inWindow(ops, window)
 }
 
-// OpenCounter lets a dry run count the iterations of a loop in memory. The next [Tracee.Do] closes it.
+// OpenCounter lets a dry run count a loop's iterations in memory. The next [Tracee.Do] closes it.
 func OpenCounter(window uint64) []Op {
 	return inWindow([]Op{protect(layout.DryRunLoop, layout.DryRunOps, protRead|protWrite)}, window)
 }
@@ -144,7 +142,7 @@ func closeCounter(window uint64) []Op {
 	return inWindow([]Op{protect(layout.DryRunLoop, layout.DryRunOps, protNone)}, window)
 }
 
-// inWindow adds to changes of protection the same in a window, unless it is 0.
+// inWindow repeats changes of protection in the window, unless it is 0.
 func inWindow(ops []Op, window uint64) []Op {
 	if window == 0 {
 		return ops
@@ -162,29 +160,29 @@ func UsageBefore() Op { return Op{sysGetrusage, [6]uint64{0, layout.Usage}} }
 // UsageAfter is the second reading; see [Tracee.Switches].
 func UsageAfter() Op { return Op{sysGetrusage, [6]uint64{0, layout.UsageEnd}} }
 
-// Stop is why the child stopped.
+// Stop describes why the child stopped.
 type Stop struct {
-	Done bool // the list is through, or the image of a dry run
+	Done bool // the list, or a dry run's image, is complete
 
-	// FailedOp is the index of the system call that failed, else -1, and Errno its error.
+	// FailedOp is the index of the failed system call or -1, and Errno its error.
 	FailedOp int
 	Errno    int
 
-	// Else a signal: its number, si_code and si_addr (sigaction(2)), and the registers, which
-	// the end of a dry run has, too.
+	// Otherwise a signal: its number, si_code and si_addr (sigaction(2)), and the registers, which the end of a dry
+	// run reports too.
 	Signal int
 	Code   int
 	Addr   uint64
 	Regs   Regs
 }
 
-// Counter is an event that the child opens for itself and maps.
+// Counter is an event that the child opens and maps.
 type Counter struct {
 	Attr   []byte // struct perf_event_attr (linux/perf_event.h)
 	Leader int    // index of the event whose group it joins, -1 for none
 }
 
-// CounterError says that the kernel refused the child an event.
+// CounterError reports that the kernel refused the child an event.
 type CounterError struct {
 	Index int // of the event
 	What  string
@@ -197,10 +195,10 @@ func (e *CounterError) Error() string {
 
 func (e *CounterError) Unwrap() error { return e.Err }
 
-// Spent counts what lists cost beyond the time that they run.
+// Spent counts the cost of lists besides their run time.
 type Spent struct {
 	Stops int // of the child
-	Calls int // system calls, the monitor's and the child's
+	Calls int // by monitor and child
 }
 
 // Regs is the child's register state at a stop.
@@ -210,8 +208,8 @@ type Regs struct {
 	Flags uint64
 }
 
-// Signals and codes that matter to a caller (asm-generic/siginfo.h); SiKernel is what a
-// general protection fault carries, whose address the kernel does not know.
+// Signals and codes that matter to a caller (asm-generic/siginfo.h); SiKernel comes with a general protection
+// fault, whose address the kernel does not know.
 const (
 	SIGILL  = 4
 	SIGTRAP = 5
@@ -226,16 +224,15 @@ const (
 	SiKernel   = 128
 )
 
-// DeadError says that the child is gone. Overtime is set if it was killed for exceeding its
-// limit of CPU time; otherwise something outside killed it, or kept the CPU from it for so long that it
-// was given up.
+// DeadError reports that the child is gone. Overtime is set if it was killed for exceeding its limit of CPU time;
+// otherwise something else killed it, or it was given up after getting hardly any CPU time.
 type DeadError struct {
 	Overtime bool
 	Limit    time.Duration // of CPU time
-	Status   string        // what wait4 said
-	Signal   int           // that killed it, if one did
+	Status   string        // from wait4
+	Signal   int           // that killed it, or 0
 
-	host error // why this host cannot tell what became of it, or nil
+	host error // why this host cannot tell what happened to it, or nil
 }
 
 func (e *DeadError) Unwrap() error { return e.host }
@@ -250,9 +247,9 @@ func (e *DeadError) Error() string {
 	return "child died: " + e.Status
 }
 
-// StopError says that the child stopped before it was through with what it was given.
+// StopError reports that the child stopped before completing its task.
 type StopError struct {
-	Doing string // what it was given, such as "timing"
+	Doing string // the task, such as "timing"
 	Stop
 }
 
@@ -263,7 +260,7 @@ func (e *StopError) Error() string {
 	return fmt.Sprintf("%s stopped: signal %d, code %d, address %#x at %#x", e.Doing, e.Signal, e.Code, e.Addr, e.Regs.RIP)
 }
 
-// Completed is nil if the child is through, else a *StopError.
+// Completed returns nil if the child completed its task, else a *StopError.
 func (s Stop) Completed(doing string) error {
 	if s.Done {
 		return nil
@@ -271,7 +268,7 @@ func (s Stop) Completed(doing string) error {
 	return &StopError{doing, s}
 }
 
-// Complete is [Tracee.Do] of a list that the child has to be through with.
+// Complete is [Tracee.Do] for a list that must complete.
 func (t *Tracee) Complete(ops []Op, limit time.Duration, doing string) error {
 	stop, err := t.Do(ops, limit)
 	if err != nil {

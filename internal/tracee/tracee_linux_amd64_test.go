@@ -11,10 +11,10 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// generous is a limit for what ends by itself, however busy the machine is.
+// generous is a limit for lists that end by themselves, on the busiest machine.
 const generous = 30 * time.Second
 
-// launch starts a child for one test, or skips it with what this host lacks.
+// launch starts a child for a test, or skips it with the reason.
 func launch(t testing.TB) *Tracee {
 	t.Helper()
 	runtime.LockOSThread()
@@ -33,7 +33,7 @@ func launch(t testing.TB) *Tracee {
 const (
 	fsBase = 0x2345_6800
 	gsBase = 0x3456_7a00
-	entry  = layout.Code + 0x1000 // where tests put code
+	entry  = layout.Code + 0x1000 // where tests place code
 )
 
 // place writes code to entry.
@@ -43,13 +43,13 @@ func place(c *Tracee, emit func(e *asm.Emitter)) {
 	copy(c.Code()[entry-layout.Code:], e.Bytes())
 }
 
-// do expects a stop.
+// do returns a stop, and fails the test on an error.
 func do(t *testing.T, c *Tracee, ops ...Op) Stop {
 	t.Helper()
 	return require.Get(c.Do(ops, generous))(t)
 }
 
-// mustServe checks that the child still works through a list.
+// mustServe checks that the child still completes a list.
 func mustServe(t *testing.T, c *Tracee) {
 	t.Helper()
 	c.SetWord(layout.SlotSamples, 41)
@@ -64,7 +64,7 @@ func mustServe(t *testing.T, c *Tracee) {
 	}
 }
 
-// try puts code in a dry run, with an int3 after it.
+// try runs code as a dry run, with an int3 after it.
 func try(t *testing.T, c *Tracee, emit func(e *asm.Emitter), ops ...Op) Stop {
 	t.Helper()
 	e := asm.NewEmitter(layout.DryRunCode)

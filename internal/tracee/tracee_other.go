@@ -10,8 +10,8 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Tracee needs Linux on x86-64; elsewhere none can be launched, so that whatever asks
-// for one still compiles and can say why it cannot measure.
+// Tracee needs Linux on x86-64; elsewhere Launch fails, so that its callers still compile and can explain why they
+// cannot measure.
 type Tracee struct {
 	SpeculativeStoreBypass string
 }
@@ -37,7 +37,7 @@ func (t *Tracee) Step([]Op, uint64, uint64, time.Duration, func(Regs)) (Stop, er
 
 func (t *Tracee) Bind(int) error { return elsewhere() }
 
-// The others have nothing to work on.
+// The other methods do nothing without a child.
 
 func (t *Tracee) Close()                   {}
 func (t *Tracee) Kill()                    {}

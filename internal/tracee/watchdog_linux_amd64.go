@@ -7,15 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchdog kills a child that overstays. One timer serves all of a child's runs.
+// watchdog kills a child that exceeds its limit. One timer serves all of a child's runs.
 type watchdog struct {
 	kill  func()
 	clock func() time.Duration // CPU time
 	timer *time.Timer
-	ended chan struct{} // the timer fired, and that was the last time for this list
+	ended chan struct{} // the timer fired for the last time for this list
 
-	mu      sync.Mutex // guards what follows: the timer fires on a goroutine of its own
-	on      bool       // a list is under way
+	mu      sync.Mutex // guards the fields below: the timer fires on another goroutine
+	on      bool       // a list is running
 	ration  ration
 	outcome outcome
 }
@@ -37,7 +37,7 @@ func (w *watchdog) start(limit time.Duration) {
 func (w *watchdog) fire() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.on { // else the list came to its end just now
+	if w.on { // otherwise the list has just ended
 		var next time.Duration
 		if next, w.outcome = w.ration.fired(w.clock()); w.outcome == inTime {
 			w.timer.Reset(next)
@@ -48,8 +48,8 @@ func (w *watchdog) fire() {
 	w.ended <- struct{}{}
 }
 
-// stop ends a list's time and says what became of it. Unless it was in time, kill has run. The next
-// list will not be blamed for this one.
+// stop ends a list's time and returns its outcome. Unless the list was in time, kill has run. The next list will
+// not be blamed for this one.
 func (w *watchdog) stop() outcome {
 	w.mu.Lock()
 	if !w.on {
@@ -65,8 +65,8 @@ func (w *watchdog) stop() outcome {
 	return w.outcome
 }
 
-// CPUTime is for how long the child and the monitor's thread have had a CPU since Launch. That of a
-// child that has ended is what it was when it was last asked for. Any goroutine may ask.
+// CPUTime returns the CPU time of the child and the monitor's thread since Launch; for a child that has ended, the
+// last value read. Any goroutine may call it.
 func (t *Tracee) CPUTime() time.Duration {
 	t.mortal.Lock()
 	defer t.mortal.Unlock()
@@ -76,11 +76,11 @@ func (t *Tracee) CPUTime() time.Duration {
 	return t.used
 }
 
-// ask is CPUTime of a child that has not been reaped.
+// ask returns CPUTime for an unreaped child.
 func (t *Tracee) ask() time.Duration {
 	child, err := cpuClock(t.pid, 0)
 	if err != nil {
-		return time.Since(t.launched) // it has been all along
+		return time.Since(t.launched) // as if it had run all along
 	}
 	thread, err := cpuClock(t.thread, perThread)
 	if err != nil {
@@ -89,11 +89,11 @@ func (t *Tracee) ask() time.Duration {
 	return child + thread - t.before
 }
 
-// perThread asks for the time of a thread of this process.
+// perThread selects the clock of a thread of this process.
 const perThread = 4 // CPUCLOCK_PERTHREAD_MASK (linux/posix-timers.h)
 
-// cpuClock reads a CPU clock by the number that the kernel gives it (make_process_cpuclock,
-// linux/posix-timers.h), which is what clock_getcpuclockid(3) returns.
+// cpuClock reads a CPU clock by the number that the kernel assigns (make_process_cpuclock, linux/posix-timers.h),
+// as returned by clock_getcpuclockid(3).
 func cpuClock(id, flags int) (time.Duration, error) {
 	const scheduled = 2 // CPUCLOCK_SCHED
 	var ts unix.Timespec

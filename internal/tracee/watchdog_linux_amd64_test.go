@@ -19,10 +19,10 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// spin is an image that never ends.
+// spin emits an image that never ends.
 func spin(e *asm.Emitter) { e.Raw(0xeb, 0xfe) } // jmp $
 
-// iterations is an image that ends after a while.
+// iterations emits an image that ends after n iterations.
 func iterations(n uint64) func(e *asm.Emitter) {
 	return func(e *asm.Emitter) {
 		e.MovImm(asm.RAX, n)
@@ -35,9 +35,8 @@ func iterations(n uint64) func(e *asm.Emitter) {
 	}
 }
 
-// A limit that passes just as the child stops by itself belongs to this list: a Do that
-// returned without error leaves a child that serves, and no later Do is told of an overtime
-// that was not its own.
+// A limit that passes just as the child stops by itself belongs to this list: if Do returns no error, the child
+// still serves, and no later Do reports an overtime that was not its own.
 func TestLimitPassesAtTheStop(t *testing.T) {
 	var served, late int
 	for i := range 150 {
@@ -61,8 +60,8 @@ func TestLimitPassesAtTheStop(t *testing.T) {
 	t.Logf("%d served, %d were late", served, late)
 }
 
-// Kill and Close may meet. Run with -race, this fails when they share fields unguarded;
-// without, a Kill that uses a descriptor after Close could hit the next child.
+// Kill and Close may run concurrently. With -race, this fails if they share fields unguarded; without, a Kill that
+// uses a descriptor after Close could hit the next child.
 func TestKillMeetsClose(t *testing.T) {
 	for range 20 {
 		c := launch(t)
@@ -79,7 +78,7 @@ func TestKillMeetsClose(t *testing.T) {
 	}
 }
 
-// A caller on another thread gets an error, not a child that waits forever.
+// A caller on another thread gets an error instead of a child that waits forever.
 func TestWrongThread(t *testing.T) {
 	c := launch(t)
 	done := make(chan error)
@@ -94,8 +93,7 @@ func TestWrongThread(t *testing.T) {
 	}
 }
 
-// The limit is of CPU time: a list that gets half a CPU or less, and comes to its end with less than
-// its limit used, is none that overstays.
+// The limit is CPU time: a list that gets half a CPU or less, and ends with less than its limit used, is in time.
 func TestLimitIsOfCPUTime(t *testing.T) {
 	c := launch(t)
 	place(c, iterations(200_000_000))
@@ -110,7 +108,7 @@ func TestLimitIsOfCPUTime(t *testing.T) {
 		cpu, _ := used(func() { do(t, c, Run(entry, 1)) })
 		needs = max(needs, cpu)
 	}
-	limit := 2 * needs // a sibling that wakes up takes half of the core, and five others leave a sixth of the CPU
+	limit := 2 * needs // a sibling thread that wakes up takes half of the core, and five others leave a sixth of the CPU
 	for range 5 {
 		cpu, wall := used(func() {
 			if stop, err := c.Do([]Op{Run(entry, 1)}, limit); err != nil || !stop.Done {
@@ -125,7 +123,7 @@ func TestLimitIsOfCPUTime(t *testing.T) {
 	require.Skip(t, require.Idle, "the CPU was never so busy that the limit passed")
 }
 
-// crowd binds child and monitor to one CPU and keeps it busy with so many threads until the test ends.
+// crowd binds child and monitor to one CPU and keeps it busy with that many threads until the test ends.
 func crowd(t *testing.T, c *Tracee, threads int) {
 	var before, one unix.CPUSet
 	require.NoError(t, unix.SchedGetaffinity(0, &before))
@@ -138,7 +136,7 @@ func crowd(t *testing.T, c *Tracee, threads int) {
 	require.NoError(t, c.Bind(cpu))
 	for range threads {
 		hog := exec.Command("/bin/sh", "-c", "while :; do :; done")                   // inherits the thread's CPU
-		hog.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL, Setsid: true} // a session may be scheduled as one
+		hog.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL, Setsid: true} // a session may be scheduled as a group
 		if err := hog.Start(); err != nil {
 			require.Skip(t, require.Kernel, "%v", err)
 		}
@@ -150,8 +148,8 @@ func crowd(t *testing.T, c *Tracee, threads int) {
 	t.Cleanup(func() { unix.SchedSetaffinity(0, &before) })
 }
 
-// TestMonitorStopped: a list that comes to its end while the monitor is stopped, or the whole
-// machine stands still, is in time, though the limit is long past.
+// TestMonitorStopped: a list that ends while the monitor or the whole machine is suspended is in time, even long
+// after its limit.
 func TestMonitorStopped(t *testing.T) {
 	launch(t).Close() // or skip
 	cmd := exec.Command(os.Args[0])
@@ -174,7 +172,8 @@ func TestMonitorStopped(t *testing.T) {
 	}
 }
 
-// TestDeaths: what ends a child ends the list that it runs, and is overtime only where its limit ended it; no later list is run.
+// TestDeaths: whatever ends the child ends its list, is overtime only if the limit ended it, and no later list
+// runs.
 func TestDeaths(t *testing.T) {
 	const limit = 20 * time.Millisecond
 	kill := func(c *Tracee) {
@@ -208,7 +207,7 @@ func TestDeaths(t *testing.T) {
 	}
 }
 
-// loseDescriptor puts a file in the place of the child's descriptor, as if the kernel refused the call that kills by it.
+// loseDescriptor replaces the child's descriptor by a file, as if the kernel refused the call that kills by it.
 func loseDescriptor(t *testing.T, c *Tracee) {
 	t.Helper()
 	if c.pidfd < 0 {

@@ -1,4 +1,4 @@
-// Package atomicfile has the files that a result is written to before it takes the place of another.
+// Package atomicfile writes a result to a temporary file before it replaces another.
 package atomicfile
 
 import (
@@ -10,20 +10,19 @@ import (
 	"path/filepath"
 )
 
-// maxBase is how much of a file's name a companion repeats: file systems take names of 255 bytes,
-// and the companion's own part needs some of them.
+// maxBase limits how much of a file's name a companion repeats: file systems allow names of 255 bytes, and the
+// companion adds some.
 const maxBase = 200
 
-// CreateBeside creates a file in the directory of path, under a name that is not in use. The
-// name is new even where somebody put a link there: a link in a shared directory would lead a
-// privileged run to another's file.
+// CreateBeside creates a file with an unused name in the directory of path. It follows no link, which in a shared
+// directory could lead a privileged run to another user's file.
 func CreateBeside(path, purpose string, mode fs.FileMode) (*os.File, error) {
 	dir, base := filepath.Split(path)
 	for range 100 {
 		name := fmt.Sprintf("%s.%s-%08x", base[:min(len(base), maxBase)], purpose, rand.Uint32())
 		f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
 		switch why := (*fs.PathError)(nil); {
-		case errors.As(err, &why) && errors.Is(err, fs.ErrNotExist) && !isDir(dir): // else one that holds no new files, such as /proc
+		case errors.As(err, &why) && errors.Is(err, fs.ErrNotExist) && !isDir(dir): // otherwise a directory that allows no new files, such as /proc
 			return nil, fmt.Errorf("%s: there is no directory %s", path, filepath.Clean(dir))
 		case errors.As(err, &why) && !errors.Is(err, fs.ErrExist):
 			return nil, fmt.Errorf("%s: %w", path, why.Err)
@@ -34,19 +33,19 @@ func CreateBeside(path, purpose string, mode fs.FileMode) (*os.File, error) {
 	return nil, fmt.Errorf("%s: no free name for a file beside it", path)
 }
 
-// A File is written beside its place, and takes it once it is whole.
+// A File is written beside its destination, which it replaces when complete.
 type File struct {
 	*os.File
 	path string
 }
 
-// Create begins a file that is to stand at path.
+// Create begins a file that will replace path.
 func Create(path, purpose string, mode fs.FileMode) (*File, error) {
 	f, err := CreateBeside(path, purpose, mode)
 	return &File{f, path}, err
 }
 
-// Commit puts the file into its place.
+// Commit moves the file to its destination.
 func (f *File) Commit() error {
 	err := errors.Join(f.Sync(), f.Close())
 	if err == nil {
@@ -58,19 +57,18 @@ func (f *File) Commit() error {
 	return err
 }
 
-// Abort removes what was written. After Commit it does nothing.
+// Abort removes the file. After Commit it does nothing.
 func (f *File) Abort() {
 	f.Close()
 	os.Remove(f.Name())
 }
 
-// ResolveLink is the file that a result's name stands for: of a symbolic link the file that
-// it leads to, which is then written, renamed and locked under its own name. A link to nothing is
-// refused: another user may have set it.
+// ResolveLink returns the file that a result's name refers to: a symbolic link's target is written, renamed and locked
+// under its own name. A dangling link is refused, because another user may have set it.
 func ResolveLink(path string) (string, error) {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode()&fs.ModeSymlink == 0 {
-		return path, nil // opening it will report what is wrong
+		return path, nil // opening it will report the error
 	}
 	to, err := filepath.EvalSymlinks(path)
 	if err != nil {

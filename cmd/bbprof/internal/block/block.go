@@ -1,4 +1,4 @@
-// Package block has the main job, bbprof -hex.
+// Package block implements the main job, bbprof -hex.
 package block
 
 import (
@@ -58,7 +58,7 @@ echo 4801c0 | bbprof -json -hex - | jq .cycles
 					}
 					return err
 				}})
-			f.InFull() // this is the first help that is read
+			f.InFull() // users read this help first
 			f.Stray = "quote a block that has spaces in it, and name a command before its flags"
 			return m.run
 		},
@@ -83,7 +83,7 @@ func (m *measureBlock) run(std cli.Streams) error {
 		return err
 	}
 	if u := m.opts.Unroll; u != nil && (u.Short+u.Long)*len(block.Code) > layout.CodeSize {
-		return cli.BadUsage("-unroll %d,%d: so many copies of %d bytes do not fit the %d bytes that there are for code", u.Short, u.Long, len(block.Code), layout.CodeSize)
+		return cli.BadUsage("-unroll %d,%d: that many copies of %d bytes do not fit into the %d bytes for code", u.Short, u.Long, len(block.Code), layout.CodeSize)
 	}
 	said, err := m.predict(block.Code)
 	if err != nil {
@@ -100,7 +100,7 @@ func (m *measureBlock) run(std cli.Streams) error {
 	})
 }
 
-// predict asks the models before anything is measured: their processes would disturb that.
+// predict queries the models before measuring, because their processes would disturb it.
 func (m *measureBlock) predict(code []byte) ([]Prediction, error) {
 	if len(m.asked.Models) == 0 {
 		return nil, nil
@@ -115,7 +115,7 @@ func (m *measureBlock) read(std cli.Streams) (b profiler.Block, err error) {
 		return m.block.Read(std)
 	}
 	if m.opts.Init != "" || len(m.opts.Set) > 0 || len(m.opts.Memory) > 0 || m.block.At != nil {
-		return b, cli.BadUsage("-state is all of the state that the block starts from, and its address; leave -init, -set, -mem and -address out")
+		return b, cli.BadUsage("-state gives the whole initial state and the address: leave out -init, -set, -mem and -address")
 	}
 	if m.block.Given() {
 		if b, err = m.block.Read(std); err != nil {
@@ -125,7 +125,7 @@ func (m *measureBlock) read(std cli.Streams) (b profiler.Block, err error) {
 	return b, measuring.StartState(&b, m.state)
 }
 
-// Instead is how to measure what stands where a command is named, "" if it is nothing to measure.
+// Instead says how to measure words given in place of a command; "" if they cannot be measured.
 func Instead(words []string) string {
 	name := words[0]
 	if _, err := asm.ParseHex(name, profiler.MaxBlock); err == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// Result is a measured block and what models predict of it.
+// Result is a measured block with the models' predictions.
 type Result struct {
 	profiler.Result
 	Models []Prediction `json:"models,omitempty"`
@@ -21,7 +21,7 @@ type Prediction struct {
 	Source  string  `json:"source"`
 	Cycles  float64 `json:"cycles,omitzero"`
 	Failure string  `json:"failure,omitempty"` // why there are no cycles
-	View    string  `json:"view,omitempty"`    // of llvm-mca with -v: its pressure and timeline
+	View    string  `json:"view,omitempty"`    // llvm-mca's pressure and timeline, with -v
 }
 
 // MarshalJSON adds the models to the result's own keys.
@@ -34,7 +34,7 @@ func (r Result) MarshalJSON() ([]byte, error) {
 	return fmt.Appendf(text[:len(text)-1], `,"models":%s}`, models), err
 }
 
-// predictions asks the models about one block.
+// predictions queries the models about one block.
 func predictions(ctx context.Context, asked predicting.Flags, code []byte, cpus []int, verbose bool) (list []Prediction, err error) {
 	core, err := asked.NamedCore(cpus...)
 	if err != nil {
@@ -64,7 +64,7 @@ func predictions(ctx context.Context, asked predicting.Flags, code []byte, cpus 
 	return list, nil
 }
 
-// beside are lines of a report, below the measured cycles.
+// beside returns the report's lines below the measured cycles.
 func (r Result) beside() string {
 	var w strings.Builder
 	for _, p := range r.Models {

@@ -7,7 +7,7 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// TestModelsBesideResult: what models predict stands with what was measured, and compares with it only if it was.
+// TestModelsBesideResult: predictions are always shown, and compared with the measurement only if there is one.
 func TestModelsBesideResult(t *testing.T) {
 	measured := profiler.Result{Hex: "90", Status: profiler.OK, Cycles: 2, CILow: 1.98, CIHigh: 2.02}
 	rejected := profiler.Result{Hex: "90", Status: profiler.Rejected}

@@ -1,5 +1,5 @@
-// Package cli is what any command line needs: commands with flags, their help, man page and completion, output that
-// is never lost, tables, progress, signals and exit codes. It knows no block.
+// Package cli implements a command line without knowing about blocks: commands with flags, help, man page and
+// completion; output that is never lost; tables, progress, signals and exit codes.
 package cli
 
 import (
@@ -19,35 +19,35 @@ type App struct {
 	Headings []Heading
 	Topic    Topic
 
-	// Unknown is what to do instead about words that name no command, "" if there is no advice.
+	// Unknown advises about words that name no command; "" if it has no advice.
 	Unknown func(words []string) string
 
-	// Explain is the exit code of an error, and what to say of it.
+	// Explain returns an error's exit code and its message.
 	Explain func(error) (int, error)
 }
 
 // A Heading is a group of commands in bbprof -h.
 type Heading struct {
 	Title string
-	Names string // of its commands, with spaces between them
+	Names string // its commands, separated by spaces
 }
 
-// A Topic is a group of flags that many commands have, and that the help of these points to.
+// A Topic is a group of flags that many commands share, and to which their help refers.
 type Topic struct {
 	Name    string // bbprof help NAME
-	Title   string // of the group
+	Title   string // heads the group
 	Summary string
-	Pointer string // in the place of the flags
+	Pointer string // replaces the flags in other help
 	About   string
 	Declare func(*Flags)
 }
 
-// builtin are the commands about the other commands.
+// builtin lists the commands about other commands.
 func (a *App) builtin() []*Command {
 	return []*Command{versionCommand(), a.completionCommand(), a.helpCommand()}
 }
 
-// under are the commands below a heading.
+// under lists the commands below a heading.
 func (a *App) under(h Heading) (list []*Command) {
 	all := slices.Concat(a.Commands, a.builtin())
 	for _, name := range strings.Fields(h.Names) {
@@ -56,7 +56,7 @@ func (a *App) under(h Heading) (list []*Command) {
 	return list
 }
 
-// All are the main job and the commands, in the order of help.
+// All lists the main job and the commands, in the order of help.
 func (a *App) All() []*Command {
 	list := []*Command{a.Main}
 	for _, h := range a.Headings {
@@ -80,7 +80,7 @@ func (a *App) find(name string) *Command {
 	return nil
 }
 
-// Run does what the arguments say and returns the exit code.
+// Run executes the arguments and returns the exit code.
 func (a *App) Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	out := &Lossless{Writer: stdout}
 	return out.exitCode(a.dispatch(args, Streams{stdin, out, stderr}), stderr)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestApp: how a program of one command ends, and what it says then.
+// TestApp checks exit code and message of a program with one command.
 func TestApp(t *testing.T) {
 	broken := errors.New("it broke")
 	app := App{

@@ -11,22 +11,21 @@ import (
 	"unicode"
 )
 
-// A Command is one subcommand, declared in a file of its own. Its help, its part
-// of the man page and its completion are made of what it declares.
+// A Command is one subcommand, declared in its own file. Help, man page and completion are derived from it.
 type Command struct {
 	Name     string   // "" is bbprof -hex, the main job
-	Summary  string   // in the list of commands
+	Summary  string   // for the list of commands
 	Synopsis []string // ways to call it, without "bbprof"; a comment may follow after two spaces
-	About    string   // paragraphs; indented lines stand as they are
-	Notes    string   // likewise, below the flags
+	About    string   // paragraphs; indented lines are kept as they are
+	Notes    string   // like About, below the flags
 	Examples string
-	Exits    map[int]string // what exit codes mean; "" takes the text of commonExits
+	Exits    map[int]string // meanings of exit codes; "" stands for the text in commonExits
 
-	// Setup declares the flags, bound to variables of this one run, and returns what runs.
+	// Setup declares the flags, bound to variables of this run, and returns the function to run.
 	Setup func(f *Flags) func(std Streams) error
 }
 
-// commonExits are what exit codes mean to most commands.
+// commonExits describes the exit codes shared by most commands.
 var commonExits = map[int]string{
 	ExitUsage:       "bad input or usage",
 	ExitHost:        "this host cannot measure; the message says what would help",
@@ -34,7 +33,7 @@ var commonExits = map[int]string{
 	ExitInterrupted: "interrupted; what was measured until then is written, and marked as incomplete",
 }
 
-// Exit codes, as the help texts promise them.
+// Exit codes as documented in the help.
 const (
 	ExitOK          = 0
 	ExitRejected    = 1
@@ -42,7 +41,7 @@ const (
 	ExitHost        = 3
 	ExitInternal    = 4
 	ExitInterrupted = 130 // 128 + SIGINT, the shells' convention
-	ExitPipe        = 141 // 128 + SIGPIPE, likewise
+	ExitPipe        = 141 // 128 + SIGPIPE
 )
 
 type Streams struct {
@@ -52,7 +51,7 @@ type Streams struct {
 
 func (c *Command) Full() string { return strings.TrimSpace("bbprof " + c.Name) }
 
-// UsageError says what is wrong with the command line or the input.
+// UsageError is an error in the command line or the input.
 type UsageError struct{ error }
 
 func (e *UsageError) Unwrap() error { return e.error }
@@ -63,15 +62,15 @@ func BadUsage(format string, args ...any) error {
 	return Usage(fmt.Errorf(format, args...))
 }
 
-// Exit ends a command that has said all there is to say with this code.
+// Exit ends a command that has already reported everything, with this code.
 type Exit int
 
 func (e Exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// ErrRejected ends a command that has reported the rejection.
+// ErrRejected ends a command that has already reported the rejection.
 const ErrRejected = Exit(ExitRejected)
 
-// visible keeps what a file's name or a cell holds from telling the terminal what to do.
+// visible replaces characters of file names and cells that could control the terminal.
 func visible(r rune) rune {
 	if unicode.IsControl(r) && r != '\n' && r != '\t' {
 		return '\ufffd'
@@ -79,8 +78,8 @@ func visible(r rune) rune {
 	return r
 }
 
-// withoutCall is an error's text in which a file that cannot be opened is named once, and not by Go's name of the call.
-// A directory can be opened, and cannot be read.
+// withoutCall formats an error about a file so that it names the file once and not Go's call. A directory can be opened
+// but not read.
 func withoutCall(err error) string {
 	text, failed := err.Error(), (*fs.PathError)(nil)
 	if !errors.As(err, &failed) {
@@ -99,7 +98,7 @@ func withoutCall(err error) string {
 	return text
 }
 
-// Stopped reports whether a signal ended a measurement, of which what came before is worth telling.
+// Stopped reports whether a signal ended a measurement; earlier results are still worth reporting.
 func Stopped(err error) bool { return errors.Is(err, context.Canceled) }
 
 func WriteText(std Streams, text string) error {

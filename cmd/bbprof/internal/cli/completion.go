@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// completionCommand prints what a shell needs to complete bbprof's command line. The scripts ask
-// bbprof itself what may come next, so what they offer is what is declared.
+// completionCommand prints a shell's completion script. The scripts ask bbprof itself for candidates, so they offer
+// exactly what is declared.
 func (a *App) completionCommand() *Command {
 	return &Command{
 		Name:     "completion",
@@ -30,8 +30,8 @@ func (a *App) completionCommand() *Command {
 
 var shells = []string{"bash", "zsh", "fish"}
 
-// Each asks for bbprof completion words -- WORDS, with the word to complete as the last. Where bbprof
-// offers nothing, files are offered.
+// Each script calls bbprof completion words -- WORDS, where the last word is the one to complete, and falls back to
+// file names.
 var completionScripts = map[string]string{
 	"bash": `_bbprof() {
 	local IFS=$'\n'
@@ -72,7 +72,7 @@ func (a *App) complete(operands, words []string, std Streams) error {
 	return BadUsage("name one shell: %s", strings.Join(shells, ", "))
 }
 
-// offers are what the last word may become: a name, a tab and what it means, each on a line.
+// offers lists completions of the last word, one per line: name, tab, meaning.
 func (a *App) offers(words []string) string {
 	last := words[len(words)-1]
 	c := a.Main
@@ -94,7 +94,7 @@ func (a *App) offers(words []string) string {
 	return offered(last, "", f.choices, func(string) string { return "" })
 }
 
-// valueOf is the flag whose value the last word is, nil if it belongs to no flag.
+// valueOf returns the flag whose value the last word is, or nil.
 func (f *Flags) valueOf(words []string) *Flag {
 	for i := 0; i < len(words)-1; i++ {
 		if words[i] == "--" {

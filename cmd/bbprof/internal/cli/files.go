@@ -21,8 +21,8 @@ func WriteResults(output string, stdout io.Writer, write func(io.Writer) error) 
 	return WriteWhole(output, write)
 }
 
-// WriteWhole writes a file beside the one of that name, compressed if the name says so, and
-// renames it when it is complete: what was there is kept if that fails. Of a symbolic link the target is written.
+// WriteWhole writes a temporary file, compressed if the name says so, and renames it when complete; on failure the old
+// file is kept. A symbolic link's target is written.
 func WriteWhole(name string, write func(io.Writer) error) error {
 	info, err := os.Stat(name)
 	switch {
@@ -77,7 +77,7 @@ func SameFile(a os.FileInfo, name string) bool {
 	return err == nil && os.SameFile(a, b)
 }
 
-// Replaceable tries whether WriteWhole can put something in the place of a file, before time is spent on what will be in it.
+// Replaceable reports whether WriteWhole could replace a file, before time is spent on its content.
 func Replaceable(name string) error {
 	info, err := os.Stat(name)
 	switch {
@@ -86,7 +86,7 @@ func Replaceable(name string) error {
 	case err == nil && info.IsDir():
 		return errors.New("it is a directory; name a file")
 	case err == nil && !info.Mode().IsRegular():
-		return nil // a pipe is opened once
+		return nil // a pipe can be opened only once
 	}
 	if name, err = atomicfile.ResolveLink(name); err != nil {
 		return err

@@ -14,43 +14,43 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
-// A Flag is one flag: what sets it, and all that help, completion and the man page say of it.
+// A Flag is one flag: how to set it, and its text for help, completion and man page.
 type Flag struct {
 	Name    string
-	Arg     string // what help calls the value; a switch has none
-	Help    string // without the default, which comes from Fallback
+	Arg     string // help's name for the value; "" for a switch
+	Help    string // without the default, which is in Fallback
 	Choices []string
 	Set     func(string) error
 
-	Fallback string // the default, "" where there is no constant one
+	Fallback string // the default; "" if it is not constant
 	group    int
-	Writes   bool // it names a file that a result takes the place of
+	Writes   bool // it names an output file
 }
 
-// Flags are those of one run of a command, in the order in which help lists them.
+// Flags holds the flags of one run of a command, in the order of help.
 type Flags struct {
 	Command string // as the user writes it, such as "bbprof batch"
 	Decls   []*Flag
 	groups  []string // titles
-	topic   int      // the group that help only points to; -1: no group
+	topic   int      // the group that help only refers to; -1: no group
 	args    []string // the command line
-	given   []span   // the flags that were on it, in their order
+	given   []span   // the flags given, in order
 	written []writtenFile
 	read    []string // operands, words of programs, and values that may name a file
 
-	Operands *[]string // where operands go; nil where there may be none
-	choices  []string  // what completion offers for operands; empty is files
-	Stray    string    // what to do about an operand where there may be none
-	Program  *[]string // where the words after -- go; nil: they are operands
+	Operands *[]string // where operands go; nil: none allowed
+	choices  []string  // completions for operands; empty: files
+	Stray    string    // advice about an operand that is not allowed
+	Program  *[]string // where the words after -- go; nil: operands
 }
 
-// A span is a flag of the command line, and where it and its value stand in flags.args.
+// A span is a flag on the command line, with its position and its value's in flags.args.
 type span struct {
 	name     string
 	from, to int
 }
 
-// A writtenFile is what a flag such as -o names.
+// A writtenFile is an output file named by a flag such as -o.
 type writtenFile struct{ flag, name string }
 
 func NewFlags(command string) *Flags {
@@ -70,13 +70,13 @@ func (f *Flags) Section(title string) {
 	f.groups = append(f.groups, title)
 }
 
-// OnTopic begins the group of the topic's flags.
+// OnTopic starts the group of the topic's flags.
 func (f *Flags) OnTopic(title string) {
 	f.Section(title)
 	f.topic = len(f.groups) - 1
 }
 
-// InFull has help list the topic's flags as it does others.
+// InFull makes help list the topic's flags like the others.
 func (f *Flags) InFull() { f.topic = -1 }
 
 // Toggle declares a flag without a value.
@@ -88,7 +88,7 @@ func (f *Flags) Toggle(p *bool, name, help string) {
 	}})
 }
 
-// Off declares a switch that is on by default; p is set when it is switched off.
+// Off declares a switch that is on by default; switching it off sets p.
 func (f *Flags) Off(p *bool, name, help string) {
 	f.Declare(Flag{Name: name, Help: help, Choices: []string{"true", "false"}, Set: func(s string) error {
 		on, err := parseBool(s)
@@ -104,12 +104,12 @@ func (f *Flags) Text(p *string, name, arg, help string) {
 	}})
 }
 
-// List declares a flag that may be repeated.
+// List declares a repeatable flag.
 func (f *Flags) List(p *[]string, name, arg, help string) {
 	Parsed(f, p, func(s string) ([]string, error) { return append(*p, s), nil }, name, arg, help)
 }
 
-// Number declares a flag whose value is a whole number; least is the smallest.
+// Number declares a flag with an integer value of at least least.
 func (f *Flags) Number(p *int, least int, name, help string) *Flag {
 	d := Parsed(f, p, func(s string) (int, error) {
 		return WholeNumber(s, least, math.MaxInt, "write a whole number from %d on", least)
@@ -118,10 +118,10 @@ func (f *Flags) Number(p *int, least int, name, help string) *Flag {
 	return d
 }
 
-// MostRepeated bounds what is drawn or repeated: the draws of so many fit memory, and measuring them takes weeks.
+// MostRepeated bounds draws and repetitions: this many draws fit in memory, and measuring them takes weeks.
 const MostRepeated = 1_000_000
 
-// Repeats is Number for how often something is measured, or in how many ways.
+// Repeats is Number for a count of measurements or variants.
 func (f *Flags) Repeats(p *int, least int, name, help string) *Flag {
 	d := f.Number(p, least, name, help)
 	set := d.Set
@@ -155,7 +155,7 @@ func Parsed[T any](f *Flags, p *T, parse func(string) (T, error), name, arg, hel
 	}})
 }
 
-// Choice declares a flag whose value is one of some names.
+// Choice declares a flag whose value is one of the names.
 func Choice[T ~string](f *Flags, p *T, names []T, name, arg, help string) *Flag {
 	d := Parsed(f, p, func(s string) (T, error) { return parseName(s, names) }, name, arg, help)
 	for _, n := range names {
@@ -176,7 +176,7 @@ func (f *Flags) Has(name string) bool {
 	return slices.ContainsFunc(f.given, func(s span) bool { return s.name == name })
 }
 
-// Of is the first flag on the command line, some excepted, that is declared in a group, "" if there is none.
+// Of returns the first flag given that belongs to a group, except those in but; "" if there is none.
 func (f *Flags) Of(title string, but ...string) string {
 	for _, s := range f.given {
 		if f.groups[f.Lookup(s.name).group] == title && !slices.Contains(but, s.name) {
@@ -195,8 +195,8 @@ func (f *Flags) In(title string) (names []string) {
 
 var errHelp = errors.New("help")
 
-// Parse reads a command line in Go's style: -name value, -name=value, or -name of a switch, with one
-// dash or two, before or after operands. A switch may be followed by true or false.
+// Parse reads a command line in Go's style: -name value, -name=value, or -name for a switch, with one or two dashes,
+// before or after operands. A switch may be followed by true or false.
 func (f *Flags) Parse(args []string) error {
 	f.args = args
 	for len(args) > 0 {
@@ -242,7 +242,7 @@ func (f *Flags) Parse(args []string) error {
 	return nil
 }
 
-// Without is the command line without some flags.
+// Without returns the command line without the named flags.
 func (f *Flags) Without(names ...string) (words []string) {
 	at := 0
 	for _, s := range f.given {
@@ -277,12 +277,12 @@ func (f *Flags) afterDashes(words []string) error {
 	return nil
 }
 
-// reads reports whether the flag's value may name a file, or a program as compare's sides do.
+// reads reports whether the value may name a file, or a program as compare's sides do.
 func (d *Flag) reads() bool {
 	return strings.Contains(d.Arg, "FILE") || slices.Contains([]string{"[NAME=]SOURCE", "CORPUS", "A", "B"}, d.Arg)
 }
 
-// keepsInputs refuses a result in the place of a file that is read, or of the program that runs.
+// keepsInputs rejects an output that would overwrite an input file or the running program.
 func (f *Flags) keepsInputs() error {
 	for _, w := range f.written {
 		info, err := os.Stat(w.name)
@@ -298,7 +298,8 @@ func (f *Flags) keepsInputs() error {
 	return nil
 }
 
-// filesIn are the files that a word may name: itself, that of NAME=FILE,scale=0.01, of FILE#N, of all of FILES, and a command's program.
+// filesIn lists the files that a word may name: itself, those of NAME=FILE,scale=0.01 and FILE#N, all of FILES, and a
+// command's program.
 func filesIn(text string) []string {
 	if text == "-" {
 		return nil
@@ -322,10 +323,10 @@ func (f *Flags) names() (names []string) {
 	return names
 }
 
-// longNames are what many programs call flags that have one letter here.
+// longNames maps common long names to our one-letter flags.
 var longNames = map[string]string{"out": "o", "output": "o", "quiet": "q", "silent": "q", "verbose": "v"}
 
-// meant is a hint at the flag that a user may have meant.
+// meant suggests the flag that the user may have meant.
 func (f *Flags) meant(name string) string {
 	if short := longNames[name]; f.Lookup(short) != nil {
 		name = short
@@ -333,9 +334,9 @@ func (f *Flags) meant(name string) string {
 	return didYouMean("-", name, f.names())
 }
 
-// didYouMean is a hint at the nearest name, "" if none is near.
+// didYouMean suggests the nearest name, "" if none is near.
 func didYouMean(prefix, name string, names []string) string {
-	const near = 2 // edits: two letters swapped, or one wrong or missing and one more
+	const near = 2 // edits: two swapped letters, or a wrong or missing letter plus an extra one
 	best, least := "", near+1
 	for _, n := range names {
 		if d := words.Distance(name, n); d < least && d < len(n) {
@@ -368,16 +369,16 @@ func parseName[T ~string](s string, names []T) (T, error) {
 	return "", fmt.Errorf("write %s or %s", strings.Join(list[:last], ", "), list[last])
 }
 
-// ParseShare reads a fraction such as 0.005, or percent such as 0.5%.
+// ParseShare reads a fraction such as 0.005, or a percentage such as 0.5%.
 func ParseShare(s string) (float64, error) {
 	v, err := ParseShareOrMore(s)
-	if err == nil && v > 1 && !strings.Contains(s, "%") { // it was meant as percent
+	if err == nil && v > 1 && !strings.Contains(s, "%") { // probably meant as a percentage
 		return 0, fmt.Errorf("write %s%% for percent; a fraction is at most 1", strings.TrimSpace(s))
 	}
 	return v, err
 }
 
-// ParseShareOrMore reads a number from 0 on, or percent.
+// ParseShareOrMore reads a non-negative number or a percentage.
 func ParseShareOrMore(s string) (float64, error) {
 	number, percent := strings.CutSuffix(strings.TrimSpace(s), "%")
 	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
@@ -390,7 +391,7 @@ func ParseShareOrMore(s string) (float64, error) {
 	return v, nil
 }
 
-// ParseDuration reads a time above 0.
+// ParseDuration reads a positive duration.
 func ParseDuration(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	if err != nil || d <= 0 {
@@ -399,7 +400,7 @@ func ParseDuration(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// ListOf reads a list with commas between its items.
+// ListOf reads a comma-separated list.
 func ListOf[T any](s string, parse func(string) (T, error)) (list []T, err error) {
 	for _, one := range strings.Split(s, ",") {
 		v, err := parse(strings.TrimSpace(one))

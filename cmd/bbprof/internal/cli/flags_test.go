@@ -7,7 +7,7 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// TestParse covers the ways to write a command line.
+// TestParse covers the forms of a command line.
 func TestParse(t *testing.T) {
 	type line struct {
 		V, W     bool
@@ -56,7 +56,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestShares: percent and fraction are both taken.
+// TestShares: a percentage and a fraction are both accepted.
 func TestShares(t *testing.T) {
 	for text, want := range map[string]float64{"0.005": 0.005, "0.5%": 0.005, " 5 % ": 0.05, "0": 0, "110%": 1.1} {
 		if got, err := ParseShare(text); err != nil || got != want {

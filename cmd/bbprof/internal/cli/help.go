@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	HelpWidth  = 100 // columns of a help text
-	flagIndent = 18  // where the text of a flag begins
+	HelpWidth  = 100 // width of a help text
+	flagIndent = 18  // column where a flag's text begins
 )
 
-// start is how help begins: what the command does and how it is called.
+// start writes the head of a help text: purpose and synopsis.
 func (a *App) start(w *strings.Builder, c *Command) {
 	if c.Name == "" {
 		w.WriteString(c.About)
@@ -30,7 +30,7 @@ func (a *App) start(w *strings.Builder, c *Command) {
 	}
 }
 
-// Overview is for who names neither a block nor a command.
+// Overview is the help without a block or command.
 func (a *App) Overview() string {
 	var w strings.Builder
 	a.start(&w, a.Main)
@@ -71,7 +71,7 @@ func (c *Command) Declared() *Flags {
 	return f
 }
 
-// flagHelp lists the command's own flags, and points to those of the topic.
+// flagHelp lists the command's own flags and refers to the topic's.
 func (a *App) flagHelp(c *Command) string {
 	f := c.Declared()
 	var w strings.Builder
@@ -92,7 +92,7 @@ func (a *App) flagHelp(c *Command) string {
 	return w.String()
 }
 
-// listed are the flags of a group.
+// listed returns the flags of a group.
 func (f *Flags) listed(group int) (list []*Flag) {
 	for _, d := range f.Decls {
 		if d.group == group {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// manPage is the help of all commands in the language of man(7).
+// manPage formats the help of all commands for man(7).
 func (a *App) manPage() string {
 	var w manWriter
 	w.line(".TH BBPROF 1 \"\" \"bbprof %s\"", roff(Version()))
@@ -46,14 +46,14 @@ func (a *App) manPage() string {
 	return onceBetween.ReplaceAllString(w.String(), "$1")
 }
 
-// onceBetween finds paragraphs' starts with no text before the next macro.
+// onceBetween matches .PP macros without text before the next macro.
 var onceBetween = regexp.MustCompile(`(?m)(?:^\.PP\n)+(^\.(?:PP|S[HS].*)\n)`)
 
 type manWriter struct{ strings.Builder }
 
 func (w *manWriter) line(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
 
-// text writes paragraphs; indented lines stand as they are.
+// text writes paragraphs; indented lines are kept as they are.
 func (w *manWriter) text(text string) {
 	asIs := false
 	for line := range strings.Lines(text) {
@@ -99,7 +99,7 @@ func (w *manWriter) examples(c *Command) {
 	}
 }
 
-// roff escapes what the typesetter would read as a command.
+// roff escapes what the typesetter would take for a request.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, `-`, `\-`).Replace(text)
 	var w strings.Builder

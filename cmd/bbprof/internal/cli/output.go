@@ -13,8 +13,8 @@ import (
 	"golang.org/x/term"
 )
 
-// Lossless is where a result goes. It remembers the first error of writing, so that no command
-// loses it or takes it for one of the input.
+// Lossless wraps an output and remembers its first write error, so that no command loses it or takes it for an input
+// error.
 type Lossless struct {
 	io.Writer
 	err error
@@ -28,7 +28,7 @@ func (l *Lossless) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// instead is the error of writing, if there was one, and else err.
+// instead returns the write error, if any, else err.
 func (l *Lossless) instead(err error) error {
 	if l.err != nil {
 		return l.err
@@ -36,7 +36,7 @@ func (l *Lossless) instead(err error) error {
 	return err
 }
 
-// Terminal is the terminal that w writes to, if it is one.
+// Terminal returns the terminal behind w, if it is one.
 func Terminal(w io.Writer) (fd int, ok bool) {
 	if l, wrapped := w.(*Lossless); wrapped {
 		w = l.Writer
@@ -48,26 +48,25 @@ func Terminal(w io.Writer) (fd int, ok bool) {
 	return int(f.Fd()), term.IsTerminal(int(f.Fd()))
 }
 
-// exitCode is that of a command that ended with code, which standard output may have made wrong: a result
-// that did not get there is a failure, whatever else the command found.
+// exitCode returns code, or failure if standard output could not be written, whatever else the command found.
 func (l *Lossless) exitCode(code int, stderr io.Writer) int {
 	switch {
 	case l.err == nil || code == ExitInternal || code == ExitPipe || code == ExitInterrupted:
 		return code
 	case errors.Is(l.err, syscall.EPIPE):
 		return ExitPipe
-	case code == ExitOK || code == ExitRejected: // else something has been said
+	case code == ExitOK || code == ExitRejected: // otherwise an error has been reported
 		fmt.Fprintf(stderr, "bbprof: writing the result: %v\n", l.err)
 	}
 	return ExitInternal
 }
 
-// Output is where and how a command writes its result.
+// Output says where and in which format a command writes its result.
 type Output struct {
 	JSON    bool
 	File    string
 	Quiet   bool
-	Folders bool // a name that ends in a slash is a directory to make
+	Folders bool // a name ending in a slash is a directory to create
 }
 
 func (o *Output) Add(f *Flags, what string) {
@@ -85,7 +84,7 @@ func (o *Output) AddFile(f *Flags) {
 	f.Toggle(&o.Quiet, "q", "quiet: no progress and no notes on standard error, only errors")
 }
 
-// OutputFile declares a flag that names a file for a result. That it cannot be written is said before measuring, not after.
+// OutputFile declares a flag for an output file. A file that cannot be written is reported before measuring.
 func OutputFile(f *Flags, p *string, name, arg, help string) {
 	f.Declare(Flag{Name: name, Arg: arg, Help: help, Fallback: *p, Writes: true, Set: func(file string) error {
 		*p = file
@@ -111,7 +110,7 @@ func (o *Output) Write(std Streams, result any, text string) error {
 	})
 }
 
-// WriteLines writes an object on a line for each of some values, or the text.
+// WriteLines writes each value as a line of JSON, or the text.
 func WriteLines[T any](o *Output, std Streams, values []T, text string) error {
 	return o.Stream(std, func(w io.Writer) error {
 		if o.JSON {
@@ -122,8 +121,7 @@ func WriteLines[T any](o *Output, std Streams, values []T, text string) error {
 	})
 }
 
-// Ended ends a command that an error may have cut short: it writes what there is of a result, if there is any, and then
-// reports the error.
+// Ended ends a command that an error may have cut short: it writes the partial result, if any, then reports the error.
 func Ended(err error, some bool, write func() error) error {
 	if err != nil && !some {
 		return err
@@ -131,7 +129,7 @@ func Ended(err error, some bool, write func() error) error {
 	return cmp.Or(write(), err)
 }
 
-// Reject writes the result of a check, which ends the command with ErrRejected where it failed.
+// Reject writes a check's result and returns ErrRejected if the check failed.
 func (o *Output) Reject(std Streams, failed bool, result any, text string) error {
 	if err := o.Write(std, result, text); err != nil || !failed {
 		return err
@@ -139,7 +137,7 @@ func (o *Output) Reject(std Streams, failed bool, result any, text string) error
 	return ErrRejected
 }
 
-// Stream has write write to where the result goes. An error of write that is not one of writing comes back as it is.
+// Stream calls write with the output. Errors that are not write errors are returned unchanged.
 func (o *Output) Stream(std Streams, write func(io.Writer) error) error {
 	own := false
 	err := WriteResults(o.File, std.Out, func(w io.Writer) error {
@@ -154,7 +152,7 @@ func (o *Output) Stream(std Streams, write func(io.Writer) error) error {
 	return fmt.Errorf("writing the result: %w", err)
 }
 
-// Direct is w where a program can write to it by itself, without a pipe to bbprof, and else nil.
+// Direct returns w if a child process can write to it without a pipe through bbprof, else nil.
 func Direct(w io.Writer) io.Writer {
 	if l, ok := w.(*Lossless); ok {
 		w = l.Writer

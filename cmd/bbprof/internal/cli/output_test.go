@@ -18,7 +18,7 @@ type failing struct{ err error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
 
-// TestExitCodeOfLostResult: an error that no command reported changes its exit code.
+// TestExitCodeOfLostResult: a write error that no command reported changes the exit code.
 func TestExitCodeOfLostResult(t *testing.T) {
 	for _, c := range []struct {
 		err        error
@@ -39,7 +39,7 @@ func TestExitCodeOfLostResult(t *testing.T) {
 	}
 }
 
-// TestStreamErrors: only an error of writing is called one.
+// TestStreamErrors: only write errors are reported as such.
 func TestStreamErrors(t *testing.T) {
 	broken := errors.New("broken")
 	for _, c := range []struct {
@@ -62,7 +62,7 @@ func TestStreamErrors(t *testing.T) {
 	}
 }
 
-// TestReplaceableLink: a link that leads to no file is refused, as for -o, and is still there afterwards; one to a file is not.
+// TestReplaceableLink: a dangling link is refused, as for -o, and is kept; a link to a file is accepted.
 func TestReplaceableLink(t *testing.T) {
 	dir := t.TempDir()
 	target, link := filepath.Join(dir, "target.svg"), filepath.Join(dir, "link.svg")

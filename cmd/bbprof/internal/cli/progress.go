@@ -10,13 +10,13 @@ import (
 	"golang.org/x/term"
 )
 
-// LineEvery is how often a line of progress is written where there is no terminal.
+// LineEvery is the interval between lines of progress where there is no terminal.
 const LineEvery = 10 * time.Second
 
-// A Meter shows how far something is: a bar on a terminal, elsewhere a line now and then.
+// A Meter shows progress: a bar on a terminal, elsewhere an occasional line.
 type Meter struct {
 	w        io.Writer
-	Columns  func() int // of the terminal; nil where there is none
+	Columns  func() int // of the terminal; nil without one
 	LastLine time.Time
 }
 
@@ -34,10 +34,10 @@ func NewMeter(w io.Writer) Meter {
 	return m
 }
 
-// barWidth is how many columns the bar has between its ends.
+// barWidth is the bar's width in columns between its ends.
 const barWidth = 20
 
-// Show draws a bar for a share, if it is known, with a text; elsewhere it writes the text. at is now.
+// Show draws a bar with a text if the share is known; without a terminal it writes the text. at is the current time.
 func (m *Meter) Show(at time.Time, share float64, text string) {
 	switch {
 	case m.Columns != nil:
@@ -59,7 +59,7 @@ func (m *Meter) End() {
 	}
 }
 
-// A Counter shows how many of some things are done; Of is 0 where their number is unknown.
+// A Counter shows how many items are done; Of is 0 if their number is unknown.
 type Counter struct {
 	Meter
 	Of       int
@@ -73,7 +73,7 @@ func Progress(w io.Writer, of int, what string) *Counter {
 	return &Counter{Meter: NewMeter(w), Of: of, what: what, began: time.Now()}
 }
 
-// ProgressTo is Progress of what may end before the limit is reached.
+// ProgressTo is Progress for work that may end before the limit.
 func ProgressTo(w io.Writer, limit int, what string) *Counter {
 	c := Progress(w, limit, what)
 	c.most = true
@@ -102,11 +102,10 @@ func (c *Counter) Step(done int) {
 	c.Show(at, float64(done)/float64(c.Of), fmt.Sprintf("%d of %d %s, %v left", done, c.Of, c.what, left.Round(time.Second)))
 }
 
-// drawEvery keeps what draws from disturbing what is measured.
+// drawEvery limits drawing, which would disturb the measurements.
 const drawEvery = 200 * time.Millisecond
 
-// fit leaves out the last items of a list that is wider than a terminal: a line that is broken
-// cannot be drawn over.
+// fit drops the last items of a list that is wider than the terminal: a wrapped line cannot be overwritten.
 func fit(text string, width int) string {
 	for len(text) > width {
 		end := strings.LastIndex(text, ", ")

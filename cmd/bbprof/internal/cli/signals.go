@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// SameSignal is how long a signal counts as the one before: timeout(1), say, sends it to the
-// process and then to the process's group.
+// SameSignal is the time within which a repeated signal counts as the same one: timeout(1), for example, signals the
+// process and then its group.
 const SameSignal = 200 * time.Millisecond
 
-// UntilSignal is a context that the first signal ends; then signals are the default's again,
-// so a second one ends bbprof at once.
+// UntilSignal returns a context that the first signal cancels. A second signal then ends bbprof at once, by default
+// action.
 func UntilSignal() (context.Context, func()) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, func() { time.AfterFunc(SameSignal, stop) })

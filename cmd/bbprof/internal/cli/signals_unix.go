@@ -7,6 +7,5 @@ import (
 	"syscall"
 )
 
-// IgnoreFileLimit makes a limit on the size of files an error like any other, which can be
-// explained, instead of a signal.
+// IgnoreFileLimit turns exceeding the file size limit from a signal into an error that can be explained.
 func IgnoreFileLimit() { signal.Ignore(syscall.SIGXFSZ) }

@@ -11,18 +11,18 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
-// Table lines up cells in columns, two spaces apart.
+// Table aligns cells in columns, two spaces apart.
 type Table struct {
-	sides string // l or r for each column: where its cells stand in it; the last is for all further ones
+	sides string // alignment of each column, l or r; the last letter applies to all further columns
 	rows  [][]string
-	notes map[int]string // what stands below a row, from the second column on, and lines up with nothing
+	notes map[int]string // unaligned text below a row, from the second column on
 }
 
 func NewTable(sides string, header ...string) *Table {
 	return &Table{sides: sides, rows: [][]string{header}, notes: map[int]string{}}
 }
 
-// Row adds a line. Cells that are left out at its end are empty.
+// Row adds a row. Missing cells at its end are empty.
 func (t *Table) Row(cells ...string) { t.rows = append(t.rows, cells) }
 
 func (t *Table) Note(text string) { t.notes[len(t.rows)-1] = text }
@@ -60,7 +60,7 @@ func (t *Table) String() string {
 	return w.String()
 }
 
-// JSONLines writes an object on a line for each of some values.
+// JSONLines writes each value as a line of JSON.
 func JSONLines[T any](w io.Writer, values []T) error {
 	e := json.NewEncoder(w)
 	for _, v := range values {

@@ -21,8 +21,7 @@ func versionCommand() *Command {
 	}
 }
 
-// Set by make build, with -ldflags -X: a build with -buildvcs=false, or from an archive, does not know
-// them otherwise.
+// Set by make build with -ldflags -X; builds with -buildvcs=false or from an archive lack them otherwise.
 var version, commit string
 
 func Version() string {

@@ -63,10 +63,10 @@ type batchFlags struct {
 
 	unordered bool
 	shard     batch.Shard
-	array     bool // the shard is that of a task of a job array
+	array     bool // the shard is a task's of a job array
 
 	out       cli.Output
-	format    resultfile.Format // "" goes by the output's name
+	format    resultfile.Format // "" follows from the output's name
 	resume    bool
 	overwrite bool
 	columns   []string
@@ -132,7 +132,7 @@ func (b *batchFlags) check(std cli.Streams) error {
 	case len(b.files) == 0 && b.state == "":
 		return cli.BadUsage("no file named; name one or more, or - for standard input")
 	case b.state != "" && (b.Measuring.Init != "" || len(b.Measuring.Set) > 0):
-		return cli.BadUsage("-state is all of the state that blocks start from; leave -init and -set out")
+		return cli.BadUsage("-state sets the whole initial state; leave -init and -set out")
 	case b.resume && !toFile:
 		return cli.BadUsage("-resume continues a file; name it with -o")
 	case b.resume && b.overwrite:
@@ -158,19 +158,19 @@ func (b *batchFlags) check(std cli.Streams) error {
 	return nil
 }
 
-// batchJob is a batch about to run: what it reads, where it writes, with what.
+// batchJob is a batch about to run: its inputs, output and settings.
 type batchJob struct {
 	in     *input.Input
-	states *states.Reader // nil where blocks start from states of bbprof's
+	states *states.Reader // nil if blocks start from bbprof's own states
 	schema resultfile.Schema
 	cpus   host.Layout
 	run    resultfile.Run
 	dest   destination
-	out    *batch.Output // nil until it is known that this host can measure
+	out    *batch.Output // nil until this host is known to measure
 }
 
-// prepare checks all that can be checked before measuring. An old result is read first, for it may
-// be the wrong one, and changed last: a host that cannot measure must not cost it.
+// prepare checks all that it can before measuring. It reads an old result first, which may be the wrong one, and
+// changes it last, after this host proved able to measure.
 func (b *batchFlags) prepare(std cli.Streams) (j batchJob, err error) {
 	if err := b.check(std); err != nil {
 		return j, err
@@ -178,8 +178,8 @@ func (b *batchFlags) prepare(std cli.Streams) (j batchJob, err error) {
 	if j.states, j.in, err = b.openStates(std); err != nil {
 		return j, cli.Usage(err)
 	}
-	// Files are closed as they end. One that an interrupted run leaves open may still be waited on by
-	// the goroutine that reads ahead, and ends with the process.
+	// Files are closed at their end. One left open by an interrupt may still block the goroutine that reads ahead, and
+	// closes with the process.
 	for _, choice := range j.in.Choices() {
 		fmt.Fprintf(b.out.Notes(std), "bbprof: %s\n", choice)
 	}
@@ -215,7 +215,7 @@ func (b *batchFlags) prepare(std cli.Streams) (j batchJob, err error) {
 	return j, nil
 }
 
-// finished checks that a complete result is the one that this run would have made.
+// finished checks that this run would have made the complete result.
 func (j *batchJob) finished(shard batch.Shard, stderr io.Writer) error {
 	schema := j.schema
 	if len(j.dest.columns) > 0 {
@@ -233,7 +233,7 @@ func (b *batchFlags) measure(std cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	// With SIGPIPE ignored a closed pipe is a write error like any other.
+	// If SIGPIPE is ignored, a closed pipe is an ordinary write error.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := cli.UntilSignal() // blocks in progress are finished
 	defer stop()
@@ -245,7 +245,7 @@ func (b *batchFlags) measure(std cli.Streams) error {
 
 	end := batchEnd{flags: b, in: j.in, std: std, resumable: j.dest.path != "" && !j.dest.special}
 	end.atStart = workers.SelftestAtStart(ctx, host.Detect(j.cpus.CPUs()...), std.Err, b.Measuring.Unroll != nil)
-	clock, _ := workers[0].Clock() // all are on one kind of core, so it is the same for all
+	clock, _ := workers[0].Clock() // all cores are of one kind, so the clocks are the same
 	j.run.Selftest, j.run.Clock = end.atStart, string(clock)
 	if j.out == nil {
 		var writing *batch.WriteError
@@ -268,7 +268,7 @@ func (b *batchFlags) measure(std cli.Streams) error {
 	watch.End()
 	defer j.out.Close()
 	var displaced *batch.DisplacedError
-	if flushErr := j.out.Flush(); err == nil || errors.As(flushErr, &displaced) { // which says where the rows are
+	if flushErr := j.out.Flush(); err == nil || errors.As(flushErr, &displaced) { // reports where the rows are
 		err = flushErr
 	}
 	end.held = j.out.Held()
@@ -290,7 +290,7 @@ func (b *batchFlags) inputs() []string {
 	return append([]string{b.state}, b.files...)
 }
 
-// describe is the run without its selftest.
+// describe returns the run's header without its selftest.
 func (b *batchFlags) describe(cpus host.Layout) resultfile.Run {
 	settings := resultfile.SettingsOf(b.Measuring)
 	if b.state != "" {
@@ -302,5 +302,5 @@ func (b *batchFlags) describe(cpus host.Layout) resultfile.Run {
 	}
 }
 
-// now is the time as a run_header has it.
+// now returns the time in the format of run_header.
 func now() string { return time.Now().UTC().Format(time.RFC3339) }

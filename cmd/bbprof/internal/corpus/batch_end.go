@@ -18,22 +18,22 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// batchEnd is what the messages at the end report.
+// batchEnd holds what the final messages report.
 type batchEnd struct {
 	flags *batchFlags
 	in    *input.Input
 	std   cli.Streams
 
-	resumable      bool // the rows are in a file
+	resumable      bool // a file holds the rows
 	run            resultfile.Run
 	tally          batch.Tally
 	held           int64
-	atStart, atEnd string // the selftests, if they were run
+	atStart, atEnd string // selftest results, if run
 }
 
-// exit reports how the run went, and, if it did not reach its end, why and how to continue.
+// exit reports how the run went and, if it stopped early, why and how to continue.
 func (e *batchEnd) exit(err error) error {
-	pipe := errors.Is(err, syscall.EPIPE) // head has had enough
+	pipe := errors.Is(err, syscall.EPIPE) // the reader closed the pipe, like head
 	if !pipe {
 		e.report(e.flags.out.Notes(e.std))
 		e.warn(e.std.Err)
@@ -65,7 +65,7 @@ func (e *batchEnd) report(w io.Writer) {
 	}
 }
 
-// warn says what the input has that does not count.
+// warn reports input that was ignored.
 func (e *batchEnd) warn(w io.Writer) {
 	if n := e.in.Surplus(); n > 0 {
 		fmt.Fprintf(w, "bbprof: warning: %s had more columns than the first line, and these were dropped\n", words.Plural(int(n), "row"))
@@ -73,7 +73,7 @@ func (e *batchEnd) warn(w io.Writer) {
 	e.in.Unplaced().Warn(w)
 }
 
-// why says what ended the run, if not the end of its input, and ends with its exit code.
+// why reports what stopped the run before the end of its input, and returns its exit code.
 func (e *batchEnd) why(err error) error {
 	if n := e.tally.Rows; err == nil && n > 0 && e.tally.Reasons[string(verdict.BadHex)] == n && e.flags.shard.Count <= 1 {
 		return cli.BadUsage("no row has a block in its column, so nothing was measured; -column names another column")
@@ -111,7 +111,7 @@ func (e *batchEnd) why(err error) error {
 	return code
 }
 
-// afterDisplaced says how to continue where rows can be continued by their own format.
+// afterDisplaced says how to continue if the format can be resumed into.
 func (e *batchEnd) afterDisplaced(d *batch.DisplacedError) {
 	switch {
 	case d.Rows == "":

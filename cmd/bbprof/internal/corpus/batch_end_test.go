@@ -14,7 +14,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// TestGoOn: the command that goes on with a run is the one that began it, and -resume.
+// TestGoOn: the command that resumes a run is the original command plus -resume.
 func TestGoOn(t *testing.T) {
 	for _, c := range []struct {
 		args []string
@@ -26,7 +26,7 @@ func TestGoOn(t *testing.T) {
 		{[]string{"-overwrite", "true", "-resume=false", "-o", "r.csv", "b.csv", "true"}, "bbprof batch -resume -o r.csv b.csv true"},
 		{[]string{"-o", "r.csv", "--", "-resume"}, "bbprof batch -resume -o r.csv -- -resume"},
 		{[]string{"resume", "$x"}, "bbprof batch -resume resume '$x'"},
-		{[]string{"-o", "-overwrite", "b.csv"}, "bbprof batch -resume -o -overwrite b.csv"}, // a file of that name
+		{[]string{"-o", "-overwrite", "b.csv"}, "bbprof batch -resume -o -overwrite b.csv"}, // a file named -overwrite
 	} {
 		f := cli.NewFlags("bbprof batch")
 		(&batchFlags{flags: f}).declare(f)
@@ -35,7 +35,7 @@ func TestGoOn(t *testing.T) {
 	}
 }
 
-// TestBatchExitCodes covers the endings that no script can bring about.
+// TestBatchExitCodes covers the exits that no script can provoke.
 func TestBatchExitCodes(t *testing.T) {
 	host := fmt.Errorf("starting a child: %w", &verdict.HostError{Missing: "ptrace", Remedy: "be root"})
 	other := errors.New("it broke")

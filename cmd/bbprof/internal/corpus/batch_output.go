@@ -16,19 +16,19 @@ import (
 
 type destination struct {
 	path      string // the result
-	journal   string // where rows are gathered, which is the result itself if that can be appended to
+	journal   string // file that collects rows: the result itself, if it can be appended to
 	format    resultfile.Format
-	columns   []string // to write; all, if there are none
+	columns   []string // to write; empty: all
 	special   bool     // the result is a pipe or a device
 	unordered bool
 	overwrite bool
-	complete  bool // it is there already, and there is no journal to go on with
+	complete  bool // exists already, with no journal to resume
 }
 
-// resolve replaces a symbolic link that -o names by its target, and says so.
+// resolve replaces a symbolic link given to -o by its target, and reports it.
 func (b *batchFlags) resolve(stderr io.Writer) error {
 	if info, err := os.Stat(b.out.File); err == nil && !info.Mode().IsRegular() {
-		return nil // such as /dev/stdout, which is a link
+		return nil // /dev/stdout is such a link
 	}
 	to, err := atomicfile.ResolveLink(b.out.File)
 	if err == nil && to != b.out.File {
@@ -58,7 +58,7 @@ func (b *batchFlags) destination() (d destination, err error) {
 	if !d.direct() {
 		d.journal += ".journal"
 		_, err := os.Lstat(d.journal)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // such as a name that is too long
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // the name may be too long
 			return d, fmt.Errorf("-o %s: rows are gathered in a file beside it: %w", d.path, err)
 		}
 		d.complete = b.resume && there && err != nil
@@ -69,7 +69,7 @@ func (b *batchFlags) destination() (d destination, err error) {
 	return d, nil
 }
 
-// direct reports whether rows are gathered in the result itself: it holds whole rows, one after the other.
+// direct reports whether rows go straight into the result, because its format can be appended to.
 func (d destination) direct() bool { return d.format.Appends() && len(d.columns) == 0 }
 
 func (d destination) gathered() resultfile.Format {
@@ -105,7 +105,7 @@ func (d destination) create(schema resultfile.Schema, stdout io.Writer) (*batch.
 	return batch.Create(d.journal, d.gathered(), schema, d.overwrite)
 }
 
-// finish puts the rows in order, and into a format that cannot be appended to.
+// finish sorts the rows and converts them to a format that cannot be appended to.
 func (d destination) finish(out *batch.Output) error {
 	if !d.unordered {
 		if err := out.Sort(); err != nil {
@@ -118,13 +118,13 @@ func (d destination) finish(out *batch.Output) error {
 	if err := out.InPlace(); err != nil {
 		return err
 	}
-	rows := converting{files: []string{d.journal}, format: d.format, columns: d.columns}
+	rows := convertCmd{files: []string{d.journal}, format: d.format, columns: d.columns}
 	if err := cli.WriteWhole(d.path, func(w io.Writer) error { return rows.convert(w, os.Stdin) }); err != nil {
-		// Not wrapped: what is bad usage for convert is none of the user's here.
+		// Not wrapped: bad usage of convert is not the user's.
 		return fmt.Errorf("the results are in %s, but %s could not be made of them: %v", d.journal, d.path, err)
 	}
 	if err := out.InPlace(); err != nil {
-		return nil // it is another run's journal by now
+		return nil // the journal now belongs to another run
 	}
 	return os.Remove(d.journal)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/bbprof/bbprof/internal/host"
 )
 
-// TestConversionFails: a batch whose last step fails says where its rows are, and is no bad usage.
+// TestConversionFails: if the final conversion fails, batch names the rows' file, and reports no bad usage.
 func TestConversionFails(t *testing.T) {
 	dir := t.TempDir()
 	d := destination{path: filepath.Join(dir, "r.parquet"), journal: filepath.Join(dir, "r.journal"), format: resultfile.Parquet, columns: []string{"nosuch"}}
@@ -32,7 +32,7 @@ func TestConversionFails(t *testing.T) {
 	}
 }
 
-// TestStatesDoNotMix: a result in captured states is not continued in bbprof's own.
+// TestStatesDoNotMix: results from captured states and from bbprof's own are not mixed by -resume.
 func TestStatesDoNotMix(t *testing.T) {
 	in, own := batchFlags{state: "s"}, batchFlags{}
 	list := in.describe(host.Layout{}).Difference(own.describe(host.Layout{})).All()

@@ -14,7 +14,7 @@ type watch struct {
 	size int64 // of the input in bytes, 0 if unknown
 
 	began     time.Time
-	from      int64 // where in the input this run found its first row
+	from      int64 // input offset of this run's first row
 	lastCount int64
 	lastTime  time.Time
 	rate      float64
@@ -47,14 +47,14 @@ func (t *watch) text(p batch.Progress, at time.Time) string {
 	if p.Tally.Failed > 0 {
 		s += fmt.Sprintf(", %d error", p.Tally.Failed)
 	}
-	if p.Aside > 0 && !p.Ended { // on a busy host, why there are few rows
+	if p.Aside > 0 && !p.Ended { // explains the few rows of a busy host
 		s += fmt.Sprintf(", %d to be tried again", p.Aside)
 	}
 	switch {
 	case p.Ended && p.Aside > 0:
 		s += fmt.Sprintf(", retry: %d to go", p.Aside)
 	case t.size > 0 && p.Bytes > t.from:
-		if t.Columns == nil { // a bar shows it
+		if t.Columns == nil { // a bar shows the rest
 			s += fmt.Sprintf(", %d %%", 100*p.Bytes/t.size)
 		}
 		left := time.Duration(float64(at.Sub(t.began)) * float64(t.size-p.Bytes) / float64(p.Bytes-t.from))

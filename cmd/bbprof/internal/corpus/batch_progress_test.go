@@ -9,7 +9,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 )
 
-// TestWatch: without a terminal a line tells now and then of counts, rate and time left.
+// TestWatch: without a terminal, a line reports counts, rate and remaining time now and then.
 func TestWatch(t *testing.T) {
 	var w strings.Builder
 	watch := newWatch(&w, 1000)

@@ -19,11 +19,10 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// stateColumn is the column of a corpus that says from which captured state a row's block starts.
+// stateColumn is the corpus column that names the captured state from which a row's block starts.
 const stateColumn = "state"
 
-// openStates opens the file of captured states that a corpus starts from, and the corpus: its own index unless
-// files are named.
+// openStates opens a file of captured states and its corpus: the named files, or else the index of the states.
 func (b *batchFlags) openStates(std cli.Streams) (*states.Reader, *input.Input, error) {
 	if b.state == "" {
 		in, err := input.Open(b.files, std.In, b.column, resultfile.Reserved())
@@ -58,7 +57,7 @@ func visitOf(in *input.Input) func(*input.Row) string {
 	}
 }
 
-// A statesMeasurer gives each block the captured state that its set-up names.
+// A statesMeasurer starts each block from the captured state named by its set-up.
 type statesMeasurer struct {
 	measure.Measurer
 	from *states.Reader
@@ -80,7 +79,7 @@ func (m statesMeasurer) ProfileAll(ctx context.Context, next func() (profiler.Bl
 	})
 }
 
-// load has a block start from the state that its set-up names. A block of which that is not a state is not run.
+// load sets the initial state named by the block's set-up. A block that does not fit the state is not run.
 func (m statesMeasurer) load(b *profiler.Block) error {
 	_, number, ok := measuring.CutState(b.Setup.Visit)
 	if !ok {

@@ -1,4 +1,4 @@
-// Package corpus has the commands that take blocks out of programs, measure them and keep the results.
+// Package corpus holds the commands that extract blocks from programs, measure them and store the results.
 package corpus
 
 import "github.com/bbprof/bbprof/cmd/bbprof/internal/cli"

@@ -35,7 +35,7 @@ bbprof convert -of blocks.csv -o all/ part*.csv
 		Exits: map[int]string{cli.ExitOK: "done, and nothing is missing", cli.ExitRejected: "rows or shards are missing; those that are there were joined",
 			cli.ExitUsage: "bad usage, a file that is not a result, or parts that do not belong together", cli.ExitInternal: ""},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
-			c := converting{partRows: 1_000_000, out: cli.Output{Folders: true}}
+			c := convertCmd{partRows: 1_000_000, out: cli.Output{Folders: true}}
 			f.Operands = &c.files
 			c.out.AddFile(f)
 			rowfile.FormatFlag(f, &c.format)
@@ -49,13 +49,13 @@ bbprof convert -of blocks.csv -o all/ part*.csv
 	}
 }
 
-type converting struct {
+type convertCmd struct {
 	files   []string
 	out     cli.Output
 	format  resultfile.Format
 	columns []string // to write
 
-	// Of several files, the parts of a corpus:
+	// For several files, the parts of a corpus:
 	mixed    bool
 	of       []string // the corpus
 	column   string
@@ -63,7 +63,7 @@ type converting struct {
 }
 
 // folder reports whether the result is a directory.
-func (c *converting) folder() bool { return strings.HasSuffix(c.out.File, "/") }
+func (c *convertCmd) folder() bool { return strings.HasSuffix(c.out.File, "/") }
 
 func columnsFlag(f *cli.Flags, columns *[]string) {
 	f.Declare(cli.Flag{Name: "columns", Arg: "LIST", Help: "only these columns, in this order, such as hex,cycles,row; or all but these, such as -mode,-run_header (default: all)",
@@ -73,7 +73,7 @@ func columnsFlag(f *cli.Flags, columns *[]string) {
 		}})
 }
 
-func (c *converting) run(std cli.Streams) error {
+func (c *convertCmd) run(std cli.Streams) error {
 	if len(c.files) == 0 {
 		return cli.BadUsage("no file named; name one or more, or - for standard input")
 	}
@@ -105,8 +105,8 @@ func foreignText() string {
 	return w.String()
 }
 
-// convert writes the rows of one file, in their order.
-func (c *converting) convert(w io.Writer, stdin io.Reader) error {
+// convert writes the rows of one file in their order.
+func (c *convertCmd) convert(w io.Writer, stdin io.Reader) error {
 	in, err := resultfile.OpenRows(c.files[0], stdin, "hex", "status")
 	if err != nil {
 		return cli.Usage(err)
@@ -117,7 +117,7 @@ func (c *converting) convert(w io.Writer, stdin io.Reader) error {
 		return cli.Usage(in.Error(err))
 	}
 	if err := in.Copy(out); err != nil {
-		return cli.Usage(err) // unless it is of writing, which the caller knows
+		return cli.Usage(err) // a write error is the caller's to report
 	}
 	return nil
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
-// join writes the rows of the parts of a corpus in their order, and says what is missing.
-func (c *converting) join(std cli.Streams) error {
+// join writes the rows of a corpus's parts in order, and reports missing rows.
+func (c *convertCmd) join(std cli.Streams) error {
 	if slices.Contains(slices.Concat(c.files, c.of), "-") {
 		return cli.BadUsage("-: parts are read more than once, so standard input cannot be one; save it to a file and name that")
 	}
@@ -28,7 +28,7 @@ func (c *converting) join(std cli.Streams) error {
 	if err != nil {
 		return cli.BadUsage("-of: %w", err)
 	}
-	next, stop := iter.Pull2(rowfile.RowsOf(c.of, strings.NewReader(""), c.column, nil)) // opened where a row is missing
+	next, stop := iter.Pull2(rowfile.RowsOf(c.of, strings.NewReader(""), c.column, nil)) // opened at the first missing row
 	defer stop()
 	corpus := func() (input.Row, error) {
 		row, err, more := next()
@@ -36,7 +36,7 @@ func (c *converting) join(std cli.Streams) error {
 		case err != nil:
 			return row, cli.BadUsage("-of: %w", err)
 		case !more:
-			return row, cli.BadUsage("-of: %s: it has fewer rows when it is read again; name files that do not change and are no pipes", strings.Join(c.of, ", "))
+			return row, cli.BadUsage("-of: %s: it has fewer rows when read again; name files that do not change, not pipes", strings.Join(c.of, ", "))
 		}
 		return row, nil
 	}
@@ -76,8 +76,8 @@ func (c *converting) join(std cli.Streams) error {
 	return nil
 }
 
-// partitions writes each row to the parts of the core that it was measured on.
-func (c *converting) partitions(dir string, parts *batch.Merge) (resultfile.Writer, error) {
+// partitions writes each row to the partition of its core.
+func (c *convertCmd) partitions(dir string, parts *batch.Merge) (resultfile.Writer, error) {
 	cores, run := parts.Cores(), parts.Schema().Index("run")
 	return resultfile.NewPartitions(dir, parts.Schema(), c.columns, c.partRows, func(cells []string) string {
 		if run < 0 {
@@ -87,7 +87,8 @@ func (c *converting) partitions(dir string, parts *batch.Merge) (resultfile.Writ
 	})
 }
 
-// writeFolder makes a directory beside its place and renames it when it is complete: it is there whole, or not at all.
+// writeFolder creates a directory under a temporary name and renames it when complete, so a partial one is never
+// visible.
 func writeFolder(name string, write func(dir string) error) error {
 	name = filepath.Clean(name)
 	if _, err := os.Lstat(name); err == nil {
@@ -97,14 +98,14 @@ func writeFolder(name string, write func(dir string) error) error {
 	if err != nil {
 		return cli.BadUsage("-o %w", err)
 	}
-	defer os.RemoveAll(temporary) // nothing, after the rename
+	defer os.RemoveAll(temporary) // does nothing after the rename
 	if err := write(temporary); err != nil {
 		return err
 	}
 	return errors.Join(os.Chmod(temporary, 0o755), os.Rename(temporary, name))
 }
 
-// unfinishedText names the shards to run again, and the option that has Slurm do it.
+// unfinishedText lists the shards to run again, with the option for Slurm.
 func unfinishedText(list []batch.ShardRows) string {
 	if len(list) == 0 {
 		return ""
@@ -118,7 +119,7 @@ func unfinishedText(list []batch.ShardRows) string {
 		strings.Join(shards, ", "), strings.Join(tasks, ","), list[0].Shard.Count)
 }
 
-// countRows is how many rows a corpus has, 0 of none.
+// countRows returns the number of rows of a corpus, 0 if there is no corpus.
 func countRows(files []string, column string) (n int64, err error) {
 	if len(files) == 0 {
 		return 0, nil

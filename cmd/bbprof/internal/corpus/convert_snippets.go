@@ -13,7 +13,7 @@ import (
 
 // snippets writes the accepted blocks of one file into a directory, each a file called by its row: llvm-exegesis takes
 // one snippet a file.
-func (c *converting) snippets(std cli.Streams) error {
+func (c *convertCmd) snippets(std cli.Streams) error {
 	if len(c.files) > 1 || len(c.of) > 0 {
 		return cli.BadUsage("-format exegesis: join the parts first, with bbprof convert -o FILE.csv")
 	}

@@ -45,7 +45,7 @@ bbprof dataset -verify data
 		Exits: map[int]string{cli.ExitOK: "sealed; or as it was sealed, and the sample agrees", cli.ExitRejected: "-verify: something is wrong, or the sample does not agree on the same kind of core",
 			cli.ExitUsage: "", cli.ExitHost: "this host cannot measure the sample; -sample=false leaves it out", cli.ExitInternal: "", cli.ExitInterrupted: ""},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
-			d := sealing{partRows: 1_000_000}
+			d := datasetCmd{partRows: 1_000_000}
 			f.Operands = &d.files
 			f.Text(&d.dir, "o", "FILE", "the directory to make, which must not be there")
 			f.Text(&d.verify, "verify", "PATH", "check the dataset in the directory PATH")
@@ -60,7 +60,7 @@ bbprof dataset -verify data
 	}
 }
 
-type sealing struct {
+type datasetCmd struct {
 	files       []string
 	dir         string
 	verify      string
@@ -72,12 +72,12 @@ type sealing struct {
 	out         cli.Output
 }
 
-func (d *sealing) run(std cli.Streams) error {
+func (d *datasetCmd) run(std cli.Streams) error {
 	switch {
 	case (d.dir == "") == (d.verify == ""):
 		return cli.BadUsage("name the directory to make with -o, or the one to check with -verify")
 	case d.verify != "" && len(d.files) > 0:
-		return cli.BadUsage("-verify takes a directory alone, and %s is named too", d.files[0])
+		return cli.BadUsage("-verify takes only its directory; leave out %s", d.files[0])
 	case d.verify != "":
 		return d.check(std)
 	case len(d.files) == 0:
@@ -86,7 +86,7 @@ func (d *sealing) run(std cli.Streams) error {
 	return d.make(std)
 }
 
-func (d *sealing) make(std cli.Streams) error {
+func (d *datasetCmd) make(std cli.Streams) error {
 	var sheet *dataset.Sheet
 	err := writeFolder(d.dir, func(dir string) (err error) {
 		sheet, err = d.write(dir, std)
@@ -101,7 +101,7 @@ func (d *sealing) make(std cli.Streams) error {
 	return err
 }
 
-func (d *sealing) write(dir string, std cli.Streams) (*dataset.Sheet, error) {
+func (d *datasetCmd) write(dir string, std cli.Streams) (*dataset.Sheet, error) {
 	options := dataset.Options{Inputs: d.files, Application: d.application, Weight: d.weight, PartRows: d.partRows, Version: cli.Version(), Made: now()}
 	source, err := options.Read()
 	if err != nil {
@@ -109,7 +109,7 @@ func (d *sealing) write(dir string, std cli.Streams) (*dataset.Sheet, error) {
 	}
 	ctx, stop := cli.UntilSignal()
 	defer stop()
-	sheet, err := source.Write(dir, func(sheet *dataset.Sheet, sample []dataset.Measured) (*dataset.Agreement, error) {
+	sheet, err := source.Write(dir, func(sheet *dataset.Sheet, sample []dataset.SampleBlock) (*dataset.Agreement, error) {
 		if d.noSample || len(sample) == 0 {
 			return nil, nil
 		}
@@ -117,7 +117,7 @@ func (d *sealing) write(dir string, std cli.Streams) (*dataset.Sheet, error) {
 			fmt.Fprintf(d.out.Notes(std), "bbprof: the sample is not measured again: this is %s, and the results are of %s\n", here, sheet.Hosts[0].Microarchitecture)
 			return nil, nil
 		}
-		return d.again(ctx, sheet, sample, d.out.Notes(std))
+		return d.remeasure(ctx, sheet, sample, d.out.Notes(std))
 	})
 	switch hostError := (*verdict.HostError)(nil); {
 	case ctx.Err() != nil:
@@ -150,7 +150,7 @@ func agreementText(a dataset.Agreement) string {
 		words.Plural(a.Blocks, "block"), 100*a.Within1, 100*a.Within5, 100*a.Median, 100*a.P95, a.Rejected)
 }
 
-func (d *sealing) check(std cli.Streams) error {
+func (d *datasetCmd) check(std cli.Streams) error {
 	v, err := dataset.Verify(d.verify)
 	if err != nil {
 		return cli.BadUsage("-verify %s: %w", d.verify, err)
@@ -167,7 +167,7 @@ func (d *sealing) check(std cli.Streams) error {
 	if !wrong && !d.noSample && len(v.Sample) > 0 {
 		ctx, stop := cli.UntilSignal()
 		defer stop()
-		a, err := d.again(ctx, &v.Sheet, v.Sample, d.out.Notes(std))
+		a, err := d.remeasure(ctx, &v.Sheet, v.Sample, d.out.Notes(std))
 		if err != nil {
 			io.WriteString(std.Out, w.String())
 			return err
@@ -198,7 +198,7 @@ func (d *sealing) check(std cli.Streams) error {
 	return nil
 }
 
-func (d *sealing) again(ctx context.Context, sheet *dataset.Sheet, sample []dataset.Measured, notes io.Writer) (*dataset.Agreement, error) {
+func (d *datasetCmd) remeasure(ctx context.Context, sheet *dataset.Sheet, sample []dataset.SampleBlock, notes io.Writer) (*dataset.Agreement, error) {
 	opts, err := optionsOf(sheet.Settings)
 	if err != nil {
 		return nil, err
@@ -206,7 +206,7 @@ func (d *sealing) again(ctx context.Context, sheet *dataset.Sheet, sample []data
 	opts.CPUs = d.cpus
 	blocks := make([]profiler.Block, len(sample))
 	for i, m := range sample {
-		blocks[i].Setup.At, _ = input.Address(m.Address)
+		blocks[i].Setup.Address, _ = input.Address(m.Address)
 		if blocks[i].Code, err = asm.ParseHex(m.Hex, profiler.MaxBlock); err != nil {
 			return nil, fmt.Errorf("block %s: %w", m.Hex, err)
 		}
@@ -220,17 +220,17 @@ func (d *sealing) again(ctx context.Context, sheet *dataset.Sheet, sample []data
 	if err != nil {
 		return nil, err
 	}
-	again := map[string]float64{}
+	cycles := map[string]float64{}
 	for i, r := range results {
 		if r.Status == profiler.OK {
-			again[sample[i].Hex] = r.Cycles
+			cycles[sample[i].Hex] = r.Cycles
 		}
 	}
-	a := dataset.Compare(resultfile.HostOf(host.Detect(d.cpus...)), sample, again)
+	a := dataset.Compare(resultfile.HostOf(host.Detect(d.cpus...)), sample, cycles)
 	return &a, nil
 }
 
-// optionsOf has the options of a run's settings, which are named and written as the flags of batch are.
+// optionsOf converts a run's settings to options; they have the names and syntax of batch's flags.
 func optionsOf(settings map[string]any) (o profiler.Options, err error) {
 	f := cli.NewFlags("the settings of the dataset")
 	measuring.LayoutFlags(f, &o)

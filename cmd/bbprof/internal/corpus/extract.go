@@ -41,19 +41,19 @@ processes that they start are ended with them.
 		Examples: `bbprof extract ./prog | bbprof batch -                         measure all blocks of a program
 bbprof extract -run -o blocks.csv -- gzip -c FILE >/dev/null   what ran, with counts
 `,
-		Exits: map[int]string{cli.ExitOK: "done", cli.ExitUsage: "", cli.ExitHost: "what counts or assembles is not installed", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
+		Exits: map[int]string{cli.ExitOK: "done", cli.ExitUsage: "", cli.ExitHost: "the tool that counts or assembles is not installed", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
-			e := extracting{}
+			e := extractCmd{}
 			e.add(f)
 			return e.run
 		},
 	}
 }
 
-// runTitle is the group of the flags of -run.
+// runTitle is the title of the flag group for -run.
 const runTitle = "How the program of -run runs"
 
-type extracting struct {
+type extractCmd struct {
 	flags     *cli.Flags
 	options   extract.Options
 	rows      extract.Rows
@@ -68,7 +68,7 @@ type extracting struct {
 	out       cli.Output
 }
 
-func (e *extracting) add(f *cli.Flags) {
+func (e *extractCmd) add(f *cli.Flags) {
 	e.flags, f.Operands, f.Program = f, &e.files, &e.program
 	e.out.AddFile(f)
 	e.options.Cut, e.options.Min = extract.CutLeader, 1
@@ -94,7 +94,7 @@ func (e *extracting) add(f *cli.Flags) {
 	running.AnyStatusFlag(f, &e.anyStatus)
 }
 
-func (e *extracting) check() error {
+func (e *extractCmd) check() error {
 	sources := 0
 	for _, given := range []bool{e.runs, len(e.callgrind) > 0, e.perf != ""} {
 		if given {
@@ -111,14 +111,14 @@ func (e *extracting) check() error {
 	case sources == 0 && len(e.files) == 0:
 		return cli.BadUsage("name a program, a library, an object, an archive or assembly")
 	case !e.runs && e.flags.Of(runTitle) != "":
-		return cli.BadUsage("-%s is of a program that is run: it needs -run", e.flags.Of(runTitle))
+		return cli.BadUsage("-%s requires -run", e.flags.Of(runTitle))
 	case e.options.Max > 0 && e.options.Max < e.options.Min:
 		return cli.BadUsage("-min %d is more than -max %d", e.options.Min, e.options.Max)
 	}
 	return nil
 }
 
-func (e *extracting) run(std cli.Streams) error {
+func (e *extractCmd) run(std cli.Streams) error {
 	if err := e.check(); err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (e *extracting) run(std cli.Streams) error {
 		return running.BadInput(err)
 	}
 	if e.options.Func != nil && stats.Functions == 0 {
-		fmt.Fprintf(e.out.Notes(std), "bbprof: -func %v: no function of that name; nm lists those of a file, and one without a symbol is called by its address\n", e.options.Func)
+		fmt.Fprintf(e.out.Notes(std), "bbprof: -func %v: no function matches; nm lists a file's functions, and one without a symbol is named by its address\n", e.options.Func)
 	}
 	for _, note := range e.notes(stats) {
 		fmt.Fprintln(e.out.Notes(std), "bbprof: "+note)
@@ -145,7 +145,7 @@ func (e *extracting) run(std cli.Streams) error {
 	return nil
 }
 
-func (e *extracting) profile(ctx context.Context, std cli.Streams) (err error) {
+func (e *extractCmd) profile(ctx context.Context, std cli.Streams) (err error) {
 	p := e.options.Profile
 	switch {
 	case e.runs:
@@ -166,7 +166,7 @@ func (e *extracting) profile(ctx context.Context, std cli.Streams) (err error) {
 	return nil
 }
 
-func (e *extracting) runProgram(ctx context.Context, std cli.Streams) (*extract.Profile, error) {
+func (e *extractCmd) runProgram(ctx context.Context, std cli.Streams) (*extract.Profile, error) {
 	if err := extract.Readable(e.files); err != nil {
 		return nil, err
 	}
@@ -178,8 +178,8 @@ func (e *extracting) runProgram(ctx context.Context, std cli.Streams) (*extract.
 	return running.Run(ctx, r, e.stdin, e.out.Notes(std), (*extract.Run).Profile)
 }
 
-// notes are what a user should know of what was found, and of what was not.
-func (e *extracting) notes(stats extract.Stats) []string {
+// notes reports notable findings and omissions.
+func (e *extractCmd) notes(stats extract.Stats) []string {
 	notes := strings.Split(strings.TrimSpace(stats.Summary()), "\n")
 	p := e.options.Profile
 	if p == nil {
@@ -190,7 +190,7 @@ func (e *extracting) notes(stats extract.Stats) []string {
 		what = "samples"
 	}
 	if p.Lost > 0 {
-		notes = append(notes, fmt.Sprintf("%.2g %% of all %s are of code that no file holds, such as code made at run time, and is not extracted", 100*float64(p.Lost)/float64(p.Total), what))
+		notes = append(notes, fmt.Sprintf("%.2g %% of all %s lie outside all files, such as in code generated at run time, and cannot be extracted", 100*float64(p.Lost)/float64(p.Total), what))
 	}
 	return slices.DeleteFunc(notes, func(s string) bool { return s == "" })
 }

@@ -1,6 +1,5 @@
-// Package experiment measures arms, which are set-ups, blocks or programs, and says what a change from one to another
-// does. Arms are measured in rounds: each once, in random order, before one is measured again, so that what drifts
-// affects all alike. An effect is of the differences within rounds.
+// Package experiment compares arms (set-ups, blocks or programs). It measures them in rounds, each arm once per round
+// in random order, so that drift affects all equally. Effects are differences within rounds.
 package experiment
 
 import (
@@ -11,15 +10,15 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// Plan says how often arms are measured.
+// Plan says how often to measure the arms.
 type Plan struct {
 	Rounds int
-	Seed   uint64      // of the random order
-	Done   func(n int) // is told how many measurements there are; may be nil
+	Seed   uint64      // for the random order
+	Done   func(n int) // receives the number of measurements so far; may be nil
 }
 
-// Run measures each arm once a round. The values are by arm, then by round. With an error come those before it; if ctx
-// has ended, the error is ctx's.
+// Run measures each arm once per round. The values are by arm, then by round. On error it also returns the values
+// before it; if ctx has ended, the error is ctx's.
 func Run[T any](ctx context.Context, arms int, p Plan, measure func(ctx context.Context, arm int) (T, error)) ([][]T, error) {
 	values := make([][]T, arms)
 	random := rand.New(rand.NewPCG(p.Seed, 0))
@@ -42,7 +41,7 @@ func Run[T any](ctx context.Context, arms int, p Plan, measure func(ctx context.
 	return values, nil
 }
 
-// Complete is how many rounds all arms have.
+// Complete returns the number of rounds that all arms have.
 func Complete[T any](values [][]T) int {
 	least := len(values[0])
 	for _, of := range values {
@@ -51,22 +50,22 @@ func Complete[T any](values [][]T) int {
 	return least
 }
 
-// Estimate is the middle of some values, with its interval. As many intervals as tests hold together in 95 % of cases.
+// Estimate returns a location estimate with its interval. The intervals of all tests hold jointly in 95 % of cases.
 type Estimate func(values []float64, tests int) (middle, low, high float64)
 
-// Mean has Student's interval.
+// Mean uses Student's interval.
 func Mean(values []float64, tests int) (middle, low, high float64) {
 	t := Joint(stat.OneSample(values), tests)
 	return t.Mean, t.Low, t.High
 }
 
-// Median has an interval from order statistics, for values of which other work makes some too large.
+// Median uses an interval from order statistics, for values that disturbances may enlarge.
 func Median(values []float64, tests int) (middle, low, high float64) {
 	return stat.JointMedianInterval(values, tests)
 }
 
-// Joint is a test that is one of several: their intervals hold together in 95 % of cases, and the chance that any finds
-// a difference where there is none is 5 % at most (Bonferroni).
+// Joint adjusts one of several tests: their intervals hold jointly in 95 % of cases, and the chance of any false
+// positive is at most 5 % (Bonferroni).
 func Joint(t stat.Test, tests int) stat.Test {
 	if t.DF > 0 && tests > 1 {
 		half := stat.Student(t.DF).Quantile(1-stat.Level/2/float64(tests)) * t.Error
@@ -75,23 +74,23 @@ func Joint(t stat.Test, tests int) stat.Test {
 	return t
 }
 
-// Outcomes of a hypothesis that no measurement tests.
+// Outcomes of hypotheses that are not measured.
 const (
-	Absent   stat.Outcome = "absent"   // there is nothing of it to take away
-	Untested stat.Outcome = "untested" // no change was found that takes it away and nothing else
+	Absent   stat.Outcome = "absent"   // the cause is not present
+	Untested stat.Outcome = "untested" // no change removes this cause and nothing else
 )
 
-// Finding is about one hypothesis.
+// Finding is the result for one hypothesis.
 type Finding struct {
 	Hypothesis string       `json:"hypothesis"`
 	Outcome    stat.Outcome `json:"verdict"`
-	Here       string       `json:"here,omitempty"`   // what of the cause there is
-	Change     string       `json:"change,omitempty"` // what takes it away, or why nothing does
+	Here       string       `json:"here,omitempty"`   // how much of the cause is present
+	Change     string       `json:"change,omitempty"` // what removes it, or why nothing does
 	Setup      any          `json:"setup,omitempty"`  // without the cause
 	*Effect
 }
 
-// Effect is what a cause does: the middle of the differences, round by round, with its interval.
+// Effect is the estimated difference between arms, round by round, with its interval.
 type Effect struct {
 	With    float64 `json:"with_cycles"`
 	Without float64 `json:"without_cycles"`
@@ -101,22 +100,22 @@ type Effect struct {
 	Rounds  int     `json:"rounds"`
 }
 
-// Question is a hypothesis with two arms that differ in it alone. One that has an outcome needs no measurement.
+// Question is a hypothesis with two arms that differ in it alone. If Outcome is set, it needs no measurement.
 type Question[A any] struct {
 	Finding
 	With, Without A
 }
 
-// Asking says how questions are asked.
+// Asking holds the options of Ask.
 type Asking struct {
 	Plan
 	Estimate Estimate
-	Least    int // rounds of both arms for an outcome
-	Tests    int // whose intervals hold together; 0: of all questions that need measurements
+	Least    int // rounds of both arms needed for an outcome
+	Tests    int // number of joint intervals; 0: all questions that need measurements
 }
 
-// Ask measures the arms of all open questions. A measurement of 0 is none, and its round does not count. With an error
-// come the findings that had rounds enough before it.
+// Ask measures the arms of all open questions. A round with a measurement of 0 does not count. On error it also returns
+// the findings with enough rounds.
 func Ask[A any](ctx context.Context, a Asking, questions []Question[A], measure func(context.Context, A) (float64, error)) ([]Finding, error) {
 	var open []int
 	for i, q := range questions {
@@ -132,7 +131,7 @@ func Ask[A any](ctx context.Context, a Asking, questions []Question[A], measure 
 		return measure(ctx, []A{q.With, q.Without}[arm%2])
 	})
 	for k, i := range open {
-		questions[i].judge(a, values[2*k], values[2*k+1])
+		questions[i].evaluate(a, values[2*k], values[2*k+1])
 	}
 	var found []Finding
 	for _, q := range questions {
@@ -148,8 +147,8 @@ func Ask[A any](ctx context.Context, a Asking, questions []Question[A], measure 
 	return found, err
 }
 
-// judge derives the effect and the outcome, if there are rounds enough.
-func (q *Question[A]) judge(a Asking, with, without []float64) {
+// evaluate computes the effect and the outcome, if there are enough rounds.
+func (q *Question[A]) evaluate(a Asking, with, without []float64) {
 	var x, y, differences []float64
 	for i := range min(len(with), len(without)) {
 		if with[i] > 0 && without[i] > 0 {
@@ -166,7 +165,7 @@ func (q *Question[A]) judge(a Asking, with, without []float64) {
 	q.Effect, q.Outcome = e, stat.OutcomeOf(e.Size, e.Low, e.High, min(e.With, e.Without))
 }
 
-// Confirmed are the hypotheses that are causes.
+// Confirmed lists the hypotheses that are causes.
 func Confirmed(findings []Finding) (names []string) {
 	for _, f := range findings {
 		if f.Outcome == stat.Confirmed {

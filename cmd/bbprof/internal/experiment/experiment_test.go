@@ -11,8 +11,8 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// TestOrder: every arm has its n-th measurement before one has its next, in an order that differs from round to round
-// and that a seed gives again.
+// TestOrder: every arm has its n-th measurement before any has its next; the order differs between rounds and is
+// reproducible from the seed.
 func TestOrder(t *testing.T) {
 	const arms, rounds = 5, 20
 	order := func(seed uint64) (all []int) {
@@ -42,7 +42,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestErrors: what was measured before an error comes with it; what a signal ended is a signal's.
+// TestErrors: values before an error are returned with it; an error after a signal is the signal's.
 func TestErrors(t *testing.T) {
 	broken := errors.New("broken")
 	for _, cancelled := range []bool{false, true} {
@@ -64,8 +64,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// world is a simulated machine: a value has noise, drifts from measurement to measurement, and is now and then twice as
-// large because of other work.
+// world simulates a machine: values have noise, drift between measurements, and now and then double because of other
+// work.
 type world struct {
 	*rand.Rand
 	noise, drift, disturbed float64
@@ -81,8 +81,8 @@ func (w *world) measure(_ context.Context, truth float64) (float64, error) {
 	return v, nil
 }
 
-// TestCoverage: over many experiments with arms of known truth, effects have no bias, and the intervals of all questions
-// together hold the truth as often as they say, whether the machine drifts or not.
+// TestCoverage: over many experiments with known truth, effects are unbiased, and the joint intervals cover the truth
+// as often as promised, with or without drift.
 func TestCoverage(t *testing.T) {
 	const experiments = 1000
 	effects := []float64{0, 5, -10, 1}
@@ -131,8 +131,8 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// TestFalseConfirmations: where nothing has an effect, one experiment in twenty confirms one at most (7 % is three standard
-// errors more); a true one is found.
+// TestFalseConfirmations: without effects, at most one experiment in twenty confirms one (7 % is three standard errors
+// more); a true effect is found.
 func TestFalseConfirmations(t *testing.T) {
 	const experiments = 1000
 	for _, estimate := range []Estimate{Mean, Median} {
@@ -154,7 +154,7 @@ func TestFalseConfirmations(t *testing.T) {
 	}
 }
 
-// TestJudge: the boundaries of the outcomes.
+// TestJudge covers the boundaries of the outcomes.
 func TestJudge(t *testing.T) {
 	sides := func(without, effect, spread float64, rounds int) (x, y []float64) {
 		for i := range rounds {
@@ -179,14 +179,14 @@ func TestJudge(t *testing.T) {
 	} {
 		var q Question[int]
 		x, y := sides(c.without, c.effect, c.spread, c.rounds)
-		if q.judge(Asking{Estimate: Mean, Least: 3, Tests: 1}, x, y); q.Outcome != c.want {
+		if q.evaluate(Asking{Estimate: Mean, Least: 3, Tests: 1}, x, y); q.Outcome != c.want {
 			t.Errorf("%s: %+v", c.name, q.Finding)
 		}
 	}
 	var q Question[int]
 	x, y := sides(10, 1, 0.1, 10)
-	q.judge(Asking{Estimate: Mean, Tests: 1}, append(x, 0, 7), append(y, 7, 0)) // rounds without a measurement do not count
-	if math.Abs(q.High-1.0754) > 0.0005 || q.Rounds != 10 {                     // ten differences of 1 ± 0.1: sd 0.1054, t(9) = 2.262, so ± 0.0754
+	q.evaluate(Asking{Estimate: Mean, Tests: 1}, append(x, 0, 7), append(y, 7, 0)) // rounds without a measurement do not count
+	if math.Abs(q.High-1.0754) > 0.0005 || q.Rounds != 10 {                        // ten differences of 1 ± 0.1: sd 0.1054, t(9) = 2.262, so ± 0.0754
 		t.Errorf("%+v", q.Effect)
 	}
 	found, _ := Ask(context.Background(), Asking{Plan: Plan{Rounds: 4}, Estimate: Mean, Least: 3}, []Question[float64]{{With: 0, Without: 1}},
@@ -196,7 +196,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestJoint: one of several tests has a wider interval, by Bonferroni, and its p-value agrees with it.
+// TestJoint: one of several tests has a wider interval (Bonferroni), and its p-value agrees with it.
 func TestJoint(t *testing.T) {
 	one := stat.OneSample([]float64{1, 2, 3, 4, 5, 6, 7, 8})
 	five := Joint(one, 5)

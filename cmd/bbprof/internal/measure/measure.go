@@ -1,5 +1,5 @@
-// Package measure is what selftest, doctor and the studies need of a profiler. They depend on
-// these interfaces and not on *profiler.Profiler, so that tests can script what is measured.
+// Package measure declares the interfaces through which selftest, doctor and the studies use a profiler, so that tests
+// can script the measurements.
 package measure
 
 import (
@@ -8,18 +8,18 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// Profiler measures blocks. A *profiler.Profiler is one.
+// Profiler measures blocks. *profiler.Profiler implements it.
 type Profiler interface {
 	Profile(context.Context, profiler.Block) (profiler.Result, error)
 }
 
-// ProfileCloser is a Profiler that the caller has to close.
+// ProfileCloser is a Profiler that the caller must close.
 type ProfileCloser interface {
 	Profiler
 	Close()
 }
 
-// Tries is how often a block is measured at most as long as noise rejects it.
+// Tries limits how often a block is measured while noise rejects it.
 const Tries = 3
 
 // Undisturbed measures a block up to Tries times, until a measurement is not rejected for noise.
@@ -29,7 +29,7 @@ func Undisturbed(ctx context.Context, p Profiler, b profiler.Block) (profiler.Re
 	return r, err
 }
 
-// UpTo is Undisturbed with another number of tries. It says how many it took.
+// UpTo is Undisturbed with a given number of tries. It also returns how many it took.
 func UpTo(ctx context.Context, p Profiler, b profiler.Block, tries int) (r profiler.Result, n int, err error) {
 	for n < tries {
 		n++
@@ -40,18 +40,18 @@ func UpTo(ctx context.Context, p Profiler, b profiler.Block, tries int) (r profi
 	return r, n, err
 }
 
-// Failure is what failed in bbprof itself over one block. Other blocks can still be measured.
+// Failure is a failure of bbprof itself on one block. Other blocks can still be measured.
 type Failure string
 
 func (f Failure) Error() string { return string(f) }
 
-// Number is Undisturbed where whatever kept the block from a number is the error: its *verdict.Rejection, a
-// Failure, or an error of Profile.
+// Number is Undisturbed for callers that need a number: without one, the error is a *verdict.Rejection, a Failure, or
+// an error of Profile.
 func Number(ctx context.Context, p Profiler, b profiler.Block) (profiler.Result, error) {
 	return number(Undisturbed(ctx, p, b))
 }
 
-// Once is Number for a caller that tries at another time.
+// Once is Number without retries, for a caller that retries later.
 func Once(ctx context.Context, p Profiler, b profiler.Block) (profiler.Result, error) {
 	return number(p.Profile(ctx, b))
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// scripted returns one result after another.
+// scripted returns its results in order.
 type scripted struct {
 	results []profiler.Result
 	err     error

@@ -7,30 +7,29 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// Measurer measures the blocks that next gives until it gives none, and hands each result to
-// done, on one goroutine. A *profiler.Profiler is one.
+// Measurer measures the blocks that next returns until there are none, and passes each result to done, on one
+// goroutine. *profiler.Profiler implements it.
 type Measurer interface {
 	ProfileAll(ctx context.Context, next func() (profiler.Block, bool), done func(profiler.Result, error)) error
 }
 
-// A Pool is workers that measure jobs side by side. When one is done with a block, the thread that measured it takes the next,
-// under the pool's lock; no other thread is woken for that, since on a machine where every core measures it would take one from
-// its block.
+// A Pool runs workers that measure jobs in parallel. The thread that finishes a block takes the next one itself, under
+// the pool's lock: where every core measures, waking another thread would disturb one of the blocks.
 type Pool struct {
-	sync.Mutex       // guards what follows, and the jobs
-	Failed     error // why the work ends before its end
+	sync.Mutex       // guards the fields below and the jobs
+	Failed     error // why the work ends early
 	Waiting    int   // workers without a job
 	changed    sync.Cond
 }
 
-// Wake has workers without a job look again.
+// Wake makes idle workers look for a job again.
 func (p *Pool) Wake() {
 	if p.Waiting > 0 {
 		p.changed.Broadcast()
 	}
 }
 
-// End has workers stop after their present blocks. The first reason is kept.
+// End stops the workers after their current blocks. Only the first reason is kept.
 func (p *Pool) End(why error) {
 	if p.Failed == nil {
 		p.Failed = why
@@ -38,15 +37,15 @@ func (p *Pool) End(why error) {
 	p.Wake()
 }
 
-// Jobs are what a pool measures. Its lock is held during the calls.
+// Jobs supplies a pool's work. The pool's lock is held during the calls.
 type Jobs[J any] struct {
-	// Take is a job for a worker; nil if there is none now, and more if one may come once another is done.
+	// Take returns a job for a worker; nil if there is none now. more: one may come when another is done.
 	Take  func(worker int) (job *J, more bool, err error)
 	Block func(*J) profiler.Block
 	Done  func(*J, profiler.Result, error) error
 }
 
-// Run measures jobs until there is none or Failed is set. A block that was begun is finished, whatever happens meanwhile.
+// Run measures jobs until there are none or Failed is set. A block that has begun is always finished.
 func Run[J any](p *Pool, workers []Measurer, jobs Jobs[J]) error {
 	p.changed.L = &p.Mutex
 	var working sync.WaitGroup
@@ -78,7 +77,7 @@ func Run[J any](p *Pool, workers []Measurer, jobs Jobs[J]) error {
 	return p.Failed
 }
 
-// next waits until there is a job; nil is the end.
+// next waits for a job; nil means the end.
 func next[J any](p *Pool, worker int, jobs Jobs[J]) *J {
 	for p.Failed == nil {
 		job, more, err := jobs.Take(worker)
@@ -88,7 +87,7 @@ func next[J any](p *Pool, worker int, jobs Jobs[J]) *J {
 		case job != nil:
 			return job
 		case !more:
-			p.Wake() // the others may be waiting for that
+			p.Wake() // the others may be waiting for this
 			return nil
 		default:
 			p.Waiting++
@@ -99,8 +98,8 @@ func next[J any](p *Pool, worker int, jobs Jobs[J]) *J {
 	return nil
 }
 
-// All measures blocks side by side, and up to so many times more those that were rejected for noise, when the rest is done. An
-// error is ctx's, or that of the first worker that had one; blocks that were begun are finished.
+// All measures blocks in parallel. At the end it repeats blocks that were rejected for noise, up to retries times. The
+// error is ctx's or the first worker's; blocks that have begun are finished.
 func All(ctx context.Context, workers []Measurer, blocks []profiler.Block, retries int) ([]profiler.Result, error) {
 	type job struct{ block, tries int }
 	var (

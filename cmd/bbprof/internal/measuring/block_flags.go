@@ -42,10 +42,10 @@ func (b *BlockFlags) Add(f *cli.Flags) {
 
 func (b *BlockFlags) Given() bool { return b.Flags.Has("hex") || b.Flags.Has("asm") }
 
-// maxText is how much of standard input can be a block: the longest, as "0x48 0x01 …".
+// maxText limits what is read from standard input: the longest form of the longest block, "0x48 0x01 …".
 const maxText = 5 * profiler.MaxBlock
 
-// Read is the block; - is standard input.
+// Read returns the block; - means standard input.
 func (b *BlockFlags) Read(std cli.Streams) (profiler.Block, error) {
 	switch {
 	case !b.Given():
@@ -66,10 +66,10 @@ func (b *BlockFlags) Read(std cli.Streams) (profiler.Block, error) {
 	case len(text) > maxText:
 		return profiler.Block{}, cli.BadUsage("%s: more than %d characters; give one block of at most %d bytes", where, maxText, profiler.MaxBlock)
 	}
-	return profiler.Block{Code: code, Setup: profiler.Setup{At: b.At}}, nil
+	return profiler.Block{Code: code, Setup: profiler.Setup{Address: b.At}}, nil
 }
 
-// textOf is a flag's value, or what standard input holds if that is -; where names the one.
+// textOf returns a flag's value, or standard input if the value is -; where names the source.
 func textOf(value, flag string, in io.Reader) (text, where string, err error) {
 	if value != "-" {
 		return value, flag, nil
@@ -102,13 +102,13 @@ func (b *BlockFlags) assemble(std cli.Streams) (profiler.Block, error) {
 			return profiler.Block{}, cli.BadUsage("%s: %w", where, err)
 		}
 	}
-	return profiler.Block{Code: code, Setup: profiler.Setup{At: cmp.Or(b.At, start.At), Set: start.Set}}, nil
+	return profiler.Block{Code: code, Setup: profiler.Setup{Address: cmp.Or(b.At, start.At), Set: start.Set}}, nil
 }
 
-// OnlyFill is what is wrong with annotations that set words of memory, where none can be set.
+// OnlyFill is the error for annotations that set words of memory, in a command that cannot set words.
 const OnlyFill = assemble.AnnotationMark + "MEM-DEF: memory holds several values; only bbprof -asm, without a command, sets words of it; define one value that fills all"
 
-// Assemble is the block of a text, and what its annotations say. What is wrong with the text is an *assemble.Error.
+// Assemble assembles a text, and reads its annotations. An error in the text is an *assemble.Error.
 func Assemble(text string) ([]byte, assemble.Start, error) {
 	start, err := assemble.StartOf(text)
 	if err != nil {
@@ -124,7 +124,7 @@ func Assemble(text string) ([]byte, assemble.Start, error) {
 	return code, start, err
 }
 
-// fileHint is what to do about a text that is a file's name, "" of any other.
+// fileHint advises about a text that is a file's name; "" for any other.
 func fileHint(text string) string {
 	if info, err := os.Stat(text); err != nil || !info.Mode().IsRegular() {
 		return ""
@@ -132,10 +132,10 @@ func fileHint(text string) string {
 	return fmt.Sprintf("; %s is a file: -asm - < %[1]s reads a block from it, and bbprof extract takes the blocks of assembly with labels and jumps", text)
 }
 
-// registerName is found in assembly of either syntax, and never in digits.
+// registerName matches assembly in either syntax, and never hex digits.
 var registerName = regexp.MustCompile(`(?i)\b([re]?(ax|bx|cx|dx|si|di|sp|bp)|[abcd][hl]|[sd]il|[sb]pl|r(8|9|1[0-5])[dwb]?|[xyz]?mm[0-9]+|nop)\b`)
 
-// AssemblyHint is what to do about a text that is assembly, "" of any other.
+// AssemblyHint advises about a text that is assembly; "" for any other.
 func AssemblyHint(text string) string {
 	if !registerName.MatchString(text) {
 		return ""

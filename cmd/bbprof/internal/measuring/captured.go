@@ -11,7 +11,7 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// StartState sets a block up to start from the captured state FILE#N, and is the block of that visit if there is none yet.
+// StartState makes a block start from the captured state FILE#N, and takes that visit's block if none is given yet.
 func StartState(b *profiler.Block, name string) error {
 	path, number, ok := CutState(name)
 	if !ok {

@@ -14,7 +14,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Explain is the exit code of an error, and what to say of it.
+// Explain returns an error's exit code and its message.
 func Explain(err error) (int, error) {
 	if event := (*profiler.EventError)(nil); errors.As(err, &event) {
 		err = fmt.Errorf("-events: %w", event)
@@ -26,7 +26,7 @@ func Explain(err error) (int, error) {
 	return code, err
 }
 
-// ExitOf tells the user's mistakes, a host that cannot measure and bbprof's own failures apart.
+// ExitOf distinguishes user errors, hosts that cannot measure, and failures of bbprof.
 func ExitOf(err error) int {
 	var (
 		usage   *cli.UsageError
@@ -46,13 +46,13 @@ func ExitOf(err error) int {
 	return cli.ExitInternal
 }
 
-// interruptedChild reports whether Ctrl-C ended the child: while it is being started, it is still in bbprof's process group.
+// interruptedChild reports whether Ctrl-C ended the child, which is in bbprof's process group while it starts.
 func interruptedChild(err error) bool {
 	dead := (*tracee.DeadError)(nil)
 	return errors.As(err, &dead) && (dead.Signal == int(syscall.SIGINT) || dead.Signal == int(syscall.SIGTERM))
 }
 
-// EndedBy is what a line on an incomplete result says of the error that ended the work; cli.Finish reports the error itself.
+// EndedBy words an error for a line about an incomplete result; cli.Finish reports the error itself.
 func EndedBy(err error) string {
 	switch ExitOf(err) {
 	case cli.ExitInterrupted:

@@ -16,7 +16,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// TestExitCodes covers the endings that no script can bring about.
+// TestExitCodes covers the errors that no script can provoke.
 func TestExitCodes(t *testing.T) {
 	host := fmt.Errorf("starting a child: %w", &verdict.HostError{Missing: "ptrace", Remedy: "be root"})
 	other := errors.New("it broke")
@@ -46,7 +46,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// TestOutputThatCannotBe: a result that cannot be written where it was to go is the user's mistake.
+// TestOutputThatCannotBe: an output that cannot be written is a user error.
 func TestOutputThatCannotBe(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{dir, dir + "/none/out.csv"} {
@@ -57,7 +57,7 @@ func TestOutputThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestInterruptedWhileStarting: Ctrl-C reaches a child that has not left bbprof's process group yet, too, which is no failure.
+// TestInterruptedWhileStarting: Ctrl-C that also reaches a child still in bbprof's process group is not a failure.
 func TestInterruptedWhileStarting(t *testing.T) {
 	for signal, want := range map[syscall.Signal]int{syscall.SIGINT: cli.ExitInterrupted, syscall.SIGTERM: cli.ExitInterrupted, syscall.SIGKILL: cli.ExitInternal} {
 		require.Equal(t, signal, want, ExitOf(fmt.Errorf("starting: %w", &tracee.DeadError{Signal: int(signal)})))

@@ -1,5 +1,5 @@
-// Package measuring is what commands that measure blocks share: flags, the block itself, workers, the report of a
-// result, and what exit code an error leads to.
+// Package measuring holds what the commands that measure blocks share: flags, the block, workers, the report of a
+// result, and exit codes.
 package measuring
 
 import (
@@ -22,7 +22,7 @@ func CPUFlag(f *cli.Flags, cpus *[]int, help string) {
 	cli.Parsed(f, cpus, cpu.ParseList, "cpus", "LIST", help+" (default: all allowed of the fastest kind of core, the last first)")
 }
 
-// CPUHelp is for a command with one worker.
+// CPUHelp is for commands with one worker.
 const CPUHelp = "the CPU to measure on, and others to move to when that is busy, such as 3 or 2,3 or 0-3"
 
 // WhereFlags declares the flags that say where and for how long to measure.
@@ -37,7 +37,7 @@ func WhereFlags(f *cli.Flags, o *profiler.Options) {
 		"because other work disturbed it").Fallback = "3s"
 }
 
-// Title is the group of the flags that most commands share which measure blocks.
+// Title heads the group of flags that most measuring commands share.
 const Title = "How to measure"
 
 func Topic() cli.Topic {
@@ -52,17 +52,17 @@ func Topic() cli.Topic {
 	}
 }
 
-// Flags declares the flags of Topic, as a group of their own.
+// Flags declares the flags of Topic as a group.
 func Flags(f *cli.Flags, o *profiler.Options) {
 	f.OnTopic(Title)
 	WhereFlags(f, o)
 	howToMeasure(f, o)
 }
 
-// LayoutFlags declares the flags that ask for one speed of a block that may have several.
+// LayoutFlags declares the flags that select one mode of a block that may have several.
 func LayoutFlags(f *cli.Flags, o *profiler.Options) {
 	f.Toggle(&o.Strict, "strict", "reject a block whose time depends on the layout, as unstable, instead of giving the mean over layouts")
-	cli.Parsed(f, &o.At, parseLayout, "layout", "N", fmt.Sprintf("measure in this layout alone, 0 to %d: the first copy starts %d·(N/%d) bytes into a "+
+	cli.Parsed(f, &o.Layout, parseLayout, "layout", "N", fmt.Sprintf("measure in this layout alone, 0 to %d: the first copy starts %d·(N/%d) bytes into a "+
 		"cache line, and the dispatch offset is the remainder of N/%[3]d (docs/method.md; default: the mean over all)",
 		profiler.Layouts-1, timing.PlaceBytes, timing.DispatchOffsets))
 }
@@ -72,7 +72,7 @@ func parseLayout(s string) (*int, error) {
 	return &n, err
 }
 
-// howToMeasure declares the flags of measuring but for those of WhereFlags.
+// howToMeasure declares the measuring flags except those of WhereFlags.
 func howToMeasure(f *cli.Flags, o *profiler.Options) {
 	cli.Parsed(f, &o.Unroll, parseUnroll, "unroll", "U,V", "time U and V copies of the block, U < V; 0,V is Equation 1 of the BHive paper, the time of V copies divided by V; with -mode loop, a loop that runs it so often (default: what the front end holds)")
 	cli.Choice(f, &o.Mode, profiler.Modes(), "mode", "MODE", "unroll: copies in a row; loop: copies in a counted loop; both: one after the other").Fallback = string(profiler.Modes()[0])
@@ -106,7 +106,7 @@ func howToMeasure(f *cli.Flags, o *profiler.Options) {
 	f.Off(&o.NoFTZ, "ftz", "with -ftz=false, compute subnormal numbers instead of flushing them to zero, for comparison")
 }
 
-// maxCopies is how many copies of a one-byte block there is room for.
+// maxCopies is the number of one-byte copies that fit.
 const maxCopies = layout.CodeSize
 
 // parseUnroll reads u,u' such as 100,200.
@@ -142,8 +142,8 @@ func parseIdentical(s string) (int, error) {
 	return cli.WholeNumber(s, 1, timing.PaperTimings, "write a number from 1 to %d, of so many timings", timing.PaperTimings)
 }
 
-// parseEvents reads a list such as instructions,r01c2,cpu/event=0xd1,umask=0x8/. What an event
-// means only this kernel knows.
+// parseEvents reads a list such as instructions,r01c2,cpu/event=0xd1,umask=0x8/. Only the kernel knows what an event
+// means.
 func parseEvents(s string) ([]string, error) {
 	names := pmu.SplitNames(s)
 	for _, n := range names {
@@ -154,7 +154,7 @@ func parseEvents(s string) ([]string, error) {
 	return names, nil
 }
 
-// parsePrecision reads a share such as 0.005 or 0.5%.
+// parsePrecision reads a fraction such as 0.005 or 0.5%.
 func parsePrecision(s string) (float64, error) {
 	p, err := cli.ParseShare(s)
 	if err != nil || !(p > 0 && p < 1) {

@@ -9,7 +9,7 @@ import (
 	"github.com/bbprof/bbprof/internal/host"
 )
 
-// PlotFile is the file to draw into, if any.
+// PlotFile names the file to draw into, if any.
 type PlotFile string
 
 func (p *PlotFile) Add(f *cli.Flags) {
@@ -17,7 +17,7 @@ func (p *PlotFile) Add(f *cli.Flags) {
 		if err := plot.Check(file); err != nil {
 			return err
 		}
-		// What cannot be written should be known before measuring, not after.
+		// Fail before measuring, not after.
 		if err := cli.Replaceable(file); err != nil {
 			return err
 		}
@@ -26,7 +26,7 @@ func (p *PlotFile) Add(f *cli.Flags) {
 	}})
 }
 
-// Draw writes the figure of a subject, such as "block 4801c0", measured on some CPUs.
+// Draw writes the figure of a subject, such as "block 4801c0", measured on the given CPUs.
 func (p PlotFile) Draw(subject string, cpus []int, f plot.Figure) error {
 	if p == "" {
 		return nil
@@ -35,7 +35,7 @@ func (p PlotFile) Draw(subject string, cpus []int, f plot.Figure) error {
 	return cli.WriteWhole(string(p), f.Draw)
 }
 
-// Machine names the CPU that is measured on.
+// Machine names the measured CPU.
 func Machine(cpus []int) string {
 	cpu := host.Detect(cpus...)
 	return fmt.Sprintf("%s (%s)", cpu.Brand, cpu.Microarchitecture)

@@ -16,14 +16,14 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Reporter writes lines of a label and what it labels.
+// Reporter writes labelled lines.
 type Reporter struct{ strings.Builder }
 
 func (w *Reporter) Line(label, format string, args ...any) {
 	fmt.Fprintf(w, "%-12s%s\n", label, fmt.Sprintf(format, args...))
 }
 
-// Report is that of a block; the lines beside follow what was measured.
+// Report describes a block's result; the lines beside follow the measurement.
 func Report(r profiler.Result, beside ...string) string {
 	var w Reporter
 	switch r.Status {
@@ -36,7 +36,7 @@ func Report(r profiler.Result, beside ...string) string {
 	}
 	w.WriteString(strings.Join(beside, ""))
 	w.Line("block", "%s in %s: %s", words.Plural(r.Instructions, "instruction"), words.Plural(r.Bytes, "byte"), r.Hex)
-	w.speeds(r)
+	w.modes(r)
 	if r.UnrollLong > 0 {
 		w.run(r)
 	}
@@ -54,8 +54,8 @@ func Report(r profiler.Result, beside ...string) string {
 	return w.String()
 }
 
-// speeds lists the speeds of a block that has several, or the one layout of which its cycles are.
-func (w *Reporter) speeds(r profiler.Result) {
+// modes lists a block's modes if it has several, or the one layout that its cycles belong to.
+func (w *Reporter) modes(r profiler.Result) {
 	if len(r.Speeds) == 1 && len(r.Speeds[0].Layouts) == 1 {
 		w.Line("layout", "%v", timing.Layout(r.Speeds[0].Layouts[0]))
 	}
@@ -76,7 +76,7 @@ func (w *Reporter) speeds(r profiler.Result) {
 	}
 }
 
-// run describes the images, the pages they touch, and, if they were timed, their timing.
+// run describes the images, the pages they touch, and their timing, if any.
 func (w *Reporter) run(r profiler.Result) {
 	if r.Pages == 0 {
 		w.Line("memory", "no page touched")
@@ -123,36 +123,36 @@ func (w *Reporter) run(r profiler.Result) {
 	}
 }
 
-// leastShared is the share of disturbed samples from which on a report tells it: on idle cores of Zen 4 it was 0 to 0.03.
+// leastShared is the share of disturbed samples above which the report mentions it: on idle cores of Zen 4 it was 0 to
+// 0.03.
 const leastShared = 0.05
 
-// captured tells of which visit the initial state is, and how long copies stay within it.
+// captured names the visit that the initial state comes from, and says how long the copies stay within it.
 func (w *Reporter) captured(c *profiler.CapturedReport) {
 	if c == nil {
 		return
 	}
 	w.Line("", "%s", c.Visit)
 	if c.Leaves != nil {
-		w.Line("", "%s within it, then %v", stay(c.Within), c.Leaves)
+		w.Line("", "%s within it, then %v", copiesStay(c.Within), c.Leaves)
 	}
 }
 
-func stay(copies int) string {
+func copiesStay(copies int) string {
 	if copies == 1 {
 		return "1 copy stays"
 	}
 	return fmt.Sprintf("%d copies stay", copies)
 }
 
-// counters tells what events counted, and of all that were not, why; nothing where nothing
-// was to be had and nothing asked for.
+// counters reports what the events counted and why others did not; nothing if no counter was available or requested.
 func (w *Reporter) counters(r profiler.Result) {
 	counted := func(c profiler.CounterReport) bool { return c.PerIteration != nil }
 	if !slices.ContainsFunc(r.Counters, counted) {
 		return
 	}
 	w.WriteString("counters\n")
-	unchecked := map[string][]string{} // by the reason
+	unchecked := map[string][]string{} // by reason
 	for _, c := range r.Counters {
 		name := string(c.Role)
 		if c.Role == string(pmu.Asked) {
@@ -182,7 +182,7 @@ func (w *Reporter) counters(r profiler.Result) {
 	}
 }
 
-// servedBy says so where it is not what serves hot code.
+// servedBy names the front-end source unless it is the one that usually serves hot code.
 func servedBy(f profiler.FrontEnd) string {
 	if f == profiler.Decode {
 		return ", from the decoders"
@@ -190,7 +190,7 @@ func servedBy(f profiler.FrontEnd) string {
 	return ""
 }
 
-// state names the initial state, and what is to be known of it.
+// state names the initial state and its caveats.
 func state(r profiler.Result) string {
 	s := r.Init.Name
 	if r.Init.Set != "" {
@@ -222,11 +222,11 @@ func (w *Reporter) rejection(r profiler.Result) {
 	}
 }
 
-// remedies are those that need nothing but the reason.
+// remedies holds the advice that depends on the reason alone.
 var remedies = map[verdict.Reason]string{
 	verdict.BadHex:           "write each byte as two digits, or give assembly with -asm",
 	verdict.Undecodable:      "see where the block was cut: data within code and 32-bit code look like this",
-	verdict.ControlFlow:      "leave the instruction out (-branch drop, of one at the block's end): -mode loop measures the rest in a loop of bbprof's",
+	verdict.ControlFlow:      "leave the instruction out; -branch drop does so with a direct branch at the end, and -mode loop measures the rest in a loop",
 	verdict.Privileged:       "none: user code cannot run it",
 	verdict.Syscall:          "measure the instructions before and after it",
 	verdict.Nondeterministic: "measure the block without it",
@@ -248,7 +248,7 @@ var remedies = map[verdict.Reason]string{
 		"it costs",
 }
 
-// remedy is what may get a block measured.
+// remedy advises how to get a block measured.
 func remedy(result profiler.Result) string {
 	r := result.Rejection
 	switch {
@@ -290,7 +290,7 @@ func (w *Reporter) detail(r profiler.Result) {
 	}
 }
 
-// registers are the initial general registers, in one number if all are equal.
+// registers formats the initial general registers, as one number if all are equal.
 func registers(gpr [16]uint64) string {
 	if len(slices.Compact(slices.Clone(gpr[:]))) == 1 {
 		return fmt.Sprintf("all %#x", gpr[0])

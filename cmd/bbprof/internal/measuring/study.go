@@ -13,7 +13,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Study is what the commands share that ask about one block.
+// Study holds what the commands about one block share.
 type Study struct {
 	Opts  profiler.Options
 	Block BlockFlags
@@ -21,7 +21,7 @@ type Study struct {
 	Plot  PlotFile
 }
 
-// OneOrFiles refuses a block beside files, and what is for one block alone.
+// OneOrFiles rejects a block or an address together with files.
 func (s *Study) OneOrFiles(files []string) error {
 	switch {
 	case len(files) == 0:
@@ -34,7 +34,7 @@ func (s *Study) OneOrFiles(files []string) error {
 	return nil
 }
 
-// Show writes what was found out about a block, and draws it unless there was nothing to find.
+// Show writes the findings about a block, and plots them if there are any.
 func (s *Study) Show(std cli.Streams, found any, text string, base profiler.Result, figure func() plot.Figure) error {
 	if base.Status != profiler.OK {
 		text = Report(base)
@@ -70,12 +70,11 @@ func parseOffset(text string) (int, error) {
 	return cli.WholeNumber(text, 0, layout.PageSize-1, "write a number of bytes from 0 to %d", layout.PageSize-1)
 }
 
-// Setup is what the flags and the options left to the profiler come to: one place for the
-// code, one initial state.
+// Setup returns the set-up that the flags and the profiler's defaults amount to: one code address, one initial state.
 func (s *SetupFlags) Setup(o *profiler.Options) profiler.Setup {
 	init, err := initial.Named(o.Init)
 	if err != nil {
-		init = initial.Paper() // by no name
+		init = initial.Paper() // unnamed
 	}
 	init = o.Set.Over(init)
 	o.NoFTZ = o.NoFTZ && !o.Set.SetsMXCSR()
@@ -93,7 +92,7 @@ func parseRegister(name string) (asm.Reg, error) {
 
 func ParseRegisters(text string) ([]asm.Reg, error) { return cli.ListOf(text, parseRegister) }
 
-// TolerateAll lets a block be measured in whatever set-up: what that costs is the question.
+// TolerateAll accepts a block in any set-up, because the cost of the set-up is what is studied.
 func TolerateAll() []verdict.Reason {
 	return []verdict.Reason{
 		verdict.Alias4K, verdict.AliasFrame, verdict.Misaligned, verdict.L1DMiss, verdict.L1IMiss,
@@ -101,7 +100,7 @@ func TolerateAll() []verdict.Reason {
 	}
 }
 
-// OneMode checks options that must lead to one number a block.
+// OneMode rejects options that may give several numbers per block.
 func OneMode(o profiler.Options) error {
 	if o.Mode == profiler.Both {
 		return cli.BadUsage("-mode both gives two numbers; choose unroll or loop")

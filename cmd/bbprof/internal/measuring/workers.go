@@ -26,7 +26,7 @@ func WorkerCPUs(chosen []int, workers int) (host.Layout, error) {
 	return plan, err
 }
 
-// SideBySide is how the commands measure that measure many blocks side by side.
+// SideBySide holds the flags of commands that measure blocks in parallel.
 type SideBySide struct {
 	Measuring profiler.Options
 	Workers   int
@@ -45,10 +45,10 @@ func workersFlag(f *cli.Flags, workers *int) {
 	f.Number(workers, 0, "workers", "measure N blocks at a time").Fallback = "0, which is one a physical core, and no more than the cgroup leaves CPU time for"
 }
 
-// Workers are profilers, each on CPUs of its own.
+// Workers are profilers, each with its own CPUs.
 type Workers []*profiler.Profiler
 
-// StartWorkers starts them side by side, once all other threads keep off their CPUs.
+// StartWorkers starts them in parallel, once all other threads are off their CPUs.
 func StartWorkers(ctx context.Context, opts profiler.Options, cpus host.Layout) (Workers, error) {
 	if len(cpus.Own) > 0 {
 		if err := host.Confine(cpus.Own); err != nil {
@@ -65,7 +65,7 @@ func StartWorkers(ctx context.Context, opts profiler.Options, cpus host.Layout) 
 	}
 	starting.Wait()
 	for _, err := range errs {
-		if err != nil { // the others say the same of their CPUs
+		if err != nil { // the others report the same about their CPUs
 			all.Close()
 			return nil, err
 		}
@@ -73,7 +73,7 @@ func StartWorkers(ctx context.Context, opts profiler.Options, cpus host.Layout) 
 	return all, nil
 }
 
-// SomeWorkers starts so many on the CPUs of the options, 0 for as many as WorkerCPUs finds room for.
+// SomeWorkers starts n workers on the CPUs of the options; 0 means as many as WorkerCPUs allows.
 func SomeWorkers(ctx context.Context, opts profiler.Options, n int) (Workers, error) {
 	cpus, err := WorkerCPUs(opts.CPUs, n)
 	if err != nil {
@@ -102,7 +102,7 @@ func (w Workers) Profile(ctx context.Context, blocks []profiler.Block, retries i
 	return measure.All(ctx, w.Measurers(), blocks, retries)
 }
 
-// WithProfiler has do measure with a profiler of these options until a signal comes.
+// WithProfiler calls do with a profiler of these options, until a signal comes.
 func WithProfiler(opts profiler.Options, do func(context.Context, *profiler.Profiler) error) error {
 	ctx, stop := cli.UntilSignal()
 	defer stop()

@@ -36,8 +36,8 @@ func selftestWarning(line string, unroll bool) string {
 	return fmt.Sprintf("bbprof: warning: the selftest fails, so results may be wrong too: %s (%s)\n", line, hint)
 }
 
-// Selftest is the short one of every worker in one line, none if ctx ended it. Whatever else
-// goes wrong would end the batch itself.
+// Selftest runs the short selftest on every worker and returns one line, "" if ctx ended it. Other errors would also
+// end the batch.
 func (w Workers) Selftest(ctx context.Context, cpu host.CPU) (line string, failed bool) {
 	outcomes := make([][]selftest.Outcome, len(w))
 	errs := make([]error, len(w))
@@ -59,7 +59,7 @@ func (w Workers) Selftest(ctx context.Context, cpu host.CPU) (line string, faile
 	return selftestLine(all), selftest.Count(all).Fail > 0
 }
 
-// SelftestAtStart warns of a failure, which ends nothing: the user may know why.
+// SelftestAtStart warns of a failure but does not stop: the user may know the cause.
 func (w Workers) SelftestAtStart(ctx context.Context, cpu host.CPU, stderr io.Writer, unroll bool) string {
 	line, failed := w.Selftest(ctx, cpu)
 	if failed {

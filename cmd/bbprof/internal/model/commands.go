@@ -1,4 +1,4 @@
-// Package model has the commands that judge models, and the one that measures single instructions.
+// Package model has the commands that judge models, and the one that measures instructions.
 package model
 
 import "github.com/bbprof/bbprof/cmd/bbprof/internal/cli"

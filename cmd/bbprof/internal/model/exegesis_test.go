@@ -8,7 +8,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 )
 
-// TestExegesisIsTried: what -exegesis lacks is said before a CPU to measure on is looked for.
+// TestExegesisIsTried: -exegesis checks its tools before it looks for a CPU.
 func TestExegesisIsTried(t *testing.T) {
 	app := cli.App{Main: new(cli.Command), Commands: Commands(), Headings: []cli.Heading{{Names: "instructions"}}, Explain: measuring.Explain}
 	for _, c := range []struct {

@@ -49,7 +49,7 @@ bbprof hunt -model exec:'python3 predict.py' -generate 20000
 		Exits: map[int]string{cli.ExitOK: "done, whatever was found", cli.ExitUsage: "bad usage, a file that cannot be read, or a tool that is not there or fails at all",
 			cli.ExitHost: "this host cannot measure, or no longer; what was found until then is reported", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted; what was found until then is reported"},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
-			h := hunting{threshold: 0.2, blocks: 2000, generate: -1, seed: 1,
+			h := huntCmd{threshold: 0.2, blocks: 2000, generate: -1, seed: 1,
 				Flags: predicting.Flags{Timeout: huntTimeout}, SideBySide: measuring.SideBySide{Measuring: profiler.Options{Init: "distinct"}}}
 			f.Operands = &h.files
 			h.AddModel(f, "the model to find mistakes of")
@@ -71,27 +71,27 @@ bbprof hunt -model exec:'python3 predict.py' -generate 20000
 	}
 }
 
-type hunting struct {
+type huntCmd struct {
 	predicting.Flags
 	measuring.SideBySide
 	files     []string
 	column    string
 	threshold float64
 	blocks    int
-	generate  int // -1: not said
+	generate  int // -1: default
 	time      time.Duration
 	report    string
 	seed      uint64
 	out       cli.Output
 }
 
-// huntTimeout is shorter than predicting.Timeout: what hunt makes up may be what a tool hangs at.
+// huntTimeout is shorter than predicting.Timeout: tools may hang at generated blocks.
 const huntTimeout = 10 * time.Second
 
-// generatedAlone is how many blocks are made up where there is no corpus.
+// generatedAlone is how many blocks are generated without a corpus.
 const generatedAlone = 4000
 
-func (h *hunting) run(std cli.Streams) error {
+func (h *huntCmd) run(std cli.Streams) error {
 	if len(h.Models) != 1 {
 		return cli.BadUsage("name one model, such as -model llvm-mca-22")
 	}
@@ -117,7 +117,7 @@ func (h *hunting) run(std cli.Streams) error {
 		return err
 	}
 	source := sources[0]
-	if h.report != "" { // that it cannot be written is said before measuring, not after
+	if h.report != "" { // fail before measuring if it cannot be written
 		if err := os.MkdirAll(h.report, 0o777); err != nil {
 			return cli.BadUsage("-report %s: %w", h.report, err)
 		}
@@ -135,12 +135,12 @@ func (h *hunting) run(std cli.Streams) error {
 	return h.finish(std, source, &found, cmp.Or(err, labelled.failed()))
 }
 
-// labelledSource is a model whose errors name it.
+// labelledSource adds the model's name to its errors.
 type labelledSource struct {
 	predict.Source
 	name     string
 	answered bool
-	died     int // blocks at which it failed
+	died     int // blocks
 	why      string
 }
 
@@ -159,7 +159,7 @@ func (s *labelledSource) Predict(ctx context.Context, blocks []string) ([]score.
 	return predictions, err
 }
 
-// failed is that the model has failed at all blocks, of which there may be too few for the source to give up.
+// failed returns an error if the model failed at every block. The source itself gives up only after several.
 func (s *labelledSource) failed() error {
 	if s.answered || s.died == 0 {
 		return nil
@@ -167,7 +167,7 @@ func (s *labelledSource) failed() error {
 	return cli.BadUsage("-model %s: it has failed at each of %s: %s", s.name, words.Plural(s.died, "block"), s.why)
 }
 
-func (h *hunting) hunt(ctx context.Context, std cli.Streams, m hunt.Measurer, source predict.Source, corpus []string) (hunt.Found, error) {
+func (h *huntCmd) hunt(ctx context.Context, std cli.Streams, m hunt.Measurer, source predict.Source, corpus []string) (hunt.Findings, error) {
 	began := time.Now()
 	meter := cli.NewMeter(h.out.Notes(std))
 	defer meter.End()
@@ -187,8 +187,8 @@ func (h *hunting) hunt(ctx context.Context, std cli.Streams, m hunt.Measurer, so
 	return found, err
 }
 
-// finish writes what was found, also where err ended the search.
-func (h *hunting) finish(std cli.Streams, source predict.Source, found *hunt.Found, err error) error {
+// finish writes the findings, also if err ended the search.
+func (h *huntCmd) finish(std cli.Streams, source predict.Source, found *hunt.Findings, err error) error {
 	if err != nil && !cli.Stopped(err) && found.Surveyed == 0 {
 		return err
 	}
@@ -207,20 +207,20 @@ func (h *hunting) finish(std cli.Streams, source predict.Source, found *hunt.Fou
 	case cli.Stopped(err):
 		fmt.Fprintln(std.Err, "bbprof: interrupted; this is what was found until then")
 		return cli.Exit(cli.ExitInterrupted)
-	case err != nil && measuring.ExitOf(err) != cli.ExitUsage: // a model that fails at each block has been asked about all
+	case err != nil && measuring.ExitOf(err) != cli.ExitUsage: // a usage error: the model failed at every block
 		fmt.Fprintln(std.Err, "bbprof: the search ended early; this is what was found until then")
 	}
 	return cmp.Or(err, reports)
 }
 
-// renameWidth is this core's, 0 if it is not known.
-func (h *hunting) renameWidth() int {
+// renameWidth returns this core's rename width, 0 if unknown.
+func (h *huntCmd) renameWidth() int {
 	core, _ := predict.CoreOf(string(host.Detect(h.Measuring.CPUs...).Microarchitecture))
 	return core.Issue
 }
 
-// corpus is what is looked at of the files, in random order.
-func (h *hunting) corpus(std cli.Streams) ([]string, error) {
+// corpus reads the files' blocks in random order, at most h.blocks.
+func (h *huntCmd) corpus(std cli.Streams) ([]string, error) {
 	if len(h.files) == 0 {
 		return nil, nil
 	}
@@ -254,31 +254,31 @@ func huntSetup(how hunt.How) profiler.Setup {
 	return s
 }
 
-func (m *huntMeasurer) Measure(ctx context.Context, cases []hunt.Case, how hunt.How) ([]hunt.Measured, error) {
+func (m *huntMeasurer) Measure(ctx context.Context, cases []hunt.Case, how hunt.How) ([]hunt.Measurement, error) {
 	blocks := make([]profiler.Block, len(cases))
 	for i, c := range cases {
 		blocks[i].Code, _ = hex.DecodeString(c.Hex)
 		blocks[i].Setup = huntSetup(how)
 		if c.Set != "" {
-			blocks[i].Setup.Set, _ = initial.ParseSet(c.Set) // which hunt wrote
+			blocks[i].Setup.Set, _ = initial.ParseSet(c.Set) // written by hunt, so valid
 		}
 	}
 	results, err := m.workers.Profile(ctx, blocks, m.retries)
-	out := make([]hunt.Measured, len(results))
+	out := make([]hunt.Measurement, len(results))
 	for i := range results {
-		out[i] = measuredOf(&results[i], m.width)
+		out[i] = measurementOf(&results[i], m.width)
 	}
 	return out, err
 }
 
-// measuredOf is the measured value of a result. Copies that fill all rename slots can read too fast, because the first ones
-// retire faster than later ones are renamed. So an interval below the slots' limit is extended up to it.
-func measuredOf(r *profiler.Result, width int) hunt.Measured {
-	m := hunt.Measured{Cycles: r.Cycles, Low: r.CILow, High: r.CIHigh, Result: r}
+// measurementOf converts a result. Copies that fill all rename slots can read too fast, because the first ones retire
+// faster than later ones are renamed. So an interval below the slots' limit is extended up to it.
+func measurementOf(r *profiler.Result, width int) hunt.Measurement {
+	m := hunt.Measurement{Cycles: r.Cycles, Low: r.CILow, High: r.CIHigh, Result: r}
 	slots := float64(r.Instructions) / float64(max(1, width))
 	others := len(r.Warnings)
 	if r.Impossible == profiler.BelowDispatch {
-		others-- // which says just that
+		others-- // says the same
 	}
 	switch err := r.Err(); {
 	case err != nil:
@@ -288,7 +288,7 @@ func measuredOf(r *profiler.Result, width int) hunt.Measured {
 	case others > 0:
 		m.Why = "warning: " + strings.Join(r.Warnings, "; ")
 	case r.Cycles < slots:
-		m.High, m.Doubtful = max(m.High, slots), true
+		m.High, m.Suspect = max(m.High, slots), true
 	}
 	return m
 }
@@ -297,7 +297,7 @@ type huntJSON struct {
 	Model     string  `json:"model"`
 	Threshold float64 `json:"threshold"`
 	Core      string  `json:"core"`
-	*hunt.Found
+	*hunt.Findings
 	Interrupted bool            `json:"interrupted,omitempty"`
 	Classes     []huntClassJSON `json:"classes"`
 }
@@ -334,8 +334,8 @@ type huntOpinionJSON struct {
 	Warning string       `json:"not_measured,omitempty"`
 }
 
-func (h *hunting) json(model string, threshold float64, f *hunt.Found, interrupted bool) huntJSON {
-	j := huntJSON{Model: model, Threshold: threshold, Core: string(host.Detect(h.Measuring.CPUs...).Microarchitecture), Found: f, Interrupted: interrupted, Classes: []huntClassJSON{}}
+func (h *huntCmd) json(model string, threshold float64, f *hunt.Findings, interrupted bool) huntJSON {
+	j := huntJSON{Model: model, Threshold: threshold, Core: string(host.Detect(h.Measuring.CPUs...).Microarchitecture), Findings: f, Interrupted: interrupted, Classes: []huntClassJSON{}}
 	for i := range f.Classes {
 		c := &f.Classes[i]
 		k := huntClassJSON{Hex: c.Hex, Set: c.Set, Block: c.Text, Error: c.Sign.String(), Predicted: score.Number(c.Predicted.Cycles), Cycles: c.Cycles, Low: c.Low, High: c.High,
@@ -358,7 +358,7 @@ func (h *hunting) json(model string, threshold float64, f *hunt.Found, interrupt
 	return j
 }
 
-func huntText(model string, threshold float64, f *hunt.Found) string {
+func huntText(model string, threshold float64, f *hunt.Findings) string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "%s: %d of %s wrong by more than %.3g %%; %s\n", model, f.Wrong, words.Plural(f.Surveyed, "block"), 100*threshold, words.Plural(len(f.Classes), "class"))
 	if f.Error > 0 {
@@ -388,7 +388,7 @@ func shortened(list []string, n int) string {
 	return fmt.Sprintf("%s; and %d more", strings.Join(list[:n], "; "), len(list)-n)
 }
 
-// doubts names the second opinions that do not share the first.
+// doubts names the second opinions that do not show the error.
 func doubts(c *hunt.Class) string {
 	var list []string
 	for _, how := range hunt.Opinions() {
@@ -402,8 +402,8 @@ func doubts(c *hunt.Class) string {
 	return "  [not in: " + strings.Join(list, ", ") + "]"
 }
 
-// writeReports writes two files for each class: its assembly, and what an issue about it needs.
-func (h *hunting) writeReports(source predict.Source, found *hunt.Found) error {
+// writeReports writes two files per class: its assembly, and what an issue about it needs.
+func (h *huntCmd) writeReports(source predict.Source, found *hunt.Findings) error {
 	for i := range found.Classes {
 		c := &found.Classes[i]
 		name := fmt.Sprintf("%03d-%s", i+1, slug(c))
@@ -423,7 +423,7 @@ func (h *hunting) writeReports(source predict.Source, found *hunt.Found) error {
 	return nil
 }
 
-// slug is a class as part of a file's name.
+// slug returns a class's name for files.
 func slug(c *hunt.Class) string {
 	const longest = 40
 	name := strings.Map(func(r rune) rune {
@@ -436,7 +436,7 @@ func slug(c *hunt.Class) string {
 	return name[:min(len(name), longest)]
 }
 
-func (h *hunting) reportOf(source predict.Source, c *hunt.Class, e predict.Explanation) string {
+func (h *huntCmd) reportOf(source predict.Source, c *hunt.Class, e predict.Explanation) string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "# %s: predicted %.2f cycles, measured %.2f\n\n", c.Text, c.Predicted.Cycles, c.Cycles)
 	fmt.Fprintf(&w, "```\n%s```\n\n", e.Assembly)
@@ -461,7 +461,7 @@ func (h *hunting) reportOf(source predict.Source, c *hunt.Class, e predict.Expla
 	return w.String()
 }
 
-// setFlag is the flag that has registers start with what they held in the block that was shrunk.
+// setFlag returns the flag that sets the initial registers of a shrunk block.
 func setFlag(set string) string {
 	if set == "" {
 		return ""
@@ -471,7 +471,7 @@ func setFlag(set string) string {
 
 func writeMeasurements(w *strings.Builder, c *hunt.Class) {
 	w.WriteString("| measured | cycles | 95 % interval | |\n|---|---|---|---|\n")
-	row := func(how string, m hunt.Measured) {
+	row := func(how string, m hunt.Measurement) {
 		switch {
 		case m.Why != "":
 			fmt.Fprintf(w, "| %s | | | %s |\n", how, strings.ReplaceAll(m.Why, "|", "/"))
@@ -481,7 +481,7 @@ func writeMeasurements(w *strings.Builder, c *hunt.Class) {
 			fmt.Fprintf(w, "| %s | %.3f | %.3f to %.3f | does not show the error |\n", how, m.Cycles, m.Low, m.High)
 		}
 	}
-	row(string(hunt.Survey), c.Measured)
+	row(string(hunt.Survey), c.Measurement)
 	for _, how := range hunt.Opinions() {
 		if m, ok := c.Opinions[how]; ok {
 			row(string(how), m)
@@ -489,7 +489,7 @@ func writeMeasurements(w *strings.Builder, c *hunt.Class) {
 	}
 }
 
-// writeVariants lists the neighbours that show the same error, and some that do not.
+// writeVariants lists the neighbours and whether they show the error.
 func writeVariants(w *strings.Builder, c *hunt.Class) {
 	if len(c.Variants) == 0 {
 		return

@@ -17,7 +17,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// threes is a model that says 3 of every block, and then fails.
+// threes predicts 3 for every block, then fails.
 type threes struct{ fails error }
 
 func (m threes) String() string { return "threes" }
@@ -30,37 +30,37 @@ func (m threes) Predict(_ context.Context, blocks []string) ([]score.Prediction,
 	return all, m.fails
 }
 
-// ones measures 1 of every block until it fails at some opinion.
+// ones measures 1 for every block until one opinion fails.
 type ones struct {
 	failsAt hunt.How
 	err     error
 }
 
-func (m ones) Measure(_ context.Context, blocks []hunt.Case, how hunt.How) ([]hunt.Measured, error) {
+func (m ones) Measure(_ context.Context, blocks []hunt.Case, how hunt.How) ([]hunt.Measurement, error) {
 	if how == m.failsAt {
 		return nil, m.err
 	}
-	all := make([]hunt.Measured, len(blocks))
+	all := make([]hunt.Measurement, len(blocks))
 	for i := range all {
-		all[i] = hunt.Measured{Cycles: 1, Low: 0.99, High: 1.01}
+		all[i] = hunt.Measurement{Cycles: 1, Low: 0.99, High: 1.01}
 	}
 	return all, nil
 }
 
-// TestSelfForwardingIsNoMistake: the fill of memory makes mov r14d, [r14] load what is stored to [rax] in the state distinct, too.
+// TestSelfForwardingIsNoMistake: the memory fill makes mov r14d, [r14] load what is stored to [rax] in the state
+// distinct, too.
 func TestSelfForwardingIsNoMistake(t *testing.T) {
 	r := profiler.Result{Status: profiler.OK, Cycles: 10.5, CILow: 10.4, CIHigh: 10.6, SelfForwarding: 1}
-	if m := measuredOf(&r, 6); m.Why == "" {
+	if m := measurementOf(&r, 6); m.Why == "" {
 		t.Error("the model is blamed for it")
 	}
 	r.SelfForwarding = 0
-	if m := measuredOf(&r, 6); m.Why != "" {
+	if m := measurementOf(&r, 6); m.Why != "" {
 		t.Error(m.Why)
 	}
 }
 
-// TestHuntEnds: whatever ends a hunt, what was found is written before it, and before the reports; only the model's
-// errors are called its.
+// TestHuntEnds: however a hunt ends, it writes its findings first, then the reports; only the model's errors name it.
 func TestHuntEnds(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
@@ -86,7 +86,7 @@ func TestHuntEnds(t *testing.T) {
 	} {
 		var stdout, stderr strings.Builder
 		std := cli.Streams{Out: &stdout, Err: &stderr}
-		h := &hunting{threshold: 0.2, report: c.report}
+		h := &huntCmd{threshold: 0.2, report: c.report}
 		h.out.Quiet = true
 		got, err := h.hunt(t.Context(), std, c.m, &labelledSource{Source: c.model, name: "3"}, []string{"4801d8"})
 		code := cli.Finish("hunt", h.finish(std, c.model, &got, err), measuring.Explain, std)

@@ -46,9 +46,9 @@ bbprof instructions -resources zen4 -o table.csv       and what the forms compet
 `,
 		Exits: map[int]string{cli.ExitOK: "done, whether or not every form has a number", cli.ExitUsage: "", cli.ExitHost: "", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted; nothing is written"},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
-			// Most blocks take a millisecond or two. Those that never reach the precision, such as 512-bit operations
-			// of two unlike units, would take the usual three seconds each.
-			c := measuringForms{SideBySide: measuring.SideBySide{Measuring: profiler.Options{Init: "distinct", Budget: 150 * time.Millisecond}}}
+			// Most blocks take a millisecond or two. Blocks that never reach the precision, such as 512-bit operations of two
+			// unlike units, would take the usual three seconds each.
+			c := instructionsCmd{SideBySide: measuring.SideBySide{Measuring: profiler.Options{Init: "distinct", Budget: 150 * time.Millisecond}}}
 			cli.Parsed(f, &c.match, regexp.Compile, "match", "REGEXP", "only forms whose mnemonic matches")
 			f.Toggle(&c.all, "all", "masked, broadcasting and rounding forms, too")
 			f.Text(&c.list, "list", "FILE", "only forms that the file names: one a line, or the first column of a table that this command wrote")
@@ -64,14 +64,14 @@ bbprof instructions -resources zen4 -o table.csv       and what the forms compet
 			c.AddSettings(f)
 			cli.OutputFile(f, &c.report, "report", "FILE", "write where the model disagrees beyond the intervals, the worst first, as text")
 			cli.OutputFile(f, &c.resources, "resources", "NAME", "find which units and other resources of the core the forms compete for, and write NAME.json and NAME.csv: how much of each a form takes; NAME.html shows it. The table itself goes to -o FILE")
-			f.Text(&c.corpus, "corpus", "FILE", "of -model and a table of resources: begin with the forms that occur most often in these blocks, and leave out others")
+			f.Text(&c.corpus, "corpus", "FILE", "with -model and a table of resources: list the forms of these blocks only, the most frequent first")
 			c.SideBySide.Declare(f)
 			return c.run
 		},
 	}
 }
 
-type measuringForms struct {
+type instructionsCmd struct {
 	predicting.Flags
 	measuring.SideBySide
 	match     *regexp.Regexp
@@ -88,7 +88,7 @@ type measuringForms struct {
 	format    resultfile.Format
 }
 
-func (c *measuringForms) run(std cli.Streams) error {
+func (c *instructionsCmd) run(std cli.Streams) error {
 	if err := c.check(std); err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (c *measuringForms) run(std cli.Streams) error {
 	return c.writeAll(ctx, std, rows, there, sources, core)
 }
 
-func (c *measuringForms) check(std cli.Streams) error {
+func (c *instructionsCmd) check(std cli.Streams) error {
 	if err := c.Measuring.Check(); err != nil {
 		return cli.Usage(err)
 	}
@@ -143,7 +143,7 @@ func (c *measuringForms) check(std cli.Streams) error {
 	return nil
 }
 
-func (c *measuringForms) readAgainst() (there []instructions.Table, err error) {
+func (c *instructionsCmd) readAgainst() (there []instructions.Table, err error) {
 	for _, name := range c.against {
 		numbers, err := readNumbers(name)
 		if err != nil {
@@ -154,8 +154,8 @@ func (c *measuringForms) readAgainst() (there []instructions.Table, err error) {
 	return there, nil
 }
 
-// compareTables compares a table that is there with others.
-func (c *measuringForms) compareTables(std cli.Streams, there []instructions.Table) error {
+// compareTables compares an existing table with others.
+func (c *instructionsCmd) compareTables(std cli.Streams, there []instructions.Table) error {
 	if len(c.tables) > 1 || len(there) == 0 {
 		return cli.BadUsage("unexpected argument %q; name a table with -against FILE, to compare the two", c.tables[0])
 	}
@@ -166,9 +166,9 @@ func (c *measuringForms) compareTables(std cli.Streams, there []instructions.Tab
 	return c.out.Stream(std, func(w io.Writer) error { return writeAgreements(w, here, c.against, there) })
 }
 
-// writeAll writes the table first: what follows may fail.
-func (c *measuringForms) writeAll(ctx context.Context, std cli.Streams, rows []instructions.Row, there []instructions.Table, sources []predict.Source, core predict.Core) error {
-	unnamed := c.nameOpcodes(ctx, rows) // the table can do without
+// writeAll writes the table first, since later steps may fail.
+func (c *instructionsCmd) writeAll(ctx context.Context, std cli.Streams, rows []instructions.Row, there []instructions.Table, sources []predict.Source, core predict.Core) error {
+	unnamed := c.nameOpcodes(ctx, rows) // not fatal to the table
 	if c.out.File != "" || len(there) == 0 && c.resources == "" {
 		if err := c.out.Stream(std, func(w io.Writer) error { return writeInstructions(w, c.format, rows) }); err != nil {
 			return err
@@ -196,7 +196,7 @@ func (c *measuringForms) writeAll(ctx context.Context, std cli.Streams, rows []i
 	return c.disagree(ctx, std, rows, sources[0])
 }
 
-func (c *measuringForms) plans() (plans []instructions.Plan, err error) {
+func (c *instructionsCmd) plans() (plans []instructions.Plan, err error) {
 	if c.snippets != "" {
 		f, err := os.Open(c.snippets)
 		if err != nil {
@@ -235,7 +235,7 @@ func listed(name string, all []asm.Form) (chosen []asm.Form, err error) {
 	}
 	for n, line := range strings.Split(string(text), "\n") {
 		form := strings.TrimSpace(line)
-		if quoted, ok := strings.CutPrefix(form, `"`); ok { // of a table: names hold commas
+		if quoted, ok := strings.CutPrefix(form, `"`); ok { // from a table: names hold commas
 			form, _, _ = strings.Cut(quoted, `"`)
 		}
 		f, ok := known[form]
@@ -246,14 +246,14 @@ func listed(name string, all []asm.Form) (chosen []asm.Form, err error) {
 		case ok:
 			chosen = append(chosen, f)
 		case form != "" && n > 0, form != "" && !strings.HasPrefix(form, "form"):
-			return nil, fmt.Errorf("line %d: no form is called %q; bbprof instructions -match MNEMONIC names those that there are", n+1, form)
+			return nil, fmt.Errorf("line %d: there is no form %q; bbprof instructions -match MNEMONIC lists a mnemonic's forms", n+1, form)
 		}
 	}
 	return chosen, nil
 }
 
-// llvmMC is that of the model's version, or else the newest that can name opcodes; why says why one cannot.
-func (c *measuringForms) llvmMC(ctx context.Context) (tool string, why error) {
+// llvmMC returns the llvm-mc of the model's version, else the newest that can name opcodes; why says why one cannot.
+func (c *instructionsCmd) llvmMC(ctx context.Context) (tool string, why error) {
 	version := ""
 	if len(c.Models) == 1 {
 		if v, ok := strings.CutPrefix(strings.Split(c.Models[0].Text, ",")[0], "llvm-mca"); ok {
@@ -264,8 +264,8 @@ func (c *measuringForms) llvmMC(ctx context.Context) (tool string, why error) {
 	return instructions.MC(ctx, version, cmp.Or(c.MCPU, core.LLVM))
 }
 
-// nameOpcodes names opcodes where there is an llvm-mc.
-func (c *measuringForms) nameOpcodes(ctx context.Context, rows []instructions.Row) error {
+// nameOpcodes names opcodes if there is an llvm-mc.
+func (c *instructionsCmd) nameOpcodes(ctx context.Context, rows []instructions.Row) error {
 	tool, _ := c.llvmMC(ctx)
 	if tool == "" {
 		return nil
@@ -273,8 +273,8 @@ func (c *measuringForms) nameOpcodes(ctx context.Context, rows []instructions.Ro
 	return instructions.NameOpcodes(ctx, tool, rows)
 }
 
-// checkExegesis says what -exegesis lacks before measuring, not after.
-func (c *measuringForms) checkExegesis() error {
+// checkExegesis reports what -exegesis lacks before measuring.
+func (c *instructionsCmd) checkExegesis() error {
 	if c.exegesis == "" {
 		return nil
 	}
@@ -289,9 +289,9 @@ func (c *measuringForms) checkExegesis() error {
 	return nil
 }
 
-func (c *measuringForms) exegesisFile(mode string) string { return c.exegesis + "-" + mode + ".yaml" }
+func (c *instructionsCmd) exegesisFile(mode string) string { return c.exegesis + "-" + mode + ".yaml" }
 
-func (c *measuringForms) writeExegesis(std cli.Streams, rows []instructions.Row, cpu string) error {
+func (c *instructionsCmd) writeExegesis(std cli.Streams, rows []instructions.Row, cpu string) error {
 	if c.exegesis == "" {
 		return nil
 	}
@@ -318,7 +318,7 @@ func (c *measuringForms) writeExegesis(std cli.Streams, rows []instructions.Row,
 	return nil
 }
 
-func (c *measuringForms) measure(ctx context.Context, std cli.Streams, plans []instructions.Plan) ([]instructions.Row, error) {
+func (c *instructionsCmd) measure(ctx context.Context, std cli.Streams, plans []instructions.Plan) ([]instructions.Row, error) {
 	workers, err := measuring.SomeWorkers(ctx, c.Measuring, c.Workers)
 	if err != nil {
 		return nil, err
@@ -329,7 +329,7 @@ func (c *measuringForms) measure(ctx context.Context, std cli.Streams, plans []i
 		if shown == nil {
 			shown = cli.Progress(c.out.Notes(std), of, "blocks")
 		}
-		shown.Of = of // what some take adds others
+		shown.Of = of // some results add blocks
 		shown.Step(done)
 	})
 	if shown != nil {
@@ -343,12 +343,12 @@ type instructionColumn struct {
 	of func(*instructions.Row) string
 }
 
-// instructionColumns are those of the table. The first four keep their place and their names.
+// instructionColumns lists the table's columns. The first four keep place and name.
 var instructionColumns = func() []instructionColumn {
 	text := func(name string, of func(*instructions.Row) string) instructionColumn {
 		return instructionColumn{resultfile.Column{Name: name, Type: resultfile.Text}, of}
 	}
-	measured := func(name string, which func(*instructions.Row) *instructions.Measured, of func(*instructions.Measured) string) instructionColumn {
+	measured := func(name string, which func(*instructions.Row) *instructions.Measurement, of func(*instructions.Measurement) string) instructionColumn {
 		return text(name, func(r *instructions.Row) string {
 			if m := which(r); m != nil {
 				return of(m)
@@ -357,19 +357,19 @@ var instructionColumns = func() []instructionColumn {
 		})
 	}
 	const decimals = 3 // finer than most intervals
-	cycles := func(name string, which func(*instructions.Row) *instructions.Measured, of func(instructions.Value) float64) instructionColumn {
-		c := measured(name, which, func(m *instructions.Measured) string { return strconv.FormatFloat(of(m.Value), 'f', decimals, 64) })
+	cycles := func(name string, which func(*instructions.Row) *instructions.Measurement, of func(instructions.Value) float64) instructionColumn {
+		c := measured(name, which, func(m *instructions.Measurement) string { return strconv.FormatFloat(of(m.Value), 'f', decimals, 64) })
 		c.Type, c.Decimals = resultfile.Number, decimals
 		return c
 	}
-	latency := func(r *instructions.Row) *instructions.Measured { return r.Latency }
-	throughput := func(r *instructions.Row) *instructions.Measured { return r.Throughput }
+	latency := func(r *instructions.Row) *instructions.Measurement { return r.Latency }
+	throughput := func(r *instructions.Row) *instructions.Measurement { return r.Throughput }
 	value := func(v instructions.Value) float64 { return v.Cycles }
 	low := func(v instructions.Value) float64 { return v.Low }
 	high := func(v instructions.Value) float64 { return v.High }
-	evidence := func(m *instructions.Measured) string { return m.Result.Evidence }
-	block := func(m *instructions.Measured) string { return m.Block }
-	flags := func(m *instructions.Measured) string { return m.Flags }
+	evidence := func(m *instructions.Measurement) string { return m.Result.Evidence }
+	block := func(m *instructions.Measurement) string { return m.Block }
+	flags := func(m *instructions.Measurement) string { return m.Flags }
 	return []instructionColumn{
 		text("form", func(r *instructions.Row) string { return r.Name }),
 		text("status", func(r *instructions.Row) string { return string(r.Status) }),
@@ -379,8 +379,8 @@ var instructionColumns = func() []instructionColumn {
 		cycles("latency_high", latency, high),
 		cycles("throughput_low", throughput, low),
 		cycles("throughput_high", throughput, high),
-		cycles("load_latency", func(r *instructions.Row) *instructions.Measured { return r.Load }, value),
-		cycles("store_to_load", func(r *instructions.Row) *instructions.Measured { return r.StoreToLoad }, value),
+		cycles("load_latency", func(r *instructions.Row) *instructions.Measurement { return r.Load }, value),
+		cycles("store_to_load", func(r *instructions.Row) *instructions.Measurement { return r.StoreToLoad }, value),
 		text("latencies", func(r *instructions.Row) string {
 			return r.List(instructions.Latency, instructions.Beside, instructions.OtherLatency, instructions.LoadLatency, instructions.StoreToLoad)
 		}),
@@ -399,8 +399,8 @@ var instructionColumns = func() []instructionColumn {
 	}
 }()
 
-// noteOf says of a number that is no instruction's one time that it is not.
-func noteOf(m *instructions.Measured) string {
+// noteOf explains a number that is not one fixed time.
+func noteOf(m *instructions.Measurement) string {
 	switch {
 	case m == nil:
 		return ""
@@ -454,6 +454,6 @@ func instructionsSummary(rows []instructions.Row) string {
 			}
 		}
 	}
-	return fmt.Sprintf("%s: %d measured, %d of them with a mean of what has no one time and %d whose throughput varies, %d not",
+	return fmt.Sprintf("%s: %d measured, %d of them as a mean and %d with a throughput that varies; %d not measured",
 		words.Plural(len(rows), "form"), count["ok"], count["mean"], count["varies"], len(rows)-count["ok"])
 }

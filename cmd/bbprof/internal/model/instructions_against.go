@@ -69,14 +69,14 @@ func readUopsInfo(name string) (is bool, t instructions.Table, err error) {
 	return true, t, err
 }
 
-// numbersOf is the table that is about to be written.
+// numbersOf returns the table about to be written.
 func numbersOf(rows []instructions.Row) instructions.Table {
 	var columns []string
 	for _, c := range instructionColumns {
 		columns = append(columns, c.Name)
 	}
 	next := 0
-	t, _ := instructions.ReadTable(columns, func() ([]string, bool, error) { // it has the columns
+	t, _ := instructions.ReadTable(columns, func() ([]string, bool, error) { // all columns exist
 		if next == len(rows) {
 			return nil, false, nil
 		}
@@ -86,7 +86,7 @@ func numbersOf(rows []instructions.Row) instructions.Table {
 	return t
 }
 
-// writeAgreements writes how far a table agrees with each of others.
+// writeAgreements writes how far a table agrees with each other one.
 func writeAgreements(w io.Writer, here instructions.Table, names []string, others []instructions.Table) error {
 	for i, there := range others {
 		if len(others) > 1 {
@@ -120,7 +120,7 @@ func writeAgreement(w io.Writer, name string, there instructions.Table, a instru
 	row("throughput", a.Throughputs)
 	b.WriteString(t.String())
 	if n := a.Throughputs.Varying; n > 0 {
-		fmt.Fprintf(&b, "\nOf the throughputs that differ by more than 2 %%, %d vary in one of the tables, within an interval that the other's meets: with them %s %% agree.\n",
+		fmt.Fprintf(&b, "\nOf the throughputs that differ by more than 2 %%, %d vary in a table, with an interval that meets the other table's: counting these, %s %% agree.\n",
 			n, score.Number(float64(a.Throughputs.Within2+n)/float64(a.Throughputs.Compared)).Percent())
 	}
 	if a.Means > 0 {
@@ -133,7 +133,7 @@ func writeAgreement(w io.Writer, name string, there instructions.Table, a instru
 		}
 	}
 	if len(there.Unmatched) > 0 {
-		fmt.Fprintf(&b, "\nNo form is called as these are:\n  %s\n", strings.Join(there.Unmatched, "\n  "))
+		fmt.Fprintf(&b, "\nThese names match no form:\n  %s\n", strings.Join(there.Unmatched, "\n  "))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -11,12 +11,12 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/predicting"
 )
 
-// disagreeing is how far outside an interval a model may be, as a share of what was measured: two
-// measurements of a form differ by less.
+// disagreeing is how far outside an interval a model may be, as a share of the measurement: two measurements of a form
+// differ by less.
 const disagreeing = 0.02
 
-// disagree asks a model for the blocks that were measured and writes where it is wrong.
-func (c *measuringForms) disagree(ctx context.Context, std cli.Streams, rows []instructions.Row, source predict.Source) error {
+// disagree asks a model for the measured blocks and writes where it is wrong.
+func (c *instructionsCmd) disagree(ctx context.Context, std cli.Streams, rows []instructions.Row, source predict.Source) error {
 	blocks := instructions.Blocks(rows)
 	sources, through := []predict.Source{source}, ""
 	if a, ok := source.(predict.Aliaser); ok {

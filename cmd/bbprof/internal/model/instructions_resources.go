@@ -15,11 +15,11 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// resourcePrecision is that of mixes: a use is a difference of two, and often a sixth of a cycle.
+// resourcePrecision is the precision of mixes: a use is a difference of two, often a sixth of a cycle.
 const resourcePrecision = 0.005
 
-// findResources finds what the measured forms compete for, and writes it.
-func (c *measuringForms) findResources(ctx context.Context, std cli.Streams, rows []instructions.Row) error {
+// findResources finds the resources that the measured forms compete for, and writes them.
+func (c *instructionsCmd) findResources(ctx context.Context, std cli.Streams, rows []instructions.Row) error {
 	rows = slices.DeleteFunc(slices.Clone(rows), func(r instructions.Row) bool { return r.Form == nil || r.Status != profiler.OK })
 	opts := c.Measuring
 	opts.Precision = cmp.Or(opts.Precision, resourcePrecision)
@@ -35,7 +35,7 @@ func (c *measuringForms) findResources(ctx context.Context, std cli.Streams, row
 			list[i].Alone = rows[i].Throughput.Cycles()
 		}
 	}
-	m := &mixes{workers: workers, retries: c.Retries, rows: rows, notes: c.out.Notes(std)}
+	m := &mixTimer{workers: workers, retries: c.Retries, rows: rows, notes: c.out.Notes(std)}
 	m.companions(list)
 	table, err := resources.Find(ctx, list, m.time, func(what string) { m.what = what })
 	if err != nil {
@@ -59,8 +59,8 @@ func (c *measuringForms) findResources(ctx context.Context, std cli.Streams, row
 	return nil
 }
 
-// mixes times mixes of the rows' forms.
-type mixes struct {
+// mixTimer times mixes of the rows' forms.
+type mixTimer struct {
 	workers measuring.Workers
 	retries int
 	rows    []instructions.Row
@@ -69,7 +69,7 @@ type mixes struct {
 	done    int
 }
 
-func (m *mixes) block(mix resources.Mix) (profiler.Block, []instructions.Companion, error) {
+func (m *mixTimer) block(mix resources.Mix) (profiler.Block, []instructions.Companion, error) {
 	var parts []instructions.Copies
 	for _, p := range mix {
 		parts = append(parts, instructions.Copies{Form: m.rows[p.Form].Form, N: p.N})
@@ -77,8 +77,8 @@ func (m *mixes) block(mix resources.Mix) (profiler.Block, []instructions.Compani
 	return instructions.Mix(parts)
 }
 
-// companions tells which forms stand in a mix with others that have to be subtracted.
-func (m *mixes) companions(list []resources.Form) {
+// companions records which forms need others in a mix, to be subtracted.
+func (m *mixTimer) companions(list []resources.Form) {
 	byName := map[string]int{}
 	for i := range list {
 		byName[list[i].Name] = i
@@ -96,8 +96,8 @@ func (m *mixes) companions(list []resources.Form) {
 	}
 }
 
-// time measures mixes side by side, some thousand at a time.
-func (m *mixes) time(ctx context.Context, list []resources.Mix) ([]resources.Timing, error) {
+// time measures mixes in parallel, a thousand at a time.
+func (m *mixTimer) time(ctx context.Context, list []resources.Mix) ([]resources.Timing, error) {
 	const atATime = 1024
 	times := make([]resources.Timing, len(list))
 	var blocks []profiler.Block

@@ -19,8 +19,8 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
 )
 
-// judgeTable asks a model for the uses in a table that is there.
-func (c *measuringForms) judgeTable(std cli.Streams, name string, sources []predict.Source) error {
+// judgeTable compares a model with the uses in an existing table.
+func (c *instructionsCmd) judgeTable(std cli.Streams, name string, sources []predict.Source) error {
 	if len(sources) == 0 {
 		return cli.BadUsage("%s is a table of resources; name a model to compare with it by -model, and a file by -report", name)
 	}
@@ -38,9 +38,9 @@ func (c *measuringForms) judgeTable(std cli.Streams, name string, sources []pred
 	return cli.WriteWhole(c.report, func(w io.Writer) error { return c.resourcesOf(ctx, std, w, f, sources[0]) })
 }
 
-// resourcesOf writes where a model has other uses of resources than were measured: what it says of the same mixes, each
-// kernel with the form and without.
-func (c *measuringForms) resourcesOf(ctx context.Context, std cli.Streams, w io.Writer, f *resources.File, source predict.Source) error {
+// resourcesOf writes where a model's uses of resources differ from the measured ones. It asks for the same mixes: each
+// kernel with and without the form.
+func (c *instructionsCmd) resourcesOf(ctx context.Context, std cli.Streams, w io.Writer, f *resources.File, source predict.Source) error {
 	counts, total, err := c.formCounts(std, f)
 	if err != nil {
 		return cli.BadUsage("-corpus: %w", err)
@@ -92,12 +92,12 @@ func (c *measuringForms) resourcesOf(ctx context.Context, std cli.Streams, w io.
 	return c.writeDifferences(ctx, w, f, source, list, len(uses), counts != nil, total)
 }
 
-func (c *measuringForms) writeDifferences(ctx context.Context, w io.Writer, f *resources.File, source predict.Source, list []resources.Difference, asked int, counted bool, total float64) error {
+func (c *instructionsCmd) writeDifferences(ctx context.Context, w io.Writer, f *resources.File, source predict.Source, list []resources.Difference, asked int, counted bool, total float64) error {
 	named := make([]string, len(list))
 	if p, ok := source.(predict.Presser); ok {
 		var examples []string
 		for _, d := range list {
-			code, _ := forms.Example(asm.FormNamed(f.Forms[d.Form].Form)) // of what has none nothing is known
+			code, _ := forms.Example(asm.FormNamed(f.Forms[d.Form].Form)) // without an example, nothing is known
 			examples = append(examples, hex.EncodeToString(code))
 		}
 		var err error
@@ -105,7 +105,7 @@ func (c *measuringForms) writeDifferences(ctx context.Context, w io.Writer, f *r
 			return predicting.SourceError(c.Models[0].Name, err)
 		}
 	}
-	fmt.Fprintf(w, "%s: %d of %d forms use a resource of %s otherwise than measured, by more than 0.1 cycles and 20 %%\n", source, len(list), asked, f.Core)
+	fmt.Fprintf(w, "%s: %d of %d forms use a resource of %s differently than measured, by more than 0.1 cycles and 20 %%\n", source, len(list), asked, f.Core)
 	fmt.Fprint(w, "A resource is named by the instructions that saturate it; a use is the cycles that one instruction of the form adds to these, in whole slots.\n")
 	for i, d := range list {
 		fmt.Fprintf(w, "\n%s", f.Forms[d.Form].Form)
@@ -125,13 +125,13 @@ func (c *measuringForms) writeDifferences(ctx context.Context, w io.Writer, f *r
 	return nil
 }
 
-// mixCode is the block of a mix, in hexadecimal digits.
+// mixCode returns a mix's block in hexadecimal.
 func mixCode(mix []resources.FileKernel) (string, error) {
 	var parts []instructions.Copies
 	for _, k := range mix {
 		form := asm.FormNamed(k.Form)
 		if form == nil {
-			return "", errors.New("no form is called " + k.Form)
+			return "", errors.New("there is no form " + k.Form)
 		}
 		parts = append(parts, instructions.Copies{Form: form, N: k.N})
 	}
@@ -139,8 +139,8 @@ func mixCode(mix []resources.FileKernel) (string, error) {
 	return hex.EncodeToString(b.Code), err
 }
 
-// formCounts is how often forms occur in the corpus of -corpus, nil without one.
-func (c *measuringForms) formCounts(std cli.Streams, f *resources.File) (counts []float64, total float64, err error) {
+// formCounts counts forms in the corpus of -corpus, nil without one.
+func (c *instructionsCmd) formCounts(std cli.Streams, f *resources.File) (counts []float64, total float64, err error) {
 	if c.corpus == "" {
 		return nil, 0, nil
 	}
@@ -170,5 +170,5 @@ func (c *measuringForms) formCounts(std cli.Streams, f *resources.File) (counts 
 	return counts, total, nil
 }
 
-// isResources reports whether a file's name is that of a table of resources.
+// isResources reports whether a file name is a resource table's.
 func isResources(name string) bool { return strings.HasSuffix(name, ".json") }

@@ -15,7 +15,7 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// TestInstructionsKeepTable: the table is written before llvm-mc or the model may fail.
+// TestInstructionsKeepTable: the table is written before llvm-mc or the model can fail.
 func TestInstructionsKeepTable(t *testing.T) {
 	var stdout, stderr strings.Builder
 	std := cli.Streams{Out: &stdout, Err: &stderr}
@@ -31,7 +31,7 @@ func TestInstructionsKeepTable(t *testing.T) {
 		t.Setenv("PATH", llvmIn(t, c.mc))
 		stdout.Reset()
 		stderr.Reset()
-		forms := &measuringForms{format: resultfile.CSV}
+		forms := &instructionsCmd{format: resultfile.CSV}
 		forms.Models = []predicting.Model{{Name: "3"}}
 		code := cli.Finish("instructions", forms.writeAll(t.Context(), std, rows, nil, c.sources, predict.Core{}), measuring.Explain, std)
 		if code != cli.ExitInternal || !strings.Contains(stdout.String(), "\n\"imul r64, r64\",ok,") || stderr.String() != c.says {
@@ -40,7 +40,7 @@ func TestInstructionsKeepTable(t *testing.T) {
 	}
 }
 
-// llvmIn is a folder with an llvm-mc that does as a script says.
+// llvmIn makes a folder whose llvm-mc runs a script.
 func llvmIn(t *testing.T, script string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -33,7 +33,7 @@ func scoreCommand() *cli.Command {
   llvm-mca[-N]      of version N; llvm-mca-22,mcpu=znver4,iterations=50 has settings of its own:
                     by default it iterates until whole cycles are 0.1 % of the prediction
   osaca, uica, facile   if they are installed; osaca,arch=ZEN4 names their core
-  resources:FILE    the table of bbprof instructions -resources: the fullest resource or longest chain
+  resources:FILE    a table of instructions -resources: the fullest resource or longest chain
   exec:COMMAND      any program that reads blocks, one a line, and writes lines hex,cycles
 A block on which a tool fails counts as not covered. Beside the models stands a lower bound that any
 model should beat and, with -again, a second measurement that none can beat. Blocks whose time
@@ -49,7 +49,7 @@ bbprof score -model llvm-mca-22 -mcpu znver4 -predictions mca.csv blocks.csv
 		Exits: map[int]string{cli.ExitOK: "done, whatever the figures", cli.ExitUsage: "bad usage, a file that cannot be read, or a model that fails; others are judged",
 			cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
-			c := scoring{seed: 1}
+			c := scoreCmd{seed: 1}
 			f.Operands = &c.files
 			c.AddModel(f, "judge this model; may be repeated")
 			f.List(&c.again, "again", "FILE", "a second result of the same blocks: the noise floor; may be repeated")
@@ -61,7 +61,7 @@ bbprof score -model llvm-mca-22 -mcpu znver4 -predictions mca.csv blocks.csv
 			f.Toggle(&c.truth.sensitive, "keep-sensitive", "judge by blocks that another row would leave out, too; the first row counts")
 			f.Number(&c.worst, 0, "worst", "list the N worst blocks of each model, and some of each mistake")
 			cli.OutputFile(f, &c.predictions, "predictions", "FILE", "write the predictions of the model, of blocks that were not measured too, as CSV")
-			f.Text(&c.column, "column", "C", "of -predictions: the column of blocks, by name or number (default: hex, or the first)")
+			f.Text(&c.column, "column", "C", "for -predictions: the column of blocks, by name or number (default: hex, or the first)")
 			cli.OutputFile(f, &c.report, "report", "FILE.html", "write a page with figures, pictures and blocks, which needs no other file")
 			f.Seed(&c.seed, "seed of the bootstrap intervals")
 			f.Toggle(&c.out.JSON, "json", "one JSON object instead of the report")
@@ -71,7 +71,7 @@ bbprof score -model llvm-mca-22 -mcpu znver4 -predictions mca.csv blocks.csv
 	}
 }
 
-type scoring struct {
+type scoreCmd struct {
 	predicting.Flags
 	files []string
 	again []string
@@ -80,28 +80,28 @@ type scoring struct {
 	otherInit   []string
 	worst       int
 	predictions string
-	column      string // of blocks, for predictions
+	column      string // of blocks, for -predictions
 	report      string
 	seed        uint64
 	out         cli.Output
-	failed      []error // of models; the others are judged without them
+	failed      []error // of models; others are still judged
 }
 
-// A candidate is a model that can be asked.
+// A candidate is a model that is ready to predict.
 type candidate struct {
 	name string
 	predict.Source
 }
 
-// none is the error of a run in which every model failed.
-func (c *scoring) none() error {
+// allFailed returns an error if every model failed.
+func (c *scoreCmd) allFailed() error {
 	if len(c.failed) < len(c.Models) {
 		return nil
 	}
 	return errors.Join(c.failed...)
 }
 
-func (c *scoring) run(std cli.Streams) error {
+func (c *scoreCmd) run(std cli.Streams) error {
 	if len(c.files) == 0 {
 		return cli.BadUsage("no result named; name one or more files that bbprof batch wrote, or - for standard input")
 	}
@@ -148,6 +148,9 @@ func (c *scoring) run(std cli.Streams) error {
 	r.Judge(t.blocks, models, c.seed, c.worst, inParallel)
 	nameClasses(ctx, r, t.core.LLVM)
 	files := strings.Join(c.files, ", ")
+	if c.truth.cycles != "" {
+		files += ", column " + c.truth.cycles
+	}
 	if c.report != "" {
 		page := &htmlreport.Page{Report: r, Made: fmt.Sprintf("Written by bbprof %s from %s.", cli.Version(), files), Facts: t.facts(), Measured: t.blocks}
 		if err := cli.WriteWhole(c.report, func(w io.Writer) error { return htmlreport.Write(w, page) }); err != nil {
@@ -157,7 +160,7 @@ func (c *scoring) run(std cli.Streams) error {
 	return cmp.Or(c.out.Write(std, r, scoreText(r, files, c.worst > 0)), errors.Join(c.failed...))
 }
 
-// nameClasses says of the mistakes of LLVM's models in which scheduling classes they are, if LLVM's tools are there to tell.
+// nameClasses finds the LLVM scheduling classes of the mistakes of LLVM's models, if LLVM's tools are installed.
 func nameClasses(ctx context.Context, r *score.Report, cpu string) {
 	var mistakes []*score.Mistake
 	var examples [][]byte
@@ -176,14 +179,14 @@ func nameClasses(ctx context.Context, r *score.Report, cpu string) {
 	}
 	classes, err := instructions.SchedClasses(ctx, cpu, examples)
 	if err != nil {
-		return // there is no such tool here
+		return // no such tool here
 	}
 	for i, m := range mistakes {
 		m.Class = classes[i]
 	}
 }
 
-// facts say what was measured on what, for the page.
+// facts lists the conditions of the measurement, for the page.
 func (t *truth) facts() []htmlreport.Fact {
 	run := t.run
 	facts := []htmlreport.Fact{
@@ -196,9 +199,9 @@ func (t *truth) facts() []htmlreport.Fact {
 	return slices.DeleteFunc(facts, func(f htmlreport.Fact) bool { return f.Value == "" })
 }
 
-// candidates are the models that can be asked. With -predictions the one has been asked about all blocks, of this host's
-// core if nothing tells which is meant.
-func (c *scoring) candidates(ctx context.Context, t *truth, std cli.Streams) (list []candidate, err error) {
+// candidates returns the usable models. With -predictions, the one model predicts all blocks here, for this host's core
+// if nothing names another.
+func (c *scoreCmd) candidates(ctx context.Context, t *truth, std cli.Streams) (list []candidate, err error) {
 	core := t.core
 	if len(t.blocks) == 0 && core.Name == "" {
 		if core, err = c.NamedCore(); err != nil {
@@ -213,14 +216,14 @@ func (c *scoring) candidates(ctx context.Context, t *truth, std cli.Streams) (li
 		}
 		list = append(list, candidate{m.Name, s})
 	}
-	if err = c.none(); err == nil && c.predictions != "" {
+	if err = c.allFailed(); err == nil && c.predictions != "" {
 		list[0].Source, err = c.writePredictions(ctx, list[0].Source, std.In, std)
 	}
 	return list, err
 }
 
-// predictAll gives the predictions of all models that do not fail, and of what they are compared with.
-func (c *scoring) predictAll(ctx context.Context, t *truth, candidates []candidate, std cli.Streams) ([]score.Model, error) {
+// predictAll returns the predictions of all models that do not fail, and those of the baselines.
+func (c *scoreCmd) predictAll(ctx context.Context, t *truth, candidates []candidate, std cli.Streams) ([]score.Model, error) {
 	var models []score.Model
 	if len(c.again) > 0 {
 		m, err := t.again(c.again, std.In)
@@ -245,7 +248,7 @@ func (c *scoring) predictAll(ctx context.Context, t *truth, candidates []candida
 			fmt.Fprintf(c.out.Notes(std), "bbprof: %s predicted %s in %.1f s\n", one.name, words.Plural(len(blocks), "block"), took.Seconds())
 		}
 	}
-	if err := c.none(); err != nil {
+	if err := c.allFailed(); err != nil {
 		return nil, err
 	}
 	if t.core.Name == "" {
@@ -260,9 +263,9 @@ func (c *scoring) predictAll(ctx context.Context, t *truth, candidates []candida
 	return append(models, score.Model{Name: "lower bound", Kind: score.Bound, Source: widths.String(), Predictions: score.Collect(predictions)}), nil
 }
 
-// inParallel calls do for 0 to n-1, on all CPUs.
+// inParallel calls do for 0 to n-1 on all CPUs.
 func inParallel(n int, do func(int)) {
-	const atATime = 1024 // enough for taking turns not to matter, if n is large
+	const atATime = 1024 // amortises the shared counter if n is large
 	step := max(1, min(atATime, n/(4*runtime.NumCPU())))
 	var next atomic.Int64
 	var working sync.WaitGroup

@@ -17,7 +17,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
-// readTwice keeps standard input, if it is one of the files, for a second reading.
+// readTwice buffers standard input, if it is among the files, for a second reading.
 func readTwice(files []string, stdin io.Reader) (first, second io.Reader, err error) {
 	if !slices.Contains(files, "-") {
 		return stdin, stdin, nil
@@ -26,9 +26,9 @@ func readTwice(files []string, stdin io.Reader) (first, second io.Reader, err er
 	return bytes.NewReader(all), bytes.NewReader(all), err
 }
 
-// writePredictions writes what the model says of each distinct block of the files, measured or not. The source that comes back
-// gives these predictions again.
-func (c *scoring) writePredictions(ctx context.Context, source predict.Source, stdin io.Reader, std cli.Streams) (predict.Source, error) {
+// writePredictions writes the model's prediction of each distinct block, measured or not. It returns a source that
+// repeats these predictions.
+func (c *scoreCmd) writePredictions(ctx context.Context, source predict.Source, stdin io.Reader, std cli.Streams) (predict.Source, error) {
 	blocks, err := rowfile.DistinctBlocks(c.files, stdin, c.column, c.out.Notes(std))
 	if err != nil {
 		return nil, cli.Usage(err)
@@ -40,7 +40,7 @@ func (c *scoring) writePredictions(ctx context.Context, source predict.Source, s
 	if !slices.ContainsFunc(list, func(p score.Prediction) bool { return !p.Died }) {
 		return nil, cli.BadUsage("-model %s: it has failed at each of %s: %s", c.Models[0].Name, words.Plural(len(blocks), "block"), list[0].Failure)
 	}
-	said := predicted{source, map[string]score.Prediction{}}
+	said := cachedSource{source, map[string]score.Prediction{}}
 	rows := [][]string{{"hex", "cycles", "failure"}}
 	for i, p := range list {
 		said.of[blocks[i]] = p
@@ -58,13 +58,13 @@ func (c *scoring) writePredictions(ctx context.Context, source predict.Source, s
 	return said, nil
 }
 
-// predicted is a source that has been asked.
-type predicted struct {
+// cachedSource answers from earlier predictions.
+type cachedSource struct {
 	predict.Source
 	of map[string]score.Prediction
 }
 
-func (p predicted) Predict(_ context.Context, blocks []string) (list []score.Prediction, err error) {
+func (p cachedSource) Predict(_ context.Context, blocks []string) (list []score.Prediction, err error) {
 	for _, b := range blocks {
 		said, ok := p.of[b]
 		if !ok {

@@ -9,7 +9,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
-// scoreText is the report on models. listed says that the worst blocks are to be listed.
+// scoreText formats the report. listed adds the worst blocks.
 func scoreText(r *score.Report, files string, listed bool) string {
 	var w strings.Builder
 	w.WriteString(scoreHeadline(r, files))
@@ -91,7 +91,7 @@ func writeFigures(w *strings.Builder, r *score.Report) {
 
 const maxFailures = 8
 
-func writeFailures(w *strings.Builder, m score.Judged) {
+func writeFailures(w *strings.Builder, m score.ModelResult) {
 	if len(m.Failures) == 0 {
 		return
 	}
@@ -105,8 +105,8 @@ func writeFailures(w *strings.Builder, m score.Judged) {
 	}
 }
 
-// writeMistakes lists a model's mistakes, the most expensive first.
-func writeMistakes(w *strings.Builder, m score.Judged, listed bool) {
+// writeMistakes lists a model's mistakes, the costliest first.
+func writeMistakes(w *strings.Builder, m score.ModelResult, listed bool) {
 	if len(m.Mistakes) == 0 {
 		return
 	}

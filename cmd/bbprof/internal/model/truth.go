@@ -20,31 +20,31 @@ import (
 	"github.com/bbprof/bbprof/internal/cpu"
 )
 
-// truth is measured blocks, which models are judged by. Each block is there once.
+// truth holds the measured blocks that models are judged by, each once.
 type truth struct {
 	blocks     []score.Block
-	rows       int                  // of the files
-	repeated   int                  // of these, with a block that came before
-	rejections map[string]rejection // by block: no row has measured it
-	sensitive  int                  // left out: another initial state, or another row, gives another number
-	run        resultfile.Run       // the first, of which there may be several
-	core       predict.Core         // that was measured on; without a name if nobody said
-	weight     string               // the column of weights, or none
+	rows       int                  // in the files
+	repeated   int                  // of them, with a block seen before
+	rejections map[string]rejection // by block, if no row has measured it
+	sensitive  int                  // left out: another initial state or row disagrees
+	run        resultfile.Run       // the first of several
+	core       predict.Core         // measured on; unnamed if unknown
+	weight     string               // column of weights, or none
 }
 
-// rejection is why the first row of a block has not measured it, and the weight of all its rows.
+// rejection is why a block's first row has no measurement, and the weight of all its rows.
 type rejection struct {
 	reason string
 	weight float64
 }
 
 type truthOptions struct {
-	by        string // the column that is the application
-	cycles    string // the column of cycles, "" for the usual one
-	core      string // the core, where the results do not tell
-	weight    string // the column of weights, none, or "" for column weight where there is one
-	sensitive bool   // keep blocks that another initial state or row gives another number for
-	// unmeasured takes files without measured blocks, too.
+	by        string // column of applications
+	cycles    string // column of cycles, "" for the usual one
+	core      string // core, if the results do not tell
+	weight    string // column of weights, none, or "": column weight if there is one
+	sensitive bool   // keep blocks that another initial state or row disagrees with
+	// unmeasured also accepts files without measured blocks.
 	unmeasured bool
 }
 
@@ -77,12 +77,12 @@ func readTruth(names []string, stdin io.Reader, o truthOptions) (*truth, error) 
 	return t, nil
 }
 
-// truthColumns are the names of the columns that go by several.
+// truthColumns names the columns that may have several names.
 type truthColumns struct {
 	hex, cycles, application string
 	evidence                 []string
-	headless                 bool // the first line, which names them, is a row
-	status                   bool // there is a column of that name
+	headless                 bool // the first line is a row, not a header
+	status                   bool // column status exists
 }
 
 func truthColumnsOf(s resultfile.Schema, by, measured string) (c truthColumns, err error) {
@@ -109,7 +109,7 @@ func truthColumnsOf(s resultfile.Schema, by, measured string) (c truthColumns, e
 	return c, nil
 }
 
-// rows are those of a file, with its first line where that is one.
+// rows iterates over a file's rows, including a first line that is no header.
 func (c *truthColumns) rows(in *resultfile.Rows) iter.Seq2[resultfile.Row, error] {
 	if !c.headless {
 		return in.All()
@@ -121,7 +121,7 @@ func (c *truthColumns) rows(in *resultfile.Rows) iter.Seq2[resultfile.Row, error
 	}
 }
 
-// cyclesOf are a row's cycles, or why it has none.
+// cyclesOf returns a row's cycles, or why it has none.
 func (c *truthColumns) cyclesOf(cell func(string) string) (cycles float64, why string) {
 	if c.status && cell("status") != "ok" {
 		return 0, cmp.Or(cell("reason"), cell("status"), "no status")
@@ -133,10 +133,10 @@ func (c *truthColumns) cyclesOf(cell func(string) string) (cycles float64, why s
 	return cycles, ""
 }
 
-// evidencePrefix begins the names of the columns that say how sure a condition is.
+// evidencePrefix starts the names of evidence columns.
 const evidencePrefix = "evidence_"
 
-// evidence is how sure the conditions of a row's number are: which were counted, inferred, not checked.
+// evidenceOf lists a row's conditions by their evidence: counted, inferred or not checked.
 func (c *truthColumns) evidenceOf(cell func(string) string) string {
 	by := map[string][]string{}
 	for _, name := range c.evidence {
@@ -154,7 +154,7 @@ func (c *truthColumns) evidenceOf(cell func(string) string) string {
 func (t *truth) readFile(name string, stdin io.Reader, o truthOptions, seen map[string]int) error {
 	in, err := resultfile.OpenRows(name, stdin)
 	if err != nil && o.unmeasured {
-		return nil // not a result; whoever reads it as blocks says what is wrong
+		return nil // not a result; the reader of blocks reports the error
 	}
 	if err != nil {
 		return err
@@ -234,7 +234,7 @@ func (t *truth) read(in *resultfile.Rows, o truthOptions, seen map[string]int) e
 	return nil
 }
 
-// weights is the column of weights of a file, "" where each block counts once.
+// weights returns a file's column of weights, "" if each block counts once.
 func (t *truth) weights(s resultfile.Schema, asked string) (string, error) {
 	const usual = "weight"
 	switch {
@@ -247,11 +247,11 @@ func (t *truth) weights(s resultfile.Schema, asked string) (string, error) {
 	return t.weight, nil
 }
 
-// note takes in the conditions of a run, and refuses one on another core than those before it.
+// note records a run's conditions, and refuses a run on another core.
 func (t *truth) note(header string) error {
 	run, err := resultfile.ParseRun(header)
 	if err != nil || run.Host.Microarchitecture == "" {
-		return nil // the result does not tell
+		return nil // unknown core
 	}
 	if t.run.Host.Microarchitecture == "" {
 		t.run = run
@@ -259,7 +259,7 @@ func (t *truth) note(header string) error {
 	return t.sameCore(run)
 }
 
-// sameCore fails for a run on another core: cycles of two are no truth for one model.
+// sameCore refuses runs on another core: a model predicts one core.
 func (t *truth) sameCore(run resultfile.Run) error {
 	here, there := t.run.Host.Microarchitecture, run.Host.Microarchitecture
 	if here == there || slices.ContainsFunc([]cpu.Name{here, there}, func(n cpu.Name) bool { return n == "" || n == cpu.Unknown }) {
@@ -268,7 +268,7 @@ func (t *truth) sameCore(run resultfile.Run) error {
 	return fmt.Errorf("it was measured on %s, and the results before it on %s; judge models on each by itself", there, here)
 }
 
-// rejected counts the blocks that were not measured by reason.
+// rejected counts unmeasured blocks by reason.
 func (t *truth) rejected() map[string]int {
 	n := map[string]int{}
 	for _, r := range t.rejections {
@@ -277,7 +277,7 @@ func (t *truth) rejected() map[string]int {
 	return n
 }
 
-// bound is an end of an interval, or the value itself where there is none.
+// bound parses an end of an interval; without one, it is the value.
 func bound(text string, value float64) float64 {
 	if v, err := strconv.ParseFloat(text, 64); err == nil {
 		return v
@@ -285,7 +285,7 @@ func bound(text string, value float64) float64 {
 	return value
 }
 
-// texts keeps one copy of texts that come often.
+// texts keeps one copy of repeated texts.
 type texts map[string]string
 
 func (m texts) one(s string) string {
@@ -319,14 +319,14 @@ func (t *truth) hexes() []string {
 	return list
 }
 
-// differs is how far two measurements of a block in two initial states may be apart, as a share, for a
-// model to be judged by one of them. Two in the same state differ by more in 0.1 % of blocks.
+// differs is the largest difference between initial states, as a share, at which a block still counts. In one state, 0.1
+// % of blocks differ by more.
 const differs = 0.05
 
-// differ reports whether two measurements of a block are further apart than that.
+// differ reports whether two measurements differ by more than that.
 func differ(a, b float64) bool { return math.Abs(a-b) > differs*min(a, b) }
 
-// dropSensitive leaves out the blocks that files, measured in another initial state, have other numbers for.
+// dropSensitive drops blocks for which files of another initial state disagree.
 func (t *truth) dropSensitive(files []string, stdin io.Reader) error {
 	other, err := readTruth(files, stdin, truthOptions{sensitive: true, weight: score.Unweighted})
 	if err != nil {
@@ -346,7 +346,7 @@ func (t *truth) dropSensitive(files []string, stdin io.Reader) error {
 	t.blocks = slices.DeleteFunc(t.blocks, func(b score.Block) bool {
 		c, there := cycles[b.Hex]
 		if _, rejected := other.rejections[b.Hex]; rejected && b.Forwards {
-			return true // nobody knows what it takes without what equal pointers make it wait for
+			return true // without equal pointers its time is unknown
 		}
 		return there && differ(c, b.Cycles)
 	})
@@ -357,7 +357,7 @@ func (t *truth) dropSensitive(files []string, stdin io.Reader) error {
 	return nil
 }
 
-// again are the cycles of the same blocks in another result: bbprof as a model of itself.
+// again returns another result's cycles of the same blocks: bbprof as a model of itself.
 func (t *truth) again(files []string, stdin io.Reader) (score.Model, error) {
 	var list []score.Prediction
 	m := score.Model{Name: "bbprof again", Kind: score.Again, Source: files[0]}

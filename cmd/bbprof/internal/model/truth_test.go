@@ -13,8 +13,7 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// TestTruthRerun: a block counts as measured if any row has measured it, in whatever order the files come, and with the
-// weight of all its rows.
+// TestTruthRerun: a block that any row has measured counts, in any order of the files, with the weight of all its rows.
 func TestTruthRerun(t *testing.T) {
 	dir := t.TempDir()
 	var files []string
@@ -26,7 +25,7 @@ func TestTruthRerun(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("hex,status,reason,cycles,weight\n"+text), 0o600))
 	}
 	slices.Sort(files)
-	for _, reason := range []string{"unstable", "clock_drift"} { // that of the first file
+	for _, reason := range []string{"unstable", "clock_drift"} { // the first file's
 		got := require.Get(readTruth(files, nil, truthOptions{}))(t)
 		slices.SortFunc(got.blocks, func(a, b score.Block) int { return strings.Compare(a.Hex, b.Hex) })
 		var blocks []score.Block
@@ -41,8 +40,8 @@ func TestTruthRerun(t *testing.T) {
 	}
 }
 
-// TestTruthSpellings: a block counts however its bytes are written, also one in the first line of a file without a header,
-// and models are asked for it in lower case.
+// TestTruthSpellings: a block counts in any spelling, also in the first line of a file without a header; models see
+// lower case.
 func TestTruthSpellings(t *testing.T) {
 	for _, text := range []string{
 		"hex,cycles\n4801C0,1\n48 01 c1,2\n0x90,0.25\n4801c0,1.03\n",
@@ -57,7 +56,7 @@ func TestTruthSpellings(t *testing.T) {
 	}
 }
 
-// TestTruthApart: a block whose rows differ, as from several captured states, is left out; a model sees its bytes alone.
+// TestTruthApart: a block whose rows differ, as from several captured states, is left out: models see only its bytes.
 func TestTruthApart(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "truth.csv")
 	const text = "hex,status,cycles,set\n4801c0,ok,1,\n488b03,ok,8,\n488b03,rejected,,rbx=1\n488b03,ok,0.5,rbx=0x1000\n488B03,ok,8,\n4801c0,ok,1.04,rax=1\n"
@@ -77,8 +76,8 @@ func TestTruthApart(t *testing.T) {
 	}
 }
 
-// TestTruthForwards: a model is not blamed for loads that wait for stores only because registers start equal, also where no
-// other state can measure the block. One that waits for nothing stays.
+// TestTruthForwards: loads that wait for stores only because registers start equal are not the model's mistake, even if
+// no other state can measure the block. Blocks without such loads stay.
 func TestTruthForwards(t *testing.T) {
 	dir := t.TempDir()
 	names := [2]string{filepath.Join(dir, "paper.csv"), filepath.Join(dir, "distinct.csv")}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// scale maps the values from low to high to places from one end of an axis to the other.
+// scale maps values from low to high linearly to positions on an axis.
 type scale struct{ low, high, from, to float64 }
 
 func (s scale) at(v float64) float64 { return s.from + (v-s.low)/(s.high-s.low)*(s.to-s.from) }
@@ -25,7 +25,7 @@ func (s *span) add(values ...float64) {
 
 func finite(v float64) bool { return v-v == 0 }
 
-// wide is the span with room for what is drawn at its ends. One of no value, or of one, gets some.
+// wide extends the span for what is drawn at its ends. Spans of no or one value get some width.
 func (s span) wide(below, above float64) span {
 	if s.low > s.high {
 		return span{0, 1}
@@ -37,14 +37,14 @@ func (s span) wide(below, above float64) span {
 	return span{s.low - below*room, s.high + above*room}
 }
 
-// tick is a value at which an axis has a label.
+// tick is a labelled value of an axis.
 type tick struct {
 	value float64
 	label string
 }
 
-// ticks are the multiples of a round step from low to high, at most so many, with as many decimals
-// as the step has. Where a step is given it is doubled until they are few enough.
+// ticks returns multiples of a round step from low to high, at most most, with the step's decimals. A given step is
+// doubled until they are few enough.
 func ticks(s span, most int, step float64) (all []tick) {
 	most = max(most, 2)
 	decimals := 0
@@ -61,8 +61,7 @@ func ticks(s span, most int, step float64) (all []tick) {
 	return all
 }
 
-// roundStep is the least of 1, 2 and 5 times a power of ten that is no less than step, and how many
-// decimals it takes to write.
+// roundStep returns the least of 1, 2 and 5 times a power of ten that is at least step, and its number of decimals.
 func roundStep(step float64) (round float64, decimals int) {
 	exponent := int(math.Floor(math.Log10(step)))
 	for _, m := range []float64{1, 2, 5} {
@@ -83,7 +82,7 @@ func thousands(s span) (by float64, name string) {
 	return 1, ""
 }
 
-// wrap parts a text at spaces into lines of at most a width; what has no space is left longer.
+// wrap breaks text at spaces into lines of at most width; words that are too long stay whole.
 func wrap(text string, size, width float64) (lines []string) {
 	for _, line := range strings.Split(text, "\n") {
 		current := ""
@@ -100,7 +99,7 @@ func wrap(text string, size, width float64) (lines []string) {
 	return lines
 }
 
-// chop parts a text without spaces, such as a block's digits, into lines of at most a width.
+// chop breaks text without spaces, such as a block's digits, into lines of at most width.
 func chop(text string, size, width float64) (lines []string) {
 	for _, line := range wrap(text, size, width) {
 		for textWidth(line, size) > width {

@@ -2,7 +2,7 @@ package plot
 
 import "image/color"
 
-// point is a place in points of 1/72 inch, from the upper left corner.
+// point is a position in points of 1/72 inch, from the upper left corner.
 type point struct{ x, y float64 }
 
 type anchor int
@@ -13,14 +13,14 @@ const (
 	end
 )
 
-// label is a line of text. Its baseline is at its place.
+// label is a line of text, positioned by its baseline.
 type label struct {
 	at     point
 	text   string
 	anchor anchor
 	size   float64
 	colour color.NRGBA
-	up     bool // written from the bottom to the top
+	up     bool // written upwards
 }
 
 type stroke struct {
@@ -29,7 +29,7 @@ type stroke struct {
 	dashed bool
 }
 
-// canvas is an svg, or what a test records.
+// canvas is an svg, or a test's recorder.
 type canvas interface {
 	line(points []point, s stroke)
 	area(points []point, c color.NRGBA) // a filled polygon
@@ -39,8 +39,8 @@ type canvas interface {
 
 var dash = [2]float64{4, 3}
 
-// advances are the widths of the characters from space to ~ in DejaVu Sans, the widest of the fonts, in
-// thousandths of the type's size (its table hmtx).
+// advances holds the widths of the characters from space to ~ in DejaVu Sans, the widest of the fonts, in thousandths
+// of the font size (its table hmtx).
 var advances = [...]float64{
 	318, 401, 460, 838, 636, 950, 780, 275, 390, 390, 500, 838, 318, 361, 318, 337,
 	636, 636, 636, 636, 636, 636, 636, 636, 636, 636, 337, 337, 838, 838, 838, 531,
@@ -50,7 +50,7 @@ var advances = [...]float64{
 	635, 635, 411, 521, 392, 634, 592, 818, 592, 592, 525, 636, 337, 636, 838,
 }
 
-// textWidth is the room to leave for a text, in points. Other characters count as the widest.
+// textWidth returns the space to reserve for a text, in points. Other characters count as the widest.
 func textWidth(text string, size float64) float64 {
 	width := 0.0
 	for _, r := range text {

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Sizes in print, in points: the width of a page's text, and type that is read without a lens.
+// Sizes in print, in points: a page's text width, and readable type.
 const (
 	figureWidth = 16 / 2.54 * 72
-	stackedArea = 125.0 // height of a panel's axes below others
-	besideArea  = 170.0 // and beside others
+	stackedArea = 125.0 // height of the axes of stacked panels
+	besideArea  = 170.0 // of panels side by side
 	typeSize    = 9.0
 	smallSize   = 7.5
 	gap         = 4.0  // around text
@@ -33,24 +33,24 @@ var palette = []color.NRGBA{
 
 type layout struct {
 	height float64
-	labels []label // of title, subject, machine and keys
-	panels []placed
+	labels []label // title, subject, machine and keys
+	panels []panelLayout
 }
 
-type placed struct {
+type panelLayout struct {
 	Panel
-	x, y        scale // of the axes' area
+	x, y        scale // of the area within the axes
 	xTicks      []tick
 	yTicks      []tick
 	names       []string // below the axis, instead of ticks
-	bottom      bool     // labels stand below the axis
-	by          float64  // what labels of y are divided by
+	bottom      bool     // the axis is labelled below
+	by          float64  // divides the labels of y
 	legend      []legendEntry
 	labels      []label
 	besideTicks float64 // from the axis to its label
 }
 
-// legendEntry is one series of a legend: a line or disc, then its name.
+// legendEntry is one series in a legend: a line or disc and its name.
 type legendEntry struct {
 	at     point
 	name   string
@@ -85,7 +85,7 @@ func newLayout(f Figure) *layout {
 	return l
 }
 
-// stack puts the panels below each other; they share the left margin and the last one's axis.
+// stack places the panels below each other, with a common left margin and the last one's axis.
 func (l *layout) stack(f Figure, y float64) float64 {
 	margin, shared := 0.0, nothing()
 	for _, p := range f.Panels {
@@ -93,7 +93,7 @@ func (l *layout) stack(f Figure, y float64) float64 {
 		shared.add(xs.low, xs.high)
 	}
 	for i, p := range f.Panels {
-		at := newPlaced(p, stackedArea, f.Names)
+		at := newPanelLayout(p, stackedArea, f.Names)
 		at.x.low, at.x.high = shared.low, shared.high
 		at.bottom = i == len(f.Panels)-1
 		margin = max(margin, at.margin())
@@ -112,12 +112,12 @@ func (l *layout) stack(f Figure, y float64) float64 {
 	return y
 }
 
-// beside puts the panels next to each other, their axes at one height.
+// beside places the panels next to each other, with their axes at one height.
 func (l *layout) beside(f Figure, y float64) float64 {
 	width := (figureWidth - 2*gap - panelGap*float64(len(f.Panels)-1)) / float64(max(len(f.Panels), 1))
 	top, bottom, left := y, y, gap
 	for _, p := range f.Panels {
-		at := newPlaced(p, besideArea, p.Names)
+		at := newPanelLayout(p, besideArea, p.Names)
 		at.bottom = true
 		at.x.from, at.x.to = left+at.margin(), left+width-gap
 		at.tick(0)
@@ -131,9 +131,9 @@ func (l *layout) beside(f Figure, y float64) float64 {
 	return bottom
 }
 
-// newPlaced finds a panel's ranges, and the ticks of its vertical axis.
-func newPlaced(p Panel, height float64, names []string) placed {
-	at := placed{Panel: p, names: names}
+// newPanelLayout computes a panel's ranges and the ticks of its vertical axis.
+func newPanelLayout(p Panel, height float64, names []string) panelLayout {
+	at := panelLayout{Panel: p, names: names}
 	xs, ys := p.spans(len(names))
 	by, name := thousands(ys)
 	if at.by = by; name != "" {
@@ -148,13 +148,12 @@ func newPlaced(p Panel, height float64, names []string) placed {
 	return at
 }
 
-// tick puts as many ticks onto the horizontal axis as there is room for their labels; step is between
-// two of them, or 0.
-func (p *placed) tick(step int) {
+// tick places as many ticks on the horizontal axis as their labels leave room for, step apart; 0 means round steps.
+func (p *panelLayout) tick(step int) {
 	if len(p.names) > 0 {
 		return
 	}
-	const closest = 20 // of two ticks, in points
+	const closest = 20 // distance of two ticks, in points
 	for most := int((p.x.to - p.x.from) / closest); most > 1; most-- {
 		p.xTicks = ticks(span{p.x.low, p.x.high}, most, float64(step))
 		room := 0.0
@@ -199,7 +198,7 @@ func (p Panel) spans(names int) (x, y span) {
 	if base && y.low <= y.high {
 		y.add(0)
 	}
-	const room = 0.05 // keeps points off the frame
+	const room = 0.05 // keeps points off the axes
 	below := room
 	if base && y.low == 0 {
 		below = 0
@@ -214,16 +213,16 @@ func (p Panel) spans(names int) (x, y span) {
 	return x.wide(0, 0), y
 }
 
-func (p *placed) margin() float64 {
+func (p *panelLayout) margin() float64 {
 	lines := len(wrap(p.Y, typeSize, p.labelRoom()))
 	return p.besideTicks + float64(lines)*lineSpacing*typeSize
 }
 
-// labelRoom is how long a line of the label of the vertical axis may be.
-func (p *placed) labelRoom() float64 { return stackedArea + 2*gap }
+// labelRoom is the maximal length of a line of the vertical axis's label.
+func (p *panelLayout) labelRoom() float64 { return stackedArea + 2*gap }
 
-// above is what a panel needs above its axes: its title and its legend.
-func (p *placed) above() float64 {
+// above returns the height needed above a panel's axes, for title and legend.
+func (p *panelLayout) above() float64 {
 	h := gap
 	if p.Title != "" {
 		h += lineSpacing * typeSize
@@ -231,8 +230,8 @@ func (p *placed) above() float64 {
 	return h + float64(len(p.legendRows()))*lineSpacing*typeSize
 }
 
-// named are the series that a legend lists: two or more.
-func (p *placed) named() (series []int) {
+// named returns the series to list in a legend, if there are two or more.
+func (p *panelLayout) named() (series []int) {
 	for i, s := range p.Series {
 		if s.Name != "" {
 			series = append(series, i)
@@ -245,7 +244,7 @@ func (p *placed) named() (series []int) {
 }
 
 // legendRows breaks the legend into rows as wide as the axes.
-func (p *placed) legendRows() (rows [][]int) {
+func (p *panelLayout) legendRows() (rows [][]int) {
 	x, width := 0.0, p.x.to-p.x.from
 	for _, i := range p.named() {
 		w := keyWidth + textWidth(p.Series[i].Name, smallSize) + 3*gap
@@ -258,7 +257,7 @@ func (p *placed) legendRows() (rows [][]int) {
 	return rows
 }
 
-func (p *placed) place(top, height float64) float64 {
+func (p *panelLayout) place(top, height float64) float64 {
 	left, right, y := p.x.from, p.x.to, top-p.above()
 	if p.Title != "" {
 		y += lineSpacing * typeSize
@@ -285,8 +284,8 @@ func (p *placed) place(top, height float64) float64 {
 	return p.placeBelow(y)
 }
 
-// placeBelow puts labels of ticks, names and the axis below it.
-func (p *placed) placeBelow(y float64) float64 {
+// placeBelow places the labels of ticks, the names and the axis label below the axis.
+func (p *panelLayout) placeBelow(y float64) float64 {
 	y += tickLength + gap/2
 	most := 0
 	write := func(x float64, lines []string, at float64) {
@@ -321,7 +320,7 @@ func (l *layout) draw(c canvas) {
 	}
 }
 
-func (p *placed) draw(c canvas) {
+func (p *panelLayout) draw(c canvas) {
 	thin := stroke{grid, 0.5, false}
 	for _, t := range p.xTicks {
 		x := p.x.at(t.value)
@@ -331,7 +330,7 @@ func (p *placed) draw(c canvas) {
 		y := p.y.at(t.value * p.by)
 		c.line([]point{{p.x.from, y}, {p.x.to, y}}, thin)
 	}
-	// What covers more is drawn first.
+	// Draw first what covers most.
 	for _, kind := range []Kind{Bars, Line, Boxes, Rule, Dots} {
 		for i, s := range p.Series {
 			if s.Kind == kind {
@@ -358,7 +357,7 @@ func (p *placed) draw(c canvas) {
 	}
 }
 
-func (p *placed) key(c canvas, e legendEntry) {
+func (p *panelLayout) key(c canvas, e legendEntry) {
 	s, y := p.Series[e.series], e.at.y-smallSize/3
 	colour := colourOf(e.series)
 	switch s.Kind {
@@ -379,7 +378,7 @@ const (
 	whiskerCap = 2.0
 )
 
-func (p *placed) series(c canvas, s Series, colour color.NRGBA) {
+func (p *panelLayout) series(c canvas, s Series, colour color.NRGBA) {
 	at := func(x, y float64) point { return point{p.x.at(x), p.y.at(y)} }
 	faint := colour
 	faint.A = bandAlpha
@@ -423,7 +422,7 @@ func (p *placed) series(c canvas, s Series, colour color.NRGBA) {
 	}
 }
 
-// runs are the stretches of a line, from and to, whose values are all finite.
+// runs returns the ranges of a line whose values are all finite.
 func (s Series) runs() (runs [][2]int) {
 	from := -1
 	for i := range s.X {
@@ -441,8 +440,8 @@ func (s Series) runs() (runs [][2]int) {
 	return runs
 }
 
-// dot draws a point and its interval.
-func (p *placed) dot(c canvas, s Series, i int, colour color.NRGBA) {
+// dot draws a point with its interval.
+func (p *panelLayout) dot(c canvas, s Series, i int, colour color.NRGBA) {
 	x, y := p.x.at(s.X[i]), p.y.at(s.Y[i])
 	if s.Low != nil && finite(s.Low[i]) && finite(s.High[i]) {
 		bar := stroke{colour, 1, false}
@@ -461,13 +460,13 @@ func (p *placed) dot(c canvas, s Series, i int, colour color.NRGBA) {
 	c.disc(point{x, y}, dotRadius, colour)
 }
 
-// box draws the median, the quartiles and the ends of some values.
-func (p *placed) box(c canvas, x, width float64, values []float64) {
+// box draws the median, the quartiles and the extremes of some values.
+func (p *panelLayout) box(c canvas, x, width float64, values []float64) {
 	v := slices.Sorted(slices.Values(values))
 	if len(v) == 0 {
 		return
 	}
-	quantile := func(q float64) float64 { // between the neighbours, as R's type 7
+	quantile := func(q float64) float64 { // interpolated as in R's type 7
 		at := q * float64(len(v)-1)
 		i := int(at)
 		return v[i] + (at-float64(i))*(v[min(i+1, len(v)-1)]-v[i])

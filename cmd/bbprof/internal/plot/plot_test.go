@@ -28,7 +28,7 @@ func example() Figure {
 	}
 }
 
-// beside has all that panels next to each other can.
+// beside uses every feature of panels side by side.
 func beside() Figure {
 	return Figure{Subject: strings.Repeat("4801c0", 60), Beside: true, Panels: []Panel{
 		{Title: "left", X: "its axis", Y: "cycles", Series: example().Panels[0].Series},
@@ -44,7 +44,7 @@ func beside() Figure {
 	}}
 }
 
-// odd is a figure of what measurements can degenerate to.
+// odd is a figure of degenerate measurements.
 func odd() Figure {
 	nan, inf := math.NaN(), math.Inf(1)
 	return Figure{Panels: []Panel{
@@ -55,7 +55,7 @@ func odd() Figure {
 	}}
 }
 
-// TestDrawn: all that has to be read is in the drawing.
+// TestDrawn: the drawing contains all text.
 func TestDrawn(t *testing.T) {
 	var drawn bytes.Buffer
 	require.NoError(t, example().Draw(&drawn))
@@ -85,7 +85,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestDraw: the same figure is the same file, so that plots can be kept under version control.
+// TestDraw: drawing is deterministic, so that plots can be kept under version control.
 func TestDraw(t *testing.T) {
 	for name, f := range map[string]Figure{"example": example(), "beside": beside(), "odd": odd(), "empty": {}} {
 		var a, b bytes.Buffer
@@ -103,7 +103,7 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// TestTicks: what a tick's label says is exactly where it is.
+// TestTicks: a tick's label states its exact position.
 func TestTicks(t *testing.T) {
 	for _, c := range []struct {
 		low, high float64
@@ -137,7 +137,7 @@ func TestTicks(t *testing.T) {
 
 type rgba = color.NRGBA
 
-// recorder is a canvas that notes where text and data are.
+// recorder is a canvas that records the positions of text and data.
 type recorder struct {
 	texts []label
 	discs []point
@@ -148,7 +148,7 @@ func (r *recorder) area([]point, rgba)               {}
 func (r *recorder) disc(at point, _ float64, _ rgba) { r.discs = append(r.discs, at) }
 func (r *recorder) text(l label)                     { r.texts = append(r.texts, l) }
 
-// box is what a text may cover.
+// box returns the area that a text may cover.
 func (l label) box() (left, top, right, bottom float64) {
 	w, h := textWidth(l.text, l.size), 0.75*l.size
 	along := -w * float64(l.anchor) / 2
@@ -158,7 +158,7 @@ func (l label) box() (left, top, right, bottom float64) {
 	return l.at.x + along, l.at.y - h, l.at.x + along + w, l.at.y
 }
 
-// TestNothingOverlaps: no text covers another, leaves the page, or stands where data are.
+// TestNothingOverlaps: no text covers another, leaves the page, or overlaps data.
 func TestNothingOverlaps(t *testing.T) {
 	wide := example()
 	wide.Panels[0].Y = "effect, % of the cycles without, and some more words"

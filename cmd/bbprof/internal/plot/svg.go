@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// fonts are tried in this order by the program that shows the plot.
+// fonts lists the viewer's choices in order of preference.
 const fonts = "Liberation Sans, Arimo, Arial, Helvetica, DejaVu Sans, sans-serif"
 
 type svg struct {
@@ -18,7 +18,7 @@ type svg struct {
 	body          bytes.Buffer
 }
 
-// number has as many decimals as print can show.
+// number writes as many decimals as print can show.
 func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 32) }
 
 func short(v float64) string {
@@ -37,7 +37,7 @@ func list(points []point) string {
 	return w.String()
 }
 
-// paint are the attributes of a colour, for stroke or fill.
+// paint returns the attributes of a colour, for stroke or fill.
 func paint(what string, c color.NRGBA) string {
 	s := fmt.Sprintf(`%s="#%02x%02x%02x"`, what, c.R, c.G, c.B)
 	if c.A != 0xff {
@@ -69,7 +69,7 @@ func (s *svg) text(l label) {
 	}
 	fmt.Fprintf(&s.body, `<text x="%s" y="%s" font-size="%s" text-anchor="%s" %s%s>`,
 		short(l.at.x), short(l.at.y), number(l.size), [...]string{"start", "middle", "end"}[l.anchor], paint("fill", l.colour), turned)
-	xml.EscapeText(&s.body, []byte(l.text)) // a bytes.Buffer takes all
+	xml.EscapeText(&s.body, []byte(l.text)) // writes to a bytes.Buffer never fail
 	s.body.WriteString("</text>\n")
 }
 

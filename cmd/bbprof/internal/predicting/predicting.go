@@ -1,4 +1,4 @@
-// Package predicting is what commands that ask models share.
+// Package predicting holds what the commands that query models share.
 package predicting
 
 import (
@@ -16,15 +16,15 @@ import (
 	"github.com/bbprof/bbprof/internal/host"
 )
 
-// Timeout is how long a tool may be silent. Learned models take long to start.
+// Timeout limits how long a tool may be silent. Learned models start slowly.
 const Timeout = time.Minute
 
-// Flags are models, and what they have to be told.
+// Flags holds the models and their settings.
 type Flags struct {
 	Models  []Model
 	MCPU    string
 	Core    string
-	Timeout time.Duration // without an answer; 0 is Timeout
+	Timeout time.Duration // without an answer; 0 means the default
 }
 
 type Model struct{ Name, Text string }
@@ -35,7 +35,7 @@ func (p *Flags) AddModel(f *cli.Flags, help string) {
 
 func (p *Flags) addModel(s string) error {
 	name, source, ok := strings.Cut(s, "=")
-	if !ok || strings.ContainsAny(name, ",:") { // the = is one of the source's own
+	if !ok || strings.ContainsAny(name, ",:") { // the = belongs to the source
 		name, source = s, s
 	}
 	if name == "" || source == "" {
@@ -52,7 +52,7 @@ func (p *Flags) AddMCPU(f *cli.Flags) {
 	f.Text(&p.MCPU, "mcpu", "CPU", "the core that llvm-mca predicts, by LLVM's name (default: the one that was measured)")
 }
 
-// AddSettings declares what all models of a command have in common.
+// AddSettings declares the flags that apply to all models of a command.
 func (p *Flags) AddSettings(f *cli.Flags) {
 	if p.Timeout == 0 {
 		p.Timeout = Timeout
@@ -62,7 +62,7 @@ func (p *Flags) AddSettings(f *cli.Flags) {
 	cli.Parsed(f, &p.Timeout, cli.ParseDuration, "timeout", "TIME", "end a tool that has been silent for so long, and blame the block that it was at").Fallback = p.Timeout.String()
 }
 
-// Sources are the models, of a core.
+// Sources opens the models for a core.
 func (p *Flags) Sources(core predict.Core) ([]predict.Source, error) {
 	var list []predict.Source
 	for _, m := range p.Models {
@@ -75,7 +75,7 @@ func (p *Flags) Sources(core predict.Core) ([]predict.Source, error) {
 	return list, nil
 }
 
-// Source is one of them.
+// Source opens one model.
 func (p *Flags) Source(m Model, core predict.Core) (predict.Source, error) {
 	s, err := predict.Parse(m.Text, predict.Options{Core: core, MCPU: p.MCPU, Timeout: cmp.Or(p.Timeout, Timeout), Open: OpenTable})
 	if err != nil {
@@ -84,7 +84,7 @@ func (p *Flags) Source(m Model, core predict.Core) (predict.Source, error) {
 	return s, nil
 }
 
-// NamedCore is the core that -core names, or else that of these CPUs.
+// NamedCore returns the core that -core names, or else the core of these CPUs.
 func (p *Flags) NamedCore(cpus ...int) (predict.Core, error) {
 	name := p.Core
 	if name == "" {
@@ -97,17 +97,17 @@ func (p *Flags) NamedCore(cpus ...int) (predict.Core, error) {
 	return core, nil
 }
 
-// View is what llvm-mca shows of a block beside its cycles: pressure and timeline; "" of another model.
+// View returns llvm-mca's pressure and timeline of a block; "" for other models.
 func View(ctx context.Context, s predict.Source, code []byte) string {
 	x, ok := s.(predict.Explainer)
 	if !ok {
 		return ""
 	}
-	said, _ := x.Explain(ctx, fmt.Sprintf("%x", code), "-", predict.Timeline...) // of none, nothing
+	said, _ := x.Explain(ctx, fmt.Sprintf("%x", code), "-", predict.Timeline...) // an error leaves it empty
 	return said.Output
 }
 
-// SourceError tells what a user can mend from what he cannot.
+// SourceError turns what the user can fix into a usage error.
 func SourceError(name string, err error) error {
 	if usage := (*predict.UsageError)(nil); errors.As(err, &usage) {
 		return cli.BadUsage("-model %s: %w", name, err)
@@ -115,7 +115,7 @@ func SourceError(name string, err error) error {
 	return fmt.Errorf("-model %s: %w", name, err)
 }
 
-// tableRows are a file of predictions.
+// tableRows reads a file of predictions.
 type tableRows struct{ *resultfile.Rows }
 
 func (r tableRows) Columns() []string { return r.Schema.Names() }

@@ -3,13 +3,13 @@ package program
 import "time"
 
 const (
-	chainIterations = 4096 // 65,536 adds: some 20 µs, a thousand times what a clock reading takes
-	chainAdds       = 16   // in an iteration, as chain_amd64.s has it
-	chainRuns       = 8    // the fastest counts: whatever shares the core only slows it
+	chainIterations = 4096 // 65,536 adds: some 20 µs, a thousand times a clock reading
+	chainAdds       = 16   // per iteration, as in chain_amd64.s
+	chainRuns       = 8    // the fastest counts: sharing the core only slows it
 )
 
-// hertz is the core's present clock: dependent register-to-register adds take a cycle each on
-// every x86-64 core.
+// hertz measures the core's present clock by dependent register-to-register adds, which take one cycle each on every
+// x86-64 core.
 func hertz() float64 {
 	fastest := time.Hour
 	for range chainRuns {

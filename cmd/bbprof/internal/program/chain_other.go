@@ -2,5 +2,5 @@
 
 package program
 
-// chain is never run: programs are measured on x86-64 alone.
+// chain is never called: programs are measured on x86-64 only.
 func chain(uint64) {}

@@ -9,26 +9,25 @@ import (
 	"github.com/bbprof/bbprof/internal/pmu"
 )
 
-// Event is something that the CPU or the kernel counts of a program.
+// Event is something that the CPU or the kernel counts for a program.
 type Event struct {
 	Name string
 	attr pmu.Attr
 }
 
-// AllEvents is the name that stands for every event that has one.
+// AllEvents stands for every named event.
 const AllEvents = "all"
 
-// UnknownEventError is about a name that no event has.
+// UnknownEventError reports a name that no event has.
 type UnknownEventError struct{ Err error }
 
 func (e *UnknownEventError) Error() string { return e.Err.Error() }
 
-// Unwrap is what is wrong with it.
+// Unwrap returns the cause.
 func (e *UnknownEventError) Unwrap() error { return e.Err }
 
-// Events finds events by what users call them. AllEvents leaves out those that cannot be counted; without hardware
-// counters it is those of software, and note says why. One that was named and cannot be counted is a
-// *verdict.HostError.
+// Events finds events by name. AllEvents omits those that cannot be counted; without hardware counters only software
+// events remain, and note says why. A named event that cannot be counted is a *verdict.HostError.
 func (r *Runner) Events(ctx context.Context, names []string) (events []Event, note string, err error) {
 	if doErr := r.thread.Do(ctx, func() { events, note, err = r.events(names) }); doErr != nil {
 		return nil, "", doErr
@@ -48,7 +47,7 @@ func (r *Runner) events(names []string) (events []Event, note string, err error)
 			return nil, "", err
 		}
 		if !p.Available {
-			all, note = p.Software(), fmt.Sprintf("no event of the CPU can be counted (%s), so these are the kernel's: none of them tells of caches or of aliasing, and -trace does", p.Reason)
+			all, note = p.Software(), fmt.Sprintf("no CPU event can be counted (%s), so these are the kernel's: they say nothing about caches or aliasing, but -trace does", p.Reason)
 		}
 		for _, e := range all {
 			if found, err := p.Named(k, e.By); err == nil && pmu.CanCount(k, inherited(found.Attr)) {
@@ -74,14 +73,13 @@ func (r *Runner) events(names []string) (events []Event, note string, err error)
 	return events, note, nil
 }
 
-// inherited counts what the program starts too.
+// inherited also counts what the program starts.
 func inherited(a pmu.Attr) pmu.Attr {
 	a.Inherit = true
 	return a
 }
 
-// Counter runs programs as a Runner does and counts one event, in place of cycles and alone, so that it never shares
-// a counter.
+// Counter runs programs like a Runner and counts one event instead of cycles, alone so that it never shares a counter.
 type Counter struct {
 	Runner *Runner
 	Event  Event

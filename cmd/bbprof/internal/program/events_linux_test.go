@@ -13,8 +13,8 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// TestCounter: on a CPU with counters, by script, an event is counted alone, nothing of it is left open, and one that
-// somebody else has in between is refused rather than scaled up.
+// TestCounter: on a scripted CPU, an event is counted alone and closed again, and one that another user interrupts is
+// refused rather than scaled.
 func TestCounter(t *testing.T) {
 	const misses = 0x1234
 	open, most, share := 0, 0, 1.0
@@ -52,7 +52,7 @@ func TestCounter(t *testing.T) {
 	}
 }
 
-// TestEvents: names are found or refused; all is what can be counted, and without counters that is the kernel's.
+// TestEvents: names are found or refused; all means what can be counted, which without counters is the kernel's.
 func TestEvents(t *testing.T) {
 	ctx := context.Background()
 	k := pmutest.New(4)

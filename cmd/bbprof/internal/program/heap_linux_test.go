@@ -10,12 +10,12 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// heapRun is what testdata/programs/heap.c prints under an allocator, "" for the C library's, as fields.
+// heapRun returns the fields that testdata/programs/heap.c prints under an allocator; "" is the C library's.
 func heapRun(t *testing.T, path, library string, args ...string) [][]string {
 	t.Helper()
 	c := exec.Command(path, args...)
 	var said strings.Builder
-	c.Stderr = &said // ld.so says there that it has no such library, and goes on
+	c.Stderr = &said // ld.so reports a missing library there and continues
 	c.Env = append(os.Environ(), "LD_PRELOAD="+library)
 	out, err := c.Output()
 	if err != nil {
@@ -31,7 +31,7 @@ func heapRun(t *testing.T, path, library string, args ...string) [][]string {
 	return lines
 }
 
-// TestHeap: what docs/explain.md says of each allocator.
+// TestHeap checks what docs/explain.md says about each allocator.
 func TestHeap(t *testing.T) {
 	gcc := require.Tool(t, require.GCC, "gcc")
 	path := filepath.Join(t.TempDir(), "heap")
@@ -40,12 +40,12 @@ func TestHeap(t *testing.T) {
 	}
 	for _, c := range []struct {
 		library string
-		alias   [3]string // of pairs of 64, 5120 and 1,048,576 bytes
+		alias   [3]string // for pairs of 64, 5120 and 1,048,576 bytes
 	}{
 		{"", [3]string{"-", "-", "alias"}},
 		{"libtcmalloc_minimal.so.4", [3]string{"-", "-", "alias"}},
 		{"libmimalloc.so.2", [3]string{"-", "-", "alias"}},
-		{"libjemalloc.so.2", [3]string{"-", "-", ""}}, // at random lines of its page: 1 pair in 64 aliases
+		{"libjemalloc.so.2", [3]string{"-", "-", ""}}, // at random lines of a page: 1 pair in 64 aliases
 	} {
 		t.Run("of "+c.library, func(t *testing.T) {
 			for i, line := range heapRun(t, path, c.library, "64", "5120", "1048576") {
@@ -59,6 +59,7 @@ func TestHeap(t *testing.T) {
 	if !strings.HasSuffix(large[1], "010") || !strings.HasSuffix(large[2], "010") {
 		t.Errorf("1 MiB of glibc is at %s and %s", large[1], large[2])
 	}
-	// M_MMAP_THRESHOLD is 128 KiB with the chunk's header of 8 bytes, rounded up to 16 (mallopt(3), malloc/malloc.c).
+	// M_MMAP_THRESHOLD is 128 KiB including the chunk's header of 8 bytes, rounded up to 16 (mallopt(3),
+	// malloc/malloc.c).
 	require.Equal(t, "glibc's threshold", "from 131049 bytes on, at ...010", strings.Join(heapRun(t, path, "", "threshold")[0], " "))
 }

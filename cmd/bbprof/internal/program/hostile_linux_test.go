@@ -23,21 +23,20 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// hostile is how many mutated ELF files and how many ill-behaved programs to run; more than there
-// are is all.
+// hostile is the number of mutated ELF files and of ill-behaved programs to run; a larger number runs all.
 var hostile = flag.Int("hostile", 12, "mutated ELF files, and ill-behaved programs, to run")
 
-// patience is the timeout of a program, most of which end at once.
-const patience = 400 * time.Millisecond
+// giveUpAfter is the timeout of a program; most end at once.
+const giveUpAfter = 400 * time.Millisecond
 
-// attempts are what runs programs for count and sweep.
+// attempts lists the ways in which count and sweep run programs.
 var attempts = []struct {
 	name string
 	run  func(context.Context, program.Command) error
 }{
 	{"count", func(ctx context.Context, c program.Command) error {
 		for _, function := range []string{"main", "behave", fmt.Sprintf("%#x", tinyelf.Base)} {
-			_, err := count.Function(ctx, c, function, count.Options{Timeout: patience, Limit: 5000, Output: &bytes.Buffer{}})
+			_, err := count.Function(ctx, c, function, count.Options{Timeout: giveUpAfter, Limit: 5000, Output: &bytes.Buffer{}})
 			if err != nil && !strings.Contains(err.Error(), "no function") {
 				return err
 			}
@@ -53,7 +52,7 @@ var attempts = []struct {
 }
 
 func withRunner(f func(*program.Runner) error) error {
-	r, err := program.NewRunner(program.Options{Timeout: patience, AnyStatus: true, Stderr: &bytes.Buffer{}})
+	r, err := program.NewRunner(program.Options{Timeout: giveUpAfter, AnyStatus: true, Stderr: &bytes.Buffer{}})
 	if err != nil {
 		return err
 	}
@@ -61,7 +60,7 @@ func withRunner(f func(*program.Runner) error) error {
 	return f(r)
 }
 
-// attempt runs a program in one way. Only the program may be to blame, and nothing may be left of it.
+// attempt runs a program in one way. Only the program may be blamed, and no process may remain.
 func attempt(t *testing.T, words []string, run func(context.Context, program.Command) error) {
 	t.Helper()
 	began := time.Now()
@@ -77,7 +76,7 @@ func attempt(t *testing.T, words []string, run func(context.Context, program.Com
 		}
 		t.Errorf("%v (%T), want nothing or a *program.Error", err, err)
 	}
-	if took := time.Since(began); took > 20*patience {
+	if took := time.Since(began); took > 20*giveUpAfter {
 		t.Errorf("it took %v", took)
 	}
 	files, _ := filepath.Glob("/proc/self/task/*/children")
@@ -96,7 +95,7 @@ func attempt(t *testing.T, words []string, run func(context.Context, program.Com
 	}
 }
 
-// running are the processes of a program by now.
+// running returns the program's live processes.
 func running(path string) (pids []string) {
 	links, _ := filepath.Glob("/proc/[0-9]*/exe")
 	for _, link := range links {
@@ -107,7 +106,7 @@ func running(path string) (pids []string) {
 	return pids
 }
 
-// TestMutatedELF: a file with wrong bytes in its headers runs, or is refused with the program to blame.
+// TestMutatedELF: a file with corrupted headers runs, or is refused with the program blamed.
 func TestMutatedELF(t *testing.T) {
 	shell, err := os.ReadFile("/bin/true") // dynamically linked and position-independent
 	if err != nil {
@@ -119,7 +118,7 @@ func TestMutatedELF(t *testing.T) {
 		random := rand.New(rand.NewPCG(uint64(n), 1))
 		file := bytes.Clone(originals[n%2])
 		for range 1 + random.IntN(3) {
-			const headers = 64 + 13*56 // the ELF header and as many program headers as /bin/true has
+			const headers = 64 + 13*56 // the ELF header and /bin/true's program headers
 			at := min(16+random.IntN(headers-16), len(file)-1)
 			file[at] = []byte{0, 1, 0x7f, 0x80, 0xff, file[at] ^ 1<<random.IntN(8), byte(random.Uint32())}[random.IntN(7)]
 		}
@@ -146,8 +145,8 @@ func illBehaved(t *testing.T) (path string, names []string) {
 	return path, strings.Fields(string(list))
 }
 
-// TestIllBehaved: whatever a program does to itself, to its children and to bbprof, bbprof ends what it
-// has started, in time, and says that the program is to blame.
+// TestIllBehaved: whatever a program does to itself, its children and bbprof, bbprof ends what it started in time and
+// blames the program.
 func TestIllBehaved(t *testing.T) {
 	require.Slow(t)
 	path, names := illBehaved(t)
@@ -162,10 +161,10 @@ func TestIllBehaved(t *testing.T) {
 	}
 }
 
-// stoppable, in the environment, names the program that this test binary is to run instead of all tests.
+// stoppable is the environment variable that names the program to run instead of all tests.
 const stoppable = "BBPROF_TEST_STOPPABLE"
 
-// TestStopsBbprof: a program that stops bbprof does not outlast its timeout.
+// TestStopsBbprof: a program that stops bbprof does not outlive its timeout.
 func TestStopsBbprof(t *testing.T) {
 	require.Slow(t)
 	if path := os.Getenv(stoppable); path != "" {
@@ -179,7 +178,7 @@ func TestStopsBbprof(t *testing.T) {
 		var out bytes.Buffer
 		c.Stdout, c.Stderr = &out, &out
 		require.NoError(t, c.Start())
-		overdue := time.AfterFunc(25*patience, func() { c.Process.Kill() })
+		overdue := time.AfterFunc(25*giveUpAfter, func() { c.Process.Kill() })
 		if err := c.Wait(); err != nil || !overdue.Stop() {
 			t.Errorf("%s: %v: %s", name, err, out.String())
 		}

@@ -13,9 +13,9 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/debuggee"
 )
 
-// Follow runs a command once, without a set-up, to see which programs its process becomes by exec: env, sh and
-// the like start another one so. The command that it returns is set up and measured from the last of them on, or
-// from the one that is called name, at which the run is ended. notes are what its user should know of that.
+// Follow runs a command once, without a set-up, to see which programs it execs, as env and sh do. The returned command
+// is set up and measured from the last of them, or from the one called name, at which the run is ended. notes are
+// remarks for the user.
 func (c Command) Follow(ctx context.Context, o Control, name string) (followed Command, notes []string, err error) {
 	o.Timeout = cmp.Or(o.Timeout, time.Minute)
 	var images, started []string
@@ -76,7 +76,7 @@ func notBecome(command, name string, images, started []string) error {
 	return e
 }
 
-// launch takes a program that has been started to the image that is set up.
+// launch runs a started program up to the image that is set up.
 func (c Command) launch(p *debuggee.Process, s Setup) error {
 	if c.launcher == "" {
 		return nil
@@ -101,6 +101,6 @@ func (c Command) launch(p *debuggee.Process, s Setup) error {
 	if padded, err := p.Has(s.padding()); err != nil || padded {
 		return err
 	}
-	return &Error{Subject: c.Name, Problem: fmt.Sprintf("it gives %s another environment than it gets, without %s, so its size cannot be set", c.Exe.Path, padName),
+	return &Error{Subject: c.Name, Problem: fmt.Sprintf("it does not pass its environment to %s: %s is missing, so the size cannot be set", c.Exe.Path, padName),
 		Remedy: "name that program itself; -clean-env leaves its environment empty but for that"}
 }

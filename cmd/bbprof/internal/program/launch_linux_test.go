@@ -12,7 +12,7 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// launchers start a program by exec, in some ways.
+// launchers exec a program in various ways.
 func launchers(t *testing.T, path string) map[string][]string {
 	t.Helper()
 	script := filepath.Join(t.TempDir(), "script")
@@ -22,7 +22,7 @@ func launchers(t *testing.T, path string) map[string][]string {
 		"sh":     {"sh", "-c", "exec " + path},
 		"both":   {"sh", "-c", "exec env Q=1 " + path},
 		"script": {script},
-		// The exec of a thread that is not the first ends all others, and the new image has the number of the first.
+		// The exec of a thread other than the first ends all others and takes the first one's number.
 		"thread": {compiled(t, `
 #include <pthread.h>
 #include <unistd.h>
@@ -37,7 +37,7 @@ int main(int argc, char **argv)
 	}
 }
 
-// followed is a command as Follow makes it, and its notes.
+// followed returns Follow's command and notes.
 func followed(t *testing.T, name string, words ...string) (Command, string) {
 	t.Helper()
 	c := require.Get(NewCommand(words))(t)
@@ -48,7 +48,7 @@ func followed(t *testing.T, name string, words ...string) (Command, string) {
 	return c, strings.Join(notes, "\n")
 }
 
-// TestLaunched: each set-up moves a program behind a launcher by as much as it says, and nothing else.
+// TestLaunched: each set-up moves a program behind a launcher by the given amount, and nothing else.
 func TestLaunched(t *testing.T) {
 	direct := compiled(t, placesSource)
 	path := direct.Exe.Path
@@ -101,7 +101,7 @@ func TestLaunchedSample(t *testing.T) {
 			if m.image != direct.Exe.Path {
 				t.Errorf("cycles are counted from %s on", m.image)
 			}
-			// exec itself and the strings of the environment touch a page or two more or fewer.
+			// exec itself and the environment's strings touch a page or two more or fewer.
 			if d := sample.Faults - alone.Faults; d < -10 || d > 10 {
 				t.Errorf("%d page faults, and %d without a launcher", sample.Faults, alone.Faults)
 			}
@@ -109,7 +109,7 @@ func TestLaunchedSample(t *testing.T) {
 	}
 }
 
-// imageMeter notes which program it is asked to count.
+// imageMeter records which program it is asked to count.
 type imageMeter struct {
 	fakeMeter
 	image string
@@ -120,14 +120,14 @@ func (m *imageMeter) Start(pid int) (Reading, error) {
 	return m.fakeMeter.Start(pid)
 }
 
-// TestFollow: which program is measured, and what is said of one that cannot be.
+// TestFollow: which program is measured, and the notes on those that cannot be.
 func TestFollow(t *testing.T) {
 	path := compiled(t, `int main(void) { return 0; }`).Exe.Path
 	for _, c := range []struct {
 		name  string
 		words []string
 		image string
-		says  []string // nil of what has no note
+		says  []string // nil: no note
 	}{
 		{"", []string{path}, path, nil},
 		{filepath.Base(path), []string{path}, path, nil},
@@ -165,7 +165,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestLaunchedOtherwise: a launcher that does another thing in a run that is measured is an error.
+// TestLaunchedOtherwise: a launcher that behaves differently in a measured run is an error.
 func TestLaunchedOtherwise(t *testing.T) {
 	path := compiled(t, `int main(void) { return 0; }`).Exe.Path
 	r := newRunner(t, Options{})
@@ -181,5 +181,5 @@ func TestLaunchedOtherwise(t *testing.T) {
 		t.Error(err)
 	}
 	_, err := run(t, r, c, Setup{EnvBytes: 16})
-	is(t, err, "env", "without BBPROF_PAD", "-clean-env")
+	is(t, err, "env", "BBPROF_PAD is missing", "-clean-env")
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/debuggee"
 )
 
-// Locate is the address in memory of a function of a program that has not yet executed anything. If a
-// shared library holds it, the dynamic linker is run first, up to the program's entry.
+// Locate returns a function's address in a program that has not yet executed anything. For a shared library's function
+// it first runs the dynamic linker, up to the program's entry.
 func (c Command) Locate(p *debuggee.Process, f Function) (uint64, error) {
 	if !f.Shared {
 		start, err := p.Entry()
@@ -43,7 +43,7 @@ func (c Command) Locate(p *debuggee.Process, f Function) (uint64, error) {
 		Remedy: "ldd lists the libraries, nm -D their functions; one that dlopen(3) loads is not there yet"}
 }
 
-// ToEntry runs the dynamic linker, if there is one, up to the program's own first instruction.
+// ToEntry runs the dynamic linker, if any, up to the program's own first instruction.
 func (c Command) ToEntry(p *debuggee.Process) error {
 	end, err := toEntry(p)
 	if err == nil && end != nil {
@@ -52,7 +52,7 @@ func (c Command) ToEntry(p *debuggee.Process) error {
 	return err
 }
 
-// loaded are the functions of a name in the shared libraries that a program has loaded, or in one of them.
+// loaded returns the functions of a name in the loaded shared libraries, or in one of them.
 func (c Command) loaded(p *debuggee.Process, name, in string) (found []Function, err error) {
 	maps, err := p.Maps()
 	if err != nil {
@@ -74,8 +74,8 @@ func (c Command) loaded(p *debuggee.Process, name, in string) (found []Function,
 	return found, nil
 }
 
-// Objects are the ELF files that a program has mapped, by path, each with what is added to an address by
-// the file. Before its own first instruction the dynamic linker is run, to the program's entry.
+// Objects returns the ELF files that a program has mapped, by path, with the offset from file to memory addresses. It
+// first runs the dynamic linker, up to the program's entry.
 func (c Command) Objects(p *debuggee.Process) (map[string]uint64, error) {
 	if err := c.ToEntry(p); err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (c Command) Objects(p *debuggee.Process) (map[string]uint64, error) {
 		}
 		file, err := elf.Open(m.Name)
 		if err != nil {
-			continue // a file of data
+			continue // a data file
 		}
 		for _, s := range file.Progs {
 			if s.Type == elf.PT_LOAD && s.Off&^0xfff == m.Offset {
@@ -106,11 +106,10 @@ func (c Command) Objects(p *debuggee.Process) (map[string]uint64, error) {
 
 type library struct {
 	path string
-	base uint64 // where its first byte stands
+	base uint64 // address of its first byte
 }
 
-// libraries are the files of a process's mappings that start with their first byte, but for the program itself, which
-// comes first.
+// libraries returns the files mapped from their first byte, except the program itself, which comes first.
 func libraries(maps []debuggee.Mapping) (all []library) {
 	for _, m := range maps {
 		if m.Offset == 0 && strings.HasPrefix(m.Name, "/") && !slices.ContainsFunc(all, func(other library) bool { return other.path == m.Name }) {
@@ -120,11 +119,11 @@ func libraries(maps []debuggee.Mapping) (all []library) {
 	return all[min(len(all), 1):]
 }
 
-// functions are the addresses in memory of the functions of this name.
+// functions returns the addresses of the functions of this name.
 func (l library) functions(name string) (at []uint64, err error) {
 	file, err := elf.Open(l.path)
 	if err != nil {
-		return nil, nil // a file of data that the program's linker mapped, such as a cache
+		return nil, nil // a data file that the program's linker mapped, such as a cache
 	}
 	defer file.Close()
 	all, _, err := symbols(l.path, file)
@@ -132,10 +131,10 @@ func (l library) functions(name string) (at []uint64, err error) {
 		if !called(unversioned(s), name) || s.Section == elf.SHN_UNDEF {
 			continue
 		}
-		const ifunc = elf.STT_LOOS // STT_GNU_IFUNC, its value is that of a function that chooses one
+		const ifunc = elf.STT_LOOS // STT_GNU_IFUNC: its value is a function that selects one
 		switch elf.ST_TYPE(s.Info) {
 		case ifunc:
-			return nil, &Error{Subject: l.path, Problem: fmt.Sprintf("%s is chosen at run time among several for different CPUs", name), Remedy: "count a function that calls it, or one of those by its own name"}
+			return nil, &Error{Subject: l.path, Problem: fmt.Sprintf("%s is an ifunc: the CPU's variant is chosen at run time", name), Remedy: "count a function that calls it, or name the variant"}
 		case elf.STT_FUNC:
 			at = append(at, l.base-lowest(file)+s.Value)
 		}
@@ -144,7 +143,7 @@ func (l library) functions(name string) (at []uint64, err error) {
 	return slices.Compact(at), err
 }
 
-// lowest is the address by the file at which its first byte is loaded.
+// lowest returns the file address at which its first byte is loaded.
 func lowest(file *elf.File) uint64 {
 	for _, p := range file.Progs {
 		if p.Type == elf.PT_LOAD && p.Off == 0 {

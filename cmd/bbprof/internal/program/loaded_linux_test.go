@@ -11,7 +11,7 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// TestLocate finds functions in shared libraries, of which two have one of the same name.
+// TestLocate finds functions in shared libraries, two of which define the same name.
 func TestLocate(t *testing.T) {
 	gcc := require.Tool(t, require.GCC, "gcc")
 	dir := t.TempDir()
@@ -39,7 +39,7 @@ func TestLocate(t *testing.T) {
 		{"libtwo.so:same", nil},
 		{"same", []string{"2 functions of its shared libraries are called same", "libone.so:same or libtwo.so:same"}},
 		{"libone.so:two", []string{"no shared library libone.so of it holds a function two"}},
-		{"libc.so.6:memcpy", []string{"memcpy is chosen at run time"}},
+		{"libc.so.6:memcpy", []string{"memcpy is an ifunc"}},
 	} {
 		f, err := c.Exe.Function(one.name)
 		if err != nil {

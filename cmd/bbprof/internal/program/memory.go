@@ -10,13 +10,13 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/debuggee"
 )
 
-// Symbols name what stands at an address of a running program.
+// Symbols names the addresses of a running program.
 type Symbols struct {
 	named  []elf.Symbol // of the program itself, by address in memory
 	ranges []debuggee.Mapping
 }
 
-// Symbols reads the names of a program that is stopped.
+// Symbols reads the names of a stopped program.
 func (c Command) Symbols(p *debuggee.Process) (Symbols, error) {
 	maps, err := p.Maps()
 	if err != nil {
@@ -43,7 +43,7 @@ func (c Command) Symbols(p *debuggee.Process) (Symbols, error) {
 	return s, err
 }
 
-// Name is a symbol and the offset from it, where the address lies in it; else the mapping, such as [stack].
+// Name returns the symbol that contains an address, with the offset; else the mapping, such as [stack].
 func (s Symbols) Name(addr uint64) string {
 	i, exact := slices.BinarySearchFunc(s.named, addr, func(one elf.Symbol, addr uint64) int { return cmp.Compare(one.Value, addr) })
 	if !exact {

@@ -14,7 +14,7 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// places is where a program of TestMoves has its things.
+// places holds the addresses of a TestMoves program's objects.
 type places struct{ Main, Static, Heap, First, Second, Stack, Library uint64 }
 
 const placesSource = `
@@ -39,7 +39,7 @@ int main(int argc, char **argv)
 }
 `
 
-// compiled is a program of some C source.
+// compiled compiles a C source.
 func compiled(t *testing.T, source string, flags ...string) Command {
 	t.Helper()
 	gcc := require.Tool(t, require.GCC, "gcc")
@@ -53,7 +53,7 @@ func compiled(t *testing.T, source string, flags ...string) Command {
 	return c
 }
 
-// where runs a program that says on standard error where its things are.
+// where runs a program that prints the addresses of its objects on standard error.
 func where(t *testing.T, c Command, s Setup) (p places) {
 	t.Helper()
 	var said bytes.Buffer
@@ -94,7 +94,7 @@ func TestMoves(t *testing.T) {
 	}
 }
 
-// TestCannotMove: what cannot be moved is said, with the reason.
+// TestCannotMove: what cannot be moved is reported with the reason.
 func TestCannotMove(t *testing.T) {
 	r, err := NewRunner(Options{})
 	require.Host(t, err)

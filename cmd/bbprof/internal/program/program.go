@@ -1,11 +1,10 @@
 // Package program runs whole programs in a controlled set-up and measures them.
 //
-// What a program's environment weighs, and where its stack starts, decides which addresses
-// its data have, and with that how fast it runs (Mytkowicz et al., Producing Wrong Data
-// Without Doing Anything Obviously Wrong!, ASPLOS 2009). A [Setup] fixes both to the byte,
-// address randomisation is off, and a [Runner] runs a [Command] in it, bound to one CPU, and
-// says how many core cycles it took. Where a command such as env or sh becomes another program by exec,
-// [Command.Follow] makes that one what is set up and measured.
+// The size of the environment and the start of the stack determine a program's data addresses and thereby its speed
+// (Mytkowicz et al., Producing Wrong Data Without Doing Anything Obviously Wrong!, ASPLOS 2009). A [Setup] fixes both
+// to the byte, with address randomisation off. A [Runner] runs a [Command] in it on one CPU and measures the core
+// cycles. If a command such as env or sh execs another program, [Command.Follow] makes that one the one set up and
+// measured.
 package program
 
 import (
@@ -32,12 +31,12 @@ type Error = words.Error
 // Executable is a program that can be run and whose symbols can be read.
 type Executable struct {
 	Path string
-	// IsGo says that the Go linker made it.
+	// IsGo means that the Go linker made it.
 	IsGo bool
 
-	entry     uint64 // by the file, where its own code starts
-	low, high uint64 // by the file, the pages that it is mapped to
-	movable   bool   // it is position-independent and a dynamic linker loads it
+	entry     uint64 // in the file, where its own code starts
+	low, high uint64 // in the file, the pages it is mapped to
+	movable   bool   // position-independent and loaded by a dynamic linker
 }
 
 // Command is a program with its arguments.
@@ -45,15 +44,15 @@ type Command struct {
 	Exe  *Executable
 	Args []string // without the program's name
 	Name string   // as the user wrote it: what the program sees as its name
-	// CleanEnv gives the program no environment but the padding, so that it is the same in every shell.
+	// CleanEnv gives the program no environment except the padding, so that every shell is the same.
 	CleanEnv bool
 
-	launcher string // the path of what is started, if it becomes Exe by exec or as a script
-	execs    int    // after the start, of which the last makes it Exe
+	launcher string // path of what is started, if it becomes Exe by exec or as a script
+	execs    int    // execs after the start; the last one loads Exe
 }
 
-// NewCommand takes words as a shell would: the first names the program, by path or on PATH. Of a script, Exe is the
-// interpreter. A program that cannot be run under control gets an *Error.
+// NewCommand takes words as a shell does: the first names the program, by path or on PATH. For a script, Exe is the
+// interpreter. A program that cannot be controlled gets an *Error.
 func NewCommand(words []string) (Command, error) {
 	if len(words) == 0 || words[0] == "" {
 		return Command{}, &Error{Subject: "program", Problem: "none is named", Remedy: "write it and its arguments after --"}
@@ -72,7 +71,7 @@ func NewCommand(words []string) (Command, error) {
 	return c, err
 }
 
-// interpreter is the path of the program that executes a script, or "" (execve(2)).
+// interpreter returns the path of a script's interpreter, or "" (execve(2)).
 func interpreter(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
@@ -89,8 +88,7 @@ func interpreter(path string) string {
 	return words[0]
 }
 
-// Open finds a program and makes sure that it is an executable for x86-64 that runs with the
-// rights of its caller.
+// Open finds a program and checks that it is an x86-64 executable that runs with its caller's privileges.
 func Open(name string) (*Executable, error) {
 	path, err := Find(name)
 	if err != nil {
@@ -103,10 +101,10 @@ func Open(name string) (*Executable, error) {
 	return e, e.inspect(name)
 }
 
-// assignment matches LD_PRELOAD=./libx.so and its like.
+// assignment matches LD_PRELOAD=./libx.so and the like.
 var assignment = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
 
-// Find is the path of a program, which may be a script, or an *Error that says why it cannot be executed.
+// Find returns the path of a program, which may be a script, or an *Error that says why it cannot be executed.
 func Find(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	switch {
@@ -124,7 +122,7 @@ func Find(name string) (string, error) {
 	return path, nil
 }
 
-// cause leaves away the path that os and os/exec put in front.
+// cause strips the path that os and os/exec prepend.
 func cause(err error) error {
 	var errno syscall.Errno
 	if errors.As(err, &errno) {
@@ -133,8 +131,8 @@ func cause(err error) error {
 	return err
 }
 
-// unprivileged refuses what the kernel would give other rights: tracing takes them away, and
-// randomisation cannot be turned off (execve(2), personality(2)).
+// unprivileged rejects files that would gain privileges: tracing removes them, and randomisation cannot be turned off
+// (execve(2), personality(2)).
 func unprivileged(name, path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -182,9 +180,9 @@ func (e *Executable) inspect(name string) error {
 	return nil
 }
 
-// Slide is by how much the program stands higher in memory than its file says, if its entry
-// is at entry there: 0, unless it is position-independent.
+// Slide returns the program's offset in memory from its file addresses, given its entry there: 0 unless it is
+// position-independent.
 func (e *Executable) Slide(entry uint64) uint64 { return entry - e.entry }
 
-// Movable reports whether the program's own code can stand elsewhere: [Setup.ImageShift].
+// Movable reports whether the program's own code can be moved: [Setup.ImageShift].
 func (c Command) Movable() bool { return c.Exe.movable }

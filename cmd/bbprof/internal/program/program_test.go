@@ -21,7 +21,7 @@ import (
 	"github.com/bbprof/bbprof/internal/tinyelf"
 )
 
-// is demands an *Error that says all of want.
+// is requires an *Error that contains all of want.
 func is(t *testing.T, err error, want ...string) {
 	t.Helper()
 	if bad := (*Error)(nil); !errors.As(err, &bad) {
@@ -240,7 +240,7 @@ func TestSetup(t *testing.T) {
 	}
 }
 
-// newRunner starts a Runner, skipping where this host cannot.
+// newRunner starts a Runner, skipping the test if this host cannot.
 func newRunner(t *testing.T, o Options) *Runner {
 	t.Helper()
 	r, err := NewRunner(o)
@@ -254,7 +254,7 @@ func tiny(t *testing.T, code ...string) Command {
 	return require.Get(NewCommand([]string{tinyelf.Write(t, tinyelf.Asm(code...))}))(t)
 }
 
-// run is Run, skipping where this host cannot.
+// run is Run, skipping the test if this host cannot.
 func run(t *testing.T, r *Runner, c Command, s Setup) (Sample, error) {
 	t.Helper()
 	sample, err := r.Run(context.Background(), c, s)
@@ -262,20 +262,20 @@ func run(t *testing.T, r *Runner, c Command, s Setup) (Sample, error) {
 	return sample, err
 }
 
-// spin is a chain of so many dependent adds, 16 per iteration, and the end.
+// spin is a chain of dependent adds, 16 per iteration, followed by exit.
 func spin(iterations uint32) string {
 	n := string([]byte{byte(iterations), byte(iterations >> 8), byte(iterations >> 16), byte(iterations >> 24)})
 	return "\xb9" + n + strings.Repeat("\x48\x01\xc0", 16) + "\xff\xc9\x75\xcc" + tinyelf.Exit(0)
 }
 
-// TestRunMeasures: a chain of adds takes a cycle each, and what the start and the end of a
-// process take besides is the same for a longer one. On a busy machine some runs are slow.
+// TestRunMeasures: a chain of adds takes a cycle each, and the fixed cost of a process does not grow with it. On a busy
+// machine some runs are slow.
 func TestRunMeasures(t *testing.T) {
 	r := newRunner(t, Options{})
 	short, long := tiny(t, spin(1<<16)), tiny(t, spin(3<<16))
 	const adds = 2 << 16 * 16
 	lowest, highest := math.Inf(1), math.Inf(-1)
-	const runs, most = 10, 5 // of which so many may fail
+	const runs, most = 10, 5 // of which most may fail
 	failed := 0
 	for range runs {
 		best := [2]float64{1e18, 1e18}
@@ -303,8 +303,7 @@ func TestRunMeasures(t *testing.T) {
 	t.Errorf("in %d of %d runs an add takes from %.3f to %.3f cycles", failed, runs, lowest, highest)
 }
 
-// TestRunPlaces: the stack of a program starts where the set-up says, and a program sees its
-// arguments and environment as they are.
+// TestRunPlaces: the stack starts where the set-up says, and a program sees its arguments and environment unchanged.
 func TestRunPlaces(t *testing.T) {
 	gcc := require.Tool(t, require.GCC, "gcc")
 	path := filepath.Join(t.TempDir(), "where")
@@ -347,7 +346,7 @@ int main(int argc, char **argv)
 		}
 		require.Equal(t, fmt.Sprintf("%+v", s), uint64(s.EnvBytes+s.StackShift), base-stack)
 	}
-	// Not a multiple of 16: down to the next.
+	// Not a multiple of 16: rounded down.
 	if stack, _, _ := at(Setup{EnvBytes: 17}); base-stack != 16 && base-stack != 32 {
 		t.Errorf("17 bytes move the stack by %d", base-stack)
 	}
@@ -405,7 +404,7 @@ func TestRunFails(t *testing.T) {
 	}
 }
 
-// TestHeapShift: the heap starts so much higher, and nothing else moves.
+// TestHeapShift: the heap starts higher by the shift, and nothing else moves.
 func TestHeapShift(t *testing.T) {
 	gcc := require.Tool(t, require.GCC, "gcc")
 	dir := t.TempDir()
@@ -441,7 +440,7 @@ int main(void)
 	}
 }
 
-// TestCleanEnv: the program gets the padding and nothing else.
+// TestCleanEnv: the program gets only the padding.
 func TestCleanEnv(t *testing.T) {
 	t.Setenv("BBPROF_TEST_ENV", "x")
 	for _, clean := range []bool{false, true} {
@@ -456,7 +455,7 @@ func TestCleanEnv(t *testing.T) {
 	}
 }
 
-// TestOutputIsBounded: the first MaxOutput bytes are passed on, and a note.
+// TestOutputIsBounded: the first MaxOutput bytes are passed on, with a note.
 func TestOutputIsBounded(t *testing.T) {
 	for _, c := range []struct {
 		bytes int
@@ -473,7 +472,7 @@ func TestOutputIsBounded(t *testing.T) {
 	}
 }
 
-// TestMeter: where there is a counter it is asked, of the stopped program.
+// TestMeter: if there is a counter, it is attached to the stopped program.
 func TestMeter(t *testing.T) {
 	m := &fakeMeter{cycles: 1234}
 	r := newRunner(t, Options{Meter: m})
@@ -507,10 +506,10 @@ func (m *fakeMeter) Start(pid int) (Reading, error) {
 func (m *fakeMeter) Count() (float64, error) { return m.cycles, nil }
 func (m *fakeMeter) Close()                  { m.closed++ }
 
-// fakeRunner remembers what it was asked to run.
+// fakeRunner records what it was asked to run.
 type fakeRunner struct {
 	log  []string
-	fail int // at which run
+	fail int // the run that fails
 }
 
 func (f *fakeRunner) Run(_ context.Context, c Command, s Setup) (Sample, error) {
@@ -526,7 +525,7 @@ func (f *fakeRunner) WarmUp(_ context.Context, c Command, s Setup) error {
 	return nil
 }
 
-// TestSweep: the program is warmed up, and what each run took stands at its set-up.
+// TestSweep: the program is warmed up, and each run's result belongs to its set-up.
 func TestSweep(t *testing.T) {
 	f := &fakeRunner{}
 	places := In(Command{Name: "p"}, []Setup{{EnvBytes: 0}, {EnvBytes: 1}, {EnvBytes: 2}})

@@ -9,14 +9,14 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/debuggee"
 )
 
-// MaxRequest is the last call of malloc that can be told from others: each before it is a stop of some 50 µs.
+// MaxRequest is the last call of malloc that can be selected: each earlier one is a stop of some 50 µs.
 const MaxRequest = 10000
 
-// Allocator is where a program's malloc(3) starts, and memalign(3) of the same library.
+// Allocator holds the addresses of a program's malloc(3) and the same library's memalign(3).
 type Allocator struct{ Malloc, Memalign uint64 }
 
-// Allocator finds them in a program that stands at its entry: in the program itself, or else in the library that
-// replaces the C library's.
+// Allocator finds them in a program at its entry: in the program itself, or else in a library that replaces the C
+// library's.
 func (c Command) Allocator(p *debuggee.Process) (Allocator, error) {
 	var a Allocator
 	for _, f := range []struct {
@@ -41,10 +41,10 @@ func (c Command) allocating(p *debuggee.Process, name string) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	// One that was loaded to replace the C library's stands before it in the search of names.
+	// One loaded to replace the C library's precedes it in symbol lookup.
 	slices.SortStableFunc(all, func(a, b Function) int { return cmp.Compare(isLibc(a.Library), isLibc(b.Library)) })
 	if len(all) == 0 {
-		return 0, &Error{Subject: c.Name, Problem: "it has no function " + name + ", by which blocks of the heap could be moved"}
+		return 0, &Error{Subject: c.Name, Problem: "it has no function " + name + ", which is needed to move a heap block"}
 	}
 	return all[0].Addr, nil
 }
@@ -56,8 +56,8 @@ func isLibc(library string) int {
 	return 0
 }
 
-// toRequest runs a program that stands at its entry up to the call of malloc that r means, and has that return an
-// aligned block, if r says so.
+// toRequest runs a program from its entry to the malloc call that r selects, and makes that return an aligned block if
+// r says so.
 func (c Command) toRequest(p *debuggee.Process, r Request) error {
 	a, err := c.Allocator(p)
 	if err != nil {

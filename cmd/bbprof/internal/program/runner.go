@@ -14,67 +14,64 @@ import (
 	"github.com/bbprof/bbprof/internal/ptracethread"
 )
 
-// Options of a Runner. The zero value is the default.
+// Options of a Runner. The zero value means the defaults.
 type Options struct {
-	// CPUs to run on: the first. Default: the last that is allowed, since the first serve most
-	// interrupts.
+	// CPUs to run on: the first. Default: the last allowed, since the first serve most interrupts.
 	CPUs []int
-	// Timeout is the longest that one run may take, default 1 minute.
+	// Timeout limits one run, default 1 minute.
 	Timeout time.Duration
-	// Stdin is the file that each run gets as standard input; none is /dev/null.
+	// Stdin is each run's standard input; default /dev/null.
 	Stdin string
-	// Stderr gets what the program writes to standard error in a first run that is not measured, as
-	// far as MaxOutput; it may be nil.
+	// Stderr gets up to MaxOutput bytes of standard error from a first run that is not measured; may be nil.
 	Stderr io.Writer
-	// AnyStatus takes runs that end with an exit status other than 0.
+	// AnyStatus accepts runs with a non-zero exit status.
 	AnyStatus bool
-	// Meter counts core cycles; nil is the hardware's counter where there is one, else time.
+	// Meter counts core cycles; nil is the hardware counter if there is one, else time.
 	Meter Meter
-	// Kernel is asked for counters; nil is Linux.
+	// Kernel provides counters; nil is Linux.
 	Kernel pmu.Kernel
-	// CPUID tells whether times are those of a CPU; nil is the CPU's.
+	// CPUID tells whether times come from a CPU; nil is the CPU's.
 	CPUID host.CPUID
 }
 
-// Meter counts a process's core cycles by hardware, or another event.
+// Meter counts a process's core cycles in hardware, or another event.
 type Meter interface {
-	// Start begins to count those of a process that is stopped, and of all that it starts.
+	// Start begins to count a stopped process and all that it starts.
 	Start(pid int) (Reading, error)
 	// Describe says what is counted.
 	Describe() string
 }
 
-// Reading is a count under way. It is to be closed.
+// Reading is a count in progress. Close it.
 type Reading interface {
 	Count() (float64, error)
 	Close()
 }
 
-// Sample is what one run took.
+// Sample is the measurement of one run.
 type Sample struct {
-	// Cycles are core cycles from the program's entry, after exec and dynamic linking, or from the
-	// call of malloc that the set-up names, to its end.
+	// Cycles are core cycles from the program's entry, after exec and dynamic linking, or from the malloc call that the
+	// set-up names, to its end.
 	Cycles float64
-	// Count is of the event that a [Counter] counts, which is then all that counters count: Cycles are by time.
+	// Count is a [Counter]'s event, the only one then counted: Cycles come from time.
 	Count float64
-	// CPUTime is in user mode and kernel, over the same stretch.
+	// CPUTime is user and kernel time over the same range.
 	CPUTime time.Duration
-	// Faults and Switches are page faults and context switches of the whole process, from exec on.
+	// Faults and Switches are page faults and context switches of the whole process, since exec.
 	Faults, Switches int
 	// Hertz is the core's clock around the run.
 	Hertz float64
-	// Left says that processes which the program had started were still running when it ended: their
-	// time does not count.
+	// Left means that processes started by the program were still running when it ended; their time does not count.
 	Left bool
 }
 
-// Runner runs programs one at a time, each in a new process on the same CPU. Its methods may be
-// called from any goroutine.
+// Runner runs programs one at a time, each in a new process on the same CPU. Its methods may be called from any
+// goroutine.
 type Runner struct {
 	opts   Options
 	cpu    int
 	left   atomic.Int32
-	thread *ptracethread.Thread // is bound to the CPU, and the programs to the thread
+	thread *ptracethread.Thread // bound to the CPU; the programs belong to it
 }
 
 // NewRunner starts a runner. A *verdict.HostError says that this machine cannot measure.
@@ -106,8 +103,8 @@ func NewRunner(opts Options) (*Runner, error) {
 	return r, nil
 }
 
-// Pin binds the calling thread, and what it starts, to the first of some CPUs, or of none to
-// the last that is allowed of the fastest kind of core, since the first serve most interrupts.
+// Pin binds the calling thread and its children to the first of the CPUs, or by default to the last allowed of the
+// fastest kind of core, since the first serve most interrupts.
 func Pin(cpus []int) (cpu int, err error) {
 	if len(cpus) > 0 {
 		cpu = cpus[0]
@@ -120,15 +117,15 @@ func Pin(cpus []int) (cpu int, err error) {
 	return cpu, host.PinThread(cpu)
 }
 
-// Close ends the runner. A run that follows returns an error.
+// Close ends the runner. Later runs return an error.
 func (r *Runner) Close() { r.thread.Close() }
 
-// Left is how many runs ended with processes of theirs still running, which were then ended too.
+// Left returns how many runs ended with processes still running, which were then killed.
 func (r *Runner) Left() int { return int(r.left.Load()) }
 
 func (r *Runner) CPU() int { return r.cpu }
 
-// Describe says how cycles are found.
+// Describe says how cycles are measured.
 func (r *Runner) Describe() string {
 	if r.opts.Meter != nil {
 		return r.opts.Meter.Describe()
@@ -136,14 +133,13 @@ func (r *Runner) Describe() string {
 	return "CPU time in user mode and kernel, converted by the core's clock: a chain of dependent adds, one a cycle, timed before and after each run"
 }
 
-// Run runs a command once and measures it. An *Error says that the program is to blame: it
-// could not be started, crashed, failed or took too long.
+// Run runs a command once and measures it. An *Error blames the program: it could not be started, crashed, failed or
+// timed out.
 func (r *Runner) Run(ctx context.Context, c Command, s Setup) (Sample, error) {
 	return r.do(ctx, c, s, nil, nil)
 }
 
-// WarmUp runs a command once without a measurement: files get into the page cache, and what it
-// has to complain of can be read.
+// WarmUp runs a command once without measuring it, to fill the page cache and show its complaints.
 func (r *Runner) WarmUp(ctx context.Context, c Command, s Setup) error {
 	_, err := r.do(ctx, c, s, r.opts.Stderr, nil)
 	return err
@@ -159,7 +155,7 @@ func (r *Runner) do(ctx context.Context, c Command, s Setup, stderr io.Writer, e
 	return sample, err
 }
 
-// run is one run, on the runner's thread.
+// run performs one run on the runner's thread.
 func (r *Runner) run(ctx context.Context, c Command, s Setup, stderr io.Writer, event Meter) (Sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.opts.Timeout)
 	defer cancel()
@@ -173,7 +169,7 @@ func (r *Runner) run(ctx context.Context, c Command, s Setup, stderr io.Writer, 
 	if sample.Left = end.Left; end.Left {
 		r.left.Add(1)
 	}
-	switch { // what ctx has killed may look like a program that cannot be controlled
+	switch { // a program killed by ctx may look uncontrollable
 	case errors.Is(context.Cause(ctx), context.DeadlineExceeded):
 		return Sample{}, &Error{Subject: c.Name, Problem: fmt.Sprintf("it did not end within %v and was killed", r.opts.Timeout), Remedy: "give it longer with -timeout, or less to do"}
 	case ctx.Err() != nil:
@@ -184,8 +180,7 @@ func (r *Runner) run(ctx context.Context, c Command, s Setup, stderr io.Writer, 
 	return sample, r.endError(c.Name, end)
 }
 
-// measure takes a program that has not yet executed anything to its end. event is counted in place of cycles, if it
-// is not nil.
+// measure runs a program that has not executed anything to its end. It counts event, if not nil, instead of cycles.
 func (r *Runner) measure(c Command, s Setup, p *debuggee.Process, event Meter) (Sample, debuggee.End, error) {
 	fail := func(err error) (Sample, debuggee.End, error) { return Sample{}, debuggee.End{}, err }
 	if end, err := toEntry(p); err != nil || end != nil {
@@ -236,7 +231,7 @@ func (r *Runner) measure(c Command, s Setup, p *debuggee.Process, event Meter) (
 	return sample, end, err
 }
 
-// toEntry runs the dynamic linker, if there is one, up to the program's own first instruction.
+// toEntry runs the dynamic linker, if any, up to the program's own first instruction.
 func toEntry(p *debuggee.Process) (*debuggee.End, error) {
 	entry, err := p.Entry()
 	if err != nil {
@@ -252,7 +247,7 @@ func toEntry(p *debuggee.Process) (*debuggee.End, error) {
 	return nil, p.Unbreak(entry)
 }
 
-// endError is nil if the program ended as it should.
+// endError returns nil if the program ended normally.
 func (r *Runner) endError(name string, end debuggee.End) error {
 	switch {
 	case end.Signal != 0:
@@ -263,7 +258,7 @@ func (r *Runner) endError(name string, end debuggee.End) error {
 	return nil
 }
 
-// processCounter counts one event of a process and of all that it starts.
+// processCounter counts one event for a process and all that it starts.
 type processCounter struct {
 	kernel pmu.Kernel
 	attr   pmu.Attr

@@ -6,30 +6,29 @@ import (
 	"strings"
 )
 
-// Setup is what a program should not depend on, and does.
+// Setup holds what a program should not depend on, but does.
 type Setup struct {
-	// EnvBytes is how many bytes are added to the environment: the length of the value of
-	// BBPROF_PAD, which is there with 0 bytes too. The strings of the environment stand above
-	// the stack, so it starts lower by as much, to the multiple of 16 below.
+	// EnvBytes is the number of bytes added to the environment: the length of BBPROF_PAD's value; the variable exists
+	// even with 0. The strings are above the stack, which starts as much lower, rounded down to a multiple of 16.
 	EnvBytes int `json:"env_bytes"`
-	// StackShift is by how many more bytes the stack starts lower, a multiple of 16.
+	// StackShift lowers the start of the stack further, by a multiple of 16.
 	StackShift int `json:"stack_shift_bytes"`
-	// HeapShift is by how many bytes the heap starts higher: the break is moved before the program's
-	// first instruction. glibc rounds up to a multiple of 16.
+	// HeapShift raises the start of the heap: the break is moved before the program's first instruction. glibc rounds
+	// up to a multiple of 16.
 	HeapShift int `json:"heap_shift_bytes,omitzero"`
-	// ImageShift is by how many bytes the program's own code and static data stand lower, a multiple of a page, and
-	// more than their size. The program must be position-independent and linked dynamically.
+	// ImageShift lowers the program's own code and static data by a multiple of a page larger than they are. The
+	// program must be position-independent and dynamically linked.
 	ImageShift int `json:"image_shift_bytes,omitzero"`
-	// Request is what becomes of one block of the heap.
+	// Request modifies one heap block.
 	Request Request `json:"request,omitzero"`
 }
 
-// Request is a call of malloc(3) from the program's entry on, at which a run is stopped for a moment. Its time counts
-// from there, so that set-ups in which a block moves and in which it does not have the same stops.
+// Request is a malloc(3) call after the program's entry, at which a run stops briefly. Time counts from there, so that
+// set-ups with and without a moved block have the same stops.
 type Request struct {
 	Number int    `json:"number"` // 1 for the first
-	Bytes  uint64 `json:"bytes"`  // that it asks for, as a check that it is the one that was meant
-	// Align is the power of two that its address is made a multiple of, by memalign(3); 0 leaves it.
+	Bytes  uint64 `json:"bytes"`  // expected size, to check that it is the intended call
+	// Align makes the block's address a multiple of this power of two, by memalign(3); 0 leaves it.
 	Align int `json:"align,omitzero"`
 }
 
@@ -38,8 +37,8 @@ const page = 4096
 // padName is the variable that pads the environment.
 const padName = "BBPROF_PAD"
 
-// MaxEnvBytes is the longest padding: the kernel takes no string of more than 32 pages
-// (MAX_ARG_STRLEN, linux/binfmts.h), with the name and the final 0.
+// MaxEnvBytes is the longest padding: the kernel rejects strings of more than 32 pages (MAX_ARG_STRLEN,
+// linux/binfmts.h), with the name and the final 0.
 const MaxEnvBytes = 32*4096 - len(padName) - 2
 
 func (s Setup) Check() error {
@@ -56,7 +55,7 @@ func (s Setup) Check() error {
 	return nil
 }
 
-// environ is an environment padded by s.
+// environ returns an environment padded by s.
 func (s Setup) environ(base []string) []string {
 	env := make([]string, 0, len(base)+1)
 	for _, v := range base {
@@ -69,10 +68,9 @@ func (s Setup) environ(base []string) []string {
 
 func (s Setup) padding() string { return padName + "=" + strings.Repeat("x", s.EnvBytes) }
 
-// Layouts draws n set-ups: the environment grows by up to a page, beyond which addresses
-// repeat in their low 12 bits, the stack starts up to 8 KiB lower, as far as the kernel moves it
-// when it randomises (arch_align_stack, arch/x86/kernel/process.c), and the heap up to a page
-// higher. One seed gives the same set-ups every time.
+// Layouts draws n set-ups, reproducibly by seed: the environment grows by up to a page, beyond which the low 12 address
+// bits repeat; the stack starts up to 8 KiB lower, as in the kernel's randomisation (arch_align_stack,
+// arch/x86/kernel/process.c); the heap starts up to a page higher.
 func Layouts(n int, seed uint64) []Setup {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	layouts := make([]Setup, n)

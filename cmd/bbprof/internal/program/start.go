@@ -18,17 +18,16 @@ import (
 type Streams struct {
 	Stdin  string    // a file; "" is /dev/null
 	Stderr io.Writer // gets the first MaxOutput bytes of standard error; nil is /dev/null
-	Merge  bool      // standard output goes to Stderr too and not to /dev/null
+	Merge  bool      // standard output also goes to Stderr instead of /dev/null
 	Stdout *os.File  // gets standard output; nil is /dev/null
 }
 
-// MaxOutput is how much of what a program writes is passed on, in bytes.
+// MaxOutput limits how many bytes of a program's output are passed on.
 const MaxOutput = 1 << 20
 
-// Start starts a command in a set-up and stops it before the first instruction of its Exe. The calling
-// goroutine must be locked to its thread, and call done in the end, which also kills the program and
-// all that it has left running. They are killed too when ctx ends, even if the program has stopped
-// bbprof by then.
+// Start starts a command in a set-up and stops it before the first instruction of its Exe. The calling goroutine must
+// be locked to its thread, and finally call done, which kills the program and all that it left running. They are also
+// killed when ctx ends, even if the program has stopped bbprof.
 func (c Command) Start(ctx context.Context, s Setup, streams Streams) (p *debuggee.Process, done func(), err error) {
 	var env []string
 	if !c.CleanEnv {
@@ -76,14 +75,14 @@ func (c Command) Start(ctx context.Context, s Setup, streams Streams) (p *debugg
 
 // Control says how a program runs under control.
 type Control struct {
-	CPUs    []int // to run on: the first; default the last that is allowed
+	CPUs    []int // to run on: the first; default the last allowed
 	Timeout time.Duration
 	Setup   Setup
 	Streams Streams
 }
 
-// Control starts a command, hands it to do before its first instruction, on a thread that belongs to it, as ptrace
-// demands, and ends it. The error is context.DeadlineExceeded if the time was up, ctx's if that ended, or else do's.
+// Control starts a command, passes it to do before its first instruction, on a locked thread as ptrace requires, and
+// ends it. The error is context.DeadlineExceeded if the time was up, ctx's if that ended, or else do's.
 func (c Command) Control(ctx context.Context, o Control, do func(*debuggee.Process) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
@@ -96,14 +95,14 @@ func (c Command) Control(ctx context.Context, o Control, do func(*debuggee.Proce
 			defer done()
 			err = c.Blame(do(p))
 		}
-		if ctx.Err() != nil { // what it has killed may look like a program that cannot be controlled
+		if ctx.Err() != nil { // a program killed by ctx may look uncontrollable
 			err = ctx.Err()
 		}
 	})
 	return err
 }
 
-// shiftImage moves a program's own code and static data, where it can be moved.
+// shiftImage moves a program's own code and static data, if it can be moved.
 func (c Command) shiftImage(p *debuggee.Process, by int) error {
 	if by == 0 {
 		return nil
@@ -120,13 +119,13 @@ func (c Command) shiftImage(p *debuggee.Process, by int) error {
 }
 
 type files struct {
-	given   [3]*os.File // to the program
-	opened  []*os.File
-	copying *copying // nil if what it writes is dropped
+	given  [3]*os.File // to the program
+	opened []*os.File
+	copier *copier // nil if its output is dropped
 }
 
-// OpenInput opens the file that a program is to read as standard input. An *Error says why that cannot be. A directory
-// can be opened: it would be the program that fails, or reads nothing.
+// OpenInput opens a file as a program's standard input. An *Error says why it cannot. It rejects directories, on which
+// the program would fail, or read nothing.
 func OpenInput(name string) (*os.File, error) {
 	in, err := os.Open(name)
 	if err != nil {
@@ -175,7 +174,7 @@ func openFiles(s Streams) (f files, err error) {
 	if s.Merge {
 		f.given[1] = end
 	}
-	f.copying = startCopying(r, s.Stderr)
+	f.copier = startCopying(r, s.Stderr)
 	return f, nil
 }
 
@@ -187,28 +186,28 @@ func errNoMoreFiles(err error) error {
 	return &verdict.HostError{Missing: "no more files may be open", Remedy: "raise ulimit -n", Err: err}
 }
 
-// close closes the files when no process of the program is left, and waits for what was written.
+// close closes the files when no process of the program is left, and waits for its output.
 func (f *files) close() {
 	for _, file := range f.opened {
 		file.Close()
 	}
-	if f.copying != nil {
-		f.copying.wait()
+	if f.copier != nil {
+		f.copier.wait()
 	}
 }
 
-// copying passes on the first MaxOutput bytes of what a program writes and drops the rest, which it
-// goes on to read, or the program would wait.
-type copying struct {
+// copier passes on the first MaxOutput bytes of a program's output and reads and drops the rest, so that the program
+// does not block.
+type copier struct {
 	from  *os.File
 	ended chan struct{}
 }
 
-func startCopying(from *os.File, to io.Writer) *copying {
-	c := &copying{from, make(chan struct{})}
+func startCopying(from *os.File, to io.Writer) *copier {
+	c := &copier{from, make(chan struct{})}
 	go func() {
 		defer close(c.ended)
-		io.CopyN(to, from, MaxOutput) // an error of to is no reason to hold the program up
+		io.CopyN(to, from, MaxOutput) // an error of to must not block the program
 		if dropped, _ := io.Copy(io.Discard, from); dropped > 0 {
 			fmt.Fprintf(to, "\nbbprof: the program wrote %d bytes more, which are dropped\n", dropped)
 		}
@@ -216,17 +215,17 @@ func startCopying(from *os.File, to io.Writer) *copying {
 	return c
 }
 
-// drainTime is how long a pipe is read whose other end is still open after all processes of the
-// program were killed: one that bbprof may not kill holds it.
+// drainTime limits reading a pipe that is still open after all the program's processes were killed: a process that
+// bbprof may not kill holds it.
 const drainTime = time.Second
 
-func (c *copying) wait() {
+func (c *copier) wait() {
 	c.from.SetReadDeadline(time.Now().Add(drainTime))
 	<-c.ended
 	c.from.Close()
 }
 
-// Blame makes an *Error of an error that is about the program's own state, and leaves all others.
+// Blame turns an error about the program's own state into an *Error and returns all others unchanged.
 func (c Command) Blame(err error) error {
 	if fault := (*debuggee.Fault)(nil); errors.As(err, &fault) {
 		return &Error{Subject: c.Name, Problem: "it could not be controlled: " + fault.Doing, Remedy: "run it by itself first: its memory is not as its file says, or something else has killed it", Err: fault.Err}
@@ -234,7 +233,7 @@ func (c Command) Blame(err error) error {
 	return err
 }
 
-// startError distinguishes a file that the kernel does not execute from a host that forbids it.
+// startError distinguishes a file that the kernel cannot execute from a host that forbids it.
 func startError(name string, err error) error {
 	var (
 		hostError *verdict.HostError
@@ -244,7 +243,7 @@ func startError(name string, err error) error {
 	switch {
 	case errors.As(err, &hostError):
 		return err
-	case noMoreFiles(err): // the pipe by which package syscall hears of exec's failure
+	case noMoreFiles(err): // of the pipe by which package syscall reports exec's failure
 		return errNoMoreFiles(err)
 	case errors.As(err, &loadError):
 		return &Error{Subject: name, Problem: loadError.Error(), Remedy: "its program headers ask for memory that it cannot have; readelf -l shows them"}

@@ -12,7 +12,7 @@ import (
 // Range is the numbers From, From+Step, … up to To.
 type Range struct{ From, To, Step int }
 
-// ParseRange reads FROM:TO:STEP, such as 0:8192:16; :STEP may be left away and is then 1.
+// ParseRange reads FROM:TO:STEP, such as 0:8192:16; STEP defaults to 1.
 func ParseRange(s string) (Range, error) {
 	fields := strings.Split(s, ":")
 	if len(fields) < 2 || len(fields) > 3 {
@@ -39,19 +39,19 @@ func (r Range) Values() []int {
 	var all []int
 	for n := r.From; ; n += r.Step {
 		all = append(all, n)
-		if n > r.To-r.Step { // the next one, which may be more than an int holds
+		if n > r.To-r.Step { // the next one might overflow
 			return all
 		}
 	}
 }
 
-// Point is what a program took in one set-up.
+// Point is a program's measurement in one set-up.
 type Point struct {
 	Setup  Setup
 	Cycles []float64 // core cycles of each run
 	// Faults and Switches are the page faults and context switches of each run.
 	Faults, Switches []float64
-	Counts           []float64 // of the event that a Counter counted
+	Counts           []float64 // of a Counter's event
 }
 
 // runner is what a sweep needs of a Runner or a Counter.
@@ -66,7 +66,7 @@ type Place struct {
 	Setup   Setup
 }
 
-// In are the places of one program in some set-ups.
+// In returns the places of one program in several set-ups.
 func In(c Command, setups []Setup) []Place {
 	places := make([]Place, len(setups))
 	for i, s := range setups {
@@ -75,7 +75,7 @@ func In(c Command, setups []Setup) []Place {
 	return places
 }
 
-// Sweep runs a program in each place, round by round. With an error come the runs before it.
+// Sweep runs a program in each place, round by round. On error it also returns the runs before it.
 func Sweep(ctx context.Context, r runner, places []Place, plan experiment.Plan) ([]Point, error) {
 	points := make([]Point, len(places))
 	if err := r.WarmUp(ctx, places[0].Command, places[0].Setup); err != nil {

@@ -17,16 +17,15 @@ import (
 
 type Function struct {
 	Name string
-	Addr uint64 // by the file, see Executable.Slide
-	// Shared says that a shared library holds it, of which Library is the name, if it was given. It is
-	// found, by [Command.Locate], when the library is loaded.
+	Addr uint64 // in the file, see Executable.Slide
+	// Shared means that a shared library contains it, named by Library if given. [Command.Locate] finds it when the
+	// library is loaded.
 	Shared  bool
 	Library string
 }
 
-// Function finds a function by its name in the symbol table, mangled or as its programmer wrote it, or
-// by its address there, such as 0x401136. One in a shared library is that of the first part of
-// libz.so.1:crc32. An *Error names what it could have been.
+// Function finds a function by its name in the symbol table, mangled or as written, by its address there, such as
+// 0x401136, or in a shared library, such as libz.so.1:crc32. An *Error suggests similar names.
 func (e *Executable) Function(name string) (Function, error) {
 	if library, rest, ok := strings.Cut(name, ":"); ok && strings.Contains(library, ".so") {
 		return Function{Name: rest, Shared: true, Library: library}, nil
@@ -43,8 +42,8 @@ func (e *Executable) Function(name string) (Function, error) {
 	return f, err
 }
 
-// functions lists the functions that the program holds, without double entries, and the names
-// of those that it takes from shared libraries. A stripped program has few or none.
+// functions lists the program's own functions, without duplicates, and the names imported from shared libraries. A
+// stripped program has few or none.
 func (e *Executable) functions() (defined []Function, imported []string, stripped bool, err error) {
 	file, err := elf.Open(e.Path)
 	if err != nil {
@@ -68,7 +67,7 @@ func (e *Executable) functions() (defined []Function, imported []string, strippe
 	return slices.Compact(defined), slices.Compact(imported), stripped, err
 }
 
-// symbols are those of both symbol tables of a file.
+// symbols returns those of both symbol tables of a file.
 func symbols(path string, file *elf.File) (all []elf.Symbol, stripped bool, err error) {
 	all, err = file.Symbols()
 	stripped = errors.Is(err, elf.ErrNoSymbols)
@@ -82,14 +81,13 @@ func symbols(path string, file *elf.File) (all []elf.Symbol, stripped bool, err 
 	return append(all, dynamic...), stripped, nil
 }
 
-// unversioned is a symbol's name without its version.
+// unversioned returns a symbol's name without its version.
 func unversioned(s elf.Symbol) string {
 	name, _, _ := strings.Cut(s.Name, "@")
 	return name
 }
 
-// demangled is a C++ or Rust name as its programmer wrote it, with or without the types of its
-// parameters; any other name as it is.
+// demangled returns a C++ or Rust name as written, with or without parameter types, and any other name unchanged.
 func demangled(symbol string, options ...demangle.Option) string {
 	if !strings.HasPrefix(symbol, "_") {
 		return symbol
@@ -97,7 +95,7 @@ func demangled(symbol string, options ...demangle.Option) string {
 	return demangle.Filter(symbol, options...)
 }
 
-// called reports whether a symbol is what a user calls name: app::twice<int>(int), app::twice<int> or app::twice.
+// called reports whether name denotes a symbol: app::twice<int>(int), app::twice<int> or app::twice.
 func called(symbol, name string) bool {
 	return symbol == name || strings.HasPrefix(symbol, "_") && (demangled(symbol) == name || demangled(symbol, demangle.NoParams) == name ||
 		demangled(symbol, demangle.NoParams, demangle.NoTemplateParams) == name)
@@ -134,12 +132,12 @@ func find(path, name string, defined []Function, imported []string) (Function, e
 	return Function{}, &Error{Subject: path, Problem: fmt.Sprintf("no function is called %s", name), Remedy: remedy}
 }
 
-// cloneSuffix is what compilers append to the name of a function that they adapted to its callers in the program: gcc's
-// constprop and isra (its ipa-cp.cc and ipa-sra.cc), lto_priv and clang's llvm for one that link-time optimisation renamed.
-// A part or a cold half is not the function.
+// cloneSuffix matches what compilers append to a function adapted to its callers: gcc's constprop and isra (its
+// ipa-cp.cc and ipa-sra.cc), and lto_priv and clang's llvm for one renamed by link-time optimisation. A part or a cold
+// half is not the function.
 var cloneSuffix = regexp.MustCompile(`(\.(constprop|isra|lto_priv|llvm)\.[0-9]+)+$`)
 
-// clonesOf are the forms in which a compiler left a function that itself is gone.
+// clonesOf returns the clones that a compiler left of a function that is gone.
 func clonesOf(name string, defined []Function) (all []Function) {
 	for _, f := range defined {
 		if plain := cloneSuffix.ReplaceAllString(f.Name, ""); plain != f.Name && called(plain, name) {
@@ -176,9 +174,8 @@ func addresses(fs []Function) string {
 
 const maxSuggestions = 5
 
-// similar are the names that a user may have meant: those that differ in case, or that hold
-// the name as a word (main.sum, sum.constprop.0, _ZN3app3sumEv), the shortest first; else those
-// that are at most a third of their letters away.
+// similar returns names that a user may have meant, the shortest first: those that differ in case or contain the name
+// as a word (main.sum, sum.constprop.0, _ZN3app3sumEv), else those with up to a third of the letters wrong.
 func similar(name string, defined []Function) []string {
 	var near []string
 	lower := strings.ToLower(name)

@@ -7,8 +7,7 @@ import (
 	"github.com/mattn/go-shellwords"
 )
 
-// Words splits a command line as a shell does, at spaces and with quotes. What only a shell could do
-// is refused.
+// Words splits a command line like a shell, at spaces and with quotes, and rejects what only a shell can do.
 func Words(line string) ([]string, error) {
 	var parser shellwords.Parser
 	words, err := parser.Parse(line)
@@ -24,8 +23,8 @@ func Words(line string) ([]string, error) {
 // Placeholder stands for a set of arguments.
 const Placeholder = "{}"
 
-// Fill puts a set of arguments in the place of {}: all its words where {} is a word of its
-// own, its text as it is within a longer one, and its words at the end where there is no {}.
+// Fill replaces {} by a set of arguments: by all its words where {} is a word, by its text within a longer word.
+// Without {} the words are appended.
 func Fill(words []string, set string) ([]string, error) {
 	args, err := Words(set)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package rowfile opens the files of blocks and of results that commands name.
+// Package rowfile opens the block and result files that commands name.
 package rowfile
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
-// DistinctBlocks are the blocks of some files, each once, for what neither address nor registers matter to: a column
-// set may say anything.
+// DistinctBlocks returns each block of the files once, for callers to which address and registers do not matter: a
+// column set may hold anything.
 func DistinctBlocks(files []string, stdin io.Reader, column string, notes io.Writer) (blocks []string, err error) {
 	rows, err := DistinctRows(files, RowsOf(files, stdin, column, nil), input.Row.Hex, notes)
 	for _, row := range rows {
@@ -22,7 +22,7 @@ func DistinctBlocks(files []string, stdin io.Reader, column string, notes io.Wri
 	return blocks, err
 }
 
-// DistinctRows are those rows of some files that hold a block, the first of each key. notes is told of rows that hold none.
+// DistinctRows returns the first row of each key among those that hold a block. Other rows are noted.
 func DistinctRows(files []string, all iter.Seq2[input.Row, error], key func(input.Row) string, notes io.Writer) (rows []input.Row, err error) {
 	seen := map[string]bool{}
 	why, without := "", 0
@@ -50,15 +50,15 @@ func DistinctRows(files []string, all iter.Seq2[input.Row, error], key func(inpu
 	return rows, nil
 }
 
-// measuredBy are the columns beside the address that say how to measure a row's block, as they do in a batch.
+// measuredBy lists the columns besides the address that say how to measure a row's block, as in a batch.
 var measuredBy = []string{input.SetColumn}
 
-// OpenBlocks opens files of blocks that are to be measured as their columns say.
+// OpenBlocks opens files of blocks to be measured as their columns say.
 func OpenBlocks(files []string, stdin io.Reader, column string) (*input.Input, error) {
 	return input.Open(files, stdin, column, measuredBy)
 }
 
-// RowsOf are the rows of some files of blocks, in their order; taken is as in input.Open.
+// RowsOf iterates over the rows of block files in order; taken is as in input.Open.
 func RowsOf(files []string, stdin io.Reader, column string, taken []string) iter.Seq2[input.Row, error] {
 	return func(yield func(input.Row, error) bool) {
 		in, err := input.Open(files, stdin, column, taken)

@@ -12,8 +12,8 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// TestDistinctRows: a block that stands elsewhere or starts from other registers is another one, where that matters, for
-// what measures it; for what predicts it, it is the same, and a column set may say anything.
+// TestDistinctRows: a different address or register set makes a different block for measuring, where it matters, but
+// not for predicting; there a column set may hold anything.
 func TestDistinctRows(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "blocks.csv")
 	const rip = "488b0510000000" // mov rax, [rip+0x10]
@@ -23,7 +23,7 @@ func TestDistinctRows(t *testing.T) {
 	var got []string
 	for _, r := range rows {
 		b := r.Block()
-		got = append(got, strings.TrimRight(strings.Join([]string{r.Hex(), string(rune('0' + *b.Setup.At)), b.Setup.Set.String()}, " "), " "))
+		got = append(got, strings.TrimRight(strings.Join([]string{r.Hex(), string(rune('0' + *b.Setup.Address)), b.Setup.Set.String()}, " "), " "))
 	}
 	if want := "4801c0 1,4801c0 1 rax=0x1," + rip + " 1," + rip + " 2"; strings.Join(got, ",") != want {
 		t.Errorf("%q, want %q", got, want)

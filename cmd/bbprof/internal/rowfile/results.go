@@ -9,8 +9,8 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
 
-// ChooseFormat takes the format from the output's name unless -format is given, and refuses to write
-// binary data to a terminal.
+// ChooseFormat derives the format from the output's name unless -format is given, and refuses to write binary data to a
+// terminal.
 func ChooseFormat(format *resultfile.Format, output string, std cli.Streams) error {
 	if output == "-" {
 		output = ""

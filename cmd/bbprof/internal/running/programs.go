@@ -1,4 +1,4 @@
-// Package running is what commands that run programs share.
+// Package running holds what the commands that run programs share.
 package running
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
-// RunFlags declares what says how a program runs.
+// RunFlags declares the flags that control how a program runs.
 func RunFlags(f *cli.Flags, timeout *time.Duration, stdin *string, fallback string) {
 	cli.Parsed(f, timeout, cli.ParseDuration, "timeout", "TIME", "longest that one run may take, such as 30s").Fallback = fallback
 	f.Text(stdin, "stdin", "FILE", "what the program reads as standard input (default: /dev/null)")
@@ -26,13 +26,13 @@ func AnyStatusFlag(f *cli.Flags, p *bool) {
 	f.Toggle(p, "any-status", "accept a program that ends with an exit status other than 0")
 }
 
-// Title is the group of the flags of whole programs that are measured.
+// Title heads the flags of whole programs that are measured.
 const Title = "Of programs"
 
 type Flags struct {
 	program.Options
 	CleanEnv bool
-	image    string // the program that is measured, of those that a command becomes
+	image    string // the program to measure among those that the command execs
 }
 
 func (p *Flags) Declare(f *cli.Flags) {
@@ -43,10 +43,10 @@ func (p *Flags) Declare(f *cli.Flags) {
 	ProgramFlag(f, &p.image, "of the programs that the command becomes by exec, measure NAME (default: the last)")
 }
 
-// ProgramFlag declares what says which program behind a launcher is meant.
+// ProgramFlag declares the flag that names the program behind a launcher.
 func ProgramFlag(f *cli.Flags, image *string, help string) { f.Text(image, "program", "NAME", help) }
 
-// Command is a command, of which the program that it becomes by exec is set up and measured: for that it runs once.
+// Command prepares a command for measuring. It runs it once to find the program that it execs.
 func (p Flags) Command(ctx context.Context, words []string, cpus []int, notes io.Writer) (program.Command, error) {
 	c, err := program.NewCommand(words)
 	if err != nil {
@@ -56,7 +56,7 @@ func (p Flags) Command(ctx context.Context, words []string, cpus []int, notes io
 	return follow(ctx, c, program.Control{CPUs: cpus, Timeout: p.Timeout, Streams: program.Streams{Stdin: p.Stdin}}, p.image, notes)
 }
 
-// Behind is the program that words name, or the one called image that it becomes by exec.
+// Behind returns the program that words name, or the program called image that it execs.
 func Behind(ctx context.Context, words []string, image string, o program.Control, notes io.Writer) (program.Command, error) {
 	c, err := program.NewCommand(words)
 	if err != nil || image == "" {
@@ -78,14 +78,14 @@ func (p Flags) Runner(cpus []int, std cli.Streams) (*program.Runner, error) {
 	return program.NewRunner(p.Options)
 }
 
-// NoteLeft says what was not counted.
+// NoteLeft reports what was not counted.
 func NoteLeft(r *program.Runner, w io.Writer) {
 	if n := r.Left(); n > 0 {
 		fmt.Fprintf(w, "bbprof: %s ended with processes of theirs still running; these were ended too, and their time is not counted\n", words.Plural(n, "run"))
 	}
 }
 
-// BadInput makes an error about a file that was named one of usage.
+// BadInput turns an error about a named file into a usage error.
 func BadInput(err error) error {
 	if bad := (*extract.InputError)(nil); errors.As(err, &bad) {
 		return cli.Usage(err)
@@ -93,7 +93,7 @@ func BadInput(err error) error {
 	return err
 }
 
-// Run finds out, by do, what a program runs, or how long.
+// Run calls do to find out what a program runs, or for how long.
 func Run[T any](ctx context.Context, r extract.Run, stdin string, notes io.Writer, do func(*extract.Run, context.Context) (T, error)) (found T, err error) {
 	if _, err := program.Find(r.Program[0]); err != nil {
 		return found, cli.Usage(err)

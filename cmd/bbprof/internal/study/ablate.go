@@ -45,7 +45,7 @@ bbprof ablate blocks.csv
 		Exits: map[int]string{cli.ExitOK: "measured at one step at least; the end of the corpus was reached", cli.ExitRejected: "the block is rejected at every step",
 			cli.ExitUsage: "", cli.ExitHost: "", cli.ExitInternal: "", cli.ExitInterrupted: ""},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
-			a := ablating{Study: measuring.Study{Opts: profiler.Options{Detail: true}}}
+			a := ablateCmd{Study: measuring.Study{Opts: profiler.Options{Detail: true}}}
 			a.Block.Add(f)
 			f.Operands = &a.files
 			a.Out.Add(f, "the table")
@@ -56,12 +56,12 @@ bbprof ablate blocks.csv
 	}
 }
 
-type ablating struct {
+type ablateCmd struct {
 	measuring.Study
 	files []string
 }
 
-func (a *ablating) run(std cli.Streams) error {
+func (a *ablateCmd) run(std cli.Streams) error {
 	if err := a.OneOrFiles(a.files); err != nil {
 		return err
 	}
@@ -102,8 +102,8 @@ func stagesOutcome(stages []ablate.Stage) error {
 	return err
 }
 
-// write writes the steps, as far as they came before err.
-func (a *ablating) write(std cli.Streams, steps any, table string, err error) error {
+// write writes the steps completed before err.
+func (a *ablateCmd) write(std cli.Streams, steps any, table string, err error) error {
 	object := map[string]any{"steps": steps}
 	if err != nil {
 		object["incomplete"] = true
@@ -112,7 +112,7 @@ func (a *ablating) write(std cli.Streams, steps any, table string, err error) er
 	return a.Out.Write(std, object, table)
 }
 
-func (a *ablating) corpus(std cli.Streams) error {
+func (a *ablateCmd) corpus(std cli.Streams) error {
 	in, err := rowfile.OpenBlocks(a.files, std.In, "")
 	if err != nil {
 		return cli.Usage(err)
@@ -121,7 +121,7 @@ func (a *ablating) corpus(std cli.Streams) error {
 	return measuring.WithProfiler(a.Opts, func(ctx context.Context, p *profiler.Profiler) error { return a.shares(ctx, p, in, std) })
 }
 
-func (a *ablating) shares(ctx context.Context, p measure.Profiler, in *input.Input, std cli.Streams) error {
+func (a *ablateCmd) shares(ctx context.Context, p measure.Profiler, in *input.Input, std cli.Streams) error {
 	done := cli.Progress(a.Out.Notes(std), 0, "blocks")
 	shares, err := ablate.Corpus(ctx, p, func() (profiler.Block, *verdict.Rejection, error) {
 		row, err := in.Next()
@@ -173,7 +173,7 @@ func copiesText(r profiler.Result) string {
 	return fmt.Sprintf("%d and %d", r.UnrollShort, r.UnrollLong)
 }
 
-// misses are those of a run at each stage: counted if all that were measured have a count, else predicted.
+// misses returns a run's misses at each stage: counted if every measured stage has a count, else predicted.
 func misses(stages []ablate.Stage, role pmu.Role) (text []string, kind string) {
 	kind = "predicted"
 	counted := func(s ablate.Stage) bool { return countOf(s.Result, role) != nil }

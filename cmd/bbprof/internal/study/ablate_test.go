@@ -16,8 +16,8 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// TestStageMisses: misses are called counted if every step that was measured has a count, and else
-// all of them are what the trace predicts.
+// TestStageMisses: misses are called counted if every measured step has a count; otherwise all are predictions from the
+// trace.
 func TestStageMisses(t *testing.T) {
 	measured := func(counts ...profiler.CounterReport) ablate.Stage {
 		return ablate.Stage{Result: profiler.Result{Status: profiler.OK, UnrollLong: 100, Counters: counts, Predicted: &invariants.Prediction{L1DMisses: 2, L1IMisses: 3, RunL1IMisses: 250}}}
@@ -48,7 +48,7 @@ func TestStageMisses(t *testing.T) {
 	}
 }
 
-// TestAblateEnds: what is known of a corpus when the host fails is written before the error.
+// TestAblateEnds: when the host fails, partial results of a corpus are written before the error.
 func TestAblateEnds(t *testing.T) {
 	for _, c := range []struct {
 		corpus, stdout string
@@ -59,7 +59,7 @@ func TestAblateEnds(t *testing.T) {
 		in := require.Get(rowfile.OpenBlocks([]string{"-"}, strings.NewReader(c.corpus), ""))(t)
 		var stdout, stderr strings.Builder
 		std := cli.Streams{Out: &stdout, Err: &stderr}
-		code := cli.Finish("ablate", new(ablating).shares(t.Context(), failsAt(0x91, 0, 0x93), in, std), measuring.Explain, std)
+		code := cli.Finish("ablate", new(ablateCmd).shares(t.Context(), failsAt(0x91, 0, 0x93), in, std), measuring.Explain, std)
 		if code != cli.ExitHost || !strings.Contains(stdout.String(), c.stdout) || (c.stdout == "") != (stdout.String() == "") {
 			t.Errorf("%q: exit code %d, want %d\n%s%s", c.corpus, code, cli.ExitHost, stdout.String(), stderr.String())
 		}

@@ -57,8 +57,8 @@ func TestReadBaseline(t *testing.T) {
 	}
 }
 
-// TestBaselineDistinct: rows with equal numbers are one block only if they start from the same registers and, where
-// that matters, stand at the same place in a page.
+// TestBaselineDistinct: rows with equal numbers are one block only if they start from the same registers and, where it
+// matters, at the same page offset.
 func TestBaselineDistinct(t *testing.T) {
 	const rip = "488b0510000000" // mov rax, [rip+0x10]
 	got := require.Get(readText(t, "hex,status,cycles,ci_low,ci_high,address,set\n90,ok,1,1,1,0x1,\n90,ok,1,1,1,0x2,\n90,ok,1,1,1,0x1,rax=1\n"+
@@ -70,7 +70,7 @@ func TestBaselineDistinct(t *testing.T) {
 	require.Equal(t, "rows", []int{1, 3, 4, 5, 7}, rows)
 }
 
-// TestBaselineSetup: a row is measured again where it stands in its program, from what it was set to start from.
+// TestBaselineSetup: a row is measured again at its address and from its initial registers.
 func TestBaselineSetup(t *testing.T) {
 	const header = "hex,status,cycles,ci_low,ci_high,address,set\n8b0500000000,ok,1,1,1,0x401136,"
 	got, err := readText(t, header+"rdi=0x12346600\n")
@@ -82,8 +82,8 @@ func TestBaselineSetup(t *testing.T) {
 	}
 }
 
-// TestCheckEnds: a block that bbprof failed on is listed with its row and is the run's failure, unless another is slower;
-// what a host error leaves is written before it.
+// TestCheckEnds: a block that bbprof failed on is listed with its row and fails the run, unless another is slower;
+// partial results are written before a host error.
 func TestCheckEnds(t *testing.T) {
 	of := func(row int, s check.Status) check.Outcome {
 		return check.Outcome{Block: check.Block{Row: row, Code: []byte{0x90}, Cycles: 1}, Status: s}
@@ -108,7 +108,7 @@ func TestCheckEnds(t *testing.T) {
 	} {
 		var stdout, stderr strings.Builder
 		std := cli.Streams{Out: &stdout, Err: &stderr}
-		code := cli.Finish("check", (&checking{}).finish(std, c.outcomes, c.err), measuring.Explain, std)
+		code := cli.Finish("check", (&checkCmd{}).finish(std, c.outcomes, c.err), measuring.Explain, std)
 		if code != c.want || !strings.Contains(stdout.String(), c.stdout) || !strings.Contains(stderr.String(), c.stderr) || (c.stdout == "") != (stdout.String() == "") {
 			t.Errorf("%s: exit code %d, want %d\n%s%s", c.name, code, c.want, stdout.String(), stderr.String())
 		}

@@ -47,7 +47,7 @@ bbprof bounds -no-parts -o bounds.csv blocks.csv     bbprof score groups errors 
 		Exits: map[int]string{cli.ExitOK: "the block was measured, whatever the bound", cli.ExitRejected: "the block is rejected; the report says why",
 			cli.ExitUsage: "", cli.ExitHost: "", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted; of files, the rows of blocks that were done are written"},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
-			b := bounding{Study: measuring.Study{Opts: profiler.Options{Detail: true}}}
+			b := boundsCmd{Study: measuring.Study{Opts: profiler.Options{Detail: true}}}
 			b.Block.Add(f)
 			f.Toggle(&b.ask.NoParts, "no-parts", "do not leave instructions out")
 			f.Operands = &b.files
@@ -60,14 +60,14 @@ bbprof bounds -no-parts -o bounds.csv blocks.csv     bbprof score groups errors 
 	}
 }
 
-type bounding struct {
+type boundsCmd struct {
 	measuring.Study
 	ask     bounds.Options
 	files   []string
-	workers int // how many blocks of a corpus are measured at once, 0 for one a core
+	workers int // blocks of a corpus measured in parallel; 0 for one per core
 }
 
-func (b *bounding) run(std cli.Streams) error {
+func (b *boundsCmd) run(std cli.Streams) error {
 	if err := measuring.OneMode(b.Opts); err != nil {
 		return err
 	}
@@ -163,8 +163,8 @@ func partTable(parts []bounds.Part) *cli.Table {
 	return t
 }
 
-// corpus writes a row for each distinct block of the files, in their order.
-func (b *bounding) corpus(std cli.Streams) error {
+// corpus writes a row for each distinct block of the files, in order.
+func (b *boundsCmd) corpus(std cli.Streams) error {
 	ctx, stop := cli.UntilSignal()
 	defer stop()
 	in, err := rowfile.OpenBlocks(b.files, std.In, "")
@@ -191,15 +191,14 @@ func (b *bounding) corpus(std cli.Streams) error {
 	return b.rows(ctx, measurers, blocks, meter.Step, std)
 }
 
-// rows writes a row for each block as soon as those before it are done, and those of blocks that are done also where
-// an error ends the others.
-func (b *bounding) rows(ctx context.Context, measurers []measure.Profiler, blocks []input.Row, step func(n int), std cli.Streams) error {
+// rows writes each block's row once all earlier ones are done; after an error, also those of blocks that are done.
+func (b *boundsCmd) rows(ctx context.Context, measurers []measure.Profiler, blocks []input.Row, step func(n int), std cli.Streams) error {
 	rows := 0
 	var ended error
 	err := b.Out.Stream(std, func(w io.Writer) error {
 		lines, table := json.NewEncoder(w), csv.NewWriter(w)
 		if !b.Out.JSON {
-			table.Write(bounds.Columns()) // errors stay, for Error
+			table.Write(bounds.Columns()) // errors are kept for Error
 		}
 		ended = inOrder(ctx, measurers, blocks, b.ask, func(a bounds.Answer) error {
 			rows++
@@ -213,7 +212,7 @@ func (b *bounding) rows(ctx context.Context, measurers []measure.Profiler, block
 			table.Write(a.Row())
 			return table.Error()
 		})
-		if rows == 0 { // a file that is there is not replaced by nothing
+		if rows == 0 { // keep an existing file rather than replace it with nothing
 			return ended
 		}
 		table.Flush()
@@ -225,8 +224,8 @@ func (b *bounding) rows(ctx context.Context, measurers []measure.Profiler, block
 	return cmp.Or(err, ended)
 }
 
-// inOrder asks about each block, on all workers at once, and hands the answers on in the blocks' order. Where an error
-// ends it, those that there are are handed on before.
+// inOrder analyses the blocks on all workers in parallel and passes the answers on in order. If an error ends it, it
+// first passes on the answers it has.
 func inOrder(ctx context.Context, workers []measure.Profiler, blocks []input.Row, ask bounds.Options, done func(bounds.Answer) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -18,7 +18,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// scripted is what a profiler makes of blocks.
+// scripted is a profiler given by a function.
 type scripted func(profiler.Block) (profiler.Result, error)
 
 func (f scripted) Profile(_ context.Context, b profiler.Block) (profiler.Result, error) {
@@ -27,8 +27,8 @@ func (f scripted) Profile(_ context.Context, b profiler.Block) (profiler.Result,
 	return r, err
 }
 
-// failsAt takes two cycles for each block, and fails on those that begin with the first byte; it rejects those of
-// the second, and at those of the third the host fails.
+// failsAt returns two cycles for each block, except that bbprof fails, rejects the block, or the host fails, depending
+// on its first byte.
 func failsAt(failed, rejected, host byte) scripted {
 	return func(b profiler.Block) (profiler.Result, error) {
 		switch b.Code[0] {
@@ -44,8 +44,8 @@ func failsAt(failed, rejected, host byte) scripted {
 	}
 }
 
-// TestBoundsOfFiles: a block that bbprof fails on has a row, and what is done when the host fails is written, to a file
-// too. Where nothing is done, a file that is there is kept.
+// TestBoundsOfFiles: a block that bbprof fails on has a row; completed rows are written when the host fails, also to a
+// file. Without any, an existing file is kept.
 func TestBoundsOfFiles(t *testing.T) {
 	blocks := []input.Row{{Code: []byte{0x91}}, {Code: []byte{0x92}}, {Code: []byte{0x93}}}
 	changedFails := func(b profiler.Block) (profiler.Result, error) {
@@ -71,7 +71,7 @@ func TestBoundsOfFiles(t *testing.T) {
 		require.NoError(t, os.WriteFile(name, []byte("kept\n"), 0o666))
 		var stderr strings.Builder
 		std := cli.Streams{Err: &stderr}
-		b := &bounding{}
+		b := &boundsCmd{}
 		b.Out.File = name
 		code := cli.Finish("bounds", b.rows(t.Context(), []measure.Profiler{c.p}, blocks, func(int) {}, std), measuring.Explain, std)
 		text, err := os.ReadFile(name)

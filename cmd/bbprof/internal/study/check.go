@@ -46,7 +46,7 @@ bbprof check baseline.csv                    from then on
 			cli.ExitHost:     "this host cannot measure, or left no block alone for long enough",
 			cli.ExitInternal: "", cli.ExitInterrupted: ""},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
-			c := checking{threshold: 0.02}
+			c := checkCmd{threshold: 0.02}
 			f.Operands = &c.operands
 			cli.Parsed(f, &c.threshold, cli.ParseShare, "threshold", "P", "slowdown to accept: a fraction such as 0.05, or 5%").Fallback = "2%"
 			f.Text(&c.blocks, "blocks", "FILE", "measure these blocks instead of the baseline's, row by row: what a new version of a compiler "+
@@ -62,7 +62,7 @@ bbprof check baseline.csv                    from then on
 	}
 }
 
-type checking struct {
+type checkCmd struct {
 	measuring profiler.Options
 	operands  []string
 	baseline  string
@@ -74,7 +74,7 @@ type checking struct {
 	out       cli.Output
 }
 
-func (c *checking) run(std cli.Streams) error {
+func (c *checkCmd) run(std cli.Streams) error {
 	if err := measuring.OneMode(c.measuring); err != nil {
 		return err
 	}
@@ -107,8 +107,8 @@ func (c *checking) run(std cli.Streams) error {
 	return c.finish(std, outcomes, err)
 }
 
-// finish writes what was found, also where err ended the run.
-func (c *checking) finish(std cli.Streams, outcomes []check.Outcome, err error) error {
+// finish writes the outcomes, even if err ended the run.
+func (c *checkCmd) finish(std cli.Streams, outcomes []check.Outcome, err error) error {
 	return cli.Ended(err, outcomes != nil, func() error {
 		if writeErr := cli.WriteLines(&c.out, std, checkedLines(outcomes), c.report(outcomes, err)); writeErr != nil || err != nil {
 			return writeErr
@@ -117,8 +117,7 @@ func (c *checking) finish(std cli.Streams, outcomes []check.Outcome, err error) 
 	})
 }
 
-// checkOutcome is how a check ends: where nothing could be measured, nothing was checked, and where bbprof failed
-// not all was.
+// checkOutcome is how the command ends: it fails if nothing could be measured or if bbprof failed on a block.
 func checkOutcome(outcomes []check.Outcome) error {
 	disturbed := func(o check.Outcome) bool { return o.Rejection.Reason.Noise() }
 	failed := slices.IndexFunc(outcomes, func(o check.Outcome) bool { return o.Status == check.Failed })
@@ -138,9 +137,9 @@ func checkOutcome(outcomes []check.Outcome) error {
 	return nil
 }
 
-// read is the blocks to check, and with -against those of the other result. An error is about the baseline, or what
-// is held against it.
-func (c *checking) read(std cli.Streams) (blocks, other []check.Block, err error) {
+// read returns the blocks to check and, with -against, those of the other result. An error is about the baseline or the
+// file compared with it.
+func (c *checkCmd) read(std cli.Streams) (blocks, other []check.Block, err error) {
 	b, err := openBaseline(c.baseline, std)
 	if err != nil {
 		return nil, nil, err
@@ -167,7 +166,7 @@ func (c *checking) read(std cli.Streams) (blocks, other []check.Block, err error
 	for _, d := range slices.Concat(unlike, told) {
 		fmt.Fprintf(std.Err, "bbprof: warning: %s: %s\n", c.baseline, d)
 	}
-	if c.blocks != "" { // of which the addresses are
+	if c.blocks != "" { // which supplies the addresses
 		if err := c.replace(b.rows, std); err != nil {
 			return nil, nil, err
 		}
@@ -198,11 +197,11 @@ func openBaseline(name string, std cli.Streams) (baseline, error) {
 	return readBaseline(in)
 }
 
-// identity is equal for rows of one block.
+// identity is equal for rows of the same block.
 func identity(b check.Block) string { return batch.Identity(b.Code, b.At, b.Set.String()) }
 
-// distinctBaseline are the blocks that there is something to compare with. Rows that repeat another's
-// measurement of the same block are dropped.
+// distinctBaseline returns the blocks with a measurement to compare with. Rows that repeat another row's measurement
+// are dropped.
 func distinctBaseline(rows []check.Block) (blocks []check.Block) {
 	type key struct {
 		identity     string
@@ -219,8 +218,8 @@ func distinctBaseline(rows []check.Block) (blocks []check.Block) {
 	return blocks
 }
 
-// replace puts other code, row by row, in the place of the baseline's.
-func (c *checking) replace(rows []check.Block, std cli.Streams) error {
+// replace substitutes the code of the baseline's blocks, row by row.
+func (c *checkCmd) replace(rows []check.Block, std cli.Streams) error {
 	s, err := readSide("-blocks", c.blocks, std)
 	if err != nil {
 		return err
@@ -255,9 +254,8 @@ func checkedLines(outcomes []check.Outcome) (lines []checkedJSON) {
 	return lines
 }
 
-// report lists the blocks that are slower or that bbprof failed on, or with -v all, and counts the others. err is what
-// ended the run early.
-func (c *checking) report(outcomes []check.Outcome, err error) string {
+// report lists the slower and failed blocks, or with -v all, and counts the others. err is what ended the run early.
+func (c *checkCmd) report(outcomes []check.Outcome, err error) string {
 	var w strings.Builder
 	listed := outcomes
 	if !c.verbose {
@@ -280,7 +278,7 @@ func (c *checking) report(outcomes []check.Outcome, err error) string {
 		w.WriteString(t.String())
 	}
 	n := statuses(outcomes)
-	cleared := fmt.Sprintf("%d looked so and were not when measured again, ", n[check.Cleared])
+	cleared := fmt.Sprintf("%d cleared when measured again, ", n[check.Cleared])
 	if c.against != "" {
 		cleared = ""
 	}
@@ -316,7 +314,7 @@ func reasons(outcomes []check.Outcome) string {
 	return " (" + strings.Join(cli.Frequent(n), ", ") + ")"
 }
 
-// baseline is a result file of bbprof batch, as bbprof check reads it.
+// baseline is a batch result file as bbprof check reads it.
 type baseline struct {
 	rows     []check.Block // without cycles where nothing was measured
 	runs     resultfile.Runs
@@ -332,7 +330,7 @@ func readBaseline(in *resultfile.Rows) (b baseline, err error) {
 			return b, err
 		}
 		block := check.Block{Row: row.Number}
-		if row.Cell("status") != string(profiler.OK) { // of a result that is held against another, this says why
+		if row.Cell("status") != string(profiler.OK) { // with -against, the reason is reported
 			block.Code, _ = asm.ParseHex(row.Cell("hex"), profiler.MaxBlock)
 			block.Reason = verdict.Reason(row.Cell("reason"))
 		} else {
@@ -372,7 +370,7 @@ func baselineRow(row resultfile.Row) (block check.Block, err error) {
 	return block, nil
 }
 
-// against is in what the baseline's conditions differ from those here.
+// against returns how the baseline's conditions differ from the present ones.
 func (b *baseline) against(here resultfile.Run) (unlike, told []string) {
 	if b.runs.None() {
 		return []string{"it does not say on which CPU and with which settings (columns run and run_header)"}, nil

@@ -1,4 +1,4 @@
-// Package study has the commands that ask what a block's or a program's time depends on, or compare two.
+// Package study implements the commands that ask what a block's or a program's time depends on, or compare two.
 package study
 
 import "github.com/bbprof/bbprof/cmd/bbprof/internal/cli"

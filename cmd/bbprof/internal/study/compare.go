@@ -42,32 +42,32 @@ bbprof compare -link -lld both -a 'gcc -o {out} O2.o' -b 'gcc -o {out} O3.o' -- 
 			cli.ExitUsage: "bad input or usage, or a program that cannot be run, crashes, fails or does not end",
 			cli.ExitHost:  "", cli.ExitInternal: "", cli.ExitInterrupted: ""},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
-			c := comparing{flags: f, layouts: 33, trials: 3, seed: 1, setups: 1}
+			c := compareCmd{flags: f, layouts: 33, trials: 3, seed: 1, setups: 1}
 			c.declare(f)
 			return c.run
 		},
 	}
 }
 
-type comparing struct {
+type compareCmd struct {
 	flags     *cli.Flags
 	measuring profiler.Options
 	a         string
 	b         []string
 	suite     string
 	against   string
-	results   []string // saved, beside against
+	results   []string // result files for -against
 	layouts   int
 	trials    int
 	seed      uint64
 	env       []int
-	apart     bool // pointers
+	apart     bool // move each pointer separately
 	out       cli.Output
 	plot      measuring.PlotFile
 	verbose   bool
 	programs  running.Flags
 
-	// of programs that are linked
+	// for linked programs
 	link    bool
 	preset  link.Preset
 	objects []string
@@ -77,7 +77,7 @@ type comparing struct {
 
 const linkTitle = "Of programs that are linked in each layout"
 
-func (c *comparing) declare(f *cli.Flags) {
+func (c *compareCmd) declare(f *cli.Flags) {
 	f.Operands = &c.results
 	f.Text(&c.a, "a", "A", "the side that others are compared with. Hexadecimal digits are a block, as -hex takes it, and assembly is one, as -asm takes it; what begins with the "+
 		"name of a program is a command, in which quotes work as in a shell (/bin/dd for one whose name is digits); anything else is a file of blocks, - is standard input")
@@ -108,7 +108,7 @@ func (c *comparing) declare(f *cli.Flags) {
 	measuring.Flags(f, &c.measuring)
 }
 
-func (c *comparing) run(std cli.Streams) error {
+func (c *compareCmd) run(std cli.Streams) error {
 	if err := c.check(); err != nil {
 		return err
 	}
@@ -149,11 +149,11 @@ func (c *comparing) run(std cli.Streams) error {
 	})
 }
 
-// sides are the texts of all sides.
-func (c *comparing) sides() []string { return append([]string{c.a}, c.b...) }
+// sides returns the texts of all sides.
+func (c *compareCmd) sides() []string { return append([]string{c.a}, c.b...) }
 
 // readSides reads all sides, which must be of one kind.
-func (c *comparing) readSides(std cli.Streams) (sides []side, err error) {
+func (c *compareCmd) readSides(std cli.Streams) (sides []side, err error) {
 	for i, text := range c.sides() {
 		s, err := readSide(compare.FlagOf(compare.Name(i)), text, std)
 		if err != nil {
@@ -183,10 +183,10 @@ func (c *comparing) readSides(std cli.Streams) (sides []side, err error) {
 	return sides, nil
 }
 
-// mostSides have letters for names.
+// mostSides is the number of letters to name them.
 const mostSides = 26
 
-func (c *comparing) check() error {
+func (c *compareCmd) check() error {
 	given := c.flags.Has("a") || c.flags.Has("b")
 	switch only := c.flags.Of(linkTitle); {
 	case c.against != "" && (given || c.suite != "" || len(c.results) != 1):
@@ -208,13 +208,13 @@ func (c *comparing) check() error {
 	case len(slices.DeleteFunc(c.sides(), func(s string) bool { return s != "-" })) > 1:
 		return cli.BadUsage("standard input can be one side only")
 	case len(c.b) >= mostSides:
-		return cli.BadUsage("%d sides are the most", mostSides)
+		return cli.BadUsage("too many sides: at most %d", mostSides)
 	case c.env != nil && c.flags.Has("layouts"):
 		return cli.BadUsage("-env gives the layouts: leave out -layouts")
 	case c.env != nil && len(c.env) < 2:
 		return cli.BadUsage("-env: a curve takes two sizes or more, such as 0:4096:64")
 	case c.env != nil && c.link:
-		return cli.BadUsage("-env varies the environment alone, and -link all: leave out one of them")
+		return cli.BadUsage("-env varies only the environment, but -link varies all placement: leave out one of them")
 	case c.link && c.apart:
 		return cli.BadUsage("-apart is for blocks, and -link is for programs")
 	case c.link && c.flags.Has("program"):
@@ -231,7 +231,7 @@ func (c *comparing) check() error {
 	}
 	const mostDraws = 10 * cli.MostRepeated
 	if c.layouts > mostDraws/c.trials {
-		return cli.BadUsage("-layouts %d, each with -trials %d, are too many measurements; %d are the most", c.layouts, c.trials, mostDraws)
+		return cli.BadUsage("-layouts %d, each with -trials %d, are too many measurements: at most %d", c.layouts, c.trials, mostDraws)
 	}
 	return measuring.OneMode(c.measuring)
 }

@@ -15,21 +15,21 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// joined is one comparison as two results have it.
-type joined struct {
+// joinRow is one comparison as found in two results.
+type joinRow struct {
 	Name  string      `json:"name"`
 	Here  *Comparison `json:"here"`
 	There *Comparison `json:"there"`
-	// Difference is of the differences here and there, in percent of a, with its 95 % interval.
+	// Difference is between the differences here and there, in percent of a, with its 95 % interval.
 	Difference float64         `json:"difference_percent"`
 	Low        float64         `json:"ci_low_percent"`
 	High       float64         `json:"ci_high_percent"`
 	P          float64         `json:"p"`
 	Adjusted   float64         `json:"p_adjusted"`
-	Verdict    compare.Verdict `json:"verdict"` // slower: than there, against a
+	Verdict    compare.Verdict `json:"verdict"` // slower: than there, relative to a
 }
 
-// readComparisons reads what -json wrote, but for what could not be measured.
+// readComparisons reads -json output, except what could not be measured.
 func readComparisons(name string, stdin io.Reader) (all []*Comparison, err error) {
 	if name != "-" {
 		f, err := os.Open(name)
@@ -45,31 +45,31 @@ func readComparisons(name string, stdin io.Reader) (all []*Comparison, err error
 		if err := lines.Decode(c); err == io.EOF {
 			break
 		} else if err != nil {
-			return nil, fmt.Errorf("%s, object %d: %w: it has to be what bbprof compare -json wrote", name, n, err)
+			return nil, fmt.Errorf("%s, object %d: %w: it must be the output of bbprof compare -json", name, n, err)
 		}
 		if c.Method != "" && c.DF > 0 {
 			all = append(all, c)
 		}
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%s holds no comparison: it has to be what bbprof compare -json wrote", name)
+		return nil, fmt.Errorf("%s holds no comparison: it must be the output of bbprof compare -json", name)
 	}
 	return all, nil
 }
 
-// key is by what a comparison is found in another result.
+// key identifies a comparison across results.
 func (out *Comparison) key() string {
 	return cmp.Or(out.Name, fmt.Sprintf("%s against %s", cmp.Or(out.B.Command, out.B.Hex), cmp.Or(out.A.Command, out.A.Hex)))
 }
 
-// known is the mean difference with its standard error, from the interval.
+// known returns the mean difference with its standard error, from the interval.
 func (out *Comparison) known() stat.Known {
 	t := stat.Student(out.DF).Quantile(1 - stat.Level/2/float64(max(out.Comparisons, 1)))
 	return stat.Known{Mean: out.Mean, Error: (out.High - out.Low) / 2 / t, DF: out.DF}
 }
 
-// join shows two results of the same comparisons beside each other, and where they differ by more than layouts do.
-func (c *comparing) join(std cli.Streams) error {
+// join shows two results of the same comparisons side by side, and where they differ by more than layouts do.
+func (c *compareCmd) join(std cli.Streams) error {
 	here, err := readComparisons(c.results[0], std.In)
 	if err != nil {
 		return cli.Usage(err)
@@ -82,12 +82,12 @@ func (c *comparing) join(std cli.Streams) error {
 	for _, out := range there {
 		of[out.key()] = out
 	}
-	var all []joined
+	var all []joinRow
 	var p []float64
 	for _, out := range here {
 		if other := of[out.key()]; other != nil {
 			t := stat.Difference(other.known(), out.known())
-			all, p = append(all, joined{Name: out.key(), Here: out, There: other, Difference: t.Mean, Low: t.Low, High: t.High, P: t.P}), append(p, t.P)
+			all, p = append(all, joinRow{Name: out.key(), Here: out, There: other, Difference: t.Mean, Low: t.Low, High: t.High, P: t.P}), append(p, t.P)
 		}
 	}
 	if len(all) == 0 {
@@ -112,7 +112,7 @@ func (c *comparing) join(std cli.Streams) error {
 	return c.plot.Draw(c.results[0]+" and "+c.against, nil, f)
 }
 
-func (c *comparing) joinedText(all []joined, alone int) string {
+func (c *compareCmd) joinedText(all []joinRow, alone int) string {
 	t := cli.NewTable("lrlrlrlrl", "comparison", "here, %", "95 % interval", "there, %", "95 % interval", "apart, %", "95 % interval", "p, adj.", "b here is")
 	counts := map[compare.Verdict]int{}
 	contrary := 0
@@ -132,14 +132,13 @@ func (c *comparing) joinedText(all []joined, alone int) string {
 		c.results[0], cmp.Or(all[0].Here.Host, "an unknown CPU"), c.against, cmp.Or(all[0].There.Host, "an unknown CPU"), t,
 		words.Plural(len(all), "comparison"), counts[compare.Slower], counts[compare.Faster], counts[compare.Same], contrary)
 	if alone > 0 {
-		text += fmt.Sprintf("%s in one of the files alone\n", words.Plural(alone, "comparison"))
+		text += fmt.Sprintf("%s in only one of the files\n", words.Plural(alone, "comparison"))
 	}
 	return text
 }
 
-// joinedFigure draws the speed-up of one comparison as two curves over the environment, if it is of that, or else the
-// differences of all.
-func joinedFigure(all []joined) plot.Figure {
+// joinedFigure draws a comparison over the environment's size as two curves, and other comparisons' differences.
+func joinedFigure(all []joinRow) plot.Figure {
 	if len(all) == 1 && all[0].Here.curve() && all[0].There.curve() {
 		h, t := all[0].Here, all[0].There
 		return compare.Curve(all[0].Name, []plot.Series{h.Speedup("here", h.Pairs), t.Speedup("there", t.Pairs)})
@@ -155,7 +154,7 @@ func joinedFigure(all []joined) plot.Figure {
 	return f
 }
 
-// curve reports whether the layouts are sizes of the environment, ascending, and nothing else.
+// curve reports whether the layouts differ only in environment size, in ascending order.
 func (out *Comparison) curve() bool {
 	last := -1
 	for _, p := range out.Pairs {

@@ -22,16 +22,16 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// compared describes the block of a row before it is measured.
-func ofRow(row input.Row) compared {
+// ofRow describes a row's block before it is measured.
+func ofRow(row input.Row) sideReport {
 	if row.Rejection != nil {
-		return compared{Hex: row.Rejected().Hex, Line: row.Line}
+		return sideReport{Hex: row.Rejected().Hex, Line: row.Line}
 	}
-	insts, _ := asm.Decode(row.Code) // up to what is no instruction
-	return compared{Hex: hex.EncodeToString(row.Code), Instructions: len(insts), Bytes: len(row.Code), Line: row.Line}
+	insts, _ := asm.Decode(row.Code) // up to the first invalid instruction
+	return sideReport{Hex: hex.EncodeToString(row.Code), Instructions: len(insts), Bytes: len(row.Code), Line: row.Line}
 }
 
-func (c *comparing) runBlocks(ctx context.Context, p measure.Profiler, sides []side, std cli.Streams) error {
+func (c *compareCmd) runBlocks(ctx context.Context, p measure.Profiler, sides []side, std cli.Streams) error {
 	var rows []input.Row
 	for _, s := range sides {
 		rows = append(rows, s.rows[0])
@@ -39,13 +39,13 @@ func (c *comparing) runBlocks(ctx context.Context, p measure.Profiler, sides []s
 	done := cli.Progress(c.out.Notes(std), len(rows)*c.layouts*c.trials, "measurements")
 	all, err := c.blocks(ctx, p, rows, done.Step)
 	done.End()
-	return (&comparisons{comparing: c, all: all, what: "side", end: err}).finish(std)
+	return (&comparisons{compareCmd: c, all: all, what: "side", end: err}).finish(std)
 }
 
-// blocks compares each block with the first, and tells step of each measurement. What is wrong with a block is in the
-// comparisons. If ctx ends, its error comes with what the layouts until then say, if that is anything.
-func (c *comparing) blocks(ctx context.Context, p measure.Profiler, rows []input.Row, step func(n int)) ([]*Comparison, error) {
-	described, blocks := make([]compared, len(rows)), make([]profiler.Block, len(rows))
+// blocks compares each block with the first and reports each measurement to step. Problems with a block are in the
+// comparisons. If ctx ends, its error comes with the conclusion of the layouts so far, if any.
+func (c *compareCmd) blocks(ctx context.Context, p measure.Profiler, rows []input.Row, step func(n int)) ([]*Comparison, error) {
+	described, blocks := make([]sideReport, len(rows)), make([]profiler.Block, len(rows))
 	var rejected *compare.SideError
 	for i, row := range rows {
 		described[i] = ofRow(row)
@@ -73,9 +73,9 @@ func (c *comparing) blocks(ctx context.Context, p measure.Profiler, rows []input
 	return c.conclude(described, measured, dropped, err)
 }
 
-// conclude is what the layouts that were measured before err say of each side against the first: nil, with err, if
-// that is nothing. That a side is rejected is in the comparisons.
-func (c *comparing) conclude(sides []compared, measured []compare.Measured, dropped []compare.Dropped, err error) (all []*Comparison, _ error) {
+// conclude compares each side with the first over the layouts measured before err. If there are too few, it returns nil
+// and err. A rejected side is in the comparisons.
+func (c *compareCmd) conclude(sides []sideReport, measured []compare.Measured, dropped []compare.Dropped, err error) (all []*Comparison, _ error) {
 	var (
 		side      *compare.SideError
 		rejection *verdict.Rejection
@@ -99,12 +99,12 @@ func (c *comparing) conclude(sides []compared, measured []compare.Measured, drop
 		} else {
 			out.Conclusion, few = compare.Paired(out.Pairs, len(sides)-1)
 		}
-		if few != nil { // interrupted too early for it, if err is there
+		if few != nil { // interrupted too early, if err is set
 			return nil, cmp.Or(err, few)
 		}
 		out.A.Cycles, out.B.Cycles = &out.Conclusion.A, &out.Conclusion.B // Conclusion's own keys a and b are these structures'
 		out.Adjusted = out.P
-		if c.setups == 1 && len(sides) == 2 { // else it depends on the set-ups, or on the other sides too
+		if c.setups == 1 && len(sides) == 2 { // otherwise it depends on the set-ups or on other sides too
 			out.LayoutsForPercent = out.LayoutsFor(1)
 		}
 	}
@@ -114,9 +114,9 @@ func (c *comparing) conclude(sides []compared, measured []compare.Measured, drop
 	return all, err
 }
 
-// runFiles compares two files row by row. A failure over one pair leaves the others what they are.
-func (c *comparing) runFiles(ctx context.Context, p measure.Profiler, a, b []input.Row, std cli.Streams) error {
-	r := comparisons{comparing: c, what: "pair"}
+// runFiles compares two files row by row. A failure of one pair does not affect the others.
+func (c *compareCmd) runFiles(ctx context.Context, p measure.Profiler, a, b []input.Row, std cli.Streams) error {
+	r := comparisons{compareCmd: c, what: "pair"}
 	done := cli.Progress(c.out.Notes(std), len(a), "pairs")
 	for i := range a {
 		out, err := c.blocks(ctx, p, []input.Row{a[i], b[i]}, nil)
@@ -137,17 +137,17 @@ func (c *comparing) runFiles(ctx context.Context, p measure.Profiler, a, b []inp
 	return r.finish(std)
 }
 
-// placed are programs, each in as many places, and what the layout of each place is.
-type placed struct {
-	commands []compared
+// placement holds programs in as many places each, and the layout of each place.
+type placement struct {
+	commands []sideReport
 	places   [][]program.Place
 	layouts  []compare.Layout
 }
 
-// runs is how often all programs run.
-func (c *comparing) runs(p placed) int { return len(p.commands) * len(p.layouts) * c.trials }
+// runs returns the total number of program runs.
+func (c *compareCmd) runs(p placement) int { return len(p.commands) * len(p.layouts) * c.trials }
 
-func (c *comparing) runPrograms(ctx context.Context, lines [][]string, std cli.Streams) error {
+func (c *compareCmd) runPrograms(ctx context.Context, lines [][]string, std cli.Streams) error {
 	r, err := c.programs.Runner(c.measuring.CPUs, std)
 	if err != nil {
 		return err
@@ -161,13 +161,13 @@ func (c *comparing) runPrograms(ctx context.Context, lines [][]string, std cli.S
 	done := cli.Progress(c.out.Notes(std), c.runs(sides), "runs")
 	all, err := c.measurePrograms(ctx, r, sides, std, done.Step)
 	done.End()
-	return (&comparisons{comparing: c, all: all, what: "side", end: err}).finish(std)
+	return (&comparisons{compareCmd: c, all: all, what: "side", end: err}).finish(std)
 }
 
-// place puts programs in their layouts. close is to be called when they have been run.
-func (c *comparing) place(ctx context.Context, lines [][]string, args []string, std cli.Streams) (p placed, close func(), err error) {
+// place sets programs up in their layouts. Call close after they have run.
+func (c *compareCmd) place(ctx context.Context, lines [][]string, args []string, std cli.Streams) (p placement, close func(), err error) {
 	for _, line := range lines {
-		p.commands = append(p.commands, compared{Command: strings.Join(line, " ")})
+		p.commands = append(p.commands, sideReport{Command: strings.Join(line, " ")})
 	}
 	if c.link {
 		close, err = c.linkAll(ctx, &p, lines, args, std)
@@ -195,7 +195,7 @@ func layoutOf(number int, s program.Setup) compare.Layout {
 }
 
 // linkAll links all sides in each layout.
-func (c *comparing) linkAll(ctx context.Context, p *placed, lines [][]string, args []string, std cli.Streams) (close func(), err error) {
+func (c *compareCmd) linkAll(ctx context.Context, p *placement, lines [][]string, args []string, std cli.Streams) (close func(), err error) {
 	var recipes []link.Recipe
 	for i, line := range lines {
 		r := link.Recipe{Side: compare.FlagOf(compare.Name(i)), Words: line, Preset: c.preset}
@@ -241,9 +241,9 @@ func (c *comparing) linkAll(ctx context.Context, p *placed, lines [][]string, ar
 	return linker.Close, nil
 }
 
-// measurePrograms compares each program with the first. If ctx ends, its error comes with what the layouts
-// until then say, if that is anything.
-func (c *comparing) measurePrograms(ctx context.Context, r *program.Runner, p placed, std cli.Streams, step func(int)) ([]*Comparison, error) {
+// measurePrograms compares each program with the first. If ctx ends, its error comes with the conclusion of the layouts
+// so far, if any.
+func (c *compareCmd) measurePrograms(ctx context.Context, r *program.Runner, p placement, std cli.Streams, step func(int)) ([]*Comparison, error) {
 	var sides []compare.Measure
 	for _, places := range p.places {
 		if err := r.WarmUp(ctx, places[0].Command, places[0].Setup); err != nil {
@@ -257,7 +257,7 @@ func (c *comparing) measurePrograms(ctx context.Context, r *program.Runner, p pl
 	}
 	measured, dropped, err := compare.Run(ctx, p.layouts, experiment.Plan{Rounds: c.trials, Seed: c.seed, Done: step}, sides)
 	if side := (*compare.SideError)(nil); errors.As(err, &side) {
-		err = side.Err // which names the program
+		err = side.Err // it names the program
 	}
 	running.NoteLeft(r, c.out.Notes(std))
 	all, err := c.conclude(p.commands, measured, dropped, err)

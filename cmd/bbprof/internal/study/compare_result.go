@@ -18,23 +18,23 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Comparison is one side beside the first.
+// Comparison compares one side with the first.
 type Comparison struct {
-	Name               string   `json:"name,omitempty"` // in a suite
-	A                  compared `json:"a"`
-	B                  compared `json:"b"`
-	Seed               uint64   `json:"seed"`
-	Host               string   `json:"host,omitempty"`       // the CPU
-	Cycles             string   `json:"cycles_are,omitempty"` // of programs: how they were found
-	Trials             int      `json:"trials"`
-	compare.Conclusion          // nothing where Rejection is
-	Adjusted           float64  `json:"p_adjusted,omitzero"` // among all comparisons
-	LayoutsForPercent  int      `json:"layouts_for_1_percent,omitzero"`
+	Name               string     `json:"name,omitempty"` // in a suite
+	A                  sideReport `json:"a"`
+	B                  sideReport `json:"b"`
+	Seed               uint64     `json:"seed"`
+	Host               string     `json:"host,omitempty"`       // the CPU
+	Cycles             string     `json:"cycles_are,omitempty"` // for programs: how they were measured
+	Trials             int        `json:"trials"`
+	compare.Conclusion            // empty if Rejection is set
+	Adjusted           float64    `json:"p_adjusted,omitzero"` // for all comparisons
+	LayoutsForPercent  int        `json:"layouts_for_1_percent,omitzero"`
 
 	Rejection  *verdict.Rejection `json:"rejection,omitempty"`
 	Side       string             `json:"rejected_side,omitempty"`
 	Incomplete bool               `json:"incomplete,omitempty"` // interrupted before the last layout
-	Failure    string             `json:"failure,omitempty"`    // of bbprof itself, in one pair of two files
+	Failure    string             `json:"failure,omitempty"`    // of bbprof, in one pair of two files
 
 	Pairs   []compare.Pair    `json:"pairs,omitempty"`
 	Dropped []compare.Dropped `json:"dropped,omitempty"`
@@ -43,22 +43,22 @@ type Comparison struct {
 	unit     string // of the values
 }
 
-type compared struct {
+type sideReport struct {
 	Command      string `json:"command,omitempty"`
 	Hex          string `json:"hex,omitempty"`
 	Instructions int    `json:"instructions,omitzero"`
 	Bytes        int    `json:"bytes,omitzero"`
 	Init         string `json:"init,omitempty"`
-	Line         int    `json:"line,omitzero"` // of its file
+	Line         int    `json:"line,omitzero"` // in its file
 
 	Cycles *compare.Summary `json:"cycles,omitempty"` // over the layouts
 }
 
-// concluded reports whether sides were measured in enough layouts.
+// concluded reports whether the sides were measured in enough layouts.
 func (out *Comparison) concluded() bool { return out.Rejection == nil && out.Failure == "" }
 
-// adjust corrects the outcomes for the number of tests: without it five of a hundred equal pairs
-// would differ by chance.
+// adjust corrects the outcomes for the number of tests: without it, five of a hundred equal pairs would differ by
+// chance.
 func adjust(all []*Comparison) {
 	var p []float64
 	for _, out := range all {
@@ -78,17 +78,17 @@ func adjust(all []*Comparison) {
 	}
 }
 
-// comparisons are the result of a run: the other sides, the pairs of two files, or the programs of a suite.
+// comparisons is a run's result: the other sides, the pairs of two files, or a suite's programs.
 type comparisons struct {
-	*comparing
+	*compareCmd
 	all   []*Comparison
-	what  string // each of them is
-	left  int    // how many were not reached
-	end   error  // for which, of a signal or of the host
+	what  string // what each of them is
+	left  int    // number not reached
+	end   error  // why: a signal's or the host's error
 	suite *compare.Suite
 }
 
-// finish writes the result, draws it, and is how the command ends.
+// finish writes the result, draws it, and ends the command.
 func (r *comparisons) finish(std cli.Streams) error {
 	return cli.Ended(r.end, len(r.all) > 0, func() error {
 		if err := r.out.Stream(std, r.write); err != nil {
@@ -103,7 +103,7 @@ func (r *comparisons) finish(std cli.Streams) error {
 		switch {
 		case len(concluded) > 0:
 			return r.plot.Draw(r.subject(), r.measuring.CPUs, r.figure(concluded))
-		case r.what == "program": // whose failure is the error
+		case r.what == "program": // its failure is the error
 			return nil
 		}
 		return cli.ErrRejected
@@ -129,19 +129,19 @@ func (r *comparisons) write(w io.Writer) error {
 
 func (r *comparisons) subject() string {
 	if r.what == "program" {
-		return "suite " + r.comparing.suite
+		return "suite " + r.compareCmd.suite
 	}
 	var lines []string
 	for i, text := range r.sides() {
 		if r.what == "side" {
-			text = append([]compared{r.all[0].A}, others(r.all)...)[i].subject()
+			text = append([]sideReport{r.all[0].A}, others(r.all)...)[i].subject()
 		}
 		lines = append(lines, compare.Name(i)+": "+text)
 	}
 	return strings.Join(lines, "\n")
 }
 
-func others(all []*Comparison) (b []compared) {
+func others(all []*Comparison) (b []sideReport) {
 	for _, out := range all {
 		b = append(b, out.B)
 	}
@@ -170,7 +170,7 @@ func (r *comparisons) figure(all []*Comparison) plot.Figure {
 	return compare.Figure(all[0].unit, cs, all[0].measured)
 }
 
-// text is the report of one comparison, or a table of several.
+// text reports one comparison, or tabulates several.
 func (r *comparisons) text() string {
 	switch first := r.all[0]; {
 	case r.what == "side" && (len(r.all) == 1 || first.Rejection != nil):
@@ -211,7 +211,7 @@ func (r *comparisons) text() string {
 	return w.String()
 }
 
-// why says why there is no number.
+// why explains why there is no number.
 func (out *Comparison) why() string {
 	switch {
 	case out.Name != "":
@@ -230,7 +230,7 @@ func (out *Comparison) why() string {
 func (r *comparisons) sidesTable() string {
 	first := r.all[0]
 	t := cli.NewTable("lrrrlrll", "side", "cycles", "in the layouts", "diff. %", "95 % interval", "p", "against a", "")
-	row := func(name string, s compare.Summary, side compared, more ...string) {
+	row := func(name string, s compare.Summary, side sideReport, more ...string) {
 		t.Row(slices.Concat([]string{name, cycles(s.Mean), cycles(s.Low) + " to " + cycles(s.High)}, more, []string{side.subject()})...)
 	}
 	row("a", first.Conclusion.A, first.A, "", "", "", "")
@@ -240,7 +240,7 @@ func (r *comparisons) sidesTable() string {
 	return t.String() + fmt.Sprintf("the intervals of all %s hold together with 95 %%\n", words.Plural(len(r.all), "difference"))
 }
 
-// report is about one comparison, or why there is none.
+// report describes one comparison, or why there is none.
 func (r *comparisons) report() string {
 	var w measuring.Reporter
 	out := r.all[0]
@@ -263,12 +263,12 @@ func (r *comparisons) report() string {
 	}
 	fmt.Fprintf(&w, ", 95 %% interval %s %%\n", interval(out.Low, out.High))
 	for i, s := range []compare.Summary{out.Conclusion.A, out.Conclusion.B} {
-		w.Line(compare.Name(i), "%s %s, %s to %s in the layouts: %s", cycles(s.Mean), out.unit, cycles(s.Low), cycles(s.High), []compared{out.A, out.B}[i].text())
+		w.Line(compare.Name(i), "%s %s, %s to %s in the layouts: %s", cycles(s.Mean), out.unit, cycles(s.Low), cycles(s.High), []sideReport{out.A, out.B}[i].text())
 	}
 	return w.String() + r.common()
 }
 
-// common are the lines on how was measured, and on each other side.
+// common describes the measurement and each other side.
 func (r *comparisons) common() string {
 	var w measuring.Reporter
 	first := r.all[0]
@@ -332,7 +332,7 @@ func (r *comparisons) layoutsText() string {
 	return strconv.Itoa(n)
 }
 
-// enough is a number of layouts, 0 for more than anybody takes.
+// enough formats a number of layouts; 0 means impractically many.
 func enough(layouts int) string {
 	if layouts == 0 {
 		return "too many to tell"
@@ -344,7 +344,7 @@ func signed(percent float64) string { return fmt.Sprintf("%+.2f", percent) }
 
 func interval(low, high float64) string { return signed(low) + " to " + signed(high) }
 
-// cycles has three decimals, or of a program's many none.
+// cycles formats with three decimals, or none for a program.
 func cycles(n float64) string {
 	if n >= 1e5 {
 		return fmt.Sprintf("%.0f", n)
@@ -352,14 +352,14 @@ func cycles(n float64) string {
 	return fmt.Sprintf("%.3f", n)
 }
 
-func (b compared) subject() string {
+func (b sideReport) subject() string {
 	if b.Command != "" {
 		return b.Command
 	}
 	return measuring.BlockSubject(b.Hex)
 }
 
-func (b compared) text() string {
+func (b sideReport) text() string {
 	if b.Command != "" {
 		return b.Command
 	}
@@ -373,7 +373,7 @@ func times(n int) string {
 	return strconv.Itoa(n) + " times"
 }
 
-// dropped says how many layouts do not count, and why the first does not.
+// dropped says how many layouts were dropped, and why the first was.
 func dropped(d []compare.Dropped) string {
 	if len(d) == 0 {
 		return ""

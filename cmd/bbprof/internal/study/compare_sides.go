@@ -25,7 +25,7 @@ func short(hex string) string {
 	return hex
 }
 
-// side is what -a or -b names: a block, the rows of a file, or a program with its arguments.
+// side is what -a or -b names: a block, the rows of a file, or a program with arguments.
 type side struct {
 	kind  kind
 	rows  []input.Row
@@ -40,7 +40,7 @@ const (
 	aCommand kind = "program"
 )
 
-// readSide reads a side. All errors are the user's to mend, but for a missing assembler.
+// readSide reads a side. All errors are user errors except a missing assembler.
 func readSide(name, text string, std cli.Streams) (side, error) {
 	s, err := parseSide(name, text, std)
 	if host := (*verdict.HostError)(nil); err == nil || errors.As(err, &host) {
@@ -49,9 +49,9 @@ func readSide(name, text string, std cli.Streams) (side, error) {
 	return s, cli.Usage(err)
 }
 
-// parseSide takes hexadecimal digits or assembly for a block, a file that cannot be executed for a file of
-// blocks, and what begins with the name of a program for a command. Text that names a register and can be assembled
-// is assembly even if its mnemonic is a program's name, as that of test is.
+// parseSide takes hex digits or assembly for a block, a file that is not executable for a file of blocks, and words
+// that begin with a program's name for a command. Text that names a register and assembles is assembly even if its
+// mnemonic is also a program, such as test.
 func parseSide(name, text string, std cli.Streams) (side, error) {
 	code, hexErr := asm.ParseHex(text, profiler.MaxBlock)
 	if hexErr == nil {

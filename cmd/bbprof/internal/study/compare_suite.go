@@ -16,14 +16,14 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
 )
 
-// member is a program of a suite: two command lines that run it, or with -link two that link it.
+// member is a program of a suite: two command lines that run it, or with -link, that link it.
 type member struct {
 	name, stdin string
 	words       [2][]string
 	args        []string
 }
 
-// readSuite reads a file with the columns name, a and b, and if there are any args and stdin.
+// readSuite reads a file with the columns name, a and b, and optionally args and stdin.
 func readSuite(file string, stdin io.Reader) (suite []member, err error) {
 	in, err := resultfile.OpenRows(file, stdin, "name", "a", "b")
 	if errors.As(err, new(*fs.PathError)) {
@@ -53,14 +53,14 @@ func readSuite(file string, stdin io.Reader) (suite []member, err error) {
 	return suite, err
 }
 
-// runSuite compares each program of a suite. All are linked before the first is measured, so that what does
-// not link is known early. One that fails leaves the others what they are.
-func (c *comparing) runSuite(ctx context.Context, std cli.Streams) error {
+// runSuite compares each program of a suite. It links all before it measures any, to find link errors early. A failure
+// of one does not affect the others.
+func (c *compareCmd) runSuite(ctx context.Context, std cli.Streams) error {
 	suite, err := readSuite(c.suite, std.In)
 	if err != nil {
 		return cli.Usage(err)
 	}
-	var sides []placed
+	var sides []placement
 	for _, m := range suite {
 		s, close, err := c.place(ctx, m.words[:], slices.Concat(m.args, c.args), std)
 		if err != nil {
@@ -75,7 +75,7 @@ func (c *comparing) runSuite(ctx context.Context, std cli.Streams) error {
 		return c.runMember(ctx, suite[i], sides[i], std, func(n int) { done.Step(i*each + n) })
 	})
 	done.End()
-	r := comparisons{comparing: c, all: all, what: "program", left: len(suite) - len(all), end: end}
+	r := comparisons{compareCmd: c, all: all, what: "program", left: len(suite) - len(all), end: end}
 	var programs [][]compare.Pair
 	for _, out := range all {
 		if out.concluded() {
@@ -89,9 +89,9 @@ func (c *comparing) runSuite(ctx context.Context, std cli.Streams) error {
 	return cmp.Or(r.finish(std), failed)
 }
 
-// compareSuite compares each program by do. What is wrong with one is its Failure, and failed has the last; end is any
-// other error, with which come the programs before it.
-func compareSuite(suite []member, sides []placed, do func(i int) ([]*Comparison, error)) (all []*Comparison, end, failed error) {
+// compareSuite compares each program by do. A program's error becomes its Failure, and failed holds the last; end is
+// any other error, and comes with the earlier programs.
+func compareSuite(suite []member, sides []placement, do func(i int) ([]*Comparison, error)) (all []*Comparison, end, failed error) {
 	for i, m := range suite {
 		out, err := do(i)
 		if bad := (*program.Error)(nil); errors.As(err, &bad) {
@@ -112,7 +112,7 @@ func compareSuite(suite []member, sides []placed, do func(i int) ([]*Comparison,
 	return all, end, failed
 }
 
-func (c *comparing) runMember(ctx context.Context, m member, sides placed, std cli.Streams, step func(int)) ([]*Comparison, error) {
+func (c *compareCmd) runMember(ctx context.Context, m member, sides placement, std cli.Streams, step func(int)) ([]*Comparison, error) {
 	programs := c.programs
 	programs.Stdin = cmp.Or(m.stdin, programs.Stdin)
 	r, err := programs.Runner(c.measuring.CPUs, std)

@@ -18,8 +18,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// TestAdjust: among many pairs a small p-value is chance, and those that were not measured are
-// not among them.
+// TestAdjust: among many pairs a small p-value is chance; pairs that were not measured do not count.
 func TestAdjust(t *testing.T) {
 	of := func(p float64) *Comparison {
 		return &Comparison{Conclusion: compare.Conclusion{P: p, Verdict: compare.Slower}}
@@ -44,7 +43,7 @@ func TestAdjust(t *testing.T) {
 	}
 }
 
-// TestFilesEnd: the pairs that were measured before the host fails are written before the error.
+// TestFilesEnd: pairs measured before the host fails are written before the error.
 func TestFilesEnd(t *testing.T) {
 	rows := []input.Row{{Code: []byte{0x90}}, {Code: []byte{0x91}}, {Code: []byte{0x92}}, {Code: []byte{0x93}}, {Code: []byte{0x94}}}
 	for _, c := range []struct {
@@ -56,19 +55,19 @@ func TestFilesEnd(t *testing.T) {
 	} {
 		var stdout, stderr strings.Builder
 		std := cli.Streams{Out: &stdout, Err: &stderr}
-		code := cli.Finish("compare", (&comparing{layouts: 3, trials: 1, setups: 1}).runFiles(t.Context(), c.p, rows, rows, std), measuring.Explain, std)
+		code := cli.Finish("compare", (&compareCmd{layouts: 3, trials: 1, setups: 1}).runFiles(t.Context(), c.p, rows, rows, std), measuring.Explain, std)
 		if code != cli.ExitHost || !strings.Contains(stdout.String(), c.stdout) || (c.stdout == "") != (stdout.String() == "") || !strings.Contains(stderr.String(), c.stderr) {
 			t.Errorf("exit code %d, want %d\n%s%s", code, cli.ExitHost, stdout.String(), stderr.String())
 		}
 	}
 }
 
-// TestSuiteEnds: a program that fails leaves the others what they are, and so does a host error those before it.
+// TestSuiteEnds: a program's failure does not affect the others, nor a host error the earlier ones.
 func TestSuiteEnds(t *testing.T) {
 	suite := []member{{name: "w"}, {name: "x"}, {name: "y"}, {name: "z"}}
 	gone := &verdict.HostError{Missing: "an idle CPU"}
 	bad := &program.Error{Err: errors.New("exit status 1")}
-	all, end, failed := compareSuite(suite, slices.Repeat([]placed{{commands: make([]compared, 2)}}, len(suite)), func(i int) ([]*Comparison, error) {
+	all, end, failed := compareSuite(suite, slices.Repeat([]placement{{commands: make([]sideReport, 2)}}, len(suite)), func(i int) ([]*Comparison, error) {
 		switch i {
 		case 1:
 			return nil, bad
@@ -87,8 +86,8 @@ func TestSuiteEnds(t *testing.T) {
 	}
 }
 
-// TestReadSuite: the byte-order mark of a spreadsheet is no part of the first column's name, and a side without words is
-// named.
+// TestReadSuite: a spreadsheet's byte-order mark is not part of the first column's name, and an error about an empty
+// side names the side.
 func TestReadSuite(t *testing.T) {
 	for _, text := range []string{"\ufeffname,a,b\r\nx,true,false\r\n", "\ufeff\"name\",a,b\nx,true,false\n", "name,a,b\nx,true,false\n"} {
 		suite, err := readSuite("-", strings.NewReader(text))

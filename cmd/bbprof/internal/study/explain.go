@@ -40,7 +40,7 @@ bbprof explain -clean-env -trace kernel -- ./prog args
 		Exits: map[int]string{cli.ExitOK: "every hypothesis was tested, whatever the outcomes", cli.ExitRejected: "the block is rejected in this set-up; the report says why",
 			cli.ExitUsage: "", cli.ExitHost: "", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
-			e := explaining{flags: f,
+			e := explainCmd{flags: f,
 				Study: measuring.Study{Opts: profiler.Options{NoFTZ: true, NoRescue: true, Detail: true, Tolerate: measuring.TolerateAll()}},
 				ask:   explain.Options{Rounds: explain.DefaultRounds, Seed: 1},
 			}
@@ -52,7 +52,7 @@ bbprof explain -clean-env -trace kernel -- ./prog args
 			e.set.Add(f)
 			measuring.Flags(f, &e.Opts)
 			e.programs.Declare(f)
-			e.window = 3000 // as of sweep
+			e.window = 3000 // as for sweep
 			f.Text(&e.traced, "trace", "FUNC", "look for aliasing accesses from the first instruction of FUNC on (default: main)")
 			f.Number(&e.window, 1, "window", "so many instructions")
 			f.Program = &e.words
@@ -62,20 +62,20 @@ bbprof explain -clean-env -trace kernel -- ./prog args
 	}
 }
 
-type explaining struct {
+type explainCmd struct {
 	measuring.Study
 	flags *cli.Flags
 	ask   explain.Options
 	set   measuring.SetupFlags
 
-	// of a program
+	// for programs
 	words    []string
 	programs running.Flags
-	traced   string // the function from which on a window is traced
+	traced   string // where the traced window begins
 	window   int
 }
 
-func (e *explaining) run(std cli.Streams) error {
+func (e *explainCmd) run(std cli.Streams) error {
 	ofProgram := e.flags.Of(running.Title)
 	switch {
 	case len(e.words) > 0 && e.Block.Given():
@@ -97,9 +97,9 @@ func (e *explaining) run(std cli.Streams) error {
 		return err
 	}
 	setup := e.set.Setup(&e.Opts)
-	setup.At = block.Setup.At
+	setup.Address = block.Setup.Address
 	if e.Opts.NoFTZ {
-		setup.NoFTZ, e.Opts.NoFTZ = true, false // so that one arm can do without
+		setup.NoFTZ, e.Opts.NoFTZ = true, false // so that one arm can turn it off
 	}
 	if e.Opts.Frames == profiler.AutoFrames {
 		setup.Frames = 1
@@ -113,8 +113,8 @@ func (e *explaining) run(std cli.Streams) error {
 	})
 }
 
-// ofBlock is the first flag on the command line that says nothing of a program, "" if there is none.
-func (e *explaining) ofBlock() string {
+// ofBlock returns the first flag given that does not apply to programs; "" if none.
+func (e *explainCmd) ofBlock() string {
 	for _, name := range []string{"plot", "at", "address"} {
 		if e.flags.Has(name) {
 			return name
@@ -133,7 +133,7 @@ func explanation(e explain.Explanation) string {
 	return w.String() + confirmed(e.Findings)
 }
 
-// findings is a table of hypotheses; cycles get so many decimals.
+// findings tabulates hypotheses, cycles with the given decimals.
 func findings(all []experiment.Finding, decimals int) string {
 	t := cli.NewTable("llrrl", "hypothesis", "outcome", "with", "without", "effect and its interval")
 	for _, f := range all {
@@ -156,11 +156,11 @@ func confirmed(all []experiment.Finding) string {
 	return "confirmed: " + cmp.Or(strings.Join(experiment.Confirmed(all), ", "), "none") + "\n"
 }
 
-// layoutsReport says what decides between layouts, and what ends that they differ.
+// layoutsReport says what decides between layouts, and which change makes them equal.
 func layoutsReport(l explain.Layouts) string {
 	var w strings.Builder
-	fmt.Fprintf(&w, "%d layouts differ by %.1f %%; what the number of nops before the copies and their place say of a layout:\n", len(l.Cycles), 100*l.Differ)
-	t := cli.NewTable("lr", "rule", "layouts it is right about")
+	fmt.Fprintf(&w, "%d layouts differ by %.1f %%; layouts predicted from the number of nops before the copies and from their place:\n", len(l.Cycles), 100*l.Differ)
+	t := cli.NewTable("lr", "rule", "right for")
 	for _, r := range l.Rules {
 		t.Row(r.Name, fmt.Sprintf("%d of %d", r.Right, r.Of))
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-func (e *explaining) explainProgram(ctx context.Context, std cli.Streams) error {
+func (e *explainCmd) explainProgram(ctx context.Context, std cli.Streams) error {
 	notes := e.Out.Notes(std)
 	c, err := e.programs.Command(ctx, e.words, e.Opts.CPUs, notes)
 	if err != nil {
@@ -27,7 +27,7 @@ func (e *explaining) explainProgram(ctx context.Context, std cli.Streams) error 
 	}
 	defer r.Close()
 	p := cause.Plan{Runs: 3, Rounds: max(e.ask.Rounds, cause.LeastRounds), Seed: e.ask.Seed}
-	for size := 0; size < 4096; size += 16 { // a page, beyond which addresses repeat in their low 12 bits
+	for size := 0; size < 4096; size += 16 { // a page: the low 12 address bits repeat beyond it
 		p.Sizes = append(p.Sizes, size)
 	}
 	p.Movable = c.Movable()
@@ -44,8 +44,8 @@ func (e *explaining) explainProgram(ctx context.Context, std cli.Streams) error 
 	return cli.Ended(err, got.Sizes > 0, func() error { return e.Out.Write(std, got, causes(got)) })
 }
 
-// tracer traces a window of the program, from main on by default, or says why there is none.
-func (e *explaining) tracer(c program.Command) (func(context.Context, program.Setup) (trace.Counts, error), string) {
+// tracer returns a function that traces a window of the program, from main on by default, or why there is none.
+func (e *explainCmd) tracer(c program.Command) (func(context.Context, program.Setup) (trace.Counts, error), string) {
 	w := trace.Window{Function: cmp.Or(e.traced, "main"), Instructions: e.window, Core: host.Detect(e.Opts.CPUs...).Core, CPUs: e.Opts.CPUs,
 		Stdin: e.programs.Stdin, Timeout: e.programs.Timeout, Blocks: true}
 	if _, err := c.Exe.Function(w.Function); err != nil {
@@ -54,7 +54,7 @@ func (e *explaining) tracer(c program.Command) (func(context.Context, program.Se
 	return func(ctx context.Context, s program.Setup) (trace.Counts, error) { return trace.Count(ctx, c, s, w) }, ""
 }
 
-// causes is the table.
+// causes tabulates the findings.
 func causes(e cause.Explanation) string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "of %s of the environment the slowest is %d bytes; %d bytes are usual\n", words.Plural(e.Sizes, "size"), e.Slow, e.Usual)

@@ -43,44 +43,44 @@ bbprof sweep -arg 0:256:16 -repeat 20 -- ./convolution {k} {}
 		Exits: map[int]string{cli.ExitOK: "all was measured", cli.ExitRejected: "no value could be measured; the table says why",
 			cli.ExitUsage: "bad usage, or a program that cannot be run, crashes, fails or does not end", cli.ExitHost: "", cli.ExitInternal: "", cli.ExitInterrupted: ""},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
-			s := sweeping{flags: f, seed: 1}
+			s := sweepCmd{flags: f, seed: 1}
 			s.declare(f)
 			return s.run
 		},
 	}
 }
 
-type sweeping struct {
+type sweepCmd struct {
 	measuring.Study
 	flags            *cli.Flags
-	factor           string // its flag
+	factor           string // the varied flag
 	values           []int
-	subject, aliases string // what is known at the end: of a block, its name in a plot; of a program, what aliases
+	subject, aliases string // for the result: a block's name in a plot; a program's aliasing accesses
 	runs             int
 	seed             uint64
 
-	// of a block
+	// for blocks
 	setup  measuring.SetupFlags
 	regs   []asm.Reg
 	events []string
-	listed []profiler.Event // of -eventlist
+	listed []profiler.Event // from -eventlist
 
-	// of a program
+	// for programs
 	words    []string
 	programs running.Flags
-	traced   string // the function from which on a window is traced
-	repeat   int    // 1: cycles are of a run
+	traced   string // where the traced window begins
+	repeat   int    // 1: cycles are per run
 	window   int
-	stores   int // that a load is held against; 0 is the store buffer
+	stores   int // compared with each load; 0 means the store buffer's size
 }
 
-// Groups of flags that do not go together.
+// Groups of mutually exclusive flags.
 const (
 	factorTitle = "FACTOR, of which one is varied"
 	blockTitle  = "Of a block"
 )
 
-func (s *sweeping) declare(f *cli.Flags) {
+func (s *sweepCmd) declare(f *cli.Flags) {
 	f.Section(factorTitle)
 	for _, d := range sweep.Factors {
 		s.declareFactor(f, d.Flag, d.Help)
@@ -113,7 +113,7 @@ func (s *sweeping) declare(f *cli.Flags) {
 	f.Stray = "quote a block that has spaces in it, and write a program and its arguments after --"
 }
 
-func (s *sweeping) declareFactor(f *cli.Flags, name, help string) {
+func (s *sweepCmd) declareFactor(f *cli.Flags, name, help string) {
 	f.Declare(cli.Flag{Name: name, Arg: "RANGE", Help: help, Set: func(text string) (err error) {
 		if s.factor != "" && s.factor != name {
 			return fmt.Errorf("-%s varies too: vary one factor at a time", s.factor)
@@ -124,7 +124,7 @@ func (s *sweeping) declareFactor(f *cli.Flags, name, help string) {
 	}})
 }
 
-func (s *sweeping) run(std cli.Streams) error {
+func (s *sweepCmd) run(std cli.Streams) error {
 	ofBlock := s.flags.Of(blockTitle)
 	if ofBlock == "" {
 		ofBlock = s.flags.Of(measuring.Title, "events") // which programs have too
@@ -157,8 +157,8 @@ func (s *sweeping) run(std cli.Streams) error {
 	return s.finish(std, got, err)
 }
 
-// finish writes the table and what it says, draws it, and is how the command ends.
-func (s *sweeping) finish(std cli.Streams, got sweep.Sweep, err error) error {
+// finish writes the table and its summary, draws it, and ends the command.
+func (s *sweepCmd) finish(std cli.Streams, got sweep.Sweep, err error) error {
 	return cli.Ended(err, got.Points != nil, func() error {
 		got.Incomplete = err != nil
 		if writeErr := s.write(std, got); writeErr != nil || err != nil {
@@ -172,14 +172,14 @@ func (s *sweeping) finish(std cli.Streams, got sweep.Sweep, err error) error {
 	})
 }
 
-func (s *sweeping) orDefault(runs int) int {
+func (s *sweepCmd) orDefault(runs int) int {
 	if s.runs > 0 {
 		return s.runs
 	}
 	return runs
 }
 
-// maxValues is how many values a sweep of a block may have: both pages in single bytes.
+// maxValues limits a block's sweep: both pages in single bytes.
 const maxValues = 2*layout.PageSize + 1
 
 func parseValues(factor, s string) ([]int, error) {
@@ -197,10 +197,10 @@ func parseValues(factor, s string) ([]int, error) {
 	return r.Values(), nil
 }
 
-// write writes the table, or with -json one object of the factor and its points: the table's columns
-// are the keys, but for the first, which is value. What is not known has no key. A table that is incomplete has a column
-// that says so, since its rows may look like those of a whole one.
-func (s *sweeping) write(std cli.Streams, got sweep.Sweep) error {
+// write writes the table, or with -json one object with the factor and its points: keys are the table's columns, except
+// the first, value; unknown values have no key. An incomplete table says so in a column, since its rows may look like a
+// complete one's.
+func (s *sweepCmd) write(std cli.Streams, got sweep.Sweep) error {
 	rows := got.Table()
 	if !s.Out.JSON {
 		if got.Incomplete {

@@ -17,10 +17,10 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// framesEach gives each page a frame, up to as many as no L1D has more ways than.
+// framesEach gives each page a frame, up to the most ways of any L1D.
 const framesEach = 16
 
-func (s *sweeping) sweepBlock(ctx context.Context, std cli.Streams) (got sweep.Sweep, err error) {
+func (s *sweepCmd) sweepBlock(ctx context.Context, std cli.Streams) (got sweep.Sweep, err error) {
 	block, err := s.Block.Read(std)
 	if err != nil {
 		return got, err
@@ -29,7 +29,7 @@ func (s *sweeping) sweepBlock(ctx context.Context, std cli.Streams) (got sweep.S
 		return got, err
 	}
 	base := s.setup.Setup(&s.Opts)
-	base.At, base.Tolerate = block.Setup.At, measuring.TolerateAll()
+	base.Address, base.Tolerate = block.Setup.Address, measuring.TolerateAll()
 	if s.Opts.Frames == profiler.AutoFrames {
 		base.Frames = framesEach
 	}
@@ -37,7 +37,7 @@ func (s *sweeping) sweepBlock(ctx context.Context, std cli.Streams) (got sweep.S
 	if err != nil {
 		return got, cli.BadUsage("-%s: %w", s.factor, err)
 	}
-	s.Opts.Detail = true // with it come the predictions
+	s.Opts.Detail = true // includes the predictions
 	s.events, s.Opts.Events = s.Opts.Events, nil
 	s.subject = measuring.BlockSubject(fmt.Sprintf("%x", block.Code))
 	results, events, err := s.measure(ctx, block.Code, factor, std)
@@ -47,7 +47,7 @@ func (s *sweeping) sweepBlock(ctx context.Context, std cli.Streams) (got sweep.S
 	return sweep.OfBlock(factor, results, events), err
 }
 
-func (s *sweeping) measure(ctx context.Context, code []byte, f sweep.Factor, std cli.Streams) ([]profiler.Result, []sweep.Column, error) {
+func (s *sweepCmd) measure(ctx context.Context, code []byte, f sweep.Factor, std cli.Streams) ([]profiler.Result, []sweep.Column, error) {
 	p, err := profiler.New(ctx, s.Opts)
 	if err != nil {
 		return nil, nil, err
@@ -72,8 +72,8 @@ func (s *sweeping) measure(ctx context.Context, code []byte, f sweep.Factor, std
 	return results, columns, err
 }
 
-// selected are the events to screen. Where the user named one that cannot be counted, it is an error.
-func (s *sweeping) selected(ctx context.Context, p *profiler.Profiler) ([]profiler.Event, error) {
+// selected returns the events to screen. An event named by the user that cannot be counted is an error.
+func (s *sweepCmd) selected(ctx context.Context, p *profiler.Profiler) ([]profiler.Event, error) {
 	events := s.listed
 	everything := slices.Contains(s.events, "all")
 	if everything || len(s.listed) > 0 {
@@ -97,7 +97,7 @@ func (s *sweeping) selected(ctx context.Context, p *profiler.Profiler) ([]profil
 	return events, nil
 }
 
-func (s *sweeping) counting(ctx context.Context) sweep.Open {
+func (s *sweepCmd) counting(ctx context.Context) sweep.Open {
 	return func(events []profiler.Event) (measure.Profiler, func(), error) {
 		opts := s.Opts
 		for _, e := range events {
@@ -111,7 +111,7 @@ func (s *sweeping) counting(ctx context.Context) sweep.Open {
 	}
 }
 
-// maxEventList bounds a list of events; the longest of Intel's have some 2 MB.
+// maxEventList bounds a list of events; Intel's longest have some 2 MB.
 const maxEventList = 16 << 20
 
 func readEventList(file string) (events []profiler.Event, err error) {

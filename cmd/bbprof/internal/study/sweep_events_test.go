@@ -20,7 +20,7 @@ import (
 // TestSweepInterrupted: a value without a run before Ctrl-C has its traces, and empty cells.
 func TestSweepInterrupted(t *testing.T) {
 	points := []program.Point{{Cycles: []float64{5}, Faults: []float64{1}, Switches: []float64{2}}, {Setup: program.Setup{EnvBytes: 16}}}
-	s := sweeping{factor: "env", values: []int{0, 16}}
+	s := sweepCmd{factor: "env", values: []int{0, 16}}
 	table := s.ofRuns(points, []trace.Counts{{Lines: 3, Pages: 4}, {Lines: 5, Pages: 6}}).Table()
 	want := []string{"0,5,,,1,1,2,0,0,0,0,0,0,0,3,4", "16,,,,0,,,0,0,0,0,0,0,0,5,6"}
 	if got := []string{strings.Join(table[1], ","), strings.Join(table[2], ",")}; !slices.Equal(got, want) {
@@ -28,7 +28,7 @@ func TestSweepInterrupted(t *testing.T) {
 	}
 }
 
-// TestRepeat: with -repeat, cycles are those of one repetition, without what a run takes besides, run by run.
+// TestRepeat: with -repeat, cycles are per repetition, run by run, without a run's fixed cost.
 func TestRepeat(t *testing.T) {
 	const start, each, k = 1e6, 250, 21
 	var points []program.Point
@@ -41,7 +41,7 @@ func TestRepeat(t *testing.T) {
 			points = append(points, p)
 		}
 	}
-	s := sweeping{factor: "arg", values: []int{0, 16}, repeat: k}
+	s := sweepCmd{factor: "arg", values: []int{0, 16}, repeat: k}
 	got := s.ofRuns(points, nil)
 	for v, p := range got.Points {
 		if want := each + float64(v); p.Cycles != want || p.Low != want || p.High != want || p.Runs != 6 || p.Value != 16*v {
@@ -54,8 +54,8 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
-// TestSweepFails: what is wrong with -events and -trace is found before the first run, and what fails after the last
-// run loses none.
+// TestSweepFails: errors in -events and -trace are found before the first run, and a failure after the last run loses
+// no run.
 func TestSweepFails(t *testing.T) {
 	exits := tinyelf.Asm(tinyelf.Exit(0))
 	path := tinyelf.Write(t, append(exits, 0x90), tinyelf.Symbol{Name: "never", Offset: len(exits)})
@@ -77,7 +77,7 @@ func TestSweepFails(t *testing.T) {
 				}
 				return nil
 			}
-			s := sweeping{factor: "env", words: []string{path}, values: []int{0, 16}, runs: 1, traced: c.traced, window: 1}
+			s := sweepCmd{factor: "env", words: []string{path}, values: []int{0, 16}, runs: 1, traced: c.traced, window: 1}
 			s.Opts.Events, s.programs.Kernel = []string{c.event}, k
 			std := cli.Streams{Out: &stdout, Err: &stderr}
 			got, err := s.sweepProgram(t.Context(), std)
@@ -96,8 +96,8 @@ func TestSweepFails(t *testing.T) {
 	}
 }
 
-// TestSweepSummary: of a program's sweep, the strongest column comes first, what does not vary last, and a count is
-// pointed out from more than 25 % between the fastest value and the slowest on.
+// TestSweepSummary: in a program's sweep the strongest column comes first, constant ones last, and counts are reported
+// if they differ by more than 25 % between the fastest and the slowest value.
 func TestSweepSummary(t *testing.T) {
 	got := sweep.Sweep{Factor: "env_bytes", Groups: []sweep.Group{{Title: "events", Brief: true, Columns: []sweep.Column{
 		{Name: "same", Values: []float64{7, 7, 7, 7, 7}},

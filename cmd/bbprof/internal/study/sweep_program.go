@@ -21,28 +21,27 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// programFactors are the factors of programs by their flags, with the set-up for a value.
+// programFactors maps flags to the set-up for a value.
 var programFactors = map[string]func(value int) program.Setup{
 	"env":  func(v int) program.Setup { return program.Setup{EnvBytes: v} },
 	"heap": func(v int) program.Setup { return program.Setup{HeapShift: v} },
 	"arg":  func(int) program.Setup { return program.Setup{} },
 }
 
-// columns and axes of the factors of programs.
+// Columns and axes of programs' factors.
 var (
 	programColumns = map[string]string{"env": "env_bytes", "heap": "heap_bytes", "arg": "argument"}
 	programAxes    = map[string]string{"env": "padding of the environment, bytes", "heap": "start of the heap, bytes above the usual", "arg": "argument"}
 )
 
-// repetitions stands among a program's arguments for the number of -repeat.
+// repetitions is replaced by -repeat's number in a program's arguments.
 const repetitions = "{k}"
 
-// programRuns is how often a program runs with each value by default.
+// programRuns is the default number of runs per value.
 const programRuns = 10
 
-// sweepProgram runs a program with each value. The runs take longest, so what can be wrong with -events and -trace is
-// found before them.
-func (s *sweeping) sweepProgram(ctx context.Context, std cli.Streams) (got sweep.Sweep, err error) {
+// sweepProgram runs a program at each value. It finds errors in -events and -trace before the runs, which take longest.
+func (s *sweepCmd) sweepProgram(ctx context.Context, std cli.Streams) (got sweep.Sweep, err error) {
 	notes := s.Out.Notes(std)
 	places, err := s.places(ctx, notes)
 	if err != nil {
@@ -93,8 +92,8 @@ func (s *sweeping) sweepProgram(ctx context.Context, std cli.Streams) (got sweep
 	return got, nil
 }
 
-// places are the program in its set-up for each value; with -repeat each first with as many repetitions, then with one.
-func (s *sweeping) places(ctx context.Context, notes io.Writer) (places []program.Place, err error) {
+// places returns the program's set-up for each value; with -repeat, first with as many repetitions, then with one.
+func (s *sweepCmd) places(ctx context.Context, notes io.Writer) (places []program.Place, err error) {
 	words := func(value, k int) ([]string, error) {
 		all := slices.Clone(s.words)
 		for i := range all {
@@ -128,16 +127,16 @@ func (s *sweeping) places(ctx context.Context, notes io.Writer) (places []progra
 	return places, nil
 }
 
-// perValue is in how many places a program runs for each value.
-func (s *sweeping) perValue() int {
+// perValue returns the number of places per value.
+func (s *sweepCmd) perValue() int {
 	if s.repeat > 1 {
 		return 2
 	}
 	return 1
 }
 
-// of are what runs took at the i-th value: with -repeat, of one repetition.
-func (s *sweeping) of(i int, points []program.Point, of func(program.Point) []float64) []float64 {
+// of returns the runs' values at the i-th value; with -repeat, per repetition.
+func (s *sweepCmd) of(i int, points []program.Point, of func(program.Point) []float64) []float64 {
 	long := slices.Clone(of(points[i*s.perValue()]))
 	if s.perValue() == 1 {
 		return long
@@ -150,7 +149,7 @@ func (s *sweeping) of(i int, points []program.Point, of func(program.Point) []fl
 	return long
 }
 
-func (s *sweeping) column(name string, points []program.Point, of func(program.Point) []float64) sweep.Column {
+func (s *sweepCmd) column(name string, points []program.Point, of func(program.Point) []float64) sweep.Column {
 	c := sweep.Column{Name: name}
 	for i := range s.values {
 		median, _, _ := stat.MedianInterval(s.of(i, points, of))
@@ -159,8 +158,8 @@ func (s *sweeping) column(name string, points []program.Point, of func(program.P
 	return c
 }
 
-// ofRuns is the sweep with what its runs took, and what was traced, if anything.
-func (s *sweeping) ofRuns(points []program.Point, traces []trace.Counts) sweep.Sweep {
+// ofRuns makes a sweep of the runs and, if traced, the traces.
+func (s *sweepCmd) ofRuns(points []program.Point, traces []trace.Counts) sweep.Sweep {
 	got := sweep.Sweep{Factor: programColumns[s.factor], Axis: programAxes[s.factor]}
 	for i, v := range s.values {
 		got.Points = append(got.Points, sweep.Runs(v, s.of(i, points, func(p program.Point) []float64 { return p.Cycles })))
@@ -184,7 +183,7 @@ func (s *sweeping) ofRuns(points []program.Point, traces []trace.Counts) sweep.S
 	return got
 }
 
-// tracedColumns are what -trace counts, in the order of the table.
+// tracedColumns lists what -trace counts, in the order of the table.
 var tracedColumns = []struct {
 	name string
 	of   func(trace.Counts) float64
@@ -200,8 +199,8 @@ var tracedColumns = []struct {
 	{"pages", func(c trace.Counts) float64 { return float64(c.Pages) }},
 }
 
-// trace traces the program once for each value.
-func (s *sweeping) trace(ctx context.Context, places []program.Place, notes io.Writer) (traces []trace.Counts, err error) {
+// trace traces the program once per value.
+func (s *sweepCmd) trace(ctx context.Context, places []program.Place, notes io.Writer) (traces []trace.Counts, err error) {
 	w := trace.Window{Function: s.traced, Instructions: s.window, Core: host.Detect(s.Opts.CPUs...).Core, CPUs: s.Opts.CPUs, Stdin: s.programs.Stdin, Timeout: s.programs.Timeout}
 	w.Core.StoreBuffer = cmp.Or(s.stores, w.Core.StoreBuffer)
 	done := cli.Progress(notes, len(s.values)*s.window, "steps")
@@ -219,8 +218,8 @@ func (s *sweeping) trace(ctx context.Context, places []program.Place, notes io.W
 	return traces, nil
 }
 
-// countable are the events of -events.
-func (s *sweeping) countable(ctx context.Context, r *program.Runner, notes io.Writer) ([]program.Event, error) {
+// countable returns the events of -events.
+func (s *sweepCmd) countable(ctx context.Context, r *program.Runner, notes io.Writer) ([]program.Event, error) {
 	if len(s.Opts.Events) == 0 {
 		return nil, nil
 	}
@@ -234,9 +233,8 @@ func (s *sweeping) countable(ctx context.Context, r *program.Runner, notes io.Wr
 	return events, err
 }
 
-// aliasing lists the instructions that alias, of each pair the values at which it does so, the most
-// frequent first.
-func (s *sweeping) aliasing(traces []trace.Counts) string {
+// aliasing lists the aliasing pairs of instructions with the values at which they alias, the most frequent first.
+func (s *sweepCmd) aliasing(traces []trace.Counts) string {
 	type pair struct {
 		first  trace.Alias
 		values []int

@@ -1,5 +1,5 @@
-// Package words is what bbprof's answers to users have in common: the name that a misspelled one is near to, what is
-// wrong with a file or a program that they named, numbers of things.
+// Package words helps to phrase answers to users: the name nearest to a misspelled one, errors in files or programs
+// that they named, and plurals.
 package words
 
 import (
@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Distance is how many letters must be inserted, deleted or replaced to make b of a (Levenshtein).
+// Distance returns the number of insertions, deletions and replacements that turn a into b (Levenshtein).
 func Distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -31,7 +31,7 @@ func Distance(a, b string) int {
 	return row[len(b)]
 }
 
-// Plural is such as 1 block, 2 blocks, 3 copies or 4 processes.
+// Plural returns a phrase such as 1 block, 2 blocks, 3 copies or 4 processes.
 func Plural[N int | int64](n N, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -45,17 +45,17 @@ func Plural[N int | int64](n N, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// ByCount are the things that are counted, the most frequent first.
+// ByCount lists the counted things, the most frequent first.
 func ByCount[K cmp.Ordered, N int | int64](n map[K]N) []K {
 	return slices.SortedFunc(maps.Keys(n), func(a, b K) int { return cmp.Or(cmp.Compare(n[b], n[a]), cmp.Compare(a, b)) })
 }
 
-// Error says what is wrong with a program or a file that the user named, not with bbprof or the host.
+// Error is an error in a program or file that the user named, not in bbprof or the host.
 type Error struct {
-	Subject string // that is named
+	Subject string // the program or file
 	Problem string // in one clause
 	Remedy  string
-	Err     error // what the system answered
+	Err     error // the system's error
 }
 
 func (e *Error) Error() string {

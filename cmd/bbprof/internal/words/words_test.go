@@ -32,7 +32,7 @@ func TestPlural(t *testing.T) {
 	}
 }
 
-// TestByCount: of equal counts the names decide.
+// TestByCount: ties are sorted by name.
 func TestByCount(t *testing.T) {
 	if got := ByCount(map[string]int64{"a": 1, "c": 5e9, "b": 1}); !slices.Equal(got, []string{"c", "a", "b"}) {
 		t.Errorf("%q", got)

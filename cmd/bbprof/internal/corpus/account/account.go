@@ -1,5 +1,5 @@
-// Package account adds up what a program's blocks take, each as measured alone and times how often
-// it ran, and sets the sum against what the program took. Pure.
+// Package account compares a program's run time with the sum over its blocks of executions × cycles, each block
+// measured alone. Pure.
 package account
 
 import (
@@ -10,15 +10,15 @@ import (
 	"text/tabwriter"
 )
 
-// A Block is a row of a result: a block with its count.
+// A Block is a row of a result with its execution count.
 type Block struct {
 	Place
 	Count        float64 // executions
-	Instructions float64 // without the transfer that ends it
-	Terminated   bool    // there is one
-	Cycles       float64 // of one execution, measured alone
-	Measured     bool    // false: the block was rejected, and Cycles is nothing
-	InPlace      float64 // mean cycles that branch records gave it in its program; 0 if not known
+	Instructions float64 // without the terminator
+	Terminated   bool    // has a terminator
+	Cycles       float64 // per execution, measured alone
+	Measured     bool    // false: the block was rejected, and Cycles is unset
+	InPlace      float64 // mean cycles in its program, from branch records; 0 if unknown
 }
 
 // A Place is a function of a file.
@@ -27,34 +27,34 @@ type Place struct {
 	Function string `json:"function"`
 }
 
-// A Run is the program as it ran on its own.
+// A Run is the program's run without tools.
 type Run struct {
 	Program         []string  `json:"program"`
 	UserSeconds     []float64 `json:"user_seconds"`      // of each run
-	CyclesPerSecond float64   `json:"cycles_per_second"` // of the core, measured beside the runs
+	CyclesPerSecond float64   `json:"cycles_per_second"` // of the core, measured during the runs
 	Samples         map[Place]float64
 }
 
-// A Table is what comes out.
+// A Table is the result.
 type Table struct {
 	Program         []string  `json:"program"`
 	UserSeconds     []float64 `json:"user_seconds"`
 	CyclesPerSecond float64   `json:"cycles_per_second"`
 	Cycles          float64   `json:"cycles"`           // of the median run
 	BlockCycles     float64   `json:"block_cycles"`     // the sum of count × cycles
-	Share           float64   `json:"share"`            // of the program's cycles that the blocks explain
+	Share           float64   `json:"share"`            // of the program's cycles, explained by blocks
 	Instructions    float64   `json:"instructions"`     // executed in blocks
-	Transfers       float64   `json:"transfers"`        // executed that end blocks, which no block holds
-	Unmeasured      float64   `json:"unmeasured_share"` // of Instructions, in blocks that were rejected
-	Functions       []Line    `json:"functions"`        // those that take most cycles first
+	Transfers       float64   `json:"transfers"`        // executed terminators, which no block includes
+	Unmeasured      float64   `json:"unmeasured_share"` // share of Instructions in rejected blocks
+	Functions       []Line    `json:"functions"`        // by descending cycles
 }
 
 // A Line is one function.
 type Line struct {
 	Place
-	Cycles      *float64 `json:"cycles,omitempty"` // by samples of time; nil without samples
+	Cycles      *float64 `json:"cycles,omitempty"` // from time samples; nil without
 	BlockCycles float64  `json:"block_cycles"`
-	Share       *float64 `json:"share,omitempty"` // of Cycles that the blocks explain
+	Share       *float64 `json:"share,omitempty"` // of Cycles, explained by blocks
 	Unmeasured  float64  `json:"unmeasured_share"`
 	InPlace     Timed    `json:"in_place,omitzero"`
 	total       float64
@@ -62,11 +62,11 @@ type Line struct {
 
 // Timed sums count × cycles of the measured blocks whose cycles in the program are known.
 type Timed struct {
-	Cycles float64 `json:"cycles"` // there
+	Cycles float64 `json:"cycles"` // in the program
 	Alone  float64 `json:"block_cycles"`
 }
 
-// Met reports whether some sample is in a file that blocks are of.
+// Met reports whether any sample lies in a file with blocks.
 func Met(blocks []Block, samples map[Place]float64) bool {
 	sampled := map[string]bool{}
 	for p := range samples {
@@ -146,7 +146,7 @@ func ratio(a, b float64) float64 {
 	return a / b
 }
 
-// Report is the table as text, with so many functions.
+// Report formats the table as text with the given number of functions.
 func (t Table) Report(most int) string {
 	var s strings.Builder
 	seconds := slices.Sorted(slices.Values(t.UserSeconds))

@@ -30,5 +30,5 @@ func TestTabulate(t *testing.T) {
 	if text := got.Report(3); !strings.Contains(text, "rejected  in place  those alone  function\n") || !strings.Contains(text, "0.0 %     15        5            g (a)\n") {
 		t.Errorf("the report:\n%s", text)
 	}
-	Tabulate(nil, Run{}) // nothing to divide by
+	Tabulate(nil, Run{}) // must not divide by zero
 }

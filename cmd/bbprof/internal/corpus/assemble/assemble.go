@@ -1,8 +1,8 @@
-// Package assemble makes machine code of assembly, by GNU as or llvm-mc, whichever is there.
+// Package assemble turns assembly into machine code, with GNU as or llvm-mc, whichever is installed.
 //
-// Many texts go through one run of the assembler: each stands on a line of its own in a section
-// of its own, so that a message's line says which text it is about. What an assembler complains
-// of is tried again alone, since texts may get in each other's way, such as by labels.
+// One run of the assembler takes many texts: each on its own line in its own section, so that the line of a
+// message identifies its text. A text with an error is tried again alone, since texts may clash, for example in
+// labels.
 package assemble
 
 import (
@@ -22,13 +22,13 @@ import (
 	"strings"
 )
 
-// ErrMissing says that there is no assembler.
+// ErrMissing reports that no assembler is installed.
 var ErrMissing = errors.New("neither GNU as nor llvm-mc is installed")
 
-// Remedy is what to do about ErrMissing.
+// Remedy is the advice for ErrMissing.
 const Remedy = "install one (Debian: apt-get install binutils), or give the machine code with -hex"
 
-// An Error is what the assembler says about a text.
+// An Error is the assembler's message about a text.
 type Error struct {
 	Tool    string // as, llvm-mc
 	Line    int    // of the text, from 1
@@ -36,7 +36,7 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	if e.Tool == "" { // of the whole text
+	if e.Tool == "" { // about the whole text
 		return e.Message
 	}
 	return fmt.Sprintf("line %d: %s: %s", e.Line, e.Tool, e.Message)
@@ -48,7 +48,7 @@ type Assembler struct {
 	args []string
 }
 
-// New finds an assembler.
+// New returns an installed assembler.
 func New() (*Assembler, error) {
 	path, args := find()
 	if path == "" {
@@ -57,7 +57,7 @@ func New() (*Assembler, error) {
 	return &Assembler{path: path, name: filepath.Base(path), args: args}, nil
 }
 
-// find looks for GNU as, for llvm-mc, and for llvm-mc with a version behind its name.
+// find searches GNU as, llvm-mc, and llvm-mc with a version suffix.
 func find() (path string, args []string) {
 	if p, err := exec.LookPath("as"); err == nil {
 		return p, []string{"--64"}
@@ -77,7 +77,7 @@ func find() (path string, args []string) {
 	return "", nil
 }
 
-// attOperand is found in AT&T syntax alone: a register behind %, or a number behind $.
+// attOperand matches only AT&T syntax: % before a register or $ before a number.
 var attOperand = regexp.MustCompile(`%[a-z]|\$-?[0-9]`)
 
 func header(text string) string {
@@ -87,7 +87,8 @@ func header(text string) string {
 	return ".intel_syntax noprefix; "
 }
 
-// directive is what begins with a dot and is no label. Only data and the syntax are taken: anything else could reach beyond the text.
+// directive matches a word with a leading dot that is not a label. Only data and syntax directives are allowed: others
+// could affect more than the text.
 var directive = regexp.MustCompile(`(?:^|[;\n:])[ \t]*\.([a-z0-9_]+)([ \t]*:)?`)
 
 var dataDirectives = []string{"byte", "word", "value", "short", "long", "int", "quad", "nops", "p2align", "balign"}
@@ -125,11 +126,11 @@ func (a *Assembler) Block(ctx context.Context, text string) ([]byte, error) {
 	return a.code(object, ".text")
 }
 
-// Blocks assembles many texts of a line each. The error is of the assembler as a whole.
+// Blocks assembles many one-line texts. The error is the assembler's own, not a text's.
 func (a *Assembler) Blocks(ctx context.Context, texts []string) ([]Result, error) {
 	results := make([]Result, len(texts))
 	var source strings.Builder
-	var lines []int // index of the text on each line
+	var lines []int // text index of each line
 	for i, text := range texts {
 		if err := checkDirectives(text); err != nil || strings.ContainsAny(text, "\n\r") {
 			results[i].Err = cmp.Or(err, error(&Error{Tool: "bbprof", Line: 1, Message: "a block of a corpus stands on one line"}))
@@ -143,7 +144,7 @@ func (a *Assembler) Blocks(ctx context.Context, texts []string) ([]Result, error
 		return nil, err
 	}
 	if len(complaints) > 0 {
-		return results, a.apart(ctx, texts, lines, complaints, results)
+		return results, a.isolate(ctx, texts, lines, complaints, results)
 	}
 	for _, i := range lines {
 		results[i].Code, results[i].Err = a.code(object, ".text."+strconv.Itoa(i))
@@ -154,8 +155,8 @@ func (a *Assembler) Blocks(ctx context.Context, texts []string) ([]Result, error
 	return results, nil
 }
 
-// apart assembles alone what was complained of, and the rest again without it.
-func (a *Assembler) apart(ctx context.Context, texts []string, lines []int, complaints []*Error, results []Result) error {
+// isolate assembles each text with an error alone, and the rest again without them.
+func (a *Assembler) isolate(ctx context.Context, texts []string, lines []int, complaints []*Error, results []Result) error {
 	blamed := map[int]bool{}
 	for _, c := range complaints {
 		if c.Line >= 1 && c.Line <= len(lines) {
@@ -177,11 +178,11 @@ func (a *Assembler) apart(ctx context.Context, texts []string, lines []int, comp
 	if len(rest) == 0 {
 		return nil
 	}
-	again := make([]string, len(rest))
+	remaining := make([]string, len(rest))
 	for n, i := range rest {
-		again[n] = texts[i]
+		remaining[n] = texts[i]
 	}
-	others, err := a.Blocks(ctx, again)
+	others, err := a.Blocks(ctx, remaining)
 	for n, i := range rest {
 		if err == nil {
 			results[i] = others[n]
@@ -190,7 +191,7 @@ func (a *Assembler) apart(ctx context.Context, texts []string, lines []int, comp
 	return err
 }
 
-// Object assembles a whole source to an object file at path.
+// Object assembles a source file to an object file at path.
 func (a *Assembler) Object(ctx context.Context, source, path string) error {
 	complaints, err := a.assemble(ctx, source, path)
 	if err == nil && len(complaints) > 0 {
@@ -199,8 +200,8 @@ func (a *Assembler) Object(ctx context.Context, source, path string) error {
 	return err
 }
 
-// run assembles a source, and reads the object unless the assembler complained. The object has no name, so that it goes
-// away also where bbprof is killed; a pipe would not do, since assemblers seek in it.
+// run assembles a source and, without errors, reads the object. The object file is unnamed, so that it disappears
+// even if bbprof is killed; a pipe would not do, since assemblers seek in it.
 func (a *Assembler) run(ctx context.Context, source string) (*elf.File, []*Error, error) {
 	object, err := os.CreateTemp("", "bbprof-asm-")
 	if err != nil {
@@ -220,12 +221,12 @@ func (a *Assembler) run(ctx context.Context, source string) (*elf.File, []*Error
 	return f, nil, err
 }
 
-// assemble assembles a source to the file at path, which may be /dev/fd/3, the first of open.
+// assemble assembles a source to path, which may be /dev/fd/3, the first of open.
 func (a *Assembler) assemble(ctx context.Context, source, path string, open ...*os.File) ([]*Error, error) {
 	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, a.path, append(slices.Clone(a.args), "-o", path, "-")...)
 	cmd.Stdin, cmd.Stderr, cmd.ExtraFiles = strings.NewReader(source), &out, open
-	cmd.Env = append(os.Environ(), "LC_ALL=C") // for the messages
+	cmd.Env = append(os.Environ(), "LC_ALL=C") // for parsable messages
 	err := cmd.Run()
 	if err == nil {
 		return nil, nil
@@ -240,7 +241,7 @@ func (a *Assembler) assemble(ctx context.Context, source, path string, open ...*
 	return complaints, nil
 }
 
-// complaint is a line of as ("{standard input}:3: Error: no such instruction: …") or of llvm-mc
+// complaint matches an error line of as ("{standard input}:3: Error: no such instruction: …") or of llvm-mc
 // ("<stdin>:3:5: error: …").
 var complaint = regexp.MustCompile(`^(?:\{standard input\}|<stdin>|-):(\d+):(?:\d+:)? (?:Error|error|Fatal error): (.*)$`)
 
@@ -254,8 +255,8 @@ func (a *Assembler) complaints(text string) (list []*Error) {
 	return list
 }
 
-// code is a section without anything left for a linker: a name that is not a register's would
-// else become address 0.
+// code returns a section's bytes, if it needs no linker: an unknown register name would otherwise become address
+// 0.
 func (a *Assembler) code(f *elf.File, name string) ([]byte, error) {
 	s := f.Section(name)
 	if s == nil {
@@ -271,7 +272,7 @@ func (a *Assembler) code(f *elf.File, name string) ([]byte, error) {
 	return code, err
 }
 
-// undefined names what the section's first relocation refers to.
+// undefined returns the symbol of the section's first relocation.
 func undefined(f *elf.File, section string) (string, bool) {
 	rel := f.Section(".rela" + section)
 	if rel == nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// assemblers are all that are installed.
+// assemblers returns all installed ones.
 func assemblers(t *testing.T) map[string]*Assembler {
 	t.Helper()
 	all := map[string]*Assembler{}
@@ -59,7 +59,7 @@ func TestBlock(t *testing.T) {
 	}
 }
 
-// TestNothingStaysBehind: while an assembler runs, there is no file that would stay if bbprof were killed.
+// TestNothingStaysBehind: a running assembler has no file that would remain if bbprof were killed.
 func TestNothingStaysBehind(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	for name, a := range assemblers(t) {
@@ -72,7 +72,7 @@ func TestNothingStaysBehind(t *testing.T) {
 	}
 }
 
-// TestBlockErrors: the message is the assembler's, with the line of the text.
+// TestBlockErrors: the error is the assembler's message, with the text's line.
 func TestBlockErrors(t *testing.T) {
 	for name, a := range assemblers(t) {
 		for _, tt := range []struct {
@@ -97,7 +97,7 @@ func TestBlockErrors(t *testing.T) {
 	}
 }
 
-// TestBlocks: a bad text, or one that would swallow or clash with others, is its own loss alone.
+// TestBlocks: a bad text, or one that would swallow or clash with others, fails alone.
 func TestBlocks(t *testing.T) {
 	for name, a := range assemblers(t) {
 		texts := []string{
@@ -117,7 +117,7 @@ func TestBlocks(t *testing.T) {
 				got = append(got, fmt.Sprintf("%x", r.Code))
 			}
 		}
-		if name == "as" { // which warns of an open comment and takes what stands before it
+		if name == "as" { // as warns of an open comment and assembles what precedes it
 			want[5] = got[5]
 		}
 		require.Equal(t, name, want, got)

@@ -9,22 +9,21 @@ import (
 	"github.com/bbprof/bbprof/asm"
 )
 
-// Syntax is how assembly is written.
+// Syntax is a notation of assembly.
 type Syntax string
 
 const (
-	Intel Syntax = "intel" // as bbprof's own tables write it
-	ATT   Syntax = "att"   // GNU's, source before destination
-	Go    Syntax = "go"    // of Go's assembler
+	Intel Syntax = "intel" // as in bbprof's own tables
+	ATT   Syntax = "att"   // GNU's: source before destination
+	Go    Syntax = "go"    // Go's assembler
 )
 
 func Syntaxes() []Syntax { return []Syntax{Intel, ATT, Go} }
 
-// Mark stands behind an instruction that is in Intel syntax because nothing here can write it in
-// another.
+// Mark follows an instruction that is in Intel syntax because no other writer here supports it.
 const Mark = " (intel)"
 
-// Text is an instruction in some syntax.
+// Text formats an instruction in some syntax.
 func Text(in *asm.Inst, syntax Syntax) string {
 	if syntax == Intel || syntax == "" {
 		return in.Text()
@@ -39,7 +38,7 @@ func Text(in *asm.Inst, syntax Syntax) string {
 	return x86asm.GoSyntax(x, 0, nil)
 }
 
-// Block is a block's instructions, separated by semicolons; "" if it is no code.
+// Block formats a block's instructions, separated by semicolons; "" if it is not code.
 func Block(code []byte, syntax Syntax) string {
 	insts, err := asm.Decode(code)
 	if err != nil {
@@ -55,7 +54,7 @@ func Block(code []byte, syntax Syntax) string {
 	return s.String()
 }
 
-// decode has x86asm decode an instruction, and says whether it means the same.
+// decode decodes an instruction with x86asm, and reports whether both decoders agree.
 func decode(in *asm.Inst) (x86asm.Inst, bool) {
 	x, err := x86asm.Decode(in.Bytes, 64)
 	if err != nil || x.Op == 0 || x.Len != len(in.Bytes) || !sameName(x, in) {
@@ -66,10 +65,10 @@ func decode(in *asm.Inst) (x86asm.Inst, bool) {
 		if !ok {
 			continue
 		}
-		if in.RIPDisp > 0 && m.Base != x86asm.RIP { // lost behind VEX and EVEX
+		if in.RIPDisp > 0 && m.Base != x86asm.RIP { // x86asm loses it after VEX and EVEX
 			return x, false
 		}
-		if m.Disp > 1<<31-1 && m.Disp < 1<<32 { // a negative one comes zero-extended
+		if m.Disp > 1<<31-1 && m.Disp < 1<<32 { // negative ones are zero-extended
 			m.Disp = int64(int32(m.Disp))
 			x.Args[i] = m
 		}
@@ -77,7 +76,7 @@ func decode(in *asm.Inst) (x86asm.Inst, bool) {
 	return x, true
 }
 
-// sameName compares mnemonics: some encodings x86asm takes for another instruction.
+// sameName compares mnemonics: x86asm decodes some encodings as another instruction.
 func sameName(x x86asm.Inst, in *asm.Inst) bool {
 	op := strings.ToLower(x.Op.String())
 	if op == in.Mnemonic {

@@ -9,30 +9,30 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 )
 
-// fed is a row, or the error that ended them.
-type fed struct {
+// inputRow is a row, or the error that ended the input.
+type inputRow struct {
 	row input.Row
 	err error
 }
 
-// MismatchError says that the input is not that of the result that is resumed.
+// MismatchError reports that a resumed result belongs to another input.
 type MismatchError struct{ error }
 
 func (e *MismatchError) Error() string {
 	return e.error.Error() + "; go on with the same input, or name another result with -o"
 }
 
-// filter leaves out rows that have their result and those of other shards.
+// filter drops rows that have a result already and those of other shards.
 type filter struct {
 	in    Source
 	done  *marks
 	shard Shard
-	// found is told of each row whose block an earlier run measured, and where its result begins; nil if nobody is.
+	// found is called for each row whose block an earlier run measured, with the offset of its result; may be nil.
 	found func(*input.Row, int64)
 }
 
-// all passes rows to put until it refuses one. The last has an error, io.EOF too.
-func (f *filter) all(put func(fed) bool) {
+// all passes rows to put until it returns false. The last one holds an error, possibly io.EOF.
+func (f *filter) all(put func(inputRow) bool) {
 	left := f.done.count
 	for {
 		row, err := f.in.Next()
@@ -53,42 +53,41 @@ func (f *filter) all(put func(fed) bool) {
 		default:
 			err = &MismatchError{fmt.Errorf("%s, line %d: the result has another block in its row %d", row.File, row.Line, row.Number)}
 		}
-		if !put(fed{row, err}) || err != nil {
+		if !put(inputRow{row, err}) || err != nil {
 			return
 		}
 	}
 }
 
-// aheadRows and aheadBytes are how many rows are read ahead, and how much text. The goroutine that
-// reads is woken when half of them are taken, which is seldom enough not to be felt where every
-// core measures.
+// aheadRows and aheadBytes bound the rows read ahead. The reading goroutine wakes when half of them are taken,
+// rarely enough not to disturb measurements on its core.
 const (
 	aheadRows  = 256
 	aheadBytes = 8 << 20
 )
 
-// ahead is the rows that were read and not taken yet. The input may block for long, as where
-// someone types it; taking does not.
+// ahead buffers rows that were read but not yet taken. Reading may block for long, for example at a terminal;
+// taking does not.
 type ahead struct {
 	mu      sync.Mutex
 	room    sync.Cond
-	rows    []fed
+	rows    []inputRow
 	bytes   int  // of rows
-	filling bool // until it is full; then again when half is gone
+	filling bool // until full, then again below half
 	stopped bool
-	fresh   func() // called when there are rows again, without a lock
+	onRows  func() // called without a lock when rows become available
 }
 
-func newAhead(fresh func()) *ahead {
-	a := &ahead{fresh: fresh, filling: true}
+func newAhead(onRows func()) *ahead {
+	a := &ahead{onRows: onRows, filling: true}
 	a.room.L = &a.mu
 	return a
 }
 
-// feed reads until the end, or until stop.
+// feed reads until the end or until stop.
 func (a *ahead) feed(f *filter) { f.all(a.put) }
 
-func (a *ahead) put(f fed) bool {
+func (a *ahead) put(f inputRow) bool {
 	a.mu.Lock()
 	for !a.filling && !a.stopped {
 		a.room.Wait()
@@ -99,19 +98,19 @@ func (a *ahead) put(f fed) bool {
 	a.filling = len(a.rows) < aheadRows && a.bytes < aheadBytes
 	a.mu.Unlock()
 	if empty && !stopped {
-		a.fresh()
+		a.onRows()
 	}
 	return !stopped
 }
 
-func (a *ahead) take() (f fed, ok bool) {
+func (a *ahead) take() (f inputRow, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.rows) == 0 {
-		return fed{}, false
+		return inputRow{}, false
 	}
 	f = a.rows[0]
-	a.rows[0] = fed{}
+	a.rows[0] = inputRow{}
 	a.rows = a.rows[1:]
 	a.bytes -= f.row.Size()
 	if !a.filling && len(a.rows) <= aheadRows/2 && a.bytes <= aheadBytes/2 {

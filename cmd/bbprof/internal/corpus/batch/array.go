@@ -8,8 +8,8 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 )
 
-// A task of a Slurm job array finds its number and the array's extent in these variables (sbatch(1), OUTPUT
-// ENVIRONMENT VARIABLES), and how many CPUs it asked for.
+// Slurm tells a task of a job array its number, the array's extent, and its number of CPUs in these variables
+// (sbatch(1), OUTPUT ENVIRONMENT VARIABLES).
 const (
 	taskID      = "SLURM_ARRAY_TASK_ID"
 	taskMin     = "SLURM_ARRAY_TASK_MIN"
@@ -18,8 +18,8 @@ const (
 	cpusPerTask = "SLURM_CPUS_PER_TASK"
 )
 
-// ArrayShard reads auto, or auto/N: the part of a task of a Slurm job array is the task's number. N is how many tasks
-// the array has; an array of some tasks only, as when these are run again, does not know, so it has to be named.
+// ArrayShard parses auto or auto/N: a task takes the part with its number in the Slurm job array. N is the number
+// of parts, required when only some tasks run (again), since Slurm then does not tell it.
 func ArrayShard(s string, getenv func(string) string) (Shard, error) {
 	of, named := strings.CutPrefix(s, "auto/")
 	var v [4]int
@@ -46,8 +46,8 @@ func ArrayShard(s string, getenv func(string) string) (Shard, error) {
 	return Shard{id, count}, nil
 }
 
-// ArrayWorkers is how many CPUs Slurm gives a task, 0 if it does not say: where a cluster binds no task to its CPUs, the
-// affinity mask holds those of others too.
+// ArrayWorkers returns the number of CPUs that Slurm gives a task, 0 if unknown: on clusters that do not bind
+// tasks, the affinity mask includes other tasks' CPUs.
 func ArrayWorkers(getenv func(string) string) int {
 	n, err := strconv.Atoi(getenv(cpusPerTask))
 	if err != nil {
@@ -56,23 +56,24 @@ func ArrayWorkers(getenv func(string) string) int {
 	return max(n, 0)
 }
 
-// ShardRows is how many rows of a shard are missing.
+// ShardRows counts a shard's missing rows.
 type ShardRows struct {
 	Shard Shard
 	Rows  int64
 }
 
-// mostShards is how many shards are counted one by one: far above the tasks of an array (Slurm's MaxArraySize is 4,000,001 at most).
+// mostShards bounds the shards counted individually, far above the tasks of an array (Slurm's MaxArraySize is
+// 4,000,001 at most).
 const mostShards = 1 << 22
 
-// unfinished counts missing rows of a corpus by the shard that they belong to, from 0.
-type unfinished struct {
+// missingRows counts the missing rows of a corpus per shard, from 0.
+type missingRows struct {
 	next func() (input.Row, error) // of the corpus
 	rows []int64
 }
 
-// add counts rows by their numbers, which come after those of the call before.
-func (u *unfinished) add(first, last int64) error {
+// add counts the rows first to last, which must follow those of earlier calls.
+func (u *missingRows) add(first, last int64) error {
 	for at := int64(0); at < last; {
 		row, err := u.next()
 		if err != nil {
@@ -85,7 +86,7 @@ func (u *unfinished) add(first, last int64) error {
 	return nil
 }
 
-func (u *unfinished) shards() (list []ShardRows) {
+func (u *missingRows) shards() (list []ShardRows) {
 	for i, n := range u.rows {
 		if n > 0 {
 			list = append(list, ShardRows{Shard{i, len(u.rows)}, n})

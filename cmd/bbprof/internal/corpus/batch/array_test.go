@@ -11,8 +11,8 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// TestArrayShard: a task's part is its number where the array has all numbers from 0; else the number of parts is asked
-// for, and a number that no such part has is refused.
+// TestArrayShard: a task takes the part with its number if the array has all numbers from 0; otherwise the number
+// of parts is required, and a number beyond it is refused.
 func TestArrayShard(t *testing.T) {
 	for _, c := range []struct {
 		text, env string // ID MIN MAX COUNT
@@ -50,7 +50,7 @@ func TestArrayWorkers(t *testing.T) {
 	}
 }
 
-// TestUnfinished: each missing row is counted to the shard that has to be run again, also after more gaps than are listed.
+// TestUnfinished: each missing row counts towards its shard, even after more gaps than are listed.
 func TestUnfinished(t *testing.T) {
 	corpus := text(200)
 	names := parts(t, corpus, 4, nothing)

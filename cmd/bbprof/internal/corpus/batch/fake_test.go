@@ -23,15 +23,15 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// lab is some measurers, and what they were given.
+// lab holds fake measurers and records what they were given.
 type lab struct {
 	mu    sync.Mutex
-	order []string         // blocks in the order of their measurements, in hex
-	by    map[string][]int // which worker measured each
+	order []string         // blocks in hex, in the order of measurement
+	by    map[string][]int // workers that measured each block
 
 	noisy map[string]int                             // how often a block is rejected for noise
-	delay func(hex string, worker int) time.Duration // nil is none
-	fail  func(hex string) error                     // nil is none
+	delay func(hex string, worker int) time.Duration // may be nil
+	fail  func(hex string) error                     // may be nil
 }
 
 type worker struct {
@@ -75,7 +75,7 @@ func (w worker) ProfileAll(ctx context.Context, next func() (profiler.Block, boo
 	return nil
 }
 
-// workers are n measurers of the lab.
+// workers returns n measurers of the lab.
 func (l *lab) workers(n int) (all []measure.Measurer) {
 	for i := range n {
 		all = append(all, worker{l, i})
@@ -83,8 +83,8 @@ func (l *lab) workers(n int) (all []measure.Measurer) {
 	return all
 }
 
-// text is a corpus of n rows with a second column, in which the block of each eleventh row
-// comes again right after it and much later, and each thirteenth row is not a block.
+// text returns a corpus of n rows with a second column. The block of each eleventh row reappears right after it
+// and much later, and each thirteenth row is not a block.
 func text(n int) string {
 	var b strings.Builder
 	b.WriteString("hex,id\n")
@@ -115,7 +115,7 @@ func here() resultfile.Run {
 	return resultfile.Run{Version: "1", Host: resultfile.Host{Microarchitecture: "Zen 9", Brand: "x"}, Settings: map[string]any{"mode": "unroll"}}
 }
 
-// measure runs a corpus into a file, from its start or where it stopped.
+// batched measures a corpus into a file, from its start or where it stopped.
 func batched(t testing.TB, l *lab, path, text string, o Options) (Tally, error) {
 	t.Helper()
 	if o.Workers == nil {
@@ -138,12 +138,12 @@ func batched(t testing.TB, l *lab, path, text string, o Options) (Tally, error) 
 	return tally, err
 }
 
-// end closes an output that nothing more is to be done with.
+// end flushes and closes an output.
 func end(o *Output) error { return errors.Join(o.Flush(), o.Close()) }
 
 func file(t testing.TB) string { return filepath.Join(t.TempDir(), "result.csv") }
 
-// rows reads a result by a reader that is not ours.
+// rows reads a result with an independent reader.
 func rows(t testing.TB, path string) (rows []map[string]string) {
 	t.Helper()
 	content := require.Get(os.ReadFile(path))(t)
@@ -170,7 +170,7 @@ func parse(t testing.TB, content string) (rows []map[string]string) {
 	return rows
 }
 
-// withCell is a result in which one row, from 1, has another cell.
+// withCell returns a result with one cell changed; rows count from 1.
 func withCell(t testing.TB, content string, row int, column, cell string) string {
 	t.Helper()
 	all := require.Get(csv.NewReader(strings.NewReader(content)).ReadAll())(t)
@@ -180,8 +180,7 @@ func withCell(t testing.TB, content string, row int, column, cell string) string
 	return b.String()
 }
 
-// holds demands that a result has every row of a corpus once, in order, each with its own id
-// and with the result of its block.
+// holds checks that a result has every row of a corpus once, in order, with its own id and its block's result.
 func holds(t testing.TB, got []map[string]string, text string) {
 	t.Helper()
 	in := open(t, text)
@@ -207,7 +206,7 @@ func holds(t testing.TB, got []map[string]string, text string) {
 	}
 }
 
-// onlyOnce demands that no block was measured twice.
+// onlyOnce checks that no block was measured twice.
 func (l *lab) onlyOnce(t testing.TB) {
 	t.Helper()
 	sorted := slices.Sorted(slices.Values(l.order))

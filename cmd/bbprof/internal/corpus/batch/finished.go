@@ -8,8 +8,8 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
 
-// Finished holds a complete result, which has no journal any more, against the run that was to resume it. What a format or the
-// columns that were chosen leave out cannot be checked; unchecked says so.
+// Finished checks a complete result, which has no journal any more, against the run that would resume it.
+// unchecked lists what it cannot check, because the format or the chosen columns omit it.
 func Finished(path string, format resultfile.Format, schema resultfile.Schema, in Source, shard Shard, here resultfile.Run) (unchecked []string, err error) {
 	if !format.Whole() {
 		return []string{fmt.Sprintf("CPU, settings and input were not checked: format %s does not hold them", format)}, nil
@@ -22,7 +22,7 @@ func Finished(path string, format resultfile.Format, schema resultfile.Schema, i
 	return finished(r, newOutput(schema), in, shard, here)
 }
 
-// finished uses an output's columns and marks alone.
+// finished uses only an output's columns and marks.
 func finished(r *resultfile.Rows, o *Output, in Source, shard Shard, here resultfile.Run) (unchecked []string, err error) {
 	o.setSchema(o.schema.Join(r.Schema))
 	if err := o.sameColumns(r.Schema); err != nil {
@@ -45,8 +45,8 @@ func finished(r *resultfile.Rows, o *Output, in Source, shard Shard, here result
 	if o.row < 0 || o.hex < 0 {
 		return append(unchecked, "the input was not checked: it lacks column row or hex"), nil
 	}
-	var last fed
-	(&filter{in: in, done: &o.done, shard: shard}).all(func(f fed) bool { last = f; return false })
+	var last inputRow
+	(&filter{in: in, done: &o.done, shard: shard}).all(func(f inputRow) bool { last = f; return false })
 	switch {
 	case last.err == nil:
 		return nil, r.Error(&MismatchError{fmt.Errorf("%s, line %d: the result is complete and has no row %d", last.row.File, last.row.Line, last.row.Number)})

@@ -10,8 +10,8 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// TestFinished: of a complete result everything is checked that its format and columns tell, as of one that is resumed,
-// and the rest is named.
+// TestFinished: a complete result is checked like a resumed one, as far as its format and columns allow, and the
+// rest is listed.
 func TestFinished(t *testing.T) {
 	corpus := text(30)
 	whole := file(t)

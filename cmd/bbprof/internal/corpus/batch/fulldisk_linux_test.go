@@ -11,9 +11,8 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// TestDiskFills: a disk that is full ends the run with an error that says so, and once there
-// is room the run goes on. If the room for putting rows in order is lacking, the result is
-// there all the same.
+// TestDiskFills: a full disk ends the run with a clear error, and the run can resume once there is room. If only
+// sorting lacks room, the result is kept unsorted.
 func TestDiskFills(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
@@ -36,7 +35,7 @@ func TestDiskFills(t *testing.T) {
 		if !errors.As(err, &writing) || !errors.Is(err, unix.ENOSPC) {
 			t.Fatal(err)
 		}
-		return len(rows(t, path)) // which are whole
+		return len(rows(t, path)) // whole rows
 	}
 	first := full()
 	if first < 100 || first > 900 {
@@ -50,11 +49,11 @@ func TestDiskFills(t *testing.T) {
 	if n := full(); n != 1000 {
 		t.Errorf("%d rows", n)
 	}
-	// They are there, and only the second file did not fit: others may use the first.
+	// The rows are there, and only the second file did not fit: others may use the first.
 	if r, err := resultfile.OpenRows(path, nil); err != nil {
 		t.Error(err)
 	} else {
-		r.Close() // or the disk is busy
+		r.Close() // or the disk stays busy
 	}
 	resize("1m")
 	require.Get(batched(t, l, path, corpus, Options{}))(t)

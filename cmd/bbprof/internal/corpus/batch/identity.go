@@ -7,11 +7,10 @@ import (
 	"github.com/bbprof/bbprof/internal/layout"
 )
 
-// Identity distinguishes blocks that have to be measured separately: by what is set, as initial.Set writes it,
-// and by where a block stands, which matters within a page, and only for rip-relative operands
-// (profiler.Setup.At).
+// Identity distinguishes blocks that must be measured separately: by their settings, as initial.Set writes them,
+// and by their address, which matters only within a page and for rip-relative operands (profiler.Setup.At).
 func Identity(code []byte, at *uint64, set string) string {
-	id := string(binary.AppendUvarint(nil, uint64(len(code)))) + string(code) // what follows is no code
+	id := string(binary.AppendUvarint(nil, uint64(len(code)))) + string(code) // the length delimits the code
 	if at != nil && relative(code) {
 		id += "@" + string(binary.LittleEndian.AppendUint16(nil, uint16(*at%layout.PageSize)))
 	}

@@ -13,7 +13,7 @@ func TestIdentity(t *testing.T) {
 		{relative, at(0x1010), at(0x2010), true},
 		{relative, at(0x1010), at(0x1020), false},
 		{relative, nil, at(0x1020), false},
-		{relative, nil, at(0x3000), false}, // its operands are aligned, not left where they are
+		{relative, nil, at(0x3000), false}, // its operands are aligned, not left in place
 		{relative, at(0), at(0x3000), true},
 		{plain, at(0x1010), at(0x1020), true},
 		{plain, nil, at(0x1020), true},

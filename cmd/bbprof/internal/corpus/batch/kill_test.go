@@ -21,7 +21,7 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// Where TestMain finds this, the test binary is a run that TestKilled kills.
+// killedEnv makes the test binary run as the victim of TestKilled.
 const killedEnv = "BBPROF_TEST_KILLED"
 
 func TestMain(m *testing.M) {
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// diary is a measurer that notes each block that it has measured.
+// diary is a measurer that logs each measured block.
 type diary struct {
 	worker
 	file *os.File
@@ -52,7 +52,7 @@ func (d diary) ProfileAll(ctx context.Context, next func() (profiler.Block, bool
 	return nil
 }
 
-// victim is the run.
+// victim is the run to be killed.
 func victim(dir string) error {
 	notes, err := os.OpenFile(filepath.Join(dir, "diary"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
 	if err != nil {
@@ -81,8 +81,8 @@ func victim(dir string) error {
 	return out.Sort()
 }
 
-// TestKilled kills a run twenty times at random moments and resumes it each time. In the end
-// every row is there once, and no block was measured whose row was there.
+// TestKilled kills a run twenty times at random moments and resumes it each time. Finally every row is there once,
+// and no block was measured twice whose row was written.
 func TestKilled(t *testing.T) {
 	require.Slow(t)
 	const n, wanted = 6000, 20
@@ -101,8 +101,7 @@ func TestKilled(t *testing.T) {
 		return had
 	}
 	diaryEnd := 0
-	// A run that reaches its end before it is killed begins again: where this test is the one that
-	// gets no CPU, that may be often.
+	// A run that ends before it is killed starts again: if this test gets no CPU, that may be often.
 	kills := 0
 	for try := 0; ; try++ {
 		if try > 20*wanted {

@@ -11,8 +11,8 @@ import (
 
 const noFollow = unix.O_NOFOLLOW
 
-// lock keeps other runs off a file until it is closed: rows of two would end up in each
-// other. File systems that cannot lock do without.
+// lock keeps other runs off a file until it is closed, since their rows would interleave. File systems without
+// locks do without.
 func lock(f *os.File) error {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
 		return errors.New("another bbprof is writing it; wait until that has ended, or name another file")

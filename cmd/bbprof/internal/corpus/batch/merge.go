@@ -13,37 +13,37 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
 
-// Merge joins result files of one corpus, such as those of its shards, row by row.
+// Merge joins result files of one corpus, such as its shards, row by row.
 type Merge struct {
 	parts  []*part
-	first  *part             // with a row: the others are held against it
-	schema resultfile.Schema // of the parts together
+	first  *part             // first part with a row: the others are compared with it
+	schema resultfile.Schema // of all parts combined
 }
 
 type part struct {
 	name string
 	file *os.File
-	rows *ordered
+	rows *orderedRows
 	runs resultfile.Runs
 
-	// The row that is next, 0 after the last.
+	// The next row, 0 after the last.
 	row   int64
 	cells []string
-	order []int // where each column of all stands in this one
+	order []int // index in this part of each merged column
 }
 
 type MergeReport struct {
 	Rows       int64
-	Repeated   int64       // rows that stood in more than one part; the first part's counts
-	Gaps       [][2]int64  // rows that are in no part, first and last; some of many
+	Repeated   int64       // rows in several parts; the first part counts
+	Gaps       [][2]int64  // first and last row of gaps; not all are listed
 	Missing    int64       // rows in all gaps
-	Shards     []string    // that no part is of; some of many
-	Absent     int64       // how many these are
-	Unfinished []ShardRows // rows in all gaps by shard; none without a corpus, or where parts are not of one number of shards
+	Shards     []string    // without a part; not all are listed
+	Absent     int64       // number of such shards
+	Unfinished []ShardRows // missing rows by shard; none without a corpus, or if parts differ in the number of shards
 }
 
-// OpenMerge reads each file once. The error says which cannot be joined, and why; mixed
-// allows different microarchitectures and settings.
+// OpenMerge reads each file once. An error names the file that cannot be joined and says why; mixed allows
+// different microarchitectures and settings.
 func OpenMerge(names []string, mixed bool) (*Merge, error) {
 	m := &Merge{}
 	for _, name := range names {
@@ -74,7 +74,7 @@ func openPart(name string) (*part, error) {
 		some = true
 		return p.runs.Add(in.Schema(), cells)
 	})
-	if err == nil && some && p.runs.None() { // the shard of a small corpus may have no row
+	if err == nil && some && p.runs.None() { // the shard of a small corpus may be empty
 		err = errors.New("no row names its run (columns run and run_header), so this is not a result of batch")
 	}
 	if err == nil {
@@ -87,8 +87,8 @@ func openPart(name string) (*part, error) {
 	return p, nil
 }
 
-// openLines opens a result in which a row is found again by where it begins. Of one that is
-// Parquet, compressed or a pipe that is a copy as CSV, without a name.
+// openLines opens a result for access to rows by offset. Parquet, compressed files and pipes are first copied as
+// CSV to an unnamed file.
 func (p *part) openLines() (size int64, err error) {
 	if info, err := os.Stat(p.name); err == nil && info.Mode().IsRegular() {
 		if p.file, err = os.Open(p.name); err != nil || resultfile.IsLines(p.file) {
@@ -126,7 +126,7 @@ func (p *part) advance() (err error) {
 	return err
 }
 
-// admit holds a part against those before.
+// admit checks a part against the previous ones.
 func (m *Merge) admit(p *part, mixed bool) error {
 	if m.schema == nil {
 		m.schema = p.rows.schema()
@@ -145,14 +145,14 @@ func (m *Merge) admit(p *part, mixed bool) error {
 		return nil
 	}
 	if why := m.first.runs.Mixes(&p.runs); why != "" {
-		return fmt.Errorf("%s: it was not measured as %s was: %s; -mixed joins them nevertheless", p.name, m.first.name, why)
+		return fmt.Errorf("%s: it was measured under other conditions than %s: %s; -mixed joins them anyway", p.name, m.first.name, why)
 	}
 	return nil
 }
 
 func (m *Merge) Schema() resultfile.Schema { return m.schema }
 
-// Cores has the microarchitecture of each run, by what column run holds.
+// Cores maps the values of column run to microarchitectures.
 func (m *Merge) Cores() map[string]string {
 	cores := map[string]string{}
 	for _, p := range m.parts {
@@ -168,8 +168,8 @@ const (
 	shownGaps   = 10
 )
 
-// Run gives out all rows by their numbers. total is how many rows the corpus has, 0 if that is not known; corpus gives
-// them, as far as rows are missing.
+// Run passes all rows to put, ordered by number. total is the number of rows in the corpus, 0 if unknown; corpus
+// reads the corpus, if rows are missing.
 func (m *Merge) Run(corpus func() (input.Row, error), total int64, put func(cells []string) error) (MergeReport, error) {
 	var (
 		report MergeReport
@@ -177,7 +177,7 @@ func (m *Merge) Run(corpus func() (input.Row, error), total int64, put func(cell
 	)
 	ordered := make([]string, len(m.Schema()))
 	report.Shards, report.Absent = m.absent()
-	missing := unfinished{next: corpus}
+	missing := missingRows{next: corpus}
 	if n := m.count(); total > 0 && n <= mostShards {
 		missing.rows = make([]int64, n)
 	}
@@ -205,7 +205,7 @@ func (m *Merge) Run(corpus func() (input.Row, error), total int64, put func(cell
 			err := gap(total + 1)
 			report.Unfinished = missing.shards()
 			if total > 0 && report.Missing == 0 {
-				report.Shards, report.Absent = nil, 0 // they had no row
+				report.Shards, report.Absent = nil, 0 // they are empty
 			}
 			return report, err
 		}
@@ -234,14 +234,14 @@ func (m *Merge) Run(corpus func() (input.Row, error), total int64, put func(cell
 	}
 }
 
-// PartError says that a part does not belong to the rest.
+// PartError reports a part that does not belong with the others.
 type PartError struct{ error }
 
-// absent are the shards that no part is of, for each number of shards that a part names, and how
-// many there are; none where a part is of the whole corpus.
+// absent lists shards without a part, for each number of shards that a part names, and counts them; none if a part
+// covers the whole corpus.
 func (m *Merge) absent() (some []string, n int64) {
 	have := map[Shard]bool{}
-	parts := map[int]int64{} // by the number of shards
+	parts := map[int]int64{} // by number of shards
 	for _, p := range m.parts {
 		for _, run := range p.runs.All() {
 			if run.Shard == "" {
@@ -264,7 +264,7 @@ func (m *Merge) absent() (some []string, n int64) {
 	return some, n
 }
 
-// count is the number of shards that all parts name, 0 if they name several or none.
+// count returns the number of shards if all parts agree on it, else 0.
 func (m *Merge) count() (n int) {
 	for _, p := range m.parts {
 		for _, run := range p.runs.All() {

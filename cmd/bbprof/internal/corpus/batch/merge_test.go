@@ -18,7 +18,7 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// merge joins files, and gives the rows as text.
+// merge joins files and returns the rows as text.
 func merge(names []string, mixed bool, total int64) (content string, report MergeReport, err error) {
 	m, err := OpenMerge(names, mixed)
 	if err != nil {
@@ -54,8 +54,7 @@ func parts(t *testing.T, corpus string, n int, change func(int, *resultfile.Run)
 
 func nothing(int, *resultfile.Run) {}
 
-// TestShards: the shards of a corpus, merged, are what one run gives; each row is in one, and
-// rows of one block are in the same.
+// TestShards: merged shards equal a single run; each row is in exactly one shard, and rows of one block share it.
 func TestShards(t *testing.T) {
 	corpus := text(1000)
 	names := parts(t, corpus, 4, nothing)
@@ -79,7 +78,7 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// TestMergeReports: what is missing is told, and what is there twice.
+// TestMergeReports: missing and repeated rows are reported.
 func TestMergeReports(t *testing.T) {
 	corpus := text(200)
 	names := parts(t, corpus, 4, nothing)
@@ -92,7 +91,7 @@ func TestMergeReports(t *testing.T) {
 	if report.Rows != have || report.Missing != 210-have || report.Repeated != third || !slices.Equal(report.Shards, []string{"1/4", "2/4"}) || len(report.Gaps) == 0 {
 		t.Errorf("%+v, want %d rows", report, have)
 	}
-	// Of a whole result there are no shards, and gaps are where rows are missing.
+	// A whole result has no shards; its gaps are the missing rows.
 	path := file(t)
 	require.Get(batched(t, &lab{}, path, corpus, Options{}))(t)
 	if _, report, err = merge([]string{names[1], path}, false, 200); err != nil || report.Rows != 200 || report.Missing != 0 || report.Shards != nil {
@@ -106,7 +105,7 @@ func TestMergeReports(t *testing.T) {
 	}
 }
 
-// TestMergeEmptyShard: of a small corpus some shards have no row, and lack nothing.
+// TestMergeEmptyShard: shards of a small corpus may be empty, and then lack nothing.
 func TestMergeEmptyShard(t *testing.T) {
 	const corpus = "hex,id\n90,0\n"
 	names := parts(t, corpus, 3, nothing)
@@ -117,13 +116,13 @@ func TestMergeEmptyShard(t *testing.T) {
 		}
 		holds(t, parse(t, content), corpus)
 	}
-	// Without the corpus it is not known that there are no more rows.
+	// Without the corpus, it is unknown that no rows are missing.
 	if _, report, err := merge(names, false, 0); err != nil || len(report.Shards) != 2 {
 		t.Errorf("%+v, %v", report, err)
 	}
 }
 
-// TestMergeRefuses: what was not measured alike is not joined, unless it is asked for.
+// TestMergeRefuses: results of different conditions are joined only on request.
 func TestMergeRefuses(t *testing.T) {
 	corpus := text(60)
 	for _, c := range []struct {
@@ -155,7 +154,7 @@ func TestMergeRefuses(t *testing.T) {
 			t.Errorf("mixed: %+v, %v", report, err)
 		}
 	}
-	// Cores of one kind in two products are alike.
+	// Two products with one kind of core may mix.
 	names := parts(t, corpus, 2, func(i int, r *resultfile.Run) { r.Host.Brand = fmt.Sprint(i) })
 	if _, _, err := merge(names, false, 0); err != nil {
 		t.Error(err)
@@ -187,7 +186,7 @@ func TestParseShard(t *testing.T) {
 	}
 }
 
-// TestMergeForms: a part may be of any form that can be read back.
+// TestMergeForms: a part may have any readable format.
 func TestMergeForms(t *testing.T) {
 	corpus := text(300)
 	names := parts(t, corpus, 3, nothing)
@@ -210,7 +209,7 @@ func TestMergeForms(t *testing.T) {
 	holds(t, parse(t, got), corpus)
 }
 
-// TestMergeDamage: numbers that cannot be take neither memory nor the place of rows that are missing.
+// TestMergeDamage: impossible row numbers neither take memory nor replace missing rows.
 func TestMergeDamage(t *testing.T) {
 	path := file(t)
 	require.Get(batched(t, &lab{}, path, text(3), Options{}))(t)
@@ -230,8 +229,7 @@ func TestMergeDamage(t *testing.T) {
 	}
 }
 
-// TestMergeWiderPart: parts with and without the columns that a plain run leaves out have all of them together,
-// whichever comes first.
+// TestMergeWiderPart: parts with and without optional columns merge to all columns, in either order.
 func TestMergeWiderPart(t *testing.T) {
 	dir := t.TempDir()
 	wide, narrow := filepath.Join(dir, "wide.csv"), filepath.Join(dir, "narrow.csv")

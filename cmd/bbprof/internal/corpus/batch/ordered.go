@@ -13,22 +13,22 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
 
-// ordered reads the rows of a file by their numbers, whatever order they stand in. A file that is in order is read as it is; of
-// any other a pass notes where each row begins.
-type ordered struct {
+// orderedRows reads a file's rows by number. It reads a sorted file sequentially; for any other, a first pass notes
+// each row's offset.
+type orderedRows struct {
 	file io.ReaderAt
 	size int64
 	in   *resultfile.LineReader
-	row  int     // the column
-	rows []rowAt // that are left, by number; nil of a file in order
+	row  int     // index of the column
+	rows []rowAt // unread rows by number; nil if the file is sorted
 }
 
 type rowAt struct{ row, at int64 }
 
-// openOrdered makes a first pass over the first size bytes of a file. each is called with every row, in the file's order; the
-// cells are valid until it returns.
-func openOrdered(f io.ReaderAt, size int64, each func(in *resultfile.LineReader, cells []string) error) (*ordered, error) {
-	o := &ordered{file: f, size: size}
+// openOrdered makes a first pass over the first size bytes of a file. It calls each with every row in file order;
+// the cells are valid until each returns.
+func openOrdered(f io.ReaderAt, size int64, each func(in *resultfile.LineReader, cells []string) error) (*orderedRows, error) {
+	o := &orderedRows{file: f, size: size}
 	inOrder, last := true, int64(0)
 	err := o.pass(func(row int64, cells []string) error {
 		inOrder, last = inOrder && row >= last, row
@@ -48,7 +48,7 @@ func openOrdered(f io.ReaderAt, size int64, each func(in *resultfile.LineReader,
 }
 
 // pass calls f with each row from the start.
-func (o *ordered) pass(f func(row int64, cells []string) error) error {
+func (o *orderedRows) pass(f func(row int64, cells []string) error) error {
 	if err := o.rewind(); err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func rowNumber(in *resultfile.LineReader, cell string) (int64, error) {
 	return row, nil
 }
 
-func (o *ordered) rewind() (err error) {
+func (o *orderedRows) rewind() (err error) {
 	if o.in, err = resultfile.NewStreamReader(io.NewSectionReader(o.file, 0, o.size)); err != nil {
 		return err
 	}
@@ -88,10 +88,10 @@ func (o *ordered) rewind() (err error) {
 	return nil
 }
 
-func (o *ordered) schema() resultfile.Schema { return o.in.Schema() }
+func (o *orderedRows) schema() resultfile.Schema { return o.in.Schema() }
 
-// next is the next row by number, io.EOF after the last. The cells are valid until the call after it.
-func (o *ordered) next() (row int64, cells []string, err error) {
+// next returns the next row by number, and io.EOF after the last. The cells are valid until the call after it.
+func (o *orderedRows) next() (row int64, cells []string, err error) {
 	if o.rows == nil {
 		if cells, err = o.in.Next(); err == nil {
 			row, err = rowNumber(o.in, cells[o.row])
@@ -111,16 +111,15 @@ func (o *ordered) next() (row int64, cells []string, err error) {
 	return next.row, cells, err
 }
 
-// Sort puts a file's rows into the order of the input. It reads the file that is open, writes
-// another beside it, locks that and renames it, so the rows are never without a file that has
-// them all. Call it after Flush.
+// Sort sorts a file's rows into input order. It reads the open file, writes a second one beside it, locks that and
+// renames it, so that a complete file exists at all times. Call it after Flush.
 func (o *Output) Sort() error {
 	if o.pipe != nil || o.sorted && o.ended[0] == o.ended[1] {
 		return nil
 	}
 	to, err := o.sortBeside()
 	if err != nil {
-		return &WriteError{fmt.Errorf("putting %s in order, which is complete otherwise: %w", o.path, err)}
+		return &WriteError{fmt.Errorf("sorting %s, which is complete but unsorted: %w", o.path, err)}
 	}
 	o.store.file.Close()
 	o.store.file = to
@@ -131,7 +130,7 @@ func (o *Output) Sort() error {
 	return nil
 }
 
-// sortBeside is the new file, which has the path's name and is locked.
+// sortBeside makes the new file, locked and renamed to the path.
 func (o *Output) sortBeside() (_ *os.File, err error) {
 	from := o.store.file
 	info, err := from.Stat()
@@ -160,7 +159,7 @@ func (o *Output) sortBeside() (_ *os.File, err error) {
 	return to, os.Rename(to.Name(), o.path)
 }
 
-// sortInto writes the rows in the first size bytes of a file by their numbers, with one run's header replaced.
+// sortInto writes the rows in the first size bytes of a file by number, with one run's header replaced.
 func sortInto(to io.Writer, from io.ReaderAt, size int64, ended [2]string) error {
 	header, column := "", -1 // of the first run
 	rows, err := openOrdered(from, size, func(in *resultfile.LineReader, cells []string) error {
@@ -184,7 +183,7 @@ func sortInto(to io.Writer, from io.ReaderAt, size int64, ended [2]string) error
 		if err != nil {
 			return err
 		}
-		switch { // the header stands in the first row, where it is looked for and outlives a file that is cut short
+		switch { // the header goes to the first row, where it is looked up and survives truncation
 		case header == "":
 		case first && cells[column] == "":
 			cells[column], moved = header, true

@@ -10,20 +10,19 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
 
-// Output is where rows go: a file, into which each goes as soon as it is known, or a pipe,
-// which gets them in order.
+// Output receives the rows: a file stores each at once, a pipe gets them in order.
 type Output struct {
 	schema resultfile.Schema
-	store  *store           // what was measured, to be found again; of a file, the result itself
-	at     map[uint64]int64 // where in store the row of a measured block begins, by the block's hash
-	pipe   *pipe            // nil of a file
-	path   string           // "" of a pipe
+	store  *store           // measured rows by offset; for a file, the result itself
+	at     map[uint64]int64 // offset in store of a measured block's row, by the block's hash
+	pipe   *pipe            // nil for a file
+	path   string           // "" for a pipe
 
-	done    marks     // rows that earlier runs wrote
+	done    marks     // rows of earlier runs
 	tally   Tally     // of those rows
-	sorted  bool      // the file's rows are in order so far
+	sorted  bool      // the file's rows so far are in order
 	last    int64     // number of the last row in the file
-	ended   [2]string // the run's header, and what it is to be replaced with when rows are put in order
+	ended   [2]string // the run's header and its replacement when sorting
 	columns columnsOfTally
 	row     int
 	hex     int
@@ -40,11 +39,10 @@ func (o *Output) setSchema(schema resultfile.Schema) {
 	o.row, o.hex = schema.Index("row"), schema.Index("hex")
 }
 
-// Earlier is how many rows earlier runs wrote.
+// Earlier returns how many rows earlier runs wrote.
 func (o *Output) Earlier() int64 { return o.tally.Rows }
 
-// Create begins a file, which must not be there unless it is empty or overwrite is set. The
-// format is one that appends.
+// Create starts a file. An existing one must be empty unless overwrite is set. The format must append.
 func Create(path string, format resultfile.Format, schema resultfile.Schema, overwrite bool) (*Output, error) {
 	if info, err := os.Stat(path); err == nil && info.Size() > 0 && !overwrite {
 		return nil, fmt.Errorf("%s is there already, with %d bytes; -resume continues it, -overwrite replaces it", path, info.Size())
@@ -73,8 +71,8 @@ func (o *Output) open(f *os.File, format resultfile.Format, end int64) error {
 	return err
 }
 
-// Pipe writes rows to w, which cannot be read again: in the order of the input, unless
-// unordered. What was measured is kept in a temporary file, for blocks that come again.
+// Pipe writes rows to w, which cannot be reread, in input order unless unordered is set. A temporary file keeps
+// the measured rows for repeated blocks.
 func Pipe(w io.Writer, format resultfile.Format, schema resultfile.Schema, columns []string, unordered bool) (*Output, error) {
 	spool, err := temporary("what was measured, for blocks that come again")
 	if err != nil {
@@ -87,8 +85,8 @@ func Pipe(w io.Writer, format resultfile.Format, schema resultfile.Schema, colum
 	return o, err
 }
 
-// temporary is a file without a name, which lives as long as it is open: in memory where there is no folder for it,
-// as in a container of bbprof alone.
+// temporary returns an unnamed file that lives while it is open; in memory if there is no folder for it, as in a
+// container with bbprof alone.
 func temporary(purpose string) (*os.File, error) {
 	f, err := os.CreateTemp("", "bbprof-*.csv")
 	if err != nil {
@@ -101,8 +99,8 @@ func temporary(purpose string) (*os.File, error) {
 	return f, nil
 }
 
-// put writes a row. seq counts the rows of this run from 0, in the order of the input; key is
-// the hash of its block if that was measured for this row, or nil.
+// put writes a row. seq counts this run's rows from 0 in input order; key is the block's hash if it was measured
+// for this row, else nil.
 func (o *Output) put(seq int64, cells []string, key *uint64) error {
 	if o.pipe != nil {
 		if err := o.pipe.put(seq, cells); err != nil {
@@ -127,24 +125,22 @@ func (o *Output) follow(row int64) {
 	o.last = max(o.last, row)
 }
 
-// measured is the row for which a block was measured before, nil if there is none.
+// measured returns the row for which a block was measured, nil if there is none.
 func (o *Output) measured(key uint64, hex string) (cells []string, err error) {
 	at, known := o.at[key]
 	if !known {
 		return nil, nil
 	}
 	if cells, err = o.store.at(at); err == nil && cells[o.hex] != hex {
-		cells = nil // another block of the same hash
+		cells = nil // a hash collision
 	}
 	return cells, err
 }
 
-// stuck reports whether rows that are known have to wait for one that is not, so many that no
-// more should come.
+// stuck reports whether too many finished rows wait for an earlier one to accept more.
 func (o *Output) stuck() bool { return o.pipe != nil && o.pipe.full() }
 
-// Held is how many rows are known and were not written: they waited for an earlier one when
-// writing failed.
+// Held returns how many finished rows were not written: they waited for an earlier one when writing failed.
 func (o *Output) Held() int64 {
 	if o.pipe == nil {
 		return 0
@@ -152,8 +148,8 @@ func (o *Output) Held() int64 {
 	return int64(len(o.pipe.waiting))
 }
 
-// Flush hands everything on. A file is then complete, if not in order. The error is a *WriteError,
-// in which a *DisplacedError says that the path does not name that file any more.
+// Flush writes everything. A file is then complete, though unsorted. The error is a *WriteError, which may wrap a
+// *DisplacedError if the path no longer names the file.
 func (o *Output) Flush() error {
 	err := o.store.flush()
 	if o.pipe != nil {
@@ -162,11 +158,11 @@ func (o *Output) Flush() error {
 	return err
 }
 
-// Ended has the header of a run replaced by one that knows its end, when rows are put in order.
+// Ended has sorting replace a run's header by one that describes its end.
 func (o *Output) Ended(old, now string) { o.ended = [2]string{old, now} }
 
-// InPlace fails if the path names no longer the file that was written, as before that is read or
-// removed by its name.
+// InPlace fails if the path no longer names the file that was written; check before reading or removing it by
+// name.
 func (o *Output) InPlace() error {
 	if o.path == "" {
 		return nil
@@ -174,27 +170,27 @@ func (o *Output) InPlace() error {
 	return inPlace(o.path, o.store.file)
 }
 
-// Close ends the lock on the file. Rows that were not flushed stay in the order of a killed run.
+// Close releases the lock on the file. Unflushed rows remain as after a kill.
 func (o *Output) Close() error {
 	o.store.stopSync()
 	return o.store.file.Close()
 }
 
-// window and windowBytes are how many rows may wait for an earlier one, and how much text.
+// window and windowBytes bound the rows that wait for an earlier one.
 const (
 	window      = 8192
 	windowBytes = 32 << 20
 )
 
-// pipe puts rows back into their order.
+// pipe writes rows in input order.
 type pipe struct {
 	unordered bool
 	write     func(cells []string) error
 	finish    func() error
 	waiting   map[int64][]string
-	bytes     int // of what waits
+	bytes     int // of waiting rows
 	next      int64
-	broken    bool // a row may be there in part, and no more must follow
+	broken    bool // a row may be partly written: write no more
 }
 
 func newPipe(w io.Writer, format resultfile.Format, schema resultfile.Schema, columns []string, unordered bool) (*pipe, error) {
@@ -224,7 +220,7 @@ func newPipe(w io.Writer, format resultfile.Format, schema resultfile.Schema, co
 		return asWriteError(err)
 	}
 	var line []byte
-	p.write = func(cells []string) (err error) { // each at once: a reader may be waiting
+	p.write = func(cells []string) (err error) { // unbuffered: a reader may be waiting
 		if at != nil {
 			cells = resultfile.Arrange(cells, at, nil)
 		}
@@ -274,7 +270,7 @@ func size(cells []string) (n int) {
 	return n
 }
 
-// close writes also what waits for a row that will not come, as after an interrupt.
+// close also writes rows that wait for one that will not come, as after an interrupt.
 func (p *pipe) close() error {
 	for _, seq := range slices.Sorted(maps.Keys(p.waiting)) {
 		if p.broken {

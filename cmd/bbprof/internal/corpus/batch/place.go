@@ -10,13 +10,12 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/atomicfile"
 )
 
-// DisplacedError says that a result's path no longer names the file that this run writes and has
-// locked, or that another program changed that file. The run ends there: rows must neither get
-// lost nor land in a file of somebody else.
+// DisplacedError reports that a result's path no longer names the file that this run writes and has locked, or
+// that another program changed that file. The run stops: rows must neither get lost nor go to someone else's file.
 type DisplacedError struct {
 	Path string
-	What string // what became of the file
-	Rows string // the file that holds this run's rows; "" if none does
+	What string // what happened to the file
+	Rows string // the file with this run's rows; "" if there is none
 }
 
 func (e *DisplacedError) Error() string {
@@ -27,7 +26,7 @@ func (e *DisplacedError) Error() string {
 	return text
 }
 
-// openLocked opens a result, or creates it, and keeps other runs off it.
+// openLocked opens or creates a result and locks out other runs.
 func openLocked(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND|noFollow, 0o666)
 	if err != nil {
@@ -50,7 +49,7 @@ func openLocked(path string) (*os.File, error) {
 	return f, nil
 }
 
-// inPlace fails with a *DisplacedError unless path names the file that is open.
+// inPlace fails with a *DisplacedError unless path names the open file.
 func inPlace(path string, f *os.File) error {
 	here, err := f.Stat()
 	if err != nil {
@@ -66,9 +65,9 @@ func inPlace(path string, f *os.File) error {
 	return e
 }
 
-// currentName is where a file that was moved is now, "" if that is not known.
+// currentName returns the current path of a moved file, "" if unknown.
 func currentName(info os.FileInfo, f *os.File) string {
-	name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd())) // proc_pid_fd(5); Linux alone
+	name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd())) // proc_pid_fd(5); only Linux
 	if err != nil {
 		return ""
 	}
@@ -83,7 +82,7 @@ func currentName(info os.FileInfo, f *os.File) string {
 	return name
 }
 
-// unchanged fails with a *DisplacedError if a file has not the size that this run gave it.
+// unchanged fails with a *DisplacedError if a file's size is not what this run made it.
 func unchanged(path string, f *os.File, size int64) error {
 	info, err := f.Stat()
 	switch {
@@ -97,8 +96,7 @@ func unchanged(path string, f *os.File, size int64) error {
 	return nil
 }
 
-// rescue copies the rows of a deleted file, which live as long as it is open, into a file beside
-// the path that it had.
+// rescue copies the rows of a deleted file, readable while it is open, to a file beside its former path.
 func rescue(path string, f *os.File, size int64) (name string, err error) {
 	to, err := atomicfile.CreateBeside(path, "rescued", 0o666)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// endless is a corpus whose rows go on until something ends the run, or the test has failed.
+// endless is a corpus without end; it stops only if the test has failed.
 type endless struct{ n int }
 
 func (e *endless) Read(p []byte) (int, error) {
@@ -25,15 +25,14 @@ func (e *endless) Read(p []byte) (int, error) {
 	switch e.n {
 	case 1:
 		return copy(p, "hex,id\n"), nil
-	case 1_000_000: // minutes later; what is waited for does not come
+	case 1_000_000: // minutes later: the awaited event did not happen
 		return 0, io.EOF
 	}
 	return copy(p, fmt.Sprintf("%s,%d\n", block(e.n), e.n)), nil
 }
 
-// TestDisplaced moves, replaces, deletes and cuts a result while a run writes it. The run ends
-// before its input does, says what happened, leaves the other file alone, and every row that it
-// counts is where it says.
+// TestDisplaced moves, replaces, deletes and truncates a result while a run writes it. The run stops early,
+// reports what happened, leaves the other file alone, and every row that it counts is where it says.
 func TestDisplaced(t *testing.T) {
 	require.Slow(t)
 	const others = "other\n"
@@ -41,7 +40,7 @@ func TestDisplaced(t *testing.T) {
 		name   string
 		change func(path string) error
 		says   string
-		rows   func(path string) string // "" of a name beside path that is not known
+		rows   func(path string) string // "" for an unknown name beside path
 	}{
 		{"moved", func(p string) error { return os.Rename(p, p+".old") }, "was moved", func(p string) string { return p + ".old" }},
 		{"moved and replaced", func(p string) error {
@@ -74,7 +73,7 @@ func TestDisplaced(t *testing.T) {
 			defer out.Close()
 			changed := make(chan error, 1)
 			l := &lab{delay: func(hex string, _ int) time.Duration {
-				if hex == block(100) { // while the other worker goes on
+				if hex == block(100) { // while the other worker continues
 					changed <- c.change(path)
 				}
 				return time.Millisecond
@@ -91,7 +90,7 @@ func TestDisplaced(t *testing.T) {
 				t.Fatalf("%v, want it to say %q", err, c.says)
 			}
 			if runtime.GOOS != "linux" && strings.HasPrefix(c.name, "moved") {
-				return // where it is now is not known
+				return // its current path is unknown
 			}
 			want := c.rows(path)
 			if want == "" {
@@ -112,7 +111,7 @@ func TestDisplaced(t *testing.T) {
 			if err := out.Sort(); err == nil && c.name != "cut" && c.name != "written to" {
 				t.Error("it was put in order at its old name")
 			}
-			if c.name == "cut" { // what is left can be gone on with
+			if c.name == "cut" { // the remaining rows can be resumed
 				out.Close()
 				again, _, err := Resume(path, resultfile.CSV, schema, here())
 				if err != nil || again.Earlier() == 0 {
@@ -124,8 +123,8 @@ func TestDisplaced(t *testing.T) {
 	}
 }
 
-// TestChangedMeanwhile: a change is seen too where it comes between looking at the file and writing to it, and
-// the row is not left where it does not belong.
+// TestChangedMeanwhile: a change between checking the file and writing to it is detected too, and the row is not
+// left in the wrong file.
 func TestChangedMeanwhile(t *testing.T) {
 	for _, c := range []struct{ name, left, says string }{
 		{"cut", "row 1\nro", "was cut from 12 to 8 bytes"},
@@ -158,8 +157,8 @@ func sameFile(t *testing.T, a, b string) bool {
 	return err1 == nil && err2 == nil && os.SameFile(x, y)
 }
 
-// TestLinksBeside: what somebody else put beside a result, under whatever names bbprof used or
-// uses, is neither followed nor replaced.
+// TestLinksBeside: a stranger's links beside a result, under any name that bbprof used or uses, are neither
+// followed nor replaced.
 func TestLinksBeside(t *testing.T) {
 	dir := t.TempDir()
 	path, secret := filepath.Join(dir, "result.csv"), filepath.Join(dir, "secret")
@@ -173,7 +172,7 @@ func TestLinksBeside(t *testing.T) {
 	for _, name := range []string{secret, path + ".sorting", path + ".writing"} {
 		require.Equal(t, name, "precious", readFile(t, name))
 	}
-	// Nor is a link in the result's own place: who follows one says so before.
+	// Nor is a link in the result's own place: it is resolved and reported before.
 	link := filepath.Join(dir, "link.csv")
 	os.Symlink(secret, link)
 	if _, err := Create(link, resultfile.CSV, schema, true); err == nil {
@@ -185,7 +184,7 @@ func TestLinksBeside(t *testing.T) {
 	require.Equal(t, "the secret", "precious", readFile(t, secret))
 }
 
-// TestSortReadsTheOpenFile: what stands at the path by then is another's.
+// TestSortReadsTheOpenFile: the path may name another file by then.
 func TestSortReadsTheOpenFile(t *testing.T) {
 	path := file(t)
 	out, _ := require.Get2(Resume(path, resultfile.CSV, schema, here()))(t)
@@ -206,7 +205,7 @@ func TestSortReadsTheOpenFile(t *testing.T) {
 	}
 }
 
-// A row that is read again has no line end, in a file that was saved with CRLF either.
+// TestLineAt: a reread row has no line end, even if the file was saved with CRLF.
 func TestLineAt(t *testing.T) {
 	for text, want := range map[string]string{"90,ok\nc3,ok\n": "90,ok", "90,ok\r\nc3,ok\r\n": "90,ok", "\n": ""} {
 		if got, err := lineAt(strings.NewReader(text), 0); err != nil || got != want {

@@ -13,35 +13,35 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
 
-// marks has a mark for each row of the input that has a result. Pages keep a damaged number of a row from
-// taking memory for all rows below it.
+// marks holds a mark for each input row that has a result. Pages keep a damaged row number from allocating memory
+// for all rows below it.
 type marks struct {
 	pages map[int64]*[marksPage]mark
-	count int // rows that are marked
+	count int // number of marked rows
 }
 
-// marksPage is little enough that a file of scattered numbers takes more room on disk than here.
+// marksPage is small enough that scattered row numbers take more space in the file than in memory.
 const marksPage = 32
 
-// mark has a fingerprint of a row's block, by which another input is found out within a few rows, in its upper
-// byte; below, 1 + where the row begins in the result if its block was measured for it. 0 is none.
+// mark holds a fingerprint of a row's block in its upper byte, which exposes another input within a few rows;
+// below, 1 + the row's offset in the result if its block was measured for it. 0 is none.
 type mark uint64
 
 const markOffset = 1<<56 - 1
 
-// newMark is that of a row that begins at an offset, -1 if its block was not measured for it.
+// newMark marks a row at an offset, -1 if its block was not measured for it.
 func newMark(hex string, at int64) mark {
 	h := fnv.New32a()
 	io.WriteString(h, hex)
 	return mark(1+h.Sum32()%255)<<56 | mark(1+at)
 }
 
-// of reports whether the mark may be that of a row with this block.
+// of reports whether the mark may belong to a row with this block.
 func (m mark) of(hex string) bool { return m>>56 == newMark(hex, 0)>>56 }
 
 func (m mark) measured() (at int64, ok bool) { return int64(m&markOffset) - 1, m&markOffset > 0 }
 
-// at is the mark of a row from 1, 0 if it has none.
+// at returns the mark of a row, from 1, or 0.
 func (m *marks) at(row int64) mark {
 	if page := m.pages[row/marksPage]; page != nil {
 		return page[row%marksPage]
@@ -49,7 +49,7 @@ func (m *marks) at(row int64) mark {
 	return 0
 }
 
-// set marks a row that has no mark yet.
+// set marks an unmarked row.
 func (m *marks) set(row int64, as mark) {
 	page := m.pages[row/marksPage]
 	if page == nil {
@@ -71,13 +71,12 @@ func number(cell string) int64 {
 	return n
 }
 
-// maxNumber bounds the rows of an input: a larger number is damage.
+// maxNumber bounds an input's rows: a larger number means damage.
 const maxNumber = 1 << 40
 
-// Resume goes on with a file, or begins it if it is not there or has no row. here is the run
-// to be; a file of another CPU, with other settings or of other columns is refused. A torn
-// last row is dropped, and so is whatever a loss of power left after the last whole one;
-// torn is how many bytes.
+// Resume opens a file to continue it, or creates it if it is missing or has no row. here describes the new run; a
+// file of another CPU, with other settings or columns is refused. A torn last row is dropped, with whatever a
+// power loss left after the last whole one; torn counts these bytes.
 func Resume(path string, format resultfile.Format, schema resultfile.Schema, here resultfile.Run) (o *Output, torn int64, err error) {
 	f, err := openLocked(path)
 	if err != nil {
@@ -103,7 +102,7 @@ func Resume(path string, format resultfile.Format, schema resultfile.Schema, her
 	return o, size - end, o.open(f, format, end)
 }
 
-// ours fails for a file without a row that does not begin as one of ours: it is someone's.
+// ours fails for a file without rows that does not start like one of ours.
 func (o *Output) ours(f io.ReaderAt, format resultfile.Format) error {
 	lines, err := resultfile.NewLines(format, o.schema)
 	if err != nil {
@@ -116,12 +115,12 @@ func (o *Output) ours(f io.ReaderAt, format resultfile.Format) error {
 	there := make([]byte, len(want))
 	n, _ := f.ReadAt(there, 0)
 	if !bytes.HasPrefix(want, bytes.TrimRight(there[:n], "\x00")) {
-		return fmt.Errorf("it does not begin as a result does, so it is not touched")
+		return fmt.Errorf("it does not begin like a result and is left alone")
 	}
 	return nil
 }
 
-// scan reads the file, and returns where the last whole row ends, 0 without one.
+// scan reads the file and returns where the last whole row ends, 0 without one.
 func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run) (end int64, err error) {
 	in, err := resultfile.NewLineReader(f, format)
 	if err != nil {
@@ -130,11 +129,11 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 	if in.Schema() == nil {
 		return 0, nil
 	}
-	o.setSchema(o.schema.Join(in.Schema())) // bbprof wrote columns that nothing filled before
+	o.setSchema(o.schema.Join(in.Schema())) // an older bbprof wrote columns even if unfilled
 	if err := o.sameColumns(in.Schema()); err != nil {
 		return 0, err
 	}
-	o.setSchema(o.schema.InOrderOf(in.Schema())) // bbprof had another before
+	o.setSchema(o.schema.InOrderOf(in.Schema())) // an older bbprof ordered columns differently
 	var runs resultfile.Runs
 	var damage *resultfile.DamageError
 	end = in.End()
@@ -167,7 +166,7 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 			continue
 		}
 		if damage != nil {
-			// Not what an interrupted run leaves: dropping all from there on might cost days.
+			// An interrupted run does not leave this: dropping all that follows might cost days.
 			return 0, fmt.Errorf("%w, and whole rows follow; mend or remove that line", damage)
 		}
 		if o.done.at(row) != 0 {
@@ -187,7 +186,7 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 	}
 }
 
-// sameRuns fails unless the rows that are there were measured as this run measures.
+// sameRuns fails unless the existing rows were measured under this run's conditions.
 func sameRuns(there *resultfile.Runs, here resultfile.Run) error {
 	list := there.Against(here).All()
 	for _, run := range there.All() {
@@ -204,7 +203,7 @@ func sameRuns(there *resultfile.Runs, here resultfile.Run) error {
 func (o *Output) sameColumns(there resultfile.Schema) error {
 	a, b := there.Names(), o.schema.Names()
 	for i, name := range a {
-		a[i] = strings.ToValidUTF8(name, "\ufffd") // bbprof 0 left the input's bytes in a header
+		a[i] = strings.ToValidUTF8(name, "\ufffd") // bbprof 0 copied invalid UTF-8 to the header
 	}
 	if o.schema.InOrderOf(there) != nil {
 		return nil
@@ -220,7 +219,7 @@ func (o *Output) sameColumns(there resultfile.Schema) error {
 			list = append(list, "it lacks "+name)
 		}
 	}
-	const most = 5 // as where a result is taken for the input, and all are others
+	const most = 5 // all differ if a result was given as the input, for example
 	if more := len(list) - most; more > 0 {
 		list = append(list[:most], fmt.Sprintf("and so on, %d more", more))
 	}

@@ -17,9 +17,8 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// TestTornAnywhere cuts a result off after every so many bytes, and after each byte of the last
-// two rows, as a kill or a loss of power may. Resumed, it has every row once, and no block is
-// measured whose row was whole.
+// TestTornAnywhere truncates a result at regular intervals, and after each byte of the last two rows, as a kill or
+// a power loss may. After resuming, every row is there once, and no block is measured whose row was whole.
 func TestTornAnywhere(t *testing.T) {
 	require.Slow(t)
 	corpus := text(40)
@@ -37,7 +36,7 @@ func TestTornAnywhere(t *testing.T) {
 	}
 	for cut := 0; cut <= len(whole); cut += stride(cut) {
 		content := bytes.Clone(whole[:cut])
-		if cut%2 == 0 { // blocks of zeros are what some file systems leave
+		if cut%2 == 0 { // some file systems leave blocks of zeros
 			content = append(content, make([]byte, 10_000)...)
 		}
 		require.NoError(t, os.WriteFile(path, content, 0o666))
@@ -61,7 +60,7 @@ func TestTornAnywhere(t *testing.T) {
 	}
 }
 
-// TestResumeRefuses: what would mix results, or destroy a file, is refused, and says why.
+// TestResumeRefuses: what would mix results or destroy a file is refused with a reason.
 func TestResumeRefuses(t *testing.T) {
 	corpus := text(30)
 	const other = "hex,id\n90,0\n91,1\n"
@@ -93,9 +92,9 @@ func TestResumeRefuses(t *testing.T) {
 		{"no run", regexp.MustCompile(`,[-0-9a-f]*,("\{""version.*\}")?\n`).ReplaceAllString(whole, ",,\n"), corpus, here(), "no row names its run"},
 		{"a run of before without its header", regexp.MustCompile(`,[-0-9a-f]*,("\{""version.*\}")?\n`).ReplaceAllString(whole, ",01234567,\n"), corpus, here(), "no row names its run"},
 		{"other settings, without the header", noHeader(whole), corpus, run(func(r *resultfile.Run) { r.Settings["mode"] = "loop" }), "settings or microarchitecture: run "},
-		{"another CPU, without the header", noHeader(whole), corpus, run(func(r *resultfile.Run) { r.Host.Brand = "y" }), "CPU: another, by its number in run "},
-		{"another version, without the header", noHeader(whole), corpus, run(func(r *resultfile.Run) { r.Version = "2" }), "version: another, by its number in run "},
-		{"another's file", "precious", corpus, here(), "it does not begin as a result does, so it is not touched"},
+		{"another CPU, without the header", noHeader(whole), corpus, run(func(r *resultfile.Run) { r.Host.Brand = "y" }), "CPU: differs, by its number in run "},
+		{"another version, without the header", noHeader(whole), corpus, run(func(r *resultfile.Run) { r.Version = "2" }), "version: differs, by its number in run "},
+		{"another's file", "precious", corpus, here(), "it does not begin like a result and is left alone"},
 		{"another's table", "a,b\n1,2\n", corpus, here(), "its columns are not those of this run"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -112,14 +111,13 @@ func TestResumeRefuses(t *testing.T) {
 	}
 }
 
-// noHeader is a result without its first row, as a filter may leave it.
+// noHeader returns a result without its first row, as after a filter.
 func noHeader(whole string) string {
 	lines := strings.SplitAfter(whole, "\n")
 	return lines[0] + strings.Join(lines[2:], "")
 }
 
-// TestResumeFiltered: a result of which a filter left some rows is resumed, and what is missing
-// is measured again.
+// TestResumeFiltered: a filtered result can be resumed, and missing rows are measured again.
 func TestResumeFiltered(t *testing.T) {
 	corpus := text(30)
 	path := file(t)
@@ -132,7 +130,7 @@ func TestResumeFiltered(t *testing.T) {
 	holds(t, rows(t, path), corpus)
 }
 
-// TestOneAtATime: while a run writes a file no other may, whatever it was told.
+// TestOneAtATime: while a run writes a file, no other may, regardless of flags.
 func TestOneAtATime(t *testing.T) {
 	path := file(t)
 	first, _ := require.Get2(Resume(path, resultfile.CSV, schema, here()))(t)
@@ -152,8 +150,8 @@ func TestOneAtATime(t *testing.T) {
 	end(second)
 }
 
-// TestResumeRepeats: a block that comes again is found among the rows of an earlier run, whatever of it the result does not
-// tell or tells otherwise, such as the registers that bbprof moved.
+// TestResumeRepeats: a repeated block is found among an earlier run's rows, whatever the result omits or shows
+// differently, such as moved registers.
 func TestResumeRepeats(t *testing.T) {
 	const corpus = "hex,id\n90,x\n91,x\n90,x\n90,y\n"
 	state := func(row *input.Row) string { return row.Carried[0] }
@@ -189,7 +187,7 @@ func readOr(path string) string {
 	return string(content)
 }
 
-// TestResumeOddText: whatever text stands in the input, the rows made of it can be read again.
+// TestResumeOddText: rows made of arbitrary input text can be read again.
 func TestResumeOddText(t *testing.T) {
 	const corpus = "hex,id\n4\x008,a\x00b\nzz\rz,x\ry\n\xff\xfe,caf\xe9\n\"z\"\"\",\"a\"\"b\"\n 90 , z\n"
 	for _, format := range []resultfile.Format{resultfile.CSV, resultfile.JSON} {
@@ -213,7 +211,7 @@ func TestResumeOddText(t *testing.T) {
 	}
 }
 
-// TestOrdered puts back what stands near its place and what comes much later.
+// TestOrdered sorts rows that are slightly or far out of order.
 func TestOrdered(t *testing.T) {
 	const n = 3000
 	numbers := make([]int, 0, n)
@@ -253,7 +251,7 @@ func TestOrdered(t *testing.T) {
 	}
 }
 
-// TestResumeOddName: a column's name that is not UTF-8 is the same in a file that is resumed.
+// TestResumeOddName: a column name that is not UTF-8 survives resuming.
 func TestResumeOddName(t *testing.T) {
 	const corpus = "hex,caf\xe9,caf\xe8\n90,a,b\n91,c,d\n"
 	schema := resultfile.NewSchema(false, open(t, corpus).Carried())
@@ -273,7 +271,7 @@ func TestResumeOddName(t *testing.T) {
 	}
 }
 
-// TestResumeWiderFile: a file with columns that this run would not write is resumed and keeps them.
+// TestResumeWiderFile: a resumed file keeps columns that this run would not write.
 func TestResumeWiderFile(t *testing.T) {
 	narrow := schema.Filled(resultfile.Flags{}, nil)
 	if narrow.Index("loop_cycles") >= 0 || len(narrow) != len(schema)-5 {
@@ -303,7 +301,7 @@ func TestResumeWiderFile(t *testing.T) {
 			t.Errorf("%s: %d rows of %q", format, n, in.Schema.Names())
 		}
 	}
-	// The other way round the settings differ, and what the file lacks would be lost.
+	// Conversely, the settings differ, and what the file lacks would be lost.
 	path := file(t)
 	out, _, err := Resume(path, resultfile.CSV, narrow, here())
 	if err != nil {
@@ -316,7 +314,7 @@ func TestResumeWiderFile(t *testing.T) {
 	}
 }
 
-// TestHugeNumbers: a number of a row that no corpus has takes no memory for all rows below it.
+// TestHugeNumbers: an impossible row number takes no memory for the rows below it.
 func TestHugeNumbers(t *testing.T) {
 	path := file(t)
 	require.Get(batched(t, &lab{}, path, text(30), Options{}))(t)
@@ -339,8 +337,7 @@ func TestHugeNumbers(t *testing.T) {
 	}
 }
 
-// TestEnded: a run's header knows the run's end once rows are put in order, also where they are already; another run's
-// header stays.
+// TestEnded: sorting completes the run's header, even in a file already in order; another run's header stays.
 func TestEnded(t *testing.T) {
 	for _, content := range []string{
 		"hex,row,run_header\n90,1,first\n91,2,\n92,3,second\n",

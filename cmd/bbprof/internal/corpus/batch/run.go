@@ -1,17 +1,14 @@
 // Package batch measures a corpus: rows in, blocks to workers, rows out.
 //
-// Workers fetch for themselves. When one is done with a block, the thread that measured it
-// writes the row and takes the next block, under a lock; no other thread is woken for that,
-// since on a machine where every core measures it would take one from its block. For the same
-// reason the goroutine that reads the input sleeps until half of what it read is taken. A row
-// goes out as soon as its block is known. Into a file that is the order in which blocks are
-// done, so that a run that is killed has lost what was in flight or waited for another try, and nothing else;
-// [Output.Sort] puts the file in order at the end. A pipe gets its rows in order, from a
-// window of rows that wait.
+// Workers fetch their own work. The thread that measured a block writes the row and takes the next block, under a
+// lock. It wakes no other thread, which on a fully used machine would disturb another measurement. For the same
+// reason the goroutine that reads the input sleeps until half of what it read is taken. A row is written as soon
+// as its block is measured. A file gets rows in order of completion, so a killed run loses only what was in flight
+// or waited for a retry; [Output.Sort] sorts the file at the end. A pipe gets its rows in order, from a window of
+// waiting rows.
 //
-// A block that was rejected for noise, is put aside and measured again when the rest is done:
-// at another time, on another worker. A block that comes again is not measured again: its row
-// is looked up in the file.
+// A block rejected for noise is put aside and measured again when the rest is done: at another time, on another
+// worker. A repeated block is not measured again: its row is looked up in the file.
 package batch
 
 import (
@@ -28,52 +25,52 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// Source gives rows, io.EOF after the last. A *corpus.Input is one.
+// Source yields rows, and io.EOF after the last. A *corpus.Input is one.
 type Source interface {
 	Next() (input.Row, error)
 }
 
 type Options struct {
 	Workers []measure.Measurer
-	Retries int // of a block that was rejected for noise
+	Retries int // of a block rejected for noise
 	Shard   Shard
-	Set     initial.Set // of all rows, where their own do not say otherwise
-	// Visit names the captured state that a row's block starts from; nil where none does.
+	Set     initial.Set // for all rows; a row's own setting takes precedence
+	// Visit returns the captured state that a row's block starts from; nil if none does.
 	Visit func(*input.Row) string
 	Run   resultfile.Run
-	// Progress is called from the goroutine of Run, a few times a second.
+	// Progress is called a few times a second on the goroutine of Run.
 	Progress func(Progress)
 }
 
-// Progress is how far a run is.
+// Progress describes how far a run is.
 type Progress struct {
-	Tally *Tally // valid during the call
-	Bytes int64  // of the input, as stored, up to about the latest row
-	Aside int    // blocks that wait for their retry
-	Ended bool   // the input has been read
+	Tally *Tally // valid only during the call
+	Bytes int64  // stored bytes of the input up to about the latest row
+	Aside int    // blocks that wait for a retry
+	Ended bool   // all input was read
 }
 
-// ErrInterrupted ends a run whose context ended: blocks in flight were finished and written.
+// ErrInterrupted reports that the context ended; blocks in flight were finished and written.
 var ErrInterrupted = errors.New("interrupted")
 
 const (
-	maxAside = 5_000    // rows that wait for a retry, until the first of them get theirs: each has a result, of some 4 kB
-	maxHeld  = 32 << 20 // bytes of rows whose block is not known yet, until no more are taken
-	// Retries at the end take no longer than all that came before them, or than this where that was less: on
-	// a core that is never idle each takes its whole budget, and a batch of seconds took nine minutes.
+	maxAside = 5_000    // rows waiting for a retry before the first get it; each holds a result of some 4 kB
+	maxHeld  = 32 << 20 // bytes of rows with unmeasured blocks before no more are read
+	// Retries at the end take no longer than everything before, or than leastRetries if that is more: on a core that
+	// is never idle each takes its whole budget, and a batch of seconds took nine minutes.
 	leastRetries = 10 * time.Second
 	tick         = 250 * time.Millisecond
 )
 
-// Run measures the rows of in that out does not have yet. An error is in's, a *WriteError, a
-// measurer's, or ErrInterrupted; whatever was measured until there is written.
+// Run measures the rows of in that out lacks. The error is in's, a *WriteError, a measurer's, or ErrInterrupted;
+// finished blocks are written in any case.
 func Run(ctx context.Context, in Source, out *Output, opts Options) (Tally, error) {
 	r := &run{
 		Options: opts, began: time.Now(), out: out, tally: out.tally, id: opts.Run.ID(), header: opts.Run.String(),
 		pending: map[string]*job{},
 	}
 	r.ahead = newAhead(func() {
-		r.pool.Lock() // else a worker might miss it between looking and waiting
+		r.pool.Lock() // otherwise a worker might miss it between checking and waiting
 		defer r.pool.Unlock()
 		r.pool.Wake()
 	})
@@ -99,19 +96,19 @@ type run struct {
 	ahead *ahead
 	id    string
 
-	pool measure.Pool // guards what follows, and out
+	pool measure.Pool // guards the fields below, and out
 
 	tally   Tally
-	header  string // until it is written
+	header  string // until written
 	seq     int64
 	bytes   int64
-	ended   bool            // the input
-	pending map[string]*job // by identity: from when it is known to when it is written
-	aside   []*job          // for their retry
-	rows    int             // that wait for these
+	ended   bool            // end of input reached
+	pending map[string]*job // by identity, from first sight until written
+	aside   []*job          // waiting for a retry
+	rows    int             // rows waiting for these
 	held    int             // bytes of all rows in pending
-	retryBy time.Time       // when retries at the end have taken long enough; zero before the first
-	silent  bool            // at the last tick all waited, and nothing has happened since
+	retryBy time.Time       // deadline for retries at the end; zero before the first
+	silent  bool            // all waited at the last tick, and nothing happened since
 }
 
 type job struct {
@@ -119,21 +116,21 @@ type job struct {
 	id    string // see run.identity
 	code  []byte
 	setup profiler.Setup
-	try   int // how often it was given to a worker
-	last  int // the worker that had it
-	rows  []waiting
-	aside bool // it waits for its retry
+	try   int // number of attempts
+	last  int // the latest worker
+	rows  []waitingRow
+	aside bool // waiting for its retry
 
-	result profiler.Result // the last
+	result profiler.Result // of the latest attempt
 }
 
-// waiting is a row whose block is not known yet. seq counts the rows of this run.
-type waiting struct {
+// waitingRow is a row whose block is not measured yet. seq counts this run's rows.
+type waitingRow struct {
 	seq int64
 	row input.Row
 }
 
-// watch reports the progress until the run is finished, and passes an interrupt on.
+// watch reports progress until the run is finished, and handles an interrupt.
 func (r *run) watch(ctx context.Context, finished <-chan struct{}) {
 	ticks := time.NewTicker(tick)
 	defer ticks.Stop()
@@ -161,7 +158,7 @@ func (r *run) watch(ctx context.Context, finished <-chan struct{}) {
 	}
 }
 
-// next is the next block for a worker, as measure.Jobs has it.
+// next returns the next block for a worker, for measure.Jobs.
 func (r *run) next(worker int) (*job, bool, error) {
 	j, err := r.find(worker)
 	if j != nil {
@@ -173,14 +170,14 @@ func (r *run) next(worker int) (*job, bool, error) {
 
 func (r *run) done(j *job, result profiler.Result, err error) error {
 	if err != nil {
-		r.aside = append(r.aside, j) // an earlier try may have its number
+		r.aside = append(r.aside, j) // an earlier attempt may have its number
 		return err
 	}
 	return r.finish(j, result)
 }
 
-// find takes rows until one has a block to measure; if there is none, or it is time for
-// retries, a block that was put aside; nil if there is none now.
+// find takes rows until one has a block to measure; if there is none, or retries are due, it returns a block put
+// aside; nil if there is none now.
 func (r *run) find(worker int) (*job, error) {
 	for !r.ended && !r.retryNow() && !r.stuck() {
 		f, ok := r.ahead.take()
@@ -202,7 +199,7 @@ func (r *run) find(worker int) (*job, error) {
 	return r.takeAside(worker), nil
 }
 
-// retriedLong reports whether retries at the end have had their time.
+// retriedLong reports whether retries at the end have used up their time.
 func (r *run) retriedLong() bool {
 	if !r.ended {
 		return false
@@ -214,7 +211,7 @@ func (r *run) retriedLong() bool {
 	return now.After(r.retryBy)
 }
 
-// giveUp leaves what waits for a retry with the rejection that it has.
+// giveUp leaves waiting blocks with the rejection that they have.
 func (r *run) giveUp() error {
 	for _, j := range r.aside {
 		if err := r.write(j, j.result); err != nil {
@@ -225,11 +222,11 @@ func (r *run) giveUp() error {
 	return nil
 }
 
-// stuck reports whether so much waits for a block that no more rows should come.
+// stuck reports whether too much waits to take more rows.
 func (r *run) stuck() bool { return r.held >= maxHeld || r.out.stuck() }
 
-// retryNow reports whether it is time to measure again what was put aside: at the end of the
-// input; before that only when too many have gathered or wait for them, or no one has anything else to do.
+// retryNow reports whether retries are due: at the end of the input; earlier only if too many rows wait or nobody
+// has other work.
 func (r *run) retryNow() bool {
 	switch {
 	case len(r.aside) == 0:
@@ -240,12 +237,12 @@ func (r *run) retryNow() bool {
 	return r.silent
 }
 
-// lookAhead is how many blocks are asked whether another worker had them last.
+// lookAhead is how many blocks are searched for one of another worker.
 const lookAhead = 64
 
-// takeAside is the next block to be looked at again by a worker that did not have it last. Where
-// all were its own it takes one of those, but for a few that it leaves to the others: their cores
-// may be busy for minutes, and then it would wait for as long. nil is none.
+// takeAside returns the next block to retry, preferably one that another worker measured last. If all are its own,
+// it takes one, but leaves a few to the others at the end: their cores may be busy for minutes, and it would wait
+// as long. nil is none.
 func (r *run) takeAside(worker int) *job {
 	next := r.aside[:min(len(r.aside), lookAhead)]
 	i := slices.IndexFunc(next, func(j *job) bool { return j.last != worker })
@@ -263,8 +260,8 @@ func (r *run) takeAside(worker int) *job {
 	return j
 }
 
-// take is a row of the input; the job is one to measure now.
-func (r *run) take(f fed) (*job, error) {
+// take processes an input row; the returned job is to be measured now.
+func (r *run) take(f inputRow) (*job, error) {
 	if errors.Is(f.err, io.EOF) {
 		r.ended = true
 		r.pool.Wake()
@@ -273,7 +270,7 @@ func (r *run) take(f fed) (*job, error) {
 	if f.err != nil {
 		return nil, f.err
 	}
-	w := waiting{r.seq, f.row}
+	w := waitingRow{r.seq, f.row}
 	r.seq++
 	r.bytes = f.row.End
 	if f.row.Rejection != nil {
@@ -297,13 +294,13 @@ func (r *run) take(f fed) (*job, error) {
 	if cells != nil {
 		return nil, r.repeat(w, cells)
 	}
-	j := &job{key: key, id: id, code: f.row.Code, setup: profiler.Setup{At: f.row.At, Set: f.row.Set, Visit: visit}, rows: []waiting{w}}
+	j := &job{key: key, id: id, code: f.row.Code, setup: profiler.Setup{Address: f.row.At, Set: f.row.Set, Visit: visit}, rows: []waitingRow{w}}
 	r.pending[j.id] = j
 	r.held += f.row.Size()
 	return j, nil
 }
 
-// identity is that of a row's block, and the captured state that it starts from.
+// identity returns the identity of a row's block, and its captured state.
 func (r *run) identity(row *input.Row) (id, visit string) {
 	id = Identity(row.Code, row.At, r.Set.With(row.Set).String())
 	if r.Visit != nil {
@@ -313,8 +310,8 @@ func (r *run) identity(row *input.Row) (id, visit string) {
 	return id, visit
 }
 
-// found is a row whose block an earlier run measured. The row of input is what identifies it: the result does not tell what
-// was set from which registers bbprof moved.
+// found handles a row whose block an earlier run measured. The input row identifies it: the result does not
+// distinguish its own settings from registers that bbprof moved.
 func (r *run) found(row *input.Row, at int64) {
 	if row.Rejection != nil {
 		return
@@ -325,13 +322,13 @@ func (r *run) found(row *input.Row, at int64) {
 	r.out.at[hash([]byte(id))] = at
 }
 
-// repeat is a row whose block was measured for another.
-func (r *run) repeat(w waiting, measured []string) error {
+// repeat writes a row whose block was measured for another row.
+func (r *run) repeat(w waitingRow, measured []string) error {
 	e := resultfile.Entry{Row: w.row, DuplicateOf: number(measured[r.out.row]), RunHeader: r.header}
 	return r.put(w.seq, r.out.schema.Repeat(measured, &e), nil)
 }
 
-// finish takes a block that a worker has finished.
+// finish handles a block that a worker has finished.
 func (r *run) finish(j *job, result profiler.Result) error {
 	r.silent = false
 	r.tally.TimedSeconds += result.TimedSeconds

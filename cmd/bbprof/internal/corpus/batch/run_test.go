@@ -23,8 +23,7 @@ import (
 
 func jitter(string, int) time.Duration { return time.Duration(rand.IntN(200)) * time.Microsecond }
 
-// TestFile: several workers, duplicates and rows that are no block make a file with every row
-// once, in order.
+// TestFile: several workers, duplicates and invalid rows yield a file with every row once, in order.
 func TestFile(t *testing.T) {
 	l := &lab{delay: jitter}
 	path, corpus := file(t), text(1000)
@@ -51,7 +50,7 @@ func readFile(t testing.TB, path string) string {
 	return string(content)
 }
 
-// TestSameHash: where two blocks have one hash, the second is measured too.
+// TestSameHash: of two blocks with one hash, both are measured.
 func TestSameHash(t *testing.T) {
 	out := require.Get(Create(file(t), resultfile.CSV, schema, false))(t)
 	defer out.Close()
@@ -79,8 +78,8 @@ func piped(t *testing.T, ctx context.Context, out io.Writer, f resultfile.Format
 	return tally, errors.Join(err, end(pipe))
 }
 
-// TestPipe: rows come out in order, whatever the order in which blocks are done, and each as
-// soon as those before it are.
+// TestPipe: rows come out in order, whatever the order of completion, and each as soon as its predecessors are
+// done.
 func TestPipe(t *testing.T) {
 	for _, noisy := range []int{0, 1, 3} {
 		l := &lab{delay: jitter, noisy: map[string]int{block(0): noisy, block(500): noisy}}
@@ -94,7 +93,7 @@ func TestPipe(t *testing.T) {
 	}
 }
 
-// TestPipeWithoutTemporaryFolder: what was measured is found again also where no file can be made for it.
+// TestPipeWithoutTemporaryFolder: repeated blocks are found even if no temporary file can be made.
 func TestPipeWithoutTemporaryFolder(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		require.Skip(t, require.Kernel, "only Linux has files in no folder")
@@ -108,8 +107,8 @@ func TestPipeWithoutTemporaryFolder(t *testing.T) {
 	l.onlyOnce(t)
 }
 
-// interruption is a context that ends when it is told to, and not before Run has taken that in,
-// however long the goroutine that does so waits for a CPU.
+// interruption is a context that ends on request; the request returns once Run has noticed, however long its
+// goroutine waits for a CPU.
 type interruption struct {
 	context.Context
 	done   chan struct{}
@@ -122,7 +121,7 @@ func newInterruption(t *testing.T) interruption {
 
 func (i interruption) Done() <-chan struct{} { return i.done }
 
-// progress has to be called by Run, on the goroutine that takes an interrupt in.
+// progress must be called by Run, on the goroutine that notices the interrupt.
 func (i interruption) progress(Progress) {
 	select {
 	case i.looked <- struct{}{}:
@@ -132,11 +131,11 @@ func (i interruption) progress(Progress) {
 
 // now must be called once.
 func (i interruption) now() {
-	i.done <- struct{}{} // it is taken,
-	<-i.looked           // and what was to be done about it is done
+	i.done <- struct{}{} // noticed,
+	<-i.looked           // and handled
 }
 
-// TestPipeInterrupted: rows that wait for one that will not come are written nevertheless.
+// TestPipeInterrupted: rows that wait for one that will not come are still written.
 func TestPipeInterrupted(t *testing.T) {
 	interrupt := newInterruption(t)
 	l := &lab{noisy: map[string]int{block(0): 1, block(2): 1}, fail: func(hex string) error {
@@ -159,7 +158,7 @@ func TestPipeInterrupted(t *testing.T) {
 	last := int64(0)
 	for _, row := range got {
 		n := number(row["row"])
-		// Where the input was late, there was time for a retry.
+		// If the input was late, there was time for a retry.
 		aside := (row["hex"] == block(0) || row["hex"] == block(2)) && len(l.by[row["hex"]]) < 2
 		if n <= last || aside {
 			t.Errorf("row %d after %d: %v", n, last, row)
@@ -168,7 +167,7 @@ func TestPipeInterrupted(t *testing.T) {
 	}
 }
 
-// TestPipeBroken: after a row that may be there in part comes no other.
+// TestPipeBroken: after a partly written row no other follows.
 func TestPipeBroken(t *testing.T) {
 	full := errors.New("no space left")
 	disk := &fullDisk{room: 2000, err: full}
@@ -189,12 +188,10 @@ func TestPipeBroken(t *testing.T) {
 	}
 }
 
-// TestPipeWindow: with more rows waiting for a noisy block than the window holds, it is
-// looked at again and the run goes on.
+// TestPipeWindow: if more rows than the window holds wait for a noisy block, it is retried and the run continues.
 func TestPipeWindow(t *testing.T) {
 	l := &lab{noisy: map[string]int{block(0): 1}}
-	// One worker is at a block until then, or both might wait for rows that are late, which is
-	// another reason for a retry.
+	// One worker stays busy until then; otherwise both might wait for late rows, which also causes a retry.
 	again := make(chan struct{})
 	l.delay = func(hex string, _ int) time.Duration {
 		if hex == block(2) {
@@ -227,7 +224,7 @@ func TestPipeWindow(t *testing.T) {
 	}
 }
 
-// TestPipeIdle: a pipe whose input is silent does not wait for more before it retries, whether or not rows go out in order.
+// TestPipeIdle: a pipe with silent input retries without waiting for more, whether or not rows go out in order.
 func TestPipeIdle(t *testing.T) {
 	for _, unordered := range []bool{false, true} {
 		t.Run(fmt.Sprintf("unordered %v", unordered), func(t *testing.T) { retriesWhenIdle(t, unordered) })
@@ -241,11 +238,11 @@ func retriesWhenIdle(t *testing.T, unordered bool) {
 	o := require.Get(Pipe(out, resultfile.BHive, schema, nil, unordered))(t)
 	go io.WriteString(feed, "hex,id\n90,a\n")
 	ended := make(chan error)
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute) // by then the test fails
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute) // the test fails by then
 	defer stop()
 	go func() {
 		_, err := Run(ctx, inputOf(t, in), o, Options{Workers: l.workers(2), Run: here(), Retries: 1})
-		out.Close() // no row comes any more
+		out.Close() // no further row comes
 		ended <- err
 	}()
 	line := make([]byte, len("90,100.00\n"))
@@ -260,7 +257,7 @@ func retriesWhenIdle(t *testing.T, unordered bool) {
 	end(o)
 }
 
-// TestUnordered: a file is left as it was written, a pipe gets rows as they are done.
+// TestUnordered: a file stays as written, and a pipe gets rows as they finish.
 func TestUnordered(t *testing.T) {
 	out := firstRow{after: block(2), there: make(chan struct{})}
 	slow := func(hex string, _ int) time.Duration {
@@ -280,7 +277,7 @@ func TestUnordered(t *testing.T) {
 	}
 }
 
-// firstRow says when the row of a block is there.
+// firstRow signals when a block's row is written.
 type firstRow struct {
 	strings.Builder
 	after string
@@ -294,8 +291,7 @@ func (w *firstRow) Write(p []byte) (int, error) {
 	return w.Builder.Write(p)
 }
 
-// TestRetry: noise is tried again after everything else, by another worker, and the
-// row says how often.
+// TestRetry: a noisy block is retried last, by another worker, and the row counts the tries.
 func TestRetry(t *testing.T) {
 	l := &lab{noisy: map[string]int{block(3): 1, block(5): 2, block(7): 9}, delay: jitter}
 	path, corpus := file(t), text(300)
@@ -328,7 +324,7 @@ func TestRetry(t *testing.T) {
 	if tally.Retried != 3 || tally.Recovered != 2 || tally.Reasons["unstable"] != 1 {
 		t.Errorf("%+v", tally)
 	}
-	// None is asked for, and with one worker there is no other.
+	// None is requested, or with one worker there is no other.
 	for _, retries := range []int{0, 1} {
 		l := &lab{noisy: map[string]int{"90": 1}}
 		tally, err := batched(t, l, file(t), "hex,id\n90,a\n90,b\n", Options{Retries: retries, Workers: l.workers(1)})
@@ -338,8 +334,8 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// TestRetriesEnd: on a core that is never idle, retries end when they have had as long as all before them,
-// and what still waits keeps the result that it has.
+// TestRetriesEnd: on a core that is never idle, retries end when they took as long as everything before, and
+// waiting blocks keep their results.
 func TestRetriesEnd(t *testing.T) {
 	const blocks = 40
 	l := &lab{noisy: map[string]int{}}
@@ -362,8 +358,8 @@ func TestRetriesEnd(t *testing.T) {
 	})
 }
 
-// TestRetryBesideBusyWorker: a worker whose core is busy for long has few of the blocks that
-// another put aside left to it.
+// TestRetryBesideBusyWorker: a worker whose core is busy for long is left only few of the blocks that another put
+// aside.
 func TestRetryBesideBusyWorker(t *testing.T) {
 	const blocks = 40
 	var corpus strings.Builder
@@ -373,12 +369,12 @@ func TestRetryBesideBusyWorker(t *testing.T) {
 		fmt.Fprintf(&corpus, "%s,%d\n", block(i), i)
 		l.noisy[block(i)] = 1
 	}
-	free := make(chan struct{}) // when all but a few are done
+	free := make(chan struct{}) // when nearly all are done
 	freed := sync.OnceFunc(func() { close(free) })
 	l.delay = func(string, int) time.Duration {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if len(l.order) == 2*blocks-5 { // one is in flight with either, two are left
+		if len(l.order) == 2*blocks-5 { // one in flight with each, two left
 			freed() // the other may find as many measured
 		}
 		return 0
@@ -391,7 +387,7 @@ func TestRetryBesideBusyWorker(t *testing.T) {
 	}
 }
 
-// busy is a worker that measures nothing until it is free.
+// busy is a worker that blocks until it is free.
 type busy struct {
 	worker
 	free chan struct{}
@@ -409,8 +405,7 @@ func (w busy) ProfileAll(ctx context.Context, next func() (profiler.Block, bool)
 	}, done)
 }
 
-// TestInterrupt: blocks in flight are finished and written, others are not begun, and the
-// next run measures the rest.
+// TestInterrupt: blocks in flight are finished and written, no others start, and the next run measures the rest.
 func TestInterrupt(t *testing.T) {
 	l := &lab{noisy: map[string]int{block(2): 1}}
 	interrupt := newInterruption(t)
@@ -446,7 +441,7 @@ func TestInterrupt(t *testing.T) {
 	l.onlyOnce(t)
 }
 
-// TestMeasurerFails: what ends a worker ends the run, and what others were at is written.
+// TestMeasurerFails: a failing worker ends the run, and blocks in flight elsewhere are written.
 func TestMeasurerFails(t *testing.T) {
 	broken := errors.New("broken")
 	l := &lab{}
@@ -470,7 +465,7 @@ func TestMeasurerFails(t *testing.T) {
 	l.onlyOnce(t)
 }
 
-// TestWriteFails: the run ends at once and says so.
+// TestWriteFails: the run stops at once and reports it.
 func TestWriteFails(t *testing.T) {
 	full := errors.New("no space left")
 	for _, room := range []int{0, 3000} {
@@ -520,7 +515,7 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// TestQuantiles are within a bucket of the true ones.
+// TestQuantiles: quantiles are within a bucket of the true ones.
 func TestQuantiles(t *testing.T) {
 	var s Spread
 	for i := range 1000 {

@@ -15,7 +15,7 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// synthetic writes a result of n rows, as a run would have left it.
+// synthetic writes a result of n rows, as a run would.
 func synthetic(t testing.TB, n int) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "result.csv")
@@ -23,7 +23,7 @@ func synthetic(t testing.TB, n int) (path string) {
 	return path
 }
 
-// Synthesise writes n rows that no one measured.
+// Synthesise writes n rows that were never measured.
 func Synthesise(path string, n int) error {
 	f, err := os.Create(path)
 	if err != nil {
@@ -53,7 +53,7 @@ func Synthesise(path string, n int) error {
 	return w.Flush()
 }
 
-// scan resumes a result, and gives what that took and left in memory.
+// scan resumes a result, and returns the time and the memory retained.
 func scan(t testing.TB, path string, n int) (time.Duration, uint64) {
 	t.Helper()
 	var before, after runtime.MemStats
@@ -72,13 +72,13 @@ func scan(t testing.TB, path string, n int) (time.Duration, uint64) {
 	return took, after.HeapAlloc - min(before.HeapAlloc, after.HeapAlloc)
 }
 
-// TestResumeScales: a resume takes time that grows with the rows and no faster, and keeps a
-// mark a row and an entry a block, no rows.
+// TestResumeScales: the time to resume grows linearly with the rows, and memory holds a mark per row and an entry
+// per block, no rows.
 func TestResumeScales(t *testing.T) {
 	require.Slow(t)
 	const few, many = 10_000, 80_000
 	small, large := synthetic(t, few), synthetic(t, many)
-	// Others may take the CPU from either, and from the longer more often: each at its best.
+	// Others may take the CPU, more often from the longer: compare the best times.
 	a, b := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
 	for try := 0; try < 3 || try < 30 && b > 2*many/few*a; try++ {
 		took, _ := scan(t, small, few)

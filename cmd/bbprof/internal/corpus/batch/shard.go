@@ -8,7 +8,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 )
 
-// Shard is part Index, from 0, of Count parts of a corpus. The zero value is all of it.
+// Shard is part Index, from 0, of Count parts of a corpus. The zero value is the whole corpus.
 type Shard struct{ Index, Count int }
 
 func ParseShard(s string) (Shard, error) {
@@ -21,7 +21,7 @@ func ParseShard(s string) (Shard, error) {
 	return Shard{index, count}, nil
 }
 
-// String is i/n, nothing of a whole corpus.
+// String returns i/n, "" for the whole corpus.
 func (s Shard) String() string {
 	if s.Count == 0 {
 		return ""
@@ -32,8 +32,8 @@ func (s Shard) String() string {
 // takes reports whether a row belongs to the part.
 func (s Shard) takes(row *input.Row) bool { return s.Count <= 1 || s.of(row) == s.Index }
 
-// of is the index of the part that a row belongs to. The block decides, so that rows of one
-// block stay together, whatever their order; of a row that is not a block, its text.
+// of returns the part that a row belongs to. It depends on the block, so that rows of one block stay together in
+// any order, or on an invalid row's text.
 func (s Shard) of(row *input.Row) int {
 	text := row.Code
 	if row.Rejection != nil {

@@ -18,24 +18,23 @@ type WriteError struct{ error }
 
 func (e *WriteError) Unwrap() error { return e.error }
 
-// syncEvery is how often rows are forced onto the disk: a loss of power costs no more.
+// syncEvery bounds the rows that a power loss can cost.
 const syncEvery = 2 * time.Second
 
-// store is a file of rows, one a line, that only grows, and in which a row is found again by
-// where it begins.
+// store is an append-only file with a row per line, addressed by offset.
 type store struct {
 	file  *os.File
-	path  string // "" of a file without a name
+	path  string // "" if unnamed
 	lines *resultfile.Lines
-	end   int64 // after the last whole row
+	end   int64 // end of the last whole row
 	line  []byte
 
-	stop   chan struct{} // of the goroutine that syncs
+	stop   chan struct{} // stops the syncing goroutine
 	synced sync.WaitGroup
 	failed chan error
 }
 
-// newStore appends rows to a file after end, with the header if that is its start.
+// newStore appends rows to a file after end, and the header if end is 0.
 func newStore(f *os.File, path string, lines *resultfile.Lines, end int64) (*store, error) {
 	stop := make(chan struct{})
 	s := &store{file: f, path: path, lines: lines, end: end, stop: stop, failed: make(chan error, 1)}
@@ -48,7 +47,7 @@ func newStore(f *os.File, path string, lines *resultfile.Lines, end int64) (*sto
 	return s, nil
 }
 
-// sync runs on a goroutine of its own: a disk may take its time.
+// sync runs on its own goroutine, since a disk may be slow.
 func (s *store) sync(stop <-chan struct{}) {
 	every := time.NewTicker(syncEvery)
 	defer every.Stop()
@@ -69,7 +68,7 @@ func (s *store) sync(stop <-chan struct{}) {
 	}
 }
 
-// append writes a row at once, so that it outlives this process, and says where.
+// append writes a row at once, so that it survives this process, and returns its offset.
 func (s *store) append(cells []string) (at int64, err error) {
 	select {
 	case err := <-s.failed:
@@ -88,17 +87,17 @@ func (s *store) put(text []byte) error {
 		return nil
 	}
 	if err := unchanged(s.path, s.file, s.end); err != nil {
-		return &WriteError{err} // a row after a gap could not be resumed from
+		return &WriteError{err} // resuming stops at a gap, so write no more
 	}
 	return s.write(text)
 }
 
-// write appends to a file that was found unchanged. The kernel decides where, so that what another program
-// writes or cuts off meanwhile is seen from where the text ended up. It is then taken back.
+// write appends to a file that was found unchanged. The kernel chooses the position (O_APPEND), so the text's
+// final offset reveals concurrent changes by another program. The text is then removed.
 func (s *store) write(text []byte) error {
 	n, err := s.file.Write(text)
 	if err != nil {
-		s.file.Truncate(s.end) // what there is of the row; if that fails, the next resume does it
+		s.file.Truncate(s.end) // removes a partial row; if that fails, the next resume does it
 		return &WriteError{err}
 	}
 	at, err := s.file.Seek(0, io.SeekCurrent)
@@ -121,7 +120,7 @@ func (s *store) at(offset int64) ([]string, error) {
 	return s.lines.Parse(text, nil)
 }
 
-// lineAt is the line that begins at offset, without its end.
+// lineAt returns the line at offset, without its end.
 func lineAt(r io.ReaderAt, offset int64) (string, error) {
 	for size := 1 << 11; ; size *= 2 {
 		buffer := make([]byte, size)
@@ -143,7 +142,7 @@ func (s *store) stopSync() {
 	s.synced.Wait()
 }
 
-// flush forces all rows onto the disk, and makes sure that the path names them.
+// flush syncs all rows to disk, and checks that the path names them.
 func (s *store) flush() error {
 	s.stopSync()
 	var err error
@@ -172,8 +171,8 @@ func (s *store) flush() error {
 	return nil
 }
 
-// hash is the first eight bytes of the SHA-256, the same on every machine and in every
-// version: shards are made by it.
+// hash returns the first eight bytes of the SHA-256, the same on every machine and in every version, because
+// shards depend on it.
 func hash(text []byte) uint64 {
 	sum := sha256.Sum256(text)
 	return binary.BigEndian.Uint64(sum[:])

@@ -13,7 +13,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
-// Tally is what became of the rows of a result file, those of earlier runs included.
+// Tally counts the rows of a result file by outcome, including earlier runs.
 type Tally struct {
 	Rows       int64 `json:"rows"`
 	OK         int64 `json:"ok"`
@@ -21,22 +21,22 @@ type Tally struct {
 	Failed     int64 `json:"error"`
 	Duplicates int64 `json:"duplicates"` // rows whose block was measured for an earlier row
 	Retried    int64 `json:"retried"`    // rows whose block was measured more than once
-	Recovered  int64 `json:"recovered"`  // of these, accepted in the end
-	Earlier    int64 `json:"earlier"`    // rows that were there when the run started
+	Recovered  int64 `json:"recovered"`  // of these, finally accepted
+	Earlier    int64 `json:"earlier"`    // rows that existed when the run started
 
 	Reasons map[string]int64 `json:"reasons"`
 	Cycles  Spread           `json:"cycles"`         // per iteration, of accepted rows
-	Width   Spread           `json:"interval_width"` // of the interval, as a share of the cycles
+	Width   Spread           `json:"interval_width"` // of the interval, relative to the cycles
 
-	// Of this run alone.
+	// This run only.
 	Seconds      float64 `json:"seconds"`
-	TimedSeconds float64 `json:"timed_seconds"` // spent inside timed code, over all workers
-	Measured     int64   `json:"measured"`      // blocks, retries not counted
+	TimedSeconds float64 `json:"timed_seconds"` // inside timed code, over all workers
+	Measured     int64   `json:"measured"`      // blocks, without retries
 	Stops        int64   `json:"stops"`         // of the children
-	SystemCalls  int64   `json:"system_calls"`  // for measuring, the children's included
+	SystemCalls  int64   `json:"system_calls"`  // for measuring, including the children's
 }
 
-// columnsOfTally are where a schema has what is counted.
+// columnsOfTally are the indices of the columns that a tally reads.
 type columnsOfTally struct {
 	status, reason, cycles, low, high, tries, duplicate int
 }
@@ -88,7 +88,7 @@ func (t *Tally) addCycles(cycles, low, high string) {
 	}
 }
 
-// Rate is blocks measured per second in this run.
+// Rate returns blocks measured per second in this run.
 func (t *Tally) Rate() float64 {
 	if t.Seconds <= 0 {
 		return 0
@@ -96,7 +96,7 @@ func (t *Tally) Rate() float64 {
 	return float64(t.Measured) / t.Seconds
 }
 
-// Spread is quantiles of values that are not kept: counts in buckets 1 % wide.
+// Spread estimates quantiles without storing values: counts in buckets 1 % wide.
 type Spread struct {
 	count   int64
 	buckets map[int]int64
@@ -104,7 +104,7 @@ type Spread struct {
 
 const bucketRatio = 1.01
 
-// smallest is where buckets begin: results have four decimals.
+// smallest is the lower end of the buckets: results have four decimals.
 const smallest = 1e-4
 
 func (s *Spread) add(x float64) {
@@ -115,7 +115,7 @@ func (s *Spread) add(x float64) {
 	s.buckets[int(math.Floor(math.Log(math.Max(x, smallest))/math.Log(bucketRatio)))]++
 }
 
-// Quantile is the value below which a share q of the values lies, within 1 %; NaN of none.
+// Quantile returns the value below which a share q of the values lies, within 1 %; NaN if empty.
 func (s *Spread) Quantile(q float64) float64 {
 	if s.count == 0 {
 		return math.NaN()
@@ -146,7 +146,7 @@ func (s Spread) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// rounded leaves the three digits that a bucket knows.
+// rounded keeps the three digits that a bucket resolves.
 func rounded(x float64) float64 {
 	y, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 3, 64), 64)
 	return y
@@ -162,7 +162,7 @@ func (s *Spread) line(scale float64, format string) string {
 
 const barWidth = 40
 
-// Report writes the summary for a reader: how many rows, which reasons, which cycles.
+// Report writes a readable summary: rows, reasons, cycles.
 func (t *Tally) Report(w io.Writer) {
 	fmt.Fprintf(w, "bbprof: %s: %d ok, %d rejected, %d error\n", words.Plural(t.Rows, "row"), t.OK, t.Rejected, t.Failed)
 	if t.Failed > 0 {

@@ -13,11 +13,12 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// wideRows is a corpus of rows with a cell of 900 KB each. With repeat n every nth has the block of the last.
+// wideRows is a corpus of rows with a cell of 900 KB each. If repeat is n, every nth row has the block of the
+// last.
 type wideRows struct {
 	left   int
 	repeat int
-	row    []byte // what is left of it
+	row    []byte // the unread rest
 	buffer []byte
 }
 
@@ -42,8 +43,8 @@ func (w *wideRows) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestWideRows: rows that wait, for one that takes long, for their block, for a retry or for their
-// place, are bounded by their text and not only by their number.
+// TestWideRows: rows that wait (for a slow block, their block, a retry or their turn) are bounded by text size,
+// not only by number.
 func TestWideRows(t *testing.T) {
 	require.Slow(t)
 	pipe := func(*testing.T) (*Output, error) { return Pipe(io.Discard, resultfile.CSV, schema, nil, false) }
@@ -68,7 +69,7 @@ func TestWideRows(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c.lab.delay = func(hex string, _ int) time.Duration {
 					if hex == c.slow {
-						return 62 * time.Second // until everything else has come as far as it can, and between two looks of peakOf
+						return 62 * time.Second // until all others are done, and between two samples of peakOf
 					}
 					return time.Millisecond
 				}
@@ -84,7 +85,7 @@ func TestWideRows(t *testing.T) {
 						t.Errorf("%+v, %v", tally, err)
 					}
 				})
-				if most := c.most + 12<<20; peak > int64(most) { // with what is being copied
+				if most := c.most + 12<<20; peak > int64(most) { // plus buffers for copying
 					t.Errorf("%d rows of 900 KB take %d MiB, and %d may wait", n, peak>>20, c.most>>20)
 				}
 			})
@@ -100,10 +101,10 @@ func noisyBlocks(n int) map[string]int {
 	return noisy
 }
 
-// peakOf is how much more memory is in use while f waits than before it, at most.
+// peakOf returns the peak additional memory in use while f waits.
 func peakOf(f func()) (peak int64) {
 	inUse := func() int64 {
-		runtime.GC() // what is garbage is no matter of this test
+		runtime.GC() // ignore garbage
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapAlloc)

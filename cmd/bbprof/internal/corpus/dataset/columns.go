@@ -9,7 +9,7 @@ import (
 	"github.com/bbprof/bbprof/docs"
 )
 
-// Column explains one column of the parts.
+// Column explains a column of the parts.
 type Column struct {
 	Name  string          `json:"name"`
 	Type  resultfile.Type `json:"type"`
@@ -17,10 +17,10 @@ type Column struct {
 	About string          `json:"about"`
 }
 
-// cycles is the unit of all times.
+// cyclesUnit is the unit of all times.
 const cyclesUnit = "core cycles per iteration of the block"
 
-// explained are the columns of a schema, as the documentation has them.
+// explained returns a schema's columns with their explanations from the documentation.
 func explained(s resultfile.Schema) (all []Column) {
 	about := map[string]string{
 		splitColumn:       "train, validation or test; left_out where a near-duplicate of the block is in another split; null of a block without cycles",
@@ -53,8 +53,8 @@ var (
 	link   = regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`)
 )
 
-// tableRows are the rows of a page's tables of columns: each name in the first cell, with the last cell, which is text
-// that needs no other page.
+// tableRows parses a page's tables of columns: it maps each name in the first cell to the last cell, whose text
+// needs no other page.
 func tableRows(page string) map[string]string {
 	rows := map[string]string{}
 	for line := range strings.Lines(page) {
@@ -71,15 +71,15 @@ func tableRows(page string) map[string]string {
 	return rows
 }
 
-// shape is what all cells of a column that was carried have in common.
+// shape describes what all cells of a carried column have in common.
 type shape struct {
 	filled              bool
 	notInteger, notReal bool
 	notFlag             bool
-	values              map[string]bool // some of them
+	values              map[string]bool // a few of them
 }
 
-// someValues bounds what is kept of a column's values.
+// someValues bounds the values kept per column.
 const someValues = 1000
 
 func (s *shape) add(cell string) {
@@ -111,10 +111,10 @@ func (s *shape) typed() resultfile.Type {
 	return resultfile.Text
 }
 
-// decimal is a number as programs print it. Names such as 1_000, 0x1p4, inf or 007 are none.
+// decimal matches numbers as programs print them; not names such as 1_000, 0x1p4, inf or 007.
 var decimal = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
 
-// canonical is a number as it is read back from Parquet.
+// canonical formats a number as it is read back from Parquet.
 func canonical(cell string) (string, bool) {
 	v, err := strconv.ParseFloat(cell, 64)
 	if err != nil || !decimal.MatchString(cell) {

@@ -1,7 +1,7 @@
-// Package dataset seals results: it writes them into a directory with all that somebody else needs to trust them, and
-// checks such a directory. Every file is listed with its hash in SHA256SUMS, in the form of sha256sum(1). The rest is
-// checked against the rows themselves: what follows from them (BHive's files, the counts of the datasheet, the split) is
-// derived again, so a sum that was written anew hides nothing.
+// Package dataset seals results: it writes them to a directory with everything that others need to trust them, and
+// verifies such a directory. SHA256SUMS lists every file with its hash, in the format of sha256sum(1). Everything
+// else is verified against the rows: BHive's files, the datasheet's counts and the split are derived again, so
+// recomputing a sum hides nothing.
 package dataset
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// The files of a dataset, beside its parts.
+// The files of a dataset, besides its parts.
 const (
 	SumsFile       = "SHA256SUMS"
 	SheetFile      = "datasheet.json"
@@ -30,7 +30,7 @@ const (
 	ReadmeFile     = "README.md"
 )
 
-// The columns that a dataset adds to those of the results.
+// The columns that a dataset adds to the results.
 const (
 	applicationColumn = "application"
 	splitColumn       = "split"
@@ -41,21 +41,21 @@ type Sheet struct {
 	Made     string   `json:"made"`
 	Sealed   string   `json:"sealed_with"` // bbprof's version
 	Inputs   []string `json:"inputs"`
-	Repeated int      `json:"repeated_rows_left_out"` // blocks that an earlier row has
+	Repeated int      `json:"repeated_rows_left_out"` // their blocks are in earlier rows
 
 	Hosts     []resultfile.Host `json:"hosts"`
 	Kernels   []string          `json:"kernels"`
 	Versions  []string          `json:"versions"` // that measured
 	Clocks    []string          `json:"clocks"`
 	Selftests []string          `json:"selftests_at_start"`
-	AtEnd     []string          `json:"selftests_at_end,omitempty"` // of runs that reached it
+	AtEnd     []string          `json:"selftests_at_end,omitempty"` // of completed runs
 	Settings  map[string]any    `json:"settings"`
-	Runs      []string          `json:"runs"` // all that column run may hold
+	Runs      []string          `json:"runs"` // all values of column run
 
 	ApplicationColumn string            `json:"application_column,omitempty"`
 	WeightColumn      string            `json:"weight_column,omitempty"`
-	Applications      map[string]string `json:"applications,omitempty"` // the split of each; none: split by near-duplicates alone
-	Uneven            string            `json:"uneven_split,omitempty"` // how far the split is from what was wanted
+	Applications      map[string]string `json:"applications,omitempty"` // split of each application; empty: split by near-duplicates alone
+	Uneven            string            `json:"uneven_split,omitempty"` // how far the split is from the intended one
 
 	Columns []Column   `json:"columns"` // of the parts
 	Parts   []Part     `json:"parts"`
@@ -71,17 +71,17 @@ type Part struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Counts are what the rows come to.
+// Counts summarises the rows.
 type Counts struct {
 	Rows       int            `json:"rows"`
 	Status     map[string]int `json:"status"`
 	Reasons    map[string]int `json:"reasons,omitempty"`
 	Several    int            `json:"with_several_speeds"`
-	Categories map[string]int `json:"categories"` // of accepted blocks, as the splits
+	Categories map[string]int `json:"categories"` // of accepted blocks, by split
 	Splits     map[string]int `json:"splits"`
 }
 
-// tally takes in all rows of a dataset, in order.
+// tally processes all rows of a dataset in order.
 type tally struct {
 	at      func(name string) int
 	counts  Counts
@@ -89,23 +89,23 @@ type tally struct {
 	bhive   resultfile.Writer
 	lists   []list
 	splits  map[string]list // with headers
-	sample  []Measured
+	sample  []SampleBlock
 }
 
-// list is a file of some columns of accepted blocks.
+// list is a file with some columns of the accepted blocks.
 type list struct {
 	columns []string
 	out     *csv.Writer
 }
 
-// Measured is a block with its cycles.
-type Measured struct {
+// SampleBlock is a block with its cycles.
+type SampleBlock struct {
 	Hex     string
 	Cycles  float64
-	Address string // where it stood, as the column has it
+	Address string // as in its column
 }
 
-// newTally writes what follows from the rows to the files that open gives.
+// newTally derives files from the rows; open creates them.
 func newTally(s resultfile.Schema, weight string, open func(name string) io.Writer) (*tally, error) {
 	t := &tally{at: s.Index, content: sha256.New(), counts: Counts{
 		Status: map[string]int{}, Reasons: map[string]int{}, Categories: map[string]int{}, Splits: map[string]int{}}}
@@ -135,7 +135,7 @@ func newTally(s resultfile.Schema, weight string, open func(name string) io.Writ
 	t.splits = map[string]list{}
 	for _, split := range []string{Train, Validation, Test} {
 		l := list{columns, csv.NewWriter(open(split + ".csv"))}
-		l.out.Write(columns) // errors stay, for close
+		l.out.Write(columns) // errors persist until close
 		t.splits[split] = l
 	}
 	return t, nil
@@ -158,7 +158,7 @@ func (t *tally) add(cells []string) error {
 	t.counts.Categories[cell("category")]++
 	t.counts.Splits[cell(splitColumn)]++
 	if inSample(cell("hex")) {
-		var m Measured
+		var m SampleBlock
 		if _, err := fmt.Sscan(cell("cycles"), &m.Cycles); err != nil {
 			return fmt.Errorf("block %s: cycles are %q, not a number", cell("hex"), cell("cycles"))
 		}
@@ -176,7 +176,7 @@ func (t *tally) add(cells []string) error {
 	for _, l := range lists {
 		row := make([]string, len(l.columns))
 		for i, name := range l.columns {
-			if name == tokensColumn { // whatever the corpus has under that name
+			if name == tokensColumn { // replaces a corpus column of that name
 				row[i] = tokens(cell("hex"))
 			} else {
 				row[i] = cell(name)
@@ -198,19 +198,19 @@ func (t *tally) close() error {
 
 func (t *tally) sum() string { return fmt.Sprintf("%x", t.content.Sum(nil)) }
 
-// sampleOf is one block in a hundred, and mostSampled of them at most: a minute's work.
+// sampleOf selects one block in a hundred, and mostSampled at most: a minute's work.
 const (
 	sampleOf    = 100
 	mostSampled = 2000
 )
 
-// inSample chooses by the block, so the same are measured again everywhere.
+// inSample depends only on the block, so the same blocks are chosen everywhere.
 func inSample(block string) bool {
 	sum := sha256.Sum256([]byte("sample " + block))
 	return (int(sum[0])<<8|int(sum[1]))%sampleOf == 0
 }
 
-// Agreement is how a second measurement of some blocks compares with the first.
+// Agreement compares two measurements of some blocks.
 type Agreement struct {
 	Host     resultfile.Host `json:"host"`
 	Blocks   int             `json:"blocks"`
@@ -221,12 +221,12 @@ type Agreement struct {
 	P95      float64         `json:"p95_difference"`
 }
 
-// Compare holds a second measurement against the first; again has no entry where a block was not accepted.
-func Compare(here resultfile.Host, sample []Measured, again map[string]float64) Agreement {
+// Compare compares a second measurement with the first; second lacks blocks that were not accepted.
+func Compare(here resultfile.Host, sample []SampleBlock, second map[string]float64) Agreement {
 	a := Agreement{Host: here, Blocks: len(sample)}
 	var differences []float64
 	for _, m := range sample {
-		cycles, ok := again[m.Hex]
+		cycles, ok := second[m.Hex]
 		if !ok {
 			a.Rejected++
 			continue
@@ -248,11 +248,11 @@ func Compare(here resultfile.Host, sample []Measured, again map[string]float64) 
 	return a
 }
 
-// agreeing is the share of accepted blocks that must be within 5 %, and of the sample that must be accepted again. Two runs
-// on one idle machine have 99 of 100 within 1 % (docs/method.md).
+// agreeing is the share of accepted blocks that must be within 5 %, and of the sample that must be accepted again.
+// Two runs on one idle machine agree within 1 % for 99 of 100 (docs/method.md).
 const agreeing = 0.95
 
-// Agrees says whether the second measurement confirms the first.
+// Agrees reports whether the second measurement confirms the first.
 func (a Agreement) Agrees() bool {
 	return a.Blocks > 0 && a.Within5 >= agreeing && float64(a.Blocks-a.Rejected) >= agreeing*float64(a.Blocks)
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// results writes n rows of five applications as batch would, measured on a core: adds of two registers, one more in each,
-// so that blocks of one length are near-duplicates.
+// results writes n rows of five applications as batch would, measured on a core: adds of two registers, one more
+// in each, so that blocks of equal length are near-duplicates.
 func results(t *testing.T, core cpu.Name, n int) string {
 	t.Helper()
 	run := resultfile.Run{Version: "1", Host: resultfile.Host{Microarchitecture: core, Vendor: "V", Brand: "B", Family: 6, Model: 1},
@@ -52,7 +52,7 @@ func sealed(t *testing.T, core cpu.Name) (dir string, sheet *Sheet) {
 	first := results(t, core, 1000)
 	source := require.Get(Options{Inputs: []string{first, first}, Application: "source", Weight: "count", PartRows: 400}.Read())(t)
 	sheet = require.Get(source.Write(dir,
-		func(_ *Sheet, sample []Measured) (*Agreement, error) {
+		func(_ *Sheet, sample []SampleBlock) (*Agreement, error) {
 			if len(sample) == 0 || sample[0].Address != "0x401136" {
 				t.Errorf("to be measured again, where they stand in their program: %+v", sample)
 			}
@@ -69,7 +69,7 @@ func check(t *testing.T, dir string) []string {
 
 const core, other = cpu.Name("zen4"), cpu.Name("skylake")
 
-// TestSealed: a dataset is as it was sealed; a block that comes again is left out; every accepted block is in one split.
+// TestSealed: a dataset verifies as sealed; repeated blocks are omitted; every accepted block is in one split.
 func TestSealed(t *testing.T) {
 	dir, sheet := sealed(t, core)
 	if problems := check(t, dir); problems != nil {
@@ -98,7 +98,8 @@ func TestSealed(t *testing.T) {
 	}
 }
 
-// TestExplainsItself: the directory says what is in it, numbers are numbers there, and what is unknown is null.
+// TestExplainsItself: the directory documents its contents, numbers are numbers there, and unknown values are
+// null.
 func TestExplainsItself(t *testing.T) {
 	dir, sheet := sealed(t, core)
 	readme := require.Get(os.ReadFile(filepath.Join(dir, ReadmeFile)))(t)
@@ -139,7 +140,7 @@ func TestExplainsItself(t *testing.T) {
 	}
 }
 
-// TestTypes of columns that a corpus has.
+// TestTypes checks the inferred types of a corpus's columns.
 func TestTypes(t *testing.T) {
 	for want, cells := range map[resultfile.Type][]string{
 		resultfile.Integer: {"1", "-20", ""},
@@ -155,7 +156,7 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// TestFlippedByte: a byte that has changed is found in every file, and the file is named.
+// TestFlippedByte: a changed byte is detected in every file, and the file is named.
 func TestFlippedByte(t *testing.T) {
 	require.Slow(t)
 	dir, sheet := sealed(t, core)
@@ -183,7 +184,7 @@ func TestFlippedByte(t *testing.T) {
 	}
 }
 
-// reseal writes the sums of files anew, as somebody might who hides a change.
+// reseal rewrites the sums of files, as somebody hiding a change might.
 func reseal(t *testing.T, dir string) {
 	t.Helper()
 	path := filepath.Join(dir, SumsFile)
@@ -207,7 +208,7 @@ func edit(t *testing.T, path, old, now string) {
 	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(text), old, now, 1)), 0o666))
 }
 
-// TestTampered: what is wrong is found and named, whether or not the sums were written anew.
+// TestTampered: tampering is detected and named, with or without recomputed sums.
 func TestTampered(t *testing.T) {
 	foreign, sheet := sealed(t, other)
 	part := func(s *Sheet, i int) string { return s.Parts[i].File }
@@ -271,14 +272,14 @@ func TestTampered(t *testing.T) {
 	}
 }
 
-// TestRefused: results that do not belong together, or tell nothing of their run, make no dataset.
+// TestRefused: results that do not belong together, or do not describe their run, make no dataset.
 func TestRefused(t *testing.T) {
 	one, two := results(t, core, 20), results(t, other, 20)
 	for _, c := range []struct {
 		o    Options
 		want string
 	}{
-		{Options{Inputs: []string{one, two}}, "microarchitecture: skylake (B), here zen4 (B); make a dataset of each"},
+		{Options{Inputs: []string{one, two}}, "microarchitecture: skylake (B), here zen4 (B); make separate datasets"},
 		{Options{Inputs: []string{one}, Application: "program"}, "it has no column program"},
 		{Options{Inputs: []string{one}, Weight: "weight"}, "it has no column weight"},
 		{Options{Inputs: []string{one}, Application: "address"},
@@ -291,7 +292,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestNearDuplicates: registers and immediates make no other block; the operation, the width and the order do.
+// TestNearDuplicates: registers and immediates do not distinguish blocks; operation, width and order do.
 func TestNearDuplicates(t *testing.T) {
 	base := nearKey("4801c0") // add rax, rax
 	for block, same := range map[string]bool{
@@ -311,12 +312,13 @@ func TestNearDuplicates(t *testing.T) {
 	}
 }
 
-// TestAssign: with three applications or more no split is empty, and the largest train; with fewer there is no such split.
+// TestAssign: with three applications or more no split is empty, and train is the largest; with fewer there is no
+// such split.
 func TestAssign(t *testing.T) {
-	blocks := func(sizes ...int) (list []planned) {
+	blocks := func(sizes ...int) (list []splitBlock) {
 		for i, n := range sizes {
 			for range n {
-				list = append(list, planned{application: fmt.Sprint(i)})
+				list = append(list, splitBlock{application: fmt.Sprint(i)})
 			}
 		}
 		return list
@@ -335,12 +337,12 @@ func TestAssign(t *testing.T) {
 	}
 }
 
-// TestAgrees: at the boundary.
+// TestAgrees tests the boundaries.
 func TestAgrees(t *testing.T) {
-	var sample []Measured
+	var sample []SampleBlock
 	again := map[string]float64{}
 	for i := range 100 {
-		sample = append(sample, Measured{Hex: fmt.Sprint(i), Cycles: 1})
+		sample = append(sample, SampleBlock{Hex: fmt.Sprint(i), Cycles: 1})
 		again[fmt.Sprint(i)] = 1
 	}
 	agrees := func() bool { return Compare(resultfile.Host{}, sample, again).Agrees() }
@@ -367,7 +369,7 @@ func TestAgrees(t *testing.T) {
 	}
 }
 
-// TestEveryColumnIsExplained: the pages that explain bbprof's columns have all of them.
+// TestEveryColumnIsExplained: the documentation explains all of bbprof's columns.
 func TestEveryColumnIsExplained(t *testing.T) {
 	for _, c := range explained(resultfile.NewSchema(true, nil)) {
 		if strings.HasPrefix(c.About, "as it was") {

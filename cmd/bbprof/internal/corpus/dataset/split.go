@@ -13,8 +13,8 @@ import (
 	"github.com/bbprof/bbprof/asm"
 )
 
-// The splits of a dataset, and what column split holds of a block that is in none because a near-duplicate of it is in
-// another split.
+// The splits of a dataset, and the value of column split for a block in none, because another split has a
+// near-duplicate.
 const (
 	Train      = "train"
 	Validation = "validation"
@@ -22,16 +22,16 @@ const (
 	LeftOut    = "left_out"
 )
 
-// shares are the usual 80, 10 and 10 percent. Of two splits that lack equally much the first is served first.
+// shares are the usual 80, 10 and 10 percent. Of two splits with the same deficit, the first is filled first.
 var shares = []struct {
 	split string
 	share float64
 }{{Test, 0.1}, {Validation, 0.1}, {Train, 0.8}}
 
-// farOff is how far a split's share of the accepted blocks may be from what was asked for.
+// farOff is how far a split's share of the accepted blocks may be from its target.
 const farOff = 0.05
 
-// uneven says how far the split is from what was asked for, "" where it is near.
+// uneven describes how far the split is from its target, "" if near.
 func (c *Counts) uneven() string {
 	total, far := 0, false
 	for _, n := range c.Splits {
@@ -54,7 +54,7 @@ func (c *Counts) uneven() string {
 	return text
 }
 
-// nearKey is equal for blocks that differ in registers, immediates and addresses alone.
+// nearKey is equal for blocks that differ only in registers, immediates and addresses.
 func nearKey(block string) uint64 {
 	insts, err := asm.DecodeHex(block)
 	if err != nil {
@@ -67,15 +67,15 @@ func nearKey(block string) uint64 {
 	return binary.BigEndian.Uint64(h.Sum(nil))
 }
 
-// planned is what the split needs to know of an accepted block.
-type planned struct {
+// splitBlock is what the split needs to know of an accepted block.
+type splitBlock struct {
 	application string
 	key         uint64
 }
 
-// assign chooses each application's split: the largest application first, to the split that lacks most. nil where there
-// are fewer applications than splits.
-func assign(blocks []planned) map[string]string {
+// assign chooses each application's split: largest application first, each to the split with the largest deficit.
+// nil if there are fewer applications than splits.
+func assign(blocks []splitBlock) map[string]string {
 	sizes := map[string]int{}
 	for _, b := range blocks {
 		sizes[b.application]++
@@ -98,7 +98,7 @@ func assign(blocks []planned) map[string]string {
 		var most float64
 		for k, s := range shares {
 			lacks := s.share*float64(len(blocks)) - float64(have[k])
-			if empty == len(order)-i && have[k] > 0 { // each that is left is needed for an empty split
+			if empty == len(order)-i && have[k] > 0 { // the remaining ones are needed for empty splits
 				continue
 			}
 			if best < 0 || lacks > most {
@@ -111,7 +111,7 @@ func assign(blocks []planned) map[string]string {
 	return splits
 }
 
-// byKey is a split for all near-duplicates of a block, by chance.
+// byKey chooses a pseudorandom split, the same for all near-duplicates of a block.
 func byKey(key uint64) string {
 	x := float64(key) / (1 << 64)
 	for _, s := range shares {
@@ -123,15 +123,15 @@ func byKey(key uint64) string {
 	return Train
 }
 
-// splitter says in which split a block is.
+// splitter decides which split a block is in.
 type splitter struct {
-	applications map[string]string // nil: by near-duplicates alone
+	applications map[string]string // nil: split by near-duplicates alone
 	owner        map[uint64]string // the split that keeps the near-duplicates of a key
 }
 
-// newSplitter gives near-duplicates that are in several applications to the first of test, validation and train that has
-// one: the small splits stay whole, and what is left out is left out of training.
-func newSplitter(blocks []planned) splitter {
+// newSplitter gives near-duplicates in several applications to the first of test, validation and train that has
+// one: the small splits stay whole, and training loses blocks.
+func newSplitter(blocks []splitBlock) splitter {
 	s := splitter{assign(blocks), map[uint64]string{}}
 	if s.applications == nil {
 		return s
@@ -153,7 +153,7 @@ func newSplitter(blocks []planned) splitter {
 	return s
 }
 
-func (s splitter) of(b planned) string {
+func (s splitter) of(b splitBlock) string {
 	if s.applications == nil {
 		return byKey(b.key)
 	}

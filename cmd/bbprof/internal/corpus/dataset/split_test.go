@@ -2,13 +2,13 @@ package dataset
 
 import "testing"
 
-// TestSplitter: near-duplicates that are in several splits stay in the first of test, validation and train that has one,
-// and are left out of the others.
+// TestSplitter: near-duplicates in several splits stay in the first of test, validation and train that has one,
+// and are omitted from the others.
 func TestSplitter(t *testing.T) {
-	var blocks []planned
+	var blocks []splitBlock
 	add := func(application string, n int, key uint64) {
 		for range n {
-			blocks = append(blocks, planned{application, key})
+			blocks = append(blocks, splitBlock{application, key})
 		}
 	}
 	add("large", 77, 1) // train
@@ -29,7 +29,7 @@ func TestSplitter(t *testing.T) {
 		{"large", 2, LeftOut}, {"small", 2, LeftOut}, {"middle", 2, Test},
 		{"large", 3, LeftOut}, {"small", 3, Validation},
 	} {
-		if got := s.of(planned{c.application, c.key}); got != c.want {
+		if got := s.of(splitBlock{c.application, c.key}); got != c.want {
 			t.Errorf("key %d of %s is in %s, want %s", c.key, c.application, got, c.want)
 		}
 	}

@@ -8,14 +8,14 @@ import (
 	"github.com/bbprof/bbprof/asm"
 )
 
-// tokensColumn is what models are trained on, of the blocks of the splits.
+// tokensColumn holds the tokens of split blocks, for training models.
 const tokensColumn = "tokens"
 
-// tokens are the instructions of a block, each as its text, its form, what it reads and what it writes:
+// tokens formats a block's instructions, each as text, form, reads and writes:
 //
 //	add rax, qword ptr [rsp+0x8]|add r64, m64|rax rsp [rsp+0x8]|rax cf of zf;…
 //
-// Who reads this needs no table of operands to know which instruction waits for which.
+// Readers need no table of operands to see which instruction depends on which.
 func tokens(block string) string {
 	insts, err := asm.DecodeHex(block)
 	if err != nil {
@@ -28,10 +28,10 @@ func tokens(block string) string {
 		read, written := values(reads), values(writes)
 		for _, m := range in.Mem {
 			if m.Read {
-				read = append(read, place(m))
+				read = append(read, address(m))
 			}
 			if m.Write {
-				written = append(written, place(m))
+				written = append(written, address(m))
 			}
 		}
 		list = append(list, strings.Join([]string{in.Text(), in.Shape(), strings.Join(read, " "), strings.Join(written, " ")}, "|"))
@@ -39,7 +39,8 @@ func tokens(block string) string {
 	return strings.Join(list, ";")
 }
 
-// values names registers whole, whatever part of them an operand is, and the flags that cores rename together by one of them.
+// values names registers in full, whichever part an operand uses, and represents flags that cores rename together
+// by one of them.
 func values(v asm.Values) (names []string) {
 	add := func(set uint64, name func(int) string) {
 		for ; set != 0; set &= set - 1 {
@@ -63,8 +64,8 @@ func values(v asm.Values) (names []string) {
 	return names
 }
 
-// place is an address, the same text where it is the same sum.
-func place(m asm.Mem) string {
+// address formats an address; equal sums give equal text.
+func address(m asm.Mem) string {
 	var parts []string
 	if m.Base != asm.NoRegister {
 		parts = append(parts, m.Base.String())

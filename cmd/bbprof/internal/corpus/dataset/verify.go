@@ -20,15 +20,15 @@ import (
 
 func hashText(s string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(s))) }
 
-// Verified is what a check of a dataset found.
-type Verified struct {
+// Verification is the result of checking a dataset.
+type Verification struct {
 	Sheet    Sheet
-	Problems []string // each names a file; none: all is as it was sealed
-	Sample   []Measured
+	Problems []string // each names a file; empty: all as sealed
+	Sample   []SampleBlock
 }
 
-// Verify checks all of a dataset but what a second measurement would say. The error is that it cannot be read at all.
-func Verify(dir string) (v Verified, err error) {
+// Verify checks everything but the second measurement. It fails only if it cannot read the dataset.
+func Verify(dir string) (v Verification, err error) {
 	sums, err := os.ReadFile(filepath.Join(dir, SumsFile))
 	if err != nil {
 		return v, fmt.Errorf("it is not a dataset: %w", err)
@@ -47,12 +47,12 @@ func Verify(dir string) (v Verified, err error) {
 	return v, nil
 }
 
-func (v *Verified) problem(file, format string, args ...any) {
+func (v *Verification) problem(file, format string, args ...any) {
 	v.Problems = append(v.Problems, file+": "+fmt.Sprintf(format, args...))
 }
 
-// sums holds the files against their hashes, and gives the hashes.
-func (v *Verified) sums(dir, text string) map[string]string {
+// sums checks the files' hashes and returns them.
+func (v *Verification) sums(dir, text string) map[string]string {
 	listed := map[string]string{}
 	for i, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
 		sum, name, ok := strings.Cut(line, "  ")
@@ -85,8 +85,8 @@ func (v *Verified) sums(dir, text string) map[string]string {
 	return listed
 }
 
-// strangers are files that were not sealed.
-func (v *Verified) strangers(dir string, listed map[string]string) {
+// strangers lists files that were not sealed.
+func (v *Verification) strangers(dir string, listed map[string]string) {
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -102,8 +102,8 @@ func (v *Verified) strangers(dir string, listed map[string]string) {
 	}
 }
 
-// rows derives from the parts all that follows from them.
-func (v *Verified) rows(dir string, listed map[string]string) {
+// rows recomputes everything derived from the parts.
+func (v *Verification) rows(dir string, listed map[string]string) {
 	d := derivation{hashes: map[string]func() string{}}
 	before := len(v.Problems)
 	for _, part := range v.Sheet.Parts {
@@ -118,27 +118,27 @@ func (v *Verified) rows(dir string, listed map[string]string) {
 	}
 	slices.SortFunc(d.tally.sample, byHash)
 	v.Sample = d.tally.sample[:min(len(d.tally.sample), mostSampled)]
-	if d.missing || len(v.Problems) > before { // what follows from the parts cannot be right either
+	if d.missing || len(v.Problems) > before { // everything derived from the parts would fail too
 		return
 	}
 	v.derived(d.tally, listed, d.hashes)
 	v.split(d.blocks, d.splits)
 }
 
-// derivation is what follows from the rows of the parts that were read.
+// derivation holds what was derived from the rows read.
 type derivation struct {
 	tally   *tally                   // nil before the first row
 	hashes  map[string]func() string // of the files that the tally writes
-	blocks  []planned                // accepted, and their splits
+	blocks  []splitBlock             // accepted blocks and their splits
 	splits  []string
-	missing bool // a part is
+	missing bool // a part is missing
 
-	first   string // part with a row
+	first   string // first part with a row
 	columns []string
 }
 
-// part holds a part against the datasheet and adds its rows to d.
-func (v *Verified) part(dir string, part Part, sum string, d *derivation) {
+// part checks a part against the datasheet and adds its rows to d.
+func (v *Verification) part(dir string, part Part, sum string, d *derivation) {
 	if sum != part.SHA256 {
 		v.problem(part.File, "%s has %.16s… as its hash, %s has %.16s…", SheetFile, part.SHA256, SumsFile, sum)
 	}
@@ -155,7 +155,7 @@ func (v *Verified) part(dir string, part Part, sum string, d *derivation) {
 				return err
 			}
 		}
-		if !same { // asked of its first row alone
+		if !same { // compared for its first row only
 			if same = slices.Equal(s.Names(), d.columns); !same {
 				return fmt.Errorf("its columns are not those of %s", d.first)
 			}
@@ -167,7 +167,7 @@ func (v *Verified) part(dir string, part Part, sum string, d *derivation) {
 	})
 	v.host(part.File, runs)
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // sums said so
+	case errors.Is(err, fs.ErrNotExist): // reported by sums
 		d.missing = true
 	case err != nil:
 		v.problem(part.File, "%s", strings.TrimPrefix(err.Error(), path+": "))
@@ -179,7 +179,7 @@ func (v *Verified) part(dir string, part Part, sum string, d *derivation) {
 	}
 }
 
-// begin begins the tally, whose files are hashed and not kept.
+// begin starts the tally, whose files are hashed and discarded.
 func (d *derivation) begin(s resultfile.Schema, weight string) (err error) {
 	d.tally, err = newTally(s, weight, func(name string) io.Writer {
 		h := sha256.New()
@@ -191,14 +191,14 @@ func (d *derivation) begin(s resultfile.Schema, weight string) (err error) {
 
 func (d *derivation) add(cells []string) error {
 	if t := d.tally; cells[t.at("status")] == string(profiler.OK) {
-		d.blocks = append(d.blocks, planned{cells[t.at(applicationColumn)], nearKey(cells[t.at("hex")])})
+		d.blocks = append(d.blocks, splitBlock{cells[t.at(applicationColumn)], nearKey(cells[t.at("hex")])})
 		d.splits = append(d.splits, cells[t.at(splitColumn)])
 	}
 	return d.tally.add(cells)
 }
 
-// host checks the CPU of a part, by the runs that the file tells of.
-func (v *Verified) host(file string, runs resultfile.Runs) {
+// host checks a part's CPU by the runs in its metadata.
+func (v *Verification) host(file string, runs resultfile.Runs) {
 	for _, run := range runs.All() {
 		if here := v.Sheet.Hosts[0].Microarchitecture; run.Host.Microarchitecture != here {
 			v.problem(file, "it was measured on %s (%s), the dataset on %s", run.Host.Microarchitecture, run.Host.Brand, here)
@@ -206,7 +206,7 @@ func (v *Verified) host(file string, runs resultfile.Runs) {
 	}
 }
 
-// eachRow says how many rows a part has, and which runs they are of.
+// eachRow returns the number of rows in a part, and their runs.
 func eachRow(path string, row func(resultfile.Schema, []string) error) (rows int, runs resultfile.Runs, err error) {
 	in, err := resultfile.OpenRows(path, nil)
 	if err != nil {
@@ -225,8 +225,8 @@ func eachRow(path string, row func(resultfile.Schema, []string) error) (rows int
 	return rows, in.Runs, nil
 }
 
-// derived holds what follows from the rows against the datasheet and the other files.
-func (v *Verified) derived(t *tally, listed map[string]string, hashes map[string]func() string) {
+// derived checks what follows from the rows against the datasheet and the other files.
+func (v *Verification) derived(t *tally, listed map[string]string, hashes map[string]func() string) {
 	for _, name := range slices.Sorted(maps.Keys(hashes)) {
 		if hashes[name]() != listed[name] {
 			v.problem(name, "it does not follow from the parts")
@@ -243,8 +243,8 @@ func (v *Verified) derived(t *tally, listed map[string]string, hashes map[string
 	}
 }
 
-// split checks that near-duplicates are in one split, and applications too.
-func (v *Verified) split(blocks []planned, splits []string) {
+// split checks that near-duplicates, and applications, are each in one split.
+func (v *Verification) split(blocks []splitBlock, splits []string) {
 	owner := map[uint64]string{}
 	for i, b := range blocks {
 		split := splits[i]

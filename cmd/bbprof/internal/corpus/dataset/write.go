@@ -15,27 +15,27 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// Options say what goes into a dataset.
+// Options select the contents of a dataset.
 type Options struct {
 	Inputs      []string
-	Application string // the column that names it, "" of none
-	Weight      string // the column of weights, "" of none
-	PartRows    int    // most rows of a part
+	Application string // column that names it, or ""
+	Weight      string // column of weights, or ""
+	PartRows    int    // maximum rows per part
 	Version     string
 	Made        string
 }
 
-// Source is the results, read twice: once to plan, once to write.
+// Source holds the results, which are read twice: to plan and to write.
 type Source struct {
 	Options
 	schema resultfile.Schema
 	sheet  Sheet
-	keep   []bool            // of each row: false of one whose block an earlier row has
-	shapes map[string]*shape // of the columns that were carried
-	blocks []planned
+	keep   []bool            // per row; false if an earlier row has its block
+	shapes map[string]*shape // of carried columns
+	blocks []splitBlock
 }
 
-// Read reads all results. They are of one microarchitecture and one set of settings.
+// Read reads all results, which must share a microarchitecture and settings.
 func (o Options) Read() (*Source, error) {
 	s := &Source{Options: o, shapes: map[string]*shape{}}
 	s.sheet = Sheet{Made: o.Made, Sealed: o.Version, Inputs: o.Inputs, ApplicationColumn: o.Application, WeightColumn: o.Weight}
@@ -56,10 +56,10 @@ func (o Options) Read() (*Source, error) {
 			if seen[block] {
 				s.sheet.Repeated++
 			} else if cells[in.Index("status")] == string(profiler.OK) {
-				s.blocks = append(s.blocks, s.planned(in, cells))
+				s.blocks = append(s.blocks, s.splitBlock(in, cells))
 			}
 			seen[block] = true
-			s.look(in, cells)
+			s.inspect(in, cells)
 			return nil
 		})
 		if err != nil {
@@ -67,7 +67,7 @@ func (o Options) Read() (*Source, error) {
 		}
 	}
 	if first == nil {
-		return nil, errors.New("no row says under what conditions it was measured (column run_header), so a dataset of it could not either")
+		return nil, errors.New("no row states the conditions of its measurement (column run_header), which a dataset needs")
 	}
 	if len(s.blocks) == 0 {
 		return nil, errors.New("no block was accepted, so there is nothing to seal")
@@ -75,8 +75,8 @@ func (o Options) Read() (*Source, error) {
 	return s, s.enough()
 }
 
-// look takes in what the columns hold that were carried.
-func (s *Source) look(in resultfile.Schema, cells []string) {
+// inspect records the cells of carried columns.
+func (s *Source) inspect(in resultfile.Schema, cells []string) {
 	for i, c := range in {
 		if !c.Carried() {
 			continue
@@ -88,7 +88,7 @@ func (s *Source) look(in resultfile.Schema, cells []string) {
 	}
 }
 
-// enough fails where the blocks have fewer applications than there are splits.
+// enough fails if there are fewer applications than splits.
 func (s *Source) enough() error {
 	if s.Application == "" || assign(s.blocks) != nil {
 		return nil
@@ -112,7 +112,7 @@ func (s *Source) enough() error {
 	return errors.New(why + "; without -application the split goes by near-duplicates")
 }
 
-// note takes in the conditions of a run, and refuses those that do not belong to the first's.
+// note records the conditions of a run, and refuses those incompatible with the first's.
 func (sheet *Sheet) note(header string, first **resultfile.Run) error {
 	run, err := resultfile.ParseRun(header)
 	if err != nil {
@@ -122,7 +122,7 @@ func (sheet *Sheet) note(header string, first **resultfile.Run) error {
 		*first, sheet.Settings = &run, run.Settings
 	}
 	if unlike := run.Difference(**first).Unlike; unlike != nil {
-		return fmt.Errorf("it was not measured as the results before it were: %s; make a dataset of each", strings.Join(unlike, "; "))
+		return fmt.Errorf("it was measured under other conditions than the results before it: %s; make separate datasets", strings.Join(unlike, "; "))
 	}
 	if !slices.Contains(sheet.Hosts, run.Host) {
 		sheet.Hosts = append(sheet.Hosts, run.Host)
@@ -138,15 +138,15 @@ func (sheet *Sheet) note(header string, first **resultfile.Run) error {
 	return nil
 }
 
-func (s *Source) planned(in resultfile.Schema, cells []string) planned {
-	p := planned{key: nearKey(cells[in.Index("hex")])}
+func (s *Source) splitBlock(in resultfile.Schema, cells []string) splitBlock {
+	p := splitBlock{key: nearKey(cells[in.Index("hex")])}
 	if s.Application != "" {
 		p.application = cells[in.Index(s.Application)]
 	}
 	return p
 }
 
-// each gives all rows of a result, of which the columns have to be those of the first.
+// each yields all rows of a result, whose columns must be those of the first.
 func (s *Source) each(name string, row func(resultfile.Schema, []string) error) error {
 	in, err := resultfile.OpenRows(name, nil, "hex", "status", "set", "run", "run_header", s.Application, s.Weight)
 	if err != nil {
@@ -177,10 +177,10 @@ func (s *Source) each(name string, row func(resultfile.Schema, []string) error) 
 	return nil
 }
 
-// Write makes the dataset in a directory that is there and empty. again measures the sample once more; it gives nil where
+// Write makes the dataset in an existing empty directory. remeasure measures the sample once more; it returns nil if
 // this host is of another kind.
-func (s *Source) Write(dir string, again func(*Sheet, []Measured) (*Agreement, error)) (_ *Sheet, err error) {
-	w := &writing{Source: s, dir: dir, files: map[string]*sealedFile{}, split: newSplitter(s.blocks)}
+func (s *Source) Write(dir string, remeasure func(*Sheet, []SampleBlock) (*Agreement, error)) (_ *Sheet, err error) {
+	w := &builder{Source: s, dir: dir, files: map[string]*sealedFile{}, split: newSplitter(s.blocks)}
 	s.sheet.Applications = w.split.applications
 	if err := w.rows(); err != nil {
 		return nil, err
@@ -189,7 +189,7 @@ func (s *Source) Write(dir string, again func(*Sheet, []Measured) (*Agreement, e
 	sheet.Content, sheet.Counts = w.tally.sum(), w.tally.counts
 	sheet.Uneven = sheet.Counts.uneven()
 	slices.SortFunc(w.tally.sample, byHash)
-	if sheet.Sample, err = again(sheet, w.tally.sample[:min(len(w.tally.sample), mostSampled)]); err != nil {
+	if sheet.Sample, err = remeasure(sheet, w.tally.sample[:min(len(w.tally.sample), mostSampled)]); err != nil {
 		return nil, err
 	}
 	text, err := json.MarshalIndent(sheet, "", "  ")
@@ -205,15 +205,15 @@ func (s *Source) Write(dir string, again func(*Sheet, []Measured) (*Agreement, e
 	return sheet, w.seal()
 }
 
-func byHash(a, b Measured) int { return strings.Compare(hashText(a.Hex), hashText(b.Hex)) }
+func byHash(a, b SampleBlock) int { return strings.Compare(hashText(a.Hex), hashText(b.Hex)) }
 
-type writing struct {
+type builder struct {
 	*Source
 	dir   string
 	files map[string]*sealedFile
 	split splitter
 	tally *tally
-	err   error // of opening a file
+	err   error // from opening a file
 }
 
 type sealedFile struct {
@@ -222,7 +222,7 @@ type sealedFile struct {
 	sum func() string
 }
 
-func (w *writing) open(name string) io.Writer {
+func (w *builder) open(name string) io.Writer {
 	path := filepath.Join(w.dir, filepath.FromSlash(name))
 	err := os.MkdirAll(filepath.Dir(path), 0o777)
 	var f *os.File
@@ -238,8 +238,8 @@ func (w *writing) open(name string) io.Writer {
 	return out
 }
 
-// close finishes a file and gives its hash.
-func (w *writing) close(name string) (string, error) {
+// close completes a file and returns its hash.
+func (w *builder) close(name string) (string, error) {
 	f := w.files[name]
 	if f == nil {
 		return "", w.err
@@ -248,7 +248,7 @@ func (w *writing) close(name string) (string, error) {
 	return f.sum(), err
 }
 
-func (w *writing) rows() (err error) {
+func (w *builder) rows() (err error) {
 	names := append(w.schema.Names(), splitColumn)
 	if w.Application != applicationColumn {
 		names = append(names, applicationColumn)
@@ -256,7 +256,7 @@ func (w *writing) rows() (err error) {
 	types := map[string]resultfile.Type{applicationColumn: resultfile.Text, splitColumn: resultfile.Text}
 	for name, shape := range w.shapes {
 		if types[name] = shape.typed(); name == w.Application {
-			types[name] = resultfile.Text // as the splits are called
+			types[name] = resultfile.Text // the splits have names
 		}
 	}
 	schema := resultfile.SchemaOf(names).Typed(types)
@@ -285,7 +285,7 @@ func (w *writing) rows() (err error) {
 			if i++; !w.keep[i-1] {
 				return nil
 			}
-			p := w.planned(in, cells)
+			p := w.splitBlock(in, cells)
 			split := ""
 			if cells[in.Index("status")] == string(profiler.OK) {
 				split = w.split.of(p)
@@ -320,8 +320,8 @@ func (w *writing) rows() (err error) {
 	return errors.Join(endPart(), w.tally.close())
 }
 
-// seal writes the hashes of all files, as the last of them.
-func (w *writing) seal() error {
+// seal finally writes the hashes of all files.
+func (w *builder) seal() error {
 	var sums strings.Builder
 	names := make([]string, 0, len(w.files))
 	for name := range w.files {

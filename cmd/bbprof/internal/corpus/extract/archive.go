@@ -10,9 +10,9 @@ import (
 	"unicode"
 )
 
-// Archives as GNU ar and llvm-ar write them, System V's format (ar(5)): each member is behind a
-// header of 60 bytes, name 16, time 12, owner 6, group 6, mode 8, size 10, "`\n", and starts at
-// an even offset. "/" and "/SYM64/" are tables of symbols, "//" holds names longer than 15 bytes.
+// Archives as GNU ar and llvm-ar write them, in System V's format (ar(5)): each member starts at an even offset
+// with a header of 60 bytes: name 16, time 12, owner 6, group 6, mode 8, size 10, "`\n". "/" and "/SYM64/" are
+// symbol tables, "//" holds names longer than 15 bytes.
 const (
 	archiveMagic  = "!<arch>\n"
 	thinMagic     = "!<thin>\n"
@@ -81,7 +81,7 @@ func isELF(r io.ReaderAt) bool {
 	return err == nil && string(magic[:]) == "\x7fELF"
 }
 
-// memberName is "name/" itself, or with "/123" what stands there in the table of long names.
+// memberName resolves "name/", or "/123", an offset into the table of long names.
 func memberName(title string, names []byte) string {
 	if number, ok := strings.CutPrefix(title, "/"); ok {
 		if at, err := strconv.Atoi(number); err == nil && at >= 0 && at < len(names) {
@@ -92,7 +92,7 @@ func memberName(title string, names []byte) string {
 	return printable(path.Base(strings.TrimSuffix(title, "/")))
 }
 
-// printable is a name as a cell of a row, which is a line: damaged files have names of anything.
+// printable makes a name safe for a one-line cell: damaged files hold names of arbitrary bytes.
 func printable(name string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

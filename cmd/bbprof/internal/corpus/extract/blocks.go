@@ -9,12 +9,12 @@ import (
 	"github.com/bbprof/bbprof/asm"
 )
 
-// demangled is a C++ or Rust name as its programmer wrote it; any other name as it is.
+// demangled returns the source name of a C++ or Rust symbol, and any other name unchanged.
 func demangled(symbol string) string {
 	if !strings.HasPrefix(symbol, "_") {
 		return symbol
 	}
-	base, suffix, _ := strings.Cut(symbol, ".") // .cold, .part.0: of gcc and clang
+	base, suffix, _ := strings.Cut(symbol, ".") // gcc and clang append .cold, .part.0
 	if name := demangle.Filter(base); name != base {
 		if suffix != "" {
 			name += " [." + suffix + "]"
@@ -38,7 +38,7 @@ func (e *extraction) cut(f *function, name string) error {
 			return err
 		}
 		switch {
-		case e.opts.Cut == CutTransfer: // the next leader, which may lie in this block
+		case e.opts.Cut == CutTransfer: // the next leader may lie inside this block
 			for at += int(w.length[at]); at < w.cut && w.marks[at]&(markStart|markLeader) != markStart|markLeader; at++ {
 			}
 		default:
@@ -48,15 +48,15 @@ func (e *extraction) cut(f *function, name string) error {
 	return nil
 }
 
-// bounds are a block in the function that was walked, as offsets.
+// bounds describes a block of the current function by offsets.
 type bounds struct {
 	start, end   int // without the terminator
-	next         int // behind the terminator
+	next         int // after the terminator
 	terminated   bool
-	broken       bool // it runs into what is left out
+	broken       bool // runs into omitted code
 	instructions int
-	count        int  // of an instruction that runs once each time the block does
-	pads         bool // it is nothing but padding
+	count        int  // executions of an instruction that runs once per block
+	pads         bool // only padding
 }
 
 func (e *extraction) blockAt(start int) bounds {
@@ -91,7 +91,8 @@ func (e *extraction) blockAt(start int) bounds {
 	}
 }
 
-// branchEnd is the end of a block with its conditional branch, if it has one. A jmp that is always taken is no part of a row of copies.
+// branchEnd returns the end of a block including its conditional branch, if any. A jmp, always taken, cannot end
+// copies.
 func (b bounds) branchEnd(code []byte) int {
 	if s, err := asm.StepOver(code[b.end:b.next]); err == nil && (s.Flow == asm.FlowBranch || s.Flow == asm.FlowJump && b.loops(code)) {
 		return b.next
@@ -99,7 +100,7 @@ func (b bounds) branchEnd(code []byte) int {
 	return b.end
 }
 
-// loops reports whether it branches to its own start.
+// loops reports whether the block branches to its own start.
 func (b bounds) loops(code []byte) bool {
 	if !b.terminated {
 		return false
@@ -150,8 +151,8 @@ func (e *extraction) give(f *function, b bounds) error {
 	return e.yield(&e.block)
 }
 
-// executions is how often a block ran. With the cut at transfers a run that enters in the
-// middle is another block's.
+// executions returns how often a block ran. With the cut at transfers, a run that enters in the middle counts for
+// another block.
 func (e *extraction) executions(addr uint64, b bounds) uint64 {
 	w := &e.w
 	start := addr - uint64(b.start)
@@ -178,7 +179,7 @@ func (e *extraction) executions(addr uint64, b bounds) uint64 {
 	return n
 }
 
-// terminator is the text of the transfer that ends a block, with the target's address.
+// terminator returns the text of the transfer that ends a block, with the target's address.
 func (e *extraction) terminator(f *function, b bounds) string {
 	code := e.w.code[b.end:b.next]
 	insts, err := asm.Decode(code)
@@ -190,7 +191,7 @@ func (e *extraction) terminator(f *function, b bounds) string {
 		return insts[0].Text()
 	}
 	offset := int(f.lo-f.where.addr) + b.end
-	if f.where.relocated(offset, offset+len(code)) { // to a symbol that only a linker would place
+	if f.where.relocated(offset, offset+len(code)) { // only a linker would know the target
 		return insts[0].Mnemonic
 	}
 	target := f.lo + uint64(b.next) + uint64(s.Target) - f.where.addr + f.where.shown

@@ -15,14 +15,14 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// arrivals are how often control came to each address of a file by a transfer, and what ran.
+// arrivals counts the transfers of control to each address of a file, and the executed instructions.
 type arrivals struct {
 	came map[uint64]uint64
 	ran  map[uint64]uint64
 }
 
-// readArrivals reads a file that callgrind wrote with --collect-jumps=yes. A jump's line holds
-// its count and target, a call's likewise; both are followed by a line of their source.
+// readArrivals reads a file from callgrind --collect-jumps=yes. Lines of jumps and calls hold count and target; a
+// source line follows each.
 func readArrivals(t *testing.T, name string) map[string]*arrivals {
 	t.Helper()
 	f, err := os.Open(name)
@@ -88,7 +88,7 @@ func readArrivals(t *testing.T, name string) map[string]*arrivals {
 	return all
 }
 
-// executed are the blocks that ran, by start and end, the transfer that ends them left out.
+// executed returns the blocks that ran, by start and end without the final transfer.
 func (a *arrivals) executed(t *testing.T, o *object, cut Cut) map[span]uint64 {
 	steps := map[uint64]asm.Step{}
 	for addr := range a.ran {
@@ -105,11 +105,11 @@ func (a *arrivals) executed(t *testing.T, o *object, cut Cut) map[span]uint64 {
 	}
 	came := map[uint64]uint64{}
 	for addr, n := range a.came {
-		if !steps[addr].Repeats { // callgrind takes each repetition for a jump
+		if !steps[addr].Repeats { // callgrind counts each repetition as a jump
 			came[addr] += n
 		}
 	}
-	for addr, s := range steps { // control came back from a call, or did not branch
+	for addr, s := range steps { // returned from a call, or fell through
 		next := addr + uint64(s.Length)
 		if _, ran := steps[next]; ran && s.Flow != asm.FlowNext && !s.Flow.Ends() {
 			came[next] = max(came[next], a.ran[next])
@@ -124,7 +124,7 @@ func (a *arrivals) executed(t *testing.T, o *object, cut Cut) map[span]uint64 {
 			if came[at] > 0 && cut == CutLeader {
 				break
 			}
-			if a.ran[at] == 0 { // such as by an exit
+			if a.ran[at] == 0 { // after an exit, for example
 				break
 			}
 		}
@@ -138,8 +138,7 @@ func (a *arrivals) executed(t *testing.T, o *object, cut Cut) map[span]uint64 {
 	return blocks
 }
 
-// TestBoundaries runs programs under callgrind and asks how many of the blocks that ran are
-// among those that are found without knowing so.
+// TestBoundaries runs programs under callgrind and checks how many executed blocks static extraction finds.
 func TestBoundaries(t *testing.T) {
 	require.Slow(t)
 	require.Tool(t, require.Valgrind, "valgrind")
@@ -148,7 +147,7 @@ func TestBoundaries(t *testing.T) {
 	text := strings.Repeat("the quick brown fox jumps over the lazy dog 0123456789\n", 300)
 	require.NoError(t, os.WriteFile(input, []byte(text), 0o644))
 	commands := [][]string{{"gzip", "-c", input}}
-	if more := os.Getenv("BBPROF_BOUNDARIES"); more != "" { // other commands, one a line
+	if more := os.Getenv("BBPROF_BOUNDARIES"); more != "" { // further commands, one per line
 		commands = nil
 		for line := range strings.Lines(more) {
 			commands = append(commands, strings.Fields(line))
@@ -203,7 +202,7 @@ func compareBoundaries(t *testing.T, dir string, command []string) {
 	}
 }
 
-// openWith is an object, and the blocks that extraction finds in it.
+// openWith returns an object and the blocks extracted from it.
 func openWith(t *testing.T, file string, cut Cut) (*object, map[span]bool) {
 	t.Helper()
 	ours := map[span]bool{}
@@ -217,7 +216,7 @@ func openWith(t *testing.T, file string, cut Cut) (*object, map[span]bool) {
 	return o, ours
 }
 
-// nearest says what was found in a block's place.
+// nearest describes what was found instead of a block.
 func nearest(ours map[span]bool, b span) string {
 	within, starts, ends := 0, false, false
 	for o := range ours {

@@ -12,14 +12,12 @@ import (
 	"strings"
 )
 
-// ReadCallgrind adds up files that valgrind's callgrind wrote with --dump-instr=yes: one for each
-// process of a run.
+// ReadCallgrind adds up files from valgrind --tool=callgrind --dump-instr=yes, one for each process of a run.
 //
-// The format (valgrind manual, "Callgrind Format Specification"): a line "ob=(1) PATH" names the
-// object of the lines after it, and "ob=(1)" names it again. A cost line is an address and how
-// often the instruction there ran; "+N", "-N" and "*" are relative to the address before. With
-// --dump-line=yes a line number stands between the two. After "calls=" the next line is the cost
-// of what was called, and belongs to no instruction.
+// The format (valgrind manual, "Callgrind Format Specification"): a line "ob=(1) PATH" names the object of the
+// following lines, and "ob=(1)" refers to it again. A cost line holds an address and the instruction's execution
+// count; "+N", "-N" and "*" are relative to the previous address. --dump-line=yes puts a line number between the
+// two. The line after "calls=" is the callee's inclusive cost, not an instruction's.
 func ReadCallgrind(files ...string) (*Profile, error) {
 	p := &Profile{Source: strings.Join(files, ", "), objects: map[string]*objectCounts{}}
 	byObject := map[string]map[uint64]uint64{}
@@ -36,7 +34,7 @@ func ReadCallgrind(files ...string) (*Profile, error) {
 			p.Total -= total
 			continue
 		}
-		if !strings.HasPrefix(name, "/") { // code made at run time, or the kernel's: no file has it
+		if !strings.HasPrefix(name, "/") { // code generated at run time, or the kernel: not in a file
 			p.Lost += total
 			continue
 		}
@@ -51,14 +49,14 @@ func ReadCallgrind(files ...string) (*Profile, error) {
 type callgrindReader struct {
 	name    string
 	line    int
-	fields  int // of positions ahead of the costs: 1, or 2 with lines
+	fields  int // number of positions before the costs: 1, or 2 with lines
 	addr    uint64
-	objects map[string]string // by number in parentheses
+	objects map[string]string // by the number in parentheses
 	current map[uint64]uint64
-	skip    bool // the next cost line is a call's
+	skip    bool // the next cost line is of a call
 }
 
-// maxLine bounds a line: C++ names of templates reach hundreds of kilobytes.
+// maxLine bounds a line: C++ template names reach hundreds of kilobytes.
 const maxLine = 1 << 24
 
 func readCallgrind(name string, byObject map[string]map[uint64]uint64) error {
@@ -82,7 +80,7 @@ func readCallgrind(name string, byObject map[string]map[uint64]uint64) error {
 	return nil
 }
 
-// headers may stand ahead of the line that says what positions there are.
+// headers may precede the line that declares the positions.
 var headers = []string{"version", "creator", "pid", "cmd", "part", "thread", "desc", "event", "events", "summary", "totals"}
 
 func (r *callgrindReader) take(line string, byObject map[string]map[uint64]uint64) error {
@@ -127,7 +125,7 @@ func (r *callgrindReader) positions(what string) error {
 	return nil
 }
 
-// object is what "(1) PATH", "(1)" or "PATH" names.
+// object resolves "(1) PATH", "(1)" or "PATH".
 func (r *callgrindReader) object(value string) (string, error) {
 	if !strings.HasPrefix(value, "(") {
 		return value, nil
@@ -144,11 +142,11 @@ func (r *callgrindReader) object(value string) (string, error) {
 	return name, nil
 }
 
-// cost reads an address and its count. Jumps ("jump=", "jcnd=") have a line of their source
-// behind them that holds no cost, an address alone.
+// cost reads an address and its count. The source line after a jump ("jump=", "jcnd=") holds an address and no
+// cost.
 func (r *callgrindReader) cost(line string) error {
 	if r.fields == 0 {
-		return errors.New("costs before it says what positions they have")
+		return errors.New("costs before the line that declares their positions")
 	}
 	var cells [3]string
 	n := 0
@@ -182,7 +180,7 @@ func (r *callgrindReader) cost(line string) error {
 	return nil
 }
 
-// position is an address, absolute or relative to the one before.
+// position reads an address, absolute or relative to the previous one.
 func position(s string, before uint64) (uint64, error) {
 	switch s[0] {
 	case '*':

@@ -14,8 +14,8 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// source has what compilers make blocks of: loops, a switch whose cases run into each other,
-// calls, thread-local and common variables, string instructions.
+// source provokes various blocks: loops, a switch with fallthrough, calls, thread-local and common variables,
+// string instructions.
 const source = `
 #include <stdio.h>
 #include <string.h>
@@ -47,7 +47,7 @@ int elsewhere(int x) { return x + 1; }
 int other;
 `
 
-// objdumpInstructions are a file's instructions by section (of an object) and address: bytes.
+// objdumpInstructions returns a file's instruction bytes by section (of an object) and address.
 func objdumpInstructions(t *testing.T, file string, bySection bool) map[string]string {
 	t.Helper()
 	out := require.Get(exec.Command("objdump", "-d", "-z", "-w", file).Output())(t)
@@ -66,8 +66,8 @@ func objdumpInstructions(t *testing.T, file string, bySection bool) map[string]s
 	return all
 }
 
-// compareInstructions fails for each block that is not a sequence of objdump's instructions, but
-// for bytes that a relocation fills, and says what share of those instructions are in blocks.
+// compareInstructions fails for each block that is not a sequence of objdump's instructions, relocated bytes
+// aside, and returns the share of those instructions that are in blocks.
 func compareInstructions(t *testing.T, file string) (blocks int, share float64) {
 	t.Helper()
 	object := strings.HasSuffix(file, ".o")
@@ -101,8 +101,8 @@ func compareInstructions(t *testing.T, file string) (blocks int, share float64) 
 	return blocks, float64(found) / float64(len(theirs))
 }
 
-// TestCompilers extracts what gcc and clang make, at all levels of optimisation and in all kinds
-// of file, and compares it with objdump instruction by instruction.
+// TestCompilers extracts the output of gcc and clang, at all optimisation levels and in all kinds of file, and
+// compares it with objdump instruction by instruction.
 func TestCompilers(t *testing.T) {
 	require.Slow(t)
 	require.Tool(t, require.GCC, "gcc")
@@ -141,7 +141,7 @@ func TestCompilers(t *testing.T) {
 func TestInstalled(t *testing.T) {
 	require.Tool(t, require.Binutils, "objdump")
 	files := []string{"/usr/bin/gzip"}
-	if more := os.Getenv("BBPROF_INSTALLED"); more != "" { // others
+	if more := os.Getenv("BBPROF_INSTALLED"); more != "" { // other files
 		files = strings.Fields(more)
 	}
 	for _, file := range files {
@@ -154,8 +154,8 @@ func TestInstalled(t *testing.T) {
 	}
 }
 
-// TestDamaged changes bytes of objects and programs: whatever comes of it is one line of error or
-// some blocks, in bounded time.
+// TestDamaged changes bytes of objects and programs: extraction ends in bounded time with a one-line error or some
+// blocks.
 func TestDamaged(t *testing.T) {
 	require.Tool(t, require.GCC, "gcc")
 	dir := t.TempDir()
@@ -176,9 +176,9 @@ func TestDamaged(t *testing.T) {
 		for round := range rounds {
 			data := append([]byte(nil), good...)
 			switch round % 4 {
-			case 0: // cut off
+			case 0: // truncate
 				data = data[:random.IntN(len(data))]
-			case 1: // the table of section headers, which is at the end
+			case 1: // the section headers, at the end
 				for range 1 + random.IntN(4) {
 					data[len(data)-1-random.IntN(min(len(data), 2048))] = byte(random.Uint32())
 				}

@@ -4,8 +4,8 @@ import "encoding/binary"
 
 type span struct{ lo, hi uint64 }
 
-// Pointer encodings of frame descriptions (LSB Core 5.0, 10.5.1 "DWARF Exception Header
-// Encoding"): the low four bits are the format, the next three what the value is relative to.
+// Pointer encodings of frame descriptions (LSB Core 5.0, 10.5.1 "DWARF Exception Header Encoding"): the low four
+// bits hold the format, the next three the base of the value.
 const (
 	encodeAbsolute = 0x00
 	encodeULEB     = 0x01
@@ -21,8 +21,8 @@ const (
 	encodeOmit     = 0xff
 )
 
-// frameSpans lists the ranges of code that an .eh_frame section describes, the section's first
-// byte being at addr (LSB Core 5.0, 10.6). Where it is damaged, whole is false and the list ends.
+// frameSpans lists the code ranges described by an .eh_frame section that starts at addr (LSB Core 5.0, 10.6). At
+// damage the list ends and whole is false.
 func frameSpans(data []byte, addr uint64) (spans []span, whole bool) {
 	commons := map[int]common{} // by offset
 	r := frameReader{data: data, addr: addr}
@@ -33,7 +33,7 @@ func frameSpans(data []byte, addr uint64) (spans []span, whole bool) {
 		if length == 0xffffffff {
 			length, idSize = r.unsigned(8), 8
 		}
-		if length == 0 { // the end, as crtend.o writes it; others may follow in a .o
+		if length == 0 { // end marker, from crtend.o; in a .o entries may follow
 			if r.bad {
 				return spans, false
 			}
@@ -52,7 +52,7 @@ func frameSpans(data []byte, addr uint64) (spans []span, whole bool) {
 			lo, ok := entry.pointer(c.encoding)
 			size, sized := entry.pointer(c.encoding & 0x0f)
 			hi := lo + size
-			if c.signal { // such a range starts a byte early, for unwinders that look at pc - 1
+			if c.signal { // such a range starts a byte early, for unwinders that use pc - 1
 				lo++
 			}
 			if ok && sized && lo < hi {
@@ -64,11 +64,11 @@ func frameSpans(data []byte, addr uint64) (spans []span, whole bool) {
 	return spans, true
 }
 
-// frameReader takes fields off a section. After the first that is not there it is bad.
+// frameReader reads fields of a section. Reading past the end sets bad.
 type frameReader struct {
 	data []byte
 	pos  int
-	addr uint64 // of data[0]
+	addr uint64 // address of data[0]
 	bad  bool
 }
 
@@ -83,7 +83,7 @@ func (r *frameReader) unsigned(size int) uint64 {
 	return binary.LittleEndian.Uint64(word[:])
 }
 
-// leb reads a number of seven bits a byte; signed ones extend the last's sixth bit.
+// leb reads a LEB128 number; a signed one is sign-extended.
 func (r *frameReader) leb(signed bool) uint64 {
 	var v uint64
 	for shift := 0; ; shift += 7 {
@@ -102,13 +102,13 @@ func (r *frameReader) leb(signed bool) uint64 {
 	}
 }
 
-// A common entry is what frame descriptions share.
+// A common entry is shared by frame descriptions.
 type common struct {
-	encoding byte // of addresses; encodeOmit: they cannot be read
-	signal   bool // the kernel's return from a signal handler
+	encoding byte // of addresses; encodeOmit: unreadable
+	signal   bool // a signal trampoline of the kernel
 }
 
-// common reads the augmentation of a common entry, whose R says how addresses are encoded.
+// common reads a common entry's augmentation; its R gives the encoding of addresses.
 func (r *frameReader) common() common {
 	unknown := common{encoding: encodeOmit}
 	version := r.unsigned(1)
@@ -132,7 +132,7 @@ func (r *frameReader) common() common {
 	if augmentation[0] != 'z' {
 		return unknown
 	}
-	r.leb(false) // length of what follows
+	r.leb(false) // length of the augmentation
 	c := common{encoding: encodeAbsolute}
 	for _, letter := range augmentation[1:] {
 		switch letter {
@@ -163,7 +163,7 @@ func (r *frameReader) pointer(encoding byte) (v uint64, ok bool) {
 	case 0:
 	case encodePCRel:
 		base = r.addr + uint64(r.pos)
-	default: // relative to a section or function: not written for x86-64
+	default: // relative to a section or function: not used on x86-64
 		return 0, false
 	}
 	switch encoding & 0x0f {

@@ -1,11 +1,10 @@
-// Package extract takes basic blocks out of programs, libraries, objects and archives.
+// Package extract extracts basic blocks from programs, libraries, objects and archives.
 //
-// Each file is walked twice, one function after the other (walk.go): first to learn which
-// addresses other functions jump to and where jump tables may begin, then to cut the code into
-// blocks (blocks.go), which go to the caller at once. What is kept for the length of a file is its
-// executable sections, its list of functions, and a bit for each byte of code. Functions come
-// from symbols, frame descriptions and Go's table (functions.go), never from a sweep. In
-// relocatable files the fields that a linker fills are filled before all that (relocate.go).
+// It walks the functions of a file twice (walk.go): first to learn which addresses other functions jump to and
+// where jump tables may begin, then to cut the code into blocks (blocks.go), which go to the caller at once. In
+// memory it keeps a file's executable sections, its list of functions, and a bit for each byte of code. Functions
+// come from symbols, frame descriptions and Go's table (functions.go), never from a sweep. In relocatable files it
+// first fills the fields that a linker fills (relocate.go).
 //
 // A profile (callgrind.go, perf.go) adds which instructions ran, and how often.
 package extract
@@ -23,42 +22,42 @@ import (
 	"sort"
 )
 
-// Cut says where blocks end.
+// Cut selects where blocks end.
 type Cut string
 
 const (
-	CutLeader   Cut = "leader"   // before the next address that control may come to from elsewhere
+	CutLeader   Cut = "leader"   // before the next address that control may reach from elsewhere
 	CutTransfer Cut = "transfer" // at the next control transfer: blocks overlap
 )
 
 func Cuts() []Cut { return []Cut{CutLeader, CutTransfer} }
 
-// Options say which blocks are wanted.
+// Options select the blocks.
 type Options struct {
 	Cut     Cut
-	Func    *regexp.Regexp // of the demangled name; nil: all
+	Func    *regexp.Regexp // matches the demangled name; nil: all
 	Section *regexp.Regexp
 	Min     int      // instructions
 	Max     int      // 0: any number
-	Profile *Profile // only what ran, with its count; nil: all that there is
+	Profile *Profile // only executed blocks, with counts; nil: all blocks
 	// Branches keeps the conditional branch that ends a block in its code.
 	Branches bool
 	Loops    bool // only blocks that branch to their own start, with their branches
-	Lines    bool // also where in the sources they are from
-	Empty    bool // also blocks that are nothing but a transfer
-	Lenient  bool // files that cannot be read, or hold no code, are counted and passed over
+	Lines    bool // also the source position
+	Empty    bool // also blocks of a transfer alone
+	Lenient  bool // count and skip files that cannot be read or hold no code
 }
 
 // A Block is a basic block without the transfer that ends it.
 type Block struct {
-	Code         []byte // valid until the next
+	Code         []byte // valid until the next block
 	File         string
 	Function     string // demangled
 	Section      string
-	Addr         uint64 // as in the file; in a relocatable one from the section's start
+	Addr         uint64 // address in the file; in a relocatable one, offset in the section
 	Instructions int
-	Terminator   string // the transfer in Intel syntax, its target an address; "" if control falls into the next block
-	Source       string // file:line by DWARF, "" if not known or not asked for
+	Terminator   string // transfer in Intel syntax, with an absolute target; "" if control falls through
+	Source       string // file:line by DWARF, "" if unknown or not requested
 	Relocated    bool   // holds a field that a linker would fill
 	Count        uint64 // executions; 1 without a profile
 	InPlace      Timed
@@ -68,19 +67,19 @@ type Stats struct {
 	Files          int
 	Functions      int
 	Blocks         int
-	CutShort       int    // functions that do not decode through
-	BytesCutShort  uint64 // of theirs from there on
-	Unclaimed      uint64 // bytes in functions that nothing leads to and that do not read as code
+	CutShort       int    // functions that do not decode to their end
+	BytesCutShort  uint64 // their bytes after the failure
+	Unclaimed      uint64 // bytes of functions that are unreachable and do not read as code
 	Overlaps       int    // branches into the middle of an instruction
 	BadRelocations int
-	BadFrames      int    // tables of functions that are damaged or unknown
-	PassedOver     int    // files that ran and could not be read
-	Whole          int    // sections about whose functions nothing is known
-	Executed       uint64 // executions of instructions in these files, or samples, by the profile
-	Found          uint64 // of those, in blocks and the transfers that end them
+	BadFrames      int    // damaged or unknown function tables
+	PassedOver     int    // executed files that could not be read
+	Whole          int    // sections without known functions
+	Executed       uint64 // executed instructions in these files, or samples, by the profile
+	Found          uint64 // of those, in blocks and their terminators
 }
 
-// File extracts one file's blocks, in the order of their addresses.
+// File extracts one file's blocks in address order.
 func File(ctx context.Context, name string, opts Options, stats *Stats, yield func(*Block) error) error {
 	err := file(ctx, name, opts, stats, yield)
 	if bad := (*InputError)(nil); opts.Lenient && errors.As(err, &bad) {
@@ -90,7 +89,7 @@ func File(ctx context.Context, name string, opts Options, stats *Stats, yield fu
 	return err
 }
 
-// open opens a file from which blocks may be read in any order.
+// open opens a file for reading blocks in any order.
 func open(name string) (*os.File, int64, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -112,7 +111,7 @@ func open(name string) (*os.File, int64, error) {
 	return f, info.Size(), nil
 }
 
-// Readable reports the first of some files that cannot be opened, before a program runs for its counts.
+// Readable reports the first file that cannot be opened, before a program runs for its counts.
 func Readable(names []string) error {
 	for _, name := range names {
 		f, _, err := open(name)
@@ -145,10 +144,10 @@ func file(ctx context.Context, name string, opts Options, stats *Stats, yield fu
 }
 
 type input struct {
-	name  string // as rows have it
-	path  string // as a profile has it
+	name  string // in rows
+	path  string // in profiles
 	from  io.ReaderAt
-	marks []string // of the regions in the assembly that it was made of
+	marks []string // regions marked in the assembly source
 }
 
 func one(in input, opts Options, stats *Stats, yield func(*Block) error) (err error) {
@@ -165,7 +164,7 @@ func one(in input, opts Options, stats *Stats, yield func(*Block) error) (err er
 		return err
 	}
 	if !slices.ContainsFunc(o.sections, func(s *section) bool { return s.executable }) {
-		if o.relocatable { // such as a member of an archive that holds only data
+		if o.relocatable { // an archive member with data alone, for example
 			return nil
 		}
 		return &InputError{Subject: in.name, Problem: "it has no section of code", Remedy: "name a file that was not stripped of its section headers"}
@@ -185,7 +184,7 @@ func one(in input, opts Options, stats *Stats, yield func(*Block) error) (err er
 	return e.blocks()
 }
 
-// An extraction is the two passes over one object.
+// An extraction holds the two passes over one object.
 type extraction struct {
 	o       *object
 	w       walker
@@ -193,16 +192,16 @@ type extraction struct {
 	stats   *Stats
 	yield   func(*Block) error
 	counts  counts
-	entries map[*section]bitmap // where other functions jump to
+	entries map[*section]bitmap // targets of jumps from other functions
 	tables  []uint64
 	offsets []int
 	ran     []int
 	block   Block
 	lines   lines
-	name    string // of the function that is being cut
+	name    string // of the current function
 }
 
-// A bitmap has a bit for each byte of a section.
+// A bitmap holds a bit for each byte of a section.
 type bitmap []uint64
 
 func (b bitmap) set(i uint64)      { b[i/64] |= 1 << (i % 64) }
@@ -242,7 +241,7 @@ func (e *extraction) blocks() error {
 			continue
 		}
 		name := printable(demangled(f.symbol))
-		if name == "" { // a stripped file's
+		if name == "" { // the file is stripped
 			name = fmt.Sprintf("%#x", f.lo-f.where.addr+f.where.shown)
 		}
 		if e.opts.Func != nil && !e.opts.Func.MatchString(name) {
@@ -290,8 +289,8 @@ func (e *extraction) walk(f *function) {
 	}
 }
 
-// executedLeaders starts a block where instructions ran more often than the ones before them:
-// control came from elsewhere, though nothing in the code says so.
+// executedLeaders starts a block at each instruction that ran more often than its predecessor: control came from
+// elsewhere, though the code does not show it.
 func (e *extraction) executedLeaders(f *function) {
 	base := f.lo - f.where.addr + f.where.shown
 	w := &e.w
@@ -311,7 +310,7 @@ func (e *extraction) executedLeaders(f *function) {
 	}
 }
 
-// addExecuted makes functions of executed addresses that no function holds.
+// addExecuted creates functions for executed addresses outside all functions.
 func (o *object) addExecuted(c counts) {
 	if c == nil || o.relocatable {
 		return

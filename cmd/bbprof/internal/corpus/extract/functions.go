@@ -10,35 +10,33 @@ import (
 	"strings"
 )
 
-// A function is a range of code that control enters at its first byte. Functions of an object
-// do not overlap.
+// A function is a code range entered at its first byte. Functions of an object do not overlap.
 type function struct {
 	span
-	symbol string // "" if nothing names it
+	symbol string // "" if unnamed
 	where  *section
 }
 
-// A claim is what one source says of a function. Without an end it ends where the next begins.
+// A claim is a function according to one source. Without an end it extends to the next claim.
 type claim struct {
 	span
 	symbol string
 	rank   rank
 }
 
-// A rank is what kind of claim it is. Where several begin at one address, the highest names the
-// function.
+// A rank orders claims by kind. Of several claims that begin at one address, the highest names the function.
 type rank int
 
 const (
 	rankData   rank = iota // data between code
 	rankFrame              // a frame description, without a name
-	rankLabel              // a label of assembly, be it of code or of data
+	rankLabel              // an assembly label, of code or data
 	rankLocal              // a function's name
-	rankGlobal             // one that other files may use
+	rankGlobal             // a global function's name
 )
 
-// findFunctions gathers functions from symbols, frame descriptions and Go's table. None of the
-// three knows all: assembly often lacks frames, stripped files lack symbols.
+// findFunctions collects functions from symbols, frame descriptions and Go's table. None is complete: assembly
+// often lacks frames, stripped files lack symbols.
 func (o *object) findFunctions() {
 	claims := o.symbolClaims()
 	claims = append(claims, o.frameClaims()...)
@@ -50,7 +48,7 @@ func (o *object) findFunctions() {
 	}
 }
 
-// isLinkage reports whether a section holds the linker's own jumps to other files.
+// isLinkage reports whether a section holds the linker's own jumps (PLT).
 func isLinkage(section string) bool {
 	return section == ".plt" || strings.HasPrefix(section, ".plt.") || section == ".iplt"
 }
@@ -115,7 +113,7 @@ func (o *object) frameClaims() []claim {
 	return claims
 }
 
-// goClaims reads the table that Go's runtime needs even of a stripped program.
+// goClaims reads Go's function table, which even stripped programs keep for the runtime.
 func (o *object) goClaims() (claims []claim) {
 	for _, s := range o.elf.Sections {
 		if s.Name != ".gopclntab" && s.Name != ".data.rel.ro.gopclntab" {
@@ -128,7 +126,7 @@ func (o *object) goClaims() (claims []claim) {
 			continue
 		}
 		defer func() {
-			if recover() != nil { // debug/gosym trusts offsets of the table
+			if recover() != nil { // debug/gosym trusts the table's offsets
 				o.stats.BadFrames++
 			}
 		}()
@@ -146,8 +144,7 @@ func (o *object) goClaims() (claims []claim) {
 	return claims
 }
 
-// divide makes functions of the claims to a section. Where claims overlap, each byte belongs to
-// the one that starts last: a function ends where another starts.
+// divide makes functions of a section's claims. Where claims overlap, a byte belongs to the one that starts last.
 func divide(s *section, claims []claim, o *object) []function {
 	var in []claim
 	typed := false
@@ -158,9 +155,9 @@ func divide(s *section, claims []claim, o *object) []function {
 			typed = typed || c.rank != rankLabel
 		}
 	}
-	if typed { // where functions are declared, a bare label may be one of data
+	if typed { // the file types its functions, so an untyped label may be data
 		in = slices.DeleteFunc(in, func(c claim) bool { return c.rank == rankLabel })
-	} else { // assembly, or the start of main of a linker's own
+	} else { // assembly, or linker-made code
 		whole := s.Name != ".init" && s.Name != ".fini" && len(in) == 0
 		if len(in) == 0 || in[0].lo > s.addr {
 			in = append(in, claim{span: span{s.addr, s.addr}, rank: rankFrame})
@@ -174,7 +171,7 @@ func divide(s *section, claims []claim, o *object) []function {
 	})
 	in = joinSame(in)
 	var list []function
-	reach := s.addr // how far the claims so far extend
+	reach := s.addr // end of the claims so far
 	for i, c := range in {
 		next := s.end()
 		if i+1 < len(in) {
@@ -182,7 +179,7 @@ func divide(s *section, claims []claim, o *object) []function {
 		}
 		reach = max(reach, c.hi)
 		hi := min(reach, next)
-		if c.hi == c.lo && reach <= c.lo { // of no known size
+		if c.hi == c.lo && reach <= c.lo { // of unknown size
 			hi = next
 		}
 		if c.rank != rankData {
@@ -192,8 +189,7 @@ func divide(s *section, claims []claim, o *object) []function {
 	return list
 }
 
-// joinSame makes one claim of those that start at one address: the first name there is, and the
-// largest size.
+// joinSame merges claims that start at one address: the first name and the largest size.
 func joinSame(in []claim) []claim {
 	out := in[:1]
 	for _, c := range in[1:] {

@@ -9,19 +9,19 @@ import (
 	"strconv"
 )
 
-// lines are where in its sources an object's code is from, by address.
+// lines maps addresses of an object to source lines.
 type lines []sourceLine
 
 type sourceLine struct {
 	addr uint64
-	file string // its last element; "" behind a sequence of instructions
+	file string // base name; "" after a sequence of instructions
 	line int
 }
 
-// readLines reads the line tables of DWARF; nil where there are none. What is damaged of them is left out.
+// readLines reads the DWARF line tables, nil if there are none, and skips damaged ones.
 func (o *object) readLines() (list lines) {
 	data, err := o.elf.DWARF()
-	if err != nil || o.relocatable { // whose tables wait for a linker
+	if err != nil || o.relocatable { // relocatable tables need a linker
 		return nil
 	}
 	units := data.Reader()
@@ -48,12 +48,12 @@ func (o *object) readLines() (list lines) {
 		}
 	}
 	slices.SortStableFunc(list, func(a, b sourceLine) int {
-		return cmp.Or(cmp.Compare(a.addr, b.addr), cmp.Compare(len(a.file), len(b.file))) // what begins there comes after what ends there
+		return cmp.Or(cmp.Compare(a.addr, b.addr), cmp.Compare(len(a.file), len(b.file))) // at one address, an end sorts before a start
 	})
 	return list
 }
 
-// at is file:line of an address, "" if that is not known.
+// at returns file:line of an address, "" if unknown.
 func (l lines) at(addr uint64) string {
 	i := sort.Search(len(l), func(i int) bool { return l[i].addr > addr }) - 1
 	if i < 0 || l[i].file == "" {

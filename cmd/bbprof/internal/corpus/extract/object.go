@@ -15,35 +15,35 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
-// An InputError says what is wrong with a file that the user named.
+// An InputError reports a fault in a file that the user named.
 type InputError = words.Error
 
-// An object is one ELF file: a program, a shared library, or what an assembler wrote.
+// An object is one ELF file: a program, a shared library or an assembler's output.
 type object struct {
 	name        string // as the user named it, lib.a(member.o) in an archive
 	elf         *elf.File
 	relocatable bool
-	sections    []*section // those that take memory, by address
+	sections    []*section // those that occupy memory, by address
 	externals   map[string]uint64
 	functions   []function
-	regions     []region // where there are any, blocks come from there alone
-	marks       []string // names of those that assembly marks
+	regions     []region // if not empty, blocks come only from these
+	marks       []string // names of regions marked in assembly
 	stats       *Stats
 }
 
-// A section is a range of addresses that the file fills.
+// A section is an address range backed by the file.
 type section struct {
 	*elf.Section
 	index      int    // in the file
-	addr       uint64 // of its first byte; in a relocatable file where the layout puts it
-	shown      uint64 // of its first byte, as rows have it
+	addr       uint64 // of the first byte; in a relocatable file, assigned by the layout
+	shown      uint64 // of the first byte, as rows show it
 	executable bool
 	bytes      []byte
 	loaded     bool
 	filled     []fill // by offset
 }
 
-// A fill is a field that a relocation wrote.
+// A fill is a field written by a relocation.
 type fill struct{ offset, size int }
 
 const maxSections = 1 << 20 // a relocatable file of 10^6 functions with a section each
@@ -51,7 +51,7 @@ const maxSections = 1 << 20 // a relocatable file of 10^6 functions with a secti
 func (s *section) size() uint64 { return s.Section.Size }
 func (s *section) end() uint64  { return s.addr + s.Section.Size }
 
-// data reads a section once. Of a damaged file it is what there is.
+// data reads a section once, as much as a damaged file holds.
 func (s *section) data() []byte {
 	if !s.loaded {
 		s.loaded = true
@@ -63,7 +63,7 @@ func (s *section) data() []byte {
 	return s.bytes
 }
 
-// openObject reads headers, and relocates what a linker would.
+// openObject reads the headers and applies relocations.
 func openObject(name string, r io.ReaderAt, stats *Stats) (*object, error) {
 	if err := checkIdent(name, r); err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func openObject(name string, r io.ReaderAt, stats *Stats) (*object, error) {
 	o := &object{name: name, elf: f, relocatable: f.Type == elf.ET_REL, stats: stats}
 	switch {
 	case f.Type == elf.ET_CORE:
-		return nil, &InputError{Subject: name, Problem: "a core dump", Remedy: "name the program that it is of"}
+		return nil, &InputError{Subject: name, Problem: "a core dump", Remedy: "name the program that dumped it"}
 	case len(f.Sections) > maxSections:
 		return nil, &InputError{Subject: name, Problem: fmt.Sprintf("%d sections; at most %d are read", len(f.Sections), maxSections)}
 	}
@@ -89,7 +89,7 @@ func openObject(name string, r io.ReaderAt, stats *Stats) (*object, error) {
 		})
 	}
 	for _, s := range o.sections {
-		if s.executable { // of a damaged file not more than there is
+		if s.executable { // no more than a damaged file holds
 			s.Section.Size = uint64(len(s.data()))
 		}
 	}
@@ -104,10 +104,10 @@ func openObject(name string, r io.ReaderAt, stats *Stats) (*object, error) {
 	return o, nil
 }
 
-// sources are the endings of what a C or C++ compiler takes.
+// sources lists the suffixes of C and C++ sources.
 var sources = map[string]bool{".c": true, ".cc": true, ".cpp": true, ".cxx": true}
 
-// checkIdent tells what is no x86-64 ELF file by what it is.
+// checkIdent rejects a file that is not x86-64 ELF, and says what it is instead.
 func checkIdent(name string, r io.ReaderAt) error {
 	var h [20]byte // e_ident, e_type, e_machine
 	n, err := r.ReadAt(h[:], 0)
@@ -150,7 +150,7 @@ func machine(m uint16, order byte) string {
 	return elf.Machine(m).String()
 }
 
-// plain is an error without the path that os adds, since ours names the file.
+// plain strips the path that package os adds: our errors name the file.
 func plain(err error) string {
 	if path := (*os.PathError)(nil); errors.As(err, &path) {
 		return path.Err.Error()
@@ -176,7 +176,7 @@ func (o *object) code(addr uint64) *section {
 	return nil
 }
 
-// word reads a little-endian number of 4 or 8 bytes out of a section.
+// word reads a little-endian number of 4 or 8 bytes from a section.
 func (o *object) word(addr uint64, size int) (uint64, bool) {
 	s := o.at(addr)
 	if s == nil {

@@ -19,8 +19,8 @@ import (
 
 var allow = cmp.AllowUnexported(span{}, region{}, fill{})
 
-// frames is an .eh_frame section of one common entry with this augmentation, and frame
-// descriptions of these distances from their field to the code, and sizes.
+// frames makes an .eh_frame section of one common entry with this augmentation, and a frame description for each
+// pair: distance from its field to the code, and size.
 func frames(augmentation string, functions ...[2]int32) []byte {
 	entry := func(body []byte) []byte {
 		for len(body)%4 != 0 {
@@ -43,7 +43,7 @@ func frames(augmentation string, functions ...[2]int32) []byte {
 func TestFrameSpans(t *testing.T) {
 	const at = 0x3000
 	good := frames("zR", [2]int32{-0x2000, 16}, [2]int32{-0x1000, 1})
-	first := uint64(at + 20 + 8 - 0x2000) // the field stands behind the common entry, a length and an identifier
+	first := uint64(at + 20 + 8 - 0x2000) // the field follows the common entry, a length and an identifier
 	for _, tt := range []struct {
 		name  string
 		data  []byte
@@ -121,8 +121,8 @@ func TestReadCallgrind(t *testing.T) {
 	}
 }
 
-// TestReadPerf: addresses become the file's by where it was mapped, and branch records count
-// what lies between two branches.
+// TestReadPerf: addresses are translated to those of the mapped file, and branch records count the instructions
+// between two branches.
 func TestReadPerf(t *testing.T) {
 	path := tinyelf.Write(t, []byte{0x89, 0xc8, 0x89, 0xd0, 0xeb, 0xfa}, tinyelf.Symbol{Name: "f"})
 	mapped := fmt.Sprintf("a b 7/7 1.0: PERF_RECORD_MMAP2 7/7: [0x7f0000001000(0x1000) @ 0x1000 fe:00 1 0]: r-xp %s\n", path)
@@ -209,7 +209,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// extractBytes runs all of an extraction over a file in memory.
+// extractBytes runs a whole extraction over a file in memory.
 func extractBytes(data []byte) error {
 	var stats Stats
 	yield := func(b *Block) error { return nil }

@@ -15,11 +15,11 @@ import (
 
 const perfRemedy = "-perf takes what perf script --show-mmap-events writes, with -F +brstack where branches were sampled"
 
-// ReadPerf reads the text of perf script --show-mmap-events: where files were mapped, and samples.
+// ReadPerf reads the text of perf script --show-mmap-events: mappings of files, and samples.
 //
-// A sample is an address, which says where time went. With branch records (LBR, perf record -b)
-// it also lists pairs "0xFROM/0xTO/…", the latest first: between the target of one and the source
-// of the next all instructions ran once, which says what ran.
+// A sample is an address, which shows where time went. With branch records (LBR, perf record -b) it also lists
+// pairs "0xFROM/0xTO/…", the latest first: all instructions between the target of one and the source of the next
+// ran once.
 func ReadPerf(name string, r io.Reader) (*Profile, error) {
 	p := perfReader{maps: map[string][]mapping{}, files: map[string]*perfFile{}}
 	lines := bufio.NewScanner(r)
@@ -56,11 +56,11 @@ type mapping struct {
 	file   string
 }
 
-// A perfFile is what samples say of one file, by its own addresses.
+// A perfFile holds the samples of one file, by its own addresses.
 type perfFile struct {
 	loads   []elf.ProgHeader
 	samples map[uint64]uint64
-	ranges  []span // from a branch's target to the next branch, both included
+	ranges  []span // from a branch's target to the next branch, inclusive
 	timed   timedRanges
 }
 
@@ -70,13 +70,13 @@ type perfReader struct {
 	total   uint64
 	lost    uint64
 	stacks  bool
-	process string // of a sample whose address stands on the next line
+	process string // of a sample whose address is on the next line
 	pending bool
-	chain   bool // the lines up to the next blank one are callers
+	chain   bool // lines up to the next blank one are callers
 }
 
-// mapped reads "PERF_RECORD_MMAP2 30128/30128: [0x562d1a916000(0xf000) @ 0x3000 fe:00 247273 0]:
-// r-xp /usr/bin/gzip".
+// mapped parses "PERF_RECORD_MMAP2 30128/30128: [0x562d1a916000(0xf000) @ 0x3000 fe:00 247273 0]: r-xp
+// /usr/bin/gzip".
 func (p *perfReader) mapped(s string) error {
 	bad := errors.New("a mapping that is not as perf script writes it")
 	_, rest, ok := strings.Cut(s, " ")
@@ -102,9 +102,8 @@ func (p *perfReader) mapped(s string) error {
 	return nil
 }
 
-// sample reads "gzip 30128 2958.536543: 200000 cpu-clock:u: 7f84faaab477 symbol+0xde7 (/usr/…)", of
-// which nothing but the address need be there. With call chains the addresses follow on lines of
-// their own, the innermost first.
+// sample parses "gzip 30128 2958.536543: 200000 cpu-clock:u: 7f84faaab477 symbol+0xde7 (/usr/…)"; all but the
+// address is optional. With call chains the addresses follow on lines of their own, innermost first.
 func (p *perfReader) sample(line string) {
 	cells := strings.Fields(line)
 	if len(cells) == 0 {
@@ -145,7 +144,7 @@ func (p *perfReader) sample(line string) {
 }
 
 func (p *perfReader) branches(cells []string) {
-	next, took := uint64(0), uint64(0) // the source of the branch that came after, and its cycles
+	next, took := uint64(0), uint64(0) // source of the following branch, and its cycles
 	for _, c := range cells {
 		source, rest, ok := strings.Cut(c, "/")
 		target, rest, ok2 := strings.Cut(rest, "/")
@@ -169,13 +168,13 @@ func (p *perfReader) branches(cells []string) {
 	}
 }
 
-// maxRun bounds what lies between two branches; what is more is a gap in the record.
+// maxRun bounds the distance between two branches; a longer one is a gap in the record.
 const maxRun = 1 << 16
 
-// file is the file that is mapped at an address, and the address by that file.
+// file returns the file mapped at an address, and the address within it.
 func (p *perfReader) file(ip uint64) (*perfFile, uint64) {
 	m := p.find(p.process, ip)
-	if m == nil { // a child that was forked has what its parent had mapped
+	if m == nil { // a forked child has its parent's mappings
 		for process := range p.maps {
 			if m = p.find(process, ip); m != nil {
 				break
@@ -209,7 +208,7 @@ func (p *perfReader) file(ip uint64) (*perfFile, uint64) {
 
 func (p *perfReader) find(process string, ip uint64) *mapping {
 	maps := p.maps[process]
-	for i := len(maps) - 1; i >= 0; i-- { // the latest is what holds
+	for i := len(maps) - 1; i >= 0; i-- { // the latest mapping counts
 		if ip >= maps[i].lo && ip < maps[i].hi {
 			return &maps[i]
 		}
@@ -245,9 +244,9 @@ type sampleCounts struct{ *exactCounts }
 
 func (c *sampleCounts) exact() bool { return false }
 
-// rangeCounts are runs of instructions without a branch in between.
+// rangeCounts holds instruction ranges that ran without a branch.
 type rangeCounts struct {
-	starts, ends []uint64 // each ascending
+	starts, ends []uint64 // each sorted
 	timed        timedRanges
 }
 
@@ -264,14 +263,14 @@ func newRangeCounts(ranges []span, timed timedRanges) *rangeCounts {
 
 func (c *rangeCounts) exact() bool { return true }
 
-// at is how many ranges hold an address.
+// at returns how many ranges contain an address.
 func (c *rangeCounts) at(addr uint64) uint64 {
 	begun, _ := slices.BinarySearchFunc(c.starts, addr, func(s, a uint64) int { return cmp.Or(cmp.Compare(s, a), -1) })
 	over, _ := slices.BinarySearch(c.ends, addr)
 	return uint64(begun - over)
 }
 
-// between is how many ranges begin there.
+// between returns how many ranges begin in [lo, hi).
 func (c *rangeCounts) between(lo, hi uint64) uint64 {
 	i, _ := slices.BinarySearch(c.starts, lo)
 	j, _ := slices.BinarySearch(c.starts, hi)

@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// A Profile says which instructions of which files ran, and how often.
+// A Profile counts executed instructions by file.
 type Profile struct {
 	Source  string // the file it was read from
 	Samples bool   // counts are samples of time, not executions
 	Timed   bool   // branch records have cycles
 	objects map[string]*objectCounts
-	Lost    uint64 // executions or samples that belong to no file
+	Lost    uint64 // executions or samples outside all files
 	Total   uint64 // all of them
 }
 
 type objectCounts struct {
-	name   string // as the profile has it
+	name   string // in the profile
 	counts counts
 	total  uint64
 }
@@ -27,9 +27,9 @@ type objectCounts struct {
 type counts interface {
 	at(addr uint64) uint64                     // executions of the instruction
 	between(lo, hi uint64) uint64              // sum over a range
-	any(lo, hi uint64) bool                    // whether something ran in it
-	addresses(lo, hi uint64, into []int) []int // instructions that ran, as offsets from lo
-	exact() bool                               // at counts executions; else only between means something
+	any(lo, hi uint64) bool                    // whether anything in it ran
+	addresses(lo, hi uint64, into []int) []int // executed instructions, as offsets from lo
+	exact() bool                               // at counts executions; otherwise only between is meaningful
 }
 
 func (p *Profile) of(path string) (counts, error) {
@@ -44,12 +44,12 @@ func (p *Profile) of(path string) (counts, error) {
 		return nil, &InputError{Subject: p.Source, Problem: "it names no file that ran"}
 	}
 	return nil, &InputError{
-		Subject: path, Problem: fmt.Sprintf("nothing of it ran, by %s", p.Source),
+		Subject: path, Problem: fmt.Sprintf("none of it ran, according to %s", p.Source),
 		Remedy: fmt.Sprintf("what ran is in %s", strings.Join(names[:min(len(names), 5)], ", ")),
 	}
 }
 
-// Files names the files that ran, by how many instructions, or samples, the most first.
+// Files lists the files that ran, those with most instructions or samples first.
 func (p *Profile) Files() []string {
 	var all []*objectCounts
 	for _, c := range p.objects {
@@ -65,7 +65,7 @@ func (p *Profile) Files() []string {
 	return names
 }
 
-// Resolved is the path of a file without symbolic links, as far as it exists: the one name that all profiles have for it.
+// Resolved returns a path without symbolic links, as far as it exists: the one name that all profiles use for it.
 func Resolved(path string) string {
 	if abs, err := filepath.Abs(path); err == nil && path != "" {
 		path = abs
@@ -76,11 +76,11 @@ func Resolved(path string) string {
 	return path
 }
 
-// exactCounts are executions by instruction, ascending by address.
+// exactCounts holds executions per instruction, sorted by address.
 type exactCounts struct {
 	addrs  []uint64
 	counts []uint64
-	sums   []uint64 // of the counts before each
+	sums   []uint64 // prefix sums of the counts
 }
 
 func newExactCounts(m map[uint64]uint64) *exactCounts {

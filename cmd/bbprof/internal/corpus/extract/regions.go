@@ -16,22 +16,22 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Regions are what users of static models mark: in assembly by comments, "# LLVM-MCA-BEGIN name"
-// and "# LLVM-MCA-END", "# OSACA-BEGIN" and "# OSACA-END"; in code by IACA's two instructions,
-// which OSACA knows too. Where a file has any, blocks come from there alone.
+// Regions are marked by users of static models: in assembly by comments, "# LLVM-MCA-BEGIN name" and "#
+// LLVM-MCA-END", "# OSACA-BEGIN" and "# OSACA-END"; in code by IACA's two instructions, which OSACA knows too. If
+// a file has regions, blocks come from them alone.
 type region struct {
 	span
 	name string
 }
 
-// The bytes of IACA's marks (OSACA's documentation, "Marker instructions"): mov ebx, 111 or 222,
-// and a nop with the prefixes fs and addr32.
+// IACA's marks (OSACA's documentation, "Marker instructions"): mov ebx, 111 or 222, and a nop with the prefixes fs
+// and addr32.
 var (
 	markBegin = []byte{0xbb, 111, 0, 0, 0, 0x64, 0x67, 0x90}
 	markEnd   = []byte{0xbb, 222, 0, 0, 0, 0x64, 0x67, 0x90}
 )
 
-// findRegions looks for marks in code, and for the labels that assembleFile made of comments.
+// findRegions finds marks in code, and the labels that assembleFile made from comments.
 func (o *object) findRegions() error {
 	for _, s := range o.sections {
 		if !s.executable {
@@ -78,7 +78,7 @@ func (o *object) labelledRegions() {
 	}
 }
 
-// regionOf is the region that a range lies in, nil if none.
+// regionOf returns the region that contains a range, or nil.
 func (o *object) regionOf(lo, hi uint64) *region {
 	for i := range o.regions {
 		if r := &o.regions[i]; lo >= r.lo && hi <= r.hi {
@@ -93,10 +93,10 @@ const (
 	endLabel   = "bbprof.end.%d"
 )
 
-// comment is what marks a region in assembly.
+// comment matches a region mark in assembly.
 var comment = regexp.MustCompile(`(?:#|//)[ \t]*(?:LLVM-MCA|OSACA)-(BEGIN|END)\b[ \t]*([^\r\n]*)`)
 
-// label replaces the comments by labels, on the same lines, and lists the names of the regions.
+// label replaces the comments by labels on the same lines, and lists the regions' names.
 func label(name, source string) (string, []string, error) {
 	var (
 		out   strings.Builder

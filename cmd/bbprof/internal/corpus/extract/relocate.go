@@ -6,20 +6,18 @@ import (
 	"slices"
 )
 
-// Where a relocatable file is laid out as if it were linked alone: the first address of a
-// program that is linked to fixed ones (x86-64 psABI, 3.3.3), and steps that keep all
-// addresses within a signed 32-bit number.
+// Relocatable files are laid out as if linked alone: the first address of a non-PIC program (x86-64 psABI, 3.3.3),
+// and steps that keep all addresses within a signed 32-bit number.
 const (
 	layoutStart  = 0x401000
 	layoutLimit  = 0x7000_0000
 	layoutPage   = 0x1000
-	externalSlot = 64   // a line for each symbol of another file
+	externalSlot = 64   // one cache line per external symbol
 	gotSlot      = 8    // psABI 5.2
-	tlsBlock     = 4096 // thread-local variables lie so far below fs:0 at most
+	tlsBlock     = 4096 // thread-local variables lie at most this far below fs:0
 )
 
-// layOut gives each section an address, code first, then what is read, then what is written,
-// as linkers do.
+// layOut assigns section addresses in a linker's order: code, read-only data, writable data.
 func (o *object) layOut() {
 	next := uint64(layoutStart)
 	kind := func(s *section) int {
@@ -44,7 +42,7 @@ func (o *object) layOut() {
 			s.addr, s.shown = next, 0
 			if s.size() < layoutLimit-next {
 				next += s.size()
-			} else { // a damaged file, or one that no linker would take either
+			} else { // a damaged file, or one that linkers refuse too
 				s.Section.Size = 0
 			}
 		}
@@ -58,7 +56,7 @@ type relocator struct {
 	symbols []elf.Symbol
 	bySect  map[int]*section
 	got     map[uint32]uint64 // by symbol
-	next    uint64            // the next free address behind all sections
+	next    uint64            // the next free address after all sections
 }
 
 func (o *object) relocate() {
@@ -88,14 +86,14 @@ func (o *object) relocate() {
 	}
 }
 
-// apply computes one relocation (x86-64 psABI, table 4.9: S the symbol's address, A the addend,
-// P the field's address). What it does not know it leaves as it is, and counts.
+// apply computes one relocation (x86-64 psABI, table 4.9: S the symbol's address, A the addend, P the field's
+// address). It skips and counts unknown ones.
 func (r *relocator) apply(s *section, offset, info uint64, addend int64) {
 	data := s.data()
 	kind, number := elf.R_X86_64(info&0xffffffff), uint32(info>>32)
 	size := relocationSize(kind)
 	if size == 0 || offset > uint64(len(data)) || uint64(len(data))-offset < uint64(size) {
-		if kind != elf.R_X86_64_NONE && kind != elf.R_X86_64_TLSDESC_CALL { // the latter only marks an instruction
+		if kind != elf.R_X86_64_NONE && kind != elf.R_X86_64_TLSDESC_CALL { // TLSDESC_CALL only marks an instruction
 			r.o.stats.BadRelocations++
 		}
 		return
@@ -117,7 +115,7 @@ func (r *relocator) apply(s *section, offset, info uint64, addend int64) {
 		if number > 0 && int(number) <= len(r.symbols) {
 			v += r.symbols[number-1].Size
 		}
-	default: // of the large model: an offset to the global offset table
+	default: // the large model's: offset to the global offset table
 		v = r.slot(number) + uint64(addend) - layoutStart
 	}
 	for i := range size {
@@ -126,7 +124,7 @@ func (r *relocator) apply(s *section, offset, info uint64, addend int64) {
 	s.filled = append(s.filled, fill{int(offset), size})
 }
 
-// relocationSize is how many bytes a relocation fills, 0 if it is not known.
+// relocationSize returns how many bytes a relocation fills, 0 if unknown.
 func relocationSize(k elf.R_X86_64) int {
 	switch k {
 	case elf.R_X86_64_64, elf.R_X86_64_PC64, elf.R_X86_64_TPOFF64, elf.R_X86_64_DTPOFF64, elf.R_X86_64_SIZE64,
@@ -145,8 +143,8 @@ func relocationSize(k elf.R_X86_64) int {
 	return 0
 }
 
-// address is where a symbol stands. One of another file, or of a common block, gets a slot of
-// its own, so that two variables never share an address.
+// address returns a symbol's address. An external or common symbol gets a slot of its own, so that no two
+// variables share an address.
 func (r *relocator) address(number uint32) uint64 {
 	if number == 0 || int(number) > len(r.symbols) {
 		return 0
@@ -175,12 +173,12 @@ func (r *relocator) address(number uint32) uint64 {
 	return at
 }
 
-// slot is the symbol's entry in the global offset table.
+// slot returns the address of the symbol's entry in the global offset table.
 func (r *relocator) slot(number uint32) uint64 {
 	if at, ok := r.got[number]; ok {
 		return at
 	}
-	at := uint64(layoutLimit) + gotSlot*uint64(len(r.got)) // beyond all externals
+	at := uint64(layoutLimit) + gotSlot*uint64(len(r.got)) // after all externals
 	r.got[number] = at
 	return at
 }
@@ -192,7 +190,7 @@ func (r *relocator) offsetInSection(number uint32) uint64 {
 	return r.symbols[number-1].Value
 }
 
-// relocated reports whether a relocation wrote any byte of a range of the section.
+// relocated reports whether a relocation wrote any byte of the range.
 func (s *section) relocated(lo, hi int) bool {
 	i, _ := slices.BinarySearchFunc(s.filled, lo, func(f fill, at int) int { return f.offset + f.size - 1 - at })
 	return i < len(s.filled) && s.filled[i].offset < hi

@@ -14,19 +14,19 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
-// Rows say how blocks are written.
+// Rows selects how blocks are written.
 type Rows struct {
-	Unique bool // each block once, counts added
+	Unique bool // each block once, with counts added
 	Text   bool // with a column asm
 	Lines  bool // with a column source
 	Timed  bool // with a column cycles_in_place
 	Syntax assemble.Syntax
 }
 
-// InPlaceColumn is called what holds the mean cycles of a block in its program.
+// InPlaceColumn holds the mean cycles of a block in its program.
 const InPlaceColumn = "cycles_in_place"
 
-// Columns are those of a corpus that Write writes.
+// Columns lists the corpus columns that Write writes.
 func (r Rows) Columns() []string {
 	names := []string{"hex", "file", "function", "address", "instructions", "bytes", "terminator", "weight", "count", "relocated", "section", "category"}
 	if r.Text {
@@ -41,7 +41,7 @@ func (r Rows) Columns() []string {
 	return names
 }
 
-// Write writes the blocks of some files as CSV with a header.
+// Write writes the blocks of the files as CSV with a header.
 func Write(ctx context.Context, w io.Writer, files []string, opts Options, rows Rows) (Stats, error) {
 	var stats Stats
 	opts.Lines = rows.Lines
@@ -68,19 +68,19 @@ func Write(ctx context.Context, w io.Writer, files []string, opts Options, rows 
 	return stats, nil
 }
 
-// A rowWriter writes blocks, at once or, if each is wanted once, at the end.
+// A rowWriter writes blocks at once or, if Unique, at the end.
 type rowWriter struct {
 	ctx  context.Context
 	csv  *csv.Writer
 	rows Rows
 	cell []string
 
-	total uint64         // executions of all blocks of these files, wanted or not; 0 if that is not known
+	total uint64         // executions of all blocks of these files, selected or not; 0 if unknown
 	seen  map[string]int // index in kept, by code
 	kept  []Block
 }
 
-// sum adds up what the weights are shares of.
+// sum adds up the total that weights are shares of.
 func (w *rowWriter) sum(ctx context.Context, files []string, opts Options) error {
 	all := Options{Cut: opts.Cut, Profile: opts.Profile, Lenient: opts.Lenient}
 	for _, name := range files {
@@ -147,7 +147,7 @@ func (w *rowWriter) write(b *Block) error {
 	return w.csv.Write(w.cell)
 }
 
-// Summary says in a few lines what was found and what was left out.
+// Summary reports in a few lines what was found and what was omitted.
 func (s Stats) Summary() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s of %s in %s\n", words.Plural(s.Blocks, "block"), words.Plural(s.Functions, "function"), words.Plural(s.Files, "file"))

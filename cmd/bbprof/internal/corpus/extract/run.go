@@ -21,22 +21,22 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// A Run is a program to be run for its counts, or its time. Processes that it leaves running are ended.
+// A Run is a program to run for counts or time. Processes that it leaves running are killed.
 type Run struct {
-	Program   []string // and its arguments
+	Program   []string // with its arguments
 	Stdin     io.Reader
-	Out, Err  io.Writer         // files, or nil: a pipe is open for as long as any process that is left running
-	AnyStatus bool              // a status other than 0 is no failure
+	Out, Err  io.Writer         // files, or nil: a pipe would stay open as long as any process left running
+	AnyStatus bool              // accept any exit status
 	Timeout   time.Duration     // of one run, default 10 minutes
-	Note      func(note string) // told what the user should know
+	Note      func(note string) // called with notes for the user
 }
 
-// samplesPerSecond of perf's clock; the kernel allows 100,000 by default
-// (kernel.perf_event_max_sample_rate), and spends some 3 % of the time on so many.
+// samplesPerSecond is perf's sampling rate. The kernel allows 100,000 by default
+// (kernel.perf_event_max_sample_rate); this costs some 3 % of the time.
 const samplesPerSecond = 10000
 
-// Profile runs the program under valgrind's callgrind, which counts exactly. Where the program
-// has instructions that valgrind does not know, it runs again and perf samples it.
+// Profile runs the program under valgrind's callgrind, which counts exactly. If valgrind does not know one of its
+// instructions, the program runs again under perf, which samples.
 func (r *Run) Profile(ctx context.Context) (*Profile, error) {
 	if _, err := exec.LookPath(r.Program[0]); err != nil {
 		return nil, &InputError{Subject: r.Program[0], Problem: "no such program", Remedy: "name one by its path, or one that PATH leads to"}
@@ -55,7 +55,7 @@ func (r *Run) Profile(ctx context.Context) (*Profile, error) {
 	defer os.RemoveAll(dir)
 	p, err := r.callgrind(ctx, valgrind, dir)
 	if unknown := (*unknownInstruction)(nil); errors.As(err, &unknown) {
-		r.Note(fmt.Sprintf("%s does not know an instruction of %s (%s), so its counts are not to be had; taking samples of time instead", filepath.Base(valgrind), r.Program[0], unknown.bytes))
+		r.Note(fmt.Sprintf("%s does not know an instruction of %s (%s), so it cannot count; sampling with perf instead", filepath.Base(valgrind), r.Program[0], unknown.bytes))
 		return r.sampled(ctx, dir)
 	}
 	if err == nil && cpuid.CPU.Supports(cpuid.AVX512F) {
@@ -64,7 +64,7 @@ func (r *Run) Profile(ctx context.Context) (*Profile, error) {
 	return p, err
 }
 
-// unknownInstruction says that valgrind met one that it cannot run.
+// unknownInstruction reports whether valgrind stopped at an unsupported instruction.
 type unknownInstruction struct{ bytes string }
 
 func (e *unknownInstruction) Error() string { return "unknown instruction " + e.bytes }
@@ -87,7 +87,7 @@ func (r *Run) callgrind(ctx context.Context, valgrind, dir string) (*Profile, er
 	if err != nil {
 		return nil, err
 	}
-	for _, pid := range left { // it may have been writing
+	for _, pid := range left { // it may still have been writing
 		os.Remove(filepath.Join(dir, fmt.Sprintf("callgrind.%d", pid)))
 	}
 	files, _ := filepath.Glob(filepath.Join(dir, "callgrind.*"))
@@ -96,7 +96,7 @@ func (r *Run) callgrind(ctx context.Context, valgrind, dir string) (*Profile, er
 		return err != nil || info.Size() == 0
 	})
 	if len(files) == 0 {
-		return nil, &InputError{Subject: r.Program[0], Problem: "valgrind counted nothing of it", Remedy: "programs that the kernel runs with other rights, such as setuid ones, cannot be counted"}
+		return nil, &InputError{Subject: r.Program[0], Problem: "valgrind counted no instruction", Remedy: "programs that the kernel runs with other rights, such as setuid ones, cannot be counted"}
 	}
 	p, err := ReadCallgrind(files...)
 	if err != nil {
@@ -106,7 +106,7 @@ func (r *Run) callgrind(ctx context.Context, valgrind, dir string) (*Profile, er
 	return p, nil
 }
 
-// Samples runs the program under perf, which asks many times a second where it is.
+// Samples runs the program under perf, which samples its address many times a second.
 func (r *Run) Samples(ctx context.Context) (*Profile, error) {
 	dir, err := os.MkdirTemp("", "bbprof-extract-")
 	if err != nil {
@@ -122,7 +122,7 @@ func (r *Run) sampled(ctx context.Context, dir string) (*Profile, error) {
 		return nil, &verdict.HostError{Missing: "no perf, which samples a program", Remedy: "install it (Debian: apt-get install linux-perf)"}
 	}
 	data := filepath.Join(dir, "perf.data")
-	// -N: perf otherwise copies the program and its libraries to ~/.debug, where they stay.
+	// without -N perf leaves copies of the program and its libraries in ~/.debug
 	args := append([]string{"record", "-q", "-N", "-e", "cpu-clock:u", "-F", fmt.Sprint(samplesPerSecond), "-o", data, "--"}, r.Program...)
 	if _, _, err := r.run(ctx, perf, args, " under perf"); err != nil {
 		return nil, err
@@ -143,7 +143,7 @@ func (r *Run) sampled(ctx context.Context, dir string) (*Profile, error) {
 	return p, nil
 }
 
-// UserTime runs the program by itself.
+// UserTime runs the program alone.
 func (r *Run) UserTime(ctx context.Context) (time.Duration, error) {
 	state, _, err := r.run(ctx, r.Program[0], r.Program[1:], "")
 	if err != nil {
@@ -152,14 +152,14 @@ func (r *Run) UserTime(ctx context.Context) (time.Duration, error) {
 	return state.UserTime(), nil
 }
 
-// run runs a tool on the program, or the program, and says which processes it left running.
+// run runs a tool on the program, or the program alone, and returns the processes that it left running.
 func (r *Run) run(ctx context.Context, name string, args []string, where string) (state *os.ProcessState, left []int, err error) {
 	timeout := cmp.Or(r.Timeout, 10*time.Minute)
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	cmd := exec.CommandContext(limited, name, args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = r.Stdin, r.Out, r.Err
-	if where != "" { // the Go runtime's preemption signals stop valgrind from making progress
+	if where != "" { // Go's preemption signals keep valgrind from making progress
 		debug := "asyncpreemptoff=1"
 		if old := os.Getenv("GODEBUG"); old != "" {
 			debug = old + "," + debug
@@ -172,7 +172,7 @@ func (r *Run) run(ctx context.Context, name string, args []string, where string)
 	left, err = strays.Run(cmd)
 	host, exit := (*verdict.HostError)(nil), (*exec.ExitError)(nil)
 	switch {
-	case ctx.Err() != nil: // what Run returns blames the program, which ctx has killed
+	case ctx.Err() != nil: // Run's error blames the program, but ctx killed it
 		return nil, nil, ctx.Err()
 	case errors.As(err, &host):
 		return nil, nil, err

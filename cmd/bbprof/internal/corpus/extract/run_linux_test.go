@@ -12,10 +12,11 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// TestLeftRunning: what a program leaves running, in a session of its own too, ends with it, and with a run that is interrupted or too long.
+// TestLeftRunning: processes that a program leaves running, even in their own session, end with it, and with an
+// interrupt or timeout.
 func TestLeftRunning(t *testing.T) {
 	for name, c := range map[string]struct {
-		then      string // what the program does when the other is running
+		then      string // what the program does once the other process runs
 		interrupt bool
 		timeout   time.Duration
 		want      string

@@ -11,7 +11,7 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// TestInterrupted: Ctrl-C while a tool runs is not blamed on the program, whose status says that it was killed.
+// TestInterrupted: Ctrl-C during a tool's run is not blamed on the program, though its status says killed.
 func TestInterrupted(t *testing.T) {
 	const hangs = ": > started; exec sleep 60"
 	for name, c := range map[string]struct {

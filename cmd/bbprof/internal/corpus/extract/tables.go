@@ -6,20 +6,19 @@ import (
 	"github.com/bbprof/bbprof/asm"
 )
 
-// Compilers make a switch an indirect jump through a table in memory that is only read. gcc and
-// clang write, position-independent,
+// Compilers make a switch an indirect jump through a table in read-only memory. gcc and clang write,
+// position-independent,
 //
 //	lea rB, [rip+table]; movsxd rT, dword ptr [rB+rI*4]; add rT, rB; jmp rT
 //
-// with 32-bit distances from the table's start, and else
+// with 32-bit distances from the table's start, and otherwise
 //
 //	jmp qword ptr [rI*8+table]       or  mov rT, [rI*8+table]; jmp rT
 //
-// with addresses; Go has lea and jmp qword ptr [rB+rI*8]. Where lea and jmp stand apart, as
-// after hoisting, no pattern of neighbours holds. So in a function with an indirect jump every
-// address that such an instruction names is tried as a table, of distances and of addresses, and
-// read for as long as the entries lead to instructions of this function, which other data do not,
-// and up to the next address that any function names.
+// with addresses; Go uses lea and jmp qword ptr [rB+rI*8]. Hoisting may separate lea and jmp, so matching adjacent
+// instructions fails. Instead, in a function with an indirect jump, every address named by such an instruction is
+// tried as a table of distances and of addresses. Reading stops at the first entry that is not an instruction of
+// this function, or at the next address that any function names. Other data fail at once.
 
 // maxEntries bounds a table: CPython's interpreter has 256, generated parsers a few thousand.
 const maxEntries = 1 << 14
@@ -69,7 +68,7 @@ func (w *walker) jumpTables() {
 	}
 }
 
-// entries makes leaders of what a table holds, and says how many those are.
+// entries marks the targets in a table as leaders and returns their number.
 func (w *walker) entries(table, end uint64, size int) int {
 	n := 0
 	for at := table; n < maxEntries && at < end; at += uint64(size) {
@@ -84,7 +83,7 @@ func (w *walker) entries(table, end uint64, size int) int {
 		if to >= uint64(len(w.code)) || w.marks[to]&markInside != 0 {
 			break
 		}
-		if n == 0 && size == 4 && w.code[to] == 0 { // a distance to nowhere
+		if n == 0 && size == 4 && w.code[to] == 0 { // a distance to zeros
 			break
 		}
 		w.lead(int(to))

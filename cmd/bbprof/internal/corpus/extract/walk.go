@@ -5,22 +5,21 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Marks of a byte of a function.
+// Marks of a function's bytes.
 const (
 	markStart  = 1 << iota // an instruction starts here
-	markInside             // further bytes of one
+	markInside             // its further bytes
 	markLeader             // a block starts here
 	markPads               // a nop or int3
 	markRepeat             // a repeated string instruction
 )
 
-// longest is the longest instruction (Intel SDM vol. 2, 2.3.11).
+// longest is the length of the longest instruction (Intel SDM vol. 2, 2.3.11).
 const longest = 15
 
-// A walker finds the instructions of one function after the other. From the entry and from every
-// target of a branch it follows the flow of control, which leads to nothing but instructions.
-// What only lies behind an unconditional transfer is taken for code if it reads as code from
-// end to end. All its slices have an entry a byte of the function.
+// A walker finds the instructions of one function at a time. It follows control flow from the entry and every
+// branch target, which reaches only instructions. Bytes that merely follow an unconditional transfer count as code
+// if they decode as code from end to end. All slices have one element per byte of the function.
 type walker struct {
 	o    *object
 	code []byte
@@ -30,37 +29,37 @@ type walker struct {
 	length []uint8
 	flow   []asm.Flow
 
-	work      []int    // addresses to follow, as offsets
-	tables    []uint64 // where jump tables may begin
-	limits    []uint64 // where tables of any function may begin, ascending; nil: look for none
-	indirect  bool     // an indirect jump was met
-	cut       int      // bytes from here on are left out
+	work      []int    // offsets to follow
+	tables    []uint64 // possible starts of jump tables
+	limits    []uint64 // possible table starts of all functions, sorted; nil: find no tables
+	indirect  bool     // met an indirect jump
+	cut       int      // bytes from here on are omitted
 	overlaps  int
-	outside   func(target uint64) // told of direct branches out of the function
-	unclaimed int                 // bytes that were not taken for code
-	read      reading
+	outside   func(target uint64) // called with the target of each direct branch out of the function
+	unclaimed int                 // bytes not taken for code
+	read      decodedRange
 }
 
-// reading is a range that reads as code, and where in it instructions start. Its parts do then, too: of thousands of stubs in one
-// function, such as libGLdispatch has, the rest need not be read again behind each.
-type reading struct {
+// decodedRange is a range that decodes as code, with its instruction starts. Its suffixes then do, too: a function of
+// thousands of stubs, as in libGLdispatch, is not decoded again after each stub.
+type decodedRange struct {
 	from   int
 	starts []bool
 }
 
-func (r reading) covers(from, end int) bool {
+func (r decodedRange) covers(from, end int) bool {
 	size := len(r.starts)
 	return from >= r.from && from < r.from+size && r.starts[from-r.from] && (end == r.from+size || end < r.from+size && r.starts[end-r.from])
 }
 
-// walk finds the instructions of a function; entries are offsets that control is known to reach
-// from elsewhere, known ones of instructions that are known to have run.
+// walk finds a function's instructions. entries are offsets reached from elsewhere, known are offsets of executed
+// instructions.
 func (w *walker) walk(f *function, entries, known []int) {
 	w.code, w.lo = f.bytes(), f.lo
 	n := len(w.code)
 	w.marks, w.length, w.flow = grown(w.marks, n), grown(w.length, n), grown(w.flow, n)
 	w.tables, w.work = w.tables[:0], w.work[:0]
-	w.indirect, w.cut, w.overlaps, w.unclaimed, w.read = false, n, 0, 0, reading{}
+	w.indirect, w.cut, w.overlaps, w.unclaimed, w.read = false, n, 0, 0, decodedRange{}
 	if n == 0 {
 		return
 	}
@@ -79,7 +78,7 @@ func (w *walker) walk(f *function, entries, known []int) {
 	w.gaps()
 }
 
-// grown is a slice of n zero elements, in the memory of the old one if that is enough.
+// grown returns n zeroed elements, in the old slice's memory if that suffices.
 func grown[T any](old []T, n int) []T {
 	if cap(old) < n {
 		return make([]T, n)
@@ -93,7 +92,7 @@ func (w *walker) lead(at int) {
 	if at >= len(w.code) || w.marks[at]&markLeader != 0 {
 		return
 	}
-	if w.marks[at]&markInside != 0 { // such as a jump behind a lock prefix
+	if w.marks[at]&markInside != 0 { // for example, a jump past a lock prefix
 		w.overlaps++
 		return
 	}
@@ -109,9 +108,8 @@ func (w *walker) drain() {
 	}
 }
 
-// follow decodes from an offset to where control cannot go on, or to what is decoded already.
-// If it meets what is no instruction, the function is left out from the last transfer on: what
-// lies behind a call that never returns need not be code.
+// follow decodes from an offset until control flow ends or meets decoded code. At an invalid instruction the
+// function is omitted from the last transfer on: after a call that never returns there need not be code.
 func (w *walker) follow(at int) {
 	run := at
 	for at < len(w.code) {
@@ -155,7 +153,7 @@ func (w *walker) target(next int, s asm.Step) {
 	}
 }
 
-// claim marks the bytes of an instruction, unless some belong to another.
+// claim marks an instruction's bytes, unless another instruction has some of them.
 func (w *walker) claim(at int, s asm.Step) bool {
 	for i := at; i < at+s.Length; i++ {
 		if w.marks[i]&(markStart|markInside) != 0 {
@@ -164,7 +162,7 @@ func (w *walker) claim(at int, s asm.Step) bool {
 	}
 	w.marks[at] |= markStart
 	for i := at + 1; i < at+s.Length; i++ {
-		if w.marks[i]&markLeader != 0 { // queued, and now known to be none
+		if w.marks[i]&markLeader != 0 { // was queued, and is now known to be inside an instruction
 			w.marks[i] &^= markLeader
 			w.overlaps++
 		}
@@ -183,7 +181,7 @@ func (w *walker) claim(at int, s asm.Step) bool {
 	return true
 }
 
-// gaps looks at what nothing leads to: padding, data, or the targets of indirect jumps.
+// gaps examines unreachable bytes: padding, data, or targets of indirect jumps.
 func (w *walker) gaps() {
 	for at := 0; at < w.cut; {
 		if w.length[at] != 0 {
@@ -194,7 +192,7 @@ func (w *walker) gaps() {
 		for end < len(w.code) && w.marks[end]&(markStart|markInside) == 0 {
 			end++
 		}
-		if end == at { // bytes of an instruction that overlaps another
+		if end == at { // bytes of an overlapping instruction
 			at++
 			continue
 		}
@@ -231,8 +229,8 @@ func (w *walker) skipPadding(at, end int) int {
 	return end
 }
 
-// readsAsCode reports whether bytes are instructions from end to end that user code has, and of
-// whose direct branches none goes into the middle of an instruction.
+// readsAsCode reports whether bytes decode from end to end into user-mode instructions, with no direct branch into
+// the middle of one.
 func (w *walker) readsAsCode(from, end int) bool {
 	starts := make([]bool, end-from)
 	var targets []int64
@@ -258,7 +256,7 @@ func (w *walker) readsAsCode(from, end int) bool {
 			at = w.skipPadding(at, end)
 		}
 	}
-	if end == len(w.code) && last == asm.FlowNext { // control would leave the function by its end
+	if end == len(w.code) && last == asm.FlowNext { // control would run off the function's end
 		return false
 	}
 	for _, to := range targets {
@@ -275,12 +273,12 @@ func (w *walker) readsAsCode(from, end int) bool {
 			return false
 		}
 	}
-	w.read = reading{from, starts}
+	w.read = decodedRange{from, starts}
 	return true
 }
 
-// privileged reports whether an instruction needs ring 0, or an I/O permission. The C library
-// ends with hlt what must not return.
+// privileged reports whether an instruction needs ring 0 or an I/O permission. It excludes hlt, which
+// the C library puts after calls that must not return.
 func privileged(insts []asm.Inst) bool {
 	r := asm.Refuse(insts)
 	return r != nil && r.Reason == verdict.Privileged && insts[0].Mnemonic != "hlt"

@@ -10,8 +10,8 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// fabricate is an object of one section of code at 0x1000, a function if there are no claims, and
-// a section of data at 0x2000.
+// fabricate makes an object with one code section at 0x1000, one function if there are no claims, and a data
+// section at 0x2000.
 func fabricate(t *testing.T, code, data string, claims ...claim) *object {
 	t.Helper()
 	o := &object{name: "test", stats: new(Stats)}
@@ -33,7 +33,7 @@ func fabricate(t *testing.T, code, data string, claims ...claim) *object {
 	return o
 }
 
-// blocksOf are an object's blocks as text: address, code, terminator.
+// blocksOf formats an object's blocks as address, code and terminator.
 func blocksOf(t *testing.T, o *object, opts Options, c counts) []string {
 	t.Helper()
 	var got []string
@@ -97,8 +97,8 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// TestFunctionsBoundBlocks: a block ends where another function starts, and one that jumps into
-// the middle of another starts a block there.
+// TestFunctionsBoundBlocks: a block ends where another function starts, and a jump into another function's middle
+// starts a block there.
 func TestFunctionsBoundBlocks(t *testing.T) {
 	o := fabricate(t, "89c8 89d0 89c1 c3 ebf9", "",
 		claim{span{0x1000, 0x1007}, "f", rankGlobal}, claim{span{0x1000, 0x1007}, "", rankFrame},
@@ -107,8 +107,8 @@ func TestFunctionsBoundBlocks(t *testing.T) {
 	require.Equal(t, "it", want, blocksOf(t, o, Options{Cut: CutLeader}, nil))
 }
 
-// TestCounts: with counts a block is what ran, and what ran more often than the instruction
-// before it starts one. A repeated instruction's count is of its repetitions.
+// TestCounts: with counts, only executed blocks remain, and an instruction that ran more often than its
+// predecessor starts one. A repeated instruction counts its repetitions.
 func TestCounts(t *testing.T) {
 	code := "89c8 f3a4 89d0 89c1 75f6 c3" // mov; rep movsb; mov; mov; jne 0x1000; ret
 	ran := newExactCounts(map[uint64]uint64{0x1000: 5, 0x1002: 500, 0x1004: 5, 0x1006: 7, 0x1008: 7, 0x100a: 1})
@@ -125,8 +125,8 @@ func TestCounts(t *testing.T) {
 	require.Equal(t, "code that no function holds", []string{"0x1004 89c8 ret ×3"}, blocksOf(t, o, Options{Cut: CutLeader}, missed))
 }
 
-// TestManyStubs: a function of stubs that nothing leads to is read once, not again behind each of them: work grows as their number, not
-// as its square.
+// TestManyStubs: a function of unreachable stubs is decoded once, not after each stub: work grows linearly with
+// their number.
 func TestManyStubs(t *testing.T) {
 	work := func(stubs int) float64 {
 		o := fabricate(t, strings.Repeat("31c0c3", stubs), "")

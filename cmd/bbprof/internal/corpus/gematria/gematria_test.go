@@ -18,8 +18,8 @@ var (
 		Registers: []Register{{"RBX", 0x12345600}, {"K1", 1<<64 - 1}, {"XMM0", 0}}, LoopRegister: "RCX"}
 )
 
-// TestMessages: what is written is read again, also without what a block may lack, and in the encodings that others
-// may choose: a value a field, fields that bbprof does not know.
+// TestMessages: messages are read back, also without optional parts and in other valid encodings: one value per
+// field, fields unknown to bbprof.
 func TestMessages(t *testing.T) {
 	for _, want := range []Throughput{throughput, {Instructions: throughput.Instructions[:1]}} {
 		got, other, err := Parse(want.Message())
@@ -51,9 +51,9 @@ func TestParseRefuses(t *testing.T) {
 		message []byte
 		says    string
 	}{
-		"cut short":     {whole[:len(whole)-1], "no message"},
+		"cut short":     {whole[:len(whole)-1], "not a Protocol Buffers message"},
 		"another field": {varintField(whole, 3, 1), "a field 3"},
-		"text":          {[]byte("4801c0"), "no message"},
+		"text":          {[]byte("4801c0"), "not a Protocol Buffers message"},
 	} {
 		if _, _, err := Parse(c.message); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want it to say %q", name, err, c.says)
@@ -61,10 +61,10 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// TestRecords: records are read again, and each byte that has changed is found.
+// TestRecords: records are read back, and each changed byte is detected.
 func TestRecords(t *testing.T) {
 	file := AppendRecord(AppendRecord(nil, []byte("first")), nil)
-	// The masked checksums of "first" and of its length, divided bit by bit in another language.
+	// The masked checksums of "first" and of its length, computed bit by bit in another language.
 	if want := "\x05\x00\x00\x00\x00\x00\x00\x00\xea\xb2\x04\x3efirst\x55\xff\x23\xe5"; !bytes.HasPrefix(file, []byte(want)) {
 		t.Errorf("%q, want %q", file, want)
 	}
@@ -95,7 +95,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// FuzzParse: no message makes it panic, and what it reads it writes again.
+// FuzzParse: no message causes a panic, and messages that parse survive a round trip.
 func FuzzParse(f *testing.F) {
 	f.Add(throughput.Message())
 	f.Add(annotated.Message())

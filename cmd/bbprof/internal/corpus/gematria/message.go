@@ -8,19 +8,19 @@ import (
 	"math"
 )
 
-// Instruction is one of a block's, as in MachineInstructionProto.
+// Instruction is a MachineInstructionProto.
 type Instruction struct {
-	Address uint64 // from the start of the block
+	Address uint64 // relative to the block
 	Text    string
 	Code    []byte
 }
 
-// Throughput is a BasicBlockWithThroughputProto with one source. What LLVM says of the instructions
-// (canonicalized_instructions) is left out.
+// Throughput is a BasicBlockWithThroughputProto with one source. It omits LLVM's form of the instructions
+// (canonicalized_instructions).
 type Throughput struct {
 	Instructions []Instruction
 	Source       string    // method: specification
-	Cycles       []float64 // of an iteration
+	Cycles       []float64 // per iteration
 }
 
 // Register is a RegisterAndValue.
@@ -29,16 +29,16 @@ type Register struct {
 	Value uint64
 }
 
-// Annotated is a BlockWithExecutionAnnotations: a block, and the state in which it runs.
+// Annotated is a BlockWithExecutionAnnotations: a block and its initial state.
 type Annotated struct {
 	Hex          string
-	Size, Fill   uint64   // of each piece of memory, and the word that fills it
-	Pages        []uint64 // where that is mapped
+	Size, Fill   uint64   // size of each piece of memory, and its fill word
+	Pages        []uint64 // where the pieces are mapped
 	Registers    []Register
-	LoopRegister string // that the block leaves alone, "" of none
+	LoopRegister string // unused by the block, "" if there is none
 }
 
-// The numbers of the fields (gematria/proto of Gematria, 2026-02: basic_block.proto, throughput.proto,
+// Field numbers (gematria/proto of Gematria, 2026-02: basic_block.proto, throughput.proto,
 // execution_annotation.proto).
 const (
 	throughputBlock, throughputList                 = 1, 2 // BasicBlockWithThroughputProto
@@ -53,7 +53,7 @@ const (
 )
 
 func varintField(to []byte, number int, v uint64) []byte {
-	if v == 0 { // the default, which proto3 leaves out
+	if v == 0 { // the default, which proto3 omits
 		return to
 	}
 	return binary.AppendUvarint(append(to, byte(number<<3|wireVarint)), v)
@@ -64,7 +64,7 @@ func bytesField[T string | []byte](to []byte, number int, v T) []byte {
 	return append(to, v...)
 }
 
-// Message is the block as Protocol Buffers.
+// Message encodes the block as Protocol Buffers.
 func (t Throughput) Message() []byte {
 	var block, cycles []byte
 	for _, in := range t.Instructions {
@@ -79,7 +79,7 @@ func (t Throughput) Message() []byte {
 	return bytesField(bytesField(nil, throughputBlock, block), throughputList, source)
 }
 
-// Message is the block as Protocol Buffers.
+// Message encodes the block as Protocol Buffers.
 func (a Annotated) Message() []byte {
 	var pages []byte
 	for _, p := range a.Pages {
@@ -98,10 +98,11 @@ func (a Annotated) Message() []byte {
 	return bytesField(bytesField(nil, annotatedState, state), annotatedHex, a.Hex)
 }
 
-// memoryName is what Gematria calls the memory that all pages show.
+// memoryName is Gematria's name for the memory behind all pages.
 const memoryName = "MEM"
 
-// The object that Gematria's convert_bhive_to_llvm_exegesis_input writes for a block. Its reader takes numbers as signed.
+// annotatedJSON is the object that Gematria's convert_bhive_to_llvm_exegesis_input writes for a block. Its reader
+// takes numbers as signed.
 type (
 	annotatedJSON struct {
 		Hex                 string
@@ -125,7 +126,7 @@ type (
 	}
 )
 
-// JSON is the block as an object.
+// JSON encodes the block as an object.
 func (a Annotated) JSON() ([]byte, error) {
 	j := annotatedJSON{a.Hex, a.LoopRegister, []registerJSON{}, []memoryJSON{}, []mappingJSON{}}
 	for _, r := range a.Registers {
@@ -140,7 +141,7 @@ func (a Annotated) JSON() ([]byte, error) {
 	return json.Marshal(j)
 }
 
-// UnmarshalJSON reads what JSON writes.
+// UnmarshalJSON decodes the output of JSON.
 func (a *Annotated) UnmarshalJSON(text []byte) error {
 	var j annotatedJSON
 	if err := json.Unmarshal(text, &j); err != nil {
@@ -151,7 +152,7 @@ func (a *Annotated) UnmarshalJSON(text []byte) error {
 		a.Registers = append(a.Registers, Register{r.Register, uint64(r.Value)})
 	}
 	if len(j.MemoryDefinitions) > 1 {
-		return errors.New("it has memory of several contents, and bbprof fills all of it with one word")
+		return errors.New("it has memory of several contents; bbprof fills all memory with one word")
 	}
 	for _, m := range j.MemoryDefinitions {
 		a.Size, a.Fill = m.Size, uint64(m.Value)
@@ -162,7 +163,7 @@ func (a *Annotated) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// fields calls f with each field of a message: n is the value of a number, data that of the others.
+// fields calls f with each field of a message: n is a number's value, data the bytes of others.
 func fields(message []byte, f func(number int, n uint64, data []byte) error) error {
 	for len(message) > 0 {
 		tag, size := binary.Uvarint(message)
@@ -201,7 +202,7 @@ func fields(message []byte, f func(number int, n uint64, data []byte) error) err
 	return nil
 }
 
-var errMessage = errors.New("it is no message of Protocol Buffers, or a damaged one")
+var errMessage = errors.New("it is not a Protocol Buffers message, or a damaged one")
 
 // Parse reads a message of either kind; the other result is nil.
 func Parse(message []byte) (*Throughput, *Annotated, error) {
@@ -211,7 +212,7 @@ func Parse(message []byte) (*Throughput, *Annotated, error) {
 		case 1:
 			first = data
 		case 2:
-			if second == nil { // of several throughputs the first
+			if second == nil { // of several throughputs, take the first
 				second = data
 			}
 		default:
@@ -222,7 +223,7 @@ func Parse(message []byte) (*Throughput, *Annotated, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(second) > 0 && isHex(second) { // a message begins with a byte that no digit is
+	if len(second) > 0 && isHex(second) { // a message's first byte is not a hexadecimal digit
 		a := &Annotated{Hex: string(second)}
 		return nil, a, a.state(first)
 	}
@@ -266,7 +267,7 @@ func (t *Throughput) list(message []byte) error {
 		switch number {
 		case sourceName:
 			t.Source = string(data)
-		case sourceCycles: // one value a field, or several in one
+		case sourceCycles: // one value per field, or packed
 			for ; len(data) >= 8; data = data[8:] {
 				t.Cycles = append(t.Cycles, math.Float64frombits(binary.LittleEndian.Uint64(data)))
 			}
@@ -283,7 +284,7 @@ func (a *Annotated) state(message []byte) error {
 		case stateFill:
 			a.Fill = n
 		case statePages:
-			if data == nil { // one value a field
+			if data == nil { // one value per field
 				a.Pages = append(a.Pages, n)
 			}
 			for len(data) > 0 {

@@ -1,6 +1,6 @@
 // Package gematria writes and reads the files of Gematria (github.com/google/gematria): a sequence of records in
-// TensorFlow's framing, each a Protocol Buffers message, and the JSON that stands for one of these messages. The few
-// fields that there are take less code than a library of Protocol Buffers, which would add a megabyte to the binary.
+// TensorFlow's framing, each a Protocol Buffers message, and the equivalent JSON. Encoding the few fields by hand
+// takes less code than a Protocol Buffers library, which would add a megabyte to the binary.
 package gematria
 
 import (
@@ -11,19 +11,19 @@ import (
 	"io"
 )
 
-// A record is its length in 8 bytes, a checksum of these in 4, the data, and a checksum of the data
+// A record is its length in 8 bytes, a checksum of the length in 4, the data, and a checksum of the data
 // (tensorflow/core/lib/io/record_writer.h).
 const (
 	headSize = 12
 	tailSize = 4
 )
 
-// maxRecord bounds a record that is read. A block of 64 KiB with an annotation of each byte is smaller.
+// maxRecord bounds the records read. A block of 64 KiB with an annotation per byte is smaller.
 const maxRecord = 16 << 20
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checksum is masked, as TensorFlow does it: so a checksum of data that holds checksums keeps its strength
+// checksum is masked as in TensorFlow, so that a checksum of data that contains checksums stays strong
 // (tensorflow/core/lib/hash/crc32c.h).
 func checksum(data []byte) uint32 {
 	c := crc32.Checksum(data, castagnoli)
@@ -37,13 +37,13 @@ func AppendRecord(to, data []byte) []byte {
 	return binary.LittleEndian.AppendUint32(append(to, data...), checksum(data))
 }
 
-// StartsRecord reports whether a file that begins so is one of records. Eight bytes or more of another kind pass the
+// StartsRecord reports whether a file with this start holds records. Other data of eight or more bytes pass the
 // checksum once in four thousand million.
 func StartsRecord(start []byte) bool {
 	return len(start) >= headSize && binary.LittleEndian.Uint32(start[8:]) == checksum(start[:8])
 }
 
-// HeadSize is how much of a file StartsRecord needs.
+// HeadSize is how many bytes StartsRecord needs.
 const HeadSize = headSize
 
 // Records reads records one by one.
@@ -54,7 +54,7 @@ type Records struct {
 
 func NewRecords(r io.Reader) *Records { return &Records{in: r} }
 
-// Next is the data of the next record; io.EOF after the last.
+// Next returns the data of the next record, and io.EOF after the last.
 func (r *Records) Next() ([]byte, error) {
 	var head [headSize]byte
 	if _, err := io.ReadFull(r.in, head[:]); errors.Is(err, io.EOF) {
@@ -68,7 +68,7 @@ func (r *Records) Next() ([]byte, error) {
 	case !StartsRecord(head[:]):
 		return nil, r.damaged("the checksum of its length is wrong")
 	case length > maxRecord:
-		return nil, r.damaged(fmt.Sprintf("it has %d bytes, and %d are the most", length, maxRecord))
+		return nil, r.damaged(fmt.Sprintf("it has %d bytes, more than %d", length, maxRecord))
 	}
 	data := make([]byte, length+tailSize)
 	if _, err := io.ReadFull(r.in, data); err != nil {

@@ -15,25 +15,25 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/assemble"
 )
 
-// asmColumn is called what holds assembly in a corpus without machine code.
+// asmColumn names the column of assembly in a corpus without machine code.
 const asmColumn = "asm"
 
-// notAssembled marks a cell that holds, in the place of a block, why the assembler refused it.
+// notAssembled marks a cell that holds the assembler's error instead of a block.
 const notAssembled = "\x01"
 
-// atOnce is how many rows go through one run of the assembler: it takes some 5 ms to start.
+// atOnce is how many rows share a run of the assembler, which takes some 5 ms to start.
 const atOnce = 512
 
-// An assembled reader puts a column hex ahead of the rows of a corpus that has its blocks as
-// assembly. Line breaks are kept, so that messages name the right ones.
-type assembled struct {
-	made
+// An assemblyReader prepends a column hex to a corpus that holds its blocks as assembly. It keeps line breaks, so
+// that messages name the right lines.
+type assemblyReader struct {
+	generatedReader
 	in   *bufio.Reader
 	tool *assemble.Assembler
-	asm  int // the column; -1: a line is nothing but a block
+	asm  int // index of the column; -1: a line is just a block
 }
 
-// assemblyText is a corpus whose header has a column asm and none of blocks, with one of machine code.
+// assemblyText adds machine code to a corpus whose header has a column asm and no column of blocks.
 func assemblyText(_ *file, in *bufio.Reader, _ *os.File) (io.Reader, func(), error) {
 	line, _, _ := strings.Cut(string(firstLine(in)), "\n")
 	cells := trimmed(strings.TrimPrefix(line, ByteOrderMark), ',')
@@ -47,7 +47,7 @@ func assemblyText(_ *file, in *bufio.Reader, _ *os.File) (io.Reader, func(), err
 	} else if err != nil {
 		return nil, nil, err
 	}
-	a := &assembled{in: in, tool: tool, asm: at}
+	a := &assemblyReader{in: in, tool: tool, asm: at}
 	a.more = a.assemble
 	if len(cells) == 1 {
 		a.asm = -1
@@ -68,10 +68,10 @@ func firstLine(in *bufio.Reader) []byte {
 	}
 }
 
-// assemble assembles a row, and as many more as need not be waited for.
-func (a *assembled) assemble() {
+// assemble assembles a row, and all further ones that are available without waiting.
+func (a *assemblyReader) assemble() {
 	var lines, texts []string
-	var rows []int // index in lines of each text
+	var rows []int // for each text, its index in lines
 	for len(lines) < atOnce && (len(lines) == 0 || a.in.Buffered() > 0) {
 		line, err := a.line()
 		if line != "" {
@@ -106,7 +106,7 @@ func (a *assembled) assemble() {
 	}
 }
 
-// reason is what is wrong with one row, whose line the reader adds.
+// reason formats the error of one row; the reader adds the line number.
 func reason(err error) string {
 	if bad := (*assemble.Error)(nil); errors.As(err, &bad) {
 		return bad.Tool + ": " + bad.Message
@@ -114,8 +114,8 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// line is the next line with its end, cut off where the next reader would end it.
-func (a *assembled) line() (string, error) {
+// line reads a line with its end, cut where the next reader would cut it.
+func (a *assemblyReader) line() (string, error) {
 	var line []byte
 	for {
 		part, err := a.in.ReadSlice('\n')
@@ -126,8 +126,8 @@ func (a *assembled) line() (string, error) {
 	}
 }
 
-// text is a line's assembly, "" if the line is not a row.
-func (a *assembled) text(line string) string {
+// text returns a line's assembly, "" if the line is not a row.
+func (a *assemblyReader) text(line string) string {
 	line = strings.TrimSpace(line)
 	if line == "" || line[0] == '#' {
 		return ""
@@ -141,5 +141,5 @@ func (a *assembled) text(line string) string {
 			return text
 		}
 	}
-	return "; " // no instruction, which the assembler says
+	return "; " // no instruction: the assembler reports it
 }

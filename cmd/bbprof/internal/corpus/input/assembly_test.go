@@ -12,8 +12,8 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// TestAssemblyColumn: a corpus may hold assembly instead of machine code; a row that cannot be
-// assembled is rejected with the assembler's message and its line.
+// TestAssemblyColumn: a corpus may hold assembly instead of machine code; a row that does not assemble is rejected
+// with the assembler's message and its line.
 func TestAssemblyColumn(t *testing.T) {
 	if _, err := assemble.New(); errors.Is(err, assemble.ErrMissing) {
 		require.Skip(t, require.Binutils, "%v", err)
@@ -49,7 +49,7 @@ func TestAssemblyColumn(t *testing.T) {
 	}
 }
 
-// TestAssemblyDoesNotWait: a row of a pipe is given out before the next is there.
+// TestAssemblyDoesNotWait: a row from a pipe is returned before the next arrives.
 func TestAssemblyDoesNotWait(t *testing.T) {
 	if _, err := assemble.New(); errors.Is(err, assemble.ErrMissing) {
 		require.Skip(t, require.Binutils, "%v", err)

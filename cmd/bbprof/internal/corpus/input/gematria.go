@@ -16,8 +16,8 @@ import (
 	"github.com/bbprof/bbprof/initial"
 )
 
-// gematriaText is the blocks of a file of Gematria's as CSV. The columns are those of both kinds of block: the state that
-// one starts from, the throughput that another has.
+// gematriaText converts a Gematria file to CSV, with the columns of both kinds of block: the initial state of one,
+// the throughput of the other.
 func gematriaText(_ *file, in *bufio.Reader, _ *os.File) (io.Reader, func(), error) {
 	start := firstBytes(in)
 	var next func() ([]string, error)
@@ -59,10 +59,10 @@ func gematriaText(_ *file, in *bufio.Reader, _ *os.File) (io.Reader, func(), err
 	return newTable([]string{"hex", SetColumn, "gematria_source", "gematria_cycles"}, next), func() {}, nil
 }
 
-// errEndless is of a file that is cut off between two blocks.
+// errEndless reports a file truncated between two blocks.
 var errEndless = errors.New("its array of blocks has no end; copy the file again")
 
-// firstBytes are as many as StartsRecord needs, or fewer of what is text: in a pipe the next row may be long in coming.
+// firstBytes returns as many bytes as StartsRecord needs, or fewer of text: in a pipe the next row may take long.
 func firstBytes(in *bufio.Reader) (start []byte) {
 	for n := 1; n <= gematria.HeadSize; n++ {
 		more, err := in.Peek(n)
@@ -76,7 +76,7 @@ func firstBytes(in *bufio.Reader) (start []byte) {
 	return start
 }
 
-// startsObjects reports whether text begins as an array of objects does.
+// startsObjects reports whether text starts an array of objects.
 func startsObjects(in *bufio.Reader, start []byte) bool {
 	if len(start) == 0 || start[0] != '[' {
 		return false
@@ -102,8 +102,8 @@ func throughputCells(t *gematria.Throughput) []string {
 	return []string{hex.EncodeToString(code), "", t.Source, strings.Join(cycles, " ")}
 }
 
-// annotatedCells leave out of the state what bbprof sets itself: flags, MXCSR, which Gematria gives as 0, with all
-// exceptions unmasked, and the x87 unit. Memory is mapped where the block asks for it.
+// annotatedCells omits the state that bbprof sets itself: flags, MXCSR (which Gematria gives as 0, all exceptions
+// unmasked) and the x87 unit. Memory is mapped where the block accesses it.
 func annotatedCells(a *gematria.Annotated) []string {
 	if a == nil {
 		return nil
@@ -129,7 +129,7 @@ func annotatedCells(a *gematria.Annotated) []string {
 	return []string{a.Hex, text, "", ""}
 }
 
-// isX87 knows the names of LLVM for what is of the x87 unit: ST0, FP0, MM0.
+// isX87 recognises LLVM's names of x87 registers: ST0, FP0, MM0.
 func isX87(name string) bool {
 	return strings.HasPrefix(name, "st") || strings.HasPrefix(name, "fp") || strings.HasPrefix(name, "mm")
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// TestGematria: Gematria's files are corpora. The state of an annotated block is what the block starts from, but for
-// flags, MXCSR and the x87 unit.
+// TestGematria: Gematria's files are corpora. An annotated block starts from its state, except for flags, MXCSR
+// and the x87 unit.
 func TestGematria(t *testing.T) {
 	annotated := gematria.Annotated{Hex: "488b03", Size: 4096, Fill: 0x100, Pages: []uint64{0x1000}, Registers: []gematria.Register{
 		{Name: "RBX", Value: 0x2000}, {Name: "XMM3", Value: 7}, {Name: "FS", Value: 0x3000}, {Name: "EFLAGS", Value: 0}, {Name: "MXCSR", Value: 0}, {Name: "FP0", Value: 1}}}
@@ -44,7 +44,7 @@ func TestGematria(t *testing.T) {
 	whole := string(gematria.AppendRecord(nil, measured.Message()))
 	for name, c := range map[string]struct{ file, says string }{
 		"cut short":    {whole + whole[:20], "record 2 of the TFRecord file is damaged"},
-		"another kind": {string(gematria.AppendRecord(nil, []byte("text"))), "no message of Protocol Buffers"},
+		"another kind": {string(gematria.AppendRecord(nil, []byte("text"))), "not a Protocol Buffers message"},
 		"JSON cut":     {`[{"Hex":"90"}`, "its array of blocks has no end"},
 		"JSON cut on":  {`[{"Hex":"90"},` + "\n", "its array of blocks has no end"},
 		"other JSON":   {`[{"Hex":5}]`, "not JSON as Gematria writes it"},
@@ -60,7 +60,7 @@ func TestGematria(t *testing.T) {
 	}
 }
 
-// TestGematriaNames: an unknown register's block is a row with a reason, not the end.
+// TestGematriaNames: a block with an unknown register becomes a row with a reason and does not end the input.
 func TestGematriaNames(t *testing.T) {
 	in := require.Get(Open([]string{"-"}, strings.NewReader(`[{"Hex":"90","RegisterDefinitions":[{"Register":"TMM0","Value":1}]},{"Hex":"91"}]`), "", []string{"set"}))(t)
 	if row, err := in.Next(); err != nil || row.Rejection == nil || row.Rejection.Reason != "bad_set" {

@@ -1,5 +1,5 @@
-// Package input streams blocks in: rows of text files to blocks, one at a time. Nothing is held
-// but the current row, so a corpus may be of any length.
+// Package input streams the rows of text files as blocks. It holds only the current row, so a corpus may have any
+// length.
 package input
 
 import (
@@ -28,45 +28,44 @@ func (e *ReadError) Error() string { return e.Err.Error() }
 
 func (e *ReadError) Unwrap() error { return e.Err }
 
-// Input is the rows of some files, one after the other: text, which may be compressed with gzip or
-// zstd and may have a header, or Parquet. Their first bytes tell.
+// Input reads the rows of several files in sequence: text, optionally compressed with gzip or zstd, with or
+// without a header, or Parquet. It detects the format from a file's first bytes.
 type Input struct {
 	files   []*file
 	current int
 	rows    int64
 	before  int64 // bytes of the files before the current one
 	carried []string
-	places  map[string]int // of the names in carried
+	places  map[string]int // index of each name in carried
 
-	noting   sync.Mutex // what a goroutine may ask for while another reads ahead
+	noting   sync.Mutex // guards fields that may be read while another goroutine reads ahead
 	surplus  int64
 	unplaced Unplaced
 }
 
 type file struct {
 	name   string
-	path   string    // to open again, "" of what can be read only once
-	open   io.Reader // of what can be read only once
+	path   string    // to reopen, "" if it can be read only once
+	open   io.Reader // if it can be read only once
 	info   os.FileInfo
 	column string
-	spread []int // of the cells but the block's, which one of Input.carried each is, -1 of column set
+	spread []int // index in Input.carried of each cell but the block's, notCarried for column set
 	header string
-	choice string // how its rows are read, if that is not as usual
+	choice string // how its rows are read, if unusual
 
 	*reader
-	raw    *counted
+	raw    *countingReader
 	packed bool // compressed
 	close  func()
 }
 
-// Standard input is called - .
+// stdinName names standard input.
 const stdinName = "-"
 
-// Open opens the files, and reads the first line of each: a result's columns have to be known
-// before its first row. column names the one that holds blocks, or is its number from 1;
-// if it is empty that is the one called hex, else the first. All other columns are carried;
-// taken are names that they must not have, since the result has columns of these names. Only a
-// column called set is read instead where the result has one, which then shows what it said.
+// Open opens the files and reads the first line of each, since a result's columns must be known before its first
+// row. column names the column of blocks, or is its number from 1; empty selects the one called hex, or else the
+// first. All other columns are carried, renamed if their name is in taken, which lists the result's own columns.
+// Only set is not carried if taken, but read: the result's own column set shows it.
 func Open(names []string, stdin io.Reader, column string, taken []string) (*Input, error) {
 	in := &Input{places: map[string]int{}}
 	lower := map[string]bool{}
@@ -88,7 +87,7 @@ func Open(names []string, stdin io.Reader, column string, taken []string) (*Inpu
 			in.Close()
 			return nil, fmt.Errorf("%s: %w", f.name, err)
 		}
-		if f.path != "" { // there may be more files than descriptors
+		if f.path != "" { // there may be more files than file descriptors
 			f.close()
 			f.reader = nil
 		}
@@ -113,7 +112,7 @@ func (f *file) find(stdin io.Reader) error {
 		f.path = f.name
 		return nil
 	}
-	f.open, err = os.Open(f.name) // a pipe: once closed it is gone
+	f.open, err = os.Open(f.name) // a pipe cannot be reopened
 	return err
 }
 
@@ -130,7 +129,7 @@ func (f *file) start() error {
 		done = func() { c.Close() }
 	}
 	f.close = done
-	f.raw = &counted{from: from}
+	f.raw = &countingReader{from: from}
 	plain, packed, decoderDone, err := decompressed(f.raw)
 	if err != nil {
 		done()
@@ -149,7 +148,7 @@ func (f *file) start() error {
 		if text == nil {
 			continue
 		}
-		plain, f.packed = text, true // positions in the file are not those of the text
+		plain, f.packed = text, true // offsets in the file are not offsets in the text
 		before := f.close
 		f.close = func() { done(); before() }
 	}
@@ -159,33 +158,31 @@ func (f *file) start() error {
 	return err
 }
 
-// formats are what else than columns of hexadecimal text a file may hold. Each gives such text of a file that is of its
-// format, and nil of any other, of which it takes nothing; done is called at the end.
+// formats lists what a file may hold besides columns of hexadecimal text. Each function returns such text for a
+// file in its format; for any other it returns nil and consumes nothing. done is called at the end.
 var formats = []func(f *file, in *bufio.Reader, opened *os.File) (text io.Reader, done func(), err error){parquetText, gematriaText, snippetText, assemblyText}
 
-type counted struct {
+type countingReader struct {
 	from io.Reader
 	n    int64
 }
 
-func (c *counted) Read(p []byte) (int, error) {
+func (c *countingReader) Read(p []byte) (int, error) {
 	n, err := c.from.Read(p)
 	c.n += int64(n)
 	return n, err
 }
 
-// Magic numbers: RFC 1952, 2.3.1; RFC 8878, 3.1.1.
+// magic numbers: RFC 1952, 2.3.1; RFC 8878, 3.1.1
 var (
 	gzipMagic = []byte{0x1f, 0x8b}
 	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
 )
 
-// maxWindow is how far back a compressed file may refer, all of which is held: that of the
-// highest level of zstd --ultra.
+// maxWindow bounds a compressed file's window, which is held in memory: that of zstd --ultra at its highest level.
 const maxWindow = 128 << 20
 
-// decompressed is the text, decompressed if it has to be; packed says that it had to
-// one. done frees the decoder.
+// decompressed returns the text, and whether it was compressed. done frees the decoder.
 func decompressed(r io.Reader) (_ io.Reader, packed bool, done func(), err error) {
 	in := bufio.NewReaderSize(r, 1<<16)
 	start, err := in.Peek(len(zstdMagic))
@@ -197,7 +194,7 @@ func decompressed(r io.Reader) (_ io.Reader, packed bool, done func(), err error
 		z, err := gzip.NewReader(in)
 		return whole{z}, true, func() {}, endMissing(err)
 	case bytes.HasPrefix(start, zstdMagic):
-		// Not on other threads: they would share cores with the blocks that are measured.
+		// No further threads: they would share cores with the measured blocks.
 		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 			zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
@@ -208,7 +205,7 @@ func decompressed(r io.Reader) (_ io.Reader, packed bool, done func(), err error
 	return in, false, func() {}, nil
 }
 
-// whole says of compressed data that is cut off that it is.
+// whole reports truncated compressed data as such.
 type whole struct{ io.Reader }
 
 func (w whole) Read(p []byte) (int, error) {
@@ -223,12 +220,12 @@ func endMissing(err error) error {
 	return err
 }
 
-// Compressed reports whether a file that begins so is.
+// Compressed reports whether a file with this start is compressed.
 func Compressed(start []byte) bool {
 	return bytes.HasPrefix(start, gzipMagic) || bytes.HasPrefix(start, zstdMagic)
 }
 
-// Decompressed reads through whatever compression r has.
+// Decompressed reads r, decompressing it if necessary.
 func Decompressed(r io.Reader) (io.ReadCloser, error) {
 	plain, _, done, err := decompressed(r)
 	if err != nil {
@@ -244,8 +241,7 @@ type closer func()
 
 func (c closer) Close() error { c(); return nil }
 
-// assign decides where in Carried each of a file's cells goes. Cells of one name go together,
-// whichever file they are in.
+// assign chooses the index in Carried for each cell of a file. Cells of one name share it across files.
 func (in *Input) assign(f *file, taken map[string]bool) error {
 	name := ""
 	if f.names != nil {
@@ -254,14 +250,14 @@ func (in *Input) assign(f *file, taken map[string]bool) error {
 	}
 	f.choice = f.layout.unusual(name, f.column)
 	used := map[int]bool{}
-	again := map[string]int{} // how often a name came in this file
+	repeats := map[string]int{} // occurrences of a name in this file
 	for i := range f.width {
 		if i == f.layout.block {
 			continue
 		}
 		name := fmt.Sprintf("column_%d", i+1)
 		if f.names != nil && f.names[i] != "" {
-			name = OneLine(strings.ToValidUTF8(f.names[i], "\ufffd")) // JSON and Parquet hold no other
+			name = OneLine(strings.ToValidUTF8(f.names[i], "\ufffd")) // JSON and Parquet require UTF-8
 		}
 		if strings.EqualFold(name, SetColumn) && taken[SetColumn] && !slices.Contains(f.spread, notCarried) {
 			f.spread = append(f.spread, notCarried)
@@ -272,8 +268,8 @@ func (in *Input) assign(f *file, taken map[string]bool) error {
 		}
 		at, known := in.places[name]
 		for first := name; known && used[at]; at, known = in.places[name] {
-			again[first]++
-			name = fmt.Sprintf("%s_%d", first, again[first]+1)
+			repeats[first]++
+			name = fmt.Sprintf("%s_%d", first, repeats[first]+1)
 		}
 		if !known {
 			at = len(in.carried)
@@ -284,15 +280,15 @@ func (in *Input) assign(f *file, taken map[string]bool) error {
 		f.spread = append(f.spread, at)
 	}
 	if n := len(in.carried) + len(taken); n > MaxColumns {
-		return fmt.Errorf("the result would have %d columns, and %d are the most; leave out some of the input's", n, MaxColumns)
+		return fmt.Errorf("the result would have %d columns, more than %d; leave out some of the input's", n, MaxColumns)
 	}
 	return nil
 }
 
 func (in *Input) Carried() []string { return in.carried }
 
-// Headers maps each file whose first line is a header to the name of its blocks' column, or to the
-// column's number from 1 where the header leaves it without a name.
+// Headers maps each file with a header to the name of its column of blocks, or to the column's number from 1 if
+// the header leaves the name empty.
 func (in *Input) Headers() map[string]string {
 	h := map[string]string{}
 	for _, f := range in.files {
@@ -303,7 +299,7 @@ func (in *Input) Headers() map[string]string {
 	return h
 }
 
-// Choices says of each file that is not read as usual how it is read.
+// Choices explains, for each file read in an unusual way, how it is read.
 func (in *Input) Choices() (list []string) {
 	for _, f := range in.files {
 		if f.choice != "" {
@@ -313,29 +309,29 @@ func (in *Input) Choices() (list []string) {
 	return list
 }
 
-// Surplus is how many rows so far had more cells than their file's first line, and no column
-// to put them into. Another goroutine may be in Next.
+// Surplus counts rows so far that had more cells than their file's first line, and no column to put them into. It
+// may run during Next on another goroutine.
 func (in *Input) Surplus() int64 {
 	in.noting.Lock()
 	defer in.noting.Unlock()
 	return in.surplus
 }
 
-// Unplaced are those of the rows so far. Another goroutine may be in Next.
+// Unplaced returns those of the rows so far. It may run during Next on another goroutine.
 func (in *Input) Unplaced() Unplaced {
 	in.noting.Lock()
 	defer in.noting.Unlock()
 	return in.unplaced
 }
 
-// note changes surplus or unplaced.
+// note updates surplus or unplaced.
 func (in *Input) note(change func()) {
 	in.noting.Lock()
 	defer in.noting.Unlock()
 	change()
 }
 
-// Size is the bytes of all files as stored, 0 if that is not known.
+// Size returns the stored bytes of all files, 0 if unknown.
 func (in *Input) Size() (n int64) {
 	for _, f := range in.files {
 		if f.path == "" {
@@ -346,8 +342,8 @@ func (in *Input) Size() (n int64) {
 	return n
 }
 
-// Next is the next row. At the end the error is io.EOF; any other is a *ReadError. A row
-// that holds no block is no error.
+// Next returns the next row. At the end the error is io.EOF; any other is a *ReadError. A row without a block is
+// not an error.
 func (in *Input) Next() (Row, error) {
 	for in.current < len(in.files) {
 		f := in.files[in.current]
@@ -387,36 +383,36 @@ func (in *Input) Next() (Row, error) {
 	return Row{}, io.EOF
 }
 
-// SetColumn is called what a row's block is to start from, as -set takes it; notCarried is its place
-// among the columns that are.
+// SetColumn is the column of a block's initial state, as -set takes it; notCarried stands for its index among
+// carried columns.
 const (
 	SetColumn  = "set"
 	notCarried = -1
 )
 
-// AddressColumn is called what says where in its program a block stands.
+// AddressColumn is the column of a block's address in its program.
 const AddressColumn = "address"
 
-// Unplaced are rows that have a cell in that column that is no address, so their blocks have none.
+// Unplaced counts rows with an invalid address; their blocks have none.
 type Unplaced struct {
 	rows  int
 	first string
 }
 
-// Add takes one, and where it stands.
+// Add counts a row at the given place.
 func (u *Unplaced) Add(where string) {
 	u.rows++
 	u.first = cmp.Or(u.first, where)
 }
 
-// Warn says so, if there are any.
+// Warn reports them, if any.
 func (u Unplaced) Warn(w io.Writer) {
 	if u.rows > 0 {
-		fmt.Fprintf(w, "bbprof: warning: %s with an address that is not such as 0x401136, the first in %s: measured as without one\n", words.Plural(u.rows, "row"), u.first)
+		fmt.Fprintf(w, "bbprof: warning: %s with an invalid address, not such as 0x401136, the first in %s: measured as without one\n", words.Plural(u.rows, "row"), u.first)
 	}
 }
 
-// Address reads a cell of that column, such as 0x401136, or 0x0 as in an object file; nil of an empty one.
+// Address parses a cell of that column, such as 0x401136, or 0x0 in an object file; nil if empty.
 func Address(cell string) (at *uint64, readable bool) {
 	digits, ok := strings.CutPrefix(cell, "0x")
 	n, err := strconv.ParseUint(digits, 16, 64)
@@ -426,8 +422,8 @@ func Address(cell string) (at *uint64, readable bool) {
 	return &n, true
 }
 
-// carry puts a row's cells where they belong. Those beyond the file's first line go to the
-// last column, commas and all.
+// carry sorts a row's cells into the carried columns. Cells beyond the file's first line go to the last column,
+// with their commas.
 func (in *Input) carry(f *file, cells []string) []string {
 	if len(in.carried) == 0 && len(cells) == 0 {
 		return nil

@@ -13,16 +13,14 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// layout is how a file's rows are to be read: what separates its cells, which of them is the
-// block, and whether the first line is a header.
+// layout describes how to read a file's rows: the separator, the column of blocks, and whether there is a header.
 type layout struct {
 	comma  byte
 	block  int
 	header bool
 }
 
-// unusual says what was found rather than told, if it is not the first column of those that
-// commas separate.
+// unusual describes a layout that was detected, unless it is the default: first column, comma.
 func (l layout) unusual(name, column string) string {
 	var list []string
 	switch l.comma {
@@ -41,15 +39,14 @@ func (l layout) unusual(name, column string) string {
 	return strings.Join(list, ", ")
 }
 
-// separators are what may stand between cells, the usual one first.
+// separators lists the cell separators, the usual one first.
 var separators = []byte{',', '\t', ';'}
 
-// blockNames are what a header may call the blocks, in lower case, the first before all others.
+// blockNames lists the header names of the column of blocks, in lower case; the first takes precedence.
 var blockNames = []string{"hex", "code", "bytes", "block", "basic_block", "asm_hex", "code_hex", "hexcode", "machine_code", "opcodes"}
 
-// findLayout decides from the first line, without its byte-order mark, and as many of the next as
-// are at hand. A separator other than the comma, and a column other than the first, are taken only
-// where nothing else is possible.
+// findLayout infers the layout from the first line, without its byte-order mark, and the available next lines. It
+// takes another separator than the comma, or another column than the first, only if nothing else is possible.
 func findLayout(first string, next []string, column string) (l layout, err error) {
 	for i, comma := range separators {
 		found, ok, why := inColumn(first, next, column, comma)
@@ -63,7 +60,7 @@ func findLayout(first string, next []string, column string) (l layout, err error
 	return l, err
 }
 
-// inColumn is the layout with one separator; ok is true if blocks are found by it.
+// inColumn returns the layout for one separator; ok reports whether it finds blocks.
 func inColumn(first string, next []string, column string, comma byte) (l layout, ok bool, err error) {
 	l.comma = comma
 	cells := trimmed(first, comma)
@@ -92,7 +89,7 @@ func inColumn(first string, next []string, column string, comma byte) (l layout,
 	return l, true, nil
 }
 
-// byContent finds the column where the user names none.
+// byContent finds the column if the user names none.
 func byContent(first []string, next []string, l layout) (_ layout, ok bool, err error) {
 	if l.block = indexFold(first, blockNames[0]); l.block >= 0 {
 		l.header = true
@@ -119,7 +116,7 @@ func byContent(first []string, next []string, l layout) (_ layout, ok bool, err 
 			return l, true, nil
 		}
 	}
-	// A column of numbers may be one of blocks such as 90, but then no other is.
+	// Numbers may be blocks, such as 90, but only if no other column has blocks.
 	var blocks, numbers []int
 	for i := range first {
 		switch {
@@ -167,7 +164,7 @@ func mostly(rows [][]string, column int, is func(string) bool) bool {
 	return 2*n > len(rows)
 }
 
-// isBlock reports whether a cell is a block, also one that is too long to be profiled.
+// isBlock reports whether a cell is a block, even one too long to profile.
 func isBlock(cell string) bool {
 	_, err := asm.ParseHex(cell, profiler.MaxBlock)
 	var bad *asm.HexError
@@ -176,8 +173,8 @@ func isBlock(cell string) bool {
 
 func isDecimal(cell string) bool { return strings.Trim(cell, "0123456789") == "" }
 
-// isName reports whether a first cell is a header's rather than a block's, damaged or
-// not: letters, also some that are no hexadecimal digits, and nothing that is a number.
+// isName reports whether a first cell is a header's and not a (damaged) block: it has a
+// letter that is no hexadecimal digit, and no digits.
 func isName(s string) bool {
 	name := false
 	for _, r := range s {
@@ -192,19 +189,19 @@ func isName(s string) bool {
 	return name
 }
 
-// isRow reports whether a line is a row: blank ones and comments are not.
+// isRow reports whether a line is a row, neither blank nor a comment.
 func isRow(line string) bool {
 	line = strings.TrimSpace(line)
 	return line != "" && line[0] != '#'
 }
 
-// One in mixedShare of a text's bytes may be a control character, and mixedLeast of any text.
+// A text may contain mixedLeast control characters, and one in mixedShare of its bytes.
 const (
 	mixedShare = 20
 	mixedLeast = 16
 )
 
-// foreign names a file that is known to hold no rows of text, by its first bytes; "" if it may.
+// foreign names a file's format if its first bytes rule out rows of text, otherwise "".
 func foreign(start []byte) string {
 	if bytes.HasPrefix(start, []byte("PK\x03\x04")) && bytes.Contains(start[:min(len(start), 64)], []byte("bbprof-states.json")) {
 		return "a file of bbprof capture; measure its blocks with bbprof batch -state FILE"
@@ -240,10 +237,10 @@ func foreign(start []byte) string {
 
 var (
 	disassembly = regexp.MustCompile(`(?m)^ *[0-9a-f]+:\t([0-9a-f]{2} )+`) // a line of objdump -d
-	statement   = regexp.MustCompile(`;\s*[\n}]`)                          // its end in C
+	statement   = regexp.MustCompile(`;\s*[\n}]`)                          // end of a C statement
 )
 
-// seems says what a text without a block may be.
+// seems guesses what a text without blocks is.
 func seems(text string) string {
 	start := strings.TrimSpace(text)
 	switch {

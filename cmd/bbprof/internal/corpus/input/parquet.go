@@ -10,14 +10,14 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/parquet"
 )
 
-// made is text that is made as it is read.
-type made struct {
+// generatedReader is a reader whose text is generated on demand.
+type generatedReader struct {
 	ready bytes.Buffer
 	err   error
 	more  func() // adds to ready, or sets err
 }
 
-func (m *made) Read(p []byte) (int, error) {
+func (m *generatedReader) Read(p []byte) (int, error) {
 	for m.ready.Len() == 0 {
 		if m.err != nil {
 			return 0, m.err
@@ -27,9 +27,9 @@ func (m *made) Read(p []byte) (int, error) {
 	return m.ready.Read(p)
 }
 
-// newTable is what is no text as CSV: a header and a line a row.
+// newTable presents rows as CSV: a header and a line per row.
 func newTable(names []string, next func() ([]string, error)) io.Reader {
-	t := &made{}
+	t := &generatedReader{}
 	t.more = func() {
 		for t.ready.Len() < sampleSize && t.err == nil {
 			var cells []string
@@ -42,8 +42,8 @@ func newTable(names []string, next func() ([]string, error)) io.Reader {
 	return t
 }
 
-// parquetText is the rows of a table of Parquet as CSV. A pipe, which has its table's description at its end, is copied
-// to a file without a name first.
+// parquetText presents a Parquet table as CSV. A pipe is first copied to an unnamed file, because the table's
+// description comes last.
 func parquetText(f *file, in *bufio.Reader, opened *os.File) (_ io.Reader, done func(), err error) {
 	if magic, _ := in.Peek(len(parquet.Magic)); string(magic) != parquet.Magic || f.packed {
 		return nil, nil, nil
@@ -68,8 +68,8 @@ func parquetText(f *file, in *bufio.Reader, opened *os.File) (_ io.Reader, done 
 	}), done, nil
 }
 
-// put adds a line. All cells are quoted, so that none makes the line a comment or blank.
-func (t *made) put(cells []string) {
+// put adds a line. It quotes all cells, so that the line never looks blank or like a comment.
+func (t *generatedReader) put(cells []string) {
 	for i, cell := range cells {
 		if i > 0 {
 			t.ready.WriteByte(',')

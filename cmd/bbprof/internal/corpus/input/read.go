@@ -15,64 +15,63 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Row is one line of input: a block, or the reason why it is not one.
+// Row is one line of input: a block, or the reason why it is none.
 type Row struct {
-	Number    int64  // from 1, over all files; headers are not counted
+	Number    int64  // from 1, across all files, without headers
 	File      string // as the user named it
 	Line      int    // in File, from 1
-	Text      string // the block's cell as written, without quotes and surrounding space
+	Text      string // the block's cell, without quotes and surrounding space
 	Code      []byte
 	SetText   string             // the cell of column set
-	Set       initial.Set        // what that says
-	At        *uint64            // where it stands in its program, nil if that is not known
+	Set       initial.Set        // parsed SetText
+	At        *uint64            // address in its program, nil if unknown
 	Rejection *verdict.Rejection // nil if Code is a block
 	Carried   []string           // the other cells, in the order of Input.Carried
-	End       int64              // bytes of all files, as stored, up to about here
+	End       int64              // stored bytes of all files up to about here
 }
 
-// Block is the row's block, to be measured as its columns say.
+// Block returns the row's block with its set-up.
 func (r Row) Block() profiler.Block {
-	return profiler.Block{Code: r.Code, Setup: profiler.Setup{At: r.At, Set: r.Set}}
+	return profiler.Block{Code: r.Code, Setup: profiler.Setup{Address: r.At, Set: r.Set}}
 }
 
-// reader takes rows from one stream of text with separated cells. A line is a row, unless it is
-// blank or a comment, which begins with #.
+// reader reads rows from a stream of text with separated cells. A line is a row unless it is blank or a comment,
+// which begins with #.
 type reader struct {
 	in     *bufio.Reader
 	line   int
-	long   []byte   // the latest line that was longer than in's buffer
+	long   []byte   // the latest line longer than in's buffer
 	names  []string // the header, nil if there is none
 	layout layout
-	width  int     // cells of the first line
-	first  *string // the first line, if it is a row that was not taken yet
+	width  int     // number of cells in the first line
+	first  *string // the first line, if it is an unread row
 
 	cells []string
 }
 
-// What a file may hold. docs/reference.md names these limits.
+// Limits on files, also stated in docs/reference.md.
 const (
-	// MaxRow bounds the part of a line, its end included, that is read. A block of
-	// profiler.MaxBlock bytes, each as "0x48 ", takes a sixth of it.
+	// MaxRow bounds how much of a line, including its end, is read. A block of profiler.MaxBlock bytes, each written
+	// "0x48 ", takes a sixth of it.
 	MaxRow = 1 << 20
-	// MaxLine bounds a line. What has no end of line for as long is no text, such as /dev/zero.
+	// MaxLine bounds a line. Input without a line end for that long is not text, such as /dev/zero.
 	MaxLine = 16 << 20
-	// MaxColumns bounds the columns of a file, and those of a result.
+	// MaxColumns bounds the columns of a file and of a result.
 	MaxColumns = 4096
 )
 
-// sampleSize is how much of a file is looked at to find its layout.
+// sampleSize is how much of a file findLayout examines.
 const sampleSize = 1 << 16
 
-// newReader reads the first line, to find the column that holds blocks: by name, by number
-// from 1, or, if column is empty, as findLayout does. In a file, which does not make anybody wait
-// as a pipe does, a sample of the rows has to hold a block.
+// newReader reads the first line to find the column of blocks: by name, by number from 1, or, if column is empty,
+// with findLayout. In a file, which unlike a pipe does not block, a sample of the rows must contain a block.
 func newReader(r io.Reader, column string, isFile bool) (*reader, error) {
 	in := &reader{in: bufio.NewReaderSize(r, sampleSize)}
 	sample, err := in.sample(isFile)
 	if is := foreign(sample); is != "" {
 		return nil, fmt.Errorf("it is %s", is)
 	}
-	text := string(sample) // which reading on overwrites
+	text := string(sample) // copied: reading on overwrites it
 	lines := sampleRows(sample, errors.Is(err, io.EOF))
 	first, err := in.firstRow()
 	switch {
@@ -103,8 +102,8 @@ func newReader(r io.Reader, column string, isFile bool) (*reader, error) {
 	return in, nil
 }
 
-// sample is the start of the stream. Of a pipe, in which each row may be long in coming, it is no
-// more than what is needed: a row with a block, or a header and the row after it.
+// sample returns the start of the stream. A pipe may deliver rows slowly, so it reads no more than needed: a row
+// with a block, or a header and the row after it.
 func (r *reader) sample(isFile bool) (sample []byte, err error) {
 	want := 1
 	if isFile {
@@ -134,10 +133,10 @@ func (r *reader) firstRow() (string, error) {
 	}
 }
 
-// ByteOrderMark is what spreadsheets and some editors begin a file with.
+// ByteOrderMark starts files of spreadsheets and some editors.
 const ByteOrderMark = "\ufeff"
 
-// sampleRows are the rows of which a sample holds all.
+// sampleRows returns the rows that are complete in a sample.
 func sampleRows(sample []byte, whole bool) (rows []string) {
 	for line := range strings.Lines(strings.TrimPrefix(string(sample), ByteOrderMark)) {
 		if (whole || strings.HasSuffix(line, "\n")) && isRow(line) {
@@ -147,7 +146,7 @@ func sampleRows(sample []byte, whole bool) (rows []string) {
 	return rows
 }
 
-// anyBlock reports whether one of some rows is a block, or there are none.
+// anyBlock reports whether a row is a block, or there are no rows.
 func (r *reader) anyBlock(lines []string) bool {
 	return len(lines) == 0 || slices.ContainsFunc(lines, func(line string) bool {
 		cells := trimmed(line, r.layout.comma)
@@ -155,8 +154,8 @@ func (r *reader) anyBlock(lines []string) bool {
 	})
 }
 
-// next is the next row, without its number, its file and what it carries; others are its
-// cells but the block's, valid until the next call. At the end the error is io.EOF.
+// next returns the next row without number, file and carried cells; others holds its cells but the block's, valid
+// until the next call. At the end the error is io.EOF.
 func (r *reader) next() (row Row, others []string, err error) {
 	line, whole, err := r.nextLine()
 	if err != nil {
@@ -205,9 +204,9 @@ func (r *reader) nextLine() (line string, whole bool, err error) {
 	}
 }
 
-// Size is about how much memory a row takes.
+// Size returns about how much memory a row takes.
 func (row *Row) Size() int {
-	const fixed = 256 // what has no text
+	const fixed = 256 // fields without text
 	n := fixed + len(row.Text) + len(row.Code) + len(row.SetText)
 	for _, cell := range row.Carried {
 		n += len(cell)
@@ -233,7 +232,7 @@ func (row *Row) parse() {
 	}
 }
 
-// parseSet reads the cell of column set; an empty one sets nothing.
+// parseSet parses the cell of column set; an empty one sets nothing.
 func (row *Row) parseSet(cell string) {
 	if strings.TrimSpace(cell) == "" || row.Rejection != nil {
 		return
@@ -249,11 +248,10 @@ func (row *Row) reject(reason verdict.Reason, detail string) {
 	row.Rejection = &verdict.Rejection{Reason: reason, Detail: fmt.Sprintf("line %d: %s", row.Line, detail)}
 }
 
-// shownText is how much of a text that is not a block a result repeats.
+// shownText is how many bytes of an invalid block a result repeats.
 const shownText = 200
 
-// Hex is how a result names the row's block: its bytes in lower case, or the text that is
-// none, cut off where it is long.
+// Hex returns the block as results show it: its bytes in lower case, or else the invalid text, truncated if long.
 func (row Row) Hex() string {
 	if row.Rejection == nil {
 		return fmt.Sprintf("%x", row.Code)
@@ -267,8 +265,8 @@ func (row Row) Hex() string {
 
 var notInLine = strings.NewReplacer("\r", " ", "\n", " ", "\x00", " ")
 
-// OneLine is a text as a cell of a result: with blanks for ends of line, for a line is a row,
-// and for zero bytes, which in a result are what a loss of power left.
+// OneLine makes a text fit a cell: blanks replace line ends, because a line is a row, and zero bytes, which in a
+// result mean a power loss.
 func OneLine(s string) string {
 	if strings.ContainsAny(s, "\r\n\x00") {
 		return notInLine.Replace(s)
@@ -276,7 +274,7 @@ func OneLine(s string) string {
 	return s
 }
 
-// Rejected is the result of a row that holds no block.
+// Rejected returns the result of a row without a block.
 func (row Row) Rejected() profiler.Result {
 	return profiler.Result{
 		Hex: row.Hex(), Status: profiler.Rejected,
@@ -284,10 +282,10 @@ func (row Row) Rejected() profiler.Result {
 	}
 }
 
-// readLine is the next line without its end, cut off at MaxRow; whole is false if it was cut.
+// readLine returns the next line without its end; whole is false if it was cut off at MaxRow.
 func (r *reader) readLine() (_ string, whole bool, err error) {
 	whole = true
-	line := r.long[:0] // kept, since growing it for each row costs several copies
+	line := r.long[:0] // reused: growing it for each row costs several copies
 	defer func() { r.long = line }()
 	for length := 0; ; {
 		part, err := r.in.ReadSlice('\n')
@@ -295,7 +293,7 @@ func (r *reader) readLine() (_ string, whole bool, err error) {
 		if room := MaxRow - len(line); len(part) > room {
 			part, whole = part[:room], false
 		}
-		if err == nil && len(line) == 0 { // as nearly always: one copy
+		if err == nil && len(line) == 0 { // the usual case: one copy
 			return string(bytes.TrimRight(part, "\r\n")), whole, nil
 		}
 		line = append(line, part...)

@@ -22,13 +22,13 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// open reads a text from standard input, one byte a read: nothing may depend on how it comes.
+// open reads a text from standard input, one byte per read: chunking must not matter.
 func open(t *testing.T, text, column string) *Input {
 	t.Helper()
 	return require.Get(Open([]string{"-"}, iotest.OneByteReader(strings.NewReader(text)), column, []string{"hex", "cycles"}))(t)
 }
 
-// readAll gives each row as "text=code" or "text!reason", and after | what it carries.
+// readAll formats each row as "text=code" or "text!reason", and after | its carried cells.
 func readAll(t *testing.T, in *Input) (rows []string) {
 	t.Helper()
 	for {
@@ -121,7 +121,7 @@ func TestColumn(t *testing.T) {
 	}
 }
 
-// TestCarriedNames: names are unique, and none is a result's own.
+// TestCarriedNames: names are unique and differ from a result's own.
 func TestCarriedNames(t *testing.T) {
 	for in, want := range map[string]string{
 		"hex,a,b\n":           "a b",
@@ -135,7 +135,7 @@ func TestCarriedNames(t *testing.T) {
 	}
 }
 
-// TestFiles: several files, with headers or not, compressed or not, are one corpus.
+// TestFiles: several files, with or without header or compression, form one corpus.
 func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	var names []string
@@ -223,7 +223,7 @@ func TestReaderSaysWhere(t *testing.T) {
 	}
 }
 
-// TestReaderBounds reads at the limits and just beyond them; the row after must survive.
+// TestReaderBounds reads at and just beyond the limits; the next row must survive.
 func TestReaderBounds(t *testing.T) {
 	longest := strings.Repeat("90", profiler.MaxBlock)
 	for _, c := range []struct {
@@ -271,16 +271,16 @@ func TestReaderPassesErrorsOn(t *testing.T) {
 	}
 }
 
-// FuzzReader: every line but a header is one row, in order, with a block or a reason.
+// FuzzReader: every line but a header yields one row, in order, with a block or a reason.
 func FuzzReader(f *testing.F) {
 	for _, s := range []string{"hex,x\n90\n", "\"48\n01\"", "\r\n\n", "\ufeff90,\"", "zz\x00\n"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
 		if Compressed(in) {
-			return // other lines than these
+			return // lines are counted differently there
 		}
-		var lines []int // of rows
+		var lines []int // line numbers of rows
 		for i, line := range bytes.Split(in, []byte("\n")) {
 			if len(lines) == 0 {
 				line = bytes.TrimPrefix(line, []byte("\ufeff"))
@@ -291,7 +291,7 @@ func FuzzReader(f *testing.F) {
 		}
 		r, err := Open([]string{"-"}, bytes.NewReader(in), "", nil)
 		if err != nil {
-			return // it says why
+			return // with a reason
 		}
 		header := r.Headers()["-"]
 		rows := 0
@@ -327,8 +327,8 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// TestForeign: a file that holds no row is refused before anything is measured, with what it seems
-// to be; one whose rows are damaged in part is not.
+// TestForeign: a file without rows is refused before measuring, with a guess of its format; one with some damaged
+// rows is not.
 func TestForeign(t *testing.T) {
 	dir := t.TempDir()
 	for content, says := range map[string]string{
@@ -361,7 +361,7 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// TestChoices: what was found rather than told is said.
+// TestChoices: a detected layout is reported.
 func TestChoices(t *testing.T) {
 	for content, want := range map[string]string{
 		"hex,n\n90,1\n":     "",
@@ -374,7 +374,7 @@ func TestChoices(t *testing.T) {
 	}
 }
 
-// endlessly gives one byte for ever.
+// endlessly yields one byte forever.
 type endlessly byte
 
 func (e endlessly) Read(p []byte) (int, error) {
@@ -384,7 +384,7 @@ func (e endlessly) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestEndlessLine: a line that does not end is an error with its place, not a wait.
+// TestEndlessLine: an endless line is an error with its place, not a hang.
 func TestEndlessLine(t *testing.T) {
 	var z bytes.Buffer
 	gz := gzip.NewWriter(&z)
@@ -407,7 +407,7 @@ func TestEndlessLine(t *testing.T) {
 	}
 }
 
-// TestManyColumns: as many columns as are allowed take no time, and more are refused.
+// TestManyColumns: the maximum number of columns takes no time, and more are refused.
 func TestManyColumns(t *testing.T) {
 	for _, name := range []func(int) string{func(i int) string { return fmt.Sprint("x", i) }, func(int) string { return "x" }} {
 		for columns, ok := range map[int]bool{MaxColumns - 2: true, MaxColumns: false, 50_000: false} {
@@ -428,7 +428,7 @@ func TestManyColumns(t *testing.T) {
 	}
 }
 
-// TestParquet: a table in Parquet is a corpus like its CSV, from a file and from a pipe.
+// TestParquet: a Parquet table is read like its CSV, from a file and from a pipe.
 func TestParquet(t *testing.T) {
 	var table bytes.Buffer
 	w := require.Get(parquet.NewWriter(&table, []parquet.Column{{Name: "# id", Type: parquet.Integer}, {Name: "Hex"}, {Name: "note"}}))(t)
@@ -462,7 +462,7 @@ func TestParquet(t *testing.T) {
 	}
 }
 
-// An address that cannot be read is counted, so that somebody can be told; 0x0 is one, an empty cell is none.
+// TestUnplaced: invalid addresses are counted for a warning; 0x0 is valid, an empty cell is none.
 func TestUnplaced(t *testing.T) {
 	in := require.Get(Open([]string{"-"}, strings.NewReader("hex,address\n90,401136\n90,0x0\n90,\n90,0x401136\n90,main+4\n"), "", nil))(t)
 	var at []string

@@ -2,10 +2,10 @@ package input
 
 import "strings"
 
-// Split cuts a line into its cells, which comma separates, appending them to cells. A cell may be
-// quoted, with "" for a quote in it (RFC 4180), but a quoted cell ends with its line at the
-// latest: one stray quote must not swallow the lines after it. open is the index of a cell
-// whose quote is not closed, else -1. After MaxColumns cells the rest of the line is one more.
+// Split splits a line into cells at comma, and appends them to cells. A cell may be quoted, with "" for a quote in
+// it (RFC 4180), but a quoted cell ends at the latest with its line: a stray quote must not swallow the following
+// lines. open is the index of a cell with an unclosed quote, else -1. Beyond MaxColumns cells, the rest of the
+// line forms one more.
 func Split(line string, comma byte, cells []string) (_ []string, open int) {
 	open = -1
 	for {
@@ -22,7 +22,7 @@ func Split(line string, comma byte, cells []string) (_ []string, open int) {
 			if !closed {
 				open = len(cells)
 			}
-			_, rest, more = cutByte(rest, comma) // what follows the closing quote is dropped
+			_, rest, more = cutByte(rest, comma) // text after the closing quote is dropped
 		} else {
 			cell, rest, more = cutByte(line, comma)
 		}
@@ -41,7 +41,7 @@ func cutByte(s string, at byte) (before, after string, found bool) {
 	return s, "", false
 }
 
-// blanks are what may stand before a quote.
+// blanks lists the characters allowed before a quote.
 func blanks(comma byte) string {
 	if comma == '\t' {
 		return " "
@@ -49,11 +49,11 @@ func blanks(comma byte) string {
 	return " \t"
 }
 
-// cutQuoted is the text up to the closing quote, and what follows it.
+// cutQuoted returns the text up to the closing quote, and the rest.
 func cutQuoted(s string) (text, rest string, closed bool) {
 	text, rest, closed = strings.Cut(s, `"`)
 	if !strings.HasPrefix(rest, `"`) {
-		return text, rest, closed // as nearly always: no copy
+		return text, rest, closed // the usual case: no copy
 	}
 	var b strings.Builder
 	b.WriteString(text)

@@ -10,20 +10,19 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// The library's decoders allocate what a file's numbers say before they check whether the file is that
-// large. What follows holds those numbers against the file first. The names of fields are those of the format's
-// definition, parquet.thrift.
+// The library's decoders allocate what a file's numbers announce before they check the file's size. The functions
+// below check those numbers first. Field names are those of the format's definition, parquet.thrift.
 
 const (
 	maxFooter     = 64 << 20
-	maxStructures = 1 << 19   // in lists of a footer: columns × row groups. Each takes some 700 bytes of memory
+	maxStructures = 1 << 19   // in a footer's lists: columns × row groups, some 700 bytes of memory each
 	maxPageHeader = 1 << 16   // statistics hold a value at most twice
-	MaxPage       = 64 << 20  // of data, not compressed; writers make pages of some 1 MB
-	MaxPages      = 128 << 20 // the largest page of each column of a row group, which are read side by side
-	maxPageValues = 1 << 20   // a row group of pyarrow's
+	MaxPage       = 64 << 20  // bytes of a page, uncompressed; writers make pages of some 1 MB
+	MaxPages      = 128 << 20 // sum of the largest page of each column of a row group: these are read side by side
+	maxPageValues = 1 << 20   // the size of pyarrow's row groups
 )
 
-// readFooter is the footer, its numbers held against its length.
+// readFooter reads the footer and checks its numbers against its length.
 func readFooter(r io.ReaderAt, size int64) ([]byte, error) {
 	var end [8]byte // length and magic number
 	if size < int64(len(Magic)+len(end)) {
@@ -51,8 +50,7 @@ func readFooter(r io.ReaderAt, size int64) ([]byte, error) {
 	return footer, nil
 }
 
-// thriftWalk skips a value in Thrift's compact protocol without building it
-// (thrift-compact-protocol.md).
+// thriftWalk skips a value in Thrift's compact protocol without building it (thrift-compact-protocol.md).
 type thriftWalk struct {
 	rest       []byte
 	structures int // in lists
@@ -87,7 +85,7 @@ func (w *thriftWalk) skip(n uint64) {
 	w.rest = w.rest[n:]
 }
 
-const deepest = 32 // the format nests some ten deep
+const deepest = 32 // the format nests some ten levels
 
 func (w *thriftWalk) structure(depth int) {
 	for !w.bad && depth < deepest && w.structures <= maxStructures {
@@ -96,9 +94,9 @@ func (w *thriftWalk) structure(depth int) {
 			return
 		}
 		if field>>4 == 0 {
-			w.varint() // the field's number in full
+			w.varint() // field number in full
 		}
-		if kind := field & 0xf; kind > 2 { // 1 and 2 are true and false, which have no more bytes
+		if kind := field & 0xf; kind > 2 { // 1 and 2 are true and false, without further bytes
 			w.value(kind, depth)
 		}
 	}
@@ -107,7 +105,7 @@ func (w *thriftWalk) structure(depth int) {
 
 func (w *thriftWalk) value(kind byte, depth int) {
 	switch kind {
-	case 1, 2, 3: // in a list a flag is a byte
+	case 1, 2, 3: // in a list a flag takes a byte
 		w.skip(1)
 	case 4, 5, 6:
 		w.varint()
@@ -131,17 +129,17 @@ func (w *thriftWalk) value(kind byte, depth int) {
 		}
 	case 12:
 		w.structure(depth + 1)
-	default: // maps do not occur in the format
+	default: // the format has no maps
 		w.bad = true
 	}
 }
 
-// checkChunk holds what the footer says of a column of a row group against the file.
+// checkChunk checks the footer's description of a column chunk against the file.
 func checkChunk(c *format.ColumnMetaData, e format.SchemaElement, rows, size int64) error {
 	at, end := extent(c)
 	switch {
 	case at < int64(len(Magic)) || c.TotalCompressedSize < 0 || end > size:
-		return fmt.Errorf("it is said to lie from byte %d to %d", at, end)
+		return fmt.Errorf("it cannot extend from byte %d to %d", at, end)
 	case c.NumValues != rows || rows < 0: // all columns are flat
 		return fmt.Errorf("it has %d values for %d rows", c.NumValues, rows)
 	case c.Type != e.Type.V:
@@ -151,11 +149,11 @@ func checkChunk(c *format.ColumnMetaData, e format.SchemaElement, rows, size int
 	case format.Uncompressed, format.Snappy, format.Gzip, format.Zstd:
 		return nil
 	}
-	// The library's decoder of LZ4 doubles its memory on damage without end.
+	// On damaged LZ4 the library's decoder doubles its memory without end.
 	return fmt.Errorf("its compression, %v, is not read; write it with Zstandard, Snappy or gzip", c.Codec)
 }
 
-// extent is where the pages of a chunk begin and end.
+// extent returns where the pages of a chunk begin and end.
 func extent(c *format.ColumnMetaData) (at, end int64) {
 	at = c.DataPageOffset
 	if d := c.DictionaryPageOffset; d > 0 && d < at {
@@ -164,8 +162,8 @@ func extent(c *format.ColumnMetaData) (at, end int64) {
 	return at, at + c.TotalCompressedSize
 }
 
-// pageHeader reads the header at an offset, its numbers held against the end of its column; data is where the page's
-// bytes begin.
+// pageHeader reads the header at an offset and checks its numbers against the column's end; data is where the
+// page's bytes begin.
 func pageHeader(r io.ReaderAt, at, end int64) (h *format.PageHeader, data int64, err error) {
 	buffer := make([]byte, min(maxPageHeader, end-at))
 	if n, err := r.ReadAt(buffer, at); n < len(buffer) {
@@ -186,9 +184,9 @@ func pageHeader(r io.ReaderAt, at, end int64) (h *format.PageHeader, data int64,
 	case h.CompressedPageSize < 0 || data+int64(h.CompressedPageSize) > end:
 		return nil, 0, fmt.Errorf("a page ends at byte %d, after the end of its column", data+int64(h.CompressedPageSize))
 	case h.UncompressedPageSize < 0 || size > MaxPage:
-		return nil, 0, fmt.Errorf("a page of %d bytes, and %d are the most", size, MaxPage)
+		return nil, 0, fmt.Errorf("a page of %d bytes, more than %d", size, MaxPage)
 	case values < 0 || values > maxPageValues:
-		return nil, 0, fmt.Errorf("a page of %d values, and %d are the most", values, maxPageValues)
+		return nil, 0, fmt.Errorf("a page of %d values, more than %d", values, maxPageValues)
 	}
 	return h, data, nil
 }

@@ -25,41 +25,41 @@ type chunk struct {
 	kind     kind
 	codec    format.CompressionCodec
 	optional bool
-	at, end  int64 // the pages that are not read yet
-	largest  int64 // memory that one of its pages took
+	at, end  int64 // unread pages
+	largest  int64 // memory of its largest page so far
 
 	dictionary values
 	levels     []uint32 // of each row of the page, if optional
 	page       values
 	rows       int // of the page
-	row        int // that is next
-	value      int // that is next
+	row        int // next row
+	value      int // next value
 }
 
-// values are those of a page that are not null.
+// values holds a page's non-null values.
 type values struct {
 	n    int
 	cell func(i int) string
 }
 
-// kind is how a value becomes a cell.
+// kind describes how a value becomes a cell.
 type kind struct {
 	physical format.Type
 	width    int // of a fixed-length byte array
 	unsigned bool
 	decimals int
-	decimal  bool // a whole number of 10^-scale
+	decimal  bool // an integer multiple of 10^-scale
 	scale    int
 }
 
 func newChunk(c *format.ColumnMetaData, e format.SchemaElement, decimals int) chunk {
 	k := kind{physical: e.Type.V, width: int(e.TypeLength.V), decimals: decimals}
-	if k.physical == format.Int96 { // times of old writers: bytes to us
+	if k.physical == format.Int96 { // timestamps of old writers: treated as bytes
 		k.width = 12
 	}
 	if t, ok := e.LogicalType.Value.(*format.IntType); ok {
 		k.unsigned = !t.IsSigned
-	} else if t := e.ConvertedType; t.Valid { // which some writers set alone
+	} else if t := e.ConvertedType; t.Valid { // some writers set only this
 		k.unsigned = deprecated.Uint8 <= t.V && t.V <= deprecated.Uint64
 	}
 	k.scale, k.decimal = scaleOf(e)
@@ -67,7 +67,7 @@ func newChunk(c *format.ColumnMetaData, e format.SchemaElement, decimals int) ch
 	return chunk{kind: k, codec: c.Codec, optional: e.RepetitionType.V == format.Optional, at: at, end: end}
 }
 
-// next is the cell of the next row of the page.
+// next returns the next cell of the page.
 func (c *chunk) next() string {
 	c.row++
 	if c.optional && c.levels[c.row-1] == 0 {
@@ -77,7 +77,7 @@ func (c *chunk) next() string {
 	return c.page.cell(c.value - 1)
 }
 
-// decode makes a page of its header and its compressed bytes.
+// decode decodes a page from its header and compressed bytes.
 func (c *chunk) decode(header *format.PageHeader, raw []byte, unpack *decompressor) (err error) {
 	if header.Type == format.IndexPage {
 		return nil
@@ -85,7 +85,7 @@ func (c *chunk) decode(header *format.PageHeader, raw []byte, unpack *decompress
 	size := int(header.UncompressedPageSize)
 	v2 := header.DataPageHeaderV2.V
 	levels := 0
-	if header.Type == format.DataPageV2 { // its levels stand before the rest, not compressed
+	if header.Type == format.DataPageV2 { // its levels come first, uncompressed
 		levels = int(v2.DefinitionLevelsByteLength)
 		if v2.RepetitionLevelsByteLength != 0 || levels < 0 || levels > len(raw) {
 			return errors.New("the levels of a page are longer than it")
@@ -139,11 +139,11 @@ func (c *chunk) decodeData(levels, body []byte, rows int, how format.Encoding) (
 	return nil
 }
 
-// plainDictionary is what RLE_DICTIONARY was called first (parquet.thrift, Encoding).
+// plainDictionary is the old name of RLE_DICTIONARY (parquet.thrift, Encoding).
 const plainDictionary format.Encoding = 2
 
-// values decodes n values. Runs are decoded here: the library makes room for what a run announces, and takes
-// the one byte of a run of booleans for eight of them.
+// values decodes n values. It decodes runs itself: the library allocates what a run announces, and reads the
+// single byte of a run of booleans as eight of them.
 func (c *chunk) values(body []byte, n int, how format.Encoding) (v values, err error) {
 	switch how {
 	case format.Plain:
@@ -166,7 +166,7 @@ func (c *chunk) values(body []byte, n int, how format.Encoding) (v values, err e
 			}
 		}
 		return values{len(index), func(i int) string { return dictionary.cell(int(index[i])) }}, err
-	case format.RLE: // of booleans
+	case format.RLE: // booleans
 		if c.kind.physical != format.Boolean {
 			break
 		}
@@ -193,8 +193,8 @@ var deltas = map[format.Encoding]encoding.Encoding{
 	format.DeltaByteArray:       new(delta.ByteArrayEncoding),
 }
 
-// checkDelta holds what a page of a DELTA encoding announces against its n values and MaxPage: the library makes room
-// for that first.
+// checkDelta checks what a DELTA-encoded page announces against n and MaxPage, since the library allocates that
+// first.
 func checkDelta(body []byte, n int, how format.Encoding) error {
 	rest, err := skipDelta(body, n)
 	if err != nil || how != format.DeltaByteArray {
@@ -207,28 +207,28 @@ func checkDelta(body []byte, n int, how format.Encoding) error {
 	sum := len(body)
 	for _, p := range prefixes {
 		if sum += int(p); sum > MaxPage {
-			return fmt.Errorf("a page of texts of %d bytes, and %d are the most", sum, MaxPage)
+			return fmt.Errorf("a page of texts of %d bytes, more than %d", sum, MaxPage)
 		}
 	}
 	return err
 }
 
-// skipDelta is what follows a list of at most n numbers (Encodings.md, DELTA_BINARY_PACKED).
+// skipDelta returns what follows a list of at most n numbers (Encodings.md, DELTA_BINARY_PACKED).
 func skipDelta(b []byte, n int) (rest []byte, err error) {
-	w := thriftWalk{rest: b} // whose varints are the same
+	w := thriftWalk{rest: b} // its varints are the same
 	size, parts, announced := w.varint(), w.varint(), w.varint()
 	if w.varint(); !w.bad && announced > uint64(n) {
 		return nil, fmt.Errorf("%d values where a page has %d", announced, n)
 	}
 	for left := int64(announced) - 1; left > 0 && !w.bad; {
-		w.varint() // the least difference
+		w.varint() // minimum delta
 		if parts == 0 || size == 0 || size > maxPageValues || parts > uint64(len(w.rest)) {
 			return nil, io.ErrUnexpectedEOF
 		}
 		widths := w.rest[:parts]
 		w.skip(parts)
 		for _, width := range widths {
-			if left > 0 { // the last ones are left out
+			if left > 0 { // trailing blocks are omitted
 				w.skip(min(size/parts*uint64(width)/8, uint64(len(w.rest))))
 			}
 			left -= int64(size / parts)
@@ -240,14 +240,14 @@ func skipDelta(b []byte, n int) (rest []byte, err error) {
 	return w.rest, nil
 }
 
-// decode has values decoded by the library.
+// decode decodes values with the library.
 func (k kind) decode(e encoding.Encoding, body []byte) (values, error) {
 	switch k.physical {
 	case format.Boolean:
 		bits, err := e.DecodeBoolean(nil, body)
 		return values{8 * len(bits), func(i int) string { return strconv.FormatBool(bits[i/8]>>(i%8)&1 != 0) }}, err
 	case format.Int32:
-		if e.Encoding() == format.DeltaBinaryPacked { // DuckDB has numbers above 2^31 among those of 32 bits, which the library refuses there
+		if e.Encoding() == format.DeltaBinaryPacked { // DuckDB mixes numbers above 2^31 into 32-bit ones, which the library refuses
 			list, err := e.DecodeInt64(nil, body)
 			return values{len(list), func(i int) string { return k.integer(int64(int32(list[i]))) }}, err
 		}
@@ -282,10 +282,10 @@ func (k kind) integer(v int64) string {
 	return strconv.FormatInt(v, 10)
 }
 
-// widestDecimal is in bytes: Arrow's widest has 256 bits.
+// widestDecimal is in bytes: Arrow's widest decimal has 256 bits.
 const widestDecimal = 32
 
-// text is a value of bytes: as they are or, of a decimal, a number in two's complement, the first byte the highest
+// text formats a byte value: unchanged or, for a decimal, as a big-endian number in two's complement
 // (LogicalTypes.md, DECIMAL).
 func (k kind) text(b []byte) string {
 	if !k.decimal || len(b) == 0 || len(b) > widestDecimal {
@@ -313,7 +313,7 @@ func (k kind) number(x float64, bits int) string {
 	return strconv.FormatFloat(x, 'f', k.decimals, bits)
 }
 
-// sized are the bytes after a length of four bytes, and what follows them.
+// sized splits off the bytes that a four-byte length announces.
 func sized(b []byte) (inner, rest []byte, err error) {
 	if len(b) < 4 || uint64(binary.LittleEndian.Uint32(b)) > uint64(len(b)-4) {
 		return nil, nil, io.ErrUnexpectedEOF
@@ -322,7 +322,7 @@ func sized(b []byte) (inner, rest []byte, err error) {
 	return b[4:n], b[n:], nil
 }
 
-// hybrid appends n numbers of some bits each from runs of equal ones and packed ones (Encodings.md, RLE).
+// hybrid appends n numbers of width bits from repeated and bit-packed runs (Encodings.md, RLE).
 func hybrid(to []uint32, b []byte, width, n int) ([]uint32, error) {
 	if width > 32 {
 		return nil, fmt.Errorf("numbers of %d bits", width)
@@ -333,7 +333,7 @@ func hybrid(to []uint32, b []byte, width, n int) ([]uint32, error) {
 			return nil, io.ErrUnexpectedEOF
 		}
 		b = b[used:]
-		if head&1 == 0 { // a run: how often, and the number in whole bytes
+		if head&1 == 0 { // a run: its length, and the number in whole bytes
 			bytes := (width + 7) / 8
 			if bytes > len(b) {
 				return nil, io.ErrUnexpectedEOF
@@ -368,7 +368,7 @@ func hybrid(to []uint32, b []byte, width, n int) ([]uint32, error) {
 
 type decompressor struct{ zstd *zstd.Decoder }
 
-// decompress is a page of a known size.
+// decompress decompresses a page of known size.
 func (d *decompressor) decompress(codec format.CompressionCodec, b []byte, size int) (to []byte, err error) {
 	length := 0
 	switch codec {

@@ -1,11 +1,11 @@
-// Package parquet reads and writes flat tables as Apache Parquet: a row of cells at a time, a cell being
-// text as in CSV. The Thrift structures of the format and its encodings are those of
-// github.com/parquet-go/parquet-go. That library's own reader is not used: it allocates what a file announces (v0.32:
-// 2 GB for a file of 103 bytes), decodes runs of booleans wrongly, and refuses 32-bit numbers that DuckDB writes. Nor is
-// its writer: it takes twice the time and up to four times the memory, and adds 8 MB to the binary.
+// Package parquet reads and writes flat tables as Apache Parquet, one row of cells at a time; a cell is text as in
+// CSV. The Thrift structures and the encodings come from github.com/parquet-go/parquet-go. Its reader is not used:
+// it allocates what a file announces (v0.32: 2 GB for a file of 103 bytes), decodes runs of booleans wrongly, and
+// refuses 32-bit numbers that DuckDB writes. Its writer takes twice the time and up to four times the memory, and
+// adds 8 MB to the binary.
 //
-// A file is a magic number, pages, a footer that says where they lie, its length and the magic number again. Rows
-// come in groups; a group has a chunk of pages for each column.
+// A file is a magic number, pages, a footer with their positions, its length and the magic number again. Rows come
+// in groups; a group has a chunk of pages for each column.
 package parquet
 
 import (
@@ -16,10 +16,10 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// Magic begins and ends a file.
+// Magic starts and ends a file.
 const Magic = "PAR1"
 
-// Type is what a column holds.
+// Type is the type of a column.
 type Type int
 
 const (
@@ -29,17 +29,17 @@ const (
 	Flag
 )
 
-// Column is one of a table's. All may be null.
+// Column is a table's column. All are nullable.
 type Column struct {
 	Name string
 	Type Type
-	// EmptyText says that an empty cell is an empty text, not null.
+	// EmptyText makes an empty cell an empty text, not null.
 	EmptyText bool
-	// Decimals are those of a number that is read; negative, as many as it needs.
+	// Decimals of a number that is read; negative: as many as needed.
 	Decimals int
 }
 
-// element is the column in the footer's schema.
+// element returns the column as the footer's schema describes it.
 func (c Column) element() format.SchemaElement {
 	e := format.SchemaElement{Name: c.Name, RepetitionType: thrift.New(format.Optional), Type: thrift.New(c.physical())}
 	if c.Type == Text {
@@ -61,7 +61,7 @@ func (c Column) physical() format.Type {
 	return format.ByteArray
 }
 
-// recovered makes an error of a panic: the library's decoders panic on some damage.
+// recovered turns a panic into an error: the library's decoders panic on some damage.
 func recovered(err *error) {
 	if why := recover(); why != nil {
 		*err = fmt.Errorf("damaged Parquet: %v", why)

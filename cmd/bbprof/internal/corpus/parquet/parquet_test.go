@@ -40,8 +40,8 @@ func readAll(t *testing.T, file []byte) (*Reader, [][]string) {
 	}
 }
 
-// TestDuckDB reads files that DuckDB 1.4 wrote of one table with COPY … TO: snappy with dictionaries, gzip, and
-// PARQUET_VERSION v2 with Zstandard, whose columns are in the DELTA encodings and BYTE_STREAM_SPLIT.
+// TestDuckDB reads one table in three files that DuckDB 1.4 wrote with COPY … TO: snappy with dictionaries, gzip,
+// and PARQUET_VERSION v2 with Zstandard, whose columns are in the DELTA encodings and BYTE_STREAM_SPLIT.
 func TestDuckDB(t *testing.T) {
 	var want [][]string
 	for i := range 300 {
@@ -67,7 +67,7 @@ func TestDuckDB(t *testing.T) {
 	}
 }
 
-// table is one of our own, of two row groups.
+// table is our own, with two row groups.
 func table() (columns []Column, rows [][]string) {
 	columns = []Column{{Name: "hex", EmptyText: true}, {Name: "reason"}, {Name: "row", Type: Integer}, {Name: "cycles", Type: Number, Decimals: 4}, {Name: "rescued", Type: Flag}, {Name: "none", Type: Number}}
 	for i := range GroupRows + 100 {
@@ -96,7 +96,7 @@ func writeAll(t *testing.T, columns []Column, rows [][]string) []byte {
 	return file.Bytes()
 }
 
-// TestWrite: what is written is what is read, by this package and by the library.
+// TestWrite: this package and the library read back what is written.
 func TestWrite(t *testing.T) {
 	columns, rows := table()
 	file := writeAll(t, columns, rows)
@@ -143,7 +143,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestLibraryWrites reads what the library writes, as bbprof did before it had this package.
+// TestLibraryWrites reads the library's output, which bbprof once wrote.
 func TestLibraryWrites(t *testing.T) {
 	type row struct {
 		Hex    string   `parquet:"hex,zstd"`
@@ -180,7 +180,7 @@ func TestLibraryWrites(t *testing.T) {
 	}
 }
 
-// TestDecimals: numbers of a fixed point, which Parquet has as whole ones, are not read as these.
+// TestDecimals: fixed-point numbers, stored as integers, are not read as integers.
 func TestDecimals(t *testing.T) {
 	type row struct {
 		A int32   `parquet:"a,decimal(2:9),dict"`
@@ -231,7 +231,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestHybrid: runs and packed numbers; the bytes are those of the example in Encodings.md.
+// TestHybrid: repeated and packed numbers, with the bytes of the example in Encodings.md.
 func TestHybrid(t *testing.T) {
 	packed := []byte{3, 0x88, 0xc6, 0xfa} // 0 to 7 in 3 bits each
 	for _, c := range []struct {
@@ -258,7 +258,7 @@ func TestHybrid(t *testing.T) {
 	}
 }
 
-// onePage is a file of one column with one page.
+// onePage makes a file of one column with one page.
 func onePage(t *testing.T, kind format.Type, codec format.CompressionCodec, how format.Encoding, page []byte, size, rows int) []byte {
 	t.Helper()
 	header := require.Get(thrift.Marshal(new(thrift.CompactProtocol), &format.PageHeader{
@@ -278,7 +278,7 @@ func onePage(t *testing.T, kind format.Type, codec format.CompressionCodec, how 
 	return slices.Concat(file, footer, binary.LittleEndian.AppendUint32(nil, uint32(len(footer))), []byte(Magic))
 }
 
-// TestBombs reads small files that announce much.
+// TestBombs reads small files that announce large sizes.
 func TestBombs(t *testing.T) {
 	const rows = 20_000
 	levels := append([]byte{4, 0, 0, 0}, 0xc0, 0xb8, 2, 1) // a run of 20,000 ones
@@ -303,7 +303,7 @@ func TestBombs(t *testing.T) {
 		"a run of 2^30 levels": {onePage(t, format.Int64, format.Uncompressed, format.Plain, []byte{6, 0, 0, 0, 0xfe, 0xff, 0xff, 0xff, 7, 1}, 10, 16),
 			"a page of 16 values holds 0"},
 		"texts with long prefixes": {onePage(t, format.ByteArray, format.Uncompressed, format.DeltaByteArray,
-			slices.Concat(levels, deltas(1<<16, 0), deltas(0, 1<<16), make([]byte, 1<<16)), 1<<20, rows), "67108864 are the most"},
+			slices.Concat(levels, deltas(1<<16, 0), deltas(0, 1<<16), make([]byte, 1<<16)), 1<<20, rows), "more than 67108864"},
 		"more suffixes than rows": {onePage(t, format.ByteArray, format.Uncompressed, format.DeltaByteArray, slices.Concat(levels, deltas(0, 0), many, make([]byte, 1<<16)), 1<<20, rows),
 			"2147483647 values where a page has 20000"},
 		"more numbers than rows": {onePage(t, format.Int64, format.Uncompressed, format.DeltaBinaryPacked, slices.Concat(levels, many), 1<<20, rows),
@@ -328,7 +328,7 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// TestFlagRuns: a run of booleans has its value once, which the library's decoder takes for eight of them.
+// TestFlagRuns: a run of booleans holds its value once; the library's decoder reads it as eight.
 func TestFlagRuns(t *testing.T) {
 	page := []byte{2, 0, 0, 0, 32, 1, 4, 0, 0, 0, 16, 1, 16, 0} // levels: 16 ones; 8 times true, 8 times false
 	_, rows := readAll(t, onePage(t, format.Boolean, format.Uncompressed, format.RLE, page, len(page), 16))
@@ -349,7 +349,7 @@ func (zeroes) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// FuzzRead: damage is an error. Most of it is found in one of the pages, whose checksums nothing has.
+// FuzzRead: a damaged file causes errors, never a panic.
 func FuzzRead(f *testing.F) {
 	columns, rows := table()
 	var file bytes.Buffer

@@ -11,23 +11,23 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// Reader takes rows from a file.
+// Reader reads a file's rows.
 type Reader struct {
-	// Columns may be given other Decimals before the first row.
+	// Decimals of Columns may be changed before the first row.
 	Columns []Column
 
 	from   io.ReaderAt
 	size   int64
 	footer format.FileMetaData
-	group  int     // that is next
-	chunks []chunk // of the group that is read
+	group  int     // next group
+	chunks []chunk // of the current group
 	held   int64   // memory of their largest pages
-	left   int64   // rows in it
+	left   int64   // rows left in it
 	cells  []string
 	unpack decompressor
 }
 
-// Kept is a copy, in a file without a name, of what can be read only once: a table's description is at its end.
+// Kept copies a stream to an unnamed file, because a table's description is at its end.
 func Kept(in io.Reader) (*os.File, error) {
 	f, err := os.CreateTemp("", "bbprof-*.parquet")
 	if err != nil {
@@ -50,7 +50,7 @@ func Open(f *os.File) (*Reader, error) {
 	return NewReader(f, info.Size())
 }
 
-// Names are the columns'.
+// Names returns the column names.
 func (r *Reader) Names() (names []string) {
 	for _, c := range r.Columns {
 		names = append(names, c.Name)
@@ -58,7 +58,7 @@ func (r *Reader) Names() (names []string) {
 	return names
 }
 
-// NewReader reads the footer, and holds its numbers against the file.
+// NewReader reads the footer and checks its numbers against the file.
 func NewReader(from io.ReaderAt, size int64) (_ *Reader, err error) {
 	defer recovered(&err)
 	footer, err := readFooter(from, size)
@@ -72,12 +72,12 @@ func NewReader(from io.ReaderAt, size int64) (_ *Reader, err error) {
 	if len(r.footer.Schema) == 0 {
 		return nil, errors.New("damaged Parquet: it has no schema")
 	}
-	for _, e := range r.footer.Schema[1:] { // the first is the table
+	for _, e := range r.footer.Schema[1:] { // the first element is the table
 		if e.NumChildren.V > 0 || !e.Type.Valid || e.RepetitionType.V == format.Repeated {
 			return nil, fmt.Errorf("column %.40q is not a single value, so the table is not flat", e.Name)
 		}
 		if scale, _ := scaleOf(e); scale < 0 || scale > mostScale {
-			return nil, fmt.Errorf("column %.40q holds numbers of %d decimals, and %d are the most", e.Name, scale, mostScale)
+			return nil, fmt.Errorf("column %.40q holds numbers of %d decimals, more than %d", e.Name, scale, mostScale)
 		}
 		r.Columns = append(r.Columns, Column{Name: e.Name, Type: typeOf(e), Decimals: -1})
 	}
@@ -95,11 +95,11 @@ func NewReader(from io.ReaderAt, size int64) (_ *Reader, err error) {
 	return r, nil
 }
 
-// mostScale is that of Arrow's widest decimals.
+// mostScale is the scale of Arrow's widest decimals.
 const mostScale = 76
 
-// scaleOf is how many decimals the whole numbers of a column stand for, where it is one of decimals, as DuckDB makes of
-// the literal 1.5.
+// scaleOf returns the number of decimals in a column of fixed-point numbers, such as DuckDB makes of the literal
+// 1.5.
 func scaleOf(e format.SchemaElement) (scale int, decimal bool) {
 	if t, ok := e.LogicalType.Value.(*format.DecimalType); ok {
 		return int(t.Scale), true
@@ -125,13 +125,13 @@ func typeOf(e format.SchemaElement) Type {
 	return Text
 }
 
-// Rows is how many rows the file has.
+// Rows returns the number of rows.
 func (r *Reader) Rows() int64 { return r.footer.NumRows }
 
-// Size is the file's, in bytes.
+// Size returns the file's size in bytes.
 func (r *Reader) Size() int64 { return r.size }
 
-// Value is that of a key for the whole file.
+// Value returns the file's metadata value for a key.
 func (r *Reader) Value(key string) (value string, ok bool) {
 	for _, kv := range r.footer.KeyValueMetadata {
 		if kv.Key == key {
@@ -141,8 +141,8 @@ func (r *Reader) Value(key string) (value string, ok bool) {
 	return "", false
 }
 
-// Next is the next row; null is an empty cell. At the end the error is io.EOF. The cells are valid until the
-// next call.
+// Next returns the next row, with an empty cell for null. At the end the error is io.EOF. The cells are valid
+// until the next call.
 func (r *Reader) Next() (_ []string, err error) {
 	defer recovered(&err)
 	for r.left == 0 {
@@ -169,7 +169,7 @@ func (r *Reader) Next() (_ []string, err error) {
 	return r.cells, nil
 }
 
-// load reads a page.
+// load reads the next page.
 func (r *Reader) load(c *chunk) error {
 	if c.at >= c.end {
 		return errors.New("its pages end before its rows")

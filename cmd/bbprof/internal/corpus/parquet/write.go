@@ -15,39 +15,39 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// GroupRows and groupBytes are how many rows are held until they are written, and how much text.
+// GroupRows and groupBytes bound the buffered rows and their text.
 const (
 	GroupRows  = 1 << 15
 	groupBytes = 32 << 20
 )
 
-// Writer puts rows out. Each chunk is one page: plain values, compressed with Zstandard.
+// Writer writes rows. Each chunk is one page of plain values, compressed with Zstandard.
 type Writer struct {
 	to       io.Writer
 	at       int64
 	columns  []Column
-	chunks   []pending
-	rows     int // of the group that is not written yet
-	held     int // its text in bytes
+	chunks   []pendingChunk
+	rows     int // of the unwritten group
+	held     int // bytes of its text
 	footer   format.FileMetaData
 	compress *zstd.Encoder
 }
 
-// pending is a chunk that is not written yet.
-type pending struct {
-	levels []byte // of each row: 1 if its value is there, 0 of null
+// pendingChunk is an unwritten chunk.
+type pendingChunk struct {
+	levels []byte // 1 for each row with a value, 0 for null
 	plain  []byte // the values
 	values int
 }
 
-// NewWriter begins a file. Its names are distinct.
+// NewWriter starts a file. Column names must be distinct.
 func NewWriter(to io.Writer, columns []Column) (*Writer, error) {
 	compress, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
 	if err != nil {
 		return nil, err
 	}
 	root := format.SchemaElement{Name: "bbprof", NumChildren: thrift.New(int32(len(columns)))}
-	w := &Writer{to: to, columns: columns, chunks: make([]pending, len(columns)), compress: compress}
+	w := &Writer{to: to, columns: columns, chunks: make([]pendingChunk, len(columns)), compress: compress}
 	w.footer = format.FileMetaData{Version: 1, CreatedBy: "bbprof", Schema: thrift.Slice[format.SchemaElement]{root}}
 	for _, c := range columns {
 		w.footer.Schema = append(w.footer.Schema, c.element())
@@ -61,7 +61,7 @@ func (w *Writer) put(b []byte) error {
 	return err
 }
 
-// Set sets a pair of key and value for the whole file.
+// Set sets a metadata value of the file.
 func (w *Writer) Set(key, value string) {
 	i := slices.IndexFunc(w.footer.KeyValueMetadata, func(kv format.KeyValue) bool { return kv.Key == key })
 	if i < 0 {
@@ -71,7 +71,7 @@ func (w *Writer) Set(key, value string) {
 	w.footer.KeyValueMetadata[i].Value = value
 }
 
-// MistypedError says that a cell does not have its column's type.
+// MistypedError reports a cell that does not have its column's type.
 type MistypedError struct{ Column int }
 
 func (e *MistypedError) Error() string { return fmt.Sprintf("column %d holds another type", e.Column) }
@@ -90,7 +90,7 @@ func (w *Writer) Write(cells []string) error {
 	return w.flush()
 }
 
-func (p *pending) add(c Column, cell string) (err error) {
+func (p *pendingChunk) add(c Column, cell string) (err error) {
 	if cell == "" && !(c.Type == Text && c.EmptyText) {
 		p.levels = append(p.levels, 0)
 		return nil
@@ -104,7 +104,7 @@ func (p *pending) add(c Column, cell string) (err error) {
 		var x float64
 		x, err = strconv.ParseFloat(cell, 64)
 		p.plain = binary.LittleEndian.AppendUint64(p.plain, math.Float64bits(x))
-	case Flag: // a bit each, the first the lowest
+	case Flag: // one bit each, lowest first
 		var b bool
 		b, err = strconv.ParseBool(cell)
 		if p.values%8 == 0 {
@@ -114,7 +114,7 @@ func (p *pending) add(c Column, cell string) (err error) {
 			p.plain[len(p.plain)-1] |= 1 << (p.values % 8)
 		}
 	default:
-		cell = strings.ToValidUTF8(cell, "\ufffd") // readers refuse what is no UTF-8
+		cell = strings.ToValidUTF8(cell, "\ufffd") // readers refuse invalid UTF-8
 		p.plain = binary.LittleEndian.AppendUint32(p.plain, uint32(len(cell)))
 		p.plain = append(p.plain, cell...)
 	}
@@ -168,14 +168,14 @@ func (w *Writer) chunk(i int) (meta format.ColumnMetaData, err error) {
 		TotalUncompressedSize: int64(len(header) + len(body)), TotalCompressedSize: int64(len(header) + len(page)),
 		Statistics: format.Statistics{NullCount: int64(w.rows - p.values)},
 	}
-	*p = pending{levels: p.levels[:0], plain: p.plain[:0]}
+	*p = pendingChunk{levels: p.levels[:0], plain: p.plain[:0]}
 	if err := w.put(header); err != nil {
 		return meta, err
 	}
 	return meta, w.put(page)
 }
 
-// Close writes what is held and the footer. What is written to is left open.
+// Close writes the buffered rows and the footer. It leaves the underlying writer open.
 func (w *Writer) Close() error {
 	if err := w.flush(); err != nil {
 		return err

@@ -1,5 +1,4 @@
-// Package replay holds what one execution of a block makes of a captured state against what the program made of
-// it.
+// Package replay compares one execution of a block from a captured state with the program's own.
 package replay
 
 import (
@@ -19,13 +18,13 @@ type Replayer interface {
 	Replay(ctx context.Context, code []byte, c *initial.Captured) (*initial.Captured, error)
 }
 
-// Outcome is what became of a visit.
+// Outcome is the result of replaying a visit.
 type Outcome struct {
 	Rejection   *verdict.Rejection // why it was not replayed
-	Differences []string           // none: to the bit what the program has
+	Differences []string           // empty: bit-identical to the program
 }
 
-// Check replays a visit. An error is neither the block's nor the state's doing.
+// Check replays a visit. An error is the fault of neither block nor state.
 func Check(ctx context.Context, r Replayer, code []byte, v *state.Visit) (o Outcome, err error) {
 	got, err := r.Replay(ctx, code, &v.Before)
 	if errors.As(err, &o.Rejection) {
@@ -38,8 +37,8 @@ func Check(ctx context.Context, r Replayer, code []byte, v *state.Visit) (o Outc
 	return o, nil
 }
 
-// Differences are those of a state from that which the program had after a visit, each with both values, the
-// program's first.
+// Differences lists where a state differs from the program's state after the visit, each with both values, the
+// replay's first.
 func Differences(v *state.Visit, got *initial.Captured) (list []string) {
 	want := &v.After
 	differ := func(name string, want, got any) {
@@ -77,7 +76,7 @@ func vectors(c *initial.Captured) (all [32][8]uint64) {
 	return all
 }
 
-// pages are the differences in memory: of each page the first.
+// pages lists the first difference in each page of memory.
 func pages(v *state.Visit, got *initial.Captured) (list []string) {
 	for i := range got.Pages {
 		p := &got.Pages[i]

@@ -1,9 +1,8 @@
-// Package resultfile is the row of a result file. Its columns are declared once, as data: the
-// header of CSV, the names in JSON, the schema of Parquet and the data dictionary
-// (docs/reference.md) all follow from [Columns].
+// Package resultfile defines the row of a result file. Its columns are declared once, as data: the header of CSV,
+// the names in JSON, the schema of Parquet and the data dictionary (docs/reference.md) all follow from [Columns].
 //
-// In between, a row is a list of cells: the text that CSV holds, empty for what is not known.
-// Every format is read into cells and written from cells, so converting loses nothing.
+// Internally a row is a list of cells: the text as in CSV, empty if unknown. All formats convert from and to
+// cells, so conversion loses nothing.
 package resultfile
 
 import (
@@ -28,48 +27,47 @@ const (
 	Flag    Type = "flag"   // true or false
 )
 
-// Column is one of a result file's.
+// Column is a column of a result file.
 type Column struct {
 	Name     string
 	Type     Type
 	Decimals int
-	// PerRow says that it describes the row of input, not its block: rows of one block
-	// differ in it.
+	// PerRow marks columns of the input row, not its block: rows of one block differ in them.
 	PerRow bool
-	// Unknown says that an empty cell of a column that is carried through is null in Parquet, as in bbprof's own.
+	// Unknown makes an empty cell of a carried column null in Parquet, as in bbprof's own columns.
 	Unknown bool
-	of      func(*Entry) string // nil of a column that is carried through from the input
-	// with reports whether a run with these flags fills it; nil of a column that any run may fill.
+	of      func(*Entry) string // nil for a column carried from the input
+	// with reports whether a run with these flags may fill the column; nil: any run may.
 	with func(Flags) bool
 }
 
-// mistyped says that a cell does not have the column's type.
+// mistyped reports a cell that does not have the column's type.
 func (c Column) mistyped(cell string) error {
 	return fmt.Errorf("%s is %.40q, which is not of type %s", c.Name, cell, c.Type)
 }
 
-// Entry is all that a row is made of.
+// Entry holds everything that a row shows.
 type Entry struct {
 	Row    input.Row
 	Result profiler.Result
 	Tries  int
-	// DuplicateOf is the number of the row whose measurement this row repeats, 0 if its own.
+	// DuplicateOf is the number of the row whose measurement this row repeats, or 0.
 	DuplicateOf int64
 	RunID       string // Run.ID
-	RunHeader   string // Run as JSON, in the first row that a run writes
+	RunHeader   string // Run as JSON, in the first row of a run
 }
 
 // runHeader is the column of Entry.RunHeader.
 const runHeader = "run_header"
 
-// cycleDecimals are finer than any interval.
+// cycleDecimals resolves better than any interval.
 const cycleDecimals = 4
 
-// firstColumns stay first and keep their names. Those of the input follow, then the others.
+// firstColumns come first and keep their names. The input's columns follow, then the rest.
 const firstColumns = 6
 
-// Columns are bbprof's own, in their order. Those that mostly hold one value for a whole run come
-// last. disasm adds the block's text.
+// Columns lists bbprof's own columns in order. Those that are mostly constant in a run come last. disasm adds the
+// block's text.
 func Columns(disasm bool) []Column {
 	cycles := func(of func(*profiler.Result) float64) func(*Entry) string {
 		return func(e *Entry) string {
@@ -81,7 +79,7 @@ func Columns(disasm bool) []Column {
 	}
 	loop := func(of func(*profiler.Result) float64) func(*Entry) string {
 		return func(e *Entry) string {
-			if e.Result.LoopCycles == 0 { // not asked for, or not measured
+			if e.Result.LoopCycles == 0 { // not requested, or not measured
 				return ""
 			}
 			return cycles(of)(e)
@@ -198,18 +196,18 @@ func Columns(disasm bool) []Column {
 	}...)
 }
 
-// Flags are those of a run that decide which columns it fills.
+// Flags are a run's flags that decide which columns it fills.
 type Flags struct {
 	Options  profiler.Options
-	Captured bool // blocks start from states of a program
+	Captured bool // blocks start from captured states
 }
 
 func bothModes(f Flags) bool { return f.Options.Mode == profiler.Both }
 
 func fromCaptured(f Flags) bool { return f.Captured }
 
-// speedColumns are those of one speed of a block that has several: its cycles, its share of the layouts,
-// and one layout at which it holds, for -layout.
+// speedColumns describe one of a block's several speeds: its cycles, its share of the layouts, and a layout that
+// shows it, for -layout.
 func speedColumns(name string, choose func([]profiler.Speed) profiler.Speed) []Column {
 	of := func(cell func(profiler.Speed) string) func(*Entry) string {
 		return func(e *Entry) string {
@@ -227,7 +225,7 @@ func speedColumns(name string, choose func([]profiler.Speed) profiler.Speed) []C
 	}
 }
 
-// branch is a cell about the branch at the block's end, empty without one.
+// branch makes a cell about the branch at the block's end, empty without one.
 func branch(of func(*profiler.BranchReport) string) func(*Entry) string {
 	return func(e *Entry) string {
 		if e.Result.Branch == nil {
@@ -237,7 +235,7 @@ func branch(of func(*profiler.BranchReport) string) func(*Entry) string {
 	}
 }
 
-// captured is a cell about a captured state, empty without one.
+// captured makes a cell about a captured state, empty without one.
 func captured(of func(*profiler.CapturedReport) string) func(*Entry) string {
 	return func(e *Entry) string {
 		if e.Result.Captured == nil {
@@ -257,8 +255,7 @@ func disasmColumn() Column {
 	}}
 }
 
-// counters are what was counted an iteration, as role=number, and event=number of those that
-// the user asked for.
+// counters formats the counts per iteration: role=number, or event=number for the user's own events.
 func counters(r *profiler.Result) string {
 	var list []string
 	for _, c := range r.Counters {
@@ -274,7 +271,7 @@ func counters(r *profiler.Result) string {
 	return strings.Join(list, "; ")
 }
 
-// positive leaves a count that is 0, because there is none, empty.
+// positive leaves a zero count empty.
 func positive(n int64) string {
 	if n == 0 {
 		return ""
@@ -282,7 +279,7 @@ func positive(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// detail is the one text of a row: why there is no number, or what to keep in mind with it.
+// detail explains a row: why there is no number, or a caveat about it.
 func detail(r *profiler.Result) string {
 	switch {
 	case r.Failure != "":
@@ -296,7 +293,7 @@ func detail(r *profiler.Result) string {
 	return fmt.Sprintf("%s (instruction %d at byte %d: %s)", r.Rejection.Detail, in.Index+1, in.Offset, in.Text)
 }
 
-// WithMapping adds the column of a block's pages, for which the result needs its details.
+// WithMapping adds the column of a block's pages, which needs detailed results.
 func (s Schema) WithMapping() Schema { return append(slices.Clone(s), mappingColumn()) }
 
 func mappingColumn() Column {
@@ -309,14 +306,13 @@ func mappingColumn() Column {
 	}}
 }
 
-// known are all columns that bbprof may write.
+// known lists all columns that bbprof may write.
 func known() []Column { return append(Columns(true), mappingColumn()) }
 
-// Schema is the columns of one file: bbprof's own, and those carried through. Of the latter the
-// order is that of the input.
+// Schema lists a file's columns: bbprof's own and the carried ones, which keep the order of the input.
 type Schema []Column
 
-// NewSchema is what batch writes.
+// NewSchema returns the schema that batch writes.
 func NewSchema(disasm bool, carried []string) Schema {
 	own := Columns(disasm)
 	s := slices.Clone(Schema(own[:firstColumns]))
@@ -326,15 +322,14 @@ func NewSchema(disasm bool, carried []string) Schema {
 	return append(s, own[firstColumns:]...)
 }
 
-// Filled has the columns that a run with these flags may fill, and those that asked names.
+// Filled returns the columns that a run with these flags may fill, plus those named in asked.
 func (s Schema) Filled(f Flags, asked []string) Schema {
 	return slices.DeleteFunc(slices.Clone(s), func(c Column) bool {
 		return c.with != nil && !c.with(f) && !slices.Contains(asked, c.Name)
 	})
 }
 
-// Join adds those columns of other that a run leaves out when nothing fills them, each after the
-// column that it follows there.
+// Join adds the optional columns of other that s lacks, each after the column that precedes it in other.
 func (s Schema) Join(other Schema) Schema {
 	for i, c := range other {
 		if c.with == nil || s.Index(c.Name) >= 0 {
@@ -351,7 +346,7 @@ func (s Schema) Join(other Schema) Schema {
 	return s
 }
 
-// Arrange puts cells in the order of a permutation; what that lacks is empty.
+// Arrange permutes cells; missing ones are empty.
 func Arrange(cells []string, permutation []int, into []string) []string {
 	into = into[:0]
 	for _, at := range permutation {
@@ -364,8 +359,8 @@ func Arrange(cells []string, permutation []int, into []string) []string {
 	return into
 }
 
-// Permutation is where each column of other stands in s, -1 if s has left it out because nothing
-// fills it; nil if they have not the same columns otherwise.
+// Permutation returns the index in s of each column of other, -1 for an optional one that s lacks; nil if the
+// columns differ otherwise.
 func (s Schema) Permutation(other Schema) []int {
 	at := make(map[string]int, len(s))
 	for i, c := range s {
@@ -391,15 +386,15 @@ func (s Schema) Permutation(other Schema) []int {
 	return order
 }
 
-// InOrderOf has the columns of s in the order of other, nil if they are not the same, or the
-// input's stand in another order among themselves.
+// InOrderOf returns the columns of s in the order of other, or nil if they differ or the input's columns are in
+// another order.
 func (s Schema) InOrderOf(other Schema) Schema {
 	order := s.Permutation(other)
 	if order == nil || slices.Contains(order, -1) {
 		return nil
 	}
 	in := make(Schema, len(s))
-	last := -1 // of the input's columns
+	last := -1 // of the carried columns
 	for i, at := range order {
 		in[i] = s[at]
 		if s[at].of == nil {
@@ -412,7 +407,7 @@ func (s Schema) InOrderOf(other Schema) Schema {
 	return in
 }
 
-// Reserved are the names that no carried column may have.
+// Reserved returns the names that no carried column may have.
 func Reserved() (names []string) {
 	for _, c := range known() {
 		names = append(names, c.Name)
@@ -420,7 +415,7 @@ func Reserved() (names []string) {
 	return names
 }
 
-// SchemaOf finds the columns of a file that names them. What bbprof does not know is carried.
+// SchemaOf returns the schema of a file with these column names. Unknown columns count as carried.
 func SchemaOf(names []string) Schema {
 	own := map[string]Column{}
 	for _, c := range known() {
@@ -437,7 +432,7 @@ func SchemaOf(names []string) Schema {
 	return s
 }
 
-// Typed has carried columns of these types. Their empty cells are unknown, not empty texts.
+// Typed sets the types of carried columns. Their empty cells are then unknown, not empty texts.
 func (s Schema) Typed(types map[string]Type) Schema {
 	s = slices.Clone(s)
 	for i := range s {
@@ -448,10 +443,10 @@ func (s Schema) Typed(types map[string]Type) Schema {
 	return s
 }
 
-// Carried reports whether the column is the input's and not bbprof's.
+// Carried reports whether the column comes from the input.
 func (c Column) Carried() bool { return c.of == nil }
 
-// distinct fails for two columns of one name, of which JSON and Parquet hold one alone.
+// distinct fails for two columns of one name, which JSON and Parquet cannot hold.
 func (s Schema) distinct() error {
 	seen := make(map[string]bool, len(s))
 	for _, c := range s {
@@ -463,10 +458,10 @@ func (s Schema) distinct() error {
 	return nil
 }
 
-// checkWidth fails for more columns than a file may have.
+// checkWidth fails for more columns than allowed.
 func checkWidth(n int) error {
 	if n > input.MaxColumns {
-		return fmt.Errorf("it has %d columns or more, and %d are the most", n, input.MaxColumns)
+		return fmt.Errorf("it has %d columns or more; at most %d are allowed", n, input.MaxColumns)
 	}
 	return nil
 }
@@ -498,7 +493,7 @@ func (s Schema) Cells(e *Entry) []string {
 	return cells
 }
 
-// Repeat are the cells of another row with the same block: those of the row are its own.
+// Repeat copies the cells of a row with the same block, except those that belong to the row itself.
 func (s Schema) Repeat(measured []string, e *Entry) []string {
 	cells := slices.Clone(measured)
 	carried := 0

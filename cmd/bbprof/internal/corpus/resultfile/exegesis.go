@@ -20,7 +20,7 @@ var ErrBranch = errors.New("it ends in a branch, which llvm-exegesis does not ta
 // newExegesis writes a snippet as assemble.StartOf and llvm-exegesis -snippets-file read it. llvm-exegesis 22 takes no
 // value for MXCSR and the segments' bases; bbprof does.
 func newExegesis(s Schema) (exporter, error) {
-	return newExport(s, stateColumns, export{block: func(b *exported) error {
+	return newExport(s, stateColumns, export{block: func(b *exportBlock) error {
 		if b.n > 0 {
 			return errOneSnippet
 		}

@@ -12,31 +12,31 @@ import (
 	"github.com/bbprof/bbprof/initial"
 )
 
-// exporter writes accepted blocks in the way of another tool.
+// exporter writes accepted blocks in another tool's format.
 type exporter interface {
 	append(line []byte, cells []string) ([]byte, error)
 	footer() []byte
 }
 
-// export is an exporter of blocks that do not depend on each other.
+// export is an exporter for formats whose blocks are independent.
 type export struct {
-	at            map[string]int // columns
-	block         func(b *exported) error
+	at            map[string]int // column indices
+	block         func(b *exportBlock) error
 	start, end    string // of the file
-	between       string // blocks
+	between       string // between blocks
 	n, lines      int    // so far
-	core, started string // of the run, once a row told
+	core, started string // of the run, once a row states them
 }
 
-// exported is a block on its way out.
-type exported struct {
+// exportBlock is a block to export.
+type exportBlock struct {
 	*export
 	cells  []string
 	cycles float64
 	out    []byte
 }
 
-func (b *exported) cell(name string) string { return b.cells[b.at[name]] }
+func (b *exportBlock) cell(name string) string { return b.cells[b.at[name]] }
 
 // newExport fails if a column that the format needs is missing.
 func newExport(s Schema, needs []string, e export) (exporter, error) {
@@ -67,7 +67,7 @@ func (e *export) append(line []byte, cells []string) (_ []byte, err error) {
 	if text == "" {
 		return line, nil
 	}
-	b := exported{export: e, cells: cells}
+	b := exportBlock{export: e, cells: cells}
 	if b.cycles, err = strconv.ParseFloat(text, 64); err != nil {
 		return nil, fmt.Errorf("cycles are %q, which is not a number", text)
 	}
@@ -79,7 +79,7 @@ func (e *export) append(line []byte, cells []string) (_ []byte, err error) {
 	return b.out, nil
 }
 
-// opening is what stands before the next block.
+// opening returns the text before the next block.
 func (e *export) opening() string {
 	if e.n > 0 {
 		return e.between
@@ -95,23 +95,23 @@ func (e *export) footer() []byte {
 }
 
 func newBHive(s Schema) (exporter, error) {
-	return newExport(s, nil, export{block: func(b *exported) error {
+	return newExport(s, nil, export{block: func(b *exportBlock) error {
 		b.out = appendCSV(b.out, []string{b.cell("hex"), strconv.FormatFloat(100*b.cycles, 'f', cycleDecimals-2, 64)})
 		return nil
 	}})
 }
 
 func newIthemal(s Schema) (exporter, error) {
-	return newExport(s, nil, export{block: func(b *exported) error {
+	return newExport(s, nil, export{block: func(b *exportBlock) error {
 		b.out = append(append(b.out, b.cell("hex")...), '\n')
 		return nil
 	}})
 }
 
-// newOSACA marks each block as OSACA's documentation says (Marker instructions). OSACA takes the first block of a file,
-// or the lines that it is told.
+// newOSACA marks each block as OSACA's documentation says (Marker instructions). OSACA analyses the first block of
+// a file, or the given lines.
 func newOSACA(s Schema) (exporter, error) {
-	return newExport(s, nil, export{start: ".intel_syntax noprefix\n# OSACA takes the first block, or the one at --lines\n", block: func(b *exported) error {
+	return newExport(s, nil, export{start: ".intel_syntax noprefix\n# OSACA takes the first block, or the one at --lines\n", block: func(b *exportBlock) error {
 		insts, err := asm.DecodeHex(b.cell("hex"))
 		if err != nil {
 			return err
@@ -130,11 +130,12 @@ func newOSACA(s Schema) (exporter, error) {
 	}})
 }
 
-// newAnICA writes what AnICA's MeasurementDB.add_series takes (iwho/predictors/measurementdb.py of cdl-saarland/iwho).
+// newAnICA writes the input of AnICA's MeasurementDB.add_series (iwho/predictors/measurementdb.py of
+// cdl-saarland/iwho).
 func newAnICA(s Schema) (exporter, error) {
 	return newExport(s, []string{runHeader}, export{
 		start: `{"series_date":"STARTED","source_computer":"CORE","measurements":[` + "\n", between: ",\n", end: "\n]}\n",
-		block: func(b *exported) (err error) {
+		block: func(b *exportBlock) (err error) {
 			type run struct {
 				Predictor string  `json:"predictor"`
 				Result    float64 `json:"result"`
@@ -151,7 +152,7 @@ func newAnICA(s Schema) (exporter, error) {
 }
 
 func newGematria(s Schema) (exporter, error) {
-	return newExport(s, nil, export{block: func(b *exported) error {
+	return newExport(s, nil, export{block: func(b *exportBlock) error {
 		insts, err := asm.DecodeHex(b.cell("hex"))
 		if err != nil {
 			return err
@@ -168,7 +169,7 @@ func newGematria(s Schema) (exporter, error) {
 var stateColumns = []string{"init", "set", "mapping"}
 
 func newGematriaState(s Schema) (exporter, error) {
-	return newExport(s, stateColumns, export{block: func(b *exported) error {
+	return newExport(s, stateColumns, export{block: func(b *exportBlock) error {
 		a, err := b.stated()
 		b.out = gematria.AppendRecord(b.out, a.Message())
 		return err
@@ -176,7 +177,7 @@ func newGematriaState(s Schema) (exporter, error) {
 }
 
 func newGematriaJSON(s Schema) (exporter, error) {
-	return newExport(s, stateColumns, export{start: "[\n", between: ",\n", end: "\n]\n", block: func(b *exported) error {
+	return newExport(s, stateColumns, export{start: "[\n", between: ",\n", end: "\n]\n", block: func(b *exportBlock) error {
 		a, err := b.stated()
 		if err != nil {
 			return err
@@ -187,18 +188,18 @@ func newGematriaJSON(s Schema) (exporter, error) {
 	}})
 }
 
-// source is who measured, and on which core.
-func (b *exported) source(who string) string { return who + b.core }
+// source names the measuring program and the core.
+func (b *exportBlock) source(who string) string { return who + b.core }
 
-// pageSize is that of x86-64.
+// pageSize is x86-64's.
 const pageSize = 4096
 
-// state is what the block was measured in.
-func (b *exported) state() (state initial.State, err error) {
+// state returns the initial state in which the block was measured.
+func (b *exportBlock) state() (state initial.State, err error) {
 	states := initial.States()
 	i := slices.IndexFunc(states, func(s initial.State) bool { return s.Name == b.cell("init") })
 	if i < 0 {
-		return state, fmt.Errorf("its initial state is %q, which this bbprof does not have", b.cell("init"))
+		return state, fmt.Errorf("its initial state is %q, which this bbprof does not know", b.cell("init"))
 	}
 	set := initial.Set(nil)
 	if text := b.cell("set"); text != "" {
@@ -207,8 +208,8 @@ func (b *exported) state() (state initial.State, err error) {
 	return set.Over(states[i]), err
 }
 
-// stated is the block with that state.
-func (b *exported) stated() (a gematria.Annotated, err error) {
+// stated returns the block with its initial state.
+func (b *exportBlock) stated() (a gematria.Annotated, err error) {
 	insts, err := asm.DecodeHex(b.cell("hex"))
 	if err != nil {
 		return a, err
@@ -220,7 +221,7 @@ func (b *exported) stated() (a gematria.Annotated, err error) {
 	return b.annotated(insts, state)
 }
 
-func (b *exported) annotated(insts []asm.Inst, state initial.State) (a gematria.Annotated, err error) {
+func (b *exportBlock) annotated(insts []asm.Inst, state initial.State) (a gematria.Annotated, err error) {
 	a = gematria.Annotated{Hex: b.cell("hex"), Size: pageSize, Fill: state.Fill}
 	for _, text := range strings.Fields(b.cell("mapping")) {
 		page, err := strconv.ParseUint(text, 0, 64)
@@ -233,10 +234,10 @@ func (b *exported) annotated(insts []asm.Inst, state initial.State) (a gematria.
 	return a, err
 }
 
-// registersOf are those whose first value a block reads, by LLVM's names, and the first that it leaves alone in the order in which
-// Gematria takes one to count iterations, which spares rsp.
+// registersOf returns LLVM's names of the registers whose initial value a block reads, and of the first unused
+// one, in Gematria's order of loop counters, never rsp.
 func registersOf(insts []asm.Inst, state initial.State) (list []gematria.Register, free string, err error) {
-	var reads, all, made asm.Values // made by the block before it is read
+	var reads, all, made asm.Values // made: written by the block before it is read
 	var text strings.Builder
 	segments := map[asm.Segment]bool{}
 	for i := range insts {
@@ -296,7 +297,7 @@ func registersOf(insts []asm.Inst, state initial.State) (list []gematria.Registe
 	return list, "", nil
 }
 
-// widest is the name of a vector register as wide as a block's text has it.
+// widest names a vector register in the width that a block's text uses.
 func widest(text string, n int) string {
 	for _, kind := range []string{"zmm", "ymm"} {
 		name := kind + strconv.Itoa(n)

@@ -31,7 +31,7 @@ func exportTo(t *testing.T, rows string, f Format) string {
 	return b.String()
 }
 
-// TestExport: accepted blocks alone, each as its tool has it; without a block a file is still one of its format.
+// TestExport: only accepted blocks, each in its tool's format; a file without blocks is still valid.
 func TestExport(t *testing.T) {
 	header, _, _ := strings.Cut(measuredRows, "\n")
 	for _, c := range []struct {
@@ -85,7 +85,7 @@ pop rbx
 	}
 }
 
-// TestExportRefuses: what a format needs and a result does not have.
+// TestExportRefuses: a result that lacks a column that the format needs.
 func TestExportRefuses(t *testing.T) {
 	for _, c := range []struct {
 		format  Format

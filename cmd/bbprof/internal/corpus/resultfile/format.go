@@ -17,7 +17,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/parquet"
 )
 
-// Format is how a result file is written.
+// Format is the format of a result file.
 type Format string
 
 const (
@@ -34,8 +34,8 @@ const (
 	Exegesis      Format = "exegesis"
 )
 
-// formats has the endings of their files' names, without .gz and .zst, what a user is told of them, and, of those that
-// hold accepted blocks for another tool, how these are written.
+// formats lists the file name suffixes, without .gz and .zst, a description for the user, and, for formats of
+// other tools, which hold accepted blocks, the exporter.
 var formats = []struct {
 	Format
 	endings []string
@@ -62,7 +62,7 @@ func Formats() (all []Format) {
 	return all
 }
 
-// Foreign lists the formats for other tools, and what each is.
+// Foreign lists the formats of other tools with their descriptions.
 func Foreign() (list []string) {
 	for _, f := range formats {
 		if f.export != nil {
@@ -72,8 +72,8 @@ func Foreign() (list []string) {
 	return list
 }
 
-// FormatOf takes the format from a file's name without .gz and .zst. A name without an ending is CSV's; known is
-// false for an ending that no format has.
+// FormatOf infers the format from a file's name without .gz and .zst. A name without a suffix means CSV; known is
+// false for an unknown suffix.
 func FormatOf(name string) (f Format, known bool) {
 	name = strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(name), ".gz"), ".zst")
 	for _, f := range formats {
@@ -84,25 +84,25 @@ func FormatOf(name string) (f Format, known bool) {
 	return CSV, false
 }
 
-// Whole reports whether a file of the format has all rows with all columns.
+// Whole reports whether the format holds all rows with all columns.
 func (f Format) Whole() bool { return f == CSV || f == JSON || f == Parquet }
 
-// Binary reports whether it is no text.
+// Binary reports whether the format is not text.
 func (f Format) Binary() bool { return f == Parquet || f == Gematria || f == GematriaState }
 
 // NeedsMapping reports whether it needs the column of WithMapping.
 func (f Format) NeedsMapping() bool { return f == GematriaState || f == GematriaJSON || f == Exegesis }
 
-// Appends reports whether a file of the format is complete after each row, so that a run can
-// be resumed into: a line a row, and every row.
+// Appends reports whether a file of the format is valid after each row, so that a run can resume into it: a line
+// per row, and every row.
 func (f Format) Appends() bool { return f == CSV || f == JSON }
 
 type Writer interface {
 	Write(cells []string) error
-	Close() error // flushes; the file written to is left open
+	Close() error // flushes, but leaves the underlying file open
 }
 
-// NewWriter writes rows of a schema to w.
+// NewWriter returns a writer for rows of a schema.
 func NewWriter(w io.Writer, f Format, s Schema) (Writer, error) {
 	if f == Parquet {
 		return newParquetWriter(w, s)
@@ -116,8 +116,7 @@ func NewWriter(w io.Writer, f Format, s Schema) (Writer, error) {
 	return out, err
 }
 
-// NewSelection is NewWriter for some columns of the rows that it is given, in the order of names;
-// all, if there are none.
+// NewSelection is NewWriter for the named columns, in that order; for all if there are no names.
 func NewSelection(w io.Writer, f Format, s Schema, names []string) (Writer, error) {
 	if len(names) == 0 {
 		return NewWriter(w, f, s)
@@ -131,8 +130,8 @@ func NewSelection(w io.Writer, f Format, s Schema, names []string) (Writer, erro
 	return sel, err
 }
 
-// Select has the columns of some names, in their order, and where they stand in s. Names that all
-// begin with a minus sign are left out instead, and the others remain.
+// Select returns the named columns in order, and their indices in s. If all names start with a minus sign, it
+// returns all columns but these.
 func (s Schema) Select(names []string) (chosen Schema, at []int, err error) {
 	minus := func(name string) bool { return strings.HasPrefix(name, "-") }
 	except := len(names) > 0 && minus(names[0])
@@ -143,7 +142,7 @@ func (s Schema) Select(names []string) (chosen Schema, at []int, err error) {
 		}
 		i := s.Index(strings.TrimPrefix(name, "-"))
 		switch {
-		case i < 0 && except && leftOut(name[1:]): // it is left out already
+		case i < 0 && except && leftOut(name[1:]): // was not there anyway
 		case i < 0:
 			return nil, nil, fmt.Errorf("it has no column %s; there are %s", strings.TrimPrefix(name, "-"), strings.Join(s.Names(), ", "))
 		case except:
@@ -160,7 +159,7 @@ func (s Schema) Select(names []string) (chosen Schema, at []int, err error) {
 	return chosen, at, chosen.distinct()
 }
 
-// leftOut reports whether a column of that name is written only where something may fill it.
+// leftOut reports whether the named column is optional.
 func leftOut(name string) bool {
 	all := Schema(known())
 	i := all.Index(name)
@@ -170,7 +169,7 @@ func leftOut(name string) bool {
 type selection struct {
 	Writer
 	at     []int
-	header int // the column of run_header, -1 if there is none
+	header int // index of run_header, -1 if there is none
 	cells  []string
 }
 
@@ -196,20 +195,20 @@ func (w *lineWriter) Write(cells []string) (err error) {
 }
 
 func (w *lineWriter) Close() error {
-	w.out.Write(w.lines.Footer()) // an error stays, for Flush
+	w.out.Write(w.lines.Footer()) // an error persists until Flush
 	return w.out.Flush()
 }
 
-// Lines is a format with a line a row, for a schema.
+// Lines formats and parses rows as lines, for a schema.
 type Lines struct {
 	format Format
 	schema Schema
-	names  []string       // in JSON: quoted, with what stands around them
-	export exporter       // of a format for another tool
-	at     map[string]int // where a name's column is, once a decoder asked
+	names  []string       // for JSON: quoted, with punctuation
+	export exporter       // for another tool's format
+	at     map[string]int // column index by name, set by the first decoder
 }
 
-// NewLines fails for a format of another tool if the schema lacks what that needs.
+// NewLines fails if the schema lacks a column that another tool's format needs.
 func NewLines(f Format, s Schema) (*Lines, error) {
 	l := &Lines{format: f, schema: s}
 	if f == JSON {
@@ -237,7 +236,7 @@ func NewLines(f Format, s Schema) (*Lines, error) {
 
 func (l *Lines) Schema() Schema { return l.schema }
 
-// Header is what stands before the first row, with its end of line.
+// Header returns the text before the first row, with its line end.
 func (l *Lines) Header() []byte {
 	if l.format != CSV {
 		return nil
@@ -245,7 +244,7 @@ func (l *Lines) Header() []byte {
 	return appendCSV(nil, l.schema.Names())
 }
 
-// Append appends a row with its end of line; nothing, if the format leaves the row out.
+// Append appends a row with its line end, or nothing if the format omits the row.
 func (l *Lines) Append(line []byte, cells []string) ([]byte, error) {
 	switch {
 	case l.export != nil:
@@ -256,7 +255,7 @@ func (l *Lines) Append(line []byte, cells []string) ([]byte, error) {
 	return appendCSV(line, cells), nil
 }
 
-// Footer is what stands after the last row.
+// Footer returns the text after the last row.
 func (l *Lines) Footer() []byte {
 	if l.export == nil {
 		return nil
@@ -292,7 +291,7 @@ func needsQuotes(cell string) bool {
 	return strings.ContainsAny(cell, ",\"\r\n") || strings.HasPrefix(cell, " ") || strings.HasPrefix(cell, "\t")
 }
 
-// Parse reads a line, without its end, into cells.
+// Parse splits a line, without its end, into cells.
 func (l *Lines) Parse(line string, cells []string) ([]string, error) {
 	if l.format == JSON {
 		return l.parseJSON(line, cells)
@@ -312,11 +311,11 @@ func (l *Lines) Parse(line string, cells []string) ([]string, error) {
 	return cells, nil
 }
 
-// fits reports whether a cell is of the column's type, or empty.
+// fits reports whether a cell has the column's type or is empty.
 func (c Column) fits(cell string) bool {
 	switch {
 	case cell == "" || c.Type == Text:
-		return !strings.Contains(cell, "\x00") // what a disk that lost its power leaves
+		return !strings.Contains(cell, "\x00") // zero bytes are left by a disk that lost power
 	case c.Type == Integer:
 		_, err := strconv.ParseInt(cell, 10, 64)
 		return err == nil
@@ -326,7 +325,7 @@ func (c Column) fits(cell string) bool {
 	return cell == "true" || cell == "false"
 }
 
-// isNumeral accepts what is a number in JSON as well as in CSV.
+// isNumeral accepts numbers that are valid in both JSON and CSV.
 func isNumeral(s string) bool {
 	digit := func(c byte) bool { return '0' <= c && c <= '9' }
 	if s == "" || s[0] != '-' && !digit(s[0]) || !digit(s[len(s)-1]) || !json.Valid([]byte(s)) {
@@ -338,16 +337,16 @@ func isNumeral(s string) bool {
 
 type DamageError struct {
 	Line int
-	At   int64 // where the line begins, in bytes
+	At   int64 // byte offset of the line
 	What string
 }
 
 func (e *DamageError) Error() string { return fmt.Sprintf("line %d is not a row: %s", e.Line, e.What) }
 
 type Reader interface {
-	Schema() Schema // nil if there is not even a header
-	// Next is the next row. At the end the error is io.EOF; a *DamageError can be read past.
-	// The cells are valid until the next call.
+	Schema() Schema // nil if there is no complete header
+	// Next returns the next row. At the end the error is io.EOF; after a *DamageError, reading may continue. The cells
+	// are valid until the next call.
 	Next() ([]string, error)
 }
 
@@ -356,30 +355,30 @@ type LineReader struct {
 	in     *bufio.Reader
 	lines  *Lines
 	line   int
-	at     int64 // of the latest row
-	end    int64 // of what was read
+	at     int64 // offset of the latest row
+	end    int64 // offset of its end
 	cells  []string
 	buffer []byte
-	pushed *string // a line to read once more
-	long   bool    // the rest of a line that was too long is to be skipped
+	pushed *string // a line to reread
+	long   bool    // the rest of an overlong line must be skipped
 }
 
-// maxLine bounds a line of a result: a row of input (input.MaxRow) of which JSON escapes each byte
-// takes six times as many, and bbprof's own columns the rest.
+// maxLine bounds a line of a result: six times a row of input (input.MaxRow), each byte escaped by JSON, and
+// bbprof's own columns.
 const maxLine = 8 << 20
 
 // NewLineReader reads the header, if the format has one.
 func NewLineReader(r io.Reader, f Format) (*LineReader, error) {
 	in := &LineReader{in: bufio.NewReaderSize(r, 1<<16)}
 	if start, _ := in.in.Peek(len(input.ByteOrderMark)); string(start) == input.ByteOrderMark {
-		in.in.Discard(len(input.ByteOrderMark)) // of what was peeked
+		in.in.Discard(len(input.ByteOrderMark)) // skips the peeked mark
 		in.end = int64(len(input.ByteOrderMark))
 	}
 	switch f {
 	case CSV:
 		header, ended, err := in.readLine()
 		if err == io.EOF || err == nil && !ended {
-			return in, nil // nothing was written, or not all of the header
+			return in, nil // nothing was written, or only part of the header
 		}
 		if err != nil {
 			return nil, err
@@ -411,13 +410,13 @@ func (r *LineReader) Schema() Schema {
 	return r.lines.schema
 }
 
-// Lines reads and writes rows as in this file; nil if there is not even a header.
+// Lines returns the file's row format, or nil if it lacks a header.
 func (r *LineReader) Lines() *Lines { return r.lines }
 
-// At is where the latest row, or what was no row, begins, in bytes.
+// At returns the byte offset of the latest row, even if damaged.
 func (r *LineReader) At() int64 { return r.at }
 
-// End is where it ends.
+// End returns the byte offset of its end.
 func (r *LineReader) End() int64 { return r.end }
 
 func (r *LineReader) Line() int { return r.line }
@@ -441,14 +440,14 @@ func (r *LineReader) Next() ([]string, error) {
 	return cells, nil
 }
 
-// readLine is the next line without its end; ended is false if there was none. One that is too
-// long is a *DamageError.
+// readLine returns the next line without its end; ended is false if it has none. An overlong line is a
+// *DamageError.
 func (r *LineReader) readLine() (line string, ended bool, err error) {
 	if r.pushed != nil {
 		line, r.pushed = *r.pushed, nil
 		return line, true, nil
 	}
-	for r.long { // what is left of the line before
+	for r.long { // the rest of the previous line
 		part, err := r.in.ReadSlice('\n')
 		r.end += int64(len(part))
 		if r.long = err == bufio.ErrBufferFull; err != nil && !r.long {
@@ -483,7 +482,7 @@ func (r *LineReader) readLine() (line string, ended bool, err error) {
 	}
 }
 
-// TrimEnd is a line without its end.
+// TrimEnd removes a line's end.
 func TrimEnd(line []byte) []byte {
 	return bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
 }
@@ -508,7 +507,7 @@ func openFile(name string) (Reader, io.Closer, error) {
 	return r, closers{closer, f}, err
 }
 
-// openStream reads from what can be read only once. Of Parquet it makes a copy.
+// openStream reads a stream. It copies Parquet to a file first.
 func openStream(r io.Reader) (Reader, io.Closer, error) {
 	in := bufio.NewReaderSize(r, 1<<16)
 	if magic, _ := in.Peek(len(parquetMagic)); bytes.Equal(magic, parquetMagic) {
@@ -527,14 +526,14 @@ func openStream(r io.Reader) (Reader, io.Closer, error) {
 	return lines, plain, err
 }
 
-// IsLines reports whether a file begins as CSV or JSON lines do: neither Parquet nor compressed.
+// IsLines reports whether a file starts like CSV or JSON lines, neither Parquet nor compressed.
 func IsLines(f io.ReaderAt) bool {
 	magic := make([]byte, len(parquetMagic))
 	n, _ := f.ReadAt(magic, 0)
 	return !bytes.Equal(magic[:n], parquetMagic) && !input.Compressed(magic[:n])
 }
 
-// NewStreamReader tells JSON lines from CSV by the first byte of text.
+// NewStreamReader distinguishes JSON lines from CSV by the first byte of text.
 func NewStreamReader(r io.Reader) (*LineReader, error) {
 	in := bufio.NewReaderSize(r, 1<<16)
 	format := CSV

@@ -14,8 +14,8 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 )
 
-// appendJSON appends an object with all columns, in their order. What is not known is null;
-// what is carried through is a string, also an empty one.
+// appendJSON appends an object with all columns in order. Unknown values are null; carried cells are strings, even
+// if empty.
 func (l *Lines) appendJSON(line []byte, cells []string) ([]byte, error) {
 	for i, c := range l.schema {
 		line = append(line, l.names[i]...)
@@ -40,7 +40,7 @@ func appendString(line []byte, s string) []byte {
 			var b bytes.Buffer
 			e := json.NewEncoder(&b)
 			e.SetEscapeHTML(false)
-			e.Encode(s) // of a string, into memory: cannot fail
+			e.Encode(s) // encoding a string into memory cannot fail
 			return append(line, bytes.TrimSuffix(b.Bytes(), []byte("\n"))...)
 		}
 	}
@@ -71,7 +71,7 @@ func (l *Lines) parseJSON(line string, cells []string) ([]string, error) {
 		}
 		i, known := l.at[fmt.Sprint(name)]
 		if !known || seen[i] {
-			return nil, fmt.Errorf("%.40q is a column that the first row has not, or one that comes twice", name)
+			return nil, fmt.Errorf("%.40q is a column that the first row lacks, or a duplicate", name)
 		}
 		seen[i] = true
 		value, err := d.Token()
@@ -112,7 +112,7 @@ func (c Column) ofJSON(value json.Token) (cell string, err error) {
 	return input.OneLine(cell), nil
 }
 
-// peekNames are the names in the first object, in their order; that line is then read again.
+// peekNames returns the names in the first object, in order, and leaves the line to be read again.
 func (r *LineReader) peekNames() (names []string, err error) {
 	first, ended, err := r.readLine()
 	if err == io.EOF || err == nil && !ended {

@@ -13,20 +13,20 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/parquet"
 )
 
-// parquetMagic begins a file.
+// parquetMagic starts a file.
 var parquetMagic = []byte(parquet.Magic)
 
-// parquetTypes are the columns' types there.
+// parquetTypes maps column types to Parquet's.
 var parquetTypes = map[Type]parquet.Type{Text: parquet.Text, Integer: parquet.Integer, Number: parquet.Number, Flag: parquet.Flag}
 
-// parquetRuns is the key under which a file has its runs: a JSON array of what column run_header holds, each once.
-// It is there also where that column, or the row with it, was left out.
+// parquetRuns is the metadata key for a file's runs: a JSON array of distinct values of column run_header. It is
+// written even if that column, or the row with it, was omitted.
 const parquetRuns = "bbprof.runs"
 
 type parquetWriter struct {
 	schema Schema
 	*parquet.Writer
-	header int      // the column of run_header, -1 if there is none
+	header int      // index of run_header, -1 if there is none
 	runs   []string // JSON
 }
 
@@ -84,7 +84,7 @@ func newParquetReader(f *os.File) (*parquetReader, error) {
 	return r, nil
 }
 
-// runs are those that the file as a whole tells of, each as column run_header has it.
+// runs returns the runs in the file's metadata, each in the format of column run_header.
 func (r *parquetReader) runs() (headers []string) {
 	text, _ := r.in.Value(parquetRuns)
 	var list []json.RawMessage

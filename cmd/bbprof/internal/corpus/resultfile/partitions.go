@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// PartName is where part n of the rows of a core stands in a directory of partitions: each folder is called by a column
-// and its value, as DuckDB, pandas and Spark read them.
+// PartName returns the path of part n of a core's rows in a directory of partitions: each folder is named
+// column=value, as DuckDB, pandas and Spark expect.
 func PartName(core string, n int) string {
 	return fmt.Sprintf("microarchitecture=%s/part=%d/rows.parquet", folder(core), n)
 }
 
-// folder is a core as part of a folder's name: a result may name one with a slash, which would lead out of the directory.
+// folder makes a core's name safe in a path: a slash in it could lead out of the directory.
 func folder(core string) string {
 	return strings.Map(func(r rune) rune {
 		if 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("+._", r) {
@@ -24,26 +24,26 @@ func folder(core string) string {
 	}, core)
 }
 
-// Partitions writes rows into a directory as Parquet, with parts of a limited number of rows, so that neither memory nor
-// a file's footer grows with the rows.
+// Partitions writes rows as Parquet into a directory, in parts of a limited number of rows, so that neither memory
+// nor a file's footer grows with the rows.
 type Partitions struct {
 	dir    string
 	schema Schema
-	at     []int // the columns that are written
-	most   int   // rows of a part
+	at     []int // indices of the written columns
+	most   int   // maximum rows per part
 	core   func(cells []string) string
 	open   map[string]*partition // by folder
 }
 
-// partition is the part of a core that is being written.
+// partition is the unfinished part of a core.
 type partition struct {
 	n, rows int
 	file    *os.File
 	out     Writer
 }
 
-// NewPartitions writes the columns of some names, or all, into a directory that is there. core is the microarchitecture of
-// a row.
+// NewPartitions writes the named columns, or all, into an existing directory. core returns a row's
+// microarchitecture.
 func NewPartitions(dir string, s Schema, names []string, most int, core func(cells []string) string) (*Partitions, error) {
 	if len(names) == 0 {
 		names = s.Names()
@@ -53,7 +53,7 @@ func NewPartitions(dir string, s Schema, names []string, most int, core func(cel
 }
 
 func (p *Partitions) Write(cells []string) error {
-	core := folder(p.core(cells)) // two may have one
+	core := folder(p.core(cells)) // two cores may share a folder
 	part := p.open[core]
 	if part == nil {
 		part = &partition{}
@@ -90,7 +90,7 @@ func (p *partition) close() error {
 	return err
 }
 
-// Close finishes the parts that are being written.
+// Close completes the unfinished parts.
 func (p *Partitions) Close() (err error) {
 	for _, part := range p.open {
 		err = errors.Join(err, part.close())

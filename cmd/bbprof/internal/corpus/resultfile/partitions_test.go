@@ -10,8 +10,8 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// TestPartitions: each row is once in a part of its core, no part has more rows than it may, and none is empty or outside
-// of the directory, whatever a core is called.
+// TestPartitions: each row is in exactly one part of its core, and no part is too long, empty, or outside the
+// directory, whatever the core's name.
 func TestPartitions(t *testing.T) {
 	dir := t.TempDir()
 	schema := SchemaOf([]string{"hex", "row", "run"})

@@ -29,7 +29,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// TestDictionary holds docs/reference.md against the columns, the reasons that are noise, and the limits.
+// TestDictionary checks docs/reference.md against the columns, the noise reasons and the limits.
 func TestDictionary(t *testing.T) {
 	text := require.Get(os.ReadFile("../../../../../docs/reference.md"))(t)
 	var documented, written []string
@@ -81,7 +81,7 @@ func TestDictionary(t *testing.T) {
 	}
 }
 
-// entries are results of every kind, with what is awkward to write.
+// entries are results of every kind, including awkward text.
 func entries() []*Entry {
 	address, half := uint64(0x10), 0.5
 	row := func(n int64, code string, carried ...string) input.Row {
@@ -119,7 +119,7 @@ func cellsOf(s Schema) (rows [][]string) {
 	return rows
 }
 
-// TestCells: what is not known is empty, never 0, and no cell has an end of line or a zero byte.
+// TestCells: unknown cells are empty, never 0, and no cell has a line end or a zero byte.
 func TestCells(t *testing.T) {
 	s := NewSchema(true, []string{"x", "y"})
 	want := []map[string]string{
@@ -147,7 +147,7 @@ func TestCells(t *testing.T) {
 	}
 }
 
-// TestRepeat: a row of the same block has the block's cells and its own.
+// TestRepeat: a repeated row has the block's cells and its own.
 func TestRepeat(t *testing.T) {
 	s := NewSchema(false, []string{"x", "y"})
 	all := entries()
@@ -175,7 +175,7 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
-// write is a file of a format with all entries.
+// write returns a file of a format with all entries.
 func write(t *testing.T, f Format, s Schema, rows [][]string) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -203,7 +203,7 @@ func read(t *testing.T, text []byte) (s Schema, rows [][]string) {
 	}
 }
 
-// TestRoundTrip: every format that can be read gives back the columns and cells.
+// TestRoundTrip: every readable format returns the same columns and cells.
 func TestRoundTrip(t *testing.T) {
 	s := NewSchema(true, []string{"x", "y"})
 	rows := cellsOf(s)
@@ -214,7 +214,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestOthersCanRead: CSV and JSON are what their standards say, and what is not known is null.
+// TestOthersCanRead: CSV and JSON follow their standards, and unknown values are null.
 func TestOthersCanRead(t *testing.T) {
 	s := NewSchema(true, []string{"x", "y"})
 	rows := cellsOf(s)
@@ -249,7 +249,7 @@ func TestOthersCanRead(t *testing.T) {
 	}
 }
 
-// TestNoUTF8: CSV keeps such bytes of the input; others hold text, and their readers insist.
+// TestNoUTF8: CSV keeps invalid UTF-8 from the input; other formats must not.
 func TestNoUTF8(t *testing.T) {
 	s := SchemaOf([]string{"hex", "x"})
 	for f, want := range map[Format]string{CSV: "caf\xe9", JSON: "caf\ufffd", Parquet: "caf\ufffd"} {
@@ -269,7 +269,7 @@ func TestBHive(t *testing.T) {
 	}
 }
 
-// TestDamage: a row that is none is named by its line, and the next is read.
+// TestDamage: a damaged row is reported with its line, and the next is read.
 func TestDamage(t *testing.T) {
 	s := SchemaOf([]string{"hex", "cycles", "row", "rescued", "x"})
 	const good = "90,1.0000,1,true,z\n"
@@ -397,7 +397,7 @@ func TestAgainst(t *testing.T) {
 	}
 }
 
-// TestSettings: settings are named as the flags are, and none is left out.
+// TestSettings: settings have the names of the flags, and none is missing.
 func TestSettings(t *testing.T) {
 	set := require.Get(initial.ParseSet("rdi=1"))(t)
 	for _, c := range []struct {
@@ -411,7 +411,7 @@ func TestSettings(t *testing.T) {
 			Tolerate: []verdict.Reason{verdict.L1IMiss, verdict.Unstable}, CPUs: []int{3}, Detail: true},
 			`{"budget":"1.5s","clock":"tsc","events":"a,b","frames":1,"frontend":"decode","ftz":false,"identical":4,"init":"zero",` +
 				`"mode":"both","precision":0.02,"rescue":false,"tolerate":"l1i_miss,unstable","unroll":"50,100"}`},
-		{profiler.Options{At: new(int), Set: set, Memory: initial.Memory{{Address: 8, Value: 1}}, Strict: true}, `{"budget":"3s","clock":"auto","events":"","frames":"auto","frontend":"opcache","ftz":true,"identical":8,"init":"auto",` +
+		{profiler.Options{Layout: new(int), Set: set, Memory: initial.Memory{{Address: 8, Value: 1}}, Strict: true}, `{"budget":"3s","clock":"auto","events":"","frames":"auto","frontend":"opcache","ftz":true,"identical":8,"init":"auto",` +
 			`"layout":0,"mem":"0x8=0x1","mode":"unroll","precision":0.01,"rescue":true,"set":"rdi=0x1","strict":true,"unroll":"auto"}`},
 	} {
 		settings := SettingsOf(c.options)
@@ -424,7 +424,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// FuzzLines: whatever cells there are, the line gives them back, and is one line.
+// FuzzLines: any cells survive a round trip through one line.
 func FuzzLines(f *testing.F) {
 	f.Add("90", "a,b", `"`)
 	f.Add("", " ", "\ufeff\n")
@@ -432,7 +432,7 @@ func FuzzLines(f *testing.F) {
 		s := SchemaOf([]string{"hex", "x", "y"})
 		cells := []string{input.OneLine(a), input.OneLine(b), input.OneLine(c)}
 		for i, cell := range cells {
-			cells[i] = strings.ToValidUTF8(cell, "?") // JSON holds no other
+			cells[i] = strings.ToValidUTF8(cell, "?") // JSON requires UTF-8
 		}
 		for _, format := range []Format{CSV, JSON} {
 			lines := require.Get(NewLines(format, s))(t)
@@ -446,7 +446,7 @@ func FuzzLines(f *testing.F) {
 	})
 }
 
-// TestByteOrderMark: what a spreadsheet or editor puts before the first line is no part of it, and positions count it.
+// TestByteOrderMark: a byte-order mark is not part of the first line, but counts in offsets.
 func TestByteOrderMark(t *testing.T) {
 	for _, text := range []string{"hex,row\n90,1\n", `{"hex":"90","row":1}` + "\n"} {
 		r := require.Get(NewStreamReader(strings.NewReader("\ufeff" + text)))(t)
@@ -460,7 +460,7 @@ func TestByteOrderMark(t *testing.T) {
 	}
 }
 
-// TestSelection: some columns are written, in the order that they are named in.
+// TestSelection: the named columns are written, in the given order.
 func TestSelection(t *testing.T) {
 	var out bytes.Buffer
 	w := require.Get(NewSelection(&out, CSV, SchemaOf([]string{"hex", "x", "row"}), []string{"row", "hex"}))(t)

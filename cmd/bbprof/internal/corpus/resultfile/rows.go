@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Each is what next gives until io.EOF. After an error nothing follows.
+// Each yields the results of next until io.EOF. An error is the last.
 func Each[T any](next func() (T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for {
@@ -24,10 +24,10 @@ func Each[T any](next func() (T, error)) iter.Seq2[T, error] {
 	}
 }
 
-// Rows are those of a result, read one by one. An error names the file, and its row or line.
+// Rows reads a result row by row. An error names the file, and its row or line.
 type Rows struct {
 	Schema Schema
-	Runs   Runs // that the file as a whole tells of, or the rows so far
+	Runs   Runs // in the file's metadata, or in the rows so far
 	name   string
 	in     Reader
 	closer io.Closer
@@ -35,8 +35,8 @@ type Rows struct {
 	number int // of the latest row
 }
 
-// OpenRows opens a result of any format that can be read back, compressed or not, going by its first bytes; - is standard input.
-// It has a row of columns at least, and these columns.
+// OpenRows opens a result of any readable format, compressed or not, detected by its first bytes; - is standard
+// input. It requires a header with these columns.
 func OpenRows(name string, stdin io.Reader, columns ...string) (r *Rows, err error) {
 	r = &Rows{name: name}
 	if name == "-" {
@@ -57,10 +57,10 @@ func OpenRows(name string, stdin io.Reader, columns ...string) (r *Rows, err err
 
 func (r *Rows) begin(columns []string) (err error) {
 	r.Schema, r.at = r.in.Schema(), map[string]int{}
-	for i, name := range slices.Backward(r.Schema.Names()) { // of two columns with one name the first counts
+	for i, name := range slices.Backward(r.Schema.Names()) { // of two columns with one name, the first counts
 		r.at[name] = i
 	}
-	delete(r.at, "") // the name of no column, though one may have no name
+	delete(r.at, "") // a column may have no name, but "" finds none
 	if err = r.Schema.Require(columns...); err == nil {
 		if p, ok := r.in.(*parquetReader); ok {
 			err = r.Runs.addHeaders(p.runs()...)
@@ -74,17 +74,17 @@ func (r *Rows) begin(columns []string) (err error) {
 
 func (r *Rows) Close() error { return r.closer.Close() }
 
-// Error names the file in an error.
+// Error adds the file's name to an error.
 func (r *Rows) Error(err error) error { return fmt.Errorf("%s: %w", r.name, err) }
 
-// Row is one of Rows.
+// Row is a row of Rows.
 type Row struct {
 	Number int      // from 1, in the file
-	Cells  []string // in the order of the schema, valid until the next row
+	Cells  []string // in schema order, valid until the next row
 	of     *Rows
 }
 
-// Next is the next row, io.EOF after the last.
+// Next returns the next row, and io.EOF after the last.
 func (r *Rows) Next() (Row, error) {
 	cells, err := r.in.Next()
 	if errors.Is(err, io.EOF) {
@@ -101,13 +101,13 @@ func (r *Rows) Next() (Row, error) {
 	return row, nil
 }
 
-// All gives the rows. After an error nothing follows.
+// All yields the rows. An error is the last.
 func (r *Rows) All() iter.Seq2[Row, error] { return Each(r.Next) }
 
-// Header is the line that names the columns, as a row: some files of blocks and cycles have no such line.
+// Header returns the header as a row: in some files of blocks and cycles it is data.
 func (r *Rows) Header() Row { return Row{0, r.Schema.Names(), r} }
 
-// Copy writes all rows, and ends the file that they are written to.
+// Copy writes all rows and closes the writer.
 func (r *Rows) Copy(to Writer) error {
 	for row, err := range r.All() {
 		if err == nil {
@@ -120,7 +120,7 @@ func (r *Rows) Copy(to Writer) error {
 	return to.Close()
 }
 
-// Cell is that of a column, "" where there is no such column.
+// Cell returns a column's cell, "" if there is no such column.
 func (r Row) Cell(column string) string {
 	if i, ok := r.of.at[column]; ok {
 		return r.Cells[i]
@@ -128,7 +128,7 @@ func (r Row) Cell(column string) string {
 	return ""
 }
 
-// Float is the number in a column.
+// Float parses the number in a column.
 func (r Row) Float(column string) (float64, error) {
 	cell := r.Cell(column)
 	v, err := strconv.ParseFloat(strings.TrimSpace(cell), 64)
@@ -138,7 +138,7 @@ func (r Row) Float(column string) (float64, error) {
 	return v, nil
 }
 
-// Weight is the weight in a column, such as how often a block runs; 0 of an empty cell.
+// Weight parses the weight in a column, such as an execution count; an empty cell is 0.
 func (r Row) Weight(column string) (float64, error) {
 	if r.Cell(column) == "" {
 		return 0, nil
@@ -150,13 +150,13 @@ func (r Row) Weight(column string) (float64, error) {
 	return w, nil
 }
 
-// Error names the file and the row in an error.
+// Error adds the file and row to an error.
 func (r Row) Error(err error) error { return r.of.Error(fmt.Errorf("row %d: %w", r.Number, err)) }
 
-// ErrEmpty is of a file without so much as a line of columns.
+// ErrEmpty reports a file without a complete header.
 var ErrEmpty = errors.New("it is empty, or ends within its first line")
 
-// Require fails where a column is missing. The name "" is of none.
+// Require fails if a column is missing. The name "" requires none.
 func (s Schema) Require(columns ...string) error {
 	if s == nil {
 		return ErrEmpty

@@ -17,28 +17,28 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// Run says under what conditions rows came about. It stands, as JSON, in column run_header of
-// the first row that a run writes; a resumed file holds one for each start.
+// Run describes the conditions of a measurement. It is stored as JSON in column run_header of a run's first row; a
+// resumed file holds one for each start.
 type Run struct {
-	// These decide about the results, so they are the same in all rows of one Run.ID.
+	// These affect the results, so all rows of one Run.ID share them.
 	Version  string         `json:"version"`
 	Host     Host           `json:"host"`
-	Settings map[string]any `json:"settings"` // how to measure, named as the flags are, defaults put in
+	Settings map[string]any `json:"settings"` // how to measure, by flag name, with defaults
 
-	// Which rows of the input it takes.
+	// The rows of the input that it takes.
 	Shard string `json:"shard,omitempty"`
 
-	// For the reader only.
+	// For information only.
 	Kernel   string   `json:"kernel"`
 	Clock    string   `json:"clock"`
 	Selftest string   `json:"selftest"`
-	AtEnd    string   `json:"selftest_at_end,omitempty"` // not of a run that was interrupted, or into a pipe
-	Workers  [][]int  `json:"workers"`                   // the CPUs of each
+	AtEnd    string   `json:"selftest_at_end,omitempty"` // unless the run was interrupted or wrote to a pipe
+	Workers  [][]int  `json:"workers"`                   // CPUs of each worker
 	Inputs   []string `json:"inputs"`
 	Started  string   `json:"started"` // RFC 3339
 }
 
-// Host is the CPU, as far as results depend on it.
+// Host describes the CPU, as far as results depend on it.
 type Host struct {
 	Microarchitecture cpu.Name `json:"microarchitecture"`
 	Vendor            string   `json:"vendor"`
@@ -47,16 +47,16 @@ type Host struct {
 	Model             int      `json:"model"`
 }
 
-// HostOf is the part of a CPU's description that is compared.
+// HostOf returns the compared part of a CPU's description.
 func HostOf(c host.CPU) Host {
 	return Host{c.Microarchitecture, c.Vendor, c.Brand, c.Family, c.Model}
 }
 
-// auto is a setting that bbprof chooses for each block.
+// auto marks a setting that bbprof chooses per block.
 const auto = "auto"
 
-// SettingsOf are all options but those that say where to measure and what else to tell, with the
-// names and values of the flags: what a user reads in a result, a command line takes.
+// SettingsOf returns all options but those about where to measure and what else to report, with the flags' names
+// and syntax, so that a command line accepts what a result shows.
 func SettingsOf(o profiler.Options) map[string]any {
 	o = o.WithDefaults()
 	settings := map[string]any{
@@ -79,7 +79,7 @@ func SettingsOf(o profiler.Options) map[string]any {
 	if o.Frames != profiler.AutoFrames {
 		settings["frames"] = float64(o.Frames)
 	}
-	// What few set stands there only where it is set.
+	// Rarely used settings appear only if set.
 	if o.Strict {
 		settings["strict"] = true
 	}
@@ -89,8 +89,8 @@ func SettingsOf(o profiler.Options) map[string]any {
 	if o.Copies > 1 {
 		settings["bodies"] = float64(o.Copies)
 	}
-	if o.At != nil {
-		settings["layout"] = float64(*o.At)
+	if o.Layout != nil {
+		settings["layout"] = float64(*o.Layout)
 	}
 	if len(o.Set) > 0 {
 		settings["set"] = o.Set.String()
@@ -98,7 +98,7 @@ func SettingsOf(o profiler.Options) map[string]any {
 	if len(o.Memory) > 0 {
 		settings["mem"] = o.Memory.String()
 	}
-	if len(o.Tolerate) > 0 { // by no flag of batch
+	if len(o.Tolerate) > 0 { // no flag of batch sets it
 		settings["tolerate"] = joined(o.Tolerate)
 	}
 	return settings
@@ -119,9 +119,9 @@ func ParseRun(text string) (r Run, err error) {
 	return r, nil
 }
 
-// ID names what decides about the results, in three numbers: eight digits for the settings and
-// the microarchitecture, four for the CPU, four for bbprof's version. It stands in each row, so it
-// is there also where a filter has dropped the row with the run's header.
+// ID identifies everything that affects the results, in three numbers: eight digits for the settings and the
+// microarchitecture, four for the CPU, four for bbprof's version. It is in every row, so it survives a filter that
+// drops the row with the header.
 func (r Run) ID() string {
 	core := []any{r.Host.Microarchitecture}
 	if r.Host.Microarchitecture == cpu.Unknown {
@@ -130,39 +130,39 @@ func (r Run) ID() string {
 	return digits(8, r.Settings, core) + "-" + digits(4, r.Host) + "-" + digits(4, r.Version)
 }
 
-// digits are the first hexadecimal digits of the hash of some values.
+// digits returns the first hexadecimal digits of a hash of the values.
 func digits(n int, values ...any) string {
 	text, err := json.Marshal(values)
 	if err != nil {
-		panic(err) // of text and numbers
+		panic(err) // cannot fail for text and numbers
 	}
 	return fmt.Sprintf("%x", sha256.Sum256(text))[:n]
 }
 
 var runID = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}$`)
 
-// IsID reports whether the cell of a column run is an ID.
+// IsID reports whether a cell of column run is an ID.
 func IsID(cell string) bool { return runID.MatchString(cell) }
 
 func (r Run) String() string {
 	text, err := json.Marshal(r)
 	if err != nil {
-		panic(err) // of text and numbers
+		panic(err) // cannot fail for text and numbers
 	}
 	return string(text)
 }
 
-// Difference is what two runs do not share, each as "what: there, here that".
+// Difference lists where two runs differ, each as "what: there, here that".
 type Difference struct {
-	Unlike []string // makes their cycles incomparable
-	Told   []string // should change nothing
+	Unlike []string // make their cycles incomparable
+	Told   []string // should not affect results, but are reported
 }
 
-// All is everything that differs.
+// All lists all differences.
 func (d Difference) All() []string { return slices.Concat(d.Unlike, d.Told) }
 
-// Difference is the one rule of what may be compared: rows of one microarchitecture and with the same settings. Another CPU of
-// that microarchitecture, and another version of bbprof, are told.
+// Difference is the one rule for comparing: rows need the same microarchitecture and settings. Another CPU of that
+// microarchitecture and another version of bbprof are only reported.
 func (r Run) Difference(here Run) (d Difference) {
 	if !sameCore(r.Host, here.Host) {
 		d.Unlike = append(d.Unlike, fmt.Sprintf("microarchitecture: %v, here %v", r.Host, here.Host))
@@ -185,7 +185,7 @@ func (r Run) Difference(here Run) (d Difference) {
 	return d
 }
 
-// differenceOfIDs is Difference where no more than the ID of one is known.
+// differenceOfIDs is Difference for a run of which only the ID is known.
 func differenceOfIDs(there, here string) (d Difference) {
 	a, b := strings.Split(there, "-"), strings.Split(here, "-")
 	if a[0] != b[0] {
@@ -193,7 +193,7 @@ func differenceOfIDs(there, here string) (d Difference) {
 	}
 	for i, what := range []string{"CPU", "version"} {
 		if a[i+1] != b[i+1] {
-			d.Told = append(d.Told, fmt.Sprintf("%s: another, by its number in run %s, here %s", what, there, here))
+			d.Told = append(d.Told, fmt.Sprintf("%s: differs, by its number in run %s, here %s", what, there, here))
 		}
 	}
 	return d
@@ -206,7 +206,7 @@ func (h Host) String() string {
 	return fmt.Sprintf("%s (%s)", h.Microarchitecture, strings.TrimSpace(h.Brand))
 }
 
-// sameCore compares the microarchitectures, or where they have no names what CPUID says.
+// sameCore compares the microarchitectures, or their CPUID if unnamed.
 func sameCore(a, b Host) bool {
 	if a.Microarchitecture == cpu.Unknown {
 		a.Brand, b.Brand = "", ""
@@ -215,21 +215,21 @@ func sameCore(a, b Host) bool {
 	return a.Microarchitecture == b.Microarchitecture
 }
 
-// Runs are those that the rows of a file tell of.
+// Runs collects the runs that a file's rows name.
 type Runs struct {
 	runs         []Run
-	ids          []string // without repetition, as the headers
+	ids          []string // distinct, like the headers
 	headers      []string
-	last, header string // the latest of each
+	last, header string // latest of each
 }
 
-// All are the runs whose headers there are.
+// All returns the runs with known headers.
 func (r *Runs) All() []Run { return r.runs }
 
 // None reports whether no row names its run.
 func (r *Runs) None() bool { return len(r.runs)+len(r.ids) == 0 }
 
-// Add takes a row.
+// Add adds the run of a row.
 func (r *Runs) Add(s Schema, cells []string) error {
 	if at := s.Index("run"); at >= 0 && cells[at] != r.last && IsID(cells[at]) {
 		if r.last = strings.Clone(cells[at]); !slices.Contains(r.ids, r.last) {
@@ -244,7 +244,7 @@ func (r *Runs) Add(s Schema, cells []string) error {
 	return r.addHeaders(r.header)
 }
 
-// addHeaders takes what column run_header may hold.
+// addHeaders adds values of column run_header.
 func (r *Runs) addHeaders(headers ...string) error {
 	for _, text := range headers {
 		if slices.Contains(r.headers, text) {
@@ -262,10 +262,10 @@ func (r *Runs) addHeaders(headers ...string) error {
 	return nil
 }
 
-// mostRuns bounds the runs of a file: one of more is damaged.
+// mostRuns bounds the runs of a file; more mean damage.
 const mostRuns = 1000
 
-// Against is the difference of all these runs from one, without repetition; where a filter dropped the headers, by their IDs.
+// Against returns the distinct differences between these runs and one; by ID if a filter dropped the headers.
 func (r *Runs) Against(here Run) (d Difference) {
 	add := func(more Difference) {
 		d.Unlike, d.Told = append(d.Unlike, more.Unlike...), append(d.Told, more.Told...)
@@ -285,7 +285,7 @@ func (r *Runs) Against(here Run) (d Difference) {
 	return d
 }
 
-// Mixes says why rows of other files must not stand beside these, "" if they may.
+// Mixes says why these rows must not be combined with those of other files, "" if they may.
 func (r *Runs) Mixes(others *Runs) string {
 	var unlike []string
 	switch {

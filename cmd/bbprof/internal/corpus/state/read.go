@@ -20,7 +20,7 @@ import (
 	"github.com/bbprof/bbprof/initial"
 )
 
-// Reader reads a file. Its methods may be called by several goroutines at a time.
+// Reader reads a file. Its methods may be called concurrently.
 type Reader struct {
 	name          string
 	close         func() error
@@ -30,18 +30,18 @@ type Reader struct {
 	visits, pages int // in all chunks
 
 	mu     sync.Mutex
-	recent []*unpacked // the latest used last
+	recent []*chunkData // most recently used last
 }
 
-// chunk is where some visits stand, and how many they and their new pages are.
+// chunk describes a chunk of visits: its position and its numbers of visits and new pages.
 type chunk struct {
 	file                  *zip.File
 	visits, pages         int
-	firstVisit, firstPage int // indices of its first ones among all
+	firstVisit, firstPage int // global indices of its first ones
 }
 
-// unpacked is a chunk of visits in memory.
-type unpacked struct {
+// chunkData is a chunk of visits in memory.
+type chunkData struct {
 	chunk  int
 	visits []visit
 	pages  []byte
@@ -54,10 +54,10 @@ type half struct {
 	pages []reference
 }
 
-// cached is how many chunks are kept, of 0.6 MB where visits touch few pages.
+// cached is how many chunks are kept, of 0.6 MB each if visits touch few pages.
 const cached = 16
 
-// Open opens a file and reads its index. An error about its contents is an *Error.
+// Open opens a file and reads its index. An error in its contents is an *Error.
 func Open(name string) (*Reader, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -83,7 +83,7 @@ func Open(name string) (*Reader, error) {
 	return r, nil
 }
 
-// wholeFile is what to do about the name of one state where its file is wanted, "" of any other name.
+// wholeFile advises what to do with the name of one state instead of its file, "" for any other name.
 func wholeFile(name string) string {
 	at := max(0, strings.LastIndexByte(name, '#'))
 	if _, err := os.Stat(name[:at]); err != nil {
@@ -92,7 +92,7 @@ func wholeFile(name string) string {
 	return fmt.Sprintf("name the whole file, %s; bbprof -state %s measures this one state", name[:at], name)
 }
 
-// NewReader reads the index of a file of that size; errors call it name.
+// NewReader reads the index of a file of the given size; errors call it name.
 func NewReader(name string, from io.ReaderAt, size int64) (*Reader, error) {
 	r := &Reader{name: name, close: func() error { return nil }}
 	var start [2]byte
@@ -112,7 +112,7 @@ func (r *Reader) open(files []*zip.File, size int64) error {
 	if err != nil {
 		return err
 	}
-	var about versioned
+	var about versionedAbout
 	if err := json.Unmarshal(text, &about); err != nil {
 		return r.damaged(err)
 	}
@@ -128,7 +128,7 @@ func (r *Reader) open(files []*zip.File, size int64) error {
 		c := chunk{file: f, firstVisit: r.visits, firstPage: r.pages}
 		fmt.Sscanf(f.Name, chunkFile, &c.visits, &c.pages)
 		if f.Name != fmt.Sprintf(chunkFile, c.visits, c.pages) || c.visits < 1 || c.visits > fullVisits || c.pages < 0 || c.pages > fullPages+2*MaxPages || r.pages > math.MaxUint32-c.pages {
-			return r.damaged(fmt.Errorf("%.40q is no chunk of visits", f.Name))
+			return r.damaged(fmt.Errorf("%.40q is not a chunk of visits", f.Name))
 		}
 		r.chunks = append(r.chunks, c)
 		r.visits += c.visits
@@ -141,8 +141,8 @@ func (r *Reader) open(files []*zip.File, size int64) error {
 	return r.readIndex(rows)
 }
 
-// maxAbout bounds aboutFile, and indexShare the index by the file's size, whatever it decompresses to: a visit takes
-// some hundred bytes, and its row as many.
+// maxAbout bounds aboutFile; indexShare bounds the index relative to the file's size, even compressed: a visit
+// takes some hundred bytes, and its row about the same.
 const (
 	maxAbout   = 1 << 20
 	indexShare = 16
@@ -152,10 +152,10 @@ func (r *Reader) Close() error { return r.close() }
 
 func (r *Reader) About() About { return r.about }
 
-// Index lists all visits, in the order of the file.
+// Index lists all visits in file order.
 func (r *Reader) Index() []Entry { return r.index }
 
-// At is the visit with a number.
+// At returns the visit with a number.
 func (r *Reader) At(id int) (Visit, error) {
 	if id < 1 || id > len(r.index) {
 		return Visit{}, &Error{Subject: r.name, Problem: fmt.Sprintf("no state %d: it holds %d", id, len(r.index)), Remedy: "bbprof capture -index lists them"}
@@ -180,7 +180,7 @@ func (r *Reader) restore(h *half) (initial.Captured, error) {
 	for _, ref := range h.pages {
 		n := sort.Search(len(r.chunks), func(i int) bool { return r.chunks[i].firstPage+r.chunks[i].pages > int(ref.Page) })
 		if n == len(r.chunks) {
-			return c, r.damaged(fmt.Errorf("a visit names page %d, which is not there", ref.Page))
+			return c, r.damaged(fmt.Errorf("a visit refers to page %d, which is missing", ref.Page))
 		}
 		u, err := r.unpack(n)
 		if err != nil {
@@ -201,7 +201,7 @@ func (r *Reader) damaged(err error) error {
 func (r *Reader) readIndex(text []byte) error {
 	rows := csv.NewReader(bytes.NewReader(text))
 	rows.FieldsPerRecord, rows.ReuseRecord = len(columns), true
-	names := map[string]string{} // the same block, file and function are in many rows
+	names := map[string]string{} // many rows share block, file and function
 	for n := -1; ; n++ {
 		cells, err := rows.Read()
 		switch {
@@ -228,7 +228,7 @@ func (r *Reader) readIndex(text []byte) error {
 	}
 }
 
-// entry is a row of the index; names holds one copy of each text.
+// entry parses a row of the index; names interns its strings.
 func entry(cells []string, names map[string]string) (e Entry, err error) {
 	for i, to := range map[int]*string{0: &e.Hex, 2: &e.File, 3: &e.Function} {
 		if _, ok := names[cells[i]]; !ok {
@@ -247,7 +247,7 @@ func entry(cells []string, names map[string]string) (e Entry, err error) {
 	return e, nil
 }
 
-// load is a file of the archive, which holds at most so many bytes.
+// load reads a file of the archive, of at most most bytes.
 func (r *Reader) load(f *zip.File, most uint64) ([]byte, error) {
 	if f.UncompressedSize64 > most {
 		return nil, r.damaged(fmt.Errorf("%.40q says that it has %d bytes", f.Name, f.UncompressedSize64))
@@ -257,7 +257,7 @@ func (r *Reader) load(f *zip.File, most uint64) ([]byte, error) {
 		return nil, r.damaged(err)
 	}
 	defer in.Close()
-	text, err := io.ReadAll(io.LimitReader(in, int64(most)+1)) // the end is reached, or the checksum is not looked at
+	text, err := io.ReadAll(io.LimitReader(in, int64(most)+1)) // reading to the end verifies the checksum
 	if err == nil && uint64(len(text)) != f.UncompressedSize64 {
 		err = io.ErrUnexpectedEOF
 	}
@@ -267,9 +267,9 @@ func (r *Reader) load(f *zip.File, most uint64) ([]byte, error) {
 	return text, nil
 }
 
-// unpack gives a chunk, from memory if it was used lately.
-func (r *Reader) unpack(n int) (*unpacked, error) {
-	if i := slices.IndexFunc(r.recent, func(u *unpacked) bool { return u.chunk == n }); i >= 0 {
+// unpack returns a chunk, cached if recently used.
+func (r *Reader) unpack(n int) (*chunkData, error) {
+	if i := slices.IndexFunc(r.recent, func(u *chunkData) bool { return u.chunk == n }); i >= 0 {
 		u := r.recent[i]
 		r.recent = append(slices.Delete(r.recent, i, i+1), u)
 		return u, nil
@@ -290,8 +290,8 @@ func (r *Reader) unpack(n int) (*unpacked, error) {
 	return u, nil
 }
 
-func parse(raw []byte, visits, pages int) (*unpacked, error) {
-	u := &unpacked{visits: make([]visit, visits)}
+func parse(raw []byte, visits, pages int) (*chunkData, error) {
+	u := &chunkData{visits: make([]visit, visits)}
 	for i := range u.visits {
 		for _, h := range []*half{&u.visits[i].before, &u.visits[i].after} {
 			n, err := binary.Decode(raw, binary.LittleEndian, &h.registers)
@@ -317,8 +317,7 @@ func parse(raw []byte, visits, pages int) (*unpacked, error) {
 	return u, nil
 }
 
-// WriteIndex writes the index as CSV: a corpus of the blocks, in which the column state says where
-// each state is.
+// WriteIndex writes the index as CSV: a corpus of the blocks, whose column state names each state.
 func (r *Reader) WriteIndex(w io.Writer) error {
 	rows := csv.NewWriter(w)
 	if err := rows.Write(columns); err != nil {

@@ -1,9 +1,9 @@
-// Package state reads and writes files of captured states: visits of blocks by their program, each
-// with the registers and pages before and after it. docs/capture.md describes the format.
+// Package state reads and writes files of captured states: visits of blocks by their program, each with registers
+// and pages before and after. docs/capture.md describes the format.
 //
-// A file is a ZIP archive: what holds for all its visits as JSON, chunks of visits, and an index. Pages with equal contents
-// are stored once, in the chunk of the first visit that has them; a visit names its pages by number. A
-// [Reader] holds the index and a few chunks, whatever the size of the file.
+// A file is a ZIP archive: JSON that describes all visits, chunks of visits, and an index. Pages with equal
+// contents are stored once, in the chunk of the first visit that has them; a visit refers to its pages by number.
+// A [Reader] holds the index and a few chunks, regardless of the file's size.
 package state
 
 import (
@@ -19,60 +19,60 @@ import (
 type Visit struct {
 	Entry
 	Before initial.Captured
-	// After is the state after the block's last instruction. Its pages are those that the block changed.
+	// After is the state after the block's last instruction, with only the pages that the block changed.
 	After initial.Captured
 }
 
 // Entry is a row of the index.
 type Entry struct {
-	ID       int // from 1, in the order of the file
+	ID       int // from 1, in file order
 	Hex      string
-	File     string // that holds the block, as the program loaded it
+	File     string // with the block, as the program loaded it
 	Function string
-	Offset   uint64 // of the block as extract has it: an address by the file
+	Offset   uint64 // of the block in the file, as extract shows it
 	Address  uint64 // in the program's memory
-	Visit    uint64 // which one, from 1
-	Visits   uint64 // among how many it was drawn
-	Pages    int    // that the block touches
-	Changed  int    // of those, whose contents it changes
+	Visit    uint64 // which visit was drawn, from 1
+	Visits   uint64 // out of how many
+	Pages    int    // touched by the block
+	Changed  int    // of those, changed by the block
 }
 
-// About says of a file what holds for all its visits.
+// About describes what all visits of a file have in common.
 type About struct {
-	Program []string `json:"program"` // with its arguments
+	Program []string `json:"program"` // with arguments
 	CPU     string   `json:"cpu"`
 	Seed    uint64   `json:"seed"`
-	Samples int      `json:"samples"` // wanted of each block
+	Samples int      `json:"samples"` // requested per block
 }
 
-// Error blames a file.
+// Error reports a bad file.
 type Error = words.Error
 
-// The files of an archive, in this order; between the two its chunks.
+// The archive's files in order; chunks stand between the two.
 const (
 	aboutFile = "bbprof-states.json"
 	chunkFile = "visits-%d-pages-%d"
 	indexFile = "index.csv"
 )
 
-// version is that of the format, in aboutFile.
+// version of the format, in aboutFile.
 const version = 1
 
 const (
 	pageSize = 4096
 
-	// MaxPages is how many pages a visit may touch: as many as there are frames to measure it on.
+	// MaxPages is how many pages a visit may touch: the number of frames for measuring it.
 	MaxPages = layout.MaxFrames
 
-	// A chunk ends when it has so many visits or pages; the last visit may go beyond that.
+	// A chunk ends at this many visits or pages; its last visit may exceed that.
 	fullVisits = 64
 	fullPages  = 64
 )
 
-// maxRaw is the largest chunk: visits and pages of a full one.
+// maxRaw is the size of the largest chunk.
 var maxRaw = fullVisits*2*(registersSize+4+MaxPages*referenceSize) + (fullPages+2*MaxPages)*pageSize
 
-// registers is a state without its pages, as files have it.
+// registers is the file format of a state without its pages.
 type registers struct {
 	Address, FSBase, GSBase, Flags uint64
 	GPR                            [16]uint64
@@ -84,10 +84,10 @@ type registers struct {
 
 var registersSize = binary.Size(registers{})
 
-// reference is a page of a visit.
+// reference refers to a page of a visit.
 type reference struct {
 	Address uint64 // bit 0: writable
-	Page    uint32 // from 0, in the order of the file
+	Page    uint32 // from 0, in file order
 }
 
 const referenceSize = 12
@@ -103,7 +103,7 @@ func registersOf(c *initial.Captured) (r registers, err error) {
 	return r, nil
 }
 
-// captured is the state, but for its pages. Vector registers that are zero are left out.
+// captured returns the state without its pages. It omits zero vector registers.
 func (r *registers) captured() (c initial.Captured) {
 	c.State = initial.State{Name: "captured", GPR: r.GPR, FSBase: r.FSBase, GSBase: r.GSBase, Fill: initial.Paper().Fill, MXCSR: r.MXCSR, Opmasks: r.Opmasks, Flags: r.Flags}
 	c.Address, c.X87 = r.Address, r.X87

@@ -18,13 +18,13 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// about is that of the tests' files.
+// about describes the tests' files.
 var about = About{Program: []string{"prog", "a"}, CPU: "a CPU", Seed: 7, Samples: 3}
 
-// whole compares pages at once: byte by byte takes long.
+// whole compares pages at once, because byte by byte takes long.
 var whole = cmp.Comparer(func(a, b initial.Page) bool { return a == b })
 
-// randomState has n pages, from a few contents.
+// randomState has n pages with few distinct contents.
 func randomState(rng *rand.Rand, n int) initial.Captured {
 	c := initial.Captured{State: initial.State{Name: "captured", FSBase: rng.Uint64(), Flags: 0x41, Fill: initial.Paper().Fill, MXCSR: 0x1f80}, Address: rng.Uint64()}
 	for i := range c.GPR {
@@ -54,7 +54,7 @@ func visits(n int) (all []Visit) {
 	return all
 }
 
-// written is a file with these visits.
+// written returns a file with these visits.
 func written(t testing.TB, all []Visit) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -81,7 +81,7 @@ func read(file []byte) (all []Visit, r *Reader, err error) {
 	return all, r, nil
 }
 
-// TestRoundTrip: what is written comes back, in any order, and pages with one content are stored once.
+// TestRoundTrip: visits are read back as written, in any order, and equal pages are stored once.
 func TestRoundTrip(t *testing.T) {
 	for _, n := range []int{0, 1, fullVisits - 1, fullVisits, fullVisits + 1, fullVisits + 7} {
 		want := visits(n)
@@ -102,7 +102,7 @@ func TestRoundTrip(t *testing.T) {
 		for _, c := range r.chunks {
 			pages += c.pages
 		}
-		if pages > 7 { // zero, and a 1 or a 2 at one of three places
+		if pages > 7 { // zero, or 1 or 2 at one of three offsets
 			t.Errorf("%d visits: %d pages are stored", n, pages)
 		}
 		for _, id := range []int{0, -1, n + 1} {
@@ -113,7 +113,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestDistinctPages: a visit takes as many pages as it may, all of them different.
+// TestDistinctPages: a visit with the maximum number of pages, all different.
 func TestDistinctPages(t *testing.T) {
 	all := visits(4)
 	for i := range all {
@@ -140,7 +140,7 @@ func TestDistinctPages(t *testing.T) {
 	}
 }
 
-// TestDamage: each byte of a file is covered by a check, and so is its end.
+// TestDamage: a check covers each byte of a file, and its end.
 func TestDamage(t *testing.T) {
 	want := visits(6)
 	file := written(t, want)
@@ -163,7 +163,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// checked reads a file that is damaged.
+// checked reads a damaged file.
 func checked(t *testing.T, file []byte, want []Visit) {
 	got, _, err := read(file)
 	if bad := (*Error)(nil); err != nil && !errors.As(err, &bad) {
@@ -174,7 +174,7 @@ func checked(t *testing.T, file []byte, want []Visit) {
 	}
 }
 
-// TestCreate: the file is for its owner alone, and there once it is whole.
+// TestCreate: only the owner may read the file, and it appears when complete.
 func TestCreate(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f")
 	f := require.Get(Create(name, about))(t)
@@ -207,7 +207,7 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// archive is a file with any contents, whose checksums are right.
+// archive makes a file with arbitrary contents and correct checksums.
 func archive(t testing.TB, about, chunk, index string, visits, pages int) []byte {
 	var b bytes.Buffer
 	w := Writer{zip: zip.NewWriter(&b)}
@@ -221,8 +221,7 @@ func archive(t testing.TB, about, chunk, index string, visits, pages int) []byte
 	return b.Bytes()
 }
 
-// FuzzRead: whatever a file holds, reading it ends in an *Error or in visits, within memory that its
-// size bounds.
+// FuzzRead: reading any file ends in an *Error or in visits, within memory bounded by its size.
 func FuzzRead(f *testing.F) {
 	var w Writer
 	for _, v := range visits(3) {

@@ -17,23 +17,23 @@ import (
 	"github.com/bbprof/bbprof/initial"
 )
 
-// Writer writes a file. Its memory grows by 36 bytes for each page with contents of its own.
+// Writer writes a file. It needs 36 bytes of memory for each distinct page.
 type Writer struct {
 	zip *zip.Writer
 
-	visits, pages   []byte // of the chunk that is being filled
-	nVisits, nPages int    // in it
+	visits, pages   []byte // of the current chunk
+	nVisits, nPages int    // of the current chunk
 	known           map[[sha256.Size]byte]uint32
 	index           bytes.Buffer
 	rows            *csv.Writer
 	entries         int
 }
 
-// NewWriter begins a file.
+// NewWriter starts a file.
 func NewWriter(w io.Writer, about About) (*Writer, error) {
 	s := &Writer{zip: zip.NewWriter(w), known: map[[sha256.Size]byte]uint32{}}
 	s.rows = csv.NewWriter(&s.index)
-	text, err := json.Marshal(versioned{version, about})
+	text, err := json.Marshal(versionedAbout{version, about})
 	if err == nil {
 		err = s.put(aboutFile, text)
 	}
@@ -43,14 +43,14 @@ func NewWriter(w io.Writer, about About) (*Writer, error) {
 	return s, err
 }
 
-// versioned is what aboutFile holds.
-type versioned struct {
+// versionedAbout is the content of aboutFile.
+type versionedAbout struct {
 	Version int `json:"version"`
 	About
 }
 
 func (s *Writer) put(name string, text []byte) error {
-	w, err := s.zip.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Deflate}) // without the time: equal states make equal files
+	w, err := s.zip.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Deflate}) // no timestamp: equal states make equal files
 	if err == nil {
 		_, err = w.Write(text)
 	}
@@ -59,13 +59,13 @@ func (s *Writer) put(name string, text []byte) error {
 
 var columns = []string{"hex", "state", "file", "function", "address", "offset", "visit", "visits", "pages", "changed"}
 
-// cells is a row of the index; name is what stands before the number in the column state.
+// cells formats a row of the index; name precedes the number in column state.
 func (e *Entry) cells(name string) []string {
 	return []string{e.Hex, name + strconv.Itoa(e.ID), e.File, e.Function, fmt.Sprintf("%#x", e.Address), fmt.Sprintf("%#x", e.Offset),
 		strconv.FormatUint(e.Visit, 10), strconv.FormatUint(e.Visits, 10), strconv.Itoa(e.Pages), strconv.Itoa(e.Changed)}
 }
 
-// Add appends a visit, whose ID, Pages and Changed it sets.
+// Add appends a visit, and sets its ID, Pages and Changed.
 func (s *Writer) Add(v *Visit) error {
 	s.entries++
 	v.ID, v.Pages, v.Changed = s.entries, len(v.Before.Pages), len(v.After.Pages)
@@ -122,7 +122,7 @@ func (s *Writer) flush() error {
 	return err
 }
 
-// Close writes what is left, and the index. It does not close what it writes to.
+// Close writes the last chunk and the index. It leaves the underlying writer open.
 func (s *Writer) Close() error {
 	err := s.flush()
 	s.rows.Flush() // into memory
@@ -135,15 +135,15 @@ func (s *Writer) Close() error {
 	return err
 }
 
-// File is a Writer of a file with a name, which is there once it is closed. Nobody else may read it:
-// it holds the memory of a program.
+// File is a Writer of a named file, which appears when closed. Nobody else may read it, because it holds a
+// program's memory.
 type File struct {
 	*Writer
 	file *atomicfile.File
 	out  *bufio.Writer
 }
 
-// Create begins a file.
+// Create starts a file.
 func Create(name string, about About) (*File, error) {
 	file, err := atomicfile.Create(name, "capturing", 0o600)
 	if err != nil {
@@ -157,7 +157,7 @@ func Create(name string, about About) (*File, error) {
 	return f, nil
 }
 
-// Close completes the file and puts it into its place.
+// Close completes the file and moves it into place.
 func (f *File) Close() error {
 	if err := cmp.Or(f.Writer.Close(), f.out.Flush()); err != nil {
 		f.Abort()
@@ -166,5 +166,5 @@ func (f *File) Close() error {
 	return f.file.Commit()
 }
 
-// Abort removes what was written.
+// Abort removes the unfinished file.
 func (f *File) Abort() { f.file.Abort() }

@@ -2,7 +2,7 @@ package forms
 
 import "github.com/bbprof/bbprof/asm"
 
-// Condition is a condition that reads a flag of the set, as in cmovcc; "" if there is none.
+// Condition returns a condition that reads a flag of the set, as in cmovcc, else "".
 func Condition(f asm.Flags) string {
 	switch {
 	case f&asm.Carry != 0:

@@ -1,5 +1,5 @@
-// Package forms chooses among the instruction forms of package asm those that a name matches. asm.Form
-// encodes them with operands of the caller's choice:
+// Package forms selects instruction forms of package asm by name. asm.Form encodes them with operands of the caller's
+// choice:
 //
 //	for _, f := range forms.Select(nil, false) {
 //		code, err := f.Encode(values, address, mask) // a register or an immediate for each operand
@@ -12,8 +12,8 @@ import (
 	"github.com/bbprof/bbprof/asm"
 )
 
-// Select gives the forms whose mnemonic matches, all if match is nil. Unless all, it leaves out those that
-// differ from another in masking, broadcast or rounding alone.
+// Select returns the forms whose mnemonic matches; nil matches all. Unless all is set, it omits forms that differ from
+// another only in masking, broadcast or rounding.
 func Select(match *regexp.Regexp, all bool) []asm.Form {
 	var list []asm.Form
 	for _, f := range asm.Forms() {
@@ -24,7 +24,7 @@ func Select(match *regexp.Regexp, all bool) []asm.Form {
 	return list
 }
 
-// Example is an instruction of the form: other registers for each operand, memory at rsi.
+// Example encodes the form with a different register per operand and memory at rsi.
 func Example(f *asm.Form) ([]byte, error) {
 	operands := f.Operands()
 	values := make([]int64, len(operands))

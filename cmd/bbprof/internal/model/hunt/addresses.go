@@ -12,18 +12,19 @@ import (
 	"github.com/bbprof/bbprof/initial"
 )
 
-// Case is a block with the values that some registers start with, such as "rdi=0x12366508"; "" where the state Survey
-// has says all.
+// Case is a block with initial values of some registers, such as "rdi=0x12366508"; Set is "" if Survey's initial state
+// suffices.
 type Case struct{ Hex, Set string }
 
-// piece is an instruction of a block, by its number, or code in its place.
+// piece is an instruction of a block, or code that replaces it.
 type piece struct {
 	of   int
-	code []byte // nil: as it is
+	code []byte // nil: unchanged
 }
 
-// rebuild is a block of some of the instructions, whose accesses go where they went before. nil where that cannot be had: a
-// stall that only the missing instructions bring about, such as a load that now overlaps a store, is no mistake of a model.
+// rebuild makes a block of some of the instructions whose accesses keep their addresses. It returns nil if that is
+// impossible: a stall that appears only because instructions are missing, such as a load that now overlaps a store, is
+// not the model's mistake.
 func (b *block) rebuild(pieces []piece) *block {
 	var code []byte
 	for _, p := range pieces {
@@ -53,17 +54,17 @@ func (b *block) rebuild(pieces []piece) *block {
 	return nil
 }
 
-// relative is where the rip-relative operand of an instruction is, from the block's start.
+// relative returns where an instruction's rip-relative operand is, counted from the block's start.
 func (b *block) relative(i int) int64 {
 	in := &b.insts[i]
 	return int64(in.Offset+len(in.Bytes)) + int64(int32(binary.LittleEndian.Uint32(in.Bytes[in.RIPDisp:])))
 }
 
-// followed is how many copies of a block are followed. The first is left out: what a later copy takes from the one before,
-// it has from the initial state.
+// followed is the number of copies that are simulated. The first is ignored: it reads from the initial state what later
+// copies read from the copy before.
 const followed = 5
 
-// addresses are those of an instruction's accesses in all copies, by instruction.
+// addresses returns the accesses of each instruction in all copies but the first.
 func (b *block) addresses() [][]asm.Followed {
 	state := b.state()
 	start := asm.Start{Regs: asm.Regs{GPR: state.GPR, RIP: codePage, FSBase: state.FSBase, GSBase: state.GSBase}, Fill: state.Fill}
@@ -77,10 +78,10 @@ func (b *block) addresses() [][]asm.Followed {
 	return all
 }
 
-// state is what the block starts from.
+// state returns the block's initial state.
 func (b *block) state() initial.State {
 	state, _ := initial.Named(surveyState)
-	if set, err := initial.ParseSet(b.set); err == nil { // not of an empty one
+	if set, err := initial.ParseSet(b.set); err == nil { // fails if empty
 		state = set.Over(state)
 	}
 	return state
@@ -91,8 +92,8 @@ const (
 	codePage    = 0x2000_0000 // any page, for rip-relative operands
 )
 
-// agrees reports whether the instructions of b that r still has access what they access in b. It is also what division
-// and square roots take longer for that has to come from the same instructions: the values.
+// agrees reports whether the instructions of b that remain in r keep their addresses. Divisions and square roots must
+// also keep their inputs' sources, since their time depends on values.
 func (b *block) agrees(r *block, pieces []piece) bool {
 	before, after := b.addresses(), r.addresses()
 	for k, p := range pieces {
@@ -105,7 +106,7 @@ func (b *block) agrees(r *block, pieces []piece) bool {
 		for n, was := range before[p.of] {
 			switch is := after[k][n]; {
 			case was.Known && is.Known && b.insts[p.of].Mem[was.Mem].Implicit && b.insts[p.of].Mnemonic == "push" && b.freeOfStalls() && r.freeOfStalls():
-				// the stack moves by less in each copy, and nothing loads what is pushed
+				// the stack moves less per copy, and nothing loads what is pushed
 			case was.Known != is.Known || was.Known && was.Addr != is.Addr:
 				return false
 			case !was.Known && b.changed(p.of, pieces):
@@ -116,7 +117,7 @@ func (b *block) agrees(r *block, pieces []piece) bool {
 	return true
 }
 
-// freeOfStalls reports whether no load can wait for a store, by the low 12 bits of their addresses.
+// freeOfStalls reports whether no load can wait for a store, judging by the low 12 address bits.
 func (b *block) freeOfStalls() bool {
 	const page = 1 << 12
 	all := slices.Concat(b.addresses()...)
@@ -129,8 +130,7 @@ func (b *block) freeOfStalls() bool {
 	})
 }
 
-// changed reports whether what an instruction waits for, directly or through others, comes from one that is not among the
-// pieces as it was.
+// changed reports whether an instruction depends, directly or not, on one that the pieces lack or replace.
 func (b *block) changed(of int, pieces []piece) bool {
 	loads := slices.ContainsFunc(pieces, func(p piece) bool { return b.reach[p.of][of] && accesses(&b.insts[p.of], false) }) || accesses(&b.insts[of], false)
 	for i := range b.insts {
@@ -148,7 +148,7 @@ func accesses(in *asm.Inst, write bool) bool {
 	return slices.ContainsFunc(in.Mem, func(m asm.Mem) bool { return m.Write && write || m.Read && !write })
 }
 
-// repair sets the registers that r never writes, and that accesses went by in b, to what they held there.
+// repair restores addresses: it sets registers that r never writes to the values they had in b.
 func (b *block) repair(r *block, pieces []piece) bool {
 	state := r.state()
 	values := map[int]uint64{}
@@ -191,7 +191,7 @@ func (b *block) repair(r *block, pieces []piece) bool {
 	return err == nil
 }
 
-// writes reports whether an instruction writes a general register.
+// writes reports whether the block writes a general register.
 func (b *block) writes(reg int) bool {
 	return slices.ContainsFunc(b.insts, func(in asm.Inst) bool {
 		_, writes := in.Dataflow()

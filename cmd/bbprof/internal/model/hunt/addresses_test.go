@@ -8,7 +8,7 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// TestOnlyKeepsAddresses: what is left of a block accesses what it accessed, or is not tried.
+// TestOnlyKeepsAddresses: the remaining instructions keep their addresses, or the candidate is not tried.
 func TestOnlyKeepsAddresses(t *testing.T) {
 	for _, test := range []struct {
 		name, block string
@@ -37,7 +37,7 @@ func TestOnlyKeepsAddresses(t *testing.T) {
 	}
 }
 
-// TestExchangedKeepsAddresses: a longer instruction moves those behind it, and not their operands.
+// TestExchangedKeepsAddresses: a longer instruction moves later ones, but not their operands.
 func TestExchangedKeepsAddresses(t *testing.T) {
 	b := newBlock("4883c007488905231f0d00").exchanged(0, []byte{0x48, 0x05, 7, 0, 0, 0}) // add rax, 7 in six bytes
 	if b == nil || b.hex != "480507000000488905211f0d00" {
@@ -45,10 +45,10 @@ func TestExchangedKeepsAddresses(t *testing.T) {
 	}
 }
 
-// overlaps takes 19 cycles for a block whose store a load overlaps only in part, and 7.5 for any other; the model says 7.5.
+// overlaps takes 19 cycles if a load overlaps a store only in part, else 7.5; the model always says 7.5.
 type overlaps struct{}
 
-func (overlaps) Measure(_ context.Context, blocks []Case, _ How) (list []Measured, err error) {
+func (overlaps) Measure(_ context.Context, blocks []Case, _ How) (list []Measurement, err error) {
 	for _, c := range blocks {
 		cycles := 7.5
 		b := newBlock(c.Hex)
@@ -62,7 +62,7 @@ func (overlaps) Measure(_ context.Context, blocks []Case, _ How) (list []Measure
 		if len(b.insts) == 3 {
 			cycles = 10
 		}
-		list = append(list, Measured{Cycles: cycles, Low: cycles, High: cycles})
+		list = append(list, Measurement{Cycles: cycles, Low: cycles, High: cycles})
 	}
 	return list, nil
 }
@@ -75,8 +75,8 @@ func (overlaps) Predict(_ context.Context, blocks []string) ([]score.Prediction,
 	return list, nil
 }
 
-// TestShrinkingMakesNoStall: a load and a store of one place keep it when what stands between them goes, so shrinking does
-// not end at a pair that overlaps in part.
+// TestShrinkingMakesNoStall: a load and a store of one address keep it when instructions between them are removed, so
+// shrinking does not end at a partly overlapping pair.
 func TestShrinkingMakesNoStall(t *testing.T) {
 	const block = "488b052e1f0d004883c007488905231f0d00"
 	found := require.Get(Hunt(t.Context(), overlaps{}, overlaps{}, []string{block}, Options{Threshold: 0.2, Seed: 1}))(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 )
 
-// Dimension is in what a variant differs.
+// Dimension names what a variant changes.
 type Dimension string
 
 const (
@@ -19,7 +19,7 @@ const (
 	OperandKind Dimension = "operand"
 )
 
-// Forms are instruction forms by mnemonic and by kinds of operands.
+// Forms indexes instruction forms by mnemonic and by operand kinds.
 type Forms struct {
 	list       []asm.Form
 	byMnemonic map[string][]int
@@ -27,7 +27,7 @@ type Forms struct {
 	kinds      []string // of each form
 }
 
-// NewForms indexes forms. Those that bbprof refuses to run are left out.
+// NewForms indexes forms, except those that bbprof refuses to run.
 func NewForms(list []asm.Form) Forms {
 	f := Forms{byMnemonic: map[string][]int{}, byKinds: map[string][]int{}}
 	for _, form := range list {
@@ -43,8 +43,8 @@ func NewForms(list []asm.Form) Forms {
 	return f
 }
 
-// savesState reports whether a form moves more than a vector, or memory of no stated width, as xsave does:
-// that is no neighbour of compilers' code, and llvm-mca's model of Golden Cove never ends at xsave.
+// savesState reports whether a form accesses more memory than a vector, or memory of unstated width, as xsave does.
+// Compilers rarely emit these, and llvm-mca's model of Golden Cove never ends at xsave.
 func savesState(f *asm.Form) bool {
 	const widest = 64 // bytes of a vector
 	return slices.ContainsFunc(f.Operands(), func(o asm.Operand) bool {
@@ -52,12 +52,12 @@ func savesState(f *asm.Form) bool {
 	})
 }
 
-// immediates are written with their width in the name of a form, and without in a shape.
+// immediates carry their width in the name of a form, but not in a shape.
 var immediates = regexp.MustCompile(`\bi\d+\b`)
 
 var digits = regexp.MustCompile(`\d+|[xyz]mm`)
 
-// kindsOf are the operands of a form's name or a shape: "r64, i" of "add r64, i8".
+// kindsOf returns the operands of a form's name or a shape: "r64, i" of "add r64, i8".
 func kindsOf(name string) string {
 	_, operands, _ := strings.Cut(strings.TrimPrefix(name, "{evex} "), " ")
 	return immediates.ReplaceAllString(operands, "i")
@@ -68,11 +68,11 @@ type neighbour struct {
 	dimension Dimension
 }
 
-// mostNeighbours bounds those of one instruction in one dimension.
+// mostNeighbours limits the neighbours of an instruction per dimension.
 const mostNeighbours = 16
 
-// neighbours are forms that differ from an instruction in its opcode, in a width or in one kind of operand.
-// Those that the corpus uses come first.
+// neighbours lists forms that differ from an instruction in the opcode, in a width or in one operand's kind, the corpus'
+// most frequent first.
 func (h *hunter) neighbours(in *asm.Inst) (list []neighbour) {
 	f := &h.Usable
 	kinds := kindsOf(in.Shape())
@@ -101,8 +101,8 @@ func (h *hunter) neighbours(in *asm.Inst) (list []neighbour) {
 	return list
 }
 
-// difference is in how many operands two lists differ, and whether that is in their widths alone; many
-// where their numbers differ.
+// difference counts the operands that differ, and reports whether only their widths do. Lists of different length differ
+// in all operands.
 func difference(a, b string) (n int, widthAlone bool) {
 	x, y := strings.Split(a, ", "), strings.Split(b, ", ")
 	if len(x) != len(y) {
@@ -118,7 +118,7 @@ func difference(a, b string) (n int, widthAlone bool) {
 	return n, widthAlone && n > 0
 }
 
-// encode is a form with an instruction's operands. What it has no operand for is register 8 or 1.
+// encode encodes a form with an instruction's operands. Operands that the instruction lacks get register 8 or 1.
 func encode(f *asm.Form, in *asm.Inst) ([]byte, bool) {
 	values, at, mask, ok := in.OperandValues()
 	if !ok {
@@ -145,12 +145,12 @@ func encode(f *asm.Form, in *asm.Inst) ([]byte, bool) {
 	return code, err == nil
 }
 
-// generalise tries the neighbours of each instruction of some classes.
+// generalise tries the neighbours of each instruction of the classes.
 func (h *hunter) generalise(ctx context.Context, classes []Class) error {
 	var blocks []Case
 	for i := range classes {
 		c := &classes[i]
-		seen := map[string]bool{c.Text: true} // forms may differ in how wide an immediate is encoded alone
+		seen := map[string]bool{c.Text: true} // forms may differ only in the encoded width of an immediate
 		for k := range c.pattern.insts {
 			for _, n := range h.neighbours(&c.pattern.insts[k]) {
 				code, ok := encode(&h.Usable.list[n.form], &c.pattern.insts[k])
@@ -184,7 +184,7 @@ func (h *hunter) generalise(ctx context.Context, classes []Class) error {
 	return nil
 }
 
-// exchanged is a block with other code for one instruction, nil where that would change what the others access.
+// exchanged replaces the code of one instruction. It returns nil if that would change what the others access.
 func (b *block) exchanged(k int, code []byte) *block {
 	pieces := make([]piece, len(b.insts))
 	for i := range pieces {

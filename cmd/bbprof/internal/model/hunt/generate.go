@@ -7,11 +7,11 @@ import (
 	"github.com/bbprof/bbprof/asm"
 )
 
-// use is how often mnemonics occur.
+// use counts mnemonics.
 type use map[string]int
 
-// usual is how often the most frequent mnemonics occur in 1,000 instructions that compilers made of
-// open-source programs (25,745 blocks), for where there is no corpus to count in.
+// usual counts the most frequent mnemonics per 1,000 instructions of compiled open-source programs (25,745 blocks). It
+// is used if there is no corpus.
 var usual = use{
 	"mov": 365, "add": 70, "lea": 55, "vmovsd": 53, "cmp": 49, "xor": 43, "push": 37, "test": 35, "sub": 27, "pop": 26, "movzx": 19, "and": 16,
 	"shl": 12, "movsxd": 11, "shr": 10, "vfmadd231pd": 9, "movdqu": 9, "vmulsd": 9, "rorx": 8, "lddqu": 8, "nop": 7, "imul": 7, "or": 7, "movaps": 7,
@@ -22,7 +22,7 @@ var usual = use{
 func (u *use) count(corpus []string) {
 	*u = use{}
 	for _, text := range corpus {
-		insts, _ := asm.DecodeHex(text) // none of what is no block
+		insts, _ := asm.DecodeHex(text) // empty if invalid
 		for i := range insts {
 			(*u)[insts[i].Mnemonic]++
 		}
@@ -34,8 +34,7 @@ func (u *use) count(corpus []string) {
 
 func (u use) of(mnemonic string) int { return u[mnemonic] }
 
-// Registers of generated blocks: few, so that instructions depend on each other. Bases of addresses are
-// never written.
+// Registers of generated blocks: few, so that instructions depend on each other. Bases of addresses are never written.
 var (
 	generalPool = []int64{0, 1, 2, 3, 8, 9}
 	basePool    = []asm.Reg{asm.RSI, asm.RDI, asm.R12, asm.R13}
@@ -46,7 +45,7 @@ const (
 	vectorPool       = 5
 )
 
-// generate makes blocks: of forms by their use, and of classes with an instruction exchanged or added.
+// generate makes blocks: random ones by frequency of use, and classes with an instruction replaced or added.
 func (h *hunter) generate(n int) (list []string) {
 	weights := h.formWeights()
 	if len(weights) == 0 || weights[len(weights)-1] == 0 {
@@ -68,8 +67,7 @@ func (h *hunter) generate(n int) (list []string) {
 	return list
 }
 
-// formWeights are sums of the forms' weights up to each: a mnemonic's use, shared by its forms, and a little
-// for what is never used.
+// formWeights returns cumulative weights of the forms. Forms of a mnemonic share its use; unused forms get a little.
 func (h *hunter) formWeights() []float64 {
 	total := 0
 	for _, n := range h.use {
@@ -79,7 +77,7 @@ func (h *hunter) formWeights() []float64 {
 	sum := 0.0
 	for i := range h.Usable.list {
 		name := h.Usable.list[i].Mnemonic()
-		const unused = 0.2 // of all instructions are of any form
+		const unused = 0.2 // share drawn from all forms alike
 		sum += (1-unused)*float64(h.use.of(name))/float64(max(1, total))/float64(len(h.Usable.byMnemonic[name])) + unused/float64(len(sums))
 		sums[i] = sum
 	}
@@ -118,7 +116,7 @@ func (h *hunter) instruction(weights []float64) []byte {
 	return code
 }
 
-// mutation is a class with an instruction exchanged for a random one, or with one more.
+// mutation replaces an instruction of a class by a random one, or adds one.
 func (h *hunter) mutation(weights []float64) []byte {
 	b := h.classes[h.rng.IntN(len(h.classes))].pattern
 	at, more := h.rng.IntN(len(b.insts)), h.rng.IntN(2) == 0

@@ -1,13 +1,12 @@
-// Package hunt finds blocks that a model gets wrong, makes them as short as they can be and says which
-// classes they fall into. It is pure over two interfaces, of which one measures and one predicts many
-// blocks at a time:
+// Package hunt finds blocks that a model gets wrong, shrinks them and sorts them into classes. It does no I/O: one
+// interface measures many blocks at a time, another predicts them:
 //
 //	survey a corpus → shrink each wrong block → confirm → generalise → put aside what is known → again
 //
-// A class is a block of which no instruction can be taken out without the error or another address, with the instructions of
-// other opcodes, widths and operands that show the same error. Blocks that contain a class that is known
-// are put aside: otherwise a few classes that are everywhere would hide all others. A block contains
-// another if some of its instructions have its shapes and depend on each other as there.
+// A class is a block from which no instruction can be removed without losing the error or changing an address, with the
+// instructions of other opcodes, widths and operands that show the same error. Blocks that contain a known class are put
+// aside: otherwise a few frequent classes would hide all others. A block contains another if some of its instructions
+// have the same shapes and depend on each other in the same way.
 package hunt
 
 import (
@@ -20,39 +19,39 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// Measured is what was measured of a block. Why says why nothing was, or why it does not count.
-type Measured struct {
+// Measurement is the measurement of a block. Why says why there is none or why it does not count.
+type Measurement struct {
 	Cycles, Low, High float64
 	Why               string
-	Doubtful          bool             // not to be taken from a corpus; Low to High say how far it can be trusted
-	Result            *profiler.Result // what else is known; may be nil
+	Suspect           bool             // skipped in a corpus; Low to High say how far to trust it
+	Result            *profiler.Result // may be nil
 }
 
-// How is how a block is measured.
+// How names a way to measure a block.
 type How string
 
 const (
 	Survey      How = "distinct pointers"         // the initial state distinct
 	Again       How = "once more"                 // the same set-up
 	OtherState  How = "initial state paper"       // all pointers equal
-	AsLoop      How = "mode loop"                 // copies in a counted loop
-	OtherLayout How = "code at byte 32 of a page" // one place of the code, where Survey takes the mean of several
+	AsLoop      How = "mode loop"                 // in a counted loop
+	OtherLayout How = "code at byte 32 of a page" // one code alignment; Survey takes the mean of several
 )
 
-// Opinions are the ways to measure what was found once more.
+// Opinions lists the ways in which findings are measured again.
 func Opinions() []How { return []How{Again, OtherState, AsLoop, OtherLayout} }
 
-// Measurer measures blocks, in their order. The error ends the hunt.
+// Measurer measures blocks in order. An error ends the hunt.
 type Measurer interface {
-	Measure(ctx context.Context, blocks []Case, how How) ([]Measured, error)
+	Measure(ctx context.Context, blocks []Case, how How) ([]Measurement, error)
 }
 
-// Predictor predicts blocks, in their order. A predict.Source is one.
+// Predictor predicts blocks in order. predict.Source implements it.
 type Predictor interface {
 	Predict(ctx context.Context, blocks []string) ([]score.Prediction, error)
 }
 
-// Sign is which way a model is wrong about a block.
+// Sign is the direction of a model's error.
 type Sign int
 
 const (
@@ -63,22 +62,22 @@ const (
 
 func (s Sign) String() string { return [...]string{"too fast", "right", "too slow"}[s+1] }
 
-// Outcome is a block measured and predicted.
+// Outcome is a block's measurement and prediction.
 type Outcome struct {
 	Case
-	Measured
+	Measurement
 	Predicted score.Prediction
 }
 
-// Known reports whether there is a measurement and a prediction.
+// Known reports whether both exist.
 func (o *Outcome) Known() bool { return o.Why == "" && o.Predicted.Known() && o.Cycles > 0 }
 
 func (o *Outcome) excess() float64 {
 	return score.Excess(&score.Block{Cycles: o.Cycles, Low: o.Low, High: o.High}, o.Predicted)
 }
 
-// sign says whether the model is wrong: outside the interval by more than a share of the measured cycles,
-// and by more than steps in which models count.
+// sign reports whether the prediction is outside the interval by more than threshold of the measured cycles and by more
+// than a model's counting step.
 func (o *Outcome) sign(threshold float64) Sign {
 	switch {
 	case !o.Known(), o.excess() <= threshold, o.excess()*o.Cycles < score.Step:
@@ -89,19 +88,19 @@ func (o *Outcome) sign(threshold float64) Sign {
 	return TooFast
 }
 
-// Options of a hunt.
+// Options configures a hunt.
 type Options struct {
 	Threshold float64 // share of the measured cycles
 	Generate  int     // blocks to generate after the corpus
 	Seed      uint64
-	Usable    Forms // to generate and generalise with
-	// Enough, if it is there, says that it is time to end.
+	Usable    Forms // for generating and generalising
+	// Enough, unless nil, reports whether to stop.
 	Enough func() bool
-	// Progress is told after each batch.
+	// Progress, unless nil, is called after each batch.
 	Progress func(Progress)
 }
 
-// Progress says how far a hunt is.
+// Progress reports how far a hunt is.
 type Progress struct {
 	Surveyed, Of int // blocks of the corpus and generated ones
 	Wrong        int
@@ -114,46 +113,45 @@ type Class struct {
 	Text     string
 	Sign     Sign
 	Variants []Variant
-	Opinions map[How]Measured
-	Blocks   int          // of the corpus that contain it and are wrong in its direction
-	Share    score.Number // of the corpus' whole excess error that they hold and no class before it
+	Opinions map[How]Measurement
+	Blocks   int          // blocks of the corpus that contain it and err in its direction
+	Share    score.Number // of the corpus' excess error: blocks that no earlier class holds
 
 	pattern  *block
 	patterns []*block // of its variants
 }
 
-// Holds are the instructions of the class by shape, such as "xor r32, r32, same".
+// Holds lists the class's instructions by shape, such as "xor r32, r32, same".
 func (c *Class) Holds() []string { return c.pattern.shapes }
 
-// Variant is a class with one instruction exchanged for a neighbour.
+// Variant is a class with one instruction replaced by a neighbour.
 type Variant struct {
 	Outcome
 	Text      string
 	Dimension Dimension
-	Shape     string // of the instruction that is there instead
+	Shape     string // of the replacement
 	Sign      Sign
 }
 
-// Found is what a hunt found.
-type Found struct {
+// Findings is the result of a hunt.
+type Findings struct {
 	Surveyed    int          `json:"blocks"`         // measured and predicted
 	Unknown     int          `json:"blocks_unknown"` // not measured, or not predicted
 	Wrong       int          `json:"blocks_wrong"`
-	Put         int          `json:"blocks_put_aside"` // wrong, and put aside, for they contain a class
+	PutAside    int          `json:"blocks_put_aside"` // wrong, but containing a known class
 	Shrunk      int          `json:"blocks_shrunk"`
-	Unconfirmed int          `json:"unconfirmed"` // minimal blocks that a second measurement does not show to be wrong
-	Trials      int          `json:"trials"`      // blocks measured and predicted in all
+	Unconfirmed int          `json:"unconfirmed"` // minimal blocks whose error a second measurement does not show
+	Trials      int          `json:"trials"`      // blocks tried in all
 	Error       score.Number `json:"-"`
 	Explained   score.Number `json:"explained"` // share of Error in blocks that contain a class
 	Classes     []Class      `json:"-"`
 }
 
-// atATime is how many blocks are surveyed before what is wrong with them is looked into.
+// atATime is how many blocks are surveyed before the wrong ones are shrunk.
 const atATime = 4096
 
-// Hunt looks for wrong blocks in a corpus, and then among generated ones. What it found stands beside an
-// error, too.
-func Hunt(ctx context.Context, m Measurer, p Predictor, corpus []string, o Options) (Found, error) {
+// Hunt searches a corpus, then generated blocks, for wrong ones. It returns its findings with an error, too.
+func Hunt(ctx context.Context, m Measurer, p Predictor, corpus []string, o Options) (Findings, error) {
 	h := &hunter{Options: o, measurer: m, predictor: p, outcomes: map[Case]*Outcome{}, members: map[Sign]map[string]bool{TooSlow: {}, TooFast: {}},
 		rng: rand.New(rand.NewPCG(o.Seed, 0))}
 	corpus = slices.Clone(corpus)
@@ -172,11 +170,11 @@ type hunter struct {
 	rng       *rand.Rand
 
 	outcomes map[Case]*Outcome
-	open     []*wrongBlock // surveyed, wrong and not put aside
+	open     []*wrongBlock // wrong, not yet put aside
 	classes  []Class
 	members  map[Sign]map[string]bool // keys of classes and their variants
 	use      use
-	found    Found
+	found    Findings
 	total    int
 	surveyed int
 }
@@ -202,7 +200,7 @@ func (h *hunter) run(ctx context.Context, corpus []string) error {
 
 func (h *hunter) enough() bool { return h.Enough != nil && h.Enough() }
 
-// chase surveys blocks and finds the classes in those that are wrong.
+// chase surveys blocks and finds the classes of the wrong ones.
 func (h *hunter) chase(ctx context.Context, blocks []string) error {
 	if err := h.survey(ctx, blocks); err != nil {
 		return err
@@ -230,28 +228,28 @@ func (h *hunter) report() {
 	}
 }
 
-// batchSize is how many blocks are predicted and measured in one call: enough for a tool's start not to
-// matter, few enough for progress.
+// batchSize is how many blocks one call predicts and measures: enough to amortise a tool's start, few enough to show
+// progress.
 const batchSize = 1024
 
-// try predicts and measures what is not known yet.
+// try predicts and measures the blocks without an outcome.
 func (h *hunter) try(ctx context.Context, blocks []Case) error {
-	var fresh []Case
+	var missing []Case
 	asked := map[Case]bool{}
 	for _, b := range blocks {
 		if h.outcomes[b] == nil && !asked[b] {
 			asked[b] = true
-			fresh = append(fresh, b)
+			missing = append(missing, b)
 		}
 	}
-	for part := range slices.Chunk(fresh, batchSize) {
+	for part := range slices.Chunk(missing, batchSize) {
 		predictions, err := h.predict(ctx, part)
 		if err != nil {
 			return err
 		}
 		var known []Case
 		for i, b := range part {
-			h.outcomes[b] = &Outcome{Case: b, Predicted: predictions[i], Measured: Measured{Why: "not measured, for there is no prediction"}}
+			h.outcomes[b] = &Outcome{Case: b, Predicted: predictions[i], Measurement: Measurement{Why: "not measured: no prediction"}}
 			if predictions[i].Known() {
 				known = append(known, b)
 			}
@@ -264,13 +262,13 @@ func (h *hunter) try(ctx context.Context, blocks []Case) error {
 			return err
 		}
 		for i, b := range known {
-			h.outcomes[b].Measured = measured[i]
+			h.outcomes[b].Measurement = measured[i]
 		}
 	}
 	return nil
 }
 
-// predict asks about each block once, whatever registers start with.
+// predict asks about each block once, whatever its initial registers.
 func (h *hunter) predict(ctx context.Context, cases []Case) ([]score.Prediction, error) {
 	var blocks []string
 	index := map[string]int{}
@@ -309,7 +307,7 @@ func (h *hunter) survey(ctx context.Context, blocks []string) error {
 		}
 		for i, text := range part {
 			h.surveyed++
-			if o := h.outcomes[cases[i]]; !o.Known() || o.Doubtful {
+			if o := h.outcomes[cases[i]]; !o.Known() || o.Suspect {
 				h.found.Unknown++
 				continue
 			}
@@ -335,10 +333,10 @@ func (h *hunter) survey(ctx context.Context, blocks []string) error {
 	return nil
 }
 
-// sideBySide is how many blocks are shrunk at a time. Of more, many would come to the same class.
+// sideBySide is how many blocks are shrunk at a time. With more, many would end in the same class.
 const sideBySide = 32
 
-// choose takes the shortest open blocks, of different instructions.
+// choose takes the shortest open blocks with different instructions.
 func (h *hunter) choose() (list []*shrink) {
 	var rest []*wrongBlock
 	kinds := map[string]bool{}
@@ -356,7 +354,7 @@ func (h *hunter) choose() (list []*shrink) {
 	return list
 }
 
-// shrinkAll shrinks blocks side by side, and leaves off where one comes to contain what another came to.
+// shrinkAll shrinks blocks together. It drops one that comes to contain the result of another.
 func (h *hunter) shrinkAll(ctx context.Context, shrinks []*shrink) (minimal []*shrink, err error) {
 	for len(shrinks) > 0 {
 		var going []*shrink
@@ -400,7 +398,7 @@ func (h *hunter) admit(ctx context.Context, minimal []*shrink) error {
 	for i, s := range minimal {
 		o := *h.outcomes[s.block.asCase()]
 		second := o
-		second.Measured = again[i]
+		second.Measurement = again[i]
 		if second.sign(h.Threshold) != s.sign {
 			h.found.Unconfirmed++
 			continue
@@ -408,7 +406,7 @@ func (h *hunter) admit(ctx context.Context, minimal []*shrink) error {
 		if h.members[s.sign][s.block.key()] {
 			continue
 		}
-		confirmed = append(confirmed, Class{Outcome: o, Text: s.block.text(), Sign: s.sign, pattern: s.block, Opinions: map[How]Measured{Again: again[i]}})
+		confirmed = append(confirmed, Class{Outcome: o, Text: s.block.text(), Sign: s.sign, pattern: s.block, Opinions: map[How]Measurement{Again: again[i]}})
 	}
 	if err := h.generalise(ctx, confirmed); err != nil {
 		return err
@@ -416,7 +414,7 @@ func (h *hunter) admit(ctx context.Context, minimal []*shrink) error {
 	for i := range confirmed {
 		c := &confirmed[i]
 		if h.members[c.Sign][c.pattern.key()] {
-			continue // a variant of one before it
+			continue // a variant of an earlier one
 		}
 		h.members[c.Sign][c.pattern.key()] = true
 		for _, p := range c.patterns {
@@ -428,11 +426,11 @@ func (h *hunter) admit(ctx context.Context, minimal []*shrink) error {
 	return nil
 }
 
-// putAside takes blocks that contain a class, or a variant of it, out of those that are open.
+// putAside removes open blocks that contain a class or one of its variants.
 func (h *hunter) putAside(c *Class) {
 	before := len(h.open)
 	h.open = slices.DeleteFunc(h.open, func(b *wrongBlock) bool { return b.sign == c.Sign && c.in(b.block) })
-	h.found.Put += before - len(h.open)
+	h.found.PutAside += before - len(h.open)
 }
 
 // in reports whether a block contains the class.

@@ -12,16 +12,15 @@ import (
 
 type block struct {
 	hex    string
-	set    string // what registers start with, see Case
+	set    string // initial registers, see Case
 	insts  []asm.Inst
 	shapes []string
 	edges  [][]edge // from, to
-	reach  [][]bool // from, to: by edges, one after another
+	reach  [][]bool // from, to: along a path of edges
 }
 
-// edge is how one instruction depends on another, or on itself an iteration before: through a register or
-// flags, through memory, or both. What comes in between does not matter, so that to take out other
-// instructions changes no edge.
+// edge says how an instruction depends on another, or on itself an iteration before: through a register or flags,
+// through memory, or both. Instructions in between do not matter, so removing them changes no edge.
 type edge uint8
 
 const (
@@ -29,7 +28,7 @@ const (
 	byMemory
 )
 
-// newBlock is a block, nil if its bytes are no instructions.
+// newBlock decodes a block. It returns nil if the bytes are not instructions.
 func newBlock(text string) *block {
 	insts, err := asm.DecodeHex(text)
 	if err != nil || len(insts) == 0 {
@@ -56,7 +55,7 @@ func newBlock(text string) *block {
 	return b
 }
 
-// close finds what depends on what through others (Warshall).
+// close computes the transitive dependencies (Warshall).
 func (b *block) close() {
 	b.reach = make([][]bool, len(b.edges))
 	for i := range b.edges {
@@ -77,8 +76,7 @@ func (b *block) close() {
 	}
 }
 
-// handsOn reports whether an instruction reads what another wrote, as far as their addresses are spelled
-// alike.
+// handsOn reports whether an instruction reads what another wrote, judging by how their addresses are spelled.
 func (b *block) handsOn(from, to int) bool {
 	place := func(i int, m *asm.Mem) asm.Mem {
 		at := asm.Mem{Base: m.Base, Index: m.Index, Scale: m.Scale, Disp: m.Disp, Segment: m.Segment}
@@ -97,8 +95,8 @@ func (b *block) handsOn(from, to int) bool {
 	return false
 }
 
-// shapeOf is an instruction's shape, with what else decides how cores execute it: one register twice, and
-// how many parts the address of a lea has.
+// shapeOf returns an instruction's shape, with two things that change how cores execute it: a repeated register, and the
+// number of parts in the address of a lea.
 func shapeOf(in *asm.Inst) string {
 	shape := in.Shape()
 	text := in.Text()
@@ -112,8 +110,8 @@ func shapeOf(in *asm.Inst) string {
 	return shape
 }
 
-// leaParts is an address with b for the base, i for the index, s for a scaled one, and d for a
-// displacement: lea takes longer for some.
+// leaParts returns the parts of an address: b for the base, i for the index, s for a scaled index, d for a displacement.
+// Some combinations make lea slower.
 func leaParts(address string) string {
 	var parts []string
 	for i, p := range strings.FieldsFunc(address, func(r rune) bool { return r == '+' || r == '-' }) {
@@ -133,7 +131,7 @@ func leaParts(address string) string {
 	return "[" + strings.Join(parts, "+") + "]"
 }
 
-// only is the block that is left of some instructions, nil where taking out the others would change more.
+// only keeps some instructions. It returns nil if removing the others would change more.
 func (b *block) only(kept []int) *block {
 	pieces := make([]piece, len(kept))
 	for n, i := range kept {
@@ -142,14 +140,13 @@ func (b *block) only(kept []int) *block {
 	return b.rebuild(pieces)
 }
 
-// asCase is the block as it is measured.
+// asCase returns the block for measuring.
 func (b *block) asCase() Case { return Case{b.hex, b.set} }
 
 func (b *block) text() string { return asm.Text(b.insts) }
 
-// contains reports whether some instructions of a block, in any order, have the shapes of a pattern's and
-// depend on each other where those do, be it through other instructions: an error of a latency shows in
-// whatever closes a chain.
+// contains reports whether some instructions of b, in any order, have the shapes of the pattern p and depend on each
+// other as there, directly or through other instructions: a wrong latency shows in any chain that it is part of.
 func (b *block) contains(p *block) bool {
 	if len(p.shapes) > len(b.shapes) {
 		return false
@@ -176,9 +173,8 @@ func (b *block) contains(p *block) bool {
 	return match()
 }
 
-// dependsAs reports whether instruction i depends on itself and those chosen before where the next
-// instruction of a pattern does. One that waits for itself is another case than one that does not: the one
-// tells of latency, the other of throughput.
+// dependsAs reports whether instruction i depends on itself and on those chosen before as the next instruction of the
+// pattern does. Whether an instruction waits for itself must match: one case shows latency, the other throughput.
 func (b *block) dependsAs(i int, chosen []int, p *block) bool {
 	k := len(chosen)
 	if p.reach[k][k] && !b.reach[i][i] || b.edges[i][i] != 0 && !p.reach[k][k] {
@@ -193,10 +189,10 @@ func (b *block) dependsAs(i int, chosen []int, p *block) bool {
 	return true
 }
 
-// mostPermuted bounds the patterns whose instructions are put in all orders for their key.
+// mostPermuted is the longest pattern whose key tries all orders of its instructions.
 const mostPermuted = 5
 
-// key is the same for blocks that contain each other.
+// key is equal for blocks that contain each other.
 func (b *block) key() string {
 	order := make([]int, len(b.shapes))
 	for i := range order {

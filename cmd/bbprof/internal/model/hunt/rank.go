@@ -7,8 +7,8 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 )
 
-// rank orders classes by how much of the corpus' excess error is in blocks that contain them: the one with
-// most of it first, then of what is left.
+// rank orders classes by the corpus' excess error in the blocks that contain them: first the class with the most, then
+// the one with most of the rest.
 func (h *hunter) rank(corpus []string) {
 	h.dropLarger()
 	wrong, total := h.excesses(corpus)
@@ -19,13 +19,13 @@ func (h *hunter) rank(corpus []string) {
 	}
 }
 
-// excess is a wrong block of the corpus with its excess error, as a share of its cycles.
+// excess is a wrong corpus block and its excess error as a share of its cycles.
 type excess struct {
 	*wrongBlock
 	share float64
 }
 
-// excesses are those of the corpus, and their total, to which blocks count that no class can be in.
+// excesses lists them. The total includes blocks that cannot hold a class.
 func (h *hunter) excesses(corpus []string) (wrong []excess, total float64) {
 	for _, text := range corpus {
 		o := h.outcomes[Case{Hex: text}]
@@ -48,7 +48,7 @@ func (h *hunter) excesses(corpus []string) (wrong []excess, total float64) {
 	return wrong, total
 }
 
-// holders are the numbers of the wrong blocks that contain each class.
+// holders lists, for each class, the wrong blocks that contain it.
 func (h *hunter) holders(wrong []excess) [][]int {
 	in := make([][]int, len(h.classes))
 	for k := range h.classes {
@@ -63,7 +63,7 @@ func (h *hunter) holders(wrong []excess) [][]int {
 	return in
 }
 
-// order takes the class whose holders have the most error that no class before it has, again and again.
+// order repeatedly takes the class whose holders have the most error outside earlier classes.
 func (h *hunter) order(wrong []excess, holders [][]int, total float64) {
 	var ranked []Class
 	left := make([]int, len(h.classes))
@@ -98,9 +98,8 @@ func (h *hunter) order(wrong []excess, holders [][]int, total float64) {
 	h.classes = ranked
 }
 
-// AskAgain takes the second opinions that are not there yet: the classes in another state, another mode
-// and another layout.
-func (f *Found) AskAgain(ctx context.Context, m Measurer) error {
+// AskAgain measures the classes in the other ways: another state, mode and layout.
+func (f *Findings) AskAgain(ctx context.Context, m Measurer) error {
 	var blocks []Case
 	for i := range f.Classes {
 		blocks = append(blocks, f.Classes[i].Case)
@@ -120,17 +119,16 @@ func (f *Found) AskAgain(ctx context.Context, m Measurer) error {
 	return nil
 }
 
-// Shared reports whether a second opinion, if it could be had, shows the error, too: by half of what the
-// first shows.
-func (c *Class) Shared(m Measured) bool {
+// Shared reports whether a second opinion shows at least half of the error. One that failed counts as agreeing.
+func (c *Class) Shared(m Measurement) bool {
 	if m.Why != "" || m.Cycles <= 0 {
 		return true
 	}
-	o := Outcome{Case: c.Case, Measured: m, Predicted: c.Predicted}
+	o := Outcome{Case: c.Case, Measurement: m, Predicted: c.Predicted}
 	return o.sign(c.excess()/2) == c.Sign
 }
 
-// Same lists the instructions that show the same error in place of one of the class.
+// Same lists instructions that show the same error in place of one of the class.
 func (c *Class) Same() (shapes []string) {
 	for _, v := range c.Variants {
 		if v.Sign == c.Sign && !slices.Contains(shapes, v.Shape) {
@@ -140,7 +138,7 @@ func (c *Class) Same() (shapes []string) {
 	return shapes
 }
 
-// dropLarger drops classes that contain another, which was found after them.
+// dropLarger drops classes that contain one found later.
 func (h *hunter) dropLarger() {
 	all := slices.Clone(h.classes)
 	h.classes = slices.DeleteFunc(h.classes, func(c Class) bool {

@@ -2,14 +2,14 @@ package hunt
 
 import "slices"
 
-// shrink takes instructions out of a block for as long as it stays wrong: ddmin (Zeller and Hildebrandt,
-// Simplifying and Isolating Failure-Inducing Input, IEEE TSE 28, 2002). The candidates of a step are
-// measured together, and the smallest that is wrong is the next block.
+// shrink removes instructions from a block while it stays wrong: ddmin (Zeller and Hildebrandt, Simplifying and
+// Isolating Failure-Inducing Input, IEEE TSE 28, 2002). The candidates of a step are measured together, and the smallest
+// wrong one is the next block.
 //
-// Whatever is left accesses what it accesses in the surveyed block; a candidate of which that cannot be had is left out.
+// The remaining instructions keep their addresses; candidates that cannot are skipped.
 type shrink struct {
 	surveyed *block
-	kept     []int // of its instructions
+	kept     []int // instruction indices
 	block    *block
 	sign     Sign
 	parts    int
@@ -17,7 +17,7 @@ type shrink struct {
 	step     []candidate
 }
 
-// candidate is a part of the surveyed block.
+// candidate is part of the surveyed block.
 type candidate struct {
 	kept  []int
 	alone bool // one part, not all but one
@@ -32,7 +32,7 @@ func newShrink(b *block, s Sign) *shrink {
 	return &shrink{surveyed: b, kept: kept, block: b, sign: s, parts: 2, done: len(b.insts) < 2}
 }
 
-// candidates are the blocks of one step: each part alone, and all but each part.
+// candidates lists the blocks of a step: each part alone, and all but each part.
 func (s *shrink) candidates() (list []Case) {
 	s.step = nil
 	if s.done {
@@ -43,7 +43,7 @@ func (s *shrink) candidates() (list []Case) {
 	for p := range s.parts {
 		from, to := p*n/s.parts, (p+1)*n/s.parts
 		s.step = append(s.step, candidate{kept: s.kept[from:to], alone: true})
-		if s.parts > 2 { // of two, each is all but the other
+		if s.parts > 2 { // of two, each is the other's complement
 			s.step = append(s.step, candidate{kept: slices.Concat(s.kept[:from], s.kept[to:])})
 		}
 	}
@@ -56,7 +56,7 @@ func (s *shrink) candidates() (list []Case) {
 	return list
 }
 
-// advance goes on with the smallest candidate that is wrong as the block is, or with smaller parts.
+// advance continues with the smallest candidate that is wrong in the same direction, or with smaller parts.
 func (s *shrink) advance(wrong func(Case) Sign) {
 	var best *candidate
 	for i := range s.step {

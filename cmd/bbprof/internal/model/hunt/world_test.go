@@ -13,19 +13,19 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// core is a made-up core: it renames four instructions a cycle, each of which then waits for its operands
-// and for its slots on one kind of port.
+// core is a made-up core: it renames four instructions a cycle; each then waits for its operands and for slots of one
+// kind of port.
 type core struct {
 	latency func(b *block, i int) int // of an instruction
-	slots   func(b *block, i int) int // that it takes of two
+	slots   func(b *block, i int) int // out of two, that it takes
 	feeds   func(b *block, from, to int) int
 }
 
-// cycles simulates iterations and gives those that one more takes.
+// cycles simulates iterations and returns the cycles of one more.
 func (c core) cycles(b *block) float64 {
 	const short, long = 64, 128
 	run := func(iterations int) float64 {
-		ready := make([]int, len(b.insts)) // when the last result of each was
+		ready := make([]int, len(b.insts)) // cycle of its last result
 		end, issued, taken := 0, 0, 0
 		for range iterations {
 			for i := range b.insts {
@@ -62,7 +62,7 @@ func realCore() core {
 	}
 }
 
-// mistaken is the core as a model has it, with five mistakes.
+// mistaken is a model of the core with five mistakes.
 func mistaken() core {
 	right := realCore()
 	is := func(b *block, i int, shape string) bool { return b.shapes[i] == shape }
@@ -94,21 +94,21 @@ func mistaken() core {
 	}
 }
 
-// world measures by one core and predicts by another.
+// world measures one core and predicts by another.
 type world struct {
 	core, model core
 	measured    int
 }
 
-func (w *world) Measure(ctx context.Context, blocks []Case, _ How) (list []Measured, err error) {
+func (w *world) Measure(ctx context.Context, blocks []Case, _ How) (list []Measurement, err error) {
 	for _, c := range blocks {
 		b := newBlock(c.Hex)
 		if b == nil {
-			list = append(list, Measured{Why: "no block"})
+			list = append(list, Measurement{Why: "no block"})
 			continue
 		}
 		c := w.core.cycles(b)
-		list = append(list, Measured{Cycles: c, Low: 0.99 * c, High: 1.01 * c})
+		list = append(list, Measurement{Cycles: c, Low: 0.99 * c, High: 1.01 * c})
 		w.measured++
 	}
 	return list, ctx.Err()
@@ -153,7 +153,7 @@ func madeUp(n int) (corpus []string) {
 	return corpus
 }
 
-// TestFivePlanted: five mistakes of a model are found, each by the smallest block there is, and nothing else.
+// TestFivePlanted: hunt finds five planted mistakes, each in its smallest block, and nothing else.
 func TestFivePlanted(t *testing.T) {
 	w := &world{core: realCore(), model: mistaken()}
 	found := require.Get(Hunt(t.Context(), w, w, madeUp(400), Options{Threshold: 0.2, Seed: 1, Usable: NewForms(forms.Select(nil, false))}))(t)
@@ -176,7 +176,7 @@ func TestFivePlanted(t *testing.T) {
 	t.Logf("%d blocks wrong of %d, %d shrunk, %d trials", found.Wrong, found.Surveyed, found.Shrunk, found.Trials)
 }
 
-// TestRightModel: a model without a mistake has no class.
+// TestRightModel: a correct model has no class.
 func TestRightModel(t *testing.T) {
 	w := &world{core: realCore(), model: realCore()}
 	found, err := Hunt(t.Context(), w, w, madeUp(200), Options{Threshold: 0.2, Seed: 1, Generate: 50, Usable: NewForms(forms.Select(nil, false))})
@@ -185,7 +185,7 @@ func TestRightModel(t *testing.T) {
 	}
 }
 
-// TestUseOfLongBlock: counting mnemonics asks for no dependencies, which would take 20,000³ steps here.
+// TestUseOfLongBlock: counting mnemonics skips dependencies, which would take 20,000³ steps here.
 func TestUseOfLongBlock(t *testing.T) {
 	var u use
 	u.count([]string{strings.Repeat("4801d8", 20_000), "31c0", "no block", "48"})

@@ -12,25 +12,25 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// Numbers are what a table says of a form. NaN stands for no number.
+// Numbers is a table's entry for a form. NaN means no number.
 type Numbers struct {
 	Form                string
 	Latency, Throughput float64
-	Shown               float64 // the largest latency between operands that assembly shows
-	Alone               float64 // the throughput of a block in which no dependency is broken
-	Low, High           float64 // of a throughput that varies; else 0
-	Mean                string  // which of the numbers are means of what has no one time
+	Shown               float64 // the largest latency between explicit operands
+	Alone               float64 // throughput without broken dependencies
+	Low, High           float64 // of a varying throughput; else 0
+	Mean                string  // which numbers are means, not fixed times
 }
 
-// A Table is numbers of forms to compare with.
+// A Table is numbers to compare with.
 type Table struct {
-	Published bool // by others, who chain through equal registers and break no dependency
+	Published bool // by others, who chain equal registers and break no dependency
 	Counted   bool // published in core cycles, with dependencies broken for throughputs
 	Forms     []Numbers
-	Unmatched []string // names of instructions that are no form's
+	Unmatched []string // names that match no form
 }
 
-// ReadTable reads rows with the columns form, latency and throughput, such as a table of bbprof's own.
+// ReadTable reads rows with columns form, latency and throughput, such as bbprof's own table.
 func ReadTable(columns []string, next func() ([]string, bool, error)) (t Table, err error) {
 	at := map[string]int{}
 	for i, c := range columns {
@@ -74,7 +74,7 @@ func number(cell string) float64 {
 	return v
 }
 
-// shown is the largest of a form's latencies from one operand that can be chosen to another of its class.
+// shown returns the largest latency between a form's free operands of one class.
 func shown(form, latencies string) float64 {
 	f := asm.FormNamed(form)
 	largest := math.NaN()
@@ -87,7 +87,7 @@ func shown(form, latencies string) float64 {
 		if !ok || strings.Contains(pair, "another register") {
 			continue
 		}
-		pair, _, _ = strings.Cut(pair, ",") // at which values
+		pair, _, _ = strings.Cut(pair, ",") // drop the values
 		from, to, _ := strings.Cut(pair, " to ")
 		s, d := chosen(operands, from), chosen(operands, to)
 		if s != nil && d != nil && s.Class == d.Class {
@@ -98,7 +98,7 @@ func shown(form, latencies string) float64 {
 	return largest
 }
 
-// chosen is the operand of a number, if it is a register that can be chosen.
+// chosen returns the numbered operand, if it is a free register.
 func chosen(operands []asm.Operand, n string) *asm.Operand {
 	i, err := strconv.Atoi(n)
 	if err != nil || i < 1 || i > len(operands) || operands[i-1].Fixed >= 0 {
@@ -126,16 +126,16 @@ func alone(throughputs string) float64 {
 	return math.NaN()
 }
 
-// A Difference is a number that two tables have otherwise.
+// A Difference is a number on which two tables differ.
 type Difference struct {
 	Form, What  string
 	Here, There float64
 }
 
-// Tally counts the numbers that two tables both have.
+// Tally counts the numbers that both tables have.
 type Tally struct {
 	Compared, Within2, Within5, Within10 int
-	Varying                              int // throughputs that differ, though the interval of one that varies holds the other
+	Varying                              int // differing throughputs whose varying interval holds the other
 }
 
 func (t *Tally) add(here, there float64) {
@@ -147,10 +147,10 @@ func (t *Tally) add(here, there float64) {
 	}
 }
 
-// slack is what numbers of two digits differ by though they mean the same, in cycles.
+// slack is the cycles by which equal two-digit numbers may differ.
 const slack = 0.02
 
-// within reports whether the interval of a throughput that varies meets the other's, or the other itself.
+// within reports whether a varying throughput's interval meets the other's interval or number.
 func within(here, there Numbers) bool {
 	varies := false
 	for _, n := range []*Numbers{&here, &there} {
@@ -168,21 +168,21 @@ func near(here, there, share float64) bool {
 
 // Agreement is how far two tables agree.
 type Agreement struct {
-	Scale                  float64 // of the other table's numbers
+	Scale                  float64 // factor of the other table's numbers
 	Latencies, Throughputs Tally
-	Means                  int // numbers that were not compared
+	Means                  int // numbers not compared
 	Differ                 []Difference
 }
 
-// Latencies that differ by 2 % are listed, and throughputs by 10 % or, of bbprof's own, by 2 %: others print two
-// digits and measure loops with an overhead.
+// Latencies that differ by 2 % are listed, and throughputs by 10 % or, of bbprof's own, by 2 %: others print two digits
+// and measure loops with overhead.
 const (
 	latencyShare    = 0.02
 	throughputShare = 0.10
 )
 
-// Compare compares two tables, form by form. Published numbers are multiplied by the median ratio of the
-// latencies, for they are of another clock.
+// Compare compares two tables by form. Published numbers are scaled by the median ratio of the latencies, as their clock
+// differs.
 func Compare(here, there Table) Agreement {
 	a := Agreement{Scale: 1}
 	others := map[string]Numbers{}
@@ -238,7 +238,7 @@ func Compare(here, there Table) Agreement {
 	return a
 }
 
-// Kinds groups differences by both numbers, rounded; the largest group is first.
+// Kinds groups differences by both rounded numbers, the largest group first.
 func (a *Agreement) Kinds() (kinds [][]Difference) {
 	index := map[string]int{}
 	for _, d := range a.Differ {

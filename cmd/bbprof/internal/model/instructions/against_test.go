@@ -10,7 +10,7 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// published is text in the form of InstLatx64's, with numbers made up.
+// published is made-up text in InstLatx64's format.
 const published = `CPU#000 Type: "A core"
   68 X86                 :ADD r32, r32                          L:   0.31ns=   0.17c  T:   0.06ns=   0.167c
   72 X86                 :ADD r1_32, r2_32                      L:   0.31ns=   0.99c  T:   0.06ns=   0.199c
@@ -25,7 +25,7 @@ const published = `CPU#000 Type: "A core"
 5000 AVX                 :VNOSUCH xmm, xmm                      L:   0.31ns=   1.00c  T:   0.16ns=   0.498c
 `
 
-// TestReadInstLat: forms by their names here; lines with other registers count where idioms would be in the way.
+// TestReadInstLat: forms get bbprof's names; lines with different registers count where idioms would interfere.
 func TestReadInstLat(t *testing.T) {
 	if !IsInstLat(published) || IsInstLat("form,latency,throughput\nadd r32, r32,1,0.2\n") {
 		t.Error("what is of InstLatx64 is not told")
@@ -42,7 +42,7 @@ func TestReadInstLat(t *testing.T) {
 	require.Equal(t, "it", want, got, cmpopts.EquateNaNs())
 }
 
-// inside are fields of an agreement that only the search for causes reads.
+// inside are fields that only the search for causes reads.
 var inside = cmpopts.IgnoreUnexported(Agreement{})
 
 func tableOf(t *testing.T, text string) Table {
@@ -59,8 +59,8 @@ func tableOf(t *testing.T, text string) Table {
 	return got
 }
 
-// TestCompare: published latencies are of operands that are shown, their throughputs have no dependency broken, and
-// their clock is another; of a table of bbprof's own the columns count. Means are left out.
+// TestCompare: published latencies are of explicit operands, their throughputs break no dependency, and their clock
+// differs; of bbprof's own tables the columns count. Means are left out.
 func TestCompare(t *testing.T) {
 	here := tableOf(t, `form|status|latency|throughput|latencies|throughputs|throughput_note
 adc r64, r64|ok|1.09|0.5|1 to 1: 1.00; 2 to 1: 1.01; flags to 1: 1.09|alone: 1.00; dependencies through flags broken: 0.50|

@@ -8,15 +8,15 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// fillers each keep one of the two units that run 512-bit operations busy, so that a chain beside them goes through
-// the other: on Intel's server cores those of port 5, and of ports 0 and 1 joined (uops.info has each on that alone).
+// fillers each keep one of the two units of 512-bit operations busy, so that a chain beside them uses the other: on
+// Intel's server cores port 5, and ports 0 and 1 joined (uops.info has each on that alone).
 var fillers = []string{"vpermd zmm, zmm, zmm", "vpslld zmm, zmm, i8"}
 
-// besides are chains that tell whether a 512-bit latency is a mean of two units': the chain with as many fillers beside
-// it as nearly fill a unit, of each kind. What it takes through one unit is not known before, so there are several
-// numbers of fillers: half a cycle less than each whole number from half of the latency up.
+// besides are chains that tell whether a 512-bit latency is a mean of two units': beside each kind of filler, in numbers
+// that nearly fill a unit. The time through one unit is unknown, so several numbers are tried: half a cycle below each
+// whole number from half of the latency up.
 func (j *job) besides() (list []Probe) {
-	const shortest = 2.5 // cycles; below, one filler more or less is too much
+	const shortest = 2.5 // cycles; below, one filler is too coarse
 	latency := j.result.Cycles / float64(j.probe.Links)
 	insts, err := asm.Decode(j.probe.Code)
 	if j.probe.Kind != Latency || j.plan < 0 || j.bits != 512 || err != nil || len(insts) != j.probe.Links || latency < shortest ||
@@ -34,16 +34,16 @@ func (j *job) besides() (list []Probe) {
 	return list
 }
 
-// beside is the chain of two instructions, with n fillers behind the first and one less behind the second.
+// beside makes a chain of two instructions, with n fillers after the first and one fewer after the second.
 func (j *job) beside(insts []asm.Inst, filler string, n int) Probe {
-	const destinations, first, source = 8, 16, 28 // registers that no chain uses
+	const destinations, first, source = 8, 16, 28 // registers of no chain
 	var code body
 	filled := 0
 	for link := range 2 {
 		in := &insts[link%len(insts)]
 		code.code = append(code.code, j.probe.Code[in.Offset:in.Offset+len(in.Bytes)]...)
 		for range n - link {
-			last := int64(1) // by which a shift goes
+			last := int64(1) // the shift count
 			if filler == fillers[0] {
 				last = source + 1
 			}
@@ -54,12 +54,11 @@ func (j *job) beside(insts []asm.Inst, filler string, n int) Probe {
 	return Probe{Kind: Beside, Pair: j.probe.Pair, Note: filler, Code: code.code, Links: 2, Fill: float64(filled) / 2, Set: j.probe.Set, err: code.err}
 }
 
-// units keeps of the chains beside fillers those through one unit that take otherwise than the chain alone: for each
-// pair and filler that with the most fillers that takes longer than they do, a whole number of cycles, and no more than
-// the chain alone, rounded up.
-func units(all []Measured) (kept []Measured) {
+// units keeps the chains through one unit that differ from the chain alone: per pair and filler the one with the most
+// fillers that takes longer than they do, a whole number of cycles, at most the chain alone rounded up.
+func units(all []Measurement) (kept []Measurement) {
 	const longer, same = 1.03, 0.02 // shares: most intervals are ± 0.5 %
-	alone, one := map[string]float64{}, map[string]*Measured{}
+	alone, one := map[string]float64{}, map[string]*Measurement{}
 	for i := range all {
 		if m := &all[i]; m.ok() && m.Kind == Latency {
 			alone[m.Pair] = m.Cycles()
@@ -86,7 +85,7 @@ func units(all []Measured) (kept []Measured) {
 // whole reports whether cycles are a whole number.
 func whole(cycles float64) bool { return math.Abs(cycles-math.Round(cycles)) <= off*cycles }
 
-// besideText names a chain beside fillers in the column latencies.
-func (m *Measured) besideText() string {
+// besideText names a chain beside fillers in column latencies.
+func (m *Measurement) besideText() string {
 	return fmt.Sprintf("%s beside %g %s", m.Pair, m.Fill, m.Note)
 }

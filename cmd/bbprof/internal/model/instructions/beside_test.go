@@ -13,8 +13,8 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// unlike is a core with two units: a chain alone takes mean cycles a link; beside enough vpermd it takes one, beside
-// enough vpslld the other. Fewer fillers leave the mean, and more than fit take their own time.
+// unlike is a core with two units: a chain alone takes mean cycles a link; beside enough vpermd one, beside enough
+// vpslld the other. Fewer fillers leave the mean, too many take their own time.
 func unlike(mean, besideVpermd, besideVpslld float64) scripted {
 	return func(text string) (float64, *verdict.Rejection) {
 		words := strings.Fields(text)
@@ -34,8 +34,8 @@ func unlike(mean, besideVpermd, besideVpslld float64) scripted {
 	}
 }
 
-// TestUnits: the latency of a 512-bit form that two unlike units, or the ways between them, make has that of each unit,
-// and no other has.
+// TestUnits: a 512-bit latency that two unlike units, or the ways between them, cause gets each unit's latency; no other
+// does.
 func TestUnits(t *testing.T) {
 	for _, c := range []struct {
 		name                 string
@@ -57,7 +57,7 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// TestBeside: the fillers are one less behind every second link and write what no chain uses.
+// TestBeside: every second link has one filler fewer, and fillers write no register of a chain.
 func TestBeside(t *testing.T) {
 	p := planOf(t, "vaddph zmm, zmm, zmm")
 	j := &job{probe: p.Probes[0], bits: 512}

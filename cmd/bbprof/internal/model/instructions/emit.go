@@ -6,7 +6,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 )
 
-// class is what a value can be handed on in.
+// class is a kind of place for a value.
 type class uint8
 
 const (
@@ -24,7 +24,7 @@ func (c class) String() string {
 	return [...]string{"general", "vector", "mmx", "opmask", "flags", "x87", "memory", "address"}[c]
 }
 
-// body is machine code in the making. The first error stays.
+// body is machine code under construction, with its first error.
 type body struct {
 	code []byte
 	err  error
@@ -42,7 +42,7 @@ func (b *body) named(name string, values ...int64) {
 	b.namedAt(name, asm.Address{Index: -1}, values...)
 }
 
-// putBack clears a register, which waits for what it held, and gives it another's value: a cycle each.
+// putBack clears a register, which waits for its value, and sets it from another: a cycle each.
 func (b *body) putBack(register, value int64) {
 	b.named("and r64, i8", register, 0)
 	b.named("or r64, r64", register, value)
@@ -63,26 +63,26 @@ type operands struct {
 	mask   int
 }
 
-// Registers with a purpose. The initial state distinct gives rsi the byte 0x680 of a page of its own, so
-// that there is room for 38 lines above it, and leaves opmasks all ones.
+// Registers with a purpose. The initial state distinct sets rsi to byte 0x680 of its own page, leaving room for 38 lines
+// above it, and leaves opmasks all ones.
 const (
 	baseRegister = asm.RSI // holds an address, never written
-	movedAddress = asm.RDI // the address of a load that waits for something
+	movedAddress = asm.RDI // the address of a dependent load
 	scratch      = 15      // r15: between two bridges
-	other        = 14      // r14: what a register is set from to break a dependency
+	other        = 14      // r14: sets registers to break a dependency
 	maskRegister = 1
 )
 
-// pools are the registers of each class that operands are taken from, in this order.
+// pools are the registers of each class for operands, in this order.
 var pools = map[class][]int64{
-	general: {3, 8, 9, 10, 11, 12, 13, 5, 0, 2, 1}, // not rsp, and none of the above
+	general: {3, 8, 9, 10, 11, 12, 13, 5, 0, 2, 1}, // not rsp or any above
 	vector:  {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 0},
 	mmx:     {0, 1, 2, 3, 4, 5, 6, 7},
 	opmask:  {2, 3, 4, 5, 6, 7},
 	x87:     {1, 2, 3, 4, 5, 6},
 }
 
-// classOf is an operand's, if it is a register.
+// classOf returns a register operand's class.
 func classOf(o asm.Operand) (class, bool) {
 	c, ok := map[asm.OperandClass]class{
 		asm.GPROperand: general, asm.VectorOperand: vector, asm.MMXOperand: mmx, asm.OpmaskOperand: opmask, asm.X87Operand: x87,
@@ -90,12 +90,12 @@ func classOf(o asm.Operand) (class, bool) {
 	return c, ok
 }
 
-// A bridge is an instruction that hands a value from one class to another, so that a chain through an
-// instruction whose source and destination differ in class closes. Its latency is subtracted.
+// A bridge is an instruction that passes a value from one class to another, to close a chain whose source and
+// destination differ in class. Its latency is subtracted.
 type bridge struct {
 	from, to  class
 	vex       bool
-	condition string // from flags: which, as the end of setcc's name
+	condition string // from flags: setcc's suffix
 }
 
 func (b bridge) String() string {
@@ -109,7 +109,7 @@ func (b bridge) String() string {
 	return name
 }
 
-// carry is the condition that adc reads.
+// carry is adc's condition.
 const carry = "b"
 
 // bridgeForms are the instructions: legacy and VEX. The destination is the first operand.
@@ -125,7 +125,7 @@ var bridgeForms = map[[2]class][2]string{
 	{vector, opmask}:   {"vpmovd2m k, xmm", "vpmovd2m k, xmm"},
 	{opmask, vector}:   {"vpmovm2d xmm, k", "vpmovm2d xmm, k"},
 	{general, flags}:   {"cmp r64, r64", "cmp r64, r64"}, // Redwood Cove's cmovcc and setcc wait 0.7 cycles longer for test
-	{flags, general}:   {"adc r64, r64", "adc r64, r64"}, // of the carry flag; setcc of others
+	{flags, general}:   {"adc r64, r64", "adc r64, r64"}, // carry only; setcc for others
 }
 
 func newBridge(from, to class, vex bool) bridge {
@@ -133,7 +133,7 @@ func newBridge(from, to class, vex bool) bridge {
 	return bridge{from: from, to: to, vex: vex && names[0] != names[1]}
 }
 
-// emit appends the bridge from register src to register dst.
+// emit appends the bridge from register src to dst.
 func (b bridge) emit(code *body, dst, src int64) {
 	names := bridgeForms[[2]class{b.from, b.to}]
 	name := names[0]
@@ -148,13 +148,13 @@ func (b bridge) emit(code *body, dst, src int64) {
 	case b.from == flags:
 		code.named("set"+b.condition+" r8", dst)
 	case b.from == vector && b.to == vector:
-		code.named(name, dst, src, 0xe4) // each element to its place
+		code.named(name, dst, src, 0xe4) // identity shuffle
 	default:
 		code.named(name, dst, src)
 	}
 }
 
-// way lists the classes that lead from one to another, both included.
+// way lists the classes from one to another, inclusive.
 func way(from, to class) []class {
 	if _, direct := bridgeForms[[2]class{from, to}]; direct {
 		return []class{from, to}
@@ -162,8 +162,8 @@ func way(from, to class) []class {
 	return []class{from, general, to}
 }
 
-// bridgeProbe is the chain that tells a bridge's latency: itself, or there and back in two equal parts. A
-// condition other than carry comes back from a cmp, whose latency the chain through carry has told.
+// bridgeProbe is the chain that measures a bridge: itself, or a round trip in halves. A condition other than carry comes
+// back from a cmp, whose latency the chain through carry gives.
 func bridgeProbe(b bridge) Probe {
 	var code body
 	probe := Probe{Kind: Bridge, Pair: b.String(), Links: 1}

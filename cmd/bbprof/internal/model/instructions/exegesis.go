@@ -13,24 +13,23 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
-// Snippets and results of llvm-exegesis are YAML documents. This reads and writes the part of YAML that
-// llvm-exegesis itself writes (llvm/tools/llvm-exegesis/lib/BenchmarkResult.cpp), a key a line.
+// llvm-exegesis' snippets and results are YAML documents. This reads and writes the subset that llvm-exegesis writes
+// (llvm/tools/llvm-exegesis/lib/BenchmarkResult.cpp), a key a line.
 
-// A Snippet is a block that llvm-exegesis made for an instruction.
+// A Snippet is llvm-exegesis' block for an instruction.
 type Snippet struct {
 	Latency      bool // else inverse_throughput
 	Instructions []string
-	lines        []string // of the document, without its first and last
+	lines        []string // the document without its first and last
 }
 
-// exegesisModes are those that a block can be measured for.
+// Modes that a block can be measured for.
 const (
 	latencyMode    = "latency"
 	throughputMode = "inverse_throughput"
 )
 
-// ReadSnippets reads what llvm-exegesis -benchmark-phase=assemble-measured-code wrote, and plans a probe of
-// each snippet.
+// ReadSnippets reads the output of llvm-exegesis -benchmark-phase=assemble-measured-code, and plans a probe per snippet.
 func ReadSnippets(r io.Reader) ([]Plan, error) {
 	var plans []Plan
 	in := bufio.NewScanner(r)
@@ -58,7 +57,7 @@ func ReadSnippets(r io.Reader) ([]Plan, error) {
 	return plans, in.Err()
 }
 
-// field is the value of a key, without quotes.
+// field returns a key's value without quotes.
 func field(lines []string, key string) string {
 	for _, l := range lines {
 		if v, ok := strings.CutPrefix(l, key+":"); ok {
@@ -110,11 +109,10 @@ func planSnippet(lines []string) (Plan, error) {
 	return p, nil
 }
 
-// copiesInSnippet is how often llvm-exegesis repeats the instructions in what it prints.
+// copiesInSnippet is how often llvm-exegesis repeats the instructions it prints.
 const copiesInSnippet = 4
 
-// repeatedPart finds the n instructions that llvm-exegesis repeats, between what sets registers and what puts
-// them back.
+// repeatedPart finds the n instructions that llvm-exegesis repeats, between setting and restoring registers.
 func repeatedPart(code []byte, n int) ([]byte, error) {
 	insts, err := asm.Decode(code)
 	if err != nil {
@@ -147,12 +145,11 @@ func periodic(insts []asm.Inst, n int) bool {
 	return true
 }
 
-// ExegesisModes are the modes that results have. llvm-exegesis reads those of one mode in a file.
+// ExegesisModes lists the modes of results. llvm-exegesis reads one mode per file.
 func ExegesisModes() []string { return []string{latencyMode, throughputMode} }
 
-// WriteExegesis writes the rows' numbers of one mode as llvm-exegesis' results, a document each. What has no
-// number, or no name of LLVM's, is left out; the count says how many documents there are. It is an error if there is
-// none.
+// WriteExegesis writes the rows' numbers of one mode as llvm-exegesis' results, one document each, and counts them. It
+// omits rows without a number or an LLVM name, and fails if none is left.
 func WriteExegesis(w io.Writer, rows []Row, mode, cpu string) (documents int, err error) {
 	out := bufio.NewWriter(w)
 	nameless := 0
@@ -187,28 +184,27 @@ func WriteExegesis(w io.Writer, rows []Row, mode, cpu string) (documents int, er
 	return 0, &NothingError{fmt.Sprintf("LLVM's name is not known of any of the %s that have a number for %s", words.Plural(nameless, "form"), mode)}
 }
 
-// A NothingError is why there is nothing to write.
+// A NothingError is why nothing can be written.
 type NothingError struct{ why string }
 
 func (e *NothingError) Error() string { return e.why }
 
-// total is the latency that a scheduling model gives an instruction: of a load and what is done with it
-// together.
-func (r *Row) total() *Measured {
+// total returns a scheduling model's latency of an instruction: of a load and its use together.
+func (r *Row) total() *Measurement {
 	if r.Load != nil && (r.Latency == nil || r.Load.Cycles() > r.Latency.Cycles()) {
 		return r.Load
 	}
 	return r.Latency
 }
 
-func writeMeasurement(out *bufio.Writer, mode string, m *Measured) {
+func writeMeasurement(out *bufio.Writer, mode string, m *Measurement) {
 	value := strconv.FormatFloat(m.Value.Cycles, 'f', 4, 64)
 	snippet := strconv.FormatFloat(m.Result.Cycles.Cycles, 'f', 4, 64)
 	fmt.Fprintf(out, "measurements:\n  - { key: %s, value: %s, per_snippet_value: %s, validation_counters: {} }\n", mode, value, snippet)
 }
 
-// write repeats the document with what was measured.
-func (s *Snippet) write(out *bufio.Writer, m *Measured) {
+// write repeats the document with the measurement.
+func (s *Snippet) write(out *bufio.Writer, m *Measurement) {
 	out.WriteString("---\n")
 	for _, l := range s.lines {
 		switch {

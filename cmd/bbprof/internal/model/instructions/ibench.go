@@ -36,9 +36,9 @@ func IBench(rows []Row) string {
 		}
 		for _, n := range []struct {
 			what string
-			*Measured
+			*Measurement
 		}{{"TP", r.Throughput}, {"LT", latency}} {
-			if n.Measured != nil && n.Mean == "" {
+			if n.Measurement != nil && n.Mean == "" {
 				fmt.Fprintf(&b, "%s-%s: %.3f (clock cycles)\n", name, n.what, n.Value.Cycles)
 			}
 		}

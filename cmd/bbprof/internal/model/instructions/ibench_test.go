@@ -16,9 +16,9 @@ func TestIBench(t *testing.T) {
 			t.Fatalf("no form %s", form)
 		}
 		n := float64(i + 1)
-		rows = append(rows, Row{Form: f, Throughput: &Measured{Value: Value{Cycles: n / 4}}, Latency: &Measured{Value: Value{Cycles: n}}})
+		rows = append(rows, Row{Form: f, Throughput: &Measurement{Value: Value{Cycles: n / 4}}, Latency: &Measurement{Value: Value{Cycles: n}}})
 	}
-	rows[3].Load = &Measured{Value: Value{Cycles: 11}}
+	rows[3].Load = &Measurement{Value: Value{Cycles: 11}}
 	rows[8].Throughput.Mean = "unstable"
 	rows = append(rows, Row{Snippet: &Snippet{}})
 	require.Equal(t, "it", `add-r_r-TP: 0.500 (clock cycles)

@@ -8,18 +8,17 @@ import (
 	"github.com/bbprof/bbprof/asm"
 )
 
-// instLatLine is a line of what InstLatx64 publishes: the instruction, its latency and its throughput.
+// instLatLine matches a line of InstLatx64: instruction, latency, throughput.
 var instLatLine = regexp.MustCompile(`^ *\d+ \S+ *:(.*?) +L: *(?:\[[^\]]*\]|[\d.]+ns= *([\d.]+)c) +T: *(?:\[[^\]]*\]|[\d.]+ns= *([\d.]+)c)`)
 
-// IsInstLat reports whether text is of InstLatx64.
+// IsInstLat reports whether text is InstLatx64's.
 func IsInstLat(text string) bool {
 	return slices.ContainsFunc(strings.Split(text, "\n"), instLatLine.MatchString)
 }
 
-// ReadInstLat reads the register forms of a text of InstLatx64. Left out are memory operands, pairs of
-// instructions, masks and divisions of stated values. Where a form has several lines, that counts whose registers
-// differ, because of idioms; but for the latency of moves that whose registers are the same, because the others
-// are eliminated.
+// ReadInstLat reads the register forms of InstLatx64. It omits memory operands, pairs of instructions, masks and
+// divisions of stated values. Of a form's lines the one with different registers counts, because of idioms; but for
+// latencies of moves the one with equal registers, because others are eliminated.
 func ReadInstLat(text string) Table {
 	t := Table{Published: true}
 	at, differs := map[string]int{}, map[string]bool{}
@@ -56,7 +55,7 @@ func ReadInstLat(text string) Table {
 	return t
 }
 
-// registerSources is how many of a form's operands are registers that are read.
+// registerSources counts a form's register sources.
 func registerSources(form string) (n int) {
 	for _, o := range asm.FormNamed(form).Operands() {
 		if _, register := classOf(o); register && o.Read {
@@ -72,12 +71,12 @@ var (
 		"al": "al", "ax": "ax", "eax": "eax", "rax": "rax", "st": "st", "st(i)": "st(i)", "xmm0": "xmm0"}
 )
 
-// instLatNames are mnemonics that bbprof calls otherwise.
+// instLatNames maps mnemonics to bbprof's.
 var instLatNames = map[string]string{"cmovnz": "cmovne", "setc": "setb", "cmovc": "cmovb", "aeskeygen": "aeskeygenassist", "vaeskeygen": "vaeskeygenassist",
 	"vptestps": "vtestps", "vptestpd": "vtestpd"}
 
-// instLatForm is the form of an instruction as InstLatx64 writes it, empty if there is none, and whether its
-// registers differ. ok is false of what is no register form.
+// instLatForm returns bbprof's form of an InstLatx64 instruction, empty if there is none, and whether its registers
+// differ. ok is false if it is no register form.
 func instLatForm(text string) (form string, distinct, ok bool) {
 	text = strings.TrimSpace(text)
 	if strings.ContainsAny(text, "[+(/") && !strings.Contains(text, "st(i)") || strings.Contains(text, "pair") {
@@ -104,7 +103,7 @@ func instLatForm(text string) (form string, distinct, ok bool) {
 			list, numbers[m[1]] = append(list, "r"+m[2]), true
 		case m != nil && m[3] == "mm", m != nil && m[3] == "k":
 			list, numbers[m[4]] = append(list, m[3]), true
-		case m != nil: // short of xmm where the column ends
+		case m != nil: // xmm cut off at the column's end
 			list, numbers[m[4]] = append(list, m[3][:1]+"mm"), true
 		case instLatOther[o] != "":
 			list = append(list, instLatOther[o])
@@ -113,7 +112,7 @@ func instLatForm(text string) (form string, distinct, ok bool) {
 		}
 	}
 	tries := [][]string{list}
-	if len(list) > 1 { // an immediate or a source that goes without saying there, or one too many
+	if len(list) > 1 { // an immediate or source implied there, or one too many
 		tries = append(tries, slices.Concat(list, []string{"i8"}), slices.Concat(list[:1], list), slices.Concat(list[:1], list[2:]))
 	}
 	for _, operands := range tries {
@@ -121,7 +120,7 @@ func instLatForm(text string) (form string, distinct, ok bool) {
 		if encoding == "{evex}" && asm.FormNamed("{evex} "+form) != nil {
 			form = "{evex} " + form
 		}
-		if asm.FormNamed(form) == nil && name == "movd" { // of 64 bits
+		if asm.FormNamed(form) == nil && name == "movd" { // 64-bit
 			form = "movq" + form[len("movd"):]
 		}
 		if asm.FormNamed(form) != nil {

@@ -42,7 +42,7 @@ func textOf(t *testing.T, code []byte) string {
 	return strings.Join(list, "; ")
 }
 
-// TestChains: the block of each pair of operands is a chain by way of that pair and, as far as can be, no other.
+// TestChains: the block of each pair of operands is a chain through that pair and, if possible, no other.
 func TestChains(t *testing.T) {
 	for _, c := range []struct{ form, pair, want string }{
 		{"imul r64, r64", "1 to 1", "imul rbx, rdx"},
@@ -73,7 +73,7 @@ func TestChains(t *testing.T) {
 			}
 		}
 		if c.form == "imul r64, r64" && c.pair == "2 to flags" || c.form == "mulx r64, r64, r64" {
-			c.want = got // which registers stand aside does not matter
+			c.want = got // which registers are unused does not matter
 			if !strings.Contains(got, "adc rbx, r14") && !strings.Contains(got, "movsxd rdx, ") {
 				t.Errorf("%s, %s: %s", c.form, c.pair, got)
 			}
@@ -82,7 +82,7 @@ func TestChains(t *testing.T) {
 	}
 }
 
-// TestPlans: every form that may run has a block, and every block decodes and may run.
+// TestPlans: every permitted form has a block, and every block decodes and may run.
 func TestPlans(t *testing.T) {
 	probes := 0
 	for _, f := range forms.Select(nil, false) {
@@ -105,7 +105,7 @@ func TestPlans(t *testing.T) {
 	t.Logf("%d blocks", probes)
 }
 
-// TestIndependent: the instructions of a throughput block write different registers, and none that another reads.
+// TestIndependent: instructions of a throughput block write different registers that no other reads.
 func TestIndependent(t *testing.T) {
 	for _, c := range []struct{ form, want string }{
 		{"mulx r32, r32, r32", "mulx ebx, r8d, ebp; mulx r9d, r10d, ebp"},
@@ -131,7 +131,7 @@ func TestIndependent(t *testing.T) {
 	}
 }
 
-// scripted gives blocks cycles by their mnemonics.
+// scripted assigns cycles by mnemonic.
 type scripted func(text string) (float64, *verdict.Rejection)
 
 func (s scripted) ProfileAll(_ context.Context, next func() (profiler.Block, bool), done func(profiler.Result, error)) error {
@@ -157,8 +157,8 @@ func (s scripted) ProfileAll(_ context.Context, next func() (profiler.Block, boo
 	}
 }
 
-// TestMeasure: bridges are subtracted, a round trip in halves; what this CPU does not have is not asked for twice;
-// what is not steady has a mean with the reason.
+// TestMeasure: bridges are subtracted, a round trip in halves; missing instructions are asked for once; unsteady numbers
+// are means with the reason.
 func TestMeasure(t *testing.T) {
 	var asked atomic.Int32 // two workers ask
 	worker := scripted(func(text string) (float64, *verdict.Rejection) {
@@ -195,7 +195,7 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// inLoops gives blocks cycles by whether they are in a loop.
+// inLoops assigns cycles by whether a block is in a loop.
 type inLoops func(text string, loop bool) (float64, *verdict.Rejection)
 
 func (f inLoops) ProfileAll(ctx context.Context, next func() (profiler.Block, bool), done func(profiler.Result, error)) error {
@@ -212,9 +212,9 @@ func (f inLoops) ProfileAll(ctx context.Context, next func() (profiler.Block, bo
 	}
 }
 
-// TestDoubt: what takes no simple share of a cycle, or several times, in a row of copies is measured there once more
-// and then twice in a loop; the faster loop counts, unless one of the four is beyond doubt. If they differ, the interval
-// holds all.
+// TestDoubt: a block without a simple share of a cycle, or with several times, in a row is repeated there once and then
+// twice in a loop; the faster loop counts, unless one of the four is beyond doubt. If they differ, the interval holds
+// all.
 func TestDoubt(t *testing.T) {
 	noisy := &verdict.Rejection{Reason: verdict.ContextSwitch}
 	for _, c := range []struct {
@@ -223,7 +223,7 @@ func TestDoubt(t *testing.T) {
 		loop []float64 // 0 is rejected
 		want float64
 		mode string
-		high float64 // of an interval that holds all; 0: of one measurement
+		high float64 // of an interval of all; 0: of one
 	}{
 		{"sure", []float64{0.502}, nil, 0.502, "", 0},
 		{"disturbed", []float64{0.505, 0.501}, nil, 0.501, "", 0},
@@ -245,7 +245,7 @@ func TestDoubt(t *testing.T) {
 			if v == 0 {
 				return 0, noisy
 			}
-			return 11 * v, nil // of so many instructions
+			return 11 * v, nil // of 11 instructions
 		}
 		worker := inLoops(func(text string, loop bool) (float64, *verdict.Rejection) {
 			switch {
@@ -277,8 +277,8 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
-// TestChainDoubt: a chain of no whole number of cycles is measured once more in a row and then in a loop, a short one if
-// it is slow or a long one was interrupted; one of 512 bits or through memory in rows alone, of which the faster counts.
+// TestChainDoubt: a chain of no whole number of cycles is repeated once in a row and then in a loop, a short one if it
+// is slow or a long one was interrupted; with 512 bits or through memory only in rows, of which the faster counts.
 func TestChainDoubt(t *testing.T) {
 	for _, c := range []struct {
 		form, chain string
@@ -315,7 +315,7 @@ func TestChainDoubt(t *testing.T) {
 	}
 }
 
-// TestMoves: a movs reads what the one before wrote for the way through memory, and nothing of the kind otherwise.
+// TestMoves: movs reads what its predecessor wrote only in the probe through memory.
 func TestMoves(t *testing.T) {
 	got := map[Kind]string{}
 	for _, p := range planOf(t, "movs m32, m32").Probes {
@@ -324,7 +324,7 @@ func TestMoves(t *testing.T) {
 	require.Equal(t, "it", map[Kind]string{Throughput: "rdi=0x12406880", StoreToLoad: "rdi=0x12406684"}, got)
 }
 
-// TestDisagreements: a model's latency is its block's less its bridges', and inside the interval is agreement.
+// TestDisagreements: a model's latency is its block's minus its bridges'; inside the interval is agreement.
 func TestDisagreements(t *testing.T) {
 	worker := scripted(func(text string) (float64, *verdict.Rejection) { return 6, nil })
 	rows := require.Get(Measure(context.Background(), []measure.Measurer{worker}, []Plan{planOf(t, "vaddps xmm, xmm, xmm")}, 0, 0, nil))(t)
@@ -334,12 +334,12 @@ func TestDisagreements(t *testing.T) {
 	if judged[Latency]+judged[Throughput] != 2 || len(list) != 1 || list[0].Model != 9 || list[0].Times() != 1.5 {
 		t.Errorf("%v judged: %+v", judged, list)
 	}
-	through := Row{Latency: &Measured{Probe: Probe{Pair: "m to m", Links: 1, Code: []byte{0xff, 6}}, Value: Value{7, 7, 7}}}
+	through := Row{Latency: &Measurement{Probe: Probe{Pair: "m to m", Links: 1, Code: []byte{0xff, 6}}, Value: Value{7, 7, 7}}}
 	if list, judged := Disagreements([]Row{through}, 0.02, map[string]float64{"ff06": 1}); judged[StoreToLoad] != 1 || len(list) != 1 || list[0].Kind != StoreToLoad {
 		t.Errorf("through memory: %v judged: %+v", judged, list)
 	}
-	load := Row{Load: &Measured{Probe: Probe{Kind: LoadLatency, Links: 1, Others: 2, Code: []byte{0x90}}, Value: Value{5, 5, 5}}}
-	cycles = map[string]float64{"90": 9, "4883e7004809f7": 4} // it takes two cycles each for what puts the address back
+	load := Row{Load: &Measurement{Probe: Probe{Kind: LoadLatency, Links: 1, Others: 2, Code: []byte{0x90}}, Value: Value{5, 5, 5}}}
+	cycles = map[string]float64{"90": 9, "4883e7004809f7": 4} // putting the address back takes two cycles each
 	if list, _ := Disagreements([]Row{load}, 0.02, cycles); len(list) != 0 || !slices.Contains(Blocks([]Row{load}), "4883e7004809f7") {
 		t.Errorf("a load beside others: %+v", list)
 	}
@@ -395,7 +395,7 @@ func TestSnippets(t *testing.T) {
 	}
 }
 
-// TestExegesisAnalysis: llvm-exegesis reads what is written, without a warning, and keeps every point.
+// TestExegesisAnalysis: llvm-exegesis reads the output without a warning and keeps every point.
 func TestExegesisAnalysis(t *testing.T) {
 	tool := require.Tool(t, require.LLVM, "llvm-exegesis-22")
 	var plans []Plan
@@ -428,8 +428,8 @@ func TestExegesisAnalysis(t *testing.T) {
 	}
 }
 
-// TestChained: where each instruction waits for the one before, and the block that breaks that was not measured, there is no
-// throughput.
+// TestChained: instructions that wait for their predecessors have no throughput unless the dependency-breaking block was
+// measured.
 func TestChained(t *testing.T) {
 	ok, rejected := Outcome{Status: profiler.OK}, Outcome{Status: profiler.Rejected, Reason: "unstable"}
 	for _, c := range []struct {
@@ -442,7 +442,7 @@ func TestChained(t *testing.T) {
 		{"the chain alone", rejected, true, 0},
 		{"other values not measured", rejected, false, 1},
 	} {
-		row := Row{All: []Measured{
+		row := Row{All: []Measurement{
 			{Probe: Probe{Kind: Throughput}, Value: Value{Cycles: 1}, Result: ok},
 			{Probe: Probe{Kind: Throughput, Breaks: c.breaks}, Value: Value{Cycles: 0.33}, Result: c.broken},
 		}}

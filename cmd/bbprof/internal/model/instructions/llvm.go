@@ -19,11 +19,11 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
 )
 
-// ErrNoLLVM says that no llvm-mc is there to name opcodes.
+// ErrNoLLVM reports that there is no llvm-mc to name opcodes.
 var ErrNoLLVM = errors.New("llvm-mc is not installed, or not in PATH")
 
-// MC is the llvm-mc to name opcodes with: that of a version, such as "-22", or else the newest in PATH, of those that can
-// and that know the core, if it is given. why says of the one that there is why it cannot.
+// MC finds an llvm-mc that can name opcodes: that of a version, such as "-22", else the newest in PATH. It must know the
+// core, if given. why says why the one found cannot.
 func MC(ctx context.Context, version, cpu string) (tool string, why error) {
 	all := mcs(ctx)
 	if i := slices.IndexFunc(all, func(c mc) bool { return version != "" && filepath.Base(c.path) == "llvm-mc"+version }); i >= 0 {
@@ -41,7 +41,7 @@ func MC(ctx context.Context, version, cpu string) (tool string, why error) {
 	return tool, why
 }
 
-// mc is an llvm-mc.
+// mc is an installed llvm-mc.
 type mc struct {
 	path    string
 	version int
@@ -49,7 +49,7 @@ type mc struct {
 
 var mcVersion = regexp.MustCompile(`version (\d+)`)
 
-// mcs are those in PATH, the newest first.
+// mcs lists those in PATH, the newest first.
 func mcs(ctx context.Context) (all []mc) {
 	seen := map[string]bool{}
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
@@ -65,7 +65,7 @@ func mcs(ctx context.Context) (all []mc) {
 				continue
 			}
 			if suffix == "" {
-				out, _ := exec.CommandContext(ctx, path, "--version").Output() // of none, 0
+				out, _ := exec.CommandContext(ctx, path, "--version").Output() // 0 on failure
 				if m := mcVersion.FindSubmatch(out); m != nil {
 					version, _ = strconv.Atoi(string(m[1]))
 				}
@@ -78,8 +78,7 @@ func mcs(ctx context.Context) (all []mc) {
 	return all
 }
 
-// unable is why an llvm-mc cannot name opcodes: old ones write registers as numbers, and take another core for one that
-// they do not know.
+// unable returns why an llvm-mc cannot name opcodes: old ones write registers as numbers, and replace unknown cores.
 func (c mc) unable(ctx context.Context, cpu string) error {
 	args := []string{"--disassemble", "-show-inst", "-triple=x86_64-unknown-linux-gnu"}
 	if cpu != "" {
@@ -98,19 +97,18 @@ func (c mc) unable(ctx context.Context, cpu string) error {
 	return err
 }
 
-// NameOpcodes gives rows LLVM's name of their opcode and the operands of an example, by an llvm-mc. A form that it does
-// not know stays without.
+// NameOpcodes sets LLVM's opcode name and an example's operands, by llvm-mc. Unknown forms stay unnamed.
 func NameOpcodes(ctx context.Context, tool string, rows []Row) error {
 	codes := make([][]byte, len(rows))
 	for i := range rows {
 		if rows[i].Form != nil {
-			codes[i], _ = forms.Example(rows[i].Form) // of none, nil
+			codes[i], _ = forms.Example(rows[i].Form) // nil on failure
 		}
 	}
 	return nameCodes(ctx, tool, codes, rows)
 }
 
-// nameCodes is NameOpcodes with the examples, nil where there is none.
+// nameCodes is NameOpcodes for given examples; nil is none.
 func nameCodes(ctx context.Context, tool string, codes [][]byte, rows []Row) error {
 	var in strings.Builder
 	for i, code := range codes {
@@ -120,7 +118,7 @@ func nameCodes(ctx context.Context, tool string, codes [][]byte, rows []Row) err
 	}
 	cmd := exec.CommandContext(ctx, tool, "--disassemble", "-show-inst", "-triple=x86_64-unknown-linux-gnu")
 	cmd.Stdin = strings.NewReader(in.String())
-	out, err := cmd.Output() // fails if there is one that it does not know; what it says of the others counts
+	out, err := cmd.Output() // fails if it does not know one; the other answers count
 	if err != nil && len(out) == 0 {
 		return fmt.Errorf("%s: %w", filepath.Base(tool), err)
 	}
@@ -133,7 +131,7 @@ var (
 	mcOperand = regexp.MustCompile(`<MCOperand (Reg|Imm|Expr|SFPImm|DFPImm):([^>]*)>`)
 )
 
-// nameFrom reads what llvm-mc -show-inst wrote.
+// nameFrom parses the output of llvm-mc -show-inst.
 func nameFrom(out []byte, rows []Row) {
 	current, expected := -1, false
 	var opcode string
@@ -149,7 +147,7 @@ func nameFrom(out []byte, rows []Row) {
 		case expected:
 			rows[current].Opcode, rows[current].Operands = opcode, strings.Join(append([]string{opcode}, operands...), " ")
 			expected = false
-		default: // llvm-mc makes two of it, such as a prefix and an instruction
+		default: // llvm-mc splits it, such as into prefix and instruction
 			rows[max(current, 0)].Opcode, rows[max(current, 0)].Operands = "", ""
 		}
 		opcode, operands = "", nil
@@ -168,7 +166,7 @@ func nameFrom(out []byte, rows []Row) {
 	flush()
 }
 
-// operand is one as llvm-exegesis reads it.
+// operand formats an operand for llvm-exegesis.
 func operand(kind, value string) string {
 	switch {
 	case kind == "Imm":

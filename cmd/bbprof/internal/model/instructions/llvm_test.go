@@ -8,7 +8,7 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// TestMC: an old llvm-mc that is called without a version does not hide a new one, and what cannot name opcodes says why.
+// TestMC: an old unversioned llvm-mc does not hide a newer one, and one that cannot name opcodes says why.
 func TestMC(t *testing.T) {
 	const named, numbered = "echo '<MCOperand Reg:RIZ>'", "echo '<MCOperand Reg:56>'"
 	unknown := "echo \"'znver9' is not a recognized processor\" >&2; " + named

@@ -15,22 +15,21 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// ErrInterrupted ends a measurement whose context ended.
+// ErrInterrupted reports that the context ended.
 var ErrInterrupted = errors.New("interrupted")
 
-// Measure measures the probes of plans and the bridges that they use, and gives a row for each plan. width is how
-// many instructions a cycle the core can begin at most, 0 if that is not known.
-// progress is told after each block how many are done, and of how many.
+// Measure measures the probes of plans and their bridges, and returns a row per plan. width is the most instructions a
+// cycle that the core can begin, 0 if unknown. progress is called after each block with the numbers done and in all.
 func Measure(ctx context.Context, workers []measure.Measurer, plans []Plan, retries, width int, progress func(done, of int)) ([]Row, error) {
 	q := &queue{ctx: ctx, retries: retries, width: width, absent: map[int]bool{}, progress: progress}
 	bridges := map[bridge]*job{}
-	var order []bridge // each after those that it needs
+	var order []bridge // each after those it needs
 	var need func(Probe)
 	need = func(p Probe) {
 		for _, b := range p.Bridges {
 			if _, planned := bridges[b]; !planned {
 				probe := bridgeProbe(b)
-				need(probe) // first, for its value is needed first
+				need(probe) // its value is needed first
 				bridges[b] = &job{plan: -1, probe: probe, bits: probe.bits()}
 				q.jobs, order = append(q.jobs, bridges[b]), append(order, b)
 			}
@@ -48,7 +47,7 @@ func Measure(ctx context.Context, workers []measure.Measurer, plans []Plan, retr
 			q.jobs, ofPlan[i] = append(q.jobs, j), append(ofPlan[i], j)
 		}
 	}
-	// Wide operations slow the core, and narrower ones behind them, for a millisecond.
+	// Wide operations slow the core, and later narrow ones, for a millisecond.
 	slices.SortStableFunc(q.jobs, func(a, b *job) int { return cmp.Compare(a.bits, b.bits) })
 	err := measure.Run(&q.pool, workers, measure.Jobs[job]{Take: q.take, Done: q.finish, Block: func(j *job) profiler.Block {
 		return profiler.Block{Code: j.probe.Code, Setup: j.setup()}
@@ -72,32 +71,32 @@ func Measure(ctx context.Context, workers []measure.Measurer, plans []Plan, retr
 	return rows, nil
 }
 
-// job is a probe and what came of it.
+// job is a probe and its results.
 type job struct {
-	plan     int // -1 of a bridge
+	plan     int // -1 for a bridge
 	probe    Probe
 	repeat   repetition
 	short    bool // loops are short
-	bits     int  // of the widest operation, at least 128
+	bits     int  // widest operation, at least 128
 	tries    int
-	why      string // it was rejected in a row of copies for what is then tolerated
+	why      string // why rows were rejected, with a reason that is then tolerated
 	rejected verdict.Reason
 	result   profiler.Result
 	kept     []attempt
-	varies   int // how many measurements differ, none of them beyond doubt; the result's interval holds all
-	rows     int // measurements in a row of copies
+	varies   int // differing measurements, all in doubt; the interval holds all
+	rows     int // measurements in rows
 	loops    int
 }
 
-// attempt is a result of a block that may be measured again.
+// attempt is a result of a block that may be repeated.
 type attempt struct {
 	result profiler.Result
 	repeat repetition
 	short  bool
 }
 
-// repetition is how a block is repeated. What has no one time in a row of copies is measured in a loop, which is
-// long enough for what happens at its beginning not to matter; what has none there, either, has a mean.
+// repetition is how a block repeats. A block without one fixed time in a row is measured in a loop, long enough to hide
+// its start; without one there, either, it has a mean.
 type repetition uint8
 
 const (
@@ -106,14 +105,13 @@ const (
 	asMean
 )
 
-// off is how far a number may be from one that is to be expected, as a share: most intervals are ± 0.3 %.
+// off is the tolerance for an expected number, as a share: most intervals are ± 0.3 %.
 const off = 0.007
 
-// doubtful reports whether what happens at the beginning of a row of copies may have a part in the last result, which
-// a loop tells. So it may if a chain takes no whole number of cycles, or if independent instructions take less than a
-// core of that width can, no simple share of a cycle, or several times: what ports they are bound to in a row can stay
-// so, the better or the worse, for good.
-func (j *job) doubtful(width int) bool {
+// inDoubt reports whether the start of a row may affect the last result, which a loop tells: if a chain takes no whole
+// number of cycles, or independent instructions take less than the core's width allows, no simple share of a cycle, or
+// several times. In a row they can stay bound to the same ports, good or bad, for good.
+func (j *job) inDoubt(width int) bool {
 	c, links := j.result.Cycles, float64(j.probe.Links)
 	switch {
 	case j.repeat == asMean:
@@ -125,7 +123,7 @@ func (j *job) doubtful(width int) bool {
 	return j.repeat == inRow && (j.probe.Kind == Latency || j.probe.Kind == Bridge) && !whole(c)
 }
 
-// simple reports whether cycles are what one to six units leave that do each instruction in a cycle, or halves.
+// simple reports whether cycles are a multiple of one half, or fit one to six units of one instruction a cycle.
 func simple(cycles float64) bool {
 	expected := math.Round(2*cycles) / 2
 	if cycles < 1-off {
@@ -134,12 +132,12 @@ func simple(cycles float64) bool {
 	return math.Abs(cycles-expected) <= off*expected
 }
 
-// again is how a block is measured next, if it is: a doubtful one once more in a row, for it may have been disturbed,
-// then twice in a loop. A chain through two unlike units of 512 bits has no one time in a loop, either, nor has one
-// through memory.
-func (j *job) again(width int) (next repetition, more bool) {
+// nextRepetition returns how a block is measured next, if at all: a doubtful one once more in a row, as it may have been
+// disturbed, then twice in a loop. Chains through two unlike 512-bit units or through memory have no fixed time in a
+// loop, either.
+func (j *job) nextRepetition(width int) (next repetition, more bool) {
 	switch {
-	case j.result.Status == profiler.OK && !j.doubtful(width), j.repeat == asMean:
+	case j.result.Status == profiler.OK && !j.inDoubt(width), j.repeat == asMean:
 		return 0, false
 	case j.repeat == inRow && j.rows < 2:
 		return inRow, true
@@ -149,14 +147,14 @@ func (j *job) again(width int) (next repetition, more bool) {
 	return inLoop, j.loops < 2
 }
 
-// differing is how far measurements of one block differ that are not of one time, as a share.
+// differing is the share by which a block's unequal measurements differ.
 const differing = 0.02
 
-// settle chooses among the results: the last if it is not in doubt, else the fastest of those in a loop, which are last,
-// or of a chain's in a row, for what disturbs a chain makes it slower.
-// Throughputs that differ, all in doubt, have an interval that holds them all.
+// settle chooses among the results: the last if not in doubt, else the fastest of those in a loop, which are last, or of
+// a chain's rows, since disturbances slow a chain. Throughputs that differ, all in doubt, get an interval that holds
+// them all.
 func (j *job) settle(width int) {
-	sound := j.result.Status == profiler.OK && !j.doubtful(width)
+	sound := j.result.Status == profiler.OK && !j.inDoubt(width)
 	best := j.kept[len(j.kept)-1]
 	all := best.result
 	slowest, fastest := all.Cycles, all.Cycles
@@ -175,24 +173,24 @@ func (j *job) settle(width int) {
 	j.result, j.repeat, j.short, j.kept = best.result, best.repeat, best.short, nil
 }
 
-// tolerated are the reasons that some instructions have for good: a processor that does away with adds of
-// constants can do so for a while alone. Their mean is given with the reason beside it.
+// tolerated are rejections that some instructions always have: a processor may eliminate additions of constants only for
+// a while. Their mean is given with the reason.
 var tolerated = []verdict.Reason{verdict.Nonlinear, verdict.Unstable}
 
-// A loop of many iterations runs 24,000 instructions and more, of which slow ones take longer than an undisturbed
-// window. So instructions of slow cycles and more run in loops of loopInstructions and twice as many.
+// A loop of many iterations runs 24,000 instructions or more, too long for an undisturbed window if slow. So
+// instructions of slow cycles and more run in loops of loopInstructions and twice as many.
 const (
 	loopInstructions = 512
 	slow             = 2
 )
 
 func (j *job) setup() profiler.Setup {
-	// Few copies: an instruction's throughput is not that of the front end, which depends on its bytes and on what stands beside it.
+	// Few copies: the throughput must not be the front end's, which depends on bytes and neighbours.
 	s := profiler.Setup{Set: j.probe.Set, Unroll: j.probe.Unroll, FewCopies: true}
 	switch j.repeat {
 	case inLoop:
 		s.Mode, s.Unroll = profiler.Loop, nil
-		insts, _ := asm.Decode(j.probe.Code) // of what is no code bbprof says so
+		insts, _ := asm.Decode(j.probe.Code) // bbprof reports invalid code
 		if j.short {
 			n := max(16, loopInstructions/max(1, len(insts)))
 			s.Unroll = &unroll.Factors{Short: n, Long: 2 * n}
@@ -203,14 +201,13 @@ func (j *job) setup() profiler.Setup {
 	return s
 }
 
-// throughMemory reports whether each link waits for a store. Those take 7.36 cycles in rows of any length, and in loops
-// 6.07, or 5 or 7.36 for a while; short loops would hide that.
+// throughMemory reports whether each link waits for a store. Those take 7.36 cycles in rows of any length; in loops
+// 6.07, or 5 or 7.36 for a while, which short loops would hide.
 func (j *job) throughMemory() bool {
 	return j.probe.Kind == StoreToLoad || strings.HasSuffix(j.probe.Pair, "to m")
 }
 
-// slowLoop reports whether loops of the block should be short: by what it took in a row, or because a long one was
-// interrupted.
+// slowLoop reports whether loops must be short: the row was slow, or a long loop was interrupted.
 func (j *job) slowLoop() bool {
 	insts, _ := asm.Decode(j.probe.Code)
 	if j.throughMemory() {
@@ -222,7 +219,7 @@ func (j *job) slowLoop() bool {
 	return j.result.Cycles >= slow*float64(len(insts))
 }
 
-// flags are those of bbprof for the same set-up.
+// flags returns bbprof's flags for the same set-up.
 func (j *job) flags() string {
 	s := j.setup()
 	var list []string
@@ -247,14 +244,14 @@ type queue struct {
 	pool   measure.Pool
 	jobs   []*job
 	aside  []*job // rejected for noise
-	added  []*job // planned by what others took; in jobs, too
+	added  []*job // planned from results; also in jobs
 	next   int
 	done   int
 	flying int
-	absent map[int]bool // plans whose instruction this CPU does not have
+	absent map[int]bool // plans whose instruction this CPU lacks
 }
 
-// take is the next job.
+// take returns the next job.
 func (q *queue) take(int) (*job, bool, error) {
 	for q.ctx.Err() == nil {
 		var j *job
@@ -280,7 +277,7 @@ func (q *queue) take(int) (*job, bool, error) {
 	return nil, false, ErrInterrupted
 }
 
-// notHere is why a form is not measured.
+// notHere is why a form is unmeasured.
 const notHere = "this CPU does not have the instruction"
 
 func (q *queue) finish(j *job, r profiler.Result, err error) error {
@@ -301,7 +298,7 @@ func (q *queue) finish(j *job, r profiler.Result, err error) error {
 		j.kept = append(j.kept, attempt{r, j.repeat, j.short})
 	}
 	if len(j.kept) > 0 {
-		if next, more := j.again(q.width); more {
+		if next, more := j.nextRepetition(q.width); more {
 			j.repeat = next
 			q.aside = append(q.aside, j)
 			return nil

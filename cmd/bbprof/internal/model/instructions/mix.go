@@ -14,20 +14,20 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Copies are so many instructions of a form in a mix.
+// Copies is a number of instructions of a form in a mix.
 type Copies struct {
 	Form *asm.Form
 	N    int
 }
 
-// Companion are instructions that a mix holds beside those asked for, for one of these.
+// Companion is a number of other instructions that a mix needs for one of a form.
 type Companion struct {
 	Form string
 	N    float64
 }
 
-// SimpleForMix reports whether any number of instructions of the form can stand in a mix: they overwrite what they
-// write, and read nothing that an instruction of a mix writes.
+// SimpleForMix reports whether a mix can hold any number of the form's instructions: they overwrite their destinations,
+// and read nothing that a mix writes.
 func SimpleForMix(f *asm.Form) bool {
 	if reason, _ := f.Refused(); reason != "" || f.X87() || f.Masking() != asm.Unmasked || f.Decorated() || f.EVEX() {
 		return false
@@ -40,11 +40,11 @@ func SimpleForMix(f *asm.Form) bool {
 	moves := slices.Contains([]string{"mov", "vmovups", "vmovdqu"}, f.Mnemonic())
 	for _, o := range f.Operands() {
 		switch {
-		case o.Class == asm.MemoryOperand && o.Width > 0 && !moves, // of two operations, which would hide one another
-			o.Class == asm.ImmediateOperand && o.Width > 1: // which may take more of the op cache than others
+		case o.Class == asm.MemoryOperand && o.Width > 0 && !moves, // two operations, which would hide each other
+			o.Class == asm.ImmediateOperand && o.Width > 1: // may take more of the op cache
 			return false
 		}
-		if o.Class == asm.VectorOperand && !f.VEX() { // some cores merge what legacy instructions write
+		if o.Class == asm.VectorOperand && !f.VEX() { // some cores merge legacy destinations
 			return false
 		}
 		plain := o.Class == asm.GPROperand && o.Width == 8 || o.Class == asm.VectorOperand && o.Width == 16 ||
@@ -56,25 +56,25 @@ func SimpleForMix(f *asm.Form) bool {
 	return len(f.Operands()) > 0
 }
 
-// Registers of mixes. What is overwritten needs few registers, since cores rename them; what is read and written needs
-// one for each instruction, so that none waits for another.
+// Registers of mixes. Overwritten destinations need few, since cores rename them; what is read and written needs one per
+// instruction, so that none waits.
 var (
 	mixSources     = map[class][]int64{general: {int64(asm.RSI), other, int64(movedAddress)}, vector: {1, 2, 3}, mmx: {0, 1}, opmask: {2, 3}}
 	mixOverwritten = map[class][]int64{general: {15, 13, 12}, vector: {15, 14, 13}, mmx: {2, 3}, opmask: {4, 5}}
 	mixUpdated     = map[class][]int64{general: {3, 8, 9, 10, 11, 5, 1, 2, 0}, vector: {4, 5, 6, 7, 8, 9, 10, 11, 12}, mmx: {4, 5, 6, 7}, opmask: {6, 7}}
 )
 
-// mixer hands out the operands of a mix.
+// mixer chooses the operands of a mix.
 type mixer struct {
-	fixed   map[class][]int64 // registers that some form of the mix has to itself
+	fixed   map[class][]int64 // registers reserved for some form
 	written map[class]int
 	updated map[class]int
 	disp    int32
 	set     initial.Set
 }
 
-// Mix is a block of instructions that wait for nothing, those of each form spread over it. beside are those that
-// had to be added, for one instruction of the last part.
+// Mix makes a block of instructions that wait for nothing, each form spread over it. beside are the additions needed for
+// one instruction of the last part.
 func Mix(parts []Copies) (b profiler.Block, beside []Companion, err error) {
 	m := &mixer{fixed: map[class][]int64{}, written: map[class]int{}, updated: map[class]int{}}
 	var planners []*planner
@@ -121,7 +121,7 @@ func Mix(parts []Copies) (b profiler.Block, beside []Companion, err error) {
 		b.Code = append(b.Code, code.code...)
 		beside = append(beside, Companion{"lea r64, m", 1 / float64(parts[len(parts)-1].N)})
 	}
-	// As for one form alone: few copies, so that the front end's decoders do not count.
+	// As for one form alone: few copies, so that the decoders do not count.
 	b.Setup = profiler.Setup{Set: m.set, FewCopies: true, Tolerate: []verdict.Reason{verdict.Unstable, verdict.Nonlinear}}
 	if wide == 512 {
 		const short, long = 480, 1440
@@ -130,7 +130,7 @@ func Mix(parts []Copies) (b profiler.Block, beside []Companion, err error) {
 	return b, beside, nil
 }
 
-// reserve keeps the registers that a form has to have from others.
+// reserve reserves a form's fixed registers.
 func (m *mixer) reserve(p *planner) {
 	for n := range int64(16) {
 		if p.taken(general, n) {
@@ -160,7 +160,7 @@ func (m *mixer) next(c class, pool map[class][]int64, used map[class]int, evex b
 	return n
 }
 
-// one is one more instruction, with what has to stand before it.
+// one adds an instruction and what must precede it.
 func (m *mixer) one(p *planner) (code []byte, instructions int, err error) {
 	width := int32(8)
 	for _, operand := range p.operands {
@@ -168,7 +168,7 @@ func (m *mixer) one(p *planner) (code []byte, instructions int, err error) {
 			width = max(width, int32(operand.Width))
 		}
 	}
-	m.disp = (m.disp + width - 1) / width * width // aligned, as the base is
+	m.disp = (m.disp + width - 1) / width * width // aligned, like the base
 	o := operands{values: make([]int64, len(p.operands)), at: asm.Address{Base: baseRegister, Index: -1, Disp: m.disp}, mask: maskRegister}
 	sources := map[class]int{}
 	for i, operand := range p.operands {
@@ -218,7 +218,7 @@ func (m *mixer) add(format string, values ...any) error {
 	return err
 }
 
-// divide puts the dividend back before a division by a register.
+// divide restores the dividend before a division by a register.
 func (m *mixer) divide(p *planner, b *body) error {
 	stated := dividends[p.operands[0].Class == asm.MemoryOperand][p.operands[0].Width]
 	if len(stated) == 0 || p.operands[0].Class == asm.MemoryOperand {
@@ -237,7 +237,7 @@ func (m *mixer) divide(p *planner, b *body) error {
 	return nil
 }
 
-// companions are what one puts before an instruction.
+// companions lists what one puts before an instruction.
 func (p *planner) companions() []Companion {
 	switch {
 	case divides(p.Form.Mnemonic()) && p.operands[0].Width == 1:
@@ -252,7 +252,7 @@ func (p *planner) companions() []Companion {
 	return nil
 }
 
-// stackBytes tells instructions that move the stack pointer, which has to be put back.
+// stackBytes returns how far an instruction moves the stack pointer, which must be restored.
 func (p *planner) stackBytes() int {
 	switch name := p.Form.Mnemonic(); {
 	case strings.HasPrefix(name, "push"), strings.HasPrefix(name, "pop") && name != "popcnt":

@@ -12,51 +12,51 @@ import (
 	"github.com/bbprof/bbprof/unroll"
 )
 
-// Kind is what a probe tells.
+// Kind is what a probe measures.
 type Kind uint8
 
 const (
 	Latency     Kind = iota // from one operand to another
 	LoadLatency             // from an address to the destination
 	StoreToLoad             // from a source through memory and a load back to it, together
-	Throughput              // cycles an instruction, if none waits for another
+	Throughput              // cycles per instruction, if none waits
 	Bridge
-	Beside       // from one operand to another, through one of two units
-	OtherLatency // of a short row
+	Beside       // latency through one of two units
+	OtherLatency // latency in a short row
 )
 
-// A Probe is a block whose cycles tell one thing about a form.
+// A Probe is a block that measures one number of a form.
 type Probe struct {
 	Kind    Kind
-	Pair    string // of a latency: from which operand to which, counted from 1
+	Pair    string // from which operand to which, counted from 1
 	Code    []byte
-	Links   int      // instructions of the form in the chain, or in the block
+	Links   int      // instructions of the form in chain or block
 	Bridges []bridge // in each link
-	Others  float64  // cycles of other instructions in each link that take one each
+	Others  float64  // other instructions per link, of a cycle each
 	Note    string
-	Fill    float64         // of a chain beside others: how many of them a link
-	Breaks  bool            // it breaks the dependencies that make each instruction wait for the one before
-	Stated  bool            // Note names the values that it was measured at
-	Set     initial.Set     // what registers hold first, beside the initial state
-	Unroll  *unroll.Factors // nil: what the profiler chooses
+	Fill    float64         // fillers per link
+	Breaks  bool            // breaks the form's own dependency on its predecessor
+	Stated  bool            // Note names the operand values
+	Set     initial.Set     // initial registers, besides the initial state
+	Unroll  *unroll.Factors // nil: the profiler's choice
 	err     error
 }
 
-// A Plan is a form and what is to be measured of it.
+// A Plan is a form and its probes.
 type Plan struct {
-	Name    string    // of the form, or the snippet's first instruction
-	Form    *asm.Form // nil of a snippet
-	Snippet *Snippet  // nil of a form
-	Refused string    // why nothing is
+	Name    string    // form, or the snippet's first instruction
+	Form    *asm.Form // nil for a snippet
+	Snippet *Snippet  // nil for a form
+	Refused string    // why there are no probes
 	Probes  []Probe
-	Missing []string // pairs that no chain was found for, with the reason
+	Missing []string // pairs without a chain, with the reason
 }
 
-// slot is one end of a dependency: an operand, or what assembly does not show.
+// slot is an end of a dependency: an operand or an implicit value.
 type slot struct {
 	name  string
 	class class
-	op    int // the operand; implicit if there is none
+	op    int // operand index, or implicit
 	fixed int // the only register; -1 if it can be chosen
 }
 
@@ -65,7 +65,7 @@ const (
 	maskOperand     = -2
 )
 
-// NewPlan says what to measure of a form.
+// NewPlan plans a form's probes.
 func NewPlan(f *asm.Form) Plan {
 	p := planner{Plan: Plan{Name: f.Name(), Form: f}, operands: f.Operands()}
 	if reason, why := f.Refused(); reason != "" {
@@ -97,7 +97,7 @@ func NewPlan(f *asm.Form) Plan {
 	for i := range p.Probes {
 		p.Probes[i].lengthen()
 		if f.X87() && !slices.ContainsFunc(p.operands, func(o asm.Operand) bool { return o.Width == 10 }) {
-			p.Probes[i].set("fill=0x3ff5555555555555") // no subnormal, as what memory holds otherwise is of 64 bits
+			p.Probes[i].set("fill=0x3ff5555555555555") // no subnormals, as 64-bit memory holds
 		}
 	}
 	p.Probes = slices.DeleteFunc(p.Probes, func(probe Probe) bool {
@@ -116,27 +116,27 @@ func (p *Probe) set(format string, values ...any) {
 	}
 }
 
-// bits is the width of the widest operation, at least 128.
+// bits returns the widest operation's width, at least 128.
 func (p *Probe) bits() int {
-	insts, _ := asm.Decode(p.Code) // of what is no code bbprof says so
+	insts, _ := asm.Decode(p.Code) // bbprof reports invalid code
 	return max(128, asm.StateOf(insts).VectorBits)
 }
 
-// lengthen has a block of 512-bit operations repeated more often: the first 200 cycles or so are at another rate,
-// and with 24 and 48 copies two multiplications a cycle read as 2.2, with 40 and 120 as 2.00.
+// lengthen repeats blocks of 512-bit operations more often: the first 200 cycles or so run at another rate. With 24 and
+// 48 copies two multiplications a cycle read as 2.2, with 40 and 120 as 2.00.
 func (p *Probe) lengthen() {
-	const short, long = 480, 1440 // instructions, at twelve a block those numbers of copies
+	const short, long = 480, 1440 // instructions: these copies at twelve a block
 	if n := max(1, p.Links); p.Kind == Throughput && p.bits() == 512 {
 		p.Unroll = &unroll.Factors{Short: short / n, Long: long / n}
 	}
 }
 
-// shiftCount is by how much shifts and rotates by a number go. Those by 1 have forms of their own, and some
-// processors treat a count of 1 apart.
+// shiftCount is the count of shifts and rotates. Counts of 1 have their own forms, and some processors treat them
+// differently.
 const shiftCount = 5
 
-// saturates reports whether the form's micro-operations fill the ports that can run them at the rate of its own
-// chain: rotates and shifts of general registers by 1 or by a number in cl, which merge their flags.
+// saturates reports whether the form's micro-operations fill their ports at the rate of its own chain: rotates and
+// shifts of general registers by 1 or by cl, which merge flags.
 func (p *planner) saturates() bool {
 	name := p.Form.Mnemonic()
 	return slices.Contains([]string{"rol", "ror", "rcl", "rcr", "shl", "shr", "sar"}, name) && !strings.HasSuffix(p.Form.Name(), "i8")
@@ -151,11 +151,11 @@ type planner struct {
 	readImplicit, writtenImplicit uint16
 }
 
-// vex reports whether bridges between vector registers should be encoded with VEX: legacy ones would
-// merge into registers whose upper part the form writes.
+// vex reports whether bridges between vector registers need VEX: legacy ones would merge into registers whose upper part
+// the form writes.
 func (p *planner) vex() bool { return p.Form.VEX() || p.Form.EVEX() }
 
-// taken reports whether a register has a part in every instruction of the form.
+// taken reports whether every instruction of the form uses a register.
 func (p *planner) taken(c class, n int64) bool {
 	if c == general && (p.readImplicit|p.writtenImplicit)>>n&1 != 0 {
 		return true
@@ -166,7 +166,7 @@ func (p *planner) taken(c class, n int64) bool {
 	}) || c == vector && n == 0 && p.writesXMM0()
 }
 
-// writesXMM0 reports whether the form writes xmm0 without an operand that says so.
+// writesXMM0 reports whether the form implicitly writes xmm0.
 func (p *planner) writesXMM0() bool {
 	name := strings.TrimPrefix(p.Form.Mnemonic(), "v")
 	return name == "pcmpistrm" || name == "pcmpestrm"
@@ -186,7 +186,7 @@ func (p *planner) immediate(o asm.Operand) int64 {
 	return 1
 }
 
-// independent are operands of which none is another: registers from the end of each pool.
+// independent chooses different registers for all operands, from the end of each pool.
 func (p *planner) independent() operands {
 	o := operands{values: make([]int64, len(p.operands)), at: asm.Address{Base: baseRegister, Index: -1}, mask: maskRegister}
 	used := map[class]int{}
@@ -204,7 +204,7 @@ func (p *planner) independent() operands {
 		case operand.Class == asm.ImmediateOperand:
 			o.values[i] = p.immediate(operand)
 		case operand.Class == asm.OtherOperand:
-			o.values[i] = 3 // ds, where a segment register is read
+			o.values[i] = 3 // ds, if a segment register
 		}
 		if operand.Index > 0 {
 			pool := p.pool(vector)
@@ -215,19 +215,19 @@ func (p *planner) independent() operands {
 	return o
 }
 
-// setup begins a block: the values that timing depends on. It is no part of any chain.
+// setup starts a block with values that timing depends on, outside any chain.
 func (p *planner) setup(code *body) {
 	if p.mergesMask() {
 		p.renewMask(code, p.independent())
 	}
 }
 
-// mergesMask reports whether the form clears the mask that it runs under, as gathers and scatters do.
+// mergesMask reports whether the form clears its mask, as gathers and scatters do.
 func (p *planner) mergesMask() bool {
 	return slices.ContainsFunc(p.operands, func(o asm.Operand) bool { return o.Index > 0 })
 }
 
-// renewMask enables all elements of a gather or scatter again.
+// renewMask re-enables all elements of a gather or scatter.
 func (p *planner) renewMask(code *body, o operands) {
 	if p.Form.EVEX() {
 		code.named("kxnorw k, k, k", maskRegister, maskRegister, maskRegister)
@@ -269,7 +269,7 @@ func (p *planner) slots() (sources, destinations []slot) {
 	}
 	for n := range 16 {
 		name := strings.ToLower(asm.Reg(n).String())
-		if n == int(asm.RSP) { // the stack pointer is followed at decode
+		if n == int(asm.RSP) { // decoders track it
 			continue
 		}
 		if p.readImplicit>>n&1 != 0 {
@@ -297,9 +297,9 @@ func (p *planner) latencies() {
 		for _, s := range sources {
 			switch {
 			case s.class == memory && d.class != memory, s.class == address && d.class == memory:
-			case s.class == address && (p.operands[s.op].Write || d != destinations[0]): // one destination tells how long a load takes
+			case s.class == address && (p.operands[s.op].Write || d != destinations[0]): // one destination is enough
 			case d.class == memory && s.class != memory && p.operands[d.op].Read:
-				// m to m says what an instruction that waits for its own result takes
+				// m to m measures an instruction that waits for its own result
 			default:
 				p.Probes = append(p.Probes, p.chain(s, d))
 			}
@@ -308,10 +308,10 @@ func (p *planner) latencies() {
 	p.moved(sources, destinations)
 }
 
-// linksAfterSetup are so many that the setup of a block does not matter.
+// linksAfterSetup is enough links to hide the setup.
 const linksAfterSetup = 8
 
-// chain is a block whose iterations wait for each other by way of one pair.
+// chain makes a block whose iterations wait for each other through one pair.
 func (p *planner) chain(s, d slot) Probe {
 	probe := Probe{Pair: s.name + " to " + d.name, Links: 1}
 	var code body
@@ -329,7 +329,7 @@ func (p *planner) chain(s, d slot) Probe {
 			}
 			code.add(p.Form, o)
 		}
-		if d.class == general && p.saturates() { // another instruction leaves them time
+		if d.class == general && p.saturates() { // free the ports
 			b := newBridge(general, general, false)
 			b.emit(&code, p.first(s), p.first(s))
 			probe.Bridges = append(probe.Bridges, b)
@@ -339,7 +339,7 @@ func (p *planner) chain(s, d slot) Probe {
 	case s.class == address:
 		probe.Kind = LoadLatency
 		if p.operands[s.op].Width == 0 {
-			probe.Kind = Latency // of an address that is computed
+			probe.Kind = Latency // of a computed address
 		}
 		p.load(&code, &probe, o, d)
 	case d.class == memory && s.class == memory:
@@ -369,7 +369,7 @@ func (p *planner) chain(s, d slot) Probe {
 	return probe
 }
 
-// restore enables a gather's mask again, after the first of a block.
+// restore re-enables a gather's mask, except at the start of a block.
 func (p *planner) restore(code *body, o operands) {
 	if p.mergesMask() && len(code.code) > 0 {
 		p.renewMask(code, o)
@@ -379,7 +379,7 @@ func (p *planner) restore(code *body, o operands) {
 // reads reports whether a destination is read, too.
 func (p *planner) reads(d slot) bool { return d.op >= 0 && p.operands[d.op].Read }
 
-// first is the register that a slot has in a chain.
+// first returns a slot's register in a chain.
 func (p *planner) first(s slot) int64 {
 	if s.fixed >= 0 {
 		return int64(s.fixed)
@@ -387,7 +387,7 @@ func (p *planner) first(s slot) int64 {
 	if pool := p.pool(s.class); len(pool) > 0 {
 		return pool[0]
 	}
-	return 0 // of flags, which need no number
+	return 0 // flags need no number
 }
 
 func (p *planner) assign(o *operands, s slot, n int64) {
@@ -399,7 +399,7 @@ func (p *planner) assign(o *operands, s slot, n int64) {
 	}
 }
 
-// bridged closes a chain by other instructions.
+// bridged closes a chain with other instructions.
 func (p *planner) bridged(code *body, probe *Probe, o operands, s, d slot) {
 	from, to := p.first(d), int64(0)
 	if d.class != flags {
@@ -444,7 +444,7 @@ func (p *planner) cross(code *body, probe *Probe, from, to class, src, dst int64
 	}
 }
 
-// spread measures from flags to flags: many instructions in a row that write different registers.
+// spread measures from flags to flags with a row of instructions that write different registers.
 func (p *planner) spread(code *body, probe *Probe, o operands) {
 	probe.Links = 0
 	for _, t := range p.rotated(o, p.spreadCopies(), nil) {
@@ -453,8 +453,8 @@ func (p *planner) spread(code *body, probe *Probe, o operands) {
 	}
 }
 
-// load measures from an address to a destination: what was loaded is brought into a general register,
-// cleared, and the address put there. Clearing and putting take a cycle each.
+// load measures from an address to a destination: the loaded value goes into a general register, is cleared, and the
+// address is added. Clearing and adding take a cycle each.
 func (p *planner) load(code *body, probe *Probe, o operands, d slot) {
 	moved, kept := int64(movedAddress), int64(baseRegister)
 	if p.Form.Mnemonic() == "lods" {
@@ -480,13 +480,13 @@ func (p *planner) load(code *body, probe *Probe, o operands, d slot) {
 		p.cross(code, probe, d.class, general, into, moved)
 		code.putBack(moved, kept)
 	}
-	if p.flagsRead != 0 { // not those of what puts the address back
+	if p.flagsRead != 0 { // not the flags of putBack
 		code.named("cmp r64, r64", int64(baseRegister), other)
 	}
 	probe.Others = 2
 }
 
-// reloads are the loads that read what a store wrote, by class and bytes: legacy and VEX.
+// reloads are loads of stored values, by class and bytes: legacy and VEX.
 var reloads = map[class]map[int][2]string{
 	general: {1: {"movzx r32, m8"}, 2: {"movzx r32, m16"}, 4: {"mov r32, m32"}, 8: {"mov r64, m64"}},
 	vector: {4: {"movd xmm, m32", "vmovd xmm, m32"}, 8: {"movq xmm, m64", "vmovq xmm, m64"}, 16: {"movups xmm, m128", "vmovups xmm, m128"},
@@ -526,7 +526,7 @@ func (p *planner) store(code *body, probe *Probe, o operands, s, d slot) {
 	}
 }
 
-// moved adds the chain of a move between two registers, which renaming may do away with.
+// moved adds the chain of a register move, which renaming may eliminate.
 func (p *planner) moved(sources, destinations []slot) {
 	name := strings.TrimPrefix(p.Form.Mnemonic(), "v")
 	if len(sources) != 1 || len(destinations) != 1 || !strings.HasPrefix(name, "mov") || sources[0].class != destinations[0].class || sources[0].op < 0 {

@@ -16,18 +16,18 @@ type Value struct{ Cycles, Low, High float64 }
 
 func (v Value) String() string { return fmt.Sprintf("%.2f", v.Cycles) }
 
-// Measured is a probe with its value.
-type Measured struct {
+// Measurement is a measured probe.
+type Measurement struct {
 	Probe
 	Value  Value
 	Block  string // hexadecimal
-	Mean   string // why the number is the mean of what has no one time; empty if it is not
-	Varies int    // how many measurements the interval holds that differ; 0 if they do not
-	Flags  string // with which, beside the initial state, bbprof measures the block again
+	Mean   string // why the number is a mean, not one fixed time; else empty
+	Varies int    // how many differing measurements the interval holds; else 0
+	Flags  string // for measuring the block again, besides the initial state
 	Result Outcome
 }
 
-// Outcome is what is kept of a block's result.
+// Outcome is the part of a result that is kept.
 type Outcome struct {
 	Status       profiler.Status
 	Reason       string
@@ -37,29 +37,29 @@ type Outcome struct {
 	Instructions int
 }
 
-// A Row is a form and what was measured of it.
+// A Row is a form with its measurements.
 type Row struct {
 	Name     string
-	Form     *asm.Form // nil of a snippet
-	Snippet  *Snippet  // nil of a form
-	Opcode   string    // LLVM's name; empty if LLVM is not there, or does not know it
-	Operands string    // of an example, after the opcode
+	Form     *asm.Form // nil for a snippet
+	Snippet  *Snippet  // nil for a form
+	Opcode   string    // LLVM's name; empty if unknown
+	Operands string    // an example's, after the opcode
 	Status   profiler.Status
 	Reason   string
-	Detail   string // what is not known, and why; empty if all is
+	Detail   string // what is unknown, and why
 
-	Latency     *Measured // the largest from a register or flags to another
-	Load        *Measured // from an address to the destination
-	StoreToLoad *Measured
-	Throughput  *Measured
-	All         []Measured // everything
+	Latency     *Measurement // the largest from a register or flags to another
+	Load        *Measurement // from an address to the destination
+	StoreToLoad *Measurement
+	Throughput  *Measurement
+	All         []Measurement // everything
 }
 
-func (m *Measured) what() string { return cmp.Or(m.Pair, m.Note, "throughput") }
+func (m *Measurement) what() string { return cmp.Or(m.Pair, m.Note, "throughput") }
 
-func (m *Measured) ok() bool { return m.Result.Status == profiler.OK }
+func (m *Measurement) ok() bool { return m.Result.Status == profiler.OK }
 
-// value is what a job's cycles say of the form.
+// value derives the form's number from a job's cycles.
 func (j *job) value(bridges map[bridge]Value) Value {
 	take := j.probe.Others
 	for _, b := range j.probe.Bridges {
@@ -79,12 +79,12 @@ func newRow(p *Plan, jobs []*job, bridges map[bridge]Value) Row {
 	missing := slices.Clone(p.Missing)
 	for _, j := range jobs {
 		if j.probe.Kind == Beside && j.repeat == asMean {
-			continue // of several times, which units would tell apart
+			continue // mixed times, which units would tell apart
 		}
 		if j.probe.Note == shortRow && j.repeat != inRow {
-			continue // a loop is no short row
+			continue // not a short row
 		}
-		m := Measured{Probe: j.probe, Block: hex.EncodeToString(j.probe.Code), Varies: j.varies, Flags: j.flags(), Result: outcome(&j.result)}
+		m := Measurement{Probe: j.probe, Block: hex.EncodeToString(j.probe.Code), Varies: j.varies, Flags: j.flags(), Result: outcome(&j.result)}
 		if m.ok() && j.repeat == asMean && !steady(m.Result.Cycles) {
 			m.Result.Status, m.Result.Reason, m.Result.Detail = profiler.Rejected, string(j.rejected), j.why
 		}
@@ -124,8 +124,8 @@ func newRow(p *Plan, jobs []*job, bridges map[bridge]Value) Row {
 	return row
 }
 
-// dropBound drops latencies through other instructions whose chain takes no longer than the same instructions that
-// wait for nothing: those are no more than a bound.
+// dropBound drops latencies through other instructions if the chain is no slower than the same instructions without
+// waiting: they are only a bound.
 func (r *Row) dropBound() (missing []string) {
 	if r.Throughput == nil {
 		return nil
@@ -141,10 +141,10 @@ func (r *Row) dropBound() (missing []string) {
 	return missing
 }
 
-// dropChained drops the throughput of instructions that each wait for the one before, where the block that breaks these
-// dependencies was not measured: it is a latency, and no more than a bound.
+// dropChained drops the throughput of instructions that wait for their predecessors if the dependency-breaking block was
+// not measured: it is a latency, only a bound.
 func (r *Row) dropChained() (missing []string) {
-	unknown := slices.ContainsFunc(r.All, func(m Measured) bool { return m.Kind == Throughput && m.Breaks && !m.ok() })
+	unknown := slices.ContainsFunc(r.All, func(m Measurement) bool { return m.Kind == Throughput && m.Breaks && !m.ok() })
 	if r.Throughput == nil || r.Throughput.Breaks || !unknown {
 		return nil
 	}
@@ -153,11 +153,10 @@ func (r *Row) dropChained() (missing []string) {
 	return missing
 }
 
-// steady reports whether the mean of a block that has no one time says something: its interval is within a
-// tenth of it.
+// steady reports whether a mean is meaningful: its interval is within a tenth of it.
 func steady(v Value) bool { return v.Cycles > 0 && v.High-v.Low < 0.2*v.Cycles }
 
-// choose picks the numbers that stand for the row.
+// choose picks the row's main numbers.
 func (r *Row) choose() {
 	r.Latency, r.Load, r.StoreToLoad, r.Throughput = nil, nil, nil, nil
 	for i := range r.All {
@@ -180,7 +179,7 @@ func (r *Row) choose() {
 			}
 		case Throughput:
 			better := r.Throughput == nil || m.Cycles() < r.Throughput.Cycles()
-			if r.Throughput != nil && m.Stated && r.Throughput.Stated { // the slower values
+			if r.Throughput != nil && m.Stated && r.Throughput.Stated { // the slower counts
 				better = !better
 			}
 			if better {
@@ -190,8 +189,8 @@ func (r *Row) choose() {
 	}
 }
 
-// Cycles are those of one instruction, or of one way through it.
-func (m *Measured) Cycles() float64 { return m.Value.Cycles }
+// Cycles returns the cycles of one instruction, or of one way through it.
+func (m *Measurement) Cycles() float64 { return m.Value.Cycles }
 
 func outcome(r *profiler.Result) Outcome {
 	o := Outcome{Status: r.Status, Reason: string(r.Reason), Cycles: Value{r.Cycles, r.CILow, r.CIHigh}, Instructions: r.Instructions}
@@ -218,7 +217,7 @@ func outcome(r *profiler.Result) Outcome {
 	return o
 }
 
-// List is all values of some kinds as text.
+// List formats all values of some kinds.
 func (r *Row) List(kinds ...Kind) string {
 	var list []string
 	for i := range r.All {

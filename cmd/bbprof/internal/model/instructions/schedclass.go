@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// SchedClasses are the names of the scheduling classes that LLVM's model of a core puts instructions in, "" where it does not
-// tell. llvm-exegesis prints them when it analyses results: here one of each instruction, whose value is its number.
+// SchedClasses returns the scheduling classes of instructions in LLVM's model of a core, "" if unknown. llvm-exegesis
+// prints them when it analyses results: here one per instruction, whose value is its number.
 func SchedClasses(ctx context.Context, cpu string, codes [][]byte) ([]string, error) {
 	mc, err := MC(ctx, "", cpu)
 	if err != nil {
@@ -31,7 +31,7 @@ func SchedClasses(ctx context.Context, cpu string, codes [][]byte) ([]string, er
 	defer os.RemoveAll(dir)
 	var results strings.Builder
 	for i := range rows {
-		rows[i].Throughput = &Measured{Block: hex.EncodeToString(codes[i])}
+		rows[i].Throughput = &Measurement{Block: hex.EncodeToString(codes[i])}
 		rows[i].Throughput.Value.Cycles = float64(i + 1)
 	}
 	if _, err := WriteExegesis(&results, rows, throughputMode, cpu); err != nil {

@@ -8,11 +8,11 @@ import (
 	"github.com/bbprof/bbprof/unroll"
 )
 
-// shortRow is the note of a chain in a row that does not fill the schedulers. On Zen 5 most vector operations of one
-// cycle take two in a row that does: 1.00 up to 32 of them, and 2.00 from 64 on (docs/instructions.md, "Zen 5").
+// shortRow is the note of a chain in a row that does not fill the schedulers. On Zen 5 most one-cycle vector operations
+// take two cycles in a row that does: 1.00 up to 32 of them, 2.00 from 64 on (docs/instructions.md, "Zen 5").
 const shortRow = "in a short row"
 
-// inShortRow is a chain of instructions that take a cycle and a half or more, again in rows of 16 and 32.
+// inShortRow repeats chains of a cycle and a half or more in rows of 16 and 32.
 func (j *job) inShortRow() []Probe {
 	const fast, short, long = 1.5, 16, 32 // cycles, instructions
 	insts, err := asm.Decode(j.probe.Code)
@@ -30,10 +30,10 @@ func (j *job) inShortRow() []Probe {
 	return []Probe{probe}
 }
 
-// unlikeLong keeps of the chains in short rows those that take a whole number of cycles, which no start of a row does,
-// and otherwise than in a long one.
-func unlikeLong(all []Measured) (kept []Measured) {
-	const same = 0.02 // as a share: most intervals are ± 0.5 %
+// unlikeLong keeps short-row chains that take a whole number of cycles, which the start of a row never does, and differ
+// from the long row.
+func unlikeLong(all []Measurement) (kept []Measurement) {
+	const same = 0.02 // share: most intervals are ± 0.5 %
 	long := map[string]float64{}
 	for i := range all {
 		if m := &all[i]; m.ok() && m.Kind == Latency {

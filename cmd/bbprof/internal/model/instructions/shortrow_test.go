@@ -10,8 +10,8 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// filling is a core on which an instruction takes cycles that depend on how long the row is, and in a loop; none in a short row
-// is no one time.
+// filling is a core whose instructions take cycles by length of row, and in a loop; none in a short row means no fixed
+// time.
 type filling struct{ short, long, loop float64 }
 
 func (f filling) ProfileAll(_ context.Context, next func() (profiler.Block, bool), done func(profiler.Result, error)) error {
@@ -32,7 +32,8 @@ func (f filling) ProfileAll(_ context.Context, next func() (profiler.Block, bool
 	return nil
 }
 
-// TestShortRow: a chain that takes another whole number of cycles in a short row has both, and the long row's is its latency.
+// TestShortRow: a chain that takes another whole number of cycles in a short row has both; its latency is the long
+// row's.
 func TestShortRow(t *testing.T) {
 	for _, c := range []struct {
 		name      string

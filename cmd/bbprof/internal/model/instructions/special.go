@@ -10,14 +10,13 @@ import (
 	"github.com/bbprof/bbprof/initial"
 )
 
-// advances reports whether it is a string instruction, which reads by rsi (lods, movs, cmps) and reads or writes by
-// rdi (the others, too), and moves these on.
+// advances reports whether it is a string instruction, which reads by rsi (lods, movs, cmps), reads or writes by rdi
+// (the others, too), and advances these.
 func (p *planner) advances() bool {
 	return slices.Contains([]string{"movs", "cmps", "stos", "lods", "scas"}, p.Form.Mnemonic())
 }
 
-// moves has a movs write further on than any of the 128 behind it reads, for its throughput, and what the next one
-// reads, for the way through memory.
+// moves sets where movs writes: for throughput, beyond what the next 128 read; through memory, what the next one reads.
 func (p *planner) moves() {
 	const apart = 128
 	width := p.operands[0].Width
@@ -32,8 +31,8 @@ func (p *planner) moves() {
 	}
 }
 
-// openMasks has vmaskmovps and its like load and store all elements. With a mask of zeros no page is asked for, and each instruction
-// takes 260 cycles since it is not there.
+// openMasks lets vmaskmovps and the like access all elements. With a zero mask no page is mapped, and each instruction
+// takes 260 cycles.
 func (p *planner) openMasks() {
 	name := p.Form.Mnemonic()
 	if !strings.HasPrefix(name, "vmaskmovp") && !strings.HasPrefix(name, "vpmaskmov") {
@@ -45,18 +44,17 @@ func (p *planner) openMasks() {
 	}
 }
 
-// divides reports whether the mnemonic is an integer division, which raises an exception for the values
-// that registers start with.
+// divides reports an integer division, which faults on the initial register values.
 func divides(name string) bool { return name == "div" || name == "idiv" }
 
-// A dividend is what a division divides: upper and lower half, and what by.
+// A dividend has an upper and lower half, and a divisor.
 type dividend struct {
 	name               string
 	high, low, divisor int64
 }
 
-// dividends are stated values by bytes of the divisor: a quotient of one bit, and one as wide as the operand.
-// Those for memory divide by what every word of memory holds, 0x12345600.
+// dividends are values by bytes of the divisor: one quotient of one bit, and one as wide as the operand. Those for
+// memory divide by the content of every word, 0x12345600.
 var dividends = map[bool]map[int][]dividend{
 	false: {
 		1: {{"small quotient", 0, 1, 1}, {"large quotient", 0, 0x3f01, 0x7f}},
@@ -79,7 +77,7 @@ const (
 	divisorAgain    = int64(asm.R10)
 )
 
-// division plans a division of stated values, which are put into their registers before each.
+// division plans a division of stated values, which are set before each.
 func (p *planner) division() {
 	o := p.independent()
 	inMemory := p.operands[0].Class == asm.MemoryOperand
@@ -90,7 +88,7 @@ func (p *planner) division() {
 	}
 	for _, d := range stated {
 		pairs := []string{"rax to rax", "rax to rdx", "1 to rax"}
-		if p.operands[0].Width == 1 { // the quotient and the remainder are in ax
+		if p.operands[0].Width == 1 { // ax holds quotient and remainder
 			pairs = []string{"rax to rax", "1 to rax"}
 		}
 		if inMemory {
@@ -113,7 +111,7 @@ func (p *planner) division() {
 	}
 }
 
-// dividing begins a block with the values.
+// dividing starts a block with the values.
 func (p *planner) dividing(d dividend) (code body) {
 	code.named("mov r64, i64", lowRegister, d.low)
 	code.named("mov r64, i64", highRegister, d.high)
@@ -121,8 +119,7 @@ func (p *planner) dividing(d dividend) (code body) {
 	return code
 }
 
-// divide is a chain by way of one source and one result. The source is cleared and its value put there again,
-// a cycle each.
+// divide makes a chain through one source and one result. The source is cleared and set again, a cycle each.
 func (p *planner) divide(d dividend, pair string, o operands) Probe {
 	probe := Probe{Pair: pair + ", " + d.name, Links: 1, Others: 2}
 	code := p.dividing(d)
@@ -149,18 +146,18 @@ func (p *planner) divide(d dividend, pair string, o operands) Probe {
 	return probe
 }
 
-// floatNumbers are numbers with all bits of the fraction in use, as every element of eight bytes.
+// floatNumbers have all fraction bits in use, as every element of eight bytes.
 type floatNumbers struct{ dividend, divisor, nearOne, belowOne uint64 }
 
-// floatValues are stated values of divisions and square roots by the size of an element: 4/3, 8/5 and 65/64 or so,
-// and the largest number below 1, which is its own root. The other value is 0, with which registers start.
+// floatValues are values for divisions and square roots by element size: 4/3, 8/5 and 65/64 or so, and the largest
+// number below 1, which is its own root. The other value is 0, the initial one.
 var floatValues = map[byte]floatNumbers{
 	'h': {0x3d553d553d553d55, 0x3e663e663e663e66, 0x3c113c113c113c11, 0x3bff3bff3bff3bff},
 	's': {0x3faaaaab3faaaaab, 0x3fcccccd3fcccccd, 0x3f8199993f819999, 0x3f7fffff3f7fffff},
 	'd': {0x3ff5555555555555, 0x3ff999999999999a, 0x3ff0333333333333, 0x3fefffffffffffff},
 }
 
-// dividesFloats reports whether it is a division or square root of floating-point numbers in registers.
+// dividesFloats reports a floating-point division or square root in registers.
 func (p *planner) dividesFloats() bool {
 	name := strings.TrimPrefix(p.Form.Mnemonic(), "v")
 	for _, o := range p.operands {
@@ -171,7 +168,7 @@ func (p *planner) dividesFloats() bool {
 	return strings.HasPrefix(name, "div") || strings.HasPrefix(name, "sqrt")
 }
 
-// floats plans them with zeros, as anything else, and with numbers that take longer on some processors.
+// floats plans them with zeros, like any form, and with numbers that take longer on some processors.
 func (p *planner) floats() {
 	p.latencies()
 	for i := range p.Probes {
@@ -194,9 +191,9 @@ func (p *planner) floats() {
 
 const longFractions = "numbers with long fractions"
 
-// floatChain is a chain of numbers with long fractions: roots of what is its own root; quotients of a number and the
-// last quotient, which are two in turn; or, where the dividend is the destination, quotients by nearOne, which stay
-// normal for 5,600 divisions and more.
+// floatChain makes a chain of numbers with long fractions: roots of a number that is its own root; quotients of a number
+// and the last quotient, which alternate; or, if the dividend is the destination, quotients by nearOne, which stay
+// normal for over 5,600 divisions.
 func (p *planner) floatChain(o operands) Probe {
 	values := p.values()
 	last := len(p.operands) - 1
@@ -219,13 +216,13 @@ func (p *planner) floatChain(o operands) Probe {
 	return probe
 }
 
-// values are those for the form's elements, which the mnemonic ends in.
+// values returns those for the form's element size, its mnemonic's ending.
 func (p *planner) values() floatNumbers {
 	name := p.Form.Mnemonic()
 	return floatValues[name[len(name)-1]]
 }
 
-// hold has registers hold numbers in every element: some their own, others the same.
+// hold sets every element of registers: some to their own number, others to the same.
 func (p *planner) hold(probe *Probe, own map[int64]uint64, others map[int64]bool, same uint64) {
 	kind, words := "xmm", 2
 	switch {
@@ -253,11 +250,11 @@ func (p *planner) zeroThroughput() Probe {
 	return probe
 }
 
-// x87Unary are those that read and write the top of the stack, which no operand shows.
+// x87Unary implicitly read and write the top of the stack.
 var x87Unary = []string{"fabs", "fchs", "fsqrt", "fsin", "fcos", "frndint", "f2xm1", "fscale", "fprem", "fprem1"}
 
-// x87 plans what a stack allows: a chain through the destination, and independent ones into other
-// registers or, by exchanges, through the top.
+// x87 plans what a stack allows: a chain through the destination, and independent ones into other registers or, by
+// exchanges, through the top.
 func (p *planner) x87() {
 	name := p.Form.Mnemonic()
 	var code body
@@ -279,7 +276,7 @@ func (p *planner) x87() {
 		p.Missing = append(p.Missing, "latency: it changes the x87 stack, or has no register for its result")
 	}
 	list := p.rotated(o, min(6, max(1, p.spreadCopies())), nil)
-	if registers && len(p.operands) == 2 && p.operands[0].Fixed < 0 { // what is written, though no table says so
+	if registers && len(p.operands) == 2 && p.operands[0].Fixed < 0 { // written, though no table says so
 		for i := range list {
 			list[i].values[0] = pools[x87][i]
 		}
@@ -295,7 +292,7 @@ func (p *planner) x87() {
 	}
 }
 
-// deepens is by how much an instruction deepens the x87 stack.
+// deepens returns how far an instruction deepens the x87 stack.
 func (p *planner) deepens(o operands) int {
 	code, err := p.Form.Encode(o.values, o.at, o.mask)
 	if err != nil {
@@ -309,8 +306,8 @@ func (p *planner) deepens(o operands) int {
 	return net
 }
 
-// stacked are instructions each with what keeps the stack as deep as it was: fldz before, or fld1, which takes longer,
-// where 0 would be an exception; fstp st(0) after.
+// stacked keeps the stack as deep as it was around each instruction: fldz before, or fld1, which takes longer, if 0
+// would be an exception; fstp st(0) after.
 func (p *planner) stacked(list []operands) Probe {
 	net := p.deepens(list[0])
 	push := "fldz"

@@ -7,16 +7,16 @@ import (
 	"github.com/bbprof/bbprof/asm"
 )
 
-// mostCopies is how many instructions of a form a throughput block holds: as many as there are
-// destinations that are not sources, and no more than hide a latency of a few cycles.
+// mostCopies limits the instructions of a throughput block: as many as there are destinations that are not sources, and
+// enough to hide a latency of a few cycles.
 const mostCopies = 12
 
-// apart is how far the memory operands of a block are apart: two loads a cycle are all that Redwood Cove makes
-// of the same eight bytes, and it makes three of others; two stores a cycle go to one line alone.
-func apart(width int) int { return max(8, width) }
+// spacing is the distance of a block's memory operands: Redwood Cove makes two loads a cycle of the same eight bytes,
+// three of others; two stores a cycle only go to one line.
+func spacing(width int) int { return max(8, width) }
 
-// rotated are n instructions' operands: each destination is another register, and memory another line.
-// sources stay. extra are registers of a class to use first.
+// rotated returns operands of n instructions: each destination is another register or line; sources stay. extra are
+// registers of a class to use first.
 func (p *planner) rotated(o operands, n int, high []int64) []operands {
 	sources := map[class]map[int64]bool{}
 	note := func(c class, v int64) {
@@ -52,7 +52,7 @@ func (p *planner) rotated(o operands, n int, high []int64) []operands {
 				next[c]++
 			}
 			if operand.Class == asm.MemoryOperand && operand.Width > 0 && !operand.Implicit {
-				t.at.Disp = int32(k * apart(operand.Width))
+				t.at.Disp = int32(k * spacing(operand.Width))
 			}
 		}
 		list = append(list, t)
@@ -60,7 +60,7 @@ func (p *planner) rotated(o operands, n int, high []int64) []operands {
 	return list
 }
 
-// spreadCopies is how many destinations there are.
+// spreadCopies counts the destinations.
 func (p *planner) spreadCopies() int {
 	n := mostCopies
 	for _, operand := range p.operands {
@@ -83,8 +83,8 @@ func (p *planner) spreadCopies() int {
 	return max(1, n)
 }
 
-// throughputs plans blocks of independent instructions. Where an instruction depends on the one before
-// whatever its operands, a second block breaks that; the faster of the two counts.
+// throughputs plans blocks of independent instructions. If an instruction always depends on its predecessor, a second
+// block breaks that; the faster counts.
 func (p *planner) throughputs() {
 	o := p.independent()
 	high := p.high()
@@ -95,7 +95,7 @@ func (p *planner) throughputs() {
 	}
 }
 
-// high are more destinations for forms that merge into theirs and take several cycles.
+// high returns more destinations for slow forms that merge into theirs.
 func (p *planner) high() (list []int64) {
 	if !p.Form.EVEX() || len(p.operands) == 0 {
 		return nil
@@ -124,7 +124,7 @@ func (p *planner) parallel(note string, list []operands, breaks []string) Probe 
 	return Probe{Kind: Throughput, Code: code.code, Links: len(list), Note: note, Breaks: len(breaks) > 0, err: code.err}
 }
 
-// balance puts the stack pointer back after n pushes or pops.
+// balance restores the stack pointer after n pushes or pops.
 func (p *planner) balance(code *body, n int) {
 	width := 8
 	if strings.Contains(p.Form.Name(), "16") {
@@ -137,7 +137,7 @@ func (p *planner) balance(code *body, n int) {
 	code.namedAt("lea r64, m", asm.Address{Base: asm.RSP, Index: -1, Disp: disp}, int64(asm.RSP), 0)
 }
 
-// breakers are what every instruction of the form reads and writes.
+// breakers lists what every instruction of the form reads and writes.
 func (p *planner) breakers() (list []string) {
 	for n := range 16 {
 		if p.readImplicit&p.writtenImplicit>>n&1 != 0 && n != int(asm.RSP) {
@@ -155,7 +155,7 @@ func (p *planner) breakers() (list []string) {
 	return list
 }
 
-// breakDependency appends an instruction that sets what is named from nothing that is waited for.
+// breakDependency appends an instruction that sets a value without waiting.
 func (p *planner) breakDependency(code *body, what string) {
 	if what == "flags" {
 		code.named("test r64, r64", int64(baseRegister), int64(baseRegister))
@@ -163,7 +163,7 @@ func (p *planner) breakDependency(code *body, what string) {
 	}
 	for n := range 16 {
 		if asm.Reg(n).String() == what {
-			code.named("mov r64, r64", int64(n), other) // behind a zero idiom cwde takes a cycle, and not a third
+			code.named("mov r64, r64", int64(n), other) // after a zero idiom cwde takes a cycle, not a third
 		}
 	}
 }

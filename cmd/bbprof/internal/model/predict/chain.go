@@ -8,16 +8,16 @@ import (
 	"github.com/bbprof/bbprof/initial"
 )
 
-// Without a measurement an instruction takes a cycle, and a load these.
+// Latencies without a measurement: of an instruction, and of a load.
 const (
 	unknownLatency = 1
 	unknownLoad    = 4
-	// chainCopies are so many that what begins a chain does not matter.
+	// chainCopies is enough for a chain's start not to matter.
 	chainCopies = 32
 )
 
-// longestChain is how many cycles an iteration takes if nothing but values is waited for: by the growth of the time at
-// which the last value is ready. Addresses are those of bbprof's initial state, in which registers are equal.
+// longestChain returns the cycles of an iteration that waits only for values: the growth of the time at which the last
+// value is ready. Addresses are those of bbprof's initial state, with equal registers.
 func longestChain(insts []asm.Inst, latencies []map[string]float64) float64 {
 	c := newChain(insts, latencies)
 	half, last := 0.0, 0.0
@@ -32,14 +32,13 @@ func longestChain(insts []asm.Inst, latencies []map[string]float64) float64 {
 	return (last - half) / (chainCopies / 2)
 }
 
-// value is one register, or one group of flags.
+// value is a register or a group of flags.
 type value struct {
 	kind byte // g, v, k, x: x87; c: the carry flag, f: the other flags
 	n    int
 }
 
-// end is where a value enters or leaves an instruction: the operand's number, a register or flags that assembly does not
-// show, or the address.
+// end is an input or output of an instruction: an operand's number, an implicit register or flags, or the address.
 type end struct {
 	value
 	name string
@@ -54,17 +53,17 @@ type link struct {
 type step struct {
 	reads, writes []end
 	links         []link
-	loads, stores []int // of its memory accesses
+	loads, stores []int // memory accesses
 	load          float64
-	reload        float64 // from an operand through a store and a load
+	reload        float64 // from an operand to a later load of it
 }
 
 type chain struct {
 	steps    []step
 	insts    []asm.Inst
 	ready    map[value]float64
-	memory   map[uint64]float64 // by byte: when a load of it could begin
-	accesses map[[3]int]uint64  // by copy, instruction and access
+	memory   map[uint64]float64 // by byte: when it can be loaded
+	accesses map[[3]int]uint64  // addresses by copy, instruction, access
 }
 
 func newChain(insts []asm.Inst, latencies []map[string]float64) *chain {
@@ -87,7 +86,7 @@ func newChain(insts []asm.Inst, latencies []map[string]float64) *chain {
 	return c
 }
 
-// iterate is when the last value of one more iteration is ready.
+// iterate adds an iteration and returns when its last value is ready.
 func (c *chain) iterate(n int) (last float64) {
 	for i := range c.steps {
 		s := &c.steps[i]
@@ -178,7 +177,7 @@ func newStep(in *asm.Inst, latencies map[string]float64) (s step) {
 		for t, to := range s.writes {
 			cycles := s.latency(from, to, latencies)
 			if len(in.Mem) > 0 && in.Mem[len(in.Mem)-1].Implicit && from.value == stack && to.value == stack {
-				cycles = 0 // push and pop: the decoders follow the stack pointer
+				cycles = 0 // the decoders track the stack pointer
 			}
 			s.links = append(s.links, link{f, t, cycles})
 		}
@@ -186,7 +185,8 @@ func newStep(in *asm.Inst, latencies map[string]float64) (s step) {
 	return s
 }
 
-// latency is the measured one of a pair, or else the least of the destination's others, which its result has to wait for.
+// latency returns the measured latency of a pair, else the least to the same destination, which its result must wait
+// for.
 func (s *step) latency(from, to end, latencies map[string]float64) float64 {
 	if cycles, ok := latencies[from.name+" to "+to.name]; ok {
 		return cycles
@@ -207,7 +207,7 @@ func (s *step) latency(from, to end, latencies map[string]float64) float64 {
 	return unknownLatency
 }
 
-// namesOf are the operands' numbers, by the registers that stand there.
+// namesOf returns operand numbers by register.
 func namesOf(in *asm.Inst) map[value]string {
 	names := map[value]string{}
 	form := in.Form()
@@ -230,7 +230,7 @@ func namesOf(in *asm.Inst) map[value]string {
 	return names
 }
 
-// nameOr is the name of an operand, or of what assembly does not show.
+// nameOr names an operand, or an implicit value.
 func nameOr(name string, v value) string {
 	switch {
 	case name != "":

@@ -18,16 +18,15 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 )
 
-// command is any program that reads blocks, one a line, and writes hex,cycles. It may answer in any
-// order, and with another text than cycles where it has no prediction.
+// command is a program that reads blocks, one a line, and writes hex,cycles, in any order. Other text instead of cycles
+// means that there is no prediction.
 type command struct {
 	text    string
 	words   []string
 	timeout time.Duration
 }
 
-// commandChunk is how many blocks a program gets before its input ends: many, since a learned model
-// takes long to start.
+// commandChunk is how many blocks a program gets: many, since a learned model starts slowly.
 const commandChunk = 4096
 
 func newCommand(text string, o Options) (Source, error) {
@@ -49,12 +48,12 @@ func (c *command) Predict(ctx context.Context, blocks []string) ([]score.Predict
 	})
 }
 
-// run lets the program answer some blocks, until it ends or says nothing for too long.
+// run lets the program answer some blocks, until it ends or is idle for too long.
 func (c *command) run(ctx context.Context, blocks []string, list []int) (map[int]score.Prediction, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	quiet := time.AfterFunc(c.timeout, func() { cancel(fmt.Errorf("no answer within %v", c.timeout)) })
-	defer quiet.Stop()
+	idle := time.AfterFunc(c.timeout, func() { cancel(fmt.Errorf("no answer within %v", c.timeout)) })
+	defer idle.Stop()
 
 	var (
 		in     strings.Builder
@@ -66,7 +65,7 @@ func (c *command) run(ctx context.Context, blocks []string, list []int) (map[int
 		in.WriteString(blocks[i] + "\n")
 	}
 	cmd := exec.CommandContext(ctx, c.words[0], c.words[1:]...)
-	cmd.Stdin, cmd.Stderr = strings.NewReader(in.String()), &limited{&stderr}
+	cmd.Stdin, cmd.Stderr = strings.NewReader(in.String()), &limitedBuffer{&stderr}
 	cmd.WaitDelay = time.Second
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -78,7 +77,7 @@ func (c *command) run(ctx context.Context, blocks []string, list []int) (map[int
 	answers := map[int]score.Prediction{}
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
-		quiet.Reset(c.timeout)
+		idle.Reset(c.timeout)
 		block, text, _ := strings.Cut(lines.Text(), ",")
 		i, ok := index[strings.ToLower(strings.TrimSpace(block))]
 		if ok && decimalComma.MatchString(text) {
@@ -90,7 +89,7 @@ func (c *command) run(ctx context.Context, blocks []string, list []int) (map[int
 		}
 	}
 	if lines.Err() != nil {
-		cancel(fmt.Errorf("it wrote what is no line of text: %w", lines.Err()))
+		cancel(fmt.Errorf("cannot read a line of its output: %w", lines.Err()))
 	}
 	err = cmd.Wait()
 	switch exit := (*exec.ExitError)(nil); {
@@ -104,10 +103,10 @@ func (c *command) run(ctx context.Context, blocks []string, list []int) (map[int
 	return answers, nil
 }
 
-// decimalComma matches an answer such as 1,50, which may be meant as 1.5, and which else would count as 1.
+// decimalComma matches an answer such as 1,50, which may mean 1.5 but would count as 1.
 var decimalComma = regexp.MustCompile(`^\s*[0-9]+,[0-9]+\s*(,|$)`)
 
-// answerOf reads what stands behind the block. A further comma ends the number.
+// answerOf parses the text after the block. Another comma ends the number.
 func answerOf(text string) score.Prediction {
 	number, why, _ := strings.Cut(text, ",")
 	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)

@@ -10,14 +10,14 @@ import (
 	"github.com/bbprof/bbprof/internal/cpu"
 )
 
-// Core is what models have to be told of a kind of core, and the widths for its lower bound.
+// Core is what models need to know of a core, and the widths for its lower bound.
 type Core struct {
-	Name                 string // as package cpu has it
-	Issue, Loads, Stores int    // a cycle, at most: instructions renamed, loads, stores; 0 where that is not known
-	LLVM, UICA, OSACA    string // its name for these; "" where they do not know it
+	Name                 string // in package cpu
+	Issue, Loads, Stores int    // most per cycle: instructions renamed, loads, stores; 0 if unknown
+	LLVM, UICA, OSACA    string // its name there; "" if unknown
 }
 
-// CoreOf finds a core by its name.
+// CoreOf finds a core by name.
 func CoreOf(name string) (Core, bool) {
 	c := cpu.Of(cpu.Name(name))
 	if c.Name == cpu.Unknown {
@@ -26,7 +26,7 @@ func CoreOf(name string) (Core, bool) {
 	return Core{string(c.Name), c.DispatchWidth, c.LoadsPerCycle, c.StoresPerCycle, c.LLVM, c.UICA, c.OSACA}, true
 }
 
-// What limits a block, as far as the widths of a core tell.
+// Limits of a block that a core's widths can tell.
 const (
 	FrontEnd   = "front end"
 	LoadPorts  = "load ports"
@@ -34,11 +34,11 @@ const (
 	Latency    = "latency or other ports"
 )
 
-// tight is how far above a lower bound a block may be and still be limited by it.
+// tight is the largest ratio to a lower bound that still counts as limited by it.
 const tight = 1.1
 
-// LowerBound is the least that a block can take for the widths of the core, as far as they are known: max(n/issue,
-// loads/L, stores/S). limit says which of them it is.
+// LowerBound returns the bound from the core's known widths, max(n/issue, loads/L, stores/S), and names the largest
+// term.
 func (c Core) LowerBound(insts []asm.Inst) (cycles float64, limit string) {
 	var loads, stores int
 	for i := range insts {
@@ -66,7 +66,7 @@ func (c Core) LowerBound(insts []asm.Inst) (cycles float64, limit string) {
 	return cycles, limit
 }
 
-// Limit says what limits a block that takes so many cycles.
+// Limit names what limits a block of these cycles.
 func (c Core) Limit(insts []asm.Inst, measured float64) string {
 	bound, limit := c.LowerBound(insts)
 	if measured <= tight*bound {
@@ -75,7 +75,7 @@ func (c Core) Limit(insts []asm.Inst, measured float64) string {
 	return Latency
 }
 
-// CoreNames lists them in a sentence.
+// CoreNames lists all cores' names.
 func CoreNames() string {
 	var names []string
 	for _, n := range cpu.Names() {
@@ -84,7 +84,7 @@ func CoreNames() string {
 	return strings.Join(names, ", ")
 }
 
-// LowerBounds is the source that predicts the lower bound of a core's widths.
+// LowerBounds predicts the lower bound of a core's widths.
 func LowerBounds(c Core) Source { return widths{c} }
 
 type widths struct{ core Core }

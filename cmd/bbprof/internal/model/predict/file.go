@@ -32,9 +32,9 @@ func newFile(name string, s *settings, o Options) (Source, error) {
 
 func (f *file) String() string { return f.name }
 
-// Columns finds the columns of blocks and of cycles in a table. A column of blocks has the name hex, or
-// is the first of a table without a header, of which the first row is then a header in appearance. The
-// one of cycles is named, or called cycles, prediction or predicted, or the only other one.
+// Columns finds the columns of blocks and cycles in a table. The column of blocks is named hex, or is the first of a
+// table without a header, whose first row then stands in names. The column of cycles is the given one, or named cycles,
+// prediction or predicted, or the only other one.
 func Columns(names []string, column string) (block, cycles int, headless bool, err error) {
 	_, headless = Digits(names[0])
 	block = slices.Index(names, "hex")
@@ -71,7 +71,7 @@ func Columns(names []string, column string) (block, cycles int, headless bool, e
 	return 0, 0, false, fmt.Errorf("say which column holds the cycles, with column=NAME; there are %s", strings.Join(names, ", "))
 }
 
-// Digits is a block as results have it: lower case, without the spaces and 0x that a corpus may have.
+// Digits spells a block as results do: lower case, without the spaces and 0x of a corpus.
 func Digits(text string) (string, bool) {
 	code, err := asm.ParseHex(text, profiler.MaxBlock)
 	return hex.EncodeToString(code), err == nil
@@ -109,7 +109,7 @@ func (f *file) Predict(ctx context.Context, blocks []string) ([]score.Prediction
 				i, ok = index[b]
 			}
 		}
-		if ok && !out[i].Known() { // the first of several stands
+		if ok && !out[i].Known() { // the first row counts
 			out[i] = f.read(cells, cycles, why)
 		}
 	}

@@ -23,18 +23,18 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 )
 
-// mca is llvm-mca: a region of assembly for each block, many in one process.
+// mca runs llvm-mca on a region of assembly per block, many in one process.
 //
-// A block's cycles are (T(long) − T(short))/(long − short) iterations, since T(n) holds the time to fill the pipeline,
-// and BlockRThroughput ignores dependencies. The text comes from llvm-mc of the same version. One line
-// that llvm-mca cannot parse ends its whole run, so the block is taken out and the others are run again.
-// Instructions that it knows and has no model for it may drop in silence: their number is checked.
+// A block's cycles are (T(long) − T(short))/(long − short) iterations: T(n) includes the time to fill the pipeline, and
+// BlockRThroughput ignores dependencies. llvm-mc of the same version makes the text. A line that llvm-mca cannot parse
+// ends the whole run, so that block is removed and the others run again. llvm-mca may silently drop instructions that it
+// has no model for, so their number is checked.
 type mca struct {
 	tool, disassembler string
 	cpu                string
 	version            string
 	iterations         int  // of the short run; the long one has twice as many
-	fixed              bool // to that number: no third run, whatever the quantum
+	fixed              bool // set by the user: no third run, whatever the quantum
 	alias              bool // loads may wait for stores: -noalias=false
 	timeout            time.Duration
 }
@@ -43,14 +43,14 @@ const (
 	triple = "x86_64-unknown-linux-gnu"
 	// Iterations: (T(100) − T(50))/50 is within 5 % of (T(400) − T(200))/200 for 99.9 % of blocks.
 	iterations = 50
-	// T counts whole cycles, so a difference of so many has a quantum of 0.1 %: 50 iterations of a block of 1/4 cycle
-	// read 0.24. Blocks with a smaller difference are run a third time.
+	// T counts whole cycles. A difference of enoughCycles has a quantum of 0.1 %; 50 iterations of a block of 1/4 cycle
+	// read 0.24. Blocks with a smaller difference run a third time.
 	enoughCycles = 1000
-	// A third run is longer than the second by a multiple of so many iterations: rates of 1/2 to 1/6 come out exact.
+	// A third run adds a multiple of this many iterations: rates of 1/2 to 1/6 come out exact.
 	multiple = 60
-	// A third run is longer by this at most: enough for 1/61 of a cycle.
+	// A third run adds at most this many: enough for 1/61 of a cycle.
 	mostMore = multiple << 10
-	// mostIterations is far more than any pipeline takes to fill.
+	// mostIterations far exceeds what fills any pipeline.
 	mostIterations = 1_000_000
 )
 
@@ -98,8 +98,7 @@ func (m *mca) firstLine() string {
 	return "llvm-mca"
 }
 
-// check finds out whether the tool knows the core: of one that it does not know it warns and predicts
-// another.
+// check fails if the tool does not know the core: it would warn and predict another.
 func (m *mca) check() error {
 	ctx, cancel := context.WithTimeout(context.Background(), m.timeout)
 	defer cancel()
@@ -114,7 +113,7 @@ func (m *mca) check() error {
 	return nil
 }
 
-// others are the names of the other versions in PATH, the newest last.
+// others lists the other versions in PATH, the newest last.
 func (m *mca) others() (names []string) {
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		found, _ := filepath.Glob(filepath.Join(dir, "llvm-mca-[0-9]*"))
@@ -138,8 +137,7 @@ func (m *mca) String() string {
 	return fmt.Sprintf("%s, -mcpu=%s, %s", m.version, cpu, how)
 }
 
-// Aliasing is the tool with the other answer to whether a load may wait for a store of the block: by default it takes
-// them for independent.
+// Aliasing toggles whether a load may wait for a store of the block; by default it may not.
 func (m *mca) Aliasing() Source {
 	other := *m
 	other.alias = !m.alias
@@ -189,15 +187,15 @@ func (m *mca) run(ctx context.Context, blocks []string, list []int) (map[int]sco
 		if err != nil {
 			return answers, err
 		}
-		return answers, m.judge(ctx, regions, short, long, answers)
+		return answers, m.answer(ctx, regions, short, long, answers)
 	}
 	return answers, nil
 }
 
-// judge answers regions that have been run twice. Those whose difference is too few cycles are run once more, as long as
-// each of them takes.
-func (m *mca) judge(ctx context.Context, regions []region, short, long map[int]summary, answers map[int]score.Prediction) error {
-	again := map[int][]region{} // by how many more iterations than in the long run
+// answer completes regions after two runs. Regions whose difference is too few cycles run once more, long enough for
+// each.
+func (m *mca) answer(ctx context.Context, regions []region, short, long map[int]summary, answers map[int]score.Prediction) error {
+	again := map[int][]region{} // by iterations beyond the long run's
 	for _, r := range regions {
 		p := between(m.iterations, short[r.index], 2*m.iterations, long[r.index], len(r.lines))
 		cycles := long[r.index].TotalCycles - short[r.index].TotalCycles
@@ -224,7 +222,7 @@ func (m *mca) judge(ctx context.Context, regions []region, short, long map[int]s
 	return nil
 }
 
-// between is the cycles of an iteration by two runs, once the pipeline is full.
+// between returns the cycles of an iteration in steady state, from two runs.
 func between(few int, short summary, many int, long summary, instructions int) score.Prediction {
 	if short.Instructions != instructions*few || long.Instructions != many*instructions {
 		return score.Failed(fmt.Sprintf("it ran %d instructions in %d iterations of %d", short.Instructions, few, instructions))
@@ -238,14 +236,14 @@ func between(few int, short summary, many int, long summary, instructions int) s
 
 type summary struct{ Instructions, TotalCycles int }
 
-// lineError is a message about a line of standard input.
+// lineError matches an error in a line of standard input.
 var lineError = regexp.MustCompile(`(?m)^<stdin>:(\d+):\d+: error: (.*)$`)
 
-// simulate runs some regions. refused are those with a line that the tool does not understand.
+// simulate runs some regions. refused are those with a line that the tool cannot parse.
 func (m *mca) simulate(ctx context.Context, regions []region, iterations int) (sums map[int]summary, refused map[int]string, err error) {
 	var (
 		text   strings.Builder
-		ofLine = []int{-1}    // the region of each line; lines are counted from 1
+		ofLine = []int{-1}    // region of each line, counted from 1
 		lines  = []string{""} // their text
 		add    = func(r int, line string) {
 			text.WriteString(line + "\n")
@@ -259,7 +257,7 @@ func (m *mca) simulate(ctx context.Context, regions []region, iterations int) (s
 		}
 		add(-1, fmt.Sprintf("# LLVM-MCA-END b%d", r.index))
 	}
-	// A model may loop forever at an instruction, as LLVM's of Golden Cove does at xsave.
+	// A model may loop forever, as LLVM's of Golden Cove does at xsave.
 	ctx, cancel := context.WithTimeoutCause(ctx, m.timeout, fmt.Errorf("no answer within %v", m.timeout))
 	defer cancel()
 	out, message, err := pipe(ctx, text.String(), m.tool, m.arguments(iterations)...)
@@ -291,26 +289,26 @@ func (m *mca) simulate(ctx context.Context, regions []region, iterations int) (s
 	return sums, nil, nil
 }
 
-// Blocks are told apart in what llvm-mc writes, where it drops what it does not know, by a nop before each whose
-// displacement is its place in the list. Its other operands are unlike any compiler's.
+// llvm-mc drops what it does not know. So a nop precedes each block in its output; the displacement is the block's place
+// in the list. No compiler uses the nop's other operands.
 const markerText = "(%rbp,%riz,8)"
 
-// MarkedForMC are two lines for llvm-mc --disassemble: the nop of block n, from 1, and the block.
+// MarkedForMC returns two lines for llvm-mc --disassemble: the nop of block n, from 1, and the block.
 func MarkedForMC(n int, code []byte) string {
 	marker := []byte{0x0f, 0x1f, 0x84, 0xe5, byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)}
 	// Brackets keep a cut-off instruction from taking bytes of the next line.
 	return strings.ReplaceAll(fmt.Sprintf("[% #x]\n[% #x]\n", marker, code), " ", ",")
 }
 
-// invalid is a warning of llvm-mc about a line of its input.
+// invalid matches a warning of llvm-mc about an input line.
 var invalid = regexp.MustCompile(`(?m)^<stdin>:(\d+):\d+: warning: (.*)$`)
 
-// disassemble has llvm-mc make text of blocks, in its own syntax (AT&T's), which reads back without
-// loss. Blocks that it cannot read are answered.
+// disassemble has llvm-mc print blocks in AT&T syntax, which it reads back without loss. It answers blocks that llvm-mc
+// cannot read.
 func disassemble(ctx context.Context, tool string, timeout time.Duration, blocks []string, list []int, answers map[int]score.Prediction) ([]region, error) {
 	var in strings.Builder
 	for n, i := range list {
-		code, _ := hex.DecodeString(blocks[i]) // what is none is an empty line, and an empty region
+		code, _ := hex.DecodeString(blocks[i]) // if invalid, an empty line and an empty region
 		in.WriteString(MarkedForMC(n+1, code))
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("llvm-mc: no answer within %v", timeout))
@@ -358,9 +356,8 @@ func disassemble(ctx context.Context, tool string, timeout time.Duration, blocks
 	return kept, nil
 }
 
-// joinPrefixes puts prefixes that llvm-mc writes on lines of their own before their instruction.
-// llvm-mca would take them for instructions, as it takes addr32 in front of one on the same line, which
-// says nothing: an address of 32 bits shows in its registers.
+// joinPrefixes puts prefixes on lines of their own before their instruction: llvm-mca would take them for instructions.
+// It drops addr32 on an instruction's line, which llvm-mca also miscounts; a 32-bit address shows in its registers.
 func joinPrefixes(r region) region {
 	joined := r.lines[:0]
 	held := ""
@@ -383,13 +380,13 @@ func joinPrefixes(r region) region {
 	return r
 }
 
-// pipe runs a program on some input. The error holds the last of what it said, if it failed.
+// pipe runs a program on some input. If it fails, the error has the end of its messages.
 func pipe(ctx context.Context, in, program string, args ...string) (out []byte, message string, err error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Stdin = strings.NewReader(in)
 	var stderr bytes.Buffer
-	cmd.Stderr = &limited{&stderr}
-	cmd.WaitDelay = time.Second // for those who hold its output open when it is killed
+	cmd.Stderr = &limitedBuffer{&stderr}
+	cmd.WaitDelay = time.Second // for children that keep its output open when it is killed
 	out, err = cmd.Output()
 	message = stderr.String()
 	if ctx.Err() != nil {
@@ -401,7 +398,7 @@ func pipe(ctx context.Context, in, program string, args ...string) (out []byte, 
 	return out, message, err
 }
 
-// lastWords is the part of an output that says why a program ended: its last lines.
+// lastWords returns the last lines of an output, which say why a program ended.
 func lastWords(message string) string {
 	const most = 200
 	message = strings.TrimSpace(message)
@@ -411,31 +408,31 @@ func lastWords(message string) string {
 	return cmp.Or(message, "it said nothing")
 }
 
-// limited keeps the first megabyte of what is written and drops the rest.
-type limited struct{ *bytes.Buffer }
+// limitedBuffer keeps the first megabyte written to it.
+type limitedBuffer struct{ *bytes.Buffer }
 
-func (l *limited) Write(p []byte) (int, error) {
+func (l *limitedBuffer) Write(p []byte) (int, error) {
 	const most = 1 << 20
 	l.Buffer.Write(p[:min(len(p), max(0, most-l.Len()))])
 	return len(p), nil
 }
 
-// Explanation is what a tool says of one block in its own words.
+// Explanation is a tool's own output for a block.
 type Explanation struct {
-	Assembly string // that it was given
-	Command  string // on a file of that name
+	Assembly string // its input
+	Command  string // on a file of this name
 	Output   string
 }
 
-// Explainer is a source that can say more of a block than its cycles.
+// Explainer is a source that can print more than cycles.
 type Explainer interface {
 	Explain(ctx context.Context, block, file string, more ...string) (Explanation, error)
 }
 
-// Timeline are the arguments with which llvm-mca shows when each instruction is issued and retired, in three iterations.
+// Timeline makes llvm-mca show when each instruction is issued and retired, in three iterations.
 var Timeline = []string{"-timeline", "-timeline-max-iterations=3"}
 
-// Explain has llvm-mca print all that it prints of a block by default, and what more arguments ask for.
+// Explain runs llvm-mca with its default output, and more arguments.
 func (m *mca) Explain(ctx context.Context, block, file string, more ...string) (Explanation, error) {
 	answers := map[int]score.Prediction{}
 	regions, err := disassemble(ctx, m.disassembler, m.timeout, []string{block}, []int{0}, answers)

@@ -1,8 +1,8 @@
-// Package predict asks models how many cycles blocks take. A [Source] is a file of predictions, a tool
-// that bbprof knows how to call, or any command that reads blocks and writes cycles.
+// Package predict asks models how many cycles blocks take. A [Source] is a file of predictions, a tool that bbprof can
+// call, or any command that reads blocks and writes cycles.
 //
-// A tool that dies of a block, hangs at one or refuses one must not cost its neighbours theirs:
-// [isolate] runs many blocks at a time and splits those that failed, until one is to blame.
+// A block that crashes, hangs or is refused by a tool must not cost other blocks their predictions: [isolation] runs
+// many blocks at a time and splits failed runs until one block is to blame.
 package predict
 
 import (
@@ -22,46 +22,45 @@ import (
 
 // Source predicts blocks.
 type Source interface {
-	// Predict gives each block's prediction, in their order. Blocks are lower-case hexadecimal
-	// digits, each at most once.
+	// Predict predicts each block, in order. Blocks are lower-case hexadecimal digits, each at most once.
 	Predict(ctx context.Context, blocks []string) ([]score.Prediction, error)
-	// String says what predicts, with its version and settings.
+	// String names the predictor, its version and settings.
 	String() string
 }
 
-// Aliaser is a source that can be told whether loads may wait for stores.
+// Aliaser is a source that can assume that loads wait for stores, or that they do not.
 type Aliaser interface {
-	Aliasing() Source // the other way than this
+	Aliasing() Source // with the other assumption
 }
 
-// Options are what sources may need beside their names.
+// Options holds what sources need besides their names.
 type Options struct {
-	Core    Core // whose cycles are asked for
+	Core    Core // to predict
 	MCPU    string
-	Timeout time.Duration // without an answer
+	Timeout time.Duration // limit for an answer
 	// Open opens a file of predictions.
 	Open func(name string) (Rows, error)
 }
 
-// Rows are those of a table.
+// Rows reads a table.
 type Rows interface {
 	Columns() []string
-	Next() ([]string, error) // io.EOF behind the last
+	Next() ([]string, error) // io.EOF after the last
 	Close() error
 }
 
-// A UsageError says what is wrong with what the user asked for.
+// A UsageError says what is wrong with the user's request.
 type UsageError struct{ error }
 
 func usage(format string, args ...any) error { return &UsageError{fmt.Errorf(format, args...)} }
 
 func (e *UsageError) Unwrap() error { return e.error }
 
-// execPrefix begins a source that is a command.
+// execPrefix starts a source that is a command.
 const execPrefix = "exec:"
 
-// Parse reads a source: exec:COMMAND, a tool's name or a file's, the last two with settings behind
-// commas, such as uica.csv,column=uiCA,scale=0.01.
+// Parse parses a source: exec:COMMAND, a tool or a file, the last two with comma-separated settings, such as
+// uica.csv,column=uiCA,scale=0.01.
 func Parse(text string, o Options) (Source, error) {
 	if command, ok := strings.CutPrefix(text, execPrefix); ok {
 		return newCommand(command, o)
@@ -79,7 +78,7 @@ func Parse(text string, o Options) (Source, error) {
 		s, err = newMCA(name, settings, o)
 	case name == "lower-bound":
 		if o.Core.Name == "" {
-			return nil, usage("it is of a core, and which is not known; name one with -core")
+			return nil, usage("the lower bound depends on the core; name it with -core")
 		}
 		s = LowerBounds(o.Core)
 	case name == "osaca":
@@ -111,7 +110,7 @@ func split(text string) (name string, s *settings, err error) {
 	for _, p := range parts[1:] {
 		key, value, ok := strings.Cut(p, "=")
 		if !ok {
-			return "", nil, usage("%s: %q is no setting; write NAME=VALUE behind a comma", parts[0], p)
+			return "", nil, usage("%s: %q is not a setting; write NAME=VALUE after a comma", parts[0], p)
 		}
 		s.values[key] = value
 	}
@@ -157,7 +156,7 @@ func (s *settings) number(key string, otherwise float64) (float64, error) {
 	return v, nil
 }
 
-// find is where a program is. wanted says what it is for.
+// find returns a program's path. remedy says how to get it.
 func find(program, remedy string) (string, error) {
 	path, err := exec.LookPath(program)
 	if err != nil {
@@ -166,15 +165,14 @@ func find(program, remedy string) (string, error) {
 	return path, nil
 }
 
-// chunk is how many blocks a tool gets at a time: many enough for its start not to matter, few enough
-// for one that fails not to cost much.
+// chunk is how many blocks a tool gets at a time: enough to amortise its start, few enough that a failing block costs
+// little.
 const chunk = 256
 
-// run asks a tool about some blocks, by their indices. What it does not answer failed with err; without
-// one, it said nothing of them.
+// run asks a tool about some blocks, by index. Unanswered blocks failed with err, or got no answer if it is nil.
 type run func(ctx context.Context, blocks []int) (map[int]score.Prediction, error)
 
-// inChunks runs all blocks through a tool, on all CPUs.
+// inChunks runs all blocks through a tool, with several workers.
 func inChunks(ctx context.Context, n, size, workers int, tool run) ([]score.Prediction, error) {
 	out := make([]score.Prediction, n)
 	iso := &isolation{tool: tool, out: out}
@@ -206,22 +204,21 @@ func inChunks(ctx context.Context, n, size, workers int, tool run) ([]score.Pred
 	return out, nil
 }
 
-// isolation finds the blocks that a tool fails at.
+// isolation finds the blocks on which a tool fails.
 type isolation struct {
 	tool run
 	out  []score.Prediction
 
 	mu       sync.Mutex
 	answered bool
-	failed   int // blocks on which the tool failed alone, while it has not answered any
+	failed   int // single blocks that failed before any answer
 }
 
-// hopeless is how many blocks a tool may fail at one by one, without an answer to any, before it is
-// taken to be broken.
-const hopeless = 8
+// giveUpAfter is how many single blocks may fail before any answer until the tool counts as broken.
+const giveUpAfter = 8
 
-// run asks about some blocks. Where the tool failed, the first that it did not answer is the suspect,
-// if it answered those before, and is tried alone; else the blocks are tried in parts.
+// run asks about some blocks. If the tool fails after answering some, the first unanswered block is the suspect and is
+// tried alone; if it answers none, the blocks are tried in parts.
 func (s *isolation) run(ctx context.Context, blocks []int) error {
 	for len(blocks) > 0 {
 		answers, err := s.tool(ctx, blocks)
@@ -248,7 +245,7 @@ func (s *isolation) run(ctx context.Context, blocks []int) error {
 			}
 			blocks = rest[1:]
 		default:
-			// A tool that hangs at one block of 256 is waited for three times so, and nine times if blocks were halved.
+			// A tool that hangs on one block of 256 is waited for three times; with halving, nine times.
 			const parts = 16
 			for part := range slices.Chunk(blocks, max(1, len(blocks)/parts)) {
 				if err := s.run(ctx, part); err != nil {
@@ -261,7 +258,7 @@ func (s *isolation) run(ctx context.Context, blocks []int) error {
 	return nil
 }
 
-// take notes answers and returns the blocks without one.
+// take stores answers and returns the blocks without one.
 func (s *isolation) take(blocks []int, answers map[int]score.Prediction) (rest []int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -277,20 +274,20 @@ func (s *isolation) take(blocks []int, answers map[int]score.Prediction) (rest [
 	return rest
 }
 
-// blame notes a block that the tool fails at. The error says that the tool fails at all.
+// blame records a block on which the tool fails. An error means that the tool is broken.
 func (s *isolation) blame(block int, err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.out[block] = score.Failed(oneLine(err.Error()))
 	s.out[block].Died = true
 	s.failed++
-	if !s.answered && s.failed >= hopeless {
+	if !s.answered && s.failed >= giveUpAfter {
 		return usage("it has failed at each of %d blocks: %w", s.failed, err)
 	}
 	return nil
 }
 
-// oneLine is the text of a message that may have several lines, cut off where it is long.
+// oneLine joins the lines of a message and cuts it off if long.
 func oneLine(message string) string {
 	const most = 300
 	s := strings.Join(strings.Fields(message), " ")

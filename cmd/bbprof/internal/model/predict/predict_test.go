@@ -40,7 +40,7 @@ func (t *table) Next() ([]string, error) {
 	return row, nil
 }
 
-// shown is predictions as text: cycles, or why there are none.
+// shown formats predictions: cycles, or why there are none.
 func shown(predictions []score.Prediction) (list []string) {
 	for _, p := range predictions {
 		if p.Known() {
@@ -90,7 +90,7 @@ func TestParseRefuses(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	for source, want := range map[string]string{
 		"":                  "no source named",
-		"f,column":          `"column" is no setting`,
+		"f,column":          `"column" is not a setting`,
 		"f,colum=x":         `no setting "colum"; there are scale, column`,
 		"f,scale=-1":        "write a number above 0",
 		"f,scale=inf":       "write a number above 0",
@@ -118,7 +118,7 @@ func tools(t *testing.T, scripts map[string]string) {
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 }
 
-// inTime gives a test that starts programs more time, where they had too little because the machine is busy.
+// inTime gives a test that starts programs more time if a busy machine left too little.
 func inTime(t *testing.T, timeout time.Duration, within func(time.Duration) (diff string)) {
 	t.Helper()
 	for try := 0; ; try++ {
@@ -133,8 +133,7 @@ func inTime(t *testing.T, timeout time.Duration, within func(time.Duration) (dif
 	}
 }
 
-// A command that dies of a block, hangs at one, answers late, out of order or not at all costs the other
-// blocks nothing.
+// A command that crashes, hangs, answers late, out of order or not at all on a block costs other blocks nothing.
 func TestCommand(t *testing.T) {
 	tools(t, map[string]string{
 		"right":    `while read -r hex; do echo "$hex,1.5"; done`,
@@ -244,12 +243,12 @@ func TestLLVMMCA(t *testing.T) {
 		"4801c0",                 // add rax, rax: a chain
 		"480fafc0",               // imul rax, rax
 		"0f1f84e501000000",       // the marker's own form
-		"4b8b0cf44885c9786d6d31", // js, and what may be anything
+		"4b8b0cf44885c9786d6d31", // js, then arbitrary bytes
 		"",                       // nothing
 		"f3480fb8c3",             // popcnt
-		"f04801034801c0",         // lock add, a prefix that may stand on a line of its own
-		"674801c0",               // addr32, which changes nothing
-		"06",                     // no instruction
+		"f04801034801c0",         // lock add: the prefix may be on its own line
+		"674801c0",               // addr32 changes nothing
+		"06",                     // invalid
 	}
 	got := require.Get(s.Predict(context.Background(), blocks))(t)
 	for i, least := range map[int]float64{0: 1, 1: 3, 2: 0.1, 5: 0.2, 6: 1, 7: 1} {
@@ -270,8 +269,8 @@ func TestLLVMMCA(t *testing.T) {
 	}
 }
 
-// TestLLVMMCAQuantum: T(n) counts whole cycles, and 0.24 for a block of a quarter cycle is no prediction of the model's. So
-// fast blocks, and they alone, are run longer, unless the user says how often.
+// TestLLVMMCAQuantum: T(n) counts whole cycles; 0.24 for a block of a quarter cycle is not the model's prediction. So
+// only fast blocks run longer, unless the user sets the iterations.
 func TestLLVMMCAQuantum(t *testing.T) {
 	runs := filepath.Join(t.TempDir(), "runs")
 	tools(t, map[string]string{
@@ -314,7 +313,7 @@ echo "{\"CodeRegions\":[$regions]}"`,
 	}
 }
 
-// TestLLVMMCAFractions: what llvm-mca's models of a core say of a cycle's fractions.
+// TestLLVMMCAFractions: predicted fractions of a cycle are exact.
 func TestLLVMMCAFractions(t *testing.T) {
 	tool := require.Tool(t, require.LLVM, "llvm-mca-22", "llvm-mca-19")
 	s := require.Get(Parse(filepath.Base(tool), Options{MCPU: "znver4", Timeout: 10 * time.Second}))(t)
@@ -323,8 +322,7 @@ func TestLLVMMCAFractions(t *testing.T) {
 	require.Equal(t, fmt.Sprintf("%v", s), []string{"0.25", "0.166667"}, shown(got))
 }
 
-// TestLLVMMCAIterations: half an iteration, or more than llvm-mca counts, is said to be wrong, and not of each block that it
-// has no prediction.
+// TestLLVMMCAIterations: half an iteration, or too many for llvm-mca, is bad usage, not a failure of each block.
 func TestLLVMMCAIterations(t *testing.T) {
 	tools(t, map[string]string{"llvm-mc-0": "", "llvm-mca-0": "echo version 0"})
 	for text, ok := range map[string]bool{"1": true, "50": true, "0.5": false, "1e18": false, "0": false} {
@@ -335,8 +333,8 @@ func TestLLVMMCAIterations(t *testing.T) {
 	}
 }
 
-// Blocks that llvm-mca hangs at (LLVM 19 and 22 have a model of Golden Cove that never ends at xsave), or
-// cannot parse, cost others nothing.
+// Blocks on which llvm-mca hangs (LLVM 19's and 22's Golden Cove never ends at xsave), or that it cannot parse, cost
+// others nothing.
 func TestLLVMMCAIsolates(t *testing.T) {
 	require.Slow(t)
 	tools(t, map[string]string{
@@ -407,8 +405,7 @@ func TestEveryCoreHasABound(t *testing.T) {
 	}
 }
 
-// A tool that does not answer where a block of many is among those it is given is waited for three times, not for each
-// half that holds it.
+// A tool that hangs on one of many blocks is waited for three times, not once per half that holds it.
 func TestSilentSeldom(t *testing.T) {
 	const bad = 77
 	waits := 0

@@ -11,13 +11,13 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 )
 
-// Presser is a source that names the resources of its model that a block takes.
+// Presser is a source that names the model's resources that a block uses.
 type Presser interface {
-	// Pressure is, for each block, such as "Zn4ALU1 1.00, Zn4Load 0.33"; empty of what it does not know.
+	// Pressure returns for each block, for example, "Zn4ALU1 1.00, Zn4Load 0.33", or "" if unknown.
 	Pressure(ctx context.Context, blocks []string) ([]string, error)
 }
 
-// Pressure asks llvm-mca's tables of instructions, without running them.
+// Pressure reads llvm-mca's instruction tables without simulating.
 func (m *mca) Pressure(ctx context.Context, blocks []string) ([]string, error) {
 	out := make([]string, len(blocks))
 	list := make([]int, len(blocks))
@@ -55,12 +55,12 @@ func (m *mca) Pressure(ctx context.Context, blocks []string) ([]string, error) {
 		}
 		for _, region := range report.CodeRegions {
 			var names []string
-			cycles := map[string]float64{} // of all units of a name
+			cycles := map[string]float64{} // over all units of a name
 			for _, p := range region.ResourcePressureView.ResourcePressureInfo {
-				if p.InstructionIndex != len(region.Instructions) || p.ResourceIndex >= len(report.TargetInfo.Resources) { // all but the totals
+				if p.InstructionIndex != len(region.Instructions) || p.ResourceIndex >= len(report.TargetInfo.Resources) { // not a total
 					continue
 				}
-				// A unit's number behind a point is a control character in some versions.
+				// Some versions write a unit's number after a point as a control character.
 				name := strings.TrimRightFunc(report.TargetInfo.Resources[p.ResourceIndex], func(r rune) bool { return r == '.' || r <= ' ' })
 				if _, known := cycles[name]; !known {
 					names = append(names, name)

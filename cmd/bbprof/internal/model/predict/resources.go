@@ -10,15 +10,15 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 )
 
-// resourcesPrefix begins a source that is a table of bbprof instructions -resources.
+// resourcesPrefix starts a source that is a table of bbprof instructions -resources.
 const resourcesPrefix = "resources:"
 
-// measuredTable predicts a block as its fullest resource or its longest chain, by a table measured on the core itself.
+// measuredTable predicts the fullest resource or the longest chain, from a table measured on the core.
 type measuredTable struct {
 	name  string
 	file  *resources.File
 	forms map[string]int
-	slot  []float64 // of the front end: what an instruction takes that no unit executes
+	slot  []float64 // by resource: front-end share of an instruction that needs no unit
 }
 
 func newMeasuredTable(name string) (Source, error) {
@@ -64,7 +64,7 @@ func (t *measuredTable) Predict(_ context.Context, blocks []string) ([]score.Pre
 }
 
 func (t *measuredTable) block(insts []asm.Inst) (p score.Prediction, err error) {
-	renamed := 0 // instructions that no unit executes
+	renamed := 0 // that need no unit
 	counts := map[int]float64{}
 	latencies := make([]map[string]float64, len(insts))
 	for i := range insts {
@@ -98,7 +98,7 @@ func (t *measuredTable) block(insts []asm.Inst) (p score.Prediction, err error) 
 	return p, nil
 }
 
-// idiom reports whether an instruction gives zeros or ones whatever its registers hold: renaming does that.
+// idiom reports whether the result does not depend on the registers read: renaming makes such zeros or ones.
 func idiom(in *asm.Inst, f *asm.Form) bool {
 	reads, _ := in.Dataflow()
 	if reads != (asm.Values{}) || len(in.Mem) > 0 {

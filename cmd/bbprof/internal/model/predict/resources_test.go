@@ -7,7 +7,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 )
 
-// TestLongestChain: what an iteration waits for, by latencies of single instructions.
+// TestLongestChain: the longest chain follows the latencies of single instructions.
 func TestLongestChain(t *testing.T) {
 	latencies := map[string]map[string]float64{
 		"add r64, r64":  {"1 to 1": 1, "2 to 1": 1},

@@ -17,14 +17,14 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 )
 
-// fileTool is a tool that reads blocks from a file, whose name it gets, and writes cycles.
+// fileTool is a tool that gets a file of blocks and writes cycles.
 type fileTool struct {
 	name, path, arch string
-	size, workers    int // blocks a process; processes
+	size, workers    int // blocks per process; processes
 	timeout          time.Duration
 	arguments        func(file string) []string
 	write            func(ctx context.Context, blocks []string) (content []byte, err error)
-	read             func(out []byte, blocks []string) ([]score.Prediction, error) // shorter where it ended early
+	read             func(out []byte, blocks []string) ([]score.Prediction, error) // shorter if it ended early
 }
 
 func (t *fileTool) String() string { return fmt.Sprintf("%s for %s", t.name, t.arch) }
@@ -64,7 +64,7 @@ func (t *fileTool) Predict(ctx context.Context, blocks []string) ([]score.Predic
 	})
 }
 
-// newTool finds a tool and the name that it has for a core.
+// newTool finds a tool and its name for a core.
 func newTool(name, program, arch, remedy string, s *settings, o Options) (*fileTool, error) {
 	path, err := find(program, remedy)
 	if err != nil {
@@ -77,8 +77,8 @@ func newTool(name, program, arch, remedy string, s *settings, o Options) (*fileT
 	return t, nil
 }
 
-// newOSACA runs osaca, once a block: its prediction is the larger of the port pressure and the
-// loop-carried dependency, as its authors take it.
+// newOSACA runs osaca once per block. Like its authors, it predicts the larger of port pressure and loop-carried
+// dependency.
 func newOSACA(s *settings, o Options) (Source, error) {
 	t, err := newTool("osaca", "osaca", o.Core.OSACA, "pip install osaca", s, o)
 	if err != nil {
@@ -104,7 +104,7 @@ func newOSACA(s *settings, o Options) (Source, error) {
 	return t, nil
 }
 
-// readOSACA finds Summary in the YAML: LCD, and PortPressure, a list with a number for each port.
+// readOSACA finds Summary in the YAML: LCD, and PortPressure, a list of numbers by port.
 func readOSACA(out []byte) ([]score.Prediction, error) {
 	_, text, ok := bytes.Cut(out, []byte("Summary:"))
 	if !ok {
@@ -190,7 +190,7 @@ func readFacile(out []byte, blocks []string) ([]score.Prediction, error) {
 	return predictions, nil
 }
 
-// findAny finds the first of some programs.
+// findAny finds the first of these that is installed.
 func findAny(programs []string, why string) (string, error) {
 	for _, p := range programs {
 		if path, err := find(p, ""); err == nil {

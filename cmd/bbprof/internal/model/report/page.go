@@ -46,9 +46,9 @@ func Write(w io.Writer, p *Page) error {
 type document struct {
 	markup.Writer
 	*Page
-	evidence string       // of most blocks, which is said once
+	evidence string       // of most blocks, shown once
 	weight   float64      // of all blocks
-	rows     map[int]bool // the blocks that are listed
+	rows     map[int]bool // blocks in the table
 }
 
 func (d *document) head() {
@@ -87,7 +87,7 @@ func (d *document) measured() {
 	for _, c := range []struct {
 		n    int
 		what string
-	}{{len(d.Measured), "measured"}, {d.Rejections(), "rejected"}, {d.Sensitive, "left out: another initial state or row gives other cycles"}, {d.Repeated, "more of the same in other rows"}} {
+	}{{len(d.Measured), "measured"}, {d.Rejections(), "rejected"}, {d.Sensitive, "left out: another initial state or row gives other cycles"}, {d.Repeated, "repeated in other rows"}} {
 		if c.n > 0 {
 			d.Printf("<li><b>%d</b> %s</li>", c.n, c.what)
 		}
@@ -97,7 +97,7 @@ func (d *document) measured() {
 		d.Printf("<h3>Rejected, by reason</h3><figure>%s</figure>\n", bars(d.Rejected))
 	}
 	if svg := widthCurve(d.Page); svg != "" {
-		d.Printf("<h3>Precision</h3><figure>%s<figcaption>Share of blocks whose interval is at most so wide.</figcaption></figure>\n", svg)
+		d.Printf("<h3>Precision</h3><figure>%s<figcaption>Share of blocks with an interval at most this wide.</figcaption></figure>\n", svg)
 	}
 	if d.weighted() {
 		d.Printf("<h3>Weights</h3><figure>%s<figcaption>How much of all that runs the heaviest blocks hold.</figcaption></figure>\n", weightCurve(d.Page))
@@ -123,7 +123,7 @@ func (d *document) models() {
 		d.Printf("</tr>\n")
 	}
 	d.Printf("</tbody></table></div>\n"+`<p class="note">Small print is the 95 %% interval. Excess is the error outside the measurement's interval. `+
-		"Rows in italics are no models: they are what models are compared with. %s</p>\n", d.Weighting())
+		"Rows in italics are baselines, not models. %s</p>\n", d.Weighting())
 	if len(d.Pairs) > 0 {
 		d.Printf("<ul>")
 		for _, pair := range d.Pairs {
@@ -148,7 +148,7 @@ func key(model int) markup.HTML {
 	return markup.HTML(fmt.Sprintf(`<span class="key c%d"></span>`, model%colors+1))
 }
 
-// small is text below other, if there is any.
+// small puts text below other text.
 func small(text string) markup.HTML {
 	var w markup.Writer
 	if text != "" {
@@ -208,7 +208,7 @@ func (d *document) mistakes() {
 
 func (d *document) mistake(m score.Mistake) { d.offenders(m.String(), m.Worst, m.What, m.In) }
 
-// offenders are some blocks, and a link to all of them that are listed.
+// offenders lists some blocks, with a link to all that the table has.
 func (d *document) offenders(title string, list []score.Offender, what string, all []int) {
 	var rows []string
 	for _, i := range all {
@@ -230,7 +230,7 @@ func (d *document) offenders(title string, list []score.Offender, what string, a
 	d.Printf("</tbody></table></div></details></li>")
 }
 
-// show is a block as a reader sees it.
+// show formats a block for the reader.
 func (d *document) show(b *score.Block) markup.HTML {
 	var w markup.Writer
 	w.Printf("%s<small>%s</small>", score.Text(b.Hex), b.Hex)

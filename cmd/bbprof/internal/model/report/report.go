@@ -1,6 +1,6 @@
-// Package report writes what was measured, and how good models are at it, as one page of HTML that needs
-// no other file and no network: style, script and pictures (SVG) stand in it. It follows the reader's
-// choice of light or dark. Its tables can be sorted and searched.
+// Package report writes measurements, and how good models are, as one HTML page that needs no other file and no network:
+// style, script and SVG figures are embedded. It follows the reader's choice of light or dark. Its tables can be sorted
+// and searched.
 package report
 
 import (
@@ -13,11 +13,11 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
-// Page is all that a page shows.
+// Page is the content of a page.
 type Page struct {
 	*score.Report
-	Made     string // by whom and of what
-	Facts    []Fact // what was measured on what
+	Made     string // writer and inputs
+	Facts    []Fact // conditions of the measurement
 	Measured []score.Block
 }
 
@@ -26,10 +26,10 @@ type Fact struct{ Name, Value string }
 // FigureNames head the table of models.
 var FigureNames = []string{"Covered, %", "MAPE, %", "Excess, %", "Median, %", "≤ 1 %", "≤ 5 %", "≤ 10 %", "≤ 25 %", "tau-b", "Rounded", "Pearson"}
 
-// figure is a cell of that table.
+// figure is a cell of the table.
 type figure struct {
 	score.Number
-	text, note string // the note is its interval
+	text, note string // note: the interval
 }
 
 func figuresOf(f *score.Figures) (all []figure) {
@@ -63,7 +63,7 @@ func figuresOf(f *score.Figures) (all []figure) {
 	return all
 }
 
-// usual is the evidence that most blocks have.
+// usual returns the most frequent evidence.
 func (p *Page) usual() (evidence string) {
 	counts := map[string]int{}
 	for _, b := range p.Measured {
@@ -80,12 +80,12 @@ func (p *Page) weighted() bool {
 	return score.Weighted(p.Measured)
 }
 
-// mostBlocks is how many blocks a page shows at most: a browser sorts and searches so many at once, and
-// the page stays of a size to send.
+// mostBlocks limits the blocks of a page: a browser can sort and search this many at once, and the page stays small
+// enough to send.
 const mostBlocks = 2000
 
-// shown are the blocks to list, by their index: those with the largest excess error of any model or, without models,
-// the least precise.
+// shown lists the blocks to show, by index: those with the largest excess error of any model or, without models, the
+// least precise.
 func (p *Page) shown() (list []int, by string) {
 	key := make([]float64, len(p.Measured))
 	by = "the least precise"
@@ -95,7 +95,7 @@ func (p *Page) shown() (list []int, by string) {
 		key[i] = (b.High - b.Low) / b.Cycles
 		list = append(list, i)
 	}
-	candidate := func(m score.Judged) bool { return m.Kind == score.Candidate }
+	candidate := func(m score.ModelResult) bool { return m.Kind == score.Candidate }
 	if slices.ContainsFunc(p.Models, candidate) {
 		by = "those with the largest excess error"
 		clear(key)
@@ -122,7 +122,7 @@ func number(v float64, digits int) string {
 	return fmt.Sprintf("%.*f", digits, v)
 }
 
-// sortable is a value for the script to sort by; what is none comes last.
+// sortable formats a value for the sort script; a missing one sorts last.
 func sortable(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return ""
@@ -141,7 +141,7 @@ func percent(share float64) string {
 	return number(v, 0)
 }
 
-// full is how full a bar of an error is, in percent: empty where there is none.
+// full returns how full an error's bar is, in percent: empty without an error.
 func full(mape float64) float64 {
 	if math.IsNaN(mape) {
 		return 0
@@ -149,7 +149,7 @@ func full(mape float64) float64 {
 	return 100 * min(1, mape)
 }
 
-// offBy is a prediction's error with its sign, as percent.
+// offBy returns a prediction's signed error in percent.
 func offBy(b *score.Block, predicted float64) string {
 	if math.IsNaN(predicted) {
 		return ""

@@ -67,7 +67,7 @@ func TestPageNeedsNoOtherFile(t *testing.T) {
 	}
 }
 
-// What has no models, weights or rejections has no such parts.
+// Without models, weights or rejections their parts are absent.
 func TestPageOfMeasurementsAlone(t *testing.T) {
 	text := written(t, &Page{Report: &score.Report{}, Measured: []score.Block{{Hex: "90", Cycles: 1, Low: 1, High: 1}}})
 	for _, heading := range []string{"Models", "Weights", "Rejected", "mistakes"} {
@@ -81,7 +81,7 @@ func TestPageOfMeasurementsAlone(t *testing.T) {
 func TestHeatAxis(t *testing.T) {
 	for _, test := range []struct {
 		cycles  []float64
-		from, x float64 // of the axis; where a third of a cycle is
+		from, x float64 // start of the axis; position of a third of a cycle
 	}{{[]float64{0.2, 0.4, 5}, 0.1, math.Log(10./3) / math.Log(1000)}, {[]float64{0.2, 4, 5}, 0, 1. / 30}} {
 		var blocks []score.Block
 		for _, c := range test.cycles {
@@ -93,7 +93,7 @@ func TestHeatAxis(t *testing.T) {
 	}
 }
 
-// drive sorts and searches as a reader would, and writes what it sees into the page.
+// drive sorts and searches like a reader, and writes what it sees into the page.
 const drive = `<script>
 const out = [];
 const table = document.getElementById("blocks");

@@ -13,10 +13,10 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
-// colors is how many colours of lines the style sheet has.
+// colors is the number of line colours in the style sheet.
 const colors = 6
 
-// A chart is a plot area with axes, in a coordinate system of its own.
+// A chart is a plot area with axes and its own coordinates.
 type chart struct {
 	markup.Writer
 	width, height            float64
@@ -33,7 +33,7 @@ func newChart(label string, width, height float64) *chart {
 func (c *chart) px(v float64) float64 { return c.left + c.x(v)*(c.width-c.left-c.right) }
 func (c *chart) py(v float64) float64 { return c.height - c.bottom - c.y(v)*(c.height-c.top-c.bottom) }
 
-// A tick is a place on an axis.
+// A tick is a mark on an axis.
 type tick struct {
 	at   float64
 	name string
@@ -70,7 +70,7 @@ func logarithmic(from, to float64) func(float64) float64 {
 
 var shares = []tick{{0, "0"}, {0.25, "25 %"}, {0.5, "50 %"}, {0.75, "75 %"}, {1, "100 %"}}
 
-// line draws how values are distributed: the share of all at most as large, in steps merged to pixels.
+// line draws a cumulative distribution, in steps merged to pixels.
 func (c *chart) distribution(values []float64, all int, class string) {
 	sorted := slices.Clone(values)
 	slices.Sort(sorted)
@@ -103,7 +103,7 @@ func errorCurves(p *Page) markup.HTML {
 	return c.done()
 }
 
-// widthCurve is "" where no block has an interval.
+// widthCurve returns "" if no block has an interval.
 func widthCurve(p *Page) markup.HTML {
 	var widths []float64 // half of each interval, as a share of the cycles
 	for _, b := range p.Measured {
@@ -121,13 +121,13 @@ func widthCurve(p *Page) markup.HTML {
 	return c.done()
 }
 
-// heatLevels is how many colours the style sheet has for heat maps.
+// heatLevels is the number of heat-map colours in the style sheet.
 const heatLevels = 8
 
-// bins is how many a heat map has on each axis: of 0.1 cycles up to 10, or of 7 % from 0.1 to 100.
+// bins is the number of bins per axis of a heat map: of 0.1 cycles up to 10, or of 7 % from 0.1 to 100.
 const bins = 100
 
-// heatAxis is linear, or logarithmic where half of the blocks take less than a cycle.
+// heatAxis is linear, or logarithmic if half of the blocks take less than a cycle.
 func heatAxis(blocks []score.Block) (from, to float64, axis func(float64) float64, ticks []tick) {
 	fast := 0
 	for _, b := range blocks {
@@ -144,8 +144,8 @@ func heatAxis(blocks []score.Block) (from, to float64, axis func(float64) float6
 	return 0, 10, linear(10), ticks
 }
 
-// heatMap shows where predictions fall for measured cycles. Colours are logarithmic.
-func heatMap(p *Page, m *score.Judged) markup.HTML {
+// heatMap plots predicted against measured cycles, with logarithmic colours.
+func heatMap(p *Page, m *score.ModelResult) markup.HTML {
 	c := newChart("Predicted against measured cycles of "+m.Name, 360, 360)
 	from, to, axis, ticks := heatAxis(p.Measured)
 	c.x, c.y = axis, axis
@@ -192,7 +192,7 @@ func heatMap(p *Page, m *score.Judged) markup.HTML {
 	return c.done()
 }
 
-// weightCurve shows how many blocks hold how much of the weight.
+// weightCurve plots the share of weight that the heaviest blocks hold.
 func weightCurve(p *Page) markup.HTML {
 	var weights []float64
 	sum := 0.0

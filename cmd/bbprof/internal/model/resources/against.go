@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// Question is a use asked of a model: the kernel alone, and with instructions of a form.
+// Question asks a model for a use: the kernel alone, and with instructions of a form.
 type Question struct {
-	Form, Resource int // of the file
+	Form, Resource int // indices in the file
 	Kernel, With   []FileKernel
-	N              int // instructions that were added
+	N              int // added instructions
 }
 
-// Questions are those of some forms, by their numbers in the file: what was measured of them.
+// Questions returns the measured uses of some forms, by index in the file.
 func (f *File) Questions(forms []int) (list []Question) {
 	for _, i := range forms {
 		form := &f.Forms[i]
@@ -26,7 +26,7 @@ func (f *File) Questions(forms []int) (list []Question) {
 			if f.Untested(i, r) != "" || resource.Cycles <= 0 || resource.Late {
 				continue
 			}
-			// Models may take longer than was measured.
+			// Models may be slower than the measurement.
 			repeats := int(math.Ceil(max(kernelCycles, 3*float64(n)*form.Alone) / resource.Cycles))
 			var kernel []FileKernel
 			size := 0
@@ -42,29 +42,29 @@ func (f *File) Questions(forms []int) (list []Question) {
 	return list
 }
 
-// Difference is a form whose use of resources a model has otherwise.
+// Difference is a form whose uses a model has wrong.
 type Difference struct {
 	Form   int
-	Counts float64 // how often the form occurs
+	Counts float64 // occurrences of the form
 	Uses   []ModelUse
 }
 
-// ModelUse is one resource, as measured and as a model has it.
+// ModelUse is a use, as measured and in the model.
 type ModelUse struct {
 	Resource        int
 	Measured, Model float64
 }
 
-// Compare is what a model has of a use, in whole slots as what was measured.
+// Compare returns a use, both numbers in whole slots.
 func (f *File) Compare(q Question, model float64) ModelUse {
 	return ModelUse{Resource: q.Resource, Measured: f.Slots(q.Form, q.Resource), Model: slots(model, f.Resources[q.Resource].PerCycle)}
 }
 
-// off is by how much the two differ, beyond what measurements do.
+// off returns the absolute difference.
 func (u ModelUse) off() float64 { return math.Abs(u.Measured - u.Model) }
 
-// Differences are the forms with uses that differ by more than a tenth of a cycle and a fifth of the larger one, the worst
-// first: by how many cycles, and how often.
+// Differences lists forms with uses that differ by more than a tenth of a cycle and a fifth of the larger one, by cycles
+// times occurrences.
 func Differences(uses map[int][]ModelUse, counts func(form int) float64) (list []Difference) {
 	const cycles, share = 0.1, 0.2
 	for form, all := range uses {

@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// File is a table as JSON, with what a prediction needs beside it.
+// File is a table in JSON, with latencies for predictions.
 type File struct {
 	Core      string         `json:"core"`
 	CPU       string         `json:"cpu"`
@@ -18,7 +18,7 @@ type File struct {
 	Forms     []FileForm     `json:"forms"`
 }
 
-// FileResource is a resource: the instructions that saturate it, and how many of them it takes a cycle.
+// FileResource is a resource: the instructions that saturate it, and their rate per cycle.
 type FileResource struct {
 	Name     string       `json:"name"`
 	PerCycle float64      `json:"per_cycle"`
@@ -32,16 +32,16 @@ type FileKernel struct {
 	N    int    `json:"n"`
 }
 
-// FileForm is what a form uses of each resource, in their order: share, low and high.
+// FileForm is a form's use of each resource, in order: share, low and high.
 type FileForm struct {
 	Form      string             `json:"form"`
 	Alone     float64            `json:"alone,omitempty"`
-	Latencies map[string]float64 `json:"latencies,omitempty"` // by "2 to 1": from the second operand to the first
+	Latencies map[string]float64 `json:"latencies,omitempty"` // "2 to 1": from the second operand to the first
 	Uses      [][3]float64       `json:"uses"`
-	Why       map[string]string  `json:"untested,omitempty"` // why a use was not measured, by the number of the resource
+	Why       map[string]string  `json:"untested,omitempty"` // why a use was not measured, by resource number
 }
 
-// File is the table for a file.
+// File converts the table.
 func (t *Table) File() (f File) {
 	for _, r := range t.Resources {
 		one := FileResource{Name: r.Name, PerCycle: rounded(r.PerCycle()), Cycles: rounded(r.Cycles), Late: r.Late}
@@ -68,8 +68,8 @@ func (t *Table) File() (f File) {
 
 func rounded(v float64) float64 { return math.Round(v*1e4) / 1e4 }
 
-// Cycles is how long independent instructions take: as long as the fullest resource, whose number fullest is, or as many of
-// one form alone (-1). counts are by form.
+// Cycles predicts independent instructions: the time of the fullest resource, whose number it returns, or of one form's
+// instructions alone (-1). counts are by form.
 func (f *File) Cycles(counts map[int]float64) (cycles float64, fullest int) {
 	fullest = -1
 	for form, n := range counts {
@@ -110,7 +110,7 @@ func Read(r io.Reader) (*File, error) {
 	return &f, nil
 }
 
-// Slots is a form's use in whole slots of the resource, and no more than it takes alone.
+// Slots returns a form's use in whole slots, at most its time alone.
 func (f *File) Slots(form, resource int) float64 {
 	use := f.Forms[form].Uses[resource][0]
 	if alone := f.Forms[form].Alone; alone > 0 {
@@ -119,23 +119,23 @@ func (f *File) Slots(form, resource int) float64 {
 	return slots(use, f.Resources[resource].PerCycle)
 }
 
-// slots rounds a use down to whole slots of a resource: a kernel of forms of one operation takes one for each instruction. An
-// operation that another unit can execute takes a part of a slot from a full kernel, since schedulers are not ideal; it would not
-// have to, and takes nothing where the kernel's units are free.
+// slots rounds a use down to whole slots: a kernel of one-operation forms takes one per instruction. An operation that
+// another unit can execute takes part of a slot of a full kernel, since schedulers are not ideal; with a free slot
+// elsewhere it takes none.
 func slots(use, perCycle float64) float64 {
-	const nearly, few = 0.15, 6 // of a slot; slots, beyond which a part of one is measured
+	const nearly, few = 0.15, 6 // of a slot; slots beyond which parts count
 	if n := use * perCycle; n < few {
 		return max(0, math.Floor(n+nearly)/perCycle)
 	}
 	return use
 }
 
-// Untested is why a use was not measured.
+// Untested returns why a use was not measured.
 func (f *File) Untested(form, resource int) string {
 	return f.Forms[form].Why[strconv.Itoa(resource)]
 }
 
-// WriteCSV writes a row for each form and resource.
+// WriteCSV writes a row per form and resource.
 func (f *File) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	out.Write([]string{"form", "resource", "share", "low", "high", "untested"})

@@ -11,15 +11,15 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/markup"
 )
 
-// class is forms that use as much of each resource.
+// class is forms with equal uses of each resource.
 type class struct {
 	uses  []float64
 	forms []string
 }
 
-// classes are the forms by what they use, the largest first. What was not measured counts as nothing.
+// classes groups the forms by use, the largest first. Unmeasured uses count as 0.
 func (f *File) classes() (list []class) {
-	const step = 0.1 // cycles, or a tenth of the use
+	const step = 0.1 // cycles, or share of the use
 	by := map[string]int{}
 	for i := range f.Forms {
 		uses := make([]float64, len(f.Resources))
@@ -41,7 +41,7 @@ func (f *File) classes() (list []class) {
 	return list
 }
 
-// WritePage writes a page that needs no other file: the resources, and what each class of forms uses of them.
+// WritePage writes a self-contained page: the resources, and what each class of forms uses of them.
 func (f *File) WritePage(w io.Writer) error {
 	var d markup.Writer
 	title := "What instructions compete for"
@@ -68,8 +68,8 @@ func (f *File) WritePage(w io.Writer) error {
 
 func letter(i int) string { return string(rune('A' + i)) }
 
-// matrix draws the largest classes against the resources: the darker, the larger the part of the form's time. The number is the
-// cycles.
+// matrix draws the largest classes against the resources. The number is the use in cycles; darker means a larger part of
+// the form's time.
 func (f *File) matrix() markup.HTML {
 	const most, cell, row, names, shown = 80, 44, 18, 420, 3
 	list := f.classes()

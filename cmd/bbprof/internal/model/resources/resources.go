@@ -1,10 +1,10 @@
-// Package resources finds what instructions compete for, from times of mixes alone: no counter says which unit an
-// operation went to, and nothing is assumed about the core.
+// Package resources finds what instructions compete for, from the times of mixes alone, without counters or assumptions
+// about the core.
 //
-// A resource is a mix that saturates it, its kernel, and a form's use of it is what one instruction adds to the
-// kernel's time. A mix takes as long as its fullest resource: T = max over resources of the sum of uses. Units that
-// overlap make groups, each a resource: what can go to either of two units fills the pair, what can go to one alone
-// fills that one, too. The method is that of Derumigny et al., "PALMED" (CGO 2022).
+// A resource is represented by its kernel, a mix that saturates it. A form's use of it is the time that one instruction
+// adds to the kernel. A mix takes as long as its fullest resource: T = max over resources of the sum of uses.
+// Overlapping groups of units are resources: what can go to two units fills the pair; what can go to only one fills that
+// one, too. The method is that of Derumigny et al., "PALMED" (CGO 2022).
 //
 //	time forms in pairs → keep those that differ (anchors) → every form and every pair that shares is a candidate
 //	→ keep the candidates that the times ask for → add each form to each kernel → kernels for what is not explained
@@ -20,16 +20,16 @@ import (
 	"strings"
 )
 
-// Part is how many instructions of a form a mix holds. Forms are named by their place in a list.
+// Part is some instructions of a form in a mix. A form is an index into a list.
 type Part struct{ Form, N int }
 
-// A Mix is independent instructions.
+// A Mix is a set of independent instructions.
 type Mix []Part
 
-// Timing is the cycles of a mix, with their interval.
+// Timing is the cycles of a mix, with the interval.
 type Timing struct {
 	Cycles, Low, High float64
-	Why               string // it has no time
+	Why               string // why there is no time
 }
 
 func (t Timing) ok() bool { return t.Why == "" && t.Cycles > 0 }
@@ -37,25 +37,25 @@ func (t Timing) ok() bool { return t.Why == "" && t.Cycles > 0 }
 // Timer times mixes.
 type Timer func(context.Context, []Mix) ([]Timing, error)
 
-// Form is what is known of an instruction form before.
+// Form is what is known of a form beforehand.
 type Form struct {
 	Name string
-	// Simple forms may become part of a kernel: they wait for nothing, whatever stands beside them.
+	// Simple forms may join a kernel: they wait for nothing in any mix.
 	Simple bool
-	Alone  float64 // cycles each of many; 0 if that is not known
-	Beside []Part  // instructions that stand in each mix with one of these, to be subtracted
+	Alone  float64 // cycles each of many; 0 if unknown
+	Beside []Part  // instructions that each mix needs per instruction, to be subtracted
 }
 
 // Resource is a mix that saturates it.
 type Resource struct {
 	Name   string
-	Kernel Mix     // repeated in whole
+	Kernel Mix     // repeated as a whole
 	Cycles float64 // of the kernel
-	Needs  int     // the resource of which everything that uses this one uses some, too; -1 is none
-	Late   bool    // found for forms that no other explains: only those are tested for it
+	Needs  int     // resource that all users of this one use, too; -1: none
+	Late   bool    // found for otherwise unexplained forms, and tested only for them
 }
 
-// PerCycle is how many instructions of the kernel a cycle takes.
+// PerCycle returns the kernel's instructions per cycle.
 func (r *Resource) PerCycle() float64 {
 	n := 0
 	for _, p := range r.Kernel {
@@ -64,13 +64,13 @@ func (r *Resource) PerCycle() float64 {
 	return float64(n) / r.Cycles
 }
 
-// Use is what an instruction of a form adds to a kernel.
+// Use is what one instruction of a form adds to a kernel.
 type Use struct {
 	Share, Low, High float64 // cycles
-	Why              string  // it was not measured
+	Why              string  // why it was not measured
 }
 
-// Table is what was found.
+// Table is the result.
 type Table struct {
 	Forms     []Form
 	Resources []Resource
@@ -78,20 +78,20 @@ type Table struct {
 }
 
 const (
-	// partCycles is how long each half of a pair takes, and kernelCycles how long a kernel is at least to which a part
-	// is added: long enough for no other resource to become the fullest.
+	// Length of each half of a pair, of what is added to a kernel, and of a kernel at least: long enough that no other
+	// resource becomes the fullest.
 	partCycles   = 2.0
 	addedCycles  = 1.2
 	kernelCycles = 4.0
-	hidden       = 0.6 // share of a kernel's time that what is added may take alone
-	mostInKernel = 160 // instructions: all copies have to fit the op cache
-	// Two anchors differ by that much in what they share with one of them; two measurements of a pair by 0.02.
+	hidden       = 0.6 // share of a kernel's time that the added part may take alone
+	mostInKernel = 160 // instructions: all copies must fit the op cache
+	// Two anchors differ by at least this in sharing with an anchor; two measurements of a pair, by 0.02.
 	different   = 0.25
 	mostAnchors = 40
 	nearly      = 0.8  // of the best
 	shares      = 0.05 // the least sharing that counts
 	fast        = 1.05 // cycles, of anchors
-	// A resource that explains less of the pairs' times than this is noise, or imperfect scheduling.
+	// A resource that explains less than this of the times is noise or imperfect scheduling.
 	worthwhile    = 0.0005
 	mostResources = 24
 )
@@ -103,17 +103,17 @@ type finder struct {
 	alone   []float64 // cycles each
 	anchors []int
 	known   []observation
-	widest  float64 // the most instructions a cycle
-	fronts  []Mix   // that reach it
+	widest  float64 // most instructions per cycle
+	fronts  []Mix   // mixes that reach it
 }
 
-// observation is a mix of anchors and its cycles.
+// observation is the cycles of a mix of anchors.
 type observation struct {
 	mix    Mix
 	cycles float64
 }
 
-// Find finds the resources, and each form's use of each. progress is told what is begun.
+// Find finds the resources and each form's use of them. progress is told each phase.
 func Find(ctx context.Context, forms []Form, time Timer, progress func(what string)) (*Table, error) {
 	f := &finder{ctx: ctx, forms: forms, time: time, alone: make([]float64, len(forms))}
 	for i := range forms {
@@ -133,7 +133,6 @@ func Find(ctx context.Context, forms []Form, time Timer, progress func(what stri
 	return t, f.useAll(t)
 }
 
-// times measures mixes and keeps those that have a time.
 func (f *finder) times(mixes []Mix) ([]Timing, error) {
 	if len(mixes) == 0 {
 		return nil, nil
@@ -141,24 +140,24 @@ func (f *finder) times(mixes []Mix) ([]Timing, error) {
 	return f.time(f.ctx, mixes)
 }
 
-// copies is how many instructions of a form take so many cycles.
+// copies returns how many instructions of a form take the cycles, at most 12.
 func (f *finder) copies(form int, cycles float64) int {
 	const most = 12
 	return max(1, min(most, int(math.Round(cycles/f.alone[form]))))
 }
 
-// sharing is the part of the shorter half of a pair that the longer one does not hide.
+// sharing returns the share of a pair's shorter half that the longer one does not hide.
 func (f *finder) sharing(a, b Part, cycles float64) float64 {
 	ta, tb := float64(a.N)*f.alone[a.Form], float64(b.N)*f.alone[b.Form]
 	return (cycles - max(ta, tb)) / min(ta, tb)
 }
 
-// pair is a mix of two forms that take equally long alone.
+// pair mixes two forms that take equally long alone.
 func (f *finder) pair(a, b int) Mix {
 	return Mix{{a, f.copies(a, partCycles)}, {b, f.copies(b, partCycles)}}
 }
 
-// findAnchors keeps of the simple forms the first of each kind: those that share differently with one of the others.
+// findAnchors picks one simple form of each kind: those that share differently with some anchor.
 func (f *finder) findAnchors() error {
 	var simple []int
 	var mixes []Mix
@@ -186,7 +185,7 @@ func (f *finder) findAnchors() error {
 	if err != nil {
 		return err
 	}
-	profile := map[int][]float64{} // sharing with each anchor
+	profile := map[int][]float64{} // by anchor
 	for a := candidates[0]; a >= 0; {
 		f.anchors = append(f.anchors, a)
 		mixes = mixes[:0]
@@ -209,16 +208,16 @@ func (f *finder) findAnchors() error {
 			}
 			profile[c] = append(profile[c], s)
 		}
-		if a = f.unlike(singles, profile); a < 0 {
-			a = f.unlike(candidates, profile)
+		if a = f.leastSimilar(singles, profile); a < 0 {
+			a = f.leastSimilar(candidates, profile)
 		}
 	}
 	return nil
 }
 
-// singles are the candidates that take one slot of the front end, and so are one operation: what shares with a form of two
-// does not tell where. The front end is full where the most instructions a cycle are. Units may be full there, too, so
-// several such mixes are asked, and the least that a form adds to one of them counts.
+// singles returns the candidates that take one slot of the front end, and so are one operation: sharing with a form of
+// two does not tell where. The mixes with the most instructions a cycle fill the front end, but perhaps units, too. So
+// several are tried, and the least that a form adds to any of them counts.
 func (f *finder) singles(candidates []int) (kept []int, err error) {
 	var mixes []Mix
 	for _, c := range candidates {
@@ -272,11 +271,11 @@ func (f *finder) singles(candidates []int) (kept []int, err error) {
 		}
 	}
 	if float64(one) < some*float64(len(candidates)) {
-		return candidates, nil // it was no front end
+		return candidates, nil // not a front end
 	}
 	f.widest = most
 	for _, r := range fronts {
-		// Of two forms that fill their own units, too, either adds its own time.
+		// If two forms also fill their own units, either adds its own time.
 		if len(f.fronts) < asked && (len(r.Kernel) == 1 || f.sharing(r.Kernel[0], r.Kernel[1], r.Cycles) > shares) {
 			f.fronts = append(f.fronts, r.Kernel)
 		}
@@ -284,8 +283,8 @@ func (f *finder) singles(candidates []int) (kept []int, err error) {
 	return kept, nil
 }
 
-// unlike is the fastest of the candidates that are about the most unlike any anchor, -1 if all are like one.
-func (f *finder) unlike(candidates []int, profile map[int][]float64) int {
+// leastSimilar returns the fastest of the candidates that differ most from all anchors, -1 if each resembles one.
+func (f *finder) leastSimilar(candidates []int, profile map[int][]float64) int {
 	away, most := make([]float64, len(candidates)), 0.0
 	for k, c := range candidates {
 		away[k] = math.Inf(1)
@@ -306,7 +305,7 @@ func (f *finder) unlike(candidates []int, profile map[int][]float64) int {
 	return next
 }
 
-// distance is how differently two forms share with an anchor at most. What could not be measured is no difference.
+// distance returns the largest difference in sharing with an anchor. Unmeasured pairs do not count.
 func distance(a, b []float64) (most float64) {
 	for i := range a {
 		if d := math.Abs(a[i] - b[i]); d > most {
@@ -316,17 +315,17 @@ func distance(a, b []float64) (most float64) {
 	return most
 }
 
-// candidate is a kernel and the anchors' use of it.
+// candidate is a kernel with the anchors' use of it.
 type candidate struct {
 	kernel Mix
 	cycles float64
 	use    map[int]float64
 }
 
-// findResources measures every anchor against every kernel, and keeps the kernels that explain the times best. Mixes that
-// take longer than these say saturate something else, and become kernels in their turn.
+// findResources measures every anchor against every kernel, and keeps the kernels that explain the times best. Mixes
+// that take longer than predicted saturate something else, and become kernels.
 func (f *finder) findResources() ([]Resource, error) {
-	all, err := f.measured(f.candidates())
+	all, err := f.measureUses(f.candidates())
 	if err != nil {
 		return nil, err
 	}
@@ -336,11 +335,11 @@ func (f *finder) findResources() ([]Resource, error) {
 	chosen := f.choose(all)
 	const rounds = 3
 	for range rounds {
-		more, err := f.measured(f.unexplained(chosen))
+		more, err := f.measureUses(f.unexplained(chosen))
 		if err != nil {
 			return nil, err
 		}
-		if more, err = f.measured(f.reduced(more)); err != nil {
+		if more, err = f.measureUses(f.reduce(more)); err != nil {
 			return nil, err
 		}
 		if all = append(all, more...); len(more) == 0 {
@@ -356,8 +355,8 @@ func (f *finder) findResources() ([]Resource, error) {
 	return found, nil
 }
 
-// measured are candidates with the anchors' use of them.
-func (f *finder) measured(all []candidate) ([]candidate, error) {
+// measureUses adds the anchors' uses to candidates.
+func (f *finder) measureUses(all []candidate) ([]candidate, error) {
 	all, err := f.startKernels(all)
 	if err != nil {
 		return nil, err
@@ -387,7 +386,7 @@ func (f *finder) measured(all []candidate) ([]candidate, error) {
 	return all, nil
 }
 
-// unexplained are the mixes that take the most longer than the fullest of the resources says.
+// unexplained returns the mixes whose time most exceeds that of the fullest resource.
 func (f *finder) unexplained(chosen []candidate) (worst []candidate) {
 	const most, longer = 8, 1.04
 	type missing struct {
@@ -398,7 +397,7 @@ func (f *finder) unexplained(chosen []candidate) (worst []candidate) {
 	for _, o := range f.known {
 		least := 0.0
 		for i := range chosen {
-			least = max(least, chosen[i].of(o.mix))
+			least = max(least, chosen[i].cyclesOf(o.mix))
 		}
 		if o.cycles > longer*least {
 			list = append(list, missing{o.mix, o.cycles / least})
@@ -411,8 +410,8 @@ func (f *finder) unexplained(chosen []candidate) (worst []candidate) {
 	return worst
 }
 
-// reduced are kernels without what adds nothing to them.
-func (f *finder) reduced(all []candidate) (list []candidate) {
+// reduce removes parts of kernels that add nothing to them.
+func (f *finder) reduce(all []candidate) (list []candidate) {
 	for _, c := range all {
 		kernel := slices.DeleteFunc(slices.Clone(c.kernel), func(p Part) bool { return c.use[p.Form] < shares })
 		if len(kernel) > 0 {
@@ -424,7 +423,7 @@ func (f *finder) reduced(all []candidate) (list []candidate) {
 
 func newCandidate(m Mix) candidate { return candidate{kernel: m, use: map[int]float64{}} }
 
-// FrontEnd names the resource of which every instruction takes as much: what renames and retires them.
+// FrontEnd names the resource that all instructions use equally: renaming and retirement.
 const FrontEnd = "front end"
 
 func (f *finder) name(c *candidate) string {
@@ -438,7 +437,7 @@ func (f *finder) name(c *candidate) string {
 	return strings.Join(names, " + ")
 }
 
-// everywhere reports whether all anchors use a resource, most of them as much.
+// everywhere reports whether all anchors use a resource, most of them equally.
 func (f *finder) everywhere(c *candidate) bool {
 	var uses []float64
 	for _, a := range f.anchors {
@@ -451,7 +450,7 @@ func (f *finder) everywhere(c *candidate) bool {
 	return n > 2 && uses[0] > shares && uses[3*n/4] < 1.5*uses[n/4]
 }
 
-// needs is the resource that all users of another use, too, and that has the most users, but is not used by all.
+// needs returns the resource that all users of another use, too, with the most users but not all anchors; -1 if none.
 func (f *finder) needs(all []candidate, of int) (needed int) {
 	users := func(c *candidate) (list []int) {
 		for _, a := range f.anchors {
@@ -473,7 +472,7 @@ func (f *finder) needs(all []candidate, of int) (needed int) {
 	return needed
 }
 
-// someMixes times mixes of a few anchors, as programs have them, to choose resources by.
+// someMixes times random mixes of a few anchors, like programs', to choose resources by.
 func (f *finder) someMixes() error {
 	const many, fewest, most = 400, 3, 8
 	r := rand.New(rand.NewPCG(1, 2))
@@ -494,7 +493,7 @@ func (f *finder) someMixes() error {
 	return err
 }
 
-// with is a kernel of at least so many cycles, and what is added.
+// with repeats a kernel to at least the cycles, and adds parts.
 func with(kernel Mix, cycles, each float64, added ...Part) Mix {
 	repeats := max(1, int(math.Ceil(cycles/each)))
 	mix := make(Mix, 0, len(kernel)+len(added))
@@ -504,7 +503,7 @@ func with(kernel Mix, cycles, each float64, added ...Part) Mix {
 	return append(mix, added...)
 }
 
-// candidates are each anchor, each pair that shares, and one mix of all that share nothing or little.
+// candidates returns each anchor, each pair that shares, and one mix of anchors that share little.
 func (f *finder) candidates() (all []candidate) {
 	add := func(m Mix) { all = append(all, newCandidate(m)) }
 	for _, a := range f.anchors {
@@ -518,7 +517,7 @@ func (f *finder) candidates() (all []candidate) {
 		a, b := o.mix[0], o.mix[1]
 		s := f.sharing(a, b, o.cycles)
 		little[[2]int{a.Form, b.Form}], little[[2]int{b.Form, a.Form}] = s, s
-		if r := (Resource{Kernel: o.mix, Cycles: o.cycles}); s > shares && (f.widest == 0 || r.PerCycle() < 0.97*f.widest) { // else it fills the front end
+		if r := (Resource{Kernel: o.mix, Cycles: o.cycles}); s > shares && (f.widest == 0 || r.PerCycle() < 0.97*f.widest) { // else it is the front end
 			add(o.mix)
 		}
 	}
@@ -534,7 +533,7 @@ func (f *finder) candidates() (all []candidate) {
 	return all
 }
 
-// startKernels times the kernels alone, as long as they will be.
+// startKernels times the kernels alone at their final length.
 func (f *finder) startKernels(all []candidate) (kept []candidate, err error) {
 	var mixes []Mix
 	for _, c := range all {
@@ -556,23 +555,23 @@ func (f *finder) startKernels(all []candidate) (kept []candidate, err error) {
 	return kept, err
 }
 
-// of is how long a mix takes a kernel's resource.
-func (c *candidate) of(m Mix) (cycles float64) {
+// cyclesOf returns how long a mix occupies the kernel's resource.
+func (c *candidate) cyclesOf(m Mix) (cycles float64) {
 	for _, p := range m {
 		cycles += float64(p.N) * c.use[p.Form]
 	}
 	return cycles
 }
 
-// choose takes one kernel after another, each time that with which the fullest resource comes closest to what was
-// measured, as long as that gets closer by something.
+// choose repeatedly adds the kernel that brings the predicted times, those of the fullest resource, closest to the
+// measured ones, until the gain is too small.
 func (f *finder) choose(all []candidate) (chosen []candidate) {
 	predicted := make([]float64, len(f.known))
 	loss := func(with *candidate) (sum float64) {
 		for i, o := range f.known {
 			p := predicted[i]
 			if with != nil {
-				p = max(p, with.of(o.mix))
+				p = max(p, with.cyclesOf(o.mix))
 			}
 			sum += math.Abs(p-o.cycles) / o.cycles
 		}
@@ -587,7 +586,7 @@ func (f *finder) choose(all []candidate) (chosen []candidate) {
 		if most < worthwhile {
 			break
 		}
-		best := -1 // of those nearly as good the one with the fewest forms
+		best := -1 // of those nearly as good, the one with the fewest forms
 		for k := range all {
 			if gains[k] >= nearly*most && (best < 0 || len(all[k].kernel) < len(all[best].kernel) || len(all[k].kernel) == len(all[best].kernel) && gains[k] > gains[best]) {
 				best = k
@@ -595,7 +594,7 @@ func (f *finder) choose(all []candidate) (chosen []candidate) {
 		}
 		chosen = append(chosen, all[best])
 		for i, o := range f.known {
-			predicted[i] = max(predicted[i], all[best].of(o.mix))
+			predicted[i] = max(predicted[i], all[best].cyclesOf(o.mix))
 		}
 		left = loss(nil)
 	}

@@ -12,16 +12,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// core is a simulated one: forms of micro-operations, each with the ports that can run it.
+// core is a simulated core: forms of micro-operations, each with its ports.
 type core struct {
 	width int // micro-operations a cycle
 	ports int
-	forms [][]uint // of each form: the ports of each micro-operation, as bits
+	forms [][]uint // by form: the ports of each micro-operation, as bits
 	noise float64
 	rand  *rand.Rand
 }
 
-// cycles is what an ideal scheduler takes: no group of ports can do more than one operation a port and cycle.
+// cycles is an ideal scheduler's time: no group of ports does more than one operation per port and cycle.
 func (c *core) cycles(m Mix) float64 {
 	n := 0.0
 	load := map[uint]float64{}
@@ -52,7 +52,7 @@ func (c *core) time(_ context.Context, mixes []Mix) (times []Timing, err error) 
 	return times, nil
 }
 
-// drawn is a core whose ports are drawn at random: so many groups of ports, and forms of each group, some of two operations.
+// drawn is a core with random groups of ports, and forms of each group, some of two operations.
 func drawn(seed uint64) (*core, []Form) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	c := &core{width: 5 + r.IntN(2), ports: 6 + r.IntN(3), noise: 0.002, rand: r}
@@ -83,8 +83,7 @@ func drawn(seed uint64) (*core, []Form) {
 	return c, list
 }
 
-// TestDrawnPorts: on cores with ports drawn at random, the table tells how many units each form has, and how long mixes take that
-// it was not made of.
+// TestDrawnPorts: on cores with random ports, the table tells each form's number of units, and the time of other mixes.
 func TestDrawnPorts(t *testing.T) {
 	const cores, mixes = 24, 300
 	total := 0.0
@@ -126,7 +125,7 @@ func TestDrawnPorts(t *testing.T) {
 	}
 }
 
-// TestWrite: a table comes back from its file.
+// TestWrite: a table survives writing and reading.
 func TestWrite(t *testing.T) {
 	c, list := drawn(1)
 	table, err := Find(t.Context(), list, c.time, func(string) {})

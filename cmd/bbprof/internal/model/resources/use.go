@@ -7,8 +7,7 @@ import (
 	"slices"
 )
 
-// useAll measures each form's use of each resource, and finds more resources for forms that take longer than any
-// explains.
+// useAll measures each form's use of each resource, and finds more resources for forms that none explains.
 func (f *finder) useAll(t *Table) error {
 	every := make([]int, len(f.forms))
 	for i := range every {
@@ -19,7 +18,7 @@ func (f *finder) useAll(t *Table) error {
 	if err != nil {
 		return err
 	}
-	for _, nested := range []bool{false, true} { // those that others need first
+	for _, nested := range []bool{false, true} { // needed ones first
 		for r := range t.Resources {
 			needs := t.Resources[r].Needs
 			if nested != (needs >= 0) {
@@ -51,7 +50,7 @@ func (f *finder) useAll(t *Table) error {
 	return nil
 }
 
-// subtractBeside leaves of a form's uses those of the form alone.
+// subtractBeside subtracts the uses of companions.
 func (t *Table) subtractBeside() {
 	for i := range t.Forms {
 		for _, b := range t.Forms[i].Beside {
@@ -63,10 +62,10 @@ func (t *Table) subtractBeside() {
 	}
 }
 
-// negligible is a use that no two measurements can tell from none.
+// negligible is a use within measurement error.
 const negligible = 0.03
 
-// own times as many of each form as are added to a kernel, alone: that time the kernel has to hide.
+// own times the instructions of each form that are added to a kernel, alone: the kernel must hide this time.
 func (f *finder) own(forms []int) ([]Timing, error) {
 	var mixes []Mix
 	for _, i := range forms {
@@ -81,7 +80,7 @@ func (f *finder) own(forms []int) ([]Timing, error) {
 	return times, err
 }
 
-// added is how many of a form are added to a kernel.
+// added returns how many of a form are added to a kernel.
 func (f *finder) added(form int) int {
 	if f.alone[form] == 0 || len(f.forms[form].Beside) > 0 {
 		return 1
@@ -94,7 +93,7 @@ func (f *finder) use(t *Table, r int, forms []int, own []Timing) error {
 	kernel := t.Resources[r].Kernel
 	cycles, perCycle := t.Resources[r].Cycles, t.Resources[r].PerCycle()
 	var mixes []Mix
-	base := map[int][]int{} // mixes of the kernel alone, by repeats
+	base := map[int][]int{} // kernel-only mixes, by repeats
 	type test struct{ form, n, repeats, mix int }
 	var tests []test
 	for _, i := range forms {
@@ -156,7 +155,7 @@ func median(times []Timing, which []int) Timing {
 	return list[len(list)/2]
 }
 
-// explained is the most cycles of a form that a resource explains.
+// explained returns a form's largest use of a resource.
 func (t *Table) explained(form int) (most float64) {
 	for _, u := range t.Uses[form] {
 		most = max(most, u.Share)
@@ -164,13 +163,13 @@ func (t *Table) explained(form int) (most float64) {
 	return most
 }
 
-// late makes kernels of forms that take longer than any resource explains, and tests the others of these for them. Those
-// that no other shares stay what they are: the time of many alone.
+// late makes kernels of forms that take longer than any resource explains, and tests the others with them. Forms that
+// share with none keep only their time alone.
 func (f *finder) late(t *Table, own []Timing) error {
 	const (
 		mostTries = 40
-		alike     = 3    // tries with forms that take as long
-		steady    = 0.03 // an interval, as a share
+		alike     = 3    // tries with forms of equal time
+		steady    = 0.03 // interval, as a share
 		longer    = 1.2
 		units     = 0.1 // cycles
 	)
@@ -183,9 +182,9 @@ func (f *finder) late(t *Table, own []Timing) error {
 			open = append(open, i)
 		}
 	}
-	// The fastest first: they are of one operation.
+	// The fastest first: they are one operation.
 	slices.SortStableFunc(open, func(a, b int) int { return cmp.Compare(f.forms[a].Alone, f.forms[b].Alone) })
-	tried := map[int]int{} // by tenths of cycles
+	tried := map[int]int{} // by tenths of a cycle
 	for try := 0; try < mostTries && len(open) > 1; {
 		first := open[0]
 		open = open[1:]

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Grouping is a property by which blocks are told apart.
+// Grouping is a property that divides blocks.
 type Grouping struct {
 	Name string
 	Of   func(*Block) string
 	less func(a, b string) int
 }
 
-// Groupings are those that figures are given by.
+// Groupings lists the properties that figures are given by.
 func Groupings() []Grouping {
 	return []Grouping{
 		{"category", func(b *Block) string { return b.Category }, nil},
@@ -25,7 +25,7 @@ func Groupings() []Grouping {
 	}
 }
 
-// A step of a scale ends below a limit.
+// A step is one range of a scale; it ends below a limit.
 type step struct {
 	below float64
 	name  string
@@ -48,13 +48,13 @@ func byBin(scale []step) func(a, b string) int {
 	return func(a, b string) int { return cmp.Compare(at(a), at(b)) }
 }
 
-// maxGroups is how many groups of one property are told apart; the smallest share one.
+// maxGroups limits the groups of a property; the smallest are merged.
 const maxGroups = 30
 
-// others is the group of all that are too small.
+// others is the merged group.
 const others = "(others)"
 
-// Group is the blocks that have a property in common.
+// Group is the blocks that share a property.
 type Group struct {
 	Name   string
 	Blocks []int

@@ -11,35 +11,35 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// Report is what models are worth on some blocks. Its JSON is what bbprof score -json writes.
+// Report rates models on some blocks. bbprof score -json writes it.
 type Report struct {
 	Core      string         `json:"core"`
 	Rows      int            `json:"rows"`
 	Blocks    int            `json:"blocks"`
-	Repeated  int            `json:"repeated"` // rows with a block that came before
-	Rejected  map[string]int `json:"rejected"` // not measured, by reason
+	Repeated  int            `json:"repeated"` // rows whose block came before
+	Rejected  map[string]int `json:"rejected"` // unmeasured, by reason
 	Sensitive int            `json:"state_sensitive"`
-	Weight    string         `json:"weight"` // the column that blocks count by, or none
-	Models    []Judged       `json:"models"`
+	Weight    string         `json:"weight"` // column of weights, or none
+	Models    []ModelResult  `json:"models"`
 	Pairs     []Pair         `json:"comparisons"`
-	// Groupings are the properties by which the blocks fall into several groups.
-	Groupings []Grouped `json:"-"`
+	// Groupings lists the properties that divide the blocks.
+	Groupings []Partition `json:"-"`
 }
 
-// Judged is what one model is worth.
-type Judged struct {
+// ModelResult is the rating of one model.
+type ModelResult struct {
 	Model
 	Figures
 	Failures map[string]int            `json:"failures"` // by the reason
-	Groups   map[string][]GroupFigures `json:"groups"`   // by property, in the order of Grouped.Groups
+	Groups   map[string][]GroupFigures `json:"groups"`   // by property, in the order of Partition.Groups
 	Mistakes []Mistake                 `json:"mistakes,omitempty"`
 	Worst    []Offender                `json:"worst_blocks,omitempty"` // whatever they have in common
 }
 
-// Unweighted is the column of weights where each block counts once.
+// Unweighted means that each block counts once.
 const Unweighted = "none"
 
-// Weighting says how blocks count, for figures, tests and lists alike.
+// Weighting says how blocks count, in figures, tests and lists alike.
 func (r *Report) Weighting() string {
 	if r.Weight == Unweighted {
 		return "Each block counts once (-weight none)."
@@ -47,13 +47,13 @@ func (r *Report) Weighting() string {
 	return fmt.Sprintf("Blocks count by column %s (-weight), in all but the correlations.", r.Weight)
 }
 
-// Grouped is the blocks by one property.
-type Grouped struct {
+// Partition is the blocks, divided by one property.
+type Partition struct {
 	Name   string
 	Groups []Group
 }
 
-// GroupFigures are a model's figures of one group.
+// GroupFigures are a model's figures on one group.
 type GroupFigures struct {
 	Group string `json:"group"`
 	Figures
@@ -61,23 +61,23 @@ type GroupFigures struct {
 
 const maxMistakes = 10
 
-// Judge judges models. worst is how many blocks to list of each, 0 for a few of each mistake; parallel calls a
-// function for 0 to n-1.
+// Judge rates models. worst is how many blocks to list per model, 0 for a few of each mistake; parallel calls a function
+// for 0 to n-1.
 func (r *Report) Judge(blocks []Block, models []Model, seed uint64, worst int, parallel func(n int, do func(i int))) {
 	all := make([]int, len(blocks))
 	for i := range all {
 		all[i] = i
 	}
-	r.Blocks, r.Models, r.Pairs = len(blocks), make([]Judged, len(models)), []Pair{}
+	r.Blocks, r.Models, r.Pairs = len(blocks), make([]ModelResult, len(models)), []Pair{}
 	for _, g := range Groupings() {
 		if groups := g.Split(blocks); len(groups) > 1 {
-			r.Groupings = append(r.Groupings, Grouped{g.Name, groups})
+			r.Groupings = append(r.Groupings, Partition{g.Name, groups})
 		}
 	}
 	index := NewIndex(blocks, Properties)
 	parallel(len(models), func(i int) {
 		m := models[i]
-		j := Judged{Model: m, Figures: Of(blocks, m.Predictions, all, All, seed), Failures: m.Predictions.failed(), Groups: map[string][]GroupFigures{}}
+		j := ModelResult{Model: m, Figures: Of(blocks, m.Predictions, all, All, seed), Failures: m.Predictions.failed(), Groups: map[string][]GroupFigures{}}
 		for _, g := range r.Groupings {
 			for _, group := range g.Groups {
 				j.Groups[g.Name] = append(j.Groups[g.Name], GroupFigures{group.Name, Of(blocks, m.Predictions, group.Blocks, Errors, seed)})
@@ -99,7 +99,7 @@ func (r *Report) Judge(blocks []Block, models []Model, seed uint64, worst int, p
 	r.Pairs = append(r.Pairs, Pairs(blocks, candidates)...)
 }
 
-// Rejections is how many blocks were not measured.
+// Rejections counts the unmeasured blocks.
 func (r *Report) Rejections() (n int) {
 	for _, rows := range r.Rejected {
 		n += rows
@@ -107,7 +107,7 @@ func (r *Report) Rejections() (n int) {
 	return n
 }
 
-// failed counts the blocks that there is no prediction of, by the reason.
+// failed counts the blocks without a prediction, by reason.
 func (p Predictions) failed() map[string]int {
 	n := map[string]int{}
 	for i := range p.Len() {
@@ -118,7 +118,7 @@ func (p Predictions) failed() map[string]int {
 	return n
 }
 
-// cutOffenders keeps n blocks of all groups together, of the most expensive groups first one each.
+// cutOffenders keeps n blocks in all, one per group in turn, the most expensive first.
 func cutOffenders(mistakes []Mistake, n int) []Mistake {
 	left := n
 	keep := make([]int, len(mistakes))
@@ -138,7 +138,7 @@ func cutOffenders(mistakes []Mistake, n int) []Mistake {
 	return mistakes
 }
 
-// Percent is a share in percent with as many digits as it deserves.
+// Percent formats a share in percent, with fitting precision.
 func (n Number) Percent() string {
 	v := 100 * float64(n)
 	switch {
@@ -152,7 +152,7 @@ func (n Number) Percent() string {
 	return fmt.Sprintf("%.0f", v)
 }
 
-// Correlation is a correlation to four decimals.
+// Correlation formats a correlation to four decimals.
 func (n Number) Correlation() string {
 	if math.IsNaN(float64(n)) {
 		return "–"
@@ -160,7 +160,7 @@ func (n Number) Correlation() string {
 	return fmt.Sprintf("%.4f", float64(n))
 }
 
-// Percent is an interval of shares in percent.
+// Percent formats an interval of shares in percent.
 func (i Interval) Percent() string {
 	if math.IsNaN(i.Low) {
 		return "–"
@@ -168,7 +168,7 @@ func (i Interval) Percent() string {
 	return Number(i.Low).Percent() + "–" + Number(i.High).Percent()
 }
 
-// String is a mistake in a line.
+// String describes a mistake in a line.
 func (m Mistake) String() string {
 	if m.What == Others {
 		return fmt.Sprintf("%s: %s %% of the error, %d of %d wrong", m.What, m.Share.Percent(), m.Wrong, m.Blocks)
@@ -176,7 +176,7 @@ func (m Mistake) String() string {
 	class := ""
 	if m.Class != "" {
 		name := m.Class
-		if first, _, more := strings.Cut(name, "_"); more && len(name) > 40 { // of all opcodes in it
+		if first, _, more := strings.Cut(name, "_"); more && len(name) > 40 { // it lists all its opcodes
 			name = first + "…"
 		}
 		class = fmt.Sprintf("; LLVM's class of %s: %s", Text(hex.EncodeToString(m.Example())), name)
@@ -185,9 +185,9 @@ func (m Mistake) String() string {
 		m.What, m.Share.Percent(), m.Direction, m.Wrong, words.Plural(m.Blocks, "block"), float64(m.Ratio), class)
 }
 
-// String is a comparison in a sentence.
+// String states a comparison in a sentence.
 func (p Pair) String() string {
-	if p.Blocks < 2 { // one difference has no spread, and so no interval
+	if p.Blocks < 2 { // one difference has no interval
 		return fmt.Sprintf("%s and %s cannot be compared: both predict %s", p.A, p.B, words.Plural(p.Blocks, "block"))
 	}
 	better, worse, by, in := p.B, p.A, p.Difference, p.Interval
@@ -205,8 +205,7 @@ func (p Pair) String() string {
 		by.Percent(), points, Number(in.Low).Percent(), Number(in.High).Percent(), chance(float64(p.P)), words.Plural(nearer, "block"), further, p.Blocks)
 }
 
-// chance writes a p-value. What is tiny depends on the tails of the distribution, which is only nearly
-// Student's.
+// chance formats a p-value. Tiny ones depend on the tails of the distribution, which is only nearly Student's.
 func chance(p float64) string {
 	const tiny = 1e-9
 	if p < tiny {

@@ -1,10 +1,9 @@
-// Package score judges models by measured blocks: how far predictions are off, how sure that is, which
-// of two models is better, and which mistakes cost a model most. It is pure. docs/score.md defines
-// every figure.
+// Package score compares predictions with measured blocks: how large the errors are and how certain, which of two models
+// is better, and which mistakes cost most. It does no I/O. docs/score.md defines every figure.
 //
-// Where blocks have weights, they count by them in every figure but the correlations, in every test and in every list of
-// mistakes. All errors are shares of the measured cycles. What lies within a measurement's interval is no
-// error that can be blamed on a model; [Figures.Excess] leaves it out.
+// Weights, if present, apply to every test, every list of mistakes and every figure but the correlations. Errors are
+// shares of the measured cycles. [Figures.Excess] leaves out errors within the measurement's interval, which are not the
+// model's.
 package score
 
 import (
@@ -19,50 +18,50 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// Block is a measured block and what is known of it.
+// Block is a measured block and its properties.
 type Block struct {
 	Hex       string
 	Cycles    float64
-	Low, High float64 // the interval; both Cycles where there is none
-	Weight    float64 // 0 of all blocks: each counts once
+	Low, High float64 // the interval; both are Cycles without one
+	Weight    float64 // 0 for all: each counts once
 
-	Application  string // or the file it comes from
+	Application  string // or its file
 	Category     string
-	Bound        string // what limits it: measured, or else by the widths of the core
+	Bound        string // its limit: measured, or from the core's widths
 	Instructions int
-	Evidence     string // how sure the conditions of the measurement are
-	Forwards     bool   // a load takes its value from a store of the block
+	Evidence     string // of the measurement's conditions
+	Forwards     bool   // a load reads a store of the block
 }
 
-// Prediction is what a model says of a block. Failure says why it says nothing.
+// Prediction is a model's answer for a block. Failure says why there is none.
 type Prediction struct {
 	Cycles  float64
 	Failure string
-	Died    bool // the tool failed at this block alone, instead of answering
+	Died    bool // the tool failed on this block alone
 }
 
-// Failed is a prediction that there is not.
+// Failed is a missing prediction.
 func Failed(why string) Prediction { return Prediction{Cycles: math.NaN(), Failure: why} }
 
 // Known reports whether there is a prediction. No block takes zero cycles.
 func (p Prediction) Known() bool { return p.Cycles > 0 && !math.IsInf(p.Cycles, 1) }
 
-// Model is the predictions of one model, in the order of the blocks.
+// Model is a model's predictions, in the order of the blocks.
 type Model struct {
 	Name string `json:"name"`
 	Kind Kind   `json:"kind"`
-	// Source says where the predictions are from.
+	// Source is the predictions' origin.
 	Source      string      `json:"source"`
 	Predictions Predictions `json:"-"`
 }
 
-// Predictions are those of many blocks. Numbers stand apart from texts, of which there are few.
+// Predictions holds those of many blocks, with the few failures apart.
 type Predictions struct {
 	cycles   []float64
 	failures map[int]string
 }
 
-// Collect keeps predictions.
+// Collect stores predictions.
 func Collect(list []Prediction) Predictions {
 	c := Predictions{cycles: make([]float64, len(list)), failures: map[int]string{}}
 	for i, p := range list {
@@ -84,26 +83,26 @@ func (p Predictions) At(i int) Prediction {
 	return q
 }
 
-// Kind tells models from what they are compared with.
+// Kind tells models from baselines.
 type Kind string
 
 const (
 	Candidate Kind = "model"
-	Bound     Kind = "bound" // a lower bound, which every model should beat
+	Bound     Kind = "bound" // a lower bound, which a model should beat
 	Again     Kind = "again" // the blocks measured once more: the noise floor
 )
 
-// limits are the errors, in percent, whose shares are given.
+// limits are the error limits in percent, see Figures.Within.
 var limits = [...]int{1, 5, 10, 25}
 
-// Figures say how good a model is on some blocks.
+// Figures measure a model on some blocks.
 type Figures struct {
 	Blocks    int `json:"blocks"`    // measured
-	Predicted int `json:"predicted"` // of these
+	Predicted int `json:"predicted"` // of them
 
 	Coverage     Number    `json:"coverage"`          // share predicted
 	MAPE         Number    `json:"mape"`              // mean |m − p| / m
-	MAPEWeighted Number    `json:"mape_weighted"`     // the same where blocks have weights, else none
+	MAPEWeighted Number    `json:"mape_weighted"`     // the same, if blocks have weights
 	MAPEFailures Number    `json:"mape_failures_100"` // a failure counted as an error of 100 %
 	MedianError  Number    `json:"median_error"`
 	TauB         Number    `json:"tau_b"`
@@ -115,16 +114,16 @@ type Figures struct {
 	Half         *Half     `json:"half_of_mape,omitempty"`
 }
 
-// Half is the fewest blocks that are half of a mean error, where they are few.
+// Half is the fewest blocks that make up half of a mean error, if few.
 type Half struct {
 	Blocks int    `json:"blocks"`
 	Share  Number `json:"share"` // of the mean
 }
 
-// few is the share of the blocks that are called few.
+// few is the share of blocks that counts as few.
 const few = 0.02
 
-// half finds the largest errors that are half of their sum, nil where these are not few.
+// half finds the largest errors that make up half of the sum, or nil if they are not few.
 func (s *sample) half() *Half {
 	sorted := make([]float64, len(s.err))
 	for i := range sorted {
@@ -147,7 +146,7 @@ func (s *sample) half() *Half {
 	return nil
 }
 
-// String is a warning about the mean, "" where it needs none.
+// String warns about the mean; "" if it need not.
 func (h *Half) String() string {
 	switch {
 	case h == nil:
@@ -158,7 +157,7 @@ func (h *Half) String() string {
 	return fmt.Sprintf("%d blocks are %s %% of this mean", h.Blocks, h.Share.Percent())
 }
 
-// Shares are those of errors within each of Limits.
+// Shares are shares of errors within each limit.
 type Shares [len(limits)]Number
 
 // MarshalJSON names each share by its limit.
@@ -170,18 +169,18 @@ func (s Shares) MarshalJSON() ([]byte, error) {
 	return json.Marshal(by)
 }
 
-// Interval is an interval, in JSON two numbers.
+// Interval is two numbers in JSON.
 type Interval stat.Interval
 
-// MarshalJSON writes null where there is no number.
+// MarshalJSON writes missing numbers as null.
 func (i Interval) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]Number{Number(i.Low), Number(i.High)})
 }
 
-// Intervals are those of the figures, in the order of Names; nil if not asked for.
+// Intervals holds the figures' intervals in the order of Names; nil if not asked for.
 type Intervals []stat.Interval
 
-// Of is the interval of a figure by its name; ok is false where there is none.
+// Of returns the interval of the named figure, if there is one.
 func (all Intervals) Of(name string) (i stat.Interval, ok bool) {
 	if at := slices.Index(Names(), name); at < len(all) {
 		i = all[at]
@@ -190,7 +189,7 @@ func (all Intervals) Of(name string) (i stat.Interval, ok bool) {
 	return i, false
 }
 
-// MarshalJSON names the intervals that there are.
+// MarshalJSON names the existing intervals.
 func (all Intervals) MarshalJSON() ([]byte, error) {
 	by := map[string]Interval{}
 	for _, name := range Names() {
@@ -203,16 +202,16 @@ func (all Intervals) MarshalJSON() ([]byte, error) {
 
 func Limits() []int { return limits[:] }
 
-// rounding is what an error that is exactly at a limit may exceed it by: 2.2 is within 10 % of 2.
+// rounding is the slack for errors exactly at a limit: 2.2 is within 10 % of 2.
 const rounding = 1e-12
 
-// Step is what TauBRounded rounds cycles to. Differences below are mostly noise.
+// Step is the rounding of TauBRounded. Smaller differences are mostly noise.
 const Step = 0.05
 
-// Number is a figure that is null in JSON where there is none.
+// Number is a figure; in JSON a missing one is null.
 type Number float64
 
-// MarshalJSON writes what is no finite number as null.
+// MarshalJSON writes numbers that are not finite as null.
 func (n Number) MarshalJSON() ([]byte, error) {
 	if math.IsNaN(float64(n)) || math.IsInf(float64(n), 0) {
 		return []byte("null"), nil
@@ -220,7 +219,7 @@ func (n Number) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(n), 'g', 10, 64), nil
 }
 
-// Names are the names of the figures in JSON, but for the counts.
+// Names lists the figures' names in JSON, except the counts.
 func Names() []string {
 	names := []string{"coverage", "mape", "mape_weighted", "mape_failures_100", "median_error", "excess"}
 	for _, l := range limits {
@@ -229,7 +228,7 @@ func Names() []string {
 	return append(names, "tau_b", "tau_b_rounded", "pearson")
 }
 
-// values are the figures in the order of Names.
+// values returns the figures in the order of Names.
 func (f *Figures) values() []*Number {
 	v := []*Number{&f.Coverage, &f.MAPE, &f.MAPEWeighted, &f.MAPEFailures, &f.MedianError, &f.Excess}
 	for i := range f.Within {
@@ -238,20 +237,20 @@ func (f *Figures) values() []*Number {
 	return append(v, &f.TauB, &f.TauBRounded, &f.Pearson)
 }
 
-// Detail says which intervals Of gives.
+// Detail selects the intervals that Of computes.
 type Detail int
 
 const (
 	Estimates Detail = iota // none
-	Errors                  // all but the correlations'
+	Errors                  // all but correlations'
 	All
 )
 
-// resample is how many blocks a resample has at most. Larger ones take longer and their spread is
-// scaled, so intervals are no narrower.
+// resample is the most blocks of a resample. Larger samples would take longer; the spread is scaled, so intervals are no
+// narrower.
 var resample = map[Detail]int{Errors: 1000, All: 4000}
 
-// Of computes a model's figures of some blocks, which subset names.
+// Of computes a model's figures on the blocks of subset.
 func Of(blocks []Block, predictions Predictions, subset []int, detail Detail, seed uint64) Figures {
 	s := newSample(blocks, predictions, subset)
 	all := make([]int, len(subset))
@@ -278,7 +277,7 @@ func Of(blocks []Block, predictions Predictions, subset []int, detail Detail, se
 	return f
 }
 
-// possible is what a figure can be at least and at most. The interval of one whose resamples are scaled may go beyond it.
+// possible returns a figure's range. Scaled resamples can put an interval's ends outside it.
 func possible(name string) (least, most float64) {
 	switch {
 	case name == "coverage", strings.HasPrefix(name, "within_"):
@@ -294,12 +293,12 @@ type sample struct {
 	roundMeasured, roundedPred []float64
 	err, excess, weight        []float64
 	weighted                   bool
-	byError                    []int // the predicted, by their error
-	// What a resample needs, kept between them.
+	byError                    []int // indices of predicted blocks, by error
+	// Buffers kept between resamples.
 	x, y, rx, ry, times []float64
 }
 
-// Weighted reports whether blocks count by their weights.
+// Weighted reports whether blocks have weights.
 func Weighted(blocks []Block) bool {
 	return slices.ContainsFunc(blocks, func(b Block) bool { return b.Weight > 0 })
 }
@@ -336,16 +335,15 @@ func newSample(blocks []Block, predictions Predictions, subset []int) *sample {
 	return s
 }
 
-// Error is how far a prediction is off.
+// Error returns the prediction's relative error.
 func Error(b *Block, p Prediction) float64 { return math.Abs(b.Cycles-p.Cycles) / b.Cycles }
 
-// Excess is how far a prediction lies outside the measurement's interval.
+// Excess returns the relative error outside the interval.
 func Excess(b *Block, p Prediction) float64 {
 	return max(0, b.Low-p.Cycles, p.Cycles-b.High) / b.Cycles
 }
 
-// figures are those of the observations that indices names, in the order of Names; NaN for the
-// correlations if they are not asked for.
+// figures computes the figures of some observations, in the order of Names; correlations are NaN unless asked for.
 func (s *sample) figures(indices []int, correlated bool) []float64 {
 	var (
 		all, known, sum, excess float64 // known: the weight of the predicted
@@ -387,7 +385,7 @@ func (s *sample) figures(indices []int, correlated bool) []float64 {
 	return append(v, stat.Kendall(s.x, s.y), stat.Kendall(s.rx, s.ry), stat.Pearson(s.x, s.y))
 }
 
-// median is that of the errors, by what s.times has of each: the mean of the two in the middle, where there are two.
+// median returns the median error weighted by s.times, or the mean of the two middle ones.
 func (s *sample) median(known float64) float64 {
 	below, lower := 0.0, math.NaN()
 	for _, i := range s.byError {
@@ -415,19 +413,19 @@ func middle(sorted []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// Pair is a paired test of two models on the blocks that both predict.
+// Pair is a paired test of two models on blocks that both predict.
 type Pair struct {
 	A          string   `json:"a"`
 	B          string   `json:"b"`
 	Blocks     int      `json:"blocks"`
-	Difference Number   `json:"mape_difference"` // mean error of A less that of B: B is better where it is above 0
+	Difference Number   `json:"mape_difference"` // mean error of A minus B's: above 0, B is better
 	Interval   Interval `json:"interval"`        // of Difference
 	P          Number   `json:"p_adjusted"`      // for the number of pairs (Holm)
-	BetterA    int      `json:"better_a"`        // blocks that A predicts better, beyond the measurement's interval
+	BetterA    int      `json:"better_a"`        // blocks on which A is closer, beyond the interval
 	BetterB    int      `json:"better_b"`
 }
 
-// Pairs tests every two models.
+// Pairs tests every pair of models.
 func Pairs(blocks []Block, models []Model) []Pair {
 	var (
 		pairs []Pair
@@ -472,8 +470,8 @@ func pairOf(blocks []Block, a, b *Model) Pair {
 	return pair
 }
 
-// weightedDifferences have the weighted mean of differences, and its standard error by linearisation (Cochran, Sampling
-// Techniques, 1977, section 2.11).
+// weightedDifferences returns values with the weighted mean of differences and its standard error by linearisation
+// (Cochran, Sampling Techniques, 1977, section 2.11).
 func weightedDifferences(differences, weights []float64) []float64 {
 	if weights == nil {
 		return differences

@@ -22,7 +22,7 @@ func upTo(n int) []int {
 	return all
 }
 
-// Ten rows, whose figures were computed by hand.
+// Ten rows; their figures were computed by hand.
 func TestFiguresByHand(t *testing.T) {
 	rows := []struct{ cycles, low, high, weight, predicted float64 }{
 		{1, 1, 1, 10, 1},            // exact
@@ -98,7 +98,7 @@ func TestNothingIsNull(t *testing.T) {
 	}
 }
 
-// A toy core: what limits a block is known, so is what a wrong model of it gets wrong.
+// A toy core: its limits are known, and so are a wrong model's mistakes.
 type toy struct{ instructions, loads, multiplies int }
 
 func (b toy) cycles(loadPorts, multiplyLatency float64) float64 {
@@ -149,7 +149,7 @@ func TestWrongModelsAreRankedAndBlamed(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		predict func(toy) float64
-		blamed  string // of the first mistake; "" if none may stand out
+		blamed  string // the first mistake; "" if none may stand out
 		slow    bool
 	}{
 		{"right", noise(0.0005), "", false},
@@ -200,7 +200,7 @@ func TestMistakesAreWeighted(t *testing.T) {
 	}
 }
 
-// What is wrong once has nothing in common with other blocks, and is listed last, on its own.
+// A single error shares nothing with other blocks, and is listed last, on its own.
 func TestOtherMistakesAreListed(t *testing.T) {
 	var (
 		blocks      []Block
@@ -245,7 +245,7 @@ func TestGroupings(t *testing.T) {
 	}
 }
 
-// What is right of nearly all blocks has an interval whose far end would be beyond 100 %, and below 0 for its errors.
+// A figure near 100 % has an interval whose far end would exceed 100 %; that of its errors would fall below 0.
 func TestIntervalsAreOfWhatIsPossible(t *testing.T) {
 	blocks, list := make([]Block, 40), make([]Prediction, 40)
 	subset := make([]int, len(blocks))
@@ -266,7 +266,7 @@ func TestIntervalsAreOfWhatIsPossible(t *testing.T) {
 	}
 }
 
-// TestMeanOfFewBlocks: where two blocks are most of a mean error, it says so, and the interval does not begin at 0.
+// TestMeanOfFewBlocks: if two blocks are most of a mean error, it says so, and the interval does not begin at 0.
 func TestMeanOfFewBlocks(t *testing.T) {
 	var blocks []Block
 	var predictions []Prediction
@@ -291,7 +291,7 @@ func TestMeanOfFewBlocks(t *testing.T) {
 	}
 }
 
-// TestOneWeighting: where blocks have weights, all figures, tests and lists are by them.
+// TestOneWeighting: weights apply to all figures, tests and lists.
 func TestOneWeighting(t *testing.T) {
 	blocks := []Block{{Hex: "a", Cycles: 1, Low: 1, High: 1, Weight: 8}, {Hex: "b", Cycles: 1, Low: 1, High: 1, Weight: 1}, {Hex: "c", Cycles: 1, Low: 1, High: 1, Weight: 1}}
 	one := Model{Name: "one", Kind: Candidate, Predictions: Collect([]Prediction{{Cycles: 1.02}, {Cycles: 2}, Failed("none")})}
@@ -305,7 +305,7 @@ func TestOneWeighting(t *testing.T) {
 		name                       string
 		weights                    bool
 		coverage, mape, median, in float64
-		difference                 float64 // of the two models, on a and b
+		difference                 float64 // between the two models, on a and b
 		worst                      string
 	}{
 		{"weighted", true, 0.9, (8*0.02 + 1) / 9, 0.02, 8. / 9, (8*0.02+1)/9 - 8*0.5/9, "b"},
@@ -332,7 +332,7 @@ func TestOneWeighting(t *testing.T) {
 	}
 }
 
-// TestMistakeIsNamedAfterWhatSeparates: pop is wrong in all of its blocks; add stands beside it, and in right blocks, too.
+// TestMistakeIsNamedAfterWhatSeparates: pop is wrong in all of its blocks; add accompanies it, also in right blocks.
 func TestMistakeIsNamedAfterWhatSeparates(t *testing.T) {
 	var blocks []Block
 	var predictions []Prediction

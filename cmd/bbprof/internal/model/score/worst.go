@@ -9,22 +9,21 @@ import (
 	"github.com/bbprof/bbprof/asm"
 )
 
-// Mistake is a group of blocks that a model gets wrong in the same direction and that have a property
-// in common.
+// Mistake is a group of blocks that share a property and that a model gets wrong in the same direction.
 type Mistake struct {
 	What      string     `json:"what"`           // the property, such as "instruction imul r64, r64"
-	Direction Direction  `json:"direction"`      // which way the predictions are wrong
+	Direction Direction  `json:"direction"`      // of the errors
 	Blocks    int        `json:"blocks"`         // with the property
-	Wrong     int        `json:"wrong"`          // of these, predicted outside the interval in this direction
+	Wrong     int        `json:"wrong"`          // of them, predicted outside the interval in this direction
 	Share     Number     `json:"share_of_error"` // of the model's whole excess error
 	Removed   Number     `json:"removed"`        // share of it that would go if these blocks were predicted as well as all others
-	Ratio     Number     `json:"median_ratio"`   // predicted / measured, the median of those that are wrong
+	Ratio     Number     `json:"median_ratio"`   // predicted / measured, median of the wrong blocks
 	Worst     []Offender `json:"worst"`
-	Class     string     `json:"llvm_class,omitempty"` // of LLVM's scheduling model, of Example
-	In        []int      `json:"-"`                    // all that are wrong
+	Class     string     `json:"llvm_class,omitempty"` // LLVM's scheduling class of Example
+	In        []int      `json:"-"`                    // the wrong blocks
 }
 
-// Direction is which way predictions are wrong.
+// Direction is the direction of errors.
 type Direction string
 
 const (
@@ -33,7 +32,7 @@ const (
 	EitherWay Direction = "either way"
 )
 
-// Offender is a block that is predicted wrong.
+// Offender is a wrongly predicted block.
 type Offender struct {
 	Block     int     `json:"-"` // its index
 	Hex       string  `json:"hex"`
@@ -46,24 +45,22 @@ type Offender struct {
 	Share     Number  `json:"share_of_error"` // of the model's whole excess error
 }
 
-// A group has to hold so much of the error, and so much of that has to be above what other blocks of
-// the same number would have, to be called a mistake: even noise gives some property the largest share.
+// Even noise gives some property the largest share. So a mistake must hold this much of the error, and this much of that
+// must exceed what as many other blocks would have.
 const (
 	leastRemoved = 0.005
 	leastAbove   = 0.35
-	leastWrong   = 3 // blocks; fewer have nothing in common
-	// near is how close to the best a property with fewer blocks may come to be preferred: of
-	// "imul" and "imul r64, r64" the one that says more.
+	leastWrong   = 3 // blocks; fewer share nothing
+	// A property with fewer blocks wins if its cost is this close to the best: "imul r64, r64" says more than "imul".
 	near = 0.97
 )
 
-// Mistakes finds at most groups of a model's mistakes, the most expensive first, each with some of its
-// worst blocks.
+// Mistakes finds a model's most expensive groups of errors, at most groups, each with some of its worst blocks.
 //
-// It is a greedy search. A property's cost is the excess error of the blocks that have it, less what as
-// many of the other blocks have, times its separation. The property that costs most is taken, its errors are set aside, and
-// the search is repeated. Blocks that are taken for too slow and for too fast are kept apart. Errors are
-// weighted where blocks have weights. Coarse properties are taken only when no other stands out.
+// It is a greedy search. A property's cost is the excess error of its blocks minus that of as many other blocks, times
+// its separation. The search takes the property that costs most, sets its errors aside and repeats. Blocks predicted too
+// slow and too fast are separate. Errors are weighted if blocks have weights. Coarse properties are taken only if no
+// other stands out.
 func (x *Index) Mistakes(predictions Predictions, groups, worst int) []Mistake {
 	s := newSearch(x, predictions)
 	var found []Mistake
@@ -80,10 +77,10 @@ func (x *Index) Mistakes(predictions Predictions, groups, worst int) []Mistake {
 	return found
 }
 
-// Others names the last group: wrong predictions in either direction that no group holds.
+// Others names the last group: remaining errors in either direction.
 const Others = "other blocks"
 
-// Index is the properties of blocks, for all models.
+// Index holds the properties of blocks, for all models.
 type Index struct {
 	blocks     []Block
 	names      []Property
@@ -91,7 +88,7 @@ type Index struct {
 	weighted   bool
 }
 
-// NewIndex indexes blocks. properties gives what a block is, has and does, without repetition.
+// NewIndex indexes blocks. properties lists a block's properties without repetition.
 func NewIndex(blocks []Block, properties func(*Block) []Property) *Index {
 	x := &Index{blocks: blocks, properties: make([][]int32, len(blocks))}
 	x.weighted = Weighted(blocks)
@@ -115,7 +112,7 @@ func NewIndex(blocks []Block, properties func(*Block) []Property) *Index {
 type search struct {
 	*Index
 	predictions Predictions
-	excess      [2][]float64 // by direction: too fast, too slow; what is not set aside yet
+	excess      [2][]float64 // by direction: too fast, too slow; not yet set aside
 	aside       [2][]bool
 	total       float64
 }
@@ -142,7 +139,7 @@ func newSearch(x *Index, predictions Predictions) *search {
 	return s
 }
 
-// direction is 1 where the prediction is too slow.
+// direction returns 1 for a prediction that is too slow.
 func direction(b *Block, p Prediction) int {
 	if p.Cycles > b.Cycles {
 		return 1
@@ -150,25 +147,25 @@ func direction(b *Block, p Prediction) int {
 	return 0
 }
 
-// suspect is a property as the reason of errors in one direction.
+// suspect is a property as the cause of errors in one direction.
 type suspect struct {
 	property  int32
 	direction int
 	blocks    int
 	wrong     int
 	excess    float64
-	removed   float64 // excess above that of as many other blocks
+	removed   float64 // excess minus that of as many other blocks
 }
 
-// separation is the square of the share of the blocks with the property that are wrong. An instruction that only stands beside the one
-// that is to blame is in right blocks, too. The share itself let mov, which is in three of four blocks, take in the mistakes of all others.
+// separation is the squared share of wrong blocks among those with the property: an instruction that only accompanies
+// the cause is in right blocks, too. Unsquared, mov, which is in three of four blocks, absorbed the mistakes of all
+// others.
 func (c suspect) separation() float64 {
 	share := float64(c.wrong) / float64(c.blocks)
 	return share * share
 }
 
-// best is the property that costs most, if any stands out, each block counted by how well the property separates wrong
-// from right.
+// best finds the property with the highest cost, if any stands out.
 func (s *search) best() (suspect, bool) {
 	var all []suspect
 	for d := range s.excess {
@@ -226,7 +223,7 @@ func compareBool(a, b bool) int {
 	return -1
 }
 
-// Example is the first instruction of the worst block that has the property, nil where that is the whole block's.
+// Example returns the first instruction of the worst block that has the property, or nil if only the whole block does.
 func (m *Mistake) Example() []byte {
 	if len(m.Worst) == 0 {
 		return nil
@@ -241,7 +238,7 @@ func (m *Mistake) Example() []byte {
 	return nil
 }
 
-// take sets the errors of a property aside and tells of them.
+// take sets the errors of a property aside and describes them.
 func (s *search) take(c suspect, worst int) Mistake {
 	m := Mistake{What: s.names[c.property].Name, Direction: [...]Direction{TooFast, TooSlow}[c.direction], Blocks: c.blocks,
 		Share: Number(c.excess / s.total), Removed: Number(c.removed / s.total)}
@@ -282,7 +279,7 @@ func (s *search) rest(worst int) Mistake {
 	return m
 }
 
-// worst are the blocks with the most excess error, whatever they have in common.
+// worst lists the blocks with the most excess error, whatever their properties.
 func (x *Index) worst(predictions Predictions, n int) []Offender {
 	s := newSearch(x, predictions)
 	var wrong []int
@@ -296,7 +293,7 @@ func (x *Index) worst(predictions Predictions, n int) []Offender {
 	return m.Worst
 }
 
-// tell adds what the wrong predictions are like, and the worst.
+// tell describes the wrong predictions and lists the worst.
 func (s *search) tell(m *Mistake, wrong []int, worst int) {
 	var (
 		ratios    []float64
@@ -317,22 +314,20 @@ func (s *search) tell(m *Mistake, wrong []int, worst int) {
 	}
 }
 
-// Text is a block's instructions, "" if its digits are none.
+// Text returns a block's instructions, "" for invalid digits.
 func Text(digits string) string {
 	insts, _ := asm.DecodeHex(digits)
 	return asm.Text(insts)
 }
 
-// A Property is what a block is, has or does.
+// A Property is a feature of a block.
 type Property struct {
 	Name string
-	// Coarse says that it tells of the block as a whole, and so says less of what a model gets wrong than
-	// an instruction does.
+	// Coarse marks a property of the whole block, which says less about a model's mistake than an instruction does.
 	Coarse bool
 }
 
-// Properties are those of a block, for [Mistakes]: its instructions by name and by shape, its accesses,
-// category and bound.
+// Properties lists a block's properties for [Mistakes]: instructions by name and shape, accesses, category and bound.
 func Properties(b *Block) []Property {
 	insts, err := asm.DecodeHex(b.Hex)
 	if err != nil {
@@ -376,8 +371,8 @@ func Properties(b *Block) []Property {
 	return list
 }
 
-// SameRegisters reports whether the last two operands are the same register, as in xor eax, eax, whose
-// result many cores know without executing it.
+// SameRegisters reports whether the last two operands are the same register, as in xor eax, eax, whose result many cores
+// know without executing it.
 func SameRegisters(text string) bool {
 	_, operands, _ := strings.Cut(text, " ")
 	list := strings.Split(operands, ", ")

@@ -1,10 +1,9 @@
-// Package capture takes the states in which a program visits some of its blocks.
+// Package capture records the states in which a program visits some of its blocks.
 //
-// The program runs natively under ptrace with a breakpoint at each block. Which visits are taken is
-// decided by a reservoir for each block, as they come: the program runs once. A visit that is drawn is
-// followed an instruction at a time, while all other threads stand still: what each instruction is about
-// to access follows from its operands and the registers, so a page is read before the block changes it.
-// What was drawn first and then displaced is forgotten; pages with equal contents are kept once.
+// The program runs once, natively under ptrace, with a breakpoint at each block. A reservoir for each block decides
+// which visits to keep as they come. A drawn visit is single-stepped while all other threads are stopped: an
+// instruction's accesses follow from its operands and the registers, so a page is read before the block changes it.
+// Displaced visits are dropped; pages with equal contents are stored once.
 package capture
 
 import (
@@ -24,62 +23,62 @@ import (
 	"github.com/bbprof/bbprof/internal/host"
 )
 
-// Block is a block of a program, or of a library that it loads.
+// Block is a block of a program or of a library that it loads.
 type Block struct {
 	Code     []byte
 	File     string
 	Function string
-	Offset   uint64 // an address by the file
+	Offset   uint64 // address in the file
 }
 
 // Visit is one visit of a block.
 type Visit struct {
-	Block         int    // which of those given
-	Number        uint64 // of the visit, from 1
-	Of            uint64 // among so many it was drawn
+	Block         int    // index of the block
+	Number        uint64 // from 1
+	Of            uint64 // number of visits it was drawn from
 	Before, After initial.Captured
 }
 
 type Options struct {
-	Samples int    // visits of each block
-	First   uint64 // to be drawn from the first of its visits; 0: from all
+	Samples int    // visits kept per block
+	First   uint64 // draw only from the first so many visits; 0: from all
 	Seed    uint64
-	CPUs    []int // to run on: the first; default the last that is allowed
+	CPUs    []int // to run on: the first; default the last allowed
 	Streams program.Streams
 	Timeout time.Duration
-	Random  bool // the program gets other random bytes in every run
+	Random  bool // let the program's random bytes differ between runs
 }
 
-// Report says what became of each block, and of the program.
+// Report is the result for the blocks and the program.
 type Report struct {
 	Blocks            []Outcome
-	End               string // how the program ended, "" if with status 0
-	Threads, Children int    // that it started
-	Stopped           bool   // it was killed because ctx ended or the time was up
-	Taken             int    // visits that were followed to their end
+	End               string // how the program ended; "" for status 0
+	Threads, Children int    // started by the program
+	Stopped           bool   // killed because ctx ended or the time was up
+	Taken             int    // visits followed to their end
 	Time              time.Duration
 }
 
-// Outcome is that of one block.
+// Outcome is the result for one block.
 type Outcome struct {
-	Visits uint64 // that were seen
+	Visits uint64 // seen
 	Kept   int
-	Out    string         // why none can be taken, "" if they can
-	Lost   map[string]int // visits that were drawn and could not be taken, by the reason
+	Out    string         // why none can be captured; "" if they can
+	Lost   map[string]int // drawn visits that could not be captured, by reason
 }
 
-// Run runs a program and yields the visits that are kept, block after block. What was captured until ctx
-// ended, or the time was up, or something failed, is yielded too before the error is returned.
+// Run runs a program and yields the kept visits, block after block. If ctx ends, the time is up or something fails, it
+// first yields what was captured before.
 func Run(ctx context.Context, c program.Command, s program.Setup, blocks []Block, o Options, yield func(Visit) error) (Report, error) {
 	began := time.Now()
-	k := &capturing{layout: xsaveLayoutOf(host.AskCPUID), options: o, at: map[uint64]*watched{}, pool: pool{}}
+	k := &session{layout: xsaveLayoutOf(host.AskCPUID), options: o, at: map[uint64]*site{}, pool: pool{}}
 	var end *debuggee.End
 	err := c.Control(ctx, program.Control{CPUs: o.CPUs, Timeout: o.Timeout, Setup: s, Streams: o.Streams}, func(p *debuggee.Process) (err error) {
 		k.Process = p
 		end, err = k.run(c, blocks)
 		return err
 	})
-	if k.Process == nil { // it was not started
+	if k.Process == nil { // not started
 		return Report{}, err
 	}
 	r := k.report(end)
@@ -88,7 +87,7 @@ func Run(ctx context.Context, c program.Command, s program.Setup, blocks []Block
 	if timedOut {
 		err = &program.Error{Subject: c.Name, Problem: "it did not end in time and was killed; what was captured until then is written", Remedy: "raise -timeout, or watch fewer blocks"}
 	}
-	for i, w := range k.watched {
+	for i, w := range k.sites {
 		for _, v := range w.inOrder() {
 			one := Visit{Block: i, Number: v.number, Of: w.sampler.seen, Before: v.before.captured(), After: v.after.captured()}
 			if err := yield(one); err != nil {
@@ -100,39 +99,39 @@ func Run(ctx context.Context, c program.Command, s program.Setup, blocks []Block
 	return r, err
 }
 
-// watched is a block in the program.
-type watched struct {
+// site is a block in the program.
+type site struct {
 	Block
 	insts   []asm.Inst
-	at      uint64 // its address in memory
+	at      uint64 // in memory
 	sampler *sampler
-	kept    []*visit // nil where none could be taken
+	kept    []*visit // nil where none could be captured
 	out     string
 	lost    map[string]int
 }
 
-// after is the address of what follows an instruction.
-func (w *watched) after(in *asm.Inst) uint64 { return w.at + uint64(in.Offset+len(in.Bytes)) }
+// after returns the address after an instruction.
+func (w *site) after(in *asm.Inst) uint64 { return w.at + uint64(in.Offset+len(in.Bytes)) }
 
-func (w *watched) inOrder() []*visit {
+func (w *site) inOrder() []*visit {
 	list := slices.DeleteFunc(slices.Clone(w.kept), func(v *visit) bool { return v == nil })
 	slices.SortFunc(list, func(a, b *visit) int { return cmp.Compare(a.number, b.number) })
 	return list
 }
 
-type capturing struct {
+type session struct {
 	*debuggee.Process
 	layout  xsaveLayout
 	options Options
-	watched []*watched
-	at      map[uint64]*watched // those that have a breakpoint, by address
+	sites   []*site
+	at      map[uint64]*site // blocks with a breakpoint, by address
 	pool    pool
 	taken   int
 }
 
-func (k *capturing) run(c program.Command, blocks []Block) (*debuggee.End, error) {
+func (k *session) run(c program.Command, blocks []Block) (*debuggee.End, error) {
 	for _, b := range blocks {
-		k.watched = append(k.watched, &watched{Block: b, sampler: newSampler(k.options.Samples, k.options.Seed, b.Offset), lost: map[string]int{}})
+		k.sites = append(k.sites, &site{Block: b, sampler: newSampler(k.options.Samples, k.options.Seed, b.Offset), lost: map[string]int{}})
 	}
 	if !k.options.Random {
 		if err := k.FixRandom(); err != nil {
@@ -143,7 +142,7 @@ func (k *capturing) run(c program.Command, blocks []Block) (*debuggee.End, error
 	if err != nil {
 		return nil, err
 	}
-	for _, w := range k.watched {
+	for _, w := range k.sites {
 		if err := k.watch(w, objects); err != nil {
 			return nil, err
 		}
@@ -163,8 +162,8 @@ func (k *capturing) run(c program.Command, blocks []Block) (*debuggee.End, error
 	}
 }
 
-// watch puts a breakpoint at a block, or says why it cannot be.
-func (k *capturing) watch(w *watched, objects map[string]uint64) error {
+// watch sets a breakpoint at a block, or says why it cannot.
+func (k *session) watch(w *site, objects map[string]uint64) error {
 	insts, err := asm.Decode(w.Code)
 	if err != nil {
 		w.out = err.Error()
@@ -198,8 +197,8 @@ func (k *capturing) watch(w *watched, objects map[string]uint64) error {
 	return nil
 }
 
-// visited is called when a thread stands at a block.
-func (k *capturing) visited(w *watched, thread int) error {
+// visited is called when a thread reaches a block.
+func (k *session) visited(w *site, thread int) error {
 	slot, drawn := w.sampler.visit()
 	last := w.sampler.seen == k.options.First
 	if last {
@@ -234,28 +233,28 @@ func (k *capturing) visited(w *watched, thread int) error {
 	return nil
 }
 
-// pass has a thread execute the instruction at a breakpoint, with all rounds of a string instruction.
-func (k *capturing) pass(w *watched, thread int) error {
+// pass executes the instruction at a breakpoint, with all iterations of a string instruction.
+func (k *session) pass(w *site, thread int) error {
 	_, err := k.execute(w, &w.insts[0], thread)
 	return err
 }
 
-// execute has a thread execute an instruction of a block: a step, but for a string instruction, each round
-// of which would be one.
-func (k *capturing) execute(w *watched, in *asm.Inst, thread int) (debuggee.Step, error) {
+// execute executes an instruction of a block in one step. A string instruction, whose every iteration would be a step,
+// runs to its end.
+func (k *session) execute(w *site, in *asm.Inst, thread int) (debuggee.Step, error) {
 	if slices.ContainsFunc(in.Mem, func(m asm.Mem) bool { return m.Repeat != asm.Once }) {
 		return k.RunTo(thread, w.after(in))
 	}
 	return k.Step(thread)
 }
 
-func (k *capturing) report(end *debuggee.End) (r Report) {
+func (k *session) report(end *debuggee.End) (r Report) {
 	if end != nil && (end.Exec || end.Signal != 0 || end.Status != 0) {
 		r.End = end.String()
 	}
 	r.Taken = k.taken
 	r.Threads, r.Children = k.Born()
-	for _, w := range k.watched {
+	for _, w := range k.sites {
 		kept := len(w.inOrder())
 		r.Blocks = append(r.Blocks, Outcome{Visits: w.sampler.seen, Kept: kept, Out: w.out, Lost: maps.Clone(w.lost)})
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/bbprof/bbprof/internal/tinyelf"
 )
 
-// tiny is a program of that code, and a function that makes a block of some of it.
+// tiny writes a program of that code, and returns a function that makes a block of part of it.
 func tiny(t *testing.T, code []byte) (program.Command, func(from, to int) Block) {
 	t.Helper()
 	path := tinyelf.Write(t, code)
@@ -44,7 +44,7 @@ func run(t *testing.T, c program.Command, o Options, blocks ...Block) ([]Visit, 
 	return visits, r
 }
 
-// TestLoop: a loop counts in memory and in a register; each visit has what the one before left.
+// TestLoop: a loop counts in memory and in a register; each visit starts from what the one before left.
 func TestLoop(t *testing.T) {
 	code := tinyelf.Asm(
 		"\x31\xc9",                     // xor ecx,ecx
@@ -88,7 +88,7 @@ func TestLoop(t *testing.T) {
 	}
 }
 
-// first is the first block of a function of a program.
+// first returns the first block of a program's function.
 func first(t *testing.T, path, function string) Block {
 	t.Helper()
 	file := require.Get(elf.Open(path))(t)
@@ -113,8 +113,7 @@ func first(t *testing.T, path, function string) Block {
 	return Block{}
 }
 
-// TestHostile: whatever a program does, what it writes and how it ends is as without capture, and what was
-// captured before is kept.
+// TestHostile: capture changes neither a program's output nor its end, whatever it does, and earlier captures are kept.
 func TestHostile(t *testing.T) {
 	require.Slow(t)
 	gcc := require.Tool(t, require.GCC, "gcc")
@@ -125,7 +124,7 @@ func TestHostile(t *testing.T) {
 	block := first(t, path, "work")
 	for _, test := range []struct {
 		how    string
-		visits uint64 // that are counted, of the 300 calls each; 0: any number
+		visits uint64 // expected count, of 300 calls each; 0: any
 		end    string
 		lost   string
 	}{
@@ -163,7 +162,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestOutputIsTheSame: a program all of whose first blocks are captured writes what it writes alone.
+// TestOutputIsTheSame: capturing all first blocks does not change a program's output.
 func TestOutputIsTheSame(t *testing.T) {
 	gcc := require.Tool(t, require.GCC, "gcc")
 	path := filepath.Join(t.TempDir(), "sums")
@@ -184,7 +183,7 @@ func TestOutputIsTheSame(t *testing.T) {
 	}
 }
 
-// TestRandom: what a program makes of random bytes is the same in every capture, and is still random to it.
+// TestRandom: what a program derives from random bytes is the same in every capture, but still random to it.
 func TestRandom(t *testing.T) {
 	gcc := require.Tool(t, require.GCC, "gcc")
 	path := filepath.Join(t.TempDir(), "random")
@@ -214,7 +213,7 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-// TestStrings: of string instructions all rounds are followed, and pushed flags do not show the steps.
+// TestStrings: all iterations of string instructions are followed, and pushed flags do not reveal single steps.
 func TestStrings(t *testing.T) {
 	code := tinyelf.Asm(
 		"\x48\x81\xec\x00\x30\x00\x00", // sub rsp,0x3000
@@ -227,7 +226,7 @@ func TestStrings(t *testing.T) {
 		"\x48\xff\xc0",                 // inc rax
 		"\x48\x89\x44\x24\x50",         // mov [rsp+80],rax
 		"\xb9\x00\x04\x00\x00",         // mov ecx,1024
-		"\xf2\x48\xaf",                 // repne scasq: 11 rounds
+		"\xf2\x48\xaf",                 // repne scasq: 11 iterations
 		"\x9c", "\x5a",                 // pushf; pop rdx
 		"\x90", tinyelf.Exit(0))
 	c, block := tiny(t, code)
@@ -241,7 +240,7 @@ func TestStrings(t *testing.T) {
 	}
 }
 
-// TestLeftOut: a block that cannot be captured is named.
+// TestLeftOut: a block that cannot be captured is reported.
 func TestLeftOut(t *testing.T) {
 	c, block := tiny(t, tinyelf.Asm("\x90\x90", tinyelf.Exit(0)))
 	bad := block(0, 2)
@@ -258,7 +257,7 @@ func TestLeftOut(t *testing.T) {
 	require.Equal(t, "it", want, got)
 }
 
-// TestManyPages: as many pages are captured as can be measured, and no more, though each access touches one.
+// TestManyPages: as many pages are captured as can be measured, though each access touches another.
 func TestManyPages(t *testing.T) {
 	var block []byte
 	for i := range maxPages + 1 {
@@ -271,7 +270,7 @@ func TestManyPages(t *testing.T) {
 	const most, each = "it touches more than 128 pages", 7
 	for n, want := range map[int]map[string]int{maxPages: {}, maxPages + 1: {most: 1}} {
 		visits, r := run(t, c, Options{}, part(len(before), len(before)+n*each))
-		delete(r.Blocks[0].Lost, "it touches an address where nothing is mapped") // on the first visit the stack grows
+		delete(r.Blocks[0].Lost, "it touches an address where nothing is mapped") // the first visit grows the stack
 		if diff := cmp.Diff(want, r.Blocks[0].Lost); diff != "" || len(visits) != 1-len(want) {
 			t.Errorf("%d pages: %d visits; %s", n, len(visits), diff)
 		}

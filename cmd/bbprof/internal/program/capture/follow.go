@@ -16,9 +16,9 @@ import (
 
 const (
 	pageSize = 4096
-	// maxPages is how many pages a visit may touch: as many as there are frames to measure it on.
+	// maxPages limits the pages that a visit may touch to the frames there are to measure it on.
 	maxPages = layout.MaxFrames
-	// userEnd is the first address that is no program's, with four levels of page tables.
+	// userEnd is the end of user addresses with four levels of page tables.
 	userEnd = 1 << 47
 )
 
@@ -27,7 +27,7 @@ type visit struct {
 	before, after half
 }
 
-// half is a state; its pages are in the pool.
+// half is the state before or after a visit; its pages are in the pool.
 type half struct {
 	registers initial.Captured
 	pages     []page
@@ -36,10 +36,10 @@ type half struct {
 type page struct {
 	addr     uint64
 	writable bool
-	data     *pooled
+	data     *content
 }
 
-// captured is the state with its pages.
+// captured returns the state with its pages.
 func (h *half) captured() initial.Captured {
 	c := h.registers
 	for _, p := range h.pages {
@@ -48,20 +48,20 @@ func (h *half) captured() initial.Captured {
 	return c
 }
 
-// pool holds each content of a page once.
-type pool map[[sha256.Size]byte]*pooled
+// pool stores each page content once.
+type pool map[[sha256.Size]byte]*content
 
-type pooled struct {
+type content struct {
 	data [pageSize]byte
 	hash [sha256.Size]byte
 	uses int
 }
 
-func (p pool) keep(data *[pageSize]byte) *pooled {
+func (p pool) keep(data *[pageSize]byte) *content {
 	hash := sha256.Sum256(data[:])
 	one := p[hash]
 	if one == nil {
-		one = &pooled{data: *data, hash: hash}
+		one = &content{data: *data, hash: hash}
 		p[hash] = one
 	}
 	one.uses++
@@ -78,24 +78,24 @@ func (p pool) drop(v *visit) {
 	}
 }
 
-type following struct {
-	*capturing
-	w      *watched
+type follower struct {
+	*session
+	w      *site
 	thread int
 	maps   []debuggee.Mapping
-	pages  map[uint64]*touched
+	pages  map[uint64]*touchedPage
 }
 
-type touched struct {
+type touchedPage struct {
 	data     [pageSize]byte // before the block
 	writable bool
 	written  bool
 }
 
-// follow executes a block, of which a thread stands at the first instruction, and keeps what it was
-// executed from and what it left. Without an error and without a visit it says why there is none.
-func (k *capturing) follow(w *watched, thread int) (*visit, string, error) {
-	f := following{capturing: k, w: w, thread: thread, pages: map[uint64]*touched{}}
+// follow executes a block at whose first instruction a thread stands, and records the states before and after. If it
+// returns neither visit nor error, the string says why.
+func (k *session) follow(w *site, thread int) (*visit, string, error) {
+	f := follower{session: k, w: w, thread: thread, pages: map[uint64]*touchedPage{}}
 	code := make([]byte, len(w.Code))
 	if k.Code(w.at, code) < len(code) || string(code) != string(w.Code) {
 		return nil, "the program has changed the block", k.pass(w, thread)
@@ -133,13 +133,13 @@ func (k *capturing) follow(w *watched, thread int) (*visit, string, error) {
 	return v, "", nil
 }
 
-// steps executes the block; why says what keeps the visit from being one.
-func (f *following) steps(start debuggee.State) (why string, err error) {
+// steps executes the block; why says what makes the visit invalid.
+func (f *follower) steps(start debuggee.State) (why string, err error) {
 	m := f.layout.machine(start)
 	for i := range f.w.insts {
 		in := &f.w.insts[i]
 		if i > 0 {
-			if m, err = f.machineAgain(m, in); err != nil {
+			if m, err = f.nextMachine(m, in); err != nil {
 				return "", err
 			}
 		}
@@ -149,7 +149,7 @@ func (f *following) steps(start debuggee.State) (why string, err error) {
 			if mem.Repeat == asm.Rep {
 				return rounds
 			}
-			return 1 // of a comparison nobody knows yet
+			return 1 // the result of the comparison is not known yet
 		})
 		if why != "" {
 			_, err := f.execute(f.w, in, f.thread)
@@ -185,8 +185,8 @@ func (f *following) steps(start debuggee.State) (why string, err error) {
 	return "", nil
 }
 
-// machineAgain is the state after a step, as far as the next instruction's accesses depend on it.
-func (f *following) machineAgain(m asm.Machine, in *asm.Inst) (asm.Machine, error) {
+// nextMachine returns the state after a step, as far as the next instruction's accesses depend on it.
+func (f *follower) nextMachine(m asm.Machine, in *asm.Inst) (asm.Machine, error) {
 	if in.NeedsVectors() {
 		s, err := f.State(f.thread)
 		return f.layout.machine(s), err
@@ -196,8 +196,8 @@ func (f *following) machineAgain(m asm.Machine, in *asm.Inst) (asm.Machine, erro
 	return m, err
 }
 
-// touchAll reads the pages that an instruction accesses from a state, in so many rounds if it has a rep prefix.
-func (f *following) touchAll(inst int, m *asm.Machine, rounds func(asm.Mem) uint64) (why string) {
+// touchAll reads the pages that an instruction accesses; rounds gives the iterations of a rep prefix.
+func (f *follower) touchAll(inst int, m *asm.Machine, rounds func(asm.Mem) uint64) (why string) {
 	f.w.insts[inst].AccessesFrom(m, func(a asm.Access, mem asm.Mem, _ bool) {
 		if mem.Repeat != asm.Once {
 			n := rounds(mem)
@@ -216,12 +216,12 @@ func (f *following) touchAll(inst int, m *asm.Machine, rounds func(asm.Mem) uint
 }
 
 // touch reads the pages of an access.
-func (f *following) touch(a asm.Access, mem asm.Mem) (why string) {
+func (f *follower) touch(a asm.Access, mem asm.Mem) (why string) {
 	last := a.Addr + uint64(max(a.Width, 1)) - 1
 	for addr := a.Addr &^ (pageSize - 1); ; addr += pageSize {
 		t := f.pages[addr]
 		if t == nil {
-			t = &touched{}
+			t = &touchedPage{}
 			if why := f.read(addr, t); why != "" && mem.Mask == asm.NoRegister {
 				return why
 			} else if why == "" {
@@ -242,13 +242,13 @@ func (f *following) touch(a asm.Access, mem asm.Mem) (why string) {
 }
 
 // read reads a page for the first time.
-func (f *following) read(addr uint64, t *touched) (why string) {
+func (f *follower) read(addr uint64, t *touchedPage) (why string) {
 	m := debuggee.Find(f.maps, addr)
 	switch {
 	case addr >= userEnd:
 		return "it touches the kernel's addresses"
 	case m == nil:
-		return "it touches an address where nothing is mapped" // and gets a signal, or the stack grows
+		return "it touches an address where nothing is mapped" // and raises a signal, or the stack grows
 	case m.Name == "[vdso]" || strings.HasPrefix(m.Name, "[vvar") || m.Name == "[vsyscall]":
 		return "it touches " + m.Name + ", which is the kernel's"
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// TestXSave: each component is found where the layout says.
+// TestXSave: each component is read from where the layout says.
 func TestXSave(t *testing.T) {
 	l := xsaveLayout{avx: 576, opmask: 640 + 192, zmmLow: 1024, zmmHigh: 1536}
 	area := make([]byte, 2560)
@@ -33,6 +33,6 @@ func TestXSave(t *testing.T) {
 	if v := (xsaveLayout{}).parse(area[:512]); v.opmasks[7] != 0 || v.words[3][2] != 0 || v.words[3][1] != 1 {
 		t.Error("a CPU without AVX has AVX's registers")
 	}
-	_ = l.parse(area[:600]) // cut off
+	_ = l.parse(area[:600]) // truncated
 	_ = l.parse(nil)
 }

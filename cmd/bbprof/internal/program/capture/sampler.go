@@ -5,14 +5,14 @@ import (
 	"math/rand/v2"
 )
 
-// sampler draws k of a number of visits that is not known before: Li's algorithm L (Reservoir-Sampling
-// Algorithms of Time Complexity O(n(1 + log(N/n))), ACM TOMS 20(4), 1994), which says in advance which
-// visit is drawn next. Of N visits it draws about k(1 + ln(N/k)), of which k are left.
+// sampler draws k visits from an unknown number by Li's algorithm L (Reservoir-Sampling Algorithms of Time Complexity
+// O(n(1 + log(N/n))), ACM TOMS 20(4), 1994), which computes in advance which visit is drawn next. Of N visits it draws
+// about k(1 + ln(N/k)) and keeps k.
 type sampler struct {
 	rng  *rand.Rand
 	k    int
 	seen uint64
-	next uint64 // the visit that is drawn next
+	next uint64 // next visit to draw
 	w    float64
 }
 
@@ -20,7 +20,7 @@ func newSampler(k int, seed, block uint64) *sampler {
 	return &sampler{rng: rand.New(rand.NewPCG(seed, block)), k: k, next: 1, w: 1}
 }
 
-// visit counts one, and says whether it is drawn and whose place it takes.
+// visit counts a visit and reports whether it is drawn, and the slot it takes.
 func (s *sampler) visit() (slot int, drawn bool) {
 	s.seen++
 	if s.seen < s.next {
@@ -33,11 +33,11 @@ func (s *sampler) visit() (slot int, drawn bool) {
 	s.next++
 	if s.seen >= uint64(s.k) {
 		s.w *= math.Exp(math.Log(s.open()) / float64(s.k))
-		// A gap beyond any number of visits is the end.
+		// A gap beyond any number of visits means no more draws.
 		s.next += uint64(min(math.Floor(math.Log(s.open())/math.Log1p(-s.w)), 1<<62))
 	}
 	return slot, true
 }
 
-// open is a random number above 0 and below 1.
+// open returns a random number above 0 and below 1.
 func (s *sampler) open() float64 { return (float64(s.rng.Uint64()>>11) + 0.5) / (1 << 53) }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestSampler: each visit is as likely to be kept as any other, and few are drawn that are not.
+// TestSampler: all visits are equally likely to be kept, and few others are drawn.
 func TestSampler(t *testing.T) {
 	const k, visits, runs = 5, 200, 4000
 	kept := make([]float64, visits)

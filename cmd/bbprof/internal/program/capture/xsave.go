@@ -20,11 +20,10 @@ const (
 	legacy    = 512
 )
 
-// xsaveLayout says where the other components are: an offset each, 0 where the CPU has none (Intel SDM
-// vol. 1, 13.4.3).
+// xsaveLayout holds the offsets of the other components, 0 if the CPU lacks one (Intel SDM vol. 1, 13.4.3).
 type xsaveLayout struct{ avx, opmask, zmmLow, zmmHigh int }
 
-// xsaveLayoutOf asks CPUID's leaf for processor extended state (Intel SDM vol. 2, CPUID leaf 0DH).
+// xsaveLayoutOf reads CPUID's leaf for processor extended state (Intel SDM vol. 2, CPUID leaf 0DH).
 func xsaveLayoutOf(id host.CPUID) xsaveLayout {
 	const leaf = 0xd
 	if highest, _, _, _ := id(0, 0); highest < leaf {
@@ -40,7 +39,7 @@ func xsaveLayoutOf(id host.CPUID) xsaveLayout {
 	return xsaveLayout{avx: at(2), opmask: at(5), zmmLow: at(6), zmmHigh: at(7)}
 }
 
-// vectorFile are the registers beside the general ones.
+// vectorFile holds all but the general registers.
 type vectorFile struct {
 	words   [32][8]uint64
 	opmasks [8]uint64
@@ -48,7 +47,7 @@ type vectorFile struct {
 	x87     initial.X87
 }
 
-// parse reads an area, of which the kernel has filled in what XSAVE leaves out.
+// parse reads an area in which the kernel has filled in what XSAVE omits.
 func (l xsaveLayout) parse(area []byte) (v vectorFile) {
 	if len(area) < legacy {
 		return v
@@ -59,7 +58,7 @@ func (l xsaveLayout) parse(area []byte) (v vectorFile) {
 	for i := range v.x87.Registers {
 		copy(v.x87.Registers[i][:], area[atX87+16*i:])
 	}
-	// words copies n words of each of some registers, which stand one after the other.
+	// words copies n words of each of several consecutive registers.
 	words := func(offset, first, registers, word, n int) {
 		if offset == 0 || len(area) < offset+registers*n*8 {
 			return
@@ -82,7 +81,7 @@ func (l xsaveLayout) parse(area []byte) (v vectorFile) {
 	return v
 }
 
-// keptFlags are those of user mode (Intel SDM vol. 1, 3.4.3): the arithmetic ones, DF, NT, AC and ID.
+// keptFlags are the user-mode flags (Intel SDM vol. 1, 3.4.3): arithmetic, DF, NT, AC and ID.
 const (
 	direction = 1 << 10
 	keptFlags = 0x8d5 | direction | 1<<14 | 1<<18 | 1<<21

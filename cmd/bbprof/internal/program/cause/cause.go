@@ -1,6 +1,6 @@
-// Package cause asks what makes a program's time depend on where its code and data stand. It finds the
-// slowest size of the environment and a usual one, then takes the possible causes away one by one at the slowest,
-// and holds all else: what the time follows is a cause.
+// Package cause finds why a program's time depends on the placement of its code and data. It finds the slowest and a
+// usual size of the environment, then removes the possible causes one by one at the slowest size, with all else held:
+// whatever changes the time is a cause.
 //
 //	sweep the sizes → slowest and usual → per hypothesis: with and without it, in random order → outcome
 //	→ if the stack is a cause: the same sizes with the stack held, and whether they still differ
@@ -17,8 +17,8 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// Held is the same sizes of the environment with the stack held where it starts at the usual one: the slowest of these
-// again, against another usual one.
+// Held is the result of the same sizes with the stack fixed where it starts at the usual size: their slowest against
+// another usual one.
 type Held struct {
 	Slow    int          `json:"slow_env_bytes"`
 	Usual   int          `json:"usual_env_bytes"`
@@ -26,61 +26,60 @@ type Held struct {
 	experiment.Effect
 }
 
-// Explanation is what came of a program.
+// Explanation is the result for a program.
 type Explanation struct {
-	Sizes    int                  `json:"sizes"`          // that were run
-	Slow     int                  `json:"slow_env_bytes"` // the size whose median is largest
+	Sizes    int                  `json:"sizes"`          // number run
+	Slow     int                  `json:"slow_env_bytes"` // the size with the largest median
 	Usual    int                  `json:"usual_env_bytes"`
-	Findings []experiment.Finding `json:"findings"` // the first is whether the two sizes differ at all
+	Findings []experiment.Finding `json:"findings"` // the first: whether the two sizes differ at all
 	Held     *Held                `json:"held,omitempty"`
-	// Incomplete says that it was interrupted: Findings lack what had too few rounds.
+	// Incomplete means interrupted: Findings lacks those with too few rounds.
 	Incomplete bool `json:"incomplete,omitzero"`
 }
 
-// Plan says how carefully to ask.
+// Plan controls the precision.
 type Plan struct {
 	Sizes   []int // of the environment
-	Runs    int   // of each, to find the slowest
-	Rounds  int   // of each test, at least LeastRounds for an interval
+	Runs    int   // per size, to find the slowest
+	Rounds  int   // per test, at least LeastRounds for an interval
 	Seed    uint64
 	Movable bool // the program's code can be moved
 	Trace   func(context.Context, program.Setup) (trace.Counts, error)
 	NoTrace string      // why Trace is nil
-	Done    func(n int) // is told how many runs there were, or need not be
+	Done    func(n int) // receives the number of runs; may be nil
 }
 
-// hypotheses is how many there are.
+// hypotheses is the number of causes tested.
 const hypotheses = 6
 
-// Steps is how many runs a plan has at most.
+// Steps returns the most runs that a plan takes.
 func (p Plan) Steps() int { return 2*p.Runs*len(p.Sizes) + 2*p.Rounds*(hypotheses+1) }
 
-// runner is what this asks of a program.Runner.
+// runner is what Explain needs of a program.Runner.
 type runner interface {
 	Run(context.Context, program.Command, program.Setup) (program.Sample, error)
 	WarmUp(context.Context, program.Command, program.Setup) error
 }
 
-// question is a hypothesis with two set-ups of which the second lacks one thing that may be a cause.
+// question is a hypothesis with two set-ups, the second without one possible cause.
 type question = experiment.Question[program.Setup]
 
-// asking is one explanation under way.
-type asking struct {
+// explainer is one explanation in progress.
+type explainer struct {
 	Plan
 	runner  runner
 	command program.Command
 	done    int
 }
 
-// LeastRounds is the fewest for intervals of as many medians as there are hypotheses, and of the stack held, that one run
-// that other work slowed does not widen.
+// LeastRounds gives intervals for the medians of all hypotheses and the held stack that one slow run does not widen.
 const LeastRounds = 12
 
 const tests = hypotheses + 1
 
-// Explain explains a program. If ctx ends, its error comes with what the runs until then say.
+// Explain explains a program. If ctx ends, its error comes with the findings so far.
 func Explain(ctx context.Context, r runner, c program.Command, p Plan) (Explanation, error) {
-	a := &asking{Plan: p, runner: r, command: c}
+	a := &explainer{Plan: p, runner: r, command: c}
 	points, err := a.sweep(ctx, func(size int) program.Setup { return program.Setup{EnvBytes: size} })
 	if len(points) == 0 || err != nil && ctx.Err() == nil {
 		return Explanation{}, err
@@ -104,8 +103,8 @@ func Explain(ctx context.Context, r runner, c program.Command, p Plan) (Explanat
 	return e, err
 }
 
-// progress tells of the measurements of one step, after those before it.
-func (a *asking) progress() func(n int) {
+// progress reports one step's measurements, added to those before.
+func (a *explainer) progress() func(n int) {
 	before := a.done
 	return func(n int) {
 		a.done = before + n
@@ -113,8 +112,8 @@ func (a *asking) progress() func(n int) {
 	}
 }
 
-// sweep runs the program with each size: the points that have a run, the fastest first.
-func (a *asking) sweep(ctx context.Context, setup func(size int) program.Setup) ([]program.Point, error) {
+// sweep runs the program at each size and returns the points that have a run, the fastest first.
+func (a *explainer) sweep(ctx context.Context, setup func(size int) program.Setup) ([]program.Point, error) {
 	var setups []program.Setup
 	for _, n := range a.Sizes {
 		setups = append(setups, setup(n))
@@ -125,23 +124,23 @@ func (a *asking) sweep(ctx context.Context, setup func(size int) program.Setup) 
 	return points, err
 }
 
-// ask runs the program with and without each cause. Medians, because other work on the core slows single runs.
-func (a *asking) ask(ctx context.Context, all []question) ([]experiment.Finding, error) {
+// ask runs the program with and without each cause. It uses medians, because other work on the core slows single runs.
+func (a *explainer) ask(ctx context.Context, all []question) ([]experiment.Finding, error) {
 	for i := range all {
 		if all[i].Outcome == "" {
 			all[i].Setup = all[i].Without
 		}
 	}
-	asking := experiment.Asking{Plan: experiment.Plan{Rounds: a.Rounds, Seed: a.Seed, Done: a.progress()}, Estimate: experiment.Median, Least: LeastRounds, Tests: tests}
-	return experiment.Ask(ctx, asking, all, func(ctx context.Context, s program.Setup) (float64, error) {
+	options := experiment.Asking{Plan: experiment.Plan{Rounds: a.Rounds, Seed: a.Seed, Done: a.progress()}, Estimate: experiment.Median, Least: LeastRounds, Tests: tests}
+	return experiment.Ask(ctx, options, all, func(ctx context.Context, s program.Setup) (float64, error) {
 		sample, err := a.runner.Run(ctx, a.command, s)
 		return sample.Cycles, err
 	})
 }
 
-// hold sweeps the sizes with the stack held, and compares the slowest with a usual one again, in new runs: the
-// slowest of many is slow by chance too.
-func (a *asking) hold(ctx context.Context, at int) (*Held, error) {
+// hold sweeps the sizes with the stack fixed and compares the slowest with a usual one in new runs, since the slowest
+// of many is slow partly by chance.
+func (a *explainer) hold(ctx context.Context, at int) (*Held, error) {
 	held := func(size int) program.Setup { return program.Setup{EnvBytes: size, StackShift: lower(size, at)} }
 	points, err := a.sweep(ctx, held)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/bbprof/bbprof/invariants"
 )
 
-// madeSlow takes twice as long where its code stands on an odd page (-DCODE), or where two blocks of malloc share bits
-// 4 to 11 of their addresses (-DBLOCKS): causes that any core has.
+// madeSlow is twice as slow if its code is on an odd page (-DCODE), or if two malloc blocks share address bits 4 to 11
+// (-DBLOCKS): causes that work on any core.
 const madeSlow = `
 #include <stdint.h>
 #include <stdlib.h>
@@ -47,13 +47,13 @@ int main(void)
 }
 `
 
-// TestMadeSlow: of a real program, what was made to slow it is confirmed, and the other is not.
+// TestMadeSlow: in a real program, the cause that was built in is confirmed and the other is not.
 func TestMadeSlow(t *testing.T) {
 	require.Slow(t)
 	gcc := require.Tool(t, require.GCC, "gcc")
 	for _, c := range []struct {
 		flag        string
-		made, other int // of the findings
+		made, other int // index in the findings
 	}{{"-DCODE", 4, 5}, {"-DBLOCKS", 5, 4}} {
 		path := filepath.Join(t.TempDir(), "slow")
 		require.NoError(t, os.WriteFile(path+".c", []byte(madeSlow), 0o644))
@@ -69,7 +69,7 @@ func TestMadeSlow(t *testing.T) {
 			Trace: func(ctx context.Context, s program.Setup) (trace.Counts, error) {
 				return trace.Count(ctx, command, s, w)
 			}}
-		// Other work on the machine can hide a cause, and once in many times look like one.
+		// Other work can hide a cause, and once in many runs look like one.
 		for try := 1; ; try++ {
 			e := require.Get(Explain(context.Background(), r, command, p))(t)
 			made, other := e.Findings[c.made], e.Findings[c.other]

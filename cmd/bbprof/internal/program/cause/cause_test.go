@@ -12,11 +12,11 @@ import (
 	"github.com/bbprof/bbprof/invariants"
 )
 
-// fake takes 1000 cycles, and more by what a set-up costs it.
+// fake takes 1000 cycles plus what a set-up costs it.
 type fake struct {
 	cost   func(program.Setup) float64
 	runs   int
-	last   int // run, after which cancel is called, if not 0
+	last   int // run after which cancel is called, if not 0
 	cancel func()
 }
 
@@ -32,7 +32,7 @@ func (f *fake) Run(ctx context.Context, _ program.Command, s program.Setup) (pro
 
 func (f *fake) WarmUp(context.Context, program.Command, program.Setup) error { return nil }
 
-// aliases are the counts of a trace in which a load of the stack meets a store of a static, as often as it says.
+// aliases returns the counts of a trace in which a load aliases a store the given number of times.
 func aliases(times int, splits float64, load, store trace.Access) trace.Counts {
 	c := trace.Counts{Instructions: 3000, Prediction: invariants.Prediction{Loads: 100, Alias4K: float64(times), Splits: splits}}
 	if times > 0 {
@@ -55,7 +55,7 @@ func TestExplain(t *testing.T) {
 		cost  func(program.Setup) float64
 		trace func(program.Setup) trace.Counts
 		want  []stat.Outcome
-		held  stat.Outcome // "" if it is not asked
+		held  stat.Outcome // "" if not asked
 	}{
 		{"nothing", func(program.Setup) float64 { return 0 }, never, []stat.Outcome{stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect, experiment.Absent}, ""},
 		{"where the stack starts", func(s program.Setup) float64 {
@@ -70,7 +70,7 @@ func TestExplain(t *testing.T) {
 			return never(s)
 		}, []stat.Outcome{stat.Confirmed, stat.Confirmed, stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.Confirmed}, stat.NoEffect},
 		{"how large the environment is", func(s program.Setup) float64 { return float64(s.EnvBytes) },
-			func(program.Setup) trace.Counts { return aliases(50, 0, static, static) }, // that nothing moves apart
+			func(program.Setup) trace.Counts { return aliases(50, 0, static, static) }, // nothing moves them apart
 			[]stat.Outcome{stat.Confirmed, stat.NoEffect, stat.Confirmed, stat.NoEffect, stat.NoEffect, experiment.Untested}, ""},
 		{"stack and environment", func(s program.Setup) float64 { return float64(s.EnvBytes + stack(s)) },
 			func(s program.Setup) trace.Counts { return aliases(50, float64(s.StackShift), onStack, static) }, // splits change too
@@ -116,7 +116,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestUntested: what cannot be changed is not run, and said.
+// TestUntested: what cannot be changed is reported and not run.
 func TestUntested(t *testing.T) {
 	p := Plan{Sizes: []int{0, 16}, Runs: 1, Rounds: 12, NoTrace: "no main", Done: func(int) {}}
 	f := &fake{cost: func(program.Setup) float64 { return 0 }}
@@ -129,7 +129,7 @@ func TestUntested(t *testing.T) {
 	}
 }
 
-// TestInterrupted: what the runs until then say is kept, and no finding rests on fewer than an interval takes.
+// TestInterrupted: findings so far are kept if they have enough rounds for an interval.
 func TestInterrupted(t *testing.T) {
 	const sizes, runs, tested = 4, 2, 4
 	for _, c := range []struct{ last, sizes, findings int }{

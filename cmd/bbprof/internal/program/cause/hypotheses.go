@@ -12,23 +12,23 @@ import (
 )
 
 const (
-	page = 4096 // beyond which addresses repeat in their low 12 bits
+	page = 4096 // the low 12 address bits repeat beyond it
 	far  = 1088 // an odd number of lines, a quarter of a page
-	// away is where code is moved: 273 pages beside any program that is smaller than 1 GiB. Each of the bits 12, 16, 20
-	// and 30 of its addresses changes, and none below.
+	// away is the distance by which code moves: 1 GiB and 273 pages. It changes the address bits 12, 16, 20 and 30, and
+	// none below 12.
 	away = 1<<30 + 273*page
 )
 
 const stackStart = "start of the stack"
 
-// stackBelow is by how much the stack starts lower at a size of the environment than with none.
+// stackBelow returns how much lower the stack starts with an environment of this size than with none.
 func stackBelow(size int) int { return (size + 15) / 16 * 16 }
 
-// lower is by how much the stack has to be moved at one size to stand as at another, in the low 12 bits.
+// lower returns the shift that gives the stack at one size the low 12 bits it has at another.
 func lower(size, as int) int { return (stackBelow(as) - stackBelow(size) + 64*page) % page }
 
-// hypotheses make of the slow and the usual size the two set-ups that differ in one thing.
-func (a *asking) hypotheses(ctx context.Context, slow, usual int) ([]question, error) {
+// hypotheses turns the slow and the usual size into pairs of set-ups that differ in one thing.
+func (a *explainer) hypotheses(ctx context.Context, slow, usual int) ([]question, error) {
 	with := program.Setup{EnvBytes: slow}
 	ask := func(name, change string, without program.Setup) question {
 		return question{Finding: experiment.Finding{Hypothesis: name, Change: change}, With: with, Without: without}
@@ -47,8 +47,8 @@ func (a *asking) hypotheses(ctx context.Context, slow, usual int) ([]question, e
 	}, err
 }
 
-// buffers finds how two things whose accesses alias in a window of the program can be moved apart.
-func (a *asking) buffers(ctx context.Context, with program.Setup) (question, error) {
+// buffers finds a way to separate two objects whose accesses alias in a window of the program.
+func (a *explainer) buffers(ctx context.Context, with program.Setup) (question, error) {
 	h := question{Finding: experiment.Finding{Hypothesis: "aliasing accesses", Outcome: experiment.Untested}}
 	if a.Trace == nil {
 		h.Change = a.NoTrace
@@ -71,8 +71,8 @@ func (a *asking) buffers(ctx context.Context, with program.Setup) (question, err
 		if err != nil {
 			return h, err
 		}
-		const gone = 0.1 // of what aliased may be left
-		if after.Alias4K <= gone*before.Alias4K && alike(after.Splits, before.Splits) && alike(after.PageSplits, before.PageSplits) {
+		const gone = 0.1 // share of the aliases that may remain
+		if after.Alias4K <= gone*before.Alias4K && similar(after.Splits, before.Splits) && similar(after.PageSplits, before.PageSplits) {
 			m.Hypothesis = h.Hypothesis
 			m.Change += fmt.Sprintf(": %.0f loads alias instead of %.0f, of %.0f", after.Alias4K, before.Alias4K, before.Loads)
 			return m, nil
@@ -84,13 +84,13 @@ func (a *asking) buffers(ctx context.Context, with program.Setup) (question, err
 	return h, nil
 }
 
-// alike are counts of two windows that may begin at different places of a line.
-func alike(a, b float64) bool { return math.Abs(a-b) <= 2+0.05*b }
+// similar compares counts of two windows, which may begin at different offsets in a line.
+func similar(a, b float64) bool { return math.Abs(a-b) <= 2+0.05*b }
 
-// mostPairs is how many pairs of instructions are tried to be moved apart: the most frequent ones.
+// mostPairs limits the pairs of instructions to separate to the most frequent ones.
 const mostPairs = 4
 
-// moves are the changes that may move apart what aliases, the least first.
+// moves lists the changes that may separate the aliasing accesses, the least invasive first.
 func moves(c trace.Counts, with program.Setup) (all []question) {
 	known := map[program.Setup]bool{}
 	add := func(m question) {

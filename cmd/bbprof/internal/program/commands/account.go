@@ -39,7 +39,7 @@ bbprof account cycles.csv -- gzip -c FILE
 `,
 		Exits: map[int]string{cli.ExitOK: "done", cli.ExitUsage: "", cli.ExitHost: "", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
-			a := accounting{runs: 5, top: 15}
+			a := accountCmd{runs: 5, top: 15}
 			f.Operands, f.Program = &a.files, &a.program
 			a.out.Add(f, "the table")
 			f.Repeats(&a.runs, 1, "runs", "runs of the program whose user time is taken")
@@ -51,11 +51,11 @@ bbprof account cycles.csv -- gzip -c FILE
 	}
 }
 
-// leastSeconds is the user time below which a program's start and the kernel's steps of 1 to 4 ms are more
-// than some percent of it.
+// leastSeconds is the user time below which a program's start and the kernel's time steps of 1 to 4 ms exceed a few
+// percent.
 const leastSeconds = 0.1
 
-type accounting struct {
+type accountCmd struct {
 	files     []string
 	program   []string
 	runs      int
@@ -66,7 +66,7 @@ type accounting struct {
 	out       cli.Output
 }
 
-func (a *accounting) run(std cli.Streams) error {
+func (a *accountCmd) run(std cli.Streams) error {
 	switch {
 	case len(a.files) != 1:
 		return cli.BadUsage("name one result of bbprof batch, and the program after --")
@@ -99,7 +99,7 @@ func (a *accounting) run(std cli.Streams) error {
 	return a.out.Write(std, t, t.Report(a.top))
 }
 
-func (a *accounting) blocks(stdin io.Reader) ([]account.Block, error) {
+func (a *accountCmd) blocks(stdin io.Reader) ([]account.Block, error) {
 	in, err := resultfile.OpenRows(a.files[0], stdin)
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (a *accounting) blocks(stdin io.Reader) ([]account.Block, error) {
 	if err := in.Schema.Require("status", "function", "count"); err != nil {
 		return nil, in.Error(fmt.Errorf("%w; make it with bbprof batch of what bbprof extract -run writes", err))
 	}
-	// Where the column of the corpus has a name that batch has too, batch calls it input_….
+	// batch renames a corpus column to input_… if it has a column of the same name.
 	instructions := "instructions"
 	if in.Schema.Index("input_instructions") >= 0 {
 		instructions = "input_instructions"
@@ -129,7 +129,7 @@ func (a *accounting) blocks(stdin io.Reader) ([]account.Block, error) {
 			Measured: row.Cell("status") == string(profiler.OK),
 		}
 		for column, to := range map[string]*float64{"count": &b.Count, instructions: &b.Instructions, "cycles": &b.Cycles, extract.InPlaceColumn: &b.InPlace} {
-			if row.Cell(column) == "" { // as of a block that was rejected
+			if row.Cell(column) == "" { // for example a rejected block
 				continue
 			}
 			if *to, err = row.Float(column); err != nil {
@@ -141,11 +141,11 @@ func (a *accounting) blocks(stdin io.Reader) ([]account.Block, error) {
 	return blocks, nil
 }
 
-// chain is eight dependent adds, whose measurement says how fast the core runs.
+// chain is eight dependent adds, whose measurement yields the core's clock rate.
 var chain = []byte{0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0}
 
-func (a *accounting) time(ctx context.Context, run *account.Run, notes io.Writer) error {
-	p, err := profiler.New(ctx, profiler.Options{Clock: profiler.TSCClock}) // counted cycles say nothing of seconds
+func (a *accountCmd) time(ctx context.Context, run *account.Run, notes io.Writer) error {
+	p, err := profiler.New(ctx, profiler.Options{Clock: profiler.TSCClock}) // counted cycles do not convert to seconds
 	if err != nil {
 		return err
 	}
@@ -177,8 +177,8 @@ func (a *accounting) time(ctx context.Context, run *account.Run, notes io.Writer
 	return nil
 }
 
-// samples are where time goes, by function; nil where perf is not there.
-func (a *accounting) samples(ctx context.Context, std cli.Streams) (map[account.Place]float64, error) {
+// samples returns where time is spent, by function; nil without perf.
+func (a *accountCmd) samples(ctx context.Context, std cli.Streams) (map[account.Place]float64, error) {
 	r := extract.Run{Program: a.program, Err: cli.Direct(std.Err), AnyStatus: a.anyStatus, Timeout: a.timeout}
 	p, err := running.Run(ctx, r, a.stdin, io.Discard, (*extract.Run).Samples)
 	if host := (*verdict.HostError)(nil); errors.As(err, &host) {

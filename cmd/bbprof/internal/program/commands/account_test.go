@@ -9,7 +9,7 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// TestAccountLongTable: a file that many rows name is looked for once; the file system's answer takes longer than all else of a row.
+// TestAccountLongTable: a file named by many rows is looked up once, since that takes longer than the rest of a row.
 func TestAccountLongTable(t *testing.T) {
 	const rows = 2000
 	self := require.Get(os.Executable())(t)
@@ -19,7 +19,7 @@ func TestAccountLongTable(t *testing.T) {
 		for n := range rows {
 			fmt.Fprintf(&text, "4801c0,ok,1,%s,main,1\n", file(n))
 		}
-		a := accounting{files: []string{"-"}}
+		a := accountCmd{files: []string{"-"}}
 		return testing.AllocsPerRun(3, func() {
 			if blocks, err := a.blocks(strings.NewReader(text.String())); err != nil || len(blocks) != rows {
 				t.Fatalf("%d blocks, error %v", len(blocks), err)
@@ -36,7 +36,7 @@ func TestAccountLongTable(t *testing.T) {
 // TestAccountInPlace: cycles that branch records gave a block in its program are taken where there are any.
 func TestAccountInPlace(t *testing.T) {
 	const text = "hex,status,cycles,file,function,count,cycles_in_place\n4801c0,ok,1,f,main,2,3.5\n4801c8,ok,1,f,main,1,\n"
-	a := accounting{files: []string{"-"}}
+	a := accountCmd{files: []string{"-"}}
 	blocks, err := a.blocks(strings.NewReader(text))
 	if err != nil || len(blocks) != 2 || blocks[0].InPlace != 3.5 || blocks[1].InPlace != 0 {
 		t.Errorf("%+v, %v", blocks, err)

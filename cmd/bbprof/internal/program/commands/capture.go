@@ -55,14 +55,14 @@ bbprof capture -verify gzip.states                           is it what the prog
 		Exits: map[int]string{cli.ExitOK: "captured; or verified", cli.ExitRejected: "-verify: at least one visit ends otherwise than in the program", cli.ExitUsage: "bad usage, or a program that cannot be captured; the message says why",
 			cli.ExitHost: "this host cannot run programs under control, or lacks valgrind", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted; what was captured until then is written"},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
-			c := capturingStates{samples: 20, first: 20_000, top: 100}
+			c := captureCmd{samples: 20, first: 20_000, top: 100}
 			c.declare(f)
 			return c.run
 		},
 	}
 }
 
-type capturingStates struct {
+type captureCmd struct {
 	words     []string
 	out       string
 	index     string
@@ -77,10 +77,10 @@ type capturingStates struct {
 	first     int
 	options   capture.Options
 	stdin     string
-	image     string // the program that has the blocks, if another than is started
+	image     string // the program that contains the blocks, if not the one started
 }
 
-func (c *capturingStates) declare(f *cli.Flags) {
+func (c *captureCmd) declare(f *cli.Flags) {
 	f.Program = &c.words
 	f.Stray = "write the program and its arguments after --"
 	cli.OutputFile(f, &c.out, "o", "FILE", "where the states go")
@@ -107,7 +107,7 @@ func (c *capturingStates) declare(f *cli.Flags) {
 	running.ProgramFlag(f, &c.image, "capture in NAME, which PROGRAM becomes by exec, as env and sh -c 'exec ./prog' do (default: PROGRAM itself)")
 }
 
-func (c *capturingStates) check() error {
+func (c *captureCmd) check() error {
 	chosen := 0
 	for _, given := range []bool{c.function != nil || len(c.addresses) > 0, c.blocks != ""} {
 		if given {
@@ -129,16 +129,16 @@ func (c *capturingStates) check() error {
 	case chosen > 1:
 		return cli.BadUsage("-blocks lists the blocks: leave out either it or -func and -address")
 	case c.file != "" && c.function == nil && len(c.addresses) == 0:
-		return cli.BadUsage("-file is where -func and -address look: add one of them")
+		return cli.BadUsage("-file names the library for -func and -address: add one of them")
 	}
-	// The states are renamed into their place, which would remove a device or a pipe.
+	// Renaming the states into place would remove a device or a pipe.
 	if info, err := os.Stat(c.out); err == nil && !info.Mode().IsRegular() {
 		return cli.BadUsage("-o %s is not a regular file, which states need; name another file", c.out)
 	}
 	return nil
 }
 
-func (c *capturingStates) run(std cli.Streams) error {
+func (c *captureCmd) run(std cli.Streams) error {
 	if err := c.check(); err != nil {
 		return err
 	}
@@ -202,7 +202,7 @@ func (c *capturingStates) run(std cli.Streams) error {
 	return err
 }
 
-func (c *capturingStates) about() states.About {
+func (c *captureCmd) about() states.About {
 	return states.About{Program: c.words, CPU: host.Detect().Brand, Seed: c.options.Seed, Samples: c.samples}
 }
 
@@ -215,7 +215,7 @@ func listStates(name string, w io.Writer) error {
 	return r.WriteIndex(w)
 }
 
-func (c *capturingStates) choose(ctx context.Context, command program.Command, std cli.Streams, notes io.Writer) ([]capture.Block, error) {
+func (c *captureCmd) choose(ctx context.Context, command program.Command, std cli.Streams, notes io.Writer) ([]capture.Block, error) {
 	all := hottest{}
 	var err error
 	switch {
@@ -239,15 +239,15 @@ func (c *capturingStates) choose(ctx context.Context, command program.Command, s
 	return all.blocks(c.top), err
 }
 
-// ran are the blocks that the program runs, by callgrind.
-func (c *capturingStates) ran(ctx context.Context, all *hottest, std cli.Streams, notes io.Writer) error {
+// ran returns the blocks that the program runs, from callgrind.
+func (c *captureCmd) ran(ctx context.Context, all *hottest, std cli.Streams, notes io.Writer) error {
 	fmt.Fprintln(notes, "bbprof: running the program under valgrind, to find its hottest blocks")
 	const others = "choose blocks with -func, -address or -blocks: then nothing runs under valgrind"
 	r := extract.Run{Program: c.words, Err: cli.Direct(std.Err), AnyStatus: true, Timeout: c.options.Timeout}
 	profile, err := running.Run(ctx, r, c.stdin, notes, (*extract.Run).Profile)
 	bad := (*extract.InputError)(nil)
 	switch {
-	case errors.As(err, &bad): // such as a crash
+	case errors.As(err, &bad): // for example a crash
 		return cli.BadUsage("%w; %s", err, others)
 	case err != nil:
 		return err
@@ -261,8 +261,8 @@ func (c *capturingStates) ran(ctx context.Context, all *hottest, std cli.Streams
 	return nil
 }
 
-// listed are the blocks of a table of extract's.
-func (c *capturingStates) listed(all *hottest, std cli.Streams) error {
+// listed returns the blocks of a table from extract.
+func (c *captureCmd) listed(all *hottest, std cli.Streams) error {
 	in, err := input.Open([]string{c.blocks}, std.In, "", nil)
 	if err != nil {
 		return cli.BadUsage("-blocks: %w", err)
@@ -283,7 +283,7 @@ func (c *capturingStates) listed(all *hottest, std cli.Streams) error {
 		if row.At == nil {
 			return cli.BadUsage("-blocks: %s:%d: address %q: write an address such as 0x401136", c.blocks, row.Line, row.Carried[address])
 		}
-		insts, _ := asm.Decode(row.Code) // capture says why it leaves out what does not decode
+		insts, _ := asm.Decode(row.Code) // capture reports what does not decode
 		b := extract.Block{Code: row.Code, File: row.Carried[file], Addr: *row.At, Instructions: len(insts)}
 		if function >= 0 {
 			b.Function = row.Carried[function]
@@ -298,7 +298,7 @@ func (c *capturingStates) listed(all *hottest, std cli.Streams) error {
 	return nil
 }
 
-// hottest are blocks with how many instructions of theirs are executed.
+// hottest holds blocks with their numbers of executed instructions.
 type hottest []*hot
 
 type hot struct {
@@ -318,7 +318,7 @@ func (h hottest) blocks(n int) (list []capture.Block) {
 	return list
 }
 
-func (c *capturingStates) note(w io.Writer, r capture.Report, kept int) {
+func (c *captureCmd) note(w io.Writer, r capture.Report, kept int) {
 	with, out, lost := 0, map[string]int{}, map[string]int{}
 	never := 0
 	for _, b := range r.Blocks {

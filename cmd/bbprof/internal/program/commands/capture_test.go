@@ -13,8 +13,7 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// TestCaptureListed: of a table those blocks come first that execute most instructions, and a count that is no number
-// is an error.
+// TestCaptureListed: blocks of a table are ordered by executed instructions, and an invalid count is an error.
 func TestCaptureListed(t *testing.T) {
 	table := filepath.Join(t.TempDir(), "blocks.csv")
 	for _, c := range []struct{ rows, want string }{
@@ -23,7 +22,7 @@ func TestCaptureListed(t *testing.T) {
 		{"90,often,0x1000,2.5e6\n", table + `:2: count "2.5e6": write a whole number`},
 	} {
 		require.NoError(t, os.WriteFile(table, []byte("hex,file,address,count\n"+c.rows), 0o666))
-		capturing := capturingStates{blocks: table, top: 1}
+		capturing := captureCmd{blocks: table, top: 1}
 		got, err := capturing.choose(t.Context(), program.Command{}, cli.Streams{}, io.Discard)
 		if said := fmt.Sprint(got, err); !strings.Contains(said, c.want) || (err == nil) != (len(got) == 1) {
 			t.Errorf("%q: %s, want %s", c.rows, said, c.want)

@@ -14,8 +14,8 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// replayed is what became of the visits of a file.
-type replayed struct {
+// replayResult is the result of replaying a file's visits.
+type replayResult struct {
 	visits    int
 	blocks    map[string]bool
 	identical int
@@ -23,14 +23,14 @@ type replayed struct {
 	different []difference
 }
 
-// difference is a visit that ends otherwise than in the program.
+// difference is a visit that ends differently than in the program.
 type difference struct {
 	state, hex, function string
 	what                 []string
 }
 
-// verifyFile executes each visit of a file once and says which do not end as in the program.
-func (c *capturingStates) verifyFile(std cli.Streams) error {
+// verifyFile replays each visit of a file once and lists those that end differently than in the program.
+func (c *captureCmd) verifyFile(std cli.Streams) error {
 	file, err := states.Open(c.verify)
 	if err != nil {
 		return cli.Usage(err)
@@ -46,8 +46,8 @@ func (c *capturingStates) verifyFile(std cli.Streams) error {
 	})
 }
 
-func replayAll(ctx context.Context, p replay.Replayer, name string, file *states.Reader) (*replayed, error) {
-	r := &replayed{blocks: map[string]bool{}, rejected: map[verdict.Reason]int{}}
+func replayAll(ctx context.Context, p replay.Replayer, name string, file *states.Reader) (*replayResult, error) {
+	r := &replayResult{blocks: map[string]bool{}, rejected: map[verdict.Reason]int{}}
 	for _, entry := range file.Index() {
 		visit, err := file.At(entry.ID)
 		if err != nil {
@@ -76,7 +76,7 @@ func replayAll(ctx context.Context, p replay.Replayer, name string, file *states
 	return r, nil
 }
 
-func (r *replayed) report() string {
+func (r *replayResult) report() string {
 	const listed = 20
 	var out strings.Builder
 	t := cli.NewTable("l", "visits", fmt.Sprintf("%d of %d blocks", r.visits, len(r.blocks)))

@@ -1,4 +1,4 @@
-// Package commands has the commands about whole programs.
+// Package commands implements the commands about whole programs.
 package commands
 
 import "github.com/bbprof/bbprof/cmd/bbprof/internal/cli"

@@ -47,21 +47,21 @@ bbprof count -matrix gcc,clang -func product -expect sums.csv sums.c
 			cli.ExitUsage:    "bad usage, or a program or function that cannot be counted; the message says why",
 			cli.ExitHost:     "this host cannot count; the message says what would help", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
-			// A ratio of 1.1 allows for the instruction or two by which a formula's branches differ.
-			c := counting{flags: f, maxRatio: 1.1, Options: count.Options{Limit: 10_000_000}}
+			// The ratio of 1.1 allows for an instruction or two by which a formula's branches differ.
+			c := countCmd{flags: f, maxRatio: 1.1, Options: count.Options{Limit: 10_000_000}}
 			c.declare(f)
 			return c.run
 		},
 	}
 }
 
-type counting struct {
+type countCmd struct {
 	flags    *cli.Flags
 	block    measuring.BlockFlags
 	out      cli.Output
 	words    []string // the program and its arguments
 	function string
-	image    string // the program that has it, if another than is started
+	image    string // the program that contains the function, if not the one started
 	grow     bool
 	sets     [2]string
 	maxRatio float64
@@ -69,13 +69,13 @@ type counting struct {
 	count.Options
 }
 
-// Groups of flags that do not go together with others.
+// Groups of mutually exclusive flags.
 const (
 	functionTitle = "Of a function"
 	growthTitle   = "Of a function with two sets of arguments"
 )
 
-func (c *counting) declare(f *cli.Flags) {
+func (c *countCmd) declare(f *cli.Flags) {
 	c.block.Add(f)
 	c.out.Add(f, "the report")
 	f.Program = &c.words
@@ -96,7 +96,7 @@ func (c *counting) declare(f *cli.Flags) {
 	c.matrix.declare(f)
 }
 
-func (c *counting) run(std cli.Streams) error {
+func (c *countCmd) run(std cli.Streams) error {
 	c.Output = std.Err
 	if err := c.check(); err != nil {
 		return err
@@ -134,7 +134,7 @@ func parseCalls(s string) (int, error) {
 	return cli.WholeNumber(s, 1, math.MaxInt, "write all, or a number from 1 on")
 }
 
-func (c *counting) check() error {
+func (c *countCmd) check() error {
 	if c.block.Given() {
 		for _, title := range []string{functionTitle, growthTitle, matrixTitle} {
 			if name := c.flags.Of(title); name != "" {
@@ -164,7 +164,7 @@ func (c *counting) check() error {
 	return nil
 }
 
-func (c *counting) countBlock(ctx context.Context, std cli.Streams) error {
+func (c *countCmd) countBlock(ctx context.Context, std cli.Streams) error {
 	block, err := c.block.Read(std)
 	if err != nil {
 		return err
@@ -180,14 +180,14 @@ func (c *counting) countBlock(ctx context.Context, std cli.Streams) error {
 	return cmp.Or(c.out.Write(std, n, text), err)
 }
 
-func (c *counting) countCommand(ctx context.Context, words []string, std cli.Streams) (count.Result, error) {
+func (c *countCmd) countCommand(ctx context.Context, words []string, std cli.Streams) (count.Result, error) {
 	command, err := running.Behind(ctx, words, c.image, program.Control{CPUs: c.CPUs, Timeout: cmp.Or(c.Timeout, 5*time.Minute), Streams: program.Streams{Stdin: c.Stdin}}, c.out.Notes(std))
 	if err != nil {
 		return count.Result{}, err
 	}
 	done := cli.ProgressTo(c.out.Notes(std), c.Limit, "instructions")
 	if c.Calls > 1 || c.Calls == count.All {
-		done.Of = 0 // the limit is of one call
+		done.Of = 0 // the limit is per call
 	}
 	defer done.End()
 	o := c.Options
@@ -241,7 +241,7 @@ type growth struct {
 	Grows    bool         `json:"grows"`
 }
 
-func (c *counting) countGrowth(ctx context.Context, std cli.Streams) error {
+func (c *countCmd) countGrowth(ctx context.Context, std cli.Streams) error {
 	var filled [2][]string
 	for i, set := range c.sets {
 		var err error

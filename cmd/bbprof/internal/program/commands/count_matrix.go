@@ -24,7 +24,7 @@ type matrixFlags struct {
 	compilers []string
 	levels    []string
 	sizes     []int
-	files     []string // the source
+	files     []string // source files
 	expect    string
 	update    bool
 	runs      int
@@ -65,7 +65,7 @@ func parseSizes(s string) ([]int, error) {
 	return sizes, nil
 }
 
-func (m *matrixFlags) check(c *counting) error {
+func (m *matrixFlags) check(c *countCmd) error {
 	switch {
 	case len(m.compilers) == 0 && c.flags.Of(matrixTitle) != "":
 		return cli.BadUsage("-%s is for -matrix: name the compilers with that, such as -matrix gcc,clang", c.flags.Of(matrixTitle))
@@ -94,11 +94,11 @@ type matrixResult struct {
 	Builds   []matrix.Cell `json:"builds"`
 	Lost     int           `json:"lost"`
 	judged   bool
-	// Incomplete says that it was interrupted: Builds lack those that were not counted to the end.
+	// Incomplete means interrupted: Builds lacks those not fully counted.
 	Incomplete bool `json:"incomplete,omitzero"`
 }
 
-func (c *counting) countMatrix(ctx context.Context, std cli.Streams) error {
+func (c *countCmd) countMatrix(ctx context.Context, std cli.Streams) error {
 	m := &c.matrix
 	rows, err := m.read()
 	if err != nil {
@@ -140,7 +140,7 @@ func (c *counting) countMatrix(ctx context.Context, std cli.Streams) error {
 	})
 }
 
-// read reads what is expected. With -update the file may be yet to come.
+// read reads the expectation. With -update the file need not exist.
 func (m *matrixFlags) read() ([]matrix.Row, error) {
 	if m.expect == "" {
 		return nil, nil
@@ -167,7 +167,7 @@ func (m *matrixFlags) write(rows []matrix.Row) error {
 	return nil
 }
 
-// report is the table of counts, and that of times if there are any.
+// report tabulates the counts, and the times if there are any.
 func (r matrixResult) report() string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "%s of %s: instructions by size\n", r.Function, filepath.Base(r.Source))
@@ -202,7 +202,7 @@ func (r matrixResult) report() string {
 	return w.String()
 }
 
-// table has a column for each size, and some more.
+// table has a column per size, and some more.
 func (r matrixResult) table(sides string, more ...string) *cli.Table {
 	header := []string{"compiler", "level"}
 	for _, n := range r.Sizes {

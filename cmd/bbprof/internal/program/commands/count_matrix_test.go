@@ -9,8 +9,8 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// TestUpdateKeeps: -update writes beside the file of -expect, which a full disk would leave as it was: who has it open
-// still reads what was expected.
+// TestUpdateKeeps: -update replaces the file of -expect atomically: a full disk leaves it unchanged, and open readers
+// still see the old one.
 func TestUpdateKeeps(t *testing.T) {
 	m := matrixFlags{expect: filepath.Join(t.TempDir(), "expect.csv")}
 	require.NoError(t, os.WriteFile(m.expect, []byte("old"), 0o666))

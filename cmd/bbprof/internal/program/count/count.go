@@ -1,10 +1,9 @@
-// Package count counts the instructions that a function of a program executes: exactly, which
-// no layout changes, so that a test can assert what a compiler made of a loop.
+// Package count counts exactly the instructions that a function of a program executes. No layout changes the count, so
+// a test can assert what a compiler made of a loop.
 //
-// A call is counted from the function's first instruction up to and including the one that
-// returns, with all that it calls. What counts is one thread's instructions in user mode: a
-// system call is one, so is a string instruction with a rep prefix, however often it repeats;
-// a signal handler that runs on that thread meanwhile counts in.
+// A call is counted from the function's first instruction to its return, with all callees. Only one thread's user-mode
+// instructions count. A system call counts as one, as does a string instruction with any number of rep iterations; a
+// signal handler that runs on that thread is included.
 package count
 
 import (
@@ -25,59 +24,59 @@ import (
 type Method string
 
 const (
-	Auto Method = "auto"    // by the hardware's counter where there is one, else by steps
-	Hard Method = "counter" // by the hardware's counter
-	Step Method = "step"    // an instruction at a time: exact, and some 5 µs each, in virtual machines 20 to 35
+	Auto Method = "auto"    // by the hardware counter if there is one, else by steps
+	Hard Method = "counter" // by the hardware counter
+	Step Method = "step"    // single steps: exact, some 5 µs each, in virtual machines 20 to 35
 )
 
 func Methods() []Method { return []Method{Auto, Hard, Step} }
 
-// All as Options.Calls counts every call.
+// All, as Options.Calls, counts every call.
 const All = -1
 
-// Options of a count. The zero value is the default.
+// Options of a count. The zero value means the defaults.
 type Options struct {
 	Method  Method        // default Auto
-	Calls   int           // how many calls to count, default 1, the first; All until the program ends
-	Limit   int           // longest call in instructions that is stepped through, default 10,000,000
-	Timeout time.Duration // longest that the program may run, default 5 minutes
-	CPUs    []int         // to run on: the first; default the last that is allowed
-	Stdin   string        // file that the program gets as standard input; none is /dev/null
-	Output  io.Writer     // gets the first program.MaxOutput bytes that the program writes, nil drops it
-	// Stepped is told now and then how many instructions of all calls have been stepped through; nil is nobody.
+	Calls   int           // calls to count, default 1, the first; All until the program ends
+	Limit   int           // most instructions of a call to step through, default 10,000,000
+	Timeout time.Duration // longest run of the program, default 5 minutes
+	CPUs    []int         // to run on: the first; default the last allowed
+	Stdin   string        // standard input; default /dev/null
+	Output  io.Writer     // gets the program's first program.MaxOutput bytes of output; nil drops them
+	// Stepped receives the number of instructions stepped through in all calls now and then; may be nil.
 	Stepped func(instructions int)
-	// Open makes the hardware's counter of a thread; nil is the real one.
+	// Open opens a thread's hardware counter; nil is the real one.
 	Open func(thread int) (Counter, error)
 }
 
-// Counter counts a thread's instructions in user mode.
+// Counter counts a thread's user-mode instructions.
 type Counter interface {
 	Start() error          // from zero
-	Stop() (uint64, error) // what was counted since
+	Stop() (uint64, error) // since Start
 	Close()
 }
 
 type Call struct {
 	Instructions uint64 `json:"instructions"`
-	// Returned is false if the call did not: it was left by a jump to one of its callers, or the
-	// program ended in it. It is counted up to there.
+	// Returned is false if the call was left by a jump to one of its callers or the program ended in it. It is counted
+	// up to there.
 	Returned bool `json:"returned"`
-	Left     bool `json:"left,omitzero"` // by longjmp, an exception or a panic, say; by steps alone
+	Left     bool `json:"left,omitzero"` // by longjmp, an exception or a panic, for example; detected only by steps
 }
 
 type Result struct {
 	Function string   `json:"function"`
-	Address  uint64   `json:"address,omitzero"` // by the file; of one in a shared library 0
+	Address  uint64   `json:"address,omitzero"` // in the file; 0 for a shared library's
 	Program  []string `json:"program"`
 	Method   Method   `json:"method"` // Hard or Step
 	Calls    []Call   `json:"calls"`
-	// Instructions are those of all calls.
+	// Instructions is the sum over all calls.
 	Instructions uint64   `json:"instructions"`
-	Notes        []string `json:"notes,omitempty"` // what else a reader should know
+	Notes        []string `json:"notes,omitempty"` // remarks for the reader
 }
 
-// Function runs a program and counts a function's calls. An *program.Error says that the
-// program or the function is to blame, a *verdict.HostError that this machine cannot do it.
+// Function runs a program and counts a function's calls. A *program.Error blames the program or the function, a
+// *verdict.HostError this machine.
 func Function(ctx context.Context, c program.Command, name string, o Options) (Result, error) {
 	f, err := c.Exe.Function(name)
 	if err != nil {
@@ -105,8 +104,8 @@ func Function(ctx context.Context, c program.Command, name string, o Options) (R
 	return r, nil
 }
 
-// zeroTries is how often a program is run whose counter reads zero, as counters do now and
-// then, above all virtual ones, before it is stepped through instead.
+// zeroTries is how often a program is run again whose counter reads zero, as counters sometimes do, above all virtual
+// ones, before it is stepped instead.
 const zeroTries = 3
 
 var errZero error = &verdict.HostError{
@@ -158,7 +157,7 @@ func countOnce(ctx context.Context, c program.Command, f program.Function, o Opt
 		s.notes = append(s.notes, fmt.Sprintf("the program did not end within %v and was killed when all was counted", o.Timeout))
 	case timedOut:
 		return nil, nil, &program.Error{
-			Subject: c.Name, Problem: fmt.Sprintf("it was killed when %v were over and %s of %s counted", o.Timeout, words.Plural(s.whole(), "call"), f.Name),
+			Subject: c.Name, Problem: fmt.Sprintf("it was killed after %v, with %s of %s counted", o.Timeout, words.Plural(s.whole(), "call"), f.Name),
 			Remedy: "give it longer with -timeout, or less to do",
 		}
 	case err != nil:
@@ -178,9 +177,9 @@ type session struct {
 	name  string
 	calls []Call
 	notes []string
-	end   *debuggee.End // of the program, nil before
+	end   *debuggee.End // of the program; nil before
 
-	stepped int // instructions of all calls
+	stepped int // in all calls
 }
 
 func (s *session) whole() (n int) {
@@ -194,7 +193,7 @@ func (s *session) whole() (n int) {
 
 func (s *session) enough() bool { return s.opts.Calls != All && len(s.calls) >= s.opts.Calls }
 
-// count runs the program from call to call, and then on to its end.
+// count runs the program from call to call, then to its end.
 func (s *session) count(c program.Command, f program.Function) error {
 	entry, err := c.Locate(s.Process, f)
 	if err != nil {
@@ -231,7 +230,7 @@ func (s *session) count(c program.Command, f program.Function) error {
 	return err
 }
 
-// ended notes how the program ended, if a reader should know.
+// ended notes how the program ended, if that is unusual.
 func (s *session) ended() {
 	switch {
 	case s.end.Exec:
@@ -239,11 +238,11 @@ func (s *session) ended() {
 	case s.opts.Calls > 0 && len(s.calls) > 0 && !s.enough():
 		s.notes = append(s.notes, fmt.Sprintf("it made no more than %s: %v", words.Plural(len(s.calls), "call"), s.end))
 	case s.end.Signal != 0 || s.end.Status != 0 && len(s.calls) > 0:
-		s.notes = append(s.notes, fmt.Sprintf("the program did not end well: %v", s.end))
+		s.notes = append(s.notes, fmt.Sprintf("the program ended abnormally: %v", s.end))
 	}
 }
 
-// call counts the call at whose first instruction stop stands.
+// call counts the call at whose first instruction the thread stopped.
 func (s *session) call(c program.Command, stop debuggee.Stop) error {
 	f, err := s.newFrame(c.Exe.IsGo, stop.Regs)
 	if err != nil {
@@ -266,10 +265,10 @@ func (s *session) call(c program.Command, stop debuggee.Stop) error {
 
 type frame struct {
 	entry uint64
-	back  uint64 // the return address; 0 if it has none, as at a program's entry
-	sp    uint64 // at the entry, where the return address is
-	// The goroutine, and how far sp is from its stack's upper end, which stays the same when
-	// the runtime moves the stack; 0 if it is not a goroutine's.
+	back  uint64 // return address; 0 if there is none, as at a program's entry
+	sp    uint64 // at the entry, pointing to the return address
+	// The goroutine, and sp's distance from its stack's upper end, which does not change when the runtime moves the
+	// stack; 0 if not a goroutine's.
 	g, depth uint64
 }
 
@@ -290,17 +289,16 @@ func (s *session) newFrame(isGo bool, at asm.Regs) (frame, error) {
 	return f, nil
 }
 
-// stackOf reads a goroutine's stack bounds, which its descriptor starts with (type g,
-// runtime/runtime2.go). The descriptor is in r14 at calls and returns of Go functions
-// (cmd/compile/abi-internal.md).
+// stackOf reads a goroutine's stack bounds from the start of its descriptor (type g, runtime/runtime2.go). Go functions
+// have the descriptor in r14 at calls and returns (cmd/compile/abi-internal.md).
 func (s *session) stackOf(g uint64) (low, high uint64, ok bool) {
 	low, err1 := s.Word(g)
 	high, err2 := s.Word(g + 8)
 	return low, high, err1 == nil && err2 == nil
 }
 
-// returned reports whether the registers are those right after the frame's return: of a
-// recursive call that returns to the same place the stack is still deeper.
+// returned reports whether the registers are those just after the frame's return. In a recursive call that returns to
+// the same address the stack is still deeper.
 func (s *session) returned(f frame, at asm.Regs) bool {
 	if f.back == 0 || at.RIP != f.back {
 		return false
@@ -311,16 +309,14 @@ func (s *session) returned(f frame, at asm.Regs) bool {
 	return s.isAbove(f, at)
 }
 
-// isAbove reports whether the registers are those of the frame's goroutine, with the frame no longer on its
-// stack.
+// isAbove reports whether the registers belong to the frame's goroutine and the frame is off its stack.
 func (s *session) isAbove(f frame, at asm.Regs) bool {
 	low, high, ok := s.stackOf(at.GPR[asm.R14])
 	return ok && at.GPR[asm.R14] == f.g && low <= at.GPR[asm.RSP] && at.GPR[asm.RSP] <= high && high-at.GPR[asm.RSP] < f.depth
 }
 
-// left reports whether the instruction between two stack pointers took the frame off its stack, by
-// a return or by a jump to where a caller waits for one. That something runs on another stack is
-// neither, nor is a signal's handler on one.
+// left reports whether the instruction between two stack pointers removed the frame, by a return or a jump to a
+// caller's return address. Running on another stack, such as a signal handler's, is neither.
 func (s *session) left(f frame, before uint64, at asm.Regs) bool {
 	if f.back == 0 {
 		return false
@@ -332,7 +328,7 @@ func (s *session) left(f frame, before uint64, at asm.Regs) bool {
 }
 
 func (s *session) byStep(f frame, thread int) (Call, error) {
-	if err := s.Unbreak(f.entry); err != nil { // or recursion and other threads would stop there
+	if err := s.Unbreak(f.entry); err != nil { // recursion and other threads would stop there
 		return Call{}, err
 	}
 	if err := s.breakAtReturn(f); err != nil { // for other threads: see Foreign
@@ -393,8 +389,7 @@ func (s *session) byCounter(f frame, thread int) (Call, error) {
 		return Call{}, err
 	}
 	defer c.Close()
-	// From the entry to the breakpoint right there nothing is executed: what the counter shows
-	// is what a stop costs.
+	// Nothing executes between the entry and the breakpoint there: the counter shows a stop's overhead.
 	overhead, stop, err := s.stretch(c)
 	if err != nil {
 		return Call{}, err
@@ -438,7 +433,7 @@ func (s *session) byCounter(f frame, thread int) (Call, error) {
 	return call, nil
 }
 
-// stretch counts from here to the next breakpoint.
+// stretch counts up to the next breakpoint.
 func (s *session) stretch(c Counter) (uint64, debuggee.Stop, error) {
 	if err := c.Start(); err != nil {
 		return 0, debuggee.Stop{}, err
@@ -451,8 +446,7 @@ func (s *session) stretch(c Counter) (uint64, debuggee.Stop, error) {
 	return n, stop, err
 }
 
-// pass steps a thread past a breakpoint that is not the end of the call: a recursive call's
-// return, or another thread's.
+// pass steps a thread past a breakpoint that does not end the call: a recursive call's return, or another thread's.
 func (s *session) pass(thread, counted int, call *Call) error {
 	for {
 		step, err := s.Step(thread)

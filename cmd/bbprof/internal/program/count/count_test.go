@@ -17,7 +17,7 @@ import (
 	"github.com/bbprof/bbprof/internal/tinyelf"
 )
 
-// command is a program to count, skipping where this host does not let one be traced.
+// command returns a program to count, skipping the test if this host cannot trace.
 func command(t *testing.T, path string, args ...string) program.Command {
 	t.Helper()
 	return require.Get(program.NewCommand(append([]string{path}, args...)))(t)
@@ -46,7 +46,7 @@ func counts(r Result) (all []uint64) {
 	return all
 }
 
-// One function f at the end, called from the entry: 5 bytes of call, 12 of exit.
+// calling appends a function f, called from the entry: 5 bytes of call, 12 of exit.
 func calling(f ...string) []byte {
 	return tinyelf.Asm("\xe8\x0c\x00\x00\x00", tinyelf.Exit(0), strings.Join(f, ""))
 }
@@ -60,7 +60,7 @@ func looping(n byte) []byte {
 	return calling("\xb9"+string([]byte{n})+"\x00\x00\x00", "\xff\xc9", "\x75\xfc", "\xc3")
 }
 
-// signalling installs a handler of SIGUSR1 and calls f, which sends that to itself.
+// signalling handles SIGUSR1 and calls f, which sends it to itself.
 var signalling = tinyelf.Asm(
 	"\x6a\x00", "\x48\x8d\x05\x4e\x00\x00\x00", "\x50", // struct kernel_sigaction: the mask, the restorer,
 	"\x68\x00\x00\x00\x04", "\x48\x8d\x05\x3f\x00\x00\x00", "\x50", // SA_RESTORER, the handler
@@ -71,7 +71,7 @@ var signalling = tinyelf.Asm(
 	"\xb8\x0f\x00\x00\x00", "\x0f\x05", // the restorer: rt_sigreturn
 )
 
-// TestKnownPrograms: programs whose every instruction is known.
+// TestKnownPrograms counts programs whose every instruction is known.
 func TestKnownPrograms(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -82,7 +82,7 @@ func TestKnownPrograms(t *testing.T) {
 		{"two nops", straight, fAt, []uint64{3}},
 		{"a loop of 1", looping(1), fAt, []uint64{4}},
 		{"a loop of 200", looping(200), fAt, []uint64{402}},
-		{"a jump to itself", // counts each time, unlike a rep: mov ecx,9; loop $; ret
+		{"a jump to itself", // every iteration counts, unlike a rep's: mov ecx,9; loop $; ret
 			calling("\xb9\x09\x00\x00\x00", "\xe2\xfe", "\xc3"), fAt, []uint64{11}},
 		{"rep stosb, 100 rounds", // mov ecx,100; lea rdi,[rsp-0x80]; rep stosb; ret
 			calling("\xb9\x64\x00\x00\x00", "\x48\x8d\x7c\x24\x80", "\xf3\xaa", "\xc3"), fAt, []uint64{4}},
@@ -92,13 +92,13 @@ func TestKnownPrograms(t *testing.T) {
 			calling("\xb9\x07\x00\x00\x00", "\x48\x8d\x34\x24", "\x48\x8d\x7c\x24\xf8", "\xf3\x48\xa7", "\xc3"), fAt, []uint64{5}},
 		{"a system call", // mov eax,39 (getpid); syscall; ret
 			calling("\xb8\x27\x00\x00\x00", "\x0f\x05", "\xc3"), fAt, []uint64{3}},
-		{"a signal to itself, with a handler", // the handler's nop and ret and its return to the kernel count in
+		{"a signal to itself, with a handler", // includes the handler's nop, ret and return to the kernel
 			signalling, 63, []uint64{7 + 2 + 2}},
 		{"callees in", // call g; ret; g: nop; ret
 			calling("\xe8\x01\x00\x00\x00", "\xc3", "\x90", "\xc3"), fAt, []uint64{4}},
 		{"a tail call", // jmp g; g: nop; ret
 			calling("\xeb\x00", "\x90", "\xc3"), fAt, []uint64{3}},
-		{"a return that frees its arguments", // ret 0; as pascal functions have it, of none
+		{"a return that frees its arguments", // ret 0, as pascal functions without arguments have it
 			calling("\x90", "\xc2\x00\x00"), fAt, []uint64{2}},
 		{"recursion that returns to the same place", // mov edi,3; call g; exit; g: call f; ret; f: dec edi; jz 1f; jmp g; 1: ret
 			tinyelf.Asm("\xbf\x03\x00\x00\x00", "\xe8\x0c\x00\x00\x00", tinyelf.Exit(0), "\xe8\x01\x00\x00\x00", "\xc3", "\xff\xcf", "\x74\x02", "\xeb\xf4", "\xc3"),
@@ -124,8 +124,8 @@ func TestKnownPrograms(t *testing.T) {
 	}
 }
 
-// TestMovedStack: what Go's runtime does to a goroutine whose stack is full: it moves to
-// another, here a lower one, and the descriptor in r14 with its bounds follows.
+// TestMovedStack mimics Go's runtime when a goroutine's stack is full: it moves the stack, here to a lower one, with
+// the bounds in the descriptor at r14.
 func TestMovedStack(t *testing.T) {
 	code := tinyelf.Asm(
 		"\x48\x81\xec\x00\x10\x00\x00",          // sub rsp,0x1000
@@ -150,8 +150,8 @@ func TestMovedStack(t *testing.T) {
 	}
 }
 
-// TestLeft: a call that ends by a jump to its caller, as longjmp makes it, ends there, even where the jump
-// leads to the place after the call. Another stack is none of its callers'.
+// TestLeft: a call ends with a jump to its caller, as by longjmp, even to the address after the call. Switching to
+// another stack is no return.
 func TestLeft(t *testing.T) {
 	returned := func(n uint64) []Call { return []Call{{Instructions: n, Returned: true}} }
 	left := func(n uint64) []Call { return []Call{{Instructions: n, Left: true}} }
@@ -185,7 +185,7 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// TestEntry: where a program starts there is no return address, only the number of its arguments.
+// TestEntry: at a program's entry there is no return address, only the argument count.
 func TestEntry(t *testing.T) {
 	// pop rsi; push rsi; exit
 	cmd := command(t, tinyelf.Write(t, tinyelf.Asm("\x5e\x56", tinyelf.Exit(0)), tinyelf.Symbol{Name: "_start"}))
@@ -197,12 +197,12 @@ func TestEntry(t *testing.T) {
 	}
 }
 
-// stepless is a counter for calls that nobody looks at.
+// stepless returns counters for calls whose counts do not matter.
 func stepless([]uint64) func(int) (Counter, error) {
 	return func(int) (Counter, error) { return &scripted{reads: slices.Repeat([]uint64{1, 2}, 50)}, nil }
 }
 
-// scripted is a counter that reads what it is told to.
+// scripted is a counter with given readings.
 type scripted struct {
 	reads []uint64
 	at    int
@@ -223,8 +223,7 @@ func (s *scripted) Close() {
 	}
 }
 
-// TestByCounter: what a stop costs is measured at the entry and taken off; what must be
-// stepped past on the way is added.
+// TestByCounter: a stop's overhead is measured at the entry and subtracted; instructions stepped on the way are added.
 func TestByCounter(t *testing.T) {
 	recursive := tinyelf.Asm("\xbf\x03\x00\x00\x00", "\xe8\x0c\x00\x00\x00", tinyelf.Exit(0), "\xe8\x01\x00\x00\x00", "\xc3", "\xff\xcf", "\x74\x02", "\xeb\xf4", "\xc3")
 	for _, c := range []struct {
@@ -236,8 +235,8 @@ func TestByCounter(t *testing.T) {
 	}{
 		{"no overhead", looping(10), fAt, []uint64{0, 22}, 22},
 		{"one too many a stop", looping(10), fAt, []uint64{1, 23}, 22},
-		// Up to the innermost return 11 instructions, one of which is stepped past the
-		// breakpoint, then one more to the next, which is stepped past too.
+		// 11 instructions to the innermost return, one of them stepped past the breakpoint, then one more to the next,
+		// which is also stepped.
 		{"recursion", recursive, 5 + fAt + 6, []uint64{2, 11 + 2, 2, 2}, 13},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -254,8 +253,7 @@ func TestByCounter(t *testing.T) {
 	}
 }
 
-// TestZeroCounter: a counter that reads zero gets other runs, and then steps take its place,
-// unless it was asked for.
+// TestZeroCounter: a counter that reads zero is retried and then replaced by steps, unless it was requested.
 func TestZeroCounter(t *testing.T) {
 	cmd := command(t, tinyelf.Write(t, straight, tinyelf.Symbol{Name: "f", Offset: fAt}))
 	for _, c := range []struct {
@@ -290,7 +288,7 @@ func TestZeroCounter(t *testing.T) {
 	}
 }
 
-// TestLimit: the longest call that is allowed, and one that is longer by an instruction.
+// TestLimit: the longest call allowed, and one longer by an instruction.
 func TestLimit(t *testing.T) {
 	cmd := command(t, tinyelf.Write(t, looping(10), tinyelf.Symbol{Name: "f", Offset: fAt}))
 	if r, err := try(t, cmd, "f", Options{Limit: 22}); err != nil || r.Instructions != 22 {
@@ -302,9 +300,9 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// TestStepped: who waits is told how far the steps are, over all calls.
+// TestStepped: progress is reported over all calls.
 func TestStepped(t *testing.T) {
-	loop := calling("\xb9\x00\x10\x00\x00", "\xff\xc9", "\x75\xfc", "\xc3") // 4,096 rounds of two instructions
+	loop := calling("\xb9\x00\x10\x00\x00", "\xff\xc9", "\x75\xfc", "\xc3") // 4,096 iterations of two instructions
 	cmd := command(t, tinyelf.Write(t, loop, tinyelf.Symbol{Name: "f", Offset: fAt}))
 	var told []int
 	r, err := try(t, cmd, "f", Options{Stepped: func(n int) { told = append(told, n) }})
@@ -313,7 +311,7 @@ func TestStepped(t *testing.T) {
 	}
 }
 
-// TestCallsAsked: the first, some, all, and more than there are.
+// TestCallsAsked: the first, some, all, and more calls than there are.
 func TestCallsAsked(t *testing.T) {
 	three := tinyelf.Asm("\xbb\x03\x00\x00\x00", "\x89\xd9", "\xe8\x10\x00\x00\x00", "\xff\xcb", "\x75\xf5", tinyelf.Exit(0), "\xff\xc9", "\x75\xfc", "\xc3")
 	cmd := command(t, tinyelf.Write(t, three, tinyelf.Symbol{Name: "f", Offset: 28}))
@@ -339,15 +337,15 @@ func TestCallsAsked(t *testing.T) {
 	}
 }
 
-// TestBadPrograms: those that never call, crash, hang or end within the call.
+// TestBadPrograms never call, crash, hang, or end within the call.
 func TestBadPrograms(t *testing.T) {
 	symbol := tinyelf.Symbol{Name: "f", Offset: fAt}
 	for _, c := range []struct {
 		name   string
 		code   []byte
 		o      Options
-		want   []string // of the error
-		counts []uint64 // or of the result
+		want   []string // in the error
+		counts []uint64 // otherwise in the result
 		note   string
 	}{
 		{name: "never called", code: tinyelf.Asm(tinyelf.Exit(3), "\x90\x90\x90\x90\x90\xc3"), want: []string{"never called f", "status 3"}},
@@ -368,7 +366,7 @@ func TestBadPrograms(t *testing.T) {
 			}
 			cmd := command(t, tinyelf.Write(t, c.code, at))
 			r, err := try(t, cmd, "f", c.o)
-			// On a busy machine the call itself may take as long as one that hangs after it is given.
+			// On a busy machine the call itself may take as long as the timeout of one that hangs.
 			for ; c.want == nil && err != nil && c.o.Timeout > 0 && c.o.Timeout < time.Minute; c.o.Timeout *= 4 {
 				r, err = try(t, cmd, "f", c.o)
 			}
@@ -427,8 +425,7 @@ func compiled(t *testing.T, source string, flags ...string) string {
 	return path
 }
 
-// TestC: what optimisation makes of sums.c, position-independent or not, linked statically or
-// not.
+// TestC: optimised builds of sums.c, position-independent or not, linked statically or not.
 func TestC(t *testing.T) {
 	const source = "../../../../../testdata/programs/sums.c"
 	for _, flags := range [][]string{{}, {"-no-pie"}, {"-static"}} {
@@ -450,17 +447,16 @@ func TestC(t *testing.T) {
 	}
 }
 
-// TestOddPrograms: threads, forks, signals and exec within a call neither disturb the count
-// nor the program.
+// TestOddPrograms: threads, forks, signals and exec within a call disturb neither the count nor the program.
 func TestOddPrograms(t *testing.T) {
 	path := compiled(t, "testdata/odd.c", "-O1", "-pthread")
 	quiet := require.Get(try(t, command(t, path, "nothing"), "work", Options{}))(t)
 	for _, c := range []struct {
 		what   string
-		more   bool   // than work alone
+		more   bool   // more than work alone
 		status string // in the notes
 	}{
-		{"threads", false, ""}, // others spin, and call work too
+		{"threads", false, ""}, // others spin, and also call work
 		{"forked", false, ""},  // a child calls work after the breakpoint was set
 		{"fork", true, ""},     // in the call
 		{"vfork", true, ""},
@@ -484,7 +480,7 @@ func TestOddPrograms(t *testing.T) {
 	require.Equal(t, "left behind", "", children(t))
 }
 
-// TestGo: a Go program, whose stacks move and whose runtime has threads.
+// TestGo counts a Go program, whose stacks move and whose runtime has threads.
 func TestGo(t *testing.T) {
 	require.Slow(t)
 	path := filepath.Join(t.TempDir(), "prog")
@@ -508,7 +504,7 @@ func TestGo(t *testing.T) {
 			t.Errorf("gauss takes %d and %d", a, b)
 		}
 	}
-	// The stack moves: still the return is found, and the call counts at least its own.
+	// The stack moves: the return is still found, and the count includes at least the function's own.
 	if n := count("main.deep", "20"); n < 20*100 {
 		t.Errorf("deep takes %d", n)
 	}

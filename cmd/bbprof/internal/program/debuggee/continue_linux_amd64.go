@@ -10,18 +10,17 @@ import (
 )
 
 const (
-	// continueEach is how often each timer continues this process once the time is up: a program may stop it again.
+	// continueEach is each timer's period once the time is up: a program may stop bbprof again.
 	continueEach = 100 * time.Millisecond
-	// continuers is how many timers there are, one after the other in that time. A stop takes a SIGCONT back that no thread
-	// has taken yet, and the kernel starts a timer again only when its signal is taken (signal(7), posix-timers.c). With one
-	// timer, a program that stopped bbprof every 10 ms held it for ever where other work kept it from a CPU for as long.
+	// continuers is the number of timers, staggered over that period. A stop discards a pending SIGCONT, and the kernel
+	// rearms a timer only when its signal is taken (signal(7), posix-timers.c). With one timer, a program that stopped
+	// bbprof every 10 ms held it forever if other work kept bbprof off the CPU for as long.
 	continuers = 16
 )
 
-// ContinueAfter has the kernel continue this process after d if it is stopped then, until cancel is
-// called. A program can stop bbprof (kill -STOP $PPID), and no timer of a stopped process ends a
-// program; but the kernel's timers go on and send SIGCONT, which continues a process whether it
-// handles the signal or not (signal(7)).
+// ContinueAfter makes the kernel continue this process if it is stopped after d, until cancel is called. A program can
+// stop bbprof (kill -STOP $PPID), and a stopped process cannot enforce its timeouts; but kernel timers still send
+// SIGCONT, which continues a process whether it handles the signal or not (signal(7)).
 func ContinueAfter(d time.Duration) (cancel func(), err error) {
 	var timers []int32
 	cancel = func() {
@@ -35,14 +34,14 @@ func ContinueAfter(d time.Duration) (cancel func(), err error) {
 			return nil, err
 		}
 		if err != nil {
-			break // no more are allowed: RLIMIT_SIGPENDING
+			break // RLIMIT_SIGPENDING allows no more
 		}
 		timers = append(timers, timer)
 	}
 	return cancel, nil
 }
 
-// continuer is a timer that sends this process SIGCONT.
+// continuer creates a timer that sends this process SIGCONT.
 func continuer(first, each time.Duration) (timer int32, err error) {
 	// struct sigevent, asm-generic/siginfo.h: value, signal, SIGEV_SIGNAL (0), padding to 64 bytes.
 	event := struct {

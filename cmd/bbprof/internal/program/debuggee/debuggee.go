@@ -1,9 +1,8 @@
-// Package debuggee runs a program of the user's under ptrace: it is started in a controlled
-// set-up, stopped at breakpoints and executed an instruction at a time. The child that runs
-// blocks is package tracee's; ptrace is in these two packages alone.
+// Package debuggee runs a user's program under ptrace: it starts it in a controlled set-up, stops it at breakpoints and
+// single-steps it. Package tracee controls the child that runs blocks; no other package uses ptrace.
 //
-// A [Process] belongs to the thread that started it: the calling goroutine must be locked to
-// its thread from [Start] to [Process.Close]. Between two calls all its threads are stopped.
+// A [Process] belongs to the thread that started it: the calling goroutine must be locked to its thread from [Start] to
+// [Process.Close]. Between calls all the program's threads are stopped.
 package debuggee
 
 import (
@@ -18,69 +17,68 @@ import (
 
 type Config struct {
 	Path  string   // of the ELF file
-	Args  []string // with the program's name in front
+	Args  []string // including the program's name
 	Env   []string
 	Files [3]*os.File // standard input, output and error
 }
 
-// State is all that user code sees in the registers of a thread.
+// State is a thread's complete user-mode register state.
 type State struct {
 	asm.Regs
 	Flags uint64
-	XSave []byte // the area that XSAVE writes in its standard format (Intel SDM vol. 1, 13.4)
+	XSave []byte // written by XSAVE in its standard format (Intel SDM vol. 1, 13.4)
 }
 
-// Stop is why Run came back: a thread stands at a breakpoint, or the program is gone.
+// Stop says why Run returned: a thread reached a breakpoint, or the program ended.
 type Stop struct {
 	Thread int
 	Regs   asm.Regs
 	End    *End
 }
 
-// Usage is what the kernel counted of a process (getrusage(2)).
+// Usage holds the kernel's counts for a process (getrusage(2)).
 type Usage struct {
-	CPUTime  time.Duration // in user mode and kernel, to the microsecond, from its start on
-	Faults   int           // page faults, from the exec on at which its image was set up
-	Switches int           // context switches from there on, of the tracer's stops too
+	CPUTime  time.Duration // user and kernel mode, to the microsecond, since its start
+	Faults   int           // page faults since the exec of the image that is set up
+	Switches int           // context switches since then, including the tracer's stops
 }
 
-// Step is what became of one step of a thread.
+// Step is the outcome of a thread's step.
 type Step struct {
-	// Executed says that the instruction ran, or one round of a string instruction with a rep
-	// prefix. Else a signal came in between, or its handler was entered: step again.
+	// Executed means that the instruction, or one iteration of a rep string instruction, ran. Otherwise a signal came
+	// first, or its handler was entered: step again.
 	Executed bool
-	// Again says that it was such a round and that the instruction goes on: it is to be counted
-	// once, with its last round.
+	// Again means that it was such an iteration and more follow: the instruction counts once, with its last.
 	Again bool
 	Regs  asm.Regs
-	// Elsewhere is another thread that stands at a breakpoint that foreign took for its own.
+	// Elsewhere is another thread at a breakpoint that foreign claimed.
 	Elsewhere int
-	// Gone says that the thread has ended, End that the program has.
+	// Gone means that the thread has ended; End, that the program has.
 	Gone bool
 	End  *End
 }
 
-// StepsShown is after how many single steps progress is shown: a tenth of a second at most.
+// StepsShown is the number of single steps between reports of progress: at most a tenth of a second.
 const StepsShown = 4096
 
-// End is how a program ended.
+// End says how a program ended.
 type End struct {
-	Status int            // its exit status, if Signal is 0
-	Signal syscall.Signal // what killed it
-	Exec   bool           // it did not end but became another program by exec
-	Left   bool           // processes that it had started were still running
+	Status int            // exit status, if Signal is 0
+	Signal syscall.Signal // that killed it
+	Exec   bool           // it became another program by exec instead
+	Left   bool           // processes that it started were still running
 }
 
-// LoadError says that the kernel ended a program while it loaded it: past the point where exec could
-// still fail (begin_new_exec, fs/exec.c), an error is a signal.
+// LoadError means that the kernel killed a program while loading it: past the point of no return in exec
+// (begin_new_exec, fs/exec.c), errors become signals.
 type LoadError struct{ Signal syscall.Signal }
 
 func (e *LoadError) Error() string {
 	return fmt.Sprintf("the kernel ended it with signal %d (%v) while loading it", int(e.Signal), e.Signal)
 }
 
-// Fault says that the program is not as its control needs it: memory at an address that it named is
-// not there, or one of its threads was killed from outside.
+// Fault means that the program is not in the expected state: memory at an address it named is missing, or one of its
+// threads was killed from outside.
 type Fault struct {
 	Doing string // what failed
 	Err   error
@@ -89,8 +87,8 @@ type Fault struct {
 func (e *Fault) Error() string { return e.Doing + ": " + e.Err.Error() }
 func (e *Fault) Unwrap() error { return e.Err }
 
-// fault is an error of a system call about the program's memory, registers or threads: a *Fault where
-// the errno says that they are not there.
+// fault wraps an error of a system call about the program's memory, registers or threads: in a *Fault if the errno says
+// that they do not exist.
 func fault(err error, doing string, args ...any) error {
 	doing = fmt.Sprintf(doing, args...)
 	for _, missing := range []syscall.Errno{syscall.EIO, syscall.EFAULT, syscall.ESRCH, syscall.EINVAL} {
@@ -111,9 +109,8 @@ func (e *End) String() string {
 	return fmt.Sprintf("it ended with status %d", e.Status)
 }
 
-// isRepeated reports whether code starts with a string instruction under a rep prefix: the
-// CPU steps it a round at a time (Intel SDM vol. 2, REP). The prefixes and opcodes are those
-// of vol. 2, 2.1.1 and appendix A.
+// isRepeated reports whether code starts with a rep string instruction, which the CPU steps one iteration at a time
+// (Intel SDM vol. 2, REP). Prefixes and opcodes are from vol. 2, 2.1.1 and appendix A.
 func isRepeated(code []byte) bool {
 	rep := false
 	for _, c := range code {

@@ -11,8 +11,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Process needs Linux on x86-64; elsewhere this type lets its users compile and say
-// why they cannot measure.
+// Process needs Linux on x86-64; elsewhere this type lets its users compile and report why they cannot measure.
 type Process struct{}
 
 func elsewhere() error {
@@ -25,10 +24,10 @@ func elsewhere() error {
 // Start returns a *verdict.HostError.
 func Start(Config) (*Process, error) { return nil, elsewhere() }
 
-// ContinueAfter has nothing to continue: no program runs.
+// ContinueAfter does nothing: no program runs.
 func ContinueAfter(time.Duration) (cancel func(), err error) { return func() {}, nil }
 
-// The others have nothing to work on.
+// The other methods are never called.
 
 func (p *Process) ID() int                                  { return 0 }
 func (p *Process) Kill()                                    {}

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ToExec runs the program until it execs, and stops the new image before its first instruction, as Start does
-// with the first one. There must be no breakpoints. If it ends before, the end is returned.
+// ToExec runs the program until it execs, and stops the new image before its first instruction, like Start. There must
+// be no breakpoints. If the program ends first, it returns the end.
 func (p *Process) ToExec() (*End, error) {
 	stop, err := p.Run()
 	if err != nil {
@@ -22,12 +22,12 @@ func (p *Process) ToExec() (*End, error) {
 		return stop.End, nil
 	}
 	p.end = nil
-	// exec has ended all other threads, and what called it has the number of the first (ptrace(2)).
+	// exec ends all other threads, and the calling thread takes the first one's number (ptrace(2)).
 	maps.DeleteFunc(p.tasks, func(id int, t *task) bool { return id != p.pid && t.kind == thread })
 	clear(p.special)
 	p.born, p.started, p.imageShift = [3]int{}, nil, 0
-	// The stop is within execve(2), which would still overwrite rax. A step ends with its return, before the new
-	// image's first instruction.
+	// The stop is within execve(2), which will still overwrite rax. A step ends at its return, before the new image's
+	// first instruction.
 	t := p.tasks[p.pid]
 	p.restart(t, unix.PTRACE_SINGLESTEP)
 	status, err := p.await(t)
@@ -45,7 +45,7 @@ func (p *Process) ToExec() (*End, error) {
 	return nil, err
 }
 
-// usage is what the process has used so far but for its time, as proc_pid_stat(5) and proc_pid_status(5) tell it.
+// usage returns what the process has used so far except time (proc_pid_stat(5), proc_pid_status(5)).
 func (p *Process) usage() (u Usage, err error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
 	if err != nil {
@@ -55,7 +55,7 @@ func (p *Process) usage() (u Usage, err error) {
 	if err != nil {
 		return u, fault(err, "asking for the program's context switches")
 	}
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // the third on
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // from the third field on
 	for _, i := range []int{10, 11, 12, 13} {                                 // minflt, cminflt, majflt, cmajflt
 		n, err := strconv.Atoi(fields[i-3])
 		if err != nil {
@@ -64,7 +64,7 @@ func (p *Process) usage() (u Usage, err error) {
 		u.Faults += n
 	}
 	for line := range strings.Lines(string(status)) {
-		if name, value, _ := strings.Cut(line, ":"); strings.HasSuffix(name, "voluntary_ctxt_switches") { // and nonvoluntary
+		if name, value, _ := strings.Cut(line, ":"); strings.HasSuffix(name, "voluntary_ctxt_switches") { // also matches nonvoluntary
 			n, err := strconv.Atoi(strings.TrimSpace(value))
 			if err != nil {
 				return u, err
@@ -75,7 +75,7 @@ func (p *Process) usage() (u Usage, err error) {
 	return u, nil
 }
 
-// Image is the path of the file that the program runs.
+// Image returns the path of the program's file.
 func (p *Process) Image() (string, error) { return imageOf(p.pid) }
 
 func imageOf(pid int) (string, error) {
@@ -86,7 +86,7 @@ func imageOf(pid int) (string, error) {
 	return path, nil
 }
 
-// Has reports whether a variable is in the environment that the program was given by exec.
+// Has reports whether the program's environment at exec contained a variable.
 func (p *Process) Has(variable string) (bool, error) {
 	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.pid))
 	if err != nil {
@@ -95,8 +95,8 @@ func (p *Process) Has(variable string) (bool, error) {
 	return bytes.HasPrefix(env, []byte(variable)) || bytes.Contains(env, []byte("\x00"+variable)), nil
 }
 
-// Watch has Started know what the program starts from here on. Its children are slower for it.
+// Watch makes Started list the programs started from now on. It slows the children.
 func (p *Process) Watch() { p.watching = true }
 
-// Started are the files that children of the program's present image run by exec.
+// Started lists the files that children of the program's present image ran by exec.
 func (p *Process) Started() []string { return p.started }

@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ShiftHeap moves the start of the heap up by some bytes before the first instruction: the program
-// itself is made to call brk(2), so that what an allocator asks for begins where the break then is. The
-// kernel does the same when it randomises (arch_randomize_brk, arch/x86/kernel/process.c).
+// ShiftHeap raises the start of the heap before the first instruction by making the program call brk(2): allocations
+// then begin at the new break. The kernel's randomisation does the same (arch_randomize_brk,
+// arch/x86/kernel/process.c).
 func (p *Process) ShiftHeap(bytes int) error {
 	if bytes == 0 {
 		return nil
@@ -35,8 +35,8 @@ func (p *Process) ShiftHeap(bytes int) error {
 	return done()
 }
 
-// caller makes the program, which has these registers, make system calls with a syscall instruction that stands in
-// place of its own until done. After an error there is nothing to be done: the program cannot go on.
+// caller prepares the program, which has these registers, to make system calls: until done, a syscall instruction
+// replaces one of its own. After an error the program cannot continue.
 func (p *Process) caller(saved unix.PtraceRegs) (call func(number uint64, args ...uint64) (uint64, error), done func() error, err error) {
 	at := uintptr(saved.Rip)
 	var code [2]byte
@@ -56,14 +56,14 @@ func (p *Process) caller(saved unix.PtraceRegs) (call func(number uint64, args .
 	return call, done, nil
 }
 
-// call has the program make one system call.
+// call makes the program execute one system call.
 func (p *Process) call(saved unix.PtraceRegs, number uint64, args []uint64) (uint64, error) {
 	regs := saved
 	regs.Rax = number
 	for i, a := range args { // System V ABI for AMD64, A.2.1
 		*[]*uint64{&regs.Rdi, &regs.Rsi, &regs.Rdx, &regs.R10, &regs.R8}[i] = a
 	}
-	regs.Orig_rax = ^uint64(0) // it is not in a system call that the kernel would restart
+	regs.Orig_rax = ^uint64(0) // prevents the kernel from restarting a system call
 	if err := setRegisters(p.pid, regs); err != nil {
 		return 0, err
 	}

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// Mapping is one of a process, as proc_pid_maps(5) lists them.
+// Mapping is a line of proc_pid_maps(5).
 type Mapping struct {
 	Low, High, Offset uint64
 	Writable          bool
-	Name              string // the file's path, or what the kernel calls it, such as [stack]; "" of memory without a name
+	Name              string // file path or kernel name such as [stack]; "" for anonymous memory
 }
 
-// Maps are the program's mappings, in ascending order.
+// Maps returns the program's mappings, in ascending order.
 func (p *Process) Maps() ([]Mapping, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.ID()))
 	if err != nil {
@@ -41,7 +41,7 @@ func parseMaps(text string) (all []Mapping) {
 	return all
 }
 
-// Find is the mapping that an address is in, or nil.
+// Find returns the mapping that contains an address, or nil.
 func Find(all []Mapping, addr uint64) *Mapping {
 	i, exact := slices.BinarySearchFunc(all, addr, func(m Mapping, addr uint64) int { return cmp.Compare(m.Low, addr) })
 	if !exact {

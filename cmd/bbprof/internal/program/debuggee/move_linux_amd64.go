@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ShiftImage moves a position-independent program's own code and static data down by whole pages before the first
-// instruction: what is mapped from low to high, and by at least as much. Heap, stack and libraries stay. Nothing
-// refers to the old place yet but two entries of the auxiliary vector, which tell the dynamic linker the new one.
+// ShiftImage moves a position-independent program's code and static data, mapped from low to high, down by whole pages
+// of at least that size before the first instruction. Heap, stack and libraries stay. Only two entries of the auxiliary
+// vector refer to the old address, and they tell the dynamic linker the new one.
 func (p *Process) ShiftImage(low, high uint64, bytes int) error {
 	if bytes == 0 {
 		return nil
@@ -48,13 +48,13 @@ func (p *Process) ShiftImage(low, high uint64, bytes int) error {
 	return p.shiftAuxiliary(saved.Rsp, uint64(bytes))
 }
 
-// shiftAuxiliary lowers the addresses in the auxiliary vector at the start of the stack that lie in the program.
+// shiftAuxiliary lowers the auxiliary vector's addresses that lie in the program.
 func (p *Process) shiftAuxiliary(rsp, by uint64) error {
 	block, err := p.startBlock(rsp)
 	if err != nil {
 		return err
 	}
-	for at := len(block) - 16; at >= 0; at -= 16 { // from its end, since what stands before it is no vector
+	for at := len(block) - 16; at >= 0; at -= 16 { // from its end, since what precedes it is not part of the vector
 		switch binary.LittleEndian.Uint64(block[at:]) {
 		case 3, 9: // AT_PHDR, AT_ENTRY, linux/auxvec.h
 			value := binary.LittleEndian.Uint64(block[at+8:])
@@ -70,7 +70,7 @@ func (p *Process) shiftAuxiliary(rsp, by uint64) error {
 	return &Fault{"moving its code", errors.New("its auxiliary vector is not as the kernel writes it")}
 }
 
-// Divert has a thread that stands at the first instruction of a function call another one, with two arguments.
+// Divert makes a thread at the first instruction of a function call another one with two arguments.
 func (p *Process) Divert(id int, function, first, second uint64) error {
 	regs, err := registers(id)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// FixRandom gives the program the same random bytes in every run: the 16 that the kernel leaves on its stack, of
-// which a C library makes stack canaries and the like, and those that it asks for by getrandom(2) and reads
-// from /dev/random and /dev/urandom. For these each of its system calls stops it twice.
+// FixRandom gives the program the same random bytes in every run: the 16 that the kernel puts on its stack, used by C
+// libraries for stack canaries and the like, and those from getrandom(2), /dev/random and /dev/urandom. For these, each
+// of its system calls stops it twice.
 func (p *Process) FixRandom() error {
 	const atRandom = 25 // AT_RANDOM, linux/auxvec.h
 	at, err := p.auxiliary(atRandom)
@@ -31,10 +31,10 @@ func (p *Process) FixRandom() error {
 	return nil
 }
 
-// syscallStop is what a thread stops with before and after a system call (PTRACE_O_TRACESYSGOOD, ptrace(2)).
+// syscallStop is the stop signal before and after a system call (PTRACE_O_TRACESYSGOOD, ptrace(2)).
 const syscallStop = unix.SIGTRAP | 0x80
 
-// goOn is how threads go on.
+// goOn returns the request that resumes threads.
 func (p *Process) goOn() uintptr {
 	if p.random != nil {
 		return unix.PTRACE_SYSCALL
@@ -42,7 +42,7 @@ func (p *Process) goOn() uintptr {
 	return unix.PTRACE_CONT
 }
 
-// called replaces random bytes that a system call has just written. Before the call, the result is -ENOSYS.
+// called replaces random bytes that a system call has just written. Before a call, its result reads -ENOSYS.
 func (p *Process) called(t *task) error {
 	var regs unix.PtraceRegs
 	if err := unix.PtraceGetRegs(t.id, &regs); err != nil {
@@ -73,7 +73,7 @@ func (p *Process) called(t *task) error {
 		local.SetLen(int(n))
 		written, err := unix.ProcessVMWritev(t.id, []unix.Iovec{local}, []unix.RemoteIovec{{Base: uintptr(to), Len: int(n)}}, 0)
 		if err == unix.EFAULT || err == unix.ESRCH || err == nil && written < int(n) {
-			return nil // it has unmapped the place meanwhile, or is gone
+			return nil // it has unmapped the buffer, or is gone
 		}
 		if err != nil {
 			return fmt.Errorf("writing memory at %#x: %w", to, err)

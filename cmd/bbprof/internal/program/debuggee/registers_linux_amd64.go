@@ -10,7 +10,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Regs reads all that addresses are computed from; RIP is that of the instruction to come.
+// Regs reads the registers from which addresses are computed; RIP is the next instruction's.
 func (p *Process) Regs(id int) (asm.Regs, error) {
 	t := p.tasks[id]
 	if t != nil && t.at != nil {
@@ -79,7 +79,7 @@ func (p *Process) Page(addr uint64, into *[4096]byte) error {
 	return nil
 }
 
-// withoutBreaks puts what a program has in its memory where breakpoints are.
+// withoutBreaks restores the program's own bytes where breakpoints are.
 func (p *Process) withoutBreaks(addr uint64, b []byte) {
 	for at, original := range p.breaks {
 		if addr <= at && at < addr+uint64(len(b)) {
@@ -88,7 +88,7 @@ func (p *Process) withoutBreaks(addr uint64, b []byte) {
 	}
 }
 
-// Code reads as many bytes from addr on as there are, up to the length of b, without breakpoints.
+// Code reads up to len(b) bytes at addr, without breakpoints, and returns how many there are.
 func (p *Process) Code(addr uint64, b []byte) int {
 	n, _ := unix.PtracePeekText(p.anyThread(), uintptr(addr), b)
 	p.withoutBreaks(addr, b[:n])

@@ -11,15 +11,14 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Entry is the address in memory of the program's own first instruction, which runs after the dynamic
-// linker's.
+// Entry returns the address of the program's own first instruction, which runs after the dynamic linker.
 func (p *Process) Entry() (uint64, error) {
 	const atEntry = 9 // AT_ENTRY, linux/auxvec.h
 	entry, err := p.auxiliary(atEntry)
 	return entry - p.imageShift, err
 }
 
-// auxiliary is an entry of the vector that the kernel gives a program (System V ABI for AMD64, 3.4.3).
+// auxiliary returns an entry of the auxiliary vector (System V ABI for AMD64, 3.4.3).
 func (p *Process) auxiliary(kind uint64) (uint64, error) {
 	aux, err := os.ReadFile(fmt.Sprintf("/proc/%d/auxv", p.pid))
 	if _, gone := os.Stat("/proc/self"); err != nil && gone != nil {
@@ -36,9 +35,8 @@ func (p *Process) auxiliary(kind uint64) (uint64, error) {
 	return 0, fmt.Errorf("the program's auxiliary vector has no entry %d", kind)
 }
 
-// ShiftStack moves the start of the stack down by a multiple of 16 bytes before the first
-// instruction: the block of argument count, pointers and auxiliary vector is moved, the strings
-// stay, which is what the kernel does when it randomises (arch_align_stack).
+// ShiftStack lowers the start of the stack by a multiple of 16 bytes before the first instruction. Like the kernel's
+// randomisation (arch_align_stack), it moves argument count, pointers and auxiliary vector but not the strings.
 func (p *Process) ShiftStack(bytes int) error {
 	if bytes == 0 {
 		return nil
@@ -61,8 +59,8 @@ func (p *Process) ShiftStack(bytes int) error {
 	return setRegisters(p.pid, regs)
 }
 
-// startBlock reads what the kernel lays at the stack pointer (System V ABI for AMD64, figure
-// 3.9): argc, argv, 0, envp, 0, and pairs up to one of AT_NULL.
+// startBlock reads the block at the initial stack pointer (System V ABI for AMD64, figure 3.9): argc, argv, 0, envp, 0,
+// and pairs up to AT_NULL.
 func (p *Process) startBlock(at uint64) ([]byte, error) {
 	var block []byte
 	word := func() (uint64, error) {
@@ -102,15 +100,15 @@ func (p *Process) startBlock(at uint64) ([]byte, error) {
 	}
 }
 
-// OneMapping reports whether two addresses are in the same mapping: of two places of stack, whether
-// they are of one stack.
+// OneMapping reports whether two addresses are in the same mapping: for stack addresses, whether they are on the same
+// stack.
 func (p *Process) OneMapping(a, b uint64) bool {
 	maps, _ := p.Maps()
 	m := Find(maps, a)
 	return m != nil && m == Find(maps, b)
 }
 
-// CPUTime is the CPU time of the program so far, in user mode and kernel, of all its threads.
+// CPUTime returns the program's CPU time so far, user and kernel mode, over all threads.
 func (p *Process) CPUTime() (time.Duration, error) {
 	// A process's clock is ~pid<<3 | CPUCLOCK_SCHED (linux/posix-timers_types.h).
 	var t unix.Timespec
@@ -120,7 +118,7 @@ func (p *Process) CPUTime() (time.Duration, error) {
 	return time.Duration(t.Nano()), nil
 }
 
-// Detach removes all breakpoints and lets the program run on untraced.
+// Detach removes all breakpoints and lets the program run untraced.
 func (p *Process) Detach() error {
 	if err := p.hold(nil); err != nil {
 		return err
@@ -134,7 +132,7 @@ func (p *Process) Detach() error {
 		}
 	}
 	for _, t := range p.tasks {
-		if t.stopDue { // takes back every SIGSTOP that has not arrived (signal(7))
+		if t.stopDue { // discards every SIGSTOP that has not arrived (signal(7))
 			unix.Kill(p.pid, unix.SIGCONT)
 			break
 		}
@@ -145,14 +143,14 @@ func (p *Process) Detach() error {
 	return nil
 }
 
-// Wait waits for a detached program to end, kills what it leaves running, and tells what it and the
-// children that it waited for used in all.
+// Wait waits for a detached program to end, kills what it leaves running, and returns the total usage of it and the
+// children it waited for.
 func (p *Process) Wait() (End, Usage, error) {
 	for p.end == nil {
 		var status unix.WaitStatus
 		var usage unix.Rusage
-		// A thread may have been killed by another's exit before it could be let go. It is then
-		// still ours to wait for, and the program does not end before.
+		// A thread may have been killed by another's exit before it was detached. It is still ours to reap, and the
+		// program does not end before that.
 		id, err := unix.Wait4(-1, &status, unix.WALL|unix.WNOTHREAD, &usage)
 		if err == unix.EINTR {
 			continue

@@ -18,34 +18,32 @@ import (
 
 // Process is a program under control.
 type Process struct {
-	mortal sync.Mutex // guards pid against Kill, which any goroutine may call
-	pid    int        // 0 once it has been reaped
+	mortal sync.Mutex // guards pid against Kill from any goroutine
+	pid    int        // 0 once reaped
 
 	tasks  map[int]*task   // by thread id
-	early  map[int]bool    // stopped before their birth was reported
-	breaks map[uint64]byte // address → the byte that int3 stands in for
+	early  map[int]bool    // stopped before their creation was reported
+	breaks map[uint64]byte // address → the byte that int3 replaces
 	end    *End
 	before []int  // children of bbprof that are not the program's
 	born   [3]int // tasks that the program has started, by kind
 
-	earlier  Usage    // what the process used before its last exec
-	watching bool     // children are followed up to their exec
-	started  []string // the images that they became there
+	earlier  Usage    // used before the last exec
+	watching bool     // follow children up to their exec
+	started  []string // the images they became
 
-	imageShift uint64        // by which the program's own code stands lower than the kernel has put it
-	random     *rand.ChaCha8 // what the program gets for random bytes, if it is fixed
+	imageShift uint64        // by which the program's own code was moved down
+	random     *rand.ChaCha8 // source of the program's random bytes, if fixed
 
-	special map[uint64]special // what is at an address that has been stepped
+	special map[uint64]special // by address, for instructions already stepped
 
-	// foreign says whether a breakpoint that another thread stands at, while the one that is
-	// stepped waits, ends the step.
+	// foreign reports whether a breakpoint reached by another thread, while the stepped one waits, ends the step.
 	foreign func(thread int, at asm.Regs) bool
 }
 
-// Start starts a program, with address randomisation off, and stops it before its first
-// instruction, which is the dynamic linker's where there is one. The program is bound to the
-// CPUs of the calling thread. A *verdict.HostError says what this machine does not allow;
-// any other error that errors.As finds a syscall.Errno in is what exec said of the file.
+// Start starts a program with address randomisation off and stops it before its first instruction, which is the dynamic
+// linker's if there is one. The program is bound to the calling thread's CPUs. A *verdict.HostError says what this
+// machine forbids; any other error that wraps a syscall.Errno is exec's.
 func Start(c Config) (_ *Process, err error) {
 	p := &Process{tasks: map[int]*task{}, early: map[int]bool{}, breaks: map[uint64]byte{}, special: map[uint64]special{}}
 	defer func() {
@@ -77,28 +75,28 @@ func Start(c Config) (_ *Process, err error) {
 	if err := unix.PtraceSetOptions(p.pid, options); err != nil {
 		return nil, &verdict.HostError{Missing: "the ptrace option EXITKILL is refused", Remedy: "Linux 3.8 or later is needed", Err: err}
 	}
-	if err := unix.Prlimit(p.pid, unix.RLIMIT_CORE, &unix.Rlimit{}, nil); err != nil { // a crash writes no core file
+	if err := unix.Prlimit(p.pid, unix.RLIMIT_CORE, &unix.Rlimit{}, nil); err != nil { // no core file after a crash
 		return nil, verdict.Refused("prlimit", err)
 	}
 	return p, nil
 }
 
-// options of a program's threads. Without EXITKILL a bbprof that is killed would leave the program running.
-// Threads and children are followed because a breakpoint is a byte in memory that they share or copy.
+// options of a program's threads. Without EXITKILL, killing bbprof would leave the program running. Threads and
+// children are traced because they share or copy memory that contains breakpoints.
 const options = unix.PTRACE_O_EXITKILL | unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACEFORK |
 	unix.PTRACE_O_TRACEVFORK | unix.PTRACE_O_TRACEEXEC
 
 // addrNoRandomize is ADDR_NO_RANDOMIZE of personality(2), linux/personality.h.
 const addrNoRandomize = 0x0040000
 
-// fork starts the program from a thread whose personality says no randomisation: fork copies
-// a thread's personality and exec keeps it, so neither a launcher in between nor a change in
-// the stopped child is needed, and no other thread of bbprof ever has it.
+// fork starts the program from a thread whose personality disables randomisation: fork copies a thread's personality
+// and exec keeps it, so neither a launcher nor a change in the stopped child is needed, and no other thread of bbprof
+// has it.
 func (p *Process) fork(c Config) error {
 	if err := ptracethread.CheckParent(); err != nil {
 		return err
 	}
-	old, _, e := unix.RawSyscall(unix.SYS_PERSONALITY, 0xffffffff, 0, 0) // asks only
+	old, _, e := unix.RawSyscall(unix.SYS_PERSONALITY, 0xffffffff, 0, 0) // only reads it
 	if e == 0 {
 		_, _, e = unix.RawSyscall(unix.SYS_PERSONALITY, old|addrNoRandomize, 0, 0)
 	}
@@ -113,7 +111,7 @@ func (p *Process) fork(c Config) error {
 		Env: c.Env,
 		Sys: &syscall.SysProcAttr{
 			Ptrace:    true,
-			Setsid:    true, // Ctrl-C is for bbprof; and all that the program starts can be killed with it
+			Setsid:    true, // keeps Ctrl-C from it, and lets all that it starts be killed with it
 			Pdeathsig: syscall.SIGKILL,
 		},
 	}
@@ -131,7 +129,7 @@ func (p *Process) fork(c Config) error {
 	if errors.Is(err, unix.EAGAIN) { // clone(2), execve(2)
 		return &verdict.HostError{Missing: "no more processes are allowed", Remedy: "raise ulimit -u, or the pids limit of the cgroup (docker: --pids-limit)", Err: err}
 	}
-	if errors.Is(err, unix.ENOSYS) { // which exec never says of a file (execve(2))
+	if errors.Is(err, unix.ENOSYS) { // exec never returns it for a file (execve(2))
 		return verdict.Refused("one of the calls that start a program (clone, ptrace, setsid, dup3, execve)", err)
 	}
 	if err != nil {
@@ -141,18 +139,17 @@ func (p *Process) fork(c Config) error {
 	return nil
 }
 
-// Kill ends the program and what it started, from any goroutine.
+// Kill ends the program and its children, from any goroutine.
 func (p *Process) Kill() {
 	p.mortal.Lock()
 	defer p.mortal.Unlock()
-	if p.pid > 0 { // not yet reaped, so the number is still its own
+	if p.pid > 0 { // not yet reaped, so the pid is not reused
 		unix.Kill(-p.pid, unix.SIGKILL)
-		unix.Kill(p.pid, unix.SIGKILL) // it may not have come as far as setsid
+		unix.Kill(p.pid, unix.SIGKILL) // it may not have called setsid yet
 	}
 }
 
-// Close kills what is left of the program and of all that it has started, and reaps it. It may be
-// called twice.
+// Close kills and reaps what is left of the program and its children. It may be called twice.
 func (p *Process) Close() {
 	p.Kill()
 	for _, t := range p.tasks { // one may have left the program's session
@@ -160,7 +157,7 @@ func (p *Process) Close() {
 	}
 	for p.pid > 0 || len(p.tasks) > 0 {
 		id, status, err := p.wait()
-		if err != nil { // ECHILD: no child is left
+		if err != nil { // ECHILD: no child left
 			clear(p.tasks)
 			p.reaped()
 		} else if status.Exited() || status.Signaled() {
@@ -179,11 +176,11 @@ func (p *Process) reaped() {
 	p.pid = 0
 }
 
-// wait waits for a stop or the end of any task that this thread traces.
+// wait waits for a stop or the end of any task traced by this thread.
 func (p *Process) wait() (int, unix.WaitStatus, error) {
 	for {
 		var status unix.WaitStatus
-		// WNOTHREAD: the children of bbprof's other threads are not ours to reap.
+		// WNOTHREAD: children of bbprof's other threads are not ours to reap.
 		id, err := unix.Wait4(-1, &status, unix.WALL|unix.WNOTHREAD, nil)
 		if err == unix.EINTR {
 			continue
@@ -198,8 +195,8 @@ func (p *Process) wait() (int, unix.WaitStatus, error) {
 	}
 }
 
-// await waits for one task and takes note of what happens to others meanwhile: a first thread
-// is not reported to have ended before all others are waited for.
+// await waits for one task and records events of others meanwhile: the end of a first thread is not reported before all
+// others have been waited for.
 func (p *Process) await(t *task) (unix.WaitStatus, error) {
 	for {
 		id, status, err := p.wait()

@@ -8,13 +8,12 @@ import (
 	"github.com/bbprof/bbprof/asm"
 )
 
-// Foreign sets what [Process.Step] asks of a breakpoint that another thread reaches while the
-// stepped one waits in a system call: true ends the step.
+// Foreign sets the callback for a breakpoint that another thread reaches while the one stepped by [Process.Step] waits
+// in a system call: true ends the step.
 func (p *Process) Foreign(f func(thread int, at asm.Regs) bool) { p.foreign = f }
 
-// Step has a thread execute one instruction while all others stand still, as under gdb's
-// scheduler-locking: nothing can preempt it, and a Go program's runtime finds no time to. The
-// others go on only while the thread waits in a system call.
+// Step executes one instruction of a thread while all others are stopped, like gdb's scheduler-locking, so that nothing
+// preempts it, not even a Go program's runtime. The others run only while the thread waits in a system call.
 func (p *Process) Step(id int) (Step, error) {
 	t := p.tasks[id]
 	if t == nil || p.end != nil {
@@ -34,35 +33,35 @@ func (p *Process) Step(id int) (Step, error) {
 			}
 		}()
 	}
-	step := stepping{Process: p, t: t, before: before, delivered: t.deliver != 0}
+	step := stepper{Process: p, t: t, before: before, delivered: t.deliver != 0}
 	return step.run()
 }
 
-type stepping struct {
+type stepper struct {
 	*Process
 	t         *task
 	before    asm.Regs
-	delivered bool // a signal goes with it
+	delivered bool // a signal is delivered with it
 }
 
-// code is the instruction that is or was stepped, as far as it can be read.
-func (s *stepping) code() []byte {
-	var code [8]byte // more than a rep prefix with its like, or a system call, takes
+// code returns the stepped instruction, as far as it can be read.
+func (s *stepper) code() []byte {
+	var code [8]byte // enough for a rep prefix with others, or a system call
 	n, _ := unix.PtracePeekText(s.t.id, uintptr(s.before.RIP), code[:])
 	return code[:n]
 }
 
-// special is what an instruction needs beside a step.
+// special says how an instruction must be stepped.
 type special uint8
 
 const (
 	ordinary   special = iota
 	systemCall         // may wait for another thread
-	pushFlags          // stores the flag by which it is stepped
+	pushFlags          // stores the trap flag
 )
 
-// kind says what instruction is stepped. Asking the memory each time would take a fifth of a step.
-func (s *stepping) kind() special {
+// kind classifies the stepped instruction. Reading the memory each time would take a fifth of a step.
+func (s *stepper) kind() special {
 	k, known := s.special[s.before.RIP]
 	if !known {
 		switch code := s.code(); {
@@ -76,9 +75,9 @@ func (s *stepping) kind() special {
 	return k
 }
 
-// clearTrap takes the trap flag, which is the tracer's, out of the flags that were pushed. A program that
-// steps itself loses its own there.
-func (s *stepping) clearTrap(rsp uint64) error {
+// clearTrap clears the trap flag, set by the tracer, in pushed flags. A program that steps itself loses its own flag
+// there.
+func (s *stepper) clearTrap(rsp uint64) error {
 	const trap = 1 // TF is bit 8: bit 0 of the second byte
 	var b [1]byte
 	if _, err := unix.PtracePeekData(s.t.id, uintptr(rsp+1), b[:]); err != nil {
@@ -90,7 +89,7 @@ func (s *stepping) clearTrap(rsp uint64) error {
 	return poke(s.t.id, rsp+1, b[0]&^trap)
 }
 
-func (s *stepping) run() (Step, error) {
+func (s *stepper) run() (Step, error) {
 	syscall := s.kind() == systemCall
 	s.restart(s.t, unix.PTRACE_SINGLESTEP)
 	for {
@@ -132,14 +131,14 @@ func (s *stepping) run() (Step, error) {
 	}
 }
 
-// gone is a step that the thread did not survive. A system call that ended it was executed.
-func (s *stepping) gone(syscall bool) Step {
+// gone is the outcome if the thread ended. A system call that ended it was executed.
+func (s *stepper) gone(syscall bool) Step {
 	killed := s.end != nil && s.end.Signal != 0
 	return Step{Executed: syscall && !killed, Gone: true, End: s.end}
 }
 
-// trapped is the end of a step.
-func (s *stepping) trapped() (Step, error) {
+// trapped handles the end of a step.
+func (s *stepper) trapped() (Step, error) {
 	after, err := s.Regs(s.t.id)
 	if err != nil {
 		return Step{}, err
@@ -148,7 +147,7 @@ func (s *stepping) trapped() (Step, error) {
 	if after.RIP == s.before.RIP {
 		step.Again = isRepeated(s.code())
 	}
-	if s.delivered || after.RIP == s.before.RIP+1 { // as after an int3, which is 1 byte
+	if s.delivered || after.RIP == s.before.RIP+1 { // as after an int3, which has 1 byte
 		code, err := trapCode(s.t.id)
 		if err != nil {
 			return Step{}, lost(err)
@@ -164,14 +163,13 @@ func (s *stepping) trapped() (Step, error) {
 }
 
 const (
-	blocks   = 10 * time.Millisecond // a system call that takes longer may wait for another thread
+	blocks   = 10 * time.Millisecond // a slower system call may wait for another thread
 	pollEach = 50 * time.Microsecond
 	moment   = 200 * time.Microsecond
 )
 
-// awaitStep waits for the stepped thread. Of a system call that waits, the other threads are
-// let go until it returns.
-func (s *stepping) awaitStep(syscall bool) (status unix.WaitStatus, elsewhere int, err error) {
+// awaitStep waits for the stepped thread. While a system call waits, the other threads run until it returns.
+func (s *stepper) awaitStep(syscall bool) (status unix.WaitStatus, elsewhere int, err error) {
 	if !syscall {
 		status, err = s.await(s.t)
 		return status, 0, err
@@ -190,8 +188,8 @@ func (s *stepping) awaitStep(syscall bool) (status unix.WaitStatus, elsewhere in
 	return s.awaitWithOthers()
 }
 
-// waits reports whether a system call waits for others by its nature; their numbers are those
-// of arch/x86/entry/syscalls/syscall_64.tbl.
+// waits reports whether a system call inherently waits for others; numbers are from
+// arch/x86/entry/syscalls/syscall_64.tbl.
 func waits(r asm.Regs) bool {
 	switch r.GPR[asm.RAX] {
 	case unix.SYS_SCHED_YIELD, unix.SYS_NANOSLEEP, unix.SYS_CLOCK_NANOSLEEP:
@@ -205,7 +203,7 @@ func waits(r asm.Regs) bool {
 	return false
 }
 
-func (s *stepping) awaitWithOthers() (status unix.WaitStatus, elsewhere int, err error) {
+func (s *stepper) awaitWithOthers() (status unix.WaitStatus, elsewhere int, err error) {
 	for s.end == nil {
 		s.resume(s.t)
 		var id int
@@ -213,8 +211,8 @@ func (s *stepping) awaitWithOthers() (status unix.WaitStatus, elsewhere int, err
 			return 0, 0, err
 		}
 		if id == s.t.id {
-			// They get a moment to run even if it came back at once, or one that spins for a
-			// lock that another holds would do so for ever.
+			// Let them run a moment even if it returned at once; otherwise a thread that spins for another's lock would
+			// spin forever.
 			time.Sleep(moment)
 			return status, 0, s.hold(s.t)
 		}
@@ -240,7 +238,7 @@ func (s *stepping) awaitWithOthers() (status unix.WaitStatus, elsewhere int, err
 	return 0, 0, nil
 }
 
-// stepOver has a task execute the instruction at a breakpoint.
+// stepOver executes the instruction at a breakpoint.
 func (p *Process) stepOver(t *task) error {
 	regs, err := p.Regs(t.id)
 	if err != nil {
@@ -270,8 +268,8 @@ func (p *Process) stepOver(t *task) error {
 	return poke(t.id, regs.RIP, int3)
 }
 
-// RunTo has a thread run to an address while all others stand still. A signal that comes before ends it:
-// the step is then not executed.
+// RunTo runs a thread to an address while all others are stopped. An earlier signal ends it, and the step is then not
+// executed.
 func (p *Process) RunTo(id int, addr uint64) (step Step, err error) {
 	t := p.tasks[id]
 	if t == nil || p.end != nil {
@@ -285,7 +283,7 @@ func (p *Process) RunTo(id int, addr uint64) (step Step, err error) {
 	if _, err := unix.PtracePeekText(id, uintptr(addr), there[:]); err != nil {
 		return Step{}, fault(err, "reading the code at %#x", addr)
 	}
-	// change writes one byte, of a program that may end meanwhile.
+	// change writes one byte; the program may end meanwhile.
 	change := func(at uint64, b byte) {
 		if err == nil && p.end == nil && p.tasks[id] != nil {
 			err = poke(id, at, b)

@@ -11,28 +11,27 @@ import (
 	"github.com/bbprof/bbprof/internal/strays"
 )
 
-// task is a thread of the program, or a child of it that is still traced.
+// task is a thread of the program, or a child that is still traced.
 type task struct {
-	id      int
-	kind    kind
-	fresh   bool // its first stop is yet to come
-	running bool
-	stopDue bool        // a SIGSTOP of ours has not arrived yet
-	deliver unix.Signal // to be passed on when it goes on
-	at      *asm.Regs   // where it stands, if that has been asked for since it stopped
+	id       int
+	kind     kind
+	starting bool // its first stop has not come yet
+	running  bool
+	stopDue  bool        // our SIGSTOP has not arrived yet
+	deliver  unix.Signal // to be delivered when it resumes
+	at       *asm.Regs   // its registers, if read since it stopped
 }
 
 type kind int
 
 const (
 	thread  kind = iota
-	forked       // has a copy of the memory, with our breakpoints in it: they are removed and it is let go
-	vforked      // runs in the program's own memory until it execs
+	forked       // has a copy of memory with our breakpoints: they are removed and it is detached
+	vforked      // shares the program's memory until it execs
 )
 
-// Run lets all threads go on until one reaches a breakpoint, at which it has not executed
-// the instruction there, or the program ends. A thread that stands at a breakpoint is
-// reported again: step it first.
+// Run resumes all threads until one reaches a breakpoint, whose instruction it has not executed, or the program ends. A
+// thread already at a breakpoint is reported again: step it first.
 func (p *Process) Run() (Stop, error) {
 	for p.end == nil {
 		p.resume(nil)
@@ -54,8 +53,7 @@ func (p *Process) Run() (Stop, error) {
 	return Stop{End: p.end}, nil
 }
 
-// next waits for the next event and records it; hit says that t stands at a
-// breakpoint.
+// next waits for and records the next event; hit means that t reached a breakpoint.
 func (p *Process) next() (t *task, hit bool, err error) {
 	id, status, err := p.wait()
 	if err != nil {
@@ -66,7 +64,7 @@ func (p *Process) next() (t *task, hit bool, err error) {
 	return t, hit, err
 }
 
-// resume lets all stopped threads but one go on.
+// resume resumes all stopped threads except one.
 func (p *Process) resume(but *task) {
 	for _, t := range p.tasks {
 		if t != but && t.kind == thread && !t.running {
@@ -75,24 +73,22 @@ func (p *Process) resume(but *task) {
 	}
 }
 
-// restart lets a task go on, by PTRACE_CONT or PTRACE_SINGLESTEP. It may have been killed
-// meanwhile (ESRCH), of which wait tells.
+// restart resumes a task by PTRACE_CONT or PTRACE_SINGLESTEP. If it has been killed meanwhile (ESRCH), wait reports it.
 func (p *Process) restart(t *task, request uintptr) {
 	unix.RawSyscall6(unix.SYS_PTRACE, request, uintptr(t.id), 0, uintptr(t.deliver), 0, 0)
 	t.deliver, t.running, t.at = 0, true, nil
 }
 
-// hold stops all threads but one.
+// hold stops all threads except one.
 func (p *Process) hold(but *task) error {
 	for _, t := range p.tasks {
-		if t != but && t.kind == thread && t.running && !t.fresh && !t.stopDue {
+		if t != but && t.kind == thread && t.running && !t.starting && !t.stopDue {
 			t.stopDue = true
-			unix.Tgkill(p.pid, t.id, unix.SIGSTOP) // if it is gone, wait tells
+			unix.Tgkill(p.pid, t.id, unix.SIGSTOP) // if it is gone, wait reports it
 		}
 	}
 	for p.anyRunning(but) && p.end == nil {
-		// A thread that reached a breakpoint meanwhile was set back to it and will reach it
-		// again.
+		// A thread that reached a breakpoint meanwhile was set back and will reach it again.
 		if _, _, err := p.next(); err != nil {
 			return err
 		}
@@ -109,21 +105,21 @@ func (p *Process) anyRunning(but *task) bool {
 	return false
 }
 
-// dispatch takes note of what wait reported of a task, which is left stopped unless it is
-// none of ours. hit says that it stands at a breakpoint.
+// dispatch records what wait reported of a task and leaves it stopped unless it is not ours. hit means that it reached
+// a breakpoint.
 func (p *Process) dispatch(id int, status unix.WaitStatus) (hit bool, err error) {
 	if status.Exited() || status.Signaled() {
 		delete(p.tasks, id)
-		if id == p.pid { // reported after those of all its threads
+		if id == p.pid { // reported after all its threads
 			p.end = &End{Signal: 0}
 			if status.Signaled() {
 				p.end.Signal = status.Signal()
 			} else {
 				p.end.Status = status.ExitStatus()
 			}
-			p.end.Left = len(p.before) == 0 && strays.ChildRuns() // what is killed next may not be there any more
-			// What it leaves running ends with it. Its number was free for a moment, but pids go
-			// round in a circle, and a group with a member keeps its number.
+			p.end.Left = len(p.before) == 0 && strays.ChildRuns() // processes killed next may no longer exist
+			// Processes that it leaves running end with it. Its pid was free for a moment, but pids are reused
+			// cyclically, and a group with a member keeps its number.
 			unix.Kill(-p.pid, unix.SIGKILL)
 			p.reaped()
 		}
@@ -148,7 +144,7 @@ func (p *Process) dispatch(id int, status unix.WaitStatus) (hit bool, err error)
 	case event > 0:
 	case status.StopSignal() == unix.SIGSTOP:
 		t.stopDue = false
-		if t.fresh {
+		if t.starting {
 			p.admit(t)
 		}
 	case status.StopSignal() == syscallStop:
@@ -158,8 +154,8 @@ func (p *Process) dispatch(id int, status unix.WaitStatus) (hit bool, err error)
 	default:
 		t.deliver = status.StopSignal()
 	}
-	if t.kind != thread && p.tasks[t.id] != nil && !t.running && !t.fresh {
-		// It is not counted, and the parent of a vforked one waits for it.
+	if t.kind != thread && p.tasks[t.id] != nil && !t.running && !t.starting {
+		// It is not counted; a vforked one's parent waits for it.
 		if hit {
 			err = p.stepOver(t)
 		}
@@ -169,13 +165,13 @@ func (p *Process) dispatch(id int, status unix.WaitStatus) (hit bool, err error)
 	return hit, err
 }
 
-// birth takes note of a task that parent has started.
+// birth records a task that parent has started.
 func (p *Process) birth(parent *task, event int) error {
 	id, err := unix.PtraceGetEventMsg(parent.id)
 	if err != nil {
 		return fault(err, "asking for a new task")
 	}
-	t := &task{id: int(id), fresh: true, running: true, kind: thread}
+	t := &task{id: int(id), starting: true, running: true, kind: thread}
 	switch {
 	case event == unix.PTRACE_EVENT_FORK || parent.kind == forked && event == unix.PTRACE_EVENT_CLONE:
 		t.kind = forked
@@ -195,7 +191,7 @@ func (p *Process) birth(parent *task, event int) error {
 }
 
 func (p *Process) admit(t *task) {
-	t.fresh, t.running = false, false
+	t.starting, t.running = false, false
 	if t.kind == forked && !p.watching {
 		for addr, b := range p.breaks {
 			poke(t.id, addr, b)
@@ -209,7 +205,7 @@ func (p *Process) release(t *task) {
 	delete(p.tasks, t.id)
 }
 
-// trapped is a SIGTRAP: one of our breakpoints, or the program's own.
+// trapped handles a SIGTRAP: our breakpoint, or the program's own.
 func (p *Process) trapped(t *task) (hit bool, err error) {
 	var regs unix.PtraceRegs
 	if err := unix.PtraceGetRegs(t.id, &regs); err != nil {
@@ -219,7 +215,7 @@ func (p *Process) trapped(t *task) (hit bool, err error) {
 	if err != nil {
 		return false, lost(err)
 	}
-	const siKernel = 0x80 // what int3 raises, asm-generic/siginfo.h
+	const siKernel = 0x80 // raised by int3, asm-generic/siginfo.h
 	if _, ours := p.breaks[regs.Rip-1]; code != siKernel || !ours {
 		t.deliver = unix.SIGTRAP
 		return false, nil
@@ -228,8 +224,7 @@ func (p *Process) trapped(t *task) (hit bool, err error) {
 	return true, lost(unix.PtraceSetRegs(t.id, &regs))
 }
 
-// lost passes an error on unless it says that the task was killed meanwhile, of which wait
-// tells.
+// lost ignores errors saying that the task has been killed, which wait reports.
 func lost(err error) error {
 	if err == nil || err == unix.ESRCH {
 		return nil
@@ -237,7 +232,7 @@ func lost(err error) error {
 	return fmt.Errorf("ptrace: %w", err)
 }
 
-// trapCode is si_code of the signal that a task has stopped with.
+// trapCode returns the si_code of a task's stop signal.
 func trapCode(id int) (int32, error) {
 	var si struct {
 		signo, errno, code int32
@@ -262,15 +257,15 @@ func (p *Process) Break(addr uint64) error {
 	return poke(p.anyThread(), addr, int3)
 }
 
-// int3 is the instruction that a breakpoint is made of.
+// int3 is the breakpoint instruction.
 const int3 = 0xcc
 
-// Born is how many threads and processes the program has started.
+// Born returns how many threads and processes the program has started.
 func (p *Process) Born() (threads, children int) {
 	return p.born[thread], p.born[forked] + p.born[vforked]
 }
 
-// Unbreak takes a breakpoint away. If the program has changed or unmapped its code there, it stays as it is.
+// Unbreak removes a breakpoint. If the program has changed or unmapped the code, it is left as it is.
 func (p *Process) Unbreak(addr uint64) error {
 	b, ok := p.breaks[addr]
 	if !ok || p.end != nil {
@@ -284,8 +279,7 @@ func (p *Process) Unbreak(addr uint64) error {
 	return poke(p.anyThread(), addr, b)
 }
 
-// anyThread is a stopped one: ptrace writes memory through none that runs, and the first may
-// have ended.
+// anyThread returns a stopped thread: ptrace cannot write memory through a running one, and the first may have ended.
 func (p *Process) anyThread() int {
 	for _, t := range p.tasks {
 		if t.kind == thread && !t.running {

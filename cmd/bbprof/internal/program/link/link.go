@@ -1,9 +1,9 @@
-// Package link links one program many times, each time with its code and data elsewhere.
+// Package link links a program many times with its code and data in different places.
 //
-// Where the linker puts functions and data changes a program's speed by more than many a change does
-// (Mytkowicz et al., Producing Wrong Data Without Doing Anything Obviously Wrong!, ASPLOS 2009). A [Recipe]
-// is a command line with placeholders; a [Variant] is what stands in their place in one link. A
-// [Linker] runs the command lines and keeps what they made until it is closed.
+// Placement by the linker changes a program's speed by more than many code changes do (Mytkowicz et al., Producing
+// Wrong Data Without Doing Anything Obviously Wrong!, ASPLOS 2009). A [Recipe] is a command line with placeholders; a
+// [Variant] holds their values for one link. A [Linker] runs the command lines and keeps the programs until it is
+// closed.
 package link
 
 import (
@@ -24,7 +24,7 @@ const (
 	objectsHere = "{objects}"
 )
 
-// Preset is what lld is told to place at random.
+// Preset selects what lld places at random.
 type Preset string
 
 const (
@@ -34,17 +34,17 @@ const (
 	Both     Preset = "both"
 )
 
-// Presets are those that a user may name.
+// Presets lists those that a user may name.
 func Presets() []Preset { return []Preset{Padding, Sections, Both} }
 
-// Recipe is how one side of a comparison is linked.
+// Recipe describes how one side of a comparison is linked.
 type Recipe struct {
 	Side   string   // the flag that gave it, for messages
 	Words  []string // of the command line
 	Preset Preset
 }
 
-// Check says what a command line lacks. objects says that there are object files to order.
+// Check says what a command line lacks. objects means that there are object files to order.
 func (r Recipe) Check(objects bool) error {
 	has := func(placeholder string) bool {
 		return slices.ContainsFunc(r.Words, func(w string) bool { return strings.Contains(w, placeholder) })
@@ -66,21 +66,21 @@ func (r Recipe) Check(objects bool) error {
 	return nil
 }
 
-// Variant is one link of many. Both sides are linked in the same variants.
+// Variant is one of many links. Both sides are linked in the same variants.
 type Variant struct {
 	Number  int    // from 1
-	Seed    uint32 // stands for {seed}, and is lld's
+	Seed    uint32 // value of {seed}, and lld's seed
 	Order   string // of the object files: given, alphabetical or random
 	Objects []string
 }
 
-// Variants draws n of them. The first has the object files as they are given, the second in
-// alphabetical order, unless that is the same, all others in random ones. Variant i of a seed does not depend on n.
+// Variants draws n variants. The first keeps the object files' order, the second sorts them unless that is the same,
+// all others shuffle them. Variant i of a seed does not depend on n.
 func Variants(n int, seed uint64, objects []string) []Variant {
 	all := make([]Variant, n)
 	for i := range all {
 		rng := rand.New(rand.NewPCG(seed, 1<<32+uint64(i)))
-		// lld takes 0 for a seed from the clock, and the largest for reversal (ELF/Options.td, shuffle_sections).
+		// lld takes seed 0 to mean the clock, and the largest to mean reversal (ELF/Options.td, shuffle_sections).
 		v := Variant{Number: i + 1, Seed: 1 + rng.Uint32N(1<<31-1)}
 		if len(objects) > 0 {
 			v.Objects = slices.Clone(objects)
@@ -100,7 +100,7 @@ func Variants(n int, seed uint64, objects []string) []Variant {
 	return all
 }
 
-// command is the command line of a variant. lld is a directory in which lld is called ld.lld.
+// command returns a variant's command line. lld is a directory in which lld is called ld.lld.
 func (r Recipe) command(v Variant, out, lld string) []string {
 	seed := strconv.FormatUint(uint64(v.Seed), 10)
 	fill := strings.NewReplacer(seedHere, seed, outHere, out)
@@ -117,7 +117,7 @@ func (r Recipe) command(v Variant, out, lld string) []string {
 	if r.Preset == None {
 		return words
 	}
-	through := "" // the compiler, to the linker
+	through := "" // prefix that passes a flag through the compiler
 	if !r.isLinker() {
 		through = "-Wl,"
 		words = append(words, "-fuse-ld=lld", "-B"+lld)
@@ -133,16 +133,16 @@ func (r Recipe) command(v Variant, out, lld string) []string {
 	return words
 }
 
-// shuffled are the sections whose order is free. That of others, such as .init_array, has a meaning.
+// shuffled lists the sections whose order is free. Others, such as .init_array, depend on it.
 var shuffled = []string{".text*", ".rodata*", ".data*", ".bss*"}
 
-// isLinker reports whether the command line calls the linker itself and not a compiler.
+// isLinker reports whether the command line calls the linker itself instead of a compiler.
 func (r Recipe) isLinker() bool {
 	name := filepath.Base(r.Words[0])
 	return strings.HasPrefix(name, "ld") || strings.HasPrefix(name, "lld")
 }
 
-// dropsFlags reports whether the command line is of a shell whose script does not use the words after it, "$@" or "$*".
+// dropsFlags reports whether the command line is a shell script that ignores its arguments, "$@" or "$*".
 func (r Recipe) dropsFlags() bool {
 	shell := slices.Contains([]string{"sh", "bash", "dash", "ksh", "zsh"}, filepath.Base(r.Words[0]))
 	script := func(w string) bool { return strings.HasPrefix(w, "-") && strings.HasSuffix(w, "c") } // -c or -ec
@@ -150,7 +150,7 @@ func (r Recipe) dropsFlags() bool {
 	return shell && slices.ContainsFunc(r.Words[1:], script) && !slices.ContainsFunc(r.Words, uses)
 }
 
-// problem is an error of the user's command line or tools.
+// problem blames the user's command line or tools.
 func (r Recipe) problem(problem, remedy string, err error) error {
 	return &program.Error{Subject: r.Side, Problem: problem, Remedy: remedy, Err: err}
 }

@@ -45,7 +45,7 @@ func TestCheck(t *testing.T) {
 		words   string
 		preset  Preset
 		objects bool
-		want    string // of the error
+		want    string // in the error
 	}{
 		{"gcc -o {out} -Wl,x={seed}", None, false, ""},
 		{"gcc -o {out}", Both, false, ""},
@@ -95,7 +95,7 @@ func TestVariants(t *testing.T) {
 	}
 }
 
-// compile compiles two files with a function each and returns the directory.
+// compile compiles two files with one function each and returns the directory.
 func compile(t *testing.T) string {
 	t.Helper()
 	gcc, dir := require.Tool(t, require.GCC, "gcc"), t.TempDir()
@@ -114,7 +114,7 @@ func compile(t *testing.T) string {
 	return dir
 }
 
-// linked links in some variants and returns where some symbols are in each program.
+// linked links some variants and returns some symbols' addresses in each program.
 func linked(t *testing.T, r Recipe, variants []Variant) (addresses [][]uint64) {
 	t.Helper()
 	l := require.Get(NewLinker())(t)
@@ -163,8 +163,7 @@ func TestObjectOrder(t *testing.T) {
 	}
 }
 
-// TestLLD: each preset moves functions and data, by a compiler and by lld itself, and the same seed moves
-// them to the same place.
+// TestLLD: each preset moves functions and data, through a compiler and with lld itself, reproducibly by seed.
 func TestLLD(t *testing.T) {
 	dir := compile(t)
 	if _, err := findLLD(); err != nil {
@@ -212,7 +211,7 @@ func TestLinkFails(t *testing.T) {
 	}
 }
 
-// TestLinkInterrupted: what a command line has started ends with it.
+// TestLinkInterrupted: processes started by a command line end with it.
 func TestLinkInterrupted(t *testing.T) {
 	l, err := NewLinker()
 	if err != nil {

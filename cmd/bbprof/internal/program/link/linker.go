@@ -19,7 +19,7 @@ import (
 // Linker runs the command lines of recipes.
 type Linker struct{ dir string }
 
-// NewLinker makes the temporary directory that programs are linked into.
+// NewLinker creates the temporary directory for linked programs.
 func NewLinker() (*Linker, error) {
 	dir, err := os.MkdirTemp("", "bbprof-link-")
 	if err != nil {
@@ -31,8 +31,8 @@ func NewLinker() (*Linker, error) {
 // Close deletes the programs.
 func (l *Linker) Close() { os.RemoveAll(l.dir) }
 
-// Link links a program in all variants and tells done how many it has. The programs get the arguments.
-// An error is a *program.Error if the command line or the program is to blame.
+// Link links a program in all variants, reports their number to done, and gives the programs their arguments. A
+// *program.Error blames the command line or the program.
 func (l *Linker) Link(ctx context.Context, r Recipe, variants []Variant, args []string, done func(int)) ([]program.Command, error) {
 	lld := ""
 	if r.Preset != None {
@@ -67,8 +67,7 @@ func (l *Linker) Link(ctx context.Context, r Recipe, variants []Variant, args []
 	return commands, nil
 }
 
-// pathLength is how long the path of a linked program is: the same for all, because the kernel copies
-// it onto the stack.
+// pathLength is the length of a linked program's path: equal for all, because the kernel copies it onto the stack.
 const pathLength = 64
 
 func (l *Linker) path(r Recipe, v Variant) string {
@@ -76,19 +75,19 @@ func (l *Linker) path(r Recipe, v Variant) string {
 		if 'a' <= c && c <= 'z' {
 			return c
 		}
-		return -1 // a script may pass the path on without quotes
+		return -1 // a script may pass the path on unquoted
 	}, r.Side))
 	return fmt.Sprintf("%s%0*d", start, max(pathLength-len(start), 4), v.Number)
 }
 
-// shownOutput is how much of a failed command's messages is passed on.
+// shownOutput limits how much of a failed command's messages is shown.
 const shownOutput = 4096
 
 func (r Recipe) run(ctx context.Context, v Variant, words []string) error {
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
-	// A compiler has children of its own. Ctrl-C is for bbprof, which then kills all of them.
+	// A compiler has children. Ctrl-C reaches bbprof only, which then kills them all.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
@@ -108,7 +107,7 @@ func (r Recipe) run(ctx context.Context, v Variant, words []string) error {
 	return nil
 }
 
-// lld makes a directory that holds lld under the name by which compilers look for it.
+// lld makes a directory that contains lld under the name that compilers expect.
 func (l *Linker) lld(r Recipe) (dir string, err error) {
 	if r.isLinker() {
 		return "", nil
@@ -127,8 +126,8 @@ func (l *Linker) lld(r Recipe) (dir string, err error) {
 	return dir, nil
 }
 
-// newest and oldest are the versions of LLVM that are looked for: --randomize-section-padding came with
-// pull request 117653 of llvm-project, in LLVM 20.
+// newest and oldest are the LLVM versions to look for: --randomize-section-padding came with pull request 117653 of
+// llvm-project, in LLVM 20.
 const newest, oldest = 29, 20
 
 // findLLD finds an lld that can place sections at random.

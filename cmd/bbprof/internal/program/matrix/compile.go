@@ -12,14 +12,14 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 )
 
-// Build is a compiler, with flags if need be, and a level of optimisation such as O2.
+// Build is a compiler, possibly with flags, and an optimisation level such as O2.
 type Build struct {
 	Compiler string `json:"compiler"`
 	Level    string `json:"level"`
 }
 
-// command is what compiles a source to a program. rustc and go have their own ways of naming a level;
-// go knows no other than to optimise or not.
+// command returns the command that compiles a source to a program. rustc and go name levels differently; go can only
+// turn optimisation off.
 func (b Build) command(source, program string) ([]string, error) {
 	words, err := split(b.Compiler)
 	if err != nil {
@@ -45,7 +45,7 @@ func (b Build) command(source, program string) ([]string, error) {
 	return slices.Concat(words, level, []string{"-o", program, source}, libraries), nil
 }
 
-// cutLibraries takes -lm and its like out of a compiler's flags. Linkers take from a library what the files before it lack.
+// cutLibraries takes -lm and the like out of a compiler's flags. Linkers take from a library what earlier files lack.
 func cutLibraries(words []string) (flags, libraries []string) {
 	for _, w := range words {
 		if strings.HasPrefix(w, "-l") {
@@ -57,16 +57,16 @@ func cutLibraries(words []string) (flags, libraries []string) {
 	return flags, libraries
 }
 
-// split is a compiler or a level with its flags.
+// split splits a compiler or a level from its flags.
 func split(text string) ([]string, error) {
 	words, err := program.Words(text)
 	if err == nil && len(words) == 0 {
-		err = errors.New("a compiler and a level have a name each, such as gcc-12 and O2")
+		err = errors.New("name a compiler and a level, such as gcc-12 and O2")
 	}
 	return words, err
 }
 
-// compile makes a program of a source. That it cannot be compiled is an *program.Error.
+// compile compiles a source to a program. A compile error is a *program.Error.
 func (b Build) compile(ctx context.Context, source, to string) error {
 	words, err := b.command(source, to)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// Row is what is expected of a function in one build.
+// Row is the expectation for a function in one build.
 type Row struct {
 	Build
 	Function     string `json:"function"`
@@ -17,20 +17,20 @@ type Row struct {
 	Instructions uint64 `json:"instructions"`
 }
 
-// Outcome is how a build compares with what was expected of it.
+// Outcome compares a build with its expectation.
 type Outcome string
 
 const (
 	AsExpected Outcome = "as expected"
 	Better     Outcome = "better"
-	Lost       Outcome = "lost" // it grows faster, or has more instructions at the same size
-	New        Outcome = "new"  // nothing was expected
+	Lost       Outcome = "lost" // grows faster, or has more instructions at the same size
+	New        Outcome = "new"  // no expectation
 )
 
-// header are the columns of an expectation.
+// header holds an expectation's columns.
 var header = []string{"compiler", "level", "function", "growth", "size", "instructions"}
 
-// Expectation makes rows of what was counted.
+// Expectation makes rows from counts.
 func Expectation(function string, sizes []int, cells []Cell) (rows []Row) {
 	last := len(sizes) - 1
 	for _, c := range cells {
@@ -39,7 +39,7 @@ func Expectation(function string, sizes []int, cells []Cell) (rows []Row) {
 	return rows
 }
 
-// Merge puts rows in the place of those about the same function and build, and adds the others.
+// Merge replaces rows about the same function and build, and adds the others.
 func Merge(old, rows []Row) []Row {
 	merged := slices.Clone(old)
 	for _, r := range rows {
@@ -56,7 +56,7 @@ func index(rows []Row, function string, b Build) int {
 	return slices.IndexFunc(rows, func(r Row) bool { return r.Function == function && r.Build == b })
 }
 
-// Compare holds cells against an expectation. A count may exceed the expected one by the factor ratio.
+// Compare compares cells with an expectation. A count may exceed the expected one by the factor ratio.
 func Compare(function string, sizes []int, cells []Cell, rows []Row, ratio float64) {
 	last := len(sizes) - 1
 	for i := range cells {
@@ -106,10 +106,10 @@ func Read(in io.Reader) ([]Row, error) {
 	return rows, nil
 }
 
-// Write writes one.
+// Write writes an expectation.
 func Write(out io.Writer, rows []Row) error {
 	w := csv.NewWriter(out)
-	w.Write(header) // errors stay, for Error
+	w.Write(header) // errors are kept for Error
 	for _, r := range rows {
 		w.Write([]string{r.Compiler, r.Level, r.Function, string(r.Growth), strconv.Itoa(r.Size), strconv.FormatUint(r.Instructions, 10)})
 	}

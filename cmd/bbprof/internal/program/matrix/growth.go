@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Order is how a count grows with the size n, as one of some functions.
+// Order is the order of growth of a count in the size n.
 type Order string
 
 const (
@@ -17,7 +17,7 @@ const (
 	Other        Order = "other" // none of them fits
 )
 
-// orders are all, from the slowest growth to the fastest, with their functions.
+// orders lists all, from the slowest growth to the fastest.
 var orders = []struct {
 	Order
 	of func(n float64) float64
@@ -33,7 +33,7 @@ var orders = []struct {
 // faster reports whether a grows faster than b.
 func (a Order) faster(b Order) bool { return rank(a) > rank(b) }
 
-// rank is -1 of what is none of the orders.
+// rank returns -1 for an unknown order.
 func rank(o Order) int {
 	for i, other := range orders {
 		if other.Order == o {
@@ -44,19 +44,18 @@ func rank(o Order) int {
 }
 
 const (
-	// sameRatio is up to which ratio of the largest to the smallest counts are constant: a formula's
-	// branches differ by an instruction or two.
+	// sameRatio is the largest ratio of the largest to the smallest count that is constant: a formula's branches differ
+	// by an instruction or two.
 	sameRatio = 1.1
-	// worstFit is the largest share of a count that it may lie off its fit.
+	// worstFit is the largest relative error of an acceptable fit.
 	worstFit = 0.25
-	// simpler is by what share the fit of a faster growing function has to be closer than that of a
-	// slower one to be preferred: remainders of unrolled loops make exact counts uneven by a little.
+	// simpler is the margin in fit by which a faster-growing function must beat a slower one: remainders of unrolled
+	// loops make exact counts slightly irregular.
 	simpler = 0.005
 )
 
-// Fit finds the order of growth of counts at some sizes, of which there are at least three, all above
-// 1. Of the functions a + b·f(n), b > 0, that one fits best whose largest error is the least share of
-// the count there.
+// Fit finds the order of growth of counts at three or more sizes above 1. Among the functions a + b·f(n), b > 0, it
+// chooses the one with the smallest maximal relative error.
 func Fit(sizes []int, counts []float64) (Order, float64) {
 	least, most := slices.Min(counts), slices.Max(counts)
 	if most <= sameRatio*least {
@@ -74,8 +73,8 @@ func Fit(sizes []int, counts []float64) (Order, float64) {
 	return best, bestError
 }
 
-// worstError is the largest relative error of a + b·f(n), fitted by least squares of the relative
-// errors: sizes span orders of magnitude, and the counts with them.
+// worstError is the largest relative error of a + b·f(n), fitted by least squares of the relative errors, since sizes
+// and counts span orders of magnitude.
 func worstError(sizes []int, counts []float64, f func(float64) float64) float64 {
 	var w, x, y, xx, xy float64
 	for i, n := range sizes {

@@ -1,7 +1,6 @@
-// Package matrix tests what compilers make of a function: it compiles a source with each compiler at
-// each level, counts the function's instructions at some sizes, finds how the count grows with the
-// size, and holds that against what was expected. Counts are exact, so one run of each is enough;
-// timing the same programs shows what it would have said instead.
+// Package matrix tests what compilers make of a function: it compiles a source with each compiler at each level, counts
+// the function's instructions at several sizes, fits their growth, and compares it with an expectation. Counts are
+// exact, so one run each suffices; timing the same programs shows what times would have said.
 //
 //	compile → count at each size → fit the order of growth → compare with the expectation
 package matrix
@@ -20,23 +19,23 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// Plan is what to compile and to count.
+// Plan says what to compile and count.
 type Plan struct {
 	Source   string
 	Function string
 	Builds   []Build
 	Sizes    []int    // ascending
-	Args     []string // of the program; a size stands for {}, or at the end
+	Args     []string // of the program; a size replaces {}, or is appended
 	Count    count.Options
-	Runs     int // timed runs of each program with each size; 0 is none
+	Runs     int // timed runs per program and size; 0 is none
 	Timing   program.Options
-	Done     func(n int) // is told after each count and each timed run how many there were
+	Done     func(n int) // receives the number of counts and timed runs so far
 }
 
-// Steps is how many counts and timed runs a plan has.
+// Steps returns the number of counts and timed runs.
 func (p Plan) Steps() int { return len(p.Builds) * len(p.Sizes) * (1 + p.Runs) }
 
-// Cell is what became of the function in one build.
+// Cell is the result for one build.
 type Cell struct {
 	Build
 	Instructions []uint64 `json:"instructions"` // at each size
@@ -47,25 +46,25 @@ type Cell struct {
 	Outcome      Outcome  `json:"outcome,omitempty"`
 }
 
-// Timing is what time would have said of the same programs.
+// Timing is what times say about the same programs.
 type Timing struct {
 	Cycles []float64 `json:"median_cycles"` // of the whole program, at each size
-	// Noise is the range of the runs as a share of their median, that of the size where it is largest.
+	// Noise is the largest range of runs of one size, as a share of their median.
 	Noise  float64 `json:"noise"`
-	Growth Order   `json:"growth"` // that the medians have
-	// Agree of Runs are how often one run of each size would have shown the order that the counts have.
+	Growth Order   `json:"growth"` // of the medians
+	// Agree is in how many of Runs one run of each size would have shown the counts' order.
 	Agree int `json:"agree"`
 	Runs  int `json:"runs"`
 }
 
-// built is a build's programs, one for each size.
-type built struct {
+// buildPrograms holds a build's programs, one per size.
+type buildPrograms struct {
 	cell     Cell
 	commands []program.Command
 }
 
-// Run compiles and counts. An *suggest.Error says that a compiler, the source or the function is to blame. If ctx
-// ends, its error comes with the builds that were counted, and the rounds of timing that were complete.
+// Run compiles and counts. A *program.Error blames a compiler, the source or the function. If ctx ends, its error comes
+// with the counted builds and the complete rounds of timing.
 func Run(ctx context.Context, p Plan) ([]Cell, error) {
 	dir, err := os.MkdirTemp("", "bbprof-matrix")
 	if err != nil {
@@ -83,8 +82,8 @@ func Run(ctx context.Context, p Plan) ([]Cell, error) {
 	return cells, err
 }
 
-// all are the builds, counted and, if the plan says so, timed.
-func (p Plan) all(ctx context.Context, dir string) (all []*built, err error) {
+// all returns the builds, counted and, if planned, timed.
+func (p Plan) all(ctx context.Context, dir string) (all []*buildPrograms, err error) {
 	done := 0
 	for i, b := range p.Builds {
 		to := filepath.Join(dir, strconv.Itoa(i), "program")
@@ -106,8 +105,8 @@ func (p Plan) all(ctx context.Context, dir string) (all []*built, err error) {
 	return all, err
 }
 
-func (p Plan) count(ctx context.Context, b Build, path string, done func()) (*built, error) {
-	one := &built{cell: Cell{Build: b}}
+func (p Plan) count(ctx context.Context, b Build, path string, done func()) (*buildPrograms, error) {
+	one := &buildPrograms{cell: Cell{Build: b}}
 	var counts []float64
 	for _, n := range p.Sizes {
 		words, err := program.Fill(append([]string{path}, p.Args...), strconv.Itoa(n))
@@ -131,8 +130,8 @@ func (p Plan) count(ctx context.Context, b Build, path string, done func()) (*bu
 	return one, nil
 }
 
-// time times all programs, each once in random order before one is timed again.
-func (p Plan) time(ctx context.Context, all []*built, done func()) error {
+// time times all programs in rounds, each once per round in random order.
+func (p Plan) time(ctx context.Context, all []*buildPrograms, done func()) error {
 	r, err := program.NewRunner(p.Timing)
 	if err != nil {
 		return err

@@ -47,7 +47,7 @@ func TestFit(t *testing.T) {
 func TestCommand(t *testing.T) {
 	for _, c := range []struct {
 		b    Build
-		want string // "" is an error
+		want string // "" means an error
 	}{
 		{Build{"gcc-12", "O2"}, "gcc-12|-O2|-o|p|f"},
 		{Build{"/usr/bin/clang -march=native", "-O3 -flto"}, "/usr/bin/clang|-march=native|-O3|-flto|-o|p|f"},
@@ -116,7 +116,7 @@ func TestTiming(t *testing.T) {
 	require.Equal(t, "it", want, got)
 }
 
-// TestRun: at -O0 gcc loops, at -O2 a multiplication is left.
+// TestRun: gcc loops at -O0; at -O2 a multiplication is left.
 func TestRun(t *testing.T) {
 	require.Tool(t, require.GCC, "gcc")
 	const source = "../../../../../testdata/programs/sums.c"

@@ -1,8 +1,6 @@
-// Package trace reads every memory access of a stretch of a program off its registers, by single
-// steps: from the first instruction of a function on, as many instructions as a window has. The program
-// runs natively and without address randomisation, so all addresses are those of the runs that are
-// timed in the same set-up, which an emulator's are not. What the addresses alone say of the stretch
-// is counted exactly by the rules that blocks are judged by.
+// Package trace derives every memory access in a window of a program from its registers by single-stepping, from a
+// function's first instruction on. The program runs natively without address randomisation, so all addresses, unlike an
+// emulator's, are those of timed runs in the same set-up. What they imply is counted exactly, by the rules for blocks.
 package trace
 
 import (
@@ -19,28 +17,28 @@ import (
 	"github.com/bbprof/bbprof/invariants"
 )
 
-// Window is a stretch of a program.
+// Window is a range of a program's execution.
 type Window struct {
 	Function     string
-	Instructions int             // from the function's first on, with all that it calls
-	Core         invariants.Core // as many stores back as its store buffer holds, a load is held against
-	CPUs         []int           // to run on: the first; default the last that is allowed
+	Instructions int             // from the function's first, including callees
+	Core         invariants.Core // each load is compared with as many stores as its store buffer holds
+	CPUs         []int           // to run on: the first; default the last allowed
 	Stdin        string
-	Timeout      time.Duration // of one run, default 1 minute
-	Stepped      func(int)     // is told now and then how many instructions have been traced; nil is nobody
-	Blocks       bool          // follow malloc up to the window, so that accesses are known by their blocks
+	Timeout      time.Duration // per run, default 1 minute
+	Stepped      func(int)     // receives the number of instructions traced now and then; may be nil
+	Blocks       bool          // follow malloc up to the window, to name the blocks accessed
 }
 
-// Counts are what the addresses of a window say.
+// Counts holds what the addresses of a window imply.
 type Counts struct {
-	invariants.Prediction     // totals of the window, not means of an iteration
-	Instructions          int // fewer than the window has if the program ended before
-	Lines, Pages          int // distinct ones
-	Vectors               int // accesses left out, whose addresses are in vector registers
+	invariants.Prediction     // totals of the window, not means per iteration
+	Instructions          int // fewer than in the window if the program ended before
+	Lines, Pages          int // distinct
+	Vectors               int // accesses left out because vector registers hold their addresses
 	Aliases               []Alias
 }
 
-// Alias is an instruction that loads and one whose store its load met in the low 12 bits alone.
+// Alias is a load and a store that match only in the low 12 bits.
 type Alias struct {
 	Load, Store Access
 	Times       int // in the window
@@ -51,13 +49,13 @@ type Access struct {
 	Place string // function and offset
 	Text  string
 	Addr  uint64
-	What  string // that stands there
-	// Block is the call of malloc, from the program's entry on, that gave the memory, if Window.Blocks asks for it
-	// and one did.
+	What  string // what is there
+	// Block is the malloc call since the program's entry that returned the memory, if there is one and Window.Blocks is
+	// set.
 	Block program.Request
 }
 
-// Count runs a program in a set-up up to the end of the window, where it is ended.
+// Count runs a program in a set-up to the end of the window, and ends it there.
 func Count(ctx context.Context, c program.Command, s program.Setup, w Window) (counts Counts, err error) {
 	f, err := c.Exe.Function(w.Function)
 	if err != nil {
@@ -73,7 +71,7 @@ func Count(ctx context.Context, c program.Command, s program.Setup, w Window) (c
 		return err
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = &program.Error{Subject: c.Name, Problem: fmt.Sprintf("it did not come to the end of the window of %s in time and was killed", w.Function), Remedy: "raise -timeout, or make the window smaller"}
+		err = &program.Error{Subject: c.Name, Problem: fmt.Sprintf("it did not reach the end of the window of %s in time and was killed", w.Function), Remedy: "raise -timeout, or make the window smaller"}
 	}
 	return counts, err
 }
@@ -83,16 +81,16 @@ type tracer struct {
 	command program.Command
 	setup   program.Setup
 	w       Window
-	insts   map[uint64]*asm.Inst // by address; nil is one that cannot be decoded
-	rips    []uint64             // of the instructions that accessed memory, in the order of their first access
+	insts   map[uint64]*asm.Inst // by address; nil if it cannot be decoded
+	rips    []uint64             // of the instructions that accessed memory, by first access
 	index   map[uint64]int       // in rips
-	all     []asm.Access         // Inst is an index of rips
+	all     []asm.Access         // Inst is an index into rips
 	steps   int
 	vectors int
 	blocks  []block
 }
 
-// block is memory that malloc gave.
+// block is memory that malloc returned.
 type block struct {
 	request program.Request
 	at      uint64
@@ -152,11 +150,11 @@ func (t *tracer) run(f program.Function) error {
 	return nil
 }
 
-// follow runs to the window, and notes on the way what malloc gives.
+// follow runs to the window and records what malloc returns on the way.
 func (t *tracer) follow(window uint64) (debuggee.Stop, error) {
 	a, err := t.command.Allocator(t.Process)
 	if bad := (*program.Error)(nil); errors.As(err, &bad) && t.setup.Request.Number == 0 {
-		return t.Run() // it has no malloc
+		return t.Run() // no malloc
 	}
 	if err != nil {
 		return debuggee.Stop{}, err
@@ -178,7 +176,7 @@ func (t *tracer) follow(window uint64) (debuggee.Stop, error) {
 	}
 }
 
-// request runs a thread that stands at the start of malloc until it returns, with no breakpoint there meanwhile.
+// request runs a thread from the start of malloc until it returns, without a breakpoint there.
 func (t *tracer) request(a program.Allocator, thread int) error {
 	regs, err := t.Regs(thread)
 	if err != nil {
@@ -214,7 +212,7 @@ func (t *tracer) request(a program.Allocator, thread int) error {
 	return nil
 }
 
-// blockOf is the last block that an address was in.
+// blockOf returns the last block that contained an address.
 func (t *tracer) blockOf(addr uint64) program.Request {
 	for _, b := range slices.Backward(t.blocks) {
 		if b.at <= addr && addr < b.at+b.request.Bytes {
@@ -224,7 +222,7 @@ func (t *tracer) blockOf(addr uint64) program.Request {
 	return program.Request{}
 }
 
-// access notes what an instruction accessed that had these registers before it.
+// access records what an instruction with these registers before it accesses.
 func (t *tracer) access(regs asm.Regs) {
 	at := regs.RIP
 	in, ok := t.insts[at]
@@ -248,13 +246,13 @@ func (t *tracer) access(regs asm.Regs) {
 			continue
 		}
 		if m.String && m.Repeat != asm.Once && regs.GPR[counter] == 0 {
-			continue // no round at all
+			continue // no iteration
 		}
 		t.all = append(t.all, asm.Access{Inst: n, Mem: k, Addr: m.Addr(&regs), Width: m.Width, Elem: m.Width, Read: m.Read, Write: m.Write})
 	}
 }
 
-// decode reads the instruction at an address: the shortest run of bytes that is one.
+// decode decodes the instruction at an address: the shortest valid run of bytes.
 func (t *tracer) decode(at uint64) *asm.Inst {
 	var code [15]byte // the longest (Intel SDM vol. 2, 2.3.11)
 	n := t.Code(at, code[:])

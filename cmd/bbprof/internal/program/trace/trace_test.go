@@ -25,7 +25,7 @@ func count(t *testing.T, c program.Command, s program.Setup, w Window) (Counts, 
 	return counts, err
 }
 
-// TestKnownAccesses: each instruction of a window, and a round of rep, access what they are known to.
+// TestKnownAccesses: each instruction of a window, and each rep iteration, makes its known accesses.
 func TestKnownAccesses(t *testing.T) {
 	code := tinyelf.Asm(
 		"\xe8\x0c\x00\x00\x00", tinyelf.Exit(0), // call f
@@ -54,7 +54,7 @@ func TestKnownAccesses(t *testing.T) {
 	}
 }
 
-// TestStepped: who waits is told how far the steps are.
+// TestStepped: progress is reported.
 func TestStepped(t *testing.T) {
 	code := tinyelf.Asm("\xe8\x0c\x00\x00\x00", tinyelf.Exit(0), "\xeb\xfe") // f jumps to itself
 	c := require.Get(program.NewCommand([]string{tinyelf.Write(t, code, tinyelf.Symbol{Name: "f", Offset: 17})}))(t)
@@ -65,8 +65,8 @@ func TestStepped(t *testing.T) {
 	}
 }
 
-// TestEnvironment: of the sizes of an environment over one page one puts the local variable where the
-// low 12 bits of its address are those of the static, and none where the program repairs that itself.
+// TestEnvironment: over a page of environment sizes, exactly one gives the local variable the low 12 address bits of
+// the static, and none where the program corrects that itself.
 func TestEnvironment(t *testing.T) {
 	require.Slow(t)
 	if at := aliasing(t); len(at) != 1 {
@@ -77,7 +77,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// aliasing compiles a program and gives the sizes of its environment at which it aliases.
+// aliasing compiles a program and returns the environment sizes at which it aliases.
 func aliasing(t *testing.T, flags ...string) (at []int) {
 	t.Helper()
 	gcc := require.Tool(t, require.GCC, "gcc")

@@ -1,6 +1,6 @@
-// Package ablate switches bbprof's techniques on one by one, first those of the BHive paper
-// (IISWC 2019, section 3) and then those that bbprof adds, to tell what each is good for: for one
-// block the cycles and misses at each step, for a corpus the share of blocks that get a number.
+// Package ablate switches bbprof's techniques on one by one, first those of the BHive paper (IISWC 2019, section 3),
+// then bbprof's own, to show what each contributes: for a block the cycles and misses at each step, for a corpus the
+// share of blocks that get a number.
 package ablate
 
 import (
@@ -16,27 +16,27 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Step is a set-up with one technique more than the step before.
+// Step is a set-up with one more technique than the step before.
 type Step struct {
 	Name  string
 	Setup profiler.Setup
-	// Paper is the share of its corpus, in percent, that the paper profiled with the techniques
-	// up to this one; 0 if it gives none. It gives three: without any, with pages mapped, and with
-	// two smaller unroll factors (Equation 2) on top.
+	// Paper is the share of its corpus, in percent, that the paper profiled with the techniques so far; 0 if it gives
+	// none. It gives three: without any technique, with pages mapped, and with two smaller unroll factors (Equation 2)
+	// added.
 	Paper float64
 }
 
-// naive are the unroll factors of the paper's Equation 1: the time of one image by its hundred copies,
-// the ends of the image included. Its Equation 2 subtracts the time of a shorter image; a hundred copies and two
-// hundred are those of the README of its harness (ithemal/bhive, timing-harness).
+// naive holds the unroll factors of the paper's Equation 1, which divides one image's time, including both ends, by its
+// hundred copies. Equation 2 subtracts the time of a shorter image; 100 and 200 copies come from the README of its
+// harness (ithemal/bhive, timing-harness).
 var (
 	naive      = unroll.Factors{Short: 0, Long: 100}
 	difference = unroll.Factors{Short: 100, Long: 200}
 )
 
-// Steps are the techniques in the paper's order, then bbprof's. Up to bbprof's own, what the
-// addresses say is no reason to reject. Without strict, misses and splits are no reason either, so
-// that a block's cycles are seen; with it they are, as in the paper's count of profiled blocks.
+// Steps lists the techniques in the paper's order, then bbprof's. Before bbprof's own, addresses are no reason to
+// reject. Misses and splits are one only with strict, as in the paper's count of profiled blocks; without it, the
+// block's cycles are shown.
 func Steps(strict bool) []Step {
 	paper := initial.Paper()
 	tolerated := []verdict.Reason{verdict.Alias4K, verdict.AliasFrame, verdict.Nonlinear}
@@ -55,7 +55,7 @@ func Steps(strict bool) []Step {
 	fewer := two
 	fewer.Unroll = nil
 	frames := fewer
-	frames.Frames = 0 // the profiler's choice, which needs to hear of shared frames
+	frames.Frames = 0 // the profiler's choice, for which shared frames must be reported
 	frames.Tolerate = without(tolerated, verdict.AliasFrame)
 	traced := frames
 	traced.Tolerate = nil
@@ -84,22 +84,22 @@ func without(reasons []verdict.Reason, one verdict.Reason) []verdict.Reason {
 	return rest
 }
 
-// of is a block in the step's set-up, with what it starts from and where it stands as it says itself.
+// of puts a block into the step's set-up but keeps the block's own initial state and address.
 func (s Step) of(b profiler.Block) profiler.Block {
-	at, set := b.Setup.At, b.Setup.Set
+	at, set := b.Setup.Address, b.Setup.Set
 	b.Setup = s.Setup
-	b.Setup.At, b.Setup.Set = at, set
+	b.Setup.Address, b.Setup.Set = at, set
 	return b
 }
 
-// Stage is what became of one block at one step.
+// Stage is the result of one block at one step.
 type Stage struct {
 	Step   string          `json:"step"`
 	Result profiler.Result `json:"result"`
 }
 
-// Block measures a block at each step. The results of p must carry predictions
-// (profiler.Options.Detail). With an error come the steps that were measured before it.
+// Block measures a block at each step. The results of p must carry predictions (profiler.Options.Detail). On error it
+// also returns the steps measured before.
 func Block(ctx context.Context, p measure.Profiler, block profiler.Block) ([]Stage, error) {
 	var stages []Stage
 	for _, s := range Steps(false) {
@@ -112,7 +112,7 @@ func Block(ctx context.Context, p measure.Profiler, block profiler.Block) ([]Sta
 	return stages, nil
 }
 
-// Crashed reports whether a block died of what it does, rather than being refused for it.
+// Crashed reports whether a block crashed, rather than being rejected for what it does.
 func Crashed(r profiler.Result) bool {
 	switch r.Reason {
 	case verdict.SIGSEGV, verdict.SIGBUS, verdict.SIGFPE, verdict.SIGILL, verdict.SIGTRAP, verdict.Unmappable, verdict.UnalignedOperand, verdict.Timeout:
@@ -121,22 +121,21 @@ func Crashed(r profiler.Result) bool {
 	return false
 }
 
-// Share is what became of a corpus at one step.
+// Share is the result of a corpus at one step.
 type Share struct {
 	Step     string                 `json:"step"`
 	Paper    float64                `json:"paper_percent,omitzero"`
 	Blocks   int                    `json:"blocks"`
 	Profiled int                    `json:"profiled"`
-	Reasons  map[verdict.Reason]int `json:"reasons"` // of those that were not
+	Reasons  map[verdict.Reason]int `json:"reasons"` // of blocks without a number
 	Failed   int                    `json:"failed,omitzero"`
 }
 
-// Percent is the share of blocks with a number.
+// Percent returns the share of blocks with a number.
 func (s Share) Percent() float64 { return 100 * float64(s.Profiled) / float64(max(s.Blocks, 1)) }
 
-// Corpus measures every block of a corpus at each step, a block with all of them before the next,
-// until next gives io.EOF. A rejection in its place is one at every step: a row that holds no block.
-// With an error come the shares of the blocks before it.
+// Corpus measures every block at each step, one block after the other, until next returns io.EOF. A rejection from next
+// (a row without a block) counts at every step. On error it also returns the shares of the blocks before.
 func Corpus(ctx context.Context, p measure.Profiler, next func() (profiler.Block, *verdict.Rejection, error), done func(n int)) ([]Share, error) {
 	steps := Steps(true)
 	shares := make([]Share, len(steps))

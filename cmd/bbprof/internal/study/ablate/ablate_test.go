@@ -15,7 +15,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// TestSteps: each step can be measured and changes the set-up of the one before, and the last is how bbprof measures.
+// TestSteps: each step can be measured and changes the previous set-up, and the last is bbprof's default.
 func TestSteps(t *testing.T) {
 	for _, strict := range []bool{false, true} {
 		steps := Steps(strict)
@@ -33,8 +33,8 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// fake measures a block by its first byte: 'p' needs pages, 'u' fewer copies, 'i' another initial state,
-// 'd' is disturbed once.
+// fake measures a block by its first byte: 'p' needs pages, 'u' fewer copies, 'i' another initial state, 'd' is
+// disturbed once.
 type fake struct {
 	calls     int
 	disturbed bool
@@ -97,7 +97,7 @@ func TestCorpus(t *testing.T) {
 
 func TestBlock(t *testing.T) {
 	m := &fake{}
-	stages := require.Get(Block(context.Background(), m, profiler.Block{Code: []byte("i"), Setup: profiler.Setup{At: new(uint64(0x401000)), Set: initial.Set{{}}}}))(t)
+	stages := require.Get(Block(context.Background(), m, profiler.Block{Code: []byte("i"), Setup: profiler.Setup{Address: new(uint64(0x401000)), Set: initial.Set{{}}}}))(t)
 	for i, s := range stages {
 		if want := i == 8; (s.Result.Status == profiler.OK) != want || Crashed(s.Result) == want {
 			t.Errorf("%s: %+v", s.Step, s.Result)
@@ -107,8 +107,8 @@ func TestBlock(t *testing.T) {
 	if err := StageFigure(stages).Draw(&w); err != nil {
 		t.Error(err)
 	}
-	for i, s := range m.asked { // what the block says of itself holds at every step
-		if *s.At != 0x401000 || len(s.Set) != 1 {
+	for i, s := range m.asked { // the block's own settings apply at every step
+		if *s.Address != 0x401000 || len(s.Set) != 1 {
 			t.Errorf("%s: %+v", stages[i].Step, s)
 		}
 	}

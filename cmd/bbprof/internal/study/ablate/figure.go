@@ -7,7 +7,7 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// StageFigure draws a block's cycles at the steps at which it was measured.
+// StageFigure draws a block's cycles at the measured steps.
 func StageFigure(stages []Stage) plot.Figure {
 	cycles := plot.Series{Name: "measured", Kind: plot.Dots}
 	f := plot.Figure{}
@@ -28,7 +28,7 @@ func StageFigure(stages []Stage) plot.Figure {
 	return f
 }
 
-// ShareFigure draws a corpus's shares beside the paper's.
+// ShareFigure draws a corpus's shares next to the paper's.
 func ShareFigure(shares []Share) plot.Figure {
 	ours, paper := plot.Series{Name: "here", Kind: plot.Dots}, plot.Series{Name: "paper", Kind: plot.Dots}
 	f := plot.Figure{}
@@ -44,7 +44,7 @@ func ShareFigure(shares []Share) plot.Figure {
 	return f
 }
 
-// keys spell the numbered steps out.
+// keys names the numbered steps.
 func keys(steps int, step func(int) string) (list []string) {
 	for i := range steps {
 		list = append(list, fmt.Sprintf("%d %s", i+1, step(i)))

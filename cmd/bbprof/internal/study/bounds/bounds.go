@@ -1,6 +1,5 @@
-// Package bounds finds what in a block makes its time, by intervention and without a model: it cuts
-// chains of dependencies, adds instructions that the block does not wait for, and leaves instructions
-// out, and measures each changed block.
+// Package bounds finds by intervention, without a model, what limits a block's speed: it cuts dependency chains, adds
+// independent instructions, leaves instructions out, and measures each changed block.
 //
 //	measure the block → cut the chains → add work of each class → compare front ends
 //	→ leave instructions out → name what bounds it
@@ -24,77 +23,76 @@ import (
 type Kind string
 
 const (
-	Chain    Kind = "chain"     // a chain of dependencies from iteration to iteration
-	Class    Kind = "class"     // units that execute one class of work
-	FrontEnd Kind = "front_end" // the slots in which instructions are decoded, renamed and retired
-	Memory   Kind = "memory"    // a chain through memory: a store and a load that waits for it
+	Chain    Kind = "chain"     // a loop-carried dependency chain
+	Class    Kind = "class"     // the units that execute one class of work
+	FrontEnd Kind = "front_end" // the slots for decode, rename and retirement
+	Memory   Kind = "memory"    // a chain through memory: a store and a dependent load
 	None     Kind = "none"      // none of these
 )
 
-// Time is a number of cycles with its interval.
+// Time is a cycle count with its interval.
 type Time struct {
 	Cycles float64 `json:"cycles"`
 	Low    float64 `json:"low"`
 	High   float64 `json:"high"`
 }
 
-// minus is a difference of two independent measurements, per copies of the block.
+// minus returns the difference of two independent measurements, per copy of the block.
 func (t Time) minus(u Time, copies int) Time {
 	half := math.Hypot((t.High-t.Low)/2, (u.High-u.Low)/2)
 	d, n := t.Cycles-u.Cycles, float64(copies)
 	return Time{d / n, (d - half) / n, (d + half) / n}
 }
 
-// ChainReport is about instructions that wait for one another from one iteration to the next.
+// ChainReport describes instructions that form a loop-carried dependency chain.
 type ChainReport struct {
-	Text         string  `json:"text"`         // the way round, with documented latencies
-	Instructions []int   `json:"instructions"` // on it, from 1, in order
+	Text         string  `json:"text"`         // the chain, with documented latencies
+	Instructions []int   `json:"instructions"` // in order, numbered from 1
 	Memory       bool    `json:"through_memory"`
-	Copies       int     `json:"iterations"`                 // that one round takes
-	Documented   float64 `json:"documented_cycles,omitzero"` // an iteration; 0 if one latency is not known
-	// Saved is what an iteration loses when the chain is cut, against the same instructions added where they
+	Copies       int     `json:"iterations"`                 // spanned by one round
+	Documented   float64 `json:"documented_cycles,omitzero"` // per iteration; 0 if a latency is unknown
+	// Saved is the time per iteration saved by cutting the chain, compared with the same instructions added where they
 	// cut nothing.
 	Saved    *Time  `json:"saved,omitempty"`
 	Untested string `json:"untested,omitempty"` // why it was not cut
 	Binds    bool   `json:"binds"`
 }
 
-// Slack is how much more of a class of work a block has room for.
+// Slack is how much work of a class can be added for free.
 type Slack struct {
 	Class    string  `json:"class"`
-	Probe    string  `json:"probe"`     // the instruction that was added
-	FreeLow  float64 `json:"free_low"`  // the most an iteration that did not make its time grow
-	FreeHigh float64 `json:"free_high"` // the least that did
-	Slope    float64 `json:"slope"`     // cycles that each further one takes once the class is full
-	// Room is how many would be free if they were never in the way before the class is full, and Share that
-	// as a share of all that the class does in the time.
+	Probe    string  `json:"probe"`     // the added instruction
+	FreeLow  float64 `json:"free_low"`  // the most per iteration that cost no time
+	FreeHigh float64 `json:"free_high"` // the fewest that did
+	Slope    float64 `json:"slope"`     // cycles that each further one costs once the class is full
+	// Room is how many would be free if they never delayed the block before the class is full; Share is Room as a share
+	// of all that the class can do in the time.
 	Room     float64 `json:"room"`
 	Share    float64 `json:"free_share"`
 	Untested string  `json:"untested,omitempty"`
 }
 
-// saturated is the share of a class's time below which nothing of it counts as free: at least the difference
-// between two runs (docs/method.md), and the resolution of one probe in the timed copies.
+// saturated is the share of a class's time below which nothing counts as free: at least the difference between two runs
+// (docs/method.md) and the resolution of one probe in the timed copies.
 const saturated = 0.04
 
-// Part is what one instruction makes of the time. It is a derivative, not a share: parts need not add
-// up to the whole.
+// Part is one instruction's effect on the time. It is a derivative, not a share: parts need not add up to the whole.
 type Part struct {
 	Instruction int    `json:"instruction"` // from 1
 	Text        string `json:"text"`
 	Saved       *Time  `json:"saved,omitempty"`
-	Replaced    string `json:"replaced,omitempty"` // what stood in its place, if anything did
+	Replaced    string `json:"replaced,omitempty"` // the replacement, if any
 	Untested    string `json:"untested,omitempty"`
 }
 
-// FrontEndReport compares what serves the instructions.
+// FrontEndReport compares the sources of instructions.
 type FrontEndReport struct {
-	Slots    float64 `json:"slots_per_cycle"` // instructions a cycle where all that is free is filled
+	Slots    float64 `json:"slots_per_cycle"` // instructions per cycle when all free slots are filled
 	Loop     *Time   `json:"loop,omitempty"`
 	Decoders *Time   `json:"decoders,omitempty"`
 }
 
-// Answer is what came of a block.
+// Answer is the result for a block.
 type Answer struct {
 	Base     profiler.Result `json:"base"`
 	Bound    Kind            `json:"bound,omitempty"`
@@ -104,17 +102,17 @@ type Answer struct {
 	Slack    []Slack         `json:"slack"`
 	FrontEnd FrontEndReport  `json:"front_end"`
 	Parts    []Part          `json:"parts"`
-	// Address is where the block stands in its program, nil if that is not known. With Base.Init.Set it tells
-	// answers about the same bytes apart.
+	// Address is the block's address in its program, nil if unknown. With Base.Init.Set it distinguishes answers about
+	// the same bytes.
 	Address *profiler.Address `json:"address,omitempty"`
 }
 
-// Options choose what to ask.
+// Options select the questions.
 type Options struct {
-	NoParts bool // do not leave instructions out
+	NoParts bool // skip leaving instructions out
 }
 
-// question is one block under way.
+// question is the analysis of one block.
 type question struct {
 	ctx   context.Context
 	p     measure.Profiler
@@ -123,12 +121,12 @@ type question struct {
 	room  room
 	state asm.State
 	base  profiler.Result
-	width float64 // slots a cycle, as documented
+	width float64 // documented slots per cycle
 }
 
-// Find says what bounds a block. The results of p must carry predictions and the host
-// (profiler.Options.Detail). A block that cannot be measured has an Answer of its Base alone. So has one that bbprof
-// fails on, be it changed: the error is the host's or ctx's, and other blocks would fare no better.
+// Find determines what bounds a block. The results of p must carry predictions and the host (profiler.Options.Detail).
+// If the block cannot be measured, or bbprof fails on it or a changed version, the Answer has only its Base. Errors are
+// the host's or ctx's, and would affect other blocks too.
 func Find(ctx context.Context, p measure.Profiler, b profiler.Block, opts Options) (Answer, error) {
 	a, err := find(ctx, p, b, opts)
 	if failure := measure.Failure(""); errors.As(err, &failure) {
@@ -141,7 +139,7 @@ func Find(ctx context.Context, p measure.Profiler, b profiler.Block, opts Option
 func find(ctx context.Context, p measure.Profiler, b profiler.Block, opts Options) (a Answer, err error) {
 	q := &question{ctx: ctx, p: p, setup: b.Setup}
 	q.base, err = measure.Undisturbed(ctx, p, b)
-	a.Base, a.Address = q.base, (*profiler.Address)(b.Setup.At)
+	a.Base, a.Address = q.base, (*profiler.Address)(b.Setup.Address)
 	if err != nil || q.base.Status != profiler.OK {
 		return a, err
 	}
@@ -149,11 +147,11 @@ func find(ctx context.Context, p measure.Profiler, b profiler.Block, opts Option
 		return a, err
 	}
 	q.state = asm.StateOf(q.insts)
-	q.width = float64(cpu.WidestDispatch()) // more probes than needed cost time, too few miss what is full
+	q.width = float64(cpu.WidestDispatch()) // too many probes cost time, too few miss a full class
 	if h := q.base.Host; h != nil && h.CPU.DispatchWidth > 0 {
 		q.width = float64(h.CPU.DispatchWidth)
 	}
-	// what was rescued or given frames is to stay so in each changed block
+	// changed blocks keep the rescued state and the frames
 	q.setup.Init, q.setup.Frames = &q.base.Init, max(q.base.Frames, q.setup.Frames)
 	if q.base.Frames <= 1 {
 		q.setup.Frames = b.Setup.Frames
@@ -174,7 +172,7 @@ func find(ctx context.Context, p measure.Profiler, b profiler.Block, opts Option
 	return a, nil
 }
 
-// time measures a changed block. A rejection is no error: why says what it was.
+// time measures a changed block. If it is rejected, why holds the reason and err is nil.
 func (q *question) time(c change) (t Time, why string, err error) {
 	return q.timeIn(c, q.setup)
 }
@@ -193,11 +191,11 @@ func (q *question) timeIn(c change, s profiler.Setup) (t Time, why string, err e
 	return Time{r.Cycles, r.CILow, r.CIHigh}, "", nil
 }
 
-// displacements are where a probe's access may go, from where a register points that the block
-// leaves alone: within the page for the paper's pointers, on lines that few blocks use.
+// displacements lists where a probe may access memory, relative to a pointer that the block does not change: within the
+// page for the paper's pointers, on lines that few blocks use.
 var displacements = []int32{0x480, -0x480, 0x7c0, -0x3c0, 0x200, -0x5c0}
 
-// findRoom finds a place for the memory accesses of probes that disturbs no access of the block.
+// findRoom finds a place where probes' memory accesses disturb none of the block's.
 func (q *question) findRoom(*Answer) error {
 	for _, d := range displacements {
 		q.room.disp = d
@@ -213,11 +211,11 @@ func (q *question) findRoom(*Answer) error {
 			return err
 		}
 	}
-	q.room.fixed = none // no place was found
+	q.room.fixed = none // no place found
 	return nil
 }
 
-// unchanged is what so many copies of the block take, unchanged.
+// unchanged measures the given number of copies of the unchanged block.
 func (q *question) unchanged(copies int) (Time, string, error) {
 	if copies == 1 {
 		return Time{q.base.Cycles, q.base.CILow, q.base.CIHigh}, "", nil
@@ -225,8 +223,8 @@ func (q *question) unchanged(copies int) (Time, string, error) {
 	return q.time(change{copies: copies})
 }
 
-// leastCycles is how long the copies last that probes are added to, so that a class that takes one
-// an eighth of a cycle is told from one that is full. mostBytes keeps them in the op cache.
+// leastCycles is the least duration of the copies to which probes are added, so that an eighth of a cycle can be told
+// from a full class. mostBytes keeps them in the op cache.
 const (
 	leastCycles = 8
 	mostBytes   = 1024
@@ -259,24 +257,24 @@ func (q *question) slacks(a *Answer) error {
 	return nil
 }
 
-// growth is the least share by which time must grow to count: twice the difference between repeated
-// measurements (docs/method.md). Beyond full, time is assumed to grow alike with every probe: the class is
-// full, and no longer merely in the way of the block's own instructions.
+// growth is the least relative growth that counts: twice the difference between repeated measurements (docs/method.md).
+// Beyond full, every probe is assumed to cost the same: the class is full, and the probes no longer merely delay the
+// block's own instructions.
 const (
 	growth = 0.015
 	full   = 1.5
 )
 
-// atOnce is the share of their later cost that the first probes must cost for their class to be full already:
-// what is merely in the way of the block's own work costs less.
+// atOnce is the share of their later cost that the first probes must cost if their class is already full: probes that
+// merely delay the block's own work cost less.
 const atOnce = 0.75
 
-// steeper is the share by which time grows faster farther out if a class is not full yet, and its probes are in the way of
-// the block's own work alone: a multiplication takes 0.28 cycles beside two chains of adds on Zen 5, and a third of one once its units are full.
+// steeper is the growth of the slope that shows a class not yet full, whose probes only delay the block's own work:
+// next to two chains of adds on Zen 5, a multiplication costs 0.28 cycles, and 1/3 once its units are full.
 const steeper = 0.1
 
-// adding measures the block with more and more of a probe.
-type adding struct {
+// probeSeries measures the block with increasing numbers of a probe.
+type probeSeries struct {
 	q      *question
 	probe  probe
 	copies int
@@ -284,7 +282,7 @@ type adding struct {
 	why    string // why one was not measured
 }
 
-func (a *adding) at(k int) (float64, error) {
+func (a *probeSeries) at(k int) (float64, error) {
 	if t, ok := a.times[k]; ok || a.why != "" {
 		return t, nil
 	}
@@ -297,9 +295,9 @@ func (a *adding) at(k int) (float64, error) {
 	return t.Cycles, err
 }
 
-// slack finds how many probes are free and what the next ones take.
+// slack finds how many probes are free and what further ones cost.
 func (q *question) slack(s Slack, p probe, base Time, copies int) (Slack, error) {
-	a := &adding{q, p, copies, map[int]float64{0: base.Cycles}, ""}
+	a := &probeSeries{q, p, copies, map[int]float64{0: base.Cycles}, ""}
 	last, most := 1, 4*int(q.width*base.Cycles)
 	for ; ; last *= 2 {
 		if t, err := a.at(last); err != nil || t >= full*base.Cycles || a.why != "" || last > most {
@@ -309,7 +307,7 @@ func (q *question) slack(s Slack, p probe, base Time, copies int) (Slack, error)
 			break
 		}
 	}
-	// the first that makes time grow, among those between
+	// bisect for the first that makes time grow
 	low, high := 0, last
 	for high-low > max(1, copies/4) && a.why == "" {
 		middle := (low + high) / 2
@@ -335,7 +333,7 @@ func (q *question) slack(s Slack, p probe, base Time, copies int) (Slack, error)
 		if s.Slope = (beyond - there) / float64(last); s.Slope <= 0 {
 			return s, nil
 		}
-		// where the line of growth leaves the time that nothing was added to
+		// where the growth line meets the time without probes
 		s.Room = max(0, float64(last)-(there-base.Cycles)/s.Slope) / n
 		s.Share = min(1, s.Room*s.Slope*n/base.Cycles)
 		fullAtOnce, err := a.costsAtOnce(base.Cycles, s.Slope, low, 4*last)
@@ -343,7 +341,7 @@ func (q *question) slack(s Slack, p probe, base Time, copies int) (Slack, error)
 			return s, err
 		}
 		if fullAtOnce {
-			s.Room, s.Share = 0, 0 // later ones may cost less, as stores to one line after another do
+			s.Room, s.Share = 0, 0 // later ones may cost less, such as stores to consecutive lines
 		}
 		if s.Share >= saturated || last > most {
 			return s, nil
@@ -355,10 +353,9 @@ func (q *question) slack(s Slack, p probe, base Time, copies int) (Slack, error)
 	}
 }
 
-// costsAtOnce reports whether a class is full before anything is added: half of what it does in the time, and as much as it does, then
-// cost nearly what the same cost later. As many as low are known to be free; no more than most are added, however little the later
-// ones cost.
-func (a *adding) costsAtOnce(base, slope float64, low, most int) (bool, error) {
+// costsAtOnce reports whether a class is full from the start: half of what it can do in the time, and all of it, cost
+// nearly what as many probes cost later. low probes are known to be free; at most most are added, however cheap.
+func (a *probeSeries) costsAtOnce(base, slope float64, low, most int) (bool, error) {
 	whole := int(min(base/slope, float64(most)))
 	for _, k := range []int{min(whole/2, a.copies), whole} {
 		if k <= low {
@@ -393,10 +390,10 @@ func (q *question) frontEnds(a *Answer) error {
 	return nil
 }
 
-// mostParts is how many instructions are left out, each with a measurement or two.
+// mostParts limits how many instructions are left out, with a measurement or two each.
 const mostParts = 200
 
-// parts leaves out one instruction after another.
+// parts leaves out the instructions one by one.
 func (q *question) parts(a *Answer) error {
 	if len(q.insts) == 1 || len(q.insts) > mostParts {
 		return nil

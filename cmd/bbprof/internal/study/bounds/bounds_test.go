@@ -41,7 +41,7 @@ func texts(t *testing.T, code []byte) (list []string) {
 	return list
 }
 
-// TestGroups: the cycles of a block, with the way that is named and its documented latency.
+// TestGroups: a block's cycles, with the named path and its documented latency.
 func TestGroups(t *testing.T) {
 	for _, c := range []struct {
 		name, hex string
@@ -76,7 +76,7 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// TestGroupsOfLongBlock: a chain takes steps by the square of its length; by the cube, these would be 10¹².
+// TestGroupsOfLongBlock: a chain takes time quadratic in its length; cubic would be 10¹² steps here.
 func TestGroupsOfLongBlock(t *testing.T) {
 	const n = 10_000
 	var chain []dependency
@@ -105,7 +105,7 @@ func TestApply(t *testing.T) {
 	} {
 		got := texts(t, c.change.apply(insts))
 		if c.name == "twice, and spread" {
-			slices.Sort(got) // where exactly they stand does not matter; that operands keep their place does
+			slices.Sort(got) // their exact order does not matter; that operands keep their target does
 			if !slices.ContainsFunc(got, func(s string) bool { return strings.Contains(s, "rip") }) || len(got) != len(c.want) {
 				t.Errorf("%s: %q", c.name, got)
 			}
@@ -113,7 +113,7 @@ func TestApply(t *testing.T) {
 		}
 		require.Equal(t, c.name, c.want, got)
 	}
-	// every rip-relative operand reaches the place that it reached in the block, wherever it stands
+	// rip-relative operands keep their target wherever they end up
 	code := change{copies: 3, spread: [][]byte{nop1, nop8, nop1}}.apply(insts)
 	moved := require.Get(asm.Decode(code))(t)
 	for _, in := range moved {
@@ -125,7 +125,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestEncode: what is written reads back as it should.
+// TestEncode: encoded instructions decode as intended.
 func TestEncode(t *testing.T) {
 	r := room{scratch: 15, fixed: int(asm.RSP), vector: 13, still: 12, disp: 0x480}
 	low := room{scratch: 1, fixed: 3, vector: 4, still: 5, disp: -0x480}
@@ -178,7 +178,7 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-// TestStore: a store goes where the instruction loads from, as wide.
+// TestStore: a store writes the bytes that the instruction loads.
 func TestStore(t *testing.T) {
 	for _, c := range []struct {
 		hex, want string
@@ -211,13 +211,13 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// madeUp is a core that takes six instructions, three loads, two stores, one multiplication and two
-// vector operations a cycle, knows one chain, and eliminates zeroing idioms alone.
+// madeUp is a core that executes six instructions, three loads, two stores, one multiplication and two vector
+// operations per cycle, knows one chain, and eliminates zeroing idioms alone.
 type madeUp struct {
-	fuses  bool   // two nops take one slot
-	chain  string // the text of the instruction that waits for itself
+	fuses  bool   // two nops share a slot
+	chain  string // text of the instruction that waits for itself
 	takes  float64
-	cut    string // the text of what ends that
+	cut    string // text of the instruction that cuts the chain
 	reject func(texts []string) verdict.Reason
 }
 
@@ -285,7 +285,7 @@ func TestFind(t *testing.T) {
 		{"slots of moves, where nops find room", strings.Repeat("4889c3", 6), madeUp{fuses: true}, []Kind{FrontEnd}, "bound by the front end at 6.00 instructions a cycle;"},
 		{"both", "480fafc1 9090909090", madeUp{}, []Kind{Class, FrontEnd}, "bound by the units for multiply; and by the front end"},
 	} {
-		a := require.Get(Find(context.Background(), c.core, profiler.Block{Code: unhex(t, c.hex), Setup: profiler.Setup{At: new(uint64(0x401000))}}, Options{}))(t)
+		a := require.Get(Find(context.Background(), c.core, profiler.Block{Code: unhex(t, c.hex), Setup: profiler.Setup{Address: new(uint64(0x401000))}}, Options{}))(t)
 		if d := cmp.Diff(c.want, a.Bounds); d != "" || !strings.HasPrefix(a.Sentence, c.says) {
 			t.Errorf("%s: %q, want %q\n%s", c.name, a.Sentence, c.says, d)
 		}
@@ -295,7 +295,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestSlack: how many are free is right to one instruction, whatever the block.
+// TestSlack: the number of free probes is exact to one instruction for every block.
 func TestSlack(t *testing.T) {
 	a := require.Get(Find(context.Background(), madeUp{chain: "imul rax, rax", takes: 3, cut: "mov eax, 0x12345600"},
 		profiler.Block{Code: unhex(t, "480fafc0")}, Options{}))(t)
@@ -308,8 +308,8 @@ func TestSlack(t *testing.T) {
 	}
 }
 
-// inTheWay is a core on which multiplications, three a cycle, hold up the adds of a chain before their units are full: each
-// of the first takes 0.23 cycles, and beside more of them a third of one.
+// inTheWay is a core on which multiplications, three per cycle, delay the adds of a chain before their units are full:
+// the first cost 0.23 cycles each, later ones 1/3.
 type inTheWay struct{ madeUp }
 
 func (w inTheWay) Profile(ctx context.Context, b profiler.Block) (profiler.Result, error) {
@@ -330,8 +330,8 @@ func (w inTheWay) Profile(ctx context.Context, b profiler.Block) (profiler.Resul
 	return r, err
 }
 
-// TestSlackInTheWay: a class whose first probes only hold up the block's own work is not full, and two chains that are
-// both as long as the time are named although cutting one saves nothing.
+// TestSlackInTheWay: a class whose first probes only delay the block's own work is not full, and two chains that both
+// take the whole time are named although cutting one saves nothing.
 func TestSlackInTheWay(t *testing.T) {
 	core := inTheWay{madeUp{chain: "add rcx, rcx", takes: 1}}
 	a := require.Get(Find(context.Background(), core, profiler.Block{Code: unhex(t, "4801c94801d2")}, Options{NoParts: true}))(t)
@@ -340,7 +340,7 @@ func TestSlackInTheWay(t *testing.T) {
 	}
 }
 
-// TestParts: what cannot run without an instruction is measured with constants in its place, or not.
+// TestParts: an instruction that others need is replaced by constants, if possible.
 func TestParts(t *testing.T) {
 	// lea rbx, [rax]; mov rcx, [rbx]; paddd xmm0, xmm1: the load needs the lea
 	needs := func(without string) func([]string) verdict.Reason {
@@ -366,7 +366,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestRow: rows of the same bytes are told apart by where the block stands and what is set, measured or not.
+// TestRow: rows of the same bytes differ by address and initial registers, measured or not.
 func TestRow(t *testing.T) {
 	at := len(Columns()) - 2
 	for _, c := range []struct {
@@ -418,7 +418,7 @@ func (d disturbedOnce) Profile(ctx context.Context, b profiler.Block) (profiler.
 	return r, err
 }
 
-// TestSlackDisturbed: one disturbed measurement does not fill a class of which the search found more to be free.
+// TestSlackDisturbed: one disturbed measurement does not fill a class that the search found to have more room.
 func TestSlackDisturbed(t *testing.T) {
 	core := disturbedOnce{madeUp{chain: "imul rax, rax", takes: 3, cut: "mov eax, 0x12345600"}, 3}
 	a := require.Get(Find(context.Background(), core, profiler.Block{Code: unhex(t, "480fafc0")}, Options{NoParts: true}))(t)

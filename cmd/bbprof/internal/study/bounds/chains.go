@@ -10,14 +10,14 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// cut ends a carried dependency, at the cost of one instruction. control costs as much and ends nothing.
+// cut ends a loop-carried dependency with one instruction. control costs the same and cuts nothing.
 type cut struct {
-	before       int // the instruction that both stand in front of
+	before       int // the instruction before which either is placed
 	cut, control []byte
 }
 
-// cutting finds how to cut a dependency; why says why it cannot be.
-func (q *question) cutting(d dependency) (c cut, why string) {
+// findCut finds how to cut a dependency; why says why it cannot be cut.
+func (q *question) findCut(d dependency) (c cut, why string) {
 	r := q.room
 	switch v := d.value; {
 	case d.memory:
@@ -63,10 +63,10 @@ func nopOf(n int) []byte {
 	return e.Bytes()
 }
 
-// elsewhere is how far from the access that is cut the control stores: two lines.
+// elsewhere is the distance of the control's store from the access: two lines.
 const elsewhere = 128
 
-// cutMemory puts a store in front of the load, to the same bytes, whose value is ready.
+// cutMemory stores a ready value to the load's address before the load.
 func (q *question) cutMemory(d dependency) (c cut, why string) {
 	in := &q.insts[d.to]
 	m := &in.Mem[d.mem]
@@ -83,7 +83,7 @@ func (q *question) cutMemory(d dependency) (c cut, why string) {
 	return c, ""
 }
 
-// with adds cuts, or their controls, to a change.
+// with adds the cuts, or their controls, to a change.
 func (c *change) with(cuts []cut, control bool) {
 	if c.before == nil {
 		c.before = map[int][][]byte{}
@@ -97,7 +97,7 @@ func (c *change) with(cuts []cut, control bool) {
 	}
 }
 
-// shortest is the share of the time below which a chain, by its documented latencies, is not tested.
+// shortest is the share of the time below which a chain's documented latency makes it not worth testing.
 const shortest = 0.4
 
 // chains cuts each group of dependencies that may be long enough to matter.
@@ -141,7 +141,7 @@ func (q *question) chains(a *Answer) error {
 	if len(all) < 2 || slices.ContainsFunc(a.Chains, func(c ChainReport) bool { return c.Binds }) {
 		return nil
 	}
-	// Of several chains that take equally long none saves anything by itself: each is cut when all others are.
+	// Among chains of equal length, cutting one alone saves nothing: cut each while all others are cut.
 	var whole []cut
 	for _, t := range all {
 		whole = append(whole, t.cuts...)
@@ -166,22 +166,22 @@ func (q *question) chains(a *Answer) error {
 	return nil
 }
 
-// possible reports whether the time is long enough for a chain: a round takes a cycle at least.
+// possible reports whether the block takes long enough for a chain of at least a cycle per round.
 func (c *ChainReport) possible(cycles float64) bool { return cycles*float64(c.Copies) > 0.95 }
 
-// saving is what cuts save, and what the block then takes.
+// saving is the time that cuts save, and the resulting time.
 type saving struct {
 	Time
 	cut Time
 }
 
-// matters reports whether the cuts save something, and not only make up for what their control costs.
+// matters reports whether the cuts save time beyond making up for their control's cost.
 func (q *question) matters(s saving) bool {
 	least := stat.EffectShare * q.base.Cycles
 	return s.Low > 0 && s.Cycles >= least && q.base.Cycles-s.cut.Cycles >= least/2
 }
 
-// saved is what the cuts save against their controls, in a block in which others are made as well.
+// saved measures what the cuts save compared with their controls, in a block that others also cut.
 func (q *question) saved(cuts, others []cut) (s saving, why string, err error) {
 	var with, without change
 	with.with(others, false)
@@ -197,10 +197,10 @@ func (q *question) saved(cuts, others []cut) (s saving, why string, err error) {
 	return s, why, err
 }
 
-// mostCuts is how many cuts of a group are tried one by one.
+// mostCuts limits how many cuts of a group are tried one by one.
 const mostCuts = 6
 
-// alone are the cuts one by one, if there are several.
+// alone returns the cuts one by one, if there are several.
 func alone(cuts []cut) (each [][]cut) {
 	if len(cuts) < 2 || len(cuts) > mostCuts {
 		return nil
@@ -223,7 +223,7 @@ func (q *question) cutsOf(g group) (cuts []cut, why string) {
 			continue
 		}
 		seen[key] = true
-		c, why := q.cutting(d)
+		c, why := q.findCut(d)
 		if why != "" {
 			return nil, why
 		}
@@ -232,7 +232,7 @@ func (q *question) cutsOf(g group) (cuts []cut, why string) {
 	return cuts, ""
 }
 
-// describe names a group by its longest cycle; known is whether all latencies on it are.
+// describe names a group by its longest cycle; known reports whether all its latencies are known.
 func (q *question) describe(g group) (r ChainReport, known bool) {
 	core := q.core()
 	longest := g.longest(func(d dependency) float64 {
@@ -263,7 +263,7 @@ func (q *question) describe(g group) (r ChainReport, known bool) {
 	return r, known
 }
 
-// rotated starts a cycle at its first instruction.
+// rotated makes a cycle begin with its first instruction.
 func rotated(cycle []dependency) []dependency {
 	first := 0
 	for i, d := range cycle {

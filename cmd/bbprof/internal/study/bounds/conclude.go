@@ -9,8 +9,8 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// conclude names what bounds the block. A chain binds if cutting it saves time; a class if there is
-// no room for it although slots are free; the front end if no slot is free.
+// conclude names what bounds the block. A chain binds if cutting it saves time, a class if it has no room although
+// slots are free, the front end if no slot is free.
 func (a *Answer) conclude() {
 	cycles := a.Base.Cycles
 	var says []string
@@ -33,7 +33,7 @@ func (a *Answer) conclude() {
 	if frontFull {
 		add(FrontEnd, fmt.Sprintf("the front end at %.2f instructions a cycle", a.FrontEnd.Slots))
 	}
-	// as long as the time, behind another bound or each other: cutting one alone saves nothing
+	// as long as the time: cutting one alone saves nothing because another bound remains
 	hidden, kind := a.hidden(cycles), Chain
 	if len(hidden) == 1 && len(a.Bounds) == 0 {
 		hidden = nil
@@ -63,7 +63,7 @@ func (a *Answer) conclude() {
 	a.Sentence = "bound by " + strings.Join(says, "; and by ") + a.free()
 }
 
-// hidden are the chains that are as long as the time although cutting one saves nothing.
+// hidden returns the chains that are as long as the time although cutting one saves nothing.
 func (a *Answer) hidden(cycles float64) (list []*ChainReport) {
 	for i := range a.Chains {
 		if c := &a.Chains[i]; !c.Binds && c.Documented > 0 && math.Abs(c.Documented-cycles) <= stat.EffectShare*cycles {
@@ -80,12 +80,12 @@ func (c *ChainReport) kind() Kind {
 	return Chain
 }
 
-// nearly is the share below which a class is as good as full, where nothing else bounds the block: no
-// scheduler fills all units all the time.
+// nearly is the share below which a class counts as full if nothing else bounds the block: no scheduler fills all units
+// all the time.
 const nearly = 0.12
 
-// full are the classes of which less than a share is free. Without free slots no work is; a class that is full
-// as well then makes time grow faster than slots do.
+// full returns the classes with less than share free. Without free slots no work is free; a class that is also full
+// then makes time grow faster than slots do.
 func (a *Answer) full(share float64) (names []string) {
 	front, frontKnown := a.freeSlots()
 	for _, s := range a.Slack {
@@ -99,7 +99,7 @@ func (a *Answer) full(share float64) (names []string) {
 	return names
 }
 
-// list is a, b and c.
+// list joins names: a, b and c.
 func list(names []string) string {
 	if len(names) < 2 {
 		return strings.Join(names, "")
@@ -112,7 +112,7 @@ func isFrontEnd(class string) bool {
 	return slices.ContainsFunc(frontEnd, func(p probe) bool { return p.name == class })
 }
 
-// freeSlots is the room for what takes slots alone: the least that a probe of slots found, and the most that one costs.
+// freeSlots returns the slots' slack: the least room that a probe of slots found, and the highest cost.
 func (a *Answer) freeSlots() (least Slack, known bool) {
 	for _, p := range slots {
 		s := a.slackOf(p.name)

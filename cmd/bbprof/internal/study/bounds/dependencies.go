@@ -7,17 +7,16 @@ import (
 	"github.com/bbprof/bbprof/invariants"
 )
 
-// dependency is a value that one instruction makes and another waits for.
+// dependency is a value passed from one instruction to another.
 type dependency struct {
-	from, to int // instructions of the block, from 0
-	copies   int // from the copy that makes it to the one that waits: 0 within an iteration
+	from, to int // indexes in the block, from 0
+	copies   int // distance in copies; 0 within an iteration
 	value    asm.Values
-	memory   bool // it goes through memory: from stores it and to loads it
-	mem      int  // which of to's Mem loads it
+	memory   bool // through memory: from stores it, to loads it
+	mem      int  // index of the load in to's Mem
 }
 
-// dependencies lists what each instruction waits for. Through registers that is the last instruction
-// that wrote them, through memory what the trace says.
+// dependencies lists what each instruction waits for: for registers the last writer, for memory what the trace says.
 func dependencies(insts []asm.Inst, forwards []invariants.Forward) (all []dependency) {
 	writes := make([]asm.Values, len(insts))
 	reads := make([]asm.Values, len(insts))
@@ -65,7 +64,7 @@ func single(v asm.Values) (all []asm.Values) {
 			all = append(all, asm.Values{Opmask: 1 << n})
 		}
 	}
-	for _, group := range []asm.Flags{asm.Carry, asm.AllFlags &^ asm.Carry} { // cores rename these two apart
+	for _, group := range []asm.Flags{asm.Carry, asm.AllFlags &^ asm.Carry} { // cores rename these two separately
 		if f := v.Flags & group; f != 0 {
 			all = append(all, asm.Values{Flags: f})
 		}
@@ -76,13 +75,13 @@ func single(v asm.Values) (all []asm.Values) {
 	return all
 }
 
-// group is a set of instructions that wait for one another from one iteration to the next, with the
-// dependencies among them: each of its cycles goes through at least one carried one.
+// group is a strongly connected set of instructions with the dependencies among them: each of its cycles contains at
+// least one loop-carried dependency.
 type group struct {
 	dependencies []dependency
 }
 
-// carried are those from one iteration to a later one.
+// carried returns the loop-carried dependencies.
 func (g group) carried() (all []dependency) {
 	for _, d := range g.dependencies {
 		if d.copies > 0 {
@@ -92,13 +91,13 @@ func (g group) carried() (all []dependency) {
 	return all
 }
 
-// groups are the strongly connected components of the dependencies that contain a cycle.
+// groups returns the strongly connected components of the dependencies that contain a cycle.
 func groups(n int, all []dependency) []group {
 	next := make([][]int, n)
 	for _, d := range all {
 		next[d.from] = append(next[d.from], d.to)
 	}
-	reach := make([][]bool, n) // reach[i][j]: j waits for i, maybe indirectly
+	reach := make([][]bool, n) // reach[i][j]: j depends on i, maybe indirectly
 	for i := range reach {
 		reach[i] = make([]bool, n)
 		todo := []int{i}
@@ -131,21 +130,21 @@ func groups(n int, all []dependency) []group {
 	return found
 }
 
-// cycle is a way through a group back to where it began.
+// cycle is a closed path in a group.
 type cycle struct {
-	dependencies []dependency // each leads from the instruction that the one before leads to
-	latency      float64      // of one round, as documented; 0 if that of an instruction is not
-	copies       int          // iterations that one round takes
+	dependencies []dependency // each starts where the one before ends
+	latency      float64      // of one round, as documented; 0 if one is unknown
+	copies       int          // iterations per round
 }
 
-// perIteration is what the cycle makes an iteration last, as documented.
+// perIteration returns the documented time per iteration.
 func (c cycle) perIteration() float64 { return c.latency / float64(c.copies) }
 
-// maxCycles bounds how many cycles of a group are looked at.
+// maxCycles bounds how many cycles of a group are examined.
 const maxCycles = 20_000
 
-// longest is the cycle of a group that takes longest an iteration, by the latency of going through an
-// instruction as a dependency enters it. Of two equal ones it is the shorter.
+// longest returns the cycle of a group with the highest latency per iteration, given an instruction's latency for the
+// dependency by which it is entered. Of two equal ones it returns the shorter.
 func (g group) longest(latency func(dependency) float64) (best cycle) {
 	from := map[int][]dependency{}
 	for _, d := range g.dependencies {

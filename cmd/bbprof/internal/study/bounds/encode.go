@@ -7,13 +7,13 @@ import (
 	"github.com/bbprof/bbprof/asm"
 )
 
-// nop1 is the shortest nop, nop8 the one of 8 bytes that the Intel SDM recommends (vol. 2, NOP).
+// nop1 is the shortest nop, nop8 the 8-byte nop that the Intel SDM recommends (vol. 2, NOP).
 var (
 	nop1 = []byte{0x90}
 	nop8 = []byte{0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0}
 )
 
-// encode is an instruction of a form that asm.FormNamed knows; of memory the value does not matter.
+// encode encodes an instruction of a form that asm.FormNamed knows; memory values do not matter.
 func encode(form string, at asm.Address, values ...int) []byte {
 	list := make([]int64, len(values))
 	for i, v := range values {
@@ -21,7 +21,7 @@ func encode(form string, at asm.Address, values ...int) []byte {
 	}
 	code, err := asm.FormNamed(form).Encode(list, at, 0)
 	if err != nil {
-		return nil // which no caller's operands come to
+		return nil // no caller passes such operands
 	}
 	return code
 }
@@ -40,7 +40,7 @@ func movImm(r int, v uint64) []byte {
 	return e.Bytes()
 }
 
-// movVector is movaps, or vmovaps where the block's instructions are VEX encoded: 16, 32 or 64 bytes.
+// movVector is movaps, or vmovaps if the block uses VEX encodings: 16, 32 or 64 bytes.
 func movVector(dst, src int, s asm.State) []byte {
 	form := "movaps xmm, xmm"
 	switch evex := dst > 15 || src > 15; {
@@ -58,9 +58,8 @@ func movVector(dst, src int, s asm.State) []byte {
 	return encode(form, asm.Address{}, dst, src)
 }
 
-// operand is the address of an access as the block wrote it, moved by some bytes, and the prefix of its segment; ok is
-// false for what cannot be written again: gathers, stack accesses without an operand. Wherever it is moved to, it is as
-// long.
+// operand returns an access's address as the block encodes it, plus moved bytes, with its segment prefix. Moving does
+// not change its length. ok is false if it cannot be encoded again: gathers, and stack accesses without an operand.
 func operand(in *asm.Inst, m *asm.Mem, moved int64) (at asm.Address, prefix []byte, ok bool) {
 	_, hasBase := m.Base.GPR()
 	_, hasIndex := m.Index.GPR()
@@ -80,11 +79,11 @@ func operand(in *asm.Inst, m *asm.Mem, moved int64) (at asm.Address, prefix []by
 	return at, prefix, true
 }
 
-// stores are the forms that write so many bytes.
+// stores maps a width to the form that stores it.
 var stores = map[int]string{1: "mov m8, r8", 2: "mov m16, r16", 4: "mov m32, r32", 8: "mov m64, r64", 16: "vmovups m128, xmm", 32: "vmovups m256, ymm"}
 
-// store writes a register to where an instruction accesses memory, as many bytes as it accesses there,
-// moved by some; ok is false where there is no such instruction.
+// store stores a register at the address of an access, plus moved bytes, with the access's width; ok is false if there
+// is no such instruction.
 func store(in *asm.Inst, m *asm.Mem, gpr, vector int, moved int64) (code []byte, ok bool) {
 	reg := gpr
 	if m.Width > 8 {
@@ -98,16 +97,16 @@ func store(in *asm.Inst, m *asm.Mem, gpr, vector int, moved int64) (code []byte,
 	return join(prefix, encode(form, at, 0, reg)), true
 }
 
-// change is how a block is to differ from the one asked about.
+// change describes a changed block.
 type change struct {
-	copies  int              // of the block in a row, at least 1
-	before  map[int][][]byte // instructions to put in front of an instruction, in every copy
+	copies  int              // number of copies, at least 1
+	before  map[int][][]byte // instructions to insert before an instruction, in every copy
 	spread  [][]byte         // instructions to spread evenly over all copies
-	replace map[int][]byte   // what stands in an instruction's place; empty: nothing
+	replace map[int][]byte   // replacements of instructions; empty: removed
 }
 
-// apply makes the changed block. Operands relative to rip keep their place. A branch at the block's end stands after the last copy alone, and
-// leads to the start of all where it led to the block's own.
+// apply encodes the changed block. rip-relative operands keep their targets. A branch at the block's end follows the last copy
+// alone, and leads to the start of the first copy if it led to the block's own start.
 func (c change) apply(insts []asm.Inst) []byte {
 	if branch, ok := asm.TrailingBranch(insts); ok && branch.Offset > 0 {
 		body := asm.NewEmitter(0)

@@ -9,19 +9,18 @@ import (
 	"github.com/bbprof/bbprof/internal/cpu"
 )
 
-// cycles are of one thing on all cores, by their columns.
+// cycles holds one latency for every core, by column.
 type cycles = [cpu.LatencyColumns]float64
 
-// unknownLatency stands for that of an instruction that is not in the table: longer than any that is,
-// so that the way through it is the one that is named.
+// unknownLatency stands for an instruction that is not in the table: it exceeds all known ones, so that the path
+// through it is the one named.
 const unknownLatency = 30
 
-// latencies are those from a register to a register, in cycles, by core, in the order of the columns: Skylake, Golden
-// Cove, Redwood Cove, Lion Cove, Gracemont, Skymont, Zen. Sources: Intel Optimization
-// Reference Manual, appendix D ("Instruction Latency and Throughput"); AMD Software Optimization Guides
-// for families 19h and 1Ah, the spreadsheets of latencies; Fog, instruction_tables.pdf; uops.info; of Lion Cove,
-// Gracemont and Skymont InstLatx64's dumps of an Alder Lake and an Arrow Lake. They
-// serve to choose a cycle and to stand beside what is measured; nothing measured rests on them.
+// latencies holds register-to-register latencies in cycles for the cores in column order: Skylake, Golden Cove, Redwood
+// Cove, Lion Cove, Gracemont, Skymont, Zen. Sources: Intel Optimization Reference Manual, appendix D ("Instruction
+// Latency and Throughput"); AMD Software Optimization Guides for families 19h and 1Ah, the latency spreadsheets; Fog,
+// instruction_tables.pdf; uops.info; for Lion Cove, Gracemont and Skymont InstLatx64's dumps of an Alder Lake and an
+// Arrow Lake. They only choose which cycle to name and are shown next to measurements; no measurement depends on them.
 var latencies = func() map[string]cycles {
 	m := map[string]cycles{}
 	for _, row := range []struct {
@@ -55,18 +54,18 @@ var latencies = func() map[string]cycles {
 	return m
 }()
 
-// Loading from L1D, and from a store that has not reached it yet: a general register and a vector.
+// Latency of loads from L1D, and of store forwarding: general register and vector.
 var (
 	loadLatency    = cycles{5, 5, 5, 4, 3, 4, 4}
-	vectorLoad     = cycles{6, 7, 7, 0, 0, 0, 7} // 0 is not known
-	forwardLatency = cycles{4, 5, 5, 5, 0, 0, 7} // 0: a chain of add [m64], r64 takes one cycle a link
+	vectorLoad     = cycles{6, 7, 7, 0, 0, 0, 7} // 0: unknown
+	forwardLatency = cycles{4, 5, 5, 5, 0, 0, 7} // 0: a chain of add [m64], r64 takes one cycle per link
 	moveIf         = cycles{1, 1, 1, 1, 2, 2, 1}
 	setIf          = cycles{1, 1, 1, 1, 1, 1, 1}
-	fused          = cycles{4, 4, 4, 4, 6, 4, 4} // multiply and add
+	fused          = cycles{4, 4, 4, 4, 6, 4, 4} // multiply-add
 )
 
-// latency is how long an instruction takes to hand on what reaches it by a dependency, as
-// documented; ok is false if it is not in the table.
+// latency returns the documented latency from a dependency through an instruction; ok is false if it is not in the
+// table.
 func latency(in *asm.Inst, d dependency, core string) (took float64, ok bool) {
 	column := cpu.Of(cpu.Name(core)).Latencies
 	name := strings.TrimPrefix(in.Mnemonic, "v")
@@ -98,7 +97,7 @@ func latency(in *asm.Inst, d dependency, core string) (took float64, ok bool) {
 	return took, ok
 }
 
-// addresses reports whether an instruction computes the address of a load from a value.
+// addresses reports whether an instruction computes a load's address from a value.
 func addresses(in *asm.Inst, v asm.Values) bool {
 	for _, m := range in.Mem {
 		for _, r := range []asm.Register{m.Base, m.Index} {

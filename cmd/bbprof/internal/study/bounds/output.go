@@ -10,8 +10,8 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// Figure draws what is free of each class, which a letter stands for, and what each instruction saves when it is left out, those of a
-// chain that binds in a series of their own.
+// Figure draws each class's slack, labelled by letter, and what leaving out each instruction saves, the instructions of a
+// binding chain as a separate series.
 func Figure(a Answer) plot.Figure {
 	slack := plot.Series{Kind: plot.Bars, Width: 0.7}
 	f := plot.Figure{Title: fmt.Sprintf("%.3f cycles per iteration, bound by %s", a.Base.Cycles, a.Bound), Beside: true}
@@ -62,7 +62,7 @@ func (a Answer) onChain(instruction int) bool {
 	return false
 }
 
-// Columns are the names of an answer's row: the first as those of any result.
+// Columns returns the column names of an answer's row; the first are those of any result.
 func Columns() []string {
 	names := []string{"hex", "status", "reason", "cycles", "ci_low", "ci_high", "bound", "bounds", "says", "chain", "chain_saved", "slots_per_cycle"}
 	for _, p := range slices.Concat(frontEnd, classes) {
@@ -71,7 +71,7 @@ func Columns() []string {
 	return append(names, "address", "set")
 }
 
-// Row is an answer as a row of Columns. A class that was not tested has an empty cell.
+// Row returns an answer as a row of Columns. A class that was not tested has an empty cell.
 func (a Answer) Row() []string {
 	row := a.cells()
 	row = append(row, make([]string, len(Columns())-len(row))...)
@@ -82,7 +82,7 @@ func (a Answer) Row() []string {
 	return row
 }
 
-// cells are the first of a row, as many as are known.
+// cells returns the first cells of a row, as many as are known.
 func (a Answer) cells() []string {
 	r := a.Base
 	row := []string{r.Hex, string(r.Status), string(r.Reason), "", "", ""}

@@ -4,31 +4,30 @@ import (
 	"github.com/bbprof/bbprof/asm"
 )
 
-// A probe is an instruction that waits for nothing in the block and that nothing in the block waits
-// for. Put into a block it takes the time of the units that execute it, and no more.
+// A probe is an instruction independent of the block: it takes time only in the units that execute it.
 type probe struct {
 	name string
 	text string
-	// code is the nth of several in a block, nil where there is no register for it. Accesses take turns
-	// at the words of a line: a core may serve fewer loads of one word than of several.
+	// code returns the nth of several in a block, nil if there is no register for it. Accesses alternate between the
+	// words of a line, since a core may serve fewer loads of one word than of several.
 	code func(r room, n int) []byte
 }
 
-// room is what a block leaves free.
+// room holds the registers and memory that a block leaves free.
 type room struct {
 	scratch int // a general register that it neither reads nor writes, -1 if there is none
-	fixed   int // a general register that it does not write, and that points to memory
+	fixed   int // a general register that it does not write and that points to memory
 	disp    int32
 	vector  int    // a vector register that it neither reads nor writes
 	still   int    // a vector register that it does not write
-	load    []byte // a load of a word that it loads in every iteration, none if there is none
-	store   []byte // a store to one that it stores to
+	load    []byte // loads a word that the block loads in every iteration; empty if none
+	store   []byte // stores to a word that the block stores to
 }
 
 const none = -1
 
-// roomOf finds what a block leaves free. Among equally good registers rsp serves as the pointer, since
-// blocks seldom change it otherwise than by push and pop.
+// roomOf finds what a block leaves free. It prefers rsp as the pointer, since blocks seldom change it except by push
+// and pop.
 func roomOf(insts []asm.Inst) room {
 	var touched, written asm.Values
 	for i := range insts {
@@ -36,7 +35,7 @@ func roomOf(insts []asm.Inst) room {
 		touched, written = touched.Or(reads).Or(writes), written.Or(writes)
 	}
 	r := room{scratch: none, fixed: none, vector: none, still: none}
-	second := none // another register like scratch
+	second := none // a second register like scratch
 	for n := 15; n >= 0; n-- {
 		switch free := touched.GPR>>n&1 == 0 && n != int(asm.RSP); {
 		case free && r.scratch == none:
@@ -63,7 +62,7 @@ func roomOf(insts []asm.Inst) room {
 	return r
 }
 
-// again finds a load and a store of words that the block itself loads and stores, at addresses that stay.
+// again finds a load and a store of words that the block loads and stores at constant addresses.
 func (r room) again(insts []asm.Inst, written asm.Values) (load, stored []byte) {
 	for i := range insts {
 		for k := range insts[i].Mem {
@@ -87,24 +86,24 @@ func (r room) again(insts []asm.Inst, written asm.Values) (load, stored []byte) 
 	return load, stored
 }
 
-// slots are the probes that take a slot and no unit: all slots are taken if there is no room for one of them. Zen 4 puts a nop
-// and its neighbour into one slot, so a nop finds room there where nothing else does, and a zeroing idiom may among the nops of a block.
+// slots lists the probes that take a slot but no unit: all slots are taken if one of them has no room. Zen 4 puts a nop
+// and its neighbour into one slot, so a nop may find room where nothing else does, as may a zeroing idiom among the
+// block's nops.
 var slots = []probe{
 	{"nop", "nop", func(room, int) []byte { return nop1 }},
 	{"zero idiom", "vxorps x, x, x of one register", func(r room, _ int) []byte { return r.onVector("vxorps", r.vector) }},
 }
 
-// frontEnd are the probes of the front end.
+// frontEnd lists the probes of the front end.
 var frontEnd = []probe{
 	slots[0], slots[1],
 	{"long nop", "nop of 8 bytes", func(room, int) []byte { return nop8 }},
 }
 
-// classes are the probes of work. Each stands for the instructions that the core executes in the same
-// units, whichever these are. Sources: the groups of instructions
-// in uops.info's tables that share ports on all cores.
+// classes lists the probes of work. Each represents the instructions that the core executes in the same units,
+// whichever these are. Source: instructions that share ports on all cores in uops.info's tables.
 var classes = []probe{
-	{"integer", "mov r, imm", func(r room, n int) []byte { // of 5 bytes; lea and add with a constant may be done at rename
+	{"integer", "mov r, imm", func(r room, n int) []byte { // 5 bytes long; lea and add with a constant may be done at rename
 		return r.general(func() []byte { return movImm(r.scratch, 0x7fff0000) })
 	}},
 	{"shift", "rorx r, r, 1", func(r room, n int) []byte {
@@ -139,7 +138,7 @@ var classes = []probe{
 	{"divide", "vdivps x, x, x", func(r room, n int) []byte { return r.onVectors("vdivps") }},
 }
 
-// word is the displacement of the nth access.
+// word returns the displacement of the nth access.
 func (r room) word(n int) int32 { return r.disp + int32(n%8*8) }
 
 func (r room) general(code func() []byte) []byte {

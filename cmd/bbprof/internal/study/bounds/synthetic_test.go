@@ -14,19 +14,19 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// synthetic is a block with one bound that follows from how it is made.
+// synthetic is a block with one bound, known by construction.
 type synthetic struct {
 	name  string
 	hex   string
 	want  Kind   // "": FrontEnd or Class
-	class string // of which there is room for as many an iteration as the core executes in the block's cycles, less what the block has; "" if that is not told here
+	class string // class with as much room per iteration as the core executes in the block's cycles, less the block's own; "" if not tested
 	has   int    // instructions of the class
 }
 
-// made returns n blocks, the kinds in turn, their sizes at random.
+// made returns n blocks of alternating kinds and random sizes.
 func made(n int, random *rand.Rand) (all []synthetic) {
 	times := func(s string, n int) string { return strings.Repeat(s, n) }
-	// on registers that carry nothing: each destination is written from a register that nothing writes
+	// without carried dependencies: the sources are never written
 	words := func(opcode string, n int) (s string) { // opcode r, [rbx+8*i], i below 8
 		for i := range n {
 			s += fmt.Sprintf("%s%02x%02x", opcode, 0x43|i%2<<3, 8*(i%8))
@@ -67,10 +67,10 @@ func made(n int, random *rand.Rand) (all []synthetic) {
 		func(k int) synthetic {
 			return synthetic{fmt.Sprintf("%d zeroing idioms, loads and stores", 6*k), times(times("c5d057ed", 4)+"488b03"+"48894b10", k), FrontEnd, "", 0}
 		},
-		func(k int) synthetic { // a core that does not execute moves is bound by their slots, any other by their units
+		func(k int) synthetic { // bound by slots on a core that eliminates moves, else by units
 			return synthetic{fmt.Sprintf("%d moves between registers", 6*k), times("4889c84889d14889da", 2*k), "", "", 0}
 		},
-		func(k int) synthetic { // imul makes the round longer than what renaming of memory may hide
+		func(k int) synthetic { // imul makes the round longer than what memory renaming may hide
 			return synthetic{fmt.Sprintf("a store, its load and %d multiplications", k), "48890b" + "488b0b" + times("480fafc9", k), Memory, "multiply", k}
 		},
 	}
@@ -80,7 +80,7 @@ func made(n int, random *rand.Rand) (all []synthetic) {
 	return all
 }
 
-// TestSynthetic: the bound of blocks that have one by how they are made. BBPROF_BOUNDS is how many.
+// TestSynthetic finds the bound of blocks that have one by construction. BBPROF_BOUNDS is their number.
 func TestSynthetic(t *testing.T) {
 	require.Slow(t)
 	n := 13
@@ -91,12 +91,12 @@ func TestSynthetic(t *testing.T) {
 	p, err := profiler.New(t.Context(), profiler.Options{Detail: true})
 	require.Measure(t, err)
 	t.Cleanup(p.Close)
-	alone, err := p.Profile(ctx, profiler.Block{Code: unhex(t, strings.Repeat("486bc103", 8))}) // multiplications that wait for nothing
+	alone, err := p.Profile(ctx, profiler.Block{Code: unhex(t, strings.Repeat("486bc103", 8))}) // independent multiplications
 	require.Measure(t, err)
 	if alone.Rejection != nil {
 		require.Measure(t, alone.Rejection)
 	}
-	// Zen 5 multiplies three times a cycle, and 1.7 times beside four loads: what it does beside those is not known.
+	// Zen 5 does three multiplications per cycle alone, 1.7 next to four loads: the mixed case has no known rate.
 	several := alone.Cycles < 0.9*8
 	blocks := made(n, rand.New(rand.NewPCG(1, 2)))
 	named, slack, slacks := 0, 0, 0

@@ -8,26 +8,26 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Block is a row of a baseline: a block with what it took. Cycles are per iteration.
+// Block is a baseline row. Cycles are per iteration.
 type Block struct {
-	Row    int // of the baseline, from 1
+	Row    int // in the baseline, from 1
 	Code   []byte
-	Cycles float64 // 0 if it was not measured
-	Half   float64 // half of its 95 % interval
-	At     *uint64 // where it stands in its program, nil if that is not known
+	Cycles float64 // 0 if not measured
+	Half   float64 // half-width of the 95 % interval
+	At     *uint64 // address in its program, nil if unknown
 	Set    initial.Set
-	Reason verdict.Reason // of a block that was rejected
+	Reason verdict.Reason // if it was rejected
 }
 
-// setup is that of the baseline's measurement.
+// setup returns the set-up of the baseline's measurement.
 func (b Block) setup(tolerate ...verdict.Reason) profiler.Setup {
-	return profiler.Setup{At: b.At, Set: b.Set, Tolerate: tolerate}
+	return profiler.Setup{Address: b.At, Set: b.Set, Tolerate: tolerate}
 }
 
-// leastHalf is half of the last digit that a file has: what was rounded to no interval still has one.
+// leastHalf is half of a file's last digit: the error of an interval rounded to nothing.
 const leastHalf = 0.00005
 
-// NewBlock is a block that was measured, with the ends of its interval.
+// NewBlock returns a measured block, given the ends of its interval.
 func NewBlock(row int, code []byte, cycles, low, high float64) (Block, error) {
 	if !(cycles > 0 && cycles-cycles == 0 && low <= cycles && cycles <= high) {
 		return Block{}, fmt.Errorf("%g cycles with an interval from %g to %g is not a measurement", cycles, low, high)
@@ -35,5 +35,5 @@ func NewBlock(row int, code []byte, cycles, low, high float64) (Block, error) {
 	return Block{Row: row, Code: code, Cycles: cycles, Half: max((high-low)/2, leastHalf)}, nil
 }
 
-// Measured reports whether there is something to compare with.
+// Measured reports whether there is a measurement to compare with.
 func (b *Block) Measured() bool { return b.Cycles > 0 }

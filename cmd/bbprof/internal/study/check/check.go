@@ -1,12 +1,12 @@
-// Package check measures blocks whose time was measured before, and finds those that have become
-// slower. It is for continuous integration: a false alarm stops somebody's work, so what is bounded
-// is the probability of any false alarm in a run, for any number of blocks.
+// Package check measures blocks again and finds those that have become slower. It is meant for continuous integration,
+// where a false alarm stops somebody's work: it bounds the probability of any false alarm in a run, for any number of
+// blocks.
 //
 //	measure each block once → suspects → measure those in new children → test, corrected for the
 //	number of blocks → measure what would be an alarm in stated layouts → alarm
 //
-// The null hypothesis is that a block is what it was, and includes that it may have several speeds,
-// one for each layout: the baseline is then one draw of them.
+// The null hypothesis is that a block is unchanged, though it may have several modes, one per layout: the baseline then
+// drew one of them.
 package check
 
 import (
@@ -21,67 +21,65 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Status is what became of a block.
+// Status is the outcome's kind.
 type Status string
 
 const (
-	Fine    Status = "ok"           // not slower by more than the threshold, as far as one can tell
-	Cleared Status = "cleared"      // it looked slower in its first measurement only, or in some layouts only
-	Slower  Status = "slower"       // by more than the threshold, in all measurements and layouts together
+	Fine    Status = "ok"           // not significantly slower by more than the threshold
+	Cleared Status = "cleared"      // looked slower only in its first measurement or in some layouts
+	Slower  Status = "slower"       // by more than the threshold, over all measurements and layouts
 	Unknown Status = "not measured" // Rejection says why
-	Failed  Status = "error"        // bbprof itself failed; Failure says how
-	// Of a run that was interrupted, or ended by an error:
-	Suspect     Status = "suspect"     // it looks slower, which was not confirmed
-	Interrupted Status = "interrupted" // it was not reached
+	Failed  Status = "error"        // bbprof failed; Failure says how
+	// After an interruption or error:
+	Suspect     Status = "suspect"     // looks slower, not confirmed
+	Interrupted Status = "interrupted" // not reached
 )
 
-// Outcome is one block's. Slowdown and its 95 % interval are percentages of the baseline.
+// Outcome is one block's result. Slowdown and its 95 % interval are percentages of the baseline.
 type Outcome struct {
 	Block    Block   `json:"-"`
 	Status   Status  `json:"-"`
-	Cycles   float64 `json:"cycles,omitzero"` // now: of a suspect, the mean of its new measurements
+	Cycles   float64 `json:"cycles,omitzero"` // now; for a suspect, the mean of its new measurements
 	Slowdown float64 `json:"slowdown_percent"`
 	Low      float64 `json:"ci_low_percent"`
 	High     float64 `json:"ci_high_percent"`
-	P        float64 `json:"p_adjusted"`         // of Slower by chance, adjusted for the number of blocks; 1 if it was no suspect
-	Fresh    int     `json:"fresh_measurements"` // new measurements, each in a child of its own
-	// FastAt is the start of the code, in bytes of a page, at which a cleared block is as fast as its
-	// baseline; nil if none was looked for.
+	P        float64 `json:"p_adjusted"`         // for Slower, adjusted for the number of blocks; 1 if it was no suspect
+	Fresh    int     `json:"fresh_measurements"` // new measurements, each in its own child
+	// FastAt is the start of the code in its page, in bytes, at which a cleared block is as fast as its baseline; nil
+	// if none was sought.
 	FastAt    *int               `json:"as_fast_at_start,omitempty"`
 	Rejection *verdict.Rejection `json:"rejection,omitempty"`
 	Failure   string             `json:"failure,omitempty"`
 }
 
 type Options struct {
-	Threshold float64 // share of a block's cycles that it may have become slower
-	// Start makes a profiler with a child of its own.
+	Threshold float64 // tolerated slowdown as a share of a block's cycles
+	// Start starts a profiler with a new child.
 	Start func() (measure.ProfileCloser, error)
-	// Screened is told how many blocks have been measured once; it may be nil.
+	// Screened receives the number of blocks measured once; may be nil.
 	Screened func(n int)
 }
 
 const (
-	// freshRounds are the children that measure each suspect again, one after the other: some blocks
-	// keep one of two speeds for as long as a child lives, so a child gives one value. Eight values
-	// are significant among 100,000 blocks at 15 standard errors above the threshold, five at 50
-	// (Student's t with 7 and 4 degrees of freedom).
-	freshRounds = 8
-	// leastFresh is how many of them must have given a number.
-	leastFresh = 4
+	// retestRounds is the number of children that each measure a suspect again. One child yields one value, because some
+	// blocks keep one of two modes for a child's lifetime. Eight values are significant among 100,000 blocks at 15
+	// standard errors above the threshold, five at 50 (Student's t with 7 and 4 degrees of freedom).
+	retestRounds = 8
+	// leastRetests is how many of them must yield a number.
+	leastRetests = 4
 )
 
-// starts are where in a page the code begins in the layouts that a would-be alarm is measured in: the
-// four places of a function in a cache line, as compilers align functions to 16 bytes.
+// starts lists the page offsets at which a would-be alarm is measured: the four positions of a function in a cache
+// line, since compilers align functions to 16 bytes.
 var starts = []int{0, 16, 32, 48}
 
-// tolerated are the reasons that an undisturbed block can be rejected for after timing: its windows run
-// at several speeds, or its copies do not all take the same time. What made it so may have made it
-// slower, so a suspect's numbers count all the same.
+// tolerated lists the reasons that can reject an undisturbed block after timing: its windows have several modes, or its
+// copies do not take equal time. The same cause may have made it slower, so a suspect's numbers count.
 var tolerated = []verdict.Reason{verdict.Unstable, verdict.Nonlinear}
 
-// Run measures all blocks, and then those that look slower again. Outcomes are in the order of
-// blocks. An error is a *verdict.HostError, ctx's, or one of starting a profiler; what was found until then stands
-// beside it, nil if no block was measured.
+// Run measures all blocks, then again those that look slower. Outcomes are in the order of blocks. An error is a
+// *verdict.HostError, ctx's, or about starting a profiler; it comes with the outcomes so far, nil if no block was
+// measured.
 func Run(ctx context.Context, blocks []Block, o Options) ([]Outcome, error) {
 	r := run{Options: o, suspects: make([]*suspect, len(blocks))}
 	for _, b := range blocks {
@@ -91,12 +89,12 @@ func Run(ctx context.Context, blocks []Block, o Options) ([]Outcome, error) {
 		return r.unfinished(), err
 	}
 	isSuspect := func(s *suspect) bool { return s != nil }
-	for n := 0; n < freshRounds && slices.ContainsFunc(r.suspects, isSuspect); n++ {
+	for n := 0; n < retestRounds && slices.ContainsFunc(r.suspects, isSuspect); n++ {
 		if err := r.round(ctx, r.again); err != nil {
 			return r.unfinished(), err
 		}
 	}
-	r.judge(leastFresh)
+	r.test(leastRetests)
 	isSlower := func(o Outcome) bool { return o.Status == Slower }
 	if slices.ContainsFunc(r.outcomes, isSlower) {
 		if err := r.round(ctx, r.place); err != nil {
@@ -106,9 +104,8 @@ func Run(ctx context.Context, blocks []Block, o Options) ([]Outcome, error) {
 	return r.outcomes, nil
 }
 
-// Against tests blocks by another result instead of new measurements. All rows of one block are as many measurements;
-// of a single one, its interval says how certain it is. Blocks are one if identity is the same. P-values are adjusted as
-// those of Run are.
+// Against tests blocks against another result instead of new measurements. All rows of one block, by identity, count as
+// repeated measurements; a single row's uncertainty is its interval. P-values are adjusted as in Run.
 func Against(blocks, other []Block, identity func(Block) string, threshold float64) []Outcome {
 	rows := map[string][]Block{}
 	for _, b := range other {
@@ -130,14 +127,14 @@ func Against(blocks, other []Block, identity func(Block) string, threshold float
 		}
 		r.outcomes = append(r.outcomes, out)
 	}
-	r.judge(1)
+	r.test(1)
 	return r.outcomes
 }
 
-// absent is in place of a reason of a block that the other result does not have.
+// absent stands for the reason if the other result lacks the block.
 const absent = verdict.Reason("not in the other result")
 
-// unfinished are the outcomes of a run that an error ends: what looked slower was not confirmed.
+// unfinished returns the outcomes of a run that ended early: suspects are unconfirmed.
 func (r *run) unfinished() []Outcome {
 	reached := false
 	for i := range r.outcomes {
@@ -155,18 +152,18 @@ func (r *run) unfinished() []Outcome {
 type run struct {
 	Options
 	outcomes []Outcome
-	suspects []*suspect // by block; nil of a block that is not a suspect
+	suspects []*suspect // by block; nil if not a suspect
 }
 
 // suspect holds a block's new measurements.
 type suspect struct {
-	logs      []float64          // of cycles
-	halves    []float64          // of their intervals, as shares of the cycles
-	rejection *verdict.Rejection // of the last that gave no number
-	failures  int                // how many gave none
+	logs      []float64          // logarithms of cycles
+	halves    []float64          // half-widths of their intervals, relative to the cycles
+	rejection *verdict.Rejection // the last one
+	failures  int                // measurements without a number
 }
 
-// round does one thing with each block in a child of its own.
+// round calls do for each block with a new child.
 func (r *run) round(ctx context.Context, do func(ctx context.Context, p measure.Profiler, i int) error) error {
 	p, err := r.Start()
 	if err != nil {
@@ -175,7 +172,7 @@ func (r *run) round(ctx context.Context, do func(ctx context.Context, p measure.
 	defer p.Close()
 	for i := range r.outcomes {
 		err := do(ctx, p, i)
-		if failure := measure.Failure(""); errors.As(err, &failure) { // the other blocks remain what they are
+		if failure := measure.Failure(""); errors.As(err, &failure) { // the other blocks are unaffected
 			r.outcomes[i].Status, r.outcomes[i].Failure, r.suspects[i] = Failed, failure.Error(), nil
 		} else if err != nil {
 			return err
@@ -184,9 +181,8 @@ func (r *run) round(ctx context.Context, do func(ctx context.Context, p measure.
 	return nil
 }
 
-// screen measures a block once. A block that looks slower is a suspect, at a level that is not
-// corrected for the number of blocks, since a block that is missed here is not measured again. So is a
-// block that other work disturbed, or that no longer has one speed.
+// screen measures a block once. A block that looks slower is a suspect, at a level not corrected for the number of
+// blocks, since a missed block is not measured again. So is a block that was disturbed or no longer has one mode.
 func (r *run) screen(ctx context.Context, p measure.Profiler, i int) error {
 	out := &r.outcomes[i]
 	got, err := measure.Once(ctx, p, profiler.Block{Code: out.Block.Code, Setup: out.Block.setup()})
@@ -215,7 +211,7 @@ func (r *run) screen(ctx context.Context, p measure.Profiler, i int) error {
 
 func (r *run) again(ctx context.Context, p measure.Profiler, i int) error {
 	s := r.suspects[i]
-	if s == nil || s.failures > freshRounds-leastFresh { // too few can follow; each may take a whole budget
+	if s == nil || s.failures > retestRounds-leastRetests { // too few can follow; each may take a whole budget
 		return nil
 	}
 	got, err := measure.Once(ctx, p, profiler.Block{Code: r.outcomes[i].Block.Code, Setup: r.outcomes[i].Block.setup(tolerated...)})
@@ -231,8 +227,8 @@ func (r *run) again(ctx context.Context, p measure.Profiler, i int) error {
 	return nil
 }
 
-// place measures a would-be alarm with its code at stated starts. If it is as fast as its baseline at
-// one of them, the baseline was one of its speeds, and it is cleared.
+// place measures a would-be alarm at the stated starts. If one of them is as fast as the baseline, the baseline was one
+// of the block's modes, and the block is cleared.
 func (r *run) place(ctx context.Context, p measure.Profiler, i int) error {
 	out := &r.outcomes[i]
 	if out.Status != Slower {
@@ -243,7 +239,7 @@ func (r *run) place(ctx context.Context, p measure.Profiler, i int) error {
 		setup.CodeOffset = &start
 		got, err := measure.Once(ctx, p, profiler.Block{Code: out.Block.Code, Setup: setup})
 		switch {
-		case errors.As(err, new(*verdict.Rejection)): // no layout that it can be measured in
+		case errors.As(err, new(*verdict.Rejection)): // it cannot be measured in this layout
 		case err != nil:
 			return err
 		case got.Cycles <= out.Block.Cycles*(1+r.Threshold):
@@ -254,9 +250,9 @@ func (r *run) place(ctx context.Context, p measure.Profiler, i int) error {
 	return nil
 }
 
-// judge tests the new measurements alone, of which there have to be enough: the one that made a block a suspect was
-// selected for being slow.
-func (r *run) judge(enough int) {
+// test uses only the new measurements, of which enough are needed: the one that made a block a suspect was selected
+// for being slow.
+func (r *run) test(enough int) {
 	var (
 		judged []*Outcome
 		p      []float64
@@ -265,7 +261,7 @@ func (r *run) judge(enough int) {
 		out, s := &r.outcomes[i], r.suspects[i]
 		switch {
 		case s == nil:
-		case len(s.logs) < enough: // too little is known of it to clear it
+		case len(s.logs) < enough: // too few to clear it
 			out.Status, out.Rejection = Unknown, s.rejection
 		default:
 			if out.Status == Unknown {
@@ -289,9 +285,8 @@ func (r *run) judge(enough int) {
 	}
 }
 
-// baseline is a block's baseline with the error that a suspect's new measurements give to any one
-// measurement: no less than their own interval and no less than the spread between children. An
-// interval that is narrower saw one speed of several.
+// baseline returns a block's baseline with the error of a single measurement as the new measurements show it: at least
+// their own interval and at least the spread between children. A narrower interval saw one mode of several.
 func (s *suspect) baseline(b Block) stat.Known {
 	within := known(b.Cycles, max(b.Half, b.Cycles*stat.Median(s.halves)))
 	t := stat.OneSample(s.logs)
@@ -301,7 +296,7 @@ func (s *suspect) baseline(b Block) stat.Known {
 	return within
 }
 
-// compare notes how much slower a block is now than its baseline, and tests it, in logarithms.
+// compare records how much slower a block is than its baseline, and tests it, in logarithms.
 func (out *Outcome) compare(cycles float64, now, was stat.Known) stat.Test {
 	t := stat.Difference(was, now)
 	percent := func(log float64) float64 { return 100 * math.Expm1(log) }
@@ -309,13 +304,12 @@ func (out *Outcome) compare(cycles float64, now, was stat.Known) stat.Test {
 	return t
 }
 
-// intervalDF are the degrees of freedom of the shortest measurement's interval: twelve windows of
-// which the middle half counts (stat.MidMean).
+// intervalDF is the degrees of freedom of the shortest measurement's interval: twelve windows, of which the middle half
+// counts (stat.MidMean).
 const intervalDF = 5
 
-// known turns a result's interval, in which another result lies with 95 % probability, back into
-// the standard error of the logarithm of its value. It takes the interval for that of many
-// windows and the degrees of freedom for those of few: both make the error rather too large.
+// known converts a result's interval, which contains another result with 95 % probability, to the standard error of the
+// logarithm. It assumes an interval of many windows but degrees of freedom of few, so the error is rather too large.
 func known(cycles, half float64) stat.Known {
 	const normal95 = 1.96
 	return stat.Known{Mean: math.Log(cycles), Error: half / cycles / (math.Sqrt2 * normal95), DF: intervalDF}

@@ -15,13 +15,13 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// lab is a host on which block i takes what cycles says; with a rejection, if that is tolerated. Where
-// the code's start is set, starts decides instead, if there is one.
+// lab is a host on which block i takes the given cycles, possibly with a rejection, if that is tolerated. If the code's
+// start is set, starts decides instead, if set.
 type lab struct {
 	starts   func(i, start int) float64
 	rand     *rand.Rand
 	scatter  float64 // of one measurement, as a share
-	interval float64 // what intervals tell of the scatter, if it is more
+	interval float64 // the scatter that intervals claim, if more
 	cycles   func(i, child int) (float64, error)
 	children int
 	open     int
@@ -65,7 +65,7 @@ func (c *child) Profile(ctx context.Context, b profiler.Block) (profiler.Result,
 	return c.result(v), nil
 }
 
-// result is v with the scatter and the interval that goes with it.
+// result returns v with the scatter and its interval.
 func (l *lab) result(v float64) profiler.Result {
 	half := 1.96 * math.Sqrt2 * max(l.scatter, l.interval) * v
 	v *= 1 + l.scatter*l.rand.NormFloat64()
@@ -90,8 +90,7 @@ func count(outcomes []Outcome, s Status) (n int) {
 	return n
 }
 
-// TestUnchanged: without any threshold many blocks look slower by chance; measured again hardly
-// one is.
+// TestUnchanged: at threshold 0, many blocks look slower by chance; hardly any does when measured again.
 func TestUnchanged(t *testing.T) {
 	alarms, cleared := 0, 0
 	for run := range uint64(20) {
@@ -103,7 +102,7 @@ func TestUnchanged(t *testing.T) {
 			t.Fatalf("%d profilers left open", l.open)
 		}
 	}
-	// Conservative errors make suspects rarer than 5 %; the level of the family is 5 % a run.
+	// Conservative errors make suspects rarer than 5 %; the family's level is 5 % per run.
 	if alarms > 2 || cleared < 10 {
 		t.Errorf("%d alarms, %d suspects cleared, in 20 runs over 200 blocks", alarms, cleared)
 	}
@@ -114,10 +113,10 @@ func TestSlower(t *testing.T) {
 		name    string
 		slower  float64
 		want    Status
-		numbers int // of fresh measurements of it
+		numbers int // new measurements
 	}{
-		{"by far", 1.5, Slower, freshRounds},
-		{"past the threshold", 1.045, Slower, freshRounds},
+		{"by far", 1.5, Slower, retestRounds},
+		{"past the threshold", 1.045, Slower, retestRounds},
 		{"within it", 1.015, Fine, 0},
 		{"faster", 0.5, Fine, 0},
 	} {
@@ -138,21 +137,20 @@ func TestSlower(t *testing.T) {
 					t.Errorf("%s, run %d: slowdown %.2f to %.2f, true is %.2f", c.name, run, o.Low, o.High, want)
 				}
 			}
-			if want := 1 + freshRounds + 1; c.numbers > 0 && l.children != want { // screened, measured again, placed
+			if want := 1 + retestRounds + 1; c.numbers > 0 && l.children != want { // screened, measured again, placed
 				t.Errorf("%s: %d children, want %d", c.name, l.children, want)
 			}
 		}
 	}
 }
 
-// TestSpeedsByLayout: of 100 blocks, ten take 1.9 or 2.7 cycles, as where the code starts has it; the
-// layouts of one measurement rarely meet the faster. A baseline that did is no slowdown, and a block
-// both of whose speeds have become slower is one.
+// TestSpeedsByLayout: of 100 blocks, ten take 1.9 or 2.7 cycles depending on the code's start; one measurement's
+// layouts rarely include the faster. A fast baseline is no slowdown, and a block with both modes slower is one.
 func TestSpeedsByLayout(t *testing.T) {
 	const runs, blocks, twoSpeeds = 100, 100, 10
 	for _, c := range []struct {
 		name        string
-		now         float64 // times both speeds
+		now         float64 // factor on both modes
 		least, most int     // runs with an alarm
 	}{
 		{"as it was", 1, 0, 5},
@@ -203,19 +201,19 @@ func TestSpeedsByLayout(t *testing.T) {
 	}
 }
 
-// TestSpreadIsNotSlower: a block whose children scatter by 5 % is not slower because its baseline was
-// 8 % below their mean: the baseline was one such child.
+// TestSpreadIsNotSlower: a block whose children scatter by 5 % is not slower because its baseline was 8 % below their
+// mean: the baseline was one such child.
 func TestSpreadIsNotSlower(t *testing.T) {
 	l := newLab(1, func(_, child int) (float64, error) { return 2 * (1 + 0.05*float64(child%3-1)), nil })
 	l.scatter = 0.0001
 	l.starts = func(int, int) float64 { return 2 } // no layout explains it
 	got, err := Run(context.Background(), []Block{{Row: 1, Code: []byte{0, 0}, Cycles: 1.84, Half: 0.001}}, Options{Threshold: 0.02, Start: l.start})
-	if err != nil || got[0].Status != Cleared || got[0].Fresh != freshRounds {
+	if err != nil || got[0].Status != Cleared || got[0].Fresh != retestRounds {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
 
-// TestTwoSpeeds: a block that was slow in one child and mostly is not in others is no alarm.
+// TestTwoSpeeds: a block that is slow in one child but mostly not in others is no alarm.
 func TestTwoSpeeds(t *testing.T) {
 	l := newLab(1, func(i, child int) (float64, error) {
 		switch {
@@ -230,7 +228,7 @@ func TestTwoSpeeds(t *testing.T) {
 	})
 	got := require.Get(Run(context.Background(), l.baseline(10, 2), Options{Threshold: 0.02, Start: l.start}))(t)
 	for i := 3; i <= 4; i++ {
-		if got[i].Status != Cleared || got[i].Fresh != freshRounds {
+		if got[i].Status != Cleared || got[i].Fresh != retestRounds {
 			t.Errorf("%+v", got[i])
 		}
 	}
@@ -247,9 +245,9 @@ func TestNotMeasured(t *testing.T) {
 			return 0, noise
 		case i == 3 && child == 0:
 			return 3, nil
-		case i == 3 && child > leastFresh-1: // one short of enough
+		case i == 3 && child > leastRetests-1: // one short of enough
 			return 0, noise
-		case i == 4 && child > leastFresh:
+		case i == 4 && child > leastRetests:
 			return 0, noise
 		case (i == 5 || i == 6) && child == 0:
 			return 0, noise
@@ -262,12 +260,12 @@ func TestNotMeasured(t *testing.T) {
 	for i, want := range []Outcome{{Status: Fine}, {Status: Unknown, Rejection: sigill}, {Status: Unknown, Rejection: noise}, {Status: Unknown, Rejection: noise}, {Status: Slower}, {Status: Slower}, {Status: Fine}} {
 		require.Equal(t, fmt.Sprintf("block %d", i), want, Outcome{Status: got[i].Status, Rejection: got[i].Rejection})
 	}
-	if hopeless := 1 + freshRounds - leastFresh + 1; l.asked[1] != 1 || l.asked[2] != hopeless {
-		t.Errorf("asked %v times: what is sure to be rejected once, what is disturbed each time until %d cannot be made good", l.asked, hopeless)
+	if asks := 1 + retestRounds - leastRetests + 1; l.asked[1] != 1 || l.asked[2] != asks {
+		t.Errorf("asked %v times: what is sure to be rejected once, what is disturbed each time until %d cannot be made good", l.asked, asks)
 	}
 }
 
-// TestUnsteady: a block that no longer has one speed is judged by its cycles all the same.
+// TestUnsteady: a block that no longer has one mode is still tested by its cycles.
 func TestUnsteady(t *testing.T) {
 	for _, reason := range []verdict.Reason{verdict.Unstable, verdict.Nonlinear} {
 		l := newLab(1, func(i, _ int) (float64, error) {
@@ -280,18 +278,17 @@ func TestUnsteady(t *testing.T) {
 			return 2, nil
 		})
 		got := require.Get(Run(context.Background(), l.baseline(3, 2), Options{Threshold: 0.02, Start: l.start}))(t)
-		if got[1].Status != Slower || got[2].Status != Fine || got[2].Fresh != freshRounds {
+		if got[1].Status != Slower || got[2].Status != Fine || got[2].Fresh != retestRounds {
 			t.Errorf("%s: slower: %+v, as before: %+v", reason, got[1], got[2])
 		}
 	}
 }
 
-// TestFailureIsOfOneBlock: what fails in bbprof over one block, in whichever round, is that block's outcome, and all
-// others are judged.
+// TestFailureIsOfOneBlock: a failure on one block, in any round, is that block's outcome, and the others are tested.
 func TestFailureIsOfOneBlock(t *testing.T) {
 	broken := measure.Failure("the child has lost its memory")
 	l := newLab(1, func(i, child int) (float64, error) {
-		if i == 1 || i == 2 && child == 3 || i == 3 && child == 1+freshRounds {
+		if i == 1 || i == 2 && child == 3 || i == 3 && child == 1+retestRounds {
 			return 0, broken
 		}
 		return 3, nil
@@ -305,7 +302,7 @@ func TestFailureIsOfOneBlock(t *testing.T) {
 	}
 }
 
-// TestHostErrorKeepsOutcomes: what was found before the host failed stands beside the error, and what was not reached says so.
+// TestHostErrorKeepsOutcomes: earlier outcomes come with a host error, and blocks not reached say so.
 func TestHostErrorKeepsOutcomes(t *testing.T) {
 	gone := &verdict.HostError{Missing: "an idle CPU"}
 	for _, c := range []struct {
@@ -336,8 +333,8 @@ func TestHostErrorKeepsOutcomes(t *testing.T) {
 	}
 }
 
-// TestAgainst: two results are judged by the rule of new measurements. Of blocks that did not change few runs in a
-// hundred raise any alarm, one that did is found, and several rows of a block are several measurements.
+// TestAgainst: two results are compared by the rule for new measurements. Few runs in a hundred without changes raise
+// an alarm, a changed block is found, and several rows of a block are several measurements.
 func TestAgainst(t *testing.T) {
 	const blocks, runs, noise = 20, 200, 0.004
 	identity := func(b Block) string { return string(b.Code) }
@@ -346,7 +343,7 @@ func TestAgainst(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 7))
 		measured := func(i int, truth float64) Block {
 			cycles := truth * (1 + noise*random.NormFloat64())
-			b, err := NewBlock(i+1, []byte{byte(i)}, cycles, cycles*(1-2.77*noise), cycles*(1+2.77*noise)) // where a second one lies in 95 % of cases
+			b, err := NewBlock(i+1, []byte{byte(i)}, cycles, cycles*(1-2.77*noise), cycles*(1+2.77*noise)) // contains a second one in 95 % of cases
 			require.NoError(t, err)
 			return b
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// TestMeasured: blocks that stay what they are raise hardly an alarm, and the one that has become
-// slower does each time. A baseline measured beside other work may spoil one run of three.
+// TestMeasured: unchanged blocks hardly ever raise an alarm, and the one made slower always does. A baseline disturbed
+// by other work may spoil one run of three.
 func TestMeasured(t *testing.T) {
 	require.Slow(t)
 	require.AtMost(t, 1, 3, func() string { return tryMeasured(t) })

@@ -12,8 +12,8 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Blocks prepares blocks for a comparison: all are measured once, to find an initial state
-// that all run with, but for what each sets itself. first are those results. An error is a *SideError if it is about one block.
+// Blocks prepares blocks for a comparison. It measures each once to find an initial state that suits all, except what
+// each sets itself, and returns those results as first. An error about one block is a *SideError.
 func Blocks(ctx context.Context, p measure.Profiler, blocks []profiler.Block) (measures []Measure, first []profiler.Result, err error) {
 	first = make([]profiler.Result, len(blocks))
 	for i, b := range blocks {
@@ -22,7 +22,7 @@ func Blocks(ctx context.Context, p measure.Profiler, blocks []profiler.Block) (m
 			return nil, first, &SideError{Name(i), err}
 		}
 	}
-	// All sides get equal data: the state that one needed is given to the others.
+	// All sides get equal data: if one needs a state, all get it.
 	init, own := first[0].Init, false
 	for i, b := range blocks {
 		init = latest(init, first[i].Init)
@@ -47,7 +47,7 @@ func Blocks(ctx context.Context, p measure.Profiler, blocks []profiler.Block) (m
 		}
 		measures = append(measures, func(ctx context.Context, l Layout) (float64, error) {
 			setup := l.setup(init)
-			setup.At = b.Setup.At
+			setup.Address = b.Setup.Address
 			r, err := measure.Number(ctx, p, profiler.Block{Code: b.Code, Setup: setup})
 			return r.Cycles, err
 		})
@@ -55,15 +55,14 @@ func Blocks(ctx context.Context, p measure.Profiler, blocks []profiler.Block) (m
 	return measures, first, nil
 }
 
-// unset is a state of bbprof's as it is before anything is set.
+// unset returns one of bbprof's states before anything is set.
 func unset(init initial.State) *initial.State {
 	inits := initial.States()
 	return &inits[slices.IndexFunc(inits, func(i initial.State) bool { return i.Name == init.Name })]
 }
 
-// setup is a layout as the profiler takes it. Registers and memory words are all pointers, so all
-// are moved together, so equal ones remain equal; a register that is 0 remains 0. In a layout that was
-// spread each is moved by itself and has a page of its own.
+// setup converts a layout for the profiler. All registers and memory words are pointers and move together, so equal
+// ones stay equal; a register of 0 stays 0. In a spread layout each moves separately and has its own page.
 func (l Layout) setup(init initial.State) profiler.Setup {
 	offset := l.Start
 	by := func(pointer int) uint64 {
@@ -72,7 +71,7 @@ func (l Layout) setup(init initial.State) profiler.Setup {
 			data = uint64(l.Apart[pointer])
 		}
 		if init.Name == divisible {
-			data &^= 0xff // the low byte, a divisor, must stay
+			data &^= 0xff // the low byte is a divisor and must not change
 		}
 		if l.Apart == nil {
 			return data
@@ -89,24 +88,23 @@ func (l Layout) setup(init initial.State) profiler.Setup {
 	}
 	init.Fill += by(len(init.GPR))
 	tolerate := tolerated()
-	if l.Apart != nil { // that pointers alias in some layouts is what they were spread for
+	if l.Apart != nil { // spread layouts are meant to alias sometimes
 		tolerate = append(tolerate, verdict.Alias4K, verdict.AliasFrame)
 	}
 	return profiler.Setup{CodeOffset: &offset, Init: &init, Tolerate: tolerate}
 }
 
-// apart is more than the distance of any two registers of an initial state.
+// apart exceeds the distance of any two registers of an initial state.
 const apart = 1 << 22
 
-// tolerated are the reasons that an undisturbed block can be rejected for after timing. A layout in
-// which it has two speeds, or in which copies do not all take the same time, counts like any other:
-// dropping it would select layouts by their outcome.
+// tolerated lists the reasons that can reject an undisturbed block after timing. A layout in which it has two modes, or
+// its copies do not take equal time, counts like any other: dropping it would select layouts by outcome.
 func tolerated() []verdict.Reason { return []verdict.Reason{verdict.Unstable, verdict.Nonlinear} }
 
-// divisible is the initial state for divisions: rdx is 0, and ax / cl fits 8 bits.
+// divisible is the initial state for divisions: rdx is 0, and ax / cl fits in 8 bits.
 const divisible = "divisible"
 
-// latest is that of two states which the profiler tries later: of one state, with registers moved.
+// latest returns the one of two states that the profiler tries later; of one state, the one with registers moved.
 func latest(a, b initial.State) initial.State {
 	inits := initial.States()
 	at := func(x initial.State) int {

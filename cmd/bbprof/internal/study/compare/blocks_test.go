@@ -13,11 +13,11 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// fake is a profiler on which a block needs the initial state that needs says, by its first byte.
+// fake is a profiler on which the block's first byte selects, through needs, the initial state it needs.
 type fake struct {
 	needs map[byte]string
 	asked []profiler.Block
-	noise int // measurements that are yet to be disturbed
+	noise int // measurements still to be disturbed
 }
 
 func (f *fake) Profile(_ context.Context, b profiler.Block) (profiler.Result, error) {
@@ -54,7 +54,7 @@ func TestBlocksShareTheirState(t *testing.T) {
 		{"b cannot have any", map[byte]string{2: "none"}, "", "b"},
 	} {
 		f := &fake{needs: c.needs}
-		measure, first, err := Blocks(context.Background(), f, []profiler.Block{{Code: []byte{1}, Setup: profiler.Setup{At: new(uint64(1))}}, {Code: []byte{2}, Setup: profiler.Setup{At: new(uint64(2))}}})
+		measure, first, err := Blocks(context.Background(), f, []profiler.Block{{Code: []byte{1}, Setup: profiler.Setup{Address: new(uint64(1))}}, {Code: []byte{2}, Setup: profiler.Setup{Address: new(uint64(2))}}})
 		if c.want == "" {
 			var side *SideError
 			var rejection *verdict.Rejection
@@ -70,20 +70,20 @@ func TestBlocksShareTheirState(t *testing.T) {
 		for i, m := range measure {
 			v, err := m(context.Background(), Layout{Start: 16, Data: 320})
 			asked := f.asked[len(f.asked)-1]
-			if err != nil || v != float64(i+1) || asked.Code[0] != byte(i+1) || *asked.Setup.CodeOffset != 16 || *asked.Setup.At != uint64(i+1) {
+			if err != nil || v != float64(i+1) || asked.Code[0] != byte(i+1) || *asked.Setup.CodeOffset != 16 || *asked.Setup.Address != uint64(i+1) {
 				t.Errorf("%s: %v, %v of %+v", c.name, v, err, asked)
 			}
 		}
 	}
 }
 
-// TestBlocksKeepWhatTheySet: where the sides set different values, each keeps its own, and its address, in every layout.
+// TestBlocksKeepWhatTheySet: sides that set different values keep their own, and their addresses, in every layout.
 func TestBlocksKeepWhatTheySet(t *testing.T) {
 	set := func(text string) initial.Set {
 		s := require.Get(initial.ParseSet(text))(t)
 		return s
 	}
-	a := profiler.Block{Code: []byte{1}, Setup: profiler.Setup{At: new(uint64(0x401010)), Set: set("rbx=0x5000")}}
+	a := profiler.Block{Code: []byte{1}, Setup: profiler.Setup{Address: new(uint64(0x401010)), Set: set("rbx=0x5000")}}
 	for _, c := range []struct {
 		name    string
 		b       profiler.Setup
@@ -93,26 +93,26 @@ func TestBlocksKeepWhatTheySet(t *testing.T) {
 		{"none", profiler.Setup{}, initial.Paper().GPR[3], "paper"},
 		{"another", profiler.Setup{Set: set("rbx=0x7000")}, 0x7000, "paper"},
 		{"another, in another state", profiler.Setup{Set: set("rbx=0x7000")}, 0x7000, "low"},
-		{"the same", profiler.Setup{At: new(uint64(0x402020)), Set: set("rbx=0x5000")}, 0x5000, "low"},
+		{"the same", profiler.Setup{Address: new(uint64(0x402020)), Set: set("rbx=0x5000")}, 0x5000, "low"},
 	} {
 		f := &fake{needs: map[byte]string{2: c.initial}}
 		measures, _ := require.Get2(Blocks(context.Background(), f, []profiler.Block{a, {Code: []byte{2}, Setup: c.b}}))(t)
 		for i, m := range measures {
 			require.Get(m(context.Background(), Layout{}))(t)
 			asked := f.asked[len(f.asked)-1].Setup
-			wantAt, want := []*uint64{a.Setup.At, c.b.At}[i], []uint64{0x5000, c.rbx}[i]
-			if asked.Init.GPR[3] != want || asked.At != wantAt || asked.Init.Name != c.initial {
-				t.Errorf("%s, side %s: rbx %#x in %s, want %#x; the same address: %t", c.name, Name(i), asked.Init.GPR[3], asked.Init.Name, want, asked.At == wantAt)
+			wantAt, want := []*uint64{a.Setup.Address, c.b.Address}[i], []uint64{0x5000, c.rbx}[i]
+			if asked.Init.GPR[3] != want || asked.Address != wantAt || asked.Init.Name != c.initial {
+				t.Errorf("%s, side %s: rbx %#x in %s, want %#x; the same address: %t", c.name, Name(i), asked.Init.GPR[3], asked.Init.Name, want, asked.Address == wantAt)
 			}
 		}
 	}
 }
 
-// TestSpread: each pointer has a page and an offset in it of its own, the same for both sides; the stack
-// pointers stay together, and whether pointers alias does not reject the block.
+// TestSpread: each pointer has its own page and page offset, the same for both sides; the stack pointers stay together,
+// and aliasing pointers do not reject the block.
 func TestSpread(t *testing.T) {
 	const seed = 3
-	equal := 0 // pairs of pointers with equal low 12 bits, of 200 layouts
+	equal := 0 // pairs of pointers with equal low 12 bits, in 200 layouts
 	for _, plain := range Draw(seed, 200) {
 		l := plain.Spread(seed)
 		if again := plain.Spread(seed); !slices.Equal(l.Apart, again.Apart) || slices.Equal(l.Apart, plain.Spread(seed+1).Apart) {
@@ -145,7 +145,7 @@ func TestSpread(t *testing.T) {
 			}
 		}
 	}
-	if equal == 0 || equal > 12 { // 200 of 64 are expected
+	if equal == 0 || equal > 12 { // 200/64 are expected
 		t.Errorf("rsi and rdi have equal low 12 bits in %d of 200 layouts", equal)
 	}
 }

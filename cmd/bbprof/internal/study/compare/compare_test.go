@@ -40,7 +40,7 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// bench measures sides whose time depends on the layout, with noise.
+// bench measures sides with noise and a layout-dependent time.
 type bench struct {
 	rand    *rand.Rand
 	scatter float64
@@ -54,10 +54,10 @@ func (b *bench) measure(name string, cycles func(Layout) float64) Measure {
 	}
 }
 
-// moved is a time that the layout moves by up to 10 %.
+// moved is a time that varies by up to 10 % with the layout.
 func moved(l Layout) float64 { return 10 * (1 + 0.1*float64(l.Start)/Page) }
 
-// pairs runs two sides in layouts of seed 1.
+// pairs runs two sides in layouts of one seed.
 func pairs(t *testing.T, seed uint64, n, trials int, a, b Measure) []Pair {
 	t.Helper()
 	all, dropped, err := Run(context.Background(), Draw(seed, n), experiment.Plan{Rounds: trials, Seed: seed}, []Measure{a, b})
@@ -67,7 +67,7 @@ func pairs(t *testing.T, seed uint64, n, trials int, a, b Measure) []Pair {
 	return Pairs(all, 1)
 }
 
-// TestRunAlternates: in each layout all sides are measured before one is measured again, and none is always first.
+// TestRunAlternates: each layout measures all sides before repeating any, and none is always first.
 func TestRunAlternates(t *testing.T) {
 	b := &bench{rand: rand.New(rand.NewPCG(1, 1))}
 	const layouts, trials, sides = 40, 3, 3
@@ -88,14 +88,14 @@ func TestRunAlternates(t *testing.T) {
 		if p := Pairs(all, 2)[i]; len(m.Sides) != sides || len(m.Sides[2]) != trials || m.Sides[0][0] != moved(m.Layout) || &p.B[0] != &m.Sides[2][0] || &p.A[0] != &m.Sides[0][0] {
 			t.Errorf("layout %d: %+v", i+1, m)
 		}
-		if n := first[string(rune('a'+i%sides))]; n < 20 || n > 60 { // of 120, 40 are expected
+		if n := first[string(rune('a'+i%sides))]; n < 20 || n > 60 { // of 120; 40 are expected
 			t.Errorf("who is first: %v", first)
 		}
 	}
 }
 
-// TestIdentical: of comparisons of code with itself, 5 % find a difference; of those with three other sides, 5 % at most
-// find one anywhere, and the intervals hold 0 together.
+// TestIdentical: 5 % of comparisons of code with itself find a difference; of those with three other sides, at most 5 %
+// find any, and the intervals contain 0 jointly.
 func TestIdentical(t *testing.T) {
 	const runs = 1000
 	for _, others := range []int{1, 3} {
@@ -121,7 +121,7 @@ func TestIdentical(t *testing.T) {
 	}
 }
 
-// TestPairsHelp: a difference of 1 % under a layout's 10 % is found in pairs.
+// TestPairsHelp: pairing finds a difference of 1 % although layouts vary by 10 %.
 func TestPairsHelp(t *testing.T) {
 	b := &bench{rand: rand.New(rand.NewPCG(1, 1)), scatter: 0.005}
 	c, err := Paired(pairs(t, 1, 33, 3, b.measure("a", moved), b.measure("b", func(l Layout) float64 { return 1.01 * moved(l) })), 1)
@@ -170,8 +170,8 @@ func TestConclusionAtTheEdges(t *testing.T) {
 	}
 }
 
-// TestLinked: layouts with a link in common are not independent, so four links that happen to favour a
-// make no difference however many set-ups each is run in.
+// TestLinked: layouts that share a link are not independent, so four links that happen to favour a prove nothing
+// however many set-ups each runs in.
 func TestLinked(t *testing.T) {
 	favour := []float64{0.04, 0.05, -0.01, 0.02} // of a, in each link
 	const setups = 50
@@ -186,7 +186,7 @@ func TestLinked(t *testing.T) {
 	if err != nil || c.Verdict != Same || math.Abs(c.Mean-2.5) > 0.01 || c.DF > 3.1 || c.Layouts != 4*setups || c.WonB != setups {
 		t.Errorf("%+v, %v", c, err)
 	}
-	if p := c.Proposal; p == nil || math.Abs(p.Value-12.5) > 0.01 || p.Low < 11 || p.Low > 12 || p.High > 14 { // one trial of three is an outlier, and counts for itself
+	if p := c.Proposal; p == nil || math.Abs(p.Value-12.5) > 0.01 || p.Low < 11 || p.Low > 12 || p.High > 14 { // one trial of three is an outlier and counts on its own
 		t.Errorf("mean of all differences: %+v", p)
 	}
 	if m := c.Median; m == nil || m.Value < 2 || m.Value > 4 || m.Low < 1.8 || m.High > 4.2 {
@@ -206,7 +206,7 @@ func TestLinked(t *testing.T) {
 	}
 }
 
-// measured are pairs as Run has them.
+// measured converts pairs to Run's results.
 func measured(pairs []Pair) (all []Measured) {
 	for _, p := range pairs {
 		all = append(all, Measured{p.Layout, [][]float64{p.A, p.B}})
@@ -214,7 +214,7 @@ func measured(pairs []Pair) (all []Measured) {
 	return all
 }
 
-// TestSpeedup: the speed-up in a layout is a's time over b's, within its interval.
+// TestSpeedup: a layout's speed-up is a's time over b's, within its interval.
 func TestSpeedup(t *testing.T) {
 	of := []Pair{{Layout: Layout{Env: 16}, A: []float64{10, 10.1, 9.9}, B: []float64{20, 20.1, 19.9}}, {Layout: Layout{Env: 32}, A: []float64{10, 10.1, 9.9}, B: []float64{5, 5.1, 4.9}}}
 	c, err := Paired(of, 1)
@@ -285,11 +285,11 @@ func TestRejections(t *testing.T) {
 	}
 	_, dropped, err = Run(context.Background(), layouts, plan, []Measure{where(func(Layout) bool { return true }, alias), ok})
 	var side *SideError
-	if !errors.As(err, &side) || side.Side != "a" || !errors.Is(err, error(alias)) || len(dropped) != hopeless {
+	if !errors.As(err, &side) || side.Side != "a" || !errors.Is(err, error(alias)) || len(dropped) != giveUpAfter {
 		t.Errorf("rejected in all: %v after %d", err, len(dropped))
 	}
-	_, dropped, err = Run(context.Background(), layouts, plan, []Measure{where(func(l Layout) bool { return l.Number < hopeless }, alias), ok})
-	if err != nil || len(dropped) != hopeless-1 {
+	_, dropped, err = Run(context.Background(), layouts, plan, []Measure{where(func(l Layout) bool { return l.Number < giveUpAfter }, alias), ok})
+	if err != nil || len(dropped) != giveUpAfter-1 {
 		t.Errorf("rejected in the first: %v after %d", err, len(dropped))
 	}
 	if _, _, err = Run(context.Background(), layouts, plan, []Measure{ok, where(func(l Layout) bool { return l.Number == 3 }, broken)}); !errors.Is(err, broken) {

@@ -10,47 +10,45 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// Verdict is how b compares with a.
+// Verdict says how b compares with a.
 type Verdict string
 
 const (
 	Slower Verdict = "slower"
 	Faster Verdict = "faster"
-	Same   Verdict = "no difference" // that so many layouts show
+	Same   Verdict = "no difference" // found with these layouts
 )
 
-// Power is how likely a difference as large as Conclusion.Detects is to be found: the usual four
-// in five (Cohen, Statistical Power Analysis for the Behavioral Sciences, section 2.4).
+// Power is the probability of finding a difference as large as Conclusion.Detects: the usual 0.8 (Cohen, Statistical
+// Power Analysis for the Behavioral Sciences, section 2.4).
 const Power = 0.8
 
-// Conclusion is what all layouts together say. Differences are percentages of a: above 0, b takes
-// longer.
+// Conclusion is the result over all layouts. Differences are percentages of a: above 0, b takes longer.
 type Conclusion struct {
 	Verdict Verdict `json:"verdict"`
 	Mean    float64 `json:"difference_percent"`
-	Low     float64 `json:"ci_low_percent"` // 95 % interval, of several sides together
+	Low     float64 `json:"ci_low_percent"` // 95 % interval, joint if there are several sides
 	High    float64 `json:"ci_high_percent"`
-	P       float64 `json:"p"` // of a mean so far from 0 if there is no difference
+	P       float64 `json:"p"` // of a mean this far from 0 if there is no difference
 	DF      float64 `json:"degrees_of_freedom"`
 	Method  string  `json:"method"`
-	// Comparisons is with how many sides the first is compared, if not with one: their intervals and p-values hold together.
+	// Comparisons is the number of sides compared with the first, if several: intervals and p-values hold jointly.
 	Comparisons int `json:"comparisons,omitzero"`
-	// Detects is the true difference that so many layouts find with a probability of Power.
+	// Detects is the true difference that this many layouts find with probability Power.
 	Detects float64 `json:"detects_percent"`
 
-	// Proposal and Median are of linked programs: the mean of all differences, trial by trial in every layout, as if
-	// no two had a link or a set-up in common; and the median of the differences of medians.
+	// For linked programs, Proposal is the mean of all differences, trial by trial in every layout, as if no two shared
+	// a link or a set-up; Median is the median of the differences of medians.
 	Proposal *Estimate `json:"mean_of_all_differences,omitempty"`
 	Median   *Estimate `json:"median_difference,omitempty"`
 
 	Layouts int     `json:"layouts"`
-	WonA    int     `json:"won_by_a"` // layouts in which a takes less
+	WonA    int     `json:"won_by_a"` // layouts in which a is faster
 	WonB    int     `json:"won_by_b"`
 	A       Summary `json:"a"` // over the layouts
 	B       Summary `json:"b"`
 
-	// Alone is what each layout would have said if it had been the only one, and how many of
-	// them would have said what.
+	// Alone is what each layout alone would have shown, and the counts of these verdicts.
 	Alone []Alone         `json:"alone"`
 	Says  map[Verdict]int `json:"alone_says"`
 
@@ -68,14 +66,14 @@ func (e *Estimate) String() string {
 	return fmt.Sprintf("%+.2f %%, 95 %% interval %+.2f to %+.2f %%", e.Value, e.Low, e.High)
 }
 
-// Summary is where the values of one side lie.
+// Summary describes the distribution of one side's values.
 type Summary struct {
 	Mean float64 `json:"mean"`
-	Low  float64 `json:"min"` // of a layout
+	Low  float64 `json:"min"` // over the layouts
 	High float64 `json:"max"`
 }
 
-// Alone is what one layout says. The interval is 0 to 0 where one trial gives none.
+// Alone is the result from one layout. The interval is 0 to 0 if one trial gives none.
 type Alone struct {
 	Difference float64 `json:"difference_percent"`
 	Low        float64 `json:"ci_low_percent,omitzero"`
@@ -84,11 +82,11 @@ type Alone struct {
 	P          float64 `json:"p"`
 }
 
-// errFew is of a test without a degree of freedom. Run's layouts without a *SideError are enough.
+// errFew: a test without a degree of freedom. Run's layouts suffice unless it returns a *SideError.
 var errFew = errors.New("fewer than two layouts were measured: a test needs at least two")
 
-// Paired tests the differences layout by layout. It is one of as many comparisons with one side, whose intervals hold
-// together.
+// Paired tests the differences layout by layout, as one of several comparisons with one side whose intervals hold
+// jointly.
 func Paired(pairs []Pair, comparisons int) (Conclusion, error) {
 	if len(pairs) < leastLayouts {
 		return Conclusion{}, errFew
@@ -108,12 +106,12 @@ func Paired(pairs []Pair, comparisons int) (Conclusion, error) {
 		a, b = append(a, Value(p.A)), append(b, Value(p.B))
 	}
 	c.A, c.B = summary(a), summary(b)
-	c.judge("paired t-test", stat.OneSample(c.differences()), comparisons)
+	c.decide("paired t-test", stat.OneSample(c.differences()), comparisons)
 	return c, nil
 }
 
-// judge is what a test of differences in percent says.
-func (c *Conclusion) judge(method string, test stat.Test, comparisons int) {
+// decide records the result of a test of differences in percent.
+func (c *Conclusion) decide(method string, test stat.Test, comparisons int) {
 	c.Detects = test.Detectable(Power)
 	if d := stat.Student(test.DF); comparisons > 1 {
 		c.Detects = test.Error * (d.Quantile(1-stat.Level/2/float64(comparisons)) + d.Quantile(Power))
@@ -121,22 +119,21 @@ func (c *Conclusion) judge(method string, test stat.Test, comparisons int) {
 	}
 	c.Method, c.test = method, experiment.Joint(test, comparisons)
 	c.Mean, c.Low, c.High, c.P, c.DF = c.test.Mean, c.test.Low, c.test.High, c.test.P, c.test.DF
-	c.Verdict = judge(c.test)
+	c.Verdict = decide(c.test)
 }
 
-// Linked tests programs that were linked many times: pairs hold each link in so many set-ups, one link
-// after the other. With one set-up a link, each of its own, that is the paired t-test. With more, all links
-// have the same, and layouts are not independent: the test is of a mean over links and set-ups that were
-// both drawn at random.
+// Linked tests programs linked many times: pairs holds the set-ups of each link consecutively. With one set-up per
+// link, all different, it is the paired t-test. With more, the links share set-ups and layouts are not independent: it
+// tests a mean over random links and random set-ups.
 func Linked(pairs []Pair, setups, comparisons int) (Conclusion, error) {
-	pairs = pairs[:len(pairs)-len(pairs)%setups] // an interrupted run may have left a link incomplete
+	pairs = pairs[:len(pairs)-len(pairs)%setups] // an interruption may have left a link incomplete
 	links := len(pairs) / setups
 	if links < leastLayouts {
 		return Conclusion{}, errFew
 	}
 	c, err := Paired(pairs, comparisons)
 	if setups > 1 {
-		c.judge(fmt.Sprintf("test of a mean over %d links and %d set-ups, both random", links, setups),
+		c.decide(fmt.Sprintf("test of a mean over %d links and %d set-ups, both random", links, setups),
 			stat.Crossed(slices.Collect(slices.Chunk(c.differences(), setups))), comparisons)
 	}
 	var all []float64
@@ -153,8 +150,8 @@ func Linked(pairs []Pair, setups, comparisons int) (Conclusion, error) {
 	return c, err
 }
 
-// Contrary is how many layouts alone would have said the opposite of the verdict; of no difference, how
-// many would have found one.
+// Contrary counts the layouts that alone would have shown the opposite of the verdict, or any difference if the verdict
+// is none.
 func (c *Conclusion) Contrary() int {
 	switch c.Verdict {
 	case Slower:
@@ -165,7 +162,7 @@ func (c *Conclusion) Contrary() int {
 	return c.Layouts - c.Says[Same]
 }
 
-func judge(t stat.Test) Verdict {
+func decide(t stat.Test) Verdict {
 	switch {
 	case t.P >= stat.Level:
 		return Same
@@ -184,22 +181,21 @@ func (c *Conclusion) differences() (d []float64) {
 	return d
 }
 
-// alone compares the trials of one layout as if there were no other: by Welch's test, and with
-// one trial by which value is lower.
+// alone compares the trials of one layout only: by Welch's test, or for one trial by the lower value.
 func (p Pair) alone() Alone {
 	a := Alone{Difference: 100 * (Value(p.B)/Value(p.A) - 1), P: 1}
 	if len(p.A) > 1 {
 		t := stat.Welch(p.A, p.B)
-		a.P, a.Verdict = t.P, judge(t)
+		a.P, a.Verdict = t.P, decide(t)
 		a.Low, a.High = 100*t.Low/stat.Mean(p.A), 100*t.High/stat.Mean(p.A)
 		return a
 	}
-	a.Verdict = judge(stat.Test{Mean: a.Difference, P: map[bool]float64{true: 1}[a.Difference == 0]})
+	a.Verdict = decide(stat.Test{Mean: a.Difference, P: map[bool]float64{true: 1}[a.Difference == 0]})
 	return a
 }
 
-// LayoutsFor is how many layouts find a true difference of so many percent with a probability of
-// Power, going by how much they differ here; 0 if it is more than can be computed.
+// LayoutsFor estimates from the observed variation how many layouts find a true difference of percent with probability
+// Power; 0 if too many to compute.
 func (c *Conclusion) LayoutsFor(percent float64) int {
 	n := c.test.Enough(c.Layouts, percent, Power)
 	if n == stat.Many {

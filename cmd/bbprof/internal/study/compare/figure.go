@@ -8,8 +8,8 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
 )
 
-// Figure draws the values of all sides, a point a layout, beside the differences from the first: of one other side their
-// distribution, of more their means with intervals. unit is that of the values; cs[i] is of side i+1.
+// Figure draws the values of all sides, a point per layout, next to the differences from the first: their distribution
+// for one other side, their means with intervals for more. unit is the values'; cs[i] is for side i+1.
 func Figure(unit string, cs []Conclusion, all []Measured) plot.Figure {
 	values := plot.Panel{Title: "each layout", Y: unit, Series: values(all)}
 	for i := range len(cs) + 1 {
@@ -22,9 +22,9 @@ func Figure(unit string, cs []Conclusion, all []Measured) plot.Figure {
 	return plot.Figure{Beside: true, Panels: []plot.Panel{values, means}}
 }
 
-// values are a box for each side with a column of points beside it, in the order of the layouts.
+// values draws each side as a box and a column of points, in the order of the layouts.
 func values(all []Measured) []plot.Series {
-	const boxWidth, left, columnWidth = 0.25, 0.2, 0.3 // of the distance between the sides
+	const boxWidth, left, columnWidth = 0.25, 0.2, 0.3 // in units of the distance between sides
 	boxes := plot.Series{Kind: plot.Boxes, Width: boxWidth}
 	var columns []plot.Series
 	for side := range all[0].Sides {
@@ -47,7 +47,7 @@ func differences(cs []Conclusion) plot.Series {
 	return s
 }
 
-// distribution is a histogram of the differences, with 0 and, above it, the mean with its interval.
+// distribution draws a histogram of the differences, with 0 and, above it, the mean with its interval.
 func (c Conclusion) distribution() []plot.Series {
 	bars, top := histogram(c.differences())
 	return []plot.Series{bars,
@@ -56,8 +56,8 @@ func (c Conclusion) distribution() []plot.Series {
 	}
 }
 
-// histogram has as many bins as Sturges' rule (Journal of the American Statistical Association 21, 1926).
-// top is its highest.
+// histogram chooses the number of bins by Sturges' rule (Journal of the American Statistical Association 21, 1926). top
+// is the highest bin.
 func histogram(xs []float64) (bars plot.Series, top float64) {
 	low, high := slices.Min(xs), slices.Max(xs)
 	bins := int(math.Ceil(math.Log2(float64(len(xs))))) + 1
@@ -76,13 +76,14 @@ func histogram(xs []float64) (bars plot.Series, top float64) {
 	return bars, slices.Max(counts)
 }
 
-// FigureAll draws the differences of many pairs of blocks with their intervals, the smallest first.
+// FigureAll draws the differences of many pairs of blocks with intervals, in ascending order.
 func FigureAll(all []Conclusion) plot.Figure {
 	sorted := slices.SortedFunc(slices.Values(all), func(a, b Conclusion) int { return cmp.Compare(a.Mean, b.Mean) })
 	return plot.Figure{Title: "b against a", X: "pairs of blocks, by difference", Panels: []plot.Panel{{Y: "difference, %", Series: []plot.Series{differences(sorted)}}}}
 }
 
-// Speedup is a's time over b's in each of the sizes of an environment, as a line; with trials enough, in its intervals.
+// Speedup draws a's time over b's against the environment's size as a line, within intervals if there are enough
+// trials.
 func (c Conclusion) Speedup(name string, pairs []Pair) plot.Series {
 	s := plot.Series{Name: name}
 	of := func(percent float64) float64 { return 1 / (1 + percent/100) }
@@ -99,7 +100,7 @@ func (c Conclusion) Speedup(name string, pairs []Pair) plot.Series {
 	return s
 }
 
-// Curve draws speed-ups over sizes of the environment.
+// Curve draws speed-ups against the environment's size.
 func Curve(title string, speedups []plot.Series) plot.Figure {
 	return plot.Figure{Title: title, X: "padding of the environment, bytes", Panels: []plot.Panel{{Y: "speed-up over a", Series: speedups}}}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// start is a profiler, if this host can measure.
+// start starts a profiler if this host can measure.
 func start(t *testing.T) *profiler.Profiler {
 	t.Helper()
 	p, err := profiler.New(t.Context(), profiler.Options{})
@@ -21,8 +21,8 @@ func start(t *testing.T) *profiler.Profiler {
 	return p
 }
 
-// verdicts compares two blocks with several seeds and counts the verdicts. It skips the test if a difference of
-// so many percent might not be found.
+// verdicts compares two blocks with several seeds and counts the verdicts. It skips the test if a difference of percent
+// might be missed.
 func verdicts(t *testing.T, p *profiler.Profiler, a, b []byte, layouts, seeds int, percent float64) (says map[Verdict]int, last Conclusion) {
 	t.Helper()
 	ctx := require.Context(t)
@@ -41,7 +41,7 @@ func verdicts(t *testing.T, p *profiler.Profiler, a, b []byte, layouts, seeds in
 			require.Skip(t, require.Idle, "the core is not left alone: %v", err)
 		}
 		require.Measure(t, err)
-		// What is found four times in five is missed once in 10,000 if it is twice as large.
+		// A difference twice as large as one found four times in five is missed once in 10,000.
 		if 2*last.Detects > percent {
 			require.Skip(t, require.Idle, "the core is not left alone: %d layouts detect %.2f %%", layouts, last.Detects)
 		}
@@ -50,8 +50,8 @@ func verdicts(t *testing.T, p *profiler.Profiler, a, b []byte, layouts, seeds in
 	return says, last
 }
 
-// TestMeasuredIdentical: a block is no faster than itself. Of 20 comparisons one may say
-// otherwise; that six do happens to one run in 3,000.
+// TestMeasuredIdentical: a block is not faster than itself. One comparison in 20 may say so; six do in one run of
+// 3,000.
 func TestMeasuredIdentical(t *testing.T) {
 	require.Slow(t)
 	p := start(t)
@@ -61,7 +61,7 @@ func TestMeasuredIdentical(t *testing.T) {
 	}
 }
 
-// TestMeasuredSlower: one more add in a chain of adds is found each time, whether it adds all or a
+// TestMeasuredSlower: one more add in a chain of adds is always found, whether it doubles the chain or adds a
 // hundredth.
 func TestMeasuredSlower(t *testing.T) {
 	require.Slow(t)
@@ -72,7 +72,7 @@ func TestMeasuredSlower(t *testing.T) {
 		if says[Slower] != c.seeds {
 			t.Errorf("%d adds and one more: %v; the last: %+v", c.adds, says, last)
 		}
-		// What one more takes follows from the chain itself, as far as the interval tells.
+		// The chain itself tells what one more costs, within the interval.
 		if want := 100 / float64(c.adds); last.High < 0.9*want || last.Low > 1.1*want {
 			t.Errorf("%d adds and one more: %.3f %% slower, %.3f to %.3f, want %.3f %%", c.adds, last.Mean, last.Low, last.High, want)
 		}

@@ -9,24 +9,24 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Measure measures one side once in a layout, in any unit: differences are percentages. A
-// *verdict.Rejection says that the side has no value in this layout; any other error ends the run.
+// Measure measures one side once in a layout, in any unit, since differences are percentages. A *verdict.Rejection
+// means that the side has no value in this layout; any other error ends the run.
 type Measure func(ctx context.Context, l Layout) (float64, error)
 
-// Measured is what was measured in one layout: a value for each trial of each side.
+// Measured holds one layout's values: one per trial and side.
 type Measured struct {
 	Layout Layout
 	Sides  [][]float64
 }
 
-// Pair is the first side of a layout beside another.
+// Pair holds one layout's values of the first side and another.
 type Pair struct {
 	Layout Layout    `json:"layout"`
 	A      []float64 `json:"a"`
 	B      []float64 `json:"b"`
 }
 
-// Pairs puts the first side beside another.
+// Pairs pairs the first side with another.
 func Pairs(all []Measured, side int) (pairs []Pair) {
 	for _, m := range all {
 		pairs = append(pairs, Pair{m.Layout, m.Sides[0], m.Sides[side]})
@@ -34,7 +34,7 @@ func Pairs(all []Measured, side int) (pairs []Pair) {
 	return pairs
 }
 
-// Dropped is a layout in which one side could not be measured, so that none counts.
+// Dropped is a layout that does not count because one side could not be measured.
 type Dropped struct {
 	Layout    Layout             `json:"layout"`
 	Side      string             `json:"side"` // a, b, …
@@ -42,15 +42,15 @@ type Dropped struct {
 }
 
 const (
-	// leastLayouts is the smallest number of layouts that a test has a degree of freedom for.
+	// leastLayouts is the least number of layouts that gives a test a degree of freedom.
 	leastLayouts = 2
-	// hopeless is how many layouts may be rejected before any was measured; then the rest is not
-	// tried, since each rejected one may cost its whole time budget.
-	hopeless = 4
+	// giveUpAfter is how many layouts may be rejected before any is measured; then the rest is skipped, since each
+	// rejection may cost its whole time budget.
+	giveUpAfter = 4
 )
 
-// Run measures all sides in one layout after the other: in each, plan's rounds. The error is a *SideError with a
-// *verdict.Rejection if too few layouts could be measured. With any error come the layouts before it.
+// Run measures all sides in one layout after another, with plan's rounds in each. The error is a *SideError with a
+// *verdict.Rejection if too few layouts could be measured. On error it also returns the layouts before.
 func Run(ctx context.Context, layouts []Layout, plan experiment.Plan, sides []Measure) (all []Measured, dropped []Dropped, err error) {
 	for i, l := range layouts {
 		here := experiment.Plan{Rounds: plan.Rounds, Seed: plan.Seed + uint64(i)<<32, Done: func(n int) {
@@ -77,7 +77,7 @@ func Run(ctx context.Context, layouts []Layout, plan experiment.Plan, sides []Me
 			return all, dropped, err
 		}
 		dropped = append(dropped, Dropped{l, side.Side, rejection})
-		if len(all) == 0 && len(dropped) == hopeless {
+		if len(all) == 0 && len(dropped) == giveUpAfter {
 			break
 		}
 	}
@@ -87,7 +87,7 @@ func Run(ctx context.Context, layouts []Layout, plan experiment.Plan, sides []Me
 	return all, dropped, nil
 }
 
-// Name is that of a side: a, b, c and so on.
+// Name returns a side's letter: a, b, c, …
 func Name(side int) string { return string(rune('a' + side)) }
 
 // SideError is an error of one side.
@@ -99,7 +99,7 @@ type SideError struct {
 func (e *SideError) Error() string { return FlagOf(e.Side) + ": " + e.Err.Error() }
 func (e *SideError) Unwrap() error { return e.Err }
 
-// FlagOf is the flag that a side is given by. All but the first have -b.
+// FlagOf returns the flag that gives a side: -a for the first, -b for the others.
 func FlagOf(side string) string {
 	if side > "b" {
 		return "-b (side " + side + ")"
@@ -107,5 +107,5 @@ func FlagOf(side string) string {
 	return "-" + side
 }
 
-// Value is what the trials in a layout say: their median, which one disturbed trial does not move.
+// Value summarizes a layout's trials by their median, which one disturbed trial does not affect.
 func Value(trials []float64) float64 { return stat.Median(trials) }

@@ -9,21 +9,21 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// Suite is what several programs say together. A speed-up is a's time over b's: above 1, b is faster.
+// Suite is the joint result of several programs. A speed-up is a's time over b's: above 1, b is faster.
 type Suite struct {
-	// Speedups are the geometric means over the programs, one of each layout, and Layouts are those.
+	// Speedups holds each layout's geometric mean over the programs; Layouts names the layouts.
 	Speedups []float64 `json:"speedups"`
 	Layouts  []Layout  `json:"layouts"`
-	Best     int       `json:"best"` // index of the layout in which b looks best
+	Best     int       `json:"best"` // index of the layout most favourable to b
 	Worst    int       `json:"worst"`
 	Mean     float64   `json:"mean_speedup"` // geometric mean of all
-	// Low and High are the 95 % interval of the mean over programs, as drawn from more of their kind.
+	// Low and High are the 95 % interval of the mean over programs, as a sample of their kind.
 	Low  float64 `json:"ci_low,omitzero"`
 	High float64 `json:"ci_high,omitzero"`
 }
 
-// OfSuite takes the pairs of each program. All programs have the same layouts in the same order; of one
-// that was interrupted the last are missing, and then they count for none.
+// OfSuite takes each program's pairs. All programs have the same layouts in the same order; layouts that an interrupted
+// program lacks count for none.
 func OfSuite(programs [][]Pair) (s Suite) {
 	least := len(programs[0])
 	for _, pairs := range programs {
@@ -60,12 +60,11 @@ func OfSuite(programs [][]Pair) (s Suite) {
 	return s
 }
 
-// Figure draws a box of the speed-ups of each program, beside the distribution of their means over the
-// suite: of how many layouts the suite would have said what.
+// Figure draws a box of speed-ups for each program, next to the distribution over layouts of the suite's mean.
 func (s Suite) Figure(names []string, programs [][]Pair) plot.Figure {
-	const boxWidth = 0.5 // of the distance between two programs
+	const boxWidth = 0.5 // in units of the distance between programs
 	boxes := plot.Series{Kind: plot.Boxes, Width: boxWidth}
-	var numbers, keys []string // names of programs are too long for an axis
+	var numbers, keys []string // program names are too long for an axis
 	for i, name := range names {
 		numbers, keys = append(numbers, strconv.Itoa(i+1)), append(keys, fmt.Sprintf("%d %s", i+1, name))
 	}

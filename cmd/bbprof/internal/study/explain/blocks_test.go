@@ -19,22 +19,21 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// aliasWaits leaves out what some cores do otherwise: see expect.Core.
+// aliasWaits skips cores on which aliasing loads do not wait: see expect.Core.
 func aliasWaits(c expect.Core) bool { return c.AliasWaits }
 
-// built are blocks that have exactly one cause each, in a set-up that is naive but for what
-// is given.
+// built lists blocks with exactly one cause each, in a naive set-up unless given.
 var built = []struct {
 	name  string
 	hex   string
 	setup func(*profiler.Setup)
 	cause string
-	only  func(expect.Core) bool // which cores it is a cause on, all if nil
-	// second is a weaker cause on some, see expect.Core.
+	only  func(expect.Core) bool // cores on which it is a cause; nil: all
+	// second is a weaker cause on some cores, see expect.Core.
 	second string
 }{
 	{
-		// mov [rbx], rcx; mov rdx, [rdi]; and rdx, 0; add rdi, rdx: the load's latency is on the path
+		// mov [rbx], rcx; mov rdx, [rdi]; and rdx, 0; add rdi, rdx: the load's latency is critical
 		"a load after a store with equal low 12 bits", "48890b 488b17 4883e200 4801d7",
 		func(s *profiler.Setup) { s.Frames, s.Init.GPR[asm.RDI] = 16, s.Init.GPR[asm.RDI]+0x1000 },
 		"4K aliasing", aliasWaits, "",
@@ -55,8 +54,8 @@ var built = []struct {
 		"code alignment", func(c expect.Core) bool { return c.EntryLines }, "", // how an op-cache entry meets a line
 	},
 	{
-		// mulsd xmm1, [rbx]; addsd xmm1, [rbx]: memory holds a subnormal; 16 andpd xmm1, xmm1 after
-		// them, as the two alone depend on their alignment too, while they compute subnormals
+		// mulsd xmm1, [rbx]; addsd xmm1, [rbx]: memory holds a subnormal. 16 andpd xmm1, xmm1 follow because the two
+		// alone also depend on alignment while they compute subnormals
 		"a chain of subnormals", "f20f590b f20f580b" + strings.Repeat("660f54c9", 16), nil,
 		"subnormals", aliasWaits, "code alignment",
 	},
@@ -67,12 +66,12 @@ var built = []struct {
 		"L1I residency", func(c expect.Core) bool { return c.DecodersStarve }, "",
 	},
 	{
-		// add ebx, 1; cmp eax, ebx: two slots a copy, so what counts is whether an even number of slots came before
+		// add ebx, 1; cmp eax, ebx: two slots per copy, so the parity of the slots before counts
 		"a sum and a comparison", "83c301 39d8", nil,
 		"rename phase", func(c expect.Core) bool { return c.PairedSlots }, "",
 	},
 	{
-		// add esi, 1; add rdx, r8; cmp esi, edi: three slots, so it is their number modulo 3
+		// add esi, 1; add rdx, r8; cmp esi, edi: three slots, so the slots before count modulo 3
 		"two sums and a comparison", "83c601 4c01c2 39fe", nil,
 		"rename phase", func(c expect.Core) bool { return c.PairedSlots }, "",
 	},
@@ -81,11 +80,11 @@ var built = []struct {
 	{"a chain of loads", "488b1b", nil, "", nil, ""},                   // mov rbx, [rbx]
 	{"a chain through flags and a swap", "480fc8", nil, "", nil, ""},   // bswap rax
 	{"a store and its load", "48890b 488b0b", nil, "", aliasWaits, ""}, // mov [rbx], rcx; mov rcx, [rbx]
-	{"sums of subnormals", "f20f580b", nil, "", nil, ""},               // addsd xmm1, [rbx]: subnormals that cost nothing
+	{"sums of subnormals", "f20f580b", nil, "", nil, ""},               // addsd xmm1, [rbx]: subnormals at no cost
 	{"a chain of vectors", "660ffec1", nil, "", nil, ""},               // paddd xmm0, xmm1
 }
 
-// TestBuiltBlocks: explain names the cause of each block, and none where there is none.
+// TestBuiltBlocks: explain names each block's cause, and none where there is none.
 func TestBuiltBlocks(t *testing.T) {
 	require.Slow(t)
 	require.Patience(t)
@@ -107,7 +106,7 @@ func TestBuiltBlocks(t *testing.T) {
 			}
 			opts := Options{}
 			if setup.Unroll != nil {
-				opts.Rounds = 5 // a megabyte of code takes its time
+				opts.Rounds = 5 // a megabyte of code is slow
 			}
 			var want []string
 			if b.cause != "" {
@@ -130,7 +129,7 @@ func TestBuiltBlocks(t *testing.T) {
 	}
 }
 
-// causes are those that explain finds, and whether there is one of which it cannot tell.
+// causes returns the causes that explain finds, and whether any is undecided.
 func causes(t *testing.T, p *profiler.Profiler, code []byte, setup profiler.Setup, opts Options) (all []string, unclear bool) {
 	t.Helper()
 	e, err := Explain(require.Context(t), p, code, setup, opts)

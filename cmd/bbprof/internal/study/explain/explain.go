@@ -1,7 +1,6 @@
-// Package explain asks which part of a set-up makes a block's time. It forms the hypotheses that
-// bbprof can intervene on, changes one thing at a time, holds all others, and measures both
-// set-ups in turn: what a difference comes from is then what was changed, and not what merely goes
-// along with it (Pearl, "Causality", 2009, 3.2: intervention).
+// Package explain finds which part of a set-up determines a block's time. It forms hypotheses on which bbprof can
+// intervene, changes one thing at a time, and measures both set-ups alternately: a difference is then due to the
+// change, not to something correlated with it (Pearl, "Causality", 2009, 3.2: intervention).
 //
 //	measure the base → per hypothesis: is it there? → find the one change that ends it
 //	→ measure with and without it, round by round → effect, interval, outcome
@@ -17,21 +16,21 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// Explanation is what came of a block.
+// Explanation is the result for a block.
 type Explanation struct {
 	Base     profiler.Result      `json:"base"`
 	Findings []experiment.Finding `json:"findings"`
-	// Layouts says what decides between layouts; nil if not all of them were measured.
+	// Layouts says what decides between layouts; nil if not all were measured.
 	Layouts *Layouts `json:"layouts,omitempty"`
 }
 
-// Options say how carefully to ask.
+// Options control the precision.
 type Options struct {
-	Rounds int    // pairs for each hypothesis, default DefaultRounds
-	Seed   uint64 // of the random order within a round
+	Rounds int    // pairs per hypothesis, default DefaultRounds
+	Seed   uint64 // for the random order within a round
 }
 
-// DefaultRounds are pairs enough for an interval of some tenths of a percent on an idle core.
+// DefaultRounds gives intervals of a few tenths of a percent on an idle core.
 const DefaultRounds = 10
 
 type question struct {
@@ -43,12 +42,12 @@ type question struct {
 	base  profiler.Result
 	opts  Options
 	grid  *grid    // where layouts differ
-	found *Layouts // what came of it
+	found *Layouts // the result
 }
 
-// Explain explains a block in a set-up; where that leaves the code's place open, it is the start
-// of a page. The results of p must carry predictions and the host (profiler.Options.Detail). A block
-// that cannot be measured in the set-up has an Explanation without findings.
+// Explain explains a block in a set-up, with the code at the start of a page unless given. The results of p must carry
+// predictions and the host (profiler.Options.Detail). If the block cannot be measured in the set-up, the Explanation
+// has no findings.
 func Explain(ctx context.Context, p measure.Profiler, code []byte, setup profiler.Setup, opts Options) (Explanation, error) {
 	if opts.Rounds == 0 {
 		opts.Rounds = DefaultRounds
@@ -90,15 +89,15 @@ func Explain(ctx context.Context, p measure.Profiler, code []byte, setup profile
 // leastRounds is the fewest pairs for Student's interval.
 const leastRounds = 3
 
-// test is a hypothesis with the two set-ups that differ in it alone, if there are any.
+// test is a hypothesis with the two set-ups, if any, that differ in it alone.
 type test = experiment.Question[arm]
 
 type arm struct {
 	profiler.Setup
-	of func(profiler.Result) float64 // what is compared; nil is the cycles
+	of func(profiler.Result) float64 // the compared value; nil means cycles
 }
 
-// change is a hypothesis that is tested by a change of the set-up.
+// change tests a hypothesis by a change of the set-up.
 func change(here, what string, with, without profiler.Setup) test {
 	return test{Finding: experiment.Finding{Here: here, Change: what}, With: arm{Setup: with}, Without: arm{Setup: without}}
 }

@@ -21,21 +21,21 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// core is a made-up core: what a block takes in a set-up, and what its addresses say.
+// core is a made-up core: a block's cycles in a set-up, and what its addresses imply.
 type core struct {
-	aliasing, sharing, splitting, aligned, subnormal, l1i, decoders float64 // cycles that each costs
+	aliasing, sharing, splitting, aligned, subnormal, l1i, decoders float64 // cost in cycles
 
-	// layout is what a layout costs: the first copy's byte in its line, nops before it, the dispatch offset.
+	// layout is a layout's cost, by the first copy's byte in its line, the nops before it, and the rename phase.
 	layout func(byte, nops, offset int) float64
-	steady bool // copies beyond the first hundreds cost nothing of that
+	steady bool // copies after the first hundreds do not pay it
 
 	noise    float64 // standard deviation, as a share
-	disturb  int     // every so manieth measurement is disturbed
+	disturb  int     // every disturb-th measurement is disturbed
 	random   *rand.Rand
 	measured int
 }
 
-// Profile has rdi and rbx for pointers: a store at rbx and a load at rdi.
+// Profile uses rdi and rbx as pointers: a store at rbx and a load at rdi.
 func (c *core) Profile(_ context.Context, b profiler.Block) (profiler.Result, error) {
 	c.measured++
 	if c.disturb > 0 && c.measured%c.disturb == 0 {
@@ -105,7 +105,7 @@ func (c *core) Profile(_ context.Context, b profiler.Block) (profiler.Result, er
 	}, nil
 }
 
-// layouts are the cycles in each layout; nil where they do not matter.
+// layouts returns the cycles in each layout; nil if layouts do not matter.
 func (c *core) layouts(s profiler.Setup, cycles float64) (all []profiler.LayoutCycles) {
 	if c.layout == nil {
 		return nil
@@ -140,15 +140,14 @@ func unhex(t *testing.T, s string) []byte {
 // mov [rbx], rcx; mov rdx, [rdi]; addsd xmm0, xmm1
 const pair = "48890b 488b17 f20f58c1"
 
-// pointers sets where the store and the load go, on so many frames.
+// pointers sets the store's and the load's address, and the number of frames.
 func pointers(store, load uint64, frames int) profiler.Setup {
 	init := initial.Paper()
 	init.GPR[asm.RBX], init.GPR[asm.RDI] = store, load
 	return profiler.Setup{Init: &init, Frames: frames, CodeOffset: new(0)}
 }
 
-// TestExplain: on a made-up core each cause is named, and nothing else, however much there is of it in
-// the set-up.
+// TestExplain: on a made-up core each cause is named, and nothing else, however much of it the set-up has.
 func TestExplain(t *testing.T) {
 	aliased, shared := pointers(0x10000, 0x13000, 16), pointers(0x10000, 0x13000, 1)
 	split, harmless := pointers(0x10000, 0x1013d, 1), pointers(0x10000, 0x10100, 1)
@@ -192,7 +191,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestEffect: the effect's interval holds the truth as often as it says, and what a change did is told.
+// TestEffect: the effect's interval covers the truth as often as promised, and the change's effects are reported.
 func TestEffect(t *testing.T) {
 	const explanations = 200
 	inside := 0
@@ -210,15 +209,15 @@ func TestEffect(t *testing.T) {
 			t.Errorf("%+v", e.Findings[1])
 		}
 	}
-	if inside < explanations*93/100 { // 97.5 % each for two tests at 95 % together
+	if inside < explanations*93/100 { // 97.5 % for each of two tests at 95 % jointly
 		t.Errorf("%d of %d intervals hold the effect", inside, explanations)
 	}
 }
 
-// TestUntested: what cannot be taken away alone is not tried.
+// TestUntested: what cannot be removed alone is not tried.
 func TestUntested(t *testing.T) {
 	m := &core{random: rand.New(rand.NewPCG(0, 0))}
-	// one register for both, 4096 bytes apart: nothing that is moved parts them
+	// one register for both, 4096 bytes apart: moving it does not separate them
 	e := require.Get(Explain(context.Background(), &stuck{m}, unhex(t, pair), pointers(0x10000, 0x13000, 16), Options{}))(t)
 	if f := e.Findings[0]; f.Outcome != experiment.Untested || f.Change == "" {
 		t.Errorf("%+v", f)
@@ -236,7 +235,7 @@ func (s *stuck) Profile(ctx context.Context, b profiler.Block) (profiler.Result,
 	return r, err
 }
 
-// failing fails at a measurement.
+// failing fails at a given measurement.
 type failing struct {
 	core
 	at  int
@@ -273,7 +272,7 @@ func (rejecting) Profile(context.Context, profiler.Block) (profiler.Result, erro
 	return profiler.Result{Status: profiler.Rejected, Reason: verdict.SIGFPE}, nil
 }
 
-// Copies that use up the front end's lead are more than the op cache is given otherwise, and no cause of anything.
+// Copies that outlast the front end's head start exceed the op cache's usual share, and cause nothing.
 func TestPastLead(t *testing.T) {
 	insts := require.Get(asm.Decode([]byte{0x48, 0x89, 0xc1, 0x4c, 0x89, 0xfa}))(t)
 	q := &question{insts: insts, base: profiler.Result{UnrollShort: 1504, UnrollLong: 2016, Predicted: &invariants.Prediction{},

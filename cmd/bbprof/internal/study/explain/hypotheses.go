@@ -40,8 +40,7 @@ func untested(here, why string) test {
 // framesEach gives each page a frame, as far as any L1D has ways.
 const framesEach = 16
 
-// alias4K moves one pointer until no load aliases a store, in whole lines, so that all else that
-// is known of the addresses stays.
+// alias4K moves one pointer by whole lines until no load aliases a store, so that all else about the addresses stays.
 func (q *question) alias4K() (test, error) {
 	p := *q.base.Predicted
 	if p.Alias4K == 0 {
@@ -74,7 +73,7 @@ func (q *question) splits() (test, error) {
 	want := p
 	want.Splits, want.PageSplits = 0, 0
 	var bytes []int
-	for step := 32; step > 0; step /= 2 { // the coarser keep more alignments
+	for step := 32; step > 0; step /= 2 { // larger steps keep more alignments
 		for n := step; n < 64; n += 2 * step {
 			bytes = append(bytes, n)
 		}
@@ -91,8 +90,8 @@ func (q *question) splits() (test, error) {
 	return untested(here, "the pointers cannot be moved so that this ends and nothing else changes"), nil
 }
 
-// splitsApart asks with a frame for each page, in both set-ups: which lines of one frame the pages
-// share changes with every pointer.
+// splitsApart uses a frame for each page in both set-ups: if pages share a frame, moving a pointer changes which lines
+// they share.
 func (q *question) splitsApart(here string) (test, error) {
 	apart := *q
 	apart.setup.Frames = framesEach
@@ -108,7 +107,7 @@ func (q *question) splitsApart(here string) (test, error) {
 	return t, err
 }
 
-// pointers are the registers that addresses are made of.
+// pointers lists the registers used in addresses.
 func (q *question) pointers() []asm.Reg {
 	var regs []asm.Reg
 	for i := range q.insts {
@@ -124,8 +123,8 @@ func (q *question) pointers() []asm.Reg {
 	return regs
 }
 
-// move looks for registers to add some bytes to, the given sets first and then each pointer alone,
-// that make the addresses say what is wanted. change is empty if there are none.
+// move finds registers to add bytes to so that the addresses match want: first the given sets, then single pointers.
+// change is empty if there are none.
 func (q *question) move(want invariants.Prediction, sets [][]asm.Reg, bytes []int) (s profiler.Setup, change string, err error) {
 	for _, r := range q.pointers() {
 		sets = append(sets, []asm.Reg{r})
@@ -149,7 +148,7 @@ func (q *question) move(want invariants.Prediction, sets [][]asm.Reg, bytes []in
 	return s, "", nil
 }
 
-// same compares what addresses decide; what the images' size decides is not theirs.
+// same compares what addresses decide, not what the image size decides.
 func same(a, b invariants.Prediction) bool {
 	a.L1IMisses, b.L1IMisses, a.RunL1IMisses, b.RunL1IMisses = 0, 0, 0, 0
 	return reflect.DeepEqual(a, b)
@@ -173,7 +172,7 @@ func (q *question) withInit(change func(*initial.State)) profiler.Setup {
 	return s
 }
 
-// frameSharing gives each page a frame of its own.
+// frameSharing gives each page its own frame.
 func (q *question) frameSharing() (test, error) {
 	p := *q.base.Predicted
 	switch {
@@ -196,9 +195,9 @@ func (q *question) frameSharing() (test, error) {
 	return change(here, what, q.setup, apart), nil
 }
 
-// codeAlignment measures other places one by one and then tests the one that differed most against
-// the set-up's, with new measurements: the selection alone would make a difference. The number of nops before the copies
-// is the same at all places, since it moves them against the rename groups.
+// codeAlignment measures other alignments singly, then tests the one that differed most against the set-up's, with new
+// measurements, because the selection alone would bias the difference. The number of nops before the copies is
+// constant, since it shifts the rename groups.
 func (q *question) codeAlignment() (test, error) {
 	const step = 4
 	base, farthest, difference := *q.setup.CodeOffset, 0, -1.0
@@ -226,14 +225,14 @@ func (q *question) codeAlignment() (test, error) {
 	return change(stands, fmt.Sprintf("byte %d, of 15 others the one that differs most", farthest), with, q.at(farthest, leastNops)), nil
 }
 
-// at has the first copy at a byte of a page, after so many nops.
+// at places the first copy at a byte of a page, after some nops.
 func (q *question) at(offset, nops int) profiler.Setup {
 	s := q.setup
 	s.CodeOffset, s.LeadNops = &offset, nops
 	return s
 }
 
-// subnormals lets them count as zero.
+// subnormals makes them count as zero.
 func (q *question) subnormals() (test, error) {
 	if q.base.Init.MXCSR != initial.DefaultMXCSR {
 		return absent("subnormals count as zero"), nil
@@ -246,8 +245,8 @@ func (q *question) subnormals() (test, error) {
 	return change("subnormals are computed", "let them count as zero", q.setup, flushed), nil
 }
 
-// l1i takes as many copies as L1I holds, from the decoders, which serve what exceeds L1I in
-// any case: the op cache changes nothing then.
+// l1i uses as many copies as L1I holds, all from the decoders. They serve what exceeds L1I anyway, so the op cache does
+// not change.
 func (q *question) l1i() (test, error) {
 	if q.base.Predicted.L1IMisses == 0 {
 		return absent("%d and %d copies of %d bytes fit L1I", q.base.UnrollShort, q.base.UnrollLong, len(q.code)), nil
@@ -262,7 +261,7 @@ func (q *question) l1i() (test, error) {
 	return change(here, fmt.Sprintf("%d and %d copies, both from the decoders", fewer.Short, fewer.Long), with, without), nil
 }
 
-// opCache takes as many copies as the op cache holds, once L1I holds them.
+// opCache uses as many copies as the op cache holds, once L1I holds them.
 func (q *question) opCache() (test, error) {
 	fewer, fits, err := unroll.Choose(q.insts, q.frontEnd())
 	if err != nil {

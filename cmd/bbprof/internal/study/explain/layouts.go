@@ -14,25 +14,25 @@ import (
 	"github.com/bbprof/bbprof/unroll"
 )
 
-// Layouts is about the 24 layouts that a block is measured in: what decides which of them are slow, and what ends
-// that they differ. They are in the set-up asked for but for the code's place.
+// Layouts describes the 24 layouts in which a block is measured: what makes some slower, and what makes them equal.
+// Apart from the code's address they have the requested set-up.
 type Layouts struct {
 	Cycles []profiler.LayoutCycles `json:"cycles"`
-	// Differ is by what share of the fastest the layouts differ, without the two slowest and the two fastest.
+	// Differ is the range of the layouts without the two slowest and the two fastest, as a share of the fastest.
 	Differ float64  `json:"differ"`
-	Slots  int      `json:"rename_group,omitzero"` // slots of a rename group, where layouts differ
+	Slots  int      `json:"rename_group,omitzero"` // slots per rename group, where layouts differ
 	Rules  []Rule   `json:"rules,omitempty"`
 	Ends   []Change `json:"changes,omitempty"`
 }
 
-// Rule says what a layout takes, from measurements in other layouts.
+// Rule predicts a layout's cycles from measurements in other layouts.
 type Rule struct {
 	Name  string `json:"rule"`
-	Right int    `json:"right"` // layouts that it is right about
+	Right int    `json:"right"` // layouts predicted correctly
 	Of    int    `json:"of"`
 }
 
-// Change is what may end that layouts differ, and by how much they still do.
+// Change may make the layouts equal; it holds how much they still differ.
 type Change struct {
 	Name   string  `json:"change"`
 	Cycles float64 `json:"cycles"`
@@ -40,25 +40,24 @@ type Change struct {
 }
 
 const (
-	// rightShare is how far a layout may be from what a rule says, as a share of what layouts differ by, and leastShare
-	// the same as a share of its cycles, where that is more: two windows of one layout differ by as much.
+	// rightShare is the tolerance of a prediction as a share of the layouts' range, and leastShare as a share of the
+	// cycles, if that is more: two windows of one layout differ by as much.
 	rightShare = 1. / 6
 	leastShare = 0.01
-	// fewestRight of 24 layouts make a rule one that explains them: all but two, which windows that other work
-	// disturbed can move.
+	// fewestRight is the number of layouts of 24 that an explanatory rule predicts: all but two, which disturbed
+	// windows can move.
 	fewestRight = profiler.Layouts - 2
-	// endsShare of what layouts differed by is what may be left for a change to be called an end to it.
+	// endsShare is the share of the range that may remain if a change counts as an end to it.
 	endsShare = 1. / 3
-	// fewestLayouts is how many a block is measured in if it agrees in all of them.
+	// fewestLayouts is how many layouts are measured if they all agree.
 	fewestLayouts = profiler.Layouts / 2
-	// leastNops are the fewest that lead in everywhere (profiler.Setup.LeadNops), rounded to a multiple of 6 and 2.
+	// leastNops is the least lead-in everywhere (profiler.Setup.LeadNops), rounded to a multiple of 6 and 2.
 	leastNops = 18
-	// longestNop is how many bytes asm.Emitter.Nop fills by one nop at most.
+	// longestNop is the most bytes that asm.Emitter.Nop fills with one nop.
 	longestNop = 9
 )
 
-// The rules. The first four predict a layout from other numbers of nops, the last one from the same number at another
-// place.
+// The first four rules predict a layout from other numbers of nops, the last from the same number elsewhere.
 const (
 	nothing = "one speed for all"
 	place   = "place of the code in its line"
@@ -67,13 +66,13 @@ const (
 	count   = "number of nops before the first copy"
 )
 
-// pointersApart is the change to the initial state in which registers point to pages and lines of their own.
+// pointersApart changes the initial state so that each register points to its own page and line.
 const pointersApart = "pointers apart"
 
-// moreCopies is the change to images that begin where the longer one ended.
+// moreCopies starts the images where the longer one ended.
 const moreCopies = "more copies"
 
-// Decides is the name of the simplest rule that explains the layouts, "" if none does.
+// Decides returns the simplest rule that explains the layouts, "" if none does.
 func (l Layouts) Decides() string {
 	for _, r := range l.Rules {
 		if r.Of > 0 && r.Right >= fewestRight*r.Of/profiler.Layouts {
@@ -83,7 +82,7 @@ func (l Layouts) Decides() string {
 	return ""
 }
 
-// Ended are the changes with which the layouts no longer differ.
+// Ended lists the changes with which the layouts no longer differ.
 func (l Layouts) Ended() (names []string) {
 	for _, c := range l.Ends {
 		if c.Differ <= endsShare*l.Differ {
@@ -93,8 +92,7 @@ func (l Layouts) Ended() (names []string) {
 	return names
 }
 
-// layouts asks what decides. Without a kind of core whose rename groups are known, or where layouts do not differ,
-// there is nothing to ask.
+// layouts finds what decides. It returns nothing if the core's rename groups are unknown or the layouts agree.
 func (q *question) layouts() (*Layouts, error) {
 	setup := q.setup
 	setup.CodeOffset, setup.LeadNops = nil, 0
@@ -123,7 +121,7 @@ func (q *question) layouts() (*Layouts, error) {
 	return l, err
 }
 
-// differ is by what share of the fastest layouts differ, but for two at either end.
+// differ is the range of layouts without two at either end, as a share of the fastest.
 func differ(layouts []profiler.LayoutCycles) float64 {
 	const cut = 2
 	var all []float64
@@ -136,11 +134,11 @@ func differ(layouts []profiler.LayoutCycles) float64 {
 	return all[len(all)-1-cut]/all[cut] - 1
 }
 
-// grid is what a block takes at each place, with each number of nops before it, a rename group's slots of them
-// more and more, at each dispatch offset.
+// grid holds a block's cycles at each address, number of nops before it (in steps of a rename group's slots) and rename
+// phase.
 type grid struct {
 	cycles [timing.Places][][timing.DispatchOffsets]float64
-	shift  [timing.DispatchOffsets]int // in how many nops each dispatch offset results
+	shift  [timing.DispatchOffsets]int // number of nops equivalent to each rename phase
 }
 
 func (q *question) measureGrid(width int) (*grid, error) {
@@ -164,8 +162,7 @@ func (q *question) measureGrid(width int) (*grid, error) {
 	return g, nil
 }
 
-// measureOffsets measures in a set-up, again as long as windows of some dispatch offset are missing that other work
-// disturbed.
+// measureOffsets measures in a set-up, and again while disturbed windows leave rename phases missing.
 func (q *question) measureOffsets(s profiler.Setup) (r profiler.Result, err error) {
 	for range measure.Tries {
 		if r, err = q.measure(s); err != nil || len(r.LayoutCycles) == timing.DispatchOffsets {
@@ -175,8 +172,8 @@ func (q *question) measureOffsets(s profiler.Setup) (r profiler.Result, err erro
 	return r, err
 }
 
-// misfit is, for each number of nops, how far cycles at a dispatch offset are from those at none with so many nops
-// more.
+// misfit returns, for each number of nops, how far cycles at a rename phase are from those at phase 0 with that many
+// more nops.
 func (g *grid) misfit(offset int) (all []float64) {
 	width := len(g.cycles[0])
 	for shift := range width {
@@ -192,11 +189,11 @@ func (g *grid) misfit(offset int) (all []float64) {
 	return all
 }
 
-// slots is where in a rename group the first copy starts, but for a constant.
+// slots returns the first copy's slot in its rename group, up to a constant.
 func (g *grid) slots(nops, offset, period int) int { return (nops + g.shift[offset]) % period }
 
-// rules are what each rule is right about. Of the periods of slots that divide a rename group, the shortest that is
-// as good counts.
+// rules counts each rule's correct predictions. Among the slot periods that divide a rename group it takes the shortest
+// that is as good.
 func (g *grid) rules(layouts []profiler.LayoutCycles) []Rule {
 	width := len(g.cycles[0])
 	var all []Rule
@@ -221,8 +218,8 @@ func (g *grid) rules(layouts []profiler.LayoutCycles) []Rule {
 	return all
 }
 
-// right counts the layouts that take about what others do that agree in the place, if that is to count, and in
-// the slots modulo period.
+// right counts the layouts that take about as long as others with the same slots modulo period and, if places is set,
+// the same place.
 func (g *grid) right(layouts []profiler.LayoutCycles, places bool, period int) (n int) {
 	near := math.Max(rightShare*differ(layouts), leastShare)
 	for _, l := range layouts {
@@ -238,8 +235,8 @@ func (g *grid) right(layouts []profiler.LayoutCycles, places bool, period int) (
 	return n
 }
 
-// countRule tests whether all that counts is how many nops run before the first copy. It predicts the layouts of each
-// place but the first, before which none run, from a place 4 bytes away with as many.
+// countRule tests whether only the number of nops before the first copy counts. It predicts each place but the first,
+// which has none, from a place 4 bytes away with as many.
 func (q *question) countRule(layouts []profiler.LayoutCycles) (Rule, error) {
 	const away = 4
 	rule := Rule{Name: count}
@@ -269,10 +266,10 @@ func (q *question) countRule(layouts []profiler.LayoutCycles) (Rule, error) {
 	return rule, nil
 }
 
-// nopsIn is how many nops fill so many bytes.
+// nopsIn returns how many nops fill the bytes.
 func nopsIn(bytes int) int { return (bytes + longestNop - 1) / longestNop }
 
-// mean is the mean of some cells.
+// mean averages the selected cells.
 func (g *grid) mean(of func(place, slots int) bool, period int) float64 {
 	sum, n := 0.0, 0
 	for p, at := range g.cycles {
@@ -287,7 +284,7 @@ func (g *grid) mean(of func(place, slots int) bool, period int) float64 {
 	return sum / float64(n)
 }
 
-// ends measures all layouts with each change that may end that they differ.
+// ends measures all layouts with each change that may make them equal.
 func (q *question) ends(setup profiler.Setup, base profiler.Result) (all []Change, err error) {
 	apart := initial.States()[1]
 	for _, c := range []struct {
@@ -315,8 +312,8 @@ func (q *question) ends(setup profiler.Setup, base profiler.Result) (all []Chang
 	return all, nil
 }
 
-// renamePhase compares two numbers of nops before the first copy, which stands at the same place with both: the slowest
-// and the fastest at one dispatch offset, measured anew.
+// renamePhase compares two numbers of nops before a first copy at the same address: the slowest and the fastest at one
+// rename phase, with new measurements.
 func (q *question) renamePhase() (test, error) {
 	l, err := q.layouts()
 	switch {

@@ -13,7 +13,7 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// scattered is 0 or 1 in no order.
+// scattered returns an irregular 0 or 1.
 func scattered(keys ...int) float64 {
 	n := uint64(7)
 	for _, k := range keys {
@@ -23,7 +23,7 @@ func scattered(keys ...int) float64 {
 	return float64(n >> 40 & 1)
 }
 
-// TestLayouts: on a made-up core explain names what decides between layouts, by the simplest rule that does.
+// TestLayouts: on a made-up core explain names the simplest rule that decides between layouts.
 func TestLayouts(t *testing.T) {
 	odd := func(n int) float64 { return float64(n % 2) }
 	high := func(at int) float64 { return float64(at / 32) }
@@ -63,7 +63,7 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
-// TestDecides: the simplest rule that is right about all but two layouts counts.
+// TestDecides: the simplest rule that predicts all but two layouts wins.
 func TestDecides(t *testing.T) {
 	rules := func(right ...int) (l Layouts) {
 		for i, n := range right {
@@ -82,7 +82,7 @@ func TestDecides(t *testing.T) {
 		{rules(21, 22), "II"},
 		{rules(22, 24), "I"},
 		{counted, "II"},
-		{Layouts{Rules: []Rule{{Name: "I"}}}, ""}, // about nothing
+		{Layouts{Rules: []Rule{{Name: "I"}}}, ""}, // predicts none
 	} {
 		require.Equal(t, fmt.Sprintf("%+v", c.l.Rules), c.want, c.l.Decides())
 	}

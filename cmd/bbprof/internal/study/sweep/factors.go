@@ -12,14 +12,14 @@ import (
 	"github.com/bbprof/bbprof/unroll"
 )
 
-// maxShift keeps what moves a pointer from moving it far.
+// maxShift limits how far a pointer moves.
 const maxShift = 1 << 20
 
-// Factors are those of blocks, by their flags.
+// Factors lists the factors of blocks by flag.
 var Factors = []struct {
 	Flag, Help    string
-	column, label string // %s is the registers
-	what          string // the values are
+	column, label string // %s stands for the registers
+	what          string // description of the values
 	from, to      int
 	set           func(s *profiler.Setup, regs []asm.Reg, value int)
 }{
@@ -39,7 +39,7 @@ var Factors = []struct {
 		func(s *profiler.Setup, _ []asm.Reg, v int) { s.Frames = v }},
 }
 
-// Of varies the factor of a flag; regs are those of -regs.
+// Of returns the factor of a flag; regs come from -regs.
 func Of(flag string, base profiler.Setup, regs []asm.Reg, values []int) (f Factor, err error) {
 	switch {
 	case flag == "distance" && (len(regs) != 2 || regs[0] == regs[1]):

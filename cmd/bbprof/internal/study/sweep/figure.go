@@ -8,7 +8,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
 )
 
-// Figure draws the cycles, with their intervals if all have one, and below those of a block what was predicted and varies.
+// Figure draws the cycles, with intervals if all have one, and below a block's the predictions that vary.
 func (s Sweep) Figure() plot.Figure {
 	all := s.relate(Column{Values: make([]float64, len(s.Points))})
 	var cycles plot.Series
@@ -27,7 +27,7 @@ func (s Sweep) Figure() plot.Figure {
 	var relations []string
 	predicted := plot.Panel{Y: "predicted per iteration", Zero: true}
 	for _, r := range s.Relate(s.Groups[0]) {
-		if math.IsNaN(r.R) { // the same everywhere
+		if math.IsNaN(r.R) { // constant
 			continue
 		}
 		predicted.Series = append(predicted.Series, plot.Series{Name: r.Name, X: cycles.X, Y: r.Values})
@@ -43,7 +43,7 @@ func (s Sweep) Figure() plot.Figure {
 	return f
 }
 
-// ticks lets an axis have some eight ticks at multiples of a power of two, as lines and pages are.
+// ticks chooses about eight ticks at multiples of a power of two, to suit lines and pages.
 func ticks(from, to int) int {
 	step := 1
 	for step*8 < to-from {

@@ -17,8 +17,8 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// TestKernels: the kernels of the paper on aliasing alias where their addresses say, a page apart. On
-// Zen 4 that is felt where the load's latency is on the critical path (docs/explain.md).
+// TestKernels: the kernels of the paper on aliasing alias where their addresses predict, a page apart. On Zen 4 it
+// costs time if the load's latency is on the critical path (docs/explain.md).
 func TestKernels(t *testing.T) {
 	ctx := require.Context(t)
 	p, err := profiler.New(t.Context(), profiler.Options{Detail: true})
@@ -33,9 +33,9 @@ func TestKernels(t *testing.T) {
 		file   string
 		factor func([]int) (Factor, error)
 		values []int
-		loads  []float64 // that alias one of the last 64 stores, as many as Zen 4's store buffer holds
-		far    int       // from this value on, how many depends on the store buffer
-		felt   float64   // cycles at the third value over those at the first at least
+		loads  []float64 // alias one of the last 64 stores, which Zen 4's store buffer holds
+		far    int       // from this value on, the number depends on the store buffer
+		felt   float64   // least ratio of cycles at the third value to the first
 	}{
 		{"statics", stack, []int{2608, 6704, 2624, 6720, 2640}, []float64{0, 0, 3, 3, 0}, 5, 0},
 		{"statics-path", stack, []int{2608, 6704, 2624, 6720, 2640}, []float64{0, 0, 3, 3, 0}, 5, 1.15},
@@ -46,7 +46,7 @@ func TestKernels(t *testing.T) {
 			text := require.Get(os.ReadFile("../../../../../testdata/kernels/" + c.file + ".hex"))(t)
 			code := require.Get(hex.DecodeString(strings.TrimSpace(string(text))))(t)
 			f := require.Get(c.factor(c.values))(t)
-			stores := host.Detect().Core.StoreBuffer // a larger one reaches stores that are further back, a smaller one fewer
+			stores := host.Detect().Core.StoreBuffer // a larger one reaches older stores
 			felt := expect.Here().KernelsSlow && c.felt > 0
 			require.AtMost(t, 1, 3, func() string {
 				results, err := Run(ctx, p, code, f, experiment.Plan{Rounds: 3, Seed: 1})

@@ -12,18 +12,18 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// Related is a column with what it says of the cycles, at the points where both are known.
+// Related is a column and its relation to the cycles, at the points where both are known.
 type Related struct {
 	Name   string
 	Points []Point
 	Values []float64
-	// R is Pearson's correlation, NaN where the column or the cycles are the same at all points. Low to High is its
-	// 95 % interval by Fisher's transformation, which takes four points.
+	// R is Pearson's correlation, NaN if the column or the cycles are constant. Low to High is its 95 % interval by
+	// Fisher's transformation, which needs four points.
 	R, Low, High float64
 	Spikes
 }
 
-// Relate relates the columns of a group to the cycles, the strongest correlation first; what does not vary comes last.
+// Relate relates a group's columns to the cycles, the strongest correlation first and constant columns last.
 func (s Sweep) Relate(g Group) (all []Related) {
 	for _, c := range g.Columns {
 		if !c.Beside && c.Why == "" {
@@ -69,22 +69,22 @@ func correlate(x, y []float64) (r, low, high float64) {
 	return r, low, high
 }
 
-// A point is a spike if it is slower than the usual cycles by spikeShare: more
-// than two runs of one set-up differ, with rare exceptions (docs/method.md).
+// A spike is slower than the usual cycles by more than spikeShare: more than two runs of one set-up differ, with rare
+// exceptions (docs/method.md).
 const spikeShare = 0.03
 
-// Spikes are what stands out of a sweep, and what was expected to.
+// Spikes holds a sweep's slow points, and those predicted.
 type Spikes struct {
 	Usual     float64 // median cycles of all points
-	There     float64 // and of those where the column is above its least; NaN without such points
-	Elsewhere float64 // and of all others
+	There     float64 // of those where the column exceeds its minimum; NaN without such points
+	Elsewhere float64 // of all others
 	Slow      []int   // values whose interval lies above the usual by 3 %
-	Predicted []int   // values where the column is above its least
+	Predicted []int   // values where the column exceeds its minimum
 	Both      []int
-	Known     bool // all points have an interval: without it none can be told to be slow
+	Known     bool // all points have an interval, without which none can be called slow
 }
 
-// stand compares where a column predicts slow points with where they are.
+// stand compares a column's predicted slow points with the measured ones.
 func stand(ps []Point, column []float64) (s Spikes) {
 	if len(ps) == 0 {
 		return s
@@ -121,11 +121,11 @@ func median(x []float64) float64 {
 	return slices.Sorted(slices.Values(x))[(len(x)-1)/2]
 }
 
-// changedShare is by how much a count at the slowest value differs from that at the fastest to be pointed out: the
-// share by which "Measurement Bias from Address Aliasing" chooses events.
+// changedShare is the difference of a count between the slowest and the fastest value that is reported: the share by
+// which "Measurement Bias from Address Aliasing" chooses events.
 const changedShare = 0.25
 
-// Summary says how far the values are apart, which stand out, and how each column goes along with the cycles.
+// Summary reports the cycles' range, the spikes, and each column's correlation with the cycles.
 func (s Sweep) Summary() string {
 	all := s.relate(Column{Values: make([]float64, len(s.Points))})
 	if len(all.Points) == 0 {
@@ -171,7 +171,7 @@ func (g Group) describe(w *strings.Builder, related []Related, decimals int) {
 		if !g.Brief && r.Known {
 			line("", "%s, and of those %s", r.slower(decimals), Numbers(r.Both))
 		}
-		if text := r.apart(); text != "" && g.Title != "" {
+		if text := r.difference(); text != "" && g.Title != "" {
 			line("", "%s", text)
 		}
 	}
@@ -185,7 +185,7 @@ func (g Group) describe(w *strings.Builder, related []Related, decimals int) {
 	}
 }
 
-// slower says which values stand out.
+// slower names the spikes.
 func (s Spikes) slower(decimals int) string {
 	if !s.Known {
 		return "too few runs to tell slow values from chance; that takes -runs 6 or more"
@@ -193,8 +193,8 @@ func (s Spikes) slower(decimals int) string {
 	return fmt.Sprintf("slower than the usual %.*f cycles by 3 %%: %s", decimals, s.Usual, Numbers(s.Slow))
 }
 
-// apart says that the slowest value has another count than the fastest.
-func (r Related) apart() string {
+// difference reports a count that differs between the slowest and the fastest value.
+func (r Related) difference() string {
 	fastest, slowest := 0, 0
 	for i, p := range r.Points {
 		if p.Cycles < r.Points[fastest].Cycles {
@@ -211,7 +211,7 @@ func (r Related) apart() string {
 	return fmt.Sprintf("more than 25 %% apart: %s at the fastest value (%d), %s at the slowest (%d)", count(fast), r.Points[fastest].Value, count(slow), r.Points[slowest].Value)
 }
 
-// Numbers are the first of some values, and how many there are.
+// Numbers lists the first few values, and their number.
 func Numbers(n []int) string {
 	const few = 6
 	var s []string

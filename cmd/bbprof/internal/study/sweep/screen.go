@@ -13,16 +13,16 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Open starts a profiler that counts these events too; done ends it.
+// Open starts a profiler that also counts these events; done ends it.
 type Open func(events []profiler.Event) (p measure.Profiler, done func(), err error)
 
-// atATime is how many events are counted in one sweep: with those of the invariants they fit the
-// child (layout.MaxCounters) in as many passes as four counters take, the fewest of any core.
+// atATime is the number of events per sweep: with the invariants' they fit the child (layout.MaxCounters) in as many
+// passes as four counters, the fewest of any core, take.
 const atATime = 4
 
-// Screen sweeps the factor once for every few events: the columns of their counts per iteration. As is done in
-// "Measurement Bias from Address Aliasing", what goes along with the time is a candidate for its cause. An event that the
-// kernel refuses says why; the others are still counted. plan.Done is told how many events are done.
+// Screen sweeps the factor once per few events and returns their counts per iteration as columns. As in "Measurement
+// Bias from Address Aliasing", an event that correlates with the time may be its cause. An event that the kernel
+// refuses says why; the others are still counted. plan.Done receives the number of events done.
 func Screen(ctx context.Context, open Open, code []byte, f Factor, events []profiler.Event, plan experiment.Plan) (all []Column, err error) {
 	for some := range slices.Chunk(events, atATime) {
 		got, err := screenSome(ctx, open, code, f, some, experiment.Plan{Rounds: plan.Rounds, Seed: plan.Seed})
@@ -36,7 +36,7 @@ func Screen(ctx context.Context, open Open, code []byte, f Factor, events []prof
 	return all, nil
 }
 
-// screenSome asks again for each event alone where not all of them can be counted.
+// screenSome retries each event alone if they cannot all be counted together.
 func screenSome(ctx context.Context, open Open, code []byte, f Factor, events []profiler.Event, plan experiment.Plan) (all []Column, err error) {
 	p, end, err := open(events)
 	switch refused := errors.As(err, new(*profiler.EventError)) || errors.As(err, new(*verdict.HostError)); {
@@ -70,14 +70,14 @@ func screenSome(ctx context.Context, open Open, code []byte, f Factor, events []
 	return all, nil
 }
 
-// asked is the count per iteration of the i-th event that was asked for; NaN if it was not counted.
+// asked returns the count per iteration of the i-th requested event; NaN if it was not counted.
 func asked(r profiler.Result, i int) float64 {
 	for _, c := range r.Counters {
 		if c.Role != string(pmu.Asked) {
 			continue
 		}
 		if i == 0 {
-			if c.PerIteration != nil { // also where nobody knows what it must count
+			if c.PerIteration != nil { // even if its expected count is unknown
 				return *c.PerIteration
 			}
 			break

@@ -30,8 +30,8 @@ func (w watched) Profile(ctx context.Context, b profiler.Block) (profiler.Result
 	return w.Profiler.Profile(ctx, b)
 }
 
-// TestScreenEveryEvent: on a CPU by script, with four counters, every event is screened a few at a
-// time, and the one that goes along with the cycles is found among them. One the kernel does not count.
+// TestScreenEveryEvent: on a scripted CPU with four counters, every event is screened, a few at a time, and the one
+// that correlates with the cycles is found. The kernel does not count one of them.
 func TestScreenEveryEvent(t *testing.T) {
 	ctx := context.Background()
 	aliased := uint64(0)

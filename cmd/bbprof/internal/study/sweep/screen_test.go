@@ -17,8 +17,8 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// counting is a core that aliases and has events: "alias" goes along with the cycles, "against" the other
-// way, "steady" is always the same, "distance" grows, "half" is counted at every other value.
+// counting is a core that aliases and has events: "alias" correlates with the cycles, "against" inversely, "steady" is
+// constant, "distance" grows, "half" is counted at every other value.
 type counting struct {
 	fake
 	events []profiler.Event
@@ -39,7 +39,7 @@ func (c *counting) Profile(ctx context.Context, b profiler.Block) (profiler.Resu
 	return r, err
 }
 
-// opener counts what is open, and refuses events called "no".
+// opener counts the open profilers and refuses events called "no".
 func opener(open *int, most *int) Open {
 	return func(events []profiler.Event) (measure.Profiler, func(), error) {
 		*most = max(*most, len(events))
@@ -58,8 +58,7 @@ func selected(names ...string) (s []profiler.Event) {
 	return s
 }
 
-// TestScreen: events are ranked by how they go along with the cycles; one that is refused takes none
-// with it.
+// TestScreen: events are ranked by correlation with the cycles; a refused one does not affect the others.
 func TestScreen(t *testing.T) {
 	var open, most, done int
 	f := distances(t, 4000, 4200, 16)

@@ -1,5 +1,5 @@
-// Package sweep is about one factor of a set-up that varies while all others stay: what a block or a program takes at
-// each value, and how that goes along with what was counted or predicted.
+// Package sweep varies one factor of a set-up: it measures a block or program at each value, and correlates the cycles
+// with what was counted or predicted.
 package sweep
 
 import (
@@ -17,50 +17,50 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// Sweep is what came of one.
+// Sweep is the result of a sweep.
 type Sweep struct {
-	Factor, Axis string // its column, with the unit, and its axis
+	Factor, Axis string // column name with unit, and axis label
 	Points       []Point
 	Groups       []Group
-	OfBlock      bool // points have a status, and cycles are of an iteration
+	OfBlock      bool // points have a status, and cycles are per iteration
 	Incomplete   bool
 }
 
-// Point is what was measured with one value of the factor.
+// Point is the measurement at one value of the factor.
 type Point struct {
 	Value             int
 	Cycles, Low, High float64 // NaN or infinite: not measured; no interval
 	Runs              int
-	Status, Reason    string // of a block
+	Status, Reason    string // for blocks
 }
 
-// Group are columns that were found in one way.
+// Group is a set of columns from one source.
 type Group struct {
-	Title   string // "" where that goes without saying
+	Title   string // "" if obvious
 	Columns []Column
-	Brief   bool // many columns: a line each
+	Brief   bool // many columns: one line each
 }
 
-// Column is something known of each point beside its cycles.
+// Column is a quantity known at each point besides its cycles.
 type Column struct {
 	Name   string
-	Values []float64 // NaN is not known
-	Beside bool      // it is not held against the cycles
-	Why    string    // it is known of no point
+	Values []float64 // NaN: unknown
+	Beside bool      // do not relate it to the cycles
+	Why    string    // why it is unknown at every point
 }
 
-// Factor is what a sweep of a block varies.
+// Factor is what a block's sweep varies.
 type Factor struct {
-	Name   string // of its column, with the unit, such as code_offset_bytes
-	Label  string // of its axis
+	Name   string // column name with unit, such as code_offset_bytes
+	Label  string // axis label
 	Values []int
-	// Setup is the set-up with a value.
+	// Setup returns the set-up for a value.
 	Setup func(value int) profiler.Setup
 }
 
-// Run measures the block with every value of the factor. A result is the run with the median cycles among those that
-// were measured, so that a short disturbance makes no spike. With ctx's error come the results so far; a value without
-// any run has the status Interrupted.
+// Run measures the block at every value of the factor. Each result is the measured run with the median cycles, so that
+// a short disturbance makes no spike. On ctx's error it returns the results so far; values without a run have the
+// status Interrupted.
 func Run(ctx context.Context, p measure.Profiler, code []byte, f Factor, plan experiment.Plan) ([]profiler.Result, error) {
 	results, err := experiment.Run(ctx, len(f.Values), plan, func(ctx context.Context, i int) (profiler.Result, error) {
 		r, err := p.Profile(ctx, profiler.Block{Code: code, Setup: f.Setup(f.Values[i])})
@@ -82,8 +82,8 @@ func Run(ctx context.Context, p measure.Profiler, code []byte, f Factor, plan ex
 // Interrupted is the status of a value that was not reached.
 const Interrupted profiler.Status = "interrupted"
 
-// middle is the measured result with the median cycles, the faster of the middle two, or the
-// first if none was measured.
+// middle returns the measured result with the median cycles, the faster of the middle two, or the first if none was
+// measured.
 func middle(results []profiler.Result) profiler.Result {
 	measured := slices.DeleteFunc(slices.Clone(results), func(r profiler.Result) bool { return r.Status != profiler.OK })
 	switch {
@@ -96,7 +96,7 @@ func middle(results []profiler.Result) profiler.Result {
 	return measured[(len(measured)-1)/2]
 }
 
-// predictions are what the trace predicts of an iteration, in the order of the table.
+// predictions lists what the trace predicts per iteration, in the order of the table.
 var predictions = []struct {
 	name   string
 	of     func(invariants.Prediction) float64
@@ -114,7 +114,7 @@ var predictions = []struct {
 	{"l1i_misses", func(p invariants.Prediction) float64 { return p.L1IMisses }, false},
 }
 
-// OfBlock is the sweep with these results, and the events that were counted, if any.
+// OfBlock makes a sweep of these results and the counted events, if any.
 func OfBlock(f Factor, results []profiler.Result, events []Column) Sweep {
 	s := Sweep{Factor: f.Name, Axis: f.Label, OfBlock: true, Groups: []Group{{}}}
 	for i, r := range results {
@@ -141,14 +141,14 @@ func OfBlock(f Factor, results []profiler.Result, events []Column) Sweep {
 	return s
 }
 
-// Runs is a point of a program: the median of its runs, with the interval from order statistics.
+// Runs makes a program's point: the median of its runs, with an interval from order statistics.
 func Runs(value int, cycles []float64) Point {
 	p := Point{Value: value, Runs: len(cycles)}
 	p.Cycles, p.Low, p.High = stat.MedianInterval(cycles)
 	return p
 }
 
-// Table is the table with its header.
+// Table returns the table with its header.
 func (s Sweep) Table() [][]string {
 	header := []string{s.Factor, "cycles", "ci_low", "ci_high", "runs"}
 	if s.OfBlock {
@@ -179,7 +179,7 @@ func (s Sweep) Table() [][]string {
 	return table
 }
 
-// cycles have as many decimals as in a batch's results, or of a program none. What is not known is empty.
+// cycles formats with a batch's decimals, or none for a program. Unknown values are empty.
 func (s Sweep) cycles(v float64) string {
 	if v-v != 0 {
 		return ""
@@ -187,7 +187,7 @@ func (s Sweep) cycles(v float64) string {
 	return strconv.FormatFloat(v, 'f', map[bool]int{true: 4}[s.OfBlock], 64)
 }
 
-// count is a number of events, which as a mean may be a fraction; empty where nothing was counted, which is not zero.
+// count formats a number of events, possibly a fractional mean; empty, not zero, if not counted.
 func count(v float64) string {
 	if v-v != 0 {
 		return ""

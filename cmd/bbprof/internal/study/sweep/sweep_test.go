@@ -43,7 +43,7 @@ func aliasing(_ int, s profiler.Setup) (profiler.Result, error) {
 	return ok(1, invariants.Prediction{Loads: 1}), nil
 }
 
-// distances sweeps from, from+step, ... to bytes.
+// distances sweeps from, from+step, … to bytes.
 func distances(t *testing.T, from, to, step int) Factor {
 	t.Helper()
 	var values []int
@@ -54,14 +54,14 @@ func distances(t *testing.T, from, to, step int) Factor {
 	return f
 }
 
-// swept is the sweep over a core.
+// swept sweeps a factor on a core.
 func swept(t *testing.T, m *fake, f Factor) Sweep {
 	t.Helper()
 	results := require.Get(Run(context.Background(), m, []byte{0x90}, f, experiment.Plan{Rounds: 1, Seed: 1}))(t)
 	return OfBlock(f, results, nil)
 }
 
-// TestRelate: a sweep over a core with a spike finds it where it was predicted.
+// TestRelate: a sweep on a core with a spike finds it where predicted.
 func TestRelate(t *testing.T) {
 	s := swept(t, &fake{of: aliasing}, distances(t, 16, 8192, 16))
 	all := s.Relate(s.Groups[0])
@@ -87,7 +87,7 @@ func TestRelate(t *testing.T) {
 	}
 }
 
-// TestCorrelate: known values, by hand and by Fisher's transformation.
+// TestCorrelate checks values computed by hand and by Fisher's transformation.
 func TestCorrelate(t *testing.T) {
 	for _, c := range []struct {
 		name         string
@@ -110,8 +110,8 @@ func TestCorrelate(t *testing.T) {
 	}
 }
 
-// TestSpikes: a value stands out if its interval lies above what is usual by 3 %, and nothing less does; without an
-// interval, as of fewer than six runs, none can be told.
+// TestSpikes: a value is a spike only if its interval lies above the usual by 3 %; without an interval, as with fewer
+// than six runs, none is known.
 func TestSpikes(t *testing.T) {
 	for _, c := range []struct {
 		low  float64
@@ -129,8 +129,7 @@ func TestSpikes(t *testing.T) {
 	}
 }
 
-// TestMiddle: one disturbed run of three makes no spike, and a rejection counts only if there is
-// nothing else.
+// TestMiddle: one disturbed run of three makes no spike, and a rejection counts only if there is nothing else.
 func TestMiddle(t *testing.T) {
 	rejected := profiler.Result{Status: profiler.Rejected, Reason: verdict.ContextSwitch}
 	one := func(c float64) profiler.Result { return ok(c, invariants.Prediction{}) }
@@ -172,7 +171,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestFactors: each factor changes its own and leaves the base as it was.
+// TestFactors: each factor changes only its own part and leaves the base unchanged.
 func TestFactors(t *testing.T) {
 	init := initial.Paper()
 	base := profiler.Setup{CodeOffset: new(7), Init: &init, Frames: 16}
