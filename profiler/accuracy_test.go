@@ -16,7 +16,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// start gives a Profiler, or skips the test on a machine that cannot measure.
+// start returns a Profiler, or skips the test on a machine that cannot measure.
 func start(t *testing.T, opts Options) *Profiler {
 	t.Helper()
 	require.Patience(t)
@@ -31,8 +31,8 @@ func unhex(t testing.TB, s string) []byte {
 	return require.Get(hex.DecodeString(s))(t)
 }
 
-// measuredBy profiles until the result is not one that other work on the machine may explain; one that
-// stays nonlinear, or never ends, is none of those.
+// measuredBy profiles until other work on the machine cannot explain the result. A result that stays nonlinear, or
+// a timeout, is not explained by other work.
 func measuredBy(t *testing.T, p *Profiler, block []byte) Result {
 	t.Helper()
 	var waited require.Tries
@@ -53,15 +53,15 @@ func measuredBy(t *testing.T, p *Profiler, block []byte) Result {
 	}
 }
 
-// lasting fails the test if check complains in more than one of three runs: what other work did to one
-// measurement it hardly does to the next.
+// lasting fails the test if check complains in more than one of three runs: other work seldom disturbs two
+// measurements in the same way.
 func lasting(t *testing.T, check func() string) {
 	t.Helper()
 	require.AtMost(t, 1, 3, check)
 }
 
-// Latencies are those of uops.info and the vendors' optimization manuals; where cores
-// differ, any of the integers that some core has.
+// Latencies from uops.info and the vendors' optimization manuals; if cores differ, any of
+// their integers.
 var chains = []struct {
 	name, hex string
 	cycles    []float64
@@ -80,8 +80,8 @@ var chains = []struct {
 	{"addsd xmm0, xmm0", "f20f58c0", []float64{2, 3, 4}},
 }
 
-// TestKnownAnswers holds ten runs of each chain against its documented latency. One of them may be
-// other work's.
+// TestKnownAnswers compares ten runs of each chain with its documented latency. Other work may disturb one
+// of them.
 func TestKnownAnswers(t *testing.T) {
 	p := start(t, Options{})
 	avx := host.Detect().Features.AVX
@@ -111,9 +111,9 @@ func TestKnownAnswers(t *testing.T) {
 	}
 }
 
-// TestManyWordsRestored: a prologue of 13 instructions takes the same with as many copies that more than 256 words are put back
-// as with fewer. 8 and 40 copies took 3.4 to 4.2 cycles, by layout, when a loop put back one word in each iteration, and on Zen 4 3.69
-// instead of 3.10 when all words were put back through the first page on their frame.
+// TestManyWordsRestored: 13 instructions of a function's prologue take the same time with so many copies that more than 256 words are
+// restored. 8 and 40 copies took 3.4 to 4.2 cycles, by layout, when a loop restored one word per iteration, and on Zen 4 3.69 instead of 3.10
+// when all words were restored through the first page of their frame.
 func TestManyWordsRestored(t *testing.T) {
 	require.Slow(t)
 	block := unhex(t, "415741564989d641554989cd41544989fc554889f553bb640000004883ec28448b4608")
@@ -129,8 +129,8 @@ func TestManyWordsRestored(t *testing.T) {
 	})
 }
 
-// TestStoresThatFit: stores take the same whether those of the shorter image fit the store buffer, as 16 copies of these
-// do on most cores, or not. Before an image waited for its stores, 16 and 48 copies of either block took 0.99 cycles each instead of 2.
+// TestStoresThatFit: stores take the same time whether or not those of the shorter image fit into the store buffer, as 16 copies of
+// these do on most cores. Before images waited for their stores, 16 and 48 copies of either block took 0.99 cycles each instead of 2.
 func TestStoresThatFit(t *testing.T) {
 	require.Slow(t)
 	few, many := start(t, Options{Unroll: &unroll.Factors{Short: 16, Long: 48}}), start(t, Options{Unroll: &unroll.Factors{Short: 128, Long: 256}})

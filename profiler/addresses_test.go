@@ -38,11 +38,11 @@ func describe(accesses []asm.Access, from int) string {
 	return strings.Join(s, " ")
 }
 
-// compact takes the spaces out of a block that is written instruction by instruction.
+// compact removes the spaces between the instructions of a block.
 func compact(hex string) string { return strings.ReplaceAll(hex, " ", "") }
 
-// TestAddresses holds what the log says of operands that single steps cannot follow against
-// addresses worked out by hand.
+// TestAddresses compares the log of operands that single steps cannot follow with addresses
+// computed by hand.
 func TestAddresses(t *testing.T) {
 	// The doublewords 0x40, -0x80, 0x1000 and 8 at [rbx], seen as indices.
 	const indices = "c70340000000 c7430480ffffff c7430800100000 c7430c08000000"
@@ -54,7 +54,7 @@ func TestAddresses(t *testing.T) {
 	b := openBench(t)
 	for _, c := range []struct {
 		name, hex string
-		from      int // accesses of earlier instructions, which set the stage, are left out
+		from      int // ignore accesses of earlier instructions
 		needs     int
 		want      string
 	}{

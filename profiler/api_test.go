@@ -13,8 +13,8 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// TestPublicAPI: what the public packages export names no type of an internal package, which another
-// program could neither make nor name.
+// TestPublicAPI: exported names of the public packages use no type of an internal package, which another
+// program could neither create nor name.
 func TestPublicAPI(t *testing.T) {
 	const module = "github.com/bbprof/bbprof/"
 	out := require.Get(exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", module+"profiler").Output())(t)
@@ -44,7 +44,7 @@ func TestPublicAPI(t *testing.T) {
 	}
 }
 
-// leaks are the internal types that an exported object, which a path names, its exported fields and its methods name.
+// leaks lists the internal types in an exported object, its exported fields and its methods.
 func leaks(o types.Object, path string) (found []string) {
 	path += "." + o.Name()
 	check := func(typ types.Type) {

@@ -24,14 +24,14 @@ import (
 	"github.com/bbprof/bbprof/unroll"
 )
 
-// bench is a child for tests of what blocks do and not at how long they take: its
-// clock is not calibrated. It belongs to the test's goroutine, so not to subtests.
+// bench is a child for tests that do not time blocks: its clock is not calibrated. It
+// belongs to the test's goroutine, so not to subtests.
 type bench struct {
 	*session
 	t testing.TB
 }
 
-// generous is a limit for what ends by itself, however busy the machine is.
+// generous is a time limit that a busy machine does not exceed.
 const generous = 30 * time.Second
 
 // openBench starts a child, or skips the test on a machine that cannot have one.
@@ -53,8 +53,8 @@ func openBench(t testing.TB) bench {
 	return bench{s, t}
 }
 
-// block decodes, refuses, maps and traces a block with some copies in one initial state. No rule
-// judges the trace.
+// block decodes, maps and traces a block with some copies in one initial state. No rule checks
+// the trace.
 func (b bench) block(code []byte, init initial.State, frames, copies int) (*mapping.MappedBlock, error) {
 	b.t.Helper()
 	task, err := b.unjudged(code, frames, copies)
@@ -64,7 +64,7 @@ func (b bench) block(code []byte, init initial.State, frames, copies int) (*mapp
 	return task.Prepare([]initial.State{init})
 }
 
-// unjudged is a block that is to have so many copies on so many frames, whatever its trace shows.
+// unjudged returns a task with this number of copies and frames, whatever the trace shows.
 func (b bench) unjudged(code []byte, frames, copies int) (task mapping.Task, err error) {
 	b.t.Helper()
 	require.NoError(b.t, b.ready())
@@ -80,21 +80,21 @@ func (b bench) unjudged(code []byte, frames, copies int) (task mapping.Task, err
 	return task, nil
 }
 
-// build lays copies of a mapped block out after its images.
+// build lays out copies of a mapped block after its images.
 func (b bench) build(m *mapping.MappedBlock, copies int) harness.Image {
 	b.t.Helper()
 	im := require.Get(harness.Build(m.Long.End(), m.Insts, copies, harnessOf(m)))(b.t)
 	return im
 }
 
-// harnessOf is what stands around the copies of a mapped block.
+// harnessOf returns the harness of a mapped block.
 func harnessOf(m *mapping.MappedBlock) harness.Harness {
 	h := m.Harness
 	h.Clock = m.Clock
 	return h
 }
 
-// machine is all that an image leaves.
+// machine is the state after an image.
 type machine struct {
 	gpr    [16]uint64
 	flags  uint64
@@ -106,14 +106,14 @@ type machine struct {
 
 // run runs an image up to the end of its last copy and reads everything there.
 //
-// The epilogue needs registers and flags for itself, so it is replaced: by stores of what
-// ptrace's general registers leave out, which change nothing, and an int3.
+// The epilogue uses registers and flags itself, so run replaces it by an int3 and stores of the
+// state that ptrace's general registers lack, which change nothing.
 func (b bench) run(m *mapping.MappedBlock, im harness.Image) machine {
 	b.t.Helper()
 	return b.runAfter(m, im, []tracee.Op{tracee.Run(m.ResetImage, 1)})
 }
 
-// runAfter is run with something before the image.
+// runAfter is run with operations before the image.
 func (b bench) runAfter(r *mapping.MappedBlock, im harness.Image, ahead []tracee.Op) machine {
 	b.t.Helper()
 	const (
@@ -171,7 +171,7 @@ func (b bench) runAfter(r *mapping.MappedBlock, im harness.Image, ahead []tracee
 }
 
 // corpusSample reads every stride-th block of the development corpus, or skips the test
-// where there is none.
+// without one.
 func corpusSample(t *testing.T, stride int) [][]byte {
 	t.Helper()
 	f, err := os.Open("../../shared/corpus/blocks.csv")

@@ -46,8 +46,8 @@ func (b *BranchReport) Changed() string {
 	return ""
 }
 
-// of completes the report with the results of the steps.
-func (b BranchReport) of(p progress) *BranchReport {
+// complete completes the report with the results of the steps.
+func (b BranchReport) complete(p progress) *BranchReport {
 	m := p.measurement.block
 	if m == nil {
 		m = p.block

@@ -11,7 +11,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// TestBranchTaken holds loops that their own branch closes to what they take on any core, and to what ends them.
+// TestBranchTaken checks the cycles of loops that their own branch closes, which hold for any core, and the exit that ends them.
 func TestBranchTaken(t *testing.T) {
 	p := start(t, Options{})
 	for _, c := range []struct {
@@ -47,7 +47,7 @@ func TestBranchTaken(t *testing.T) {
 	}
 }
 
-// TestBranchNotTaken: copies in a row hold their branches, inverted where the state takes them.
+// TestBranchNotTaken: copies in a row have their branches, inverted if the state takes them.
 func TestBranchNotTaken(t *testing.T) {
 	p := start(t, Options{Branch: NotTaken})
 	for _, c := range []struct {
@@ -70,7 +70,7 @@ func TestBranchNotTaken(t *testing.T) {
 	}
 }
 
-// TestBranchRejected: what no state ends, and what neither way works for.
+// TestBranchRejected: loops that no state ends, and blocks that work neither way.
 func TestBranchRejected(t *testing.T) {
 	for _, c := range []struct {
 		name, hex string
@@ -112,8 +112,8 @@ func TestBranchCopies(t *testing.T) {
 	})
 }
 
-// TestHostileBranches: random instructions that end with a random branch, to their own start, into the middle of an instruction or anywhere.
-// Nothing escapes, and no row fails.
+// TestHostileBranches: random instructions and a random branch to their start, into the middle of an instruction or anywhere. None escapes,
+// and bbprof never fails.
 func TestHostileBranches(t *testing.T) {
 	p := start(t, Options{Budget: 200 * time.Millisecond, Precision: 0.2})
 	n := 100
@@ -134,7 +134,7 @@ func TestHostileBranches(t *testing.T) {
 	t.Log(statuses)
 }
 
-// randomBranch is a block of random instructions before a branch.
+// randomBranch returns a block of random instructions and a branch.
 func randomBranch(rng *rand.Rand) (code []byte) {
 	parts := []string{"48ffc8", "ffc9", "4839d8", "4883c008", "488b03", "488903", "48890c13", "48f7d8", "480fb6c0", "d1e8", "4885c0", "83f964", "ff0b", "833b00", "4831c0", "9d", "50", "5b", "48c1e103", "488b00", "f3aa", "0f94c0", "f7f1"}
 	for range 1 + rng.IntN(6) {
@@ -156,7 +156,7 @@ func randomBranch(rng *rand.Rand) (code []byte) {
 	return append(code, opcode, disp)
 }
 
-// TestCarriedLoads marks the block that is six cycles in a row and two in a loop.
+// TestCarriedLoads: the block that takes six cycles in a row and two in a loop is marked.
 func TestCarriedLoads(t *testing.T) {
 	p := start(t, Options{})
 	for hex, want := range map[string]int{"830001498b042448896b204c89ea4c896b284c89e7488b7530": 1, "ff0b": 1, "488903488b0b": 0, "488b03": 0} {

@@ -16,12 +16,12 @@ import (
 
 // callTrace is the kernel's own list of the system calls that children of this thread make and
 // that are carried out: the tracepoint raw_syscalls:sys_enter comes after seccomp
-// (kernel/entry/common.c, syscall_trace_enter). Nothing of bbprof's is asked. The four calls
-// that the filter lets pass are left out, or they would fill the buffer.
+// (kernel/entry/common.c, syscall_trace_enter). It does not rely on bbprof. The four calls
+// that the filter permits are excluded, because they would fill the buffer.
 type callTrace struct{ dir string } // of the instance, "" where there is none
 
-// traceCalls starts it for the calling thread, which must launch the children. Without the
-// right to, the list is empty, and the test goes on.
+// traceCalls starts it for the calling thread, which must launch the children. Without
+// permission, the list is empty, and the test continues.
 func traceCalls(t *testing.T) callTrace {
 	t.Helper()
 	dir, err := traceInstance(t)
@@ -64,15 +64,15 @@ func traceInstance(t *testing.T) (string, error) {
 
 var tracedCall = regexp.MustCompile(`-(\d+)\s.*sys_enter: NR (-?\d+) `)
 
-// setUp is what a child does until the filter is in, at most so often: Go's between fork and
-// exec, and then Launch's.
+// setUp limits the calls of a child before its filter is installed: Go's between fork and exec,
+// then Launch's.
 var setUp = map[int]int{
 	unix.SYS_RT_SIGPROCMASK: 4, unix.SYS_RT_SIGACTION: 130, unix.SYS_SETSID: 1, unix.SYS_PRCTL: 2, unix.SYS_GETPPID: 2, unix.SYS_GETPID: 2,
 	unix.SYS_KILL: 1, unix.SYS_CHDIR: 1, unix.SYS_DUP3: 4, unix.SYS_FCNTL: 4, unix.SYS_PTRACE: 1, unix.SYS_EXECVE: 1,
 	unix.SYS_MMAP: 9, unix.SYS_CLOSE_RANGE: 1, unix.SYS_CLOSE: 4, unix.SYS_CAPSET: 1, unix.SYS_SECCOMP: 1,
 }
 
-// judge compares the list with what children may do.
+// judge compares the list with the permitted calls of children.
 func (c callTrace) judge(t *testing.T) {
 	t.Helper()
 	if c.dir == "" {

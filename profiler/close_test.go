@@ -8,7 +8,7 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// After Close every method says so, and a second Close does nothing.
+// After Close every method returns ErrClosed, and a second Close does nothing.
 func TestClosed(t *testing.T) {
 	p := start(t, Options{})
 	p.Close()
@@ -32,7 +32,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// Several goroutines share a profiler, and one of them closes it: each block is measured or refused.
+// Several goroutines share a profiler, and one of them closes it: each block is measured or rejected with ErrClosed.
 func TestConcurrentUse(t *testing.T) {
 	p, err := New(t.Context(), Options{Budget: 1})
 	require.Measure(t, err)

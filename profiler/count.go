@@ -53,7 +53,7 @@ func countWithin(ctx context.Context, b Block, limit time.Duration) (Instruction
 	if ctx.Err() != nil {
 		return count, ctx.Err()
 	}
-	if rejection := overtime(err); rejection != nil {
+	if rejection := timeoutOf(err); rejection != nil {
 		err = rejection
 	}
 	if errors.As(err, &count.Rejection) {
@@ -65,12 +65,12 @@ func countWithin(ctx context.Context, b Block, limit time.Duration) (Instruction
 
 // newStepper returns a session for counting, which needs no calibration.
 func newStepper() (*session, error) {
-	s := untimed(Options{})
+	s := untimedSession(Options{})
 	return s, s.launch(context.Background())
 }
 
-// untimed returns a session without a child whose clock is never read.
-func untimed(opts Options) *session {
+// untimedSession returns a session without a child whose clock is never read.
+func untimedSession(opts Options) *session {
 	s := &session{opts: opts, cpu: host.Detect(opts.CPUs...), states: initial.States(), cpus: &cpus{list: opts.CPUs}}
 	s.timer = timing.NewUncalibrated(s.timingConfig())
 	return s

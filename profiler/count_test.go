@@ -9,8 +9,8 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// TestCountInstructions: an instruction counts once, whatever it repeats. What a block is rejected for is its own doing, and names it
-// as the user wrote it.
+// TestCountInstructions: an instruction counts once, with any number of repetitions. A rejection names the instruction as the user
+// wrote it.
 func TestCountInstructions(t *testing.T) {
 	for _, c := range []struct {
 		code   string

@@ -28,12 +28,11 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Blocks timed by a PMU that is not there: a kernel by script says what it counts, the child
-// runs the code that counts with rdtsc in place of rdpmc, and a script says what the counters
-// would have counted.
+// Blocks timed by a simulated PMU: a scripted kernel offers events, the child runs the counting
+// code with rdtsc instead of rdpmc, and a script supplies the counts.
 
-// script is a CPU of which each iteration takes so many cycles, and whose events count
-// nothing; also changes what it will.
+// script simulates a CPU on which each iteration takes a number of cycles and no other event
+// occurs; also may change the counts.
 func script(cycles uint64, also func(events pmu.Pass, iterations int, t *timing.Readings)) *timing.Script {
 	return &timing.Script{
 		Block: func(events pmu.Pass, iterations int, t *timing.Readings) {
@@ -46,7 +45,7 @@ func script(cycles uint64, also func(events pmu.Pass, iterations int, t *timing.
 	}
 }
 
-// counts has each sample of an event count what f says, of the images' iterations and the sample's number.
+// counts sets each sample of an event to f of the image's iterations and the sample's number.
 func counts(f func(e pmu.Event, iterations, sample int) uint64) func(pmu.Pass, int, *timing.Readings) {
 	return func(events pmu.Pass, iterations int, r *timing.Readings) {
 		for k, e := range events {
@@ -62,7 +61,7 @@ var add = []byte{0x48, 0x01, 0xc0}
 
 var scriptedCPU = pmu.CPU{ID: cpu.ID{Vendor: "GenuineIntel", Family: 6, Model: 0x55}}
 
-// scriptedOptions are the options of a profiler on a machine by script.
+// scriptedOptions returns the options of a profiler on a scripted machine.
 type scriptedOptions struct {
 	Options
 	machine simulated.Machine
@@ -81,7 +80,7 @@ func profileScripted(t *testing.T, o scriptedOptions, block string) Result {
 	return profileScriptedOn(t, o, func(*session) {}, Block{Code: unhex(t, block)})
 }
 
-// profileScriptedOn is profileScripted on a core of which something is set to another.
+// profileScriptedOn is profileScripted on a modified core.
 func profileScriptedOn(t *testing.T, o scriptedOptions, set func(*session), block Block) Result {
 	t.Helper()
 	p, err := o.open()
@@ -91,7 +90,7 @@ func profileScriptedOn(t *testing.T, o scriptedOptions, set func(*session), bloc
 	}
 	require.NoError(t, err)
 	defer p.Close()
-	require.NoError(t, p.do(t.Context(), set))
+	require.NoError(t, p.onThread(t.Context(), set))
 	for try := 0; ; try++ {
 		r := require.Get(p.Profile(context.Background(), block))(t)
 		if r.Reason != verdict.Timeout || try == 5 { // the machine may have stood still
@@ -160,8 +159,8 @@ func TestSimulatedTooFewCountersTakePasses(t *testing.T) {
 	}
 }
 
-// An event that is not there is unchecked in the result and in its JSON, and never zero; the
-// evidence that needed it is no better than without.
+// A missing event is unchecked in the result and in its JSON, never zero, and does not upgrade
+// evidence.
 func TestSimulatedMissingEventIsUnchecked(t *testing.T) {
 	k := pmutest.New(8)
 	k.Opens = func(a pmu.Attr) error {
@@ -191,7 +190,7 @@ func TestSimulatedMissingEventIsUnchecked(t *testing.T) {
 	}
 }
 
-// Misses that appear in some timings: 8 clean ones are enough, 7 are not. A reason that is tolerated is so where the CPU counts it, too.
+// Misses in some timings: 8 clean timings suffice, 7 do not. A tolerated reason is also tolerated if the CPU counts it.
 func TestSimulatedMissesInSomeTimings(t *testing.T) {
 	const all = timing.PaperTimings
 	for _, c := range []struct {
@@ -229,7 +228,7 @@ func TestSimulatedMissesInSomeTimings(t *testing.T) {
 		if r.Reason != c.want || (c.want == "") != (r.Status == OK) {
 			t.Errorf("%s in %d timings, %d needed: %s %q, want %q", c.role, c.dirty, c.least, r.Status, r.Reason, c.want)
 		}
-		for reason, rs := range roles {
+		for reason, rs := range requiredRoles {
 			if c.dirty == all && slices.Contains(rs, c.role) {
 				if e := evidenceOf(t, r, reason); e.Kind != invariants.Inferred || !strings.Contains(e.Detail, "1 per iteration") {
 					t.Errorf("%s: %+v", c.role, e)
@@ -293,7 +292,7 @@ func TestSimulatedContextSwitches(t *testing.T) {
 	}
 }
 
-// A CPU that keeps being taken away is left for the next one.
+// After repeated context switches the timer moves to the next CPU.
 func TestSimulatedBusyCPU(t *testing.T) {
 	all, err := host.AllowedCPUs()
 	if err != nil {
@@ -319,7 +318,7 @@ func TestSimulatedBusyCPU(t *testing.T) {
 	}
 }
 
-// What disturbs the check of the counter of cycles for a while does not fail it: on another CPU, or a little later, it passes.
+// A temporary disturbance does not fail the check of the cycle counter: it passes on another CPU, or a little later.
 func TestSimulatedDisturbedCheck(t *testing.T) {
 	all := require.Get(host.AllowedCPUs())(t)
 	chains := len(clock.AddChains()) + len(clock.MultiplyChains())
@@ -358,8 +357,8 @@ func TestSimulatedDisturbedCheck(t *testing.T) {
 	}
 }
 
-// Counters that somebody else takes, or events that are on none, are no fault of the block and end the run, since it would be so with every
-// other. Where the TSC is the clock, a block's cycles do not wait for them.
+// Counters that another user takes, or events without a counter, are not the block's fault and end the run, since every other block would fail
+// too. With the TSC as clock, a block's cycles do not depend on them.
 func TestSimulatedTakenCounters(t *testing.T) {
 	for _, clock := range []ClockChoice{PerfClock, TSCClock} {
 		for name, lost := range map[string]bool{"events on no counter": true, "multiplexed": false} {
@@ -399,7 +398,7 @@ func TestSimulatedTakenCounters(t *testing.T) {
 	}
 }
 
-// A clock that cannot be had: an error if it was asked for, the TSC if not.
+// A clock that is not available: an error if the user chose it, else the TSC.
 func TestSimulatedClockChoice(t *testing.T) {
 	for name, c := range map[string]struct {
 		kernel *pmutest.Kernel
@@ -443,8 +442,8 @@ func TestSimulatedClockChoice(t *testing.T) {
 	}
 }
 
-// The loop, the check of a third number of copies and blocks of memory take the counted path
-// as unrolled copies do.
+// The loop, the check of the midpoint and blocks that access memory use counters like unrolled
+// copies.
 func TestSimulatedLoop(t *testing.T) {
 	o := scripted(pmutest.New(4), script(2, nil))
 	o.Mode = Both
@@ -454,7 +453,7 @@ func TestSimulatedLoop(t *testing.T) {
 	}
 }
 
-// Without a script the counters are rdtsc: what the child ran is a clock, though none of cycles.
+// Without a script the counters are rdtsc: the child runs a real clock that does not count cycles.
 func TestCountedCodeRunsHere(t *testing.T) {
 	var short, long []uint64
 	o := scripted(pmutest.New(8), script(1, nil))
@@ -488,8 +487,8 @@ func TestCountedCodeRunsHere(t *testing.T) {
 	}
 }
 
-// Where user mode may not execute rdpmc the TSC is the clock, and the monitor reads what the
-// child's runs counted.
+// If user mode may not execute rdpmc, the TSC is the clock, and the monitor reads the counts of
+// the child's runs.
 func TestSimulatedReadFallback(t *testing.T) {
 	for _, c := range []struct {
 		name       string

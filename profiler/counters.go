@@ -189,8 +189,8 @@ func (s *session) tallyOf(tallies timing.Tallies, e pmu.Event) *timing.Tally {
 	return tallies.Of(e)
 }
 
-// roles lists the events that must be zero before an invariant is counted evidence.
-var roles = map[verdict.Reason][]pmu.Role{
+// requiredRoles lists the events that must be zero before an invariant is counted evidence.
+var requiredRoles = map[verdict.Reason][]pmu.Role{
 	verdict.L1DMiss:    {pmu.L1DReadMiss, pmu.L1DWriteMiss},
 	verdict.L1IMiss:    {pmu.L1IMiss},
 	verdict.Misaligned: {pmu.SplitLoad, pmu.SplitStore},
@@ -207,7 +207,7 @@ func (s *session) countedEvidence(evidence []invariants.Evidence, tallies timing
 	for i := range out {
 		e := &out[i]
 		var zero, open []string
-		for _, role := range roles[e.Invariant] {
+		for _, role := range requiredRoles[e.Invariant] {
 			event := s.pmu.Event(role)
 			switch t := s.tallyOf(tallies, event); {
 			case t == nil:

@@ -14,10 +14,10 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Blocks that hide what they do: from the log, from the dry run, from single steps.
+// Blocks that hide from the log, from the dry run or from single steps.
 
-// TestHiddenStore: a store that overwrites the very entry of the log that would tell of it, copy
-// after copy, is found all the same.
+// TestHiddenStore: a store that overwrites its own entry in the log, in each copy, is still
+// found.
 func TestHiddenStore(t *testing.T) {
 	b := openPath(t)
 	b.opts.Budget, b.states = 1, b.states[:1]
@@ -34,7 +34,7 @@ func TestHiddenStore(t *testing.T) {
 	}
 }
 
-// Where hidden stores go: an unused end of the memory that is open while blocks are timed.
+// The target of hidden stores: an unused end of the memory that is writable during timing.
 const (
 	hiddenTarget = layout.Restore + layout.RestoreSize - 8
 	secret       = 0x5ec7e7
@@ -51,9 +51,9 @@ func storeUnlessZero() []byte {
 	)
 }
 
-// TestHiddenState: a block keeps a word of its memory changed after exactly as many copies as
-// the third number has. Were it not put back before the next run, that one would find it changed
-// from its first copy on, which no dry run has seen.
+// TestHiddenState: a block leaves a word of its memory changed after exactly as many copies as the
+// midpoint has. If it were not restored, the next run would find it changed in its first copy,
+// which no dry run has seen.
 func TestHiddenState(t *testing.T) {
 	b := openPath(t)
 	b.opts.Budget, b.states = 20*time.Millisecond, b.states[:1]
@@ -92,8 +92,8 @@ func TestHiddenState(t *testing.T) {
 	}
 }
 
-// TestSteppingUnseen: under single steps pushf pushes the trap flag, so a block could tell its
-// trace by them from its dry run. It is stepped in a dry run, and does not see the flag.
+// TestSteppingUnseen: during single steps pushf would push the trap flag, so that a block could
+// detect them. It is stepped in a dry run, and does not see the flag.
 func TestSteppingUnseen(t *testing.T) {
 	b := openPath(t)
 	b.opts.Budget, b.states = 1, b.states[:1]
@@ -125,7 +125,7 @@ func TestSteppingUnseen(t *testing.T) {
 	}
 }
 
-// TestManyWordsChanged: what cannot all be put back is no failure of bbprof's.
+// TestManyWordsChanged: too many words to restore are not a failure of bbprof.
 func TestManyWordsChanged(t *testing.T) {
 	b := openPath(t)
 	b.opts.Budget, b.opts.Frames = 1, layout.MaxFrames

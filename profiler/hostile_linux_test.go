@@ -23,13 +23,13 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// The attacks and faults of docs/threat-model.md, as far as they are blocks. What forged code
-// could do, if it ran, is tested in internal/tracee.
+// The attacks and faults of docs/threat-model.md by blocks. internal/tracee tests the effects of
+// forged code.
 
-// childRunLimit is what timing allows a run of the child.
+// childRunLimit is timing's limit on a child run.
 const childRunLimit = 5 * time.Second
 
-// ownAreas are the places of the own region that a block could forge the address of.
+// ownAreas lists addresses in the own region that a block could forge.
 var ownAreas = map[string]uint64{
 	"the stub": layout.Stub + 0x100, "a frame": layout.Frames + 0x100,
 	"runs left": layout.SlotCount, "the return address": layout.SlotReturn, "the entry": layout.SlotEntry, "the output": layout.SlotOut,
@@ -42,7 +42,7 @@ var ownAreas = map[string]uint64{
 	"the dry run's code": layout.DryRunCode, "the end": layout.End - 8,
 }
 
-// accesses are blocks that access an address, each in its way.
+// accesses returns blocks that access an address in different ways.
 func accesses(addr uint64) map[string][]byte {
 	at := hostile.Set(0, addr) // mov rax, addr
 	with := func(code ...byte) []byte { return slices.Concat(at, code) }
@@ -61,8 +61,8 @@ func accesses(addr uint64) map[string][]byte {
 	}
 }
 
-// TestOwnMemory: no access to bbprof's memory gets through, wherever and by whatever
-// instruction; it is the block's fault, the child lives, and the next block finds all as ever.
+// TestOwnMemory: no instruction can access bbprof's memory at any address. The block is
+// rejected, the child lives, and the next block finds the usual state.
 func TestOwnMemory(t *testing.T) {
 	b := openPath(t)
 	b.opts.Budget = 1
@@ -87,8 +87,8 @@ func TestOwnMemory(t *testing.T) {
 	}
 }
 
-// TestOwnMemoryLate: the block reaches for it in its last copies alone, with an address that
-// it computes, in the dry run or later.
+// TestOwnMemoryLate: only the block's last copies access it, with a computed address, in the
+// dry run or later.
 func TestOwnMemoryLate(t *testing.T) {
 	b := openPath(t)
 	b.opts.Budget = 20 * time.Millisecond
@@ -120,8 +120,8 @@ func TestOwnMemoryLate(t *testing.T) {
 	}
 }
 
-// TestNothingTellsDryRunsApart: what a block could tell dry run and measurement apart by is refused or the
-// same: where it stands, what time it is, what the machine is doing.
+// TestNothingTellsDryRunsApart: a block cannot distinguish dry run and measurement by its address, the time or
+// the machine's state: such instructions are rejected or give the same result.
 func TestNothingTellsDryRunsApart(t *testing.T) {
 	b := openPath(t)
 	b.opts.Budget = 1
@@ -154,7 +154,7 @@ func TestNothingTellsDryRunsApart(t *testing.T) {
 	}
 }
 
-// TestNoSystemCall: no gate to the kernel is left to a block.
+// TestNoSystemCall: a block cannot enter the kernel.
 func TestNoSystemCall(t *testing.T) {
 	b := openPath(t)
 	b.opts.Budget = 1
@@ -196,8 +196,8 @@ func frameWordAt(r *mapping.MappedBlock, addr uint64) uint64 {
 	return v
 }
 
-// TestEnds: whatever does not end by itself, ends with its reason, and soon. (No subtests: they
-// would be on another thread than the child's.)
+// TestEnds: a block that does not end by itself is ended soon, with its reason. (No subtests: they
+// would run on another thread than the child's.)
 func TestEnds(t *testing.T) {
 	b := openPath(t)
 	b.opts.Budget = 1
@@ -248,8 +248,8 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestChildKilled: a child that something outside kills is replaced, and the block measured; one
-// that is killed each time costs the block, with the reason, but not the run.
+// TestChildKilled: a child that is killed from outside is replaced, and the block measured. If it is
+// killed each time, the block fails with the reason, but not the run.
 func TestChildKilled(t *testing.T) {
 	others := children()
 	b := openPath(t)
@@ -328,8 +328,8 @@ func TestChildKilled(t *testing.T) {
 	}
 }
 
-// canary is all that a block can see, and what it does: a block that looks at everything runs
-// without anything ahead of it but its own prologue.
+// canary returns the whole state that a block can see: it runs a block that reads everything,
+// with nothing but its own prologue before it.
 func (b bench) canary() machine {
 	b.t.Helper()
 	code := slices.Concat(
@@ -371,8 +371,8 @@ func (b bench) fsgsbase() bool {
 	return false
 }
 
-// TestStateAfterHostileBlocks: what the next block sees does not depend on the one before,
-// whatever state that leaves behind.
+// TestStateAfterHostileBlocks: the state that a block sees does not depend on the block
+// before.
 func TestStateAfterHostileBlocks(t *testing.T) {
 	b := openPath(t)
 	b.opts.Budget = 1
@@ -442,8 +442,8 @@ func TestStateAfterHostileBlocks(t *testing.T) {
 	}
 }
 
-// TestCanaryNumber is the same in cycles: a number measured between hostile blocks is the
-// number measured before them.
+// TestCanaryNumber does the same for cycles: a number measured between hostile blocks equals
+// the number measured before them.
 func TestCanaryNumber(t *testing.T) {
 	p := start(t, Options{})
 	canaries := []string{"480fafc0", "f20f59c0", "c5fc58c0", "488b00", "d8c0"}

@@ -14,7 +14,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// TestImpossible: the whole interval has to lie below what the core can do.
+// TestImpossible: the whole interval must lie below the core's limit.
 func TestImpossible(t *testing.T) {
 	for _, c := range []struct {
 		name, hex    string
@@ -64,8 +64,8 @@ func TestEmulated(t *testing.T) {
 	}
 }
 
-// TestReachesZero: no block takes no time, so an interval or a speed that reaches 0 is a rejection, on whatever core: the shorter image was
-// slow by itself. `8323ef5b` was accepted with -2.065 cycles in 7 of 24 layouts, and -0.019 in the mean.
+// TestReachesZero: an interval or a speed that reaches 0 is a rejection on any core, because the shorter image was slow by itself.
+// `8323ef5b` was accepted with -2.065 cycles in 7 of 24 layouts, and -0.019 in the mean.
 func TestReachesZero(t *testing.T) {
 	for _, c := range []struct {
 		cycles, half, slowest float64

@@ -18,7 +18,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// difference says in what two machines differ, "" if in nothing.
+// difference describes the difference between two machines, if any.
 func (m machine) difference(other machine) string {
 	var d []string
 	for r := range m.gpr {
@@ -50,8 +50,8 @@ func (m machine) difference(other machine) string {
 	return strings.Join(d, "; ")
 }
 
-// mapped gives the first of some initial states with which a block runs, or the rejection of
-// the first.
+// mapped returns the first of some initial states in which a block runs, or the rejection in the
+// first.
 func (b bench) mapped(code []byte, inits []initial.State, frames, copies int) (*mapping.MappedBlock, *verdict.Rejection) {
 	b.t.Helper()
 	var first *verdict.Rejection
@@ -71,8 +71,8 @@ func (b bench) mapped(code []byte, inits []initial.State, frames, copies int) (*
 	return nil, first
 }
 
-// sameState runs plain and instrumented copies of a mapped block and says in what they
-// differ; ok is false where the block cannot be instrumented.
+// sameState runs plain and instrumented copies of a mapped block and describes their
+// difference; ok is false if the block cannot be instrumented.
 func (b bench) sameState(r *mapping.MappedBlock) (difference string, ok bool) {
 	b.t.Helper()
 	probe, err := harness.NewProbe(r.Insts, b.cpu.Features)
@@ -101,7 +101,7 @@ func stepped(m *mapping.MappedBlock, copies int) (all []asm.Access, err error) {
 				count = uint64(uint32(count))
 			}
 			if hidden(mem) || mem.Repeat != asm.Once && count == 0 {
-				continue // a rep instruction steps once a round, and once to find rcx 0
+				continue // a rep instruction steps once per iteration, and once with rcx = 0
 			}
 			all = append(all, asm.Access{Copy: copy, Inst: i, Mem: k, Addr: mem.Addr(&regs), Width: mem.Width, Elem: mem.Width, Read: mem.Read, Write: mem.Write})
 		}
@@ -109,8 +109,8 @@ func stepped(m *mapping.MappedBlock, copies int) (all []asm.Access, err error) {
 	return all, err
 }
 
-// fold joins the rounds of rep string operations, which single steps see one by one, and
-// orders what one instruction does by its operands.
+// fold joins the iterations of rep string operations, which single steps see one by one, and
+// sorts the accesses of an instruction by operand.
 func fold(steps []asm.Access) []asm.Access {
 	var all []asm.Access
 	for i := 0; i < len(steps); {
@@ -131,7 +131,7 @@ func fold(steps []asm.Access) []asm.Access {
 	return all
 }
 
-// sameAccesses compares what the instrumented copy logs with what single steps compute, for
+// sameAccesses compares the log of the instrumented copy with the accesses of single steps, for
 // the operands that both know.
 func (b bench) sameAccesses(r *mapping.MappedBlock) string {
 	b.t.Helper()
@@ -143,7 +143,7 @@ func (b bench) sameAccesses(r *mapping.MappedBlock) string {
 		return hidden(r.Insts[a.Inst].Mem[a.Mem])
 	})
 	steps = fold(steps)
-	// Copies that the trace leaves out do what the last of it does.
+	// Copies beyond the trace repeat the accesses of its last copy.
 	last := slices.DeleteFunc(slices.Clone(logged), func(a asm.Access) bool { return a.Copy != r.Trace.Copies-1 })
 	for c := r.Trace.Copies; c < r.Factors.Long; c++ {
 		for _, a := range last {
@@ -165,8 +165,8 @@ func (b bench) sameAccesses(r *mapping.MappedBlock) string {
 	return ""
 }
 
-// states are pairs of an initial state and a number of frames, taken in turn: one frame makes
-// an access at a wrong address visible least, and many most.
+// states returns pairs of an initial state and a number of frames in turn: with one frame an access
+// at a wrong address is hardest to detect, with many easiest.
 func states(i int) (inits []initial.State, frames int) {
 	inits = initial.States()
 	if i%2 == 1 {

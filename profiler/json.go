@@ -17,7 +17,7 @@ func (r Result) MarshalJSON() ([]byte, error) {
 	type below struct{ plain } // so that fields of ofRun with the same key come first
 	out := struct {
 		below
-		*ofRun
+		*runFields
 		Init           string            `json:"init"`
 		Set            string            `json:"set,omitempty"`
 		Memory         string            `json:"memory,omitempty"`
@@ -28,7 +28,7 @@ func (r Result) MarshalJSON() ([]byte, error) {
 		SelfForwarding *int              `json:"self_forwarding_loads,omitempty"`
 	}{below: below{plain(r)}, Init: r.Init.Name, Set: r.Init.Set, Memory: r.Init.Memory.String(), Calibration: r.Clock}
 	if r.UnrollLong > 0 { // there were images to run
-		out.ofRun = &ofRun{
+		out.runFields = &runFields{
 			r.UnrollShort, r.UnrollLong, r.WindowsKept, r.WindowsSwitched + r.WindowsUnsteady + r.WindowsDrifted, r.WindowsSwitched, r.WindowsUnsteady, r.WindowsDrifted,
 			r.SamplesKept, r.SamplesDropped, r.RunsPerSample, r.TimedSeconds, r.Stops, r.SystemCalls, r.Pages, r.Frames, r.Rescued,
 		}
@@ -71,8 +71,8 @@ func (r Result) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// ofRun holds the keys of a block that ran.
-type ofRun struct {
+// runFields holds the keys of a block that ran.
+type runFields struct {
 	UnrollShort     int     `json:"unroll_short"`
 	UnrollLong      int     `json:"unroll_long"`
 	WindowsKept     int     `json:"windows_kept"`

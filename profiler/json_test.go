@@ -9,7 +9,7 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// TestWhyOnce: in JSON a counter's why is left out where it is as of the counter before, and there alone.
+// TestWhyOnce: JSON omits a counter's why only if it equals that of the counter before.
 func TestWhyOnce(t *testing.T) {
 	for _, c := range []struct{ given, want []string }{
 		{nil, nil},

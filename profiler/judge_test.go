@@ -15,12 +15,12 @@ import (
 )
 
 // The CPU knows how wide an operand is, whether it is written and how it must be aligned:
-// slid towards the end of the last page, an operand faults as soon as it does not fit, and on
-// a read-only page when it is written. So it can judge the decoder's tables.
+// moved towards the end of the last page, an operand faults as soon as it does not fit, and on
+// a read-only page when it is written. So the CPU can check the decoder's tables.
 
 // operands lists instructions with one explicit operand in memory, at [rbx] or, for EVEX, at
-// [rbx+N], where N is what a compressed displacement of 1 means. Of those that differ only in
-// a register there is one.
+// [rbx+N], where N is the value of a compressed displacement of 1. It lists one of those that
+// differ only in a register.
 var operands = sync.OnceValue(func() (list []asm.Inst) {
 	type key struct {
 		head          string
@@ -75,7 +75,7 @@ var operands = sync.OnceValue(func() (list []asm.Inst) {
 	return list
 })
 
-// explicit is the operand that rbx addresses.
+// explicit returns the operand that rbx addresses.
 func explicit(in asm.Inst) (asm.Mem, bool) {
 	for _, m := range in.Mem {
 		if !m.Implicit && m.Base == asm.GPR(int(asm.RBX)) {
@@ -85,7 +85,7 @@ func explicit(in asm.Inst) (asm.Mem, bool) {
 	return asm.Mem{}, false
 }
 
-// outcome is what a run of one instruction came to.
+// outcome is the result of running one instruction.
 type outcome struct {
 	absent     bool // SIGILL
 	protection bool // a fault without an address: alignment, here
@@ -131,10 +131,10 @@ func (b bench) probe(in asm.Inst, rbx, mask uint64) outcome {
 	return outcome{fault: stop.Addr}
 }
 
-// slidePage is a page with none after it.
+// slidePage is a page before an unmapped one.
 const slidePage = 0x1_2345_0000
 
-// TestCPUJudgesOperands holds width, direction and alignment against the CPU.
+// TestCPUJudgesOperands compares width, direction and alignment with the CPU.
 func TestCPUJudgesOperands(t *testing.T) {
 	b := openBench(t)
 	if stop, err := b.child.Do([]tracee.Op{tracee.MapFrame(slidePage, 0)}, generous); err != nil || !stop.Done {
@@ -196,8 +196,8 @@ func vendorsDiffer(in asm.Inst) bool {
 		in.Mnemonic == "movsxd" && in.Mem[0].Width == 2)
 }
 
-// TestCPUJudgesMasks holds what a mask suppresses against the CPU: on a page that is not
-// there, an access is one that faults.
+// TestCPUJudgesMasks compares the accesses that a mask suppresses with the CPU: on an unmapped
+// page, an access faults.
 func TestCPUJudgesMasks(t *testing.T) {
 	b := openBench(t)
 	if !b.cpu.Features.AVX512BW {

@@ -11,8 +11,8 @@ import (
 	"github.com/bbprof/bbprof/internal/tracee"
 )
 
-// fetched is what the CPU does with the first bytes of an instruction, with no memory after
-// them.
+// fetched is the CPU's reaction to the first bytes of an instruction before unmapped
+// memory.
 type fetched int
 
 const (
@@ -22,7 +22,7 @@ const (
 	elsewhere                // the next instruction is not what follows it
 )
 
-// fetch runs so many bytes at the end of the dry run's code, after which there is nothing.
+// fetch runs bytes at the end of the dry run's code, before unmapped memory.
 func (b bench) fetch(code []byte) fetched {
 	b.t.Helper()
 	start := layout.End - uint64(len(code))
@@ -50,7 +50,7 @@ func (b bench) fetch(code []byte) fetched {
 	return elsewhere
 }
 
-// encodings gives a random instruction of each opcode of each map, with each kind of prefix.
+// encodings returns a random instruction of each opcode of each map, with each kind of prefix.
 func encodings(rng *rand.Rand) (list [][]byte) {
 	try := func(head ...byte) {
 		code := append([]byte(nil), head...)
@@ -78,8 +78,8 @@ func encodings(rng *rand.Rand) (list [][]byte) {
 	return list
 }
 
-// TestCPUJudgesLengths: where an instruction ends to the decoder, it ends to the CPU. Were they at
-// odds, a block could hide a jump or a system call in what passes for an operand.
+// TestCPUJudgesLengths: decoder and CPU agree on the length of each instruction. Otherwise a block
+// could hide a jump or a system call in an operand.
 func TestCPUJudgesLengths(t *testing.T) {
 	b := openBench(t)
 	if stop, err := b.child.Do(append(tracee.UnmapAll(0), tracee.MapFrame(slidePage, 0)), generous); err != nil || !stop.Done {

@@ -12,9 +12,9 @@ import (
 	"github.com/bbprof/bbprof/internal/tracee"
 )
 
-// TestAllowance: what uses it up is the time that child and thread had a CPU, those of children that
-// were lost for it among them, and no other.
-func TestAllowance(t *testing.T) {
+// TestCPUBudget: only the CPU time of the thread and its children, including lost children, counts
+// towards the budget.
+func TestCPUBudget(t *testing.T) {
 	b := openBench(t)
 	const limit = 50 * time.Millisecond
 	endless := func(limit time.Duration) { // which costs the child
@@ -57,7 +57,7 @@ func TestAllowance(t *testing.T) {
 	}
 }
 
-// A child that replaces one which a block has killed ends with the block's context too.
+// A child that replaces a killed one also ends with the block's context.
 func TestReplacementIsKilled(t *testing.T) {
 	b := openBench(t)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -16,7 +16,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-func TestJudgeLinear(t *testing.T) {
+func TestCompareHalves(t *testing.T) {
 	third, all := unroll.Factors{Short: 10, Long: 50}, unroll.Factors{Short: 10, Long: 90}
 	ends := linearEnds / 40.0
 	for _, c := range []struct {
@@ -51,8 +51,8 @@ func TestJudgeLinear(t *testing.T) {
 	}
 }
 
-// Each copy's rep stosb stores sixteen bytes more than the one before it: time grows with the number
-// of copies as no line does.
+// Each copy's rep stosb stores sixteen bytes more than the one before: time does not grow linearly
+// with the number of copies.
 func TestNonlinearBlock(t *testing.T) {
 	require.Slow(t)
 	// mov edi, 0x12345000; lea ecx, [rdx-0x12345600]; rep stosb; add edx, 16
@@ -62,7 +62,7 @@ func TestNonlinearBlock(t *testing.T) {
 	require.AtMost(t, 1, 5, func() string {
 		r := require.Get(p.Profile(t.Context(), Block{Code: block}))(t)
 		if slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.HasPrefix(w, "no idle moment") }) {
-			return "" // the third number was not asked
+			return "" // the midpoint was not timed
 		}
 		if r.Status == OK {
 			return fmt.Sprintf("%.3f cycles, %.3f to %.3f, for a block whose copies differ, from %d to %d: %q", r.Cycles, r.CILow, r.CIHigh, r.UnrollShort, r.UnrollLong, r.Warnings)
@@ -75,7 +75,7 @@ func TestNonlinearBlock(t *testing.T) {
 	}
 }
 
-// What a third number of copies changes is put back too, although the replicates before left the pages on other frames.
+// Words that the midpoint's image changes are restored too, although earlier replicates left the pages on other frames.
 func TestThirdIsRestored(t *testing.T) {
 	b := openBench(t)
 	// inc qword [rbx]; mov [rbx+8], rcx, which changes nothing: so that images are asked what they change

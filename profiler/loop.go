@@ -18,8 +18,8 @@ type loopTiming struct {
 
 // mapLoop maps a block, already mapped as copies in a row, as a loop of many iterations, or of as many as there are
 // copies.
-func (s *session) mapLoop(copies *mapping.MappedBlock, asOften bool) (l loopTiming, err error) {
-	m, fits, err := copies.AsLoop(s.cpu.FrontEnd, asOften, s.startBudget(mapLimit).exhausted)
+func (s *session) mapLoop(copies *mapping.MappedBlock, sameCount bool) (l loopTiming, err error) {
+	m, fits, err := copies.AsLoop(s.cpu.FrontEnd, sameCount, s.startBudget(mapLimit).exhausted)
 	l.block = m
 	l.warnings = crowdedWarning(fits)
 	return l, err

@@ -15,8 +15,8 @@ import (
 )
 
 // both measures a block unrolled and in a loop until neither was disturbed: beside other work some
-// mappings are slow for as long as they last, which the interval tells, and two such numbers
-// say nothing of each other.
+// mappings are slow as long as they last. The interval shows this, and two such numbers cannot be
+// compared.
 func both(t *testing.T, p *Profiler, block []byte) Result {
 	t.Helper()
 	for range 10 {
@@ -31,8 +31,8 @@ func both(t *testing.T, p *Profiler, block []byte) Result {
 	return Result{}
 }
 
-// skipFull skips copies that take all slots of a cycle where a loop of them is known to be slower. Blocks of many instructions
-// are also not steady there in as many copies as fit.
+// skipFull skips copies that use all slots of a cycle on cores whose loops of them are slower. Blocks of many instructions also do
+// not reach steady state there in as many copies as fit.
 func skipFull(t *testing.T) {
 	t.Helper()
 	if !expect.Here().FullSlots {
@@ -40,9 +40,9 @@ func skipFull(t *testing.T) {
 	}
 }
 
-// TestDecoders: what 16 bytes a cycle bind runs slower from the decoders than in a loop, and
-// what a latency binds does not. From Golden Cove on the decoders take 32 bytes and six instructions a
-// cycle (Intel Optimization Reference Manual, "Golden Cove Microarchitecture"), as many as rename does.
+// TestDecoders: a block bound by 16 bytes per cycle runs slower from the decoders than in a loop, and a
+// block bound by latency does not. From Golden Cove on the decoders take 32 bytes and six instructions per
+// cycle (Intel Optimization Reference Manual, "Golden Cove Microarchitecture"), as many as rename.
 func TestDecoders(t *testing.T) {
 	require.Slow(t)
 	p := start(t, Options{Mode: Both, FrontEnd: Decode})
@@ -74,7 +74,7 @@ func TestDecoders(t *testing.T) {
 	}
 }
 
-// TestFlagsAcrossIterations: a chain through ZF alone is cut where the loop counts.
+// TestFlagsAcrossIterations: the loop counter breaks a chain through ZF alone.
 func TestFlagsAcrossIterations(t *testing.T) {
 	require.Slow(t)
 	p := start(t, Options{Mode: Both})
@@ -88,8 +88,8 @@ func TestFlagsAcrossIterations(t *testing.T) {
 	})
 }
 
-// TestLoopAgrees holds blocks against a real loop of their copies: those that throughput binds and those that a latency does; walkers,
-// which must not walk further than the copies; and blocks that leave no register for the counter.
+// TestLoopAgrees compares blocks with a real loop of their copies: blocks bound by throughput or latency; blocks that move on, which
+// must not move further than the copies; and blocks without a free register for the counter.
 func TestLoopAgrees(t *testing.T) {
 	require.Slow(t)
 	p := start(t, Options{Mode: Both})
@@ -139,7 +139,7 @@ func TestLoopAgrees(t *testing.T) {
 	}
 }
 
-// Mode loop reports what mode both reports beside the copies, and runs the block as often as -unroll says.
+// Mode loop reports the same loop as mode both, and runs the block as often as -unroll sets.
 func TestModeLoop(t *testing.T) {
 	want := unroll.Factors{Short: 512, Long: 1024}
 	p := start(t, Options{Mode: Loop, Unroll: &want})

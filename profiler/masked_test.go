@@ -9,8 +9,8 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// A masked access has its pages whatever the mask. So it takes about as long when its mask suppresses all of it as when it suppresses
-// nothing, and no microcode assist for a suppressed fault, which takes 36 to 330 cycles on Redwood Cove.
+// The pages of a masked access are mapped for any mask. So it takes about as long with all elements suppressed as with none, and without
+// the microcode assist for a suppressed fault, which takes 36 to 330 cycles on Redwood Cove.
 func TestMaskedAccesses(t *testing.T) {
 	require.Slow(t)
 	const assist = 20 // fewer cycles than any assist takes

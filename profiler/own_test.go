@@ -41,8 +41,8 @@ func ownBlocks(t *testing.T) (blocks []ownBlock) {
 	return blocks
 }
 
-// TestOwnBlocks: what the corpus lacks runs or fails as expected, is logged as single steps
-// see it, and is not disturbed by that. At least 98.5 % run.
+// TestOwnBlocks: blocks that the corpus lacks run or fail as expected, and have the same log as
+// single steps, without an effect on their state. At least 98.5 % run.
 func TestOwnBlocks(t *testing.T) {
 	b := openBench(t)
 	outcomes := map[string]int{}

@@ -22,8 +22,8 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// openPath is a session for whole paths: each core counts as idle, so that a budget decides
-// how far timing goes and not who else is on the machine.
+// openPath returns a session for whole paths: each core counts as idle, so that the budget and
+// not the machine's load limits timing.
 func openPath(t testing.TB) bench {
 	t.Helper()
 	b := openBench(t)
@@ -35,7 +35,7 @@ func openPath(t testing.TB) bench {
 	return b
 }
 
-// walk takes a block through the whole path. bbprof must not fail, whatever the block is.
+// walk takes a block through the whole path. bbprof must not fail on any block.
 func (b bench) walk(code []byte) Result {
 	b.t.Helper()
 	return b.walkIn(code, Setup{})
@@ -54,7 +54,7 @@ func (b bench) walkIn(code []byte, setup Setup) Result {
 	return r
 }
 
-// randomSetup is any that there can be.
+// randomSetup returns a random valid set-up.
 func randomSetup(rng *rand.Rand) Setup {
 	coin := func() bool { return rng.IntN(2) == 0 }
 	s := Setup{Frames: rng.IntN(layout.MaxFrames + 1), NoFTZ: coin(), NoMapping: rng.IntN(8) == 0, FrontEnd: FrontEnds()[rng.IntN(2)]}
@@ -84,7 +84,7 @@ func randomSetup(rng *rand.Rand) Setup {
 	return s
 }
 
-// belongings is what a process can lose.
+// belongings holds the resources that a process can leak.
 type belongings struct {
 	files, threads, children int
 	heap, resident           int // bytes
@@ -112,7 +112,7 @@ func owned(t testing.TB) (o belongings) {
 	return o
 }
 
-// children are the numbers of this process's children.
+// children lists the process IDs of this process's children.
 func children() (pids []string) {
 	tasks, _ := os.ReadDir("/proc/self/task")
 	for _, task := range tasks { // a child is listed with the thread that forked it
@@ -122,7 +122,7 @@ func children() (pids []string) {
 	return pids
 }
 
-// mustBeFlat compares what there is with what there was.
+// mustBeFlat compares the present resources with earlier ones.
 func mustBeFlat(t testing.TB, before, now belongings) {
 	t.Helper()
 	// What Go's runtime keeps for itself; it starts another thread where one that waits for the
@@ -135,8 +135,8 @@ func mustBeFlat(t testing.TB, before, now belongings) {
 	}
 }
 
-// TestWholePath leads random byte strings, random sequences of valid instructions and mutated
-// blocks through the whole path, some in set-ups as random: none fails, none leaks, and none
+// TestWholePath takes random byte strings, random sequences of valid instructions and mutated
+// blocks through the whole path, some in random set-ups: none fails, none leaks, and none
 // reaches the kernel.
 func TestWholePath(t *testing.T) {
 	b := openPath(t)
@@ -189,7 +189,7 @@ func TestWholePath(t *testing.T) {
 	trace.judge(t)
 }
 
-// FuzzProfile is the same, led by coverage.
+// FuzzProfile is the same, guided by coverage.
 func FuzzProfile(f *testing.F) {
 	for _, seed := range []string{"4801c0", "488b03", "f3aa", "0f05", "9d", "d9f4", "0fae13", "c5fc58c0", "62f17c4858c0", "48b80000f0000060000048890000"} {
 		code := require.Get(hex.DecodeString(seed))(f)

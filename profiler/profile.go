@@ -207,7 +207,7 @@ func (j job) chooseCopies(d decoded, frontEnd unroll.FrontEnd) (copyCounts, erro
 func (s *session) prepare(j job, d decoded, copies copyCounts) (*mapping.MappedBlock, error) {
 	task := s.task(j, d, copies)
 	if j.Setup.Captured != nil {
-		return task.Replayed(j.Setup.Captured)
+		return task.PrepareCaptured(j.Setup.Captured)
 	}
 	return task.Prepare(j.states)
 }
@@ -224,13 +224,13 @@ func (s *session) task(j job, d decoded, copies copyCounts) mapping.Task {
 		NoPages:     j.Setup.NoMapping,
 		Late:        s.startBudget(mapLimit).exhausted,
 		StoreBuffer: s.cpu.Core.StoreBuffer,
-		Move:        s.choosesState(j),
+		Move:        s.mayChooseState(j),
 		Check:       func(m *mapping.MappedBlock) (mapping.Findings, error) { return s.checkTrace(j, m) },
 	}
 }
 
-// choosesState reports whether bbprof may choose a block's initial state: the user named none and allows a rescue.
-func (s *session) choosesState(j job) bool { return s.opts.Init == "" && len(j.states) > 1 }
+// mayChooseState reports whether bbprof may choose a block's initial state: the user named none and allows a rescue.
+func (s *session) mayChooseState(j job) bool { return s.opts.Init == "" && len(j.states) > 1 }
 
 // checkTrace applies the rules to the accesses.
 func (s *session) checkTrace(j job, m *mapping.MappedBlock) (findings mapping.Findings, err error) {

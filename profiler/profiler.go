@@ -76,7 +76,7 @@ func New(ctx context.Context, opts Options) (*Profiler, error) {
 // Options for measuring have no effect. Call Close to end the executor.
 func NewExecutor(opts Options) (*Executor, error) {
 	p, err := startWith(opts, func(o Options) (*session, error) {
-		s := untimed(o)
+		s := untimedSession(o)
 		if err := s.cpus.pin(); err != nil {
 			return nil, err
 		}
@@ -140,7 +140,7 @@ func startWith(opts Options, open func(Options) (*session, error)) (*Profiler, e
 
 // Close ends the child after the present block, if any. A second Close does nothing.
 func (p *Executor) Close() {
-	p.do(context.Background(), func(s *session) {
+	p.onThread(context.Background(), func(s *session) {
 		s.discard()
 		p.session = nil
 	})
@@ -151,7 +151,7 @@ func (p *Executor) Close() {
 // The error is ctx's, ErrClosed, or a *verdict.HostError if no further block can be measured; any
 // other error means that bbprof could not start a child.
 func (p *Profiler) Profile(ctx context.Context, b Block) (result Result, err error) {
-	if refused := p.do(ctx, func(s *session) { result, err = s.serve(ctx, b) }); refused != nil {
+	if refused := p.onThread(ctx, func(s *session) { result, err = s.serve(ctx, b) }); refused != nil {
 		return Result{}, refused
 	}
 	return result, err
@@ -162,7 +162,7 @@ func (p *Profiler) Profile(ctx context.Context, b Block) (result Result, err err
 // must be woken between two blocks, which would take a CPU from the worker that measures there.
 // The error is ErrClosed, or ctx's if it is cancelled while others measure; then neither was called.
 func (p *Profiler) ProfileAll(ctx context.Context, next func() (Block, bool), done func(Result, error)) error {
-	return p.do(ctx, func(s *session) {
+	return p.onThread(ctx, func(s *session) {
 		for {
 			b, ok := next()
 			if !ok {
@@ -179,7 +179,7 @@ type Event struct{ Name, By string }
 // AllEvents lists the events of the CPU in use. The error is a *verdict.HostError if the kernel offers
 // no hardware counters.
 func (p *Profiler) AllEvents(ctx context.Context) (events []Event, err error) {
-	refused := p.do(ctx, func(s *session) {
+	refused := p.onThread(ctx, func(s *session) {
 		all, failed := s.pmu.All(s.kernel)
 		for _, e := range all {
 			events = append(events, Event(e))
@@ -205,14 +205,14 @@ func (e *EventError) Unwrap() error { return e.Err }
 // CanCount returns the error of New with this event in Options.Events: nil, an *EventError if it is
 // unknown, or a *verdict.HostError if it cannot be counted.
 func (p *Profiler) CanCount(ctx context.Context, name string) (err error) {
-	if refused := p.do(ctx, func(s *session) { _, err = s.findEvents([]string{name}) }); refused != nil {
+	if refused := p.onThread(ctx, func(s *session) { _, err = s.findEvents([]string{name}) }); refused != nil {
 		return refused
 	}
 	return err
 }
 
-// do calls work on the thread that owns the child, unless ctx is cancelled or the profiler closed before the thread is free.
-func (p *Executor) do(ctx context.Context, work func(*session)) error {
+// onThread calls work on the thread that owns the child, unless ctx is cancelled or the profiler closed before the thread is free.
+func (p *Executor) onThread(ctx context.Context, work func(*session)) error {
 	closed := false
 	err := p.thread.Do(ctx, func() {
 		if closed = p.session == nil; !closed {
@@ -273,7 +273,7 @@ func (s *session) withChild(ctx context.Context, b Block, do func() error) (star
 			err = do()
 			spare()
 		}
-		late := overtime(err)
+		late := timeoutOf(err)
 		_, rejected := errors.AsType[*verdict.Rejection](err)
 		_, host := errors.AsType[*verdict.HostError](err)
 		_, dead := errors.AsType[*tracee.DeadError](err)
@@ -291,8 +291,8 @@ func (s *session) withChild(ctx context.Context, b Block, do func() error) (star
 	}
 }
 
-// overtime returns the rejection of a block whose runs exceeded their CPU time, or nil if err is another error.
-func overtime(err error) *verdict.Rejection {
+// timeoutOf returns the rejection of a block whose runs exceeded their CPU time, or nil if err is another error.
+func timeoutOf(err error) *verdict.Rejection {
 	dead, ok := errors.AsType[*tracee.DeadError](err)
 	if !ok || !dead.Overtime {
 		return nil

@@ -45,7 +45,7 @@ func (p *Executor) Replay(ctx context.Context, code []byte, c *initial.Captured)
 		return nil, err
 	}
 	b := Block{Code: code, Setup: Setup{Captured: c}}
-	refused := p.do(ctx, func(s *session) {
+	refused := p.onThread(ctx, func(s *session) {
 		_, err = s.withChild(ctx, b, func() (err error) {
 			after, err = s.replayOnce(b)
 			return err

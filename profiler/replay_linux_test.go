@@ -20,7 +20,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Where programs of the kinds that there are stand.
+// Typical addresses of programs.
 const (
 	pieCode     = 0x5555_5555_5123
 	staticCode  = 0x40_1123
@@ -29,7 +29,7 @@ const (
 	stackPage   = 0x7fff_ffff_d000
 )
 
-// somewhere is a state with random registers, at an address, with pages of random bytes.
+// somewhere returns a state with random registers, at an address, with pages of random bytes.
 func somewhere(rng *rand.Rand, address uint64, pages ...uint64) *initial.Captured {
 	c := &initial.Captured{Address: address}
 	c.Name, c.Fill = initial.CapturedName, initial.Paper().Fill
@@ -62,7 +62,7 @@ func somewhere(rng *rand.Rand, address uint64, pages ...uint64) *initial.Capture
 	return c
 }
 
-// asMachine leaves of a state what this CPU has of it.
+// asMachine reduces a state to the registers of this CPU.
 func (b bench) asMachine(c *initial.Captured) *initial.Captured {
 	has := *c
 	has.Vectors = nil
@@ -89,7 +89,7 @@ func (b bench) asMachine(c *initial.Captured) *initial.Captured {
 	return &has
 }
 
-// TestReplayOnce: a block finds all of a captured state and leaves what it makes of it, wherever it stands.
+// TestReplayOnce: a block at any address finds all of a captured state, and its result is returned.
 func TestReplayOnce(t *testing.T) {
 	b := openBench(t)
 	for i, c := range []struct {
@@ -284,7 +284,7 @@ func TestLeavesState(t *testing.T) {
 	}
 }
 
-// TestLeavesEarly: too few copies within the state give no number, unless the user asks for so many.
+// TestLeavesEarly: too few copies within the state are rejected, unless the user chose their number.
 func TestLeavesEarly(t *testing.T) {
 	state := &initial.Captured{Address: pieCode, Pages: []initial.Page{{Address: heapPage, Writable: true}}}
 	state.MXCSR, state.GPR[asm.RDI] = initial.DefaultMXCSR, heapPage+layout.PageSize-4*8
@@ -300,7 +300,7 @@ func TestLeavesEarly(t *testing.T) {
 	}
 }
 
-// TestReplayLosesChild: an error says whose doing it is that a child is lost, and a child that is lost once is replaced.
+// TestReplayLosesChild: the error names the cause of a lost child, and a child that is lost once is replaced.
 func TestReplayLosesChild(t *testing.T) {
 	b := openBench(t)
 	block := Block{Code: []byte{0x90}, Setup: Setup{Captured: &initial.Captured{Address: pieCode}}}

@@ -10,9 +10,9 @@ import (
 	"github.com/bbprof/bbprof/internal/tracee"
 )
 
-// TestEachRunAfresh: the least that is put back between two runs of a block is enough. What a run
-// leaves is the same bit by bit whether everything was put back before it, or the block
-// ran before in each of its lengths.
+// TestEachRunAfresh: the restored state suffices. The state after a run is identical whether
+// everything was restored before it, or the block ran before with each of its numbers of
+// copies.
 func TestEachRunAfresh(t *testing.T) {
 	b := openBench(t)
 	rng := hostile.Seeded(t)
@@ -66,8 +66,8 @@ func TestEachRunAfresh(t *testing.T) {
 	}
 }
 
-// TestDryRunIsLikeRuns: a block finds in a dry run what it finds later: flags, control words, registers
-// and memory. What it stores is the same.
+// TestDryRunIsLikeRuns: a block finds the same flags, control words, registers and memory in a dry run as
+// later, and stores the same.
 func TestDryRunIsLikeRuns(t *testing.T) {
 	b := openBench(t)
 	rng := hostile.Seeded(t)

@@ -205,7 +205,7 @@ func (s *session) result(j job, host *HostReport, p progress, ok bool) Result {
 	result := Result{Hex: hex.EncodeToString(j.Code), Bytes: len(j.Code), Init: j.states[0], Mode: j.Mode, FrontEnd: j.Options.FrontEnd}
 	result.Instructions = len(p.decoded.insts)
 	if p.branch.As != "" {
-		result.Branch = p.branch.of(p)
+		result.Branch = p.branch.complete(p)
 		if p.branch.As == Taken && j.Mode != Both {
 			result.Mode = Loop
 		}

@@ -15,8 +15,8 @@ func parseSet(t *testing.T, text string) initial.Set {
 	return require.Get(initial.ParseSet(text))(t)
 }
 
-// TestSetStarts: a block starts from what is set, in registers of each kind and each encoding, and one
-// after it does not.
+// TestSetStarts: a block starts with the set values, in registers of each kind and each encoding, and the
+// next block does not.
 func TestSetStarts(t *testing.T) {
 	b := openBench(t)
 	// Each writes a vector register that is not set, so that the others are restored.
@@ -73,7 +73,7 @@ func TestSetStarts(t *testing.T) {
 	}
 }
 
-// TestSetIsMapped: a block gets the pages that what is set leads it to.
+// TestSetIsMapped: a block gets the pages that set registers address.
 func TestSetIsMapped(t *testing.T) {
 	b := openBench(t)
 	for _, c := range []struct {

@@ -48,7 +48,7 @@ func TestSetupsInTurn(t *testing.T) {
 	}
 }
 
-// TestNoMapping: without pages the first access is the end, and what accesses nothing runs.
+// TestNoMapping: without pages the first access ends the block, and a block without accesses runs.
 func TestNoMapping(t *testing.T) {
 	b := openBench(t)
 	for _, c := range []struct {
@@ -67,7 +67,7 @@ func TestNoMapping(t *testing.T) {
 	}
 }
 
-// TestOffsetCancels: the nops before the first copy are in both images and so in no result.
+// TestOffsetCancels: the nops before the first copy are in both images, so they do not affect the result.
 func TestOffsetCancels(t *testing.T) {
 	require.Slow(t)
 	p := start(t, Options{})
@@ -86,7 +86,7 @@ func TestOffsetCancels(t *testing.T) {
 	}
 }
 
-// TestManyPages: a block is timed on as many pages as a run may touch, mapped again in each child run.
+// TestManyPages: a block is timed on the largest number of pages, mapped again in each child run.
 func TestManyPages(t *testing.T) {
 	p := start(t, Options{Budget: 300 * time.Millisecond})
 	r, err := p.Profile(require.Context(t), Block{
@@ -104,7 +104,7 @@ func TestManyPages(t *testing.T) {
 	}
 }
 
-// TestCheck: options and set-ups are checked by one rule where they have the same settings.
+// TestCheck: the same rules check the common fields of options and set-ups.
 func TestCheck(t *testing.T) {
 	of := func(short, long int) *unroll.Factors { return &unroll.Factors{Short: short, Long: long} }
 	for _, c := range []struct {

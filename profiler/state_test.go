@@ -13,13 +13,13 @@ import (
 	"github.com/bbprof/bbprof/internal/simulated"
 )
 
-// preparedBlock is a block as far as it goes without timing, and the session that it is in.
+// preparedBlock is a block prepared for timing, and its session.
 type preparedBlock struct {
 	*mapping.MappedBlock
 	s *session
 }
 
-// prepared prepares a block in a session of the test's own.
+// prepared prepares a block in a new session.
 func prepared(t *testing.T, opts Options, block []byte) preparedBlock {
 	t.Helper()
 	start(t, Options{}) // skips where nothing can be measured
@@ -61,7 +61,7 @@ func frameWord(t *testing.T, r preparedBlock) uint64 {
 	return binary.LittleEndian.Uint64(r.Child.Frame(0)[r.Plan.Init.GPR[0]%layout.PageSize:])
 }
 
-// Subnormals read as zero and underflows write zero, unless they are asked for.
+// Subnormals read as zero and underflows write zero, unless NoFTZ is set.
 func TestSubnormals(t *testing.T) {
 	for _, c := range []struct {
 		name, hex string

@@ -18,8 +18,8 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// TestStimuliDoWhatTheySay holds each stimulus against its trace on this machine: so many splits, misses and
-// aliases a copy, and no others.
+// TestStimuliDoWhatTheySay compares each stimulus with its trace on this machine: the expected number of splits,
+// misses and aliases per copy, and no others.
 func TestStimuliDoWhatTheySay(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -70,8 +70,8 @@ func TestStimuliDoWhatTheySay(t *testing.T) {
 	}
 }
 
-// TestStimuliFitCaches: with every size of caches that there is, enough is counted to see 2 %, and more lines
-// than the cache holds.
+// TestStimuliFitCaches: for all cache sizes, counts are large enough to resolve 2 %, and lines exceed the
+// cache.
 func TestStimuliFitCaches(t *testing.T) {
 	for _, kib := range [][2]int{{32, 32}, {48, 64}, {32, 64}, {48, 32}, {64, 128}} {
 		cpu := host.CPU{L1D: kib[0] << 10}
@@ -90,8 +90,8 @@ func TestStimuliFitCaches(t *testing.T) {
 	}
 }
 
-// lies are ways in which an event does not count what it must, and how it gives itself away; "" if it does not
-// have to.
+// lies lists ways in which an event may count wrongly, and the report that reveals it; "" if it need not be
+// revealed.
 var lies = []struct {
 	name    string
 	lie     func(must float64) float64
@@ -110,8 +110,8 @@ var lies = []struct {
 	{"few where there are none", func(must float64) float64 { return must + 0.01 }, "", ""},
 }
 
-// TestSimulatedLies: an event that does not count what it must is unchecked, with what it counted; all others
-// are counted as before, and the block is measured. By rdpmc, and read by the monitor beside the TSC.
+// TestSimulatedLies: an event that counts wrongly is unchecked, with its count; all others are counted as before,
+// and the block is measured. With rdpmc, and read by the monitor beside the TSC.
 func TestSimulatedLies(t *testing.T) {
 	for _, liar := range []pmu.Role{pmu.L1DReadMiss, pmu.L1DWriteMiss, pmu.L1IMiss, pmu.SplitLoad, pmu.SplitStore, pmu.AddressAlias} {
 		for _, l := range lies {
@@ -168,7 +168,7 @@ func TestSimulatedLiesRead(t *testing.T) {
 	}
 }
 
-// judgeLie: says is what the liar's report has, "" if it is believed.
+// judgeLie checks that the liar's report has the text says, or that it is trusted if says is "".
 func judgeLie(t *testing.T, name string, r Result, liar pmu.Role, says string) {
 	t.Helper()
 	for _, c := range r.Counters {
@@ -177,7 +177,7 @@ func judgeLie(t *testing.T, name string, r Result, liar pmu.Role, says string) {
 			t.Errorf("%s: %+v, want it to say %q", name, c, says)
 		}
 	}
-	for reason, served := range roles {
+	for reason, served := range requiredRoles {
 		kind := invariants.Counted
 		for _, role := range served {
 			if role == liar && says != "" {
@@ -190,7 +190,7 @@ func judgeLie(t *testing.T, name string, r Result, liar pmu.Role, says string) {
 	}
 }
 
-// An event that a user asks for is counted anyhow, and believed where a block tells what it must count.
+// An event of the user is always counted, and trusted if a stimulus confirms it.
 func TestSimulatedAskedEventsAreChecked(t *testing.T) {
 	for _, c := range []struct {
 		event, why string
@@ -227,7 +227,7 @@ func TestSimulatedAskedEventsAreChecked(t *testing.T) {
 	}
 }
 
-// Core cycles have to be those of the calibrated TSC to half a percent.
+// Core cycles must agree with the calibrated TSC to half a percent.
 func TestSimulatedCyclesAgreeWithTSC(t *testing.T) {
 	for _, c := range []struct {
 		add float64
@@ -243,7 +243,7 @@ func TestSimulatedCyclesAgreeWithTSC(t *testing.T) {
 	}
 }
 
-// A counter that somebody takes while events are checked is the host's fault.
+// A counter that another user takes while events are checked is a host error.
 func TestSimulatedCounterTakenDuringChecks(t *testing.T) {
 	k := pmutest.New(8)
 	o := scripted(k, script(1, nil))

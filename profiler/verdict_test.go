@@ -14,7 +14,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// verdict takes a block in the paper's state to the point where timing would start.
+// verdict takes a block in the paper's state through all steps before timing.
 func (b bench) verdict(code []byte, frames int) (*mapping.MappedBlock, verdict.Reason) {
 	b.t.Helper()
 	require.NoError(b.t, b.ready())
@@ -33,8 +33,8 @@ func (b bench) verdict(code []byte, frames int) (*mapping.MappedBlock, verdict.R
 	return m, ""
 }
 
-// TestTraceVerdicts leads small blocks to the rules, each with its neighbour that just
-// escapes, on one frame and with as many as they need.
+// TestTraceVerdicts tests small blocks that just break a rule and blocks that just do not,
+// on one frame and on as many as they need.
 func TestTraceVerdicts(t *testing.T) {
 	b := openBench(t)
 	const all = layout.MaxFrames
@@ -71,7 +71,7 @@ func TestTraceVerdicts(t *testing.T) {
 	}
 }
 
-// TestFullSet: eight pages with a line each in one set, which bbprof's clock readings share.
+// TestFullSet: eight pages with a line each in one set, which bbprof's clock readings use too.
 func TestFullSet(t *testing.T) {
 	b := openBench(t)
 	code := unhex(t, compact("488d9800feffff 488b0b 488b8b00100000 488b8b00200000 488b8b00300000 488b8b00400000 488b8b00500000 488b8b00600000 488b8b00700000"))
@@ -92,8 +92,8 @@ func TestFullSet(t *testing.T) {
 	}
 }
 
-// TestSteppedBlocks: where popf may set the direction, single steps replace the log, and the
-// result says so and what they cannot see.
+// TestSteppedBlocks: if popf may set the direction, single steps replace the log, and the
+// result reports this and what they cannot see.
 func TestSteppedBlocks(t *testing.T) {
 	b := openBench(t)
 	for _, c := range []struct {
@@ -119,7 +119,7 @@ func TestSteppedBlocks(t *testing.T) {
 	}
 }
 
-// TestTolerate: a reason of the trace that is tolerated is a warning, and no other is.
+// TestTolerate: only a tolerated reason of the trace is a warning.
 func TestTolerate(t *testing.T) {
 	b := openBench(t)
 	code := unhex(t, "48890b488b8b00100000") // mov [rbx], rcx; mov rcx, [rbx+0x1000]
@@ -173,7 +173,7 @@ func TestWhoDoesNotRunIt(t *testing.T) {
 	}
 }
 
-// A block is tried again after noise, but not for its speeds, which it has in every try.
+// A block is tried again after noise, but not because of its speeds, which every try has.
 func TestNoisy(t *testing.T) {
 	for _, c := range []struct {
 		status Status

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A block that moves on with each copy says so; one that stays does not.
+// A block that moves on with each copy has a warning; one that does not has none.
 func TestWalksOn(t *testing.T) {
 	for _, c := range []struct {
 		name, hex string

@@ -15,7 +15,7 @@ import (
 	"github.com/bbprof/bbprof/internal/tracee"
 )
 
-// x87Shapes are all x87 instructions: each register form, and each memory form at [rbx].
+// x87Shapes lists all x87 instructions: each register form, and each memory form at [rbx].
 func x87Shapes(t *testing.T) (shapes []asm.Inst) {
 	t.Helper()
 	for opcode := byte(0xd8); opcode >= 0xd8 && opcode <= 0xdf; opcode++ {
@@ -39,8 +39,8 @@ func x87Shapes(t *testing.T) (shapes []asm.Inst) {
 	return shapes
 }
 
-// stackFault runs copies of a block with some x87 registers filled and says whether the CPU
-// met an empty or full register that it must not, and how deep the stack is then.
+// stackFault runs copies of a block with some x87 registers filled and reports whether the
+// CPU raised a stack fault, and the depth of the stack afterwards.
 func (b bench) stackFault(code []byte, filled, copies int) (fault bool, depth int) {
 	b.t.Helper()
 	insts := require.Get(asm.Decode(code))(b.t)
@@ -57,8 +57,8 @@ func (b bench) stackFault(code []byte, filled, copies int) (fault bool, depth in
 
 const x87Depth = 8
 
-// TestX87AgainstCPU holds X87Stack against the stack-fault flag, for every instruction and
-// for blocks of several. (Among 20,000 blocks the one difference is an fptan of more than
+// TestX87AgainstCPU compares X87Stack with the stack-fault flag, for every instruction and
+// for blocks of several. (Among 20,000 blocks the only difference is an fptan of more than
 // 2^63, which pushes nothing.)
 func TestX87AgainstCPU(t *testing.T) {
 	b := openBench(t)
@@ -124,8 +124,8 @@ func hides(insts []asm.Inst) bool {
 	})
 }
 
-// examines reports whether an instruction classifies what is on top, which may be nothing:
-// the CPU does not mind, and one register is filled all the same.
+// examines reports whether an instruction classifies the top register. The CPU accepts an
+// empty one, but X87Stack fills one register.
 func examines(insts []asm.Inst) bool {
 	return slices.ContainsFunc(insts, func(in asm.Inst) bool { return in.Mnemonic == "fxam" })
 }

@@ -9,7 +9,7 @@ import (
 // It is Rdpmc, or Rdtsc to run the same code without counters.
 type CounterRead func(e *asm.Emitter)
 
-// Counters says how the code around a block reads hardware counters.
+// Counters configures how the code around a block reads hardware counters.
 //
 // The kernel tells user code in a mapped page how to read an event (struct
 // perf_event_mmap_page, linux/perf_event.h): under a sequence lock the number of the counter

@@ -82,7 +82,7 @@ func Prologue(e *asm.Emitter, init initial.State, reset Reset, features asm.Feat
 	// of iterations, so that both unroll factors start alike.
 	e.Lfence()
 
-	tail := enterTail(init)
+	tail := registerLoads(init)
 	e.Align(32) // the fused dec+jnz must not touch a 32-byte boundary (Intel erratum SKX102)
 	loop := e.PC()
 	e.Dec(asm.RCX)
@@ -108,7 +108,7 @@ func dryRunPrologue(e *asm.Emitter, init initial.State, reset Reset, features as
 	loadVectors(e, init, data, reset, features)
 	e.MovImm(asm.RSP, layout.DryRunFlags)
 	e.Popf()
-	e.Raw(enterTail(init)...)
+	e.Raw(registerLoads(init)...)
 	e.Align(64)
 }
 
@@ -150,8 +150,8 @@ func leaveOpCache(e *asm.Emitter) {
 	}
 }
 
-// enterTail sets the arithmetic flags, then the registers: mov keeps the flags.
-func enterTail(init initial.State) []byte {
+// registerLoads sets the arithmetic flags, then the registers: mov keeps the flags.
+func registerLoads(init initial.State) []byte {
 	const most = 192 // bytes: 10 for each of 16 registers, and the flags
 	t := asm.NewEmitterIn(0, make([]byte, 0, most))
 	if init.Flags == 0 {

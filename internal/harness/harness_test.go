@@ -17,15 +17,15 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// line is one instruction as objdump sees it, with the address that a rip-relative operand
-// or a branch means, 0 if there is none.
+// line is one instruction in objdump's output, with the target of a rip-relative operand or a
+// branch, 0 if there is none.
 type line struct {
 	addr, end uint64
 	text      string
 	target    uint64
 }
 
-// disassemble reads code that stands at base; unlike x86asm, objdump knows all of VEX.
+// disassemble decodes code at address base; unlike x86asm, objdump knows all of VEX.
 func disassemble(t *testing.T, base uint64, code []byte) []line {
 	t.Helper()
 	tool := require.Tool(t, require.Binutils, "objdump")
@@ -64,7 +64,7 @@ func disassemble(t *testing.T, base uint64, code []byte) []line {
 	return lines
 }
 
-// allResets is every combination of what a prologue can restore.
+// allResets returns all combinations of Reset.
 func allResets() []Reset {
 	var all []Reset
 	for bits := range 128 {
@@ -76,8 +76,8 @@ func allResets() []Reset {
 
 var allFeatures = []asm.Features{{}, {AVX: true}, {AVX: true, AVX512: true}}
 
-// checkFused finds each dec+jnz pair and demands that it neither crosses a 32-byte boundary
-// nor ends at one, which is what Intel's erratum SKX102 is about.
+// checkFused checks that no dec+jnz pair crosses a 32-byte boundary or ends at one (Intel
+// erratum SKX102).
 func checkFused(t *testing.T, lines []line) (pairs int) {
 	t.Helper()
 	for i := 1; i < len(lines); i++ {
@@ -92,8 +92,8 @@ func checkFused(t *testing.T, lines []line) (pairs int) {
 	return pairs
 }
 
-// One disassembly of many prologues: each stands at its own offset within a line, and they
-// lie one after the other.
+// One disassembly of many prologues, one after the other, each at another offset in its
+// cache line.
 func TestPrologueWherever(t *testing.T) {
 	init := initial.Paper()
 	for _, features := range allFeatures {
@@ -124,7 +124,7 @@ func TestPrologueWherever(t *testing.T) {
 	}
 }
 
-// Instructions that send the copies to the decoders, or cost more than what is measured.
+// Instructions that send the copies to the decoders, or cost more than the block.
 func TestPrologueHoldsNothingThatLeavesTheOpCache(t *testing.T) {
 	for _, features := range allFeatures {
 		e := asm.NewEmitter(layout.Code)
@@ -139,9 +139,9 @@ func TestPrologueHoldsNothingThatLeavesTheOpCache(t *testing.T) {
 	}
 }
 
-// The sampler and the wait as wholes: every byte belongs to an instruction, every operand to a slot
-// or table of the own region, every jump to the start of an instruction of theirs or out by the
-// one way there is.
+// In the sampler and the wait, every byte belongs to an instruction, every operand to a slot or
+// table of the own region, and every jump leads to the start of one of their instructions or to
+// the exit.
 func TestSampler(t *testing.T) {
 	const done = layout.Stub + 0x80
 	for start := uint64(0); start < 128; start += 41 {

@@ -163,7 +163,7 @@ func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, 
 		s.exits = traps(e, copies)
 		im.exits, im.traps = s.exits, copies
 	}
-	h.lead(e)
+	h.leadNops(e)
 	im.FirstCopy = e.PC()
 	second := im.FirstCopy
 	for k := range min(copies, 2) { // the rest repeats these
@@ -212,8 +212,8 @@ func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, 
 	return im, nil
 }
 
-// lead appends the nops before the first copy.
-func (h Harness) lead(e *asm.Emitter) {
+// leadNops appends the nops before the first copy.
+func (h Harness) leadNops(e *asm.Emitter) {
 	if h.LeadNops == 0 {
 		e.Nop(h.Offset)
 		return
@@ -239,7 +239,7 @@ func emitCopy(e *asm.Emitter, insts []asm.Inst, k int, h Harness, s shape) (adde
 		}
 		if s.dryRun && !h.Replayed {
 			at := e.PC()
-			touch(e, &insts[i])
+			touchMasked(e, &insts[i])
 			if n := int(e.PC() - at); n > 0 {
 				added = append(added, span{int(at - from), n})
 			}
@@ -268,8 +268,8 @@ func emitCopy(e *asm.Emitter, insts []asm.Inst, k int, h Harness, s shape) (adde
 	return added, nil
 }
 
-// touch appends accesses that fault if a page within reach of an instruction's masked accesses is not mapped.
-func touch(e *asm.Emitter, in *asm.Inst) {
+// touchMasked appends accesses that fault if a page within reach of an instruction's masked accesses is not mapped.
+func touchMasked(e *asm.Emitter, in *asm.Inst) {
 	for _, m := range in.Mem {
 		if !m.CanBeSuppressed() {
 			continue

@@ -17,7 +17,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// decode makes instructions of bytes that are known to be some.
+// decode decodes valid instructions.
 func decode(t testing.TB, code ...byte) []asm.Inst {
 	t.Helper()
 	return require.Get(asm.Decode(code))(t)
@@ -29,7 +29,7 @@ var (
 	nop5 = []byte{0x0f, 0x1f, 0x44, 0x00, 0x00}
 )
 
-// plain surrounds the copies with the least.
+// plain is the smallest harness.
 var plain = Harness{Init: initial.Paper(), Clock: TSC}
 
 func buildAt(t *testing.T, at uint64, insts []asm.Inst, copies int) Image {
@@ -62,7 +62,7 @@ func TestBuildLayout(t *testing.T) {
 	}
 }
 
-// TestStoresDrained: an image of a block that stores waits for its stores before it ends, and no other does.
+// TestStoresDrained: only an image of a block that stores waits for its stores before it ends.
 func TestStoresDrained(t *testing.T) {
 	insts := decode(t, 0x48, 0x89, 0x03) // mov [rbx], rax
 	for _, stores := range []bool{false, true} {
@@ -132,13 +132,13 @@ func TestLocate(t *testing.T) {
 	}
 }
 
-// ripLoad is mov rax, [rip+disp] and what else a displacement can be followed by.
+// ripLoad is mov rax, [rip+disp], followed by the bytes that may follow a displacement.
 func ripLoad(disp int32) []byte {
 	return binary.LittleEndian.AppendUint32([]byte{0x48, 0x8b, 0x05}, uint32(disp))
 }
 
-// In every copy, every rip-relative operand means the place that it means at Home; another
-// decoder says which that is.
+// In every copy, every rip-relative operand has the target that it has at Home, according to
+// another decoder.
 func TestRelocation(t *testing.T) {
 	imm := append(binary.LittleEndian.AppendUint32([]byte{0xc7, 0x05}, 0x40), 1, 0, 0, 0) // mov dword [rip+0x40], 1
 	lea := binary.LittleEndian.AppendUint32([]byte{0x48, 0x8d, 0x0d}, 0xffff_f000)        // lea rcx, [rip-0x1000]
@@ -177,8 +177,8 @@ func TestRelocation(t *testing.T) {
 	}
 }
 
-// The furthest displacement forward is what the first copy, which has to add most, still
-// holds in 32 bits; backwards none is too far, since Home lies after the code.
+// The first copy adds most to a displacement, so it limits displacements forward to 32 bits;
+// backwards none is too far, because Home is above the code.
 func TestRelocationReach(t *testing.T) {
 	im := buildAt(t, layout.Code, decode(t, nop...), 1)
 	home := int64(layout.Home - im.FirstCopy)
@@ -205,14 +205,14 @@ func TestRelocationReach(t *testing.T) {
 			t.Errorf("%#x: %v, want unmappable", c.disp, err)
 		}
 	}
-	// What every copy can reach, wherever in the code region it stands, is what the package
-	// space promises.
+	// Every copy, anywhere in the code region, can reach the distance that package layout
+	// promises.
 	if reach := math.MaxInt32 - int64(layout.Home-layout.Code); reach>>20 < 1792 {
 		t.Errorf("reach is %d MiB", reach>>20)
 	}
 }
 
-// In a dry run the pages of a masked access are asked for by code that belongs to its instruction.
+// In a dry run, code that belongs to a masked access's instruction touches its pages first.
 func TestDryRunTouchesMasked(t *testing.T) {
 	insts := decode(t, append(append([]byte{}, nop5...), 0xc4, 0xe2, 0x75, 0x2c, 0x07, 0x66, 0x90)...) // nop; vmaskmovps ymm0, ymm1, [rdi]; nop
 	im := require.Get(BuildDryRun(insts, 3, plain))(t)

@@ -35,10 +35,10 @@ func loopShape(iterations int, counter unroll.Counter, init initial.State, slot 
 		},
 		after: func(e *asm.Emitter, first uint64) {
 			if counter.Memory {
-				keepWhole(e, decMemBytes, jnzBytes)
+				padBranch(e, decMemBytes, jnzBytes)
 				e.DecMem(slot)
 			} else {
-				keepWhole(e, 0, decBytes+jnzBytes) // the two are one operation
+				padBranch(e, 0, decBytes+jnzBytes) // the two are one operation
 				e.Dec(counter.Reg)
 			}
 			e.Jnz(first)
@@ -53,10 +53,10 @@ const (
 	jnzBytes    = 6
 )
 
-// keepWhole pads with at most one nop so that the n bytes after the next skip neither cross nor
+// padBranch pads with at most one nop so that the n bytes after the next skip neither cross nor
 // end at a 32-byte boundary, which would keep the branch's fetch block out of the op cache
 // (Intel erratum SKX102).
-func keepWhole(e *asm.Emitter, skip, n int) {
+func padBranch(e *asm.Emitter, skip, n int) {
 	const window = 32
 	if at := int(e.PC()+uint64(skip)) % window; at+n >= window {
 		e.Nop(window - at)

@@ -14,8 +14,8 @@ import (
 	"github.com/bbprof/bbprof/unroll"
 )
 
-// TestBuildLoop reads both forms back with another decoder: registers and flags are the
-// initial state's at the first copy, and the branch leads there.
+// TestBuildLoop decodes both forms with another decoder: registers and flags have their
+// initial values at the first copy, and the branch leads there.
 func TestBuildLoop(t *testing.T) {
 	const copies, iterations = 5, 300
 	for _, counter := range []unroll.Counter{{Reg: asm.R15}, {Reg: asm.RAX}, {Memory: true}} {
@@ -68,12 +68,12 @@ func TestBuildLoop(t *testing.T) {
 	}
 }
 
-// name32 is the name of a register's lower half.
+// name32 returns the name of a register's lower half.
 func name32(r asm.Reg) string {
 	return (x86asm.EAX + x86asm.Reg(r)).String()
 }
 
-// read disassembles code without its nops, with names for what its addresses mean.
+// read disassembles code without its nops, with names for its addresses.
 func read(t *testing.T, pc uint64, code []byte) (out []string) {
 	t.Helper()
 	for len(code) > 0 {
@@ -106,7 +106,7 @@ func read(t *testing.T, pc uint64, code []byte) (out []string) {
 	return out
 }
 
-// The decoders' entry is a window that no op cache holds, and keeps the alignment.
+// The switch to the decoders is a fetch block that no op cache holds, and keeps the alignment.
 func TestLeaveOpCache(t *testing.T) {
 	f := plain
 	f.Decoders = true

@@ -241,15 +241,15 @@ func vaddps(e *asm.Emitter, vectorBits int) {
 	}
 }
 
-// wakeTurns is the number of iterations that wake the upper halves of vector units. On Granite Rapids they
+// wakeIterations is the number of iterations that wake the upper halves of vector units. On Granite Rapids they
 // sometimes sleep after 3 µs without use and mostly after 40. Chains of 256-bit operations then run at four fifths
 // of their speed for 0.5 µs, chains of 512-bit ones for up to 3 µs.
-var wakeTurns = map[int]int{256: 256, 512: 768}
+var wakeIterations = map[int]int{256: 256, 512: 768}
 
 // wakeVectors appends code that uses vector units of this width until they are awake. Otherwise the short
 // image, the first after the chains, would pay for the wake-up and the long image would not.
 func wakeVectors(e *asm.Emitter, vectorBits int) {
-	turns, wide := wakeTurns[vectorBits]
+	turns, wide := wakeIterations[vectorBits]
 	if !wide {
 		return
 	}

@@ -7,9 +7,9 @@ import (
 	"github.com/bbprof/bbprof/initial"
 )
 
-// dataAt is the offset in an image of the values of vector registers: a line after the jump over
+// dataOffset is the offset in an image of the values of vector registers: a line after the jump over
 // them.
-const dataAt = 64
+const dataOffset = 64
 
 // firstHigh is the first vector register that only EVEX reaches.
 const firstHigh = 16
@@ -21,7 +21,7 @@ func DataOf(init initial.State, reset Reset) (at, bytes uint64) {
 	if init.X87 != nil && (reset.X87 || reset.MMX) {
 		bytes += uint64(len(init.X87.FSave()))
 	}
-	return dataAt, bytes
+	return dataOffset, bytes
 }
 
 // vectorsOf returns the number of vector registers with values in an image's data.

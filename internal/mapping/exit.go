@@ -37,7 +37,7 @@ func (m *MappedBlock) ByOwnBranch(copies int, fe unroll.FrontEnd, late func() bo
 	if asm.StateOf(m.Insts).FlagsLoaded {
 		return m, true, reject("the block loads the flags from memory, and may trap where another number of iterations ends")
 	}
-	setter := m.setter(branch.Condition())
+	setter := m.flagSetter(branch.Condition())
 	if branch.Condition().Flags != 0 && setter == nil {
 		return m, true, reject("the block does not set the flags that %s tests", branch.Mnemonic)
 	}
@@ -52,11 +52,11 @@ func (m *MappedBlock) ByOwnBranch(copies int, fe unroll.FrontEnd, late func() bo
 	}
 	trials := 0
 	var last error
-	for x := range exits(seen, setter, copies) {
+	for x := range candidateExits(seen, setter, copies) {
 		if trials++; trials > mostTrials || late() {
 			break
 		}
-		if _, ok, err := m.ends(unroll.Loop{Copies: copies, Exit: &x}, triedIterations); err != nil || !ok {
+		if _, ok, err := m.tryExit(unroll.Loop{Copies: copies, Exit: &x}, triedIterations); err != nil || !ok {
 			if err != nil {
 				return m, fits, err
 			}
@@ -64,7 +64,7 @@ func (m *MappedBlock) ByOwnBranch(copies int, fe unroll.FrontEnd, late func() bo
 		}
 		for _, iterations := range many {
 			l := unroll.Loop{Copies: copies, Exit: &x, LoopIterations: iterations}
-			loop, err := m.endsAfter(l, late)
+			loop, err := m.mapWithExit(l, late)
 			if err == nil && loop != nil {
 				return loop, fits, nil
 			}
@@ -92,8 +92,8 @@ func firstError(a, b error) error {
 	return b
 }
 
-// setter returns the last instruction that sets flags of a condition, or nil.
-func (m *MappedBlock) setter(condition asm.Values) *asm.Inst {
+// flagSetter returns the last instruction that sets flags of a condition, or nil.
+func (m *MappedBlock) flagSetter(condition asm.Values) *asm.Inst {
 	for i := len(m.Insts) - 2; i >= 0; i-- {
 		if _, writes := m.Insts[i].Dataflow(); writes.Flags&condition.Flags != 0 {
 			return &m.Insts[i]
@@ -113,8 +113,8 @@ type variable struct {
 
 // step returns the constant by which the variable advances from copy to copy; ok is false if there is none.
 func (v *variable) step() (step uint64, ok bool) {
-	mask := v.low(^uint64(0))
-	by := func(i int) uint64 { return (v.low(v.values[i]) - v.low(v.values[i-1])) & mask }
+	mask := v.bits(^uint64(0))
+	by := func(i int) uint64 { return (v.bits(v.values[i]) - v.bits(v.values[i-1])) & mask }
 	step = by(2)
 	for i := 3; i < len(v.values); i++ {
 		if by(i) != step {
@@ -163,7 +163,7 @@ func (m *MappedBlock) observe(setter *asm.Inst) (list []*variable, err error) {
 				shift := 8 * (addr % 8)
 				v := &variable{input: true, tested: in == setter, exit: unroll.Exit{
 					Memory: true, Addr: addr &^ 7, Mask: ^uint64(0) >> (64 - 8*mem.Width) << shift}}
-				v.first = m.held(addr)
+				v.first = m.presentWord(addr)
 				words[o] = v
 			} else if v := words[o]; v != nil && addr&^7 != v.exit.Addr {
 				delete(words, o)
@@ -174,7 +174,7 @@ func (m *MappedBlock) observe(setter *asm.Inst) (list []*variable, err error) {
 				regs[r].values = append(regs[r].values, at.GPR[r])
 			}
 			for _, v := range words {
-				v.values = append(v.values, m.held(v.exit.Addr))
+				v.values = append(v.values, m.presentWord(v.exit.Addr))
 			}
 		}
 	})
@@ -192,8 +192,8 @@ func (m *MappedBlock) observe(setter *asm.Inst) (list []*variable, err error) {
 	return slices.DeleteFunc(list, func(v *variable) bool { return len(v.values) < max(copies, 3) }), nil
 }
 
-// held returns the present value of the aligned word at an address.
-func (m *MappedBlock) held(addr uint64) uint64 {
+// presentWord returns the present value of the aligned word at an address.
+func (m *MappedBlock) presentWord(addr uint64) uint64 {
 	frame, ok := frameOf(m.Pages, addr)
 	if !ok {
 		return 0
@@ -201,10 +201,10 @@ func (m *MappedBlock) held(addr uint64) uint64 {
 	return binary.LittleEndian.Uint64(m.Child.Frame(frame)[addr%layout.PageSize&^7:])
 }
 
-// exits yields candidate ways to end a loop. For a constant variable: the value that an advancing one has after n iterations. For an advancing
+// candidateExits yields candidate ways to end a loop. For a constant variable: the value that an advancing one has after n iterations. For an advancing
 // variable: an initial value moved so that it then equals a constant bound. The adjustments cover branches that compare before or after the step, or
 // for more instead of equal.
-func exits(seen []*variable, setter *asm.Inst, copies int) func(yield func(unroll.Exit) bool) {
+func candidateExits(seen []*variable, setter *asm.Inst, copies int) func(yield func(unroll.Exit) bool) {
 	bounds := []uint64{0}
 	if setter != nil {
 		if v, ok := setter.Constant(); ok {
@@ -213,7 +213,7 @@ func exits(seen []*variable, setter *asm.Inst, copies int) func(yield func(unrol
 	}
 	for _, v := range seen {
 		if step, ok := v.step(); ok && step == 0 && v.tested {
-			bounds = append(bounds, v.low(v.values[1]))
+			bounds = append(bounds, v.bits(v.values[1]))
 		}
 	}
 	return func(yield func(unroll.Exit) bool) {
@@ -230,16 +230,16 @@ func exits(seen []*variable, setter *asm.Inst, copies int) func(yield func(unrol
 							continue
 						}
 						// After n iterations of the block its value at the branch is at + n·step.
-						at := of.low(of.values[1]) - 2*step
+						at := of.bits(of.values[1]) - 2*step
 						for _, adjust := range []uint64{0, step, -step, 1, ^uint64(0)} {
 							if still {
-								if !yield(v.with(at+adjust, step)) {
+								if !yield(v.exitAt(at+adjust, step)) {
 									return
 								}
 								continue
 							}
 							for _, bound := range bounds {
-								if !yield(v.with(v.low(v.first)+bound-at+adjust, -step)) {
+								if !yield(v.exitAt(v.bits(v.first)+bound-at+adjust, -step)) {
 									return
 								}
 							}
@@ -251,14 +251,14 @@ func exits(seen []*variable, setter *asm.Inst, copies int) func(yield func(unrol
 	}
 }
 
-// low extracts the bits that the block reads, as a number.
-func (v *variable) low(value uint64) uint64 { return (value & v.exit.Mask) / v.unit() }
+// bits extracts the bits that the block reads, as a number.
+func (v *variable) bits(value uint64) uint64 { return (value & v.exit.Mask) / v.unit() }
 
 // unit returns the lowest bit that the block reads.
 func (v *variable) unit() uint64 { return v.exit.Mask & -v.exit.Mask }
 
-// with returns the exit that sets this variable.
-func (v *variable) with(base, step uint64) unroll.Exit {
+// exitAt returns the exit that sets this variable.
+func (v *variable) exitAt(base, step uint64) unroll.Exit {
 	x := v.exit
 	x.Base, x.Step, x.Rest = base*v.unit(), step*v.unit(), v.first
 	return x
@@ -267,8 +267,8 @@ func (v *variable) with(base, step uint64) unroll.Exit {
 // errEarly and errGoesOn report that a loop in a dry run does not end after the wanted number of iterations.
 var errEarly, errGoesOn = errors.New("the loop ends early"), errors.New("the loop goes on")
 
-// ends reports whether a loop ends after this number of iterations, and its pages.
-func (m *MappedBlock) ends(l unroll.Loop, iterations int) (on Mapping, ok bool, err error) {
+// tryExit reports whether a loop ends after this number of iterations, and its pages.
+func (m *MappedBlock) tryExit(l unroll.Loop, iterations int) (on Mapping, ok bool, err error) {
 	loop := *m
 	loop.Program = Program{m.Insts, unroll.Factors{}, &l}
 	loop.Plan.Init = stateFor(m.Plan.Init, *l.Exit, iterations*l.Copies)
@@ -291,19 +291,19 @@ func stateFor(s initial.State, x unroll.Exit, n int) initial.State {
 	return s
 }
 
-// endsAfter maps a loop in the state of its longer image, or returns nil if an image does not end after its number of iterations.
-func (m *MappedBlock) endsAfter(l unroll.Loop, late func() bool) (*MappedBlock, error) {
+// mapWithExit maps a loop in the state of its longer image, or returns nil if an image does not end after its number of iterations.
+func (m *MappedBlock) mapWithExit(l unroll.Loop, late func() bool) (*MappedBlock, error) {
 	again := m
 	var err error
 	if len(m.Pages) > 0 && m.Plan.Replay == nil {
-		if again, err = m.inState(stateFor(m.Plan.Init, *l.Exit, l.Iterations().Long), late); err != nil {
+		if again, err = m.againIn(stateFor(m.Plan.Init, *l.Exit, l.Iterations().Long), late); err != nil {
 			return nil, err
 		}
 	}
 	var loop *MappedBlock
 	var ok bool
 	if l.Iterations().Long > again.Factors.Long && !again.repeatsAddresses() {
-		loop, ok, err = again.extrapolated(l)
+		loop, ok, err = again.mapExtrapolated(l)
 	} else {
 		loop, ok, err = again.mapLoop(l, late)
 	}
@@ -312,7 +312,7 @@ func (m *MappedBlock) endsAfter(l unroll.Loop, late func() bool) (*MappedBlock, 
 	}
 	midpoint := loop.midpointFactors().Long / l.Copies
 	for _, iterations := range []int{l.LoopIterations.Short, midpoint} {
-		on, ok, err := loop.ends(l, iterations)
+		on, ok, err := loop.tryExit(l, iterations)
 		for _, p := range on.Pages {
 			_, known := frameOf(loop.Pages, p.Addr)
 			ok = ok && known
@@ -328,9 +328,9 @@ func (m *MappedBlock) endsAfter(l unroll.Loop, late func() bool) (*MappedBlock, 
 	return loop, loop.addDirty(loop.Short)
 }
 
-// extrapolated maps a loop with more iterations of the block than were traced, if their accesses follow from the trace. The rules apply to
+// mapExtrapolated maps a loop with more iterations of the block than were traced, if their accesses follow from the trace. The rules apply to
 // it as to copies in a row.
-func (m *MappedBlock) extrapolated(l unroll.Loop) (_ *MappedBlock, ok bool, err error) {
+func (m *MappedBlock) mapExtrapolated(l unroll.Loop) (_ *MappedBlock, ok bool, err error) {
 	copied := *m
 	loop := &copied
 	loop.Program = Program{m.Insts, l.Iterations(), &l}
@@ -377,8 +377,8 @@ func (m *MappedBlock) unlessRuledOut(err error) error {
 	return err
 }
 
-// inState is Again with another initial state.
-func (m *MappedBlock) inState(state initial.State, late func() bool) (*MappedBlock, error) {
+// againIn is Again with another initial state.
+func (m *MappedBlock) againIn(state initial.State, late func() bool) (*MappedBlock, error) {
 	t := m.task
 	t.Late = late
 	t.Program.Factors = m.Factors
@@ -386,7 +386,7 @@ func (m *MappedBlock) inState(state initial.State, late func() bool) (*MappedBlo
 	plan := m.Plan
 	plan.Init, plan.Late = state, late
 	again, err := t.mapSafely(m.Arena, plan)
-	again, err = t.frameEach(plan, again, err)
+	again, err = t.withFrameEach(plan, again, err)
 	again.PaperVerdict, again.Rescued = m.PaperVerdict, m.Rescued
 	return again, err
 }

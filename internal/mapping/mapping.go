@@ -106,14 +106,14 @@ func mapPages(c runner, p Plan, im harness.Image) (Mapping, error) {
 			return m, p.timeout(err)
 		}
 		if stop.Done {
-			return m, p.ended(stop)
+			return m, p.checkFlags(stop)
 		}
 		if p.Late != nil && p.Late() {
 			return m, &verdict.Rejection{Reason: verdict.Timeout, Detail: fmt.Sprintf(
 				"its runs until the next page took too long together: %d pages so far", len(m.Pages))}
 		}
 		if stop.FailedOp >= 0 {
-			return m, p.refused(m, stop)
+			return m, p.failedCall(m, stop)
 		}
 		if taken, err := m.invert(p, im, stop); err != nil {
 			return m, err
@@ -141,8 +141,8 @@ func mapPages(c runner, p Plan, im harness.Image) (Mapping, error) {
 	}
 }
 
-// ended checks the CPU state after a block that ran to its end.
-func (p Plan) ended(stop tracee.Stop) error {
+// checkFlags checks the CPU state after a block that ran to its end.
+func (p Plan) checkFlags(stop tracee.Stop) error {
 	const trapFlag = 1 << 8 // TF (SDM vol. 1, 3.4.3.3)
 	if stop.Regs.Flags&trapFlag != 0 {
 		return &verdict.Rejection{Reason: verdict.SIGTRAP, Detail: "the block sets the trap flag with its last instruction"}

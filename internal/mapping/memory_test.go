@@ -15,7 +15,7 @@ import (
 	"github.com/bbprof/bbprof/mapper"
 )
 
-// TestWordsOfMemory: a refill puts words that are set on the frames of their pages, on others after a remap too, and they are not
+// TestWordsOfMemory: a refill writes set words to the frames of their pages, also to other frames after a remap, and they are not
 // dirty until they change.
 func TestWordsOfMemory(t *testing.T) {
 	p, im := plan(t)
@@ -48,7 +48,7 @@ func TestWordsOfMemory(t *testing.T) {
 	}
 }
 
-// TestNoteMemory: what the block does not find where it was set, or finds elsewhere too, is said.
+// TestNoteMemory: notes report set words that the block does not find, or also finds at another address.
 func TestNoteMemory(t *testing.T) {
 	pages := []mapper.Page{{Addr: 0x9000, Frame: 0}, {Addr: 0x3000, Frame: 1}, {Addr: 0x5000, Frame: 0}}
 	for _, c := range []struct {
@@ -73,7 +73,7 @@ func TestNoteMemory(t *testing.T) {
 	}
 }
 
-// TestWordsWithValues: the images put words back to values only where there are words that are set.
+// TestWordsWithValues: the images restore words to their own values only if some words are set.
 func TestWordsWithValues(t *testing.T) {
 	for _, memory := range []initial.Memory{nil, {{Address: 8, Value: 1}}, nil} {
 		task := Task{Harness: harness.Harness{Reset: harness.Reset{Memory: true}}}

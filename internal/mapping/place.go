@@ -71,78 +71,78 @@ type ImageBuilder struct {
 }
 
 // harness returns the harness of images that are emitted in place in the child's memory.
-func (p ImageBuilder) harness() harness.Harness {
-	h := p.Harness
-	h.Clock, h.Memory = p.Clock, p.codeAt
-	if p.Offset != nil {
-		h.Offset = *p.Offset % 64 // image adds the whole lines
+func (b ImageBuilder) harness() harness.Harness {
+	h := b.Harness
+	h.Clock, h.Memory = b.Clock, b.codeAt
+	if b.Offset != nil {
+		h.Offset = *b.Offset % 64 // image adds the whole lines
 	}
 	return h
 }
 
-func (p ImageBuilder) image(at uint64, iterations int) (harness.Image, error) {
-	im, err := p.build(at, iterations, p.harness())
-	if p.Offset != nil && err == nil {
+func (b ImageBuilder) image(at uint64, iterations int) (harness.Image, error) {
+	im, err := b.build(at, iterations, b.harness())
+	if b.Offset != nil && err == nil {
 		// The distance from the image's start to its first copy is the same at any address.
-		return p.build(im.Address+(uint64(*p.Offset)-im.FirstCopy)%layout.PageSize, iterations, p.harness())
+		return b.build(im.Address+(uint64(*b.Offset)-im.FirstCopy)%layout.PageSize, iterations, b.harness())
 	}
 	return im, err
 }
 
 // pair lays out both images and writes them to the child, shift bytes after at unless Offset sets the
 // place.
-func (p ImageBuilder) pair(at, shift uint64) (short, long harness.Image, err error) {
-	if p.Offset != nil {
+func (b ImageBuilder) pair(at, shift uint64) (short, long harness.Image, err error) {
+	if b.Offset != nil {
 		shift = 0
 	}
-	if short, err = p.image(at+shift, p.Factors.Short); err != nil {
+	if short, err = b.image(at+shift, b.Factors.Short); err != nil {
 		return short, long, err
 	}
-	if long, err = p.image(short.End(), p.Factors.Long); err != nil {
+	if long, err = b.image(short.End(), b.Factors.Long); err != nil {
 		return short, long, err
 	}
 	if long.End() > layout.CodeEnd {
-		return short, long, p.tooLarge()
+		return short, long, b.tooLarge()
 	}
-	p.put(short)
-	p.put(long)
+	b.put(short)
+	b.put(long)
 	return short, long, nil
 }
 
-func (p ImageBuilder) dryRun(iterations int) (harness.Image, error) {
-	im, err := p.buildDryRun(iterations, p.harness())
+func (b ImageBuilder) dryRun(iterations int) (harness.Image, error) {
+	im, err := b.buildDryRun(iterations, b.harness())
 	if err != nil {
 		return im, err
 	}
 	if im.End() > layout.DryRunCode+layout.DryRunCodeSize {
-		return im, p.tooLarge()
+		return im, b.tooLarge()
 	}
-	p.put(im)
+	b.put(im)
 	return im, nil
 }
 
-func (p ImageBuilder) tooLarge() error {
+func (b ImageBuilder) tooLarge() error {
 	return &verdict.Rejection{
 		Reason: verdict.CodeExceedsL1I,
-		Detail: fmt.Sprintf("%d and %d copies of %d bytes do not fit the %d KiB there are for code", p.Factors.Short, p.Factors.Long, p.Size(), layout.CodeSize>>10),
+		Detail: fmt.Sprintf("%d and %d copies of %d bytes do not fit the %d KiB there are for code", b.Factors.Short, b.Factors.Long, b.Size(), layout.CodeSize>>10),
 	}
 }
 
 // put writes an image to the child unless it was emitted there.
-func (p ImageBuilder) put(im harness.Image) {
-	if to := p.codeAt(im.Address); &to[0] != &im.Code[0] {
+func (b ImageBuilder) put(im harness.Image) {
+	if to := b.codeAt(im.Address); &to[0] != &im.Code[0] {
 		copy(to, im.Code)
 	}
 }
 
 // codeAt returns the child's memory from an address to the end of the region for code or for dry
 // runs; nil elsewhere.
-func (p ImageBuilder) codeAt(at uint64) []byte {
+func (b ImageBuilder) codeAt(at uint64) []byte {
 	switch {
 	case at >= layout.Code && at < layout.CodeEnd:
-		return p.Child.Code()[at-layout.Code:]
+		return b.Child.Code()[at-layout.Code:]
 	case at >= layout.DryRunCode && at < layout.DryRunCode+layout.DryRunCodeSize:
-		return p.Child.DryRunCode()[at-layout.DryRunCode:]
+		return b.Child.DryRunCode()[at-layout.DryRunCode:]
 	}
 	return nil
 }
@@ -214,8 +214,8 @@ func (m *MappedBlock) Midpoint(read harness.Clock) (im harness.Image, ok bool, e
 	return im, true, m.addDirty(im)
 }
 
-// aligned is the most padding that aligns two images.
-const aligned = 2 * 64
+// maxPadding is the most padding that aligns two images.
+const maxPadding = 2 * 64
 
 // CodeAround returns the largest part of CodeBytes beside the copies, for any number of copies: at the last of four starts, with
 // the padding of two images.
@@ -225,7 +225,7 @@ func (m *MappedBlock) CodeAround() int {
 		return around
 	}
 	const lastStart = 3 * 16
-	return around + (lastStart-m.start)*startStep + aligned
+	return around + (lastStart-m.start)*startStep + maxPadding
 }
 
 // CodeBytes returns the size of the code that runs: bbprof's own at the start of the region and both

@@ -16,8 +16,8 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// TestCodeOffset: both images' first copies stand where the set-up says, replicate after replicate, as
-// copies in a row and as a loop, with and without what enters the decoders.
+// TestCodeOffset: both images' first copies have the set-up's offset in each replicate, as copies in a row
+// and as a loop, with and without the switch to the decoders.
 func TestCodeOffset(t *testing.T) {
 	b := openBench(t)
 	place := require.Get(b.open())(t)
@@ -43,8 +43,8 @@ func TestCodeOffset(t *testing.T) {
 	}
 }
 
-// The images of a child run stand one after the other, each in the sets of L1I in which it would stand
-// alone, so that what is said of the code's size holds for each of them.
+// The images of a child run follow each other, each in the sets of L1I that it would have alone, so that
+// the code size holds for each of them.
 func TestReplicates(t *testing.T) {
 	offset := 48
 	b := openBench(t)
@@ -107,8 +107,8 @@ func TestReplicates(t *testing.T) {
 	}
 }
 
-// mustRotate checks that the images of pass 1 stand on pages of their own, at the same place in them, and those of a pass that finds
-// no room where those of pass 0 did. The latter are laid out again then.
+// mustRotate checks that the images of pass 1 have their own pages, at the same page offsets, and that a pass without room uses the
+// pages of pass 0, whose images are then laid out again.
 func mustRotate(t *testing.T, name string, m *MappedBlock, first [][2]harness.Image) {
 	t.Helper()
 	end := first[len(first)-1][1].End()
@@ -192,7 +192,7 @@ func TestNoRoomToTraceReplayed(t *testing.T) {
 		task.Harness.Reset = harness.Reset{Memory: true, Vector: true}
 		task.Program.Factors = unroll.Factors{Short: short, Long: int(layout.CodeEnd-b.timer.Images()-room)/len(code) - short}
 		task.Fixed = true
-		_, err := task.Replayed(c)
+		_, err := task.PrepareCaptured(c)
 		if err != nil && (traced || reasonOf(err) != verdict.CodeExceedsL1I) {
 			t.Errorf("%d bytes are left: %v", room, err)
 		}

@@ -35,7 +35,7 @@ func (p Plan) predict() (pages []mapper.Page) {
 				if slices.ContainsFunc(pages, func(q mapper.Page) bool { return q.Addr == page.Addr }) {
 					continue
 				}
-				if len(pages) == min(p.Pages, layout.MaxDryRunOps/2) || p.forbidden(addr) != "" {
+				if len(pages) == min(p.Pages, layout.MaxDryRunOps/2) || p.unmappable(addr) != "" {
 					return nil // it will be rejected
 				}
 				pages = append(pages, page)

@@ -7,7 +7,7 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// Predicted or not, a block gets the pages that it asks for; predicted they take one stop.
+// With or without prediction, a block gets the pages that it needs; with prediction this takes one stop.
 func TestPredict(t *testing.T) {
 	b := openBench(t)
 	for _, c := range []struct {
@@ -40,7 +40,7 @@ func TestPredict(t *testing.T) {
 	}
 }
 
-// A run is not asked for what it changes where the trace shows that all it stores to is put back.
+// addDirty skips the run if the trace shows that all stored words are restored.
 func TestRestoresAll(t *testing.T) {
 	b := openBench(t)
 	for hex, want := range map[string]bool{

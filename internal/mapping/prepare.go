@@ -109,19 +109,19 @@ func (m *MappedBlock) RemapTo(n int) []tracee.Op {
 // It does not check its accesses.
 func (t Task) MapOnly(states []initial.State) (first *MappedBlock, firstErr error) {
 	for i, state := range states {
-		place, err := t.Open()
+		arena, err := t.Open()
 		if err != nil {
 			return first, err
 		}
 		t.startFrom(state)
-		m, err := t.mapBlock(place, Plan{Insts: t.Program.Insts, Init: state, Frames: max(t.Frames, 1), Limit: RunLimit, Late: t.Late, ResetImage: place.ResetImage})
+		m, err := t.mapBlock(arena, Plan{Insts: t.Program.Insts, Init: state, Frames: max(t.Frames, 1), Limit: RunLimit, Late: t.Late, ResetImage: arena.ResetImage})
 		if err == nil {
 			return m, nil
 		}
 		if i == 0 {
 			first, firstErr = m, err
 		}
-		if reasonOf(err) == "" || !place.Child.Alive() || t.Late() {
+		if reasonOf(err) == "" || !arena.Child.Alive() || t.Late() {
 			break
 		}
 	}
@@ -133,8 +133,8 @@ func (t *Task) startFrom(state initial.State) {
 	t.Harness.Init, t.Harness.Reset.Values = state, len(state.Memory) > 0
 }
 
-// ofContext lists the reasons that another initial state may remove.
-var ofContext = map[verdict.Reason]bool{
+// contextReasons lists the reasons that another initial state may remove.
+var contextReasons = map[verdict.Reason]bool{
 	verdict.Unmappable: true, verdict.TooManyPages: true, verdict.UnalignedOperand: true, verdict.SIGFPE: true,
 	verdict.SIGSEGV: true, verdict.SIGBUS: true, verdict.SIGTRAP: true, verdict.Timeout: true,
 	verdict.Misaligned: true, verdict.Alias4K: true, verdict.AliasFrame: true, verdict.L1DMiss: true,
@@ -167,11 +167,11 @@ func (t Task) Prepare(states []initial.State) (m *MappedBlock, err error) {
 		if !ok {
 			break
 		}
-		place, err := t.Open() // the last state may have killed the child
+		arena, err := t.Open() // the last state may have killed the child
 		if err != nil {
 			return first, err
 		}
-		m, err := t.in(state, place, i == 0 && state.Set == "" && len(state.Memory) == 0)
+		m, err := t.prepareIn(state, arena, i == 0 && state.Set == "" && len(state.Memory) == 0)
 		if i == 0 {
 			first, firstErr = m, err
 		}
@@ -180,7 +180,7 @@ func (t Task) Prepare(states []initial.State) (m *MappedBlock, err error) {
 		if err == nil || reason == "" {
 			return m, err
 		}
-		if !ofContext[reason] || t.Late() {
+		if !contextReasons[reason] || t.Late() {
 			break
 		}
 		if t.Move && i < len(states) && mapper.Movable(reason) && len(failed) < mostMoved {
@@ -201,19 +201,19 @@ type failedState struct {
 // in the first state and 19 in the other five.
 const mostMoved = 3
 
-// in is Prepare with one initial state.
-func (t Task) in(state initial.State, place Arena, paper bool) (m *MappedBlock, err error) {
+// prepareIn is Prepare with one initial state.
+func (t Task) prepareIn(state initial.State, arena Arena, paper bool) (m *MappedBlock, err error) {
 	t.startFrom(state)
-	Ready(place.Child, state)
+	Ready(arena.Child, state)
 	plan := Plan{
-		Insts: t.Program.Insts, Init: state, Frames: max(t.Frames, 1), Limit: RunLimit, Late: t.Late, ResetImage: place.ResetImage, NoPages: t.NoPages, Predict: t.Program.Factors.Long,
+		Insts: t.Program.Insts, Init: state, Frames: max(t.Frames, 1), Limit: RunLimit, Late: t.Late, ResetImage: arena.ResetImage, NoPages: t.NoPages, Predict: t.Program.Factors.Long,
 	}
-	m, err = t.mapSafely(place, plan)
+	m, err = t.mapSafely(arena, plan)
 	onOneFrame := ""
 	if paper && plan.Frames == 1 {
 		onOneFrame = paperVerdict(m, reasonOf(err))
 	}
-	m, err = t.frameEach(plan, m, err)
+	m, err = t.withFrameEach(plan, m, err)
 	m.PaperVerdict = onOneFrame
 	return m, err
 }
@@ -230,9 +230,9 @@ func paperVerdict(m *MappedBlock, reason verdict.Reason) string {
 	return string(reason)
 }
 
-// frameEach repeats mapSafely with a frame for each page if pages alias on one frame. That ends the sharing if L1D has a way for
+// withFrameEach repeats mapSafely with a frame for each page if pages alias on one frame. That ends the sharing if L1D has a way for
 // each.
-func (t Task) frameEach(plan Plan, m *MappedBlock, err error) (*MappedBlock, error) {
+func (t Task) withFrameEach(plan Plan, m *MappedBlock, err error) (*MappedBlock, error) {
 	if t.Frames != AutoFrames || reasonOf(err) != verdict.AliasFrame {
 		return m, err
 	}
@@ -252,8 +252,8 @@ func Ready(child *tracee.Tracee, state initial.State) {
 	}
 }
 
-// reaches reports whether instructions access memory at all.
-func reaches(insts []asm.Inst) bool {
+// accessesMemory reports whether instructions access memory at all.
+func accessesMemory(insts []asm.Inst) bool {
 	return slices.ContainsFunc(insts, func(in asm.Inst) bool { return len(in.Mem) > 0 })
 }
 
@@ -270,21 +270,21 @@ func (m *MappedBlock) Again(factors unroll.Factors, late func() bool) (*MappedBl
 		plan.Replay = &replay
 	}
 	again, err := t.mapSafely(m.Arena, plan)
-	again, err = t.frameEach(plan, again, err)
+	again, err = t.withFrameEach(plan, again, err)
 	again.PaperVerdict, again.Rescued = m.PaperVerdict, m.Rescued
 	return again, err
 }
 
 // mapSafely maps and traces the block and checks the trace. A block that moves on may alias or fill the
 // cache after some copies: it gets fewer then.
-func (t Task) mapSafely(place Arena, plan Plan) (*MappedBlock, error) {
+func (t Task) mapSafely(arena Arena, plan Plan) (*MappedBlock, error) {
 	for {
 		var m *MappedBlock
 		var err error
 		if plan.Replay != nil {
-			m, err = t.mapCaptured(place, plan)
+			m, err = t.mapCaptured(arena, plan)
 		} else {
-			if m, err = t.mapBlock(place, plan); err == nil {
+			if m, err = t.mapBlock(arena, plan); err == nil {
 				err = m.trace()
 			}
 			if err == nil && m.Plan.Predict > 0 && !m.touchesAll() {
@@ -311,9 +311,9 @@ func (t Task) mapSafely(place Arena, plan Plan) (*MappedBlock, error) {
 
 // mapBlock maps the copies of the longer image in a dry run. A block that moves on with every copy gets
 // only as many copies as fit on steadyPages.
-func (t Task) mapBlock(place Arena, plan Plan) (*MappedBlock, error) {
+func (t Task) mapBlock(arena Arena, plan Plan) (*MappedBlock, error) {
 	for {
-		m := &MappedBlock{ImageBuilder: ImageBuilder{place, t.Program, t.Harness, t.Offset}, Plan: plan, task: t}
+		m := &MappedBlock{ImageBuilder: ImageBuilder{arena, t.Program, t.Harness, t.Offset}, Plan: plan, task: t}
 		if err := m.layOut(); err != nil {
 			return m, err
 		}

@@ -47,7 +47,7 @@ func (b *bench) attach() {
 	require.NoError(b.t, b.timer.Attach(b.t.Context(), b.child))
 }
 
-// open gives a place with a live child.
+// open returns an arena with a live child.
 func (b *bench) open() (Arena, error) {
 	if !b.child.Alive() {
 		b.child = child(b.t)
@@ -56,8 +56,8 @@ func (b *bench) open() (Arena, error) {
 	return Arena{Child: b.child, ResetImage: b.timer.ResetImage(), Images: b.timer.Images(), Clock: b.timer.Clock()}, nil
 }
 
-// task is a block with as many copies as the front end holds, of which only frames that share a line
-// are judged.
+// task returns a task with as many copies as the front end holds, which only checks frames that share
+// a line.
 func (b *bench) task(code []byte) Task {
 	b.t.Helper()
 	insts := require.Get(asm.Decode(code))(b.t)
@@ -100,7 +100,7 @@ func unhex(t *testing.T, s string) []byte {
 	return require.Get(hex.DecodeString(s))(t)
 }
 
-// What both images leave changed is put back.
+// Words that either image leaves changed are restored.
 func TestEveryChangedWordIsPutBack(t *testing.T) {
 	b := openBench(t)
 	rng := hostile.Seeded(t)
@@ -148,7 +148,7 @@ func TestEveryChangedWordIsPutBack(t *testing.T) {
 	}
 }
 
-// Where the log holds too few copies, the longer image is asked what it changes.
+// If the log holds too few copies, the longer image is run to find the words that it changes.
 func TestRestoresWhatIsBeyondTheTrace(t *testing.T) {
 	b := openBench(t)
 	const copies = 400                                                     // of one word each
@@ -164,7 +164,7 @@ func TestRestoresWhatIsBeyondTheTrace(t *testing.T) {
 	}
 }
 
-// ownBlocks are those of testdata/blocks-own.csv.
+// ownBlocks returns those of testdata/blocks-own.csv.
 func ownBlocks(t *testing.T) (blocks [][]byte) {
 	t.Helper()
 	f := require.Get(os.Open("../../testdata/blocks-own.csv"))(t)
@@ -176,7 +176,7 @@ func ownBlocks(t *testing.T) (blocks [][]byte) {
 	return blocks
 }
 
-// A block that walks gets the copies that steadyPages do for, in one go.
+// A block that walks gets the copies that fit on steadyPages, in one attempt.
 func TestWalkersGetFewerCopies(t *testing.T) {
 	b := openBench(t)
 	for _, c := range []struct {
@@ -200,7 +200,7 @@ func TestWalkersGetFewerCopies(t *testing.T) {
 	}
 }
 
-// To map a block that is not to be measured may not take longer than one that is.
+// Mapping a block that is not measured must not take longer than mapping one that is.
 func TestMapOnlyIsLimited(t *testing.T) {
 	b := openBench(t)
 	task := b.task(unhex(t, "488b03"+"488b8b00100000")) // mov rax, [rbx]; mov rcx, [rbx+0x1000]

@@ -19,7 +19,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// child launches a real one, or skips the test with what this host lacks.
+// child launches a real child, or skips the test with the host's error.
 func child(t *testing.T) *tracee.Tracee {
 	t.Helper()
 	runtime.LockOSThread()
@@ -36,8 +36,8 @@ func child(t *testing.T) *tracee.Tracee {
 	return c
 }
 
-// mapReal maps copies of a block in a real child and gives the image for what comes after. Nothing is refused here: what must not run
-// in a profile serves to raise signals.
+// mapReal maps copies of a block in a real child and returns the image. It rejects nothing: instructions that must not run in a profile
+// raise the signals to test.
 func mapReal(t *testing.T, c *tracee.Tracee, p Plan, copies int, code []byte) (Plan, harness.Image, Mapping, error) {
 	t.Helper()
 	insts := require.Get(asm.Decode(code))(t)
@@ -182,8 +182,8 @@ func TestRejectionsOfRealBlocks(t *testing.T) {
 	}
 }
 
-// TestPendingX87: an exception that the block leaves pending is its rejection. Until something raises it, other code
-// runs at half its speed (Granite Rapids), so whatever was timed after the block would blame another hardware thread.
+// TestPendingX87: a block that leaves an exception pending is rejected. Until something raises it, other code runs
+// at half its speed (Granite Rapids), so timings after the block would blame another hardware thread.
 func TestPendingX87(t *testing.T) {
 	c := child(t)
 	unmask, underflow := []byte{0xd9, 0x2b}, []byte{0xdd, 0xd8} // fldcw [rbx], fstp st(0) of an empty register
@@ -209,8 +209,8 @@ func TestAcrossTheEndOfTheLowerHalf(t *testing.T) {
 	}
 }
 
-// Each try starts from the first state: a counter in memory ends at the number of copies,
-// however many faults stood between.
+// Each try starts from the initial state: a counter in memory ends at the number of copies,
+// whatever the number of faults.
 func TestRestartIsFromTheBeginning(t *testing.T) {
 	c := child(t)
 	block := []byte{
@@ -232,7 +232,7 @@ func TestRestartIsFromTheBeginning(t *testing.T) {
 	}
 }
 
-// Blocks of all kinds of ends, one after the other in one child: none leaves anything behind.
+// Blocks that end in all ways, one after the other in one child: none affects the next.
 func TestOneChildForMany(t *testing.T) {
 	c := child(t)
 	for range 20 {

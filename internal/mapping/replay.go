@@ -34,38 +34,38 @@ func (l *Left) Error() string {
 
 func (l *Left) Unwrap() error { return l.Why }
 
-// Replayed maps and traces the block in a captured state, with as many copies as stay within it. The arena
+// PrepareCaptured maps and traces the block in a captured state, with as many copies as stay within it. The arena
 // needs a child with the alias region for the block's address, if it needs one.
-func (t Task) Replayed(c *initial.Captured) (*MappedBlock, error) {
-	place, err := t.Open()
+func (t Task) PrepareCaptured(c *initial.Captured) (*MappedBlock, error) {
+	arena, err := t.Open()
 	if err != nil {
 		return &MappedBlock{}, err
 	}
-	t, plan, err := t.from(place, c)
+	t, plan, err := t.from(arena, c)
 	if err != nil {
 		return &MappedBlock{Plan: plan}, err
 	}
-	return t.mapSafely(place, plan)
+	return t.mapSafely(arena, plan)
 }
 
 // from prepares harness and child for a captured state.
-func (t Task) from(place Arena, c *initial.Captured) (Task, Plan, error) {
+func (t Task) from(arena Arena, c *initial.Captured) (Task, Plan, error) {
 	state := c.Start()
 	t.Harness.Init = state
-	Ready(place.Child, state)
-	t.Harness.Replayed, t.Harness.Address, t.Harness.Shift = true, c.Address, layout.Shift(place.Child.Window())
+	Ready(arena.Child, state)
+	t.Harness.Replayed, t.Harness.Address, t.Harness.Shift = true, c.Address, layout.Shift(arena.Child.Window())
 	t.Harness.Reset.Values = true
 	plan := Plan{
-		Insts: t.Program.Insts, Init: state, Frames: max(len(c.Pages), 1), Limit: RunLimit, Late: t.Late, ResetImage: place.ResetImage,
-		Replay: &Replay{Captured: c}, Window: place.Child.Window(),
+		Insts: t.Program.Insts, Init: state, Frames: max(len(c.Pages), 1), Limit: RunLimit, Late: t.Late, ResetImage: arena.ResetImage,
+		Replay: &Replay{Captured: c}, Window: arena.Child.Window(),
 	}
-	return t, plan, plan.mappable()
+	return t, plan, plan.checkPages()
 }
 
 // mapCaptured maps and traces the block in a captured state, with as many copies as stay within it.
-func (t Task) mapCaptured(place Arena, plan Plan) (*MappedBlock, error) {
+func (t Task) mapCaptured(arena Arena, plan Plan) (*MappedBlock, error) {
 	for {
-		m := &MappedBlock{ImageBuilder: ImageBuilder{place, t.Program, t.Harness, t.Offset}, Plan: plan, task: t}
+		m := &MappedBlock{ImageBuilder: ImageBuilder{arena, t.Program, t.Harness, t.Offset}, Plan: plan, task: t}
 		err := m.layOut()
 		if err == nil {
 			err = m.mapCopies(m.Factors.Long)
@@ -109,14 +109,14 @@ func (l *Left) tooEarly() error {
 		"copy %d leaves the captured state, too early to tell what one of many copies takes: %s: %s", l.Copy+1, l.Why.Reason, l.Why.Detail)}
 }
 
-// mappable rejects captured pages that cannot be mapped.
-func (p Plan) mappable() error {
+// checkPages rejects captured pages that cannot be mapped.
+func (p Plan) checkPages() error {
 	pages := p.Replay.Captured.Pages
 	if len(pages) > layout.MaxFrames {
 		return &verdict.Rejection{Reason: verdict.TooManyPages, Detail: fmt.Sprintf("one execution touches %d pages, and there are frames for %d", len(pages), layout.MaxFrames)}
 	}
 	for _, page := range pages {
-		if why := p.forbidden(page.Address); why != "" {
+		if why := p.unmappable(page.Address); why != "" {
 			addr := page.Address
 			return &verdict.Rejection{Reason: verdict.Unmappable, Detail: "captured page: " + why, Address: &addr}
 		}
@@ -147,10 +147,10 @@ func (p Plan) replay(c runner, im harness.Image) (m Mapping, stop tracee.Stop, e
 	case err != nil:
 		return m, stop, p.timeout(err)
 	case stop.Done:
-		return m, stop, p.ended(stop)
+		return m, stop, p.checkFlags(stop)
 	case stop.FailedOp >= 0:
 		m.Pages = m.Pages[:max(0, stop.FailedOp-before+1)]
-		return m, stop, p.refused(m, stop)
+		return m, stop, p.failedCall(m, stop)
 	}
 	page, err := p.resolve(stop, im)
 	copy, _, _ := im.Locate(stop.Regs.RIP)
@@ -227,19 +227,19 @@ func (m *MappedBlock) firstTouch() {
 // Once executes the block once from a captured state, in a dry run. It returns the general registers, the
 // flags and the pages afterwards, and the other registers in XSAVE format.
 func (t Task) Once(c *initial.Captured) (after *initial.Captured, xsave []byte, err error) {
-	place, err := t.Open()
+	arena, err := t.Open()
 	if err != nil {
 		return nil, nil, err
 	}
-	t, plan, err := t.from(place, c)
+	t, plan, err := t.from(arena, c)
 	if err != nil {
 		return nil, nil, err
 	}
-	im, err := ImageBuilder{place, t.Program, t.Harness, t.Offset}.dryRun(1)
+	im, err := ImageBuilder{arena, t.Program, t.Harness, t.Offset}.dryRun(1)
 	if err != nil {
 		return nil, nil, err
 	}
-	_, stop, err := plan.replay(place.Child, im)
+	_, stop, err := plan.replay(arena.Child, im)
 	if left := (*Left)(nil); errors.As(err, &left) {
 		err = left.Why
 	}
@@ -249,9 +249,9 @@ func (t Task) Once(c *initial.Captured) (after *initial.Captured, xsave []byte, 
 	after = &initial.Captured{State: c.State, Address: c.Address}
 	after.GPR, after.Flags = stop.Regs.GPR, stop.Regs.Flags
 	for i, page := range c.Pages {
-		copy(page.Data[:], place.Child.Frame(i))
+		copy(page.Data[:], arena.Child.Frame(i))
 		after.Pages = append(after.Pages, page)
 	}
-	xsave, err = place.Child.XSave()
+	xsave, err = arena.Child.XSave()
 	return after, xsave, err
 }

@@ -23,7 +23,7 @@ func (p Plan) resolve(stop tracee.Stop, im harness.Image) (mapper.Page, error) {
 	addr := stop.Addr
 	switch {
 	case stop.Signal == tracee.SIGSEGV && (stop.Code == tracee.SegvMapErr || stop.Code == tracee.SegvAccErr):
-		if why := p.forbidden(addr); why != "" {
+		if why := p.unmappable(addr); why != "" {
 			return mapper.Page{}, p.reject(verdict.Unmappable, index, &addr, "%s", why)
 		}
 		copy, _, _ := im.Locate(stop.Regs.RIP)
@@ -33,11 +33,11 @@ func (p Plan) resolve(stop tracee.Stop, im harness.Image) (mapper.Page, error) {
 	case stop.Signal == tracee.SIGBUS && stop.Code == tracee.BusAdrAln:
 		return mapper.Page{}, p.alignmentCheck(stop, index, regs)
 	}
-	return mapper.Page{}, p.unhelped(stop, index)
+	return mapper.Page{}, p.signalError(stop, index)
 }
 
-// unhelped explains a signal that no page would have prevented.
-func (p Plan) unhelped(stop tracee.Stop, index int) error {
+// signalError explains a signal that no page would have prevented.
+func (p Plan) signalError(stop tracee.Stop, index int) error {
 	addr := stop.Addr
 	switch stop.Signal {
 	case tracee.SIGBUS:
@@ -59,8 +59,8 @@ func (p Plan) reject(reason verdict.Reason, index int, addr *uint64, format stri
 	return &verdict.Rejection{Reason: reason, Detail: fmt.Sprintf(format, args...), Inst: p.Insts[index].Verdict(index), Address: addr}
 }
 
-// forbidden explains why an address is unmappable, or returns "".
-func (p Plan) forbidden(addr uint64) string {
+// unmappable explains why an address is unmappable, or returns "".
+func (p Plan) unmappable(addr uint64) string {
 	switch {
 	case p.owns(addr, 1):
 		return fmt.Sprintf("%#x is in bbprof's own region", addr)
@@ -76,9 +76,9 @@ func (p Plan) forbidden(addr uint64) string {
 // instruction, everything else at it; so is int1 on AMD under a hypervisor.
 func (p Plan) locate(stop tracee.Stop, im harness.Image) (index int, regs asm.Regs, ok bool) {
 	rip := stop.Regs.RIP
-	index, ok = p.at(rip, im)
+	index, ok = p.instAt(rip, im)
 	if (stop.Signal == tracee.SIGTRAP || stop.Signal == tracee.SIGSYS) && !(ok && p.Insts[index].Mnemonic == "int1") {
-		index, ok = p.at(rip-1, im)
+		index, ok = p.instAt(rip-1, im)
 	}
 	if !ok {
 		return 0, regs, false
@@ -92,8 +92,8 @@ func (p Plan) locate(stop tracee.Stop, im harness.Image) (index int, regs asm.Re
 	}, true
 }
 
-// at returns the instruction that contains the byte at an address, in any copy.
-func (p Plan) at(addr uint64, im harness.Image) (index int, ok bool) {
+// instAt returns the instruction that contains the byte at an address, in any copy.
+func (p Plan) instAt(addr uint64, im harness.Image) (index int, ok bool) {
 	_, offset, ok := im.Locate(addr)
 	if !ok && im.Own { // the branch is the only code of the block after the copies
 		return len(p.Insts) - 1, true
@@ -152,8 +152,8 @@ func canonical(addr uint64) bool {
 	return top == 0 || top == -1
 }
 
-// refused explains a failed system call of mapping.
-func (p Plan) refused(m Mapping, stop tracee.Stop) error {
+// failedCall explains a failed system call of mapping.
+func (p Plan) failedCall(m Mapping, stop tracee.Stop) error {
 	const eperm, eacces, enomem = 1, 13, 12 // asm-generic/errno-base.h
 	if len(m.Pages) == 0 {
 		return fmt.Errorf("clearing the child's address space: errno %d", stop.Errno)

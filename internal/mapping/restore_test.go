@@ -9,7 +9,7 @@ import (
 	"github.com/bbprof/bbprof/mapper"
 )
 
-// Each word once, by the first page on its frame, whichever page it was stored through.
+// dirty lists each word once, by the first page of its frame, whichever page the store used.
 func TestStored(t *testing.T) {
 	m := Mapping{Pages: []mapper.Page{{Addr: 0x9000, Frame: 0}, {Addr: 0x3000, Frame: 1}, {Addr: 0x5000, Frame: 0}}}
 	store := func(addr uint64, width int) asm.Access { return asm.Access{Addr: addr, Width: width, Write: true} }
@@ -39,8 +39,8 @@ func TestStored(t *testing.T) {
 	}
 }
 
-// TestThroughOwnPages: a word is put back through the page by which the block first reaches its line, and where it reaches none, or no
-// pages share a frame, through the one in the list.
+// TestThroughOwnPages: a word is restored through the page by which the block first accesses its line. If there is none, or no pages
+// share a frame, it is restored through the page in the list.
 func TestThroughOwnPages(t *testing.T) {
 	shared := []mapper.Page{{Addr: 0x9000, Frame: 0}, {Addr: 0x3000, Frame: 1}, {Addr: 0, Frame: 0}}
 	access := func(addr uint64, width int) asm.Access { return asm.Access{Addr: addr, Width: width} }

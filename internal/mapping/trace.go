@@ -17,7 +17,7 @@ func (m *MappedBlock) maxTraced(probe *asm.Probe) int {
 	const perInst = 160 // bytes, more than any instruction with its captures
 	n := int(layout.LogSize) / max(probe.LogSize(), 1)
 	// The shorter image has the same code around its copies, apart from padding.
-	around := max(len(m.Short.Code)-m.Factors.Short*m.Size()+aligned, layout.PageSize)
+	around := max(len(m.Short.Code)-m.Factors.Short*m.Size()+maxPadding, layout.PageSize)
 	return min(m.Factors.Long, n, (int(layout.CodeEnd-m.Long.End())-around)/(perInst*len(m.Insts)))
 }
 
@@ -28,7 +28,7 @@ func (m *MappedBlock) trace() error {
 	for _, p := range m.Pages {
 		m.Trace.Frame[p.Addr] = p.Frame
 	}
-	if !reaches(m.Insts) {
+	if !accessesMemory(m.Insts) {
 		return nil
 	}
 	probe, err := harness.NewProbe(m.Insts, m.Harness.Features)

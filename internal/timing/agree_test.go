@@ -6,7 +6,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// timings are n of each count, in that order.
+// timings returns n timings of each count, in that order.
 func timings(pairs ...any) (all []Timing) {
 	for i := 0; i < len(pairs); i += 2 {
 		for range pairs[i].(int) {

@@ -92,8 +92,8 @@ func (w window) uninterrupted(ticks float64) window {
 	}
 	w.columns = slices.Clone(w.columns)
 	for i, c := range images {
-		w.columns[len(w.columns)-2+i] = without(c, disturbed)
-		w.perRun[i] = without(w.perRun[i], disturbed)
+		w.columns[len(w.columns)-2+i] = unmarked(c, disturbed)
+		w.perRun[i] = unmarked(w.perRun[i], disturbed)
 	}
 	return w
 }
@@ -114,8 +114,8 @@ func (w window) disagrees(c clock.Clock) bool {
 	return false
 }
 
-// without returns the unmarked values.
-func without(values []float64, marked []bool) (kept []float64) {
+// unmarked returns the unmarked values.
+func unmarked(values []float64, marked []bool) (kept []float64) {
 	for i, v := range values {
 		if !marked[i] {
 			kept = append(kept, v)
@@ -325,11 +325,11 @@ func newOutput(child *tracee.Tracee, chains, most, windows int, p runPlan) (outp
 
 func (o output) samples(window int) uint64 { return layout.Samples + uint64(window)*o.room }
 func (o output) tail(window int) uint64    { return o.tails + uint64(window)*tailSize }
-func (o output) word(addr uint64) uint64   { return sampled(o.memory, addr) }
+func (o output) word(addr uint64) uint64   { return sampleWord(o.memory, addr) }
 func (o output) ticks(addr uint64) float64 { return float64(o.word(addr)) }
 
-// sampled reads a word from the area of samples and counts.
-func sampled(samples []byte, addr uint64) uint64 {
+// sampleWord reads a word from the area of samples and counts.
+func sampleWord(samples []byte, addr uint64) uint64 {
 	return binary.LittleEndian.Uint64(samples[addr-layout.Samples:])
 }
 
@@ -481,10 +481,10 @@ func clockSlack(c clock.Clock) float64 { return clock.StepSlack * c.Step() }
 // chains returns the columns of the first n chains.
 func (w window) chains(n int) [][]float64 { return w.columns[columnChains : columnChains+n] }
 
-// moved reports whether the window's own chains differ from the known rate by more than the clock's steps
+// clockMoved reports whether the window's own chains differ from the known rate by more than the clock's steps
 // explain: the core's clock moved during or before the window. On Granite Rapids it moves by 2.4 % and
 // back within a child run whenever wide vectors come into use.
-func (w window) moved(clock clock.Clock, known float64) bool {
+func (w window) clockMoved(clock clock.Clock, known float64) bool {
 	own := clock.Rate(w.chains(len(clock.Chains())))
 	return math.Abs(own.Value-known) > max(clock.RateResolution(own.N), movedShare*known)
 }

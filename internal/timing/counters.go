@@ -188,7 +188,7 @@ func (c *counterSeries) replicate(n int, window func(pass, replicate int, l Layo
 			return err
 		}
 		c.pair = pairs[0]
-		if err := c.enabled(p, func() error {
+		if err := c.whileEnabled(p, func() error {
 			for _, l := range layouts {
 				if err := window(i, n, l); err != nil {
 					return err
@@ -202,8 +202,8 @@ func (c *counterSeries) replicate(n int, window func(pass, replicate int, l Layo
 	return nil
 }
 
-// enabled calls do while the events of a pass count. It fails if they did not count all the time.
-func (t *Counters) enabled(p pass, do func() error) error {
+// whileEnabled calls do while the events of a pass count. It fails if they did not count all the time.
+func (t *Counters) whileEnabled(p pass, do func() error) error {
 	_, err := pmu.Count(t.kernel, p.leader, len(p.events), do)
 	if notRunning := (*pmu.NotRunningError)(nil); errors.As(err, &notRunning) {
 		return lostCounters(err)
@@ -290,7 +290,7 @@ func (p pass) timings(r Readings, plan Plan) []Timing {
 			continue
 		}
 		for k, e := range p.events {
-			if reason := plan.violated(e); reason != "" && r.Counts[k][j] > 0 && all[j].Dirty == "" {
+			if reason := plan.brokenRule(e); reason != "" && r.Counts[k][j] > 0 && all[j].Dirty == "" {
 				all[j].Dirty = reason
 			}
 		}
@@ -298,16 +298,16 @@ func (p pass) timings(r Readings, plan Plan) []Timing {
 	return all
 }
 
-// violates maps events to the rule that they break. Loads blocked by aliasing are not among them:
+// brokenRules maps events to the rule that they break. Loads blocked by aliasing are not among them:
 // the code around the copies can cause some, and the trace finds the block's own.
-var violates = map[pmu.Role]verdict.Reason{
+var brokenRules = map[pmu.Role]verdict.Reason{
 	pmu.L1DReadMiss: verdict.L1DMiss, pmu.L1DWriteMiss: verdict.L1DMiss, pmu.L1IMiss: verdict.L1IMiss,
 	pmu.SplitLoad: verdict.Misaligned, pmu.SplitStore: verdict.Misaligned,
 }
 
-// violated returns the rule that an exact event breaks, or "" if it is tolerated.
-func (p Plan) violated(e pmu.Event) verdict.Reason {
-	reason := violates[e.Role]
+// brokenRule returns the rule that an exact event breaks, or "" if it is tolerated.
+func (p Plan) brokenRule(e pmu.Event) verdict.Reason {
+	reason := brokenRules[e.Role]
 	if !e.Exact || slices.Contains(p.Tolerate, reason) {
 		return ""
 	}
@@ -341,7 +341,7 @@ func (t *Counters) countRuns(p pass, entry uint64, setup []tracee.Op) (r Reading
 			if k == 0 {
 				return t.child.Word(layout.Times + 8*uint64(left))
 			}
-			return sampled(t.child.Samples(), layout.CountTable(k)+8*uint64(left))
+			return sampleWord(t.child.Samples(), layout.CountTable(k)+8*uint64(left))
 		}
 		var column []uint64
 		for left := PaperTimings; left > 0; left-- {
@@ -364,7 +364,7 @@ func (t *Counters) TimeMidpoint(b Block, pair Pair, offsets []int, p Plan) (Time
 	c := t.series(b, p)
 	c.pair = pair
 	b.Refill()
-	err := c.enabled(c.passes[0], func() error {
+	err := c.whileEnabled(c.passes[0], func() error {
 		for _, offset := range offsets {
 			if err := c.window(0, 0, LayoutOf(0, offset)); err != nil {
 				return err
@@ -385,15 +385,15 @@ func (t *Counters) check() error {
 	var c clock.Checked
 	for try := range countedTries {
 		if try > 0 {
-			if err := t.leave(); err != nil {
+			if err := t.moveOn(); err != nil {
 				return err
 			}
 		}
-		counted, err := t.chained(t.countChain)
+		counted, err := t.timeChains(t.countChain)
 		if err != nil {
 			return err
 		}
-		ticks, err := t.chained(t.tickChain)
+		ticks, err := t.timeChains(t.tickChain)
 		if err != nil {
 			return err
 		}
@@ -407,8 +407,8 @@ func (t *Counters) check() error {
 	return &verdict.HostError{Missing: fmt.Sprintf("the counter of core cycles does not count those: it gives %v", c), Remedy: "use -clock tsc"}
 }
 
-// leave moves to the next CPU. Without another CPU it waits, because a disturbance of some milliseconds outlasts all tries.
-func (t *Counters) leave() error {
+// moveOn moves to the next CPU. Without another CPU it waits, because a disturbance of some milliseconds outlasts all tries.
+func (t *Counters) moveOn() error {
 	left := t.CPUs.Current()
 	if err := t.CPUs.Next(t.child); err != nil {
 		return err
@@ -419,8 +419,8 @@ func (t *Counters) leave() error {
 	return nil
 }
 
-// chained times the TSC's calibration chains.
-func (t *Counters) chained(timed func(clock.Chain) ([]float64, error)) (c clock.Chained, err error) {
+// timeChains times the TSC's calibration chains.
+func (t *Counters) timeChains(timed func(clock.Chain) ([]float64, error)) (c clock.Chained, err error) {
 	all := func(chains []clock.Chain) (columns [][]float64) {
 		for _, chain := range chains {
 			if err == nil {
@@ -431,7 +431,7 @@ func (t *Counters) chained(timed func(clock.Chain) ([]float64, error)) (c clock.
 		}
 		return columns
 	}
-	err = t.enabled(t.passes[0], func() error {
+	err = t.whileEnabled(t.passes[0], func() error {
 		c = clock.Chained{Adds: all(clock.AddChains()), Multiplies: all(clock.MultiplyChains())}
 		return err
 	})
@@ -459,7 +459,7 @@ func (t *Counters) countChain(c clock.Chain) ([]float64, error) {
 	if t.script != nil {
 		t.script.Chain(c, &r)
 	}
-	return floats(r.Counts[0]), nil
+	return toFloats(r.Counts[0]), nil
 }
 
 // tickChain returns the TSC ticks of each run of a chain.
@@ -475,12 +475,12 @@ func (t *Counters) tickChain(c clock.Chain) (ticks []float64, err error) {
 	if t.script != nil {
 		r := Readings{Counts: [][]uint64{make([]uint64, PaperTimings)}}
 		Chains(1)(c, &r)
-		ticks = floats(r.Counts[0])
+		ticks = toFloats(r.Counts[0])
 	}
 	return ticks, nil
 }
 
-func floats(counts []uint64) (f []float64) {
+func toFloats(counts []uint64) (f []float64) {
 	for _, n := range counts {
 		f = append(f, float64(n))
 	}

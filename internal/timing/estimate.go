@@ -108,14 +108,14 @@ func speedsOf(d stat.Design) [][]stat.Cell {
 // the block is steady.
 func (e estimate) enough(n int) bool {
 	checked, varies := replicates(e.precision)
-	last := e.after(n, checked[len(checked)-1])
-	return e.narrow() || n >= varies && e.design.Repeated() && last.Half > e.asked(e.Value) && Steady(e.Estimate) == Steady(last)
+	last := e.predictAfter(n, checked[len(checked)-1])
+	return e.narrow() || n >= varies && e.design.Repeated() && last.Half > e.requestedHalf(e.Value) && Steady(e.Estimate) == Steady(last)
 }
 
 // narrow reports whether the interval is as narrow as requested. Before layouts have a second visit, all windows must agree as well: the midmean would
 // ignore slow layouts.
 func (e estimate) narrow() bool {
-	asked := e.asked(e.Value)
+	asked := e.requestedHalf(e.Value)
 	if e.Half > asked || e.design.Repeated() {
 		return e.Half <= asked
 	}
@@ -124,11 +124,11 @@ func (e estimate) narrow() bool {
 	return 2*math.Abs(e.Value-stat.Mean(cycles)) <= asked && !slices.ContainsFunc(cycles, far)
 }
 
-// asked returns the requested half-width at this number of cycles.
-func (s sample) asked(cycles float64) float64 { return s.precision * math.Max(cycles, 1) }
+// requestedHalf returns the requested half-width at this number of cycles.
+func (s sample) requestedHalf(cycles float64) float64 { return s.precision * math.Max(cycles, 1) }
 
-// after predicts the interval after replicates from that of n: its width falls with the square root of the number.
-func (e estimate) after(n, replicates int) stat.Estimate {
+// predictAfter predicts the interval after replicates from that of n: its width falls with the square root of the number.
+func (e estimate) predictAfter(n, replicates int) stat.Estimate {
 	last := e.Estimate
 	last.Half *= math.Sqrt(float64(n) / float64(replicates))
 	return last

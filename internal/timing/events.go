@@ -49,7 +49,7 @@ func (t Tallies) add(events pmu.Pass, p Pair, both [2]Readings, identical int) {
 		var middle [2]float64
 		for image := range both {
 			column := both[image].Counts[k]
-			middle[image] = stat.Median(floats(column))
+			middle[image] = stat.Median(toFloats(column))
 			zero := 0
 			for _, n := range column {
 				if n == 0 {
@@ -134,7 +134,7 @@ func (r Reader) countGroup(b Block, pair Pair, p Plan, g pmu.Pass, tallies Talli
 			}
 			for i, n := range c.Values {
 				if r.Must != nil && r.Script != nil {
-					n = uint64(math.Round(r.Script.says(g[i], r.Must(g[i])) * float64(image.Iterations) * readRuns))
+					n = uint64(math.Round(r.Script.countOf(g[i], r.Must(g[i])) * float64(image.Iterations) * readRuns))
 				}
 				columns[i][k] = append(columns[i][k], float64(n)/readRuns)
 			}
@@ -149,7 +149,7 @@ func (r Reader) countGroup(b Block, pair Pair, p Plan, g pmu.Pass, tallies Talli
 			Event: e, Reader: byRead, Zero: long-short < readNone && long < readSome,
 			PerIter: []float64{pair.PerIteration(short, long)},
 		}
-		if reason := p.violated(e); r.Must == nil && reason != "" && long-short >= readSome {
+		if reason := p.brokenRule(e); r.Must == nil && reason != "" && long-short >= readSome {
 			return &verdict.Rejection{Reason: reason, Detail: fmt.Sprintf(
 				"%s counted %.3g in a run of %d copies and %.3g in one of %d", e.Name, short, pair.Short.Iterations, long, pair.Long.Iterations)}
 		}

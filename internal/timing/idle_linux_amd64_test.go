@@ -14,8 +14,8 @@ import (
 	"github.com/bbprof/bbprof/internal/tracee"
 )
 
-// TestWaitIdle runs the code that waits for an idle core with a clock by script: which readings are idle
-// (q), busy (b), or idle but for the stores (s) decides how many it takes and how many more it may.
+// TestWaitIdle runs the wait for an idle core with a scripted clock. The script's readings are idle (q), busy (b),
+// or idle with slow stores (s); they determine how many readings it takes and how many remain.
 func TestWaitIdle(t *testing.T) {
 	const (
 		calm    = 3
@@ -86,14 +86,14 @@ func TestWaitIdle(t *testing.T) {
 		if given := b.child.Word(layout.SlotIdleProbe) == 0; given != (c.left == 1) {
 			t.Errorf("%s%s with %d busy readings to wait for: given up %v", c.script, endless, c.wait, given)
 		}
-		if got := sampled(b.child.Samples(), at); got != want || b.child.Word(layout.SlotWait) != c.left {
+		if got := sampleWord(b.child.Samples(), at); got != want || b.child.Word(layout.SlotWait) != c.left {
 			t.Errorf("%s%s with %d busy readings to wait for: the clock read %d times, %d left; want %d and %d",
 				c.script, endless, c.wait, got, b.child.Word(layout.SlotWait), want, c.left)
 		}
 	}
 }
 
-// bench is a child with a timer that is not calibrated. It belongs to the test's goroutine.
+// bench is a child with an uncalibrated timer. It belongs to the test's goroutine.
 func bench(t *testing.T) *TSC {
 	t.Helper()
 	runtime.LockOSThread() // never unlocked: the child is bound to the thread, which ends with the test

@@ -10,8 +10,8 @@ import (
 	"github.com/bbprof/bbprof/internal/tracee"
 )
 
-// A child run has at most so many windows, of the first placements that lack some; what was mapped once
-// is mapped again the next time.
+// A child run has a limited number of windows, of the first placements that lack some. A placement that was
+// mapped once is mapped again the next time.
 func TestPlanRun(t *testing.T) {
 	timer := &TSC{clock: clock.TSC{StepTicks: 1}, rate: clockRate{ticks: 1}}
 	remap := tracee.UnmapAll(0)
@@ -31,7 +31,7 @@ func TestPlanRun(t *testing.T) {
 		var remaps []bool
 		for _, p := range plan.pairs {
 			offsets = append(offsets, p.offsets)
-			remaps = append(remaps, len(p.setup) > 1) // more than the fresh image
+			remaps = append(remaps, len(p.setup) > 1) // more than the reset image
 		}
 		if d := cmp.Diff(c.offsets, offsets) + cmp.Diff(c.remaps, remaps); d != "" {
 			t.Errorf("at most %d: %s", c.most, d)
@@ -42,7 +42,7 @@ func TestPlanRun(t *testing.T) {
 	}
 }
 
-// Replicates, and the checks of a third number, go through the places, unless the plan has one.
+// Replicates, and checks of the midpoint, cycle through the places, unless the plan has one.
 func TestPlaceOf(t *testing.T) {
 	at := LayoutOf(2, 5)
 	for _, c := range []struct {
@@ -62,7 +62,7 @@ func TestPlaceOf(t *testing.T) {
 	}
 }
 
-// What one block's windows lack is no other's: the offsets are made for each.
+// Blocks do not share their missing offsets: each has its own slice.
 func TestOffsetsAreNotShared(t *testing.T) {
 	for _, offsets := range []func() []int{Offsets, Plan{}.MidpointOffsets} {
 		want := offsets()

@@ -8,8 +8,8 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// A rate becomes the mean of replicates as long as they agree within what one of them knows, and is
-// the last one's where they do not. Shorter runs  are compared together.
+// A rate is the mean of replicates while they agree within the resolution of one, and that of the last one
+// otherwise. Shorter runs are compared together.
 func TestClockRate(t *testing.T) {
 	clock := clock.TSC{StepTicks: 26}
 	own := clock.RateResolution(passSamples) // of one replicate

@@ -18,19 +18,19 @@ import (
 	"github.com/bbprof/bbprof/internal/tracee"
 )
 
-// replay is a recorded core in place of the one at hand.
+// replay replaces the present core by a recorded one.
 type replay struct {
 	r   *recording.Recording
 	cpu host.CPU
 }
 
-// newReplay takes what is known of the core from the table of cores.
+// newReplay reads the core's data from the table of cores.
 func newReplay(r *recording.Recording) replay {
 	core := cpu.Of(cpu.Name(r.CPU.Core)) // a hypervisor may have replaced the model's number
 	return replay{r, host.CPU{AddsPerCycle: core.AddsPerCycle, NopsPerCycle: core.NopsPerCycle}}
 }
 
-// timer is a TSC that has the recording's clock, probe and CPU, and no child.
+// timer returns a TSC with the recording's clock, probe and CPU, without a child.
 func (r replay) timer() *TSC {
 	t := NewTSC(Config{CPU: r.cpu, CPUs: oneCPU{}})
 	t.clock, t.probe = clock.TSC{StepTicks: r.r.Step}, harness.Probe{Iterations: r.r.Iterations, Nops: r.r.Nops}
@@ -39,14 +39,14 @@ func (r replay) timer() *TSC {
 	return t
 }
 
-// startOutcome is what a start found in a recording.
+// startOutcome is the result of a start on a recording.
 type startOutcome struct {
 	Report
 	Burst float64 // cycles of a burst of stores on an idle core, 0 if they do not tell
 	Tries int
 }
 
-// Start replays a start. The tries that were recorded come again once they are used up.
+// Start replays a start. It repeats the recorded tries when they are used up.
 func (r replay) Start(number int) (got startOutcome, err error) {
 	t := r.timer()
 	s := start{clock: t.clock, confirmed: t.confirms}
@@ -66,7 +66,7 @@ func (r replay) Start(number int) (got startOutcome, err error) {
 	return got, nil
 }
 
-// replayedStart gives samples of recorded tries, startSamples at a time.
+// replayedStart returns samples of recorded tries, startSamples at a time.
 type replayedStart struct {
 	tries [][]recording.Sample
 	at    int
@@ -83,10 +83,10 @@ func (r *replayedStart) sample(int) (window, error) {
 	return window{columns: columns, complete: true}, nil
 }
 
-// next implements startReadings: a start that is recorded has the time of as many tries as a live one.
+// next implements startReadings. A recorded start has time for as many tries as a live one.
 func (r *replayedStart) next() (bool, error) { return r.at < int(startLimit/startPause), nil }
 
-// Time replays a block: its windows come again in the order in which they were recorded, layout by layout.
+// Time replays a block: the windows of each layout in the order of the recording.
 func (r replay) Time(number int, p Plan) (Timed, error) {
 	b := r.r.Blocks[number]
 	t := r.timer()
@@ -101,14 +101,14 @@ func (r replay) Time(number int, p Plan) (Timed, error) {
 	return t.Time(again, p)
 }
 
-// replayed is a block out of a recording.
+// replayed is a block from a recording.
 type replayed struct {
 	block recording.Block
 	clock clock.Clock
 	next  map[int]int // window by layout
 }
 
-// run gives the next window of each layout that the plan asks for.
+// run returns the next window of each layout in the plan.
 func (r replayed) run(p runPlan) (got childRun, err error) {
 	got.windows = p.windows()
 	for i := range got.windows {
@@ -131,7 +131,7 @@ func (r replayed) run(p runPlan) (got childRun, err error) {
 			w.columns[columnChains+k] = []float64{float64(ticks)}
 		}
 		for k, runs := range recorded.Runs {
-			all, one := runTimes(floats(runs), r.clock)
+			all, one := runTimes(toFloats(runs), r.clock)
 			column := 1 + len(recorded.Chains) + k%2
 			w.columns[column] = append(w.columns[column], all)
 			w.perRun[k%2] = append(w.perRun[k%2], one)
@@ -141,7 +141,7 @@ func (r replayed) run(p runPlan) (got childRun, err error) {
 	return got, nil
 }
 
-// window is the next one of a layout. After the last comes the first.
+// window returns the next window of a layout. The first follows the last.
 func (r replayed) window(layout int) (w recording.Window, ok bool) {
 	all := r.block.Windows
 	for range all {
@@ -166,13 +166,13 @@ func (replayed) Midpoint(harness.Clock) (pair Pair, ok bool, err error) { return
 func (replayed) Refill()                                                {}
 func (replayed) Remap(int) []tracee.Op                                  { return nil }
 
-// oneCPU is all that a recording has.
+// oneCPU implements CPUs for a recording.
 type oneCPU struct{}
 
 func (oneCPU) Current() int              { return 0 }
 func (oneCPU) Next(*tracee.Tracee) error { return nil }
 
-// recordings are those of testdata/cores, by the file's name.
+// recordings returns those of testdata/cores by file name.
 func recordings(t *testing.T) map[string]*recording.Recording {
 	t.Helper()
 	files, err := filepath.Glob("../../testdata/cores/*.gz")
@@ -192,8 +192,8 @@ func recordings(t *testing.T) map[string]*recording.Recording {
 	return all
 }
 
-// outcomes are what starts on recorded cores have to come to: between what the probe takes on that core when it is idle, and ticks of its
-// clock per cycle. So many of a recording's starts are disturbed, and take more than a try.
+// outcomes holds the expected results of starts on recorded cores: bounds of the probe's time on the idle core and of the clock's rate. Some
+// starts are disturbed and take more than one try.
 var outcomes = map[string]struct {
 	idleLow, idleHigh float64 // cycles
 	rateLow, rateHigh float64 // ticks per cycle
@@ -205,7 +205,7 @@ var outcomes = map[string]struct {
 	"zen4-genoa-starts": {1100, 1190, 0.695, 0.722, 12, 1},
 }
 
-// Every recorded start finds the idle core, in few tries, and tells what took its time.
+// Every recorded start finds the idle core in few tries and reports the disturbance.
 func TestReplayStarts(t *testing.T) {
 	for name, r := range recordings(t) {
 		want, ok := outcomes[name]
@@ -236,7 +236,7 @@ func TestReplayStarts(t *testing.T) {
 	}
 }
 
-// Every recorded block takes the cycles that are known of it, at either precision, and its interval says so.
+// Every recorded block has its known cycles inside its interval, at either precision.
 func TestReplayBlocks(t *testing.T) {
 	for name, r := range recordings(t) {
 		core := newReplay(r)

@@ -10,7 +10,7 @@ import (
 	"github.com/bbprof/bbprof/internal/tracee"
 )
 
-// TestChooseRuns has the child find how many runs make a sample, of ends of runs by script.
+// TestChooseRuns lets the child choose the number of runs per timing from scripted run times.
 func TestChooseRuns(t *testing.T) {
 	const phases, searched, warm = 4, 4, 2
 	wanted := harness.Runs{Ticks: 1000, Least: 6, Most: 64, Longest: 3000}

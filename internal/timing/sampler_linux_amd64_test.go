@@ -10,8 +10,8 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// TestSamples has a child time images by clocks of their own, by which run n takes 2n-1 ticks of the short one and eight times as
-// many of the long one: each timing is that of its last runs, and of one run it is the core of these.
+// TestSamples times images with scripted clocks: run n of the short image takes 2n-1 ticks, and of the long one eight times as many.
+// Each timing covers the last runs, and the time of one run is their core.
 func TestSamples(t *testing.T) {
 	const warm, runs = 2, 3
 	b := bench(t)

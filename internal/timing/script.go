@@ -8,7 +8,7 @@ import (
 	"github.com/bbprof/bbprof/internal/pmu"
 )
 
-// Script simulates the counters of a CPU for tests: it gives the counts of whatever the child ran.
+// Script simulates the counters of a CPU for tests: it supplies the counts of whatever the child ran.
 type Script struct {
 	// Block sets the readings of an image with these iterations; Chain, of a calibration chain.
 	Block func(events pmu.Pass, iterations int, r *Readings)
@@ -39,13 +39,13 @@ func (s *Script) block(events pmu.Pass, iterations int, must func(pmu.Event) flo
 	r.Say(uint64(iterations))
 	for k, e := range events[1:] {
 		for j := range r.Counts[k+1] {
-			r.Counts[k+1][j] = uint64(math.Round(float64(iterations) * s.says(e, must(e))))
+			r.Counts[k+1][j] = uint64(math.Round(float64(iterations) * s.countOf(e, must(e))))
 		}
 	}
 }
 
-// says returns the count of an event that should be must.
-func (s *Script) says(e pmu.Event, must float64) float64 {
+// countOf returns the count of an event that should be must.
+func (s *Script) countOf(e pmu.Event, must float64) float64 {
 	if s.Lie == nil {
 		return must
 	}

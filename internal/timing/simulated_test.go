@@ -8,14 +8,14 @@ import (
 	"github.com/bbprof/bbprof/internal/clock"
 )
 
-// simulation is a block whose cycles are known.
+// simulation is a block with known cycles.
 type simulation struct {
 	name     string
 	at       func(l Layout) float64 // cycles in a layout
 	window   float64                // standard deviation of a window, as a share
-	mapping  float64                // that of what the windows of a replicate have in common
+	mapping  float64                // standard deviation common to the windows of a replicate
 	slow     float64                // share of windows that other work slows by up to 30 %
-	restless float64                // share of replicates in which the block takes half as long again: a state of its own
+	restless float64                // share of replicates in which the block is in a state that takes 50 % longer
 }
 
 var simulations = []simulation{
@@ -28,7 +28,7 @@ var simulations = []simulation{
 	{"two states", func(Layout) float64 { return 4 }, 0.005, 0.001, 0.005, 0.3},
 }
 
-// measure takes replicates until they are enough, as untilNarrow does, in a process that is off by some permille.
+// measure takes replicates until they suffice, like takeReplicates, in a process that deviates by some permille.
 func (s simulation) measure(r *rand.Rand, precision float64) estimate {
 	process := 1 + processShare/2*r.NormFloat64()
 	sample := sample{clock: clock.TSC{StepTicks: 2}, rate: clockRate{ticks: 0.7, samples: 1 << 16}, runs: 20, iterations: 200, precision: precision}
@@ -55,7 +55,7 @@ func (s simulation) measure(r *rand.Rand, precision float64) estimate {
 	return sample.estimate()
 }
 
-// truth is the mean over layouts.
+// truth returns the mean over layouts.
 func (s simulation) truth() (mean float64) {
 	for l := range Layout(Layouts) {
 		mean += s.at(l) / Layouts
@@ -63,9 +63,9 @@ func (s simulation) truth() (mean float64) {
 	return mean * (1 + s.restless/2)
 }
 
-// TestIntervalsHold: on simulated blocks of known cycles the estimate is not biased by more than a fifth of the precision, and nearly 95 % of second
-// measurements lie inside the interval of the first, at each precision and for blocks of each kind but those with states of their own. It is fewer
-// than 95 %, since an interval that is narrow by chance ends the work.
+// TestIntervalsHold: on simulated blocks with known cycles, the bias of the estimate is at most a fifth of the precision, and nearly 95 % of second
+// measurements lie inside the interval of the first, at each precision and for each kind of block without states. They are fewer than 95 %, because
+// an interval that is narrow by chance ends the measurement.
 func TestIntervalsHold(t *testing.T) {
 	pairs, precisions := 300, []float64{0.005, 0.01, 0.02}
 	if testing.Short() {

@@ -360,7 +360,7 @@ func (t *TSC) timeBursts() (ticks []float64, err error) {
 		return nil, err
 	}
 	for i := range uint64(burstCount) {
-		ticks = append(ticks, float64(sampled(t.child.Samples(), layout.Samples+8*i)))
+		ticks = append(ticks, float64(sampleWord(t.child.Samples(), layout.Samples+8*i)))
 	}
 	return ticks, nil
 }

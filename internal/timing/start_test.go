@@ -12,7 +12,7 @@ import (
 	"github.com/bbprof/bbprof/internal/host"
 )
 
-// TestConfirms: what the probe takes on an idle core passes, and what it takes beside a busy sibling does not. Cycles were
+// TestConfirms: the probe's time on an idle core passes, and its time beside a busy sibling does not. Cycles were
 // measured on Turin and Genoa, those beside the sibling in its least busy readings.
 func TestConfirms(t *testing.T) {
 	zen4, zen5 := host.CPU{AddsPerCycle: 4}, host.CPU{AddsPerCycle: 5.3, NopsPerCycle: 7.9}
@@ -40,7 +40,7 @@ func TestConfirms(t *testing.T) {
 	}
 }
 
-// The fastest mode has all readings of an idle core, of which there are faster and slower ones, and none of a shared one.
+// The fastest mode contains all readings of an idle core, faster and slower ones, and none of a shared one.
 func TestFastestMode(t *testing.T) {
 	of := func(n int, cycles ...float64) []float64 { return slices.Repeat(cycles, n) }
 	for _, c := range []struct {
@@ -61,7 +61,7 @@ func TestFastestMode(t *testing.T) {
 	}
 }
 
-// A core that always seems busy is idle if its readings can be of an idle one.
+// A core that always looks busy is idle if its readings match an idle one.
 func TestRaiseIdle(t *testing.T) {
 	zen5 := host.CPU{AddsPerCycle: 5.3, NopsPerCycle: 7.9}
 	for _, c := range []struct {
@@ -87,7 +87,7 @@ func TestRaiseIdle(t *testing.T) {
 	}
 }
 
-// synthetic is a core of which all is known, and what else runs on it and beside it. It gives the samples of a start.
+// synthetic simulates a core with other work on it and beside it, and returns the samples of a start.
 type synthetic struct {
 	*rand.Rand
 	step, rate, drift float64 // of the clock: ticks, ticks per cycle, share by which that moves from one try to the next
@@ -120,7 +120,7 @@ func newSynthetic(seed uint64) *synthetic {
 	return s
 }
 
-// pass lets cycles of work go by, slower where the sibling shares what it uses, and gives the difference of two clock readings.
+// pass simulates cycles of work, slower if the sibling competes, and returns the difference of two clock readings.
 func (s *synthetic) pass(cycles float64, shared bool) float64 {
 	began := s.now
 	for left := cycles; left > 0; {
@@ -171,7 +171,7 @@ func (s *synthetic) next() (bool, error) {
 	return s.tries < s.most, nil
 }
 
-// find starts on the core. known says whether the table of cores has its width.
+// find performs a start on the core. known reports whether the table of cores has its width.
 func (s *synthetic) find(known bool) (startResult, int, error) {
 	timer := TSC{clock: clock.TSC{StepTicks: s.step}, probe: harness.Probe{Iterations: int(s.iterations)}, rate: clockRate{ticks: s.rate}}
 	if known {
@@ -182,8 +182,8 @@ func (s *synthetic) find(known bool) (startResult, int, error) {
 	return f, len(st.tries), err
 }
 
-// TestStartFindsTheTruth: on made-up cores of any clock and width, a start ends in the tries that it has, its rate and its idle time are those of
-// the core wherever the core was idle for a tenth of the time, and an idle core is never said to be shared.
+// TestStartFindsTheTruth: on simulated cores of any clock and width, a start ends within its tries. It finds the core's rate and idle time
+// if the core is idle for a tenth of the time, and never reports an idle core as shared.
 func TestStartFindsTheTruth(t *testing.T) {
 	seeds := uint64(3000)
 	if testing.Short() {
@@ -228,7 +228,7 @@ func TestStartFindsTheTruth(t *testing.T) {
 	}
 }
 
-// A sibling that is always awake looks like a slower core: the start ends, and says so where the core is known.
+// A sibling that is always awake looks like a slower core: the start ends, and reports it if the core is known.
 func TestStartBesideAnEverBusySibling(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		s := newSynthetic(1)
@@ -247,7 +247,7 @@ func TestStartBesideAnEverBusySibling(t *testing.T) {
 	}
 }
 
-// scattered is a clock that times nothing.
+// scattered is a clock with random readings.
 type scattered struct{ *synthetic }
 
 func (s scattered) sample(n int) (window, error) {
@@ -260,7 +260,7 @@ func (s scattered) sample(n int) (window, error) {
 	return w, err
 }
 
-// A clock that does not time the core's work ends a start with what was seen, and blames nobody.
+// A clock that does not time the core's work ends a start with an error that describes the readings and blames no other work.
 func TestStartOfAUselessClock(t *testing.T) {
 	s := scattered{newSynthetic(2)}
 	st := start{clock: clock.TSC{StepTicks: s.step}, confirmed: func(float64) bool { return false }}
@@ -269,7 +269,7 @@ func TestStartOfAUselessClock(t *testing.T) {
 	}
 }
 
-// cancelled ends after a try.
+// cancelled is cancelled after a try.
 type cancelled struct{ *synthetic }
 
 func (cancelled) next() (bool, error) { return false, context.Canceled }

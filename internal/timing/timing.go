@@ -175,8 +175,8 @@ const (
 	replicatesAtOnce = passReplicates
 )
 
-// fewest is the least number of windows of a result.
-const fewest = passWindows - passWindows/missingShare
+// fewestWindows is the least number of windows of a result.
+const fewestWindows = passWindows - passWindows/missingShare
 
 // Offsets lists all dispatch offsets.
 func Offsets() (offsets []int) {
@@ -235,7 +235,7 @@ func emit(cfg Config, child *tracee.Tracee, clock clock.Clock, probe harness.Pro
 			sample: harness.Sampler(e, clock.Emit, probe, bits, child.Resume()),
 		}
 	}
-	runs := runsOn(clock)
+	runs := runBounds(clock)
 	c.mostRuns = runs.Most
 	c.bursts = harness.Bursts(e, clock.Emit, child.Resume())
 	c.search = harness.ChooseRuns(e, rowsOf(len(chains), windowSamples).images(), searchedRuns, runs, child.Resume())

@@ -48,8 +48,8 @@ const (
 	searchedRuns = 4 // estimate the time of a run: the fastest of the last three
 )
 
-// runsOn returns the bounds on the number of runs per timing with this clock.
-func runsOn(c clock.Clock) harness.Runs {
+// runBounds returns the bounds on the number of runs per timing with this clock.
+func runBounds(c clock.Clock) harness.Runs {
 	ticks := int(math.Ceil(timingSteps * c.Step()))
 	return harness.Runs{
 		Ticks: ticks, Least: timedRuns, Most: min(max(timedRuns, ticks/shortestRun), maxRuns), Longest: max(ticks, longestTicks),
@@ -144,11 +144,11 @@ func (t *TSC) Time(b Block, p Plan) (Timed, error) {
 		return Timed{}, err
 	}
 	s := series{TSC: t, block: b, plan: p, number: t.Record.Timing()}
-	if err := s.untilNarrow(time.Now().Add(p.Budget)); err != nil {
+	if err := s.takeReplicates(time.Now().Add(p.Budget)); err != nil {
 		return s.timed, err
 	}
-	if len(s.timed.Windows) < fewest {
-		return s.timed, s.timed.disturbed(p.Budget, fewest)
+	if len(s.timed.Windows) < fewestWindows {
+		return s.timed, s.timed.disturbed(p.Budget, fewestWindows)
 	}
 	e := s.last
 	if len(e.windows) != len(s.timed.Windows) {
@@ -163,13 +163,13 @@ func (s *series) sample() sample {
 	return sample{s.timed.Windows, s.clock, s.rate, s.timed.RunsPerSample, s.pairs[0].iterations(), s.plan.Precision}
 }
 
-// untilNarrow takes replicates until the interval is narrow enough, more would not help, or the time is up.
-func (s *series) untilNarrow(deadline time.Time) error {
+// takeReplicates takes replicates until the interval is narrow enough, more would not help, or the time is up.
+func (s *series) takeReplicates(deadline time.Time) error {
 	n := 0
 	checked, _ := replicates(s.plan.Precision)
 	for _, next := range checked {
 		for n < next {
-			taken, complete, err := s.replicates(n, min(next-n, replicatesAtOnce, s.room()), deadline)
+			taken, complete, err := s.replicates(n, min(next-n, replicatesAtOnce, s.replicatesThatFit()), deadline)
 			if err != nil || !complete {
 				return err
 			}
@@ -190,8 +190,8 @@ func (s *series) enough(n int) bool {
 	return s.last.enough(n) || s.plan.Enough != nil && s.plan.Enough(s.last.Estimate)
 }
 
-// room returns how many replicates fit into a child run's list: each maps the block's pages again.
-func (s *series) room() int {
+// replicatesThatFit returns how many replicates fit into a child run's list: each maps the block's pages again.
+func (s *series) replicatesThatFit() int {
 	const each = 64 // most steps of a replicate's windows, or of the midpoint's
 	return max(1, (layout.MaxOps-2*each)/(len(s.plan.Remap)+each)-1)
 }
@@ -307,7 +307,7 @@ func (s *series) takeWindows(all []placement, replicates int, deadline time.Time
 			s.timed.RunsPerSample = got.runs
 		}
 		s.record(got, placements)
-		kept, rate := s.keep(got, placements)
+		kept, rate := s.keepUndisturbed(got, placements)
 		for _, w := range kept {
 			p := placements[w.pair]
 			p.windows = append(p.windows, Window{LayoutOf(p.place, w.offset), p.number, w.cycles(p.Pair, rate)})
@@ -374,8 +374,8 @@ func (t *TSC) planRun(p Plan, all []placement, limit, runs int) (plan runPlan, p
 	return plan, placements
 }
 
-// keep returns a child run's undisturbed windows and the clock's rate during it, and updates the statistics.
-func (s *series) keep(got childRun, placements []*placement) (kept []window, rate float64) {
+// keepUndisturbed returns a child run's undisturbed windows and the clock's rate during it, and updates the statistics.
+func (s *series) keepUndisturbed(got childRun, placements []*placement) (kept []window, rate float64) {
 	t := &s.timed
 	for _, w := range got.windows {
 		t.SamplesDropped += windowSamples*w.polls - w.samples() // polls without a sample
@@ -395,11 +395,11 @@ func (s *series) keep(got childRun, placements []*placement) (kept []window, rat
 	}
 	kept = got.windows[:0]
 	for _, w := range got.windows {
-		if w = w.uninterrupted(s.interrupt()); !w.complete || w.samples() == 0 {
+		if w = w.uninterrupted(s.interruptTicks()); !w.complete || w.samples() == 0 {
 			t.WindowsUnsteady++
 			continue
 		}
-		if w.moved(s.clock, s.rate.ticks) {
+		if w.clockMoved(s.clock, s.rate.ticks) {
 			t.WindowsDrifted++
 			continue
 		}
@@ -436,8 +436,8 @@ func (s *series) mustRepeat(w window, l Layout) bool {
 	return false
 }
 
-// interrupt returns the shortest duration of an interrupt in ticks.
-func (t *TSC) interrupt() float64 { return interruptSeconds * t.report.TicksPerSecond }
+// interruptTicks returns the shortest duration of an interrupt in ticks.
+func (t *TSC) interruptTicks() float64 { return interruptSeconds * t.report.TicksPerSecond }
 
 // learnRate updates the clock rate from this child run, one reading per window, and returns the rate during the run, or NaN without
 // readings. With few readings a single clock step widens the interval, which is not a drift.

@@ -16,7 +16,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// timed is a sample of these windows, by a clock of 26 ticks a step, 0.7 a cycle.
+// timed returns a sample of these windows, with a clock of 26 ticks per step and 0.7 per cycle.
 func timed(cycles ...float64) *sample {
 	return &sample{
 		windows: inDesign(cycles), clock: clock.TSC{StepTicks: 26}, rate: clockRate{ticks: 0.7, samples: 36},
@@ -24,7 +24,7 @@ func timed(cycles ...float64) *sample {
 	}
 }
 
-// inDesign are windows with these cycles, replicate by replicate.
+// inDesign returns windows with these cycles, replicate by replicate.
 func inDesign(cycles []float64) (windows []Window) {
 	for n := 0; len(cycles) > 0; n++ {
 		for _, l := range (Plan{}).layouts(n) {
@@ -37,7 +37,7 @@ func inDesign(cycles []float64) (windows []Window) {
 	return windows
 }
 
-// seriesOf is the series of a block whose images differ by 100 iterations, with these windows.
+// seriesOf returns the series of a block with these windows, whose images differ by 100 iterations.
 func seriesOf(cycles ...float64) *series {
 	return &series{
 		TSC:   &TSC{clock: clock.TSC{StepTicks: 1}, rate: clockRate{ticks: 1, samples: 36}, report: Report{TicksPerSecond: 1e9}},
@@ -46,7 +46,7 @@ func seriesOf(cycles ...float64) *series {
 	}
 }
 
-// byLayout are windows of so many replicates, with the cycles that of gives for each.
+// byLayout returns the windows of some replicates, with the cycles that of returns for each.
 func byLayout(replicates int, of func(l Layout, replicate int) float64) *sample {
 	var cycles []float64
 	for n := range replicates {
@@ -59,7 +59,7 @@ func byLayout(replicates int, of func(l Layout, replicate int) float64) *sample 
 	return s
 }
 
-// The midmean of layouts that were visited once is narrow only where the mean of all is near.
+// The midmean of layouts with one visit is narrow only if the mean of all is near.
 func TestNarrowSeesEachLayout(t *testing.T) {
 	for slow, want := range map[float64]bool{2: true, 2.055: true, 2.065: false} { // 1/12 of 0.06 is 0.0025 of 2
 		s := byLayout(passReplicates, func(l Layout, _ int) float64 {
@@ -74,8 +74,8 @@ func TestNarrowSeesEachLayout(t *testing.T) {
 	}
 }
 
-// Work on a block ends when its interval is narrow, or as soon as it is clear that it will not be; a block that is not steady yet is
-// measured on where it will be in the end.
+// The measurement of a block ends when its interval is narrow, or as soon as it is clear that it will not be. A block that is not steady yet
+// is measured further if it will be in the end.
 func TestStop(t *testing.T) {
 	const target = 0.01 // half of what is steady
 	for _, c := range []struct {
@@ -104,7 +104,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// visited is a design with a layout for each of these numbers of visits.
+// visited returns a design with a layout for each of these numbers of visits.
 func visited(visits ...int) (d stat.Design) {
 	for i, n := range visits {
 		d.Cells = append(d.Cells, stat.Cell{Number: i, Visits: n})
@@ -112,7 +112,7 @@ func visited(visits ...int) (d stat.Design) {
 	return d
 }
 
-// An interrupt in a timing leaves the other samples of its window; a clock's steps and what images differ by are none.
+// An interrupt in a timing drops that sample only. The clock's steps and the difference between images are not interrupts.
 func TestUninterrupted(t *testing.T) {
 	const interrupt = 5000
 	for _, c := range []struct {
@@ -139,7 +139,7 @@ func TestUninterrupted(t *testing.T) {
 	}
 }
 
-// Runs that something disturbs do not count, unless they are so many that it is the block.
+// Disturbed runs do not count, unless they are so many that the block is the cause.
 func TestRunTimes(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -169,7 +169,7 @@ func TestRunTimes(t *testing.T) {
 	}
 }
 
-// What few windows a pass lacks is taken with the next replicate at the same place, and once.
+// The few missing windows of a pass are taken once, with the next replicate at the same place.
 func TestOwed(t *testing.T) {
 	s := &series{block: noBlock{}, missing: []Layout{LayoutOf(1, 2), LayoutOf(2, 3), LayoutOf(1, 4)}}
 	first := s.placement(Pair{}, 5, []Layout{LayoutOf(1, 0)})
@@ -237,7 +237,7 @@ func TestDesign(t *testing.T) {
 	}
 }
 
-// What disturbed most is the reason.
+// The most frequent disturbance is the reason.
 func TestDisturbed(t *testing.T) {
 	for _, c := range []struct {
 		switched, unsteady, drifted int
@@ -256,8 +256,8 @@ func TestDisturbed(t *testing.T) {
 	}
 }
 
-// A child run is kept as far as its windows are complete, and not at all after a context switch or
-// while the clock moved.
+// The complete windows of a child run are kept, but none after a context switch or while the clock
+// moved.
 func TestKeep(t *testing.T) {
 	const adds, iterations, runs = 4096, 100, 40
 	full := func(offset int, ticks float64) window { // 2 cycles an iteration at ticks/4096 a cycle
@@ -287,7 +287,7 @@ func TestKeep(t *testing.T) {
 	} {
 		r := seriesOf()
 		var offsets []int
-		kept, rate := r.keep(c.got, []*placement{{}})
+		kept, rate := r.keepUndisturbed(c.got, []*placement{{}})
 		for _, w := range kept {
 			offsets = append(offsets, w.offset)
 			if cycles := w.cycles(r.pairs[0], rate); math.Abs(cycles-2) > 1e-9 {
@@ -303,8 +303,8 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// A child run of two windows has two readings of the rate: a step of the clock between them is no
-// drift, three are. One reading alone is off by no more than steps.
+// A child run of two windows has two readings of the rate. A clock step between them is not a
+// drift; three steps are. A single reading deviates by no more than steps.
 func TestLearnRate(t *testing.T) {
 	const step, rate = 26, 0.7
 	cycles := float64((clock.TSC{}).Chains()[1].Length() - (clock.TSC{}).Chains()[0].Length())
@@ -335,8 +335,8 @@ func TestLearnRate(t *testing.T) {
 	}
 }
 
-// A window does not count if its own chains show that the core's clock has moved; what the clock's steps leave
-// open moves nothing.
+// A window does not count if its own chains show that the core's clock has moved by more than the clock's steps
+// explain.
 func TestMoved(t *testing.T) {
 	const known = 0.64
 	chains := (clock.TSC{}).Chains()
@@ -353,7 +353,7 @@ func TestMoved(t *testing.T) {
 	} {
 		column := func(v float64) []float64 { return []float64{math.Round(v)} }
 		w := window{columns: [][]float64{column(1000), column(700), column(700 + c.own*cycles)}}
-		if got := w.moved(clock.TSC{StepTicks: c.step}, known); got != c.want {
+		if got := w.clockMoved(clock.TSC{StepTicks: c.step}, known); got != c.want {
 			t.Errorf("steps of %g, own rate %g: moved %v", c.step, c.own, got)
 		}
 	}

@@ -82,6 +82,7 @@ func (c *countCmd) declare(f *cli.Flags) {
 	f.Stray = "write the program and its arguments after --"
 	f.Section(functionTitle)
 	f.Text(&c.function, "func", "NAME", "the function to count")
+	f.Toggle(&c.JIT, "jit", "a JIT compiler makes NAME as the program runs, and lists it in /tmp/perf-PID.map")
 	running.ProgramFlag(f, &c.image, "count in NAME, which PROGRAM becomes by exec, as env and sh -c 'exec ./prog' do (default: PROGRAM itself)")
 	cli.Parsed(f, &c.Calls, parseCalls, "calls", "N", "count the first N calls; all: every one until the program ends").Fallback = "1"
 	cli.Choice(f, &c.Method, count.Methods(), "method", "NAME", "counter: by the CPU's counter of retired instructions; step: an instruction at "+

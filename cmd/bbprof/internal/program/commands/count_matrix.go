@@ -79,8 +79,8 @@ func (m *matrixFlags) check(c *countCmd) error {
 		return cli.BadUsage("no function to count: name one with -func")
 	case c.grow || c.flags.Has("a") || c.flags.Has("b"):
 		return cli.BadUsage("-matrix finds how a count grows by itself, with -sizes: leave out -grow, -a and -b")
-	case c.image != "":
-		return cli.BadUsage("-matrix counts in the programs that it compiles: leave out -program")
+	case c.image != "" || c.JIT:
+		return cli.BadUsage("-matrix counts in the programs that it compiles: leave out -program and -jit")
 	case m.update && m.expect == "":
 		return cli.BadUsage("-update needs the file to write: name it with -expect")
 	}

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
@@ -42,6 +43,7 @@ type Options struct {
 	Timeout time.Duration // longest run of the program, default 5 minutes
 	CPUs    []int         // to run on: the first; default the last allowed
 	Stdin   string        // standard input; default /dev/null
+	JIT     bool          // a JIT compiler makes the function, and lists it in a program.PerfMap
 	Output  io.Writer     // gets the program's first program.MaxOutput bytes of output; nil drops them
 	// Stepped receives the number of instructions stepped through in all calls now and then; may be nil.
 	Stepped func(instructions int)
@@ -66,7 +68,7 @@ type Call struct {
 
 type Result struct {
 	Function string   `json:"function"`
-	Address  uint64   `json:"address,omitzero"` // in the file; 0 for a shared library's
+	Address  uint64   `json:"address,omitzero"` // in the file; 0 for a shared library's or a JIT compiler's
 	Program  []string `json:"program"`
 	Method   Method   `json:"method"` // Hard or Step
 	Calls    []Call   `json:"calls"`
@@ -78,7 +80,10 @@ type Result struct {
 // Function runs a program and counts a function's calls. A *program.Error blames the program or the function, a
 // *verdict.HostError this machine.
 func Function(ctx context.Context, c program.Command, name string, o Options) (Result, error) {
-	f, err := c.Exe.Function(name)
+	f, err := program.Function{Name: name}, error(nil)
+	if !o.JIT {
+		f, err = c.Exe.Function(name)
+	}
 	if err != nil {
 		return Result{}, err
 	}
@@ -153,6 +158,12 @@ func countOnce(ctx context.Context, c program.Command, f program.Function, o Opt
 	})
 	timedOut := errors.Is(err, context.DeadlineExceeded)
 	switch {
+	case s.jit != nil && !s.listed && (err == nil || timedOut):
+		how := fmt.Sprintf("it was killed after %v", o.Timeout)
+		if !timedOut {
+			how = s.end.String()
+		}
+		return nil, nil, s.jit.Missing(c.Name, f.Name, how)
 	case timedOut && s.enough() && s.whole() == len(s.calls):
 		s.notes = append(s.notes, fmt.Sprintf("the program did not end within %v and was killed when all was counted", o.Timeout))
 	case timedOut:
@@ -179,6 +190,11 @@ type session struct {
 	notes []string
 	end   *debuggee.End // of the program; nil before
 
+	entries []uint64         // of the function: a JIT compiler may make it several times
+	jit     *program.PerfMap // nil if the function is in a file
+	listed  bool             // there
+	unset   error            // why the last breakpoint cannot be set, as yet
+
 	stepped int // in all calls
 }
 
@@ -195,19 +211,31 @@ func (s *session) enough() bool { return s.opts.Calls != All && len(s.calls) >= 
 
 // count runs the program from call to call, then to its end.
 func (s *session) count(c program.Command, f program.Function) error {
-	entry, err := c.Locate(s.Process, f)
-	if err != nil {
-		return err
-	}
-	for !s.enough() {
-		if err := s.Break(entry); err != nil {
+	if s.opts.JIT {
+		s.jit = program.NewPerfMap(s.ID())
+	} else {
+		entry, err := c.Locate(s.Process, f)
+		if err != nil {
 			return err
 		}
+		s.entries = []uint64{entry}
+	}
+	for !s.enough() {
+		if err := s.breakAtEntries(); err != nil {
+			return err
+		}
+		if s.jit != nil {
+			s.OnCall(s.breakAtEntries)
+		}
 		stop, err := s.Run()
+		s.OnCall(nil) // stops within a call would disturb a counter
 		if err != nil {
 			return err
 		}
 		if s.end = stop.End; s.end != nil {
+			if len(s.calls) == 0 && s.unset != nil {
+				return s.unset
+			}
 			s.ended()
 			return nil
 		}
@@ -228,6 +256,36 @@ func (s *session) count(c program.Command, f program.Function) error {
 		s.ended()
 	}
 	return err
+}
+
+// breakAtEntries sets the breakpoints, after looking for what a JIT compiler has added. It may list code before it maps
+// or writes it, and may unmap it.
+func (s *session) breakAtEntries() error {
+	if s.jit != nil {
+		now, err := s.jit.Update(s.entries, s.name)
+		if err != nil {
+			return &program.Error{Subject: s.jit.Path, Problem: "it cannot be read", Err: err}
+		}
+		if !s.listed && len(now) > 0 {
+			s.listed = true
+			s.notes = append(s.notes, fmt.Sprintf("%s is counted from when %s listed it; earlier calls are not", s.name, s.jit.Path))
+		}
+		for _, entry := range s.entries {
+			if !slices.Contains(now, entry) {
+				if err := s.Unbreak(entry); err != nil {
+					return err
+				}
+			}
+		}
+		s.entries = now
+	}
+	for _, entry := range s.entries {
+		s.unset = s.Break(entry)
+		if missing := (*debuggee.Fault)(nil); s.unset != nil && (s.jit == nil || !errors.As(s.unset, &missing)) {
+			return s.unset
+		}
+	}
+	return nil
 }
 
 // ended notes how the program ended, if that is unusual.

@@ -480,6 +480,49 @@ func TestOddPrograms(t *testing.T) {
 	require.Equal(t, "left behind", "", children(t))
 }
 
+// TestJIT counts a function that appears as the program runs: see jit.c.
+func TestJIT(t *testing.T) {
+	path := compiled(t, "../../../../../testdata/programs/jit.c", "-O1")
+	for _, c := range []struct {
+		what, does string
+		want       []uint64
+	}{
+		{"listed when it is complete", "mwxlccc", []uint64{32, 35, 38}},
+		{"listed before it is written", "mlwxccc", []uint64{32, 35, 38}},
+		{"listed after a call", "mwxclcc", []uint64{35, 38}},
+		{"made twice", "mwxlcmwxlcbc", []uint64{32, 35, 38}},
+		{"replaced by another", "mwxlccoc", []uint64{32, 35}},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			for _, method := range []Method{Step, Hard} {
+				r := require.Get(try(t, command(t, path, c.does), "product", Options{JIT: true, Method: method, Calls: All, Open: stepless(c.want)}))(t)
+				if method == Step && !slices.Equal(counts(r), c.want) || len(r.Calls) != len(c.want) {
+					t.Errorf("%s: %v, want %v", method, counts(r), c.want)
+				}
+				if notes := fmt.Sprint(r.Notes); !strings.Contains(notes, "product is counted from when /tmp/perf-") {
+					t.Errorf("%s: notes %s", method, notes)
+				}
+			}
+		})
+	}
+	for _, c := range []struct {
+		does, name string
+		want       []string
+	}{
+		{"mwxc", "product", []string{"no function product in /tmp/perf-", ".map: it ended with status 0; does it write that file?"}},
+		{"mwxlc", "produkt", []string{"no function produkt in /tmp/perf-", "it listed product"}},
+		{"mwxl", "product", []string{"never called product"}},
+		{"l", "product", []string{"reading the code at 0x0"}},
+	} {
+		_, err := try(t, command(t, path, c.does), c.name, Options{JIT: true})
+		for _, want := range c.want {
+			if bad := (*program.Error)(nil); !errors.As(err, &bad) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %q", c.does, err, want)
+			}
+		}
+	}
+}
+
 // TestGo counts a Go program, whose stacks move and whose runtime has threads.
 func TestGo(t *testing.T) {
 	require.Slow(t)

@@ -33,6 +33,7 @@ func (p *Process) ID() int                                  { return 0 }
 func (p *Process) Kill()                                    {}
 func (p *Process) Close()                                   {}
 func (p *Process) Foreign(func(int, asm.Regs) bool)         {}
+func (p *Process) OnCall(func() error)                      {}
 func (p *Process) Run() (Stop, error)                       { return Stop{}, elsewhere() }
 func (p *Process) ToExec() (*End, error)                    { return nil, elsewhere() }
 func (p *Process) Image() (string, error)                   { return "", elsewhere() }

@@ -6,8 +6,6 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/bbprof/bbprof/verdict"
 )
 
 // FixRandom gives the program the same random bytes in every run: the 16 that the kernel puts on its stack, used by C
@@ -25,9 +23,6 @@ func (p *Process) FixRandom() error {
 	if _, err := unix.PtracePokeData(p.pid, uintptr(at), first[:]); err != nil {
 		return fault(err, "writing memory at %#x", at)
 	}
-	if err := unix.PtraceSetOptions(p.pid, options|unix.PTRACE_O_TRACESYSGOOD); err != nil {
-		return verdict.Refused("ptrace", err)
-	}
 	return nil
 }
 
@@ -36,14 +31,27 @@ const syscallStop = unix.SIGTRAP | 0x80
 
 // goOn returns the request that resumes threads.
 func (p *Process) goOn() uintptr {
-	if p.random != nil {
+	if p.random != nil || p.onCall != nil {
 		return unix.PTRACE_SYSCALL
 	}
 	return unix.PTRACE_CONT
 }
 
-// called replaces random bytes that a system call has just written. Before a call, its result reads -ENOSYS.
+// OnCall makes Run call f before and after each of the program's system calls, when other threads may run. nil ends
+// that.
+func (p *Process) OnCall(f func() error) { p.onCall = f }
+
+// called tells of a system call, and replaces random bytes that it has just written. Before a call, its result reads
+// -ENOSYS.
 func (p *Process) called(t *task) error {
+	if p.onCall != nil {
+		if err := p.onCall(); err != nil {
+			return err
+		}
+	}
+	if p.random == nil {
+		return nil
+	}
 	var regs unix.PtraceRegs
 	if err := unix.PtraceGetRegs(t.id, &regs); err != nil {
 		return lost(err)

@@ -34,6 +34,7 @@ type Process struct {
 
 	imageShift uint64        // by which the program's own code was moved down
 	random     *rand.ChaCha8 // source of the program's random bytes, if fixed
+	onCall     func() error  // called at system calls; may be nil
 
 	special map[uint64]special // by address, for instructions already stepped
 
@@ -82,9 +83,10 @@ func Start(c Config) (_ *Process, err error) {
 }
 
 // options of a program's threads. Without EXITKILL, killing bbprof would leave the program running. Threads and
-// children are traced because they share or copy memory that contains breakpoints.
+// children are traced because they share or copy memory that contains breakpoints. TRACESYSGOOD tells stops at system
+// calls, if there are any, from breakpoints.
 const options = unix.PTRACE_O_EXITKILL | unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACEFORK |
-	unix.PTRACE_O_TRACEVFORK | unix.PTRACE_O_TRACEEXEC
+	unix.PTRACE_O_TRACEVFORK | unix.PTRACE_O_TRACEEXEC | unix.PTRACE_O_TRACESYSGOOD
 
 // addrNoRandomize is ADDR_NO_RANDOMIZE of personality(2), linux/personality.h.
 const addrNoRandomize = 0x0040000

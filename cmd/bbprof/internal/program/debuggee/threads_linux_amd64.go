@@ -245,16 +245,20 @@ func trapCode(id int) (int32, error) {
 	return si.code, nil
 }
 
+// Break sets a breakpoint, again if the program has overwritten it.
 func (p *Process) Break(addr uint64) error {
-	if _, ok := p.breaks[addr]; ok {
-		return nil
-	}
 	var b [1]byte
-	if _, err := unix.PtracePeekText(p.pid, uintptr(addr), b[:]); err != nil {
+	if _, err := unix.PtracePeekText(p.anyThread(), uintptr(addr), b[:]); err != nil {
 		return fault(err, "reading the code at %#x", addr)
 	}
+	if _, ok := p.breaks[addr]; ok && b[0] == int3 {
+		return nil
+	}
+	if err := poke(p.anyThread(), addr, int3); err != nil {
+		return err
+	}
 	p.breaks[addr] = b[0]
-	return poke(p.anyThread(), addr, int3)
+	return nil
 }
 
 // int3 is the breakpoint instruction.

@@ -14,8 +14,8 @@ import (
 	"github.com/bbprof/bbprof/unroll"
 )
 
-// A core that dispatches eight instructions a cycle, with a front end that is 40 cycles ahead and serves 7.1 in the long run: four moves
-// take half a cycle 640 times, and then 0.5625.
+// A core that dispatches eight instructions per cycle, with a front end that starts 40 cycles ahead and serves 7.1 in steady state: four moves
+// take half a cycle for the first 640 copies, and then 0.5625.
 func TestPastLead(t *testing.T) {
 	const moves = "4889c14c89fa4c89ee4889df"
 	fe := unroll.FrontEnd{L1I: 64 << 10, OpCache: unroll.OpCache{Lines: 1024, OpsPerLine: 6, Window: 64}, Lead: unroll.Lead{Windows: 140, Sets: 64, WindowCycles: 1. / 3, LineCycles: 2. / 3, DecodersSlower: 1.75}}
@@ -71,7 +71,7 @@ func TestPastLead(t *testing.T) {
 	}
 }
 
-// Copies that leave the op cache in some layouts do so.
+// Copies that leave the op cache in some layouts are detected.
 func TestLeavesOpCache(t *testing.T) {
 	cells := func(mean float64, numbers ...int) (all []stat.Cell) {
 		for _, n := range numbers {

@@ -31,11 +31,11 @@ func (p Plan) willExceed(c runner, m Mapping, in *asm.Inst, stop tracee.Regs) bo
 	// Enough bytes to exceed the limit of pages, or fewer up to an unmappable address.
 	r.bytes = r.width * min(count, uint64(p.Pages+2)*layout.PageSize/r.width)
 	for i := range r.mem {
-		r.bytes = min(r.bytes, r.before(i, func(page uint64) bool { return p.forbidden(page) != "" || r.mem[i].AddrSize == 32 && page>>32 != 0 }))
+		r.bytes = min(r.bytes, r.bytesBefore(i, func(page uint64) bool { return p.unmappable(page) != "" || r.mem[i].AddrSize == 32 && page>>32 != 0 }))
 	}
 	for i := range r.mem {
 		pages := len(m.Pages)
-		r.before(i, func(page uint64) bool {
+		r.bytesBefore(i, func(page uint64) bool {
 			if !slices.ContainsFunc(m.Pages, func(q mapper.Page) bool { return q.Addr == page }) {
 				pages++
 			}
@@ -58,12 +58,12 @@ type stringInst struct {
 	bytes uint64 // upper bound of the accessed bytes
 }
 
-// before returns the number of bytes that an operand accesses before the first page for which is holds, or all.
-func (r *stringInst) before(i int, is func(page uint64) bool) uint64 {
+// bytesBefore returns the number of bytes that an operand accesses before the first page for which stop holds, or all.
+func (r *stringInst) bytesBefore(i int, stop func(page uint64) bool) uint64 {
 	at := r.mem[i].Addr(&r.regs)
 	if !r.down {
 		for page, n := layout.PageOf(at), uint64(0); n < r.bytes; page += layout.PageSize {
-			if is(page) {
+			if stop(page) {
 				return n
 			}
 			n = page + layout.PageSize - at
@@ -72,7 +72,7 @@ func (r *stringInst) before(i int, is func(page uint64) bool) uint64 {
 	}
 	end := at + r.width // first address above the accessed bytes
 	for page, n := layout.PageOf(end-1), uint64(0); n < r.bytes; page -= layout.PageSize {
-		if is(page) {
+		if stop(page) {
 			return n
 		}
 		n = end - page

@@ -59,7 +59,7 @@ func (s *session) measureSteady(j job, first measurement, copies unroll.Factors)
 	r.steady = true
 	r.block, err = first.block.Again(copies, s.startBudget(mapLimit).exhausted)
 	if err == nil && r.block.Factors.Short < copies.Short {
-		return s.keepCopies(j, first, copies, fmt.Sprintf("only %v can be mapped harmlessly", r.block.Factors))
+		return s.keepCopies(j, first, copies, fmt.Sprintf("only %v can be mapped safely", r.block.Factors))
 	}
 	if err == nil {
 		r.timed, err = s.time(r.block, j.plan(r.block))

@@ -7,7 +7,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// TestRepeated: a string instruction that will ask for too many pages is rejected as soon as it asks for one, and no other.
+// TestRepeated: a string instruction that will need too many pages is rejected at its first fault, and no other is.
 func TestRepeated(t *testing.T) {
 	const pages = 100
 	stos, movs, cmps, scas, lods := []byte{0xf3, 0xaa}, []byte{0xf3, 0xa4}, []byte{0xf3, 0x48, 0xa7}, []byte{0xf3, 0xaf}, []byte{0xf3, 0x48, 0xad}
