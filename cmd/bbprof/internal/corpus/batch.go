@@ -150,6 +150,9 @@ func (b *batchFlags) check(std cli.Streams) error {
 	if err := rowfile.ChooseFormat(&b.format, b.out.File, std); err != nil {
 		return err
 	}
+	if b.format == resultfile.Exegesis {
+		return cli.BadUsage("-format exegesis is a file a block: measure with -mapping, then bbprof convert -format exegesis -o DIR/")
+	}
 	b.mapping = b.mapping || b.format.NeedsMapping()
 	b.Measuring.Detail = b.disasm || b.mapping
 	return nil

@@ -27,6 +27,7 @@ corpus, and what is missing is reported. With -o DIR/ they go into a directory o
 `,
 		Examples: `bbprof convert -o results.parquet results.csv
 bbprof convert -format bhive results.csv > throughputs.csv
+bbprof convert -format exegesis -o snippets/ results.csv
 bbprof convert -o blocks.tfrecord results.csv
 bbprof convert -of blocks.csv -o all.parquet part*.csv
 bbprof convert -of blocks.csv -o all/ part*.csv
@@ -78,6 +79,9 @@ func (c *convertCmd) run(std cli.Streams) error {
 	}
 	if c.folder() && c.format == "" {
 		c.format = resultfile.Parquet
+	}
+	if c.folder() && c.format == resultfile.Exegesis {
+		return c.snippets(std)
 	}
 	if c.folder() && c.format != resultfile.Parquet {
 		return cli.BadUsage("-o %s is a directory, for parts as Parquet; name a file for -format %s", c.out.File, c.format)

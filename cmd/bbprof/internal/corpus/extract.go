@@ -88,7 +88,7 @@ func (e *extractCmd) add(f *cli.Flags) {
 	f.Toggle(&e.runs, "run", "run the program after -- under valgrind's callgrind; where that does not know its instructions, under perf")
 	f.List(&e.callgrind, "callgrind", "FILE",
 		"counts from what valgrind --tool=callgrind --dump-instr=yes wrote; several are added up")
-	f.Text(&e.perf, "perf", "FILE", "samples from the text of perf script --show-mmap-events; -F +brstack adds branch records")
+	f.Text(&e.perf, "perf", "FILE", "samples from the text of perf script --show-mmap-events; -F +brstack adds branch records, whose cycles, where the CPU has them, make a column cycles_in_place")
 	f.Section(runTitle)
 	running.RunFlags(f, &e.timeout, &e.stdin, "10m")
 	running.AnyStatusFlag(f, &e.anyStatus)
@@ -158,7 +158,7 @@ func (e *extractCmd) profile(ctx context.Context, std cli.Streams) (err error) {
 	if err != nil || p == nil {
 		return err
 	}
-	e.options.Profile = p
+	e.options.Profile, e.rows.Timed = p, p.Timed
 	if len(e.files) == 0 {
 		e.files = p.Files()
 		e.options.Lenient = true

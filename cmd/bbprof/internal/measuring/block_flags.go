@@ -1,6 +1,7 @@
 package measuring
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/assemble"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -20,6 +22,8 @@ type BlockFlags struct {
 	asm   string
 	At    *uint64
 	Flags *cli.Flags
+	// Memory takes the words that annotations of -asm set; nil if the command cannot set words.
+	Memory *initial.Memory
 }
 
 func (b *BlockFlags) Add(f *cli.Flags) {
@@ -27,7 +31,7 @@ func (b *BlockFlags) Add(f *cli.Flags) {
 	f.Text(&b.hex, "hex", "HEX", "the block's machine code: digits of either case; spaces between bytes and 0x are "+
 		"welcome; - reads it from standard input")
 	f.Text(&b.asm, "asm", "TEXT", "the block in assembly, Intel or AT&T syntax, instructions separated by semicolons or lines; "+
-		"GNU as or llvm-mc assembles it; - reads it from standard input")
+		"GNU as or llvm-mc assembles it; - reads it from standard input. Annotations of llvm-exegesis' snippets apply")
 	cli.Parsed(f, &b.At, func(s string) (*uint64, error) {
 		at, err := cli.ParseAddress(s)
 		return &at, err
@@ -82,7 +86,7 @@ func (b *BlockFlags) assemble(std cli.Streams) (profiler.Block, error) {
 	if err != nil {
 		return profiler.Block{}, err
 	}
-	code, err := Assemble(text)
+	code, start, err := Assemble(text)
 	bad := (*assemble.Error)(nil)
 	switch {
 	case errors.As(err, &bad):
@@ -91,19 +95,33 @@ func (b *BlockFlags) assemble(std cli.Streams) (profiler.Block, error) {
 		return profiler.Block{}, err
 	case len(code) > profiler.MaxBlock:
 		return profiler.Block{}, cli.BadUsage("%s: %d bytes of code; give one block of at most %d", where, len(code), profiler.MaxBlock)
+	case len(start.Memory) > 0 && b.Memory == nil:
+		return profiler.Block{}, cli.BadUsage("%s: %s", where, OnlyFill)
+	case len(start.Memory) > 0:
+		if *b.Memory, err = b.Memory.And(start.Memory); err != nil {
+			return profiler.Block{}, cli.BadUsage("%s: %w", where, err)
+		}
 	}
-	return profiler.Block{Code: code, Setup: profiler.Setup{Address: b.At}}, nil
+	return profiler.Block{Code: code, Setup: profiler.Setup{Address: cmp.Or(b.At, start.At), Set: start.Set}}, nil
 }
 
-// Assemble assembles a text. An error in the text is an *assemble.Error.
-func Assemble(text string) ([]byte, error) {
+// OnlyFill is the error for annotations that set words of memory, in a command that cannot set words.
+const OnlyFill = assemble.AnnotationMark + "MEM-DEF: memory holds several values; only bbprof -asm, without a command, sets words of it; define one value that fills all"
+
+// Assemble assembles a text, and reads its annotations. An error in the text is an *assemble.Error.
+func Assemble(text string) ([]byte, assemble.Start, error) {
+	start, err := assemble.StartOf(text)
+	if err != nil {
+		return nil, start, err
+	}
 	tool, err := assemble.New()
 	if errors.Is(err, assemble.ErrMissing) {
-		return nil, &verdict.HostError{Missing: err.Error(), Remedy: assemble.Remedy}
+		return nil, start, &verdict.HostError{Missing: err.Error(), Remedy: assemble.Remedy}
 	} else if err != nil {
-		return nil, err
+		return nil, start, err
 	}
-	return tool.Block(context.Background(), text)
+	code, err := tool.Block(context.Background(), text)
+	return code, start, err
 }
 
 // fileHint advises about a text that is a file's name; "" for any other.

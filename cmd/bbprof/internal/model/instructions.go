@@ -54,9 +54,10 @@ bbprof instructions -resources zen4 -o table.csv       and what the forms compet
 			f.Text(&c.list, "list", "FILE", "only forms that the file names: one a line, or the first column of a table that this command wrote")
 			f.Text(&c.snippets, "snippets", "FILE", "instead of forms, the blocks of llvm-exegesis -benchmark-phase=assemble-measured-code")
 			f.Operands = &c.tables
-			f.List(&c.against, "against", "FILE", "compare with another table of bbprof's, one with columns form,latency,throughput or a text of InstLatx64; may be repeated. The table itself goes to -o FILE")
+			f.List(&c.against, "against", "FILE", "compare with another table of bbprof's, one with columns form,latency,throughput, a text of InstLatx64 or uops.info's instructions.xml#CORE; may be repeated. The table itself goes to -o FILE")
 			c.out.AddFile(f)
-			rowfile.FormatFlag(f, &c.format)
+			cli.Choice(f, &c.format, []resultfile.Format{resultfile.CSV, resultfile.JSON, resultfile.Parquet, ibench}, "format", "F",
+				"csv, with a header; jsonl, an object a line; parquet; or ibench, for osaca --import ibench (default: as FILE is called, or csv)")
 			f.Section("Models")
 			f.Text(&c.exegesis, "exegesis", "NAME", "write NAME-latency.yaml and NAME-inverse_throughput.yaml as llvm-exegesis does, for its -mode=analysis; needs llvm-mc")
 			c.AddModel(f, "find where this model, such as llvm-mca-22, has other numbers; what bbprof score -h lists")
@@ -133,8 +134,8 @@ func (c *instructionsCmd) check(std cli.Streams) error {
 	if err := rowfile.ChooseFormat(&c.format, c.out.File, std); err != nil {
 		return err
 	}
-	if !c.format.Whole() {
-		return cli.BadUsage("-format %s holds blocks, not instructions; choose csv, jsonl or parquet", c.format)
+	if c.format != ibench && !c.format.Whole() { // by the name of the file
+		return cli.BadUsage("-o %s: format %s holds blocks, not instructions; choose csv, jsonl, parquet or ibench", c.out.File, c.format)
 	}
 	if (len(c.Models) == 1) != (c.report != "") || len(c.Models) > 1 {
 		return cli.BadUsage("-model and -report belong together: name one model, and the file for where it disagrees")
@@ -411,7 +412,14 @@ func noteOf(m *instructions.Measurement) string {
 	return ""
 }
 
+// ibench is the format that OSACA imports.
+const ibench resultfile.Format = "ibench"
+
 func writeInstructions(w io.Writer, format resultfile.Format, rows []instructions.Row) error {
+	if format == ibench {
+		_, err := io.WriteString(w, instructions.IBench(rows))
+		return err
+	}
 	var schema resultfile.Schema
 	for _, c := range instructionColumns {
 		schema = append(schema, c.Column)

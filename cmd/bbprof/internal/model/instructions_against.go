@@ -1,6 +1,7 @@
 package model
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -16,8 +17,12 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
-// readNumbers reads a table of instructions: bbprof's, one with its first columns, or a text of InstLatx64.
+// readNumbers reads a table of instructions: bbprof's, one with its first columns, a text of InstLatx64, or uops.info's XML, as
+// FILE#CORE where that has several.
 func readNumbers(name string) (t instructions.Table, err error) {
+	if is, t, err := readUopsInfo(name); is {
+		return t, err
+	}
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return t, err
@@ -44,6 +49,24 @@ func readNumbers(name string) (t instructions.Table, err error) {
 		return t, fmt.Errorf("%s: %w", name, err)
 	}
 	return t, nil
+}
+
+// readUopsInfo reads a file of uops.info; is reports whether it is one.
+func readUopsInfo(name string) (is bool, t instructions.Table, err error) {
+	file, core, _ := strings.Cut(name, "#")
+	f, err := os.Open(file)
+	if err != nil {
+		return false, t, nil
+	}
+	defer f.Close()
+	in := bufio.NewReader(f)
+	if start, _ := in.Peek(512); !instructions.IsUopsInfo(start) {
+		return false, t, nil
+	}
+	if t, err = instructions.ReadUopsInfo(in, core); err != nil {
+		err = fmt.Errorf("%s: %w", file, err)
+	}
+	return true, t, err
 }
 
 // numbersOf returns the table about to be written.

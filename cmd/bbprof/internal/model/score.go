@@ -56,6 +56,7 @@ bbprof score -model llvm-mca-22 -mcpu znver4 -predictions mca.csv blocks.csv
 			f.List(&c.otherInit, "other-init", "FILE", "a result of the same blocks in another initial state, as batch -init distinct measures; those that differ by more than 5 % are left out; may be repeated")
 			c.AddSettings(f)
 			f.Text(&c.truth.by, "by", "C", "give errors by this column (default: application, app, program, source, or the file)")
+			f.Text(&c.truth.cycles, "truth", "COLUMN", "judge by the cycles in this column, such as cycles_in_place of bbprof extract -perf (default: cycles)")
 			f.Text(&c.truth.weight, "weight", "COLUMN", "count blocks by this column in all figures and lists, or none: each once (default: weight, if there is one)")
 			f.Toggle(&c.truth.sensitive, "keep-sensitive", "judge by blocks that another row would leave out, too; the first row counts")
 			f.Number(&c.worst, 0, "worst", "list the N worst blocks of each model, and some of each mistake")
@@ -110,6 +111,9 @@ func (c *scoreCmd) run(std cli.Streams) error {
 	if c.predictions == "-" {
 		return cli.BadUsage("-predictions: standard output takes the report; name a file")
 	}
+	if c.truth.cycles != "" && len(c.again)+len(c.otherInit) > 0 {
+		return cli.BadUsage("-truth %s: -again and -other-init hold other cycles than that column; leave them out", c.truth.cycles)
+	}
 	c.truth.core, c.truth.unmeasured = c.Core, c.predictions != ""
 	stdin, err := std.In, error(nil)
 	if c.predictions != "" {
@@ -144,6 +148,9 @@ func (c *scoreCmd) run(std cli.Streams) error {
 	r.Judge(t.blocks, models, c.seed, c.worst, inParallel)
 	nameClasses(ctx, r, t.core.LLVM)
 	files := strings.Join(c.files, ", ")
+	if c.truth.cycles != "" {
+		files += ", column " + c.truth.cycles
+	}
 	if c.report != "" {
 		page := &htmlreport.Page{Report: r, Made: fmt.Sprintf("Written by bbprof %s from %s.", cli.Version(), files), Facts: t.facts(), Measured: t.blocks}
 		if err := cli.WriteWhole(c.report, func(w io.Writer) error { return htmlreport.Write(w, page) }); err != nil {

@@ -40,6 +40,7 @@ type rejection struct {
 
 type truthOptions struct {
 	by        string // column of applications
+	cycles    string // column of cycles, "" for the usual one
 	core      string // core, if the results do not tell
 	weight    string // column of weights, none, or "": column weight if there is one
 	sensitive bool   // keep blocks that another initial state or row disagrees with
@@ -84,12 +85,12 @@ type truthColumns struct {
 	status                   bool // column status exists
 }
 
-func truthColumnsOf(s resultfile.Schema, by string) (c truthColumns, err error) {
+func truthColumnsOf(s resultfile.Schema, by, measured string) (c truthColumns, err error) {
 	names := s.Names()
 	if len(names) == 0 {
 		return c, errors.New("it is empty")
 	}
-	hex, cycles, headless, err := predict.Columns(names, "")
+	hex, cycles, headless, err := predict.Columns(names, measured)
 	if err != nil {
 		return c, err
 	}
@@ -166,7 +167,7 @@ func (t *truth) readFile(name string, stdin io.Reader, o truthOptions, seen map[
 }
 
 func (t *truth) read(in *resultfile.Rows, o truthOptions, seen map[string]int) error {
-	c, err := truthColumnsOf(in.Schema, o.by)
+	c, err := truthColumnsOf(in.Schema, o.by, o.cycles)
 	if err != nil {
 		return in.Error(err)
 	}
@@ -221,9 +222,12 @@ func (t *truth) read(in *resultfile.Rows, o truthOptions, seen map[string]int) e
 		}
 		delete(t.rejections, b.Hex)
 		seen[b.Hex] = -1
-		b.Low, b.High = bound(cell("ci_low"), b.Cycles), bound(cell("ci_high"), b.Cycles)
 		b.Bound = names.one(cell("bound"))
-		b.Evidence = names.one(c.evidenceOf(cell))
+		b.Low, b.High = b.Cycles, b.Cycles
+		if o.cycles == "" { // else the interval and the evidence are of other cycles
+			b.Low, b.High = bound(cell("ci_low"), b.Cycles), bound(cell("ci_high"), b.Cycles)
+			b.Evidence = names.one(c.evidenceOf(cell))
+		}
 		seen[b.Hex] = len(t.blocks)
 		t.blocks = append(t.blocks, b)
 	}

@@ -66,10 +66,12 @@ func parseSide(name, text string, std cli.Streams) (side, error) {
 	_, statErr := os.Stat(text)
 	isFile := text == "-" || !errors.Is(statErr, os.ErrNotExist)
 	if isAssembly := measuring.AssemblyHint(text) != ""; !isFile && (isAssembly || !isProgram) {
-		code, err := measuring.Assemble(text)
+		code, start, err := measuring.Assemble(text)
 		switch {
+		case err == nil && len(start.Memory) > 0:
+			return side{}, fmt.Errorf("%s: %s", name, measuring.OnlyFill)
 		case err == nil && len(code) <= profiler.MaxBlock:
-			return side{kind: aBlock, rows: []input.Row{{Text: text, Code: code}}}, nil
+			return side{kind: aBlock, rows: []input.Row{{Text: text, Code: code, Set: start.Set, At: start.At}}}, nil
 		case err == nil:
 			return side{}, fmt.Errorf("%s: %d bytes of code; give one block of at most %d", name, len(code), profiler.MaxBlock)
 		case isAssembly && !isProgram:

@@ -18,6 +18,7 @@ type Block struct {
 	Terminated   bool    // has a terminator
 	Cycles       float64 // per execution, measured alone
 	Measured     bool    // false: the block was rejected, and Cycles is unset
+	InPlace      float64 // mean cycles in its program, from branch records; 0 if unknown
 }
 
 // A Place is a function of a file.
@@ -55,7 +56,14 @@ type Line struct {
 	BlockCycles float64  `json:"block_cycles"`
 	Share       *float64 `json:"share,omitempty"` // of Cycles, explained by blocks
 	Unmeasured  float64  `json:"unmeasured_share"`
+	InPlace     Timed    `json:"in_place,omitzero"`
 	total       float64
+}
+
+// Timed sums count × cycles of the measured blocks whose cycles in the program are known.
+type Timed struct {
+	Cycles float64 `json:"cycles"` // in the program
+	Alone  float64 `json:"block_cycles"`
 }
 
 // Met reports whether any sample lies in a file with blocks.
@@ -95,6 +103,10 @@ func Tabulate(blocks []Block, run Run) Table {
 		}
 		t.BlockCycles += b.Count * b.Cycles
 		l.BlockCycles += b.Count * b.Cycles
+		if b.InPlace > 0 {
+			l.InPlace.Cycles += b.Count * b.InPlace
+			l.InPlace.Alone += b.Count * b.Cycles
+		}
 	}
 	samples := 0.0
 	for _, n := range run.Samples {
@@ -148,13 +160,21 @@ func (t Table) Report(most int) string {
 	fmt.Fprintf(&s, "left out    %.4g transfers of control that end blocks, and %.2f %% of %.4g instructions, in blocks that were rejected\n\n",
 		t.Transfers, 100*t.Unmeasured, t.Instructions)
 	w := tabwriter.NewWriter(&s, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "cycles\tof all\tblocks\tblocks/cycles\trejected\tfunction")
+	timed := slices.ContainsFunc(t.Functions, func(l Line) bool { return l.InPlace.Cycles > 0 })
+	inPlace := ""
+	if timed {
+		inPlace = "in place\tthose alone\t"
+	}
+	fmt.Fprintln(w, "cycles\tof all\tblocks\tblocks/cycles\trejected\t"+inPlace+"function")
 	for _, l := range t.Functions[:min(most, len(t.Functions))] {
 		cycles, share, of := "-", "-", "-"
 		if l.Cycles != nil {
 			cycles, of, share = fmt.Sprintf("%.3g", *l.Cycles), fmt.Sprintf("%.1f %%", 100*ratio(*l.Cycles, t.Cycles)), fmt.Sprintf("%.2f", *l.Share)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%.3g\t%s\t%.1f %%\t%s\n", cycles, of, l.BlockCycles, share, 100*l.Unmeasured, l.Function+" ("+base(l.File)+")")
+		if timed {
+			inPlace = fmt.Sprintf("%.3g\t%.3g\t", l.InPlace.Cycles, l.InPlace.Alone)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%.3g\t%s\t%.1f %%\t%s%s\n", cycles, of, l.BlockCycles, share, 100*l.Unmeasured, inPlace, l.Function+" ("+base(l.File)+")")
 	}
 	w.Flush()
 	return s.String()

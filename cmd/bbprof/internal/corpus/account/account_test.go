@@ -1,6 +1,7 @@
 package account
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -13,7 +14,7 @@ func TestTabulate(t *testing.T) {
 	got := Tabulate([]Block{
 		{Place: f, Count: 10, Instructions: 3, Cycles: 2, Measured: true, Terminated: true},
 		{Place: f, Count: 10, Instructions: 1, Cycles: 4, Terminated: true},
-		{Place: g, Count: 5, Instructions: 4, Cycles: 1, Measured: true},
+		{Place: g, Count: 5, Instructions: 4, Cycles: 1, Measured: true, InPlace: 3},
 	}, Run{UserSeconds: []float64{3, 1, 2}, CyclesPerSecond: 25, Samples: map[Place]float64{f: 8, h: 2}})
 	forty, ten, half, none := 40.0, 10.0, 0.5, 0.0
 	want := Table{
@@ -22,9 +23,12 @@ func TestTabulate(t *testing.T) {
 		Functions: []Line{
 			{Place: f, Cycles: &forty, BlockCycles: 20, Share: &half, Unmeasured: 0.25},
 			{Place: h, Cycles: &ten, Share: &none},
-			{Place: g, BlockCycles: 5},
+			{Place: g, BlockCycles: 5, InPlace: Timed{15, 5}},
 		},
 	}
 	require.Equal(t, "it", want, got, cmpopts.IgnoreUnexported(Line{}))
+	if text := got.Report(3); !strings.Contains(text, "rejected  in place  those alone  function\n") || !strings.Contains(text, "0.0 %     15        5            g (a)\n") {
+		t.Errorf("the report:\n%s", text)
+	}
 	Tabulate(nil, Run{}) // must not divide by zero
 }

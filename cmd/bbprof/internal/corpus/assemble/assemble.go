@@ -87,15 +87,18 @@ func header(text string) string {
 	return ".intel_syntax noprefix; "
 }
 
-// directive matches a word with a leading dot that is not a label. Only data directives are allowed: others could
-// affect more than the text.
+// directive matches a word with a leading dot that is not a label. Only data and syntax directives are allowed: others
+// could affect more than the text.
 var directive = regexp.MustCompile(`(?:^|[;\n:])[ \t]*\.([a-z0-9_]+)([ \t]*:)?`)
 
 var dataDirectives = []string{"byte", "word", "value", "short", "long", "int", "quad", "nops", "p2align", "balign"}
 
+// syntaxDirectives are taken too: a header stands before each text.
+var syntaxDirectives = []string{"intel_syntax", "att_syntax"}
+
 func checkDirectives(text string) error {
 	for _, m := range directive.FindAllStringSubmatch(text, -1) {
-		if m[2] == "" && !slices.Contains(dataDirectives, m[1]) {
+		if m[2] == "" && !slices.Contains(dataDirectives, m[1]) && !slices.Contains(syntaxDirectives, m[1]) {
 			return &Error{Tool: "bbprof", Line: 1, Message: fmt.Sprintf("directive .%s is not taken in a block", m[1])}
 		}
 	}

@@ -140,9 +140,10 @@ func (e *extraction) give(f *function, b bounds) error {
 	e.block.Code = e.w.code[b.start:end]
 	e.block.Addr, e.block.Instructions, e.block.Count = addr, b.instructions, n
 	e.block.Source = e.lines.at(addr)
-	e.block.Terminator = ""
+	e.block.Terminator, e.block.InPlace = "", Timed{}
 	if b.terminated {
 		e.block.Terminator = e.terminator(f, b)
+		e.block.InPlace = timed(e.counts, addr, addr+uint64(b.end-b.start))
 	}
 	offset := int(f.lo-f.where.addr) + b.start
 	e.block.Relocated = f.where.relocated(offset, offset+end-b.start)

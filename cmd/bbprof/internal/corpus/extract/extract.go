@@ -60,6 +60,7 @@ type Block struct {
 	Source       string // file:line by DWARF, "" if unknown or not requested
 	Relocated    bool   // holds a field that a linker would fill
 	Count        uint64 // executions; 1 without a profile
+	InPlace      Timed
 }
 
 type Stats struct {

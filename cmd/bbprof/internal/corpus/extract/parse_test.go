@@ -147,6 +147,16 @@ a b 8/8 2.0: 1000 cycles:u:
 	if diff := cmp.Diff([]uint64{1, 2, 2, 0}, got); diff != "" || p.Samples {
 		t.Errorf("branches: -want +got:\n%s", diff)
 	}
+	timedStack := mapped + "a b 7/7 2.0: 1 cycles:u: 7f0000001004 0x7f0000001004/0x7f0000001000/P/-/-/5 0x7f0000001004/0x7f0000001000/M/-/-/2/COND/- " +
+		"0x7f0000001004/0x7f0000001000/P/-/-/0 0x7f0000001004/0x7f0000001002/P/-/-/9\n"
+	p = require.Get(ReadPerf("cycles", strings.NewReader(timedStack)))(t)
+	c = p.objects[path].counts
+	require.Equal(t, "cycles", []Timed{{7, 2}, {}}, []Timed{timed(c, tinyelf.Base, tinyelf.Base+4), timed(c, tinyelf.Base+2, tinyelf.Base+4)})
+	var out strings.Builder
+	_, err := Write(t.Context(), &out, []string{path}, Options{Cut: CutTransfer, Min: 1, Profile: p}, Rows{Timed: p.Timed})
+	if want := ",3.5000\n"; err != nil || !strings.Contains(out.String(), want) || !strings.Contains(out.String(), ",cycles_in_place\n") {
+		t.Errorf("%v: %s, want it to hold %q", err, out.String(), want)
+	}
 	for _, bad := range []string{"", "text\n", mapped, "PERF_RECORD_MMAP2 x\n", "a\x00b"} {
 		if _, err := ReadPerf("bad", strings.NewReader(bad)); err == nil {
 			t.Errorf("%q: no error", bad)

@@ -61,6 +61,7 @@ type perfFile struct {
 	loads   []elf.ProgHeader
 	samples map[uint64]uint64
 	ranges  []span // from a branch's target to the next branch, inclusive
+	timed   timedRanges
 }
 
 type perfReader struct {
@@ -143,10 +144,10 @@ func (p *perfReader) sample(line string) {
 }
 
 func (p *perfReader) branches(cells []string) {
-	next := uint64(0) // source of the following branch
+	next, took := uint64(0), uint64(0) // source of the following branch, and its cycles
 	for _, c := range cells {
 		source, rest, ok := strings.Cut(c, "/")
-		target, _, ok2 := strings.Cut(rest, "/")
+		target, rest, ok2 := strings.Cut(rest, "/")
 		if !ok || !ok2 || !strings.HasPrefix(source, "0x") {
 			continue
 		}
@@ -160,9 +161,10 @@ func (p *perfReader) branches(cells []string) {
 			f, lo := p.file(to)
 			if g, hi := p.file(next); f != nil && f == g && lo <= hi {
 				f.ranges = append(f.ranges, span{lo, hi})
+				f.timed.add(span{lo, hi}, took)
 			}
 		}
-		next = from
+		next, took = from, recordedCycles(rest)
 	}
 }
 
@@ -219,7 +221,8 @@ func (p *perfReader) profile(source string) *Profile {
 	for name, f := range p.files {
 		var c counts = &sampleCounts{newExactCounts(f.samples)}
 		if p.stacks {
-			c = newRangeCounts(f.ranges)
+			c = newRangeCounts(f.ranges, f.timed)
+			out.Timed = out.Timed || len(f.timed) > 0
 		}
 		if n := c.between(0, ^uint64(0)); n > 0 {
 			out.objects[Resolved(name)] = &objectCounts{name: name, counts: c, total: n}
@@ -244,10 +247,11 @@ func (c *sampleCounts) exact() bool { return false }
 // rangeCounts holds instruction ranges that ran without a branch.
 type rangeCounts struct {
 	starts, ends []uint64 // each sorted
+	timed        timedRanges
 }
 
-func newRangeCounts(ranges []span) *rangeCounts {
-	c := &rangeCounts{}
+func newRangeCounts(ranges []span, timed timedRanges) *rangeCounts {
+	c := &rangeCounts{timed: timed}
 	for _, r := range ranges {
 		c.starts = append(c.starts, r.lo)
 		c.ends = append(c.ends, r.hi)

@@ -12,6 +12,7 @@ import (
 type Profile struct {
 	Source  string // the file it was read from
 	Samples bool   // counts are samples of time, not executions
+	Timed   bool   // branch records have cycles
 	objects map[string]*objectCounts
 	Lost    uint64 // executions or samples outside all files
 	Total   uint64 // all of them

@@ -19,8 +19,12 @@ type Rows struct {
 	Unique bool // each block once, with counts added
 	Text   bool // with a column asm
 	Lines  bool // with a column source
+	Timed  bool // with a column cycles_in_place
 	Syntax assemble.Syntax
 }
+
+// InPlaceColumn holds the mean cycles of a block in its program.
+const InPlaceColumn = "cycles_in_place"
 
 // Columns lists the corpus columns that Write writes.
 func (r Rows) Columns() []string {
@@ -30,6 +34,9 @@ func (r Rows) Columns() []string {
 	}
 	if r.Lines {
 		names = append(names, "source")
+	}
+	if r.Timed {
+		names = append(names, InPlaceColumn)
 	}
 	return names
 }
@@ -97,6 +104,8 @@ func (w *rowWriter) block(b *Block) error {
 	}
 	if i, ok := w.seen[string(b.Code)]; ok {
 		w.kept[i].Count += b.Count
+		w.kept[i].InPlace.Cycles += b.InPlace.Cycles
+		w.kept[i].InPlace.Runs += b.InPlace.Runs
 		return nil
 	}
 	code := string(b.Code)
@@ -131,6 +140,9 @@ func (w *rowWriter) write(b *Block) error {
 	}
 	if w.rows.Lines {
 		w.cell = append(w.cell, b.Source)
+	}
+	if w.rows.Timed {
+		w.cell = append(w.cell, b.InPlace.Mean())
 	}
 	return w.csv.Write(w.cell)
 }

@@ -160,7 +160,7 @@ func (f *file) start() error {
 
 // formats lists what a file may hold besides columns of hexadecimal text. Each function returns such text for a
 // file in its format; for any other it returns nil and consumes nothing. done is called at the end.
-var formats = []func(f *file, in *bufio.Reader, opened *os.File) (text io.Reader, done func(), err error){parquetText, gematriaText, assemblyText}
+var formats = []func(f *file, in *bufio.Reader, opened *os.File) (text io.Reader, done func(), err error){parquetText, gematriaText, snippetText, assemblyText}
 
 type countingReader struct {
 	from io.Reader

@@ -170,7 +170,7 @@ var stateColumns = []string{"init", "set", "mapping"}
 
 func newGematriaState(s Schema) (exporter, error) {
 	return newExport(s, stateColumns, export{block: func(b *exportBlock) error {
-		a, err := b.annotated()
+		a, err := b.stated()
 		b.out = gematria.AppendRecord(b.out, a.Message())
 		return err
 	}})
@@ -178,7 +178,7 @@ func newGematriaState(s Schema) (exporter, error) {
 
 func newGematriaJSON(s Schema) (exporter, error) {
 	return newExport(s, stateColumns, export{start: "[\n", between: ",\n", end: "\n]\n", block: func(b *exportBlock) error {
-		a, err := b.annotated()
+		a, err := b.stated()
 		if err != nil {
 			return err
 		}
@@ -194,25 +194,34 @@ func (b *exportBlock) source(who string) string { return who + b.core }
 // pageSize is x86-64's.
 const pageSize = 4096
 
-// annotated returns the block with its initial state.
-func (b *exportBlock) annotated() (a gematria.Annotated, err error) {
+// state returns the initial state in which the block was measured.
+func (b *exportBlock) state() (state initial.State, err error) {
+	states := initial.States()
+	i := slices.IndexFunc(states, func(s initial.State) bool { return s.Name == b.cell("init") })
+	if i < 0 {
+		return state, fmt.Errorf("its initial state is %q, which this bbprof does not know", b.cell("init"))
+	}
+	set := initial.Set(nil)
+	if text := b.cell("set"); text != "" {
+		set, err = initial.ParseSet(text)
+	}
+	return set.Over(states[i]), err
+}
+
+// stated returns the block with its initial state.
+func (b *exportBlock) stated() (a gematria.Annotated, err error) {
 	insts, err := asm.DecodeHex(b.cell("hex"))
 	if err != nil {
 		return a, err
 	}
-	states := initial.States()
-	i := slices.IndexFunc(states, func(s initial.State) bool { return s.Name == b.cell("init") })
-	if i < 0 {
-		return a, fmt.Errorf("its initial state is %q, which this bbprof does not know", b.cell("init"))
+	state, err := b.state()
+	if err != nil {
+		return a, err
 	}
-	state := states[i]
-	if text := b.cell("set"); text != "" {
-		set, err := initial.ParseSet(text)
-		if err != nil {
-			return a, err
-		}
-		state = set.Over(state)
-	}
+	return b.annotated(insts, state)
+}
+
+func (b *exportBlock) annotated(insts []asm.Inst, state initial.State) (a gematria.Annotated, err error) {
 	a = gematria.Annotated{Hex: b.cell("hex"), Size: pageSize, Fill: state.Fill}
 	for _, text := range strings.Fields(b.cell("mapping")) {
 		page, err := strconv.ParseUint(text, 0, 64)

@@ -31,6 +31,7 @@ const (
 	Ithemal       Format = "ithemal"
 	OSACA         Format = "osaca"
 	AnICA         Format = "anica"
+	Exegesis      Format = "exegesis"
 )
 
 // formats lists the file name suffixes, without .gz and .zst, a description for the user, and, for formats of
@@ -51,6 +52,7 @@ var formats = []struct {
 	{Ithemal, nil, "hex alone, for predict.py --raw-stdin", newIthemal},
 	{OSACA, nil, "assembly with its marks, and each block's lines", newOSACA},
 	{AnICA, nil, "a series for its MeasurementDB", newAnICA},
+	{Exegesis, nil, "a snippet for llvm-exegesis, or -o DIR/ with one a file; needs column mapping", newExegesis},
 }
 
 func Formats() (all []Format) {
@@ -89,7 +91,7 @@ func (f Format) Whole() bool { return f == CSV || f == JSON || f == Parquet }
 func (f Format) Binary() bool { return f == Parquet || f == Gematria || f == GematriaState }
 
 // NeedsMapping reports whether it needs the column of WithMapping.
-func (f Format) NeedsMapping() bool { return f == GematriaState || f == GematriaJSON }
+func (f Format) NeedsMapping() bool { return f == GematriaState || f == GematriaJSON || f == Exegesis }
 
 // Appends reports whether a file of the format is valid after each row, so that a run can resume into it: a line
 // per row, and every row.

@@ -128,7 +128,7 @@ func (a *accountCmd) blocks(stdin io.Reader) ([]account.Block, error) {
 			Place: account.Place{File: path, Function: row.Cell("function")}, Terminated: row.Cell("terminator") != "",
 			Measured: row.Cell("status") == string(profiler.OK),
 		}
-		for column, to := range map[string]*float64{"count": &b.Count, instructions: &b.Instructions, "cycles": &b.Cycles} {
+		for column, to := range map[string]*float64{"count": &b.Count, instructions: &b.Instructions, "cycles": &b.Cycles, extract.InPlaceColumn: &b.InPlace} {
 			if row.Cell(column) == "" { // for example a rejected block
 				continue
 			}

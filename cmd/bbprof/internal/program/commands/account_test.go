@@ -32,3 +32,13 @@ func TestAccountLongTable(t *testing.T) {
 		t.Errorf("%.1f allocations a row, and %.1f where each has a file of its own", one/rows, many/rows)
 	}
 }
+
+// TestAccountInPlace: cycles that branch records gave a block in its program are taken where there are any.
+func TestAccountInPlace(t *testing.T) {
+	const text = "hex,status,cycles,file,function,count,cycles_in_place\n4801c0,ok,1,f,main,2,3.5\n4801c8,ok,1,f,main,1,\n"
+	a := accountCmd{files: []string{"-"}}
+	blocks, err := a.blocks(strings.NewReader(text))
+	if err != nil || len(blocks) != 2 || blocks[0].InPlace != 3.5 || blocks[1].InPlace != 0 {
+		t.Errorf("%+v, %v", blocks, err)
+	}
+}
