@@ -6,14 +6,15 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/markup"
 )
 
-// class is forms with equal uses of each resource.
+// class is forms with about equal uses of each resource.
 type class struct {
-	uses  []float64
+	uses  []float64 // their means
 	forms []string
 }
 
@@ -22,20 +23,22 @@ func (f *File) classes() (list []class) {
 	const step = 0.1 // cycles, or share of the use
 	by := map[string]int{}
 	for i := range f.Forms {
-		uses := make([]float64, len(f.Resources))
 		var key strings.Builder
-		for r, u := range f.Forms[i].Uses {
+		for _, u := range f.Forms[i].Uses {
 			width := max(step, u[0]*step)
-			uses[r] = math.Round(u[0]/width) * width
-			fmt.Fprintf(&key, "%.2f ", uses[r])
+			fmt.Fprintf(&key, "%.2f ", math.Round(u[0]/width)*width)
 		}
 		at, known := by[key.String()]
 		if !known {
 			at = len(list)
 			by[key.String()] = at
-			list = append(list, class{uses: uses})
+			list = append(list, class{uses: make([]float64, len(f.Resources))})
 		}
-		list[at].forms = append(list[at].forms, f.Forms[i].Form)
+		c := &list[at]
+		c.forms = append(c.forms, f.Forms[i].Form)
+		for r, u := range f.Forms[i].Uses {
+			c.uses[r] += (u[0] - c.uses[r]) / float64(len(c.forms))
+		}
 	}
 	slices.SortStableFunc(list, func(a, b class) int { return cmp.Compare(len(b.forms), len(a.forms)) })
 	return list
@@ -61,17 +64,24 @@ func (f *File) WritePage(w io.Writer) error {
 		}
 		d.Printf("<tr><td>%s</td><td>%s</td><td>%s</td><td>%.2f</td></tr>\n", letter(i), r.Name, strings.Join(kernel, ", "), r.PerCycle)
 	}
-	d.Printf("</table>\n<h2>Classes of forms</h2>\n%s\n</body></html>\n", f.matrix())
+	d.Printf("</table>\n<h2>Classes of forms</h2>\n<div style=overflow-x:auto>%s</div>\n</body></html>\n", f.matrix())
 	_, err := io.WriteString(w, string(d.HTML()))
 	return err
 }
 
-func letter(i int) string { return string(rune('A' + i)) }
+// letter numbers resources A to Z, then A1 to Z1, and so on.
+func letter(i int) string {
+	s := string(rune('A' + i%26))
+	if i >= 26 {
+		s += strconv.Itoa(i / 26)
+	}
+	return s
+}
 
 // matrix draws the largest classes against the resources. The number is the use in cycles; darker means a larger part of
 // the form's time.
 func (f *File) matrix() markup.HTML {
-	const most, cell, row, names, shown = 80, 44, 18, 420, 3
+	const most, cell, row, names, shown = 80, 44, 18, 440, 3
 	list := f.classes()
 	list = list[:min(len(list), most)]
 	var d markup.Writer
@@ -86,12 +96,12 @@ func (f *File) matrix() markup.HTML {
 			largest = max(largest, u)
 		}
 		text := strings.Join(c.forms[:min(len(c.forms), shown)], "; ")
-		if len(text) > 66 {
-			text = text[:66] + "…"
+		if len(text) > 58 {
+			text = text[:58] + "…"
 		}
 		d.Printf(`<text x="0" y="%d">%s (%d)<title>%s</title></text>`, y+13, text, len(c.forms), strings.Join(c.forms, "; "))
 		for r, u := range c.uses {
-			if u > 0 {
+			if u >= 0.03 { // less is noise
 				d.Printf(`<rect x="%d" y="%d" width="%d" height="%d" fill-opacity="%.2f"/><text x="%d" y="%d">%.2f</text>`,
 					names+cell*r, y, cell-2, row-2, 0.1+0.7*u/largest, names+cell*r+6, y+13, u)
 			}
