@@ -107,12 +107,12 @@ func (t Trace) frames() int {
 	return len(distinct)
 }
 
-// extendedPeriod is the longest period of Extended: as many bytes as the word that fills memory, so whatever the step, a block that
-// loads an index or a pointer from it goes through no more values.
+// extendedPeriod is the longest period of Extended: a block that loads indices from the word that fills memory, which has 8 bytes, repeats
+// its steps after 8 copies at most.
 const extendedPeriod = 8
 
-// Extended is the trace of so many copies of a block of which each, in the second half of those that were traced, accesses what the copy a
-// period before does, moved by as much as that one moved it; ok is false of any other.
+// Extended extrapolates the trace to a number of copies. ok is false unless each copy of the second half repeats the accesses of the copy a
+// period before, moved by that copy's step.
 func (t Trace) Extended(copies int) (_ Trace, ok bool) {
 	var by [][]asm.Access // by the copy
 	for _, a := range t.Accesses {
@@ -142,7 +142,7 @@ func (t Trace) Extended(copies int) (_ Trace, ok bool) {
 	return t, true
 }
 
-// advances reports whether each copy of the second half accesses what the one a period before does, moved by as much as that one moved it.
+// advances reports whether each copy of the second half repeats the accesses of the copy a period before, moved by that copy's step.
 func advances(by [][]asm.Access, period int) bool {
 	first := (len(by)-1)/2 + 1 - period // the copies before have settled
 	if first < 0 || len(by) < first+3*period {
