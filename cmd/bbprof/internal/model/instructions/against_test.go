@@ -14,6 +14,7 @@ import (
 const published = `CPU#000 Type: "A core"
   68 X86                 :ADD r32, r32                          L:   0.31ns=   0.17c  T:   0.06ns=   0.167c
   72 X86                 :ADD r1_32, r2_32                      L:   0.31ns=   0.99c  T:   0.06ns=   0.199c
+Inst   71 X86             : NOT r32                               L:   0.31ns=   1.0c  T:   0.08ns=   0.25c
   76 X86                 :ADD r32, [m32]                        L:   1.87ns=   5.97c  T:   0.10ns=   0.332c
  128 X86                 :CMP r8,  r8                           L: [no true dep.]     T:   0.06ns=   0.199c
  816 AVX                 :VMOVAPS xmm, xmm                      L:   0.31ns=   1.00c  T:   0.10ns=   0.332c
@@ -33,6 +34,7 @@ func TestReadInstLat(t *testing.T) {
 	got := ReadInstLat(published)
 	want := Table{Published: true, Unmatched: []string{"VNOSUCH xmm, xmm"}, Forms: []Numbers{
 		{Form: "add r32, r32", Latency: 0.99, Throughput: 0.199},
+		{Form: "not r32", Latency: 1, Throughput: 0.25},
 		{Form: "cmp r8, r8", Latency: math.NaN(), Throughput: 0.199},
 		{Form: "vmovaps xmm, xmm", Latency: 1, Throughput: 0.166},
 		{Form: "vblendvpd xmm, xmm, xmm, xmm", Latency: 2.99, Throughput: 0.996},

@@ -9,7 +9,7 @@ import (
 )
 
 // instLatLine matches a line of InstLatx64: instruction, latency, throughput.
-var instLatLine = regexp.MustCompile(`^ *\d+ \S+ *:(.*?) +L: *(?:\[[^\]]*\]|[\d.]+ns= *([\d.]+)c) +T: *(?:\[[^\]]*\]|[\d.]+ns= *([\d.]+)c)`)
+var instLatLine = regexp.MustCompile(`^(?:Inst)? *\d+ \S+ *:(.*?) +L: *(?:\[[^\]]*\]|[\d.]+ns= *([\d.]+)c) +T: *(?:\[[^\]]*\]|[\d.]+ns= *([\d.]+)c)`)
 
 // IsInstLat reports whether text is InstLatx64's.
 func IsInstLat(text string) bool {
