@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -71,7 +72,7 @@ func (m *MappedBlock) ByOwnBranch(copies int, fe unroll.FrontEnd, late func() bo
 			if err != nil && (reasonOf(err) == "" || !m.Child.Alive()) {
 				return m, fits, err
 			}
-			last = firstError(last, err)
+			last = cmp.Or(last, err)
 		}
 	}
 	if last != nil {
@@ -82,14 +83,6 @@ func (m *MappedBlock) ByOwnBranch(copies int, fe unroll.FrontEnd, late func() bo
 		tests = setter.Text()
 	}
 	return m, fits, reject("no register and no word of memory was found whose value decides after how many iterations %s ends the loop (%s)", branch.Mnemonic, tests)
-}
-
-// firstError returns the first error that is not nil.
-func firstError(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
 }
 
 // flagSetter returns the last instruction that sets flags of a condition, or nil.
@@ -349,10 +342,7 @@ func (m *MappedBlock) mapExtrapolated(l unroll.Loop) (_ *MappedBlock, ok bool, e
 		if loop.Mapping, err = mapPages(m.Child, *plan, im); err != nil {
 			return nil, false, loop.unlessRuledOut(err)
 		}
-		loop.Trace.Frame = map[uint64]int{}
-		for _, p := range loop.Pages {
-			loop.Trace.Frame[p.Addr] = p.Frame
-		}
+		loop.Trace.Frame = loop.framesByPage()
 		loop.Restore = loop.throughOwnPages(loop.dirty(m.Child, *plan))
 		if loop.Short, loop.Long, err = loop.pair(m.Images, 0); err != nil {
 			return nil, false, err
@@ -379,14 +369,8 @@ func (m *MappedBlock) unlessRuledOut(err error) error {
 
 // againIn is Again with another initial state.
 func (m *MappedBlock) againIn(state initial.State, late func() bool) (*MappedBlock, error) {
-	t := m.task
-	t.Late = late
-	t.Program.Factors = m.Factors
-	t.startFrom(state)
-	plan := m.Plan
-	plan.Init, plan.Late = state, late
-	again, err := t.mapSafely(m.Arena, plan)
-	again, err = t.withFrameEach(plan, again, err)
-	again.PaperVerdict, again.Rescued = m.PaperVerdict, m.Rescued
-	return again, err
+	from := *m
+	from.task.startFrom(state)
+	from.Plan.Init = state
+	return from.Again(m.Factors, late)
 }

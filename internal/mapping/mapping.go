@@ -85,6 +85,15 @@ type Mapping struct {
 	Inverted []int // copies at which the condition of the final branch is inverted: see harness.Harness
 }
 
+// framesByPage returns the frame of each page by the page's address.
+func (m Mapping) framesByPage() map[uint64]int {
+	frames := map[uint64]int{}
+	for _, p := range m.Pages {
+		frames[p.Addr] = p.Frame
+	}
+	return frames
+}
+
 // mapPages finds the pages of an image by dry runs. The error is a *verdict.Rejection if the block cannot be
 // mapped, a *tracee.DeadError if the child was lost, else an internal failure. Afterwards the pages are mapped
 // in the child, and the frames hold what the block left.

@@ -24,10 +24,7 @@ func (m *MappedBlock) maxTraced(probe *asm.Probe) int {
 // trace runs the instrumented copy once and reads what it logged.
 func (m *MappedBlock) trace() error {
 	m.Notes = nil
-	m.Trace = invariants.Trace{Insts: m.Insts, Frame: map[uint64]int{}}
-	for _, p := range m.Pages {
-		m.Trace.Frame[p.Addr] = p.Frame
-	}
+	m.Trace = invariants.Trace{Insts: m.Insts, Frame: m.framesByPage()}
 	if !accessesMemory(m.Insts) {
 		return nil
 	}

@@ -94,15 +94,7 @@ func (c *compareCmd) join(std cli.Streams) error {
 		return cli.BadUsage("%s and %s have no comparison in common: these are of %s, those of %s", c.results[0], c.against, here[0].key(), there[0].key())
 	}
 	for i, adjusted := range stat.Holm(p) {
-		j := &all[i]
-		switch j.Adjusted = adjusted; {
-		case adjusted >= stat.Level:
-			j.Verdict = compare.Same
-		case j.Difference > 0:
-			j.Verdict = compare.Slower
-		default:
-			j.Verdict = compare.Faster
-		}
+		all[i].Adjusted, all[i].Verdict = adjusted, compare.Decide(all[i].Difference, adjusted)
 	}
 	if err := cli.WriteLines(&c.out, std, all, c.joinedText(all, len(here)+len(there)-2*len(all))); err != nil {
 		return err

@@ -66,10 +66,8 @@ const followed = 5
 
 // addresses returns the accesses of each instruction in all copies but the first.
 func (b *block) addresses() [][]asm.Followed {
-	state := b.state()
-	start := asm.Start{Regs: asm.Regs{GPR: state.GPR, RIP: codePage, FSBase: state.FSBase, GSBase: state.GSBase}, Fill: state.Fill}
 	all := make([][]asm.Followed, len(b.insts))
-	for _, f := range asm.Follow(b.insts, followed, start) {
+	for _, f := range asm.Follow(b.insts, followed, b.state().StartAt(codePage)) {
 		all[f.Inst] = append(all[f.Inst], f)
 	}
 	for i := range all {

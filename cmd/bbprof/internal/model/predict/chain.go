@@ -76,9 +76,7 @@ func newChain(insts []asm.Inst, latencies []map[string]float64) *chain {
 	if !stores {
 		return c
 	}
-	s := initial.Paper()
-	start := asm.Start{Fill: s.Fill, Regs: asm.Regs{GPR: s.GPR, FSBase: s.FSBase, GSBase: s.GSBase}}
-	for k, a := range asm.Follow(insts, chainCopies, start) {
+	for k, a := range asm.Follow(insts, chainCopies, initial.Paper().StartAt(0)) {
 		if a.Known {
 			c.accesses[[3]int{k / accesses, a.Inst, a.Mem}] = a.Addr
 		}

@@ -146,12 +146,7 @@ func median(times []Timing, which []int) Timing {
 	if len(list) == 0 {
 		return times[which[0]]
 	}
-	slices.SortFunc(list, func(a, b Timing) int {
-		if a.Cycles < b.Cycles {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(list, func(a, b Timing) int { return cmp.Compare(a.Cycles, b.Cycles) })
 	return list[len(list)/2]
 }
 

@@ -119,7 +119,7 @@ func (c *Conclusion) decide(method string, test stat.Test, comparisons int) {
 	}
 	c.Method, c.test = method, experiment.Joint(test, comparisons)
 	c.Mean, c.Low, c.High, c.P, c.DF = c.test.Mean, c.test.Low, c.test.High, c.test.P, c.test.DF
-	c.Verdict = decide(c.test)
+	c.Verdict = Decide(c.test.Mean, c.test.P)
 }
 
 // Linked tests programs linked many times: pairs holds the set-ups of each link consecutively. With one set-up per
@@ -162,11 +162,12 @@ func (c *Conclusion) Contrary() int {
 	return c.Layouts - c.Says[Same]
 }
 
-func decide(t stat.Test) Verdict {
+// Decide returns the verdict for a difference of b to a with a p-value, which may be adjusted.
+func Decide(difference, p float64) Verdict {
 	switch {
-	case t.P >= stat.Level:
+	case p >= stat.Level:
 		return Same
-	case t.Mean > 0:
+	case difference > 0:
 		return Slower
 	}
 	return Faster
@@ -186,11 +187,11 @@ func (p Pair) alone() Alone {
 	a := Alone{Difference: 100 * (Value(p.B)/Value(p.A) - 1), P: 1}
 	if len(p.A) > 1 {
 		t := stat.Welch(p.A, p.B)
-		a.P, a.Verdict = t.P, decide(t)
+		a.P, a.Verdict = t.P, Decide(t.Mean, t.P)
 		a.Low, a.High = 100*t.Low/stat.Mean(p.A), 100*t.High/stat.Mean(p.A)
 		return a
 	}
-	a.Verdict = decide(stat.Test{Mean: a.Difference, P: map[bool]float64{true: 1}[a.Difference == 0]})
+	a.Verdict = Decide(a.Difference, map[bool]float64{true: 1}[a.Difference == 0])
 	return a
 }
 
