@@ -29,8 +29,7 @@ thing that removes the cause, holds all else, and measures both set-ups in turn.
   unclear    the interval is too wide to tell
   absent     the hypothesis does not apply to this set-up
   untested   no change removes the cause and nothing else
-If the layouts of a block differ, explain also says which rule predicts them. It runs a program with
-256 sizes of the environment, and tests what makes the slowest one slow.
+It runs a program with 256 sizes of the environment, and tests what makes the slowest one slow.
 `,
 		Notes: `docs/explain.md explains the hypotheses, of blocks and of programs.
 `,
@@ -126,11 +125,7 @@ func (e *explainCmd) ofBlock() string {
 func explanation(e explain.Explanation) string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "%.3f cycles per iteration, 95 %% interval %.3f to %.3f, as set up\n", e.Base.Cycles, e.Base.CILow, e.Base.CIHigh)
-	w.WriteString(findings(e.Findings, 3))
-	if e.Layouts != nil && len(e.Layouts.Rules) > 0 {
-		w.WriteString(layoutsReport(*e.Layouts))
-	}
-	return w.String() + confirmed(e.Findings)
+	return w.String() + findings(e.Findings, 3) + confirmed(e.Findings)
 }
 
 // findings tabulates hypotheses, cycles with the given decimals.
@@ -154,27 +149,4 @@ func effect(e experiment.Effect, decimals int) string {
 
 func confirmed(all []experiment.Finding) string {
 	return "confirmed: " + cmp.Or(strings.Join(experiment.Confirmed(all), ", "), "none") + "\n"
-}
-
-// layoutsReport says what decides between layouts, and which change makes them equal.
-func layoutsReport(l explain.Layouts) string {
-	var w strings.Builder
-	fmt.Fprintf(&w, "%d layouts differ by %.1f %%; layouts predicted from the number of nops before the copies and from their place:\n", len(l.Cycles), 100*l.Differ)
-	t := cli.NewTable("lr", "rule", "right for")
-	for _, r := range l.Rules {
-		t.Row(r.Name, fmt.Sprintf("%d of %d", r.Right, r.Of))
-	}
-	w.WriteString(t.String())
-	if rule := l.Decides(); rule != "" {
-		fmt.Fprintf(&w, "what decides: %s\n", rule)
-	}
-	t = cli.NewTable("lrr", "with", "cycles", "layouts differ by")
-	for _, c := range l.Ends {
-		t.Row(c.Name, fmt.Sprintf("%.3f", c.Cycles), fmt.Sprintf("%.1f %%", 100*c.Differ))
-	}
-	w.WriteString(t.String())
-	if ended := l.Ended(); len(ended) > 0 {
-		fmt.Fprintf(&w, "they no longer differ with: %s\n", strings.Join(ended, ", "))
-	}
-	return w.String()
 }

@@ -20,8 +20,6 @@ import (
 type Explanation struct {
 	Base     profiler.Result      `json:"base"`
 	Findings []experiment.Finding `json:"findings"`
-	// Layouts says what decides between layouts; nil if not all were measured.
-	Layouts *Layouts `json:"layouts,omitempty"`
 }
 
 // Options control the precision.
@@ -40,9 +38,6 @@ type question struct {
 	insts []asm.Inst
 	setup profiler.Setup
 	base  profiler.Result
-	opts  Options
-	grid  *grid    // where layouts differ
-	found *Layouts // the result
 }
 
 // Explain explains a block in a set-up, with the code at the start of a page unless given. The results of p must carry
@@ -55,7 +50,7 @@ func Explain(ctx context.Context, p measure.Profiler, code []byte, setup profile
 	if setup.CodeOffset == nil {
 		setup.CodeOffset = new(0)
 	}
-	q := &question{ctx: ctx, p: p, code: code, setup: setup, opts: opts}
+	q := &question{ctx: ctx, p: p, code: code, setup: setup}
 	var err error
 	if q.base, err = q.measure(setup); err != nil || q.base.Status != profiler.OK || q.base.Predicted == nil || q.base.Host == nil {
 		return Explanation{Base: q.base}, err
@@ -83,7 +78,7 @@ func Explain(ctx context.Context, p measure.Profiler, code []byte, setup profile
 	if err != nil {
 		return Explanation{}, err
 	}
-	return Explanation{Base: q.base, Findings: findings, Layouts: q.found}, nil
+	return Explanation{Base: q.base, Findings: findings}, nil
 }
 
 // leastRounds is the fewest pairs for Student's interval.

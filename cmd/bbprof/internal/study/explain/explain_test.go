@@ -27,7 +27,6 @@ type core struct {
 
 	// layout is a layout's cost, by the first copy's byte in its line, the nops before it, and the rename phase.
 	layout func(byte, nops, offset int) float64
-	steady bool // copies after the first hundreds do not pay it
 
 	noise    float64 // standard deviation, as a share
 	disturb  int     // every disturb-th measurement is disturbed
@@ -118,15 +117,11 @@ func (c *core) layouts(s profiler.Setup, cycles float64) (all []profiler.LayoutC
 				break
 			}
 		}
-		nops := nopsIn(at)
+		nops := (at + 8) / 9 // of at most nine bytes each
 		if s.LeadNops > 0 {
 			nops = s.LeadNops
 		}
-		cost := c.layout(at, nops, l.Offset())
-		if c.steady && s.Unroll != nil && s.Unroll.Short > 128 {
-			cost = 0
-		}
-		all = append(all, profiler.LayoutCycles{Layout: n, Cycles: (cycles + cost) * (1 + c.noise*c.random.NormFloat64())})
+		all = append(all, profiler.LayoutCycles{Layout: n, Cycles: (cycles + c.layout(at, nops, l.Offset())) * (1 + c.noise*c.random.NormFloat64())})
 	}
 	return all
 }
