@@ -41,15 +41,6 @@ func Run[T any](ctx context.Context, arms int, p Plan, measure func(ctx context.
 	return values, nil
 }
 
-// Complete returns the number of rounds that all arms have.
-func Complete[T any](values [][]T) int {
-	least := len(values[0])
-	for _, of := range values {
-		least = min(least, len(of))
-	}
-	return least
-}
-
 // Estimate returns a location estimate with its interval. The intervals of all tests hold jointly in 95 % of cases.
 type Estimate func(values []float64, tests int) (middle, low, high float64)
 

@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/matrix"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
@@ -27,7 +26,6 @@ type matrixFlags struct {
 	files     []string // source files
 	expect    string
 	update    bool
-	runs      int
 }
 
 func (m *matrixFlags) declare(f *cli.Flags) {
@@ -39,7 +37,6 @@ func (m *matrixFlags) declare(f *cli.Flags) {
 	cli.Parsed(f, &m.sizes, parseSizes, "sizes", "LIST", "three sizes or more; each becomes the program's argument").Fallback = "10,100,1000"
 	f.Text(&m.expect, "expect", "FILE", "compare with what this file expects; exit 1 if a build grows faster or has more than -max-ratio times the instructions")
 	f.Toggle(&m.update, "update", "write what was counted into the file of -expect")
-	f.Repeats(&m.runs, 0, "runs", "time each program N times too, to see what timing would have said")
 }
 
 func parseList(s string) ([]string, error) {
@@ -104,15 +101,14 @@ func (c *countCmd) countMatrix(ctx context.Context, std cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	p := matrix.Plan{Source: m.files[0], Function: c.function, Sizes: m.sizes, Args: c.words, Count: c.Options, Runs: m.runs}
+	p := matrix.Plan{Source: m.files[0], Function: c.function, Sizes: m.sizes, Args: c.words, Count: c.Options}
 	p.Count.Output = nil
-	p.Timing = program.Options{CPUs: c.CPUs, Timeout: c.Timeout, Stdin: c.Stdin}
 	for _, compiler := range m.compilers {
 		for _, level := range m.levels {
 			p.Builds = append(p.Builds, matrix.Build{Compiler: compiler, Level: strings.TrimPrefix(level, "-")})
 		}
 	}
-	done := cli.Progress(c.out.Notes(std), p.Steps(), "counts and runs")
+	done := cli.Progress(c.out.Notes(std), p.Steps(), "counts")
 	counted := 0
 	p.Done = func(n int) {
 		counted = n
@@ -167,11 +163,15 @@ func (m *matrixFlags) write(rows []matrix.Row) error {
 	return nil
 }
 
-// report tabulates the counts, and the times if there are any.
+// report tabulates the counts.
 func (r matrixResult) report() string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "%s of %s: instructions by size\n", r.Function, filepath.Base(r.Source))
-	counts := r.table("ll", "growth", "")
+	header := []string{"compiler", "level"}
+	for _, n := range r.Sizes {
+		header = append(header, fmt.Sprint(n))
+	}
+	counts := cli.NewTable("ll"+strings.Repeat("r", len(r.Sizes))+"ll", append(header, "growth", "")...)
 	for _, b := range r.Builds {
 		cells := []string{b.Compiler, b.Level}
 		for _, n := range b.Instructions {
@@ -180,19 +180,6 @@ func (r matrixResult) report() string {
 		counts.Row(append(cells, string(b.Growth), outcomeText(b))...)
 	}
 	w.WriteString(counts.String())
-	if r.Builds[0].Timing != nil {
-		w.WriteString("the whole program timed: median cycles by size\n")
-		times := r.table("rll", "noise", "growth", "right")
-		for _, b := range r.Builds {
-			t := b.Timing
-			cells := []string{b.Compiler, b.Level}
-			for _, cycles := range t.Cycles {
-				cells = append(cells, fmt.Sprintf("%.0f", cycles))
-			}
-			times.Row(append(cells, fmt.Sprintf("%.0f %%", 100*t.Noise), string(t.Growth), fmt.Sprintf("%d of %d", t.Agree, t.Runs))...)
-		}
-		w.WriteString(times.String())
-	}
 	if r.Incomplete {
 		w.WriteString("incomplete: interrupted; builds that were not counted are left out, and nothing is compared or written\n")
 	}
@@ -200,15 +187,6 @@ func (r matrixResult) report() string {
 		fmt.Fprintf(&w, "%s: %d lost an optimisation\n", words.Plural(len(r.Builds), "build"), r.Lost)
 	}
 	return w.String()
-}
-
-// table has a column per size, and some more.
-func (r matrixResult) table(sides string, more ...string) *cli.Table {
-	header := []string{"compiler", "level"}
-	for _, n := range r.Sizes {
-		header = append(header, fmt.Sprint(n))
-	}
-	return cli.NewTable("ll"+strings.Repeat("r", len(r.Sizes))+sides, append(header, more...)...)
 }
 
 func outcomeText(b matrix.Cell) string {

@@ -110,23 +110,17 @@ func TestExpectation(t *testing.T) {
 	}
 }
 
-func TestTiming(t *testing.T) {
-	got := timing([]int{10, 100, 1000}, [][]float64{{100, 100, 120}, {100, 110, 90}, {100, 1000, 100}}, Constant)
-	want := &Timing{Cycles: []float64{100, 100, 100}, Noise: 9, Growth: Constant, Agree: 1, Runs: 3}
-	require.Equal(t, "it", want, got)
-}
-
 // TestRun: gcc loops at -O0; at -O2 a multiplication is left.
 func TestRun(t *testing.T) {
 	require.Tool(t, require.GCC, "gcc")
 	const source = "../../../../../testdata/programs/sums.c"
 	done := 0
 	p := Plan{Source: source, Function: "product", Builds: []Build{{"gcc", "O0"}, {"gcc", "O2"}}, Sizes: []int{10, 20, 80},
-		Count: count.Options{Method: count.Step}, Runs: 1, Done: func(n int) { done = n }}
+		Count: count.Options{Method: count.Step}, Done: func(n int) { done = n }}
 	cells, err := Run(context.Background(), p)
 	require.Host(t, err)
 	require.NoError(t, err)
-	if len(cells) != 2 || cells[0].Growth != Linear || cells[1].Growth != Constant || cells[1].Instructions[2] > 10 || done != p.Steps() || cells[0].Timing == nil {
+	if len(cells) != 2 || cells[0].Growth != Linear || cells[1].Growth != Constant || cells[1].Instructions[2] > 10 || done != p.Steps() {
 		t.Errorf("%d of %d done: %+v", done, p.Steps(), cells)
 	}
 	bad := filepath.Join(t.TempDir(), "bad.c")
