@@ -2,6 +2,7 @@ package plot
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -23,7 +24,9 @@ func (s *span) add(values ...float64) {
 	}
 }
 
-func finite(v float64) bool { return v-v == 0 }
+func finite(values ...float64) bool {
+	return !slices.ContainsFunc(values, func(v float64) bool { return v-v != 0 })
+}
 
 // wide extends the span for what is drawn at its ends. Spans of no or one value get some width.
 func (s span) wide(below, above float64) span {

@@ -6,7 +6,6 @@ package plot
 
 import (
 	"fmt"
-	"io"
 	"path/filepath"
 	"strings"
 )
@@ -27,8 +26,8 @@ type Figure struct {
 
 // Panel is one pair of axes.
 type Panel struct {
-	Title, X string   // for panels side by side
-	Names    []string // for panels side by side
+	Title, X string   // of panels side by side
+	Names    []string // of panels side by side
 	Y        string   // label of the vertical axis
 	Zero     bool     // extend the axis to 0
 	Series   []Series
@@ -68,12 +67,4 @@ func Check(file string) error {
 		return nil
 	}
 	return fmt.Errorf("%s: a plot's name ends in .svg", file)
-}
-
-// Draw writes the figure.
-func (f Figure) Draw(w io.Writer) error {
-	l := newLayout(f)
-	c := &svg{width: figureWidth, height: l.height}
-	l.draw(c)
-	return c.write(w)
 }
