@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"strings"
 	"syscall"
 	"unicode"
@@ -23,6 +24,17 @@ type Command struct {
 
 	// Setup declares the flags, bound to variables of this run, and returns the function to run.
 	Setup func(f *Flags) func(std Streams) error
+}
+
+// Exits returns the exit codes of a command that measures or runs programs: what 0 and 1 mean, the latter unless it is
+// "", and the usual meanings of the others except those in other.
+func Exits(ok, rejected string, other map[int]string) map[int]string {
+	all := maps.Clone(commonExits)
+	if all[ExitOK] = ok; rejected != "" {
+		all[ExitRejected] = rejected
+	}
+	maps.Copy(all, other)
+	return all
 }
 
 // commonExits describes the exit codes shared by most commands.

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
@@ -144,11 +145,9 @@ func Examine(ctx context.Context, sys System, opts profiler.Options) (Report, er
 		if r.Requirements, err = x.requirements(r.Counters); err != nil {
 			return Report{}, err
 		}
-		pageZero, err := x.pageZero()
-		if err != nil {
+		if r.Host.PageZero, err = x.pageZero(); err != nil {
 			return Report{}, err
 		}
-		r.Host.PageZero = pageZero
 		r.Clock = x.clock(float64(sys.Ticks() - ticks))
 	}
 	r.Shortcomings = shortcomings(r, missing)
@@ -175,9 +174,6 @@ const (
 	enough = 20 * time.Second
 )
 
-// late reports whether that time has passed.
-func (x *exam) late() bool { return x.sys.Now().Sub(x.began) > enough }
-
 // measure profiles a block until it is measured or its tries are used up.
 func (x *exam) measure(p measure.Profiler, block string) (r profiler.Result, err error) {
 	code, err := hex.DecodeString(block)
@@ -191,26 +187,21 @@ func (x *exam) measure(p measure.Profiler, block string) (r profiler.Result, err
 	r, n, err := measure.UpTo(x.ctx, p, profiler.Block{Code: code}, tries)
 	if err == nil && r.Status == profiler.OK {
 		n--
-		x.note(r)
+		x.last = r
+		if r.Pages > 0 && len(x.evidence) == 0 { // a block that touches memory has all kinds of evidence
+			x.evidence = r.Evidence
+		}
+		if r.Clock != nil && r.Clock.TicksPerCycle > 0 {
+			x.rates = append(x.rates, r.Clock.TicksPerCycle)
+		}
 	}
 	x.disturbed += n
 	return r, err
 }
 
-// note keeps a result's clock and evidence.
-func (x *exam) note(r profiler.Result) {
-	x.last = r
-	if r.Pages > 0 && len(x.evidence) == 0 { // a block that touches memory has all kinds of evidence
-		x.evidence = r.Evidence
-	}
-	if r.Clock != nil && r.Clock.TicksPerCycle > 0 {
-		x.rates = append(x.rates, r.Clock.TicksPerCycle)
-	}
-}
-
 // with runs f with a new profiler. A *verdict.HostError says that the host cannot start one.
 func (x *exam) with(opts profiler.Options, f func(measure.Profiler) error) error {
-	if x.late() {
+	if x.sys.Now().Sub(x.began) > enough {
 		return &verdict.HostError{Missing: "other work left no time to find it out"}
 	}
 	p, err := x.sys.Start(x.ctx, opts)
@@ -251,11 +242,8 @@ func (x *exam) clock(ticks float64) *Clock {
 	if took := x.sys.Now().Sub(x.began); took > 0 {
 		c.TSCMegahertz = ticks / float64(took.Nanoseconds()) * 1e3
 	}
-	for i, rate := range x.rates {
-		if i == 0 || rate < c.RateLow {
-			c.RateLow = rate
-		}
-		c.RateHigh = max(c.RateHigh, rate)
+	if len(x.rates) > 0 {
+		c.RateLow, c.RateHigh = slices.Min(x.rates), slices.Max(x.rates)
 	}
 	return c
 }

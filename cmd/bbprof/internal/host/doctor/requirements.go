@@ -94,51 +94,39 @@ func free(price, otherwise float64) bool {
 }
 
 func (x *exam) requirements(counters pmu.PMU) ([]Requirement, error) {
-	aliased, err := x.aliased()
-	if err != nil {
-		return nil, err
-	}
-	subnormals, err := x.subnormals()
-	if err != nil {
-		return nil, err
-	}
-	return []Requirement{judgeAliased(aliased, x.sys.CPU.Core), judgeCounted(x.evidence, counters), judgeSubnormals(subnormals)}, nil
-}
-
-type job struct{ what, under, hex string }
-
-// aliased measures what two virtual pages on one frame cost. Such blocks are rejected
-// otherwise, for what they show here.
-func (x *exam) aliased() ([]Price, error) {
 	var one, two []job
 	for _, a := range aliases {
 		one = append(one, job{a.what, OneFrame, a.same}, job{a.what, OtherLine, a.other})
 		two = append(two, job{a.what, TwoFrames, a.same})
 	}
-	opts := x.opts
-	opts.NoRescue = true // in other states, the pages would be others
-	opts.Tolerate = []verdict.Reason{verdict.AliasFrame, verdict.Alias4K}
-	opts.Frames = 1
-	prices, err := x.prices(opts, one)
-	if err != nil {
-		return nil, err
+	plain := x.opts
+	plain.NoRescue = true // in other states, the pages would be others
+	// Blocks with aliased pages are rejected otherwise, for what they show here.
+	shared, apart, computed := plain, plain, plain
+	shared.Tolerate = []verdict.Reason{verdict.AliasFrame, verdict.Alias4K}
+	apart.Tolerate = shared.Tolerate
+	shared.Frames, apart.Frames, computed.NoFTZ = 1, 2, true
+	var aliased, subnormals []Price
+	for _, m := range []struct {
+		to   *[]Price
+		opts profiler.Options
+		jobs []job
+	}{
+		{&aliased, shared, one},
+		{&aliased, apart, two},
+		{&subnormals, plain, []job{{"mulsd", Normal, productNormal}, {"mulsd", Flushed, productSubnormal}}},
+		{&subnormals, computed, []job{{"mulsd", Subnormal, productSubnormal}}},
+	} {
+		more, err := x.prices(m.opts, m.jobs)
+		if err != nil {
+			return nil, err
+		}
+		*m.to = append(*m.to, more...)
 	}
-	opts.Frames = 2
-	more, err := x.prices(opts, two)
-	return append(prices, more...), err
+	return []Requirement{judgeAliased(aliased, x.sys.CPU.Core), judgeCounted(x.evidence, counters), judgeSubnormals(subnormals)}, nil
 }
 
-func (x *exam) subnormals() ([]Price, error) {
-	opts := x.opts
-	opts.NoRescue = true
-	prices, err := x.prices(opts, []job{{"mulsd", Normal, productNormal}, {"mulsd", Flushed, productSubnormal}})
-	if err != nil {
-		return nil, err
-	}
-	opts.NoFTZ = true
-	more, err := x.prices(opts, []job{{"mulsd", Subnormal, productSubnormal}})
-	return append(prices, more...), err
-}
+type job struct{ what, under, hex string }
 
 // prices measures jobs with a profiler of their own. Where one cannot be started, as on a core
 // that became busy, each says so.
@@ -219,8 +207,7 @@ func judgeCounted(evidence []invariants.Evidence, counters pmu.PMU) Requirement 
 	counted, all := 0, 0
 	for _, e := range evidence {
 		if e.Invariant == verdict.L1DMiss || e.Invariant == verdict.L1IMiss {
-			all++
-			if e.Kind == invariants.Counted {
+			if all++; e.Kind == invariants.Counted {
 				counted++
 			}
 		}
@@ -233,11 +220,10 @@ func judgeCounted(evidence []invariants.Evidence, counters pmu.PMU) Requirement 
 		return r
 	case counted > 0:
 		r.Met, r.Detail = Partly, fmt.Sprintf("%d of %d kinds of miss are counted", counted, all)
+	case counters.Available:
+		r.Met, r.Detail = No, "core cycles can be counted, but the misses of a block were not"
 	default:
 		r.Met, r.Detail = No, "there are none to use"
-		if counters.Available {
-			r.Detail = "core cycles can be counted, but the misses of a block were not"
-		}
 	}
 	r.Instead = "misses are inferred from the addresses and the sizes of the caches"
 	return r
