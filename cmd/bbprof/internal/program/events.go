@@ -78,19 +78,3 @@ func inherited(a pmu.Attr) pmu.Attr {
 	a.Inherit = true
 	return a
 }
-
-// Counter runs programs like a Runner and counts one event instead of cycles, alone so that it never shares a counter.
-type Counter struct {
-	Runner *Runner
-	Event  Event
-}
-
-// Run is Runner.Run with Sample.Count.
-func (c Counter) Run(ctx context.Context, command Command, s Setup) (Sample, error) {
-	return c.Runner.do(ctx, command, s, nil, processCounter{c.Runner.opts.Kernel, c.Event.attr, c.Event.Name})
-}
-
-// WarmUp is Runner.WarmUp.
-func (c Counter) WarmUp(ctx context.Context, command Command, s Setup) error {
-	return c.Runner.WarmUp(ctx, command, s)
-}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/internal/pmu/pmutest"
 	"github.com/bbprof/bbprof/internal/require"
 )
 
@@ -93,8 +95,8 @@ func TestLaunchedSample(t *testing.T) {
 	for name, words := range launchers(t, direct.Exe.Path) {
 		t.Run(name, func(t *testing.T) {
 			c, _ := followed(t, "", words...)
-			m := &imageMeter{}
-			r := newRunner(t, Options{Meter: m})
+			m := &imageKernel{Kernel: pmutest.New(4)}
+			r := newRunner(t, Options{Kernel: m})
 			alone := require.Get(run(t, r, direct, Setup{}))(t)
 			m.image = ""
 			sample := require.Get(run(t, r, c, Setup{}))(t)
@@ -109,15 +111,17 @@ func TestLaunchedSample(t *testing.T) {
 	}
 }
 
-// imageMeter records which program it is asked to count.
-type imageMeter struct {
-	fakeMeter
+// imageKernel records which stopped program it is asked to count.
+type imageKernel struct {
+	*pmutest.Kernel
 	image string
 }
 
-func (m *imageMeter) Start(pid int) (Reading, error) {
-	m.image, _ = os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
-	return m.fakeMeter.Start(pid)
+func (k *imageKernel) Open(a pmu.Attr, pid, group int) (int, error) {
+	if state, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); strings.Contains(string(state), ") t ") {
+		k.image, _ = os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+	}
+	return k.Kernel.Open(a, pid, group)
 }
 
 // TestFollow: which program is measured, and the notes on those that cannot be.

@@ -2,7 +2,6 @@ package program
 
 import (
 	"debug/elf"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -33,21 +32,22 @@ func (c Command) Locate(p *debuggee.Process, f Function) (uint64, error) {
 			names = append(names, one.Library+":"+one.Name)
 		}
 		slices.Sort(names)
-		return 0, &Error{Subject: c.Name, Problem: fmt.Sprintf("%d functions of its shared libraries are called %s", len(found), f.Name), Remedy: "name one with its library: " + strings.Join(slices.Compact(names), " or ")}
+		return 0, Errorf(c.Name, "name one with its library: "+strings.Join(slices.Compact(names), " or "),
+			"%d functions of its shared libraries are called %s", len(found), f.Name)
 	}
 	library := "none of its shared libraries"
 	if f.Library != "" {
 		library = "no shared library " + f.Library + " of it"
 	}
-	return 0, &Error{Subject: c.Name, Problem: fmt.Sprintf("%s holds a function %s when its own code begins", library, f.Name),
-		Remedy: "ldd lists the libraries, nm -D their functions; one that dlopen(3) loads is not there yet"}
+	return 0, Errorf(c.Name, "ldd lists the libraries, nm -D their functions; one that dlopen(3) loads is not there yet",
+		"%s holds a function %s when its own code begins", library, f.Name)
 }
 
 // ToEntry runs the dynamic linker, if any, up to the program's own first instruction.
 func (c Command) ToEntry(p *debuggee.Process) error {
 	end, err := toEntry(p)
 	if err == nil && end != nil {
-		err = &Error{Subject: c.Name, Problem: fmt.Sprintf("its own code never began: %v", end), Remedy: "run it by itself first"}
+		err = Errorf(c.Name, "run it by itself first", "its own code never began: %v", end)
 	}
 	return err
 }
@@ -134,7 +134,8 @@ func (l library) functions(name string) (at []uint64, err error) {
 		const ifunc = elf.STT_LOOS // STT_GNU_IFUNC: its value is a function that selects one
 		switch elf.ST_TYPE(s.Info) {
 		case ifunc:
-			return nil, &Error{Subject: l.path, Problem: fmt.Sprintf("%s is an ifunc: the CPU's variant is chosen at run time", name), Remedy: "count a function that calls it, or name the variant"}
+			return nil, Errorf(l.path, "count a function that calls it, or name the variant",
+				"%s is an ifunc: the CPU's variant is chosen at run time", name)
 		case elf.STT_FUNC:
 			at = append(at, l.base-lowest(file)+s.Value)
 		}

@@ -28,6 +28,11 @@ import (
 // Error blames a program.
 type Error = words.Error
 
+// Errorf returns an *Error with its remedy and a formatted problem.
+func Errorf(subject, remedy, problem string, args ...any) *Error {
+	return &Error{Subject: subject, Problem: fmt.Sprintf(problem, args...), Remedy: remedy}
+}
+
 // Executable is a program that can be run and whose symbols can be read.
 type Executable struct {
 	Path string
@@ -55,7 +60,7 @@ type Command struct {
 // interpreter. A program that cannot be controlled gets an *Error.
 func NewCommand(words []string) (Command, error) {
 	if len(words) == 0 || words[0] == "" {
-		return Command{}, &Error{Subject: "program", Problem: "none is named", Remedy: "write it and its arguments after --"}
+		return Command{}, Errorf("program", "write it and its arguments after --", "none is named")
 	}
 	c := Command{Args: words[1:], Name: words[0]}
 	path, err := Find(words[0])
@@ -109,13 +114,14 @@ func Find(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	switch {
 	case errors.Is(err, exec.ErrDot):
-		return "", &Error{Subject: name, Problem: "it is found in the current directory only", Remedy: "write ./" + name}
+		return "", Errorf(name, "write ./"+name, "it is found in the current directory only")
 	case err != nil && assignment.MatchString(name):
-		return "", &Error{Subject: name, Problem: "no shell runs the program, to set a variable for it", Remedy: "set it before bbprof, as in " + name + " bbprof …: the program gets bbprof's environment"}
+		return "", Errorf(name, "set it before bbprof, as in "+name+" bbprof …: the program gets bbprof's environment",
+			"no shell runs the program, to set a variable for it")
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
-		return "", &Error{Subject: name, Problem: "there is no such program", Remedy: "name it by its path, such as ./prog, or by a name that is on PATH"}
+		return "", Errorf(name, "name it by its path, such as ./prog, or by a name that is on PATH", "there is no such program")
 	case errors.Is(err, syscall.EISDIR):
-		return "", &Error{Subject: name, Problem: "it is a directory", Remedy: "name a program"}
+		return "", Errorf(name, "name a program", "it is a directory")
 	case err != nil:
 		return "", &Error{Subject: name, Problem: "it cannot be executed", Remedy: "chmod +x makes a file executable", Err: cause(err)}
 	}
@@ -140,10 +146,10 @@ func unprivileged(name, path string) error {
 	}
 	const remedy = "run a copy without that: cp drops it"
 	if info.Mode()&(fs.ModeSetuid|fs.ModeSetgid) != 0 {
-		return &Error{Subject: name, Problem: "it is setuid or setgid, and under control it would not run with those rights", Remedy: remedy}
+		return Errorf(name, remedy, "it is setuid or setgid, and under control it would not run with those rights")
 	}
 	if n, err := unix.Getxattr(path, "security.capability", nil); err == nil && n > 0 {
-		return &Error{Subject: name, Problem: "it has file capabilities, and under control it would not run with those", Remedy: remedy}
+		return Errorf(name, remedy, "it has file capabilities, and under control it would not run with those")
 	}
 	return nil
 }
@@ -156,17 +162,18 @@ func (e *Executable) inspect(name string) error {
 	}
 	defer f.Close()
 	if _, err := f.ReadAt(head, 0); err == nil && string(head) == "#!" {
-		return &Error{Subject: name, Problem: "it is a script", Remedy: "name its interpreter, which is the program that runs, and the script as its argument: sh " + name}
+		return Errorf(name, "name its interpreter, which is the program that runs, and the script as its argument: sh "+name,
+			"it is a script")
 	}
 	file, err := elf.NewFile(f)
 	if err != nil {
 		return &Error{Subject: name, Problem: "it is not an ELF executable", Remedy: "name a compiled program", Err: err}
 	}
 	if file.Machine != elf.EM_X86_64 || file.Class != elf.ELFCLASS64 {
-		return &Error{Subject: name, Problem: fmt.Sprintf("it is made for %v, %v", file.Machine, file.Class), Remedy: "compile it for x86-64"}
+		return Errorf(name, "compile it for x86-64", "it is made for %v, %v", file.Machine, file.Class)
 	}
 	if file.Type != elf.ET_EXEC && file.Type != elf.ET_DYN || file.Entry == 0 {
-		return &Error{Subject: name, Problem: fmt.Sprintf("it is an ELF file (%v) but no program", file.Type), Remedy: "link it to an executable"}
+		return Errorf(name, "link it to an executable", "it is an ELF file (%v) but no program", file.Type)
 	}
 	e.entry = file.Entry
 	e.low = 1<<64 - 1

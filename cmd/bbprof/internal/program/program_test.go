@@ -472,40 +472,6 @@ func TestOutputIsBounded(t *testing.T) {
 	}
 }
 
-// TestMeter: if there is a counter, it is attached to the stopped program.
-func TestMeter(t *testing.T) {
-	m := &fakeMeter{cycles: 1234}
-	r := newRunner(t, Options{Meter: m})
-	s, err := run(t, r, tiny(t, tinyelf.Exit(0)), Setup{})
-	if err != nil || s.Cycles != 1234 || m.started != 1 || m.closed != 1 || r.Describe() != "fake" {
-		t.Errorf("%+v, %v, %+v", s, err, m)
-	}
-	m.err = errors.New("no counter")
-	if _, err := run(t, r, tiny(t, tinyelf.Exit(0)), Setup{}); !errors.Is(err, m.err) {
-		t.Errorf("%v", err)
-	}
-}
-
-type fakeMeter struct {
-	cycles          float64
-	err             error
-	started, closed int
-}
-
-func (m *fakeMeter) Describe() string { return "fake" }
-
-func (m *fakeMeter) Start(pid int) (Reading, error) {
-	state, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if !strings.Contains(string(state), ") t ") {
-		return nil, errors.New("it is not stopped: " + string(state))
-	}
-	m.started++
-	return m, m.err
-}
-
-func (m *fakeMeter) Count() (float64, error) { return m.cycles, nil }
-func (m *fakeMeter) Close()                  { m.closed++ }
-
 // fakeRunner records what it was asked to run.
 type fakeRunner struct {
 	log  []string
@@ -533,9 +499,9 @@ func TestSweep(t *testing.T) {
 	if err != nil || len(points) != 3 || len(f.log) != 16 || f.log[0] != "warm p" {
 		t.Fatalf("%+v, %v: %v", points, err, f.log)
 	}
-	for i, p := range points {
-		if p.Setup != places[i].Setup || len(p.Cycles) != 5 || p.Cycles[4] != float64(1000+i) {
-			t.Errorf("%+v", p)
+	for i, runs := range points {
+		if cycles := Cycles(runs); len(cycles) != 5 || cycles[4] != float64(1000+i) {
+			t.Errorf("%d: %v", i, cycles)
 		}
 	}
 	if _, err := Sweep(context.Background(), &fakeRunner{fail: 4}, places, experiment.Plan{Rounds: 5}); err == nil {

@@ -108,7 +108,7 @@ func (c Command) shiftImage(p *debuggee.Process, by int) error {
 		return nil
 	}
 	if !c.Exe.movable {
-		return &Error{Subject: c.Name, Problem: "its code cannot be moved at run time", Remedy: "link it with -pie and without -static"}
+		return Errorf(c.Name, "link it with -pie and without -static", "its code cannot be moved at run time")
 	}
 	entry, err := p.Entry()
 	if err != nil {
@@ -133,7 +133,7 @@ func OpenInput(name string) (*os.File, error) {
 	}
 	if info, err := in.Stat(); err == nil && info.IsDir() {
 		in.Close()
-		return nil, &Error{Subject: name, Problem: "it is a directory, which cannot be read as standard input", Remedy: "name a file"}
+		return nil, Errorf(name, "name a file", "it is a directory, which cannot be read as standard input")
 	}
 	return in, nil
 }

@@ -82,11 +82,11 @@ func (s *sweepCmd) sweepProgram(ctx context.Context, std cli.Streams) (got sweep
 	defer done.End()
 	for i, e := range events {
 		plan.Done = func(n int) { done.Step(i*each + n) }
-		counted, err := program.Sweep(ctx, program.Counter{Runner: r, Event: e}, places, plan)
+		counted, err := program.Sweep(ctx, r.Counting(e), places, plan)
 		if err != nil {
 			return got, err
 		}
-		group.Columns = append(group.Columns, s.column(e.Name, counted, func(p program.Point) []float64 { return p.Counts }))
+		group.Columns = append(group.Columns, s.column(e.Name, counted, cyclesOf))
 	}
 	got.Groups = append(got.Groups, group)
 	return got, nil
@@ -136,41 +136,43 @@ func (s *sweepCmd) perValue() int {
 }
 
 // of returns the runs' values at the i-th value; with -repeat, per repetition.
-func (s *sweepCmd) of(i int, points []program.Point, of func(program.Point) []float64) []float64 {
-	long := slices.Clone(of(points[i*s.perValue()]))
-	if s.perValue() == 1 {
-		return long
+func (s *sweepCmd) of(i int, runs [][]program.Sample, of func(program.Sample) float64) (values []float64) {
+	for n, long := range runs[i*s.perValue()] {
+		switch {
+		case s.perValue() == 1:
+			values = append(values, of(long))
+		case n < len(runs[i*2+1]):
+			values = append(values, (of(long)-of(runs[i*2+1][n]))/float64(s.repeat-1))
+		}
 	}
-	once := of(points[i*2+1])
-	long = long[:min(len(long), len(once))]
-	for run := range long {
-		long[run] = (long[run] - once[run]) / float64(s.repeat-1)
-	}
-	return long
+	return values
 }
 
-func (s *sweepCmd) column(name string, points []program.Point, of func(program.Point) []float64) sweep.Column {
+func cyclesOf(s program.Sample) float64 { return s.Cycles }
+
+func (s *sweepCmd) column(name string, runs [][]program.Sample, of func(program.Sample) float64) sweep.Column {
 	c := sweep.Column{Name: name}
 	for i := range s.values {
-		median, _, _ := stat.MedianInterval(s.of(i, points, of))
+		median, _, _ := stat.MedianInterval(s.of(i, runs, of))
 		c.Values = append(c.Values, median)
 	}
 	return c
 }
 
 // ofRuns makes a sweep of the runs and, if traced, the traces.
-func (s *sweepCmd) ofRuns(points []program.Point, traces []trace.Counts) sweep.Sweep {
+func (s *sweepCmd) ofRuns(runs [][]program.Sample, traces []trace.Counts) sweep.Sweep {
 	got := sweep.Sweep{Factor: programColumns[s.factor], Axis: programAxes[s.factor]}
 	for i, v := range s.values {
-		got.Points = append(got.Points, sweep.Runs(v, s.of(i, points, func(p program.Point) []float64 { return p.Cycles })))
+		got.Points = append(got.Points, sweep.Runs(v, s.of(i, runs, cyclesOf)))
 	}
 	if traces == nil {
 		return got
 	}
-	g := sweep.Group{Title: fmt.Sprintf("of %s a value, counted by steps", words.Plural(traces[0].Instructions, "instruction")), Columns: []sweep.Column{
-		s.column("page_faults", points, func(p program.Point) []float64 { return p.Faults }),
-		s.column("context_switches", points, func(p program.Point) []float64 { return p.Switches }),
-	}}
+	g := sweep.Group{Title: fmt.Sprintf("of %s a value, counted by steps", words.Plural(traces[0].Instructions, "instruction"))}
+	g.Columns = []sweep.Column{
+		s.column("page_faults", runs, func(s program.Sample) float64 { return float64(s.Faults) }),
+		s.column("context_switches", runs, func(s program.Sample) float64 { return float64(s.Switches) }),
+	}
 	for _, c := range tracedColumns {
 		one := sweep.Column{Name: c.name}
 		for _, t := range traces {

@@ -85,7 +85,8 @@ func Run(ctx context.Context, c program.Command, s program.Setup, blocks []Block
 	timedOut := errors.Is(err, context.DeadlineExceeded)
 	r.Stopped = timedOut || errors.Is(err, context.Canceled)
 	if timedOut {
-		err = &program.Error{Subject: c.Name, Problem: "it did not end in time and was killed; what was captured until then is written", Remedy: "raise -timeout, or watch fewer blocks"}
+		err = program.Errorf(c.Name, "raise -timeout, or watch fewer blocks",
+			"it did not end in time and was killed; what was captured until then is written")
 	}
 	for i, w := range k.sites {
 		for _, v := range w.inOrder() {

@@ -80,11 +80,11 @@ const tests = hypotheses + 1
 // Explain explains a program. If ctx ends, its error comes with the findings so far.
 func Explain(ctx context.Context, r runner, c program.Command, p Plan) (Explanation, error) {
 	a := &explainer{Plan: p, runner: r, command: c}
-	points, err := a.sweep(ctx, func(size int) program.Setup { return program.Setup{EnvBytes: size} })
-	if len(points) == 0 || err != nil && ctx.Err() == nil {
+	sizes, err := a.sweep(ctx, func(size int) program.Setup { return program.Setup{EnvBytes: size} })
+	if len(sizes) == 0 || err != nil && ctx.Err() == nil {
 		return Explanation{}, err
 	}
-	e := Explanation{Sizes: len(points), Slow: points[len(points)-1].Setup.EnvBytes, Usual: points[len(points)/2].Setup.EnvBytes}
+	e := Explanation{Sizes: len(sizes), Slow: sizes[len(sizes)-1], Usual: sizes[len(sizes)/2]}
 	var all []question
 	if err == nil {
 		all, err = a.hypotheses(ctx, e.Slow, e.Usual)
@@ -112,16 +112,21 @@ func (a *explainer) progress() func(n int) {
 	}
 }
 
-// sweep runs the program at each size and returns the points that have a run, the fastest first.
-func (a *explainer) sweep(ctx context.Context, setup func(size int) program.Setup) ([]program.Point, error) {
+// sweep runs the program at each size and returns the sizes that have a run, the fastest first.
+func (a *explainer) sweep(ctx context.Context, setup func(size int) program.Setup) (sizes []int, err error) {
 	var setups []program.Setup
 	for _, n := range a.Sizes {
 		setups = append(setups, setup(n))
 	}
-	points, err := program.Sweep(ctx, a.runner, program.In(a.command, setups), experiment.Plan{Rounds: a.Runs, Seed: a.Seed, Done: a.progress()})
-	points = slices.DeleteFunc(points, func(p program.Point) bool { return len(p.Cycles) == 0 })
-	slices.SortStableFunc(points, func(a, b program.Point) int { return cmp.Compare(stat.Median(a.Cycles), stat.Median(b.Cycles)) })
-	return points, err
+	runs, err := program.Sweep(ctx, a.runner, program.In(a.command, setups), experiment.Plan{Rounds: a.Runs, Seed: a.Seed, Done: a.progress()})
+	median := map[int]float64{}
+	for i, of := range runs {
+		if len(of) > 0 {
+			sizes, median[a.Sizes[i]] = append(sizes, a.Sizes[i]), stat.Median(program.Cycles(of))
+		}
+	}
+	slices.SortStableFunc(sizes, func(a, b int) int { return cmp.Compare(median[a], median[b]) })
+	return sizes, err
 }
 
 // ask runs the program with and without each cause. It uses medians, because other work on the core slows single runs.
@@ -131,7 +136,8 @@ func (a *explainer) ask(ctx context.Context, all []question) ([]experiment.Findi
 			all[i].Setup = all[i].Without
 		}
 	}
-	options := experiment.Asking{Plan: experiment.Plan{Rounds: a.Rounds, Seed: a.Seed, Done: a.progress()}, Estimate: experiment.Median, Least: LeastRounds, Tests: tests}
+	options := experiment.Asking{Estimate: experiment.Median, Least: LeastRounds, Tests: tests,
+		Plan: experiment.Plan{Rounds: a.Rounds, Seed: a.Seed, Done: a.progress()}}
 	return experiment.Ask(ctx, options, all, func(ctx context.Context, s program.Setup) (float64, error) {
 		sample, err := a.runner.Run(ctx, a.command, s)
 		return sample.Cycles, err
@@ -142,11 +148,11 @@ func (a *explainer) ask(ctx context.Context, all []question) ([]experiment.Findi
 // of many is slow partly by chance.
 func (a *explainer) hold(ctx context.Context, at int) (*Held, error) {
 	held := func(size int) program.Setup { return program.Setup{EnvBytes: size, StackShift: lower(size, at)} }
-	points, err := a.sweep(ctx, held)
+	sizes, err := a.sweep(ctx, held)
 	if err != nil {
 		return nil, err
 	}
-	h := &Held{Slow: points[len(points)-1].Setup.EnvBytes, Usual: points[len(points)/2].Setup.EnvBytes}
+	h := &Held{Slow: sizes[len(sizes)-1], Usual: sizes[len(sizes)/2]}
 	found, err := a.ask(ctx, []question{{With: held(h.Slow), Without: held(h.Usual)}})
 	if err != nil {
 		return nil, err

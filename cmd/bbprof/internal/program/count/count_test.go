@@ -512,7 +512,7 @@ func TestJIT(t *testing.T) {
 		{"mwxc", "product", []string{"no function product in /tmp/perf-", ".map: it ended with status 0; does it write that file?"}},
 		{"mwxlc", "produkt", []string{"no function produkt in /tmp/perf-", "it listed product"}},
 		{"mwxl", "product", []string{"never called product"}},
-		{"l", "product", []string{"reading the code at 0x0"}},
+		{"l", "product", []string{"reading memory at 0x0"}},
 	} {
 		_, err := try(t, command(t, path, c.does), c.name, Options{JIT: true})
 		for _, want := range c.want {

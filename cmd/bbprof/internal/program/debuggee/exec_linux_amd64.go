@@ -7,8 +7,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // ToExec runs the program until it execs, and stops the new image before its first instruction, like Start. There must
@@ -28,14 +26,11 @@ func (p *Process) ToExec() (*End, error) {
 	p.born, p.started, p.imageShift = [3]int{}, nil, 0
 	// The stop is within execve(2), which will still overwrite rax. A step ends at its return, before the new image's
 	// first instruction.
-	t := p.tasks[p.pid]
-	p.restart(t, unix.PTRACE_SINGLESTEP)
-	status, err := p.await(t)
-	if err != nil {
-		return nil, err
+	after, status, err := p.single(p.tasks[p.pid])
+	if err != nil || p.end != nil {
+		return p.end, err
 	}
-	t.running = false
-	if !status.Stopped() || status.StopSignal() != unix.SIGTRAP {
+	if !after {
 		if _, err := p.dispatch(p.pid, status); err != nil || p.end != nil {
 			return p.end, err
 		}

@@ -38,18 +38,17 @@ func (p *Process) ShiftHeap(bytes int) error {
 // caller prepares the program, which has these registers, to make system calls: until done, a syscall instruction
 // replaces one of its own. After an error the program cannot continue.
 func (p *Process) caller(saved unix.PtraceRegs) (call func(number uint64, args ...uint64) (uint64, error), done func() error, err error) {
-	at := uintptr(saved.Rip)
 	var code [2]byte
-	if _, err := unix.PtracePeekText(p.pid, at, code[:]); err != nil {
-		return nil, nil, fault(err, "reading the code at %#x", at)
+	if err := peek(p.pid, saved.Rip, code[:]); err != nil {
+		return nil, nil, err
 	}
-	if _, err := unix.PtracePokeText(p.pid, at, []byte{0x0f, 0x05}); err != nil { // syscall
-		return nil, nil, fault(err, "writing the code at %#x", at)
+	if err := poke(p.pid, saved.Rip, 0x0f, 0x05); err != nil { // syscall
+		return nil, nil, err
 	}
 	call = func(number uint64, args ...uint64) (uint64, error) { return p.call(saved, number, args) }
 	done = func() error {
-		if _, err := unix.PtracePokeText(p.pid, at, code[:]); err != nil {
-			return fault(err, "writing the code at %#x", at)
+		if err := poke(p.pid, saved.Rip, code[:]...); err != nil {
+			return err
 		}
 		return setRegisters(p.pid, saved)
 	}
@@ -67,14 +66,11 @@ func (p *Process) call(saved unix.PtraceRegs, number uint64, args []uint64) (uin
 	if err := setRegisters(p.pid, regs); err != nil {
 		return 0, err
 	}
-	t := p.tasks[p.pid]
-	p.restart(t, unix.PTRACE_SINGLESTEP)
-	status, err := p.await(t)
+	after, status, err := p.single(p.tasks[p.pid])
 	if err != nil {
 		return 0, err
 	}
-	t.running = false
-	if !status.Stopped() || status.StopSignal() != unix.SIGTRAP {
+	if !after {
 		return 0, &Fault{"making a system call of it", fmt.Errorf("it stopped with status %#x", uint32(status))}
 	}
 	regs, err = registers(p.pid)

@@ -60,11 +60,7 @@ func (p *Process) shiftAuxiliary(rsp, by uint64) error {
 			value := binary.LittleEndian.Uint64(block[at+8:])
 			binary.LittleEndian.PutUint64(block[at+8:], value-by)
 		case 16: // AT_HWCAP, which the kernel writes before these (create_elf_tables, fs/binfmt_elf.c)
-			_, err := unix.PtracePokeData(p.pid, uintptr(rsp), block)
-			if err != nil {
-				return fault(err, "moving the auxiliary vector's addresses")
-			}
-			return nil
+			return poke(p.pid, rsp, block...)
 		}
 	}
 	return &Fault{"moving its code", errors.New("its auxiliary vector is not as the kernel writes it")}

@@ -59,7 +59,8 @@ func (p *Process) State(id int) (s State, err error) {
 	area.SetLen(largest)
 	if _, _, e := unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_GETREGSET, uintptr(id), xstate, uintptr(unsafe.Pointer(&area)), 0, 0); e != 0 {
 		if e == unix.EINVAL || e == unix.ENODEV {
-			return s, &verdict.HostError{Missing: "the kernel does not tell a program's vector registers (PTRACE_GETREGSET of NT_X86_XSTATE)", Remedy: "use a CPU and a kernel with XSAVE", Err: e}
+			return s, &verdict.HostError{Missing: "the kernel does not tell a program's vector registers (PTRACE_GETREGSET of NT_X86_XSTATE)",
+				Remedy: "use a CPU and a kernel with XSAVE", Err: e}
 		}
 		return s, fault(e, "reading vector registers")
 	}

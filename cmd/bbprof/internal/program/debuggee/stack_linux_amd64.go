@@ -53,8 +53,8 @@ func (p *Process) ShiftStack(bytes int) error {
 		return err
 	}
 	regs.Rsp -= uint64(bytes)
-	if _, err := unix.PtracePokeData(p.pid, uintptr(regs.Rsp), block); err != nil {
-		return fault(err, "moving the start of the stack")
+	if err := poke(p.pid, regs.Rsp, block...); err != nil {
+		return err
 	}
 	return setRegisters(p.pid, regs)
 }

@@ -126,10 +126,12 @@ func (p *Process) fork(c Config) error {
 			host.Err = err
 			return host
 		}
-		return &verdict.HostError{Missing: "ptrace is forbidden", Remedy: "run as root, with CAP_SYS_PTRACE, or with a seccomp profile that allows ptrace (docker: --cap-add=SYS_PTRACE)", Err: err}
+		return &verdict.HostError{Missing: "ptrace is forbidden", Err: err,
+			Remedy: "run as root, with CAP_SYS_PTRACE, or with a seccomp profile that allows ptrace (docker: --cap-add=SYS_PTRACE)"}
 	}
 	if errors.Is(err, unix.EAGAIN) { // clone(2), execve(2)
-		return &verdict.HostError{Missing: "no more processes are allowed", Remedy: "raise ulimit -u, or the pids limit of the cgroup (docker: --pids-limit)", Err: err}
+		return &verdict.HostError{Missing: "no more processes are allowed", Err: err,
+			Remedy: "raise ulimit -u, or the pids limit of the cgroup (docker: --pids-limit)"}
 	}
 	if errors.Is(err, unix.ENOSYS) { // exec never returns it for a file (execve(2))
 		return verdict.Refused("one of the calls that start a program (clone, ptrace, setsid, dup3, execve)", err)

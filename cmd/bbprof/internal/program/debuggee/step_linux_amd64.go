@@ -80,11 +80,8 @@ func (s *stepper) kind() special {
 func (s *stepper) clearTrap(rsp uint64) error {
 	const trap = 1 // TF is bit 8: bit 0 of the second byte
 	var b [1]byte
-	if _, err := unix.PtracePeekData(s.t.id, uintptr(rsp+1), b[:]); err != nil {
-		return fault(err, "reading memory at %#x", rsp)
-	}
-	if b[0]&trap == 0 {
-		return nil
+	if err := peek(s.t.id, rsp+1, b[:]); err != nil || b[0]&trap == 0 {
+		return err
 	}
 	return poke(s.t.id, rsp+1, b[0]&^trap)
 }
@@ -251,13 +248,11 @@ func (p *Process) stepOver(t *task) error {
 	if err := poke(t.id, regs.RIP, b); err != nil {
 		return err
 	}
-	p.restart(t, unix.PTRACE_SINGLESTEP)
-	status, err := p.await(t)
+	after, status, err := p.single(t)
 	if err != nil || p.end != nil {
 		return err
 	}
-	t.running = false
-	if !status.Stopped() || status.StopSignal() != unix.SIGTRAP || status.TrapCause() > 0 {
+	if !after {
 		if _, err := p.dispatch(t.id, status); err != nil || p.end != nil {
 			return err
 		}
@@ -280,8 +275,8 @@ func (p *Process) RunTo(id int, addr uint64) (step Step, err error) {
 		return Step{}, err
 	}
 	var there [1]byte
-	if _, err := unix.PtracePeekText(id, uintptr(addr), there[:]); err != nil {
-		return Step{}, fault(err, "reading the code at %#x", addr)
+	if err := peek(id, addr, there[:]); err != nil {
+		return Step{}, err
 	}
 	// change writes one byte; the program may end meanwhile.
 	change := func(at uint64, b byte) {

@@ -77,7 +77,7 @@ func (b Build) compile(ctx context.Context, source, to string) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, exec.ErrNotFound):
-		return &program.Error{Subject: words[0], Problem: "there is no such compiler", Remedy: "install it or leave it out of -matrix"}
+		return program.Errorf(words[0], "install it or leave it out of -matrix", "there is no such compiler")
 	case err != nil:
 		return &program.Error{Subject: strings.Join(words, " "), Problem: "it does not compile: " + strings.TrimSpace(string(out)), Err: err}
 	}

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -71,7 +70,8 @@ func Count(ctx context.Context, c program.Command, s program.Setup, w Window) (c
 		return err
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = &program.Error{Subject: c.Name, Problem: fmt.Sprintf("it did not reach the end of the window of %s in time and was killed", w.Function), Remedy: "raise -timeout, or make the window smaller"}
+		err = program.Errorf(c.Name, "raise -timeout, or make the window smaller",
+			"it did not reach the end of the window of %s in time and was killed", w.Function)
 	}
 	return counts, err
 }
@@ -120,7 +120,8 @@ func (t *tracer) run(f program.Function) error {
 		return err
 	}
 	if stop.End != nil {
-		return &program.Error{Subject: t.command.Name, Problem: fmt.Sprintf("it never called %s: %v", t.w.Function, stop.End), Remedy: "is the function inlined where it is used, or not reached with these arguments?"}
+		return program.Errorf(t.command.Name, "is the function inlined where it is used, or not reached with these arguments?",
+			"it never called %s: %v", t.w.Function, stop.End)
 	}
 	if err := t.Unbreak(entry); err != nil {
 		return err
