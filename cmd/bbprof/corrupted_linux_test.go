@@ -348,10 +348,6 @@ func TestOddInputs(t *testing.T) {
 			}
 			return nil
 		}
-		all["sweep -eventlist"] = func() error {
-			run([]string{"sweep", "-eventlist", name}, nil, io.Discard, io.Discard)
-			return nil
-		}
 		for step, do := range all {
 			seen, took := bounded(t, what+" through "+step, do)
 			mostSeen, longest = max(mostSeen, seen), max(longest, took)

@@ -49,7 +49,6 @@ bbprof ablate blocks.csv
 			a.Block.Add(f)
 			f.Operands = &a.files
 			a.Out.Add(f, "the table")
-			a.Plot.Add(f)
 			measuring.WhereFlags(f, &a.Opts)
 			return a.run
 		},
@@ -80,9 +79,6 @@ func (a *ablateCmd) run(std cli.Streams) error {
 		return cli.Ended(err, cli.Stopped(err) && len(stages) > 0, func() error {
 			if writeErr := a.write(std, stages, stageTable(stages), err); writeErr != nil || err != nil {
 				return writeErr
-			}
-			if err := a.Plot.Draw(measuring.BlockSubject(fmt.Sprintf("%x", block.Code)), a.Opts.CPUs, ablate.StageFigure(stages)); err != nil {
-				return err
 			}
 			return stagesOutcome(stages)
 		})
@@ -133,10 +129,7 @@ func (a *ablateCmd) shares(ctx context.Context, p measure.Profiler, in *input.In
 		return cli.BadUsage("%s: no block in it; blocks are hexadecimal, such as 4801c0", strings.Join(a.files, ", "))
 	}
 	return cli.Ended(err, shares[0].Blocks > 0, func() error {
-		if writeErr := a.write(std, shares, shareTable(shares), err); writeErr != nil || err != nil {
-			return writeErr
-		}
-		return a.Plot.Draw("blocks of "+strings.Join(a.files, ", "), a.Opts.CPUs, ablate.ShareFigure(shares))
+		return a.write(std, shares, shareTable(shares), err)
 	})
 }
 

@@ -30,7 +30,6 @@ func (e *explainCmd) explainProgram(ctx context.Context, std cli.Streams) error 
 	for size := 0; size < 4096; size += 16 { // a page: the low 12 address bits repeat beyond it
 		p.Sizes = append(p.Sizes, size)
 	}
-	p.Movable = c.Movable()
 	p.Trace, p.NoTrace = e.tracer(c)
 	if p.Trace == nil && e.traced != "" {
 		_, err := c.Exe.Function(e.traced)

@@ -17,7 +17,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/running"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/sweep"
 	"github.com/bbprof/bbprof/internal/layout"
-	"github.com/bbprof/bbprof/profiler"
 )
 
 func sweepCommand() *cli.Command {
@@ -63,7 +62,6 @@ type sweepCmd struct {
 	setup  measuring.SetupFlags
 	regs   []asm.Reg
 	events []string
-	listed []profiler.Event // from -eventlist
 
 	// for programs
 	words    []string
@@ -105,8 +103,6 @@ func (s *sweepCmd) declare(f *cli.Flags) {
 	f.Section(blockTitle)
 	s.Block.Add(f)
 	cli.Parsed(f, &s.regs, measuring.ParseRegisters, "regs", "A[,B...]", "the registers of -data and -distance")
-	cli.Parsed(f, &s.listed, readEventList, "eventlist", "FILE", "the events of a vendor's list in JSON, as well as those of -events, from "+
-		"github.com/intel/perfmon or from tools/perf/pmu-events/arch/x86 of Linux")
 	s.setup.Add(f)
 	measuring.Flags(f, &s.Opts)
 	f.Program = &s.words

@@ -1,7 +1,6 @@
 package ablate
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -89,10 +88,6 @@ func TestCorpus(t *testing.T) {
 	if shares[0].Reasons[verdict.SIGSEGV] != 4 || done != 7 || shares[5].Percent() != 400.0/7 {
 		t.Errorf("%d done, %+v", done, shares[0])
 	}
-	var w bytes.Buffer
-	if err := ShareFigure(shares).Draw(&w); err != nil {
-		t.Error(err)
-	}
 }
 
 func TestBlock(t *testing.T) {
@@ -102,10 +97,6 @@ func TestBlock(t *testing.T) {
 		if want := i == 8; (s.Result.Status == profiler.OK) != want || Crashed(s.Result) == want {
 			t.Errorf("%s: %+v", s.Step, s.Result)
 		}
-	}
-	var w bytes.Buffer
-	if err := StageFigure(stages).Draw(&w); err != nil {
-		t.Error(err)
 	}
 	for i, s := range m.asked { // the block's own settings apply at every step
 		if *s.Address != 0x401000 || len(s.Set) != 1 {
