@@ -74,6 +74,23 @@ func BadUsage(format string, args ...any) error {
 	return Usage(fmt.Errorf(format, args...))
 }
 
+// Rules are what the command line must not hold.
+type Rules struct{ Err error } // about the first that is broken
+
+func (r *Rules) Not(broken bool, format string, args ...any) {
+	if broken && r.Err == nil {
+		r.Err = BadUsage(format, args...)
+	}
+}
+
+// First returns the first word, "" if there is none.
+func First(words []string) string {
+	if len(words) == 0 {
+		return ""
+	}
+	return words[0]
+}
+
 // Exit ends a command that has already reported everything, with this code.
 type Exit int
 

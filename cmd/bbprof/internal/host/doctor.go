@@ -29,8 +29,7 @@ that of a few built-in blocks, measured twice. It also tests what the method ask
 al., BHive, IISWC 2019): what two virtual pages on one physical page cost, whether misses of L1 are
 counted or inferred, and whether subnormals that are flushed to zero cost nothing.
 `,
-		Notes: `docs/install.md says what a host needs.
-`,
+		Notes: "docs/install.md says what a host needs.\n",
 		Examples: `bbprof doctor
 bbprof doctor -json | jq -r '.shortcomings[].remedy'
 `,

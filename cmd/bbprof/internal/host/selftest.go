@@ -31,8 +31,7 @@ time all blocks. The outcome is
   disturbed  other work on the core let none of three tries finish: neither pass nor fail
   skipped    this CPU does not execute the block, or no answer is known
 `,
-		Notes: `docs/method.md says how well known latencies are met.
-`,
+		Notes: "docs/method.md says how well known latencies are met.\n",
 		Examples: `bbprof selftest
 bbprof selftest -json | jq '.blocks[] | select(.status != "pass")'
 `,

@@ -22,9 +22,10 @@ import (
 
 func ablateCommand() *cli.Command {
 	return &cli.Command{
-		Name:     "ablate",
-		Summary:  "switch on the techniques that make a block measurable, one by one",
-		Synopsis: []string{"ablate [flags] -hex HEX  (cycles and misses of a block at each step)", "ablate [flags] FILE...   (the share of a corpus that is measured at each step)"},
+		Name:    "ablate",
+		Summary: "switch on the techniques that make a block measurable, one by one",
+		Synopsis: []string{"ablate [flags] -hex HEX  (cycles and misses of a block at each step)",
+			"ablate [flags] FILE...   (the share of a corpus that is measured at each step)"},
 		About: `The steps are those of the BHive paper, then bbprof's own, each on top of the one before:
   nothing                        no page is mapped; the time of 100 copies, divided by 100
   a physical page for each page  pages are mapped as the block accesses them
@@ -37,13 +38,11 @@ func ablateCommand() *cli.Command {
   other initial states           for blocks that fail in the paper's
 Misses are of a whole run: counted with hardware counters, else predicted; the last line says which.
 `,
-		Notes: `docs/explain.md shows a corpus beside the paper's shares.
-`,
+		Notes: "docs/explain.md shows a corpus beside the paper's shares.\n",
 		Examples: `bbprof ablate -hex '48 8b 03 48 81 c3 40 10 00 00'
 bbprof ablate blocks.csv
 `,
-		Exits: map[int]string{cli.ExitOK: "measured at one step at least; the end of the corpus was reached", cli.ExitRejected: "the block is rejected at every step",
-			cli.ExitUsage: "", cli.ExitHost: "", cli.ExitInternal: "", cli.ExitInterrupted: ""},
+		Exits: cli.Exits("measured at one step at least; the end of the corpus was reached", "the block is rejected at every step", nil),
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			a := ablateCmd{Study: measuring.Study{Opts: profiler.Options{Detail: true}}}
 			a.Block.Add(f)

@@ -23,9 +23,10 @@ import (
 
 func checkCommand() *cli.Command {
 	return &cli.Command{
-		Name:     "check",
-		Summary:  "find blocks that have become slower than a baseline says",
-		Synopsis: []string{"check [flags] BASELINE  (a result of bbprof batch; - is standard input)", "check -against FILE [flags] BASELINE  (two results, without measuring)"},
+		Name:    "check",
+		Summary: "find blocks that have become slower than a baseline says",
+		Synopsis: []string{"check [flags] BASELINE  (a result of bbprof batch; - is standard input)",
+			"check -against FILE [flags] BASELINE  (two results, without measuring)"},
 		About: `For continuous integration: it exits with 1 if a block is slower by more than -threshold, and lists
 such blocks. If nothing has changed, fewer than 5 % of runs raise any alarm, however many blocks
 there are. A block that looks slower is measured again, once in each of eight new child processes;
@@ -36,15 +37,13 @@ baseline at one of them.
 With -against a result takes the place of new measurements, and the same rule judges it. A baseline
 of another microarchitecture, or measured with other flags, is refused.
 `,
-		Notes: `docs/ci.md has examples for make and CI; docs/compare.md explains the test.
-`,
+		Notes: "docs/ci.md has examples for make and CI; docs/compare.md explains the test.\n",
 		Examples: `bbprof batch -o baseline.csv blocks.csv      once
 bbprof check baseline.csv                    from then on
 `,
-		Exits: map[int]string{cli.ExitOK: "no block is slower", cli.ExitRejected: "a block is slower",
-			cli.ExitUsage:    "bad usage, a baseline that cannot be read or is refused, or no block can be measured",
-			cli.ExitHost:     "this host cannot measure, or left no block alone for long enough",
-			cli.ExitInternal: "", cli.ExitInterrupted: ""},
+		Exits: cli.Exits("no block is slower", "a block is slower", map[int]string{
+			cli.ExitUsage: "bad usage, a baseline that cannot be read or is refused, or no block can be measured",
+			cli.ExitHost:  "this host cannot measure, or left no block alone for long enough"}),
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			c := checkCmd{threshold: 0.02}
 			f.Operands = &c.operands
@@ -75,18 +74,14 @@ type checkCmd struct {
 }
 
 func (c *checkCmd) run(std cli.Streams) error {
-	if err := measuring.OneMode(c.measuring); err != nil {
-		return err
-	}
-	if len(c.operands) != 1 {
-		return cli.BadUsage("name one baseline, a file that bbprof batch wrote, or - for standard input; %s", cli.HowMany(c.operands))
-	}
-	c.baseline = c.operands[0]
-	if c.baseline == "-" && c.blocks == "-" {
-		return cli.BadUsage("standard input can be the baseline or the blocks, not both")
-	}
-	if c.against != "" && (c.blocks != "" || c.against == "-" && c.baseline == "-") {
-		return cli.BadUsage("-against %s is a result of its own: leave out -blocks, and let standard input be one file", c.against)
+	r := cli.Rules{Err: measuring.OneMode(c.measuring)}
+	c.baseline = cli.First(c.operands)
+	r.Not(len(c.operands) != 1, "name one baseline, a file that bbprof batch wrote, or - for standard input; %s", cli.HowMany(c.operands))
+	r.Not(c.baseline == "-" && c.blocks == "-", "standard input can be the baseline or the blocks, not both")
+	r.Not(c.against != "" && (c.blocks != "" || c.against == "-" && c.baseline == "-"),
+		"-against %s is a result of its own: leave out -blocks, and let standard input be one file", c.against)
+	if r.Err != nil {
+		return r.Err
 	}
 	blocks, other, err := c.read(std)
 	if err != nil {

@@ -1,6 +1,7 @@
 package study
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -32,15 +33,13 @@ and the heap. With -link the code moves too: the sides are commands that link, o
 Programs run with your rights and unconfined: bbprof does not protect your files from them. All
 processes that they start are ended with them.
 `,
-		Notes: `docs/compare.md explains the report, the test and -link.
-`,
+		Notes: "docs/compare.md explains the report, the test and -link.\n",
 		Examples: `bbprof compare -a 4801c0 -b 480fafc0 -b 'lea rax, [rax+rax]'
 bbprof compare -env 0:4096:64 -plot curve.svg -a ./prog-O2 -b ./prog-O3
 bbprof compare -link -lld both -a 'gcc -o {out} O2.o' -b 'gcc -o {out} O3.o' -- in.txt
 `,
-		Exits: map[int]string{cli.ExitOK: "compared, whatever the verdict", cli.ExitRejected: "a block is rejected (of files: in every pair); the report says why",
-			cli.ExitUsage: "bad input or usage, or a program that cannot be run, crashes, fails or does not end",
-			cli.ExitHost:  "", cli.ExitInternal: "", cli.ExitInterrupted: ""},
+		Exits: cli.Exits("compared, whatever the verdict", "a block is rejected (of files: in every pair); the report says why",
+			map[int]string{cli.ExitUsage: "bad input or usage, or a program that cannot be run, crashes, fails or does not end"}),
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			c := compareCmd{flags: f, layouts: 33, trials: 3, seed: 1, setups: 1}
 			c.declare(f)
@@ -164,74 +163,56 @@ func (c *compareCmd) readSides(std cli.Streams) (sides []side, err error) {
 		}
 	}
 	ofBlocks, ofRuns := c.flags.Of(measuring.Title), c.flags.Of(running.Title)
-	switch a := sides[0]; {
-	case a.kind == aCommand && c.apart:
-		return nil, cli.BadUsage("-apart is for blocks, and these are programs")
-	case a.kind == aCommand && ofBlocks != "":
-		return nil, cli.BadUsage("-%s is for blocks, and these are programs", ofBlocks)
-	case a.kind != aCommand && ofRuns != "":
-		return nil, cli.BadUsage("-%s is for programs, and these are blocks", ofRuns)
-	case a.kind != aCommand && c.env != nil:
-		return nil, cli.BadUsage("-env is for programs, and these are blocks")
-	case a.kind == aFile && c.verbose:
-		return nil, cli.BadUsage("-v lists the layouts of one comparison, and files make several; -json has them")
-	case a.kind == aFile && len(sides) > 2:
-		return nil, cli.BadUsage("files are compared row by row, two at a time: give one -b")
-	case len(a.rows) != len(sides[1].rows):
-		return nil, cli.BadUsage("%s in %s and %d in %s: rows are compared in pairs, so there must be as many in both", words.Plural(len(a.rows), "block"), c.a, len(sides[1].rows), c.b[0])
-	}
-	return sides, nil
+	var r cli.Rules
+	kind, n, m := sides[0].kind, len(sides[0].rows), len(sides[1].rows)
+	r.Not(kind == aCommand && c.apart, "-apart is for blocks, and these are programs")
+	r.Not(kind == aCommand && ofBlocks != "", "-%s is for blocks, and these are programs", ofBlocks)
+	r.Not(kind != aCommand && ofRuns != "", "-%s is for programs, and these are blocks", ofRuns)
+	r.Not(kind != aCommand && c.env != nil, "-env is for programs, and these are blocks")
+	r.Not(kind == aFile && c.verbose, "-v lists the layouts of one comparison, and files make several; -json has them")
+	r.Not(kind == aFile && len(sides) > 2, "files are compared row by row, two at a time: give one -b")
+	r.Not(n != m, "%s in %s and %d in %s: rows are compared in pairs, so there must be as many in both", words.Plural(n, "block"), c.a, m, c.b[0])
+	return sides, r.Err
 }
 
 // mostSides is the number of letters to name them.
 const mostSides = 26
 
 func (c *compareCmd) check() error {
-	given := c.flags.Has("a") || c.flags.Has("b")
-	switch only := c.flags.Of(linkTitle); {
-	case c.against != "" && (given || c.suite != "" || len(c.results) != 1):
-		return cli.BadUsage("-against joins two results of compare -json: name one more file, and leave out -a, -b and -suite")
-	case c.against != "":
-		return nil
-	case len(c.results) > 0:
-		return cli.BadUsage("unexpected argument %q: the sides are named by -a and -b", c.results[0])
-	case c.suite != "" && given:
-		return cli.BadUsage("-suite names both sides of each program: leave out -a and -b")
-	case c.suite != "" && c.flags.Of(measuring.Title) != "":
-		return cli.BadUsage("-%s is for blocks, and -suite is for programs", c.flags.Of(measuring.Title))
-	case c.suite != "" && c.apart:
-		return cli.BadUsage("-apart is for blocks, and -suite is for programs")
-	case c.suite != "" && c.verbose:
-		return cli.BadUsage("-v lists the layouts of one comparison, and -suite makes several; -json has them")
-	case c.suite == "" && (!c.flags.Has("a") || !c.flags.Has("b")):
-		return cli.BadUsage("two sides are needed: -a and -b, such as -a 4801c0 -b 480fafc0")
-	case len(slices.DeleteFunc(c.sides(), func(s string) bool { return s != "-" })) > 1:
-		return cli.BadUsage("standard input can be one side only")
-	case len(c.b) >= mostSides:
-		return cli.BadUsage("too many sides: at most %d", mostSides)
-	case c.env != nil && c.flags.Has("layouts"):
-		return cli.BadUsage("-env gives the layouts: leave out -layouts")
-	case c.env != nil && len(c.env) < 2:
-		return cli.BadUsage("-env: a curve takes two sizes or more, such as 0:4096:64")
-	case c.env != nil && c.link:
-		return cli.BadUsage("-env varies only the environment, but -link varies all placement: leave out one of them")
-	case c.link && c.apart:
-		return cli.BadUsage("-apart is for blocks, and -link is for programs")
-	case c.link && c.flags.Has("program"):
-		return cli.BadUsage("-program is for a command that becomes another program by exec, and -link runs what it has linked: leave out -program")
-	case c.link && c.flags.Of(measuring.Title) != "":
-		return cli.BadUsage("-%s is for blocks, and -link is for programs", c.flags.Of(measuring.Title))
-	case !c.link && only != "":
-		return cli.BadUsage("-%s is for programs that are linked: add -link", only)
-	case !c.link && c.args != nil:
-		return cli.BadUsage("words after --: without -link, a program's arguments are part of -a and -b")
+	var r cli.Rules
+	given, ofBlocks, ofLinks := c.flags.Has("a") || c.flags.Has("b"), c.flags.Of(measuring.Title), c.flags.Of(linkTitle)
+	if c.against != "" {
+		r.Not(given || c.suite != "" || len(c.results) != 1,
+			"-against joins two results of compare -json: name one more file, and leave out -a, -b and -suite")
+		return r.Err
 	}
+	r.Not(len(c.results) > 0, "unexpected argument %q: the sides are named by -a and -b", cli.First(c.results))
+	if c.suite != "" {
+		r.Not(given, "-suite names both sides of each program: leave out -a and -b")
+		r.Not(ofBlocks != "", "-%s is for blocks, and -suite is for programs", ofBlocks)
+		r.Not(c.apart, "-apart is for blocks, and -suite is for programs")
+		r.Not(c.verbose, "-v lists the layouts of one comparison, and -suite makes several; -json has them")
+	} else {
+		r.Not(!c.flags.Has("a") || !c.flags.Has("b"), "two sides are needed: -a and -b, such as -a 4801c0 -b 480fafc0")
+	}
+	r.Not(len(slices.DeleteFunc(c.sides(), func(s string) bool { return s != "-" })) > 1, "standard input can be one side only")
+	r.Not(len(c.b) >= mostSides, "too many sides: at most %d", mostSides)
 	if c.env != nil {
+		r.Not(c.flags.Has("layouts"), "-env gives the layouts: leave out -layouts")
+		r.Not(len(c.env) < 2, "-env: a curve takes two sizes or more, such as 0:4096:64")
+		r.Not(c.link, "-env varies only the environment, but -link varies all placement: leave out one of them")
 		c.layouts = len(c.env)
 	}
-	const mostDraws = 10 * cli.MostRepeated
-	if c.layouts > mostDraws/c.trials {
-		return cli.BadUsage("-layouts %d, each with -trials %d, are too many measurements: at most %d", c.layouts, c.trials, mostDraws)
+	if c.link {
+		r.Not(c.apart, "-apart is for blocks, and -link is for programs")
+		r.Not(c.flags.Has("program"),
+			"-program is for a command that becomes another program by exec, and -link runs what it has linked: leave out -program")
+		r.Not(ofBlocks != "", "-%s is for blocks, and -link is for programs", ofBlocks)
+	} else {
+		r.Not(ofLinks != "", "-%s is for programs that are linked: add -link", ofLinks)
+		r.Not(c.args != nil, "words after --: without -link, a program's arguments are part of -a and -b")
 	}
-	return measuring.OneMode(c.measuring)
+	const mostDraws = 10 * cli.MostRepeated
+	r.Not(c.layouts > mostDraws/c.trials, "-layouts %d, each with -trials %d, are too many measurements: at most %d", c.layouts, c.trials, mostDraws)
+	return cmp.Or(r.Err, measuring.OneMode(c.measuring))
 }

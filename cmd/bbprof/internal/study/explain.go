@@ -31,13 +31,12 @@ thing that removes the cause, holds all else, and measures both set-ups in turn.
   untested   no change removes the cause and nothing else
 It runs a program with 256 sizes of the environment, and tests what makes the slowest one slow.
 `,
-		Notes: `docs/explain.md explains the hypotheses, of blocks and of programs.
-`,
+		Notes: "docs/explain.md explains the hypotheses, of blocks and of programs.\n",
 		Examples: `bbprof explain -frames 16 -set rdi=0x12346600 -hex '48890b 488b17 4883e200 4801d7'
 bbprof explain -clean-env -trace kernel -- ./prog args
 `,
-		Exits: map[int]string{cli.ExitOK: "every hypothesis was tested, whatever the outcomes", cli.ExitRejected: "the block is rejected in this set-up; the report says why",
-			cli.ExitUsage: "", cli.ExitHost: "", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
+		Exits: cli.Exits("every hypothesis was tested, whatever the outcomes", "the block is rejected in this set-up; the report says why",
+			map[int]string{cli.ExitInterrupted: "interrupted"}),
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			e := explainCmd{flags: f,
 				Study: measuring.Study{Opts: profiler.Options{NoFTZ: true, NoRescue: true, Detail: true, Tolerate: measuring.TolerateAll()}},
@@ -75,15 +74,15 @@ type explainCmd struct {
 }
 
 func (e *explainCmd) run(std cli.Streams) error {
-	ofProgram := e.flags.Of(running.Title)
-	switch {
-	case len(e.words) > 0 && e.Block.Given():
-		return cli.BadUsage("a block and the program %s: give one of them", e.words[0])
-	case len(e.words) == 0 && ofProgram != "":
-		return cli.BadUsage("-%s is for a program: write it and its arguments after --", ofProgram)
-	case len(e.words) > 0 && e.ofBlock() != "":
-		return cli.BadUsage("-%s is for a block, and %s is a program", e.ofBlock(), e.words[0])
-	case len(e.words) > 0:
+	var r cli.Rules
+	ofProgram, ofBlock, program := e.flags.Of(running.Title), e.ofBlock(), cli.First(e.words)
+	r.Not(program != "" && e.Block.Given(), "a block and the program %s: give one of them", program)
+	r.Not(program == "" && ofProgram != "", "-%s is for a program: write it and its arguments after --", ofProgram)
+	r.Not(program != "" && ofBlock != "", "-%s is for a block, and %s is a program", ofBlock, program)
+	if r.Err != nil {
+		return r.Err
+	}
+	if program != "" {
 		ctx, stop := cli.UntilSignal()
 		defer stop()
 		return e.explainProgram(ctx, std)

@@ -33,14 +33,13 @@ address randomisation is off, and intervals take 6 runs. With -repeat K cycles a
 (t_K - t_1)/(K - 1), those of one repetition. Programs run with your rights and unconfined: bbprof
 does not protect your files from them. All processes that they start are ended.
 `,
-		Notes: `docs/explain.md has worked examples of blocks and programs.
-`,
+		Notes: "docs/explain.md has worked examples of blocks and programs.\n",
 		Examples: `bbprof sweep -distance 0:8192:16 -regs rsi,rdi -plot d.svg -hex '48 89 0b 48 8b 17' > d.csv
 bbprof sweep -env 0:4096:16 -runs 25 -clean-env -- ./prog     the same in every shell
 bbprof sweep -arg 0:256:16 -repeat 20 -- ./convolution {k} {}
 `,
-		Exits: map[int]string{cli.ExitOK: "all was measured", cli.ExitRejected: "no value could be measured; the table says why",
-			cli.ExitUsage: "bad usage, or a program that cannot be run, crashes, fails or does not end", cli.ExitHost: "", cli.ExitInternal: "", cli.ExitInterrupted: ""},
+		Exits: cli.Exits("all was measured", "no value could be measured; the table says why",
+			map[int]string{cli.ExitUsage: "bad usage, or a program that cannot be run, crashes, fails or does not end"}),
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			s := sweepCmd{flags: f, seed: 1}
 			s.declare(f)
@@ -121,25 +120,18 @@ func (s *sweepCmd) declareFactor(f *cli.Flags, name, help string) {
 }
 
 func (s *sweepCmd) run(std cli.Streams) error {
-	ofBlock := s.flags.Of(blockTitle)
-	if ofBlock == "" {
-		ofBlock = s.flags.Of(measuring.Title, "events") // which programs have too
-	}
-	ofProgram := s.flags.Of(running.Title)
-	f := programFactors[s.factor]
-	switch {
-	case s.factor == "":
-		return cli.BadUsage("no factor to vary: give one of -%s", strings.Join(s.flags.In(factorTitle), ", -"))
-	case f != nil && ofBlock != "":
-		return cli.BadUsage("-%s is for a block, and -%s varies a program's set-up", ofBlock, s.factor)
-	case f != nil && len(s.words) == 0:
-		return cli.BadUsage("no program: write it and its arguments after --")
-	case f == nil && ofProgram != "":
-		return cli.BadUsage("-%s is for a program, and -%s varies a block's set-up", ofProgram, s.factor)
-	case f == nil && len(s.words) > 0:
-		return cli.BadUsage("-%s varies a block's set-up: leave out the program %s", s.factor, s.words[0])
-	case s.repeat > 1 && !strings.Contains(strings.Join(s.words, " "), repetitions):
-		return cli.BadUsage("-repeat puts %d and 1 in the place of %s: write that among the program's arguments", s.repeat, repetitions)
+	ofBlock := cmp.Or(s.flags.Of(blockTitle), s.flags.Of(measuring.Title, "events")) // which programs have too
+	ofProgram, f, words := s.flags.Of(running.Title), programFactors[s.factor], strings.Join(s.words, " ")
+	var r cli.Rules
+	r.Not(s.factor == "", "no factor to vary: give one of -%s", strings.Join(s.flags.In(factorTitle), ", -"))
+	r.Not(f != nil && ofBlock != "", "-%s is for a block, and -%s varies a program's set-up", ofBlock, s.factor)
+	r.Not(f != nil && words == "", "no program: write it and its arguments after --")
+	r.Not(f == nil && ofProgram != "", "-%s is for a program, and -%s varies a block's set-up", ofProgram, s.factor)
+	r.Not(f == nil && words != "", "-%s varies a block's set-up: leave out the program %s", s.factor, cli.First(s.words))
+	r.Not(s.repeat > 1 && !strings.Contains(words, repetitions),
+		"-repeat puts %d and 1 in the place of %s: write that among the program's arguments", s.repeat, repetitions)
+	if r.Err != nil {
+		return r.Err
 	}
 	ctx, stop := cli.UntilSignal()
 	defer stop()

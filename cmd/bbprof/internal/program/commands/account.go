@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -32,12 +33,11 @@ If the blocks explain less than the program takes, the rest is mispredictions, c
 and waiting for earlier blocks. If they explain more, blocks overlap in the program, or their
 initial state makes them slow when alone.
 `,
-		Notes: `docs/extract.md has examples of each.
-`,
+		Notes: "docs/extract.md has examples of each.\n",
 		Examples: `bbprof extract -run -o ran.csv -- gzip -c FILE >/dev/null; bbprof batch -o cycles.csv ran.csv
 bbprof account cycles.csv -- gzip -c FILE
 `,
-		Exits: map[int]string{cli.ExitOK: "done", cli.ExitUsage: "", cli.ExitHost: "", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
+		Exits: cli.Exits("done", "", map[int]string{cli.ExitInterrupted: "interrupted"}),
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			a := accountCmd{runs: 5, top: 15}
 			f.Operands, f.Program = &a.files, &a.program
@@ -67,11 +67,11 @@ type accountCmd struct {
 }
 
 func (a *accountCmd) run(std cli.Streams) error {
-	switch {
-	case len(a.files) != 1:
-		return cli.BadUsage("name one result of bbprof batch, and the program after --")
-	case len(a.program) == 0:
-		return cli.BadUsage("name the program after --, such as bbprof account cycles.csv -- ./prog")
+	var r cli.Rules
+	r.Not(len(a.files) != 1, "name one result of bbprof batch, and the program after --")
+	r.Not(len(a.program) == 0, "name the program after --, such as bbprof account cycles.csv -- ./prog")
+	if r.Err != nil {
+		return r.Err
 	}
 	blocks, err := a.blocks(std.In)
 	if err != nil {
@@ -87,7 +87,8 @@ func (a *accountCmd) run(std cli.Streams) error {
 		return err
 	}
 	if short := slices.Max(run.UserSeconds); short < leastSeconds {
-		fmt.Fprintf(a.out.Notes(std), "bbprof: the program takes %.3f s, mostly its start, and the kernel tells time by the millisecond; give it a tenth of a second of work or more\n", short)
+		fmt.Fprintf(a.out.Notes(std), "bbprof: the program takes %.3f s, mostly its start, and the kernel tells time by the millisecond; "+
+			"give it a tenth of a second of work or more\n", short)
 	}
 	if run.Samples, err = a.samples(ctx, std); err != nil {
 		return running.BadInput(err)
@@ -142,7 +143,7 @@ func (a *accountCmd) blocks(stdin io.Reader) ([]account.Block, error) {
 }
 
 // chain is eight dependent adds, whose measurement yields the core's clock rate.
-var chain = []byte{0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0}
+var chain = bytes.Repeat([]byte{0x48, 0x01, 0xc0}, 8)
 
 func (a *accountCmd) time(ctx context.Context, run *account.Run, notes io.Writer) error {
 	p, err := profiler.New(ctx, profiler.Options{Clock: profiler.TSCClock}) // counted cycles do not convert to seconds

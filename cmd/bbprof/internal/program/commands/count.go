@@ -37,15 +37,15 @@ most -max-ratio times that of -a. -matrix compiles FILE with each compiler at ea
 counts with each of -sizes, and fits the order of growth; -expect compares with a file that -update
 writes.
 `,
-		Notes: `docs/counting.md says exactly what is counted.
-`,
+		Notes: "docs/counting.md says exactly what is counted.\n",
 		Examples: `bbprof count -grow -func product -a 10 -b 1000 -- ./sums {}
 bbprof count -matrix gcc,clang -func product -expect sums.csv sums.c
 `,
-		Exits: map[int]string{cli.ExitOK: "counted; with -grow: it does not grow by more than -max-ratio",
-			cli.ExitRejected: "-grow: it grows by more; -expect: a build lost an optimisation; -hex: the block is rejected",
-			cli.ExitUsage:    "bad usage, or a program or function that cannot be counted; the message says why",
-			cli.ExitHost:     "this host cannot count; the message says what would help", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
+		Exits: cli.Exits("counted; with -grow: it does not grow by more than -max-ratio",
+			"-grow: it grows by more; -expect: a build lost an optimisation; -hex: the block is rejected", map[int]string{
+				cli.ExitUsage:       "bad usage, or a program or function that cannot be counted; the message says why",
+				cli.ExitHost:        "this host cannot count; the message says what would help",
+				cli.ExitInterrupted: "interrupted"}),
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			// The ratio of 1.1 allows for an instruction or two by which a formula's branches differ.
 			c := countCmd{flags: f, maxRatio: 1.1, Options: count.Options{Limit: 10_000_000}}
@@ -136,33 +136,23 @@ func parseCalls(s string) (int, error) {
 }
 
 func (c *countCmd) check() error {
+	var r cli.Rules
+	program, given := cli.First(c.words), c.flags.Of(growthTitle)
 	if c.block.Given() {
-		for _, title := range []string{functionTitle, growthTitle, matrixTitle} {
-			if name := c.flags.Of(title); name != "" {
-				return cli.BadUsage("-%s is for a function of a program, not for a block: leave out either it or -hex", name)
-			}
-		}
-		if len(c.words) > 0 {
-			return cli.BadUsage("-hex counts a block: leave out either it or the program %s", c.words[0])
-		}
-		return nil
+		of := cmp.Or(c.flags.Of(functionTitle), given, c.flags.Of(matrixTitle))
+		r.Not(of != "", "-%s is for a function of a program, not for a block: leave out either it or -hex", of)
+		r.Not(program != "", "-hex counts a block: leave out either it or the program %s", program)
+		return r.Err
 	}
 	if err := c.matrix.check(c); err != nil || len(c.matrix.compilers) > 0 {
 		return err
 	}
-	switch given := c.flags.Of(growthTitle); {
-	case c.function == "" && len(c.words) > 0:
-		return cli.BadUsage("no function to count of %s: name one with -func, such as -func main", c.words[0])
-	case c.function == "":
-		return cli.BadUsage("nothing to count: give a block with -hex, or a function and a program with -func NAME -- PROGRAM [ARG...]")
-	case len(c.words) == 0:
-		return cli.BadUsage("no program: write it and its arguments after --")
-	case c.grow && !(c.flags.Has("a") && c.flags.Has("b")):
-		return cli.BadUsage("-grow compares two sets of arguments: give them with -a and -b, such as -a 10 -b 1000")
-	case !c.grow && given != "":
-		return cli.BadUsage("-%s is for -grow: add that", given)
-	}
-	return nil
+	r.Not(c.function == "" && program != "", "no function to count of %s: name one with -func, such as -func main", program)
+	r.Not(c.function == "", "nothing to count: give a block with -hex, or a function and a program with -func NAME -- PROGRAM [ARG...]")
+	r.Not(program == "", "no program: write it and its arguments after --")
+	r.Not(c.grow && !(c.flags.Has("a") && c.flags.Has("b")), "-grow compares two sets of arguments: give them with -a and -b, such as -a 10 -b 1000")
+	r.Not(!c.grow && given != "", "-%s is for -grow: add that", given)
+	return r.Err
 }
 
 func (c *countCmd) countBlock(ctx context.Context, std cli.Streams) error {

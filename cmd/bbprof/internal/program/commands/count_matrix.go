@@ -63,25 +63,18 @@ func parseSizes(s string) ([]int, error) {
 }
 
 func (m *matrixFlags) check(c *countCmd) error {
-	switch {
-	case len(m.compilers) == 0 && c.flags.Of(matrixTitle) != "":
-		return cli.BadUsage("-%s is for -matrix: name the compilers with that, such as -matrix gcc,clang", c.flags.Of(matrixTitle))
-	case len(m.compilers) == 0 && len(m.files) > 0:
-		return cli.BadUsage("unexpected argument %q: %s", m.files[0], c.flags.Stray)
-	case len(m.compilers) == 0:
-		return nil
-	case len(m.files) != 1:
-		return cli.BadUsage("name one source for -matrix to compile, such as sums.c; %s", cli.HowMany(m.files))
-	case c.function == "":
-		return cli.BadUsage("no function to count: name one with -func")
-	case c.grow || c.flags.Has("a") || c.flags.Has("b"):
-		return cli.BadUsage("-matrix finds how a count grows by itself, with -sizes: leave out -grow, -a and -b")
-	case c.image != "" || c.JIT:
-		return cli.BadUsage("-matrix counts in the programs that it compiles: leave out -program and -jit")
-	case m.update && m.expect == "":
-		return cli.BadUsage("-update needs the file to write: name it with -expect")
+	var r cli.Rules
+	if of := c.flags.Of(matrixTitle); len(m.compilers) == 0 {
+		r.Not(of != "", "-%s is for -matrix: name the compilers with that, such as -matrix gcc,clang", of)
+		r.Not(len(m.files) > 0, "unexpected argument %q: %s", cli.First(m.files), c.flags.Stray)
+		return r.Err
 	}
-	return nil
+	r.Not(len(m.files) != 1, "name one source for -matrix to compile, such as sums.c; %s", cli.HowMany(m.files))
+	r.Not(c.function == "", "no function to count: name one with -func")
+	r.Not(c.flags.Of(growthTitle, "max-ratio") != "", "-matrix finds how a count grows by itself, with -sizes: leave out -grow, -a and -b")
+	r.Not(c.image != "" || c.JIT, "-matrix counts in the programs that it compiles: leave out -program and -jit")
+	r.Not(m.update && m.expect == "", "-update needs the file to write: name it with -expect")
+	return r.Err
 }
 
 type matrixResult struct {
