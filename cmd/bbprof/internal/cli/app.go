@@ -73,9 +73,10 @@ func (a *App) Names() (names []string) {
 }
 
 func (a *App) find(name string) *Command {
-	all := a.All()
-	if i := slices.IndexFunc(all, func(c *Command) bool { return c.Name == name }); i >= 0 {
-		return all[i]
+	for _, c := range a.All() {
+		if c.Name == name {
+			return c
+		}
 	}
 	return nil
 }

@@ -158,12 +158,9 @@ func (a *App) helpCommand() *Command {
 		Synopsis: []string{"help", "help COMMAND", fmt.Sprintf("help %s  (%s)", a.Topic.Name, a.Topic.Summary), "help -man       (all of it as a man page)"},
 		Exits:    map[int]string{ExitOK: "done", ExitUsage: ""},
 		Setup: func(f *Flags) func(Streams) error {
-			var (
-				words []string
-				man   bool
-			)
-			f.Operands = &words
-			f.choices = []string{a.Topic.Name}
+			var words []string
+			var man bool
+			f.Operands, f.choices = &words, []string{a.Topic.Name}
 			f.Toggle(&man, "man", "print the man page, in the language of man(7)")
 			return func(std Streams) error {
 				if man {
@@ -185,7 +182,8 @@ func (a *App) helpOn(words []string, std Streams) error {
 		return WriteText(std, a.Help(a.find(words[0])))
 	}
 	topics := append(a.Names(), a.Topic.Name)
-	return BadUsage("no help on %s%s (bbprof -h lists the commands; %s is another topic, and -man prints the man page)", strings.Join(words, " "), didYouMean("", words[0], topics), a.Topic.Name)
+	return BadUsage("no help on %s%s (bbprof -h lists the commands; %s is another topic, and -man prints the man page)",
+		strings.Join(words, " "), didYouMean("", words[0], topics), a.Topic.Name)
 }
 
 func (a *App) topicFlags() []*Flag {
