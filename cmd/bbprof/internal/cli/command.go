@@ -37,7 +37,6 @@ func Exits(ok, rejected string, other map[int]string) map[int]string {
 	return all
 }
 
-// commonExits describes the exit codes shared by most commands.
 var commonExits = map[int]string{
 	ExitUsage:       "bad input or usage",
 	ExitHost:        "this host cannot measure; the message says what would help",
@@ -45,7 +44,6 @@ var commonExits = map[int]string{
 	ExitInterrupted: "interrupted; what was measured until then is written, and marked as incomplete",
 }
 
-// Exit codes as documented in the help.
 const (
 	ExitOK          = 0
 	ExitRejected    = 1
@@ -63,7 +61,6 @@ type Streams struct {
 
 func (c *Command) Full() string { return strings.TrimSpace("bbprof " + c.Name) }
 
-// UsageError is an error in the command line or the input.
 type UsageError struct{ error }
 
 func (e *UsageError) Unwrap() error { return e.error }
@@ -83,7 +80,6 @@ func (r *Rules) Not(broken bool, format string, args ...any) {
 	}
 }
 
-// First returns the first word, "" if there is none.
 func First(words []string) string {
 	if len(words) == 0 {
 		return ""

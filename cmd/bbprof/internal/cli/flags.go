@@ -14,7 +14,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
-// A Flag is one flag: how to set it, and its text for help, completion and man page.
 type Flag struct {
 	Name    string
 	Arg     string // help's name for the value; "" for a switch
@@ -50,7 +49,6 @@ type span struct {
 	from, to int
 }
 
-// A writtenFile is an output file named by a flag such as -o.
 type writtenFile struct{ flag, name string }
 
 func NewFlags(command string) *Flags {
@@ -70,16 +68,13 @@ func (f *Flags) Section(title string) {
 	f.groups = append(f.groups, title)
 }
 
-// OnTopic starts the group of the topic's flags.
 func (f *Flags) OnTopic(title string) {
 	f.Section(title)
 	f.topic = len(f.groups) - 1
 }
 
-// InFull makes help list the topic's flags like the others.
 func (f *Flags) InFull() { f.topic = -1 }
 
-// Toggle declares a flag without a value.
 func (f *Flags) Toggle(p *bool, name, help string) { f.toggle(p, true, name, help) }
 
 // Off declares a switch that is on by default; switching it off sets p.
@@ -101,7 +96,6 @@ func (f *Flags) Text(p *string, name, arg, help string) {
 	Parsed(f, p, func(s string) (string, error) { return s, nil }, name, arg, help).Fallback = *p
 }
 
-// List declares a repeatable flag.
 func (f *Flags) List(p *[]string, name, arg, help string) {
 	Parsed(f, p, func(s string) ([]string, error) { return append(*p, s), nil }, name, arg, help)
 }
@@ -152,7 +146,6 @@ func Parsed[T any](f *Flags, p *T, parse func(string) (T, error), name, arg, hel
 	}})
 }
 
-// Choice declares a flag whose value is one of the names.
 func Choice[T ~string](f *Flags, p *T, names []T, name, arg, help string) *Flag {
 	d := Parsed(f, p, func(s string) (T, error) { return parseName(s, names) }, name, arg, help)
 	for _, n := range names {
@@ -170,7 +163,6 @@ func (f *Flags) Lookup(name string) *Flag {
 	return nil
 }
 
-// Has reports whether a flag was on the command line.
 func (f *Flags) Has(name string) bool {
 	return slices.ContainsFunc(f.given, func(s span) bool { return s.name == name })
 }
@@ -319,10 +311,8 @@ func (f *Flags) names() (names []string) {
 	return names
 }
 
-// longNames maps common long names to our one-letter flags.
 var longNames = map[string]string{"out": "o", "output": "o", "quiet": "q", "silent": "q", "verbose": "v"}
 
-// meant suggests the flag that the user may have meant.
 func (f *Flags) meant(name string) string {
 	if short := longNames[name]; f.Lookup(short) != nil {
 		name = short
@@ -379,7 +369,6 @@ func ParseShareOrMore(s string) (float64, error) {
 	return v, nil
 }
 
-// ParseDuration reads a positive duration.
 func ParseDuration(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	if err != nil || d <= 0 {
@@ -388,7 +377,6 @@ func ParseDuration(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// ListOf reads a comma-separated list.
 func ListOf[T any](s string, parse func(string) (T, error)) (list []T, err error) {
 	for _, one := range strings.Split(s, ",") {
 		v, err := parse(strings.TrimSpace(one))

@@ -12,7 +12,6 @@ const (
 	flagIndent = 18  // column where a flag's text begins
 )
 
-// start writes the head of a help text: purpose and synopsis.
 func (a *App) start(w *strings.Builder, c *Command) {
 	if c.Name == "" {
 		w.WriteString(c.About)
@@ -30,7 +29,6 @@ func (a *App) start(w *strings.Builder, c *Command) {
 	}
 }
 
-// Overview is the help without a block or command.
 func (a *App) Overview() string {
 	var w strings.Builder
 	a.start(&w, a.Main)
@@ -71,7 +69,6 @@ func (c *Command) Declared() *Flags {
 	return f
 }
 
-// flagHelp lists the command's own flags and refers to the topic's.
 func (a *App) flagHelp(c *Command) string {
 	f := c.Declared()
 	var w strings.Builder
@@ -92,7 +89,6 @@ func (a *App) flagHelp(c *Command) string {
 	return w.String()
 }
 
-// listed returns the flags of a group.
 func (f *Flags) listed(group int) (list []*Flag) {
 	for _, d := range f.Decls {
 		if d.group == group {

@@ -27,7 +27,6 @@ func (l *Lossless) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// instead returns the write error, if any, else err.
 func (l *Lossless) instead(err error) error {
 	if l.err != nil {
 		return l.err
@@ -35,7 +34,6 @@ func (l *Lossless) instead(err error) error {
 	return err
 }
 
-// file returns the file that is written to, or nil.
 func file(w io.Writer) *os.File {
 	if l, wrapped := w.(*Lossless); wrapped {
 		w = l.Writer
@@ -44,7 +42,6 @@ func file(w io.Writer) *os.File {
 	return f
 }
 
-// Terminal returns the terminal behind w, if it is one.
 func Terminal(w io.Writer) (fd int, ok bool) {
 	f := file(w)
 	if f == nil {
@@ -111,7 +108,6 @@ func (o *Output) Write(std Streams, result any, text string) error {
 	return WriteLines(o, std, []any{result}, text)
 }
 
-// WriteLines writes each value as a line of JSON, or the text.
 func WriteLines[T any](o *Output, std Streams, values []T, text string) error {
 	return o.Stream(std, func(w io.Writer) error {
 		if o.JSON {

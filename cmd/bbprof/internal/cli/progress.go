@@ -34,7 +34,6 @@ func NewMeter(w io.Writer) Meter {
 	return m
 }
 
-// barWidth is the bar's width in columns between its ends.
 const barWidth = 20
 
 // Show draws a bar with a text if the share is known; without a terminal it writes the text. at is the current time.

@@ -86,14 +86,12 @@ func (s *selftesting) run(std cli.Streams) error {
 	return cli.ErrRejected
 }
 
-// clocksJSON is how both clocks compare, or why there is but one.
 type clocksJSON struct {
 	TimedBy  profiler.ClockChoice  `json:"timed_by"` // the outcomes' clock
 	NoPerf   string                `json:"no_perf,omitempty"`
 	Compared []selftest.Comparison `json:"compared,omitempty"`
 }
 
-// selftestBy measures the blocks by the best clock that the options allow.
 func selftestBy(ctx context.Context, opts profiler.Options, cpu host.CPU, scope selftest.Scope) (
 	outcomes []selftest.Outcome, clocks clocksJSON, err error) {
 	p, err := profiler.New(ctx, opts)
@@ -112,12 +110,10 @@ func selftestBy(ctx context.Context, opts profiler.Options, cpu host.CPU, scope 
 	return outcomes, clocks, err
 }
 
-// agree reports whether no block's times by the two clocks differ.
 func (c clocksJSON) agree() bool {
 	return !slices.ContainsFunc(c.Compared, func(c selftest.Comparison) bool { return !c.Agree })
 }
 
-// report is a line on the clocks, and one for each block that they disagree on.
 func (c clocksJSON) report() string {
 	if c.TimedBy != profiler.PerfClock {
 		return fmt.Sprintf("clock: %s alone; %s\n", c.TimedBy, c.NoPerf)
@@ -172,7 +168,6 @@ func selftestReport(cpu host.CPU, outcomes []selftest.Outcome) string {
 	return fmt.Sprintf("%s%s; answers for %s (%s)\n", t, selftest.Count(outcomes), core(cpu), strings.TrimSpace(cpu.Brand))
 }
 
-// core says whose answers were looked for.
 func core(c host.CPU) string {
 	switch {
 	case c.Microarchitecture == cpu.Unknown:

@@ -7,7 +7,6 @@ import (
 	"strings"
 )
 
-// scale maps values from low to high linearly to positions on an axis.
 type scale struct{ low, high, from, to float64 }
 
 func (s scale) at(v float64) float64 { return s.from + (v-s.low)/(s.high-s.low)*(s.to-s.from) }
@@ -40,7 +39,6 @@ func (s span) wide(below, above float64) span {
 	return span{s.low - below*room, s.high + above*room}
 }
 
-// tick is a labelled value of an axis.
 type tick struct {
 	value float64
 	label string

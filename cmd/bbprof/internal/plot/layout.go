@@ -33,7 +33,6 @@ const (
 // palette is told apart by most eyes and in grey (Okabe and Ito, "Color Universal Design", 2008).
 var palette = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", ink}
 
-// Draw writes the figure.
 func (f Figure) Draw(w io.Writer) error {
 	c := &svg{}
 	y := gap
@@ -71,7 +70,6 @@ type axes struct {
 	besideTicks    float64 // from the axis to its label
 }
 
-// stack draws the panels below each other, with a common left margin and the last one's axis.
 func (f Figure) stack(c *svg, y float64) float64 {
 	margin, shared := 0.0, nothing()
 	var all []*axes
@@ -113,7 +111,6 @@ func (f Figure) beside(c *svg, y float64) float64 {
 	return bottom
 }
 
-// newAxes computes a panel's ranges and the ticks of its vertical axis.
 func newAxes(p Panel, height float64) *axes {
 	a := &axes{Panel: p}
 	xs, ys := p.spans()
@@ -273,7 +270,6 @@ func (a *axes) draw(c *svg, top, height float64) float64 {
 	return a.drawBelow(c, bottom)
 }
 
-// drawAbove draws title and legend.
 func (a *axes) drawAbove(c *svg, y float64) {
 	if a.Title != "" {
 		y += lineHeight
@@ -384,7 +380,6 @@ func (s Series) runs() (runs [][2]int) {
 	return runs
 }
 
-// dot draws a point with its interval.
 func (a *axes) dot(c *svg, s Series, i int, colour string) {
 	if s.Low != nil && finite(s.Low[i], s.High[i]) {
 		low, high, cap := a.at(s.X[i], s.Low[i]), a.at(s.X[i], s.High[i]), point{whiskerCap, 0}
@@ -400,7 +395,6 @@ func (a *axes) dot(c *svg, s Series, i int, colour string) {
 	c.disc(a.at(s.X[i], s.Y[i]), colour)
 }
 
-// box draws the median, the quartiles and the extremes of some values.
 func (a *axes) box(c *svg, x, width float64, values []float64) {
 	v := slices.Sorted(slices.Values(values))
 	if len(v) == 0 {

@@ -24,7 +24,6 @@ type Figure struct {
 	Panels []Panel
 }
 
-// Panel is one pair of axes.
 type Panel struct {
 	Title, X string   // of panels side by side
 	Names    []string // of panels side by side
@@ -33,7 +32,6 @@ type Panel struct {
 	Series   []Series
 }
 
-// Kind is how a series is drawn.
 type Kind int
 
 const (
@@ -56,7 +54,6 @@ type Series struct {
 	Values    [][]float64 // of Boxes
 }
 
-// Add appends a point with its interval.
 func (s *Series) Add(x, y, low, high float64) {
 	s.X, s.Y, s.Low, s.High = append(s.X, x), append(s.Y, y), append(s.Low, low), append(s.High, high)
 }

@@ -9,21 +9,17 @@ import (
 	"github.com/bbprof/bbprof/internal/pmu"
 )
 
-// Event is something that the CPU or the kernel counts for a program.
 type Event struct {
 	Name string
 	attr pmu.Attr
 }
 
-// AllEvents stands for every named event.
 const AllEvents = "all"
 
-// UnknownEventError reports a name that no event has.
 type UnknownEventError struct{ Err error }
 
 func (e *UnknownEventError) Error() string { return e.Err.Error() }
 
-// Unwrap returns the cause.
 func (e *UnknownEventError) Unwrap() error { return e.Err }
 
 // Events finds events by name. AllEvents omits those that cannot be counted; without hardware counters only software
@@ -73,7 +69,6 @@ func (r *Runner) events(names []string) (events []Event, note string, err error)
 	return events, note, nil
 }
 
-// inherited also counts what the program starts.
 func inherited(a pmu.Attr) pmu.Attr {
 	a.Inherit = true
 	return a

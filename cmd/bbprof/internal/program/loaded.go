@@ -52,7 +52,6 @@ func (c Command) ToEntry(p *debuggee.Process) error {
 	return err
 }
 
-// loaded returns the functions of a name in the loaded shared libraries, or in one of them.
 func (c Command) loaded(p *debuggee.Process, name, in string) (found []Function, err error) {
 	maps, err := p.Maps()
 	if err != nil {
@@ -119,7 +118,6 @@ func libraries(maps []debuggee.Mapping) (all []library) {
 	return all[min(len(all), 1):]
 }
 
-// functions returns the addresses of the functions of this name.
 func (l library) functions(name string) (at []uint64, err error) {
 	file, err := elf.Open(l.path)
 	if err != nil {
@@ -144,7 +142,6 @@ func (l library) functions(name string) (at []uint64, err error) {
 	return slices.Compact(at), err
 }
 
-// lowest returns the file address at which its first byte is loaded.
 func lowest(file *elf.File) uint64 {
 	for _, p := range file.Progs {
 		if p.Type == elf.PT_LOAD && p.Off == 0 {

@@ -10,13 +10,11 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/debuggee"
 )
 
-// Symbols names the addresses of a running program.
 type Symbols struct {
 	named  []elf.Symbol // of the program itself, by address in memory
 	ranges []debuggee.Mapping
 }
 
-// Symbols reads the names of a stopped program.
 func (c Command) Symbols(p *debuggee.Process) (Symbols, error) {
 	maps, err := p.Maps()
 	if err != nil {

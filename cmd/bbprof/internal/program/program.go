@@ -25,7 +25,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
-// Error blames a program.
 type Error = words.Error
 
 // Errorf returns an *Error with its remedy and a formatted problem.
@@ -33,16 +32,13 @@ func Errorf(subject, remedy, problem string, args ...any) *Error {
 	return &Error{Subject: subject, Problem: fmt.Sprintf(problem, args...), Remedy: remedy}
 }
 
-// Executable is a program that can be run and whose symbols can be read.
 type Executable struct {
 	Path string
-	// IsGo means that the Go linker made it.
 	IsGo bool
 
 	entry uint64 // in the file, where its own code starts
 }
 
-// Command is a program with its arguments.
 type Command struct {
 	Exe  *Executable
 	Args []string // without the program's name
@@ -126,7 +122,6 @@ func Find(name string) (string, error) {
 	return path, nil
 }
 
-// cause strips the path that os and os/exec prepend.
 func cause(err error) error {
 	var errno syscall.Errno
 	if errors.As(err, &errno) {

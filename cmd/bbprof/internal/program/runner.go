@@ -17,27 +17,21 @@ import (
 // Options of a Runner. The zero value means the defaults.
 type Options struct {
 	// CPUs to run on: the first. Default: the last allowed, since the first serve most interrupts.
-	CPUs []int
-	// Timeout limits one run, default 1 minute.
+	CPUs    []int
 	Timeout time.Duration
-	// Stdin is each run's standard input; default /dev/null.
-	Stdin string
+	Stdin   string
 	// Stderr gets up to MaxOutput bytes of standard error from a first run that is not measured; may be nil.
-	Stderr io.Writer
-	// AnyStatus accepts runs with a non-zero exit status.
+	Stderr    io.Writer
 	AnyStatus bool
-	// Kernel provides counters; nil is Linux.
-	Kernel pmu.Kernel
+	Kernel    pmu.Kernel
 	// CPUID tells whether times come from a CPU; nil is the CPU's.
 	CPUID host.CPUID
 }
 
-// Sample is the measurement of one run.
 type Sample struct {
 	// Cycles are core cycles, or the event of [Runner.Counting], from the program's entry, after exec and dynamic
 	// linking, or from the malloc call that the set-up names, to its end.
-	Cycles float64
-	// CPUTime is user and kernel time over the same range.
+	Cycles  float64
 	CPUTime time.Duration
 	// Faults and Switches are page faults and context switches of the whole process, since exec.
 	Faults, Switches int
@@ -113,7 +107,6 @@ func (r *Runner) Left() int { return int(r.left.Load()) }
 
 func (r *Runner) CPU() int { return r.cpu }
 
-// Describe says how cycles are measured.
 func (r *Runner) Describe() string {
 	if r.counter != nil {
 		return r.counter.Name
@@ -143,7 +136,6 @@ func (r *Runner) do(ctx context.Context, c Command, s Setup, stderr io.Writer) (
 	return sample, err
 }
 
-// run performs one run on the runner's thread.
 func (r *Runner) run(ctx context.Context, c Command, s Setup, stderr io.Writer) (Sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.opts.Timeout)
 	defer cancel()
@@ -168,7 +160,6 @@ func (r *Runner) run(ctx context.Context, c Command, s Setup, stderr io.Writer) 
 	return sample, r.endError(c.Name, end)
 }
 
-// endless blames a program that did not end in time.
 func endless(name string, timeout time.Duration) error {
 	return Errorf(name, "give it longer with -timeout, or less to do", "it did not end within %v and was killed", timeout)
 }
@@ -234,7 +225,6 @@ func toEntry(p *debuggee.Process) (*debuggee.End, error) {
 	return nil, p.Unbreak(entry)
 }
 
-// endError returns nil if the program ended normally.
 func (r *Runner) endError(name string, end debuggee.End) error {
 	switch {
 	case end.Signal != 0:

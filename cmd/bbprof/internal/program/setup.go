@@ -29,7 +29,6 @@ type Request struct {
 	Align int `json:"align,omitzero"`
 }
 
-// padName is the variable that pads the environment.
 const padName = "BBPROF_PAD"
 
 // MaxEnvBytes is the longest padding: the kernel rejects strings of more than 32 pages (MAX_ARG_STRLEN,
@@ -48,7 +47,6 @@ func (s Setup) Check() error {
 	return nil
 }
 
-// environ returns an environment padded by s.
 func (s Setup) environ(base []string) []string {
 	env := make([]string, 0, len(base)+1)
 	for _, v := range base {

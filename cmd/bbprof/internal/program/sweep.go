@@ -45,13 +45,11 @@ func (r Range) Values() []int {
 	}
 }
 
-// runner is what a sweep needs of a Runner.
 type runner interface {
 	Run(context.Context, Command, Setup) (Sample, error)
 	WarmUp(context.Context, Command, Setup) error
 }
 
-// Place is a program in a set-up.
 type Place struct {
 	Command Command
 	Setup   Setup
@@ -76,7 +74,6 @@ func Sweep(ctx context.Context, r runner, places []Place, plan experiment.Plan) 
 	})
 }
 
-// Cycles are the runs' core cycles.
 func Cycles(runs []Sample) (all []float64) {
 	for _, s := range runs {
 		all = append(all, s.Cycles)

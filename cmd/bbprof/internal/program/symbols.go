@@ -67,7 +67,6 @@ func (e *Executable) functions() (defined []Function, imported []string, strippe
 	return slices.Compact(defined), slices.Compact(imported), stripped, err
 }
 
-// symbols returns those of both symbol tables of a file.
 func symbols(path string, file *elf.File) (all []elf.Symbol, stripped bool, err error) {
 	all, err = file.Symbols()
 	stripped = errors.Is(err, elf.ErrNoSymbols)
@@ -81,7 +80,6 @@ func symbols(path string, file *elf.File) (all []elf.Symbol, stripped bool, err 
 	return append(all, dynamic...), stripped, nil
 }
 
-// unversioned returns a symbol's name without its version.
 func unversioned(s elf.Symbol) string {
 	name, _, _ := strings.Cut(s.Name, "@")
 	return name

@@ -97,7 +97,6 @@ func stagesOutcome(stages []ablate.Stage) error {
 	return err
 }
 
-// write writes the steps completed before err.
 func (a *ablateCmd) write(std cli.Streams, steps any, table string, err error) error {
 	object := map[string]any{"steps": steps}
 	if err != nil {

@@ -164,7 +164,6 @@ func partTable(parts []bounds.Part) *cli.Table {
 	return t
 }
 
-// corpus writes a row for each distinct block of the files, in order.
 func (b *boundsCmd) corpus(std cli.Streams) error {
 	ctx, stop := cli.UntilSignal()
 	defer stop()

@@ -102,7 +102,6 @@ func (c *checkCmd) run(std cli.Streams) error {
 	return c.finish(std, outcomes, err)
 }
 
-// finish writes the outcomes, even if err ended the run.
 func (c *checkCmd) finish(std cli.Streams, outcomes []check.Outcome, err error) error {
 	return cli.Ended(err, outcomes != nil, func() error {
 		if writeErr := cli.WriteLines(&c.out, std, checkedLines(outcomes), c.report(outcomes, err)); writeErr != nil || err != nil {
@@ -192,7 +191,6 @@ func openBaseline(name string, std cli.Streams) (baseline, error) {
 	return readBaseline(in)
 }
 
-// identity is equal for rows of the same block.
 func identity(b check.Block) string { return batch.Identity(b.Code, b.At, b.Set.String()) }
 
 // distinctBaseline returns the blocks with a measurement to compare with. Rows that repeat another row's measurement
@@ -213,7 +211,6 @@ func distinctBaseline(rows []check.Block) (blocks []check.Block) {
 	return blocks
 }
 
-// replace substitutes the code of the baseline's blocks, row by row.
 func (c *checkCmd) replace(rows []check.Block, std cli.Streams) error {
 	s, err := readSide("-blocks", c.blocks, std)
 	if err != nil {
@@ -309,7 +306,6 @@ func reasons(outcomes []check.Outcome) string {
 	return " (" + strings.Join(cli.Frequent(n), ", ") + ")"
 }
 
-// baseline is a batch result file as bbprof check reads it.
 type baseline struct {
 	rows     []check.Block // without cycles where nothing was measured
 	runs     resultfile.Runs

@@ -148,7 +148,6 @@ func (c *compareCmd) run(std cli.Streams) error {
 	})
 }
 
-// sides returns the texts of all sides.
 func (c *compareCmd) sides() []string { return append([]string{c.a}, c.b...) }
 
 // readSides reads all sides, which must be of one kind.
@@ -175,7 +174,6 @@ func (c *compareCmd) readSides(std cli.Streams) (sides []side, err error) {
 	return sides, r.Err
 }
 
-// mostSides is the number of letters to name them.
 const mostSides = 26
 
 func (c *compareCmd) check() error {

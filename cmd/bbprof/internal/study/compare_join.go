@@ -15,7 +15,6 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// joinRow is one comparison as found in two results.
 type joinRow struct {
 	Name  string      `json:"name"`
 	Here  *Comparison `json:"here"`
@@ -57,7 +56,6 @@ func readComparisons(name string, stdin io.Reader) (all []*Comparison, err error
 	return all, nil
 }
 
-// key identifies a comparison across results.
 func (out *Comparison) key() string {
 	return cmp.Or(out.Name, fmt.Sprintf("%s against %s", cmp.Or(out.B.Command, out.B.Hex), cmp.Or(out.A.Command, out.A.Hex)))
 }

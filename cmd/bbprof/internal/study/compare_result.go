@@ -88,7 +88,6 @@ type comparisons struct {
 	suite *compare.Suite
 }
 
-// finish writes the result, draws it, and ends the command.
 func (r *comparisons) finish(std cli.Streams) error {
 	return cli.Ended(r.end, len(r.all) > 0, func() error {
 		if err := r.out.Stream(std, r.write); err != nil {
@@ -170,7 +169,6 @@ func (r *comparisons) figure(all []*Comparison) plot.Figure {
 	return compare.Figure(all[0].unit, cs, all[0].measured)
 }
 
-// text reports one comparison, or tabulates several.
 func (r *comparisons) text() string {
 	switch first := r.all[0]; {
 	case r.what == "side" && (len(r.all) == 1 || first.Rejection != nil):
@@ -211,7 +209,6 @@ func (r *comparisons) text() string {
 	return w.String()
 }
 
-// why explains why there is no number.
 func (out *Comparison) why() string {
 	switch {
 	case out.Name != "":
@@ -226,7 +223,6 @@ func (out *Comparison) why() string {
 	return s
 }
 
-// sidesTable has a row for each side.
 func (r *comparisons) sidesTable() string {
 	first := r.all[0]
 	t := cli.NewTable("lrrrlrll", "side", "cycles", "in the layouts", "diff. %", "95 % interval", "p", "against a", "")
@@ -240,7 +236,6 @@ func (r *comparisons) sidesTable() string {
 	return t.String() + fmt.Sprintf("the intervals of all %s hold together with 95 %%\n", words.Plural(len(r.all), "difference"))
 }
 
-// report describes one comparison, or why there is none.
 func (r *comparisons) report() string {
 	var w measuring.Reporter
 	out := r.all[0]
@@ -268,7 +263,6 @@ func (r *comparisons) report() string {
 	return w.String() + r.common()
 }
 
-// common describes the measurement and each other side.
 func (r *comparisons) common() string {
 	var w measuring.Reporter
 	first := r.all[0]

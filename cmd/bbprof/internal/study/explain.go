@@ -111,7 +111,6 @@ func (e *explainCmd) run(std cli.Streams) error {
 	})
 }
 
-// ofBlock returns the first flag given that does not apply to programs; "" if none.
 func (e *explainCmd) ofBlock() string {
 	for _, name := range []string{"plot", "at", "address"} {
 		if e.flags.Has(name) {
@@ -127,7 +126,6 @@ func explanation(e explain.Explanation) string {
 	return w.String() + findings(e.Findings, 3) + confirmed(e.Findings)
 }
 
-// findings tabulates hypotheses, cycles with the given decimals.
 func findings(all []experiment.Finding, decimals int) string {
 	t := cli.NewTable("llrrl", "hypothesis", "outcome", "with", "without", "effect and its interval")
 	for _, f := range all {

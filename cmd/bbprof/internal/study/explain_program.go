@@ -53,7 +53,6 @@ func (e *explainCmd) tracer(c program.Command) (func(context.Context, program.Se
 	return func(ctx context.Context, s program.Setup) (trace.Counts, error) { return trace.Count(ctx, c, s, w) }, ""
 }
 
-// causes tabulates the findings.
 func causes(e cause.Explanation) string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "of %s of the environment the slowest is %d bytes; %d bytes are usual\n", words.Plural(e.Sizes, "size"), e.Slow, e.Usual)

@@ -71,7 +71,6 @@ type sweepCmd struct {
 	stores   int // compared with each load; 0 means the store buffer's size
 }
 
-// Groups of mutually exclusive flags.
 const (
 	factorTitle = "FACTOR, of which one is varied"
 	blockTitle  = "Of a block"
@@ -145,7 +144,6 @@ func (s *sweepCmd) run(std cli.Streams) error {
 	return s.finish(std, got, err)
 }
 
-// finish writes the table and its summary, draws it, and ends the command.
 func (s *sweepCmd) finish(std cli.Streams, got sweep.Sweep, err error) error {
 	return cli.Ended(err, got.Points != nil, func() error {
 		got.Incomplete = err != nil

@@ -21,14 +21,12 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// programFactors maps flags to the set-up for a value.
 var programFactors = map[string]func(value int) program.Setup{
 	"env":  func(v int) program.Setup { return program.Setup{EnvBytes: v} },
 	"heap": func(v int) program.Setup { return program.Setup{HeapShift: v} },
 	"arg":  func(int) program.Setup { return program.Setup{} },
 }
 
-// Columns and axes of programs' factors.
 var (
 	programColumns = map[string]string{"env": "env_bytes", "heap": "heap_bytes", "arg": "argument"}
 	programAxes    = map[string]string{"env": "padding of the environment, bytes", "heap": "start of the heap, bytes above the usual", "arg": "argument"}
@@ -37,7 +35,6 @@ var (
 // repetitions is replaced by -repeat's number in a program's arguments.
 const repetitions = "{k}"
 
-// programRuns is the default number of runs per value.
 const programRuns = 10
 
 // sweepProgram runs a program at each value. It finds errors in -events and -trace before the runs, which take longest.
@@ -127,7 +124,6 @@ func (s *sweepCmd) places(ctx context.Context, notes io.Writer) (places []progra
 	return places, nil
 }
 
-// perValue returns the number of places per value.
 func (s *sweepCmd) perValue() int {
 	if s.repeat > 1 {
 		return 2
@@ -201,7 +197,6 @@ var tracedColumns = []struct {
 	{"pages", func(c trace.Counts) float64 { return float64(c.Pages) }},
 }
 
-// trace traces the program once per value.
 func (s *sweepCmd) trace(ctx context.Context, places []program.Place, notes io.Writer) (traces []trace.Counts, err error) {
 	w := trace.Window{Function: s.traced, Instructions: s.window, Core: host.Detect(s.Opts.CPUs...).Core, CPUs: s.Opts.CPUs, Stdin: s.programs.Stdin, Timeout: s.programs.Timeout}
 	w.Core.StoreBuffer = cmp.Or(s.stores, w.Core.StoreBuffer)
@@ -220,7 +215,6 @@ func (s *sweepCmd) trace(ctx context.Context, places []program.Place, notes io.W
 	return traces, nil
 }
 
-// countable returns the events of -events.
 func (s *sweepCmd) countable(ctx context.Context, r *program.Runner, notes io.Writer) ([]program.Event, error) {
 	if len(s.Opts.Events) == 0 {
 		return nil, nil

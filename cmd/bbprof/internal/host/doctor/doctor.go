@@ -70,7 +70,6 @@ func probe(cpu host.CPU, number int) (p pmu.PMU, err error) {
 	return p, err
 }
 
-// Report is the outcome of an examination.
 type Report struct {
 	// CanMeasure is what bbprof -hex will do. Where it is false, the first of the Shortcomings
 	// says what is missing.
@@ -83,7 +82,6 @@ type Report struct {
 	// counters.
 	Events []profiler.CounterReport `json:"events,omitempty"`
 
-	// The clock and the evidence of the results.
 	Clock    *Clock                `json:"clock,omitempty"`
 	Evidence []invariants.Evidence `json:"evidence,omitempty"`
 	// SpeculativeStoreBypass is the child's.
@@ -94,7 +92,6 @@ type Report struct {
 	Shortcomings []Shortcoming `json:"shortcomings"`
 }
 
-// Clock is the clock in use, and its steadiness.
 type Clock struct {
 	profiler.ClockReport
 	// TSCMegahertz is the time-stamp counter's rate by the system's clock, 0 if unknown.
@@ -104,7 +101,6 @@ type Clock struct {
 	RateHigh float64 `json:"ticks_per_cycle_high"`
 }
 
-// Drift is the relative range of the core's clock rate.
 func (c Clock) Drift() float64 {
 	if c.RateLow <= 0 {
 		return 0
@@ -170,8 +166,7 @@ const (
 	// patience is the number of tries that may be disturbed before each further block gets a single try, so that a host
 	// that is never idle does not take minutes.
 	patience = 4
-	// enough is the time after which an examination measures nothing more.
-	enough = 20 * time.Second
+	enough   = 20 * time.Second
 )
 
 // measure profiles a block until it is measured or its tries are used up.
@@ -199,7 +194,6 @@ func (x *exam) measure(p measure.Profiler, block string) (r profiler.Result, err
 	return r, err
 }
 
-// with runs f with a new profiler. A *verdict.HostError says that the host cannot start one.
 func (x *exam) with(opts profiler.Options, f func(measure.Profiler) error) error {
 	if x.sys.Now().Sub(x.began) > enough {
 		return &verdict.HostError{Missing: "other work left no time to find it out"}
@@ -212,7 +206,6 @@ func (x *exam) with(opts profiler.Options, f func(measure.Profiler) error) error
 	return f(p)
 }
 
-// hostError separates a host's error from all others.
 func hostError(err error) (*verdict.HostError, error) {
 	if h := (*verdict.HostError)(nil); errors.As(err, &h) {
 		return h, nil

@@ -12,7 +12,6 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// sample is a block of the set that precision is measured with.
 type sample struct{ text, hex string }
 
 // set has the kinds of blocks that corpora consist of: dependent chains, throughput of several units,

@@ -22,7 +22,6 @@ type Requirement struct {
 	Instead string  `json:"instead,omitempty"` // what bbprof does where it is not met
 }
 
-// Met is how far a requirement is.
 type Met string
 
 const (
@@ -43,10 +42,8 @@ type Price struct {
 	Why    string  `json:"why,omitempty"`
 }
 
-// Aliased is the requirement whose prices make a table.
 const Aliased = "aliased pages at no cost"
 
-// Names of what is compared.
 const (
 	OneFrame  = "one frame"
 	TwoFrames = "two frames"

@@ -10,7 +10,6 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Shortcoming is a property of the host that could be better.
 type Shortcoming struct {
 	What   string `json:"what"`
 	Effect string `json:"effect"` // on bbprof

@@ -26,7 +26,6 @@ type Held struct {
 	experiment.Effect
 }
 
-// Explanation is the result for a program.
 type Explanation struct {
 	Sizes    int                  `json:"sizes"`          // number run
 	Slow     int                  `json:"slow_env_bytes"` // the size with the largest median
@@ -37,7 +36,6 @@ type Explanation struct {
 	Incomplete bool `json:"incomplete,omitzero"`
 }
 
-// Plan controls the precision.
 type Plan struct {
 	Sizes   []int // of the environment
 	Runs    int   // per size, to find the slowest
@@ -48,13 +46,10 @@ type Plan struct {
 	Done    func(n int) // receives the number of runs; may be nil
 }
 
-// hypotheses is the number of causes tested.
 const hypotheses = 5
 
-// Steps returns the most runs that a plan takes.
 func (p Plan) Steps() int { return 2*p.Runs*len(p.Sizes) + 2*p.Rounds*(hypotheses+1) }
 
-// runner is what Explain needs of a program.Runner.
 type runner interface {
 	Run(context.Context, program.Command, program.Setup) (program.Sample, error)
 	WarmUp(context.Context, program.Command, program.Setup) error
@@ -63,7 +58,6 @@ type runner interface {
 // question is a hypothesis with two set-ups, the second without one possible cause.
 type question = experiment.Question[program.Setup]
 
-// explainer is one explanation in progress.
 type explainer struct {
 	Plan
 	runner  runner
@@ -102,7 +96,6 @@ func Explain(ctx context.Context, r runner, c program.Command, p Plan) (Explanat
 	return e, err
 }
 
-// progress reports one step's measurements, added to those before.
 func (a *explainer) progress() func(n int) {
 	before := a.done
 	return func(n int) {

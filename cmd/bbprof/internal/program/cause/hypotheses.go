@@ -18,7 +18,6 @@ const (
 
 const stackStart = "start of the stack"
 
-// stackBelow returns how much lower the stack starts with an environment of this size than with none.
 func stackBelow(size int) int { return (size + 15) / 16 * 16 }
 
 // lower returns the shift that gives the stack at one size the low 12 bits it has at another.

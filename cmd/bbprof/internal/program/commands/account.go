@@ -178,7 +178,6 @@ func (a *accountCmd) time(ctx context.Context, run *account.Run, notes io.Writer
 	return nil
 }
 
-// samples returns where time is spent, by function; nil without perf.
 func (a *accountCmd) samples(ctx context.Context, std cli.Streams) (map[account.Place]float64, error) {
 	r := extract.Run{Program: a.program, Err: cli.Direct(std.Err), AnyStatus: a.anyStatus, Timeout: a.timeout}
 	p, err := running.Run(ctx, r, a.stdin, io.Discard, (*extract.Run).Samples)

@@ -225,7 +225,6 @@ func (c *captureCmd) choose(ctx context.Context, command program.Command, std cl
 	return all.blocks(c.top), err
 }
 
-// ran returns the blocks that the program runs, from callgrind.
 func (c *captureCmd) ran(ctx context.Context, all *hottest, std cli.Streams, notes io.Writer) error {
 	fmt.Fprintln(notes, "bbprof: running the program under valgrind, to find its hottest blocks")
 	const others = "choose blocks with -func, -address or -blocks: then nothing runs under valgrind"
@@ -247,7 +246,6 @@ func (c *captureCmd) ran(ctx context.Context, all *hottest, std cli.Streams, not
 	return nil
 }
 
-// listed returns the blocks of a table from extract.
 func (c *captureCmd) listed(all *hottest, std cli.Streams) error {
 	in, err := input.Open([]string{c.blocks}, std.In, "", nil)
 	if err != nil {

@@ -69,7 +69,6 @@ type countCmd struct {
 	count.Options
 }
 
-// Groups of mutually exclusive flags.
 const (
 	functionTitle = "Of a function"
 	growthTitle   = "Of a function with two sets of arguments"

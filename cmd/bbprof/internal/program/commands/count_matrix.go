@@ -129,7 +129,6 @@ func (c *countCmd) countMatrix(ctx context.Context, std cli.Streams) error {
 	})
 }
 
-// read reads the expectation. With -update the file need not exist.
 func (m *matrixFlags) read() ([]matrix.Row, error) {
 	if m.expect == "" {
 		return nil, nil
@@ -156,7 +155,6 @@ func (m *matrixFlags) write(rows []matrix.Row) error {
 	return nil
 }
 
-// report tabulates the counts.
 func (r matrixResult) report() string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "%s of %s: instructions by size\n", r.Function, filepath.Base(r.Source))

@@ -32,7 +32,6 @@ const (
 
 func Methods() []Method { return []Method{Auto, Hard, Step} }
 
-// All, as Options.Calls, counts every call.
 const All = -1
 
 // Options of a count. The zero value means the defaults.
@@ -51,7 +50,6 @@ type Options struct {
 	Open func(thread int) (Counter, error)
 }
 
-// Counter counts a thread's user-mode instructions.
 type Counter interface {
 	Start() error          // from zero
 	Stop() (uint64, error) // since Start
@@ -67,12 +65,11 @@ type Call struct {
 }
 
 type Result struct {
-	Function string   `json:"function"`
-	Address  uint64   `json:"address,omitzero"` // in the file; 0 for a shared library's or a JIT compiler's
-	Program  []string `json:"program"`
-	Method   Method   `json:"method"` // Hard or Step
-	Calls    []Call   `json:"calls"`
-	// Instructions is the sum over all calls.
+	Function     string   `json:"function"`
+	Address      uint64   `json:"address,omitzero"` // in the file; 0 for a shared library's or a JIT compiler's
+	Program      []string `json:"program"`
+	Method       Method   `json:"method"` // Hard or Step
+	Calls        []Call   `json:"calls"`
 	Instructions uint64   `json:"instructions"`
 	Notes        []string `json:"notes,omitempty"` // remarks for the reader
 }
@@ -148,7 +145,6 @@ func (o *Options) defaults() {
 	}
 }
 
-// countOnce runs the program once.
 func countOnce(ctx context.Context, c program.Command, f program.Function, o Options) ([]Call, []string, error) {
 	s := session{opts: o, name: f.Name}
 	control := program.Control{CPUs: o.CPUs, Timeout: o.Timeout, Streams: program.Streams{Stdin: o.Stdin, Stderr: o.Output, Merge: true}}
@@ -205,7 +201,6 @@ func (s *session) whole() (n int) {
 
 func (s *session) enough() bool { return s.opts.Calls != All && len(s.calls) >= s.opts.Calls }
 
-// count runs the program from call to call, then to its end.
 func (s *session) count(c program.Command, f program.Function) error {
 	if s.opts.JIT {
 		s.jit = program.NewPerfMap(s.ID())
@@ -284,7 +279,6 @@ func (s *session) breakAtEntries() error {
 	return nil
 }
 
-// ended notes how the program ended, if that is unusual.
 func (s *session) ended() {
 	switch {
 	case s.end.Exec:
@@ -296,7 +290,6 @@ func (s *session) ended() {
 	}
 }
 
-// call counts the call at whose first instruction the thread stopped.
 func (s *session) call(c program.Command, stop debuggee.Stop) error {
 	f, err := s.newFrame(c.Exe.IsGo, stop.Regs)
 	if err != nil {
@@ -486,7 +479,6 @@ func (s *session) byCounter(f frame, thread int) (Call, error) {
 	return call, nil
 }
 
-// stretch counts up to the next breakpoint.
 func (s *session) stretch(c Counter) (uint64, debuggee.Stop, error) {
 	if err := c.Start(); err != nil {
 		return 0, debuggee.Stop{}, err

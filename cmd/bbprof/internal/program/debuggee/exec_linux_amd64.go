@@ -70,7 +70,6 @@ func (p *Process) usage() (u Usage, err error) {
 	return u, nil
 }
 
-// Image returns the path of the program's file.
 func (p *Process) Image() (string, error) { return imageOf(p.pid) }
 
 func imageOf(pid int) (string, error) {

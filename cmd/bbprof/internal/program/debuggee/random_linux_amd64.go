@@ -26,7 +26,6 @@ func (p *Process) FixRandom() error {
 // syscallStop is the stop signal before and after a system call (PTRACE_O_TRACESYSGOOD, ptrace(2)).
 const syscallStop = unix.SIGTRAP | 0x80
 
-// goOn returns the request that resumes threads.
 func (p *Process) goOn() uintptr {
 	if p.random != nil || p.onCall != nil {
 		return unix.PTRACE_SYSCALL

@@ -45,7 +45,6 @@ func setRegisters(id int, r unix.PtraceRegs) error {
 	return nil
 }
 
-// State reads all registers of a stopped thread.
 func (p *Process) State(id int) (s State, err error) {
 	if s.Regs, s.Flags, err = general(id); err != nil {
 		return s, err
@@ -68,7 +67,6 @@ func (p *Process) State(id int) (s State, err error) {
 	return s, nil
 }
 
-// Page reads the page at an address, without breakpoints.
 func (p *Process) Page(addr uint64, into *[4096]byte) error {
 	local := unix.Iovec{Base: &into[0]}
 	local.SetLen(len(into))
@@ -80,7 +78,6 @@ func (p *Process) Page(addr uint64, into *[4096]byte) error {
 	return nil
 }
 
-// withoutBreaks restores the program's own bytes where breakpoints are.
 func (p *Process) withoutBreaks(addr uint64, b []byte) {
 	for at, original := range p.breaks {
 		if addr <= at && at < addr+uint64(len(b)) {

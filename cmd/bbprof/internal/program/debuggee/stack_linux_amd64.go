@@ -107,7 +107,6 @@ func (p *Process) OneMapping(a, b uint64) bool {
 	return m != nil && m == Find(maps, b)
 }
 
-// CPUTime returns the program's CPU time so far, user and kernel mode, over all threads.
 func (p *Process) CPUTime() (time.Duration, error) {
 	// A process's clock is ~pid<<3 | CPUCLOCK_SCHED (linux/posix-timers_types.h).
 	var t unix.Timespec
@@ -117,7 +116,6 @@ func (p *Process) CPUTime() (time.Duration, error) {
 	return time.Duration(t.Nano()), nil
 }
 
-// Detach removes all breakpoints and lets the program run untraced.
 func (p *Process) Detach() error {
 	if err := p.hold(nil); err != nil {
 		return err

@@ -16,7 +16,6 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Process is a program under control.
 type Process struct {
 	mortal sync.Mutex // guards pid against Kill from any goroutine
 	pid    int        // 0 once reaped
@@ -87,7 +86,6 @@ func Start(c Config) (_ *Process, err error) {
 const options = unix.PTRACE_O_EXITKILL | unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACEFORK |
 	unix.PTRACE_O_TRACEVFORK | unix.PTRACE_O_TRACEEXEC | unix.PTRACE_O_TRACESYSGOOD
 
-// addrNoRandomize is ADDR_NO_RANDOMIZE of personality(2), linux/personality.h.
 const addrNoRandomize = 0x0040000
 
 // fork starts the program from a thread whose personality disables randomisation: fork copies a thread's personality
@@ -179,7 +177,6 @@ func (p *Process) reaped() {
 	p.pid = 0
 }
 
-// wait waits for a stop or the end of any task traced by this thread.
 func (p *Process) wait() (int, unix.WaitStatus, error) {
 	for {
 		var status unix.WaitStatus

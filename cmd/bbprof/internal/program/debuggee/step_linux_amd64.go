@@ -44,14 +44,12 @@ type stepper struct {
 	delivered bool // a signal is delivered with it
 }
 
-// code returns the stepped instruction, as far as it can be read.
 func (s *stepper) code() []byte {
 	var code [8]byte // enough for a rep prefix with others, or a system call
 	n, _ := unix.PtracePeekText(s.t.id, uintptr(s.before.RIP), code[:])
 	return code[:n]
 }
 
-// special says how an instruction must be stepped.
 type special uint8
 
 const (
@@ -134,7 +132,6 @@ func (s *stepper) gone(syscall bool) Step {
 	return Step{Executed: syscall && !killed, Gone: true, End: s.end}
 }
 
-// trapped handles the end of a step.
 func (s *stepper) trapped() (Step, error) {
 	after, err := s.Regs(s.t.id)
 	if err != nil {
@@ -235,7 +232,6 @@ func (s *stepper) awaitWithOthers() (status unix.WaitStatus, elsewhere int, err 
 	return 0, 0, nil
 }
 
-// stepOver executes the instruction at a breakpoint.
 func (p *Process) stepOver(t *task) error {
 	regs, err := p.Regs(t.id)
 	if err != nil {

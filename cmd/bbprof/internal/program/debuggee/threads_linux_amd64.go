@@ -11,7 +11,6 @@ import (
 	"github.com/bbprof/bbprof/internal/strays"
 )
 
-// task is a thread of the program, or a child that is still traced.
 type task struct {
 	id       int
 	kind     kind
@@ -53,7 +52,6 @@ func (p *Process) Run() (Stop, error) {
 	return Stop{End: p.end}, nil
 }
 
-// next waits for and records the next event; hit means that t reached a breakpoint.
 func (p *Process) next() (t *task, hit bool, err error) {
 	id, status, err := p.wait()
 	if err != nil {
@@ -64,7 +62,6 @@ func (p *Process) next() (t *task, hit bool, err error) {
 	return t, hit, err
 }
 
-// resume resumes all stopped threads except one.
 func (p *Process) resume(but *task) {
 	for _, t := range p.tasks {
 		if t != but && t.kind == thread && !t.running {
@@ -89,7 +86,6 @@ func (p *Process) single(t *task) (after bool, status unix.WaitStatus, err error
 	return status.Stopped() && status.StopSignal() == unix.SIGTRAP && status.TrapCause() <= 0, status, nil
 }
 
-// hold stops all threads except one.
 func (p *Process) hold(but *task) error {
 	for _, t := range p.tasks {
 		if t != but && t.kind == thread && t.running && !t.starting && !t.stopDue {
@@ -175,7 +171,6 @@ func (p *Process) dispatch(id int, status unix.WaitStatus) (hit bool, err error)
 	return hit, err
 }
 
-// birth records a task that parent has started.
 func (p *Process) birth(parent *task, event int) error {
 	id, err := unix.PtraceGetEventMsg(parent.id)
 	if err != nil {
@@ -242,7 +237,6 @@ func lost(err error) error {
 	return fmt.Errorf("ptrace: %w", err)
 }
 
-// trapCode returns the si_code of a task's stop signal.
 func trapCode(id int) (int32, error) {
 	var si struct {
 		signo, errno, code int32
@@ -271,10 +265,8 @@ func (p *Process) Break(addr uint64) error {
 	return nil
 }
 
-// int3 is the breakpoint instruction.
 const int3 = 0xcc
 
-// Born returns how many threads and processes the program has started.
 func (p *Process) Born() (threads, children int) {
 	return p.born[thread], p.born[forked] + p.born[vforked]
 }

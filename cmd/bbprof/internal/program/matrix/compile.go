@@ -57,7 +57,6 @@ func cutLibraries(words []string) (flags, libraries []string) {
 	return flags, libraries
 }
 
-// split splits a compiler or a level from its flags.
 func split(text string) ([]string, error) {
 	words, err := program.Words(text)
 	if err == nil && len(words) == 0 {
@@ -66,7 +65,6 @@ func split(text string) ([]string, error) {
 	return words, err
 }
 
-// compile compiles a source to a program. A compile error is a *program.Error.
 func (b Build) compile(ctx context.Context, source, to string) error {
 	words, err := b.command(source, to)
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"strconv"
 )
 
-// Row is the expectation for a function in one build.
 type Row struct {
 	Build
 	Function     string `json:"function"`
@@ -17,7 +16,6 @@ type Row struct {
 	Instructions uint64 `json:"instructions"`
 }
 
-// Outcome compares a build with its expectation.
 type Outcome string
 
 const (
@@ -27,10 +25,8 @@ const (
 	New        Outcome = "new"  // no expectation
 )
 
-// header holds an expectation's columns.
 var header = []string{"compiler", "level", "function", "growth", "size", "instructions"}
 
-// Expectation makes rows from counts.
 func Expectation(function string, sizes []int, cells []Cell) (rows []Row) {
 	last := len(sizes) - 1
 	for _, c := range cells {
@@ -80,7 +76,6 @@ func Compare(function string, sizes []int, cells []Cell, rows []Row, ratio float
 	}
 }
 
-// Read reads an expectation.
 func Read(in io.Reader) ([]Row, error) {
 	r := csv.NewReader(in)
 	r.FieldsPerRecord = len(header)
@@ -106,7 +101,6 @@ func Read(in io.Reader) ([]Row, error) {
 	return rows, nil
 }
 
-// Write writes an expectation.
 func Write(out io.Writer, rows []Row) error {
 	w := csv.NewWriter(out)
 	w.Write(header) // errors are kept for Error

@@ -16,7 +16,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/count"
 )
 
-// Plan says what to compile and count.
 type Plan struct {
 	Source   string
 	Function string
@@ -27,10 +26,8 @@ type Plan struct {
 	Done     func(n int) // receives the number of counts so far
 }
 
-// Steps returns the number of counts.
 func (p Plan) Steps() int { return len(p.Builds) * len(p.Sizes) }
 
-// Cell is the result for one build.
 type Cell struct {
 	Build
 	Instructions []uint64 `json:"instructions"` // at each size
@@ -67,7 +64,6 @@ func Run(ctx context.Context, p Plan) (cells []Cell, err error) {
 	return cells, nil
 }
 
-// count counts in a build's program with each size, after so many other counts.
 func (p Plan) count(ctx context.Context, b Build, path string, done int) (Cell, error) {
 	cell := Cell{Build: b}
 	var counts []float64

@@ -16,7 +16,6 @@ import (
 	"github.com/bbprof/bbprof/invariants"
 )
 
-// Window is a range of a program's execution.
 type Window struct {
 	Function     string
 	Instructions int             // from the function's first, including callees
@@ -37,7 +36,6 @@ type Counts struct {
 	Aliases               []Alias
 }
 
-// Alias is a load and a store that match only in the low 12 bits.
 type Alias struct {
 	Load, Store Access
 	Times       int // in the window
@@ -90,7 +88,6 @@ type tracer struct {
 	blocks  []block
 }
 
-// block is memory that malloc returned.
 type block struct {
 	request program.Request
 	at      uint64
@@ -223,7 +220,6 @@ func (t *tracer) blockOf(addr uint64) program.Request {
 	return program.Request{}
 }
 
-// access records what an instruction with these registers before it accesses.
 func (t *tracer) access(regs asm.Regs) {
 	at := regs.RIP
 	in, ok := t.insts[at]
@@ -253,7 +249,6 @@ func (t *tracer) access(regs asm.Regs) {
 	}
 }
 
-// decode decodes the instruction at an address: the shortest valid run of bytes.
 func (t *tracer) decode(at uint64) *asm.Inst {
 	var code [15]byte // the longest (Intel SDM vol. 2, 2.3.11)
 	n := t.Code(at, code[:])

@@ -9,7 +9,6 @@ import (
 	"github.com/bbprof/bbprof/internal/cpu"
 )
 
-// cycles holds one latency for every core, by column.
 type cycles = [cpu.LatencyColumns]float64
 
 // unknownLatency stands for an instruction that is not in the table: it exceeds all known ones, so that the path

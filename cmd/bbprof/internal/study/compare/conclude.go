@@ -10,7 +10,6 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// Verdict says how b compares with a.
 type Verdict string
 
 const (
@@ -55,7 +54,6 @@ type Conclusion struct {
 	test stat.Test
 }
 
-// Estimate is a difference in percent with its 95 % interval.
 type Estimate struct {
 	Value float64 `json:"difference_percent"`
 	Low   float64 `json:"ci_low_percent"`
@@ -66,7 +64,6 @@ func (e *Estimate) String() string {
 	return fmt.Sprintf("%+.2f %%, 95 %% interval %+.2f to %+.2f %%", e.Value, e.Low, e.High)
 }
 
-// Summary describes the distribution of one side's values.
 type Summary struct {
 	Mean float64 `json:"mean"`
 	Low  float64 `json:"min"` // over the layouts
@@ -110,7 +107,6 @@ func Paired(pairs []Pair, comparisons int) (Conclusion, error) {
 	return c, nil
 }
 
-// decide records the result of a test of differences in percent.
 func (c *Conclusion) decide(method string, test stat.Test, comparisons int) {
 	c.Detects = test.Detectable(Power)
 	if d := stat.Student(test.DF); comparisons > 1 {

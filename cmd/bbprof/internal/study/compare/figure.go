@@ -22,7 +22,6 @@ func Figure(unit string, cs []Conclusion, all []Measured) plot.Figure {
 	return plot.Figure{Beside: true, Panels: []plot.Panel{values, means}}
 }
 
-// values draws each side as a box and a column of points, in the order of the layouts.
 func values(all []Measured) []plot.Series {
 	const boxWidth, left, columnWidth = 0.25, 0.2, 0.3 // in units of the distance between sides
 	boxes := plot.Series{Kind: plot.Boxes, Width: boxWidth}
@@ -47,7 +46,6 @@ func differences(cs []Conclusion) plot.Series {
 	return s
 }
 
-// distribution draws a histogram of the differences, with 0 and, above it, the mean with its interval.
 func (c Conclusion) distribution() []plot.Series {
 	bars, top := histogram(c.differences())
 	return []plot.Series{bars,
@@ -100,7 +98,6 @@ func (c Conclusion) Speedup(name string, pairs []Pair) plot.Series {
 	return s
 }
 
-// Curve draws speed-ups against the environment's size.
 func Curve(title string, speedups []plot.Series) plot.Figure {
 	return plot.Figure{Title: title, X: "padding of the environment, bytes", Panels: []plot.Panel{{Y: "speed-up over a", Series: speedups}}}
 }

@@ -16,13 +16,11 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// Explanation is the result for a block.
 type Explanation struct {
 	Base     profiler.Result      `json:"base"`
 	Findings []experiment.Finding `json:"findings"`
 }
 
-// Options control the precision.
 type Options struct {
 	Rounds int    // pairs per hypothesis, default DefaultRounds
 	Seed   uint64 // for the random order within a round
@@ -92,7 +90,6 @@ type arm struct {
 	of func(profiler.Result) float64 // the compared value; nil means cycles
 }
 
-// change tests a hypothesis by a change of the set-up.
 func change(here, what string, with, without profiler.Setup) test {
 	return test{Finding: experiment.Finding{Here: here, Change: what}, With: arm{Setup: with}, Without: arm{Setup: without}}
 }

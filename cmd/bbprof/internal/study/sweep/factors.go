@@ -12,10 +12,8 @@ import (
 	"github.com/bbprof/bbprof/unroll"
 )
 
-// maxShift limits how far a pointer moves.
 const maxShift = 1 << 20
 
-// Factors lists the factors of blocks by flag.
 var Factors = []struct {
 	Flag, Help    string
 	column, label string // %s stands for the registers
