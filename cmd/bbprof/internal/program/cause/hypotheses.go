@@ -16,23 +16,21 @@ const (
 	far  = 1088 // an odd number of lines, a quarter of a page
 )
 
-const stackStart = "start of the stack"
-
 func stackBelow(size int) int { return (size + 15) / 16 * 16 }
 
 // lower returns the shift that gives the stack at one size the low 12 bits it has at another.
 func lower(size, as int) int { return (stackBelow(as) - stackBelow(size) + 64*page) % page }
 
 // hypotheses turns the slow and the usual size into pairs of set-ups that differ in one thing.
-func (a *explainer) hypotheses(ctx context.Context, slow, usual int) ([]question, error) {
+func (p Plan) hypotheses(ctx context.Context, slow, usual int) ([]question, error) {
 	with := program.Setup{EnvBytes: slow}
 	ask := func(name, change string, without program.Setup) question {
 		return question{Finding: experiment.Finding{Hypothesis: name, Change: change}, With: with, Without: without}
 	}
-	buffers, err := a.buffers(ctx, with)
+	buffers, err := p.buffers(ctx, with)
 	return []question{
 		ask("size of the environment", "the usual size", program.Setup{EnvBytes: usual}),
-		ask(stackStart, "the stack starts where it does at the usual size; the environment is as large as before",
+		ask("start of the stack", "the stack starts where it does at the usual size; the environment is as large as before",
 			program.Setup{EnvBytes: slow, StackShift: lower(slow, usual)}),
 		ask("environment itself", "the usual size, with the stack where it starts at the slow one",
 			program.Setup{EnvBytes: usual, StackShift: lower(usual, slow)}),
@@ -42,13 +40,13 @@ func (a *explainer) hypotheses(ctx context.Context, slow, usual int) ([]question
 }
 
 // buffers finds a way to separate two objects whose accesses alias in a window of the program.
-func (a *explainer) buffers(ctx context.Context, with program.Setup) (question, error) {
+func (p Plan) buffers(ctx context.Context, with program.Setup) (question, error) {
 	h := question{Finding: experiment.Finding{Hypothesis: "aliasing accesses", Outcome: experiment.Untested}}
-	if a.Trace == nil {
-		h.Change = a.NoTrace
+	if p.Trace == nil {
+		h.Change = p.NoTrace
 		return h, nil
 	}
-	before, err := a.Trace(ctx, with)
+	before, err := p.Trace(ctx, with)
 	if err != nil {
 		return h, err
 	}
@@ -58,7 +56,7 @@ func (a *explainer) buffers(ctx context.Context, with program.Setup) (question, 
 		return h, nil
 	}
 	for _, m := range moves(before, with) {
-		after, err := a.Trace(ctx, m.Without)
+		after, err := p.Trace(ctx, m.Without)
 		if bad := (*program.Error)(nil); errors.As(err, &bad) {
 			continue
 		}
