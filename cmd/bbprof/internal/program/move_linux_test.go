@@ -71,20 +71,33 @@ func where(t *testing.T, c Command, s Setup) (p places) {
 
 // TestMoves: each change of a set-up moves what it says, and nothing else.
 func TestMoves(t *testing.T) {
+	request := Request{Number: 2, Bytes: 2000}
+	setups := []Setup{{}, {EnvBytes: 16}, {EnvBytes: 4096}, {EnvBytes: 100_000}, {StackShift: 16}, {StackShift: 8176}, {EnvBytes: 32, StackShift: 64},
+		{HeapShift: 16}, {HeapShift: 4080}, {HeapShift: 1 << 20}, {Request: request}}
 	c := compiled(t, placesSource)
 	usual := where(t, c, Setup{})
-	want := usual
-	want.Heap, want.First, want.Second = usual.Heap+64, usual.First+64, usual.Second+64
-	if got := where(t, c, Setup{HeapShift: 64}); got != want {
-		t.Errorf("the heap moved: %s", cmp.Diff(want, got))
+	for _, s := range setups {
+		by, want := uint64(s.HeapShift), usual
+		want.Stack -= uint64(s.EnvBytes + s.StackShift)
+		want.Heap, want.First, want.Second = want.Heap+by, want.First+by, want.Second+by
+		require.Equal(t, fmt.Sprintf("%+v", s), want, where(t, c, s))
 	}
-	want = usual
-	if got := where(t, c, Setup{Request: Request{Number: 2, Bytes: 2000}}); got != want {
-		t.Errorf("a block was stopped at: %s", cmp.Diff(want, got))
+	// Not a multiple of 16: rounded down.
+	if down := usual.Stack - where(t, c, Setup{EnvBytes: 17}).Stack; down != 16 && down != 32 {
+		t.Errorf("17 bytes move the stack by %d", down)
 	}
-	got := where(t, c, Setup{Request: Request{Number: 2, Bytes: 2000, Align: 2048}})
+	request.Align = 2048
+	got, want := where(t, c, Setup{Request: request}), usual
 	if want.Second = got.Second; got != want || got.Second%2048 != 0 {
 		t.Errorf("a block moved: %s", cmp.Diff(want, got))
+	}
+	// Of a static program, the C library has allocated below malloc's blocks, and its end is aligned.
+	c = compiled(t, placesSource, "-static")
+	usual = where(t, c, Setup{})
+	for _, s := range setups[:len(setups)-1] {
+		got := where(t, c, s)
+		require.Equal(t, fmt.Sprintf("%+v of -static", s), uint64(s.HeapShift), got.First-usual.First)
+		require.Equal(t, fmt.Sprintf("%+v of -static", s), uint64(s.EnvBytes+s.StackShift), usual.Stack-got.Stack)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -303,60 +302,6 @@ func TestRunMeasures(t *testing.T) {
 	t.Errorf("in %d of %d runs an add takes from %.3f to %.3f cycles", failed, runs, lowest, highest)
 }
 
-// TestRunPlaces: the stack starts where the set-up says, and a program sees its arguments and environment unchanged.
-func TestRunPlaces(t *testing.T) {
-	gcc := require.Tool(t, require.GCC, "gcc")
-	path := filepath.Join(t.TempDir(), "where")
-	source := filepath.Join(t.TempDir(), "where.c")
-	os.WriteFile(source, []byte(`
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-int main(int argc, char **argv)
-{
-	int here;
-	fprintf(stderr, "%p %p %d %s %zu\n", (void *)&here, (void *)main, argc, argv[1], strlen(getenv("BBPROF_PAD")));
-	return 0;
-}`), 0o644)
-	if out, err := exec.Command(gcc, "-o", path, source).CombinedOutput(); err != nil {
-		require.Skip(t, require.GCC, "it does not compile here: %v: %s", err, out)
-	}
-	c := require.Get(NewCommand([]string{path, "hello"}))(t)
-	at := func(s Setup) (stack, code uint64, rest string) {
-		t.Helper()
-		out := require.Get(os.Create(filepath.Join(t.TempDir(), "out")))(t)
-		defer out.Close()
-		r := newRunner(t, Options{Stderr: out})
-		require.NoError(t, r.WarmUp(context.Background(), c, s))
-		b, _ := os.ReadFile(out.Name())
-		f := strings.Fields(string(b))
-		if len(f) != 5 {
-			t.Fatalf("%q", b)
-		}
-		return parseHex(t, f[0]), parseHex(t, f[1]), strings.Join(f[2:], " ")
-	}
-	base, code, rest := at(Setup{})
-	if rest != "2 hello 0" {
-		t.Errorf("it sees %q", rest)
-	}
-	for _, s := range []Setup{{}, {EnvBytes: 16}, {EnvBytes: 4096}, {EnvBytes: 100_000}, {StackShift: 16}, {StackShift: 8176}, {EnvBytes: 32, StackShift: 64}} {
-		stack, here, _ := at(s)
-		if here != code {
-			t.Errorf("%+v: main is at %#x and at %#x", s, code, here)
-		}
-		require.Equal(t, fmt.Sprintf("%+v", s), uint64(s.EnvBytes+s.StackShift), base-stack)
-	}
-	// Not a multiple of 16: rounded down.
-	if stack, _, _ := at(Setup{EnvBytes: 17}); base-stack != 16 && base-stack != 32 {
-		t.Errorf("17 bytes move the stack by %d", base-stack)
-	}
-}
-
-func parseHex(t *testing.T, s string) uint64 {
-	t.Helper()
-	return require.Get(strconv.ParseUint(s, 0, 64))(t)
-}
-
 func TestRunFails(t *testing.T) {
 	r, hasty := newRunner(t, Options{}), newRunner(t, Options{Timeout: 300 * time.Millisecond})
 	for _, c := range []struct {
@@ -400,42 +345,6 @@ func TestRunFails(t *testing.T) {
 	for _, f := range files {
 		if b, _ := os.ReadFile(f); len(b) > 0 {
 			t.Errorf("left behind: %s", b)
-		}
-	}
-}
-
-// TestHeapShift: the heap starts higher by the shift, and nothing else moves.
-func TestHeapShift(t *testing.T) {
-	gcc := require.Tool(t, require.GCC, "gcc")
-	dir := t.TempDir()
-	source, path := filepath.Join(dir, "heap.c"), filepath.Join(dir, "heap")
-	os.WriteFile(source, []byte(`
-#include <stdio.h>
-#include <stdlib.h>
-int main(void)
-{
-	int here;
-	fprintf(stderr, "%p %p %p\\n", malloc(64), (void *)&here, (void *)main);
-	return 0;
-}`), 0o644)
-	for _, link := range []string{"-pie", "-static"} {
-		if out, err := exec.Command(gcc, "-O1", link, "-o", path, source).CombinedOutput(); err != nil {
-			require.Skip(t, require.GCC, "it does not compile here: %v: %s", err, out)
-		}
-		c := require.Get(NewCommand([]string{path}))(t)
-		at := func(shift int) (heap uint64, rest string) {
-			t.Helper()
-			var out bytes.Buffer
-			r := newRunner(t, Options{Stderr: &out})
-			require.NoError(t, r.WarmUp(context.Background(), c, Setup{HeapShift: shift}))
-			first, rest, _ := strings.Cut(out.String(), " ")
-			return parseHex(t, first), rest
-		}
-		base, rest := at(0)
-		for _, shift := range []int{16, 64, 4080, 4096, 1 << 20} {
-			if heap, others := at(shift); heap != base+uint64(shift) || others != rest {
-				t.Errorf("%s: shifted by %d, malloc gives %#x and the others are at %s; before %#x and %s", link, shift, heap, others, base, rest)
-			}
 		}
 	}
 }

@@ -63,7 +63,6 @@ type compareCmd struct {
 	apart     bool // move each pointer separately
 	out       cli.Output
 	plot      measuring.PlotFile
-	verbose   bool
 	programs  running.Flags
 
 	// for linked programs
@@ -90,10 +89,9 @@ func (c *compareCmd) declare(f *cli.Flags) {
 	f.Seed(&c.seed, "makes other layouts; the same seed makes the same")
 	f.Toggle(&c.apart, "apart", "of blocks: place what each register points to by itself, as an allocator may; rsp and rbp stay together. "+
 		"Pointers may then alias in their low 12 bits")
-	f.Toggle(&c.out.JSON, "json", "one JSON object on one line for each pair, with all values")
+	f.Toggle(&c.out.JSON, "json", "one JSON object on one line for each pair, with the values of each layout")
 	c.out.AddFile(f)
 	c.plot.Add(f)
-	f.Toggle(&c.verbose, "v", "list the layouts, with what was measured and what one alone would have said")
 	measuring.CPUFlag(f, &c.measuring.CPUs, measuring.CPUHelp)
 	c.programs.Declare(f)
 	f.Section(linkTitle)
@@ -168,7 +166,6 @@ func (c *compareCmd) readSides(std cli.Streams) (sides []side, err error) {
 	r.Not(kind == aCommand && ofBlocks != "", "-%s is for blocks, and these are programs", ofBlocks)
 	r.Not(kind != aCommand && ofRuns != "", "-%s is for programs, and these are blocks", ofRuns)
 	r.Not(kind != aCommand && c.env != nil, "-env is for programs, and these are blocks")
-	r.Not(kind == aFile && c.verbose, "-v lists the layouts of one comparison, and files make several; -json has them")
 	r.Not(kind == aFile && len(sides) > 2, "files are compared row by row, two at a time: give one -b")
 	r.Not(n != m, "%s in %s and %d in %s: rows are compared in pairs, so there must be as many in both", words.Plural(n, "block"), c.a, m, c.b[0])
 	return sides, r.Err
@@ -189,7 +186,6 @@ func (c *compareCmd) check() error {
 		r.Not(given, "-suite names both sides of each program: leave out -a and -b")
 		r.Not(ofBlocks != "", "-%s is for blocks, and -suite is for programs", ofBlocks)
 		r.Not(c.apart, "-apart is for blocks, and -suite is for programs")
-		r.Not(c.verbose, "-v lists the layouts of one comparison, and -suite makes several; -json has them")
 	} else {
 		r.Not(!c.flags.Has("a") || !c.flags.Has("b"), "two sides are needed: -a and -b, such as -a 4801c0 -b 480fafc0")
 	}

@@ -301,18 +301,12 @@ func (r *comparisons) details(w *measuring.Reporter, out *Comparison) {
 		opposite := map[compare.Verdict]string{compare.Slower: "that b is faster", compare.Faster: "that b is slower", compare.Same: "that there is a difference"}
 		w.Line("contrary", "%d of %d layouts (%.0f %%) alone would have said %s", out.Contrary(), out.Layouts, 100*float64(out.Contrary())/float64(out.Layouts), opposite[out.Verdict])
 		w.Line("proposal", "%s: mean of all %d × %d differences, taken as independent", out.Proposal, out.Layouts, r.trials)
-		if out.Median != nil {
-			w.Line("median", "%s: median of all %d differences of medians", out.Median, out.Layouts)
-		}
 	}
 	takes := ""
 	if r.setups == 1 && len(r.all) == 1 {
 		takes = "; one of 1 % takes " + enough(out.LayoutsForPercent)
 	}
 	w.Line("detects", "a difference of %.2f %% in 4 of 5 runs with so many layouts%s", out.Detects, takes)
-	if r.verbose {
-		w.WriteString(r.layoutTable(out))
-	}
 }
 
 func (r *comparisons) layoutsText() string {
@@ -373,23 +367,4 @@ func dropped(d []compare.Dropped) string {
 		return ""
 	}
 	return fmt.Sprintf(" (%d more dropped, the first because %s is rejected there: %s)", len(d), compare.FlagOf(d[0].Side), d[0].Rejection.Reason)
-}
-
-func (r *comparisons) layoutTable(out *Comparison) string {
-	header, cells := []string{"layout", "code", "data"}, func(l compare.Layout) []any { return []any{l.Number, l.Start, l.Data} }
-	switch {
-	case r.link:
-		header, cells = []string{"layout", "env", "stack", "heap", "link seed", "order"}, func(l compare.Layout) []any { return []any{l.Number, l.Env, l.Stack, l.Heap, l.Link, l.Order} }
-	case out.Cycles != "":
-		header, cells = []string{"layout", "env", "stack", "heap"}, func(l compare.Layout) []any { return []any{l.Number, l.Env, l.Stack, l.Heap} }
-	}
-	t := cli.NewTable("rrrrr"[:min(len(header), 5)]+map[bool]string{true: "l"}[r.link]+"rrrl", append(header, "a", "b", "diff. %", "alone")...)
-	for i, p := range out.Pairs {
-		var row []string
-		for _, cell := range cells(p.Layout) {
-			row = append(row, fmt.Sprint(cell))
-		}
-		t.Row(append(row, cycles(compare.Value(p.A)), cycles(compare.Value(p.B)), signed(out.Alone[i].Difference), string(out.Alone[i].Verdict))...)
-	}
-	return t.String()
 }
