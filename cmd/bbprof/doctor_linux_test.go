@@ -95,7 +95,8 @@ func TestDoctorKeepsItsWord(t *testing.T) {
 				require.Skip(t, require.Idle, "the core is not left alone")
 			}
 			if result.Clock != r.Clock.Name || result.Calibration.StepTicks != r.Clock.StepTicks {
-				t.Errorf("doctor promises the clock %s in steps of %g ticks, it is %s in steps of %g", r.Clock.Name, r.Clock.StepTicks, result.Clock, result.Calibration.StepTicks)
+				t.Errorf("doctor promises the clock %s in steps of %g ticks, it is %s in steps of %g", r.Clock.Name,
+					r.Clock.StepTicks, result.Clock, result.Calibration.StepTicks)
 			}
 			if result.Host.SpeculativeStoreBypass != r.SpeculativeStoreBypass {
 				t.Errorf("store bypass: doctor says %q, it is %q", r.SpeculativeStoreBypass, result.Host.SpeculativeStoreBypass)

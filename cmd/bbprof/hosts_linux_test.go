@@ -170,7 +170,8 @@ func TestCountWithFewFiles(t *testing.T) {
 	for files := 8; files <= 16; files++ {
 		code, _, stderr := runOnceUnder(t, under, []string{fmt.Sprintf("files=%d", files)}, bbprof, "count", "-func", "main", "--", program)
 		blamed := strings.Contains(stderr, "too many open files")
-		if full := strings.Contains(stderr, "no more files may be open"); full != (code == cli.ExitHost) || full != blamed || files == 8 && !full || files == 16 && full {
+		if full := strings.Contains(stderr, "no more files may be open"); full != (code == cli.ExitHost) ||
+			full != blamed || files == 8 && !full || files == 16 && full {
 			t.Errorf("%d files: exit code %d: %s", files, code, stderr)
 		}
 	}

@@ -31,7 +31,9 @@ var refusals = []string{"EPERM", "ENOSYS", "EINVAL", "EAGAIN"}
 var refusedInShort = map[string][]string{
 	"wait4": {"EPERM", "EAGAIN"}, "getrusage": {"EPERM", "EINVAL"}, "mremap": {"EPERM", "ENOSYS"},
 	"getppid": {"EPERM"}, "ptrace": {"EINVAL"}, "pidfd_send_signal": {"EINVAL"}, "execve": {"EINVAL"},
-	"close": {"EPERM"}, "capset": {"EINVAL"}, "read": {"EAGAIN"}, "ftruncate": {"EPERM"}, "sched_getaffinity": {"ENOSYS"}, "epoll_create1": {"ENOSYS"}, "eventfd2": {"EAGAIN"}, "epoll_ctl": {"EPERM"}, "epoll_pwait": {"EPERM"},
+	"close": {"EPERM"}, "capset": {"EINVAL"}, "read": {"EAGAIN"}, "ftruncate": {"EPERM"},
+	"sched_getaffinity": {"ENOSYS"}, "epoll_create1": {"ENOSYS"}, "eventfd2": {"EAGAIN"}, "epoll_ctl": {"EPERM"},
+	"epoll_pwait": {"EPERM"},
 }
 
 // ofFiles are calls whose refusal no program can tell from that of the one file that it is about: bbprof
@@ -128,7 +130,8 @@ var reasonIn = regexp.MustCompile(`"reason": ?"([a-z0-9_]+)"`)
 // write is refused there can be none.
 var (
 	saysWhy  = regexp.MustCompile(`(?m)^bbprof: .*this host cannot measure: .*; `)
-	saysFile = regexp.MustCompile(`(?m)^bbprof: .*(in\.csv|out\.jsonl|tiny).*: (operation not permitted|function not implemented|invalid argument|resource temporarily unavailable|another bbprof)`)
+	saysFile = regexp.MustCompile(`(?m)^bbprof: .*(in\.csv|out\.jsonl|tiny).*: (operation not permitted|` +
+		`function not implemented|invalid argument|resource temporarily unavailable|another bbprof)`)
 )
 
 // unexplained says what is wrong with how bbprof ended while a call was refused, "" if nothing is.

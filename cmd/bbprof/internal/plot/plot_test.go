@@ -186,7 +186,8 @@ func TestNothingOverlaps(t *testing.T) {
 				texts = append(texts, d)
 			}
 			var a area
-			if n, _ := fmt.Sscanf(d.Points, "%f,%f %f,%f %f,%f", &a.left, &a.top, &a.left, &a.bottom, &a.right, &a.bottom); n == 6 && d.Width == "0.7" && strings.Count(d.Points, " ") == 2 {
+			if n, _ := fmt.Sscanf(d.Points, "%f,%f %f,%f %f,%f", &a.left, &a.top, &a.left, &a.bottom, &a.right,
+				&a.bottom); n == 6 && d.Width == "0.7" && strings.Count(d.Points, " ") == 2 {
 				axes = append(axes, a)
 			}
 		}

@@ -43,7 +43,8 @@ func (r *Runner) events(names []string) (events []Event, note string, err error)
 			return nil, "", err
 		}
 		if !p.Available {
-			all, note = p.Software(), fmt.Sprintf("no CPU event can be counted (%s), so these are the kernel's: they say nothing about caches or aliasing, but -trace does", p.Reason)
+			all, note = p.Software(), fmt.Sprintf("no CPU event can be counted (%s), so these are the kernel's: they say "+
+				"nothing about caches or aliasing, but -trace does", p.Reason)
 		}
 		for _, e := range all {
 			if found, err := p.Named(k, e.By); err == nil && pmu.CanCount(k, inherited(found.Attr)) {

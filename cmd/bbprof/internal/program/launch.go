@@ -57,7 +57,8 @@ func (c Command) Follow(ctx context.Context, o Control, name string) (followed C
 	}
 	if len(started) > 0 {
 		slices.Sort(started)
-		notes = append(notes, fmt.Sprintf("%s starts %s by fork, not by exec: stack, heap and code are set up for %[1]s alone, and its own time counts too; to set up another program, name it or start it by exec (sh -c 'exec PROG')",
+		notes = append(notes, fmt.Sprintf("%s starts %s by fork, not by exec: stack, heap and code are set up for %[1]s "+
+			"alone, and its own time counts too; to set up another program, name it or start it by exec (sh -c 'exec PROG')",
 			set, strings.Join(slices.Compact(started), ", ")))
 	}
 	return c, notes, nil
@@ -71,7 +72,8 @@ func named(image, name string) bool {
 func notBecome(command, name string, images, started []string) error {
 	e := Errorf(command, "it is "+strings.Join(images, ", then "), "it never becomes %s", name)
 	if slices.ContainsFunc(started, func(image string) bool { return named(image, name) }) {
-		e.Problem, e.Remedy = fmt.Sprintf("it starts %s in a process of its own, which is not followed", name), "name that program itself, or start it by exec: sh -c 'exec PROG'"
+		e.Problem, e.Remedy = fmt.Sprintf("it starts %s in a process of its own, which is not followed", name),
+			"name that program itself, or start it by exec: sh -c 'exec PROG'"
 	}
 	return e
 }

@@ -140,7 +140,8 @@ func TestFind(t *testing.T) {
 }
 
 func TestFunction(t *testing.T) {
-	e, err := Open(tinyelf.Write(t, []byte(tinyelf.Exit(0)), tinyelf.Symbol{Name: "f", Offset: 5}, tinyelf.Symbol{Name: "g", Offset: 10}, tinyelf.Symbol{Name: "f", Offset: 5}))
+	e, err := Open(tinyelf.Write(t, []byte(tinyelf.Exit(0)), tinyelf.Symbol{Name: "f", Offset: 5},
+		tinyelf.Symbol{Name: "g", Offset: 10}, tinyelf.Symbol{Name: "f", Offset: 5}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -358,7 +359,8 @@ func TestCleanEnv(t *testing.T) {
 		c := require.Get(NewCommand([]string{"sh", "-c", "cat /proc/$$/environ >&2"}))(t)
 		c.CleanEnv = clean
 		require.NoError(t, r.WarmUp(context.Background(), c, Setup{EnvBytes: 2}))
-		if got := out.String(); !clean && !strings.Contains(got, "BBPROF_TEST_ENV=x\x00") || !strings.Contains(got, "BBPROF_PAD=xx\x00") || clean && len(got) != len("BBPROF_PAD=xx\x00") {
+		if got := out.String(); !clean && !strings.Contains(got, "BBPROF_TEST_ENV=x\x00") ||
+			!strings.Contains(got, "BBPROF_PAD=xx\x00") || clean && len(got) != len("BBPROF_PAD=xx\x00") {
 			t.Errorf("clean %v: %q", clean, got)
 		}
 	}
@@ -375,7 +377,8 @@ func TestOutputIsBounded(t *testing.T) {
 		command := require.Get(NewCommand([]string{"sh", "-c", fmt.Sprintf("head -c %d /dev/zero >&2", c.bytes)}))(t)
 		require.NoError(t, r.WarmUp(context.Background(), command, Setup{}))
 		passed, note := min(c.bytes, MaxOutput), out.String()[min(out.Len(), min(c.bytes, MaxOutput)):]
-		if strings.Trim(out.String()[:min(out.Len(), passed)], "\x00") != "" || out.Len() < passed || (note == "") != (c.more == "") || !strings.Contains(note, c.more) {
+		if strings.Trim(out.String()[:min(out.Len(), passed)], "\x00") != "" || out.Len() < passed ||
+			(note == "") != (c.more == "") || !strings.Contains(note, c.more) {
 			t.Errorf("%d bytes written: %d passed on, then %q", c.bytes, out.Len(), note)
 		}
 	}

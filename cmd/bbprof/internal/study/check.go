@@ -138,7 +138,8 @@ func (c *checkCmd) read(std cli.Streams) (blocks, other []check.Block, err error
 	if err != nil {
 		return nil, nil, err
 	}
-	conditions := []resultfile.Run{{Version: cli.Version(), Host: resultfile.HostOf(host.Detect(c.measuring.CPUs...)), Settings: resultfile.SettingsOf(c.measuring)}}
+	conditions := []resultfile.Run{{Version: cli.Version(), Host: resultfile.HostOf(host.Detect(c.measuring.CPUs...)),
+		Settings: resultfile.SettingsOf(c.measuring)}}
 	var unlike, told []string
 	if c.against != "" {
 		result, err := openBaseline(c.against, std)
@@ -154,7 +155,8 @@ func (c *checkCmd) read(std cli.Streams) (blocks, other []check.Block, err error
 		unlike, told = append(unlike, u...), append(told, t...)
 	}
 	if len(unlike) > 0 && !c.anyway {
-		return nil, nil, fmt.Errorf("%s was measured under other conditions, so a difference would say nothing of its blocks:\n  %s\nmeasure a new baseline, give the flags that it was measured with, or say -anyway",
+		return nil, nil, fmt.Errorf("%s was measured under other conditions, so a difference would say nothing of its "+
+			"blocks:\n  %s\nmeasure a new baseline, give the flags that it was measured with, or say -anyway",
 			c.baseline, strings.Join(unlike, "\n  "))
 	}
 	for _, d := range slices.Concat(unlike, told) {
@@ -220,7 +222,8 @@ func (c *checkCmd) replace(rows []check.Block, std cli.Streams) error {
 		return fmt.Errorf("-blocks %s is a program; name a file of blocks", c.blocks)
 	}
 	if len(s.rows) != len(rows) {
-		return fmt.Errorf("-blocks: %s has %s and the baseline %s: they are compared row by row", c.blocks, words.Plural(len(s.rows), "block"), words.Plural(len(rows), "row"))
+		return fmt.Errorf("-blocks: %s has %s and the baseline %s: they are compared row by row", c.blocks,
+			words.Plural(len(s.rows), "block"), words.Plural(len(rows), "row"))
 	}
 	for i := range rows {
 		if s.rows[i].Rejection != nil && rows[i].Measured() {
@@ -265,7 +268,8 @@ func (c *checkCmd) report(outcomes []check.Outcome, err error) string {
 				t.Row(row, baseline, "", "", "", "", string(o.Status), code+": "+o.Failure)
 				continue
 			}
-			t.Row(row, baseline, fmt.Sprintf("%.3f", o.Cycles), signed(o.Slowdown), signed(o.Low)+" to "+signed(o.High), fmt.Sprintf("%.2g", o.P), string(o.Status), code)
+			t.Row(row, baseline, fmt.Sprintf("%.3f", o.Cycles), signed(o.Slowdown), signed(o.Low)+" to "+signed(o.High),
+				fmt.Sprintf("%.2g", o.P), string(o.Status), code)
 		}
 		w.WriteString(t.String())
 	}
@@ -280,7 +284,8 @@ func (c *checkCmd) report(outcomes []check.Outcome, err error) string {
 		fmt.Fprintf(&w, "bbprof failed on %s\n", words.Plural(n[check.Failed], "block"))
 	}
 	if n[check.Interrupted]+n[check.Suspect] > 0 {
-		fmt.Fprintf(&w, "incomplete: %s before %s were measured and %s confirmed\n", measuring.EndedBy(err), words.Plural(n[check.Interrupted], "block"), words.Plural(n[check.Suspect], "suspect"))
+		fmt.Fprintf(&w, "incomplete: %s before %s were measured and %s confirmed\n", measuring.EndedBy(err),
+			words.Plural(n[check.Interrupted], "block"), words.Plural(n[check.Suspect], "suspect"))
 	}
 	return w.String()
 }

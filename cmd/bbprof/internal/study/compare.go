@@ -77,14 +77,17 @@ const linkTitle = "Of programs that are linked in each layout"
 
 func (c *compareCmd) declare(f *cli.Flags) {
 	f.Operands = &c.results
-	f.Text(&c.a, "a", "A", "the side that others are compared with. Hexadecimal digits are a block, as -hex takes it, and assembly is one, as -asm takes it; what begins with the "+
-		"name of a program is a command, in which quotes work as in a shell (/bin/dd for one whose name is digits); anything else is a file of blocks, - is standard input")
+	f.Text(&c.a, "a", "A", "the side that others are compared with. Hexadecimal digits are a block, as -hex takes "+
+		"it, and assembly is one, as -asm takes it; what begins with the "+
+		"name of a program is a command, in which quotes work as in a shell (/bin/dd for one whose name is digits); "+
+		"anything else is a file of blocks, - is standard input")
 	f.List(&c.b, "b", "B", "another side; given again, more sides: c, d and so on")
 	f.Text(&c.suite, "suite", "FILE", "instead of A and B: CSV of several programs with the columns name, a and b, and if need be stdin and, of -link, args")
 	f.Text(&c.against, "against", "FILE", "measure nothing: join a result of -json with FILE, of the same comparisons on another machine")
 	f.Repeats(&c.layouts, 2, "layouts", "layouts to measure in")
-	cli.Parsed(f, &c.env, func(s string) ([]int, error) { return parseValues("env", s) }, "env", "RANGE", "of programs: these sizes of the environment, FROM:TO:STEP "+
-		"in bytes, instead of random layouts: the speed-up as a curve")
+	cli.Parsed(f, &c.env, func(s string) ([]int, error) { return parseValues("env", s) }, "env", "RANGE",
+		"of programs: these sizes of the environment, FROM:TO:STEP "+
+			"in bytes, instead of random layouts: the speed-up as a curve")
 	f.Repeats(&c.trials, 1, "trials", "measurements of each side in each layout; their median counts")
 	f.Seed(&c.seed, "makes other layouts; the same seed makes the same")
 	f.Toggle(&c.apart, "apart", "of blocks: place what each register points to by itself, as an allocator may; rsp and rbp stay together. "+
@@ -97,10 +100,13 @@ func (c *compareCmd) declare(f *cli.Flags) {
 	f.Section(linkTitle)
 	f.Toggle(&c.link, "link", "the sides are command lines that link a program: {out} stands for the file to write, {seed} for a number. "+
 		"Words after -- are its arguments")
-	cli.Choice(f, &c.preset, link.Presets(), "lld", "WHAT", "have lld place at random: padding between sections, the order of sections, or both. Adds its flags to the sides")
-	cli.Parsed(f, &c.objects, program.Words, "objects", "FILES", "object files, separated by spaces, in another order in each layout: given, alphabetical, then random. "+
-		"A word with {objects}, such as O2/{objects}, is repeated for each")
-	f.Repeats(&c.setups, 1, "setups", "cross each link with so many sizes of the environment and starts of stack and heap, the same for all. 1: each link has one of its own")
+	cli.Choice(f, &c.preset, link.Presets(), "lld", "WHAT",
+		"have lld place at random: padding between sections, the order of sections, or both. Adds its flags to the sides")
+	cli.Parsed(f, &c.objects, program.Words, "objects", "FILES",
+		"object files, separated by spaces, in another order in each layout: given, alphabetical, then random. "+
+			"A word with {objects}, such as O2/{objects}, is repeated for each")
+	f.Repeats(&c.setups, 1, "setups", "cross each link with so many sizes of the environment and starts of stack and "+
+		"heap, the same for all. 1: each link has one of its own")
 	f.Program = &c.args
 	measuring.Flags(f, &c.measuring)
 }

@@ -192,7 +192,8 @@ func (r *comparisons) text() string {
 		}
 		differences = append(differences, out.Mean)
 		count[out.Verdict]++
-		t.Row(name(i), cycles(out.Conclusion.A.Mean), cycles(out.Conclusion.B.Mean), signed(out.Mean), interval(out.Low, out.High), fmt.Sprintf("%.2g", out.Adjusted), string(out.Verdict), last(out))
+		t.Row(name(i), cycles(out.Conclusion.A.Mean), cycles(out.Conclusion.B.Mean), signed(out.Mean),
+			interval(out.Low, out.High), fmt.Sprintf("%.2g", out.Adjusted), string(out.Verdict), last(out))
 	}
 	var w measuring.Reporter
 	fmt.Fprintf(&w, "%s%s: %d slower, %d faster, %d no difference, %d not measured\n", t, words.Plural(len(r.all), r.what),
@@ -299,7 +300,8 @@ func (r *comparisons) details(w *measuring.Reporter, out *Comparison) {
 	}
 	if r.link {
 		opposite := map[compare.Verdict]string{compare.Slower: "that b is faster", compare.Faster: "that b is slower", compare.Same: "that there is a difference"}
-		w.Line("contrary", "%d of %d layouts (%.0f %%) alone would have said %s", out.Contrary(), out.Layouts, 100*float64(out.Contrary())/float64(out.Layouts), opposite[out.Verdict])
+		w.Line("contrary", "%d of %d layouts (%.0f %%) alone would have said %s", out.Contrary(), out.Layouts,
+			100*float64(out.Contrary())/float64(out.Layouts), opposite[out.Verdict])
 		w.Line("proposal", "%s: mean of all %d × %d differences, taken as independent", out.Proposal, out.Layouts, r.trials)
 	}
 	takes := ""

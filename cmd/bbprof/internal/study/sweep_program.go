@@ -198,7 +198,8 @@ var tracedColumns = []struct {
 }
 
 func (s *sweepCmd) trace(ctx context.Context, places []program.Place, notes io.Writer) (traces []trace.Counts, err error) {
-	w := trace.Window{Function: s.traced, Instructions: s.window, Core: host.Detect(s.Opts.CPUs...).Core, CPUs: s.Opts.CPUs, Stdin: s.programs.Stdin, Timeout: s.programs.Timeout}
+	w := trace.Window{Function: s.traced, Instructions: s.window, Core: host.Detect(s.Opts.CPUs...).Core,
+		CPUs: s.Opts.CPUs, Stdin: s.programs.Stdin, Timeout: s.programs.Timeout}
 	w.Core.StoreBuffer = cmp.Or(s.stores, w.Core.StoreBuffer)
 	done := cli.Progress(notes, len(s.values)*s.window, "steps")
 	defer done.End()
@@ -253,7 +254,8 @@ func (s *sweepCmd) aliasing(traces []trace.Counts) string {
 	const most = 8
 	for _, p := range pairs[:min(len(pairs), most)] {
 		a := p.first
-		fmt.Fprintf(&w, "  aliased by %s at %s:\n    %s at %s loads %s (%#x)\n    after %s at %s stored to %s (%#x)\n", words.Plural(p.times, "load"), sweep.Numbers(p.values),
+		fmt.Fprintf(&w, "  aliased by %s at %s:\n    %s at %s loads %s (%#x)\n    after %s at %s stored to %s (%#x)\n",
+			words.Plural(p.times, "load"), sweep.Numbers(p.values),
 			a.Load.Text, a.Load.Place, a.Load.What, a.Load.Addr, a.Store.Text, a.Store.Place, a.Store.What, a.Store.Addr)
 	}
 	if len(pairs) > most {

@@ -86,7 +86,8 @@ func TestExamineMeasuredTwice(t *testing.T) {
 		}
 		r := examined(t, f)
 		switch {
-		case twice == "" && (r.CanMeasure || r.Precision != nil || !strings.Contains(r.Shortcomings[0].What, "none of 8 blocks was measured twice, the first since: unstable: so")):
+		case twice == "" && (r.CanMeasure || r.Precision != nil ||
+			!strings.Contains(r.Shortcomings[0].What, "none of 8 blocks was measured twice, the first since: unstable: so")):
 			t.Errorf("none: %v, %v", r.CanMeasure, r.Shortcomings)
 		case twice != "" && (!r.CanMeasure || r.Precision.Measured != 1):
 			t.Errorf("one: %v, %+v", r.CanMeasure, r.Precision)
@@ -107,7 +108,9 @@ func TestExamineBusyHost(t *testing.T) {
 		return rejected(verdict.Unstable), nil
 	}}
 	r := examined(t, f)
-	if r.CanMeasure || !strings.Contains(r.Shortcomings[0].What, "none of 8") || !strings.Contains(r.Shortcomings[0].What, "unstable: so") || !strings.Contains(r.Shortcomings[0].Remedy, "-cpus, ") {
+	if r.CanMeasure || !strings.Contains(r.Shortcomings[0].What, "none of 8") ||
+		!strings.Contains(r.Shortcomings[0].What, "unstable: so") ||
+		!strings.Contains(r.Shortcomings[0].Remedy, "-cpus, ") {
 		t.Errorf("%v", r.Shortcomings)
 	}
 	if want := patience + 2*len(set) - 1; n > want+measure.Tries || n < 2*len(set) {

@@ -176,7 +176,8 @@ func TestOutputIsTheSame(t *testing.T) {
 	c := require.Get(program.NewCommand([]string{path, "20"}))(t)
 	out := require.Get(os.Create(filepath.Join(t.TempDir(), "out")))(t)
 	defer out.Close()
-	visits, _ := run(t, c, Options{Samples: 100, Streams: program.Streams{Stdout: out}}, first(t, path, "main"), first(t, path, "fibonacci"), first(t, path, "triangle"))
+	visits, _ := run(t, c, Options{Samples: 100, Streams: program.Streams{Stdout: out}}, first(t, path, "main"),
+		first(t, path, "fibonacci"), first(t, path, "triangle"))
 	got, err := os.ReadFile(out.Name())
 	if err != nil || string(got) != string(want) || len(visits) == 0 {
 		t.Errorf("%d visits: %q, alone %q (%v)", len(visits), got, want, err)
@@ -253,7 +254,8 @@ func TestLeftOut(t *testing.T) {
 	for _, b := range r.Blocks {
 		got = append(got, strings.SplitN(b.Out, ":", 2)[0])
 	}
-	want := []string{"", "it is listed twice", "other bytes are at its address in the program", "its file is not loaded when the program's own code begins", "syscall", "undecodable"}
+	want := []string{"", "it is listed twice", "other bytes are at its address in the program",
+		"its file is not loaded when the program's own code begins", "syscall", "undecodable"}
 	require.Equal(t, "it", want, got)
 }
 

@@ -90,7 +90,8 @@ func (c *captureCmd) declare(f *cli.Flags) {
 	f.Text(&c.verify, "verify", "PATH", "execute the visits of the file PATH and compare with what the program made of them")
 	f.Section("Which blocks")
 	f.Number(&c.top, 1, "top", "the N that execute most instructions")
-	cli.Parsed(f, &c.function, regexp.Compile, "func", "NAME", "those of functions whose demangled name matches NAME, a regular expression, whether or not they are hot")
+	cli.Parsed(f, &c.function, regexp.Compile, "func", "NAME",
+		"those of functions whose demangled name matches NAME, a regular expression, whether or not they are hot")
 	cli.Parsed(f, &c.addresses, func(s string) ([]uint64, error) {
 		at, err := cli.ParseAddress(s)
 		return append(c.addresses, at), err
@@ -103,7 +104,8 @@ func (c *captureCmd) declare(f *cli.Flags) {
 	f.Seed(&c.options.Seed, "draws other visits")
 	f.Section("How the program runs")
 	measuring.CPUFlag(f, &c.options.CPUs, "the CPU to run on")
-	f.Toggle(&c.options.Random, "random", "let the program have random bytes of its own: what it makes of them is then secret, and differs from capture to capture")
+	f.Toggle(&c.options.Random, "random", "let the program have random bytes of its own: what it makes of them is "+
+		"then secret, and differs from capture to capture")
 	running.RunFlags(f, &c.options.Timeout, &c.stdin, "10m")
 	running.ProgramFlag(f, &c.image, "capture in NAME, which PROGRAM becomes by exec, as env and sh -c 'exec ./prog' do (default: PROGRAM itself)")
 }
@@ -141,7 +143,8 @@ func (c *captureCmd) run(std cli.Streams) error {
 		notes = io.Discard
 	}
 	c.options.Timeout = cmp.Or(c.options.Timeout, 10*time.Minute)
-	command, err := running.Behind(ctx, c.words, c.image, program.Control{CPUs: c.options.CPUs, Timeout: c.options.Timeout, Streams: program.Streams{Stdin: c.stdin}}, notes)
+	command, err := running.Behind(ctx, c.words, c.image, program.Control{CPUs: c.options.CPUs,
+		Timeout: c.options.Timeout, Streams: program.Streams{Stdin: c.stdin}}, notes)
 	if err != nil {
 		return err
 	}
@@ -170,7 +173,8 @@ func (c *captureCmd) run(std cli.Streams) error {
 		b := blocks[v.Block]
 		kept++
 		return file.Add(&states.Visit{
-			Entry:  states.Entry{Hex: hex.EncodeToString(b.Code), File: b.File, Function: b.Function, Offset: b.Offset, Address: v.Before.Address, Visit: v.Number, Visits: v.Of},
+			Entry: states.Entry{Hex: hex.EncodeToString(b.Code), File: b.File, Function: b.Function, Offset: b.Offset,
+				Address: v.Before.Address, Visit: v.Number, Visits: v.Of},
 			Before: v.Before, After: v.After,
 		})
 	})

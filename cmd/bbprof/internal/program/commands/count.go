@@ -92,7 +92,8 @@ func (c *countCmd) declare(f *cli.Flags) {
 	f.Toggle(&c.grow, "grow", "compare the counts of two sets of arguments")
 	f.Text(&c.sets[0], "a", "ARGS", "the one set, such as '10'; quotes and spaces as in a shell")
 	f.Text(&c.sets[1], "b", "ARGS", "the other, such as '1000'")
-	cli.Parsed(f, &c.maxRatio, parseRatio, "max-ratio", "R", "largest ratio of -b to -a to accept, or of a count to that of -expect: 1.1, or 110%").Fallback = "1.1"
+	cli.Parsed(f, &c.maxRatio, parseRatio, "max-ratio", "R",
+		"largest ratio of -b to -a to accept, or of a count to that of -expect: 1.1, or 110%").Fallback = "1.1"
 	c.matrix.declare(f)
 }
 
@@ -171,7 +172,8 @@ func (c *countCmd) countBlock(ctx context.Context, std cli.Streams) error {
 }
 
 func (c *countCmd) countCommand(ctx context.Context, words []string, std cli.Streams) (count.Result, error) {
-	command, err := running.Behind(ctx, words, c.image, program.Control{CPUs: c.CPUs, Timeout: cmp.Or(c.Timeout, 5*time.Minute), Streams: program.Streams{Stdin: c.Stdin}}, c.out.Notes(std))
+	command, err := running.Behind(ctx, words, c.image, program.Control{CPUs: c.CPUs,
+		Timeout: cmp.Or(c.Timeout, 5*time.Minute), Streams: program.Streams{Stdin: c.Stdin}}, c.out.Notes(std))
 	if err != nil {
 		return count.Result{}, err
 	}

@@ -110,7 +110,8 @@ func (c *countCmd) countMatrix(ctx context.Context, std cli.Streams) error {
 	p.Count.Stepped = func(int) { done.Step(counted) } // one count may take minutes
 	cells, err := matrix.Run(ctx, p)
 	done.End()
-	r := matrixResult{Function: c.function, Source: m.files[0], Sizes: m.sizes, Builds: cells, judged: m.expect != "" && !m.update && err == nil, Incomplete: err != nil}
+	r := matrixResult{Function: c.function, Source: m.files[0], Sizes: m.sizes, Builds: cells,
+		judged: m.expect != "" && !m.update && err == nil, Incomplete: err != nil}
 	return cli.Ended(err, len(cells) > 0, func() error {
 		if r.judged {
 			matrix.Compare(c.function, m.sizes, cells, rows, c.maxRatio)
@@ -183,7 +184,8 @@ func (r matrixResult) report() string {
 func outcomeText(b matrix.Cell) string {
 	switch b.Outcome {
 	case matrix.Lost, matrix.Better:
-		return fmt.Sprintf("%s: %s and %s at %d were expected", b.Outcome, b.Expected.Growth, words.Plural(int(b.Expected.Instructions), "instruction"), b.Expected.Size)
+		return fmt.Sprintf("%s: %s and %s at %d were expected", b.Outcome, b.Expected.Growth,
+			words.Plural(int(b.Expected.Instructions), "instruction"), b.Expected.Size)
 	}
 	return string(b.Outcome)
 }

@@ -393,8 +393,9 @@ func (s *session) byStep(f frame, thread int) (Call, error) {
 		case err != nil:
 			return Call{}, err
 		case step.Elsewhere != 0:
-			return Call{}, fmt.Errorf("a call of %s went on in another thread: %w", s.name, program.Errorf(s.name, "run a Go program with GOMAXPROCS=1, or count a function that does not wait",
-				"it waited, and went on in another thread, whose instructions are not counted"))
+			return Call{}, fmt.Errorf("a call of %s went on in another thread: %w", s.name,
+				program.Errorf(s.name, "run a Go program with GOMAXPROCS=1, or count a function that does not wait",
+					"it waited, and went on in another thread, whose instructions are not counted"))
 		case step.Gone:
 			if step.Executed {
 				call.Instructions++

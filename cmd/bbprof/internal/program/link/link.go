@@ -55,7 +55,8 @@ func (r Recipe) Check(objects bool) error {
 	case !objects && has(objectsHere):
 		return fmt.Errorf("%s has {objects}, and -objects does not name them", r.Side)
 	case r.Preset != None && r.dropsFlags():
-		return fmt.Errorf(`%s: -lld adds flags to the end of the command line, which %s takes for names of its own: pass them on, as in sh -c 'cc -o {out} main.o "$@"' sh`, r.Side, r.Words[0])
+		return fmt.Errorf("%s: -lld adds flags to the end of the command line, which %s takes for names of its own: "+
+			`pass them on, as in sh -c 'cc -o {out} main.o "$@"' sh`, r.Side, r.Words[0])
 	case r.Preset == None && !objects && !has(seedHere):
 		return fmt.Errorf("nothing differs between the links of %s: use -lld both, -objects, or {seed} in the command line", r.Side)
 	}

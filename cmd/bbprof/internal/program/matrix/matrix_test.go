@@ -103,7 +103,8 @@ func TestExpectation(t *testing.T) {
 		Compare(c.function, c.sizes, cells, rows, 1.1)
 		require.Equal(t, c.name, c.want, cells[0].Outcome)
 	}
-	for _, bad := range []string{"", "a,b\n", "compiler,level,function,growth,size,instructions\ngcc,O2,f,n,x,1\n", "compiler,level,function,growth,size,instructions\ngcc,O2,f,cubic,1,1\n"} {
+	for _, bad := range []string{"", "a,b\n", "compiler,level,function,growth,size,instructions\ngcc,O2,f,n,x,1\n",
+		"compiler,level,function,growth,size,instructions\ngcc,O2,f,cubic,1,1\n"} {
 		if rows, err := Read(strings.NewReader(bad)); err == nil {
 			t.Errorf("%q: %+v", bad, rows)
 		}

@@ -92,7 +92,8 @@ func TestCorpus(t *testing.T) {
 
 func TestBlock(t *testing.T) {
 	m := &fake{}
-	stages := require.Get(Block(context.Background(), m, profiler.Block{Code: []byte("i"), Setup: profiler.Setup{Address: new(uint64(0x401000)), Set: initial.Set{{}}}}))(t)
+	stages := require.Get(Block(context.Background(), m, profiler.Block{Code: []byte("i"),
+		Setup: profiler.Setup{Address: new(uint64(0x401000)), Set: initial.Set{{}}}}))(t)
 	for i, s := range stages {
 		if want := i == 8; (s.Result.Status == profiler.OK) != want || Crashed(s.Result) == want {
 			t.Errorf("%s: %+v", s.Step, s.Result)
@@ -118,7 +119,9 @@ func TestErrors(t *testing.T) {
 		t.Error(err)
 	}
 	lost := errors.New("lost")
-	if _, err := Corpus(context.Background(), &fake{}, func() (profiler.Block, *verdict.Rejection, error) { return profiler.Block{}, nil, lost }, nil); !errors.Is(err, lost) {
+	if _, err := Corpus(context.Background(), &fake{}, func() (profiler.Block, *verdict.Rejection, error) {
+		return profiler.Block{}, nil, lost
+	}, nil); !errors.Is(err, lost) {
 		t.Error(err)
 	}
 }

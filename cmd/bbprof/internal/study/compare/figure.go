@@ -16,7 +16,8 @@ func Figure(unit string, cs []Conclusion, all []Measured) plot.Figure {
 		values.Names = append(values.Names, Name(i))
 	}
 	if len(cs) == 1 {
-		return plot.Figure{Beside: true, Panels: []plot.Panel{values, {Title: string(cs[0].Verdict), X: "b against a, %", Y: "layouts", Series: cs[0].distribution()}}}
+		return plot.Figure{Beside: true, Panels: []plot.Panel{values,
+			{Title: string(cs[0].Verdict), X: "b against a, %", Y: "layouts", Series: cs[0].distribution()}}}
 	}
 	means := plot.Panel{Title: "against a", Y: "difference, %", Names: values.Names[1:], Zero: true, Series: []plot.Series{differences(cs)}}
 	return plot.Figure{Beside: true, Panels: []plot.Panel{values, means}}
@@ -77,7 +78,8 @@ func histogram(xs []float64) (bars plot.Series, top float64) {
 // FigureAll draws the differences of many pairs of blocks with intervals, in ascending order.
 func FigureAll(all []Conclusion) plot.Figure {
 	sorted := slices.SortedFunc(slices.Values(all), func(a, b Conclusion) int { return cmp.Compare(a.Mean, b.Mean) })
-	return plot.Figure{Title: "b against a", X: "pairs of blocks, by difference", Panels: []plot.Panel{{Y: "difference, %", Series: []plot.Series{differences(sorted)}}}}
+	return plot.Figure{Title: "b against a", X: "pairs of blocks, by difference",
+		Panels: []plot.Panel{{Y: "difference, %", Series: []plot.Series{differences(sorted)}}}}
 }
 
 // Speedup draws a's time over b's against the environment's size as a line, within intervals if there are enough

@@ -100,7 +100,8 @@ func (c *core) Profile(_ context.Context, b profiler.Block) (profiler.Result, er
 		Status:       profiler.OK, Cycles: cycles, CILow: cycles * 0.99, CIHigh: cycles * 1.01,
 		UnrollShort: factors.Short, UnrollLong: factors.Long, Pages: pages, Frames: min(pages, max(b.Setup.Frames, 1)),
 		Init: init, Predicted: &p,
-		Host: &profiler.HostReport{CPU: profiler.CPU{DispatchWidth: 6, FrontEnd: unroll.FrontEnd{L1I: l1i, OpCache: unroll.OpCache{Lines: 256, OpsPerLine: 6, Window: 32}}}},
+		Host: &profiler.HostReport{CPU: profiler.CPU{DispatchWidth: 6,
+			FrontEnd: unroll.FrontEnd{L1I: l1i, OpCache: unroll.OpCache{Lines: 256, OpsPerLine: 6, Window: 32}}}},
 	}, nil
 }
 
@@ -256,7 +257,8 @@ func TestErrors(t *testing.T) {
 		}
 	}
 	rejected := &rejecting{}
-	if e, err := Explain(context.Background(), rejected, unhex(t, pair), profiler.Setup{}, Options{}); err != nil || e.Base.Reason != verdict.SIGFPE || len(e.Findings) > 0 {
+	if e, err := Explain(context.Background(), rejected, unhex(t, pair), profiler.Setup{}, Options{}); err != nil ||
+		e.Base.Reason != verdict.SIGFPE || len(e.Findings) > 0 {
 		t.Errorf("%+v %v", e, err)
 	}
 }

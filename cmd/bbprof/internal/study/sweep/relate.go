@@ -207,7 +207,8 @@ func (r Related) difference() string {
 	if math.Abs(slow-fast) <= changedShare*min(math.Abs(fast), math.Abs(slow)) {
 		return ""
 	}
-	return fmt.Sprintf("more than 25 %% apart: %s at the fastest value (%d), %s at the slowest (%d)", count(fast), r.Points[fastest].Value, count(slow), r.Points[slowest].Value)
+	return fmt.Sprintf("more than 25 %% apart: %s at the fastest value (%d), %s at the slowest (%d)", count(fast),
+		r.Points[fastest].Value, count(slow), r.Points[slowest].Value)
 }
 
 func Numbers(n []int) string {
