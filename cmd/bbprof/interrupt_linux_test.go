@@ -23,9 +23,7 @@ import (
 // startBatch starts bbprof batch on its standard input.
 func startBatch(t *testing.T) (cmd *exec.Cmd, stdin io.Writer, stdout io.Reader, stderr *strings.Builder) {
 	t.Helper()
-	exe := require.Get(os.Executable())(t)
-	cmd = exec.Command(exe)
-	cmd.Args = []string{"bbprof", "batch", "-"} // by this name the test binary is bbprof; see TestMain
+	cmd = exec.Command("bbprof", "batch", "-") // which is the test binary, see TestMain
 	stdin, err1 := cmd.StdinPipe()
 	stdout, err2 := cmd.StdoutPipe()
 	stderr = new(strings.Builder)

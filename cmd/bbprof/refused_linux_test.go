@@ -1,13 +1,9 @@
 package main
 
 import (
-	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -73,7 +69,7 @@ func TestRefused(t *testing.T) {
 					if runtimeNeeds[call] {
 						within = 5 * time.Second
 					}
-					code, stdout, stderr := inTime(t, within, under, conditions, append([]string{bbprof}, jobs[job]...))
+					code, stdout, stderr := inTime(t, within, under, conditions, append([]string{bbprof}, jobs[job]...)...)
 					t.Logf("exit code %d: %.300s", code, strings.TrimSpace(stderr))
 					if runtimeNeeds[call] {
 						if code == signalled {
@@ -106,21 +102,6 @@ func refusedJobs(t *testing.T) map[string][]string {
 		"count":  {"count", "-func", "f", "--", program},
 		"sweep":  {"sweep", "-env", "0:16:16", "-runs", "5", "--", program},
 	}
-}
-
-// inTime runs a program; its exit code is -1 if it did not end in time.
-func inTime(t *testing.T, within time.Duration, under string, conditions, program []string) (code int, stdout, stderr string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), within)
-	defer cancel()
-	var out, err bytes.Buffer
-	c := exec.CommandContext(ctx, under, slices.Concat(conditions, []string{"--"}, program)...)
-	c.Stdout, c.Stderr, c.WaitDelay = &out, &err, time.Second
-	failed := (*exec.ExitError)(nil)
-	if e := c.Run(); ctx.Err() == nil && e != nil && !errors.As(e, &failed) {
-		t.Fatal(e)
-	}
-	return c.ProcessState.ExitCode(), out.String(), err.String()
 }
 
 // reasonIn matches the reason of a rejected block.
