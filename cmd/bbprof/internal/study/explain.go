@@ -134,14 +134,11 @@ func findings(all []experiment.Finding, decimals int) string {
 			t.Row(f.Hypothesis, string(f.Outcome), "", "", why)
 			continue
 		}
-		t.Row(f.Hypothesis, string(f.Outcome), fmt.Sprintf("%.*f", decimals, f.With), fmt.Sprintf("%.*f", decimals, f.Without), effect(*f.Effect, decimals))
+		t.Row(f.Hypothesis, string(f.Outcome), fmt.Sprintf("%.*f", decimals, f.With), fmt.Sprintf("%.*f", decimals, f.Without),
+			fmt.Sprintf("%+.*f, %+.*f to %+.*f", decimals, f.Effect.Size, decimals, f.Effect.Low, decimals, f.Effect.High))
 		t.Note(why)
 	}
 	return t.String()
-}
-
-func effect(e experiment.Effect, decimals int) string {
-	return fmt.Sprintf("%+.*f, %+.*f to %+.*f", decimals, e.Size, decimals, e.Low, decimals, e.High)
 }
 
 func confirmed(all []experiment.Finding) string {

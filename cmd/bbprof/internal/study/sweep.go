@@ -120,13 +120,14 @@ func (s *sweepCmd) declareFactor(f *cli.Flags, name, help string) {
 
 func (s *sweepCmd) run(std cli.Streams) error {
 	ofBlock := cmp.Or(s.flags.Of(blockTitle), s.flags.Of(measuring.Title, "events")) // which programs have too
-	ofProgram, f, words := s.flags.Of(running.Title), programFactors[s.factor], strings.Join(s.words, " ")
+	ofProgram, words := s.flags.Of(running.Title), strings.Join(s.words, " ")
+	_, varied := programFactors[s.factor]
 	var r cli.Rules
 	r.Not(s.factor == "", "no factor to vary: give one of -%s", strings.Join(s.flags.In(factorTitle), ", -"))
-	r.Not(f != nil && ofBlock != "", "-%s is for a block, and -%s varies a program's set-up", ofBlock, s.factor)
-	r.Not(f != nil && words == "", "no program: write it and its arguments after --")
-	r.Not(f == nil && ofProgram != "", "-%s is for a program, and -%s varies a block's set-up", ofProgram, s.factor)
-	r.Not(f == nil && words != "", "-%s varies a block's set-up: leave out the program %s", s.factor, cli.First(s.words))
+	r.Not(varied && ofBlock != "", "-%s is for a block, and -%s varies a program's set-up", ofBlock, s.factor)
+	r.Not(varied && words == "", "no program: write it and its arguments after --")
+	r.Not(!varied && ofProgram != "", "-%s is for a program, and -%s varies a block's set-up", ofProgram, s.factor)
+	r.Not(!varied && words != "", "-%s varies a block's set-up: leave out the program %s", s.factor, cli.First(s.words))
 	r.Not(s.repeat > 1 && !strings.Contains(words, repetitions),
 		"-repeat puts %d and 1 in the place of %s: write that among the program's arguments", s.repeat, repetitions)
 	if r.Err != nil {
@@ -136,7 +137,7 @@ func (s *sweepCmd) run(std cli.Streams) error {
 	defer stop()
 	var got sweep.Sweep
 	var err error
-	if f != nil {
+	if varied {
 		got, err = s.sweepProgram(ctx, std)
 	} else {
 		got, err = s.sweepBlock(ctx, std)
@@ -158,13 +159,6 @@ func (s *sweepCmd) finish(std cli.Streams, got sweep.Sweep, err error) error {
 	})
 }
 
-func (s *sweepCmd) orDefault(runs int) int {
-	if s.runs > 0 {
-		return s.runs
-	}
-	return runs
-}
-
 // maxValues limits a block's sweep: both pages in single bytes.
 const maxValues = 2*layout.PageSize + 1
 
@@ -173,8 +167,8 @@ func parseValues(factor, s string) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	if setup := programFactors[factor]; setup != nil && factor != "arg" {
-		if err := setup(r.To).Check(); err != nil {
+	if f, found := programFactors[factor]; found && factor != "arg" {
+		if err := f.setup(r.To).Check(); err != nil {
 			return nil, err
 		}
 	} else if (r.To-r.From)/r.Step >= maxValues {

@@ -1,6 +1,7 @@
 package study
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -12,6 +13,8 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/sweep"
 	"github.com/bbprof/bbprof/profiler"
 )
+
+const blockRuns = 3
 
 // framesEach gives each page a frame, up to the most ways of any L1D.
 const framesEach = 16
@@ -53,7 +56,7 @@ func (s *sweepCmd) measure(ctx context.Context, code []byte, f sweep.Factor, std
 	if err != nil {
 		return nil, nil, err
 	}
-	plan := experiment.Plan{Rounds: s.orDefault(3), Seed: s.seed}
+	plan := experiment.Plan{Rounds: cmp.Or(s.runs, blockRuns), Seed: s.seed}
 	done := cli.Progress(s.Out.Notes(std), len(f.Values)*plan.Rounds, "measurements")
 	plan.Done = done.Step
 	results, err := sweep.Run(ctx, p, code, f, plan)

@@ -21,16 +21,16 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-var programFactors = map[string]func(value int) program.Setup{
-	"env":  func(v int) program.Setup { return program.Setup{EnvBytes: v} },
-	"heap": func(v int) program.Setup { return program.Setup{HeapShift: v} },
-	"arg":  func(int) program.Setup { return program.Setup{} },
+type programFactor struct {
+	setup        func(value int) program.Setup
+	column, axis string
 }
 
-var (
-	programColumns = map[string]string{"env": "env_bytes", "heap": "heap_bytes", "arg": "argument"}
-	programAxes    = map[string]string{"env": "padding of the environment, bytes", "heap": "start of the heap, bytes above the usual", "arg": "argument"}
-)
+var programFactors = map[string]programFactor{
+	"env":  {func(v int) program.Setup { return program.Setup{EnvBytes: v} }, "env_bytes", "padding of the environment, bytes"},
+	"heap": {func(v int) program.Setup { return program.Setup{HeapShift: v} }, "heap_bytes", "start of the heap, bytes above the usual"},
+	"arg":  {func(int) program.Setup { return program.Setup{} }, "argument", "argument"},
+}
 
 // repetitions is replaced by -repeat's number in a program's arguments.
 const repetitions = "{k}"
@@ -59,7 +59,7 @@ func (s *sweepCmd) sweepProgram(ctx context.Context, std cli.Streams) (got sweep
 			return got, err
 		}
 	}
-	plan := experiment.Plan{Rounds: s.orDefault(programRuns), Seed: s.seed}
+	plan := experiment.Plan{Rounds: cmp.Or(s.runs, programRuns), Seed: s.seed}
 	each := len(places) * plan.Rounds
 	fmt.Fprintf(notes, "bbprof: %s of %s on CPU %d; cycles are %s\n", words.Plural(each, "run"), places[0].Command.Name, r.CPU(), r.Describe())
 	done := cli.Progress(notes, each, "runs")
@@ -118,7 +118,7 @@ func (s *sweepCmd) places(ctx context.Context, notes io.Writer) (places []progra
 				return nil, err
 			}
 			c.Args = all[1:]
-			places = append(places, program.Place{Command: c, Setup: programFactors[s.factor](v)})
+			places = append(places, program.Place{Command: c, Setup: programFactors[s.factor].setup(v)})
 		}
 	}
 	return places, nil
@@ -157,7 +157,7 @@ func (s *sweepCmd) column(name string, runs [][]program.Sample, of func(program.
 
 // ofRuns makes a sweep of the runs and, if traced, the traces.
 func (s *sweepCmd) ofRuns(runs [][]program.Sample, traces []trace.Counts) sweep.Sweep {
-	got := sweep.Sweep{Factor: programColumns[s.factor], Axis: programAxes[s.factor]}
+	got := sweep.Sweep{Factor: programFactors[s.factor].column, Axis: programFactors[s.factor].axis}
 	for i, v := range s.values {
 		got.Points = append(got.Points, sweep.Runs(v, s.of(i, runs, cyclesOf)))
 	}

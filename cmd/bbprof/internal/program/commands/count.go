@@ -264,8 +264,8 @@ func growthReport(g growth, sets [2]string) string {
 	if g.B.Method != g.A.Method {
 		how += "; of -b " + counted(g.B.Method)
 	}
-	return fmt.Sprintf("%s: %s with %s, %s with %s\n%s "+verdict+"\n%-10s%s\n",
-		g.A.Function, setReport(g.A), inQuotes(sets[0]), setReport(g.B), inQuotes(sets[1]),
+	return fmt.Sprintf("%s: %s with '%s', %s with '%s'\n%s "+verdict+"\n%-10s%s\n",
+		g.A.Function, setReport(g.A), sets[0], setReport(g.B), sets[1],
 		g.A.Function, g.Ratio, g.MaxRatio, "counted", how)
 }
 
@@ -276,4 +276,3 @@ func setReport(r count.Result) string {
 	return fmt.Sprintf("%s in %s", words.Plural(int(r.Instructions), "instruction"), words.Plural(len(r.Calls), "call"))
 }
 
-func inQuotes(set string) string { return "'" + set + "'" }

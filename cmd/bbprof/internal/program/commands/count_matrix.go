@@ -114,12 +114,7 @@ func (c *countCmd) countMatrix(ctx context.Context, std cli.Streams) error {
 		judged: m.expect != "" && !m.update && err == nil, Incomplete: err != nil}
 	return cli.Ended(err, len(cells) > 0, func() error {
 		if r.judged {
-			matrix.Compare(c.function, m.sizes, cells, rows, c.maxRatio)
-			for _, cell := range cells {
-				if cell.Outcome == matrix.Lost {
-					r.Lost++
-				}
-			}
+			r.Lost = matrix.Compare(c.function, m.sizes, cells, rows, c.maxRatio)
 		}
 		if m.update && err == nil {
 			if err := m.write(matrix.Merge(rows, matrix.Expectation(c.function, m.sizes, cells))); err != nil {

@@ -52,8 +52,9 @@ func index(rows []Row, function string, b Build) int {
 	return slices.IndexFunc(rows, func(r Row) bool { return r.Function == function && r.Build == b })
 }
 
-// Compare compares cells with an expectation. A count may exceed the expected one by the factor ratio.
-func Compare(function string, sizes []int, cells []Cell, rows []Row, ratio float64) {
+// Compare compares cells with an expectation, and counts the lost ones. A count may exceed the expected one by the
+// factor ratio.
+func Compare(function string, sizes []int, cells []Cell, rows []Row, ratio float64) (lost int) {
 	last := len(sizes) - 1
 	for i := range cells {
 		c := &cells[i]
@@ -68,12 +69,14 @@ func Compare(function string, sizes []int, cells []Cell, rows []Row, ratio float
 		switch {
 		case c.Growth.faster(e.Growth), same && n > ratio*float64(e.Instructions):
 			c.Outcome = Lost
+			lost++
 		case e.Growth.faster(c.Growth), same && n*ratio < float64(e.Instructions):
 			c.Outcome = Better
 		default:
 			c.Outcome = AsExpected
 		}
 	}
+	return lost
 }
 
 func Read(in io.Reader) ([]Row, error) {
