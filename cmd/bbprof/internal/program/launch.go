@@ -38,7 +38,7 @@ func (c Command) Follow(ctx context.Context, o Control, name string) (followed C
 		return nil
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = Errorf(c.Name, "give it longer with -timeout, or less to do", "it did not end within %v and was killed", o.Timeout)
+		err = endless(c.Name, o.Timeout)
 	}
 	if err != nil {
 		return c, nil, err

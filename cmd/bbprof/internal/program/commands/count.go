@@ -275,4 +275,3 @@ func setReport(r count.Result) string {
 	}
 	return fmt.Sprintf("%s in %s", words.Plural(int(r.Instructions), "instruction"), words.Plural(len(r.Calls), "call"))
 }
-

@@ -52,18 +52,12 @@ func (p *Process) usage() (u Usage, err error) {
 	}
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // from the third field on
 	for _, i := range []int{10, 11, 12, 13} {                                 // minflt, cminflt, majflt, cmajflt
-		n, err := strconv.Atoi(fields[i-3])
-		if err != nil {
-			return u, err
-		}
+		n, _ := strconv.Atoi(fields[i-3])
 		u.Faults += n
 	}
 	for line := range strings.Lines(string(status)) {
 		if name, value, _ := strings.Cut(line, ":"); strings.HasSuffix(name, "voluntary_ctxt_switches") { // also matches nonvoluntary
-			n, err := strconv.Atoi(strings.TrimSpace(value))
-			if err != nil {
-				return u, err
-			}
+			n, _ := strconv.Atoi(strings.TrimSpace(value))
 			u.Switches += n
 		}
 	}

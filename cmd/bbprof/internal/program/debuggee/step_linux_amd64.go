@@ -1,6 +1,7 @@
 package debuggee
 
 import (
+	"errors"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -270,62 +271,42 @@ func (p *Process) RunTo(id int, addr uint64) (step Step, err error) {
 	if err != nil {
 		return Step{}, err
 	}
-	var there [1]byte
-	if err := peek(id, addr, there[:]); err != nil {
+	_, atBreak := p.breaks[before.RIP]
+	_, set := p.breaks[addr]
+	if err := errors.Join(p.Unbreak(before.RIP), p.Break(addr)); err != nil {
 		return Step{}, err
 	}
-	// change writes one byte; the program may end meanwhile.
-	change := func(at uint64, b byte) {
-		if err == nil && p.end == nil && p.tasks[id] != nil {
-			err = poke(id, at, b)
-		}
+	step, err = p.runAlone(t)
+	if step.Gone || err != nil {
+		return step, err
 	}
-	b, broken := p.breaks[before.RIP]
-	if broken {
-		change(before.RIP, b)
+	if step.Executed = step.Executed && step.Regs.RIP == addr; !set {
+		err = p.Unbreak(addr)
 	}
-	change(addr, int3)
-	if err != nil {
-		return Step{}, err
-	}
-	step, err = p.runAlone(t, addr)
-	change(addr, there[0])
-	if broken {
-		change(before.RIP, int3)
+	if atBreak {
+		err = errors.Join(err, p.Break(before.RIP))
 	}
 	return step, err
 }
 
-func (p *Process) runAlone(t *task, addr uint64) (Step, error) {
+// runAlone runs a thread until it reaches a breakpoint, or a signal comes.
+func (p *Process) runAlone(t *task) (Step, error) {
 	for {
 		p.restart(t, unix.PTRACE_CONT)
 		status, err := p.await(t)
-		if err != nil {
+		hit := false
+		if err == nil && p.end == nil {
+			hit, err = p.dispatch(t.id, status)
+		}
+		switch {
+		case err != nil:
 			return Step{}, err
-		}
-		if status.Exited() || status.Signaled() || p.end != nil {
-			if p.end == nil {
-				p.dispatch(t.id, status)
-			}
+		case p.tasks[t.id] == nil || p.end != nil:
 			return Step{Gone: true, End: p.end}, nil
-		}
-		t.running = false
-		var regs unix.PtraceRegs
-		if err := unix.PtraceGetRegs(t.id, &regs); err != nil {
-			return Step{}, lost(err)
-		}
-		switch signal := status.StopSignal(); {
-		case signal == unix.SIGSTOP:
-			t.stopDue = false
-		case signal == unix.SIGTRAP && regs.Rip == addr+1:
-			regs.Rip = addr
-			if err := unix.PtraceSetRegs(t.id, &regs); err != nil {
-				return Step{}, lost(err)
-			}
+		case hit:
 			after, err := p.Regs(t.id)
 			return Step{Executed: true, Regs: after}, err
-		default:
-			t.deliver = signal
+		case t.deliver != 0:
 			return Step{}, nil
 		}
 	}

@@ -198,11 +198,8 @@ func (t *tracer) request(a program.Allocator, thread int) error {
 		if err != nil {
 			return err
 		}
-		if step.Gone {
-			break
-		}
-		if step.Executed {
-			b.at = step.Regs.GPR[asm.RAX]
+		if step.Executed || step.Gone {
+			b.at = step.Regs.GPR[asm.RAX] // 0 if it is gone
 			break
 		}
 	}
