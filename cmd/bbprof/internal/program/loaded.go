@@ -53,16 +53,16 @@ func (c Command) ToEntry(p *debuggee.Process) error {
 }
 
 func (c Command) loaded(p *debuggee.Process, name, in string) (found []Function, err error) {
-	maps, err := p.Maps()
+	all, err := objects(p)
 	if err != nil {
 		return nil, err
 	}
-	for _, l := range libraries(maps) {
-		file := filepath.Base(l.path)
+	for _, o := range all[min(len(all), 1):] { // the program itself comes first
+		file := filepath.Base(o.path)
 		if in != "" && file != filepath.Base(in) {
 			continue
 		}
-		at, err := l.functions(name)
+		at, err := o.functions(name)
 		if err != nil {
 			return nil, err
 		}
@@ -79,13 +79,27 @@ func (c Command) Objects(p *debuggee.Process) (map[string]uint64, error) {
 	if err := c.ToEntry(p); err != nil {
 		return nil, err
 	}
+	all, err := objects(p)
+	biases := map[string]uint64{}
+	for _, o := range all {
+		biases[o.path] = o.bias
+	}
+	return biases, err
+}
+
+type object struct {
+	path string
+	bias uint64 // from its addresses to those in memory
+}
+
+func objects(p *debuggee.Process) (all []object, err error) {
 	maps, err := p.Maps()
 	if err != nil {
 		return nil, err
 	}
-	objects := map[string]uint64{}
 	for _, m := range maps {
-		if _, known := objects[m.Name]; known || !strings.HasPrefix(m.Name, "/") {
+		known := slices.ContainsFunc(all, func(o object) bool { return o.path == m.Name })
+		if known || !strings.HasPrefix(m.Name, "/") {
 			continue
 		}
 		file, err := elf.Open(m.Name)
@@ -94,37 +108,22 @@ func (c Command) Objects(p *debuggee.Process) (map[string]uint64, error) {
 		}
 		for _, s := range file.Progs {
 			if s.Type == elf.PT_LOAD && s.Off&^0xfff == m.Offset {
-				objects[m.Name] = m.Low - m.Offset - (s.Vaddr - s.Off)
+				all = append(all, object{m.Name, m.Low - m.Offset - (s.Vaddr - s.Off)})
 				break
 			}
 		}
 		file.Close()
 	}
-	return objects, nil
+	return all, nil
 }
 
-type library struct {
-	path string
-	base uint64 // address of its first byte
-}
-
-// libraries returns the files mapped from their first byte, except the program itself, which comes first.
-func libraries(maps []debuggee.Mapping) (all []library) {
-	for _, m := range maps {
-		if m.Offset == 0 && strings.HasPrefix(m.Name, "/") && !slices.ContainsFunc(all, func(other library) bool { return other.path == m.Name }) {
-			all = append(all, library{m.Name, m.Low})
-		}
-	}
-	return all[min(len(all), 1):]
-}
-
-func (l library) functions(name string) (at []uint64, err error) {
-	file, err := elf.Open(l.path)
+func (o object) functions(name string) (at []uint64, err error) {
+	file, err := elf.Open(o.path)
 	if err != nil {
-		return nil, nil // a data file that the program's linker mapped, such as a cache
+		return nil, err
 	}
 	defer file.Close()
-	all, _, err := symbols(l.path, file)
+	all, _, err := symbols(o.path, file)
 	for _, s := range all {
 		if !called(unversioned(s), name) || s.Section == elf.SHN_UNDEF {
 			continue
@@ -132,21 +131,12 @@ func (l library) functions(name string) (at []uint64, err error) {
 		const ifunc = elf.STT_LOOS // STT_GNU_IFUNC: its value is a function that selects one
 		switch elf.ST_TYPE(s.Info) {
 		case ifunc:
-			return nil, Errorf(l.path, "count a function that calls it, or name the variant",
+			return nil, Errorf(o.path, "count a function that calls it, or name the variant",
 				"%s is an ifunc: the CPU's variant is chosen at run time", name)
 		case elf.STT_FUNC:
-			at = append(at, l.base-lowest(file)+s.Value)
+			at = append(at, o.bias+s.Value)
 		}
 	}
 	slices.Sort(at)
 	return slices.Compact(at), err
-}
-
-func lowest(file *elf.File) uint64 {
-	for _, p := range file.Progs {
-		if p.Type == elf.PT_LOAD && p.Off == 0 {
-			return p.Vaddr
-		}
-	}
-	return 0
 }
