@@ -48,7 +48,11 @@ func (s Symbols) Name(addr uint64) string {
 		i--
 	}
 	if i >= 0 && addr < s.named[i].Value+max(s.named[i].Size, 1) {
-		return offset(demangled(s.named[i].Name), addr-s.named[i].Value)
+		name, by := demangled(s.named[i].Name), addr-s.named[i].Value
+		if by > 0 {
+			name += fmt.Sprintf("+%#x", by)
+		}
+		return name
 	}
 	if m := debuggee.Find(s.ranges, addr); m != nil && m.Name != "" {
 		return filepath.Base(m.Name)
@@ -56,11 +60,4 @@ func (s Symbols) Name(addr uint64) string {
 		return "memory without a name"
 	}
 	return "memory that is not mapped"
-}
-
-func offset(name string, by uint64) string {
-	if by == 0 {
-		return name
-	}
-	return fmt.Sprintf("%s+%#x", name, by)
 }
