@@ -1,7 +1,6 @@
 package program
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -63,26 +62,9 @@ func TestLaunched(t *testing.T) {
 			if !strings.Contains(notes, words[0]+" becomes ") || !strings.Contains(notes, path+" by exec: prog alone is set up and measured") {
 				t.Errorf("notes: %s", notes)
 			}
-			at := func(s Setup) (p places) {
-				t.Helper()
-				var out bytes.Buffer
-				r := newRunner(t, Options{Stderr: &out})
-				require.NoError(t, r.WarmUp(context.Background(), c, s))
-				if _, err := fmt.Sscanf(out.String(), "%v %v %v %v %v %v %v", &p.Main, &p.Static, &p.Heap, &p.First, &p.Second, &p.Stack, &p.Library); err != nil {
-					t.Fatalf("%q: %v", out.String(), err)
-				}
-				return p
-			}
-			base := at(Setup{})
+			base := where(t, c, Setup{})
 			for _, s := range []Setup{{EnvBytes: 320}, {StackShift: 640}, {HeapShift: 1088}, {EnvBytes: 4096, StackShift: 16, HeapShift: 64}} {
-				want := base
-				want.Stack -= uint64(s.EnvBytes + s.StackShift)
-				for _, p := range []*uint64{&want.Heap, &want.First, &want.Second} {
-					*p += uint64(s.HeapShift)
-				}
-				if got := at(s); got != want {
-					t.Errorf("%+v: %#v, want %#v", s, got, want)
-				}
+				require.Equal(t, fmt.Sprintf("%+v", s), base.moved(s), where(t, c, s))
 			}
 		})
 	}

@@ -17,6 +17,14 @@ import (
 // places holds the addresses of a TestMoves program's objects.
 type places struct{ Main, Static, Heap, First, Second, Stack, Library uint64 }
 
+// moved are the places in another set-up.
+func (p places) moved(s Setup) places {
+	heap := uint64(s.HeapShift)
+	p.Stack -= uint64(s.EnvBytes + s.StackShift)
+	p.Heap, p.First, p.Second = p.Heap+heap, p.First+heap, p.Second+heap
+	return p
+}
+
 const placesSource = `
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -77,10 +85,7 @@ func TestMoves(t *testing.T) {
 	c := compiled(t, placesSource)
 	usual := where(t, c, Setup{})
 	for _, s := range setups {
-		by, want := uint64(s.HeapShift), usual
-		want.Stack -= uint64(s.EnvBytes + s.StackShift)
-		want.Heap, want.First, want.Second = want.Heap+by, want.First+by, want.Second+by
-		require.Equal(t, fmt.Sprintf("%+v", s), want, where(t, c, s))
+		require.Equal(t, fmt.Sprintf("%+v", s), usual.moved(s), where(t, c, s))
 	}
 	// Not a multiple of 16: rounded down.
 	if down := usual.Stack - where(t, c, Setup{EnvBytes: 17}).Stack; down != 16 && down != 32 {
