@@ -22,12 +22,7 @@ import (
 // ring compiles a program that copies text and adds numbers in a loop without an end unless there is an argument.
 func ring(t *testing.T) string {
 	t.Helper()
-	gcc := require.Tool(t, require.GCC, "gcc")
-	path := filepath.Join(t.TempDir(), "ring")
-	if out, err := exec.Command(gcc, "-O1", "-fno-inline", "-o", path, "testdata/ring.c").CombinedOutput(); err != nil {
-		require.Skip(t, require.GCC, "it does not compile here: %v: %s", err, out)
-	}
-	return path
+	return require.Compiled(t, "testdata/ring.c", "-O1", "-fno-inline")
 }
 
 // TestCaptureVerified: what a loop copies, and does to its pointers, runs to the same end again.

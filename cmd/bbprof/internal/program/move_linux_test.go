@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -50,13 +49,9 @@ int main(int argc, char **argv)
 // compiled compiles a C source.
 func compiled(t *testing.T, source string, flags ...string) Command {
 	t.Helper()
-	gcc := require.Tool(t, require.GCC, "gcc")
-	path := filepath.Join(t.TempDir(), "prog")
-	require.NoError(t, os.WriteFile(path+".c", []byte(source), 0o644))
-	if out, err := exec.Command(gcc, append(flags, "-O1", "-o", path, path+".c")...).CombinedOutput(); err != nil {
-		require.Skip(t, require.GCC, "it does not compile: %v: %s", err, out)
-	}
-	c := require.Get(NewCommand([]string{path}))(t)
+	file := filepath.Join(t.TempDir(), "prog.c")
+	require.NoError(t, os.WriteFile(file, []byte(source), 0o644))
+	c := require.Get(NewCommand([]string{require.Compiled(t, file, append(flags, "-O1")...)}))(t)
 	c.CleanEnv = true
 	return c
 }

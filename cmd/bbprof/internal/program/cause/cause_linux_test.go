@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -45,13 +44,9 @@ int main(void)
 // TestMadeSlow: in a real program, the cause that was built in is confirmed and another is not.
 func TestMadeSlow(t *testing.T) {
 	require.Slow(t)
-	gcc := require.Tool(t, require.GCC, "gcc")
-	path := filepath.Join(t.TempDir(), "slow")
-	require.NoError(t, os.WriteFile(path+".c", []byte(madeSlow), 0o644))
-	if out, err := exec.Command(gcc, "-O1", "-fpie", "-pie", "-o", path, path+".c").CombinedOutput(); err != nil {
-		require.Skip(t, require.GCC, "it does not compile: %v: %s", err, out)
-	}
-	command := require.Get(program.NewCommand([]string{path}))(t)
+	source := filepath.Join(t.TempDir(), "slow.c")
+	require.NoError(t, os.WriteFile(source, []byte(madeSlow), 0o644))
+	command := require.Get(program.NewCommand([]string{require.Compiled(t, source, "-O1", "-fpie", "-pie")}))(t)
 	r, err := program.NewRunner(program.Options{})
 	require.Host(t, err)
 	defer r.Close()

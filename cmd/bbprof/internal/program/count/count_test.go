@@ -418,23 +418,12 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// compiled builds testdata/*.c, skipping without a C compiler.
-func compiled(t *testing.T, source string, flags ...string) string {
-	t.Helper()
-	gcc := require.Tool(t, require.GCC, "gcc")
-	path := filepath.Join(t.TempDir(), "prog")
-	if out, err := exec.Command(gcc, append(flags, "-o", path, source)...).CombinedOutput(); err != nil {
-		require.Skip(t, require.GCC, "it does not compile %s here: %v: %s", source, err, out)
-	}
-	return path
-}
-
 // TestC: optimised builds of sums.c, position-independent or not, linked statically or not.
 func TestC(t *testing.T) {
 	const source = "../../../../../testdata/programs/sums.c"
 	for _, flags := range [][]string{{}, {"-no-pie"}, {"-static"}} {
-		o0 := compiled(t, source, append(flags, "-O0")...)
-		o2 := compiled(t, source, append(flags, "-O2")...)
+		o0 := require.Compiled(t, source, append(flags, "-O0")...)
+		o2 := require.Compiled(t, source, append(flags, "-O2")...)
 		at := func(path, f, n string) uint64 {
 			r := require.Get(try(t, command(t, path, n), f, Options{}))(t)
 			return r.Instructions
@@ -453,7 +442,7 @@ func TestC(t *testing.T) {
 
 // TestOddPrograms: threads, forks, signals and exec within a call disturb neither the count nor the program.
 func TestOddPrograms(t *testing.T) {
-	path := compiled(t, "testdata/odd.c", "-O1", "-pthread")
+	path := require.Compiled(t, "testdata/odd.c", "-O1", "-pthread")
 	quiet := require.Get(try(t, command(t, path, "nothing"), "work", Options{}))(t)
 	for _, c := range []struct {
 		what   string
@@ -486,7 +475,7 @@ func TestOddPrograms(t *testing.T) {
 
 // TestJIT counts a function that appears as the program runs: see jit.c.
 func TestJIT(t *testing.T) {
-	path := compiled(t, "../../../../../testdata/programs/jit.c", "-O1")
+	path := require.Compiled(t, "../../../../../testdata/programs/jit.c", "-O1")
 	for _, c := range []struct {
 		what, does string
 		want       []uint64

@@ -3,8 +3,6 @@ package trace
 import (
 	"context"
 	"errors"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -81,11 +79,7 @@ func TestEnvironment(t *testing.T) {
 // aliasing compiles a program and returns the environment sizes at which it aliases.
 func aliasing(t *testing.T, flags ...string) (at []int) {
 	t.Helper()
-	gcc := require.Tool(t, require.GCC, "gcc")
-	path := filepath.Join(t.TempDir(), "chain")
-	if out, err := exec.Command(gcc, append(flags, "-O1", "-o", path, "../../../../../testdata/programs/alias-chain.c")...).CombinedOutput(); err != nil {
-		require.Skip(t, require.GCC, "it does not compile here: %v: %s", err, out)
-	}
+	path := require.Compiled(t, "../../../../../testdata/programs/alias-chain.c", append(flags, "-O1")...)
 	c := require.Get(program.NewCommand([]string{path}))(t)
 	c.CleanEnv = true
 	const window = 60
