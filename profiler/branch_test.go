@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -44,6 +47,40 @@ func TestBranchTaken(t *testing.T) {
 				return ""
 			})
 		})
+	}
+}
+
+// TestCapturedLoops: what ends a loop in a program's state. A loop may also start nearer to where that state ends it.
+func TestCapturedLoops(t *testing.T) {
+	p := start(t, Options{})
+	for _, c := range []struct {
+		name, hex string
+		at        uint64 // in rbx
+		counter   string // "": rejected
+	}{
+		{"to a zero byte", "48ffc3803b0075f8", heapPage + 0x80, "rbx"},
+		{"a counter in memory", "480fafc8ff0b75f8", heapPage + 0x80, "[0x555555768080]"},
+		{"to a zero byte, near the start of what was captured", "48ffc3803b0075f8", heapPage + 0xff0, ""},
+	} {
+		state := &initial.Captured{Address: pieCode, Pages: []initial.Page{{Address: heapPage, Writable: true}, {Address: heapPage + 4096, Writable: true}}}
+		for i := range 4096 {
+			state.Pages[0].Data[i], state.Pages[1].Data[i] = 1, 1
+		}
+		state.Pages[0].Data[0xff8] = 0
+		state.MXCSR, state.GPR[asm.RBX], state.GPR[asm.RCX] = initial.DefaultMXCSR, c.at, 3
+		if c.counter == "" {
+			clear(state.Pages[0].Data[:0xff0]) // a loop from there ends at once
+		}
+		r := require.Get(p.Profile(t.Context(), Block{Code: unhex(t, c.hex), Setup: Setup{Captured: state}}))(t)
+		t.Logf("%s: %.3f cycles, %+v, %v", c.name, r.Cycles, *r.Branch, r.Rejection)
+		switch {
+		case c.counter == "" && (r.Reason != verdict.LoopExit || !strings.Contains(r.Rejection.Detail, "ends after 8 iterations")):
+			t.Errorf("%s: %v", c.name, r.Rejection)
+		case c.counter != "" && r.Reason.Noise():
+			t.Logf("disturbed: %v", r.Rejection)
+		case c.counter != "" && (r.Loop == nil || r.Loop.Counter != c.counter):
+			t.Errorf("%s: %v, loop %+v; want one counted in %s", c.name, r.Rejection, r.Loop, c.counter)
+		}
 	}
 }
 

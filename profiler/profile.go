@@ -146,11 +146,7 @@ func decode(code []byte) (d decoded, err error) {
 	if d.insts, err = asm.Decode(code); err != nil {
 		return d, err
 	}
-	running := d.insts
-	if _, ok := asm.TrailingBranch(d.insts); ok {
-		running = running[:len(running)-1]
-	}
-	if rejection := asm.Refuse(running); rejection != nil {
+	if rejection := asm.Refuse(asm.WithoutBranch(d.insts)); rejection != nil {
 		return d, rejection
 	}
 	state := asm.StateOf(d.insts)

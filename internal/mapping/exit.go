@@ -51,9 +51,22 @@ func (m *MappedBlock) ByOwnBranch(copies int, fe unroll.FrontEnd, late func() bo
 	if !m.repeatsAddresses() {
 		many = unroll.ShortOwnLoops(many, copies, m.Factors)
 	}
+	ends := 0 // after how many iterations of the block a program's state ends the loop, if it does
+	if m.Plan.Replay != nil {
+		const most = 8192
+		asIs := unroll.Exit{Base: m.Plan.Init.GPR[asm.RAX], Mask: ^uint64(0)}
+		on, _, err := m.tryExit(unroll.Loop{Copies: copies, Exit: &asIs}, most)
+		if err != nil {
+			return m, fits, err
+		}
+		if on.unrun > 0 {
+			ends = (most - on.unrun) * copies
+		}
+		many = slices.DeleteFunc(many, func(f unroll.Factors) bool { return (f.Long-f.Short)*copies*len(m.Insts) < leastInsts })
+	}
 	trials := 0
 	var last error
-	for x := range candidateExits(seen, setter, copies) {
+	for x := range candidateExits(seen, setter, ends) {
 		if trials++; trials > mostTrials || late() {
 			break
 		}
@@ -81,6 +94,9 @@ func (m *MappedBlock) ByOwnBranch(copies int, fe unroll.FrontEnd, late func() bo
 	tests := branch.Text()
 	if setter != nil {
 		tests = setter.Text()
+	}
+	if ends > 0 {
+		return m, fits, reject("in the program's state the loop ends after %d iterations, and too few others can be told apart from it (%s)", ends, tests)
 	}
 	return m, fits, reject("no register and no word of memory was found whose value decides after how many iterations %s ends the loop (%s)", branch.Mnemonic, tests)
 }
@@ -196,8 +212,8 @@ func (m *MappedBlock) presentWord(addr uint64) uint64 {
 
 // candidateExits yields candidate ways to end a loop. For a constant variable: the value that an advancing one has after n iterations. For an advancing
 // variable: an initial value moved so that it then equals a constant bound. The adjustments cover branches that compare before or after the step, or
-// for more instead of equal.
-func candidateExits(seen []*variable, setter *asm.Inst, copies int) func(yield func(unroll.Exit) bool) {
+// for more instead of equal. If the loop ends by itself, an advancing one first starts nearer to that end.
+func candidateExits(seen []*variable, setter *asm.Inst, ends int) func(yield func(unroll.Exit) bool) {
 	bounds := []uint64{0}
 	if setter != nil {
 		if v, ok := setter.Constant(); ok {
@@ -210,6 +226,11 @@ func candidateExits(seen []*variable, setter *asm.Inst, copies int) func(yield f
 		}
 	}
 	return func(yield func(unroll.Exit) bool) {
+		for _, v := range seen {
+			if step, ok := v.step(); ends > 0 && v.input && ok && step != 0 && !yield(v.exitAt(v.bits(v.first)+uint64(ends)*step, -step)) {
+				return
+			}
+		}
 		for _, tested := range []bool{true, false} {
 			for _, still := range []bool{true, false} {
 				for _, v := range seen {
