@@ -50,6 +50,13 @@ func TestBranchTaken(t *testing.T) {
 	}
 }
 
+// TestBranchBoth: after copies in a row were timed, the loop is observed on the frames that it started from. This one stores to where it loads.
+func TestBranchBoth(t *testing.T) {
+	if r := measuredBy(t, start(t, Options{Mode: Both}), unhex(t, "0fb60e4883c601c6040a0184c975f1")); r.Branch.As != Taken {
+		t.Errorf("%+v", r.Branch)
+	}
+}
+
 // TestCapturedLoops: what ends a loop in a program's state. A loop may also start nearer to where that state ends it.
 func TestCapturedLoops(t *testing.T) {
 	p := start(t, Options{})
