@@ -83,7 +83,7 @@ func (e *extractCmd) add(f *cli.Flags) {
 	f.Toggle(&e.rows.Unique, "unique", "each block once, with the counts added, where it is first")
 	f.Toggle(&e.rows.Text, "text", "add a column asm: the instructions, separated by semicolons")
 	measuring.SyntaxFlag(f, &e.rows.Syntax, "that column")
-	f.Toggle(&e.rows.Lines, "lines", "add a column source: the file and the line that a block is from, as DWARF has them (gcc -g)")
+	f.Toggle(&e.rows.Lines, "lines", "add a column source_line: the file and the line that a block is from, as DWARF has them (gcc -g)")
 	f.Section("How often each block runs")
 	f.Toggle(&e.runs, "run", "run the program after -- under valgrind's callgrind; where that does not know its instructions, under perf")
 	f.List(&e.callgrind, "callgrind", "FILE",

@@ -18,13 +18,15 @@ import (
 type Rows struct {
 	Unique bool // each block once, with counts added
 	Text   bool // with a column asm
-	Lines  bool // with a column source
+	Lines  bool // with a column source_line
 	Timed  bool // with a column cycles_in_place
 	Syntax assemble.Syntax
 }
 
-// InPlaceColumn holds the mean cycles of a block in its program.
-const InPlaceColumn = "cycles_in_place"
+const (
+	InPlaceColumn = "cycles_in_place" // mean cycles of a block in its program
+	SourceColumn  = "source_line"     // file:line
+)
 
 // Columns lists the corpus columns that Write writes.
 func (r Rows) Columns() []string {
@@ -33,7 +35,7 @@ func (r Rows) Columns() []string {
 		names = append(names, "asm")
 	}
 	if r.Lines {
-		names = append(names, "source")
+		names = append(names, SourceColumn)
 	}
 	if r.Timed {
 		names = append(names, InPlaceColumn)

@@ -124,9 +124,11 @@ func (a *accountCmd) blocks(stdin io.Reader) ([]account.Block, error) {
 			path = extract.Resolved(row.Cell("file"))
 			resolved[row.Cell("file")] = path
 		}
+		branch := row.Cell("branch")
+		inCode := branch != "" && branch != string(profiler.Drop)
 		b := account.Block{
-			Place: account.Place{File: path, Function: row.Cell("function")}, Terminated: row.Cell("terminator") != "",
-			Measured: row.Cell("status") == string(profiler.OK),
+			Place: account.Place{File: path, Function: row.Cell("function")}, Terminated: row.Cell("terminator") != "" && !inCode,
+			Measured: row.Cell("status") == string(profiler.OK), Line: row.Cell(extract.SourceColumn),
 		}
 		for column, to := range map[string]*float64{"count": &b.Count, instructions: &b.Instructions, "cycles": &b.Cycles, extract.InPlaceColumn: &b.InPlace} {
 			if row.Cell(column) == "" { // for example a rejected block
@@ -135,6 +137,9 @@ func (a *accountCmd) blocks(stdin io.Reader) ([]account.Block, error) {
 			if *to, err = row.Float(column); err != nil {
 				return nil, err
 			}
+		}
+		if inCode {
+			b.Instructions++ // extract counts it as the terminator
 		}
 		blocks = append(blocks, b)
 	}
