@@ -19,6 +19,7 @@ type Rows struct {
 	Unique bool // each block once, with counts added
 	Text   bool // with a column asm
 	Lines  bool // with a column source_line
+	Loops  bool // only blocks that branch to their own start, with their branches and a column loop_depth
 	Timed  bool // with a column cycles_in_place
 	Syntax assemble.Syntax
 }
@@ -34,6 +35,9 @@ func (r Rows) Columns() []string {
 	if r.Text {
 		names = append(names, "asm")
 	}
+	if r.Loops {
+		names = append(names, "loop_depth")
+	}
 	if r.Lines {
 		names = append(names, SourceColumn)
 	}
@@ -46,7 +50,7 @@ func (r Rows) Columns() []string {
 // Write writes the blocks of the files as CSV with a header.
 func Write(ctx context.Context, w io.Writer, files []string, opts Options, rows Rows) (Stats, error) {
 	var stats Stats
-	opts.Lines = rows.Lines
+	opts.Lines, opts.Loops = rows.Lines, rows.Loops
 	out := &rowWriter{ctx: ctx, csv: csv.NewWriter(w), rows: rows}
 	if rows.Unique {
 		out.seen = map[string]int{}
@@ -139,6 +143,9 @@ func (w *rowWriter) write(b *Block) error {
 		weight, strconv.FormatUint(b.Count, 10), strconv.FormatBool(b.Relocated), b.Section, string(asm.CategoryOfCode(b.Code)))
 	if w.rows.Text {
 		w.cell = append(w.cell, assemble.Block(b.Code, w.rows.Syntax))
+	}
+	if w.rows.Loops {
+		w.cell = append(w.cell, strconv.Itoa(b.Depth))
 	}
 	if w.rows.Lines {
 		w.cell = append(w.cell, b.Source)

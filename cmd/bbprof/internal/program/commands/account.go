@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
@@ -22,11 +23,13 @@ func accountCommand() *cli.Command {
 	return &cli.Command{
 		Name:     "account",
 		Summary:  "what share of a program's cycles its blocks explain, by function",
-		Synopsis: []string{"account [flags] RESULTS -- PROGRAM [ARGUMENT...]"},
-		About: `RESULTS is what bbprof batch made of the blocks and counts of bbprof extract -run. The sum of
-count × cycles is what the program would take if each block ran as it does alone: from L1, with
-every transfer predicted and free. account runs the program, and compares its user time with that
-sum, and perf's samples of time with each function's blocks.
+		Synopsis: []string{"account [flags] RESULTS... -- PROGRAM [ARGUMENT...]"},
+		About: `RESULTS is what bbprof batch made of the blocks and counts of bbprof extract -run, best with
+-terminators; from each further one account takes what those before it rejected, such as loops that
+only -branch not-taken measures. The sum of count × cycles is what the program would take if each
+block ran as it does alone: from L1, with every transfer predicted, and free unless a block holds
+it. account runs the program, and compares its user time with that sum, and perf's samples of time
+with each function's blocks.
 
 If the blocks explain less than the program takes, the rest is mispredictions, cache and TLB misses,
 and waiting for earlier blocks. If they explain more, blocks overlap in the program, or their
@@ -34,7 +37,7 @@ initial state makes them slow when alone.
 `,
 		Notes: `docs/extract.md has examples of each.
 `,
-		Examples: `bbprof extract -run -o ran.csv -- gzip -c FILE >/dev/null; bbprof batch -o cycles.csv ran.csv
+		Examples: `bbprof extract -run -terminators -o ran.csv -- gzip -c FILE >/dev/null; bbprof batch -o cycles.csv ran.csv
 bbprof account cycles.csv -- gzip -c FILE
 `,
 		Exits: map[int]string{cli.ExitOK: "done", cli.ExitUsage: "", cli.ExitHost: "", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
@@ -68,14 +71,18 @@ type accountCmd struct {
 
 func (a *accountCmd) run(std cli.Streams) error {
 	switch {
-	case len(a.files) != 1:
-		return cli.BadUsage("name one result of bbprof batch, and the program after --")
+	case len(a.files) == 0:
+		return cli.BadUsage("name a result of bbprof batch, and the program after --")
 	case len(a.program) == 0:
 		return cli.BadUsage("name the program after --, such as bbprof account cycles.csv -- ./prog")
 	}
-	blocks, err := a.blocks(std.In)
-	if err != nil {
-		return cli.Usage(err)
+	var blocks []account.Block
+	at := map[string]int{} // index of each row's block
+	var err error
+	for _, name := range a.files {
+		if blocks, err = readBlocks(name, std.In, blocks, at); err != nil {
+			return cli.Usage(err)
+		}
 	}
 	if _, err := program.Find(a.program[0]); err != nil {
 		return cli.Usage(err)
@@ -93,14 +100,15 @@ func (a *accountCmd) run(std cli.Streams) error {
 		return running.BadInput(err)
 	}
 	if len(run.Samples) > 0 && !account.Met(blocks, run.Samples) {
-		fmt.Fprintf(a.out.Notes(std), "bbprof: no time was seen in any file of %s: is it of another program, or has the program moved?\n", a.files[0])
+		fmt.Fprintf(a.out.Notes(std), "bbprof: no time was seen in any file of %s: is it of another program, or has the program moved?\n", strings.Join(a.files, ", "))
 	}
 	t := account.Tabulate(blocks, run)
 	return a.out.Write(std, t, t.Report(a.top))
 }
 
-func (a *accountCmd) blocks(stdin io.Reader) ([]account.Block, error) {
-	in, err := resultfile.OpenRows(a.files[0], stdin)
+// readBlocks adds the blocks of a result to those of earlier ones, and measures those that were rejected there.
+func readBlocks(name string, stdin io.Reader, blocks []account.Block, at map[string]int) ([]account.Block, error) {
+	in, err := resultfile.OpenRows(name, stdin)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +121,7 @@ func (a *accountCmd) blocks(stdin io.Reader) ([]account.Block, error) {
 	if in.Schema.Index("input_instructions") >= 0 {
 		instructions = "input_instructions"
 	}
-	var blocks []account.Block
+	earlier := len(blocks)
 	resolved := map[string]string{}
 	for row, err := range in.All() {
 		if err != nil {
@@ -141,7 +149,14 @@ func (a *accountCmd) blocks(stdin io.Reader) ([]account.Block, error) {
 		if inCode {
 			b.Instructions++ // extract counts it as the terminator
 		}
-		blocks = append(blocks, b)
+		key := strings.Join([]string{path, row.Cell("address"), row.Cell("hex")}, " ")
+		switch i, again := at[key]; {
+		case !again || i >= earlier:
+			at[key] = len(blocks)
+			blocks = append(blocks, b)
+		case !blocks[i].Measured:
+			blocks[i] = b
+		}
 	}
 	return blocks, nil
 }
