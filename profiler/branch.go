@@ -105,6 +105,6 @@ func (j *job) keepCodeOffset() {
 
 // mapOwnLoop maps a block, already mapped as copies in a row, as a loop that its own branch closes.
 func (s *session) mapOwnLoop(j job, copies *mapping.MappedBlock) (l loopTiming, err error) {
-	m, fits, err := copies.ByOwnBranch(max(j.Options.Copies, 1), s.cpu.FrontEnd, s.startBudget(mapLimit).exhausted)
+	m, fits, err := copies.ByOwnBranch(max(j.Options.Copies, 1), j.Setup.CodeOffset, s.cpu.FrontEnd, s.startBudget(mapLimit).exhausted)
 	return loopTiming{block: m, warnings: crowdedWarning(fits)}, err
 }

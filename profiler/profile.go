@@ -117,7 +117,9 @@ func (s *session) runSteps(j job) (p progress, err error) {
 		return p, err
 	}
 	if j.Mode == Both {
-		p.loop, p.warnings, err = s.measureLoop(j, p.measurement.block, p.branch.As == Taken)
+		j.ownLoop = p.branch.As == Taken
+		j.keepCodeOffset()
+		p.loop, p.warnings, err = s.measureLoop(j, p.measurement.block)
 	}
 	return p, err
 }

@@ -25,9 +25,12 @@ const (
 
 // ByOwnBranch maps a block, already mapped as copies in a row, as a loop of copies that the branch after the last copy closes. It changes
 // the initial state so that the branch ends the loop after the wanted number of iterations. For this it tries each register and word of
-// memory on which the block depends, with values that end the loop if the tested value advances as in the first copies. fits is as in
-// AsLoop.
-func (m *MappedBlock) ByOwnBranch(copies int, fe unroll.FrontEnd, late func() bool) (loop *MappedBlock, fits bool, err error) {
+// memory on which the block depends, with values that end the loop if the tested value advances as in the first copies. offset is where
+// the loop starts in its page, nil: anywhere. fits is as in AsLoop.
+func (m *MappedBlock) ByOwnBranch(copies int, offset *int, fe unroll.FrontEnd, late func() bool) (loop *MappedBlock, fits bool, err error) {
+	placed := *m
+	m = &placed
+	m.Offset, m.task.Offset = offset, offset
 	branch, _ := asm.TrailingBranch(m.Insts)
 	reject := func(format string, args ...any) error {
 		return &verdict.Rejection{Reason: verdict.LoopExit, Inst: branch.Verdict(len(m.Insts) - 1), Detail: fmt.Sprintf(format, args...)}
