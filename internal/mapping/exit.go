@@ -157,7 +157,7 @@ func (m *MappedBlock) observe(setter *asm.Inst) (list []*variable, err error) {
 	for r := range regs {
 		regs[r] = &variable{exit: unroll.Exit{Reg: asm.Reg(r), Mask: ^uint64(0)}, input: live.GPR>>r&1 != 0, tested: tested>>r&1 != 0}
 	}
-	copies := min(observedCopies, m.Factors.Long) // no more, because their pages are known
+	copies := min(observedCopies, m.Factors.Long)                                          // no more, because their pages are known
 	if err := m.Child.Complete(m.Remap(), RunLimit, "mapping a block again"); err != nil { // timing leaves other frames
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,8 +26,8 @@ func accountCommand() *cli.Command {
 		Summary:  "what share of a program's cycles its blocks explain, by function",
 		Synopsis: []string{"account [flags] RESULTS... -- PROGRAM [ARGUMENT...]"},
 		About: `RESULTS is what bbprof batch made of the blocks and counts of bbprof extract -run, best with
--terminators; from each further one account takes what those before it rejected, such as loops that
-only -branch not-taken measures. The sum of count × cycles is what the program would take if each
+-terminators; from each further one, also of batch -state, account takes what those before it
+rejected, such as loops that only the program's state ends. The sum of count × cycles is what the program would take if each
 block ran as it does alone: from L1, with every transfer predicted, and free unless a block holds
 it. account runs the program, and compares its user time with that sum, and perf's samples of time
 with each function's blocks.
@@ -76,13 +77,9 @@ func (a *accountCmd) run(std cli.Streams) error {
 	case len(a.program) == 0:
 		return cli.BadUsage("name the program after --, such as bbprof account cycles.csv -- ./prog")
 	}
-	var blocks []account.Block
-	at := map[string]int{} // index of each row's block
-	var err error
-	for _, name := range a.files {
-		if blocks, err = readBlocks(name, std.In, blocks, at); err != nil {
-			return cli.Usage(err)
-		}
+	blocks, err := a.blocks(std.In)
+	if err != nil {
+		return cli.Usage(err)
 	}
 	if _, err := program.Find(a.program[0]); err != nil {
 		return cli.Usage(err)
@@ -106,6 +103,16 @@ func (a *accountCmd) run(std cli.Streams) error {
 	return a.out.Write(std, t, t.Report(a.top))
 }
 
+func (a *accountCmd) blocks(stdin io.Reader) (blocks []account.Block, err error) {
+	at := map[string]int{} // index of each row's block
+	for _, name := range a.files {
+		if blocks, err = readBlocks(name, stdin, blocks, at); err != nil {
+			return nil, err
+		}
+	}
+	return blocks, nil
+}
+
 // readBlocks adds the blocks of a result to those of earlier ones, and measures those that were rejected there.
 func readBlocks(name string, stdin io.Reader, blocks []account.Block, at map[string]int) ([]account.Block, error) {
 	in, err := resultfile.OpenRows(name, stdin)
@@ -113,7 +120,12 @@ func readBlocks(name string, stdin io.Reader, blocks []account.Block, at map[str
 		return nil, err
 	}
 	defer in.Close()
-	if err := in.Schema.Require("status", "function", "count"); err != nil {
+	visits := in.Schema.Index("state") >= 0 // of batch -state: several rows a block, without counts
+	needed := []string{"status", "function", "count"}
+	if visits {
+		needed = []string{"status", "function", "offset"}
+	}
+	if err := in.Schema.Require(needed...); err != nil {
 		return nil, in.Error(fmt.Errorf("%w; make it with bbprof batch of what bbprof extract -run writes", err))
 	}
 	// batch renames a corpus column to input_… if it has a column of the same name.
@@ -122,6 +134,7 @@ func readBlocks(name string, stdin io.Reader, blocks []account.Block, at map[str
 		instructions = "input_instructions"
 	}
 	earlier := len(blocks)
+	taken := map[int]float64{} // visits by block
 	resolved := map[string]string{}
 	for row, err := range in.All() {
 		if err != nil {
@@ -149,8 +162,14 @@ func readBlocks(name string, stdin io.Reader, blocks []account.Block, at map[str
 		if inCode {
 			b.Instructions++ // extract counts it as the terminator
 		}
-		key := strings.Join([]string{path, row.Cell("address"), row.Cell("hex")}, " ")
-		switch i, again := at[key]; {
+		key := strings.Join([]string{path, cmp.Or(row.Cell("offset"), row.Cell("address")), row.Cell("hex")}, " ")
+		i, again := at[key]
+		switch {
+		case visits && (!again || !b.Measured || blocks[i].Measured && taken[i] == 0):
+		case visits:
+			taken[i]++
+			blocks[i].Measured = true
+			blocks[i].Cycles += (b.Cycles - blocks[i].Cycles) / taken[i]
 		case !again || i >= earlier:
 			at[key] = len(blocks)
 			blocks = append(blocks, b)
