@@ -27,10 +27,10 @@ func accountCommand() *cli.Command {
 		Synopsis: []string{"account [flags] RESULTS... -- PROGRAM [ARGUMENT...]"},
 		About: `RESULTS is what bbprof batch made of the blocks and counts of bbprof extract -run, best with
 -terminators; from each further one, also of batch -state, account takes what those before it
-rejected, such as loops that only the program's state ends. The sum of count × cycles is what the program would take if each
-block ran as it does alone: from L1, with every transfer predicted, and free unless a block holds
-it. account runs the program, and compares its user time with that sum, and perf's samples of time
-with each function's blocks.
+rejected, such as loops that only the program's state ends. The sum of count × cycles is what the
+program would take if each block ran as it does alone: from L1, with every transfer predicted, and
+free unless a block holds it. account runs the program, and compares its user time with that sum,
+and perf's samples of time with each function's blocks.
 
 If the blocks explain less than the program takes, the rest is mispredictions, cache and TLB misses,
 and waiting for earlier blocks. If they explain more, blocks overlap in the program, or their
@@ -38,7 +38,8 @@ initial state makes them slow when alone.
 `,
 		Notes: `docs/extract.md has examples of each.
 `,
-		Examples: `bbprof extract -run -terminators -o ran.csv -- gzip -c FILE >/dev/null; bbprof batch -o cycles.csv ran.csv
+		Examples: `bbprof extract -run -terminators -o ran.csv -- gzip -c FILE >/dev/null
+bbprof batch -o cycles.csv ran.csv
 bbprof account cycles.csv -- gzip -c FILE
 `,
 		Exits: map[int]string{cli.ExitOK: "done", cli.ExitUsage: "", cli.ExitHost: "", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
