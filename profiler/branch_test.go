@@ -179,9 +179,16 @@ func TestHostileBranches(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(41, 1))
 	statuses := map[string]int{}
-	for range n {
-		code := randomBranch(rng)
-		r, err := p.Profile(t.Context(), Block{Code: code})
+	for i := range n {
+		b := Block{Code: randomBranch(rng)}
+		if i%2 > 0 {
+			b.Setup.Captured = somewhere(rng, pieCode, heapPage, heapPage+4096, stackPage)
+			for _, r := range []asm.Reg{asm.RAX, asm.RBX, asm.RDI, asm.RSP} {
+				b.Setup.Captured.GPR[r] = heapPage + rng.Uint64()%8192
+			}
+		}
+		code := b.Code
+		r, err := p.Profile(t.Context(), b)
 		require.Measure(t, err)
 		if r.Status == Failed {
 			t.Errorf("%x: %s", code, r.Failure)
