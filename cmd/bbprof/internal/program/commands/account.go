@@ -99,7 +99,8 @@ func (a *accountCmd) run(std cli.Streams) error {
 		return running.BadInput(err)
 	}
 	if len(run.Samples) > 0 && !account.Met(blocks, run.Samples) {
-		fmt.Fprintf(a.out.Notes(std), "bbprof: no time was seen in any file of %s: is it of another program, or has the program moved?\n", strings.Join(a.files, ", "))
+		fmt.Fprintf(a.out.Notes(std), "bbprof: no time was seen in any file of %s: is it of another program, or has the "+
+			"program moved?\n", strings.Join(a.files, ", "))
 	}
 	t := account.Tabulate(blocks, run)
 	return a.out.Write(std, t, t.Report(a.top))
