@@ -382,7 +382,7 @@ var instructionColumns = func() []instructionColumn {
 		cycles("load_latency", func(r *instructions.Row) *instructions.Measurement { return r.Load }, value),
 		cycles("store_to_load", func(r *instructions.Row) *instructions.Measurement { return r.StoreToLoad }, value),
 		text("latencies", func(r *instructions.Row) string {
-			return r.List(instructions.Latency, instructions.Beside, instructions.OtherLatency, instructions.LoadLatency, instructions.StoreToLoad)
+			return r.List(instructions.Latency, instructions.OtherLatency, instructions.LoadLatency, instructions.StoreToLoad)
 		}),
 		text("throughputs", func(r *instructions.Row) string { return r.List(instructions.Throughput) }),
 		text("reason", func(r *instructions.Row) string { return r.Reason }),

@@ -123,6 +123,9 @@ func (j *job) inDoubt(width int) bool {
 	return j.repeat == inRow && (j.probe.Kind == Latency || j.probe.Kind == Bridge) && !whole(c)
 }
 
+// whole reports whether cycles are a whole number.
+func whole(cycles float64) bool { return math.Abs(cycles-math.Round(cycles)) <= off*cycles }
+
 // simple reports whether cycles are a multiple of one half, or fit one to six units of one instruction a cycle.
 func simple(cycles float64) bool {
 	expected := math.Round(2*cycles) / 2
@@ -304,7 +307,7 @@ func (q *queue) finish(j *job, r profiler.Result, err error) error {
 			return nil
 		}
 		j.settle(q.width)
-		for _, probe := range append(j.besides(), j.inShortRow()...) {
+		if probe, ok := j.inShortRow(); ok {
 			added := &job{plan: j.plan, probe: probe, bits: j.bits}
 			q.jobs, q.added = append(q.jobs, added), append(q.added, added)
 		}

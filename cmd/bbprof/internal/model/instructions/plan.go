@@ -21,7 +21,6 @@ const (
 	StoreToLoad             // from a source through memory and a load back to it, together
 	Throughput              // cycles per instruction, if none waits
 	Bridge
-	Beside       // latency through one of two units
 	OtherLatency // latency in a short row
 )
 
@@ -34,7 +33,6 @@ type Probe struct {
 	Bridges []bridge // in each link
 	Others  float64  // other instructions per link, of a cycle each
 	Note    string
-	Fill    float64         // fillers per link
 	Breaks  bool            // breaks the form's own dependency on its predecessor
 	Stated  bool            // Note names the operand values
 	Set     initial.Set     // initial registers, besides the initial state

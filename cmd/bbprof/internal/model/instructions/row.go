@@ -78,9 +78,6 @@ func newRow(p *Plan, jobs []*job, bridges map[bridge]Value) Row {
 	}
 	missing := slices.Clone(p.Missing)
 	for _, j := range jobs {
-		if j.probe.Kind == Beside && j.repeat == asMean {
-			continue // mixed times, which units would tell apart
-		}
 		if j.probe.Note == shortRow && j.repeat != inRow {
 			continue // not a short row
 		}
@@ -94,16 +91,16 @@ func newRow(p *Plan, jobs []*job, bridges map[bridge]Value) Row {
 		}
 		if m.ok() {
 			m.Value = j.value(bridges)
-			if j.repeat == asMean && m.Kind < Beside {
+			if j.repeat == asMean && m.Kind != OtherLatency {
 				m.Mean = string(j.rejected)
 				missing = append(missing, fmt.Sprintf("%s: a mean: %s", m.what(), j.why))
 			}
-		} else if m.Kind < Beside {
+		} else if m.Kind != OtherLatency {
 			missing = append(missing, fmt.Sprintf("%s: %s: %s", m.what(), m.Result.Reason, m.Result.Detail))
 		}
 		row.All = append(row.All, m)
 	}
-	row.All = unlikeLong(units(row.All))
+	row.All = unlikeLong(row.All)
 	row.choose()
 	missing = append(missing, row.dropBound()...)
 	missing = append(missing, row.dropChained()...)
@@ -229,8 +226,6 @@ func (r *Row) List(kinds ...Kind) string {
 		switch m.Kind {
 		case Throughput:
 			text = cmp.Or(m.Note, "alone") + ": " + m.Value.String()
-		case Beside:
-			text = m.besideText() + ": " + m.Value.String()
 		case OtherLatency:
 			text = m.Pair + " " + m.Note + ": " + m.Value.String()
 		}

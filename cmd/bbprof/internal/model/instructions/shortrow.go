@@ -13,21 +13,18 @@ import (
 const shortRow = "in a short row"
 
 // inShortRow repeats chains of a cycle and a half or more in rows of 16 and 32.
-func (j *job) inShortRow() []Probe {
+func (j *job) inShortRow() (probe Probe, ok bool) {
 	const fast, short, long = 1.5, 16, 32 // cycles, instructions
 	insts, err := asm.Decode(j.probe.Code)
 	links := len(insts)
 	if j.probe.Kind != Latency || j.plan < 0 || err != nil || links != j.probe.Links || j.result.Status != profiler.OK ||
 		j.repeat != inRow || j.result.Cycles < fast*float64(links) {
-		return nil
+		return probe, false
 	}
-	probe := j.probe
+	probe = j.probe
 	probe.Kind, probe.Note = OtherLatency, shortRow
 	probe.Unroll = &unroll.Factors{Short: short / links, Long: long / links}
-	if probe.Unroll.Short == 0 {
-		return nil
-	}
-	return []Probe{probe}
+	return probe, probe.Unroll.Short > 0
 }
 
 // unlikeLong keeps short-row chains that take a whole number of cycles, which the start of a row never does, and differ
