@@ -119,7 +119,7 @@ func (m *Measurement) title() string {
 var othersChain = sync.OnceValue(func() []byte {
 	var code body
 	code.putBack(int64(movedAddress), int64(baseRegister))
-	return code.code
+	return code.Code
 })
 
 // modelCycles returns a model's number for a probe, with its own number for the bridges subtracted.

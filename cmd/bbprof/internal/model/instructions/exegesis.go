@@ -96,12 +96,12 @@ func planSnippet(lines []string) (Plan, error) {
 	if err != nil {
 		return p, fmt.Errorf("assembled_snippet: %w", err)
 	}
-	body, err := repeatedPart(code, len(s.Instructions))
+	repeated, err := repeatedPart(code, len(s.Instructions))
 	if err != nil {
 		p.Missing = append(p.Missing, err.Error())
 		return p, nil
 	}
-	probe := Probe{Kind: Throughput, Code: body, Links: len(s.Instructions)}
+	probe := Probe{Kind: Throughput, body: body{Code: repeated}, Links: len(s.Instructions)}
 	if s.Latency {
 		probe.Kind, probe.Pair = Latency, "chain of "+words.Plural(len(s.Instructions), "instruction")
 	}

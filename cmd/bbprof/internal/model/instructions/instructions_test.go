@@ -334,11 +334,11 @@ func TestDisagreements(t *testing.T) {
 	if judged[Latency]+judged[Throughput] != 2 || len(list) != 1 || list[0].Model != 9 || list[0].Times() != 1.5 {
 		t.Errorf("%v judged: %+v", judged, list)
 	}
-	through := Row{Latency: &Measurement{Probe: Probe{Pair: "m to m", Links: 1, Code: []byte{0xff, 6}}, Value: Value{7, 7, 7}}}
+	through := Row{Latency: &Measurement{Probe: Probe{Pair: "m to m", Links: 1, body: body{Code: []byte{0xff, 6}}}, Value: Value{7, 7, 7}}}
 	if list, judged := Disagreements([]Row{through}, 0.02, map[string]float64{"ff06": 1}); judged[StoreToLoad] != 1 || len(list) != 1 || list[0].Kind != StoreToLoad {
 		t.Errorf("through memory: %v judged: %+v", judged, list)
 	}
-	load := Row{Load: &Measurement{Probe: Probe{Kind: LoadLatency, Links: 1, Others: 2, Code: []byte{0x90}}, Value: Value{5, 5, 5}}}
+	load := Row{Load: &Measurement{Probe: Probe{Kind: LoadLatency, Links: 1, Others: 2, body: body{Code: []byte{0x90}}}, Value: Value{5, 5, 5}}}
 	cycles = map[string]float64{"90": 9, "4883e7004809f7": 4} // putting the address back takes two cycles each
 	if list, _ := Disagreements([]Row{load}, 0.02, cycles); len(list) != 0 || !slices.Contains(Blocks([]Row{load}), "4883e7004809f7") {
 		t.Errorf("a load beside others: %+v", list)
