@@ -117,9 +117,6 @@ func (c *instructionsCmd) run(std cli.Streams) error {
 	ctx, stop := cli.UntilSignal()
 	defer stop()
 	rows, err := c.measure(ctx, std, plans)
-	if errors.Is(err, instructions.ErrInterrupted) {
-		return cli.Exit(cli.ExitInterrupted)
-	}
 	if err != nil {
 		return err
 	}

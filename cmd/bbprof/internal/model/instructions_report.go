@@ -37,16 +37,12 @@ func (c *instructionsCmd) disagree(ctx context.Context, std cli.Streams, rows []
 		cycles = append(cycles, by)
 	}
 	list, judged := instructions.Disagreements(rows, disagreeing, cycles...)
-	total := 0
-	for _, n := range judged {
-		total += n
-	}
-	title := fmt.Sprintf("%s: %d of %d numbers are outside the measured interval by more than %.0f %%%s", source, len(list), total, 100*disagreeing, through)
+	title := fmt.Sprintf("%s: %d of %d numbers are outside the measured interval by more than %.0f %%%s", source, len(list), judged, 100*disagreeing, through)
 	fmt.Fprintf(c.out.Notes(std), "bbprof: %s\n", title)
 	err := cli.WriteWhole(c.report, func(w io.Writer) error {
 		t := cli.NewTable("rrrl", "measured", "model", "factor", "form", "what", "block")
 		for _, d := range list {
-			t.Row(twoDigits(d.Measured.Cycles), twoDigits(d.Model), twoDigits(d.Times()), d.Row.Name, d.What, d.Block)
+			t.Row(twoDigits(d.Cycles()), twoDigits(d.Model), twoDigits(d.Times()), d.Form, d.Title(), d.Block)
 		}
 		fmt.Fprintf(w, "%s\n\n%s", title, t)
 		return nil

@@ -45,7 +45,7 @@ func (c *instructionsCmd) findResources(ctx context.Context, std cli.Streams, ro
 	cpu := host.Detect(c.Measuring.CPUs...)
 	f.Core, f.CPU, f.Made = string(cpu.Microarchitecture), cpu.Brand, "bbprof "+cli.Version()
 	for i := range f.Forms {
-		f.Forms[i].Latencies = instructions.Latencies(&rows[i])
+		f.Forms[i].Latencies = rows[i].Latencies()
 	}
 	fmt.Fprintf(m.notes, "bbprof: %d mixes, %d resources\n", m.done, len(f.Resources))
 	for _, out := range []struct {

@@ -331,11 +331,11 @@ func TestDisagreements(t *testing.T) {
 	blocks := Blocks(rows)
 	cycles := map[string]float64{blocks[0]: 9, blocks[1]: 6.0}
 	list, judged := Disagreements(rows, 0.02, cycles)
-	if judged[Latency]+judged[Throughput] != 2 || len(list) != 1 || list[0].Model != 9 || list[0].Times() != 1.5 {
+	if judged != 2 || len(list) != 1 || list[0].Model != 9 || list[0].Times() != 1.5 {
 		t.Errorf("%v judged: %+v", judged, list)
 	}
 	through := Row{Latency: &Measurement{Probe: Probe{Pair: "m to m", Links: 1, body: body{Code: []byte{0xff, 6}}}, Value: Value{7, 7, 7}}}
-	if list, judged := Disagreements([]Row{through}, 0.02, map[string]float64{"ff06": 1}); judged[StoreToLoad] != 1 || len(list) != 1 || list[0].Kind != StoreToLoad {
+	if list, judged := Disagreements([]Row{through}, 0.02, map[string]float64{"ff06": 1}); judged != 1 || len(list) != 1 || !list[0].throughMemory() {
 		t.Errorf("through memory: %v judged: %+v", judged, list)
 	}
 	load := Row{Load: &Measurement{Probe: Probe{Kind: LoadLatency, Links: 1, Others: 2, body: body{Code: []byte{0x90}}}, Value: Value{5, 5, 5}}}
@@ -345,8 +345,8 @@ func TestDisagreements(t *testing.T) {
 	}
 	cycles = map[string]float64{blocks[0]: 9, blocks[1]: 6.0}
 	rows[0].Latency.Mean = string(verdict.Unstable)
-	if list, _ := Disagreements(rows, 0.02, cycles); len(list) != 1 || !strings.HasSuffix(list[0].What, ", a mean") {
-		t.Errorf("a mean is called %q", list[0].What)
+	if list, _ := Disagreements(rows, 0.02, cycles); len(list) != 1 || !strings.HasSuffix(list[0].Title(), ", a mean") {
+		t.Errorf("a mean is called %q", list[0].Title())
 	}
 }
 

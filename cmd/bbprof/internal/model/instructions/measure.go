@@ -3,7 +3,6 @@ package instructions
 import (
 	"cmp"
 	"context"
-	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -14,9 +13,6 @@ import (
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
-
-// ErrInterrupted reports that the context ended.
-var ErrInterrupted = errors.New("interrupted")
 
 // Measure measures the probes of plans and their bridges, and returns a row per plan. width is the most instructions a
 // cycle that the core can begin, 0 if unknown. progress is called after each block with the numbers done and in all.
@@ -144,7 +140,7 @@ func (j *job) nextRepetition(width int) (next repetition, more bool) {
 		return 0, false
 	case j.repeat == inRow && j.rows < 2:
 		return inRow, true
-	case j.probe.Kind == Latency && j.bits == 512, j.throughMemory():
+	case j.probe.Kind == Latency && j.bits == 512, j.probe.throughMemory():
 		return 0, false
 	}
 	return inLoop, j.loops < 2
@@ -206,14 +202,14 @@ func (j *job) setup() profiler.Setup {
 
 // throughMemory reports whether each link waits for a store. Those take 7.36 cycles in rows of any length; in loops
 // 6.07, or 5 or 7.36 for a while, which short loops would hide.
-func (j *job) throughMemory() bool {
-	return j.probe.Kind == StoreToLoad || strings.HasSuffix(j.probe.Pair, "to m")
+func (p *Probe) throughMemory() bool {
+	return p.Kind == StoreToLoad || strings.HasSuffix(p.Pair, "to m")
 }
 
 // slowLoop reports whether loops must be short: the row was slow, or a long loop was interrupted.
 func (j *job) slowLoop() bool {
 	insts, _ := asm.Decode(j.probe.Code)
-	if j.throughMemory() {
+	if j.probe.throughMemory() {
 		return false
 	}
 	if r := j.result.Rejection; r != nil {
@@ -277,7 +273,7 @@ func (q *queue) take(int) (*job, bool, error) {
 		q.flying++
 		return j, true, nil
 	}
-	return nil, false, ErrInterrupted
+	return nil, false, q.ctx.Err()
 }
 
 // notHere is why a form is unmeasured.
