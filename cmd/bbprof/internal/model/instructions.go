@@ -19,6 +19,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/forms"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/tables"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/predicting"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
@@ -140,7 +141,7 @@ func (c *instructionsCmd) check(std cli.Streams) error {
 	return nil
 }
 
-func (c *instructionsCmd) readAgainst() (there []instructions.Table, err error) {
+func (c *instructionsCmd) readAgainst() (there []tables.Table, err error) {
 	for _, name := range c.against {
 		numbers, err := readNumbers(name)
 		if err != nil {
@@ -152,7 +153,7 @@ func (c *instructionsCmd) readAgainst() (there []instructions.Table, err error) 
 }
 
 // compareTables compares an existing table with others.
-func (c *instructionsCmd) compareTables(std cli.Streams, there []instructions.Table) error {
+func (c *instructionsCmd) compareTables(std cli.Streams, there []tables.Table) error {
 	if len(c.tables) > 1 || len(there) == 0 {
 		return cli.BadUsage("unexpected argument %q; name a table with -against FILE, to compare the two", c.tables[0])
 	}
@@ -160,11 +161,14 @@ func (c *instructionsCmd) compareTables(std cli.Streams, there []instructions.Ta
 	if err != nil {
 		return cli.Usage(err)
 	}
-	return c.out.Stream(std, func(w io.Writer) error { return writeAgreements(w, here, c.against, there) })
+	return c.out.Stream(std, func(w io.Writer) error {
+		_, err := io.WriteString(w, agreements(here, there))
+		return err
+	})
 }
 
 // writeAll writes the table first, since later steps may fail.
-func (c *instructionsCmd) writeAll(ctx context.Context, std cli.Streams, rows []instructions.Row, there []instructions.Table, sources []predict.Source, core predict.Core) error {
+func (c *instructionsCmd) writeAll(ctx context.Context, std cli.Streams, rows []instructions.Row, there []tables.Table, sources []predict.Source, core predict.Core) error {
 	unnamed := c.nameOpcodes(ctx, rows) // not fatal to the table
 	if c.out.File != "" || len(there) == 0 && c.resources == "" {
 		if err := c.out.Stream(std, func(w io.Writer) error { return writeInstructions(w, c.format, rows) }); err != nil {
@@ -172,7 +176,7 @@ func (c *instructionsCmd) writeAll(ctx context.Context, std cli.Streams, rows []
 		}
 	}
 	if len(there) > 0 {
-		if err := writeAgreements(std.Out, numbersOf(rows), c.against, there); err != nil {
+		if err := cli.WriteText(std, agreements(numbersOf(rows), there)); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -115,21 +116,18 @@ func SourceError(name string, err error) error {
 	return fmt.Errorf("-model %s: %w", name, err)
 }
 
-// tableRows reads a file of predictions.
-type tableRows struct{ *resultfile.Rows }
-
-func (r tableRows) Columns() []string { return r.Schema.Names() }
-
-func (r tableRows) Next() ([]string, error) {
-	row, err := r.Rows.Next()
-	return row.Cells, err
-}
-
-// OpenTable opens a file of predictions.
-func OpenTable(name string) (predict.Rows, error) {
+// OpenTable opens a file of predictions. Its rows close it.
+func OpenTable(name string) (columns []string, rows iter.Seq2[[]string, error], err error) {
 	in, err := resultfile.OpenRows(name, nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return tableRows{in}, nil
+	return in.Schema.Names(), func(yield func([]string, error) bool) {
+		defer in.Close()
+		for row, err := range in.All() {
+			if !yield(row.Cells, err) {
+				return
+			}
+		}
+	}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"os/exec"
 	"slices"
@@ -39,14 +40,7 @@ type Options struct {
 	MCPU    string
 	Timeout time.Duration // limit for an answer
 	// Open opens a file of predictions.
-	Open func(name string) (Rows, error)
-}
-
-// Rows reads a table.
-type Rows interface {
-	Columns() []string
-	Next() ([]string, error) // io.EOF after the last
-	Close() error
+	Open func(name string) (columns []string, rows iter.Seq2[[]string, error], err error)
 }
 
 // A UsageError says what is wrong with the user's request.

@@ -5,7 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
+	"iter"
 	"math"
 	"os"
 	"path/filepath"
@@ -23,23 +23,6 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// table is a file of predictions in memory.
-type table struct {
-	columns []string
-	rows    [][]string
-}
-
-func (t *table) Columns() []string { return t.columns }
-func (t *table) Close() error      { return nil }
-func (t *table) Next() ([]string, error) {
-	if len(t.rows) == 0 {
-		return nil, io.EOF
-	}
-	row := t.rows[0]
-	t.rows = t.rows[1:]
-	return row, nil
-}
-
 // shown formats predictions: cycles, or why there are none.
 func shown(predictions []score.Prediction) (list []string) {
 	for _, p := range predictions {
@@ -54,6 +37,10 @@ func shown(predictions []score.Prediction) (list []string) {
 
 func TestFile(t *testing.T) {
 	blocks := []string{"90", "4801c0", "50"}
+	type table struct {
+		columns []string
+		rows    [][]string
+	}
 	bhive := &table{[]string{"90", "25"}, [][]string{{"4801C0", " 100.0"}, {"58", "1"}}}
 	for _, test := range []struct {
 		name, source string
@@ -74,7 +61,15 @@ func TestFile(t *testing.T) {
 		{"tabs", "f", &table{[]string{"hex\tb"}, nil}, nil, "f: it has no column hex, and its first row does not begin with a block: hex\tb; columns are separated by commas"},
 		{"empty", "f", &table{}, nil, "f: it is empty"},
 	} {
-		s := require.Get(Parse(test.source, Options{Open: func(string) (Rows, error) { return test.in, nil }}))(t)
+		s := require.Get(Parse(test.source, Options{Open: func(string) ([]string, iter.Seq2[[]string, error], error) {
+			return test.in.columns, func(yield func([]string, error) bool) {
+				for _, row := range test.in.rows {
+					if !yield(row, nil) {
+						return
+					}
+				}
+			}, nil
+		}}))(t)
 		got, err := s.Predict(context.Background(), blocks)
 		problem := ""
 		if err != nil {
