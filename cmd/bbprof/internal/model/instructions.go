@@ -53,7 +53,6 @@ bbprof instructions -resources zen4 -o table.csv       and what the forms compet
 			cli.Parsed(f, &c.match, regexp.Compile, "match", "REGEXP", "only forms whose mnemonic matches")
 			f.Toggle(&c.all, "all", "masked, broadcasting and rounding forms, too")
 			f.Text(&c.list, "list", "FILE", "only forms that the file names: one a line, or the first column of a table that this command wrote")
-			f.Text(&c.snippets, "snippets", "FILE", "instead of forms, the blocks of llvm-exegesis -benchmark-phase=assemble-measured-code")
 			f.Operands = &c.tables
 			f.List(&c.against, "against", "FILE", "compare with another table of bbprof's, one with columns form,latency,throughput, a text of InstLatx64 or uops.info's instructions.xml#CORE; may be repeated. The table itself goes to -o FILE")
 			c.out.AddFile(f)
@@ -78,7 +77,6 @@ type instructionsCmd struct {
 	match     *regexp.Regexp
 	all       bool
 	list      string
-	snippets  string
 	resources string
 	corpus    string
 	exegesis  string
@@ -198,17 +196,6 @@ func (c *instructionsCmd) writeAll(ctx context.Context, std cli.Streams, rows []
 }
 
 func (c *instructionsCmd) plans() (plans []instructions.Plan, err error) {
-	if c.snippets != "" {
-		f, err := os.Open(c.snippets)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		if plans, err = instructions.ReadSnippets(f); err != nil {
-			return nil, fmt.Errorf("-snippets %s: %w", c.snippets, err)
-		}
-		return plans, nil
-	}
 	chosen := forms.Select(c.match, c.all || c.list != "")
 	if c.list != "" {
 		if chosen, err = listed(c.list, chosen); err != nil {
@@ -279,7 +266,7 @@ func (c *instructionsCmd) checkExegesis() error {
 	if c.exegesis == "" {
 		return nil
 	}
-	if _, why := c.llvmMC(context.Background()); why != nil && c.snippets == "" {
+	if _, why := c.llvmMC(context.Background()); why != nil {
 		return cli.BadUsage("-exegesis %s: %w; Debian has it in package llvm-22", c.exegesis, why)
 	}
 	for _, mode := range instructions.ExegesisModes() {
@@ -303,7 +290,7 @@ func (c *instructionsCmd) writeExegesis(std cli.Streams, rows []instructions.Row
 			documents, err = instructions.WriteExegesis(w, rows, mode, cpu)
 			return err
 		})
-		switch none := (*instructions.NothingError)(nil); {
+		switch none := instructions.NothingError(""); {
 		case errors.As(err, &none):
 			nothing = append(nothing, fmt.Errorf("%s is not written: %w", name, none))
 			fmt.Fprintf(std.Err, "bbprof: %v\n", nothing[len(nothing)-1])

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
@@ -19,7 +20,7 @@ import (
 func TestInstructionsKeepTable(t *testing.T) {
 	var stdout, stderr strings.Builder
 	std := cli.Streams{Out: &stdout, Err: &stderr}
-	rows := []instructions.Row{{Name: "imul r64, r64", Status: "ok"}}
+	rows := []instructions.Row{{Name: "imul r64, r64", Form: asm.FormNamed("imul r64, r64"), Status: "ok"}}
 	for _, c := range []struct {
 		mc      string
 		sources []predict.Source

@@ -101,9 +101,7 @@ func (c mc) unable(ctx context.Context, cpu string) error {
 func NameOpcodes(ctx context.Context, tool string, rows []Row) error {
 	codes := make([][]byte, len(rows))
 	for i := range rows {
-		if rows[i].Form != nil {
-			codes[i], _ = forms.Example(rows[i].Form) // nil on failure
-		}
+		codes[i], _ = forms.Example(rows[i].Form) // nil on failure
 	}
 	return nameCodes(ctx, tool, codes, rows)
 }
