@@ -32,7 +32,7 @@ func scoreCommand() *cli.Command {
                     FILE,column=NAME,scale=0.01 names the column and multiplies it
   llvm-mca[-N]      of version N; llvm-mca-22,mcpu=znver4,iterations=50 has settings of its own:
                     by default it iterates until whole cycles are 0.1 % of the prediction
-  osaca, uica, facile   if they are installed; osaca,arch=ZEN4 names their core
+  osaca, uica       if they are installed; osaca,arch=ZEN4 names their core
   resources:FILE    a table of instructions -resources: the fullest resource or longest chain
   exec:COMMAND      any program that reads blocks, one a line, and writes lines hex,cycles
 A block on which a tool fails counts as not covered. Beside the models stands a lower bound that any

@@ -79,8 +79,6 @@ func Parse(text string, o Options) (Source, error) {
 		s, err = newOSACA(settings, o)
 	case name == "uica":
 		s, err = newUICA(settings, o)
-	case name == "facile":
-		s, err = newFacile(settings, o)
 	default:
 		s, err = newFile(name, settings, o)
 	}

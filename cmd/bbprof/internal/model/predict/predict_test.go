@@ -94,7 +94,6 @@ func TestParseRefuses(t *testing.T) {
 		"llvm-mca-22":       "Debian has it in package llvm-22",
 		"osaca":             "pip install osaca",
 		"uica":              "github.com/andreas-abel/uiCA",
-		"facile":            "github.com/andreas-abel/uiCA",
 	} {
 		_, err := Parse(source, Options{})
 		if usage := (*UsageError)(nil); !errors.As(err, &usage) || !strings.Contains(err.Error(), want) {
@@ -197,37 +196,23 @@ func TestCommandIsInterrupted(t *testing.T) {
 	}
 }
 
-// uiCA and facile as their documentation has them: a number, and a line a block.
-func TestUICAAndFacile(t *testing.T) {
+// uiCA as its documentation has it: a number.
+func TestUICA(t *testing.T) {
 	tools(t, map[string]string{
-		"uiCA.py":   `test "$2 $3 $4 $5" = "-raw -arch SKL -TPonly" || exit 9; case $(od -An -tx1 "$1") in *90*) echo 0.25;; *) echo "cannot" >&2; exit 1;; esac`,
-		"facile.py": `test "$1 $3 $4 $5 $6" = "-file -mode unroll -arch SKL" || exit 9; while read -r hex; do case $hex in 50) echo "$hex: none";; *) echo "$hex: 1.00";; esac; done <"$2"`,
+		"uiCA.py": `test "$1 $2 $3 $4" = "-raw -arch SKL -TPonly" || exit 9; case $(od -An -tx1 "$5") in *90*) echo 0.25;; *) echo "cannot" >&2; exit 1;; esac`,
 	})
-	for source, want := range map[string][]string{
-		"uica,arch=SKL": {"0.25", "exit status 1: cannot"},
-		"facile":        {"1", "facile wrote none"},
-	} {
-		s := require.Get(Parse(source, Options{Core: Core{UICA: "SKL"}, Timeout: time.Minute}))(t)
-		got, err := s.Predict(context.Background(), []string{"90", "50"})
-		if diff := cmp.Diff(want, shown(got)); diff != "" || err != nil {
-			t.Errorf("%s: error %v; predictions (-want +got):\n%s", source, err, diff)
-		}
-	}
+	s := require.Get(Parse("uica", Options{Core: Core{UICA: "SKL"}, Timeout: time.Minute}))(t)
+	got := require.Get(s.Predict(context.Background(), []string{"90", "50"}))(t)
+	require.Equal(t, "predictions", []string{"0.25", "exit status 1: cannot"}, shown(got))
 }
 
 // The layout is that of osaca --yaml-out.
 func TestReadOSACA(t *testing.T) {
 	const yaml = "Header:\n  name: x\nKernel:\n- Instruction: add\n  PortPressure:\n  - 9.0\nSummary:\n  CriticalPath: 7.0\n  LCD: 1.0\n  PortPressure:\n  - 0.25\n  - 1.5\n  - 0.0\nTarget:\n  Name: 8.0\n"
-	got, err := readOSACA([]byte(yaml))
-	if err != nil || len(got) != 1 || got[0].Cycles != 1.5 {
-		t.Errorf("predictions %v, %v; want 1.5", got, err)
-	}
-	got, err = readOSACA([]byte(strings.Replace(yaml, "LCD: 1.0", "LCD: 4.0", 1)))
-	if err != nil || len(got) != 1 || got[0].Cycles != 4 {
-		t.Errorf("predictions %v, %v; want 4", got, err)
-	}
-	if got, err := readOSACA([]byte("Error: x")); err == nil {
-		t.Errorf("predictions %v of what is no result", got)
+	for text, want := range map[string]float64{yaml: 1.5, strings.Replace(yaml, "LCD: 1.0", "LCD: 4.0", 1): 4, "Error: x": 0} {
+		if got, err := readOSACA([]byte(text)); got != want || (err == nil) != (want > 0) {
+			t.Errorf("%v, %v; want %v", got, err, want)
+		}
 	}
 }
 
