@@ -112,11 +112,10 @@ func (h *huntCmd) run(std cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	sources, err := h.Sources(core)
+	models, err := h.Open(core)
 	if err != nil {
 		return err
 	}
-	source := sources[0]
 	if h.report != "" { // fail before measuring if it cannot be written
 		if err := os.MkdirAll(h.report, 0o777); err != nil {
 			return cli.BadUsage("-report %s: %w", h.report, err)
@@ -130,48 +129,28 @@ func (h *huntCmd) run(std cli.Streams) error {
 	}
 	defer workers.Close()
 	m := &huntMeasurer{workers: workers, retries: h.Retries, width: h.renameWidth()}
-	labelled := &labelledSource{Source: source, name: h.Models[0].Name}
-	found, err := h.hunt(ctx, std, m, labelled, corpus)
-	return h.finish(std, source, &found, cmp.Or(err, labelled.failed()))
+	model := &watchedModel{Model: models[0]}
+	found, err := h.hunt(ctx, std, m, model, corpus)
+	return h.finish(std, model.Source, &found, cmp.Or(err, model.Failed(model.said)))
 }
 
-// labelledSource adds the model's name to its errors.
-type labelledSource struct {
-	predict.Source
-	name     string
-	answered bool
-	died     int // blocks
-	why      string
+// watchedModel remembers what the model said, to tell whether it failed at every block.
+type watchedModel struct {
+	predicting.Model
+	said []score.Prediction
 }
 
-func (s *labelledSource) Predict(ctx context.Context, blocks []string) ([]score.Prediction, error) {
-	predictions, err := s.Source.Predict(ctx, blocks)
-	if err != nil {
-		err = predicting.SourceError(s.name, err)
-	}
-	for _, p := range predictions {
-		if !p.Died {
-			s.answered = true
-			continue
-		}
-		s.died, s.why = s.died+1, p.Failure
-	}
-	return predictions, err
+func (m *watchedModel) Predict(ctx context.Context, blocks []string) ([]score.Prediction, error) {
+	list, err := m.Model.Predict(ctx, blocks)
+	m.said = append(m.said, list...)
+	return list, err
 }
 
-// failed returns an error if the model failed at every block. The source itself gives up only after several.
-func (s *labelledSource) failed() error {
-	if s.answered || s.died == 0 {
-		return nil
-	}
-	return cli.BadUsage("-model %s: it has failed at each of %s: %s", s.name, words.Plural(s.died, "block"), s.why)
-}
-
-func (h *huntCmd) hunt(ctx context.Context, std cli.Streams, m hunt.Measurer, source predict.Source, corpus []string) (hunt.Findings, error) {
+func (h *huntCmd) hunt(ctx context.Context, std cli.Streams, m hunt.Measurer, model hunt.Predictor, corpus []string) (hunt.Findings, error) {
 	began := time.Now()
 	meter := cli.NewMeter(h.out.Notes(std))
 	defer meter.End()
-	found, err := hunt.Hunt(ctx, m, source, corpus, hunt.Options{
+	found, err := hunt.Hunt(ctx, m, model, corpus, hunt.Options{
 		Threshold: h.threshold, Generate: h.generate, Seed: h.seed, Usable: hunt.NewForms(forms.Select(nil, false)),
 		Enough: func() bool { return h.time > 0 && time.Since(began) > h.time },
 		Progress: func(p hunt.Progress) {

@@ -99,12 +99,12 @@ func (c *instructionsCmd) run(std cli.Streams) error {
 		return c.compareTables(std, there)
 	}
 	core, _ := predict.CoreOf(string(host.Detect(c.Measuring.CPUs...).Microarchitecture))
-	sources, err := c.Sources(core)
+	models, err := c.Open(core)
 	if err != nil {
 		return err
 	}
 	if len(c.tables) > 0 {
-		return c.judgeTable(std, c.tables[0], sources)
+		return c.judgeTable(std, c.tables[0], models)
 	}
 	plans, err := c.plans()
 	if err != nil {
@@ -120,7 +120,7 @@ func (c *instructionsCmd) run(std cli.Streams) error {
 		return err
 	}
 	fmt.Fprintf(c.out.Notes(std), "bbprof: %s\n", instructionsSummary(rows))
-	return c.writeAll(ctx, std, rows, there, sources, core)
+	return c.writeAll(ctx, std, rows, there, models, core)
 }
 
 func (c *instructionsCmd) check(std cli.Streams) error {
@@ -166,7 +166,7 @@ func (c *instructionsCmd) compareTables(std cli.Streams, there []tables.Table) e
 }
 
 // writeAll writes the table first, since later steps may fail.
-func (c *instructionsCmd) writeAll(ctx context.Context, std cli.Streams, rows []instructions.Row, there []tables.Table, sources []predict.Source, core predict.Core) error {
+func (c *instructionsCmd) writeAll(ctx context.Context, std cli.Streams, rows []instructions.Row, there []tables.Table, models []predicting.Model, core predict.Core) error {
 	unnamed := c.nameOpcodes(ctx, rows) // not fatal to the table
 	if c.out.File != "" || len(there) == 0 && c.resources == "" {
 		if err := c.out.Stream(std, func(w io.Writer) error { return writeInstructions(w, c.format, rows) }); err != nil {
@@ -189,10 +189,10 @@ func (c *instructionsCmd) writeAll(ctx context.Context, std cli.Streams, rows []
 			return err
 		}
 	}
-	if len(sources) == 0 {
+	if len(models) == 0 {
 		return nil
 	}
-	return c.disagree(ctx, std, rows, sources[0])
+	return c.disagree(ctx, std, rows, models[0])
 }
 
 func (c *instructionsCmd) plans() (plans []instructions.Plan, err error) {

@@ -22,19 +22,18 @@ func TestInstructionsKeepTable(t *testing.T) {
 	std := cli.Streams{Out: &stdout, Err: &stderr}
 	rows := []instructions.Row{{Name: "imul r64, r64", Form: asm.FormNamed("imul r64, r64"), Status: "ok"}}
 	for _, c := range []struct {
-		mc      string
-		sources []predict.Source
-		says    string
+		mc     string
+		models []predicting.Model
+		says   string
 	}{
 		{"exit 7", nil, "bbprof: llvm-mc: exit status 7\n"},
-		{"exit 0", []predict.Source{threes{os.ErrClosed}}, "bbprof: -model 3: file already closed\n"},
+		{"exit 0", []predicting.Model{{Name: "3", Source: threes{os.ErrClosed}}}, "bbprof: -model 3: file already closed\n"},
 	} {
 		t.Setenv("PATH", llvmIn(t, c.mc))
 		stdout.Reset()
 		stderr.Reset()
 		forms := &instructionsCmd{format: resultfile.CSV}
-		forms.Models = []predicting.Model{{Name: "3"}}
-		code := cli.Finish("instructions", forms.writeAll(t.Context(), std, rows, nil, c.sources, predict.Core{}), measuring.Explain, std)
+		code := cli.Finish("instructions", forms.writeAll(t.Context(), std, rows, nil, c.models, predict.Core{}), measuring.Explain, std)
 		if code != cli.ExitInternal || !strings.Contains(stdout.String(), "\n\"imul r64, r64\",ok,") || stderr.String() != c.says {
 			t.Errorf("exit code %d, want %d\n%s%s", code, cli.ExitInternal, stdout.String(), stderr.String())
 		}

@@ -87,12 +87,6 @@ type scoreCmd struct {
 	failed      []error // of models; others are still judged
 }
 
-// A candidate is a model that is ready to predict.
-type candidate struct {
-	name string
-	predict.Source
-}
-
 // allFailed returns an error if every model failed.
 func (c *scoreCmd) allFailed() error {
 	if len(c.failed) < len(c.Models) {
@@ -201,7 +195,7 @@ func (t *truth) facts() []htmlreport.Fact {
 
 // candidates returns the usable models. With -predictions, the one model predicts all blocks here, for this host's core
 // if nothing names another.
-func (c *scoreCmd) candidates(ctx context.Context, t *truth, std cli.Streams) (list []candidate, err error) {
+func (c *scoreCmd) candidates(ctx context.Context, t *truth, std cli.Streams) (list []predicting.Model, err error) {
 	core := t.core
 	if len(t.blocks) == 0 && core.Name == "" {
 		if core, err = c.NamedCore(); err != nil {
@@ -209,21 +203,21 @@ func (c *scoreCmd) candidates(ctx context.Context, t *truth, std cli.Streams) (l
 		}
 	}
 	for _, m := range c.Models {
-		s, err := c.Source(m, core)
+		m, err := c.OpenOne(m, core)
 		if err != nil {
 			c.failed = append(c.failed, err)
 			continue
 		}
-		list = append(list, candidate{m.Name, s})
+		list = append(list, m)
 	}
 	if err = c.allFailed(); err == nil && c.predictions != "" {
-		list[0].Source, err = c.writePredictions(ctx, list[0].Source, std.In, std)
+		list[0].Source, err = c.writePredictions(ctx, list[0], std.In, std)
 	}
 	return list, err
 }
 
 // predictAll returns the predictions of all models that do not fail, and those of the baselines.
-func (c *scoreCmd) predictAll(ctx context.Context, t *truth, candidates []candidate, std cli.Streams) ([]score.Model, error) {
+func (c *scoreCmd) predictAll(ctx context.Context, t *truth, candidates []predicting.Model, std cli.Streams) ([]score.Model, error) {
 	var models []score.Model
 	if len(c.again) > 0 {
 		m, err := t.again(c.again, std.In)
@@ -240,12 +234,12 @@ func (c *scoreCmd) predictAll(ctx context.Context, t *truth, candidates []candid
 			return nil, ctx.Err()
 		}
 		if err != nil {
-			c.failed = append(c.failed, predicting.SourceError(one.name, err))
+			c.failed = append(c.failed, err)
 			continue
 		}
-		models = append(models, score.Model{Name: one.name, Kind: score.Candidate, Source: one.String(), Predictions: score.Collect(predictions)})
+		models = append(models, score.Model{Name: one.Name, Kind: score.Candidate, Source: one.String(), Predictions: score.Collect(predictions)})
 		if took := time.Since(began); took > time.Second {
-			fmt.Fprintf(c.out.Notes(std), "bbprof: %s predicted %s in %.1f s\n", one.name, words.Plural(len(blocks), "block"), took.Seconds())
+			fmt.Fprintf(c.out.Notes(std), "bbprof: %s predicted %s in %.1f s\n", one.Name, words.Plural(len(blocks), "block"), took.Seconds())
 		}
 	}
 	if err := c.allFailed(); err != nil {

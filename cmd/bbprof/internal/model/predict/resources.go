@@ -16,7 +16,7 @@ const resourcesPrefix = "resources:"
 // measuredTable predicts the fullest resource or the longest chain, from a table measured on the core.
 type measuredTable struct {
 	name  string
-	file  *resources.File
+	file  *resources.Table
 	forms map[string]int
 	slot  []float64 // by resource: front-end share of an instruction that needs no unit
 }
@@ -32,7 +32,7 @@ func newMeasuredTable(name string) (Source, error) {
 		return nil, usage("%s: %w", name, err)
 	}
 	for i := range t.file.Forms {
-		t.forms[t.file.Forms[i].Form] = i
+		t.forms[t.file.Forms[i].Name] = i
 	}
 	for _, r := range t.file.Resources {
 		share := 0.0
@@ -84,7 +84,7 @@ func (t *measuredTable) block(insts []asm.Inst) (p score.Prediction, err error) 
 			counts[n]++
 		}
 	}
-	p.Cycles, _ = t.file.Cycles(counts)
+	p.Cycles = t.file.Cycles(counts)
 	for r, slot := range t.slot {
 		sum := float64(renamed) * slot
 		for n, count := range counts {
