@@ -171,8 +171,8 @@ func (h *huntCmd) finish(std cli.Streams, source predict.Source, found *hunt.Fin
 	if err != nil && !cli.Stopped(err) && found.Surveyed == 0 {
 		return err
 	}
-	name := source.String()
-	if err := h.out.Write(std, h.json(name, h.threshold, found, cli.Stopped(err)), huntText(name, h.threshold, found)); err != nil {
+	result := &huntResult{source.String(), h.threshold, string(host.Detect(h.Measuring.CPUs...).Microarchitecture), found, cli.Stopped(err)}
+	if err := h.out.Write(std, result, result.text()); err != nil {
 		return err
 	}
 	var reports error
@@ -272,74 +272,18 @@ func measurementOf(r *profiler.Result, width int) hunt.Measurement {
 	return m
 }
 
-type huntJSON struct {
+type huntResult struct {
 	Model     string  `json:"model"`
 	Threshold float64 `json:"threshold"`
 	Core      string  `json:"core"`
 	*hunt.Findings
-	Interrupted bool            `json:"interrupted,omitempty"`
-	Classes     []huntClassJSON `json:"classes"`
+	Interrupted bool `json:"interrupted,omitempty"`
 }
 
-type huntClassJSON struct {
-	Hex       string            `json:"hex"`
-	Set       string            `json:"set,omitempty"`
-	Block     string            `json:"block"`
-	Error     string            `json:"error"`
-	Predicted score.Number      `json:"predicted"`
-	Cycles    float64           `json:"cycles"`
-	Low       float64           `json:"ci_low"`
-	High      float64           `json:"ci_high"`
-	Share     score.Number      `json:"share"`
-	Blocks    int               `json:"blocks"`
-	Members   []huntVariantJSON `json:"same_error"`
-	Others    []huntVariantJSON `json:"not_so"`
-	Opinions  []huntOpinionJSON `json:"opinions"`
-}
-
-type huntVariantJSON struct {
-	Hex       string       `json:"hex"`
-	Block     string       `json:"block"`
-	Differs   string       `json:"differs_in"`
-	Predicted score.Number `json:"predicted"`
-	Cycles    float64      `json:"cycles"`
-}
-
-type huntOpinionJSON struct {
-	How     string       `json:"how"`
-	Cycles  score.Number `json:"cycles"`
-	Low     score.Number `json:"ci_low"`
-	High    score.Number `json:"ci_high"`
-	Warning string       `json:"not_measured,omitempty"`
-}
-
-func (h *huntCmd) json(model string, threshold float64, f *hunt.Findings, interrupted bool) huntJSON {
-	j := huntJSON{Model: model, Threshold: threshold, Core: string(host.Detect(h.Measuring.CPUs...).Microarchitecture), Findings: f, Interrupted: interrupted, Classes: []huntClassJSON{}}
-	for i := range f.Classes {
-		c := &f.Classes[i]
-		k := huntClassJSON{Hex: c.Hex, Set: c.Set, Block: c.Text, Error: c.Sign.String(), Predicted: score.Number(c.Predicted.Cycles), Cycles: c.Cycles, Low: c.Low, High: c.High,
-			Share: c.Share, Blocks: c.Blocks, Members: []huntVariantJSON{}, Others: []huntVariantJSON{}}
-		for _, v := range c.Variants {
-			line := huntVariantJSON{v.Hex, v.Text, string(v.Dimension), score.Number(v.Predicted.Cycles), v.Cycles}
-			if v.Sign == c.Sign {
-				k.Members = append(k.Members, line)
-			} else {
-				k.Others = append(k.Others, line)
-			}
-		}
-		for _, how := range hunt.Opinions() {
-			if m, ok := c.Opinions[how]; ok {
-				k.Opinions = append(k.Opinions, huntOpinionJSON{string(how), score.Number(m.Cycles), score.Number(m.Low), score.Number(m.High), m.Why})
-			}
-		}
-		j.Classes = append(j.Classes, k)
-	}
-	return j
-}
-
-func huntText(model string, threshold float64, f *hunt.Findings) string {
+func (f *huntResult) text() string {
 	var w strings.Builder
-	fmt.Fprintf(&w, "%s: %d of %s wrong by more than %.3g %%; %s\n", model, f.Wrong, words.Plural(f.Surveyed, "block"), 100*threshold, words.Plural(len(f.Classes), "class"))
+	fmt.Fprintf(&w, "%s: %d of %s wrong by more than %.3g %%; %s\n",
+		f.Model, f.Wrong, words.Plural(f.Surveyed, "block"), 100*f.Threshold, words.Plural(len(f.Classes), "class"))
 	if f.Error > 0 {
 		fmt.Fprintf(&w, "blocks with one of them hold %.1f %% of the corpus' excess error\n", 100*float64(f.Explained))
 	}
@@ -349,7 +293,15 @@ func huntText(model string, threshold float64, f *hunt.Findings) string {
 	t := cli.NewTable("rrlrrrl", "share", "blocks", "model is", "predicted", "measured", "ratio", "smallest block, and what shows the same")
 	for i := range f.Classes {
 		c := &f.Classes[i]
-		t.Row(c.Share.Percent()+" %", strconv.Itoa(c.Blocks), c.Sign.String(), twoDigits(c.Predicted.Cycles), twoDigits(c.Cycles), twoDigits(c.Predicted.Cycles/c.Cycles), c.Text+strings.ReplaceAll(setFlag(c.Set), " -set", ", with")+doubts(c))
+		block := c.Text
+		if c.Set != "" {
+			block += ", with " + c.Set
+		}
+		if list := c.Doubts(); len(list) > 0 {
+			block += "  [not in: " + strings.Join(list, ", ") + "]"
+		}
+		t.Row(c.Share.Percent()+" %", strconv.Itoa(c.Blocks), c.Sign.String(), twoDigits(c.Predicted.Cycles), twoDigits(c.Cycles),
+			twoDigits(c.Predicted.Cycles/c.Cycles), block)
 		if same := c.Same(); len(same) > 0 {
 			t.Row("", "", "", "", "", "", "  also "+shortened(same, 6))
 		}
@@ -365,20 +317,6 @@ func shortened(list []string, n int) string {
 		return strings.Join(list, "; ")
 	}
 	return fmt.Sprintf("%s; and %d more", strings.Join(list[:n], "; "), len(list)-n)
-}
-
-// doubts names the second opinions that do not show the error.
-func doubts(c *hunt.Class) string {
-	var list []string
-	for _, how := range hunt.Opinions() {
-		if m, ok := c.Opinions[how]; ok && !c.Shared(m) {
-			list = append(list, string(how))
-		}
-	}
-	if len(list) == 0 {
-		return ""
-	}
-	return "  [not in: " + strings.Join(list, ", ") + "]"
 }
 
 // writeReports writes two files per class: its assembly, and what an issue about it needs.
@@ -417,68 +355,47 @@ func slug(c *hunt.Class) string {
 
 func (h *huntCmd) reportOf(source predict.Source, c *hunt.Class, e predict.Explanation) string {
 	var w strings.Builder
-	fmt.Fprintf(&w, "# %s: predicted %.2f cycles, measured %.2f\n\n", c.Text, c.Predicted.Cycles, c.Cycles)
-	fmt.Fprintf(&w, "```\n%s```\n\n", e.Assembly)
-	fmt.Fprintf(&w, "%s predicts %.3f cycles an iteration at steady state: %s by a factor of %.2f.\n\n", source, c.Predicted.Cycles, c.Sign, max(c.Predicted.Cycles/c.Cycles, c.Cycles/c.Predicted.Cycles))
-	writeMeasurements(&w, c)
-	info := host.Detect(h.Measuring.CPUs...)
-	fmt.Fprintf(&w, "\nCPU: %s (%s, family %#x, model %#x); kernel %s; %s.\n", strings.TrimSpace(info.Brand), info.Microarchitecture, info.Family, info.Model, host.Kernel(), cli.Version())
-	fmt.Fprintf(&w, "To measure it again: `bbprof -init distinct%s -hex %s`\n", setFlag(c.Set), c.Hex)
-	if r := c.Result; r != nil {
-		w.WriteString("\n## Evidence\n\n")
-		for _, line := range r.Evidence {
-			fmt.Fprintf(&w, "- %s, %s: %s\n", line.Invariant, line.Kind, line.Detail)
-		}
-		for _, warning := range r.Warnings {
-			fmt.Fprintf(&w, "- warning: %s\n", warning)
-		}
-	}
-	writeVariants(&w, c)
-	if e.Output != "" {
-		fmt.Fprintf(&w, "\n## What the model says\n\n```\n$ %s\n%s```\n", e.Command, strings.TrimLeft(e.Output, "\n"))
-	}
-	return w.String()
-}
-
-// setFlag returns the flag that sets the initial registers of a shrunk block.
-func setFlag(set string) string {
-	if set == "" {
-		return ""
-	}
-	return " -set " + set
-}
-
-func writeMeasurements(w *strings.Builder, c *hunt.Class) {
-	w.WriteString("| measured | cycles | 95 % interval | |\n|---|---|---|---|\n")
-	row := func(how string, m hunt.Measurement) {
+	write := func(format string, args ...any) { fmt.Fprintf(&w, format, args...) }
+	write("# %s: predicted %.2f cycles, measured %.2f\n\n", c.Text, c.Predicted.Cycles, c.Cycles)
+	write("```\n%s```\n\n", e.Assembly)
+	ratio := c.Predicted.Cycles / c.Cycles
+	write("%s predicts %.3f cycles an iteration at steady state: %s by a factor of %.2f.\n\n", source, c.Predicted.Cycles, c.Sign, max(ratio, 1/ratio))
+	write("| measured | cycles | 95 %% interval | |\n|---|---|---|---|\n")
+	for _, m := range append([]hunt.Opinion{{How: hunt.Survey, Measurement: c.Measurement}}, c.Opinions...) {
 		switch {
 		case m.Why != "":
-			fmt.Fprintf(w, "| %s | | | %s |\n", how, strings.ReplaceAll(m.Why, "|", "/"))
-		case c.Shared(m):
-			fmt.Fprintf(w, "| %s | %.3f | %.3f to %.3f | |\n", how, m.Cycles, m.Low, m.High)
+			write("| %s | | | %s |\n", m.How, strings.ReplaceAll(m.Why, "|", "/"))
+		case c.Shared(m.Measurement):
+			write("| %s | %.3f | %.3f to %.3f | |\n", m.How, m.Cycles, m.Low, m.High)
 		default:
-			fmt.Fprintf(w, "| %s | %.3f | %.3f to %.3f | does not show the error |\n", how, m.Cycles, m.Low, m.High)
+			write("| %s | %.3f | %.3f to %.3f | does not show the error |\n", m.How, m.Cycles, m.Low, m.High)
 		}
 	}
-	row(string(hunt.Survey), c.Measurement)
-	for _, how := range hunt.Opinions() {
-		if m, ok := c.Opinions[how]; ok {
-			row(string(how), m)
+	info, set := host.Detect(h.Measuring.CPUs...), ""
+	if c.Set != "" {
+		set = " -set " + c.Set
+	}
+	write("\nCPU: %s (%s, family %#x, model %#x); kernel %s; %s.\n",
+		strings.TrimSpace(info.Brand), info.Microarchitecture, info.Family, info.Model, host.Kernel(), cli.Version())
+	write("To measure it again: `bbprof -init distinct%s -hex %s`\n", set, c.Hex)
+	if r := c.Result; r != nil {
+		write("\n## Evidence\n\n")
+		for _, line := range r.Evidence {
+			write("- %s, %s: %s\n", line.Invariant, line.Kind, line.Detail)
+		}
+		for _, warning := range r.Warnings {
+			write("- warning: %s\n", warning)
 		}
 	}
-}
-
-// writeVariants lists the neighbours and whether they show the error.
-func writeVariants(w *strings.Builder, c *hunt.Class) {
-	if len(c.Variants) == 0 {
-		return
+	if len(c.Variants) > 0 {
+		write("\n## Neighbours\n\n| block | differs in | predicted | measured | the same error |\n|---|---|---|---|---|\n")
 	}
-	w.WriteString("\n## Neighbours\n\n| block | differs in | predicted | measured | the same error |\n|---|---|---|---|---|\n")
 	for _, v := range c.Variants {
-		same := "no"
-		if v.Sign == c.Sign {
-			same = "yes"
-		}
-		fmt.Fprintf(w, "| `%s` | %s | %.2f | %.2f | %s |\n", v.Text, v.Dimension, v.Predicted.Cycles, v.Cycles, same)
+		same := map[bool]string{true: "yes", false: "no"}[v.Same]
+		write("| `%s` | %s | %.2f | %.2f | %s |\n", v.Text, v.Dimension, v.Predicted.Cycles, v.Cycles, same)
 	}
+	if e.Output != "" {
+		write("\n## What the model says\n\n```\n$ %s\n%s```\n", e.Command, strings.TrimLeft(e.Output, "\n"))
+	}
+	return w.String()
 }

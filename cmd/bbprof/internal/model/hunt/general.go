@@ -175,8 +175,7 @@ func (h *hunter) generalise(ctx context.Context, classes []Class) error {
 		for k := range c.Variants {
 			v := &c.Variants[k]
 			v.Outcome = *h.outcomes[v.Case]
-			v.Sign = v.sign(h.Threshold)
-			if v.Sign == c.Sign {
+			if v.Same = v.sign(h.Threshold) == c.Sign; v.Same {
 				c.patterns = append(c.patterns, newBlock(v.Hex))
 			}
 		}

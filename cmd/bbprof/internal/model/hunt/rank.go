@@ -104,16 +104,13 @@ func (f *Findings) AskAgain(ctx context.Context, m Measurer) error {
 	for i := range f.Classes {
 		blocks = append(blocks, f.Classes[i].Case)
 	}
-	for _, how := range Opinions() {
-		if how == Again {
-			continue
-		}
+	for _, how := range []How{OtherState, AsLoop, OtherLayout} {
 		measured, err := m.Measure(ctx, blocks, how)
 		if err != nil {
 			return err
 		}
 		for i := range measured {
-			f.Classes[i].Opinions[how] = measured[i]
+			f.Classes[i].Opinions = append(f.Classes[i].Opinions, Opinion{how, measured[i]})
 		}
 	}
 	return nil
@@ -128,10 +125,20 @@ func (c *Class) Shared(m Measurement) bool {
 	return o.sign(c.excess()/2) == c.Sign
 }
 
+// Doubts names the second opinions that do not show the error.
+func (c *Class) Doubts() (list []string) {
+	for _, o := range c.Opinions {
+		if !c.Shared(o.Measurement) {
+			list = append(list, string(o.How))
+		}
+	}
+	return list
+}
+
 // Same lists instructions that show the same error in place of one of the class.
 func (c *Class) Same() (shapes []string) {
 	for _, v := range c.Variants {
-		if v.Sign == c.Sign && !slices.Contains(shapes, v.Shape) {
+		if v.Same && !slices.Contains(shapes, v.Shape) {
 			shapes = append(shapes, v.Shape)
 		}
 	}

@@ -46,6 +46,9 @@ func Failed(why string) Prediction { return Prediction{Cycles: math.NaN(), Failu
 // Known reports whether there is a prediction. No block takes zero cycles.
 func (p Prediction) Known() bool { return p.Cycles > 0 && !math.IsInf(p.Cycles, 1) }
 
+// MarshalJSON writes the cycles.
+func (p Prediction) MarshalJSON() ([]byte, error) { return Number(p.Cycles).MarshalJSON() }
+
 // Model is a model's predictions, in the order of the blocks.
 type Model struct {
 	Name string `json:"name"`
