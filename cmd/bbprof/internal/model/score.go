@@ -6,11 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
@@ -139,7 +136,7 @@ func (c *scoreCmd) run(std cli.Streams) error {
 		return err
 	}
 	r := &score.Report{Core: t.core.Name, Rows: t.rows, Repeated: t.repeated, Rejected: t.rejected(), Sensitive: t.sensitive, Weight: t.weight}
-	r.Judge(t.blocks, models, c.seed, c.worst, inParallel)
+	r.Judge(t.blocks, models, c.seed, c.worst)
 	nameClasses(ctx, r, t.core.LLVM)
 	files := strings.Join(c.files, ", ")
 	if c.truth.cycles != "" {
@@ -255,22 +252,4 @@ func (c *scoreCmd) predictAll(ctx context.Context, t *truth, candidates []predic
 		return nil, err
 	}
 	return append(models, score.Model{Name: "lower bound", Kind: score.Bound, Source: widths.String(), Predictions: score.Collect(predictions)}), nil
-}
-
-// inParallel calls do for 0 to n-1 on all CPUs.
-func inParallel(n int, do func(int)) {
-	const atATime = 1024 // amortises the shared counter if n is large
-	step := max(1, min(atATime, n/(4*runtime.NumCPU())))
-	var next atomic.Int64
-	var working sync.WaitGroup
-	for range min(n, runtime.NumCPU()) {
-		working.Go(func() {
-			for from := int(next.Add(int64(step))) - step; from < n; from = int(next.Add(int64(step))) - step {
-				for i := from; i < min(n, from+step); i++ {
-					do(i)
-				}
-			}
-		})
-	}
-	working.Wait()
 }

@@ -8,9 +8,11 @@ import (
 	"iter"
 	"maps"
 	"math"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
@@ -297,18 +299,25 @@ func (m texts) one(s string) string {
 	return kept
 }
 
+// describe adds to each block what follows from its bytes.
 func (t *truth) describe() {
-	inParallel(len(t.blocks), func(i int) {
-		b := &t.blocks[i]
-		insts, err := asm.DecodeHex(b.Hex)
-		if err != nil {
-			return
-		}
-		b.Instructions, b.Category = len(insts), string(asm.CategoryOf(insts))
-		if t.core.Name != "" && b.Bound == "" {
-			b.Bound = t.core.Limit(insts, b.Cycles)
-		}
-	})
+	var working sync.WaitGroup
+	for part := range slices.Chunk(t.blocks, 1+len(t.blocks)/runtime.NumCPU()) {
+		working.Go(func() {
+			for i := range part {
+				b := &part[i]
+				insts, err := asm.DecodeHex(b.Hex)
+				if err != nil {
+					continue
+				}
+				b.Instructions, b.Category = len(insts), string(asm.CategoryOf(insts))
+				if t.core.Name != "" && b.Bound == "" {
+					b.Bound = t.core.Limit(insts, b.Cycles)
+				}
+			}
+		})
+	}
+	working.Wait()
 }
 
 func (t *truth) hexes() []string {
@@ -328,23 +337,16 @@ func differ(a, b float64) bool { return math.Abs(a-b) > differs*min(a, b) }
 
 // dropSensitive drops blocks for which files of another initial state disagree.
 func (t *truth) dropSensitive(files []string, stdin io.Reader) error {
-	other, err := readTruth(files, stdin, truthOptions{sensitive: true, weight: score.Unweighted})
+	other, err := t.other("other-init", files, stdin)
 	if err != nil {
-		return fmt.Errorf("-other-init: %w", err)
-	}
-	if err := t.sameCore(other.run); err != nil {
-		return fmt.Errorf("-other-init %s: %w", files[0], err)
+		return err
 	}
 	if a, b := t.run.Settings["init"], other.run.Settings["init"]; a != nil && a == b {
 		return fmt.Errorf("-other-init %s: it was measured in the same initial state, %v; measure one with batch -init distinct", files[0], a)
 	}
-	cycles := make(map[string]float64, len(other.blocks))
-	for _, b := range other.blocks {
-		cycles[b.Hex] = b.Cycles
-	}
 	before := len(t.blocks)
 	t.blocks = slices.DeleteFunc(t.blocks, func(b score.Block) bool {
-		c, there := cycles[b.Hex]
+		c, there := other.cycles[b.Hex]
 		if _, rejected := other.rejections[b.Hex]; rejected && b.Forwards {
 			return true // without equal pointers its time is unknown
 		}
@@ -359,30 +361,49 @@ func (t *truth) dropSensitive(files []string, stdin io.Reader) error {
 
 // again returns another result's cycles of the same blocks: bbprof as a model of itself.
 func (t *truth) again(files []string, stdin io.Reader) (score.Model, error) {
-	var list []score.Prediction
 	m := score.Model{Name: "bbprof again", Kind: score.Again, Source: files[0]}
-	other := &truth{rejections: map[string]rejection{}}
-	seen := map[string]int{}
-	for _, name := range files {
-		if err := other.readFile(name, stdin, truthOptions{sensitive: true, weight: score.Unweighted}, seen); err != nil {
-			return m, fmt.Errorf("-again %s: %w", name, err)
-		}
-		if err := t.sameCore(other.run); err != nil {
-			return m, fmt.Errorf("-again %s: %w", name, err)
-		}
+	other, err := t.other("again", files, stdin)
+	if err != nil {
+		return m, err
 	}
-	for _, b := range t.blocks {
-		at, measured := seen[b.Hex]
+	list := make([]score.Prediction, len(t.blocks))
+	for i, b := range t.blocks {
+		cycles, measured := other.cycles[b.Hex]
 		_, rejected := other.rejections[b.Hex]
 		switch {
 		case measured:
-			list = append(list, score.Prediction{Cycles: other.blocks[at].Cycles})
+			list[i].Cycles = cycles
 		case rejected:
-			list = append(list, score.Failed("rejected"))
+			list[i] = score.Failed("rejected")
 		default:
-			list = append(list, score.Failed("not in "+m.Source))
+			list[i] = score.Failed("not in " + m.Source)
 		}
 	}
 	m.Predictions = score.Collect(list)
 	return m, nil
+}
+
+// second is another result of the same blocks.
+type second struct {
+	*truth
+	cycles map[string]float64
+}
+
+// other reads a result of a flag, which is to be from the same core.
+func (t *truth) other(flag string, files []string, stdin io.Reader) (s second, err error) {
+	s = second{&truth{rejections: map[string]rejection{}}, map[string]float64{}}
+	seen := map[string]int{}
+	for _, name := range files {
+		err := s.readFile(name, stdin, truthOptions{sensitive: true, weight: score.Unweighted}, seen)
+		if err == nil {
+			err = t.sameCore(s.run)
+		}
+		if err != nil {
+			return s, fmt.Errorf("-%s %s: %w", flag, name, err)
+		}
+	}
+	for _, b := range s.blocks {
+		s.cycles[b.Hex] = b.Cycles
+	}
+	return s, nil
 }

@@ -34,11 +34,7 @@ func samplePage() *Page {
 	p.Judge(p.Measured, []score.Model{
 		{Name: "old", Kind: score.Candidate, Source: "old.csv", Predictions: score.Collect(falling)},
 		{Name: "new", Kind: score.Bound, Source: "new.csv", Predictions: score.Collect(none)},
-	}, 1, 0, func(n int, do func(int)) {
-		for i := range n {
-			do(i)
-		}
-	})
+	}, 1, 0)
 	return p
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/stat"
@@ -61,9 +62,8 @@ type GroupFigures struct {
 
 const maxMistakes = 10
 
-// Judge rates models. worst is how many blocks to list per model, 0 for a few of each mistake; parallel calls a function
-// for 0 to n-1.
-func (r *Report) Judge(blocks []Block, models []Model, seed uint64, worst int, parallel func(n int, do func(i int))) {
+// Judge rates models. worst is how many blocks to list per model, 0 for a few of each mistake.
+func (r *Report) Judge(blocks []Block, models []Model, seed uint64, worst int) {
 	all := make([]int, len(blocks))
 	for i := range all {
 		all[i] = i
@@ -75,28 +75,25 @@ func (r *Report) Judge(blocks []Block, models []Model, seed uint64, worst int, p
 		}
 	}
 	index := NewIndex(blocks, Properties)
-	parallel(len(models), func(i int) {
-		m := models[i]
-		j := ModelResult{Model: m, Figures: Of(blocks, m.Predictions, all, All, seed), Failures: m.Predictions.failed(), Groups: map[string][]GroupFigures{}}
-		for _, g := range r.Groupings {
-			for _, group := range g.Groups {
-				j.Groups[g.Name] = append(j.Groups[g.Name], GroupFigures{group.Name, Of(blocks, m.Predictions, group.Blocks, Errors, seed)})
+	var working sync.WaitGroup
+	for i, m := range models {
+		working.Go(func() {
+			j := &r.Models[i]
+			*j = ModelResult{Model: m, Figures: Of(blocks, m.Predictions, all, All, seed), Failures: m.Predictions.failed(), Groups: map[string][]GroupFigures{}}
+			for _, g := range r.Groupings {
+				for _, group := range g.Groups {
+					j.Groups[g.Name] = append(j.Groups[g.Name], GroupFigures{group.Name, Of(blocks, m.Predictions, group.Blocks, Errors, seed)})
+				}
 			}
-		}
-		if m.Kind == Candidate {
-			each := max(3, (worst+maxMistakes-1)/maxMistakes)
-			j.Mistakes = cutOffenders(index.Mistakes(m.Predictions, maxMistakes, each), max(worst, maxMistakes))
-			j.Worst = index.worst(m.Predictions, max(worst, maxMistakes))
-		}
-		r.Models[i] = j
-	})
-	var candidates []Model
-	for _, m := range models {
-		if m.Kind != Again {
-			candidates = append(candidates, m)
-		}
+			if m.Kind == Candidate {
+				each := max(3, (worst+maxMistakes-1)/maxMistakes)
+				j.Mistakes = cutOffenders(index.Mistakes(m.Predictions, maxMistakes, each), max(worst, maxMistakes))
+				j.Worst = index.worst(m.Predictions, max(worst, maxMistakes))
+			}
+		})
 	}
-	r.Pairs = append(r.Pairs, Pairs(blocks, candidates)...)
+	working.Wait()
+	r.Pairs = append(r.Pairs, Pairs(blocks, models)...)
 }
 
 // Rejections counts the unmeasured blocks.

@@ -428,12 +428,10 @@ type Pair struct {
 	BetterB    int      `json:"better_b"`
 }
 
-// Pairs tests every pair of models.
-func Pairs(blocks []Block, models []Model) []Pair {
-	var (
-		pairs []Pair
-		ps    []float64
-	)
+// Pairs tests every pair of models, but for bbprof itself.
+func Pairs(blocks []Block, models []Model) (pairs []Pair) {
+	models = slices.DeleteFunc(slices.Clone(models), func(m Model) bool { return m.Kind == Again })
+	var ps []float64
 	for i := range models {
 		for j := i + 1; j < len(models); j++ {
 			pair := pairOf(blocks, &models[i], &models[j])

@@ -296,11 +296,6 @@ func TestOneWeighting(t *testing.T) {
 	blocks := []Block{{Hex: "a", Cycles: 1, Low: 1, High: 1, Weight: 8}, {Hex: "b", Cycles: 1, Low: 1, High: 1, Weight: 1}, {Hex: "c", Cycles: 1, Low: 1, High: 1, Weight: 1}}
 	one := Model{Name: "one", Kind: Candidate, Predictions: Collect([]Prediction{{Cycles: 1.02}, {Cycles: 2}, Failed("none")})}
 	two := Model{Name: "two", Kind: Candidate, Predictions: Collect([]Prediction{{Cycles: 1.5}, {Cycles: 1}, {Cycles: 1}})}
-	inOrder := func(n int, do func(int)) {
-		for i := range n {
-			do(i)
-		}
-	}
 	for _, test := range []struct {
 		name                       string
 		weights                    bool
@@ -318,7 +313,7 @@ func TestOneWeighting(t *testing.T) {
 			}
 		}
 		r := Report{Weight: Unweighted}
-		r.Judge(list, []Model{one, two}, 1, 2, inOrder)
+		r.Judge(list, []Model{one, two}, 1, 2)
 		f := r.Models[0].Figures
 		for what, v := range map[string][2]float64{"coverage": {float64(f.Coverage), test.coverage}, "MAPE": {float64(f.MAPE), test.mape}, "median": {float64(f.MedianError), test.median},
 			"within 5 %": {float64(f.Within[1]), test.in}, "difference": {float64(r.Pairs[0].Difference), test.difference}} {
