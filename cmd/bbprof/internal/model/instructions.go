@@ -91,26 +91,40 @@ func (c *instructionsCmd) run(std cli.Streams) error {
 	if err := c.check(std); err != nil {
 		return err
 	}
-	there, err := c.readAgainst()
-	if err != nil {
-		return err
-	}
-	if len(c.tables) > 0 && (len(c.tables) > 1 || !isResources(c.tables[0])) {
-		return c.compareTables(std, there)
+	var there []tables.Table
+	for _, name := range c.against {
+		t, err := readNumbers(name)
+		if err != nil {
+			return cli.BadUsage("-against: %w", err)
+		}
+		there = append(there, t)
 	}
 	core, _ := predict.CoreOf(string(host.Detect(c.Measuring.CPUs...).Microarchitecture))
+	switch {
+	case len(c.tables) == 1 && isResources(c.tables[0]):
+		models, err := c.Open(core)
+		if err != nil {
+			return err
+		}
+		return c.judgeTable(std, c.tables[0], models)
+	case len(c.tables) > 1, len(c.tables) == 1 && len(there) == 0:
+		return cli.BadUsage("unexpected argument %q; name a table with -against FILE, to compare the two", c.tables[0])
+	case len(c.tables) == 1:
+		here, err := readNumbers(c.tables[0])
+		if err != nil {
+			return cli.Usage(err)
+		}
+		return c.out.Write(std, nil, agreements(here, there))
+	}
 	models, err := c.Open(core)
 	if err != nil {
 		return err
-	}
-	if len(c.tables) > 0 {
-		return c.judgeTable(std, c.tables[0], models)
 	}
 	plans, err := c.plans()
 	if err != nil {
 		return cli.Usage(err)
 	}
-	if err := c.checkExegesis(); err != nil {
+	if err := c.checkExegesis(core); err != nil {
 		return err
 	}
 	ctx, stop := cli.UntilSignal()
@@ -139,50 +153,28 @@ func (c *instructionsCmd) check(std cli.Streams) error {
 	return nil
 }
 
-func (c *instructionsCmd) readAgainst() (there []tables.Table, err error) {
-	for _, name := range c.against {
-		numbers, err := readNumbers(name)
-		if err != nil {
-			return nil, cli.BadUsage("-against: %w", err)
-		}
-		there = append(there, numbers)
-	}
-	return there, nil
-}
-
-// compareTables compares an existing table with others.
-func (c *instructionsCmd) compareTables(std cli.Streams, there []tables.Table) error {
-	if len(c.tables) > 1 || len(there) == 0 {
-		return cli.BadUsage("unexpected argument %q; name a table with -against FILE, to compare the two", c.tables[0])
-	}
-	here, err := readNumbers(c.tables[0])
-	if err != nil {
-		return cli.Usage(err)
-	}
-	return c.out.Stream(std, func(w io.Writer) error {
-		_, err := io.WriteString(w, agreements(here, there))
-		return err
-	})
-}
-
 // writeAll writes the table first, since later steps may fail.
-func (c *instructionsCmd) writeAll(ctx context.Context, std cli.Streams, rows []instructions.Row, there []tables.Table, models []predicting.Model, core predict.Core) error {
-	unnamed := c.nameOpcodes(ctx, rows) // not fatal to the table
+func (c *instructionsCmd) writeAll(ctx context.Context, std cli.Streams, rows []instructions.Row, there []tables.Table,
+	models []predicting.Model, core predict.Core) error {
+	var unnamed error // not fatal to the table
+	if tool, _ := c.llvmMC(ctx, core); tool != "" {
+		unnamed = instructions.NameOpcodes(ctx, tool, rows)
+	}
 	if c.out.File != "" || len(there) == 0 && c.resources == "" {
 		if err := c.out.Stream(std, func(w io.Writer) error { return writeInstructions(w, c.format, rows) }); err != nil {
 			return err
 		}
 	}
-	if len(there) > 0 {
-		if err := cli.WriteText(std, agreements(numbersOf(rows), there)); err != nil {
-			return err
-		}
+	if err := cli.WriteText(std, agreements(numbersOf(rows), there)); err != nil {
+		return err
 	}
 	if unnamed != nil {
 		return unnamed
 	}
-	if err := c.writeExegesis(std, rows, cmp.Or(c.MCPU, core.LLVM, "generic")); err != nil {
-		return err
+	if c.exegesis != "" {
+		if err := c.writeExegesis(std, rows, cmp.Or(c.MCPU, core.LLVM, "generic")); err != nil {
+			return err
+		}
 	}
 	if c.resources != "" {
 		if err := c.findResources(ctx, std, rows); err != nil {
@@ -241,32 +233,23 @@ func listed(name string, all []asm.Form) (chosen []asm.Form, err error) {
 }
 
 // llvmMC returns the llvm-mc of the model's version, else the newest that can name opcodes; why says why one cannot.
-func (c *instructionsCmd) llvmMC(ctx context.Context) (tool string, why error) {
+func (c *instructionsCmd) llvmMC(ctx context.Context, core predict.Core) (tool string, why error) {
 	version := ""
 	if len(c.Models) == 1 {
-		if v, ok := strings.CutPrefix(strings.Split(c.Models[0].Text, ",")[0], "llvm-mca"); ok {
+		name, _, _ := strings.Cut(c.Models[0].Text, ",")
+		if v, ok := strings.CutPrefix(name, "llvm-mca"); ok {
 			version = v
 		}
 	}
-	core, _ := predict.CoreOf(string(host.Detect(c.Measuring.CPUs...).Microarchitecture))
 	return instructions.MC(ctx, version, cmp.Or(c.MCPU, core.LLVM))
 }
 
-// nameOpcodes names opcodes if there is an llvm-mc.
-func (c *instructionsCmd) nameOpcodes(ctx context.Context, rows []instructions.Row) error {
-	tool, _ := c.llvmMC(ctx)
-	if tool == "" {
-		return nil
-	}
-	return instructions.NameOpcodes(ctx, tool, rows)
-}
-
 // checkExegesis reports what -exegesis lacks before measuring.
-func (c *instructionsCmd) checkExegesis() error {
+func (c *instructionsCmd) checkExegesis(core predict.Core) error {
 	if c.exegesis == "" {
 		return nil
 	}
-	if _, why := c.llvmMC(context.Background()); why != nil {
+	if _, why := c.llvmMC(context.Background(), core); why != nil {
 		return cli.BadUsage("-exegesis %s: %w; Debian has it in package llvm-22", c.exegesis, why)
 	}
 	for _, mode := range instructions.ExegesisModes() {
@@ -280,10 +263,7 @@ func (c *instructionsCmd) checkExegesis() error {
 func (c *instructionsCmd) exegesisFile(mode string) string { return c.exegesis + "-" + mode + ".yaml" }
 
 func (c *instructionsCmd) writeExegesis(std cli.Streams, rows []instructions.Row, cpu string) error {
-	if c.exegesis == "" {
-		return nil
-	}
-	var nothing []error
+	written := 0
 	for _, mode := range instructions.ExegesisModes() {
 		documents, name := 0, c.exegesisFile(mode)
 		err := cli.WriteWhole(name, func(w io.Writer) (err error) {
@@ -292,15 +272,15 @@ func (c *instructionsCmd) writeExegesis(std cli.Streams, rows []instructions.Row
 		})
 		switch none := instructions.NothingError(""); {
 		case errors.As(err, &none):
-			nothing = append(nothing, fmt.Errorf("%s is not written: %w", name, none))
-			fmt.Fprintf(std.Err, "bbprof: %v\n", nothing[len(nothing)-1])
+			fmt.Fprintf(std.Err, "bbprof: %s is not written: %v\n", name, none)
 		case err != nil:
 			return fmt.Errorf("-exegesis: %w", err)
 		default:
+			written++
 			fmt.Fprintf(c.out.Notes(std), "bbprof: %s has %s for %s\n", name, words.Plural(documents, "result"), cpu)
 		}
 	}
-	if len(nothing) == len(instructions.ExegesisModes()) {
+	if written == 0 {
 		return cli.BadUsage("-exegesis %s: there is nothing to write", c.exegesis)
 	}
 	return nil
@@ -332,59 +312,60 @@ type instructionColumn struct {
 }
 
 // instructionColumns lists the table's columns. The first four keep place and name.
-var instructionColumns = func() []instructionColumn {
-	text := func(name string, of func(*instructions.Row) string) instructionColumn {
-		return instructionColumn{resultfile.Column{Name: name, Type: resultfile.Text}, of}
+var instructionColumns = func() (list []instructionColumn) {
+	text := func(name string, of func(*instructions.Row) string) {
+		list = append(list, instructionColumn{resultfile.Column{Name: name, Type: resultfile.Text}, of})
 	}
-	measured := func(name string, which func(*instructions.Row) *instructions.Measurement, of func(*instructions.Measurement) string) instructionColumn {
-		return text(name, func(r *instructions.Row) string {
-			if m := which(r); m != nil {
-				return of(m)
+	type which = func(*instructions.Row) *instructions.Measurement
+	measured := func(name string, m which, of func(*instructions.Measurement) string) {
+		text(name, func(r *instructions.Row) string {
+			if m(r) == nil {
+				return ""
 			}
-			return ""
+			return of(m(r))
 		})
 	}
 	const decimals = 3 // finer than most intervals
-	cycles := func(name string, which func(*instructions.Row) *instructions.Measurement, of func(instructions.Value) float64) instructionColumn {
-		c := measured(name, which, func(m *instructions.Measurement) string { return strconv.FormatFloat(of(m.Value), 'f', decimals, 64) })
-		c.Type, c.Decimals = resultfile.Number, decimals
-		return c
+	cycles := func(name string, m which, of func(instructions.Value) float64) {
+		measured(name, m, func(m *instructions.Measurement) string { return strconv.FormatFloat(of(m.Value), 'f', decimals, 64) })
+		last := &list[len(list)-1]
+		last.Type, last.Decimals = resultfile.Number, decimals
 	}
 	latency := func(r *instructions.Row) *instructions.Measurement { return r.Latency }
 	throughput := func(r *instructions.Row) *instructions.Measurement { return r.Throughput }
 	value := func(v instructions.Value) float64 { return v.Cycles }
 	low := func(v instructions.Value) float64 { return v.Low }
 	high := func(v instructions.Value) float64 { return v.High }
-	evidence := func(m *instructions.Measurement) string { return m.Result.Evidence }
-	block := func(m *instructions.Measurement) string { return m.Block }
-	flags := func(m *instructions.Measurement) string { return m.Flags }
-	return []instructionColumn{
-		text("form", func(r *instructions.Row) string { return r.Name }),
-		text("status", func(r *instructions.Row) string { return string(r.Status) }),
-		cycles("latency", latency, value),
-		cycles("throughput", throughput, value),
-		cycles("latency_low", latency, low),
-		cycles("latency_high", latency, high),
-		cycles("throughput_low", throughput, low),
-		cycles("throughput_high", throughput, high),
-		cycles("load_latency", func(r *instructions.Row) *instructions.Measurement { return r.Load }, value),
-		cycles("store_to_load", func(r *instructions.Row) *instructions.Measurement { return r.StoreToLoad }, value),
-		text("latencies", func(r *instructions.Row) string {
-			return r.List(instructions.Latency, instructions.OtherLatency, instructions.LoadLatency, instructions.StoreToLoad)
-		}),
-		text("throughputs", func(r *instructions.Row) string { return r.List(instructions.Throughput) }),
-		text("reason", func(r *instructions.Row) string { return r.Reason }),
-		text("detail", func(r *instructions.Row) string { return r.Detail }),
-		text("opcode", func(r *instructions.Row) string { return r.Opcode }),
-		measured("latency_evidence", latency, evidence),
-		measured("throughput_evidence", throughput, evidence),
-		measured("latency_block", latency, block),
-		measured("throughput_block", throughput, block),
-		measured("latency_note", latency, noteOf),
-		measured("throughput_note", throughput, noteOf),
-		measured("latency_flags", latency, flags),
-		measured("throughput_flags", throughput, flags),
+	text("form", func(r *instructions.Row) string { return r.Name })
+	text("status", func(r *instructions.Row) string { return string(r.Status) })
+	cycles("latency", latency, value)
+	cycles("throughput", throughput, value)
+	cycles("latency_low", latency, low)
+	cycles("latency_high", latency, high)
+	cycles("throughput_low", throughput, low)
+	cycles("throughput_high", throughput, high)
+	cycles("load_latency", func(r *instructions.Row) *instructions.Measurement { return r.Load }, value)
+	cycles("store_to_load", func(r *instructions.Row) *instructions.Measurement { return r.StoreToLoad }, value)
+	text("latencies", func(r *instructions.Row) string {
+		return r.List(instructions.Latency, instructions.OtherLatency, instructions.LoadLatency, instructions.StoreToLoad)
+	})
+	text("throughputs", func(r *instructions.Row) string { return r.List(instructions.Throughput) })
+	text("reason", func(r *instructions.Row) string { return r.Reason })
+	text("detail", func(r *instructions.Row) string { return r.Detail })
+	text("opcode", func(r *instructions.Row) string { return r.Opcode })
+	for _, c := range []struct {
+		name string
+		of   func(*instructions.Measurement) string
+	}{
+		{"evidence", func(m *instructions.Measurement) string { return m.Result.Evidence }},
+		{"block", func(m *instructions.Measurement) string { return m.Block }},
+		{"note", noteOf},
+		{"flags", func(m *instructions.Measurement) string { return m.Flags }},
+	} {
+		measured("latency_"+c.name, latency, c.of)
+		measured("throughput_"+c.name, throughput, c.of)
 	}
+	return list
 }()
 
 // noteOf explains a number that is not one fixed time.
@@ -432,16 +413,19 @@ func instructionCells(r *instructions.Row) (cells []string) {
 }
 
 func instructionsSummary(rows []instructions.Row) string {
-	count := map[string]int{}
+	measured, means, varying := 0, 0, 0
 	for i := range rows {
-		count[string(rows[i].Status)]++
+		if rows[i].Status == profiler.OK {
+			measured++
+		}
 		notes := noteOf(rows[i].Latency) + noteOf(rows[i].Throughput)
-		for _, kind := range []string{"mean", "varies"} {
-			if strings.Contains(notes, kind+":") {
-				count[kind]++
-			}
+		if strings.Contains(notes, "mean:") {
+			means++
+		}
+		if strings.Contains(notes, "varies:") {
+			varying++
 		}
 	}
 	return fmt.Sprintf("%s: %d measured, %d of them as a mean and %d with a throughput that varies; %d not measured",
-		words.Plural(len(rows), "form"), count["ok"], count["mean"], count["varies"], len(rows)-count["ok"])
+		words.Plural(len(rows), "form"), measured, means, varying, len(rows)-measured)
 }

@@ -94,13 +94,14 @@ func (d *document) measured() {
 	}
 	d.Printf("</ul>\n")
 	if len(d.Rejected) > 0 {
-		d.Printf("<h3>Rejected, by reason</h3><figure>%s</figure>\n", bars(d.Rejected))
+		d.Printf("<h3>Rejected, by reason</h3>\n" + `<ul class="counts">`)
+		for _, why := range words.ByCount(d.Rejected) {
+			d.Printf("<li><b>%d</b> %s</li>", d.Rejected[why], why)
+		}
+		d.Printf("</ul>\n")
 	}
 	if svg := widthCurve(d.Page); svg != "" {
 		d.Printf("<h3>Precision</h3><figure>%s<figcaption>Share of blocks with an interval at most this wide.</figcaption></figure>\n", svg)
-	}
-	if d.weighted() {
-		d.Printf("<h3>Weights</h3><figure>%s<figcaption>How much of all that runs the heaviest blocks hold.</figcaption></figure>\n", weightCurve(d.Page))
 	}
 	d.Printf("</section>\n\n")
 }

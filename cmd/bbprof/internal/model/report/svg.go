@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -189,59 +188,5 @@ func heatMap(p *Page, m *score.ModelResult) markup.HTML {
 		}
 	}
 	c.Printf(`<line class="diagonal" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/>`, c.px(from), c.py(from), c.px(to), c.py(to))
-	return c.done()
-}
-
-// weightCurve plots the share of weight that the heaviest blocks hold.
-func weightCurve(p *Page) markup.HTML {
-	var weights []float64
-	sum := 0.0
-	for _, b := range p.Measured {
-		weights = append(weights, b.Weight)
-	}
-	slices.SortFunc(weights, func(a, b float64) int { return cmp.Compare(b, a) })
-	for _, w := range weights {
-		sum += w
-	}
-	c := newChart("Share of the weight that the heaviest blocks hold", 640, 240)
-	c.x, c.y = logarithmic(1, float64(max(10, len(weights)))), linear(1)
-	var ticks []tick
-	for v := 1; v <= max(10, len(weights)); v *= 10 {
-		ticks = append(ticks, tick{float64(v), strconv.Itoa(v)})
-	}
-	c.axes(ticks, shares, "blocks, the heaviest first", "share of the weight")
-	held, last := 0.0, math.Inf(-1)
-	c.Printf(`<path class="line c1" d="`)
-	for i, w := range weights {
-		held += w
-		x := c.px(float64(i + 1))
-		if x-last < 0.5 && i < len(weights)-1 {
-			continue
-		}
-		command := "L"
-		if i == 0 {
-			command = "M"
-		}
-		last = x
-		c.Printf("%s%.1f %.1f", command, x, c.py(held/sum))
-	}
-	c.Printf(`"/>`)
-	return c.done()
-}
-
-func bars(counts map[string]int) markup.HTML {
-	const rowHeight, names, numbers = 20, 170, 70
-	height := float64(rowHeight*len(counts) + 4)
-	c := newChart("Rejected blocks by reason", 640, height)
-	most := 1
-	for _, n := range counts {
-		most = max(most, n)
-	}
-	for i, name := range words.ByCount(counts) {
-		y := float64(i*rowHeight) + 2
-		width := float64(counts[name]) / float64(most) * (640 - names - numbers)
-		c.Printf(`<text x="%d" y="%.0f" text-anchor="end">%s</text><rect class="c1" x="%d" y="%.0f" width="%.1f" height="%d"/><text x="%.1f" y="%.0f">%d</text>`,
-			names-8, y+14, name, names, y+2, max(1, width), rowHeight-4, names+max(1, width)+6, y+14, counts[name])
-	}
 	return c.done()
 }
