@@ -88,7 +88,6 @@ type huntCmd struct {
 // huntTimeout is shorter than predicting.Timeout: tools may hang at generated blocks.
 const huntTimeout = 10 * time.Second
 
-// generatedAlone is how many blocks are generated without a corpus.
 const generatedAlone = 4000
 
 func (h *huntCmd) run(std cli.Streams) error {
@@ -340,7 +339,6 @@ func (h *huntCmd) writeReports(source predict.Source, found *hunt.Findings) erro
 	return nil
 }
 
-// slug returns a class's name for files.
 func slug(c *hunt.Class) string {
 	const longest = 40
 	name := strings.Map(func(r rune) rune {

@@ -177,7 +177,6 @@ func nameClasses(ctx context.Context, r *score.Report, cpu string) {
 	}
 }
 
-// facts lists the conditions of the measurement, for the page.
 func (t *truth) facts() []htmlreport.Fact {
 	run := t.run
 	facts := []htmlreport.Fact{

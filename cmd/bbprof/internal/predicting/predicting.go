@@ -22,7 +22,6 @@ import (
 // Timeout limits how long a tool may be silent. Learned models start slowly.
 const Timeout = time.Minute
 
-// Flags holds the models and their settings.
 type Flags struct {
 	Models  []Model
 	MCPU    string

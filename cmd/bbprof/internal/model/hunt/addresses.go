@@ -79,7 +79,6 @@ func (b *block) addresses() [][]asm.Followed {
 	return all
 }
 
-// state returns the block's initial state.
 func (b *block) state() initial.State {
 	state, _ := initial.Named(surveyState)
 	if set, err := initial.ParseSet(b.set); err == nil { // fails if empty
@@ -189,7 +188,6 @@ func (b *block) repair(r *block, pieces []piece) bool {
 	return err == nil
 }
 
-// writes reports whether the block writes a general register.
 func (b *block) writes(reg int) bool {
 	return slices.ContainsFunc(b.insts, func(in asm.Inst) bool {
 		_, writes := in.Dataflow()

@@ -10,7 +10,6 @@ import (
 	"github.com/bbprof/bbprof/asm"
 )
 
-// Dimension names what a variant changes.
 type Dimension string
 
 const (
@@ -68,7 +67,6 @@ type neighbour struct {
 	dimension Dimension
 }
 
-// mostNeighbours limits the neighbours of an instruction per dimension.
 const mostNeighbours = 16
 
 // neighbours lists forms that differ from an instruction in the opcode, in a width or in one operand's kind, the corpus'

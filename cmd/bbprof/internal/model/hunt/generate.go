@@ -7,7 +7,6 @@ import (
 	"github.com/bbprof/bbprof/asm"
 )
 
-// use counts mnemonics.
 type use map[string]int
 
 // usual counts the most frequent mnemonics per 1,000 instructions of compiled open-source programs (25,745 blocks). It

@@ -29,7 +29,6 @@ type Measurement struct {
 	Result  *profiler.Result `json:"-"` // may be nil
 }
 
-// How names a way to measure a block.
 type How string
 
 const (
@@ -40,7 +39,6 @@ const (
 	OtherLayout How = "code at byte 32 of a page" // one code alignment; Survey takes the mean of several
 )
 
-// Opinion is a class measured again.
 type Opinion struct {
 	How `json:"how"`
 	Measurement
@@ -56,7 +54,6 @@ type Predictor interface {
 	Predict(ctx context.Context, blocks []string) ([]score.Prediction, error)
 }
 
-// Sign is the direction of a model's error.
 type Sign int
 
 const (
@@ -69,14 +66,12 @@ func (s Sign) String() string { return [...]string{"too fast", "right", "too slo
 
 func (s Sign) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Outcome is a block's measurement and prediction.
 type Outcome struct {
 	Case
 	Measurement
 	Predicted score.Prediction `json:"predicted"`
 }
 
-// Known reports whether both exist.
 func (o *Outcome) Known() bool { return o.Why == "" && o.Predicted.Known() && o.Cycles > 0 }
 
 func (o *Outcome) excess() float64 {
@@ -95,7 +90,6 @@ func (o *Outcome) sign(threshold float64) Sign {
 	return TooFast
 }
 
-// Options configures a hunt.
 type Options struct {
 	Threshold float64 // share of the measured cycles
 	Generate  int     // blocks to generate after the corpus
@@ -107,7 +101,6 @@ type Options struct {
 	Progress func(Progress)
 }
 
-// Progress reports how far a hunt is.
 type Progress struct {
 	Surveyed, Of int // blocks of the corpus and generated ones
 	Wrong        int
@@ -131,7 +124,6 @@ type Class struct {
 // Holds lists the class's instructions by shape, such as "xor r32, r32, same".
 func (c *Class) Holds() []string { return c.pattern.shapes }
 
-// Variant is a class with one instruction replaced by a neighbour.
 type Variant struct {
 	Outcome
 	Text      string    `json:"block"`
@@ -140,7 +132,6 @@ type Variant struct {
 	Shape     string    `json:"-"` // of the replacement
 }
 
-// Findings is the result of a hunt.
 type Findings struct {
 	Surveyed    int          `json:"blocks"`         // measured and predicted
 	Unknown     int          `json:"blocks_unknown"` // not measured, or not predicted
@@ -206,7 +197,6 @@ func (h *hunter) run(ctx context.Context, corpus []string) error {
 
 func (h *hunter) enough() bool { return h.Enough != nil && h.Enough() }
 
-// chase surveys blocks and finds the classes of the wrong ones.
 func (h *hunter) chase(ctx context.Context, blocks []string) error {
 	if err := h.survey(ctx, blocks); err != nil {
 		return err
@@ -430,14 +420,12 @@ func (h *hunter) admit(ctx context.Context, minimal []*shrink) error {
 	return nil
 }
 
-// putAside removes open blocks that contain a class or one of its variants.
 func (h *hunter) putAside(c *Class) {
 	before := len(h.open)
 	h.open = slices.DeleteFunc(h.open, func(b *wrongBlock) bool { return b.sign == c.Sign && c.in(b.block) })
 	h.found.PutAside += before - len(h.open)
 }
 
-// in reports whether a block contains the class.
 func (c *Class) in(b *block) bool {
 	return b.contains(c.pattern) || slices.ContainsFunc(c.patterns, b.contains)
 }

@@ -140,7 +140,6 @@ func (b *block) only(kept []int) *block {
 	return b.rebuild(pieces)
 }
 
-// asCase returns the block for measuring.
 func (b *block) asCase() Case { return Case{b.hex, b.set} }
 
 func (b *block) text() string { return asm.Text(b.insts) }

@@ -48,7 +48,6 @@ func (h *hunter) excesses(corpus []string) (wrong []excess, total float64) {
 	return wrong, total
 }
 
-// holders lists, for each class, the wrong blocks that contain it.
 func (h *hunter) holders(wrong []excess) [][]int {
 	in := make([][]int, len(h.classes))
 	for k := range h.classes {
@@ -125,7 +124,6 @@ func (c *Class) Shared(m Measurement) bool {
 	return o.sign(c.excess()/2) == c.Sign
 }
 
-// Doubts names the second opinions that do not show the error.
 func (c *Class) Doubts() (list []string) {
 	for _, o := range c.Opinions {
 		if !c.Shared(o.Measurement) {

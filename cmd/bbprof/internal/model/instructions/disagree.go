@@ -21,7 +21,6 @@ func (d *Disagreement) Times() float64 {
 	return max(a/b, b/a)
 }
 
-// Title names the number: the latency's pair, or throughput.
 func (m *Measurement) Title() string {
 	title := "throughput"
 	if m.Kind != Throughput {

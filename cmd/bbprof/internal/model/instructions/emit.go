@@ -6,7 +6,6 @@ import (
 	"github.com/bbprof/bbprof/asm"
 )
 
-// class is a kind of place for a value.
 type class uint8
 
 const (
@@ -83,7 +82,6 @@ var pools = map[class][]int64{
 	flags:   {0},
 }
 
-// classOf returns a register operand's class.
 func classOf(o asm.Operand) (class, bool) {
 	c, ok := map[asm.OperandClass]class{
 		asm.GPROperand: general, asm.VectorOperand: vector, asm.MMXOperand: mmx, asm.OpmaskOperand: opmask, asm.X87Operand: x87,
@@ -134,7 +132,6 @@ func newBridge(from, to class, vex bool) bridge {
 	return bridge{from: from, to: to, vex: vex && names[0] != names[1]}
 }
 
-// emit appends the bridge from register src to dst.
 func (b bridge) emit(code *body, dst, src int64) {
 	names := bridgeForms[[2]class{b.from, b.to}]
 	name := names[0]

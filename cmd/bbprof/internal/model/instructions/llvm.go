@@ -18,7 +18,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
 )
 
-// ErrNoLLVM reports that there is no llvm-mc to name opcodes.
 var ErrNoLLVM = errors.New("llvm-mc is not installed, or not in PATH")
 
 // MC finds an llvm-mc that can name opcodes: that of a version, such as "-22", else the newest in PATH. It must know the
@@ -40,7 +39,6 @@ func MC(ctx context.Context, version, cpu string) (tool string, why error) {
 	return tool, why
 }
 
-// mc is an installed llvm-mc.
 type mc struct {
 	path    string
 	version int
@@ -163,7 +161,6 @@ func nameFrom(out []byte, rows []Row) {
 	flush()
 }
 
-// operand formats an operand for llvm-exegesis.
 func operand(kind, value string) string {
 	if n, err := strconv.ParseInt(value, 10, 64); kind == "Imm" && err == nil {
 		return fmt.Sprintf("i_0x%x", uint64(n))

@@ -67,7 +67,6 @@ func Measure(ctx context.Context, workers []measure.Measurer, plans []Plan, retr
 	return rows, nil
 }
 
-// job is a probe and its results.
 type job struct {
 	plan     int // -1 for a bridge
 	probe    Probe
@@ -84,7 +83,6 @@ type job struct {
 	loops    int
 }
 
-// attempt is a result of a block that may be repeated.
 type attempt struct {
 	result profiler.Result
 	repeat repetition
@@ -119,7 +117,6 @@ func (j *job) inDoubt(width int) bool {
 	return j.repeat == inRow && (j.probe.Kind == Latency || j.probe.Kind == Bridge) && !whole(c)
 }
 
-// whole reports whether cycles are a whole number.
 func whole(cycles float64) bool { return math.Abs(cycles-math.Round(cycles)) <= off*cycles }
 
 // simple reports whether cycles are a multiple of one half, or fit one to six units of one instruction a cycle.
@@ -218,7 +215,6 @@ func (j *job) slowLoop() bool {
 	return j.result.Cycles >= slow*float64(len(insts))
 }
 
-// flags returns bbprof's flags for the same set-up.
 func (j *job) flags() string {
 	s := j.setup()
 	var list []string
@@ -250,7 +246,6 @@ type queue struct {
 	absent map[int]bool // plans whose instruction this CPU lacks
 }
 
-// take returns the next job.
 func (q *queue) take(int) (*job, bool, error) {
 	for q.ctx.Err() == nil {
 		var j *job
@@ -276,7 +271,6 @@ func (q *queue) take(int) (*job, bool, error) {
 	return nil, false, q.ctx.Err()
 }
 
-// notHere is why a form is unmeasured.
 const notHere = "this CPU does not have the instruction"
 
 func (q *queue) finish(j *job, r profiler.Result, err error) error {

@@ -63,7 +63,6 @@ var (
 	mixUpdated     = map[class][]int64{general: {3, 8, 9, 10, 11, 5, 1, 2, 0}, vector: {4, 5, 6, 7, 8, 9, 10, 11, 12}, mmx: {4, 5, 6, 7}, opmask: {6, 7}}
 )
 
-// mixer chooses the operands of a mix.
 type mixer struct {
 	fixed   map[class][]int64 // registers reserved for some form
 	written map[class]int
@@ -127,7 +126,6 @@ func Mix(parts []Copies) (b profiler.Block, beside []Companion, err error) {
 	return b, beside, nil
 }
 
-// reserve reserves a form's fixed registers.
 func (m *mixer) reserve(p *planner) {
 	for n := range int64(16) {
 		if p.taken(general, n) {

@@ -12,7 +12,6 @@ import (
 	"github.com/bbprof/bbprof/unroll"
 )
 
-// Kind is what a probe measures.
 type Kind uint8
 
 const (
@@ -24,7 +23,6 @@ const (
 	OtherLatency // latency in a short row
 )
 
-// A Probe is a block that measures one number of a form.
 type Probe struct {
 	Kind Kind
 	Pair string // from which operand to which, counted from 1
@@ -39,7 +37,6 @@ type Probe struct {
 	Unroll  *unroll.Factors // nil: the profiler's choice
 }
 
-// A Plan is a form and its probes.
 type Plan struct {
 	Name    string
 	Form    *asm.Form
@@ -61,7 +58,6 @@ const (
 	maskOperand     = -2
 )
 
-// NewPlan plans a form's probes.
 func NewPlan(f *asm.Form) Plan {
 	p := newPlanner(f)
 	if p.Refused != "" {
@@ -108,7 +104,6 @@ func (p *Probe) set(format string, values ...any) {
 	}
 }
 
-// bits returns the widest operation's width, at least 128.
 func (p *Probe) bits() int {
 	insts, _ := asm.Decode(p.Code) // bbprof reports invalid code
 	return max(128, asm.StateOf(insts).VectorBits)
@@ -381,7 +376,6 @@ func (p *planner) restore(probe *Probe, o operands) {
 	}
 }
 
-// reads reports whether a destination is read, too.
 func (p *planner) reads(d slot) bool { return d.op >= 0 && p.operands[d.op].Read }
 
 // first returns a slot's register in a chain, 0 for flags.

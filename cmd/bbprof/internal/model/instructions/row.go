@@ -16,7 +16,6 @@ type Value struct{ Cycles, Low, High float64 }
 
 func (v Value) String() string { return fmt.Sprintf("%.2f", v.Cycles) }
 
-// Measurement is a measured probe.
 type Measurement struct {
 	Probe
 	Value  Value
@@ -177,7 +176,6 @@ func (r *Row) choose() {
 	}
 }
 
-// Cycles returns the cycles of one instruction, or of one way through it.
 func (m *Measurement) Cycles() float64 { return m.Value.Cycles }
 
 func outcome(r *profiler.Result) Outcome {

@@ -17,7 +17,6 @@ type Core struct {
 	LLVM, UICA, OSACA    string // its name there; "" if unknown
 }
 
-// CoreOf finds a core by name.
 func CoreOf(name string) (Core, bool) {
 	c := cpu.Of(cpu.Name(name))
 	if c.Name == cpu.Unknown {
@@ -26,7 +25,6 @@ func CoreOf(name string) (Core, bool) {
 	return Core{string(c.Name), c.DispatchWidth, c.LoadsPerCycle, c.StoresPerCycle, c.LLVM, c.UICA, c.OSACA}, true
 }
 
-// Limits of a block that a core's widths can tell.
 const (
 	FrontEnd   = "front end"
 	LoadPorts  = "load ports"
@@ -75,7 +73,6 @@ func (c Core) Limit(insts []asm.Inst, measured float64) string {
 	return Latency
 }
 
-// CoreNames lists all cores' names.
 func CoreNames() string {
 	var names []string
 	for _, n := range cpu.Names() {
@@ -84,7 +81,6 @@ func CoreNames() string {
 	return strings.Join(names, ", ")
 }
 
-// LowerBounds predicts the lower bound of a core's widths.
 func LowerBounds(c Core) Source { return widths{c} }
 
 type widths struct{ core Core }

@@ -287,7 +287,6 @@ func (m *mca) ask(ctx context.Context, regions []region, arguments ...string) (r
 	return r, message, err
 }
 
-// Presser is a source that names the model's resources that a block uses.
 type Presser interface {
 	// Pressure returns for each block, for example, "Zn4ALU1 1.00, Zn4Load 0.33", or "" if unknown.
 	Pressure(ctx context.Context, blocks []string) ([]string, error)
@@ -468,7 +467,6 @@ func (l *limitedBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Explanation is a tool's own output for a block.
 type Explanation struct {
 	Assembly string // its input
 	Command  string // on a file of this name

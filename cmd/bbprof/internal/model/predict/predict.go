@@ -21,7 +21,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 )
 
-// Source predicts blocks.
 type Source interface {
 	// Predict predicts each block, in order. Blocks are lower-case hexadecimal digits, each at most once.
 	Predict(ctx context.Context, blocks []string) ([]score.Prediction, error)
@@ -34,7 +33,6 @@ type Aliaser interface {
 	Aliasing() Source // with the other assumption
 }
 
-// Options holds what sources need besides their names.
 type Options struct {
 	Core    Core // to predict
 	MCPU    string
@@ -43,7 +41,6 @@ type Options struct {
 	Open func(name string) (columns []string, rows iter.Seq2[[]string, error], err error)
 }
 
-// A UsageError says what is wrong with the user's request.
 type UsageError struct{ error }
 
 func usage(format string, args ...any) error { return &UsageError{fmt.Errorf(format, args...)} }

@@ -20,7 +20,6 @@ var (
 	script string
 )
 
-// Write writes the page.
 func Write(w io.Writer, p *Page) error {
 	d := &document{Page: p, evidence: p.usual(), rows: map[int]bool{}}
 	for _, b := range p.Measured {

@@ -13,7 +13,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
-// Page is the content of a page.
 type Page struct {
 	*score.Report
 	Made     string // writer and inputs
@@ -26,7 +25,6 @@ type Fact struct{ Name, Value string }
 // FigureNames head the table of models.
 var FigureNames = []string{"Covered, %", "MAPE, %", "Excess, %", "Median, %", "≤ 1 %", "≤ 5 %", "≤ 10 %", "≤ 25 %", "tau-b", "Rounded", "Pearson"}
 
-// figure is a cell of the table.
 type figure struct {
 	score.Number
 	text, note string // note: the interval
@@ -63,7 +61,6 @@ func figuresOf(f *score.Figures) (all []figure) {
 	return all
 }
 
-// usual returns the most frequent evidence.
 func (p *Page) usual() (evidence string) {
 	counts := map[string]int{}
 	for _, b := range p.Measured {
@@ -75,7 +72,6 @@ func (p *Page) usual() (evidence string) {
 	return evidence
 }
 
-// weighted reports whether blocks have weights.
 func (p *Page) weighted() bool {
 	return score.Weighted(p.Measured)
 }

@@ -15,7 +15,6 @@ import (
 // colors is the number of line colours in the style sheet.
 const colors = 6
 
-// A chart is a plot area with axes and its own coordinates.
 type chart struct {
 	markup.Writer
 	width, height            float64
@@ -32,7 +31,6 @@ func newChart(label string, width, height float64) *chart {
 func (c *chart) px(v float64) float64 { return c.left + c.x(v)*(c.width-c.left-c.right) }
 func (c *chart) py(v float64) float64 { return c.height - c.bottom - c.y(v)*(c.height-c.top-c.bottom) }
 
-// A tick is a mark on an axis.
 type tick struct {
 	at   float64
 	name string

@@ -41,14 +41,12 @@ func (t *Table) Questions(forms []int) (list []Question) {
 	return list
 }
 
-// Difference is a form whose uses a model has wrong.
 type Difference struct {
 	Form   int
 	Counts float64 // occurrences of the form
 	Uses   []ModelUse
 }
 
-// ModelUse is a use, as measured and in the model.
 type ModelUse struct {
 	Resource        int
 	Measured, Model float64
@@ -59,7 +57,6 @@ func (t *Table) Compare(q Question, model float64) ModelUse {
 	return ModelUse{Resource: q.Resource, Measured: t.Slots(q.Form, q.Resource), Model: slots(model, t.Resources[q.Resource].PerCycle)}
 }
 
-// off returns the absolute difference.
 func (u ModelUse) off() float64 { return math.Abs(u.Measured - u.Model) }
 
 // Differences lists forms with uses that differ by more than a tenth of a cycle and a fifth of the larger one, by cycles

@@ -108,10 +108,8 @@ func (t *Table) Cycles(counts map[int]float64) (cycles float64) {
 	return cycles
 }
 
-// Write writes the table as JSON.
 func (t *Table) Write(w io.Writer) error { return json.NewEncoder(w).Encode(t) }
 
-// Read reads a table in JSON.
 func Read(r io.Reader) (*Table, error) {
 	var t Table
 	if err := json.NewDecoder(r).Decode(&t); err != nil {

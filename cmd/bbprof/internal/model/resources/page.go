@@ -12,7 +12,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/markup"
 )
 
-// class is forms with about equal uses of each resource.
 type class struct {
 	uses  []float64 // their means
 	forms []string

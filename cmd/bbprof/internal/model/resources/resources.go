@@ -23,7 +23,6 @@ import (
 // Part is some instructions of a form in a mix. A form is an index into a list.
 type Part struct{ Form, N int }
 
-// A Mix is a set of independent instructions.
 type Mix []Part
 
 // Timing is the cycles of a mix, with the interval.
@@ -34,7 +33,6 @@ type Timing struct {
 
 func (t Timing) ok() bool { return t.Why == "" && t.Cycles > 0 }
 
-// Timer times mixes.
 type Timer func(context.Context, []Mix) ([]Timing, error)
 
 const (
@@ -66,7 +64,6 @@ type finder struct {
 	fronts  []Mix   // mixes that reach it
 }
 
-// observation is the cycles of a mix.
 type observation struct {
 	mix    Mix
 	cycles float64

@@ -85,7 +85,6 @@ func (f *finder) added(form int) int {
 	return f.copies(form, addedCycles)
 }
 
-// use adds forms to a resource's kernel.
 func (f *finder) use(t *Table, r int, forms []int, own []Timing) error {
 	kernel := t.Resources[r].kernel
 	var mixes []Mix

@@ -7,14 +7,12 @@ import (
 	"strings"
 )
 
-// Grouping is a property that divides blocks.
 type Grouping struct {
 	Name string
 	Of   func(*Block) string
 	less func(a, b string) int
 }
 
-// Groupings lists the properties that figures are given by.
 func Groupings() []Grouping {
 	return []Grouping{
 		{"category", func(b *Block) string { return b.Category }, nil},
@@ -54,7 +52,6 @@ const maxGroups = 30
 // others is the merged group.
 const others = "(others)"
 
-// Group is the blocks that share a property.
 type Group struct {
 	Name   string
 	Blocks []int

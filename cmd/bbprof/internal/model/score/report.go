@@ -27,7 +27,6 @@ type Report struct {
 	Groupings []Partition `json:"-"`
 }
 
-// ModelResult is the rating of one model.
 type ModelResult struct {
 	Model
 	Figures
@@ -48,7 +47,6 @@ func (r *Report) Weighting() string {
 	return fmt.Sprintf("Blocks count by column %s (-weight), in all but the correlations.", r.Weight)
 }
 
-// Partition is the blocks, divided by one property.
 type Partition struct {
 	Name   string
 	Groups []Group
@@ -96,7 +94,6 @@ func (r *Report) Judge(blocks []Block, models []Model, seed uint64, worst int) {
 	r.Pairs = append(r.Pairs, Pairs(blocks, models)...)
 }
 
-// Rejections counts the unmeasured blocks.
 func (r *Report) Rejections() (n int) {
 	for _, rows := range r.Rejected {
 		n += rows

@@ -18,7 +18,6 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// Block is a measured block and its properties.
 type Block struct {
 	Hex       string
 	Cycles    float64
@@ -33,14 +32,12 @@ type Block struct {
 	Forwards     bool   // a load reads a store of the block
 }
 
-// Prediction is a model's answer for a block. Failure says why there is none.
 type Prediction struct {
 	Cycles  float64
 	Failure string
 	Died    bool // the tool failed on this block alone
 }
 
-// Failed is a missing prediction.
 func Failed(why string) Prediction { return Prediction{Cycles: math.NaN(), Failure: why} }
 
 // Known reports whether there is a prediction. No block takes zero cycles.
@@ -49,7 +46,6 @@ func (p Prediction) Known() bool { return p.Cycles > 0 && !math.IsInf(p.Cycles, 
 // MarshalJSON writes the cycles.
 func (p Prediction) MarshalJSON() ([]byte, error) { return Number(p.Cycles).MarshalJSON() }
 
-// Model is a model's predictions, in the order of the blocks.
 type Model struct {
 	Name string `json:"name"`
 	Kind Kind   `json:"kind"`
@@ -64,7 +60,6 @@ type Predictions struct {
 	failures map[int]string
 }
 
-// Collect stores predictions.
 func Collect(list []Prediction) Predictions {
 	c := Predictions{cycles: make([]float64, len(list)), failures: map[int]string{}}
 	for i, p := range list {
@@ -86,7 +81,6 @@ func (p Predictions) At(i int) Prediction {
 	return q
 }
 
-// Kind tells models from baselines.
 type Kind string
 
 const (
@@ -98,7 +92,6 @@ const (
 // limits are the error limits in percent, see Figures.Within.
 var limits = [...]int{1, 5, 10, 25}
 
-// Figures measure a model on some blocks.
 type Figures struct {
 	Blocks    int `json:"blocks"`    // measured
 	Predicted int `json:"predicted"` // of them
@@ -338,7 +331,6 @@ func newSample(blocks []Block, predictions Predictions, subset []int) *sample {
 	return s
 }
 
-// Error returns the prediction's relative error.
 func Error(b *Block, p Prediction) float64 { return math.Abs(b.Cycles-p.Cycles) / b.Cycles }
 
 // Excess returns the relative error outside the interval.
@@ -428,7 +420,6 @@ type Pair struct {
 	BetterB    int      `json:"better_b"`
 }
 
-// Pairs tests every pair of models, but for bbprof itself.
 func Pairs(blocks []Block, models []Model) (pairs []Pair) {
 	models = slices.DeleteFunc(slices.Clone(models), func(m Model) bool { return m.Kind == Again })
 	var ps []float64

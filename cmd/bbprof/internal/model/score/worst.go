@@ -23,7 +23,6 @@ type Mistake struct {
 	In        []int      `json:"-"`                    // the wrong blocks
 }
 
-// Direction is the direction of errors.
 type Direction string
 
 const (
@@ -32,7 +31,6 @@ const (
 	EitherWay Direction = "either way"
 )
 
-// Offender is a wrongly predicted block.
 type Offender struct {
 	Block     int     `json:"-"` // its index
 	Hex       string  `json:"hex"`

@@ -62,7 +62,6 @@ func ReadForeign(name string) (is bool, t Table, err error) {
 	return true, ReadInstLat(string(text)), nil
 }
 
-// Read reads rows with columns form, latency and throughput, such as bbprof's own table.
 func Read(columns []string, rows iter.Seq2[[]string, error]) (t Table, err error) {
 	for _, name := range []string{"form", latency, throughput} {
 		if !slices.Contains(columns, name) {
@@ -144,7 +143,6 @@ func larger(a, b float64) float64 {
 	return a
 }
 
-// A Difference is a number on which two tables differ.
 type Difference struct {
 	Form, What  string
 	Here, There float64
