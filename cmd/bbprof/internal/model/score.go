@@ -233,7 +233,7 @@ func (c *scoreCmd) predictAll(ctx context.Context, t *truth, candidates []predic
 			c.failed = append(c.failed, err)
 			continue
 		}
-		models = append(models, score.Model{Name: one.Name, Kind: score.Candidate, Source: one.String(), Predictions: score.Collect(predictions)})
+		models = append(models, score.Model{Name: one.Name, Kind: score.Candidate, Source: one.String(), Predictions: predictions})
 		if took := time.Since(began); took > time.Second {
 			fmt.Fprintf(c.out.Notes(std), "bbprof: %s predicted %s in %.1f s\n", one.Name, words.Plural(len(blocks), "block"), took.Seconds())
 		}
@@ -250,5 +250,5 @@ func (c *scoreCmd) predictAll(ctx context.Context, t *truth, candidates []predic
 	if err != nil {
 		return nil, err
 	}
-	return append(models, score.Model{Name: "lower bound", Kind: score.Bound, Source: widths.String(), Predictions: score.Collect(predictions)}), nil
+	return append(models, score.Model{Name: "lower bound", Kind: score.Bound, Source: widths.String(), Predictions: predictions}), nil
 }

@@ -363,7 +363,7 @@ func (t *truth) again(files []string, stdin io.Reader) (score.Model, error) {
 			list[i] = score.Failed("not in " + m.Source)
 		}
 	}
-	m.Predictions = score.Collect(list)
+	m.Predictions = list
 	return m, nil
 }
 

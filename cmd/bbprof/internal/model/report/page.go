@@ -268,7 +268,7 @@ func (d *document) blocks(list []int, by string) {
 		}
 		for _, m := range d.Models {
 			v := math.NaN()
-			if p := m.Predictions.At(i); p.Known() {
+			if p := m.Predictions[i]; p.Known() {
 				v = p.Cycles
 			}
 			d.Printf(`<td data-label="%s" data-v="%s">%s<small>%s</small></td>`, m.Name, sortable(v), number(v, 2), offBy(b, v))

@@ -98,7 +98,7 @@ func (p *Page) shown() (list []int, by string) {
 	}
 	for _, m := range p.Models {
 		for i := range p.Measured {
-			if q := m.Predictions.At(i); candidate(m) && q.Known() {
+			if q := m.Predictions[i]; candidate(m) && q.Known() {
 				excess := score.Excess(&p.Measured[i], q)
 				if weighted {
 					excess *= p.Measured[i].Weight

@@ -32,8 +32,8 @@ func samplePage() *Page {
 		falling, none = append(falling, score.Prediction{Cycles: 30.004 - float64(i)}), append(none, score.Failed("no such instruction"))
 	}
 	p.Judge(p.Measured, []score.Model{
-		{Name: "old", Kind: score.Candidate, Source: "old.csv", Predictions: score.Collect(falling)},
-		{Name: "new", Kind: score.Bound, Source: "new.csv", Predictions: score.Collect(none)},
+		{Name: "old", Kind: score.Candidate, Source: "old.csv", Predictions: falling},
+		{Name: "new", Kind: score.Bound, Source: "new.csv", Predictions: none},
 	}, 1, 0)
 	return p
 }

@@ -91,7 +91,7 @@ func errorCurves(p *Page) markup.HTML {
 	for i, m := range p.Models {
 		var errors []float64
 		for k := range p.Measured {
-			if q := m.Predictions.At(k); q.Known() {
+			if q := m.Predictions[k]; q.Known() {
 				errors = append(errors, score.Error(&p.Measured[k], q))
 			}
 		}
@@ -151,7 +151,7 @@ func heatMap(p *Page, m *score.ModelResult) markup.HTML {
 	var heat [bins][bins]int // by measured, then predicted
 	most, left := 0, 0
 	for i, b := range p.Measured {
-		switch q := m.Predictions.At(i); {
+		switch q := m.Predictions[i]; {
 		case !q.Known():
 		case outside(b.Cycles) || outside(q.Cycles):
 			left++

@@ -77,7 +77,7 @@ func (r *Report) Judge(blocks []Block, models []Model, seed uint64, worst int) {
 	for i, m := range models {
 		working.Go(func() {
 			j := &r.Models[i]
-			*j = ModelResult{Model: m, Figures: Of(blocks, m.Predictions, all, All, seed), Failures: m.Predictions.failed(), Groups: map[string][]GroupFigures{}}
+			*j = ModelResult{Model: m, Figures: Of(blocks, m.Predictions, all, All, seed), Failures: failed(m.Predictions), Groups: map[string][]GroupFigures{}}
 			for _, g := range r.Groupings {
 				for _, group := range g.Groups {
 					j.Groups[g.Name] = append(j.Groups[g.Name], GroupFigures{group.Name, Of(blocks, m.Predictions, group.Blocks, Errors, seed)})
@@ -102,11 +102,11 @@ func (r *Report) Rejections() (n int) {
 }
 
 // failed counts the blocks without a prediction, by reason.
-func (p Predictions) failed() map[string]int {
+func failed(predictions []Prediction) map[string]int {
 	n := map[string]int{}
-	for i := range p.Len() {
-		if one := p.At(i); !one.Known() {
-			n[cmp.Or(one.Failure, "no positive number of cycles")]++
+	for _, p := range predictions {
+		if !p.Known() {
+			n[cmp.Or(p.Failure, "no positive number of cycles")]++
 		}
 	}
 	return n

@@ -50,35 +50,8 @@ type Model struct {
 	Name string `json:"name"`
 	Kind Kind   `json:"kind"`
 	// Source is the predictions' origin.
-	Source      string      `json:"source"`
-	Predictions Predictions `json:"-"`
-}
-
-// Predictions holds those of many blocks, with the few failures apart.
-type Predictions struct {
-	cycles   []float64
-	failures map[int]string
-}
-
-func Collect(list []Prediction) Predictions {
-	c := Predictions{cycles: make([]float64, len(list)), failures: map[int]string{}}
-	for i, p := range list {
-		c.cycles[i] = p.Cycles
-		if p.Failure != "" {
-			c.failures[i] = p.Failure
-		}
-	}
-	return c
-}
-
-func (p Predictions) Len() int { return len(p.cycles) }
-
-func (p Predictions) At(i int) Prediction {
-	q := Prediction{Cycles: p.cycles[i]}
-	if !q.Known() {
-		q.Failure = p.failures[i]
-	}
-	return q
+	Source      string       `json:"source"`
+	Predictions []Prediction `json:"-"`
 }
 
 type Kind string
@@ -247,7 +220,7 @@ const (
 var resample = map[Detail]int{Errors: 1000, All: 4000}
 
 // Of computes a model's figures on the blocks of subset.
-func Of(blocks []Block, predictions Predictions, subset []int, detail Detail, seed uint64) Figures {
+func Of(blocks []Block, predictions []Prediction, subset []int, detail Detail, seed uint64) Figures {
 	s := newSample(blocks, predictions, subset)
 	all := make([]int, len(subset))
 	for i := range all {
@@ -299,14 +272,14 @@ func Weighted(blocks []Block) bool {
 	return slices.ContainsFunc(blocks, func(b Block) bool { return b.Weight > 0 })
 }
 
-func newSample(blocks []Block, predictions Predictions, subset []int) *sample {
+func newSample(blocks []Block, predictions []Prediction, subset []int) *sample {
 	n := len(subset)
 	s := &sample{weighted: Weighted(blocks)}
 	for _, list := range []*[]float64{&s.measured, &s.predicted, &s.roundMeasured, &s.roundedPred, &s.err, &s.excess, &s.weight, &s.x, &s.y, &s.rx, &s.ry} {
 		*list = make([]float64, 0, n)
 	}
 	for _, i := range subset {
-		b, p := &blocks[i], predictions.At(i)
+		b, p := &blocks[i], predictions[i]
 		predicted, err, excess := math.NaN(), math.NaN(), math.NaN()
 		if p.Known() {
 			predicted, err, excess = p.Cycles, Error(b, p), Excess(b, p)
@@ -441,7 +414,7 @@ func pairOf(blocks []Block, a, b *Model) Pair {
 	weighted := Weighted(blocks)
 	var differences, weights []float64
 	for i := range blocks {
-		p, q := a.Predictions.At(i), b.Predictions.At(i)
+		p, q := a.Predictions[i], b.Predictions[i]
 		if !p.Known() || !q.Known() {
 			continue
 		}

@@ -71,7 +71,7 @@ func TestFiguresByHand(t *testing.T) {
 		blocks []Block
 		want   Figures
 	}{{unweighted, want}, {blocks, weighted}} {
-		got := Of(c.blocks, Collect(predictions), upTo(10), Estimates, 1)
+		got := Of(c.blocks, predictions, upTo(10), Estimates, 1)
 		if diff := cmp.Diff(c.want, got, cmpopts.AcyclicTransformer("float", func(n Number) float64 { return float64(n) }), cmpopts.EquateApprox(0, 1e-12), cmpopts.EquateNaNs()); diff != "" {
 			t.Errorf("figures (-want +got):\n%s", diff)
 		}
@@ -91,7 +91,7 @@ func pearsonByHand() float64 {
 }
 
 func TestNothingIsNull(t *testing.T) {
-	f := Of(nil, Predictions{}, nil, All, 1)
+	f := Of(nil, nil, nil, All, 1)
 	text, err := json.Marshal(f.MAPE)
 	if err != nil || string(text) != "null" {
 		t.Errorf("the MAPE of no block is %s, %v; want null", text, err)
@@ -162,7 +162,7 @@ func TestWrongModelsAreRankedAndBlamed(t *testing.T) {
 		for _, b := range all {
 			predictions = append(predictions, Prediction{Cycles: test.predict(b)})
 		}
-		found := NewIndex(blocks, properties).Mistakes(Collect(predictions), 5, 3)
+		found := NewIndex(blocks, properties).Mistakes(predictions, 5, 3)
 		switch {
 		case test.blamed == "" && found[0].What != Others:
 			t.Errorf("%s: blames %q, though errors are spread evenly", test.name, found[0].What)
@@ -177,7 +177,7 @@ func TestWrongModelsAreRankedAndBlamed(t *testing.T) {
 		wrongs = append(wrongs, Prediction{Cycles: b.cycles(2, 3)})
 	}
 	wrongs[0] = Failed("by order")
-	right, wrong := Model{Name: "right", Predictions: Collect(rights)}, Model{Name: "one load port fewer", Predictions: Collect(wrongs)}
+	right, wrong := Model{Name: "right", Predictions: rights}, Model{Name: "one load port fewer", Predictions: wrongs}
 	pairs := Pairs(blocks, []Model{wrong, right})
 	if len(pairs) != 1 || pairs[0].Blocks != len(blocks)-1 || pairs[0].Difference <= 0 || pairs[0].P > 1e-6 || pairs[0].BetterA > 0 || pairs[0].BetterB == 0 {
 		t.Errorf("the pair is %+v", pairs)
@@ -194,7 +194,7 @@ func TestMistakesAreWeighted(t *testing.T) {
 		blocks = append(blocks, b)
 		predictions = append(predictions, Prediction{Cycles: []float64{3, 2, 1}[i%3]})
 	}
-	found := NewIndex(blocks, func(b *Block) []Property { return []Property{{Name: b.Hex}} }).Mistakes(Collect(predictions), 1, 1)
+	found := NewIndex(blocks, func(b *Block) []Property { return []Property{{Name: b.Hex}} }).Mistakes(predictions, 1, 1)
 	if len(found) == 0 || found[0].What != "b" || math.Abs(float64(found[0].Share)-9./11) > 1e-12 {
 		t.Errorf("the most expensive mistake is %+v, want b with 9 of 11", found)
 	}
@@ -212,7 +212,7 @@ func TestOtherMistakesAreListed(t *testing.T) {
 	}
 	predictions[3].Cycles, predictions[5].Cycles = 5, 9
 	predictions[7] = Failed("no such instruction")
-	found := NewIndex(blocks, func(b *Block) []Property { return []Property{{Name: b.Hex}} }).Mistakes(Collect(predictions), 5, 1)
+	found := NewIndex(blocks, func(b *Block) []Property { return []Property{{Name: b.Hex}} }).Mistakes(predictions, 5, 1)
 	want := []Mistake{{What: Others, Direction: EitherWay, Blocks: 19, Wrong: 2, Share: 1, Ratio: 7, In: []int{3, 5}, Worst: []Offender{{Block: 5, Hex: "5", Cycles: 1, Low: 1, High: 1, Predicted: 9, Excess: 8, Share: 8. / 12}}}}
 	require.Equal(t, "mistakes", want, found)
 }
@@ -254,14 +254,14 @@ func TestIntervalsAreOfWhatIsPossible(t *testing.T) {
 		blocks[i], list[i], subset[i] = Block{Cycles: cycles, Low: cycles, High: cycles, Weight: 1}, Prediction{Cycles: cycles}, i
 	}
 	list[3], list[7].Cycles = Failed("cannot"), 20
-	f := Of(blocks, Collect(list), subset, All, 1)
+	f := Of(blocks, list, subset, All, 1)
 	for i, name := range Names() {
 		least, most := possible(name)
 		if in := f.Intervals[i]; in.Low < least || in.High > most {
 			t.Errorf("%s: %v to %v, beyond %v to %v", name, in.Low, in.High, least, most)
 		}
 	}
-	if none := Of(blocks[3:4], Collect(list[3:4]), []int{0}, All, 1); Interval(none.Intervals[1]).Percent() != "–" {
+	if none := Of(blocks[3:4], list[3:4], []int{0}, All, 1); Interval(none.Intervals[1]).Percent() != "–" {
 		t.Errorf("without a prediction the interval is %s", Interval(none.Intervals[1]).Percent())
 	}
 }
@@ -277,7 +277,7 @@ func TestMeanOfFewBlocks(t *testing.T) {
 		predictions = append(predictions, Prediction{Cycles: 1.5 + float64(i%8)/8})
 	}
 	predictions[100].Cycles, predictions[300].Cycles = 250, 300
-	f := Of(blocks, Collect(predictions), subset, Errors, 1)
+	f := Of(blocks, predictions, subset, Errors, 1)
 	in, _ := f.Intervals.Of("mape")
 	if others := 0.9; in.Low < others || in.Low > float64(f.MAPE) || in.High < 1.5*float64(f.MAPE) {
 		t.Errorf("MAPE %.2f (%.2f to %.2f)", float64(f.MAPE), in.Low, in.High)
@@ -286,7 +286,7 @@ func TestMeanOfFewBlocks(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	predictions[100].Cycles, predictions[300].Cycles = 2, 2
-	if f := Of(blocks, Collect(predictions), subset, Errors, 1); f.Half != nil {
+	if f := Of(blocks, predictions, subset, Errors, 1); f.Half != nil {
 		t.Errorf("%v, where no block stands out", f.Half)
 	}
 }
@@ -294,8 +294,8 @@ func TestMeanOfFewBlocks(t *testing.T) {
 // TestOneWeighting: weights apply to all figures, tests and lists.
 func TestOneWeighting(t *testing.T) {
 	blocks := []Block{{Hex: "a", Cycles: 1, Low: 1, High: 1, Weight: 8}, {Hex: "b", Cycles: 1, Low: 1, High: 1, Weight: 1}, {Hex: "c", Cycles: 1, Low: 1, High: 1, Weight: 1}}
-	one := Model{Name: "one", Kind: Candidate, Predictions: Collect([]Prediction{{Cycles: 1.02}, {Cycles: 2}, Failed("none")})}
-	two := Model{Name: "two", Kind: Candidate, Predictions: Collect([]Prediction{{Cycles: 1.5}, {Cycles: 1}, {Cycles: 1}})}
+	one := Model{Name: "one", Kind: Candidate, Predictions: []Prediction{{Cycles: 1.02}, {Cycles: 2}, Failed("none")}}
+	two := Model{Name: "two", Kind: Candidate, Predictions: []Prediction{{Cycles: 1.5}, {Cycles: 1}, {Cycles: 1}}}
 	for _, test := range []struct {
 		name                       string
 		weights                    bool
@@ -348,7 +348,7 @@ func TestMistakeIsNamedAfterWhatSeparates(t *testing.T) {
 	add(4, 3, "add") // another mistake
 	add(60, 1, "mov")
 	mistakes := func() []Mistake {
-		return NewIndex(blocks, func(b *Block) []Property { return properties[b.Hex] }).Mistakes(Collect(predictions), 3, 1)
+		return NewIndex(blocks, func(b *Block) []Property { return properties[b.Hex] }).Mistakes(predictions, 3, 1)
 	}
 	found := mistakes()
 	if found[0].What != "pop" || found[0].Wrong != 23 || found[0].Blocks != 23 {
