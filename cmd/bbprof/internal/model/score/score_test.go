@@ -1,6 +1,7 @@
 package score
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -8,7 +9,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/bbprof/bbprof/internal/require"
@@ -72,7 +73,7 @@ func TestFiguresByHand(t *testing.T) {
 		want   Figures
 	}{{unweighted, want}, {blocks, weighted}} {
 		got := Of(c.blocks, predictions, upTo(10), Estimates, 1)
-		if diff := cmp.Diff(c.want, got, cmpopts.AcyclicTransformer("float", func(n Number) float64 { return float64(n) }), cmpopts.EquateApprox(0, 1e-12), cmpopts.EquateNaNs()); diff != "" {
+		if diff := gocmp.Diff(c.want, got, cmpopts.AcyclicTransformer("float", func(n Number) float64 { return float64(n) }), cmpopts.EquateApprox(0, 1e-12), cmpopts.EquateNaNs()); diff != "" {
 			t.Errorf("figures (-want +got):\n%s", diff)
 		}
 	}
@@ -91,11 +92,8 @@ func pearsonByHand() float64 {
 }
 
 func TestNothingIsNull(t *testing.T) {
-	f := Of(nil, nil, nil, All, 1)
-	text, err := json.Marshal(f.MAPE)
-	if err != nil || string(text) != "null" {
-		t.Errorf("the MAPE of no block is %s, %v; want null", text, err)
-	}
+	text := require.Get(json.Marshal(Of(nil, nil, nil, All, 1).MAPE))(t)
+	require.Equal(t, "the MAPE of no block", "null", string(text))
 }
 
 // A toy core: its limits are known, and so are a wrong model's mistakes.
@@ -184,37 +182,54 @@ func TestWrongModelsAreRankedAndBlamed(t *testing.T) {
 	}
 }
 
-func TestMistakesAreWeighted(t *testing.T) {
-	var (
-		blocks      []Block
-		predictions []Prediction
-	)
-	for i := range 3 * leastWrong {
-		b := Block{Hex: []string{"a", "b", "c"}[i%3], Cycles: 1, Low: 1, High: 1, Weight: []float64{1, 9, 9}[i%3]}
-		blocks = append(blocks, b)
-		predictions = append(predictions, Prediction{Cycles: []float64{3, 2, 1}[i%3]})
+// corpus is blocks with predictions and properties.
+type corpus struct {
+	blocks      []Block
+	predictions []Prediction
+	properties  map[string][]Property
+}
+
+// add adds n equal blocks; a prediction of 0 is missing.
+func (c *corpus) add(n int, measured, predicted, weight float64, properties ...string) {
+	for range n {
+		hex := fmt.Sprint(len(c.blocks))
+		c.blocks = append(c.blocks, Block{Hex: hex, Cycles: measured, Low: measured, High: measured, Weight: weight})
+		c.predictions = append(c.predictions, Prediction{Cycles: predicted})
+		for _, name := range properties {
+			if c.properties == nil {
+				c.properties = map[string][]Property{}
+			}
+			c.properties[hex] = append(c.properties[hex], Property{Name: name})
+		}
 	}
-	found := NewIndex(blocks, func(b *Block) []Property { return []Property{{Name: b.Hex}} }).Mistakes(predictions, 1, 1)
-	if len(found) == 0 || found[0].What != "b" || math.Abs(float64(found[0].Share)-9./11) > 1e-12 {
+}
+
+func (c *corpus) mistakes() []Mistake {
+	return NewIndex(c.blocks, func(b *Block) []Property { return c.properties[b.Hex] }).Mistakes(c.predictions, 5, 1)
+}
+
+func (c *corpus) figures(d Detail) Figures {
+	return Of(c.blocks, c.predictions, upTo(len(c.blocks)), d, 1)
+}
+
+func TestMistakesAreWeighted(t *testing.T) {
+	var c corpus
+	c.add(leastWrong, 1, 3, 1, "a")
+	c.add(leastWrong, 1, 2, 9, "b")
+	c.add(leastWrong, 1, 1, 9, "c")
+	if found := c.mistakes(); found[0].What != "b" || math.Abs(float64(found[0].Share)-9./11) > 1e-12 {
 		t.Errorf("the most expensive mistake is %+v, want b with 9 of 11", found)
 	}
 }
 
 // A single error shares nothing with other blocks, and is listed last, on its own.
 func TestOtherMistakesAreListed(t *testing.T) {
-	var (
-		blocks      []Block
-		predictions []Prediction
-	)
+	var c corpus
 	for i := range 20 {
-		blocks = append(blocks, Block{Hex: fmt.Sprint(i), Cycles: 1, Low: 1, High: 1})
-		predictions = append(predictions, Prediction{Cycles: 1})
+		c.add(1, 1, cmp.Or(map[int]float64{3: 5, 5: 9, 7: math.Inf(1)}[i], 1), 0, fmt.Sprint(i))
 	}
-	predictions[3].Cycles, predictions[5].Cycles = 5, 9
-	predictions[7] = Failed("no such instruction")
-	found := NewIndex(blocks, func(b *Block) []Property { return []Property{{Name: b.Hex}} }).Mistakes(predictions, 5, 1)
-	want := []Mistake{{What: Others, Direction: EitherWay, Blocks: 19, Wrong: 2, Share: 1, Ratio: 7, In: []int{3, 5}, Worst: []Offender{{Block: 5, Hex: "5", Cycles: 1, Low: 1, High: 1, Predicted: 9, Excess: 8, Share: 8. / 12}}}}
-	require.Equal(t, "mistakes", want, found)
+	require.Equal(t, "mistakes", []Mistake{{What: Others, Direction: EitherWay, Blocks: 19, Wrong: 2, Share: 1, Ratio: 7, In: []int{3, 5},
+		Worst: []Offender{{Block: 5, Hex: "5", Cycles: 1, Low: 1, High: 1, Predicted: 9, Excess: 8, Share: 8. / 12}}}}, c.mistakes())
 }
 
 func TestGroupings(t *testing.T) {
@@ -247,123 +262,90 @@ func TestGroupings(t *testing.T) {
 
 // A figure near 100 % has an interval whose far end would exceed 100 %; that of its errors would fall below 0.
 func TestIntervalsAreOfWhatIsPossible(t *testing.T) {
-	blocks, list := make([]Block, 40), make([]Prediction, 40)
-	subset := make([]int, len(blocks))
-	for i := range blocks {
-		cycles := float64(i + 1)
-		blocks[i], list[i], subset[i] = Block{Cycles: cycles, Low: cycles, High: cycles, Weight: 1}, Prediction{Cycles: cycles}, i
-	}
-	list[3], list[7].Cycles = Failed("cannot"), 20
-	f := Of(blocks, list, subset, All, 1)
+	var c corpus
+	c.add(38, 1, 1, 1)
+	c.add(1, 8, 20, 1)
+	c.add(1, 4, 0, 1)
+	f := c.figures(All)
 	for i, name := range Names() {
 		least, most := possible(name)
 		if in := f.Intervals[i]; in.Low < least || in.High > most {
 			t.Errorf("%s: %v to %v, beyond %v to %v", name, in.Low, in.High, least, most)
 		}
 	}
-	if none := Of(blocks[3:4], list[3:4], []int{0}, All, 1); Interval(none.Intervals[1]).Percent() != "–" {
+	if none := Of(c.blocks, c.predictions, []int{39}, All, 1); Interval(none.Intervals[1]).Percent() != "–" {
 		t.Errorf("without a prediction the interval is %s", Interval(none.Intervals[1]).Percent())
 	}
 }
 
 // TestMeanOfFewBlocks: if two blocks are most of a mean error, it says so, and the interval does not begin at 0.
 func TestMeanOfFewBlocks(t *testing.T) {
-	var blocks []Block
-	var predictions []Prediction
-	subset := make([]int, 461)
-	for i := range subset {
-		subset[i] = i
-		blocks = append(blocks, Block{Cycles: 1, Low: 1, High: 1})
-		predictions = append(predictions, Prediction{Cycles: 1.5 + float64(i%8)/8})
+	var c corpus
+	for i := range 459 {
+		c.add(1, 1, 1.5+float64(i%8)/8, 0)
 	}
-	predictions[100].Cycles, predictions[300].Cycles = 250, 300
-	f := Of(blocks, predictions, subset, Errors, 1)
+	plain := c
+	c.add(1, 1, 250, 0)
+	c.add(1, 1, 300, 0)
+	f := c.figures(Errors)
 	in, _ := f.Intervals.Of("mape")
 	if others := 0.9; in.Low < others || in.Low > float64(f.MAPE) || in.High < 1.5*float64(f.MAPE) {
 		t.Errorf("MAPE %.2f (%.2f to %.2f)", float64(f.MAPE), in.Low, in.High)
 	}
-	if got, want := f.Half.String(), "2 blocks are 56.1 % of this mean"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-	predictions[100].Cycles, predictions[300].Cycles = 2, 2
-	if f := Of(blocks, predictions, subset, Errors, 1); f.Half != nil {
+	require.Equal(t, "half", "2 blocks are 56.1 % of this mean", f.Half.String())
+	if f := plain.figures(Errors); f.Half != nil {
 		t.Errorf("%v, where no block stands out", f.Half)
 	}
 }
 
 // TestOneWeighting: weights apply to all figures, tests and lists.
 func TestOneWeighting(t *testing.T) {
-	blocks := []Block{{Hex: "a", Cycles: 1, Low: 1, High: 1, Weight: 8}, {Hex: "b", Cycles: 1, Low: 1, High: 1, Weight: 1}, {Hex: "c", Cycles: 1, Low: 1, High: 1, Weight: 1}}
 	one := Model{Name: "one", Kind: Candidate, Predictions: []Prediction{{Cycles: 1.02}, {Cycles: 2}, Failed("none")}}
 	two := Model{Name: "two", Kind: Candidate, Predictions: []Prediction{{Cycles: 1.5}, {Cycles: 1}, {Cycles: 1}}}
 	for _, test := range []struct {
-		name                       string
-		weights                    bool
-		coverage, mape, median, in float64
-		difference                 float64 // between the two models, on a and b
-		worst                      string
+		weight float64   // of the first block; 0: each once
+		want   []float64 // coverage, MAPE, median, within 5 %, difference between the two models on the first two blocks
 	}{
-		{"weighted", true, 0.9, (8*0.02 + 1) / 9, 0.02, 8. / 9, (8*0.02+1)/9 - 8*0.5/9, "b"},
-		{"each once", false, 2. / 3, 0.51, 0.51, 0.5, 0.51 - 0.25, "b"},
+		{8, []float64{0.9, (8*0.02 + 1) / 9, 0.02, 8. / 9, (8*0.02+1)/9 - 8*0.5/9}},
+		{0, []float64{2. / 3, 0.51, 0.51, 0.5, 0.51 - 0.25}},
 	} {
-		list := slices.Clone(blocks)
-		if !test.weights {
-			for i := range list {
-				list[i].Weight = 0
-			}
-		}
+		var c corpus
+		c.add(1, 1, 0, test.weight)
+		c.add(2, 1, 0, min(1, test.weight))
 		r := Report{Weight: Unweighted}
-		r.Judge(list, []Model{one, two}, 1, 2)
+		r.Judge(c.blocks, []Model{one, two}, 1, 2)
 		f := r.Models[0].Figures
-		for what, v := range map[string][2]float64{"coverage": {float64(f.Coverage), test.coverage}, "MAPE": {float64(f.MAPE), test.mape}, "median": {float64(f.MedianError), test.median},
-			"within 5 %": {float64(f.Within[1]), test.in}, "difference": {float64(r.Pairs[0].Difference), test.difference}} {
-			if math.Abs(v[0]-v[1]) > 1e-12 {
-				t.Errorf("%s: %s is %v, want %v", test.name, what, v[0], v[1])
+		for i, got := range []Number{f.Coverage, f.MAPE, f.MedianError, f.Within[1], r.Pairs[0].Difference} {
+			if math.Abs(float64(got)-test.want[i]) > 1e-12 {
+				t.Errorf("weight %v: figure %d is %v, want %v", test.weight, i, got, test.want[i])
 			}
 		}
-		if w := r.Models[0].Worst; len(w) != 2 || w[0].Hex != test.worst {
-			t.Errorf("%s: worst are %+v", test.name, w)
+		if w := r.Models[0].Worst; len(w) != 2 || w[0].Hex != "1" {
+			t.Errorf("weight %v: worst are %+v", test.weight, w)
 		}
 	}
 }
 
 // TestMistakeIsNamedAfterWhatSeparates: pop is wrong in all of its blocks; add accompanies it, also in right blocks.
 func TestMistakeIsNamedAfterWhatSeparates(t *testing.T) {
-	var blocks []Block
-	var predictions []Prediction
-	properties := map[string][]Property{}
-	add := func(n int, predicted float64, list ...string) {
-		for range n {
-			hex := fmt.Sprint(len(blocks))
-			blocks = append(blocks, Block{Hex: hex, Cycles: 1, Low: 1, High: 1})
-			predictions = append(predictions, Prediction{Cycles: predicted})
-			for _, name := range list {
-				properties[hex] = append(properties[hex], Property{Name: name})
-			}
-		}
-	}
-	add(21, 2, "pop", "add")
-	add(2, 2, "pop")
-	add(12, 1, "add")
-	add(4, 3, "add") // another mistake
-	add(60, 1, "mov")
-	mistakes := func() []Mistake {
-		return NewIndex(blocks, func(b *Block) []Property { return properties[b.Hex] }).Mistakes(predictions, 3, 1)
-	}
-	found := mistakes()
-	if found[0].What != "pop" || found[0].Wrong != 23 || found[0].Blocks != 23 {
+	var c corpus
+	c.add(21, 1, 2, 0, "pop", "add")
+	c.add(2, 1, 2, 0, "pop")
+	c.add(12, 1, 1, 0, "add")
+	c.add(4, 1, 3, 0, "add") // another mistake
+	c.add(60, 1, 1, 0, "mov")
+	if found := c.mistakes(); found[0].What != "pop" || found[0].Wrong != 23 || found[0].Blocks != 23 {
 		t.Errorf("%s: %d of %d, want pop: 23 of 23", found[0].What, found[0].Wrong, found[0].Blocks)
 	}
 	// mov is in half of all wrong blocks and in most right ones; it must not take in two mistakes at once.
-	blocks, predictions = nil, nil
-	clear(properties)
-	add(60, 2, "mov", "store")
-	add(4, 1, "mov", "store")
-	add(60, 2, "mov", "nop")
-	add(4, 1, "mov", "nop")
-	add(120, 1, "mov")
-	add(140, 1, "add")
-	if found = mistakes(); found[0].What == "mov" {
+	c = corpus{}
+	for _, other := range []string{"store", "nop"} {
+		c.add(60, 1, 2, 0, "mov", other)
+		c.add(4, 1, 1, 0, "mov", other)
+	}
+	c.add(120, 1, 1, 0, "mov")
+	c.add(140, 1, 1, 0, "add")
+	if found := c.mistakes(); found[0].What == "mov" {
 		t.Errorf("%d of %d blocks with mov are wrong, and it is named instead of what is", found[0].Wrong, found[0].Blocks)
 	}
 }
