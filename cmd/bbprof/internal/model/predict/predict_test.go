@@ -19,7 +19,6 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
-	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/require"
 )
 
@@ -83,6 +82,7 @@ func TestFile(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
+	tools(t, map[string]string{"llvm-mc-0": "", "llvm-mca-0": "echo version 0"})
 	for source, want := range map[string]string{
 		"":                  "no source named",
 		"f,column":          `"column" is not a setting`,
@@ -94,8 +94,12 @@ func TestParseRefuses(t *testing.T) {
 		"llvm-mca-22":       "Debian has it in package llvm-22",
 		"osaca":             "pip install osaca",
 		"uica":              "github.com/andreas-abel/uiCA",
+		// half an iteration, or too many for llvm-mca, is bad usage, not a failure of each block
+		"llvm-mca-0,iterations=0.5":  "write a whole number from 1",
+		"llvm-mca-0,iterations=1e18": "write a whole number from 1",
+		"llvm-mca-0,iterations=0":    "write a number above 0",
 	} {
-		_, err := Parse(source, Options{})
+		_, err := Parse(source, Options{MCPU: "x", Timeout: 10 * time.Second})
 		if usage := (*UsageError)(nil); !errors.As(err, &usage) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want one with %q", source, err, want)
 		}
@@ -244,6 +248,10 @@ func TestLLVMMCA(t *testing.T) {
 	if math.Abs(got[7].Cycles-got[0].Cycles) > 1e-9 {
 		t.Errorf("a prefix without a meaning changes %v to %v", got[0].Cycles, got[7].Cycles)
 	}
+	// cmp edx, 0x105 and xor eax, eax: four and six a cycle, exactly.
+	s = require.Get(Parse(filepath.Base(tool), Options{MCPU: "znver4", Timeout: 10 * time.Second}))(t)
+	got = require.Get(s.Predict(t.Context(), []string{"81fa05010000", "31c0"}))(t)
+	require.Equal(t, "fractions", []string{"0.25", "0.166667"}, shown(got))
 	if _, err := Parse(filepath.Base(tool), Options{MCPU: "no-such-core", Timeout: 10 * time.Second}); err == nil {
 		t.Error("an unknown core is accepted")
 	}
@@ -290,26 +298,6 @@ echo "{\"CodeRegions\":[$regions]}"`,
 			}
 			return cmp.Diff(test.want, shown(got)) + cmp.Diff(test.runs, string(ran))
 		})
-	}
-}
-
-// TestLLVMMCAFractions: predicted fractions of a cycle are exact.
-func TestLLVMMCAFractions(t *testing.T) {
-	tool := require.Tool(t, require.LLVM, "llvm-mca-22", "llvm-mca-19")
-	s := require.Get(Parse(filepath.Base(tool), Options{MCPU: "znver4", Timeout: 10 * time.Second}))(t)
-	// cmp edx, 0x105 and xor eax, eax: four and six a cycle.
-	got := require.Get(s.Predict(t.Context(), []string{"81fa05010000", "31c0"}))(t)
-	require.Equal(t, fmt.Sprintf("%v", s), []string{"0.25", "0.166667"}, shown(got))
-}
-
-// TestLLVMMCAIterations: half an iteration, or too many for llvm-mca, is bad usage, not a failure of each block.
-func TestLLVMMCAIterations(t *testing.T) {
-	tools(t, map[string]string{"llvm-mc-0": "", "llvm-mca-0": "echo version 0"})
-	for text, ok := range map[string]bool{"1": true, "50": true, "0.5": false, "1e18": false, "0": false} {
-		_, err := Parse("llvm-mca-0,iterations="+text, Options{MCPU: "x", Timeout: 10 * time.Second})
-		if usage := (*UsageError)(nil); (err == nil) != ok || !ok && !errors.As(err, &usage) {
-			t.Errorf("iterations=%s: %v", text, err)
-		}
 	}
 }
 
@@ -370,18 +358,6 @@ func TestLowerBound(t *testing.T) {
 		}
 		require.Equal(t, test.name, limit, core.Limit(insts, cycles*1.09))
 		require.Equal(t, test.name, Latency, core.Limit(insts, cycles*1.11))
-	}
-}
-
-// Every core of package cpu has a bound.
-func TestEveryCoreHasABound(t *testing.T) {
-	for _, n := range cpu.Names() {
-		if c, ok := CoreOf(string(n)); !ok || c.Name != string(n) || c.Issue == 0 {
-			t.Errorf("%s: %+v", n, c)
-		}
-	}
-	if c, ok := CoreOf(string(cpu.Unknown)); ok {
-		t.Errorf("%+v", c)
 	}
 }
 
