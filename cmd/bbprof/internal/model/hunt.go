@@ -127,7 +127,7 @@ func (h *huntCmd) run(std cli.Streams) error {
 		return err
 	}
 	defer workers.Close()
-	m := &huntMeasurer{workers: workers, retries: h.Retries, width: h.renameWidth()}
+	m := &huntMeasurer{workers: workers, retries: h.Retries, width: host.Detect(h.Measuring.CPUs...).DispatchWidth}
 	model := &watchedModel{Model: models[0]}
 	found, err := h.hunt(ctx, std, m, model, corpus)
 	return h.finish(std, model.Source, &found, cmp.Or(err, model.Failed(model.said)))
@@ -191,12 +191,6 @@ func (h *huntCmd) finish(std cli.Streams, source predict.Source, found *hunt.Fin
 	return cmp.Or(err, reports)
 }
 
-// renameWidth returns this core's rename width, 0 if unknown.
-func (h *huntCmd) renameWidth() int {
-	core, _ := predict.CoreOf(string(host.Detect(h.Measuring.CPUs...).Microarchitecture))
-	return core.Issue
-}
-
 // corpus reads the files' blocks in random order, at most h.blocks.
 func (h *huntCmd) corpus(std cli.Streams) ([]string, error) {
 	if len(h.files) == 0 {
@@ -253,7 +247,10 @@ func (m *huntMeasurer) Measure(ctx context.Context, cases []hunt.Case, how hunt.
 // faster than later ones are renamed. So an interval below the slots' limit is extended up to it.
 func measurementOf(r *profiler.Result, width int) hunt.Measurement {
 	m := hunt.Measurement{Cycles: r.Cycles, Low: r.CILow, High: r.CIHigh, Result: r}
-	slots := float64(r.Instructions) / float64(max(1, width))
+	slots := 0.0
+	if width > 0 { // known
+		slots = float64(r.Instructions) / float64(width)
+	}
 	others := len(r.Warnings)
 	if r.Impossible == profiler.BelowDispatch {
 		others-- // says the same

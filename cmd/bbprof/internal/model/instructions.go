@@ -18,11 +18,11 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/forms"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/tables"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/predicting"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
+	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
 )
@@ -99,7 +99,10 @@ func (c *instructionsCmd) run(std cli.Streams) error {
 		}
 		there = append(there, t)
 	}
-	core, _ := predict.CoreOf(string(host.Detect(c.Measuring.CPUs...).Microarchitecture))
+	core, err := c.NamedCore(c.Measuring.CPUs...)
+	if err != nil {
+		return err
+	}
 	switch {
 	case len(c.tables) == 1 && isResources(c.tables[0]):
 		models, err := c.Open(core)
@@ -155,7 +158,7 @@ func (c *instructionsCmd) check(std cli.Streams) error {
 
 // writeAll writes the table first, since later steps may fail.
 func (c *instructionsCmd) writeAll(ctx context.Context, std cli.Streams, rows []instructions.Row, there []tables.Table,
-	models []predicting.Model, core predict.Core) error {
+	models []predicting.Model, core cpu.Core) error {
 	var unnamed error // not fatal to the table
 	if tool, _ := c.llvmMC(ctx, core); tool != "" {
 		unnamed = instructions.NameOpcodes(ctx, tool, rows)
@@ -233,7 +236,7 @@ func listed(name string, all []asm.Form) (chosen []asm.Form, err error) {
 }
 
 // llvmMC returns the llvm-mc of the model's version, else the newest that can name opcodes; why says why one cannot.
-func (c *instructionsCmd) llvmMC(ctx context.Context, core predict.Core) (tool string, why error) {
+func (c *instructionsCmd) llvmMC(ctx context.Context, core cpu.Core) (tool string, why error) {
 	version := ""
 	if len(c.Models) == 1 {
 		name, _, _ := strings.Cut(c.Models[0].Text, ",")
@@ -245,7 +248,7 @@ func (c *instructionsCmd) llvmMC(ctx context.Context, core predict.Core) (tool s
 }
 
 // checkExegesis reports what -exegesis lacks before measuring.
-func (c *instructionsCmd) checkExegesis(core predict.Core) error {
+func (c *instructionsCmd) checkExegesis(core cpu.Core) error {
 	if c.exegesis == "" {
 		return nil
 	}

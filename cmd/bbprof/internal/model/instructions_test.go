@@ -11,8 +11,8 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/predicting"
+	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/require"
 )
 
@@ -33,7 +33,7 @@ func TestInstructionsKeepTable(t *testing.T) {
 		stdout.Reset()
 		stderr.Reset()
 		forms := &instructionsCmd{format: resultfile.CSV}
-		code := cli.Finish("instructions", forms.writeAll(t.Context(), std, rows, nil, c.models, predict.Core{}), measuring.Explain, std)
+		code := cli.Finish("instructions", forms.writeAll(t.Context(), std, rows, nil, c.models, cpu.Core{}), measuring.Explain, std)
 		if code != cli.ExitInternal || !strings.Contains(stdout.String(), "\n\"imul r64, r64\",ok,") || stderr.String() != c.says {
 			t.Errorf("exit code %d, want %d\n%s%s", code, cli.ExitInternal, stdout.String(), stderr.String())
 		}

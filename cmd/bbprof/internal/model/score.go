@@ -135,7 +135,7 @@ func (c *scoreCmd) run(std cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	r := &score.Report{Core: t.core.Name, Rows: t.rows, Repeated: t.repeated, Rejected: t.rejected(), Sensitive: t.sensitive, Weight: t.weight}
+	r := &score.Report{Core: string(t.core.Name), Rows: t.rows, Repeated: t.repeated, Rejected: t.rejected(), Sensitive: t.sensitive, Weight: t.weight}
 	r.Judge(t.blocks, models, c.seed, c.worst)
 	nameClasses(ctx, r, t.core.LLVM)
 	files := strings.Join(c.files, ", ")
@@ -180,7 +180,7 @@ func nameClasses(ctx context.Context, r *score.Report, cpu string) {
 func (t *truth) facts() []htmlreport.Fact {
 	run := t.run
 	facts := []htmlreport.Fact{
-		{Name: "CPU", Value: run.Host.Brand}, {Name: "Core", Value: t.core.Name}, {Name: "Kernel", Value: run.Kernel}, {Name: "Clock", Value: run.Clock},
+		{Name: "CPU", Value: run.Host.Brand}, {Name: "Core", Value: string(t.core.Name)}, {Name: "Kernel", Value: run.Kernel}, {Name: "Clock", Value: run.Clock},
 		{Name: "bbprof", Value: run.Version}, {Name: "Started", Value: run.Started}, {Name: "Inputs", Value: strings.Join(run.Inputs, ", ")}, {Name: "Selftest", Value: run.Selftest},
 	}
 	if len(run.Workers) > 0 {

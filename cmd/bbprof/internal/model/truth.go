@@ -31,7 +31,7 @@ type truth struct {
 	rejections map[string]rejection // by block, if no row has measured it
 	sensitive  int                  // left out: another initial state or row disagrees
 	run        resultfile.Run       // the first of several
-	core       predict.Core         // measured on; unnamed if unknown
+	core       cpu.Core             // measured on; unnamed if unknown
 	weight     string               // column of weights, or none
 }
 
@@ -67,12 +67,10 @@ func readTruth(names []string, stdin io.Reader, o truthOptions) (*truth, error) 
 	case len(t.blocks) == 0:
 		return nil, fmt.Errorf("%s: %s and none holds a measured block", names[0], words.Plural(t.rows, "row"))
 	}
-	core := cmp.Or(o.core, string(t.run.Host.Microarchitecture))
-	found, ok := predict.CoreOf(core)
-	if !ok && o.core != "" {
-		return nil, fmt.Errorf("-core %s: bbprof does not know it; it knows %s", core, predict.CoreNames())
+	var err error
+	if t.core, err = predict.CoreNamed(o.core, string(t.run.Host.Microarchitecture)); err != nil {
+		return nil, err
 	}
-	t.core = found
 	if !score.Weighted(t.blocks) {
 		t.weight = score.Unweighted
 	}
@@ -296,7 +294,7 @@ func (t *truth) describe() {
 				}
 				b.Instructions, b.Category = len(insts), string(asm.CategoryOf(insts))
 				if t.core.Name != "" && b.Bound == "" {
-					b.Bound = t.core.Limit(insts, b.Cycles)
+					b.Bound = predict.Limit(t.core, insts, b.Cycles)
 				}
 			}
 		})

@@ -16,6 +16,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
+	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
 )
 
@@ -103,7 +104,7 @@ func (p *Flags) AddSettings(f *cli.Flags) {
 }
 
 // Open opens the models for a core.
-func (p *Flags) Open(core predict.Core) (list []Model, err error) {
+func (p *Flags) Open(core cpu.Core) (list []Model, err error) {
 	for _, m := range p.Models {
 		if m, err = p.OpenOne(m, core); err != nil {
 			return nil, err
@@ -113,7 +114,7 @@ func (p *Flags) Open(core predict.Core) (list []Model, err error) {
 	return list, nil
 }
 
-func (p *Flags) OpenOne(m Model, core predict.Core) (_ Model, err error) {
+func (p *Flags) OpenOne(m Model, core cpu.Core) (_ Model, err error) {
 	m.Source, err = predict.Parse(m.Text, predict.Options{Core: core, MCPU: p.MCPU, Timeout: cmp.Or(p.Timeout, Timeout), Open: OpenTable})
 	if err != nil {
 		err = cli.BadUsage("-model %s: %w", m.Name, err)
@@ -122,16 +123,12 @@ func (p *Flags) OpenOne(m Model, core predict.Core) (_ Model, err error) {
 }
 
 // NamedCore returns the core that -core names, or else the core of these CPUs.
-func (p *Flags) NamedCore(cpus ...int) (predict.Core, error) {
-	name := p.Core
-	if name == "" {
-		name = string(host.Detect(cpus...).Microarchitecture)
+func (p *Flags) NamedCore(cpus ...int) (cpu.Core, error) {
+	core, err := predict.CoreNamed(p.Core, string(host.Detect(cpus...).Microarchitecture))
+	if err != nil {
+		err = cli.Usage(err)
 	}
-	core, ok := predict.CoreOf(name)
-	if !ok && p.Core != "" {
-		return core, cli.BadUsage("-core %s: bbprof does not know it; it knows %s", name, predict.CoreNames())
-	}
-	return core, nil
+	return core, err
 }
 
 // OpenTable opens a file of predictions. Its rows close it.

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/internal/cpu"
 )
 
 type Source interface {
@@ -34,7 +35,7 @@ type Aliaser interface {
 }
 
 type Options struct {
-	Core    Core // to predict
+	Core    cpu.Core // to predict
 	MCPU    string
 	Timeout time.Duration // limit for an answer
 	// Open opens a file of predictions.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/require"
 )
 
@@ -205,7 +206,7 @@ func TestUICA(t *testing.T) {
 	tools(t, map[string]string{
 		"uiCA.py": `test "$1 $2 $3 $4" = "-raw -arch SKL -TPonly" || exit 9; case $(od -An -tx1 "$5") in *90*) echo 0.25;; *) echo "cannot" >&2; exit 1;; esac`,
 	})
-	s := require.Get(Parse("uica", Options{Core: Core{UICA: "SKL"}, Timeout: time.Minute}))(t)
+	s := require.Get(Parse("uica", Options{Core: cpu.Core{UICA: "SKL"}, Timeout: time.Minute}))(t)
 	got := require.Get(s.Predict(context.Background(), []string{"90", "50"}))(t)
 	require.Equal(t, "predictions", []string{"0.25", "exit status 1: cannot"}, shown(got))
 }
@@ -336,7 +337,7 @@ echo "{\"CodeRegions\":[$regions]}"`,
 }
 
 func TestLowerBound(t *testing.T) {
-	core := Core{Issue: 6, Loads: 3, Stores: 2}
+	core := cpu.Core{DispatchWidth: 6, LoadsPerCycle: 3, StoresPerCycle: 2}
 	for _, test := range []struct {
 		name, code string
 		cycles     float64
@@ -352,12 +353,12 @@ func TestLowerBound(t *testing.T) {
 	} {
 		code := require.Get(hex.DecodeString(test.code))(t)
 		insts := require.Get(asm.Decode(code))(t)
-		cycles, limit := core.LowerBound(insts)
+		cycles, limit := LowerBound(core, insts)
 		if math.Abs(cycles-test.cycles) > 1e-12 || limit != test.limit {
 			t.Errorf("%s: %v by %s, want %v by %s", test.name, cycles, limit, test.cycles, test.limit)
 		}
-		require.Equal(t, test.name, limit, core.Limit(insts, cycles*1.09))
-		require.Equal(t, test.name, Latency, core.Limit(insts, cycles*1.11))
+		require.Equal(t, test.name, limit, Limit(core, insts, cycles*1.09))
+		require.Equal(t, test.name, Latency, Limit(core, insts, cycles*1.11))
 	}
 }
 
