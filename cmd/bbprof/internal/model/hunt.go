@@ -46,19 +46,25 @@ and in another layout.
 		Examples: `bbprof hunt -model llvm-mca-22 -report issues blocks.csv     a report for each class
 bbprof hunt -model exec:'python3 predict.py' -generate 20000
 `,
-		Exits: map[int]string{cli.ExitOK: "done, whatever was found", cli.ExitUsage: "bad usage, a file that cannot be read, or a tool that is not there or fails at all",
-			cli.ExitHost: "this host cannot measure, or no longer; what was found until then is reported", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted; what was found until then is reported"},
+		Exits: map[int]string{
+			cli.ExitOK:          "done, whatever was found",
+			cli.ExitUsage:       "bad usage, a file that cannot be read, or a tool that is not there or fails at all",
+			cli.ExitHost:        "this host cannot measure, or no longer; what was found until then is reported",
+			cli.ExitInternal:    "",
+			cli.ExitInterrupted: "interrupted; what was found until then is reported"},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			h := huntCmd{threshold: 0.2, blocks: 2000, generate: -1, seed: 1,
 				Flags: predicting.Flags{Timeout: huntTimeout}, SideBySide: measuring.SideBySide{Measuring: profiler.Options{Init: "distinct"}}}
 			f.Operands = &h.files
 			h.AddModel(f, "the model to find mistakes of")
-			cli.Parsed(f, &h.threshold, cli.ParseShare, "threshold", "P", "how far outside the interval a wrong prediction is, as a share of the cycles").Fallback = "20%"
+			cli.Parsed(f, &h.threshold, cli.ParseShare, "threshold", "P",
+				"how far outside the interval a wrong prediction is, as a share of the cycles").Fallback = "20%"
 			f.Text(&h.column, "column", "C", "the column of blocks, by name or number (default: hex, or the first)")
 			f.Number(&h.blocks, 0, "most", "look at no more than N blocks of the corpus, chosen at random")
 			cli.Parsed(f, &h.generate, func(s string) (int, error) {
 				return cli.WholeNumber(s, 0, 1<<30, "write a whole number from 0 on")
-			}, "generate", "N", "make up N blocks after the corpus: of instructions as frequent as there, and of what was found, changed (default: 4000 without a corpus)")
+			}, "generate", "N", "make up N blocks after the corpus: of instructions as frequent as there, "+
+				"and of what was found, changed (default: 4000 without a corpus)")
 			cli.Parsed(f, &h.time, cli.ParseDuration, "time", "TIME", "end the search after so long, such as 2m")
 			f.Text(&h.report, "report", "DIR", "write a report of each class into DIR: its .s, what the model says, what was measured and how to repeat that")
 			h.AddSettings(f)

@@ -29,9 +29,11 @@ import (
 
 func instructionsCommand() *cli.Command {
 	return &cli.Command{
-		Name:     "instructions",
-		Summary:  "measure latency and throughput of instructions, one by one",
-		Synopsis: []string{"instructions [flags]", "instructions -against FILE TABLE  (nothing is measured)", "instructions -model SOURCE -report FILE NAME.json  (of -resources; nothing is measured)"},
+		Name:    "instructions",
+		Summary: "measure latency and throughput of instructions, one by one",
+		Synopsis: []string{"instructions [flags]",
+			"instructions -against FILE TABLE  (nothing is measured)",
+			"instructions -model SOURCE -report FILE NAME.json  (of -resources; nothing is measured)"},
 		About: `It writes a table with a row for each instruction form that bbprof can encode: the mnemonic with
 kinds of operands, such as add r64, m64. latency is the largest from a register or the flags to a
 register or the flags; the column latencies has each pair of operands, counted from 1: 2 to 1 is
@@ -45,7 +47,9 @@ Intervals are of 95 %; that of a throughput that varies (throughput_note) holds 
 bbprof instructions -against yesterday.csv today.csv   how far two tables agree, and where not
 bbprof instructions -resources zen4 -o table.csv       and what the forms compete for
 `,
-		Exits: map[int]string{cli.ExitOK: "done, whether or not every form has a number", cli.ExitUsage: "", cli.ExitHost: "", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted; nothing is written"},
+		Exits: map[int]string{cli.ExitOK: "done, whether or not every form has a number",
+			cli.ExitUsage: "", cli.ExitHost: "", cli.ExitInternal: "",
+			cli.ExitInterrupted: "interrupted; nothing is written"},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			// Most blocks take a millisecond or two. Blocks that never reach the precision, such as 512-bit operations of two
 			// unlike units, would take the usual three seconds each.
@@ -54,16 +58,23 @@ bbprof instructions -resources zen4 -o table.csv       and what the forms compet
 			f.Toggle(&c.all, "all", "masked, broadcasting and rounding forms, too")
 			f.Text(&c.list, "list", "FILE", "only forms that the file names: one a line, or the first column of a table that this command wrote")
 			f.Operands = &c.tables
-			f.List(&c.against, "against", "FILE", "compare with another table of bbprof's, one with columns form,latency,throughput, a text of InstLatx64 or uops.info's instructions.xml#CORE; may be repeated. The table itself goes to -o FILE")
+			f.List(&c.against, "against", "FILE",
+				"compare with another table of bbprof's, one with columns form,latency,throughput, "+
+					"a text of InstLatx64 or uops.info's instructions.xml#CORE; may be repeated. "+
+					"The table itself goes to -o FILE")
 			c.out.AddFile(f)
 			cli.Choice(f, &c.format, []resultfile.Format{resultfile.CSV, resultfile.JSON, resultfile.Parquet, ibench}, "format", "F",
 				"csv, with a header; jsonl, an object a line; parquet; or ibench, for osaca --import ibench (default: as FILE is called, or csv)")
 			f.Section("Models")
-			f.Text(&c.exegesis, "exegesis", "NAME", "write NAME-latency.yaml and NAME-inverse_throughput.yaml as llvm-exegesis does, for its -mode=analysis; needs llvm-mc")
+			f.Text(&c.exegesis, "exegesis", "NAME",
+				"write NAME-latency.yaml and NAME-inverse_throughput.yaml as llvm-exegesis does, for its -mode=analysis; needs llvm-mc")
 			c.AddModel(f, "find where this model, such as llvm-mca-22, has other numbers; what bbprof score -h lists")
 			c.AddSettings(f)
 			cli.OutputFile(f, &c.report, "report", "FILE", "write where the model disagrees beyond the intervals, the worst first, as text")
-			cli.OutputFile(f, &c.resources, "resources", "NAME", "find which units and other resources of the core the forms compete for, and write NAME.json and NAME.csv: how much of each a form takes; NAME.html shows it. The table itself goes to -o FILE")
+			cli.OutputFile(f, &c.resources, "resources", "NAME",
+				"find which units and other resources of the core the forms compete for, "+
+					"and write NAME.json and NAME.csv: how much of each a form takes; NAME.html shows it. "+
+					"The table itself goes to -o FILE")
 			f.Text(&c.corpus, "corpus", "FILE", "with -model and a table of resources: list the forms of these blocks only, the most frequent first")
 			c.SideBySide.Declare(f)
 			return c.run

@@ -82,7 +82,8 @@ func writeAgreement(b *strings.Builder, there tables.Table, a tables.Agreement) 
 	b.WriteString(t.String())
 	if n := a.Throughputs.Varying; n > 0 {
 		fmt.Fprintf(b, "\nOf the throughputs that differ by more than 2 %%, %d vary in a table, "+
-			"with an interval that meets the other table's: counting these, %s %% agree.\n", n, score.Number(float64(a.Throughputs.Within2+n)/float64(a.Throughputs.Compared)).Percent())
+			"with an interval that meets the other table's: counting these, %s %% agree.\n",
+			n, score.Number(float64(a.Throughputs.Within2+n)/float64(a.Throughputs.Compared)).Percent())
 	}
 	if a.Means > 0 {
 		fmt.Fprintf(b, "\nNot compared: %s.\n", words.Plural(a.Means, "mean"))

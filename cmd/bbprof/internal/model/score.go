@@ -43,14 +43,16 @@ that differ. -predictions FILE writes a model's predictions, also of blocks that
 bbprof score -model old=old.csv -model new=exec:'python3 new.py' -report r.html results.csv
 bbprof score -model llvm-mca-22 -mcpu znver4 -predictions mca.csv blocks.csv
 `,
-		Exits: map[int]string{cli.ExitOK: "done, whatever the figures", cli.ExitUsage: "bad usage, a file that cannot be read, or a model that fails; others are judged",
+		Exits: map[int]string{cli.ExitOK: "done, whatever the figures",
+			cli.ExitUsage:    "bad usage, a file that cannot be read, or a model that fails; others are judged",
 			cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			c := scoreCmd{seed: 1}
 			f.Operands = &c.files
 			c.AddModel(f, "judge this model; may be repeated")
 			f.List(&c.again, "again", "FILE", "a second result of the same blocks: the noise floor; may be repeated")
-			f.List(&c.otherInit, "other-init", "FILE", "a result of the same blocks in another initial state, as batch -init distinct measures; those that differ by more than 5 % are left out; may be repeated")
+			f.List(&c.otherInit, "other-init", "FILE",
+				"a result of the same blocks in another initial state, as batch -init distinct measures; those that differ by more than 5 % are left out; may be repeated")
 			c.AddSettings(f)
 			f.Text(&c.truth.by, "by", "C", "give errors by this column (default: application, app, program, source, or the file)")
 			f.Text(&c.truth.cycles, "truth", "COLUMN", "judge by the cycles in this column, such as cycles_in_place of bbprof extract -perf (default: cycles)")
@@ -181,7 +183,8 @@ func (t *truth) facts() []htmlreport.Fact {
 	run := t.run
 	facts := []htmlreport.Fact{
 		{Name: "CPU", Value: run.Host.Brand}, {Name: "Core", Value: string(t.core.Name)}, {Name: "Kernel", Value: run.Kernel}, {Name: "Clock", Value: run.Clock},
-		{Name: "bbprof", Value: run.Version}, {Name: "Started", Value: run.Started}, {Name: "Inputs", Value: strings.Join(run.Inputs, ", ")}, {Name: "Selftest", Value: run.Selftest},
+		{Name: "bbprof", Value: run.Version}, {Name: "Started", Value: run.Started},
+		{Name: "Inputs", Value: strings.Join(run.Inputs, ", ")}, {Name: "Selftest", Value: run.Selftest},
 	}
 	if len(run.Workers) > 0 {
 		facts = append(facts, htmlreport.Fact{Name: "Workers", Value: fmt.Sprint(len(run.Workers))})

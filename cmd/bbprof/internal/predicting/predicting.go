@@ -100,7 +100,8 @@ func (p *Flags) AddSettings(f *cli.Flags) {
 	}
 	p.AddMCPU(f)
 	f.Text(&p.Core, "core", "NAME", "the core that was measured, such as \"Zen 4\", where the results do not tell")
-	cli.Parsed(f, &p.Timeout, cli.ParseDuration, "timeout", "TIME", "end a tool that has been silent for so long, and blame the block that it was at").Fallback = p.Timeout.String()
+	cli.Parsed(f, &p.Timeout, cli.ParseDuration, "timeout", "TIME",
+		"end a tool that has been silent for so long, and blame the block that it was at").Fallback = p.Timeout.String()
 }
 
 // Open opens the models for a core.

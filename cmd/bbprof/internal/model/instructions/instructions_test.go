@@ -240,7 +240,8 @@ func TestDoubt(t *testing.T) {
 		all := require.Get(Measure(context.Background(), []measure.Measurer{core}, []Plan{planOf(t, c.form)}, 0, 6, nil))(t)[0].All
 		m := all[slices.IndexFunc(all, func(m Measurement) bool { return len(strings.Split(textOf(t, m.Code), ";")) == int(n) })]
 		high := max(c.want, c.high) + 0.01/n
-		if math.Abs(m.Cycles()-c.want) > 1e-9 || m.Flags != c.flags || len(rows)+len(loops) > 0 || math.Abs(m.Value.High-high) > 1e-9 || m.Varies > 0 != (c.high > 0) {
+		if math.Abs(m.Cycles()-c.want) > 1e-9 || m.Flags != c.flags || len(rows)+len(loops) > 0 ||
+			math.Abs(m.Value.High-high) > 1e-9 || m.Varies > 0 != (c.high > 0) {
 			t.Errorf("%s, %v and in loops %v: %v up to %v by %q, want %v up to %v by %q; not asked for: %v %v",
 				c.form, c.rows, c.loops, m.Value, m.Value.High, m.Flags, c.want, high, c.flags, rows, loops)
 		}
@@ -329,11 +330,13 @@ func TestExegesisAnalysis(t *testing.T) {
 		}
 		require.NoError(t, os.WriteFile(file, out.Bytes(), 0o600))
 		page := file + ".html"
-		said, err := exec.Command(tool, "-mode=analysis", "-benchmarks-file="+file, "-analysis-inconsistencies-output-file="+page, "-mcpu=graniterapids").CombinedOutput()
+		said, err := exec.Command(tool, "-mode=analysis", "-benchmarks-file="+file,
+			"-analysis-inconsistencies-output-file="+page, "-mcpu=graniterapids").CombinedOutput()
 		if err != nil {
 			t.Fatalf("%s: %v\n%s", mode, err, said)
 		}
-		if want := "Parsed " + words.Plural(n, "benchmark point"); !strings.Contains(string(said), want) || strings.Contains(strings.ToLower(string(said)), "warning") {
+		want := "Parsed " + words.Plural(n, "benchmark point")
+		if !strings.Contains(string(said), want) || strings.Contains(strings.ToLower(string(said)), "warning") {
 			t.Errorf("%s: want %q and no warning:\n%s", mode, want, said)
 		}
 	}

@@ -48,17 +48,21 @@ func TestFile(t *testing.T) {
 		want         []string
 		problem      string
 	}{
-		{"named columns", "f", &table{[]string{"file", "hex", "cycles"}, [][]string{{"x", "4801c0", "1"}, {"x", "90", "0.25"}}}, []string{"0.25", "1", "not in f"}, ""},
+		{"named columns", "f", &table{[]string{"file", "hex", "cycles"}, [][]string{{"x", "4801c0", "1"}, {"x", "90", "0.25"}}},
+			[]string{"0.25", "1", "not in f"}, ""},
 		{"BHive's unit, no header", "f,scale=0.01", bhive, []string{"0.25", "1", "not in f"}, ""},
-		{"blocks with 0x and spaces, as a corpus may have", "f", &table{[]string{"0x90", "0.25"}, [][]string{{"48 01 C0", "1"}, {" 0x50", "2"}}}, []string{"0.25", "1", "2"}, ""},
+		{"blocks with 0x and spaces, as a corpus may have", "f", &table{[]string{"0x90", "0.25"}, [][]string{{"48 01 C0", "1"}, {" 0x50", "2"}}},
+			[]string{"0.25", "1", "2"}, ""},
 		{"another column", "f,column=uica", &table{[]string{"hex", "asm", "uica"}, [][]string{{"90", "nop", "2"}}}, []string{"2", "not in f", "not in f"}, ""},
 		{"by number", "f,column=3", &table{[]string{"hex", "asm", "uica"}, [][]string{{"90", "nop", "2"}}}, []string{"2", "not in f", "not in f"}, ""},
-		{"failures", "f", &table{[]string{"hex", "cycles", "failure"}, [][]string{{"90", "", "too hard"}, {"4801c0", "0", ""}, {"50", "-1", ""}}}, []string{"too hard", `f has "0"`, `f has "-1"`}, ""},
+		{"failures", "f", &table{[]string{"hex", "cycles", "failure"}, [][]string{{"90", "", "too hard"}, {"4801c0", "0", ""}, {"50", "-1", ""}}},
+			[]string{"too hard", `f has "0"`, `f has "-1"`}, ""},
 		{"the first of two stands", "f", &table{[]string{"hex", "cycles"}, [][]string{{"90", "1"}, {"90", "2"}}}, []string{"1", "not in f", "not in f"}, ""},
 		{"no such column", "f,column=x", &table{[]string{"hex", "cycles"}, nil}, nil, "f: it has no column x of cycles; there are hex, cycles"},
 		{"which column", "f", &table{[]string{"hex", "a", "b"}, nil}, nil, "f: say which column holds the cycles, with column=NAME; there are hex, a, b"},
 		{"no blocks", "f", &table{[]string{"name", "b"}, nil}, nil, `f: it has no column hex, and its first row does not begin with a block: name,b`},
-		{"tabs", "f", &table{[]string{"hex\tb"}, nil}, nil, "f: it has no column hex, and its first row does not begin with a block: hex\tb; columns are separated by commas"},
+		{"tabs", "f", &table{[]string{"hex\tb"}, nil}, nil,
+			"f: it has no column hex, and its first row does not begin with a block: hex\tb; columns are separated by commas"},
 		{"empty", "f", &table{}, nil, "f: it is empty"},
 	} {
 		s := require.Get(Parse(test.source, Options{Open: func(string) ([]string, iter.Seq2[[]string, error], error) {
@@ -213,7 +217,8 @@ func TestUICA(t *testing.T) {
 
 // The layout is that of osaca --yaml-out.
 func TestReadOSACA(t *testing.T) {
-	const yaml = "Header:\n  name: x\nKernel:\n- Instruction: add\n  PortPressure:\n  - 9.0\nSummary:\n  CriticalPath: 7.0\n  LCD: 1.0\n  PortPressure:\n  - 0.25\n  - 1.5\n  - 0.0\nTarget:\n  Name: 8.0\n"
+	const yaml = "Header:\n  name: x\nKernel:\n- Instruction: add\n  PortPressure:\n  - 9.0\n" +
+		"Summary:\n  CriticalPath: 7.0\n  LCD: 1.0\n  PortPressure:\n  - 0.25\n  - 1.5\n  - 0.0\nTarget:\n  Name: 8.0\n"
 	for text, want := range map[string]float64{yaml: 1.5, strings.Replace(yaml, "LCD: 1.0", "LCD: 4.0", 1): 4, "Error: x": 0} {
 		if got, err := readOSACA([]byte(text)); got != want || (err == nil) != (want > 0) {
 			t.Errorf("%v, %v; want %v", got, err, want)
@@ -315,7 +320,8 @@ while read -r line; do n=$((n+1)); case $line in
 op05) echo "<stdin>:$n:1: error: bogus" >&2; bad=1;;
 op06) exec sleep 100;;
 op07) echo crash >&2; exit 134;;
-"# LLVM-MCA-BEGIN "*) regions="$regions$comma{\"Name\":\"${line#\# LLVM-MCA-BEGIN }\",\"SummaryView\":{\"Instructions\":$iterations,\"TotalCycles\":$((iterations*2+3))}}"; comma=,;;
+"# LLVM-MCA-BEGIN "*) summary="{\"Instructions\":$iterations,\"TotalCycles\":$((iterations*2+3))}"
+regions="$regions$comma{\"Name\":\"${line#\# LLVM-MCA-BEGIN }\",\"SummaryView\":$summary}"; comma=,;;
 esac; done <<END
 $text
 END

@@ -67,7 +67,8 @@ func newTool(name, program, arch, remedy string, s *settings, o Options) (*tool,
 	}
 	t := &tool{name: name, path: path, arch: s.take("arch", arch), timeout: o.Timeout}
 	if t.arch == "" {
-		return nil, usage("%s: say which core to predict with %s,arch=NAME; it has no name for %s", name, name, cmp.Or(string(o.Core.Name), "the core of these results"))
+		return nil, usage("%s: say which core to predict with %s,arch=NAME; it has no name for %s",
+			name, name, cmp.Or(string(o.Core.Name), "the core of these results"))
 	}
 	return t, nil
 }

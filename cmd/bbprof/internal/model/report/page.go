@@ -86,7 +86,10 @@ func (d *document) measured() {
 	for _, c := range []struct {
 		n    int
 		what string
-	}{{len(d.Measured), "measured"}, {d.Rejections(), "rejected"}, {d.Sensitive, "left out: another initial state or row gives other cycles"}, {d.Repeated, "repeated in other rows"}} {
+	}{
+		{len(d.Measured), "measured"}, {d.Rejections(), "rejected"},
+		{d.Sensitive, "left out: another initial state or row gives other cycles"},
+		{d.Repeated, "repeated in other rows"}} {
 		if c.n > 0 {
 			d.Printf("<li><b>%d</b> %s</li>", c.n, c.what)
 		}
@@ -247,7 +250,8 @@ func cycles(b *score.Block) markup.HTML {
 }
 
 func (d *document) blocks(list []int, by string) {
-	d.Printf("<section>\n<h2>Blocks</h2>\n" + `<p><label>Search <input id="search" type="search" placeholder="imul, 4801c0, load …"></label> <span id="shown"></span></p>` + "\n")
+	d.Printf("<section>\n<h2>Blocks</h2>\n" +
+		`<p><label>Search <input id="search" type="search" placeholder="imul, 4801c0, load …"></label> <span id="shown"></span></p>` + "\n")
 	if left := len(d.Measured) - len(list); left > 0 {
 		d.Printf(`<p class="note">%d blocks, %s; %d more are in the results.</p>`+"\n", len(list), by, left)
 	}
@@ -261,7 +265,8 @@ func (d *document) blocks(list []int, by string) {
 	d.Printf("</tr></thead>\n<tbody>")
 	for _, i := range list {
 		b := &d.Measured[i]
-		d.Printf(`<tr data-row="%d"><td class="text code" data-label="Block">%s</td><td class="text" data-label="Category">%s</td><td class="text" data-label="Bound by">%s</td>`+
+		d.Printf(`<tr data-row="%d"><td class="text code" data-label="Block">%s</td><td class="text" data-label="Category">%s</td>`+
+			`<td class="text" data-label="Bound by">%s</td>`+
 			`<td data-label="Cycles" data-v="%s">%s</td>`, i, d.show(b), b.Category, b.Bound, sortable(b.Cycles), cycles(b))
 		if weighted {
 			d.Printf(`<td data-label="Weight, %%" data-v="%s">%s</td>`, sortable(b.Weight), strconv.FormatFloat(100*b.Weight/d.weight, 'f', 3, 64))

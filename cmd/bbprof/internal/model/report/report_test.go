@@ -53,7 +53,9 @@ func TestPageNeedsNoOtherFile(t *testing.T) {
 	if !strings.Contains(text, "Measured blocks on &lt;&#34;A&#34; &amp; B&gt;") {
 		t.Error("the title is not escaped")
 	}
-	for what, wrong := range map[string]string{"a number of one": `\b1 blocks`, "a difference": `-0 %`, "a weight": `\de-\d\d<`, "evidence said again": `<small>inferred: l1d_miss`} {
+	for what, wrong := range map[string]string{
+		"a number of one": `\b1 blocks`, "a difference": `-0 %`,
+		"a weight": `\de-\d\d<`, "evidence said again": `<small>inferred: l1d_miss`} {
 		if found := regexp.MustCompile(wrong).FindString(text); found != "" {
 			t.Errorf("%s: %q", what, found)
 		}
@@ -130,7 +132,8 @@ func TestPageInChromium(t *testing.T) {
 		}
 		_, driven, _ := strings.Cut(string(dom), `<pre id="driven">`)
 		driven, _, _ = strings.Cut(driven, "</pre>")
-		want := "falling 4883c01d|rising 4883c000|model 4883c000|missing 4883c000|found 4883c01d 1 of 30 blocks|of it 29 of 30 blocks, of other blocks|theme dark|width true"
+		want := "falling 4883c01d|rising 4883c000|model 4883c000|missing 4883c000|" +
+			"found 4883c01d 1 of 30 blocks|of it 29 of 30 blocks, of other blocks|theme dark|width true"
 		if driven != want {
 			t.Errorf("at %s the page shows %q, want %q", size, driven, want)
 		}

@@ -87,7 +87,8 @@ func (c *chart) distribution(values []float64, all int, class string) {
 func errorCurves(p *Page) markup.HTML {
 	c := newChart("Share of blocks predicted within an error, by model", 640, 320)
 	c.x, c.y = logarithmic(0.001, 10), linear(1)
-	c.axes([]tick{{0.001, "0.1 %"}, {0.01, "1 %"}, {0.1, "10 %"}, {1, "100 %"}, {10, "1000 %"}}, shares, "error, |predicted − measured| / measured", "share of blocks")
+	c.axes([]tick{{0.001, "0.1 %"}, {0.01, "1 %"}, {0.1, "10 %"}, {1, "100 %"}, {10, "1000 %"}}, shares,
+		"error, |predicted − measured| / measured", "share of blocks")
 	for i, m := range p.Models {
 		var errors []float64
 		for k := range p.Measured {

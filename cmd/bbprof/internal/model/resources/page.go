@@ -52,7 +52,8 @@ func (t *Table) WritePage(w io.Writer) error {
 	}
 	d.Printf(`<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>%s</title>
-<style>body{font:15px/1.4 sans-serif;max-width:75em;margin:2em auto;padding:0 1em}td,th{text-align:left;padding:.1em .8em .1em 0;vertical-align:top}text{font:11px sans-serif;fill:CanvasText}rect{fill:#1769aa}</style></head>
+<style>body{font:15px/1.4 sans-serif;max-width:75em;margin:2em auto;padding:0 1em}td,th{text-align:left;padding:.1em .8em .1em 0;vertical-align:top}
+text{font:11px sans-serif;fill:CanvasText}rect{fill:#1769aa}</style></head>
 <body><h1>%s</h1><p>%s, %s. A resource is a mix that saturates it; a use is the cycles that one instruction adds to it.</p>
 <table><tr><th></th><th>resource</th><th>saturated by</th><th>a cycle</th></tr>
 `, title, title, t.CPU, t.Made)

@@ -73,7 +73,9 @@ func TestFiguresByHand(t *testing.T) {
 		want   Figures
 	}{{unweighted, want}, {blocks, weighted}} {
 		got := Of(c.blocks, predictions, upTo(10), Estimates, 1)
-		if diff := gocmp.Diff(c.want, got, cmpopts.AcyclicTransformer("float", func(n Number) float64 { return float64(n) }), cmpopts.EquateApprox(0, 1e-12), cmpopts.EquateNaNs()); diff != "" {
+		if diff := gocmp.Diff(c.want, got,
+			cmpopts.AcyclicTransformer("float", func(n Number) float64 { return float64(n) }),
+			cmpopts.EquateApprox(0, 1e-12), cmpopts.EquateNaNs()); diff != "" {
 			t.Errorf("figures (-want +got):\n%s", diff)
 		}
 	}

@@ -68,13 +68,15 @@ vmulps xmm, xmm, xmm|ok|3.03|0.5|2 to 1: 3.03; 3 to 1: 3.03|alone: 0.50|`)
 	list := []Numbers{{Form: "adc r64, r64", Latency: 1, Throughput: 1}, {Form: "shl r64, cl", Latency: 1, Throughput: 1},
 		{Form: "imul r64, r64", Latency: 3, Throughput: 2}, {Form: "vmulps xmm, xmm, xmm", Latency: 4, Throughput: 0.5}}
 	got := Compare(here, Table{Published: true, Forms: list})
-	want := Agreement{Scale: 1.01, Latencies: Tally{Compared: 4, Within2: 3, Within5: 3, Within10: 3}, Throughputs: Tally{Compared: 3, Within2: 3, Within5: 3, Within10: 3}, Means: 1,
+	want := Agreement{Scale: 1.01, Latencies: Tally{Compared: 4, Within2: 3, Within5: 3, Within10: 3},
+		Throughputs: Tally{Compared: 3, Within2: 3, Within5: 3, Within10: 3}, Means: 1,
 		Differ: []Difference{{Form: "vmulps xmm, xmm, xmm", What: latency, Here: 3.03, There: 4.04}}}
 	require.Equal(t, "published", want, got, number)
 	got = Compare(here, Table{Forms: list})
-	want = Agreement{Scale: 1, Latencies: Tally{Compared: 4, Within2: 1, Within5: 1, Within10: 2}, Throughputs: Tally{Compared: 3, Within2: 2, Within5: 2, Within10: 2}, Means: 1, Differ: []Difference{
-		{Form: "adc r64, r64", What: latency, Here: 1.09, There: 1}, {Form: "adc r64, r64", What: "throughput", Here: 0.5, There: 1},
-		{Form: "shl r64, cl", What: latency, Here: 2, There: 1}, {Form: "vmulps xmm, xmm, xmm", What: latency, Here: 3.03, There: 4}}}
+	want = Agreement{Scale: 1, Latencies: Tally{Compared: 4, Within2: 1, Within5: 1, Within10: 2},
+		Throughputs: Tally{Compared: 3, Within2: 2, Within5: 2, Within10: 2}, Means: 1, Differ: []Difference{
+			{Form: "adc r64, r64", What: latency, Here: 1.09, There: 1}, {Form: "adc r64, r64", What: "throughput", Here: 0.5, There: 1},
+			{Form: "shl r64, cl", What: latency, Here: 2, There: 1}, {Form: "vmulps xmm, xmm, xmm", What: latency, Here: 3.03, There: 4}}}
 	require.Equal(t, "of bbprof", want, got, number)
 	if kinds := got.Kinds(); len(kinds) != 4 {
 		t.Errorf("%d kinds, want 4", len(kinds))
