@@ -327,7 +327,7 @@ func (h *huntCmd) writeReports(source predict.Source, found *hunt.Findings) erro
 		c := &found.Classes[i]
 		name := fmt.Sprintf("%03d-%s", i+1, slug(c))
 		e := predict.Explanation{Assembly: "\t.intel_syntax noprefix\n\t" + strings.ReplaceAll(c.Text, "; ", "\n\t") + "\n"}
-		if x, ok := source.(predict.Explainer); ok {
+		if x, ok := source.(*predict.MCA); ok {
 			if said, err := x.Explain(context.Background(), c.Hex, name+".s"); err == nil {
 				e = said
 			}

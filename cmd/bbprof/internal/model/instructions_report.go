@@ -19,7 +19,7 @@ const disagreeing = 0.02
 func (c *instructionsCmd) disagree(ctx context.Context, std cli.Streams, rows []instructions.Row, model predicting.Model) error {
 	blocks := instructions.Blocks(rows)
 	models, through := []predicting.Model{model}, ""
-	if a, ok := model.Source.(predict.Aliaser); ok {
+	if a, ok := model.Source.(*predict.MCA); ok {
 		models = append(models, predicting.Model{Name: model.Name, Source: a.Aliasing()})
 		through = "; a latency through memory, both with loads that wait for stores and without (-noalias)"
 	}

@@ -90,7 +90,7 @@ func (c *instructionsCmd) judgeTable(std cli.Streams, name string, models []pred
 // writeDifferences writes where the model differs; total counts the corpus' instructions, 0 without one.
 func writeDifferences(ctx context.Context, w io.Writer, t *resources.Table, model predicting.Model, list []resources.Difference, total float64) error {
 	named := make([]string, len(list))
-	if p, ok := model.Source.(predict.Presser); ok {
+	if p, ok := model.Source.(*predict.MCA); ok {
 		var examples []string
 		for _, d := range list {
 			code, _ := forms.Example(asm.FormNamed(t.Forms[d.Form].Name)) // without an example, nothing is known

@@ -62,7 +62,7 @@ func (m Model) Failed(list []score.Prediction) error {
 
 // View returns llvm-mca's pressure and timeline of a block; "" for other models.
 func (m Model) View(ctx context.Context, code []byte) string {
-	x, ok := m.Source.(predict.Explainer)
+	x, ok := m.Source.(*predict.MCA)
 	if !ok {
 		return ""
 	}

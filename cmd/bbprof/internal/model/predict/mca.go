@@ -23,13 +23,13 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 )
 
-// mca runs llvm-mca on a region of assembly per block, many in one process.
+// MCA runs llvm-mca on a region of assembly per block, many in one process.
 //
 // A block's cycles are (T(long) − T(short))/(long − short) iterations: T(n) includes the time to fill the pipeline, and
 // BlockRThroughput ignores dependencies. llvm-mc of the same version makes the text. A line that llvm-mca cannot parse
 // ends the whole run, so that block is removed and the others run again. llvm-mca may silently drop instructions that it
 // has no model for, so their number is checked.
-type mca struct {
+type MCA struct {
 	tool, disassembler string
 	cpu                string
 	version            string
@@ -65,7 +65,7 @@ func newMCA(name string, s *settings, o Options) (Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &mca{tool: tool, disassembler: disassembler, timeout: o.Timeout}
+	m := &MCA{tool: tool, disassembler: disassembler, timeout: o.Timeout}
 	m.cpu = s.take("mcpu", cmp.Or(o.MCPU, o.Core.LLVM))
 	if m.cpu == "" {
 		return nil, usage("%s: say which core to predict with -mcpu, such as -mcpu znver4; the results do not tell", name)
@@ -96,7 +96,7 @@ func newMCA(name string, s *settings, o Options) (Source, error) {
 }
 
 // check fails if the tool does not know the core: it would warn and predict another.
-func (m *mca) check() error {
+func (m *MCA) check() error {
 	_, message, err := pipe(context.Background(), m.timeout, textOf([]region{{0, []string{"nop"}}}), m.tool, m.arguments("-iterations=1")...)
 	if strings.Contains(message, "is not a recognized processor") || err != nil {
 		remedy := oneLine(message)
@@ -109,7 +109,7 @@ func (m *mca) check() error {
 }
 
 // others lists the other versions in PATH, the newest last.
-func (m *mca) others() (names []string) {
+func (m *MCA) others() (names []string) {
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		found, _ := filepath.Glob(filepath.Join(dir, "llvm-mca-[0-9]*"))
 		for _, path := range found {
@@ -120,7 +120,7 @@ func (m *mca) others() (names []string) {
 	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == filepath.Base(m.tool) })
 }
 
-func (m *mca) String() string {
+func (m *MCA) String() string {
 	how := fmt.Sprintf("as many iterations as predictions to %.1g %% take", 100./enoughCycles)
 	if m.fixed {
 		how = fmt.Sprintf("%d and %d iterations, so predictions are multiples of %.2g cycles", m.iterations, 2*m.iterations, 1/float64(m.iterations))
@@ -133,18 +133,18 @@ func (m *mca) String() string {
 }
 
 // Aliasing toggles whether a load may wait for a store of the block; by default it may not.
-func (m *mca) Aliasing() Source {
+func (m *MCA) Aliasing() *MCA {
 	other := *m
 	other.alias = !m.alias
 	return &other
 }
 
-func (m *mca) arguments(more ...string) []string {
+func (m *MCA) arguments(more ...string) []string {
 	return append([]string{fmt.Sprintf("-noalias=%t", !m.alias), "-mtriple=" + triple, "-mcpu=" + m.cpu, "-json", "-"}, more...)
 }
 
 // Predict runs the blocks in as many processes as there are CPUs.
-func (m *mca) Predict(ctx context.Context, blocks []string) ([]score.Prediction, error) {
+func (m *MCA) Predict(ctx context.Context, blocks []string) ([]score.Prediction, error) {
 	return inChunks(ctx, len(blocks), chunk, runtime.NumCPU(), func(ctx context.Context, list []int) (map[int]score.Prediction, error) {
 		return m.run(ctx, blocks, list)
 	})
@@ -155,7 +155,7 @@ type region struct {
 	lines []string
 }
 
-func (m *mca) run(ctx context.Context, blocks []string, list []int) (map[int]score.Prediction, error) {
+func (m *MCA) run(ctx context.Context, blocks []string, list []int) (map[int]score.Prediction, error) {
 	answers := map[int]score.Prediction{}
 	regions, err := disassemble(ctx, m.disassembler, m.timeout, blocks, list, answers)
 	if err != nil {
@@ -182,7 +182,7 @@ func (m *mca) run(ctx context.Context, blocks []string, list []int) (map[int]sco
 
 // answer completes regions after two runs. Regions whose difference is too few cycles run once more, long enough for
 // each.
-func (m *mca) answer(ctx context.Context, regions []region, short, long map[int]summary, answers map[int]score.Prediction) error {
+func (m *MCA) answer(ctx context.Context, regions []region, short, long map[int]summary, answers map[int]score.Prediction) error {
 	again := map[int][]region{} // by iterations beyond the long run's
 	for _, r := range regions {
 		p := between(m.iterations, short[r.index], 2*m.iterations, long[r.index], len(r.lines))
@@ -228,7 +228,7 @@ type summary struct{ Instructions, TotalCycles int }
 var lineError = regexp.MustCompile(`(?m)^<stdin>:(\d+):\d+: error: (.*)$`)
 
 // simulate runs some regions. refused are those with a line that the tool cannot parse.
-func (m *mca) simulate(ctx context.Context, regions []region, iterations int) (sums map[int]summary, refused map[int]score.Prediction, err error) {
+func (m *MCA) simulate(ctx context.Context, regions []region, iterations int) (sums map[int]summary, refused map[int]score.Prediction, err error) {
 	report, message, err := m.ask(ctx, regions, "-instruction-info=false", "-resource-pressure=false", "-iterations="+strconv.Itoa(iterations))
 	sums, refused = map[int]summary{}, map[int]score.Prediction{}
 	if err != nil {
@@ -276,7 +276,7 @@ type mcaReport struct {
 }
 
 // ask runs the tool. A model may loop forever, as LLVM's of Golden Cove does at xsave.
-func (m *mca) ask(ctx context.Context, regions []region, arguments ...string) (r mcaReport, message string, err error) {
+func (m *MCA) ask(ctx context.Context, regions []region, arguments ...string) (r mcaReport, message string, err error) {
 	out, message, err := pipe(ctx, m.timeout, textOf(regions), m.tool, m.arguments(arguments...)...)
 	if err != nil {
 		return r, message, err
@@ -287,13 +287,9 @@ func (m *mca) ask(ctx context.Context, regions []region, arguments ...string) (r
 	return r, message, err
 }
 
-type Presser interface {
-	// Pressure returns for each block, for example, "Zn4ALU1 1.00, Zn4Load 0.33", or "" if unknown.
-	Pressure(ctx context.Context, blocks []string) ([]string, error)
-}
-
-// Pressure reads llvm-mca's instruction tables without simulating.
-func (m *mca) Pressure(ctx context.Context, blocks []string) ([]string, error) {
+// Pressure returns the model's resources that each block uses, for example, "Zn4ALU1 1.00, Zn4Load 0.33", or "" if
+// unknown. It reads llvm-mca's instruction tables without simulating.
+func (m *MCA) Pressure(ctx context.Context, blocks []string) ([]string, error) {
 	out := make([]string, len(blocks))
 	all := make([]int, len(blocks))
 	for i := range all {
@@ -473,16 +469,11 @@ type Explanation struct {
 	Output   string
 }
 
-// Explainer is a source that can print more than cycles.
-type Explainer interface {
-	Explain(ctx context.Context, block, file string, more ...string) (Explanation, error)
-}
-
 // Timeline makes llvm-mca show when each instruction is issued and retired, in three iterations.
 var Timeline = []string{"-timeline", "-timeline-max-iterations=3"}
 
 // Explain runs llvm-mca with its default output, and more arguments.
-func (m *mca) Explain(ctx context.Context, block, file string, more ...string) (e Explanation, err error) {
+func (m *MCA) Explain(ctx context.Context, block, file string, more ...string) (e Explanation, err error) {
 	if e.Assembly, err = disassembleOne(ctx, m.disassembler, m.timeout, block); err != nil {
 		return e, err
 	}

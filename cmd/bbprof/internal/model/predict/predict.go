@@ -6,6 +6,7 @@
 package predict
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,11 +28,6 @@ type Source interface {
 	Predict(ctx context.Context, blocks []string) ([]score.Prediction, error)
 	// String names the predictor, its version and settings.
 	String() string
-}
-
-// Aliaser is a source that can assume that loads wait for stores, or that they do not.
-type Aliaser interface {
-	Aliasing() Source // with the other assumption
 }
 
 type Options struct {
@@ -83,8 +79,8 @@ func Parse(text string, o Options) (Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	if unknown := settings.left(); unknown != "" {
-		return nil, usage("%s: no setting %q; %s", name, unknown, settings.known())
+	for unknown := range settings.values {
+		return nil, usage("%s: no setting %q; there are %s", name, unknown, cmp.Or(strings.Join(settings.asked, ", "), "none"))
 	}
 	return s, nil
 }
@@ -113,25 +109,10 @@ func split(text string) (name string, s *settings, err error) {
 func (s *settings) take(key, otherwise string) string {
 	s.asked = append(s.asked, key)
 	if v, ok := s.values[key]; ok {
+		delete(s.values, key)
 		return v
 	}
 	return otherwise
-}
-
-func (s *settings) left() string {
-	for key := range s.values {
-		if !slices.Contains(s.asked, key) {
-			return key
-		}
-	}
-	return ""
-}
-
-func (s *settings) known() string {
-	if len(s.asked) == 0 {
-		return "it has none"
-	}
-	return "there are " + strings.Join(s.asked, ", ")
 }
 
 func (s *settings) number(key string, otherwise float64) (float64, error) {

@@ -18,7 +18,6 @@ type measuredTable struct {
 	name  string
 	file  *resources.Table
 	forms map[string]int
-	slot  []float64 // by resource: front-end share of an instruction that needs no unit
 }
 
 func newMeasuredTable(name string) (Source, error) {
@@ -33,13 +32,6 @@ func newMeasuredTable(name string) (Source, error) {
 	}
 	for i := range t.file.Forms {
 		t.forms[t.file.Forms[i].Name] = i
-	}
-	for _, r := range t.file.Resources {
-		share := 0.0
-		if r.Name == resources.FrontEnd {
-			share = 1 / r.PerCycle
-		}
-		t.slot = append(t.slot, share)
 	}
 	return t, nil
 }
@@ -74,12 +66,12 @@ func (t *measuredTable) block(insts []asm.Inst) (cycles float64, err error) {
 		}
 	}
 	cycles = max(t.file.Cycles(counts), longestChain(insts, latencies))
-	for r, slot := range t.slot {
-		sum := float64(renamed) * slot
-		for n, count := range counts {
-			sum += count * t.file.Slots(n, r)
-		}
-		if slot > 0 {
+	for r, resource := range t.file.Resources {
+		if resource.Name == resources.FrontEnd {
+			sum := float64(renamed) / resource.PerCycle
+			for n, count := range counts {
+				sum += count * t.file.Slots(n, r)
+			}
 			cycles = max(cycles, sum)
 		}
 	}

@@ -33,8 +33,8 @@ type figure struct {
 func figuresOf(f *score.Figures) (all []figure) {
 	share := func(n score.Number, name string) {
 		one := figure{n, n.Percent(), ""}
-		if i, ok := f.Intervals.Of(name); ok {
-			one.note = score.Interval(i).Percent()
+		if i := f.Interval(name); i.Low <= i.High {
+			one.note = i.Percent()
 		}
 		all = append(all, one)
 	}
@@ -50,7 +50,7 @@ func figuresOf(f *score.Figures) (all []figure) {
 	}
 	rank := func(n score.Number, name string) {
 		one := figure{n, n.Correlation(), ""}
-		if i, ok := f.Intervals.Of(name); ok {
+		if i := f.Interval(name); i.Low <= i.High {
 			one.note = fmt.Sprintf("%.3f–%.3f", i.Low, i.High)
 		}
 		all = append(all, one)

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 
@@ -24,14 +25,14 @@ type Report struct {
 	Models    []ModelResult  `json:"models"`
 	Pairs     []Pair         `json:"comparisons"`
 	// Groupings lists the properties that divide the blocks.
-	Groupings []Partition `json:"-"`
+	Groupings []Grouping `json:"-"`
 }
 
 type ModelResult struct {
 	Model
 	Figures
 	Failures map[string]int            `json:"failures"` // by the reason
-	Groups   map[string][]GroupFigures `json:"groups"`   // by property, in the order of Partition.Groups
+	Groups   map[string][]GroupFigures `json:"groups"`   // by property, in the order of Grouping.Groups
 	Mistakes []Mistake                 `json:"mistakes,omitempty"`
 	Worst    []Offender                `json:"worst_blocks,omitempty"` // whatever they have in common
 }
@@ -45,11 +46,6 @@ func (r *Report) Weighting() string {
 		return "Each block counts once (-weight none)."
 	}
 	return fmt.Sprintf("Blocks count by column %s (-weight), in all but the correlations.", r.Weight)
-}
-
-type Partition struct {
-	Name   string
-	Groups []Group
 }
 
 // GroupFigures are a model's figures on one group.
@@ -67,11 +63,7 @@ func (r *Report) Judge(blocks []Block, models []Model, seed uint64, worst int) {
 		all[i] = i
 	}
 	r.Blocks, r.Models, r.Pairs = len(blocks), make([]ModelResult, len(models)), []Pair{}
-	for _, g := range Groupings() {
-		if groups := g.Split(blocks); len(groups) > 1 {
-			r.Groupings = append(r.Groupings, Partition{g.Name, groups})
-		}
-	}
+	r.Groupings = slices.DeleteFunc(groupings(blocks), func(g Grouping) bool { return len(g.Groups) < 2 })
 	index := NewIndex(blocks, Properties)
 	var working sync.WaitGroup
 	for i, m := range models {

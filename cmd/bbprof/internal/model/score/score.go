@@ -69,18 +69,18 @@ type Figures struct {
 	Blocks    int `json:"blocks"`    // measured
 	Predicted int `json:"predicted"` // of them
 
-	Coverage     Number    `json:"coverage"`          // share predicted
-	MAPE         Number    `json:"mape"`              // mean |m − p| / m
-	MAPEWeighted Number    `json:"mape_weighted"`     // the same, if blocks have weights
-	MAPEFailures Number    `json:"mape_failures_100"` // a failure counted as an error of 100 %
-	MedianError  Number    `json:"median_error"`
-	TauB         Number    `json:"tau_b"`
-	TauBRounded  Number    `json:"tau_b_rounded"` // of values rounded to Step
-	Pearson      Number    `json:"pearson"`
-	Within       Shares    `json:"within"`
-	Excess       Number    `json:"excess"` // mean error outside the interval
-	Intervals    Intervals `json:"intervals"`
-	Half         *Half     `json:"half_of_mape,omitempty"`
+	Coverage     Number              `json:"coverage"`          // share predicted
+	MAPE         Number              `json:"mape"`              // mean |m − p| / m
+	MAPEWeighted Number              `json:"mape_weighted"`     // the same, if blocks have weights
+	MAPEFailures Number              `json:"mape_failures_100"` // a failure counted as an error of 100 %
+	MedianError  Number              `json:"median_error"`
+	TauB         Number              `json:"tau_b"`
+	TauBRounded  Number              `json:"tau_b_rounded"` // of values rounded to Step
+	Pearson      Number              `json:"pearson"`
+	Within       Shares              `json:"within"`
+	Excess       Number              `json:"excess"` // mean error outside the interval
+	Intervals    map[string]Interval `json:"intervals"`
+	Half         *Half               `json:"half_of_mape,omitempty"`
 }
 
 // Half is the fewest blocks that make up half of a mean error, if few.
@@ -146,27 +146,12 @@ func (i Interval) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]Number{Number(i.Low), Number(i.High)})
 }
 
-// Intervals holds the figures' intervals in the order of Names; nil if not asked for.
-type Intervals []stat.Interval
-
-// Of returns the interval of the named figure, if there is one.
-func (all Intervals) Of(name string) (i stat.Interval, ok bool) {
-	if at := slices.Index(Names(), name); at < len(all) {
-		i = all[at]
-		return i, !math.IsNaN(i.Low)
+// Interval returns the interval of the named figure, NaN if there is none.
+func (f *Figures) Interval(name string) Interval {
+	if i, ok := f.Intervals[name]; ok {
+		return i
 	}
-	return i, false
-}
-
-// MarshalJSON names the existing intervals.
-func (all Intervals) MarshalJSON() ([]byte, error) {
-	by := map[string]Interval{}
-	for _, name := range Names() {
-		if i, ok := all.Of(name); ok {
-			by[name] = Interval(i)
-		}
-	}
-	return json.Marshal(by)
+	return Interval{Low: math.NaN(), High: math.NaN()}
 }
 
 func Limits() []int { return limits[:] }
@@ -227,7 +212,7 @@ func Of(blocks []Block, predictions []Prediction, subset []int, detail Detail, s
 		all[i] = i
 	}
 	estimate := s.figures(all, true)
-	f := Figures{Blocks: len(subset), Half: s.half()}
+	f := Figures{Blocks: len(subset), Half: s.half(), Intervals: map[string]Interval{}}
 	for i, v := range f.values() {
 		*v = Number(estimate[i])
 	}
@@ -237,10 +222,11 @@ func Of(blocks []Block, predictions []Prediction, subset []int, detail Detail, s
 		}
 	}
 	if detail != Estimates && len(subset) > 0 {
-		f.Intervals = stat.Bootstrap(len(subset), resample[detail], estimate, seed, func(indices []int) []float64 { return s.figures(indices, detail == All) })
+		all := stat.Bootstrap(len(subset), resample[detail], estimate, seed, func(indices []int) []float64 { return s.figures(indices, detail == All) })
 		for i, name := range Names() {
-			least, most := possible(name)
-			f.Intervals[i].Low, f.Intervals[i].High = max(least, f.Intervals[i].Low), min(most, f.Intervals[i].High)
+			if least, most := possible(name); !math.IsNaN(all[i].Low) {
+				f.Intervals[name] = Interval{Low: max(least, all[i].Low), High: min(most, all[i].High)}
+			}
 		}
 	}
 	return f
