@@ -58,7 +58,7 @@ func TestChains(t *testing.T) {
 		{"mov r64, m64", "address to 1", "mov rbx, qword ptr [rbx]"},
 		{"mov m64, r64", "2 to m", "mov qword ptr [rsi], rbx; mov rbx, qword ptr [rsi]"},
 		{"add m64, r64", "m to m", "add qword ptr [rsi], rcx"},
-		{"mulx r64, r64, r64", "rdx to 2", "mulx r8, rbx, rcx; movsxd rdx, ebx"},
+		{"mulx r64, r64, r64", "rdx to 2", "mulx rcx, rbx, rbp; movsxd rdx, ebx"},
 		{"cmovb r64, m64", "address to 1", "cmovb rbx, qword ptr [rdi]; and rbx, 0x0; or rbx, rsi; movsxd rdi, ebx; cmp rsi, r14"},
 		{"scas al, m8", "address to flags", "scas al, byte ptr [rdi]; adc rdi, r14; and rdi, 0x0; or rdi, rsi"},
 		{"cmps m32, m32", "address to flags", "cmps dword ptr [rsi], dword ptr [rdi]; adc rdi, r14; and rdi, 0x0; or rdi, rsi"},
@@ -70,12 +70,6 @@ func TestChains(t *testing.T) {
 		for _, probe := range p.Probes {
 			if probe.Pair == c.pair {
 				got = textOf(t, probe.Code)
-			}
-		}
-		if c.form == "imul r64, r64" && c.pair == "2 to flags" || c.form == "mulx r64, r64, r64" {
-			c.want = got // which registers are unused does not matter
-			if !strings.Contains(got, "adc rbx, r14") && !strings.Contains(got, "movsxd rdx, ") {
-				t.Errorf("%s, %s: %s", c.form, c.pair, got)
 			}
 		}
 		require.Equal(t, fmt.Sprintf("%s, %s", c.form, c.pair), c.want, got)

@@ -2,6 +2,7 @@ package resources
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -9,8 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // core is a simulated core: forms of micro-operations, each with its ports.
@@ -90,10 +92,7 @@ func TestDrawnPorts(t *testing.T) {
 	total := 0.0
 	for seed := range uint64(cores) {
 		c, list := drawn(seed)
-		table, err := Find(t.Context(), list, c.time, func(string) {})
-		if err != nil {
-			t.Fatal(err)
-		}
+		table := require.Get(Find(t.Context(), list, c.time, func(string) {}))(t)
 		for i := range list {
 			if list[i].Simple && math.Abs(table.Forms[i].Alone-1/float64(bits.OnesCount(c.forms[i][0]))) > 0.02 {
 				t.Errorf("seed %d: %s takes %.2f cycles", seed, list[i].Name, table.Forms[i].Alone)
@@ -128,29 +127,14 @@ func TestDrawnPorts(t *testing.T) {
 // TestWrite: a table survives writing and reading.
 func TestWrite(t *testing.T) {
 	c, list := drawn(1)
-	table, err := Find(t.Context(), list, c.time, func(string) {})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := table
-	f.Forms[0].Latencies = map[string]float64{"2 to 1": 3}
+	table := require.Get(Find(t.Context(), list, c.time, func(string) {}))(t)
+	table.Forms[0].Latencies = map[string]float64{"2 to 1": 3}
 	var json, csv, page strings.Builder
-	for _, err := range []error{f.Write(&json), f.WriteCSV(&csv), f.WritePage(&page)} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	again, err := Read(strings.NewReader(json.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(f, again, cmpopts.IgnoreUnexported(Resource{}), cmpopts.IgnoreFields(Form{}, "Simple", "Beside")); diff != "" {
-		t.Errorf("read again (-written +read):\n%s", diff)
-	}
-	if got, want := strings.Count(csv.String(), "\n"), 1+len(list)*len(f.Resources); got != want {
-		t.Errorf("the CSV has %d lines, want %d", got, want)
-	}
-	if !strings.Contains(page.String(), f.Resources[0].Name) {
+	require.NoError(t, errors.Join(table.Write(&json), table.WriteCSV(&csv), table.WritePage(&page)))
+	require.Equal(t, "read again", table, require.Get(Read(strings.NewReader(json.String())))(t),
+		cmpopts.IgnoreUnexported(Resource{}), cmpopts.IgnoreFields(Form{}, "Simple", "Beside"))
+	require.Equal(t, "lines of CSV", 1+len(list)*len(table.Resources), strings.Count(csv.String(), "\n"))
+	if !strings.Contains(page.String(), table.Resources[0].Name) {
 		t.Error("the page lacks a resource")
 	}
 	if _, err := Read(strings.NewReader("{}")); err == nil {

@@ -105,43 +105,37 @@ func (b toy) cycles(loadPorts, multiplyLatency float64) float64 {
 	return max(float64(b.instructions)/6, float64(b.loads)/loadPorts, float64(b.multiplies)*multiplyLatency, 0.2)
 }
 
-func toys(n int) ([]toy, []Block, func(*Block) []Property) {
+func toys(n int) (all []toy, c corpus) {
 	random := rand.New(rand.NewPCG(7, 8))
-	var (
-		all    []toy
-		blocks []Block
-	)
-	properties := map[string][]Property{}
-	for i := range n {
+	for range n {
 		b := toy{instructions: 1 + random.IntN(12)}
 		b.loads = random.IntN(b.instructions + 1)
+		list := []string{"add"}
+		if b.loads > 0 {
+			list = append(list, "load")
+		}
 		if random.IntN(5) == 0 {
 			b.multiplies = 1
-		}
-		c := b.cycles(3, 3)
-		hex := fmt.Sprint(i)
-		all = append(all, b)
-		blocks = append(blocks, Block{Hex: hex, Cycles: c, Low: c * 0.998, High: c * 1.002, Instructions: b.instructions})
-		list := []Property{{Name: "add"}}
-		if b.loads > 0 {
-			list = append(list, Property{Name: "load"})
-		}
-		if b.loads*2 > b.instructions {
-			list = append(list, Property{"load ports", true})
-		}
-		if b.multiplies > 0 {
-			list = append(list, Property{Name: "imul"}, Property{Name: "imul r64, r64"})
+			list = append(list, "imul", "imul r64, r64")
 		}
 		if random.IntN(3) == 0 {
-			list = append(list, Property{Name: "unrelated"})
+			list = append(list, "unrelated")
 		}
-		properties[hex] = list
+		all = append(all, b)
+		c.add(1, b.cycles(3, 3), 0, 0, list...)
+		if last := &c.blocks[len(c.blocks)-1]; b.loads*2 > b.instructions {
+			c.properties[last.Hex] = append(c.properties[last.Hex], Property{"load ports", true})
+		}
 	}
-	return all, blocks, func(b *Block) []Property { return properties[b.Hex] }
+	for i := range c.blocks {
+		b := &c.blocks[i]
+		b.Low, b.High = b.Cycles*0.998, b.Cycles*1.002
+	}
+	return all, c
 }
 
 func TestWrongModelsAreRankedAndBlamed(t *testing.T) {
-	all, blocks, properties := toys(3000)
+	all, c := toys(3000)
 	random := rand.New(rand.NewPCG(3, 4))
 	noise := func(share float64) func(toy) float64 {
 		return func(b toy) float64 { return b.cycles(3, 3) * (1 + share*random.NormFloat64()) }
@@ -149,38 +143,31 @@ func TestWrongModelsAreRankedAndBlamed(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		predict func(toy) float64
-		blamed  string // the first mistake; "" if none may stand out
-		slow    bool
+		blamed  string // the first mistake; Others if none may stand out
+		slow    Direction
 	}{
-		{"right", noise(0.0005), "", false},
-		{"5 % noise", noise(0.05), "", false},
-		{"one load port fewer", func(b toy) float64 { return b.cycles(2, 3) }, "load", true},
-		{"multiply latency doubled", func(b toy) float64 { return b.cycles(3, 6) }, "imul", true},
-		{"multiply latency halved", func(b toy) float64 { return b.cycles(3, 1.5) }, "imul", false},
+		{"right", noise(0.0005), Others, EitherWay},
+		{"5 % noise", noise(0.05), Others, EitherWay},
+		{"one load port fewer", func(b toy) float64 { return b.cycles(2, 3) }, "load", TooSlow},
+		{"multiply latency doubled", func(b toy) float64 { return b.cycles(3, 6) }, "imul", TooSlow},
+		{"multiply latency halved", func(b toy) float64 { return b.cycles(3, 1.5) }, "imul", TooFast},
 	} {
-		var predictions []Prediction
-		for _, b := range all {
-			predictions = append(predictions, Prediction{Cycles: test.predict(b)})
+		for i, b := range all {
+			c.predictions[i].Cycles = test.predict(b)
 		}
-		found := NewIndex(blocks, properties).Mistakes(predictions, 5, 3)
-		switch {
-		case test.blamed == "" && found[0].What != Others:
-			t.Errorf("%s: blames %q, though errors are spread evenly", test.name, found[0].What)
-		case test.blamed != "" && (found[0].What != test.blamed || (found[0].Direction == TooSlow) != test.slow):
-			t.Errorf("%s: blames %q (too slow: %v), want %q (%v)", test.name, found[0].What, found[0].Direction == TooSlow, test.blamed, test.slow)
+		if found := c.mistakes(); found[0].What != test.blamed || found[0].Direction != test.slow {
+			t.Errorf("%s: blames %q (%s), want %q (%s)", test.name, found[0].What, found[0].Direction, test.blamed, test.slow)
 		}
 	}
-
 	var rights, wrongs []Prediction
 	for i, b := range all {
-		rights = append(rights, Prediction{Cycles: blocks[i].Cycles * 1.0001})
+		rights = append(rights, Prediction{Cycles: c.blocks[i].Cycles * 1.0001})
 		wrongs = append(wrongs, Prediction{Cycles: b.cycles(2, 3)})
 	}
 	wrongs[0] = Failed("by order")
-	right, wrong := Model{Name: "right", Predictions: rights}, Model{Name: "one load port fewer", Predictions: wrongs}
-	pairs := Pairs(blocks, []Model{wrong, right})
-	if len(pairs) != 1 || pairs[0].Blocks != len(blocks)-1 || pairs[0].Difference <= 0 || pairs[0].P > 1e-6 || pairs[0].BetterA > 0 || pairs[0].BetterB == 0 {
-		t.Errorf("the pair is %+v", pairs)
+	pairs := Pairs(c.blocks, []Model{{Name: "one load port fewer", Predictions: wrongs}, {Name: "right", Predictions: rights}})
+	if p := pairs[0]; p.Blocks != len(all)-1 || p.Difference <= 0 || p.P > 1e-6 || p.BetterA > 0 || p.BetterB == 0 {
+		t.Errorf("the pair is %+v", p)
 	}
 }
 
