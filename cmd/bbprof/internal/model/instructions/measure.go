@@ -26,7 +26,7 @@ func Measure(ctx context.Context, workers []measure.Measurer, plans []Plan, retr
 			if _, planned := bridges[b]; !planned {
 				probe := bridgeProbe(b)
 				need(probe) // its value is needed first
-				bridges[b] = &job{plan: -1, probe: probe, bits: probe.bits()}
+				bridges[b] = newJob(-1, probe)
 				q.jobs, order = append(q.jobs, bridges[b]), append(order, b)
 			}
 		}
@@ -39,7 +39,7 @@ func Measure(ctx context.Context, workers []measure.Measurer, plans []Plan, retr
 	ofPlan := make([][]*job, len(plans))
 	for i := range plans {
 		for _, probe := range plans[i].Probes {
-			j := &job{plan: i, probe: probe, bits: probe.bits()}
+			j := newJob(i, probe)
 			q.jobs, ofPlan[i] = append(q.jobs, j), append(ofPlan[i], j)
 		}
 	}
@@ -78,10 +78,11 @@ type job struct {
 	rejected verdict.Reason
 	result   profiler.Result
 	kept     []attempt
-	varies   int // differing measurements, all in doubt; the interval holds all
-	rows     int // measurements in rows
-	loops    int
+	varies   int             // differing measurements, all in doubt; the interval holds all
+	measured [asMean + 1]int // by repetition
 }
+
+func newJob(plan int, probe Probe) *job { return &job{plan: plan, probe: probe, bits: probe.bits()} }
 
 type attempt struct {
 	result profiler.Result
@@ -135,12 +136,12 @@ func (j *job) nextRepetition(width int) (next repetition, more bool) {
 	switch {
 	case j.result.Status == profiler.OK && !j.inDoubt(width), j.repeat == asMean:
 		return 0, false
-	case j.repeat == inRow && j.rows < 2:
+	case j.repeat == inRow && j.measured[inRow] < 2:
 		return inRow, true
 	case j.probe.Kind == Latency && j.bits == 512, j.probe.throughMemory():
 		return 0, false
 	}
-	return inLoop, j.loops < 2
+	return inLoop, j.measured[inLoop] < 2
 }
 
 // differing is the share by which a block's unequal measurements differ.
@@ -281,45 +282,44 @@ func (q *queue) finish(j *job, r profiler.Result, err error) error {
 	}
 	j.result = r
 	j.short = j.short || j.slowLoop()
-	switch j.repeat {
-	case inRow:
-		j.rows++
-	case inLoop:
-		j.loops++
-	}
+	j.measured[j.repeat]++
 	if r.Status == profiler.OK {
 		j.kept = append(j.kept, attempt{r, j.repeat, j.short})
 	}
-	if len(j.kept) > 0 {
-		if next, more := j.nextRepetition(q.width); more {
-			j.repeat = next
-			q.aside = append(q.aside, j)
-			return nil
+	reason := verdict.Reason("")
+	if r.Rejection != nil {
+		reason = r.Rejection.Reason
+	}
+	again := false
+	switch {
+	case len(j.kept) > 0:
+		next, more := j.nextRepetition(q.width)
+		if more {
+			j.repeat, again = next, true
+			break
 		}
 		j.settle(q.width)
 		if probe, ok := j.inShortRow(); ok {
-			added := &job{plan: j.plan, probe: probe, bits: j.bits}
-			q.jobs, q.added = append(q.jobs, added), append(q.added, added)
+			q.added = append(q.added, newJob(j.plan, probe))
+			q.jobs = append(q.jobs, q.added[len(q.added)-1])
 		}
-		q.report()
-		return nil
-	}
-	if r.Rejection != nil && (r.Rejection.Reason.Noise() && j.repeat != inLoop && j.tries <= q.retries || j.loops == 1) {
-		q.aside = append(q.aside, j)
-		return nil
-	}
-	if r.Rejection != nil && j.repeat < asMean && (j.repeat == inLoop || slices.Contains(tolerated, r.Rejection.Reason)) {
+	case reason == "": // a failure
+	case reason.Noise() && j.repeat != inLoop && j.tries <= q.retries, j.measured[inLoop] == 1:
+		again = true
+	case j.repeat == inLoop, j.repeat == inRow && slices.Contains(tolerated, reason):
 		if j.repeat == inRow {
-			j.why, j.rejected = r.Rejection.Detail, r.Rejection.Reason
+			j.why, j.rejected = r.Rejection.Detail, reason
 		}
 		j.repeat++
-		q.aside = append(q.aside, j)
-		return nil
-	}
-	if r.Rejection != nil && r.Rejection.Reason == verdict.SIGILL && j.plan >= 0 && len(j.probe.Bridges) == 0 {
+		again = true
+	case reason == verdict.SIGILL && j.plan >= 0 && len(j.probe.Bridges) == 0:
 		q.absent[j.plan] = true
 	}
-	q.report()
+	if again {
+		q.aside = append(q.aside, j)
+	} else {
+		q.report()
+	}
 	return nil
 }
 
