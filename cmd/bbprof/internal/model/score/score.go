@@ -94,11 +94,10 @@ const few = 0.02
 
 // half finds the largest errors that make up half of the sum, or nil if they are not few.
 func (s *sample) half() *Half {
-	sorted := make([]float64, len(s.err))
-	for i := range sorted {
-		sorted[i] = s.weight[i] * s.err[i]
+	var sorted []float64
+	for _, i := range s.byError {
+		sorted = append(sorted, s.all[i].weight*s.all[i].err)
 	}
-	sorted = slices.DeleteFunc(sorted, math.IsNaN)
 	slices.SortFunc(sorted, func(a, b float64) int { return cmp.Compare(b, a) })
 	total, sum := 0.0, 0.0
 	for _, e := range sorted {
@@ -212,14 +211,9 @@ func Of(blocks []Block, predictions []Prediction, subset []int, detail Detail, s
 		all[i] = i
 	}
 	estimate := s.figures(all, true)
-	f := Figures{Blocks: len(subset), Half: s.half(), Intervals: map[string]Interval{}}
+	f := Figures{Blocks: len(subset), Predicted: len(s.byError), Half: s.half(), Intervals: map[string]Interval{}}
 	for i, v := range f.values() {
 		*v = Number(estimate[i])
-	}
-	for _, e := range s.err {
-		if !math.IsNaN(e) {
-			f.Predicted++
-		}
 	}
 	if detail != Estimates && len(subset) > 0 {
 		all := stat.Bootstrap(len(subset), resample[detail], estimate, seed, func(indices []int) []float64 { return s.figures(indices, detail == All) })
@@ -243,12 +237,12 @@ func possible(name string) (least, most float64) {
 	return 0, math.Inf(1)
 }
 
+type observation struct{ measured, predicted, err, excess, weight float64 }
+
 type sample struct {
-	measured, predicted        []float64
-	roundMeasured, roundedPred []float64
-	err, excess, weight        []float64
-	weighted                   bool
-	byError                    []int // indices of predicted blocks, by error
+	all      []observation
+	weighted bool
+	byError  []int // indices of predicted blocks, by error
 	// Buffers kept between resamples.
 	x, y, rx, ry, times []float64
 }
@@ -259,34 +253,20 @@ func Weighted(blocks []Block) bool {
 }
 
 func newSample(blocks []Block, predictions []Prediction, subset []int) *sample {
-	n := len(subset)
-	s := &sample{weighted: Weighted(blocks)}
-	for _, list := range []*[]float64{&s.measured, &s.predicted, &s.roundMeasured, &s.roundedPred, &s.err, &s.excess, &s.weight, &s.x, &s.y, &s.rx, &s.ry} {
-		*list = make([]float64, 0, n)
-	}
-	for _, i := range subset {
+	s := &sample{weighted: Weighted(blocks), times: make([]float64, len(subset))}
+	for n, i := range subset {
 		b, p := &blocks[i], predictions[i]
-		predicted, err, excess := math.NaN(), math.NaN(), math.NaN()
+		o := observation{b.Cycles, math.NaN(), math.NaN(), math.NaN(), 1}
 		if p.Known() {
-			predicted, err, excess = p.Cycles, Error(b, p), Excess(b, p)
+			o.predicted, o.err, o.excess = p.Cycles, Error(b, p), Excess(b, p)
+			s.byError = append(s.byError, n)
 		}
-		s.measured = append(s.measured, b.Cycles)
-		s.predicted = append(s.predicted, predicted)
-		s.roundMeasured = append(s.roundMeasured, math.Round(b.Cycles/Step))
-		s.roundedPred = append(s.roundedPred, math.Round(predicted/Step))
-		s.err = append(s.err, err)
-		s.excess = append(s.excess, excess)
-		weight := 1.0
 		if s.weighted {
-			weight = b.Weight
+			o.weight = b.Weight
 		}
-		s.weight = append(s.weight, weight)
-		if !math.IsNaN(err) {
-			s.byError = append(s.byError, len(s.err)-1)
-		}
+		s.all = append(s.all, o)
 	}
-	slices.SortStableFunc(s.byError, func(a, b int) int { return cmp.Compare(s.err[a], s.err[b]) })
-	s.times = make([]float64, n)
+	slices.SortStableFunc(s.byError, func(a, b int) int { return cmp.Compare(s.all[a].err, s.all[b].err) })
 	return s
 }
 
@@ -306,23 +286,23 @@ func (s *sample) figures(indices []int, correlated bool) []float64 {
 	s.x, s.y, s.rx, s.ry = s.x[:0], s.y[:0], s.rx[:0], s.ry[:0]
 	clear(s.times)
 	for _, i := range indices {
-		e, w := s.err[i], s.weight[i]
-		all += w
-		if math.IsNaN(e) {
+		o := &s.all[i]
+		all += o.weight
+		if math.IsNaN(o.err) {
 			continue
 		}
-		s.times[i] += w
-		known += w
-		sum += w * e
-		excess += w * s.excess[i]
+		s.times[i] += o.weight
+		known += o.weight
+		sum += o.weight * o.err
+		excess += o.weight * o.excess
 		for k, l := range limits {
-			if e <= float64(l)/100+rounding {
-				within[k] += w
+			if o.err <= float64(l)/100+rounding {
+				within[k] += o.weight
 			}
 		}
 		if correlated {
-			s.x, s.y = append(s.x, s.measured[i]), append(s.y, s.predicted[i])
-			s.rx, s.ry = append(s.rx, s.roundMeasured[i]), append(s.ry, s.roundedPred[i])
+			s.x, s.y = append(s.x, o.measured), append(s.y, o.predicted)
+			s.rx, s.ry = append(s.rx, math.Round(o.measured/Step)), append(s.ry, math.Round(o.predicted/Step))
 		}
 	}
 	weighted := math.NaN()
@@ -347,13 +327,13 @@ func (s *sample) median(known float64) float64 {
 			continue
 		}
 		if !math.IsNaN(lower) {
-			return (lower + s.err[i]) / 2
+			return (lower + s.all[i].err) / 2
 		}
 		switch below += s.times[i]; {
 		case below > known/2*(1+rounding):
-			return s.err[i]
+			return s.all[i].err
 		case below >= known/2*(1-rounding):
-			lower = s.err[i]
+			lower = s.all[i].err
 		}
 	}
 	return lower
