@@ -158,8 +158,9 @@ func (h *huntCmd) hunt(ctx context.Context, std cli.Streams, m hunt.Measurer, mo
 	found, err := hunt.Hunt(ctx, m, model, corpus, hunt.Options{
 		Threshold: h.threshold, Generate: h.generate, Seed: h.seed, Usable: hunt.NewForms(forms.Select(nil, false)),
 		Enough: func() bool { return h.time > 0 && time.Since(began) > h.time },
-		Progress: func(p hunt.Progress) {
-			meter.Show(time.Now(), float64(p.Surveyed)/float64(max(1, p.Of)), fmt.Sprintf("%d of %d blocks, %d wrong, %d classes", p.Surveyed, p.Of, p.Wrong, p.Classes))
+		Progress: func(surveyed, of, wrong, classes int) {
+			text := fmt.Sprintf("%d of %d blocks, %d wrong, %d classes", surveyed, of, wrong, classes)
+			meter.Show(time.Now(), float64(surveyed)/float64(max(1, of)), text)
 		},
 	})
 	if err == nil {

@@ -98,13 +98,7 @@ type Options struct {
 	// Enough, unless nil, reports whether to stop.
 	Enough func() bool
 	// Progress, unless nil, is called after each batch.
-	Progress func(Progress)
-}
-
-type Progress struct {
-	Surveyed, Of int // blocks of the corpus and generated ones
-	Wrong        int
-	Classes      int
+	Progress func(surveyed, of, wrong, classes int)
 }
 
 // Class is a minimal block that a model gets wrong.
@@ -220,7 +214,7 @@ func (h *hunter) chase(ctx context.Context, blocks []string) error {
 
 func (h *hunter) report() {
 	if h.Progress != nil {
-		h.Progress(Progress{h.surveyed, h.total, h.found.Wrong, len(h.classes)})
+		h.Progress(h.surveyed, h.total, h.found.Wrong, len(h.classes))
 	}
 }
 

@@ -190,21 +190,8 @@ func (f *Figures) values() []*Number {
 	return append(v, &f.TauB, &f.TauBRounded, &f.Pearson)
 }
 
-// Detail selects the intervals that Of computes.
-type Detail int
-
-const (
-	Estimates Detail = iota // none
-	Errors                  // all but correlations'
-	All
-)
-
-// resample is the most blocks of a resample. Larger samples would take longer; the spread is scaled, so intervals are no
-// narrower.
-var resample = map[Detail]int{Errors: 1000, All: 4000}
-
-// Of computes a model's figures on the blocks of subset.
-func Of(blocks []Block, predictions []Prediction, subset []int, detail Detail, seed uint64) Figures {
+// Of computes a model's figures on the blocks of subset, with the intervals of correlations only if asked for.
+func Of(blocks []Block, predictions []Prediction, subset []int, correlated bool, seed uint64) Figures {
 	s := newSample(blocks, predictions, subset)
 	all := make([]int, len(subset))
 	for i := range all {
@@ -215,8 +202,12 @@ func Of(blocks []Block, predictions []Prediction, subset []int, detail Detail, s
 	for i, v := range f.values() {
 		*v = Number(estimate[i])
 	}
-	if detail != Estimates && len(subset) > 0 {
-		all := stat.Bootstrap(len(subset), resample[detail], estimate, seed, func(indices []int) []float64 { return s.figures(indices, detail == All) })
+	if len(subset) > 0 {
+		most := 1000 // blocks of a resample; larger ones would take longer, and the spread is scaled
+		if correlated {
+			most = 4000
+		}
+		all := stat.Bootstrap(len(subset), most, estimate, seed, func(indices []int) []float64 { return s.figures(indices, correlated) })
 		for i, name := range Names() {
 			if least, most := possible(name); !math.IsNaN(all[i].Low) {
 				f.Intervals[name] = Interval{Low: max(least, all[i].Low), High: min(most, all[i].High)}
