@@ -2,7 +2,6 @@ package report
 
 import (
 	_ "embed"
-	"fmt"
 	"io"
 	"math"
 	"strconv"
@@ -148,16 +147,15 @@ func (d *document) models() {
 }
 
 func key(model int) markup.HTML {
-	return markup.HTML(fmt.Sprintf(`<span class="key c%d"></span>`, model%colors+1))
+	return markup.Sprintf(`<span class="key c%d"></span>`, model%colors+1)
 }
 
 // small puts text below other text.
 func small(text string) markup.HTML {
-	var w markup.Writer
-	if text != "" {
-		w.Printf("<small>%s</small>", text)
+	if text == "" {
+		return ""
 	}
-	return w.HTML()
+	return markup.Sprintf("<small>%s</small>", text)
 }
 
 func (d *document) groups() {
@@ -191,7 +189,7 @@ func (d *document) mistakes() {
 		if len(m.Mistakes) > 0 {
 			d.Printf("<h3>%s</h3>\n"+`<ol class="mistakes">`, m.Name)
 			for _, mistake := range m.Mistakes {
-				d.mistake(mistake)
+				d.offenders(mistake.String(), mistake.Worst, mistake.What, mistake.In)
 			}
 			d.Printf("</ol>\n")
 			d.Printf(`<ul class="mistakes">`)
@@ -208,8 +206,6 @@ func (d *document) mistakes() {
 	}
 	d.Printf("</section>\n\n")
 }
-
-func (d *document) mistake(m score.Mistake) { d.offenders(m.String(), m.Worst, m.What, m.In) }
 
 // offenders lists some blocks, with a link to all that the table has.
 func (d *document) offenders(title string, list []score.Offender, what string, all []int) {
@@ -235,18 +231,15 @@ func (d *document) offenders(title string, list []score.Offender, what string, a
 
 // show formats a block for the reader.
 func (d *document) show(b *score.Block) markup.HTML {
-	var w markup.Writer
-	w.Printf("%s<small>%s</small>", score.Text(b.Hex), b.Hex)
-	if b.Evidence != d.evidence {
-		w.Printf("%s", small(b.Evidence))
+	evidence := b.Evidence
+	if evidence == d.evidence {
+		evidence = ""
 	}
-	return w.HTML()
+	return markup.Sprintf("%s<small>%s</small>%s", score.Text(b.Hex), b.Hex, small(evidence))
 }
 
 func cycles(b *score.Block) markup.HTML {
-	var w markup.Writer
-	w.Printf("%s<small>±%s %%</small>", number(b.Cycles, 2), number(100*(b.High-b.Low)/2/b.Cycles, 2))
-	return w.HTML()
+	return markup.Sprintf("%s<small>±%s %%</small>", number(b.Cycles, 2), number(100*(b.High-b.Low)/2/b.Cycles, 2))
 }
 
 func (d *document) blocks(list []int, by string) {
