@@ -58,6 +58,7 @@ type finder struct {
 	ctx     context.Context
 	forms   []Form
 	time    Timer
+	err     error // the first of time
 	anchors []int
 	known   []observation
 	widest  float64 // most instructions per cycle
@@ -80,30 +81,38 @@ func (o observation) perCycle() float64 {
 
 // Find finds the resources and each form's use of them. progress is told each phase.
 func Find(ctx context.Context, forms []Form, time Timer, progress func(what string)) (*Table, error) {
-	f := &finder{ctx: ctx, forms: forms, time: time}
+	f, t := &finder{ctx: ctx, forms: forms, time: time}, &Table{Forms: forms}
 	progress("anchors")
-	if err := f.findAnchors(); err != nil {
-		return nil, err
+	f.findAnchors()
+	if f.err == nil {
+		progress("resources")
+		f.findResources(t)
 	}
-	progress("resources")
-	found, err := f.findResources()
-	if err != nil {
-		return nil, err
+	if f.err == nil {
+		progress("uses")
+		f.useAll(t)
 	}
-	t := &Table{Forms: forms, Resources: found}
-	progress("uses")
-	if err := f.useAll(t); err != nil {
-		return nil, err
+	if f.err != nil {
+		return nil, f.err
 	}
 	t.finish()
 	return t, nil
 }
 
-func (f *finder) times(mixes []Mix) ([]Timing, error) {
-	if len(mixes) == 0 {
-		return nil, nil
+// times times mixes. After an error, which f keeps, no mix has a time.
+func (f *finder) times(mixes []Mix) []Timing {
+	if f.err == nil && len(mixes) > 0 {
+		times, err := f.time(f.ctx, mixes)
+		if err == nil {
+			return times
+		}
+		f.err = err
 	}
-	return f.time(f.ctx, mixes)
+	none := make([]Timing, len(mixes))
+	for i := range none {
+		none[i].Why = "not measured: the search ended"
+	}
+	return none
 }
 
 // copies returns how many instructions of a form take the cycles, at most 12.
@@ -126,7 +135,7 @@ func (f *finder) pair(a, b int) Mix {
 }
 
 // findAnchors picks one simple form of each kind: those that share differently with some anchor.
-func (f *finder) findAnchors() error {
+func (f *finder) findAnchors() {
 	var simple []int
 	var mixes []Mix
 	for i := range f.forms {
@@ -135,10 +144,7 @@ func (f *finder) findAnchors() error {
 			simple, mixes = append(simple, i), append(mixes, Mix{{i, copies}})
 		}
 	}
-	times, err := f.times(mixes)
-	if err != nil {
-		return err
-	}
+	times := f.times(mixes)
 	candidates := simple[:0]
 	for k, i := range simple {
 		if t := times[k]; t.ok() && t.Cycles/float64(mixes[k][0].N) < fast {
@@ -147,12 +153,10 @@ func (f *finder) findAnchors() error {
 		}
 	}
 	if len(candidates) == 0 {
-		return errors.New("no form that could fill a unit has a time; choose more forms")
+		f.err = cmp.Or(f.err, errors.New("no form that could fill a unit has a time; choose more forms"))
+		return
 	}
-	singles, err := f.singles(candidates)
-	if err != nil {
-		return err
-	}
+	singles := f.singles(candidates)
 	profile := map[int][]float64{} // by anchor
 	for a := candidates[0]; a >= 0; {
 		f.anchors = append(f.anchors, a)
@@ -160,9 +164,7 @@ func (f *finder) findAnchors() error {
 		for _, c := range candidates {
 			mixes = append(mixes, f.pair(a, c))
 		}
-		if times, err = f.times(mixes); err != nil {
-			return err
-		}
+		times = f.times(mixes)
 		for k, c := range candidates {
 			s := math.NaN()
 			switch {
@@ -180,13 +182,12 @@ func (f *finder) findAnchors() error {
 			a = f.leastSimilar(candidates, profile)
 		}
 	}
-	return nil
 }
 
 // singles returns the candidates that take one slot of the front end, and so are one operation: sharing with a form of
 // two does not tell where. The mixes with the most instructions a cycle fill the front end, but perhaps units, too. So
 // several are tried, and the least that a form adds to any of them counts.
-func (f *finder) singles(candidates []int) (kept []int, err error) {
+func (f *finder) singles(candidates []int) (kept []int) {
 	var mixes []Mix
 	for _, c := range candidates {
 		mixes = append(mixes, Mix{{c, f.copies(c, partCycles)}})
@@ -194,10 +195,7 @@ func (f *finder) singles(candidates []int) (kept []int, err error) {
 			mixes = append(mixes, f.pair(candidates[0], c))
 		}
 	}
-	times, err := f.times(mixes)
-	if err != nil {
-		return nil, err
-	}
+	times := f.times(mixes)
 	var fronts []observation
 	most := 0.0
 	for i, t := range times {
@@ -218,9 +216,7 @@ func (f *finder) singles(candidates []int) (kept []int, err error) {
 		for _, c := range candidates {
 			mixes = append(mixes, with(front, kernelCycles, Part{c, f.copies(c, addedCycles)}))
 		}
-		if times, err = f.times(mixes); err != nil {
-			return nil, err
-		}
+		times = f.times(mixes)
 		for i, c := range candidates {
 			if times[0].ok() && times[i+1].ok() {
 				slots := (times[i+1].Cycles - times[0].Cycles) * most / float64(f.copies(c, addedCycles))
@@ -239,7 +235,7 @@ func (f *finder) singles(candidates []int) (kept []int, err error) {
 		}
 	}
 	if float64(one) < some*float64(len(candidates)) {
-		return candidates, nil // not a front end
+		return candidates // not a front end
 	}
 	f.widest = most
 	for _, o := range fronts {
@@ -248,7 +244,7 @@ func (f *finder) singles(candidates []int) (kept []int, err error) {
 			f.fronts = append(f.fronts, o.mix)
 		}
 	}
-	return kept, nil
+	return kept
 }
 
 // leastSimilar returns the fastest of the candidates that differ most from all anchors, -1 if each resembles one.
@@ -291,43 +287,27 @@ type candidate struct {
 
 // findResources measures every anchor against every kernel, and keeps the kernels that explain the times best. Mixes
 // that take longer than predicted saturate something else, and become kernels.
-func (f *finder) findResources() ([]Resource, error) {
-	all, err := f.measureUses(f.candidates())
-	if err != nil {
-		return nil, err
-	}
-	if err := f.someMixes(); err != nil {
-		return nil, err
-	}
+func (f *finder) findResources(t *Table) {
+	all := f.measureUses(f.candidates())
+	f.someMixes()
 	chosen := f.choose(all)
 	const rounds = 3
 	for range rounds {
-		more, err := f.measureUses(f.unexplained(chosen))
-		if err != nil {
-			return nil, err
-		}
-		if more, err = f.measureUses(f.reduce(more)); err != nil {
-			return nil, err
-		}
+		more := f.measureUses(f.reduce(f.measureUses(f.unexplained(chosen))))
 		if all = append(all, more...); len(more) == 0 {
 			break
 		}
 		chosen = f.choose(all)
 	}
-	var found []Resource
 	for i := range chosen {
 		c := &chosen[i]
-		found = append(found, Resource{Name: f.name(c), kernel: c.observation, needs: f.needs(chosen, i)})
+		t.Resources = append(t.Resources, Resource{Name: f.name(c), kernel: c.observation, needs: f.needs(chosen, i)})
 	}
-	return found, nil
 }
 
 // measureUses adds the anchors' uses to candidates.
-func (f *finder) measureUses(all []candidate) ([]candidate, error) {
-	all, err := f.startKernels(all)
-	if err != nil {
-		return nil, err
-	}
+func (f *finder) measureUses(all []candidate) []candidate {
+	all = f.startKernels(all)
 	var mixes []Mix
 	var of []int
 	for k := range all {
@@ -336,10 +316,7 @@ func (f *finder) measureUses(all []candidate) ([]candidate, error) {
 			of = append(of, k)
 		}
 	}
-	times, err := f.times(mixes)
-	if err != nil {
-		return nil, err
-	}
+	times := f.times(mixes)
 	for i, t := range times {
 		if !t.ok() {
 			continue
@@ -349,7 +326,7 @@ func (f *finder) measureUses(all []candidate) ([]candidate, error) {
 		c.use[added.Form] = slots((t.Cycles-repeats*c.cycles)/float64(added.N), c.perCycle())
 		f.known = append(f.known, observation{mixes[i], t.Cycles})
 	}
-	return all, nil
+	return all
 }
 
 // unexplained returns the mixes whose time most exceeds that of the fullest resource.
@@ -439,7 +416,7 @@ func (f *finder) needs(all []candidate, of int) (needed int) {
 }
 
 // someMixes times random mixes of a few anchors, like programs', to choose resources by.
-func (f *finder) someMixes() error {
+func (f *finder) someMixes() {
 	const many, fewest, most = 400, 3, 8
 	r := rand.New(rand.NewPCG(1, 2))
 	var mixes []Mix
@@ -450,13 +427,11 @@ func (f *finder) someMixes() error {
 		}
 		mixes = append(mixes, m)
 	}
-	times, err := f.times(mixes)
-	for i, t := range times {
+	for i, t := range f.times(mixes) {
 		if t.ok() {
 			f.known = append(f.known, observation{mixes[i], t.Cycles})
 		}
 	}
-	return err
 }
 
 // with repeats a kernel to at least the cycles, and adds parts.
@@ -499,7 +474,7 @@ func (f *finder) candidates() (all []candidate) {
 }
 
 // startKernels times the kernels alone at their final length.
-func (f *finder) startKernels(all []candidate) (kept []candidate, err error) {
+func (f *finder) startKernels(all []candidate) (kept []candidate) {
 	var mixes []Mix
 	for _, c := range all {
 		for _, p := range c.mix {
@@ -507,8 +482,7 @@ func (f *finder) startKernels(all []candidate) (kept []candidate, err error) {
 		}
 		mixes = append(mixes, with(c.observation, kernelCycles))
 	}
-	times, err := f.times(mixes)
-	for i, t := range times {
+	for i, t := range f.times(mixes) {
 		if t.ok() {
 			c := all[i]
 			c.cycles = t.Cycles / float64(mixes[i][0].N/c.mix[0].N)
@@ -516,7 +490,7 @@ func (f *finder) startKernels(all []candidate) (kept []candidate, err error) {
 			kept = append(kept, c)
 		}
 	}
-	return kept, err
+	return kept
 }
 
 // cyclesOf returns how long a mix occupies the kernel's resource.
@@ -541,7 +515,7 @@ func (f *finder) choose(all []candidate) (chosen []candidate) {
 		}
 		return sum / float64(len(f.known))
 	}
-	for left := loss(nil); len(chosen) < mostResources; {
+	for left := loss(nil); len(chosen) < mostResources && f.err == nil; {
 		gains, most := make([]float64, len(all)), 0.0
 		for k := range all {
 			gains[k] = left - loss(&all[k])

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"math/bits"
 	"math/rand/v2"
@@ -139,5 +140,28 @@ func TestWrite(t *testing.T) {
 	}
 	if _, err := Read(strings.NewReader("{}")); err == nil {
 		t.Error("a file without resources is read")
+	}
+}
+
+// TestFindEnds: whichever call of the timer fails, Find returns its error.
+func TestFindEnds(t *testing.T) {
+	for fails := 0; ; fails++ {
+		c, list := drawn(2)
+		calls := 0
+		_, err := Find(t.Context(), list, func(ctx context.Context, mixes []Mix) ([]Timing, error) {
+			if calls++; calls > fails {
+				return nil, io.ErrClosedPipe
+			}
+			return c.time(ctx, mixes)
+		}, func(string) {})
+		if err == nil {
+			if fails < 20 {
+				t.Errorf("the timer is called %d times", fails)
+			}
+			return
+		}
+		if !errors.Is(err, io.ErrClosedPipe) {
+			t.Fatalf("call %d fails: %v", fails+1, err)
+		}
 	}
 }

@@ -8,16 +8,13 @@ import (
 )
 
 // useAll measures each form's use of each resource, and finds more resources for forms that none explains.
-func (f *finder) useAll(t *Table) error {
+func (f *finder) useAll(t *Table) {
 	every := make([]int, len(f.forms))
 	for i := range every {
 		every[i] = i
 		t.Forms[i].Uses = make([]Use, len(t.Resources))
 	}
-	own, err := f.own(every)
-	if err != nil {
-		return err
-	}
+	own := f.own()
 	for _, nested := range []bool{false, true} { // needed ones first
 		for r := range t.Resources {
 			needs := t.Resources[r].needs
@@ -35,16 +32,11 @@ func (f *finder) useAll(t *Table) error {
 					test = append(test, i)
 				}
 			}
-			if err := f.use(t, r, test, own); err != nil {
-				return err
-			}
+			f.use(t, r, test, own)
 		}
 	}
-	if err := f.late(t, own); err != nil {
-		return err
-	}
+	f.late(t, own)
 	t.subtractBeside()
-	return nil
 }
 
 // subtractBeside subtracts the uses of companions.
@@ -63,18 +55,18 @@ func (t *Table) subtractBeside() {
 const negligible = 0.03
 
 // own times the instructions of each form that are added to a kernel, alone: the kernel must hide this time.
-func (f *finder) own(forms []int) ([]Timing, error) {
+func (f *finder) own() []Timing {
 	var mixes []Mix
-	for _, i := range forms {
+	for i := range f.forms {
 		mixes = append(mixes, Mix{{i, f.added(i)}})
 	}
-	times, err := f.times(mixes)
-	for k, i := range forms {
-		if err == nil && f.forms[i].Alone == 0 && times[k].ok() {
-			f.forms[i].Alone = times[k].Cycles / float64(mixes[k][0].N)
+	times := f.times(mixes)
+	for i := range f.forms {
+		if f.forms[i].Alone == 0 && times[i].ok() {
+			f.forms[i].Alone = times[i].Cycles / float64(mixes[i][0].N)
 		}
 	}
-	return times, err
+	return times
 }
 
 // added returns how many of a form are added to a kernel.
@@ -85,7 +77,7 @@ func (f *finder) added(form int) int {
 	return f.copies(form, addedCycles)
 }
 
-func (f *finder) use(t *Table, r int, forms []int, own []Timing) error {
+func (f *finder) use(t *Table, r int, forms []int, own []Timing) {
 	kernel := t.Resources[r].kernel
 	var mixes []Mix
 	base := map[int][]int{} // kernel-only mixes, by repeats
@@ -111,10 +103,7 @@ func (f *finder) use(t *Table, r int, forms []int, own []Timing) error {
 		tests = append(tests, test{i, n, repeats, len(mixes)})
 		mixes = append(mixes, mix)
 	}
-	times, err := f.times(mixes)
-	if err != nil {
-		return err
-	}
+	times := f.times(mixes)
 	for _, x := range tests {
 		u := &t.Forms[x.form].Uses[r]
 		alone, with := median(times, base[x.repeats]), times[x.mix]
@@ -129,7 +118,6 @@ func (f *finder) use(t *Table, r int, forms []int, own []Timing) error {
 			*u = Use{Share: max(0, added), Low: max(0, added-half), High: max(0, added+half)}
 		}
 	}
-	return nil
 }
 
 func median(times []Timing, which []int) Timing {
@@ -156,7 +144,7 @@ func (t *Table) explained(form int) (most float64) {
 
 // late makes kernels of forms that take longer than any resource explains, and tests the others with them. Forms that
 // share with none keep only their time alone.
-func (f *finder) late(t *Table, own []Timing) error {
+func (f *finder) late(t *Table, own []Timing) {
 	const (
 		mostTries = 40
 		alike     = 3    // tries with forms of equal time
@@ -185,10 +173,7 @@ func (f *finder) late(t *Table, own []Timing) error {
 		}
 		try++
 		kernel := Mix{{first, max(1, f.copies(first, kernelCycles))}}
-		times, err := f.times([]Mix{kernel})
-		if err != nil {
-			return err
-		}
+		times := f.times([]Mix{kernel})
 		if t := times[0]; !t.ok() || t.High-t.Low > steady*t.Cycles || t.Cycles > longer*float64(kernel[0].N)*f.forms[first].Alone {
 			continue // they wait for each other
 		}
@@ -201,9 +186,7 @@ func (f *finder) late(t *Table, own []Timing) error {
 			t.Forms[i].Uses[r] = Use{}
 		}
 		t.Forms[first].Uses[r] = Use{Share: f.forms[first].Alone, Low: f.forms[first].Alone, High: f.forms[first].Alone}
-		if err := f.use(t, r, open, own); err != nil {
-			return err
-		}
+		f.use(t, r, open, own)
 		with := 0
 		for _, i := range open {
 			if t.Forms[i].Uses[r].Share > 0.1*f.forms[i].Alone {
@@ -218,5 +201,4 @@ func (f *finder) late(t *Table, own []Timing) error {
 		}
 		open = slices.DeleteFunc(open, func(i int) bool { return !unexplained(i) })
 	}
-	return nil
 }
