@@ -101,9 +101,6 @@ func (d *document) measured() {
 		}
 		d.Printf("</ul>\n")
 	}
-	if svg := widthCurve(d.Page); svg != "" {
-		d.Printf("<h3>Precision</h3><figure>%s<figcaption>Share of blocks with an interval at most this wide.</figcaption></figure>\n", svg)
-	}
 	d.Printf("</section>\n\n")
 }
 

@@ -101,24 +101,6 @@ func errorCurves(p *Page) markup.HTML {
 	return c.done()
 }
 
-// widthCurve returns "" if no block has an interval.
-func widthCurve(p *Page) markup.HTML {
-	var widths []float64 // half of each interval, as a share of the cycles
-	for _, b := range p.Measured {
-		if b.High > b.Low {
-			widths = append(widths, (b.High-b.Low)/2/b.Cycles)
-		}
-	}
-	if len(widths) == 0 {
-		return ""
-	}
-	c := newChart("Half-widths of the measurements' intervals", 640, 240)
-	c.x, c.y = logarithmic(0.0001, 0.1), linear(1)
-	c.axes([]tick{{0.0001, "0.01 %"}, {0.001, "0.1 %"}, {0.01, "1 %"}, {0.1, "10 %"}}, shares, "half-width of the 95 % interval / measured", "share of blocks")
-	c.distribution(widths, len(widths), "c1")
-	return c.done()
-}
-
 // heatLevels is the number of heat-map colours in the style sheet.
 const heatLevels = 8
 
