@@ -229,7 +229,7 @@ func (t *truth) add(row resultfile.Row, c *truthColumns, o truthOptions, seen ma
 	}
 	delete(t.rejections, block)
 	b := score.Block{Hex: block, Cycles: cycles, Low: cycles, High: cycles, Weight: before.weight + weight,
-		Application: kept(cell(c.application)), Bound: kept(cell("bound")),
+		Application: kept(cell(c.application)), Line: kept(cell("source_line")), Bound: kept(cell("bound")),
 		Forwards: cell("self_forwarding_loads") != "" && cell("self_forwarding_loads") != "0"}
 	if o.cycles == "" { // else the interval and the evidence are of other cycles
 		b.Low, b.High = bound(cell("ci_low"), cycles), bound(cell("ci_high"), cycles)

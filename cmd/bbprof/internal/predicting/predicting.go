@@ -18,6 +18,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/profiler"
 )
 
 // Timeout limits how long a tool may be silent. Learned models start slowly.
@@ -28,6 +29,7 @@ type Flags struct {
 	MCPU    string
 	Core    string
 	Timeout time.Duration // without an answer; 0 means the default
+	Branch  profiler.Branch
 }
 
 // Model is a model that was asked for, and its source once it is open. Its errors name it.
@@ -116,7 +118,7 @@ func (p *Flags) Open(core cpu.Core) (list []Model, err error) {
 }
 
 func (p *Flags) OpenOne(m Model, core cpu.Core) (_ Model, err error) {
-	m.Source, err = predict.Parse(m.Text, predict.Options{Core: core, MCPU: p.MCPU, Timeout: cmp.Or(p.Timeout, Timeout), Open: OpenTable})
+	m.Source, err = predict.Parse(m.Text, predict.Options{Core: core, MCPU: p.MCPU, Timeout: cmp.Or(p.Timeout, Timeout), Branch: p.Branch, Open: OpenTable})
 	if err != nil {
 		err = cli.BadUsage("-model %s: %w", m.Name, err)
 	}

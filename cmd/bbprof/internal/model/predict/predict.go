@@ -21,6 +21,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 	"github.com/bbprof/bbprof/internal/cpu"
+	"github.com/bbprof/bbprof/profiler"
 )
 
 type Source interface {
@@ -34,6 +35,8 @@ type Options struct {
 	Core    cpu.Core // to predict
 	MCPU    string
 	Timeout time.Duration // limit for an answer
+	// Branch is how the branches at the blocks' ends were measured, "" by default.
+	Branch profiler.Branch
 	// Open opens a file of predictions.
 	Open func(name string) (columns []string, rows iter.Seq2[[]string, error], err error)
 }

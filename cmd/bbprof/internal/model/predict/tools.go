@@ -14,7 +14,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/profiler"
 )
 
 // tool is a program that gets a file with a block and writes cycles.
@@ -119,13 +121,24 @@ func readOSACA(out []byte) (cycles float64, err error) {
 	return cycles, nil
 }
 
+// measured drops a block's branch unless it closes the loop that was measured: uiCA takes all that ends in a branch for a
+// loop.
+func (o Options) measured(block string) string {
+	insts, _ := asm.DecodeHex(block)
+	branch, ok := asm.TrailingBranch(insts)
+	if !ok || o.Branch == profiler.Taken || o.Branch == "" && branch.ToStart() {
+		return block
+	}
+	return block[:2*branch.Offset]
+}
+
 func newUICA(s *settings, o Options) (Source, error) {
 	t, err := newTool("uica", "uiCA.py", o.Core.UICA, "put the folder of github.com/andreas-abel/uiCA into PATH", s, o)
 	if err != nil {
 		return nil, err
 	}
 	t.arguments = []string{"-raw", "-arch", t.arch, "-TPonly"}
-	t.write = func(_ context.Context, block string) ([]byte, error) { return hex.DecodeString(block) }
+	t.write = func(_ context.Context, block string) ([]byte, error) { return hex.DecodeString(o.measured(block)) }
 	t.read = func(out []byte) (float64, error) {
 		v, err := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
 		if err != nil {

@@ -232,7 +232,7 @@ func (d *document) show(b *score.Block) markup.HTML {
 	if evidence == d.evidence {
 		evidence = ""
 	}
-	return markup.Sprintf("%s<small>%s</small>%s", score.Text(b.Hex), b.Hex, small(evidence))
+	return markup.Sprintf("%s<small>%s</small>%s%s", score.Text(b.Hex), b.Hex, small(b.Line), small(evidence))
 }
 
 func cycles(b *score.Block) markup.HTML {
