@@ -149,7 +149,8 @@ type counterSeries struct {
 	plan     Plan
 	deadline time.Time
 	timed    Timed
-	pair     Pair // of the last replicate
+	pair     Pair                    // of the last replicate
+	must     func(pmu.Event) float64 // the count per iteration of a stimulus, which nothing rejects; nil for other blocks
 }
 
 func (t *Counters) series(b Block, p Plan) *counterSeries {
@@ -164,7 +165,7 @@ func (t *Counters) Time(b Block, p Plan) (Timed, error) {
 		if slices.Contains(checked, n) && c.sample().estimate().enough(n) || n >= checked[0] && time.Now().After(c.deadline) {
 			break
 		}
-		if err := c.replicate(n, c.window); err != nil {
+		if err := c.replicate(n); err != nil {
 			return c.timed, err
 		}
 	}
@@ -178,8 +179,23 @@ func (c *counterSeries) sample() sample {
 	return sample{c.timed.Windows, c.passes[0].clock, clockRate{ticks: 1}, c.timed.RunsPerSample, c.pair.iterations(), c.plan.Precision}
 }
 
+// stimulusReplicates is small because a stimulus's counts are the same in all replicates.
+const stimulusReplicates = 2
+
+// Tally counts all events over a stimulus, a block with a known count of each per iteration: must. No count rejects it.
+func (t *Counters) Tally(b Block, p Plan, must func(pmu.Event) float64) (Tallies, error) {
+	c := t.series(b, p)
+	c.must = must
+	for n := range stimulusReplicates {
+		if err := c.replicate(n); err != nil {
+			return nil, err
+		}
+	}
+	return c.timed.Events, nil
+}
+
 // replicate takes the windows of a replicate, pass by pass.
-func (c *counterSeries) replicate(n int, window func(pass, replicate int, l Layout) error) error {
+func (c *counterSeries) replicate(n int) error {
 	for i, p := range c.passes {
 		c.block.Refill()
 		layouts := c.plan.layouts(n)
@@ -190,7 +206,7 @@ func (c *counterSeries) replicate(n int, window func(pass, replicate int, l Layo
 		c.pair = pairs[0]
 		if err := c.whileEnabled(p, func() error {
 			for _, l := range layouts {
-				if err := window(i, n, l); err != nil {
+				if err := c.window(i, n, l); err != nil {
 					return err
 				}
 			}
@@ -230,7 +246,7 @@ func (c *counterSeries) window(i, replicate int, l Layout) error {
 	if err != nil {
 		return err
 	}
-	c.timed.Events.add(p.events, c.pair, [2]Readings{ofShort, ofLong}, c.identical())
+	c.timed.Events.add(p.events, c.pair, [2]Readings{ofShort, ofLong})
 	if i == 0 {
 		c.timed.Windows = append(c.timed.Windows, Window{l, replicate, c.pair.PerIteration(float64(short.Cycles), float64(long.Cycles))})
 	}
@@ -240,14 +256,17 @@ func (c *counterSeries) window(i, replicate int, l Layout) error {
 // agree times an image until enough timings are clean and identical. It moves to another CPU after repeated context switches.
 func (c *counterSeries) agree(p pass, im Image, offset int) (a Agreement, r Readings, err error) {
 	for try, switched := 0, 0; ; {
-		if r, err = c.count(p, im, offset, nil); err != nil {
+		if r, err = c.count(p, im, offset); err != nil {
 			return a, r, err
+		}
+		if c.must != nil && r.Switches == 0 && r.Lost == 0 {
+			return a, r, nil
 		}
 		if r.Lost > 0 && r.Switches == 0 {
 			err = lostCounters(fmt.Errorf("%d of %d events", r.Lost, len(p.events)))
 		} else {
 			var rejection *verdict.Rejection
-			if a, rejection = Agree(p.timings(r, c.plan), c.identical()); rejection == nil {
+			if a, rejection = Agree(p.timings(r, c.plan)); rejection == nil {
 				c.timed.SamplesKept += a.Identical
 				c.timed.SamplesDropped += PaperTimings - a.Identical
 				return a, r, nil
@@ -269,14 +288,6 @@ func (c *counterSeries) agree(p pass, im Image, offset int) (a Agreement, r Read
 			return a, r, err
 		}
 	}
-}
-
-// identical returns how many timings must be clean and identical.
-func (c *counterSeries) identical() int {
-	if c.plan.Identical > 0 {
-		return c.plan.Identical
-	}
-	return PaperIdentical
 }
 
 // timings marks the runs with forbidden events. Events that also count other things, and events
@@ -315,12 +326,12 @@ func (p Plan) brokenRule(e pmu.Event) verdict.Reason {
 }
 
 // count remaps the block and runs an image twice: to warm up, readings included so that their
-// tables are in L1D too, and for the timings. Only a stimulus has must.
-func (c *counterSeries) count(p pass, im Image, offset int, must func(pmu.Event) float64) (Readings, error) {
+// tables are in L1D too, and for the timings.
+func (c *counterSeries) count(p pass, im Image, offset int) (Readings, error) {
 	setup := append(slices.Clone(c.plan.Remap), tracee.Run(c.resetImage, 1), tracee.Put(layout.SlotDispatch, uint64(offset)))
 	r, err := c.countRuns(p, im.Entry, setup)
 	if c.script != nil && err == nil {
-		c.script.block(p.events, im.Iterations, must, &r)
+		c.script.block(p.events, im.Iterations, c.must, &r)
 	}
 	return r, err
 }

@@ -36,7 +36,7 @@ func key(e pmu.Event) string { return string(e.Role) + " " + e.Name }
 func (t Tallies) Of(e pmu.Event) *Tally { return t[key(e)] }
 
 // add adds a window's readings.
-func (t Tallies) add(events pmu.Pass, p Pair, both [2]Readings, identical int) {
+func (t Tallies) add(events pmu.Pass, p Pair, both [2]Readings) {
 	for k, e := range events {
 		if k == 0 {
 			continue
@@ -56,7 +56,7 @@ func (t Tallies) add(events pmu.Pass, p Pair, both [2]Readings, identical int) {
 					zero++
 				}
 			}
-			tally.Zero = tally.Zero && zero >= identical
+			tally.Zero = tally.Zero && zero >= PaperIdentical
 		}
 		tally.PerIter = append(tally.PerIter, p.PerIteration(middle[0], middle[1]))
 	}
