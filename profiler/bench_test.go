@@ -83,7 +83,7 @@ func (b bench) unjudged(code []byte, frames, copies int) (task mapping.Task, err
 // build lays out copies of a mapped block after its images.
 func (b bench) build(m *mapping.MappedBlock, copies int) harness.Image {
 	b.t.Helper()
-	im := require.Get(harness.Build(m.Long.End(), m.Insts, copies, harnessOf(m)))(b.t)
+	im := require.Get(harness.Build(m.Long.End(), m.Insts, copies, nil, harnessOf(m)))(b.t)
 	return im
 }
 

@@ -60,7 +60,7 @@ func plan(t *testing.T, code ...byte) (Plan, harness.Image) {
 	}
 	insts := require.Get(asm.Decode(code))(t)
 	p := Plan{Insts: insts, Init: initial.Paper(), Frames: 1, Pages: 4, Limit: limitOfPlan}
-	im := require.Get(harness.BuildDryRun(insts, 3, harness.Harness{Init: p.Init, Reset: harness.Reset{Memory: true}}))(t)
+	im := require.Get(harness.BuildDryRun(insts, 3, nil, harness.Harness{Init: p.Init, Reset: harness.Reset{Memory: true}}))(t)
 	return p, im
 }
 

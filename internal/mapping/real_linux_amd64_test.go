@@ -43,8 +43,8 @@ func mapReal(t *testing.T, c *tracee.Tracee, p Plan, copies int, code []byte) (P
 	insts := require.Get(asm.Decode(code))(t)
 	p.Insts, p.Init = insts, initial.Paper()
 	frame := harness.Harness{Init: p.Init, Reset: harness.Reset{Flags: true, X87: true}, Clock: harness.TSC}
-	dry := require.Get(harness.BuildDryRun(insts, copies, frame))(t)
-	im := require.Get(harness.Build(layout.Code, insts, copies, frame))(t)
+	dry := require.Get(harness.BuildDryRun(insts, copies, nil, frame))(t)
+	im := require.Get(harness.Build(layout.Code, insts, copies, nil, frame))(t)
 	for _, slot := range []uint64{layout.SlotFlags, layout.DryRunFlags} {
 		c.SetWord(slot, 0x202)
 	}
