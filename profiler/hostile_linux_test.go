@@ -3,6 +3,7 @@ package profiler
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"math"
 	"os"
 	"slices"
@@ -120,80 +121,44 @@ func TestOwnMemoryLate(t *testing.T) {
 	}
 }
 
-// TestNothingTellsDryRunsApart: a block cannot distinguish dry run and measurement by its address, the time or
-// the machine's state: such instructions are rejected or give the same result.
-func TestNothingTellsDryRunsApart(t *testing.T) {
+// TestRefused: a block can neither enter the kernel nor tell a dry run from a measurement, by its address, the time or the machine's state: such
+// instructions are rejected.
+func TestRefused(t *testing.T) {
 	b := openPath(t)
 	b.opts.Budget = 1
-	for name, c := range map[string]struct {
-		hex    string
-		reason verdict.Reason
-	}{
-		"time stamp":                {"0f31", verdict.Nondeterministic},
-		"last x87 instruction":      {"d9e8 ddd8 d933", verdict.Nondeterministic}, // fld1; fstp st(0); fnstenv [rbx]
-		"last x87 instruction, all": {"d9e8 ddd8 0fae03", verdict.Nondeterministic},
-		"call":                      {"e800000000 58", verdict.ControlFlow},
-		"transaction":               {"c7f800000000", verdict.UnsupportedISA},
-		"processor number":          {"f30fc7f8", verdict.Nondeterministic},
-		"protection keys":           {"0f01ee", verdict.Nondeterministic}, // rdpkru
-		"enabled state":             {"0f01d0", verdict.Nondeterministic}, // xgetbv
-		"task state":                {"480f00c8", verdict.Privileged},     // str
+	for reason, blocks := range map[verdict.Reason]map[string]string{
+		verdict.Nondeterministic: {
+			"time stamp": "0f31", "last x87 instruction": "d9e8 ddd8 d933" /* fld1; fstp st(0); fnstenv [rbx] */, "last x87 instruction, all": "d9e8 ddd8 0fae03",
+			"processor number": "f30fc7f8", "protection keys": "0f01ee" /* rdpkru */, "enabled state": "0f01d0", /* xgetbv */
+		},
+		verdict.ControlFlow: {
+			"call": "e800000000 58", "far jump": "48ff2b", "far call": "ff1b", "far return": "48cb", "interrupt return": "48cf", "return into the stub": "c3",
+			"jump to the stub": "48b8000000000060 0000 ffe0" /* mov rax, stub; jmp rax */, "vsyscall": "48c7c0000060ffffd0",
+		},
+		verdict.Syscall:        {"syscall": "0f05", "syscall, prefixed": "66480f05", "sysenter": "0f34", "int 0x80": "cd80"},
+		verdict.Privileged:     {"task state": "480f00c8" /* str */, "sysret": "480f07", "hypervisor call": "0f01c1", "hypervisor call, AMD's": "0f01d9"},
+		verdict.UnsupportedISA: {"transaction": "c7f800000000"},
+		verdict.Unmappable:     {"vsyscall page, read": "48c7c0000060ff 488b00"},
+		verdict.Undecodable:    {"absolute jump (APX)": "d500a1000000000060 0000"},
 	} {
-		if r := b.walk(unhex(t, compact(c.hex))); r.Reason != c.reason {
-			t.Errorf("%s: %s %s, want %s", name, r.Status, r.Reason, c.reason)
+		for name, hex := range blocks {
+			if r := b.walk(unhex(t, compact(hex))); r.Reason != reason {
+				t.Errorf("%s: %s %s, want %s", name, r.Status, r.Reason, reason)
+			}
 		}
 	}
-	// lea rax, [rip]: the same address in every copy, on both sides.
-	code := unhex(t, compact("488d0500000000 488903"))
-	r, reason := b.verdict(code, 1)
+}
+
+// TestSameAddress: lea rax, [rip] gives the same address in every copy, in a dry run and in a measurement.
+func TestSameAddress(t *testing.T) {
+	b := openPath(t)
+	r, reason := b.verdict(unhex(t, "488d0500000000488903"), 1)
 	if reason != "" {
 		t.Fatal(reason)
 	}
-	if got := frameWordAt(r, 0x1234_5600); got != layout.Home+7 {
+	if got := binary.LittleEndian.Uint64(r.Child.Frame(0)[0x600:]); got != layout.Home+7 { // rbx is 0x12345600
 		t.Errorf("rip is %#x to the block, want %#x", got, uint64(layout.Home+7))
 	}
-}
-
-// TestNoSystemCall: a block cannot enter the kernel.
-func TestNoSystemCall(t *testing.T) {
-	b := openPath(t)
-	b.opts.Budget = 1
-	for name, c := range map[string]struct {
-		hex    string
-		reason verdict.Reason
-	}{
-		"syscall":                {"0f05", verdict.Syscall},
-		"syscall, prefixed":      {"66480f05", verdict.Syscall},
-		"sysenter":               {"0f34", verdict.Syscall},
-		"int 0x80":               {"cd80", verdict.Syscall},
-		"far jump":               {"48ff2b", verdict.ControlFlow},
-		"far call":               {"ff1b", verdict.ControlFlow},
-		"far return":             {"48cb", verdict.ControlFlow},
-		"interrupt return":       {"48cf", verdict.ControlFlow},
-		"jump to the stub":       {"48b8000000000060 0000 ffe0", verdict.ControlFlow}, // mov rax, stub; jmp rax
-		"return into the stub":   {"c3", verdict.ControlFlow},
-		"vsyscall":               {"48c7c0000060ffffd0", verdict.ControlFlow},
-		"sysret":                 {"480f07", verdict.Privileged},
-		"vsyscall page, read":    {"48c7c0000060ff 488b00", verdict.Unmappable},
-		"absolute jump (APX)":    {"d500a1000000000060 0000", verdict.Undecodable},
-		"hypervisor call":        {"0f01c1", verdict.Privileged},
-		"hypervisor call, AMD's": {"0f01d9", verdict.Privileged},
-	} {
-		if r := b.walk(unhex(t, compact(c.hex))); r.Reason != c.reason {
-			t.Errorf("%s: %s %s, want %s", name, r.Status, r.Reason, c.reason)
-		}
-	}
-}
-
-// frameWordAt reads a word of the block's memory by its address, after a run in the paper's
-// state on one frame.
-func frameWordAt(r *mapping.MappedBlock, addr uint64) uint64 {
-	f := r.Child.Frame(0)[addr%layout.PageSize:]
-	var v uint64
-	for i := range 8 {
-		v |= uint64(f[i]) << (8 * i)
-	}
-	return v
 }
 
 // TestEnds: a block that does not end by itself is ended soon, with its reason. (No subtests: they
