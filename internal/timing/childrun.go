@@ -380,21 +380,16 @@ func (o output) read(w *window, i int, p runPlan, runs int, c clock.Clock) error
 	return nil
 }
 
-// runTimes returns the time of all runs and the time of one. The latter is the mean of the core, because the loop before the copies is
-// mispredicted in some runs. If the core has less than coreShare of the runs, the scatter is the block's own, and it is the mean of all.
+// runTimes returns the time of all runs and the time of one: the mean of the core, because the loop before the copies is mispredicted in
+// some runs.
 func runTimes(times []float64, c clock.Clock) (all, one float64) {
 	for _, t := range times {
 		all += t
 	}
-	core := stat.CoreMean
 	if coarse(c) {
-		core = stat.CoreSlope
+		return all, stat.CoreSlope(times, clockSlack(c))
 	}
-	one, kept := core(times, clockSlack(c))
-	if float64(kept) < coreShare*float64(len(times)) {
-		one = all / float64(len(times))
-	}
-	return all, one
+	return all, stat.CoreMean(times, clockSlack(c))
 }
 
 // From a clock step of coarseStep ticks on, a line through all readings of a timing replaces one through the first and the last. If a step
@@ -412,9 +407,6 @@ func precisionGain(runs int, c clock.Clock) float64 {
 	}
 	return n
 }
-
-// coreShare is the least share of a timing's runs in its core. It was chosen.
-const coreShare = 0.6
 
 // times reads the times of runs from an address on.
 func (o output) times(at uint64, runs int, buffer []float64) []float64 {
