@@ -228,10 +228,7 @@ func (p *Executor) onThread(ctx context.Context, work func(*session)) error {
 // serve is Profile on the goroutine that owns the child.
 func (s *session) serve(ctx context.Context, b Block) (result Result, err error) {
 	started, err := s.withChild(ctx, b, func() (err error) {
-		before := s.spent()
 		result, err = s.profile(b)
-		spent := s.spent()
-		result.Stops, result.SystemCalls = spent.Stops-before.Stops, spent.Calls-before.Calls
 		return err
 	})
 	if err == nil {

@@ -69,9 +69,6 @@ type Result struct {
 	RunsPerSample   int `json:"runs_per_sample"` // runs of each image in one timing
 	// TimedSeconds is the sum of all kept times of contention probe, chains and block.
 	TimedSeconds float64 `json:"timed_seconds"`
-	// Stops counts stops of the child for this block; SystemCalls, those of monitor and child.
-	Stops       int `json:"stops"`
-	SystemCalls int `json:"system_calls"`
 
 	Pages  int `json:"pages"`
 	Frames int `json:"frames"`

@@ -25,10 +25,8 @@ const (
 	shortIterations = leadTurns
 	longIterations  = 1280
 
-	chainCycles = (longIterations - shortIterations) * chainBody * chainRuns
+	chainCycles = (longIterations - shortIterations) * chainBody
 )
-
-func (TSC) Name() string { return "tsc" }
 
 // Emit reads the time-stamp counter between lfences.
 func (TSC) Emit(e *asm.Emitter) { harness.TSC(e) }
@@ -44,7 +42,7 @@ func (TSC) Chains() []Chain {
 // off by up to one, and a little.
 const StepSlack = 2.5
 
-// Rate is in ticks per core cycle.
+// Rate estimates the ticks per core cycle from one window: d[i] are the differences of chain i.
 func (c TSC) Rate(d [][]float64) stat.Estimate {
 	return stat.Core(ticksPerAdd(d), StepSlack*c.StepTicks/chainCycles)
 }
@@ -63,7 +61,7 @@ func (c TSC) RateResolution(n int) float64 {
 	return c.Resolution(n, chainCycles)
 }
 
-// FastRate is in ticks per core cycle.
+// FastRate is Rate from the faster half of the samples, for a core shared with another thread.
 func (TSC) FastRate(d [][]float64) float64 {
 	per := ticksPerAdd(d)
 	slices.Sort(per)
@@ -78,6 +76,7 @@ func ticksPerAdd(d [][]float64) []float64 {
 	return per
 }
 
+// Describe tells a reader how readings became cycles.
 func (c TSC) Describe() string {
 	return fmt.Sprintf("TSC (steps of %g ticks) against chains of %d and %d dependent adds, timed beside the block",
 		c.StepTicks, Chain{Iterations: shortIterations}.Length(), Chain{Iterations: longIterations}.Length())

@@ -456,7 +456,7 @@ func (w window) ticks() float64 {
 }
 
 // rate returns the clock rate over all windows of the run, in ticks per cycle.
-func (r childRun) rate(clock clock.Clock) stat.Estimate {
+func (r childRun) rate(clock clock.TSC) stat.Estimate {
 	chains := make([][]float64, len(clock.Chains()))
 	for i := range chains {
 		chains[i] = make([]float64, 0, len(r.windows))
@@ -476,7 +476,7 @@ func (w window) chains(n int) [][]float64 { return w.columns[columnChains : colu
 // clockMoved reports whether the window's own chains differ from the known rate by more than the clock's steps
 // explain: the core's clock moved during or before the window. On Granite Rapids it moves by 2.4 % and
 // back within a child run whenever wide vectors come into use.
-func (w window) clockMoved(clock clock.Clock, known float64) bool {
+func (w window) clockMoved(clock clock.TSC, known float64) bool {
 	own := clock.Rate(w.chains(len(clock.Chains())))
 	return math.Abs(own.Value-known) > max(clock.RateResolution(own.N), movedShare*known)
 }

@@ -50,15 +50,8 @@ const (
 	nonsense = 1 << 40
 )
 
-// TooManyEventsError says that the child has no room for the events.
-type TooManyEventsError struct{ Events int }
-
-func (e *TooManyEventsError) Error() string {
-	return fmt.Sprintf("with so many more events the child has to map %d of them, and there is room for %d", e.Events, layout.MaxCounters)
-}
-
 // NewCounters returns a Timer that counts core cycles and events, as many at the same time as the CPU
-// can. A script that is not nil replaces the CPU.
+// can. A script that is not nil replaces the CPU. The error is that the child has no room for so many events.
 func NewCounters(c Config, kernel pmu.Kernel, p pmu.PMU, events []pmu.Event, script *Script) (*Counters, error) {
 	t := &Counters{Config: c, kernel: kernel, script: script}
 	read, page := harness.CounterRead((*asm.Emitter).Rdpmc), layout.CounterPage
@@ -76,7 +69,7 @@ func NewCounters(c Config, kernel pmu.Kernel, p pmu.PMU, events []pmu.Event, scr
 		t.passes = append(t.passes, pass)
 	}
 	if mapped > layout.MaxCounters {
-		return nil, &TooManyEventsError{mapped}
+		return nil, fmt.Errorf("with so many more events the child has to map %d of them, and there is room for %d", mapped, layout.MaxCounters)
 	}
 	return t, nil
 }
@@ -410,8 +403,7 @@ func (t *Counters) check() error {
 		}
 		var ok bool
 		if c, ok = clock.CheckCycles(counted, ticks); ok {
-			by := t.passes[0].clock
-			t.report = Report{Name: by.Name(), Method: fmt.Sprintf("%s; it counts %v", by.Describe(), c), StepTicks: 1, TicksPerCycle: 1, MultiplyCycles: c.Multiply}
+			t.report = Report{Name: "perf", Method: fmt.Sprintf("core cycles, counted by the CPU and read with rdpmc; it counts %v", c), StepTicks: 1, TicksPerCycle: 1, MultiplyCycles: c.Multiply}
 			return nil
 		}
 	}

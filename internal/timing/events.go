@@ -15,17 +15,10 @@ import (
 
 // Tally holds the counts of one event.
 type Tally struct {
-	Event   pmu.Event
-	Reader  string    // byRDPMC or byRead
+	Reader  string    // rdpmc or read
 	PerIter []float64 // per iteration, by window
 	Zero    bool      // none in as many timings of each image as must agree
 }
-
-// Values of Tally.Reader.
-const (
-	byRDPMC = "rdpmc"
-	byRead  = "read"
-)
 
 // Tallies maps events to their counts.
 type Tallies map[string]*Tally
@@ -43,7 +36,7 @@ func (t Tallies) add(events pmu.Pass, p Pair, both [2]Readings) {
 		}
 		tally := t.Of(e)
 		if tally == nil {
-			tally = &Tally{Event: e, Reader: byRDPMC, Zero: true}
+			tally = &Tally{Reader: "rdpmc", Zero: true}
 			t[key(e)] = tally
 		}
 		var middle [2]float64
@@ -146,7 +139,7 @@ func (r Reader) countGroup(b Block, pair Pair, p Plan, g pmu.Pass, tallies Talli
 		}
 		short, long := stat.Median(columns[i][0]), stat.Median(columns[i][1])
 		tallies[key(e)] = &Tally{
-			Event: e, Reader: byRead, Zero: long-short < readNone && long < readSome,
+			Reader: "read", Zero: long-short < readNone && long < readSome,
 			PerIter: []float64{pair.PerIteration(short, long)},
 		}
 		if reason := p.brokenRule(e); r.Must == nil && reason != "" && long-short >= readSome {

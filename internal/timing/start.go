@@ -91,7 +91,7 @@ func (t *TSC) calibrate(ctx context.Context) error {
 	}
 	t.idle, t.rate = found.idle, clockRate{ticks: found.rate}
 	t.report = Report{
-		Name: t.clock.Name(), Method: t.clock.Describe(), StepTicks: step,
+		Name: "tsc", Method: t.clock.Describe(), StepTicks: step,
 		MultiplyCycles: found.multiply, ProbeIdle: found.idle, IdleConfirmed: found.confirmed, Shared: found.shared, Doubt: t.doubt(found),
 	}
 	bursts, err := t.timeBursts()
@@ -120,7 +120,7 @@ type startReadings interface {
 
 // start holds the tries of a start.
 type start struct {
-	clock     clock.Clock
+	clock     clock.TSC
 	confirmed func(idle float64) bool // reports whether the core's data confirm this idle time
 	tries     []startTry
 }
@@ -284,7 +284,7 @@ func (t *TSC) multiplyChains() [2]image {
 	var images [2]image
 	e := asm.NewEmitter(t.images)
 	for i, c := range clock.MultiplyChains() {
-		images[i] = image{c.Emit(e, t.clock.Emit), chainWarm, c.Runs()}
+		images[i] = image{c.Emit(e, t.clock.Emit), chainWarm, 1}
 	}
 	copy(t.child.Code()[t.images-layout.Code:], e.Bytes())
 	return images
@@ -292,7 +292,7 @@ func (t *TSC) multiplyChains() [2]image {
 
 // probeCycles converts each reading of the contention probe with the clock's rate around it: in a window
 // of this many samples the core's clock may move by more than the difference between idle and busy.
-func probeCycles(w window, c clock.Clock) (cycles []float64) {
+func probeCycles(w window, c clock.TSC) (cycles []float64) {
 	const around = 3 // samples on either side, to reduce the effect of one step of a coarse clock
 	chains := w.chains(2)
 	for i, ticks := range w.columns[columnProbe] {

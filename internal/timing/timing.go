@@ -242,7 +242,7 @@ func emit(cfg Config, child *tracee.Tracee, clock clock.Clock, probe harness.Pro
 		more(e)
 	}
 	for _, chain := range chains {
-		c.chains = append(c.chains, image{chain.Emit(e, clock.Emit), chainWarm, chain.Runs()})
+		c.chains = append(c.chains, image{chain.Emit(e, clock.Emit), chainWarm, 1})
 	}
 	e.Align(64)
 	c.resetImage = e.PC()

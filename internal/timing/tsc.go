@@ -62,7 +62,7 @@ type TSC struct {
 	code
 	child      *tracee.Tracee
 	run        func(runPlan) (childRun, error) // in the child, or from a recording
-	clock      clock.Clock                     // nil until calibrated
+	clock      clock.TSC                       // zero until calibrated
 	rate       clockRate                       // recent
 	probe      harness.Probe
 	idle       float64     // cycles of the probe on an idle core
@@ -92,14 +92,14 @@ func NewUncalibrated(c Config) *TSC {
 // Attach implements Timer.
 func (t *TSC) Attach(ctx context.Context, child *tracee.Tracee) error {
 	t.child = child
-	if t.clock == nil {
+	if t.clock == (clock.TSC{}) {
 		return t.calibrate(ctx)
 	}
 	t.emit(t.clock) // a replacement: same machine, same clock
 	return nil
 }
 
-func (t *TSC) emit(c clock.Clock) {
+func (t *TSC) emit(c clock.TSC) {
 	t.clock, t.code = c, emit(t.Config, t.child, c, t.probe, nil)
 }
 

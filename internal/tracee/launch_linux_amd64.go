@@ -37,7 +37,6 @@ type Tracee struct {
 	dead   *DeadError
 	watch  *watchdog
 	shared shared
-	spent  Spent
 
 	counters []int // the monitor's descriptors of the events that the child opened
 
@@ -218,7 +217,6 @@ func (t *Tracee) rehearse() error {
 	if stop.FailedOp >= 0 { // a call
 		return settling(calls[stop.FailedOp].what, unix.Errno(stop.Errno))
 	}
-	t.spent = Spent{}
 	return stop.Completed("a rehearsal of its system calls")
 }
 

@@ -94,7 +94,6 @@ func (t *Tracee) Do(ops []Op, limit time.Duration) (Stop, error) {
 	if len(ops) > layout.MaxOps {
 		return Stop{}, fmt.Errorf("%d steps in one list, at most %d fit", len(ops), layout.MaxOps)
 	}
-	t.spent.Calls += systemCalls(ops)
 	writeOps(t.shared.mem[offOps:], ops)
 	t.SetWord(layout.SlotOps, layout.Ops)
 	t.SetWord(layout.SlotOpsEnd, layout.Ops+uint64(len(ops))*layout.OpSize)
@@ -108,9 +107,6 @@ func (t *Tracee) Do(ops []Op, limit time.Duration) (Stop, error) {
 	t.inDryRun, t.dryRunEnd, t.counting = false, 0, false
 	return t.start(from, limit, nil)
 }
-
-// Spent returns the cost of all lists so far.
-func (t *Tracee) Spent() Spent { return t.spent }
 
 // Try is Do for an image of a dry run, from entry to the int3 before end, after the system calls in ops. The Stop
 // is Done if the image reaches its end.
@@ -128,7 +124,6 @@ func (t *Tracee) Step(ops []Op, entry, end uint64, limit time.Duration, visit fu
 	if len(ops) >= layout.MaxDryRunOps {
 		return Stop{}, fmt.Errorf("%d steps in a dry run's list, at most %d fit", len(ops), layout.MaxDryRunOps-1)
 	}
-	t.spent.Calls += systemCalls(ops)
 	writeOps(t.shared.at(layout.DryRunList), append(ops[:len(ops):len(ops)], Run(entry, 1)))
 	t.inDryRun, t.dryRunEnd = true, end
 	t.counting = t.counting || slices.Contains(ops, OpenCounter(0)[0])
@@ -137,7 +132,6 @@ func (t *Tracee) Step(ops []Op, entry, end uint64, limit time.Duration, visit fu
 
 // start continues the child at an address and returns its next stop.
 func (t *Tracee) start(rip uint64, limit time.Duration, visit func(Regs)) (Stop, error) {
-	t.spent.Calls++ // for the registers
 	regs := t.regs
 	regs.Rip = rip
 	if err := unix.PtraceSetRegs(t.pid, &regs); err != nil {
@@ -155,8 +149,6 @@ func (t *Tracee) start(rip uint64, limit time.Duration, visit func(Regs)) (Stop,
 // sees.
 func (t *Tracee) nextStop(visit func(Regs)) (Stop, error) {
 	for {
-		t.spent.Calls += 3 // to continue, to wait, to read registers
-		t.spent.Stops++
 		if err := t.resume(visit != nil); err != nil {
 			return Stop{}, t.gone("continuing", err)
 		}
@@ -200,15 +192,6 @@ func (t *Tracee) late(why outcome, limit time.Duration) error {
 	}
 	t.dead.Overtime, t.dead.Limit = true, limit
 	return t.dead
-}
-
-func systemCalls(ops []Op) (n int) {
-	for _, op := range ops {
-		if int64(op.number) >= 0 {
-			n++
-		}
-	}
-	return n
 }
 
 func writeOps(base []byte, ops []Op) {
@@ -255,7 +238,6 @@ func (t *Tracee) classify(sig unix.Signal) (stop Stop, ours bool, err error) {
 			return Stop{Done: true, FailedOp: -1, Regs: general(&regs)}, true, nil
 		}
 	}
-	t.spent.Calls++
 	si, err := getSiginfo(t.pid)
 	if err != nil {
 		return Stop{}, false, t.gone("asking for the signal", err)

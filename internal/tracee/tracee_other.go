@@ -57,5 +57,4 @@ func (t *Tracee) Resume() uint64           { return 0 }
 func (t *Tracee) Switches() uint64         { return 0 }
 func (t *Tracee) Counters() []int          { return nil }
 func (t *Tracee) PID() int                 { return 0 }
-func (t *Tracee) Spent() Spent             { return Spent{} }
 func (t *Tracee) CPUTime() time.Duration   { return 0 }
