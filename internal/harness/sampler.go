@@ -241,9 +241,8 @@ func vaddps(e *asm.Emitter, vectorBits int) {
 	}
 }
 
-// wakeIterations is the number of iterations that wake the upper halves of vector units. On Granite Rapids they
-// sometimes sleep after 3 µs without use and mostly after 40. Chains of 256-bit operations then run at four fifths
-// of their speed for 0.5 µs, chains of 512-bit ones for up to 3 µs.
+// wakeIterations is the number of iterations that wake the upper halves of vector units, by their width in bits. On Granite Rapids they
+// sleep after 3 to 40 µs without use, and then run at four fifths of their speed for 0.5 to 3 µs.
 var wakeIterations = map[int]int{256: 256, 512: 768}
 
 // wakeVectors appends code that uses vector units of this width until they are awake. Otherwise the short

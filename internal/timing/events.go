@@ -55,14 +55,13 @@ func (t Tallies) add(events pmu.Pass, p Pair, both [2]Readings) {
 	}
 }
 
+// The monitor's readings include the child's stops, some µs of cold caches. So each covers readRuns runs of an image, and the median of
+// readTimes readings counts.
 const (
-	// The monitor's readings include the child's stops, some µs of cold caches. So each covers
-	// readRuns runs of an image, and the median of readTimes readings counts.
 	readRuns  = 256
 	readTimes = 8
-	// More than readSome events per run are the block's; fewer than readNone are none.
-	readSome  = 0.5
-	readNone  = 0.01
+	readSome  = 0.5  // more events per run are the block's
+	readNone  = 0.01 // fewer are none
 	readLimit = 5 * time.Second
 )
 

@@ -25,36 +25,22 @@ import (
 // its tries are used up, and takes the fastest mode of all.
 
 const (
-	chainWarm = 1
-	// stepSamples hold 200 readings, which determine the clock's step.
-	stepSamples = 40
-	// warmSamples do not count: about the first ten of new code are slower by up to a third (Zen 4).
-	warmSamples = 20
-	// startSamples is the number per try. They take some 1 ms, a third of the shortest time slice that Linux gives a process.
-	startSamples = 100
-	// The check of the multiply chain takes leastIdle idle samples: their mean is within 0.2 % if the clock steps by 26 ticks.
-	leastIdle = 50
-	// A try in which fewer than idleShare of the samples are idle is repeated on another CPU.
-	idleShare = 0.25
-	// After unconfirmedTries the fastest mode counts as idle though nothing confirms it. With the pauses they span 60 ms; other work on the
-	// sibling of a virtual CPU came and went within 20 (a hundred minutes on Zen 4).
-	unconfirmedTries = 12
-	// startLimit ends an unsuccessful start. It is half of what a user waits for a first number on a busy machine.
-	startLimit = 500 * time.Millisecond
-	startPause = 5 * time.Millisecond
-	burstCount = 200
-	// A sample that takes this multiple of the usual time was interrupted: on a fast core 10 % of its 34,000 cycles are 0.7 µs,
-	// less than any interrupt lasts.
-	interrupted = 1.1
+	chainWarm        = 1
+	stepSamples      = 40   // hold 200 readings, which determine the clock's step
+	warmSamples      = 20   // of new code; they do not count
+	startSamples     = 100  // per try
+	leastIdle        = 50   // idle samples for the check of the multiply chain
+	idleShare        = 0.25 // of the samples; a try in which fewer are idle is repeated on another CPU
+	unconfirmedTries = 12   // after these, the fastest mode counts as idle though nothing confirms it
+	startLimit       = 500 * time.Millisecond
+	startPause       = 5 * time.Millisecond
+	burstCount       = 200
+	interrupted      = 1.1 // a sample that takes this multiple of the usual time was interrupted
 
-	// Each loop of the contention probe lasts at least this many steps of the clock, so that a single step does not
-	// decide between idle and busy.
-	probeSteps      = 30
-	probeIterations = 64 // least iterations of a loop: about 1,000 cycles
-	// A fenced clock reading takes at most this many cycles: 40 on Skylake, 50 on Zen 5.
-	readingCycles = 60
-	// anyReading exceeds every reading of the probe, so that no core counts as busy.
-	anyReading = math.MaxUint32
+	probeSteps      = 30             // least steps of the clock in each loop of the contention probe
+	probeIterations = 64             // least iterations of a loop
+	readingCycles   = 60             // most cycles of a fenced clock reading
+	anyReading      = math.MaxUint32 // exceeds every reading of the probe, so that no core counts as busy
 )
 
 // oneWindow holds the offsets of a pair with a single window.
@@ -305,8 +291,7 @@ func probeCycles(w window, c clock.TSC) (cycles []float64) {
 	return cycles
 }
 
-// idleSpread is the spread of probe readings on an idle core: on Zen 5 it takes 3,250 to 3,470 cycles, the same value hundreds of times in a row
-// and then another. Beside a busy sibling it took at least 6.4 % longer than alone (Cascade Lake).
+// idleSpread is the spread of probe readings on an idle core, less than what a busy sibling adds.
 const idleSpread = 0.06
 
 // fastestMode finds the lowest reading with at least a fortieth of the readings within 2 % and a clock step above it. It returns the median of all

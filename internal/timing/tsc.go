@@ -14,38 +14,23 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
+// docs/constants.md says why each constant of this package has its value, and where that was measured.
 const (
-	// A window times each image windowSamples times. One timing shows whether the other was interrupted, and some blocks
-	// draw a speed each time an image begins.
-	windowSamples = 2
-	// windowPolls probe readings surround a window's samples; none may find the core busy. If one
-	// does, other work comes and goes faster than the probe can see: of windows with three or more
-	// busy readings two thirds were slow by up to 40 %, of those with none one in a thousand.
-	windowPolls = 2
-	// A child run waits for an idle core for this many busy readings, some 0.5 ms.
-	waitPolls = 1000
-	// idleReadings idle readings in a row end a wait after a busy one, because a neighbour comes and goes. Eight was chosen and
-	// not compared with other values. If only a burst of stores was slow, two suffice.
-	idleReadings = 8
-	// After moveAfter child runs without an undisturbed window, move to another CPU. It was chosen, and raised from 3 when
-	// windows that had waited for an idle core were no longer kept.
-	moveAfter = 8
-	// driftShare is the largest deviation of the core's clock within a child run; beyond it, the clock moved. It was chosen; by itself the
-	// clock moves by 0.8 % within 2 ms on Zen 5.
-	driftShare = 0.01
+	windowSamples = 2    // timings of each image in a window
+	windowPolls   = 2    // probe readings around a window's samples, none of which may find the core busy
+	waitPolls     = 1000 // busy readings for which a child run waits for an idle core
+	idleReadings  = 8    // idle readings in a row that end a wait after a busy one, because a neighbour comes and goes
+	moveAfter     = 8    // child runs without an undisturbed window before a move to another CPU
+	driftShare    = 0.01 // largest deviation of the core's clock within a child run; beyond it, the clock moved
 
-	// A timing has timedRuns runs of an image: with fewer, the core of their times does not show which runs a misprediction
-	// slowed. A coarse clock gets more, up to maxRuns, until a timing spans timingSteps steps: then the steps
-	// add less to the interval than replicates differ by. A slow block gets fewer if timedRuns would take more than
-	// longestTicks and more than timingSteps steps.
+	// A timing has timedRuns runs of an image. A coarse clock gets more, up to maxRuns, until a timing spans timingSteps steps. A slow
+	// block gets fewer if timedRuns would take more than longestTicks and more than timingSteps steps.
 	timedRuns    = 12
 	timingSteps  = 100
 	maxRuns      = 64
 	longestTicks = 40000
-	// shortestRun is a lower bound on the ticks of a run of a longer image with its harness, used to reserve memory: the
-	// shortest of 700 blocks on Granite Rapids took 61 (99 cycles).
-	shortestRun  = 60
-	searchedRuns = 4 // estimate the time of a run: the fastest of the last three
+	shortestRun  = 60 // lower bound on the ticks of a run of a longer image with its harness, used to reserve memory
+	searchedRuns = 4  // estimate the time of a run: the fastest of the last three
 )
 
 // runBounds returns the bounds on the number of runs per timing with this clock.
@@ -332,7 +317,7 @@ func (s *series) takeWindows(all []placement, replicates int, deadline time.Time
 	}
 }
 
-// One window in missingShare may be missing: a child run for one or two costs as much as six windows.
+// One window in missingShare may be missing.
 const missingShare = 6
 
 // countMissing counts the windows that placements lack.
