@@ -13,34 +13,6 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Code is the monitor's view of the code region: byte i is at layout.Code+i in the child.
-func (t *Tracee) Code() []byte { return t.shared.mem[offCode:][:layout.CodeSize] }
-
-// DryRunCode is the same for the code region of dry runs.
-func (t *Tracee) DryRunCode() []byte { return t.shared.mem[offDryRunCode:][:layout.DryRunCodeSize] }
-
-func (t *Tracee) Log() []byte { return t.shared.mem[offLog:][:layout.LogSize] }
-
-func (t *Tracee) Frame(i int) []byte {
-	return t.shared.mem[offFrames+i*layout.PageSize:][:layout.PageSize]
-}
-
-// Samples is the area that the sampler fills.
-func (t *Tracee) Samples() []byte { return t.shared.samples() }
-
-// SetRestore lists the addresses that prologues restore: at most layout.MaxRestore to the fill word, and at most
-// layout.MaxValues to values of their own.
-func (t *Tracee) SetRestore(addrs, values []uint64) {
-	list := t.shared.mem[offRestore:offRestore:offCode]
-	for i, addr := range addrs {
-		list = binary.LittleEndian.AppendUint64(list, addr)
-		if values != nil {
-			list = binary.LittleEndian.AppendUint64(list, values[i])
-		}
-	}
-	t.SetWord(layout.SlotRestore, uint64(len(addrs)))
-}
-
 // XSave returns a stopped child's extended state in XSAVE format.
 func (t *Tracee) XSave() ([]byte, error) {
 	if t.dead != nil {
@@ -61,27 +33,11 @@ func (t *Tracee) XSave() ([]byte, error) {
 // xsaveSize exceeds the largest state: some 11 KiB with AMX's tiles.
 const xsaveSize = 16 << 10
 
-// Word and SetWord access a slot of the control page, or of a dry run, by its address in the child.
-func (t *Tracee) Word(addr uint64) uint64 { return t.shared.word(addr) }
-
-func (t *Tracee) SetWord(addr, v uint64) { t.shared.setWord(addr, v) }
-
 // Resume is the address to which code started by [Run] finally returns.
 func (t *Tracee) Resume() uint64 { return t.stub.resume }
 
 // Alive reports whether the child can still run lists.
 func (t *Tracee) Alive() bool { return t.dead == nil && t.pid > 0 }
-
-// Switches returns how often the child was switched out between UsageBefore and UsageAfter: ru_nvcsw and ru_nivcsw
-// of getrusage(2). Nothing in a window waits, so the scheduler caused each one.
-func (t *Tracee) Switches() uint64 {
-	const nvcsw, nivcsw = 128, 136 // offsets in struct rusage
-	var n uint64
-	for _, off := range []uint64{nvcsw, nivcsw} {
-		n += t.Word(layout.UsageEnd+off) - t.Word(layout.Usage+off)
-	}
-	return n
-}
 
 // Do makes the child work through ops and returns its next stop: the end of the list, a failed system call, or a
 // signal, which is not delivered. After a signal the next Do starts again from the stub. A child that does not
@@ -94,7 +50,7 @@ func (t *Tracee) Do(ops []Op, limit time.Duration) (Stop, error) {
 	if len(ops) > layout.MaxOps {
 		return Stop{}, fmt.Errorf("%d steps in one list, at most %d fit", len(ops), layout.MaxOps)
 	}
-	writeOps(t.shared.mem[offOps:], ops)
+	writeOps(t.mem[offOps:], ops)
 	t.SetWord(layout.SlotOps, layout.Ops)
 	t.SetWord(layout.SlotOpsEnd, layout.Ops+uint64(len(ops))*layout.OpSize)
 	from := t.stub.run
@@ -124,7 +80,7 @@ func (t *Tracee) Step(ops []Op, entry, end uint64, limit time.Duration, visit fu
 	if len(ops) >= layout.MaxDryRunOps {
 		return Stop{}, fmt.Errorf("%d steps in a dry run's list, at most %d fit", len(ops), layout.MaxDryRunOps-1)
 	}
-	writeOps(t.shared.at(layout.DryRunList), append(ops[:len(ops):len(ops)], Run(entry, 1)))
+	writeOps(t.at(layout.DryRunList), append(ops[:len(ops):len(ops)], Run(entry, 1)))
 	t.inDryRun, t.dryRunEnd = true, end
 	t.counting = t.counting || slices.Contains(ops, OpenCounter(0)[0])
 	return t.start(t.stub.dryRun, limit, visit)
@@ -311,6 +267,3 @@ func (t *Tracee) end() {
 		t.wait()
 	}
 }
-
-// Window returns the address of the own region's second mapping, 0 without one.
-func (t *Tracee) Window() uint64 { return t.window }
