@@ -188,7 +188,8 @@ func TestEnds(t *testing.T) {
 		"mwaitx":                      {"0f01fb", []verdict.Reason{verdict.UnsupportedISA}},
 		"mwait":                       {"0f01c9", []verdict.Reason{verdict.Privileged}},
 		"hlt":                         {"f4", []verdict.Reason{verdict.Privileged}},
-		"fault in the last copies":    {"480fba2b08 4883c304 488d0b 8b09", []verdict.Reason{"", verdict.Unmappable, verdict.Misaligned, verdict.L1DMiss, verdict.AliasFrame, verdict.Alias4K}},
+		"fault in the last copies": {"480fba2b08 4883c304 488d0b 8b09",
+			[]verdict.Reason{"", verdict.Unmappable, verdict.Misaligned, verdict.L1DMiss, verdict.AliasFrame, verdict.Alias4K}},
 		"walk into the kernel's half": {"48c1e302 8b03", []verdict.Reason{verdict.Unmappable}},
 		"divide by less each time":    {"31d2 48c1e901 b801000000 48f7f1", []verdict.Reason{verdict.SIGFPE}},
 		"self-modifying":              {"488d1d00000000 c60390", []verdict.Reason{""}}, // of what it takes for its code

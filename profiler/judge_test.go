@@ -294,7 +294,8 @@ func encodings(rng *rand.Rand) (list [][]byte) {
 	}
 	for opcode := range 256 {
 		op := byte(opcode)
-		for _, prefix := range []string{"", "\x66", "\xf2", "\xf3", "\x48", "\x66\x48", "\xf3\x48", "\x67", "\x66\x67", "\x67\x48", "\x66\xf2", "\xf3\x66", "\x41", "\x4f", "\x64", "\x2e", "\xf0", "\x66\x66\x66\x66\x66\x66"} {
+		for _, prefix := range []string{"", "\x66", "\xf2", "\xf3", "\x48", "\x66\x48", "\xf3\x48", "\x67", "\x66\x67", "\x67\x48",
+			"\x66\xf2", "\xf3\x66", "\x41", "\x4f", "\x64", "\x2e", "\xf0", "\x66\x66\x66\x66\x66\x66"} {
 			for _, escape := range []string{"", "\x0f", "\x0f\x38", "\x0f\x3a"} {
 				try([]byte(prefix + escape + string([]byte{op}))...)
 			}

@@ -184,7 +184,8 @@ func (s *session) hostReport() *HostReport {
 	return &HostReport{
 		CPU: CPU{
 			Vendor: c.Vendor, Brand: c.Brand, Family: c.Family, Model: c.Model, Microarchitecture: string(c.Microarchitecture),
-			Contradiction: c.Contradiction, L1D: c.L1D, DispatchWidth: c.DispatchWidth, AddsPerCycle: c.AddsPerCycle, NopsPerCycle: c.NopsPerCycle, Core: c.Core, FrontEnd: c.FrontEnd,
+			Contradiction: c.Contradiction, L1D: c.L1D, DispatchWidth: c.DispatchWidth,
+			AddsPerCycle: c.AddsPerCycle, NopsPerCycle: c.NopsPerCycle, Core: c.Core, FrontEnd: c.FrontEnd,
 		},
 		OnCPU: s.cpus.Current(), SpeculativeStoreBypass: s.child.SpeculativeStoreBypass,
 	}

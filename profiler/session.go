@@ -148,7 +148,8 @@ func (s *session) findEvents(names []string) (events []pmu.Event, err error) {
 	s.pmu.Try(s.kernel, events)
 	for _, e := range events {
 		if !e.Available {
-			return nil, &verdict.HostError{Missing: fmt.Sprintf("the event %s cannot be counted: %s", e.Name, e.Why), Remedy: cmp.Or(e.Remedy, "leave it out of -events")}
+			return nil, &verdict.HostError{Missing: fmt.Sprintf("the event %s cannot be counted: %s", e.Name, e.Why),
+				Remedy: cmp.Or(e.Remedy, "leave it out of -events")}
 		}
 	}
 	return events, nil

@@ -121,7 +121,8 @@ func buildOwn(at uint64, insts []asm.Inst, copies, iterations int, exit unroll.E
 		},
 	})
 	if im.exits, im.traps, im.Own = exits, 2, true; err == nil && !reached {
-		err = &verdict.Rejection{Reason: verdict.ControlFlow, Inst: branch.Verdict(len(insts) - 1), Detail: branch.Mnemonic + " does not reach the start of so many copies"}
+		err = &verdict.Rejection{Reason: verdict.ControlFlow, Inst: branch.Verdict(len(insts) - 1),
+			Detail: branch.Mnemonic + " does not reach the start of so many copies"}
 	}
 	return im, err
 }

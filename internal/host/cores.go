@@ -58,7 +58,8 @@ func PlanWorkers(allowed, fast, chosen []int, siblings func(cpu int) []int, want
 			n = min(n, quota)
 		}
 	case n > len(cores):
-		return Layout{}, &LayoutError{fmt.Sprintf("%d workers need as many physical cores, and there are %d to measure on; two on one core would measure each other", n, len(cores))}
+		return Layout{}, &LayoutError{fmt.Sprintf("%d workers need as many physical cores, and there are %d to measure on; "+
+			"two on one core would measure each other", n, len(cores))}
 	}
 	spare := cores[n:]
 	if len(chosen) == 0 && len(spare) > 0 {

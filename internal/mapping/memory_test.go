@@ -65,7 +65,8 @@ func TestNoteMemory(t *testing.T) {
 		{initial.Memory{{Address: 0x5010, Value: 1}, {Address: 0x9010, Value: 2}}, asm.Access{}, "the word at 0x9010 holds 0x1 instead of 0x2"},
 		{initial.Memory{{Address: 0x5010, Value: 1}, {Address: 0x9010, Value: 1}}, asm.Access{}, ""},
 	} {
-		m := &MappedBlock{Mapping: Mapping{Pages: pages}, Plan: Plan{Init: initial.State{Memory: c.memory}}, Trace: invariants.Trace{Accesses: []asm.Access{c.access}}}
+		m := &MappedBlock{Mapping: Mapping{Pages: pages}, Plan: Plan{Init: initial.State{Memory: c.memory}},
+			Trace: invariants.Trace{Accesses: []asm.Access{c.access}}}
 		m.noteMemory()
 		if got := strings.Join(m.Notes, "; "); !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
 			t.Errorf("%v, %+v: %q, want %q", c.memory, c.access, got, c.want)
@@ -125,7 +126,8 @@ func TestThroughOwnPages(t *testing.T) {
 		accesses    []asm.Access
 		words, want []uint64
 	}{
-		{"each by its own page", shared, []asm.Access{access(0x9008, 8), access(0x100, 8), access(0x3010, 8)}, []uint64{0x3010, 0x9008, 0x9100}, []uint64{0x3010, 0x9008, 0x100}},
+		{"each by its own page", shared, []asm.Access{access(0x9008, 8), access(0x100, 8), access(0x3010, 8)},
+			[]uint64{0x3010, 0x9008, 0x9100}, []uint64{0x3010, 0x9008, 0x100}},
 		{"by lines", shared, []asm.Access{access(0x107, 1)}, []uint64{0x9100, 0x9138, 0x9140}, []uint64{0x100, 0x138, 0x9140}},
 		{"across lines", shared, []asm.Access{access(0x13c, 8)}, []uint64{0x9138, 0x9140, 0x9180}, []uint64{0x138, 0x140, 0x9180}},
 		{"by the first", shared, []asm.Access{access(0x100, 8), access(0x9100, 8)}, []uint64{0x9100}, []uint64{0x100}},

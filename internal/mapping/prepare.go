@@ -206,7 +206,8 @@ func (t Task) prepareIn(state initial.State, arena Arena, paper bool) (m *Mapped
 	t.startFrom(state)
 	Ready(arena.Child, state)
 	plan := Plan{
-		Insts: t.Program.Insts, Init: state, Frames: max(t.Frames, 1), Limit: RunLimit, Late: t.Late, ResetImage: arena.ResetImage, NoPages: t.NoPages, Predict: t.Program.Factors.Long,
+		Insts: t.Program.Insts, Init: state, Frames: max(t.Frames, 1), Limit: RunLimit, Late: t.Late, ResetImage: arena.ResetImage,
+		NoPages: t.NoPages, Predict: t.Program.Factors.Long,
 	}
 	m, err = t.mapSafely(arena, plan)
 	onOneFrame := ""

@@ -113,7 +113,8 @@ func (l *Left) tooEarly() error {
 func (p Plan) checkPages() error {
 	pages := p.Replay.Captured.Pages
 	if len(pages) > layout.MaxFrames {
-		return &verdict.Rejection{Reason: verdict.TooManyPages, Detail: fmt.Sprintf("one execution touches %d pages, and there are frames for %d", len(pages), layout.MaxFrames)}
+		return &verdict.Rejection{Reason: verdict.TooManyPages, Detail: fmt.Sprintf(
+			"one execution touches %d pages, and there are frames for %d", len(pages), layout.MaxFrames)}
 	}
 	for _, page := range pages {
 		if why := p.unmappable(page.Address); why != "" {

@@ -167,7 +167,8 @@ func (m *MappedBlock) addDirty(im harness.Image) error {
 	dirty = slices.Compact(dirty)
 	if len(dirty) > m.maxRestore() {
 		// The list is 64 KiB with values, more than any L1D holds, so this hides no block's miss.
-		return &verdict.Rejection{Reason: verdict.L1DMiss, Detail: fmt.Sprintf("a run changes %d words, and no more than %d can be put back before the next", len(dirty), m.maxRestore())}
+		return &verdict.Rejection{Reason: verdict.L1DMiss, Detail: fmt.Sprintf(
+			"a run changes %d words, and no more than %d can be put back before the next", len(dirty), m.maxRestore())}
 	}
 	m.setRestore(dirty)
 	return nil

@@ -13,10 +13,12 @@ func genericNames() map[string]Attr {
 		names[fmt.Sprint(c)] = attrOf(c)
 	}
 	// perf(1)'s other names, which the library keeps to itself.
-	for alias, name := range map[string]string{"cycles": "cpu-cycles", "branches": "branch-instructions", "faults": "page-faults", "cs": "context-switches", "migrations": "cpu-migrations"} {
+	for alias, name := range map[string]string{"cycles": "cpu-cycles", "branches": "branch-instructions", "faults": "page-faults",
+		"cs": "context-switches", "migrations": "cpu-migrations"} {
 		names[alias] = names[name]
 	}
-	caches := map[string]perf.Cache{"L1-dcache": perf.L1D, "L1-icache": perf.L1I, "LLC": perf.LL, "dTLB": perf.DTLB, "iTLB": perf.ITLB, "branch": perf.BPU, "node": perf.NODE}
+	caches := map[string]perf.Cache{"L1-dcache": perf.L1D, "L1-icache": perf.L1I, "LLC": perf.LL,
+		"dTLB": perf.DTLB, "iTLB": perf.ITLB, "branch": perf.BPU, "node": perf.NODE}
 	ops := map[string]perf.CacheOp{"load": perf.Read, "store": perf.Write, "prefetch": perf.Prefetch}
 	for cache, c := range caches {
 		for op, o := range ops {

@@ -62,7 +62,8 @@ func TestForbiddenByParanoidLevel(t *testing.T) {
 		if p.Available != c.ok || p.Paranoid != c.level {
 			t.Errorf("level %d: %+v", c.level, p)
 		}
-		if !c.ok && (!strings.Contains(p.Reason, fmt.Sprint("perf_event_paranoid is ", c.level)) || !strings.Contains(p.Remedy, "sysctl kernel.perf_event_paranoid=2")) {
+		if !c.ok && (!strings.Contains(p.Reason, fmt.Sprint("perf_event_paranoid is ", c.level)) ||
+			!strings.Contains(p.Remedy, "sysctl kernel.perf_event_paranoid=2")) {
 			t.Errorf("level %d: %q, %q", c.level, p.Reason, p.Remedy)
 		}
 	}
@@ -232,7 +233,8 @@ func TestHybridCores(t *testing.T) {
 		kind   uint32
 	}{{0, "goldencove", "cpu_core", 4}, {15, "goldencove", "cpu_core", 4}, {16, "gracemont", "cpu_atom", 10}, {23, "gracemont", "cpu_atom", 10}} {
 		k := pmutest.New(6)
-		for name, text := range map[string]string{"cpu_core/cpus": "0-15", "cpu_core/type": "4", "cpu_core/rdpmc": "1", "cpu_atom/cpus": "16-19,20-23", "cpu_atom/type": "10", "cpu_atom/rdpmc": "2"} {
+		for name, text := range map[string]string{"cpu_core/cpus": "0-15", "cpu_core/type": "4", "cpu_core/rdpmc": "1",
+			"cpu_atom/cpus": "16-19,20-23", "cpu_atom/type": "10", "cpu_atom/rdpmc": "2"} {
 			k.Files["/sys/bus/event_source/devices/"+name] = text + "\n"
 		}
 		p := probe(t, k, pmu.CPU{ID: cpu.ID{Vendor: "GenuineIntel", Family: 6, Model: 0x97}, Number: c.number})

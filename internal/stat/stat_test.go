@@ -77,7 +77,8 @@ func TestMidMean(t *testing.T) {
 
 // As in any table of Student's t.
 func TestT95(t *testing.T) {
-	for degrees, want := range map[int]float64{1: 12.7062, 2: 4.30265, 3: 3.18245, 4: 2.77645, 5: 2.57058, 10: 2.22814, 30: 2.04227, 120: 1.97993, 1_000_000: 1.95997} {
+	for degrees, want := range map[int]float64{1: 12.7062, 2: 4.30265, 3: 3.18245, 4: 2.77645, 5: 2.57058,
+		10: 2.22814, 30: 2.04227, 120: 1.97993, 1_000_000: 1.95997} {
 		if got := T95(degrees); math.Abs(got-want) > 1e-5*want {
 			t.Errorf("T95(%d) = %.6f, want %.6f", degrees, got, want)
 		}

@@ -403,7 +403,8 @@ func (t *Counters) check() error {
 		}
 		var ok bool
 		if c, ok = clock.CheckCycles(counted, ticks); ok {
-			t.report = Report{Name: "perf", Method: fmt.Sprintf("core cycles, counted by the CPU and read with rdpmc; it counts %v", c), StepTicks: 1, TicksPerCycle: 1, MultiplyCycles: c.Multiply}
+			t.report = Report{Name: "perf", Method: fmt.Sprintf("core cycles, counted by the CPU and read with rdpmc; it counts %v", c),
+				StepTicks: 1, TicksPerCycle: 1, MultiplyCycles: c.Multiply}
 			return nil
 		}
 	}

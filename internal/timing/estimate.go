@@ -23,8 +23,8 @@ const (
 	processShare   = 0.002 // difference between processes, as a share of the cycles
 )
 
-// replicates returns the numbers of replicates after which the interval is checked, and the number after which a block that varies by itself is given up. Checks
-// are few, because an interval that is checked often is sometimes narrow by chance.
+// replicates returns the numbers of replicates after which the interval is checked, and the number after which a block that varies by
+// itself is given up. Checks are few, because an interval that is checked often is sometimes narrow by chance.
 func replicates(precision float64) (checked []int, varies int) {
 	more := min(max(math.Pow(usualPrecision/precision, 2), 1), finest) // the half-width falls with the square root of the number
 	most := int(mostReplicates * more)

@@ -175,7 +175,8 @@ func TestWaitIdle(t *testing.T) {
 			}
 		}
 		stop, err := b.child.Do([]tracee.Op{
-			tracee.Put(at, 0), tracee.Put(layout.SlotIdleProbe, limit), tracee.Put(layout.SlotIdleStores, stores), tracee.Put(layout.SlotWait, c.wait), tracee.Run(entry, 0),
+			tracee.Put(at, 0), tracee.Put(layout.SlotIdleProbe, limit), tracee.Put(layout.SlotIdleStores, stores),
+			tracee.Put(layout.SlotWait, c.wait), tracee.Run(entry, 0),
 		}, runLimit)
 		if err != nil || !stop.Done {
 			t.Fatalf("%s: %+v, %v", c.script, stop, err)

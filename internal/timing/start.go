@@ -125,7 +125,8 @@ type startResult struct {
 	confirmed            bool
 }
 
-// usable reports whether an unfinished start can be used. A sibling can slow adds by 4 % and multiplies by less, but cannot turn a wrong clock into a plausible one.
+// usable reports whether an unfinished start can be used. A sibling can slow adds by 4 % and multiplies by less, but cannot turn a wrong
+// clock into a plausible one.
 func (f startResult) usable() bool {
 	whole := math.Round(f.multiply)
 	return clock.Whole(f.multiply) || clock.Whole(whole) && f.shared > idleShare && math.Abs(f.multiply-whole) < 0.1*whole
@@ -330,11 +331,13 @@ func (t *TSC) confirms(idle float64) bool {
 func (t *TSC) doubt(f startResult) string {
 	switch {
 	case !clock.Whole(f.multiply):
-		return fmt.Sprintf("other work disturbed %.0f %% of the samples that the clock was calibrated with, and an imul seemed to take %.3f cycles: cycles may be off by as much", 100*f.shared, f.multiply)
+		return fmt.Sprintf("other work disturbed %.0f %% of the samples that the clock was calibrated with, "+
+			"and an imul seemed to take %.3f cycles: cycles may be off by as much", 100*f.shared, f.multiply)
 	case f.confirmed || t.CPU.AddsPerCycle == 0:
 		return ""
 	}
-	return fmt.Sprintf("no CPU was seen idle: at its fastest the contention probe took %.0f cycles, more than on an idle core of this kind; if another hardware thread shares the core all the time, blocks are measured beside it", f.idle)
+	return fmt.Sprintf("no CPU was seen idle: at its fastest the contention probe took %.0f cycles, more than on an idle core of this kind; "+
+		"if another hardware thread shares the core all the time, blocks are measured beside it", f.idle)
 }
 
 // timeBursts times bursts of stores.

@@ -19,7 +19,8 @@ func exhausted(what string, err error) error {
 	case errors.Is(err, syscall.ENFILE):
 		missing, remedy = "no more files may be open on this host", "raise fs.file-max"
 	case errors.Is(err, syscall.ENOMEM):
-		missing, remedy = "the kernel has no memory left, or none for this process", "raise ulimit -v or the memory limit of the cgroup; with vm.overcommit_memory=2, vm.overcommit_ratio"
+		missing, remedy = "the kernel has no memory left, or none for this process",
+			"raise ulimit -v or the memory limit of the cgroup; with vm.overcommit_memory=2, vm.overcommit_ratio"
 	case errors.Is(err, syscall.EFBIG):
 		missing, remedy = "files may not grow as large as bbprof's shared memory", "raise ulimit -f"
 	case errors.Is(err, syscall.ENOSPC):

@@ -337,7 +337,7 @@ func (t *Tracee) installFilter() error {
 	if err != nil {
 		return &verdict.HostError{
 			Missing: "seccomp filters, without which a block could call the kernel",
-			Remedy:  "use a kernel with CONFIG_SECCOMP_FILTER, and where a container's seccomp profile is in force let it allow seccomp (docker: --security-opt seccomp=unconfined)", Err: err,
+			Remedy:  "use a kernel with CONFIG_SECCOMP_FILTER, and let a container's seccomp profile allow seccomp (" + unprofiled + ")", Err: err,
 		}
 	}
 	return nil

@@ -64,7 +64,7 @@ func whyNotStarted(err, probe error, scope string) error {
 	}
 	return &verdict.HostError{
 		Missing: "a traced child may not be executed from memory",
-		Remedy:  "let the security policy (SELinux, AppArmor, fapolicyd, a seccomp profile) allow ptrace of an own child and executing what memfd_create made", Err: err,
+		Remedy:  "let the security policy (SELinux, AppArmor, fapolicyd, seccomp) allow ptrace of an own child and executing memory of memfd_create", Err: err,
 	}
 }
 

@@ -22,9 +22,12 @@ func (t *Tracee) XSave() ([]byte, error) {
 	const xstate = 0x202 // NT_X86_XSTATE (linux/elf.h)
 	iov := unix.Iovec{Base: &area[0]}
 	iov.SetLen(len(area))
-	if _, _, e := unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_GETREGSET, uintptr(t.pid), xstate, uintptr(unsafe.Pointer(&iov)), 0, 0); e == unix.ENODEV || e == unix.EINVAL {
-		return nil, &verdict.HostError{Missing: "the kernel does not tell the child's vector registers (PTRACE_GETREGSET of NT_X86_XSTATE)", Remedy: "use a CPU and a kernel with XSAVE", Err: e}
-	} else if e != 0 {
+	_, _, e := unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_GETREGSET, uintptr(t.pid), xstate, uintptr(unsafe.Pointer(&iov)), 0, 0)
+	switch {
+	case e == unix.ENODEV || e == unix.EINVAL:
+		return nil, &verdict.HostError{Missing: "the kernel does not tell the child's vector registers (PTRACE_GETREGSET of NT_X86_XSTATE)",
+			Remedy: "use a CPU and a kernel with XSAVE", Err: e}
+	case e != 0:
 		return nil, t.gone("reading the extended state", e)
 	}
 	return area[:iov.Len], nil
