@@ -114,7 +114,7 @@ func (t Task) MapOnly(states []initial.State) (first *MappedBlock, firstErr erro
 			return first, err
 		}
 		t.startFrom(state)
-		m, err := t.mapBlock(arena, Plan{Insts: t.Program.Insts, Init: state, Frames: max(t.Frames, 1), Limit: RunLimit, Late: t.Late, ResetImage: arena.ResetImage})
+		m, err := t.mapBlock(arena, t.plan(arena, state, t.Frames))
 		if err == nil {
 			return m, nil
 		}
@@ -126,6 +126,14 @@ func (t Task) MapOnly(states []initial.State) (first *MappedBlock, firstErr erro
 		}
 	}
 	return first, firstErr
+}
+
+// plan returns a plan for the task in a state.
+func (t Task) plan(arena Arena, state initial.State, frames int) Plan {
+	return Plan{
+		Insts: t.Program.Insts, Init: state, Frames: max(frames, 1), NoPages: t.NoPages, Limit: RunLimit, Late: t.Late,
+		ResetImage: arena.ResetImage, Window: arena.Child.Window(),
+	}
 }
 
 // startFrom sets the state before each run.
@@ -205,10 +213,8 @@ const mostMoved = 3
 func (t Task) prepareIn(state initial.State, arena Arena, paper bool) (m *MappedBlock, err error) {
 	t.startFrom(state)
 	Ready(arena.Child, state)
-	plan := Plan{
-		Insts: t.Program.Insts, Init: state, Frames: max(t.Frames, 1), Limit: RunLimit, Late: t.Late, ResetImage: arena.ResetImage,
-		NoPages: t.NoPages, Predict: t.Program.Factors.Long,
-	}
+	plan := t.plan(arena, state, t.Frames)
+	plan.Predict = t.Program.Factors.Long
 	m, err = t.mapSafely(arena, plan)
 	onOneFrame := ""
 	if paper && plan.Frames == 1 {

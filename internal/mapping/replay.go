@@ -55,10 +55,8 @@ func (t Task) from(arena Arena, c *initial.Captured) (Task, Plan, error) {
 	Ready(arena.Child, state)
 	t.Harness.Replayed, t.Harness.Address, t.Harness.Shift = true, c.Address, layout.Shift(arena.Child.Window())
 	t.Harness.Reset.Values = true
-	plan := Plan{
-		Insts: t.Program.Insts, Init: state, Frames: max(len(c.Pages), 1), Limit: RunLimit, Late: t.Late, ResetImage: arena.ResetImage,
-		Replay: &Replay{Captured: c}, Window: arena.Child.Window(),
-	}
+	plan := t.plan(arena, state, len(c.Pages))
+	plan.Replay = &Replay{Captured: c}
 	return t, plan, plan.checkPages()
 }
 

@@ -3,9 +3,7 @@
 package pmu
 
 import (
-	"io"
 	"os"
-	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -75,27 +73,4 @@ func (Linux) List(dir string) (names []string, err error) {
 		names = append(names, f.Name())
 	}
 	return names, err
-}
-
-// copied is what Work writes, with a page of its own for each page.
-var copied = sync.OnceValue(func() []byte {
-	b := make([]byte, 64*KernelLines)
-	for i := 0; i < len(b); i += os.Getpagesize() {
-		b[i] = 1
-	}
-	return b
-})
-
-// Work writes to a file in memory, which ends with the call.
-func (Linux) Work() error {
-	fd, err := unix.MemfdCreate("bbprof", unix.MFD_CLOEXEC)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	n, err := unix.Write(fd, copied())
-	if err == nil && n < len(copied()) {
-		err = io.ErrShortWrite
-	}
-	return err
 }

@@ -19,4 +19,3 @@ func (Linux) Unmap([]byte) error               { return syscall.ENOSYS }
 func (Linux) Close(int) error                  { return syscall.ENOSYS }
 func (Linux) ReadFile(string) ([]byte, error)  { return nil, syscall.ENOSYS }
 func (Linux) List(string) ([]string, error)    { return nil, syscall.ENOSYS }
-func (Linux) Work() error                      { return syscall.ENOSYS }

@@ -152,34 +152,6 @@ func TestCounterThatReadsGarbage(t *testing.T) {
 	}
 }
 
-// An event that counts the kernel too, though it was told not to, is not believed; nor are core cycles.
-func TestCounterOfTheKernel(t *testing.T) {
-	const most = pmu.KernelLines / 4
-	for _, c := range []struct {
-		n  uint64
-		ok bool
-	}{{0, true}, {most, true}, {most + 1, false}, {pmu.KernelLines, false}} {
-		k := pmutest.New(8)
-		k.Leaks = func(a pmu.Attr) uint64 {
-			if a.Type == pmu.TypeRaw && a.Config == 0x8d1 { // MEM_LOAD_RETIRED.L1_MISS
-				return c.n
-			}
-			return 0
-		}
-		p := probe(t, k, skylake)
-		for _, e := range p.Events {
-			lies := e.Role == pmu.L1DReadMiss && !c.ok
-			if e.Available == lies || lies != strings.Contains(e.Why, fmt.Sprintf("the kernel does too: %d while", c.n)) {
-				t.Errorf("%d: %+v", c.n, e)
-			}
-		}
-		k.Leaks = func(a pmu.Attr) uint64 { return c.n }
-		if p := probe(t, k, skylake); p.Available != c.ok || !c.ok && !strings.Contains(p.Reason, "the kernel does too") {
-			t.Errorf("%d cycles: %+v", c.n, p)
-		}
-	}
-}
-
 func TestWatchdogHoldsACounter(t *testing.T) {
 	k := pmutest.New(4).Watchdog()
 	p := probe(t, k, skylake)
