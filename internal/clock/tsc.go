@@ -82,10 +82,8 @@ func (c TSC) Describe() string {
 		c.StepTicks, Chain{Iterations: shortIterations}.Length(), Chain{Iterations: longIterations}.Length())
 }
 
-// MultiplyChains cross-check the adds: an imul is 3 cycles on every x86-64 core since Sandy
-// Bridge and Zen (4 and 5 on some older and smaller ones), so its rate against the adds must
-// be an integer. It is not if adds take less than a cycle or the clock is not constant. An
-// emulator, whose add and imul cost about the same, gives 1 or 2.
+// MultiplyChains cross-check the adds: the rate of imul against theirs must be an integer, 3 on every x86-64 core since Sandy Bridge and Zen. It is
+// not if adds take less than a cycle or the clock is not constant; an emulator gives 1 or 2.
 func MultiplyChains() []Chain {
 	return []Chain{{Iterations: shortIterations, Multiply: true}, {Iterations: longIterations, Multiply: true}}
 }

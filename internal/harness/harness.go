@@ -135,11 +135,9 @@ func clearX87(e *asm.Emitter, mmx bool, filled int) {
 	}
 }
 
-// leaveOpCache appends code that the op cache cannot hold, so that the decoders serve it and all
-// code up to the next taken branch. On Intel this is a fetch block of 64 one-byte instructions, more
-// than its lines hold (18 for 32 bytes on Skylake, 48 for 64 on Golden Cove; Optimization Manual,
-// "Decoded ICache"); on AMD an mfence, which has no effect on Intel. It keeps all state and the
-// alignment to 64.
+// leaveOpCache appends code that the op cache cannot hold, so that the decoders serve it and all code up to the next taken branch. On Intel this is
+// a fetch block of 64 one-byte instructions, more than its lines hold (Optimization Manual, "Decoded ICache"); on AMD an mfence, which has no effect
+// on Intel. It keeps all state and the alignment to 64.
 func leaveOpCache(e *asm.Emitter) {
 	const window = 64
 	e.Nop(window - 3)

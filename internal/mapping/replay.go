@@ -91,9 +91,8 @@ func (t Task) mapCaptured(arena Arena, plan Plan) (*MappedBlock, error) {
 	}
 }
 
-// LeavesEarly rejects a block with too few copies within the captured state to measure the time of one of many: the
-// first copies start on an empty core. Of 90 blocks that stay within their state, 40 % had a time from so few copies
-// that was off by more than 5 %. It accepts numbers of copies that the user chose.
+// LeavesEarly rejects a block with too few copies within the captured state, unless the user chose their number: the first copies start on an
+// empty core, and 40 % of times from so few were off by more than 5 %.
 func (m *MappedBlock) LeavesEarly() error {
 	replay := m.Plan.Replay
 	if replay == nil || replay.Left == nil || m.task.Fixed || (m.Factors.Long-m.Factors.Short)*len(m.Insts) >= leastInsts {

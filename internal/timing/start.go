@@ -19,11 +19,9 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// A start measures the clock's step and rate, and the contention probe's time on an idle core. It samples the probe beside the
-// chains, whatever else runs meanwhile, and takes the probe's fastest mode for idle, since other work can only slow it. The core's
-// data do not set this time; they only end the search early if they confirm it. Otherwise a start tries one CPU after another until
-// its tries are used up, and takes the fastest mode of all.
-
+// A start measures the clock's step and rate, and the contention probe's time on an idle core. It samples the probe beside the chains, whatever else
+// runs meanwhile, and takes the probe's fastest mode for idle, since other work can only slow it. If the core's data confirm it, the search ends;
+// otherwise a start tries one CPU after another until its tries are used up, and takes the fastest mode of all.
 const (
 	chainWarm        = 1
 	stepSamples      = 40   // hold 200 readings, which determine the clock's step
