@@ -3,7 +3,7 @@
 // their sources; and the probe that finds which events this kernel lets this process count.
 //
 // github.com/elastic/go-perf supplies the meaning of perf(1)'s names for the kernel's generic events
-// (names_linux.go). The calls are our own, since the child, which has no Go runtime, opens and maps the
+// (linux.go). The calls are our own, since the child, which has no Go runtime, opens and maps the
 // events that it counts, and since tests replace the kernel.
 //
 // It knows nothing of children and blocks.

@@ -10,6 +10,7 @@ import (
 	"github.com/bbprof/bbprof/internal/clock"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/recording"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -450,4 +451,31 @@ func (t *TSC) TimeMidpoint(b Block, pair Pair, offsets []int, p Plan) (timed Tim
 	midpoint := []placement{{Pair: pair, remap: p.Remap, missing: offsets}}
 	_, err = s.takeWindows(midpoint, 1, time.Now().Add(p.Budget))
 	return Timed{Windows: midpoint[0].windows}, err // without statistics: these windows are not the block's
+}
+
+// recordedReplicates is the number for each block in a recording, whatever its interval: every layout four times.
+const recordedReplicates = 8 * passReplicates
+
+// record records the windows of a child run, except those of the midpoint.
+func (s *series) record(got childRun, placements []*placement) {
+	if s.Record == nil || len(s.pairs) == 0 {
+		return
+	}
+	b := &s.Record.Blocks[s.number]
+	b.Short, b.Long = s.pairs[0].Short.Iterations, s.pairs[0].Long.Iterations
+	for _, w := range got.windows {
+		p := placements[w.pair]
+		if p.Long.Iterations != b.Long {
+			continue
+		}
+		at := recording.Window{Replicate: p.number, Layout: int(LayoutOf(p.place, w.offset)), Switched: got.switches > 0}
+		if w.samples() > 0 {
+			at.Probe = uint64(w.columns[columnProbe][0])
+			for _, chain := range w.chains(len(s.chains)) {
+				at.Chains = append(at.Chains, uint64(chain[0]))
+			}
+			at.Runs = w.raw
+		}
+		b.Windows = append(b.Windows, at)
+	}
 }
