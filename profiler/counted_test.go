@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -21,7 +22,6 @@ import (
 	"github.com/bbprof/bbprof/internal/pmu/pmutest"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/simulated"
-	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/unroll"
@@ -196,19 +196,16 @@ func TestSimulatedMissesInSomeTimings(t *testing.T) {
 	for _, c := range []struct {
 		role  pmu.Role
 		dirty int // samples that have two misses, which take time; all: one an iteration
-		least int
 		want  verdict.Reason
 	}{
-		{pmu.L1DReadMiss, 8, 0, ""},
-		{pmu.L1DReadMiss, 9, 0, verdict.L1DMiss},
-		{pmu.L1DReadMiss, 9, 7, ""},
-		{pmu.L1DReadMiss, 10, 7, verdict.L1DMiss},
-		{pmu.L1IMiss, 8, 0, ""},
-		{pmu.L1IMiss, 9, 0, verdict.L1IMiss},
-		{pmu.SplitLoad, 9, 0, verdict.Misaligned},
-		{pmu.SplitStore, 9, 0, verdict.Misaligned},
-		{pmu.L1DWriteMiss, all, 0, ""}, // of Skylake's event more is no proof
-		{pmu.AddressAlias, all, 0, ""}, // the trace is the judge
+		{pmu.L1DReadMiss, 8, ""},
+		{pmu.L1DReadMiss, 9, verdict.L1DMiss},
+		{pmu.L1IMiss, 8, ""},
+		{pmu.L1IMiss, 9, verdict.L1IMiss},
+		{pmu.SplitLoad, 9, verdict.Misaligned},
+		{pmu.SplitStore, 9, verdict.Misaligned},
+		{pmu.L1DWriteMiss, all, ""}, // of Skylake's event more is no proof
+		{pmu.AddressAlias, all, ""}, // the trace is the judge
 	} {
 		o := scripted(pmutest.New(8), script(1, counts(func(e pmu.Event, iterations, j int) uint64 {
 			switch {
@@ -223,10 +220,9 @@ func TestSimulatedMissesInSomeTimings(t *testing.T) {
 			}
 			return 0
 		})))
-		o.Identical = c.least
 		r := profileScripted(t, o, "4801c0")
 		if r.Reason != c.want || (c.want == "") != (r.Status == OK) {
-			t.Errorf("%s in %d timings, %d needed: %s %q, want %q", c.role, c.dirty, c.least, r.Status, r.Reason, c.want)
+			t.Errorf("%s in %d timings: %s %q, want %q", c.role, c.dirty, r.Status, r.Reason, c.want)
 		}
 		for reason, rs := range requiredRoles {
 			if c.dirty == all && slices.Contains(rs, c.role) {
@@ -249,23 +245,6 @@ func TestSimulatedMissesInSomeTimings(t *testing.T) {
 		at := slices.IndexFunc(r.Counters, func(c CounterReport) bool { return c.Role == string(pmu.SplitLoad) })
 		if r.Reason != want || want == "" && (at < 0 || r.Counters[at].PerIteration == nil || *r.Counters[at].PerIteration != 1) {
 			t.Errorf("%s tolerated: %q, want %q; %+v", tolerated, r.Reason, want, r.Counters)
-		}
-	}
-}
-
-// The paper's rule on cycles: 8 identical timings of 16, and not 7.
-func TestSimulatedIdenticalTimings(t *testing.T) {
-	for _, c := range []struct {
-		same int
-		want verdict.Reason
-	}{{16, ""}, {8, ""}, {7, verdict.Unstable}, {1, verdict.Unstable}} {
-		r := profileScripted(t, scripted(pmutest.New(8), script(3, func(_ pmu.Pass, _ int, t *timing.Readings) {
-			for j := c.same; j < len(t.Counts[0]); j++ {
-				t.Counts[0][j] += uint64(j)
-			}
-		})), "4801c0")
-		if r.Reason != c.want || c.want == "" && r.Cycles != 3 {
-			t.Errorf("%d identical: %q, %g cycles, want %q", c.same, r.Reason, r.Cycles, c.want)
 		}
 	}
 }
@@ -360,40 +339,35 @@ func TestSimulatedDisturbedCheck(t *testing.T) {
 // Counters that another user takes, or events without a counter, are not the block's fault and end the run, since every other block would fail
 // too. With the TSC as clock, a block's cycles do not depend on them.
 func TestSimulatedTakenCounters(t *testing.T) {
-	for _, clock := range []ClockChoice{PerfClock, TSCClock} {
-		for name, lost := range map[string]bool{"events on no counter": true, "multiplexed": false} {
-			if clock == TSCClock && lost {
-				continue // the monitor reads them
+	for _, c := range []struct {
+		clock ClockChoice
+		lost  uint64  // events on no counter
+		share float64 // of the time on a counter
+	}{{PerfClock, 1, 1}, {PerfClock, 0, 0.5}, {TSCClock, 0, 0.5}} {
+		k := pmutest.New(8)
+		measuring := false
+		o := scripted(k, script(1, func(_ pmu.Pass, _ int, r *timing.Readings) {
+			if measuring {
+				r.Lost = c.lost
 			}
-			k := pmutest.New(8)
-			measuring := false
-			o := scripted(k, script(1, func(_ pmu.Pass, _ int, r *timing.Readings) {
-				if measuring && lost {
-					r.Lost = 1
-				}
-			}))
-			o.Clock = clock
-			p, err := o.open()
-			require.Measure(t, err)
-			measuring = true
-			if !lost {
-				k.Share = func(int) float64 { return 0.5 }
+		}))
+		o.Clock = c.clock
+		p, err := o.open()
+		require.Measure(t, err)
+		measuring, k.Share = true, func(int) float64 { return c.share }
+		r, err := p.Profile(require.Context(t), Block{Code: add})
+		p.Close()
+		if c.clock == PerfClock {
+			if host, ok := errors.AsType[*verdict.HostError](err); !ok || !strings.Contains(host.Missing, "lost their counters") || host.Remedy == "" {
+				t.Errorf("%+v: %v", c, err)
 			}
-			r, err := p.Profile(require.Context(t), Block{Code: add})
-			p.Close()
-			if clock == PerfClock {
-				host := (*verdict.HostError)(nil)
-				if !errors.As(err, &host) || !strings.Contains(host.Missing, "lost their counters") || host.Remedy == "" {
-					t.Errorf("%s: %v", name, err)
-				}
-				continue
-			}
-			if err != nil || r.Status == Rejected {
-				require.Measure(t, cmp.Or(err, error(r.Rejection)))
-			}
-			if e := evidenceOf(t, r, verdict.L1DMiss); r.Status != OK || e.Kind != invariants.Inferred || !strings.Contains(e.Detail, "somebody else had the counters") {
-				t.Errorf("%s: %+v, %+v", name, r, e)
-			}
+			continue
+		}
+		if err != nil || r.Status == Rejected {
+			require.Measure(t, cmp.Or(err, error(r.Rejection)))
+		}
+		if e := evidenceOf(t, r, verdict.L1DMiss); r.Status != OK || e.Kind != invariants.Inferred || !strings.Contains(e.Detail, "somebody else had the counters") {
+			t.Errorf("%+v: %+v, %+v", c, r, e)
 		}
 	}
 }
@@ -453,37 +427,24 @@ func TestSimulatedLoop(t *testing.T) {
 	}
 }
 
-// Without a script the counters are rdtsc: the child runs a real clock that does not count cycles.
+// The child runs the counting code with rdtsc: no reading stands still, and the longer image takes longer, for 192 and 768 cycles of copies and
+// as much for either what is around them.
 func TestCountedCodeRunsHere(t *testing.T) {
-	var short, long []uint64
+	ticks := map[int]uint64{} // the least of a run, by iterations
 	o := scripted(pmutest.New(8), script(1, nil))
-	o.machine.Script.Block = func(events pmu.Pass, iterations int, t *timing.Readings) {
-		cycles := uint64(iterations)
-		for k := range events {
-			if t.Switches == 0 && (t.Lost != 0 || slices.Contains(t.Counts[k], 0)) {
-				cycles = 0
+	o.machine.Script.Block = func(_ pmu.Pass, iterations int, r *timing.Readings) {
+		if r.Switches == 0 {
+			if r.Lost != 0 || slices.ContainsFunc(r.Counts, func(column []uint64) bool { return slices.Contains(column, 0) }) {
+				t.Errorf("a counter stood still, or an event was lost: %+v", r)
 			}
+			ticks[iterations] = min(cmp.Or(ticks[iterations], math.MaxUint64), slices.Min(r.Counts[0]))
 		}
-		switch {
-		case t.Switches > 0:
-		case iterations == 64: // imul's shorter image
-			short = append(short, t.Counts[0]...)
-		case iterations == 256:
-			long = append(long, t.Counts[0]...)
-		}
-		t.Say(100 + cycles)
+		r.Say(100 + uint64(iterations))
 	}
 	o.Unroll = &unroll.Factors{Short: 64, Long: 256}
 	r := profileScripted(t, o, "480fafc0") // imul rax, rax
-	if r.Status != OK || r.Cycles != 1 {
-		t.Errorf("a counter stood still, or an event was lost: %+v", r)
-	}
-	if len(short) == 0 || len(long) == 0 {
-		t.Fatal("nothing was counted")
-	}
-	// 192 and 768 cycles for the copies, and as much for either what is around them.
-	if s, l := median(short), median(long); l < 1.3*s {
-		t.Errorf("%g ticks for the shorter image and %g for the longer", s, l)
+	if short, long := float64(ticks[64]), float64(ticks[256]); r.Status != OK || short == 0 || long < 1.3*short {
+		t.Errorf("%s, %g ticks for the shorter image and %g for the longer", r.Status, short, long)
 	}
 }
 
@@ -584,12 +545,4 @@ func openFiles(t *testing.T) int {
 		require.Skip(t, require.Kernel, "%v", err)
 	}
 	return len(fds)
-}
-
-func median(ticks []uint64) float64 {
-	var f []float64
-	for _, n := range ticks {
-		f = append(f, float64(n))
-	}
-	return stat.Median(f)
 }

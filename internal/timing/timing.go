@@ -98,7 +98,6 @@ type Plan struct {
 	VectorBits int           // width of the vector units that the block uses
 	Budget     time.Duration // per call
 	Precision  float64       // half-width of the interval to reach, as a share of the cycles or in cycles
-	Identical  int           // of 16 timings by counters; 0: the paper's rule
 	Layout     *Layout       // the only layout to time in; nil: the whole design
 	OnePlace   bool          // keep the images at their place and vary the dispatch offset only
 	// Counted events do not reject the block for the reasons in Tolerate.
@@ -169,14 +168,10 @@ type Config struct {
 }
 
 const (
-	// Warm is the largest number of untimed runs of an image before a timing.
-	Warm = 2
-	// replicatesAtOnce is the largest number of replicates in a child run: all that the first check needs.
-	replicatesAtOnce = passReplicates
+	Warm             = 2                                      // most untimed runs of an image before a timing
+	replicatesAtOnce = passReplicates                         // most replicates in a child run: all that the first check needs
+	fewestWindows    = passWindows - passWindows/missingShare // of a result
 )
-
-// fewestWindows is the least number of windows of a result.
-const fewestWindows = passWindows - passWindows/missingShare
 
 // Offsets lists all dispatch offsets.
 func Offsets() (offsets []int) {
@@ -243,7 +238,7 @@ func emit(cfg Config, child *tracee.Tracee, clock clock.Clock, probe harness.Pro
 		more(e)
 	}
 	for _, chain := range chains {
-		c.chains = append(c.chains, image{chain.Emit(e, clock.Emit), chainWarm, chain.Runs()})
+		c.chains = append(c.chains, image{chain.Emit(e, clock.Emit), chainWarm, 1})
 	}
 	e.Align(64)
 	c.resetImage = e.PC()

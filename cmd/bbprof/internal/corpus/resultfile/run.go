@@ -13,7 +13,6 @@ import (
 
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
-	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -70,7 +69,6 @@ func SettingsOf(o profiler.Options) map[string]any {
 		"mode":      string(o.Mode),
 		"frontend":  string(o.FrontEnd),
 		"clock":     string(o.Clock),
-		"identical": float64(cmp.Or(o.Identical, timing.PaperIdentical)),
 		"events":    strings.Join(o.Events, ","),
 	}
 	if o.Unroll != nil {
