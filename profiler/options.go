@@ -9,6 +9,7 @@ import (
 
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -51,6 +52,9 @@ type Options struct {
 	FrontEnd FrontEnd
 	// Clock selects the clock, default AutoClock.
 	Clock ClockChoice
+	// Identical is how many of 16 timings by hardware counters must be clean and identical;
+	// default 8, the paper's rule.
+	Identical int
 	// Events lists additional events to count, by name or code (pmu.PMU.Named).
 	Events []string
 	// Tolerate lists reasons that cause a warning instead of a rejection, to measure the cost of
@@ -124,6 +128,8 @@ func (o Options) Check() error {
 		return fmt.Errorf("no front end is called %q", o.FrontEnd)
 	case o.Clock != "" && !slices.Contains(Clocks(), o.Clock):
 		return fmt.Errorf("no clock is called %q", o.Clock)
+	case o.Identical < 0 || o.Identical > timing.PaperTimings:
+		return fmt.Errorf("%d of %d timings cannot be identical", o.Identical, timing.PaperTimings)
 	case o.Layout != nil && (*o.Layout < 0 || *o.Layout >= Layouts):
 		return fmt.Errorf("there is no layout %d: want 0 to %d", *o.Layout, Layouts-1)
 	case o.Frames < 0 || o.Frames > layout.MaxFrames:

@@ -351,7 +351,7 @@ func (s *session) time(m *mapping.MappedBlock, p timing.Plan) (timing.Timed, err
 func (j job) plan(m *mapping.MappedBlock) timing.Plan {
 	plan := timing.Plan{
 		Remap: m.Remap(), Warm: timing.Warm, VectorBits: j.vectorBits,
-		Budget: j.Budget, Precision: j.Precision, Tolerate: j.Options.Tolerate,
+		Budget: j.Budget, Precision: j.Precision, Identical: j.Identical, Tolerate: j.Options.Tolerate,
 		Layout: j.onlyLayout(), OnePlace: j.Setup.CodeOffset != nil,
 	}
 	if m.Loop != nil && m.Loop.LoopIterations.Short >= unroll.ManyIterations {

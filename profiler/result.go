@@ -251,6 +251,9 @@ func (s *session) result(j job, host *HostReport, p progress, ok bool) Result {
 	if s.fallbackNote != "" {
 		result.warn("%s", s.fallbackNote)
 	}
+	if s.opts.Identical > 0 && clock.Name == string(TSCClock) {
+		result.warn("-identical has no effect: it is of the perf clock, and the TSC timed this block")
+	}
 	if l := p.loop; l != nil {
 		of := l.measurement.timed.Estimate
 		result.Loop = reportLoop(l.measurement.block)

@@ -31,8 +31,8 @@ type Agreement struct {
 }
 
 // Agree applies the paper's rule to the timings of one image. It accepts the most frequent clean
-// count (the lowest of equally frequent ones) if at least PaperIdentical timings have it.
-func Agree(timings []Timing) (a Agreement, rejection *verdict.Rejection) {
+// count (the lowest of equally frequent ones) if at least least timings have it.
+func Agree(timings []Timing, least int) (a Agreement, rejection *verdict.Rejection) {
 	times, dirty := map[uint64]int{}, map[verdict.Reason]int{}
 	for _, t := range timings {
 		if t.Dirty != "" {
@@ -48,7 +48,7 @@ func Agree(timings []Timing) (a Agreement, rejection *verdict.Rejection) {
 		}
 	}
 	switch {
-	case a.Clean < PaperIdentical:
+	case a.Clean < least:
 		reason := verdict.Unstable // no timings at all
 		for r, n := range dirty {
 			if n > dirty[reason] || n == dirty[reason] && r < reason {
@@ -57,11 +57,11 @@ func Agree(timings []Timing) (a Agreement, rejection *verdict.Rejection) {
 		}
 		return a, &verdict.Rejection{Reason: reason, Detail: fmt.Sprintf(
 			"only %d of %d timings are clean, %d are needed; %s was counted in %d of the others",
-			a.Clean, len(timings), PaperIdentical, reason, dirty[reason])}
-	case a.Identical < PaperIdentical:
+			a.Clean, len(timings), least, reason, dirty[reason])}
+	case a.Identical < least:
 		return a, &verdict.Rejection{Reason: verdict.Unstable, Detail: fmt.Sprintf(
 			"only %d of %d clean timings agree to the cycle, on %d, and %d are needed; all of them: %v",
-			a.Identical, a.Clean, a.Cycles, PaperIdentical, cyclesOf(timings))}
+			a.Identical, a.Clean, a.Cycles, least, cyclesOf(timings))}
 	}
 	return a, nil
 }

@@ -43,7 +43,7 @@ func TestPaperRule(t *testing.T) {
 		{"the most frequent reason", timings(4, 100, 5, verdict.L1IMiss, 7, verdict.L1DMiss), verdict.L1DMiss, 100, 4, 4},
 		{"none", nil, verdict.Unstable, 0, 0, 0},
 	} {
-		a, rejection := Agree(c.timings)
+		a, rejection := Agree(c.timings, PaperIdentical)
 		var got verdict.Reason
 		if rejection != nil {
 			got = rejection.Reason
@@ -54,5 +54,12 @@ func TestPaperRule(t *testing.T) {
 		if got != c.want || a != (Agreement{c.cycles, c.clean, c.same}) {
 			t.Errorf("%s: %q, %+v, want %q", c.name, got, a, c.want)
 		}
+	}
+	// Relaxed by a flag.
+	if _, rejection := Agree(timings(4, 100, 12, verdict.L1DMiss), 4); rejection != nil {
+		t.Error(rejection)
+	}
+	if _, rejection := Agree(timings(3, 100, 13, verdict.L1DMiss), 4); rejection == nil {
+		t.Error("3 pass where 4 are needed")
 	}
 }

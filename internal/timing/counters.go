@@ -1,6 +1,7 @@
 package timing
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -239,7 +240,7 @@ func (c *counterSeries) window(i, replicate int, l Layout) error {
 	if err != nil {
 		return err
 	}
-	c.timed.Events.add(p.events, c.pair, [2]Readings{ofShort, ofLong})
+	c.timed.Events.add(p.events, c.pair, [2]Readings{ofShort, ofLong}, c.identical())
 	if i == 0 {
 		c.timed.Windows = append(c.timed.Windows, Window{l, replicate, c.pair.PerIteration(float64(short.Cycles), float64(long.Cycles))})
 	}
@@ -259,7 +260,7 @@ func (c *counterSeries) agree(p pass, im Image, offset int) (a Agreement, r Read
 			err = lostCounters(fmt.Errorf("%d of %d events", r.Lost, len(p.events)))
 		} else {
 			var rejection *verdict.Rejection
-			if a, rejection = Agree(p.timings(r, c.plan)); rejection == nil {
+			if a, rejection = Agree(p.timings(r, c.plan), c.identical()); rejection == nil {
 				c.timed.SamplesKept += a.Identical
 				c.timed.SamplesDropped += PaperTimings - a.Identical
 				return a, r, nil
@@ -282,6 +283,9 @@ func (c *counterSeries) agree(p pass, im Image, offset int) (a Agreement, r Read
 		}
 	}
 }
+
+// identical returns how many timings must be clean and identical.
+func (c *counterSeries) identical() int { return cmp.Or(c.plan.Identical, PaperIdentical) }
 
 // timings marks the runs with forbidden events. Events that also count other things, and events
 // that the user asked for, mark none.

@@ -29,7 +29,7 @@ func key(e pmu.Event) string { return string(e.Role) + " " + e.Name }
 func (t Tallies) Of(e pmu.Event) *Tally { return t[key(e)] }
 
 // add adds a window's readings.
-func (t Tallies) add(events pmu.Pass, p Pair, both [2]Readings) {
+func (t Tallies) add(events pmu.Pass, p Pair, both [2]Readings, identical int) {
 	for k, e := range events {
 		if k == 0 {
 			continue
@@ -49,7 +49,7 @@ func (t Tallies) add(events pmu.Pass, p Pair, both [2]Readings) {
 					zero++
 				}
 			}
-			tally.Zero = tally.Zero && zero >= PaperIdentical
+			tally.Zero = tally.Zero && zero >= identical
 		}
 		tally.PerIter = append(tally.PerIter, p.PerIteration(middle[0], middle[1]))
 	}

@@ -98,6 +98,7 @@ type Plan struct {
 	VectorBits int           // width of the vector units that the block uses
 	Budget     time.Duration // per call
 	Precision  float64       // half-width of the interval to reach, as a share of the cycles or in cycles
+	Identical  int           // of 16 timings by counters; 0: the paper's rule
 	Layout     *Layout       // the only layout to time in; nil: the whole design
 	OnePlace   bool          // keep the images at their place and vary the dispatch offset only
 	// Counted events do not reject the block for the reasons in Tolerate.

@@ -98,6 +98,8 @@ func howToMeasure(f *cli.Flags, o *profiler.Options) {
 		}})
 	cli.Choice(f, &o.Clock, profiler.Clocks(), "clock", "NAME", "perf: core cycles from hardware counters; tsc: the time-stamp counter, calibrated "+
 		"against chains of adds; auto: perf where the kernel offers it").Fallback = string(profiler.AutoClock)
+	cli.Parsed(f, &o.Identical, parseIdentical, "identical", "N", "on the perf clock, accept a time if at least N of 16 timings are clean "+
+		"(no L1 miss, split access or context switch) and identical (default: 8, the BHive paper's rule; fewer relax it)")
 	cli.Parsed(f, &o.Events, parseEvents, "events", "A,B", "count these events too, per iteration: names as perf list has them, rNNNN for a raw "+
 		"code, or cpu/event=0x..,umask=0x../ (docs/install.md)")
 	f.Off(&o.NoRescue, "rescue", "with -rescue=false, use the paper's initial state alone, even if the block fails in it")
@@ -134,6 +136,10 @@ func parseFrames(s string) (int, error) {
 		return profiler.AutoFrames, nil
 	}
 	return cli.WholeNumber(s, 1, layout.MaxFrames, "write auto or a number from 1 to %d", layout.MaxFrames)
+}
+
+func parseIdentical(s string) (int, error) {
+	return cli.WholeNumber(s, 1, timing.PaperTimings, "write a number from 1 to %d, of so many timings", timing.PaperTimings)
 }
 
 // parseEvents reads a list such as instructions,r01c2,cpu/event=0xd1,umask=0x8/. Only the kernel knows what an event

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -69,6 +70,7 @@ func SettingsOf(o profiler.Options) map[string]any {
 		"mode":      string(o.Mode),
 		"frontend":  string(o.FrontEnd),
 		"clock":     string(o.Clock),
+		"identical": float64(cmp.Or(o.Identical, timing.PaperIdentical)),
 		"events":    strings.Join(o.Events, ","),
 	}
 	if o.Unroll != nil {
