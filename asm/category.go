@@ -128,29 +128,18 @@ func (in *Inst) Shape() string {
 }
 
 func (d *rawInst) appendShape(b []byte, o operand) []byte {
-	memory := o.kind == opM || o.kind == opX || o.kind == opY || o.kind == opMoffs || o.kind == opVSIB
+	p := d.describe(o)
 	switch {
-	case memory, o.kind.isMemory() && d.hasMem:
-		if d.form.agen {
-			return append(b, 'm')
-		}
+	case p.Class == MemoryOperand && !d.form.agen:
 		return appendNumbered(b, "m", 8*d.memWidth(o))
-	}
-	switch o.kind {
-	case opE, opR, opG, opB, opZ, opA:
-		return appendNumbered(b, "r", 8*d.width(o.size))
-	case opV, opH, opW, opU, opL:
-		name := map[int]string{16: "xmm", 32: "ymm", 64: "zmm"}[d.vectorWidth(o.size)]
-		return append(b, name...)
-	case opP, opN, opQ:
-		return append(b, "mm"...)
-	case opKReg, opKVVVV, opKRM, opKMem:
-		return append(b, 'k')
-	case opImm, opImmS:
+	case p.Class == MemoryOperand:
+		return append(b, 'm')
+	case p.Class == ImmediateOperand:
 		return append(b, 'i')
-	case opSTI:
-		return append(b, "st(i)"...)
+	case o.kind == opA:
+		return appendNumbered(b, "r", 8*p.Width)
+	case p.Class == OtherOperand:
+		return d.appendOperand(b, o, new(int))
 	}
-	imm := 0
-	return d.appendOperand(b, o, &imm)
+	return append(b, p.text...)
 }

@@ -38,21 +38,16 @@ func (in *Inst) Dataflow() (reads, writes Values) {
 		reads.X87, writes.X87 = true, true
 	}
 	for _, o := range d.form.ops {
-		if o.kind.isMemory() && d.hasMem && o.kind != opVSIB {
-			continue
-		}
 		var v Values
-		switch o.kind {
-		case opV, opH, opW, opU, opL:
-			v.Vector = 1 << d.number(o.kind)
-		case opKReg, opKVVVV, opKMem, opKRM:
-			v.Opmask = 1 << d.number(o.kind)
-		case opFixed:
-			if o.name == "xmm0" {
-				v.Vector = 1
-			}
-		default:
+		switch k := &operandKinds[o.kind]; {
+		case k.memory && d.hasMem:
 			continue
+		case k.class == VectorOperand:
+			v.Vector = 1 << d.number(o.kind)
+		case k.class == OpmaskOperand:
+			v.Opmask = 1 << d.number(o.kind)
+		case o.name == "xmm0":
+			v.Vector = 1
 		}
 		if o.access&accRead != 0 || d.merges(o) {
 			reads = reads.Or(v)

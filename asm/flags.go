@@ -18,8 +18,7 @@ const (
 // Flags are the status flags that a form waits for and those that it writes, undefined ones included but for
 // bsf and bsr, which leave them alone. A shift by cl waits for all: a count of 0 leaves them as they were.
 func (f *Form) Flags() (read, written Flags) {
-	d := f.raw()
-	return d.flags()
+	return f.raw.flags()
 }
 
 // flags are those of Form.Flags (SDM vol. 1, appendix A, "EFLAGS cross-reference", and the pages of vol. 2 for newer

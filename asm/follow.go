@@ -282,18 +282,11 @@ func (f *follower) operand(in *Inst, k int) known {
 
 // wholeRegister is the general register that an operand is, or is the low part of.
 func (d *rawInst) wholeRegister(o operand) (n int, ok bool) {
-	switch o.kind {
-	case opE:
-		if d.hasMem {
-			return 0, false
-		}
-		return d.number(o.kind), d.highByte(o) == d.number(o.kind)
-	case opR, opG, opZ:
-		return d.number(o.kind), d.highByte(o) == d.number(o.kind)
-	case opA:
-		return numAX, true
+	k := &operandKinds[o.kind]
+	if k.class != GPROperand || k.memory && d.hasMem {
+		return 0, false
 	}
-	return 0, false
+	return d.number(o.kind), d.highByte(o) == d.number(o.kind)
 }
 
 func ones(width int) uint64 {

@@ -170,8 +170,7 @@ func (p *Probe) Before(e *Emitter, i int, log uint64) {
 		case captureVector:
 			e.storeVector(at, c.reg, c.wide, p.features.AVX)
 		case captureMMX:
-			e.Raw(0x0f, 0x7f, 0x05|c.reg<<3) // movq [rip+…], mm
-			e.rel32(at)
+			e.relative32(at, 0x0f, 0x7f, ripModRM(c.reg)) // movq [rip+…], mm
 		}
 	}
 	if saved {
@@ -244,29 +243,26 @@ func (m *Mem) Operand() Address {
 	return at
 }
 
-// storeOpmask is kmovq or, on a CPU without AVX512BW, kmovw to memory.
+// storeOpmask is kmovq or, on a CPU without AVX512BW, kmovw to memory (VEX.L0.0F 91).
 func (e *Emitter) storeOpmask(at uint64, k byte, quad bool) {
 	if quad {
-		e.Raw(0xc4, 0xe1, 0xf8, 0x91, 0x05|k<<3) // VEX.L0.0F.W1 91
+		e.relative32(at, 0xc4, 0xe1, 0xf8, 0x91, ripModRM(k))
 	} else {
-		e.Raw(0xc5, 0xf8, 0x91, 0x05|k<<3) // VEX.L0.0F.W0 91
+		e.relative32(at, 0xc5, 0xf8, 0x91, ripModRM(k))
 	}
-	e.rel32(at)
 }
 
 // storeVector stores a vector register in its widest form: vmovdqu64 of a zmm, vmovdqu of a
 // ymm, or movups.
 func (e *Emitter) storeVector(at uint64, r byte, wide, avx bool) {
-	modrm := 0x05 | r&7<<3
 	switch {
 	case wide: // EVEX.512.F3.0F.W1 7F; R and R' are inverted
-		e.Raw(0x62, 0x61|^(r>>3)&1<<7|^(r>>4)&1<<4, 0xfe, 0x48, 0x7f, modrm)
+		e.relative32(at, 0x62, 0x61|^(r>>3)&1<<7|^(r>>4)&1<<4, 0xfe, 0x48, 0x7f, ripModRM(r))
 	case avx: // VEX.256.F3.0F 7F
-		e.Raw(0xc5, 0x7e|^(r>>3)&1<<7, 0x7f, modrm)
+		e.relative32(at, 0xc5, 0x7e|^(r>>3)&1<<7, 0x7f, ripModRM(r))
 	default: // 0F 11
-		e.Raw(0x40|r>>3<<2, 0x0f, 0x11, modrm)
+		e.relative32(at, 0x40|r>>3<<2, 0x0f, 0x11, ripModRM(r))
 	}
-	e.rel32(at)
 }
 
 // Accesses reads the log of a run of copies and lists what they accessed, in program order.
@@ -367,37 +363,26 @@ func (p *Probe) values(out []logged, i int, part []byte, rip uint64) []logged {
 
 // expand appends the accesses that a Mem stands for, each with the fields of a but its address.
 func expand(all []Access, a Access, m Mem, v logged, down bool, start *Regs) []Access {
-	segment := m.segmentBase(start)
-	switch {
-	case m.Elements > 0:
+	if m.Elements > 0 {
 		for n := range m.Elements {
-			if m.Mask != NoRegister && !m.enabled(v.mask, n) {
-				continue
+			if m.Mask == NoRegister || m.enabled(v.mask, n) {
+				a.Addr = m.linear(m.truncated(v.address+m.element(v.index, n)*uint64(m.Scale)), 0, start)
+				all = append(all, a)
 			}
-			a.Addr = m.truncated(v.address+m.element(v.index, n)*uint64(m.Scale)) + segment
-			all = append(all, a)
 		}
 		return all
-	case m.String:
-		rounds := uint64(1)
-		if m.Repeat != Once {
-			rounds = m.truncated(v.count) - m.truncated(v.left)
-		}
+	}
+	a.Addr = m.linear(v.address, v.bits, start)
+	if m.String && m.Repeat != Once {
+		rounds := m.truncated(v.count) - m.truncated(v.left)
 		if rounds == 0 {
 			return all
 		}
-		a.Addr = v.address + segment
 		a.Width = int(rounds) * m.Width
 		if down {
 			a.Addr -= (rounds - 1) * uint64(m.Width)
 		}
-		return append(all, a)
 	}
-	a.Addr = v.address
-	if m.BitOffset != NoRegister {
-		a.Addr = m.truncated(a.Addr + bitDisplacement(v.bits, m.Bits))
-	}
-	a.Addr += segment
 	return append(all, a)
 }
 

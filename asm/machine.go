@@ -20,19 +20,15 @@ func (in *Inst) AccessesFrom(s *Machine, yield func(a Access, m Mem, suppressed 
 		if m.String && m.Repeat != Once && m.truncated(regs.GPR[numCX]) == 0 {
 			continue // no round at all
 		}
-		a := Access{Mem: k, Width: m.Width, Elem: m.Width, Read: m.Read, Write: m.Write}
-		mask := s.mask(m)
-		if m.Elements == 0 {
-			a.Addr = m.Addr(&regs)
-			yield(a, m, mask != nil && !m.Masked(mask))
-			continue
+		v := logged{address: m.offset(&regs), count: 1, mask: s.mask(m)}
+		if n, ok := m.BitOffset.GPR(); ok {
+			v.bits = regs.GPR[n]
 		}
-		n, _ := m.Index.Vector()
-		for i := range m.Elements {
-			if mask == nil || m.enabled(mask, i) {
-				a.Addr = m.addrAt(&regs, m.element(s.Vectors[n][:], i))
-				yield(a, m, false)
-			}
+		if n, ok := m.Index.Vector(); ok {
+			v.index = s.Vectors[n][:]
+		}
+		for _, a := range expand(nil, Access{Mem: k, Width: m.Width, Elem: m.Width, Read: m.Read, Write: m.Write}, m, v, s.Down, &regs) {
+			yield(a, m, m.Mask != NoRegister && !m.Masked(v.mask))
 		}
 	}
 }

@@ -143,41 +143,43 @@ type Regs struct {
 
 // Addr is the linear address of the access, given the registers as they are before the
 // instruction. It is that of the first round of a string operation, and for a gather or
-// scatter what addrAt gives for an index of 0.
+// scatter that of an element with an index of 0.
 func (m Mem) Addr(regs *Regs) uint64 {
-	var index uint64
-	if n, ok := m.Index.GPR(); ok {
-		index = regs.GPR[n]
-	} else if m.Index == AL {
-		index = regs.GPR[numAX] & 0xff
+	var bits uint64
+	if n, ok := m.BitOffset.GPR(); ok {
+		bits = regs.GPR[n]
 	}
-	return m.addrAt(regs, index)
+	return m.linear(m.offset(regs), bits, regs)
 }
 
-// addrAt is Addr with the value of the index given: for one element of a gather or
-// scatter, the element of the index register, sign-extended.
-func (m Mem) addrAt(regs *Regs, index uint64) uint64 {
+// offset is base, index and displacement together.
+func (m Mem) offset(regs *Regs) uint64 {
 	addr := uint64(m.Disp)
 	if n, ok := m.Base.GPR(); ok {
 		addr += regs.GPR[n]
 	} else if m.Base == RIP {
 		addr += regs.RIP
 	}
-	addr += index * uint64(m.Scale)
-	if n, ok := m.BitOffset.GPR(); ok {
-		addr += bitDisplacement(regs.GPR[n], m.Bits)
+	if n, ok := m.Index.GPR(); ok {
+		addr += regs.GPR[n] * uint64(m.Scale)
+	} else if m.Index == AL {
+		addr += regs.GPR[numAX] & 0xff
 	}
-	return m.truncated(addr) + m.segmentBase(regs)
+	return m.truncated(addr)
 }
 
-func (m Mem) segmentBase(regs *Regs) uint64 {
+// linear adds a bit offset and the segment's base.
+func (m Mem) linear(offset, bits uint64, regs *Regs) uint64 {
+	if m.BitOffset != NoRegister {
+		offset = m.truncated(offset + bitDisplacement(bits, m.Bits))
+	}
 	switch m.Segment {
 	case FS:
-		return regs.FSBase
+		return offset + regs.FSBase
 	case GS:
-		return regs.GSBase
+		return offset + regs.GSBase
 	}
-	return 0
+	return offset
 }
 
 // truncated is an offset, or a count, within the address size.

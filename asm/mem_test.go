@@ -263,11 +263,6 @@ func TestAddr(t *testing.T) {
 			t.Errorf("%s %s: address %#x, want %#x", tt.hex, in.Text(), got, tt.want)
 		}
 	}
-	gather := mustDecode(t, "c4e26990440b10")[0].Mem[0] // [rbx+xmm1*1+0x10]
-	minus := int64(-4)
-	if got := gather.addrAt(regs, uint64(minus)); got != rbx+0xc {
-		t.Errorf("gather element: address %#x, want %#x", got, rbx+0xc)
-	}
 }
 
 // FuzzAccesses: what a log holds is read without a failure, whatever it is. Counts of repeated

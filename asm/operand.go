@@ -83,32 +83,23 @@ func (d *rawInst) vectorWidth(s operandSize) int { return max(16, d.width(s)) }
 
 // number is the hardware number of the register that an operand names.
 func (d *rawInst) number(k operandKind) int {
-	reg, rm := int(d.modrm>>3&7), int(d.modrm&7)
-	switch k {
-	case opG, opCR, opDR:
-		return reg | int(d.r)
-	case opV:
-		return reg | int(d.r) | int(d.r4)
-	case opP, opKReg, opSeg, opBound, opTile:
-		return reg
-	case opE, opR:
-		return rm | int(d.b)
-	case opW, opU:
-		n := rm | int(d.b)
+	var n uint8
+	switch operandKinds[k].field {
+	case inReg:
+		n = d.modrm>>3&7 | d.r | d.r4
+	case inRM:
+		n = d.modrm&7 | d.b
 		if d.enc == encEVEX { // where no index needs it, X is bit 4 of rm
-			n |= int(d.x) << 1
+			n |= d.x << 1
 		}
-		return n
-	case opQ, opN, opKMem, opKRM, opSTI, opBoundRM, opTileM:
-		return rm
-	case opB, opH, opKVVVV, opTileV:
-		return int(d.vvvv)
-	case opZ:
-		return int(d.opcode&7) | int(d.b)
-	case opL:
-		return int(uint8(d.imm[0]) >> 4)
+	case inVVVV:
+		n = d.vvvv
+	case inOpcode:
+		n = d.opcode&7 | d.b
+	case inImm:
+		n = uint8(d.imm[0]) >> 4
 	}
-	return 0
+	return int(n) & (operandKinds[k].registers - 1)
 }
 
 // accesses lists the memory that the instruction accesses, in order.

@@ -195,31 +195,22 @@ func (t *table) add(opcodeMap, code, spread int, f form, enc, all string) error 
 func (f *form) finish(class encoding) {
 	f.hasModRM = f.digit >= 0 || f.modrm >= 0
 	for _, o := range f.ops {
-		f.hasModRM = f.hasModRM || o.kind.usesModRM()
-		switch o.kind {
-		case opM, opVSIB:
-			f.mod = modMem
-		case opR, opU, opN, opKRM, opSTI, opBoundRM, opTileM:
-			if f.mod == modAny {
-				f.mod = modReg
-			}
-		case opCR, opDR:
+		k := &operandKinds[o.kind]
+		f.hasModRM = f.hasModRM || k.field == inReg || k.field == inRM || k.memory
+		switch {
+		case o.kind == opCR || o.kind == opDR:
 			f.mod = modIgnored
-		case opB, opH, opKVVVV, opTileV:
-			f.usesVVVV = true
+		case o.kind == opM || o.kind == opVSIB:
+			f.mod = modMem
+		case k.field == inRM && !k.memory && f.mod == modAny:
+			f.mod = modReg
 		}
-		switch o.kind {
-		case opP, opQ, opN:
-			f.isMMX = true
-		case opV, opH, opW, opU, opL, opVSIB:
-			f.isVec = true
-		case opKReg, opKVVVV, opKMem, opKRM:
-			f.namesMask = true
-			f.writesMask = f.writesMask || o.access&accWrite != 0
-		}
-		if o.kind == opVSIB {
-			f.vsib = true
-		}
+		f.usesVVVV = f.usesVVVV || k.field == inVVVV
+		f.vsib = f.vsib || o.kind == opVSIB
+		f.isMMX = f.isMMX || k.class == MMXOperand
+		f.isVec = f.isVec || k.class == VectorOperand || f.vsib
+		f.namesMask = f.namesMask || k.class == OpmaskOperand
+		f.writesMask = f.writesMask || k.class == OpmaskOperand && o.access&accWrite != 0
 	}
 	if class == encLegacy {
 		f.lengths = 7

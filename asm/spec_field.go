@@ -52,19 +52,6 @@ var sizes = map[string]operandSize{
 	"env": sizeEnv, "fpu": sizeFPU,
 }
 
-var operandKinds = []struct {
-	prefix string
-	kind   operandKind
-}{
-	{"kg", opKReg}, {"kh", opKVVVV}, {"ke", opKMem}, {"ku", opKRM},
-	{"tg", opTile}, {"te", opTileM}, {"th", opTileV}, {"bndm", opBoundRM}, {"bnd", opBound}, {"sti", opSTI},
-	{"E", opE}, {"R", opR}, {"M", opM}, {"G", opG}, {"B", opB}, {"Z", opZ}, {"A", opA},
-	{"V", opV}, {"H", opH}, {"W", opW}, {"U", opU}, {"L", opL},
-	{"P", opP}, {"Q", opQ}, {"N", opN},
-	{"Is", opImmS}, {"I", opImm}, {"J", opRel}, {"O", opMoffs}, {"X", opX}, {"Y", opY},
-	{"S", opSeg}, {"C", opCR}, {"D", opDR},
-}
-
 func parseOperands(s string) ([]operand, error) {
 	if s == "-" {
 		return nil, nil
@@ -96,28 +83,22 @@ func (o *operand) parse(s string) error {
 		o.kind, o.index, o.size = opVSIB, uint8(sizes[idx[:1]]), sizes[idx[1:]]
 		return nil
 	}
-	for _, k := range operandKinds {
-		size, ok := strings.CutPrefix(s, k.prefix)
-		if !ok {
+	for k := range operandKinds {
+		letters, ok := strings.CutPrefix(s, operandKinds[k].letters)
+		if !ok || operandKinds[k].letters == "" {
 			continue
 		}
-		o.kind = k.kind
-		switch n, err := strconv.Atoi(size); {
-		case err == nil:
-			o.size = operandSize(n)
-			if n <= 0 || n >= int(sizeV) {
-				return fmt.Errorf("operand size %d", n)
-			}
-		case size == "":
-			o.size = 0
-			if k.kind == opImmS {
-				o.size = 1
-			}
-		default:
-			if o.size, ok = sizes[size]; !ok {
-				return fmt.Errorf("operand %q", s)
-			}
+		n, err := strconv.Atoi(letters)
+		size, known := sizes[letters]
+		switch {
+		case err == nil && n > 0 && n < int(sizeV):
+			size = operandSize(n)
+		case letters == "" && operandKind(k) == opImmS:
+			size = 1
+		case letters != "" && !known:
+			continue
 		}
+		o.kind, o.size = operandKind(k), size
 		return nil
 	}
 	if _, ok := fixedOperands[s]; !ok {

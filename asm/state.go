@@ -55,17 +55,11 @@ func (s *State) add(d *rawInst) {
 		s.FlagsLoaded = true
 	}
 	if d.enc == encEVEX {
+		index, _ := d.index.Vector()
+		s.HighVector = s.HighVector || index > 15
 		for _, o := range f.ops {
-			switch o.kind {
-			case opV, opH, opU, opW:
-				if o.kind == opW && d.hasMem {
-					continue
-				}
-				s.HighVector = s.HighVector || d.number(o.kind) > 15
-			case opVSIB:
-				n, _ := d.index.Vector()
-				s.HighVector = s.HighVector || n > 15
-			}
+			k := &operandKinds[o.kind]
+			s.HighVector = s.HighVector || k.class == VectorOperand && !(k.memory && d.hasMem) && d.number(o.kind) > 15
 		}
 	}
 	read, written := d.generalRegisters()
@@ -84,32 +78,21 @@ func (d *rawInst) generalRegisters() (read, written gprSet) {
 	}
 	for _, o := range f.ops {
 		var n int
-		switch o.kind {
-		case opE:
-			if d.hasMem {
-				continue
-			}
+		switch k := &operandKinds[o.kind]; {
+		case k.class == GPROperand && !(k.memory && d.hasMem):
 			n = d.highByte(o)
-		case opR, opG, opZ:
-			n = d.highByte(o)
-		case opB, opA:
-			n = d.number(o.kind)
-		case opX, opY:
-			n := numSI
+		case o.kind == opX || o.kind == opY:
+			strings := gprSet(1 << numSI)
 			if o.kind == opY {
-				n = numDI
+				strings = 1 << numDI
 			}
-			read |= 1 << n
-			written |= 1 << n
 			if d.rep != 0 {
-				read |= 1 << numCX
-				written |= 1 << numCX
+				strings |= 1 << numCX
 			}
+			read, written = read|strings, written|strings
 			continue
-		case opFixed:
-			if n = fixedOperands[o.name]; n < 0 {
-				continue
-			}
+		case o.kind == opFixed && fixedOperands[o.name] >= 0:
+			n = fixedOperands[o.name]
 		default:
 			continue
 		}

@@ -101,45 +101,27 @@ func (d *rawInst) endsRegisters(i int) bool {
 }
 
 func (d *rawInst) appendOperand(b []byte, o operand, imm *int) []byte {
-	n := d.number(o.kind)
+	n, k := d.number(o.kind), &operandKinds[o.kind]
+	switch {
+	case k.memory && d.hasMem:
+		return d.appendMemory(b, o)
+	case k.class == GPROperand:
+		return append(b, d.gprName(n, d.width(o.size))...)
+	case k.class == VectorOperand:
+		return appendVector(b, n, d.vectorWidth(o.size))
+	}
 	switch o.kind {
 	case opFixed:
 		return append(b, o.name...)
-	case opE, opR, opG, opB, opZ, opA:
-		if o.kind == opE && d.hasMem {
-			return d.appendMemory(b, o)
+	case opImm, opImmS:
+		v, width := uint64(d.imm[*imm]), d.width(o.size)
+		if o.kind == opImmS {
+			width = d.destinationWidth()
 		}
-		return append(b, d.gprName(n, d.width(o.size))...)
-	case opM:
-		return d.appendMemory(b, o)
-	case opV, opH, opW, opU, opL:
-		if o.kind == opW && d.hasMem {
-			return d.appendMemory(b, o)
-		}
-		return appendVector(b, n, d.vectorWidth(o.size))
-	case opVSIB:
-		return d.appendMemory(b, o)
-	case opP, opN, opQ:
-		if o.kind == opQ && d.hasMem {
-			return d.appendMemory(b, o)
-		}
-		return appendNumbered(b, "mm", n)
-	case opKReg, opKVVVV, opKRM, opKMem:
-		if o.kind == opKMem && d.hasMem {
-			return d.appendMemory(b, o)
-		}
-		return appendNumbered(b, "k", n)
-	case opImm:
-		v := uint64(d.imm[*imm])
 		*imm++
-		return appendHex(b, truncate(v, d.width(o.size)))
-	case opImmS:
-		v := uint64(d.imm[*imm])
-		*imm++
-		return appendHex(b, truncate(v, d.destinationWidth()))
+		return appendHex(b, v&ones(width))
 	case opRel:
-		b = append(b, '.')
-		return appendSigned(b, d.imm[0])
+		return appendSigned(append(b, '.'), d.imm[0])
 	case opMoffs:
 		return d.appendAddress(b, d.width(o.size), d.segment, nil, uint64(d.disp))
 	case opX:
@@ -148,18 +130,10 @@ func (d *rawInst) appendOperand(b []byte, o operand, imm *int) []byte {
 		return d.appendAddress(b, d.width(o.size), NoSegment, []string{d.addressGPR(numDI)}, 0)
 	case opSeg:
 		return append(b, segmentNames[n]...)
-	case opCR:
-		return appendNumbered(b, "cr", n)
-	case opDR:
-		return appendNumbered(b, "dr", n)
-	case opBound, opBoundRM:
-		return appendNumbered(b, "bnd", n)
-	case opTile, opTileM, opTileV:
-		return appendNumbered(b, "tmm", n)
 	case opSTI:
 		return append(b, 's', 't', '(', '0'+byte(n), ')')
 	}
-	return b
+	return appendNumbered(b, k.name, n)
 }
 
 // destinationWidth is the width that a sign-extended immediate is extended to: that of
@@ -169,13 +143,6 @@ func (d *rawInst) destinationWidth() int {
 		return d.width(first.size)
 	}
 	return d.width(sizeU)
-}
-
-func truncate(v uint64, bytes int) uint64 {
-	if bytes >= 8 {
-		return v
-	}
-	return v & (1<<(8*bytes) - 1)
 }
 
 func (d *rawInst) gprName(n, width int) string {
