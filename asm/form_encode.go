@@ -270,7 +270,7 @@ func (f *Form) Implicit() (read, written uint16) {
 
 // Refused says why no instruction of the form may run.
 func (f *Form) Refused() (reason verdict.Reason, why string) {
-	r := f.raw.refusal()
+	r := f.raw.form.refusal
 	return r.reason, r.why
 }
 

@@ -19,32 +19,26 @@ import (
 //	+    the low three bits are a register
 //	:n   stride: of the mnemonics a|b|c the second has an opcode n higher, and so on
 //
-// (for a|b|c the stride is 1; behind /n or =hh it is that number which counts up, and _
-// leaves one out). Mnemonics a/b/c are those of 16, 32 and 64 bits operand size, a~b those of
-// W 0 and W 1.
+// For a|b|c the stride is 1; after /n or =hh that number counts up, and _ leaves one out. Mnemonics a/b/c are those of 16, 32
+// and 64 bits operand size, a~b those of W 0 and W 1.
 //
-// The prefix is np (neither 66, f2 nor f3), 66, f3, f2 or nf (neither f2 nor f3); without
-// one, none of them tells instructions apart.
+// The prefix is np (neither 66, f2 nor f3), 66, f3, f2 or nf (neither f2 nor f3); without one, none tells instructions apart.
 //
-// Encodings are some of S (legacy), N (the MMX form of a 66 instruction: no prefix, and
-// MMX registers for V, W and U), V (VEX) and E (EVEX), each with 0 or 1 if W is fixed and
-// with the vector lengths that are allowed (.0 is 128 bits, .12 is 256 or 512) if not all
-// are. Without any it is S. A line with S or N names the legacy mnemonic, to which VEX and
-// EVEX put a v; and its H operand is not there in the legacy form, whose first operand is
-// read as well as written.
+// Encodings are some of S (legacy), N (the MMX form of a 66 instruction: no prefix, and MMX registers for V, W and U), V (VEX)
+// and E (EVEX), each with 0 or 1 if W is fixed and with the vector lengths that are allowed (.0 is 128 bits, .12 is 256 or 512)
+// if not all are; S if there are none. A line with S or N names the legacy mnemonic, which VEX and EVEX prefix with v; the
+// legacy form has no H operand, and reads its first operand as well as writing it.
 //
-// Operands are separated by commas, each a letter (see operandKind) and a size (see sizes);
-// the first is written and the others read unless + (both), - (read) or > (written) says
-// otherwise.
+// Operands are separated by commas, each a letter (see operandKinds) and a size (see sizes). The first is written and the
+// others read unless + (both), - (read) or > (written) says otherwise.
 //
-// Attributes: fp (may raise an SSE exception flag), aligned (to the width of its memory, in
-// any encoding), unaligned (though a legacy SSE instruction), a16 (aligned to 16 bytes), agen (an address,
-// not accessed), er and sae (EVEX.b in the register form), b4 (broadcasts elements of 4
-// bytes; bw: of 4 or 8, by W), bignored (EVEX.b does nothing in the register
-// form), nomask (no opmask), distinct (the
-// destination must not be a source), n4 (disp8 counts in 4 bytes), cachectl (moves lines into or
-// out of the caches beside what it accesses), x87, mmx, vec (uses that state without an operand that shows it), norexb, reg (mod is 3), push, pop, xlat and so on (implicitMem), and implicit general
-// registers: <rax read, >rdx written, +rcx both.
+// Attributes: fp (may raise an SSE exception flag), aligned (to the width of its memory, in any encoding), unaligned (though
+// legacy SSE), a16 (aligned to 16 bytes), agen (an address, not accessed), er and sae (EVEX.b in the register form), b4
+// (broadcasts elements of 4 bytes; bw: of 4 or 8, by W), bignored (EVEX.b does nothing in the register form), nomask (no
+// opmask), distinct (the destination must not be a source), n4 (disp8 counts in 4 bytes), cachectl (moves lines into or out of
+// the caches beside what it accesses), x87, mmx, vec (uses that state without an operand that shows it), norexb, reg (mod is
+// 3), push, pop, xlat and so on (implicitMem), implicit general registers (<rax read, >rdx written, +rcx both), and !ring0 and
+// its like: must not run, for that of the refusals. A mnemonic may have one of its own: cli!ring0.
 type table struct {
 	forms [numEncodings][8][256][]*form
 	errs  []error
@@ -125,6 +119,12 @@ func (t *table) parseLine(opcodeMap int, fields []string) error {
 			g.digit += int8(i)
 		default:
 			code += i * op.stride
+		}
+		name, refused, ok := strings.Cut(name, "!")
+		if ok {
+			if err := g.attribute("!" + refused); err != nil {
+				return err
+			}
 		}
 		byW := strings.Split(name, "~")
 		for w, name := range byW {
@@ -217,7 +217,6 @@ func (f *form) finish(class encoding) {
 	}
 	f.bitOffset = strings.HasPrefix(f.name, "bt") && len(f.ops) == 2 && f.ops[1].kind == opG
 	f.maskedByVector = strings.HasPrefix(f.name, "vmaskmovp") || strings.HasPrefix(f.name, "vpmaskmov")
-	f.refusal = refusals[f.name]
 }
 
 // legacyOperands leaves out the operand that only VEX.vvvv can hold: the first is then

@@ -153,6 +153,10 @@ func (f *form) attribute(a string) error {
 		f.implicit = m
 		return nil
 	}
+	if r, ok := refusals[strings.TrimPrefix(a, "!")]; ok && a[0] == '!' {
+		f.refusal = r
+		return nil
+	}
 	if len(a) > 1 {
 		if n, err := strconv.ParseUint(a[1:], 10, 8); err == nil && a[0] == 'b' {
 			f.broadcast = uint8(n)

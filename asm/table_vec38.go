@@ -100,13 +100,13 @@ const tableVector0F38 = `
 45 66 V0,E0 vpsrlvd|vpsravd|vpsllvd Vx,Hx,Wx b4
 45 66 V1,E1 vpsrlvq|_|vpsllvq Vx,Hx,Wx b8
 46 66 E1 vpsravq Vx,Hx,Wx b8
-49 np V0.0 ldtilecfg -M64
-49 66 V0.0 sttilecfg M64
-49=c0 np V0.0 tilerelease -
-49 f2 V0.0 tilezero tg reg
-4b f2 V0.0 tileloadd tg,M agen
-4b 66 V0.0 tileloaddt1 tg,M agen
-4b f3 V0.0 tilestored -M,tg agen
+49 np V0.0 ldtilecfg -M64 !amx
+49 66 V0.0 sttilecfg M64 !amx
+49=c0 np V0.0 tilerelease - !amx
+49 f2 V0.0 tilezero tg reg !amx
+4b f2 V0.0 tileloadd tg,M agen !amx
+4b 66 V0.0 tileloaddt1 tg,M agen !amx
+4b f3 V0.0 tilestored -M,tg agen !amx
 4c 66 E vrcp14ps~vrcp14pd Vx,Wx bw
 4d 66 E vrcp14ss~vrcp14sd Vy,Hy,Wy
 4e 66 E vrsqrt14ps~vrsqrt14pd Vx,Wx bw
@@ -124,12 +124,12 @@ const tableVector0F38 = `
 5a 66 V0.1 vbroadcasti128 Vx,M16
 5a 66 E.12 vbroadcasti32x4~vbroadcasti64x2 Vx,M16
 5b 66 E.2 vbroadcasti32x8~vbroadcasti64x4 Vx,M32
-5c f3 V0.0 tdpbf16ps +tg,te,th
-5c f2 V0.0 tdpfp16ps +tg,te,th
-5e np V0.0 tdpbuud +tg,te,th
-5e 66 V0.0 tdpbusd +tg,te,th
-5e f3 V0.0 tdpbsud +tg,te,th
-5e f2 V0.0 tdpbssd +tg,te,th
+5c f3 V0.0 tdpbf16ps +tg,te,th !amx
+5c f2 V0.0 tdpfp16ps +tg,te,th !amx
+5e np V0.0 tdpbuud +tg,te,th !amx
+5e 66 V0.0 tdpbusd +tg,te,th !amx
+5e f3 V0.0 tdpbsud +tg,te,th !amx
+5e f2 V0.0 tdpbssd +tg,te,th !amx
 62 66 E0 vpexpandb Vx,Wx n1
 62 66 E1 vpexpandw Vx,Wx n2
 63 66 E0 vpcompressb Wx,Vx n1
