@@ -1,5 +1,7 @@
 package asm
 
+import "slices"
+
 // Branch is the direct branch at the end of a block: jcc, jmp, loop or jrcxz.
 type Branch struct {
 	*Inst
@@ -21,18 +23,12 @@ func TrailingBranch(insts []Inst) (b Branch, ok bool) {
 		return b, false
 	}
 	b.Inst, b.Target = in, int64(in.Offset+len(in.Bytes))+step.Target
-	at := len(in.Bytes) - 2
-	switch {
-	case in.raw.opcode == 0xe9:
-		at, b.near = len(in.Bytes)-5, true
-		b.opcode = append(b.opcode, in.Bytes[:at]...)
-		b.opcode = append(b.opcode, 0xeb)
-	case in.raw.opcode>>4 == 8:
-		at, b.near = len(in.Bytes)-6, true
-		b.opcode = append(b.opcode, in.Bytes[:at]...)
-		b.opcode = append(b.opcode, 0x70|in.raw.opcode&0xf)
-	default:
-		b.opcode = in.Bytes[:at+1]
+	b.opcode = in.Bytes[:len(in.Bytes)-1]
+	switch op := in.raw.opcode; {
+	case op == 0xe9:
+		b.near, b.opcode = true, append(slices.Clone(in.Bytes[:len(in.Bytes)-5]), 0xeb)
+	case op>>4 == 8:
+		b.near, b.opcode = true, append(slices.Clone(in.Bytes[:len(in.Bytes)-6]), 0x70|op&0xf)
 	}
 	return b, true
 }
@@ -55,17 +51,15 @@ func (b Branch) Emit(e *Emitter, target uint64) (ok bool) {
 		return true
 	}
 	last := len(b.opcode) - 1
-	switch op := b.opcode[last]; {
+	prefixes, op := b.opcode[:last], b.opcode[last]
+	switch {
 	case op == 0xeb:
-		e.Raw(b.opcode[:last]...)
-		e.Raw(0xe9)
+		e.relative32(target, append(slices.Clone(prefixes), 0xe9)...)
 	case b.Invertible():
-		e.Raw(b.opcode[:last]...)
-		e.Raw(0x0f, 0x80|op&0xf)
+		e.relative32(target, append(slices.Clone(prefixes), 0x0f, 0x80|op&0xf)...)
 	default:
 		return false
 	}
-	e.rel32(target)
 	return true
 }
 

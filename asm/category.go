@@ -1,9 +1,6 @@
 package asm
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // Category says what most of a block's work is.
 type Category string
@@ -28,29 +25,25 @@ func CategoryOf(insts []Inst) Category {
 	if len(insts) == 0 {
 		return ""
 	}
+	count := func(n *int, is bool) {
+		if is {
+			*n++
+		}
+	}
 	var accessing, loads, stores int
-	var computing, moving struct{ scalar, vector int }
+	var scalar, vector [2]int // moves first
 	for i := range insts {
 		in := &insts[i]
 		reads, writes := in.Accesses()
-		if reads {
-			loads++
-		}
-		if writes {
-			stores++
-		}
-		if reads || writes {
-			accessing++
-		}
-		kind := &computing
+		count(&loads, reads)
+		count(&stores, writes)
+		count(&accessing, reads || writes)
+		computes := 1
 		if in.moves() {
-			kind = &moving
+			computes = 0
 		}
-		if in.isVector() {
-			kind.vector++
-		} else {
-			kind.scalar++
-		}
+		count(&vector[computes], in.isVector())
+		count(&scalar[computes], !in.isVector())
 	}
 	if 2*accessing >= len(insts) {
 		switch total := loads + stores; {
@@ -61,13 +54,14 @@ func CategoryOf(insts []Inst) Category {
 		}
 		return LoadStore
 	}
-	if computing.scalar+computing.vector == 0 {
-		computing = moving
+	kind := 1
+	if scalar[1]+vector[1] == 0 {
+		kind = 0
 	}
 	switch {
-	case computing.vector == 0:
+	case vector[kind] == 0:
 		return Scalar
-	case computing.scalar == 0:
+	case scalar[kind] == 0:
 		return Vector
 	}
 	return ScalarVector
@@ -89,11 +83,6 @@ func (in *Inst) Accesses() (reads, writes bool) {
 		writes = writes || in.Mem[i].Write
 	}
 	return reads, writes
-}
-
-// Immediate reports whether an operand of the instruction is an immediate.
-func (in *Inst) Immediate() bool {
-	return slices.ContainsFunc(in.raw.form.ops, func(o operand) bool { return o.kind == opImm || o.kind == opImmS })
 }
 
 // isVector reports whether the instruction works on vector registers, wide or scalar, or on MMX

@@ -22,49 +22,30 @@ func (d *rawInst) mnemonic() string {
 
 // width is an operand size in bytes, once prefixes and vector length have decided.
 func (d *rawInst) width(s operandSize) int {
+	short := d.opsize16 && !d.w
+	choose := func(is bool, then, otherwise int) int {
+		if is {
+			return then
+		}
+		return otherwise
+	}
 	switch s {
 	case sizeV:
-		if d.w {
-			return 8
-		} else if d.opsize16 {
-			return 2
-		}
-		return 4
+		return choose(d.w, 8, choose(short, 2, 4))
 	case sizeZ:
-		if d.opsize16 && !d.w {
-			return 2
-		}
-		return 4
+		return choose(short, 2, 4)
 	case sizeY:
-		if d.w {
-			return 8
-		}
-		return 4
+		return choose(d.w, 8, 4)
 	case sizeU:
-		if d.opsize16 && !d.w {
-			return 2
-		}
-		return 8
-	case sizeX:
-		return 16 << d.vl
-	case sizeH:
-		return 8 << d.vl
-	case sizeF:
-		return 4 << d.vl
-	case sizeE:
-		return 2 << d.vl
+		return choose(short, 2, 8)
+	case sizeX, sizeH, sizeF, sizeE:
+		return 16 << d.vl >> (s - sizeX)
 	case sizeP: // Intel's; AMD has no 64-bit offset in a far pointer (APM vol. 3, CALL far)
 		return d.width(sizeV) + 2
 	case sizeEnv: // REX.W overrides 66 here too, as a Cascade Lake shows
-		if d.opsize16 && !d.w {
-			return 14
-		}
-		return 28
+		return choose(short, 14, 28)
 	case sizeFPU:
-		if d.opsize16 && !d.w {
-			return 94
-		}
-		return 108
+		return choose(short, 94, 108)
 	}
 	return int(s)
 }
@@ -107,7 +88,7 @@ func (d *rawInst) accesses() []Mem {
 	f := d.form
 	var list []Mem
 	if f.implicit == implicitPop {
-		list = append(list, d.stack(0, accRead))
+		list = append(list, d.stack(numSP, 0, accRead))
 	}
 	if !f.agen {
 		list = d.appendOperands(list, false)
@@ -115,12 +96,9 @@ func (d *rawInst) accesses() []Mem {
 	}
 	switch f.implicit {
 	case implicitPush:
-		width := d.stackWidth()
-		list = append(list, d.stack(-int64(width), accWrite))
+		list = append(list, d.stack(numSP, -d.stackWidth(), accWrite))
 	case implicitLeave:
-		m := d.stack(0, accRead)
-		m.Base = GPR(numBP)
-		list = append(list, m)
+		list = append(list, d.stack(numBP, 0, accRead))
 	case implicitXlat:
 		m := d.at(GPR(numBX), 1, accRead)
 		m.Index, m.Scale = AL, 1
@@ -157,11 +135,11 @@ func (d *rawInst) appendOperands(list []Mem, written bool) []Mem {
 // stackWidth is the width of one push or pop: 8 bytes, or 2 under a 66 prefix.
 func (d *rawInst) stackWidth() int { return d.width(sizeU) }
 
-func (d *rawInst) stack(disp int64, a access) Mem {
-	return Mem{
-		Base: GPR(numSP), Disp: disp, AddrSize: 64, Width: d.stackWidth(),
-		Read: a&accRead != 0, Write: a&accWrite != 0, Implicit: true,
-	}
+// stack is an access at rsp, or at rbp for leave, which no prefix moves.
+func (d *rawInst) stack(base, disp int, a access) Mem {
+	m := d.at(GPR(base), d.stackWidth(), a)
+	m.Disp, m.Segment, m.AddrSize = int64(disp), NoSegment, 64
+	return m
 }
 
 // at is an implicit access through one register, whose segment and address size the
@@ -183,13 +161,11 @@ func (d *rawInst) addrSize() uint8 {
 // operandAccess is the memory that one operand accesses, if it is memory.
 func (d *rawInst) operandAccess(o operand) (m Mem, ok bool) {
 	switch {
-	case o.kind == opX:
+	case o.kind == opX, o.kind == opY:
 		m = d.at(GPR(numSI), d.width(o.size), o.access)
-		m.String, m.Repeat = true, d.repeat()
-		return m, true
-	case o.kind == opY:
-		m = d.at(GPR(numDI), d.width(o.size), o.access)
-		m.Segment = NoSegment // es, and no prefix overrides it
+		if o.kind == opY {
+			m.Base, m.Segment = GPR(numDI), NoSegment // es, and no prefix overrides it
+		}
 		m.String, m.Repeat = true, d.repeat()
 		return m, true
 	case o.kind == opMoffs:

@@ -19,7 +19,7 @@ import (
 //	+    the low three bits are a register
 //	:n   stride: of the mnemonics a|b|c the second has an opcode n higher, and so on
 //
-// For a|b|c the stride is 1; after /n or =hh that number counts up, and _ leaves one out. Mnemonics a/b/c are those of 16, 32
+// Several opcodes of one kind are separated by commas, and so are their mnemonics. For a|b|c the stride is 1; after /n or =hh that number counts up, and _ leaves one out. Mnemonics a/b/c are those of 16, 32
 // and 64 bits operand size, a~b those of W 0 and W 1.
 //
 // The prefix is np (neither 66, f2 nor f3), 66, f3, f2 or nf (neither f2 nor f3); without one, none tells instructions apart.
@@ -77,12 +77,9 @@ func (t *table) parse(opcodeMap int, text string) {
 }
 
 func (t *table) parseLine(opcodeMap int, fields []string) error {
-	op, err := parseOpcode(fields[0])
-	if err != nil {
-		return err
-	}
+	opcodes := strings.Split(fields[0], ",")
 	fields = fields[1:]
-	f := form{digit: op.digit, w: -1, mod: modAny}
+	f := form{w: -1, mod: modAny}
 	if len(fields) > 0 {
 		if p, ok := prefixNames[fields[0]]; ok {
 			f.prefix, fields = p, fields[1:]
@@ -95,8 +92,8 @@ func (t *table) parseLine(opcodeMap int, fields []string) error {
 	if len(fields) < 2 {
 		return fmt.Errorf("no mnemonic and operands")
 	}
-	names, operands := fields[0], fields[1]
-	if f.ops, err = parseOperands(operands); err != nil {
+	var err error
+	if f.ops, err = parseOperands(fields[1]); err != nil {
 		return err
 	}
 	for _, a := range fields[2:] {
@@ -104,14 +101,30 @@ func (t *table) parseLine(opcodeMap int, fields []string) error {
 			return err
 		}
 	}
+	names := strings.Split(fields[0], ",")
+	if len(names) != len(opcodes) {
+		return fmt.Errorf("%d opcodes of %d instructions", len(opcodes), len(names))
+	}
+	for i, opcode := range opcodes {
+		op, err := parseOpcode(opcode)
+		if err != nil {
+			return err
+		}
+		f.digit, f.modrm = op.digit, op.modrm
+		if err := t.addNames(opcodeMap, op, f, names[i], encodings); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
+// addNames files the instructions a|b|c from one opcode on.
+func (t *table) addNames(opcodeMap int, op opcodeSpec, f form, names, encodings string) error {
 	for i, name := range strings.Split(names, "|") {
 		if name == "_" {
 			continue
 		}
-		g := f
-		g.modrm = op.modrm
-		code := op.code
+		g, code := f, op.code
 		switch {
 		case op.modrm >= 0:
 			g.modrm += int16(i)

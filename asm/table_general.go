@@ -9,12 +9,12 @@ const tableOneByte = `
 03:8 add|or|adc|sbb|and|sub|xor +Gv,Ev
 04:8 add|or|adc|sbb|and|sub|xor +Ab,Ib
 05:8 add|or|adc|sbb|and|sub|xor +Av,Isz
-38 cmp -Eb,Gb
-39 cmp -Ev,Gv
+38,84 cmp,test -Eb,Gb
+39,85 cmp,test -Ev,Gv
 3a cmp -Gb,Eb
 3b cmp -Gv,Ev
-3c cmp -Ab,Ib
-3d cmp -Av,Isz
+3c,a8 cmp,test -Ab,Ib
+3d,a9 cmp,test -Av,Isz
 50+ push -Zu push
 58+ pop Zu pop
 63 movsxd Gv,Ez
@@ -26,15 +26,13 @@ const tableOneByte = `
 6d ins Yz,dx !io
 6e outs -dx,Xb !io
 6f outs -dx,Xz !io
-70 jo|jno|jb|jae|je|jne|jbe|ja|js|jns|jp|jnp|jl|jge|jle|jg -Jb !leaves
-80/0 add|or|adc|sbb|and|sub|xor +Eb,Ib
-80/7 cmp -Eb,Ib
+70,eb jo|jno|jb|jae|je|jne|jbe|ja|js|jns|jp|jnp|jl|jge|jle|jg,jmp -Jb !leaves
+80/0,c0/0 add|or|adc|sbb|and|sub|xor,rol|ror|rcl|rcr|shl|shr|shl|sar +Eb,Ib
+80/7,f6/0,f6/1 cmp,test,test -Eb,Ib
 81/0 add|or|adc|sbb|and|sub|xor +Ev,Isz
-81/7 cmp -Ev,Isz
+81/7,f7/0,f7/1 cmp,test,test -Ev,Isz
 83/0 add|or|adc|sbb|and|sub|xor +Ev,Is
 83/7 cmp -Ev,Is
-84 test -Eb,Gb
-85 test -Ev,Gv
 86 xchg +Eb,+Gb
 87 xchg +Ev,+Gv
 88 mov Eb,Gb
@@ -49,13 +47,12 @@ const tableOneByte = `
 90 f3 pause -
 90 nop - norexb
 90+ xchg +Zv,+Av
-98 cbw/cwde/cdqe - +rax
+98,9f cbw/cwde/cdqe,lahf - +rax
 99 cwd/cdq/cqo - <rax >rdx
 9b fwait - x87
 9c pushf - push
 9d popf - pop
 9e sahf - <rax
-9f lahf - +rax
 a0 mov Ab,Ob
 a1 mov Av,Ov
 a2 mov Ob,Ab
@@ -64,8 +61,6 @@ a4 movs Yb,Xb
 a5 movs Yv,Xv
 a6 cmps -Xb,Yb
 a7 cmps -Xv,Yv
-a8 test -Ab,Ib
-a9 test -Av,Isz
 aa stos Yb,Ab
 ab stos Yv,Av
 ac lods Ab,Xb
@@ -74,7 +69,6 @@ ae scas -Ab,Yb
 af scas -Av,Yv
 b0+ mov Zb,Ib
 b8+ mov Zv,Iv
-c0/0 rol|ror|rcl|rcr|shl|shr|shl|sar +Eb,Ib
 c1/0 rol|ror|rcl|rcr|shl|shr|shl|sar +Ev,Ib
 c2 ret -Iw pop !leaves
 c3 ret - pop !leaves
@@ -85,10 +79,9 @@ c7=f8 xbegin -Jz !tsx
 c8 enter -Iw,Ib push +rbp +rsp !enter
 c9 leave - leave >rbp >rsp
 ca retf -Iw !leaves
-cb retf - !leaves
-cc int3 - !trap
+cb,cf retf,iret - !leaves
+cc,f1 int3,int1 - !trap
 cd int -Ib !kernel
-cf iret - !leaves
 d0/0 rol|ror|rcl|rcr|shl|shr|shl|sar +Eb,1
 d1/0 rol|ror|rcl|rcr|shl|shr|shl|sar +Ev,1
 d2/0 rol|ror|rcl|rcr|shl|shr|shl|sar +Eb,cl
@@ -102,26 +95,17 @@ e6 out -Ib,Ab !io
 e7 out -Ib,Az !io
 e8 call -Jz push !leaves
 e9 jmp -Jz !leaves
-eb jmp -Jb !leaves
 ec in Ab,dx !io
 ed in Az,dx !io
 ee out -dx,Ab !io
 ef out -dx,Az !io
-f1 int1 - !trap
 f4 hlt - !ring0
-f5 cmc -
-f6/0 test -Eb,Ib
-f6/1 test -Eb,Ib
-f6/2 not|neg +Eb
+f5,f8 cmc,clc|stc|cli!ring0|sti!ring0|cld|std -
+f6/2,fe/0 not|neg,inc|dec +Eb
 f6/4 mul|imul|div|idiv -Eb +rax
-f7/0 test -Ev,Isz
-f7/1 test -Ev,Isz
-f7/2 not|neg +Ev
+f7/2,ff/0 not|neg,inc|dec +Ev
 f7/4 mul|imul -Ev +rax >rdx
 f7/6 div|idiv -Ev +rax +rdx
-f8 clc|stc|cli!ring0|sti!ring0|cld|std -
-fe/0 inc|dec +Eb
-ff/0 inc|dec +Ev
 ff/2 call -Eq push !leaves
 ff/3 call -Mp !leaves
 ff/4 jmp -Eq !leaves
@@ -147,19 +131,18 @@ const table0F = `
 01=c0 np enclv!ring0|_|vmlaunch!vmx|vmresume!vmx|vmxoff!vmx|pconfig!ring0|wrmsrns!ring0 -
 01=c8 np monitor|mwait|clac|stac|_|_|_|encls - !ring0
 01=ca f2 erets - !ring0
-01=ca f3 eretu - !ring0
+09,01=ca f3 wbnoinvd,eretu - !ring0
 01=d0 np xgetbv - <rcx >rax >rdx !host
 01=d1 np xsetbv!ring0|_|_|vmfunc!vmx|xend!tsx|xtest!tsx|enclu!sgx -
 01=d9 f3 vmgexit - !vmx
 01=d9 vmmcall - !vmx
-01=d8 np vmrun!vmx|_|vmload!vmx|vmsave!vmx|stgi!vmx|clgi!vmx|skinit!vmx|invlpga!ring0 -
-01=e8 np serialize -
+01=d8,01=e8 np vmrun!vmx|_|vmload!vmx|vmsave!vmx|stgi!vmx|clgi!vmx|skinit!vmx|invlpga!ring0,serialize -
 01=e8 f3 setssbsy - !ring0
 01=e8 f2 xsusldtrk|xresldtrk - !tsx
 01=ea f3 saveprevssp - !cet
-01=ec f3 uiret!leaves|testui!uintr|clui!uintr|stui!uintr -
+01=ec,1e=fa f3 uiret!leaves|testui!uintr|clui!uintr|stui!uintr,endbr64|endbr32 -
 01=ee np rdpkru!host|wrpkru!pku -
-01=f8 swapgs - !ring0
+06,aa,01=f8 clts|sysret|invd|wbinvd,rsm,swapgs - !ring0
 01=f9 rdtscp - >rax >rcx >rdx !time
 01=fa np monitorx - !wait
 01=fa f3 mcommit - !mcommit
@@ -170,47 +153,31 @@ const table0F = `
 01=fe np invlpgb|tlbsync - !ring0
 01=fe f3 rmpadjust|psmash - !ring0
 01=fe f2 rmpupdate|pvalidate - !ring0
-02 lar +Gv,Ew !host
-03 lsl +Gv,Ew !host
+02 lar|lsl +Gv,Ew !host
 05 syscall - !kernel
-06 clts - !ring0
-07 sysret - !ring0
-08 invd - !ring0
-09 f3 wbnoinvd - !ring0
-09 wbinvd - !ring0
 0b ud2 - !trap
 0d/0 prefetch|prefetchw|prefetchwt1|prefetch|prefetch|prefetch|prefetch|prefetch -Mb agen cachectl
-0d nop -Ev agen
 0e femms - mmx x87
 18/0 prefetchnta|prefetcht0|prefetcht1|prefetcht2 -Mb agen cachectl
-18/0 nop|nop|nop|nop|nop|nop|nop|nop -Ev agen
-19 nop -Ev agen
 1a np bndldx bnd,M agen !mpx
 1a 66 bndmov bnd,M16 !mpx
 1a 66 bndmov bnd,bndm !mpx
 1a f3 bndcl -bnd,Eq agen !mpx
 1a f2 bndcu -bnd,Eq agen !mpx
-1a nop -Ev agen
 1b np bndstx -M,bnd agen !mpx
 1b 66 bndmov M16,bnd !mpx
 1b 66 bndmov bndm,bnd !mpx
 1b f3 bndmk bnd,M agen !mpx
 1b f2 bndcn -bnd,Eq agen !mpx
-1b nop -Ev agen
 1c/0 np cldemote -Mb agen cachectl
-1c nop -Ev agen
-1d nop -Ev agen
-1e=fa f3 endbr64|endbr32 -
 1e/1 f3 S rdsspd~rdsspq Ry !cet
-1e nop -Ev agen
-1f nop -Ev agen
+0d,19,18/0 nop,nop|nop|nop|nop|nop|nop|nop,nop|nop|nop|nop|nop|nop|nop|nop -Ev agen
 20 mov Rq,Cq !ring0
 21 mov Rq,Dq !ring0
 22 mov Cq,Rq !ring0
 23 mov Dq,Rq !ring0
 30 wrmsr!ring0|rdtsc!time|rdmsr!ring0|rdpmc!time|sysenter!kernel|sysexit!ring0|_|getsec!vmx -
-40 cmovo|cmovno|cmovb|cmovae|cmove|cmovne|cmovbe|cmova +Gv,Ev
-48 cmovs|cmovns|cmovp|cmovnp|cmovl|cmovge|cmovle|cmovg +Gv,Ev
+40 cmovo|cmovno|cmovb|cmovae|cmove|cmovne|cmovbe|cmova|cmovs|cmovns|cmovp|cmovnp|cmovl|cmovge|cmovle|cmovg +Gv,Ev
 77 np emms - mmx x87
 78 np vmread Eq,Gq !vmx
 79 np vmwrite -Gq,Eq !vmx
@@ -220,14 +187,11 @@ a0 push -fs push
 a1 pop fs pop !segment
 a2 cpuid - +rax >rbx +rcx >rdx !host
 a3 bt -Ev,Gv
-a4 shld +Ev,Gv,Ib
-a5 shld +Ev,Gv,cl
+a4,ac shld,shrd +Ev,Gv,Ib
+a5,ad shld,shrd +Ev,Gv,cl
 a8 push -gs push
 a9 pop gs pop !segment
-aa rsm - !ring0
-ab bts +Ev,Gv
-ac shrd +Ev,Gv,Ib
-ad shrd +Ev,Gv,cl
+ab,b3,bb bts,btr,btc +Ev,Gv
 ae/0 np S fxsave~fxsave64 M512 a16 x87 vec
 ae/1 np S fxrstor~fxrstor64 -M512 a16 x87 vec
 ae/4 np S xsave~xsave64|xrstor~xrstor64|xsaveopt~xsaveopt64 +M576 a64 x87 vec !xsave
@@ -246,25 +210,16 @@ ae/6 66 tpause -Ry !wait
 ae=e8 np lfence|lfence|lfence|lfence|lfence|lfence|lfence|lfence -
 ae=f0 np mfence|mfence|mfence|mfence|mfence|mfence|mfence|mfence -
 ae=f8 np sfence|sfence|sfence|sfence|sfence|sfence|sfence|sfence -
-af imul +Gv,Ev
 b0 cmpxchg +Eb,Gb +rax
 b1 cmpxchg +Ev,Gv +rax
-b2 lss Gv,Mp !segment
-b3 btr +Ev,Gv
-b4 lfs|lgs Gv,Mp !segment
-b6 movzx Gv,Eb
-b7 movzx Gv,Ew
-b8 f3 popcnt Gv,Ev
-b9 ud1 -Gv,Ev !trap
+b2,b4 lss,lfs|lgs Gv,Mp !segment
+b6,be movzx,movsx Gv,Eb
+b7,bf movzx,movsx Gv,Ew
+b8,bc f3 popcnt,tzcnt|lzcnt Gv,Ev
+b9,ff ud1,ud0 -Gv,Ev !trap
 ba/4 bt -Ev,Ib
 ba/5 bts|btr|btc +Ev,Ib
-bb btc +Ev,Gv
-bc f3 tzcnt Gv,Ev
-bc bsf +Gv,Ev
-bd f3 lzcnt Gv,Ev
-bd bsr +Gv,Ev
-be movsx Gv,Eb
-bf movsx Gv,Ew
+af,bc imul,bsf|bsr +Gv,Ev
 c0 xadd +Eb,+Gb
 c1 xadd +Ev,+Gv
 c3 np movnti My,Gy cachectl
@@ -279,7 +234,6 @@ c7/6 f3 vmxon -Mq !vmx
 c7/7 np vmptrst Mq !vmx
 c7/7 f3 rdpid Rq !host
 c8+ bswap +Zv
-ff ud0 -Gv,Ev !trap
 `
 
 // Intel SDM vol. 2 appendix A, table A-4 (0f 38 xx), general registers only.
@@ -291,7 +245,7 @@ f0 f2 crc32 +Gy,Eb
 f1 f2 crc32 +Gy,Ev
 f2 np V.0 andn Gy,By,Ey
 f3/1 np V.0 blsr|blsmsk|blsi By,Ey
-f5 np V.0 bzhi Gy,Ey,By
+f5,f7 np V.0 bzhi,bextr Gy,Ey,By
 f5 f3 V.0 pext Gy,By,Ey
 f5 f2 V.0 pdep Gy,By,Ey
 f5 66 S0 wrussd Md,Gd !ring0
@@ -301,7 +255,6 @@ f6 np S1 wrssq Mq,Gq !cet
 f6 66 adcx +Gy,Ey
 f6 f3 adox +Gy,Ey
 f6 f2 V.0 mulx Gy,>By,Ey <rdx
-f7 np V.0 bextr Gy,Ey,By
 f7 66 V.0 shlx Gy,Ey,By
 f7 f3 V.0 sarx Gy,Ey,By
 f7 f2 V.0 shrx Gy,Ey,By

@@ -18,8 +18,9 @@ import (
 type xedFacts struct {
 	explicit, implicit map[access]bool // of memory
 	mxcsr, aligned     map[bool]bool
-	masked             map[bool]bool // EVEX encodings alone
-	written            gprSet        // general registers that no operand shows
+	masked             map[bool]bool     // EVEX encodings alone
+	written            gprSet            // general registers that no operand shows
+	flags              map[[2]Flags]bool // read and written
 }
 
 // archDir is where the data of golang.org/x/arch lies; it skips the test if nowhere.
@@ -41,7 +42,7 @@ func xedDatabase(t *testing.T) map[string]*xedFacts {
 		key := xedKey(inst.Iclass, strings.Contains(inst.Pattern, "EVV "), strings.Contains(inst.Pattern, "VEXVALID=1") || strings.Contains(inst.Pattern, "VV1 "))
 		f := classes[key]
 		if f == nil {
-			f = &xedFacts{map[access]bool{}, map[access]bool{}, map[bool]bool{}, map[bool]bool{}, map[bool]bool{}, 0}
+			f = &xedFacts{map[access]bool{}, map[access]bool{}, map[bool]bool{}, map[bool]bool{}, map[bool]bool{}, 0, map[[2]Flags]bool{}}
 			classes[key] = f
 		}
 		f.add(inst)
@@ -83,6 +84,17 @@ func (f *xedFacts) add(inst *xeddata.Inst) {
 		f.aligned[inst.HasAttribute("REQUIRES_ALIGNMENT")] = true
 	}
 	f.masked[inst.HasAttribute("MASKOP_EVEX")] = true
+	var flags [2]Flags
+	for word := range strings.FieldsSeq(inst.Flags) {
+		name, action, _ := strings.Cut(word, "-")
+		flag := map[string]Flags{"cf": Carry, "of": Overflow, "sf": Sign, "zf": Zero, "af": Adjust, "pf": Parity}[name]
+		if action == "tst" {
+			flags[0] |= flag
+		} else {
+			flags[1] |= flag
+		}
+	}
+	f.flags[flags] = true
 }
 
 func xedAccess(rest string) access {

@@ -211,7 +211,8 @@ func placeOf(name string) (place, error) {
 	case "rip":
 		return place{}, errors.New("rip follows from where the block stands; see -address")
 	}
-	return place{}, fmt.Errorf("%q cannot be set: there are rax to r15, cf pf af zf sf of, xmm0 to zmm31, k0 to k7, mxcsr, fs_base, gs_base and fill, the word that fills memory", name)
+	return place{}, fmt.Errorf("%q cannot be set: there are rax to r15, cf pf af zf sf of, xmm0 to zmm31, k0 to k7, "+
+		"mxcsr, fs_base, gs_base and fill, the word that fills memory", name)
 }
 
 // partsOf are the names of parts of a register.

@@ -20,7 +20,8 @@ func Alias4K(t Trace, core Core) Finding {
 		loads++
 	})
 	if loads > 0 {
-		return t.broken(verdict.Alias4K, load, "%d load(s) meet one of the %d stores before them with equal low 12 bits: the first loads %d bytes at %#x after instruction %d stored %d bytes at %#x",
+		return t.broken(verdict.Alias4K, load, "%d load(s) meet one of the %d stores before them with equal low 12 bits: "+
+			"the first loads %d bytes at %#x after instruction %d stored %d bytes at %#x",
 			loads, core.StoreBuffer, load.Width, load.Addr, store.Inst+1, store.Width, store.Addr)
 	}
 	return held(verdict.Alias4K, "no load overlaps one of the %d stores before it in the low 12 bits of the address alone", core.StoreBuffer)

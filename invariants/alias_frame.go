@@ -17,7 +17,8 @@ func AliasFrame(t Trace, core Core) Finding {
 		last, other = a, page
 	})
 	if n > 0 {
-		return t.broken(verdict.AliasFrame, last, "%d line(s) of a frame are used through two pages, such as %#x by %#x and by the page at %#x", n, last.Addr&within&^(line-1), last.Addr, other)
+		return t.broken(verdict.AliasFrame, last, "%d line(s) of a frame are used through two pages, such as %#x by %#x and by the page at %#x",
+			n, last.Addr&within&^(line-1), last.Addr, other)
 	}
 	return held(verdict.AliasFrame, "no line of a frame is used through two pages")
 }

@@ -15,7 +15,8 @@ func Contained(t Trace) Finding {
 				if layout.Owns(a.Addr, uint64(a.Width)) {
 					return t.broken(verdict.Unmappable, a, "%#x is in bbprof's own region", a.Addr)
 				}
-				return t.broken(verdict.Unmappable, a, "%s of %d bytes at %#x, where no page was mapped: the block changes what it does from run to run", kind(a), a.Width, a.Addr)
+				return t.broken(verdict.Unmappable, a, "%s of %d bytes at %#x, where no page was mapped: the block changes what it does from run to run",
+					kind(a), a.Width, a.Addr)
 			}
 		}
 	}

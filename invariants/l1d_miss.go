@@ -49,7 +49,8 @@ func L1DMiss(t Trace, core Core, own [page / line]int) Finding {
 		return Finding{Evidence: Evidence{verdict.L1DMiss, Unchecked, fmt.Sprintf(
 			"%s moves lines into or out of the caches beside what it accesses", t.Insts[i].Mnemonic)}}
 	}
-	return held(verdict.L1DMiss, "lines used: %d, frames: %d; the fullest set holds %d lines with bbprof's own, of %d ways", lines, t.frames(), worst, core.L1DWays)
+	return held(verdict.L1DMiss, "lines used: %d, frames: %d; the fullest set holds %d lines with bbprof's own, of %d ways",
+		lines, len(t.frames()), worst, core.L1DWays)
 }
 
 // evicted finds an access to a line that the block also stores to past the caches. Each such store takes the

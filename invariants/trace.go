@@ -2,6 +2,7 @@ package invariants
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
@@ -72,39 +73,26 @@ type lookup struct {
 }
 
 func (l *lookup) frame(addr uint64) int {
-	if p := addr &^ within; !l.any || p != l.page {
-		l.page, l.last, l.any = p, l.of[p], true
-	}
+	l.maps(addr)
 	return l.last
 }
 
 // maps reports whether addr is on a mapped page.
 func (l *lookup) maps(addr uint64) bool {
 	if p := addr &^ within; !l.any || p != l.page {
-		frame, ok := l.of[p]
-		if !ok {
-			return false
-		}
-		l.page, l.last, l.any = p, frame, true
+		l.page = p
+		l.last, l.any = l.of[p]
 	}
-	return true
+	return l.any
 }
+
+// frames are the numbers of the frames, ascending.
+func (t Trace) frames() []int { return slices.Compact(slices.Sorted(maps.Values(t.Frame))) }
 
 // lastFrame is the highest frame number.
 func (t Trace) lastFrame() int {
-	last := 0
-	for _, f := range t.Frame {
-		last = max(last, f)
-	}
-	return last
-}
-
-func (t Trace) frames() int {
-	distinct := map[int]bool{}
-	for _, f := range t.Frame {
-		distinct[f] = true
-	}
-	return len(distinct)
+	frames := append([]int{0}, t.frames()...)
+	return frames[len(frames)-1]
 }
 
 // extendedPeriod is the longest period of Extended: a block that loads indices from the word that fills memory, which has 8 bytes, repeats

@@ -308,7 +308,7 @@ func (l *lineCounter) upTo(copies int) int {
 				l.window, l.ops = w, 0
 			}
 			l.ops++
-			if l.most && len(l.insts[i].Mem) > 0 && l.insts[i].Immediate() {
+			if _, immediate := l.insts[i].Constant(); l.most && immediate && len(l.insts[i].Mem) > 0 {
 				l.ops++
 			}
 		}

@@ -39,7 +39,8 @@ func init() {
 		end(call+" is refused ("+err.Error()+")", "it", "allow it in the seccomp profile (docker: --security-opt seccomp=unconfined)")
 	}
 	if n := tasksLeft("/"); n < leastTasks {
-		end("no more than "+strconv.Itoa(n)+" processes and threads are left to this one", strconv.Itoa(leastTasks), "raise ulimit -u, or the pids limit of the cgroup (docker: --pids-limit)")
+		end("no more than "+strconv.Itoa(n)+" processes and threads are left to this one", strconv.Itoa(leastTasks),
+			"raise ulimit -u, or the pids limit of the cgroup (docker: --pids-limit)")
 	}
 }
 
