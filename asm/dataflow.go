@@ -83,36 +83,21 @@ func (d *rawInst) merges(o operand) bool {
 // Reference Manual, "Dependency Breaking Idioms"; AMD Software Optimization Guide for family 19h,
 // "Idioms for Dependency Removal").
 func (d *rawInst) independent() bool {
-	if d.hasMem || d.opmask != 0 {
+	ops := d.form.ops
+	if d.hasMem || d.opmask != 0 || len(ops) < 2 {
 		return false
 	}
-	name := strings.TrimPrefix(d.form.name, "v")
-	var kinds []operandKind
-	switch name {
+	a, b := ops[len(ops)-2], ops[len(ops)-1]
+	class := operandKinds[a.kind].class
+	if class != operandKinds[b.kind].class || d.number(a.kind) != d.number(b.kind) {
+		return false
+	}
+	switch strings.TrimPrefix(d.form.name, "v") {
 	case "xor", "sub":
-		kinds = []operandKind{opE, opG}
-		if d.width(d.form.ops[0].size) < 4 {
-			return false
-		}
+		return class == GPROperand && d.width(a.size) >= 4
 	case "xorps", "xorpd", "pxor", "pxord", "pxorq", "psubb", "psubw", "psubd", "psubq", "pcmpgtb", "pcmpgtw", "pcmpgtd",
 		"pcmpgtq", "pcmpeqb", "pcmpeqw", "pcmpeqd", "pcmpeqq":
-		if d.form.isMMX {
-			return false
-		}
-		kinds = []operandKind{opV, opW}
-		if d.enc != encLegacy {
-			kinds = []operandKind{opH, opW}
-		}
-	default:
-		return false
+		return class == VectorOperand
 	}
-	var numbers []int
-	for _, o := range d.form.ops {
-		for _, k := range kinds {
-			if o.kind == k {
-				numbers = append(numbers, d.number(k))
-			}
-		}
-	}
-	return len(numbers) == 2 && numbers[0] == numbers[1]
+	return false
 }

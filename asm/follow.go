@@ -198,14 +198,8 @@ func (f *follower) result(in *Inst) known {
 		}
 		return f.operand(in, k)
 	}
-	a, b := operand(0), operand(1)
-	both := func(v uint64) known { return known{v, a.ok && b.ok} }
-	one := func(v uint64) known { return known{v, a.ok} }
-	itself := func() bool {
-		x, okX := d.wholeRegister(ops[0])
-		y, okY := d.wholeRegister(ops[1])
-		return okX && okY && x == y
-	}
+	a, b, c := operand(0), operand(1), operand(2)
+	x := known{ok: a.ok && b.ok}
 	switch d.form.name {
 	case "mov", "movzx", "movs", "stos", "lods":
 		return b
@@ -218,42 +212,42 @@ func (f *follower) result(in *Inst) known {
 		return f.load(in, &in.Mem[0])
 	case "lea":
 		return f.address(in, &Mem{Base: d.base, Index: d.index, Scale: d.scale, Disp: d.disp, AddrSize: d.addrSize()})
-	case "add":
-		return both(a.v + b.v)
 	case "sub", "xor":
-		if itself() {
+		n, isReg := d.wholeRegister(ops[0])
+		if m, ok := d.wholeRegister(ops[1]); ok && isReg && m == n {
 			return known{0, true}
 		}
+		x.v = a.v - b.v
 		if d.form.name == "xor" {
-			return both(a.v ^ b.v)
+			x.v = a.v ^ b.v
 		}
-		return both(a.v - b.v)
+	case "add":
+		x.v = a.v + b.v
 	case "and":
-		return both(a.v & b.v)
+		x.v = a.v & b.v
 	case "or":
-		return both(a.v | b.v)
+		x.v = a.v | b.v
 	case "shl":
-		return both(a.v << (b.v % max(32, uint64(8*d.width(ops[0].size)))))
+		x.v = a.v << (b.v % max(32, uint64(8*d.width(ops[0].size))))
 	case "shr":
-		return both(a.v >> (b.v % max(32, uint64(8*d.width(ops[0].size)))))
+		x.v = a.v >> (b.v % max(32, uint64(8*d.width(ops[0].size))))
 	case "inc":
-		return one(a.v + 1)
+		x = known{a.v + 1, a.ok}
 	case "dec":
-		return one(a.v - 1)
+		x = known{a.v - 1, a.ok}
 	case "neg":
-		return one(-a.v)
+		x = known{-a.v, a.ok}
 	case "not":
-		return one(^a.v)
+		x = known{^a.v, a.ok}
 	case "imul":
-		switch len(ops) {
-		case 2:
-			return both(a.v * b.v)
-		case 3:
-			c := operand(2)
-			return known{b.v * c.v, b.ok && c.ok}
+		x.v = a.v * b.v
+		if len(ops) == 3 {
+			x = known{b.v * c.v, b.ok && c.ok}
 		}
+	default:
+		return known{}
 	}
-	return known{}
+	return x
 }
 
 func (f *follower) operand(in *Inst, k int) known {

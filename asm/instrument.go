@@ -30,43 +30,32 @@ type Probe struct {
 	scratch  uint64
 }
 
+// capture is a value that is logged for a Mem.
 type capture struct {
-	what captureKind
 	role captureRole
-	mem  int   // which Mem of the instruction
-	reg  uint8 // which register, if it is not the address
-	wide bool  // a vector by its EVEX name
-	at   int   // offset in the copy's log
+	mem  int
+	reg  Register // NoRegister for an address
+	at   int      // offset in the copy's log
 }
 
-type captureKind uint8
-
-const (
-	captureAddress  captureKind = iota // base + index·scale + displacement
-	captureGPR                         // a general register, before the instruction
-	captureGPRAfter                    // and after it
-	captureOpmask
-	captureVector
-	captureMMX
-)
-
-// captureRole is a captured value's role in the Mem.
 type captureRole uint8
 
 const (
-	roleAddress captureRole = iota
+	roleAddress captureRole = iota // base + index·scale + displacement
 	roleIndex
 	roleBits
 	roleMask
 	roleCount
-	roleLeft
+	roleLeft // of roleCount's register, after the instruction
 )
 
-// Bytes of log for a capture.
-const (
-	wordCapture   = 8
-	vectorCapture = 64
-)
+// bytes is how much of the log it takes.
+func (c capture) bytes() int {
+	if _, ok := c.reg.Vector(); ok {
+		return 64
+	}
+	return 8
+}
 
 // NotInstrumentable says why a block's addresses cannot be logged.
 type NotInstrumentable struct {
@@ -89,7 +78,7 @@ func NewProbe(insts []Inst, features Features, scratch uint64) (*Probe, error) {
 			}
 			p.planMem(i, k, m)
 		}
-		if flagsLoaded && slices.ContainsFunc(p.plan[i], func(c capture) bool { return c.what == captureVector }) {
+		if flagsLoaded && slices.ContainsFunc(p.plan[i], func(c capture) bool { return c.bytes() > 8 }) {
 			return nil, &NotInstrumentable{in, "the block may switch alignment checks on, and what is logged of its vectors is not aligned"}
 		}
 	}
@@ -97,41 +86,21 @@ func NewProbe(insts []Inst, features Features, scratch uint64) (*Probe, error) {
 }
 
 func (p *Probe) planMem(i, k int, m Mem) {
-	add := func(what captureKind, role captureRole, reg int) {
-		c := capture{what, role, k, uint8(reg), p.insts[i].raw.enc == encEVEX, p.size}
-		p.plan[i] = append(p.plan[i], c)
-		p.size += c.bytes()
-	}
-	if !static(m) {
-		add(captureAddress, roleAddress, 0)
-	}
-	if n, ok := m.Index.Vector(); ok {
-		add(captureVector, roleIndex, n)
-	}
-	if n, ok := m.BitOffset.GPR(); ok {
-		add(captureGPR, roleBits, n)
-	}
-	if n, ok := m.Mask.Opmask(); ok {
-		add(captureOpmask, roleMask, n)
-	} else if n, ok := m.Mask.Vector(); ok {
-		add(captureVector, roleMask, n)
-	} else if m.Mask >= firstMMX {
-		add(captureMMX, roleMask, int(m.Mask-firstMMX))
-	}
-	if m.String && m.Repeat != Once {
-		add(captureGPR, roleCount, numCX)
-		if m.Repeat != Rep {
-			add(captureGPRAfter, roleLeft, numCX)
+	add := func(is bool, role captureRole, reg Register) {
+		if is {
+			c := capture{role, k, reg, p.size}
+			p.plan[i] = append(p.plan[i], c)
+			p.size += c.bytes()
 		}
 	}
-}
-
-// bytes is how much of the log it takes.
-func (c capture) bytes() int {
-	if c.what == captureVector {
-		return vectorCapture
-	}
-	return wordCapture
+	_, gathers := m.Index.Vector()
+	repeats := m.String && m.Repeat != Once
+	add(!static(m), roleAddress, NoRegister)
+	add(gathers, roleIndex, m.Index)
+	add(m.BitOffset != NoRegister, roleBits, m.BitOffset)
+	add(m.Mask != NoRegister, roleMask, m.Mask)
+	add(repeats, roleCount, GPR(numCX))
+	add(repeats && m.Repeat != Rep, roleLeft, GPR(numCX))
 }
 
 func static(m Mem) bool {
@@ -146,8 +115,7 @@ func (p *Probe) Before(e *Emitter, i int, log uint64) {
 	saved := false
 	for _, c := range p.plan[i] {
 		at := log + uint64(c.at)
-		switch c.what {
-		case captureAddress:
+		if c.role == roleAddress {
 			if !saved {
 				e.Store(p.scratch, RAX)
 				saved = true
@@ -160,17 +128,17 @@ func (p *Probe) Before(e *Emitter, i int, log uint64) {
 			}
 			e.memOp(RAX, m, true, 0x8d) // lea, with rax for al
 			e.Store(at, RAX)
-		case captureGPR:
-			if saved && c.reg == numAX {
+		} else if n, ok := c.reg.GPR(); ok && c.role != roleLeft {
+			if saved && n == numAX {
 				e.Load(RAX, p.scratch)
 			}
-			e.Store(at, Reg(c.reg))
-		case captureOpmask:
-			e.storeOpmask(at, c.reg, p.features.AVX512BW)
-		case captureVector:
-			e.storeVector(at, c.reg, c.wide, p.features.AVX)
-		case captureMMX:
-			e.relative32(at, 0x0f, 0x7f, ripModRM(c.reg)) // movq [rip+…], mm
+			e.Store(at, Reg(n))
+		} else if n, ok := c.reg.Opmask(); ok {
+			e.storeOpmask(at, byte(n), p.features.AVX512BW)
+		} else if n, ok := c.reg.Vector(); ok {
+			e.storeVector(at, byte(n), p.insts[i].raw.enc == encEVEX, p.features.AVX)
+		} else if c.reg >= firstMMX {
+			e.relative32(at, 0x0f, 0x7f, ripModRM(byte(c.reg-firstMMX))) // movq [rip+…], mm
 		}
 	}
 	if saved {
@@ -181,8 +149,8 @@ func (p *Probe) Before(e *Emitter, i int, log uint64) {
 // After appends what goes after the instruction.
 func (p *Probe) After(e *Emitter, i int, log uint64) {
 	for _, c := range p.plan[i] {
-		if c.what == captureGPRAfter {
-			e.Store(log+uint64(c.at), Reg(c.reg))
+		if c.role == roleLeft {
+			e.Store(log+uint64(c.at), RCX)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package asm
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -115,31 +116,22 @@ var fixedOperands = map[string]int{
 	"1": -1, "st": -1, "fs": -1, "gs": -1, "xmm0": -1,
 }
 
-// flags are the fields that attributes of one word set.
-var flags = map[string]func(*form) *bool{
-	"fp":        func(f *form) *bool { return &f.fp },
-	"aligned":   func(f *form) *bool { return &f.aligned },
-	"unaligned": func(f *form) *bool { return &f.unaligned },
-	"agen":      func(f *form) *bool { return &f.agen },
-	"er":        func(f *form) *bool { return &f.er },
-	"sae":       func(f *form) *bool { return &f.sae },
-	"bignored":  func(f *form) *bool { return &f.bIgnored },
-	"distinct":  func(f *form) *bool { return &f.distinct },
-	"nomask":    func(f *form) *bool { return &f.noMask },
-	"norexb":    func(f *form) *bool { return &f.notREXB },
-	"cachectl":  func(f *form) *bool { return &f.cacheControl },
-	"x87":       func(f *form) *bool { return &f.isX87 },
-	"mmx":       func(f *form) *bool { return &f.isMMX },
-	"vec":       func(f *form) *bool { return &f.isVec },
-}
-
 // broadcastByW is the attribute bw until the mnemonic says what W is.
 const broadcastByW = 255
 
 func (f *form) attribute(a string) error {
-	if field := flags[a]; field != nil {
-		*field(f) = true
-		return nil
+	for _, flag := range [...]struct {
+		name  string
+		field *bool
+	}{
+		{"fp", &f.fp}, {"aligned", &f.aligned}, {"unaligned", &f.unaligned}, {"agen", &f.agen}, {"er", &f.er}, {"sae", &f.sae},
+		{"bignored", &f.bIgnored}, {"distinct", &f.distinct}, {"nomask", &f.noMask}, {"norexb", &f.notREXB},
+		{"cachectl", &f.cacheControl}, {"x87", &f.isX87}, {"mmx", &f.isMMX}, {"vec", &f.isVec},
+	} {
+		if flag.name == a {
+			*flag.field = true
+			return nil
+		}
 	}
 	switch a {
 	case "reg":
@@ -157,29 +149,27 @@ func (f *form) attribute(a string) error {
 		f.refusal = r
 		return nil
 	}
-	if len(a) > 1 {
-		if n, err := strconv.ParseUint(a[1:], 10, 8); err == nil && a[0] == 'b' {
+	if n, err := strconv.ParseUint(a[1:], 10, 8); err == nil {
+		switch a[0] {
+		case 'b':
 			f.broadcast = uint8(n)
 			return nil
-		} else if err == nil && a[0] == 'n' {
+		case 'n':
 			f.dispScale = uint8(n)
 			return nil
-		} else if err == nil && a[0] == 'a' {
+		case 'a':
 			f.align = int(n)
 			return nil
 		}
-		for n, name := range gprNames[3] {
-			if name != a[1:] {
-				continue
-			}
-			if a[0] == '<' || a[0] == '+' {
-				f.reads |= 1 << n
-			}
-			if a[0] == '>' || a[0] == '+' {
-				f.writes |= 1 << n
-			}
-			return nil
+	}
+	if n := slices.Index(gprNames[3][:], a[1:]); n >= 0 {
+		if a[0] == '<' || a[0] == '+' {
+			f.reads |= 1 << n
 		}
+		if a[0] == '>' || a[0] == '+' {
+			f.writes |= 1 << n
+		}
+		return nil
 	}
 	return fmt.Errorf("attribute %q", a)
 }
