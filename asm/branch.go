@@ -42,8 +42,8 @@ func (b Branch) Conditional() bool { return b.raw.form.name != "jmp" }
 // Invertible reports whether there is a branch with the opposite condition.
 func (b Branch) Invertible() bool { return b.opcode[len(b.opcode)-1]>>4 == 7 }
 
-// Emit appends the branch to an address, in the form that the block has or, where that does not reach, the longer one; ok is false if
-// there is none.
+// Emit appends the branch to an address, in the form that the block has or, where that does not reach, the longer
+// one; ok is false if there is none.
 func (b Branch) Emit(e *Emitter, target uint64) (ok bool) {
 	if to := int64(target) - int64(e.PC()) - int64(len(b.opcode)+1); !b.near && to == int64(int8(to)) {
 		e.Raw(b.opcode...)

@@ -5,8 +5,8 @@ import "strings"
 // Category says what most of a block's work is.
 type Category string
 
-// The categories of BHive's classification (Chen et al., IISWC 2019, section V), which finds them
-// with a topic model; here a rule assigns them.
+// The categories of BHive's classification (Chen et al., IISWC 2019, section V), which finds them with a topic model;
+// here a rule assigns them.
 const (
 	Load         Category = "load"
 	Store        Category = "store"
@@ -16,11 +16,11 @@ const (
 	ScalarVector Category = "scalar/vector"
 )
 
-// CategoryOf assigns a category by counting instructions. If at least half of them access memory, it
-// is load or store if at most a third of the accesses go the other way, else load/store. Otherwise
-// the block is vector or scalar by its instructions that compute, or scalar/vector if there are both
-// kinds. An instruction that reads and writes memory counts as one access each way. A move computes
-// nothing and counts only if the block has nothing else. An empty block has no category.
+// CategoryOf assigns a category by counting instructions. If at least half of them access memory, it is load or store
+// if at most a third of the accesses go the other way, else load/store. Otherwise the block is vector or scalar by
+// its instructions that compute, or scalar/vector if there are both kinds. An instruction that reads and writes
+// memory counts as one access each way. A move computes nothing and counts only if the block has nothing else. An
+// empty block has no category.
 func CategoryOf(insts []Inst) Category {
 	if len(insts) == 0 {
 		return ""
@@ -85,8 +85,7 @@ func (in *Inst) Accesses() (reads, writes bool) {
 	return reads, writes
 }
 
-// isVector reports whether the instruction works on vector registers, wide or scalar, or on MMX
-// registers.
+// isVector reports whether the instruction works on vector registers, wide or scalar, or on MMX registers.
 func (in *Inst) isVector() bool { return in.raw.form.isVec || in.raw.form.isMMX }
 
 // moves reports whether the instruction copies a value and computes none.
@@ -99,8 +98,8 @@ func (in *Inst) moves() bool {
 	return strings.HasPrefix(name, "mov") && !strings.HasPrefix(name, "movmsk")
 }
 
-// Shape is the instruction without its registers and values, such as "add r64, m64" or
-// "vaddps ymm, ymm, m256": what decides how a core executes it.
+// Shape is the instruction without its registers and values, such as "add r64, m64" or "vaddps ymm, ymm, m256": what
+// decides how a core executes it.
 func (in *Inst) Shape() string {
 	d := &in.raw
 	b := make([]byte, 0, 48)

@@ -26,9 +26,9 @@ func (a Values) Without(b Values) Values {
 	return Values{a.GPR &^ b.GPR, a.Vector &^ b.Vector, a.Opmask &^ b.Opmask, a.Flags &^ b.Flags, a.X87 && !b.X87}
 }
 
-// Dataflow is which values an instruction waits for and which it makes. A destination that keeps a part
-// of its old value is read, too; the sources of an idiom that cores know to give zeros or ones
-// whatever they hold (xor eax, eax) are not.
+// Dataflow is which values an instruction waits for and which it makes. A destination that keeps a part of its old
+// value is read, too; the sources of an idiom that cores know to give zeros or ones whatever they hold (xor eax, eax)
+// are not.
 func (in *Inst) Dataflow() (reads, writes Values) {
 	d := &in.raw
 	read, written := d.generalRegisters()
@@ -79,9 +79,8 @@ func (d *rawInst) merges(o operand) bool {
 	return o.access&accWrite != 0 && d.opmask != 0 && !d.evexZ
 }
 
-// independent reports whether the result is the same whatever the operands hold (Intel Optimization
-// Reference Manual, "Dependency Breaking Idioms"; AMD Software Optimization Guide for family 19h,
-// "Idioms for Dependency Removal").
+// independent reports whether the result is the same whatever the operands hold (Intel Optimization Reference Manual,
+// "Dependency Breaking Idioms"; AMD Software Optimization Guide for family 19h, "Idioms for Dependency Removal").
 func (d *rawInst) independent() bool {
 	ops := d.form.ops
 	if d.hasMem || d.opmask != 0 || len(ops) < 2 {

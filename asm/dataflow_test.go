@@ -69,8 +69,8 @@ func TestDataflow(t *testing.T) {
 	}
 }
 
-// knownFlags are the differences that are on purpose: the manual says that these clear the flags that XED leaves
-// out, or leaves undefined those that cores leave alone.
+// knownFlags are the differences that are on purpose: the manual says that these clear the flags that XED leaves out,
+// or leaves undefined those that cores leave alone.
 var knownFlags = map[string]bool{"vptest": true, "vtestps": true, "vtestpd": true, "bsf": true, "bsr": true}
 
 // TestFlagsAgainstXED holds the flags that instructions read and write against Intel's data, as far as

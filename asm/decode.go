@@ -27,8 +27,8 @@ type rawInst struct {
 	ignored  uint8 // the last of the segment prefixes that do nothing in 64-bit mode
 	rex      bool
 
-	// Register number extensions, uninverted: bit 3 of ModRM.reg, SIB.index and ModRM.rm,
-	// and for EVEX bit 4 of ModRM.reg and of vvvv.
+	// Register number extensions, uninverted: bit 3 of ModRM.reg, SIB.index and ModRM.rm, and for EVEX bit 4 of
+	// ModRM.reg and of vvvv.
 	r, x, b, r4, v4 uint8
 	w               bool
 	vvvv            uint8 // uninverted, with v4 as bit 4
@@ -149,8 +149,8 @@ func (d *rawInst) choose(opcodeMap int, r *reader) (*form, error) {
 	return nil, errOpcode
 }
 
-// prefixSelects reports whether the prefixes are those of a form. Where f2 or f3 selects,
-// a 66 beside it is the operand size (Intel SDM vol. 2, 2.1.2; crc32, popcnt).
+// prefixSelects reports whether the prefixes are those of a form. Where f2 or f3 selects, a 66 beside it is the
+// operand size (Intel SDM vol. 2, 2.1.2; crc32, popcnt).
 func (d *rawInst) prefixSelects(m mandatory) bool {
 	switch m {
 	case noPrefix:
@@ -184,8 +184,8 @@ func (f *form) matchesModRM(modrm byte) bool {
 // rounds reports whether EVEX.b of the register form says something about rounding.
 func (f *form) rounds() bool { return f.er || f.sae }
 
-// lengthSelects reports whether a form has the vector length of VEX.L or EVEX.L'L. In the
-// register form EVEX.b turns L'L into a rounding mode, and the length is 512 bits.
+// lengthSelects reports whether a form has the vector length of VEX.L or EVEX.L'L. In the register form EVEX.b turns
+// L'L into a rounding mode, and the length is 512 bits.
 func (d *rawInst) lengthSelects(f *form, modrm byte) bool {
 	if d.evexB && modrm >= 0xc0 && f.rounds() {
 		return f.lengths == 7 || f.lengths&4 != 0
@@ -193,8 +193,7 @@ func (d *rawInst) lengthSelects(f *form, modrm byte) bool {
 	return d.vl < 3 && f.lengths>>d.vl&1 != 0
 }
 
-// memoryOperand reads SIB and displacement (Intel SDM vol. 2, tables 2-2 and 2-3, and
-// 2.2.1.6 for rip).
+// memoryOperand reads SIB and displacement (Intel SDM vol. 2, tables 2-2 and 2-3, and 2.2.1.6 for rip).
 func (d *rawInst) memoryOperand(r *reader) error {
 	d.hasMem = true
 	mod, rm := d.modrm>>6, d.modrm&7
@@ -231,8 +230,8 @@ func (d *rawInst) memoryOperand(r *reader) error {
 	return r.err
 }
 
-// dispScale is N of EVEX's disp8*N (Intel SDM vol. 2, 2.7.5, tables 2-36 and 2-37): in
-// every tuple type the width of the access, but for those that name N themselves.
+// dispScale is N of EVEX's disp8*N (Intel SDM vol. 2, 2.7.5, tables 2-36 and 2-37): in every tuple type the width of
+// the access, but for those that name N themselves.
 func (d *rawInst) dispScale() int {
 	if d.form.dispScale != 0 {
 		return int(d.form.dispScale)

@@ -29,9 +29,9 @@ const (
 
 func (r Reg) String() string { return gprNames[3][r] }
 
-// Emitter appends machine code that will stand at a known address. It knows the few
-// instructions that bbprof's own code is made of; encodings are those of the Intel SDM,
-// vol. 2. Operands in memory are reached rip-relative, which costs no register.
+// Emitter appends machine code that will stand at a known address. It knows the few instructions that bbprof's own
+// code is made of; encodings are those of the Intel SDM, vol. 2. Operands in memory are reached rip-relative, which
+// costs no register.
 type Emitter struct {
 	code     []byte
 	base     uint64
@@ -73,9 +73,8 @@ func (e *Emitter) RawRelative(field int, b ...byte) {
 	e.Raw(b...)
 }
 
-// Repeat appends n more copies of what stands between the addresses first and second, for
-// which what follows second is the example: each rip-relative field changes from copy to copy
-// by as much as it does between these two.
+// Repeat appends n more copies of what stands between the addresses first and second, for which what follows second
+// is the example: each rip-relative field changes from copy to copy by as much as it does between these two.
 func (e *Emitter) Repeat(first, second uint64, n int) {
 	from, size := int(first-e.base), int(second-first)
 	if len(e.code) != from+2*size {

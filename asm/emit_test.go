@@ -10,8 +10,8 @@ import (
 
 // What the emitter writes is read back by a decoder that shares no line with ours.
 
-// readBack renders code that stands at base, one instruction an entry. Operands relative to
-// rip and branch targets come out as the address that they mean.
+// readBack renders code that stands at base, one instruction an entry. Operands relative to rip and branch targets
+// come out as the address that they mean.
 func readBack(t *testing.T, base uint64, code []byte) []string {
 	t.Helper()
 	var out []string
@@ -145,8 +145,7 @@ func TestEmitterInstructions(t *testing.T) {
 	}
 }
 
-// The lengths are those of the three encodings: mov r32 takes 5 (6 with REX), sign-extended
-// 7, the full one 10.
+// The lengths are those of the three encodings: mov r32 takes 5 (6 with REX), sign-extended 7, the full one 10.
 func TestMovImm(t *testing.T) {
 	for _, c := range []struct {
 		v         uint64

@@ -15,8 +15,8 @@ const (
 	AllFlags = Carry | Parity | Adjust | Zero | Sign | Overflow
 )
 
-// Flags are the status flags that a form waits for and those that it writes, undefined ones included but for
-// bsf and bsr, which leave them alone. A shift by cl waits for all: a count of 0 leaves them as they were.
+// Flags are the status flags that a form waits for and those that it writes, undefined ones included but for bsf and
+// bsr, which leave them alone. A shift by cl waits for all: a count of 0 leaves them as they were.
 func (f *Form) Flags() (read, written Flags) {
 	return f.raw.flags()
 }

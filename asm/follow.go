@@ -17,8 +17,8 @@ type Followed struct {
 	Known     bool // it follows from the start; else Addr means nothing
 }
 
-// Follow predicts the addresses of all accesses of copies, in program order. It follows the general registers through moves,
-// sums and the like, and treats all else as unknown and all memory as one page.
+// Follow predicts the addresses of all accesses of copies, in program order. It follows the general registers through
+// moves, sums and the like, and treats all else as unknown and all memory as one page.
 func Follow(insts []Inst, copies int, start Start) (all []Followed) {
 	f, each := newFollower(start), 0
 	for i := range insts {
@@ -107,8 +107,7 @@ func (f *follower) load(in *Inst, m *Mem) known {
 	return known{binary.LittleEndian.Uint64(f.fill[at%8:]) & ones(m.Width), true}
 }
 
-// store leaves memory alone where the address is not known: it can be anywhere, and mostly is not
-// where a pointer is.
+// store leaves memory alone where the address is not known: it can be anywhere, and mostly is not where a pointer is.
 func (f *follower) store(in *Inst, m *Mem, x known) {
 	if addr := f.address(in, m); addr.ok {
 		at, width := addr.v%pageSize, uint64(m.Width)

@@ -1,7 +1,7 @@
 package asm
 
-// A form is one encoding of one instruction: what the bytes must look like, and what the
-// instruction then does. The tables hold one line for each family of forms (see spec.go).
+// A form is one encoding of one instruction: what the bytes must look like, and what the instruction then does. The
+// tables hold one line for each family of forms (see spec.go).
 type form struct {
 	name    string
 	byWidth []string // names by operand size 16, 32, 64, where it alone tells them apart

@@ -13,8 +13,8 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// A Form is one encoding of one instruction with all chosen but its registers, its address and its
-// immediates: operand size, vector length, register or memory, masking, broadcast, rounding.
+// A Form is one encoding of one instruction with all chosen but its registers, its address and its immediates:
+// operand size, vector length, register or memory, masking, broadcast, rounding.
 type Form struct {
 	name      string
 	opcodeMap int
@@ -55,8 +55,8 @@ type Operand struct {
 	text        string
 }
 
-// Address is a memory operand's. Index is a general register, or a vector register where the form
-// takes a vector of indices; -1 for none.
+// Address is a memory operand's. Index is a general register, or a vector register where the form takes a vector of
+// indices; -1 for none.
 type Address struct {
 	Base  Reg // or NoBase
 	Index int
@@ -112,8 +112,7 @@ var formsByName = sync.OnceValue(func() map[string]*Form {
 	return m
 })
 
-// exists reports whether bytes of the form are an instruction of it, and not of one that the decoder
-// prefers.
+// exists reports whether bytes of the form are an instruction of it, and not of one that the decoder prefers.
 func (f *Form) exists() bool {
 	operands := f.Operands()
 	values := make([]int64, len(operands))
@@ -229,8 +228,8 @@ func (f Form) sizes() (list []Form) {
 	})
 }
 
-// Name identifies the form: the mnemonic and kinds of operands, such as "vaddps xmm {k}, xmm, m128".
-// Where VEX and EVEX have the same, {evex} begins the latter's.
+// Name identifies the form: the mnemonic and kinds of operands, such as "vaddps xmm {k}, xmm, m128". Where VEX and
+// EVEX have the same, {evex} begins the latter's.
 func (f *Form) Name() string { return f.name }
 
 // Mnemonic is the instruction's name.
@@ -360,9 +359,8 @@ func (f *Form) text() string {
 
 var errNotEncodable = errors.New("no such instruction")
 
-// Encode gives the instruction's bytes. values are, operand by operand, a register's number or an
-// immediate; those of memory and of fixed operands do not matter. mask is the opmask of a masked form,
-// which must not be k0.
+// Encode gives the instruction's bytes. values are, operand by operand, a register's number or an immediate; those of
+// memory and of fixed operands do not matter. mask is the opmask of a masked form, which must not be k0.
 func (f *Form) Encode(values []int64, at Address, mask int) ([]byte, error) {
 	if len(values) != len(f.raw.form.ops) {
 		return nil, fmt.Errorf("%s: %d values for %d operands", f.name, len(values), len(f.raw.form.ops))
@@ -534,13 +532,12 @@ func (at Address) append(code []byte, reg byte, disp8 bool) []byte {
 	return append(code, binary.LittleEndian.AppendUint32(nil, uint32(at.Disp))[:size]...)
 }
 
-// Decorated reports whether the form masks, broadcasts or rounds where another does not, and is the same
-// otherwise.
+// Decorated reports whether the form masks, broadcasts or rounds where another does not, and is the same otherwise.
 func (f *Form) Decorated() bool { return f.raw.evexB || f.raw.opmask != 0 && !f.raw.form.vsib }
 
-// OperandValues are the operands of an instruction, as Form.Encode takes them: to encode another form with the
-// same registers. ok is false for what Encode does not choose: prefixes, segments, addresses without a base
-// or with a vector of indices, and the registers ah to bh.
+// OperandValues are the operands of an instruction, as Form.Encode takes them: to encode another form with the same
+// registers. ok is false for what Encode does not choose: prefixes, segments, addresses without a base or with a
+// vector of indices, and the registers ah to bh.
 func (in *Inst) OperandValues() (values []int64, at Address, mask int, ok bool) {
 	d := &in.raw
 	at.Index = -1

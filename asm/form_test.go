@@ -67,8 +67,8 @@ func TestFormEncode(t *testing.T) {
 	}
 }
 
-// TestFormsReadBack encodes every form with registers 8 and up where the encoding allows, and holds the decoder's text against
-// the form's operands, and its form against the form, but where another does the same.
+// TestFormsReadBack encodes every form with registers 8 and up where the encoding allows, and holds the decoder's
+// text against the form's operands, and its form against the form, but where another does the same.
 func TestFormsReadBack(t *testing.T) {
 	names, known := map[string]bool{}, 0
 	for _, f := range Forms() {

@@ -28,9 +28,9 @@ func (e *HexError) Error() string {
 // hexDigits are the digits of either case.
 const hexDigits = "0123456789abcdefABCDEF"
 
-// ParseHex reads a block of at most limit bytes from hexadecimal digits of either case.
-// White space may stand between bytes, and 0x before them after white space or at the
-// start. A byte must not be split: "4 8" could be one byte or two. The error is a *HexError.
+// ParseHex reads a block of at most limit bytes from hexadecimal digits of either case. White space may stand between
+// bytes, and 0x before them after white space or at the start. A byte must not be split: "4 8" could be one byte or
+// two. The error is a *HexError.
 func ParseHex(text string, limit int) ([]byte, error) {
 	code := make([]byte, 0, min(len(text)/2, limit))
 	high := -1 // the pending first digit of a byte

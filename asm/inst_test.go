@@ -207,8 +207,8 @@ func TestStateOf(t *testing.T) {
 	}
 }
 
-// FuzzDecode: no panic; a block is either refused or covered by instructions of 1 to 15
-// bytes, each of which decodes alike on its own.
+// FuzzDecode: no panic; a block is either refused or covered by instructions of 1 to 15 bytes, each of which decodes
+// alike on its own.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		"488b4308", "f30f1efa", "c5fc5803", "62f17c585843ff", "c4e26990040b", "f348a5", "66666690", "8b0501000000", "c4", "62f1",

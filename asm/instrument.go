@@ -18,10 +18,10 @@ type Access struct {
 	Write bool
 }
 
-// Probe turns a block into an instrumented one, which logs what its effective addresses are
-// made of just before each instruction. It changes no register and no flag: one register is
-// saved to a slot, takes the address by lea, goes to the log, and is loaded back; mov and lea
-// leave flags alone. Every copy logs to places of its own, so no log pointer is needed.
+// Probe turns a block into an instrumented one, which logs what its effective addresses are made of just before each
+// instruction. It changes no register and no flag: one register is saved to a slot, takes the address by lea, goes to
+// the log, and is loaded back; mov and lea leave flags alone. Every copy logs to places of its own, so no log pointer
+// is needed.
 type Probe struct {
 	insts    []Inst
 	plan     [][]capture // per instruction
@@ -65,8 +65,7 @@ type NotInstrumentable struct {
 
 func (e *NotInstrumentable) Error() string { return e.Inst.Text() + ": " + e.Why }
 
-// NewProbe plans the instrumentation of a block. The borrowed register is saved to the 8 bytes at
-// scratch.
+// NewProbe plans the instrumentation of a block. The borrowed register is saved to the 8 bytes at scratch.
 func NewProbe(insts []Inst, features Features, scratch uint64) (*Probe, error) {
 	p := &Probe{insts: insts, plan: make([][]capture, len(insts)), features: features, scratch: scratch}
 	flagsLoaded := StateOf(insts).FlagsLoaded
@@ -155,9 +154,9 @@ func (p *Probe) After(e *Emitter, i int, log uint64) {
 	}
 }
 
-// Clflush is clflush of the line of the byte that comes offset bytes after an access's first. It
-// faults as a load of that byte does (SDM vol. 2, CLFLUSH), and changes neither registers nor flags.
-// The byte is at target if its address is relative to rip.
+// Clflush is clflush of the line of the byte that comes offset bytes after an access's first. It faults as a load of
+// that byte does (SDM vol. 2, CLFLUSH), and changes neither registers nor flags. The byte is at target if its address
+// is relative to rip.
 func (e *Emitter) Clflush(m Mem, offset int64, target uint64) {
 	switch m.Segment {
 	case FS:
@@ -177,8 +176,7 @@ func (e *Emitter) Clflush(m Mem, offset int64, target uint64) {
 	e.memOp(7, m, false, 0x0f, 0xae)
 }
 
-// memOp is an instruction with ModRM for an access that is not relative to rip, but for segment
-// prefixes.
+// memOp is an instruction with ModRM for an access that is not relative to rip, but for segment prefixes.
 func (e *Emitter) memOp(r Reg, m Mem, wide bool, opcode ...byte) {
 	at := m.Operand()
 	if m.Index == AL {
@@ -220,8 +218,7 @@ func (e *Emitter) storeOpmask(at uint64, k byte, quad bool) {
 	}
 }
 
-// storeVector stores a vector register in its widest form: vmovdqu64 of a zmm, vmovdqu of a
-// ymm, or movups.
+// storeVector stores a vector register in its widest form: vmovdqu64 of a zmm, vmovdqu of a ymm, or movups.
 func (e *Emitter) storeVector(at uint64, r byte, wide, avx bool) {
 	switch {
 	case wide: // EVEX.512.F3.0F.W1 7F; R and R' are inverted
@@ -233,8 +230,8 @@ func (e *Emitter) storeVector(at uint64, r byte, wide, avx bool) {
 	}
 }
 
-// Accesses reads the log of a run of copies and lists what they accessed, in program order.
-// Of start only the segment bases and rip, the address of the block's first instruction, are used.
+// Accesses reads the log of a run of copies and lists what they accessed, in program order. Of start only the segment
+// bases and rip, the address of the block's first instruction, are used.
 func (p *Probe) Accesses(log []byte, copies int, start *Regs) []Access {
 	return p.accesses(log, copies, start, false)
 }
@@ -277,8 +274,8 @@ func (p *Probe) accesses(log []byte, copies int, start *Regs, suppressed bool) [
 	return all
 }
 
-// Steady is the first copy from which on all logged the same; the last if no two did. The
-// direction flag, which is not logged, is that of the copies that follow from the second on.
+// Steady is the first copy from which on all logged the same; the last if no two did. The direction flag, which is
+// not logged, is that of the copies that follow from the second on.
 func (p *Probe) Steady(log []byte, copies int) int {
 	first := 0
 	if slices.ContainsFunc(p.insts, func(in Inst) bool { return in.Mnemonic == "std" }) {
@@ -354,14 +351,14 @@ func expand(all []Access, a Access, m Mem, v logged, down bool, start *Regs) []A
 	return append(all, a)
 }
 
-// CanBeSuppressed reports whether a mask can suppress all of an access that counts as one. The CPU
-// then looks up its pages all the same, and takes long where one is not mapped or, of a store, not
-// written before (Intel Optimization Manual, "Masked loads and stores"). The elements of gathers and
-// scatters it looks up one by one, only those that are enabled.
+// CanBeSuppressed reports whether a mask can suppress all of an access that counts as one. The CPU then looks up its
+// pages all the same, and takes long where one is not mapped or, of a store, not written before (Intel Optimization
+// Manual, "Masked loads and stores"). The elements of gathers and scatters it looks up one by one, only those that
+// are enabled.
 func (m Mem) CanBeSuppressed() bool { return m.Mask != NoRegister && m.Elements == 0 }
 
-// Masked reports whether a mask of these bytes enables anything. Of a masked access that is
-// not a gather all bytes count if any is enabled.
+// Masked reports whether a mask of these bytes enables anything. Of a masked access that is not a gather all bytes
+// count if any is enabled.
 func (m Mem) Masked(mask []byte) bool {
 	if m.Elements > 0 {
 		return true // each element by itself

@@ -11,8 +11,8 @@ type Machine struct {
 	Down    bool // the direction flag
 }
 
-// AccessesFrom lists what an instruction accesses that runs from a state: of a string instruction with a
-// rep prefix, one round. Of an access that a mask reduces, suppressed says that nothing is left.
+// AccessesFrom lists what an instruction accesses that runs from a state: of a string instruction with a rep prefix,
+// one round. Of an access that a mask reduces, suppressed says that nothing is left.
 func (in *Inst) AccessesFrom(s *Machine, yield func(a Access, m Mem, suppressed bool)) {
 	regs := s.Regs
 	regs.RIP += uint64(len(in.Bytes))

@@ -2,9 +2,8 @@ package asm
 
 import "fmt"
 
-// Register names what an address or a mask is taken from: a general register, rip, the
-// low byte of rax (xlat), a vector register (the index of a gather, the mask of a
-// vmaskmov) or an opmask register. The zero value is none.
+// Register names what an address or a mask is taken from: a general register, rip, the low byte of rax (xlat), a
+// vector register (the index of a gather, the mask of a vmaskmov) or an opmask register. The zero value is none.
 type Register uint8
 
 const (
@@ -93,41 +92,41 @@ const (
 	RepUnequal        // at most rcx times, until an element is equal
 )
 
-// Mem is one memory access of an instruction, or one family of like accesses (the
-// elements of a gather, the rounds of a rep movs).
+// Mem is one memory access of an instruction, or one family of like accesses (the elements of a gather, the rounds of
+// a rep movs).
 type Mem struct {
 	Base, Index Register
 	Segment     Segment
 	Scale       uint8 // 1, 2, 4 or 8; 0 without an index
 	AddrSize    uint8 // 64, or 32 where a 67 prefix truncates the address before the segment's base is added
 
-	// Disp is sign-extended, EVEX's compressed form already scaled. The stack operand of a
-	// push is at rsp-8 of before the instruction, so Disp is -8 there; pop to memory
-	// computes its address from the incremented rsp, so 8 is in its Disp where rsp is the base.
+	// Disp is sign-extended, EVEX's compressed form already scaled. The stack operand of a push is at rsp-8 of before
+	// the instruction, so Disp is -8 there; pop to memory computes its address from the incremented rsp, so 8 is in
+	// its Disp where rsp is the base.
 	Disp int64
 
 	Width       int  // bytes accessed: of one element for a gather, scatter, broadcast or string operation
 	Read, Write bool // both for a read-modify-write
 	Implicit    bool // not spelled as an operand with ModRM: stack, string operations, xlat, maskmov …
 
-	// Bits is the operand size in bits of bt, bts, btr and btc with a register BitOffset,
-	// which moves the address by that many bits, rounded down to the operand size.
+	// Bits is the operand size in bits of bt, bts, btr and btc with a register BitOffset, which moves the address by
+	// that many bits, rounded down to the operand size.
 	Bits      uint8
 	BitOffset Register
 
-	// String: after each access the pointer moves by Width, downwards when DF is set, and
-	// the instruction makes as many as Repeat says, counting in rcx (ecx under a 67 prefix).
+	// String: after each access the pointer moves by Width, downwards when DF is set, and the instruction makes as
+	// many as Repeat says, counting in rcx (ecx under a 67 prefix).
 	String bool
 	Repeat Repeat
 
-	// Elements is the number of elements of a gather or scatter, 0 for anything else;
-	// IndexSize is the size in bytes of each one's index in the vector register Index.
+	// Elements is the number of elements of a gather or scatter, 0 for anything else; IndexSize is the size in bytes
+	// of each one's index in the vector register Index.
 	Elements  int
 	IndexSize uint8
 
-	// Mask suppresses accesses: an opmask, or for vmaskmov, maskmovdqu and AVX2 gathers a
-	// vector (or MMX) register, whose elements' top bits enable. NoRegister: all are made.
-	// A masked access touches some of its Width bytes, or none and does not fault.
+	// Mask suppresses accesses: an opmask, or for vmaskmov, maskmovdqu and AVX2 gathers a vector (or MMX) register,
+	// whose elements' top bits enable. NoRegister: all are made. A masked access touches some of its Width bytes, or
+	// none and does not fault.
 	Mask Register
 
 	// lanes is the number of elements of the mask, 0 if unknown.
@@ -141,9 +140,8 @@ type Regs struct {
 	FSBase, GSBase uint64
 }
 
-// Addr is the linear address of the access, given the registers as they are before the
-// instruction. It is that of the first round of a string operation, and for a gather or
-// scatter that of an element with an index of 0.
+// Addr is the linear address of the access, given the registers as they are before the instruction. It is that of the
+// first round of a string operation, and for a gather or scatter that of an element with an index of 0.
 func (m Mem) Addr(regs *Regs) uint64 {
 	var bits uint64
 	if n, ok := m.BitOffset.GPR(); ok {
@@ -190,8 +188,8 @@ func (m Mem) truncated(v uint64) uint64 {
 	return v
 }
 
-// bitDisplacement is how far bt with a register moves: the signed offset in whole
-// operands, as bytes (Intel SDM vol. 2, BT: "effective address + (4 * (BitOffset DIV 32))").
+// bitDisplacement is how far bt with a register moves: the signed offset in whole operands, as bytes (Intel SDM vol.
+// 2, BT: "effective address + (4 * (BitOffset DIV 32))").
 func bitDisplacement(offset uint64, bits uint8) uint64 {
 	switch bits {
 	case 16:

@@ -11,8 +11,8 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// describe writes an access on one line, for tables and golden files: direction and width,
-// then the address, then whatever else is set.
+// describe writes an access on one line, for tables and golden files: direction and width, then the address, then
+// whatever else is set.
 func describe(m Mem) string {
 	var b strings.Builder
 	b.WriteString(map[access]string{accRead: "r", accWrite: "w", accBoth: "rw"}[memAccess(m)])
@@ -265,8 +265,8 @@ func TestAddr(t *testing.T) {
 	}
 }
 
-// FuzzAccesses: what a log holds is read without a failure, whatever it is. Counts of repeated
-// instructions are lengths, and none of them may become a loop or an allocation.
+// FuzzAccesses: what a log holds is read without a failure, whatever it is. Counts of repeated instructions are
+// lengths, and none of them may become a loop or an allocation.
 func FuzzAccesses(f *testing.F) {
 	for _, seed := range []string{"488b03", "f3a4", "f3a6", "c4e26990048b", "660ff7c1", "480fa303", "d7", "fdf348ab"} {
 		code := require.Get(hex.DecodeString(seed))(f)

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Two disassemblers spell one instruction in two ways. normalOurs and normalObjdump bring
-// both to one; what is left must be equal.
+// Two disassemblers spell one instruction in two ways. normalOurs and normalObjdump bring both to one; what is left
+// must be equal.
 
 var (
 	spaces       = regexp.MustCompile(`\s+`)

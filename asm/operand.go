@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// mnemonic is the instruction's name, which may depend on the operand size (cbw, cwde,
-// cdqe).
+// mnemonic is the instruction's name, which may depend on the operand size (cbw, cwde, cdqe).
 func (d *rawInst) mnemonic() string {
 	if d.form.byWidth == nil {
 		return d.form.name
@@ -58,8 +57,8 @@ func (d *rawInst) memWidth(o operand) int {
 	return d.width(o.size)
 }
 
-// vectorWidth is the width in bytes of a vector register operand: what is not a whole
-// vector lives in an xmm register.
+// vectorWidth is the width in bytes of a vector register operand: what is not a whole vector lives in an xmm
+// register.
 func (d *rawInst) vectorWidth(s operandSize) int { return max(16, d.width(s)) }
 
 // number is the hardware number of the register that an operand names.
@@ -118,8 +117,8 @@ func (d *rawInst) accesses() []Mem {
 	return list
 }
 
-// appendOperands adds the accesses of the operands that are written, or of those that are
-// only read, which comes first: movs names its destination before its source.
+// appendOperands adds the accesses of the operands that are written, or of those that are only read, which comes
+// first: movs names its destination before its source.
 func (d *rawInst) appendOperands(list []Mem, written bool) []Mem {
 	for _, o := range d.form.ops {
 		if (o.access&accWrite != 0) != written {
@@ -142,8 +141,7 @@ func (d *rawInst) stack(base, disp int, a access) Mem {
 	return m
 }
 
-// at is an implicit access through one register, whose segment and address size the
-// prefixes decide.
+// at is an implicit access through one register, whose segment and address size the prefixes decide.
 func (d *rawInst) at(base Register, width int, a access) Mem {
 	return Mem{
 		Base: base, Segment: d.segment, AddrSize: d.addrSize(), Width: width,
@@ -200,15 +198,15 @@ func (d *rawInst) operandAccess(o operand) (m Mem, ok bool) {
 	return m, true
 }
 
-// elements is how many a gather or scatter has: the wider of index and element fills the
-// vector (Intel SDM vol. 2, VPGATHERDD and following).
+// elements is how many a gather or scatter has: the wider of index and element fills the vector (Intel SDM vol. 2,
+// VPGATHERDD and following).
 func (d *rawInst) elements(o operand) int {
 	return d.width(sizeX) / max(int(o.index), int(o.size))
 }
 
-// suppresses reports whether an opmask keeps an instruction from accessing what it does not
-// enable. Shuffles, packs and their like, whose elements do not keep their place, read all
-// (Intel SDM vol. 2, table 2-43 and following: exception types with NF, no fault suppression).
+// suppresses reports whether an opmask keeps an instruction from accessing what it does not enable. Shuffles, packs
+// and their like, whose elements do not keep their place, read all (Intel SDM vol. 2, table 2-43 and following:
+// exception types with NF, no fault suppression).
 func (d *rawInst) suppresses() bool {
 	name := d.form.name
 	if d.enc != encEVEX || name == "vpshufbitqmb" {
@@ -278,9 +276,9 @@ func (d *rawInst) repeat() Repeat {
 	return RepUnequal
 }
 
-// alignment is the alignment that the instruction demands of its memory operand, in bytes. Legacy SSE
-// demands 16 of every 16-byte operand that does not say otherwise (Intel SDM vol. 1,
-// 4.1.1, and vol. 2, 2.4); VEX and EVEX only where the instruction says so.
+// alignment is the alignment that the instruction demands of its memory operand, in bytes. Legacy SSE demands 16 of
+// every 16-byte operand that does not say otherwise (Intel SDM vol. 1, 4.1.1, and vol. 2, 2.4); VEX and EVEX only
+// where the instruction says so.
 func (d *rawInst) alignment() int {
 	f := d.form
 	if !d.hasMem || f.unaligned {

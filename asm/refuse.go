@@ -39,8 +39,8 @@ var refusals = map[string]refusal{
 	"mcommit":   {verdict.UnsupportedISA, "waits for stores to reach memory"},
 }
 
-// Refuse says why a decoded block must not run, naming its first offending instruction;
-// nil if nothing speaks against it.
+// Refuse says why a decoded block must not run, naming its first offending instruction; nil if nothing speaks against
+// it.
 func Refuse(insts []Inst) *verdict.Rejection {
 	for i := range insts {
 		in := &insts[i]

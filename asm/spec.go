@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// The instruction tables are text, close to the opcode maps of Intel SDM vol. 2 appendix A
-// and of AMD APM vol. 3 appendix A, so that a line can be compared with the manual's:
+// The instruction tables are text, close to the opcode maps of Intel SDM vol. 2 appendix A and of AMD APM vol. 3
+// appendix A, so that a line can be compared with the manual's:
 //
 //	opcode [prefix] [encodings] mnemonic operands [attributes …]
 //
@@ -24,13 +24,13 @@ import (
 //
 // The prefix is np (neither 66, f2 nor f3), 66, f3, f2 or nf (neither f2 nor f3); without one, none tells instructions apart.
 //
-// Encodings are some of S (legacy), N (the MMX form of a 66 instruction: no prefix, and MMX registers for V, W and U), V (VEX)
-// and E (EVEX), each with 0 or 1 if W is fixed and with the vector lengths that are allowed (.0 is 128 bits, .12 is 256 or 512)
-// if not all are; S if there are none. A line with S or N names the legacy mnemonic, which VEX and EVEX prefix with v; the
-// legacy form has no H operand, and reads its first operand as well as writing it.
+// Encodings are some of S (legacy), N (the MMX form of a 66 instruction: no prefix, and MMX registers for V, W and
+// U), V (VEX) and E (EVEX), each with 0 or 1 if W is fixed and with the vector lengths that are allowed (.0 is 128
+// bits, .12 is 256 or 512) if not all are; S if there are none. A line with S or N names the legacy mnemonic, which
+// VEX and EVEX prefix with v; the legacy form has no H operand, and reads its first operand as well as writing it.
 //
-// Operands are separated by commas, each a letter (see operandKinds) and a size (see sizes). The first is written and the
-// others read unless + (both), - (read) or > (written) says otherwise.
+// Operands are separated by commas, each a letter (see operandKinds) and a size (see sizes). The first is written and
+// the others read unless + (both), - (read) or > (written) says otherwise.
 //
 // Attributes: fp (may raise an SSE exception flag), aligned (to the width of its memory, in any encoding), unaligned (though
 // legacy SSE), a16 (aligned to 16 bytes), agen (an address, not accessed), er and sae (EVEX.b in the register form), b4
@@ -232,8 +232,7 @@ func (f *form) finish(class encoding) {
 	f.maskedByVector = strings.HasPrefix(f.name, "vmaskmovp") || strings.HasPrefix(f.name, "vpmaskmov")
 }
 
-// legacyOperands leaves out the operand that only VEX.vvvv can hold: the first is then
-// source and destination.
+// legacyOperands leaves out the operand that only VEX.vvvv can hold: the first is then source and destination.
 func legacyOperands(ops []operand) []operand {
 	out := make([]operand, 0, len(ops))
 	for _, o := range ops {

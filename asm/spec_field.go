@@ -109,8 +109,8 @@ func (o *operand) parse(s string) error {
 	return nil
 }
 
-// fixedOperands are the operands that an opcode implies and assembly spells, each with
-// the general register that it stands for, or -1.
+// fixedOperands are the operands that an opcode implies and assembly spells, each with the general register that it
+// stands for, or -1.
 var fixedOperands = map[string]int{
 	"al": numAX, "ax": numAX, "eax": numAX, "rax": numAX, "cl": numCX, "dx": numDX,
 	"1": -1, "st": -1, "fs": -1, "gs": -1, "xmm0": -1,

@@ -1,7 +1,7 @@
 package asm
 
-// State is the state besides memory that a block uses and changes: a rerun has to restore it,
-// and it needs a known value before the first run.
+// State is the state besides memory that a block uses and changes: a rerun has to restore it, and it needs a known
+// value before the first run.
 type State struct {
 	X87          bool // an x87 instruction
 	MMX          bool // an MMX register, which is an x87 register
@@ -118,8 +118,8 @@ func (d *rawInst) generalRegisters() (read, written gprSet) {
 	return read, written
 }
 
-// highByte is the number of the register that an operand is part of: without REX, byte
-// registers 4 to 7 are the second bytes of registers 0 to 3.
+// highByte is the number of the register that an operand is part of: without REX, byte registers 4 to 7 are the
+// second bytes of registers 0 to 3.
 func (d *rawInst) highByte(o operand) int {
 	n := d.number(o.kind)
 	if o.size == 1 && !d.rex && d.enc == encLegacy && n >= 4 && n < 8 {

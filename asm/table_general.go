@@ -1,7 +1,7 @@
 package asm
 
-// Intel SDM vol. 2 appendix A, tables A-2 and A-6 (one-byte opcodes). See spec.go for the
-// notation; x87 is in table_x87.go.
+// Intel SDM vol. 2 appendix A, tables A-2 and A-6 (one-byte opcodes). See spec.go for the notation; x87 is in
+// table_x87.go.
 const tableOneByte = `
 00:8 add|or|adc|sbb|and|sub|xor +Eb,Gb
 01:8 add|or|adc|sbb|and|sub|xor +Ev,Gv
@@ -113,8 +113,8 @@ ff/5 jmp -Mp !leaves
 ff/6 push -Eu push
 `
 
-// Intel SDM vol. 2 appendix A, tables A-3 and A-6 (0f xx), without the vector
-// instructions; AMD APM vol. 3 appendix A for AMD's own.
+// Intel SDM vol. 2 appendix A, tables A-3 and A-6 (0f xx), without the vector instructions; AMD APM vol. 3 appendix A
+// for AMD's own.
 const table0F = `
 00/0 sldt|str Rv !umip
 00/0 sldt|str Mw !umip

@@ -1,7 +1,7 @@
 package asm
 
-// Vector instructions of map 0f: Intel SDM vol. 2 appendix A, table A-3, and the
-// instruction pages for EVEX (broadcast, rounding, W and L). See spec.go for the notation.
+// Vector instructions of map 0f: Intel SDM vol. 2 appendix A, table A-3, and the instruction pages for EVEX
+// (broadcast, rounding, W and L). See spec.go for the notation.
 const tableVector0F = `
 10 np S,V,E0 movups Vx,Wx unaligned
 10 66 S,V,E1 movupd Vx,Wx unaligned

@@ -1,7 +1,6 @@
 package asm
 
-// Vector instructions of map 0f 38: Intel SDM vol. 2 appendix A, table A-4, and the
-// instruction pages for EVEX.
+// Vector instructions of map 0f 38: Intel SDM vol. 2 appendix A, table A-4, and the instruction pages for EVEX.
 const tableVector0F38 = `
 00,04,0b 66 N,S,V,E pshufb,pmaddubsw,pmulhrsw Vx,Hx,Wx
 01,05 66 N,S,V phaddw|phaddd|phaddsw,phsubw|phsubd|phsubsw|psignb|psignw|psignd Vx,Hx,Wx

@@ -1,7 +1,6 @@
 package asm
 
-// Vector instructions of map 0f 3a: Intel SDM vol. 2 appendix A, table A-5, and the
-// instruction pages for EVEX.
+// Vector instructions of map 0f 3a: Intel SDM vol. 2 appendix A, table A-5, and the instruction pages for EVEX.
 const tableVector0F3A = `
 00 66 V1.1,E1.12 vpermq|vpermpd Vx,Wx,Ib b8
 02 66 V0 vpblendd Vx,Hx,Wx,Ib

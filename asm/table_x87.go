@@ -1,7 +1,7 @@
 package asm
 
-// Intel SDM vol. 2 appendix A.5.2, tables A-7 to A-22 (escape opcodes d8 to df), and the
-// undocumented aliases of AMD APM vol. 3 appendix A that every processor executes.
+// Intel SDM vol. 2 appendix A.5.2, tables A-7 to A-22 (escape opcodes d8 to df), and the undocumented aliases of AMD
+// APM vol. 3 appendix A that every processor executes.
 const tableX87 = `
 d8/0,d9/0,da/0 fadd|fmul|fcom|fcomp|fsub|fsubr|fdiv|fdivr,fld,fiadd|fimul|ficom|ficomp|fisub|fisubr|fidiv|fidivr -Md
 d8/0,da/0 fadd|fmul|_|_|fsub|fsubr|fdiv|fdivr,fcmovb|fcmove|fcmovbe|fcmovu -st,sti

@@ -52,8 +52,7 @@ func separator(i int) string {
 	return ", "
 }
 
-// appendPrefixes names the prefixes that change what the instruction does, or would on
-// another instruction.
+// appendPrefixes names the prefixes that change what the instruction does, or would on another instruction.
 func (d *rawInst) appendPrefixes(b []byte) []byte {
 	if d.enc != encLegacy {
 		return b
@@ -136,8 +135,8 @@ func (d *rawInst) appendOperand(b []byte, o operand, imm *int) []byte {
 	return appendNumbered(b, k.name, n)
 }
 
-// destinationWidth is the width that a sign-extended immediate is extended to: that of
-// the first operand, or of the stack's for a push.
+// destinationWidth is the width that a sign-extended immediate is extended to: that of the first operand, or of the
+// stack's for a push.
 func (d *rawInst) destinationWidth() int {
 	if first := d.form.ops[0]; first.kind != opImmS {
 		return d.width(first.size)

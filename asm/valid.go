@@ -30,8 +30,8 @@ func (d *rawInst) check() error {
 	return nil
 }
 
-// overlaps reports whether the destination of an instruction that forbids it is one of its
-// sources: gathers (SDM vol. 2, VGATHERDPS) and complex products (VFMULCPH).
+// overlaps reports whether the destination of an instruction that forbids it is one of its sources: gathers (SDM vol.
+// 2, VGATHERDPS) and complex products (VFMULCPH).
 func (d *rawInst) overlaps() bool {
 	dst := d.number(opV)
 	if d.form.vsib {

@@ -2,8 +2,8 @@ package asm
 
 import "strings"
 
-// x87Effect is an instruction's net number of pushes on the x87 register stack, by mnemonic (SDM
-// vol. 1, 8.3). Those that are not listed leave it alone.
+// x87Effect is an instruction's net number of pushes on the x87 register stack, by mnemonic (SDM vol. 1, 8.3). Those
+// that are not listed leave it alone.
 var x87Effect = map[string]int{
 	"fld": 1, "fild": 1, "fbld": 1, "fldz": 1, "fld1": 1, "fldpi": 1, "fldl2e": 1, "fldl2t": 1, "fldlg2": 1, "fldln2": 1,
 	"fptan": 1, "fsincos": 1, "fxtract": 1, "fdecstp": 1,
@@ -16,10 +16,9 @@ var x87Effect = map[string]int{
 // x87Registers is the depth of the stack.
 const x87Registers = 8
 
-// X87Stack follows the x87 stack through a block. needs is how many registers must be filled
-// before it, for no instruction to find an empty or a full one where it must not; net is by
-// how many the block leaves the stack deeper. steady is false when copies in a row run out
-// of registers, or overflow them, however many are filled before.
+// X87Stack follows the x87 stack through a block. needs is how many registers must be filled before it, for no
+// instruction to find an empty or a full one where it must not; net is by how many the block leaves the stack deeper.
+// steady is false when copies in a row run out of registers, or overflow them, however many are filled before.
 func X87Stack(insts []Inst) (needs, net int, steady bool) {
 	sets := false
 	for i := range insts {
@@ -56,8 +55,8 @@ func (s *x87Stack) turn(n int) {
 	}
 }
 
-// x87Runs reports whether copies of a block never find an empty register where they read,
-// nor a full one where they push.
+// x87Runs reports whether copies of a block never find an empty register where they read, nor a full one where they
+// push.
 func x87Runs(insts []Inst, filled, copies int) bool {
 	var s x87Stack
 	for i := range filled {
@@ -136,9 +135,9 @@ func x87Reads(in *Inst) []int {
 	return []int{0, int(modrm & 7)}
 }
 
-// storesX87Pointer finds an instruction that stores the address of the last x87 instruction
-// (FIP; SDM vol. 1, 8.1.8) where that is one of the block's or the prologue's: another one in
-// each copy. After fninit, or with control instructions alone, it is 0. -1: there is no such depth.
+// storesX87Pointer finds an instruction that stores the address of the last x87 instruction (FIP; SDM vol. 1, 8.1.8)
+// where that is one of the block's or the prologue's: another one in each copy. After fninit, or with control
+// instructions alone, it is 0. -1: there is no such depth.
 func storesX87Pointer(insts []Inst) int {
 	stores, sets := -1, false
 	for i := range insts {

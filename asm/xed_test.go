@@ -13,8 +13,8 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// xedFacts are what Intel's XED data says of all encodings of one instruction class: each a
-// set, since a class has several encodings.
+// xedFacts are what Intel's XED data says of all encodings of one instruction class: each a set, since a class has
+// several encodings.
 type xedFacts struct {
 	explicit, implicit map[access]bool // of memory
 	mxcsr, aligned     map[bool]bool
@@ -109,8 +109,7 @@ func xedAccess(rest string) access {
 	return a
 }
 
-// xedGPR is the general register of a suppressed operand such as REG1=OrAX() or
-// REG0=XED_REG_EDX; none for any other.
+// xedGPR is the general register of a suppressed operand such as REG1=OrAX() or REG0=XED_REG_EDX; none for any other.
 func xedGPR(name string) gprSet {
 	_, reg, _ := strings.Cut(name, "=")
 	reg = strings.TrimSuffix(strings.TrimPrefix(strings.ToLower(reg), "xed_reg_"), "()")
@@ -125,8 +124,7 @@ func xedGPR(name string) gprSet {
 	return 0
 }
 
-// xedNames are the classes that a form may belong to: XED spells conditions and a few
-// others its own way.
+// xedNames are the classes that a form may belong to: XED spells conditions and a few others its own way.
 func xedNames(f *form, class encoding) []string {
 	name := strings.ToUpper(f.name)
 	names := []string{name, name + "_XMM", name + "_NEAR"}
@@ -163,8 +161,8 @@ func eachForm(visit func(class encoding, f *form)) {
 	}
 }
 
-// TestFormsAgainstXED holds what the tables say of directions, flags, alignment, opmasks
-// and hidden registers against Intel's data, class by class.
+// TestFormsAgainstXED holds what the tables say of directions, flags, alignment, opmasks and hidden registers against
+// Intel's data, class by class.
 func TestFormsAgainstXED(t *testing.T) {
 	classes := xedDatabase(t)
 	compared, unknown := 0, map[string]bool{}
@@ -239,8 +237,8 @@ func knownXED(f *form, fact string) bool {
 	return false
 }
 
-// TestMemoryAgainstManual holds the direction of memory operands of legacy instructions
-// against x86.v0.2.csv of golang.org/x/arch, made from Intel's manual.
+// TestMemoryAgainstManual holds the direction of memory operands of legacy instructions against x86.v0.2.csv of
+// golang.org/x/arch, made from Intel's manual.
 func TestMemoryAgainstManual(t *testing.T) {
 	file, err := os.Open(filepath.Join(archDir(t), "x86.v0.2.csv"))
 	if err != nil {
@@ -286,8 +284,8 @@ func TestMemoryAgainstManual(t *testing.T) {
 	t.Logf("%d memory operands compared", compared)
 }
 
-// listIsWrong are instructions whose memory operand the list has wrong: shifts read what
-// they shift, setcc writes, one-operand imul and div read, and a flush writes nothing.
+// listIsWrong are instructions whose memory operand the list has wrong: shifts read what they shift, setcc writes,
+// one-operand imul and div read, and a flush writes nothing.
 var listIsWrong = map[string]bool{
 	"rol": true, "ror": true, "rcl": true, "rcr": true, "shld": true, "shrd": true, "imul": true, "div": true,
 	"clflush": true, "clflushopt": true,

@@ -14,8 +14,8 @@ import (
 	"github.com/bbprof/bbprof/internal/layout"
 )
 
-// Set holds the user's changes to the initial state: one value for each register named, in a fixed
-// order. nil changes nothing.
+// Set holds the user's changes to the initial state: one value for each register named, in a fixed order. nil changes
+// nothing.
 type Set []assignment
 
 // assignment is one register's value. Only a vector has more than one word.

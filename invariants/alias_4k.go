@@ -5,11 +5,10 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Alias4K finds loads that overlap, in the low 12 bits of the address alone, a store that may
-// still be in the store buffer: the core compares those bits first and delays the load (Intel
-// Optimization Manual, "4-KByte aliasing"). The last stores, as many as the buffer has entries,
-// count as still there, which is conservative. Two pages on one frame are AliasFrame's case:
-// there the overlap is real.
+// Alias4K finds loads that overlap, in the low 12 bits of the address alone, a store that may still be in the store
+// buffer: the core compares those bits first and delays the load (Intel Optimization Manual, "4-KByte aliasing"). The
+// last stores, as many as the buffer has entries, count as still there, which is conservative. Two pages on one frame
+// are AliasFrame's case: there the overlap is real.
 func Alias4K(t Trace, core Core) Finding {
 	loads := 0
 	var load, store asm.Access
@@ -42,8 +41,8 @@ func Aliasing(t Trace, core Core, found func(load, store asm.Access)) {
 	}
 }
 
-// apart reports whether two accesses overlap in the low 12 bits on pages of different frames, and so
-// share no byte. A rep string operation spans pages, each with a frame.
+// apart reports whether two accesses overlap in the low 12 bits on pages of different frames, and so share no byte. A
+// rep string operation spans pages, each with a frame.
 func (t Trace) apart(a, b asm.Access) bool {
 	for p := a.Addr &^ within; p < a.Addr+uint64(a.Width); p += page {
 		for q := b.Addr &^ within; q < b.Addr+uint64(b.Width); q += page {

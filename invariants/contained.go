@@ -5,8 +5,8 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Contained checks that every access is to a page that was mapped for the block. A block that forges the
-// address of one of bbprof's own pages would read or change it without a fault.
+// Contained checks that every access is to a page that was mapped for the block. A block that forges the address of
+// one of bbprof's own pages would read or change it without a fault.
 func Contained(t Trace) Finding {
 	at := lookup{of: t.Frame}
 	for _, a := range t.Accesses {

@@ -7,8 +7,7 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// repeated builds a trace of equal copies; an access is for each of them the same, plus step
-// bytes a copy.
+// repeated builds a trace of equal copies; an access is for each of them the same, plus step bytes a copy.
 func repeated(copies int, step uint64, frame map[uint64]int, accesses ...asm.Access) Trace {
 	tr := Trace{Copies: copies, Frame: frame}
 	for c := range copies {

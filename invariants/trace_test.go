@@ -41,8 +41,8 @@ func rep(a asm.Access, rounds int) asm.Access {
 	return a
 }
 
-// trace puts accesses on frames: pages[i] stands on frames[i]. A page that is not listed
-// stands on a frame of its own.
+// trace puts accesses on frames: pages[i] stands on frames[i]. A page that is not listed stands on a frame of its
+// own.
 func trace(t *testing.T, accesses []asm.Access, frames map[uint64]int) Trace {
 	tr := Trace{Insts: insts(t, "90"), Copies: 1, Accesses: accesses, Frame: map[uint64]int{}}
 	for _, a := range accesses {
@@ -226,8 +226,7 @@ func TestAliasFrame(t *testing.T) {
 	}
 }
 
-// TestAliasFrameNamesBothPages: the access that completes the conflict may be to the page
-// that came first.
+// TestAliasFrameNamesBothPages: the access that completes the conflict may be to the page that came first.
 func TestAliasFrameNamesBothPages(t *testing.T) {
 	accesses := []asm.Access{load(P, 8), load(Q, 8), store(P, 8)}
 	f := AliasFrame(trace(t, accesses, oneFrame(accesses)), small)
@@ -341,8 +340,8 @@ func TestResidencyStreamed(t *testing.T) {
 }
 
 func TestSelfForwarding(t *testing.T) {
-	// Instructions 0 and 1 store through rax and rbx, 2 and 3 load through them, 4 and 5
-	// modify, 6 loads through rax + rcx, 7 through fs, 8 pushes what rax points below.
+	// Instructions 0 and 1 store through rax and rbx, 2 and 3 load through them, 4 and 5 modify, 6 loads through rax
+	// + rcx, 7 through fs, 8 pushes what rax points below.
 	block := insts(t, "488908 48890b 488b10 488b13 480108 480103 488b1408 64488b10 ff70f8")
 	at := func(inst, mem int, addr uint64, width int) asm.Access {
 		m := block[inst].Mem[mem]

@@ -57,8 +57,8 @@ func TestLinesOf(t *testing.T) {
 		{"four to a window", decode(t, nop8...), 4, narrow, 1},
 		{"five take a second", decode(t, nop8...), 5, narrow, 2},
 		{"100 windows of four", decode(t, nop8...), 400, narrow, 100},
-		// 5 bytes: the seventh starts at 30, in the first window, which then needs a second line. The next window has 35,
-		// 40, …, 60: six.
+		// 5 bytes: the seventh starts at 30, in the first window, which then needs a second line. The next window has
+		// 35, 40, …, 60: six.
 		{"an instruction across a window counts where it starts", decode(t, nop5...), 7, narrow, 2},
 		{"and the next window's five", decode(t, nop5...), 12, narrow, 3}, // counted by their ends, six and six would take 2
 		{"or six", decode(t, nop5...), 13, narrow, 3},

@@ -78,8 +78,8 @@ func TestChooseLoop(t *testing.T) {
 	}
 }
 
-// A short loop runs exactly as often as the copies, whatever their number: a block with advancing addresses must
-// not go one step further.
+// A short loop runs exactly as often as the copies, whatever their number: a block with advancing addresses must not
+// go one step further.
 func TestChooseShortLoop(t *testing.T) {
 	for _, c := range []struct {
 		insts  int

@@ -51,8 +51,8 @@ func First(code []byte) []byte {
 	return nil
 }
 
-// ValidBlock gives a random sequence. Pointers that lead nowhere end most of them early, so
-// some registers are set to where something stands, bbprof's own pages among them.
+// ValidBlock gives a random sequence. Pointers that lead nowhere end most of them early, so some registers are set to
+// where something stands, bbprof's own pages among them.
 func ValidBlock(rng *rand.Rand) []byte {
 	var code []byte
 	for range 1 + rng.IntN(6) {

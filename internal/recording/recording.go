@@ -1,6 +1,6 @@
-// Package recording holds a core's raw readings: those of the clock, the contention probe and the calibration chains at each start, and
-// every timed run of some known blocks. A user attaches one to a report. Tests replay it through the code for live readings, so that
-// each rule of timing is tested on every recorded core.
+// Package recording holds a core's raw readings: those of the clock, the contention probe and the calibration chains
+// at each start, and every timed run of some known blocks. A user attaches one to a report. Tests replay it through
+// the code for live readings, so that each rule of timing is tested on every recorded core.
 package recording
 
 import (

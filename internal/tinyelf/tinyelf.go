@@ -1,5 +1,5 @@
-// Package tinyelf writes programs of a few instructions for tests: static ELF files whose
-// every instruction is known, for which no compiler is needed.
+// Package tinyelf writes programs of a few instructions for tests: static ELF files whose every instruction is known,
+// for which no compiler is needed.
 package tinyelf
 
 import (
@@ -30,8 +30,7 @@ func Write(t testing.TB, code []byte, symbols ...Symbol) string {
 	return path
 }
 
-// File is the ELF file: header, one segment, sections of symbols and strings (System V ABI,
-// chapters 4 and 5).
+// File is the ELF file: header, one segment, sections of symbols and strings (System V ABI, chapters 4 and 5).
 func File(code []byte, symbols ...Symbol) []byte {
 	const (
 		ehsize, phsize, shsize = 64, 56, 64
