@@ -31,28 +31,17 @@ const (
 	numDI = 7
 )
 
-// GPR is the hardware number of a general register; ok is false for any other.
-func (r Register) GPR() (n int, ok bool) {
-	if r < firstGPR || r >= RIP {
-		return 0, false
-	}
-	return int(r - firstGPR), true
-}
+// GPR is the hardware number of a general register, Vector the number of a vector register, 0 to 31, and Opmask that
+// of an opmask register; ok is false for any other.
+func (r Register) GPR() (n int, ok bool)    { return r.between(firstGPR, RIP) }
+func (r Register) Vector() (n int, ok bool) { return r.between(firstVec, firstMask) }
+func (r Register) Opmask() (n int, ok bool) { return r.between(firstMask, firstMMX) }
 
-// Vector is the number of a vector register, 0 to 31; ok is false for any other.
-func (r Register) Vector() (n int, ok bool) {
-	if r < firstVec || r >= firstMask {
+func (r Register) between(first, end Register) (n int, ok bool) {
+	if r < first || r >= end {
 		return 0, false
 	}
-	return int(r - firstVec), true
-}
-
-// Opmask is the number of an opmask register, 0 to 7; ok is false for any other.
-func (r Register) Opmask() (n int, ok bool) {
-	if r < firstMask || r >= firstMMX {
-		return 0, false
-	}
-	return int(r - firstMask), true
+	return int(r - first), true
 }
 
 func (r Register) String() string {

@@ -85,36 +85,35 @@ const (
 
 // Slots of the control page, 8 bytes each. The first line holds what every run touches.
 const (
-	SlotCount  = Control + 0x00 // runs left before an image returns
-	SlotReturn = Control + 0x08 // where an image goes when SlotCount reaches 0
-	SlotEntry  = Control + 0x10 // entry of the image that the sampler is at
-	SlotPhase  = Control + 0x18 // address of the current phase
-	SlotStart  = Control + 0x20 // clock reading at the start of the contention probe
-	SlotOut    = Control + 0x28 // where the next difference goes
-	SlotKept   = Control + 0x30 // SlotOut after the last confirmed sample
-	SlotDither = Control + 0x38 // delay before the next timing, in loop iterations
+	SlotCount      = Control + 8*iota // runs left before an image returns
+	SlotReturn                        // where an image goes when SlotCount reaches 0
+	SlotEntry                         // entry of the image that the sampler is at
+	SlotPhase                         // address of the current phase
+	SlotStart                         // clock reading at the start of the contention probe
+	SlotOut                           // where the next difference goes
+	SlotKept                          // SlotOut after the last confirmed sample
+	SlotDither                        // delay before the next timing, in loop iterations
+	SlotSamples                       // samples still wanted
+	SlotPolls                         // contention probe readings left before the sampler gives up
+	SlotIdleProbe                     // longest contention probe reading of a core that is not shared
+	SlotContention                    // the last contention probe reading
+	SlotOps                           // address of the next step of the list
+	SlotOpsEnd                        // address past the last
+	SlotMXCSR                         // value for ldmxcsr
+	SlotFlags                         // a stack of one word, for popfq
+	SlotRestore                       // words to put back before each run
+	SlotScratch                       // the register that the instrumented image borrows
+	SlotDispatch                      // iterations of the loop before the first copy, beyond the least
+	SlotLoop                          // iterations left of a loop that finds no free register
+	SlotWait                          // busy contention probe readings left before an idle core is waited for no longer
+	SlotIdleNeeded                    // idle ones in a row that make the core idle
+	SlotRuns                          // runs of the block's images that are timed at once
+	SlotIdleStores                    // as SlotIdleProbe, of the burst of stores
+	SlotPhasesEnd                     // address past the last phase
+	slotsEnd
+)
 
-	SlotSamples    = Control + 0x40 // samples still wanted
-	SlotPolls      = Control + 0x48 // contention probe readings left before the sampler gives up
-	SlotIdleProbe  = Control + 0x50 // longest contention probe reading of a core that is not shared
-	SlotContention = Control + 0x58 // the last contention probe reading
-	SlotOps        = Control + 0x60 // address of the next step of the list
-	SlotOpsEnd     = Control + 0x68 // address past the last
-	SlotMXCSR      = Control + 0x70 // value for ldmxcsr
-	SlotFlags      = Control + 0x78 // a stack of one word, for popfq
-
-	SlotRestore  = Control + 0x80 // words to put back before each run
-	SlotDispatch = Control + 0x90 // iterations of the loop before the first copy, beyond the least
-	SlotScratch  = Control + 0x88 // the register that the instrumented image borrows
-	SlotLoop     = Control + 0x98 // iterations left of a loop that finds no free register
-
-	SlotWait       = Control + 0xa0 // busy contention probe readings left before an idle core is waited for no longer
-	SlotIdleNeeded = Control + 0xa8 // idle ones in a row that make the core idle
-	SlotRuns       = Control + 0xb0 // runs of the block's images that are timed at once
-	SlotIdleStores = Control + 0xb8 // as SlotIdleProbe, of the burst of stores
-
-	SlotPhasesEnd = Control + 0xc0 // address past the last phase
-
+const (
 	Phases    = Control + 0x0e0 // table of phases, PhaseSize each: entry, runs, timed runs, bytes of room for the times of these
 	PhaseSize = 32
 	MaxPhases = (Usage - Phases) / PhaseSize
