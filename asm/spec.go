@@ -19,7 +19,8 @@ import (
 //	+    the low three bits are a register
 //	:n   stride: of the mnemonics a|b|c the second has an opcode n higher, and so on
 //
-// Several opcodes of one kind are separated by commas, and so are their mnemonics. For a|b|c the stride is 1; after /n or =hh that number counts up, and _ leaves one out. Mnemonics a/b/c are those of 16, 32
+// Several opcodes of one kind are separated by commas, and so are their mnemonics. For a|b|c the stride is 1; after /n
+// or =hh that number counts up, and _ leaves one out. Mnemonics a/b/c are those of 16, 32
 // and 64 bits operand size, a~b those of W 0 and W 1.
 //
 // The prefix is np (neither 66, f2 nor f3), 66, f3, f2 or nf (neither f2 nor f3); without one, none tells instructions apart.

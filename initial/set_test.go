@@ -16,7 +16,8 @@ func TestParseSet(t *testing.T) {
 		{" RSI = 16 ; rax=-1,", "rax=0xffffffffffffffff,rsi=0x10"},
 		{"r15=0xffffffffffffffff,r8=0", "r8=0x0,r15=0xffffffffffffffff"},
 		{"of=1,cf=1,zf=0", "cf=0x1,zf=0x0,of=0x1"},
-		{"fill=0x3ff0000000000000,mxcsr=0xffff,k7=3,gs_base=0x7fffffffefff,fs_base=0", "fs_base=0x0,gs_base=0x7fffffffefff,k7=0x3,mxcsr=0xffff,fill=0x3ff0000000000000"},
+		{"fill=0x3ff0000000000000,mxcsr=0xffff,k7=3,gs_base=0x7fffffffefff,fs_base=0",
+			"fs_base=0x0,gs_base=0x7fffffffefff,k7=0x3,mxcsr=0xffff,fill=0x3ff0000000000000"},
 		{"xmm0=0x" + strings.Repeat("f", 32), "xmm0=0x" + strings.Repeat("f", 32)},
 		{"zmm31=0x1" + strings.Repeat("0", 127) + ",ymm2=0X00AB", "ymm2=0xab,zmm31=0x1" + strings.Repeat("0", 127)},
 	} {

@@ -408,7 +408,8 @@ func TestNewPages(t *testing.T) {
 		{"new in the second half's first copy", 4, []asm.Access{in(0, load(P, 8)), in(1, load(P, 8)), in(2, load(Q, 8)), in(3, load(P, 8))}, 1},
 		{"one page counts once", 2, []asm.Access{in(0, load(P, 8)), in(1, load(Q, 8)), in(1, load(S, 8)), in(1, load(Q, 8))}, 2},
 		{"a walk", 2, []asm.Access{in(0, rep(load(P, 8), 512)), in(1, rep(load(P+page, 8), 1024))}, 2},
-		{"the second half stays on the page of the first's last access", 2, []asm.Access{in(0, load(P, 8)), in(0, load(Q, 8)), in(1, load(Q, 8)), in(1, load(P, 8))}, 0},
+		{"the second half stays on the page of the first's last access", 2,
+			[]asm.Access{in(0, load(P, 8)), in(0, load(Q, 8)), in(1, load(Q, 8)), in(1, load(P, 8))}, 0},
 	} {
 		require.Equal(t, c.name, c.want, NewPages(Trace{Copies: c.copies, Accesses: c.accesses}))
 	}

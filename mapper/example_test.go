@@ -15,7 +15,9 @@ func ExamplePlace() {
 	movaps := []byte{0x0f, 0x28, 0x05, 0x01, 0, 0, 0} // movaps xmm0, [rip+1]
 	fmt.Println(hex.EncodeToString(mapper.Place(movaps, nil)))
 	fmt.Println(hex.EncodeToString(mapper.Place(movaps, new(uint64(0x401018)))))
-	// Output: 0f280509000000 0f280519000000
+	// Output:
+	// 0f280509000000
+	// 0f280519000000
 }
 
 // A load of 8 bytes that crosses a line where all registers hold the paper's value: rbx is moved by 3 bytes.
@@ -27,5 +29,6 @@ func ExampleMover() {
 	}
 	state, ok := mapper.Mover{Insts: insts, Copies: 64, StoreBuffer: 56}.Move(initial.Paper(), verdict.Misaligned)
 	fmt.Println(state.Set, ok)
-	// Output: rbx=0x12345603 true
+	// Output:
+	// rbx=0x12345603 true
 }

@@ -18,5 +18,7 @@ func Example() {
 	f, fits, err := unroll.Choose(insts, skylake)
 	fmt.Println(f, fits, err)
 	fmt.Println(unroll.Throughput(137+4*float64(f.Short), 137+4*float64(f.Long), f), "cycles")
-	// Output: 32,160 true <nil> 4 cycles
+	// Output:
+	// 32,160 true <nil>
+	// 4 cycles
 }

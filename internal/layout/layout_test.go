@@ -64,7 +64,8 @@ func TestAreas(t *testing.T) {
 	if reach := uint64(7 << 28); Home+reach-Code > 1<<31 || Home < End {
 		t.Error("Home is out of reach, or within the region")
 	}
-	if MaxOps*OpSize > OpsSize || DryRunList+MaxDryRunOps*OpSize > DryRunCode || DryRunFlags+8 > DryRunList || MaxRestore*8 > RestoreSize || MaxFrames*PageSize > FramesSize {
+	if MaxOps*OpSize > OpsSize || DryRunList+MaxDryRunOps*OpSize > DryRunCode || DryRunFlags+8 > DryRunList ||
+		MaxRestore*8 > RestoreSize || MaxFrames*PageSize > FramesSize {
 		t.Error("a limit does not fit its area")
 	}
 }
