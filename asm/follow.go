@@ -262,13 +262,9 @@ func (f *follower) operand(in *Inst, k int) known {
 		return known{uint64(d.imm[0]), true}
 	case opFixed:
 		return known{1, o.name == "1"}
-	case opE, opM, opMoffs, opX, opY:
-		for i := range in.Mem {
-			m := &in.Mem[i]
-			if o.kind == opX && m.Base == GPR(numSI) || o.kind == opY && m.Base == GPR(numDI) || o.kind != opX && o.kind != opY && !m.Implicit {
-				return f.load(in, m)
-			}
-		}
+	}
+	if m, ok := d.operandAccess(o); ok {
+		return f.load(in, &m)
 	}
 	return known{}
 }

@@ -125,6 +125,9 @@ func (d *rawInst) appendOperands(list []Mem, written bool) []Mem {
 			continue
 		}
 		if m, ok := d.operandAccess(o); ok {
+			if d.form.implicit == implicitPop && m.Base == GPR(numSP) {
+				m.Disp += int64(d.stackWidth())
+			}
 			list = append(list, m)
 		}
 	}
@@ -192,8 +195,6 @@ func (d *rawInst) operandAccess(o operand) (m Mem, ok bool) {
 		m.Mask, m.lanes = firstVec+Register(d.vvvv), d.lanes(o)
 	case f.bitOffset:
 		m.Bits, m.BitOffset = uint8(8*m.Width), GPR(d.number(opG))
-	case f.implicit == implicitPop && m.Base == GPR(numSP):
-		m.Disp += int64(d.stackWidth())
 	}
 	return m, true
 }

@@ -38,7 +38,7 @@ func (d *rawInst) text() string {
 func (d *rawInst) spelling() string {
 	switch {
 	case d.form.implicit == implicitXlat && (d.addr32 || d.segment != NoSegment):
-		return string(d.appendAddress([]byte("xlat "), 1, d.segment, []string{d.addressGPR(numBX)}, 0))
+		return string(d.appendMemory([]byte("xlat "), d.at(GPR(numBX), 1, accRead)))
 	case d.form.name == "jrcxz" && d.addr32:
 		return "jecxz"
 	}
@@ -101,9 +101,13 @@ func (d *rawInst) endsRegisters(i int) bool {
 
 func (d *rawInst) appendOperand(b []byte, o operand, imm *int) []byte {
 	n, k := d.number(o.kind), &operandKinds[o.kind]
+	m, isMemory := d.operandAccess(o)
 	switch {
-	case k.memory && d.hasMem:
-		return d.appendMemory(b, o)
+	case isMemory && d.evexB:
+		b = appendNumbered(d.appendMemory(b, m), "{1to", d.width(o.size)/int(d.form.broadcast))
+		return append(b, '}')
+	case isMemory:
+		return d.appendMemory(b, m)
 	case k.class == GPROperand:
 		return append(b, d.gprName(n, d.width(o.size))...)
 	case k.class == VectorOperand:
@@ -121,12 +125,6 @@ func (d *rawInst) appendOperand(b []byte, o operand, imm *int) []byte {
 		return appendHex(b, v&ones(width))
 	case opRel:
 		return appendSigned(append(b, '.'), d.imm[0])
-	case opMoffs:
-		return d.appendAddress(b, d.width(o.size), d.segment, nil, uint64(d.disp))
-	case opX:
-		return d.appendAddress(b, d.width(o.size), d.segment, []string{d.addressGPR(numSI)}, 0)
-	case opY:
-		return d.appendAddress(b, d.width(o.size), NoSegment, []string{d.addressGPR(numDI)}, 0)
 	case opSeg:
 		return append(b, segmentNames[n]...)
 	case opSTI:
@@ -190,70 +188,39 @@ var pointerNames = map[int]string{
 	16: "xmmword ptr ", 32: "ymmword ptr ", 64: "zmmword ptr ",
 }
 
-func (d *rawInst) appendMemory(b []byte, o operand) []byte {
-	var parts [2]string
-	list := parts[:0]
-	switch {
-	case d.base == RIP && d.addr32:
-		list = append(list, "eip")
-	case d.base == RIP:
-		list = append(list, "rip")
-	case d.base != NoRegister:
-		n, _ := d.base.GPR()
-		list = append(list, d.addressGPR(n))
+// appendMemory writes "qword ptr fs:[rax+rcx*8+0x10]".
+func (d *rawInst) appendMemory(b []byte, m Mem) []byte {
+	if d.form.name != "lea" {
+		b = append(b, pointerNames[m.Width]...)
 	}
-	if d.index != NoRegister {
-		var name []byte
-		if n, ok := d.index.Vector(); ok {
-			name = appendVector(name, n, max(16, d.elements(o)*int(o.index)))
-		} else {
-			n, _ := d.index.GPR()
-			name = append(name, d.addressGPR(n)...)
-		}
-		list = append(list, string(append(name, '*', '0'+d.scale)))
-	}
-	b = d.appendAddress(b, d.memWidth(o), d.segment, list, uint64(d.disp))
-	if d.evexB && d.hasMem {
-		b = append(b, "{1to"...)
-		b = strconv.AppendInt(b, int64(d.width(o.size)/int(d.form.broadcast)), 10)
-		b = append(b, '}')
-	}
-	return b
-}
-
-func (d *rawInst) addressGPR(n int) string {
+	b = append(b, [...]string{NoSegment: "[", FS: "fs:[", GS: "gs:["}[m.Segment]...)
+	names, empty := &gprNames[3], len(b)
 	if d.addr32 {
-		return gprNames[2][n&15]
+		names = &gprNames[2]
 	}
-	return gprNames[3][n&15]
-}
-
-// appendAddress writes "qword ptr fs:[rax+rcx*8+0x10]".
-func (d *rawInst) appendAddress(b []byte, width int, seg Segment, parts []string, disp uint64) []byte {
-	if !d.form.agen || d.form.name != "lea" {
-		b = append(b, pointerNames[width]...)
+	if n, ok := m.Base.GPR(); ok {
+		b = append(b, names[n]...)
+	} else if m.Base == RIP {
+		b = append(b, names[0][0], 'i', 'p') // rip or eip
 	}
-	switch seg {
-	case FS:
-		b = append(b, "fs:"...)
-	case GS:
-		b = append(b, "gs:"...)
-	}
-	b = append(b, '[')
-	for i, p := range parts {
-		if i > 0 {
+	if m.Index != NoRegister {
+		if len(b) > empty {
 			b = append(b, '+')
 		}
-		b = append(b, p...)
+		if n, ok := m.Index.Vector(); ok {
+			b = appendVector(b, n, max(16, m.Elements*int(m.IndexSize)))
+		} else if n, ok := m.Index.GPR(); ok {
+			b = append(b, names[n]...)
+		}
+		b = append(b, '*', '0'+m.Scale)
 	}
 	switch {
-	case len(parts) == 0:
-		if d.addr32 {
-			disp = uint64(uint32(disp))
-		}
-		b = appendHex(b, disp)
-	case disp != 0:
-		b = appendSigned(b, int64(disp))
+	case len(b) == empty && d.addr32:
+		b = appendHex(b, uint64(uint32(m.Disp)))
+	case len(b) == empty:
+		b = appendHex(b, uint64(m.Disp))
+	case m.Disp != 0:
+		b = appendSigned(b, m.Disp)
 	}
 	return append(b, ']')
 }
