@@ -186,43 +186,18 @@ func TestMemoryAccesses(t *testing.T) {
 }
 
 func TestAlign(t *testing.T) {
-	tests := []struct {
-		hex  string
-		want int
-	}{
-		{"0f2803", 16},       // movaps
-		{"0f28c1", 0},        // movaps between registers
-		{"0f1003", 0},        // movups
-		{"660f6f03", 16},     // movdqa
-		{"f30f6f03", 0},      // movdqu
-		{"f20ff003", 0},      // lddqu
-		{"0f5803", 16},       // addps
-		{"f30f5803", 0},      // addss
-		{"660f3a630300", 0},  // pcmpistri
-		{"660f3a0f0300", 16}, // palignr
-		{"0f3a0f0300", 0},    // palignr, mmx
-		{"0f2b03", 16},       // movntps
-		{"0fe703", 0},        // movntq
-		{"660f5a03", 16},     // cvtpd2ps
-		{"0f5a03", 0},        // cvtps2pd, 8 bytes
-		{"660f2c03", 16},     // cvttpd2pi
-		{"c5f82803", 16},     // vmovaps xmm
-		{"c5fc2803", 32},     // vmovaps ymm
-		{"62f17c482803", 64}, // vmovaps zmm
-		{"62f17c492803", 64}, // vmovaps zmm{k1}
-		{"c5fc5803", 0},      // vaddps
-		{"c5fde703", 32},     // vmovntdq
-		{"c4e27d2a03", 32},   // vmovntdqa
-		{"480fc70b", 16},     // cmpxchg16b
-		{"0fc70b", 0},        // cmpxchg8b
-		{"0fae03", 16},       // fxsave
-		{"0fae23", 64},       // xsave
-		{"4889 03", 0},       // mov
-	}
-	for _, tt := range tests {
-		in := mustDecode(t, tt.hex)[0]
-		if in.Align != tt.want {
-			t.Errorf("%s %s: align %d, want %d", tt.hex, in.Text(), in.Align, tt.want)
+	for want, codes := range map[int]string{
+		// mov, between registers, movups, movdqu, lddqu, addss, pcmpistri, palignr and movntq of mmx, cvtps2pd, vaddps, cmpxchg8b
+		0: "488903 0f28c1 0f1003 f30f6f03 f20ff003 f30f5803 660f3a630300 0f3a0f0300 0fe703 0f5a03 c5fc5803 0fc70b",
+		// movaps, movdqa, addps, palignr, movntps, cvtpd2ps, cvttpd2pi, vmovaps, cmpxchg16b, fxsave
+		16: "0f2803 660f6f03 0f5803 660f3a0f0300 0f2b03 660f5a03 660f2c03 c5f82803 480fc70b 0fae03",
+		32: "c5fc2803 c5fde703 c4e27d2a03",     // vmovaps, vmovntdq, vmovntdqa
+		64: "62f17c482803 62f17c492803 0fae23", // vmovaps, masked too, xsave
+	} {
+		for code := range strings.FieldsSeq(codes) {
+			if in := mustDecode(t, code)[0]; in.Align != want {
+				t.Errorf("%s %s: align %d, want %d", code, in.Text(), in.Align, want)
+			}
 		}
 	}
 }

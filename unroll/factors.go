@@ -115,29 +115,29 @@ func Choose(insts []asm.Inst, fe FrontEnd) (f Factors, fits bool, err error) {
 			Detail: fmt.Sprintf("%d copies of %d bytes are needed and L1I holds %d bytes", f.Short+f.Long, length(insts), fe.L1I),
 		}
 	}
+	take := func(list []Factors, share float64) bool {
+		p, ok := fe.largest(list, insts, share)
+		if ok {
+			f = p
+		}
+		return ok
+	}
 	large := fe.OpCache.Lines*fe.OpCache.OpsPerLine >= largeOpCache
 	short := len(insts) <= fewInstructions && large
 	share := opCacheShare
 	if short {
 		share = fewShare
 	}
-	if p, ok := fe.largest(pairs[:], insts, share); ok {
-		f, fits = p, true
-	}
+	fits = take(pairs[:], share)
 	if large && fe.OpCache.dense(insts) {
-		if p, ok := fe.largest(densePairs[:], insts, fewShare); ok {
-			f = p
+		take(densePairs[:], fewShare)
+	}
+	if short {
+		few := fewPairs[:]
+		if length(insts) <= shortBytes*len(insts) {
+			few = append(few, shortPairs[:]...)
 		}
-	}
-	if !short {
-		return f, fits, nil
-	}
-	few := fewPairs[:]
-	if length(insts) <= shortBytes*len(insts) {
-		few = append(few, shortPairs[:]...)
-	}
-	if p, ok := fe.largest(few, insts, share); ok {
-		f = p
+		take(few, share)
 	}
 	return f, fits, nil
 }
