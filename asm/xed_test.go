@@ -4,7 +4,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -22,11 +21,7 @@ type xedFacts struct {
 	masked             map[bool]bool     // EVEX encodings alone
 	written            gprSet            // general registers that no operand shows
 	flags              map[[2]Flags]bool // read and written
-	leaves             bool              // the block or user mode
 }
-
-// leavingCategories are XED's, of instructions that leave the block or that the kernel alone may run.
-var leavingCategories = []string{"CALL", "COND_BR", "INTERRUPT", "IO", "IOSTRINGOP", "RET", "SYSCALL", "SYSRET", "SYSTEM", "UNCOND_BR", "VTX"}
 
 // archDir is where the data of golang.org/x/arch lies; it skips the test if nowhere.
 func archDir(t *testing.T) string {
@@ -47,7 +42,7 @@ func xedDatabase(t *testing.T) map[string]*xedFacts {
 		key := xedKey(inst.Iclass, strings.Contains(inst.Pattern, "EVV "), strings.Contains(inst.Pattern, "VEXVALID=1") || strings.Contains(inst.Pattern, "VV1 "))
 		f := classes[key]
 		if f == nil {
-			f = &xedFacts{map[access]bool{}, map[access]bool{}, map[bool]bool{}, map[bool]bool{}, map[bool]bool{}, 0, map[[2]Flags]bool{}, false}
+			f = &xedFacts{map[access]bool{}, map[access]bool{}, map[bool]bool{}, map[bool]bool{}, map[bool]bool{}, 0, map[[2]Flags]bool{}}
 			classes[key] = f
 		}
 		f.add(inst)
@@ -89,7 +84,6 @@ func (f *xedFacts) add(inst *xeddata.Inst) {
 		f.aligned[inst.HasAttribute("REQUIRES_ALIGNMENT")] = true
 	}
 	f.masked[inst.HasAttribute("MASKOP_EVEX")] = true
-	f.leaves = f.leaves || inst.HasAttribute("RING0") || slices.Contains(leavingCategories, inst.Category)
 	var flags [2]Flags
 	for word := range strings.FieldsSeq(inst.Flags) {
 		name, action, _ := strings.Cut(word, "-")
@@ -184,9 +178,6 @@ func TestFormsAgainstXED(t *testing.T) {
 			return
 		}
 		compared++
-		if x.leaves && f.refusal.reason == "" {
-			t.Errorf("%s is not refused", f.name)
-		}
 		for _, o := range f.ops {
 			memory := o.kind.isMemory() && f.mod != modReg && !f.agen
 			if memory && len(x.explicit) > 0 && !x.explicit[o.access] && !knownXED(f, "direction") {
