@@ -63,43 +63,36 @@ type Lead struct {
 	DecodersSlower float64 `json:"decoders_slower"`
 }
 
-// pairs is the grid of factors, ascending. It is coarse and fixed, so that two runs choose alike. From 16,48 on the
-// numbers differ by a multiple of 32 copies: then the code after the last copy has the same cache-line offset in both
-// images, for any block length, and costs the same.
+// pairs is the grid of factors, ascending; coarse and fixed, so that two runs choose alike. From 16,48 on the numbers
+// differ by a multiple of 32: then the code after the last copy has one cache-line offset in both images, and costs the
+// same. docs/constants.md has the measurements behind the following.
 var pairs = [...]Factors{
 	{1, 3}, {2, 6}, {2, 10}, {4, 12}, {4, 20}, {8, 24}, {8, 40}, {16, 48},
 	{16, 80}, {32, 96}, {32, 128}, {32, 160}, {64, 192}, {64, 256}, {64, 320}, {128, 384}, {128, 512},
 }
 
-// fewPairs are for blocks of at most fewInstructions, if a large op cache holds them. The first copies execute or
-// retire faster than later ones are renamed: on Redwood Cove up to 300 instructions that need no execution take 1/8
-// cycle each instead of 1/6, and moves are steady only after some 700.
+// fewPairs are for blocks of at most fewInstructions, if a large op cache holds them: the first copies execute or retire
+// faster than later ones are renamed.
 var fewPairs = [...]Factors{{128, 320}, {128, 384}, {256, 512}}
 
-// shortPairs are for those with instructions of at most shortBytes on average: a larger difference of copies narrows
-// the interval. add r64, imm8 has 4 bytes. Redwood Cove adds small constants at rename and stalls once, for 6 to 20
-// cycles, when their sum reaches 4,096: add rsp, 8 after 512 copies.
+// shortPairs are for those with instructions of at most shortBytes on average, too: a larger difference of copies
+// narrows the interval.
 var shortPairs = [...]Factors{{256, 640}, {256, 768}}
 
 const (
 	fewInstructions = 3
 	shortBytes      = 3
 	largeOpCache    = 4096 // operations
-	// fewShare replaces opCacheShare for them and for dense code: 34 windows of three lines. Beyond that, some code
-	// with three lines per window misses Redwood Cove's op cache, looped or unrolled (docs/method.md, "How many
-	// copies").
+	// fewShare replaces opCacheShare for them and for dense code.
 	fewShare = 0.20
 )
 
-// densePairs are for dense code, if fewShare of a large op cache holds one of them; longer blocks use pairs. The
-// shorter image should be long, because on Redwood Cove the first 500 to 1,000 instructions run at another speed than
-// the rest; but the difference must not become too small for the clock. The first three are for blocks of 23 to 45
-// bytes, whose 96 copies overflow Redwood Cove's op cache.
+// densePairs are for dense code, if fewShare of a large op cache holds one of them; longer blocks use pairs. The shorter
+// image is long, because the first 500 to 1,000 instructions may run at another speed than the rest.
 var densePairs = [...]Factors{{16, 48}, {32, 64}, {48, 80}, {32, 96}, {64, 128}, {64, 160}, {64, 192}, {96, 224}, {128, 256}, {128, 320}}
 
-// Shares of the front end available to the longer image. The shorter one, the sampler and the calibration chains need
-// the rest: straight-line code that misses the op cache once runs from the decoders to its end. On Skylake images of
-// up to about 30 % kept the speed of a hot loop and larger ones did not (docs/method.md, "How many copies").
+// Shares of the front end available to the longer image. The shorter one, the sampler and the calibration chains need the
+// rest: straight-line code that misses the op cache once runs from the decoders to its end.
 const (
 	opCacheShare = 0.30
 	l1iShare     = 0.5
@@ -160,10 +153,8 @@ const (
 	// are multiples of mostGrid (see pairs), or of less if that many copies are longer than a third of leadBetween.
 	leadBetween = 48
 	mostGrid    = 32
-	// leadShare replaces opCacheShare for PastLead, per set of the op cache. On Zen 5 images of 192 windows of four
-	// lines, three quarters of the op cache, ran at loop speed, but 1-byte nops missed it once a set had to hold two
-	// windows of eleven lines. A set may be filled to leadShareOfSet if the cache is filled to at most leadShareOfAll:
-	// images of 174 windows of five lines ran at loop speed, too, and of 190 some did not (docs/constants.md).
+	// leadShare replaces opCacheShare for PastLead, per set of the op cache; a set may be filled to leadShareOfSet if the
+	// cache is filled to at most leadShareOfAll.
 	leadShare      = 0.75
 	leadShareOfSet = 0.95
 	leadShareOfAll = 0.85
