@@ -35,19 +35,10 @@ func (d *rawInst) flags() (read, written Flags) {
 		return 0, 0
 	}
 	read, written = f[0], f[1]
-	if shiftsByCL[name] && d.countInCL() {
+	if ops := d.form.ops; len(ops) > 0 && ops[len(ops)-1].name == "cl" { // a shift
 		read |= written
 	}
 	return read, written
-}
-
-func (d *rawInst) countInCL() bool {
-	for _, o := range d.form.ops {
-		if o.kind == opFixed && o.name == "cl" {
-			return true
-		}
-	}
-	return false
 }
 
 // conditions are the flags that a condition depends on (SDM vol. 1, appendix B).
@@ -56,8 +47,6 @@ var conditions = map[string]Flags{
 	"s": Sign, "ns": Sign, "p": Parity, "np": Parity, "l": Sign | Overflow, "ge": Sign | Overflow, "le": Zero | Sign | Overflow, "g": Zero | Sign | Overflow,
 	"nb": Carry, "nbe": Carry | Zero, "u": Parity, "nu": Parity, // of fcmovcc
 }
-
-var shiftsByCL = names("rol ror rcl rcr shl shr sar shld shrd")
 
 var flagsOf = func() map[string][2]Flags {
 	m := make(map[string][2]Flags)

@@ -71,32 +71,21 @@ const NoBase = R15 + 1
 // Forms are all forms of the tables. Where several encodings do the same, it is the first.
 func Forms() []Form { return slices.Clone(allForms()) }
 
-var allForms = sync.OnceValue(func() []Form {
-	var list []Form
-	names, seen := map[string]encoding{}, map[*form]bool{}
-	for enc := range numEncodings {
-		for opcodeMap := range 8 {
-			for opcode := range 256 {
-				for _, f := range tables().forms[enc][opcodeMap][opcode] {
-					if seen[f] {
-						continue
-					}
-					seen[f] = true
-					raw := rawInst{form: f, enc: enc, opcode: uint8(opcode), opsize16: f.prefix == prefix66, w: f.w == 1}
-					for _, v := range (Form{opcodeMap: opcodeMap, raw: raw}).variants() {
-						v.name = v.text()
-						if other, taken := names[v.name]; taken && enc == encEVEX && other != encEVEX {
-							v.name = "{evex} " + v.name
-						}
-						if _, taken := names[v.name]; !taken && v.exists() {
-							names[v.name] = enc
-							list = append(list, v)
-						}
-					}
-				}
+var allForms = sync.OnceValue(func() (list []Form) {
+	names := map[string]encoding{}
+	tables().each(func(enc encoding, opcodeMap, opcode int, f *form) {
+		raw := rawInst{form: f, enc: enc, opcode: uint8(opcode), opsize16: f.prefix == prefix66, w: f.w == 1}
+		for _, v := range (Form{opcodeMap: opcodeMap, raw: raw}).variants() {
+			v.name = v.text()
+			if other, taken := names[v.name]; taken && enc == encEVEX && other != encEVEX {
+				v.name = "{evex} " + v.name
+			}
+			if _, taken := names[v.name]; !taken && v.exists() {
+				names[v.name] = enc
+				list = append(list, v)
 			}
 		}
-	}
+	})
 	return list
 })
 

@@ -45,6 +45,23 @@ type table struct {
 	errs  []error
 }
 
+// each calls visit with every form once, at its first opcode.
+func (t *table) each(visit func(enc encoding, opcodeMap, opcode int, f *form)) {
+	seen := map[*form]bool{}
+	for enc := range t.forms {
+		for opcodeMap := range t.forms[enc] {
+			for opcode, forms := range t.forms[enc][opcodeMap] {
+				for _, f := range forms {
+					if !seen[f] {
+						seen[f] = true
+						visit(encoding(enc), opcodeMap, opcode, f)
+					}
+				}
+			}
+		}
+	}
+}
+
 // tables are the parsed tables. A test checks that they hold no error.
 var tables = sync.OnceValue(buildTables)
 

@@ -144,21 +144,8 @@ func xedNames(f *form, class encoding) []string {
 	return names
 }
 
-// eachForm calls visit with every form of the tables once.
 func eachForm(visit func(class encoding, f *form)) {
-	seen := make(map[*form]bool)
-	for class, maps := range tables().forms {
-		for _, opcodes := range maps {
-			for _, forms := range opcodes {
-				for _, f := range forms {
-					if !seen[f] {
-						seen[f] = true
-						visit(encoding(class), f)
-					}
-				}
-			}
-		}
-	}
+	tables().each(func(class encoding, _, _ int, f *form) { visit(class, f) })
 }
 
 // TestFormsAgainstXED holds what the tables say of directions, flags, alignment, opmasks and hidden registers against
