@@ -358,7 +358,7 @@ func (f *Form) Encode(values []int64, at Address, mask int) ([]byte, error) {
 	for i, o := range f.raw.form.ops {
 		e.place(o, values[i])
 	}
-	code := append(e.prefixes(), f.raw.opcode|byte(e.low&7))
+	code := append(e.prefixes(), f.raw.opcode|byte(e.number[inOpcode]&7))
 	if f.raw.form.hasModRM {
 		code = e.appendModRM(code)
 	}
@@ -375,9 +375,8 @@ type encoded struct {
 	*Form
 	at        Address
 	mask      int
-	reg, rm   int // all bits of each
-	vvvv, low int
-	rexNeeded bool // spl, bpl, sil, dil
+	number    [inImm + 1]int // of the register in each field, all bits
+	rexNeeded bool           // spl, bpl, sil, dil
 	tail      []byte
 }
 
@@ -386,20 +385,11 @@ func (e *encoded) place(o operand, v int64) {
 	if k.memory && e.raw.hasMem {
 		return
 	}
-	switch k.field {
-	case inReg:
-		e.reg = int(v)
-	case inRM:
-		e.rm = int(v)
-	case inVVVV:
-		e.vvvv = int(v)
-	case inOpcode:
-		e.low = int(v)
-	case inImm:
-		e.tail = append(e.tail, byte(v<<4))
-	}
+	e.number[k.field] = int(v)
 	e.rexNeeded = e.rexNeeded || k.class == GPROperand && k.field != noField && e.raw.width(o.size) == 1 && v >= 4 && v < 8
 	switch o.kind {
+	case opL:
+		e.tail = append(e.tail, byte(v<<4))
 	case opImm, opImmS, opRel:
 		e.tail = append(e.tail, binary.LittleEndian.AppendUint64(nil, uint64(v))[:e.raw.immediateWidth(o)]...)
 	case opMoffs:
@@ -409,20 +399,14 @@ func (e *encoded) place(o operand, v int64) {
 
 // extensions are the bits that REX, VEX and EVEX add to ModRM and SIB: 1 if set.
 func (e *encoded) extensions() (r, x, b byte) {
-	r = byte(e.reg >> 3 & 1)
+	base, index := e.number[inRM], e.number[inRM]>>1
 	switch {
 	case e.raw.hasMem:
-		b = byte(e.at.Base >> 3 & 1)
-		if e.at.Index >= 0 {
-			x = byte(e.at.Index >> 3 & 1)
-		}
-	case e.raw.form.hasModRM:
-		b = byte(e.rm >> 3 & 1)
-		x = byte(e.rm >> 4 & 1)
-	default:
-		b = byte(e.low >> 3 & 1)
+		base, index = int(e.at.Base), max(e.at.Index, 0)
+	case !e.raw.form.hasModRM:
+		base, index = e.number[inOpcode], 0
 	}
-	return r, x, b
+	return byte(e.number[inReg] >> 3 & 1), byte(index >> 3 & 1), byte(base >> 3 & 1)
 }
 
 // pp is the prefix that VEX and EVEX hold in two bits.
@@ -437,15 +421,16 @@ func (e *encoded) prefixes() (code []byte) {
 	if e.raw.w {
 		w = 1
 	}
+	vvvv := ^byte(e.number[inVVVV]) & 15
 	switch e.raw.enc {
 	case encVEX:
-		last := ^byte(e.vvvv)&15<<3 | e.raw.vl<<2 | e.pp()
+		last := vvvv<<3 | e.raw.vl<<2 | e.pp()
 		if x|b|w == 0 && e.opcodeMap == 1 {
 			return []byte{0xc5, (r^1)<<7 | last}
 		}
 		return []byte{0xc4, (r^1)<<7 | (x^1)<<6 | (b^1)<<5 | byte(e.opcodeMap), w<<7 | last}
 	case encEVEX:
-		v4 := byte(e.vvvv >> 4 & 1)
+		v4 := byte(e.number[inVVVV] >> 4 & 1)
 		if e.raw.form.vsib {
 			v4 = byte(e.at.Index >> 4 & 1)
 		}
@@ -462,7 +447,8 @@ func (e *encoded) prefixes() (code []byte) {
 		if e.raw.evexZ {
 			p2 |= 0x80
 		}
-		return []byte{0x62, (r^1)<<7 | (x^1)<<6 | (b^1)<<5 | (byte(e.reg>>4&1)^1)<<4 | byte(e.opcodeMap), w<<7 | ^byte(e.vvvv)&15<<3 | 4 | e.pp(), p2}
+		r4 := byte(e.number[inReg] >> 4 & 1)
+		return []byte{0x62, (r^1)<<7 | (x^1)<<6 | (b^1)<<5 | (r4^1)<<4 | byte(e.opcodeMap), w<<7 | vvvv<<3 | 4 | e.pp(), p2}
 	}
 	if e.raw.opsize16 {
 		code = append(code, 0x66)
@@ -480,7 +466,7 @@ func (e *encoded) prefixes() (code []byte) {
 }
 
 func (e *encoded) appendModRM(code []byte) []byte {
-	reg := byte(e.reg & 7)
+	reg := byte(e.number[inReg] & 7)
 	if e.raw.form.digit >= 0 {
 		reg = byte(e.raw.form.digit)
 	}
@@ -488,7 +474,7 @@ func (e *encoded) appendModRM(code []byte) []byte {
 		return append(code, byte(e.raw.form.modrm))
 	}
 	if !e.raw.hasMem {
-		return append(code, 0xc0|reg<<3|byte(e.rm&7))
+		return append(code, 0xc0|reg<<3|byte(e.number[inRM]&7))
 	}
 	return e.at.append(code, reg, e.raw.enc != encEVEX)
 }

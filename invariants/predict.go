@@ -61,36 +61,31 @@ func Predict(t Trace, core Core) Prediction {
 	lastPage := map[frameLine]uint64{}
 	at := lookup{of: t.Frame}
 	for _, a := range t.Accesses {
-		counts := a.Copy >= from
-		one := 0.0
-		if counts {
-			one = 1
+		count := func(n *float64, is bool) {
+			if is && a.Copy >= from {
+				*n++
+			}
 		}
 		if a.Read {
-			p.Loads += one
-			if back := recent.feeds(a); back > 0 {
-				p.Forwarded += one
-				if store := recent.back(back); a.Copy == t.Copies-1 {
-					p.Forwards = append(p.Forwards, Forward{store.Inst, a.Inst, a.Mem, a.Copy - store.Copy})
-				}
+			back := recent.feeds(a)
+			count(&p.Forwarded, back > 0)
+			if back > 0 && a.Copy == t.Copies-1 {
+				store := recent.back(back)
+				p.Forwards = append(p.Forwards, Forward{store.Inst, a.Inst, a.Mem, a.Copy - store.Copy})
 			}
-			if back := recent.aliases(t, a); back > 0 {
-				p.Alias4K += one
-				if counts && (p.AliasStores == 0 || back < p.AliasStores) {
-					p.AliasStores = back
-				}
+			back = recent.aliases(t, a)
+			count(&p.Alias4K, back > 0)
+			if back > 0 && a.Copy >= from && (p.AliasStores == 0 || back < p.AliasStores) {
+				p.AliasStores = back
 			}
 		}
 		if a.Write {
-			p.Stores += one
 			recent.add(a)
 		}
-		if splits(a) {
-			p.Splits += one
-		}
-		if a.Width > 0 && a.Addr&^within != (a.Addr+uint64(a.Width)-1)&^within {
-			p.PageSplits += one
-		}
+		count(&p.Loads, a.Read)
+		count(&p.Stores, a.Write)
+		count(&p.Splits, splits(a))
+		count(&p.PageSplits, a.Width > 0 && a.Addr&^within != (a.Addr+uint64(a.Width)-1)&^within)
 		shared := false
 		for addr := a.Addr &^ (line - 1); addr < a.Addr+uint64(a.Width); addr += line {
 			key := frameLine{at.frame(addr), addr & within / line}
@@ -98,9 +93,7 @@ func Predict(t Trace, core Core) Prediction {
 			shared = shared || ok && before != addr&^within
 			lastPage[key] = addr &^ within
 		}
-		if shared {
-			p.AliasFrame += one
-		}
+		count(&p.AliasFrame, shared)
 	}
 	for _, n := range []*float64{&p.Loads, &p.Stores, &p.Splits, &p.PageSplits, &p.Alias4K, &p.Forwarded, &p.AliasFrame} {
 		*n /= per
