@@ -90,9 +90,9 @@ func (b Branch) Condition() Values {
 
 // Constant is the immediate operand of an instruction, if it has one.
 func (in *Inst) Constant() (v int64, ok bool) {
-	for _, o := range in.raw.form.ops {
-		if o.kind == opImm || o.kind == opImmS {
-			return in.raw.imm[0], true
+	for i, o := range in.raw.form.ops {
+		if operandKinds[o.kind].class == ImmediateOperand {
+			return in.raw.immediate(i), true
 		}
 	}
 	return 0, false

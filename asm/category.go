@@ -102,20 +102,15 @@ func (in *Inst) moves() bool {
 // decides how a core executes it.
 func (in *Inst) Shape() string {
 	d := &in.raw
-	b := make([]byte, 0, 48)
-	b = d.appendPrefixes(b)
-	b = append(b, in.Mnemonic...)
-	for i, o := range d.form.ops {
-		b = append(b, separator(i)...)
-		b = d.appendShape(b, o)
-		if i == 0 && d.opmask != 0 {
-			b = append(b, "{k}"...)
-		}
+	mask := ""
+	if d.opmask != 0 {
+		mask = "{k}"
 	}
-	return string(b)
+	return d.spell(in.Mnemonic, mask, "", d.appendShape)
 }
 
-func (d *rawInst) appendShape(b []byte, o operand) []byte {
+func (d *rawInst) appendShape(b []byte, i int) []byte {
+	o := d.form.ops[i]
 	p := d.describe(o)
 	switch {
 	case p.Class == MemoryOperand && !d.form.agen:
@@ -127,7 +122,7 @@ func (d *rawInst) appendShape(b []byte, o operand) []byte {
 	case o.kind == opA:
 		return appendNumbered(b, "r", 8*p.Width)
 	case p.Class == OtherOperand:
-		return d.appendOperand(b, o, new(int))
+		return d.appendOperand(b, i)
 	}
 	return append(b, p.text...)
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/bbprof/bbprof/verdict"
@@ -329,21 +328,14 @@ func (d *rawInst) describe(o operand) Operand {
 }
 
 func (f *Form) text() string {
-	var b strings.Builder
-	b.WriteString(f.Mnemonic())
-	for i, p := range f.Operands() {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(" " + p.text)
-		if i == 0 {
-			b.WriteString([...]string{Unmasked: "", Merging: " {k}", Zeroing: " {k}{z}"}[f.Masking()])
-		}
-		if f.raw.rounds() && f.raw.endsRegisters(i) {
-			b.WriteString(map[bool]string{true: ", {er}", false: ", {sae}"}[f.raw.form.er])
-		}
+	rounding := ""
+	if f.raw.rounds() {
+		rounding = map[bool]string{true: "{er}", false: "{sae}"}[f.raw.form.er]
 	}
-	return b.String()
+	mask := [...]string{Unmasked: "", Merging: " {k}", Zeroing: " {k}{z}"}[f.Masking()]
+	return f.raw.spell(f.Mnemonic(), mask, rounding, func(b []byte, i int) []byte {
+		return append(b, f.raw.describe(f.raw.form.ops[i]).text...)
+	})
 }
 
 var errNotEncodable = errors.New("no such instruction")
@@ -530,13 +522,11 @@ func (in *Inst) OperandValues() (values []int64, at Address, mask int, ok bool) 
 			at.Index = n
 		}
 	}
-	imm := 0
-	for _, o := range d.form.ops {
+	for i, o := range d.form.ops {
 		n := int64(d.number(o.kind))
 		switch o.kind {
 		case opImm, opImmS:
-			n = d.imm[imm]
-			imm++
+			n = d.immediate(i)
 		case opX, opY, opMoffs, opRel:
 			return nil, at, 0, false
 		case opE, opR, opG, opZ:

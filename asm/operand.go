@@ -82,6 +82,17 @@ func (d *rawInst) number(k operandKind) int {
 	return int(n) & (operandKinds[k].registers - 1)
 }
 
+// immediate is the immediate that operand i is.
+func (d *rawInst) immediate(i int) int64 {
+	n := 0
+	for _, o := range d.form.ops[:i] {
+		if operandKinds[o.kind].class == ImmediateOperand {
+			n++
+		}
+	}
+	return d.imm[n]
+}
+
 // accesses lists the memory that the instruction accesses, in order.
 func (d *rawInst) accesses() []Mem {
 	f := d.form

@@ -16,19 +16,36 @@ var (
 )
 
 func (d *rawInst) text() string {
-	b := make([]byte, 0, 64)
-	b = d.appendPrefixes(b)
-	b = append(b, d.spelling()...)
-	imm := 0
-	for i, o := range d.form.ops {
-		b = append(b, separator(i)...)
-		b = d.appendOperand(b, o, &imm)
-		if i == 0 {
-			b = d.appendMask(b)
+	mask, rounding := "", ""
+	if d.opmask != 0 {
+		mask = "{k" + string('0'+rune(d.opmask)) + "}"
+	}
+	if d.evexZ {
+		mask += "{z}"
+	}
+	if d.rounds() {
+		rounding = "{sae}"
+		if d.form.er {
+			rounding = roundingNames[d.rounding]
 		}
-		if d.rounds() && d.endsRegisters(i) {
-			b = append(b, ", "...)
-			b = append(b, d.roundingName()...)
+	}
+	return d.spell(d.spelling(), mask, rounding, d.appendOperand)
+}
+
+// spell writes prefixes, name and operands, a mask after the first, and rounding after the last register.
+func (d *rawInst) spell(name, mask, rounding string, operand func(b []byte, i int) []byte) string {
+	b := append(d.appendPrefixes(make([]byte, 0, 64)), name...)
+	ops := d.form.ops
+	for i := range ops {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = operand(append(b, ' '), i)
+		if i == 0 {
+			b = append(b, mask...)
+		}
+		if rounding != "" && ops[i].kind != opImm && (i == len(ops)-1 || ops[i+1].kind == opImm) {
+			b = append(append(b, ", "...), rounding...)
 		}
 	}
 	return string(b)
@@ -43,13 +60,6 @@ func (d *rawInst) spelling() string {
 		return "jecxz"
 	}
 	return d.mnemonic()
-}
-
-func separator(i int) string {
-	if i == 0 {
-		return " "
-	}
-	return ", "
 }
 
 // appendPrefixes names the prefixes that change what the instruction does, or would on another instruction.
@@ -73,33 +83,10 @@ func (d *rawInst) appendPrefixes(b []byte) []byte {
 	return b
 }
 
-// appendMask adds EVEX's opmask, which belongs to the destination.
-func (d *rawInst) appendMask(b []byte) []byte {
-	if d.opmask != 0 {
-		b = append(b, "{k"...)
-		b = append(b, '0'+d.opmask, '}')
-	}
-	if d.evexZ {
-		b = append(b, "{z}"...)
-	}
-	return b
-}
-
 func (d *rawInst) rounds() bool { return d.evexB && !d.hasMem && d.form.rounds() }
 
-func (d *rawInst) roundingName() string {
-	if d.form.er {
-		return roundingNames[d.rounding]
-	}
-	return "{sae}"
-}
-
-func (d *rawInst) endsRegisters(i int) bool {
-	ops := d.form.ops
-	return ops[i].kind != opImm && (i == len(ops)-1 || ops[i+1].kind == opImm)
-}
-
-func (d *rawInst) appendOperand(b []byte, o operand, imm *int) []byte {
+func (d *rawInst) appendOperand(b []byte, i int) []byte {
+	o := d.form.ops[i]
 	n, k := d.number(o.kind), &operandKinds[o.kind]
 	m, isMemory := d.operandAccess(o)
 	switch {
@@ -117,11 +104,10 @@ func (d *rawInst) appendOperand(b []byte, o operand, imm *int) []byte {
 	case opFixed:
 		return append(b, o.name...)
 	case opImm, opImmS:
-		v, width := uint64(d.imm[*imm]), d.width(o.size)
+		v, width := uint64(d.immediate(i)), d.width(o.size)
 		if o.kind == opImmS {
 			width = d.destinationWidth()
 		}
-		*imm++
 		return appendHex(b, v&ones(width))
 	case opRel:
 		return appendSigned(append(b, '.'), d.imm[0])
