@@ -5,6 +5,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/require"
+	"github.com/bbprof/bbprof/verdict"
 )
 
 // repeated builds a trace of equal copies; an access is for each of them the same, plus step bytes a copy.
@@ -78,5 +79,14 @@ func TestCodeMisses(t *testing.T) {
 		if got := CodeMisses(c.at, c.bytes, size); got != c.want {
 			t.Errorf("%d bytes at %d: %d misses, want %d", c.bytes, c.at, got, c.want)
 		}
+	}
+}
+
+func TestL1I(t *testing.T) {
+	if f := L1IMiss(32768, 32768); f.Rejection != nil || f.Evidence.Kind != Inferred || f.Evidence.Invariant != verdict.L1IMiss {
+		t.Errorf("code that fills it: %+v", f)
+	}
+	if f := L1IMiss(32769, 32768); f.Rejection == nil || f.Rejection.Reason != verdict.L1IMiss {
+		t.Errorf("one byte more: %+v", f)
 	}
 }

@@ -445,3 +445,24 @@ func TestExtended(t *testing.T) {
 		}
 	}
 }
+
+// TestMayAlias: BHive's list asks for a byte that two pages share, and a load of it; it does not ask for a store, nor for a line.
+func TestMayAlias(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		a, b asm.Access
+		may  bool
+	}{
+		{"two loads of one byte", load(P+0x100, 8), load(Q+0x107, 8), true},
+		{"a store and a load", store(P+0x100, 8), load(Q+0x100, 8), true},
+		{"two stores", store(P+0x100, 8), store(Q+0x100, 8), false},
+		{"other bytes of one line", store(P+0x100, 8), load(Q+0x108, 8), false},
+		{"one page", store(P+0x100, 8), load(P+0x100, 8), false},
+		{"across the end of a page", store(P+0xffc, 8), load(P, 8), true},
+	} {
+		trace := Trace{Accesses: []asm.Access{test.a, test.b}, Frame: map[uint64]int{P: 0, Q: 0, P + page: 0}}
+		if may := MayAlias(trace); may != test.may {
+			t.Errorf("%s: %v", test.name, may)
+		}
+	}
+}
