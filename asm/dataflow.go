@@ -30,7 +30,15 @@ func (a Values) Without(b Values) Values {
 // value is read, too; the sources of an idiom that cores know to give zeros or ones whatever they hold (xor eax, eax)
 // are not.
 func (in *Inst) Dataflow() (reads, writes Values) {
-	d := &in.raw
+	reads, writes = in.raw.values()
+	if in.raw.independent() {
+		reads = Values{}
+	}
+	return reads, writes
+}
+
+// values is Dataflow without an eye for idioms.
+func (d *rawInst) values() (reads, writes Values) {
 	read, written := d.generalRegisters()
 	reads, writes = Values{GPR: uint16(read)}, Values{GPR: uint16(written)}
 	reads.Flags, writes.Flags = d.flags()
@@ -67,9 +75,6 @@ func (in *Inst) Dataflow() (reads, writes Values) {
 	}
 	if strings.HasSuffix(d.form.name, "zeroall") {
 		writes.Vector |= 1<<16 - 1
-	}
-	if d.independent() {
-		reads = Values{}
 	}
 	return reads, writes
 }

@@ -36,8 +36,6 @@ type form struct {
 	isMMX          bool
 	isVec          bool
 	vsib           bool
-	writesMask     bool
-	namesMask      bool // has an opmask for an operand
 	maskedByVector bool // vmaskmov: the top bits of vvvv's elements enable
 	bitOffset      bool // bt, btc, btr and bts with a register, which may point beyond the operand
 }

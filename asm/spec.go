@@ -240,8 +240,6 @@ func (f *form) finish(class encoding) {
 		f.vsib = f.vsib || o.kind == opVSIB
 		f.isMMX = f.isMMX || k.class == MMXOperand
 		f.isVec = f.isVec || k.class == VectorOperand || f.vsib
-		f.namesMask = f.namesMask || k.class == OpmaskOperand
-		f.writesMask = f.writesMask || k.class == OpmaskOperand && o.access&accWrite != 0
 	}
 	if class == encLegacy {
 		f.lengths = 7

@@ -42,8 +42,6 @@ func (s *State) add(d *rawInst) {
 	if f.isVec && d.enc != encLegacy && d.vectorBits() > 128 {
 		s.VectorBits = max(s.VectorBits, d.vectorBits())
 	}
-	s.Opmask = s.Opmask || f.namesMask || d.opmask != 0
-	s.OpmaskWrite = s.OpmaskWrite || f.writesMask || f.vsib && d.enc == encEVEX // gathers clear theirs
 	s.CacheControl = s.CacheControl || f.cacheControl
 	s.MXCSRSticky = s.MXCSRSticky || f.fp
 	switch f.name {
@@ -54,17 +52,13 @@ func (s *State) add(d *rawInst) {
 	case "popf":
 		s.FlagsLoaded = true
 	}
-	if d.enc == encEVEX {
-		index, _ := d.index.Vector()
-		s.HighVector = s.HighVector || index > 15
-		for _, o := range f.ops {
-			k := &operandKinds[o.kind]
-			s.HighVector = s.HighVector || k.class == VectorOperand && !(k.memory && d.hasMem) && d.number(o.kind) > 15
-		}
-	}
-	read, written := d.generalRegisters()
-	s.GPRRead |= uint16(read)
-	s.GPRWritten |= uint16(written)
+	reads, writes := d.values()
+	all := reads.Or(writes)
+	s.HighVector = s.HighVector || all.Vector>>16 != 0
+	s.Opmask = s.Opmask || all.Opmask != 0
+	s.OpmaskWrite = s.OpmaskWrite || writes.Opmask != 0 // gathers clear theirs
+	s.GPRRead |= reads.GPR
+	s.GPRWritten |= writes.GPR
 }
 
 // generalRegisters are those that an instruction reads and writes.
