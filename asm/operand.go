@@ -187,11 +187,8 @@ func (d *rawInst) operandAccess(o operand) (m Mem, ok bool) {
 	case !o.kind.isMemory() || !d.hasMem:
 		return m, false
 	}
-	m = Mem{
-		Base: d.base, Index: d.index, Scale: d.scale, Disp: d.disp,
-		Segment: d.segment, AddrSize: d.addrSize(), Width: d.memWidth(o),
-		Read: o.access&accRead != 0, Write: o.access&accWrite != 0,
-	}
+	m = d.at(d.base, d.memWidth(o), o.access)
+	m.Index, m.Scale, m.Disp, m.Implicit = d.index, d.scale, d.disp, false
 	f := d.form
 	if d.opmask != 0 && d.suppresses() {
 		m.Mask, m.lanes = firstMask+Register(d.opmask), d.lanes(o)
