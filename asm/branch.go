@@ -91,7 +91,7 @@ func (b Branch) Condition() Values {
 // Constant is the immediate operand of an instruction, if it has one.
 func (in *Inst) Constant() (v int64, ok bool) {
 	for i, o := range in.raw.form.ops {
-		if operandKinds[o.kind].class == ImmediateOperand {
+		if o.kind.class == ImmediateOperand {
 			return in.raw.immediate(i), true
 		}
 	}

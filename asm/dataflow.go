@@ -47,7 +47,7 @@ func (d *rawInst) values() (reads, writes Values) {
 	}
 	for _, o := range d.form.ops {
 		var v Values
-		switch k := &operandKinds[o.kind]; {
+		switch k := o.kind; {
 		case k.memory && d.hasMem:
 			continue
 		case k.class == VectorOperand:
@@ -92,8 +92,8 @@ func (d *rawInst) independent() bool {
 		return false
 	}
 	a, b := ops[len(ops)-2], ops[len(ops)-1]
-	class := operandKinds[a.kind].class
-	if class != operandKinds[b.kind].class || d.number(a.kind) != d.number(b.kind) {
+	class := a.kind.class
+	if class != b.kind.class || d.number(a.kind) != d.number(b.kind) {
 		return false
 	}
 	switch strings.TrimPrefix(d.form.name, "v") {

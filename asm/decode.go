@@ -188,7 +188,7 @@ func (f *form) rounds() bool { return f.er || f.sae }
 // L'L into a rounding mode, and the length is 512 bits.
 func (d *rawInst) lengthSelects(f *form, modrm byte) bool {
 	if d.evexB && modrm >= 0xc0 && f.rounds() {
-		return f.lengths == 7 || f.lengths&4 != 0
+		return f.lengths&4 != 0
 	}
 	return d.vl < 3 && f.lengths>>d.vl&1 != 0
 }
@@ -237,7 +237,7 @@ func (d *rawInst) dispScale() int {
 		return int(d.form.dispScale)
 	}
 	for _, o := range d.form.ops {
-		if o.kind.isMemory() {
+		if o.kind.memory {
 			return d.memWidth(o)
 		}
 	}

@@ -271,7 +271,7 @@ func (f *follower) operand(in *Inst, k int) known {
 
 // wholeRegister is the general register that an operand is, or is the low part of.
 func (d *rawInst) wholeRegister(o operand) (n int, ok bool) {
-	k := &operandKinds[o.kind]
+	k := o.kind
 	if k.class != GPROperand || k.memory && d.hasMem {
 		return 0, false
 	}

@@ -70,49 +70,6 @@ const (
 	modIgnored // always a register, whatever mod says: mov to and from cr and dr
 )
 
-// operandKind is a kind of operand, by the letters of Intel SDM vol. 2, appendix A.2.1, and some of our own.
-type operandKind uint8
-
-const (
-	opNone operandKind = iota
-	opE
-	opR
-	opM
-	opG
-	opB
-	opZ
-	opA
-	opV
-	opH
-	opW
-	opU
-	opL
-	opVSIB
-	opP
-	opQ
-	opN
-	opKReg
-	opKVVVV
-	opKMem
-	opKRM
-	opImm
-	opImmS
-	opRel
-	opMoffs
-	opX
-	opY
-	opSeg
-	opCR
-	opDR
-	opSTI
-	opBound
-	opBoundRM
-	opTile
-	opTileM
-	opTileV
-	opFixed
-)
-
 // field is where the encoding holds the number of a register.
 type field uint8
 
@@ -125,54 +82,62 @@ const (
 	inImm          // imm8[7:4]
 )
 
-// operandKinds are the properties of each kind of operand, for decoder, encoder and text alike.
-var operandKinds = [...]struct {
+// operandKind is a kind of operand, by the letters of Intel SDM vol. 2, appendix A.2.1, and some of our own.
+type operandKind struct {
 	letters   string // in the tables
 	class     OperandClass
 	memory    bool // ModRM may address memory in place of the register
 	field     field
 	registers int    // to choose from
 	name      string // of a register without its number
-}{
-	opE:       {"E", GPROperand, true, inRM, 16, "r"},
-	opR:       {"R", GPROperand, false, inRM, 16, "r"},
-	opM:       {"M", MemoryOperand, true, noField, 0, ""},
-	opG:       {"G", GPROperand, false, inReg, 16, "r"},
-	opB:       {"B", GPROperand, false, inVVVV, 16, "r"},
-	opZ:       {"Z", GPROperand, false, inOpcode, 16, "r"},
-	opA:       {"A", GPROperand, false, noField, 0, "r"}, // al, ax, eax or rax
-	opV:       {"V", VectorOperand, false, inReg, 32, ""},
-	opH:       {"H", VectorOperand, false, inVVVV, 32, ""},
-	opW:       {"W", VectorOperand, true, inRM, 32, ""},
-	opU:       {"U", VectorOperand, false, inRM, 32, ""},
-	opL:       {"L", VectorOperand, false, inImm, 16, ""},
-	opVSIB:    {"vsib", MemoryOperand, true, noField, 0, ""}, // through a vector index
-	opP:       {"P", MMXOperand, false, inReg, 8, "mm"},
-	opQ:       {"Q", MMXOperand, true, inRM, 8, "mm"},
-	opN:       {"N", MMXOperand, false, inRM, 8, "mm"},
-	opKReg:    {"kg", OpmaskOperand, false, inReg, 8, "k"},
-	opKVVVV:   {"kh", OpmaskOperand, false, inVVVV, 8, "k"},
-	opKMem:    {"ke", OpmaskOperand, true, inRM, 8, "k"},
-	opKRM:     {"ku", OpmaskOperand, false, inRM, 8, "k"},
-	opImm:     {"I", ImmediateOperand, false, noField, 0, ""},  // shown unsigned in its own size
-	opImmS:    {"Is", ImmediateOperand, false, noField, 0, ""}, // sign-extended to the operand size
-	opRel:     {"J", OtherOperand, false, noField, 0, "rel"},   // from the next instruction
-	opMoffs:   {"O", MemoryOperand, false, noField, 0, ""},     // at an absolute address
-	opX:       {"X", MemoryOperand, false, noField, 0, ""},     // at rsi, string operations
-	opY:       {"Y", MemoryOperand, false, noField, 0, ""},     // at rdi
-	opSeg:     {"S", OtherOperand, false, inReg, 8, "sreg"},
-	opCR:      {"C", OtherOperand, false, inReg, 16, "cr"},
-	opDR:      {"D", OtherOperand, false, inReg, 16, "dr"},
-	opSTI:     {"sti", X87Operand, false, inRM, 8, "st(i)"},
-	opBound:   {"bnd", OtherOperand, false, inReg, 8, "bnd"}, // MPX
-	opBoundRM: {"bndm", OtherOperand, false, inRM, 8, "bnd"},
-	opTile:    {"tg", OtherOperand, false, inReg, 8, "tmm"}, // AMX
-	opTileM:   {"te", OtherOperand, false, inRM, 8, "tmm"},
-	opTileV:   {"th", OtherOperand, false, inVVVV, 8, "tmm"},
-	opFixed:   {}, // a name that the encoding does not hold: cl, dx, 1, st …
 }
 
-func (k operandKind) isMemory() bool { return operandKinds[k].memory }
+// The kinds, for decoder, encoder and text alike.
+var (
+	opE       = &operandKind{"E", GPROperand, true, inRM, 16, "r"}
+	opR       = &operandKind{"R", GPROperand, false, inRM, 16, "r"}
+	opM       = &operandKind{"M", MemoryOperand, true, noField, 0, ""}
+	opG       = &operandKind{"G", GPROperand, false, inReg, 16, "r"}
+	opB       = &operandKind{"B", GPROperand, false, inVVVV, 16, "r"}
+	opZ       = &operandKind{"Z", GPROperand, false, inOpcode, 16, "r"}
+	opA       = &operandKind{"A", GPROperand, false, noField, 0, "r"} // al, ax, eax or rax
+	opV       = &operandKind{"V", VectorOperand, false, inReg, 32, ""}
+	opH       = &operandKind{"H", VectorOperand, false, inVVVV, 32, ""}
+	opW       = &operandKind{"W", VectorOperand, true, inRM, 32, ""}
+	opU       = &operandKind{"U", VectorOperand, false, inRM, 32, ""}
+	opL       = &operandKind{"L", VectorOperand, false, inImm, 16, ""}
+	opVSIB    = &operandKind{"vsib", MemoryOperand, true, noField, 0, ""} // through a vector index
+	opP       = &operandKind{"P", MMXOperand, false, inReg, 8, "mm"}
+	opQ       = &operandKind{"Q", MMXOperand, true, inRM, 8, "mm"}
+	opN       = &operandKind{"N", MMXOperand, false, inRM, 8, "mm"}
+	opKReg    = &operandKind{"kg", OpmaskOperand, false, inReg, 8, "k"}
+	opKVVVV   = &operandKind{"kh", OpmaskOperand, false, inVVVV, 8, "k"}
+	opKMem    = &operandKind{"ke", OpmaskOperand, true, inRM, 8, "k"}
+	opKRM     = &operandKind{"ku", OpmaskOperand, false, inRM, 8, "k"}
+	opImm     = &operandKind{"I", ImmediateOperand, false, noField, 0, ""}  // shown unsigned in its own size
+	opImmS    = &operandKind{"Is", ImmediateOperand, false, noField, 0, ""} // sign-extended to the operand size
+	opRel     = &operandKind{"J", OtherOperand, false, noField, 0, "rel"}   // from the next instruction
+	opMoffs   = &operandKind{"O", MemoryOperand, false, noField, 0, ""}     // at an absolute address
+	opX       = &operandKind{"X", MemoryOperand, false, noField, 0, ""}     // at rsi, string operations
+	opY       = &operandKind{"Y", MemoryOperand, false, noField, 0, ""}     // at rdi
+	opSeg     = &operandKind{"S", OtherOperand, false, inReg, 8, "sreg"}
+	opCR      = &operandKind{"C", OtherOperand, false, inReg, 16, "cr"}
+	opDR      = &operandKind{"D", OtherOperand, false, inReg, 16, "dr"}
+	opSTI     = &operandKind{"sti", X87Operand, false, inRM, 8, "st(i)"}
+	opBound   = &operandKind{"bnd", OtherOperand, false, inReg, 8, "bnd"} // MPX
+	opBoundRM = &operandKind{"bndm", OtherOperand, false, inRM, 8, "bnd"}
+	opTile    = &operandKind{"tg", OtherOperand, false, inReg, 8, "tmm"} // AMX
+	opTileM   = &operandKind{"te", OtherOperand, false, inRM, 8, "tmm"}
+	opTileV   = &operandKind{"th", OtherOperand, false, inVVVV, 8, "tmm"}
+	opFixed   = &operandKind{} // a name that the encoding does not hold: cl, dx, 1, st …
+)
+
+// operandKinds are those that the tables have letters for.
+var operandKinds = []*operandKind{
+	opE, opR, opM, opG, opB, opZ, opA, opV, opH, opW, opU, opL, opVSIB, opP, opQ, opN, opKReg, opKVVVV,
+	opKMem, opKRM, opImm, opImmS, opRel, opMoffs, opX, opY, opSeg, opCR, opDR, opSTI, opBound, opBoundRM,
+	opTile, opTileM, opTileV,
+}
 
 // operandSize is a size in bytes, or a letter for one that other parts decide.
 type operandSize uint16
@@ -200,7 +165,7 @@ const (
 )
 
 type operand struct {
-	kind   operandKind
+	kind   *operandKind
 	size   operandSize
 	access access
 	index  uint8  // of a VSIB: bytes of one index element

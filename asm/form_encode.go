@@ -126,7 +126,7 @@ func (f Form) variants() []Form {
 		always, either := form.mod == modMem, false
 		for _, o := range form.ops {
 			always = always || o.kind == opVSIB || o.kind == opM
-			either = either || o.kind.isMemory() && form.mod == modAny
+			either = either || o.kind.memory && form.mod == modAny
 		}
 		m := v
 		m.raw.hasMem = true
@@ -275,7 +275,7 @@ func (f *Form) Operands() []Operand {
 
 // describe gives what follows of an operand without the numbers of registers.
 func (d *rawInst) describe(o operand) Operand {
-	k := &operandKinds[o.kind]
+	k := o.kind
 	p := Operand{Class: k.class, Width: d.width(o.size), Read: o.access&accRead != 0, Write: o.access&accWrite != 0, Fixed: -1, text: k.name}
 	if k.memory && d.hasMem {
 		p.Class, p.Width = MemoryOperand, d.memWidth(o)
@@ -373,7 +373,7 @@ type encoded struct {
 }
 
 func (e *encoded) place(o operand, v int64) {
-	k := &operandKinds[o.kind]
+	k := o.kind
 	if k.memory && e.raw.hasMem {
 		return
 	}

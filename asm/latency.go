@@ -37,7 +37,7 @@ func (in *Inst) leastLatency(stores bool) (cycles int, ok bool) {
 	}
 	var numbers []int
 	for _, o := range d.form.ops {
-		switch class := operandKinds[o.kind].class; {
+		switch class := o.kind.class; {
 		case class == GPROperand && d.width(o.size) < 4: // cores may rename parts of a register apart
 			return 0, false
 		case o.kind == opE || o.kind == opG:

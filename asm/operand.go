@@ -62,9 +62,9 @@ func (d *rawInst) memWidth(o operand) int {
 func (d *rawInst) vectorWidth(s operandSize) int { return max(16, d.width(s)) }
 
 // number is the hardware number of the register that an operand names.
-func (d *rawInst) number(k operandKind) int {
+func (d *rawInst) number(k *operandKind) int {
 	var n uint8
-	switch operandKinds[k].field {
+	switch k.field {
 	case inReg:
 		n = d.modrm>>3&7 | d.r | d.r4
 	case inRM:
@@ -79,14 +79,14 @@ func (d *rawInst) number(k operandKind) int {
 	case inImm:
 		n = uint8(d.imm[0]) >> 4
 	}
-	return int(n) & (operandKinds[k].registers - 1)
+	return int(n) & (k.registers - 1)
 }
 
 // immediate is the immediate that operand i is.
 func (d *rawInst) immediate(i int) int64 {
 	n := 0
 	for _, o := range d.form.ops[:i] {
-		if operandKinds[o.kind].class == ImmediateOperand {
+		if o.kind.class == ImmediateOperand {
 			n++
 		}
 	}
@@ -184,7 +184,7 @@ func (d *rawInst) operandAccess(o operand) (m Mem, ok bool) {
 		m = d.at(NoRegister, d.width(o.size), o.access)
 		m.Disp, m.Implicit = d.disp, false
 		return m, true
-	case !o.kind.isMemory() || !d.hasMem:
+	case !o.kind.memory || !d.hasMem:
 		return m, false
 	}
 	m = d.at(d.base, d.memWidth(o), o.access)
@@ -300,7 +300,7 @@ func (d *rawInst) alignment() int {
 		return 0
 	}
 	for _, o := range f.ops {
-		if !o.kind.isMemory() {
+		if !o.kind.memory {
 			continue
 		}
 		width := d.memWidth(o)

@@ -1,7 +1,9 @@
 package asm
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -187,12 +189,8 @@ func (t *table) add(opcodeMap, code, spread int, f form, enc, all string) error 
 		}
 		f.w = int8(w)
 	}
-	f.lengths = 7
-	if lengths != "" {
-		f.lengths = 0
-		for _, l := range lengths {
-			f.lengths |= 1 << (l - '0')
-		}
+	for _, l := range cmp.Or(lengths, "012") {
+		f.lengths |= 1 << (l - '0')
 	}
 	class := map[byte]encoding{'N': encLegacy, 'S': encLegacy, 'V': encVEX, 'E': encEVEX}[kind]
 	if (kind == 'V' || kind == 'E') && strings.ContainsAny(all, "SN") {
@@ -215,7 +213,7 @@ func (t *table) add(opcodeMap, code, spread int, f form, enc, all string) error 
 		f.ops = legacyOperands(f.ops)
 	}
 	f.isX87 = f.isX87 || opcodeMap == 0 && code&^7 == 0xd8
-	f.finish(class)
+	f.finish()
 	for i := range spread {
 		t.forms[class][opcodeMap][code+i] = append(t.forms[class][opcodeMap][code+i], &f)
 	}
@@ -223,10 +221,10 @@ func (t *table) add(opcodeMap, code, spread int, f form, enc, all string) error 
 }
 
 // finish derives what follows from the operands.
-func (f *form) finish(class encoding) {
+func (f *form) finish() {
 	f.hasModRM = f.digit >= 0 || f.modrm >= 0
 	for _, o := range f.ops {
-		k := &operandKinds[o.kind]
+		k := o.kind
 		f.hasModRM = f.hasModRM || k.field == inReg || k.field == inRM || k.memory
 		switch {
 		case o.kind == opCR || o.kind == opDR:
@@ -241,21 +239,13 @@ func (f *form) finish(class encoding) {
 		f.isMMX = f.isMMX || k.class == MMXOperand
 		f.isVec = f.isVec || k.class == VectorOperand || f.vsib
 	}
-	if class == encLegacy {
-		f.lengths = 7
-	}
 	f.bitOffset = strings.HasPrefix(f.name, "bt") && len(f.ops) == 2 && f.ops[1].kind == opG
 	f.maskedByVector = strings.HasPrefix(f.name, "vmaskmovp") || strings.HasPrefix(f.name, "vpmaskmov")
 }
 
 // legacyOperands leaves out the operand that only VEX.vvvv can hold: the first is then source and destination.
 func legacyOperands(ops []operand) []operand {
-	out := make([]operand, 0, len(ops))
-	for _, o := range ops {
-		if o.kind != opH {
-			out = append(out, o)
-		}
-	}
+	out := slices.DeleteFunc(slices.Clone(ops), func(o operand) bool { return o.kind == opH })
 	if len(out) < len(ops) && (out[0].access == accWrite || ops[0].kind == opH) {
 		out[0].access = accBoth
 	}
@@ -264,7 +254,7 @@ func legacyOperands(ops []operand) []operand {
 
 // mmxOperands turns the operands of an SSE instruction into those of its MMX original.
 func mmxOperands(ops []operand) []operand {
-	kinds := map[operandKind]operandKind{opV: opP, opW: opQ, opU: opN}
+	kinds := map[*operandKind]*operandKind{opV: opP, opW: opQ, opU: opN}
 	for i, o := range ops {
 		if k, ok := kinds[o.kind]; ok {
 			ops[i].kind, ops[i].size = k, 8

@@ -84,9 +84,9 @@ func (o *operand) parse(s string) error {
 		o.kind, o.index, o.size = opVSIB, uint8(sizes[idx[:1]]), sizes[idx[1:]]
 		return nil
 	}
-	for k := range operandKinds {
-		letters, ok := strings.CutPrefix(s, operandKinds[k].letters)
-		if !ok || operandKinds[k].letters == "" {
+	for _, k := range operandKinds {
+		letters, ok := strings.CutPrefix(s, k.letters)
+		if !ok {
 			continue
 		}
 		n, err := strconv.Atoi(letters)
@@ -94,12 +94,12 @@ func (o *operand) parse(s string) error {
 		switch {
 		case err == nil && n > 0 && n < int(sizeV):
 			size = operandSize(n)
-		case letters == "" && operandKind(k) == opImmS:
+		case letters == "" && k == opImmS:
 			size = 1
 		case letters != "" && !known:
 			continue
 		}
-		o.kind, o.size = operandKind(k), size
+		o.kind, o.size = k, size
 		return nil
 	}
 	if _, ok := fixedOperands[s]; !ok {

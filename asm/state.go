@@ -72,7 +72,7 @@ func (d *rawInst) generalRegisters() (read, written gprSet) {
 	}
 	for _, o := range f.ops {
 		var n int
-		switch k := &operandKinds[o.kind]; {
+		switch k := o.kind; {
 		case k.class == GPROperand && !(k.memory && d.hasMem):
 			n = d.highByte(o)
 		case o.kind == opX || o.kind == opY:

@@ -87,7 +87,7 @@ func (d *rawInst) rounds() bool { return d.evexB && !d.hasMem && d.form.rounds()
 
 func (d *rawInst) appendOperand(b []byte, i int) []byte {
 	o := d.form.ops[i]
-	n, k := d.number(o.kind), &operandKinds[o.kind]
+	n, k := d.number(o.kind), o.kind
 	m, isMemory := d.operandAccess(o)
 	switch {
 	case isMemory && d.evexB:

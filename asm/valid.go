@@ -21,7 +21,7 @@ func (d *rawInst) check() error {
 		return errOverlap
 	}
 	for _, o := range f.ops {
-		k := &operandKinds[o.kind]
+		k := o.kind
 		if k.field == inReg && int(d.r|d.r4) >= k.registers || k.field == inVVVV && int(d.vvvv) >= k.registers ||
 			o.kind == opTile && d.hasMem && d.modrm&7 != 4 { // rows at a stride: SIB is a must
 			return errReserved

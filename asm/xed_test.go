@@ -166,7 +166,7 @@ func TestFormsAgainstXED(t *testing.T) {
 		}
 		compared++
 		for _, o := range f.ops {
-			memory := o.kind.isMemory() && f.mod != modReg && !f.agen
+			memory := o.kind.memory && f.mod != modReg && !f.agen
 			if memory && len(x.explicit) > 0 && !x.explicit[o.access] && !knownXED(f, "direction") {
 				t.Errorf("%s: memory access %d, XED %v", f.name, o.access, x.explicit)
 			}
@@ -259,7 +259,7 @@ func TestMemoryAgainstManual(t *testing.T) {
 		}
 		for i, o := range f.ops {
 			want := actions[place{f.name, len(f.ops), i}]
-			if len(want) == 0 || f.agen || !o.kind.isMemory() || f.mod == modReg {
+			if len(want) == 0 || f.agen || !o.kind.memory || f.mod == modReg {
 				continue
 			}
 			compared++
