@@ -78,9 +78,8 @@ func CategoryOfCode(code []byte) Category {
 
 // Accesses reports whether the instruction reads memory and whether it writes memory.
 func (in *Inst) Accesses() (reads, writes bool) {
-	for i := range in.Mem {
-		reads = reads || in.Mem[i].Read
-		writes = writes || in.Mem[i].Write
+	for _, m := range in.Mem {
+		reads, writes = reads || m.Read, writes || m.Write
 	}
 	return reads, writes
 }

@@ -65,9 +65,8 @@ func (in *Inst) leastLatency(stores bool) (cycles int, ok bool) {
 func LeastCycles(insts []Inst) float64 {
 	stores := false
 	for i := range insts {
-		for _, m := range insts[i].Mem {
-			stores = stores || m.Write
-		}
+		_, writes := insts[i].Accesses()
+		stores = stores || writes
 	}
 	type step struct {
 		reads, writes uint64 // general registers, above them vector registers

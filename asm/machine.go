@@ -1,6 +1,9 @@
 package asm
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // Machine is a state that an instruction is about to run in.
 type Machine struct {
@@ -35,12 +38,7 @@ func (in *Inst) AccessesFrom(s *Machine, yield func(a Access, m Mem, suppressed 
 
 // Compares reports whether how many rounds an instruction makes depends on what it finds.
 func (in *Inst) Compares() bool {
-	for _, m := range in.Mem {
-		if m.Repeat > Rep {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(in.Mem, func(m Mem) bool { return m.Repeat > Rep })
 }
 
 // mask is the mask of an access, nil without one.
@@ -59,10 +57,8 @@ func (s *Machine) mask(m Mem) []byte {
 
 // NeedsVectors reports whether what an instruction accesses depends on vector, opmask or MMX registers.
 func (in *Inst) NeedsVectors() bool {
-	for _, m := range in.Mem {
-		if _, ok := m.Index.Vector(); ok || m.Mask != NoRegister {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(in.Mem, func(m Mem) bool {
+		_, gathers := m.Index.Vector()
+		return gathers || m.Mask != NoRegister
+	})
 }
