@@ -11,6 +11,7 @@ package unroll
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/verdict"
@@ -209,15 +210,13 @@ func (f Factors) Later() (later Factors, ok bool) {
 }
 
 // Smaller returns the next smaller pair of the grid, if any.
-func (f Factors) Smaller() (Factors, bool) {
-	return f.Within(f.Long - 1)
-}
+func (f Factors) Smaller() (Factors, bool) { return f.Within(f.Long - 1) }
 
 // Within returns the grid's largest pair of at most that many copies, if it is smaller than f.
 func (f Factors) Within(copies int) (Factors, bool) {
-	for i := len(pairs) - 1; i >= 0; i-- {
-		if pairs[i].Long <= copies && pairs[i].Long < f.Long {
-			return pairs[i], true
+	for _, p := range slices.Backward(pairs[:]) {
+		if p.Long <= copies && p.Long < f.Long {
+			return p, true
 		}
 	}
 	return f, false
@@ -228,8 +227,7 @@ func (f Factors) Few(copies int) (Factors, bool) {
 	if fewer, ok := f.Within(copies); ok {
 		return fewer, true
 	}
-	least := Factors{1, 2}
-	return least, copies >= least.Long && f.Long > least.Long
+	return Factors{1, 2}, copies >= 2 && f.Long > 2
 }
 
 // AtMost returns the largest pair of at most that many copies, or else the smallest pair.

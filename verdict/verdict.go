@@ -59,11 +59,7 @@ func Reasons() []Reason {
 
 // Noise reports whether other activity on the machine may have caused the rejection, so that a retry may succeed.
 func (r Reason) Noise() bool {
-	switch r {
-	case ContextSwitch, Unstable, ClockDrift:
-		return true
-	}
-	return false
+	return r == ContextSwitch || r == Unstable || r == ClockDrift
 }
 
 // Rejection says that one block cannot be profiled, and why.
