@@ -242,6 +242,16 @@ func Tool(t testing.TB, need Need, programs ...string) string {
 	return ""
 }
 
+// Compiled is the program that gcc makes of a C file.
+func Compiled(t testing.TB, source string, flags ...string) string {
+	t.Helper()
+	gcc, path := Tool(t, GCC, "gcc"), filepath.Join(t.TempDir(), "prog")
+	if out, err := exec.Command(gcc, append(flags, "-o", path, source)...).CombinedOutput(); err != nil {
+		Skip(t, GCC, "%s does not compile here: %v: %s", source, err, out)
+	}
+	return path
+}
+
 // parse reads a list of needs. An unknown one is an error, or a misspelt list would require nothing.
 func parse(list string) ([]Need, error) {
 	var needs []Need

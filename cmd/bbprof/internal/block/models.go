@@ -10,7 +10,6 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// Result is a measured block with the models' predictions.
 type Result struct {
 	profiler.Result
 	Models []Prediction `json:"models,omitempty"`
@@ -24,7 +23,6 @@ type Prediction struct {
 	View    string  `json:"view,omitempty"`    // llvm-mca's pressure and timeline, with -v
 }
 
-// MarshalJSON adds the models to the result's own keys.
 func (r Result) MarshalJSON() ([]byte, error) {
 	text, err := json.Marshal(r.Result)
 	if err != nil || len(r.Models) == 0 {
@@ -34,7 +32,6 @@ func (r Result) MarshalJSON() ([]byte, error) {
 	return fmt.Appendf(text[:len(text)-1], `,"models":%s}`, models), err
 }
 
-// predictions queries the models about one block.
 func predictions(ctx context.Context, asked predicting.Flags, code []byte, cpus []int, verbose bool) (list []Prediction, err error) {
 	core, err := asked.NamedCore(cpus...)
 	if err != nil {
