@@ -303,6 +303,9 @@ func (r *comparisons) details(w *measuring.Reporter, out *Comparison) {
 		w.Line("contrary", "%d of %d layouts (%.0f %%) alone would have said %s", out.Contrary(), out.Layouts,
 			100*float64(out.Contrary())/float64(out.Layouts), opposite[out.Verdict])
 		w.Line("proposal", "%s: mean of all %d × %d differences, taken as independent", out.Proposal, out.Layouts, r.trials)
+		if out.Median != nil {
+			w.Line("median", "%s: median of all %d differences of medians", out.Median, out.Layouts)
+		}
 	}
 	takes := ""
 	if r.setups == 1 && len(r.all) == 1 {

@@ -192,10 +192,13 @@ func TestLinked(t *testing.T) {
 	if p := c.Proposal; p == nil || math.Abs(p.Value-12.5) > 0.01 || p.Low < 11 || p.Low > 12 || p.High > 14 {
 		t.Errorf("mean of all differences: %+v", p)
 	}
+	if m := c.Median; m == nil || m.Value < 2 || m.Value > 4 || m.Low < 1.8 || m.High > 4.2 {
+		t.Errorf("median of differences: %+v", m)
+	}
 	each := []Pair{pairs[0], pairs[setups], pairs[2*setups], pairs[3*setups]}
 	own, err := Linked(each, 1, 1)
 	paired, _ := Paired(each, 1)
-	if err != nil || own.P != paired.P || own.Method != paired.Method {
+	if err != nil || own.P != paired.P || own.Method != paired.Method || own.Median != nil { // four values give no interval
 		t.Errorf("a set-up a link: %+v, %v, want %+v", own, err, paired)
 	}
 	if cut, err := Linked(pairs[:3*setups+7], setups, 1); err != nil || cut.Layouts != 3*setups {

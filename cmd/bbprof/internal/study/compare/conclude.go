@@ -3,6 +3,7 @@ package compare
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
@@ -36,8 +37,9 @@ type Conclusion struct {
 	Detects float64 `json:"detects_percent"`
 
 	// For linked programs, Proposal is the mean of all differences, trial by trial in every layout, as if no two shared
-	// a link or a set-up.
+	// a link or a set-up; Median is the median of the differences of medians.
 	Proposal *Estimate `json:"mean_of_all_differences,omitempty"`
+	Median   *Estimate `json:"median_difference,omitempty"`
 
 	Layouts int     `json:"layouts"`
 	WonA    int     `json:"won_by_a"` // layouts in which a is faster
@@ -138,6 +140,9 @@ func Linked(pairs []Pair, setups, comparisons int) (Conclusion, error) {
 	}
 	mean := stat.OneSample(all)
 	c.Proposal = &Estimate{mean.Mean, mean.Low, mean.High}
+	if median, low, high := stat.MedianInterval(c.differences()); low > math.Inf(-1) { // JSON has no infinity
+		c.Median = &Estimate{median, low, high}
+	}
 	return c, err
 }
 
