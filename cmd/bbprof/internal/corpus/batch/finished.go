@@ -24,7 +24,6 @@ func Finished(path string, format resultfile.Format, schema resultfile.Schema, i
 
 // finished uses only an output's columns and marks.
 func finished(r *resultfile.Rows, o *Output, in Source, shard Shard, here resultfile.Run) (unchecked []string, err error) {
-	o.setSchema(o.schema.Join(r.Schema))
 	if err := o.sameColumns(r.Schema); err != nil {
 		return nil, r.Error(err)
 	}

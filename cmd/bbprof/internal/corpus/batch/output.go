@@ -29,14 +29,7 @@ type Output struct {
 }
 
 func newOutput(schema resultfile.Schema) *Output {
-	o := &Output{sorted: true, at: map[uint64]int64{}}
-	o.setSchema(schema)
-	return o
-}
-
-func (o *Output) setSchema(schema resultfile.Schema) {
-	o.schema, o.columns = schema, tallied(schema)
-	o.row, o.hex = schema.Index("row"), schema.Index("hex")
+	return &Output{sorted: true, at: map[uint64]int64{}, schema: schema, columns: tallied(schema), row: schema.Index("row"), hex: schema.Index("hex")}
 }
 
 // Earlier returns how many rows earlier runs wrote.

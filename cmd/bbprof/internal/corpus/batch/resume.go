@@ -129,11 +129,9 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 	if in.Schema() == nil {
 		return 0, nil
 	}
-	o.setSchema(o.schema.Join(in.Schema())) // an older bbprof wrote columns even if unfilled
 	if err := o.sameColumns(in.Schema()); err != nil {
 		return 0, err
 	}
-	o.setSchema(o.schema.InOrderOf(in.Schema())) // an older bbprof ordered columns differently
 	var runs resultfile.Runs
 	var damage *resultfile.DamageError
 	end = in.End()
@@ -202,10 +200,7 @@ func sameRuns(there *resultfile.Runs, here resultfile.Run) error {
 
 func (o *Output) sameColumns(there resultfile.Schema) error {
 	a, b := there.Names(), o.schema.Names()
-	for i, name := range a {
-		a[i] = strings.ToValidUTF8(name, "\ufffd") // bbprof 0 copied invalid UTF-8 to the header
-	}
-	if o.schema.InOrderOf(there) != nil {
+	if slices.Equal(a, b) {
 		return nil
 	}
 	var list []string

@@ -271,49 +271,6 @@ func TestResumeOddName(t *testing.T) {
 	}
 }
 
-// TestResumeWiderFile: a resumed file keeps columns that this run would not write.
-func TestResumeWiderFile(t *testing.T) {
-	narrow := schema.Filled(resultfile.Flags{}, nil)
-	if narrow.Index("loop_cycles") >= 0 || len(narrow) != len(schema)-5 {
-		t.Fatalf("%q", narrow.Names())
-	}
-	corpus := text(20)
-	half := strings.Join(strings.SplitAfter(corpus, "\n")[:11], "")
-	for _, format := range []resultfile.Format{resultfile.CSV, resultfile.JSON} {
-		path := file(t)
-		for i, s := range []resultfile.Schema{schema, narrow} {
-			out, _, err := Resume(path, format, s, here())
-			if err != nil {
-				t.Fatalf("%s: %v", format, err)
-			}
-			_, err = Run(t.Context(), open(t, []string{half, corpus}[i]), out, Options{Workers: (&lab{}).workers(1), Run: here()})
-			if err := errors.Join(err, end(out)); err != nil {
-				t.Fatalf("%s: %v", format, err)
-			}
-		}
-		in := require.Get(resultfile.OpenRows(path, nil))(t)
-		n := 0
-		for range in.All() {
-			n++
-		}
-		in.Close()
-		if n != 20 || !slices.Equal(in.Schema.Names(), schema.Names()) {
-			t.Errorf("%s: %d rows of %q", format, n, in.Schema.Names())
-		}
-	}
-	// Conversely, the settings differ, and what the file lacks would be lost.
-	path := file(t)
-	out, _, err := Resume(path, resultfile.CSV, narrow, here())
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = Run(t.Context(), open(t, text(10)), out, Options{Workers: (&lab{}).workers(1), Run: here()})
-	require.NoError(t, errors.Join(err, end(out)))
-	if _, _, err := Resume(path, resultfile.CSV, schema, here()); err == nil || !strings.Contains(err.Error(), "it lacks loop_cycles") {
-		t.Error(err)
-	}
-}
-
 // TestHugeNumbers: an impossible row number takes no memory for the rows below it.
 func TestHugeNumbers(t *testing.T) {
 	path := file(t)
