@@ -18,8 +18,6 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-func hashText(s string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(s))) }
-
 // Verification is the result of checking a dataset.
 type Verification struct {
 	Sheet    Sheet
@@ -61,19 +59,12 @@ func (v *Verification) sums(dir, text string) map[string]string {
 			continue
 		}
 		listed[name] = sum
-		f, err := os.Open(filepath.Join(dir, filepath.FromSlash(name)))
-		if errors.Is(err, fs.ErrNotExist) {
+		switch got, err := hashFile(dir, name); {
+		case errors.Is(err, fs.ErrNotExist):
 			v.problem(name, "it is missing")
-			continue
-		}
-		h := sha256.New()
-		if err == nil {
-			_, err = io.Copy(h, f)
-			f.Close()
-		}
-		if err != nil {
+		case err != nil:
 			v.problem(name, "it cannot be read: %v", err)
-		} else if got := fmt.Sprintf("%x", h.Sum(nil)); got != sum {
+		case got != sum:
 			v.problem(name, "its bytes have changed: SHA-256 is %.16s…, sealed was %.16s…", got, sum)
 		}
 	}
@@ -116,8 +107,7 @@ func (v *Verification) rows(dir string, listed map[string]string) {
 	if err := d.tally.close(); err != nil {
 		v.problem(SheetFile, "%v", err)
 	}
-	slices.SortFunc(d.tally.sample, byHash)
-	v.Sample = d.tally.sample[:min(len(d.tally.sample), mostSampled)]
+	v.Sample = d.tally.sampled()
 	if d.missing || len(v.Problems) > before { // everything derived from the parts would fail too
 		return
 	}
