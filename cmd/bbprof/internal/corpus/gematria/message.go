@@ -1,11 +1,14 @@
 package gematria
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // Instruction is a MachineInstructionProto.
@@ -41,27 +44,25 @@ type Annotated struct {
 // Field numbers (gematria/proto of Gematria, 2026-02: basic_block.proto, throughput.proto,
 // execution_annotation.proto).
 const (
-	throughputBlock, throughputList                 = 1, 2 // BasicBlockWithThroughputProto
-	blockInstructions                               = 1    // BasicBlockProto
-	instAddress, instText, instCode                 = 1, 2, 3
-	sourceName, sourceCycles                        = 1, 2 // ThroughputWithSourceProto
-	annotatedState, annotatedHex                    = 1, 2 // BlockWithExecutionAnnotations
-	stateSize, stateFill, statePages                = 2, 3, 4
-	stateRegisters, stateLoop                       = 5, 6
-	registerName, registerValue                     = 1, 2
-	wireVarint, wireFixed64, wireBytes, wireFixed32 = 0, 1, 2, 5
+	throughputBlock, throughputList  = 1, 2 // BasicBlockWithThroughputProto
+	blockInstructions                = 1    // BasicBlockProto
+	instAddress, instText, instCode  = 1, 2, 3
+	sourceName, sourceCycles         = 1, 2 // ThroughputWithSourceProto
+	annotatedState, annotatedHex     = 1, 2 // BlockWithExecutionAnnotations
+	stateSize, stateFill, statePages = 2, 3, 4
+	stateRegisters, stateLoop        = 5, 6
+	registerName, registerValue      = 1, 2
 )
 
-func varintField(to []byte, number int, v uint64) []byte {
+func varintField(to []byte, number protowire.Number, v uint64) []byte {
 	if v == 0 { // the default, which proto3 omits
 		return to
 	}
-	return binary.AppendUvarint(append(to, byte(number<<3|wireVarint)), v)
+	return protowire.AppendVarint(protowire.AppendTag(to, number, protowire.VarintType), v)
 }
 
-func bytesField[T string | []byte](to []byte, number int, v T) []byte {
-	to = binary.AppendUvarint(append(to, byte(number<<3|wireBytes)), uint64(len(v)))
-	return append(to, v...)
+func bytesField[T string | []byte](to []byte, number protowire.Number, v T) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(to, number, protowire.BytesType), []byte(v))
 }
 
 // Message encodes the block as Protocol Buffers.
@@ -164,38 +165,26 @@ func (a *Annotated) UnmarshalJSON(text []byte) error {
 }
 
 // fields calls f with each field of a message: n is a number's value, data the bytes of others.
-func fields(message []byte, f func(number int, n uint64, data []byte) error) error {
+func fields(message []byte, f func(number protowire.Number, n uint64, data []byte) error) error {
 	for len(message) > 0 {
-		tag, size := binary.Uvarint(message)
-		if size <= 0 {
+		number, kind, head := protowire.ConsumeTag(message)
+		if head < 0 {
 			return errMessage
 		}
-		message = message[size:]
-		var (
-			n    uint64
-			data []byte
-		)
-		switch wire := tag & 7; {
-		case wire == wireVarint:
-			if n, size = binary.Uvarint(message); size <= 0 {
-				return errMessage
-			}
-		case wire == wireBytes:
-			length, head := binary.Uvarint(message)
-			if head <= 0 || length > uint64(len(message)-head) {
-				return errMessage
-			}
-			size = head + int(length)
-			data = message[head:size]
-		case wire == wireFixed64 && len(message) >= 8:
-			size, data = 8, message[:8]
-		case wire == wireFixed32 && len(message) >= 4:
-			size, data = 4, message[:4]
-		default:
+		size := protowire.ConsumeFieldValue(number, kind, message[head:])
+		if size < 0 {
 			return errMessage
 		}
-		message = message[size:]
-		if err := f(int(min(tag>>3, math.MaxInt32)), n, data); err != nil {
+		n, data := uint64(0), message[head:head+size]
+		switch kind {
+		case protowire.VarintType:
+			n, _ = protowire.ConsumeVarint(data)
+			data = nil
+		case protowire.BytesType:
+			data, _ = protowire.ConsumeBytes(data)
+		}
+		message = message[head+size:]
+		if err := f(number, n, data); err != nil {
 			return err
 		}
 	}
@@ -207,7 +196,7 @@ var errMessage = errors.New("it is not a Protocol Buffers message, or a damaged 
 // Parse reads a message of either kind; the other result is nil.
 func Parse(message []byte) (*Throughput, *Annotated, error) {
 	var first, second []byte
-	err := fields(message, func(number int, _ uint64, data []byte) error {
+	err := fields(message, func(number protowire.Number, _ uint64, data []byte) error {
 		switch number {
 		case 1:
 			first = data
@@ -231,22 +220,15 @@ func Parse(message []byte) (*Throughput, *Annotated, error) {
 	return t, nil, errors.Join(t.block(first), t.list(second))
 }
 
-func isHex(text []byte) bool {
-	for _, c := range text {
-		if !('0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F') {
-			return false
-		}
-	}
-	return true
-}
+func isHex(text []byte) bool { return len(bytes.Trim(text, "0123456789abcdefABCDEF")) == 0 }
 
 func (t *Throughput) block(message []byte) error {
-	return fields(message, func(number int, _ uint64, data []byte) error {
+	return fields(message, func(number protowire.Number, _ uint64, data []byte) error {
 		if number != blockInstructions {
 			return nil
 		}
 		var in Instruction
-		err := fields(data, func(number int, n uint64, data []byte) error {
+		err := fields(data, func(number protowire.Number, n uint64, data []byte) error {
 			switch number {
 			case instAddress:
 				in.Address = n
@@ -263,7 +245,7 @@ func (t *Throughput) block(message []byte) error {
 }
 
 func (t *Throughput) list(message []byte) error {
-	return fields(message, func(number int, _ uint64, data []byte) error {
+	return fields(message, func(number protowire.Number, _ uint64, data []byte) error {
 		switch number {
 		case sourceName:
 			t.Source = string(data)
@@ -277,7 +259,7 @@ func (t *Throughput) list(message []byte) error {
 }
 
 func (a *Annotated) state(message []byte) error {
-	return fields(message, func(number int, n uint64, data []byte) error {
+	return fields(message, func(number protowire.Number, n uint64, data []byte) error {
 		switch number {
 		case stateSize:
 			a.Size = n
@@ -296,7 +278,7 @@ func (a *Annotated) state(message []byte) error {
 			}
 		case stateRegisters:
 			var r Register
-			err := fields(data, func(number int, n uint64, data []byte) error {
+			err := fields(data, func(number protowire.Number, n uint64, data []byte) error {
 				switch number {
 				case registerName:
 					r.Name = string(data)
