@@ -76,7 +76,7 @@ func rowNumber(in *resultfile.LineReader, cell string) (int64, error) {
 }
 
 func (o *orderedRows) rewind() (err error) {
-	if o.in, err = resultfile.NewStreamReader(io.NewSectionReader(o.file, 0, o.size)); err != nil {
+	if o.in, err = resultfile.NewLineReader(io.NewSectionReader(o.file, 0, o.size), ""); err != nil {
 		return err
 	}
 	if o.in.Schema() == nil {

@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -187,43 +188,16 @@ type pipe struct {
 }
 
 func newPipe(w io.Writer, format resultfile.Format, schema resultfile.Schema, columns []string, unordered bool) (*pipe, error) {
-	p := &pipe{unordered: unordered, waiting: map[int64][]string{}, finish: func() error { return nil }}
-	if format == resultfile.Parquet {
-		out, err := resultfile.NewSelection(w, format, schema, columns)
-		p.write = func(cells []string) error { return asWriteError(out.Write(cells)) }
-		p.finish = func() error { return asWriteError(out.Close()) }
-		return p, err
-	}
-	var at []int
-	if len(columns) > 0 {
-		var err error
-		if schema, at, err = schema.Select(columns); err != nil {
-			return nil, err
-		}
-	}
-	lines, err := resultfile.NewLines(format, schema)
+	out, err := resultfile.NewSelection(w, format, schema, columns)
 	if err != nil {
 		return nil, err
 	}
-	put := func(text []byte) error {
-		if len(text) == 0 {
-			return nil
-		}
-		_, err := w.Write(text)
-		return asWriteError(err)
+	p := &pipe{unordered: unordered, waiting: map[int64][]string{}}
+	p.write = func(cells []string) error {
+		return asWriteError(cmp.Or(out.Write(cells), out.Flush())) // a reader may be waiting
 	}
-	var line []byte
-	p.write = func(cells []string) (err error) { // unbuffered: a reader may be waiting
-		if at != nil {
-			cells = resultfile.Arrange(cells, at, nil)
-		}
-		if line, err = lines.Append(line[:0], cells); err != nil {
-			return err
-		}
-		return put(line)
-	}
-	p.finish = func() error { return put(lines.Footer()) }
-	return p, put(lines.Header())
+	p.finish = func() error { return asWriteError(out.Close()) }
+	return p, asWriteError(out.Flush())
 }
 
 func asWriteError(err error) error {

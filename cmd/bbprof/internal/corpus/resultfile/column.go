@@ -13,18 +13,20 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/parquet"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
 
-type Type string
+// Type is the type of a column's cells; numbers have Column.Decimals digits after the point.
+type Type = parquet.Type
 
 const (
-	Text    Type = "text"
-	Integer Type = "integer"
-	Number  Type = "number" // with Decimals digits after the point
-	Flag    Type = "flag"   // true or false
+	Text    = parquet.Text
+	Integer = parquet.Integer
+	Number  = parquet.Number
+	Flag    = parquet.Flag
 )
 
 // Column is a column of a result file.
@@ -365,12 +367,8 @@ func (s Schema) distinct() error {
 	return nil
 }
 
-// checkWidth fails for more columns than allowed.
-func checkWidth(n int) error {
-	if n > input.MaxColumns {
-		return fmt.Errorf("it has %d columns or more; at most %d are allowed", n, input.MaxColumns)
-	}
-	return nil
+func tooWide(n int) error {
+	return fmt.Errorf("it has %d columns or more; at most %d are allowed", n, input.MaxColumns)
 }
 
 func (s Schema) Names() (names []string) {

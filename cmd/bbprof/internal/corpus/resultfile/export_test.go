@@ -21,7 +21,7 @@ const measuredRows = `hex,status,cycles,init,set,mapping,run_header
 // exportTo writes rows in a format.
 func exportTo(t *testing.T, rows string, f Format) string {
 	t.Helper()
-	in := require.Get(NewStreamReader(strings.NewReader(rows)))(t)
+	in := require.Get(NewLineReader(strings.NewReader(rows), ""))(t)
 	var b bytes.Buffer
 	out := require.Get(NewWriter(&b, f, in.Schema()))(t)
 	for cells, err := in.Next(); err == nil; cells, err = in.Next() {

@@ -13,12 +13,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/parquet"
 )
 
-// parquetMagic starts a file.
-var parquetMagic = []byte(parquet.Magic)
-
-// parquetTypes maps column types to Parquet's.
-var parquetTypes = map[Type]parquet.Type{Text: parquet.Text, Integer: parquet.Integer, Number: parquet.Number, Flag: parquet.Flag}
-
 // parquetRuns is the metadata key for a file's runs: a JSON array of distinct values of column run_header. It is
 // written even if that column, or the row with it, was omitted.
 const parquetRuns = "bbprof.runs"
@@ -36,7 +30,7 @@ func newParquetWriter(w io.Writer, s Schema) (*parquetWriter, error) {
 	}
 	var columns []parquet.Column
 	for _, c := range s {
-		columns = append(columns, parquet.Column{Name: c.Name, Type: parquetTypes[c.Type], EmptyText: c.of == nil && !c.Unknown})
+		columns = append(columns, parquet.Column{Name: c.Name, Type: c.Type, EmptyText: c.of == nil && !c.Unknown})
 	}
 	out, err := parquet.NewWriter(w, columns)
 	return &parquetWriter{schema: s, Writer: out, header: s.Index(runHeader)}, err
@@ -61,6 +55,9 @@ func (w *parquetWriter) Write(cells []string) error {
 	return err
 }
 
+// Flush does nothing: rows are written in groups.
+func (w *parquetWriter) Flush() error { return nil }
+
 type parquetReader struct {
 	schema Schema
 	in     *parquet.Reader
@@ -72,8 +69,8 @@ func newParquetReader(f *os.File) (*parquetReader, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkWidth(len(in.Columns)); err != nil {
-		return nil, err
+	if len(in.Columns) > input.MaxColumns {
+		return nil, tooWide(len(in.Columns))
 	}
 	r := &parquetReader{schema: SchemaOf(in.Names()), in: in, cells: make([]string, len(in.Columns))}
 	for i, c := range r.schema {

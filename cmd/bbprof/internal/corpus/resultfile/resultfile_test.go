@@ -191,16 +191,13 @@ func read(t *testing.T, text []byte) (s Schema, rows [][]string) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "result")
 	require.NoError(t, os.WriteFile(name, text, 0o666))
-	r, closer := require.Get2(openFile(name))(t)
-	defer closer.Close()
-	for {
-		cells, err := r.Next()
-		if err == io.EOF {
-			return r.Schema(), rows
-		}
+	r := require.Get(OpenRows(name, nil))(t)
+	defer r.Close()
+	for row, err := range r.All() {
 		require.NoError(t, err)
-		rows = append(rows, slices.Clone(cells))
+		rows = append(rows, slices.Clone(row.Cells))
 	}
+	return r.Schema, rows
 }
 
 // TestRoundTrip: every readable format returns the same columns and cells.
@@ -449,7 +446,7 @@ func FuzzLines(f *testing.F) {
 // TestByteOrderMark: a byte-order mark is not part of the first line, but counts in offsets.
 func TestByteOrderMark(t *testing.T) {
 	for _, text := range []string{"hex,row\n90,1\n", `{"hex":"90","row":1}` + "\n"} {
-		r := require.Get(NewStreamReader(strings.NewReader("\ufeff" + text)))(t)
+		r := require.Get(NewLineReader(strings.NewReader("\ufeff"+text), ""))(t)
 		cells, err := r.Next()
 		if err != nil || !slices.Equal(r.Schema().Names(), []string{"hex", "row"}) || !slices.Equal(cells, []string{"90", "1"}) {
 			t.Errorf("%q: %q, %v of %q", text, cells, err, r.Schema().Names())
