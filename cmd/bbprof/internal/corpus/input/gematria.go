@@ -2,6 +2,7 @@ package input
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -18,7 +19,7 @@ import (
 
 // gematriaText converts a Gematria file to CSV, with the columns of both kinds of block: the initial state of one,
 // the throughput of the other.
-func gematriaText(_ *file, in *bufio.Reader, _ *os.File) (io.Reader, func(), error) {
+func gematriaText(_ *file, in *bufio.Reader, _ *os.File) (io.ReadCloser, error) {
 	start := firstBytes(in)
 	var next func() ([]string, error)
 	switch {
@@ -54,25 +55,19 @@ func gematriaText(_ *file, in *bufio.Reader, _ *os.File) (io.Reader, func(), err
 			return annotatedCells(&a), nil
 		}
 	default:
-		return nil, nil, nil
+		return nil, nil
 	}
-	return newTable([]string{"hex", SetColumn, "gematria_source", "gematria_cycles"}, next), func() {}, nil
+	return newTable([]string{"hex", SetColumn, "gematria_source", "gematria_cycles"}, next), nil
 }
 
 // errEndless reports a file truncated between two blocks.
 var errEndless = errors.New("its array of blocks has no end; copy the file again")
 
 // firstBytes returns as many bytes as StartsRecord needs, or fewer of text: in a pipe the next row may take long.
-func firstBytes(in *bufio.Reader) (start []byte) {
-	for n := 1; n <= gematria.HeadSize; n++ {
-		more, err := in.Peek(n)
-		if err != nil {
-			return more
-		}
-		if start = more; n > 2 && start[n-1] == '\n' && !slices.Contains(start, 0) {
-			break
-		}
-	}
+func firstBytes(in *bufio.Reader) []byte {
+	start, _ := peekUntil(in, func(start []byte) bool {
+		return len(start) >= gematria.HeadSize || len(start) > 2 && slices.Contains(start, '\n') && !slices.Contains(start, 0)
+	})
 	return start
 }
 
@@ -81,13 +76,9 @@ func startsObjects(in *bufio.Reader, start []byte) bool {
 	if len(start) == 0 || start[0] != '[' {
 		return false
 	}
-	for n := 2; n < sampleSize; n++ {
-		start, err := in.Peek(n)
-		if c := start[len(start)-1]; err != nil || !strings.ContainsRune(" \t\r\n", rune(c)) {
-			return err == nil && c == '{'
-		}
-	}
-	return false
+	next := func(start []byte) []byte { return bytes.TrimLeft(start[1:], " \t\r\n") }
+	start, _ = peekUntil(in, func(start []byte) bool { return len(next(start)) > 0 })
+	return bytes.HasPrefix(next(start), []byte("{"))
 }
 
 func throughputCells(t *gematria.Throughput) []string {

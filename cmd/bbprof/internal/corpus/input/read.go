@@ -104,18 +104,20 @@ func newReader(r io.Reader, column string, isFile bool) (*reader, error) {
 // sample returns the start of the stream. A pipe may deliver rows slowly, so it reads no more than needed: a row
 // with a block, or a header and the row after it.
 func (r *reader) sample(isFile bool) (sample []byte, err error) {
-	want := 1
-	if isFile {
-		want = sampleSize
-	}
-	for {
-		_, err = r.in.Peek(want)
-		sample, _ = r.in.Peek(r.in.Buffered())
-		rows := sampleRows(sample, err != nil)
-		if err != nil || len(sample) == sampleSize || len(rows) > 1 || len(rows) == 1 && slices.ContainsFunc(trimmed(rows[0], ','), isBlock) {
-			return sample, err
+	return peekUntil(r.in.Reader, func(start []byte) bool {
+		rows := sampleRows(start, false)
+		return !isFile && (len(rows) > 1 || len(rows) == 1 && slices.ContainsFunc(trimmed(rows[0], ','), isBlock))
+	})
+}
+
+// peekUntil peeks at a stream until that is enough, or all there is, or a whole sample.
+func peekUntil(in *bufio.Reader, enough func(start []byte) bool) (start []byte, err error) {
+	for want := 1; ; want = len(start) + 1 {
+		_, err = in.Peek(want)
+		start, _ = in.Peek(in.Buffered())
+		if err != nil || len(start) >= sampleSize || enough(start) {
+			return start, err
 		}
-		want = len(sample) + 1
 	}
 }
 

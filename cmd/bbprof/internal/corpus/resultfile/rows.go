@@ -88,7 +88,7 @@ func (r *Rows) open(stdin io.Reader) error {
 		r.in = table
 		return err
 	}
-	plain, err := input.Decompressed(in)
+	plain, _, err := input.Decompressed(in)
 	if err != nil {
 		return err
 	}
