@@ -74,7 +74,7 @@ func Run(ctx context.Context, in Source, out *Output, opts Options) (Tally, erro
 		defer r.pool.Unlock()
 		r.pool.Wake()
 	})
-	go r.ahead.feed(&filter{in, &out.done, opts.Shard, r.found})
+	go r.ahead.feed(&filter{in, out.done, opts.Shard, r.found})
 	defer r.ahead.stop()
 
 	finished := make(chan struct{})

@@ -153,7 +153,7 @@ func TestTypes(t *testing.T) {
 		resultfile.Flag:    {"true", "", "false"},
 		resultfile.Text:    {"1", "007"},
 	} {
-		s := shape{values: map[string]bool{}}
+		s := shape{}
 		for _, c := range cells {
 			s.add(c)
 		}
@@ -276,7 +276,7 @@ func TestRefused(t *testing.T) {
 		{Options{Inputs: []string{one}, Application: "program"}, "it has no column program"},
 		{Options{Inputs: []string{one}, Weight: "weight"}, "it has no column weight"},
 		{Options{Inputs: []string{one}, Application: "address"},
-			`column address holds "0x401136" alone, and a split by application needs 3 values; columns that have as many: source, count; without`},
+			`column address holds "0x401136" alone, and a split by application needs 3 values; without`},
 	} {
 		_, err := c.o.Read()
 		if err == nil || !strings.Contains(err.Error(), c.want) {

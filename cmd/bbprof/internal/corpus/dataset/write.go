@@ -84,7 +84,7 @@ func (s *Source) inspect(in resultfile.Schema, cells []string) {
 			continue
 		}
 		if s.shapes[c.Name] == nil {
-			s.shapes[c.Name] = &shape{values: map[string]bool{}}
+			s.shapes[c.Name] = &shape{}
 		}
 		s.shapes[c.Name].add(cells[i])
 	}
@@ -95,23 +95,15 @@ func (s *Source) enough() error {
 	if s.Application == "" || assign(s.blocks) != nil {
 		return nil
 	}
-	var values, others []string
+	var values []string
 	for _, b := range s.blocks {
 		if v := fmt.Sprintf("%.80q", b.application); !slices.Contains(values, v) {
 			values = append(values, v)
 		}
 	}
-	for _, c := range s.schema {
-		if of := s.shapes[c.Name]; of != nil && c.Name != s.Application && len(of.values) >= len(shares) {
-			others = append(others, c.Name)
-		}
-	}
 	slices.Sort(values)
-	why := fmt.Sprintf("column %s holds %s alone, and a split by application needs %d values", s.Application, strings.Join(values, " and "), len(shares))
-	if len(others) > 0 {
-		why += "; columns that have as many: " + strings.Join(others, ", ")
-	}
-	return errors.New(why + "; without -application the split goes by near-duplicates")
+	return fmt.Errorf("column %s holds %s alone, and a split by application needs %d values; without -application the split goes by near-duplicates",
+		s.Application, strings.Join(values, " and "), len(shares))
 }
 
 // note records the conditions of a run, and refuses those incompatible with the first's.
