@@ -21,6 +21,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/profiler"
 )
 
 func batchCommand() *cli.Command {
@@ -94,7 +95,7 @@ func (b *batchFlags) declare(f *cli.Flags) {
 	columnsFlag(f, &b.columns)
 	f.Toggle(&b.disasm, "disasm", "add a column with the block's instructions")
 	measuring.SyntaxFlag(f, &b.syntax, "that column")
-	f.Toggle(&b.mapping, "mapping", "add a column with the addresses of the pages that the block needs; formats gematria-state and gematria-json do so themselves")
+	f.Toggle(&b.mapping, "mapping", "add a column with the addresses of the pages that the block needs; format gematria-state does so itself")
 	cli.OutputFile(f, &b.summary, "summary", "FILE", "write what the summary on standard error says as JSON too")
 	f.Toggle(&b.out.Quiet, "q", "quiet: no progress and no summary on standard error, only warnings and errors")
 	f.Section("Layouts")
@@ -256,15 +257,16 @@ func (b *batchFlags) measure(std cli.Streams) error {
 		}
 	}
 	watch := newWatch(b.out.Notes(std), j.in.Size())
-	visit := (func(*input.Row) string)(nil)
+	options := batch.Options{
+		Workers: workers.Measurers(), Retries: b.Retries, Set: b.Measuring.Set, Shard: b.shard, Run: j.run, Progress: watch.show,
+		Finish: func(r *profiler.Result) { measuring.InSyntax(r, b.syntax) },
+	}
 	if j.states != nil {
 		defer j.states.Close()
-		visit = visitOf(j.in)
+		options.Visit = visitOf(j.in)
+		options.Prepare = func(block *profiler.Block) error { return startFrom(j.states, block) }
 	}
-	end.tally, err = batch.Run(ctx, j.in, j.out, batch.Options{
-		Workers: inStates(measuring.ListingIn(workers.Measurers(), b.syntax), j.states), Visit: visit, Retries: b.Retries, Set: b.Measuring.Set, Shard: b.shard, Run: j.run,
-		Progress: watch.show,
-	})
+	end.tally, err = batch.Run(ctx, j.in, j.out, options)
 	watch.End()
 	defer j.out.Close()
 	var displaced *batch.DisplacedError

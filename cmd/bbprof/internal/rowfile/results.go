@@ -32,5 +32,5 @@ func ChooseFormat(format *resultfile.Format, output string, std cli.Streams) err
 
 func FormatFlag(f *cli.Flags, format *resultfile.Format) {
 	cli.Choice(f, format, resultfile.Formats(), "format", "F", "csv, with a header; jsonl, an object a line; parquet; or accepted blocks alone, for other tools "+
-		"(docs/reference.md): bhive, gematria, gematria-state, gematria-json, ithemal, osaca, anica, exegesis (default: as FILE is called, or csv)")
+		"(docs/reference.md): bhive, gematria, gematria-state, ithemal, osaca, anica, exegesis (default: as FILE is called, or csv)")
 }

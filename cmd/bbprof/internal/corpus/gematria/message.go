@@ -3,7 +3,6 @@ package gematria
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -97,71 +96,6 @@ func (a Annotated) Message() []byte {
 		state = bytesField(state, stateLoop, a.LoopRegister)
 	}
 	return bytesField(bytesField(nil, annotatedState, state), annotatedHex, a.Hex)
-}
-
-// memoryName is Gematria's name for the memory behind all pages.
-const memoryName = "MEM"
-
-// annotatedJSON is the object that Gematria's convert_bhive_to_llvm_exegesis_input writes for a block. Its reader
-// takes numbers as signed.
-type (
-	annotatedJSON struct {
-		Hex                 string
-		LoopRegister        string `json:",omitempty"`
-		RegisterDefinitions []registerJSON
-		MemoryDefinitions   []memoryJSON
-		MemoryMappings      []mappingJSON
-	}
-	registerJSON struct {
-		Register string
-		Value    int64
-	}
-	memoryJSON struct {
-		Name  string
-		Size  uint64
-		Value int64
-	}
-	mappingJSON struct {
-		Value   string
-		Address uint64
-	}
-)
-
-// JSON encodes the block as an object.
-func (a Annotated) JSON() ([]byte, error) {
-	j := annotatedJSON{a.Hex, a.LoopRegister, []registerJSON{}, []memoryJSON{}, []mappingJSON{}}
-	for _, r := range a.Registers {
-		j.RegisterDefinitions = append(j.RegisterDefinitions, registerJSON{r.Name, int64(r.Value)})
-	}
-	if len(a.Pages) > 0 {
-		j.MemoryDefinitions = append(j.MemoryDefinitions, memoryJSON{memoryName, a.Size, int64(a.Fill)})
-	}
-	for _, p := range a.Pages {
-		j.MemoryMappings = append(j.MemoryMappings, mappingJSON{memoryName, p})
-	}
-	return json.Marshal(j)
-}
-
-// UnmarshalJSON decodes the output of JSON.
-func (a *Annotated) UnmarshalJSON(text []byte) error {
-	var j annotatedJSON
-	if err := json.Unmarshal(text, &j); err != nil {
-		return err
-	}
-	*a = Annotated{Hex: j.Hex, LoopRegister: j.LoopRegister}
-	for _, r := range j.RegisterDefinitions {
-		a.Registers = append(a.Registers, Register{r.Register, uint64(r.Value)})
-	}
-	if len(j.MemoryDefinitions) > 1 {
-		return errors.New("it has memory of several contents; bbprof fills all memory with one word")
-	}
-	for _, m := range j.MemoryDefinitions {
-		a.Size, a.Fill = m.Size, uint64(m.Value)
-	}
-	for _, m := range j.MemoryMappings {
-		a.Pages = append(a.Pages, m.Address)
-	}
-	return nil
 }
 
 // fields calls f with each field of a message: n is a number's value, data the bytes of others.

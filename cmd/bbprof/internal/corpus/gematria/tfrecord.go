@@ -1,5 +1,5 @@
 // Package gematria writes and reads the files of Gematria (github.com/google/gematria): a sequence of records in
-// TensorFlow's framing, each a Protocol Buffers message, and the equivalent JSON.
+// TensorFlow's framing, each a Protocol Buffers message.
 package gematria
 
 import (

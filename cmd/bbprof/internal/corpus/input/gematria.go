@@ -2,10 +2,7 @@ package input
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -20,48 +17,23 @@ import (
 // gematriaText converts a Gematria file to CSV, with the columns of both kinds of block: the initial state of one,
 // the throughput of the other.
 func gematriaText(_ *file, in *bufio.Reader, _ *os.File) (io.ReadCloser, error) {
-	start := firstBytes(in)
-	var next func() ([]string, error)
-	switch {
-	case gematria.StartsRecord(start):
-		records := gematria.NewRecords(in)
-		next = func() ([]string, error) {
-			message, err := records.Next()
-			if err != nil {
-				return nil, err
-			}
-			t, a, err := gematria.Parse(message)
-			if err != nil || a != nil {
-				return annotatedCells(a), err
-			}
-			return throughputCells(t), nil
-		}
-	case startsObjects(in, start):
-		d := json.NewDecoder(in)
-		d.Token()
-		next = func() ([]string, error) {
-			if !d.More() {
-				if _, err := d.Token(); err != nil {
-					return nil, errEndless
-				}
-				return nil, io.EOF
-			}
-			var a gematria.Annotated
-			if err := d.Decode(&a); errors.Is(err, io.EOF) {
-				return nil, errEndless
-			} else if err != nil {
-				return nil, fmt.Errorf("it is not JSON as Gematria writes it: %w", err)
-			}
-			return annotatedCells(&a), nil
-		}
-	default:
+	if !gematria.StartsRecord(firstBytes(in)) {
 		return nil, nil
+	}
+	records := gematria.NewRecords(in)
+	next := func() ([]string, error) {
+		message, err := records.Next()
+		if err != nil {
+			return nil, err
+		}
+		t, a, err := gematria.Parse(message)
+		if err != nil || a != nil {
+			return annotatedCells(a), err
+		}
+		return throughputCells(t), nil
 	}
 	return newTable([]string{"hex", SetColumn, "gematria_source", "gematria_cycles"}, next), nil
 }
-
-// errEndless reports a file truncated between two blocks.
-var errEndless = errors.New("its array of blocks has no end; copy the file again")
 
 // firstBytes returns as many bytes as StartsRecord needs, or fewer of text: in a pipe the next row may take long.
 func firstBytes(in *bufio.Reader) []byte {
@@ -69,16 +41,6 @@ func firstBytes(in *bufio.Reader) []byte {
 		return len(start) >= gematria.HeadSize || len(start) > 2 && slices.Contains(start, '\n') && !slices.Contains(start, 0)
 	})
 	return start
-}
-
-// startsObjects reports whether text starts an array of objects.
-func startsObjects(in *bufio.Reader, start []byte) bool {
-	if len(start) == 0 || start[0] != '[' {
-		return false
-	}
-	next := func(start []byte) []byte { return bytes.TrimLeft(start[1:], " \t\r\n") }
-	start, _ = peekUntil(in, func(start []byte) bool { return len(next(start)) > 0 })
-	return bytes.HasPrefix(next(start), []byte("{"))
 }
 
 func throughputCells(t *gematria.Throughput) []string {

@@ -170,16 +170,6 @@ func gematriaState(b *exportBlock) error {
 	return err
 }
 
-func gematriaJSON(b *exportBlock) error {
-	a, err := b.stated()
-	if err != nil {
-		return err
-	}
-	text, err := a.JSON()
-	b.out = append(b.out, text...)
-	return err
-}
-
 // source names the measuring program and the core.
 func (b *exportBlock) source(who string) string { return who + b.core }
 

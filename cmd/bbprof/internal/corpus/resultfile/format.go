@@ -20,7 +20,6 @@ const (
 	BHive         Format = "bhive"
 	Gematria      Format = "gematria"
 	GematriaState Format = "gematria-state"
-	GematriaJSON  Format = "gematria-json"
 	Ithemal       Format = "ithemal"
 	OSACA         Format = "osaca"
 	AnICA         Format = "anica"
@@ -41,7 +40,6 @@ var formats = []struct {
 	{BHive, []string{".bhive"}, "hex and cycles per 100 iterations, no header", &exportFormat{block: bhive}},
 	{Gematria, []string{".tfrecord"}, "BasicBlockWithThroughputProto as TFRecord", &exportFormat{block: gematriaThroughput}},
 	{GematriaState, nil, "BlockWithExecutionAnnotations as TFRecord; needs column mapping", &exportFormat{block: gematriaState, needs: stateColumns}},
-	{GematriaJSON, nil, "the same as JSON", &exportFormat{block: gematriaJSON, needs: stateColumns, start: "[\n", between: ",\n", end: "\n]\n"}},
 	{Ithemal, nil, "hex alone, for predict.py --raw-stdin", &exportFormat{block: ithemal}},
 	{OSACA, nil, "assembly with its marks, and each block's lines", &exportFormat{block: osaca, start: osacaStart}},
 	{AnICA, nil, "a series for its MeasurementDB", &exportFormat{block: anica, needs: []string{runHeader}, start: anicaStart, between: ",\n", end: "\n]}\n"}},
