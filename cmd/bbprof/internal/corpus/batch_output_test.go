@@ -24,7 +24,8 @@ func TestConversionFails(t *testing.T) {
 	}
 	defer out.Close()
 	err = d.finish(out)
-	if want := "the results are in " + d.journal + ", but " + d.path + " could not be made of them: "; err == nil || !strings.HasPrefix(err.Error(), want) || measuring.ExitOf(err) != cli.ExitInternal {
+	if want := "the results are in " + d.journal + ", but " + d.path + " could not be made of them: "; err == nil ||
+		!strings.HasPrefix(err.Error(), want) || measuring.ExitOf(err) != cli.ExitInternal {
 		t.Errorf("%v, exit code %d; want %q, %d", err, measuring.ExitOf(err), want, cli.ExitInternal)
 	}
 	if _, err := os.Stat(d.journal); err != nil {

@@ -33,7 +33,8 @@ func WhereFlags(f *cli.Flags, o *profiler.Options) {
 	cli.Parsed(f, &o.Precision, parsePrecision, "precision", "P", "measure until the interval is at most ± P of the cycles, or ± P cycles where "+
 		"that is more, or until more time does not help").Fallback = "1%"
 	cli.Parsed(f, &o.Budget, cli.ParseDuration, "budget", "TIME", "longest time to spend on one timing of a block, such as 500ms; each further timing has as "+
-		"much again: the loop of -mode both, other numbers of copies where the first are nonlinear or do not use up the front end's lead, and what is repeated "+
+		"much again: the loop of -mode both, other numbers of copies where the first are nonlinear or do not use up "+
+		"the front end's lead, and what is repeated "+
 		"because other work disturbed it").Fallback = "3s"
 }
 
@@ -74,9 +75,13 @@ func parseLayout(s string) (*int, error) {
 
 // howToMeasure declares the measuring flags except those of WhereFlags.
 func howToMeasure(f *cli.Flags, o *profiler.Options) {
-	cli.Parsed(f, &o.Unroll, parseUnroll, "unroll", "U,V", "time U and V copies of the block, U < V; 0,V is Equation 1 of the BHive paper, the time of V copies divided by V; with -mode loop, a loop that runs it so often (default: what the front end holds)")
-	cli.Choice(f, &o.Mode, profiler.Modes(), "mode", "MODE", "unroll: copies in a row; loop: copies in a counted loop; both: one after the other").Fallback = string(profiler.Modes()[0])
-	cli.Choice(f, &o.Branch, profiler.Branches(), "branch", "HOW", "what becomes of a jcc, jmp, loop or jrcxz at the block's end: not-taken: it stands in each copy, inverted where the state would "+
+	cli.Parsed(f, &o.Unroll, parseUnroll, "unroll", "U,V", "time U and V copies of the block, U < V; 0,V is Equation 1 "+
+		"of the BHive paper, the time of V copies divided by V; with -mode loop, a loop that runs it so often "+
+		"(default: what the front end holds)")
+	cli.Choice(f, &o.Mode, profiler.Modes(), "mode", "MODE", "unroll: copies in a row; loop: copies in a counted loop; "+
+		"both: one after the other").Fallback = string(profiler.Modes()[0])
+	cli.Choice(f, &o.Branch, profiler.Branches(), "branch", "HOW", "what becomes of a jcc, jmp, loop or jrcxz at the "+
+		"block's end: not-taken: it stands in each copy, inverted where the state would "+
 		"take it; taken: it closes a loop of the block; drop: it is left out (default: taken if it leads to the block's own start, else not-taken)")
 	cli.Parsed(f, &o.Copies, parseCopies, "bodies", "N", "put N copies of the body before the branch of a loop").Fallback = "1"
 	cli.Choice(f, &o.FrontEnd, profiler.FrontEnds(), "frontend", "NAME", "what serves unrolled copies: opcache, as in a program that is hot; decode: the "+
@@ -85,8 +90,10 @@ func howToMeasure(f *cli.Flags, o *profiler.Options) {
 		"which is 1, and one for each page where sharing it would cost time)")
 	cli.Parsed(f, &o.Init, func(s string) (string, error) { _, err := initial.Named(s); return s, err }, "init", "NAME",
 		"the one initial state to use: "+strings.Join(initial.Names(), ", ")+" (default: paper, and the others but bhive where it makes the block fail); "+
-			"bhive is that of BHive's released harness, with its frame and its numbers of copies unless -frames and -unroll say otherwise").Choices = initial.Names()
-	f.Declare(cli.Flag{Name: "set", Arg: "REG=VALUE[,...]", Help: "what registers hold before each run instead of what the initial state has: rdi=0x12346600, zf=1, " +
+			"bhive is that of BHive's released harness, with its frame and its numbers of copies unless -frames and "+
+			"-unroll say otherwise").Choices = initial.Names()
+	f.Declare(cli.Flag{Name: "set", Arg: "REG=VALUE[,...]", Help: "what registers hold before each run instead of what " +
+		"the initial state has: rdi=0x12346600, zf=1, " +
 		"xmm0=0x3f800000, k1=0xff, mxcsr=0x1f80, fs_base=0x20000000, fill=0x3ff0000000000000 (the word that fills memory); may be repeated (docs/capture.md)",
 		Set: func(s string) error {
 			more, err := initial.ParseSet(s)

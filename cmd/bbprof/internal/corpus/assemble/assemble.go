@@ -263,7 +263,8 @@ func (a *Assembler) code(f *elf.File, name string) ([]byte, error) {
 		return nil, &Error{Line: 1, Message: "there is no instruction in it; write one such as 'add rax, rbx'"}
 	}
 	if symbol, ok := undefined(f, name); ok {
-		return nil, &Error{Tool: "bbprof", Line: 1, Message: fmt.Sprintf("%q is neither a register nor a label of the block; write addresses as numbers", symbol)}
+		return nil, &Error{Tool: "bbprof", Line: 1, Message: fmt.Sprintf("%q is neither a register nor a label of the "+
+			"block; write addresses as numbers", symbol)}
 	}
 	code, err := s.Data()
 	if err == nil && len(code) == 0 {

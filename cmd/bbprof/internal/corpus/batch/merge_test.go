@@ -87,7 +87,8 @@ func TestMergeReports(t *testing.T) {
 	}
 	third := int64(len(rows(t, names[3])))
 	have := third + int64(len(rows(t, names[0])))
-	if report.Rows != have || report.Missing != 210-have || report.Repeated != third || !slices.Equal(report.Shards, []string{"1/4", "2/4"}) || len(report.Gaps) == 0 {
+	if report.Rows != have || report.Missing != 210-have || report.Repeated != third || len(report.Gaps) == 0 ||
+		!slices.Equal(report.Shards, []string{"1/4", "2/4"}) {
 		t.Errorf("%+v, want %d rows", report, have)
 	}
 	// A whole result has no shards; its gaps are the missing rows.
@@ -223,7 +224,8 @@ func TestMergeDamage(t *testing.T) {
 		}
 	}
 	os.WriteFile(path, []byte(strings.Replace(whole, `""kernel""`, `""shard"":""0/2000000000"",""kernel""`, 1)), 0o666)
-	if _, report, err := merge([]string{path}, false, 0); err != nil || report.Absent != 1_999_999_999 || len(report.Shards) != shownShards || report.Shards[0] != "1/2000000000" {
+	if _, report, err := merge([]string{path}, false, 0); err != nil || report.Absent != 1_999_999_999 ||
+		len(report.Shards) != shownShards || report.Shards[0] != "1/2000000000" {
 		t.Errorf("%+v, %v", report, err)
 	}
 }

@@ -30,7 +30,8 @@ type Output struct {
 }
 
 func newOutput(schema resultfile.Schema) *Output {
-	return &Output{sorted: true, at: map[uint64]int64{}, done: marks{}, schema: schema, columns: tallied(schema), row: schema.Index("row"), hex: schema.Index("hex")}
+	return &Output{sorted: true, at: map[uint64]int64{}, done: marks{}, schema: schema, columns: tallied(schema),
+		row: schema.Index("row"), hex: schema.Index("hex")}
 }
 
 // Earlier returns how many rows earlier runs wrote.

@@ -39,7 +39,8 @@ func TestFile(t *testing.T) {
 	if n := strings.Count(readFile(t, path), `""version""`); n != 1 {
 		t.Errorf("%d run headers", n)
 	}
-	if tally.Rows != 1000 || tally.OK+tally.Rejected != 1000 || tally.Measured != int64(len(l.order)) || tally.Duplicates == 0 || tally.Reasons["bad_hex"] != tally.Rejected {
+	if tally.Rows != 1000 || tally.OK+tally.Rejected != 1000 || tally.Measured != int64(len(l.order)) ||
+		tally.Duplicates == 0 || tally.Reasons["bad_hex"] != tally.Rejected {
 		t.Errorf("%+v", tally)
 	}
 }

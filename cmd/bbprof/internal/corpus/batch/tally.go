@@ -171,7 +171,8 @@ func (t *Tally) Report(w io.Writer) {
 	if t.Earlier > 0 {
 		fmt.Fprintf(w, "bbprof: %d of them were there before\n", t.Earlier)
 	}
-	fmt.Fprintf(w, "bbprof: %s measured in %v, %.1f blocks/s\n", words.Plural(t.Measured, "block"), time.Duration(t.Seconds*float64(time.Second)).Round(time.Millisecond), t.Rate())
+	fmt.Fprintf(w, "bbprof: %s measured in %v, %.1f blocks/s\n", words.Plural(t.Measured, "block"),
+		time.Duration(t.Seconds*float64(time.Second)).Round(time.Millisecond), t.Rate())
 	if t.Duplicates > 0 {
 		fmt.Fprintf(w, "bbprof: %s repeated an earlier row's block\n", words.Plural(t.Duplicates, "row"))
 	}

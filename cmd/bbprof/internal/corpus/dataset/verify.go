@@ -228,7 +228,8 @@ func (v *Verification) derived(t *tally, listed map[string]string, hashes map[st
 	a, b := reflect.ValueOf(t.counts), reflect.ValueOf(v.Sheet.Counts)
 	for i := range a.NumField() {
 		if x, y := fmt.Sprint(a.Field(i)), fmt.Sprint(b.Field(i)); x != y {
-			v.problem(SheetFile, "counts: %s is %s by the parts, and %s in the datasheet", strings.TrimSuffix(a.Type().Field(i).Tag.Get("json"), ",omitempty"), x, y)
+			v.problem(SheetFile, "counts: %s is %s by the parts, and %s in the datasheet",
+				strings.TrimSuffix(a.Type().Field(i).Tag.Get("json"), ",omitempty"), x, y)
 		}
 	}
 }

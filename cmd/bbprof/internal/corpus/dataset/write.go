@@ -149,7 +149,8 @@ func (s *Source) each(name string, row func(resultfile.Schema, []string) error) 
 	defer in.Close()
 	schema := in.Schema
 	if schema.Index(splitColumn) >= 0 || s.Application != applicationColumn && schema.Index(applicationColumn) >= 0 {
-		return in.Error(fmt.Errorf("it has a column %s or %s already, which a dataset adds; leave it out with bbprof convert -columns, or name it with -application", splitColumn, applicationColumn))
+		return in.Error(fmt.Errorf("it has a column %s or %s already, which a dataset adds; leave it out with bbprof "+
+			"convert -columns, or name it with -application", splitColumn, applicationColumn))
 	}
 	if s.schema == nil {
 		s.schema = schema

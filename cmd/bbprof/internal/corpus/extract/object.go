@@ -120,11 +120,13 @@ func checkIdent(name string, r io.ReaderAt) error {
 			problem = "an empty file"
 		}
 		if base, ok := strings.CutSuffix(name, filepath.Ext(name)); ok && sources[filepath.Ext(name)] {
-			return &InputError{Subject: name, Problem: "source code", Remedy: "compile it, and name the object: cc -O2 -c " + name + " && bbprof extract " + filepath.Base(base) + ".o"}
+			return &InputError{Subject: name, Problem: "source code", Remedy: "compile it, and name the object: cc -O2 " +
+				"-c " + name + " && bbprof extract " + filepath.Base(base) + ".o"}
 		}
 		return &InputError{Subject: name, Problem: problem, Remedy: "name a program, a shared library, a .o, a .a, or assembly in a .s file"}
 	}
-	if elf.Class(h[elf.EI_CLASS]) != elf.ELFCLASS64 || elf.Data(h[elf.EI_DATA]) != elf.ELFDATA2LSB || elf.Machine(h[18])|elf.Machine(h[19])<<8 != elf.EM_X86_64 {
+	if elf.Class(h[elf.EI_CLASS]) != elf.ELFCLASS64 || elf.Data(h[elf.EI_DATA]) != elf.ELFDATA2LSB ||
+		elf.Machine(h[18])|elf.Machine(h[19])<<8 != elf.EM_X86_64 {
 		return &InputError{
 			Subject: name, Remedy: "bbprof extracts x86-64 code alone",
 			Problem: fmt.Sprintf("an ELF file of %s for %s", bits(h[elf.EI_CLASS]), machine(uint16(h[18])|uint16(h[19])<<8, h[elf.EI_DATA])),

@@ -55,7 +55,8 @@ func (r *Run) Profile(ctx context.Context) (*Profile, error) {
 	defer os.RemoveAll(dir)
 	p, err := r.callgrind(ctx, valgrind, dir)
 	if unknown := (*unknownInstruction)(nil); errors.As(err, &unknown) {
-		r.Note(fmt.Sprintf("%s does not know an instruction of %s (%s), so it cannot count; sampling with perf instead", filepath.Base(valgrind), r.Program[0], unknown.bytes))
+		r.Note(fmt.Sprintf("%s does not know an instruction of %s (%s), so it cannot count; sampling with perf instead",
+			filepath.Base(valgrind), r.Program[0], unknown.bytes))
 		return r.sampled(ctx, dir)
 	}
 	if err == nil && cpuid.CPU.Supports(cpuid.AVX512F) {
@@ -96,7 +97,8 @@ func (r *Run) callgrind(ctx context.Context, valgrind, dir string) (*Profile, er
 		return err != nil || info.Size() == 0
 	})
 	if len(files) == 0 {
-		return nil, &InputError{Subject: r.Program[0], Problem: "valgrind counted no instruction", Remedy: "programs that the kernel runs with other rights, such as setuid ones, cannot be counted"}
+		return nil, &InputError{Subject: r.Program[0], Problem: "valgrind counted no instruction",
+			Remedy: "programs that the kernel runs with other rights, such as setuid ones, cannot be counted"}
 	}
 	p, err := ReadCallgrind(files...)
 	if err != nil {
@@ -177,7 +179,8 @@ func (r *Run) run(ctx context.Context, name string, args []string, where string)
 	case errors.As(err, &host):
 		return nil, nil, err
 	case err != nil && limited.Err() != nil:
-		return nil, nil, &InputError{Subject: r.Program[0], Problem: fmt.Sprintf("it did not end%s within %v and was killed", where, timeout), Remedy: "give it longer with -timeout, or less to do"}
+		return nil, nil, &InputError{Subject: r.Program[0], Problem: fmt.Sprintf("it did not end%s within %v and was "+
+			"killed", where, timeout), Remedy: "give it longer with -timeout, or less to do"}
 	case errors.As(err, &exit):
 		if s, ok := exit.Sys().(syscall.WaitStatus); ok && s.Signaled() {
 			return fail(fmt.Sprintf("ended by signal %d (%v)", int(s.Signal()), s.Signal()), "run it by itself first", nil)

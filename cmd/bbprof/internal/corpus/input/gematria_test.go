@@ -15,8 +15,10 @@ import (
 // and the x87 unit.
 func TestGematria(t *testing.T) {
 	annotated := gematria.Annotated{Hex: "488b03", Size: 4096, Fill: 0x100, Pages: []uint64{0x1000}, Registers: []gematria.Register{
-		{Name: "RBX", Value: 0x2000}, {Name: "XMM3", Value: 7}, {Name: "FS", Value: 0x3000}, {Name: "EFLAGS", Value: 0}, {Name: "MXCSR", Value: 0}, {Name: "FP0", Value: 1}}}
-	measured := gematria.Throughput{Source: "m: x", Cycles: []float64{1, 1.5}, Instructions: []gematria.Instruction{{Code: []byte{0x48, 0x01}}, {Code: []byte{0xc0}}}}
+		{Name: "RBX", Value: 0x2000}, {Name: "XMM3", Value: 7}, {Name: "FS", Value: 0x3000}, {Name: "EFLAGS"},
+		{Name: "MXCSR", Value: 0}, {Name: "FP0", Value: 1}}}
+	measured := gematria.Throughput{Source: "m: x", Cycles: []float64{1, 1.5},
+		Instructions: []gematria.Instruction{{Code: []byte{0x48, 0x01}}, {Code: []byte{0xc0}}}}
 	const set = "rbx=0x2000,fs_base=0x3000,xmm3=0x7,fill=0x100"
 	for name, c := range map[string]struct {
 		file string

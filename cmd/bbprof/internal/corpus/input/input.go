@@ -394,7 +394,8 @@ func (u *Unplaced) Add(where string) {
 // Warn reports them, if any.
 func (u Unplaced) Warn(w io.Writer) {
 	if u.rows > 0 {
-		fmt.Fprintf(w, "bbprof: warning: %s with an invalid address, not such as 0x401136, the first in %s: measured as without one\n", words.Plural(u.rows, "row"), u.first)
+		fmt.Fprintf(w, "bbprof: warning: %s with an invalid address, not such as 0x401136, the first in %s: measured "+
+			"as without one\n", words.Plural(u.rows, "row"), u.first)
 	}
 }
 

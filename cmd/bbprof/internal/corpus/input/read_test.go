@@ -444,7 +444,8 @@ func TestParquet(t *testing.T) {
 		Bad     bool
 		Carried []string
 	}
-	want := []row{{1, "90", false, []string{"7", `a, "b"`}}, {2, "", true, []string{"", ""}}, {3, "zz", true, []string{"9", "# "}}, {4, "4801c0", false, []string{"10", ""}}}
+	want := []row{{1, "90", false, []string{"7", `a, "b"`}}, {2, "", true, []string{"", ""}},
+		{3, "zz", true, []string{"9", "# "}}, {4, "4801c0", false, []string{"10", ""}}}
 	for _, from := range []string{name, "-"} {
 		in := require.Get(Open([]string{from}, bytes.NewReader(table.Bytes()), "", nil))(t)
 		defer in.Close()

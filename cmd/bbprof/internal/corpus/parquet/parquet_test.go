@@ -69,7 +69,8 @@ func TestDuckDB(t *testing.T) {
 
 // table is our own, with two row groups.
 func table() (columns []Column, rows [][]string) {
-	columns = []Column{{Name: "hex", Type: Text, EmptyText: true}, {Name: "reason"}, {Name: "row", Type: Integer}, {Name: "cycles", Type: Number, Decimals: 4}, {Name: "rescued", Type: Flag}, {Name: "none", Type: Number}}
+	columns = []Column{{Name: "hex", Type: Text, EmptyText: true}, {Name: "reason"}, {Name: "row", Type: Integer},
+		{Name: "cycles", Type: Number, Decimals: 4}, {Name: "rescued", Type: Flag}, {Name: "none", Type: Number}}
 	for i := range GroupRows + 100 {
 		row := []string{fmt.Sprintf("%x", i), "", strconv.Itoa(i - 50), fmt.Sprintf("%.4f", float64(i)/16), strconv.FormatBool(i%3 == 0), ""}
 		switch {
@@ -164,8 +165,10 @@ func TestLibraryWrites(t *testing.T) {
 		var want [][]string
 		for i := range 1000 {
 			note, n, few, x, flag := fmt.Sprint("note ", i%30), int64(i), int64(i%5), float64(i)/2, i%3 == 0
-			r := row{fmt.Sprintf("%02x", i), &note, fmt.Sprint("prefix ", i), &n, &few, int64(-7 * i), 1<<63 + uint64(i), int32(-i % 7), &x, &flag, [3]byte{'a', 'b', byte('0' + i%10)}}
-			cells := []string{r.Hex, note, r.Delta, fmt.Sprint(n), fmt.Sprint(few), fmt.Sprint(r.Delta2), fmt.Sprint(r.Large), fmt.Sprint(r.Small), fmt.Sprint(x), fmt.Sprint(flag), string(r.Fixed[:])}
+			r := row{fmt.Sprintf("%02x", i), &note, fmt.Sprint("prefix ", i), &n, &few, int64(-7 * i), 1<<63 + uint64(i),
+				int32(-i % 7), &x, &flag, [3]byte{'a', 'b', byte('0' + i%10)}}
+			cells := []string{r.Hex, note, r.Delta, fmt.Sprint(n), fmt.Sprint(few), fmt.Sprint(r.Delta2),
+				fmt.Sprint(r.Large), fmt.Sprint(r.Small), fmt.Sprint(x), fmt.Sprint(flag), string(r.Fixed[:])}
 			if i%4 == 0 {
 				r.Note, r.Row, r.Few, r.X, r.Flag = nil, nil, nil, nil, nil
 				cells[1], cells[3], cells[4], cells[8], cells[9] = "", "", "", "", ""
@@ -263,10 +266,12 @@ func onePage(t *testing.T, kind format.Type, codec format.CompressionCodec, how 
 	t.Helper()
 	header := require.Get(thrift.Marshal(new(thrift.CompactProtocol), &format.PageHeader{
 		Type: format.DataPage, UncompressedPageSize: int32(size), CompressedPageSize: int32(len(page)),
-		DataPageHeader: thrift.New(format.DataPageHeader{NumValues: int32(rows), Encoding: how, DefinitionLevelEncoding: format.RLE, RepetitionLevelEncoding: format.RLE}),
+		DataPageHeader: thrift.New(format.DataPageHeader{NumValues: int32(rows), Encoding: how,
+			DefinitionLevelEncoding: format.RLE, RepetitionLevelEncoding: format.RLE}),
 	}))(t)
 	file := slices.Concat([]byte(Magic), header, page)
-	column := format.ColumnMetaData{Type: kind, Codec: codec, NumValues: int64(rows), DataPageOffset: int64(len(Magic)), TotalCompressedSize: int64(len(file) - len(Magic))}
+	column := format.ColumnMetaData{Type: kind, Codec: codec, NumValues: int64(rows), DataPageOffset: int64(len(Magic)),
+		TotalCompressedSize: int64(len(file) - len(Magic))}
 	footer := require.Get(thrift.Marshal(new(thrift.CompactProtocol), &format.FileMetaData{
 		NumRows: int64(rows),
 		Schema: thrift.Slice[format.SchemaElement]{
@@ -304,7 +309,8 @@ func TestBombs(t *testing.T) {
 			"a page of 16 values holds 0"},
 		"texts with long prefixes": {onePage(t, format.ByteArray, format.Uncompressed, format.DeltaByteArray,
 			slices.Concat(levels, deltas(1<<16, 0), deltas(0, 1<<16), make([]byte, 1<<16)), 1<<20, rows), "more than 67108864"},
-		"more suffixes than rows": {onePage(t, format.ByteArray, format.Uncompressed, format.DeltaByteArray, slices.Concat(levels, deltas(0, 0), many, make([]byte, 1<<16)), 1<<20, rows),
+		"more suffixes than rows": {onePage(t, format.ByteArray, format.Uncompressed, format.DeltaByteArray,
+			slices.Concat(levels, deltas(0, 0), many, make([]byte, 1<<16)), 1<<20, rows),
 			"2147483647 values where a page has 20000"},
 		"more numbers than rows": {onePage(t, format.Int64, format.Uncompressed, format.DeltaBinaryPacked, slices.Concat(levels, many), 1<<20, rows),
 			"2147483647 values where a page has 20000"},

@@ -271,7 +271,8 @@ func registersOf(insts []asm.Inst, state initial.State) (list []gematria.Registe
 	if segments[asm.GS] {
 		add("gs", state.GSBase)
 	}
-	for _, r := range []asm.Reg{asm.RAX, asm.RCX, asm.RDX, asm.RSI, asm.RDI, asm.R8, asm.R9, asm.R10, asm.R11, asm.RBX, asm.R14, asm.R15, asm.R12, asm.R13, asm.RBP} {
+	for _, r := range []asm.Reg{asm.RAX, asm.RCX, asm.RDX, asm.RSI, asm.RDI, asm.R8, asm.R9, asm.R10, asm.R11, asm.RBX,
+		asm.R14, asm.R15, asm.R12, asm.R13, asm.RBP} {
 		if all.GPR>>r&1 == 0 {
 			return list, strings.ToUpper(r.String()), nil
 		}

@@ -142,7 +142,8 @@ func (s Schema) Select(names []string) (chosen Schema, at []int, err error) {
 	left := map[int]bool{}
 	for _, name := range names {
 		if minus(name) != except {
-			return nil, nil, errors.New("some names have a minus sign and some have none; name the columns to write, or with a minus sign each those to leave out")
+			return nil, nil, errors.New("some names have a minus sign and some have none; name the columns to write, " +
+				"or with a minus sign each those to leave out")
 		}
 		i := s.Index(strings.TrimPrefix(name, "-"))
 		switch {

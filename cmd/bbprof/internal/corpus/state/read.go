@@ -117,7 +117,8 @@ func (r *Reader) open(files []*zip.File, size int64) error {
 		return r.damaged(err)
 	}
 	if about.Version != version {
-		return &Error{Subject: r.name, Problem: fmt.Sprintf("it is of version %d, which this bbprof does not know", about.Version), Remedy: "use the bbprof that wrote it, or a newer one"}
+		return &Error{Subject: r.name, Problem: fmt.Sprintf("it is of version %d, which this bbprof does not know",
+			about.Version), Remedy: "use the bbprof that wrote it, or a newer one"}
 	}
 	r.about = about.About
 	last := len(files) - 1
@@ -127,7 +128,8 @@ func (r *Reader) open(files []*zip.File, size int64) error {
 	for _, f := range files[1:last] {
 		c := chunk{file: f, firstVisit: r.visits, firstPage: r.pages}
 		fmt.Sscanf(f.Name, chunkFile, &c.visits, &c.pages)
-		if f.Name != fmt.Sprintf(chunkFile, c.visits, c.pages) || c.visits < 1 || c.visits > fullVisits || c.pages < 0 || c.pages > fullPages+2*MaxPages || r.pages > math.MaxUint32-c.pages {
+		if f.Name != fmt.Sprintf(chunkFile, c.visits, c.pages) || c.visits < 1 || c.visits > fullVisits || c.pages < 0 ||
+			c.pages > fullPages+2*MaxPages || r.pages > math.MaxUint32-c.pages {
 			return r.damaged(fmt.Errorf("%.40q is not a chunk of visits", f.Name))
 		}
 		r.chunks = append(r.chunks, c)

@@ -105,7 +105,8 @@ func registersOf(c *initial.Captured) (r registers, err error) {
 
 // captured returns the state without its pages. It omits zero vector registers.
 func (r *registers) captured() (c initial.Captured) {
-	c.State = initial.State{Name: "captured", GPR: r.GPR, FSBase: r.FSBase, GSBase: r.GSBase, Fill: initial.Paper().Fill, MXCSR: r.MXCSR, Opmasks: r.Opmasks, Flags: r.Flags}
+	c.State = initial.State{Name: "captured", GPR: r.GPR, FSBase: r.FSBase, GSBase: r.GSBase, Fill: initial.Paper().Fill,
+		MXCSR: r.MXCSR, Opmasks: r.Opmasks, Flags: r.Flags}
 	c.Address, c.X87 = r.Address, r.X87
 	c.Vectors = initial.VectorsOf(&r.Vectors)
 	return c

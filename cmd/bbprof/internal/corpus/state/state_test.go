@@ -26,7 +26,8 @@ var whole = cmp.Comparer(func(a, b initial.Page) bool { return a == b })
 
 // randomState has n pages with few distinct contents.
 func randomState(rng *rand.Rand, n int) initial.Captured {
-	c := initial.Captured{State: initial.State{Name: "captured", FSBase: rng.Uint64(), Flags: 0x41, Fill: initial.Paper().Fill, MXCSR: 0x1f80}, Address: rng.Uint64()}
+	c := initial.Captured{State: initial.State{Name: "captured", FSBase: rng.Uint64(), Flags: 0x41,
+		Fill: initial.Paper().Fill, MXCSR: 0x1f80}, Address: rng.Uint64()}
 	for i := range c.GPR {
 		c.GPR[i] = rng.Uint64()
 	}
