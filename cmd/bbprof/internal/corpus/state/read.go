@@ -2,7 +2,6 @@ package state
 
 import (
 	"archive/zip"
-	"bytes"
 	"encoding/binary"
 	"encoding/csv"
 	"encoding/json"
@@ -13,7 +12,6 @@ import (
 	"os"
 	"slices"
 	"sort"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -201,52 +199,18 @@ func (r *Reader) damaged(err error) error {
 }
 
 func (r *Reader) readIndex(text []byte) error {
-	rows := csv.NewReader(bytes.NewReader(text))
-	rows.FieldsPerRecord, rows.ReuseRecord = len(columns), true
-	names := map[string]string{} // many rows share block, file and function
-	for n := -1; ; n++ {
-		cells, err := rows.Read()
-		switch {
-		case err == io.EOF && n != r.visits:
-			return r.damaged(fmt.Errorf("its index has %d rows for %d visits", max(n, 0), r.visits))
-		case err == io.EOF:
-			return nil
-		case err != nil:
-			return r.damaged(err)
-		case n < 0:
-			if !slices.Equal(cells, columns) {
-				return r.damaged(errors.New("its index has other columns"))
-			}
-			continue
-		}
-		e, err := entry(cells, names)
-		if err == nil && e.ID != n+1 {
-			err = fmt.Errorf("row %d of its index is of state %d", n+1, e.ID)
-		}
-		if err != nil {
-			return r.damaged(err)
-		}
-		r.index = append(r.index, e)
+	if err := json.Unmarshal(text, &r.index); err != nil {
+		return r.damaged(err)
 	}
-}
-
-// entry parses a row of the index; names interns its strings.
-func entry(cells []string, names map[string]string) (e Entry, err error) {
-	for i, to := range map[int]*string{0: &e.Hex, 2: &e.File, 3: &e.Function} {
-		if _, ok := names[cells[i]]; !ok {
-			own := string([]byte(cells[i]))
-			names[own] = own
-		}
-		*to = names[cells[i]]
+	if len(r.index) != r.visits {
+		return r.damaged(fmt.Errorf("its index has %d rows for %d visits", len(r.index), r.visits))
 	}
-	var id, pages, changed uint64
-	for i, to := range map[int]*uint64{1: &id, 4: &e.Address, 5: &e.Offset, 6: &e.Visit, 7: &e.Visits, 8: &pages, 9: &changed} {
-		if *to, err = strconv.ParseUint(cells[i], 0, 64); err != nil {
-			return e, err
+	for n, e := range r.index {
+		if e.ID != n+1 {
+			return r.damaged(fmt.Errorf("row %d of its index is of state %d", n+1, e.ID))
 		}
 	}
-	e.ID, e.Pages, e.Changed = int(id), int(pages), int(changed)
-	return e, nil
+	return nil
 }
 
 // load reads a file of the archive, of at most most bytes.
@@ -322,13 +286,10 @@ func parse(raw []byte, visits, pages int) (*chunkData, error) {
 // WriteIndex writes the index as CSV: a corpus of the blocks, whose column state names each state.
 func (r *Reader) WriteIndex(w io.Writer) error {
 	rows := csv.NewWriter(w)
-	if err := rows.Write(columns); err != nil {
-		return err
-	}
-	for i := range r.index {
-		if err := rows.Write(r.index[i].cells(r.name + "#")); err != nil {
-			return err
-		}
+	rows.Write([]string{"hex", "state", "file", "function", "address", "offset", "visit", "visits", "pages", "changed"}) // errors persist
+	for _, e := range r.index {
+		rows.Write([]string{e.Hex, fmt.Sprintf("%s#%d", r.name, e.ID), e.File, e.Function, fmt.Sprintf("%#x", e.Address), fmt.Sprintf("%#x", e.Offset),
+			fmt.Sprint(e.Visit), fmt.Sprint(e.Visits), fmt.Sprint(e.Pages), fmt.Sprint(e.Changed)})
 	}
 	rows.Flush()
 	return rows.Error()
