@@ -19,18 +19,17 @@ type Output struct {
 	pipe   *pipe            // nil for a file
 	path   string           // "" for a pipe
 
-	done    marks     // rows of earlier runs
-	tally   Tally     // of those rows
-	sorted  bool      // the file's rows so far are in order
-	last    int64     // number of the last row in the file
-	ended   [2]string // the run's header and its replacement when sorting
-	columns columnsOfTally
-	row     int
-	hex     int
+	done   marks     // rows of earlier runs
+	tally  Tally     // of those rows
+	sorted bool      // the file's rows so far are in order
+	last   int64     // number of the last row in the file
+	ended  [2]string // the run's header and its replacement when sorting
+	row    int
+	hex    int
 }
 
 func newOutput(schema resultfile.Schema) *Output {
-	return &Output{sorted: true, at: map[uint64]int64{}, done: marks{}, schema: schema, columns: tallied(schema),
+	return &Output{sorted: true, at: map[uint64]int64{}, done: marks{}, schema: schema,
 		row: schema.Index("row"), hex: schema.Index("hex")}
 }
 

@@ -145,12 +145,12 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 			return 0, err
 		}
 		at := in.At()
-		if cells[o.columns.duplicate] != "" {
+		if cells[o.schema.Index("duplicate_of")] != "" {
 			at = -1
 		}
 		o.done[row] = newMark(cells[o.hex], at)
 		o.follow(row)
-		o.tally.add(o.columns, cells)
+		o.tally.add(o.schema, cells)
 		end = in.End()
 	}
 }

@@ -394,6 +394,6 @@ func (r *run) put(seq int64, cells []string, key *uint64) error {
 		return err
 	}
 	r.header = ""
-	r.tally.add(r.out.columns, cells)
+	r.tally.add(r.out.schema, cells)
 	return nil
 }

@@ -277,8 +277,6 @@ func (c *rangeCounts) between(lo, hi uint64) uint64 {
 	return uint64(max(j-i, 0))
 }
 
-func (c *rangeCounts) any(lo, hi uint64) bool { return c.between(lo, hi) > 0 || c.at(lo) > 0 }
-
 func (c *rangeCounts) addresses(lo, hi uint64, into []int) []int {
 	i, _ := slices.BinarySearch(c.starts, lo)
 	for ; i < len(c.starts) && c.starts[i] < hi; i++ {

@@ -27,7 +27,6 @@ type objectCounts struct {
 type counts interface {
 	at(addr uint64) uint64                     // executions of the instruction
 	between(lo, hi uint64) uint64              // sum over a range
-	any(lo, hi uint64) bool                    // whether anything in it ran
 	addresses(lo, hi uint64, into []int) []int // executed instructions, as offsets from lo
 	exact() bool                               // at counts executions; otherwise only between is meaningful
 }
@@ -111,11 +110,6 @@ func (c *exactCounts) at(addr uint64) uint64 {
 		return c.counts[i]
 	}
 	return 0
-}
-
-func (c *exactCounts) any(lo, hi uint64) bool {
-	i := c.index(lo)
-	return i < len(c.addrs) && c.addrs[i] < hi
 }
 
 func (c *exactCounts) between(lo, hi uint64) uint64 { return c.sums[c.index(hi)] - c.sums[c.index(lo)] }

@@ -2,7 +2,6 @@ package resultfile
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,7 +17,6 @@ import (
 const parquetRuns = "bbprof.runs"
 
 type parquetWriter struct {
-	schema Schema
 	*parquet.Writer
 	header int      // index of run_header, -1 if there is none
 	runs   []string // JSON
@@ -33,7 +31,7 @@ func newParquetWriter(w io.Writer, s Schema) (*parquetWriter, error) {
 		columns = append(columns, parquet.Column{Name: c.Name, Type: c.Type, EmptyText: c.of == nil && !c.Unknown})
 	}
 	out, err := parquet.NewWriter(w, columns)
-	return &parquetWriter{schema: s, Writer: out, header: s.Index(runHeader)}, err
+	return &parquetWriter{Writer: out, header: s.Index(runHeader)}, err
 }
 
 func (w *parquetWriter) noteRun(header string) {
@@ -48,11 +46,7 @@ func (w *parquetWriter) Write(cells []string) error {
 	if w.header >= 0 {
 		w.noteRun(cells[w.header])
 	}
-	err := w.Writer.Write(cells)
-	if bad := (*parquet.MistypedError)(nil); errors.As(err, &bad) {
-		return w.schema[bad.Column].mistyped(cells[bad.Column])
-	}
-	return err
+	return w.Writer.Write(cells)
 }
 
 // Flush does nothing: rows are written in groups.
