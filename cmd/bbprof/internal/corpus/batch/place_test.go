@@ -93,11 +93,11 @@ func TestDisplaced(t *testing.T) {
 			if got := strings.Count(readFile(t, displaced.Rows), "\n") - 1; int64(got) != tally.Rows && c.name != "cut" {
 				t.Errorf("%d rows in %s, counted are %d", got, displaced.Rows, tally.Rows)
 			}
-			if strings.Contains(c.name, "replaced") && readFile(t, path) != others {
-				t.Errorf("the other file is now %q", readFile(t, path))
-			}
 			if err := out.Sort(); err == nil && c.name != "cut" && c.name != "written to" {
 				t.Error("it was put in order at its old name")
+			}
+			if strings.Contains(c.name, "replaced") && readFile(t, path) != others {
+				t.Errorf("the other file is now %q", readFile(t, path))
 			}
 			if c.name == "cut" { // the remaining rows can be resumed
 				out.Close()
@@ -163,27 +163,6 @@ func TestLinksBeside(t *testing.T) {
 		t.Error("a link is followed on resume")
 	}
 	require.Equal(t, "the secret", "precious", readFile(t, secret))
-}
-
-// TestSortReadsTheOpenFile: the path may name another file by then.
-func TestSortReadsTheOpenFile(t *testing.T) {
-	path := file(t)
-	out, _ := require.Get2(Resume(path, resultfile.CSV, schema, here()))(t)
-	defer out.Close()
-	l := &lab{delay: jitter}
-	require.Get(Run(t.Context(), open(t, text(50)), out, Options{Workers: l.workers(3), Run: here()}))(t)
-	require.NoError(t, out.Flush())
-	out.sorted = false
-	os.Rename(path, path+".old")
-	os.WriteFile(path, []byte("other"), 0o666)
-	var displaced *DisplacedError
-	if err := out.Sort(); !errors.As(err, &displaced) || readFile(t, path) != "other" {
-		t.Errorf("%v, and the other file is %.20q", err, readFile(t, path))
-	}
-	left, _ := os.ReadDir(filepath.Dir(path))
-	if len(left) != 2 {
-		t.Errorf("left are %v", left)
-	}
 }
 
 // TestLineAt: a reread row has no line end, even if the file was saved with CRLF.

