@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/atomicfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
@@ -96,7 +97,7 @@ func (p *part) openLines() (size int64, err error) {
 		return 0, err
 	}
 	defer in.Close()
-	if p.file, err = temporary("a copy of a part that cannot be read twice"); err != nil {
+	if p.file, err = atomicfile.Temporary("a copy of a part that cannot be read twice"); err != nil {
 		return 0, err
 	}
 	out, err := resultfile.NewWriter(p.file, resultfile.CSV, in.Schema)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/atomicfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
 
@@ -68,7 +69,7 @@ func (o *Output) open(f *os.File, format resultfile.Format, end int64) error {
 // Pipe writes rows to w, which cannot be reread, in input order. A temporary file keeps the measured rows for repeated
 // blocks.
 func Pipe(w io.Writer, format resultfile.Format, schema resultfile.Schema, columns []string) (*Output, error) {
-	spool, err := temporary("what was measured, for blocks that come again")
+	spool, err := atomicfile.Temporary("what was measured, for blocks that come again")
 	if err != nil {
 		return nil, err
 	}
@@ -77,20 +78,6 @@ func Pipe(w io.Writer, format resultfile.Format, schema resultfile.Schema, colum
 		err = o.open(spool, resultfile.CSV, 0)
 	}
 	return o, err
-}
-
-// temporary returns an unnamed file that lives while it is open; in memory if there is no folder for it, as in a
-// container with bbprof alone.
-func temporary(purpose string) (*os.File, error) {
-	f, err := os.CreateTemp("", "bbprof-*.csv")
-	if err != nil {
-		if f, err := inMemory("bbprof.csv"); err == nil {
-			return f, nil
-		}
-		return nil, fmt.Errorf("keeping %s: %w (TMPDIR names another folder)", purpose, err)
-	}
-	os.Remove(f.Name())
-	return f, nil
 }
 
 // put writes a row. seq counts this run's rows from 0 in input order; key is the block's hash if it was measured

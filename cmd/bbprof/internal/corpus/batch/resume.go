@@ -105,7 +105,7 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 	}
 	var runs resultfile.Runs
 	var damage *resultfile.DamageError
-	end = in.End()
+	end = in.End
 	for {
 		cells, err := in.Next()
 		var bad *resultfile.DamageError
@@ -139,19 +139,19 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 			return 0, fmt.Errorf("%w, and whole rows follow; mend or remove that line", damage)
 		}
 		if o.done[row] != 0 {
-			return 0, fmt.Errorf("line %d is a second result of row %d", in.Line(), row)
+			return 0, fmt.Errorf("line %d is a second result of row %d", in.Line, row)
 		}
 		if err := runs.Add(o.schema, cells); err != nil {
 			return 0, err
 		}
-		at := in.At()
+		at := in.At
 		if cells[o.schema.Index("duplicate_of")] != "" {
 			at = -1
 		}
 		o.done[row] = newMark(cells[o.hex], at)
 		o.follow(row)
 		o.tally.add(o.schema, cells)
-		end = in.End()
+		end = in.End
 	}
 }
 

@@ -117,13 +117,13 @@ func (v *Verification) rows(dir string, listed map[string]string) {
 
 // derivation holds what was derived from the rows read.
 type derivation struct {
-	tally   *tally                   // nil before the first row
+	tally   *tally                   // nil before the first part
 	hashes  map[string]func() string // of the files that the tally writes
 	blocks  []splitBlock             // accepted blocks and their splits
 	splits  []string
 	missing bool // a part is missing
 
-	first   string // first part with a row
+	first   string // first part
 	columns []string
 }
 
@@ -136,41 +136,49 @@ func (v *Verification) part(dir string, part Part, sum string, d *derivation) {
 		v.problem(SheetFile, "part %q is not in this directory", part.File)
 		return
 	}
-	foreign, same := map[string]bool{}, false
+	foreign, rows := map[string]bool{}, 0
 	path := filepath.Join(dir, filepath.FromSlash(part.File))
-	rows, runs, err := eachRow(path, func(s resultfile.Schema, cells []string) error {
-		if d.tally == nil {
-			d.first, d.columns = part.File, s.Names()
-			if err := d.begin(s, v.Sheet.WeightColumn); err != nil {
-				return err
+	in, err := resultfile.OpenRows(path, nil)
+	if err == nil {
+		defer in.Close()
+		err = d.begin(part.File, in.Schema, v.Sheet.WeightColumn)
+	}
+	for err == nil {
+		var r resultfile.Row
+		if r, err = in.Next(); err == nil {
+			rows++
+			if id := r.Cell("run"); !slices.Contains(v.Sheet.Runs, id) {
+				foreign[id] = true
 			}
+			err = d.add(r.Cells)
 		}
-		if !same { // compared for its first row only
-			if same = slices.Equal(s.Names(), d.columns); !same {
-				return fmt.Errorf("its columns are not those of %s", d.first)
-			}
-		}
-		if id := cells[d.tally.at("run")]; !slices.Contains(v.Sheet.Runs, id) {
-			foreign[id] = true
-		}
-		return d.add(cells)
-	})
-	v.host(part.File, runs)
+	}
+	if in != nil {
+		v.host(part.File, in.Runs)
+	}
 	switch {
+	case errors.Is(err, io.EOF) && rows == part.Rows:
+	case errors.Is(err, io.EOF):
+		v.problem(part.File, "it has %d rows, the datasheet says %d", rows, part.Rows)
 	case errors.Is(err, fs.ErrNotExist): // reported by sums
 		d.missing = true
-	case err != nil:
+	default:
 		v.problem(part.File, "%s", strings.TrimPrefix(err.Error(), path+": "))
-	case rows != part.Rows:
-		v.problem(part.File, "it has %d rows, the datasheet says %d", rows, part.Rows)
 	}
 	if len(foreign) > 0 {
 		v.problem(part.File, "it has rows of a run that is not of this dataset: %s", strings.Join(slices.Sorted(maps.Keys(foreign)), ", "))
 	}
 }
 
-// begin starts the tally, whose files are hashed and discarded.
-func (d *derivation) begin(s resultfile.Schema, weight string) (err error) {
+// begin starts the tally, whose files are hashed and discarded. Further parts must have the columns of the first.
+func (d *derivation) begin(part string, s resultfile.Schema, weight string) (err error) {
+	if d.tally != nil {
+		if !slices.Equal(s.Names(), d.columns) {
+			return fmt.Errorf("its columns are not those of %s", d.first)
+		}
+		return nil
+	}
+	d.first, d.columns = part, s.Names()
 	d.tally, err = newTally(s, weight, func(name string) io.Writer {
 		h := sha256.New()
 		d.hashes[name] = func() string { return fmt.Sprintf("%x", h.Sum(nil)) }
@@ -194,25 +202,6 @@ func (v *Verification) host(file string, runs resultfile.Runs) {
 			v.problem(file, "it was measured on %s (%s), the dataset on %s", run.Host.Microarchitecture, run.Host.Brand, here)
 		}
 	}
-}
-
-// eachRow returns the number of rows in a part, and their runs.
-func eachRow(path string, row func(resultfile.Schema, []string) error) (rows int, runs resultfile.Runs, err error) {
-	in, err := resultfile.OpenRows(path, nil)
-	if err != nil {
-		return 0, runs, err
-	}
-	defer in.Close()
-	for r, err := range in.All() {
-		if err == nil {
-			err = row(in.Schema, r.Cells)
-		}
-		if err != nil {
-			return rows, in.Runs, err
-		}
-		rows++
-	}
-	return rows, in.Runs, nil
 }
 
 // derived checks what follows from the rows against the datasheet and the other files.

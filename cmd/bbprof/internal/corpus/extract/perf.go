@@ -219,7 +219,9 @@ func (p *perfReader) find(process string, ip uint64) *mapping {
 func (p *perfReader) profile(source string) *Profile {
 	out := &Profile{Source: source, Samples: !p.stacks, Total: p.total, Lost: p.lost, objects: map[string]*objectCounts{}}
 	for name, f := range p.files {
-		var c counts = &sampleCounts{newExactCounts(f.samples)}
+		sampled := newExactCounts(f.samples)
+		sampled.sampled = true
+		var c counts = sampled
 		if p.stacks {
 			c = newRangeCounts(f.ranges, f.timed)
 			out.Timed = out.Timed || len(f.timed) > 0
@@ -239,10 +241,6 @@ func ReadPerfFile(name string) (*Profile, error) {
 	defer f.Close()
 	return ReadPerf(name, f)
 }
-
-type sampleCounts struct{ *exactCounts }
-
-func (c *sampleCounts) exact() bool { return false }
 
 // rangeCounts holds instruction ranges that ran without a branch.
 type rangeCounts struct {

@@ -80,6 +80,8 @@ type exactCounts struct {
 	addrs  []uint64
 	counts []uint64
 	sums   []uint64 // prefix sums of the counts
+
+	sampled bool // counts are samples of time
 }
 
 func newExactCounts(m map[uint64]uint64) *exactCounts {
@@ -98,7 +100,7 @@ func newExactCounts(m map[uint64]uint64) *exactCounts {
 	return c
 }
 
-func (c *exactCounts) exact() bool { return true }
+func (c *exactCounts) exact() bool { return !c.sampled }
 
 func (c *exactCounts) index(addr uint64) int {
 	i, _ := slices.BinarySearch(c.addrs, addr)

@@ -53,10 +53,10 @@ func (r *Run) Profile(ctx context.Context) (*Profile, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	p, err := r.callgrind(ctx, valgrind, dir)
-	if unknown := (*unknownInstruction)(nil); errors.As(err, &unknown) {
+	p, unknown, err := r.callgrind(ctx, valgrind, dir)
+	if unknown != "" {
 		r.Note(fmt.Sprintf("%s does not know an instruction of %s (%s), so it cannot count; sampling with perf instead",
-			filepath.Base(valgrind), r.Program[0], unknown.bytes))
+			filepath.Base(valgrind), r.Program[0], unknown))
 		return r.sampled(ctx, dir)
 	}
 	if err == nil && cpuid.CPU.Supports(cpuid.AVX512F) {
@@ -65,12 +65,8 @@ func (r *Run) Profile(ctx context.Context) (*Profile, error) {
 	return p, err
 }
 
-// unknownInstruction reports whether valgrind stopped at an unsupported instruction.
-type unknownInstruction struct{ bytes string }
-
-func (e *unknownInstruction) Error() string { return "unknown instruction " + e.bytes }
-
-func (r *Run) callgrind(ctx context.Context, valgrind, dir string) (*Profile, error) {
+// callgrind returns the bytes of the instruction at which valgrind stopped because it does not know it, if there is one.
+func (r *Run) callgrind(ctx context.Context, valgrind, dir string) (p *Profile, unknown string, err error) {
 	args := append([]string{
 		"--tool=callgrind", "--dump-instr=yes", "--dump-line=no", "--trace-children=yes",
 		"--callgrind-out-file=" + filepath.Join(dir, "callgrind.%p"), "--log-file=" + filepath.Join(dir, "log.%p"),
@@ -81,12 +77,12 @@ func (r *Run) callgrind(ctx context.Context, valgrind, dir string) (*Profile, er
 		if text, readErr := os.ReadFile(name); readErr == nil {
 			if _, after, ok := bytes.Cut(text, []byte("unhandled instruction bytes: ")); ok && err != nil {
 				line, _, _ := bytes.Cut(after, []byte("\n"))
-				return nil, &unknownInstruction{string(line)}
+				return nil, string(line), err
 			}
 		}
 	}
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	for _, pid := range left { // it may still have been writing
 		os.Remove(filepath.Join(dir, fmt.Sprintf("callgrind.%d", pid)))
@@ -97,15 +93,13 @@ func (r *Run) callgrind(ctx context.Context, valgrind, dir string) (*Profile, er
 		return err != nil || info.Size() == 0
 	})
 	if len(files) == 0 {
-		return nil, &InputError{Subject: r.Program[0], Problem: "valgrind counted no instruction",
+		return nil, "", &InputError{Subject: r.Program[0], Problem: "valgrind counted no instruction",
 			Remedy: "programs that the kernel runs with other rights, such as setuid ones, cannot be counted"}
 	}
-	p, err := ReadCallgrind(files...)
-	if err != nil {
-		return nil, err
+	if p, err = ReadCallgrind(files...); err == nil {
+		p.Source = "this run"
 	}
-	p.Source = "this run"
-	return p, nil
+	return p, "", err
 }
 
 // Samples runs the program under perf, which samples its address many times a second.

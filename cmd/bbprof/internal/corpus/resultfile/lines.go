@@ -157,9 +157,9 @@ func (e *DamageError) Error() string { return fmt.Sprintf("line %d is not a row:
 type LineReader struct {
 	in     *input.LineSource
 	lines  *Lines
-	line   int
-	at     int64 // offset of the latest row
-	end    int64 // offset of its end
+	Line   int   // of the latest row
+	At     int64 // byte offset of the latest row, even if damaged
+	End    int64 // of its end
 	cells  []string
 	pushed *string // a line to reread
 }
@@ -173,7 +173,7 @@ func NewLineReader(r io.Reader, f Format) (*LineReader, error) {
 	in := &LineReader{in: input.NewLineSource(r)}
 	if start, _ := in.in.Peek(len(input.ByteOrderMark)); string(start) == input.ByteOrderMark {
 		in.in.Discard(len(input.ByteOrderMark))
-		in.end = int64(len(input.ByteOrderMark))
+		in.End = int64(len(input.ByteOrderMark))
 	}
 	if f == "" {
 		f = CSV
@@ -232,14 +232,6 @@ func (r *LineReader) Schema() Schema {
 // Lines returns the file's row format, or nil if it lacks a header.
 func (r *LineReader) Lines() *Lines { return r.lines }
 
-// At returns the byte offset of the latest row, even if damaged.
-func (r *LineReader) At() int64 { return r.at }
-
-// End returns the byte offset of its end.
-func (r *LineReader) End() int64 { return r.end }
-
-func (r *LineReader) Line() int { return r.line }
-
 func (r *LineReader) Next() ([]string, error) {
 	if r.lines == nil {
 		return nil, io.EOF
@@ -249,11 +241,11 @@ func (r *LineReader) Next() ([]string, error) {
 		return nil, err
 	}
 	if !ended {
-		return nil, &DamageError{r.line, r.at, "its end is missing, as where a run was killed; bbprof batch -resume drops it"}
+		return nil, &DamageError{r.Line, r.At, "its end is missing, as where a run was killed; bbprof batch -resume drops it"}
 	}
 	cells, err := r.lines.Parse(line, r.cells[:0])
 	if err != nil {
-		return nil, &DamageError{r.line, r.at, err.Error()}
+		return nil, &DamageError{r.Line, r.At, err.Error()}
 	}
 	r.cells = cells
 	return cells, nil
@@ -271,9 +263,9 @@ func (r *LineReader) readLine() (_ string, ended bool, err error) {
 	if size == 0 || err != nil && !errors.Is(err, io.EOF) {
 		return "", false, err
 	}
-	r.at, r.end = r.end, r.end+int64(size)
-	if r.line++; size > maxLine {
-		return "", false, &DamageError{r.line, r.at, fmt.Sprintf("it has more than %d bytes", maxLine)}
+	r.At, r.End = r.End, r.End+int64(size)
+	if r.Line++; size > maxLine {
+		return "", false, &DamageError{r.Line, r.At, fmt.Sprintf("it has more than %d bytes", maxLine)}
 	}
 	return string(TrimEnd(line)), err == nil, nil
 }

@@ -443,8 +443,8 @@ func TestByteOrderMark(t *testing.T) {
 		if err != nil || !slices.Equal(r.Schema().Names(), []string{"hex", "row"}) || !slices.Equal(cells, []string{"90", "1"}) {
 			t.Errorf("%q: %q, %v of %q", text, cells, err, r.Schema().Names())
 		}
-		if want := int64(len("\ufeff") + strings.LastIndex(text[:len(text)-1], "\n") + 1); r.At() != want {
-			t.Errorf("%q: the row is at %d, want %d", text, r.At(), want)
+		if want := int64(len("\ufeff") + strings.LastIndex(text[:len(text)-1], "\n") + 1); r.At != want {
+			t.Errorf("%q: the row is at %d, want %d", text, r.At, want)
 		}
 	}
 }
