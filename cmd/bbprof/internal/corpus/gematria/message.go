@@ -98,134 +98,114 @@ func (a Annotated) Message() []byte {
 	return bytesField(bytesField(nil, annotatedState, state), annotatedHex, a.Hex)
 }
 
-// fields calls f with each field of a message: n is a number's value, data the bytes of others.
-func fields(message []byte, f func(number protowire.Number, n uint64, data []byte) error) error {
-	for len(message) > 0 {
-		number, kind, head := protowire.ConsumeTag(message)
-		if head < 0 {
-			return errMessage
-		}
-		size := protowire.ConsumeFieldValue(number, kind, message[head:])
-		if size < 0 {
-			return errMessage
-		}
-		n, data := uint64(0), message[head:head+size]
-		switch kind {
-		case protowire.VarintType:
-			n, _ = protowire.ConsumeVarint(data)
-			data = nil
-		case protowire.BytesType:
-			data, _ = protowire.ConsumeBytes(data)
-		}
-		message = message[head+size:]
-		if err := f(number, n, data); err != nil {
-			return err
-		}
-	}
-	return nil
+// message holds the values of each field in order.
+type message map[protowire.Number][]value
+
+// value is a field's number, or the bytes of another type.
+type value struct {
+	n    uint64
+	data []byte
 }
 
 var errMessage = errors.New("it is not a Protocol Buffers message, or a damaged one")
 
-// Parse reads a message of either kind; the other result is nil.
-func Parse(message []byte) (*Throughput, *Annotated, error) {
-	var first, second []byte
-	err := fields(message, func(number protowire.Number, _ uint64, data []byte) error {
-		switch number {
-		case 1:
-			first = data
-		case 2:
-			if second == nil { // of several throughputs, take the first
-				second = data
-			}
-		default:
-			return fmt.Errorf("it has a field %d, which neither BasicBlockWithThroughputProto nor BlockWithExecutionAnnotations has", number)
+func parse(text []byte) (message, error) {
+	m := message{}
+	for len(text) > 0 {
+		number, kind, head := protowire.ConsumeTag(text)
+		if head < 0 {
+			return nil, errMessage
 		}
-		return nil
-	})
+		size := protowire.ConsumeFieldValue(number, kind, text[head:])
+		if size < 0 {
+			return nil, errMessage
+		}
+		v := value{data: text[head : head+size]}
+		switch kind {
+		case protowire.VarintType:
+			v.n, _ = protowire.ConsumeVarint(v.data)
+			v.data = nil
+		case protowire.BytesType:
+			v.data, _ = protowire.ConsumeBytes(v.data)
+		}
+		m[number], text = append(m[number], v), text[head+size:]
+	}
+	return m, nil
+}
+
+// last returns the field's value that counts, zero without one.
+func (m message) last(number protowire.Number) (v value) {
+	if all := m[number]; len(all) > 0 {
+		v = all[len(all)-1]
+	}
+	return v
+}
+
+// Parse reads a message of either kind; the other result is nil.
+func Parse(text []byte) (*Throughput, *Annotated, error) {
+	m, err := parse(text)
 	if err != nil {
 		return nil, nil, err
 	}
+	for number := range m {
+		if number > 2 {
+			return nil, nil, fmt.Errorf("it has a field %d, which neither BasicBlockWithThroughputProto nor BlockWithExecutionAnnotations has", number)
+		}
+	}
+	var second []byte
+	if list := m[2]; len(list) > 0 {
+		second = list[0].data // of several throughputs, the first
+	}
 	if len(second) > 0 && isHex(second) { // a message's first byte is not a hexadecimal digit
 		a := &Annotated{Hex: string(second)}
-		return nil, a, a.state(first)
+		return nil, a, a.state(m.last(annotatedState).data)
 	}
 	t := &Throughput{}
-	return t, nil, errors.Join(t.block(first), t.list(second))
+	return t, nil, errors.Join(t.block(m.last(throughputBlock).data), t.list(second))
 }
 
 func isHex(text []byte) bool { return len(bytes.Trim(text, "0123456789abcdefABCDEF")) == 0 }
 
-func (t *Throughput) block(message []byte) error {
-	return fields(message, func(number protowire.Number, _ uint64, data []byte) error {
-		if number != blockInstructions {
-			return nil
-		}
-		var in Instruction
-		err := fields(data, func(number protowire.Number, n uint64, data []byte) error {
-			switch number {
-			case instAddress:
-				in.Address = n
-			case instText:
-				in.Text = string(data)
-			case instCode:
-				in.Code = data
-			}
-			return nil
-		})
-		t.Instructions = append(t.Instructions, in)
-		return err
-	})
+func (t *Throughput) block(text []byte) error {
+	m, err := parse(text)
+	for _, v := range m[blockInstructions] {
+		in, failed := parse(v.data)
+		err = errors.Join(err, failed)
+		t.Instructions = append(t.Instructions, Instruction{in.last(instAddress).n, string(in.last(instText).data), in.last(instCode).data})
+	}
+	return err
 }
 
-func (t *Throughput) list(message []byte) error {
-	return fields(message, func(number protowire.Number, _ uint64, data []byte) error {
-		switch number {
-		case sourceName:
-			t.Source = string(data)
-		case sourceCycles: // one value per field, or packed
-			for ; len(data) >= 8; data = data[8:] {
-				t.Cycles = append(t.Cycles, math.Float64frombits(binary.LittleEndian.Uint64(data)))
-			}
+func (t *Throughput) list(text []byte) error {
+	m, err := parse(text)
+	t.Source = string(m.last(sourceName).data)
+	for _, v := range m[sourceCycles] { // one value per field, or packed
+		for data := v.data; len(data) >= 8; data = data[8:] {
+			t.Cycles = append(t.Cycles, math.Float64frombits(binary.LittleEndian.Uint64(data)))
 		}
-		return nil
-	})
+	}
+	return err
 }
 
-func (a *Annotated) state(message []byte) error {
-	return fields(message, func(number protowire.Number, n uint64, data []byte) error {
-		switch number {
-		case stateSize:
-			a.Size = n
-		case stateFill:
-			a.Fill = n
-		case statePages:
-			if data == nil { // one value per field
-				a.Pages = append(a.Pages, n)
-			}
-			for len(data) > 0 {
-				page, size := binary.Uvarint(data)
-				if size <= 0 {
-					return errMessage
-				}
-				a.Pages, data = append(a.Pages, page), data[size:]
-			}
-		case stateRegisters:
-			var r Register
-			err := fields(data, func(number protowire.Number, n uint64, data []byte) error {
-				switch number {
-				case registerName:
-					r.Name = string(data)
-				case registerValue:
-					r.Value = n
-				}
-				return nil
-			})
-			a.Registers = append(a.Registers, r)
-			return err
-		case stateLoop:
-			a.LoopRegister = string(data)
+func (a *Annotated) state(text []byte) error {
+	m, err := parse(text)
+	a.Size, a.Fill, a.LoopRegister = m.last(stateSize).n, m.last(stateFill).n, string(m.last(stateLoop).data)
+	for _, v := range m[statePages] {
+		if v.data == nil { // one value per field
+			a.Pages = append(a.Pages, v.n)
 		}
-		return nil
-	})
+		for data := v.data; len(data) > 0; {
+			page, size := protowire.ConsumeVarint(data)
+			if size < 0 {
+				return errMessage
+			}
+			a.Pages, data = append(a.Pages, page), data[size:]
+		}
+	}
+	for _, v := range m[stateRegisters] {
+		r, failed := parse(v.data)
+		err = errors.Join(err, failed)
+		a.Registers = append(a.Registers, Register{string(r.last(registerName).data), r.last(registerValue).n})
+	}
+	return err
 }
