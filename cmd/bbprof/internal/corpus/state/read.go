@@ -10,7 +10,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -28,7 +27,7 @@ type Reader struct {
 	visits, pages int // in all chunks
 
 	mu     sync.Mutex
-	recent []*chunkData // most recently used last
+	recent map[int]*chunkData // by number of the chunk
 }
 
 // chunk describes a chunk of visits: its position and its numbers of visits and new pages.
@@ -40,7 +39,6 @@ type chunk struct {
 
 // chunkData is a chunk of visits in memory.
 type chunkData struct {
-	chunk  int
 	visits []visit
 	pages  []byte
 }
@@ -92,7 +90,7 @@ func wholeFile(name string) string {
 
 // NewReader reads the index of a file of the given size; errors call it name.
 func NewReader(name string, from io.ReaderAt, size int64) (*Reader, error) {
-	r := &Reader{name: name, close: func() error { return nil }}
+	r := &Reader{name: name, close: func() error { return nil }, recent: map[int]*chunkData{}}
 	var start [2]byte
 	from.ReadAt(start[:], 0)
 	archive, err := zip.NewReader(from, size)
@@ -233,11 +231,9 @@ func (r *Reader) load(f *zip.File, most uint64) ([]byte, error) {
 	return text, nil
 }
 
-// unpack returns a chunk, cached if recently used.
+// unpack returns a chunk, and keeps it for a while.
 func (r *Reader) unpack(n int) (*chunkData, error) {
-	if i := slices.IndexFunc(r.recent, func(u *chunkData) bool { return u.chunk == n }); i >= 0 {
-		u := r.recent[i]
-		r.recent = append(slices.Delete(r.recent, i, i+1), u)
+	if u := r.recent[n]; u != nil {
 		return u, nil
 	}
 	raw, err := r.load(r.chunks[n].file, uint64(maxRaw))
@@ -248,11 +244,10 @@ func (r *Reader) unpack(n int) (*chunkData, error) {
 	if err != nil {
 		return nil, r.damaged(err)
 	}
-	u.chunk = n
 	if len(r.recent) == cached {
-		r.recent = slices.Delete(r.recent, 0, 1)
+		clear(r.recent)
 	}
-	r.recent = append(r.recent, u)
+	r.recent[n] = u
 	return u, nil
 }
 
