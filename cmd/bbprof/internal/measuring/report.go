@@ -136,15 +136,12 @@ func (w *Reporter) captured(c *profiler.CapturedReport) {
 	}
 	w.Line("", "%s", c.Visit)
 	if c.Leaves != nil {
-		w.Line("", "%s within it, then %v", copiesStay(c.Within), c.Leaves)
+		stay := words.Plural(c.Within, "copy") + " stay"
+		if c.Within == 1 {
+			stay += "s"
+		}
+		w.Line("", "%s within it, then %v", stay, c.Leaves)
 	}
-}
-
-func copiesStay(copies int) string {
-	if copies == 1 {
-		return "1 copy stays"
-	}
-	return fmt.Sprintf("%d copies stay", copies)
 }
 
 // counters reports what the events counted and why others did not; nothing if no counter was available or requested.

@@ -78,15 +78,6 @@ type ahead struct {
 	onRows  func() // called without a lock when rows become available
 }
 
-func newAhead(onRows func()) *ahead {
-	a := &ahead{onRows: onRows, filling: true}
-	a.room.L = &a.mu
-	return a
-}
-
-// feed reads until the end or until stop.
-func (a *ahead) feed(f *filter) { f.all(a.put) }
-
 func (a *ahead) put(f inputRow) bool {
 	a.mu.Lock()
 	for !a.filling && !a.stopped {

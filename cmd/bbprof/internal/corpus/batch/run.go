@@ -72,12 +72,13 @@ func Run(ctx context.Context, in Source, out *Output, opts Options) (Tally, erro
 		Options: opts, began: time.Now(), out: out, tally: out.tally, id: opts.Run.ID(), header: opts.Run.String(),
 		pending: map[string]*job{},
 	}
-	r.ahead = newAhead(func() {
+	r.ahead = &ahead{filling: true, onRows: func() {
 		r.pool.Lock() // otherwise a worker might miss it between checking and waiting
 		defer r.pool.Unlock()
 		r.pool.Wake()
-	})
-	go r.ahead.feed(&filter{in, out.done, opts.Shard, r.found})
+	}}
+	r.ahead.room.L = &r.ahead.mu
+	go (&filter{in, out.done, opts.Shard, r.found}).all(r.ahead.put)
 	defer r.ahead.stop()
 
 	finished := make(chan struct{})
@@ -357,15 +358,10 @@ func (r *run) finish(j *job, result profiler.Result) error {
 		r.pool.Wake()
 		return nil
 	}
-	if r.cannotWrite() {
+	if _, failed := errors.AsType[*WriteError](r.pool.Failed); failed {
 		return nil
 	}
 	return r.write(j, result)
-}
-
-func (r *run) cannotWrite() bool {
-	_, writing := errors.AsType[*WriteError](r.pool.Failed)
-	return writing
 }
 
 func (r *run) write(j *job, result profiler.Result) error {

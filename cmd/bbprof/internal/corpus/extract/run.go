@@ -129,7 +129,8 @@ func (r *Run) sampled(ctx context.Context, dir string) (*Profile, error) {
 	if err := script.Run(); ctx.Err() != nil {
 		return nil, ctx.Err()
 	} else if err != nil {
-		return nil, &InputError{Subject: r.Program[0], Problem: "perf script failed: " + firstLine(problem.String())}
+		line, _, _ := strings.Cut(strings.TrimSpace(problem.String()), "\n")
+		return nil, &InputError{Subject: r.Program[0], Problem: "perf script failed: " + line}
 	}
 	p, err := ReadPerf("perf script", &text)
 	if err != nil {
@@ -188,9 +189,4 @@ func (r *Run) run(ctx context.Context, name string, args []string, where string)
 		r.Note(r.Program[0] + " ended with processes of its own still running; these were ended too, and not all that they ran is counted")
 	}
 	return cmd.ProcessState, left, nil
-}
-
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
-	return line
 }

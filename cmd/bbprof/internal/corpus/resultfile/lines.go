@@ -1,13 +1,13 @@
 package resultfile
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -162,6 +162,7 @@ type LineReader struct {
 	End    int64 // of its end
 	cells  []string
 	pushed *string // a line to reread
+	long   bool    // the rest of an overlong line must be skipped
 }
 
 // maxLine bounds a line of a result: six times a row of input (input.MaxRow), each byte escaped by JSON, and
@@ -259,8 +260,15 @@ func (r *LineReader) readLine() (_ string, ended bool, err error) {
 		r.pushed = nil
 		return line, true, nil
 	}
-	line, size, err := r.in.Line(maxLine, math.MaxInt)
-	if size == 0 || err != nil && !errors.Is(err, io.EOF) {
+	for r.long { // the rest of the previous line
+		_, size, err := r.in.Line(0, maxLine)
+		r.End += int64(size)
+		if r.long = errors.Is(err, bufio.ErrBufferFull); err != nil && !r.long {
+			return "", false, err
+		}
+	}
+	line, size, err := r.in.Line(maxLine, maxLine)
+	if r.long = errors.Is(err, bufio.ErrBufferFull); size == 0 || err != nil && !r.long && !errors.Is(err, io.EOF) {
 		return "", false, err
 	}
 	r.At, r.End = r.End, r.End+int64(size)
