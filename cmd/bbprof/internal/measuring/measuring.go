@@ -64,9 +64,10 @@ func Flags(f *cli.Flags, o *profiler.Options) {
 func LayoutFlags(f *cli.Flags, o *profiler.Options) {
 	f.Toggle(&o.Strict, "strict", "reject a block whose time depends on the layout, as unstable, instead of giving the mean over layouts")
 	parse := within(0, profiler.Layouts-1, "write the number of a layout, 0 to %d")
-	cli.Parsed(f, &o.Layout, func(s string) (*int, error) { n, err := parse(s); return &n, err }, "layout", "N", fmt.Sprintf("measure in this layout alone, 0 to %d: the first copy starts %d·(N/%d) bytes into a "+
-		"cache line, and the dispatch offset is the remainder of N/%[3]d (docs/method.md; default: the mean over all)",
-		profiler.Layouts-1, timing.PlaceBytes, timing.DispatchOffsets))
+	cli.Parsed(f, &o.Layout, func(s string) (*int, error) { n, err := parse(s); return &n, err }, "layout", "N",
+		fmt.Sprintf("measure in this layout alone, 0 to %d: the first copy starts %d·(N/%d) bytes into a "+
+			"cache line, and the dispatch offset is the remainder of N/%[3]d (docs/method.md; default: the mean over all)",
+			profiler.Layouts-1, timing.PlaceBytes, timing.DispatchOffsets))
 }
 
 // howToMeasure declares the measuring flags except those of WhereFlags.
@@ -79,7 +80,8 @@ func howToMeasure(f *cli.Flags, o *profiler.Options) {
 	cli.Choice(f, &o.Branch, profiler.Branches(), "branch", "HOW", "what becomes of a jcc, jmp, loop or jrcxz at the "+
 		"block's end: not-taken: it stands in each copy, inverted where the state would "+
 		"take it; taken: it closes a loop of the block; drop: it is left out (default: taken if it leads to the block's own start, else not-taken)")
-	cli.Parsed(f, &o.Copies, within(1, profiler.MaxBlock, "write a number from 1 to %d"), "bodies", "N", "put N copies of the body before the branch of a loop").Fallback = "1"
+	cli.Parsed(f, &o.Copies, within(1, profiler.MaxBlock, "write a number from 1 to %d"), "bodies", "N",
+		"put N copies of the body before the branch of a loop").Fallback = "1"
 	cli.Choice(f, &o.FrontEnd, profiler.FrontEnds(), "frontend", "NAME", "what serves unrolled copies: opcache, as in a program that is hot; decode: the "+
 		"legacy decoders, as in measurements without the op cache").Fallback = string(profiler.FrontEnds()[0])
 	cli.Parsed(f, &o.Frames, parseFrames, "frames", "N", "put the block's pages on N physical pages; 1 is the BHive paper's way (default: auto, "+
@@ -101,8 +103,9 @@ func howToMeasure(f *cli.Flags, o *profiler.Options) {
 		}})
 	cli.Choice(f, &o.Clock, profiler.Clocks(), "clock", "NAME", "perf: core cycles from hardware counters; tsc: the time-stamp counter, calibrated "+
 		"against chains of adds; auto: perf where the kernel offers it").Fallback = string(profiler.AutoClock)
-	cli.Parsed(f, &o.Identical, within(1, timing.PaperTimings, "write a number from 1 to %d, of so many timings"), "identical", "N", "on the perf clock, accept a time if at least N of 16 timings are clean "+
-		"(no L1 miss, split access or context switch) and identical (default: 8, the BHive paper's rule; fewer relax it)")
+	cli.Parsed(f, &o.Identical, within(1, timing.PaperTimings, "write a number from 1 to %d, of so many timings"),
+		"identical", "N", "on the perf clock, accept a time if at least N of 16 timings are clean "+
+			"(no L1 miss, split access or context switch) and identical (default: 8, the BHive paper's rule; fewer relax it)")
 	cli.Parsed(f, &o.Events, parseEvents, "events", "A,B", "count these events too, per iteration: names as perf list has them, rNNNN for a raw "+
 		"code, or cpu/event=0x..,umask=0x../ (docs/install.md)")
 	f.Off(&o.NoRescue, "rescue", "with -rescue=false, use the paper's initial state alone, even if the block fails in it")
