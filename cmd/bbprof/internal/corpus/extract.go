@@ -80,7 +80,8 @@ func (e *extractCmd) add(f *cli.Flags) {
 	f.Number(&e.options.Min, 1, "min", "blocks of at least so many instructions")
 	f.Number(&e.options.Max, 0, "max", "blocks of at most so many instructions; 0 is any number")
 	f.Toggle(&e.options.Branches, "terminators", "keep the conditional branch that ends a block in its code: bbprof batch measures it with that")
-	f.Toggle(&e.rows.Loops, "loops", "only blocks that branch to their own start, with that branch and a column loop_depth: bbprof batch measures them as they run")
+	f.Toggle(&e.rows.Loops, "loops", "only blocks that branch to their own start, with that branch and a column "+
+		"loop_depth: bbprof batch measures them as they run")
 	f.Toggle(&e.rows.Unique, "unique", "each block once, with the counts added, where it is first")
 	f.Toggle(&e.rows.Text, "text", "add a column asm: the instructions, separated by semicolons")
 	measuring.SyntaxFlag(f, &e.rows.Syntax, "that column")
