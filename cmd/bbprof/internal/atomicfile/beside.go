@@ -1,4 +1,4 @@
-// Package atomicfile writes a result to a temporary file before it replaces another.
+// Package atomicfile writes a result to a temporary file before it replaces another, and keeps data without a name.
 package atomicfile
 
 import (
@@ -80,4 +80,17 @@ func ResolveLink(path string) (string, error) {
 func isDir(name string) bool {
 	info, err := os.Stat(filepath.Clean(name))
 	return err == nil && info.IsDir()
+}
+
+// Temporary returns an unnamed file that lives while it is open; in memory if there is no folder for it, as in a
+// container with bbprof alone.
+func Temporary(purpose string) (*os.File, error) {
+	f, err := os.CreateTemp("", "bbprof-*")
+	if err != nil {
+		if f, err := inMemory("bbprof"); err == nil {
+			return f, nil
+		}
+		return nil, fmt.Errorf("keeping %s: %w (TMPDIR names another folder)", purpose, err)
+	}
+	return f, os.Remove(f.Name())
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/profiler"
 )
 
 func batchCommand() *cli.Command {
@@ -61,9 +62,8 @@ type batchFlags struct {
 	column string
 	state  string // file of captured states
 
-	unordered bool
-	shard     batch.Shard
-	array     bool // the shard is a task's of a job array
+	shard batch.Shard
+	array bool // the shard is a task's of a job array
 
 	out       cli.Output
 	format    resultfile.Format // "" follows from the output's name
@@ -90,11 +90,10 @@ func (b *batchFlags) declare(f *cli.Flags) {
 	rowfile.FormatFlag(f, &b.format)
 	f.Toggle(&b.resume, "resume", "continue FILE, if it is there: CPU, settings, input and bbprof must be the same")
 	f.Toggle(&b.overwrite, "overwrite", "replace FILE, if it is there")
-	f.Toggle(&b.unordered, "unordered", "leave rows in the order in which their blocks were done")
 	columnsFlag(f, &b.columns)
 	f.Toggle(&b.disasm, "disasm", "add a column with the block's instructions")
 	measuring.SyntaxFlag(f, &b.syntax, "that column")
-	f.Toggle(&b.mapping, "mapping", "add a column with the addresses of the pages that the block needs; formats gematria-state and gematria-json do so themselves")
+	f.Toggle(&b.mapping, "mapping", "add a column with the addresses of the pages that the block needs; format gematria-state does so itself")
 	cli.OutputFile(f, &b.summary, "summary", "FILE", "write what the summary on standard error says as JSON too")
 	f.Toggle(&b.out.Quiet, "q", "quiet: no progress and no summary on standard error, only warnings and errors")
 	f.Section("Layouts")
@@ -208,7 +207,7 @@ func (b *batchFlags) prepare(std cli.Streams) (j batchJob, err error) {
 		return j, cli.Exit(cli.ExitOK)
 	}
 	if b.resume {
-		if j.out, err = j.dest.resume(j.schema, j.run, b.out.Notes(std)); err != nil {
+		if j.out, err = j.dest.resumed(j.schema, j.run, b.out.Notes(std)); err != nil {
 			return j, cli.BadUsage("-resume: %w", err)
 		}
 	}
@@ -221,9 +220,9 @@ func (j *batchJob) finished(shard batch.Shard, stderr io.Writer) error {
 	if len(j.dest.columns) > 0 {
 		schema, _, _ = j.schema.Select(j.dest.columns)
 	}
-	unchecked, err := batch.Finished(j.dest.path, j.dest.format, schema, j.in, shard, j.run)
+	unchecked, err := batch.Finished(j.dest.path(), j.dest.format, schema, j.in, shard, j.run)
 	for _, what := range unchecked {
-		fmt.Fprintf(stderr, "bbprof: warning: %s: %s\n", j.dest.path, what)
+		fmt.Fprintf(stderr, "bbprof: warning: %s: %s\n", j.dest.path(), what)
 	}
 	return err
 }
@@ -243,7 +242,7 @@ func (b *batchFlags) measure(std cli.Streams) error {
 	}
 	defer workers.Close()
 
-	end := batchEnd{flags: b, in: j.in, std: std, resumable: j.dest.path != "" && !j.dest.special}
+	end := batchEnd{flags: b, in: j.in, std: std, resumable: j.dest.path() != "" && !j.dest.special}
 	end.atStart = workers.SelftestAtStart(ctx, host.Detect(j.cpus.CPUs()...), std.Err, b.Measuring.Unroll != nil)
 	clock, _ := workers[0].Clock() // all cores are of one kind, so the clocks are the same
 	j.run.Selftest, j.run.Clock = end.atStart, string(clock)
@@ -256,15 +255,16 @@ func (b *batchFlags) measure(std cli.Streams) error {
 		}
 	}
 	watch := newWatch(b.out.Notes(std), j.in.Size())
-	visit := (func(*input.Row) string)(nil)
+	options := batch.Options{
+		Workers: workers.Measurers(), Retries: b.Retries, Set: b.Measuring.Set, Shard: b.shard, Run: j.run, Progress: watch.show,
+		Finish: func(r *profiler.Result) { measuring.InSyntax(r, b.syntax) },
+	}
 	if j.states != nil {
 		defer j.states.Close()
-		visit = visitOf(j.in)
+		options.Visit = visitOf(j.in)
+		options.Prepare = func(block *profiler.Block) error { return startFrom(j.states, block) }
 	}
-	end.tally, err = batch.Run(ctx, j.in, j.out, batch.Options{
-		Workers: inStates(measuring.ListingIn(workers.Measurers(), b.syntax), j.states), Visit: visit, Retries: b.Retries, Set: b.Measuring.Set, Shard: b.shard, Run: j.run,
-		Progress: watch.show,
-	})
+	end.tally, err = batch.Run(ctx, j.in, j.out, options)
 	watch.End()
 	defer j.out.Close()
 	var displaced *batch.DisplacedError

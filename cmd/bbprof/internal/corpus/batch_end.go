@@ -118,7 +118,8 @@ func (e *batchEnd) afterDisplaced(d *batch.DisplacedError) {
 	case d.Rows == e.flags.out.File:
 		fmt.Fprintf(e.std.Err, "bbprof: to continue with what is left: %s\n", resumeCommand(os.Args[0], e.flags.flags))
 	case e.flags.format.Appends():
-		fmt.Fprintf(e.std.Err, "bbprof: to continue with them: bbprof batch -resume -format %s -o %s and the other arguments as before\n", e.flags.format, quoted(d.Rows))
+		fmt.Fprintf(e.std.Err, "bbprof: to continue with them: bbprof batch -resume -format %s -o %s and the other "+
+			"arguments as before\n", e.flags.format, quoted(d.Rows))
 	}
 }
 

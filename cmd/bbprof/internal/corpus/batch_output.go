@@ -14,16 +14,15 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
+// destination is where a batch's rows go.
 type destination struct {
-	path      string // the result
-	journal   string // file that collects rows: the result itself, if it can be appended to
-	format    resultfile.Format
-	columns   []string // to write; empty: all
-	special   bool     // the result is a pipe or a device
-	unordered bool
-	overwrite bool
-	complete  bool // exists already, with no journal to resume
+	*batchFlags
+	journal  string // file that collects rows: the result itself, if it can be appended to
+	special  bool   // the result is a pipe or a device
+	complete bool   // exists already, with no journal to resume
 }
+
+func (d destination) path() string { return d.out.File }
 
 // resolve replaces a symbolic link given to -o by its target, and reports it.
 func (b *batchFlags) resolve(stderr io.Writer) error {
@@ -39,18 +38,18 @@ func (b *batchFlags) resolve(stderr io.Writer) error {
 }
 
 func (b *batchFlags) destination() (d destination, err error) {
-	d = destination{path: b.out.File, journal: b.out.File, format: b.format, columns: b.columns, unordered: b.unordered, overwrite: b.overwrite}
-	if d.path == "" {
+	d = destination{batchFlags: b, journal: b.out.File}
+	if d.path() == "" {
 		return d, nil
 	}
-	info, statErr := os.Stat(d.path)
+	info, statErr := os.Stat(d.path())
 	switch {
 	case statErr == nil && info.IsDir():
-		return d, fmt.Errorf("-o %s is a directory; name a file", d.path)
+		return d, fmt.Errorf("-o %s is a directory; name a file", d.path())
 	case statErr == nil && !info.Mode().IsRegular():
 		d.special = true
 		if b.resume {
-			return d, fmt.Errorf("-o %s is not a file that a run could continue", d.path)
+			return d, fmt.Errorf("-o %s is not a file that a run could continue", d.path())
 		}
 		return d, nil
 	}
@@ -59,12 +58,12 @@ func (b *batchFlags) destination() (d destination, err error) {
 		d.journal += ".journal"
 		_, err := os.Lstat(d.journal)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) { // the name may be too long
-			return d, fmt.Errorf("-o %s: rows are gathered in a file beside it: %w", d.path, err)
+			return d, fmt.Errorf("-o %s: rows are gathered in a file beside it: %w", d.path(), err)
 		}
 		d.complete = b.resume && there && err != nil
 	}
 	if there && !b.resume && !b.overwrite {
-		return d, fmt.Errorf("-o %s: it is there already, with %d bytes; -resume continues it, -overwrite replaces it", d.path, info.Size())
+		return d, fmt.Errorf("-o %s: it is there already, with %d bytes; -resume continues it, -overwrite replaces it", d.path(), info.Size())
 	}
 	return d, nil
 }
@@ -79,7 +78,7 @@ func (d destination) gathered() resultfile.Format {
 	return resultfile.CSV
 }
 
-func (d destination) resume(schema resultfile.Schema, run resultfile.Run, stderr io.Writer) (*batch.Output, error) {
+func (d destination) resumed(schema resultfile.Schema, run resultfile.Run, stderr io.Writer) (*batch.Output, error) {
 	out, torn, err := batch.Resume(d.journal, d.gathered(), schema, run)
 	if err != nil {
 		return nil, err
@@ -93,35 +92,33 @@ func (d destination) resume(schema resultfile.Schema, run resultfile.Run, stderr
 
 func (d destination) create(schema resultfile.Schema, stdout io.Writer) (*batch.Output, error) {
 	switch {
-	case d.path == "":
-		return batch.Pipe(stdout, d.format, schema, d.columns, d.unordered)
+	case d.path() == "":
+		return batch.Pipe(stdout, d.format, schema, d.columns)
 	case d.special:
-		f, err := os.OpenFile(d.path, os.O_WRONLY, 0) // closed when the process ends
+		f, err := os.OpenFile(d.path(), os.O_WRONLY, 0) // closed when the process ends
 		if err != nil {
 			return nil, err
 		}
-		return batch.Pipe(f, d.format, schema, d.columns, d.unordered)
+		return batch.Pipe(f, d.format, schema, d.columns)
 	}
 	return batch.Create(d.journal, d.gathered(), schema, d.overwrite)
 }
 
 // finish sorts the rows and converts them to a format that cannot be appended to.
 func (d destination) finish(out *batch.Output) error {
-	if !d.unordered {
-		if err := out.Sort(); err != nil {
-			return err
-		}
+	if err := out.Sort(); err != nil {
+		return err
 	}
-	if d.journal == d.path || d.path == "" || d.special {
+	if d.journal == d.path() || d.path() == "" || d.special {
 		return nil
 	}
 	if err := out.InPlace(); err != nil {
 		return err
 	}
 	rows := convertCmd{files: []string{d.journal}, format: d.format, columns: d.columns}
-	if err := cli.WriteWhole(d.path, func(w io.Writer) error { return rows.convert(w, os.Stdin) }); err != nil {
+	if err := cli.WriteWhole(d.path(), func(w io.Writer) error { return rows.convert(w, os.Stdin) }); err != nil {
 		// Not wrapped: bad usage of convert is not the user's.
-		return fmt.Errorf("the results are in %s, but %s could not be made of them: %v", d.journal, d.path, err)
+		return fmt.Errorf("the results are in %s, but %s could not be made of them: %v", d.journal, d.path(), err)
 	}
 	if err := out.InPlace(); err != nil {
 		return nil // the journal now belongs to another run

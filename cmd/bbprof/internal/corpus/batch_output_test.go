@@ -17,14 +17,16 @@ import (
 // TestConversionFails: if the final conversion fails, batch names the rows' file, and reports no bad usage.
 func TestConversionFails(t *testing.T) {
 	dir := t.TempDir()
-	d := destination{path: filepath.Join(dir, "r.parquet"), journal: filepath.Join(dir, "r.journal"), format: resultfile.Parquet, columns: []string{"nosuch"}}
+	flags := batchFlags{format: resultfile.Parquet, columns: []string{"nosuch"}, out: cli.Output{File: filepath.Join(dir, "r.parquet")}}
+	d := destination{batchFlags: &flags, journal: filepath.Join(dir, "r.journal")}
 	out, err := batch.Create(d.journal, d.gathered(), resultfile.NewSchema(false, nil), false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer out.Close()
 	err = d.finish(out)
-	if want := "the results are in " + d.journal + ", but " + d.path + " could not be made of them: "; err == nil || !strings.HasPrefix(err.Error(), want) || measuring.ExitOf(err) != cli.ExitInternal {
+	if want := "the results are in " + d.journal + ", but " + d.path() + " could not be made of them: "; err == nil ||
+		!strings.HasPrefix(err.Error(), want) || measuring.ExitOf(err) != cli.ExitInternal {
 		t.Errorf("%v, exit code %d; want %q, %d", err, measuring.ExitOf(err), want, cli.ExitInternal)
 	}
 	if _, err := os.Stat(d.journal); err != nil {

@@ -2,7 +2,6 @@ package corpus
 
 import (
 	"bytes"
-	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -14,7 +13,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	states "github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/state"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/profiler"
 )
@@ -57,35 +55,13 @@ func visitOf(in *input.Input) func(*input.Row) string {
 	}
 }
 
-// A statesMeasurer starts each block from the captured state named by its set-up.
-type statesMeasurer struct {
-	measure.Measurer
-	from *states.Reader
-}
-
-func (m statesMeasurer) ProfileAll(ctx context.Context, next func() (profiler.Block, bool), done func(profiler.Result, error)) error {
-	var failed error
-	return m.Measurer.ProfileAll(ctx, func() (profiler.Block, bool) {
-		b, ok := next()
-		if failed = nil; ok {
-			failed = m.load(&b)
-		}
-		return b, ok
-	}, func(r profiler.Result, err error) {
-		if failed != nil {
-			r = profiler.Result{Hex: r.Hex, Bytes: r.Bytes, Status: profiler.Failed, Failure: failed.Error()}
-		}
-		done(r, err)
-	})
-}
-
-// load sets the initial state named by the block's set-up. A block that does not fit the state is not run.
-func (m statesMeasurer) load(b *profiler.Block) error {
+// startFrom starts a block from the captured state named by its set-up. A block that does not fit the state is not run.
+func startFrom(file *states.Reader, b *profiler.Block) error {
 	_, number, ok := measuring.CutState(b.Setup.Visit)
 	if !ok {
 		return fmt.Errorf("column %s: %q is not FILE#N", stateColumn, b.Setup.Visit)
 	}
-	visit, err := m.from.At(number)
+	visit, err := file.At(number)
 	if err == nil && !strings.EqualFold(visit.Hex, hex.EncodeToString(b.Code)) {
 		err = errors.New("it is a state of another block, " + visit.Hex)
 	}
@@ -95,13 +71,4 @@ func (m statesMeasurer) load(b *profiler.Block) error {
 	}
 	b.Setup.Captured = &visit.Before
 	return nil
-}
-
-func inStates(all []measure.Measurer, from *states.Reader) []measure.Measurer {
-	if from != nil {
-		for i := range all {
-			all[i] = statesMeasurer{all[i], from}
-		}
-	}
-	return all
 }

@@ -66,7 +66,8 @@ type convertCmd struct {
 func (c *convertCmd) folder() bool { return strings.HasSuffix(c.out.File, "/") }
 
 func columnsFlag(f *cli.Flags, columns *[]string) {
-	f.Declare(cli.Flag{Name: "columns", Arg: "LIST", Help: "only these columns, in this order, such as hex,cycles,row; or all but these, such as -mode,-run_header (default: all)",
+	f.Declare(cli.Flag{Name: "columns", Arg: "LIST", Help: "only these columns, in this order, such as hex,cycles,row; " +
+		"or all but these, such as -mode,-run_header (default: all)",
 		Set: func(s string) error {
 			*columns = strings.Split(s, ",")
 			return nil

@@ -42,14 +42,17 @@ the sample again, says whether this is the same kind of core, and names what is 
 		Examples: `bbprof dataset -application source -o data all.parquet
 bbprof dataset -verify data
 `,
-		Exits: map[int]string{cli.ExitOK: "sealed; or as it was sealed, and the sample agrees", cli.ExitRejected: "-verify: something is wrong, or the sample does not agree on the same kind of core",
-			cli.ExitUsage: "", cli.ExitHost: "this host cannot measure the sample; -sample=false leaves it out", cli.ExitInternal: "", cli.ExitInterrupted: ""},
+		Exits: map[int]string{cli.ExitOK: "sealed; or as it was sealed, and the sample agrees",
+			cli.ExitRejected: "-verify: something is wrong, or the sample does not agree on the same kind of core",
+			cli.ExitHost:     "this host cannot measure the sample; -sample=false leaves it out", cli.ExitUsage: "", cli.ExitInternal: "",
+			cli.ExitInterrupted: ""},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			d := datasetCmd{partRows: 1_000_000}
 			f.Operands = &d.files
 			f.Text(&d.dir, "o", "FILE", "the directory to make, which must not be there")
 			f.Text(&d.verify, "verify", "PATH", "check the dataset in the directory PATH")
-			f.Text(&d.application, "application", "COLUMN", "the column that names the application of a block (default: none; the split goes by near-duplicates alone)")
+			f.Text(&d.application, "application", "COLUMN", "the column that names the application of a block "+
+				"(default: none; the split goes by near-duplicates alone)")
 			f.Text(&d.weight, "weight", "COLUMN", "the column of weights, such as how often a block runs (default: none)")
 			f.Number(&d.partRows, 1, "rows", "most rows of a part")
 			f.Off(&d.noSample, "sample", "with -sample=false, measure nothing again")
@@ -114,7 +117,8 @@ func (d *datasetCmd) write(dir string, std cli.Streams) (*dataset.Sheet, error) 
 			return nil, nil
 		}
 		if here := host.Detect(d.cpus...).Microarchitecture; here != sheet.Hosts[0].Microarchitecture {
-			fmt.Fprintf(d.out.Notes(std), "bbprof: the sample is not measured again: this is %s, and the results are of %s\n", here, sheet.Hosts[0].Microarchitecture)
+			fmt.Fprintf(d.out.Notes(std), "bbprof: the sample is not measured again: this is %s, and the results are "+
+				"of %s\n", here, sheet.Hosts[0].Microarchitecture)
 			return nil, nil
 		}
 		return d.remeasure(ctx, sheet, sample, d.out.Notes(std))
@@ -136,7 +140,8 @@ func sheetText(s *dataset.Sheet) string {
 	if len(s.Counts.Reasons) > 0 {
 		fmt.Fprintf(&w, "rejected    %s\n", strings.Join(cli.Frequent(s.Counts.Reasons), ", "))
 	}
-	fmt.Fprintf(&w, "speeds      %.1f %% of accepted blocks have several\n", 100*float64(s.Counts.Several)/float64(max(s.Counts.Status[string(profiler.OK)], 1)))
+	fmt.Fprintf(&w, "speeds      %.1f %% of accepted blocks have several\n",
+		100*float64(s.Counts.Several)/float64(max(s.Counts.Status[string(profiler.OK)], 1)))
 	fmt.Fprintf(&w, "split       %s\n", strings.Join(cli.Frequent(s.Counts.Splits), ", "))
 	if s.Sample != nil {
 		fmt.Fprintf(&w, "sample      %s\n", agreementText(*s.Sample))
@@ -146,7 +151,8 @@ func sheetText(s *dataset.Sheet) string {
 }
 
 func agreementText(a dataset.Agreement) string {
-	return fmt.Sprintf("of %s measured again %.1f %% are within 1 %% and %.1f %% within 5 %%; median difference %.2f %%, 95th percentile %.2f %%; %d not accepted again",
+	return fmt.Sprintf("of %s measured again %.1f %% are within 1 %% and %.1f %% within 5 %%; median difference %.2f "+
+		"%%, 95th percentile %.2f %%; %d not accepted again",
 		words.Plural(a.Blocks, "block"), 100*a.Within1, 100*a.Within5, 100*a.Median, 100*a.P95, a.Rejected)
 }
 

@@ -41,7 +41,8 @@ processes that they start are ended with them.
 		Examples: `bbprof extract ./prog | bbprof batch -                         measure all blocks of a program
 bbprof extract -run -o blocks.csv -- gzip -c FILE >/dev/null   what ran, with counts
 `,
-		Exits: map[int]string{cli.ExitOK: "done", cli.ExitUsage: "", cli.ExitHost: "the tool that counts or assembles is not installed", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
+		Exits: map[int]string{cli.ExitOK: "done", cli.ExitUsage: "", cli.ExitHost: "the tool that counts or assembles " +
+			"is not installed", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			e := extractCmd{}
 			e.add(f)
@@ -79,7 +80,8 @@ func (e *extractCmd) add(f *cli.Flags) {
 	f.Number(&e.options.Min, 1, "min", "blocks of at least so many instructions")
 	f.Number(&e.options.Max, 0, "max", "blocks of at most so many instructions; 0 is any number")
 	f.Toggle(&e.options.Branches, "terminators", "keep the conditional branch that ends a block in its code: bbprof batch measures it with that")
-	f.Toggle(&e.rows.Loops, "loops", "only blocks that branch to their own start, with that branch and a column loop_depth: bbprof batch measures them as they run")
+	f.Toggle(&e.rows.Loops, "loops", "only blocks that branch to their own start, with that branch and a column "+
+		"loop_depth: bbprof batch measures them as they run")
 	f.Toggle(&e.rows.Unique, "unique", "each block once, with the counts added, where it is first")
 	f.Toggle(&e.rows.Text, "text", "add a column asm: the instructions, separated by semicolons")
 	measuring.SyntaxFlag(f, &e.rows.Syntax, "that column")
@@ -88,7 +90,8 @@ func (e *extractCmd) add(f *cli.Flags) {
 	f.Toggle(&e.runs, "run", "run the program after -- under valgrind's callgrind; where that does not know its instructions, under perf")
 	f.List(&e.callgrind, "callgrind", "FILE",
 		"counts from what valgrind --tool=callgrind --dump-instr=yes wrote; several are added up")
-	f.Text(&e.perf, "perf", "FILE", "samples from the text of perf script --show-mmap-events; -F +brstack adds branch records, whose cycles, where the CPU has them, make a column cycles_in_place")
+	f.Text(&e.perf, "perf", "FILE", "samples from the text of perf script --show-mmap-events; -F +brstack adds branch "+
+		"records, whose cycles, where the CPU has them, make a column cycles_in_place")
 	f.Section(runTitle)
 	running.RunFlags(f, &e.timeout, &e.stdin, "10m")
 	running.AnyStatusFlag(f, &e.anyStatus)
@@ -137,7 +140,8 @@ func (e *extractCmd) run(std cli.Streams) error {
 		return running.BadInput(err)
 	}
 	if e.options.Func != nil && stats.Functions == 0 {
-		fmt.Fprintf(e.out.Notes(std), "bbprof: -func %v: no function matches; nm lists a file's functions, and one without a symbol is named by its address\n", e.options.Func)
+		fmt.Fprintf(e.out.Notes(std), "bbprof: -func %v: no function matches; nm lists a file's functions, and one "+
+			"without a symbol is named by its address\n", e.options.Func)
 	}
 	for _, note := range e.notes(stats) {
 		fmt.Fprintln(e.out.Notes(std), "bbprof: "+note)
@@ -190,7 +194,8 @@ func (e *extractCmd) notes(stats extract.Stats) []string {
 		what = "samples"
 	}
 	if p.Lost > 0 {
-		notes = append(notes, fmt.Sprintf("%.2g %% of all %s lie outside all files, such as in code generated at run time, and cannot be extracted", 100*float64(p.Lost)/float64(p.Total), what))
+		notes = append(notes, fmt.Sprintf("%.2g %% of all %s lie outside all files, such as in code generated at run "+
+			"time, and cannot be extracted", 100*float64(p.Lost)/float64(p.Total), what))
 	}
 	return slices.DeleteFunc(notes, func(s string) bool { return s == "" })
 }

@@ -106,7 +106,8 @@ func (b *BlockFlags) assemble(std cli.Streams) (profiler.Block, error) {
 }
 
 // OnlyFill is the error for annotations that set words of memory, in a command that cannot set words.
-const OnlyFill = assemble.AnnotationMark + "MEM-DEF: memory holds several values; only bbprof -asm, without a command, sets words of it; define one value that fills all"
+const OnlyFill = assemble.AnnotationMark + "MEM-DEF: memory holds several values; only bbprof -asm, without a command, " +
+	"sets words of it; define one value that fills all"
 
 // Assemble assembles a text, and reads its annotations. An error in the text is an *assemble.Error.
 func Assemble(text string) ([]byte, assemble.Start, error) {

@@ -59,7 +59,8 @@ func TestOutputThatCannotBe(t *testing.T) {
 
 // TestInterruptedWhileStarting: Ctrl-C that also reaches a child still in bbprof's process group is not a failure.
 func TestInterruptedWhileStarting(t *testing.T) {
-	for signal, want := range map[syscall.Signal]int{syscall.SIGINT: cli.ExitInterrupted, syscall.SIGTERM: cli.ExitInterrupted, syscall.SIGKILL: cli.ExitInternal} {
+	for signal, want := range map[syscall.Signal]int{syscall.SIGINT: cli.ExitInterrupted,
+		syscall.SIGTERM: cli.ExitInterrupted, syscall.SIGKILL: cli.ExitInternal} {
 		require.Equal(t, signal, want, ExitOf(fmt.Errorf("starting: %w", &tracee.DeadError{Signal: int(signal)})))
 	}
 }

@@ -33,7 +33,8 @@ func WhereFlags(f *cli.Flags, o *profiler.Options) {
 	cli.Parsed(f, &o.Precision, parsePrecision, "precision", "P", "measure until the interval is at most ± P of the cycles, or ± P cycles where "+
 		"that is more, or until more time does not help").Fallback = "1%"
 	cli.Parsed(f, &o.Budget, cli.ParseDuration, "budget", "TIME", "longest time to spend on one timing of a block, such as 500ms; each further timing has as "+
-		"much again: the loop of -mode both, other numbers of copies where the first are nonlinear or do not use up the front end's lead, and what is repeated "+
+		"much again: the loop of -mode both, other numbers of copies where the first are nonlinear or do not use up "+
+		"the front end's lead, and what is repeated "+
 		"because other work disturbed it").Fallback = "3s"
 }
 
@@ -62,31 +63,35 @@ func Flags(f *cli.Flags, o *profiler.Options) {
 // LayoutFlags declares the flags that select one mode of a block that may have several.
 func LayoutFlags(f *cli.Flags, o *profiler.Options) {
 	f.Toggle(&o.Strict, "strict", "reject a block whose time depends on the layout, as unstable, instead of giving the mean over layouts")
-	cli.Parsed(f, &o.Layout, parseLayout, "layout", "N", fmt.Sprintf("measure in this layout alone, 0 to %d: the first copy starts %d·(N/%d) bytes into a "+
-		"cache line, and the dispatch offset is the remainder of N/%[3]d (docs/method.md; default: the mean over all)",
-		profiler.Layouts-1, timing.PlaceBytes, timing.DispatchOffsets))
-}
-
-func parseLayout(s string) (*int, error) {
-	n, err := cli.WholeNumber(s, 0, profiler.Layouts-1, "write the number of a layout, 0 to %d", profiler.Layouts-1)
-	return &n, err
+	parse := within(0, profiler.Layouts-1, "write the number of a layout, 0 to %d")
+	cli.Parsed(f, &o.Layout, func(s string) (*int, error) { n, err := parse(s); return &n, err }, "layout", "N",
+		fmt.Sprintf("measure in this layout alone, 0 to %d: the first copy starts %d·(N/%d) bytes into a "+
+			"cache line, and the dispatch offset is the remainder of N/%[3]d (docs/method.md; default: the mean over all)",
+			profiler.Layouts-1, timing.PlaceBytes, timing.DispatchOffsets))
 }
 
 // howToMeasure declares the measuring flags except those of WhereFlags.
 func howToMeasure(f *cli.Flags, o *profiler.Options) {
-	cli.Parsed(f, &o.Unroll, parseUnroll, "unroll", "U,V", "time U and V copies of the block, U < V; 0,V is Equation 1 of the BHive paper, the time of V copies divided by V; with -mode loop, a loop that runs it so often (default: what the front end holds)")
-	cli.Choice(f, &o.Mode, profiler.Modes(), "mode", "MODE", "unroll: copies in a row; loop: copies in a counted loop; both: one after the other").Fallback = string(profiler.Modes()[0])
-	cli.Choice(f, &o.Branch, profiler.Branches(), "branch", "HOW", "what becomes of a jcc, jmp, loop or jrcxz at the block's end: not-taken: it stands in each copy, inverted where the state would "+
+	cli.Parsed(f, &o.Unroll, parseUnroll, "unroll", "U,V", "time U and V copies of the block, U < V; 0,V is Equation 1 "+
+		"of the BHive paper, the time of V copies divided by V; with -mode loop, a loop that runs it so often "+
+		"(default: what the front end holds)")
+	cli.Choice(f, &o.Mode, profiler.Modes(), "mode", "MODE", "unroll: copies in a row; loop: copies in a counted loop; "+
+		"both: one after the other").Fallback = string(profiler.Modes()[0])
+	cli.Choice(f, &o.Branch, profiler.Branches(), "branch", "HOW", "what becomes of a jcc, jmp, loop or jrcxz at the "+
+		"block's end: not-taken: it stands in each copy, inverted where the state would "+
 		"take it; taken: it closes a loop of the block; drop: it is left out (default: taken if it leads to the block's own start, else not-taken)")
-	cli.Parsed(f, &o.Copies, parseCopies, "bodies", "N", "put N copies of the body before the branch of a loop").Fallback = "1"
+	cli.Parsed(f, &o.Copies, within(1, profiler.MaxBlock, "write a number from 1 to %d"), "bodies", "N",
+		"put N copies of the body before the branch of a loop").Fallback = "1"
 	cli.Choice(f, &o.FrontEnd, profiler.FrontEnds(), "frontend", "NAME", "what serves unrolled copies: opcache, as in a program that is hot; decode: the "+
 		"legacy decoders, as in measurements without the op cache").Fallback = string(profiler.FrontEnds()[0])
 	cli.Parsed(f, &o.Frames, parseFrames, "frames", "N", "put the block's pages on N physical pages; 1 is the BHive paper's way (default: auto, "+
 		"which is 1, and one for each page where sharing it would cost time)")
 	cli.Parsed(f, &o.Init, func(s string) (string, error) { _, err := initial.Named(s); return s, err }, "init", "NAME",
 		"the one initial state to use: "+strings.Join(initial.Names(), ", ")+" (default: paper, and the others but bhive where it makes the block fail); "+
-			"bhive is that of BHive's released harness, with its frame and its numbers of copies unless -frames and -unroll say otherwise").Choices = initial.Names()
-	f.Declare(cli.Flag{Name: "set", Arg: "REG=VALUE[,...]", Help: "what registers hold before each run instead of what the initial state has: rdi=0x12346600, zf=1, " +
+			"bhive is that of BHive's released harness, with its frame and its numbers of copies unless -frames and "+
+			"-unroll say otherwise").Choices = initial.Names()
+	f.Declare(cli.Flag{Name: "set", Arg: "REG=VALUE[,...]", Help: "what registers hold before each run instead of what " +
+		"the initial state has: rdi=0x12346600, zf=1, " +
 		"xmm0=0x3f800000, k1=0xff, mxcsr=0x1f80, fs_base=0x20000000, fill=0x3ff0000000000000 (the word that fills memory); may be repeated (docs/capture.md)",
 		Set: func(s string) error {
 			more, err := initial.ParseSet(s)
@@ -98,8 +103,9 @@ func howToMeasure(f *cli.Flags, o *profiler.Options) {
 		}})
 	cli.Choice(f, &o.Clock, profiler.Clocks(), "clock", "NAME", "perf: core cycles from hardware counters; tsc: the time-stamp counter, calibrated "+
 		"against chains of adds; auto: perf where the kernel offers it").Fallback = string(profiler.AutoClock)
-	cli.Parsed(f, &o.Identical, parseIdentical, "identical", "N", "on the perf clock, accept a time if at least N of 16 timings are clean "+
-		"(no L1 miss, split access or context switch) and identical (default: 8, the BHive paper's rule; fewer relax it)")
+	cli.Parsed(f, &o.Identical, within(1, timing.PaperTimings, "write a number from 1 to %d, of so many timings"),
+		"identical", "N", "on the perf clock, accept a time if at least N of 16 timings are clean "+
+			"(no L1 miss, split access or context switch) and identical (default: 8, the BHive paper's rule; fewer relax it)")
 	cli.Parsed(f, &o.Events, parseEvents, "events", "A,B", "count these events too, per iteration: names as perf list has them, rNNNN for a raw "+
 		"code, or cpu/event=0x..,umask=0x../ (docs/install.md)")
 	f.Off(&o.NoRescue, "rescue", "with -rescue=false, use the paper's initial state alone, even if the block fails in it")
@@ -127,8 +133,9 @@ func parseUnroll(s string) (*unroll.Factors, error) {
 	return &unroll.Factors{Short: u, Long: v}, nil
 }
 
-func parseCopies(s string) (int, error) {
-	return cli.WholeNumber(s, 1, profiler.MaxBlock, "write a number from 1 to %d", profiler.MaxBlock)
+// within parses whole numbers of a range.
+func within(low, high int, write string) func(string) (int, error) {
+	return func(s string) (int, error) { return cli.WholeNumber(s, low, high, "%s", fmt.Sprintf(write, high)) }
 }
 
 func parseFrames(s string) (int, error) {
@@ -136,10 +143,6 @@ func parseFrames(s string) (int, error) {
 		return profiler.AutoFrames, nil
 	}
 	return cli.WholeNumber(s, 1, layout.MaxFrames, "write auto or a number from 1 to %d", layout.MaxFrames)
-}
-
-func parseIdentical(s string) (int, error) {
-	return cli.WholeNumber(s, 1, timing.PaperTimings, "write a number from 1 to %d, of so many timings", timing.PaperTimings)
 }
 
 // parseEvents reads a list such as instructions,r01c2,cpu/event=0xd1,umask=0x8/. Only the kernel knows what an event

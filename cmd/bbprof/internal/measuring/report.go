@@ -96,7 +96,8 @@ func (w *Reporter) run(r profiler.Result) {
 		w.Line("branch", "%s", strings.TrimSuffix(fmt.Sprintf("%s; %s", b.As, b.Changed()), "; "))
 	}
 	if l := r.Loop; l != nil {
-		w.Line("loop", "%s in its body, %d and %d iterations of it, counted in %s", words.Plural(l.Copies, "copy"), l.IterationsShort, l.IterationsLong, l.Counter)
+		w.Line("loop", "%s in its body, %d and %d iterations of it, counted in %s", words.Plural(l.Copies, "copy"),
+			l.IterationsShort, l.IterationsLong, l.Counter)
 	}
 	if r.LoopCycles > 0 {
 		w.Line("", "%.3f cycles per iteration, 95 %% interval %.3f to %.3f", r.LoopCycles, r.LoopCILow, r.LoopCIHigh)
@@ -113,7 +114,8 @@ func (w *Reporter) run(r profiler.Result) {
 	}
 	if c := r.Clock; c != nil {
 		w.Line("clock", "%s", c.Method)
-		w.Line("", "%.4f ticks per cycle; cross-check: an imul takes %.3f cycles, the contention probe on an idle core %.0f", c.TicksPerCycle, c.MultiplyCycles, c.ProbeIdle)
+		w.Line("", "%.4f ticks per cycle; cross-check: an imul takes %.3f cycles, the contention probe on an idle core "+
+			"%.0f", c.TicksPerCycle, c.MultiplyCycles, c.ProbeIdle)
 		if !c.IdleConfirmed && c.Doubt == "" {
 			w.Line("", "how long that takes on an idle core of this kind is not known, so nothing confirms that this one was idle")
 		}
@@ -134,15 +136,12 @@ func (w *Reporter) captured(c *profiler.CapturedReport) {
 	}
 	w.Line("", "%s", c.Visit)
 	if c.Leaves != nil {
-		w.Line("", "%s within it, then %v", copiesStay(c.Within), c.Leaves)
+		stay := words.Plural(c.Within, "copy") + " stay"
+		if c.Within == 1 {
+			stay += "s"
+		}
+		w.Line("", "%s within it, then %v", stay, c.Leaves)
 	}
-}
-
-func copiesStay(copies int) string {
-	if copies == 1 {
-		return "1 copy stays"
-	}
-	return fmt.Sprintf("%d copies stay", copies)
 }
 
 // counters reports what the events counted and why others did not; nothing if no counter was available or requested.
@@ -237,13 +236,14 @@ var remedies = map[verdict.Reason]string{
 	verdict.SIGILL:           "a CPU that has the instruction, and an operating system that enables it (a kernel booted without noxsave and clearcpuid)",
 	verdict.SIGBUS:           "look for popf in the block; another initial state (-init) gives it other flags",
 	verdict.SIGTRAP:          "leave out the instruction that sets the trap flag",
-	verdict.LoopExit:         "-branch not-taken measures copies in a row, -branch drop -mode loop a loop of bbprof's; -set and -mem give what the branch tests another value; bbprof capture takes the program's state",
-	verdict.Timeout:          "smaller counts of string instructions (-set rcx=64), or fewer copies (-unroll 8,16)",
-	verdict.L1DMiss:          "-frames 1 puts all pages on one physical page, which always fits",
-	verdict.L1IMiss:          "fewer copies: leave -unroll out",
-	verdict.AliasFrame:       "leave -frames out",
-	verdict.X87Stack:         "add the push or pop that the surrounding code has",
-	verdict.Nonlinear:        "-mode loop, or as many copies as the program has iterations (-unroll U,V)",
+	verdict.LoopExit: "-branch not-taken measures copies in a row, -branch drop -mode loop a loop of bbprof's; " +
+		"-set and -mem give what the branch tests another value; bbprof capture takes the program's state",
+	verdict.Timeout:    "smaller counts of string instructions (-set rcx=64), or fewer copies (-unroll 8,16)",
+	verdict.L1DMiss:    "-frames 1 puts all pages on one physical page, which always fits",
+	verdict.L1IMiss:    "fewer copies: leave -unroll out",
+	verdict.AliasFrame: "leave -frames out",
+	verdict.X87Stack:   "add the push or pop that the surrounding code has",
+	verdict.Nonlinear:  "-mode loop, or as many copies as the program has iterations (-unroll U,V)",
 	verdict.Alias4K: "-set REG=ADDRESS gives one of two pointers other low 12 bits; with one pointer nothing does. bbprof explain tells what " +
 		"it costs",
 }
@@ -259,7 +259,8 @@ func remedy(result profiler.Result) string {
 	case r.Reason.Noise():
 		return "another CPU (-cpus), more time (-budget 10s) or an idle machine"
 	case r.Reason == verdict.UnalignedOperand:
-		return "-set REG=ADDRESS gives the operand's register an aligned address, such as the program's; if the block loads that register from memory, -set fill=ADDRESS or, of one word, bbprof -mem ADDR=ADDRESS does"
+		return "-set REG=ADDRESS gives the operand's register an aligned address, such as the program's; if the block " +
+			"loads that register from memory, -set fill=ADDRESS or, of one word, bbprof -mem ADDR=ADDRESS does"
 	case r.Reason == verdict.Misaligned:
 		return "-set REG=ADDRESS moves the operand's register to where no access crosses a line; bbprof explain tells what the crossing costs"
 	case r.Reason == verdict.Unmappable && r.Address != nil && *r.Address < layout.PageSize:

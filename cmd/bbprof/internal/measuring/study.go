@@ -63,11 +63,8 @@ func Outcome(r profiler.Result) error {
 type SetupFlags struct{ at int }
 
 func (s *SetupFlags) Add(f *cli.Flags) {
-	cli.Parsed(f, &s.at, parseOffset, "at", "N", "where in its page the first copy starts, in bytes, 0 to 4095; it is no number of a layout").Fallback = "0"
-}
-
-func parseOffset(text string) (int, error) {
-	return cli.WholeNumber(text, 0, layout.PageSize-1, "write a number of bytes from 0 to %d", layout.PageSize-1)
+	cli.Parsed(f, &s.at, within(0, layout.PageSize-1, "write a number of bytes from 0 to %d"), "at", "N",
+		"where in its page the first copy starts, in bytes, 0 to 4095; it is no number of a layout").Fallback = "0"
 }
 
 // Setup returns the set-up that the flags and the profiler's defaults amount to: one code address, one initial state.

@@ -1,12 +1,9 @@
 package measuring
 
 import (
-	"context"
-
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/assemble"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -25,26 +22,4 @@ func InSyntax(r *profiler.Result, syntax assemble.Syntax) {
 	for i := range insts {
 		r.Listing[i].Text = assemble.Text(&insts[i], syntax)
 	}
-}
-
-// A syntaxMeasurer writes listings in another syntax.
-type syntaxMeasurer struct {
-	measure.Measurer
-	syntax assemble.Syntax
-}
-
-func (m syntaxMeasurer) ProfileAll(ctx context.Context, next func() (profiler.Block, bool), done func(profiler.Result, error)) error {
-	return m.Measurer.ProfileAll(ctx, next, func(r profiler.Result, err error) {
-		InSyntax(&r, m.syntax)
-		done(r, err)
-	})
-}
-
-func ListingIn(all []measure.Measurer, syntax assemble.Syntax) []measure.Measurer {
-	if syntax != "" && syntax != assemble.Intel {
-		for i := range all {
-			all[i] = syntaxMeasurer{all[i], syntax}
-		}
-	}
-	return all
 }

@@ -35,14 +35,11 @@ type SideBySide struct {
 
 func (m *SideBySide) Declare(f *cli.Flags) {
 	f.Section("Workers")
-	workersFlag(f, &m.Workers)
+	f.Number(&m.Workers, 0, "workers", "measure N blocks at a time").Fallback = "0, which is one a physical core, and " +
+		"no more than the cgroup leaves CPU time for"
 	m.Retries = measure.Tries - 1
 	f.Number(&m.Retries, 0, "retries", "measure a noisy block up to N times more")
 	Flags(f, &m.Measuring)
-}
-
-func workersFlag(f *cli.Flags, workers *int) {
-	f.Number(workers, 0, "workers", "measure N blocks at a time").Fallback = "0, which is one a physical core, and no more than the cgroup leaves CPU time for"
 }
 
 // Workers are profilers, each with its own CPUs.

@@ -15,25 +15,14 @@ func selftestLine(outcomes []selftest.Outcome) string {
 	line := selftest.Count(outcomes).String()
 	for _, o := range outcomes {
 		if o.Status == selftest.Fail {
-			line += fmt.Sprintf("; %s: %s, expected %v", o.Text, measuredOr(o, o.Why), o.Expected())
+			got := o.Why
+			if o.Cycles > 0 {
+				got = fmt.Sprintf("%.3f cycles", o.Cycles)
+			}
+			line += fmt.Sprintf("; %s: %s, expected %v", o.Text, got, o.Expected())
 		}
 	}
 	return line
-}
-
-func measuredOr(o selftest.Outcome, why string) string {
-	if o.Cycles > 0 {
-		return fmt.Sprintf("%.3f cycles", o.Cycles)
-	}
-	return why
-}
-
-func selftestWarning(line string, unroll bool) string {
-	hint := "bbprof selftest tells more"
-	if unroll {
-		hint = "-unroll may be why: so many copies need not fit the op cache"
-	}
-	return fmt.Sprintf("bbprof: warning: the selftest fails, so results may be wrong too: %s (%s)\n", line, hint)
 }
 
 // Selftest runs the short selftest on every worker and returns one line, "" if ctx ended it. Other errors would also
@@ -63,7 +52,11 @@ func (w Workers) Selftest(ctx context.Context, cpu host.CPU) (line string, faile
 func (w Workers) SelftestAtStart(ctx context.Context, cpu host.CPU, stderr io.Writer, unroll bool) string {
 	line, failed := w.Selftest(ctx, cpu)
 	if failed {
-		io.WriteString(stderr, selftestWarning(line, unroll))
+		hint := "bbprof selftest tells more"
+		if unroll {
+			hint = "-unroll may be why: so many copies need not fit the op cache"
+		}
+		fmt.Fprintf(stderr, "bbprof: warning: the selftest fails, so results may be wrong too: %s (%s)\n", line, hint)
 	}
 	return line
 }

@@ -19,7 +19,8 @@ func TestDistinctRows(t *testing.T) {
 	const rip = "488b0510000000" // mov rax, [rip+0x10]
 	text := "hex,address,set\n4801c0,0x1,\n4801c0,0x2,\n4801c0,0x1,rax=1\nno block,,\n90,,train\n" + rip + ",0x1,\n" + rip + ",0x2,\n" + rip + ",0x1,\n"
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	rows := require.Get(DistinctRows([]string{file}, RowsOf([]string{file}, nil, "", measuredBy), func(r input.Row) string { return batch.Identity(r.Code, r.At, r.Set.String()) }, io.Discard))(t)
+	rows := require.Get(DistinctRows([]string{file}, RowsOf([]string{file}, nil, "", measuredBy),
+		func(r input.Row) string { return batch.Identity(r.Code, r.At, r.Set.String()) }, io.Discard))(t)
 	var got []string
 	for _, r := range rows {
 		b := r.Block()

@@ -20,7 +20,7 @@ func ChooseFormat(format *resultfile.Format, output string, std cli.Streams) err
 		if *format, known = resultfile.FormatOf(output); !known {
 			return cli.BadUsage("-o %s: no format has that ending; use .csv, .jsonl, .parquet, .bhive or .tfrecord, or name one with -format", output)
 		}
-		if *format == resultfile.JSON && strings.Contains(strings.ToLower(filepath.Base(output)), ".json") && !strings.Contains(strings.ToLower(output), ".jsonl") {
+		if base := strings.ToLower(filepath.Base(output)); *format == resultfile.JSON && strings.Contains(base, ".json") && !strings.Contains(base, ".jsonl") {
 			fmt.Fprintf(std.Err, "bbprof: %s gets JSON lines, an object a line\n", output)
 		}
 	}
@@ -31,6 +31,7 @@ func ChooseFormat(format *resultfile.Format, output string, std cli.Streams) err
 }
 
 func FormatFlag(f *cli.Flags, format *resultfile.Format) {
-	cli.Choice(f, format, resultfile.Formats(), "format", "F", "csv, with a header; jsonl, an object a line; parquet; or accepted blocks alone, for other tools "+
-		"(docs/reference.md): bhive, gematria, gematria-state, gematria-json, ithemal, osaca, anica, exegesis (default: as FILE is called, or csv)")
+	cli.Choice(f, format, resultfile.Formats(), "format", "F", "csv, with a header; jsonl, an object a line; parquet; "+
+		"or accepted blocks alone, for other tools "+
+		"(docs/reference.md): bhive, gematria, gematria-state, ithemal, osaca, anica, exegesis (default: as FILE is called, or csv)")
 }

@@ -179,7 +179,8 @@ func (t Table) Report(most int) string {
 		if timed {
 			inPlace = fmt.Sprintf("%.3g\t%.3g\t", l.InPlace.Cycles, l.InPlace.Alone)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%.3g\t%s\t%.1f %%\t%s%s\n", cycles, of, l.BlockCycles, share, 100*l.Unmeasured, inPlace, l.Function+" ("+strings.TrimSuffix(base(l.File)+", most at "+l.Hottest, ", most at ")+")")
+		fmt.Fprintf(w, "%s\t%s\t%.3g\t%s\t%.1f %%\t%s%s\n", cycles, of, l.BlockCycles, share, 100*l.Unmeasured, inPlace,
+			l.Function+" ("+strings.TrimSuffix(base(l.File)+", most at "+l.Hottest, ", most at ")+")")
 	}
 	w.Flush()
 	return s.String()

@@ -27,7 +27,8 @@ func TestTabulate(t *testing.T) {
 		},
 	}
 	require.Equal(t, "it", want, got, cmpopts.IgnoreUnexported(Line{}))
-	if text := got.Report(3); !strings.Contains(text, "rejected  in place  those alone  function\n") || !strings.Contains(text, "0.0 %     15        5            g (a)\n") {
+	if text := got.Report(3); !strings.Contains(text, "rejected  in place  those alone  function\n") ||
+		!strings.Contains(text, "0.0 %     15        5            g (a)\n") {
 		t.Errorf("the report:\n%s", text)
 	}
 	Tabulate(nil, Run{}) // must not divide by zero

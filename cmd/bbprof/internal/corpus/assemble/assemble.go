@@ -20,6 +20,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/atomicfile"
 )
 
 // ErrMissing reports that no assembler is installed.
@@ -203,12 +205,11 @@ func (a *Assembler) Object(ctx context.Context, source, path string) error {
 // run assembles a source and, without errors, reads the object. The object file is unnamed, so that it disappears
 // even if bbprof is killed; a pipe would not do, since assemblers seek in it.
 func (a *Assembler) run(ctx context.Context, source string) (*elf.File, []*Error, error) {
-	object, err := os.CreateTemp("", "bbprof-asm-")
+	object, err := atomicfile.Temporary("machine code")
 	if err != nil {
-		return nil, nil, fmt.Errorf("keeping machine code: %w (TMPDIR names another folder)", err)
+		return nil, nil, err
 	}
 	defer object.Close()
-	os.Remove(object.Name())
 	complaints, err := a.assemble(ctx, source, "/dev/fd/3", object)
 	if err != nil || len(complaints) > 0 {
 		return nil, complaints, err
@@ -263,7 +264,8 @@ func (a *Assembler) code(f *elf.File, name string) ([]byte, error) {
 		return nil, &Error{Line: 1, Message: "there is no instruction in it; write one such as 'add rax, rbx'"}
 	}
 	if symbol, ok := undefined(f, name); ok {
-		return nil, &Error{Tool: "bbprof", Line: 1, Message: fmt.Sprintf("%q is neither a register nor a label of the block; write addresses as numbers", symbol)}
+		return nil, &Error{Tool: "bbprof", Line: 1, Message: fmt.Sprintf("%q is neither a register nor a label of the "+
+			"block; write addresses as numbers", symbol)}
 	}
 	code, err := s.Data()
 	if err == nil && len(code) == 0 {

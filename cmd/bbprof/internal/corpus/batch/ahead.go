@@ -25,7 +25,7 @@ func (e *MismatchError) Error() string {
 // filter drops rows that have a result already and those of other shards.
 type filter struct {
 	in    Source
-	done  *marks
+	done  marks
 	shard Shard
 	// found is called for each row whose block an earlier run measured, with the offset of its result; may be nil.
 	found func(*input.Row, int64)
@@ -33,10 +33,10 @@ type filter struct {
 
 // all passes rows to put until it returns false. The last one holds an error, possibly io.EOF.
 func (f *filter) all(put func(inputRow) bool) {
-	left := f.done.count
+	left := len(f.done)
 	for {
 		row, err := f.in.Next()
-		done := f.done.at(row.Number)
+		done := f.done[row.Number]
 		switch {
 		case errors.Is(err, io.EOF) && left > 0:
 			err = &MismatchError{fmt.Errorf("the input ends before the rows that the result has: %d are missing", left)}
@@ -77,15 +77,6 @@ type ahead struct {
 	stopped bool
 	onRows  func() // called without a lock when rows become available
 }
-
-func newAhead(onRows func()) *ahead {
-	a := &ahead{onRows: onRows, filling: true}
-	a.room.L = &a.mu
-	return a
-}
-
-// feed reads until the end or until stop.
-func (a *ahead) feed(f *filter) { f.all(a.put) }
 
 func (a *ahead) put(f inputRow) bool {
 	a.mu.Lock()

@@ -41,7 +41,8 @@ func ArrayShard(s string, getenv func(string) string) (Shard, error) {
 		return Shard{id, n}, nil
 	}
 	if least != 0 || count != most+1 {
-		return Shard{}, fmt.Errorf("the array has %d tasks from %d to %d, and auto needs all numbers from 0; to run some tasks again write auto/N, with N as the whole array had", count, least, most)
+		return Shard{}, fmt.Errorf("the array has %d tasks from %d to %d, and auto needs all numbers from 0; to run "+
+			"some tasks again write auto/N, with N as the whole array had", count, least, most)
 	}
 	return Shard{id, count}, nil
 }

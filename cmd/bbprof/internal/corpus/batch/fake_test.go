@@ -200,7 +200,8 @@ func holds(t testing.TB, got []map[string]string, text string) {
 		if row.Rejection != nil {
 			status = "rejected"
 		}
-		if g["row"] != strconv.Itoa(i+1) || g["hex"] != row.Hex() || g["id"] != row.Carried[0] || g["line"] != strconv.Itoa(row.Line) || g["status"] != status || g["run"] != here().ID() {
+		if g["row"] != strconv.Itoa(i+1) || g["hex"] != row.Hex() || g["id"] != row.Carried[0] ||
+			g["line"] != strconv.Itoa(row.Line) || g["status"] != status || g["run"] != here().ID() {
 			t.Fatalf("row %d is %v, want that of line %d, %s", i+1, g, row.Line, row.Hex())
 		}
 	}

@@ -24,7 +24,6 @@ func Finished(path string, format resultfile.Format, schema resultfile.Schema, i
 
 // finished uses only an output's columns and marks.
 func finished(r *resultfile.Rows, o *Output, in Source, shard Shard, here resultfile.Run) (unchecked []string, err error) {
-	o.setSchema(o.schema.Join(r.Schema))
 	if err := o.sameColumns(r.Schema); err != nil {
 		return nil, r.Error(err)
 	}
@@ -32,8 +31,8 @@ func finished(r *resultfile.Rows, o *Output, in Source, shard Shard, here result
 		if err != nil {
 			return nil, err
 		}
-		if n := number(row.Cell("row")); n > 0 && o.done.at(n) == 0 {
-			o.done.set(n, newMark(row.Cell("hex"), -1))
+		if n := number(row.Cell("row")); n > 0 {
+			o.done[n] = newMark(row.Cell("hex"), -1)
 		}
 	}
 	if err := sameRuns(&r.Runs, here); err != nil {
@@ -46,7 +45,7 @@ func finished(r *resultfile.Rows, o *Output, in Source, shard Shard, here result
 		return append(unchecked, "the input was not checked: it lacks column row or hex"), nil
 	}
 	var last inputRow
-	(&filter{in: in, done: &o.done, shard: shard}).all(func(f inputRow) bool { last = f; return false })
+	(&filter{in: in, done: o.done, shard: shard}).all(func(f inputRow) bool { last = f; return false })
 	switch {
 	case last.err == nil:
 		return nil, r.Error(&MismatchError{fmt.Errorf("%s, line %d: the result is complete and has no row %d", last.row.File, last.row.Line, last.row.Number)})

@@ -39,7 +39,8 @@ func TestFinished(t *testing.T) {
 		{"another shard", all, resultfile.Parquet, corpus, run(func(r *resultfile.Run) { r.Shard = "0/2" }), nil, `shard: "", here "0/2"`},
 		{"another input", all, resultfile.Parquet, "hex,id\n90,0\n", here(), nil, "line 2: the result has another block in its row 1"},
 		{"a shorter input", all, resultfile.Parquet, strings.Join(lines[:20], ""), here(), nil, "11 are missing"},
-		{"a longer input", all, resultfile.Parquet, corpus + "90,30\n", here(), nil, "line 32: the result is complete and has no row 31; go on with the same input"},
+		{"a longer input", all, resultfile.Parquet, corpus + "90,30\n", here(), nil,
+			"line 32: the result is complete and has no row 31; go on with the same input"},
 		{"the file tells of the run", "hex,row", resultfile.Parquet, corpus, loop, nil, "setting mode"},
 		{"the file tells of the run alone", "hex,cycles", resultfile.Parquet, corpus, here(), []string{input}, ""},
 		{"a column tells of the run", "run,hex", resultfile.CSV, corpus, loop, nil, "settings or microarchitecture: run "},
@@ -74,7 +75,8 @@ func TestFinished(t *testing.T) {
 	}
 	path := file(t)
 	os.WriteFile(path, []byte("precious\n"), 0o666)
-	if _, err := Finished(path, resultfile.Parquet, schema, open(t, corpus), Shard{}, here()); err == nil || !strings.Contains(err.Error(), "its columns are not those of this run") {
+	_, err := Finished(path, resultfile.Parquet, schema, open(t, corpus), Shard{}, here())
+	if err == nil || !strings.Contains(err.Error(), "its columns are not those of this run") {
 		t.Errorf("what is no result: %v", err)
 	}
 }

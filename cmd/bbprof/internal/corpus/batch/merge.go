@@ -9,15 +9,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/atomicfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
 
 // Merge joins result files of one corpus, such as its shards, row by row.
 type Merge struct {
-	parts  []*part
-	first  *part             // first part with a row: the others are compared with it
-	schema resultfile.Schema // of all parts combined
+	parts []*part
+	first *part // first part with a row: the others are compared with it
 }
 
 type part struct {
@@ -29,7 +29,6 @@ type part struct {
 	// The next row, 0 after the last.
 	row   int64
 	cells []string
-	order []int // index in this part of each merged column
 }
 
 type MergeReport struct {
@@ -56,9 +55,6 @@ func OpenMerge(names []string, mixed bool) (*Merge, error) {
 			m.Close()
 			return nil, err
 		}
-	}
-	for _, p := range m.parts {
-		p.order = p.rows.schema().Permutation(m.schema)
 	}
 	return m, nil
 }
@@ -101,7 +97,7 @@ func (p *part) openLines() (size int64, err error) {
 		return 0, err
 	}
 	defer in.Close()
-	if p.file, err = temporary("a copy of a part that cannot be read twice"); err != nil {
+	if p.file, err = atomicfile.Temporary("a copy of a part that cannot be read twice"); err != nil {
 		return 0, err
 	}
 	out, err := resultfile.NewWriter(p.file, resultfile.CSV, in.Schema)
@@ -128,11 +124,7 @@ func (p *part) advance() (err error) {
 
 // admit checks a part against the previous ones.
 func (m *Merge) admit(p *part, mixed bool) error {
-	if m.schema == nil {
-		m.schema = p.rows.schema()
-	}
-	m.schema = m.schema.Join(p.rows.schema())
-	if a, b := m.parts[0].rows.schema().Names(), p.rows.schema().Names(); p.rows.schema().Permutation(m.schema) == nil {
+	if a, b := m.Schema().Names(), p.rows.schema().Names(); !slices.Equal(a, b) {
 		return fmt.Errorf("%s: its columns are not those of %s: %s, there %s", p.name, m.parts[0].name, strings.Join(b, ","), strings.Join(a, ","))
 	}
 	if mixed {
@@ -150,7 +142,7 @@ func (m *Merge) admit(p *part, mixed bool) error {
 	return nil
 }
 
-func (m *Merge) Schema() resultfile.Schema { return m.schema }
+func (m *Merge) Schema() resultfile.Schema { return m.parts[0].rows.schema() }
 
 // Cores maps the values of column run to microarchitectures.
 func (m *Merge) Cores() map[string]string {
@@ -175,7 +167,8 @@ func (m *Merge) Run(corpus func() (input.Row, error), total int64, put func(cell
 		report MergeReport
 		last   int64
 	)
-	ordered := make([]string, len(m.Schema()))
+	var lastHex string
+	hex := m.Schema().Index("hex")
 	report.Shards, report.Absent = m.absent()
 	missing := missingRows{next: corpus}
 	if n := m.count(); total > 0 && n <= mostShards {
@@ -213,8 +206,9 @@ func (m *Merge) Run(corpus func() (input.Row, error), total int64, put func(cell
 			return report, &PartError{fmt.Errorf("%s: it has row %d, and the corpus has %d rows: it is a result of another corpus", p.name, p.row, total)}
 		}
 		if p.row == last {
-			if hex := m.schema.Index("hex"); hex >= 0 && p.cells[p.order[hex]] != ordered[hex] {
-				return report, &PartError{fmt.Errorf("%s: its row %d is %.100s, and another part's is %.100s: they are not parts of one corpus", p.name, p.row, p.cells[p.order[hex]], ordered[hex])}
+			if hex >= 0 && p.cells[hex] != lastHex {
+				return report, &PartError{fmt.Errorf("%s: its row %d is %.100s, and another part's is %.100s: they are not parts of one corpus",
+					p.name, p.row, p.cells[hex], lastHex)}
 			}
 			report.Repeated++
 		} else {
@@ -223,8 +217,10 @@ func (m *Merge) Run(corpus func() (input.Row, error), total int64, put func(cell
 			}
 			last = p.row
 			report.Rows++
-			ordered = resultfile.Arrange(p.cells, p.order, ordered)
-			if err := put(ordered); err != nil {
+			if hex >= 0 {
+				lastHex = p.cells[hex]
+			}
+			if err := put(p.cells); err != nil {
 				return report, err
 			}
 		}

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
@@ -88,7 +87,8 @@ func TestMergeReports(t *testing.T) {
 	}
 	third := int64(len(rows(t, names[3])))
 	have := third + int64(len(rows(t, names[0])))
-	if report.Rows != have || report.Missing != 210-have || report.Repeated != third || !slices.Equal(report.Shards, []string{"1/4", "2/4"}) || len(report.Gaps) == 0 {
+	if report.Rows != have || report.Missing != 210-have || report.Repeated != third || len(report.Gaps) == 0 ||
+		!slices.Equal(report.Shards, []string{"1/4", "2/4"}) {
 		t.Errorf("%+v, want %d rows", report, have)
 	}
 	// A whole result has no shards; its gaps are the missing rows.
@@ -224,23 +224,8 @@ func TestMergeDamage(t *testing.T) {
 		}
 	}
 	os.WriteFile(path, []byte(strings.Replace(whole, `""kernel""`, `""shard"":""0/2000000000"",""kernel""`, 1)), 0o666)
-	if _, report, err := merge([]string{path}, false, 0); err != nil || report.Absent != 1_999_999_999 || len(report.Shards) != shownShards || report.Shards[0] != "1/2000000000" {
+	if _, report, err := merge([]string{path}, false, 0); err != nil || report.Absent != 1_999_999_999 ||
+		len(report.Shards) != shownShards || report.Shards[0] != "1/2000000000" {
 		t.Errorf("%+v, %v", report, err)
-	}
-}
-
-// TestMergeWiderPart: parts with and without optional columns merge to all columns, in either order.
-func TestMergeWiderPart(t *testing.T) {
-	dir := t.TempDir()
-	wide, narrow := filepath.Join(dir, "wide.csv"), filepath.Join(dir, "narrow.csv")
-	id := here().ID()
-	os.WriteFile(wide, []byte("hex,status,cycles,loop_cycles,row,run\n90,ok,1,2,1,"+id+"\n"), 0o666)
-	os.WriteFile(narrow, []byte("hex,status,cycles,row,run\n91,ok,3,2,"+id+"\n"), 0o666)
-	want := "hex,status,cycles,loop_cycles,row,run\n90,ok,1,2,1," + id + "\n91,ok,3,,2," + id + "\n"
-	for _, names := range [][]string{{wide, narrow}, {narrow, wide}} {
-		got, _, err := merge(names, false, 2)
-		if err != nil || got != want {
-			t.Errorf("%v:\n%s", err, cmp.Diff(want, got))
-		}
 	}
 }

@@ -36,7 +36,7 @@ func openOrdered(f io.ReaderAt, size int64, each func(in *resultfile.LineReader,
 	})
 	if err == nil && !inOrder {
 		err = o.pass(func(row int64, _ []string) error {
-			o.rows = append(o.rows, rowAt{row, o.in.At()})
+			o.rows = append(o.rows, rowAt{row, o.in.At})
 			return nil
 		})
 		slices.SortStableFunc(o.rows, func(a, b rowAt) int { return cmp.Compare(a.row, b.row) })
@@ -70,13 +70,13 @@ func (o *orderedRows) pass(f func(row int64, cells []string) error) error {
 func rowNumber(in *resultfile.LineReader, cell string) (int64, error) {
 	row := number(cell)
 	if row < 1 || row > maxNumber {
-		return 0, &resultfile.DamageError{Line: in.Line(), At: in.At(), What: fmt.Sprintf("its number (column row) is not from 1 to %d", int64(maxNumber))}
+		return 0, &resultfile.DamageError{Line: in.Line, At: in.At, What: fmt.Sprintf("its number (column row) is not from 1 to %d", int64(maxNumber))}
 	}
 	return row, nil
 }
 
 func (o *orderedRows) rewind() (err error) {
-	if o.in, err = resultfile.NewStreamReader(io.NewSectionReader(o.file, 0, o.size)); err != nil {
+	if o.in, err = resultfile.NewLineReader(io.NewSectionReader(o.file, 0, o.size), ""); err != nil {
 		return err
 	}
 	if o.in.Schema() == nil {

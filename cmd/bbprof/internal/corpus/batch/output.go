@@ -1,12 +1,14 @@
 package batch
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
 	"os"
 	"slices"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/atomicfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
 
@@ -18,25 +20,18 @@ type Output struct {
 	pipe   *pipe            // nil for a file
 	path   string           // "" for a pipe
 
-	done    marks     // rows of earlier runs
-	tally   Tally     // of those rows
-	sorted  bool      // the file's rows so far are in order
-	last    int64     // number of the last row in the file
-	ended   [2]string // the run's header and its replacement when sorting
-	columns columnsOfTally
-	row     int
-	hex     int
+	done   marks     // rows of earlier runs
+	tally  Tally     // of those rows
+	sorted bool      // the file's rows so far are in order
+	last   int64     // number of the last row in the file
+	ended  [2]string // the run's header and its replacement when sorting
+	row    int
+	hex    int
 }
 
 func newOutput(schema resultfile.Schema) *Output {
-	o := &Output{sorted: true, at: map[uint64]int64{}}
-	o.setSchema(schema)
-	return o
-}
-
-func (o *Output) setSchema(schema resultfile.Schema) {
-	o.schema, o.columns = schema, tallied(schema)
-	o.row, o.hex = schema.Index("row"), schema.Index("hex")
+	return &Output{sorted: true, at: map[uint64]int64{}, done: marks{}, schema: schema,
+		row: schema.Index("row"), hex: schema.Index("hex")}
 }
 
 // Earlier returns how many rows earlier runs wrote.
@@ -71,32 +66,18 @@ func (o *Output) open(f *os.File, format resultfile.Format, end int64) error {
 	return err
 }
 
-// Pipe writes rows to w, which cannot be reread, in input order unless unordered is set. A temporary file keeps
-// the measured rows for repeated blocks.
-func Pipe(w io.Writer, format resultfile.Format, schema resultfile.Schema, columns []string, unordered bool) (*Output, error) {
-	spool, err := temporary("what was measured, for blocks that come again")
+// Pipe writes rows to w, which cannot be reread, in input order. A temporary file keeps the measured rows for repeated
+// blocks.
+func Pipe(w io.Writer, format resultfile.Format, schema resultfile.Schema, columns []string) (*Output, error) {
+	spool, err := atomicfile.Temporary("what was measured, for blocks that come again")
 	if err != nil {
 		return nil, err
 	}
 	o := newOutput(schema)
-	if o.pipe, err = newPipe(w, format, schema, columns, unordered); err == nil {
+	if o.pipe, err = newPipe(w, format, schema, columns); err == nil {
 		err = o.open(spool, resultfile.CSV, 0)
 	}
 	return o, err
-}
-
-// temporary returns an unnamed file that lives while it is open; in memory if there is no folder for it, as in a
-// container with bbprof alone.
-func temporary(purpose string) (*os.File, error) {
-	f, err := os.CreateTemp("", "bbprof-*.csv")
-	if err != nil {
-		if f, err := inMemory("bbprof.csv"); err == nil {
-			return f, nil
-		}
-		return nil, fmt.Errorf("keeping %s: %w (TMPDIR names another folder)", purpose, err)
-	}
-	os.Remove(f.Name())
-	return f, nil
 }
 
 // put writes a row. seq counts this run's rows from 0 in input order; key is the block's hash if it was measured
@@ -184,53 +165,25 @@ const (
 
 // pipe writes rows in input order.
 type pipe struct {
-	unordered bool
-	write     func(cells []string) error
-	finish    func() error
-	waiting   map[int64][]string
-	bytes     int // of waiting rows
-	next      int64
-	broken    bool // a row may be partly written: write no more
+	write   func(cells []string) error
+	finish  func() error
+	waiting map[int64][]string
+	bytes   int // of waiting rows
+	next    int64
+	broken  bool // a row may be partly written: write no more
 }
 
-func newPipe(w io.Writer, format resultfile.Format, schema resultfile.Schema, columns []string, unordered bool) (*pipe, error) {
-	p := &pipe{unordered: unordered, waiting: map[int64][]string{}, finish: func() error { return nil }}
-	if format == resultfile.Parquet {
-		out, err := resultfile.NewSelection(w, format, schema, columns)
-		p.write = func(cells []string) error { return asWriteError(out.Write(cells)) }
-		p.finish = func() error { return asWriteError(out.Close()) }
-		return p, err
-	}
-	var at []int
-	if len(columns) > 0 {
-		var err error
-		if schema, at, err = schema.Select(columns); err != nil {
-			return nil, err
-		}
-	}
-	lines, err := resultfile.NewLines(format, schema)
+func newPipe(w io.Writer, format resultfile.Format, schema resultfile.Schema, columns []string) (*pipe, error) {
+	out, err := resultfile.NewSelection(w, format, schema, columns)
 	if err != nil {
 		return nil, err
 	}
-	put := func(text []byte) error {
-		if len(text) == 0 {
-			return nil
-		}
-		_, err := w.Write(text)
-		return asWriteError(err)
+	p := &pipe{waiting: map[int64][]string{}}
+	p.write = func(cells []string) error {
+		return asWriteError(cmp.Or(out.Write(cells), out.Flush())) // a reader may be waiting
 	}
-	var line []byte
-	p.write = func(cells []string) (err error) { // unbuffered: a reader may be waiting
-		if at != nil {
-			cells = resultfile.Arrange(cells, at, nil)
-		}
-		if line, err = lines.Append(line[:0], cells); err != nil {
-			return err
-		}
-		return put(line)
-	}
-	p.finish = func() error { return put(lines.Footer()) }
-	return p, put(lines.Header())
+	p.finish = func() error { return asWriteError(out.Close()) }
+	return p, asWriteError(out.Flush())
 }
 
 func asWriteError(err error) error {
@@ -241,9 +194,6 @@ func asWriteError(err error) error {
 }
 
 func (p *pipe) put(seq int64, cells []string) error {
-	if p.unordered {
-		return p.write(cells)
-	}
 	p.waiting[seq] = cells
 	p.bytes += size(cells)
 	for {

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/atomicfile"
 )
@@ -58,28 +56,7 @@ func inPlace(path string, f *os.File) error {
 	if there, err := os.Lstat(path); err == nil && os.SameFile(here, there) {
 		return nil
 	}
-	e := &DisplacedError{Path: path, What: "was deleted or replaced while this run wrote it"}
-	if now := currentName(here, f); now != "" {
-		e.What, e.Rows = "was moved while this run wrote it", now
-	}
-	return e
-}
-
-// currentName returns the current path of a moved file, "" if unknown.
-func currentName(info os.FileInfo, f *os.File) string {
-	name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd())) // proc_pid_fd(5); only Linux
-	if err != nil {
-		return ""
-	}
-	if there, err := os.Lstat(name); err != nil || !os.SameFile(info, there) {
-		return "" // such as "/tmp/x.csv (deleted)"
-	}
-	if dir, err := os.Getwd(); err == nil {
-		if relative, err := filepath.Rel(dir, name); err == nil && !strings.HasPrefix(relative, "..") {
-			return relative
-		}
-	}
-	return name
+	return &DisplacedError{Path: path, What: "was moved, deleted or replaced while this run wrote it"}
 }
 
 // unchanged fails with a *DisplacedError if a file's size is not what this run made it.
@@ -96,7 +73,7 @@ func unchanged(path string, f *os.File, size int64) error {
 	return nil
 }
 
-// rescue copies the rows of a deleted file, readable while it is open, to a file beside its former path.
+// rescue copies the rows of a moved or deleted file, readable while it is open, to a file beside its former path.
 func rescue(path string, f *os.File, size int64) (name string, err error) {
 	to, err := atomicfile.CreateBeside(path, "rescued", 0o666)
 	if err != nil {

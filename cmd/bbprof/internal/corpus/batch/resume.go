@@ -13,15 +13,8 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
 
-// marks holds a mark for each input row that has a result. Pages keep a damaged row number from allocating memory
-// for all rows below it.
-type marks struct {
-	pages map[int64]*[marksPage]mark
-	count int // number of marked rows
-}
-
-// marksPage is small enough that scattered row numbers take more space in the file than in memory.
-const marksPage = 32
+// marks holds a mark for each input row, by its number from 1, that has a result.
+type marks map[int64]mark
 
 // mark holds a fingerprint of a row's block in its upper byte, which exposes another input within a few rows;
 // below, 1 + the row's offset in the result if its block was measured for it. 0 is none.
@@ -40,28 +33,6 @@ func newMark(hex string, at int64) mark {
 func (m mark) of(hex string) bool { return m>>56 == newMark(hex, 0)>>56 }
 
 func (m mark) measured() (at int64, ok bool) { return int64(m&markOffset) - 1, m&markOffset > 0 }
-
-// at returns the mark of a row, from 1, or 0.
-func (m *marks) at(row int64) mark {
-	if page := m.pages[row/marksPage]; page != nil {
-		return page[row%marksPage]
-	}
-	return 0
-}
-
-// set marks an unmarked row.
-func (m *marks) set(row int64, as mark) {
-	page := m.pages[row/marksPage]
-	if page == nil {
-		if m.pages == nil {
-			m.pages = map[int64]*[marksPage]mark{}
-		}
-		page = new([marksPage]mark)
-		m.pages[row/marksPage] = page
-	}
-	page[row%marksPage] = as
-	m.count++
-}
 
 func number(cell string) int64 {
 	n, err := strconv.ParseInt(cell, 10, 64)
@@ -129,14 +100,12 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 	if in.Schema() == nil {
 		return 0, nil
 	}
-	o.setSchema(o.schema.Join(in.Schema())) // an older bbprof wrote columns even if unfilled
 	if err := o.sameColumns(in.Schema()); err != nil {
 		return 0, err
 	}
-	o.setSchema(o.schema.InOrderOf(in.Schema())) // an older bbprof ordered columns differently
 	var runs resultfile.Runs
 	var damage *resultfile.DamageError
-	end = in.End()
+	end = in.End
 	for {
 		cells, err := in.Next()
 		var bad *resultfile.DamageError
@@ -169,20 +138,20 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 			// An interrupted run does not leave this: dropping all that follows might cost days.
 			return 0, fmt.Errorf("%w, and whole rows follow; mend or remove that line", damage)
 		}
-		if o.done.at(row) != 0 {
-			return 0, fmt.Errorf("line %d is a second result of row %d", in.Line(), row)
+		if o.done[row] != 0 {
+			return 0, fmt.Errorf("line %d is a second result of row %d", in.Line, row)
 		}
 		if err := runs.Add(o.schema, cells); err != nil {
 			return 0, err
 		}
-		at := in.At()
-		if cells[o.columns.duplicate] != "" {
+		at := in.At
+		if cells[o.schema.Index("duplicate_of")] != "" {
 			at = -1
 		}
-		o.done.set(row, newMark(cells[o.hex], at))
+		o.done[row] = newMark(cells[o.hex], at)
 		o.follow(row)
-		o.tally.add(o.columns, cells)
-		end = in.End()
+		o.tally.add(o.schema, cells)
+		end = in.End
 	}
 }
 
@@ -202,10 +171,7 @@ func sameRuns(there *resultfile.Runs, here resultfile.Run) error {
 
 func (o *Output) sameColumns(there resultfile.Schema) error {
 	a, b := there.Names(), o.schema.Names()
-	for i, name := range a {
-		a[i] = strings.ToValidUTF8(name, "\ufffd") // bbprof 0 copied invalid UTF-8 to the header
-	}
-	if o.schema.InOrderOf(there) != nil {
+	if slices.Equal(a, b) {
 		return nil
 	}
 	var list []string

@@ -37,7 +37,10 @@ type Options struct {
 	Set     initial.Set // for all rows; a row's own setting takes precedence
 	// Visit returns the captured state that a row's block starts from; nil if none does.
 	Visit func(*input.Row) string
-	Run   resultfile.Run
+	// Prepare completes a block before it is measured. If that fails, so does the block.
+	Prepare func(*profiler.Block) error
+	Finish  func(*profiler.Result) // completes a result
+	Run     resultfile.Run
 	// Progress is called a few times a second on the goroutine of Run.
 	Progress func(Progress)
 }
@@ -69,20 +72,19 @@ func Run(ctx context.Context, in Source, out *Output, opts Options) (Tally, erro
 		Options: opts, began: time.Now(), out: out, tally: out.tally, id: opts.Run.ID(), header: opts.Run.String(),
 		pending: map[string]*job{},
 	}
-	r.ahead = newAhead(func() {
+	r.ahead = &ahead{filling: true, onRows: func() {
 		r.pool.Lock() // otherwise a worker might miss it between checking and waiting
 		defer r.pool.Unlock()
 		r.pool.Wake()
-	})
-	go r.ahead.feed(&filter{in, &out.done, opts.Shard, r.found})
+	}}
+	r.ahead.room.L = &r.ahead.mu
+	go (&filter{in, out.done, opts.Shard, r.found}).all(r.ahead.put)
 	defer r.ahead.stop()
 
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)
-		measure.Run(&r.pool, opts.Workers, measure.Jobs[job]{Take: r.next, Done: r.done, Block: func(j *job) profiler.Block {
-			return profiler.Block{Code: j.code, Setup: j.setup}
-		}})
+		measure.Run(&r.pool, opts.Workers, measure.Jobs[job]{Take: r.next, Block: r.block, Done: r.done})
 	}()
 	r.watch(ctx, finished)
 	r.tally.Seconds = time.Since(r.began).Seconds()
@@ -121,7 +123,8 @@ type job struct {
 	rows  []waitingRow
 	aside bool // waiting for its retry
 
-	result profiler.Result // of the latest attempt
+	unprepared error           // why it was not measured
+	result     profiler.Result // of the latest attempt
 }
 
 // waitingRow is a row whose block is not measured yet. seq counts this run's rows.
@@ -168,10 +171,24 @@ func (r *run) next(worker int) (*job, bool, error) {
 	return j, !r.ended || len(r.pending) > 0, err
 }
 
+func (r *run) block(j *job) profiler.Block {
+	b := profiler.Block{Code: j.code, Setup: j.setup}
+	if r.Prepare != nil {
+		j.unprepared = r.Prepare(&b)
+	}
+	return b
+}
+
 func (r *run) done(j *job, result profiler.Result, err error) error {
 	if err != nil {
 		r.aside = append(r.aside, j) // an earlier attempt may have its number
 		return err
+	}
+	if j.unprepared != nil {
+		result = profiler.Result{Hex: result.Hex, Bytes: result.Bytes, Status: profiler.Failed, Failure: j.unprepared.Error()}
+	}
+	if r.Finish != nil {
+		r.Finish(&result)
 	}
 	return r.finish(j, result)
 }
@@ -339,15 +356,10 @@ func (r *run) finish(j *job, result profiler.Result) error {
 		r.pool.Wake()
 		return nil
 	}
-	if r.cannotWrite() {
+	if _, failed := errors.AsType[*WriteError](r.pool.Failed); failed {
 		return nil
 	}
 	return r.write(j, result)
-}
-
-func (r *run) cannotWrite() bool {
-	_, writing := errors.AsType[*WriteError](r.pool.Failed)
-	return writing
 }
 
 func (r *run) write(j *job, result profiler.Result) error {
@@ -376,6 +388,6 @@ func (r *run) put(seq int64, cells []string, key *uint64) error {
 		return err
 	}
 	r.header = ""
-	r.tally.add(r.out.columns, cells)
+	r.tally.add(r.out.schema, cells)
 	return nil
 }

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
@@ -34,40 +36,29 @@ type Tally struct {
 	Measured     int64   `json:"measured"`      // blocks, without retries
 }
 
-// columnsOfTally are the indices of the columns that a tally reads.
-type columnsOfTally struct {
-	status, reason, cycles, low, high, tries, duplicate int
-}
-
-func tallied(s resultfile.Schema) columnsOfTally {
-	return columnsOfTally{
-		s.Index("status"), s.Index("reason"), s.Index("cycles"), s.Index("ci_low"), s.Index("ci_high"),
-		s.Index("tries"), s.Index("duplicate_of"),
-	}
-}
-
-func (t *Tally) add(c columnsOfTally, cells []string) {
+func (t *Tally) add(s resultfile.Schema, cells []string) {
+	cell := func(name string) string { return cells[s.Index(name)] }
 	t.Rows++
-	retried := cells[c.tries] != "" && cells[c.tries] != "1"
+	retried := cell("tries") != "" && cell("tries") != "1"
 	if retried {
 		t.Retried++
 	}
-	if cells[c.duplicate] != "" {
+	if cell("duplicate_of") != "" {
 		t.Duplicates++
 	}
-	switch cells[c.status] {
+	switch cell("status") {
 	case "ok":
 		t.OK++
 		if retried {
 			t.Recovered++
 		}
-		t.addCycles(cells[c.cycles], cells[c.low], cells[c.high])
+		t.addCycles(cell("cycles"), cell("ci_low"), cell("ci_high"))
 	case "rejected":
 		t.Rejected++
 		if t.Reasons == nil {
 			t.Reasons = map[string]int64{}
 		}
-		t.Reasons[cells[c.reason]]++
+		t.Reasons[cell("reason")]++
 	default:
 		t.Failed++
 	}
@@ -118,13 +109,8 @@ func (s *Spread) Quantile(q float64) float64 {
 	if s.count == 0 {
 		return math.NaN()
 	}
-	keys := make([]int, 0, len(s.buckets))
-	for k := range s.buckets {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
 	rank := int64(q * float64(s.count-1))
-	for _, k := range keys {
+	for _, k := range slices.Sorted(maps.Keys(s.buckets)) {
 		if rank -= s.buckets[k]; rank < 0 {
 			return math.Pow(bucketRatio, float64(k)+0.5)
 		}
@@ -169,7 +155,8 @@ func (t *Tally) Report(w io.Writer) {
 	if t.Earlier > 0 {
 		fmt.Fprintf(w, "bbprof: %d of them were there before\n", t.Earlier)
 	}
-	fmt.Fprintf(w, "bbprof: %s measured in %v, %.1f blocks/s\n", words.Plural(t.Measured, "block"), time.Duration(t.Seconds*float64(time.Second)).Round(time.Millisecond), t.Rate())
+	fmt.Fprintf(w, "bbprof: %s measured in %v, %.1f blocks/s\n", words.Plural(t.Measured, "block"),
+		time.Duration(t.Seconds*float64(time.Second)).Round(time.Millisecond), t.Rate())
 	if t.Duplicates > 0 {
 		fmt.Fprintf(w, "bbprof: %s repeated an earlier row's block\n", words.Plural(t.Duplicates, "row"))
 	}
@@ -178,19 +165,11 @@ func (t *Tally) Report(w io.Writer) {
 	}
 	reasons := words.ByCount(t.Reasons)
 	for _, r := range reasons {
-		n := t.Reasons[r]
-		fmt.Fprintf(w, "  %6d  %-18s %s\n", n, r, bar(n, t.Reasons[reasons[0]]))
+		n, most := t.Reasons[r], t.Reasons[reasons[0]]
+		fmt.Fprintf(w, "  %6d  %-18s %s\n", n, r, strings.Repeat("#", int((n*barWidth+most-1)/most)))
 	}
 	if t.Cycles.count > 0 {
 		fmt.Fprintf(w, "bbprof: cycles          %s\n", t.Cycles.line(1, "%.2f"))
 		fmt.Fprintf(w, "bbprof: interval width %%%s\n", t.Width.line(100, "%.2f"))
 	}
-}
-
-func bar(n, most int64) string {
-	b := make([]byte, (n*barWidth+most-1)/most)
-	for i := range b {
-		b[i] = '#'
-	}
-	return string(b)
 }

@@ -76,16 +76,9 @@ type shape struct {
 	filled              bool
 	notInteger, notReal bool
 	notFlag             bool
-	values              map[string]bool // a few of them
 }
 
-// someValues bounds the values kept per column.
-const someValues = 1000
-
 func (s *shape) add(cell string) {
-	if len(s.values) < someValues {
-		s.values[cell] = true
-	}
 	if cell == "" {
 		return
 	}

@@ -5,7 +5,6 @@
 package dataset
 
 import (
-	"bufio"
 	"crypto/sha256"
 	"encoding/csv"
 	"fmt"
@@ -196,6 +195,13 @@ func (t *tally) close() error {
 	return t.bhive.Close()
 }
 
+// sampled returns the blocks to measure again, always the same ones.
+func (t *tally) sampled() []SampleBlock {
+	hash := func(m SampleBlock) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(m.Hex))) }
+	slices.SortFunc(t.sample, func(a, b SampleBlock) int { return strings.Compare(hash(a), hash(b)) })
+	return t.sample[:min(len(t.sample), mostSampled)]
+}
+
 func (t *tally) sum() string { return fmt.Sprintf("%x", t.content.Sum(nil)) }
 
 // sampleOf selects one block in a hundred, and mostSampled at most: a minute's work.
@@ -255,9 +261,4 @@ const agreeing = 0.95
 // Agrees reports whether the second measurement confirms the first.
 func (a Agreement) Agrees() bool {
 	return a.Blocks > 0 && a.Within5 >= agreeing && float64(a.Blocks-a.Rejected) >= agreeing*float64(a.Blocks)
-}
-
-func newHashed(w io.Writer) (*bufio.Writer, hash.Hash) {
-	h := sha256.New()
-	return bufio.NewWriter(io.MultiWriter(w, h)), h
 }

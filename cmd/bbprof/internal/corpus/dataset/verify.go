@@ -18,8 +18,6 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-func hashText(s string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(s))) }
-
 // Verification is the result of checking a dataset.
 type Verification struct {
 	Sheet    Sheet
@@ -61,19 +59,12 @@ func (v *Verification) sums(dir, text string) map[string]string {
 			continue
 		}
 		listed[name] = sum
-		f, err := os.Open(filepath.Join(dir, filepath.FromSlash(name)))
-		if errors.Is(err, fs.ErrNotExist) {
+		switch got, err := hashFile(dir, name); {
+		case errors.Is(err, fs.ErrNotExist):
 			v.problem(name, "it is missing")
-			continue
-		}
-		h := sha256.New()
-		if err == nil {
-			_, err = io.Copy(h, f)
-			f.Close()
-		}
-		if err != nil {
+		case err != nil:
 			v.problem(name, "it cannot be read: %v", err)
-		} else if got := fmt.Sprintf("%x", h.Sum(nil)); got != sum {
+		case got != sum:
 			v.problem(name, "its bytes have changed: SHA-256 is %.16s…, sealed was %.16s…", got, sum)
 		}
 	}
@@ -116,8 +107,7 @@ func (v *Verification) rows(dir string, listed map[string]string) {
 	if err := d.tally.close(); err != nil {
 		v.problem(SheetFile, "%v", err)
 	}
-	slices.SortFunc(d.tally.sample, byHash)
-	v.Sample = d.tally.sample[:min(len(d.tally.sample), mostSampled)]
+	v.Sample = d.tally.sampled()
 	if d.missing || len(v.Problems) > before { // everything derived from the parts would fail too
 		return
 	}
@@ -127,13 +117,13 @@ func (v *Verification) rows(dir string, listed map[string]string) {
 
 // derivation holds what was derived from the rows read.
 type derivation struct {
-	tally   *tally                   // nil before the first row
+	tally   *tally                   // nil before the first part
 	hashes  map[string]func() string // of the files that the tally writes
 	blocks  []splitBlock             // accepted blocks and their splits
 	splits  []string
 	missing bool // a part is missing
 
-	first   string // first part with a row
+	first   string // first part
 	columns []string
 }
 
@@ -146,41 +136,49 @@ func (v *Verification) part(dir string, part Part, sum string, d *derivation) {
 		v.problem(SheetFile, "part %q is not in this directory", part.File)
 		return
 	}
-	foreign, same := map[string]bool{}, false
+	foreign, rows := map[string]bool{}, 0
 	path := filepath.Join(dir, filepath.FromSlash(part.File))
-	rows, runs, err := eachRow(path, func(s resultfile.Schema, cells []string) error {
-		if d.tally == nil {
-			d.first, d.columns = part.File, s.Names()
-			if err := d.begin(s, v.Sheet.WeightColumn); err != nil {
-				return err
+	in, err := resultfile.OpenRows(path, nil)
+	if err == nil {
+		defer in.Close()
+		err = d.begin(part.File, in.Schema, v.Sheet.WeightColumn)
+	}
+	for err == nil {
+		var r resultfile.Row
+		if r, err = in.Next(); err == nil {
+			rows++
+			if id := r.Cell("run"); !slices.Contains(v.Sheet.Runs, id) {
+				foreign[id] = true
 			}
+			err = d.add(r.Cells)
 		}
-		if !same { // compared for its first row only
-			if same = slices.Equal(s.Names(), d.columns); !same {
-				return fmt.Errorf("its columns are not those of %s", d.first)
-			}
-		}
-		if id := cells[d.tally.at("run")]; !slices.Contains(v.Sheet.Runs, id) {
-			foreign[id] = true
-		}
-		return d.add(cells)
-	})
-	v.host(part.File, runs)
+	}
+	if in != nil {
+		v.host(part.File, in.Runs)
+	}
 	switch {
+	case errors.Is(err, io.EOF) && rows == part.Rows:
+	case errors.Is(err, io.EOF):
+		v.problem(part.File, "it has %d rows, the datasheet says %d", rows, part.Rows)
 	case errors.Is(err, fs.ErrNotExist): // reported by sums
 		d.missing = true
-	case err != nil:
+	default:
 		v.problem(part.File, "%s", strings.TrimPrefix(err.Error(), path+": "))
-	case rows != part.Rows:
-		v.problem(part.File, "it has %d rows, the datasheet says %d", rows, part.Rows)
 	}
 	if len(foreign) > 0 {
 		v.problem(part.File, "it has rows of a run that is not of this dataset: %s", strings.Join(slices.Sorted(maps.Keys(foreign)), ", "))
 	}
 }
 
-// begin starts the tally, whose files are hashed and discarded.
-func (d *derivation) begin(s resultfile.Schema, weight string) (err error) {
+// begin starts the tally, whose files are hashed and discarded. Further parts must have the columns of the first.
+func (d *derivation) begin(part string, s resultfile.Schema, weight string) (err error) {
+	if d.tally != nil {
+		if !slices.Equal(s.Names(), d.columns) {
+			return fmt.Errorf("its columns are not those of %s", d.first)
+		}
+		return nil
+	}
+	d.first, d.columns = part, s.Names()
 	d.tally, err = newTally(s, weight, func(name string) io.Writer {
 		h := sha256.New()
 		d.hashes[name] = func() string { return fmt.Sprintf("%x", h.Sum(nil)) }
@@ -206,25 +204,6 @@ func (v *Verification) host(file string, runs resultfile.Runs) {
 	}
 }
 
-// eachRow returns the number of rows in a part, and their runs.
-func eachRow(path string, row func(resultfile.Schema, []string) error) (rows int, runs resultfile.Runs, err error) {
-	in, err := resultfile.OpenRows(path, nil)
-	if err != nil {
-		return 0, runs, err
-	}
-	defer in.Close()
-	for r, err := range in.All() {
-		if err == nil {
-			err = row(in.Schema, r.Cells)
-		}
-		if err != nil {
-			return rows, in.Runs, err
-		}
-		rows++
-	}
-	return rows, in.Runs, nil
-}
-
 // derived checks what follows from the rows against the datasheet and the other files.
 func (v *Verification) derived(t *tally, listed map[string]string, hashes map[string]func() string) {
 	for _, name := range slices.Sorted(maps.Keys(hashes)) {
@@ -238,7 +217,8 @@ func (v *Verification) derived(t *tally, listed map[string]string, hashes map[st
 	a, b := reflect.ValueOf(t.counts), reflect.ValueOf(v.Sheet.Counts)
 	for i := range a.NumField() {
 		if x, y := fmt.Sprint(a.Field(i)), fmt.Sprint(b.Field(i)); x != y {
-			v.problem(SheetFile, "counts: %s is %s by the parts, and %s in the datasheet", strings.TrimSuffix(a.Type().Field(i).Tag.Get("json"), ",omitempty"), x, y)
+			v.problem(SheetFile, "counts: %s is %s by the parts, and %s in the datasheet",
+				strings.TrimSuffix(a.Type().Field(i).Tag.Get("json"), ",omitempty"), x, y)
 		}
 	}
 }

@@ -1,11 +1,13 @@
 package dataset
 
 import (
-	"bufio"
+	"cmp"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -82,7 +84,7 @@ func (s *Source) inspect(in resultfile.Schema, cells []string) {
 			continue
 		}
 		if s.shapes[c.Name] == nil {
-			s.shapes[c.Name] = &shape{values: map[string]bool{}}
+			s.shapes[c.Name] = &shape{}
 		}
 		s.shapes[c.Name].add(cells[i])
 	}
@@ -93,23 +95,15 @@ func (s *Source) enough() error {
 	if s.Application == "" || assign(s.blocks) != nil {
 		return nil
 	}
-	var values, others []string
+	var values []string
 	for _, b := range s.blocks {
 		if v := fmt.Sprintf("%.80q", b.application); !slices.Contains(values, v) {
 			values = append(values, v)
 		}
 	}
-	for _, c := range s.schema {
-		if of := s.shapes[c.Name]; of != nil && c.Name != s.Application && len(of.values) >= len(shares) {
-			others = append(others, c.Name)
-		}
-	}
 	slices.Sort(values)
-	why := fmt.Sprintf("column %s holds %s alone, and a split by application needs %d values", s.Application, strings.Join(values, " and "), len(shares))
-	if len(others) > 0 {
-		why += "; columns that have as many: " + strings.Join(others, ", ")
-	}
-	return errors.New(why + "; without -application the split goes by near-duplicates")
+	return fmt.Errorf("column %s holds %s alone, and a split by application needs %d values; without -application the split goes by near-duplicates",
+		s.Application, strings.Join(values, " and "), len(shares))
 }
 
 // note records the conditions of a run, and refuses those incompatible with the first's.
@@ -155,7 +149,8 @@ func (s *Source) each(name string, row func(resultfile.Schema, []string) error) 
 	defer in.Close()
 	schema := in.Schema
 	if schema.Index(splitColumn) >= 0 || s.Application != applicationColumn && schema.Index(applicationColumn) >= 0 {
-		return in.Error(fmt.Errorf("it has a column %s or %s already, which a dataset adds; leave it out with bbprof convert -columns, or name it with -application", splitColumn, applicationColumn))
+		return in.Error(fmt.Errorf("it has a column %s or %s already, which a dataset adds; leave it out with bbprof "+
+			"convert -columns, or name it with -application", splitColumn, applicationColumn))
 	}
 	if s.schema == nil {
 		s.schema = schema
@@ -180,115 +175,77 @@ func (s *Source) each(name string, row func(resultfile.Schema, []string) error) 
 // Write makes the dataset in an existing empty directory. remeasure measures the sample once more; it returns nil if
 // this host is of another kind.
 func (s *Source) Write(dir string, remeasure func(*Sheet, []SampleBlock) (*Agreement, error)) (_ *Sheet, err error) {
-	w := &builder{Source: s, dir: dir, files: map[string]*sealedFile{}, split: newSplitter(s.blocks)}
-	s.sheet.Applications = w.split.applications
-	if err := w.rows(); err != nil {
+	b := &builder{Source: s, dir: dir, split: newSplitter(s.blocks)}
+	s.sheet.Applications = b.split.applications
+	if err := b.rows(); err != nil {
 		return nil, err
 	}
 	sheet := &s.sheet
-	sheet.Content, sheet.Counts = w.tally.sum(), w.tally.counts
+	sheet.Content, sheet.Counts = b.tally.sum(), b.tally.counts
 	sheet.Uneven = sheet.Counts.uneven()
-	slices.SortFunc(w.tally.sample, byHash)
-	if sheet.Sample, err = remeasure(sheet, w.tally.sample[:min(len(w.tally.sample), mostSampled)]); err != nil {
+	if sheet.Sample, err = remeasure(sheet, b.tally.sampled()); err != nil {
 		return nil, err
 	}
 	text, err := json.MarshalIndent(sheet, "", "  ")
 	if err != nil {
 		return nil, err
 	}
-	if _, err := w.open(SheetFile).Write(append(text, '\n')); err != nil {
-		return nil, err
-	}
-	if _, err := io.WriteString(w.open(ReadmeFile), sheet.readme()); err != nil {
-		return nil, err
-	}
-	return sheet, w.seal()
+	_, err1 := b.open(SheetFile).Write(append(text, '\n'))
+	_, err2 := io.WriteString(b.open(ReadmeFile), sheet.readme())
+	return sheet, errors.Join(err1, err2, b.seal())
 }
-
-func byHash(a, b SampleBlock) int { return strings.Compare(hashText(a.Hex), hashText(b.Hex)) }
 
 type builder struct {
 	*Source
 	dir   string
-	files map[string]*sealedFile
+	files []*os.File
 	split splitter
 	tally *tally
-	err   error // from opening a file
+	err   error // of opening a file
 }
 
-type sealedFile struct {
-	file *os.File
-	*bufio.Writer
-	sum func() string
-}
-
-func (w *builder) open(name string) io.Writer {
-	path := filepath.Join(w.dir, filepath.FromSlash(name))
-	err := os.MkdirAll(filepath.Dir(path), 0o777)
-	var f *os.File
-	if err == nil {
-		f, err = os.Create(path)
-	}
+// open creates a file, which seal completes.
+func (b *builder) open(name string) io.Writer {
+	f, err := os.Create(filepath.Join(b.dir, name))
 	if err != nil {
-		w.err = errors.Join(w.err, err)
+		b.err = errors.Join(b.err, err)
 		return io.Discard
 	}
-	out, h := newHashed(f)
-	w.files[name] = &sealedFile{f, out, func() string { return fmt.Sprintf("%x", h.Sum(nil)) }}
-	return out
+	b.files = append(b.files, f)
+	return f
 }
 
-// close completes a file and returns its hash.
-func (w *builder) close(name string) (string, error) {
-	f := w.files[name]
-	if f == nil {
-		return "", w.err
-	}
-	err := errors.Join(f.Flush(), f.file.Sync(), f.file.Close())
-	return f.sum(), err
-}
-
-func (w *builder) rows() (err error) {
-	names := append(w.schema.Names(), splitColumn)
-	if w.Application != applicationColumn {
+func (b *builder) rows() (err error) {
+	names := append(b.schema.Names(), splitColumn)
+	if b.Application != applicationColumn {
 		names = append(names, applicationColumn)
 	}
 	types := map[string]resultfile.Type{applicationColumn: resultfile.Text, splitColumn: resultfile.Text}
-	for name, shape := range w.shapes {
-		if types[name] = shape.typed(); name == w.Application {
+	for name, shape := range b.shapes {
+		if types[name] = shape.typed(); name == b.Application {
 			types[name] = resultfile.Text // the splits have names
 		}
 	}
 	schema := resultfile.SchemaOf(names).Typed(types)
-	w.sheet.Columns = explained(schema)
-	if w.tally, err = newTally(schema, w.Weight, w.open); err != nil {
+	b.sheet.Columns = explained(schema)
+	if b.tally, err = newTally(schema, b.Weight, b.open); err != nil {
 		return err
 	}
-	var (
-		out  resultfile.Writer
-		part *Part
-		i    int
-	)
-	endPart := func() error {
-		if out == nil {
-			return nil
-		}
-		err := out.Close()
-		out = nil
-		sum, closeErr := w.close(part.File)
-		part.SHA256 = sum
-		w.sheet.Parts = append(w.sheet.Parts, *part)
-		return errors.Join(err, closeErr)
+	core := string(b.sheet.Hosts[0].Microarchitecture)
+	parts, err := resultfile.NewPartitions(b.dir, schema, nil, b.PartRows, func([]string) string { return core })
+	if err != nil {
+		return err
 	}
-	for _, name := range w.Inputs {
-		err := w.each(name, func(in resultfile.Schema, cells []string) error {
-			if i++; !w.keep[i-1] {
+	read := 0
+	for _, name := range b.Inputs {
+		err := b.each(name, func(in resultfile.Schema, cells []string) error {
+			if read++; !b.keep[read-1] {
 				return nil
 			}
-			p := w.splitBlock(in, cells)
+			p := b.splitBlock(in, cells)
 			split := ""
 			if cells[in.Index("status")] == string(profiler.OK) {
-				split = w.split.of(p)
+				split = b.split.of(p)
 			}
 			row := append(slices.Clone(cells), split)
 			for i := range cells {
@@ -296,46 +253,62 @@ func (w *builder) rows() (err error) {
 					row[i], _ = canonical(cells[i])
 				}
 			}
-			if w.Application != applicationColumn {
+			if b.Application != applicationColumn {
 				row = append(row, p.application)
 			}
-			if out == nil {
-				part = &Part{File: resultfile.PartName(string(w.sheet.Hosts[0].Microarchitecture), len(w.sheet.Parts))}
-				if out, err = resultfile.NewWriter(w.open(part.File), resultfile.Parquet, schema); err != nil {
-					return err
-				}
-			}
-			if err := errors.Join(w.err, out.Write(row), w.tally.add(row)); err != nil {
-				return err
-			}
-			if part.Rows++; part.Rows == w.PartRows {
-				return endPart()
-			}
-			return nil
+			return cmp.Or(b.err, parts.Write(row), b.tally.add(row))
 		})
 		if err != nil {
 			return err
 		}
 	}
-	return errors.Join(endPart(), w.tally.close())
+	if err := errors.Join(parts.Close(), b.tally.close()); err != nil {
+		return err
+	}
+	for left := b.tally.counts.Rows; left > 0; left -= b.PartRows {
+		part := Part{File: resultfile.PartName(core, len(b.sheet.Parts)), Rows: min(left, b.PartRows)}
+		if part.SHA256, err = hashFile(b.dir, part.File); err != nil {
+			return err
+		}
+		b.sheet.Parts = append(b.sheet.Parts, part)
+	}
+	return nil
 }
 
-// seal finally writes the hashes of all files.
-func (w *builder) seal() error {
-	var sums strings.Builder
-	names := make([]string, 0, len(w.files))
-	for name := range w.files {
-		names = append(names, name)
+// seal completes all files and writes their hashes.
+func (b *builder) seal() error {
+	for _, f := range b.files {
+		b.err = errors.Join(b.err, f.Sync(), f.Close())
 	}
-	slices.Sort(names)
-	for _, name := range names {
-		f := w.files[name]
-		if !slices.ContainsFunc(w.sheet.Parts, func(p Part) bool { return p.File == name }) {
-			if _, err := w.close(name); err != nil {
-				return err
-			}
+	if b.err != nil {
+		return b.err
+	}
+	sums := map[string]string{}
+	for _, part := range b.sheet.Parts {
+		sums[part.File] = part.SHA256
+	}
+	for _, f := range b.files {
+		name := filepath.Base(f.Name())
+		var err error
+		if sums[name], err = hashFile(b.dir, name); err != nil {
+			return err
 		}
-		fmt.Fprintf(&sums, "%s  %s\n", f.sum(), name)
 	}
-	return os.WriteFile(filepath.Join(w.dir, SumsFile), []byte(sums.String()), 0o666)
+	var text strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(sums)) {
+		fmt.Fprintf(&text, "%s  %s\n", sums[name], name)
+	}
+	return os.WriteFile(filepath.Join(b.dir, SumsFile), []byte(text.String()), 0o666)
+}
+
+// hashFile returns the SHA-256 of a file of a dataset.
+func hashFile(dir, name string) (string, error) {
+	f, err := os.Open(filepath.Join(dir, filepath.FromSlash(name)))
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	_, err = io.Copy(h, f)
+	return fmt.Sprintf("%x", h.Sum(nil)), err
 }

@@ -71,7 +71,8 @@ func readCallgrind(name string, byObject map[string]map[uint64]uint64) error {
 	for lines.Scan() {
 		r.line++
 		if err := r.take(lines.Text(), byObject); err != nil {
-			return &InputError{Subject: fmt.Sprintf("%s:%d", name, r.line), Problem: err.Error(), Remedy: "-callgrind takes what valgrind --tool=callgrind --dump-instr=yes writes"}
+			return &InputError{Subject: fmt.Sprintf("%s:%d", name, r.line), Problem: err.Error(),
+				Remedy: "-callgrind takes what valgrind --tool=callgrind --dump-instr=yes writes"}
 		}
 	}
 	if err := lines.Err(); err != nil && !errors.Is(err, io.EOF) {

@@ -6,10 +6,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/bbprof/bbprof/internal/require"
 )
@@ -137,34 +137,19 @@ func TestCompilers(t *testing.T) {
 	}
 }
 
-// TestInstalled compares installed programs and libraries with objdump.
+// TestInstalled compares an installed program with objdump.
 func TestInstalled(t *testing.T) {
 	require.Tool(t, require.Binutils, "objdump")
-	files := []string{"/usr/bin/gzip"}
-	if more := os.Getenv("BBPROF_INSTALLED"); more != "" { // other files
-		files = strings.Fields(more)
-	}
-	for _, file := range files {
-		if _, err := os.Stat(file); err != nil {
-			t.Logf("no %s", file)
-			continue
-		}
-		n, share := compareInstructions(t, file)
-		t.Logf("%s: %d blocks, %.3f of objdump's instructions", file, n, share)
-	}
+	n, share := compareInstructions(t, require.Tool(t, require.Gzip, "gzip"))
+	t.Logf("%d blocks, %.3f of objdump's instructions", n, share)
 }
 
-// TestDamaged changes bytes of objects and programs: extraction ends in bounded time with a one-line error or some
-// blocks.
+// TestDamaged changes bytes of objects and programs: extraction ends with a one-line error or some blocks.
 func TestDamaged(t *testing.T) {
 	require.Tool(t, require.GCC, "gcc")
 	dir := t.TempDir()
 	c := filepath.Join(dir, "a.c")
 	require.NoError(t, os.WriteFile(c, []byte(source), 0o644))
-	rounds := 300
-	if n, err := strconv.Atoi(os.Getenv("BBPROF_DAMAGED")); err == nil {
-		rounds = n
-	}
 	random := rand.New(rand.NewPCG(1, 2))
 	for kind, args := range map[string][]string{"object.o": {"-c"}, "program": {"-pie"}} {
 		file := filepath.Join(dir, kind)
@@ -172,32 +157,21 @@ func TestDamaged(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		good := require.Get(os.ReadFile(file))(t)
-		failed := 0
-		for round := range rounds {
-			data := append([]byte(nil), good...)
+		for round := range 300 {
+			data := slices.Clone(good)
+			first := 0
 			switch round % 4 {
-			case 0: // truncate
-				data = data[:random.IntN(len(data))]
+			case 0:
+				data = data[:1+random.IntN(len(data)-1)]
 			case 1: // the section headers, at the end
-				for range 1 + random.IntN(4) {
-					data[len(data)-1-random.IntN(min(len(data), 2048))] = byte(random.Uint32())
-				}
-			default:
-				for range 1 + random.IntN(20) {
-					data[random.IntN(len(data))] ^= 1 << random.IntN(8)
-				}
+				first = len(data) - 2048
 			}
-			start := time.Now()
-			if err := extractBytes(data); err != nil {
-				failed++
-				if strings.Contains(err.Error(), "\n") {
-					t.Errorf("an error of several lines: %v", err)
-				}
+			for range 1 + random.IntN(20) {
+				data[first+random.IntN(len(data)-first)] ^= 1 << random.IntN(8)
 			}
-			if took := time.Since(start); took > 10*time.Second {
-				t.Errorf("round %d of %s took %v", round, kind, took)
+			if err := extractBytes(data); err != nil && strings.Contains(err.Error(), "\n") {
+				t.Errorf("an error of several lines: %v", err)
 			}
 		}
-		t.Logf("%s: %d of %d damaged files are refused", kind, failed, rounds)
 	}
 }

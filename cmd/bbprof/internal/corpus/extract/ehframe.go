@@ -8,12 +8,8 @@ type span struct{ lo, hi uint64 }
 // bits hold the format, the next three the base of the value.
 const (
 	encodeAbsolute = 0x00
-	encodeULEB     = 0x01
-	encodeU2       = 0x02
 	encodeU4       = 0x03
 	encodeU8       = 0x04
-	encodeSLEB     = 0x09
-	encodeS2       = 0x0a
 	encodeS4       = 0x0b
 	encodeS8       = 0x0c
 	encodePCRel    = 0x10
@@ -83,22 +79,9 @@ func (r *frameReader) unsigned(size int) uint64 {
 	return binary.LittleEndian.Uint64(word[:])
 }
 
-// leb reads a LEB128 number; a signed one is sign-extended.
-func (r *frameReader) leb(signed bool) uint64 {
-	var v uint64
-	for shift := 0; ; shift += 7 {
-		b := r.unsigned(1)
-		if r.bad || shift > 63 {
-			r.bad = true
-			return 0
-		}
-		v |= b & 0x7f << shift
-		if b&0x80 == 0 {
-			if signed && b&0x40 != 0 && shift < 57 {
-				v |= ^uint64(0) << (shift + 7)
-			}
-			return v
-		}
+// skipLEB skips a LEB128 number.
+func (r *frameReader) skipLEB() {
+	for r.unsigned(1)&0x80 != 0 {
 	}
 }
 
@@ -119,12 +102,12 @@ func (r *frameReader) common() common {
 		return unknown
 	}
 	augmentation := string(r.data[start : r.pos-1])
-	r.leb(false) // code alignment
-	r.leb(true)  // data alignment
+	r.skipLEB() // code alignment
+	r.skipLEB() // data alignment
 	if version == 1 {
 		r.unsigned(1) // return address register
 	} else {
-		r.leb(false)
+		r.skipLEB()
 	}
 	if augmentation == "" || r.bad {
 		return common{encoding: encodeAbsolute}
@@ -132,7 +115,7 @@ func (r *frameReader) common() common {
 	if augmentation[0] != 'z' {
 		return unknown
 	}
-	r.leb(false) // length of the augmentation
+	r.skipLEB() // length of the augmentation
 	c := common{encoding: encodeAbsolute}
 	for _, letter := range augmentation[1:] {
 		switch letter {
@@ -169,14 +152,6 @@ func (r *frameReader) pointer(encoding byte) (v uint64, ok bool) {
 	switch encoding & 0x0f {
 	case encodeAbsolute, encodeU8, encodeS8:
 		v = r.unsigned(8)
-	case encodeULEB:
-		v = r.leb(false)
-	case encodeSLEB:
-		v = r.leb(true)
-	case encodeU2:
-		v = r.unsigned(2)
-	case encodeS2:
-		v = uint64(int64(int16(r.unsigned(2))))
 	case encodeU4:
 		v = r.unsigned(4)
 	case encodeS4:

@@ -223,9 +223,7 @@ func (e *extraction) survey() {
 	for i := range e.o.functions {
 		f := &e.o.functions[i]
 		e.w.walk(f, nil, nil)
-		if e.w.indirect || len(e.w.tables) > 0 {
-			e.tables = append(e.tables, e.w.tables...)
-		}
+		e.tables = append(e.tables, e.w.tables...)
 	}
 	slices.Sort(e.tables)
 	e.tables = slices.Compact(e.tables)
@@ -236,7 +234,8 @@ func (e *extraction) survey() {
 func (e *extraction) blocks() error {
 	for i := range e.o.functions {
 		f := &e.o.functions[i]
-		if e.counts != nil && !e.counts.any(f.lo-f.where.addr+f.where.shown, f.hi-f.where.addr+f.where.shown) {
+		lo, hi := f.lo-f.where.addr+f.where.shown, f.hi-f.where.addr+f.where.shown
+		if e.counts != nil && e.counts.between(lo, hi) == 0 && e.counts.at(lo) == 0 {
 			continue
 		}
 		if e.opts.Section != nil && !e.opts.Section.MatchString(f.where.Name) {
@@ -244,7 +243,7 @@ func (e *extraction) blocks() error {
 		}
 		name := printable(demangled(f.symbol))
 		if name == "" { // the file is stripped
-			name = fmt.Sprintf("%#x", f.lo-f.where.addr+f.where.shown)
+			name = fmt.Sprintf("%#x", lo)
 		}
 		if e.opts.Func != nil && !e.opts.Func.MatchString(name) {
 			continue

@@ -221,6 +221,4 @@ func (f *function) bytes() []byte {
 	return data[min(lo, n):min(hi, n)]
 }
 
-var zero [1]byte
-
-func isZero(b []byte) bool { return len(bytes.Trim(b, string(zero[:]))) == 0 }
+func isZero(b []byte) bool { return len(bytes.Trim(b, "\x00")) == 0 }

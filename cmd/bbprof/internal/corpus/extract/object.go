@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -120,34 +121,22 @@ func checkIdent(name string, r io.ReaderAt) error {
 			problem = "an empty file"
 		}
 		if base, ok := strings.CutSuffix(name, filepath.Ext(name)); ok && sources[filepath.Ext(name)] {
-			return &InputError{Subject: name, Problem: "source code", Remedy: "compile it, and name the object: cc -O2 -c " + name + " && bbprof extract " + filepath.Base(base) + ".o"}
+			return &InputError{Subject: name, Problem: "source code", Remedy: "compile it, and name the object: cc -O2 " +
+				"-c " + name + " && bbprof extract " + filepath.Base(base) + ".o"}
 		}
 		return &InputError{Subject: name, Problem: problem, Remedy: "name a program, a shared library, a .o, a .a, or assembly in a .s file"}
 	}
-	if elf.Class(h[elf.EI_CLASS]) != elf.ELFCLASS64 || elf.Data(h[elf.EI_DATA]) != elf.ELFDATA2LSB || elf.Machine(h[18])|elf.Machine(h[19])<<8 != elf.EM_X86_64 {
+	machine := elf.Machine(binary.LittleEndian.Uint16(h[18:]))
+	if elf.Data(h[elf.EI_DATA]) == elf.ELFDATA2MSB {
+		machine = elf.Machine(binary.BigEndian.Uint16(h[18:]))
+	}
+	if elf.Class(h[elf.EI_CLASS]) != elf.ELFCLASS64 || elf.Data(h[elf.EI_DATA]) != elf.ELFDATA2LSB || machine != elf.EM_X86_64 {
 		return &InputError{
 			Subject: name, Remedy: "bbprof extracts x86-64 code alone",
-			Problem: fmt.Sprintf("an ELF file of %s for %s", bits(h[elf.EI_CLASS]), machine(uint16(h[18])|uint16(h[19])<<8, h[elf.EI_DATA])),
+			Problem: fmt.Sprintf("an ELF file of %v for %v", elf.Class(h[elf.EI_CLASS]), machine),
 		}
 	}
 	return nil
-}
-
-func bits(class byte) string {
-	switch elf.Class(class) {
-	case elf.ELFCLASS32:
-		return "32 bits"
-	case elf.ELFCLASS64:
-		return "64 bits"
-	}
-	return "an unknown class"
-}
-
-func machine(m uint16, order byte) string {
-	if elf.Data(order) == elf.ELFDATA2MSB {
-		m = m<<8 | m>>8
-	}
-	return elf.Machine(m).String()
 }
 
 // plain strips the path that package os adds: our errors name the file.
@@ -187,9 +176,8 @@ func (o *object) word(addr uint64, size int) (uint64, bool) {
 	if at > uint64(len(data)) || uint64(len(data))-at < uint64(size) {
 		return 0, false
 	}
-	var v uint64
-	for i := size - 1; i >= 0; i-- {
-		v = v<<8 | uint64(data[at+uint64(i)])
+	if size == 4 {
+		return uint64(binary.LittleEndian.Uint32(data[at:])), true
 	}
-	return v, true
+	return binary.LittleEndian.Uint64(data[at:]), true
 }

@@ -140,7 +140,8 @@ a b 8/8 2.0: 1000 cycles:u:
 	if diff := cmp.Diff([]uint64{1, 2, 3}, got); diff != "" || !p.Samples {
 		t.Errorf("samples: -want +got:\n%s", diff)
 	}
-	stack := mapped + "a b 7/7 2.0: 1 cycles:u: 7f0000001004 0x7f0000001004/0x7f0000001000/P/-/-/1 0x7f0000001004/0x7f0000001000/P/-/-/1 0x7f0000001004/0x7f0000001002/P/-/-/1\n"
+	stack := mapped + "a b 7/7 2.0: 1 cycles:u: 7f0000001004 0x7f0000001004/0x7f0000001000/P/-/-/1 " +
+		"0x7f0000001004/0x7f0000001000/P/-/-/1 0x7f0000001004/0x7f0000001002/P/-/-/1\n"
 	p = require.Get(ReadPerf("branches", strings.NewReader(stack)))(t)
 	c = p.objects[path].counts
 	got = []uint64{c.at(tinyelf.Base), c.at(tinyelf.Base + 2), c.at(tinyelf.Base + 4), c.at(tinyelf.Base + 5)}
@@ -264,6 +265,7 @@ func FuzzCallgrind(f *testing.F) {
 }
 
 func FuzzPerf(f *testing.F) {
-	f.Add("a 7/7 1.0: PERF_RECORD_MMAP2 7/7: [0x7f0000001000(0x1000) @ 0x1000 fe:00 1 0]: r-xp /bin/none\na 7/7 2.0: 1 c:u: 7f0000001004 0x7f0000001004/0x7f0000001000/P\n")
+	f.Add("a 7/7 1.0: PERF_RECORD_MMAP2 7/7: [0x7f0000001000(0x1000) @ 0x1000 fe:00 1 0]: r-xp /bin/none\na 7/7 2.0: 1 " +
+		"c:u: 7f0000001004 0x7f0000001004/0x7f0000001000/P\n")
 	f.Fuzz(func(t *testing.T, text string) { ReadPerf("fuzz", strings.NewReader(text)) })
 }

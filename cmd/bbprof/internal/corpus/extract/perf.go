@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -75,29 +76,22 @@ type perfReader struct {
 	chain   bool // lines up to the next blank one are callers
 }
 
-// mapped parses "PERF_RECORD_MMAP2 30128/30128: [0x562d1a916000(0xf000) @ 0x3000 fe:00 247273 0]: r-xp
-// /usr/bin/gzip".
+// mapLine matches "PERF_RECORD_MMAP2 30128/30128: [0x562d1a916000(0xf000) @ 0x3000 fe:00 247273 0]: r-xp /usr/bin/gzip".
+var mapLine = regexp.MustCompile(`^\S+ (\w+)/[^[]*\[(\w+)\((\w+)\) @ (\w+)[^]]*\]: (\S*) (.*)`)
+
 func (p *perfReader) mapped(s string) error {
-	bad := errors.New("a mapping that is not as perf script writes it")
-	_, rest, ok := strings.Cut(s, " ")
-	process, rest, ok2 := strings.Cut(rest, "/")
-	_, rest, ok3 := strings.Cut(rest, "[")
-	where, rest, ok4 := strings.Cut(rest, "]: ")
-	rights, file, ok5 := strings.Cut(rest, " ")
-	if !ok || !ok2 || !ok3 || !ok4 || !ok5 {
-		return bad
+	m := mapLine.FindStringSubmatch(s)
+	if m == nil {
+		return errors.New("a mapping that is not as perf script writes it")
 	}
-	start, more, ok := strings.Cut(where, "(")
-	length, more, ok2 := strings.Cut(more, ") @ ")
-	offset, _, _ := strings.Cut(more, " ")
-	lo, err := strconv.ParseUint(start, 0, 64)
-	n, err2 := strconv.ParseUint(length, 0, 64)
-	at, err3 := strconv.ParseUint(offset, 0, 64)
-	if !ok || !ok2 || errors.Join(err, err2, err3) != nil || lo+n < lo {
-		return bad
+	lo, err := strconv.ParseUint(m[2], 0, 64)
+	n, err2 := strconv.ParseUint(m[3], 0, 64)
+	at, err3 := strconv.ParseUint(m[4], 0, 64)
+	if err := errors.Join(err, err2, err3); err != nil || lo+n < lo {
+		return fmt.Errorf("a mapping that is not as perf script writes it: %w", cmp.Or(err, errors.New("it has no end")))
 	}
-	if strings.Contains(rights, "x") {
-		p.maps[process] = append(p.maps[process], mapping{span{lo, lo + n}, at, file})
+	if strings.Contains(m[5], "x") {
+		p.maps[m[1]] = append(p.maps[m[1]], mapping{span{lo, lo + n}, at, m[6]})
 	}
 	return nil
 }
@@ -219,7 +213,9 @@ func (p *perfReader) find(process string, ip uint64) *mapping {
 func (p *perfReader) profile(source string) *Profile {
 	out := &Profile{Source: source, Samples: !p.stacks, Total: p.total, Lost: p.lost, objects: map[string]*objectCounts{}}
 	for name, f := range p.files {
-		var c counts = &sampleCounts{newExactCounts(f.samples)}
+		sampled := newExactCounts(f.samples)
+		sampled.sampled = true
+		var c counts = sampled
 		if p.stacks {
 			c = newRangeCounts(f.ranges, f.timed)
 			out.Timed = out.Timed || len(f.timed) > 0
@@ -239,10 +235,6 @@ func ReadPerfFile(name string) (*Profile, error) {
 	defer f.Close()
 	return ReadPerf(name, f)
 }
-
-type sampleCounts struct{ *exactCounts }
-
-func (c *sampleCounts) exact() bool { return false }
 
 // rangeCounts holds instruction ranges that ran without a branch.
 type rangeCounts struct {
@@ -276,8 +268,6 @@ func (c *rangeCounts) between(lo, hi uint64) uint64 {
 	j, _ := slices.BinarySearch(c.starts, hi)
 	return uint64(max(j-i, 0))
 }
-
-func (c *rangeCounts) any(lo, hi uint64) bool { return c.between(lo, hi) > 0 || c.at(lo) > 0 }
 
 func (c *rangeCounts) addresses(lo, hi uint64, into []int) []int {
 	i, _ := slices.BinarySearch(c.starts, lo)

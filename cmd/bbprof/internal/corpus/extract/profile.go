@@ -27,7 +27,6 @@ type objectCounts struct {
 type counts interface {
 	at(addr uint64) uint64                     // executions of the instruction
 	between(lo, hi uint64) uint64              // sum over a range
-	any(lo, hi uint64) bool                    // whether anything in it ran
 	addresses(lo, hi uint64, into []int) []int // executed instructions, as offsets from lo
 	exact() bool                               // at counts executions; otherwise only between is meaningful
 }
@@ -81,6 +80,8 @@ type exactCounts struct {
 	addrs  []uint64
 	counts []uint64
 	sums   []uint64 // prefix sums of the counts
+
+	sampled bool // counts are samples of time
 }
 
 func newExactCounts(m map[uint64]uint64) *exactCounts {
@@ -99,7 +100,7 @@ func newExactCounts(m map[uint64]uint64) *exactCounts {
 	return c
 }
 
-func (c *exactCounts) exact() bool { return true }
+func (c *exactCounts) exact() bool { return !c.sampled }
 
 func (c *exactCounts) index(addr uint64) int {
 	i, _ := slices.BinarySearch(c.addrs, addr)
@@ -111,11 +112,6 @@ func (c *exactCounts) at(addr uint64) uint64 {
 		return c.counts[i]
 	}
 	return 0
-}
-
-func (c *exactCounts) any(lo, hi uint64) bool {
-	i := c.index(lo)
-	return i < len(c.addrs) && c.addrs[i] < hi
 }
 
 func (c *exactCounts) between(lo, hi uint64) uint64 { return c.sums[c.index(hi)] - c.sums[c.index(lo)] }

@@ -53,9 +53,10 @@ func (r *Run) Profile(ctx context.Context) (*Profile, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	p, err := r.callgrind(ctx, valgrind, dir)
-	if unknown := (*unknownInstruction)(nil); errors.As(err, &unknown) {
-		r.Note(fmt.Sprintf("%s does not know an instruction of %s (%s), so it cannot count; sampling with perf instead", filepath.Base(valgrind), r.Program[0], unknown.bytes))
+	p, unknown, err := r.callgrind(ctx, valgrind, dir)
+	if unknown != "" {
+		r.Note(fmt.Sprintf("%s does not know an instruction of %s (%s), so it cannot count; sampling with perf instead",
+			filepath.Base(valgrind), r.Program[0], unknown))
 		return r.sampled(ctx, dir)
 	}
 	if err == nil && cpuid.CPU.Supports(cpuid.AVX512F) {
@@ -64,12 +65,8 @@ func (r *Run) Profile(ctx context.Context) (*Profile, error) {
 	return p, err
 }
 
-// unknownInstruction reports whether valgrind stopped at an unsupported instruction.
-type unknownInstruction struct{ bytes string }
-
-func (e *unknownInstruction) Error() string { return "unknown instruction " + e.bytes }
-
-func (r *Run) callgrind(ctx context.Context, valgrind, dir string) (*Profile, error) {
+// callgrind returns the bytes of the instruction at which valgrind stopped because it does not know it, if there is one.
+func (r *Run) callgrind(ctx context.Context, valgrind, dir string) (p *Profile, unknown string, err error) {
 	args := append([]string{
 		"--tool=callgrind", "--dump-instr=yes", "--dump-line=no", "--trace-children=yes",
 		"--callgrind-out-file=" + filepath.Join(dir, "callgrind.%p"), "--log-file=" + filepath.Join(dir, "log.%p"),
@@ -80,12 +77,12 @@ func (r *Run) callgrind(ctx context.Context, valgrind, dir string) (*Profile, er
 		if text, readErr := os.ReadFile(name); readErr == nil {
 			if _, after, ok := bytes.Cut(text, []byte("unhandled instruction bytes: ")); ok && err != nil {
 				line, _, _ := bytes.Cut(after, []byte("\n"))
-				return nil, &unknownInstruction{string(line)}
+				return nil, string(line), err
 			}
 		}
 	}
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	for _, pid := range left { // it may still have been writing
 		os.Remove(filepath.Join(dir, fmt.Sprintf("callgrind.%d", pid)))
@@ -96,14 +93,13 @@ func (r *Run) callgrind(ctx context.Context, valgrind, dir string) (*Profile, er
 		return err != nil || info.Size() == 0
 	})
 	if len(files) == 0 {
-		return nil, &InputError{Subject: r.Program[0], Problem: "valgrind counted no instruction", Remedy: "programs that the kernel runs with other rights, such as setuid ones, cannot be counted"}
+		return nil, "", &InputError{Subject: r.Program[0], Problem: "valgrind counted no instruction",
+			Remedy: "programs that the kernel runs with other rights, such as setuid ones, cannot be counted"}
 	}
-	p, err := ReadCallgrind(files...)
-	if err != nil {
-		return nil, err
+	if p, err = ReadCallgrind(files...); err == nil {
+		p.Source = "this run"
 	}
-	p.Source = "this run"
-	return p, nil
+	return p, "", err
 }
 
 // Samples runs the program under perf, which samples its address many times a second.
@@ -133,7 +129,8 @@ func (r *Run) sampled(ctx context.Context, dir string) (*Profile, error) {
 	if err := script.Run(); ctx.Err() != nil {
 		return nil, ctx.Err()
 	} else if err != nil {
-		return nil, &InputError{Subject: r.Program[0], Problem: "perf script failed: " + firstLine(problem.String())}
+		line, _, _ := strings.Cut(strings.TrimSpace(problem.String()), "\n")
+		return nil, &InputError{Subject: r.Program[0], Problem: "perf script failed: " + line}
 	}
 	p, err := ReadPerf("perf script", &text)
 	if err != nil {
@@ -177,7 +174,8 @@ func (r *Run) run(ctx context.Context, name string, args []string, where string)
 	case errors.As(err, &host):
 		return nil, nil, err
 	case err != nil && limited.Err() != nil:
-		return nil, nil, &InputError{Subject: r.Program[0], Problem: fmt.Sprintf("it did not end%s within %v and was killed", where, timeout), Remedy: "give it longer with -timeout, or less to do"}
+		return nil, nil, &InputError{Subject: r.Program[0], Problem: fmt.Sprintf("it did not end%s within %v and was "+
+			"killed", where, timeout), Remedy: "give it longer with -timeout, or less to do"}
 	case errors.As(err, &exit):
 		if s, ok := exit.Sys().(syscall.WaitStatus); ok && s.Signaled() {
 			return fail(fmt.Sprintf("ended by signal %d (%v)", int(s.Signal()), s.Signal()), "run it by itself first", nil)
@@ -191,9 +189,4 @@ func (r *Run) run(ctx context.Context, name string, args []string, where string)
 		r.Note(r.Program[0] + " ended with processes of its own still running; these were ended too, and not all that they ran is counted")
 	}
 	return cmd.ProcessState, left, nil
-}
-
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
-	return line
 }

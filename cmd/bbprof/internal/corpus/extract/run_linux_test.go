@@ -24,7 +24,8 @@ func TestLeftRunning(t *testing.T) {
 	}{
 		"the program ends": {then: ":", said: 1},
 		"interrupted":      {then: "sleep 60", interrupt: true, want: "context canceled"},
-		"too long":         {then: "sleep 60", timeout: time.Second, want: "sh: it did not end within 1s and was killed; give it longer with -timeout, or less to do"},
+		"too long": {then: "sleep 60", timeout: time.Second, want: "sh: it did not end within 1s and was " +
+			"killed; give it longer with -timeout, or less to do"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
@@ -39,7 +40,8 @@ func TestLeftRunning(t *testing.T) {
 				}
 			}()
 			said := 0
-			r := Run{Timeout: c.timeout, Program: []string{"sh", "-c", "setsid sleep 60 & echo $! > pid; : > started; " + c.then}, Note: func(string) { said++ }}
+			r := Run{Timeout: c.timeout, Program: []string{"sh", "-c", "setsid sleep 60 & echo $! > pid; : > started; " +
+				c.then}, Note: func(string) { said++ }}
 			text := ""
 			if _, err := r.UserTime(ctx); err != nil {
 				text = err.Error()

@@ -32,11 +32,6 @@ func TestMessages(t *testing.T) {
 		if err != nil || other != nil || !cmp.Equal(&want, got) {
 			t.Errorf("%v\n%s", err, cmp.Diff(&want, got))
 		}
-		text, err := want.JSON()
-		got = &Annotated{}
-		if err != nil || got.UnmarshalJSON(text) != nil || want.Pages != nil && !cmp.Equal(&want, got) {
-			t.Errorf("%s: %v\n%s", text, err, cmp.Diff(&want, got))
-		}
 	}
 	unpacked := varintField(varintField(nil, statePages, 0x1000), statePages, 0x2000)
 	message := bytesField(bytesField(nil, annotatedState, bytesField(unpacked, 15, "?")), annotatedHex, "90")

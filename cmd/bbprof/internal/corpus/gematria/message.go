@@ -1,11 +1,13 @@
 package gematria
 
 import (
+	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // Instruction is a MachineInstructionProto.
@@ -41,27 +43,25 @@ type Annotated struct {
 // Field numbers (gematria/proto of Gematria, 2026-02: basic_block.proto, throughput.proto,
 // execution_annotation.proto).
 const (
-	throughputBlock, throughputList                 = 1, 2 // BasicBlockWithThroughputProto
-	blockInstructions                               = 1    // BasicBlockProto
-	instAddress, instText, instCode                 = 1, 2, 3
-	sourceName, sourceCycles                        = 1, 2 // ThroughputWithSourceProto
-	annotatedState, annotatedHex                    = 1, 2 // BlockWithExecutionAnnotations
-	stateSize, stateFill, statePages                = 2, 3, 4
-	stateRegisters, stateLoop                       = 5, 6
-	registerName, registerValue                     = 1, 2
-	wireVarint, wireFixed64, wireBytes, wireFixed32 = 0, 1, 2, 5
+	throughputBlock, throughputList  = 1, 2 // BasicBlockWithThroughputProto
+	blockInstructions                = 1    // BasicBlockProto
+	instAddress, instText, instCode  = 1, 2, 3
+	sourceName, sourceCycles         = 1, 2 // ThroughputWithSourceProto
+	annotatedState, annotatedHex     = 1, 2 // BlockWithExecutionAnnotations
+	stateSize, stateFill, statePages = 2, 3, 4
+	stateRegisters, stateLoop        = 5, 6
+	registerName, registerValue      = 1, 2
 )
 
-func varintField(to []byte, number int, v uint64) []byte {
+func varintField(to []byte, number protowire.Number, v uint64) []byte {
 	if v == 0 { // the default, which proto3 omits
 		return to
 	}
-	return binary.AppendUvarint(append(to, byte(number<<3|wireVarint)), v)
+	return protowire.AppendVarint(protowire.AppendTag(to, number, protowire.VarintType), v)
 }
 
-func bytesField[T string | []byte](to []byte, number int, v T) []byte {
-	to = binary.AppendUvarint(append(to, byte(number<<3|wireBytes)), uint64(len(v)))
-	return append(to, v...)
+func bytesField[T string | []byte](to []byte, number protowire.Number, v T) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(to, number, protowire.BytesType), []byte(v))
 }
 
 // Message encodes the block as Protocol Buffers.
@@ -98,218 +98,114 @@ func (a Annotated) Message() []byte {
 	return bytesField(bytesField(nil, annotatedState, state), annotatedHex, a.Hex)
 }
 
-// memoryName is Gematria's name for the memory behind all pages.
-const memoryName = "MEM"
+// message holds the values of each field in order.
+type message map[protowire.Number][]value
 
-// annotatedJSON is the object that Gematria's convert_bhive_to_llvm_exegesis_input writes for a block. Its reader
-// takes numbers as signed.
-type (
-	annotatedJSON struct {
-		Hex                 string
-		LoopRegister        string `json:",omitempty"`
-		RegisterDefinitions []registerJSON
-		MemoryDefinitions   []memoryJSON
-		MemoryMappings      []mappingJSON
-	}
-	registerJSON struct {
-		Register string
-		Value    int64
-	}
-	memoryJSON struct {
-		Name  string
-		Size  uint64
-		Value int64
-	}
-	mappingJSON struct {
-		Value   string
-		Address uint64
-	}
-)
-
-// JSON encodes the block as an object.
-func (a Annotated) JSON() ([]byte, error) {
-	j := annotatedJSON{a.Hex, a.LoopRegister, []registerJSON{}, []memoryJSON{}, []mappingJSON{}}
-	for _, r := range a.Registers {
-		j.RegisterDefinitions = append(j.RegisterDefinitions, registerJSON{r.Name, int64(r.Value)})
-	}
-	if len(a.Pages) > 0 {
-		j.MemoryDefinitions = append(j.MemoryDefinitions, memoryJSON{memoryName, a.Size, int64(a.Fill)})
-	}
-	for _, p := range a.Pages {
-		j.MemoryMappings = append(j.MemoryMappings, mappingJSON{memoryName, p})
-	}
-	return json.Marshal(j)
-}
-
-// UnmarshalJSON decodes the output of JSON.
-func (a *Annotated) UnmarshalJSON(text []byte) error {
-	var j annotatedJSON
-	if err := json.Unmarshal(text, &j); err != nil {
-		return err
-	}
-	*a = Annotated{Hex: j.Hex, LoopRegister: j.LoopRegister}
-	for _, r := range j.RegisterDefinitions {
-		a.Registers = append(a.Registers, Register{r.Register, uint64(r.Value)})
-	}
-	if len(j.MemoryDefinitions) > 1 {
-		return errors.New("it has memory of several contents; bbprof fills all memory with one word")
-	}
-	for _, m := range j.MemoryDefinitions {
-		a.Size, a.Fill = m.Size, uint64(m.Value)
-	}
-	for _, m := range j.MemoryMappings {
-		a.Pages = append(a.Pages, m.Address)
-	}
-	return nil
-}
-
-// fields calls f with each field of a message: n is a number's value, data the bytes of others.
-func fields(message []byte, f func(number int, n uint64, data []byte) error) error {
-	for len(message) > 0 {
-		tag, size := binary.Uvarint(message)
-		if size <= 0 {
-			return errMessage
-		}
-		message = message[size:]
-		var (
-			n    uint64
-			data []byte
-		)
-		switch wire := tag & 7; {
-		case wire == wireVarint:
-			if n, size = binary.Uvarint(message); size <= 0 {
-				return errMessage
-			}
-		case wire == wireBytes:
-			length, head := binary.Uvarint(message)
-			if head <= 0 || length > uint64(len(message)-head) {
-				return errMessage
-			}
-			size = head + int(length)
-			data = message[head:size]
-		case wire == wireFixed64 && len(message) >= 8:
-			size, data = 8, message[:8]
-		case wire == wireFixed32 && len(message) >= 4:
-			size, data = 4, message[:4]
-		default:
-			return errMessage
-		}
-		message = message[size:]
-		if err := f(int(min(tag>>3, math.MaxInt32)), n, data); err != nil {
-			return err
-		}
-	}
-	return nil
+// value is a field's number, or the bytes of another type.
+type value struct {
+	n    uint64
+	data []byte
 }
 
 var errMessage = errors.New("it is not a Protocol Buffers message, or a damaged one")
 
-// Parse reads a message of either kind; the other result is nil.
-func Parse(message []byte) (*Throughput, *Annotated, error) {
-	var first, second []byte
-	err := fields(message, func(number int, _ uint64, data []byte) error {
-		switch number {
-		case 1:
-			first = data
-		case 2:
-			if second == nil { // of several throughputs, take the first
-				second = data
-			}
-		default:
-			return fmt.Errorf("it has a field %d, which neither BasicBlockWithThroughputProto nor BlockWithExecutionAnnotations has", number)
+func parse(text []byte) (message, error) {
+	m := message{}
+	for len(text) > 0 {
+		number, kind, head := protowire.ConsumeTag(text)
+		if head < 0 {
+			return nil, errMessage
 		}
-		return nil
-	})
+		size := protowire.ConsumeFieldValue(number, kind, text[head:])
+		if size < 0 {
+			return nil, errMessage
+		}
+		v := value{data: text[head : head+size]}
+		switch kind {
+		case protowire.VarintType:
+			v.n, _ = protowire.ConsumeVarint(v.data)
+			v.data = nil
+		case protowire.BytesType:
+			v.data, _ = protowire.ConsumeBytes(v.data)
+		}
+		m[number], text = append(m[number], v), text[head+size:]
+	}
+	return m, nil
+}
+
+// last returns the field's value that counts, zero without one.
+func (m message) last(number protowire.Number) (v value) {
+	if all := m[number]; len(all) > 0 {
+		v = all[len(all)-1]
+	}
+	return v
+}
+
+// Parse reads a message of either kind; the other result is nil.
+func Parse(text []byte) (*Throughput, *Annotated, error) {
+	m, err := parse(text)
 	if err != nil {
 		return nil, nil, err
 	}
+	for number := range m {
+		if number > 2 {
+			return nil, nil, fmt.Errorf("it has a field %d, which neither BasicBlockWithThroughputProto nor BlockWithExecutionAnnotations has", number)
+		}
+	}
+	var second []byte
+	if list := m[2]; len(list) > 0 {
+		second = list[0].data // of several throughputs, the first
+	}
 	if len(second) > 0 && isHex(second) { // a message's first byte is not a hexadecimal digit
 		a := &Annotated{Hex: string(second)}
-		return nil, a, a.state(first)
+		return nil, a, a.state(m.last(annotatedState).data)
 	}
 	t := &Throughput{}
-	return t, nil, errors.Join(t.block(first), t.list(second))
+	return t, nil, errors.Join(t.block(m.last(throughputBlock).data), t.list(second))
 }
 
-func isHex(text []byte) bool {
-	for _, c := range text {
-		if !('0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F') {
-			return false
+func isHex(text []byte) bool { return len(bytes.Trim(text, "0123456789abcdefABCDEF")) == 0 }
+
+func (t *Throughput) block(text []byte) error {
+	m, err := parse(text)
+	for _, v := range m[blockInstructions] {
+		in, failed := parse(v.data)
+		err = errors.Join(err, failed)
+		t.Instructions = append(t.Instructions, Instruction{in.last(instAddress).n, string(in.last(instText).data), in.last(instCode).data})
+	}
+	return err
+}
+
+func (t *Throughput) list(text []byte) error {
+	m, err := parse(text)
+	t.Source = string(m.last(sourceName).data)
+	for _, v := range m[sourceCycles] { // one value per field, or packed
+		for data := v.data; len(data) >= 8; data = data[8:] {
+			t.Cycles = append(t.Cycles, math.Float64frombits(binary.LittleEndian.Uint64(data)))
 		}
 	}
-	return true
+	return err
 }
 
-func (t *Throughput) block(message []byte) error {
-	return fields(message, func(number int, _ uint64, data []byte) error {
-		if number != blockInstructions {
-			return nil
+func (a *Annotated) state(text []byte) error {
+	m, err := parse(text)
+	a.Size, a.Fill, a.LoopRegister = m.last(stateSize).n, m.last(stateFill).n, string(m.last(stateLoop).data)
+	for _, v := range m[statePages] {
+		if v.data == nil { // one value per field
+			a.Pages = append(a.Pages, v.n)
 		}
-		var in Instruction
-		err := fields(data, func(number int, n uint64, data []byte) error {
-			switch number {
-			case instAddress:
-				in.Address = n
-			case instText:
-				in.Text = string(data)
-			case instCode:
-				in.Code = data
+		for data := v.data; len(data) > 0; {
+			page, size := protowire.ConsumeVarint(data)
+			if size < 0 {
+				return errMessage
 			}
-			return nil
-		})
-		t.Instructions = append(t.Instructions, in)
-		return err
-	})
-}
-
-func (t *Throughput) list(message []byte) error {
-	return fields(message, func(number int, _ uint64, data []byte) error {
-		switch number {
-		case sourceName:
-			t.Source = string(data)
-		case sourceCycles: // one value per field, or packed
-			for ; len(data) >= 8; data = data[8:] {
-				t.Cycles = append(t.Cycles, math.Float64frombits(binary.LittleEndian.Uint64(data)))
-			}
+			a.Pages, data = append(a.Pages, page), data[size:]
 		}
-		return nil
-	})
-}
-
-func (a *Annotated) state(message []byte) error {
-	return fields(message, func(number int, n uint64, data []byte) error {
-		switch number {
-		case stateSize:
-			a.Size = n
-		case stateFill:
-			a.Fill = n
-		case statePages:
-			if data == nil { // one value per field
-				a.Pages = append(a.Pages, n)
-			}
-			for len(data) > 0 {
-				page, size := binary.Uvarint(data)
-				if size <= 0 {
-					return errMessage
-				}
-				a.Pages, data = append(a.Pages, page), data[size:]
-			}
-		case stateRegisters:
-			var r Register
-			err := fields(data, func(number int, n uint64, data []byte) error {
-				switch number {
-				case registerName:
-					r.Name = string(data)
-				case registerValue:
-					r.Value = n
-				}
-				return nil
-			})
-			a.Registers = append(a.Registers, r)
-			return err
-		case stateLoop:
-			a.LoopRegister = string(data)
-		}
-		return nil
-	})
+	}
+	for _, v := range m[stateRegisters] {
+		r, failed := parse(v.data)
+		err = errors.Join(err, failed)
+		a.Registers = append(a.Registers, Register{string(r.last(registerName).data), r.last(registerValue).n})
+	}
+	return err
 }

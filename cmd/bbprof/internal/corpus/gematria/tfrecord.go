@@ -1,6 +1,5 @@
 // Package gematria writes and reads the files of Gematria (github.com/google/gematria): a sequence of records in
-// TensorFlow's framing, each a Protocol Buffers message, and the equivalent JSON. Encoding the few fields by hand
-// takes less code than a Protocol Buffers library, which would add a megabyte to the binary.
+// TensorFlow's framing, each a Protocol Buffers message.
 package gematria
 
 import (

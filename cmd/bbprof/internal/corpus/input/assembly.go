@@ -2,7 +2,6 @@ package input
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -28,44 +27,34 @@ const atOnce = 512
 // that messages name the right lines.
 type assemblyReader struct {
 	generatedReader
-	in   *bufio.Reader
+	in   *LineSource
 	tool *assemble.Assembler
 	asm  int // index of the column; -1: a line is just a block
 }
 
 // assemblyText adds machine code to a corpus whose header has a column asm and no column of blocks.
-func assemblyText(_ *file, in *bufio.Reader, _ *os.File) (io.Reader, func(), error) {
-	line, _, _ := strings.Cut(string(firstLine(in)), "\n")
+func assemblyText(_ *file, in *bufio.Reader, _ *os.File) (io.ReadCloser, error) {
+	start, _ := peekUntil(in, func(start []byte) bool { return slices.Contains(start, '\n') })
+	line, _, _ := strings.Cut(string(start), "\n")
 	cells := trimmed(strings.TrimPrefix(line, ByteOrderMark), ',')
 	at := indexFold(cells, asmColumn)
 	if at < 0 || slices.ContainsFunc(blockNames, func(name string) bool { return indexFold(cells, name) >= 0 }) {
-		return nil, nil, nil
+		return nil, nil
 	}
 	tool, err := assemble.New()
 	if errors.Is(err, assemble.ErrMissing) {
-		return nil, nil, fmt.Errorf("its blocks are in a column %s, and %w; %s", asmColumn, err, assemble.Remedy)
+		return nil, fmt.Errorf("its blocks are in a column %s, and %w; %s", asmColumn, err, assemble.Remedy)
 	} else if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	a := &assemblyReader{in: in, tool: tool, asm: at}
+	a := &assemblyReader{in: &LineSource{Reader: in}, tool: tool, asm: at}
 	a.more = a.assemble
 	if len(cells) == 1 {
 		a.asm = -1
 	}
 	text, _ := in.ReadString('\n')
 	a.ready.WriteString("hex," + strings.TrimPrefix(text, ByteOrderMark))
-	return a, func() {}, nil
-}
-
-func firstLine(in *bufio.Reader) []byte {
-	for want := 1; ; {
-		_, err := in.Peek(want)
-		start, _ := in.Peek(in.Buffered())
-		if err != nil || len(start) == sampleSize || bytes.IndexByte(start, '\n') >= 0 {
-			return start
-		}
-		want = len(start) + 1
-	}
+	return a, nil
 }
 
 // assemble assembles a row, and all further ones that are available without waiting.
@@ -114,16 +103,13 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// line reads a line with its end, cut where the next reader would cut it.
+// line reads a line with its end, cut where the next reader refuses it.
 func (a *assemblyReader) line() (string, error) {
-	var line []byte
-	for {
-		part, err := a.in.ReadSlice('\n')
-		line = append(line, part...)
-		if !errors.Is(err, bufio.ErrBufferFull) || len(line) > MaxLine {
-			return string(line), err
-		}
+	line, _, err := a.in.Line(2*MaxLine, MaxLine)
+	if errors.Is(err, bufio.ErrBufferFull) {
+		err = nil
 	}
+	return string(line), err
 }
 
 // text returns a line's assembly, "" if the line is not a row.

@@ -3,8 +3,6 @@ package input
 import (
 	"bufio"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,76 +16,31 @@ import (
 
 // gematriaText converts a Gematria file to CSV, with the columns of both kinds of block: the initial state of one,
 // the throughput of the other.
-func gematriaText(_ *file, in *bufio.Reader, _ *os.File) (io.Reader, func(), error) {
-	start := firstBytes(in)
-	var next func() ([]string, error)
-	switch {
-	case gematria.StartsRecord(start):
-		records := gematria.NewRecords(in)
-		next = func() ([]string, error) {
-			message, err := records.Next()
-			if err != nil {
-				return nil, err
-			}
-			t, a, err := gematria.Parse(message)
-			if err != nil || a != nil {
-				return annotatedCells(a), err
-			}
-			return throughputCells(t), nil
-		}
-	case startsObjects(in, start):
-		d := json.NewDecoder(in)
-		d.Token()
-		next = func() ([]string, error) {
-			if !d.More() {
-				if _, err := d.Token(); err != nil {
-					return nil, errEndless
-				}
-				return nil, io.EOF
-			}
-			var a gematria.Annotated
-			if err := d.Decode(&a); errors.Is(err, io.EOF) {
-				return nil, errEndless
-			} else if err != nil {
-				return nil, fmt.Errorf("it is not JSON as Gematria writes it: %w", err)
-			}
-			return annotatedCells(&a), nil
-		}
-	default:
-		return nil, nil, nil
+func gematriaText(_ *file, in *bufio.Reader, _ *os.File) (io.ReadCloser, error) {
+	if !gematria.StartsRecord(firstBytes(in)) {
+		return nil, nil
 	}
-	return newTable([]string{"hex", SetColumn, "gematria_source", "gematria_cycles"}, next), func() {}, nil
+	records := gematria.NewRecords(in)
+	next := func() ([]string, error) {
+		message, err := records.Next()
+		if err != nil {
+			return nil, err
+		}
+		t, a, err := gematria.Parse(message)
+		if err != nil || a != nil {
+			return annotatedCells(a), err
+		}
+		return throughputCells(t), nil
+	}
+	return newTable([]string{"hex", SetColumn, "gematria_source", "gematria_cycles"}, next), nil
 }
-
-// errEndless reports a file truncated between two blocks.
-var errEndless = errors.New("its array of blocks has no end; copy the file again")
 
 // firstBytes returns as many bytes as StartsRecord needs, or fewer of text: in a pipe the next row may take long.
-func firstBytes(in *bufio.Reader) (start []byte) {
-	for n := 1; n <= gematria.HeadSize; n++ {
-		more, err := in.Peek(n)
-		if err != nil {
-			return more
-		}
-		if start = more; n > 2 && start[n-1] == '\n' && !slices.Contains(start, 0) {
-			break
-		}
-	}
+func firstBytes(in *bufio.Reader) []byte {
+	start, _ := peekUntil(in, func(start []byte) bool {
+		return len(start) >= gematria.HeadSize || len(start) > 2 && slices.Contains(start, '\n') && !slices.Contains(start, 0)
+	})
 	return start
-}
-
-// startsObjects reports whether text starts an array of objects.
-func startsObjects(in *bufio.Reader, start []byte) bool {
-	if len(start) == 0 || start[0] != '[' {
-		return false
-	}
-	for n := 2; n < sampleSize; n++ {
-		start, err := in.Peek(n)
-		if c := start[len(start)-1]; err != nil || !strings.ContainsRune(" \t\r\n", rune(c)) {
-			return err == nil && c == '{'
-		}
-	}
-	return false
 }
 
 func throughputCells(t *gematria.Throughput) []string {

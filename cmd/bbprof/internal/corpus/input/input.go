@@ -54,9 +54,9 @@ type file struct {
 	choice string // how its rows are read, if unusual
 
 	*reader
-	raw    *countingReader
-	packed bool // compressed
-	close  func()
+	raw     *countingReader
+	packed  bool // compressed
+	closers []io.Closer
 }
 
 // stdinName names standard input.
@@ -75,21 +75,21 @@ func Open(names []string, stdin io.Reader, column string, taken []string) (*Inpu
 	for _, name := range names {
 		f := &file{name: name, column: column}
 		in.files = append(in.files, f)
-		if err := f.find(stdin); err != nil {
+		err := f.find(stdin)
+		if err == nil {
+			if err = f.start(); err == nil {
+				err = in.assign(f, lower)
+			}
+			if err != nil {
+				err = fmt.Errorf("%s: %w", f.name, err)
+			}
+		}
+		if err != nil {
 			in.Close()
 			return nil, err
 		}
-		if err := f.start(); err != nil {
-			in.Close()
-			return nil, fmt.Errorf("%s: %w", f.name, err)
-		}
-		if err := in.assign(f, lower); err != nil {
-			in.Close()
-			return nil, fmt.Errorf("%s: %w", f.name, err)
-		}
 		if f.path != "" { // there may be more files than file descriptors
 			f.close()
-			f.reader = nil
 		}
 	}
 	return in, nil
@@ -116,51 +116,56 @@ func (f *file) find(stdin io.Reader) error {
 	return err
 }
 
-func (f *file) start() error {
-	from, done := f.open, func() {}
+// start opens the file and finds its column of blocks.
+func (f *file) start() (err error) {
+	defer func() {
+		if err != nil {
+			f.close()
+		}
+	}()
+	from := f.open
 	var opened *os.File
 	if f.path != "" {
-		var err error
 		if opened, err = os.Open(f.path); err != nil {
 			return err
 		}
-		from, done = opened, func() { opened.Close() }
-	} else if c, ok := f.open.(*os.File); ok && f.name != stdinName {
-		done = func() { c.Close() }
+		from = opened
 	}
-	f.close = done
+	if c, ok := from.(io.Closer); ok && f.name != stdinName {
+		f.closers = append(f.closers, c)
+	}
 	f.raw = &countingReader{from: from}
-	plain, packed, decoderDone, err := decompressed(f.raw)
+	plain, packed, err := Decompressed(f.raw)
 	if err != nil {
-		done()
 		return &ReadError{err}
 	}
-	f.packed = packed
-	f.close = func() { decoderDone(); done() }
+	f.packed, f.closers = packed, append(f.closers, plain)
+	text := io.Reader(plain)
 	for _, read := range formats {
-		in := bufio.NewReaderSize(plain, sampleSize)
-		plain = in
-		text, done, err := read(f, in, opened)
+		in := bufio.NewReaderSize(text, sampleSize)
+		made, err := read(f, in, opened)
 		if err != nil {
-			f.close()
 			return err
 		}
-		if text == nil {
-			continue
+		if text = in; made != nil {
+			text, f.packed = made, true // offsets in the file are not offsets in the text
+			f.closers = append(f.closers, made)
 		}
-		plain, f.packed = text, true // offsets in the file are not offsets in the text
-		before := f.close
-		f.close = func() { done(); before() }
 	}
-	if f.reader, err = newReader(plain, f.column, f.path != ""); err != nil {
-		f.close()
-	}
+	f.reader, err = newReader(text, f.column, f.path != "")
 	return err
 }
 
+func (f *file) close() {
+	for _, c := range slices.Backward(f.closers) {
+		c.Close()
+	}
+	f.closers, f.reader = nil, nil
+}
+
 // formats lists what a file may hold besides columns of hexadecimal text. Each function returns such text for a
-// file in its format; for any other it returns nil and consumes nothing. done is called at the end.
-var formats = []func(f *file, in *bufio.Reader, opened *os.File) (text io.Reader, done func(), err error){parquetText, gematriaText, snippetText, assemblyText}
+// file in its format; for any other it returns nil and consumes nothing.
+var formats = []func(f *file, in *bufio.Reader, opened *os.File) (text io.ReadCloser, err error){parquetText, gematriaText, snippetText, assemblyText}
 
 type countingReader struct {
 	from io.Reader
@@ -182,34 +187,32 @@ var (
 // maxWindow bounds a compressed file's window, which is held in memory: that of zstd --ultra at its highest level.
 const maxWindow = 128 << 20
 
-// decompressed returns the text, and whether it was compressed. done frees the decoder.
-func decompressed(r io.Reader) (_ io.Reader, packed bool, done func(), err error) {
+// Decompressed returns the text of r, and whether it was compressed. Closing it does not close r.
+func Decompressed(r io.Reader) (_ io.ReadCloser, packed bool, err error) {
 	in := bufio.NewReaderSize(r, 1<<16)
 	start, err := in.Peek(len(zstdMagic))
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, false, nil, err
-	}
 	switch {
+	case err != nil && !errors.Is(err, io.EOF):
+		return nil, false, err
 	case bytes.HasPrefix(start, gzipMagic):
 		z, err := gzip.NewReader(in)
-		return whole{z}, true, func() {}, endMissing(err)
+		return whole{z}, true, endMissing(err)
 	case bytes.HasPrefix(start, zstdMagic):
 		// No further threads: they would share cores with the measured blocks.
-		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
-			zstd.WithDecoderMaxWindow(maxWindow))
+		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
-			return nil, false, nil, err
+			return nil, false, err
 		}
-		return whole{z}, true, z.Close, nil
+		return whole{z.IOReadCloser()}, true, nil
 	}
-	return in, false, func() {}, nil
+	return io.NopCloser(in), false, nil
 }
 
 // whole reports truncated compressed data as such.
-type whole struct{ io.Reader }
+type whole struct{ io.ReadCloser }
 
 func (w whole) Read(p []byte) (int, error) {
-	n, err := w.Reader.Read(p)
+	n, err := w.ReadCloser.Read(p)
 	return n, endMissing(err)
 }
 
@@ -224,22 +227,6 @@ func endMissing(err error) error {
 func Compressed(start []byte) bool {
 	return bytes.HasPrefix(start, gzipMagic) || bytes.HasPrefix(start, zstdMagic)
 }
-
-// Decompressed reads r, decompressing it if necessary.
-func Decompressed(r io.Reader) (io.ReadCloser, error) {
-	plain, _, done, err := decompressed(r)
-	if err != nil {
-		return nil, err
-	}
-	return struct {
-		io.Reader
-		io.Closer
-	}{plain, closer(done)}, nil
-}
-
-type closer func()
-
-func (c closer) Close() error { c(); return nil }
 
 // assign chooses the index in Carried for each cell of a file. Cells of one name share it across files.
 func (in *Input) assign(f *file, taken map[string]bool) error {
@@ -357,7 +344,6 @@ func (in *Input) Next() (Row, error) {
 		case errors.Is(err, io.EOF):
 			in.before += f.raw.n
 			f.close()
-			f.reader = nil
 			in.current++
 			continue
 		case err != nil:
@@ -408,7 +394,8 @@ func (u *Unplaced) Add(where string) {
 // Warn reports them, if any.
 func (u Unplaced) Warn(w io.Writer) {
 	if u.rows > 0 {
-		fmt.Fprintf(w, "bbprof: warning: %s with an invalid address, not such as 0x401136, the first in %s: measured as without one\n", words.Plural(u.rows, "row"), u.first)
+		fmt.Fprintf(w, "bbprof: warning: %s with an invalid address, not such as 0x401136, the first in %s: measured "+
+			"as without one\n", words.Plural(u.rows, "row"), u.first)
 	}
 }
 
@@ -447,9 +434,6 @@ func (in *Input) carry(f *file, cells []string) []string {
 
 func (in *Input) Close() {
 	for _, f := range in.files {
-		if f.reader != nil {
-			f.close()
-			f.reader = nil
-		}
+		f.close()
 	}
 }

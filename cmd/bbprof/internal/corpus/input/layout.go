@@ -250,7 +250,7 @@ func seems(text string) string {
 		return "it seems to be what a disassembler printed; bbprof extract takes the blocks of the program itself"
 	case strings.Contains(text, "#include") || statement.MatchString(text) && strings.Contains(text, "{"):
 		return "it seems to be source code; compile it (cc -O2 -c) and take the blocks of the object with bbprof extract"
-	case strings.Contains(text, ".globl") || strings.Contains(text, "\t.") || strings.Contains(text, ":\n") || strings.Contains(text, ", %") || strings.Contains(text, "ptr ["):
+	case slices.ContainsFunc([]string{".globl", "\t.", ":\n", ", %", "ptr ["}, func(s string) bool { return strings.Contains(text, s) }):
 		return "it seems to be assembly; bbprof extract FILE.s takes its blocks"
 	}
 	return "blocks are hexadecimal, such as 4801c0; -column names another column"

@@ -14,7 +14,15 @@ import (
 type generatedReader struct {
 	ready bytes.Buffer
 	err   error
-	more  func() // adds to ready, or sets err
+	more  func()   // adds to ready, or sets err
+	from  *os.File // to close, may be nil
+}
+
+func (m *generatedReader) Close() error {
+	if m.from == nil {
+		return nil
+	}
+	return m.from.Close()
 }
 
 func (m *generatedReader) Read(p []byte) (int, error) {
@@ -28,7 +36,7 @@ func (m *generatedReader) Read(p []byte) (int, error) {
 }
 
 // newTable presents rows as CSV: a header and a line per row.
-func newTable(names []string, next func() ([]string, error)) io.Reader {
+func newTable(names []string, next func() ([]string, error)) *generatedReader {
 	t := &generatedReader{}
 	t.more = func() {
 		for t.ready.Len() < sampleSize && t.err == nil {
@@ -44,28 +52,28 @@ func newTable(names []string, next func() ([]string, error)) io.Reader {
 
 // parquetText presents a Parquet table as CSV. A pipe is first copied to an unnamed file, because the table's
 // description comes last.
-func parquetText(f *file, in *bufio.Reader, opened *os.File) (_ io.Reader, done func(), err error) {
+func parquetText(f *file, in *bufio.Reader, opened *os.File) (_ io.ReadCloser, err error) {
 	if magic, _ := in.Peek(len(parquet.Magic)); string(magic) != parquet.Magic || f.packed {
-		return nil, nil, nil
+		return nil, nil
 	}
-	done = func() {}
 	if f.path == "" {
 		if opened, err = parquet.Kept(in); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		done = func() { opened.Close() }
 	}
 	table, err := parquet.Open(opened)
 	if err != nil {
-		done()
-		return nil, nil, err
+		opened.Close()
+		return nil, err
 	}
 	rows := int64(0)
-	return newTable(table.Names(), func() ([]string, error) {
+	text := newTable(table.Names(), func() ([]string, error) {
 		rows++
 		f.raw.n = table.Size() * rows / max(table.Rows(), 1) // for progress
 		return table.Next()
-	}), done, nil
+	})
+	text.from = opened
+	return text, nil
 }
 
 // put adds a line. It quotes all cells, so that the line never looks blank or like a comment.

@@ -38,9 +38,8 @@ func (r Row) Block() profiler.Block {
 // reader reads rows from a stream of text with separated cells. A line is a row unless it is blank or a comment,
 // which begins with #.
 type reader struct {
-	in     *bufio.Reader
+	in     *LineSource
 	line   int
-	long   []byte   // the latest line longer than in's buffer
 	names  []string // the header, nil if there is none
 	layout layout
 	width  int     // number of cells in the first line
@@ -66,7 +65,7 @@ const sampleSize = 1 << 16
 // newReader reads the first line to find the column of blocks: by name, by number from 1, or, if column is empty,
 // with findLayout. In a file, which unlike a pipe does not block, a sample of the rows must contain a block.
 func newReader(r io.Reader, column string, isFile bool) (*reader, error) {
-	in := &reader{in: bufio.NewReaderSize(r, sampleSize)}
+	in := &reader{in: NewLineSource(r)}
 	sample, err := in.sample(isFile)
 	if is := foreign(sample); is != "" {
 		return nil, fmt.Errorf("it is %s", is)
@@ -105,18 +104,20 @@ func newReader(r io.Reader, column string, isFile bool) (*reader, error) {
 // sample returns the start of the stream. A pipe may deliver rows slowly, so it reads no more than needed: a row
 // with a block, or a header and the row after it.
 func (r *reader) sample(isFile bool) (sample []byte, err error) {
-	want := 1
-	if isFile {
-		want = sampleSize
-	}
-	for {
-		_, err = r.in.Peek(want)
-		sample, _ = r.in.Peek(r.in.Buffered())
-		rows := sampleRows(sample, err != nil)
-		if err != nil || len(sample) == sampleSize || len(rows) > 1 || len(rows) == 1 && slices.ContainsFunc(trimmed(rows[0], ','), isBlock) {
-			return sample, err
+	return peekUntil(r.in.Reader, func(start []byte) bool {
+		rows := sampleRows(start, false)
+		return !isFile && (len(rows) > 1 || len(rows) == 1 && slices.ContainsFunc(trimmed(rows[0], ','), isBlock))
+	})
+}
+
+// peekUntil peeks at a stream until that is enough, or all there is, or a whole sample.
+func peekUntil(in *bufio.Reader, enough func(start []byte) bool) (start []byte, err error) {
+	for want := 1; ; want = len(start) + 1 {
+		_, err = in.Peek(want)
+		start, _ = in.Peek(in.Buffered())
+		if err != nil || len(start) >= sampleSize || enough(start) {
+			return start, err
 		}
-		want = len(sample) + 1
 	}
 }
 
@@ -284,27 +285,40 @@ func (row Row) Rejected() profiler.Result {
 
 // readLine returns the next line without its end; whole is false if it was cut off at MaxRow.
 func (r *reader) readLine() (_ string, whole bool, err error) {
-	whole = true
-	line := r.long[:0] // reused: growing it for each row costs several copies
-	defer func() { r.long = line }()
-	for length := 0; ; {
-		part, err := r.in.ReadSlice('\n')
-		length += len(part)
-		if room := MaxRow - len(line); len(part) > room {
-			part, whole = part[:room], false
+	line, size, err := r.in.Line(MaxRow, MaxLine)
+	switch {
+	case errors.Is(err, bufio.ErrBufferFull):
+		return "", false, fmt.Errorf("line %d has no end within %d bytes, so this is not text with a row per line", r.line+1, MaxLine)
+	case err != nil && (!errors.Is(err, io.EOF) || size == 0):
+		return "", false, err
+	}
+	return string(bytes.TrimRight(line, "\r\n")), size <= MaxRow, nil
+}
+
+// LineSource reads lines of any length in limited memory.
+type LineSource struct {
+	*bufio.Reader
+	long []byte // reused: growing it for each line costs several copies
+}
+
+func NewLineSource(r io.Reader) *LineSource {
+	return &LineSource{Reader: bufio.NewReaderSize(r, sampleSize)}
+}
+
+// Line returns the first keep bytes of the next line, with its end, and the line's size. They are valid until the
+// next call. The error is bufio.ErrBufferFull if the line has no end within most bytes.
+func (s *LineSource) Line(keep, most int) (line []byte, size int, err error) {
+	s.long = s.long[:0]
+	for {
+		part, err := s.ReadSlice('\n')
+		size += len(part)
+		part = part[:min(len(part), keep-len(s.long))]
+		if err == nil && len(s.long) == 0 { // the usual case: no copy
+			return part, size, nil
 		}
-		if err == nil && len(line) == 0 { // the usual case: one copy
-			return string(bytes.TrimRight(part, "\r\n")), whole, nil
+		s.long = append(s.long, part...)
+		if !errors.Is(err, bufio.ErrBufferFull) || size > most {
+			return s.long, size, err
 		}
-		line = append(line, part...)
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull) && length > MaxLine:
-			return "", false, fmt.Errorf("line %d has no end within %d bytes, so this is not text with a row per line", r.line+1, MaxLine)
-		case errors.Is(err, bufio.ErrBufferFull):
-			continue
-		case err != nil && (!errors.Is(err, io.EOF) || len(line) == 0):
-			return "", false, err
-		}
-		return string(bytes.TrimRight(line, "\r\n")), whole, nil
 	}
 }

@@ -111,6 +111,11 @@ func TestColumn(t *testing.T) {
 			t.Errorf("-column %q of %q gives %q, want %q", c.column, c.in, got, c.want)
 		}
 	}
+	in := open(t, "hex\n90\n4z\n", "")
+	in.Next()
+	if row, err := in.Next(); err != nil || row.Line != 3 || row.Number != 2 || !strings.HasPrefix(row.Rejection.Detail, "line 3: character 2: ") {
+		t.Errorf("%+v, %v, %v", row, row.Rejection, err)
+	}
 	for column, says := range map[string]string{
 		"source": `no column is called "source"; the first line has name, asm, hex`,
 		"4":      "there is no column 4; the first line has 3", "0": "there is no column 0", "-1": "there is no column -1",
@@ -211,15 +216,6 @@ func TestOpenFails(t *testing.T) {
 		if _, err := Open([]string{name}, nil, "", nil); err == nil || err.Error() != says {
 			t.Errorf("%s: %v, want %s", name, err, says)
 		}
-	}
-}
-
-func TestReaderSaysWhere(t *testing.T) {
-	r := open(t, "hex\n90\n4z\n", "")
-	r.Next()
-	row, err := r.Next()
-	if err != nil || row.Line != 3 || row.Number != 2 || !strings.HasPrefix(row.Rejection.Detail, "line 3: character 2: ") {
-		t.Errorf("%+v, %v, %v", row, row.Rejection, err)
 	}
 }
 
@@ -444,7 +440,8 @@ func TestParquet(t *testing.T) {
 		Bad     bool
 		Carried []string
 	}
-	want := []row{{1, "90", false, []string{"7", `a, "b"`}}, {2, "", true, []string{"", ""}}, {3, "zz", true, []string{"9", "# "}}, {4, "4801c0", false, []string{"10", ""}}}
+	want := []row{{1, "90", false, []string{"7", `a, "b"`}}, {2, "", true, []string{"", ""}},
+		{3, "zz", true, []string{"9", "# "}}, {4, "4801c0", false, []string{"10", ""}}}
 	for _, from := range []string{name, "-"} {
 		in := require.Get(Open([]string{from}, bytes.NewReader(table.Bytes()), "", nil))(t)
 		defer in.Close()

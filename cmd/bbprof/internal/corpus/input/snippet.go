@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,31 +13,32 @@ import (
 )
 
 // snippetText is a snippet of llvm-exegesis, which is a file of assembly that begins with annotations, as a row.
-func snippetText(_ *file, in *bufio.Reader, _ *os.File) (io.Reader, func(), error) {
+func snippetText(_ *file, in *bufio.Reader, _ *os.File) (io.ReadCloser, error) {
 	if !startsSnippet(in) {
-		return nil, nil, nil
+		return nil, nil
 	}
 	text, err := io.ReadAll(io.LimitReader(in, MaxRow+1))
 	if err != nil {
-		return nil, nil, &ReadError{err}
+		return nil, &ReadError{err}
 	}
 	if len(text) > MaxRow {
-		return nil, nil, fmt.Errorf("it is a snippet of more than %d bytes; give one block", MaxRow)
+		return nil, fmt.Errorf("it is a snippet of more than %d bytes; give one block", MaxRow)
 	}
 	start, err := assemble.StartOf(string(text))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if len(start.Memory) > 0 {
-		return nil, nil, fmt.Errorf("%sMEM-DEF: memory holds several values, and a row has one that fills all; measure it with bbprof -asm - < FILE", assemble.AnnotationMark)
+		return nil, fmt.Errorf("%sMEM-DEF: memory holds several values, and a row has one that fills all; "+
+			"measure it with bbprof -asm - < FILE", assemble.AnnotationMark)
 	}
 	tool, err := assemble.New()
 	if err != nil {
-		return nil, nil, fmt.Errorf("it is a snippet of llvm-exegesis, and %w; %s", err, assemble.Remedy)
+		return nil, fmt.Errorf("it is a snippet of llvm-exegesis, and %w; %s", err, assemble.Remedy)
 	}
 	code, err := tool.Block(context.Background(), string(text))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	row := []string{hex.EncodeToString(code), strings.ReplaceAll(start.Set.String(), ",", ";"), ""}
 	if start.At != nil {
@@ -49,26 +49,24 @@ func snippetText(_ *file, in *bufio.Reader, _ *os.File) (io.Reader, func(), erro
 		defer func() { err = io.EOF }()
 		return row, err
 	}
-	return newTable([]string{"hex", SetColumn, AddressColumn}, next), func() {}, nil
+	return newTable([]string{"hex", SetColumn, AddressColumn}, next), nil
 }
 
 // startsSnippet reports whether an annotation stands among the comments and directives that a text begins with.
-func startsSnippet(in *bufio.Reader) bool {
-	for want := 1; ; {
-		_, err := in.Peek(want)
-		start, _ := in.Peek(in.Buffered())
+func startsSnippet(in *bufio.Reader) (is bool) {
+	peekUntil(in, func(start []byte) bool {
 		for line := range strings.Lines(string(start)) {
 			whole := strings.HasSuffix(line, "\n")
-			comment, is := strings.CutPrefix(strings.TrimSpace(line), "#")
-			if is && whole && strings.HasPrefix(strings.TrimSpace(comment), assemble.AnnotationMark) {
+			line = strings.TrimSpace(line)
+			comment, commented := strings.CutPrefix(line, "#")
+			if is = commented && whole && strings.HasPrefix(strings.TrimSpace(comment), assemble.AnnotationMark); is {
 				return true
 			}
-			if line = strings.TrimSpace(line); line != "" && line[0] != '#' && line[0] != '.' {
-				return false
+			if line != "" && line[0] != '#' && line[0] != '.' {
+				return true
 			}
 		}
-		if want = len(start) + 1; err != nil && !errors.Is(err, bufio.ErrBufferFull) || len(start) >= sampleSize {
-			return false
-		}
-	}
+		return false
+	})
+	return is
 }

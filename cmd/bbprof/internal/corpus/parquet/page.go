@@ -386,7 +386,8 @@ func (d *decompressor) decompress(codec format.CompressionCodec, b []byte, size 
 		length = len(to)
 	case format.Zstd:
 		if d.zstd == nil {
-			if d.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(MaxPage), zstd.WithDecoderMaxWindow(MaxPage)); err != nil {
+			if d.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(MaxPage),
+				zstd.WithDecoderMaxWindow(MaxPage)); err != nil {
 				return nil, err
 			}
 		}

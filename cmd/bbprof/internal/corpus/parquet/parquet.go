@@ -20,13 +20,13 @@ import (
 const Magic = "PAR1"
 
 // Type is the type of a column.
-type Type int
+type Type string
 
 const (
-	Text Type = iota
-	Integer
-	Number
-	Flag
+	Text    Type = "text"
+	Integer Type = "integer"
+	Number  Type = "number"
+	Flag    Type = "flag" // true or false
 )
 
 // Column is a table's column. All are nullable.

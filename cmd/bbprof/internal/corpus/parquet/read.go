@@ -9,6 +9,8 @@ import (
 	"github.com/parquet-go/parquet-go/deprecated"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/atomicfile"
 )
 
 // Reader reads a file's rows.
@@ -29,11 +31,10 @@ type Reader struct {
 
 // Kept copies a stream to an unnamed file, because a table's description is at its end.
 func Kept(in io.Reader) (*os.File, error) {
-	f, err := os.CreateTemp("", "bbprof-*.parquet")
+	f, err := atomicfile.Temporary("Parquet from a pipe")
 	if err != nil {
-		return nil, fmt.Errorf("keeping Parquet from a pipe: %w (TMPDIR names another folder)", err)
+		return nil, err
 	}
-	os.Remove(f.Name())
 	if _, err := io.Copy(f, in); err != nil {
 		f.Close()
 		return nil, err

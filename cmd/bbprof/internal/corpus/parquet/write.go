@@ -71,16 +71,11 @@ func (w *Writer) Set(key, value string) {
 	w.footer.KeyValueMetadata[i].Value = value
 }
 
-// MistypedError reports a cell that does not have its column's type.
-type MistypedError struct{ Column int }
-
-func (e *MistypedError) Error() string { return fmt.Sprintf("column %d holds another type", e.Column) }
-
 // Write adds a row.
 func (w *Writer) Write(cells []string) error {
 	for i, c := range w.columns {
 		if err := w.chunks[i].add(c, cells[i]); err != nil {
-			return &MistypedError{i}
+			return fmt.Errorf("%s is %.40q, which is not of type %s", c.Name, cells[i], c.Type)
 		}
 		w.held += len(cells[i])
 	}

@@ -13,18 +13,20 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/parquet"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
 
-type Type string
+// Type is the type of a column's cells; numbers have Column.Decimals digits after the point.
+type Type = parquet.Type
 
 const (
-	Text    Type = "text"
-	Integer Type = "integer"
-	Number  Type = "number" // with Decimals digits after the point
-	Flag    Type = "flag"   // true or false
+	Text    = parquet.Text
+	Integer = parquet.Integer
+	Number  = parquet.Number
+	Flag    = parquet.Flag
 )
 
 // Column is a column of a result file.
@@ -36,7 +38,7 @@ type Column struct {
 	PerRow bool
 	// Unknown makes an empty cell of a carried column null in Parquet, as in bbprof's own columns.
 	Unknown bool
-	of      func(*Entry) string // nil for a column carried from the input
+	of      func(*Entry) any // nil for a column carried from the input; nil and "" are unknown
 	// with reports whether a run with these flags may fill the column; nil: any run may.
 	with func(Flags) bool
 }
@@ -44,6 +46,18 @@ type Column struct {
 // mistyped reports a cell that does not have the column's type.
 func (c Column) mistyped(cell string) error {
 	return fmt.Errorf("%s is %.40q, which is not of type %s", c.Name, cell, c.Type)
+}
+
+// cell formats the column's value.
+func (c Column) cell(e *Entry) string {
+	switch v := c.of(e).(type) {
+	case nil:
+		return ""
+	case float64:
+		return strconv.FormatFloat(v, 'f', c.Decimals, 64)
+	default:
+		return input.OneLine(fmt.Sprint(v))
+	}
 }
 
 // Entry holds everything that a row shows.
@@ -66,134 +80,136 @@ const cycleDecimals = 4
 // firstColumns come first and keep their names. The input's columns follow, then the rest.
 const firstColumns = 6
 
+type result = profiler.Result
+
+// column makes a column about a block's result.
+func column(name string, t Type, of func(*result) any) Column {
+	return Column{Name: name, Type: t, Decimals: cycleDecimals, of: func(e *Entry) any { return of(&e.Result) }}
+}
+
+// columnIf makes a column that is unknown unless a condition holds.
+func columnIf(known func(*result) bool, name string, t Type, of func(*result) any) Column {
+	return column(name, t, func(r *result) any {
+		if !known(r) {
+			return nil
+		}
+		return of(r)
+	})
+}
+
+func ok(r *result) bool       { return r.Status == profiler.OK }
+func ran(r *result) bool      { return r.UnrollLong > 0 } // there were images to run
+func captured(r *result) bool { return r.Captured != nil }
+func branches(r *result) bool { return r.Branch != nil }
+func clocked(r *result) bool  { return r.Clock != nil }
+
+// entryColumn makes a column about more than the result.
+func entryColumn(name string, t Type, of func(*Entry) any) Column {
+	return Column{Name: name, Type: t, of: of}
+}
+
+// rowColumn makes a column about the input row.
+func rowColumn(name string, t Type, of func(*Entry) any) Column {
+	return Column{Name: name, Type: t, PerRow: true, of: of}
+}
+
+// only marks columns that few runs fill.
+func only(with func(Flags) bool, columns ...Column) []Column {
+	for i := range columns {
+		columns[i].with = with
+	}
+	return columns
+}
+
 // Columns lists bbprof's own columns in order. Those that are mostly constant in a run come last. disasm adds the
 // block's text.
 func Columns(disasm bool) []Column {
-	cycles := func(of func(*profiler.Result) float64) func(*Entry) string {
-		return func(e *Entry) string {
-			if e.Result.Status != profiler.OK {
-				return ""
-			}
-			return strconv.FormatFloat(of(&e.Result), 'f', cycleDecimals, 64)
-		}
-	}
-	loop := func(of func(*profiler.Result) float64) func(*Entry) string {
-		return func(e *Entry) string {
-			if e.Result.LoopCycles == 0 { // not requested, or not measured
-				return ""
-			}
-			return cycles(of)(e)
-		}
-	}
-	text := func(of func(*profiler.Result) string) func(*Entry) string {
-		return func(e *Entry) string { return of(&e.Result) }
-	}
-	count := func(of func(*profiler.Result) int, known func(*profiler.Result) bool) func(*Entry) string {
-		return func(e *Entry) string {
-			if !known(&e.Result) {
-				return ""
-			}
-			return strconv.Itoa(of(&e.Result))
-		}
-	}
-	decoded := func(r *profiler.Result) bool { return r.Instructions > 0 }
-	someBytes := func(r *profiler.Result) bool { return r.Bytes > 0 }
-	ran := func(r *profiler.Result) bool { return r.UnrollLong > 0 } // there were images to run
-	ok := func(r *profiler.Result) bool { return r.Status == profiler.OK }
+	looped := func(r *result) bool { return ok(r) && r.LoopCycles != 0 } // it was requested and measured
+	columns := slices.Concat([]Column{
+		entryColumn("hex", Text, func(e *Entry) any { return e.Row.Hex() }),
+		column("status", Text, func(r *result) any { return r.Status }),
+		column("reason", Text, func(r *result) any { return r.Reason }),
+		columnIf(ok, "cycles", Number, func(r *result) any { return r.Cycles }),
+		columnIf(ok, "ci_low", Number, func(r *result) any { return r.CILow }),
+		columnIf(ok, "ci_high", Number, func(r *result) any { return r.CIHigh }),
 
-	columns := []Column{
-		{Name: "hex", Type: Text, of: func(e *Entry) string { return e.Row.Hex() }},
-		{Name: "status", Type: Text, of: text(func(r *profiler.Result) string { return string(r.Status) })},
-		{Name: "reason", Type: Text, of: text(func(r *profiler.Result) string { return string(r.Reason) })},
-		{Name: "cycles", Type: Number, Decimals: cycleDecimals, of: cycles(func(r *profiler.Result) float64 { return r.Cycles })},
-		{Name: "ci_low", Type: Number, Decimals: cycleDecimals, of: cycles(func(r *profiler.Result) float64 { return r.CILow })},
-		{Name: "ci_high", Type: Number, Decimals: cycleDecimals, of: cycles(func(r *profiler.Result) float64 { return r.CIHigh })},
-
-		{Name: "speeds", Type: Integer, of: count(func(r *profiler.Result) int { return len(r.Speeds) }, func(r *profiler.Result) bool { return ok(r) && len(r.Speeds) > 0 })},
-	}
-	columns = append(columns, speedColumns("lowest", func(s []profiler.Speed) profiler.Speed { return s[0] })...)
-	columns = append(columns, speedColumns("highest", func(s []profiler.Speed) profiler.Speed { return s[len(s)-1] })...)
-	columns = append(columns, []Column{
-		{Name: "loop_cycles", Type: Number, Decimals: cycleDecimals, with: bothModes, of: loop(func(r *profiler.Result) float64 { return r.LoopCycles })},
-		{Name: "loop_ci_low", Type: Number, Decimals: cycleDecimals, with: bothModes, of: loop(func(r *profiler.Result) float64 { return r.LoopCILow })},
-		{Name: "loop_ci_high", Type: Number, Decimals: cycleDecimals, with: bothModes, of: loop(func(r *profiler.Result) float64 { return r.LoopCIHigh })},
-
-		{Name: "instructions", Type: Integer, of: count(func(r *profiler.Result) int { return r.Instructions }, decoded)},
-		{Name: "bytes", Type: Integer, of: count(func(r *profiler.Result) int { return r.Bytes }, someBytes)},
-		{Name: "category", Type: Text, of: func(e *Entry) string { return string(asm.CategoryOfCode(e.Row.Code)) }},
-		{Name: "branch", Type: Text, of: branch(func(b *profiler.BranchReport) string { return string(b.As) })},
-		{Name: "branch_changed", Type: Text, of: branch((*profiler.BranchReport).Changed)},
-		{Name: "unroll_short", Type: Integer, of: count(func(r *profiler.Result) int { return r.UnrollShort }, ran)},
-		{Name: "unroll_long", Type: Integer, of: count(func(r *profiler.Result) int { return r.UnrollLong }, ran)},
-		{Name: "samples_kept", Type: Integer, of: count(func(r *profiler.Result) int { return r.SamplesKept }, ran)},
-		{Name: "samples_dropped", Type: Integer, of: count(func(r *profiler.Result) int { return r.SamplesDropped }, ran)},
-		{Name: "pages", Type: Integer, of: count(func(r *profiler.Result) int { return r.Pages }, ran)},
-		{Name: "frames", Type: Integer, of: count(func(r *profiler.Result) int { return r.Frames }, ran)},
-		{Name: "init", Type: Text, of: text(func(r *profiler.Result) string { return r.Init.Name })},
-		{Name: "set", Type: Text, of: text(func(r *profiler.Result) string { return r.Init.Set })},
-		{Name: "paper_verdict", Type: Text, of: text(func(r *profiler.Result) string { return r.PaperVerdict })},
-		{Name: "self_forwarding_loads", Type: Integer, of: count(func(r *profiler.Result) int { return r.SelfForwarding }, ok)},
-		{Name: "carried_loads", Type: Integer, of: count(func(r *profiler.Result) int { return r.Carried }, ok)},
-		{Name: "copies_within", Type: Integer, with: fromCaptured, of: captured(func(c *profiler.CapturedReport) string { return positive(int64(c.Within)) })},
-		{Name: "leaves", Type: Text, with: fromCaptured, of: captured(func(c *profiler.CapturedReport) string {
-			if c.Leaves == nil {
-				return ""
-			}
-			return c.Leaves.Error()
-		})},
-		{Name: "detail", Type: Text, of: text(detail)},
-		{Name: "impossible", Type: Text, of: text(func(r *profiler.Result) string { return string(r.Impossible) })},
-
-		{Name: "tries", Type: Integer, of: func(e *Entry) string { return positive(int64(e.Tries)) }},
-		{Name: "rescued", Type: Flag, of: func(e *Entry) string {
-			if !ran(&e.Result) {
-				return ""
-			}
-			return strconv.FormatBool(e.Result.Rescued)
-		}},
-		{Name: "windows_kept", Type: Integer, of: count(func(r *profiler.Result) int { return r.WindowsKept }, ran)},
-		{Name: "windows_dropped", Type: Integer, of: count(func(r *profiler.Result) int {
-			return r.WindowsSwitched + r.WindowsUnsteady + r.WindowsDrifted
-		}, ran)},
-		{Name: "runs_per_sample", Type: Integer, of: count(func(r *profiler.Result) int { return r.RunsPerSample }, func(r *profiler.Result) bool { return r.RunsPerSample > 0 })},
-		{Name: "ticks_per_cycle", Type: Number, Decimals: cycleDecimals, of: text(func(r *profiler.Result) string {
-			if r.Clock == nil {
-				return ""
-			}
-			return strconv.FormatFloat(r.Clock.TicksPerCycle, 'f', cycleDecimals, 64)
-		})},
-		{Name: "counters", Type: Text, of: text(counters)},
-	}...)
+		columnIf(ok, "speeds", Integer, func(r *result) any { return positive(len(r.Speeds)) }),
+	},
+		speedColumns("lowest", func(s []profiler.Speed) profiler.Speed { return s[0] }),
+		speedColumns("highest", func(s []profiler.Speed) profiler.Speed { return s[len(s)-1] }),
+		only(bothModes,
+			columnIf(looped, "loop_cycles", Number, func(r *result) any { return r.LoopCycles }),
+			columnIf(looped, "loop_ci_low", Number, func(r *result) any { return r.LoopCILow }),
+			columnIf(looped, "loop_ci_high", Number, func(r *result) any { return r.LoopCIHigh })),
+		[]Column{
+			column("instructions", Integer, func(r *result) any { return positive(r.Instructions) }),
+			column("bytes", Integer, func(r *result) any { return positive(r.Bytes) }),
+			entryColumn("category", Text, func(e *Entry) any { return asm.CategoryOfCode(e.Row.Code) }),
+			columnIf(branches, "branch", Text, func(r *result) any { return r.Branch.As }),
+			columnIf(branches, "branch_changed", Text, func(r *result) any { return r.Branch.Changed() }),
+			columnIf(ran, "unroll_short", Integer, func(r *result) any { return r.UnrollShort }),
+			columnIf(ran, "unroll_long", Integer, func(r *result) any { return r.UnrollLong }),
+			columnIf(ran, "samples_kept", Integer, func(r *result) any { return r.SamplesKept }),
+			columnIf(ran, "samples_dropped", Integer, func(r *result) any { return r.SamplesDropped }),
+			columnIf(ran, "pages", Integer, func(r *result) any { return r.Pages }),
+			columnIf(ran, "frames", Integer, func(r *result) any { return r.Frames }),
+			column("init", Text, func(r *result) any { return r.Init.Name }),
+			column("set", Text, func(r *result) any { return r.Init.Set }),
+			column("paper_verdict", Text, func(r *result) any { return r.PaperVerdict }),
+			columnIf(ok, "self_forwarding_loads", Integer, func(r *result) any { return r.SelfForwarding }),
+			columnIf(ok, "carried_loads", Integer, func(r *result) any { return r.Carried }),
+		},
+		only(fromCaptured,
+			columnIf(captured, "copies_within", Integer, func(r *result) any { return positive(r.Captured.Within) }),
+			columnIf(captured, "leaves", Text, func(r *result) any {
+				if r.Captured.Leaves == nil {
+					return nil
+				}
+				return r.Captured.Leaves.Error()
+			})),
+		[]Column{
+			column("detail", Text, detail),
+			column("impossible", Text, func(r *result) any { return r.Impossible }),
+			entryColumn("tries", Integer, func(e *Entry) any { return positive(e.Tries) }),
+			columnIf(ran, "rescued", Flag, func(r *result) any { return r.Rescued }),
+			columnIf(ran, "windows_kept", Integer, func(r *result) any { return r.WindowsKept }),
+			columnIf(ran, "windows_dropped", Integer, func(r *result) any {
+				return r.WindowsSwitched + r.WindowsUnsteady + r.WindowsDrifted
+			}),
+			column("runs_per_sample", Integer, func(r *result) any { return positive(r.RunsPerSample) }),
+			columnIf(clocked, "ticks_per_cycle", Number, func(r *result) any { return r.Clock.TicksPerCycle }),
+			column("counters", Text, counters),
+		})
 	for _, reason := range []verdict.Reason{verdict.L1DMiss, verdict.L1IMiss, verdict.Misaligned, verdict.Alias4K, verdict.AliasFrame, verdict.ContextSwitch} {
-		columns = append(columns, Column{Name: "evidence_" + string(reason), Type: Text, of: text(func(r *profiler.Result) string {
+		columns = append(columns, column("evidence_"+string(reason), Text, func(r *result) any {
 			for _, e := range r.Evidence {
 				if e.Invariant == reason {
-					return string(e.Kind)
+					return e.Kind
 				}
 			}
-			return ""
-		})})
+			return nil
+		}))
 	}
 	columns = append(columns,
-		Column{Name: "row", Type: Integer, PerRow: true, of: func(e *Entry) string { return positive(e.Row.Number) }},
-		Column{Name: "line", Type: Integer, PerRow: true, of: func(e *Entry) string { return positive(int64(e.Row.Line)) }},
-		Column{Name: "duplicate_of", Type: Integer, PerRow: true, of: func(e *Entry) string { return positive(e.DuplicateOf) }})
+		rowColumn("row", Integer, func(e *Entry) any { return positive(e.Row.Number) }),
+		rowColumn("line", Integer, func(e *Entry) any { return positive(e.Row.Line) }),
+		rowColumn("duplicate_of", Integer, func(e *Entry) any { return positive(e.DuplicateOf) }))
 	if disasm {
-		columns = append(columns, disasmColumn())
-	}
-	return append(columns, []Column{
-		{Name: "mode", Type: Text, of: text(func(r *profiler.Result) string { return string(r.Mode) })},
-		{Name: "frontend", Type: Text, of: text(func(r *profiler.Result) string { return string(r.FrontEnd) })},
-		{Name: "clock", Type: Text, of: text(func(r *profiler.Result) string {
-			if r.Clock == nil {
-				return ""
+		columns = append(columns, column("disasm", Text, func(r *result) any {
+			var insts []string
+			for _, l := range r.Listing {
+				insts = append(insts, l.Text)
 			}
-			return r.Clock.Name
-		})},
-		{Name: "corpus", Type: Text, PerRow: true, of: func(e *Entry) string { return e.Row.File }},
-		{Name: "run", Type: Text, of: func(e *Entry) string { return e.RunID }},
-		{Name: runHeader, Type: Text, PerRow: true, of: func(e *Entry) string { return e.RunHeader }},
-	}...)
+			return strings.Join(insts, "; ")
+		}))
+	}
+	return append(columns,
+		column("mode", Text, func(r *result) any { return r.Mode }),
+		column("frontend", Text, func(r *result) any { return r.FrontEnd }),
+		columnIf(clocked, "clock", Text, func(r *result) any { return r.Clock.Name }),
+		rowColumn("corpus", Text, func(e *Entry) any { return e.Row.File }),
+		entryColumn("run", Text, func(e *Entry) any { return e.RunID }),
+		rowColumn(runHeader, Text, func(e *Entry) any { return e.RunHeader }))
 }
 
 // Flags are a run's flags that decide which columns it fills.
@@ -209,54 +225,16 @@ func fromCaptured(f Flags) bool { return f.Captured }
 // speedColumns describe one of a block's several speeds: its cycles, its share of the layouts, and a layout that
 // shows it, for -layout.
 func speedColumns(name string, choose func([]profiler.Speed) profiler.Speed) []Column {
-	of := func(cell func(profiler.Speed) string) func(*Entry) string {
-		return func(e *Entry) string {
-			if e.Result.Status != profiler.OK || len(e.Result.Speeds) < 2 {
-				return ""
-			}
-			return cell(choose(e.Result.Speeds))
-		}
-	}
-	number := func(v float64) string { return strconv.FormatFloat(v, 'f', cycleDecimals, 64) }
+	several := func(r *result) bool { return ok(r) && len(r.Speeds) > 1 }
 	return []Column{
-		{Name: name + "_cycles", Type: Number, Decimals: cycleDecimals, of: of(func(s profiler.Speed) string { return number(s.Cycles) })},
-		{Name: name + "_share", Type: Number, Decimals: cycleDecimals, of: of(func(s profiler.Speed) string { return number(s.Share) })},
-		{Name: name + "_layout", Type: Integer, of: of(func(s profiler.Speed) string { return strconv.Itoa(s.Layouts[0]) })},
+		columnIf(several, name+"_cycles", Number, func(r *result) any { return choose(r.Speeds).Cycles }),
+		columnIf(several, name+"_share", Number, func(r *result) any { return choose(r.Speeds).Share }),
+		columnIf(several, name+"_layout", Integer, func(r *result) any { return choose(r.Speeds).Layouts[0] }),
 	}
-}
-
-// branch makes a cell about the branch at the block's end, empty without one.
-func branch(of func(*profiler.BranchReport) string) func(*Entry) string {
-	return func(e *Entry) string {
-		if e.Result.Branch == nil {
-			return ""
-		}
-		return of(e.Result.Branch)
-	}
-}
-
-// captured makes a cell about a captured state, empty without one.
-func captured(of func(*profiler.CapturedReport) string) func(*Entry) string {
-	return func(e *Entry) string {
-		if e.Result.Captured == nil {
-			return ""
-		}
-		return of(e.Result.Captured)
-	}
-}
-
-func disasmColumn() Column {
-	return Column{Name: "disasm", Type: Text, of: func(e *Entry) string {
-		var insts []string
-		for _, l := range e.Result.Listing {
-			insts = append(insts, l.Text)
-		}
-		return strings.Join(insts, "; ")
-	}}
 }
 
 // counters formats the counts per iteration: role=number, or event=number for the user's own events.
-func counters(r *profiler.Result) string {
+func counters(r *result) any {
 	var list []string
 	for _, c := range r.Counters {
 		if c.PerIteration == nil {
@@ -271,16 +249,16 @@ func counters(r *profiler.Result) string {
 	return strings.Join(list, "; ")
 }
 
-// positive leaves a zero count empty.
-func positive(n int64) string {
+// positive leaves a zero count unknown.
+func positive[N int | int64](n N) any {
 	if n == 0 {
-		return ""
+		return nil
 	}
-	return strconv.FormatInt(n, 10)
+	return n
 }
 
 // detail explains a row: why there is no number, or a caveat about it.
-func detail(r *profiler.Result) string {
+func detail(r *result) any {
 	switch {
 	case r.Failure != "":
 		return r.Failure
@@ -297,13 +275,13 @@ func detail(r *profiler.Result) string {
 func (s Schema) WithMapping() Schema { return append(slices.Clone(s), mappingColumn()) }
 
 func mappingColumn() Column {
-	return Column{Name: "mapping", Type: Text, of: func(e *Entry) string {
+	return column("mapping", Text, func(r *result) any {
 		var pages []string
-		for _, p := range e.Result.Mapping {
+		for _, p := range r.Mapping {
 			pages = append(pages, fmt.Sprintf("%#x", p.Addr))
 		}
 		return strings.Join(pages, " ")
-	}}
+	})
 }
 
 // known lists all columns that bbprof may write.
@@ -329,82 +307,13 @@ func (s Schema) Filled(f Flags, asked []string) Schema {
 	})
 }
 
-// Join adds the optional columns of other that s lacks, each after the column that precedes it in other.
-func (s Schema) Join(other Schema) Schema {
-	for i, c := range other {
-		if c.with == nil || s.Index(c.Name) >= 0 {
-			continue
-		}
-		at := len(s)
-		if i > 0 {
-			if before := s.Index(other[i-1].Name); before >= 0 {
-				at = before + 1
-			}
-		}
-		s = slices.Insert(slices.Clone(s), at, c)
-	}
-	return s
-}
-
-// Arrange permutes cells; missing ones are empty.
-func Arrange(cells []string, permutation []int, into []string) []string {
+// Arrange copies the cells with these indices.
+func Arrange(cells []string, indices []int, into []string) []string {
 	into = into[:0]
-	for _, at := range permutation {
-		if at < 0 {
-			into = append(into, "")
-		} else {
-			into = append(into, cells[at])
-		}
+	for _, at := range indices {
+		into = append(into, cells[at])
 	}
 	return into
-}
-
-// Permutation returns the index in s of each column of other, -1 for an optional one that s lacks; nil if the
-// columns differ otherwise.
-func (s Schema) Permutation(other Schema) []int {
-	at := make(map[string]int, len(s))
-	for i, c := range s {
-		at[c.Name] = i
-	}
-	order, missing := make([]int, len(other)), 0
-	for i, c := range other {
-		k, ok := at[c.Name]
-		switch {
-		case ok:
-			order[i] = k
-			delete(at, c.Name)
-		case c.with != nil:
-			order[i] = -1
-			missing++
-		default:
-			return nil
-		}
-	}
-	if len(at) > 0 || len(s)+missing != len(other) {
-		return nil
-	}
-	return order
-}
-
-// InOrderOf returns the columns of s in the order of other, or nil if they differ or the input's columns are in
-// another order.
-func (s Schema) InOrderOf(other Schema) Schema {
-	order := s.Permutation(other)
-	if order == nil || slices.Contains(order, -1) {
-		return nil
-	}
-	in := make(Schema, len(s))
-	last := -1 // of the carried columns
-	for i, at := range order {
-		in[i] = s[at]
-		if s[at].of == nil {
-			if at < last {
-				return nil
-			}
-			last = at
-		}
-	}
-	return in
 }
 
 // Reserved returns the names that no carried column may have.
@@ -458,12 +367,8 @@ func (s Schema) distinct() error {
 	return nil
 }
 
-// checkWidth fails for more columns than allowed.
-func checkWidth(n int) error {
-	if n > input.MaxColumns {
-		return fmt.Errorf("it has %d columns or more; at most %d are allowed", n, input.MaxColumns)
-	}
-	return nil
+func tooWide(n int) error {
+	return fmt.Errorf("it has %d columns or more; at most %d are allowed", n, input.MaxColumns)
 }
 
 func (s Schema) Names() (names []string) {
@@ -477,36 +382,24 @@ func (s Schema) Index(name string) int {
 	return slices.IndexFunc(s, func(c Column) bool { return c.Name == name })
 }
 
-func (s Schema) Cells(e *Entry) []string {
-	cells := make([]string, len(s))
-	carried := 0
-	for i, c := range s {
-		if c.of != nil {
-			cells[i] = input.OneLine(c.of(e))
-			continue
-		}
-		if carried < len(e.Row.Carried) {
-			cells[i] = input.OneLine(e.Row.Carried[carried])
-		}
-		carried++
-	}
-	return cells
-}
+// Cells returns a row's cells.
+func (s Schema) Cells(e *Entry) []string { return s.Repeat(nil, e) }
 
-// Repeat copies the cells of a row with the same block, except those that belong to the row itself.
+// Repeat returns the cells of a row whose block was measured for another row, with the given cells.
 func (s Schema) Repeat(measured []string, e *Entry) []string {
-	cells := slices.Clone(measured)
+	cells := make([]string, len(s))
 	carried := 0
 	for i, c := range s {
 		switch {
 		case c.of == nil:
-			cells[i] = ""
 			if carried < len(e.Row.Carried) {
 				cells[i] = input.OneLine(e.Row.Carried[carried])
 			}
 			carried++
-		case c.PerRow:
-			cells[i] = input.OneLine(c.of(e))
+		case c.PerRow || measured == nil:
+			cells[i] = c.cell(e)
+		default:
+			cells[i] = measured[i]
 		}
 	}
 	return cells

@@ -2,6 +2,7 @@ package resultfile
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,20 +13,19 @@ import (
 	"github.com/bbprof/bbprof/initial"
 )
 
-// exporter writes accepted blocks in another tool's format.
-type exporter interface {
-	append(line []byte, cells []string) ([]byte, error)
-	footer() []byte
+// exportFormat describes the format of another tool, which holds accepted blocks alone.
+type exportFormat struct {
+	block               func(*exportBlock) error // appends a block to its out
+	needs               []string                 // columns besides hex and cycles
+	start, between, end string
 }
 
-// export is an exporter for formats whose blocks are independent.
+// export is a file of such a format.
 type export struct {
+	*exportFormat
 	at            map[string]int // column indices
-	block         func(b *exportBlock) error
-	start, end    string // of the file
-	between       string // between blocks
-	n, lines      int    // so far
-	core, started string // of the run, once a row states them
+	n, lines      int            // so far
+	core, started string         // of the run, once a row states them
 }
 
 // exportBlock is a block to export.
@@ -38,13 +38,13 @@ type exportBlock struct {
 
 func (b *exportBlock) cell(name string) string { return b.cells[b.at[name]] }
 
-// newExport fails if a column that the format needs is missing.
-func newExport(s Schema, needs []string, e export) (exporter, error) {
-	e.at = map[string]int{}
-	for _, name := range append(needs, "hex", "cycles") {
+// over fails if a column that the format needs is missing.
+func (f *exportFormat) over(s Schema) (*export, error) {
+	e := &export{exportFormat: f, at: map[string]int{}}
+	for _, name := range append(slices.Clone(f.needs), "hex", "cycles") {
 		i := s.Index(name)
 		if i < 0 && name == "mapping" {
-			return nil, fmt.Errorf("there is no column mapping, with the pages of each block; measure with bbprof batch -mapping")
+			return nil, errors.New("there is no column mapping, with the pages of each block; measure with bbprof batch -mapping")
 		}
 		if i < 0 {
 			return nil, fmt.Errorf("there is no column %s among %q", name, s.Names())
@@ -54,7 +54,7 @@ func newExport(s Schema, needs []string, e export) (exporter, error) {
 	if i := s.Index(runHeader); i >= 0 {
 		e.at[runHeader] = i
 	}
-	return &e, nil
+	return e, nil
 }
 
 func (e *export) append(line []byte, cells []string) (_ []byte, err error) {
@@ -94,98 +94,80 @@ func (e *export) footer() []byte {
 	return []byte(e.end)
 }
 
-func newBHive(s Schema) (exporter, error) {
-	return newExport(s, nil, export{block: func(b *exportBlock) error {
-		b.out = appendCSV(b.out, []string{b.cell("hex"), strconv.FormatFloat(100*b.cycles, 'f', cycleDecimals-2, 64)})
-		return nil
-	}})
+func bhive(b *exportBlock) error {
+	b.out = appendCSV(b.out, []string{b.cell("hex"), strconv.FormatFloat(100*b.cycles, 'f', cycleDecimals-2, 64)})
+	return nil
 }
 
-func newIthemal(s Schema) (exporter, error) {
-	return newExport(s, nil, export{block: func(b *exportBlock) error {
-		b.out = append(append(b.out, b.cell("hex")...), '\n')
-		return nil
-	}})
+func ithemal(b *exportBlock) error {
+	b.out = append(append(b.out, b.cell("hex")...), '\n')
+	return nil
 }
 
-// newOSACA marks each block as OSACA's documentation says (Marker instructions). OSACA analyses the first block of
+const osacaStart = ".intel_syntax noprefix\n# OSACA takes the first block, or the one at --lines\n"
+
+// osaca marks each block as OSACA's documentation says (Marker instructions). OSACA analyses the first block of
 // a file, or the given lines.
-func newOSACA(s Schema) (exporter, error) {
-	return newExport(s, nil, export{start: ".intel_syntax noprefix\n# OSACA takes the first block, or the one at --lines\n", block: func(b *exportBlock) error {
-		insts, err := asm.DecodeHex(b.cell("hex"))
-		if err != nil {
-			return err
-		}
-		if b.n == 0 {
-			b.lines = 2
-		}
-		first := b.lines + 3
-		b.lines = first + len(insts)
-		b.out = fmt.Appendf(b.out, "# %s %s cycles --lines %d-%d\n# OSACA-BEGIN\n", b.cell("hex"), b.cell("cycles"), first, b.lines-1)
-		for i := range insts {
-			b.out = append(append(b.out, insts[i].Text()...), '\n')
-		}
-		b.out = append(b.out, "# OSACA-END\n"...)
-		return nil
-	}})
+func osaca(b *exportBlock) error {
+	insts, err := asm.DecodeHex(b.cell("hex"))
+	if err != nil {
+		return err
+	}
+	if b.n == 0 {
+		b.lines = strings.Count(osacaStart, "\n")
+	}
+	first := b.lines + 3
+	b.lines = first + len(insts)
+	b.out = fmt.Appendf(b.out, "# %s %s cycles --lines %d-%d\n# OSACA-BEGIN\n", b.cell("hex"), b.cell("cycles"), first, b.lines-1)
+	b.listing(insts)
+	b.out = append(b.out, "# OSACA-END\n"...)
+	return nil
 }
 
-// newAnICA writes the input of AnICA's MeasurementDB.add_series (iwho/predictors/measurementdb.py of
+// listing appends instructions, one a line.
+func (b *exportBlock) listing(insts []asm.Inst) {
+	for i := range insts {
+		b.out = append(append(b.out, insts[i].Text()...), '\n')
+	}
+}
+
+const anicaStart = `{"series_date":"STARTED","source_computer":"CORE","measurements":[` + "\n"
+
+// anica writes the input of AnICA's MeasurementDB.add_series (iwho/predictors/measurementdb.py of
 // cdl-saarland/iwho).
-func newAnICA(s Schema) (exporter, error) {
-	return newExport(s, []string{runHeader}, export{
-		start: `{"series_date":"STARTED","source_computer":"CORE","measurements":[` + "\n", between: ",\n", end: "\n]}\n",
-		block: func(b *exportBlock) (err error) {
-			type run struct {
-				Predictor string  `json:"predictor"`
-				Result    float64 `json:"result"`
-				Remark    *string `json:"remark"`
-			}
-			var text []byte
-			text, err = json.Marshal(struct {
-				Input string `json:"input"`
-				Runs  []run  `json:"predictor_runs"`
-			}{b.cell("hex"), []run{{b.source("bbprof."), b.cycles, nil}}})
-			b.out = append(b.out, text...)
-			return err
-		}})
+func anica(b *exportBlock) error {
+	type run struct {
+		Predictor string  `json:"predictor"`
+		Result    float64 `json:"result"`
+		Remark    *string `json:"remark"`
+	}
+	text, err := json.Marshal(struct {
+		Input string `json:"input"`
+		Runs  []run  `json:"predictor_runs"`
+	}{b.cell("hex"), []run{{b.source("bbprof."), b.cycles, nil}}})
+	b.out = append(b.out, text...)
+	return err
 }
 
-func newGematria(s Schema) (exporter, error) {
-	return newExport(s, nil, export{block: func(b *exportBlock) error {
-		insts, err := asm.DecodeHex(b.cell("hex"))
-		if err != nil {
-			return err
-		}
-		t := gematria.Throughput{Source: b.source("bbprof: "), Cycles: []float64{b.cycles}}
-		for i := range insts {
-			t.Instructions = append(t.Instructions, gematria.Instruction{Address: uint64(insts[i].Offset), Text: insts[i].Text(), Code: insts[i].Bytes})
-		}
-		b.out = gematria.AppendRecord(b.out, t.Message())
-		return nil
-	}})
+func gematriaThroughput(b *exportBlock) error {
+	insts, err := asm.DecodeHex(b.cell("hex"))
+	if err != nil {
+		return err
+	}
+	t := gematria.Throughput{Source: b.source("bbprof: "), Cycles: []float64{b.cycles}}
+	for i := range insts {
+		t.Instructions = append(t.Instructions, gematria.Instruction{Address: uint64(insts[i].Offset), Text: insts[i].Text(), Code: insts[i].Bytes})
+	}
+	b.out = gematria.AppendRecord(b.out, t.Message())
+	return nil
 }
 
 var stateColumns = []string{"init", "set", "mapping"}
 
-func newGematriaState(s Schema) (exporter, error) {
-	return newExport(s, stateColumns, export{block: func(b *exportBlock) error {
-		a, err := b.stated()
-		b.out = gematria.AppendRecord(b.out, a.Message())
-		return err
-	}})
-}
-
-func newGematriaJSON(s Schema) (exporter, error) {
-	return newExport(s, stateColumns, export{start: "[\n", between: ",\n", end: "\n]\n", block: func(b *exportBlock) error {
-		a, err := b.stated()
-		if err != nil {
-			return err
-		}
-		text, err := a.JSON()
-		b.out = append(b.out, text...)
-		return err
-	}})
+func gematriaState(b *exportBlock) error {
+	a, err := b.stated()
+	b.out = gematria.AppendRecord(b.out, a.Message())
+	return err
 }
 
 // source names the measuring program and the core.
@@ -289,7 +271,8 @@ func registersOf(insts []asm.Inst, state initial.State) (list []gematria.Registe
 	if segments[asm.GS] {
 		add("gs", state.GSBase)
 	}
-	for _, r := range []asm.Reg{asm.RAX, asm.RCX, asm.RDX, asm.RSI, asm.RDI, asm.R8, asm.R9, asm.R10, asm.R11, asm.RBX, asm.R14, asm.R15, asm.R12, asm.R13, asm.RBP} {
+	for _, r := range []asm.Reg{asm.RAX, asm.RCX, asm.RDX, asm.RSI, asm.RDI, asm.R8, asm.R9, asm.R10, asm.R11, asm.RBX,
+		asm.R14, asm.R15, asm.R12, asm.R13, asm.RBP} {
 		if all.GPR>>r&1 == 0 {
 			return list, strings.ToUpper(r.String()), nil
 		}

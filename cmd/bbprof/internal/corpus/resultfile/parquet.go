@@ -2,7 +2,6 @@ package resultfile
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,18 +12,11 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/parquet"
 )
 
-// parquetMagic starts a file.
-var parquetMagic = []byte(parquet.Magic)
-
-// parquetTypes maps column types to Parquet's.
-var parquetTypes = map[Type]parquet.Type{Text: parquet.Text, Integer: parquet.Integer, Number: parquet.Number, Flag: parquet.Flag}
-
 // parquetRuns is the metadata key for a file's runs: a JSON array of distinct values of column run_header. It is
 // written even if that column, or the row with it, was omitted.
 const parquetRuns = "bbprof.runs"
 
 type parquetWriter struct {
-	schema Schema
 	*parquet.Writer
 	header int      // index of run_header, -1 if there is none
 	runs   []string // JSON
@@ -36,10 +28,10 @@ func newParquetWriter(w io.Writer, s Schema) (*parquetWriter, error) {
 	}
 	var columns []parquet.Column
 	for _, c := range s {
-		columns = append(columns, parquet.Column{Name: c.Name, Type: parquetTypes[c.Type], EmptyText: c.of == nil && !c.Unknown})
+		columns = append(columns, parquet.Column{Name: c.Name, Type: c.Type, EmptyText: c.of == nil && !c.Unknown})
 	}
 	out, err := parquet.NewWriter(w, columns)
-	return &parquetWriter{schema: s, Writer: out, header: s.Index(runHeader)}, err
+	return &parquetWriter{Writer: out, header: s.Index(runHeader)}, err
 }
 
 func (w *parquetWriter) noteRun(header string) {
@@ -54,12 +46,11 @@ func (w *parquetWriter) Write(cells []string) error {
 	if w.header >= 0 {
 		w.noteRun(cells[w.header])
 	}
-	err := w.Writer.Write(cells)
-	if bad := (*parquet.MistypedError)(nil); errors.As(err, &bad) {
-		return w.schema[bad.Column].mistyped(cells[bad.Column])
-	}
-	return err
+	return w.Writer.Write(cells)
 }
+
+// Flush does nothing: rows are written in groups.
+func (w *parquetWriter) Flush() error { return nil }
 
 type parquetReader struct {
 	schema Schema
@@ -72,8 +63,8 @@ func newParquetReader(f *os.File) (*parquetReader, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkWidth(len(in.Columns)); err != nil {
-		return nil, err
+	if len(in.Columns) > input.MaxColumns {
+		return nil, tooWide(len(in.Columns))
 	}
 	r := &parquetReader{schema: SchemaOf(in.Names()), in: in, cells: make([]string, len(in.Columns))}
 	for i, c := range r.schema {

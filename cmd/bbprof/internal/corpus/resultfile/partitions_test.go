@@ -25,11 +25,12 @@ func TestPartitions(t *testing.T) {
 		if d.IsDir() {
 			return err
 		}
-		in, closer := require.Get2(openFile(path))(t)
-		defer closer.Close()
+		in := require.Get(OpenRows(path, nil))(t)
+		defer in.Close()
 		name, _ := filepath.Rel(dir, path)
-		for cells, err := in.Next(); err == nil; cells, err = in.Next() {
-			got[name] += strings.Join(cells, " ") + ";"
+		for row, err := range in.All() {
+			require.NoError(t, err)
+			got[name] += strings.Join(row.Cells, " ") + ";"
 		}
 		return nil
 	})

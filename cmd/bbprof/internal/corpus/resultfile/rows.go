@@ -1,15 +1,20 @@
 package resultfile
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"iter"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/parquet"
 )
 
 // Each yields the results of next until io.EOF. An error is the last.
@@ -30,22 +35,27 @@ type Rows struct {
 	Runs   Runs // in the file's metadata, or in the rows so far
 	name   string
 	in     Reader
-	closer io.Closer
+	opened []io.Closer
 	at     map[string]int
 	number int // of the latest row
+}
+
+type Reader interface {
+	Schema() Schema // nil if there is no complete header
+	// Next returns the next row. At the end the error is io.EOF; after a *DamageError, reading may continue. The cells
+	// are valid until the next call.
+	Next() ([]string, error)
 }
 
 // OpenRows opens a result of any readable format, compressed or not, detected by its first bytes; - is standard
 // input. It requires a header with these columns.
 func OpenRows(name string, stdin io.Reader, columns ...string) (r *Rows, err error) {
 	r = &Rows{name: name}
-	if name == "-" {
-		r.in, r.closer, err = openStream(stdin)
-	} else {
-		r.in, r.closer, err = openFile(name)
-	}
-	if err == nil {
+	if err = r.open(stdin); err == nil {
 		err = r.begin(columns)
+	}
+	if err != nil {
+		r.Close()
 	}
 	if failed := (*fs.PathError)(nil); errors.As(err, &failed) && failed.Path == name {
 		return nil, err
@@ -53,6 +63,51 @@ func OpenRows(name string, stdin io.Reader, columns ...string) (r *Rows, err err
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return r, nil
+}
+
+// open detects the format. It copies Parquet from a pipe to a file first.
+func (r *Rows) open(stdin io.Reader) error {
+	file := (*os.File)(nil)
+	if r.name != "-" {
+		var err error
+		if file, err = os.Open(r.name); err != nil {
+			return err
+		}
+		stdin, r.opened = file, append(r.opened, file)
+	}
+	in := bufio.NewReaderSize(stdin, 1<<16)
+	if magic, _ := in.Peek(len(parquet.Magic)); string(magic) == parquet.Magic {
+		if file == nil || !isRegular(file) {
+			var err error
+			if file, err = parquet.Kept(in); err != nil {
+				return err
+			}
+			r.opened = append(r.opened, file)
+		}
+		table, err := newParquetReader(file)
+		r.in = table
+		return err
+	}
+	plain, _, err := input.Decompressed(in)
+	if err != nil {
+		return err
+	}
+	r.opened = append(r.opened, plain)
+	lines, err := NewLineReader(plain, "")
+	r.in = lines
+	return err
+}
+
+func isRegular(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode().IsRegular()
+}
+
+// IsLines reports whether a file starts like CSV or JSON lines, neither Parquet nor compressed.
+func IsLines(f io.ReaderAt) bool {
+	magic := make([]byte, len(parquet.Magic))
+	n, _ := f.ReadAt(magic, 0)
+	return string(magic[:n]) != parquet.Magic && !input.Compressed(magic[:n])
 }
 
 func (r *Rows) begin(columns []string) (err error) {
@@ -66,13 +121,15 @@ func (r *Rows) begin(columns []string) (err error) {
 			err = r.Runs.addHeaders(p.runs()...)
 		}
 	}
-	if err != nil {
-		r.Close()
-	}
 	return err
 }
 
-func (r *Rows) Close() error { return r.closer.Close() }
+func (r *Rows) Close() (err error) {
+	for _, c := range slices.Backward(r.opened) {
+		err = errors.Join(err, c.Close())
+	}
+	return err
+}
 
 // Error adds the file's name to an error.
 func (r *Rows) Error(err error) error { return fmt.Errorf("%s: %w", r.name, err) }

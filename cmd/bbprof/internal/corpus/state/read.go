@@ -2,7 +2,6 @@ package state
 
 import (
 	"archive/zip"
-	"bytes"
 	"encoding/binary"
 	"encoding/csv"
 	"encoding/json"
@@ -11,9 +10,7 @@ import (
 	"io"
 	"math"
 	"os"
-	"slices"
 	"sort"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -30,7 +27,7 @@ type Reader struct {
 	visits, pages int // in all chunks
 
 	mu     sync.Mutex
-	recent []*chunkData // most recently used last
+	recent map[int]*chunkData // by number of the chunk
 }
 
 // chunk describes a chunk of visits: its position and its numbers of visits and new pages.
@@ -42,7 +39,6 @@ type chunk struct {
 
 // chunkData is a chunk of visits in memory.
 type chunkData struct {
-	chunk  int
 	visits []visit
 	pages  []byte
 }
@@ -94,7 +90,7 @@ func wholeFile(name string) string {
 
 // NewReader reads the index of a file of the given size; errors call it name.
 func NewReader(name string, from io.ReaderAt, size int64) (*Reader, error) {
-	r := &Reader{name: name, close: func() error { return nil }}
+	r := &Reader{name: name, close: func() error { return nil }, recent: map[int]*chunkData{}}
 	var start [2]byte
 	from.ReadAt(start[:], 0)
 	archive, err := zip.NewReader(from, size)
@@ -117,7 +113,8 @@ func (r *Reader) open(files []*zip.File, size int64) error {
 		return r.damaged(err)
 	}
 	if about.Version != version {
-		return &Error{Subject: r.name, Problem: fmt.Sprintf("it is of version %d, which this bbprof does not know", about.Version), Remedy: "use the bbprof that wrote it, or a newer one"}
+		return &Error{Subject: r.name, Problem: fmt.Sprintf("it is of version %d, which this bbprof does not know",
+			about.Version), Remedy: "use the bbprof that wrote it, or a newer one"}
 	}
 	r.about = about.About
 	last := len(files) - 1
@@ -127,7 +124,8 @@ func (r *Reader) open(files []*zip.File, size int64) error {
 	for _, f := range files[1:last] {
 		c := chunk{file: f, firstVisit: r.visits, firstPage: r.pages}
 		fmt.Sscanf(f.Name, chunkFile, &c.visits, &c.pages)
-		if f.Name != fmt.Sprintf(chunkFile, c.visits, c.pages) || c.visits < 1 || c.visits > fullVisits || c.pages < 0 || c.pages > fullPages+2*MaxPages || r.pages > math.MaxUint32-c.pages {
+		if f.Name != fmt.Sprintf(chunkFile, c.visits, c.pages) || c.visits < 1 || c.visits > fullVisits || c.pages < 0 ||
+			c.pages > fullPages+2*MaxPages || r.pages > math.MaxUint32-c.pages {
 			return r.damaged(fmt.Errorf("%.40q is not a chunk of visits", f.Name))
 		}
 		r.chunks = append(r.chunks, c)
@@ -199,52 +197,18 @@ func (r *Reader) damaged(err error) error {
 }
 
 func (r *Reader) readIndex(text []byte) error {
-	rows := csv.NewReader(bytes.NewReader(text))
-	rows.FieldsPerRecord, rows.ReuseRecord = len(columns), true
-	names := map[string]string{} // many rows share block, file and function
-	for n := -1; ; n++ {
-		cells, err := rows.Read()
-		switch {
-		case err == io.EOF && n != r.visits:
-			return r.damaged(fmt.Errorf("its index has %d rows for %d visits", max(n, 0), r.visits))
-		case err == io.EOF:
-			return nil
-		case err != nil:
-			return r.damaged(err)
-		case n < 0:
-			if !slices.Equal(cells, columns) {
-				return r.damaged(errors.New("its index has other columns"))
-			}
-			continue
-		}
-		e, err := entry(cells, names)
-		if err == nil && e.ID != n+1 {
-			err = fmt.Errorf("row %d of its index is of state %d", n+1, e.ID)
-		}
-		if err != nil {
-			return r.damaged(err)
-		}
-		r.index = append(r.index, e)
+	if err := json.Unmarshal(text, &r.index); err != nil {
+		return r.damaged(err)
 	}
-}
-
-// entry parses a row of the index; names interns its strings.
-func entry(cells []string, names map[string]string) (e Entry, err error) {
-	for i, to := range map[int]*string{0: &e.Hex, 2: &e.File, 3: &e.Function} {
-		if _, ok := names[cells[i]]; !ok {
-			own := string([]byte(cells[i]))
-			names[own] = own
-		}
-		*to = names[cells[i]]
+	if len(r.index) != r.visits {
+		return r.damaged(fmt.Errorf("its index has %d rows for %d visits", len(r.index), r.visits))
 	}
-	var id, pages, changed uint64
-	for i, to := range map[int]*uint64{1: &id, 4: &e.Address, 5: &e.Offset, 6: &e.Visit, 7: &e.Visits, 8: &pages, 9: &changed} {
-		if *to, err = strconv.ParseUint(cells[i], 0, 64); err != nil {
-			return e, err
+	for n, e := range r.index {
+		if e.ID != n+1 {
+			return r.damaged(fmt.Errorf("row %d of its index is of state %d", n+1, e.ID))
 		}
 	}
-	e.ID, e.Pages, e.Changed = int(id), int(pages), int(changed)
-	return e, nil
+	return nil
 }
 
 // load reads a file of the archive, of at most most bytes.
@@ -267,11 +231,9 @@ func (r *Reader) load(f *zip.File, most uint64) ([]byte, error) {
 	return text, nil
 }
 
-// unpack returns a chunk, cached if recently used.
+// unpack returns a chunk, and keeps it for a while.
 func (r *Reader) unpack(n int) (*chunkData, error) {
-	if i := slices.IndexFunc(r.recent, func(u *chunkData) bool { return u.chunk == n }); i >= 0 {
-		u := r.recent[i]
-		r.recent = append(slices.Delete(r.recent, i, i+1), u)
+	if u := r.recent[n]; u != nil {
 		return u, nil
 	}
 	raw, err := r.load(r.chunks[n].file, uint64(maxRaw))
@@ -282,11 +244,10 @@ func (r *Reader) unpack(n int) (*chunkData, error) {
 	if err != nil {
 		return nil, r.damaged(err)
 	}
-	u.chunk = n
 	if len(r.recent) == cached {
-		r.recent = slices.Delete(r.recent, 0, 1)
+		clear(r.recent)
 	}
-	r.recent = append(r.recent, u)
+	r.recent[n] = u
 	return u, nil
 }
 
@@ -320,13 +281,10 @@ func parse(raw []byte, visits, pages int) (*chunkData, error) {
 // WriteIndex writes the index as CSV: a corpus of the blocks, whose column state names each state.
 func (r *Reader) WriteIndex(w io.Writer) error {
 	rows := csv.NewWriter(w)
-	if err := rows.Write(columns); err != nil {
-		return err
-	}
-	for i := range r.index {
-		if err := rows.Write(r.index[i].cells(r.name + "#")); err != nil {
-			return err
-		}
+	rows.Write([]string{"hex", "state", "file", "function", "address", "offset", "visit", "visits", "pages", "changed"}) // errors persist
+	for _, e := range r.index {
+		rows.Write([]string{e.Hex, fmt.Sprintf("%s#%d", r.name, e.ID), e.File, e.Function, fmt.Sprintf("%#x", e.Address), fmt.Sprintf("%#x", e.Offset),
+			fmt.Sprint(e.Visit), fmt.Sprint(e.Visits), fmt.Sprint(e.Pages), fmt.Sprint(e.Changed)})
 	}
 	rows.Flush()
 	return rows.Error()

@@ -25,16 +25,16 @@ type Visit struct {
 
 // Entry is a row of the index.
 type Entry struct {
-	ID       int // from 1, in file order
-	Hex      string
-	File     string // with the block, as the program loaded it
-	Function string
-	Offset   uint64 // of the block in the file, as extract shows it
-	Address  uint64 // in the program's memory
-	Visit    uint64 // which visit was drawn, from 1
-	Visits   uint64 // out of how many
-	Pages    int    // touched by the block
-	Changed  int    // of those, changed by the block
+	ID       int    `json:"state"` // from 1, in file order
+	Hex      string `json:"hex"`
+	File     string `json:"file"` // with the block, as the program loaded it
+	Function string `json:"function"`
+	Offset   uint64 `json:"offset"`  // of the block in the file, as extract shows it
+	Address  uint64 `json:"address"` // in the program's memory
+	Visit    uint64 `json:"visit"`   // which visit was drawn, from 1
+	Visits   uint64 `json:"visits"`  // out of how many
+	Pages    int    `json:"pages"`   // touched by the block
+	Changed  int    `json:"changed"` // of those, changed by the block
 }
 
 // About describes what all visits of a file have in common.
@@ -52,11 +52,11 @@ type Error = words.Error
 const (
 	aboutFile = "bbprof-states.json"
 	chunkFile = "visits-%d-pages-%d"
-	indexFile = "index.csv"
+	indexFile = "index.json"
 )
 
 // version of the format, in aboutFile.
-const version = 1
+const version = 2
 
 const (
 	pageSize = 4096
@@ -105,7 +105,8 @@ func registersOf(c *initial.Captured) (r registers, err error) {
 
 // captured returns the state without its pages. It omits zero vector registers.
 func (r *registers) captured() (c initial.Captured) {
-	c.State = initial.State{Name: "captured", GPR: r.GPR, FSBase: r.FSBase, GSBase: r.GSBase, Fill: initial.Paper().Fill, MXCSR: r.MXCSR, Opmasks: r.Opmasks, Flags: r.Flags}
+	c.State = initial.State{Name: "captured", GPR: r.GPR, FSBase: r.FSBase, GSBase: r.GSBase, Fill: initial.Paper().Fill,
+		MXCSR: r.MXCSR, Opmasks: r.Opmasks, Flags: r.Flags}
 	c.Address, c.X87 = r.Address, r.X87
 	c.Vectors = initial.VectorsOf(&r.Vectors)
 	return c

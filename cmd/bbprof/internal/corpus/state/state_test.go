@@ -26,7 +26,8 @@ var whole = cmp.Comparer(func(a, b initial.Page) bool { return a == b })
 
 // randomState has n pages with few distinct contents.
 func randomState(rng *rand.Rand, n int) initial.Captured {
-	c := initial.Captured{State: initial.State{Name: "captured", FSBase: rng.Uint64(), Flags: 0x41, Fill: initial.Paper().Fill, MXCSR: 0x1f80}, Address: rng.Uint64()}
+	c := initial.Captured{State: initial.State{Name: "captured", FSBase: rng.Uint64(), Flags: 0x41,
+		Fill: initial.Paper().Fill, MXCSR: 0x1f80}, Address: rng.Uint64()}
 	for i := range c.GPR {
 		c.GPR[i] = rng.Uint64()
 	}
@@ -158,7 +159,7 @@ func TestDamage(t *testing.T) {
 			t.Fatalf("%d of %d bytes: %v", n, len(file), err)
 		}
 	}
-	if _, _, err := read(archive(t, `{"version":2}`, "", "", 0, 0)); err == nil || !strings.Contains(err.Error(), "version 2") {
+	if _, _, err := read(archive(t, `{"version":3}`, "", "", 0, 0)); err == nil || !strings.Contains(err.Error(), "version 3") {
 		t.Error(err)
 	}
 }
@@ -231,10 +232,8 @@ func FuzzRead(f *testing.F) {
 			w.visits = binary.LittleEndian.AppendUint32(w.visits, 0)
 		}
 	}
-	const row = "90,1,f,g,0x1,0x2,1,1,0,0\n"
-	header := strings.Join(columns, ",") + "\n"
-	f.Add(`{"version":1}`, string(w.visits), header+row+strings.Replace(row, ",1,", ",2,", 1)+strings.Replace(row, ",1,", ",3,", 1), 3, 0)
-	f.Add(`{"version":1,"program":["a"]}`, "", header, 0, 0)
+	f.Add(`{"version":2}`, string(w.visits), `[{"state":1,"hex":"90"},{"state":2},{"state":3,"file":"f"}]`, 3, 0)
+	f.Add(`{"version":2,"program":["a"]}`, "", "[]", 0, 0)
 	f.Fuzz(func(t *testing.T, about, chunk, index string, visits, pages int) {
 		file := archive(t, about, chunk, index, visits, pages)
 		_, _, err := read(file)

@@ -3,15 +3,12 @@ package state
 import (
 	"archive/zip"
 	"bufio"
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/atomicfile"
 	"github.com/bbprof/bbprof/initial"
@@ -24,21 +21,15 @@ type Writer struct {
 	visits, pages   []byte // of the current chunk
 	nVisits, nPages int    // of the current chunk
 	known           map[[sha256.Size]byte]uint32
-	index           bytes.Buffer
-	rows            *csv.Writer
-	entries         int
+	index           []Entry
 }
 
 // NewWriter starts a file.
 func NewWriter(w io.Writer, about About) (*Writer, error) {
 	s := &Writer{zip: zip.NewWriter(w), known: map[[sha256.Size]byte]uint32{}}
-	s.rows = csv.NewWriter(&s.index)
 	text, err := json.Marshal(versionedAbout{version, about})
 	if err == nil {
 		err = s.put(aboutFile, text)
-	}
-	if err == nil {
-		err = s.rows.Write(columns)
 	}
 	return s, err
 }
@@ -57,18 +48,9 @@ func (s *Writer) put(name string, text []byte) error {
 	return err
 }
 
-var columns = []string{"hex", "state", "file", "function", "address", "offset", "visit", "visits", "pages", "changed"}
-
-// cells formats a row of the index; name precedes the number in column state.
-func (e *Entry) cells(name string) []string {
-	return []string{e.Hex, name + strconv.Itoa(e.ID), e.File, e.Function, fmt.Sprintf("%#x", e.Address), fmt.Sprintf("%#x", e.Offset),
-		strconv.FormatUint(e.Visit, 10), strconv.FormatUint(e.Visits, 10), strconv.Itoa(e.Pages), strconv.Itoa(e.Changed)}
-}
-
 // Add appends a visit, and sets its ID, Pages and Changed.
 func (s *Writer) Add(v *Visit) error {
-	s.entries++
-	v.ID, v.Pages, v.Changed = s.entries, len(v.Before.Pages), len(v.After.Pages)
+	v.ID, v.Pages, v.Changed = len(s.index)+1, len(v.Before.Pages), len(v.After.Pages)
 	for _, c := range []*initial.Captured{&v.Before, &v.After} {
 		if len(c.Pages) > MaxPages {
 			return fmt.Errorf("a visit of block %s touches %d pages; a file takes at most %d", v.Hex, len(c.Pages), MaxPages)
@@ -85,11 +67,8 @@ func (s *Writer) Add(v *Visit) error {
 			s.page(&c.Pages[i])
 		}
 	}
-	s.nVisits++
-	if err := s.rows.Write(v.cells("")); err != nil {
-		return err
-	}
-	if s.nVisits < fullVisits && s.nPages < fullPages {
+	s.index = append(s.index, v.Entry)
+	if s.nVisits++; s.nVisits < fullVisits && s.nPages < fullPages {
 		return nil
 	}
 	return s.flush()
@@ -125,9 +104,9 @@ func (s *Writer) flush() error {
 // Close writes the last chunk and the index. It leaves the underlying writer open.
 func (s *Writer) Close() error {
 	err := s.flush()
-	s.rows.Flush() // into memory
-	if err == nil {
-		err = s.put(indexFile, s.index.Bytes())
+	index, indexErr := json.Marshal(append([]Entry{}, s.index...)) // an array, even of none
+	if err = cmp.Or(err, indexErr); err == nil {
+		err = s.put(indexFile, index)
 	}
 	if err == nil {
 		err = s.zip.Close()

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package batch
+package atomicfile
 
 import (
 	"errors"
