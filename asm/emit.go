@@ -197,6 +197,9 @@ func (e *Emitter) regOp(opcode byte, r, m Reg) {
 	e.Raw(0x48|byte(r>>3)<<2|byte(m>>3), opcode, 0xc0|byte(r&7)<<3|byte(m&7))
 }
 
+// Mov is mov dst, src.
+func (e *Emitter) Mov(dst, src Reg) { e.regOp(0x89, src, dst) }
+
 // Add is add dst, src, register to register: never eliminated at rename.
 func (e *Emitter) Add(dst, src Reg) { e.regOp(0x01, src, dst) }
 

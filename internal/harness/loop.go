@@ -1,6 +1,9 @@
 package harness
 
 import (
+	"encoding/binary"
+	"math/rand/v2"
+
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
@@ -64,41 +67,38 @@ func padBranch(e *asm.Emitter, skip, n int) {
 }
 
 // BuildOwnLoop is Build with a loop over the copies that the block's own branch closes. Only the last copy has the branch, and only the state
-// that exit sets ends the loop after this many iterations.
-func BuildOwnLoop(at uint64, insts []asm.Inst, copies, iterations int, exit unroll.Exit, h Harness) (Image, error) {
-	return buildOwn(at, insts, copies, iterations, exit, h, false)
+// that l.Exit sets ends the loop after this many iterations, or fewer by l.Varied.
+func BuildOwnLoop(at uint64, insts []asm.Inst, iterations int, l unroll.Loop, h Harness) (Image, error) {
+	return buildOwn(at, insts, iterations, l, h, false)
 }
 
 // BuildOwnLoopDryRun is BuildOwnLoop for a dry run, see BuildDryRun. It counts iterations in memory and traps unless the loop ends after
 // this many: see [Image.Taken].
-func BuildOwnLoopDryRun(insts []asm.Inst, copies, iterations int, exit unroll.Exit, h Harness) (Image, error) {
-	return buildOwn(layout.DryRunCode, insts, copies, iterations, exit, h, true)
+func BuildOwnLoopDryRun(insts []asm.Inst, iterations int, l unroll.Loop, h Harness) (Image, error) {
+	l.Varied = 0
+	return buildOwn(layout.DryRunCode, insts, iterations, l, h, true)
 }
 
-func buildOwn(at uint64, insts []asm.Inst, copies, iterations int, exit unroll.Exit, h Harness, dryRun bool) (Image, error) {
-	branch, _ := asm.TrailingBranch(insts)
+func buildOwn(at uint64, insts []asm.Inst, iterations int, l unroll.Loop, h Harness, dryRun bool) (Image, error) {
 	const scratch = layout.DryRunCount + 8
-	var exits uint64
+	branch, _ := asm.TrailingBranch(insts)
+	var exits, table uint64
 	reached := true
-	im, err := build(at, insts[:len(insts)-1], copies, h, shape{
+	im, err := build(at, insts[:len(insts)-1], l.Copies, h, shape{
 		dryRun: dryRun,
+		early: func(e *asm.Emitter) (kept asm.Reg) {
+			table, kept = setExit(e, iterations, l)
+			return kept
+		},
 		before: func(e *asm.Emitter) {
 			if dryRun {
 				exits = traps(e, 2)
 				e.MovImm(asm.RAX, uint64(iterations)+1)
 				e.Store(layout.DryRunCount, asm.RAX)
 				e.MovImm(asm.RAX, h.Init.GPR[asm.RAX])
-			}
-			switch {
-			case exit.Memory && dryRun: // the page is mapped later, with this value
-			case exit.Memory:
-				e.MovImm(asm.RCX, exit.Addr)
-				e.MovImm(asm.RAX, exit.Value(iterations*copies))
-				e.StoreAt(asm.RCX, 0, asm.RAX)
-				e.MovImm(asm.RCX, h.Init.GPR[asm.RCX])
-				e.MovImm(asm.RAX, h.Init.GPR[asm.RAX])
-			default:
-				e.MovImm(exit.Reg, exit.Value(iterations*copies))
+				if !l.Exit.Memory { // the page of a word is mapped later, with its value
+					e.MovImm(l.Exit.Reg, l.Exit.Value(iterations*l.Copies))
+				}
 			}
 			e.Align(64)
 		},
@@ -125,8 +125,42 @@ func buildOwn(at uint64, insts []asm.Inst, copies, iterations int, exit unroll.E
 			e.Jmp(exits)
 		},
 	})
-	if im.exits, im.traps, im.Own = exits, 2, true; err == nil && !reached {
+	if im.exits, im.traps, im.Own, im.Table = exits, 2, true, table; err == nil && !reached {
 		err = &verdict.Rejection{Reason: verdict.ControlFlow, Inst: branch.Verdict(len(insts) - 1), Detail: branch.Mnemonic + " does not reach the start of so many copies"}
 	}
 	return im, err
+}
+
+// variedExits is the number of entries of an image's table of exits, and TableBytes its size.
+const (
+	variedExits = 32
+	TableBytes  = 8 * variedExits
+)
+
+// setExit appends a table of values of the exit and code that leaves this run's value in the exit's word of memory, or in r15 for its register
+// kept. The entry depends on the number of runs left, and differs between samples. So the branch predictor cannot learn the sequence, and both
+// images run the same one.
+func setExit(e *asm.Emitter, iterations int, l unroll.Loop) (table uint64, kept asm.Reg) {
+	past := e.ForwardJmp()
+	e.Align(64)
+	table = e.PC()
+	random := rand.New(rand.NewPCG(0, 0))
+	for range variedExits {
+		fewer := random.IntN(max(l.Varied, 1))
+		e.Raw(binary.LittleEndian.AppendUint64(nil, l.Exit.Value((iterations-fewer)*l.Copies))...)
+	}
+	e.Bind(past)
+	e.Load(asm.RAX, layout.SlotCount)
+	e.Load(asm.RCX, layout.SlotDither)
+	e.Add(asm.RAX, asm.RCX)
+	e.AndImm8(asm.RAX, variedExits-1)
+	e.Lea(asm.RCX, table)
+	e.LoadIndexed(asm.RAX, asm.RCX, asm.RAX)
+	if l.Exit.Memory {
+		e.MovImm(asm.RCX, l.Exit.Addr)
+		e.StoreAt(asm.RCX, 0, asm.RAX)
+		return table, none
+	}
+	e.Mov(asm.R15, asm.RAX)
+	return table, l.Exit.Reg
 }

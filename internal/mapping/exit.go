@@ -65,6 +65,9 @@ func (m *MappedBlock) ByOwnBranch(copies int, fe unroll.FrontEnd, late func() bo
 		}
 		for _, iterations := range many {
 			l := unroll.Loop{Copies: copies, Exit: &x, LoopIterations: iterations}
+			if m.task.VaryExit {
+				l.Varied = unroll.VariedBy(iterations)
+			}
 			loop, err := m.mapWithExit(l, late)
 			if err == nil && loop != nil {
 				return loop, fits, nil

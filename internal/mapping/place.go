@@ -27,7 +27,7 @@ func (p Program) Size() int {
 // build lays out this many iterations from at on.
 func (p Program) build(at uint64, iterations int, h harness.Harness) (harness.Image, error) {
 	if p.Loop != nil && p.Loop.Exit != nil {
-		return harness.BuildOwnLoop(at, p.Insts, p.Loop.Copies, iterations/p.Loop.Copies, *p.Loop.Exit, h)
+		return harness.BuildOwnLoop(at, p.Insts, iterations/p.Loop.Copies, *p.Loop, h)
 	}
 	if p.Loop != nil {
 		return harness.BuildLoop(at, p.Insts, p.Loop.Copies, iterations/p.Loop.Copies, p.Loop.Counter, h)
@@ -37,7 +37,7 @@ func (p Program) build(at uint64, iterations int, h harness.Harness) (harness.Im
 
 func (p Program) buildDryRun(iterations int, h harness.Harness) (harness.Image, error) {
 	if p.Loop != nil && p.Loop.Exit != nil {
-		return harness.BuildOwnLoopDryRun(p.Insts, p.Loop.Copies, iterations/p.Loop.Copies, *p.Loop.Exit, h)
+		return harness.BuildOwnLoopDryRun(p.Insts, iterations/p.Loop.Copies, *p.Loop, h)
 	}
 	if p.Loop != nil {
 		return harness.BuildLoopDryRun(p.Insts, p.Loop.Copies, iterations/p.Loop.Copies, p.Loop.Counter, h)

@@ -20,6 +20,8 @@ type image struct {
 	entry uint64
 	warm  int // untimed runs first, at least 1
 	runs  int // runs per timing; 0: the child run searches for the number
+
+	spread float64 // see Image
 }
 
 // runPlan lists the image pairs to time in one child run (from one stop of the child to the next).
@@ -354,6 +356,7 @@ func (o output) read(w *window, i int, p runPlan, runs int, c clock.Clock) error
 	}
 	w.columns = append(w.columns, column(timings), column(timings))
 	w.perRun = [2][]float64{column(timings), column(timings)}
+	spreads := [2]float64{p.pairs[w.pair].short.spread, p.pairs[w.pair].long.spread}
 	var buffer [maxRuns]float64
 	for i := range n {
 		at := at + uint64(i*o.sample)
@@ -372,7 +375,7 @@ func (o output) read(w *window, i int, p runPlan, runs int, c clock.Clock) error
 			if o.raw {
 				w.raw = append(w.raw, wholeTicks(times))
 			}
-			w.columns[1+chains+image][timed], w.perRun[image][timed] = runTimes(times, c)
+			w.columns[1+chains+image][timed], w.perRun[image][timed] = runTimes(times, c, spreads[image])
 			at += 8 * uint64(o.runs)
 			timing++
 		}
@@ -382,7 +385,8 @@ func (o output) read(w *window, i int, p runPlan, runs int, c clock.Clock) error
 
 // runTimes returns the time of all runs and the time of one. The latter is the mean of the core, because the loop before the copies is
 // mispredicted in some runs. If the core has less than coreShare of the runs, the scatter is the block's own, and it is the mean of all.
-func runTimes(times []float64, c clock.Clock) (all, one float64) {
+// Runs may differ by this spread.
+func runTimes(times []float64, c clock.Clock, spread float64) (all, one float64) {
 	for _, t := range times {
 		all += t
 	}
@@ -390,7 +394,7 @@ func runTimes(times []float64, c clock.Clock) (all, one float64) {
 	if coarse(c) {
 		core = stat.CoreSlope
 	}
-	one, kept := core(times, clockSlack(c))
+	one, kept := core(times, clockSlack(c)+spread*all/float64(len(times)))
 	if float64(kept) < coreShare*float64(len(times)) {
 		one = all / float64(len(times))
 	}

@@ -64,7 +64,11 @@ type Timer interface {
 type Image struct {
 	Entry      uint64
 	Iterations int
+	Varied     int // most iterations that a run has less, the same ones in both images of a pair
 }
+
+// spread returns the share of a run's time by which runs differ at most because their iterations do.
+func (im Image) spread() float64 { return float64(im.Varied) / float64(im.Iterations) }
 
 // Pair is a shorter and a longer image of one block.
 type Pair struct{ Short, Long Image }
@@ -243,7 +247,7 @@ func emit(cfg Config, child *tracee.Tracee, clock clock.Clock, probe harness.Pro
 		more(e)
 	}
 	for _, chain := range chains {
-		c.chains = append(c.chains, image{chain.Emit(e, clock.Emit), chainWarm, chain.Runs()})
+		c.chains = append(c.chains, image{chain.Emit(e, clock.Emit), chainWarm, chain.Runs(), 0})
 	}
 	e.Align(64)
 	c.resetImage = e.PC()
