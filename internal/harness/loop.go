@@ -99,12 +99,15 @@ func buildOwn(at uint64, insts []asm.Inst, iterations int, l unroll.Loop, h Harn
 				if !l.Exit.Memory { // the page of a word is mapped later, with its value
 					e.MovImm(l.Exit.Reg, l.Exit.Value(iterations*l.Copies))
 				}
+			} else {
+				e.Nop(64)
 			}
 			e.Align(64)
 		},
 		after: func(e *asm.Emitter, first uint64) {
 			if !dryRun {
 				reached = branch.Emit(e, first)
+				e.Lfence()
 				return
 			}
 			count := func() { // leaves the remaining iterations in rcx
