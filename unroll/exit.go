@@ -27,11 +27,12 @@ func (x Exit) String() string {
 	return x.Reg.String()
 }
 
-// mostVaried bounds Loop.Varied. A core that has learned a number of iterations, of some 400 or fewer on Zen 4, predicts the exit,
-// which takes 14 cycles less, or up to 20 more if stores follow. With random numbers it mispredicts in all but one run in mostVaried.
+// mostVaried bounds Loop.Varied. Zen 4 learns numbers of iterations up to some 400, and even a repeated sequence of them, and then predicts
+// the exit, which saves 14 cycles. If that happened in one image only, the difference of both would be wrong. With random numbers the exit
+// is predicted by chance alone, in one run of mostVaried.
 const mostVaried = 16
 
-// VariedBy returns Loop.Varied for these iterations: no run has fewer than three quarters of the shorter image's.
+// VariedBy returns Loop.Varied for these iterations: a run has at least three quarters of them.
 func VariedBy(iterations Factors) int { return min(mostVaried, iterations.Short/4) }
 
 // ownInsts is the least number of instructions executed in the longer image of OwnLoops: as many as in

@@ -44,8 +44,7 @@ type Loop struct {
 	LoopIterations Factors // of the shorter and the longer image
 	Counter        Counter
 	Exit           *Exit // if the block's own branch closes the loop; Counter is then unused
-	// Varied, if Exit is set: each timed run has fewer iterations, by a pseudo-random number below Varied.
-	Varied int
+	Varied         int   // each timed run with such an exit lacks a pseudo-random number of iterations below Varied
 }
 
 // Iterations returns how often the block runs in each image.

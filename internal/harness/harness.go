@@ -52,8 +52,8 @@ func Prologue(e *asm.Emitter, init initial.State, reset Reset, features asm.Feat
 	prologue(e, init, reset, features, func(*asm.Emitter) asm.Reg { return none })
 }
 
-// prologue is Prologue with code that early appends before the wait for all of this. The register that early returns starts with what that
-// code leaves in r15.
+// prologue is Prologue with code that early appends before the last wait. That code leaves in r15 the initial value of the register that
+// early returns.
 func prologue(e *asm.Emitter, init initial.State, reset Reset, features asm.Features, early func(e *asm.Emitter) asm.Reg) {
 	data := emitData(e, init, reset)
 	if reset.Memory {
@@ -160,7 +160,7 @@ func leaveOpCache(e *asm.Emitter) {
 // none is no register.
 const none asm.Reg = 16
 
-// registerLoads sets the arithmetic flags, then the registers: mov keeps the flags. Register kept gets the value of r15.
+// registerLoads sets the arithmetic flags, then the registers: mov keeps the flags. Register kept gets its value from r15.
 func registerLoads(init initial.State, kept asm.Reg) []byte {
 	const most = 192 // bytes: 10 for each of 16 registers, and the flags
 	t := asm.NewEmitterIn(0, make([]byte, 0, most))

@@ -23,8 +23,8 @@ type Image struct {
 	opcode    int    // offset in a copy of the opcode of its final branch, whose lowest bit inverts the condition
 	exits     uint64 // in a dry run: the first of the traps that Taken tells apart
 	traps     int
-	Table     uint64 // of the values that end such a loop, TableBytes; 0: none
 	Own       bool   // the block's own branch closes the loop: one trap for a loop that ends early, one for a loop that goes on
+	Table     uint64 // address of the values that end such a loop, TableBytes; 0: none
 }
 
 // span is code of a copy that belongs to the instruction after it.

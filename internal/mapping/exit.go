@@ -85,7 +85,8 @@ func (m *MappedBlock) ByOwnBranch(copies int, fe unroll.FrontEnd, late func() bo
 	if setter != nil {
 		tests = setter.Text()
 	}
-	return m, fits, reject("no register and no word of memory was found whose value decides after how many iterations %s ends the loop (%s)", branch.Mnemonic, tests)
+	return m, fits, reject(
+		"no register and no word of memory was found whose value decides after how many iterations %s ends the loop (%s)", branch.Mnemonic, tests)
 }
 
 // flagSetter returns the last instruction that sets flags of a condition, or nil.
@@ -307,7 +308,8 @@ func (m *MappedBlock) mapWithExit(l unroll.Loop, late func() bool) (*MappedBlock
 		return nil, err
 	}
 	midpoint := loop.midpointFactors().Long / l.Copies
-	for _, iterations := range []int{l.LoopIterations.Short, midpoint} {
+	fewest := l.LoopIterations.Short - max(l.Varied-1, 0)
+	for _, iterations := range []int{fewest, l.LoopIterations.Short, midpoint} {
 		on, ok, err := loop.tryExit(l, iterations)
 		for _, p := range on.Pages {
 			_, known := frameOf(loop.Pages, p.Addr)

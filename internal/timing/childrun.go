@@ -385,7 +385,7 @@ func (o output) read(w *window, i int, p runPlan, runs int, c clock.Clock) error
 
 // runTimes returns the time of all runs and the time of one. The latter is the mean of the core, because the loop before the copies is
 // mispredicted in some runs. If the core has less than coreShare of the runs, the scatter is the block's own, and it is the mean of all.
-// Runs may differ by this spread.
+// The core has all runs that differ by no more than spread, as a share, and the clock's steps explain.
 func runTimes(times []float64, c clock.Clock, spread float64) (all, one float64) {
 	for _, t := range times {
 		all += t

@@ -64,10 +64,10 @@ type Timer interface {
 type Image struct {
 	Entry      uint64
 	Iterations int
-	Varied     int // most iterations that a run has less, the same ones in both images of a pair
+	Varied     int // bound on the iterations that a run lacks, as many in both images of a pair
 }
 
-// spread returns the share of a run's time by which runs differ at most because their iterations do.
+// spread bounds the difference between runs that comes from their numbers of iterations, as a share of their time.
 func (im Image) spread() float64 { return float64(im.Varied) / float64(im.Iterations) }
 
 // Pair is a shorter and a longer image of one block.

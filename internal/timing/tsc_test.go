@@ -167,6 +167,10 @@ func TestRunTimes(t *testing.T) {
 			t.Errorf("%s: %g and %g, want %g and %g", c.name, all, one, sum, c.one)
 		}
 	}
+	differ := []float64{70, 110, 90, 114, 90, 66, 90, 490} // by their iterations, and one is disturbed
+	if _, one := runTimes(differ, clock.TSC{StepTicks: 2}, 0.5); one != 90 {
+		t.Errorf("runs that may differ by half: %g, want 90", one)
+	}
 }
 
 // The few missing windows of a pass are taken once, with the next replicate at the same place.
