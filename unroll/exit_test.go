@@ -22,7 +22,8 @@ func TestShortOwnLoops(t *testing.T) {
 			t.Errorf("%d copies, %v known: %v, want first %v", c.copies, c.known, got, c.want)
 		}
 		for _, l := range got {
-			if v := VariedBy(l); l.Long > 2*l.Short+1 || l.Short-max(v-1, 0) < 3*l.Short/4 || v > mostVaried {
+			v := VariedBy(l)
+			if l.Long > 2*l.Short+1 || l.Short-max(v-1, 0) < 3*l.Short/4 || v > mostVaried || (v == 0) != (l.Long < fewestVaried) {
 				t.Errorf("%d copies, %v known: %v, varied by %d", c.copies, c.known, l, v)
 			}
 		}
