@@ -34,9 +34,9 @@ func crowdedWarning(fits bool) []string {
 
 // measureLoop measures a block, already measured as copies in a row, as a loop too. For a loop that
 // cannot be measured it returns nil and a warning.
-func (s *session) measureLoop(j job, copies *mapping.MappedBlock, own bool) (_ *loopTiming, warnings []string, err error) {
+func (s *session) measureLoop(j job, copies *mapping.MappedBlock) (_ *loopTiming, warnings []string, err error) {
 	var l loopTiming
-	if own {
+	if j.ownLoop {
 		l, err = s.mapOwnLoop(j, copies)
 	} else {
 		l, err = s.mapLoop(copies, false)

@@ -117,7 +117,9 @@ func (s *session) runSteps(j job) (p progress, err error) {
 		return p, err
 	}
 	if j.Mode == Both {
-		p.loop, p.warnings, err = s.measureLoop(j, p.measurement.block, p.branch.As == Taken)
+		j.ownLoop = p.branch.As == Taken
+		j.keepCodeOffset()
+		p.loop, p.warnings, err = s.measureLoop(j, p.measurement.block)
 	}
 	return p, err
 }
@@ -146,11 +148,7 @@ func decode(code []byte) (d decoded, err error) {
 	if d.insts, err = asm.Decode(code); err != nil {
 		return d, err
 	}
-	running := d.insts
-	if _, ok := asm.TrailingBranch(d.insts); ok {
-		running = running[:len(running)-1]
-	}
-	if rejection := asm.Refuse(running); rejection != nil {
+	if rejection := asm.Refuse(asm.WithoutBranch(d.insts)); rejection != nil {
 		return d, rejection
 	}
 	state := asm.StateOf(d.insts)
