@@ -22,7 +22,7 @@ import (
 const corpusEnv = "BBPROF_CORPUS"
 
 // BenchmarkBatch measures a corpus with one worker, with two and with one on each core, as a
-// process of its own, and says what a block costs and how good the result is:
+// process of its own, and says what a block costs and how good the last result is:
 //
 //	blocks/s       from the first row to the last, retries included
 //	%timed-code    of the workers' time, between clock readings that count
@@ -37,7 +37,6 @@ func BenchmarkBatch(b *testing.B) {
 		blocks = "../../testdata/blocks-own.csv"
 	}
 	require.Measure(b, tryOnce())
-	exe := require.Get(os.Executable())(b)
 	every := require.Get(measuring.WorkerCPUs(nil, 0))(b)
 	counts := []int{1, 2, len(every.Workers)}
 	slices.Sort(counts)
@@ -46,21 +45,19 @@ func BenchmarkBatch(b *testing.B) {
 			if _, err := measuring.WorkerCPUs(nil, workers); errors.As(err, new(*host.LayoutError)) {
 				require.Skip(b, require.CPU, "%v", err)
 			}
-			var all benchSummary
+			var last benchSummary
 			var peak int64
-			runs := 0
 			for b.Loop() {
-				s, memory := benchBatch(b, exe, blocks, workers)
-				runs++
+				var memory int64
+				last, memory = benchBatch(b, blocks, workers)
 				peak = max(peak, memory)
-				all.add(s)
 			}
-			r := all.Result
+			r := last.Result
 			b.ReportMetric(float64(r.Measured)/r.Seconds, "blocks/s")
 			b.ReportMetric(100*r.TimedSeconds/(r.Seconds*float64(workers)), "%timed-code")
 			b.ReportMetric(float64(peak)/1024, "peak-MiB")
 			b.ReportMetric(100*float64(r.OK)/float64(r.Rows), "%ok")
-			b.ReportMetric(100*r.Width.P50/float64(runs), "%width")
+			b.ReportMetric(100*r.Width.P50, "%width")
 			b.ReportMetric(0, "ns/op")
 		})
 	}
@@ -78,29 +75,14 @@ type benchSummary struct {
 	} `json:"result"`
 }
 
-func (s *benchSummary) add(o benchSummary) {
-	s.Result.Rows += o.Result.Rows
-	s.Result.OK += o.Result.OK
-	s.Result.Width.P50 += o.Result.Width.P50
-	s.Result.Seconds += o.Result.Seconds
-	s.Result.TimedSeconds += o.Result.TimedSeconds
-	s.Result.Measured += o.Result.Measured
-}
-
 // benchBatch measures blocks once; peak is in KiB.
-func benchBatch(b *testing.B, exe, blocks string, workers int) (s benchSummary, peak int64) {
+func benchBatch(b *testing.B, blocks string, workers int) (s benchSummary, peak int64) {
 	dir := b.TempDir()
 	summary := filepath.Join(dir, "summary.json")
-	cmd := exec.Command(exe)
-	// By this name the test binary is bbprof; see TestMain.
-	cmd.Args = []string{"bbprof", "batch", "-workers", fmt.Sprint(workers), "-summary", summary, "-o", filepath.Join(dir, "result.csv"), blocks}
+	cmd := exec.Command("bbprof", "batch", "-workers", fmt.Sprint(workers), "-summary", summary, "-o", filepath.Join(dir, "result.csv"), blocks)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		b.Fatalf("%v: %s", err, out)
 	}
-	text, err := os.ReadFile(summary)
-	if err == nil {
-		err = json.Unmarshal(text, &s)
-	}
-	require.NoError(b, err)
+	require.NoError(b, json.Unmarshal(require.Get(os.ReadFile(summary))(b), &s))
 	return s, cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss
 }

@@ -22,23 +22,18 @@ import (
 // ring compiles a program that copies text and adds numbers in a loop without an end unless there is an argument.
 func ring(t *testing.T) string {
 	t.Helper()
-	gcc := require.Tool(t, require.GCC, "gcc")
-	path := filepath.Join(t.TempDir(), "ring")
-	if out, err := exec.Command(gcc, "-O1", "-fno-inline", "-o", path, "testdata/ring.c").CombinedOutput(); err != nil {
-		require.Skip(t, require.GCC, "it does not compile here: %v: %s", err, out)
-	}
-	return path
+	return require.Compiled(t, "testdata/ring.c", "-O1", "-fno-inline")
 }
 
 // TestCaptureVerified: what a loop copies, and does to its pointers, runs to the same end again.
 func TestCaptureVerified(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "s")
-	cmd := bbprofCommand(t, "capture", "-q", "-o", name, "-func", "^step$", "-samples", "8", "--", ring(t), "x")
+	cmd := exec.Command("bbprof", "capture", "-q", "-o", name, "-func", "^step$", "-samples", "8", "--", ring(t), "x")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		require.Host(t, hostMissing(cmd, string(out)))
 		t.Fatalf("%v: %s", err, out)
 	}
-	if out, err := bbprofCommand(t, "capture", "-verify", name).Output(); err != nil || !strings.Contains(string(out), "identical  8") {
+	if out, err := exec.Command("bbprof", "capture", "-verify", name).Output(); err != nil || !strings.Contains(string(out), "identical  8") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
@@ -49,7 +44,7 @@ func TestCaptureOutput(t *testing.T) {
 	pipe, link, target := filepath.Join(dir, "pipe"), filepath.Join(dir, "link"), filepath.Join(dir, "target")
 	require.NoError(t, errors.Join(unix.Mkfifo(pipe, 0o600), os.WriteFile(target, nil, 0o666), os.Symlink(target, link)))
 	to := func(name string) (cmd *exec.Cmd, said string) {
-		cmd = bbprofCommand(t, "capture", "-q", "-o", name, "-func", "^step$", "-samples", "1", "--", program, "x")
+		cmd = exec.Command("bbprof", "capture", "-q", "-o", name, "-func", "^step$", "-samples", "1", "--", program, "x")
 		out, _ := cmd.CombinedOutput()
 		require.Host(t, hostMissing(cmd, string(out)))
 		return cmd, string(out)
@@ -88,7 +83,7 @@ func TestCaptureEnds(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			name := filepath.Join(t.TempDir(), "s")
 			args := append([]string{"capture", "-o", name, "-func", "^step$", "-samples", "8", "-first", "100"}, c.args...)
-			cmd := bbprofCommand(t, append(args, "--", program)...)
+			cmd := exec.Command("bbprof", append(args, "--", program)...)
 			var stderr strings.Builder
 			cmd.Stderr = &stderr
 			stdout, err := cmd.StdoutPipe()
@@ -112,15 +107,6 @@ func TestCaptureEnds(t *testing.T) {
 			}
 		})
 	}
-}
-
-// bbprofCommand is bbprof with arguments: by this name the test binary is bbprof, see TestMain.
-func bbprofCommand(t *testing.T, args ...string) *exec.Cmd {
-	t.Helper()
-	exe := require.Get(os.Executable())(t)
-	cmd := exec.Command(exe)
-	cmd.Args = append([]string{"bbprof"}, args...)
-	return cmd
 }
 
 // hostMissing is the error of a bbprof that says that this host cannot.

@@ -32,7 +32,8 @@ func TestResultLost(t *testing.T) {
 				t.Fatalf("with a place to write to: exit code %d", code)
 			}
 			var stderr bytes.Buffer
-			if code := run(args, nil, failingWriter{syscall.ENOSPC}, &stderr); code != cli.ExitInternal || strings.Count(stderr.String(), "no space left on device") != 1 {
+			if code := run(args, nil, failingWriter{syscall.ENOSPC}, &stderr); code != cli.ExitInternal ||
+				strings.Count(stderr.String(), "no space left on device") != 1 {
 				t.Errorf("full disk: exit code %d, want %d: %s", code, cli.ExitInternal, stderr.String())
 			}
 			stderr.Reset()

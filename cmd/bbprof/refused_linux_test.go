@@ -1,13 +1,9 @@
 package main
 
 import (
-	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -31,7 +27,9 @@ var refusals = []string{"EPERM", "ENOSYS", "EINVAL", "EAGAIN"}
 var refusedInShort = map[string][]string{
 	"wait4": {"EPERM", "EAGAIN"}, "getrusage": {"EPERM", "EINVAL"}, "mremap": {"EPERM", "ENOSYS"},
 	"getppid": {"EPERM"}, "ptrace": {"EINVAL"}, "pidfd_send_signal": {"EINVAL"}, "execve": {"EINVAL"},
-	"close": {"EPERM"}, "capset": {"EINVAL"}, "read": {"EAGAIN"}, "ftruncate": {"EPERM"}, "sched_getaffinity": {"ENOSYS"}, "epoll_create1": {"ENOSYS"}, "eventfd2": {"EAGAIN"}, "epoll_ctl": {"EPERM"}, "epoll_pwait": {"EPERM"},
+	"close": {"EPERM"}, "capset": {"EINVAL"}, "read": {"EAGAIN"}, "ftruncate": {"EPERM"},
+	"sched_getaffinity": {"ENOSYS"}, "epoll_create1": {"ENOSYS"}, "eventfd2": {"EAGAIN"}, "epoll_ctl": {"EPERM"},
+	"epoll_pwait": {"EPERM"},
 }
 
 // ofFiles are calls whose refusal no program can tell from that of the one file that it is about: bbprof
@@ -71,7 +69,7 @@ func TestRefused(t *testing.T) {
 					if runtimeNeeds[call] {
 						within = 5 * time.Second
 					}
-					code, stdout, stderr := inTime(t, within, under, conditions, append([]string{bbprof}, jobs[job]...))
+					code, stdout, stderr := inTime(t, within, under, conditions, append([]string{bbprof}, jobs[job]...)...)
 					t.Logf("exit code %d: %.300s", code, strings.TrimSpace(stderr))
 					if runtimeNeeds[call] {
 						if code == signalled {
@@ -106,21 +104,6 @@ func refusedJobs(t *testing.T) map[string][]string {
 	}
 }
 
-// inTime runs a program; its exit code is -1 if it did not end in time.
-func inTime(t *testing.T, within time.Duration, under string, conditions, program []string) (code int, stdout, stderr string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), within)
-	defer cancel()
-	var out, err bytes.Buffer
-	c := exec.CommandContext(ctx, under, slices.Concat(conditions, []string{"--"}, program)...)
-	c.Stdout, c.Stderr, c.WaitDelay = &out, &err, time.Second
-	failed := (*exec.ExitError)(nil)
-	if e := c.Run(); ctx.Err() == nil && e != nil && !errors.As(e, &failed) {
-		t.Fatal(e)
-	}
-	return c.ProcessState.ExitCode(), out.String(), err.String()
-}
-
 // reasonIn matches the reason of a rejected block.
 var reasonIn = regexp.MustCompile(`"reason": ?"([a-z0-9_]+)"`)
 
@@ -128,7 +111,8 @@ var reasonIn = regexp.MustCompile(`"reason": ?"([a-z0-9_]+)"`)
 // write is refused there can be none.
 var (
 	saysWhy  = regexp.MustCompile(`(?m)^bbprof: .*this host cannot measure: .*; `)
-	saysFile = regexp.MustCompile(`(?m)^bbprof: .*(in\.csv|out\.jsonl|tiny).*: (operation not permitted|function not implemented|invalid argument|resource temporarily unavailable|another bbprof)`)
+	saysFile = regexp.MustCompile(`(?m)^bbprof: .*(in\.csv|out\.jsonl|tiny).*: (operation not permitted|` +
+		`function not implemented|invalid argument|resource temporarily unavailable|another bbprof)`)
 )
 
 // unexplained says what is wrong with how bbprof ended while a call was refused, "" if nothing is.

@@ -37,7 +37,8 @@ func TestRelease(t *testing.T) {
 		files[i] = filepath.Base(f)
 	}
 	slices.Sort(files)
-	want := []string{"ARCHITECTURE.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "README.md", "SHA256SUMS", "_bbprof", "bbprof", "bbprof.1", "bbprof.bash", "bbprof.fish", "docs"}
+	want := []string{"ARCHITECTURE.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "README.md", "SHA256SUMS",
+		"_bbprof", "bbprof", "bbprof.1", "bbprof.bash", "bbprof.fish", "docs"}
 	require.Equal(t, "it", want, files)
 	in := filepath.Join(out, name)
 	shell(in, "sha256sum -c SHA256SUMS && grep -q docs/tutorial.md SHA256SUMS")

@@ -298,7 +298,9 @@ type theTest struct{}
 // in a row of CSV, among counts of reasons, in a selftest's table, or in the message of a calibration
 // that failed. What -strict rejects is the block's doing.
 func disturbed(output string) bool {
-	return !strings.Contains(output, "its time depends on the layout") && regexp.MustCompile(rejectedFor+`(unstable|context_switch|clock_drift)|[ "](unstable|context_switch|clock_drift)(":| )[1-9]|(is not|was|CPU is) left alone|was measured twice|no quiet moment|(?m:^[a-zA-Z0-9][a-zA-Z0-9 ]+ unclear )`).MatchString(output)
+	return !strings.Contains(output, "its time depends on the layout") &&
+		regexp.MustCompile(rejectedFor+`(unstable|context_switch|clock_drift)|[ "](unstable|context_switch|clock_drift)(":| )[1-9]|`+
+			`(is not|was|CPU is) left alone|was measured twice|no quiet moment|(?m:^[a-zA-Z0-9][a-zA-Z0-9 ]+ unclear )`).MatchString(output)
 }
 
 // neverIdle reports whether an output tells of a command that waited for an idle CPU as long as it does.
@@ -380,8 +382,10 @@ func match(ts *testscript.TestScript, neg bool, what, pattern, value string) {
 // TestDisturbed: what a busy host makes commands say, as they said it, is told from what a block does.
 func TestDisturbed(t *testing.T) {
 	for output, want := range map[string]bool{
-		"bbprof: this host cannot measure: no CPU is left alone for long enough to calibrate its clock; in 1m0s of waiting 129 tries saw a context switch and 2639 a busy core": true,
-		"missing      none of 8 blocks was measured twice, the first since: unstable: 12 windows give 1.000 ± 0.100 cycles":                                                     true,
+		"bbprof: this host cannot measure: no CPU is left alone for long enough to calibrate its clock; in 1m0s of " +
+			"waiting 129 tries saw a context switch and 2639 a busy core": true,
+		"missing      none of 8 blocks was measured twice, the first since: unstable: 12 windows give 1.000 ± 0.100 " +
+			"cycles": true,
 		"rejected: unstable\n":                                      true,
 		"4801c0,rejected,context_switch,":                           true,
 		`{"reasons":{"unstable":1}}`:                                true,

@@ -311,7 +311,8 @@ func filtered(rules []unix.SockFilter, program string, args []string) error {
 		return e
 	}
 	here := unix.AT_FDCWD
-	_, _, e := unix.RawSyscall6(unix.SYS_EXECVEAT, uintptr(here), uintptr(unsafe.Pointer(path)), uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&envv[0])), 0, 0)
+	_, _, e := unix.RawSyscall6(unix.SYS_EXECVEAT, uintptr(here), uintptr(unsafe.Pointer(path)),
+		uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&envv[0])), 0, 0)
 	return e
 }
 

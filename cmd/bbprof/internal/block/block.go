@@ -35,8 +35,7 @@ bbprof -v -hex '48 8b 03 48 01 d8'         with spaces, and the listing
 bbprof -state gzip.states#17               a block in the state in which gzip reached it
 echo 4801c0 | bbprof -json -hex - | jq .cycles
 `,
-		Exits: map[int]string{cli.ExitOK: "measured", cli.ExitRejected: "the block is rejected; the report says why",
-			cli.ExitUsage: "", cli.ExitHost: "", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
+		Exits: cli.Exits("measured", "the block is rejected; the report says why", map[int]string{cli.ExitInterrupted: "interrupted"}),
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			m := measureBlock{out: cli.Output{}}
 			m.block.Memory = &m.opts.Memory
@@ -46,18 +45,19 @@ echo 4801c0 | bbprof -json -hex - | jq .cycles
 			m.asked.AddModel(f, "put what this model predicts beside the cycles: llvm-mca, or another that bbprof score -h lists; may be repeated")
 			m.asked.AddMCPU(f)
 			m.out.Add(f, "the report")
-			f.Toggle(&m.opts.Detail, "v", "add the disassembly, which instruction asked for which page, the host, and what llvm-mca shows of the block with -model: pressure and timeline")
+			f.Toggle(&m.opts.Detail, "v", "add the disassembly, which instruction asked for which page, the host, and what llvm-mca shows "+
+				"of the block with -model: pressure and timeline")
 			measuring.SyntaxFlag(f, &m.syntax, "the disassembly")
 			measuring.LayoutFlags(f, &m.opts)
 			measuring.Flags(f, &m.opts)
-			f.Declare(cli.Flag{Name: "mem", Arg: "ADDR=VALUE[,...]", Help: "what 64-bit words of memory hold before each run instead of the word that fills it, such as 0x12345608=0x1234560f; may be repeated",
-				Set: func(s string) error {
-					more, err := initial.ParseMemory(s)
-					if err == nil {
-						m.opts.Memory, err = m.opts.Memory.And(more)
-					}
-					return err
-				}})
+			cli.Parsed(f, &m.opts.Memory, func(s string) (initial.Memory, error) {
+				more, err := initial.ParseMemory(s)
+				if err != nil {
+					return nil, err
+				}
+				return m.opts.Memory.And(more)
+			}, "mem", "ADDR=VALUE[,...]", "what 64-bit words of memory hold before each run instead of the word that fills it, such as "+
+				"0x12345608=0x1234560f; may be repeated")
 			f.InFull() // users read this help first
 			f.Stray = "quote a block that has spaces in it, and name a command before its flags"
 			return m.run

@@ -10,7 +10,6 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// Result is a measured block with the models' predictions.
 type Result struct {
 	profiler.Result
 	Models []Prediction `json:"models,omitempty"`
@@ -24,7 +23,6 @@ type Prediction struct {
 	View    string  `json:"view,omitempty"`    // llvm-mca's pressure and timeline, with -v
 }
 
-// MarshalJSON adds the models to the result's own keys.
 func (r Result) MarshalJSON() ([]byte, error) {
 	text, err := json.Marshal(r.Result)
 	if err != nil || len(r.Models) == 0 {
@@ -34,30 +32,28 @@ func (r Result) MarshalJSON() ([]byte, error) {
 	return fmt.Appendf(text[:len(text)-1], `,"models":%s}`, models), err
 }
 
-// predictions queries the models about one block.
 func predictions(ctx context.Context, asked predicting.Flags, code []byte, cpus []int, verbose bool) (list []Prediction, err error) {
 	core, err := asked.NamedCore(cpus...)
 	if err != nil {
 		return nil, err
 	}
-	sources, err := asked.Sources(core)
+	models, err := asked.Open(core)
 	if err != nil {
 		return nil, err
 	}
-	for i, s := range sources {
-		name := asked.Models[i].Name
-		said, err := s.Predict(ctx, []string{fmt.Sprintf("%x", code)})
+	for _, m := range models {
+		said, err := m.Predict(ctx, []string{fmt.Sprintf("%x", code)})
 		if err != nil {
-			return nil, predicting.SourceError(name, err)
+			return nil, err
 		}
-		p := Prediction{Name: name, Source: s.String()}
+		p := Prediction{Name: m.Name, Source: m.String()}
 		if said[0].Known() {
 			p.Cycles = said[0].Cycles
 		} else {
 			p.Failure = said[0].Failure
 		}
 		if verbose {
-			p.View = predicting.View(ctx, s, code)
+			p.View = m.View(ctx, code)
 		}
 		list = append(list, p)
 	}

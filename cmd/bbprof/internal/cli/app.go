@@ -22,7 +22,6 @@ type App struct {
 	// Unknown advises about words that name no command; "" if it has no advice.
 	Unknown func(words []string) string
 
-	// Explain returns an error's exit code and its message.
 	Explain func(error) (int, error)
 }
 
@@ -42,12 +41,10 @@ type Topic struct {
 	Declare func(*Flags)
 }
 
-// builtin lists the commands about other commands.
 func (a *App) builtin() []*Command {
 	return []*Command{versionCommand(), a.completionCommand(), a.helpCommand()}
 }
 
-// under lists the commands below a heading.
 func (a *App) under(h Heading) (list []*Command) {
 	all := slices.Concat(a.Commands, a.builtin())
 	for _, name := range strings.Fields(h.Names) {
@@ -73,14 +70,14 @@ func (a *App) Names() (names []string) {
 }
 
 func (a *App) find(name string) *Command {
-	all := a.All()
-	if i := slices.IndexFunc(all, func(c *Command) bool { return c.Name == name }); i >= 0 {
-		return all[i]
+	for _, c := range a.All() {
+		if c.Name == name {
+			return c
+		}
 	}
 	return nil
 }
 
-// Run executes the arguments and returns the exit code.
 func (a *App) Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	out := &Lossless{Writer: stdout}
 	return out.exitCode(a.dispatch(args, Streams{stdin, out, stderr}), stderr)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"strings"
 	"syscall"
 	"unicode"
@@ -25,7 +26,17 @@ type Command struct {
 	Setup func(f *Flags) func(std Streams) error
 }
 
-// commonExits describes the exit codes shared by most commands.
+// Exits returns the exit codes of a command that measures or runs programs: what 0 and 1 mean, the latter unless it is
+// "", and the usual meanings of the others except those in other.
+func Exits(ok, rejected string, other map[int]string) map[int]string {
+	all := maps.Clone(commonExits)
+	if all[ExitOK] = ok; rejected != "" {
+		all[ExitRejected] = rejected
+	}
+	maps.Copy(all, other)
+	return all
+}
+
 var commonExits = map[int]string{
 	ExitUsage:       "bad input or usage",
 	ExitHost:        "this host cannot measure; the message says what would help",
@@ -33,7 +44,6 @@ var commonExits = map[int]string{
 	ExitInterrupted: "interrupted; what was measured until then is written, and marked as incomplete",
 }
 
-// Exit codes as documented in the help.
 const (
 	ExitOK          = 0
 	ExitRejected    = 1
@@ -51,7 +61,6 @@ type Streams struct {
 
 func (c *Command) Full() string { return strings.TrimSpace("bbprof " + c.Name) }
 
-// UsageError is an error in the command line or the input.
 type UsageError struct{ error }
 
 func (e *UsageError) Unwrap() error { return e.error }
@@ -60,6 +69,22 @@ func Usage(err error) error { return &UsageError{err} }
 
 func BadUsage(format string, args ...any) error {
 	return Usage(fmt.Errorf(format, args...))
+}
+
+// Rules are what the command line must not hold.
+type Rules struct{ Err error } // about the first that is broken
+
+func (r *Rules) Not(broken bool, format string, args ...any) {
+	if broken && r.Err == nil {
+		r.Err = BadUsage(format, args...)
+	}
+}
+
+func First(words []string) string {
+	if len(words) == 0 {
+		return ""
+	}
+	return words[0]
 }
 
 // Exit ends a command that has already reported everything, with this code.

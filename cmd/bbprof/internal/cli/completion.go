@@ -94,7 +94,6 @@ func (a *App) offers(words []string) string {
 	return offered(last, "", f.choices, func(string) string { return "" })
 }
 
-// valueOf returns the flag whose value the last word is, or nil.
 func (f *Flags) valueOf(words []string) *Flag {
 	for i := 0; i < len(words)-1; i++ {
 		if words[i] == "--" {

@@ -12,7 +12,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/atomicfile"
 )
 
-// WriteResults writes to standard output, or to the file that -o names.
 func WriteResults(output string, stdout io.Writer, write func(io.Writer) error) error {
 	if output == "" || output == "-" {
 		out := &Lossless{Writer: stdout}

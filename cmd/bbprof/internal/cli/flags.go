@@ -14,7 +14,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
-// A Flag is one flag: how to set it, and its text for help, completion and man page.
 type Flag struct {
 	Name    string
 	Arg     string // help's name for the value; "" for a switch
@@ -50,7 +49,6 @@ type span struct {
 	from, to int
 }
 
-// A writtenFile is an output file named by a flag such as -o.
 type writtenFile struct{ flag, name string }
 
 func NewFlags(command string) *Flags {
@@ -70,52 +68,41 @@ func (f *Flags) Section(title string) {
 	f.groups = append(f.groups, title)
 }
 
-// OnTopic starts the group of the topic's flags.
 func (f *Flags) OnTopic(title string) {
 	f.Section(title)
 	f.topic = len(f.groups) - 1
 }
 
-// InFull makes help list the topic's flags like the others.
 func (f *Flags) InFull() { f.topic = -1 }
 
-// Toggle declares a flag without a value.
-func (f *Flags) Toggle(p *bool, name, help string) {
-	f.Declare(Flag{Name: name, Help: help, Set: func(s string) error {
-		on, err := parseBool(s)
-		*p = on
-		return err
-	}})
-}
+func (f *Flags) Toggle(p *bool, name, help string) { f.toggle(p, true, name, help) }
 
 // Off declares a switch that is on by default; switching it off sets p.
 func (f *Flags) Off(p *bool, name, help string) {
-	f.Declare(Flag{Name: name, Help: help, Choices: []string{"true", "false"}, Set: func(s string) error {
-		on, err := parseBool(s)
-		*p = !on
-		return err
-	}})
+	f.toggle(p, false, name, help).Choices = []string{"true", "false"}
+}
+
+func (f *Flags) toggle(p *bool, when bool, name, help string) *Flag {
+	return Parsed(f, p, func(s string) (bool, error) {
+		on, err := strconv.ParseBool(s)
+		if err != nil {
+			return false, errors.New("write true or false")
+		}
+		return on == when, nil
+	}, name, "", help)
 }
 
 func (f *Flags) Text(p *string, name, arg, help string) {
-	f.Declare(Flag{Name: name, Arg: arg, Help: help, Fallback: *p, Set: func(s string) error {
-		*p = s
-		return nil
-	}})
+	Parsed(f, p, func(s string) (string, error) { return s, nil }, name, arg, help).Fallback = *p
 }
 
-// List declares a repeatable flag.
 func (f *Flags) List(p *[]string, name, arg, help string) {
 	Parsed(f, p, func(s string) ([]string, error) { return append(*p, s), nil }, name, arg, help)
 }
 
 // Number declares a flag with an integer value of at least least.
 func (f *Flags) Number(p *int, least int, name, help string) *Flag {
-	d := Parsed(f, p, func(s string) (int, error) {
-		return WholeNumber(s, least, math.MaxInt, "write a whole number from %d on", least)
-	}, name, "N", help)
-	d.Fallback = strconv.Itoa(*p)
-	return d
+	return f.number(p, least, math.MaxInt, name, help)
 }
 
 // MostRepeated bounds draws and repetitions: this many draws fit in memory, and measuring them takes weeks.
@@ -123,14 +110,18 @@ const MostRepeated = 1_000_000
 
 // Repeats is Number for a count of measurements or variants.
 func (f *Flags) Repeats(p *int, least int, name, help string) *Flag {
-	d := f.Number(p, least, name, help)
-	set := d.Set
-	d.Set = func(s string) error {
-		if err := set(s); err != nil || *p <= MostRepeated {
-			return err
+	return f.number(p, least, MostRepeated, name, help)
+}
+
+func (f *Flags) number(p *int, least, most int, name, help string) *Flag {
+	d := Parsed(f, p, func(s string) (int, error) {
+		n, err := strconv.Atoi(s)
+		if err == nil && n > most {
+			return 0, fmt.Errorf("write a whole number up to %d", most)
 		}
-		return fmt.Errorf("write a whole number up to %d", MostRepeated)
-	}
+		return WholeNumber(s, least, most, "write a whole number from %d on", least)
+	}, name, "N", help)
+	d.Fallback = strconv.Itoa(*p)
 	return d
 }
 
@@ -155,7 +146,6 @@ func Parsed[T any](f *Flags, p *T, parse func(string) (T, error), name, arg, hel
 	}})
 }
 
-// Choice declares a flag whose value is one of the names.
 func Choice[T ~string](f *Flags, p *T, names []T, name, arg, help string) *Flag {
 	d := Parsed(f, p, func(s string) (T, error) { return parseName(s, names) }, name, arg, help)
 	for _, n := range names {
@@ -165,13 +155,14 @@ func Choice[T ~string](f *Flags, p *T, names []T, name, arg, help string) *Flag 
 }
 
 func (f *Flags) Lookup(name string) *Flag {
-	if i := slices.IndexFunc(f.Decls, func(d *Flag) bool { return d.Name == name }); i >= 0 {
-		return f.Decls[i]
+	for _, d := range f.Decls {
+		if d.Name == name {
+			return d
+		}
 	}
 	return nil
 }
 
-// Has reports whether a flag was on the command line.
 func (f *Flags) Has(name string) bool {
 	return slices.ContainsFunc(f.given, func(s span) bool { return s.name == name })
 }
@@ -263,18 +254,15 @@ func (f *Flags) operand(word string) error {
 	return nil
 }
 
-func (f *Flags) afterDashes(words []string) error {
+func (f *Flags) afterDashes(words []string) (err error) {
 	if f.Program != nil {
-		*f.Program = words
-		f.read = append(f.read, words...)
+		*f.Program, f.read = words, append(f.read, words...)
 		return nil
 	}
-	for _, w := range words {
-		if err := f.operand(w); err != nil {
-			return err
-		}
+	for i := 0; i < len(words) && err == nil; i++ {
+		err = f.operand(words[i])
 	}
-	return nil
+	return err
 }
 
 // reads reports whether the value may name a file, or a program as compare's sides do.
@@ -323,10 +311,8 @@ func (f *Flags) names() (names []string) {
 	return names
 }
 
-// longNames maps common long names to our one-letter flags.
 var longNames = map[string]string{"out": "o", "output": "o", "quiet": "q", "silent": "q", "verbose": "v"}
 
-// meant suggests the flag that the user may have meant.
 func (f *Flags) meant(name string) string {
 	if short := longNames[name]; f.Lookup(short) != nil {
 		name = short
@@ -347,14 +333,6 @@ func didYouMean(prefix, name string, names []string) string {
 		return ""
 	}
 	return "; did you mean " + prefix + best + "?"
-}
-
-func parseBool(s string) (bool, error) {
-	on, err := strconv.ParseBool(s)
-	if err != nil {
-		return false, errors.New("write true or false")
-	}
-	return on, nil
 }
 
 func parseName[T ~string](s string, names []T) (T, error) {
@@ -391,7 +369,6 @@ func ParseShareOrMore(s string) (float64, error) {
 	return v, nil
 }
 
-// ParseDuration reads a positive duration.
 func ParseDuration(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	if err != nil || d <= 0 {
@@ -400,7 +377,6 @@ func ParseDuration(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// ListOf reads a comma-separated list.
 func ListOf[T any](s string, parse func(string) (T, error)) (list []T, err error) {
 	for _, one := range strings.Split(s, ",") {
 		v, err := parse(strings.TrimSpace(one))

@@ -12,7 +12,6 @@ const (
 	flagIndent = 18  // column where a flag's text begins
 )
 
-// start writes the head of a help text: purpose and synopsis.
 func (a *App) start(w *strings.Builder, c *Command) {
 	if c.Name == "" {
 		w.WriteString(c.About)
@@ -30,7 +29,6 @@ func (a *App) start(w *strings.Builder, c *Command) {
 	}
 }
 
-// Overview is the help without a block or command.
 func (a *App) Overview() string {
 	var w strings.Builder
 	a.start(&w, a.Main)
@@ -71,7 +69,6 @@ func (c *Command) Declared() *Flags {
 	return f
 }
 
-// flagHelp lists the command's own flags and refers to the topic's.
 func (a *App) flagHelp(c *Command) string {
 	f := c.Declared()
 	var w strings.Builder
@@ -92,7 +89,6 @@ func (a *App) flagHelp(c *Command) string {
 	return w.String()
 }
 
-// listed returns the flags of a group.
 func (f *Flags) listed(group int) (list []*Flag) {
 	for _, d := range f.Decls {
 		if d.group == group {
@@ -158,12 +154,9 @@ func (a *App) helpCommand() *Command {
 		Synopsis: []string{"help", "help COMMAND", fmt.Sprintf("help %s  (%s)", a.Topic.Name, a.Topic.Summary), "help -man       (all of it as a man page)"},
 		Exits:    map[int]string{ExitOK: "done", ExitUsage: ""},
 		Setup: func(f *Flags) func(Streams) error {
-			var (
-				words []string
-				man   bool
-			)
-			f.Operands = &words
-			f.choices = []string{a.Topic.Name}
+			var words []string
+			var man bool
+			f.Operands, f.choices = &words, []string{a.Topic.Name}
 			f.Toggle(&man, "man", "print the man page, in the language of man(7)")
 			return func(std Streams) error {
 				if man {
@@ -185,7 +178,8 @@ func (a *App) helpOn(words []string, std Streams) error {
 		return WriteText(std, a.Help(a.find(words[0])))
 	}
 	topics := append(a.Names(), a.Topic.Name)
-	return BadUsage("no help on %s%s (bbprof -h lists the commands; %s is another topic, and -man prints the man page)", strings.Join(words, " "), didYouMean("", words[0], topics), a.Topic.Name)
+	return BadUsage("no help on %s%s (bbprof -h lists the commands; %s is another topic, and -man prints the man page)",
+		strings.Join(words, " "), didYouMean("", words[0], topics), a.Topic.Name)
 }
 
 func (a *App) topicFlags() []*Flag {

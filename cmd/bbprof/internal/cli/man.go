@@ -8,7 +8,6 @@ import (
 	"strings"
 )
 
-// manPage formats the help of all commands for man(7).
 func (a *App) manPage() string {
 	var w manWriter
 	w.line(".TH BBPROF 1 \"\" \"bbprof %s\"", roff(Version()))

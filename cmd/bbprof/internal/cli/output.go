@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -28,7 +27,6 @@ func (l *Lossless) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// instead returns the write error, if any, else err.
 func (l *Lossless) instead(err error) error {
 	if l.err != nil {
 		return l.err
@@ -36,13 +34,17 @@ func (l *Lossless) instead(err error) error {
 	return err
 }
 
-// Terminal returns the terminal behind w, if it is one.
-func Terminal(w io.Writer) (fd int, ok bool) {
+func file(w io.Writer) *os.File {
 	if l, wrapped := w.(*Lossless); wrapped {
 		w = l.Writer
 	}
-	f, ok := w.(*os.File)
-	if !ok {
+	f, _ := w.(*os.File)
+	return f
+}
+
+func Terminal(w io.Writer) (fd int, ok bool) {
+	f := file(w)
+	if f == nil {
 		return 0, false
 	}
 	return int(f.Fd()), term.IsTerminal(int(f.Fd()))
@@ -75,19 +77,21 @@ func (o *Output) Add(f *Flags, what string) {
 }
 
 func (o *Output) AddFile(f *Flags) {
-	f.Declare(Flag{Name: "o", Arg: "FILE", Help: "write to FILE instead of standard output, which is also -, and replace what is there; compressed if it ends in .gz or .zst", Writes: true, Set: func(file string) error {
-		if o.File = file; o.Folders && strings.HasSuffix(file, "/") {
-			return nil
-		}
-		return Replaceable(file)
-	}})
+	outputFile(f, &o.File, o.Folders, "o", "FILE", "write to FILE instead of standard output, which is also -, and replace what is "+
+		"there; compressed if it ends in .gz or .zst")
 	f.Toggle(&o.Quiet, "q", "quiet: no progress and no notes on standard error, only errors")
 }
 
 // OutputFile declares a flag for an output file. A file that cannot be written is reported before measuring.
 func OutputFile(f *Flags, p *string, name, arg, help string) {
+	outputFile(f, p, false, name, arg, help)
+}
+
+func outputFile(f *Flags, p *string, folders bool, name, arg, help string) {
 	f.Declare(Flag{Name: name, Arg: arg, Help: help, Fallback: *p, Writes: true, Set: func(file string) error {
-		*p = file
+		if *p = file; folders && strings.HasSuffix(file, "/") {
+			return nil
+		}
 		return Replaceable(file)
 	}})
 }
@@ -101,16 +105,9 @@ func (o *Output) Notes(std Streams) io.Writer {
 }
 
 func (o *Output) Write(std Streams, result any, text string) error {
-	return o.Stream(std, func(w io.Writer) error {
-		if o.JSON {
-			return json.NewEncoder(w).Encode(result)
-		}
-		_, err := io.WriteString(w, text)
-		return err
-	})
+	return WriteLines(o, std, []any{result}, text)
 }
 
-// WriteLines writes each value as a line of JSON, or the text.
 func WriteLines[T any](o *Output, std Streams, values []T, text string) error {
 	return o.Stream(std, func(w io.Writer) error {
 		if o.JSON {
@@ -154,10 +151,7 @@ func (o *Output) Stream(std Streams, write func(io.Writer) error) error {
 
 // Direct returns w if a child process can write to it without a pipe through bbprof, else nil.
 func Direct(w io.Writer) io.Writer {
-	if l, ok := w.(*Lossless); ok {
-		w = l.Writer
-	}
-	if f, ok := w.(*os.File); ok {
+	if f := file(w); f != nil {
 		return f
 	}
 	return nil

@@ -34,7 +34,6 @@ func NewMeter(w io.Writer) Meter {
 	return m
 }
 
-// barWidth is the bar's width in columns between its ends.
 const barWidth = 20
 
 // Show draws a bar with a text if the share is known; without a terminal it writes the text. at is the current time.
@@ -86,20 +85,19 @@ func (c *Counter) Step(done int) {
 		return
 	}
 	c.lastDraw = at
-	if c.Of == 0 {
-		c.Show(at, -1, fmt.Sprintf("%d %s done", done, c.what))
-		return
+	share, text := -1.0, fmt.Sprintf("%d of %d %s", done, c.Of, c.what)
+	left := (at.Sub(c.began) * time.Duration(c.Of-done) / time.Duration(max(done, 1))).Round(time.Second)
+	switch {
+	case c.Of == 0:
+		text = fmt.Sprintf("%d %s done", done, c.what)
+	case done == 0:
+		share = 0
+	case c.most:
+		text = fmt.Sprintf("%d of at most %d %s, at most %v left", done, c.Of, c.what, left)
+	default:
+		share, text = float64(done)/float64(c.Of), fmt.Sprintf("%s, %v left", text, left)
 	}
-	if done == 0 {
-		c.Show(at, 0, fmt.Sprintf("0 of %d %s", c.Of, c.what))
-		return
-	}
-	left := at.Sub(c.began) * time.Duration(c.Of-done) / time.Duration(done)
-	if c.most {
-		c.Show(at, -1, fmt.Sprintf("%d of at most %d %s, at most %v left", done, c.Of, c.what, left.Round(time.Second)))
-		return
-	}
-	c.Show(at, float64(done)/float64(c.Of), fmt.Sprintf("%d of %d %s, %v left", done, c.Of, c.what, left.Round(time.Second)))
+	c.Show(at, share, text)
 }
 
 // drawEvery limits drawing, which would disturb the measurements.

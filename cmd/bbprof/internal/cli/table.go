@@ -11,7 +11,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
-// Table aligns cells in columns, two spaces apart.
 type Table struct {
 	sides string // alignment of each column, l or r; the last letter applies to all further columns
 	rows  [][]string
@@ -60,7 +59,6 @@ func (t *Table) String() string {
 	return w.String()
 }
 
-// JSONLines writes each value as a line of JSON.
 func JSONLines[T any](w io.Writer, values []T) error {
 	e := json.NewEncoder(w)
 	for _, v := range values {

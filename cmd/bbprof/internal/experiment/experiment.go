@@ -10,7 +10,6 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// Plan says how often to measure the arms.
 type Plan struct {
 	Rounds int
 	Seed   uint64      // for the random order
@@ -41,19 +40,9 @@ func Run[T any](ctx context.Context, arms int, p Plan, measure func(ctx context.
 	return values, nil
 }
 
-// Complete returns the number of rounds that all arms have.
-func Complete[T any](values [][]T) int {
-	least := len(values[0])
-	for _, of := range values {
-		least = min(least, len(of))
-	}
-	return least
-}
-
 // Estimate returns a location estimate with its interval. The intervals of all tests hold jointly in 95 % of cases.
 type Estimate func(values []float64, tests int) (middle, low, high float64)
 
-// Mean uses Student's interval.
 func Mean(values []float64, tests int) (middle, low, high float64) {
 	t := Joint(stat.OneSample(values), tests)
 	return t.Mean, t.Low, t.High
@@ -74,13 +63,11 @@ func Joint(t stat.Test, tests int) stat.Test {
 	return t
 }
 
-// Outcomes of hypotheses that are not measured.
 const (
 	Absent   stat.Outcome = "absent"   // the cause is not present
 	Untested stat.Outcome = "untested" // no change removes this cause and nothing else
 )
 
-// Finding is the result for one hypothesis.
 type Finding struct {
 	Hypothesis string       `json:"hypothesis"`
 	Outcome    stat.Outcome `json:"verdict"`
@@ -106,7 +93,6 @@ type Question[A any] struct {
 	With, Without A
 }
 
-// Asking holds the options of Ask.
 type Asking struct {
 	Plan
 	Estimate Estimate
@@ -147,7 +133,6 @@ func Ask[A any](ctx context.Context, a Asking, questions []Question[A], measure 
 	return found, err
 }
 
-// evaluate computes the effect and the outcome, if there are enough rounds.
 func (q *Question[A]) evaluate(a Asking, with, without []float64) {
 	var x, y, differences []float64
 	for i := range min(len(with), len(without)) {
@@ -165,7 +150,6 @@ func (q *Question[A]) evaluate(a Asking, with, without []float64) {
 	q.Effect, q.Outcome = e, stat.OutcomeOf(e.Size, e.Low, e.High, min(e.With, e.Without))
 }
 
-// Confirmed lists the hypotheses that are causes.
 func Confirmed(findings []Finding) (names []string) {
 	for _, f := range findings {
 		if f.Outcome == stat.Confirmed {

@@ -25,24 +25,23 @@ func doctorCommand() *cli.Command {
 		Synopsis: []string{"doctor [flags]"},
 		About: `It takes about a second, and measures with bbprof itself. If it says that bbprof can measure here,
 it has just done so, with the clock and the evidence that bbprof -hex would use. The precision is
-that of a few built-in blocks, measured twice. It also tests what the method asks of a CPU (Chen et
-al., BHive, IISWC 2019): what two virtual pages on one physical page cost, whether misses of L1 are
-counted or inferred, and whether subnormals that are flushed to zero cost nothing.
+that of a few built-in blocks, measured twice.
 `,
-		Notes: `docs/install.md says what a host needs.
-`,
+		Notes: "docs/install.md says what a host needs.\n",
 		Examples: `bbprof doctor
 bbprof doctor -json | jq -r '.shortcomings[].remedy'
 `,
-		Exits: map[int]string{cli.ExitOK: "this host can measure, whatever could be improved", cli.ExitUsage: "",
-			cli.ExitHost: "this host cannot measure, or every block was disturbed; the report says what is missing", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
+		Exits: cli.Exits("this host can measure, whatever could be improved", "", map[int]string{
+			cli.ExitHost:        "this host cannot measure, or every block was disturbed; the report says what is missing",
+			cli.ExitInterrupted: "interrupted"}),
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			var d examining
 			f.Stray = "it measures its own blocks"
 			d.out.Add(f, "the report")
-			f.Toggle(&d.verbose, "v", "of the report, not of -json: add what each event of the hardware counters counted over blocks of which is known what it must count")
-			f.Text(&d.record, "record", "FILE", "write what this core says, raw, and nothing else: readings of the clock and of the contention probe, and every timed run of some blocks of known time, "+
-				"compressed; some 80 KB to attach to a report")
+			f.Toggle(&d.verbose, "v", "of the report, not of -json: add what each event of the hardware counters counted over "+
+				"blocks of which is known what it must count")
+			f.Text(&d.record, "record", "FILE", "write what this core says, raw, and nothing else: readings of the clock and of the "+
+				"contention probe, and every timed run of some blocks of known time, compressed; some 80 KB to attach to a report")
 			measuring.WhereFlags(f, &d.opts)
 			f.Lookup("budget").Fallback = "500ms"
 			return d.run
@@ -67,7 +66,14 @@ func (d *examining) run(std cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	return d.show(std, r)
+	text := doctorReport(r)
+	if d.verbose && r.CanMeasure {
+		text += eventsReport(r)
+	}
+	if err := d.out.Write(std, r, text); err != nil || r.CanMeasure {
+		return err
+	}
+	return cli.Exit(cli.ExitHost)
 }
 
 // writeRecording records the core at hand.
@@ -82,17 +88,6 @@ func (d *examining) writeRecording(ctx context.Context, std cli.Streams) error {
 	}
 	fmt.Fprintf(d.out.Notes(std), "bbprof: %s holds %d starts and %d timings of blocks on %s\n", file, len(r.Starts), len(r.Blocks), r.CPU.Core)
 	return nil
-}
-
-func (d *examining) show(std cli.Streams, r doctor.Report) error {
-	text := doctorReport(r)
-	if d.verbose && r.CanMeasure {
-		text += eventsReport(r)
-	}
-	if err := d.out.Write(std, r, text); err != nil || r.CanMeasure {
-		return err
-	}
-	return cli.Exit(cli.ExitHost)
 }
 
 func doctorReport(r doctor.Report) string {
@@ -121,7 +116,8 @@ type hostReporter struct{ measuring.Reporter }
 
 func (w *hostReporter) host(r doctor.Report) {
 	h, c := r.Host, r.Host.CPU
-	w.Line("cpu", "%s: %s (%s family %#x model %#x stepping %d)", shown(strings.TrimSpace(c.Brand)), c.Microarchitecture, shown(c.Vendor), c.Family, c.Model, h.Stepping)
+	w.Line("cpu", "%s: %s (%s family %#x model %#x stepping %d)", shown(strings.TrimSpace(c.Brand)), c.Microarchitecture,
+		shown(c.Vendor), c.Family, c.Model, h.Stepping)
 	if c.Contradiction != "" {
 		w.Line("", "%s", c.Contradiction)
 	}
@@ -234,7 +230,8 @@ func (w *hostReporter) permits(r doctor.Report) {
 		yama = shown("")
 	}
 	paranoid, rdpmc := number(r.Counters.Paranoid, pmu.UnknownLevel), number(r.Counters.RDPMC, pmu.UnknownLevel)
-	w.Line("permits", "user %s; seccomp: %s; perf_event_paranoid: %s; rdpmc: %s; ptrace_scope: %s; page 0: %s", user, shown(h.Seccomp), paranoid, rdpmc, yama, cmp.Or(h.PageZero, "not tried"))
+	w.Line("permits", "user %s; seccomp: %s; perf_event_paranoid: %s; rdpmc: %s; ptrace_scope: %s; page 0: %s", user,
+		shown(h.Seccomp), paranoid, rdpmc, yama, cmp.Or(h.PageZero, "not tried"))
 	child := ""
 	if r.SpeculativeStoreBypass != "" {
 		child = "; of the child: " + r.SpeculativeStoreBypass
@@ -258,38 +255,6 @@ func (w *hostReporter) prospect(r doctor.Report) {
 		w.Line("precision", "intervals of ± %.2f %% (median of %s), at most ± %.2f %%", 100*p.HalfMedian, words.Plural(p.Measured, "block"), 100*p.HalfMax)
 		w.Line("", "measured again, in another child, they are %.2f %% apart (median), at most %.2f %%", 100*p.ApartMedian, 100*p.ApartMax)
 	}
-	w.WriteString("what the method asks of a CPU\n")
-	for _, q := range r.Requirements {
-		row := func(name, met, text string) { fmt.Fprintf(w, "  %-25s %-13s %s\n", name, met, text) }
-		row(q.Name, string(q.Met), q.Detail)
-		if q.Instead != "" {
-			row("", "", "so "+q.Instead)
-		}
-		if q.Name == doctor.Aliased {
-			w.aliases(q.Prices)
-		}
-	}
-}
-
-func (w *hostReporter) aliases(prices []doctor.Price) {
-	columns := []string{doctor.OneFrame, doctor.TwoFrames, doctor.OtherLine}
-	t := cli.NewTable("lr", append([]string{"    cycles per iteration"}, columns...)...)
-	var notes strings.Builder
-	for _, what := range []string{doctor.Waiting, doctor.Parallel, doctor.Through} {
-		cells := []string{"    " + what}
-		for _, c := range columns {
-			cycles, why := doctor.PriceOf(prices, what, c)
-			cell := fmt.Sprintf("%.2f", cycles)
-			if why != "" {
-				cell = "?"
-				fmt.Fprintf(&notes, "    ? %s, %s: %s\n", what, c, why)
-			}
-			cells = append(cells, cell)
-		}
-		t.Row(cells...)
-	}
-	w.WriteString(t.String())
-	w.WriteString(notes.String())
 }
 
 func (w *hostReporter) shortcomings(list []doctor.Shortcoming) {

@@ -31,13 +31,13 @@ time all blocks. The outcome is
   disturbed  other work on the core let none of three tries finish: neither pass nor fail
   skipped    this CPU does not execute the block, or no answer is known
 `,
-		Notes: `docs/method.md says how well known latencies are met.
-`,
+		Notes: "docs/method.md says how well known latencies are met.\n",
 		Examples: `bbprof selftest
 bbprof selftest -json | jq '.blocks[] | select(.status != "pass")'
 `,
-		Exits: map[int]string{cli.ExitOK: "every block passed that was neither disturbed nor skipped", cli.ExitRejected: "a block failed, or the clocks differ",
-			cli.ExitUsage: "", cli.ExitHost: "this host cannot measure, or every block was disturbed; the message says what would help", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
+		Exits: cli.Exits("every block passed that was neither disturbed nor skipped", "a block failed, or the clocks differ", map[int]string{
+			cli.ExitHost:        "this host cannot measure, or every block was disturbed; the message says what would help",
+			cli.ExitInterrupted: "interrupted"}),
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			var s selftesting
 			f.Stray = "it measures its own blocks"
@@ -59,13 +59,25 @@ func (s *selftesting) run(std cli.Streams) error {
 	cpu := host.Detect(s.opts.CPUs...)
 	ctx, stop := cli.UntilSignal()
 	defer stop()
-	outcomes, clocks, err := selftestClocks(ctx, s.opts, cpu, selftest.Scope(s.short))
+	outcomes, clocks, err := selftestBy(ctx, s.opts, cpu, selftest.Scope(s.short))
+	if err == nil && clocks.TimedBy == profiler.PerfClock {
+		opts := s.opts
+		opts.Clock = profiler.TSCClock
+		var byTSC []selftest.Outcome
+		byTSC, _, err = selftestBy(ctx, opts, cpu, selftest.Scope(s.short))
+		clocks.Compared = selftest.CompareClocks(outcomes, byTSC)
+	}
 	if err != nil {
 		return err
 	}
 	tally := selftest.Count(outcomes)
-	err = s.out.Write(std, selftestJSON{cpu, tally, outcomes, clocks}, selftestReport(cpu, outcomes)+clocks.report())
-	if err != nil {
+	result := struct {
+		CPU    host.CPU           `json:"cpu"`
+		Count  selftest.Tally     `json:"count"`
+		Blocks []selftest.Outcome `json:"blocks"`
+		Clocks clocksJSON         `json:"clocks"`
+	}{cpu, tally, outcomes, clocks}
+	if err := s.out.Write(std, result, selftestReport(cpu, outcomes)+clocks.report()); err != nil {
 		return err
 	}
 	if err := selftestOutcome(tally); err != nil || clocks.agree() {
@@ -74,34 +86,14 @@ func (s *selftesting) run(std cli.Streams) error {
 	return cli.ErrRejected
 }
 
-type selftestJSON struct {
-	CPU    host.CPU           `json:"cpu"`
-	Count  selftest.Tally     `json:"count"`
-	Blocks []selftest.Outcome `json:"blocks"`
-	Clocks clocksJSON         `json:"clocks"`
-}
-
-// clocksJSON is how both clocks compare, or why there is but one.
 type clocksJSON struct {
 	TimedBy  profiler.ClockChoice  `json:"timed_by"` // the outcomes' clock
 	NoPerf   string                `json:"no_perf,omitempty"`
 	Compared []selftest.Comparison `json:"compared,omitempty"`
 }
 
-// selftestClocks measures the blocks by the best clock there is, and by the other too where
-// both exist.
-func selftestClocks(ctx context.Context, opts profiler.Options, cpu host.CPU, scope selftest.Scope) (outcomes []selftest.Outcome, clocks clocksJSON, err error) {
-	outcomes, clocks, err = selftestBy(ctx, opts, cpu, scope)
-	if err != nil || clocks.TimedBy != profiler.PerfClock {
-		return outcomes, clocks, err
-	}
-	opts.Clock = profiler.TSCClock
-	byTSC, _, err := selftestBy(ctx, opts, cpu, scope)
-	clocks.Compared = selftest.CompareClocks(outcomes, byTSC)
-	return outcomes, clocks, err
-}
-
-func selftestBy(ctx context.Context, opts profiler.Options, cpu host.CPU, scope selftest.Scope) (outcomes []selftest.Outcome, clocks clocksJSON, err error) {
+func selftestBy(ctx context.Context, opts profiler.Options, cpu host.CPU, scope selftest.Scope) (
+	outcomes []selftest.Outcome, clocks clocksJSON, err error) {
 	p, err := profiler.New(ctx, opts)
 	if err != nil {
 		return nil, clocks, err
@@ -118,12 +110,10 @@ func selftestBy(ctx context.Context, opts profiler.Options, cpu host.CPU, scope 
 	return outcomes, clocks, err
 }
 
-// agree reports whether no block's times by the two clocks differ.
 func (c clocksJSON) agree() bool {
 	return !slices.ContainsFunc(c.Compared, func(c selftest.Comparison) bool { return !c.Agree })
 }
 
-// report is a line on the clocks, and one for each block that they disagree on.
 func (c clocksJSON) report() string {
 	if c.TimedBy != profiler.PerfClock {
 		return fmt.Sprintf("clock: %s alone; %s\n", c.TimedBy, c.NoPerf)
@@ -157,16 +147,7 @@ func selftestOutcome(t selftest.Tally) error {
 }
 
 func selftestReport(cpu host.CPU, outcomes []selftest.Outcome) string {
-	width := 0
-	for _, o := range outcomes {
-		width = max(width, len(o.Text))
-	}
-	var w strings.Builder
-	row := func(text, expected, measured, interval, outcome string) {
-		line := fmt.Sprintf("%-*s  %-14s  %8s  %-16s  %s", width, text, expected, measured, interval, outcome)
-		w.WriteString(strings.TrimRight(line, " ") + "\n")
-	}
-	row("block", "expected", "measured", "95 % interval", "outcome")
+	t := cli.NewTable("llrl", "block", "expected", "measured", "95 % interval", "outcome")
 	for _, o := range outcomes {
 		var expected, measured, interval string
 		outcome := string(o.Status)
@@ -182,13 +163,11 @@ func selftestReport(cpu host.CPU, outcomes []selftest.Outcome) string {
 		if o.Cycles > 0 {
 			measured, interval = fmt.Sprintf("%.3f", o.Cycles), fmt.Sprintf("%.3f to %.3f", o.CILow, o.CIHigh)
 		}
-		row(o.Text, expected, measured, interval, outcome)
+		t.Row(o.Text, expected, measured, interval, outcome)
 	}
-	fmt.Fprintf(&w, "%s; answers for %s (%s)\n", selftest.Count(outcomes), core(cpu), strings.TrimSpace(cpu.Brand))
-	return w.String()
+	return fmt.Sprintf("%s%s; answers for %s (%s)\n", t, selftest.Count(outcomes), core(cpu), strings.TrimSpace(cpu.Brand))
 }
 
-// core says whose answers were looked for.
 func core(c host.CPU) string {
 	switch {
 	case c.Microarchitecture == cpu.Unknown:

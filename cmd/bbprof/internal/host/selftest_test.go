@@ -25,7 +25,8 @@ func TestSelftestCode(t *testing.T) {
 		{selftest.Tally{Skipped: 4}, cli.ExitHost},
 	} {
 		var stderr strings.Builder
-		if got := cli.Finish("selftest", selftestOutcome(c.t), measuring.Explain, cli.Streams{Err: &stderr}); got != c.want || (stderr.Len() > 0) != (c.want == cli.ExitHost) {
+		got := cli.Finish("selftest", selftestOutcome(c.t), measuring.Explain, cli.Streams{Err: &stderr})
+		if got != c.want || (stderr.Len() > 0) != (c.want == cli.ExitHost) {
 			t.Errorf("%v: exit code %d, want %d; stderr %q", c.t, got, c.want, stderr.String())
 		}
 	}
@@ -41,7 +42,8 @@ func TestSelftestClocks(t *testing.T) {
 		{clocksJSON{TimedBy: profiler.TSCClock, NoPerf: "no hardware counters: so"}, "clock: tsc alone; no hardware counters: so\n", true},
 		{clocksJSON{TimedBy: profiler.PerfClock, Compared: []selftest.Comparison{{Text: "nop", Perf: 0.25, TSC: 0.251, Agree: true}}},
 			"clocks: perf and tsc agree on 1 of 1 blocks that both measured\n", true},
-		{clocksJSON{TimedBy: profiler.PerfClock, Compared: []selftest.Comparison{{Text: "nop", Perf: 0.25, TSC: 0.251, Agree: true}, {Text: "imul", Perf: 3, TSC: 4}}},
+		{clocksJSON{TimedBy: profiler.PerfClock, Compared: []selftest.Comparison{{Text: "nop", Perf: 0.25, TSC: 0.251,
+			Agree: true}, {Text: "imul", Perf: 3, TSC: 4}}},
 			"imul: perf says 3.000, tsc 4.000: the clocks DIFFER\nclocks: perf and tsc agree on 1 of 2 blocks that both measured\n", false},
 	} {
 		if got := c.clocks.report(); got != c.want || c.clocks.agree() != c.agree {

@@ -2,11 +2,11 @@ package plot
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// scale maps values from low to high linearly to positions on an axis.
 type scale struct{ low, high, from, to float64 }
 
 func (s scale) at(v float64) float64 { return s.from + (v-s.low)/(s.high-s.low)*(s.to-s.from) }
@@ -23,7 +23,9 @@ func (s *span) add(values ...float64) {
 	}
 }
 
-func finite(v float64) bool { return v-v == 0 }
+func finite(values ...float64) bool {
+	return !slices.ContainsFunc(values, func(v float64) bool { return v-v != 0 })
+}
 
 // wide extends the span for what is drawn at its ends. Spans of no or one value get some width.
 func (s span) wide(below, above float64) span {
@@ -37,7 +39,6 @@ func (s span) wide(below, above float64) span {
 	return span{s.low - below*room, s.high + above*room}
 }
 
-// tick is a labelled value of an axis.
 type tick struct {
 	value float64
 	label string

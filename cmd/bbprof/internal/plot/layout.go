@@ -1,7 +1,7 @@
 package plot
 
 import (
-	"image/color"
+	"io"
 	"slices"
 )
 
@@ -16,239 +16,210 @@ const (
 	panelGap    = 14.0 // between panels
 	tickLength  = 3.0
 	lineSpacing = 1.3 // of type
+	lineHeight  = lineSpacing * typeSize
 	keyWidth    = 16.0
+	lineWidth   = 0.9
+	faint       = 0.25 // opacity of bands and bars
+	whiskerCap  = 2.0
 )
 
 // Colours of lines and axes that are not data.
-var (
-	ink  = color.NRGBA{0, 0, 0, 0xff}
-	pale = color.NRGBA{0x60, 0x60, 0x60, 0xff}
-	grid = color.NRGBA{0xe0, 0xe0, 0xe0, 0xff}
+const (
+	ink  = "#000000"
+	pale = "#606060"
+	grid = "#e0e0e0"
 )
 
 // palette is told apart by most eyes and in grey (Okabe and Ito, "Color Universal Design", 2008).
-var palette = []color.NRGBA{
-	{0x00, 0x72, 0xb2, 0xff}, {0xd5, 0x5e, 0x00, 0xff}, {0x00, 0x9e, 0x73, 0xff}, {0xcc, 0x79, 0xa7, 0xff}, {0xe6, 0x9f, 0x00, 0xff}, {0, 0, 0, 0xff},
-}
+var palette = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", ink}
 
-type layout struct {
-	height float64
-	labels []label // title, subject, machine and keys
-	panels []panelLayout
-}
-
-type panelLayout struct {
-	Panel
-	x, y        scale // of the area within the axes
-	xTicks      []tick
-	yTicks      []tick
-	names       []string // below the axis, instead of ticks
-	bottom      bool     // the axis is labelled below
-	by          float64  // divides the labels of y
-	legend      []legendEntry
-	labels      []label
-	besideTicks float64 // from the axis to its label
-}
-
-// legendEntry is one series in a legend: a line or disc and its name.
-type legendEntry struct {
-	at     point
-	name   string
-	series int
-}
-
-func newLayout(f Figure) *layout {
-	l := &layout{}
+func (f Figure) Draw(w io.Writer) error {
+	c := &svg{}
 	y := gap
-	heading := func(text string, size float64, colour color.NRGBA) {
-		if text == "" {
+	heading := func(l label) {
+		if l.text == "" {
 			return
 		}
-		for _, line := range chop(text, size, figureWidth-2*gap) {
-			y += lineSpacing * size
-			l.labels = append(l.labels, label{at: point{gap, y}, text: line, size: size, colour: colour})
+		for _, line := range chop(l.text, l.size, figureWidth-2*gap) {
+			y += lineSpacing * l.size
+			l.at, l.text = point{gap, y}, line
+			c.text(l)
 		}
 	}
-	heading(f.Title, typeSize, ink)
-	heading(f.Subject, smallSize, pale)
-	heading(f.Machine, smallSize, pale)
-	y += gap
-	if f.Beside {
-		y = l.beside(f, y)
+	heading(label{text: f.Title, size: typeSize})
+	heading(label{text: f.Subject, size: smallSize, colour: pale})
+	heading(label{text: f.Machine, size: smallSize, colour: pale})
+	if y += gap; f.Beside {
+		y = f.beside(c, y)
 	} else {
-		y = l.stack(f, y)
+		y = f.stack(c, y)
 	}
 	for _, key := range f.Keys {
-		heading(key, smallSize, ink)
+		heading(label{text: key, size: smallSize})
 	}
-	l.height = y + 2*gap
-	return l
+	return c.write(w, figureWidth, y+2*gap)
 }
 
-// stack places the panels below each other, with a common left margin and the last one's axis.
-func (l *layout) stack(f Figure, y float64) float64 {
+// axes is a panel with its scales. Its margins are known before its place.
+type axes struct {
+	Panel
+	x, y           scale // of the area within the axes
+	xTicks, yTicks []tick
+	bottom         bool    // the axis is labelled below
+	by             float64 // divides the labels of y
+	besideTicks    float64 // from the axis to its label
+}
+
+func (f Figure) stack(c *svg, y float64) float64 {
 	margin, shared := 0.0, nothing()
-	for _, p := range f.Panels {
-		xs, _ := p.spans(len(f.Names))
-		shared.add(xs.low, xs.high)
-	}
+	var all []*axes
 	for i, p := range f.Panels {
-		at := newPanelLayout(p, stackedArea, f.Names)
-		at.x.low, at.x.high = shared.low, shared.high
-		at.bottom = i == len(f.Panels)-1
-		margin = max(margin, at.margin())
-		l.panels = append(l.panels, at)
-	}
-	for i := range l.panels {
-		p := &l.panels[i]
-		p.Title, p.X = "", ""
-		if p.bottom {
-			p.X = f.X
+		p.Title, p.X, p.Names = "", "", f.Names
+		a := newAxes(p, stackedArea)
+		if a.bottom = i == len(f.Panels)-1; a.bottom {
+			a.X = f.X
 		}
-		p.x.from, p.x.to = gap+margin, figureWidth-4*gap
-		p.tick(f.Ticks)
-		y = p.place(y+p.above(), stackedArea) + panelGap/2
+		shared.add(a.x.low, a.x.high)
+		margin = max(margin, a.margin())
+		all = append(all, a)
+	}
+	for _, a := range all {
+		a.x = scale{shared.low, shared.high, gap + margin, figureWidth - 4*gap}
+		a.tick(f.Ticks)
+		y = a.draw(c, y+a.above(), stackedArea) + panelGap/2
 	}
 	return y
 }
 
-// beside places the panels next to each other, with their axes at one height.
-func (l *layout) beside(f Figure, y float64) float64 {
+// beside draws the panels next to each other, with their axes at one height.
+func (f Figure) beside(c *svg, y float64) float64 {
 	width := (figureWidth - 2*gap - panelGap*float64(len(f.Panels)-1)) / float64(max(len(f.Panels), 1))
 	top, bottom, left := y, y, gap
+	var all []*axes
 	for _, p := range f.Panels {
-		at := newPanelLayout(p, besideArea, p.Names)
-		at.bottom = true
-		at.x.from, at.x.to = left+at.margin(), left+width-gap
-		at.tick(0)
-		top = max(top, y+at.above())
+		a := newAxes(p, besideArea)
+		a.bottom = true
+		a.x.from, a.x.to = left+a.margin(), left+width-gap
+		a.tick(0)
+		top = max(top, y+a.above())
 		left += width + panelGap
-		l.panels = append(l.panels, at)
+		all = append(all, a)
 	}
-	for i := range l.panels {
-		bottom = max(bottom, l.panels[i].place(top, besideArea))
+	for _, a := range all {
+		bottom = max(bottom, a.draw(c, top, besideArea))
 	}
 	return bottom
 }
 
-// newPanelLayout computes a panel's ranges and the ticks of its vertical axis.
-func newPanelLayout(p Panel, height float64, names []string) panelLayout {
-	at := panelLayout{Panel: p, names: names}
-	xs, ys := p.spans(len(names))
+func newAxes(p Panel, height float64) *axes {
+	a := &axes{Panel: p}
+	xs, ys := p.spans()
 	by, name := thousands(ys)
-	if at.by = by; name != "" {
-		at.Y += ", " + name
+	if a.by = by; name != "" {
+		a.Y += ", " + name
 	}
-	at.x.low, at.x.high, at.y.low, at.y.high = xs.low, xs.high, ys.low, ys.high
-	at.yTicks = ticks(span{ys.low / by, ys.high / by}, int(height/(2.2*typeSize)), 0)
-	for _, t := range at.yTicks {
-		at.besideTicks = max(at.besideTicks, textWidth(t.label, typeSize))
+	a.x.low, a.x.high, a.y.low, a.y.high = xs.low, xs.high, ys.low, ys.high
+	a.yTicks = ticks(span{ys.low / by, ys.high / by}, int(height/(2.2*typeSize)), 0)
+	for _, t := range a.yTicks {
+		a.besideTicks = max(a.besideTicks, textWidth(t.label, typeSize))
 	}
-	at.besideTicks += tickLength + gap
-	return at
+	a.besideTicks += tickLength + gap
+	return a
 }
 
 // tick places as many ticks on the horizontal axis as their labels leave room for, step apart; 0 means round steps.
-func (p *panelLayout) tick(step int) {
-	if len(p.names) > 0 {
+func (a *axes) tick(step int) {
+	if len(a.Names) > 0 {
 		return
 	}
 	const closest = 20 // distance of two ticks, in points
-	for most := int((p.x.to - p.x.from) / closest); most > 1; most-- {
-		p.xTicks = ticks(span{p.x.low, p.x.high}, most, float64(step))
+	for most := int((a.x.to - a.x.from) / closest); most > 1; most-- {
+		a.xTicks = ticks(span{a.x.low, a.x.high}, most, float64(step))
 		room := 0.0
-		for _, t := range p.xTicks {
+		for _, t := range a.xTicks {
 			room += textWidth(t.label, typeSize) + 3*gap
 		}
-		if room <= p.x.to-p.x.from {
+		if room <= a.x.to-a.x.from {
 			return
 		}
 	}
 }
 
-func (p Panel) spans(names int) (x, y span) {
+func (p Panel) spans() (x, y span) {
 	x, y = nothing(), nothing()
 	dots, base := false, p.Zero
 	for _, s := range p.Series {
 		x.add(s.X...)
-		switch {
-		case s.Across:
-			x.add(s.Low...)
-			x.add(s.High...)
-		default:
-			y.add(s.Low...)
-			y.add(s.High...)
+		interval := &y
+		if s.Across {
+			interval = &x
 		}
+		interval.add(s.Low...)
+		interval.add(s.High...)
 		if s.Kind == Rule {
 			continue
 		}
 		y.add(s.Y...)
 		dots = dots || s.Kind == Dots
 		base = base || s.Kind == Bars
-		for i, v := range s.Values {
+		for _, v := range s.Values {
 			y.add(v...)
-			x.add(s.X[i]-s.Width, s.X[i]+s.Width)
 		}
+		beside := s.Width // of boxes; bars stand side by side
 		if s.Kind == Bars {
-			for _, v := range s.X {
-				x.add(v-s.Width/2, v+s.Width/2)
-			}
+			beside /= 2
+		}
+		for _, v := range s.X {
+			x.add(v-beside, v+beside)
 		}
 	}
 	if base && y.low <= y.high {
 		y.add(0)
 	}
 	const room = 0.05 // keeps points off the axes
-	below := room
+	below, beside := room, 0.0
 	if base && y.low == 0 {
 		below = 0
 	}
-	y = y.wide(below, room)
-	if names > 0 {
-		return span{-0.5, float64(names) - 0.5}, y
-	}
 	if dots {
-		return x.wide(room, room), y
+		beside = room
 	}
-	return x.wide(0, 0), y
+	x, y = x.wide(beside, beside), y.wide(below, room)
+	if n := len(p.Names); n > 0 {
+		x = span{-0.5, float64(n) - 0.5}
+	}
+	return x, y
 }
 
-func (p *panelLayout) margin() float64 {
-	lines := len(wrap(p.Y, typeSize, p.labelRoom()))
-	return p.besideTicks + float64(lines)*lineSpacing*typeSize
+func (a *axes) margin() float64 {
+	return a.besideTicks + float64(len(wrap(a.Y, typeSize, labelRoom)))*lineHeight
 }
 
 // labelRoom is the maximal length of a line of the vertical axis's label.
-func (p *panelLayout) labelRoom() float64 { return stackedArea + 2*gap }
+const labelRoom = stackedArea + 2*gap
 
 // above returns the height needed above a panel's axes, for title and legend.
-func (p *panelLayout) above() float64 {
-	h := gap
-	if p.Title != "" {
-		h += lineSpacing * typeSize
+func (a *axes) above() float64 {
+	h := gap + float64(len(a.legend()))*lineHeight
+	if a.Title != "" {
+		h += lineHeight
 	}
-	return h + float64(len(p.legendRows()))*lineSpacing*typeSize
+	return h
 }
 
-// named returns the series to list in a legend, if there are two or more.
-func (p *panelLayout) named() (series []int) {
-	for i, s := range p.Series {
-		if s.Name != "" {
-			series = append(series, i)
-		}
-	}
-	if len(series) < 2 {
+// legend breaks the names of two series or more into rows as wide as the axes.
+func (a *axes) legend() (rows [][]int) {
+	named := func(s Series) bool { return s.Name != "" }
+	if i := slices.IndexFunc(a.Series, named); i < 0 || !slices.ContainsFunc(a.Series[i+1:], named) {
 		return nil
 	}
-	return series
-}
-
-// legendRows breaks the legend into rows as wide as the axes.
-func (p *panelLayout) legendRows() (rows [][]int) {
-	x, width := 0.0, p.x.to-p.x.from
-	for _, i := range p.named() {
-		w := keyWidth + textWidth(p.Series[i].Name, smallSize) + 3*gap
-		if x+w > width || len(rows) == 0 {
+	x := 0.0
+	for i, s := range a.Series {
+		if s.Name == "" {
+			continue
+		}
+		w := keyWidth + textWidth(s.Name, smallSize) + 3*gap
+		if x+w > a.x.to-a.x.from || len(rows) == 0 {
 			rows, x = append(rows, nil), 0
 		}
 		rows[len(rows)-1] = append(rows[len(rows)-1], i)
@@ -257,211 +228,174 @@ func (p *panelLayout) legendRows() (rows [][]int) {
 	return rows
 }
 
-func (p *panelLayout) place(top, height float64) float64 {
-	left, right, y := p.x.from, p.x.to, top-p.above()
-	if p.Title != "" {
-		y += lineSpacing * typeSize
-		p.labels = append(p.labels, label{at: point{(left + right) / 2, y}, text: p.Title, anchor: middle, size: typeSize, colour: ink})
+// draw draws a panel whose axes begin at top, and returns where it ends.
+func (a *axes) draw(c *svg, top, height float64) float64 {
+	left, right, bottom := a.x.from, a.x.to, top+height
+	a.y.from, a.y.to = bottom, top
+	for _, t := range a.xTicks {
+		x := a.x.at(t.value)
+		c.line(stroke{grid, 0.5, false}, point{x, bottom}, point{x, top})
 	}
-	for _, row := range p.legendRows() {
-		y += lineSpacing * typeSize
-		x := left
-		for _, i := range row {
-			p.legend = append(p.legend, legendEntry{point{x, y}, p.Series[i].Name, i})
-			x += keyWidth + textWidth(p.Series[i].Name, smallSize) + 3*gap
-		}
+	for _, t := range a.yTicks {
+		y := a.y.at(t.value * a.by)
+		c.line(stroke{grid, 0.5, false}, point{left, y}, point{right, y})
 	}
-	p.y.from, p.y.to = top+height, top
-	lines := wrap(p.Y, typeSize, p.labelRoom())
-	for i, line := range lines {
-		x := left - p.besideTicks - float64(len(lines)-1-i)*lineSpacing*typeSize - gap/2
-		p.labels = append(p.labels, label{at: point{x, top + height/2}, text: line, anchor: middle, size: typeSize, colour: ink, up: true})
-	}
-	y = top + height
-	if !p.bottom {
-		return y
-	}
-	return p.placeBelow(y)
-}
-
-// placeBelow places the labels of ticks, the names and the axis label below the axis.
-func (p *panelLayout) placeBelow(y float64) float64 {
-	y += tickLength + gap/2
-	most := 0
-	write := func(x float64, lines []string, at float64) {
-		most = max(most, len(lines))
-		for i, line := range lines {
-			p.labels = append(p.labels, label{at: point{x, at + float64(i+1)*lineSpacing*typeSize - gap/2}, text: line, anchor: middle, size: typeSize, colour: ink})
-		}
-	}
-	for _, t := range p.xTicks {
-		write(p.x.at(t.value), []string{t.label}, y)
-	}
-	for i, name := range p.names {
-		write(p.x.at(float64(i)), wrap(name, typeSize, (p.x.to-p.x.from)/float64(len(p.names))-gap), y)
-	}
-	y += float64(most) * lineSpacing * typeSize
-	if p.X == "" {
-		return y
-	}
-	lines := wrap(p.X, typeSize, p.x.to-p.x.from+2*gap)
-	write((p.x.from+p.x.to)/2, lines, y+gap/2)
-	return y + gap/2 + float64(len(lines))*lineSpacing*typeSize
-}
-
-func colourOf(series int) color.NRGBA { return palette[series%len(palette)] }
-
-func (l *layout) draw(c canvas) {
-	for i := range l.panels {
-		l.panels[i].draw(c)
-	}
-	for _, text := range l.labels {
-		c.text(text)
-	}
-}
-
-func (p *panelLayout) draw(c canvas) {
-	thin := stroke{grid, 0.5, false}
-	for _, t := range p.xTicks {
-		x := p.x.at(t.value)
-		c.line([]point{{x, p.y.from}, {x, p.y.to}}, thin)
-	}
-	for _, t := range p.yTicks {
-		y := p.y.at(t.value * p.by)
-		c.line([]point{{p.x.from, y}, {p.x.to, y}}, thin)
-	}
-	// Draw first what covers most.
-	for _, kind := range []Kind{Bars, Line, Boxes, Rule, Dots} {
-		for i, s := range p.Series {
+	for _, kind := range []Kind{Bars, Line, Boxes, Rule, Dots} { // first what covers most
+		for i, s := range a.Series {
 			if s.Kind == kind {
-				p.series(c, s, colourOf(i))
+				a.series(c, s, palette[i%len(palette)])
 			}
 		}
 	}
 	axis := stroke{ink, 0.7, false}
-	c.line([]point{{p.x.from, p.y.to}, {p.x.from, p.y.from}, {p.x.to, p.y.from}}, axis)
-	for _, t := range p.yTicks {
-		y := p.y.at(t.value * p.by)
-		c.line([]point{{p.x.from - tickLength, y}, {p.x.from, y}}, axis)
-		c.text(label{at: point{p.x.from - tickLength - gap/2, y + typeSize/3}, text: t.label, anchor: end, size: typeSize, colour: ink})
+	c.line(axis, point{left, top}, point{left, bottom}, point{right, bottom})
+	for _, t := range a.yTicks {
+		y := a.y.at(t.value * a.by)
+		c.line(axis, point{left - tickLength, y}, point{left, y})
+		c.text(label{at: point{left - tickLength - gap/2, y + typeSize/3}, text: t.label, anchor: "end"})
 	}
-	for _, t := range p.xTicks {
-		x := p.x.at(t.value)
-		c.line([]point{{x, p.y.from}, {x, p.y.from + tickLength}}, axis)
+	for _, t := range a.xTicks {
+		x := a.x.at(t.value)
+		c.line(axis, point{x, bottom}, point{x, bottom + tickLength})
 	}
-	for _, e := range p.legend {
-		p.key(c, e)
+	a.drawAbove(c, top-a.above())
+	lines := wrap(a.Y, typeSize, labelRoom)
+	for i, line := range lines {
+		x := left - a.besideTicks - float64(len(lines)-1-i)*lineHeight - gap/2
+		c.text(label{at: point{x, top + height/2}, text: line, anchor: "middle", up: true})
 	}
-	for _, text := range p.labels {
-		c.text(text)
+	if !a.bottom {
+		return bottom
+	}
+	return a.drawBelow(c, bottom)
+}
+
+func (a *axes) drawAbove(c *svg, y float64) {
+	if a.Title != "" {
+		y += lineHeight
+		c.text(label{at: point{(a.x.from + a.x.to) / 2, y}, text: a.Title, anchor: "middle"})
+	}
+	for _, row := range a.legend() {
+		y += lineHeight
+		x := a.x.from
+		for _, i := range row {
+			s, colour, middle, end := a.Series[i], palette[i%len(palette)], y-smallSize/3, x+keyWidth-gap
+			switch s.Kind {
+			case Dots:
+				c.disc(point{x + keyWidth/2, middle}, colour)
+			case Bars:
+				c.area(colour, 1, point{x, middle - 3}, point{end, middle - 3}, point{end, middle + 3}, point{x, middle + 3})
+			default:
+				c.line(stroke{colour, lineWidth, s.Kind == Rule}, point{x, middle}, point{end, middle})
+			}
+			c.text(label{at: point{x + keyWidth, y}, text: s.Name, size: smallSize})
+			x += keyWidth + textWidth(s.Name, smallSize) + 3*gap
+		}
 	}
 }
 
-func (p *panelLayout) key(c canvas, e legendEntry) {
-	s, y := p.Series[e.series], e.at.y-smallSize/3
-	colour := colourOf(e.series)
-	switch s.Kind {
-	case Dots:
-		c.disc(point{e.at.x + keyWidth/2, y}, dotRadius, colour)
-	case Bars:
-		c.area([]point{{e.at.x, y - 3}, {e.at.x + keyWidth - gap, y - 3}, {e.at.x + keyWidth - gap, y + 3}, {e.at.x, y + 3}}, colour)
-	default:
-		c.line([]point{{e.at.x, y}, {e.at.x + keyWidth - gap, y}}, stroke{colour, lineWidth, s.Kind == Rule})
+// drawBelow draws the labels of ticks, the names and the axis label below the axis, and returns where they end.
+func (a *axes) drawBelow(c *svg, y float64) float64 {
+	y += tickLength + gap/2
+	width, most := a.x.to-a.x.from, 0
+	write := func(x float64, lines []string, at float64) {
+		most = max(most, len(lines))
+		for i, line := range lines {
+			c.text(label{at: point{x, at + float64(i+1)*lineHeight - gap/2}, text: line, anchor: "middle"})
+		}
 	}
-	c.text(label{at: point{e.at.x + keyWidth, e.at.y}, text: e.name, size: smallSize, colour: ink})
+	for _, t := range a.xTicks {
+		write(a.x.at(t.value), []string{t.label}, y)
+	}
+	for i, name := range a.Names {
+		write(a.x.at(float64(i)), wrap(name, typeSize, width/float64(len(a.Names))-gap), y)
+	}
+	y += float64(most) * lineHeight
+	if a.X == "" {
+		return y
+	}
+	lines := wrap(a.X, typeSize, width+2*gap)
+	write((a.x.from+a.x.to)/2, lines, y+gap/2)
+	return y + gap/2 + float64(len(lines))*lineHeight
 }
 
-const (
-	lineWidth  = 0.9
-	dotRadius  = 2.2
-	bandAlpha  = 0x40
-	whiskerCap = 2.0
-)
+func (a *axes) at(x, y float64) point { return point{a.x.at(x), a.y.at(y)} }
 
-func (p *panelLayout) series(c canvas, s Series, colour color.NRGBA) {
-	at := func(x, y float64) point { return point{p.x.at(x), p.y.at(y)} }
-	faint := colour
-	faint.A = bandAlpha
+func (a *axes) series(c *svg, s Series, colour string) {
+	pen := stroke{colour, lineWidth, false}
 	switch s.Kind {
 	case Line:
 		for _, run := range s.runs() {
 			var line, band []point
 			for i := run[0]; i < run[1]; i++ {
-				line = append(line, at(s.X[i], s.Y[i]))
+				line = append(line, a.at(s.X[i], s.Y[i]))
+				if s.Low != nil {
+					band = append(band, a.at(s.X[i], s.High[i]))
+				}
+			}
+			for i := run[1] - 1; i >= run[0] && s.Low != nil; i-- {
+				band = append(band, a.at(s.X[i], s.Low[i]))
 			}
 			if s.Low != nil {
-				for i := run[0]; i < run[1]; i++ {
-					band = append(band, at(s.X[i], s.High[i]))
-				}
-				for i := run[1] - 1; i >= run[0]; i-- {
-					band = append(band, at(s.X[i], s.Low[i]))
-				}
-				c.area(band, faint)
+				c.area(colour, faint, band...)
 			}
-			c.line(line, stroke{colour, lineWidth, false})
+			c.line(pen, line...)
 		}
 	case Dots:
 		for i := range s.X {
-			if finite(s.X[i]) && finite(s.Y[i]) {
-				p.dot(c, s, i, colour)
+			if finite(s.X[i], s.Y[i]) {
+				a.dot(c, s, i, colour)
 			}
 		}
 	case Bars:
 		for i, x := range s.X {
-			c.area([]point{at(x-s.Width/2, 0), at(x-s.Width/2, s.Y[i]), at(x+s.Width/2, s.Y[i]), at(x+s.Width/2, 0)}, faint)
-			c.line([]point{at(x-s.Width/2, 0), at(x-s.Width/2, s.Y[i]), at(x+s.Width/2, s.Y[i]), at(x+s.Width/2, 0)}, stroke{colour, lineWidth, false})
+			low, high := x-s.Width/2, x+s.Width/2
+			bar := []point{a.at(low, 0), a.at(low, s.Y[i]), a.at(high, s.Y[i]), a.at(high, 0)}
+			c.area(colour, faint, bar...)
+			c.line(pen, bar...)
 		}
 	case Boxes:
 		for i, x := range s.X {
-			p.box(c, x, s.Width, s.Values[i])
+			a.box(c, x, s.Width, s.Values[i])
 		}
 	case Rule:
 		for _, x := range s.X {
-			c.line([]point{{p.x.at(x), p.y.from}, {p.x.at(x), p.y.to}}, stroke{colour, lineWidth, true})
+			c.line(stroke{colour, lineWidth, true}, point{a.x.at(x), a.y.from}, point{a.x.at(x), a.y.to})
 		}
 	}
 }
 
 // runs returns the ranges of a line whose values are all finite.
 func (s Series) runs() (runs [][2]int) {
-	from := -1
 	for i := range s.X {
-		ok := finite(s.X[i]) && finite(s.Y[i]) && (s.Low == nil || finite(s.Low[i]) && finite(s.High[i]))
-		switch {
-		case ok && from < 0:
-			from = i
-		case !ok && from >= 0:
-			runs, from = append(runs, [2]int{from, i}), -1
+		if !finite(s.X[i], s.Y[i]) || s.Low != nil && !finite(s.Low[i], s.High[i]) {
+			continue
 		}
-	}
-	if from >= 0 {
-		runs = append(runs, [2]int{from, len(s.X)})
+		if n := len(runs); n > 0 && runs[n-1][1] == i {
+			runs[n-1][1]++
+		} else {
+			runs = append(runs, [2]int{i, i + 1})
+		}
 	}
 	return runs
 }
 
-// dot draws a point with its interval.
-func (p *panelLayout) dot(c canvas, s Series, i int, colour color.NRGBA) {
-	x, y := p.x.at(s.X[i]), p.y.at(s.Y[i])
-	if s.Low != nil && finite(s.Low[i]) && finite(s.High[i]) {
-		bar := stroke{colour, 1, false}
+func (a *axes) dot(c *svg, s Series, i int, colour string) {
+	if s.Low != nil && finite(s.Low[i], s.High[i]) {
+		low, high, cap := a.at(s.X[i], s.Low[i]), a.at(s.X[i], s.High[i]), point{whiskerCap, 0}
 		if s.Across {
-			low, high := p.x.at(s.Low[i]), p.x.at(s.High[i])
-			c.line([]point{{low, y}, {high, y}}, bar)
-			c.line([]point{{low, y - whiskerCap}, {low, y + whiskerCap}}, bar)
-			c.line([]point{{high, y - whiskerCap}, {high, y + whiskerCap}}, bar)
-		} else {
-			low, high := p.y.at(s.Low[i]), p.y.at(s.High[i])
-			c.line([]point{{x, low}, {x, high}}, bar)
-			c.line([]point{{x - whiskerCap, low}, {x + whiskerCap, low}}, bar)
-			c.line([]point{{x - whiskerCap, high}, {x + whiskerCap, high}}, bar)
+			low, high, cap = a.at(s.Low[i], s.Y[i]), a.at(s.High[i], s.Y[i]), point{0, whiskerCap}
+		}
+		bar := stroke{colour, 1, false}
+		c.line(bar, low, high)
+		for _, end := range []point{low, high} {
+			c.line(bar, point{end.x - cap.x, end.y - cap.y}, point{end.x + cap.x, end.y + cap.y})
 		}
 	}
-	c.disc(point{x, y}, dotRadius, colour)
+	c.disc(a.at(s.X[i], s.Y[i]), colour)
 }
 
-// box draws the median, the quartiles and the extremes of some values.
-func (p *panelLayout) box(c canvas, x, width float64, values []float64) {
+func (a *axes) box(c *svg, x, width float64, values []float64) {
 	v := slices.Sorted(slices.Values(values))
 	if len(v) == 0 {
 		return
@@ -469,13 +403,13 @@ func (p *panelLayout) box(c canvas, x, width float64, values []float64) {
 	quantile := func(q float64) float64 { // interpolated as in R's type 7
 		at := q * float64(len(v)-1)
 		i := int(at)
-		return v[i] + (at-float64(i))*(v[min(i+1, len(v)-1)]-v[i])
+		return a.y.at(v[i] + (at-float64(i))*(v[min(i+1, len(v)-1)]-v[i]))
 	}
 	pen := stroke{ink, 0.7, false}
-	left, centre, right := p.x.at(x-width/2), p.x.at(x), p.x.at(x+width/2)
-	q1, q2, q3 := p.y.at(quantile(0.25)), p.y.at(quantile(0.5)), p.y.at(quantile(0.75))
-	c.line([]point{{left, q1}, {left, q3}, {right, q3}, {right, q1}, {left, q1}}, pen)
-	c.line([]point{{left, q2}, {right, q2}}, stroke{ink, 1.2, false})
-	c.line([]point{{centre, q1}, {centre, p.y.at(v[0])}}, pen)
-	c.line([]point{{centre, q3}, {centre, p.y.at(v[len(v)-1])}}, pen)
+	left, centre, right := a.x.at(x-width/2), a.x.at(x), a.x.at(x+width/2)
+	q1, q2, q3 := quantile(0.25), quantile(0.5), quantile(0.75)
+	c.line(pen, point{left, q1}, point{left, q3}, point{right, q3}, point{right, q1}, point{left, q1})
+	c.line(stroke{ink, 1.2, false}, point{left, q2}, point{right, q2})
+	c.line(pen, point{centre, q1}, point{centre, quantile(0)})
+	c.line(pen, point{centre, q3}, point{centre, quantile(1)})
 }

@@ -6,7 +6,6 @@ package plot
 
 import (
 	"fmt"
-	"io"
 	"path/filepath"
 	"strings"
 )
@@ -25,16 +24,14 @@ type Figure struct {
 	Panels []Panel
 }
 
-// Panel is one pair of axes.
 type Panel struct {
-	Title, X string   // for panels side by side
-	Names    []string // for panels side by side
+	Title, X string   // of panels side by side
+	Names    []string // of panels side by side
 	Y        string   // label of the vertical axis
 	Zero     bool     // extend the axis to 0
 	Series   []Series
 }
 
-// Kind is how a series is drawn.
 type Kind int
 
 const (
@@ -57,7 +54,6 @@ type Series struct {
 	Values    [][]float64 // of Boxes
 }
 
-// Add appends a point with its interval.
 func (s *Series) Add(x, y, low, high float64) {
 	s.X, s.Y, s.Low, s.High = append(s.X, x), append(s.Y, y), append(s.Low, low), append(s.High, high)
 }
@@ -68,12 +64,4 @@ func Check(file string) error {
 		return nil
 	}
 	return fmt.Errorf("%s: a plot's name ends in .svg", file)
-}
-
-// Draw writes the figure.
-func (f Figure) Draw(w io.Writer) error {
-	l := newLayout(f)
-	c := &svg{width: figureWidth, height: l.height}
-	l.draw(c)
-	return c.write(w)
 }

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
-	"image/color"
+	"fmt"
 	"io"
 	"math"
 	"strconv"
@@ -135,27 +135,33 @@ func TestTicks(t *testing.T) {
 	}
 }
 
-type rgba = color.NRGBA
-
-// recorder is a canvas that records the positions of text and data.
-type recorder struct {
-	texts []label
-	discs []point
+// A drawn is an element of a drawing.
+type drawn struct {
+	XMLName xml.Name
+	X       float64 `xml:"x,attr"`
+	Y       float64 `xml:"y,attr"`
+	Size    float64 `xml:"font-size,attr"`
+	Anchor  string  `xml:"text-anchor,attr"`
+	Turned  string  `xml:"transform,attr"`
+	Points  string  `xml:"points,attr"`
+	Width   string  `xml:"stroke-width,attr"`
+	Text    string  `xml:",chardata"`
 }
 
-func (r *recorder) line([]point, stroke)             {}
-func (r *recorder) area([]point, rgba)               {}
-func (r *recorder) disc(at point, _ float64, _ rgba) { r.discs = append(r.discs, at) }
-func (r *recorder) text(l label)                     { r.texts = append(r.texts, l) }
+// area is what a text may cover, or what axes enclose.
+type area struct{ left, top, right, bottom float64 }
 
-// box returns the area that a text may cover.
-func (l label) box() (left, top, right, bottom float64) {
-	w, h := textWidth(l.text, l.size), 0.75*l.size
-	along := -w * float64(l.anchor) / 2
-	if l.up {
-		return l.at.x - h, l.at.y - along - w, l.at.x, l.at.y - along
+func (a area) meets(b area) bool {
+	return a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom
+}
+
+func (d drawn) area() area {
+	w, h := textWidth(d.Text, d.Size), 0.75*d.Size
+	along := map[string]float64{"middle": -w / 2, "end": -w}[d.Anchor]
+	if d.Turned != "" {
+		return area{d.X - h, d.Y - along - w, d.X, d.Y - along}
 	}
-	return l.at.x + along, l.at.y - h, l.at.x + along + w, l.at.y
+	return area{d.X + along, d.Y - h, d.X + along + w, d.Y}
 }
 
 // TestNothingOverlaps: no text covers another, leaves the page, or overlaps data.
@@ -165,23 +171,40 @@ func TestNothingOverlaps(t *testing.T) {
 	wide.Names = []string{"4K aliasing", "frame sharing", "line splits", "code alignment", "subnormals", "L1I residency", "op cache residency"}
 	dense := Figure{X: "bytes", Ticks: 1, Panels: []Panel{{Y: "cycles", Series: []Series{{X: []float64{0, 100000}, Y: []float64{1, 1.00001}}}}}}
 	for name, f := range map[string]Figure{"example": example(), "beside": beside(), "odd": odd(), "wide": wide, "dense": dense} {
-		l := newLayout(f)
-		var r recorder
-		l.draw(&r)
-		for i, a := range r.texts {
-			left, top, right, bottom := a.box()
-			if left < 0 || top < 0 || right > figureWidth || bottom > l.height {
-				t.Errorf("%s: %q leaves the page: %.0f to %.0f, %.0f to %.0f of %.0f × %.0f", name, a.text, left, right, top, bottom, figureWidth, l.height)
+		var text bytes.Buffer
+		require.NoError(t, f.Draw(&text))
+		var page struct {
+			Height string  `xml:"height,attr"`
+			All    []drawn `xml:",any"`
+		}
+		require.NoError(t, xml.Unmarshal(text.Bytes(), &page))
+		height := require.Get(strconv.ParseFloat(strings.TrimSuffix(page.Height, "pt"), 64))(t)
+		var texts []drawn
+		var axes []area
+		for _, d := range page.All {
+			if d.XMLName.Local == "text" && d.Text != "" {
+				texts = append(texts, d)
 			}
-			for _, b := range r.texts[i+1:] {
-				l2, t2, r2, b2 := b.box()
-				if a.text != "" && b.text != "" && left < r2 && l2 < right && top < b2 && t2 < bottom {
-					t.Errorf("%s: %q and %q overlap", name, a.text, b.text)
+			var a area
+			if n, _ := fmt.Sscanf(d.Points, "%f,%f %f,%f %f,%f", &a.left, &a.top, &a.left, &a.bottom, &a.right,
+				&a.bottom); n == 6 && d.Width == "0.7" && strings.Count(d.Points, " ") == 2 {
+				axes = append(axes, a)
+			}
+		}
+		require.Equal(t, name+": axes", len(f.Panels), len(axes))
+		for i, d := range texts {
+			a := d.area()
+			if a.left < 0 || a.top < 0 || a.right > figureWidth || a.bottom > height {
+				t.Errorf("%s: %q leaves the page: %+v of %.0f × %.0f", name, d.Text, a, figureWidth, height)
+			}
+			for _, other := range texts[i+1:] {
+				if a.meets(other.area()) {
+					t.Errorf("%s: %q and %q overlap", name, d.Text, other.Text)
 				}
 			}
-			for _, p := range l.panels {
-				if left < p.x.to && right > p.x.from && top < p.y.from && bottom > p.y.to {
-					t.Errorf("%s: %q is within the axes", name, a.text)
+			for _, data := range axes {
+				if a.meets(data) {
+					t.Errorf("%s: %q is within the axes", name, d.Text)
 				}
 			}
 		}

@@ -9,21 +9,17 @@ import (
 	"github.com/bbprof/bbprof/internal/pmu"
 )
 
-// Event is something that the CPU or the kernel counts for a program.
 type Event struct {
 	Name string
 	attr pmu.Attr
 }
 
-// AllEvents stands for every named event.
 const AllEvents = "all"
 
-// UnknownEventError reports a name that no event has.
 type UnknownEventError struct{ Err error }
 
 func (e *UnknownEventError) Error() string { return e.Err.Error() }
 
-// Unwrap returns the cause.
 func (e *UnknownEventError) Unwrap() error { return e.Err }
 
 // Events finds events by name. AllEvents omits those that cannot be counted; without hardware counters only software
@@ -47,7 +43,8 @@ func (r *Runner) events(names []string) (events []Event, note string, err error)
 			return nil, "", err
 		}
 		if !p.Available {
-			all, note = p.Software(), fmt.Sprintf("no CPU event can be counted (%s), so these are the kernel's: they say nothing about caches or aliasing, but -trace does", p.Reason)
+			all, note = p.Software(), fmt.Sprintf("no CPU event can be counted (%s), so these are the kernel's: they say "+
+				"nothing about caches or aliasing, but -trace does", p.Reason)
 		}
 		for _, e := range all {
 			if found, err := p.Named(k, e.By); err == nil && pmu.CanCount(k, inherited(found.Attr)) {
@@ -73,24 +70,7 @@ func (r *Runner) events(names []string) (events []Event, note string, err error)
 	return events, note, nil
 }
 
-// inherited also counts what the program starts.
 func inherited(a pmu.Attr) pmu.Attr {
 	a.Inherit = true
 	return a
-}
-
-// Counter runs programs like a Runner and counts one event instead of cycles, alone so that it never shares a counter.
-type Counter struct {
-	Runner *Runner
-	Event  Event
-}
-
-// Run is Runner.Run with Sample.Count.
-func (c Counter) Run(ctx context.Context, command Command, s Setup) (Sample, error) {
-	return c.Runner.do(ctx, command, s, nil, processCounter{c.Runner.opts.Kernel, c.Event.attr, c.Event.Name})
-}
-
-// WarmUp is Runner.WarmUp.
-func (c Counter) WarmUp(ctx context.Context, command Command, s Setup) error {
-	return c.Runner.WarmUp(ctx, command, s)
 }

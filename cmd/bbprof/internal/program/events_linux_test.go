@@ -38,12 +38,12 @@ func TestCounter(t *testing.T) {
 		t.Fatalf("%v, %q, %v", events, note, err)
 	}
 	open, most = 0, 0
-	c := Counter{r, events[0]}
+	c := r.Counting(events[0])
 	got, err := c.Run(ctx, tiny(t, tinyelf.Exit(0)), Setup{})
-	if err != nil || got.Count != 77 || open != 1 || most != 1 || k.Left() != 0 {
+	if err != nil || got.Cycles != 77 || open != 1 || most != 1 || k.Left() != 0 {
 		t.Errorf("%+v, %v; opened %d, %d at once, %d left", got, err, open, most, k.Left())
 	}
-	if got, err := r.Run(ctx, tiny(t, tinyelf.Exit(0)), Setup{}); err != nil || got.Cycles != 1000 || got.Count != 0 {
+	if got, err := r.Run(ctx, tiny(t, tinyelf.Exit(0)), Setup{}); err != nil || got.Cycles != 1000 {
 		t.Errorf("cycles: %+v, %v", got, err)
 	}
 	share = 0.5

@@ -3,7 +3,6 @@ package program
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -33,11 +32,7 @@ func heapRun(t *testing.T, path, library string, args ...string) [][]string {
 
 // TestHeap checks what docs/explain.md says about each allocator.
 func TestHeap(t *testing.T) {
-	gcc := require.Tool(t, require.GCC, "gcc")
-	path := filepath.Join(t.TempDir(), "heap")
-	if out, err := exec.Command(gcc, "-O1", "-o", path, "../../../../testdata/programs/heap.c").CombinedOutput(); err != nil {
-		require.Skip(t, require.GCC, "it does not compile: %v: %s", err, out)
-	}
+	path := require.Compiled(t, "../../../../testdata/programs/heap.c", "-O1")
 	for _, c := range []struct {
 		library string
 		alias   [3]string // for pairs of 64, 5120 and 1,048,576 bytes

@@ -136,11 +136,7 @@ func TestMutatedELF(t *testing.T) {
 // illBehaved compiles the ill-behaved programs and lists their names.
 func illBehaved(t *testing.T) (path string, names []string) {
 	t.Helper()
-	gcc := require.Tool(t, require.GCC, "gcc")
-	path = filepath.Join(t.TempDir(), "ill")
-	if out, err := exec.Command(gcc, "-O1", "-w", "-pthread", "-o", path, "testdata/ill.c").CombinedOutput(); err != nil {
-		require.Skip(t, require.GCC, "it does not compile testdata/ill.c here: %v: %s", err, out)
-	}
+	path = require.Compiled(t, "testdata/ill.c", "-O1", "-w", "-pthread")
 	list := require.Get(exec.Command(path).Output())(t)
 	return path, strings.Fields(string(list))
 }

@@ -38,7 +38,7 @@ func (c Command) Follow(ctx context.Context, o Control, name string) (followed C
 		return nil
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = &Error{Subject: c.Name, Problem: fmt.Sprintf("it did not end within %v and was killed", o.Timeout), Remedy: "give it longer with -timeout, or less to do"}
+		err = endless(c.Name, o.Timeout)
 	}
 	if err != nil {
 		return c, nil, err
@@ -57,7 +57,8 @@ func (c Command) Follow(ctx context.Context, o Control, name string) (followed C
 	}
 	if len(started) > 0 {
 		slices.Sort(started)
-		notes = append(notes, fmt.Sprintf("%s starts %s by fork, not by exec: stack, heap and code are set up for %[1]s alone, and its own time counts too; to set up another program, name it or start it by exec (sh -c 'exec PROG')",
+		notes = append(notes, fmt.Sprintf("%s starts %s by fork, not by exec: stack, heap and code are set up for %[1]s "+
+			"alone, and its own time counts too; to set up another program, name it or start it by exec (sh -c 'exec PROG')",
 			set, strings.Join(slices.Compact(started), ", ")))
 	}
 	return c, notes, nil
@@ -69,9 +70,10 @@ func named(image, name string) bool {
 }
 
 func notBecome(command, name string, images, started []string) error {
-	e := &Error{Subject: command, Problem: fmt.Sprintf("it never becomes %s", name), Remedy: "it is " + strings.Join(images, ", then ")}
+	e := Errorf(command, "it is "+strings.Join(images, ", then "), "it never becomes %s", name)
 	if slices.ContainsFunc(started, func(image string) bool { return named(image, name) }) {
-		e.Problem, e.Remedy = fmt.Sprintf("it starts %s in a process of its own, which is not followed", name), "name that program itself, or start it by exec: sh -c 'exec PROG'"
+		e.Problem, e.Remedy = fmt.Sprintf("it starts %s in a process of its own, which is not followed", name),
+			"name that program itself, or start it by exec: sh -c 'exec PROG'"
 	}
 	return e
 }
@@ -85,7 +87,7 @@ func (c Command) launch(p *debuggee.Process, s Setup) error {
 		if end, err := p.ToExec(); err != nil {
 			return err
 		} else if end != nil {
-			return &Error{Subject: c.Name, Problem: fmt.Sprintf("it did not become %s this time: %v", c.Exe.Path, end), Remedy: "name that program itself"}
+			return Errorf(c.Name, "name that program itself", "it did not become %s this time: %v", c.Exe.Path, end)
 		}
 	}
 	image, err := p.Image()
@@ -93,7 +95,7 @@ func (c Command) launch(p *debuggee.Process, s Setup) error {
 		return err
 	}
 	if c.execs > 0 && image != c.Exe.Path {
-		return &Error{Subject: c.Name, Problem: fmt.Sprintf("it became %s this time, and %s before", image, c.Exe.Path), Remedy: "name the program itself"}
+		return Errorf(c.Name, "name the program itself", "it became %s this time, and %s before", image, c.Exe.Path)
 	}
 	if s.EnvBytes == 0 {
 		return nil
@@ -101,6 +103,6 @@ func (c Command) launch(p *debuggee.Process, s Setup) error {
 	if padded, err := p.Has(s.padding()); err != nil || padded {
 		return err
 	}
-	return &Error{Subject: c.Name, Problem: fmt.Sprintf("it does not pass its environment to %s: %s is missing, so the size cannot be set", c.Exe.Path, padName),
-		Remedy: "name that program itself; -clean-env leaves its environment empty but for that"}
+	return Errorf(c.Name, "name that program itself; -clean-env leaves its environment empty but for that",
+		"it does not pass its environment to %s: %s is missing, so the size cannot be set", c.Exe.Path, padName)
 }

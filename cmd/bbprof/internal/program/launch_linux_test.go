@@ -1,7 +1,6 @@
 package program
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -9,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/internal/pmu/pmutest"
 	"github.com/bbprof/bbprof/internal/require"
 )
 
@@ -61,27 +62,9 @@ func TestLaunched(t *testing.T) {
 			if !strings.Contains(notes, words[0]+" becomes ") || !strings.Contains(notes, path+" by exec: prog alone is set up and measured") {
 				t.Errorf("notes: %s", notes)
 			}
-			at := func(s Setup) (p places) {
-				t.Helper()
-				var out bytes.Buffer
-				r := newRunner(t, Options{Stderr: &out})
-				require.NoError(t, r.WarmUp(context.Background(), c, s))
-				if _, err := fmt.Sscanf(out.String(), "%v %v %v %v %v %v %v", &p.Main, &p.Static, &p.Heap, &p.First, &p.Second, &p.Stack, &p.Library); err != nil {
-					t.Fatalf("%q: %v", out.String(), err)
-				}
-				return p
-			}
-			base := at(Setup{})
-			for _, s := range []Setup{{EnvBytes: 320}, {StackShift: 640}, {HeapShift: 1088}, {ImageShift: 1<<30 + 4096}, {EnvBytes: 4096, StackShift: 16, HeapShift: 64}} {
-				want := base
-				want.Stack -= uint64(s.EnvBytes + s.StackShift)
-				for _, p := range []*uint64{&want.Heap, &want.First, &want.Second} {
-					*p += uint64(s.HeapShift)
-				}
-				want.Main, want.Static = want.Main-uint64(s.ImageShift), want.Static-uint64(s.ImageShift)
-				if got := at(s); got != want {
-					t.Errorf("%+v: %#v, want %#v", s, got, want)
-				}
+			base := where(t, c, Setup{})
+			for _, s := range []Setup{{EnvBytes: 320}, {StackShift: 640}, {HeapShift: 1088}, {EnvBytes: 4096, StackShift: 16, HeapShift: 64}} {
+				require.Equal(t, fmt.Sprintf("%+v", s), base.moved(s), where(t, c, s))
 			}
 		})
 	}
@@ -93,8 +76,8 @@ func TestLaunchedSample(t *testing.T) {
 	for name, words := range launchers(t, direct.Exe.Path) {
 		t.Run(name, func(t *testing.T) {
 			c, _ := followed(t, "", words...)
-			m := &imageMeter{}
-			r := newRunner(t, Options{Meter: m})
+			m := &imageKernel{Kernel: pmutest.New(4)}
+			r := newRunner(t, Options{Kernel: m})
 			alone := require.Get(run(t, r, direct, Setup{}))(t)
 			m.image = ""
 			sample := require.Get(run(t, r, c, Setup{}))(t)
@@ -109,15 +92,17 @@ func TestLaunchedSample(t *testing.T) {
 	}
 }
 
-// imageMeter records which program it is asked to count.
-type imageMeter struct {
-	fakeMeter
+// imageKernel records which stopped program it is asked to count.
+type imageKernel struct {
+	*pmutest.Kernel
 	image string
 }
 
-func (m *imageMeter) Start(pid int) (Reading, error) {
-	m.image, _ = os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
-	return m.fakeMeter.Start(pid)
+func (k *imageKernel) Open(a pmu.Attr, pid, group int) (int, error) {
+	if state, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); strings.Contains(string(state), ") t ") {
+		k.image, _ = os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+	}
+	return k.Kernel.Open(a, pid, group)
 }
 
 // TestFollow: which program is measured, and the notes on those that cannot be.

@@ -2,7 +2,6 @@ package program
 
 import (
 	"debug/elf"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -33,37 +32,37 @@ func (c Command) Locate(p *debuggee.Process, f Function) (uint64, error) {
 			names = append(names, one.Library+":"+one.Name)
 		}
 		slices.Sort(names)
-		return 0, &Error{Subject: c.Name, Problem: fmt.Sprintf("%d functions of its shared libraries are called %s", len(found), f.Name), Remedy: "name one with its library: " + strings.Join(slices.Compact(names), " or ")}
+		return 0, Errorf(c.Name, "name one with its library: "+strings.Join(slices.Compact(names), " or "),
+			"%d functions of its shared libraries are called %s", len(found), f.Name)
 	}
 	library := "none of its shared libraries"
 	if f.Library != "" {
 		library = "no shared library " + f.Library + " of it"
 	}
-	return 0, &Error{Subject: c.Name, Problem: fmt.Sprintf("%s holds a function %s when its own code begins", library, f.Name),
-		Remedy: "ldd lists the libraries, nm -D their functions; one that dlopen(3) loads is not there yet"}
+	return 0, Errorf(c.Name, "ldd lists the libraries, nm -D their functions; one that dlopen(3) loads is not there yet",
+		"%s holds a function %s when its own code begins", library, f.Name)
 }
 
 // ToEntry runs the dynamic linker, if any, up to the program's own first instruction.
 func (c Command) ToEntry(p *debuggee.Process) error {
 	end, err := toEntry(p)
 	if err == nil && end != nil {
-		err = &Error{Subject: c.Name, Problem: fmt.Sprintf("its own code never began: %v", end), Remedy: "run it by itself first"}
+		err = Errorf(c.Name, "run it by itself first", "its own code never began: %v", end)
 	}
 	return err
 }
 
-// loaded returns the functions of a name in the loaded shared libraries, or in one of them.
 func (c Command) loaded(p *debuggee.Process, name, in string) (found []Function, err error) {
-	maps, err := p.Maps()
+	all, err := objects(p)
 	if err != nil {
 		return nil, err
 	}
-	for _, l := range libraries(maps) {
-		file := filepath.Base(l.path)
+	for _, o := range all[min(len(all), 1):] { // the program itself comes first
+		file := filepath.Base(o.path)
 		if in != "" && file != filepath.Base(in) {
 			continue
 		}
-		at, err := l.functions(name)
+		at, err := o.functions(name)
 		if err != nil {
 			return nil, err
 		}
@@ -80,13 +79,27 @@ func (c Command) Objects(p *debuggee.Process) (map[string]uint64, error) {
 	if err := c.ToEntry(p); err != nil {
 		return nil, err
 	}
+	all, err := objects(p)
+	biases := map[string]uint64{}
+	for _, o := range all {
+		biases[o.path] = o.bias
+	}
+	return biases, err
+}
+
+type object struct {
+	path string
+	bias uint64 // from its addresses to those in memory
+}
+
+func objects(p *debuggee.Process) (all []object, err error) {
 	maps, err := p.Maps()
 	if err != nil {
 		return nil, err
 	}
-	objects := map[string]uint64{}
 	for _, m := range maps {
-		if _, known := objects[m.Name]; known || !strings.HasPrefix(m.Name, "/") {
+		known := slices.ContainsFunc(all, func(o object) bool { return o.path == m.Name })
+		if known || !strings.HasPrefix(m.Name, "/") {
 			continue
 		}
 		file, err := elf.Open(m.Name)
@@ -95,38 +108,22 @@ func (c Command) Objects(p *debuggee.Process) (map[string]uint64, error) {
 		}
 		for _, s := range file.Progs {
 			if s.Type == elf.PT_LOAD && s.Off&^0xfff == m.Offset {
-				objects[m.Name] = m.Low - m.Offset - (s.Vaddr - s.Off)
+				all = append(all, object{m.Name, m.Low - m.Offset - (s.Vaddr - s.Off)})
 				break
 			}
 		}
 		file.Close()
 	}
-	return objects, nil
+	return all, nil
 }
 
-type library struct {
-	path string
-	base uint64 // address of its first byte
-}
-
-// libraries returns the files mapped from their first byte, except the program itself, which comes first.
-func libraries(maps []debuggee.Mapping) (all []library) {
-	for _, m := range maps {
-		if m.Offset == 0 && strings.HasPrefix(m.Name, "/") && !slices.ContainsFunc(all, func(other library) bool { return other.path == m.Name }) {
-			all = append(all, library{m.Name, m.Low})
-		}
-	}
-	return all[min(len(all), 1):]
-}
-
-// functions returns the addresses of the functions of this name.
-func (l library) functions(name string) (at []uint64, err error) {
-	file, err := elf.Open(l.path)
+func (o object) functions(name string) (at []uint64, err error) {
+	file, err := elf.Open(o.path)
 	if err != nil {
-		return nil, nil // a data file that the program's linker mapped, such as a cache
+		return nil, err
 	}
 	defer file.Close()
-	all, _, err := symbols(l.path, file)
+	all, _, err := symbols(o.path, file)
 	for _, s := range all {
 		if !called(unversioned(s), name) || s.Section == elf.SHN_UNDEF {
 			continue
@@ -134,21 +131,12 @@ func (l library) functions(name string) (at []uint64, err error) {
 		const ifunc = elf.STT_LOOS // STT_GNU_IFUNC: its value is a function that selects one
 		switch elf.ST_TYPE(s.Info) {
 		case ifunc:
-			return nil, &Error{Subject: l.path, Problem: fmt.Sprintf("%s is an ifunc: the CPU's variant is chosen at run time", name), Remedy: "count a function that calls it, or name the variant"}
+			return nil, Errorf(o.path, "count a function that calls it, or name the variant",
+				"%s is an ifunc: the CPU's variant is chosen at run time", name)
 		case elf.STT_FUNC:
-			at = append(at, l.base-lowest(file)+s.Value)
+			at = append(at, o.bias+s.Value)
 		}
 	}
 	slices.Sort(at)
 	return slices.Compact(at), err
-}
-
-// lowest returns the file address at which its first byte is loaded.
-func lowest(file *elf.File) uint64 {
-	for _, p := range file.Progs {
-		if p.Type == elf.PT_LOAD && p.Off == 0 {
-			return p.Vaddr
-		}
-	}
-	return 0
 }

@@ -10,13 +10,11 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/debuggee"
 )
 
-// Symbols names the addresses of a running program.
 type Symbols struct {
 	named  []elf.Symbol // of the program itself, by address in memory
 	ranges []debuggee.Mapping
 }
 
-// Symbols reads the names of a stopped program.
 func (c Command) Symbols(p *debuggee.Process) (Symbols, error) {
 	maps, err := p.Maps()
 	if err != nil {
@@ -50,7 +48,11 @@ func (s Symbols) Name(addr uint64) string {
 		i--
 	}
 	if i >= 0 && addr < s.named[i].Value+max(s.named[i].Size, 1) {
-		return offset(demangled(s.named[i].Name), addr-s.named[i].Value)
+		name, by := demangled(s.named[i].Name), addr-s.named[i].Value
+		if by > 0 {
+			name += fmt.Sprintf("+%#x", by)
+		}
+		return name
 	}
 	if m := debuggee.Find(s.ranges, addr); m != nil && m.Name != "" {
 		return filepath.Base(m.Name)
@@ -58,11 +60,4 @@ func (s Symbols) Name(addr uint64) string {
 		return "memory without a name"
 	}
 	return "memory that is not mapped"
-}
-
-func offset(name string, by uint64) string {
-	if by == 0 {
-		return name
-	}
-	return fmt.Sprintf("%s+%#x", name, by)
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -16,6 +15,14 @@ import (
 
 // places holds the addresses of a TestMoves program's objects.
 type places struct{ Main, Static, Heap, First, Second, Stack, Library uint64 }
+
+// moved are the places in another set-up.
+func (p places) moved(s Setup) places {
+	heap := uint64(s.HeapShift)
+	p.Stack -= uint64(s.EnvBytes + s.StackShift)
+	p.Heap, p.First, p.Second = p.Heap+heap, p.First+heap, p.Second+heap
+	return p
+}
 
 const placesSource = `
 #define _GNU_SOURCE
@@ -42,13 +49,9 @@ int main(int argc, char **argv)
 // compiled compiles a C source.
 func compiled(t *testing.T, source string, flags ...string) Command {
 	t.Helper()
-	gcc := require.Tool(t, require.GCC, "gcc")
-	path := filepath.Join(t.TempDir(), "prog")
-	require.NoError(t, os.WriteFile(path+".c", []byte(source), 0o644))
-	if out, err := exec.Command(gcc, append(flags, "-O1", "-o", path, path+".c")...).CombinedOutput(); err != nil {
-		require.Skip(t, require.GCC, "it does not compile: %v: %s", err, out)
-	}
-	c := require.Get(NewCommand([]string{path}))(t)
+	file := filepath.Join(t.TempDir(), "prog.c")
+	require.NoError(t, os.WriteFile(file, []byte(source), 0o644))
+	c := require.Get(NewCommand([]string{require.Compiled(t, file, append(flags, "-O1")...)}))(t)
 	c.CleanEnv = true
 	return c
 }
@@ -71,26 +74,30 @@ func where(t *testing.T, c Command, s Setup) (p places) {
 
 // TestMoves: each change of a set-up moves what it says, and nothing else.
 func TestMoves(t *testing.T) {
-	const pages = 0x111000
+	request := Request{Number: 2, Bytes: 2000}
+	setups := []Setup{{}, {EnvBytes: 16}, {EnvBytes: 4096}, {EnvBytes: 100_000}, {StackShift: 16}, {StackShift: 8176}, {EnvBytes: 32, StackShift: 64},
+		{HeapShift: 16}, {HeapShift: 4080}, {HeapShift: 1 << 20}, {Request: request}}
 	c := compiled(t, placesSource)
 	usual := where(t, c, Setup{})
-	want := usual
-	want.Main, want.Static = usual.Main-pages, usual.Static-pages
-	if got := where(t, c, Setup{ImageShift: pages}); got != want {
-		t.Errorf("the program moved: %s", cmp.Diff(want, got))
+	for _, s := range setups {
+		require.Equal(t, fmt.Sprintf("%+v", s), usual.moved(s), where(t, c, s))
 	}
-	want = usual
-	want.Heap, want.First, want.Second = usual.Heap+64, usual.First+64, usual.Second+64
-	if got := where(t, c, Setup{HeapShift: 64}); got != want {
-		t.Errorf("the heap moved: %s", cmp.Diff(want, got))
+	// Not a multiple of 16: rounded down.
+	if down := usual.Stack - where(t, c, Setup{EnvBytes: 17}).Stack; down != 16 && down != 32 {
+		t.Errorf("17 bytes move the stack by %d", down)
 	}
-	want = usual
-	if got := where(t, c, Setup{Request: Request{Number: 2, Bytes: 2000}}); got != want {
-		t.Errorf("a block was stopped at: %s", cmp.Diff(want, got))
-	}
-	got := where(t, c, Setup{Request: Request{Number: 2, Bytes: 2000, Align: 2048}})
+	request.Align = 2048
+	got, want := where(t, c, Setup{Request: request}), usual
 	if want.Second = got.Second; got != want || got.Second%2048 != 0 {
 		t.Errorf("a block moved: %s", cmp.Diff(want, got))
+	}
+	// Of a static program, the C library has allocated below malloc's blocks, and its end is aligned.
+	c = compiled(t, placesSource, "-static")
+	usual = where(t, c, Setup{})
+	for _, s := range setups[:len(setups)-1] {
+		got := where(t, c, s)
+		require.Equal(t, fmt.Sprintf("%+v of -static", s), uint64(s.HeapShift), got.First-usual.First)
+		require.Equal(t, fmt.Sprintf("%+v of -static", s), uint64(s.EnvBytes+s.StackShift), usual.Stack-got.Stack)
 	}
 }
 
@@ -99,17 +106,12 @@ func TestCannotMove(t *testing.T) {
 	r, err := NewRunner(Options{})
 	require.Host(t, err)
 	defer r.Close()
-	for _, one := range []struct {
-		flags []string
-		setup Setup
-		want  string
-	}{
-		{nil, Setup{Request: Request{Number: 2, Bytes: 2001}}, "asks for 2000 bytes now, and asked for 2001"},
-		{nil, Setup{Request: Request{Number: 9000, Bytes: 1}}, "there is no call 9000 of malloc"},
-		{[]string{"-no-pie"}, Setup{ImageShift: 0x111000}, "cannot be moved at run time"},
-		{[]string{"-static-pie"}, Setup{ImageShift: 0x111000}, "cannot be moved at run time"},
+	c := compiled(t, placesSource)
+	for request, want := range map[Request]string{
+		{Number: 2, Bytes: 2001}: "asks for 2000 bytes now, and asked for 2001",
+		{Number: 9000, Bytes: 1}: "there is no call 9000 of malloc",
 	} {
-		_, err := r.Run(context.Background(), compiled(t, placesSource, one.flags...), one.setup)
-		is(t, err, one.want)
+		_, err := r.Run(context.Background(), c, Setup{Request: request})
+		is(t, err, want)
 	}
 }

@@ -72,7 +72,8 @@ func (m *PerfMap) Update(at []uint64, name string) ([]uint64, error) {
 
 // Missing says that a program never listed a function until it ended, and how it ended.
 func (m *PerfMap) Missing(program, name, end string) *Error {
-	e := &Error{Subject: program, Problem: fmt.Sprintf("its JIT compiler listed no function %s in %s: %s", name, m.Path, end), Remedy: "does it write that file? node needs --perf-basic-prof, Python 3.12 -X perf"}
+	e := Errorf(program, "does it write that file? node needs --perf-basic-prof, Python 3.12 -X perf",
+		"its JIT compiler listed no function %s in %s: %s", name, m.Path, end)
 	if near := similar(name, m.all); len(near) > 0 {
 		e.Remedy = "it listed " + strings.Join(near, ", ")
 	} else if len(m.all) > 0 {

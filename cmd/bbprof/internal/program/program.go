@@ -25,21 +25,20 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
-// Error blames a program.
 type Error = words.Error
 
-// Executable is a program that can be run and whose symbols can be read.
-type Executable struct {
-	Path string
-	// IsGo means that the Go linker made it.
-	IsGo bool
-
-	entry     uint64 // in the file, where its own code starts
-	low, high uint64 // in the file, the pages it is mapped to
-	movable   bool   // position-independent and loaded by a dynamic linker
+// Errorf returns an *Error with its remedy and a formatted problem.
+func Errorf(subject, remedy, problem string, args ...any) *Error {
+	return &Error{Subject: subject, Problem: fmt.Sprintf(problem, args...), Remedy: remedy}
 }
 
-// Command is a program with its arguments.
+type Executable struct {
+	Path string
+	IsGo bool
+
+	entry uint64 // in the file, where its own code starts
+}
+
 type Command struct {
 	Exe  *Executable
 	Args []string // without the program's name
@@ -55,7 +54,7 @@ type Command struct {
 // interpreter. A program that cannot be controlled gets an *Error.
 func NewCommand(words []string) (Command, error) {
 	if len(words) == 0 || words[0] == "" {
-		return Command{}, &Error{Subject: "program", Problem: "none is named", Remedy: "write it and its arguments after --"}
+		return Command{}, Errorf("program", "write it and its arguments after --", "none is named")
 	}
 	c := Command{Args: words[1:], Name: words[0]}
 	path, err := Find(words[0])
@@ -109,20 +108,20 @@ func Find(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	switch {
 	case errors.Is(err, exec.ErrDot):
-		return "", &Error{Subject: name, Problem: "it is found in the current directory only", Remedy: "write ./" + name}
+		return "", Errorf(name, "write ./"+name, "it is found in the current directory only")
 	case err != nil && assignment.MatchString(name):
-		return "", &Error{Subject: name, Problem: "no shell runs the program, to set a variable for it", Remedy: "set it before bbprof, as in " + name + " bbprof …: the program gets bbprof's environment"}
+		return "", Errorf(name, "set it before bbprof, as in "+name+" bbprof …: the program gets bbprof's environment",
+			"no shell runs the program, to set a variable for it")
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
-		return "", &Error{Subject: name, Problem: "there is no such program", Remedy: "name it by its path, such as ./prog, or by a name that is on PATH"}
+		return "", Errorf(name, "name it by its path, such as ./prog, or by a name that is on PATH", "there is no such program")
 	case errors.Is(err, syscall.EISDIR):
-		return "", &Error{Subject: name, Problem: "it is a directory", Remedy: "name a program"}
+		return "", Errorf(name, "name a program", "it is a directory")
 	case err != nil:
 		return "", &Error{Subject: name, Problem: "it cannot be executed", Remedy: "chmod +x makes a file executable", Err: cause(err)}
 	}
 	return path, nil
 }
 
-// cause strips the path that os and os/exec prepend.
 func cause(err error) error {
 	var errno syscall.Errno
 	if errors.As(err, &errno) {
@@ -140,10 +139,10 @@ func unprivileged(name, path string) error {
 	}
 	const remedy = "run a copy without that: cp drops it"
 	if info.Mode()&(fs.ModeSetuid|fs.ModeSetgid) != 0 {
-		return &Error{Subject: name, Problem: "it is setuid or setgid, and under control it would not run with those rights", Remedy: remedy}
+		return Errorf(name, remedy, "it is setuid or setgid, and under control it would not run with those rights")
 	}
 	if n, err := unix.Getxattr(path, "security.capability", nil); err == nil && n > 0 {
-		return &Error{Subject: name, Problem: "it has file capabilities, and under control it would not run with those", Remedy: remedy}
+		return Errorf(name, remedy, "it has file capabilities, and under control it would not run with those")
 	}
 	return nil
 }
@@ -156,26 +155,20 @@ func (e *Executable) inspect(name string) error {
 	}
 	defer f.Close()
 	if _, err := f.ReadAt(head, 0); err == nil && string(head) == "#!" {
-		return &Error{Subject: name, Problem: "it is a script", Remedy: "name its interpreter, which is the program that runs, and the script as its argument: sh " + name}
+		return Errorf(name, "name its interpreter, which is the program that runs, and the script as its argument: sh "+name,
+			"it is a script")
 	}
 	file, err := elf.NewFile(f)
 	if err != nil {
 		return &Error{Subject: name, Problem: "it is not an ELF executable", Remedy: "name a compiled program", Err: err}
 	}
 	if file.Machine != elf.EM_X86_64 || file.Class != elf.ELFCLASS64 {
-		return &Error{Subject: name, Problem: fmt.Sprintf("it is made for %v, %v", file.Machine, file.Class), Remedy: "compile it for x86-64"}
+		return Errorf(name, "compile it for x86-64", "it is made for %v, %v", file.Machine, file.Class)
 	}
 	if file.Type != elf.ET_EXEC && file.Type != elf.ET_DYN || file.Entry == 0 {
-		return &Error{Subject: name, Problem: fmt.Sprintf("it is an ELF file (%v) but no program", file.Type), Remedy: "link it to an executable"}
+		return Errorf(name, "link it to an executable", "it is an ELF file (%v) but no program", file.Type)
 	}
 	e.entry = file.Entry
-	e.low = 1<<64 - 1
-	for _, p := range file.Progs {
-		e.movable = e.movable || p.Type == elf.PT_INTERP && file.Type == elf.ET_DYN
-		if p.Type == elf.PT_LOAD {
-			e.low, e.high = min(e.low, p.Vaddr&^(page-1)), max(e.high, p.Vaddr+p.Memsz)
-		}
-	}
 	e.IsGo = file.Section(".gopclntab") != nil || file.Section(".go.buildinfo") != nil
 	return nil
 }
@@ -183,6 +176,3 @@ func (e *Executable) inspect(name string) error {
 // Slide returns the program's offset in memory from its file addresses, given its entry there: 0 unless it is
 // position-independent.
 func (e *Executable) Slide(entry uint64) uint64 { return entry - e.entry }
-
-// Movable reports whether the program's own code can be moved: [Setup.ImageShift].
-func (c Command) Movable() bool { return c.Exe.movable }

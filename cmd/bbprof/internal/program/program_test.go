@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -141,7 +140,8 @@ func TestFind(t *testing.T) {
 }
 
 func TestFunction(t *testing.T) {
-	e, err := Open(tinyelf.Write(t, []byte(tinyelf.Exit(0)), tinyelf.Symbol{Name: "f", Offset: 5}, tinyelf.Symbol{Name: "g", Offset: 10}, tinyelf.Symbol{Name: "f", Offset: 5}))
+	e, err := Open(tinyelf.Write(t, []byte(tinyelf.Exit(0)), tinyelf.Symbol{Name: "f", Offset: 5},
+		tinyelf.Symbol{Name: "g", Offset: 10}, tinyelf.Symbol{Name: "f", Offset: 5}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,60 +303,6 @@ func TestRunMeasures(t *testing.T) {
 	t.Errorf("in %d of %d runs an add takes from %.3f to %.3f cycles", failed, runs, lowest, highest)
 }
 
-// TestRunPlaces: the stack starts where the set-up says, and a program sees its arguments and environment unchanged.
-func TestRunPlaces(t *testing.T) {
-	gcc := require.Tool(t, require.GCC, "gcc")
-	path := filepath.Join(t.TempDir(), "where")
-	source := filepath.Join(t.TempDir(), "where.c")
-	os.WriteFile(source, []byte(`
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-int main(int argc, char **argv)
-{
-	int here;
-	fprintf(stderr, "%p %p %d %s %zu\n", (void *)&here, (void *)main, argc, argv[1], strlen(getenv("BBPROF_PAD")));
-	return 0;
-}`), 0o644)
-	if out, err := exec.Command(gcc, "-o", path, source).CombinedOutput(); err != nil {
-		require.Skip(t, require.GCC, "it does not compile here: %v: %s", err, out)
-	}
-	c := require.Get(NewCommand([]string{path, "hello"}))(t)
-	at := func(s Setup) (stack, code uint64, rest string) {
-		t.Helper()
-		out := require.Get(os.Create(filepath.Join(t.TempDir(), "out")))(t)
-		defer out.Close()
-		r := newRunner(t, Options{Stderr: out})
-		require.NoError(t, r.WarmUp(context.Background(), c, s))
-		b, _ := os.ReadFile(out.Name())
-		f := strings.Fields(string(b))
-		if len(f) != 5 {
-			t.Fatalf("%q", b)
-		}
-		return parseHex(t, f[0]), parseHex(t, f[1]), strings.Join(f[2:], " ")
-	}
-	base, code, rest := at(Setup{})
-	if rest != "2 hello 0" {
-		t.Errorf("it sees %q", rest)
-	}
-	for _, s := range []Setup{{}, {EnvBytes: 16}, {EnvBytes: 4096}, {EnvBytes: 100_000}, {StackShift: 16}, {StackShift: 8176}, {EnvBytes: 32, StackShift: 64}} {
-		stack, here, _ := at(s)
-		if here != code {
-			t.Errorf("%+v: main is at %#x and at %#x", s, code, here)
-		}
-		require.Equal(t, fmt.Sprintf("%+v", s), uint64(s.EnvBytes+s.StackShift), base-stack)
-	}
-	// Not a multiple of 16: rounded down.
-	if stack, _, _ := at(Setup{EnvBytes: 17}); base-stack != 16 && base-stack != 32 {
-		t.Errorf("17 bytes move the stack by %d", base-stack)
-	}
-}
-
-func parseHex(t *testing.T, s string) uint64 {
-	t.Helper()
-	return require.Get(strconv.ParseUint(s, 0, 64))(t)
-}
-
 func TestRunFails(t *testing.T) {
 	r, hasty := newRunner(t, Options{}), newRunner(t, Options{Timeout: 300 * time.Millisecond})
 	for _, c := range []struct {
@@ -404,42 +350,6 @@ func TestRunFails(t *testing.T) {
 	}
 }
 
-// TestHeapShift: the heap starts higher by the shift, and nothing else moves.
-func TestHeapShift(t *testing.T) {
-	gcc := require.Tool(t, require.GCC, "gcc")
-	dir := t.TempDir()
-	source, path := filepath.Join(dir, "heap.c"), filepath.Join(dir, "heap")
-	os.WriteFile(source, []byte(`
-#include <stdio.h>
-#include <stdlib.h>
-int main(void)
-{
-	int here;
-	fprintf(stderr, "%p %p %p\\n", malloc(64), (void *)&here, (void *)main);
-	return 0;
-}`), 0o644)
-	for _, link := range []string{"-pie", "-static"} {
-		if out, err := exec.Command(gcc, "-O1", link, "-o", path, source).CombinedOutput(); err != nil {
-			require.Skip(t, require.GCC, "it does not compile here: %v: %s", err, out)
-		}
-		c := require.Get(NewCommand([]string{path}))(t)
-		at := func(shift int) (heap uint64, rest string) {
-			t.Helper()
-			var out bytes.Buffer
-			r := newRunner(t, Options{Stderr: &out})
-			require.NoError(t, r.WarmUp(context.Background(), c, Setup{HeapShift: shift}))
-			first, rest, _ := strings.Cut(out.String(), " ")
-			return parseHex(t, first), rest
-		}
-		base, rest := at(0)
-		for _, shift := range []int{16, 64, 4080, 4096, 1 << 20} {
-			if heap, others := at(shift); heap != base+uint64(shift) || others != rest {
-				t.Errorf("%s: shifted by %d, malloc gives %#x and the others are at %s; before %#x and %s", link, shift, heap, others, base, rest)
-			}
-		}
-	}
-}
-
 // TestCleanEnv: the program gets only the padding.
 func TestCleanEnv(t *testing.T) {
 	t.Setenv("BBPROF_TEST_ENV", "x")
@@ -449,7 +359,8 @@ func TestCleanEnv(t *testing.T) {
 		c := require.Get(NewCommand([]string{"sh", "-c", "cat /proc/$$/environ >&2"}))(t)
 		c.CleanEnv = clean
 		require.NoError(t, r.WarmUp(context.Background(), c, Setup{EnvBytes: 2}))
-		if got := out.String(); !clean && !strings.Contains(got, "BBPROF_TEST_ENV=x\x00") || !strings.Contains(got, "BBPROF_PAD=xx\x00") || clean && len(got) != len("BBPROF_PAD=xx\x00") {
+		if got := out.String(); !clean && !strings.Contains(got, "BBPROF_TEST_ENV=x\x00") ||
+			!strings.Contains(got, "BBPROF_PAD=xx\x00") || clean && len(got) != len("BBPROF_PAD=xx\x00") {
 			t.Errorf("clean %v: %q", clean, got)
 		}
 	}
@@ -466,45 +377,12 @@ func TestOutputIsBounded(t *testing.T) {
 		command := require.Get(NewCommand([]string{"sh", "-c", fmt.Sprintf("head -c %d /dev/zero >&2", c.bytes)}))(t)
 		require.NoError(t, r.WarmUp(context.Background(), command, Setup{}))
 		passed, note := min(c.bytes, MaxOutput), out.String()[min(out.Len(), min(c.bytes, MaxOutput)):]
-		if strings.Trim(out.String()[:min(out.Len(), passed)], "\x00") != "" || out.Len() < passed || (note == "") != (c.more == "") || !strings.Contains(note, c.more) {
+		if strings.Trim(out.String()[:min(out.Len(), passed)], "\x00") != "" || out.Len() < passed ||
+			(note == "") != (c.more == "") || !strings.Contains(note, c.more) {
 			t.Errorf("%d bytes written: %d passed on, then %q", c.bytes, out.Len(), note)
 		}
 	}
 }
-
-// TestMeter: if there is a counter, it is attached to the stopped program.
-func TestMeter(t *testing.T) {
-	m := &fakeMeter{cycles: 1234}
-	r := newRunner(t, Options{Meter: m})
-	s, err := run(t, r, tiny(t, tinyelf.Exit(0)), Setup{})
-	if err != nil || s.Cycles != 1234 || m.started != 1 || m.closed != 1 || r.Describe() != "fake" {
-		t.Errorf("%+v, %v, %+v", s, err, m)
-	}
-	m.err = errors.New("no counter")
-	if _, err := run(t, r, tiny(t, tinyelf.Exit(0)), Setup{}); !errors.Is(err, m.err) {
-		t.Errorf("%v", err)
-	}
-}
-
-type fakeMeter struct {
-	cycles          float64
-	err             error
-	started, closed int
-}
-
-func (m *fakeMeter) Describe() string { return "fake" }
-
-func (m *fakeMeter) Start(pid int) (Reading, error) {
-	state, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if !strings.Contains(string(state), ") t ") {
-		return nil, errors.New("it is not stopped: " + string(state))
-	}
-	m.started++
-	return m, m.err
-}
-
-func (m *fakeMeter) Count() (float64, error) { return m.cycles, nil }
-func (m *fakeMeter) Close()                  { m.closed++ }
 
 // fakeRunner records what it was asked to run.
 type fakeRunner struct {
@@ -533,9 +411,9 @@ func TestSweep(t *testing.T) {
 	if err != nil || len(points) != 3 || len(f.log) != 16 || f.log[0] != "warm p" {
 		t.Fatalf("%+v, %v: %v", points, err, f.log)
 	}
-	for i, p := range points {
-		if p.Setup != places[i].Setup || len(p.Cycles) != 5 || p.Cycles[4] != float64(1000+i) {
-			t.Errorf("%+v", p)
+	for i, runs := range points {
+		if cycles := Cycles(runs); len(cycles) != 5 || cycles[4] != float64(1000+i) {
+			t.Errorf("%d: %v", i, cycles)
 		}
 	}
 	if _, err := Sweep(context.Background(), &fakeRunner{fail: 4}, places, experiment.Plan{Rounds: 5}); err == nil {

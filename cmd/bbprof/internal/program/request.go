@@ -2,7 +2,6 @@ package program
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
@@ -80,14 +79,15 @@ func (c Command) toRequest(p *debuggee.Process, r Request) error {
 		end, thread = stop.End, stop.Thread
 	}
 	if end != nil {
-		return &Error{Subject: c.Name, Problem: fmt.Sprintf("there is no call %d of malloc this time: %v", r.Number, end), Remedy: unsteady}
+		return Errorf(c.Name, unsteady, "there is no call %d of malloc this time: %v", r.Number, end)
 	}
 	regs, err := p.Regs(thread)
 	if err != nil {
 		return err
 	}
 	if got := regs.GPR[asm.RDI]; got != r.Bytes {
-		return &Error{Subject: c.Name, Problem: fmt.Sprintf("its call %d of malloc asks for %d bytes now, and asked for %d before", r.Number, got, r.Bytes), Remedy: unsteady}
+		return Errorf(c.Name, unsteady,
+			"its call %d of malloc asks for %d bytes now, and asked for %d before", r.Number, got, r.Bytes)
 	}
 	if r.Align > 0 {
 		if err := p.Divert(thread, a.Memalign, uint64(r.Align), r.Bytes); err != nil {

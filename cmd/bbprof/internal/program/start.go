@@ -37,7 +37,8 @@ func (c Command) Start(ctx context.Context, s Setup, streams Streams) (p *debugg
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err = debuggee.Start(debuggee.Config{Path: cmp.Or(c.launcher, c.Exe.Path), Args: append([]string{c.Name}, c.Args...), Env: s.environ(env), Files: files.given})
+	p, err = debuggee.Start(debuggee.Config{Path: cmp.Or(c.launcher, c.Exe.Path), Args: append([]string{c.Name}, c.Args...),
+		Env: s.environ(env), Files: files.given})
 	if err != nil {
 		files.close()
 		return nil, nil, startError(c.Name, err)
@@ -58,9 +59,6 @@ func (c Command) Start(ctx context.Context, s Setup, streams Streams) (p *debugg
 		}
 	}
 	if err = c.launch(p, s); err == nil {
-		err = c.shiftImage(p, s.ImageShift)
-	}
-	if err == nil {
 		err = p.ShiftStack(s.StackShift)
 	}
 	if err == nil {
@@ -102,22 +100,6 @@ func (c Command) Control(ctx context.Context, o Control, do func(*debuggee.Proce
 	return err
 }
 
-// shiftImage moves a program's own code and static data, if it can be moved.
-func (c Command) shiftImage(p *debuggee.Process, by int) error {
-	if by == 0 {
-		return nil
-	}
-	if !c.Exe.movable {
-		return &Error{Subject: c.Name, Problem: "its code cannot be moved at run time", Remedy: "link it with -pie and without -static"}
-	}
-	entry, err := p.Entry()
-	if err != nil {
-		return err
-	}
-	slide := c.Exe.Slide(entry)
-	return p.ShiftImage(c.Exe.low+slide, c.Exe.high+slide, by)
-}
-
 type files struct {
 	given  [3]*os.File // to the program
 	opened []*os.File
@@ -133,7 +115,7 @@ func OpenInput(name string) (*os.File, error) {
 	}
 	if info, err := in.Stat(); err == nil && info.IsDir() {
 		in.Close()
-		return nil, &Error{Subject: name, Problem: "it is a directory, which cannot be read as standard input", Remedy: "name a file"}
+		return nil, Errorf(name, "name a file", "it is a directory, which cannot be read as standard input")
 	}
 	return in, nil
 }
@@ -228,7 +210,8 @@ func (c *copier) wait() {
 // Blame turns an error about the program's own state into an *Error and returns all others unchanged.
 func (c Command) Blame(err error) error {
 	if fault := (*debuggee.Fault)(nil); errors.As(err, &fault) {
-		return &Error{Subject: c.Name, Problem: "it could not be controlled: " + fault.Doing, Remedy: "run it by itself first: its memory is not as its file says, or something else has killed it", Err: fault.Err}
+		return &Error{Subject: c.Name, Problem: "it could not be controlled: " + fault.Doing, Err: fault.Err,
+			Remedy: "run it by itself first: its memory is not as its file says, or something else has killed it"}
 	}
 	return err
 }
@@ -248,9 +231,11 @@ func startError(name string, err error) error {
 	case errors.As(err, &loadError):
 		return &Error{Subject: name, Problem: loadError.Error(), Remedy: "its program headers ask for memory that it cannot have; readelf -l shows them"}
 	case errors.As(err, &errno) && errno == syscall.ENOENT:
-		return &Error{Subject: name, Problem: "the dynamic linker that it names is not there", Remedy: "readelf -l shows its name; link statically or install it", Err: errno}
+		return &Error{Subject: name, Problem: "the dynamic linker that it names is not there", Err: errno,
+			Remedy: "readelf -l shows its name; link statically or install it"}
 	case errors.As(err, &errno) && errno == syscall.E2BIG:
-		return &Error{Subject: name, Problem: "its arguments and environment are too long together", Remedy: "run it without bbprof's own environment: -clean-env", Err: errno}
+		return &Error{Subject: name, Problem: "its arguments and environment are too long together", Err: errno,
+			Remedy: "run it without bbprof's own environment: -clean-env"}
 	case errors.As(err, &errno):
 		return &Error{Subject: name, Problem: "the kernel does not execute it", Err: errno}
 	}

@@ -45,22 +45,11 @@ func (r Range) Values() []int {
 	}
 }
 
-// Point is a program's measurement in one set-up.
-type Point struct {
-	Setup  Setup
-	Cycles []float64 // core cycles of each run
-	// Faults and Switches are the page faults and context switches of each run.
-	Faults, Switches []float64
-	Counts           []float64 // of a Counter's event
-}
-
-// runner is what a sweep needs of a Runner or a Counter.
 type runner interface {
 	Run(context.Context, Command, Setup) (Sample, error)
 	WarmUp(context.Context, Command, Setup) error
 }
 
-// Place is a program in a set-up.
 type Place struct {
 	Command Command
 	Setup   Setup
@@ -75,22 +64,19 @@ func In(c Command, setups []Setup) []Place {
 	return places
 }
 
-// Sweep runs a program in each place, round by round. On error it also returns the runs before it.
-func Sweep(ctx context.Context, r runner, places []Place, plan experiment.Plan) ([]Point, error) {
-	points := make([]Point, len(places))
+// Sweep runs a program in each place, round by round. On error it also returns the runs before it, by place.
+func Sweep(ctx context.Context, r runner, places []Place, plan experiment.Plan) ([][]Sample, error) {
 	if err := r.WarmUp(ctx, places[0].Command, places[0].Setup); err != nil {
 		return nil, err
 	}
-	samples, err := experiment.Run(ctx, len(places), plan, func(ctx context.Context, i int) (Sample, error) {
+	return experiment.Run(ctx, len(places), plan, func(ctx context.Context, i int) (Sample, error) {
 		return r.Run(ctx, places[i].Command, places[i].Setup)
 	})
-	for i := range points {
-		p := &points[i]
-		p.Setup = places[i].Setup
-		for _, s := range samples[i] {
-			p.Cycles, p.Counts = append(p.Cycles, s.Cycles), append(p.Counts, s.Count)
-			p.Faults, p.Switches = append(p.Faults, float64(s.Faults)), append(p.Switches, float64(s.Switches))
-		}
+}
+
+func Cycles(runs []Sample) (all []float64) {
+	for _, s := range runs {
+		all = append(all, s.Cycles)
 	}
-	return points, err
+	return all
 }

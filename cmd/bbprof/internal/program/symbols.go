@@ -67,7 +67,6 @@ func (e *Executable) functions() (defined []Function, imported []string, strippe
 	return slices.Compact(defined), slices.Compact(imported), stripped, err
 }
 
-// symbols returns those of both symbol tables of a file.
 func symbols(path string, file *elf.File) (all []elf.Symbol, stripped bool, err error) {
 	all, err = file.Symbols()
 	stripped = errors.Is(err, elf.ErrNoSymbols)
@@ -81,7 +80,6 @@ func symbols(path string, file *elf.File) (all []elf.Symbol, stripped bool, err 
 	return append(all, dynamic...), stripped, nil
 }
 
-// unversioned returns a symbol's name without its version.
 func unversioned(s elf.Symbol) string {
 	name, _, _ := strings.Cut(s.Name, "@")
 	return name
@@ -103,7 +101,7 @@ func called(symbol, name string) bool {
 
 func find(path, name string, defined []Function, imported []string) (Function, error) {
 	if shared := slices.ContainsFunc(imported, func(s string) bool { return called(s, name) }); len(defined) == 0 && !shared {
-		return Function{}, &Error{Subject: path, Problem: "it names no function", Remedy: "link it with a symbol table"}
+		return Function{}, Errorf(path, "link it with a symbol table", "it names no function")
 	}
 	if addr, err := strconv.ParseUint(name, 0, 64); err == nil {
 		return byAddress(path, addr, defined)
@@ -118,7 +116,8 @@ func find(path, name string, defined []Function, imported []string) (Function, e
 	case len(same) == 1:
 		return same[0], nil
 	case len(same) > 1:
-		return Function{}, &Error{Subject: path, Problem: fmt.Sprintf("%d functions are called %s", len(same), name), Remedy: "name one by its address: " + addresses(same)}
+		return Function{}, Errorf(path, "name one by its address: "+addresses(same),
+			"%d functions are called %s", len(same), name)
 	case slices.ContainsFunc(imported, func(s string) bool { return called(s, name) }):
 		return Function{Name: name, Shared: true}, nil
 	}
@@ -129,7 +128,7 @@ func find(path, name string, defined []Function, imported []string) (Function, e
 	if near := similar(name, defined); len(near) > 0 {
 		remedy = "it has " + strings.Join(near, ", ")
 	}
-	return Function{}, &Error{Subject: path, Problem: fmt.Sprintf("no function is called %s", name), Remedy: remedy}
+	return Function{}, Errorf(path, remedy, "no function is called %s", name)
 }
 
 // cloneSuffix matches what compilers append to a function adapted to its callers: gcc's constprop and isra (its
@@ -161,7 +160,7 @@ func byAddress(path string, addr uint64, defined []Function) (Function, error) {
 	if below != nil {
 		remedy = fmt.Sprintf("the one before it is %s at %#x", below.Name, below.Addr)
 	}
-	return Function{}, &Error{Subject: path, Problem: fmt.Sprintf("no function starts at %#x", addr), Remedy: remedy}
+	return Function{}, Errorf(path, remedy, "no function starts at %#x", addr)
 }
 
 func addresses(fs []Function) string {

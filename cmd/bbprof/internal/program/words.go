@@ -20,7 +20,6 @@ func Words(line string) ([]string, error) {
 	return words, nil
 }
 
-// Placeholder stands for a set of arguments.
 const Placeholder = "{}"
 
 // Fill replaces {} by a set of arguments: by all its words where {} is a word, by its text within a longer word.

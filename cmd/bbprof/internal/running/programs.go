@@ -16,7 +16,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
-// RunFlags declares the flags that control how a program runs.
 func RunFlags(f *cli.Flags, timeout *time.Duration, stdin *string, fallback string) {
 	cli.Parsed(f, timeout, cli.ParseDuration, "timeout", "TIME", "longest that one run may take, such as 30s").Fallback = fallback
 	f.Text(stdin, "stdin", "FILE", "what the program reads as standard input (default: /dev/null)")
@@ -26,7 +25,6 @@ func AnyStatusFlag(f *cli.Flags, p *bool) {
 	f.Toggle(p, "any-status", "accept a program that ends with an exit status other than 0")
 }
 
-// Title heads the flags of whole programs that are measured.
 const Title = "Of programs"
 
 type Flags struct {
@@ -43,7 +41,6 @@ func (p *Flags) Declare(f *cli.Flags) {
 	ProgramFlag(f, &p.image, "of the programs that the command becomes by exec, measure NAME (default: the last)")
 }
 
-// ProgramFlag declares the flag that names the program behind a launcher.
 func ProgramFlag(f *cli.Flags, image *string, help string) { f.Text(image, "program", "NAME", help) }
 
 // Command prepares a command for measuring. It runs it once to find the program that it execs.
@@ -78,14 +75,12 @@ func (p Flags) Runner(cpus []int, std cli.Streams) (*program.Runner, error) {
 	return program.NewRunner(p.Options)
 }
 
-// NoteLeft reports what was not counted.
 func NoteLeft(r *program.Runner, w io.Writer) {
 	if n := r.Left(); n > 0 {
 		fmt.Fprintf(w, "bbprof: %s ended with processes of theirs still running; these were ended too, and their time is not counted\n", words.Plural(n, "run"))
 	}
 }
 
-// BadInput turns an error about a named file into a usage error.
 func BadInput(err error) error {
 	if bad := (*extract.InputError)(nil); errors.As(err, &bad) {
 		return cli.Usage(err)

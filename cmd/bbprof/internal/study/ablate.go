@@ -22,9 +22,10 @@ import (
 
 func ablateCommand() *cli.Command {
 	return &cli.Command{
-		Name:     "ablate",
-		Summary:  "switch on the techniques that make a block measurable, one by one",
-		Synopsis: []string{"ablate [flags] -hex HEX  (cycles and misses of a block at each step)", "ablate [flags] FILE...   (the share of a corpus that is measured at each step)"},
+		Name:    "ablate",
+		Summary: "switch on the techniques that make a block measurable, one by one",
+		Synopsis: []string{"ablate [flags] -hex HEX  (cycles and misses of a block at each step)",
+			"ablate [flags] FILE...   (the share of a corpus that is measured at each step)"},
 		About: `The steps are those of the BHive paper, then bbprof's own, each on top of the one before:
   nothing                        no page is mapped; the time of 100 copies, divided by 100
   a physical page for each page  pages are mapped as the block accesses them
@@ -37,19 +38,16 @@ func ablateCommand() *cli.Command {
   other initial states           for blocks that fail in the paper's
 Misses are of a whole run: counted with hardware counters, else predicted; the last line says which.
 `,
-		Notes: `docs/explain.md shows a corpus beside the paper's shares.
-`,
+		Notes: "docs/explain.md shows a corpus beside the paper's shares.\n",
 		Examples: `bbprof ablate -hex '48 8b 03 48 81 c3 40 10 00 00'
 bbprof ablate blocks.csv
 `,
-		Exits: map[int]string{cli.ExitOK: "measured at one step at least; the end of the corpus was reached", cli.ExitRejected: "the block is rejected at every step",
-			cli.ExitUsage: "", cli.ExitHost: "", cli.ExitInternal: "", cli.ExitInterrupted: ""},
+		Exits: cli.Exits("measured at one step at least; the end of the corpus was reached", "the block is rejected at every step", nil),
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			a := ablateCmd{Study: measuring.Study{Opts: profiler.Options{Detail: true}}}
 			a.Block.Add(f)
 			f.Operands = &a.files
 			a.Out.Add(f, "the table")
-			a.Plot.Add(f)
 			measuring.WhereFlags(f, &a.Opts)
 			return a.run
 		},
@@ -81,9 +79,6 @@ func (a *ablateCmd) run(std cli.Streams) error {
 			if writeErr := a.write(std, stages, stageTable(stages), err); writeErr != nil || err != nil {
 				return writeErr
 			}
-			if err := a.Plot.Draw(measuring.BlockSubject(fmt.Sprintf("%x", block.Code)), a.Opts.CPUs, ablate.StageFigure(stages)); err != nil {
-				return err
-			}
 			return stagesOutcome(stages)
 		})
 	})
@@ -102,7 +97,6 @@ func stagesOutcome(stages []ablate.Stage) error {
 	return err
 }
 
-// write writes the steps completed before err.
 func (a *ablateCmd) write(std cli.Streams, steps any, table string, err error) error {
 	object := map[string]any{"steps": steps}
 	if err != nil {
@@ -133,10 +127,7 @@ func (a *ablateCmd) shares(ctx context.Context, p measure.Profiler, in *input.In
 		return cli.BadUsage("%s: no block in it; blocks are hexadecimal, such as 4801c0", strings.Join(a.files, ", "))
 	}
 	return cli.Ended(err, shares[0].Blocks > 0, func() error {
-		if writeErr := a.write(std, shares, shareTable(shares), err); writeErr != nil || err != nil {
-			return writeErr
-		}
-		return a.Plot.Draw("blocks of "+strings.Join(a.files, ", "), a.Opts.CPUs, ablate.ShareFigure(shares))
+		return a.write(std, shares, shareTable(shares), err)
 	})
 }
 

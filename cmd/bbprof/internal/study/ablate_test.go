@@ -20,13 +20,15 @@ import (
 // trace.
 func TestStageMisses(t *testing.T) {
 	measured := func(counts ...profiler.CounterReport) ablate.Stage {
-		return ablate.Stage{Result: profiler.Result{Status: profiler.OK, UnrollLong: 100, Counters: counts, Predicted: &invariants.Prediction{L1DMisses: 2, L1IMisses: 3, RunL1IMisses: 250}}}
+		return ablate.Stage{Result: profiler.Result{Status: profiler.OK, UnrollLong: 100, Counters: counts,
+			Predicted: &invariants.Prediction{L1DMisses: 2, L1IMisses: 3, RunL1IMisses: 250}}}
 	}
 	l1d := func(n float64) profiler.CounterReport {
 		return profiler.CounterReport{Role: string(pmu.L1DReadMiss), Kind: invariants.Counted, PerIteration: &n}
 	}
 	unchecked := profiler.CounterReport{Role: string(pmu.L1DReadMiss), Kind: invariants.Unchecked}
-	crashed := ablate.Stage{Result: profiler.Result{Status: profiler.Rejected, Reason: verdict.SIGSEGV, Rejection: &verdict.Rejection{Reason: verdict.SIGSEGV, Detail: "nothing"}}}
+	crashed := ablate.Stage{Result: profiler.Result{Status: profiler.Rejected, Reason: verdict.SIGSEGV,
+		Rejection: &verdict.Rejection{Reason: verdict.SIGSEGV, Detail: "nothing"}}}
 	for _, c := range []struct {
 		name   string
 		stages []ablate.Stage

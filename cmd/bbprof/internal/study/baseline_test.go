@@ -99,17 +99,21 @@ func TestCheckEnds(t *testing.T) {
 		stdout   string
 		stderr   string
 	}{
-		{"failed", []check.Outcome{of(1, check.Fine), failed}, nil, cli.ExitInternal, "  error  90: the child is gone\n", "bbprof: internal failure in 1 block, first in row 7: the child is gone\n"},
+		{"failed", []check.Outcome{of(1, check.Fine), failed}, nil, cli.ExitInternal, "  error  90: the child is gone\n",
+			"bbprof: internal failure in 1 block, first in row 7: the child is gone\n"},
 		{"all failed", []check.Outcome{failed}, nil, cli.ExitInternal, "bbprof failed on 1 block\n", "row 7"},
 		{"another slower", []check.Outcome{of(1, check.Slower), failed}, nil, cli.ExitRejected, "error   90: the child is gone\n", ""},
-		{"the host", []check.Outcome{of(1, check.Fine), of(2, check.Interrupted)}, gone, cli.ExitHost, "incomplete: ended by this host before 1 block", "an idle CPU"},
-		{"Ctrl-C", []check.Outcome{of(1, check.Fine), of(2, check.Interrupted)}, context.Canceled, cli.ExitInterrupted, "incomplete: interrupted before 1 block", "interrupted"},
+		{"the host", []check.Outcome{of(1, check.Fine), of(2, check.Interrupted)}, gone, cli.ExitHost,
+			"incomplete: ended by this host before 1 block", "an idle CPU"},
+		{"Ctrl-C", []check.Outcome{of(1, check.Fine), of(2, check.Interrupted)}, context.Canceled, cli.ExitInterrupted,
+			"incomplete: interrupted before 1 block", "interrupted"},
 		{"the host, at once", nil, gone, cli.ExitHost, "", "an idle CPU"},
 	} {
 		var stdout, stderr strings.Builder
 		std := cli.Streams{Out: &stdout, Err: &stderr}
 		code := cli.Finish("check", (&checkCmd{}).finish(std, c.outcomes, c.err), measuring.Explain, std)
-		if code != c.want || !strings.Contains(stdout.String(), c.stdout) || !strings.Contains(stderr.String(), c.stderr) || (c.stdout == "") != (stdout.String() == "") {
+		if code != c.want || !strings.Contains(stdout.String(), c.stdout) ||
+			!strings.Contains(stderr.String(), c.stderr) || (c.stdout == "") != (stdout.String() == "") {
 			t.Errorf("%s: exit code %d, want %d\n%s%s", c.name, code, c.want, stdout.String(), stderr.String())
 		}
 	}

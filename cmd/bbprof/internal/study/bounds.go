@@ -39,13 +39,12 @@ instruction is left out. The first line names the bound:
   front_end  no slot is free
   none       none of these
 `,
-		Notes: `docs/bounds.md explains the report and the method.
-`,
+		Notes: "docs/bounds.md explains the report and the method.\n",
 		Examples: `bbprof bounds -hex 480fafc0
 bbprof bounds -no-parts -o bounds.csv blocks.csv     bbprof score groups errors by column bound
 `,
-		Exits: map[int]string{cli.ExitOK: "the block was measured, whatever the bound", cli.ExitRejected: "the block is rejected; the report says why",
-			cli.ExitUsage: "", cli.ExitHost: "", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted; of files, the rows of blocks that were done are written"},
+		Exits: cli.Exits("the block was measured, whatever the bound", "the block is rejected; the report says why",
+			map[int]string{cli.ExitInterrupted: "interrupted; of files, the rows of blocks that were done are written"}),
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			b := boundsCmd{Study: measuring.Study{Opts: profiler.Options{Detail: true}}}
 			b.Block.Add(f)
@@ -74,12 +73,13 @@ func (b *boundsCmd) run(std cli.Streams) error {
 	if err := b.OneOrFiles(b.files); err != nil {
 		return err
 	}
-	switch {
-	case b.Block.Given() && b.Block.Flags.Has("workers"):
-		return cli.BadUsage("-workers is for files, and this is one block")
-	case len(b.files) > 0 && len(b.Plot) > 0:
-		return cli.BadUsage("-plot is for one block: give it with -hex, or leave -plot out")
-	case len(b.files) > 0:
+	var r cli.Rules
+	r.Not(b.Block.Given() && b.Block.Flags.Has("workers"), "-workers is for files, and this is one block")
+	r.Not(len(b.files) > 0 && len(b.Plot) > 0, "-plot is for one block: give it with -hex, or leave -plot out")
+	if r.Err != nil {
+		return r.Err
+	}
+	if len(b.files) > 0 {
 		return b.corpus(std)
 	}
 	block, err := b.Block.Read(std)
@@ -107,7 +107,8 @@ func boundsReport(a bounds.Answer) string {
 			slack.Row(s.Class, "", "", "", "untested", s.Probe+"; "+s.Untested)
 			continue
 		}
-		slack.Row(s.Class, fmt.Sprintf("%.2f to %.2f", s.FreeLow, s.FreeHigh), fmt.Sprintf("%.2f", s.Room), fmt.Sprintf("%.0f%%", 100*s.Share), fmt.Sprintf("%.3f", s.Slope), s.Probe)
+		slack.Row(s.Class, fmt.Sprintf("%.2f to %.2f", s.FreeLow, s.FreeHigh), fmt.Sprintf("%.2f", s.Room),
+			fmt.Sprintf("%.0f%%", 100*s.Share), fmt.Sprintf("%.3f", s.Slope), s.Probe)
 	}
 	fmt.Fprintf(&w, "\n%s", slack)
 	fmt.Fprintf(&w, "\nfront end: %.2f instructions a cycle where all free slots are filled", a.FrontEnd.Slots)
@@ -163,7 +164,6 @@ func partTable(parts []bounds.Part) *cli.Table {
 	return t
 }
 
-// corpus writes a row for each distinct block of the files, in order.
 func (b *boundsCmd) corpus(std cli.Streams) error {
 	ctx, stop := cli.UntilSignal()
 	defer stop()
@@ -172,7 +172,8 @@ func (b *boundsCmd) corpus(std cli.Streams) error {
 		return cli.Usage(err)
 	}
 	defer in.Close()
-	blocks, err := rowfile.DistinctRows(b.files, resultfile.Each(in.Next), func(r input.Row) string { return batch.Identity(r.Code, r.At, r.Set.String()) }, b.Out.Notes(std))
+	identity := func(r input.Row) string { return batch.Identity(r.Code, r.At, r.Set.String()) }
+	blocks, err := rowfile.DistinctRows(b.files, resultfile.Each(in.Next), identity, b.Out.Notes(std))
 	if err != nil {
 		return cli.Usage(err)
 	}

@@ -23,9 +23,10 @@ import (
 
 func checkCommand() *cli.Command {
 	return &cli.Command{
-		Name:     "check",
-		Summary:  "find blocks that have become slower than a baseline says",
-		Synopsis: []string{"check [flags] BASELINE  (a result of bbprof batch; - is standard input)", "check -against FILE [flags] BASELINE  (two results, without measuring)"},
+		Name:    "check",
+		Summary: "find blocks that have become slower than a baseline says",
+		Synopsis: []string{"check [flags] BASELINE  (a result of bbprof batch; - is standard input)",
+			"check -against FILE [flags] BASELINE  (two results, without measuring)"},
 		About: `For continuous integration: it exits with 1 if a block is slower by more than -threshold, and lists
 such blocks. If nothing has changed, fewer than 5 % of runs raise any alarm, however many blocks
 there are. A block that looks slower is measured again, once in each of eight new child processes;
@@ -36,15 +37,13 @@ baseline at one of them.
 With -against a result takes the place of new measurements, and the same rule judges it. A baseline
 of another microarchitecture, or measured with other flags, is refused.
 `,
-		Notes: `docs/ci.md has examples for make and CI; docs/compare.md explains the test.
-`,
+		Notes: "docs/ci.md has examples for make and CI; docs/compare.md explains the test.\n",
 		Examples: `bbprof batch -o baseline.csv blocks.csv      once
 bbprof check baseline.csv                    from then on
 `,
-		Exits: map[int]string{cli.ExitOK: "no block is slower", cli.ExitRejected: "a block is slower",
-			cli.ExitUsage:    "bad usage, a baseline that cannot be read or is refused, or no block can be measured",
-			cli.ExitHost:     "this host cannot measure, or left no block alone for long enough",
-			cli.ExitInternal: "", cli.ExitInterrupted: ""},
+		Exits: cli.Exits("no block is slower", "a block is slower", map[int]string{
+			cli.ExitUsage: "bad usage, a baseline that cannot be read or is refused, or no block can be measured",
+			cli.ExitHost:  "this host cannot measure, or left no block alone for long enough"}),
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			c := checkCmd{threshold: 0.02}
 			f.Operands = &c.operands
@@ -75,18 +74,14 @@ type checkCmd struct {
 }
 
 func (c *checkCmd) run(std cli.Streams) error {
-	if err := measuring.OneMode(c.measuring); err != nil {
-		return err
-	}
-	if len(c.operands) != 1 {
-		return cli.BadUsage("name one baseline, a file that bbprof batch wrote, or - for standard input; %s", cli.HowMany(c.operands))
-	}
-	c.baseline = c.operands[0]
-	if c.baseline == "-" && c.blocks == "-" {
-		return cli.BadUsage("standard input can be the baseline or the blocks, not both")
-	}
-	if c.against != "" && (c.blocks != "" || c.against == "-" && c.baseline == "-") {
-		return cli.BadUsage("-against %s is a result of its own: leave out -blocks, and let standard input be one file", c.against)
+	r := cli.Rules{Err: measuring.OneMode(c.measuring)}
+	c.baseline = cli.First(c.operands)
+	r.Not(len(c.operands) != 1, "name one baseline, a file that bbprof batch wrote, or - for standard input; %s", cli.HowMany(c.operands))
+	r.Not(c.baseline == "-" && c.blocks == "-", "standard input can be the baseline or the blocks, not both")
+	r.Not(c.against != "" && (c.blocks != "" || c.against == "-" && c.baseline == "-"),
+		"-against %s is a result of its own: leave out -blocks, and let standard input be one file", c.against)
+	if r.Err != nil {
+		return r.Err
 	}
 	blocks, other, err := c.read(std)
 	if err != nil {
@@ -107,7 +102,6 @@ func (c *checkCmd) run(std cli.Streams) error {
 	return c.finish(std, outcomes, err)
 }
 
-// finish writes the outcomes, even if err ended the run.
 func (c *checkCmd) finish(std cli.Streams, outcomes []check.Outcome, err error) error {
 	return cli.Ended(err, outcomes != nil, func() error {
 		if writeErr := cli.WriteLines(&c.out, std, checkedLines(outcomes), c.report(outcomes, err)); writeErr != nil || err != nil {
@@ -144,7 +138,8 @@ func (c *checkCmd) read(std cli.Streams) (blocks, other []check.Block, err error
 	if err != nil {
 		return nil, nil, err
 	}
-	conditions := []resultfile.Run{{Version: cli.Version(), Host: resultfile.HostOf(host.Detect(c.measuring.CPUs...)), Settings: resultfile.SettingsOf(c.measuring)}}
+	conditions := []resultfile.Run{{Version: cli.Version(), Host: resultfile.HostOf(host.Detect(c.measuring.CPUs...)),
+		Settings: resultfile.SettingsOf(c.measuring)}}
 	var unlike, told []string
 	if c.against != "" {
 		result, err := openBaseline(c.against, std)
@@ -160,7 +155,8 @@ func (c *checkCmd) read(std cli.Streams) (blocks, other []check.Block, err error
 		unlike, told = append(unlike, u...), append(told, t...)
 	}
 	if len(unlike) > 0 && !c.anyway {
-		return nil, nil, fmt.Errorf("%s was measured under other conditions, so a difference would say nothing of its blocks:\n  %s\nmeasure a new baseline, give the flags that it was measured with, or say -anyway",
+		return nil, nil, fmt.Errorf("%s was measured under other conditions, so a difference would say nothing of its "+
+			"blocks:\n  %s\nmeasure a new baseline, give the flags that it was measured with, or say -anyway",
 			c.baseline, strings.Join(unlike, "\n  "))
 	}
 	for _, d := range slices.Concat(unlike, told) {
@@ -197,7 +193,6 @@ func openBaseline(name string, std cli.Streams) (baseline, error) {
 	return readBaseline(in)
 }
 
-// identity is equal for rows of the same block.
 func identity(b check.Block) string { return batch.Identity(b.Code, b.At, b.Set.String()) }
 
 // distinctBaseline returns the blocks with a measurement to compare with. Rows that repeat another row's measurement
@@ -218,7 +213,6 @@ func distinctBaseline(rows []check.Block) (blocks []check.Block) {
 	return blocks
 }
 
-// replace substitutes the code of the baseline's blocks, row by row.
 func (c *checkCmd) replace(rows []check.Block, std cli.Streams) error {
 	s, err := readSide("-blocks", c.blocks, std)
 	if err != nil {
@@ -228,7 +222,8 @@ func (c *checkCmd) replace(rows []check.Block, std cli.Streams) error {
 		return fmt.Errorf("-blocks %s is a program; name a file of blocks", c.blocks)
 	}
 	if len(s.rows) != len(rows) {
-		return fmt.Errorf("-blocks: %s has %s and the baseline %s: they are compared row by row", c.blocks, words.Plural(len(s.rows), "block"), words.Plural(len(rows), "row"))
+		return fmt.Errorf("-blocks: %s has %s and the baseline %s: they are compared row by row", c.blocks,
+			words.Plural(len(s.rows), "block"), words.Plural(len(rows), "row"))
 	}
 	for i := range rows {
 		if s.rows[i].Rejection != nil && rows[i].Measured() {
@@ -273,7 +268,8 @@ func (c *checkCmd) report(outcomes []check.Outcome, err error) string {
 				t.Row(row, baseline, "", "", "", "", string(o.Status), code+": "+o.Failure)
 				continue
 			}
-			t.Row(row, baseline, fmt.Sprintf("%.3f", o.Cycles), signed(o.Slowdown), signed(o.Low)+" to "+signed(o.High), fmt.Sprintf("%.2g", o.P), string(o.Status), code)
+			t.Row(row, baseline, fmt.Sprintf("%.3f", o.Cycles), signed(o.Slowdown), signed(o.Low)+" to "+signed(o.High),
+				fmt.Sprintf("%.2g", o.P), string(o.Status), code)
 		}
 		w.WriteString(t.String())
 	}
@@ -288,7 +284,8 @@ func (c *checkCmd) report(outcomes []check.Outcome, err error) string {
 		fmt.Fprintf(&w, "bbprof failed on %s\n", words.Plural(n[check.Failed], "block"))
 	}
 	if n[check.Interrupted]+n[check.Suspect] > 0 {
-		fmt.Fprintf(&w, "incomplete: %s before %s were measured and %s confirmed\n", measuring.EndedBy(err), words.Plural(n[check.Interrupted], "block"), words.Plural(n[check.Suspect], "suspect"))
+		fmt.Fprintf(&w, "incomplete: %s before %s were measured and %s confirmed\n", measuring.EndedBy(err),
+			words.Plural(n[check.Interrupted], "block"), words.Plural(n[check.Suspect], "suspect"))
 	}
 	return w.String()
 }
@@ -314,7 +311,6 @@ func reasons(outcomes []check.Outcome) string {
 	return " (" + strings.Join(cli.Frequent(n), ", ") + ")"
 }
 
-// baseline is a batch result file as bbprof check reads it.
 type baseline struct {
 	rows     []check.Block // without cycles where nothing was measured
 	runs     resultfile.Runs

@@ -1,6 +1,7 @@
 package study
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -32,15 +33,13 @@ and the heap. With -link the code moves too: the sides are commands that link, o
 Programs run with your rights and unconfined: bbprof does not protect your files from them. All
 processes that they start are ended with them.
 `,
-		Notes: `docs/compare.md explains the report, the test and -link.
-`,
+		Notes: "docs/compare.md explains the report, the test and -link.\n",
 		Examples: `bbprof compare -a 4801c0 -b 480fafc0 -b 'lea rax, [rax+rax]'
 bbprof compare -env 0:4096:64 -plot curve.svg -a ./prog-O2 -b ./prog-O3
 bbprof compare -link -lld both -a 'gcc -o {out} O2.o' -b 'gcc -o {out} O3.o' -- in.txt
 `,
-		Exits: map[int]string{cli.ExitOK: "compared, whatever the verdict", cli.ExitRejected: "a block is rejected (of files: in every pair); the report says why",
-			cli.ExitUsage: "bad input or usage, or a program that cannot be run, crashes, fails or does not end",
-			cli.ExitHost:  "", cli.ExitInternal: "", cli.ExitInterrupted: ""},
+		Exits: cli.Exits("compared, whatever the verdict", "a block is rejected (of files: in every pair); the report says why",
+			map[int]string{cli.ExitUsage: "bad input or usage, or a program that cannot be run, crashes, fails or does not end"}),
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			c := compareCmd{flags: f, layouts: 33, trials: 3, seed: 1, setups: 1}
 			c.declare(f)
@@ -64,7 +63,6 @@ type compareCmd struct {
 	apart     bool // move each pointer separately
 	out       cli.Output
 	plot      measuring.PlotFile
-	verbose   bool
 	programs  running.Flags
 
 	// for linked programs
@@ -79,31 +77,36 @@ const linkTitle = "Of programs that are linked in each layout"
 
 func (c *compareCmd) declare(f *cli.Flags) {
 	f.Operands = &c.results
-	f.Text(&c.a, "a", "A", "the side that others are compared with. Hexadecimal digits are a block, as -hex takes it, and assembly is one, as -asm takes it; what begins with the "+
-		"name of a program is a command, in which quotes work as in a shell (/bin/dd for one whose name is digits); anything else is a file of blocks, - is standard input")
+	f.Text(&c.a, "a", "A", "the side that others are compared with. Hexadecimal digits are a block, as -hex takes "+
+		"it, and assembly is one, as -asm takes it; what begins with the "+
+		"name of a program is a command, in which quotes work as in a shell (/bin/dd for one whose name is digits); "+
+		"anything else is a file of blocks, - is standard input")
 	f.List(&c.b, "b", "B", "another side; given again, more sides: c, d and so on")
 	f.Text(&c.suite, "suite", "FILE", "instead of A and B: CSV of several programs with the columns name, a and b, and if need be stdin and, of -link, args")
 	f.Text(&c.against, "against", "FILE", "measure nothing: join a result of -json with FILE, of the same comparisons on another machine")
 	f.Repeats(&c.layouts, 2, "layouts", "layouts to measure in")
-	cli.Parsed(f, &c.env, func(s string) ([]int, error) { return parseValues("env", s) }, "env", "RANGE", "of programs: these sizes of the environment, FROM:TO:STEP "+
-		"in bytes, instead of random layouts: the speed-up as a curve")
+	cli.Parsed(f, &c.env, func(s string) ([]int, error) { return parseValues("env", s) }, "env", "RANGE",
+		"of programs: these sizes of the environment, FROM:TO:STEP "+
+			"in bytes, instead of random layouts: the speed-up as a curve")
 	f.Repeats(&c.trials, 1, "trials", "measurements of each side in each layout; their median counts")
 	f.Seed(&c.seed, "makes other layouts; the same seed makes the same")
 	f.Toggle(&c.apart, "apart", "of blocks: place what each register points to by itself, as an allocator may; rsp and rbp stay together. "+
 		"Pointers may then alias in their low 12 bits")
-	f.Toggle(&c.out.JSON, "json", "one JSON object on one line for each pair, with all values")
+	f.Toggle(&c.out.JSON, "json", "one JSON object on one line for each pair, with the values of each layout")
 	c.out.AddFile(f)
 	c.plot.Add(f)
-	f.Toggle(&c.verbose, "v", "list the layouts, with what was measured and what one alone would have said")
 	measuring.CPUFlag(f, &c.measuring.CPUs, measuring.CPUHelp)
 	c.programs.Declare(f)
 	f.Section(linkTitle)
 	f.Toggle(&c.link, "link", "the sides are command lines that link a program: {out} stands for the file to write, {seed} for a number. "+
 		"Words after -- are its arguments")
-	cli.Choice(f, &c.preset, link.Presets(), "lld", "WHAT", "have lld place at random: padding between sections, the order of sections, or both. Adds its flags to the sides")
-	cli.Parsed(f, &c.objects, program.Words, "objects", "FILES", "object files, separated by spaces, in another order in each layout: given, alphabetical, then random. "+
-		"A word with {objects}, such as O2/{objects}, is repeated for each")
-	f.Repeats(&c.setups, 1, "setups", "cross each link with so many sizes of the environment and starts of stack and heap, the same for all. 1: each link has one of its own")
+	cli.Choice(f, &c.preset, link.Presets(), "lld", "WHAT",
+		"have lld place at random: padding between sections, the order of sections, or both. Adds its flags to the sides")
+	cli.Parsed(f, &c.objects, program.Words, "objects", "FILES",
+		"object files, separated by spaces, in another order in each layout: given, alphabetical, then random. "+
+			"A word with {objects}, such as O2/{objects}, is repeated for each")
+	f.Repeats(&c.setups, 1, "setups", "cross each link with so many sizes of the environment and starts of stack and "+
+		"heap, the same for all. 1: each link has one of its own")
 	f.Program = &c.args
 	measuring.Flags(f, &c.measuring)
 }
@@ -149,7 +152,6 @@ func (c *compareCmd) run(std cli.Streams) error {
 	})
 }
 
-// sides returns the texts of all sides.
 func (c *compareCmd) sides() []string { return append([]string{c.a}, c.b...) }
 
 // readSides reads all sides, which must be of one kind.
@@ -164,74 +166,53 @@ func (c *compareCmd) readSides(std cli.Streams) (sides []side, err error) {
 		}
 	}
 	ofBlocks, ofRuns := c.flags.Of(measuring.Title), c.flags.Of(running.Title)
-	switch a := sides[0]; {
-	case a.kind == aCommand && c.apart:
-		return nil, cli.BadUsage("-apart is for blocks, and these are programs")
-	case a.kind == aCommand && ofBlocks != "":
-		return nil, cli.BadUsage("-%s is for blocks, and these are programs", ofBlocks)
-	case a.kind != aCommand && ofRuns != "":
-		return nil, cli.BadUsage("-%s is for programs, and these are blocks", ofRuns)
-	case a.kind != aCommand && c.env != nil:
-		return nil, cli.BadUsage("-env is for programs, and these are blocks")
-	case a.kind == aFile && c.verbose:
-		return nil, cli.BadUsage("-v lists the layouts of one comparison, and files make several; -json has them")
-	case a.kind == aFile && len(sides) > 2:
-		return nil, cli.BadUsage("files are compared row by row, two at a time: give one -b")
-	case len(a.rows) != len(sides[1].rows):
-		return nil, cli.BadUsage("%s in %s and %d in %s: rows are compared in pairs, so there must be as many in both", words.Plural(len(a.rows), "block"), c.a, len(sides[1].rows), c.b[0])
-	}
-	return sides, nil
+	var r cli.Rules
+	kind, n, m := sides[0].kind, len(sides[0].rows), len(sides[1].rows)
+	r.Not(kind == aCommand && c.apart, "-apart is for blocks, and these are programs")
+	r.Not(kind == aCommand && ofBlocks != "", "-%s is for blocks, and these are programs", ofBlocks)
+	r.Not(kind != aCommand && ofRuns != "", "-%s is for programs, and these are blocks", ofRuns)
+	r.Not(kind != aCommand && c.env != nil, "-env is for programs, and these are blocks")
+	r.Not(kind == aFile && len(sides) > 2, "files are compared row by row, two at a time: give one -b")
+	r.Not(n != m, "%s in %s and %d in %s: rows are compared in pairs, so there must be as many in both", words.Plural(n, "block"), c.a, m, c.b[0])
+	return sides, r.Err
 }
 
-// mostSides is the number of letters to name them.
 const mostSides = 26
 
 func (c *compareCmd) check() error {
-	given := c.flags.Has("a") || c.flags.Has("b")
-	switch only := c.flags.Of(linkTitle); {
-	case c.against != "" && (given || c.suite != "" || len(c.results) != 1):
-		return cli.BadUsage("-against joins two results of compare -json: name one more file, and leave out -a, -b and -suite")
-	case c.against != "":
-		return nil
-	case len(c.results) > 0:
-		return cli.BadUsage("unexpected argument %q: the sides are named by -a and -b", c.results[0])
-	case c.suite != "" && given:
-		return cli.BadUsage("-suite names both sides of each program: leave out -a and -b")
-	case c.suite != "" && c.flags.Of(measuring.Title) != "":
-		return cli.BadUsage("-%s is for blocks, and -suite is for programs", c.flags.Of(measuring.Title))
-	case c.suite != "" && c.apart:
-		return cli.BadUsage("-apart is for blocks, and -suite is for programs")
-	case c.suite != "" && c.verbose:
-		return cli.BadUsage("-v lists the layouts of one comparison, and -suite makes several; -json has them")
-	case c.suite == "" && (!c.flags.Has("a") || !c.flags.Has("b")):
-		return cli.BadUsage("two sides are needed: -a and -b, such as -a 4801c0 -b 480fafc0")
-	case len(slices.DeleteFunc(c.sides(), func(s string) bool { return s != "-" })) > 1:
-		return cli.BadUsage("standard input can be one side only")
-	case len(c.b) >= mostSides:
-		return cli.BadUsage("too many sides: at most %d", mostSides)
-	case c.env != nil && c.flags.Has("layouts"):
-		return cli.BadUsage("-env gives the layouts: leave out -layouts")
-	case c.env != nil && len(c.env) < 2:
-		return cli.BadUsage("-env: a curve takes two sizes or more, such as 0:4096:64")
-	case c.env != nil && c.link:
-		return cli.BadUsage("-env varies only the environment, but -link varies all placement: leave out one of them")
-	case c.link && c.apart:
-		return cli.BadUsage("-apart is for blocks, and -link is for programs")
-	case c.link && c.flags.Has("program"):
-		return cli.BadUsage("-program is for a command that becomes another program by exec, and -link runs what it has linked: leave out -program")
-	case c.link && c.flags.Of(measuring.Title) != "":
-		return cli.BadUsage("-%s is for blocks, and -link is for programs", c.flags.Of(measuring.Title))
-	case !c.link && only != "":
-		return cli.BadUsage("-%s is for programs that are linked: add -link", only)
-	case !c.link && c.args != nil:
-		return cli.BadUsage("words after --: without -link, a program's arguments are part of -a and -b")
+	var r cli.Rules
+	given, ofBlocks, ofLinks := c.flags.Has("a") || c.flags.Has("b"), c.flags.Of(measuring.Title), c.flags.Of(linkTitle)
+	if c.against != "" {
+		r.Not(given || c.suite != "" || len(c.results) != 1,
+			"-against joins two results of compare -json: name one more file, and leave out -a, -b and -suite")
+		return r.Err
 	}
+	r.Not(len(c.results) > 0, "unexpected argument %q: the sides are named by -a and -b", cli.First(c.results))
+	if c.suite != "" {
+		r.Not(given, "-suite names both sides of each program: leave out -a and -b")
+		r.Not(ofBlocks != "", "-%s is for blocks, and -suite is for programs", ofBlocks)
+		r.Not(c.apart, "-apart is for blocks, and -suite is for programs")
+	} else {
+		r.Not(!c.flags.Has("a") || !c.flags.Has("b"), "two sides are needed: -a and -b, such as -a 4801c0 -b 480fafc0")
+	}
+	r.Not(len(slices.DeleteFunc(c.sides(), func(s string) bool { return s != "-" })) > 1, "standard input can be one side only")
+	r.Not(len(c.b) >= mostSides, "too many sides: at most %d", mostSides)
 	if c.env != nil {
+		r.Not(c.flags.Has("layouts"), "-env gives the layouts: leave out -layouts")
+		r.Not(len(c.env) < 2, "-env: a curve takes two sizes or more, such as 0:4096:64")
+		r.Not(c.link, "-env varies only the environment, but -link varies all placement: leave out one of them")
 		c.layouts = len(c.env)
 	}
-	const mostDraws = 10 * cli.MostRepeated
-	if c.layouts > mostDraws/c.trials {
-		return cli.BadUsage("-layouts %d, each with -trials %d, are too many measurements: at most %d", c.layouts, c.trials, mostDraws)
+	if c.link {
+		r.Not(c.apart, "-apart is for blocks, and -link is for programs")
+		r.Not(c.flags.Has("program"),
+			"-program is for a command that becomes another program by exec, and -link runs what it has linked: leave out -program")
+		r.Not(ofBlocks != "", "-%s is for blocks, and -link is for programs", ofBlocks)
+	} else {
+		r.Not(ofLinks != "", "-%s is for programs that are linked: add -link", ofLinks)
+		r.Not(c.args != nil, "words after --: without -link, a program's arguments are part of -a and -b")
 	}
-	return measuring.OneMode(c.measuring)
+	const mostDraws = 10 * cli.MostRepeated
+	r.Not(c.layouts > mostDraws/c.trials, "-layouts %d, each with -trials %d, are too many measurements: at most %d", c.layouts, c.trials, mostDraws)
+	return cmp.Or(r.Err, measuring.OneMode(c.measuring))
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// joinRow is one comparison as found in two results.
 type joinRow struct {
 	Name  string      `json:"name"`
 	Here  *Comparison `json:"here"`
@@ -57,7 +56,6 @@ func readComparisons(name string, stdin io.Reader) (all []*Comparison, err error
 	return all, nil
 }
 
-// key identifies a comparison across results.
 func (out *Comparison) key() string {
 	return cmp.Or(out.Name, fmt.Sprintf("%s against %s", cmp.Or(out.B.Command, out.B.Hex), cmp.Or(out.A.Command, out.A.Hex)))
 }
@@ -120,7 +118,8 @@ func (c *compareCmd) joinedText(all []joinRow, alone int) string {
 		t.Row(short(j.Name), signed(j.Here.Mean), interval(j.Here.Low, j.Here.High), signed(j.There.Mean), interval(j.There.Low, j.There.High),
 			signed(j.Difference), interval(j.Low, j.High), fmt.Sprintf("%.2g", j.Adjusted), says)
 	}
-	text := fmt.Sprintf("here   %s, %s\nthere  %s, %s\n%s%s in both: here b is slower than there in %d, faster in %d, no difference in %d; opposite verdicts in %d\n",
+	text := fmt.Sprintf("here   %s, %s\nthere  %s, %s\n%s%s in both: here b is slower than there in %d, faster in "+
+		"%d, no difference in %d; opposite verdicts in %d\n",
 		c.results[0], cmp.Or(all[0].Here.Host, "an unknown CPU"), c.against, cmp.Or(all[0].There.Host, "an unknown CPU"), t,
 		words.Plural(len(all), "comparison"), counts[compare.Slower], counts[compare.Faster], counts[compare.Same], contrary)
 	if alone > 0 {

@@ -85,7 +85,8 @@ func (c *compareCmd) conclude(sides []sideReport, measured []compare.Measured, d
 		return nil, err
 	}
 	for i := 1; i < len(sides); i++ {
-		out := &Comparison{A: sides[0], B: sides[i], Seed: c.seed, Host: measuring.Machine(c.measuring.CPUs), Trials: c.trials, Dropped: dropped, Pairs: compare.Pairs(measured, i), unit: "cycles per iteration"}
+		out := &Comparison{A: sides[0], B: sides[i], Seed: c.seed, Host: measuring.Machine(c.measuring.CPUs),
+			Trials: c.trials, Dropped: dropped, Pairs: compare.Pairs(measured, i), unit: "cycles per iteration"}
 		if all = append(all, out); rejected {
 			out.Rejection, out.Side = rejection, side.Side
 			continue

@@ -88,7 +88,6 @@ type comparisons struct {
 	suite *compare.Suite
 }
 
-// finish writes the result, draws it, and ends the command.
 func (r *comparisons) finish(std cli.Streams) error {
 	return cli.Ended(r.end, len(r.all) > 0, func() error {
 		if err := r.out.Stream(std, r.write); err != nil {
@@ -170,7 +169,6 @@ func (r *comparisons) figure(all []*Comparison) plot.Figure {
 	return compare.Figure(all[0].unit, cs, all[0].measured)
 }
 
-// text reports one comparison, or tabulates several.
 func (r *comparisons) text() string {
 	switch first := r.all[0]; {
 	case r.what == "side" && (len(r.all) == 1 || first.Rejection != nil):
@@ -194,7 +192,8 @@ func (r *comparisons) text() string {
 		}
 		differences = append(differences, out.Mean)
 		count[out.Verdict]++
-		t.Row(name(i), cycles(out.Conclusion.A.Mean), cycles(out.Conclusion.B.Mean), signed(out.Mean), interval(out.Low, out.High), fmt.Sprintf("%.2g", out.Adjusted), string(out.Verdict), last(out))
+		t.Row(name(i), cycles(out.Conclusion.A.Mean), cycles(out.Conclusion.B.Mean), signed(out.Mean),
+			interval(out.Low, out.High), fmt.Sprintf("%.2g", out.Adjusted), string(out.Verdict), last(out))
 	}
 	var w measuring.Reporter
 	fmt.Fprintf(&w, "%s%s: %d slower, %d faster, %d no difference, %d not measured\n", t, words.Plural(len(r.all), r.what),
@@ -211,7 +210,6 @@ func (r *comparisons) text() string {
 	return w.String()
 }
 
-// why explains why there is no number.
 func (out *Comparison) why() string {
 	switch {
 	case out.Name != "":
@@ -226,7 +224,6 @@ func (out *Comparison) why() string {
 	return s
 }
 
-// sidesTable has a row for each side.
 func (r *comparisons) sidesTable() string {
 	first := r.all[0]
 	t := cli.NewTable("lrrrlrll", "side", "cycles", "in the layouts", "diff. %", "95 % interval", "p", "against a", "")
@@ -240,7 +237,6 @@ func (r *comparisons) sidesTable() string {
 	return t.String() + fmt.Sprintf("the intervals of all %s hold together with 95 %%\n", words.Plural(len(r.all), "difference"))
 }
 
-// report describes one comparison, or why there is none.
 func (r *comparisons) report() string {
 	var w measuring.Reporter
 	out := r.all[0]
@@ -268,7 +264,6 @@ func (r *comparisons) report() string {
 	return w.String() + r.common()
 }
 
-// common describes the measurement and each other side.
 func (r *comparisons) common() string {
 	var w measuring.Reporter
 	first := r.all[0]
@@ -305,20 +300,15 @@ func (r *comparisons) details(w *measuring.Reporter, out *Comparison) {
 	}
 	if r.link {
 		opposite := map[compare.Verdict]string{compare.Slower: "that b is faster", compare.Faster: "that b is slower", compare.Same: "that there is a difference"}
-		w.Line("contrary", "%d of %d layouts (%.0f %%) alone would have said %s", out.Contrary(), out.Layouts, 100*float64(out.Contrary())/float64(out.Layouts), opposite[out.Verdict])
+		w.Line("contrary", "%d of %d layouts (%.0f %%) alone would have said %s", out.Contrary(), out.Layouts,
+			100*float64(out.Contrary())/float64(out.Layouts), opposite[out.Verdict])
 		w.Line("proposal", "%s: mean of all %d × %d differences, taken as independent", out.Proposal, out.Layouts, r.trials)
-		if out.Median != nil {
-			w.Line("median", "%s: median of all %d differences of medians", out.Median, out.Layouts)
-		}
 	}
 	takes := ""
 	if r.setups == 1 && len(r.all) == 1 {
 		takes = "; one of 1 % takes " + enough(out.LayoutsForPercent)
 	}
 	w.Line("detects", "a difference of %.2f %% in 4 of 5 runs with so many layouts%s", out.Detects, takes)
-	if r.verbose {
-		w.WriteString(r.layoutTable(out))
-	}
 }
 
 func (r *comparisons) layoutsText() string {
@@ -379,23 +369,4 @@ func dropped(d []compare.Dropped) string {
 		return ""
 	}
 	return fmt.Sprintf(" (%d more dropped, the first because %s is rejected there: %s)", len(d), compare.FlagOf(d[0].Side), d[0].Rejection.Reason)
-}
-
-func (r *comparisons) layoutTable(out *Comparison) string {
-	header, cells := []string{"layout", "code", "data"}, func(l compare.Layout) []any { return []any{l.Number, l.Start, l.Data} }
-	switch {
-	case r.link:
-		header, cells = []string{"layout", "env", "stack", "heap", "link seed", "order"}, func(l compare.Layout) []any { return []any{l.Number, l.Env, l.Stack, l.Heap, l.Link, l.Order} }
-	case out.Cycles != "":
-		header, cells = []string{"layout", "env", "stack", "heap"}, func(l compare.Layout) []any { return []any{l.Number, l.Env, l.Stack, l.Heap} }
-	}
-	t := cli.NewTable("rrrrr"[:min(len(header), 5)]+map[bool]string{true: "l"}[r.link]+"rrrl", append(header, "a", "b", "diff. %", "alone")...)
-	for i, p := range out.Pairs {
-		var row []string
-		for _, cell := range cells(p.Layout) {
-			row = append(row, fmt.Sprint(cell))
-		}
-		t.Row(append(row, cycles(compare.Value(p.A)), cycles(compare.Value(p.B)), signed(out.Alone[i].Difference), string(out.Alone[i].Verdict))...)
-	}
-	return t.String()
 }

@@ -25,7 +25,6 @@ func short(hex string) string {
 	return hex
 }
 
-// side is what -a or -b names: a block, the rows of a file, or a program with arguments.
 type side struct {
 	kind  kind
 	rows  []input.Row

@@ -50,13 +50,15 @@ func TestFilesEnd(t *testing.T) {
 		p              scripted
 		stdout, stderr string
 	}{
-		{failsAt(0x91, 0x92, 0x93), "3 pairs: 0 slower, 0 faster, 1 no difference, 2 not measured\nincomplete: ended by this host before the last 2 pairs\n", "bbprof: pair 2: -a: the child is gone\n"},
+		{failsAt(0x91, 0x92, 0x93), "3 pairs: 0 slower, 0 faster, 1 no difference, 2 not measured\nincomplete: ended by " +
+			"this host before the last 2 pairs\n", "bbprof: pair 2: -a: the child is gone\n"},
 		{failsAt(0, 0, 0x90), "", "an idle CPU"},
 	} {
 		var stdout, stderr strings.Builder
 		std := cli.Streams{Out: &stdout, Err: &stderr}
 		code := cli.Finish("compare", (&compareCmd{layouts: 3, trials: 1, setups: 1}).runFiles(t.Context(), c.p, rows, rows, std), measuring.Explain, std)
-		if code != cli.ExitHost || !strings.Contains(stdout.String(), c.stdout) || (c.stdout == "") != (stdout.String() == "") || !strings.Contains(stderr.String(), c.stderr) {
+		if code != cli.ExitHost || !strings.Contains(stdout.String(), c.stdout) ||
+			(c.stdout == "") != (stdout.String() == "") || !strings.Contains(stderr.String(), c.stderr) {
 			t.Errorf("exit code %d, want %d\n%s%s", code, cli.ExitHost, stdout.String(), stderr.String())
 		}
 	}

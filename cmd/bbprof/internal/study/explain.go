@@ -29,16 +29,14 @@ thing that removes the cause, holds all else, and measures both set-ups in turn.
   unclear    the interval is too wide to tell
   absent     the hypothesis does not apply to this set-up
   untested   no change removes the cause and nothing else
-If the layouts of a block differ, explain also says which rule predicts them. It runs a program with
-256 sizes of the environment, and tests what makes the slowest one slow.
+It runs a program with 256 sizes of the environment, and tests what makes the slowest one slow.
 `,
-		Notes: `docs/explain.md explains the hypotheses, of blocks and of programs.
-`,
+		Notes: "docs/explain.md explains the hypotheses, of blocks and of programs.\n",
 		Examples: `bbprof explain -frames 16 -set rdi=0x12346600 -hex '48890b 488b17 4883e200 4801d7'
 bbprof explain -clean-env -trace kernel -- ./prog args
 `,
-		Exits: map[int]string{cli.ExitOK: "every hypothesis was tested, whatever the outcomes", cli.ExitRejected: "the block is rejected in this set-up; the report says why",
-			cli.ExitUsage: "", cli.ExitHost: "", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
+		Exits: cli.Exits("every hypothesis was tested, whatever the outcomes", "the block is rejected in this set-up; the report says why",
+			map[int]string{cli.ExitInterrupted: "interrupted"}),
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			e := explainCmd{flags: f,
 				Study: measuring.Study{Opts: profiler.Options{NoFTZ: true, NoRescue: true, Detail: true, Tolerate: measuring.TolerateAll()}},
@@ -76,15 +74,15 @@ type explainCmd struct {
 }
 
 func (e *explainCmd) run(std cli.Streams) error {
-	ofProgram := e.flags.Of(running.Title)
-	switch {
-	case len(e.words) > 0 && e.Block.Given():
-		return cli.BadUsage("a block and the program %s: give one of them", e.words[0])
-	case len(e.words) == 0 && ofProgram != "":
-		return cli.BadUsage("-%s is for a program: write it and its arguments after --", ofProgram)
-	case len(e.words) > 0 && e.ofBlock() != "":
-		return cli.BadUsage("-%s is for a block, and %s is a program", e.ofBlock(), e.words[0])
-	case len(e.words) > 0:
+	var r cli.Rules
+	ofProgram, ofBlock, program := e.flags.Of(running.Title), e.ofBlock(), cli.First(e.words)
+	r.Not(program != "" && e.Block.Given(), "a block and the program %s: give one of them", program)
+	r.Not(program == "" && ofProgram != "", "-%s is for a program: write it and its arguments after --", ofProgram)
+	r.Not(program != "" && ofBlock != "", "-%s is for a block, and %s is a program", ofBlock, program)
+	if r.Err != nil {
+		return r.Err
+	}
+	if program != "" {
 		ctx, stop := cli.UntilSignal()
 		defer stop()
 		return e.explainProgram(ctx, std)
@@ -113,7 +111,6 @@ func (e *explainCmd) run(std cli.Streams) error {
 	})
 }
 
-// ofBlock returns the first flag given that does not apply to programs; "" if none.
 func (e *explainCmd) ofBlock() string {
 	for _, name := range []string{"plot", "at", "address"} {
 		if e.flags.Has(name) {
@@ -126,14 +123,9 @@ func (e *explainCmd) ofBlock() string {
 func explanation(e explain.Explanation) string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "%.3f cycles per iteration, 95 %% interval %.3f to %.3f, as set up\n", e.Base.Cycles, e.Base.CILow, e.Base.CIHigh)
-	w.WriteString(findings(e.Findings, 3))
-	if e.Layouts != nil && len(e.Layouts.Rules) > 0 {
-		w.WriteString(layoutsReport(*e.Layouts))
-	}
-	return w.String() + confirmed(e.Findings)
+	return w.String() + findings(e.Findings, 3) + confirmed(e.Findings)
 }
 
-// findings tabulates hypotheses, cycles with the given decimals.
 func findings(all []experiment.Finding, decimals int) string {
 	t := cli.NewTable("llrrl", "hypothesis", "outcome", "with", "without", "effect and its interval")
 	for _, f := range all {
@@ -142,39 +134,13 @@ func findings(all []experiment.Finding, decimals int) string {
 			t.Row(f.Hypothesis, string(f.Outcome), "", "", why)
 			continue
 		}
-		t.Row(f.Hypothesis, string(f.Outcome), fmt.Sprintf("%.*f", decimals, f.With), fmt.Sprintf("%.*f", decimals, f.Without), effect(*f.Effect, decimals))
+		t.Row(f.Hypothesis, string(f.Outcome), fmt.Sprintf("%.*f", decimals, f.With), fmt.Sprintf("%.*f", decimals, f.Without),
+			fmt.Sprintf("%+.*f, %+.*f to %+.*f", decimals, f.Effect.Size, decimals, f.Effect.Low, decimals, f.Effect.High))
 		t.Note(why)
 	}
 	return t.String()
 }
 
-func effect(e experiment.Effect, decimals int) string {
-	return fmt.Sprintf("%+.*f, %+.*f to %+.*f", decimals, e.Size, decimals, e.Low, decimals, e.High)
-}
-
 func confirmed(all []experiment.Finding) string {
 	return "confirmed: " + cmp.Or(strings.Join(experiment.Confirmed(all), ", "), "none") + "\n"
-}
-
-// layoutsReport says what decides between layouts, and which change makes them equal.
-func layoutsReport(l explain.Layouts) string {
-	var w strings.Builder
-	fmt.Fprintf(&w, "%d layouts differ by %.1f %%; layouts predicted from the number of nops before the copies and from their place:\n", len(l.Cycles), 100*l.Differ)
-	t := cli.NewTable("lr", "rule", "right for")
-	for _, r := range l.Rules {
-		t.Row(r.Name, fmt.Sprintf("%d of %d", r.Right, r.Of))
-	}
-	w.WriteString(t.String())
-	if rule := l.Decides(); rule != "" {
-		fmt.Fprintf(&w, "what decides: %s\n", rule)
-	}
-	t = cli.NewTable("lrr", "with", "cycles", "layouts differ by")
-	for _, c := range l.Ends {
-		t.Row(c.Name, fmt.Sprintf("%.3f", c.Cycles), fmt.Sprintf("%.1f %%", 100*c.Differ))
-	}
-	w.WriteString(t.String())
-	if ended := l.Ended(); len(ended) > 0 {
-		fmt.Fprintf(&w, "they no longer differ with: %s\n", strings.Join(ended, ", "))
-	}
-	return w.String()
 }

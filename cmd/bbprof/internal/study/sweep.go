@@ -17,7 +17,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/running"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/sweep"
 	"github.com/bbprof/bbprof/internal/layout"
-	"github.com/bbprof/bbprof/profiler"
 )
 
 func sweepCommand() *cli.Command {
@@ -34,14 +33,13 @@ address randomisation is off, and intervals take 6 runs. With -repeat K cycles a
 (t_K - t_1)/(K - 1), those of one repetition. Programs run with your rights and unconfined: bbprof
 does not protect your files from them. All processes that they start are ended.
 `,
-		Notes: `docs/explain.md has worked examples of blocks and programs.
-`,
+		Notes: "docs/explain.md has worked examples of blocks and programs.\n",
 		Examples: `bbprof sweep -distance 0:8192:16 -regs rsi,rdi -plot d.svg -hex '48 89 0b 48 8b 17' > d.csv
 bbprof sweep -env 0:4096:16 -runs 25 -clean-env -- ./prog     the same in every shell
 bbprof sweep -arg 0:256:16 -repeat 20 -- ./convolution {k} {}
 `,
-		Exits: map[int]string{cli.ExitOK: "all was measured", cli.ExitRejected: "no value could be measured; the table says why",
-			cli.ExitUsage: "bad usage, or a program that cannot be run, crashes, fails or does not end", cli.ExitHost: "", cli.ExitInternal: "", cli.ExitInterrupted: ""},
+		Exits: cli.Exits("all was measured", "no value could be measured; the table says why",
+			map[int]string{cli.ExitUsage: "bad usage, or a program that cannot be run, crashes, fails or does not end"}),
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			s := sweepCmd{flags: f, seed: 1}
 			s.declare(f)
@@ -63,7 +61,6 @@ type sweepCmd struct {
 	setup  measuring.SetupFlags
 	regs   []asm.Reg
 	events []string
-	listed []profiler.Event // from -eventlist
 
 	// for programs
 	words    []string
@@ -74,7 +71,6 @@ type sweepCmd struct {
 	stores   int // compared with each load; 0 means the store buffer's size
 }
 
-// Groups of mutually exclusive flags.
 const (
 	factorTitle = "FACTOR, of which one is varied"
 	blockTitle  = "Of a block"
@@ -105,8 +101,6 @@ func (s *sweepCmd) declare(f *cli.Flags) {
 	f.Section(blockTitle)
 	s.Block.Add(f)
 	cli.Parsed(f, &s.regs, measuring.ParseRegisters, "regs", "A[,B...]", "the registers of -data and -distance")
-	cli.Parsed(f, &s.listed, readEventList, "eventlist", "FILE", "the events of a vendor's list in JSON, as well as those of -events, from "+
-		"github.com/intel/perfmon or from tools/perf/pmu-events/arch/x86 of Linux")
 	s.setup.Add(f)
 	measuring.Flags(f, &s.Opts)
 	f.Program = &s.words
@@ -125,31 +119,25 @@ func (s *sweepCmd) declareFactor(f *cli.Flags, name, help string) {
 }
 
 func (s *sweepCmd) run(std cli.Streams) error {
-	ofBlock := s.flags.Of(blockTitle)
-	if ofBlock == "" {
-		ofBlock = s.flags.Of(measuring.Title, "events") // which programs have too
-	}
-	ofProgram := s.flags.Of(running.Title)
-	f := programFactors[s.factor]
-	switch {
-	case s.factor == "":
-		return cli.BadUsage("no factor to vary: give one of -%s", strings.Join(s.flags.In(factorTitle), ", -"))
-	case f != nil && ofBlock != "":
-		return cli.BadUsage("-%s is for a block, and -%s varies a program's set-up", ofBlock, s.factor)
-	case f != nil && len(s.words) == 0:
-		return cli.BadUsage("no program: write it and its arguments after --")
-	case f == nil && ofProgram != "":
-		return cli.BadUsage("-%s is for a program, and -%s varies a block's set-up", ofProgram, s.factor)
-	case f == nil && len(s.words) > 0:
-		return cli.BadUsage("-%s varies a block's set-up: leave out the program %s", s.factor, s.words[0])
-	case s.repeat > 1 && !strings.Contains(strings.Join(s.words, " "), repetitions):
-		return cli.BadUsage("-repeat puts %d and 1 in the place of %s: write that among the program's arguments", s.repeat, repetitions)
+	ofBlock := cmp.Or(s.flags.Of(blockTitle), s.flags.Of(measuring.Title, "events")) // which programs have too
+	ofProgram, words := s.flags.Of(running.Title), strings.Join(s.words, " ")
+	_, varied := programFactors[s.factor]
+	var r cli.Rules
+	r.Not(s.factor == "", "no factor to vary: give one of -%s", strings.Join(s.flags.In(factorTitle), ", -"))
+	r.Not(varied && ofBlock != "", "-%s is for a block, and -%s varies a program's set-up", ofBlock, s.factor)
+	r.Not(varied && words == "", "no program: write it and its arguments after --")
+	r.Not(!varied && ofProgram != "", "-%s is for a program, and -%s varies a block's set-up", ofProgram, s.factor)
+	r.Not(!varied && words != "", "-%s varies a block's set-up: leave out the program %s", s.factor, cli.First(s.words))
+	r.Not(s.repeat > 1 && !strings.Contains(words, repetitions),
+		"-repeat puts %d and 1 in the place of %s: write that among the program's arguments", s.repeat, repetitions)
+	if r.Err != nil {
+		return r.Err
 	}
 	ctx, stop := cli.UntilSignal()
 	defer stop()
 	var got sweep.Sweep
 	var err error
-	if f != nil {
+	if varied {
 		got, err = s.sweepProgram(ctx, std)
 	} else {
 		got, err = s.sweepBlock(ctx, std)
@@ -157,7 +145,6 @@ func (s *sweepCmd) run(std cli.Streams) error {
 	return s.finish(std, got, err)
 }
 
-// finish writes the table and its summary, draws it, and ends the command.
 func (s *sweepCmd) finish(std cli.Streams, got sweep.Sweep, err error) error {
 	return cli.Ended(err, got.Points != nil, func() error {
 		got.Incomplete = err != nil
@@ -172,13 +159,6 @@ func (s *sweepCmd) finish(std cli.Streams, got sweep.Sweep, err error) error {
 	})
 }
 
-func (s *sweepCmd) orDefault(runs int) int {
-	if s.runs > 0 {
-		return s.runs
-	}
-	return runs
-}
-
 // maxValues limits a block's sweep: both pages in single bytes.
 const maxValues = 2*layout.PageSize + 1
 
@@ -187,8 +167,8 @@ func parseValues(factor, s string) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	if setup := programFactors[factor]; setup != nil && factor != "arg" {
-		if err := setup(r.To).Check(); err != nil {
+	if f, found := programFactors[factor]; found && factor != "arg" {
+		if err := f.setup(r.To).Check(); err != nil {
 			return nil, err
 		}
 	} else if (r.To-r.From)/r.Step >= maxValues {

@@ -1,11 +1,9 @@
 package study
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
@@ -13,9 +11,10 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/sweep"
-	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/profiler"
 )
+
+const blockRuns = 3
 
 // framesEach gives each page a frame, up to the most ways of any L1D.
 const framesEach = 16
@@ -57,7 +56,7 @@ func (s *sweepCmd) measure(ctx context.Context, code []byte, f sweep.Factor, std
 	if err != nil {
 		return nil, nil, err
 	}
-	plan := experiment.Plan{Rounds: s.orDefault(3), Seed: s.seed}
+	plan := experiment.Plan{Rounds: cmp.Or(s.runs, blockRuns), Seed: s.seed}
 	done := cli.Progress(s.Out.Notes(std), len(f.Values)*plan.Rounds, "measurements")
 	plan.Done = done.Step
 	results, err := sweep.Run(ctx, p, code, f, plan)
@@ -73,16 +72,10 @@ func (s *sweepCmd) measure(ctx context.Context, code []byte, f sweep.Factor, std
 }
 
 // selected returns the events to screen. An event named by the user that cannot be counted is an error.
-func (s *sweepCmd) selected(ctx context.Context, p *profiler.Profiler) ([]profiler.Event, error) {
-	events := s.listed
-	everything := slices.Contains(s.events, "all")
-	if everything || len(s.listed) > 0 {
-		all, err := p.AllEvents(ctx)
-		if err != nil {
+func (s *sweepCmd) selected(ctx context.Context, p *profiler.Profiler) (events []profiler.Event, err error) {
+	if slices.Contains(s.events, "all") {
+		if events, err = p.AllEvents(ctx); err != nil {
 			return nil, err
-		}
-		if everything {
-			events = append(all, events...)
 		}
 	}
 	for _, name := range s.events {
@@ -109,27 +102,4 @@ func (s *sweepCmd) counting(ctx context.Context) sweep.Open {
 		}
 		return p, p.Close, nil
 	}
-}
-
-// maxEventList bounds a list of events; Intel's longest have some 2 MB.
-const maxEventList = 16 << 20
-
-func readEventList(file string) (events []profiler.Event, err error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxEventList+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(text) > maxEventList {
-		return nil, fmt.Errorf("it has more than %d bytes, so it is not a vendor's list of events", maxEventList)
-	}
-	all, err := pmu.VendorList(bytes.NewReader(text))
-	for _, e := range all {
-		events = append(events, profiler.Event(e))
-	}
-	return events, err
 }

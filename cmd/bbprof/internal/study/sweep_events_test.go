@@ -19,7 +19,7 @@ import (
 
 // TestSweepInterrupted: a value without a run before Ctrl-C has its traces, and empty cells.
 func TestSweepInterrupted(t *testing.T) {
-	points := []program.Point{{Cycles: []float64{5}, Faults: []float64{1}, Switches: []float64{2}}, {Setup: program.Setup{EnvBytes: 16}}}
+	points := [][]program.Sample{{{Cycles: 5, Faults: 1, Switches: 2}}, nil}
 	s := sweepCmd{factor: "env", values: []int{0, 16}}
 	table := s.ofRuns(points, []trace.Counts{{Lines: 3, Pages: 4}, {Lines: 5, Pages: 6}}).Table()
 	want := []string{"0,5,,,1,1,2,0,0,0,0,0,0,0,3,4", "16,,,,0,,,0,0,0,0,0,0,0,5,6"}
@@ -31,14 +31,14 @@ func TestSweepInterrupted(t *testing.T) {
 // TestRepeat: with -repeat, cycles are per repetition, run by run, without a run's fixed cost.
 func TestRepeat(t *testing.T) {
 	const start, each, k = 1e6, 250, 21
-	var points []program.Point
+	var points [][]program.Sample
 	for v := range 2 {
 		for _, repetitions := range []float64{k, 1} {
-			p := program.Point{}
+			var runs []program.Sample
 			for drift := range 6 {
-				p.Cycles = append(p.Cycles, start+float64(1000*drift)+repetitions*(each+float64(v)))
+				runs = append(runs, program.Sample{Cycles: start + float64(1000*drift) + repetitions*(each+float64(v))})
 			}
-			points = append(points, p)
+			points = append(points, runs)
 		}
 	}
 	s := sweepCmd{factor: "arg", values: []int{0, 16}, repeat: k}
@@ -48,7 +48,7 @@ func TestRepeat(t *testing.T) {
 			t.Errorf("%+v, want %g cycles", p, want)
 		}
 	}
-	points[3].Cycles = points[3].Cycles[:2] // interrupted
+	points[3] = points[3][:2] // interrupted
 	if p := s.ofRuns(points, nil).Points[1]; p.Runs != 2 {
 		t.Errorf("%+v", p)
 	}

@@ -21,23 +21,20 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// programFactors maps flags to the set-up for a value.
-var programFactors = map[string]func(value int) program.Setup{
-	"env":  func(v int) program.Setup { return program.Setup{EnvBytes: v} },
-	"heap": func(v int) program.Setup { return program.Setup{HeapShift: v} },
-	"arg":  func(int) program.Setup { return program.Setup{} },
+type programFactor struct {
+	setup        func(value int) program.Setup
+	column, axis string
 }
 
-// Columns and axes of programs' factors.
-var (
-	programColumns = map[string]string{"env": "env_bytes", "heap": "heap_bytes", "arg": "argument"}
-	programAxes    = map[string]string{"env": "padding of the environment, bytes", "heap": "start of the heap, bytes above the usual", "arg": "argument"}
-)
+var programFactors = map[string]programFactor{
+	"env":  {func(v int) program.Setup { return program.Setup{EnvBytes: v} }, "env_bytes", "padding of the environment, bytes"},
+	"heap": {func(v int) program.Setup { return program.Setup{HeapShift: v} }, "heap_bytes", "start of the heap, bytes above the usual"},
+	"arg":  {func(int) program.Setup { return program.Setup{} }, "argument", "argument"},
+}
 
 // repetitions is replaced by -repeat's number in a program's arguments.
 const repetitions = "{k}"
 
-// programRuns is the default number of runs per value.
 const programRuns = 10
 
 // sweepProgram runs a program at each value. It finds errors in -events and -trace before the runs, which take longest.
@@ -62,7 +59,7 @@ func (s *sweepCmd) sweepProgram(ctx context.Context, std cli.Streams) (got sweep
 			return got, err
 		}
 	}
-	plan := experiment.Plan{Rounds: s.orDefault(programRuns), Seed: s.seed}
+	plan := experiment.Plan{Rounds: cmp.Or(s.runs, programRuns), Seed: s.seed}
 	each := len(places) * plan.Rounds
 	fmt.Fprintf(notes, "bbprof: %s of %s on CPU %d; cycles are %s\n", words.Plural(each, "run"), places[0].Command.Name, r.CPU(), r.Describe())
 	done := cli.Progress(notes, each, "runs")
@@ -82,11 +79,11 @@ func (s *sweepCmd) sweepProgram(ctx context.Context, std cli.Streams) (got sweep
 	defer done.End()
 	for i, e := range events {
 		plan.Done = func(n int) { done.Step(i*each + n) }
-		counted, err := program.Sweep(ctx, program.Counter{Runner: r, Event: e}, places, plan)
+		counted, err := program.Sweep(ctx, r.Counting(e), places, plan)
 		if err != nil {
 			return got, err
 		}
-		group.Columns = append(group.Columns, s.column(e.Name, counted, func(p program.Point) []float64 { return p.Counts }))
+		group.Columns = append(group.Columns, s.column(e.Name, counted, cyclesOf))
 	}
 	got.Groups = append(got.Groups, group)
 	return got, nil
@@ -121,13 +118,12 @@ func (s *sweepCmd) places(ctx context.Context, notes io.Writer) (places []progra
 				return nil, err
 			}
 			c.Args = all[1:]
-			places = append(places, program.Place{Command: c, Setup: programFactors[s.factor](v)})
+			places = append(places, program.Place{Command: c, Setup: programFactors[s.factor].setup(v)})
 		}
 	}
 	return places, nil
 }
 
-// perValue returns the number of places per value.
 func (s *sweepCmd) perValue() int {
 	if s.repeat > 1 {
 		return 2
@@ -136,41 +132,43 @@ func (s *sweepCmd) perValue() int {
 }
 
 // of returns the runs' values at the i-th value; with -repeat, per repetition.
-func (s *sweepCmd) of(i int, points []program.Point, of func(program.Point) []float64) []float64 {
-	long := slices.Clone(of(points[i*s.perValue()]))
-	if s.perValue() == 1 {
-		return long
+func (s *sweepCmd) of(i int, runs [][]program.Sample, of func(program.Sample) float64) (values []float64) {
+	for n, long := range runs[i*s.perValue()] {
+		switch {
+		case s.perValue() == 1:
+			values = append(values, of(long))
+		case n < len(runs[i*2+1]):
+			values = append(values, (of(long)-of(runs[i*2+1][n]))/float64(s.repeat-1))
+		}
 	}
-	once := of(points[i*2+1])
-	long = long[:min(len(long), len(once))]
-	for run := range long {
-		long[run] = (long[run] - once[run]) / float64(s.repeat-1)
-	}
-	return long
+	return values
 }
 
-func (s *sweepCmd) column(name string, points []program.Point, of func(program.Point) []float64) sweep.Column {
+func cyclesOf(s program.Sample) float64 { return s.Cycles }
+
+func (s *sweepCmd) column(name string, runs [][]program.Sample, of func(program.Sample) float64) sweep.Column {
 	c := sweep.Column{Name: name}
 	for i := range s.values {
-		median, _, _ := stat.MedianInterval(s.of(i, points, of))
+		median, _, _ := stat.MedianInterval(s.of(i, runs, of))
 		c.Values = append(c.Values, median)
 	}
 	return c
 }
 
 // ofRuns makes a sweep of the runs and, if traced, the traces.
-func (s *sweepCmd) ofRuns(points []program.Point, traces []trace.Counts) sweep.Sweep {
-	got := sweep.Sweep{Factor: programColumns[s.factor], Axis: programAxes[s.factor]}
+func (s *sweepCmd) ofRuns(runs [][]program.Sample, traces []trace.Counts) sweep.Sweep {
+	got := sweep.Sweep{Factor: programFactors[s.factor].column, Axis: programFactors[s.factor].axis}
 	for i, v := range s.values {
-		got.Points = append(got.Points, sweep.Runs(v, s.of(i, points, func(p program.Point) []float64 { return p.Cycles })))
+		got.Points = append(got.Points, sweep.Runs(v, s.of(i, runs, cyclesOf)))
 	}
 	if traces == nil {
 		return got
 	}
-	g := sweep.Group{Title: fmt.Sprintf("of %s a value, counted by steps", words.Plural(traces[0].Instructions, "instruction")), Columns: []sweep.Column{
-		s.column("page_faults", points, func(p program.Point) []float64 { return p.Faults }),
-		s.column("context_switches", points, func(p program.Point) []float64 { return p.Switches }),
-	}}
+	g := sweep.Group{Title: fmt.Sprintf("of %s a value, counted by steps", words.Plural(traces[0].Instructions, "instruction"))}
+	g.Columns = []sweep.Column{
+		s.column("page_faults", runs, func(s program.Sample) float64 { return float64(s.Faults) }),
+		s.column("context_switches", runs, func(s program.Sample) float64 { return float64(s.Switches) }),
+	}
 	for _, c := range tracedColumns {
 		one := sweep.Column{Name: c.name}
 		for _, t := range traces {
@@ -199,9 +197,9 @@ var tracedColumns = []struct {
 	{"pages", func(c trace.Counts) float64 { return float64(c.Pages) }},
 }
 
-// trace traces the program once per value.
 func (s *sweepCmd) trace(ctx context.Context, places []program.Place, notes io.Writer) (traces []trace.Counts, err error) {
-	w := trace.Window{Function: s.traced, Instructions: s.window, Core: host.Detect(s.Opts.CPUs...).Core, CPUs: s.Opts.CPUs, Stdin: s.programs.Stdin, Timeout: s.programs.Timeout}
+	w := trace.Window{Function: s.traced, Instructions: s.window, Core: host.Detect(s.Opts.CPUs...).Core,
+		CPUs: s.Opts.CPUs, Stdin: s.programs.Stdin, Timeout: s.programs.Timeout}
 	w.Core.StoreBuffer = cmp.Or(s.stores, w.Core.StoreBuffer)
 	done := cli.Progress(notes, len(s.values)*s.window, "steps")
 	defer done.End()
@@ -218,7 +216,6 @@ func (s *sweepCmd) trace(ctx context.Context, places []program.Place, notes io.W
 	return traces, nil
 }
 
-// countable returns the events of -events.
 func (s *sweepCmd) countable(ctx context.Context, r *program.Runner, notes io.Writer) ([]program.Event, error) {
 	if len(s.Opts.Events) == 0 {
 		return nil, nil
@@ -257,7 +254,8 @@ func (s *sweepCmd) aliasing(traces []trace.Counts) string {
 	const most = 8
 	for _, p := range pairs[:min(len(pairs), most)] {
 		a := p.first
-		fmt.Fprintf(&w, "  aliased by %s at %s:\n    %s at %s loads %s (%#x)\n    after %s at %s stored to %s (%#x)\n", words.Plural(p.times, "load"), sweep.Numbers(p.values),
+		fmt.Fprintf(&w, "  aliased by %s at %s:\n    %s at %s loads %s (%#x)\n    after %s at %s stored to %s (%#x)\n",
+			words.Plural(p.times, "load"), sweep.Numbers(p.values),
 			a.Load.Text, a.Load.Place, a.Load.What, a.Load.Addr, a.Store.Text, a.Store.Place, a.Store.What, a.Store.Addr)
 	}
 	if len(pairs) > most {

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
@@ -69,7 +70,6 @@ func probe(cpu host.CPU, number int) (p pmu.PMU, err error) {
 	return p, err
 }
 
-// Report is the outcome of an examination.
 type Report struct {
 	// CanMeasure is what bbprof -hex will do. Where it is false, the first of the Shortcomings
 	// says what is missing.
@@ -82,18 +82,15 @@ type Report struct {
 	// counters.
 	Events []profiler.CounterReport `json:"events,omitempty"`
 
-	// The clock and the evidence of the results.
 	Clock    *Clock                `json:"clock,omitempty"`
 	Evidence []invariants.Evidence `json:"evidence,omitempty"`
 	// SpeculativeStoreBypass is the child's.
 	SpeculativeStoreBypass string `json:"speculation_store_bypass,omitempty"`
 
 	Precision    *Precision    `json:"precision,omitempty"`
-	Requirements []Requirement `json:"requirements"`
 	Shortcomings []Shortcoming `json:"shortcomings"`
 }
 
-// Clock is the clock in use, and its steadiness.
 type Clock struct {
 	profiler.ClockReport
 	// TSCMegahertz is the time-stamp counter's rate by the system's clock, 0 if unknown.
@@ -103,7 +100,6 @@ type Clock struct {
 	RateHigh float64 `json:"ticks_per_cycle_high"`
 }
 
-// Drift is the relative range of the core's clock rate.
 func (c Clock) Drift() float64 {
 	if c.RateLow <= 0 {
 		return 0
@@ -132,7 +128,6 @@ func Examine(ctx context.Context, sys System, opts profiler.Options) (Report, er
 	if r.Counters, err = sys.Counter(r.OnCPU); err != nil {
 		return Report{}, err
 	}
-	r.Requirements = []Requirement{}
 	if missing == nil {
 		r.CanMeasure = true
 		r.SpeculativeStoreBypass = x.last.Host.SpeculativeStoreBypass
@@ -141,14 +136,9 @@ func Examine(ctx context.Context, sys System, opts profiler.Options) (Report, er
 			r.Events = x.last.Counters
 		}
 		r.Precision = precisionOf(blocks)
-		if r.Requirements, err = x.requirements(r.Counters); err != nil {
+		if r.Host.PageZero, err = x.pageZero(); err != nil {
 			return Report{}, err
 		}
-		pageZero, err := x.pageZero()
-		if err != nil {
-			return Report{}, err
-		}
-		r.Host.PageZero = pageZero
 		r.Clock = x.clock(float64(sys.Ticks() - ticks))
 	}
 	r.Shortcomings = shortcomings(r, missing)
@@ -171,12 +161,8 @@ const (
 	// patience is the number of tries that may be disturbed before each further block gets a single try, so that a host
 	// that is never idle does not take minutes.
 	patience = 4
-	// enough is the time after which an examination measures nothing more.
-	enough = 20 * time.Second
+	enough   = 20 * time.Second
 )
-
-// late reports whether that time has passed.
-func (x *exam) late() bool { return x.sys.Now().Sub(x.began) > enough }
 
 // measure profiles a block until it is measured or its tries are used up.
 func (x *exam) measure(p measure.Profiler, block string) (r profiler.Result, err error) {
@@ -191,26 +177,20 @@ func (x *exam) measure(p measure.Profiler, block string) (r profiler.Result, err
 	r, n, err := measure.UpTo(x.ctx, p, profiler.Block{Code: code}, tries)
 	if err == nil && r.Status == profiler.OK {
 		n--
-		x.note(r)
+		x.last = r
+		if r.Pages > 0 && len(x.evidence) == 0 { // a block that touches memory has all kinds of evidence
+			x.evidence = r.Evidence
+		}
+		if r.Clock != nil && r.Clock.TicksPerCycle > 0 {
+			x.rates = append(x.rates, r.Clock.TicksPerCycle)
+		}
 	}
 	x.disturbed += n
 	return r, err
 }
 
-// note keeps a result's clock and evidence.
-func (x *exam) note(r profiler.Result) {
-	x.last = r
-	if r.Pages > 0 && len(x.evidence) == 0 { // a block that touches memory has all kinds of evidence
-		x.evidence = r.Evidence
-	}
-	if r.Clock != nil && r.Clock.TicksPerCycle > 0 {
-		x.rates = append(x.rates, r.Clock.TicksPerCycle)
-	}
-}
-
-// with runs f with a new profiler. A *verdict.HostError says that the host cannot start one.
 func (x *exam) with(opts profiler.Options, f func(measure.Profiler) error) error {
-	if x.late() {
+	if x.sys.Now().Sub(x.began) > enough {
 		return &verdict.HostError{Missing: "other work left no time to find it out"}
 	}
 	p, err := x.sys.Start(x.ctx, opts)
@@ -221,7 +201,6 @@ func (x *exam) with(opts profiler.Options, f func(measure.Profiler) error) error
 	return f(p)
 }
 
-// hostError separates a host's error from all others.
 func hostError(err error) (*verdict.HostError, error) {
 	if h := (*verdict.HostError)(nil); errors.As(err, &h) {
 		return h, nil
@@ -251,11 +230,29 @@ func (x *exam) clock(ticks float64) *Clock {
 	if took := x.sys.Now().Sub(x.began); took > 0 {
 		c.TSCMegahertz = ticks / float64(took.Nanoseconds()) * 1e3
 	}
-	for i, rate := range x.rates {
-		if i == 0 || rate < c.RateLow {
-			c.RateLow = rate
-		}
-		c.RateHigh = max(c.RateHigh, rate)
+	if len(x.rates) > 0 {
+		c.RateLow, c.RateHigh = slices.Min(x.rates), slices.Max(x.rates)
 	}
 	return c
+}
+
+// pageZero tries whether a block can have page 0: xor eax, eax; mov eax, [rax].
+func (x *exam) pageZero() (string, error) {
+	opts := x.opts
+	opts.NoRescue = true
+	answer := ""
+	err := x.with(opts, func(p measure.Profiler) error {
+		r, err := p.Profile(x.ctx, profiler.Block{Code: []byte{0x31, 0xc0, 0x8b, 0x00}})
+		switch {
+		case err != nil:
+			return err
+		case r.Status == profiler.OK:
+			answer = "yes"
+		case r.Reason == verdict.Unmappable:
+			answer = "no"
+		}
+		return nil
+	})
+	_, err = hostError(err)
+	return answer, err
 }

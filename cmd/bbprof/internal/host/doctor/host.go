@@ -43,7 +43,6 @@ type Host struct {
 	Gather      string `json:"gather_data_sampling"` // microcode that slows gathers down
 }
 
-// Core lists the CPUs that share a CPU's core.
 type Core struct {
 	CPU      int   `json:"cpu"`
 	Siblings []int `json:"with"`
@@ -109,7 +108,6 @@ func (h Host) siblings(cpu int) []int {
 	return nil
 }
 
-// UnknownUser is the UID if /proc does not show it.
 const UnknownUser = -1
 
 // process reads a process's status (proc_pid_status(5)): the second user is the effective one.
@@ -147,7 +145,6 @@ func turbo(file func(string, ...any) string) Turbo {
 	return Turbo{}
 }
 
-// parseList reads a list of CPUs in the kernel's format, empty if there is none.
 func parseList(s string) []int {
 	list, _ := cpu.ParseList(s)
 	return list
@@ -171,7 +168,6 @@ func List(list []int) string {
 	return strings.Join(parts, ",")
 }
 
-// MarshalJSON omits an unknown user.
 func (h Host) MarshalJSON() ([]byte, error) {
 	type plain Host // without this method
 	out := struct {

@@ -110,7 +110,8 @@ func TestShortcomings(t *testing.T) {
 		what, remedy string
 	}{
 		{"no counters", func(r *Report) { r.Counters = pmu.PMU{Reason: "paranoid is 4", Remedy: "sysctl x=2"} }, "paranoid is 4", "sysctl x=2"},
-		{"rdpmc forbidden", func(r *Report) { r.Counters.UserRDPMC, r.Counters.RDPMC = false, 0 }, "rdpmc", "echo 1 | sudo tee /sys/bus/event_source/devices/cpu/rdpmc"},
+		{"rdpmc forbidden", func(r *Report) { r.Counters.UserRDPMC, r.Counters.RDPMC = false, 0 }, "rdpmc",
+			"echo 1 | sudo tee /sys/bus/event_source/devices/cpu/rdpmc"},
 		{"rdpmc otherwise not possible", func(r *Report) { r.Counters.UserRDPMC = false }, "rdpmc", "use a kernel"},
 		{"a watchdog", func(r *Report) { r.Counters.Watchdog = true }, "NMI watchdog", "sudo sysctl kernel.nmi_watchdog=0"},
 		{"an event that counts too much", func(r *Report) {
@@ -163,7 +164,8 @@ func TestShortcomings(t *testing.T) {
 	r := healthy()
 	r.Host.Governor = "powersave"
 	r.Clock, r.Precision = nil, nil
-	if found := shortcomings(r, &verdict.HostError{Missing: "ptrace", Remedy: "allow it"}); len(found) != 2 || found[0] != (Shortcoming{"ptrace", "bbprof cannot measure here", "allow it"}) {
+	if found := shortcomings(r, &verdict.HostError{Missing: "ptrace", Remedy: "allow it"}); len(found) != 2 ||
+		found[0] != (Shortcoming{"ptrace", "bbprof cannot measure here", "allow it"}) {
 		t.Errorf("%v", found)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// sample is a block of the set that precision is measured with.
 type sample struct{ text, hex string }
 
 // set has the kinds of blocks that corpora consist of: dependent chains, throughput of several units,
@@ -40,22 +39,13 @@ type Repeat struct {
 
 func (b Repeat) measured() bool { return b.Cycles[0] > 0 && b.Cycles[1] > 0 }
 
-// half is the larger half-width of the two intervals, relative to the cycles.
-func (b Repeat) half() float64 { return max(b.Half[0]/b.Cycles[0], b.Half[1]/b.Cycles[1]) }
-
-// apart is the relative difference between the two.
-func (b Repeat) apart() float64 {
-	return 2 * math.Abs(b.Cycles[0]-b.Cycles[1]) / (b.Cycles[0] + b.Cycles[1])
-}
-
 // Precision is the precision to expect on this host, relative to a block's cycles.
 type Precision struct {
 	Blocks   []Repeat `json:"blocks"`
 	Measured int      `json:"measured"` // of the blocks, both times
-	// Half the width of the 95 % interval.
-	HalfMedian float64 `json:"half_interval_median"`
-	HalfMax    float64 `json:"half_interval_max"`
-	// The difference between the two measurements.
+	// Half the width of the larger 95 % interval, and the difference between the two measurements.
+	HalfMedian  float64 `json:"half_interval_median"`
+	HalfMax     float64 `json:"half_interval_max"`
 	ApartMedian float64 `json:"apart_median"`
 	ApartMax    float64 `json:"apart_max"`
 }
@@ -69,8 +59,15 @@ func (x *exam) repeat() (blocks []Repeat, missing *verdict.HostError, err error)
 	for i := range 2 {
 		err := x.with(x.opts, func(p measure.Profiler) error {
 			for j := range blocks {
-				if err := x.once(p, &blocks[j], i); err != nil {
+				b := &blocks[j]
+				r, err := x.measure(p, b.Hex)
+				if err != nil {
 					return err
+				}
+				if not := why(r); not != "" {
+					b.Why = cmp.Or(b.Why, not)
+				} else {
+					b.Cycles[i], b.Half[i] = r.Cycles, (r.CIHigh-r.CILow)/2
 				}
 			}
 			return nil
@@ -94,19 +91,6 @@ func (x *exam) repeat() (blocks []Repeat, missing *verdict.HostError, err error)
 	return blocks, missing, nil
 }
 
-func (x *exam) once(p measure.Profiler, b *Repeat, i int) error {
-	r, err := x.measure(p, b.Hex)
-	if err != nil {
-		return err
-	}
-	if not := why(r); not != "" {
-		b.Why = cmp.Or(b.Why, not)
-		return nil
-	}
-	b.Cycles[i], b.Half[i] = r.Cycles, (r.CIHigh-r.CILow)/2
-	return nil
-}
-
 func why(r profiler.Result) string {
 	switch {
 	case r.Rejection != nil:
@@ -122,12 +106,13 @@ func precisionOf(blocks []Repeat) *Precision {
 	var half, apart []float64
 	for _, b := range blocks {
 		if b.measured() {
-			half, apart = append(half, b.half()), append(apart, b.apart())
-			p.HalfMax, p.ApartMax = max(p.HalfMax, b.half()), max(p.ApartMax, b.apart())
+			half = append(half, max(b.Half[0]/b.Cycles[0], b.Half[1]/b.Cycles[1]))
+			apart = append(apart, 2*math.Abs(b.Cycles[0]-b.Cycles[1])/(b.Cycles[0]+b.Cycles[1]))
 		}
 	}
 	if p.Measured = len(half); p.Measured > 0 {
-		p.HalfMedian, p.ApartMedian = stat.Median(half), stat.Median(apart)
+		p.HalfMedian, p.HalfMax = stat.Median(half), slices.Max(half)
+		p.ApartMedian, p.ApartMax = stat.Median(apart), slices.Max(apart)
 	}
 	return p
 }

@@ -15,7 +15,6 @@ import (
 //go:embed answers.txt
 var table string
 
-// Kind is a block's bottleneck.
 type Kind string
 
 const (
@@ -23,7 +22,6 @@ const (
 	Throughput Kind = "throughput" // no dependencies
 )
 
-// Block is one whose time is known.
 type Block struct {
 	Kind    Kind
 	Text    string // Intel syntax, or a description
@@ -37,7 +35,6 @@ type Block struct {
 // Answer is a block's time in core cycles per iteration: one number if Low equals High.
 type Answer struct{ Low, High float64 }
 
-// Exact reports whether it is one number.
 func (a Answer) Exact() bool { return a.Low == a.High }
 
 func (a Answer) String() string {
@@ -72,7 +69,6 @@ func AnswersOf(core cpu.Name) cpu.Name {
 	return cpu.Unknown
 }
 
-// Holds reports whether a measurement agrees; it must be finite.
 func (a Answer) Holds(cycles float64) bool {
 	return a.Low-tolerance(a.Low) <= cycles && cycles <= a.High+tolerance(a.High)
 }

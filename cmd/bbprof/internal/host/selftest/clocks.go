@@ -2,7 +2,6 @@ package selftest
 
 import "math"
 
-// Comparison is one block's time by both clocks, in core cycles per iteration.
 type Comparison struct {
 	Text  string  `json:"text"`
 	Hex   string  `json:"hex"`

@@ -21,10 +21,8 @@ func Record(ctx context.Context, opts profiler.Options) (*recording.Recording, e
 		return nil, err
 	}
 	cpu := host.Detect()
-	r := &recording.Recording{
-		CPU:       recording.CPU{Vendor: cpu.Vendor, Family: cpu.Family, Model: cpu.Model, Stepping: host.Stepping(host.AskCPUID), Core: string(cpu.Microarchitecture)},
-		Registers: registers(host.AskCPUID),
-	}
+	r := &recording.Recording{Registers: registers(host.AskCPUID)}
+	r.CPU = recording.CPU{Vendor: cpu.Vendor, Family: cpu.Family, Model: cpu.Model, Stepping: host.Stepping(host.AskCPUID), Core: string(cpu.Microarchitecture)}
 	opts.Clock = profiler.TSCClock // recordings are of this clock
 	open := simulated.NewProfiler.(func(context.Context, profiler.Options, simulated.Machine) (*profiler.Profiler, error))
 	for start := range recordedStarts {

@@ -19,7 +19,6 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// Status is the outcome of one block.
 type Status string
 
 const (
@@ -45,10 +44,8 @@ type Outcome struct {
 	Tries      int     `json:"tries"`
 }
 
-// Expected is the known answer.
 func (o Outcome) Expected() Answer { return Answer{o.ExpectLow, o.ExpectHigh} }
 
-// Scope selects the blocks to measure.
 type Scope bool
 
 const (

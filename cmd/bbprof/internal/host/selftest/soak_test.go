@@ -74,44 +74,39 @@ func TestSoak(t *testing.T) {
 		t.Fatalf("only %d rounds", len(rounds))
 	}
 	// The first round warms up; what is compared are halves of the others.
-	half := func(rounds []round, of func(round) float64) float64 {
-		var v []float64
+	early, late := rounds[1:1+len(rounds)/2], rounds[1+len(rounds)/2:]
+	sorted := func(rounds []round, of func(round) (value float64, known bool)) (v []float64) {
 		for _, r := range rounds {
-			v = append(v, of(r))
+			if value, known := of(r); known {
+				v = append(v, value)
+			}
 		}
 		slices.Sort(v)
-		return v[len(v)/2]
+		return v
 	}
-	early, late := rounds[1:1+len(rounds)/2], rounds[1+len(rounds)/2:]
-	rate := func(r round) float64 { return r.rate }
-	memory := func(r round) float64 { return float64(r.memory) }
-	if a, b := half(early, rate), half(late, rate); b < 0.7*a {
+	medians := func(of func(round) (float64, bool)) (a, b float64) {
+		before, after := sorted(early, of), sorted(late, of)
+		return before[len(before)/2], after[len(after)/2]
+	}
+	if a, b := medians(func(r round) (float64, bool) { return r.rate, true }); b < 0.7*a {
 		t.Errorf("the rate fell from %.1f to %.1f blocks/s", a, b)
 	}
-	if a, b := half(early, memory), half(late, memory); b > a+4<<20 {
+	if a, b := medians(func(r round) (float64, bool) { return float64(r.memory), true }); b > a+4<<20 {
 		t.Errorf("memory grew from %.0f to %.0f bytes", a, b)
 	}
 	if a, b := rounds[1].files, rounds[len(rounds)-1].files; a != b {
 		t.Errorf("%d files are open, there were %d", b, a)
 	}
 	for _, b := range known {
-		of := func(rounds []round) (v []float64) {
-			for _, r := range rounds {
-				if c, ok := r.measured[b.Text]; ok {
-					v = append(v, c)
-				}
-			}
-			slices.Sort(v)
-			return v
-		}
-		all, early, late := of(rounds), of(early), of(late)
-		if len(early) == 0 || len(late) == 0 {
+		of := func(r round) (float64, bool) { c, ok := r.measured[b.Text]; return c, ok }
+		all := sorted(rounds, of)
+		if len(sorted(early, of)) == 0 || len(sorted(late, of)) == 0 {
 			t.Logf("%s was hardly ever measured: the core is not left alone", b.Text)
 			continue
 		}
 		t.Logf("%s: %.4f to %.4f cycles in %d rounds", b.Text, all[0], all[len(all)-1], len(all))
-		if a, b2 := early[len(early)/2], late[len(late)/2]; math.Abs(b2-a) > 0.005*a {
-			t.Errorf("%s moved from %.4f to %.4f cycles", b.Text, a, b2)
+		if before, after := medians(of); math.Abs(after-before) > 0.005*before {
+			t.Errorf("%s moved from %.4f to %.4f cycles", b.Text, before, after)
 		}
 		// Where others use the machine, one in some hundred that are accepted may be off.
 		off, middle := 0, all[len(all)/2]

@@ -77,7 +77,6 @@ func ibenchName(f *asm.Form) string {
 	return f.Mnemonic() + "-" + strings.Join(operands, "_")
 }
 
-// generalWidth is that of the first general register.
 func generalWidth(f *asm.Form) int {
 	for _, o := range f.Operands() {
 		if o.Class == asm.GPROperand {

@@ -23,7 +23,6 @@ import (
 	"github.com/bbprof/bbprof/internal/host"
 )
 
-// Block is a block of a program or of a library that it loads.
 type Block struct {
 	Code     []byte
 	File     string
@@ -31,7 +30,6 @@ type Block struct {
 	Offset   uint64 // address in the file
 }
 
-// Visit is one visit of a block.
 type Visit struct {
 	Block         int    // index of the block
 	Number        uint64 // from 1
@@ -49,7 +47,6 @@ type Options struct {
 	Random  bool // let the program's random bytes differ between runs
 }
 
-// Report is the result for the blocks and the program.
 type Report struct {
 	Blocks            []Outcome
 	End               string // how the program ended; "" for status 0
@@ -59,7 +56,6 @@ type Report struct {
 	Time              time.Duration
 }
 
-// Outcome is the result for one block.
 type Outcome struct {
 	Visits uint64 // seen
 	Kept   int
@@ -85,7 +81,8 @@ func Run(ctx context.Context, c program.Command, s program.Setup, blocks []Block
 	timedOut := errors.Is(err, context.DeadlineExceeded)
 	r.Stopped = timedOut || errors.Is(err, context.Canceled)
 	if timedOut {
-		err = &program.Error{Subject: c.Name, Problem: "it did not end in time and was killed; what was captured until then is written", Remedy: "raise -timeout, or watch fewer blocks"}
+		err = program.Errorf(c.Name, "raise -timeout, or watch fewer blocks",
+			"it did not end in time and was killed; what was captured until then is written")
 	}
 	for i, w := range k.sites {
 		for _, v := range w.inOrder() {
@@ -99,7 +96,6 @@ func Run(ctx context.Context, c program.Command, s program.Setup, blocks []Block
 	return r, err
 }
 
-// site is a block in the program.
 type site struct {
 	Block
 	insts   []asm.Inst
@@ -110,7 +106,6 @@ type site struct {
 	lost    map[string]int
 }
 
-// after returns the address after an instruction.
 func (w *site) after(in *asm.Inst) uint64 { return w.at + uint64(in.Offset+len(in.Bytes)) }
 
 func (w *site) inOrder() []*visit {
@@ -162,7 +157,6 @@ func (k *session) run(c program.Command, blocks []Block) (*debuggee.End, error) 
 	}
 }
 
-// watch sets a breakpoint at a block, or says why it cannot.
 func (k *session) watch(w *site, objects map[string]uint64) error {
 	insts, err := asm.Decode(w.Code)
 	if err != nil {
@@ -197,7 +191,6 @@ func (k *session) watch(w *site, objects map[string]uint64) error {
 	return nil
 }
 
-// visited is called when a thread reaches a block.
 func (k *session) visited(w *site, thread int) error {
 	slot, drawn := w.sampler.visit()
 	last := w.sampler.seen == k.options.First

@@ -126,11 +126,7 @@ func first(t *testing.T, path, function string) Block {
 // TestHostile: capture changes neither a program's output nor its end, whatever it does, and earlier captures are kept.
 func TestHostile(t *testing.T) {
 	require.Slow(t)
-	gcc := require.Tool(t, require.GCC, "gcc")
-	path := filepath.Join(t.TempDir(), "hostile")
-	if out, err := exec.Command(gcc, "-O1", "-pthread", "-o", path, "testdata/hostile.c").CombinedOutput(); err != nil {
-		require.Skip(t, require.GCC, "it does not compile here: %v: %s", err, out)
-	}
+	path := require.Compiled(t, "testdata/hostile.c", "-O1", "-pthread")
 	block := first(t, path, "work")
 	for _, test := range []struct {
 		how    string
@@ -174,11 +170,7 @@ func TestHostile(t *testing.T) {
 
 // TestOutputIsTheSame: capturing all first blocks does not change a program's output.
 func TestOutputIsTheSame(t *testing.T) {
-	gcc := require.Tool(t, require.GCC, "gcc")
-	path := filepath.Join(t.TempDir(), "sums")
-	if out, err := exec.Command(gcc, "-O1", "-o", path, "../../../../../testdata/programs/sums.c").CombinedOutput(); err != nil {
-		require.Skip(t, require.GCC, "it does not compile here: %v: %s", err, out)
-	}
+	path := require.Compiled(t, "../../../../../testdata/programs/sums.c", "-O1")
 	want, err := exec.Command(path, "20").Output()
 	if err != nil || len(want) == 0 {
 		t.Fatalf("%q %v", want, err)
@@ -186,7 +178,8 @@ func TestOutputIsTheSame(t *testing.T) {
 	c := require.Get(program.NewCommand([]string{path, "20"}))(t)
 	out := require.Get(os.Create(filepath.Join(t.TempDir(), "out")))(t)
 	defer out.Close()
-	visits, _ := run(t, c, Options{Samples: 100, Streams: program.Streams{Stdout: out}}, first(t, path, "main"), first(t, path, "fibonacci"), first(t, path, "triangle"))
+	visits, _ := run(t, c, Options{Samples: 100, Streams: program.Streams{Stdout: out}}, first(t, path, "main"),
+		first(t, path, "fibonacci"), first(t, path, "triangle"))
 	got, err := os.ReadFile(out.Name())
 	if err != nil || string(got) != string(want) || len(visits) == 0 {
 		t.Errorf("%d visits: %q, alone %q (%v)", len(visits), got, want, err)
@@ -195,11 +188,7 @@ func TestOutputIsTheSame(t *testing.T) {
 
 // TestRandom: what a program derives from random bytes is the same in every capture, but still random to it.
 func TestRandom(t *testing.T) {
-	gcc := require.Tool(t, require.GCC, "gcc")
-	path := filepath.Join(t.TempDir(), "random")
-	if out, err := exec.Command(gcc, "-O1", "-o", path, "testdata/random.c").CombinedOutput(); err != nil {
-		require.Skip(t, require.GCC, "it does not compile here: %v: %s", err, out)
-	}
+	path := require.Compiled(t, "testdata/random.c", "-O1")
 	c := require.Get(program.NewCommand([]string{path}))(t)
 	block := first(t, path, "work")
 	visits, r := run(t, c, Options{Samples: 20}, block)
@@ -263,7 +252,8 @@ func TestLeftOut(t *testing.T) {
 	for _, b := range r.Blocks {
 		got = append(got, strings.SplitN(b.Out, ":", 2)[0])
 	}
-	want := []string{"", "it is listed twice", "other bytes are at its address in the program", "its file is not loaded when the program's own code begins", "syscall", "undecodable"}
+	want := []string{"", "it is listed twice", "other bytes are at its address in the program",
+		"its file is not loaded when the program's own code begins", "syscall", "undecodable"}
 	require.Equal(t, "it", want, got)
 }
 

@@ -39,7 +39,6 @@ type page struct {
 	data     *content
 }
 
-// captured returns the state with its pages.
 func (h *half) captured() initial.Captured {
 	c := h.registers
 	for _, p := range h.pages {
@@ -48,7 +47,6 @@ func (h *half) captured() initial.Captured {
 	return c
 }
 
-// pool stores each page content once.
 type pool map[[sha256.Size]byte]*content
 
 type content struct {
@@ -219,7 +217,6 @@ func (f *follower) touchAll(inst int, m *asm.Machine, rounds func(asm.Mem) uint6
 	return why
 }
 
-// touch reads the pages of an access.
 func (f *follower) touch(a asm.Access, mem asm.Mem) (why string) {
 	last := a.Addr + uint64(max(a.Width, 1)) - 1
 	for addr := a.Addr &^ (pageSize - 1); ; addr += pageSize {
@@ -257,7 +254,6 @@ func (f *follower) readBeside() {
 	}
 }
 
-// read reads a page for the first time.
 func (f *follower) read(addr uint64, t *touchedPage) (why string) {
 	m := debuggee.Find(f.maps, addr)
 	switch {

@@ -24,7 +24,8 @@ func TestXSave(t *testing.T) {
 	put(1536+64*15+56, 4)  // zmm31
 	put(640+192+8*7, 0xff) // k7
 	got := l.captured(debuggee.State{XSave: area, Flags: 0x246 | 1<<8 | 1<<16})
-	want := initial.Captured{State: initial.State{Name: "captured", Fill: initial.Paper().Fill, MXCSR: 0x1fa0, Flags: 0x44}, X87: initial.X87{Control: 0x37f, Tags: 0x80}}
+	want := initial.Captured{State: initial.State{Name: "captured", Fill: initial.Paper().Fill, MXCSR: 0x1fa0,
+		Flags: 0x44}, X87: initial.X87{Control: 0x37f, Tags: 0x80}}
 	want.X87.Registers[0][0] = 7
 	want.Opmasks[7] = 0xff
 	want.Vectors = []initial.Vector{{Reg: 3, Bits: 256}, {Reg: 15, Bits: 512}, {Reg: 31, Bits: 512}}

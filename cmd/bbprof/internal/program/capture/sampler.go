@@ -20,7 +20,6 @@ func newSampler(k int, seed, block uint64) *sampler {
 	return &sampler{rng: rand.New(rand.NewPCG(seed, block)), k: k, next: 1, w: 1}
 }
 
-// visit counts a visit and reports whether it is drawn, and the slot it takes.
 func (s *sampler) visit() (slot int, drawn bool) {
 	s.seen++
 	if s.seen < s.next {
@@ -39,5 +38,4 @@ func (s *sampler) visit() (slot int, drawn bool) {
 	return slot, true
 }
 
-// open returns a random number above 0 and below 1.
 func (s *sampler) open() float64 { return (float64(s.rng.Uint64()>>11) + 0.5) / (1 << 53) }

@@ -39,7 +39,6 @@ func xsaveLayoutOf(id host.CPUID) xsaveLayout {
 	return xsaveLayout{avx: at(2), opmask: at(5), zmmLow: at(6), zmmHigh: at(7)}
 }
 
-// vectorFile holds all but the general registers.
 type vectorFile struct {
 	words   [32][8]uint64
 	opmasks [8]uint64

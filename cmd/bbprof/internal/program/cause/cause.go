@@ -3,7 +3,6 @@
 // whatever changes the time is a cause.
 //
 //	sweep the sizes → slowest and usual → per hypothesis: with and without it, in random order → outcome
-//	→ if the stack is a cause: the same sizes with the stack held, and whether they still differ
 package cause
 
 import (
@@ -17,45 +16,29 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// Held is the result of the same sizes with the stack fixed where it starts at the usual size: their slowest against
-// another usual one.
-type Held struct {
-	Slow    int          `json:"slow_env_bytes"`
-	Usual   int          `json:"usual_env_bytes"`
-	Outcome stat.Outcome `json:"verdict"`
-	experiment.Effect
-}
-
-// Explanation is the result for a program.
 type Explanation struct {
 	Sizes    int                  `json:"sizes"`          // number run
 	Slow     int                  `json:"slow_env_bytes"` // the size with the largest median
 	Usual    int                  `json:"usual_env_bytes"`
 	Findings []experiment.Finding `json:"findings"` // the first: whether the two sizes differ at all
-	Held     *Held                `json:"held,omitempty"`
 	// Incomplete means interrupted: Findings lacks those with too few rounds.
 	Incomplete bool `json:"incomplete,omitzero"`
 }
 
-// Plan controls the precision.
 type Plan struct {
 	Sizes   []int // of the environment
 	Runs    int   // per size, to find the slowest
 	Rounds  int   // per test, at least LeastRounds for an interval
 	Seed    uint64
-	Movable bool // the program's code can be moved
 	Trace   func(context.Context, program.Setup) (trace.Counts, error)
 	NoTrace string      // why Trace is nil
 	Done    func(n int) // receives the number of runs; may be nil
 }
 
-// hypotheses is the number of causes tested.
-const hypotheses = 6
+const hypotheses = 5
 
-// Steps returns the most runs that a plan takes.
-func (p Plan) Steps() int { return 2*p.Runs*len(p.Sizes) + 2*p.Rounds*(hypotheses+1) }
+func (p Plan) Steps() int { return p.Runs*len(p.Sizes) + 2*p.Rounds*hypotheses }
 
-// runner is what Explain needs of a program.Runner.
 type runner interface {
 	Run(context.Context, program.Command, program.Setup) (program.Sample, error)
 	WarmUp(context.Context, program.Command, program.Setup) error
@@ -64,93 +47,56 @@ type runner interface {
 // question is a hypothesis with two set-ups, the second without one possible cause.
 type question = experiment.Question[program.Setup]
 
-// explainer is one explanation in progress.
-type explainer struct {
-	Plan
-	runner  runner
-	command program.Command
-	done    int
-}
-
-// LeastRounds gives intervals for the medians of all hypotheses and the held stack that one slow run does not widen.
+// LeastRounds gives intervals for the medians of all hypotheses that one slow run does not widen.
 const LeastRounds = 12
 
-const tests = hypotheses + 1
-
 // Explain explains a program. If ctx ends, its error comes with the findings so far.
-func Explain(ctx context.Context, r runner, c program.Command, p Plan) (Explanation, error) {
-	a := &explainer{Plan: p, runner: r, command: c}
-	points, err := a.sweep(ctx, func(size int) program.Setup { return program.Setup{EnvBytes: size} })
-	if len(points) == 0 || err != nil && ctx.Err() == nil {
-		return Explanation{}, err
+func Explain(ctx context.Context, r runner, c program.Command, p Plan) (e Explanation, err error) {
+	sizes, err := p.sweep(ctx, r, c)
+	if len(sizes) == 0 || err != nil && ctx.Err() == nil {
+		return e, err
 	}
-	e := Explanation{Sizes: len(points), Slow: points[len(points)-1].Setup.EnvBytes, Usual: points[len(points)/2].Setup.EnvBytes}
+	e = Explanation{Sizes: len(sizes), Slow: sizes[len(sizes)-1], Usual: sizes[len(sizes)/2]}
 	var all []question
 	if err == nil {
-		all, err = a.hypotheses(ctx, e.Slow, e.Usual)
+		all, err = p.hypotheses(ctx, e.Slow, e.Usual)
 	}
 	if err == nil {
-		e.Findings, err = a.ask(ctx, all)
-	}
-	if err == nil && slices.Contains(experiment.Confirmed(e.Findings), stackStart) {
-		e.Held, err = a.hold(ctx, e.Usual)
+		for i := range all {
+			if all[i].Outcome == "" {
+				all[i].Setup = all[i].Without
+			}
+		}
+		before := p.Runs * len(p.Sizes)
+		options := experiment.Asking{Estimate: experiment.Median, // because other work on the core slows single runs
+			Least: LeastRounds, Tests: hypotheses,
+			Plan: experiment.Plan{Rounds: p.Rounds, Seed: p.Seed, Done: func(n int) { p.Done(before + n) }}}
+		e.Findings, err = experiment.Ask(ctx, options, all, func(ctx context.Context, s program.Setup) (float64, error) {
+			sample, err := r.Run(ctx, c, s)
+			return sample.Cycles, err
+		})
 	}
 	if err != nil && ctx.Err() == nil {
 		return Explanation{}, err
 	}
-	a.Done(a.Steps())
+	p.Done(p.Steps())
 	e.Incomplete = err != nil
 	return e, err
 }
 
-// progress reports one step's measurements, added to those before.
-func (a *explainer) progress() func(n int) {
-	before := a.done
-	return func(n int) {
-		a.done = before + n
-		a.Done(a.done)
-	}
-}
-
-// sweep runs the program at each size and returns the points that have a run, the fastest first.
-func (a *explainer) sweep(ctx context.Context, setup func(size int) program.Setup) ([]program.Point, error) {
+// sweep runs the program at each size and returns the sizes that have a run, the fastest first.
+func (p Plan) sweep(ctx context.Context, r runner, c program.Command) (sizes []int, err error) {
 	var setups []program.Setup
-	for _, n := range a.Sizes {
-		setups = append(setups, setup(n))
+	for _, n := range p.Sizes {
+		setups = append(setups, program.Setup{EnvBytes: n})
 	}
-	points, err := program.Sweep(ctx, a.runner, program.In(a.command, setups), experiment.Plan{Rounds: a.Runs, Seed: a.Seed, Done: a.progress()})
-	points = slices.DeleteFunc(points, func(p program.Point) bool { return len(p.Cycles) == 0 })
-	slices.SortStableFunc(points, func(a, b program.Point) int { return cmp.Compare(stat.Median(a.Cycles), stat.Median(b.Cycles)) })
-	return points, err
-}
-
-// ask runs the program with and without each cause. It uses medians, because other work on the core slows single runs.
-func (a *explainer) ask(ctx context.Context, all []question) ([]experiment.Finding, error) {
-	for i := range all {
-		if all[i].Outcome == "" {
-			all[i].Setup = all[i].Without
+	runs, err := program.Sweep(ctx, r, program.In(c, setups), experiment.Plan{Rounds: p.Runs, Seed: p.Seed, Done: p.Done})
+	median := map[int]float64{}
+	for i, of := range runs {
+		if len(of) > 0 {
+			sizes, median[p.Sizes[i]] = append(sizes, p.Sizes[i]), stat.Median(program.Cycles(of))
 		}
 	}
-	options := experiment.Asking{Plan: experiment.Plan{Rounds: a.Rounds, Seed: a.Seed, Done: a.progress()}, Estimate: experiment.Median, Least: LeastRounds, Tests: tests}
-	return experiment.Ask(ctx, options, all, func(ctx context.Context, s program.Setup) (float64, error) {
-		sample, err := a.runner.Run(ctx, a.command, s)
-		return sample.Cycles, err
-	})
-}
-
-// hold sweeps the sizes with the stack fixed and compares the slowest with a usual one in new runs, since the slowest
-// of many is slow partly by chance.
-func (a *explainer) hold(ctx context.Context, at int) (*Held, error) {
-	held := func(size int) program.Setup { return program.Setup{EnvBytes: size, StackShift: lower(size, at)} }
-	points, err := a.sweep(ctx, held)
-	if err != nil {
-		return nil, err
-	}
-	h := &Held{Slow: points[len(points)-1].Setup.EnvBytes, Usual: points[len(points)/2].Setup.EnvBytes}
-	found, err := a.ask(ctx, []question{{With: held(h.Slow), Without: held(h.Usual)}})
-	if err != nil {
-		return nil, err
-	}
-	h.Effect, h.Outcome = *found[0].Effect, found[0].Outcome
-	return h, nil
+	slices.SortStableFunc(sizes, func(a, b int) int { return cmp.Compare(median[a], median[b]) })
+	return sizes, err
 }

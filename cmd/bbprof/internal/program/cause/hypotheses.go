@@ -14,47 +14,39 @@ import (
 const (
 	page = 4096 // the low 12 address bits repeat beyond it
 	far  = 1088 // an odd number of lines, a quarter of a page
-	// away is the distance by which code moves: 1 GiB and 273 pages. It changes the address bits 12, 16, 20 and 30, and
-	// none below 12.
-	away = 1<<30 + 273*page
 )
 
-const stackStart = "start of the stack"
-
-// stackBelow returns how much lower the stack starts with an environment of this size than with none.
 func stackBelow(size int) int { return (size + 15) / 16 * 16 }
 
 // lower returns the shift that gives the stack at one size the low 12 bits it has at another.
 func lower(size, as int) int { return (stackBelow(as) - stackBelow(size) + 64*page) % page }
 
 // hypotheses turns the slow and the usual size into pairs of set-ups that differ in one thing.
-func (a *explainer) hypotheses(ctx context.Context, slow, usual int) ([]question, error) {
+func (p Plan) hypotheses(ctx context.Context, slow, usual int) ([]question, error) {
 	with := program.Setup{EnvBytes: slow}
 	ask := func(name, change string, without program.Setup) question {
 		return question{Finding: experiment.Finding{Hypothesis: name, Change: change}, With: with, Without: without}
 	}
-	code := ask("pages of the code", "code and static data stand 1 GiB and 273 pages lower", program.Setup{EnvBytes: slow, ImageShift: away})
-	if !a.Movable {
-		code.Outcome, code.Change = experiment.Untested, "the program is not position-independent, or linked statically"
-	}
-	buffers, err := a.buffers(ctx, with)
+	buffers, err := p.buffers(ctx, with)
 	return []question{
 		ask("size of the environment", "the usual size", program.Setup{EnvBytes: usual}),
-		ask(stackStart, "the stack starts where it does at the usual size; the environment is as large as before", program.Setup{EnvBytes: slow, StackShift: lower(slow, usual)}),
-		ask("environment itself", "the usual size, with the stack where it starts at the slow one", program.Setup{EnvBytes: usual, StackShift: lower(usual, slow)}),
+		ask("start of the stack", "the stack starts where it does at the usual size; the environment is as large as before",
+			program.Setup{EnvBytes: slow, StackShift: lower(slow, usual)}),
+		ask("environment itself", "the usual size, with the stack where it starts at the slow one",
+			program.Setup{EnvBytes: usual, StackShift: lower(usual, slow)}),
 		ask("start of the heap", "the heap starts 1088 bytes higher", program.Setup{EnvBytes: slow, HeapShift: far}),
-		code, buffers,
+		buffers,
 	}, err
 }
 
 // buffers finds a way to separate two objects whose accesses alias in a window of the program.
-func (a *explainer) buffers(ctx context.Context, with program.Setup) (question, error) {
+func (p Plan) buffers(ctx context.Context, with program.Setup) (question, error) {
 	h := question{Finding: experiment.Finding{Hypothesis: "aliasing accesses", Outcome: experiment.Untested}}
-	if a.Trace == nil {
-		h.Change = a.NoTrace
+	if p.Trace == nil {
+		h.Change = p.NoTrace
 		return h, nil
 	}
-	before, err := a.Trace(ctx, with)
+	before, err := p.Trace(ctx, with)
 	if err != nil {
 		return h, err
 	}
@@ -64,7 +56,7 @@ func (a *explainer) buffers(ctx context.Context, with program.Setup) (question, 
 		return h, nil
 	}
 	for _, m := range moves(before, with) {
-		after, err := a.Trace(ctx, m.Without)
+		after, err := p.Trace(ctx, m.Without)
 		if bad := (*program.Error)(nil); errors.As(err, &bad) {
 			continue
 		}
@@ -79,8 +71,8 @@ func (a *explainer) buffers(ctx context.Context, with program.Setup) (question, 
 		}
 	}
 	first := before.Aliases[0]
-	h.Change = fmt.Sprintf("%.0f loads alias, and no move of the stack, the heap or a block of malloc ends that and leaves splits as they are (%s at %s after %s at %s)",
-		before.Alias4K, first.Load.What, first.Load.Place, first.Store.What, first.Store.Place)
+	h.Change = fmt.Sprintf("%.0f loads alias, and no move of the stack, the heap or a block of malloc ends that and leaves splits as "+
+		"they are (%s at %s after %s at %s)", before.Alias4K, first.Load.What, first.Load.Place, first.Store.What, first.Store.Place)
 	return h, nil
 }
 

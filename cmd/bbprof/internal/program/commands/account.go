@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -36,13 +37,12 @@ If the blocks explain less than the program takes, the rest is mispredictions, c
 and waiting for earlier blocks. If they explain more, blocks overlap in the program, or their
 initial state makes them slow when alone.
 `,
-		Notes: `docs/extract.md has examples of each.
-`,
+		Notes: "docs/extract.md has examples of each.\n",
 		Examples: `bbprof extract -run -terminators -o ran.csv -- gzip -c FILE >/dev/null
 bbprof batch -o cycles.csv ran.csv
 bbprof account cycles.csv -- gzip -c FILE
 `,
-		Exits: map[int]string{cli.ExitOK: "done", cli.ExitUsage: "", cli.ExitHost: "", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
+		Exits: cli.Exits("done", "", map[int]string{cli.ExitInterrupted: "interrupted"}),
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			a := accountCmd{runs: 5, top: 15}
 			f.Operands, f.Program = &a.files, &a.program
@@ -72,11 +72,11 @@ type accountCmd struct {
 }
 
 func (a *accountCmd) run(std cli.Streams) error {
-	switch {
-	case len(a.files) == 0:
-		return cli.BadUsage("name a result of bbprof batch, and the program after --")
-	case len(a.program) == 0:
-		return cli.BadUsage("name the program after --, such as bbprof account cycles.csv -- ./prog")
+	var r cli.Rules
+	r.Not(len(a.files) == 0, "name a result of bbprof batch, and the program after --")
+	r.Not(len(a.program) == 0, "name the program after --, such as bbprof account cycles.csv -- ./prog")
+	if r.Err != nil {
+		return r.Err
 	}
 	blocks, err := a.blocks(std.In)
 	if err != nil {
@@ -92,13 +92,15 @@ func (a *accountCmd) run(std cli.Streams) error {
 		return err
 	}
 	if short := slices.Max(run.UserSeconds); short < leastSeconds {
-		fmt.Fprintf(a.out.Notes(std), "bbprof: the program takes %.3f s, mostly its start, and the kernel tells time by the millisecond; give it a tenth of a second of work or more\n", short)
+		fmt.Fprintf(a.out.Notes(std), "bbprof: the program takes %.3f s, mostly its start, and the kernel tells time by the millisecond; "+
+			"give it a tenth of a second of work or more\n", short)
 	}
 	if run.Samples, err = a.samples(ctx, std); err != nil {
 		return running.BadInput(err)
 	}
 	if len(run.Samples) > 0 && !account.Met(blocks, run.Samples) {
-		fmt.Fprintf(a.out.Notes(std), "bbprof: no time was seen in any file of %s: is it of another program, or has the program moved?\n", strings.Join(a.files, ", "))
+		fmt.Fprintf(a.out.Notes(std), "bbprof: no time was seen in any file of %s: is it of another program, or has the "+
+			"program moved?\n", strings.Join(a.files, ", "))
 	}
 	t := account.Tabulate(blocks, run)
 	return a.out.Write(std, t, t.Report(a.top))
@@ -182,7 +184,7 @@ func readBlocks(name string, stdin io.Reader, blocks []account.Block, at map[str
 }
 
 // chain is eight dependent adds, whose measurement yields the core's clock rate.
-var chain = []byte{0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0, 0x48, 0x01, 0xc0}
+var chain = bytes.Repeat([]byte{0x48, 0x01, 0xc0}, 8)
 
 func (a *accountCmd) time(ctx context.Context, run *account.Run, notes io.Writer) error {
 	p, err := profiler.New(ctx, profiler.Options{Clock: profiler.TSCClock}) // counted cycles do not convert to seconds
@@ -217,7 +219,6 @@ func (a *accountCmd) time(ctx context.Context, run *account.Run, notes io.Writer
 	return nil
 }
 
-// samples returns where time is spent, by function; nil without perf.
 func (a *accountCmd) samples(ctx context.Context, std cli.Streams) (map[account.Place]float64, error) {
 	r := extract.Run{Program: a.program, Err: cli.Direct(std.Err), AnyStatus: a.anyStatus, Timeout: a.timeout}
 	p, err := running.Run(ctx, r, a.stdin, io.Discard, (*extract.Run).Samples)

@@ -45,15 +45,16 @@ FILE HOLDS MEMORY OF THE PROGRAM: keys, passwords and texts, if it has any. It h
 program runs with your rights and unconfined. Address randomisation is off, and the kernel's random
 bytes are the same in every run, so keys that the program makes are no secret.
 `,
-		Notes: `docs/capture.md says what is left out, what a program can notice, and how to measure from a state.
-`,
+		Notes: "docs/capture.md says what is left out, what a program can notice, and how to measure from a state.\n",
 		Examples: `bbprof capture -o gzip.states -- gzip -c FILE >/dev/null   the 100 hottest blocks
 bbprof capture -o s.states -func '^inflate' -- ./prog        blocks of some functions
 bbprof capture -index gzip.states                            which block, which visit
 bbprof capture -verify gzip.states                           is it what the program ran?
 `,
-		Exits: map[int]string{cli.ExitOK: "captured; or verified", cli.ExitRejected: "-verify: at least one visit ends otherwise than in the program", cli.ExitUsage: "bad usage, or a program that cannot be captured; the message says why",
-			cli.ExitHost: "this host cannot run programs under control, or lacks valgrind", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted; what was captured until then is written"},
+		Exits: cli.Exits("captured; or verified", "-verify: at least one visit ends otherwise than in the program", map[int]string{
+			cli.ExitUsage:       "bad usage, or a program that cannot be captured; the message says why",
+			cli.ExitHost:        "this host cannot run programs under control, or lacks valgrind",
+			cli.ExitInterrupted: "interrupted; what was captured until then is written"}),
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			c := captureCmd{samples: 20, first: 20_000, top: 100}
 			c.declare(f)
@@ -89,7 +90,8 @@ func (c *captureCmd) declare(f *cli.Flags) {
 	f.Text(&c.verify, "verify", "PATH", "execute the visits of the file PATH and compare with what the program made of them")
 	f.Section("Which blocks")
 	f.Number(&c.top, 1, "top", "the N that execute most instructions")
-	cli.Parsed(f, &c.function, regexp.Compile, "func", "NAME", "those of functions whose demangled name matches NAME, a regular expression, whether or not they are hot")
+	cli.Parsed(f, &c.function, regexp.Compile, "func", "NAME",
+		"those of functions whose demangled name matches NAME, a regular expression, whether or not they are hot")
 	cli.Parsed(f, &c.addresses, func(s string) ([]uint64, error) {
 		at, err := cli.ParseAddress(s)
 		return append(c.addresses, at), err
@@ -102,40 +104,26 @@ func (c *captureCmd) declare(f *cli.Flags) {
 	f.Seed(&c.options.Seed, "draws other visits")
 	f.Section("How the program runs")
 	measuring.CPUFlag(f, &c.options.CPUs, "the CPU to run on")
-	f.Toggle(&c.options.Random, "random", "let the program have random bytes of its own: what it makes of them is then secret, and differs from capture to capture")
+	f.Toggle(&c.options.Random, "random", "let the program have random bytes of its own: what it makes of them is "+
+		"then secret, and differs from capture to capture")
 	running.RunFlags(f, &c.options.Timeout, &c.stdin, "10m")
 	running.ProgramFlag(f, &c.image, "capture in NAME, which PROGRAM becomes by exec, as env and sh -c 'exec ./prog' do (default: PROGRAM itself)")
 }
 
 func (c *captureCmd) check() error {
-	chosen := 0
-	for _, given := range []bool{c.function != nil || len(c.addresses) > 0, c.blocks != ""} {
-		if given {
-			chosen++
-		}
+	var r cli.Rules
+	named := c.function != nil || len(c.addresses) > 0
+	if r.Not(c.index != "" && c.verify != "", "choose -index or -verify"); c.index != "" || c.verify != "" {
+		r.Not(c.out != "" || len(c.words) > 0, "-index and -verify only read: leave out -o and the program")
+		return r.Err
 	}
-	switch {
-	case c.index != "" && c.verify != "":
-		return cli.BadUsage("choose -index or -verify")
-	case c.index != "" || c.verify != "":
-		if c.out != "" || len(c.words) > 0 {
-			return cli.BadUsage("-index and -verify only read: leave out -o and the program")
-		}
-		return nil
-	case len(c.words) == 0:
-		return cli.BadUsage("no program: write it and its arguments after --")
-	case c.out == "" || c.out == "-":
-		return cli.BadUsage("no file for the states: name one with -o")
-	case chosen > 1:
-		return cli.BadUsage("-blocks lists the blocks: leave out either it or -func and -address")
-	case c.file != "" && c.function == nil && len(c.addresses) == 0:
-		return cli.BadUsage("-file names the library for -func and -address: add one of them")
-	}
-	// Renaming the states into place would remove a device or a pipe.
-	if info, err := os.Stat(c.out); err == nil && !info.Mode().IsRegular() {
-		return cli.BadUsage("-o %s is not a regular file, which states need; name another file", c.out)
-	}
-	return nil
+	r.Not(len(c.words) == 0, "no program: write it and its arguments after --")
+	r.Not(c.out == "" || c.out == "-", "no file for the states: name one with -o")
+	r.Not(c.blocks != "" && named, "-blocks lists the blocks: leave out either it or -func and -address")
+	r.Not(c.file != "" && !named, "-file names the library for -func and -address: add one of them")
+	info, err := os.Stat(c.out) // renaming the states into place would remove a device or a pipe
+	r.Not(err == nil && !info.Mode().IsRegular(), "-o %s is not a regular file, which states need; name another file", c.out)
+	return r.Err
 }
 
 func (c *captureCmd) run(std cli.Streams) error {
@@ -155,7 +143,8 @@ func (c *captureCmd) run(std cli.Streams) error {
 		notes = io.Discard
 	}
 	c.options.Timeout = cmp.Or(c.options.Timeout, 10*time.Minute)
-	command, err := running.Behind(ctx, c.words, c.image, program.Control{CPUs: c.options.CPUs, Timeout: c.options.Timeout, Streams: program.Streams{Stdin: c.stdin}}, notes)
+	command, err := running.Behind(ctx, c.words, c.image, program.Control{CPUs: c.options.CPUs,
+		Timeout: c.options.Timeout, Streams: program.Streams{Stdin: c.stdin}}, notes)
 	if err != nil {
 		return err
 	}
@@ -184,7 +173,8 @@ func (c *captureCmd) run(std cli.Streams) error {
 		b := blocks[v.Block]
 		kept++
 		return file.Add(&states.Visit{
-			Entry:  states.Entry{Hex: hex.EncodeToString(b.Code), File: b.File, Function: b.Function, Offset: b.Offset, Address: v.Before.Address, Visit: v.Number, Visits: v.Of},
+			Entry: states.Entry{Hex: hex.EncodeToString(b.Code), File: b.File, Function: b.Function, Offset: b.Offset,
+				Address: v.Before.Address, Visit: v.Number, Visits: v.Of},
 			Before: v.Before, After: v.After,
 		})
 	})
@@ -239,7 +229,6 @@ func (c *captureCmd) choose(ctx context.Context, command program.Command, std cl
 	return all.blocks(c.top), err
 }
 
-// ran returns the blocks that the program runs, from callgrind.
 func (c *captureCmd) ran(ctx context.Context, all *hottest, std cli.Streams, notes io.Writer) error {
 	fmt.Fprintln(notes, "bbprof: running the program under valgrind, to find its hottest blocks")
 	const others = "choose blocks with -func, -address or -blocks: then nothing runs under valgrind"
@@ -261,7 +250,6 @@ func (c *captureCmd) ran(ctx context.Context, all *hottest, std cli.Streams, not
 	return nil
 }
 
-// listed returns the blocks of a table from extract.
 func (c *captureCmd) listed(all *hottest, std cli.Streams) error {
 	in, err := input.Open([]string{c.blocks}, std.In, "", nil)
 	if err != nil {

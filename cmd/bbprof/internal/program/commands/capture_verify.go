@@ -14,7 +14,6 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// replayResult is the result of replaying a file's visits.
 type replayResult struct {
 	visits    int
 	blocks    map[string]bool
@@ -23,13 +22,11 @@ type replayResult struct {
 	different []difference
 }
 
-// difference is a visit that ends differently than in the program.
 type difference struct {
 	state, hex, function string
 	what                 []string
 }
 
-// verifyFile replays each visit of a file once and lists those that end differently than in the program.
 func (c *captureCmd) verifyFile(std cli.Streams) error {
 	file, err := states.Open(c.verify)
 	if err != nil {

@@ -37,15 +37,15 @@ most -max-ratio times that of -a. -matrix compiles FILE with each compiler at ea
 counts with each of -sizes, and fits the order of growth; -expect compares with a file that -update
 writes.
 `,
-		Notes: `docs/counting.md says exactly what is counted.
-`,
+		Notes: "docs/counting.md says exactly what is counted.\n",
 		Examples: `bbprof count -grow -func product -a 10 -b 1000 -- ./sums {}
 bbprof count -matrix gcc,clang -func product -expect sums.csv sums.c
 `,
-		Exits: map[int]string{cli.ExitOK: "counted; with -grow: it does not grow by more than -max-ratio",
-			cli.ExitRejected: "-grow: it grows by more; -expect: a build lost an optimisation; -hex: the block is rejected",
-			cli.ExitUsage:    "bad usage, or a program or function that cannot be counted; the message says why",
-			cli.ExitHost:     "this host cannot count; the message says what would help", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
+		Exits: cli.Exits("counted; with -grow: it does not grow by more than -max-ratio",
+			"-grow: it grows by more; -expect: a build lost an optimisation; -hex: the block is rejected", map[int]string{
+				cli.ExitUsage:       "bad usage, or a program or function that cannot be counted; the message says why",
+				cli.ExitHost:        "this host cannot count; the message says what would help",
+				cli.ExitInterrupted: "interrupted"}),
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			// The ratio of 1.1 allows for an instruction or two by which a formula's branches differ.
 			c := countCmd{flags: f, maxRatio: 1.1, Options: count.Options{Limit: 10_000_000}}
@@ -69,7 +69,6 @@ type countCmd struct {
 	count.Options
 }
 
-// Groups of mutually exclusive flags.
 const (
 	functionTitle = "Of a function"
 	growthTitle   = "Of a function with two sets of arguments"
@@ -93,7 +92,8 @@ func (c *countCmd) declare(f *cli.Flags) {
 	f.Toggle(&c.grow, "grow", "compare the counts of two sets of arguments")
 	f.Text(&c.sets[0], "a", "ARGS", "the one set, such as '10'; quotes and spaces as in a shell")
 	f.Text(&c.sets[1], "b", "ARGS", "the other, such as '1000'")
-	cli.Parsed(f, &c.maxRatio, parseRatio, "max-ratio", "R", "largest ratio of -b to -a to accept, or of a count to that of -expect: 1.1, or 110%").Fallback = "1.1"
+	cli.Parsed(f, &c.maxRatio, parseRatio, "max-ratio", "R",
+		"largest ratio of -b to -a to accept, or of a count to that of -expect: 1.1, or 110%").Fallback = "1.1"
 	c.matrix.declare(f)
 }
 
@@ -136,33 +136,23 @@ func parseCalls(s string) (int, error) {
 }
 
 func (c *countCmd) check() error {
+	var r cli.Rules
+	program, given := cli.First(c.words), c.flags.Of(growthTitle)
 	if c.block.Given() {
-		for _, title := range []string{functionTitle, growthTitle, matrixTitle} {
-			if name := c.flags.Of(title); name != "" {
-				return cli.BadUsage("-%s is for a function of a program, not for a block: leave out either it or -hex", name)
-			}
-		}
-		if len(c.words) > 0 {
-			return cli.BadUsage("-hex counts a block: leave out either it or the program %s", c.words[0])
-		}
-		return nil
+		of := cmp.Or(c.flags.Of(functionTitle), given, c.flags.Of(matrixTitle))
+		r.Not(of != "", "-%s is for a function of a program, not for a block: leave out either it or -hex", of)
+		r.Not(program != "", "-hex counts a block: leave out either it or the program %s", program)
+		return r.Err
 	}
 	if err := c.matrix.check(c); err != nil || len(c.matrix.compilers) > 0 {
 		return err
 	}
-	switch given := c.flags.Of(growthTitle); {
-	case c.function == "" && len(c.words) > 0:
-		return cli.BadUsage("no function to count of %s: name one with -func, such as -func main", c.words[0])
-	case c.function == "":
-		return cli.BadUsage("nothing to count: give a block with -hex, or a function and a program with -func NAME -- PROGRAM [ARG...]")
-	case len(c.words) == 0:
-		return cli.BadUsage("no program: write it and its arguments after --")
-	case c.grow && !(c.flags.Has("a") && c.flags.Has("b")):
-		return cli.BadUsage("-grow compares two sets of arguments: give them with -a and -b, such as -a 10 -b 1000")
-	case !c.grow && given != "":
-		return cli.BadUsage("-%s is for -grow: add that", given)
-	}
-	return nil
+	r.Not(c.function == "" && program != "", "no function to count of %s: name one with -func, such as -func main", program)
+	r.Not(c.function == "", "nothing to count: give a block with -hex, or a function and a program with -func NAME -- PROGRAM [ARG...]")
+	r.Not(program == "", "no program: write it and its arguments after --")
+	r.Not(c.grow && !(c.flags.Has("a") && c.flags.Has("b")), "-grow compares two sets of arguments: give them with -a and -b, such as -a 10 -b 1000")
+	r.Not(!c.grow && given != "", "-%s is for -grow: add that", given)
+	return r.Err
 }
 
 func (c *countCmd) countBlock(ctx context.Context, std cli.Streams) error {
@@ -182,7 +172,8 @@ func (c *countCmd) countBlock(ctx context.Context, std cli.Streams) error {
 }
 
 func (c *countCmd) countCommand(ctx context.Context, words []string, std cli.Streams) (count.Result, error) {
-	command, err := running.Behind(ctx, words, c.image, program.Control{CPUs: c.CPUs, Timeout: cmp.Or(c.Timeout, 5*time.Minute), Streams: program.Streams{Stdin: c.Stdin}}, c.out.Notes(std))
+	command, err := running.Behind(ctx, words, c.image, program.Control{CPUs: c.CPUs,
+		Timeout: cmp.Or(c.Timeout, 5*time.Minute), Streams: program.Streams{Stdin: c.Stdin}}, c.out.Notes(std))
 	if err != nil {
 		return count.Result{}, err
 	}
@@ -273,8 +264,8 @@ func growthReport(g growth, sets [2]string) string {
 	if g.B.Method != g.A.Method {
 		how += "; of -b " + counted(g.B.Method)
 	}
-	return fmt.Sprintf("%s: %s with %s, %s with %s\n%s "+verdict+"\n%-10s%s\n",
-		g.A.Function, setReport(g.A), inQuotes(sets[0]), setReport(g.B), inQuotes(sets[1]),
+	return fmt.Sprintf("%s: %s with '%s', %s with '%s'\n%s "+verdict+"\n%-10s%s\n",
+		g.A.Function, setReport(g.A), sets[0], setReport(g.B), sets[1],
 		g.A.Function, g.Ratio, g.MaxRatio, "counted", how)
 }
 
@@ -284,5 +275,3 @@ func setReport(r count.Result) string {
 	}
 	return fmt.Sprintf("%s in %s", words.Plural(int(r.Instructions), "instruction"), words.Plural(len(r.Calls), "call"))
 }
-
-func inQuotes(set string) string { return "'" + set + "'" }

@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/matrix"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
@@ -27,7 +26,6 @@ type matrixFlags struct {
 	files     []string // source files
 	expect    string
 	update    bool
-	runs      int
 }
 
 func (m *matrixFlags) declare(f *cli.Flags) {
@@ -39,7 +37,6 @@ func (m *matrixFlags) declare(f *cli.Flags) {
 	cli.Parsed(f, &m.sizes, parseSizes, "sizes", "LIST", "three sizes or more; each becomes the program's argument").Fallback = "10,100,1000"
 	f.Text(&m.expect, "expect", "FILE", "compare with what this file expects; exit 1 if a build grows faster or has more than -max-ratio times the instructions")
 	f.Toggle(&m.update, "update", "write what was counted into the file of -expect")
-	f.Repeats(&m.runs, 0, "runs", "time each program N times too, to see what timing would have said")
 }
 
 func parseList(s string) ([]string, error) {
@@ -66,25 +63,18 @@ func parseSizes(s string) ([]int, error) {
 }
 
 func (m *matrixFlags) check(c *countCmd) error {
-	switch {
-	case len(m.compilers) == 0 && c.flags.Of(matrixTitle) != "":
-		return cli.BadUsage("-%s is for -matrix: name the compilers with that, such as -matrix gcc,clang", c.flags.Of(matrixTitle))
-	case len(m.compilers) == 0 && len(m.files) > 0:
-		return cli.BadUsage("unexpected argument %q: %s", m.files[0], c.flags.Stray)
-	case len(m.compilers) == 0:
-		return nil
-	case len(m.files) != 1:
-		return cli.BadUsage("name one source for -matrix to compile, such as sums.c; %s", cli.HowMany(m.files))
-	case c.function == "":
-		return cli.BadUsage("no function to count: name one with -func")
-	case c.grow || c.flags.Has("a") || c.flags.Has("b"):
-		return cli.BadUsage("-matrix finds how a count grows by itself, with -sizes: leave out -grow, -a and -b")
-	case c.image != "" || c.JIT:
-		return cli.BadUsage("-matrix counts in the programs that it compiles: leave out -program and -jit")
-	case m.update && m.expect == "":
-		return cli.BadUsage("-update needs the file to write: name it with -expect")
+	var r cli.Rules
+	if of := c.flags.Of(matrixTitle); len(m.compilers) == 0 {
+		r.Not(of != "", "-%s is for -matrix: name the compilers with that, such as -matrix gcc,clang", of)
+		r.Not(len(m.files) > 0, "unexpected argument %q: %s", cli.First(m.files), c.flags.Stray)
+		return r.Err
 	}
-	return nil
+	r.Not(len(m.files) != 1, "name one source for -matrix to compile, such as sums.c; %s", cli.HowMany(m.files))
+	r.Not(c.function == "", "no function to count: name one with -func")
+	r.Not(c.flags.Of(growthTitle, "max-ratio") != "", "-matrix finds how a count grows by itself, with -sizes: leave out -grow, -a and -b")
+	r.Not(c.image != "" || c.JIT, "-matrix counts in the programs that it compiles: leave out -program and -jit")
+	r.Not(m.update && m.expect == "", "-update needs the file to write: name it with -expect")
+	return r.Err
 }
 
 type matrixResult struct {
@@ -104,15 +94,14 @@ func (c *countCmd) countMatrix(ctx context.Context, std cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	p := matrix.Plan{Source: m.files[0], Function: c.function, Sizes: m.sizes, Args: c.words, Count: c.Options, Runs: m.runs}
+	p := matrix.Plan{Source: m.files[0], Function: c.function, Sizes: m.sizes, Args: c.words, Count: c.Options}
 	p.Count.Output = nil
-	p.Timing = program.Options{CPUs: c.CPUs, Timeout: c.Timeout, Stdin: c.Stdin}
 	for _, compiler := range m.compilers {
 		for _, level := range m.levels {
 			p.Builds = append(p.Builds, matrix.Build{Compiler: compiler, Level: strings.TrimPrefix(level, "-")})
 		}
 	}
-	done := cli.Progress(c.out.Notes(std), p.Steps(), "counts and runs")
+	done := cli.Progress(c.out.Notes(std), p.Steps(), "counts")
 	counted := 0
 	p.Done = func(n int) {
 		counted = n
@@ -121,15 +110,11 @@ func (c *countCmd) countMatrix(ctx context.Context, std cli.Streams) error {
 	p.Count.Stepped = func(int) { done.Step(counted) } // one count may take minutes
 	cells, err := matrix.Run(ctx, p)
 	done.End()
-	r := matrixResult{Function: c.function, Source: m.files[0], Sizes: m.sizes, Builds: cells, judged: m.expect != "" && !m.update && err == nil, Incomplete: err != nil}
+	r := matrixResult{Function: c.function, Source: m.files[0], Sizes: m.sizes, Builds: cells,
+		judged: m.expect != "" && !m.update && err == nil, Incomplete: err != nil}
 	return cli.Ended(err, len(cells) > 0, func() error {
 		if r.judged {
-			matrix.Compare(c.function, m.sizes, cells, rows, c.maxRatio)
-			for _, cell := range cells {
-				if cell.Outcome == matrix.Lost {
-					r.Lost++
-				}
-			}
+			r.Lost = matrix.Compare(c.function, m.sizes, cells, rows, c.maxRatio)
 		}
 		if m.update && err == nil {
 			if err := m.write(matrix.Merge(rows, matrix.Expectation(c.function, m.sizes, cells))); err != nil {
@@ -140,7 +125,6 @@ func (c *countCmd) countMatrix(ctx context.Context, std cli.Streams) error {
 	})
 }
 
-// read reads the expectation. With -update the file need not exist.
 func (m *matrixFlags) read() ([]matrix.Row, error) {
 	if m.expect == "" {
 		return nil, nil
@@ -167,11 +151,14 @@ func (m *matrixFlags) write(rows []matrix.Row) error {
 	return nil
 }
 
-// report tabulates the counts, and the times if there are any.
 func (r matrixResult) report() string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "%s of %s: instructions by size\n", r.Function, filepath.Base(r.Source))
-	counts := r.table("ll", "growth", "")
+	header := []string{"compiler", "level"}
+	for _, n := range r.Sizes {
+		header = append(header, fmt.Sprint(n))
+	}
+	counts := cli.NewTable("ll"+strings.Repeat("r", len(r.Sizes))+"ll", append(header, "growth", "")...)
 	for _, b := range r.Builds {
 		cells := []string{b.Compiler, b.Level}
 		for _, n := range b.Instructions {
@@ -180,19 +167,6 @@ func (r matrixResult) report() string {
 		counts.Row(append(cells, string(b.Growth), outcomeText(b))...)
 	}
 	w.WriteString(counts.String())
-	if r.Builds[0].Timing != nil {
-		w.WriteString("the whole program timed: median cycles by size\n")
-		times := r.table("rll", "noise", "growth", "right")
-		for _, b := range r.Builds {
-			t := b.Timing
-			cells := []string{b.Compiler, b.Level}
-			for _, cycles := range t.Cycles {
-				cells = append(cells, fmt.Sprintf("%.0f", cycles))
-			}
-			times.Row(append(cells, fmt.Sprintf("%.0f %%", 100*t.Noise), string(t.Growth), fmt.Sprintf("%d of %d", t.Agree, t.Runs))...)
-		}
-		w.WriteString(times.String())
-	}
 	if r.Incomplete {
 		w.WriteString("incomplete: interrupted; builds that were not counted are left out, and nothing is compared or written\n")
 	}
@@ -202,19 +176,11 @@ func (r matrixResult) report() string {
 	return w.String()
 }
 
-// table has a column per size, and some more.
-func (r matrixResult) table(sides string, more ...string) *cli.Table {
-	header := []string{"compiler", "level"}
-	for _, n := range r.Sizes {
-		header = append(header, fmt.Sprint(n))
-	}
-	return cli.NewTable("ll"+strings.Repeat("r", len(r.Sizes))+sides, append(header, more...)...)
-}
-
 func outcomeText(b matrix.Cell) string {
 	switch b.Outcome {
 	case matrix.Lost, matrix.Better:
-		return fmt.Sprintf("%s: %s and %s at %d were expected", b.Outcome, b.Expected.Growth, words.Plural(int(b.Expected.Instructions), "instruction"), b.Expected.Size)
+		return fmt.Sprintf("%s: %s and %s at %d were expected", b.Outcome, b.Expected.Growth,
+			words.Plural(int(b.Expected.Instructions), "instruction"), b.Expected.Size)
 	}
 	return string(b.Outcome)
 }

@@ -32,7 +32,6 @@ const (
 
 func Methods() []Method { return []Method{Auto, Hard, Step} }
 
-// All, as Options.Calls, counts every call.
 const All = -1
 
 // Options of a count. The zero value means the defaults.
@@ -51,7 +50,6 @@ type Options struct {
 	Open func(thread int) (Counter, error)
 }
 
-// Counter counts a thread's user-mode instructions.
 type Counter interface {
 	Start() error          // from zero
 	Stop() (uint64, error) // since Start
@@ -67,12 +65,11 @@ type Call struct {
 }
 
 type Result struct {
-	Function string   `json:"function"`
-	Address  uint64   `json:"address,omitzero"` // in the file; 0 for a shared library's or a JIT compiler's
-	Program  []string `json:"program"`
-	Method   Method   `json:"method"` // Hard or Step
-	Calls    []Call   `json:"calls"`
-	// Instructions is the sum over all calls.
+	Function     string   `json:"function"`
+	Address      uint64   `json:"address,omitzero"` // in the file; 0 for a shared library's or a JIT compiler's
+	Program      []string `json:"program"`
+	Method       Method   `json:"method"` // Hard or Step
+	Calls        []Call   `json:"calls"`
 	Instructions uint64   `json:"instructions"`
 	Notes        []string `json:"notes,omitempty"` // remarks for the reader
 }
@@ -148,7 +145,6 @@ func (o *Options) defaults() {
 	}
 }
 
-// countOnce runs the program once.
 func countOnce(ctx context.Context, c program.Command, f program.Function, o Options) ([]Call, []string, error) {
 	s := session{opts: o, name: f.Name}
 	control := program.Control{CPUs: o.CPUs, Timeout: o.Timeout, Streams: program.Streams{Stdin: o.Stdin, Stderr: o.Output, Merge: true}}
@@ -167,17 +163,13 @@ func countOnce(ctx context.Context, c program.Command, f program.Function, o Opt
 	case timedOut && s.enough() && s.whole() == len(s.calls):
 		s.notes = append(s.notes, fmt.Sprintf("the program did not end within %v and was killed when all was counted", o.Timeout))
 	case timedOut:
-		return nil, nil, &program.Error{
-			Subject: c.Name, Problem: fmt.Sprintf("it was killed after %v, with %s of %s counted", o.Timeout, words.Plural(s.whole(), "call"), f.Name),
-			Remedy: "give it longer with -timeout, or less to do",
-		}
+		return nil, nil, program.Errorf(c.Name, "give it longer with -timeout, or less to do",
+			"it was killed after %v, with %s of %s counted", o.Timeout, words.Plural(s.whole(), "call"), f.Name)
 	case err != nil:
 		return nil, nil, err
 	case len(s.calls) == 0:
-		return nil, nil, &program.Error{
-			Subject: c.Name, Problem: fmt.Sprintf("it never called %s: %v", f.Name, s.end),
-			Remedy: "is the function inlined where it is used, or not reached with these arguments?",
-		}
+		return nil, nil, program.Errorf(c.Name, "is the function inlined where it is used, or not reached with these arguments?",
+			"it never called %s: %v", f.Name, s.end)
 	}
 	return s.calls, s.notes, nil
 }
@@ -209,7 +201,6 @@ func (s *session) whole() (n int) {
 
 func (s *session) enough() bool { return s.opts.Calls != All && len(s.calls) >= s.opts.Calls }
 
-// count runs the program from call to call, then to its end.
 func (s *session) count(c program.Command, f program.Function) error {
 	if s.opts.JIT {
 		s.jit = program.NewPerfMap(s.ID())
@@ -288,7 +279,6 @@ func (s *session) breakAtEntries() error {
 	return nil
 }
 
-// ended notes how the program ended, if that is unusual.
 func (s *session) ended() {
 	switch {
 	case s.end.Exec:
@@ -300,7 +290,6 @@ func (s *session) ended() {
 	}
 }
 
-// call counts the call at whose first instruction the thread stopped.
 func (s *session) call(c program.Command, stop debuggee.Stop) error {
 	f, err := s.newFrame(c.Exe.IsGo, stop.Regs)
 	if err != nil {
@@ -396,26 +385,24 @@ func (s *session) byStep(f frame, thread int) (Call, error) {
 	var call Call
 	for before := f.sp; ; {
 		if call.Instructions == uint64(s.opts.Limit) {
-			return Call{}, &program.Error{
-				Subject: s.name, Problem: fmt.Sprintf("a call has more than %d instructions, the most that are stepped through", s.opts.Limit),
-				Remedy: "raise -limit, or give the program less to do",
-			}
+			return Call{}, program.Errorf(s.name, "raise -limit, or give the program less to do",
+				"a call has more than %d instructions, the most that are stepped through", s.opts.Limit)
 		}
 		step, err := s.Step(thread)
 		switch {
 		case err != nil:
 			return Call{}, err
 		case step.Elsewhere != 0:
-			return Call{}, fmt.Errorf("a call of %s went on in another thread: %w", s.name, &program.Error{
-				Subject: s.name, Problem: "it waited, and went on in another thread, whose instructions are not counted",
-				Remedy: "run a Go program with GOMAXPROCS=1, or count a function that does not wait"})
+			return Call{}, fmt.Errorf("a call of %s went on in another thread: %w", s.name,
+				program.Errorf(s.name, "run a Go program with GOMAXPROCS=1, or count a function that does not wait",
+					"it waited, and went on in another thread, whose instructions are not counted"))
 		case step.Gone:
 			if step.Executed {
 				call.Instructions++
 			}
 			s.end = step.End
 			if s.end == nil {
-				return Call{}, &program.Error{Subject: s.name, Problem: "its thread ended in the call", Remedy: "count a function that returns"}
+				return Call{}, program.Errorf(s.name, "count a function that returns", "its thread ended in the call")
 			}
 			return call, nil
 		}
@@ -453,7 +440,8 @@ func (s *session) byCounter(f frame, thread int) (Call, error) {
 		return Call{}, err
 	}
 	if stop.End != nil || stop.Thread != thread || stop.Regs.RIP != f.entry {
-		return Call{}, &program.Error{Subject: s.name, Problem: fmt.Sprintf("a signal or another thread came between two stops at %#x", f.entry), Remedy: "count by single steps: -method step"}
+		return Call{}, program.Errorf(s.name, "count by single steps: -method step",
+			"a signal or another thread came between two stops at %#x", f.entry)
 	}
 	if err := s.Unbreak(f.entry); err != nil {
 		return Call{}, err
@@ -476,7 +464,8 @@ func (s *session) byCounter(f frame, thread int) (Call, error) {
 		}
 		if s.returned(f, stop.Regs) {
 			if stop.Thread != thread {
-				return Call{}, &program.Error{Subject: s.name, Problem: "it went on in another thread, whose instructions are not counted", Remedy: "run a Go program with GOMAXPROCS=1"}
+				return Call{}, program.Errorf(s.name, "run a Go program with GOMAXPROCS=1",
+					"it went on in another thread, whose instructions are not counted")
 			}
 			break
 		}
@@ -491,7 +480,6 @@ func (s *session) byCounter(f frame, thread int) (Call, error) {
 	return call, nil
 }
 
-// stretch counts up to the next breakpoint.
 func (s *session) stretch(c Counter) (uint64, debuggee.Stop, error) {
 	if err := c.Start(); err != nil {
 		return 0, debuggee.Stop{}, err

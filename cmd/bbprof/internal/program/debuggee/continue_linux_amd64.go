@@ -41,7 +41,6 @@ func ContinueAfter(d time.Duration) (cancel func(), err error) {
 	return cancel, nil
 }
 
-// continuer creates a timer that sends this process SIGCONT.
 func continuer(first, each time.Duration) (timer int32, err error) {
 	// struct sigevent, asm-generic/siginfo.h: value, signal, SIGEV_SIGNAL (0), padding to 64 bytes.
 	event := struct {

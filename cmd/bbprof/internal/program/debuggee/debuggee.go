@@ -22,14 +22,12 @@ type Config struct {
 	Files [3]*os.File // standard input, output and error
 }
 
-// State is a thread's complete user-mode register state.
 type State struct {
 	asm.Regs
 	Flags uint64
 	XSave []byte // written by XSAVE in its standard format (Intel SDM vol. 1, 13.4)
 }
 
-// Stop says why Run returned: a thread reached a breakpoint, or the program ended.
 type Stop struct {
 	Thread int
 	Regs   asm.Regs
@@ -43,7 +41,6 @@ type Usage struct {
 	Switches int           // context switches since then, including the tracer's stops
 }
 
-// Step is the outcome of a thread's step.
 type Step struct {
 	// Executed means that the instruction, or one iteration of a rep string instruction, ran. Otherwise a signal came
 	// first, or its handler was entered: step again.
@@ -61,7 +58,6 @@ type Step struct {
 // StepsShown is the number of single steps between reports of progress: at most a tenth of a second.
 const StepsShown = 4096
 
-// End says how a program ended.
 type End struct {
 	Status int            // exit status, if Signal is 0
 	Signal syscall.Signal // that killed it

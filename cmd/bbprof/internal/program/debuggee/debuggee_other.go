@@ -21,10 +21,8 @@ func elsewhere() error {
 	}
 }
 
-// Start returns a *verdict.HostError.
 func Start(Config) (*Process, error) { return nil, elsewhere() }
 
-// ContinueAfter does nothing: no program runs.
 func ContinueAfter(time.Duration) (cancel func(), err error) { return func() {}, nil }
 
 // The other methods are never called.
@@ -55,7 +53,6 @@ func (p *Process) OneMapping(uint64, uint64) bool           { return false }
 func (p *Process) Entry() (uint64, error)                   { return 0, elsewhere() }
 func (p *Process) ShiftStack(int) error                     { return elsewhere() }
 func (p *Process) ShiftHeap(int) error                      { return elsewhere() }
-func (p *Process) ShiftImage(uint64, uint64, int) error     { return elsewhere() }
 func (p *Process) Divert(int, uint64, uint64, uint64) error { return elsewhere() }
 func (p *Process) CPUTime() (time.Duration, error)          { return 0, elsewhere() }
 func (p *Process) Detach() error                            { return elsewhere() }

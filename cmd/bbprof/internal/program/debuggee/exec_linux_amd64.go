@@ -7,8 +7,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // ToExec runs the program until it execs, and stops the new image before its first instruction, like Start. There must
@@ -25,17 +23,14 @@ func (p *Process) ToExec() (*End, error) {
 	// exec ends all other threads, and the calling thread takes the first one's number (ptrace(2)).
 	maps.DeleteFunc(p.tasks, func(id int, t *task) bool { return id != p.pid && t.kind == thread })
 	clear(p.special)
-	p.born, p.started, p.imageShift = [3]int{}, nil, 0
+	p.born, p.started = [3]int{}, nil
 	// The stop is within execve(2), which will still overwrite rax. A step ends at its return, before the new image's
 	// first instruction.
-	t := p.tasks[p.pid]
-	p.restart(t, unix.PTRACE_SINGLESTEP)
-	status, err := p.await(t)
-	if err != nil {
-		return nil, err
+	after, status, err := p.single(p.tasks[p.pid])
+	if err != nil || p.end != nil {
+		return p.end, err
 	}
-	t.running = false
-	if !status.Stopped() || status.StopSignal() != unix.SIGTRAP {
+	if !after {
 		if _, err := p.dispatch(p.pid, status); err != nil || p.end != nil {
 			return p.end, err
 		}
@@ -57,25 +52,18 @@ func (p *Process) usage() (u Usage, err error) {
 	}
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // from the third field on
 	for _, i := range []int{10, 11, 12, 13} {                                 // minflt, cminflt, majflt, cmajflt
-		n, err := strconv.Atoi(fields[i-3])
-		if err != nil {
-			return u, err
-		}
+		n, _ := strconv.Atoi(fields[i-3])
 		u.Faults += n
 	}
 	for line := range strings.Lines(string(status)) {
 		if name, value, _ := strings.Cut(line, ":"); strings.HasSuffix(name, "voluntary_ctxt_switches") { // also matches nonvoluntary
-			n, err := strconv.Atoi(strings.TrimSpace(value))
-			if err != nil {
-				return u, err
-			}
+			n, _ := strconv.Atoi(strings.TrimSpace(value))
 			u.Switches += n
 		}
 	}
 	return u, nil
 }
 
-// Image returns the path of the program's file.
 func (p *Process) Image() (string, error) { return imageOf(p.pid) }
 
 func imageOf(pid int) (string, error) {

@@ -15,7 +15,6 @@ type Mapping struct {
 	Name              string // file path or kernel name such as [stack]; "" for anonymous memory
 }
 
-// Maps returns the program's mappings, in ascending order.
 func (p *Process) Maps() ([]Mapping, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.ID()))
 	if err != nil {
@@ -41,7 +40,6 @@ func parseMaps(text string) (all []Mapping) {
 	return all
 }
 
-// Find returns the mapping that contains an address, or nil.
 func Find(all []Mapping, addr uint64) *Mapping {
 	i, exact := slices.BinarySearchFunc(all, addr, func(m Mapping, addr uint64) int { return cmp.Compare(m.Low, addr) })
 	if !exact {

@@ -20,16 +20,12 @@ func (p *Process) FixRandom() error {
 	p.random = rand.NewChaCha8([32]byte([]byte("bbprof's programs get these dice")))
 	var first [16]byte
 	p.random.Read(first[:])
-	if _, err := unix.PtracePokeData(p.pid, uintptr(at), first[:]); err != nil {
-		return fault(err, "writing memory at %#x", at)
-	}
-	return nil
+	return poke(p.pid, at, first[:]...)
 }
 
 // syscallStop is the stop signal before and after a system call (PTRACE_O_TRACESYSGOOD, ptrace(2)).
 const syscallStop = unix.SIGTRAP | 0x80
 
-// goOn returns the request that resumes threads.
 func (p *Process) goOn() uintptr {
 	if p.random != nil || p.onCall != nil {
 		return unix.PTRACE_SYSCALL

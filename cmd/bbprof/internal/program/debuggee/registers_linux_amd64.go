@@ -45,7 +45,6 @@ func setRegisters(id int, r unix.PtraceRegs) error {
 	return nil
 }
 
-// State reads all registers of a stopped thread.
 func (p *Process) State(id int) (s State, err error) {
 	if s.Regs, s.Flags, err = general(id); err != nil {
 		return s, err
@@ -59,7 +58,8 @@ func (p *Process) State(id int) (s State, err error) {
 	area.SetLen(largest)
 	if _, _, e := unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_GETREGSET, uintptr(id), xstate, uintptr(unsafe.Pointer(&area)), 0, 0); e != 0 {
 		if e == unix.EINVAL || e == unix.ENODEV {
-			return s, &verdict.HostError{Missing: "the kernel does not tell a program's vector registers (PTRACE_GETREGSET of NT_X86_XSTATE)", Remedy: "use a CPU and a kernel with XSAVE", Err: e}
+			return s, &verdict.HostError{Missing: "the kernel does not tell a program's vector registers (PTRACE_GETREGSET of NT_X86_XSTATE)",
+				Remedy: "use a CPU and a kernel with XSAVE", Err: e}
 		}
 		return s, fault(e, "reading vector registers")
 	}
@@ -67,7 +67,6 @@ func (p *Process) State(id int) (s State, err error) {
 	return s, nil
 }
 
-// Page reads the page at an address, without breakpoints.
 func (p *Process) Page(addr uint64, into *[4096]byte) error {
 	local := unix.Iovec{Base: &into[0]}
 	local.SetLen(len(into))
@@ -79,7 +78,6 @@ func (p *Process) Page(addr uint64, into *[4096]byte) error {
 	return nil
 }
 
-// withoutBreaks restores the program's own bytes where breakpoints are.
 func (p *Process) withoutBreaks(addr uint64, b []byte) {
 	for at, original := range p.breaks {
 		if addr <= at && at < addr+uint64(len(b)) {

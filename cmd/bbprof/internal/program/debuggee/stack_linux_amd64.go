@@ -14,8 +14,7 @@ import (
 // Entry returns the address of the program's own first instruction, which runs after the dynamic linker.
 func (p *Process) Entry() (uint64, error) {
 	const atEntry = 9 // AT_ENTRY, linux/auxvec.h
-	entry, err := p.auxiliary(atEntry)
-	return entry - p.imageShift, err
+	return p.auxiliary(atEntry)
 }
 
 // auxiliary returns an entry of the auxiliary vector (System V ABI for AMD64, 3.4.3).
@@ -35,14 +34,12 @@ func (p *Process) auxiliary(kind uint64) (uint64, error) {
 	return 0, fmt.Errorf("the program's auxiliary vector has no entry %d", kind)
 }
 
-// ShiftStack lowers the start of the stack by a multiple of 16 bytes before the first instruction. Like the kernel's
-// randomisation (arch_align_stack), it moves argument count, pointers and auxiliary vector but not the strings.
+// ShiftStack lowers the start of the stack by a multiple of 16 bytes (System V ABI for AMD64, 3.4.1) before the first
+// instruction. Like the kernel's randomisation (arch_align_stack), it moves argument count, pointers and auxiliary vector
+// but not the strings.
 func (p *Process) ShiftStack(bytes int) error {
 	if bytes == 0 {
 		return nil
-	}
-	if bytes < 0 || bytes%16 != 0 { // System V ABI for AMD64, 3.4.1: rsp is a multiple of 16
-		return fmt.Errorf("the stack can be shifted by multiples of 16 bytes, not by %d", bytes)
 	}
 	regs, err := registers(p.pid)
 	if err != nil {
@@ -53,8 +50,8 @@ func (p *Process) ShiftStack(bytes int) error {
 		return err
 	}
 	regs.Rsp -= uint64(bytes)
-	if _, err := unix.PtracePokeData(p.pid, uintptr(regs.Rsp), block); err != nil {
-		return fault(err, "moving the start of the stack")
+	if err := poke(p.pid, regs.Rsp, block...); err != nil {
+		return err
 	}
 	return setRegisters(p.pid, regs)
 }
@@ -63,41 +60,24 @@ func (p *Process) ShiftStack(bytes int) error {
 // and pairs up to AT_NULL.
 func (p *Process) startBlock(at uint64) ([]byte, error) {
 	var block []byte
-	word := func() (uint64, error) {
-		v, err := p.Word(at + uint64(len(block)))
-		block = binary.LittleEndian.AppendUint64(block, v)
-		return v, err
+	var err error
+	word := func() (v uint64) { // 0 after an error
+		if err == nil {
+			v, err = p.Word(at + uint64(len(block)))
+			block = binary.LittleEndian.AppendUint64(block, v)
+		}
+		return v
 	}
-	argc, err := word()
-	if err != nil {
-		return nil, err
+	for n := word() + 1; n > 0 && err == nil; n-- {
+		word()
 	}
-	for range argc + 1 {
-		if _, err := word(); err != nil {
-			return nil, err
-		}
+	for word() != 0 {
 	}
-	for {
-		v, err := word()
-		if err != nil {
-			return nil, err
-		}
-		if v == 0 {
-			break
-		}
+	for kind := uint64(1); kind != 0; {
+		kind = word()
+		word()
 	}
-	for {
-		kind, err := word()
-		if err != nil {
-			return nil, err
-		}
-		if _, err := word(); err != nil {
-			return nil, err
-		}
-		if kind == 0 {
-			return block, nil
-		}
-	}
+	return block, err
 }
 
 // OneMapping reports whether two addresses are in the same mapping: for stack addresses, whether they are on the same
@@ -108,7 +88,6 @@ func (p *Process) OneMapping(a, b uint64) bool {
 	return m != nil && m == Find(maps, b)
 }
 
-// CPUTime returns the program's CPU time so far, user and kernel mode, over all threads.
 func (p *Process) CPUTime() (time.Duration, error) {
 	// A process's clock is ~pid<<3 | CPUCLOCK_SCHED (linux/posix-timers_types.h).
 	var t unix.Timespec
@@ -118,7 +97,6 @@ func (p *Process) CPUTime() (time.Duration, error) {
 	return time.Duration(t.Nano()), nil
 }
 
-// Detach removes all breakpoints and lets the program run untraced.
 func (p *Process) Detach() error {
 	if err := p.hold(nil); err != nil {
 		return err

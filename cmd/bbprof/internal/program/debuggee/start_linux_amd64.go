@@ -16,7 +16,6 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Process is a program under control.
 type Process struct {
 	mortal sync.Mutex // guards pid against Kill from any goroutine
 	pid    int        // 0 once reaped
@@ -32,9 +31,8 @@ type Process struct {
 	watching bool     // follow children up to their exec
 	started  []string // the images they became
 
-	imageShift uint64        // by which the program's own code was moved down
-	random     *rand.ChaCha8 // source of the program's random bytes, if fixed
-	onCall     func() error  // called at system calls; may be nil
+	random *rand.ChaCha8 // source of the program's random bytes, if fixed
+	onCall func() error  // called at system calls; may be nil
 
 	special map[uint64]special // by address, for instructions already stepped
 
@@ -88,7 +86,6 @@ func Start(c Config) (_ *Process, err error) {
 const options = unix.PTRACE_O_EXITKILL | unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACEFORK |
 	unix.PTRACE_O_TRACEVFORK | unix.PTRACE_O_TRACEEXEC | unix.PTRACE_O_TRACESYSGOOD
 
-// addrNoRandomize is ADDR_NO_RANDOMIZE of personality(2), linux/personality.h.
 const addrNoRandomize = 0x0040000
 
 // fork starts the program from a thread whose personality disables randomisation: fork copies a thread's personality
@@ -126,10 +123,12 @@ func (p *Process) fork(c Config) error {
 			host.Err = err
 			return host
 		}
-		return &verdict.HostError{Missing: "ptrace is forbidden", Remedy: "run as root, with CAP_SYS_PTRACE, or with a seccomp profile that allows ptrace (docker: --cap-add=SYS_PTRACE)", Err: err}
+		return &verdict.HostError{Missing: "ptrace is forbidden", Err: err,
+			Remedy: "run as root, with CAP_SYS_PTRACE, or with a seccomp profile that allows ptrace (docker: --cap-add=SYS_PTRACE)"}
 	}
 	if errors.Is(err, unix.EAGAIN) { // clone(2), execve(2)
-		return &verdict.HostError{Missing: "no more processes are allowed", Remedy: "raise ulimit -u, or the pids limit of the cgroup (docker: --pids-limit)", Err: err}
+		return &verdict.HostError{Missing: "no more processes are allowed", Err: err,
+			Remedy: "raise ulimit -u, or the pids limit of the cgroup (docker: --pids-limit)"}
 	}
 	if errors.Is(err, unix.ENOSYS) { // exec never returns it for a file (execve(2))
 		return verdict.Refused("one of the calls that start a program (clone, ptrace, setsid, dup3, execve)", err)
@@ -178,7 +177,6 @@ func (p *Process) reaped() {
 	p.pid = 0
 }
 
-// wait waits for a stop or the end of any task traced by this thread.
 func (p *Process) wait() (int, unix.WaitStatus, error) {
 	for {
 		var status unix.WaitStatus

@@ -1,6 +1,7 @@
 package debuggee
 
 import (
+	"errors"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -44,14 +45,12 @@ type stepper struct {
 	delivered bool // a signal is delivered with it
 }
 
-// code returns the stepped instruction, as far as it can be read.
 func (s *stepper) code() []byte {
 	var code [8]byte // enough for a rep prefix with others, or a system call
 	n, _ := unix.PtracePeekText(s.t.id, uintptr(s.before.RIP), code[:])
 	return code[:n]
 }
 
-// special says how an instruction must be stepped.
 type special uint8
 
 const (
@@ -80,11 +79,8 @@ func (s *stepper) kind() special {
 func (s *stepper) clearTrap(rsp uint64) error {
 	const trap = 1 // TF is bit 8: bit 0 of the second byte
 	var b [1]byte
-	if _, err := unix.PtracePeekData(s.t.id, uintptr(rsp+1), b[:]); err != nil {
-		return fault(err, "reading memory at %#x", rsp)
-	}
-	if b[0]&trap == 0 {
-		return nil
+	if err := peek(s.t.id, rsp+1, b[:]); err != nil || b[0]&trap == 0 {
+		return err
 	}
 	return poke(s.t.id, rsp+1, b[0]&^trap)
 }
@@ -137,7 +133,6 @@ func (s *stepper) gone(syscall bool) Step {
 	return Step{Executed: syscall && !killed, Gone: true, End: s.end}
 }
 
-// trapped handles the end of a step.
 func (s *stepper) trapped() (Step, error) {
 	after, err := s.Regs(s.t.id)
 	if err != nil {
@@ -238,7 +233,6 @@ func (s *stepper) awaitWithOthers() (status unix.WaitStatus, elsewhere int, err 
 	return 0, 0, nil
 }
 
-// stepOver executes the instruction at a breakpoint.
 func (p *Process) stepOver(t *task) error {
 	regs, err := p.Regs(t.id)
 	if err != nil {
@@ -251,13 +245,11 @@ func (p *Process) stepOver(t *task) error {
 	if err := poke(t.id, regs.RIP, b); err != nil {
 		return err
 	}
-	p.restart(t, unix.PTRACE_SINGLESTEP)
-	status, err := p.await(t)
+	after, status, err := p.single(t)
 	if err != nil || p.end != nil {
 		return err
 	}
-	t.running = false
-	if !status.Stopped() || status.StopSignal() != unix.SIGTRAP || status.TrapCause() > 0 {
+	if !after {
 		if _, err := p.dispatch(t.id, status); err != nil || p.end != nil {
 			return err
 		}
@@ -279,62 +271,42 @@ func (p *Process) RunTo(id int, addr uint64) (step Step, err error) {
 	if err != nil {
 		return Step{}, err
 	}
-	var there [1]byte
-	if _, err := unix.PtracePeekText(id, uintptr(addr), there[:]); err != nil {
-		return Step{}, fault(err, "reading the code at %#x", addr)
-	}
-	// change writes one byte; the program may end meanwhile.
-	change := func(at uint64, b byte) {
-		if err == nil && p.end == nil && p.tasks[id] != nil {
-			err = poke(id, at, b)
-		}
-	}
-	b, broken := p.breaks[before.RIP]
-	if broken {
-		change(before.RIP, b)
-	}
-	change(addr, int3)
-	if err != nil {
+	_, atBreak := p.breaks[before.RIP]
+	_, set := p.breaks[addr]
+	if err := errors.Join(p.Unbreak(before.RIP), p.Break(addr)); err != nil {
 		return Step{}, err
 	}
-	step, err = p.runAlone(t, addr)
-	change(addr, there[0])
-	if broken {
-		change(before.RIP, int3)
+	step, err = p.runAlone(t)
+	if step.Gone || err != nil {
+		return step, err
+	}
+	if step.Executed = step.Executed && step.Regs.RIP == addr; !set {
+		err = p.Unbreak(addr)
+	}
+	if atBreak {
+		err = errors.Join(err, p.Break(before.RIP))
 	}
 	return step, err
 }
 
-func (p *Process) runAlone(t *task, addr uint64) (Step, error) {
+// runAlone runs a thread until it reaches a breakpoint, or a signal comes.
+func (p *Process) runAlone(t *task) (Step, error) {
 	for {
 		p.restart(t, unix.PTRACE_CONT)
 		status, err := p.await(t)
-		if err != nil {
+		hit := false
+		if err == nil && p.end == nil {
+			hit, err = p.dispatch(t.id, status)
+		}
+		switch {
+		case err != nil:
 			return Step{}, err
-		}
-		if status.Exited() || status.Signaled() || p.end != nil {
-			if p.end == nil {
-				p.dispatch(t.id, status)
-			}
+		case p.tasks[t.id] == nil || p.end != nil:
 			return Step{Gone: true, End: p.end}, nil
-		}
-		t.running = false
-		var regs unix.PtraceRegs
-		if err := unix.PtraceGetRegs(t.id, &regs); err != nil {
-			return Step{}, lost(err)
-		}
-		switch signal := status.StopSignal(); {
-		case signal == unix.SIGSTOP:
-			t.stopDue = false
-		case signal == unix.SIGTRAP && regs.Rip == addr+1:
-			regs.Rip = addr
-			if err := unix.PtraceSetRegs(t.id, &regs); err != nil {
-				return Step{}, lost(err)
-			}
+		case hit:
 			after, err := p.Regs(t.id)
 			return Step{Executed: true, Regs: after}, err
-		default:
-			t.deliver = signal
+		case t.deliver != 0:
 			return Step{}, nil
 		}
 	}

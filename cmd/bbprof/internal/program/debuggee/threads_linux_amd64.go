@@ -11,7 +11,6 @@ import (
 	"github.com/bbprof/bbprof/internal/strays"
 )
 
-// task is a thread of the program, or a child that is still traced.
 type task struct {
 	id       int
 	kind     kind
@@ -53,7 +52,6 @@ func (p *Process) Run() (Stop, error) {
 	return Stop{End: p.end}, nil
 }
 
-// next waits for and records the next event; hit means that t reached a breakpoint.
 func (p *Process) next() (t *task, hit bool, err error) {
 	id, status, err := p.wait()
 	if err != nil {
@@ -64,7 +62,6 @@ func (p *Process) next() (t *task, hit bool, err error) {
 	return t, hit, err
 }
 
-// resume resumes all stopped threads except one.
 func (p *Process) resume(but *task) {
 	for _, t := range p.tasks {
 		if t != but && t.kind == thread && !t.running {
@@ -79,7 +76,16 @@ func (p *Process) restart(t *task, request uintptr) {
 	t.deliver, t.running, t.at = 0, true, nil
 }
 
-// hold stops all threads except one.
+// single executes one instruction of a stopped task, and reports whether it stopped just after that.
+func (p *Process) single(t *task) (after bool, status unix.WaitStatus, err error) {
+	p.restart(t, unix.PTRACE_SINGLESTEP)
+	if status, err = p.await(t); err != nil || p.end != nil {
+		return false, status, err
+	}
+	t.running = false
+	return status.Stopped() && status.StopSignal() == unix.SIGTRAP && status.TrapCause() <= 0, status, nil
+}
+
 func (p *Process) hold(but *task) error {
 	for _, t := range p.tasks {
 		if t != but && t.kind == thread && t.running && !t.starting && !t.stopDue {
@@ -165,7 +171,6 @@ func (p *Process) dispatch(id int, status unix.WaitStatus) (hit bool, err error)
 	return hit, err
 }
 
-// birth records a task that parent has started.
 func (p *Process) birth(parent *task, event int) error {
 	id, err := unix.PtraceGetEventMsg(parent.id)
 	if err != nil {
@@ -232,7 +237,6 @@ func lost(err error) error {
 	return fmt.Errorf("ptrace: %w", err)
 }
 
-// trapCode returns the si_code of a task's stop signal.
 func trapCode(id int) (int32, error) {
 	var si struct {
 		signo, errno, code int32
@@ -248,8 +252,8 @@ func trapCode(id int) (int32, error) {
 // Break sets a breakpoint, again if the program has overwritten it.
 func (p *Process) Break(addr uint64) error {
 	var b [1]byte
-	if _, err := unix.PtracePeekText(p.anyThread(), uintptr(addr), b[:]); err != nil {
-		return fault(err, "reading the code at %#x", addr)
+	if err := peek(p.anyThread(), addr, b[:]); err != nil {
+		return err
 	}
 	if _, ok := p.breaks[addr]; ok && b[0] == int3 {
 		return nil
@@ -261,10 +265,8 @@ func (p *Process) Break(addr uint64) error {
 	return nil
 }
 
-// int3 is the breakpoint instruction.
 const int3 = 0xcc
 
-// Born returns how many threads and processes the program has started.
 func (p *Process) Born() (threads, children int) {
 	return p.born[thread], p.born[forked] + p.born[vforked]
 }
@@ -277,7 +279,7 @@ func (p *Process) Unbreak(addr uint64) error {
 	}
 	delete(p.breaks, addr)
 	var now [1]byte
-	if _, err := unix.PtracePeekText(p.anyThread(), uintptr(addr), now[:]); err != nil || now[0] != int3 {
+	if err := peek(p.anyThread(), addr, now[:]); err != nil || now[0] != int3 {
 		return nil
 	}
 	return poke(p.anyThread(), addr, b)
@@ -293,24 +295,23 @@ func (p *Process) anyThread() int {
 	return p.pid
 }
 
-func poke(id int, addr uint64, b byte) error {
-	if _, err := unix.PtracePokeText(id, uintptr(addr), []byte{b}); err != nil {
-		return fault(err, "writing the code at %#x", addr)
+// peek reads memory through a stopped thread; Linux does not tell code from data.
+func peek(id int, addr uint64, b []byte) error {
+	if _, err := unix.PtracePeekData(id, uintptr(addr), b); err != nil {
+		return fault(err, "reading memory at %#x", addr)
+	}
+	return nil
+}
+
+func poke(id int, addr uint64, b ...byte) error {
+	if _, err := unix.PtracePokeData(id, uintptr(addr), b); err != nil {
+		return fault(err, "writing memory at %#x", addr)
 	}
 	return nil
 }
 
 func (p *Process) Word(addr uint64) (uint64, error) {
 	var b [8]byte
-	if err := p.read(addr, b[:]); err != nil {
-		return 0, err
-	}
-	return binary.LittleEndian.Uint64(b[:]), nil
-}
-
-func (p *Process) read(addr uint64, b []byte) error {
-	if _, err := unix.PtracePeekData(p.anyThread(), uintptr(addr), b); err != nil {
-		return fault(err, "reading memory at %#x", addr)
-	}
-	return nil
+	err := peek(p.anyThread(), addr, b[:])
+	return binary.LittleEndian.Uint64(b[:]), err
 }

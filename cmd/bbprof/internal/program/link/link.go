@@ -17,14 +17,12 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 )
 
-// Placeholders of a command line.
 const (
 	seedHere    = "{seed}"
 	outHere     = "{out}"
 	objectsHere = "{objects}"
 )
 
-// Preset selects what lld places at random.
 type Preset string
 
 const (
@@ -34,10 +32,8 @@ const (
 	Both     Preset = "both"
 )
 
-// Presets lists those that a user may name.
 func Presets() []Preset { return []Preset{Padding, Sections, Both} }
 
-// Recipe describes how one side of a comparison is linked.
 type Recipe struct {
 	Side   string   // the flag that gave it, for messages
 	Words  []string // of the command line
@@ -59,7 +55,8 @@ func (r Recipe) Check(objects bool) error {
 	case !objects && has(objectsHere):
 		return fmt.Errorf("%s has {objects}, and -objects does not name them", r.Side)
 	case r.Preset != None && r.dropsFlags():
-		return fmt.Errorf(`%s: -lld adds flags to the end of the command line, which %s takes for names of its own: pass them on, as in sh -c 'cc -o {out} main.o "$@"' sh`, r.Side, r.Words[0])
+		return fmt.Errorf("%s: -lld adds flags to the end of the command line, which %s takes for names of its own: "+
+			`pass them on, as in sh -c 'cc -o {out} main.o "$@"' sh`, r.Side, r.Words[0])
 	case r.Preset == None && !objects && !has(seedHere):
 		return fmt.Errorf("nothing differs between the links of %s: use -lld both, -objects, or {seed} in the command line", r.Side)
 	}
@@ -136,7 +133,6 @@ func (r Recipe) command(v Variant, out, lld string) []string {
 // shuffled lists the sections whose order is free. Others, such as .init_array, depend on it.
 var shuffled = []string{".text*", ".rodata*", ".data*", ".bss*"}
 
-// isLinker reports whether the command line calls the linker itself instead of a compiler.
 func (r Recipe) isLinker() bool {
 	name := filepath.Base(r.Words[0])
 	return strings.HasPrefix(name, "ld") || strings.HasPrefix(name, "lld")
@@ -150,7 +146,6 @@ func (r Recipe) dropsFlags() bool {
 	return shell && slices.ContainsFunc(r.Words[1:], script) && !slices.ContainsFunc(r.Words, uses)
 }
 
-// problem blames the user's command line or tools.
 func (r Recipe) problem(problem, remedy string, err error) error {
 	return &program.Error{Subject: r.Side, Problem: problem, Remedy: remedy, Err: err}
 }

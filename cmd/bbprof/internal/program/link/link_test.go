@@ -32,8 +32,10 @@ func TestCommand(t *testing.T) {
 		{"gcc {objects} -Wl,-Map={objects}.{seed}", None, "gcc c.o a.o -Wl,-Map=c.o.7 -Wl,-Map=a.o.7"},
 		{"gcc -o {out}", Padding, "gcc -o OUT -fuse-ld=lld -BLLD -Wl,--randomize-section-padding=7"},
 		{"/usr/bin/ld.lld-22 -o {out}", Padding, "/usr/bin/ld.lld-22 -o OUT --randomize-section-padding=7"},
-		{"clang -o {out}", Sections, "clang -o OUT -fuse-ld=lld -BLLD -Wl,--shuffle-sections=.text*=7 -Wl,--shuffle-sections=.rodata*=7 -Wl,--shuffle-sections=.data*=7 -Wl,--shuffle-sections=.bss*=7"},
-		{"ld.lld -o {out}", Both, "ld.lld -o OUT --randomize-section-padding=7 --shuffle-sections=.text*=7 --shuffle-sections=.rodata*=7 --shuffle-sections=.data*=7 --shuffle-sections=.bss*=7"},
+		{"clang -o {out}", Sections, "clang -o OUT -fuse-ld=lld -BLLD -Wl,--shuffle-sections=.text*=7 " +
+			"-Wl,--shuffle-sections=.rodata*=7 -Wl,--shuffle-sections=.data*=7 -Wl,--shuffle-sections=.bss*=7"},
+		{"ld.lld -o {out}", Both, "ld.lld -o OUT --randomize-section-padding=7 --shuffle-sections=.text*=7 " +
+			"--shuffle-sections=.rodata*=7 --shuffle-sections=.data*=7 --shuffle-sections=.bss*=7"},
 	} {
 		got := Recipe{Side: "-a", Words: strings.Fields(c.words), Preset: c.preset}.command(v, "OUT", "LLD")
 		require.Equal(t, c.words, strings.Fields(c.want), got)
@@ -222,7 +224,8 @@ func TestLinkInterrupted(t *testing.T) {
 	defer cancel()
 	began := time.Now()
 	mark := filepath.Join(t.TempDir(), "mark")
-	_, err = l.Link(ctx, Recipe{Side: "-a", Words: []string{"sh", "-c", "sh -c 'sleep 0.8; touch " + mark + "'; : {out} {seed}"}}, Variants(2, 1, nil), nil, func(int) {})
+	_, err = l.Link(ctx, Recipe{Side: "-a", Words: []string{"sh", "-c",
+		"sh -c 'sleep 0.8; touch " + mark + "'; : {out} {seed}"}}, Variants(2, 1, nil), nil, func(int) {})
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
 	}

@@ -16,10 +16,8 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 )
 
-// Linker runs the command lines of recipes.
 type Linker struct{ dir string }
 
-// NewLinker creates the temporary directory for linked programs.
 func NewLinker() (*Linker, error) {
 	dir, err := os.MkdirTemp("", "bbprof-link-")
 	if err != nil {
@@ -28,7 +26,6 @@ func NewLinker() (*Linker, error) {
 	return &Linker{dir}, nil
 }
 
-// Close deletes the programs.
 func (l *Linker) Close() { os.RemoveAll(l.dir) }
 
 // Link links a program in all variants, reports their number to done, and gives the programs their arguments. A
@@ -80,7 +77,6 @@ func (l *Linker) path(r Recipe, v Variant) string {
 	return fmt.Sprintf("%s%0*d", start, max(pathLength-len(start), 4), v.Number)
 }
 
-// shownOutput limits how much of a failed command's messages is shown.
 const shownOutput = 4096
 
 func (r Recipe) run(ctx context.Context, v Variant, words []string) error {
@@ -130,7 +126,6 @@ func (l *Linker) lld(r Recipe) (dir string, err error) {
 // llvm-project, in LLVM 20.
 const newest, oldest = 29, 20
 
-// findLLD finds an lld that can place sections at random.
 func findLLD() (string, error) {
 	names := []string{"ld.lld"}
 	for v := newest; v >= oldest; v-- {

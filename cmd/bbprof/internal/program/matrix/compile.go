@@ -57,7 +57,6 @@ func cutLibraries(words []string) (flags, libraries []string) {
 	return flags, libraries
 }
 
-// split splits a compiler or a level from its flags.
 func split(text string) ([]string, error) {
 	words, err := program.Words(text)
 	if err == nil && len(words) == 0 {
@@ -66,7 +65,6 @@ func split(text string) ([]string, error) {
 	return words, err
 }
 
-// compile compiles a source to a program. A compile error is a *program.Error.
 func (b Build) compile(ctx context.Context, source, to string) error {
 	words, err := b.command(source, to)
 	if err != nil {
@@ -77,7 +75,7 @@ func (b Build) compile(ctx context.Context, source, to string) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, exec.ErrNotFound):
-		return &program.Error{Subject: words[0], Problem: "there is no such compiler", Remedy: "install it or leave it out of -matrix"}
+		return program.Errorf(words[0], "install it or leave it out of -matrix", "there is no such compiler")
 	case err != nil:
 		return &program.Error{Subject: strings.Join(words, " "), Problem: "it does not compile: " + strings.TrimSpace(string(out)), Err: err}
 	}

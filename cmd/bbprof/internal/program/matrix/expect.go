@@ -8,7 +8,6 @@ import (
 	"strconv"
 )
 
-// Row is the expectation for a function in one build.
 type Row struct {
 	Build
 	Function     string `json:"function"`
@@ -17,7 +16,6 @@ type Row struct {
 	Instructions uint64 `json:"instructions"`
 }
 
-// Outcome compares a build with its expectation.
 type Outcome string
 
 const (
@@ -27,10 +25,8 @@ const (
 	New        Outcome = "new"  // no expectation
 )
 
-// header holds an expectation's columns.
 var header = []string{"compiler", "level", "function", "growth", "size", "instructions"}
 
-// Expectation makes rows from counts.
 func Expectation(function string, sizes []int, cells []Cell) (rows []Row) {
 	last := len(sizes) - 1
 	for _, c := range cells {
@@ -56,8 +52,9 @@ func index(rows []Row, function string, b Build) int {
 	return slices.IndexFunc(rows, func(r Row) bool { return r.Function == function && r.Build == b })
 }
 
-// Compare compares cells with an expectation. A count may exceed the expected one by the factor ratio.
-func Compare(function string, sizes []int, cells []Cell, rows []Row, ratio float64) {
+// Compare compares cells with an expectation, and counts the lost ones. A count may exceed the expected one by the
+// factor ratio.
+func Compare(function string, sizes []int, cells []Cell, rows []Row, ratio float64) (lost int) {
 	last := len(sizes) - 1
 	for i := range cells {
 		c := &cells[i]
@@ -72,15 +69,16 @@ func Compare(function string, sizes []int, cells []Cell, rows []Row, ratio float
 		switch {
 		case c.Growth.faster(e.Growth), same && n > ratio*float64(e.Instructions):
 			c.Outcome = Lost
+			lost++
 		case e.Growth.faster(c.Growth), same && n*ratio < float64(e.Instructions):
 			c.Outcome = Better
 		default:
 			c.Outcome = AsExpected
 		}
 	}
+	return lost
 }
 
-// Read reads an expectation.
 func Read(in io.Reader) ([]Row, error) {
 	r := csv.NewReader(in)
 	r.FieldsPerRecord = len(header)
@@ -106,7 +104,6 @@ func Read(in io.Reader) ([]Row, error) {
 	return rows, nil
 }
 
-// Write writes an expectation.
 func Write(out io.Writer, rows []Row) error {
 	w := csv.NewWriter(out)
 	w.Write(header) // errors are kept for Error

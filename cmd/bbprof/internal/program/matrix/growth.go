@@ -5,7 +5,6 @@ import (
 	"slices"
 )
 
-// Order is the order of growth of a count in the size n.
 type Order string
 
 const (
@@ -30,7 +29,6 @@ var orders = []struct {
 	{Other, nil},
 }
 
-// faster reports whether a grows faster than b.
 func (a Order) faster(b Order) bool { return rank(a) > rank(b) }
 
 // rank returns -1 for an unknown order.
@@ -47,8 +45,7 @@ const (
 	// sameRatio is the largest ratio of the largest to the smallest count that is constant: a formula's branches differ
 	// by an instruction or two.
 	sameRatio = 1.1
-	// worstFit is the largest relative error of an acceptable fit.
-	worstFit = 0.25
+	worstFit  = 0.25
 	// simpler is the margin in fit by which a faster-growing function must beat a slower one: remainders of unrolled
 	// loops make exact counts slightly irregular.
 	simpler = 0.005

@@ -103,17 +103,12 @@ func TestExpectation(t *testing.T) {
 		Compare(c.function, c.sizes, cells, rows, 1.1)
 		require.Equal(t, c.name, c.want, cells[0].Outcome)
 	}
-	for _, bad := range []string{"", "a,b\n", "compiler,level,function,growth,size,instructions\ngcc,O2,f,n,x,1\n", "compiler,level,function,growth,size,instructions\ngcc,O2,f,cubic,1,1\n"} {
+	for _, bad := range []string{"", "a,b\n", "compiler,level,function,growth,size,instructions\ngcc,O2,f,n,x,1\n",
+		"compiler,level,function,growth,size,instructions\ngcc,O2,f,cubic,1,1\n"} {
 		if rows, err := Read(strings.NewReader(bad)); err == nil {
 			t.Errorf("%q: %+v", bad, rows)
 		}
 	}
-}
-
-func TestTiming(t *testing.T) {
-	got := timing([]int{10, 100, 1000}, [][]float64{{100, 100, 120}, {100, 110, 90}, {100, 1000, 100}}, Constant)
-	want := &Timing{Cycles: []float64{100, 100, 100}, Noise: 9, Growth: Constant, Agree: 1, Runs: 3}
-	require.Equal(t, "it", want, got)
 }
 
 // TestRun: gcc loops at -O0; at -O2 a multiplication is left.
@@ -122,11 +117,11 @@ func TestRun(t *testing.T) {
 	const source = "../../../../../testdata/programs/sums.c"
 	done := 0
 	p := Plan{Source: source, Function: "product", Builds: []Build{{"gcc", "O0"}, {"gcc", "O2"}}, Sizes: []int{10, 20, 80},
-		Count: count.Options{Method: count.Step}, Runs: 1, Done: func(n int) { done = n }}
+		Count: count.Options{Method: count.Step}, Done: func(n int) { done = n }}
 	cells, err := Run(context.Background(), p)
 	require.Host(t, err)
 	require.NoError(t, err)
-	if len(cells) != 2 || cells[0].Growth != Linear || cells[1].Growth != Constant || cells[1].Instructions[2] > 10 || done != p.Steps() || cells[0].Timing == nil {
+	if len(cells) != 2 || cells[0].Growth != Linear || cells[1].Growth != Constant || cells[1].Instructions[2] > 10 || done != p.Steps() {
 		t.Errorf("%d of %d done: %+v", done, p.Steps(), cells)
 	}
 	bad := filepath.Join(t.TempDir(), "bad.c")

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 	"github.com/bbprof/bbprof/invariants"
 )
 
-// Window is a range of a program's execution.
 type Window struct {
 	Function     string
 	Instructions int             // from the function's first, including callees
@@ -38,7 +36,6 @@ type Counts struct {
 	Aliases               []Alias
 }
 
-// Alias is a load and a store that match only in the low 12 bits.
 type Alias struct {
 	Load, Store Access
 	Times       int // in the window
@@ -71,7 +68,8 @@ func Count(ctx context.Context, c program.Command, s program.Setup, w Window) (c
 		return err
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = &program.Error{Subject: c.Name, Problem: fmt.Sprintf("it did not reach the end of the window of %s in time and was killed", w.Function), Remedy: "raise -timeout, or make the window smaller"}
+		err = program.Errorf(c.Name, "raise -timeout, or make the window smaller",
+			"it did not reach the end of the window of %s in time and was killed", w.Function)
 	}
 	return counts, err
 }
@@ -90,7 +88,6 @@ type tracer struct {
 	blocks  []block
 }
 
-// block is memory that malloc returned.
 type block struct {
 	request program.Request
 	at      uint64
@@ -120,7 +117,8 @@ func (t *tracer) run(f program.Function) error {
 		return err
 	}
 	if stop.End != nil {
-		return &program.Error{Subject: t.command.Name, Problem: fmt.Sprintf("it never called %s: %v", t.w.Function, stop.End), Remedy: "is the function inlined where it is used, or not reached with these arguments?"}
+		return program.Errorf(t.command.Name, "is the function inlined where it is used, or not reached with these arguments?",
+			"it never called %s: %v", t.w.Function, stop.End)
 	}
 	if err := t.Unbreak(entry); err != nil {
 		return err
@@ -200,11 +198,8 @@ func (t *tracer) request(a program.Allocator, thread int) error {
 		if err != nil {
 			return err
 		}
-		if step.Gone {
-			break
-		}
-		if step.Executed {
-			b.at = step.Regs.GPR[asm.RAX]
+		if step.Executed || step.Gone {
+			b.at = step.Regs.GPR[asm.RAX] // 0 if it is gone
 			break
 		}
 	}
@@ -222,7 +217,6 @@ func (t *tracer) blockOf(addr uint64) program.Request {
 	return program.Request{}
 }
 
-// access records what an instruction with these registers before it accesses.
 func (t *tracer) access(regs asm.Regs) {
 	at := regs.RIP
 	in, ok := t.insts[at]
@@ -252,7 +246,6 @@ func (t *tracer) access(regs asm.Regs) {
 	}
 }
 
-// decode decodes the instruction at an address: the shortest valid run of bytes.
 func (t *tracer) decode(at uint64) *asm.Inst {
 	var code [15]byte // the longest (Intel SDM vol. 2, 2.3.11)
 	n := t.Code(at, code[:])

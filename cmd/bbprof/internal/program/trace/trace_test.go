@@ -3,8 +3,6 @@ package trace
 import (
 	"context"
 	"errors"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -42,7 +40,8 @@ func TestKnownAccesses(t *testing.T) {
 	)
 	c := require.Get(program.NewCommand([]string{tinyelf.Write(t, code, tinyelf.Symbol{Name: "f", Offset: 17})}))(t)
 	got := require.Get(count(t, c, program.Setup{}, Window{Function: "f", Instructions: 9}))(t)
-	if got.Instructions != 9 || got.Loads != 4 || got.Stores != 4 || got.Forwarded != 1 || got.Alias4K != 1 || got.Splits != 2 || got.PageSplits != 1 || got.Pages != 2 || got.Lines != 5 {
+	if got.Instructions != 9 || got.Loads != 4 || got.Stores != 4 || got.Forwarded != 1 || got.Alias4K != 1 ||
+		got.Splits != 2 || got.PageSplits != 1 || got.Pages != 2 || got.Lines != 5 {
 		t.Errorf("%+v", got)
 	}
 	if len(got.Aliases) != 1 || got.Aliases[0].Load.What != "[stack]" || got.Aliases[0].Load.Addr+4096 != got.Aliases[0].Store.Addr {
@@ -80,11 +79,7 @@ func TestEnvironment(t *testing.T) {
 // aliasing compiles a program and returns the environment sizes at which it aliases.
 func aliasing(t *testing.T, flags ...string) (at []int) {
 	t.Helper()
-	gcc := require.Tool(t, require.GCC, "gcc")
-	path := filepath.Join(t.TempDir(), "chain")
-	if out, err := exec.Command(gcc, append(flags, "-O1", "-o", path, "../../../../../testdata/programs/alias-chain.c")...).CombinedOutput(); err != nil {
-		require.Skip(t, require.GCC, "it does not compile here: %v: %s", err, out)
-	}
+	path := require.Compiled(t, "../../../../../testdata/programs/alias-chain.c", append(flags, "-O1")...)
 	c := require.Get(program.NewCommand([]string{path}))(t)
 	c.CleanEnv = true
 	const window = 60
@@ -95,7 +90,8 @@ func aliasing(t *testing.T, flags ...string) (at []int) {
 		}
 		at = append(at, size)
 		a := got.Aliases[0]
-		if a.Load.What != "[stack]" || a.Store.What != "sink" || a.Load.Addr%4096 != a.Store.Addr%4096 || !strings.HasPrefix(a.Load.Place, "main+") || a.Times < window/5 {
+		if a.Load.What != "[stack]" || a.Store.What != "sink" || a.Load.Addr%4096 != a.Store.Addr%4096 ||
+			!strings.HasPrefix(a.Load.Place, "main+") || a.Times < window/5 {
 			t.Errorf("%d bytes: %+v", size, got)
 		}
 	}

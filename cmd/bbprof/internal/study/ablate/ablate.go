@@ -92,7 +92,6 @@ func (s Step) of(b profiler.Block) profiler.Block {
 	return b
 }
 
-// Stage is the result of one block at one step.
 type Stage struct {
 	Step   string          `json:"step"`
 	Result profiler.Result `json:"result"`
@@ -121,7 +120,6 @@ func Crashed(r profiler.Result) bool {
 	return false
 }
 
-// Share is the result of a corpus at one step.
 type Share struct {
 	Step     string                 `json:"step"`
 	Paper    float64                `json:"paper_percent,omitzero"`
@@ -131,7 +129,6 @@ type Share struct {
 	Failed   int                    `json:"failed,omitzero"`
 }
 
-// Percent returns the share of blocks with a number.
 func (s Share) Percent() float64 { return 100 * float64(s.Profiled) / float64(max(s.Blocks, 1)) }
 
 // Corpus measures every block at each step, one block after the other, until next returns io.EOF. A rejection from next

@@ -1,7 +1,6 @@
 package ablate
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -89,23 +88,16 @@ func TestCorpus(t *testing.T) {
 	if shares[0].Reasons[verdict.SIGSEGV] != 4 || done != 7 || shares[5].Percent() != 400.0/7 {
 		t.Errorf("%d done, %+v", done, shares[0])
 	}
-	var w bytes.Buffer
-	if err := ShareFigure(shares).Draw(&w); err != nil {
-		t.Error(err)
-	}
 }
 
 func TestBlock(t *testing.T) {
 	m := &fake{}
-	stages := require.Get(Block(context.Background(), m, profiler.Block{Code: []byte("i"), Setup: profiler.Setup{Address: new(uint64(0x401000)), Set: initial.Set{{}}}}))(t)
+	stages := require.Get(Block(context.Background(), m, profiler.Block{Code: []byte("i"),
+		Setup: profiler.Setup{Address: new(uint64(0x401000)), Set: initial.Set{{}}}}))(t)
 	for i, s := range stages {
 		if want := i == 8; (s.Result.Status == profiler.OK) != want || Crashed(s.Result) == want {
 			t.Errorf("%s: %+v", s.Step, s.Result)
 		}
-	}
-	var w bytes.Buffer
-	if err := StageFigure(stages).Draw(&w); err != nil {
-		t.Error(err)
 	}
 	for i, s := range m.asked { // the block's own settings apply at every step
 		if *s.Address != 0x401000 || len(s.Set) != 1 {
@@ -127,7 +119,9 @@ func TestErrors(t *testing.T) {
 		t.Error(err)
 	}
 	lost := errors.New("lost")
-	if _, err := Corpus(context.Background(), &fake{}, func() (profiler.Block, *verdict.Rejection, error) { return profiler.Block{}, nil, lost }, nil); !errors.Is(err, lost) {
+	if _, err := Corpus(context.Background(), &fake{}, func() (profiler.Block, *verdict.Rejection, error) {
+		return profiler.Block{}, nil, lost
+	}, nil); !errors.Is(err, lost) {
 		t.Error(err)
 	}
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Kind is a kind of bound.
 type Kind string
 
 const (
@@ -30,7 +29,6 @@ const (
 	None     Kind = "none"      // none of these
 )
 
-// Time is a cycle count with its interval.
 type Time struct {
 	Cycles float64 `json:"cycles"`
 	Low    float64 `json:"low"`
@@ -85,14 +83,12 @@ type Part struct {
 	Untested    string `json:"untested,omitempty"`
 }
 
-// FrontEndReport compares the sources of instructions.
 type FrontEndReport struct {
 	Slots    float64 `json:"slots_per_cycle"` // instructions per cycle when all free slots are filled
 	Loop     *Time   `json:"loop,omitempty"`
 	Decoders *Time   `json:"decoders,omitempty"`
 }
 
-// Answer is the result for a block.
 type Answer struct {
 	Base     profiler.Result `json:"base"`
 	Bound    Kind            `json:"bound,omitempty"`
@@ -107,12 +103,10 @@ type Answer struct {
 	Address *profiler.Address `json:"address,omitempty"`
 }
 
-// Options select the questions.
 type Options struct {
 	NoParts bool // skip leaving instructions out
 }
 
-// question is the analysis of one block.
 type question struct {
 	ctx   context.Context
 	p     measure.Profiler
@@ -215,7 +209,6 @@ func (q *question) findRoom(*Answer) error {
 	return nil
 }
 
-// unchanged measures the given number of copies of the unchanged block.
 func (q *question) unchanged(copies int) (Time, string, error) {
 	if copies == 1 {
 		return Time{q.base.Cycles, q.base.CILow, q.base.CIHigh}, "", nil
@@ -273,7 +266,6 @@ const atOnce = 0.75
 // next to two chains of adds on Zen 5, a multiplication costs 0.28 cycles, and 1/3 once its units are full.
 const steeper = 0.1
 
-// probeSeries measures the block with increasing numbers of a probe.
 type probeSeries struct {
 	q      *question
 	probe  probe
@@ -393,7 +385,6 @@ func (q *question) frontEnds(a *Answer) error {
 // mostParts limits how many instructions are left out, with a measurement or two each.
 const mostParts = 200
 
-// parts leaves out the instructions one by one.
 func (q *question) parts(a *Answer) error {
 	if len(q.insts) == 1 || len(q.insts) > mostParts {
 		return nil

@@ -59,7 +59,8 @@ func TestGroups(t *testing.T) {
 		{"carry", "11c8", nil, []string{"adc (1)"}, []float64{1}},
 		{"a load's address", "488b1b", nil, []string{"mov (5)"}, []float64{5}},
 		{"through memory", "48890b 488b0b 4883c101", []invariants.Forward{{Store: 0, Load: 1}}, []string{"mov → mov (5) → add (1)"}, []float64{6}},
-		{"into the next iteration", "488b0b 4883c101 48890b", []invariants.Forward{{Store: 2, Load: 0, Copies: 1}}, []string{"mov (5) → add (1) → mov"}, []float64{6}},
+		{"into the next iteration", "488b0b 4883c101 48890b", []invariants.Forward{{Store: 2, Load: 0, Copies: 1}},
+			[]string{"mov (5) → add (1) → mov"}, []float64{6}},
 		{"an instruction of unknown latency", "f30f5ec1", nil, []string{"divss (?)"}, []float64{0}},
 		{"of two ways that take as long, the shorter", "480fafc0 4801c8 4889c2 4801d0", nil, []string{"imul (3) → add (1) → add (1)"}, []float64{5}},
 	} {
@@ -275,17 +276,21 @@ func TestFind(t *testing.T) {
 		want      []Kind
 		says      string
 	}{
-		{"a chain", "480fafc0", madeUp{chain: "imul rax, rax", takes: 3, cut: "mov eax, 0x12345600"}, []Kind{Chain}, "bound by a carried chain of 3.0 cycles: imul (3);"},
+		{"a chain", "480fafc0", madeUp{chain: "imul rax, rax", takes: 3, cut: "mov eax, 0x12345600"}, []Kind{Chain},
+			"bound by a carried chain of 3.0 cycles: imul (3);"},
 		{"a chain that cutting does not end", "480fafc0", madeUp{chain: "imul rax, rax", takes: 3}, []Kind{None}, "bound by no chain"},
 		{"loads", "488b03 488b4b08 488b5310", madeUp{}, []Kind{Class}, "bound by the units for load and load again;"},
 		{"multiplications", "480fafcb 4889c3", madeUp{}, []Kind{Class}, "bound by the units for multiply;"},
-		{"vectors", "0f54c1 0f54d1 0f54d9", madeUp{}, []Kind{Class}, "bound by the units for vector integer, vector add, vector multiply, shuffle, vector to general and divide;"},
+		{"vectors", "0f54c1 0f54d1 0f54d9", madeUp{}, []Kind{Class},
+			"bound by the units for vector integer, vector add, vector multiply, shuffle, vector to general and divide;"},
 		{"slots", strings.Repeat("90", 12), madeUp{}, []Kind{FrontEnd}, "bound by the front end at 6.00 instructions a cycle;"},
 		{"slots of nops in pairs", strings.Repeat("90", 12), madeUp{fuses: true}, []Kind{FrontEnd}, "bound by the front end at 12.00 instructions a cycle;"},
-		{"slots of moves, where nops find room", strings.Repeat("4889c3", 6), madeUp{fuses: true}, []Kind{FrontEnd}, "bound by the front end at 6.00 instructions a cycle;"},
+		{"slots of moves, where nops find room", strings.Repeat("4889c3", 6), madeUp{fuses: true}, []Kind{FrontEnd},
+			"bound by the front end at 6.00 instructions a cycle;"},
 		{"both", "480fafc1 9090909090", madeUp{}, []Kind{Class, FrontEnd}, "bound by the units for multiply; and by the front end"},
 	} {
-		a := require.Get(Find(context.Background(), c.core, profiler.Block{Code: unhex(t, c.hex), Setup: profiler.Setup{Address: new(uint64(0x401000))}}, Options{}))(t)
+		a := require.Get(Find(context.Background(), c.core, profiler.Block{Code: unhex(t, c.hex),
+			Setup: profiler.Setup{Address: new(uint64(0x401000))}}, Options{}))(t)
 		if d := cmp.Diff(c.want, a.Bounds); d != "" || !strings.HasPrefix(a.Sentence, c.says) {
 			t.Errorf("%s: %q, want %q\n%s", c.name, a.Sentence, c.says, d)
 		}

@@ -83,7 +83,6 @@ func (q *question) cutMemory(d dependency) (c cut, why string) {
 	return c, ""
 }
 
-// with adds the cuts, or their controls, to a change.
 func (c *change) with(cuts []cut, control bool) {
 	if c.before == nil {
 		c.before = map[int][][]byte{}
@@ -169,7 +168,6 @@ func (q *question) chains(a *Answer) error {
 // possible reports whether the block takes long enough for a chain of at least a cycle per round.
 func (c *ChainReport) possible(cycles float64) bool { return cycles*float64(c.Copies) > 0.95 }
 
-// saving is the time that cuts save, and the resulting time.
 type saving struct {
 	Time
 	cut Time
@@ -197,10 +195,8 @@ func (q *question) saved(cuts, others []cut) (s saving, why string, err error) {
 	return s, why, err
 }
 
-// mostCuts limits how many cuts of a group are tried one by one.
 const mostCuts = 6
 
-// alone returns the cuts one by one, if there are several.
 func alone(cuts []cut) (each [][]cut) {
 	if len(cuts) < 2 || len(cuts) > mostCuts {
 		return nil
@@ -211,7 +207,6 @@ func alone(cuts []cut) (each [][]cut) {
 	return each
 }
 
-// cutsOf cuts all carried dependencies of a group.
 func (q *question) cutsOf(g group) (cuts []cut, why string) {
 	seen := map[string]bool{}
 	for _, d := range g.carried() {
@@ -263,7 +258,6 @@ func (q *question) describe(g group) (r ChainReport, known bool) {
 	return r, known
 }
 
-// rotated makes a cycle begin with its first instruction.
 func rotated(cycle []dependency) []dependency {
 	first := 0
 	for i, d := range cycle {

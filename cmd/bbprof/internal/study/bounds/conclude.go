@@ -63,7 +63,6 @@ func (a *Answer) conclude() {
 	a.Sentence = "bound by " + strings.Join(says, "; and by ") + a.free()
 }
 
-// hidden returns the chains that are as long as the time although cutting one saves nothing.
 func (a *Answer) hidden(cycles float64) (list []*ChainReport) {
 	for i := range a.Chains {
 		if c := &a.Chains[i]; !c.Binds && c.Documented > 0 && math.Abs(c.Documented-cycles) <= stat.EffectShare*cycles {
@@ -99,7 +98,6 @@ func (a *Answer) full(share float64) (names []string) {
 	return names
 }
 
-// list joins names: a, b and c.
 func list(names []string) string {
 	if len(names) < 2 {
 		return strings.Join(names, "")
@@ -136,7 +134,6 @@ func (a *Answer) slackOf(class string) *Slack {
 	return nil
 }
 
-// free says how much of the slots and of the commonest units is free.
 func (a *Answer) free() string {
 	var parts []string
 	if s, known := a.freeSlots(); known {

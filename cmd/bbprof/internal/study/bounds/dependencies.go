@@ -7,7 +7,6 @@ import (
 	"github.com/bbprof/bbprof/invariants"
 )
 
-// dependency is a value passed from one instruction to another.
 type dependency struct {
 	from, to int // indexes in the block, from 0
 	copies   int // distance in copies; 0 within an iteration
@@ -81,7 +80,6 @@ type group struct {
 	dependencies []dependency
 }
 
-// carried returns the loop-carried dependencies.
 func (g group) carried() (all []dependency) {
 	for _, d := range g.dependencies {
 		if d.copies > 0 {
@@ -130,17 +128,14 @@ func groups(n int, all []dependency) []group {
 	return found
 }
 
-// cycle is a closed path in a group.
 type cycle struct {
 	dependencies []dependency // each starts where the one before ends
 	latency      float64      // of one round, as documented; 0 if one is unknown
 	copies       int          // iterations per round
 }
 
-// perIteration returns the documented time per iteration.
 func (c cycle) perIteration() float64 { return c.latency / float64(c.copies) }
 
-// maxCycles bounds how many cycles of a group are examined.
 const maxCycles = 20_000
 
 // longest returns the cycle of a group with the highest latency per iteration, given an instruction's latency for the

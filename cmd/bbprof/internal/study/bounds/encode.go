@@ -26,14 +26,12 @@ func encode(form string, at asm.Address, values ...int) []byte {
 	return code
 }
 
-// pointer is [base+disp].
 func pointer(base int, disp int32) asm.Address {
 	return asm.Address{Base: asm.Reg(base), Index: -1, Disp: disp}
 }
 
 func join(parts ...[]byte) []byte { return slices.Concat(parts...) }
 
-// movImm is mov r, imm.
 func movImm(r int, v uint64) []byte {
 	e := asm.NewEmitter(0)
 	e.MovImm(asm.Reg(r), v)
@@ -79,7 +77,6 @@ func operand(in *asm.Inst, m *asm.Mem, moved int64) (at asm.Address, prefix []by
 	return at, prefix, true
 }
 
-// stores maps a width to the form that stores it.
 var stores = map[int]string{1: "mov m8, r8", 2: "mov m16, r16", 4: "mov m32, r32", 8: "mov m64, r64", 16: "vmovups m128, xmm", 32: "vmovups m256, ymm"}
 
 // store stores a register at the address of an access, plus moved bytes, with the access's width; ok is false if there
@@ -97,7 +94,6 @@ func store(in *asm.Inst, m *asm.Mem, gpr, vector int, moved int64) (code []byte,
 	return join(prefix, encode(form, at, 0, reg)), true
 }
 
-// change describes a changed block.
 type change struct {
 	copies  int              // number of copies, at least 1
 	before  map[int][][]byte // instructions to insert before an instruction, in every copy

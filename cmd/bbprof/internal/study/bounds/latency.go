@@ -9,7 +9,6 @@ import (
 	"github.com/bbprof/bbprof/internal/cpu"
 )
 
-// cycles holds one latency for every core, by column.
 type cycles = [cpu.LatencyColumns]float64
 
 // unknownLatency stands for an instruction that is not in the table: it exceeds all known ones, so that the path
@@ -29,7 +28,8 @@ var latencies = func() map[string]cycles {
 	}{
 		{cycles{1, 1, 1, 1, 2, 2, 1}, "adc sbb shlx shrx sarx"},
 		{cycles{1, 1, 1, 1, 3, 3, 1}, "blsi blsr blsmsk"},
-		{cycles{1, 1, 1, 1, 1, 1, 1}, "add sub and or xor not neg inc dec lea cmp test shl shr sar rol ror rorx andn bt bts btr btc movsx movsxd movzx cbw cwde cdqe cwd cdq cqo clc stc cmc"},
+		{cycles{1, 1, 1, 1, 1, 1, 1}, "add sub and or xor not neg inc dec lea cmp test shl shr sar rol ror rorx andn bt " +
+			"bts btr btc movsx movsxd movzx cbw cwde cdqe cwd cdq cqo clc stc cmc"},
 		{cycles{}, "mov movaps movapd movdqa movdqu movups movupd vmovaps vmovapd vmovdqa vmovdqu vmovups vmovupd vmovdqa32 vmovdqa64 vmovdqu32 vmovdqu64 push"},
 		{cycles{3, 3, 3, 3, 5, 4, 3}, "imul mul"},
 		{cycles{3, 3, 3, 5, 6, 5, 3}, "mulx"},
@@ -38,9 +38,12 @@ var latencies = func() map[string]cycles {
 		{cycles{3, 3, 3, 4, 3, 3, 3}, "pdep pext crc32"},
 		{cycles{2, 2, 2, 2, 1, 1, 1}, "bswap"},
 		{cycles{2, 2, 2, 2, 3.5, 2.4, 1}, "xchg"},
-		{cycles{1, 1, 1, 1, 1, 1, 1}, "pop paddb paddw paddd paddq psubb psubw psubd psubq pand pandn por pxor pminub pmaxub pminsw pmaxsw pavgb pavgw pcmpeqb pcmpeqw pcmpeqd pcmpgtb pcmpgtw pcmpgtd " +
-			"andps andpd andnps andnpd orps orpd xorps xorpd punpcklbw punpcklwd punpckldq punpcklqdq punpckhbw punpckhwd punpckhdq punpckhqdq pshufd pshuflw pshufhw pshufb shufps shufpd " +
-			"unpcklps unpcklpd unpckhps unpckhpd packsswb packssdw packuswb packusdw palignr pabsb pabsw pabsd psllw pslld psllq psrlw psrld psrlq psraw psrad pslldq psrldq movss movsd movq blendps blendpd pblendw"},
+		{cycles{1, 1, 1, 1, 1, 1, 1}, "pop paddb paddw paddd paddq psubb psubw psubd psubq pand pandn por pxor pminub " +
+			"pmaxub pminsw pmaxsw pavgb pavgw pcmpeqb pcmpeqw pcmpeqd pcmpgtb pcmpgtw pcmpgtd " +
+			"andps andpd andnps andnpd orps orpd xorps xorpd punpcklbw punpcklwd punpckldq punpcklqdq punpckhbw punpckhwd " +
+			"punpckhdq punpckhqdq pshufd pshuflw pshufhw pshufb shufps shufpd " +
+			"unpcklps unpcklpd unpckhps unpckhpd packsswb packssdw packuswb packusdw palignr pabsb pabsw pabsd psllw pslld " +
+			"psllq psrlw psrld psrlq psraw psrad pslldq psrldq movss movsd movq blendps blendpd pblendw"},
 		{cycles{4, 3, 3, 2, 3, 2, 3}, "addps addpd addss addsd subps subpd subss subsd"},
 		{cycles{4, 4, 3, 3, 4, 3, 3}, "mulps mulpd mulss mulsd"},
 		{cycles{4, 4, 4, 4, 3, 2, 2}, "minps minpd minss minsd maxps maxpd maxss maxsd cmpps cmppd cmpss cmpsd"},

@@ -62,7 +62,6 @@ func (a Answer) onChain(instruction int) bool {
 	return false
 }
 
-// Columns returns the column names of an answer's row; the first are those of any result.
 func Columns() []string {
 	names := []string{"hex", "status", "reason", "cycles", "ci_low", "ci_high", "bound", "bounds", "says", "chain", "chain_saved", "slots_per_cycle"}
 	for _, p := range slices.Concat(frontEnd, classes) {

@@ -94,7 +94,6 @@ var slots = []probe{
 	{"zero idiom", "vxorps x, x, x of one register", func(r room, _ int) []byte { return r.onVector("vxorps", r.vector) }},
 }
 
-// frontEnd lists the probes of the front end.
 var frontEnd = []probe{
 	slots[0], slots[1],
 	{"long nop", "nop of 8 bytes", func(room, int) []byte { return nop8 }},
@@ -138,7 +137,6 @@ var classes = []probe{
 	{"divide", "vdivps x, x, x", func(r room, n int) []byte { return r.onVectors("vdivps") }},
 }
 
-// word returns the displacement of the nth access.
 func (r room) word(n int) int32 { return r.disp + int32(n%8*8) }
 
 func (r room) general(code func() []byte) []byte {

@@ -19,7 +19,6 @@ type Block struct {
 	Reason verdict.Reason // if it was rejected
 }
 
-// setup returns the set-up of the baseline's measurement.
 func (b Block) setup(tolerate ...verdict.Reason) profiler.Setup {
 	return profiler.Setup{Address: b.At, Set: b.Set, Tolerate: tolerate}
 }
@@ -35,5 +34,4 @@ func NewBlock(row int, code []byte, cycles, low, high float64) (Block, error) {
 	return Block{Row: row, Code: code, Cycles: cycles, Half: max((high-low)/2, leastHalf)}, nil
 }
 
-// Measured reports whether there is a measurement to compare with.
 func (b *Block) Measured() bool { return b.Cycles > 0 }

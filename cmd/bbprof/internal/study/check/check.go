@@ -21,7 +21,6 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Status is the outcome's kind.
 type Status string
 
 const (
@@ -54,8 +53,7 @@ type Outcome struct {
 
 type Options struct {
 	Threshold float64 // tolerated slowdown as a share of a block's cycles
-	// Start starts a profiler with a new child.
-	Start func() (measure.ProfileCloser, error)
+	Start     func() (measure.ProfileCloser, error)
 	// Screened receives the number of blocks measured once; may be nil.
 	Screened func(n int)
 }
@@ -155,7 +153,6 @@ type run struct {
 	suspects []*suspect // by block; nil if not a suspect
 }
 
-// suspect holds a block's new measurements.
 type suspect struct {
 	logs      []float64          // logarithms of cycles
 	halves    []float64          // half-widths of their intervals, relative to the cycles
@@ -163,7 +160,6 @@ type suspect struct {
 	failures  int                // measurements without a number
 }
 
-// round calls do for each block with a new child.
 func (r *run) round(ctx context.Context, do func(ctx context.Context, p measure.Profiler, i int) error) error {
 	p, err := r.Start()
 	if err != nil {

@@ -257,7 +257,9 @@ func TestNotMeasured(t *testing.T) {
 		return 2, nil
 	})
 	got := require.Get(Run(context.Background(), l.baseline(7, 2), Options{Threshold: 0.02, Start: l.start}))(t)
-	for i, want := range []Outcome{{Status: Fine}, {Status: Unknown, Rejection: sigill}, {Status: Unknown, Rejection: noise}, {Status: Unknown, Rejection: noise}, {Status: Slower}, {Status: Slower}, {Status: Fine}} {
+	for i, want := range []Outcome{{Status: Fine}, {Status: Unknown, Rejection: sigill},
+		{Status: Unknown, Rejection: noise}, {Status: Unknown, Rejection: noise}, {Status: Slower}, {Status: Slower},
+		{Status: Fine}} {
 		require.Equal(t, fmt.Sprintf("block %d", i), want, Outcome{Status: got[i].Status, Rejection: got[i].Rejection})
 	}
 	if asks := 1 + retestRounds - leastRetests + 1; l.asked[1] != 1 || l.asked[2] != asks {
@@ -294,7 +296,8 @@ func TestFailureIsOfOneBlock(t *testing.T) {
 		return 3, nil
 	})
 	got := require.Get(Run(t.Context(), l.baseline(5, 2), Options{Threshold: 0.02, Start: l.start}))(t)
-	for i, want := range []Outcome{{Status: Slower}, {Status: Failed, Failure: broken.Error()}, {Status: Failed, Failure: broken.Error()}, {Status: Failed, Failure: broken.Error()}, {Status: Slower}} {
+	for i, want := range []Outcome{{Status: Slower}, {Status: Failed, Failure: broken.Error()},
+		{Status: Failed, Failure: broken.Error()}, {Status: Failed, Failure: broken.Error()}, {Status: Slower}} {
 		require.Equal(t, fmt.Sprintf("block %d", i), want, Outcome{Status: got[i].Status, Failure: got[i].Failure})
 	}
 	if l.asked[1] != 1 {
@@ -365,7 +368,8 @@ func TestAgainst(t *testing.T) {
 	b := func(row int, code byte, cycles float64) Block {
 		return Block{Row: row, Code: []byte{code}, Cycles: cycles, Half: cycles / 100}
 	}
-	out := Against([]Block{b(1, 1, 10), b(2, 2, 10), b(3, 3, 10)}, []Block{b(1, 1, 10), b(2, 1, 10.01), b(3, 1, 9.99), {Code: []byte{2}, Reason: verdict.Timeout}}, identity, 0.02)
+	out := Against([]Block{b(1, 1, 10), b(2, 2, 10), b(3, 3, 10)},
+		[]Block{b(1, 1, 10), b(2, 1, 10.01), b(3, 1, 9.99), {Code: []byte{2}, Reason: verdict.Timeout}}, identity, 0.02)
 	if out[0].Status != Fine || out[0].Fresh != 3 || out[1].Rejection.Reason != verdict.Timeout || out[2].Status != Unknown || out[2].Rejection.Reason != absent {
 		t.Errorf("%+v", out)
 	}

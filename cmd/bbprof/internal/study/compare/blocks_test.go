@@ -54,7 +54,9 @@ func TestBlocksShareTheirState(t *testing.T) {
 		{"b cannot have any", map[byte]string{2: "none"}, "", "b"},
 	} {
 		f := &fake{needs: c.needs}
-		measure, first, err := Blocks(context.Background(), f, []profiler.Block{{Code: []byte{1}, Setup: profiler.Setup{Address: new(uint64(1))}}, {Code: []byte{2}, Setup: profiler.Setup{Address: new(uint64(2))}}})
+		measure, first, err := Blocks(context.Background(), f,
+			[]profiler.Block{{Code: []byte{1}, Setup: profiler.Setup{Address: new(uint64(1))}},
+				{Code: []byte{2}, Setup: profiler.Setup{Address: new(uint64(2))}}})
 		if c.want == "" {
 			var side *SideError
 			var rejection *verdict.Rejection

@@ -3,14 +3,12 @@ package compare
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// Verdict says how b compares with a.
 type Verdict string
 
 const (
@@ -38,9 +36,8 @@ type Conclusion struct {
 	Detects float64 `json:"detects_percent"`
 
 	// For linked programs, Proposal is the mean of all differences, trial by trial in every layout, as if no two shared
-	// a link or a set-up; Median is the median of the differences of medians.
+	// a link or a set-up.
 	Proposal *Estimate `json:"mean_of_all_differences,omitempty"`
-	Median   *Estimate `json:"median_difference,omitempty"`
 
 	Layouts int     `json:"layouts"`
 	WonA    int     `json:"won_by_a"` // layouts in which a is faster
@@ -55,7 +52,6 @@ type Conclusion struct {
 	test stat.Test
 }
 
-// Estimate is a difference in percent with its 95 % interval.
 type Estimate struct {
 	Value float64 `json:"difference_percent"`
 	Low   float64 `json:"ci_low_percent"`
@@ -66,7 +62,6 @@ func (e *Estimate) String() string {
 	return fmt.Sprintf("%+.2f %%, 95 %% interval %+.2f to %+.2f %%", e.Value, e.Low, e.High)
 }
 
-// Summary describes the distribution of one side's values.
 type Summary struct {
 	Mean float64 `json:"mean"`
 	Low  float64 `json:"min"` // over the layouts
@@ -110,7 +105,6 @@ func Paired(pairs []Pair, comparisons int) (Conclusion, error) {
 	return c, nil
 }
 
-// decide records the result of a test of differences in percent.
 func (c *Conclusion) decide(method string, test stat.Test, comparisons int) {
 	c.Detects = test.Detectable(Power)
 	if d := stat.Student(test.DF); comparisons > 1 {
@@ -144,9 +138,6 @@ func Linked(pairs []Pair, setups, comparisons int) (Conclusion, error) {
 	}
 	mean := stat.OneSample(all)
 	c.Proposal = &Estimate{mean.Mean, mean.Low, mean.High}
-	if median, low, high := stat.MedianInterval(c.differences()); low > math.Inf(-1) { // JSON has no infinity
-		c.Median = &Estimate{median, low, high}
-	}
 	return c, err
 }
 

@@ -16,13 +16,13 @@ func Figure(unit string, cs []Conclusion, all []Measured) plot.Figure {
 		values.Names = append(values.Names, Name(i))
 	}
 	if len(cs) == 1 {
-		return plot.Figure{Beside: true, Panels: []plot.Panel{values, {Title: string(cs[0].Verdict), X: "b against a, %", Y: "layouts", Series: cs[0].distribution()}}}
+		return plot.Figure{Beside: true, Panels: []plot.Panel{values,
+			{Title: string(cs[0].Verdict), X: "b against a, %", Y: "layouts", Series: cs[0].distribution()}}}
 	}
 	means := plot.Panel{Title: "against a", Y: "difference, %", Names: values.Names[1:], Zero: true, Series: []plot.Series{differences(cs)}}
 	return plot.Figure{Beside: true, Panels: []plot.Panel{values, means}}
 }
 
-// values draws each side as a box and a column of points, in the order of the layouts.
 func values(all []Measured) []plot.Series {
 	const boxWidth, left, columnWidth = 0.25, 0.2, 0.3 // in units of the distance between sides
 	boxes := plot.Series{Kind: plot.Boxes, Width: boxWidth}
@@ -47,7 +47,6 @@ func differences(cs []Conclusion) plot.Series {
 	return s
 }
 
-// distribution draws a histogram of the differences, with 0 and, above it, the mean with its interval.
 func (c Conclusion) distribution() []plot.Series {
 	bars, top := histogram(c.differences())
 	return []plot.Series{bars,
@@ -79,7 +78,8 @@ func histogram(xs []float64) (bars plot.Series, top float64) {
 // FigureAll draws the differences of many pairs of blocks with intervals, in ascending order.
 func FigureAll(all []Conclusion) plot.Figure {
 	sorted := slices.SortedFunc(slices.Values(all), func(a, b Conclusion) int { return cmp.Compare(a.Mean, b.Mean) })
-	return plot.Figure{Title: "b against a", X: "pairs of blocks, by difference", Panels: []plot.Panel{{Y: "difference, %", Series: []plot.Series{differences(sorted)}}}}
+	return plot.Figure{Title: "b against a", X: "pairs of blocks, by difference",
+		Panels: []plot.Panel{{Y: "difference, %", Series: []plot.Series{differences(sorted)}}}}
 }
 
 // Speedup draws a's time over b's against the environment's size as a line, within intervals if there are enough
@@ -100,7 +100,6 @@ func (c Conclusion) Speedup(name string, pairs []Pair) plot.Series {
 	return s
 }
 
-// Curve draws speed-ups against the environment's size.
 func Curve(title string, speedups []plot.Series) plot.Figure {
 	return plot.Figure{Title: title, X: "padding of the environment, bytes", Panels: []plot.Panel{{Y: "speed-up over a", Series: speedups}}}
 }

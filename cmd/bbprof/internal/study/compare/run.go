@@ -13,20 +13,17 @@ import (
 // means that the side has no value in this layout; any other error ends the run.
 type Measure func(ctx context.Context, l Layout) (float64, error)
 
-// Measured holds one layout's values: one per trial and side.
 type Measured struct {
 	Layout Layout
 	Sides  [][]float64
 }
 
-// Pair holds one layout's values of the first side and another.
 type Pair struct {
 	Layout Layout    `json:"layout"`
 	A      []float64 `json:"a"`
 	B      []float64 `json:"b"`
 }
 
-// Pairs pairs the first side with another.
 func Pairs(all []Measured, side int) (pairs []Pair) {
 	for _, m := range all {
 		pairs = append(pairs, Pair{m.Layout, m.Sides[0], m.Sides[side]})
@@ -87,10 +84,8 @@ func Run(ctx context.Context, layouts []Layout, plan experiment.Plan, sides []Me
 	return all, dropped, nil
 }
 
-// Name returns a side's letter: a, b, c, …
 func Name(side int) string { return string(rune('a' + side)) }
 
-// SideError is an error of one side.
 type SideError struct {
 	Side string
 	Err  error

@@ -60,7 +60,6 @@ func OfSuite(programs [][]Pair) (s Suite) {
 	return s
 }
 
-// Figure draws a box of speed-ups for each program, next to the distribution over layouts of the suite's mean.
 func (s Suite) Figure(names []string, programs [][]Pair) plot.Figure {
 	const boxWidth = 0.5 // in units of the distance between programs
 	boxes := plot.Series{Kind: plot.Boxes, Width: boxWidth}

@@ -50,7 +50,8 @@ var built = []struct {
 	},
 	{
 		// 64 bytes of nops of 10, 10, 12, 6, 6, 6, 7 and 7 bytes
-		"long and short nops", strings.Repeat("66660f1f840000000000", 2) + "666666660f1f840000000000" + strings.Repeat("660f1f440000", 3) + strings.Repeat("0f1f8000000000", 2), nil,
+		"long and short nops",
+		strings.Repeat("66660f1f840000000000", 2) + "666666660f1f840000000000" + strings.Repeat("660f1f440000", 3) + strings.Repeat("0f1f8000000000", 2), nil,
 		"code alignment", func(c expect.Core) bool { return c.EntryLines }, "", // how an op-cache entry meets a line
 	},
 	{

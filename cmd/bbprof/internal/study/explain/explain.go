@@ -16,15 +16,11 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// Explanation is the result for a block.
 type Explanation struct {
 	Base     profiler.Result      `json:"base"`
 	Findings []experiment.Finding `json:"findings"`
-	// Layouts says what decides between layouts; nil if not all were measured.
-	Layouts *Layouts `json:"layouts,omitempty"`
 }
 
-// Options control the precision.
 type Options struct {
 	Rounds int    // pairs per hypothesis, default DefaultRounds
 	Seed   uint64 // for the random order within a round
@@ -40,9 +36,6 @@ type question struct {
 	insts []asm.Inst
 	setup profiler.Setup
 	base  profiler.Result
-	opts  Options
-	grid  *grid    // where layouts differ
-	found *Layouts // the result
 }
 
 // Explain explains a block in a set-up, with the code at the start of a page unless given. The results of p must carry
@@ -55,7 +48,7 @@ func Explain(ctx context.Context, p measure.Profiler, code []byte, setup profile
 	if setup.CodeOffset == nil {
 		setup.CodeOffset = new(0)
 	}
-	q := &question{ctx: ctx, p: p, code: code, setup: setup, opts: opts}
+	q := &question{ctx: ctx, p: p, code: code, setup: setup}
 	var err error
 	if q.base, err = q.measure(setup); err != nil || q.base.Status != profiler.OK || q.base.Predicted == nil || q.base.Host == nil {
 		return Explanation{Base: q.base}, err
@@ -83,7 +76,7 @@ func Explain(ctx context.Context, p measure.Profiler, code []byte, setup profile
 	if err != nil {
 		return Explanation{}, err
 	}
-	return Explanation{Base: q.base, Findings: findings, Layouts: q.found}, nil
+	return Explanation{Base: q.base, Findings: findings}, nil
 }
 
 // leastRounds is the fewest pairs for Student's interval.
@@ -97,7 +90,6 @@ type arm struct {
 	of func(profiler.Result) float64 // the compared value; nil means cycles
 }
 
-// change tests a hypothesis by a change of the set-up.
 func change(here, what string, with, without profiler.Setup) test {
 	return test{Finding: experiment.Finding{Here: here, Change: what}, With: arm{Setup: with}, Without: arm{Setup: without}}
 }

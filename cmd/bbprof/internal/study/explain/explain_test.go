@@ -27,7 +27,6 @@ type core struct {
 
 	// layout is a layout's cost, by the first copy's byte in its line, the nops before it, and the rename phase.
 	layout func(byte, nops, offset int) float64
-	steady bool // copies after the first hundreds do not pay it
 
 	noise    float64 // standard deviation, as a share
 	disturb  int     // every disturb-th measurement is disturbed
@@ -101,7 +100,8 @@ func (c *core) Profile(_ context.Context, b profiler.Block) (profiler.Result, er
 		Status:       profiler.OK, Cycles: cycles, CILow: cycles * 0.99, CIHigh: cycles * 1.01,
 		UnrollShort: factors.Short, UnrollLong: factors.Long, Pages: pages, Frames: min(pages, max(b.Setup.Frames, 1)),
 		Init: init, Predicted: &p,
-		Host: &profiler.HostReport{CPU: profiler.CPU{DispatchWidth: 6, FrontEnd: unroll.FrontEnd{L1I: l1i, OpCache: unroll.OpCache{Lines: 256, OpsPerLine: 6, Window: 32}}}},
+		Host: &profiler.HostReport{CPU: profiler.CPU{DispatchWidth: 6,
+			FrontEnd: unroll.FrontEnd{L1I: l1i, OpCache: unroll.OpCache{Lines: 256, OpsPerLine: 6, Window: 32}}}},
 	}, nil
 }
 
@@ -118,15 +118,11 @@ func (c *core) layouts(s profiler.Setup, cycles float64) (all []profiler.LayoutC
 				break
 			}
 		}
-		nops := nopsIn(at)
+		nops := (at + 8) / 9 // of at most nine bytes each
 		if s.LeadNops > 0 {
 			nops = s.LeadNops
 		}
-		cost := c.layout(at, nops, l.Offset())
-		if c.steady && s.Unroll != nil && s.Unroll.Short > 128 {
-			cost = 0
-		}
-		all = append(all, profiler.LayoutCycles{Layout: n, Cycles: (cycles + cost) * (1 + c.noise*c.random.NormFloat64())})
+		all = append(all, profiler.LayoutCycles{Layout: n, Cycles: (cycles + c.layout(at, nops, l.Offset())) * (1 + c.noise*c.random.NormFloat64())})
 	}
 	return all
 }
@@ -261,7 +257,8 @@ func TestErrors(t *testing.T) {
 		}
 	}
 	rejected := &rejecting{}
-	if e, err := Explain(context.Background(), rejected, unhex(t, pair), profiler.Setup{}, Options{}); err != nil || e.Base.Reason != verdict.SIGFPE || len(e.Findings) > 0 {
+	if e, err := Explain(context.Background(), rejected, unhex(t, pair), profiler.Setup{}, Options{}); err != nil ||
+		e.Base.Reason != verdict.SIGFPE || len(e.Findings) > 0 {
 		t.Errorf("%+v %v", e, err)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
 )
 
-// Figure draws the measured effects, in percent of the time without the cause.
 func Figure(e Explanation) plot.Figure {
 	effects := plot.Series{Kind: plot.Dots}
 	f := plot.Figure{Title: fmt.Sprintf("%.3f cycles per iteration as set up", e.Base.Cycles)}

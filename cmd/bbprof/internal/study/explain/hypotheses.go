@@ -107,7 +107,6 @@ func (q *question) splitsApart(here string) (test, error) {
 	return t, err
 }
 
-// pointers lists the registers used in addresses.
 func (q *question) pointers() []asm.Reg {
 	var regs []asm.Reg
 	for i := range q.insts {
@@ -172,7 +171,6 @@ func (q *question) withInit(change func(*initial.State)) profiler.Setup {
 	return s
 }
 
-// frameSharing gives each page its own frame.
 func (q *question) frameSharing() (test, error) {
 	p := *q.base.Predicted
 	switch {
@@ -232,7 +230,6 @@ func (q *question) at(offset, nops int) profiler.Setup {
 	return s
 }
 
-// subnormals makes them count as zero.
 func (q *question) subnormals() (test, error) {
 	if q.base.Init.MXCSR != initial.DefaultMXCSR {
 		return absent("subnormals count as zero"), nil

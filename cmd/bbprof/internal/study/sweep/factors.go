@@ -12,10 +12,8 @@ import (
 	"github.com/bbprof/bbprof/unroll"
 )
 
-// maxShift limits how far a pointer moves.
 const maxShift = 1 << 20
 
-// Factors lists the factors of blocks by flag.
 var Factors = []struct {
 	Flag, Help    string
 	column, label string // %s stands for the registers
@@ -23,9 +21,11 @@ var Factors = []struct {
 	from, to      int
 	set           func(s *profiler.Setup, regs []asm.Reg, value int)
 }{
-	{"code", "where the first copy stands, in bytes from the start of a page", "code_offset_bytes", "first copy, bytes from the start of a page", "offsets within a page", 0, layout.PageSize - 1,
+	{"code", "where the first copy stands, in bytes from the start of a page", "code_offset_bytes",
+		"first copy, bytes from the start of a page", "offsets within a page", 0, layout.PageSize - 1,
 		func(s *profiler.Setup, _ []asm.Reg, v int) { s.CodeOffset = &v }},
-	{"data", "bytes added to the registers of -regs: what the environment's size does to a stack (default of -regs: rsp,rbp)", "data_offset_bytes", "bytes added to %s", "data offsets", -maxShift, maxShift,
+	{"data", "bytes added to the registers of -regs: what the environment's size does to a stack (default of -regs: " +
+		"rsp,rbp)", "data_offset_bytes", "bytes added to %s", "data offsets", -maxShift, maxShift,
 		func(s *profiler.Setup, regs []asm.Reg, v int) {
 			for _, r := range regs {
 				s.Init.GPR[r] += uint64(v)
@@ -33,7 +33,8 @@ var Factors = []struct {
 		}},
 	{"distance", "how many bytes the second of the two registers of -regs is above the first", "distance_bytes", "%s, bytes", "distances", -maxShift, maxShift,
 		func(s *profiler.Setup, regs []asm.Reg, v int) { s.Init.GPR[regs[1]] = s.Init.GPR[regs[0]] + uint64(v) }},
-	{"copies", "copies in the longer image, four times those of the shorter", "copies", "copies in the longer image, four times those of the shorter", "copies", 2, layout.CodeSize,
+	{"copies", "copies in the longer image, four times those of the shorter", "copies",
+		"copies in the longer image, four times those of the shorter", "copies", 2, layout.CodeSize,
 		func(s *profiler.Setup, _ []asm.Reg, v int) { s.Unroll = &unroll.Factors{Short: max(v/4, 1), Long: v} }},
 	{"framecount", "on how many physical pages, called frames, the block's pages stand", "frames", "physical pages", "frames", 1, layout.MaxFrames,
 		func(s *profiler.Setup, _ []asm.Reg, v int) { s.Frames = v }},

@@ -26,7 +26,8 @@ func TestKernels(t *testing.T) {
 	t.Cleanup(p.Close)
 	input := initial.Paper()
 	input.GPR[asm.RDX] = 0x30000000
-	base := profiler.Setup{CodeOffset: new(0), Init: &input, Frames: 16, Tolerate: []verdict.Reason{verdict.Alias4K, verdict.AliasFrame, verdict.Nonlinear, verdict.Unstable}}
+	base := profiler.Setup{CodeOffset: new(0), Init: &input, Frames: 16,
+		Tolerate: []verdict.Reason{verdict.Alias4K, verdict.AliasFrame, verdict.Nonlinear, verdict.Unstable}}
 	stack := func(v []int) (Factor, error) { return Of("data", base, []asm.Reg{asm.RBP}, v) }
 	output := func(v []int) (Factor, error) { return Of("distance", base, []asm.Reg{asm.RSI, asm.RDI}, v) }
 	for _, c := range []struct {

@@ -185,7 +185,6 @@ func (g Group) describe(w *strings.Builder, related []Related, decimals int) {
 	}
 }
 
-// slower names the spikes.
 func (s Spikes) slower(decimals int) string {
 	if !s.Known {
 		return "too few runs to tell slow values from chance; that takes -runs 6 or more"
@@ -208,10 +207,10 @@ func (r Related) difference() string {
 	if math.Abs(slow-fast) <= changedShare*min(math.Abs(fast), math.Abs(slow)) {
 		return ""
 	}
-	return fmt.Sprintf("more than 25 %% apart: %s at the fastest value (%d), %s at the slowest (%d)", count(fast), r.Points[fastest].Value, count(slow), r.Points[slowest].Value)
+	return fmt.Sprintf("more than 25 %% apart: %s at the fastest value (%d), %s at the slowest (%d)", count(fast),
+		r.Points[fastest].Value, count(slow), r.Points[slowest].Value)
 }
 
-// Numbers lists the first few values, and their number.
 func Numbers(n []int) string {
 	const few = 6
 	var s []string

@@ -72,7 +72,8 @@ func TestScreenEveryEvent(t *testing.T) {
 	p.Close()
 	init := initial.Paper()
 	tolerate := []verdict.Reason{verdict.Alias4K}
-	f := require.Get(Of("distance", profiler.Setup{Init: &init, Frames: 16, Tolerate: tolerate}, []asm.Reg{asm.RBX, asm.RDI}, []int{4032, 4096, 4160, 8128, 8192}))(t)
+	f := require.Get(Of("distance", profiler.Setup{Init: &init, Frames: 16, Tolerate: tolerate},
+		[]asm.Reg{asm.RBX, asm.RDI}, []int{4032, 4096, 4160, 8128, 8192}))(t)
 	opened := 0
 	columns, err := Screen(ctx, func(some []profiler.Event) (measure.Profiler, func(), error) {
 		o := options

@@ -62,7 +62,9 @@ func selected(names ...string) (s []profiler.Event) {
 func TestScreen(t *testing.T) {
 	var open, most, done int
 	f := distances(t, 4000, 4200, 16)
-	columns := require.Get(Screen(context.Background(), opener(&open, &most), []byte{0x90}, f, selected("steady", "no", "distance", "alias", "half", "against"), experiment.Plan{Rounds: 1, Seed: 1, Done: func(n int) { done = n }}))(t)
+	columns := require.Get(Screen(context.Background(), opener(&open, &most), []byte{0x90}, f,
+		selected("steady", "no", "distance", "alias", "half", "against"),
+		experiment.Plan{Rounds: 1, Seed: 1, Done: func(n int) { done = n }}))(t)
 	sw := swept(t, &fake{of: aliasing}, f)
 	sw.Groups = []Group{{Title: "events", Columns: columns, Brief: true}}
 	var names []string
@@ -108,7 +110,9 @@ func TestScreen(t *testing.T) {
 
 func TestScreenErrors(t *testing.T) {
 	lost := errors.New("lost")
-	_, err := Screen(context.Background(), func([]profiler.Event) (measure.Profiler, func(), error) { return nil, nil, lost }, nil, distances(t, 0, 16, 16), selected("a", "b"), experiment.Plan{Rounds: 1, Seed: 1})
+	_, err := Screen(context.Background(), func([]profiler.Event) (measure.Profiler, func(), error) {
+		return nil, nil, lost
+	}, nil, distances(t, 0, 16, 16), selected("a", "b"), experiment.Plan{Rounds: 1, Seed: 1})
 	if !errors.Is(err, lost) {
 		t.Error(err)
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// Sweep is the result of a sweep.
 type Sweep struct {
 	Factor, Axis string // column name with unit, and axis label
 	Points       []Point
@@ -54,8 +53,7 @@ type Factor struct {
 	Name   string // column name with unit, such as code_offset_bytes
 	Label  string // axis label
 	Values []int
-	// Setup returns the set-up for a value.
-	Setup func(value int) profiler.Setup
+	Setup  func(value int) profiler.Setup
 }
 
 // Run measures the block at every value of the factor. Each result is the measured run with the median cycles, so that
@@ -79,7 +77,6 @@ func Run(ctx context.Context, p measure.Profiler, code []byte, f Factor, plan ex
 	return middles, err
 }
 
-// Interrupted is the status of a value that was not reached.
 const Interrupted profiler.Status = "interrupted"
 
 // middle returns the measured result with the median cycles, the faster of the middle two, or the first if none was
@@ -96,7 +93,6 @@ func middle(results []profiler.Result) profiler.Result {
 	return measured[(len(measured)-1)/2]
 }
 
-// predictions lists what the trace predicts per iteration, in the order of the table.
 var predictions = []struct {
 	name   string
 	of     func(invariants.Prediction) float64
@@ -148,7 +144,6 @@ func Runs(value int, cycles []float64) Point {
 	return p
 }
 
-// Table returns the table with its header.
 func (s Sweep) Table() [][]string {
 	header := []string{s.Factor, "cycles", "ci_low", "ci_high", "runs"}
 	if s.OfBlock {

@@ -73,13 +73,15 @@ func TestRelate(t *testing.T) {
 			t.Errorf("%s does not vary and has a correlation of %v", r.Name, r.R)
 		}
 	}
-	if s, want := all[0], []int{4096, 8192}; s.Usual != 1 || !slices.Equal(s.Slow, want) || !slices.Equal(s.Predicted, want) || !slices.Equal(s.Both, want) || s.There != 1.5 || s.Elsewhere != 1 {
+	if s, want := all[0], []int{4096, 8192}; s.Usual != 1 || !slices.Equal(s.Slow, want) ||
+		!slices.Equal(s.Predicted, want) || !slices.Equal(s.Both, want) || s.There != 1.5 || s.Elsewhere != 1 {
 		t.Errorf("%+v", s)
 	}
 	if f := s.Figure(); len(f.Panels) != 2 || len(f.Panels[1].Series) != 1 {
 		t.Errorf("%d panels", len(f.Panels))
 	}
-	if text := s.Summary(); !strings.HasPrefix(text, "bbprof: 512 of 512 values of distance_bytes were measured: 1.000 to 1.500 cycles, a ratio of 1.500; slower than the usual 1.000 cycles by 3 %: 2 values (4096, 8192)\n") {
+	if text := s.Summary(); !strings.HasPrefix(text, "bbprof: 512 of 512 values of distance_bytes were measured: "+
+		"1.000 to 1.500 cycles, a ratio of 1.500; slower than the usual 1.000 cycles by 3 %: 2 values (4096, 8192)\n") {
 		t.Error(text)
 	}
 	if row := s.Table()[256]; strings.Join(row, ",") != "4096,ok,,1.5000,1.4900,1.5100,1,0,1,0,0,0,0,0,0,0" {
@@ -97,7 +99,8 @@ func TestCorrelate(t *testing.T) {
 		{"a line", []float64{0, 1, 2, 3, 4}, []float64{1, 2, 3, 4, 5}, 1, 1, 1},
 		{"falling", []float64{0, 1, 2, 3, 4}, []float64{5, 4, 3, 2, 1}, -1, -1, -1},
 		{"none", []float64{0, 0, 1, 1}, []float64{1, 2, 1, 2}, 0, math.Tanh(-1.959964), math.Tanh(1.959964)},
-		{"half", []float64{0, 0, 0, 1, 1, 1}, []float64{0, 1, 0, 1, 0, 1}, 1.0 / 3, math.Tanh(math.Atanh(1.0/3) - 1.959964/math.Sqrt(3)), math.Tanh(math.Atanh(1.0/3) + 1.959964/math.Sqrt(3))},
+		{"half", []float64{0, 0, 0, 1, 1, 1}, []float64{0, 1, 0, 1, 0, 1}, 1.0 / 3,
+			math.Tanh(math.Atanh(1.0/3) - 1.959964/math.Sqrt(3)), math.Tanh(math.Atanh(1.0/3) + 1.959964/math.Sqrt(3))},
 	} {
 		if r, low, high := correlate(c.x, c.y); math.Abs(r-c.r) > 1e-9 || math.Abs(low-c.low) > 1e-6 || math.Abs(high-c.high) > 1e-6 {
 			t.Errorf("%s: %v from %v to %v, want %v from %v to %v", c.name, r, low, high, c.r, c.low, c.high)
