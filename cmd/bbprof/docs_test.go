@@ -472,8 +472,11 @@ func withoutDigits(s string) string {
 func anyHost(s string) string {
 	s, _, _ = strings.Cut(s, "\nwhat could be better\n")
 	s, _, _ = strings.Cut(s, "\nnothing else to mend\n")
-	s = regexp.MustCompile(`(?m)^ {12}.*\n?`).ReplaceAllString(s, "") // further lines of one
-	return strings.TrimRight(regexp.MustCompile(`(?m)^(speculation|[a-z]+ ) .*`).ReplaceAllString(s, "$1"), "\n")
+	s = regexp.MustCompile(`(?m)^( {12}|    \? ).*\n?`).ReplaceAllString(s, "") // further lines of one
+	s = regexp.MustCompile(`(?m)^(speculation|[a-z]+ ) .*`).ReplaceAllString(s, "$1")
+	s = regexp.MustCompile(`(?m)^(  [a-z ]+[a-z])  +(met|partly met|not met|not found out) .*`).ReplaceAllString(s, "$1")
+	s = strings.ReplaceAll(s, " ?", " 0.00") // a price that was not found out
+	return strings.TrimRight(s, "\n")
 }
 
 // TestREADME: it gives the command that measures and the one for the tests, and is one screen and a half.

@@ -25,7 +25,9 @@ func doctorCommand() *cli.Command {
 		Synopsis: []string{"doctor [flags]"},
 		About: `It takes about a second, and measures with bbprof itself. If it says that bbprof can measure here,
 it has just done so, with the clock and the evidence that bbprof -hex would use. The precision is
-that of a few built-in blocks, measured twice.
+that of a few built-in blocks, measured twice. It also tests what the method asks of a CPU (Chen et
+al., BHive, IISWC 2019): what two virtual pages on one physical page cost, whether misses of L1 are
+counted or inferred, and whether subnormals that are flushed to zero cost nothing.
 `,
 		Notes: "docs/install.md says what a host needs.\n",
 		Examples: `bbprof doctor
@@ -255,6 +257,38 @@ func (w *hostReporter) prospect(r doctor.Report) {
 		w.Line("precision", "intervals of ± %.2f %% (median of %s), at most ± %.2f %%", 100*p.HalfMedian, words.Plural(p.Measured, "block"), 100*p.HalfMax)
 		w.Line("", "measured again, in another child, they are %.2f %% apart (median), at most %.2f %%", 100*p.ApartMedian, 100*p.ApartMax)
 	}
+	w.WriteString("what the method asks of a CPU\n")
+	for _, q := range r.Requirements {
+		row := func(name, met, text string) { fmt.Fprintf(w, "  %-25s %-13s %s\n", name, met, text) }
+		row(q.Name, string(q.Met), q.Detail)
+		if q.Instead != "" {
+			row("", "", "so "+q.Instead)
+		}
+		if q.Name == doctor.Aliased {
+			w.aliases(q.Prices)
+		}
+	}
+}
+
+func (w *hostReporter) aliases(prices []doctor.Price) {
+	columns := []string{doctor.OneFrame, doctor.TwoFrames, doctor.OtherLine}
+	t := cli.NewTable("lr", append([]string{"    cycles per iteration"}, columns...)...)
+	var notes strings.Builder
+	for _, what := range []string{doctor.Waiting, doctor.Parallel, doctor.Through} {
+		cells := []string{"    " + what}
+		for _, c := range columns {
+			cycles, why := doctor.PriceOf(prices, what, c)
+			cell := fmt.Sprintf("%.2f", cycles)
+			if why != "" {
+				cell = "?"
+				fmt.Fprintf(&notes, "    ? %s, %s: %s\n", what, c, why)
+			}
+			cells = append(cells, cell)
+		}
+		t.Row(cells...)
+	}
+	w.WriteString(t.String())
+	w.WriteString(notes.String())
 }
 
 func (w *hostReporter) shortcomings(list []doctor.Shortcoming) {

@@ -12,6 +12,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/trace"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/stat"
 )
 
 func (e *explainCmd) explainProgram(ctx context.Context, std cli.Streams) error {
@@ -56,6 +57,11 @@ func causes(e cause.Explanation) string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "of %s of the environment the slowest is %d bytes; %d bytes are usual\n", words.Plural(e.Sizes, "size"), e.Slow, e.Usual)
 	w.WriteString(findings(e.Findings, 0) + confirmed(e.Findings))
+	if h := e.Held; h != nil {
+		fmt.Fprintf(&w, "with the stack held where it starts at %d bytes, the slowest of the sizes is %d bytes: %.0f and %.0f cycles at %d bytes, effect %s: %s\n", e.Usual,
+			h.Slow, h.With, h.Without, h.Usual, effect(h.Effect, 0), map[stat.Outcome]string{stat.Confirmed: "the sizes still differ",
+				stat.NoEffect: "the spread has collapsed", stat.Unclear: "unclear"}[h.Outcome])
+	}
 	if e.Incomplete {
 		w.WriteString("incomplete: interrupted; hypotheses with too few runs are left out\n")
 	}

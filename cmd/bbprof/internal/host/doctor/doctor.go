@@ -88,6 +88,7 @@ type Report struct {
 	SpeculativeStoreBypass string `json:"speculation_store_bypass,omitempty"`
 
 	Precision    *Precision    `json:"precision,omitempty"`
+	Requirements []Requirement `json:"requirements"`
 	Shortcomings []Shortcoming `json:"shortcomings"`
 }
 
@@ -128,6 +129,7 @@ func Examine(ctx context.Context, sys System, opts profiler.Options) (Report, er
 	if r.Counters, err = sys.Counter(r.OnCPU); err != nil {
 		return Report{}, err
 	}
+	r.Requirements = []Requirement{}
 	if missing == nil {
 		r.CanMeasure = true
 		r.SpeculativeStoreBypass = x.last.Host.SpeculativeStoreBypass
@@ -136,6 +138,9 @@ func Examine(ctx context.Context, sys System, opts profiler.Options) (Report, er
 			r.Events = x.last.Counters
 		}
 		r.Precision = precisionOf(blocks)
+		if r.Requirements, err = x.requirements(r.Counters); err != nil {
+			return Report{}, err
+		}
 		if r.Host.PageZero, err = x.pageZero(); err != nil {
 			return Report{}, err
 		}
@@ -234,25 +239,4 @@ func (x *exam) clock(ticks float64) *Clock {
 		c.RateLow, c.RateHigh = slices.Min(x.rates), slices.Max(x.rates)
 	}
 	return c
-}
-
-// pageZero tries whether a block can have page 0: xor eax, eax; mov eax, [rax].
-func (x *exam) pageZero() (string, error) {
-	opts := x.opts
-	opts.NoRescue = true
-	answer := ""
-	err := x.with(opts, func(p measure.Profiler) error {
-		r, err := p.Profile(x.ctx, profiler.Block{Code: []byte{0x31, 0xc0, 0x8b, 0x00}})
-		switch {
-		case err != nil:
-			return err
-		case r.Status == profiler.OK:
-			answer = "yes"
-		case r.Reason == verdict.Unmappable:
-			answer = "no"
-		}
-		return nil
-	})
-	_, err = hostError(err)
-	return answer, err
 }

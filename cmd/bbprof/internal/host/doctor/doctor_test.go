@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"math"
@@ -9,9 +10,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/require"
+	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -41,12 +45,47 @@ func TestExamineHealthy(t *testing.T) {
 	if p := r.Precision; p.Measured != len(set) || math.Abs(p.HalfMax-0.01) > 1e-9 || p.ApartMax != 0 {
 		t.Errorf("precision %+v", r.Precision)
 	}
-	if len(r.Evidence) != 2 {
-		t.Errorf("evidence %v", r.Evidence)
+	if len(r.Evidence) != 2 || len(r.Requirements) != 3 {
+		t.Errorf("evidence %v, requirements %v", r.Evidence, r.Requirements)
 	}
 	// The promise is about bbprof -hex, so the first measurement is with its options.
 	if o := f.started[0]; o.Frames != profiler.AutoFrames || o.Tolerate != nil || o.NoFTZ || o.NoRescue || o.Budget != budget {
 		t.Errorf("options %+v", o)
+	}
+}
+
+// TestExamineComparesConditions: each price is that of its block under its options.
+func TestExamineComparesConditions(t *testing.T) {
+	f := &fake{profile: func(o profiler.Options, block string) (profiler.Result, error) {
+		tolerates := slices.Contains(o.Tolerate, verdict.AliasFrame) && slices.Contains(o.Tolerate, verdict.Alias4K) && o.NoRescue
+		for i, a := range aliases {
+			switch {
+			case block == a.same && o.Frames == 1 && tolerates:
+				return measured(float64(40 + i)), nil
+			case block == a.same && o.Frames == 2 && tolerates:
+				return measured(float64(20 + i)), nil
+			case block == a.other && o.Frames == 1 && tolerates:
+				return measured(float64(10 + i)), nil
+			case block == a.same || block == a.other:
+				return rejected(verdict.AliasFrame), nil
+			}
+		}
+		if block == productSubnormal && o.NoFTZ {
+			return measured(150), nil
+		}
+		return measured(4), nil
+	}}
+	r := examined(t, f)
+	aliased, subnormals := r.Requirements[0], r.Requirements[2]
+	for i, a := range aliases {
+		for under, want := range map[string]float64{OneFrame: 40, TwoFrames: 20, OtherLine: 10} {
+			if got, why := PriceOf(aliased.Prices, a.what, under); got != want+float64(i) || why != "" {
+				t.Errorf("%s, %s: %g, want %g %s", a.what, under, got, want+float64(i), why)
+			}
+		}
+	}
+	if aliased.Met != No || subnormals.Met != Yes || !strings.Contains(subnormals.Detail, "150.00") {
+		t.Errorf("%+v, %+v", aliased, subnormals)
 	}
 }
 
@@ -67,8 +106,12 @@ func TestExamineHostThatCannot(t *testing.T) {
 	if r := examined(t, f); r.CanMeasure || r.Shortcomings[0] != want {
 		t.Errorf("%+v", r)
 	}
-	// What was measured once and never again is no promise.
-	if r := examined(t, &fake{starts: []error{nil, errHost}}); r.CanMeasure || r.Precision != nil || r.Shortcomings[0] != want {
+}
+
+// TestExamineSecondStartFails: what was measured once and never again is no promise.
+func TestExamineSecondStartFails(t *testing.T) {
+	r := examined(t, &fake{starts: []error{nil, errHost}})
+	if r.CanMeasure || r.Precision != nil || !strings.Contains(r.Shortcomings[0].What, "ptrace is off") {
 		t.Errorf("%v, %+v, %v", r.CanMeasure, r.Precision, r.Shortcomings)
 	}
 }
@@ -125,7 +168,7 @@ func TestExamineOwnFailures(t *testing.T) {
 		"at a later start":   {starts: []error{nil, nil, own}},
 		"in a block":         {profile: func(profiler.Options, string) (profiler.Result, error) { return profiler.Result{}, own }},
 		"in a later block": {profile: func(o profiler.Options, _ string) (profiler.Result, error) {
-			if o.NoRescue {
+			if o.Frames == 2 {
 				return profiler.Result{}, own
 			}
 			return measured(2), nil
@@ -154,8 +197,165 @@ func TestExamineIsNotEndless(t *testing.T) {
 	if !r.CanMeasure || len(f.started) > 2 {
 		t.Errorf("%d starts", len(f.started))
 	}
-	if r.Host.PageZero != "" {
-		t.Errorf("page 0 was tried: %s", r.Host.PageZero)
+	for _, q := range r.Requirements {
+		if q.Name != "counters for misses" && (q.Met != Unknown || !strings.Contains(q.Detail, "no time")) {
+			t.Errorf("%+v", q)
+		}
+	}
+}
+
+// TestBlocks: what is measured is what the texts say, and the two pages are two.
+func TestBlocks(t *testing.T) {
+	decode := func(code string) string {
+		b, err := hex.DecodeString(code)
+		if err != nil {
+			t.Fatal(err)
+		}
+		insts, err := asm.Decode(b)
+		if err != nil {
+			t.Fatalf("%s: %v", code, err)
+		}
+		var text []string
+		for i := range insts {
+			text = append(text, insts[i].Text())
+		}
+		return strings.Join(text, "; ")
+	}
+	for _, s := range set {
+		decode(s.hex)
+	}
+	for i, want := range []string{
+		"mov rax, qword ptr [rax]; mov rax, qword ptr [rax+0x10?0]",
+		"mov rax, qword ptr [rbx]; mov rcx, qword ptr [rbx+0x10?0]",
+		"mov qword ptr [rbx], rcx; mov rcx, qword ptr [rbx+0x10?0]",
+	} {
+		for code, digit := range map[string]string{aliases[i].same: "0", aliases[i].other: "4"} {
+			if got := decode(code); got != strings.Replace(want, "?", digit, 1) {
+				t.Errorf("%s: %s", code, got)
+			}
+		}
+	}
+	const ones = "pcmpeqd xmm1, xmm1; psllq xmm1, 0x36; psrlq xmm1, 0x2; "
+	for code, want := range map[string]string{
+		productNormal:    ones + "orpd xmm0, xmm1; mulsd xmm0, xmm1",
+		productSubnormal: ones + "orpd xmm0, xmmword ptr [rbx]; mulsd xmm0, xmm1",
+	} {
+		if got := decode(code); got != want {
+			t.Errorf("%s", got)
+		}
+	}
+	// All ones, shifted as above, are 1.0, and the word that fills memory is subnormal.
+	ones64 := ^uint64(0)
+	if one := math.Float64frombits(ones64 << 54 >> 2); one != 1 {
+		t.Errorf("the factor is %g", one)
+	}
+	if n := math.Float64frombits(initial.Paper().Fill); n == 0 || n >= 0x1p-1022 {
+		t.Errorf("%g is not subnormal", n)
+	}
+}
+
+func TestFree(t *testing.T) {
+	for _, c := range []struct {
+		price, otherwise float64
+		want             bool
+	}{
+		{8, 8, true}, {8.239, 8, true}, {8.241, 8, false}, {0.709, 0.67, true}, {0.711, 0.67, false}, {1, 8, true},
+	} {
+		if free(c.price, c.otherwise) != c.want {
+			t.Errorf("%g beside %g: not %v", c.price, c.otherwise, c.want)
+		}
+	}
+}
+
+// priced is prices of each kind: one frame, two frames, other line.
+func priced(waiting, parallel, through [3]float64) (all []Price) {
+	for i, under := range []string{OneFrame, TwoFrames, OtherLine} {
+		all = append(all, Price{What: Waiting, Under: under, Cycles: waiting[i]},
+			Price{What: Parallel, Under: under, Cycles: parallel[i]}, Price{What: Through, Under: under, Cycles: through[i]})
+	}
+	return all
+}
+
+func TestJudgeAliased(t *testing.T) {
+	even := [3]float64{8, 8, 8}
+	for _, c := range []struct {
+		name                       string
+		waiting, parallel, through [3]float64
+		predicted                  bool
+		want                       Met
+		says                       string
+	}{
+		{"nothing costs", even, even, [3]float64{1, 9, 1}, false, Yes, "cost nothing"},
+		{"only what goes through memory", even, even, [3]float64{5, 1, 1}, false, Partly, "loads alone cost nothing"},
+		{"loads that wait", [3]float64{9, 8, 8}, even, even, true, No, "ways are predicted"},
+		{"loads side by side", even, [3]float64{9, 8, 8}, even, false, No, "even loads slower"},
+		{"both", [3]float64{9, 8, 8}, even, [3]float64{5, 1, 1}, false, No, "even loads slower"},
+		{"a price is missing", [3]float64{0, 8, 8}, even, even, false, Unknown, Waiting},
+	} {
+		r := judgeAliased(priced(c.waiting, c.parallel, c.through), invariants.Core{L1DWays: 8, WayPredicted: c.predicted})
+		if r.Met != c.want || strings.Count(r.Detail, c.says) != 1 {
+			t.Errorf("%s: %s, %s", c.name, r.Met, r.Detail)
+		}
+		if strings.Contains(r.Detail, "predicted") != (c.predicted && c.want == No) {
+			t.Errorf("%s: %s", c.name, r.Detail)
+		}
+		if (r.Instead == "") != (c.want == Yes || c.want == Unknown) {
+			t.Errorf("%s: instead %q", c.name, r.Instead)
+		}
+	}
+	// With two frames a store and a load that alias in 4 KiB may be slow; that is no reason to
+	// praise one frame.
+	if r := judgeAliased(priced(even, even, [3]float64{1.5, 42, 0.7}), invariants.Core{}); r.Met != Partly {
+		t.Errorf("%s", r.Met)
+	}
+}
+
+func TestJudgeCounted(t *testing.T) {
+	const l1d, l1i, other = verdict.L1DMiss, verdict.L1IMiss, verdict.ContextSwitch
+	none, some := pmu.PMU{Reason: "forbidden"}, pmu.PMU{Available: true}
+	for _, c := range []struct {
+		name     string
+		kinds    map[verdict.Reason]invariants.Kind
+		counters pmu.PMU
+		want     Met
+		says     string
+	}{
+		{"both counted", map[verdict.Reason]invariants.Kind{l1d: invariants.Counted, l1i: invariants.Counted}, some, Yes, "are counted"},
+		{"one counted", map[verdict.Reason]invariants.Kind{l1d: invariants.Counted, l1i: invariants.Inferred}, some, Partly, "1 of 2"},
+		{"an unchecked one is no count", map[verdict.Reason]invariants.Kind{l1d: invariants.Unchecked, l1i: invariants.Counted}, some, Partly, "1 of 2"},
+		{"inferred without a PMU", map[verdict.Reason]invariants.Kind{l1d: invariants.Inferred, l1i: invariants.Inferred, other: invariants.Counted}, none, No, "none to use"},
+		{"inferred in spite of one", map[verdict.Reason]invariants.Kind{l1d: invariants.Inferred}, some, No, "were not"},
+		{"nothing known", nil, some, Unknown, "no block"},
+	} {
+		var evidence []invariants.Evidence
+		for reason, kind := range c.kinds {
+			evidence = append(evidence, invariants.Evidence{Invariant: reason, Kind: kind})
+		}
+		if r := judgeCounted(evidence, c.counters); r.Met != c.want || !strings.Contains(r.Detail, c.says) {
+			t.Errorf("%s: %s, %s", c.name, r.Met, r.Detail)
+		}
+	}
+}
+
+func TestJudgeSubnormals(t *testing.T) {
+	of := func(normal, flushed, computed float64) []Price {
+		return []Price{{What: "mulsd", Under: Normal, Cycles: normal}, {What: "mulsd", Under: Flushed, Cycles: flushed}, {What: "mulsd", Under: Subnormal, Cycles: computed}}
+	}
+	for _, c := range []struct {
+		name   string
+		prices []Price
+		want   Met
+		says   string
+	}{
+		{"no price", of(4, 4.12, 150), Yes, "150.00"},
+		{"a price in spite of flushing", of(4, 4.13, 4.13), No, "4.13 cycles, normal numbers 4.00"},
+		{"computed ones are a detail", of(4, 4, 0), Yes, "4.00 cycles of normal numbers"},
+		{"no normal ones", of(0, 4, 4), Unknown, "no time"},
+		{"nothing", nil, Unknown, "not measured"},
+	} {
+		if r := judgeSubnormals(c.prices); r.Met != c.want || strings.Count(r.Detail, c.says) != 1 {
+			t.Errorf("%s: %s, %s", c.name, r.Met, r.Detail)
+		}
 	}
 }
 

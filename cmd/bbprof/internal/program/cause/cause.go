@@ -3,6 +3,7 @@
 // whatever changes the time is a cause.
 //
 //	sweep the sizes → slowest and usual → per hypothesis: with and without it, in random order → outcome
+//	→ if the stack is a cause: the same sizes with the stack held, and whether they still differ
 package cause
 
 import (
@@ -16,11 +17,21 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
+// Held is the result of the same sizes with the stack fixed where it starts at the usual size: their slowest against
+// another usual one.
+type Held struct {
+	Slow    int          `json:"slow_env_bytes"`
+	Usual   int          `json:"usual_env_bytes"`
+	Outcome stat.Outcome `json:"verdict"`
+	experiment.Effect
+}
+
 type Explanation struct {
 	Sizes    int                  `json:"sizes"`          // number run
 	Slow     int                  `json:"slow_env_bytes"` // the size with the largest median
 	Usual    int                  `json:"usual_env_bytes"`
 	Findings []experiment.Finding `json:"findings"` // the first: whether the two sizes differ at all
+	Held     *Held                `json:"held,omitempty"`
 	// Incomplete means interrupted: Findings lacks those with too few rounds.
 	Incomplete bool `json:"incomplete,omitzero"`
 }
@@ -37,7 +48,7 @@ type Plan struct {
 
 const hypotheses = 5
 
-func (p Plan) Steps() int { return p.Runs*len(p.Sizes) + 2*p.Rounds*hypotheses }
+func (p Plan) Steps() int { return 2*p.Runs*len(p.Sizes) + 2*p.Rounds*(hypotheses+1) }
 
 type runner interface {
 	Run(context.Context, program.Command, program.Setup) (program.Sample, error)
@@ -47,56 +58,97 @@ type runner interface {
 // question is a hypothesis with two set-ups, the second without one possible cause.
 type question = experiment.Question[program.Setup]
 
-// LeastRounds gives intervals for the medians of all hypotheses that one slow run does not widen.
+type explainer struct {
+	Plan
+	runner  runner
+	command program.Command
+	done    int
+}
+
+// LeastRounds gives intervals for the medians of all hypotheses and the held stack that one slow run does not widen.
 const LeastRounds = 12
 
+const tests = hypotheses + 1
+
 // Explain explains a program. If ctx ends, its error comes with the findings so far.
-func Explain(ctx context.Context, r runner, c program.Command, p Plan) (e Explanation, err error) {
-	sizes, err := p.sweep(ctx, r, c)
+func Explain(ctx context.Context, r runner, c program.Command, p Plan) (Explanation, error) {
+	a := &explainer{Plan: p, runner: r, command: c}
+	sizes, err := a.sweep(ctx, func(size int) program.Setup { return program.Setup{EnvBytes: size} })
 	if len(sizes) == 0 || err != nil && ctx.Err() == nil {
-		return e, err
+		return Explanation{}, err
 	}
-	e = Explanation{Sizes: len(sizes), Slow: sizes[len(sizes)-1], Usual: sizes[len(sizes)/2]}
+	e := Explanation{Sizes: len(sizes), Slow: sizes[len(sizes)-1], Usual: sizes[len(sizes)/2]}
 	var all []question
 	if err == nil {
-		all, err = p.hypotheses(ctx, e.Slow, e.Usual)
+		all, err = a.hypotheses(ctx, e.Slow, e.Usual)
 	}
 	if err == nil {
-		for i := range all {
-			if all[i].Outcome == "" {
-				all[i].Setup = all[i].Without
-			}
-		}
-		before := p.Runs * len(p.Sizes)
-		options := experiment.Asking{Estimate: experiment.Median, // because other work on the core slows single runs
-			Least: LeastRounds, Tests: hypotheses,
-			Plan: experiment.Plan{Rounds: p.Rounds, Seed: p.Seed, Done: func(n int) { p.Done(before + n) }}}
-		e.Findings, err = experiment.Ask(ctx, options, all, func(ctx context.Context, s program.Setup) (float64, error) {
-			sample, err := r.Run(ctx, c, s)
-			return sample.Cycles, err
-		})
+		e.Findings, err = a.ask(ctx, all)
+	}
+	if err == nil && slices.Contains(experiment.Confirmed(e.Findings), stackStart) {
+		e.Held, err = a.hold(ctx, e.Usual)
 	}
 	if err != nil && ctx.Err() == nil {
 		return Explanation{}, err
 	}
-	p.Done(p.Steps())
+	a.Done(a.Steps())
 	e.Incomplete = err != nil
 	return e, err
 }
 
-// sweep runs the program at each size and returns the sizes that have a run, the fastest first.
-func (p Plan) sweep(ctx context.Context, r runner, c program.Command) (sizes []int, err error) {
-	var setups []program.Setup
-	for _, n := range p.Sizes {
-		setups = append(setups, program.Setup{EnvBytes: n})
+func (a *explainer) progress() func(n int) {
+	before := a.done
+	return func(n int) {
+		a.done = before + n
+		a.Done(a.done)
 	}
-	runs, err := program.Sweep(ctx, r, program.In(c, setups), experiment.Plan{Rounds: p.Runs, Seed: p.Seed, Done: p.Done})
+}
+
+// sweep runs the program at each size and returns the sizes that have a run, the fastest first.
+func (a *explainer) sweep(ctx context.Context, setup func(size int) program.Setup) (sizes []int, err error) {
+	var setups []program.Setup
+	for _, n := range a.Sizes {
+		setups = append(setups, setup(n))
+	}
+	runs, err := program.Sweep(ctx, a.runner, program.In(a.command, setups), experiment.Plan{Rounds: a.Runs, Seed: a.Seed, Done: a.progress()})
 	median := map[int]float64{}
 	for i, of := range runs {
 		if len(of) > 0 {
-			sizes, median[p.Sizes[i]] = append(sizes, p.Sizes[i]), stat.Median(program.Cycles(of))
+			sizes, median[a.Sizes[i]] = append(sizes, a.Sizes[i]), stat.Median(program.Cycles(of))
 		}
 	}
 	slices.SortStableFunc(sizes, func(a, b int) int { return cmp.Compare(median[a], median[b]) })
 	return sizes, err
+}
+
+// ask runs the program with and without each cause. It uses medians, because other work on the core slows single runs.
+func (a *explainer) ask(ctx context.Context, all []question) ([]experiment.Finding, error) {
+	for i := range all {
+		if all[i].Outcome == "" {
+			all[i].Setup = all[i].Without
+		}
+	}
+	options := experiment.Asking{Estimate: experiment.Median, Least: LeastRounds, Tests: tests,
+		Plan: experiment.Plan{Rounds: a.Rounds, Seed: a.Seed, Done: a.progress()}}
+	return experiment.Ask(ctx, options, all, func(ctx context.Context, s program.Setup) (float64, error) {
+		sample, err := a.runner.Run(ctx, a.command, s)
+		return sample.Cycles, err
+	})
+}
+
+// hold sweeps the sizes with the stack fixed and compares the slowest with a usual one in new runs, since the slowest
+// of many is slow partly by chance.
+func (a *explainer) hold(ctx context.Context, at int) (*Held, error) {
+	held := func(size int) program.Setup { return program.Setup{EnvBytes: size, StackShift: lower(size, at)} }
+	sizes, err := a.sweep(ctx, held)
+	if err != nil {
+		return nil, err
+	}
+	h := &Held{Slow: sizes[len(sizes)-1], Usual: sizes[len(sizes)/2]}
+	found, err := a.ask(ctx, []question{{With: held(h.Slow), Without: held(h.Usual)}})
+	if err != nil {
+		return nil, err
+	}
+	h.Effect, h.Outcome = *found[0].Effect, found[0].Outcome
+	return h, nil
 }

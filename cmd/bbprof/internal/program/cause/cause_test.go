@@ -55,8 +55,9 @@ func TestExplain(t *testing.T) {
 		cost  func(program.Setup) float64
 		trace func(program.Setup) trace.Counts
 		want  []stat.Outcome
+		held  stat.Outcome // "" if not asked
 	}{
-		{"nothing", func(program.Setup) float64 { return 0 }, never, []stat.Outcome{stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect, experiment.Absent}},
+		{"nothing", func(program.Setup) float64 { return 0 }, never, []stat.Outcome{stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect, experiment.Absent}, ""},
 		{"where the stack starts", func(s program.Setup) float64 {
 			if stack(s) == 3200 {
 				return 500
@@ -67,19 +68,19 @@ func TestExplain(t *testing.T) {
 				return aliases(50, 0, onStack, static)
 			}
 			return never(s)
-		}, []stat.Outcome{stat.Confirmed, stat.Confirmed, stat.NoEffect, stat.NoEffect, stat.Confirmed}},
+		}, []stat.Outcome{stat.Confirmed, stat.Confirmed, stat.NoEffect, stat.NoEffect, stat.Confirmed}, stat.NoEffect},
 		{"how large the environment is", func(s program.Setup) float64 { return float64(s.EnvBytes) },
 			func(program.Setup) trace.Counts { return aliases(50, 0, static, static) }, // nothing moves them apart
-			[]stat.Outcome{stat.Confirmed, stat.NoEffect, stat.Confirmed, stat.NoEffect, experiment.Untested}},
+			[]stat.Outcome{stat.Confirmed, stat.NoEffect, stat.Confirmed, stat.NoEffect, experiment.Untested}, ""},
 		{"stack and environment", func(s program.Setup) float64 { return float64(s.EnvBytes + stack(s)) },
 			func(s program.Setup) trace.Counts { return aliases(50, float64(s.StackShift), onStack, static) }, // splits change too
-			[]stat.Outcome{stat.Confirmed, stat.Confirmed, stat.Confirmed, stat.NoEffect, experiment.Untested}},
+			[]stat.Outcome{stat.Confirmed, stat.Confirmed, stat.Confirmed, stat.NoEffect, experiment.Untested}, stat.Confirmed},
 		{"stack against heap", func(s program.Setup) float64 {
 			if stack(s) == 3200 && s.HeapShift == 0 {
 				return 500
 			}
 			return 0
-		}, never, []stat.Outcome{stat.Confirmed, stat.Confirmed, stat.NoEffect, stat.Confirmed, experiment.Absent}},
+		}, never, []stat.Outcome{stat.Confirmed, stat.Confirmed, stat.NoEffect, stat.Confirmed, experiment.Absent}, stat.NoEffect},
 		{"a block of the heap", func(s program.Setup) float64 {
 			if s.Request.Align != 512 {
 				return 300
@@ -90,7 +91,7 @@ func TestExplain(t *testing.T) {
 				return aliases(5, 101, onStack, block)
 			}
 			return aliases(50, 100, trace.Access{What: "[heap]"}, block)
-		}, []stat.Outcome{stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.Confirmed}},
+		}, []stat.Outcome{stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.Confirmed}, ""},
 	} {
 		f := &fake{cost: c.cost}
 		done := 0
@@ -104,6 +105,9 @@ func TestExplain(t *testing.T) {
 			if got := e.Findings[i]; got.Outcome != want || got.Setup != nil && got.Setup.(program.Setup).Check() != nil {
 				t.Errorf("%s: %+v, want %s", c.name, got, want)
 			}
+		}
+		if held := (e.Held != nil); held != (c.held != "") || held && e.Held.Outcome != c.held {
+			t.Errorf("%s: with the stack held %+v, want %q", c.name, e.Held, c.held)
 		}
 	}
 }

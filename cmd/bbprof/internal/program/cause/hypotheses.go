@@ -16,21 +16,23 @@ const (
 	far  = 1088 // an odd number of lines, a quarter of a page
 )
 
+const stackStart = "start of the stack"
+
 func stackBelow(size int) int { return (size + 15) / 16 * 16 }
 
 // lower returns the shift that gives the stack at one size the low 12 bits it has at another.
 func lower(size, as int) int { return (stackBelow(as) - stackBelow(size) + 64*page) % page }
 
 // hypotheses turns the slow and the usual size into pairs of set-ups that differ in one thing.
-func (p Plan) hypotheses(ctx context.Context, slow, usual int) ([]question, error) {
+func (a *explainer) hypotheses(ctx context.Context, slow, usual int) ([]question, error) {
 	with := program.Setup{EnvBytes: slow}
 	ask := func(name, change string, without program.Setup) question {
 		return question{Finding: experiment.Finding{Hypothesis: name, Change: change}, With: with, Without: without}
 	}
-	buffers, err := p.buffers(ctx, with)
+	buffers, err := a.buffers(ctx, with)
 	return []question{
 		ask("size of the environment", "the usual size", program.Setup{EnvBytes: usual}),
-		ask("start of the stack", "the stack starts where it does at the usual size; the environment is as large as before",
+		ask(stackStart, "the stack starts where it does at the usual size; the environment is as large as before",
 			program.Setup{EnvBytes: slow, StackShift: lower(slow, usual)}),
 		ask("environment itself", "the usual size, with the stack where it starts at the slow one",
 			program.Setup{EnvBytes: usual, StackShift: lower(usual, slow)}),
@@ -40,13 +42,13 @@ func (p Plan) hypotheses(ctx context.Context, slow, usual int) ([]question, erro
 }
 
 // buffers finds a way to separate two objects whose accesses alias in a window of the program.
-func (p Plan) buffers(ctx context.Context, with program.Setup) (question, error) {
+func (a *explainer) buffers(ctx context.Context, with program.Setup) (question, error) {
 	h := question{Finding: experiment.Finding{Hypothesis: "aliasing accesses", Outcome: experiment.Untested}}
-	if p.Trace == nil {
-		h.Change = p.NoTrace
+	if a.Trace == nil {
+		h.Change = a.NoTrace
 		return h, nil
 	}
-	before, err := p.Trace(ctx, with)
+	before, err := a.Trace(ctx, with)
 	if err != nil {
 		return h, err
 	}
@@ -56,7 +58,7 @@ func (p Plan) buffers(ctx context.Context, with program.Setup) (question, error)
 		return h, nil
 	}
 	for _, m := range moves(before, with) {
-		after, err := p.Trace(ctx, m.Without)
+		after, err := a.Trace(ctx, m.Without)
 		if bad := (*program.Error)(nil); errors.As(err, &bad) {
 			continue
 		}
