@@ -18,7 +18,8 @@ type places struct{ Main, Static, Heap, First, Second, Stack, Library uint64 }
 
 // moved are the places in another set-up.
 func (p places) moved(s Setup) places {
-	heap := uint64(s.HeapShift)
+	heap, image := uint64(s.HeapShift), uint64(s.ImageShift)
+	p.Main, p.Static = p.Main-image, p.Static-image
 	p.Stack -= uint64(s.EnvBytes + s.StackShift)
 	p.Heap, p.First, p.Second = p.Heap+heap, p.First+heap, p.Second+heap
 	return p
@@ -76,7 +77,7 @@ func where(t *testing.T, c Command, s Setup) (p places) {
 func TestMoves(t *testing.T) {
 	request := Request{Number: 2, Bytes: 2000}
 	setups := []Setup{{}, {EnvBytes: 16}, {EnvBytes: 4096}, {EnvBytes: 100_000}, {StackShift: 16}, {StackShift: 8176}, {EnvBytes: 32, StackShift: 64},
-		{HeapShift: 16}, {HeapShift: 4080}, {HeapShift: 1 << 20}, {Request: request}}
+		{HeapShift: 16}, {HeapShift: 4080}, {HeapShift: 1 << 20}, {Request: request}, {ImageShift: 0x111000}}
 	c := compiled(t, placesSource)
 	usual := where(t, c, Setup{})
 	for _, s := range setups {
@@ -94,7 +95,7 @@ func TestMoves(t *testing.T) {
 	// Of a static program, the C library has allocated below malloc's blocks, and its end is aligned.
 	c = compiled(t, placesSource, "-static")
 	usual = where(t, c, Setup{})
-	for _, s := range setups[:len(setups)-1] {
+	for _, s := range setups[:len(setups)-2] {
 		got := where(t, c, s)
 		require.Equal(t, fmt.Sprintf("%+v of -static", s), uint64(s.HeapShift), got.First-usual.First)
 		require.Equal(t, fmt.Sprintf("%+v of -static", s), uint64(s.EnvBytes+s.StackShift), usual.Stack-got.Stack)
@@ -106,12 +107,17 @@ func TestCannotMove(t *testing.T) {
 	r, err := NewRunner(Options{})
 	require.Host(t, err)
 	defer r.Close()
-	c := compiled(t, placesSource)
-	for request, want := range map[Request]string{
-		{Number: 2, Bytes: 2001}: "asks for 2000 bytes now, and asked for 2001",
-		{Number: 9000, Bytes: 1}: "there is no call 9000 of malloc",
+	for _, one := range []struct {
+		flags []string
+		setup Setup
+		want  string
+	}{
+		{nil, Setup{Request: Request{Number: 2, Bytes: 2001}}, "asks for 2000 bytes now, and asked for 2001"},
+		{nil, Setup{Request: Request{Number: 9000, Bytes: 1}}, "there is no call 9000 of malloc"},
+		{[]string{"-no-pie"}, Setup{ImageShift: 0x111000}, "cannot be moved at run time"},
+		{[]string{"-static-pie"}, Setup{ImageShift: 0x111000}, "cannot be moved at run time"},
 	} {
-		_, err := r.Run(context.Background(), c, Setup{Request: request})
-		is(t, err, want)
+		_, err := r.Run(context.Background(), compiled(t, placesSource, one.flags...), one.setup)
+		is(t, err, one.want)
 	}
 }

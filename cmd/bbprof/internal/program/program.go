@@ -36,7 +36,9 @@ type Executable struct {
 	Path string
 	IsGo bool
 
-	entry uint64 // in the file, where its own code starts
+	entry     uint64 // in the file, where its own code starts
+	low, high uint64 // in the file, the pages it is mapped to
+	movable   bool   // position-independent and loaded by a dynamic linker
 }
 
 type Command struct {
@@ -169,6 +171,13 @@ func (e *Executable) inspect(name string) error {
 		return Errorf(name, "link it to an executable", "it is an ELF file (%v) but no program", file.Type)
 	}
 	e.entry = file.Entry
+	e.low = 1<<64 - 1
+	for _, p := range file.Progs {
+		e.movable = e.movable || p.Type == elf.PT_INTERP && file.Type == elf.ET_DYN
+		if p.Type == elf.PT_LOAD {
+			e.low, e.high = min(e.low, p.Vaddr&^(page-1)), max(e.high, p.Vaddr+p.Memsz)
+		}
+	}
 	e.IsGo = file.Section(".gopclntab") != nil || file.Section(".go.buildinfo") != nil
 	return nil
 }
@@ -176,3 +185,6 @@ func (e *Executable) inspect(name string) error {
 // Slide returns the program's offset in memory from its file addresses, given its entry there: 0 unless it is
 // position-independent.
 func (e *Executable) Slide(entry uint64) uint64 { return entry - e.entry }
+
+// Movable reports whether the program's own code can be moved: [Setup.ImageShift].
+func (c Command) Movable() bool { return c.Exe.movable }

@@ -16,6 +16,9 @@ type Setup struct {
 	// HeapShift raises the start of the heap: the break is moved before the program's first instruction. glibc rounds
 	// up to a multiple of 16.
 	HeapShift int `json:"heap_shift_bytes,omitzero"`
+	// ImageShift lowers the program's own code and static data by a multiple of a page larger than they are. The
+	// program must be position-independent and dynamically linked.
+	ImageShift int `json:"image_shift_bytes,omitzero"`
 	// Request modifies one heap block.
 	Request Request `json:"request,omitzero"`
 }
@@ -29,6 +32,8 @@ type Request struct {
 	Align int `json:"align,omitzero"`
 }
 
+const page = 4096
+
 const padName = "BBPROF_PAD"
 
 // MaxEnvBytes is the longest padding: the kernel rejects strings of more than 32 pages (MAX_ARG_STRLEN,
@@ -41,6 +46,8 @@ func (s Setup) Check() error {
 		return fmt.Errorf("an environment can be padded by 0 to %d bytes, not by %d", MaxEnvBytes, s.EnvBytes)
 	case s.HeapShift < 0 || s.HeapShift > 1<<20:
 		return fmt.Errorf("the heap can be shifted by 0 to 1 MiB, not by %d bytes", s.HeapShift)
+	case s.ImageShift < 0 || s.ImageShift%page != 0 || s.ImageShift > 1<<40:
+		return fmt.Errorf("a program's code can be shifted by whole pages up to 1 TiB, not by %d bytes", s.ImageShift)
 	case s.StackShift < 0 || s.StackShift%16 != 0 || s.StackShift > 1<<20:
 		return fmt.Errorf("the stack can be shifted by multiples of 16 bytes up to 1 MiB, not by %d", s.StackShift)
 	}

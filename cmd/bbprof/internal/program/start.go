@@ -59,6 +59,9 @@ func (c Command) Start(ctx context.Context, s Setup, streams Streams) (p *debugg
 		}
 	}
 	if err = c.launch(p, s); err == nil {
+		err = c.shiftImage(p, s.ImageShift)
+	}
+	if err == nil {
 		err = p.ShiftStack(s.StackShift)
 	}
 	if err == nil {
@@ -98,6 +101,22 @@ func (c Command) Control(ctx context.Context, o Control, do func(*debuggee.Proce
 		}
 	})
 	return err
+}
+
+// shiftImage moves a program's own code and static data, if it can be moved.
+func (c Command) shiftImage(p *debuggee.Process, by int) error {
+	if by == 0 {
+		return nil
+	}
+	if !c.Exe.movable {
+		return Errorf(c.Name, "link it with -pie and without -static", "its code cannot be moved at run time")
+	}
+	entry, err := p.Entry()
+	if err != nil {
+		return err
+	}
+	slide := c.Exe.Slide(entry)
+	return p.ShiftImage(c.Exe.low+slide, c.Exe.high+slide, by)
 }
 
 type files struct {

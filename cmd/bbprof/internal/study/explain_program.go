@@ -30,6 +30,7 @@ func (e *explainCmd) explainProgram(ctx context.Context, std cli.Streams) error 
 	for size := 0; size < 4096; size += 16 { // a page: the low 12 address bits repeat beyond it
 		p.Sizes = append(p.Sizes, size)
 	}
+	p.Movable = c.Movable()
 	p.Trace, p.NoTrace = e.tracer(c)
 	if p.Trace == nil && e.traced != "" {
 		_, err := c.Exe.Function(e.traced)
@@ -58,9 +59,10 @@ func causes(e cause.Explanation) string {
 	fmt.Fprintf(&w, "of %s of the environment the slowest is %d bytes; %d bytes are usual\n", words.Plural(e.Sizes, "size"), e.Slow, e.Usual)
 	w.WriteString(findings(e.Findings, 0) + confirmed(e.Findings))
 	if h := e.Held; h != nil {
-		fmt.Fprintf(&w, "with the stack held where it starts at %d bytes, the slowest of the sizes is %d bytes: %.0f and %.0f cycles at %d bytes, effect %s: %s\n", e.Usual,
-			h.Slow, h.With, h.Without, h.Usual, effect(h.Effect, 0), map[stat.Outcome]string{stat.Confirmed: "the sizes still differ",
-				stat.NoEffect: "the spread has collapsed", stat.Unclear: "unclear"}[h.Outcome])
+		fmt.Fprintf(&w, "with the stack held where it starts at %d bytes, the slowest of the sizes is %d bytes: ", e.Usual, h.Slow)
+		fmt.Fprintf(&w, "%.0f and %.0f cycles at %d bytes, effect %+.0f, %+.0f to %+.0f: ", h.With, h.Without, h.Usual, h.Effect.Size, h.Effect.Low, h.Effect.High)
+		w.WriteString(map[stat.Outcome]string{stat.Confirmed: "the sizes still differ", stat.NoEffect: "the spread has collapsed",
+			stat.Unclear: "unclear"}[h.Outcome] + "\n")
 	}
 	if e.Incomplete {
 		w.WriteString("incomplete: interrupted; hypotheses with too few runs are left out\n")

@@ -41,12 +41,13 @@ type Plan struct {
 	Runs    int   // per size, to find the slowest
 	Rounds  int   // per test, at least LeastRounds for an interval
 	Seed    uint64
+	Movable bool // the program's code can be moved
 	Trace   func(context.Context, program.Setup) (trace.Counts, error)
 	NoTrace string      // why Trace is nil
 	Done    func(n int) // receives the number of runs; may be nil
 }
 
-const hypotheses = 5
+const hypotheses = 6
 
 func (p Plan) Steps() int { return 2*p.Runs*len(p.Sizes) + 2*p.Rounds*(hypotheses+1) }
 

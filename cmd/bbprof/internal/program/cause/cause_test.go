@@ -57,7 +57,7 @@ func TestExplain(t *testing.T) {
 		want  []stat.Outcome
 		held  stat.Outcome // "" if not asked
 	}{
-		{"nothing", func(program.Setup) float64 { return 0 }, never, []stat.Outcome{stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect, experiment.Absent}, ""},
+		{"nothing", func(program.Setup) float64 { return 0 }, never, []stat.Outcome{stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect, experiment.Absent}, ""},
 		{"where the stack starts", func(s program.Setup) float64 {
 			if stack(s) == 3200 {
 				return 500
@@ -68,34 +68,38 @@ func TestExplain(t *testing.T) {
 				return aliases(50, 0, onStack, static)
 			}
 			return never(s)
-		}, []stat.Outcome{stat.Confirmed, stat.Confirmed, stat.NoEffect, stat.NoEffect, stat.Confirmed}, stat.NoEffect},
+		}, []stat.Outcome{stat.Confirmed, stat.Confirmed, stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.Confirmed}, stat.NoEffect},
 		{"how large the environment is", func(s program.Setup) float64 { return float64(s.EnvBytes) },
 			func(program.Setup) trace.Counts { return aliases(50, 0, static, static) }, // nothing moves them apart
-			[]stat.Outcome{stat.Confirmed, stat.NoEffect, stat.Confirmed, stat.NoEffect, experiment.Untested}, ""},
+			[]stat.Outcome{stat.Confirmed, stat.NoEffect, stat.Confirmed, stat.NoEffect, stat.NoEffect, experiment.Untested}, ""},
 		{"stack and environment", func(s program.Setup) float64 { return float64(s.EnvBytes + stack(s)) },
 			func(s program.Setup) trace.Counts { return aliases(50, float64(s.StackShift), onStack, static) }, // splits change too
-			[]stat.Outcome{stat.Confirmed, stat.Confirmed, stat.Confirmed, stat.NoEffect, experiment.Untested}, stat.Confirmed},
+			[]stat.Outcome{stat.Confirmed, stat.Confirmed, stat.Confirmed, stat.NoEffect, stat.NoEffect, experiment.Untested}, stat.Confirmed},
 		{"stack against heap", func(s program.Setup) float64 {
 			if stack(s) == 3200 && s.HeapShift == 0 {
 				return 500
 			}
 			return 0
-		}, never, []stat.Outcome{stat.Confirmed, stat.Confirmed, stat.NoEffect, stat.Confirmed, experiment.Absent}, stat.NoEffect},
-		{"a block of the heap", func(s program.Setup) float64 {
-			if s.Request.Align != 512 {
-				return 300
+		}, never, []stat.Outcome{stat.Confirmed, stat.Confirmed, stat.NoEffect, stat.Confirmed, stat.NoEffect, experiment.Absent}, stat.NoEffect},
+		{"code, and a block of the heap", func(s program.Setup) float64 {
+			cost := 0.0
+			if s.ImageShift == 0 {
+				cost += 500
 			}
-			return 0
+			if s.Request.Align != 512 {
+				cost += 300
+			}
+			return cost
 		}, func(s program.Setup) trace.Counts {
 			if s.Request.Align == 512 {
 				return aliases(5, 101, onStack, block)
 			}
 			return aliases(50, 100, trace.Access{What: "[heap]"}, block)
-		}, []stat.Outcome{stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.Confirmed}, ""},
+		}, []stat.Outcome{stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.Confirmed, stat.Confirmed}, ""},
 	} {
 		f := &fake{cost: c.cost}
 		done := 0
-		p := Plan{Sizes: sizes, Runs: 3, Rounds: 12, Done: func(n int) { done = n },
+		p := Plan{Sizes: sizes, Runs: 3, Rounds: 12, Movable: true, Done: func(n int) { done = n },
 			Trace: func(_ context.Context, s program.Setup) (trace.Counts, error) { return c.trace(s), nil }}
 		e, err := Explain(context.Background(), f, program.Command{}, p)
 		if err != nil || done != p.Steps() {
@@ -117,7 +121,7 @@ func TestUntested(t *testing.T) {
 	p := Plan{Sizes: []int{0, 16}, Runs: 1, Rounds: 12, NoTrace: "no main", Done: func(int) {}}
 	f := &fake{cost: func(program.Setup) float64 { return 0 }}
 	e, err := Explain(context.Background(), f, program.Command{}, p)
-	if err != nil || len(e.Findings) != hypotheses || e.Findings[4].Outcome != experiment.Untested || e.Findings[4].Change != "no main" {
+	if err != nil || len(e.Findings) != hypotheses || e.Findings[4].Outcome != experiment.Untested || e.Findings[5].Outcome != experiment.Untested || e.Findings[5].Change != "no main" {
 		t.Errorf("%+v, %v", e, err)
 	}
 	if want := 2 + 12*2*4; f.runs != want {
@@ -129,8 +133,8 @@ func TestUntested(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	const sizes, runs, tested = 4, 2, 4
 	for _, c := range []struct{ last, sizes, findings int }{
-		{1, 1, 0}, {3, 3, 0}, {sizes * runs, sizes, 1},
-		{sizes*runs + 2*tested*(LeastRounds-1), sizes, 1},
+		{1, 1, 0}, {3, 3, 0}, {sizes * runs, sizes, 2},
+		{sizes*runs + 2*tested*(LeastRounds-1), sizes, 2},
 		{sizes*runs + 2*tested*LeastRounds, sizes, hypotheses},
 	} {
 		ctx, cancel := context.WithCancel(context.Background())

@@ -14,6 +14,9 @@ import (
 const (
 	page = 4096 // the low 12 address bits repeat beyond it
 	far  = 1088 // an odd number of lines, a quarter of a page
+	// away is the distance by which code moves: 1 GiB and 273 pages. It changes the address bits 12, 16, 20 and 30, and
+	// none below 12.
+	away = 1<<30 + 273*page
 )
 
 const stackStart = "start of the stack"
@@ -29,15 +32,17 @@ func (a *explainer) hypotheses(ctx context.Context, slow, usual int) ([]question
 	ask := func(name, change string, without program.Setup) question {
 		return question{Finding: experiment.Finding{Hypothesis: name, Change: change}, With: with, Without: without}
 	}
+	code := ask("pages of the code", "code and static data stand 1 GiB and 273 pages lower", program.Setup{EnvBytes: slow, ImageShift: away})
+	if !a.Movable {
+		code.Outcome, code.Change = experiment.Untested, "the program is not position-independent, or linked statically"
+	}
 	buffers, err := a.buffers(ctx, with)
 	return []question{
 		ask("size of the environment", "the usual size", program.Setup{EnvBytes: usual}),
-		ask(stackStart, "the stack starts where it does at the usual size; the environment is as large as before",
-			program.Setup{EnvBytes: slow, StackShift: lower(slow, usual)}),
-		ask("environment itself", "the usual size, with the stack where it starts at the slow one",
-			program.Setup{EnvBytes: usual, StackShift: lower(usual, slow)}),
+		ask(stackStart, "the stack starts where it does at the usual size; the environment is as large as before", program.Setup{EnvBytes: slow, StackShift: lower(slow, usual)}),
+		ask("environment itself", "the usual size, with the stack where it starts at the slow one", program.Setup{EnvBytes: usual, StackShift: lower(usual, slow)}),
 		ask("start of the heap", "the heap starts 1088 bytes higher", program.Setup{EnvBytes: slow, HeapShift: far}),
-		buffers,
+		code, buffers,
 	}, err
 }
 
@@ -73,8 +78,8 @@ func (a *explainer) buffers(ctx context.Context, with program.Setup) (question, 
 		}
 	}
 	first := before.Aliases[0]
-	h.Change = fmt.Sprintf("%.0f loads alias, and no move of the stack, the heap or a block of malloc ends that and leaves splits as "+
-		"they are (%s at %s after %s at %s)", before.Alias4K, first.Load.What, first.Load.Place, first.Store.What, first.Store.Place)
+	h.Change = fmt.Sprintf("%.0f loads alias, and no move of the stack, the heap or a block of malloc ends that and leaves splits as they are (%s at %s after %s at %s)",
+		before.Alias4K, first.Load.What, first.Load.Place, first.Store.What, first.Store.Place)
 	return h, nil
 }
 

@@ -53,6 +53,7 @@ func (p *Process) OneMapping(uint64, uint64) bool           { return false }
 func (p *Process) Entry() (uint64, error)                   { return 0, elsewhere() }
 func (p *Process) ShiftStack(int) error                     { return elsewhere() }
 func (p *Process) ShiftHeap(int) error                      { return elsewhere() }
+func (p *Process) ShiftImage(uint64, uint64, int) error     { return elsewhere() }
 func (p *Process) Divert(int, uint64, uint64, uint64) error { return elsewhere() }
 func (p *Process) CPUTime() (time.Duration, error)          { return 0, elsewhere() }
 func (p *Process) Detach() error                            { return elsewhere() }

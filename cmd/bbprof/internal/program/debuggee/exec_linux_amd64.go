@@ -23,7 +23,7 @@ func (p *Process) ToExec() (*End, error) {
 	// exec ends all other threads, and the calling thread takes the first one's number (ptrace(2)).
 	maps.DeleteFunc(p.tasks, func(id int, t *task) bool { return id != p.pid && t.kind == thread })
 	clear(p.special)
-	p.born, p.started = [3]int{}, nil
+	p.born, p.started, p.imageShift = [3]int{}, nil, 0
 	// The stop is within execve(2), which will still overwrite rax. A step ends at its return, before the new image's
 	// first instruction.
 	after, status, err := p.single(p.tasks[p.pid])

@@ -17,35 +17,52 @@ func (p *Process) ShiftHeap(bytes int) error {
 	if err != nil {
 		return err
 	}
-	// A syscall instruction replaces one of its own meanwhile. After an error the program cannot continue.
-	var code [2]byte
-	if err := peek(p.pid, saved.Rip, code[:]); err != nil {
+	call, done, err := p.caller(saved)
+	if err != nil {
 		return err
 	}
-	if err := poke(p.pid, saved.Rip, 0x0f, 0x05); err != nil { // syscall
-		return err
-	}
-	end, err := p.setBreak(saved, 0)
+	end, err := call(unix.SYS_BRK, 0)
 	if err != nil {
 		return err
 	}
 	want := end + uint64(bytes)
-	if end, err = p.setBreak(saved, want); err != nil {
+	if end, err = call(unix.SYS_BRK, want); err != nil {
 		return err
 	}
 	if end != want {
 		return &Fault{fmt.Sprintf("moving its heap up by %d bytes", bytes), unix.ENOMEM}
 	}
-	if err := poke(p.pid, saved.Rip, code[:]...); err != nil {
-		return err
-	}
-	return setRegisters(p.pid, saved)
+	return done()
 }
 
-// setBreak makes the program, at a syscall instruction, call brk(2).
-func (p *Process) setBreak(regs unix.PtraceRegs, at uint64) (uint64, error) {
-	regs.Rax, regs.Rdi = unix.SYS_BRK, at // System V ABI for AMD64, A.2.1
-	regs.Orig_rax = ^uint64(0)            // prevents the kernel from restarting a system call
+// caller prepares the program, which has these registers, to make system calls: until done, a syscall instruction
+// replaces one of its own. After an error the program cannot continue.
+func (p *Process) caller(saved unix.PtraceRegs) (call func(number uint64, args ...uint64) (uint64, error), done func() error, err error) {
+	var code [2]byte
+	if err := peek(p.pid, saved.Rip, code[:]); err != nil {
+		return nil, nil, err
+	}
+	if err := poke(p.pid, saved.Rip, 0x0f, 0x05); err != nil { // syscall
+		return nil, nil, err
+	}
+	call = func(number uint64, args ...uint64) (uint64, error) { return p.call(saved, number, args) }
+	done = func() error {
+		if err := poke(p.pid, saved.Rip, code[:]...); err != nil {
+			return err
+		}
+		return setRegisters(p.pid, saved)
+	}
+	return call, done, nil
+}
+
+// call makes the program execute one system call.
+func (p *Process) call(saved unix.PtraceRegs, number uint64, args []uint64) (uint64, error) {
+	regs := saved
+	regs.Rax = number
+	for i, a := range args { // System V ABI for AMD64, A.2.1
+		*[]*uint64{&regs.Rdi, &regs.Rsi, &regs.Rdx, &regs.R10, &regs.R8}[i] = a
+	}
+	regs.Orig_rax = ^uint64(0) // prevents the kernel from restarting a system call
 	if err := setRegisters(p.pid, regs); err != nil {
 		return 0, err
 	}
@@ -58,20 +75,4 @@ func (p *Process) setBreak(regs unix.PtraceRegs, at uint64) (uint64, error) {
 	}
 	regs, err = registers(p.pid)
 	return regs.Rax, err
-}
-
-// Divert makes a thread at the first instruction of a function call another one with two arguments.
-func (p *Process) Divert(id int, function, first, second uint64) error {
-	regs, err := registers(id)
-	if err != nil {
-		return err
-	}
-	regs.Rip, regs.Rdi, regs.Rsi = function, first, second // System V ABI for AMD64, 3.2.3
-	if err := setRegisters(id, regs); err != nil {
-		return err
-	}
-	if t := p.tasks[id]; t != nil {
-		t.at = nil
-	}
-	return nil
 }

@@ -14,7 +14,8 @@ import (
 // Entry returns the address of the program's own first instruction, which runs after the dynamic linker.
 func (p *Process) Entry() (uint64, error) {
 	const atEntry = 9 // AT_ENTRY, linux/auxvec.h
-	return p.auxiliary(atEntry)
+	entry, err := p.auxiliary(atEntry)
+	return entry - p.imageShift, err
 }
 
 // auxiliary returns an entry of the auxiliary vector (System V ABI for AMD64, 3.4.3).

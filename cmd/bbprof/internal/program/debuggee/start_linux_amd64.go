@@ -31,8 +31,9 @@ type Process struct {
 	watching bool     // follow children up to their exec
 	started  []string // the images they became
 
-	random *rand.ChaCha8 // source of the program's random bytes, if fixed
-	onCall func() error  // called at system calls; may be nil
+	imageShift uint64        // by which the program's own code was moved down
+	random     *rand.ChaCha8 // source of the program's random bytes, if fixed
+	onCall     func() error  // called at system calls; may be nil
 
 	special map[uint64]special // by address, for instructions already stepped
 
