@@ -199,6 +199,7 @@ func (r Reg) rexR() byte { return byte(r>>3) << 2 }
 
 // Instructions of 64-bit registers.
 
+func (e *Emitter) Mov(dst, src Reg)      { e.regOp(src, dst, 0x89) }
 func (e *Emitter) Add(dst, src Reg)      { e.regOp(src, dst, 0x01) } // never eliminated at rename
 func (e *Emitter) Or(dst, src Reg)       { e.regOp(src, dst, 0x09) }
 func (e *Emitter) Sub(dst, src Reg)      { e.regOp(src, dst, 0x29) }

@@ -27,7 +27,7 @@ type BranchReport struct {
 	// Inverted lists the copies, from 0, at which the condition is inverted, for all copies from there on; [0]: all copies have the inverse of
 	// the block's condition.
 	Inverted []int `json:"inverted,omitempty"`
-	// Set names the register or word of memory that ends a loop, with its values for the shorter and the longer image.
+	// Set names the register or word of memory that ends a loop, with its values for the most iterations of the shorter and the longer image.
 	Set string `json:"set,omitempty"`
 }
 

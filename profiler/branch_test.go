@@ -32,6 +32,8 @@ func TestBranchTaken(t *testing.T) {
 		{"a counter in memory", "480fafc3ff0b75f8", 0, "[0x12345600]"},
 		{"a bound in memory", "480fafc348ffc2483b1375f4", 3, "[0x12345600]"},
 		{"through memory, upwards", "480fafc2488b034883c3084839cb75f0", 1, "rcx"},
+		{"few iterations, to lines of L1D", "488b084883c0404839d075f4", 1, "rdx"},
+		{"stores of 16 bytes", "0f29004883c0104839c875f4", 1, "rcx"},
 		{"through memory, downwards", "480fafc2488b44cbf848ffc975f2", 1, "rcx"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -222,6 +222,7 @@ func (s *session) task(j job, d decoded, copies copyCounts) mapping.Task {
 		Fixed:       j.Unroll != nil,
 		Frames:      j.Frames,
 		NoPages:     j.Setup.NoMapping,
+		VaryExit:    s.counters() == nil, // of counted timings most must be equal
 		Late:        s.startBudget(mapLimit).exhausted,
 		StoreBuffer: s.cpu.Core.StoreBuffer,
 		Move:        s.mayChooseState(j),
@@ -286,9 +287,14 @@ func (s *session) ownLines(m *mapping.MappedBlock) (own [layout.PageSize / 64]in
 		}
 		use(layout.Restore, each*uint64(len(m.Restore)))
 	}
-	if at, bytes := harness.DataOf(m.Plan.Init, m.Harness.Reset); bytes > 0 {
-		use(m.Short.Address+at, bytes)
-		use(m.Long.Address+at, bytes)
+	at, bytes := harness.DataOf(m.Plan.Init, m.Harness.Reset)
+	for _, im := range []harness.Image{m.Short, m.Long} {
+		if bytes > 0 {
+			use(im.Address+at, bytes)
+		}
+		if im.Table > 0 {
+			use(im.Table, harness.TableBytes)
+		}
 	}
 	return own
 }
@@ -400,9 +406,13 @@ func (b timedBlock) midpointAt(place, pass int, read harness.Clock) (timing.Pair
 
 func (b timedBlock) pair(short, long harness.Image, f unroll.Factors) timing.Pair {
 	shift := layout.Shift(b.Plan.Window)
+	varied := 0
+	if b.Loop != nil {
+		varied = b.Loop.Varied * b.Loop.Copies
+	}
 	return timing.Pair{
-		Short: timing.Image{Entry: short.Address + shift, Iterations: f.Short},
-		Long:  timing.Image{Entry: long.Address + shift, Iterations: f.Long},
+		Short: timing.Image{Entry: short.Address + shift, Iterations: f.Short, Varied: varied},
+		Long:  timing.Image{Entry: long.Address + shift, Iterations: f.Long, Varied: varied},
 	}
 }
 

@@ -44,6 +44,7 @@ type Loop struct {
 	LoopIterations Factors // of the shorter and the longer image
 	Counter        Counter
 	Exit           *Exit // if the block's own branch closes the loop; Counter is then unused
+	Varied         int   // each timed run with such an exit lacks a pseudo-random number of iterations below Varied
 }
 
 // Iterations returns how often the block runs in each image.
@@ -60,8 +61,8 @@ const (
 	// buffer may serve them, and their alignment to rename groups and fetch windows affects each iteration. Twice that
 	// keeps the loop's own fused dec+jnz, one of 97 operations, near 1 % of a block as fast as the core is wide.
 	loopInsts = 96
-	// ManyIterations and twice as many are used for a block that repeats its addresses. Both exceed any branch
-	// predictor's history (a few hundred branches; Seznec, TAGE), so both exits are mispredicted. If only one is, some
+	// ManyIterations and twice as many are used for a block that repeats its addresses. Both exceed most branch
+	// predictors' history (a few hundred branches; Seznec, TAGE), so both exits are mispredicted. If only one is, some
 	// 20 cycles spread over the difference of 256 iterations, below 0.4 % of the shortest iterations.
 	ManyIterations = 256
 )

@@ -48,6 +48,12 @@ const queueFiller = 80
 //
 // Nothing here may push the copies out of the op cache: no mfence, no xrstor, no long rep.
 func Prologue(e *asm.Emitter, init initial.State, reset Reset, features asm.Features) {
+	prologue(e, init, reset, features, func(*asm.Emitter) asm.Reg { return none })
+}
+
+// prologue is Prologue with code that early appends before the last wait. That code leaves in r15 the initial value of the register that
+// early returns.
+func prologue(e *asm.Emitter, init initial.State, reset Reset, features asm.Features, early func(e *asm.Emitter) asm.Reg) {
 	data := emitData(e, init, reset)
 	if reset.Memory {
 		restoreWords(e, init.Fill, reset.Values)
@@ -75,13 +81,14 @@ func Prologue(e *asm.Emitter, init initial.State, reset Reset, features asm.Feat
 			e.Nop(1)
 		}
 	}
+	kept := early(e)
 	e.Load(asm.RCX, layout.SlotDispatch)
 	e.AddImm8(asm.RCX, modeSwitchTurns)
 	// Wait for the restoring stores and loads, whatever their number, and for the load of the number
 	// of iterations, so that both unroll factors start alike.
 	e.Lfence()
 
-	tail := registerLoads(init)
+	tail := registerLoads(init, kept)
 	e.Align(32) // the fused dec+jnz must not touch a 32-byte boundary (Intel erratum SKX102)
 	loop := e.PC()
 	e.Dec(asm.RCX)
@@ -107,7 +114,7 @@ func dryRunPrologue(e *asm.Emitter, init initial.State, reset Reset, features as
 	loadVectors(e, init, data, reset, features)
 	e.MovImm(asm.RSP, layout.DryRunFlags)
 	e.Popf()
-	e.Raw(registerLoads(init)...)
+	e.Raw(registerLoads(init, none)...)
 	e.Align(64)
 }
 
@@ -147,8 +154,11 @@ func leaveOpCache(e *asm.Emitter) {
 	}
 }
 
-// registerLoads sets the arithmetic flags, then the registers: mov keeps the flags.
-func registerLoads(init initial.State) []byte {
+// none is no register.
+const none asm.Reg = 16
+
+// registerLoads sets the arithmetic flags, then the registers: mov keeps the flags. Register kept gets its value from r15.
+func registerLoads(init initial.State, kept asm.Reg) []byte {
 	const most = 192 // bytes: 10 for each of 16 registers, and the flags
 	t := asm.NewEmitterIn(0, make([]byte, 0, most))
 	if init.Flags == 0 {
@@ -161,8 +171,12 @@ func registerLoads(init initial.State) []byte {
 		t.Raw(0xb4, byte(init.Flags))              // mov ah, SF to CF, at their places in rflags
 		t.Raw(0x9e)                                // sahf
 	}
-	for r, v := range init.GPR {
-		t.MovImm(asm.Reg(r), v)
+	for i, v := range init.GPR {
+		if r := asm.Reg(i); r != kept {
+			t.MovImm(r, v)
+		} else if r != asm.R15 {
+			t.Mov(r, asm.R15)
+		}
 	}
 	return t.Bytes()
 }

@@ -24,7 +24,8 @@ type Image struct {
 	opcode    int    // offset in a copy of the opcode of its final branch, whose lowest bit inverts the condition
 	exits     uint64 // in a dry run: the first of the traps that Taken tells apart
 	traps     int
-	Own       bool // the block's own branch closes the loop: one trap for a loop that ends early, one for a loop that goes on
+	Own       bool   // the block's own branch closes the loop: one trap for a loop that ends early, one for a loop that goes on
+	Table     uint64 // address of the values that end such a loop, TableBytes; 0: none
 }
 
 // span is code of a copy that belongs to the instruction after it.
@@ -106,8 +107,9 @@ func BuildDryRun(insts []asm.Inst, iterations int, loop *unroll.Loop, h Harness)
 
 // shape is the difference between an image and plain copies in a row.
 type shape struct {
-	before func(e *asm.Emitter) // before the first copy
-	probe  *asm.Probe           // around each instruction
+	early  func(e *asm.Emitter) asm.Reg // see prologue; nil: nothing
+	before func(e *asm.Emitter)         // before the first copy
+	probe  *asm.Probe                   // around each instruction
 	dryRun bool
 	after  func(e *asm.Emitter, first uint64) // after the last copy
 
@@ -148,9 +150,12 @@ func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, 
 	}
 	e := asm.NewEmitterIn(im.Address, memory)
 	s.branch, s.ends = asm.TrailingBranch(insts)
-	if s.dryRun {
+	switch {
+	case s.dryRun:
 		dryRunPrologue(e, h.Init, h.Reset, h.Features)
-	} else {
+	case s.early != nil:
+		prologue(e, h.Init, h.Reset, h.Features, s.early)
+	default:
 		Prologue(e, h.Init, h.Reset, h.Features)
 	}
 	if h.Decoders {

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"bytes"
+	"encoding/binary"
 	"slices"
 	"strings"
 	"testing"
@@ -119,5 +120,32 @@ func TestLeaveOpCache(t *testing.T) {
 	before := im.Code[hot.FirstCopy-im.Address : im.FirstCopy-im.Address]
 	if !bytes.Equal(before[61:], append([]byte{0x0f, 0xae, 0xf0}, bytes.Repeat(nop, 64)...)) {
 		t.Errorf("ahead of the copies stands % x", before)
+	}
+}
+
+// TestOwnLoopVaries: both images of a loop lack the same numbers of iterations, run by run, which differ; a loop that must not vary lacks none.
+func TestOwnLoopVaries(t *testing.T) {
+	insts := decode(t, 0x48, 0xff, 0xc9, 0x75, 0xfb) // dec rcx; jnz
+	const copies, short, long = 3, 100, 200
+	for _, varied := range []int{0, 1, 16} {
+		l := unroll.Loop{Copies: copies, Exit: &unroll.Exit{Reg: asm.RCX, Base: 5, Step: 2, Mask: ^uint64(0)}, Varied: varied}
+		var lacks [2][]int
+		for k, iterations := range []int{short, long} {
+			im := require.Get(Build(layout.Code, insts, iterations*copies, &l, plain))(t)
+			for i := range variedExits {
+				value := binary.LittleEndian.Uint64(im.Code[im.Table-im.Address+8*uint64(i):])
+				lacks[k] = append(lacks[k], iterations-int(value-5)/2/copies)
+			}
+		}
+		seen := map[int]bool{}
+		for _, n := range lacks[0] {
+			seen[n] = true
+			if n < 0 || n >= max(varied, 1) {
+				t.Errorf("varied by %d, a run lacks %d", varied, n)
+			}
+		}
+		if !slices.Equal(lacks[0], lacks[1]) || len(seen) < varied*3/4 {
+			t.Errorf("varied by %d: runs of the images lack %v and %v", varied, lacks[0], lacks[1])
+		}
 	}
 }

@@ -81,6 +81,9 @@ func (m *MappedBlock) ByOwnBranch(copies int, offset *int, fe unroll.FrontEnd, l
 		}
 		for _, iterations := range many {
 			l := unroll.Loop{Copies: copies, Exit: &x, LoopIterations: iterations}
+			if m.task.VaryExit {
+				l.Varied = unroll.VariedBy(iterations)
+			}
 			loop, err := m.mapWithExit(l, late)
 			if err == nil && loop != nil {
 				return loop, fits, nil
@@ -101,7 +104,8 @@ func (m *MappedBlock) ByOwnBranch(copies int, offset *int, fe unroll.FrontEnd, l
 	if ends > 0 {
 		return m, fits, reject("in the program's state the loop ends after %d iterations, and too few others can be told apart from it (%s)", ends, tests)
 	}
-	return m, fits, reject("no register and no word of memory was found whose value decides after how many iterations %s ends the loop (%s)", branch.Mnemonic, tests)
+	return m, fits, reject(
+		"no register and no word of memory was found whose value decides after how many iterations %s ends the loop (%s)", branch.Mnemonic, tests)
 }
 
 // flagSetter returns the last instruction that sets flags of a condition, or nil.
@@ -331,7 +335,8 @@ func (m *MappedBlock) mapWithExit(l unroll.Loop, late func() bool) (*MappedBlock
 		return nil, err
 	}
 	midpoint := loop.midpointFactors().Long / l.Copies
-	for _, iterations := range []int{l.LoopIterations.Short, midpoint} {
+	fewest := l.LoopIterations.Short - max(l.Varied-1, 0)
+	for _, iterations := range []int{fewest, l.LoopIterations.Short, midpoint} {
 		on, ok, err := loop.tryExit(l, iterations)
 		for _, p := range on.Pages {
 			_, known := frameOf(loop.Pages, p.Addr)

@@ -45,6 +45,8 @@ type Task struct {
 	Fixed   bool
 	Frames  int  // AutoFrames or a number
 	NoPages bool // see Plan
+	// VaryExit varies the iterations of a loop from run to run: see unroll.Loop.
+	VaryExit bool
 	// Late reports whether all runs together have taken too long.
 	Late        func() bool
 	StoreBuffer int // entries, which bound the distance from a load to its store

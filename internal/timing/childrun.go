@@ -20,6 +20,8 @@ type image struct {
 	entry uint64
 	warm  int // untimed runs first, at least 1
 	runs  int // runs per timing; 0: the child run searches for the number
+
+	spread float64 // see Image
 }
 
 // runPlan lists the image pairs to time in one child run (from one stop of the child to the next).
@@ -351,6 +353,7 @@ func (o output) read(w *window, i int, p runPlan, runs int, c clock.Clock) error
 	}
 	w.columns = append(w.columns, column(timings), column(timings))
 	w.perRun = [2][]float64{column(timings), column(timings)}
+	spreads := [2]float64{p.pairs[w.pair].short.spread, p.pairs[w.pair].long.spread}
 	var buffer [maxRuns]float64
 	for i := range n {
 		at := at + uint64(i*o.sample)
@@ -369,7 +372,7 @@ func (o output) read(w *window, i int, p runPlan, runs int, c clock.Clock) error
 			if o.raw {
 				w.raw = append(w.raw, wholeTicks(times))
 			}
-			w.columns[1+chains+image][timed], w.perRun[image][timed] = runTimes(times, c)
+			w.columns[1+chains+image][timed], w.perRun[image][timed] = runTimes(times, c, spreads[image])
 			at += 8 * uint64(o.runs)
 			timing++
 		}
@@ -378,15 +381,16 @@ func (o output) read(w *window, i int, p runPlan, runs int, c clock.Clock) error
 }
 
 // runTimes returns the time of all runs and the time of one: the mean of the core, because the loop before the copies is mispredicted in
-// some runs.
-func runTimes(times []float64, c clock.Clock) (all, one float64) {
+// some runs. The core has all runs that differ by no more than spread, as a share, and the clock's steps explain.
+func runTimes(times []float64, c clock.Clock, spread float64) (all, one float64) {
 	for _, t := range times {
 		all += t
 	}
+	slack := clockSlack(c) + spread*all/float64(len(times))
 	if coarse(c) {
-		return all, stat.CoreSlope(times, clockSlack(c))
+		return all, stat.CoreSlope(times, slack)
 	}
-	return all, stat.CoreMean(times, clockSlack(c))
+	return all, stat.CoreMean(times, slack)
 }
 
 // From a clock step of coarseStep ticks on, a line through all readings of a timing replaces one through the first and the last.

@@ -131,7 +131,7 @@ func (r replayed) run(p runPlan) (got childRun, err error) {
 			w.columns[columnChains+k] = []float64{float64(ticks)}
 		}
 		for k, runs := range recorded.Runs {
-			all, one := runTimes(toFloats(runs), r.clock)
+			all, one := runTimes(toFloats(runs), r.clock, 0)
 			column := 1 + len(recorded.Chains) + k%2
 			w.columns[column] = append(w.columns[column], all)
 			w.perRun[k%2] = append(w.perRun[k%2], one)
@@ -157,7 +157,7 @@ func (r replayed) window(layout int) (w recording.Window, ok bool) {
 // Replicates implements Block: an entry is the number of the place.
 func (r replayed) Replicates(places []int, _ int, _ harness.Clock) (pairs []Pair, err error) {
 	for _, place := range places {
-		pairs = append(pairs, Pair{Image{uint64(place), r.block.Short}, Image{uint64(place), r.block.Long}})
+		pairs = append(pairs, Pair{Image{uint64(place), r.block.Short, 0}, Image{uint64(place), r.block.Long, 0}})
 	}
 	return pairs, nil
 }

@@ -80,7 +80,7 @@ func TestSamples(t *testing.T) {
 			e.Raw(0x48, 0x0f, 0xaf, 0xc0) // imul rax, rax
 			e.Raw(0x48, 0xc1, 0xe0, shift)
 		})
-		return image{entry, warm, runs}
+		return image{entry, warm, runs, 0}
 	}
 	b.CPU.SettlesAtOnce = false
 	plan := runPlan{

@@ -269,7 +269,7 @@ func (t *TSC) multiplyChains() [2]image {
 	var images [2]image
 	e := asm.NewEmitter(t.images)
 	for i, c := range clock.MultiplyChains() {
-		images[i] = image{c.Emit(e, t.clock.Emit), chainWarm, 1}
+		images[i] = image{c.Emit(e, t.clock.Emit), chainWarm, 1, 0}
 	}
 	copy(t.child.Code()[t.images-layout.Code:], e.Bytes())
 	return images

@@ -64,7 +64,11 @@ type Timer interface {
 type Image struct {
 	Entry      uint64
 	Iterations int
+	Varied     int // bound on the iterations that a run lacks, as many in both images of a pair
 }
+
+// spread bounds the difference between runs that comes from their numbers of iterations, as a share of their time.
+func (im Image) spread() float64 { return float64(im.Varied) / float64(im.Iterations) }
 
 // Pair is a shorter and a longer image of one block.
 type Pair struct{ Short, Long Image }
@@ -239,7 +243,7 @@ func emit(cfg Config, child *tracee.Tracee, clock clock.Clock, probe harness.Pro
 		more(e)
 	}
 	for _, chain := range chains {
-		c.chains = append(c.chains, image{chain.Emit(e, clock.Emit), chainWarm, 1})
+		c.chains = append(c.chains, image{chain.Emit(e, clock.Emit), chainWarm, 1, 0})
 	}
 	e.Align(64)
 	c.resetImage = e.PC()

@@ -344,8 +344,8 @@ func (t *TSC) planRun(p Plan, all []placement, limit, runs int) (plan runPlan, p
 			continue
 		}
 		pair := pairPlan{
-			short:   image{at.Short.Entry, p.Warm + harness.WarmFor(runs), runs},
-			long:    image{at.Long.Entry, p.Warm + harness.WarmFor(runs), runs},
+			short:   image{at.Short.Entry, p.Warm + harness.WarmFor(runs), runs, at.Short.spread()},
+			long:    image{at.Long.Entry, p.Warm + harness.WarmFor(runs), runs, at.Long.spread()},
 			offsets: offsets,
 		}
 		if !at.mapped {

@@ -42,7 +42,7 @@ func inDesign(cycles []float64) (windows []Window) {
 func seriesOf(cycles ...float64) *series {
 	return &series{
 		TSC:   &TSC{clock: clock.TSC{StepTicks: 1}, rate: clockRate{ticks: 1, samples: 36}, report: Report{TicksPerSecond: 1e9}},
-		pairs: []Pair{{Image{0, 100}, Image{0, 200}}},
+		pairs: []Pair{{Image{0, 100, 0}, Image{0, 200, 0}}},
 		timed: Timed{Windows: inDesign(cycles), RunsPerSample: 40},
 	}
 }
@@ -164,9 +164,13 @@ func TestRunTimes(t *testing.T) {
 		for _, d := range c.times {
 			sum += d
 		}
-		if all, one := runTimes(c.times, clock.TSC{StepTicks: c.step}); all != sum || math.Abs(one-c.one) > 1e-9 {
+		if all, one := runTimes(c.times, clock.TSC{StepTicks: c.step}, 0); all != sum || math.Abs(one-c.one) > 1e-9 {
 			t.Errorf("%s: %g and %g, want %g and %g", c.name, all, one, sum, c.one)
 		}
+	}
+	differ := []float64{70, 110, 90, 114, 90, 66, 90, 490} // by their iterations, and one is disturbed
+	if _, one := runTimes(differ, clock.TSC{StepTicks: 2}, 0.5); one != 90 {
+		t.Errorf("runs that may differ by half: %g, want 90", one)
 	}
 }
 
