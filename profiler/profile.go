@@ -37,7 +37,7 @@ type progress struct {
 	copies      copyCounts
 	block       *mapping.MappedBlock
 	measurement measurement
-	loop        *loopTiming // in mode both
+	loop        *loopTiming // beside copies in a row
 	warnings    []string    // about the loop
 }
 
@@ -116,7 +116,7 @@ func (s *session) runSteps(j job) (p progress, err error) {
 	if p.measurement, err = s.measure(j, p.block, true); err != nil {
 		return p, err
 	}
-	if j.Mode == Both {
+	if m := p.measurement.block; j.Mode == Both || j.LoopIfFed && m.Fed > 0 && m.Loop == nil {
 		p.loop, p.warnings, err = s.measureLoop(j, p.measurement.block, p.branch.As == Taken)
 	}
 	return p, err
@@ -260,9 +260,10 @@ func (s *session) checkTrace(j job, m *mapping.MappedBlock) (findings mapping.Fi
 		}
 		return findings, f.Rejection
 	}
-	if m.Plan.Replay == nil { // in a captured state, equal registers are the program's
-		findings.SelfForwarding, _ = invariants.SelfForwarding(m.Trace, core)
-		findings.Carried = invariants.Carried(m.Trace, core)
+	findings.Fed, findings.SelfForwarding = invariants.Forwarding(m.Trace, core)
+	if m.Plan.Replay != nil {
+		findings.SelfForwarding = 0 // equal registers are the program's
+	} else {
 		if n := invariants.NewPages(m.Trace); n > 0 {
 			findings.Warnings = append(findings.Warnings, fmt.Sprintf("it touches new pages as it goes on: the second half of the copies uses %d that the first did not", n))
 		}

@@ -117,6 +117,7 @@ func Columns(disasm bool) []Column {
 		{Name: "loop_cycles", Type: Number, Decimals: cycleDecimals, with: bothModes, of: loop(func(r *profiler.Result) float64 { return r.LoopCycles })},
 		{Name: "loop_ci_low", Type: Number, Decimals: cycleDecimals, with: bothModes, of: loop(func(r *profiler.Result) float64 { return r.LoopCILow })},
 		{Name: "loop_ci_high", Type: Number, Decimals: cycleDecimals, with: bothModes, of: loop(func(r *profiler.Result) float64 { return r.LoopCIHigh })},
+		{Name: "loops_take", Type: Text, of: text(func(r *profiler.Result) string { return r.LoopsTake })},
 
 		{Name: "instructions", Type: Integer, of: count(func(r *profiler.Result) int { return r.Instructions }, decoded)},
 		{Name: "bytes", Type: Integer, of: count(func(r *profiler.Result) int { return r.Bytes }, someBytes)},
@@ -133,7 +134,6 @@ func Columns(disasm bool) []Column {
 		{Name: "set", Type: Text, of: text(func(r *profiler.Result) string { return r.Init.Set })},
 		{Name: "paper_verdict", Type: Text, of: text(func(r *profiler.Result) string { return r.PaperVerdict })},
 		{Name: "self_forwarding_loads", Type: Integer, of: count(func(r *profiler.Result) int { return r.SelfForwarding }, ok)},
-		{Name: "carried_loads", Type: Integer, of: count(func(r *profiler.Result) int { return r.Carried }, ok)},
 		{Name: "copies_within", Type: Integer, with: fromCaptured, of: captured(func(c *profiler.CapturedReport) string { return positive(int64(c.Within)) })},
 		{Name: "leaves", Type: Text, with: fromCaptured, of: captured(func(c *profiler.CapturedReport) string {
 			if c.Leaves == nil {
@@ -202,7 +202,7 @@ type Flags struct {
 	Captured bool // blocks start from captured states
 }
 
-func bothModes(f Flags) bool { return f.Options.Mode == profiler.Both }
+func bothModes(f Flags) bool { return f.Options.Mode == profiler.Both || f.Options.LoopIfFed }
 
 func fromCaptured(f Flags) bool { return f.Captured }
 
