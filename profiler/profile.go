@@ -11,6 +11,7 @@ import (
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/mapping"
+	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/invariants"
@@ -113,11 +114,11 @@ func (s *session) runSteps(j job) (p progress, err error) {
 			return p, err
 		}
 	}
-	if p.measurement, err = s.measure(j, p.block, true); err != nil {
+	if p.measurement, err = s.measure(j, p.block, nil); err != nil {
 		return p, err
 	}
 	if m := p.measurement.block; j.Mode == Both || j.LoopIfFed && m.Fed > 0 && m.Loop == nil {
-		p.loop, p.warnings, err = s.measureLoop(j, p.measurement.block, p.branch.As == Taken)
+		p.loop, p.warnings, err = s.measureLoop(j, p.measurement, p.branch.As == Taken)
 	}
 	return p, err
 }
@@ -313,11 +314,15 @@ type measurement struct {
 }
 
 // measure times a program, checks that the front end keeps up and that time grows linearly with the number of copies, counts events
-// that only the kernel can read, if events is set, and checks the samples.
-func (s *session) measure(j job, m *mapping.MappedBlock, events bool) (r measurement, err error) {
+// that only the kernel can read, and checks the samples. beside is the row that was measured before: then events are not counted, and a loop
+// that nobody asked for is timed until it is known to agree with it.
+func (s *session) measure(j job, m *mapping.MappedBlock, beside *measurement) (r measurement, err error) {
 	slack := s.frontEndSlack(j, m)
 	plan := j.plan(m)
 	plan.Enough = slack.hides
+	if beside != nil && j.Mode != Both {
+		plan.Enough = beside.agrees
+	}
 	r.block = m
 	if r.timed, err = s.time(m, plan); err != nil {
 		return r, err
@@ -332,13 +337,22 @@ func (s *session) measure(j job, m *mapping.MappedBlock, events bool) (r measure
 			return r, err
 		}
 	}
-	if events {
+	if beside == nil {
 		if r.timed.Events, err = s.readEvents(j, r.block, r.timed.Events); err != nil {
 			return r, err
 		}
 	}
 	r.findings, err = s.checkSamples(j, r.block, r.timed)
 	return r, err
+}
+
+// agreeShare is the difference below which a loop is not timed more precisely.
+const agreeShare = 0.03
+
+// agrees reports whether a loop's whole interval is close to the cycles of this row.
+func (r *measurement) agrees(loop stat.Estimate) bool {
+	row := r.timed.Estimate.Value
+	return math.Abs(loop.Value-row)+loop.Half <= agreeShare*row
 }
 
 // time times a program until its interval is narrow enough.
@@ -354,7 +368,7 @@ func (j job) plan(m *mapping.MappedBlock) timing.Plan {
 		Budget: j.Budget, Precision: j.Precision, Identical: j.Identical, Tolerate: j.Options.Tolerate,
 		Layout: j.onlyLayout(), OnePlace: j.Setup.CodeOffset != nil,
 	}
-	if m.Loop != nil && m.Loop.LoopIterations.Short >= unroll.ManyIterations {
+	if m.Loop != nil && m.Loop.LoopIterations.Short >= unroll.CountedIterations {
 		plan.Warm = 1 // a loop of many iterations warms itself up; the one run sets the start time
 	}
 	return plan

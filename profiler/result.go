@@ -53,8 +53,8 @@ type Result struct {
 	LoopCycles float64 `json:"loop_cycles,omitzero"`
 	LoopCILow  float64 `json:"loop_ci_low,omitzero"`
 	LoopCIHigh float64 `json:"loop_ci_high,omitzero"`
-	// LoopsTake names which of them a loop in a program takes: CyclesColumn, or LoopColumn if stores feed loads, since a core learns in a loop, but not
-	// in a row of copies, which store feeds which load. It is "" if such a block was not measured as a loop.
+	// LoopsTake names which of them a loop in a program takes: LoopColumn if their intervals are apart and stores feed loads, since a core learns in a
+	// loop, but not in a row of copies, which store feeds which load; else CyclesColumn. It is "" if such a block was not measured as a loop.
 	LoopsTake string `json:"loops_take,omitempty"`
 	// Loop is the loop of mode loop and both.
 	Loop *LoopReport `json:"loop,omitempty"`
@@ -270,10 +270,10 @@ func (s *session) result(j job, host *HostReport, p progress, ok bool) Result {
 	if p.measurement.block.Loop == nil {
 		result.Warnings = slices.Concat(result.Warnings, p.warnings)
 	}
-	switch fed := p.measurement.block.Fed > 0; {
-	case fed && p.loop != nil:
+	switch fed, loop := p.measurement.block.Fed > 0, p.loop; {
+	case fed && loop != nil && (result.LoopCIHigh < result.CILow || result.CIHigh < result.LoopCILow):
 		result.LoopsTake = LoopColumn
-	case !fed || result.Mode == Loop:
+	case !fed || loop != nil || result.Mode == Loop:
 		result.LoopsTake = CyclesColumn
 	}
 	return result
