@@ -118,7 +118,11 @@ func (s *session) runSteps(j job) (p progress, err error) {
 		return p, err
 	}
 	if m := p.measurement.block; j.Mode == Both || j.LoopIfFed && m.Fed > 0 && m.Loop == nil {
-		p.loop, p.warnings, err = s.measureLoop(j, p.measurement, p.branch.As == Taken)
+		for range 2 { // half of the loops that fail do not fail again
+			if p.loop, p.warnings, err = s.measureLoop(j, p.measurement, p.branch.As == Taken); p.loop != nil || err != nil {
+				break
+			}
+		}
 	}
 	return p, err
 }
