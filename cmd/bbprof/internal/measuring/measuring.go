@@ -33,8 +33,8 @@ func WhereFlags(f *cli.Flags, o *profiler.Options) {
 	cli.Parsed(f, &o.Precision, parsePrecision, "precision", "P", "measure until the interval is at most ± P of the cycles, or ± P cycles where "+
 		"that is more, or until more time does not help").Fallback = "1%"
 	cli.Parsed(f, &o.Budget, cli.ParseDuration, "budget", "TIME", "longest time to spend on one timing of a block, such as 500ms; each further timing has as "+
-		"much again: a loop beside copies in a row, other numbers of copies where the first are nonlinear or do not use up the front end's lead, and what is repeated "+
-		"because other work disturbed it").Fallback = "3s"
+		"much again: a loop beside copies in a row, other numbers of copies where the first are nonlinear or do not use up the front end's "+
+		"lead, and what is repeated because other work disturbed it").Fallback = "3s"
 }
 
 // Title heads the group of flags that most measuring commands share.
@@ -75,8 +75,8 @@ func parseLayout(s string) (*int, error) {
 // howToMeasure declares the measuring flags except those of WhereFlags.
 func howToMeasure(f *cli.Flags, o *profiler.Options) {
 	cli.Parsed(f, &o.Unroll, parseUnroll, "unroll", "U,V", "time U and V copies of the block, U < V; 0,V is Equation 1 of the BHive paper, the time of V copies divided by V; with -mode loop, a loop that runs it so often (default: what the front end holds)")
-	cli.Choice(f, &o.Mode, profiler.Modes(), "mode", "MODE", "unroll: copies in a row; loop: copies in a counted loop; both: one after the other (default: unroll; "+
-		"bbprof -hex and batch measure both where the block loads what it stored)")
+	cli.Choice(f, &o.Mode, profiler.Modes(), "mode", "MODE", "unroll: copies in a row; loop: copies in a counted loop; both: one after the "+
+		"other (default: unroll; bbprof -hex and batch measure both where the block loads what it stored)")
 	cli.Choice(f, &o.Branch, profiler.Branches(), "branch", "HOW", "what becomes of a jcc, jmp, loop or jrcxz at the block's end: not-taken: it stands in each copy, inverted where the state would "+
 		"take it; taken: it closes a loop of the block; drop: it is left out (default: taken if it leads to the block's own start, else not-taken)")
 	cli.Parsed(f, &o.Copies, parseCopies, "bodies", "N", "put N copies of the body before the branch of a loop").Fallback = "1"
