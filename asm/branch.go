@@ -37,6 +37,14 @@ func TrailingBranch(insts []Inst) (b Branch, ok bool) {
 	return b, true
 }
 
+// WithoutBranch returns the instructions before the branch that the block ends with, or all.
+func WithoutBranch(insts []Inst) []Inst {
+	if _, ok := TrailingBranch(insts); ok {
+		return insts[:len(insts)-1]
+	}
+	return insts
+}
+
 // ToStart reports whether it leads to the block's own start.
 func (b Branch) ToStart() bool { return b.Target == 0 }
 

@@ -93,7 +93,11 @@ func (j job) trailingBranch(code []byte) (_ []byte, b BranchReport, err error) {
 
 // keepCodeOffset places a loop at the offset in a page that it has in its program, if that is known and the user set no other.
 func (j *job) keepCodeOffset() {
-	if at := j.Setup.Address; j.ownLoop && at != nil && j.Setup.CodeOffset == nil {
+	at := j.Setup.Address
+	if c := j.Setup.Captured; c != nil {
+		at = &c.Address
+	}
+	if j.ownLoop && at != nil && j.Setup.CodeOffset == nil {
 		offset := int(*at % layout.PageSize)
 		j.Setup.CodeOffset = &offset
 	}
@@ -101,6 +105,6 @@ func (j *job) keepCodeOffset() {
 
 // mapOwnLoop maps a block, already mapped as copies in a row, as a loop that its own branch closes.
 func (s *session) mapOwnLoop(j job, copies *mapping.MappedBlock) (l loopTiming, err error) {
-	m, fits, err := copies.ByOwnBranch(max(j.Options.Copies, 1), s.cpu.FrontEnd, s.startBudget(mapLimit).exhausted)
+	m, fits, err := copies.ByOwnBranch(max(j.Options.Copies, 1), j.Setup.CodeOffset, s.cpu.FrontEnd, s.startBudget(mapLimit).exhausted)
 	return loopTiming{block: m, warnings: crowdedWarning(fits)}, err
 }

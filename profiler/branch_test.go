@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -44,6 +47,60 @@ func TestBranchTaken(t *testing.T) {
 				return ""
 			})
 		})
+	}
+}
+
+// TestBranchBoth: after copies in a row were timed, the loop is observed on the frames that it started from. This one stores to where it loads.
+func TestBranchBoth(t *testing.T) {
+	p := start(t, Options{Mode: Both})
+	if r := measuredBy(t, p, unhex(t, "0fb60e4883c601c6040a0184c975f1")); r.Branch.As != Taken {
+		t.Errorf("%+v", r.Branch)
+	}
+	alone := start(t, Options{})
+	lasting(t, func() string { // the loop stands where it stands in its program: on Zen 4 it takes 1 or 2 cycles
+		for _, at := range []uint64{0x1200, 0x1234} {
+			b := Block{Code: unhex(t, "4489c229c24883c0018850ff4839c875ef"), Setup: Setup{Address: &at}}
+			one, both := require.Get(alone.Profile(t.Context(), b))(t), require.Get(p.Profile(t.Context(), b))(t)
+			t.Logf("%#x: %.3f, both %.3f", at, one.Cycles, both.LoopCycles)
+			if one.Cycles > 0 && both.LoopCycles > 0 && math.Abs(both.LoopCycles-one.Cycles) > 0.1*one.Cycles {
+				return fmt.Sprintf("at %#x %.3f cycles, in mode both %.3f", at, one.Cycles, both.LoopCycles)
+			}
+		}
+		return ""
+	})
+}
+
+// TestCapturedLoops: what ends a loop in a program's state. A loop may also start nearer to where that state ends it.
+func TestCapturedLoops(t *testing.T) {
+	p := start(t, Options{})
+	for _, c := range []struct {
+		name, hex string
+		at        uint64 // in rbx
+		counter   string // "": rejected
+	}{
+		{"to a zero byte", "48ffc3803b0075f8", heapPage + 0x80, "rbx"},
+		{"a counter in memory", "480fafc8ff0b75f8", heapPage + 0x80, "[0x555555768080]"},
+		{"to a zero byte, near the start of what was captured", "48ffc3803b0075f8", heapPage + 0xff0, ""},
+	} {
+		state := &initial.Captured{Address: pieCode, Pages: []initial.Page{{Address: heapPage, Writable: true}, {Address: heapPage + 4096, Writable: true}}}
+		for i := range 4096 {
+			state.Pages[0].Data[i], state.Pages[1].Data[i] = 1, 1
+		}
+		state.Pages[0].Data[0xff8] = 0
+		state.MXCSR, state.GPR[asm.RBX], state.GPR[asm.RCX] = initial.DefaultMXCSR, c.at, 3
+		if c.counter == "" {
+			clear(state.Pages[0].Data[:0xff0]) // a loop from there ends at once
+		}
+		r := require.Get(p.Profile(t.Context(), Block{Code: unhex(t, c.hex), Setup: Setup{Captured: state}}))(t)
+		t.Logf("%s: %.3f cycles, %+v, %v", c.name, r.Cycles, *r.Branch, r.Rejection)
+		switch {
+		case c.counter == "" && (r.Reason != verdict.LoopExit || !strings.Contains(r.Rejection.Detail, "ends after 8 iterations")):
+			t.Errorf("%s: %v", c.name, r.Rejection)
+		case c.counter != "" && r.Reason.Noise():
+			t.Logf("disturbed: %v", r.Rejection)
+		case c.counter != "" && (r.Loop == nil || r.Loop.Counter != c.counter):
+			t.Errorf("%s: %v, loop %+v; want one counted in %s", c.name, r.Rejection, r.Loop, c.counter)
+		}
 	}
 }
 
@@ -122,9 +179,16 @@ func TestHostileBranches(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(41, 1))
 	statuses := map[string]int{}
-	for range n {
-		code := randomBranch(rng)
-		r, err := p.Profile(t.Context(), Block{Code: code})
+	for i := range n {
+		b := Block{Code: randomBranch(rng)}
+		if i%2 > 0 {
+			b.Setup.Captured = somewhere(rng, pieCode, heapPage, heapPage+4096, stackPage)
+			for _, r := range []asm.Reg{asm.RAX, asm.RBX, asm.RDI, asm.RSP} {
+				b.Setup.Captured.GPR[r] = heapPage + rng.Uint64()%8192
+			}
+		}
+		code := b.Code
+		r, err := p.Profile(t.Context(), b)
 		require.Measure(t, err)
 		if r.Status == Failed {
 			t.Errorf("%x: %s", code, r.Failure)

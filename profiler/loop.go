@@ -34,9 +34,9 @@ func crowdedWarning(fits bool) []string {
 
 // measureLoop measures a block, already measured as copies in a row, as a loop too. For a loop that
 // cannot be measured it returns nil and a warning.
-func (s *session) measureLoop(j job, row measurement, own bool) (_ *loopTiming, warnings []string, err error) {
+func (s *session) measureLoop(j job, row measurement) (_ *loopTiming, warnings []string, err error) {
 	var l loopTiming
-	if own {
+	if j.ownLoop {
 		l, err = s.mapOwnLoop(j, row.block)
 	} else {
 		l, err = s.mapLoop(row.block, false)

@@ -118,8 +118,10 @@ func (s *session) runSteps(j job) (p progress, err error) {
 		return p, err
 	}
 	if m := p.measurement.block; j.Mode == Both || j.LoopIfFed && m.Fed > 0 && m.Loop == nil {
+		j.ownLoop = p.branch.As == Taken
+		j.keepCodeOffset()
 		for range 2 { // half of the loops that fail do not fail again
-			if p.loop, p.warnings, err = s.measureLoop(j, p.measurement, p.branch.As == Taken); p.loop != nil || err != nil {
+			if p.loop, p.warnings, err = s.measureLoop(j, p.measurement); p.loop != nil || err != nil {
 				break
 			}
 		}
@@ -151,11 +153,7 @@ func decode(code []byte) (d decoded, err error) {
 	if d.insts, err = asm.Decode(code); err != nil {
 		return d, err
 	}
-	running := d.insts
-	if _, ok := asm.TrailingBranch(d.insts); ok {
-		running = running[:len(running)-1]
-	}
-	if rejection := asm.Refuse(running); rejection != nil {
+	if rejection := asm.Refuse(asm.WithoutBranch(d.insts)); rejection != nil {
 		return d, rejection
 	}
 	state := asm.StateOf(d.insts)

@@ -62,10 +62,11 @@ func (s *session) replayOnce(b Block) (*initial.Captured, error) {
 	if err != nil {
 		return nil, err
 	}
-	if rejection := asm.Refuse(insts); rejection != nil {
+	if rejection := asm.Refuse(asm.WithoutBranch(insts)); rejection != nil {
 		return nil, rejection
 	}
 	j := s.job(b)
+	j.ownLoop = true // the branch may go either way
 	task := s.task(j, decoded{insts: insts}, copyCounts{})
 	after, area, err := task.Once(b.Setup.Captured)
 	if err != nil {

@@ -20,48 +20,6 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Typical addresses of programs.
-const (
-	pieCode     = 0x5555_5555_5123
-	staticCode  = 0x40_1123
-	libraryCode = 0x7fff_f7e5_4321
-	heapPage    = 0x5555_5576_8000
-	stackPage   = 0x7fff_ffff_d000
-)
-
-// somewhere returns a state with random registers, at an address, with pages of random bytes.
-func somewhere(rng *rand.Rand, address uint64, pages ...uint64) *initial.Captured {
-	c := &initial.Captured{Address: address}
-	c.Name, c.Fill = initial.CapturedName, initial.Paper().Fill
-	for i := range c.GPR {
-		c.GPR[i] = rng.Uint64()
-	}
-	for i := range c.Opmasks {
-		c.Opmasks[i] = rng.Uint64()
-	}
-	c.FSBase, c.GSBase, c.MXCSR, c.Flags = stackPage+0x100, 0, 0x1fa0|uint32(rng.IntN(4))<<13, 0x202|rng.Uint64()&0x8d5
-	for reg := range 32 {
-		v := initial.Vector{Reg: reg, Bits: []int{128, 256, 512}[rng.IntN(3)]}
-		for i := range v.Bits / 64 {
-			v.Words[i] = rng.Uint64()
-		}
-		c.Vectors = append(c.Vectors, v)
-	}
-	c.X87 = initial.X87{Control: 0x37f, Status: uint16(rng.IntN(8))<<11 | 0x4500, Tags: byte(rng.Uint32())}
-	for i := range c.X87.Registers {
-		binary.LittleEndian.PutUint64(c.X87.Registers[i][:], 1<<63|rng.Uint64())
-		binary.LittleEndian.PutUint16(c.X87.Registers[i][8:], uint16(rng.Uint32()))
-	}
-	for _, at := range pages {
-		p := initial.Page{Address: at, Writable: true}
-		for i := range p.Data {
-			p.Data[i] = byte(rng.Uint32())
-		}
-		c.Pages = append(c.Pages, p)
-	}
-	return c
-}
-
 // asMachine reduces a state to the registers of this CPU.
 func (b bench) asMachine(c *initial.Captured) *initial.Captured {
 	has := *c

@@ -17,6 +17,7 @@ func (m *Mapping) invert(p Plan, im harness.Image, stop tracee.Stop) (taken bool
 		return false, nil
 	}
 	if im.Own {
+		m.unrun = int(stop.Regs.GPR[asm.RCX])
 		return false, []error{errEarly, errGoesOn}[copy]
 	}
 	branch, _ := asm.TrailingBranch(p.Insts)

@@ -25,9 +25,12 @@ const (
 
 // ByOwnBranch maps a block, already mapped as copies in a row, as a loop of copies that the branch after the last copy closes. It changes
 // the initial state so that the branch ends the loop after the wanted number of iterations. For this it tries each register and word of
-// memory on which the block depends, with values that end the loop if the tested value advances as in the first copies. fits is as in
-// AsLoop.
-func (m *MappedBlock) ByOwnBranch(copies int, fe unroll.FrontEnd, late func() bool) (loop *MappedBlock, fits bool, err error) {
+// memory on which the block depends, with values that end the loop if the tested value advances as in the first copies. offset is where
+// the loop starts in its page, nil: anywhere. fits is as in AsLoop.
+func (m *MappedBlock) ByOwnBranch(copies int, offset *int, fe unroll.FrontEnd, late func() bool) (loop *MappedBlock, fits bool, err error) {
+	placed := *m
+	m = &placed
+	m.Offset, m.task.Offset = offset, offset
 	branch, _ := asm.TrailingBranch(m.Insts)
 	reject := func(format string, args ...any) error {
 		return &verdict.Rejection{Reason: verdict.LoopExit, Inst: branch.Verdict(len(m.Insts) - 1), Detail: fmt.Sprintf(format, args...)}
@@ -51,9 +54,22 @@ func (m *MappedBlock) ByOwnBranch(copies int, fe unroll.FrontEnd, late func() bo
 	if !m.repeatsAddresses() {
 		many = unroll.ShortOwnLoops(many, copies, m.Factors)
 	}
+	ends := 0 // after how many iterations of the block a program's state ends the loop, if it does
+	if m.Plan.Replay != nil {
+		const most = 8192
+		asIs := unroll.Exit{Base: m.Plan.Init.GPR[asm.RAX], Mask: ^uint64(0)}
+		on, _, err := m.tryExit(unroll.Loop{Copies: copies, Exit: &asIs}, most)
+		if err != nil {
+			return m, fits, err
+		}
+		if on.unrun > 0 {
+			ends = (most - on.unrun) * copies
+		}
+		many = slices.DeleteFunc(many, func(f unroll.Factors) bool { return (f.Long-f.Short)*copies*len(m.Insts) < leastInsts })
+	}
 	trials := 0
 	var last error
-	for x := range candidateExits(seen, setter, copies) {
+	for x := range candidateExits(seen, setter, ends) {
 		if trials++; trials > mostTrials || late() {
 			break
 		}
@@ -81,6 +97,9 @@ func (m *MappedBlock) ByOwnBranch(copies int, fe unroll.FrontEnd, late func() bo
 	tests := branch.Text()
 	if setter != nil {
 		tests = setter.Text()
+	}
+	if ends > 0 {
+		return m, fits, reject("in the program's state the loop ends after %d iterations, and too few others can be told apart from it (%s)", ends, tests)
 	}
 	return m, fits, reject("no register and no word of memory was found whose value decides after how many iterations %s ends the loop (%s)", branch.Mnemonic, tests)
 }
@@ -138,7 +157,10 @@ func (m *MappedBlock) observe(setter *asm.Inst) (list []*variable, err error) {
 	for r := range regs {
 		regs[r] = &variable{exit: unroll.Exit{Reg: asm.Reg(r), Mask: ^uint64(0)}, input: live.GPR>>r&1 != 0, tested: tested>>r&1 != 0}
 	}
-	copies := min(observedCopies, m.Factors.Long) // no more, because their pages are known
+	copies := min(observedCopies, m.Factors.Long)                                          // no more, because their pages are known
+	if err := m.Child.Complete(m.Remap(), RunLimit, "mapping a block again"); err != nil { // timing leaves other frames
+		return nil, err
+	}
 	err = m.Step(copies, stepLimit, func(copy, inst int, at tracee.Regs) {
 		if copy == 0 && inst == 0 {
 			for r := range regs {
@@ -196,8 +218,8 @@ func (m *MappedBlock) presentWord(addr uint64) uint64 {
 
 // candidateExits yields candidate ways to end a loop. For a constant variable: the value that an advancing one has after n iterations. For an advancing
 // variable: an initial value moved so that it then equals a constant bound. The adjustments cover branches that compare before or after the step, or
-// for more instead of equal.
-func candidateExits(seen []*variable, setter *asm.Inst, copies int) func(yield func(unroll.Exit) bool) {
+// for more instead of equal. If the loop ends by itself, an advancing one first starts nearer to that end.
+func candidateExits(seen []*variable, setter *asm.Inst, ends int) func(yield func(unroll.Exit) bool) {
 	bounds := []uint64{0}
 	if setter != nil {
 		if v, ok := setter.Constant(); ok {
@@ -210,6 +232,11 @@ func candidateExits(seen []*variable, setter *asm.Inst, copies int) func(yield f
 		}
 	}
 	return func(yield func(unroll.Exit) bool) {
+		for _, v := range seen {
+			if step, ok := v.step(); ends > 0 && v.input && ok && step != 0 && !yield(v.exitAt(v.bits(v.first)+uint64(ends)*step, -step)) {
+				return
+			}
+		}
 		for _, tested := range []bool{true, false} {
 			for _, still := range []bool{true, false} {
 				for _, v := range seen {

@@ -81,6 +81,7 @@ type Mapping struct {
 	Full  int // the copy that exceeded the limit of pages, if one did
 
 	Window uint64 // of the child
+	unrun  int    // iterations that a loop closed by the block's own branch had left when it ended early, 0 if it did not
 
 	Inverted []int // copies at which the condition of the final branch is inverted: see harness.Harness
 }
@@ -204,7 +205,7 @@ func (m Mapping) remap(first int) []tracee.Op {
 	return ops
 }
 
-// Refill restores the initial contents of every frame in use: the captured page, or the fill word and the words that the
+// Refill restores the initial contents of every frame in use: the captured page or the fill word, and the words that the
 // state sets.
 func (p Plan) Refill(c runner, pages ...mapper.Page) {
 	p.refill(c, pages, 0)
@@ -216,13 +217,13 @@ func (p Plan) refill(c runner, pages []mapper.Page, first int) {
 		for i := range p.Replay.Captured.Pages {
 			copy(c.Frame(first+i), p.Replay.Captured.Pages[i].Data[:])
 		}
-		return
-	}
-	for i := range p.Frames {
-		frame := c.Frame(first + i)
-		binary.LittleEndian.PutUint64(frame, p.Init.Fill)
-		for n := 8; n < len(frame); n *= 2 {
-			copy(frame[n:], frame[:n])
+	} else {
+		for i := range p.Frames {
+			frame := c.Frame(first + i)
+			binary.LittleEndian.PutUint64(frame, p.Init.Fill)
+			for n := 8; n < len(frame); n *= 2 {
+				copy(frame[n:], frame[:n])
+			}
 		}
 	}
 	for at, value := range p.words(pages) {

@@ -134,7 +134,7 @@ func (p Plan) replay(c runner, im harness.Image) (m Mapping, stop tracee.Stop, e
 		ops = append(ops, tracee.MapFrame(page.Address, i))
 	}
 	for taken := true; taken && err == nil; ops = nil {
-		p.Refill(c)
+		p.Refill(c, m.Pages...)
 		stop, err = p.try(c, ops, im)
 		m.Stops++
 		if err == nil && stop.FailedOp < 0 {

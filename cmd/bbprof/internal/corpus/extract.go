@@ -79,11 +79,11 @@ func (e *extractCmd) add(f *cli.Flags) {
 	f.Number(&e.options.Min, 1, "min", "blocks of at least so many instructions")
 	f.Number(&e.options.Max, 0, "max", "blocks of at most so many instructions; 0 is any number")
 	f.Toggle(&e.options.Branches, "terminators", "keep the conditional branch that ends a block in its code: bbprof batch measures it with that")
-	f.Toggle(&e.options.Loops, "loops", "only blocks that branch to their own start, with that branch: bbprof batch measures them as they run")
+	f.Toggle(&e.rows.Loops, "loops", "only blocks that branch to their own start, with that branch and a column loop_depth: bbprof batch measures them as they run")
 	f.Toggle(&e.rows.Unique, "unique", "each block once, with the counts added, where it is first")
 	f.Toggle(&e.rows.Text, "text", "add a column asm: the instructions, separated by semicolons")
 	measuring.SyntaxFlag(f, &e.rows.Syntax, "that column")
-	f.Toggle(&e.rows.Lines, "lines", "add a column source: the file and the line that a block is from, as DWARF has them (gcc -g)")
+	f.Toggle(&e.rows.Lines, "lines", "add a column source_line: the file and the line that a block is from, as DWARF has them (gcc -g)")
 	f.Section("How often each block runs")
 	f.Toggle(&e.runs, "run", "run the program after -- under valgrind's callgrind; where that does not know its instructions, under perf")
 	f.List(&e.callgrind, "callgrind", "FILE",

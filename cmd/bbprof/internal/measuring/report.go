@@ -240,7 +240,7 @@ var remedies = map[verdict.Reason]string{
 	verdict.SIGILL:           "a CPU that has the instruction, and an operating system that enables it (a kernel booted without noxsave and clearcpuid)",
 	verdict.SIGBUS:           "look for popf in the block; another initial state (-init) gives it other flags",
 	verdict.SIGTRAP:          "leave out the instruction that sets the trap flag",
-	verdict.LoopExit:         "-branch not-taken measures copies in a row, -branch drop -mode loop a loop of bbprof's; -set and -mem give what the branch tests another value",
+	verdict.LoopExit:         "-branch not-taken measures copies in a row, -branch drop -mode loop a loop of bbprof's; -set and -mem give what the branch tests another value; bbprof capture takes the program's state",
 	verdict.Timeout:          "smaller counts of string instructions (-set rcx=64), or fewer copies (-unroll 8,16)",
 	verdict.L1DMiss:          "-frames 1 puts all pages on one physical page, which always fits",
 	verdict.L1IMiss:          "fewer copies: leave -unroll out",

@@ -20,6 +20,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/predicting"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
+	"github.com/bbprof/bbprof/profiler"
 )
 
 func scoreCommand() *cli.Command {
@@ -209,6 +210,8 @@ func (c *scoreCmd) candidates(ctx context.Context, t *truth, std cli.Streams) (l
 			return nil, err
 		}
 	}
+	branch, _ := t.run.Settings["branch"].(string)
+	c.Branch = profiler.Branch(branch)
 	for _, m := range c.Models {
 		s, err := c.Source(m, core)
 		if err != nil {

@@ -127,6 +127,6 @@ func writeMistakes(w *strings.Builder, m score.ModelResult, listed bool) {
 func writeOffenders(w *strings.Builder, list []score.Offender) {
 	for _, o := range list {
 		fmt.Fprintf(w, "       measured %.2f (%.2f–%.2f), predicted %.2f, %s %% of the error: %s\n         %s\n",
-			o.Cycles, o.Low, o.High, o.Predicted, o.Share.Percent(), o.Hex, o.Text)
+			o.Cycles, o.Low, o.High, o.Predicted, o.Share.Percent(), strings.TrimSuffix(o.Hex+" of "+o.Line, " of "), o.Text)
 	}
 }

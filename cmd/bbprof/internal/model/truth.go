@@ -217,7 +217,7 @@ func (t *truth) read(in *resultfile.Rows, o truthOptions, seen map[string]int) e
 		if again {
 			t.repeated++
 		}
-		b := score.Block{Hex: block, Weight: before.weight + weight, Application: names.one(cell(c.application)),
+		b := score.Block{Hex: block, Weight: before.weight + weight, Application: names.one(cell(c.application)), Line: names.one(cell("source_line")),
 			Forwards: cell("self_forwarding_loads") != "" && cell("self_forwarding_loads") != "0"}
 		reason := ""
 		if b.Cycles, reason = c.cyclesOf(cell); reason != "" {

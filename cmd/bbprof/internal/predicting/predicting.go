@@ -14,6 +14,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
 	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/profiler"
 )
 
 // Timeout limits how long a tool may be silent. Learned models start slowly.
@@ -25,6 +26,7 @@ type Flags struct {
 	MCPU    string
 	Core    string
 	Timeout time.Duration // without an answer; 0 means the default
+	Branch  profiler.Branch
 }
 
 type Model struct{ Name, Text string }
@@ -77,7 +79,7 @@ func (p *Flags) Sources(core predict.Core) ([]predict.Source, error) {
 
 // Source opens one model.
 func (p *Flags) Source(m Model, core predict.Core) (predict.Source, error) {
-	s, err := predict.Parse(m.Text, predict.Options{Core: core, MCPU: p.MCPU, Timeout: cmp.Or(p.Timeout, Timeout), Open: OpenTable})
+	s, err := predict.Parse(m.Text, predict.Options{Core: core, MCPU: p.MCPU, Timeout: cmp.Or(p.Timeout, Timeout), Branch: p.Branch, Open: OpenTable})
 	if err != nil {
 		return nil, cli.BadUsage("-model %s: %w", m.Name, err)
 	}

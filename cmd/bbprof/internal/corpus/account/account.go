@@ -19,6 +19,7 @@ type Block struct {
 	Cycles       float64 // per execution, measured alone
 	Measured     bool    // false: the block was rejected, and Cycles is unset
 	InPlace      float64 // mean cycles in its program, from branch records; 0 if unknown
+	Line         string  // file:line of its source, "" if unknown
 }
 
 // A Place is a function of a file.
@@ -57,7 +58,8 @@ type Line struct {
 	Share       *float64 `json:"share,omitempty"` // of Cycles, explained by blocks
 	Unmeasured  float64  `json:"unmeasured_share"`
 	InPlace     Timed    `json:"in_place,omitzero"`
-	total       float64
+	Hottest     string   `json:"hottest_line,omitempty"` // source line of the block with most cycles
+	total, most float64
 }
 
 // Timed sums count × cycles of the measured blocks whose cycles in the program are known.
@@ -103,6 +105,9 @@ func Tabulate(blocks []Block, run Run) Table {
 		}
 		t.BlockCycles += b.Count * b.Cycles
 		l.BlockCycles += b.Count * b.Cycles
+		if b.Count*b.Cycles > l.most {
+			l.most, l.Hottest = b.Count*b.Cycles, b.Line
+		}
 		if b.InPlace > 0 {
 			l.InPlace.Cycles += b.Count * b.InPlace
 			l.InPlace.Alone += b.Count * b.Cycles
@@ -174,7 +179,7 @@ func (t Table) Report(most int) string {
 		if timed {
 			inPlace = fmt.Sprintf("%.3g\t%.3g\t", l.InPlace.Cycles, l.InPlace.Alone)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%.3g\t%s\t%.1f %%\t%s%s\n", cycles, of, l.BlockCycles, share, 100*l.Unmeasured, inPlace, l.Function+" ("+base(l.File)+")")
+		fmt.Fprintf(w, "%s\t%s\t%.3g\t%s\t%.1f %%\t%s%s\n", cycles, of, l.BlockCycles, share, 100*l.Unmeasured, inPlace, l.Function+" ("+strings.TrimSuffix(base(l.File)+", most at "+l.Hottest, ", most at ")+")")
 	}
 	w.Flush()
 	return s.String()

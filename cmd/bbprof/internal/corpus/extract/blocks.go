@@ -26,7 +26,7 @@ func demangled(symbol string) string {
 
 func (e *extraction) cut(f *function, name string) error {
 	w := &e.w
-	e.name = name
+	e.name, e.depths = name, nil
 	e.block = Block{File: e.o.name, Section: printable(f.where.Name)}
 	for at := 0; at < w.cut; {
 		if w.marks[at]&markStart == 0 {
@@ -140,6 +140,12 @@ func (e *extraction) give(f *function, b bounds) error {
 	e.block.Code = e.w.code[b.start:end]
 	e.block.Addr, e.block.Instructions, e.block.Count = addr, b.instructions, n
 	e.block.Source = e.lines.at(addr)
+	if e.opts.Loops {
+		if e.depths == nil {
+			e.depths = e.w.depths()
+		}
+		e.block.Depth = e.depths[b.start]
+	}
 	e.block.Terminator, e.block.InPlace = "", Timed{}
 	if b.terminated {
 		e.block.Terminator = e.terminator(f, b)

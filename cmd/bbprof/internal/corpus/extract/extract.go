@@ -57,6 +57,7 @@ type Block struct {
 	Addr         uint64 // address in the file; in a relocatable one, offset in the section
 	Instructions int
 	Terminator   string // transfer in Intel syntax, with an absolute target; "" if control falls through
+	Depth        int    // number of loops that hold it, if only loops were requested
 	Source       string // file:line by DWARF, "" if unknown or not requested
 	Relocated    bool   // holds a field that a linker would fill
 	Count        uint64 // executions; 1 without a profile
@@ -197,6 +198,7 @@ type extraction struct {
 	offsets []int
 	ran     []int
 	block   Block
+	depths  map[int]int // of the current function's blocks, if needed
 	lines   lines
 	name    string // of the current function
 }

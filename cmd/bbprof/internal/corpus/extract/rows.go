@@ -18,13 +18,16 @@ import (
 type Rows struct {
 	Unique bool // each block once, with counts added
 	Text   bool // with a column asm
-	Lines  bool // with a column source
+	Lines  bool // with a column source_line
+	Loops  bool // only blocks that branch to their own start, with their branches and a column loop_depth
 	Timed  bool // with a column cycles_in_place
 	Syntax assemble.Syntax
 }
 
-// InPlaceColumn holds the mean cycles of a block in its program.
-const InPlaceColumn = "cycles_in_place"
+const (
+	InPlaceColumn = "cycles_in_place" // mean cycles of a block in its program
+	SourceColumn  = "source_line"     // file:line
+)
 
 // Columns lists the corpus columns that Write writes.
 func (r Rows) Columns() []string {
@@ -32,8 +35,11 @@ func (r Rows) Columns() []string {
 	if r.Text {
 		names = append(names, "asm")
 	}
+	if r.Loops {
+		names = append(names, "loop_depth")
+	}
 	if r.Lines {
-		names = append(names, "source")
+		names = append(names, SourceColumn)
 	}
 	if r.Timed {
 		names = append(names, InPlaceColumn)
@@ -44,7 +50,7 @@ func (r Rows) Columns() []string {
 // Write writes the blocks of the files as CSV with a header.
 func Write(ctx context.Context, w io.Writer, files []string, opts Options, rows Rows) (Stats, error) {
 	var stats Stats
-	opts.Lines = rows.Lines
+	opts.Lines, opts.Loops = rows.Lines, rows.Loops
 	out := &rowWriter{ctx: ctx, csv: csv.NewWriter(w), rows: rows}
 	if rows.Unique {
 		out.seen = map[string]int{}
@@ -137,6 +143,9 @@ func (w *rowWriter) write(b *Block) error {
 		weight, strconv.FormatUint(b.Count, 10), strconv.FormatBool(b.Relocated), b.Section, string(asm.CategoryOfCode(b.Code)))
 	if w.rows.Text {
 		w.cell = append(w.cell, assemble.Block(b.Code, w.rows.Syntax))
+	}
+	if w.rows.Loops {
+		w.cell = append(w.cell, strconv.Itoa(b.Depth))
 	}
 	if w.rows.Lines {
 		w.cell = append(w.cell, b.Source)

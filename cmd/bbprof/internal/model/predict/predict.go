@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/profiler"
 )
 
 // Source predicts blocks.
@@ -38,6 +39,8 @@ type Options struct {
 	Core    Core // to predict
 	MCPU    string
 	Timeout time.Duration // limit for an answer
+	// Branch is how the branches at the blocks' ends were measured, "" by default.
+	Branch profiler.Branch
 	// Open opens a file of predictions.
 	Open func(name string) (Rows, error)
 }

@@ -205,15 +205,15 @@ func TestCommandIsInterrupted(t *testing.T) {
 // uiCA and facile as their documentation has them: a number, and a line a block.
 func TestUICAAndFacile(t *testing.T) {
 	tools(t, map[string]string{
-		"uiCA.py":   `test "$2 $3 $4 $5" = "-raw -arch SKL -TPonly" || exit 9; case $(od -An -tx1 "$1") in *90*) echo 0.25;; *) echo "cannot" >&2; exit 1;; esac`,
-		"facile.py": `test "$1 $3 $4 $5 $6" = "-file -mode unroll -arch SKL" || exit 9; while read -r hex; do case $hex in 50) echo "$hex: none";; *) echo "$hex: 1.00";; esac; done <"$2"`,
+		"uiCA.py":   `test "$2 $3 $4 $5" = "-raw -arch SKL -TPonly" || exit 9; case $(od -An -tx1 "$1") in *75*) echo 1.00;; *90*) echo 0.25;; *) echo "cannot" >&2; exit 1;; esac`,
+		"facile.py": `test "$1 $3 $5 $6" = "-file -mode -arch SKL" || exit 9; while read -r hex; do case $4$hex in loop*75fb) echo "$hex: 2.00";; unroll*75*|loop*) exit 9;; unroll50) echo "$hex: none";; *) echo "$hex: 1.00";; esac; done <"$2"`,
 	})
 	for source, want := range map[string][]string{
-		"uica,arch=SKL": {"0.25", "exit status 1: cannot"},
-		"facile":        {"1", "facile wrote none"},
+		"uica,arch=SKL": {"0.25", "exit status 1: cannot", "1", "0.25"},
+		"facile":        {"1", "facile wrote none", "2", "1"},
 	} {
 		s := require.Get(Parse(source, Options{Core: Core{UICA: "SKL"}, Timeout: time.Minute}))(t)
-		got, err := s.Predict(context.Background(), []string{"90", "50"})
+		got, err := s.Predict(context.Background(), []string{"90", "50", "48ffc875fb", "9075fb"})
 		if diff := cmp.Diff(want, shown(got)); diff != "" || err != nil {
 			t.Errorf("%s: error %v; predictions (-want +got):\n%s", source, err, diff)
 		}

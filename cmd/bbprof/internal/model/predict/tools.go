@@ -14,7 +14,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/profiler"
 )
 
 // fileTool is a tool that gets a file of blocks and writes cycles.
@@ -22,9 +24,11 @@ type fileTool struct {
 	name, path, arch string
 	size, workers    int // blocks per process; processes
 	timeout          time.Duration
-	arguments        func(file string) []string
-	write            func(ctx context.Context, blocks []string) (content []byte, err error)
-	read             func(out []byte, blocks []string) ([]score.Prediction, error) // shorter if it ended early
+	// form returns what the tool gets of a block, and whether it is to take that for a loop.
+	form      func(block string) (text string, loop bool)
+	arguments func(file string, loop bool) []string
+	write     func(ctx context.Context, blocks []string) (content []byte, err error)
+	read      func(out []byte, blocks []string) ([]score.Prediction, error) // shorter if it ended early
 }
 
 func (t *fileTool) String() string { return fmt.Sprintf("%s for %s", t.name, t.arch) }
@@ -35,6 +39,28 @@ func (t *fileTool) Predict(ctx context.Context, blocks []string) ([]score.Predic
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
+	all := make([]score.Prediction, len(blocks))
+	for _, loops := range []bool{false, true} {
+		var list []int
+		var texts []string
+		for i, b := range blocks {
+			if text, loop := t.form(b); loop == loops {
+				list, texts = append(list, i), append(texts, text)
+			}
+		}
+		predictions, err := t.predict(ctx, dir, texts, loops)
+		if err != nil {
+			return nil, err
+		}
+		for k, i := range list {
+			all[i] = predictions[k]
+		}
+	}
+	return all, nil
+}
+
+// predict predicts blocks that are all loops, or none.
+func (t *fileTool) predict(ctx context.Context, dir string, blocks []string, loops bool) ([]score.Prediction, error) {
 	return inChunks(ctx, len(blocks), t.size, t.workers, func(ctx context.Context, list []int) (map[int]score.Prediction, error) {
 		var texts []string
 		for _, i := range list {
@@ -51,7 +77,7 @@ func (t *fileTool) Predict(ctx context.Context, blocks []string) ([]score.Predic
 		defer os.Remove(name)
 		ctx, cancel := context.WithTimeoutCause(ctx, t.timeout, fmt.Errorf("no answer within %v", t.timeout))
 		defer cancel()
-		out, _, failed := pipe(ctx, "", t.path, t.arguments(name)...)
+		out, _, failed := pipe(ctx, "", t.path, t.arguments(name, loops)...)
 		predictions, err := t.read(out, texts)
 		answers := map[int]score.Prediction{}
 		for k, p := range predictions {
@@ -70,7 +96,7 @@ func newTool(name, program, arch, remedy string, s *settings, o Options) (*fileT
 	if err != nil {
 		return nil, err
 	}
-	t := &fileTool{name: name, path: path, arch: s.take("arch", arch), timeout: o.Timeout, size: 1, workers: runtime.NumCPU()}
+	t := &fileTool{name: name, path: path, arch: s.take("arch", arch), timeout: o.Timeout, size: 1, form: o.form, workers: runtime.NumCPU()}
 	if t.arch == "" {
 		return nil, usage("%s: say which core to predict with %s,arch=NAME; it has no name for %s", name, name, cmp.Or(o.Core.Name, "the core of these results"))
 	}
@@ -99,7 +125,10 @@ func newOSACA(s *settings, o Options) (Source, error) {
 		}
 		return []byte("# OSACA-BEGIN\n" + strings.Join(regions[0].lines, "\n") + "\n# OSACA-END\n"), nil
 	}
-	t.arguments = func(file string) []string { return []string{"--arch", t.arch, "--yaml-out", "/dev/stdout", file} }
+	t.form = func(block string) (string, bool) { return block, false } // it takes all for loops
+	t.arguments = func(file string, _ bool) []string {
+		return []string{"--arch", t.arch, "--yaml-out", "/dev/stdout", file}
+	}
 	t.read = func(out []byte, _ []string) ([]score.Prediction, error) { return readOSACA(out) }
 	return t, nil
 }
@@ -140,13 +169,26 @@ func readOSACA(out []byte) ([]score.Prediction, error) {
 	return []score.Prediction{p}, nil
 }
 
+// form drops a block's branch unless it closes the loop that was measured: uiCA takes all that ends in a branch for a loop.
+func (o Options) form(block string) (text string, loop bool) {
+	insts, _ := asm.DecodeHex(block)
+	branch, ok := asm.TrailingBranch(insts)
+	switch {
+	case !ok:
+		return block, false
+	case o.Branch == profiler.Taken || o.Branch == "" && branch.ToStart():
+		return block, true
+	}
+	return block[:2*branch.Offset], false
+}
+
 func newUICA(s *settings, o Options) (Source, error) {
 	t, err := newTool("uica", "uiCA.py", o.Core.UICA, "put the folder of github.com/andreas-abel/uiCA into PATH", s, o)
 	if err != nil {
 		return nil, err
 	}
 	t.write = func(_ context.Context, blocks []string) ([]byte, error) { return hex.DecodeString(blocks[0]) }
-	t.arguments = func(file string) []string { return []string{file, "-raw", "-arch", t.arch, "-TPonly"} }
+	t.arguments = func(file string, _ bool) []string { return []string{file, "-raw", "-arch", t.arch, "-TPonly"} }
 	t.read = func(out []byte, _ []string) ([]score.Prediction, error) {
 		v, err := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
 		if err != nil {
@@ -163,11 +205,17 @@ func newFacile(s *settings, o Options) (Source, error) {
 		return nil, err
 	}
 	t.size = chunk
-	mode := s.take("mode", "unroll")
+	fixed := s.take("mode", "")
 	t.write = func(_ context.Context, blocks []string) ([]byte, error) {
 		return []byte(strings.Join(blocks, "\n") + "\n"), nil
 	}
-	t.arguments = func(file string) []string { return []string{"-file", file, "-mode", mode, "-arch", t.arch} }
+	t.arguments = func(file string, loop bool) []string {
+		mode := "unroll"
+		if loop {
+			mode = "loop"
+		}
+		return []string{"-file", file, "-mode", cmp.Or(fixed, mode), "-arch", t.arch}
+	}
 	t.read = readFacile
 	return t, nil
 }

@@ -233,7 +233,7 @@ func (d *document) offenders(title string, list []score.Offender, what string, a
 // show formats a block for the reader.
 func (d *document) show(b *score.Block) markup.HTML {
 	var w markup.Writer
-	w.Printf("%s<small>%s</small>", score.Text(b.Hex), b.Hex)
+	w.Printf("%s<small>%s</small>%s", score.Text(b.Hex), b.Hex, small(b.Line))
 	if b.Evidence != d.evidence {
 		w.Printf("%s", small(b.Evidence))
 	}

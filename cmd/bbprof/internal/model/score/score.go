@@ -26,6 +26,7 @@ type Block struct {
 	Weight    float64 // 0 for all: each counts once
 
 	Application  string // or its file
+	Line         string // file:line of its source, "" if unknown
 	Category     string
 	Bound        string // its limit: measured, or from the core's widths
 	Instructions int

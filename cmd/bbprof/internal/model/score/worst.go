@@ -37,6 +37,7 @@ type Offender struct {
 	Block     int     `json:"-"` // its index
 	Hex       string  `json:"hex"`
 	Text      string  `json:"text"`
+	Line      string  `json:"source_line,omitempty"`
 	Cycles    float64 `json:"cycles"`
 	Low       float64 `json:"ci_low"`
 	High      float64 `json:"ci_high"`
@@ -302,7 +303,7 @@ func (s *search) tell(m *Mistake, wrong []int, worst int) {
 	for _, i := range wrong {
 		b, p := &s.blocks[i], s.predictions.At(i)
 		ratios = append(ratios, p.Cycles/b.Cycles)
-		offenders = append(offenders, Offender{Block: i, Hex: b.Hex, Cycles: b.Cycles, Low: b.Low, High: b.High,
+		offenders = append(offenders, Offender{Block: i, Hex: b.Hex, Line: b.Line, Cycles: b.Cycles, Low: b.Low, High: b.High,
 			Predicted: p.Cycles, Excess: Excess(b, p), Share: Number(s.excess[direction(b, p)][i] / s.total)})
 	}
 	slices.Sort(ratios)

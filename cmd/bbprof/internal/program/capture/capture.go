@@ -169,7 +169,7 @@ func (k *session) watch(w *site, objects map[string]uint64) error {
 		w.out = err.Error()
 		return nil
 	}
-	if r := asm.Refuse(insts); r != nil {
+	if r := asm.Refuse(asm.WithoutBranch(insts)); r != nil {
 		w.out = fmt.Sprintf("%s: %s", r.Reason, r.Detail)
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -76,6 +77,15 @@ func TestLoop(t *testing.T) {
 		}
 		if want != a.Pages[0] {
 			t.Errorf("visit %d: the page is not as the block leaves it", v.Number)
+		}
+	}
+	loop, _ := run(t, c, Options{}, block(12, 31))
+	for i, v := range loop {
+		if to := v.After.Address; (to == tinyelf.Base+12) != (v.Number < 1000) || v.Number == 1000 && to != tinyelf.Base+31 {
+			t.Errorf("visit %d with the branch leads to %#x", v.Number, to)
+		}
+		if pages := v.Before.Pages; len(pages) < 2 || !slices.Contains(pages, visits[i].Before.Pages[0]) || v.Before.GPR != visits[i].Before.GPR {
+			t.Errorf("visit %d with the branch: %d pages", v.Number, len(pages))
 		}
 	}
 	again, _ := run(t, c, Options{}, block(12, 29))

@@ -115,6 +115,9 @@ func (k *session) follow(w *site, thread int) (*visit, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
+	if branch, ok := asm.TrailingBranch(w.insts); ok && branch.ToStart() {
+		f.readBeside()
+	}
 	v := &visit{before: half{registers: k.layout.captured(start)}, after: half{registers: k.layout.captured(end)}}
 	for _, addr := range slices.Sorted(maps.Keys(f.pages)) {
 		t := f.pages[addr]
@@ -136,6 +139,7 @@ func (k *session) follow(w *site, thread int) (*visit, string, error) {
 // steps executes the block; why says what makes the visit invalid.
 func (f *follower) steps(start debuggee.State) (why string, err error) {
 	m := f.layout.machine(start)
+	_, branches := asm.TrailingBranch(f.w.insts)
 	for i := range f.w.insts {
 		in := &f.w.insts[i]
 		if i > 0 {
@@ -163,7 +167,7 @@ func (f *follower) steps(start debuggee.State) (why string, err error) {
 			return "the program, or the thread, ended in it", nil
 		case !step.Executed:
 			return "a signal came", nil
-		case step.Regs.RIP != f.w.after(in):
+		case step.Regs.RIP != f.w.after(in) && !(branches && i == len(f.w.insts)-1):
 			return "control left it", nil
 		}
 		if in.Compares() {
@@ -237,6 +241,18 @@ func (f *follower) touch(a asm.Access, mem asm.Mem) (why string) {
 		}
 		if addr == last&^(pageSize-1) {
 			return ""
+		}
+	}
+}
+
+// readBeside reads the pages before and after each touched page: further iterations of a loop walk there.
+func (f *follower) readBeside() {
+	for _, addr := range slices.Sorted(maps.Keys(f.pages)) {
+		for _, beside := range []uint64{addr - pageSize, addr + pageSize} {
+			t := &touchedPage{}
+			if f.pages[beside] == nil && len(f.pages) < maxPages && f.read(beside, t) == "" {
+				f.pages[beside] = t
+			}
 		}
 	}
 }

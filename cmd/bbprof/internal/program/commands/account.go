@@ -1,11 +1,13 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
@@ -22,11 +24,13 @@ func accountCommand() *cli.Command {
 	return &cli.Command{
 		Name:     "account",
 		Summary:  "what share of a program's cycles its blocks explain, by function",
-		Synopsis: []string{"account [flags] RESULTS -- PROGRAM [ARGUMENT...]"},
-		About: `RESULTS is what bbprof batch made of the blocks and counts of bbprof extract -run. The sum of
-count × cycles is what the program would take if each block ran as it does alone: from L1, with
-every transfer predicted and free. account runs the program, and compares its user time with that
-sum, and perf's samples of time with each function's blocks.
+		Synopsis: []string{"account [flags] RESULTS... -- PROGRAM [ARGUMENT...]"},
+		About: `RESULTS is what bbprof batch made of the blocks and counts of bbprof extract -run, best with
+-terminators; from each further one, also of batch -state, account takes what those before it
+rejected, such as loops that only the program's state ends. The sum of count × cycles is what the
+program would take if each block ran as it does alone: from L1, with every transfer predicted, and
+free unless a block holds it. account runs the program, and compares its user time with that sum,
+and perf's samples of time with each function's blocks.
 
 If the blocks explain less than the program takes, the rest is mispredictions, cache and TLB misses,
 and waiting for earlier blocks. If they explain more, blocks overlap in the program, or their
@@ -34,7 +38,8 @@ initial state makes them slow when alone.
 `,
 		Notes: `docs/extract.md has examples of each.
 `,
-		Examples: `bbprof extract -run -o ran.csv -- gzip -c FILE >/dev/null; bbprof batch -o cycles.csv ran.csv
+		Examples: `bbprof extract -run -terminators -o ran.csv -- gzip -c FILE >/dev/null
+bbprof batch -o cycles.csv ran.csv
 bbprof account cycles.csv -- gzip -c FILE
 `,
 		Exits: map[int]string{cli.ExitOK: "done", cli.ExitUsage: "", cli.ExitHost: "", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
@@ -68,8 +73,8 @@ type accountCmd struct {
 
 func (a *accountCmd) run(std cli.Streams) error {
 	switch {
-	case len(a.files) != 1:
-		return cli.BadUsage("name one result of bbprof batch, and the program after --")
+	case len(a.files) == 0:
+		return cli.BadUsage("name a result of bbprof batch, and the program after --")
 	case len(a.program) == 0:
 		return cli.BadUsage("name the program after --, such as bbprof account cycles.csv -- ./prog")
 	}
@@ -93,19 +98,35 @@ func (a *accountCmd) run(std cli.Streams) error {
 		return running.BadInput(err)
 	}
 	if len(run.Samples) > 0 && !account.Met(blocks, run.Samples) {
-		fmt.Fprintf(a.out.Notes(std), "bbprof: no time was seen in any file of %s: is it of another program, or has the program moved?\n", a.files[0])
+		fmt.Fprintf(a.out.Notes(std), "bbprof: no time was seen in any file of %s: is it of another program, or has the program moved?\n", strings.Join(a.files, ", "))
 	}
 	t := account.Tabulate(blocks, run)
 	return a.out.Write(std, t, t.Report(a.top))
 }
 
-func (a *accountCmd) blocks(stdin io.Reader) ([]account.Block, error) {
-	in, err := resultfile.OpenRows(a.files[0], stdin)
+func (a *accountCmd) blocks(stdin io.Reader) (blocks []account.Block, err error) {
+	at := map[string]int{} // index of each row's block
+	for _, name := range a.files {
+		if blocks, err = readBlocks(name, stdin, blocks, at); err != nil {
+			return nil, err
+		}
+	}
+	return blocks, nil
+}
+
+// readBlocks adds the blocks of a result to those of earlier ones, and measures those that were rejected there.
+func readBlocks(name string, stdin io.Reader, blocks []account.Block, at map[string]int) ([]account.Block, error) {
+	in, err := resultfile.OpenRows(name, stdin)
 	if err != nil {
 		return nil, err
 	}
 	defer in.Close()
-	if err := in.Schema.Require("status", "function", "count"); err != nil {
+	visits := in.Schema.Index("state") >= 0 // of batch -state: several rows a block, without counts
+	needed := []string{"status", "function", "count"}
+	if visits {
+		needed = []string{"status", "function", "offset"}
+	}
+	if err := in.Schema.Require(needed...); err != nil {
 		return nil, in.Error(fmt.Errorf("%w; make it with bbprof batch of what bbprof extract -run writes", err))
 	}
 	// batch renames a corpus column to input_… if it has a column of the same name.
@@ -113,7 +134,8 @@ func (a *accountCmd) blocks(stdin io.Reader) ([]account.Block, error) {
 	if in.Schema.Index("input_instructions") >= 0 {
 		instructions = "input_instructions"
 	}
-	var blocks []account.Block
+	earlier := len(blocks)
+	taken := map[int]float64{} // visits by block
 	resolved := map[string]string{}
 	for row, err := range in.All() {
 		if err != nil {
@@ -124,11 +146,14 @@ func (a *accountCmd) blocks(stdin io.Reader) ([]account.Block, error) {
 			path = extract.Resolved(row.Cell("file"))
 			resolved[row.Cell("file")] = path
 		}
+		branch := row.Cell("branch")
+		inCode := branch != "" && branch != string(profiler.Drop)
 		b := account.Block{
-			Place: account.Place{File: path, Function: row.Cell("function")}, Terminated: row.Cell("terminator") != "",
-			Measured: row.Cell("status") == string(profiler.OK),
+			Place: account.Place{File: path, Function: row.Cell("function")}, Terminated: row.Cell("terminator") != "" && !inCode,
+			Measured: row.Cell("status") == string(profiler.OK), Line: row.Cell(extract.SourceColumn),
 		}
-		for column, to := range map[string]*float64{"count": &b.Count, instructions: &b.Instructions, "cycles": &b.Cycles, extract.InPlaceColumn: &b.InPlace} {
+		cycles := cmp.Or(row.Cell("loops_take"), "cycles")
+		for column, to := range map[string]*float64{"count": &b.Count, instructions: &b.Instructions, cycles: &b.Cycles, extract.InPlaceColumn: &b.InPlace} {
 			if row.Cell(column) == "" { // for example a rejected block
 				continue
 			}
@@ -136,7 +161,23 @@ func (a *accountCmd) blocks(stdin io.Reader) ([]account.Block, error) {
 				return nil, err
 			}
 		}
-		blocks = append(blocks, b)
+		if inCode {
+			b.Instructions++ // extract counts it as the terminator
+		}
+		key := strings.Join([]string{path, cmp.Or(row.Cell("offset"), row.Cell("address")), row.Cell("hex")}, " ")
+		i, again := at[key]
+		switch {
+		case visits && (!again || !b.Measured || blocks[i].Measured && taken[i] == 0):
+		case visits:
+			taken[i]++
+			blocks[i].Measured = true
+			blocks[i].Cycles += (b.Cycles - blocks[i].Cycles) / taken[i]
+		case !again || i >= earlier:
+			at[key] = len(blocks)
+			blocks = append(blocks, b)
+		case !blocks[i].Measured:
+			blocks[i] = b
+		}
 	}
 	return blocks, nil
 }

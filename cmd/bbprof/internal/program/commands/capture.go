@@ -226,7 +226,7 @@ func (c *captureCmd) choose(ctx context.Context, command program.Command, std cl
 		if path == "" {
 			path = command.Exe.Path
 		}
-		err = extract.File(ctx, path, extract.Options{Cut: extract.CutLeader, Func: c.function}, new(extract.Stats), func(b *extract.Block) error {
+		err = extract.File(ctx, path, extract.Options{Cut: extract.CutLeader, Func: c.function, Branches: true}, new(extract.Stats), func(b *extract.Block) error {
 			if len(c.addresses) == 0 || slices.Contains(c.addresses, b.Addr) {
 				all.add(b)
 			}
@@ -252,7 +252,7 @@ func (c *captureCmd) ran(ctx context.Context, all *hottest, std cli.Streams, not
 	case err != nil:
 		return err
 	}
-	o := extract.Options{Cut: extract.CutLeader, Profile: profile, Lenient: true}
+	o := extract.Options{Cut: extract.CutLeader, Profile: profile, Lenient: true, Branches: true}
 	for _, name := range profile.Files() {
 		if err := extract.File(ctx, name, o, new(extract.Stats), func(b *extract.Block) error { all.add(b); return nil }); err != nil {
 			return err
