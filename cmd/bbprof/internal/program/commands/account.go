@@ -152,8 +152,7 @@ func readBlocks(name string, stdin io.Reader, blocks []account.Block, at map[str
 			Place: account.Place{File: path, Function: row.Cell("function")}, Terminated: row.Cell("terminator") != "" && !inCode,
 			Measured: row.Cell("status") == string(profiler.OK), Line: row.Cell(extract.SourceColumn),
 		}
-		cycles := cmp.Or(row.Cell("loops_take"), "cycles")
-		for column, to := range map[string]*float64{"count": &b.Count, instructions: &b.Instructions, cycles: &b.Cycles, extract.InPlaceColumn: &b.InPlace} {
+		for column, to := range map[string]*float64{"count": &b.Count, instructions: &b.Instructions, "cycles": &b.Cycles, extract.InPlaceColumn: &b.InPlace} {
 			if row.Cell(column) == "" { // for example a rejected block
 				continue
 			}
