@@ -63,17 +63,11 @@ func countWithin(ctx context.Context, b Block, limit time.Duration) (Instruction
 	return count, err
 }
 
-// newStepper returns a session for counting, which needs no calibration.
+// newStepper returns a session for counting, whose clock is never read.
 func newStepper() (*session, error) {
-	s := untimedSession(Options{})
-	return s, s.launch(context.Background())
-}
-
-// untimedSession returns a session without a child whose clock is never read.
-func untimedSession(opts Options) *session {
-	s := &session{opts: opts, cpu: host.Detect(opts.CPUs...), states: initial.States(), cpus: &cpus{list: opts.CPUs}}
+	s := &session{cpu: host.Detect(), states: initial.States(), cpus: &cpus{}}
 	s.timer = timing.NewUncalibrated(s.timingConfig())
-	return s
+	return s, s.launch(context.Background())
 }
 
 // count maps a block as for a measurement and single-steps copies of it.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -21,7 +22,6 @@ import (
 	"github.com/bbprof/bbprof/internal/pmu/pmutest"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/simulated"
-	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/unroll"
@@ -253,23 +253,6 @@ func TestSimulatedMissesInSomeTimings(t *testing.T) {
 	}
 }
 
-// The paper's rule on cycles: 8 identical timings of 16, and not 7.
-func TestSimulatedIdenticalTimings(t *testing.T) {
-	for _, c := range []struct {
-		same int
-		want verdict.Reason
-	}{{16, ""}, {8, ""}, {7, verdict.Unstable}, {1, verdict.Unstable}} {
-		r := profileScripted(t, scripted(pmutest.New(8), script(3, func(_ pmu.Pass, _ int, t *timing.Readings) {
-			for j := c.same; j < len(t.Counts[0]); j++ {
-				t.Counts[0][j] += uint64(j)
-			}
-		})), "4801c0")
-		if r.Reason != c.want || c.want == "" && r.Cycles != 3 {
-			t.Errorf("%d identical: %q, %g cycles, want %q", c.same, r.Reason, r.Cycles, c.want)
-		}
-	}
-}
-
 func TestSimulatedContextSwitches(t *testing.T) {
 	// Some child runs see one and are repeated.
 	n := 0
@@ -360,40 +343,35 @@ func TestSimulatedDisturbedCheck(t *testing.T) {
 // Counters that another user takes, or events without a counter, are not the block's fault and end the run, since every other block would fail
 // too. With the TSC as clock, a block's cycles do not depend on them.
 func TestSimulatedTakenCounters(t *testing.T) {
-	for _, clock := range []ClockChoice{PerfClock, TSCClock} {
-		for name, lost := range map[string]bool{"events on no counter": true, "multiplexed": false} {
-			if clock == TSCClock && lost {
-				continue // the monitor reads them
+	for _, c := range []struct {
+		clock ClockChoice
+		lost  uint64  // events on no counter
+		share float64 // of the time on a counter
+	}{{PerfClock, 1, 1}, {PerfClock, 0, 0.5}, {TSCClock, 0, 0.5}} {
+		k := pmutest.New(8)
+		measuring := false
+		o := scripted(k, script(1, func(_ pmu.Pass, _ int, r *timing.Readings) {
+			if measuring {
+				r.Lost = c.lost
 			}
-			k := pmutest.New(8)
-			measuring := false
-			o := scripted(k, script(1, func(_ pmu.Pass, _ int, r *timing.Readings) {
-				if measuring && lost {
-					r.Lost = 1
-				}
-			}))
-			o.Clock = clock
-			p, err := o.open()
-			require.Measure(t, err)
-			measuring = true
-			if !lost {
-				k.Share = func(int) float64 { return 0.5 }
+		}))
+		o.Clock = c.clock
+		p, err := o.open()
+		require.Measure(t, err)
+		measuring, k.Share = true, func(int) float64 { return c.share }
+		r, err := p.Profile(require.Context(t), Block{Code: add})
+		p.Close()
+		if c.clock == PerfClock {
+			if host, ok := errors.AsType[*verdict.HostError](err); !ok || !strings.Contains(host.Missing, "lost their counters") || host.Remedy == "" {
+				t.Errorf("%+v: %v", c, err)
 			}
-			r, err := p.Profile(require.Context(t), Block{Code: add})
-			p.Close()
-			if clock == PerfClock {
-				host := (*verdict.HostError)(nil)
-				if !errors.As(err, &host) || !strings.Contains(host.Missing, "lost their counters") || host.Remedy == "" {
-					t.Errorf("%s: %v", name, err)
-				}
-				continue
-			}
-			if err != nil || r.Status == Rejected {
-				require.Measure(t, cmp.Or(err, error(r.Rejection)))
-			}
-			if e := evidenceOf(t, r, verdict.L1DMiss); r.Status != OK || e.Kind != invariants.Inferred || !strings.Contains(e.Detail, "somebody else had the counters") {
-				t.Errorf("%s: %+v, %+v", name, r, e)
-			}
+			continue
+		}
+		if err != nil || r.Status == Rejected {
+			require.Measure(t, cmp.Or(err, error(r.Rejection)))
+		}
+		if e := evidenceOf(t, r, verdict.L1DMiss); r.Status != OK || e.Kind != invariants.Inferred || !strings.Contains(e.Detail, "somebody else had the counters") {
+			t.Errorf("%+v: %+v, %+v", c, r, e)
 		}
 	}
 }
@@ -498,37 +476,24 @@ func TestSimulatedLoopIfFed(t *testing.T) {
 	}
 }
 
-// Without a script the counters are rdtsc: the child runs a real clock that does not count cycles.
+// The child runs the counting code with rdtsc: no reading stands still, and the longer image takes longer, for 192 and 768 cycles of copies and
+// as much for either what is around them.
 func TestCountedCodeRunsHere(t *testing.T) {
-	var short, long []uint64
+	ticks := map[int]uint64{} // the least of a run, by iterations
 	o := scripted(pmutest.New(8), script(1, nil))
-	o.machine.Script.Block = func(events pmu.Pass, iterations int, t *timing.Readings) {
-		cycles := uint64(iterations)
-		for k := range events {
-			if t.Switches == 0 && (t.Lost != 0 || slices.Contains(t.Counts[k], 0)) {
-				cycles = 0
+	o.machine.Script.Block = func(_ pmu.Pass, iterations int, r *timing.Readings) {
+		if r.Switches == 0 {
+			if r.Lost != 0 || slices.ContainsFunc(r.Counts, func(column []uint64) bool { return slices.Contains(column, 0) }) {
+				t.Errorf("a counter stood still, or an event was lost: %+v", r)
 			}
+			ticks[iterations] = min(cmp.Or(ticks[iterations], math.MaxUint64), slices.Min(r.Counts[0]))
 		}
-		switch {
-		case t.Switches > 0:
-		case iterations == 64: // imul's shorter image
-			short = append(short, t.Counts[0]...)
-		case iterations == 256:
-			long = append(long, t.Counts[0]...)
-		}
-		t.Say(100 + cycles)
+		r.Say(100 + uint64(iterations))
 	}
 	o.Unroll = &unroll.Factors{Short: 64, Long: 256}
 	r := profileScripted(t, o, "480fafc0") // imul rax, rax
-	if r.Status != OK || r.Cycles != 1 {
-		t.Errorf("a counter stood still, or an event was lost: %+v", r)
-	}
-	if len(short) == 0 || len(long) == 0 {
-		t.Fatal("nothing was counted")
-	}
-	// 192 and 768 cycles for the copies, and as much for either what is around them.
-	if s, l := median(short), median(long); l < 1.3*s {
-		t.Errorf("%g ticks for the shorter image and %g for the longer", s, l)
+	if short, long := float64(ticks[64]), float64(ticks[256]); r.Status != OK || short == 0 || long < 1.3*short {
+		t.Errorf("%s, %g ticks for the shorter image and %g for the longer", r.Status, short, long)
 	}
 }
 
@@ -629,12 +594,4 @@ func openFiles(t *testing.T) int {
 		require.Skip(t, require.Kernel, "%v", err)
 	}
 	return len(fds)
-}
-
-func median(ticks []uint64) float64 {
-	var f []float64
-	for _, n := range ticks {
-		f = append(f, float64(n))
-	}
-	return stat.Median(f)
 }

@@ -116,7 +116,7 @@ func (s *session) countStimulus(x stimulus, events []*pmu.Event) (timing.Tallies
 		return n
 	}
 	if c := s.counters(); c != nil {
-		return c.Tally(timing.Stimulus{Block: timedBlock{m}, Must: must}, j.plan(m))
+		return c.Tally(timedBlock{m}, j.plan(m), must)
 	}
 	reader, tallies := s.reader(), timing.Tallies{}
 	reader.Must = must

@@ -3,6 +3,7 @@ package profiler
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"math"
 	"os"
 	"slices"
@@ -120,80 +121,44 @@ func TestOwnMemoryLate(t *testing.T) {
 	}
 }
 
-// TestNothingTellsDryRunsApart: a block cannot distinguish dry run and measurement by its address, the time or
-// the machine's state: such instructions are rejected or give the same result.
-func TestNothingTellsDryRunsApart(t *testing.T) {
+// TestRefused: a block can neither enter the kernel nor tell a dry run from a measurement, by its address, the time or the machine's state: such
+// instructions are rejected.
+func TestRefused(t *testing.T) {
 	b := openPath(t)
 	b.opts.Budget = 1
-	for name, c := range map[string]struct {
-		hex    string
-		reason verdict.Reason
-	}{
-		"time stamp":                {"0f31", verdict.Nondeterministic},
-		"last x87 instruction":      {"d9e8 ddd8 d933", verdict.Nondeterministic}, // fld1; fstp st(0); fnstenv [rbx]
-		"last x87 instruction, all": {"d9e8 ddd8 0fae03", verdict.Nondeterministic},
-		"call":                      {"e800000000 58", verdict.ControlFlow},
-		"transaction":               {"c7f800000000", verdict.UnsupportedISA},
-		"processor number":          {"f30fc7f8", verdict.Nondeterministic},
-		"protection keys":           {"0f01ee", verdict.Nondeterministic}, // rdpkru
-		"enabled state":             {"0f01d0", verdict.Nondeterministic}, // xgetbv
-		"task state":                {"480f00c8", verdict.Privileged},     // str
+	for reason, blocks := range map[verdict.Reason]map[string]string{
+		verdict.Nondeterministic: {
+			"time stamp": "0f31", "last x87 instruction": "d9e8 ddd8 d933" /* fld1; fstp st(0); fnstenv [rbx] */, "last x87 instruction, all": "d9e8 ddd8 0fae03",
+			"processor number": "f30fc7f8", "protection keys": "0f01ee" /* rdpkru */, "enabled state": "0f01d0", /* xgetbv */
+		},
+		verdict.ControlFlow: {
+			"call": "e800000000 58", "far jump": "48ff2b", "far call": "ff1b", "far return": "48cb", "interrupt return": "48cf", "return into the stub": "c3",
+			"jump to the stub": "48b8000000000060 0000 ffe0" /* mov rax, stub; jmp rax */, "vsyscall": "48c7c0000060ffffd0",
+		},
+		verdict.Syscall:        {"syscall": "0f05", "syscall, prefixed": "66480f05", "sysenter": "0f34", "int 0x80": "cd80"},
+		verdict.Privileged:     {"task state": "480f00c8" /* str */, "sysret": "480f07", "hypervisor call": "0f01c1", "hypervisor call, AMD's": "0f01d9"},
+		verdict.UnsupportedISA: {"transaction": "c7f800000000"},
+		verdict.Unmappable:     {"vsyscall page, read": "48c7c0000060ff 488b00"},
+		verdict.Undecodable:    {"absolute jump (APX)": "d500a1000000000060 0000"},
 	} {
-		if r := b.walk(unhex(t, compact(c.hex))); r.Reason != c.reason {
-			t.Errorf("%s: %s %s, want %s", name, r.Status, r.Reason, c.reason)
+		for name, hex := range blocks {
+			if r := b.walk(unhex(t, compact(hex))); r.Reason != reason {
+				t.Errorf("%s: %s %s, want %s", name, r.Status, r.Reason, reason)
+			}
 		}
 	}
-	// lea rax, [rip]: the same address in every copy, on both sides.
-	code := unhex(t, compact("488d0500000000 488903"))
-	r, reason := b.verdict(code, 1)
+}
+
+// TestSameAddress: lea rax, [rip] gives the same address in every copy, in a dry run and in a measurement.
+func TestSameAddress(t *testing.T) {
+	b := openPath(t)
+	r, reason := b.verdict(unhex(t, "488d0500000000488903"), 1)
 	if reason != "" {
 		t.Fatal(reason)
 	}
-	if got := frameWordAt(r, 0x1234_5600); got != layout.Home+7 {
+	if got := binary.LittleEndian.Uint64(r.Child.Frame(0)[0x600:]); got != layout.Home+7 { // rbx is 0x12345600
 		t.Errorf("rip is %#x to the block, want %#x", got, uint64(layout.Home+7))
 	}
-}
-
-// TestNoSystemCall: a block cannot enter the kernel.
-func TestNoSystemCall(t *testing.T) {
-	b := openPath(t)
-	b.opts.Budget = 1
-	for name, c := range map[string]struct {
-		hex    string
-		reason verdict.Reason
-	}{
-		"syscall":                {"0f05", verdict.Syscall},
-		"syscall, prefixed":      {"66480f05", verdict.Syscall},
-		"sysenter":               {"0f34", verdict.Syscall},
-		"int 0x80":               {"cd80", verdict.Syscall},
-		"far jump":               {"48ff2b", verdict.ControlFlow},
-		"far call":               {"ff1b", verdict.ControlFlow},
-		"far return":             {"48cb", verdict.ControlFlow},
-		"interrupt return":       {"48cf", verdict.ControlFlow},
-		"jump to the stub":       {"48b8000000000060 0000 ffe0", verdict.ControlFlow}, // mov rax, stub; jmp rax
-		"return into the stub":   {"c3", verdict.ControlFlow},
-		"vsyscall":               {"48c7c0000060ffffd0", verdict.ControlFlow},
-		"sysret":                 {"480f07", verdict.Privileged},
-		"vsyscall page, read":    {"48c7c0000060ff 488b00", verdict.Unmappable},
-		"absolute jump (APX)":    {"d500a1000000000060 0000", verdict.Undecodable},
-		"hypervisor call":        {"0f01c1", verdict.Privileged},
-		"hypervisor call, AMD's": {"0f01d9", verdict.Privileged},
-	} {
-		if r := b.walk(unhex(t, compact(c.hex))); r.Reason != c.reason {
-			t.Errorf("%s: %s %s, want %s", name, r.Status, r.Reason, c.reason)
-		}
-	}
-}
-
-// frameWordAt reads a word of the block's memory by its address, after a run in the paper's
-// state on one frame.
-func frameWordAt(r *mapping.MappedBlock, addr uint64) uint64 {
-	f := r.Child.Frame(0)[addr%layout.PageSize:]
-	var v uint64
-	for i := range 8 {
-		v |= uint64(f[i]) << (8 * i)
-	}
-	return v
 }
 
 // TestEnds: a block that does not end by itself is ended soon, with its reason. (No subtests: they
@@ -223,7 +188,8 @@ func TestEnds(t *testing.T) {
 		"mwaitx":                      {"0f01fb", []verdict.Reason{verdict.UnsupportedISA}},
 		"mwait":                       {"0f01c9", []verdict.Reason{verdict.Privileged}},
 		"hlt":                         {"f4", []verdict.Reason{verdict.Privileged}},
-		"fault in the last copies":    {"480fba2b08 4883c304 488d0b 8b09", []verdict.Reason{"", verdict.Unmappable, verdict.Misaligned, verdict.L1DMiss, verdict.AliasFrame, verdict.Alias4K}},
+		"fault in the last copies": {"480fba2b08 4883c304 488d0b 8b09",
+			[]verdict.Reason{"", verdict.Unmappable, verdict.Misaligned, verdict.L1DMiss, verdict.AliasFrame, verdict.Alias4K}},
 		"walk into the kernel's half": {"48c1e302 8b03", []verdict.Reason{verdict.Unmappable}},
 		"divide by less each time":    {"31d2 48c1e901 b801000000 48f7f1", []verdict.Reason{verdict.SIGFPE}},
 		"self-modifying":              {"488d1d00000000 c60390", []verdict.Reason{""}}, // of what it takes for its code
@@ -385,54 +351,22 @@ func TestStateAfterHostileBlocks(t *testing.T) {
 		}
 	}
 	for name, hex := range map[string]string{
-		"flags from memory":              "68d70f0000 9d",     // CF PF AF ZF SF DF OF, and IF
-		"trap flag":                      "68 02030000 9d",    //
-		"trap flag, then more":           "68 02030000 9d 90", //
-		"alignment check":                "68 02020400 9d",    //
-		"alignment check, used":          "68 02020400 9d 8b4301",
-		"alignment check, aligned":       "68 02020400 9d 8b4304",
-		"alignment check, then a gather": "68 02020400 9d c4411d76e4 c4a29d92040b",
-		"nested task":                    "68 02420000 9d",
-		"identification":                 "68 02022000 9d",
-		"resume and virtual 8086":        "68 02020300 9d",
-		"I/O privilege":                  "68 02320000 9d",
-		"all flags":                      "68 ffffff7f 9d",
-		"paper's flags":                  "9d",
-		"direction":                      "fd",
-		"MXCSR, nothing masked":          "c7030000 0000 0fae13 f20f5ec9",
-		"MXCSR, rounding":                "c703 80ff0000 0fae13",
-		"MXCSR, all exceptions":          "c703 bf1f0000 0fae13",
-		"MXCSR, reserved bits":           "c703 ffffffff 0fae13",
-		"MXCSR, misaligned":              "c703 801f0200 0fae13",
-		"x87 control, all unmasked":      "c70340020000 d92b",
-		"x87, pending exception":         "c70340020000 d92b d9ee d9e8 def1",
-		"x87, pending at the end":        "c70340020000 dbe3 d92b d9e8 d9ee def9",
-		"x87, pending, then MMX":         "c70340020000 dbe3 d92b d9ee d9e8 d9c9 dcf1 0f6fc0",
-		"x87 environment":                "d923",
-		"x87 state":                      "dd23",
-		"x87, all full":                  "d9e8d9e8d9e8d9e8d9e8d9e8d9e8d9e8",
-		"x87, precision":                 "c7037f000000 d92b",
-		"MMX without emms":               "0f6ec0",
-		"frstpm":                         "dbe5",
-		"fsetpm":                         "dbe4",
-		"fxrstor":                        "0fae0b",
-		"xrstor":                         "0fae2b",
-		"segment base":                   "f3480faed0",
-		"segment register":               "8ee0",
-		"protection keys":                "0f01ef",
-		"debug register":                 "0f23f8",
-		"tiles":                          "c4e2784903",
-		"upper vector halves":            "c5fc58c0 c4e27d18c8",
-		"512 bits":                       "62f17c4858c0",
-		"high registers":                 "62a17c4058c0",
-		"masks":                          "c5f846c0 c5f846c9",
-		"red zone":                       "48894424f8 48894424c0",
-		"stack pointer gone":             "31e4",
-		"stack pointer odd":              "4883c401 50",
-		"line flushed":                   "480118 0fae38",
-		"nontemporal":                    "480fc318 0faef8",
-		"prefetch":                       "0f180b 0f0d0b 0f1803",
-		"memory fence":                   "0faef0",
+		"flags from memory": "68d70f0000 9d" /* CF PF AF ZF SF DF OF, and IF */, "trap flag": "68 02030000 9d",
+		"trap flag, then more": "68 02030000 9d 90", "alignment check": "68 02020400 9d", "alignment check, used": "68 02020400 9d 8b4301",
+		"alignment check, aligned": "68 02020400 9d 8b4304", "alignment check, then a gather": "68 02020400 9d c4411d76e4 c4a29d92040b",
+		"nested task": "68 02420000 9d", "identification": "68 02022000 9d", "resume and virtual 8086": "68 02020300 9d",
+		"I/O privilege": "68 02320000 9d", "all flags": "68 ffffff7f 9d", "paper's flags": "9d", "direction": "fd",
+		"MXCSR, nothing masked": "c7030000 0000 0fae13 f20f5ec9", "MXCSR, rounding": "c703 80ff0000 0fae13",
+		"MXCSR, all exceptions": "c703 bf1f0000 0fae13", "MXCSR, reserved bits": "c703 ffffffff 0fae13",
+		"MXCSR, misaligned": "c703 801f0200 0fae13", "x87 control, all unmasked": "c70340020000 d92b",
+		"x87, pending exception": "c70340020000 d92b d9ee d9e8 def1", "x87, pending at the end": "c70340020000 dbe3 d92b d9e8 d9ee def9",
+		"x87, pending, then MMX": "c70340020000 dbe3 d92b d9ee d9e8 d9c9 dcf1 0f6fc0", "x87 environment": "d923", "x87 state": "dd23",
+		"x87, all full": "d9e8d9e8d9e8d9e8d9e8d9e8d9e8d9e8", "x87, precision": "c7037f000000 d92b", "MMX without emms": "0f6ec0",
+		"frstpm": "dbe5", "fsetpm": "dbe4", "fxrstor": "0fae0b", "xrstor": "0fae2b", "segment base": "f3480faed0", "segment register": "8ee0",
+		"protection keys": "0f01ef", "debug register": "0f23f8", "tiles": "c4e2784903", "upper vector halves": "c5fc58c0 c4e27d18c8",
+		"512 bits": "62f17c4858c0", "high registers": "62a17c4058c0", "masks": "c5f846c0 c5f846c9", "red zone": "48894424f8 48894424c0",
+		"stack pointer gone": "31e4", "stack pointer odd": "4883c401 50", "line flushed": "480118 0fae38", "nontemporal": "480fc318 0faef8",
+		"prefetch": "0f180b 0f0d0b 0f1803", "memory fence": "0faef0",
 	} {
 		check(name, unhex(t, compact(hex)))
 	}

@@ -2,11 +2,15 @@ package profiler
 
 import (
 	"bytes"
-	"errors"
+	"encoding/csv"
 	"fmt"
+	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/klauspost/cpuid/v2"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
@@ -14,7 +18,6 @@ import (
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/mapping"
 	"github.com/bbprof/bbprof/internal/require"
-	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -60,11 +63,7 @@ func (b bench) mapped(code []byte, inits []initial.State, frames, copies int) (*
 		if err == nil {
 			return r, nil
 		}
-		var rejection *verdict.Rejection
-		if !errors.As(err, &rejection) {
-			b.t.Fatalf("%x: %v", code, err)
-		}
-		if first == nil {
+		if rejection := rejectionOf(b.t, err); first == nil {
 			first = rejection
 		}
 	}
@@ -82,31 +81,6 @@ func (b bench) sameState(r *mapping.MappedBlock) (difference string, ok bool) {
 	plain := b.build(r, r.Factors.Long)
 	probed := require.Get(harness.BuildProbed(r.Long.End(), r.Insts, r.Factors.Long, harnessOf(r), probe))(b.t)
 	return b.run(r, plain).difference(b.run(r, probed)), true
-}
-
-// hidden reports whether an access depends on registers that single steps do not see.
-func hidden(m asm.Mem) bool { return m.Elements > 0 || m.Mask != asm.NoRegister }
-
-// stepped computes the accesses of copies from the registers before each instruction.
-func stepped(m *mapping.MappedBlock, copies int) (all []asm.Access, err error) {
-	err = m.Step(copies, generous, func(copy, i int, at tracee.Regs) {
-		in := &m.Insts[i]
-		regs := asm.Regs{
-			GPR: at.GPR, RIP: layout.Home + uint64(in.Offset+len(in.Bytes)),
-			FSBase: m.Plan.Init.FSBase, GSBase: m.Plan.Init.GSBase,
-		}
-		for k, mem := range in.Mem {
-			count := at.GPR[asm.RCX]
-			if mem.AddrSize == 32 {
-				count = uint64(uint32(count))
-			}
-			if hidden(mem) || mem.Repeat != asm.Once && count == 0 {
-				continue // a rep instruction steps once per iteration, and once with rcx = 0
-			}
-			all = append(all, asm.Access{Copy: copy, Inst: i, Mem: k, Addr: mem.Addr(&regs), Width: mem.Width, Elem: mem.Width, Read: mem.Read, Write: mem.Write})
-		}
-	})
-	return all, err
 }
 
 // fold joins the iterations of rep string operations, which single steps see one by one, and
@@ -135,12 +109,10 @@ func fold(steps []asm.Access) []asm.Access {
 // the operands that both know.
 func (b bench) sameAccesses(r *mapping.MappedBlock) string {
 	b.t.Helper()
-	steps, err := stepped(r, r.Factors.Long)
-	if err != nil {
-		b.t.Fatalf("%s …: %v", r.Insts[0].Text(), err)
-	}
+	steps := require.Get(r.Stepped(r.Factors.Long, generous))(b.t)
 	logged := slices.DeleteFunc(slices.Clone(r.Trace.Accesses), func(a asm.Access) bool {
-		return hidden(r.Insts[a.Inst].Mem[a.Mem])
+		m := r.Insts[a.Inst].Mem[a.Mem]
+		return m.Elements > 0 || m.Mask != asm.NoRegister // single steps do not see vector and mask registers
 	})
 	steps = fold(steps)
 	// Copies beyond the trace repeat the accesses of its last copy.
@@ -165,61 +137,81 @@ func (b bench) sameAccesses(r *mapping.MappedBlock) string {
 	return ""
 }
 
-// states returns pairs of an initial state and a number of frames in turn: with one frame an access
-// at a wrong address is hardest to detect, with many easiest.
-func states(i int) (inits []initial.State, frames int) {
-	inits = initial.States()
-	if i%2 == 1 {
-		return slices.Concat(inits[1:], inits[:1]), layout.MaxFrames
-	}
-	return inits, 1
+// ownBlock is a line of testdata/blocks-own.csv.
+type ownBlock struct {
+	code   []byte
+	expect string // "runs" or a reason
+	needs  []cpuid.FeatureID
+	text   string
 }
 
-// TestInstrumentedState: logging changes nothing that a block can see.
-func TestInstrumentedState(t *testing.T) {
-	b := openBench(t)
-	compared, skipped := 0, 0
-	for i, code := range corpusSample(t, 10) {
-		inits, frames := states(i)
-		r, _ := b.mapped(code, inits, frames, 3)
-		if r == nil {
-			skipped++
-			continue
+func ownBlocks(t *testing.T) (blocks []ownBlock) {
+	t.Helper()
+	f := require.Get(os.Open("../testdata/blocks-own.csv"))(t)
+	defer f.Close()
+	rows := require.Get(csv.NewReader(f).ReadAll())(t)
+	for _, row := range rows[1:] {
+		b := ownBlock{code: unhex(t, row[0]), expect: row[1], text: row[3]}
+		for _, name := range strings.Fields(strings.Trim(row[2], "-")) {
+			feature := cpuid.ParseFeature(name)
+			if feature == cpuid.UNKNOWN {
+				t.Fatalf("no CPU feature is called %q", name)
+			}
+			b.needs = append(b.needs, feature)
 		}
-		d, ok := b.sameState(r)
-		if !ok {
-			skipped++
-			continue
-		}
-		compared++
-		if d != "" {
-			t.Errorf("%x (%s): plain and instrumented: %s", code, r.Plan.Init.Name, d)
-		}
+		blocks = append(blocks, b)
 	}
-	t.Logf("%d blocks compared, %d do not run or cannot be instrumented", compared, skipped)
-	if compared < 30*skipped {
-		t.Error("too few blocks run")
-	}
+	return blocks
 }
 
-// TestInstrumentedAccesses: the log holds every access that single steps see.
-func TestInstrumentedAccesses(t *testing.T) {
+// TestInstrumented: blocks that the corpus lacks run or fail as expected, and those and blocks of the corpus have the same log as single steps,
+// without an effect on their state. At least 97 % run.
+func TestInstrumented(t *testing.T) {
 	b := openBench(t)
-	compared, skipped := 0, 0
-	for i, code := range corpusSample(t, 40) {
-		inits, frames := states(i)
-		r, _ := b.mapped(code, inits, frames, 3)
-		if r == nil {
-			skipped++
+	blocks := ownBlocks(t)
+	for _, code := range corpusSample(t, 20) {
+		blocks = append(blocks, ownBlock{code: code})
+	}
+	outcomes := map[string]int{}
+	total, run := 0, 0
+	for i, own := range blocks {
+		if testing.Short() && i%5 != 0 {
 			continue
 		}
-		compared++
+		if !cpuid.CPU.Has(cpuid.AVX) && len(own.needs) > 0 || !cpuid.CPU.Supports(own.needs...) {
+			outcomes["not on this CPU"]++
+			continue
+		}
+		total++
+		// With one frame an access at a wrong address is hardest to detect, with many easiest.
+		inits, frames := initial.States(), 1
+		if i%2 == 1 {
+			inits, frames = slices.Concat(inits[1:], inits[:1]), layout.MaxFrames
+		}
+		r, rejection := b.mapped(own.code, inits, frames, 3)
+		got := "runs"
+		if rejection != nil {
+			got = string(rejection.Reason)
+		}
+		outcomes[got]++
+		if own.expect != "" && got != own.expect {
+			t.Errorf("%x %s: %s, want %s: %v", own.code, own.text, got, own.expect, rejection)
+		}
+		if r == nil {
+			continue
+		}
+		run++
 		if d := b.sameAccesses(r); d != "" {
-			t.Errorf("%x (%s): %s", code, r.Plan.Init.Name, d)
+			t.Errorf("%x %s (%s): %s", own.code, own.text, r.Plan.Init.Name, d)
+		}
+		if d, _ := b.sameState(r); d != "" {
+			t.Errorf("%x %s (%s): plain and instrumented: %s", own.code, own.text, r.Plan.Init.Name, d)
 		}
 	}
-	t.Logf("%d blocks compared, %d do not run", compared, skipped)
-	if compared < 30*skipped {
-		t.Error("too few blocks run")
+	for _, o := range slices.Sorted(maps.Keys(outcomes)) {
+		t.Logf("%5d %s", outcomes[o], o)
+	}
+	if share := float64(run) / float64(total); share < 0.97 {
+		t.Errorf("only %.1f %% of %d blocks run", 100*share, total)
 	}
 }

@@ -30,7 +30,7 @@ func (r Result) MarshalJSON() ([]byte, error) {
 	if r.UnrollLong > 0 { // there were images to run
 		out.runFields = &runFields{
 			r.UnrollShort, r.UnrollLong, r.WindowsKept, r.WindowsSwitched + r.WindowsUnsteady + r.WindowsDrifted, r.WindowsSwitched, r.WindowsUnsteady, r.WindowsDrifted,
-			r.SamplesKept, r.SamplesDropped, r.RunsPerSample, r.TimedSeconds, r.Stops, r.SystemCalls, r.Pages, r.Frames, r.Rescued,
+			r.SamplesKept, r.SamplesDropped, r.RunsPerSample, r.TimedSeconds, r.Pages, r.Frames, r.Rescued,
 		}
 	}
 	if r.Status == OK {
@@ -84,8 +84,6 @@ type runFields struct {
 	SamplesDropped  int     `json:"samples_dropped"`
 	RunsPerSample   int     `json:"runs_per_sample,omitempty"`
 	TimedSeconds    float64 `json:"timed_seconds,omitzero"`
-	Stops           int     `json:"stops"`
-	SystemCalls     int     `json:"system_calls"`
 	Pages           int     `json:"pages"`
 	Frames          int     `json:"frames"`
 	Rescued         bool    `json:"rescued"`

@@ -65,7 +65,8 @@ func TestNonlinearBlock(t *testing.T) {
 			return "" // the midpoint was not timed
 		}
 		if r.Status == OK {
-			return fmt.Sprintf("%.3f cycles, %.3f to %.3f, for a block whose copies differ, from %d to %d: %q", r.Cycles, r.CILow, r.CIHigh, r.UnrollShort, r.UnrollLong, r.Warnings)
+			return fmt.Sprintf("%.3f cycles, %.3f to %.3f, for a block whose copies differ, from %d to %d: %q",
+				r.Cycles, r.CILow, r.CIHigh, r.UnrollShort, r.UnrollLong, r.Warnings)
 		}
 		asked = asked || r.Reason == verdict.Nonlinear
 		return ""

@@ -163,7 +163,8 @@ func decode(code []byte) (d decoded, err error) {
 		return d, &verdict.Rejection{Reason: verdict.X87Stack, Detail: fmt.Sprintf(
 			"each copy leaves the x87 stack %+d deep, so copies in a row do not do what one does", net)}
 	case !steady:
-		return d, &verdict.Rejection{Reason: verdict.X87Stack, Detail: "copies in a row read an empty x87 register or push onto a full one, however many are filled before"}
+		return d, &verdict.Rejection{Reason: verdict.X87Stack,
+			Detail: "copies in a row read an empty x87 register or push onto a full one, however many are filled before"}
 	}
 	return d, nil
 }
@@ -218,9 +219,10 @@ func (s *session) prepare(j job, d decoded, copies copyCounts) (*mapping.MappedB
 // task describes a block for mapping.
 func (s *session) task(j job, d decoded, copies copyCounts) mapping.Task {
 	return mapping.Task{
-		Open:        s.arena,
-		Program:     mapping.Program{Insts: d.insts, Factors: copies.factors},
-		Harness:     harness.Harness{Reset: d.reset, Features: s.cpu.Features, Decoders: j.Options.FrontEnd == Decode, LeadNops: j.Setup.LeadNops, FallThrough: j.ownLoop},
+		Open:    s.arena,
+		Program: mapping.Program{Insts: d.insts, Factors: copies.factors},
+		Harness: harness.Harness{Reset: d.reset, Features: s.cpu.Features, Decoders: j.Options.FrontEnd == Decode, LeadNops: j.Setup.LeadNops,
+			FallThrough: j.ownLoop},
 		Offset:      j.Setup.CodeOffset,
 		Fixed:       j.Unroll != nil,
 		Frames:      j.Frames,
@@ -268,7 +270,8 @@ func (s *session) checkTrace(j job, m *mapping.MappedBlock) (findings mapping.Fi
 		findings.SelfForwarding = 0 // equal registers are the program's
 	} else {
 		if n := invariants.NewPages(m.Trace); n > 0 {
-			findings.Warnings = append(findings.Warnings, fmt.Sprintf("it touches new pages as it goes on: the second half of the copies uses %d that the first did not", n))
+			findings.Warnings = append(findings.Warnings, fmt.Sprintf(
+				"it touches new pages as it goes on: the second half of the copies uses %d that the first did not", n))
 		}
 	}
 	return findings, nil

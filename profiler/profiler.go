@@ -50,16 +50,10 @@ const MaxBlock = 1 << 15
 
 // Profiler measures blocks one at a time.
 type Profiler struct {
-	Executor
-	clock  ClockChoice
-	noPerf error
-}
-
-// Executor executes blocks from captured states, one at a time, without timing. Its methods may be called concurrently and
-// take turns.
-type Executor struct {
 	thread  *ptracethread.Thread // owns the child
 	session *session             // used only on that thread; nil after Close
+	clock   ClockChoice
+	noPerf  error
 }
 
 // Clock returns the clock in use, PerfClock or TSCClock, and a *verdict.HostError if the perf clock is
@@ -72,26 +66,6 @@ func New(ctx context.Context, opts Options) (*Profiler, error) {
 	return newProfiler(ctx, opts, simulated.Machine{})
 }
 
-// NewExecutor starts an executor. It has no clock, so it never waits for an idle core, and it works on an emulated machine.
-// Options for measuring have no effect. Call Close to end the executor.
-func NewExecutor(opts Options) (*Executor, error) {
-	p, err := startWith(opts, func(o Options) (*session, error) {
-		s := untimedSession(o)
-		if err := s.cpus.pin(); err != nil {
-			return nil, err
-		}
-		if err := s.launch(context.Background()); err != nil { // it calibrates nothing
-			s.discard()
-			return nil, err
-		}
-		return s, nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &p.Executor, nil
-}
-
 func init() { simulated.NewProfiler = newProfiler }
 
 // newProfiler is New on a partly simulated machine.
@@ -99,16 +73,6 @@ func newProfiler(ctx context.Context, opts Options, machine simulated.Machine) (
 	if machine.CPUID == nil {
 		machine.CPUID = host.AskCPUID
 	}
-	return startWith(opts, func(o Options) (*session, error) {
-		if err := host.CanTime(machine.CPUID); err != nil {
-			return nil, err
-		}
-		return newSession(ctx, o, machine)
-	})
-}
-
-// startWith starts a profiler and calls open for its session on the thread that owns it.
-func startWith(opts Options, open func(Options) (*session, error)) (*Profiler, error) {
 	if err := opts.Check(); err != nil {
 		return nil, err
 	}
@@ -124,10 +88,13 @@ func startWith(opts Options, open func(Options) (*session, error)) (*Profiler, e
 	if err := host.CheckKinds(opts.CPUs); err != nil {
 		return nil, err
 	}
-	p := &Profiler{Executor: Executor{thread: ptracethread.Start()}}
+	if err := host.CanTime(machine.CPUID); err != nil {
+		return nil, err
+	}
+	p := &Profiler{thread: ptracethread.Start()}
 	var err error
 	p.thread.Do(context.Background(), func() {
-		if p.session, err = open(opts); err == nil {
+		if p.session, err = newSession(ctx, opts, machine); err == nil {
 			p.clock, p.noPerf = ClockChoice(p.session.timer.Report().Name), p.session.missingForPerf()
 		}
 	})
@@ -139,7 +106,7 @@ func startWith(opts Options, open func(Options) (*session, error)) (*Profiler, e
 }
 
 // Close ends the child after the present block, if any. A second Close does nothing.
-func (p *Executor) Close() {
+func (p *Profiler) Close() {
 	p.onThread(context.Background(), func(s *session) {
 		s.discard()
 		p.session = nil
@@ -212,7 +179,7 @@ func (p *Profiler) CanCount(ctx context.Context, name string) (err error) {
 }
 
 // onThread calls work on the thread that owns the child, unless ctx is cancelled or the profiler closed before the thread is free.
-func (p *Executor) onThread(ctx context.Context, work func(*session)) error {
+func (p *Profiler) onThread(ctx context.Context, work func(*session)) error {
 	closed := false
 	err := p.thread.Do(ctx, func() {
 		if closed = p.session == nil; !closed {
@@ -228,10 +195,7 @@ func (p *Executor) onThread(ctx context.Context, work func(*session)) error {
 // serve is Profile on the goroutine that owns the child.
 func (s *session) serve(ctx context.Context, b Block) (result Result, err error) {
 	started, err := s.withChild(ctx, b, func() (err error) {
-		before := s.spent()
 		result, err = s.profile(b)
-		spent := s.spent()
-		result.Stops, result.SystemCalls = spent.Stops-before.Stops, spent.Calls-before.Calls
 		return err
 	})
 	if err == nil {

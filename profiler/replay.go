@@ -40,7 +40,7 @@ func (r *CapturedReport) addLeft(left *mapping.Left) {
 // Replay executes a block once from a captured state and returns the state afterwards: registers and captured
 // pages. The error is a *verdict.Rejection if the block does not run to its end, else as of Profile or a
 // failure of bbprof.
-func (p *Executor) Replay(ctx context.Context, code []byte, c *initial.Captured) (after *initial.Captured, err error) {
+func (p *Profiler) Replay(ctx context.Context, code []byte, c *initial.Captured) (after *initial.Captured, err error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}

@@ -201,7 +201,8 @@ func TestLeavesState(t *testing.T) {
 		{"walks off its page", "488b07" + "4883c708", func(c *initial.Captured) { c.GPR[asm.RDI] = second + 0xf80 }, 16, verdict.Unmappable, ""},
 		{"walks off after two", "488b07" + "4883c708", func(c *initial.Captured) { c.GPR[asm.RDI] = second + 0xff0 }, 2, verdict.Unmappable, ""},
 		{"walks off at once", "488b07" + "4883c708", func(c *initial.Captured) { c.GPR[asm.RDI] = second + 0xff8 }, 1, verdict.Unmappable, verdict.LeavesState},
-		{"walks to a page that it cannot write", "48c70700000000" + "4881c700010000", func(c *initial.Captured) { c.Pages[1].Writable = false }, 16, verdict.SIGSEGV, ""},
+		{"walks to a page that it cannot write", "48c70700000000" + "4881c700010000",
+			func(c *initial.Captured) { c.Pages[1].Writable = false }, 16, verdict.SIGSEGV, ""},
 		{"follows a list to its end", "488b3f", func(c *initial.Captured) {
 			setWord(&c.Pages[0], 0, heapPage+0x40)
 			setWord(&c.Pages[0], 0x40, heapPage+0x80)

@@ -25,7 +25,8 @@ func TestEachRunAfresh(t *testing.T) {
 		}
 		im := b.build(r, r.Factors.Long)
 		first := b.run(r, im)
-		later := b.runAfter(r, im, []tracee.Op{tracee.Run(r.ResetImage, 1), tracee.Run(r.Long.Address, 2), tracee.Run(r.Short.Address, 1), tracee.Run(r.Long.Address, 1)})
+		later := b.runAfter(r, im, []tracee.Op{tracee.Run(r.ResetImage, 1), tracee.Run(r.Long.Address, 2),
+			tracee.Run(r.Short.Address, 1), tracee.Run(r.Long.Address, 1)})
 		compared++
 		require.Equal(t, fmt.Sprintf("%x", code), "", first.difference(later))
 		return true

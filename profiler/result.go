@@ -78,9 +78,6 @@ type Result struct {
 	RunsPerSample   int `json:"runs_per_sample"` // runs of each image in one timing
 	// TimedSeconds is the sum of all kept times of contention probe, chains and block.
 	TimedSeconds float64 `json:"timed_seconds"`
-	// Stops counts stops of the child for this block; SystemCalls, those of monitor and child.
-	Stops       int `json:"stops"`
-	SystemCalls int `json:"system_calls"`
 
 	Pages  int `json:"pages"`
 	Frames int `json:"frames"`
@@ -192,7 +189,8 @@ func (s *session) hostReport() *HostReport {
 	return &HostReport{
 		CPU: CPU{
 			Vendor: c.Vendor, Brand: c.Brand, Family: c.Family, Model: c.Model, Microarchitecture: string(c.Microarchitecture),
-			Contradiction: c.Contradiction, L1D: c.L1D, DispatchWidth: c.DispatchWidth, AddsPerCycle: c.AddsPerCycle, NopsPerCycle: c.NopsPerCycle, Core: c.Core, FrontEnd: c.FrontEnd,
+			Contradiction: c.Contradiction, L1D: c.L1D, DispatchWidth: c.DispatchWidth,
+			AddsPerCycle: c.AddsPerCycle, NopsPerCycle: c.NopsPerCycle, Core: c.Core, FrontEnd: c.FrontEnd,
 		},
 		OnCPU: s.cpus.Current(), SpeculativeStoreBypass: s.child.SpeculativeStoreBypass,
 	}

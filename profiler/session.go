@@ -34,7 +34,6 @@ type session struct {
 	userEvents   []pmu.Event               // events of Options.Events
 	checks       map[string][]CounterCheck // by name of the event
 	fallbackNote string                    // warning for every result
-	spentBefore  tracee.Spent              // on earlier children
 
 	launched func() // called after each launch; see killOnDone
 }
@@ -125,10 +124,10 @@ func (s *session) chooseTimer() (err error) {
 
 func (s *session) newCounters() (*timing.Counters, error) {
 	counters, err := timing.NewCounters(s.timingConfig(), s.kernel, s.pmu, slices.Concat(s.pmu.Events, s.userEvents), s.machine.Script)
-	if _, tooMany := errors.AsType[*timing.TooManyEventsError](err); tooMany {
+	if err != nil {
 		return nil, &EventError{err}
 	}
-	return counters, err
+	return counters, nil
 }
 
 // counters returns the timer if it counts cycles; nil for the TSC.
@@ -149,7 +148,8 @@ func (s *session) findEvents(names []string) (events []pmu.Event, err error) {
 	s.pmu.Try(s.kernel, events)
 	for _, e := range events {
 		if !e.Available {
-			return nil, &verdict.HostError{Missing: fmt.Sprintf("the event %s cannot be counted: %s", e.Name, e.Why), Remedy: cmp.Or(e.Remedy, "leave it out of -events")}
+			return nil, &verdict.HostError{Missing: fmt.Sprintf("the event %s cannot be counted: %s", e.Name, e.Why),
+				Remedy: cmp.Or(e.Remedy, "leave it out of -events")}
 		}
 	}
 	return events, nil
@@ -238,19 +238,8 @@ func (s *session) arena() (mapping.Arena, error) {
 
 // discard ends the child; the next block gets a new one.
 func (s *session) discard() {
-	s.spentBefore = s.spent()
 	if s.child != nil {
 		s.child.Close()
 		s.child = nil
 	}
-}
-
-// spent returns the cost of all children so far.
-func (s *session) spent() tracee.Spent {
-	all := s.spentBefore
-	if s.child != nil {
-		now := s.child.Spent()
-		all.Stops, all.Calls = all.Stops+now.Stops, all.Calls+now.Calls
-	}
-	return all
 }

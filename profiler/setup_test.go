@@ -1,18 +1,23 @@
 package profiler
 
 import (
-	"errors"
+	"encoding/binary"
 	"fmt"
 	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/mapping"
 	"github.com/bbprof/bbprof/internal/require"
+	"github.com/bbprof/bbprof/internal/simulated"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -51,18 +56,11 @@ func TestSetupsInTurn(t *testing.T) {
 // TestNoMapping: without pages the first access ends the block, and a block without accesses runs.
 func TestNoMapping(t *testing.T) {
 	b := openBench(t)
-	for _, c := range []struct {
-		hex    string
-		reason verdict.Reason
-	}{{"90488b03", verdict.SIGSEGV}, {"4801c0", ""}} {
+	for hex, reason := range map[string]verdict.Reason{"90488b03": verdict.SIGSEGV, "4801c0": ""} {
 		require.NoError(t, b.ready())
-		_, err := b.prepareBlock(Block{Code: unhex(t, c.hex), Setup: Setup{NoMapping: true}})
-		var rejection *verdict.Rejection
-		errors.As(err, &rejection)
-		switch {
-		case err == nil && c.reason == "":
-		case rejection == nil || rejection.Reason != c.reason || rejection.Inst == nil || rejection.Inst.Index != 1:
-			t.Errorf("%s: %v", c.hex, err)
+		_, err := b.prepareBlock(Block{Code: unhex(t, hex), Setup: Setup{NoMapping: true}})
+		if r := rejectionOf(t, err); r.Reason != reason || reason != "" && (r.Inst == nil || r.Inst.Index != 1) {
+			t.Errorf("%s: %v, want %q", hex, err, reason)
 		}
 	}
 }
@@ -124,28 +122,23 @@ func TestCheck(t *testing.T) {
 		{Setup{Mode: Loop, FrontEnd: Decode}, "op cache"},
 		{Setup{Mode: Both, FrontEnd: Decode}, ""},
 		{Setup{Mode: "x"}, `no mode is called "x"`},
+		{Setup{CodeOffset: new(0)}, ""},
+		{Setup{CodeOffset: new(-1)}, "not within a page"},
+		{Setup{CodeOffset: new(layout.PageSize - 1)}, ""},
+		{Setup{CodeOffset: new(layout.PageSize)}, "not within a page"},
+		{Setup{LeadNops: leastLeadNops}, ""},
+		{Setup{LeadNops: leastLeadNops - 1}, "there are 15 to 64"},
+		{Setup{LeadNops: mostLeadNops}, ""},
+		{Setup{LeadNops: mostLeadNops + 1}, "there are 15 to 64"},
 	} {
-		for _, err := range []error{c.s.Check(), Options{Mode: c.s.Mode, FrontEnd: c.s.FrontEnd, Frames: c.s.Frames, Unroll: c.s.Unroll}.Check()} {
+		errs := []error{c.s.Check()}
+		if c.s.CodeOffset == nil && c.s.LeadNops == 0 { // options have neither
+			errs = append(errs, Options{Mode: c.s.Mode, FrontEnd: c.s.FrontEnd, Frames: c.s.Frames, Unroll: c.s.Unroll}.Check())
+		}
+		for _, err := range errs {
 			if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%+v: %v, want %q", c.s, err, c.says)
 			}
-		}
-	}
-	for _, c := range []struct {
-		s  Setup
-		ok bool
-	}{
-		{Setup{CodeOffset: new(0)}, true},
-		{Setup{CodeOffset: new(-1)}, false},
-		{Setup{CodeOffset: new(layout.PageSize - 1)}, true},
-		{Setup{CodeOffset: new(layout.PageSize)}, false},
-		{Setup{LeadNops: leastLeadNops}, true},
-		{Setup{LeadNops: leastLeadNops - 1}, false},
-		{Setup{LeadNops: mostLeadNops}, true},
-		{Setup{LeadNops: mostLeadNops + 1}, false},
-	} {
-		if err := c.s.Check(); (err == nil) != c.ok {
-			t.Errorf("%+v: %v", c.s, err)
 		}
 	}
 	if _, err := New(t.Context(), Options{Mode: "x"}); err == nil {
@@ -156,4 +149,250 @@ func TestCheck(t *testing.T) {
 	if _, err := b.profile(Block{Code: []byte{0x90}, Setup: Setup{Unroll: of(0, 8)}}); err == nil || !strings.Contains(err.Error(), "one image alone") {
 		t.Errorf("mode loop: %v", err)
 	}
+}
+
+func parseSet(t *testing.T, text string) initial.Set {
+	t.Helper()
+	return require.Get(initial.ParseSet(text))(t)
+}
+
+// TestSetStarts: a block starts with the set values, in registers of each kind and each encoding, and the
+// next block does not.
+func TestSetStarts(t *testing.T) {
+	b := openBench(t)
+	// Each writes a vector register that is not set, so that the others are restored.
+	code, width, vectors := unhex(t, "660fefff"), 16, []int{0, 9} // pxor xmm7, xmm7
+	masks := false
+	switch {
+	case b.cpu.Features.AVX512BW:
+		code = unhex(t, "62010540efff"+"c4e1c447ff") // vpxord zmm31, zmm31, zmm31; kxorq k7, k7, k7
+		width, vectors, masks = 64, []int{0, 9, 16, 29}, true
+	case b.cpu.Features.AVX:
+		code, width = unhex(t, "c5c5efff"), 32 // vpxor ymm7, ymm7, ymm7
+	}
+	text := "rax=0x1,rsp=0x12340008,r15=0x8000000000000001,cf=1,pf=0,af=1,zf=1,sf=0,of=1,mxcsr=0x7f80,k0=0x5,k6=0x6"
+	bytes := func(reg int) (all []byte) { // of a register, the lowest first
+		for i := range width {
+			all = append(all, byte(reg+i+1))
+		}
+		return all
+	}
+	for _, reg := range vectors {
+		digits := ""
+		for _, v := range bytes(reg) {
+			digits = fmt.Sprintf("%02x", v) + digits
+		}
+		text += fmt.Sprintf(",%s%d=0x%s", map[int]string{16: "xmm", 32: "ymm", 64: "zmm"}[width], reg, digits)
+	}
+	set := parseSet(t, text)
+	for _, init := range []initial.State{set.Over(initial.Paper()), initial.Paper()} {
+		m := require.Get(b.block(code, init, 1, 4))(t)
+		got := b.run(m, b.build(m, 1))
+		if !slices.Equal(got.gpr[:], init.GPR[:]) || got.flags != init.Flags {
+			t.Errorf("set %q: registers %#x and flags %#x, want %#x and %#x", init.Set, got.gpr, got.flags, init.GPR, init.Flags)
+		}
+		if mxcsr := binary.LittleEndian.Uint32(got.legacy[24:]); mxcsr != init.MXCSR { // at 24 (SDM vol. 1, 10.5.1)
+			t.Errorf("set %q: mxcsr %#x, want %#x", init.Set, mxcsr, init.MXCSR)
+		}
+		for reg := range max(vectors[len(vectors)-1], 15) {
+			there, want := got.vector[64*reg:][:width], make([]byte, width)
+			if width == 16 {
+				there = got.legacy[160+16*reg:][:width] // xmm0 is at 160 (SDM vol. 1, table 10-2)
+			}
+			if init.Set != "" && slices.Contains(vectors, reg) {
+				want = bytes(reg)
+			}
+			if !slices.Equal(there, want) {
+				t.Errorf("set %q: vector register %d holds %x, want %x", init.Set, reg, there, want)
+			}
+		}
+		for k := 0; masks && k < 7; k++ {
+			if mask := binary.LittleEndian.Uint64(got.mask[8*k:]); mask != init.Opmasks[k] {
+				t.Errorf("set %q: k%d holds %#x, want %#x", init.Set, k, mask, init.Opmasks[k])
+			}
+		}
+	}
+}
+
+// TestSetIsMapped: a block gets the pages that set registers address.
+func TestSetIsMapped(t *testing.T) {
+	b := openBench(t)
+	for _, c := range []struct {
+		text, hex, set string
+		page           uint64
+	}{
+		{"mov rax, [rsi]", "488b06", "rsi=0x23450010", 0x2345_0000},
+		{"mov rax, [rsi]; and eax, -16; mov rcx, [rax]", "488b06 83e0f0 488b08", "fill=0x34560018", 0x3456_0000},
+		{"movq rax, xmm3; mov rcx, [rax]", "66480f7ed8 488b08", "xmm3=0x45670000", 0x4567_0000},
+		{"mov rdx, fs:[8]", "64488b142508000000", "fs_base=0x20000000", 0x2000_0000},
+		{"mov rdx, gs:[16]", "65488b142510000000", "gs_base=0x30000000", 0x3000_0000},
+		{"cmovz rbx, rcx; mov rax, [rbx]", "480f44d9 488b03", "zf=1,rcx=0x56780000", 0x5678_0000},
+		{"mov rdx, fs:[8]", "64488b142508000000", "", 0x2345_6000},
+	} {
+		init := initial.Paper()
+		if c.set != "" {
+			init = parseSet(t, c.set).Over(init)
+		}
+		m, err := b.block(unhex(t, compact(c.hex)), init, 1, 4)
+		if err != nil {
+			t.Errorf("%s with %s: %v", c.text, c.set, err)
+			continue
+		}
+		if last := m.Pages[len(m.Pages)-1].Addr; last != c.page {
+			t.Errorf("%s with %s: page %#x, want %#x", c.text, c.set, last, c.page)
+		}
+	}
+}
+
+// TestSetOverrules: a block's own Set comes before the Options', and that before -init and -ftz.
+func TestSetOverrules(t *testing.T) {
+	s := &session{states: initial.States()[1:], opts: Options{NoFTZ: true, Set: parseSet(t, "rdi=1,rsi=2")}}
+	j := s.job(Block{Setup: Setup{Set: parseSet(t, "rsi=3,mxcsr=0x9fc0")}})
+	for i, init := range j.states {
+		if init.GPR[7] != 1 || init.GPR[6] != 3 || init.GPR[0] != s.states[i].GPR[0] || init.MXCSR != 0x9fc0 {
+			t.Errorf("%s: %+v", init.Name, init)
+		}
+	}
+	if s.job(Block{}).states[0].GPR[6] != 2 {
+		t.Error("a block's set is that of the next")
+	}
+	paper := initial.Paper()
+	if j := s.job(Block{Setup: Setup{Init: &paper}}); j.states[0].Set != "" || j.states[0].MXCSR != initial.DefaultMXCSR {
+		t.Errorf("a set-up's own state is changed: %+v", j.states[0])
+	}
+}
+
+// preparedBlock is a block prepared for timing, and its session.
+type preparedBlock struct {
+	*mapping.MappedBlock
+	s *session
+}
+
+// prepared prepares a block in a new session.
+func prepared(t *testing.T, opts Options, block []byte) preparedBlock {
+	t.Helper()
+	start(t, Options{}) // skips where nothing can be measured
+	runtime.LockOSThread()
+	t.Cleanup(runtime.UnlockOSThread)
+	cpus := require.Get(host.AllowedCPUs())(t)
+	opts.CPUs, opts.Budget = cpus, time.Second
+	s := require.Get(newSession(t.Context(), opts, simulated.Machine{}))(t)
+	t.Cleanup(s.discard)
+	return preparedIn(t, s, Block{Code: block})
+}
+
+func preparedIn(t *testing.T, s *session, b Block) preparedBlock {
+	t.Helper()
+	m := require.Get(s.prepareBlock(b))(t)
+	return preparedBlock{m, s}
+}
+
+// prepareBlock takes a block through the steps before timing.
+func (s *session) prepareBlock(b Block) (*mapping.MappedBlock, error) {
+	j := s.job(b)
+	d, err := decode(b.Code)
+	if err != nil {
+		return &mapping.MappedBlock{}, err
+	}
+	r, err := j.chooseCopies(d, s.cpu.FrontEnd)
+	if err != nil {
+		return &mapping.MappedBlock{}, err
+	}
+	return s.prepare(j, d, r)
+}
+
+// frameWord runs the longer image once more and reads the word that rax points at in the
+// paper's state.
+func frameWord(t *testing.T, r preparedBlock) uint64 {
+	t.Helper()
+	r.Refill()
+	require.NoError(t, r.Plan.RunOnce(r.Child, r.Long))
+	return binary.LittleEndian.Uint64(r.Child.Frame(0)[r.Plan.Init.GPR[0]%layout.PageSize:])
+}
+
+// Subnormals read as zero and underflows write zero, unless NoFTZ is set.
+func TestSubnormals(t *testing.T) {
+	for _, c := range []struct {
+		name, hex string
+		ftz, not  uint64
+	}{
+		{"mxcsr read back", "0fae18", 0x9fc0, 0x1f80}, // stmxcsr [rax]
+		// movsd xmm0, [rbx+8]; addsd xmm0, xmm0; movsd [rax], xmm0: 0x12345600 is a subnormal
+		{"flushed", "f20f104308" + "f20f58c0" + "f20f1100", 0, 2 * 0x12345600},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, mode := range []struct {
+				opts Options
+				want uint64
+			}{{Options{}, c.ftz}, {Options{NoFTZ: true}, c.not}} {
+				r := prepared(t, mode.opts, unhex(t, c.hex))
+				got := frameWord(t, r)
+				if r.Insts[len(r.Insts)-1].Mnemonic == "stmxcsr" {
+					got &= 0xffff_ffff
+				}
+				if got != mode.want {
+					t.Errorf("NoFTZ %v: %#x, want %#x", mode.opts.NoFTZ, got, mode.want)
+				}
+			}
+		})
+	}
+}
+
+// A block that moves on with each copy has a warning; one that does not has none.
+func TestWalksOn(t *testing.T) {
+	for _, c := range []struct {
+		name, hex string
+		walks     bool
+	}{
+		{"mov rax, [rbx]; add rbx, 32", "488b03" + "4883c320", true},
+		{"mov rax, [rbx]", "488b03", false},
+	} {
+		r := prepared(t, Options{}, unhex(t, c.hex))
+		says := slices.ContainsFunc(r.Warnings(), func(w string) bool { return strings.HasPrefix(w, "it touches new pages") })
+		if says != c.walks {
+			t.Errorf("%s: warnings %q", c.name, r.Warnings())
+		}
+	}
+}
+
+// Typical addresses of programs.
+const (
+	pieCode     = 0x5555_5555_5123
+	staticCode  = 0x40_1123
+	libraryCode = 0x7fff_f7e5_4321
+	heapPage    = 0x5555_5576_8000
+	stackPage   = 0x7fff_ffff_d000
+)
+
+// somewhere returns a state with random registers, at an address, with pages of random bytes.
+func somewhere(rng *rand.Rand, address uint64, pages ...uint64) *initial.Captured {
+	c := &initial.Captured{Address: address}
+	c.Name, c.Fill = initial.CapturedName, initial.Paper().Fill
+	for i := range c.GPR {
+		c.GPR[i] = rng.Uint64()
+	}
+	for i := range c.Opmasks {
+		c.Opmasks[i] = rng.Uint64()
+	}
+	c.FSBase, c.GSBase, c.MXCSR, c.Flags = stackPage+0x100, 0, 0x1fa0|uint32(rng.IntN(4))<<13, 0x202|rng.Uint64()&0x8d5
+	for reg := range 32 {
+		v := initial.Vector{Reg: reg, Bits: []int{128, 256, 512}[rng.IntN(3)]}
+		for i := range v.Bits / 64 {
+			v.Words[i] = rng.Uint64()
+		}
+		c.Vectors = append(c.Vectors, v)
+	}
+	c.X87 = initial.X87{Control: 0x37f, Status: uint16(rng.IntN(8))<<11 | 0x4500, Tags: byte(rng.Uint32())}
+	for i := range c.X87.Registers {
+		binary.LittleEndian.PutUint64(c.X87.Registers[i][:], 1<<63|rng.Uint64())
+		binary.LittleEndian.PutUint16(c.X87.Registers[i][8:], uint16(rng.Uint32()))
+	}
+	for _, at := range pages {
+		p := initial.Page{Address: at, Writable: true}
+		for i := range p.Data {
+			p.Data[i] = byte(rng.Uint32())
+		}
+		c.Pages = append(c.Pages, p)
+	}
+	return c
 }

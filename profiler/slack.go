@@ -18,9 +18,7 @@ type frontEndSlack struct {
 	hides  func(stat.Estimate) bool // reports whether the slack may affect a block with these cycles; nil: never
 }
 
-// A block within leadMargin of the dispatch or fetch limit may look faster than it is, because the front end starts ahead. Of 346
-// blocks 5 to 12.5 % above the limit, 16 take another 5 to 25 % without the slack. Of blocks further above the limit that more
-// copies change, most are right with few copies.
+// A block within leadMargin of the dispatch or fetch limit may look faster than it is, because the front end starts ahead.
 const leadMargin = 0.125
 
 // frontEndSlack returns the slack of a block in rows of copies whose number bbprof chose.

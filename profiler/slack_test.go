@@ -18,7 +18,10 @@ import (
 // take half a cycle for the first 640 copies, and then 0.5625.
 func TestPastLead(t *testing.T) {
 	const moves = "4889c14c89fa4c89ee4889df"
-	fe := unroll.FrontEnd{L1I: 64 << 10, OpCache: unroll.OpCache{Lines: 1024, OpsPerLine: 6, Window: 64}, Lead: unroll.Lead{Windows: 140, Sets: 64, WindowCycles: 1. / 3, LineCycles: 2. / 3, DecodersSlower: 1.75}}
+	const tooFast = "0.500 cycles, 128,256 copies; it is so fast that the front end of a loop may not keep up: " +
+		"768,1024 copies would show that, but "
+	fe := unroll.FrontEnd{L1I: 64 << 10, OpCache: unroll.OpCache{Lines: 1024, OpsPerLine: 6, Window: 64},
+		Lead: unroll.Lead{Windows: 140, Sets: 64, WindowCycles: 1. / 3, LineCycles: 2. / 3, DecodersSlower: 1.75}}
 	unknown := fe
 	unknown.Lead = unroll.Lead{}
 	served := func(n int) uint64 { return uint64(8*min(n, 640)+9*max(n-640, 0)) / 16 }
@@ -40,9 +43,10 @@ func TestPastLead(t *testing.T) {
 		{"with the few copies of a set-up", fe, served, never, Setup{FewCopies: true}, "0.500 cycles, 128,256 copies"},
 		{"in a loop", fe, served, never, Setup{Mode: Loop}, "0.562 cycles, 1024,2048 copies"},
 		{"of a block that takes longer than the front end", fe, twice, never, Setup{}, "1.000 cycles, 128,256 copies"},
-		{"where the op cache does not hold the last copies", fe, leaves, never, Setup{}, "0.500 cycles, 128,256 copies; it is so fast that the front end of a loop may not keep up: 768,1024 copies would show that, but the op cache does not hold them, since each takes 1.531 cycles, and of 128,256 copies 0.500"},
-		{"where the last copies miss L1I", fe, served, past, Setup{}, "0.500 cycles, 128,256 copies; it is so fast that the front end of a loop may not keep up: 768,1024 copies would show that, but so many are rejected as l1i_miss"},
-		{"where the last copies are slower", fe, slower, never, Setup{}, "0.500 cycles, 128,256 copies; it is so fast that the front end of a loop may not keep up: 768,1024 copies would show that, but so many are rejected as nonlinear"},
+		{"where the op cache does not hold the last copies", fe, leaves, never, Setup{},
+			tooFast + "the op cache does not hold them, since each takes 1.531 cycles, and of 128,256 copies 0.500"},
+		{"where the last copies miss L1I", fe, served, past, Setup{}, tooFast + "so many are rejected as l1i_miss"},
+		{"where the last copies are slower", fe, slower, never, Setup{}, tooFast + "so many are rejected as nonlinear"},
 	} {
 		o := scripted(pmutest.New(8), &timing.Script{Chain: timing.Chains(1),
 			Block: func(events pmu.Pass, iterations int, r *timing.Readings) {

@@ -106,11 +106,11 @@ func (s *session) impossible(m *mapping.MappedBlock, t timing.Timed) (which Impo
 	slots, chain := float64(len(m.Insts))/float64(max(width, 1)), asm.LeastCycles(m.Insts)
 	switch high := t.Estimate.High() / (1 - impossibleShare); {
 	case high < chain:
-		return BelowLatency, fmt.Sprintf("%.3f cycles are fewer than the %g that a chain through registers takes from one iteration to the next: a discovery, or the number is wrong",
-			t.Estimate.Value, chain)
+		return BelowLatency, fmt.Sprintf("%.3f cycles are fewer than the %g that a chain through registers takes from one iteration to the next: "+
+			"a discovery, or the number is wrong", t.Estimate.Value, chain)
 	case width != 0 && high < slots: // 0: unknown core
-		return BelowDispatch, fmt.Sprintf("%.3f cycles are fewer than the %.3f that %d instructions need on a core that renames %d a cycle: the core fuses some, or the number is wrong",
-			t.Estimate.Value, slots, len(m.Insts), width)
+		return BelowDispatch, fmt.Sprintf("%.3f cycles are fewer than the %.3f that %d instructions need on a core that renames %d a cycle: "+
+			"the core fuses some, or the number is wrong", t.Estimate.Value, slots, len(m.Insts), width)
 	}
 	return "", ""
 }

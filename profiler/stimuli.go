@@ -54,7 +54,8 @@ func stimuli(cpu host.CPU) []stimulus {
 		// jmp to the next copy, a page on
 		{"a line of code that misses L1I", append(jump, filler(layout.PageSize-len(jump))...), jumps, map[pmu.Role]float64{pmu.L1IMiss: 1}, 1},
 		// mov [rbx], rax; mov rcx, [rbx+0x1000]; add rbx, 0x40
-		{"a load that aliases at 4 KiB", []byte{0x48, 0x89, 0x03, 0x48, 0x8b, 0x8b, 0, 0x10, 0, 0, 0x48, 0x83, 0xc3, 0x40}, alias, map[pmu.Role]float64{pmu.AddressAlias: 1}, 3},
+		{"a load that aliases at 4 KiB", []byte{0x48, 0x89, 0x03, 0x48, 0x8b, 0x8b, 0, 0x10, 0, 0, 0x48, 0x83, 0xc3, 0x40}, alias,
+			map[pmu.Role]float64{pmu.AddressAlias: 1}, 3},
 	}
 }
 

@@ -65,7 +65,8 @@ func TestStimuliDoWhatTheySay(t *testing.T) {
 		}
 		require.Equal(t, x.name, want, got)
 		if p.Forwarded > 0 || p.AliasFrame > 0 || len(m.Restore) > 0 {
-			t.Errorf("%s: %g loads wait for stores, %g accesses alias on a frame, %d words to restore before each run", x.name, p.Forwarded, p.AliasFrame, len(m.Restore))
+			t.Errorf("%s: %g loads wait for stores, %g accesses alias on a frame, %d words to restore before each run",
+				x.name, p.Forwarded, p.AliasFrame, len(m.Restore))
 		}
 	}
 }
@@ -173,7 +174,8 @@ func judgeLie(t *testing.T, name string, r Result, liar pmu.Role, says string) {
 	t.Helper()
 	for _, c := range r.Counters {
 		doubted := c.Role == string(liar) && says != ""
-		if doubted != (c.Kind == invariants.Unchecked) || doubted != (c.PerIteration == nil) || doubted != (c.Why != "") || doubted && !strings.Contains(c.Why, says) {
+		if doubted != (c.Kind == invariants.Unchecked) || doubted != (c.PerIteration == nil) || doubted != (c.Why != "") ||
+			doubted && !strings.Contains(c.Why, says) {
 			t.Errorf("%s: %+v, want it to say %q", name, c, says)
 		}
 	}
@@ -213,7 +215,8 @@ func TestSimulatedAskedEventsAreChecked(t *testing.T) {
 		}
 		r := profileScripted(t, o, "4801c0")
 		last := r.Counters[len(r.Counters)-1]
-		if last.Event != c.event || last.PerIteration == nil || (last.Kind == invariants.Counted) != (c.why == "") || !strings.Contains(last.Why, c.why) || (c.why == "") != (last.Why == "") {
+		if last.Event != c.event || last.PerIteration == nil ||
+			(last.Kind == invariants.Counted) != (c.why == "") || !strings.Contains(last.Why, c.why) || (c.why == "") != (last.Why == "") {
 			t.Errorf("%s: %+v, want %q", c.event, last, c.why)
 		}
 		if known := c.event != "r01c2"; known != (len(last.Checks) > 0) {

@@ -1,7 +1,6 @@
 package profiler
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
@@ -23,14 +22,7 @@ func (b bench) verdict(code []byte, frames int) (*mapping.MappedBlock, verdict.R
 	defer func() { b.states = all }()
 	b.states = all[:1]
 	m, err := b.prepareBlock(Block{Code: code})
-	var rejection *verdict.Rejection
-	switch {
-	case errors.As(err, &rejection):
-		return m, rejection.Reason
-	case err != nil:
-		b.t.Fatalf("%x: %v", code, err)
-	}
-	return m, ""
+	return m, rejectionOf(b.t, err).Reason
 }
 
 // TestTraceVerdicts tests small blocks that just break a rule and blocks that just do not,

@@ -48,7 +48,7 @@ func (b bench) stackFault(code []byte, filled, copies int) (fault bool, depth in
 	r.Insts = insts
 	r.Arena = require.Get(b.arena())(b.t)
 	r.Harness = harness.Harness{Init: r.Plan.Init, Reset: harness.Reset{X87: true, Filled: filled}, Features: b.cpu.Features}
-	image := require.Get(harness.Build(r.Images, insts, copies, harnessOf(r)))(b.t)
+	image := require.Get(harness.Build(r.Images, insts, copies, nil, harnessOf(r)))(b.t)
 	m := b.run(r, image)
 	const stackFlag = 1 << 6 // SF of the status word, sticky (SDM vol. 1, 8.1.3)
 	status := binary.LittleEndian.Uint16(m.legacy[2:])

@@ -58,8 +58,6 @@ func BenchmarkBatch(b *testing.B) {
 			r := all.Result
 			b.ReportMetric(float64(r.Measured)/r.Seconds, "blocks/s")
 			b.ReportMetric(100*r.TimedSeconds/(r.Seconds*float64(workers)), "%timed-code")
-			b.ReportMetric(float64(r.SystemCalls)/float64(r.Measured), "calls/block")
-			b.ReportMetric(float64(r.Stops)/float64(r.Measured), "stops/block")
 			b.ReportMetric(float64(peak)/1024, "peak-MiB")
 			b.ReportMetric(100*float64(r.OK)/float64(r.Rows), "%ok")
 			b.ReportMetric(100*r.Width.P50/float64(runs), "%width")
@@ -77,8 +75,6 @@ type benchSummary struct {
 		Seconds      float64               `json:"seconds"`
 		TimedSeconds float64               `json:"timed_seconds"`
 		Measured     int64                 `json:"measured"`
-		Stops        int64                 `json:"stops"`
-		SystemCalls  int64                 `json:"system_calls"`
 	} `json:"result"`
 }
 
@@ -89,8 +85,6 @@ func (s *benchSummary) add(o benchSummary) {
 	s.Result.Seconds += o.Result.Seconds
 	s.Result.TimedSeconds += o.Result.TimedSeconds
 	s.Result.Measured += o.Result.Measured
-	s.Result.Stops += o.Result.Stops
-	s.Result.SystemCalls += o.Result.SystemCalls
 }
 
 // benchBatch measures blocks once; peak is in KiB.

@@ -9,56 +9,38 @@ package clock
 import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/harness"
-	"github.com/bbprof/bbprof/internal/stat"
 )
 
 // Clock is a way to tell time in the child.
 type Clock interface {
-	// Name is "tsc" or "perf".
-	Name() string
 	// Emit appends code that leaves a reading in rax.
 	Emit(e *asm.Emitter)
 	// Chains lists what the sampler times beside the block, each a phase of its own before
 	// the block's; empty for a clock that counts core cycles.
 	Chains() []Chain
-	// Rate estimates clock ticks per core cycle from one window: differences[i] are those of
-	// chain i.
-	Rate(differences [][]float64) stat.Estimate
-	// FastRate is Rate from the faster half of the samples, for a core shared with another thread.
-	FastRate(differences [][]float64) float64
 	// Step is the clock's resolution in its own ticks.
 	Step() float64
 	// Resolution is the part of a time's 95 % half-width, in ticks, that is due to the clock's
 	// steps, where each of n differences of two timings holds that time some number of times.
 	Resolution(n int, times float64) float64
-	// RateResolution is the same for a Rate from n samples, in ticks per cycle.
+	// RateResolution is the same for the rate from n samples of the chains, in ticks per cycle.
 	RateResolution(n int) float64
-	// Describe tells a reader how readings became cycles.
-	Describe() string
 }
 
-// Chain is a timed image of bbprof's own: a loop over dependent instructions after an lfence.
-//
-// The code around a chain varies by about a cycle between layouts, so the chain must be long;
-// straight-line code of that length would push the block out of the op cache. The loop's control
-// costs nothing: it does not depend on the chain and runs ahead of it. A mispredicted exit costs
-// some 20 cycles after the chain. All loops are longer than any predictor's history (a few
-// hundred branches; Seznec, TAGE), so that every exit is mispredicted.
+// Chain is a timed image of bbprof's own: a loop over dependent instructions after an lfence. The code around it varies by about a cycle
+// between layouts, so the chain must be long; straight-line code of that length would push the block out of the op cache. The loop's control runs
+// ahead of the chain and costs nothing but a mispredicted exit: each loop is longer than any predictor's history (a few hundred branches; Seznec,
+// TAGE), so that every exit is mispredicted.
 type Chain struct {
 	Iterations int
 	Multiply   bool
 }
 
-const (
-	chainBody = 4 // chained instructions in an iteration
-	chainRuns = 1 // runs timed at once
-)
+// chainBody is the number of chained instructions in an iteration.
+const chainBody = 4
 
 // Length is the number of chained instructions in a run.
 func (c Chain) Length() int { return c.Iterations * chainBody }
-
-// Runs is how many runs are timed at once.
-func (Chain) Runs() int { return chainRuns }
 
 // leadTurns is the length of the run before the timed ones. Earlier work must not overlap
 // them: 350 adds suffice, 200 do not.

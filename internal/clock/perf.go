@@ -16,16 +16,10 @@ type Perf struct {
 	Width int
 }
 
-func (Perf) Name() string { return "perf" }
-
 // Emit reads all counters, core cycles last, between lfences.
 func (c Perf) Emit(e *asm.Emitter) { c.Counters.Clock(e) }
 
 func (Perf) Chains() []Chain { return nil }
-
-func (Perf) Rate([][]float64) stat.Estimate { return stat.Estimate{Value: 1, N: 1} }
-
-func (Perf) FastRate([][]float64) float64 { return 1 }
 
 func (Perf) Step() float64 { return 1 }
 
@@ -34,8 +28,6 @@ func (Perf) Resolution(n int, times float64) float64 { return 1 / math.Sqrt(floa
 
 // RateResolution is 0: the rate is known.
 func (Perf) RateResolution(int) float64 { return 0 }
-
-func (Perf) Describe() string { return "core cycles, counted by the CPU and read with rdpmc" }
 
 // Difference is the count between two readings.
 func (c Perf) Difference(from, to uint64) uint64 {

@@ -25,10 +25,8 @@ const (
 	shortIterations = leadTurns
 	longIterations  = 1280
 
-	chainCycles = (longIterations - shortIterations) * chainBody * chainRuns
+	chainCycles = (longIterations - shortIterations) * chainBody
 )
-
-func (TSC) Name() string { return "tsc" }
 
 // Emit reads the time-stamp counter between lfences.
 func (TSC) Emit(e *asm.Emitter) { harness.TSC(e) }
@@ -44,7 +42,7 @@ func (TSC) Chains() []Chain {
 // off by up to one, and a little.
 const StepSlack = 2.5
 
-// Rate is in ticks per core cycle.
+// Rate estimates the ticks per core cycle from one window: d[i] are the differences of chain i.
 func (c TSC) Rate(d [][]float64) stat.Estimate {
 	return stat.Core(ticksPerAdd(d), StepSlack*c.StepTicks/chainCycles)
 }
@@ -63,7 +61,7 @@ func (c TSC) RateResolution(n int) float64 {
 	return c.Resolution(n, chainCycles)
 }
 
-// FastRate is in ticks per core cycle.
+// FastRate is Rate from the faster half of the samples, for a core shared with another thread.
 func (TSC) FastRate(d [][]float64) float64 {
 	per := ticksPerAdd(d)
 	slices.Sort(per)
@@ -78,15 +76,14 @@ func ticksPerAdd(d [][]float64) []float64 {
 	return per
 }
 
+// Describe tells a reader how readings became cycles.
 func (c TSC) Describe() string {
 	return fmt.Sprintf("TSC (steps of %g ticks) against chains of %d and %d dependent adds, timed beside the block",
 		c.StepTicks, Chain{Iterations: shortIterations}.Length(), Chain{Iterations: longIterations}.Length())
 }
 
-// MultiplyChains cross-check the adds: an imul is 3 cycles on every x86-64 core since Sandy
-// Bridge and Zen (4 and 5 on some older and smaller ones), so its rate against the adds must
-// be an integer. It is not if adds take less than a cycle or the clock is not constant. An
-// emulator, whose add and imul cost about the same, gives 1 or 2.
+// MultiplyChains cross-check the adds: the rate of imul against theirs must be an integer, 3 on every x86-64 core since Sandy Bridge and Zen. It is
+// not if adds take less than a cycle or the clock is not constant; an emulator gives 1 or 2.
 func MultiplyChains() []Chain {
 	return []Chain{{Iterations: shortIterations, Multiply: true}, {Iterations: longIterations, Multiply: true}}
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/require"
-	"github.com/bbprof/bbprof/internal/stat"
 )
 
 func TestStepOf(t *testing.T) {
@@ -63,7 +62,7 @@ func synthetic(rng *rand.Rand, n int, rate, overhead, step float64, cycles [2]fl
 	return d
 }
 
-var addCycles = [2]float64{shortIterations * chainBody * chainRuns, longIterations * chainBody * chainRuns}
+var addCycles = [2]float64{shortIterations * chainBody, longIterations * chainBody}
 
 // A clock of coarse steps still gives the rate: its error averages out over the phases, as
 // long as no step is trimmed away.
@@ -114,7 +113,7 @@ func TestFastRate(t *testing.T) {
 
 func TestCheckMultiply(t *testing.T) {
 	chains := MultiplyChains()
-	cycles := float64((chains[1].Length() - chains[0].Length()) * chains[0].Runs())
+	cycles := float64(chains[1].Length() - chains[0].Length())
 	check := func(latency float64) (float64, bool) {
 		short, long := make([]float64, 8), make([]float64, 8)
 		for i := range short {
@@ -153,10 +152,8 @@ func TestCheckMultiply(t *testing.T) {
 func TestChains(t *testing.T) {
 	c := TSC{StepTicks: 26}
 	chains := c.Chains()
-	if len(chains) != 2 || chains[0].Iterations != shortIterations || chains[1].Iterations != longIterations || chains[0].Runs() != chainRuns || chains[1].Runs() != chainRuns || chains[0].Multiply || chains[1].Multiply {
-		t.Errorf("%+v", chains)
-	}
-	if m := MultiplyChains(); len(m) != 2 || m[1].Length()-m[0].Length() != chainCycles || m[0].Runs() != chainRuns || !m[0].Multiply || !m[1].Multiply {
+	require.Equal(t, "chains", []Chain{{Iterations: shortIterations}, {Iterations: longIterations}}, chains)
+	if m := MultiplyChains(); len(m) != 2 || m[1].Length()-m[0].Length() != chainCycles || !m[0].Multiply || !m[1].Multiply {
 		t.Errorf("%+v", m)
 	}
 	for _, chain := range append(chains, MultiplyChains()...) {
@@ -172,12 +169,10 @@ func TestChains(t *testing.T) {
 			t.Errorf("%+v at %#x is not lfence and %d times %s, twice: % x", chain, entry, chainBody, name, body[:64])
 		}
 	}
-	var clock Clock = c
-	if clock.Step() != 26 || clock.Name() != "tsc" || !strings.Contains(clock.Describe(), "26") {
-		t.Errorf("%s: %s, step %g", clock.Name(), clock.Describe(), clock.Step())
+	if c.Step() != 26 || !strings.Contains(c.Describe(), "26") {
+		t.Errorf("%s, step %g", c.Describe(), c.Step())
 	}
-	var e stat.Estimate = clock.Rate([][]float64{{0, 0, 0, 0}, {chainCycles, chainCycles, chainCycles, chainCycles}})
-	if e.Value != 1 {
+	if e := c.Rate([][]float64{{0, 0, 0, 0}, {chainCycles, chainCycles, chainCycles, chainCycles}}); e.Value != 1 {
 		t.Errorf("%+v", e)
 	}
 }

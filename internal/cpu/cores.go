@@ -128,8 +128,8 @@ var cores = []Core{
 		MultiplyCycles: 3, AddsPerCycle: 4.6, // five ALUs; 4.6 was measured on Granite Rapids
 		Latencies: GoldenCoveLatencies, LLVM: "sapphirerapids", OSACA: "SPR",
 		since: []cpuid.FeatureID{cpuid.AVX512FP16, cpuid.AMXTILE}},
-	{Name: RedwoodCove, Events: "redwoodcove", vendor: intel, OpCache: OpCache{512, 8, 64}, StoreBuffer: 112, DispatchWidth: 6, LoadsPerCycle: 3, StoresPerCycle: 2,
-		MultiplyCycles: 3, AddsPerCycle: 4.6,
+	{Name: RedwoodCove, Events: "redwoodcove", vendor: intel, OpCache: OpCache{512, 8, 64}, StoreBuffer: 112, DispatchWidth: 6,
+		LoadsPerCycle: 3, StoresPerCycle: 2, MultiplyCycles: 3, AddsPerCycle: 4.6,
 		Latencies: RedwoodCoveLatencies, LLVM: "graniterapids",
 		since: []cpuid.FeatureID{cpuid.AMXFP16}, l1i: 64 << 10},
 	// Lion Cove: LLVM's X86SchedLunarlakeP.td ("LunarlakeP can allocate 8 uops per cycle", three load and two store ports), which

@@ -161,7 +161,8 @@ func TestRecognizeByFeatures(t *testing.T) {
 	}{
 		{"what the model has", rocketLake, IceLake, "", iceLake},
 		{"less than it has", rocketLake, IceLake, "", skylake},
-		{"Sapphire Rapids as Rocket Lake", rocketLake, GoldenCove, "CPUID says GenuineIntel family 0x6 model 0xa7, which is Ice Lake; features say Golden Cove (AMXTILE)", goldenCove},
+		{"Sapphire Rapids as Rocket Lake", rocketLake, GoldenCove,
+			"CPUID says GenuineIntel family 0x6 model 0xa7, which is Ice Lake; features say Golden Cove (AMXTILE)", goldenCove},
 		{"Granite Rapids as Rocket Lake", large, RedwoodCove, "features say Redwood Cove (AVX512BW and an L1I of 64 KiB)", goldenCove},
 		{"and its own tiles", rocketLake, RedwoodCove, "features say Redwood Cove (AMXFP16)", append(slices.Clone(goldenCove), cpuid.AMXFP16)},
 		{"an L1I alone: a small core", large, IceLake, "", nil},

@@ -34,13 +34,12 @@ type Reset struct {
 
 // modeSwitchTurns is the least number of iterations of the loop before the first copy; SlotDispatch
 // holds the number of extra ones. A taken branch to an aligned target lets the op cache take over
-// from the decoders; one is not enough on Zen 5, four are. Extra iterations shift the copies relative
-// to the rename groups, which binds their instructions to ports for the whole run.
+// from the decoders. Extra iterations shift the copies relative to the rename groups, which binds
+// their instructions to ports for the whole run.
 const modeSwitchTurns = 4
 
-// queueFiller nops fill the queue between the decoders and rename (64 on Skylake). During a slow
-// restore the front end runs ahead on the decoders. Without the nops it would reach the copies,
-// and floating-point blocks would run from the decoders (docs/constants.md).
+// queueFiller nops fill the queue between the decoders and rename, which the front end would otherwise fill with copies from the
+// decoders during a slow restore.
 const queueFiller = 80
 
 // Prologue appends code that restores the initial state before a run of the block, and ends at a
@@ -136,11 +135,9 @@ func clearX87(e *asm.Emitter, mmx bool, filled int) {
 	}
 }
 
-// leaveOpCache appends code that the op cache cannot hold, so that the decoders serve it and all
-// code up to the next taken branch. On Intel this is a fetch block of 64 one-byte instructions, more
-// than its lines hold (18 for 32 bytes on Skylake, 48 for 64 on Golden Cove; Optimization Manual,
-// "Decoded ICache"); on AMD an mfence, which has no effect on Intel. It keeps all state and the
-// alignment to 64.
+// leaveOpCache appends code that the op cache cannot hold, so that the decoders serve it and all code up to the next taken branch. On Intel this is
+// a fetch block of 64 one-byte instructions, more than its lines hold (Optimization Manual, "Decoded ICache"); on AMD an mfence, which has no effect
+// on Intel. It keeps all state and the alignment to 64.
 func leaveOpCache(e *asm.Emitter) {
 	const window = 64
 	e.Nop(window - 3)
@@ -170,9 +167,8 @@ func registerLoads(init initial.State) []byte {
 	return t.Bytes()
 }
 
-// A prologue restores restoredAtOnce words without a branch. With a loop over one or two words, its last iteration, or that of
-// the loop before the first copy, was mispredicted in all runs of one image and in none of the other: 26 cycles a run
-// (docs/constants.md). With 128 words at once this still happened for 512 words.
+// A prologue restores restoredAtOnce words without a branch: the last iteration of a loop over fewer was mispredicted in all runs of one
+// image and in none of the other.
 const restoredAtOnce = 256
 
 // restoreWords stores fill, or the value beside the address, to each address of the list at layout.Restore. It writes

@@ -8,6 +8,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -86,22 +87,21 @@ func (h Harness) Home() uint64 {
 	return layout.Home
 }
 
-// Build emits copies of a block, executed once, at the first 64-byte boundary from at on. It
-// rewrites rip-relative operands so that they have the same target in each copy as in a block at
-// h.Home().
-func Build(at uint64, insts []asm.Inst, copies int, h Harness) (Image, error) {
-	return build(at, insts, copies, h, shape{})
+// Build emits this many iterations of a block at the first 64-byte boundary from at on: copies in a row, or a loop of
+// them. It rewrites rip-relative operands so that they have the same target in each copy as in a block at h.Home().
+func Build(at uint64, insts []asm.Inst, iterations int, loop *unroll.Loop, h Harness) (Image, error) {
+	return repeat(at, insts, iterations, loop, h, false)
 }
 
-// BuildProbed is Build with copies that log their accesses from layout.Log on.
+// BuildProbed emits copies in a row that log their accesses from layout.Log on.
 func BuildProbed(at uint64, insts []asm.Inst, copies int, h Harness, probe *asm.Probe) (Image, error) {
 	return build(at, insts, copies, h, shape{probe: probe})
 }
 
-// BuildDryRun is Build for a dry run: the image is at layout.DryRunCode, needs no writable memory of
-// bbprof, and ends with an int3.
-func BuildDryRun(insts []asm.Inst, copies int, h Harness) (Image, error) {
-	return build(layout.DryRunCode, insts, copies, h, shape{dryRun: true})
+// BuildDryRun is Build for a dry run: the image is at layout.DryRunCode, writes to no memory of bbprof but the counter of
+// a loop, and ends with an int3.
+func BuildDryRun(insts []asm.Inst, iterations int, loop *unroll.Loop, h Harness) (Image, error) {
+	return repeat(layout.DryRunCode, insts, iterations, loop, h, true)
 }
 
 // shape is the difference between an image and plain copies in a row.

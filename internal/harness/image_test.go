@@ -34,7 +34,7 @@ var plain = Harness{Init: initial.Paper(), Clock: TSC}
 
 func buildAt(t *testing.T, at uint64, insts []asm.Inst, copies int) Image {
 	t.Helper()
-	return require.Get(Build(at, insts, copies, plain))(t)
+	return require.Get(Build(at, insts, copies, nil, plain))(t)
 }
 
 func TestBuildLayout(t *testing.T) {
@@ -68,7 +68,7 @@ func TestStoresDrained(t *testing.T) {
 	for _, stores := range []bool{false, true} {
 		h := plain
 		h.Reset.Memory = stores
-		im := require.Get(Build(layout.Code, insts, 3, h))(t)
+		im := require.Get(Build(layout.Code, insts, 3, nil, h))(t)
 		end := im.FirstCopy + 3*3
 		e := asm.NewEmitter(end)
 		if stores {
@@ -88,7 +88,7 @@ func TestLeadNops(t *testing.T) {
 		for _, n := range []int{0, 15, 16, 23, 64} {
 			h := plain
 			h.Offset, h.LeadNops = offset, n
-			im := require.Get(Build(layout.Code, insts, 3, h))(t)
+			im := require.Get(Build(layout.Code, insts, 3, nil, h))(t)
 			bytes, want := offset, (offset+8)/9
 			if n > 0 {
 				bytes, want = 64+offset, n
@@ -193,7 +193,7 @@ func TestRelocationReach(t *testing.T) {
 		{math.MinInt32, true},
 	} {
 		insts := decode(t, ripLoad(int32(c.disp))...)
-		_, err := Build(layout.Code, insts, 2, plain)
+		_, err := Build(layout.Code, insts, 2, nil, plain)
 		if c.ok {
 			if err != nil {
 				t.Errorf("%#x: %v", c.disp, err)
@@ -215,7 +215,7 @@ func TestRelocationReach(t *testing.T) {
 // In a dry run, code that belongs to a masked access's instruction touches its pages first.
 func TestDryRunTouchesMasked(t *testing.T) {
 	insts := decode(t, append(append([]byte{}, nop5...), 0xc4, 0xe2, 0x75, 0x2c, 0x07, 0x66, 0x90)...) // nop; vmaskmovps ymm0, ymm1, [rdi]; nop
-	im := require.Get(BuildDryRun(insts, 3, plain))(t)
+	im := require.Get(BuildDryRun(insts, 3, nil, plain))(t)
 	touches := []byte{0x40, 0x0f, 0xae, 0xbf, 0, 0, 0, 0, 0x40, 0x0f, 0xae, 0xbf, 31, 0, 0, 0} // rex clflush [rdi], [rdi+31]
 	want := slices.Concat(nop5, touches, insts[1].Bytes, insts[2].Bytes)
 	require.Equal(t, "copies", bytes.Repeat(want, 3), im.Code[im.FirstCopy-im.Address:][:3*len(want)])

@@ -8,21 +8,25 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// BuildLoop is Build with the copies executed iterations times by a counted loop.
-func BuildLoop(at uint64, insts []asm.Inst, copies, iterations int, counter unroll.Counter, h Harness) (Image, error) {
-	return build(at, insts, copies, h, loopShape(iterations, counter, h.Init, layout.SlotLoop))
+// repeat emits copies in a row, or a loop of them, for runs or for a dry run.
+func repeat(at uint64, insts []asm.Inst, iterations int, loop *unroll.Loop, h Harness, dryRun bool) (Image, error) {
+	switch {
+	case loop == nil:
+		return build(at, insts, iterations, h, shape{dryRun: dryRun})
+	case loop.Exit != nil:
+		return buildOwn(at, insts, loop.Copies, iterations/loop.Copies, *loop.Exit, h, dryRun)
+	}
+	return build(at, insts, loop.Copies, h, loopShape(iterations/loop.Copies, loop.Counter, h.Init, dryRun))
 }
 
-// BuildLoopDryRun is BuildLoop for a dry run, see BuildDryRun. It writes to nothing but a counter in
-// memory.
-func BuildLoopDryRun(insts []asm.Inst, copies, iterations int, counter unroll.Counter, h Harness) (Image, error) {
-	s := loopShape(iterations, counter, h.Init, layout.DryRunCount)
-	s.dryRun = true
-	return build(layout.DryRunCode, insts, copies, h, s)
-}
-
-func loopShape(iterations int, counter unroll.Counter, init initial.State, slot uint64) shape {
+// loopShape is the shape of a counted loop.
+func loopShape(iterations int, counter unroll.Counter, init initial.State, dryRun bool) shape {
+	slot := uint64(layout.SlotLoop)
+	if dryRun {
+		slot = layout.DryRunCount
+	}
 	return shape{
+		dryRun: dryRun,
 		before: func(e *asm.Emitter) {
 			if counter.Memory {
 				e.MovImm(asm.RAX, uint64(iterations))
@@ -63,18 +67,9 @@ func padBranch(e *asm.Emitter, skip, n int) {
 	}
 }
 
-// BuildOwnLoop is Build with a loop over the copies that the block's own branch closes. Only the last copy has the branch, and only the state
-// that exit sets ends the loop after this many iterations.
-func BuildOwnLoop(at uint64, insts []asm.Inst, copies, iterations int, exit unroll.Exit, h Harness) (Image, error) {
-	return buildOwn(at, insts, copies, iterations, exit, h, false)
-}
-
-// BuildOwnLoopDryRun is BuildOwnLoop for a dry run, see BuildDryRun. It counts iterations in memory and traps unless the loop ends after
-// this many: see [Image.Taken].
-func BuildOwnLoopDryRun(insts []asm.Inst, copies, iterations int, exit unroll.Exit, h Harness) (Image, error) {
-	return buildOwn(layout.DryRunCode, insts, copies, iterations, exit, h, true)
-}
-
+// buildOwn emits a loop over the copies that the block's own branch closes. Only the last copy has the branch, and only the state that exit sets
+// ends the loop after this many iterations. A dry run counts iterations in memory and traps unless the loop ends after this many: see
+// [Image.Taken].
 func buildOwn(at uint64, insts []asm.Inst, copies, iterations int, exit unroll.Exit, h Harness, dryRun bool) (Image, error) {
 	branch, _ := asm.TrailingBranch(insts)
 	const scratch = layout.DryRunCount + 8
@@ -126,7 +121,8 @@ func buildOwn(at uint64, insts []asm.Inst, copies, iterations int, exit unroll.E
 		},
 	})
 	if im.exits, im.traps, im.Own = exits, 2, true; err == nil && !reached {
-		err = &verdict.Rejection{Reason: verdict.ControlFlow, Inst: branch.Verdict(len(insts) - 1), Detail: branch.Mnemonic + " does not reach the start of so many copies"}
+		err = &verdict.Rejection{Reason: verdict.ControlFlow, Inst: branch.Verdict(len(insts) - 1),
+			Detail: branch.Mnemonic + " does not reach the start of so many copies"}
 	}
 	return im, err
 }

@@ -21,7 +21,7 @@ func TestBuildLoop(t *testing.T) {
 	for _, counter := range []unroll.Counter{{Reg: asm.R15}, {Reg: asm.RAX}, {Memory: true}} {
 		for size := 1; size <= 40; size++ { // every place of the branch in its window
 			block := append(bytes.Repeat(nop, size-1), 0x90)
-			im := require.Get(BuildLoop(layout.Code+7, decode(t, block...), copies, iterations, counter, plain))(t)
+			im := require.Get(Build(layout.Code+7, decode(t, block...), copies*iterations, &unroll.Loop{Copies: copies, Counter: counter}, plain))(t)
 			if im.FirstCopy%64 != 0 || !bytes.HasPrefix(im.Code[im.FirstCopy-im.Address:], bytes.Repeat(block, copies)) {
 				t.Fatalf("%v, %d bytes: the copies do not stand at %#x", counter, size, im.FirstCopy)
 			}
@@ -111,7 +111,7 @@ func TestLeaveOpCache(t *testing.T) {
 	f := plain
 	f.Decoders = true
 	insts := decode(t, nop5...)
-	im := require.Get(Build(layout.Code, insts, 3, f))(t)
+	im := require.Get(Build(layout.Code, insts, 3, nil, f))(t)
 	hot := buildAt(t, layout.Code, insts, 3)
 	if im.FirstCopy != hot.FirstCopy+128 || im.FirstCopy%64 != 0 {
 		t.Fatalf("the first copy is at %#x, from the op cache at %#x", im.FirstCopy, hot.FirstCopy)

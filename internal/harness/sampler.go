@@ -25,18 +25,15 @@ func TSC(e *asm.Emitter) {
 //
 // A sample holds the contention probe's reading and, for each phase of the table at layout.Phases, as many
 // clock differences as the phase has room for, 8 bytes each. A phase runs its image a number of times in a row and
-// stores the differences between the clock at the ends of successive runs. The first runs are not timed; they fill
-// caches, op cache and predictors with the image. The delay before each phase varies (SlotDither), so that samples
-// cover every point of a coarse clock's step.
+// stores the differences between the clock at the ends of successive runs. The first runs are not timed. The delay
+// before each phase varies (SlotDither), so that samples cover every point of a coarse clock's step.
 //
-// The contention probe runs before and after each sample: a loop of independent adds and, on some cores, a loop of
-// nops. Both slow down as soon as another hardware thread takes issue slots of this core. A sample between two idle
-// readings is confirmed; any other is overwritten.
+// The contention probe runs before and after each sample, and slows down as soon as another hardware thread takes issue
+// slots of this core. A sample between two idle readings is confirmed; any other is overwritten.
 //
-// A core switches the upper halves of its vector units off after some 0.7 ms without use, and then runs
-// at a quarter of its speed for some 10 µs when they are used again (Fog, microarchitecture.pdf,
-// "Warm-up period for YMM and ZMM"). Waiting for an idle core can take that long. So the sampler for a wide
-// block uses vectorBits of them at each reading, and wakes them before each phase (wakeVectors).
+// A core switches the upper halves of its vector units off after some 0.7 ms without use, and then runs at a quarter
+// of its speed for some 10 µs (Fog, microarchitecture.pdf, "Warm-up period for YMM and ZMM"). So the sampler for a wide
+// block uses vectorBits of them at each reading, and wakes them before each phase.
 func Sampler(e *asm.Emitter, clock Clock, probe Probe, vectorBits int, done uint64) (entry uint64) {
 	e.Align(64)
 	entry = e.PC()
@@ -124,9 +121,8 @@ func Sampler(e *asm.Emitter, clock Clock, probe Probe, vectorBits int, done uint
 
 // WaitIdle appends code that waits until no other thread shares the core, or until SlotWait busy readings are
 // used up, and then jumps to done. A reading runs the contention probe and, if that is idle, a burst of stores.
-// If the first reading is idle, the wait ends. After a busy one it takes needed idle readings in a row, since other
-// threads come and go. If only the stores of the first reading are slow, two suffice: after pages were mapped, the
-// next burst mostly is slow (546 instead of 394 ticks on Granite Rapids), and the one after it is not. When SlotWait is
+// After a busy first reading the wait takes needed idle readings in a row, since other threads come and go, and afterMapping
+// if only its stores were slow: after pages were mapped, the next burst mostly is. When SlotWait is
 // used up, SlotIdleProbe is set so low that every later reading counts as busy.
 func WaitIdle(e *asm.Emitter, clock Clock, probe Probe, vectorBits, needed int, done uint64) (entry uint64) {
 	e.Align(64)
@@ -241,9 +237,8 @@ func vaddps(e *asm.Emitter, vectorBits int) {
 	}
 }
 
-// wakeIterations is the number of iterations that wake the upper halves of vector units. On Granite Rapids they
-// sometimes sleep after 3 µs without use and mostly after 40. Chains of 256-bit operations then run at four fifths
-// of their speed for 0.5 µs, chains of 512-bit ones for up to 3 µs.
+// wakeIterations is the number of iterations that wake the upper halves of vector units, by their width in bits. On Granite Rapids they
+// sleep after 3 to 40 µs without use, and then run at four fifths of their speed for 0.5 to 3 µs.
 var wakeIterations = map[int]int{256: 256, 512: 768}
 
 // wakeVectors appends code that uses vector units of this width until they are awake. Otherwise the short
@@ -262,11 +257,8 @@ func wakeVectors(e *asm.Emitter, vectorBits int) {
 	e.Raw(0xc5, 0xf8, 0x77) // vzeroupper
 }
 
-// Probe is the contention probe: a loop of adds and, with Nops, a loop of nops.
-//
-// If a core dispatches more instructions than its ALUs execute, another hardware thread need not slow adds. On Zen 5, beside a busy
-// sibling, adds can be as fast as alone while nops take 20 % longer and blocks of eight instructions a cycle 50 % (docs/constants.md,
-// ContentionNops).
+// Probe is the contention probe: a loop of adds and, with Nops, a loop of nops. If a core dispatches more instructions than its ALUs execute, another
+// hardware thread need not slow adds (docs/constants.md, ContentionNops).
 type Probe struct {
 	Iterations int
 	Nops       bool
@@ -326,9 +318,8 @@ const (
 	burstStores = 32
 )
 
-// burst times stores to one word. Another hardware thread of the core owns its share of the store queue
-// while it is awake, even if it takes no issue slots. On Zen 4 a store then takes 0.64 cycles instead of
-// 0.50, and blocks full of stores or loads take up to 50 % longer; adds do not show it.
+// burst times stores to one word. Another hardware thread of the core owns its share of the store queue while it is awake, even if it takes no issue
+// slots: blocks full of stores or loads then take up to 50 % longer on Zen 4, and adds do not show it.
 func burst(e *asm.Emitter, clock Clock) {
 	timed(e, clock, func() {
 		loop(e, burstTurns, func() {

@@ -2,6 +2,7 @@ package mapping
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -60,7 +61,7 @@ func plan(t *testing.T, code ...byte) (Plan, harness.Image) {
 	}
 	insts := require.Get(asm.Decode(code))(t)
 	p := Plan{Insts: insts, Init: initial.Paper(), Frames: 1, Pages: 4, Limit: limitOfPlan}
-	im := require.Get(harness.BuildDryRun(insts, 3, harness.Harness{Init: p.Init, Reset: harness.Reset{Memory: true}}))(t)
+	im := require.Get(harness.BuildDryRun(insts, 3, nil, harness.Harness{Init: p.Init, Reset: harness.Reset{Memory: true}}))(t)
 	return p, im
 }
 
@@ -71,12 +72,9 @@ func fault(im harness.Image, sig, code int, addr uint64) tracee.Stop {
 
 func rejected(t *testing.T, err error, reason verdict.Reason) *verdict.Rejection {
 	t.Helper()
-	var r *verdict.Rejection
-	if !errors.As(err, &r) {
+	r, ok := errors.AsType[*verdict.Rejection](err)
+	if !ok || r.Reason != reason {
 		t.Fatalf("%v, want %s", err, reason)
-	}
-	if r.Reason != reason {
-		t.Fatalf("%v, want %s", r, reason)
 	}
 	return r
 }
@@ -107,37 +105,17 @@ func TestMapLists(t *testing.T) {
 		{tracee.MapFrame(0x1234_6000, 1)},
 		{tracee.MapFrame(0, 0)},
 	}
-	if len(c.lists) != len(want) || m.Stops != len(want) {
-		t.Fatalf("%d lists, %d stops: %v", len(c.lists), m.Stops, c.lists)
+	if m.Stops != len(want) || !slices.EqualFunc(c.lists, want, slices.Equal) {
+		t.Errorf("%d stops, lists %v, want %v", m.Stops, c.lists, want)
 	}
-	for i := range want {
-		if !equal(c.lists[i], want[i]) {
-			t.Errorf("list %d is %v, want %v", i, c.lists[i], want[i])
-		}
-	}
-	if got := m.Pages; len(got) != 3 ||
-		got[0] != (mapper.Page{Addr: 0x1234_5000, Frame: 0, Inst: 0, Fault: 0x1234_5678}) || got[1] != (mapper.Page{Addr: 0x1234_6000, Frame: 1, Inst: 0, Fault: 0x1234_6000}) || got[2] != (mapper.Page{Addr: 0, Frame: 0, Inst: 0, Fault: 0xfff}) {
-		t.Errorf("pages %+v", got)
-	}
+	require.Equal(t, "pages", []mapper.Page{{Addr: 0x1234_5000, Fault: 0x1234_5678}, {Addr: 0x1234_6000, Frame: 1, Fault: 0x1234_6000}, {Fault: 0xfff}}, m.Pages)
 	remap := tracee.UnmapAll(0)
 	for i, page := range m.Pages {
 		remap = append(remap, want[i+1][0], tracee.Touch(page.Addr))
 	}
-	if again := m.Remap(); !equal(again, remap) {
+	if again := m.Remap(); !slices.Equal(again, remap) {
 		t.Errorf("remapping by %v", again)
 	}
-}
-
-func equal(a, b []tracee.Op) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }
 
 func TestTooManyPages(t *testing.T) {
@@ -224,13 +202,13 @@ func TestRefusedPage(t *testing.T) {
 			t.Errorf("errno %d: %v", c.errno, r)
 		}
 	}
-	_, err := mapPages(&fake{t: t, image: im, script: []tracee.Stop{
-		fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x10),
-		{FailedOp: 0, Errno: 22},
-	}}, p, im)
-	internal(t, err, "errno 22")
-	_, err = mapPages(&fake{t: t, image: im, script: []tracee.Stop{{FailedOp: 0, Errno: 12}}}, p, im)
-	internal(t, err, "clearing")
+	for hint, script := range map[string][]tracee.Stop{
+		"errno 22": {fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x10), {FailedOp: 0, Errno: 22}},
+		"clearing": {{FailedOp: 0, Errno: 12}},
+	} {
+		_, err := mapPages(&fake{t: t, image: im, script: script}, p, im)
+		internal(t, err, hint)
+	}
 }
 
 // A fault outside of the copies is not the block's.
@@ -323,13 +301,10 @@ func TestLostChild(t *testing.T) {
 	if r := rejected(t, err, verdict.Timeout); !strings.Contains(r.Detail, "3s") {
 		t.Error(r)
 	}
-	dead := &tracee.DeadError{Status: "killed by killed"}
-	if _, err = mapPages(&fake{t: t, image: im, err: dead}, p, im); err != dead {
-		t.Errorf("%v, want the death as it is", err)
-	}
-	broken := errors.New("broken")
-	if _, err = mapPages(&fake{t: t, image: im, err: broken}, p, im); err != broken {
-		t.Errorf("%v", err)
+	for _, broken := range []error{&tracee.DeadError{Status: "killed by killed"}, errors.New("broken")} {
+		if _, err := mapPages(&fake{t: t, image: im, err: broken}, p, im); err != broken {
+			t.Errorf("%v, want %v as it is", err, broken)
+		}
 	}
 }
 
@@ -349,16 +324,7 @@ func TestDirty(t *testing.T) {
 	c.frames[1][0x17]++  //
 	c.frames[1][0x18]++  // and the next
 	c.frames[2][0x100]++ // no page stands there
-	want := []uint64{0x3010, 0x3018, 0x9000, 0x9ff8}
-	d := m.dirty(c, p)
-	if len(d) != len(want) {
-		t.Fatalf("%#x, want %#x", d, want)
-	}
-	for i := range want {
-		if d[i] != want[i] {
-			t.Errorf("%#x, want %#x", d, want)
-		}
-	}
+	require.Equal(t, "changed", []uint64{0x3010, 0x3018, 0x9000, 0x9ff8}, m.dirty(c, p))
 }
 
 func TestCanonical(t *testing.T) {

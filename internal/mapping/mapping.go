@@ -141,14 +141,32 @@ func mapPages(c runner, p Plan, im harness.Image) (Mapping, error) {
 		if slices.ContainsFunc(m.Pages, func(q mapper.Page) bool { return q.Addr == page.Addr }) {
 			return m, fmt.Errorf("the page at %#x is mapped and faults still: signal %d, code %d", page.Addr, stop.Signal, stop.Code)
 		}
-		if len(m.Pages) >= p.Pages || p.willExceed(c, m, &p.Insts[page.Inst], stop.Regs) {
+		if len(m.Pages) >= p.Pages {
 			m.Full = page.Copy
 			return m, p.reject(verdict.TooManyPages, page.Inst, &page.Fault, "%d copies touch more than %d pages", im.Copies, p.Pages)
+		}
+		if m.repeats(p.Insts, page) {
+			return m, p.reject(verdict.TooManyPages, page.Inst, &page.Fault, "it repeats over more than %d pages", repeatPages)
 		}
 		page.Frame = len(m.Pages) % p.Frames
 		m.Pages = append(m.Pages, page)
 		ops = []tracee.Op{tracee.MapFrame(page.Addr, page.Frame)}
 	}
+}
+
+// repeatPages limits the pages of one execution of a string instruction: its count may be anything, and each page takes a run through
+// all earlier ones.
+const repeatPages = 32
+
+// repeats reports whether a page is one more than a string instruction may touch.
+func (m Mapping) repeats(insts []asm.Inst, page mapper.Page) bool {
+	n := 0
+	for _, q := range m.Pages {
+		if q.Inst == page.Inst && q.Copy == page.Copy {
+			n++
+		}
+	}
+	return n >= repeatPages && slices.ContainsFunc(insts[page.Inst].Mem, func(m asm.Mem) bool { return m.Repeat != asm.Once })
 }
 
 // checkFlags checks the CPU state after a block that ran to its end.

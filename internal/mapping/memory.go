@@ -66,7 +66,7 @@ func (m *MappedBlock) noteMemory() {
 		}
 		at := slot{frame, w.Address % layout.PageSize}
 		if held := words[at]; held != w.Value {
-			m.note("the word at %#x holds %#x instead of %#x, since another word that is set is the same word of the frame that their pages share; more frames (-frames) tell them apart",
+			m.note("the word at %#x holds %#x instead of %#x, since another set word is the same word of their pages' frame; more frames (-frames) tell them apart",
 				w.Address, held, w.Value)
 			continue
 		}

@@ -24,27 +24,6 @@ func (p Program) Size() int {
 	return last.Offset + len(last.Bytes)
 }
 
-// build lays out this many iterations from at on.
-func (p Program) build(at uint64, iterations int, h harness.Harness) (harness.Image, error) {
-	if p.Loop != nil && p.Loop.Exit != nil {
-		return harness.BuildOwnLoop(at, p.Insts, p.Loop.Copies, iterations/p.Loop.Copies, *p.Loop.Exit, h)
-	}
-	if p.Loop != nil {
-		return harness.BuildLoop(at, p.Insts, p.Loop.Copies, iterations/p.Loop.Copies, p.Loop.Counter, h)
-	}
-	return harness.Build(at, p.Insts, iterations, h)
-}
-
-func (p Program) buildDryRun(iterations int, h harness.Harness) (harness.Image, error) {
-	if p.Loop != nil && p.Loop.Exit != nil {
-		return harness.BuildOwnLoopDryRun(p.Insts, p.Loop.Copies, iterations/p.Loop.Copies, *p.Loop.Exit, h)
-	}
-	if p.Loop != nil {
-		return harness.BuildLoopDryRun(p.Insts, p.Loop.Copies, iterations/p.Loop.Copies, p.Loop.Counter, h)
-	}
-	return harness.BuildDryRun(p.Insts, iterations, h)
-}
-
 // midpointFactors returns the smaller number of iterations and the midpoint of both.
 func (p Program) midpointFactors() unroll.Factors {
 	midpoint := unroll.Factors{Short: p.Factors.Short, Long: (p.Factors.Short + p.Factors.Long) / 2}
@@ -81,10 +60,10 @@ func (b ImageBuilder) harness() harness.Harness {
 }
 
 func (b ImageBuilder) image(at uint64, iterations int) (harness.Image, error) {
-	im, err := b.build(at, iterations, b.harness())
+	im, err := harness.Build(at, b.Insts, iterations, b.Loop, b.harness())
 	if b.Offset != nil && err == nil {
 		// The distance from the image's start to its first copy is the same at any address.
-		return b.build(im.Address+(uint64(*b.Offset)-im.FirstCopy)%layout.PageSize, iterations, b.harness())
+		return harness.Build(im.Address+(uint64(*b.Offset)-im.FirstCopy)%layout.PageSize, b.Insts, iterations, b.Loop, b.harness())
 	}
 	return im, err
 }
@@ -110,7 +89,7 @@ func (b ImageBuilder) pair(at, shift uint64) (short, long harness.Image, err err
 }
 
 func (b ImageBuilder) dryRun(iterations int) (harness.Image, error) {
-	im, err := b.buildDryRun(iterations, b.harness())
+	im, err := harness.BuildDryRun(b.Insts, iterations, b.Loop, b.harness())
 	if err != nil {
 		return im, err
 	}

@@ -125,23 +125,7 @@ func mustRotate(t *testing.T, name string, m *MappedBlock, first [][2]harness.Im
 	}
 }
 
-// Images that leave no room for a traced copy are too large.
-func TestNoRoomToTrace(t *testing.T) {
-	b := openBench(t)
-	code := unhex(t, "488b03")
-	for _, room := range []uint64{1000, 2500, 4000, 8000} { // with what stands around the copies
-		const short = 1000
-		task := b.task(code)
-		task.Harness.Reset = harness.Reset{}
-		task.Program.Factors = unroll.Factors{Short: short, Long: int(layout.CodeEnd-b.timer.Images()-room)/len(code) - short}
-		task.Fixed = true
-		_, err := task.Prepare([]initial.State{initial.Paper()})
-		if tooLarge := reasonOf(err) == verdict.CodeExceedsL1I; tooLarge != (room < 8000) || !tooLarge && err != nil {
-			t.Errorf("%d bytes are left: %v", room, err)
-		}
-	}
-}
-
+// A block repeats its addresses if all copies of the second half have the accesses of the copy before.
 func TestStays(t *testing.T) {
 	onPage := Mapping{Pages: []mapper.Page{{Addr: 0x1000}}}
 	trace := func(addrs ...uint64) invariants.Trace { // one access a copy
@@ -176,29 +160,38 @@ func TestStays(t *testing.T) {
 	}
 }
 
-// So they are where a captured state makes that more than a page.
-func TestNoRoomToTraceReplayed(t *testing.T) {
+// Images that leave no room for a traced copy are too large, also where a captured state takes more than a page of each image.
+func TestNoRoomToTrace(t *testing.T) {
 	b := openBench(t)
-	code := unhex(t, "48ff07") // inc qword ptr [rdi]
-	c := &initial.Captured{Address: 0x40_1000, Pages: []initial.Page{{Address: 0x50_0000, Writable: true}}}
-	c.GPR[asm.RDI], c.MXCSR = 0x50_0000, initial.DefaultMXCSR
+	captured := &initial.Captured{Address: 0x40_1000, Pages: []initial.Page{{Address: 0x50_0000, Writable: true}}}
+	captured.GPR[asm.RDI], captured.MXCSR = 0x50_0000, initial.DefaultMXCSR
 	for i := range 32 {
-		c.Vectors = append(c.Vectors, initial.Vector{Reg: i, Bits: 512, Words: [8]uint64{7: 1}})
+		captured.Vectors = append(captured.Vectors, initial.Vector{Reg: i, Bits: 512, Words: [8]uint64{7: 1}})
 	}
-	traced := false
-	for room := uint64(18000); room < 24000; room += 500 {
-		const short = 1000
-		task := b.task(code)
-		task.Harness.Reset = harness.Reset{Memory: true, Vector: true}
-		task.Program.Factors = unroll.Factors{Short: short, Long: int(layout.CodeEnd-b.timer.Images()-room)/len(code) - short}
-		task.Fixed = true
-		_, err := task.PrepareCaptured(c)
-		if err != nil && (traced || reasonOf(err) != verdict.CodeExceedsL1I) {
-			t.Errorf("%d bytes are left: %v", room, err)
+	for _, c := range []struct {
+		hex              string
+		reset            harness.Reset
+		prepare          func(Task) (*MappedBlock, error)
+		least, most, gap uint64 // bytes
+	}{
+		{"488b03", harness.Reset{}, func(t Task) (*MappedBlock, error) { return t.Prepare([]initial.State{initial.Paper()}) }, 1000, 8000, 1000},
+		{"48ff07", harness.Reset{Memory: true, Vector: true}, func(t Task) (*MappedBlock, error) { return t.PrepareCaptured(captured) }, 18000, 24000, 500},
+	} {
+		code, traced := unhex(t, c.hex), false
+		for room := c.least; room <= c.most; room += c.gap { // with what stands around the copies
+			const short = 1000
+			task := b.task(code)
+			task.Harness.Reset = c.reset
+			task.Program.Factors = unroll.Factors{Short: short, Long: int(layout.CodeEnd-b.timer.Images()-room)/len(code) - short}
+			task.Fixed = true
+			_, err := c.prepare(task)
+			if err != nil && (traced || reasonOf(err) != verdict.CodeExceedsL1I) || err == nil && room == c.least {
+				t.Errorf("%s, %d bytes are left: %v", c.hex, room, err)
+			}
+			traced = err == nil
 		}
-		traced = err == nil
-	}
-	if !traced {
-		t.Error("nowhere is there room")
+		if !traced {
+			t.Errorf("%s: nowhere is there room", c.hex)
+		}
 	}
 }

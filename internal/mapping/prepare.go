@@ -19,10 +19,8 @@ import (
 const (
 	// MaxPages limits the pages of a run: the reference harness's limit.
 	MaxPages = 1024
-	// steadyPages limits the pages of a run whose number of copies can be reduced. Every page takes an entry of the
-	// first-level data TLB, which has 64 or more for loads, but 16 for stores from Sunny Cove on (Intel Optimization
-	// Manual), and bbprof itself stores to two pages. Of blocks that move on to new pages, one in twelve of those with
-	// 24 or more differed by more than 5 % between runs, and they took up to 2.5 times as long.
+	// steadyPages limits the pages of a run whose number of copies can be reduced: stores have 16 entries in the first-level data TLB from Sunny
+	// Cove on (Intel Optimization Manual). Of blocks that move on over 24 pages or more, one in twelve differed by 5 % between runs.
 	steadyPages = 20
 	// RunLimit is the CPU time for one run.
 	RunLimit = 500 * time.Millisecond
@@ -95,9 +93,8 @@ func (m *MappedBlock) Warnings() []string { return slices.Concat(m.Notes, m.Find
 // Refill restores the initial contents of the frames.
 func (m *MappedBlock) Refill() { m.Plan.Refill(m.Child, m.Pages...) }
 
-// RemapTo maps the block's pages again, onto other frames for each n while they last, and fills those. It unmaps all
-// pages first, which takes 1 µs more than replacing them: when pages were replaced, some 50 of 25,745 blocks had slow
-// states more often, by up to a quarter, and were no longer steady.
+// RemapTo maps the block's pages again, onto other frames for each n while they last, and fills those. It unmaps all pages first: where pages were
+// replaced, some blocks had slow states more often, by up to a quarter.
 func (m *MappedBlock) RemapTo(n int) []tracee.Op {
 	frames := max(m.Plan.Frames, 1)
 	first := n % max(layout.MaxFrames/frames, 1) * frames
@@ -114,7 +111,7 @@ func (t Task) MapOnly(states []initial.State) (first *MappedBlock, firstErr erro
 			return first, err
 		}
 		t.startFrom(state)
-		m, err := t.mapBlock(arena, Plan{Insts: t.Program.Insts, Init: state, Frames: max(t.Frames, 1), Limit: RunLimit, Late: t.Late, ResetImage: arena.ResetImage})
+		m, err := t.mapBlock(arena, t.plan(arena, state, t.Frames))
 		if err == nil {
 			return m, nil
 		}
@@ -126,6 +123,14 @@ func (t Task) MapOnly(states []initial.State) (first *MappedBlock, firstErr erro
 		}
 	}
 	return first, firstErr
+}
+
+// plan returns a plan for the task in a state.
+func (t Task) plan(arena Arena, state initial.State, frames int) Plan {
+	return Plan{
+		Insts: t.Program.Insts, Init: state, Frames: max(frames, 1), NoPages: t.NoPages, Limit: RunLimit, Late: t.Late,
+		ResetImage: arena.ResetImage, Window: arena.Child.Window(),
+	}
 }
 
 // startFrom sets the state before each run.
@@ -197,17 +202,15 @@ type failedState struct {
 	reason verdict.Reason
 }
 
-// mostMoved limits the states in which registers are moved. Of 125 blocks that alias in all states, moved registers help 69
-// in the first state and 19 in the other five.
+// mostMoved limits the states in which registers are moved: the first helps most of the blocks that can be helped.
 const mostMoved = 3
 
 // prepareIn is Prepare with one initial state.
 func (t Task) prepareIn(state initial.State, arena Arena, paper bool) (m *MappedBlock, err error) {
 	t.startFrom(state)
 	Ready(arena.Child, state)
-	plan := Plan{
-		Insts: t.Program.Insts, Init: state, Frames: max(t.Frames, 1), Limit: RunLimit, Late: t.Late, ResetImage: arena.ResetImage, NoPages: t.NoPages, Predict: t.Program.Factors.Long,
-	}
+	plan := t.plan(arena, state, t.Frames)
+	plan.Predict = t.Program.Factors.Long
 	m, err = t.mapSafely(arena, plan)
 	onOneFrame := ""
 	if paper && plan.Frames == 1 {

@@ -43,8 +43,8 @@ func mapReal(t *testing.T, c *tracee.Tracee, p Plan, copies int, code []byte) (P
 	insts := require.Get(asm.Decode(code))(t)
 	p.Insts, p.Init = insts, initial.Paper()
 	frame := harness.Harness{Init: p.Init, Reset: harness.Reset{Flags: true, X87: true}, Clock: harness.TSC}
-	dry := require.Get(harness.BuildDryRun(insts, copies, frame))(t)
-	im := require.Get(harness.Build(layout.Code, insts, copies, frame))(t)
+	dry := require.Get(harness.BuildDryRun(insts, copies, nil, frame))(t)
+	im := require.Get(harness.Build(layout.Code, insts, copies, nil, frame))(t)
 	for _, slot := range []uint64{layout.SlotFlags, layout.DryRunFlags} {
 		c.SetWord(slot, 0x202)
 	}
@@ -162,7 +162,7 @@ func TestRejectionsOfRealBlocks(t *testing.T) {
 		{"trap flag", []byte{0x68, 0x02, 0x03, 0, 0, 0x9d, 0x90, 0x66, 0x90}, verdict.SIGTRAP, 2, nil, ""},
 		{"alignment check", []byte{0x68, 0x02, 0x02, 0x04, 0, 0x9d, 0x8b, 0x43, 0x01}, verdict.SIGBUS, 2, at(0x1234_5601), "alignment-check"},
 		{"syscall", []byte{0x90, 0x0f, 0x05}, verdict.Syscall, 1, nil, ""},
-		{"too many pages", []byte{0xf3, 0xaa}, verdict.TooManyPages, 0, at(0x1234_5600), "16"}, // rep stosb
+		{"too many pages", []byte{0xf3, 0xaa}, verdict.TooManyPages, 0, at(0x1235_5000), "16"}, // rep stosb
 	} {
 		_, _, _, err := mapReal(t, c, usual, 2, b.code)
 		var r *verdict.Rejection
@@ -244,6 +244,38 @@ func TestOneChildForMany(t *testing.T) {
 			if _, _, m, err := mapReal(t, c, usual, 2, load); err != nil || len(m.Pages) != 1 || m.Stops != 2 {
 				t.Fatalf("after % x: %v, %+v", b, err, m)
 			}
+		}
+	}
+}
+
+// TestRepeated: a string instruction touches at most repeatPages pages, each way and by each register.
+func TestRepeated(t *testing.T) {
+	c := child(t)
+	p := usual
+	p.Pages = MaxPages
+	stos, std := []byte{0xf3, 0xaa}, []byte{0xfd}
+	count := func(n uint64) []byte { return set(rcx, n) }
+	for _, b := range []struct {
+		name string
+		code []byte
+		want verdict.Reason
+	}{
+		{"stos", stos, verdict.TooManyPages},
+		{"stos to the last page", code(count(repeatPages*layout.PageSize-0x600), stos), ""},
+		{"stos one byte further", code(count(repeatPages*layout.PageSize-0x600+1), stos), verdict.TooManyPages},
+		{"stos twice", code(count(20*layout.PageSize), stos, count(20*layout.PageSize), stos), ""},
+		{"stos downwards", code(std, stos), verdict.TooManyPages},
+		{"stos downwards to the last page", code(std, count((repeatPages-1)*layout.PageSize+0x601), stos), ""},
+		{"stos by 32-bit addresses", []byte{0x67, 0xf3, 0xaa}, verdict.TooManyPages},
+		{"stos into the own region", code(set(rdi, layout.Base-20*layout.PageSize), stos), verdict.Unmappable},
+		{"movs", code(set(rdi, 0x2000_0010), []byte{0xf3, 0xa4}), verdict.TooManyPages},
+		{"cmps", []byte{0xf3, 0x48, 0xa7}, verdict.TooManyPages},
+		{"scas that finds nothing", code(set(rax, 0x99), []byte{0xf2, 0xae}), verdict.TooManyPages},
+		{"scas that finds all alike", code(set(rax, 0x1234_5600), []byte{0xf2, 0xae}), ""},
+		{"lods", []byte{0xf3, 0x48, 0xad}, verdict.TooManyPages},
+	} {
+		if _, _, m, err := mapReal(t, c, p, 1, b.code); reasonOf(err) != b.want || err != nil && reasonOf(err) == "" {
+			t.Errorf("%s: %v after %d stops, want %q", b.name, err, m.Stops, b.want)
 		}
 	}
 }

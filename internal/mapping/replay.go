@@ -55,10 +55,8 @@ func (t Task) from(arena Arena, c *initial.Captured) (Task, Plan, error) {
 	Ready(arena.Child, state)
 	t.Harness.Replayed, t.Harness.Address, t.Harness.Shift = true, c.Address, layout.Shift(arena.Child.Window())
 	t.Harness.Reset.Values = true
-	plan := Plan{
-		Insts: t.Program.Insts, Init: state, Frames: max(len(c.Pages), 1), Limit: RunLimit, Late: t.Late, ResetImage: arena.ResetImage,
-		Replay: &Replay{Captured: c}, Window: arena.Child.Window(),
-	}
+	plan := t.plan(arena, state, len(c.Pages))
+	plan.Replay = &Replay{Captured: c}
 	return t, plan, plan.checkPages()
 }
 
@@ -93,9 +91,8 @@ func (t Task) mapCaptured(arena Arena, plan Plan) (*MappedBlock, error) {
 	}
 }
 
-// LeavesEarly rejects a block with too few copies within the captured state to measure the time of one of many: the
-// first copies start on an empty core. Of 90 blocks that stay within their state, 40 % had a time from so few copies
-// that was off by more than 5 %. It accepts numbers of copies that the user chose.
+// LeavesEarly rejects a block with too few copies within the captured state, unless the user chose their number: the first copies start on an
+// empty core, and 40 % of times from so few were off by more than 5 %.
 func (m *MappedBlock) LeavesEarly() error {
 	replay := m.Plan.Replay
 	if replay == nil || replay.Left == nil || m.task.Fixed || (m.Factors.Long-m.Factors.Short)*len(m.Insts) >= leastInsts {
@@ -113,7 +110,8 @@ func (l *Left) tooEarly() error {
 func (p Plan) checkPages() error {
 	pages := p.Replay.Captured.Pages
 	if len(pages) > layout.MaxFrames {
-		return &verdict.Rejection{Reason: verdict.TooManyPages, Detail: fmt.Sprintf("one execution touches %d pages, and there are frames for %d", len(pages), layout.MaxFrames)}
+		return &verdict.Rejection{Reason: verdict.TooManyPages, Detail: fmt.Sprintf(
+			"one execution touches %d pages, and there are frames for %d", len(pages), layout.MaxFrames)}
 	}
 	for _, page := range pages {
 		if why := p.unmappable(page.Address); why != "" {

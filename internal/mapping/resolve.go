@@ -161,9 +161,11 @@ func (p Plan) failedCall(m Mapping, stop tracee.Stop) error {
 	page := m.Pages[len(m.Pages)-1]
 	switch stop.Errno {
 	case eperm, eacces:
-		return p.reject(verdict.Unmappable, page.Inst, &page.Fault, "%#x lies below vm.mmap_min_addr, where only CAP_SYS_RAWIO may map (run as root, or sysctl vm.mmap_min_addr=0)", page.Fault)
+		return p.reject(verdict.Unmappable, page.Inst, &page.Fault,
+			"%#x lies below vm.mmap_min_addr, where only CAP_SYS_RAWIO may map (run as root, or sysctl vm.mmap_min_addr=0)", page.Fault)
 	case enomem:
-		return p.reject(verdict.Unmappable, page.Inst, &page.Fault, "the kernel has no memory, or no mapping left (vm.max_map_count), for the page of %#x", page.Fault)
+		return p.reject(verdict.Unmappable, page.Inst, &page.Fault,
+			"the kernel has no memory, or no mapping left (vm.max_map_count), for the page of %#x", page.Fault)
 	}
 	return fmt.Errorf("mapping the page at %#x: errno %d", page.Addr, stop.Errno)
 }

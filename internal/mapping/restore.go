@@ -104,8 +104,7 @@ func (m Mapping) touchedWords(accesses []asm.Access, earlier []uint64, stores bo
 }
 
 // throughOwnPages replaces the address of each word by the one through which the trace first accesses its line, if pages share a frame. AMD
-// cores predict the L1D way from the linear address: if the prologue stored a line through another page, the block's first access to it costs
-// half a cycle more on Zen 4 (TestManyWordsRestored).
+// cores predict the L1D way from the linear address: a store through another page would slow the block's first access to the line.
 func (m *MappedBlock) throughOwnPages(words []uint64) []uint64 {
 	const line = 64
 	if len(words) == 0 || !m.shareFrames() {
@@ -147,10 +146,9 @@ func (m *MappedBlock) shareFrames() bool {
 	return len(frames) < len(m.Pages)
 }
 
-// addDirty adds the words that an image leaves changed to the list of words to restore before each run. They depend on the
-// number of copies, because a later copy may restore a word, and a word that is not restored shows the block that this is not
-// a dry run. So addDirty runs each image, unless the list has all stored words already. Restoring all words that are stored to
-// would also work, but changed the time of one in fifty such blocks by 1 to 4 %.
+// addDirty adds the words that an image leaves changed to the list of words to restore before each run. They depend on the number of copies,
+// because a later copy may restore a word. So addDirty runs each image, unless the list has all stored words already. (Restoring all words that
+// are stored to changed the time of one in fifty such blocks by 1 to 4 %.)
 func (m *MappedBlock) addDirty(im harness.Image) error {
 	if !m.Harness.Reset.Memory || len(m.Pages) == 0 {
 		return nil
@@ -167,7 +165,8 @@ func (m *MappedBlock) addDirty(im harness.Image) error {
 	dirty = slices.Compact(dirty)
 	if len(dirty) > m.maxRestore() {
 		// The list is 64 KiB with values, more than any L1D holds, so this hides no block's miss.
-		return &verdict.Rejection{Reason: verdict.L1DMiss, Detail: fmt.Sprintf("a run changes %d words, and no more than %d can be put back before the next", len(dirty), m.maxRestore())}
+		return &verdict.Rejection{Reason: verdict.L1DMiss, Detail: fmt.Sprintf(
+			"a run changes %d words, and no more than %d can be put back before the next", len(dirty), m.maxRestore())}
 	}
 	m.setRestore(dirty)
 	return nil

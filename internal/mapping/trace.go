@@ -108,18 +108,16 @@ func (m *MappedBlock) traceByStepping(why error) error {
 	}
 	m.Restore = m.dirty(m.Child, m.Plan)
 	m.Trace.Copies = min(stepCopies, m.Factors.Long)
-	all, err := m.step(m.Trace.Copies)
-	m.Trace.Accesses = all
+	var err error
+	m.Trace.Accesses, err = m.Stepped(m.Trace.Copies, stepLimit)
 	m.Restore = m.throughOwnPages(m.Restore)
 	return err
 }
 
-// step computes each access of some copies from the general registers before it. It skips gathers
+// Stepped computes each access of some copies from the general registers before it. It skips gathers
 // and masked accesses, which depend on other registers.
-func (m *MappedBlock) step(copies int) (all []asm.Access, err error) {
-	err = m.Step(copies, stepLimit, func(copy, inst int, at tracee.Regs) {
-		all = m.stepAccesses(all, copy, inst, at)
-	})
+func (m *MappedBlock) Stepped(copies int, limit time.Duration) (all []asm.Access, err error) {
+	err = m.Step(copies, limit, func(copy, inst int, at tracee.Regs) { all = m.stepAccesses(all, copy, inst, at) })
 	return all, err
 }
 

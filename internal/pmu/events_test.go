@@ -50,8 +50,8 @@ func TestCores(t *testing.T) {
 	}
 	found := map[Core]bool{}
 	for model := range 256 {
-		for _, id := range []cpu.ID{{Vendor: "GenuineIntel", Family: 6}, {Vendor: "AuthenticAMD", Family: 0x17}, {Vendor: "AuthenticAMD", Family: 0x19}, {Vendor: "AuthenticAMD", Family: 0x1a}} {
-			id.Model = model
+		for family, vendor := range map[int]string{6: "GenuineIntel", 0x17: "AuthenticAMD", 0x19: "AuthenticAMD", 0x1a: "AuthenticAMD"} {
+			id := cpu.ID{Vendor: vendor, Family: family, Model: model}
 			for _, device := range []string{"cpu", "cpu_core", "cpu_atom", "cpu_lowpower"} {
 				core := Core(cpu.EventsOf(id, device))
 				if !known[core] {

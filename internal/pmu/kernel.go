@@ -21,12 +21,7 @@ type Kernel interface {
 	ReadFile(name string) ([]byte, error)
 	// List names the files of a folder of /sys, ascending.
 	List(dir string) ([]string, error)
-	// Work makes the kernel copy KernelLines cache lines, with few instructions in user mode.
-	Work() error
 }
-
-// KernelLines is the number of cache lines that [Kernel].Work copies: many times L1D.
-const KernelLines = 1 << 14
 
 // Attr holds the fields of struct perf_event_attr (linux/perf_event.h) that differ between events. Events
 // count user mode alone, except those that happen only in the kernel. A group's leader is pinned, so that it is always

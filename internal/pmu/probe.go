@@ -3,7 +3,7 @@
 // their sources; and the probe that finds which events this kernel lets this process count.
 //
 // github.com/elastic/go-perf supplies the meaning of perf(1)'s names for the kernel's generic events
-// (names_linux.go). The calls are our own, since the child, which has no Go runtime, opens and maps the
+// (linux.go). The calls are our own, since the child, which has no Go runtime, opens and maps the
 // events that it counts, and since tests replace the kernel.
 //
 // It knows nothing of children and blocks.
@@ -13,7 +13,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"path"
 	"runtime"
 	"strconv"
@@ -134,9 +133,6 @@ func (p *PMU) tryCycles(k Kernel, cycles Attr) error {
 	if err == nil {
 		err = plausible(c)
 	}
-	if err == nil {
-		err = userAlone(k, []Attr{cycles})
-	}
 	if err != nil {
 		p.Reason, p.Remedy = p.explain(err)
 		return err
@@ -151,9 +147,6 @@ func (e *Event) try(k Kernel, cycles Attr) {
 		return
 	}
 	_, err := Try(k, []Attr{cycles, e.Attr})
-	if err == nil {
-		err = userAlone(k, []Attr{cycles, e.Attr})
-	}
 	switch {
 	case err == nil:
 		e.Available = true
@@ -175,40 +168,19 @@ func (e *NotRunningError) Error() string {
 // Try counts a loop with a group of events, the first the leader. A *NotRunningError says
 // that the group does not fit the counters that are free; so may EINVAL.
 func Try(k Kernel, group []Attr) (Counts, error) {
-	return during(k, group, func() error { spin(); return nil })
-}
-
-// inKernelTries is the number of tries for an event that seems to count kernel mode: an interrupt or a
-// garbage collection counts, too.
-const inKernelTries = 3
-
-// userAlone refuses a group whose last event counts kernel mode, too, in spite of its attributes. The kernel
-// takes about a cycle and a miss for each line that it copies; user mode executes some 1,000 instructions in all.
-func userAlone(k Kernel, group []Attr) error {
-	if err := k.Work(); err != nil { // warm up
-		return err
-	}
-	least := uint64(math.MaxUint64)
-	for range inKernelTries {
-		c, err := during(k, group, k.Work)
-		if err != nil {
-			return err
-		}
-		if least = min(least, c.Values[len(group)-1]); least <= KernelLines/4 {
-			return nil
-		}
-	}
-	return fmt.Errorf("it counts what the kernel does too: %d while the kernel copied %d cache lines and user mode did next to nothing", least, KernelLines)
-}
-
-// during counts a group of events while do runs.
-func during(k Kernel, group []Attr, do func() error) (Counts, error) {
 	fds, err := OpenGroup(k, group, 0)
 	if err != nil {
 		return Counts{}, err
 	}
 	defer CloseAll(k, fds)
-	return Count(k, fds[0], len(group), do)
+	return Count(k, fds[0], len(group), func() error {
+		sum := 0
+		for i := range spinIterations {
+			sum += i
+		}
+		runtime.KeepAlive(sum)
+		return nil
+	})
 }
 
 // Count counts a group of n events, given its leader, while do runs. It refuses a group that was not counted all the
@@ -232,14 +204,6 @@ func Count(k Kernel, leader, n int, do func() error) (Counts, error) {
 
 // spinIterations makes the loop last some 10 µs: long beside the kernel's own work around it.
 const spinIterations = 20_000
-
-func spin() {
-	sum := 0
-	for i := range spinIterations {
-		sum += i
-	}
-	runtime.KeepAlive(sum)
-}
 
 // OpenGroup opens events for a process as one group, the first the leader.
 func OpenGroup(k Kernel, group []Attr, pid int) (fds []int, err error) {

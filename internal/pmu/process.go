@@ -75,7 +75,8 @@ func (p *Process) Stop() (uint64, error) {
 		c, err = ReadGroup(p.k, p.fd, 1)
 	}
 	if shared := (*NotRunningError)(nil); errors.As(err, &shared) {
-		return 0, &verdict.HostError{Missing: "the CPU's counter was not free all the time", Remedy: "end other users of the counters, such as perf and the NMI watchdog", Err: err}
+		return 0, &verdict.HostError{Missing: "the CPU's counter was not free all the time",
+			Remedy: "end other users of the counters, such as perf and the NMI watchdog", Err: err}
 	}
 	if err != nil {
 		return 0, fmt.Errorf("reading a counter: %w", err)

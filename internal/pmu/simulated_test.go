@@ -62,7 +62,8 @@ func TestForbiddenByParanoidLevel(t *testing.T) {
 		if p.Available != c.ok || p.Paranoid != c.level {
 			t.Errorf("level %d: %+v", c.level, p)
 		}
-		if !c.ok && (!strings.Contains(p.Reason, fmt.Sprint("perf_event_paranoid is ", c.level)) || !strings.Contains(p.Remedy, "sysctl kernel.perf_event_paranoid=2")) {
+		if !c.ok && (!strings.Contains(p.Reason, fmt.Sprint("perf_event_paranoid is ", c.level)) ||
+			!strings.Contains(p.Remedy, "sysctl kernel.perf_event_paranoid=2")) {
 			t.Errorf("level %d: %q, %q", c.level, p.Reason, p.Remedy)
 		}
 	}
@@ -151,34 +152,6 @@ func TestCounterThatReadsGarbage(t *testing.T) {
 	}
 }
 
-// An event that counts the kernel too, though it was told not to, is not believed; nor are core cycles.
-func TestCounterOfTheKernel(t *testing.T) {
-	const most = pmu.KernelLines / 4
-	for _, c := range []struct {
-		n  uint64
-		ok bool
-	}{{0, true}, {most, true}, {most + 1, false}, {pmu.KernelLines, false}} {
-		k := pmutest.New(8)
-		k.Leaks = func(a pmu.Attr) uint64 {
-			if a.Type == pmu.TypeRaw && a.Config == 0x8d1 { // MEM_LOAD_RETIRED.L1_MISS
-				return c.n
-			}
-			return 0
-		}
-		p := probe(t, k, skylake)
-		for _, e := range p.Events {
-			lies := e.Role == pmu.L1DReadMiss && !c.ok
-			if e.Available == lies || lies != strings.Contains(e.Why, fmt.Sprintf("the kernel does too: %d while", c.n)) {
-				t.Errorf("%d: %+v", c.n, e)
-			}
-		}
-		k.Leaks = func(a pmu.Attr) uint64 { return c.n }
-		if p := probe(t, k, skylake); p.Available != c.ok || !c.ok && !strings.Contains(p.Reason, "the kernel does too") {
-			t.Errorf("%d cycles: %+v", c.n, p)
-		}
-	}
-}
-
 func TestWatchdogHoldsACounter(t *testing.T) {
 	k := pmutest.New(4).Watchdog()
 	p := probe(t, k, skylake)
@@ -232,7 +205,8 @@ func TestHybridCores(t *testing.T) {
 		kind   uint32
 	}{{0, "goldencove", "cpu_core", 4}, {15, "goldencove", "cpu_core", 4}, {16, "gracemont", "cpu_atom", 10}, {23, "gracemont", "cpu_atom", 10}} {
 		k := pmutest.New(6)
-		for name, text := range map[string]string{"cpu_core/cpus": "0-15", "cpu_core/type": "4", "cpu_core/rdpmc": "1", "cpu_atom/cpus": "16-19,20-23", "cpu_atom/type": "10", "cpu_atom/rdpmc": "2"} {
+		for name, text := range map[string]string{"cpu_core/cpus": "0-15", "cpu_core/type": "4", "cpu_core/rdpmc": "1",
+			"cpu_atom/cpus": "16-19,20-23", "cpu_atom/type": "10", "cpu_atom/rdpmc": "2"} {
 			k.Files["/sys/bus/event_source/devices/"+name] = text + "\n"
 		}
 		p := probe(t, k, pmu.CPU{ID: cpu.ID{Vendor: "GenuineIntel", Family: 6, Model: 0x97}, Number: c.number})

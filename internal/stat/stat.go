@@ -96,11 +96,11 @@ func Core(xs []float64, slack float64) Estimate {
 	}
 }
 
-// CoreMean returns Core's value and the number of values kept, for a few values nearly in order or nearly equal.
-// It may sort xs, by insertion, and allocates nothing: every window of a block calls it several times.
-func CoreMean(xs []float64, slack float64) (mean float64, kept int) {
+// CoreMean returns Core's value, for a few values nearly in order or nearly equal. It may sort xs, by insertion, and
+// allocates nothing: every window of a block calls it several times.
+func CoreMean(xs []float64, slack float64) float64 {
 	if len(xs) > 0 && slices.Max(xs)-slices.Min(xs) <= slack { // keep all, in any order
-		return Mean(xs), len(xs)
+		return Mean(xs)
 	}
 	for i, x := range xs {
 		for ; i > 0 && (x < xs[i-1] || math.IsNaN(x)); i-- { // NaN goes first, as with Sort
@@ -108,21 +108,20 @@ func CoreMean(xs []float64, slack float64) (mean float64, kept int) {
 		}
 		xs[i] = x
 	}
-	core := core(xs, slack)
-	return Mean(core), len(core)
+	return Mean(core(xs, slack))
 }
 
-// CoreSlope returns the least-squares slope of successive clock readings, and how many differences it uses: those
-// that Core keeps. xs are the differences in order. Their mean depends only on the first and last readings, each
+// CoreSlope returns the least-squares slope of successive clock readings. xs are their differences in order, of which it
+// uses those that Core keeps. Their mean depends only on the first and last readings, each
 // of which a clock that moves in steps gives too low or too high; with n equal differences, the slope's error is
 // √(6n/((n+1)(n+2))) of that.
-func CoreSlope(xs []float64, slack float64) (slope float64, kept int) {
-	low, high, kept := slices.Min(xs), slices.Max(xs), len(xs)
+func CoreSlope(xs []float64, slack float64) float64 {
+	low, high := slices.Min(xs), slices.Max(xs)
 	if high-low > slack {
 		sorted := slices.Clone(xs)
 		slices.Sort(sorted)
 		core := core(sorted, slack)
-		low, high, kept = core[0], core[len(core)-1], len(core)
+		low, high = core[0], core[len(core)-1]
 	}
 	var sum, weights float64
 	for from := 0; from < len(xs); {
@@ -136,7 +135,7 @@ func CoreSlope(xs []float64, slack float64) (slope float64, kept int) {
 		}
 		from = to + 1
 	}
-	return sum / weights, kept
+	return sum / weights
 }
 
 // core returns the sorted values that Core keeps; none if any is NaN.

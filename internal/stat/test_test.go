@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/bbprof/bbprof/internal/require"
 )
@@ -184,5 +185,64 @@ func TestHolm(t *testing.T) {
 	}
 	if len(Holm(nil)) != 0 {
 		t.Error("something of nothing")
+	}
+}
+
+func TestMedianInterval(t *testing.T) {
+	ramp := func(n int) (xs []float64) {
+		for i := range n {
+			xs = append(xs, float64((i*7)%n+1)) // 1 to n, out of order
+		}
+		return xs
+	}
+	inf := math.Inf(1)
+	for _, c := range []struct {
+		n         int
+		low, high float64
+	}{
+		// Two-sided 95 % intervals for a median by the sign test, ranks as in Conover, Practical Nonparametric Statistics,
+		// table A3: 5 values give 93.75 % at most.
+		{1, -inf, inf}, {5, -inf, inf}, {6, 1, 6}, {8, 1, 8}, {9, 2, 8}, {10, 2, 9}, {11, 2, 10}, {12, 3, 10}, {15, 4, 12}, {20, 6, 15}, {25, 8, 18},
+	} {
+		if c.n%7 == 0 {
+			t.Fatal("the ramp would repeat")
+		}
+		median, low, high := MedianInterval(ramp(c.n))
+		if median != float64(c.n+1)/2 || low != c.low || high != c.high {
+			t.Errorf("%d values: %g, %g to %g; want %g to %g", c.n, median, low, high, c.low, c.high)
+		}
+	}
+	for _, xs := range [][]float64{nil, {1, 2, math.NaN(), 4, 5, 6, 7, 8, 9}} {
+		if median, low, high := MedianInterval(xs); !math.IsNaN(median) || !math.IsNaN(low) || !math.IsNaN(high) {
+			t.Errorf("%v: %g, %g to %g", xs, median, low, high)
+		}
+	}
+}
+
+// TestDistributions compares them with Gonum's.
+func TestDistributions(t *testing.T) {
+	same := func(what string, got, want float64) {
+		if math.Abs(got-want) > 1e-9*max(1, math.Abs(want)) {
+			t.Errorf("%s is %v, Gonum has %v", what, got, want)
+		}
+	}
+	ps := []float64{0.001, 0.025, 0.3, 0.5, 0.8, 0.975, 0.999}
+	for _, df := range []float64{1, 1.5, 7, 300} {
+		theirs := distuv.StudentsT{Sigma: 1, Nu: df}
+		for _, p := range ps {
+			same("a quantile of Student's", Student(df).Quantile(p), theirs.Quantile(p))
+			same("a quantile of F", fQuantile(df, 5, p), distuv.F{D1: df, D2: 5}.Quantile(p))
+		}
+		for _, x := range []float64{-30, -2, 0, 1e-9, 2, 30, math.Inf(1), math.Inf(-1)} {
+			same("Student's survival", Student(df).Survival(x), theirs.Survival(x))
+		}
+	}
+	for _, p := range ps {
+		same("a normal quantile", NormalQuantile(p), distuv.UnitNormal.Quantile(p))
+	}
+	for _, n := range []int{1, 6, 40} {
+		for k := 0; k <= n; k++ {
+			same("a binomial probability", coinCDF(n, k), distuv.Binomial{N: float64(n), P: 0.5}.CDF(float64(k)))
+		}
 	}
 }

@@ -21,7 +21,8 @@ var subreaper = sync.OnceValue(func() error { return unix.Prctl(unix.PR_SET_CHIL
 // already has. A *verdict.HostError says that it may not.
 func Adopt() (before []int, err error) {
 	if err := subreaper(); err != nil {
-		return nil, &verdict.HostError{Missing: "prctl(PR_SET_CHILD_SUBREAPER) is refused, so processes that the program leaves running could not be ended", Remedy: "use a seccomp profile that allows prctl; Linux 3.4 or later is needed", Err: err}
+		return nil, &verdict.HostError{Missing: "prctl(PR_SET_CHILD_SUBREAPER) is refused, so processes that the program leaves running could not be ended",
+			Remedy: "use a seccomp profile that allows prctl; Linux 3.4 or later is needed", Err: err}
 	}
 	return childrenOf(processes(), os.Getpid()), nil
 }

@@ -68,12 +68,10 @@ const (
 // samples returns the number of timings of each image.
 func (w window) samples() int { return len(w.columns[len(w.columns)-1]) }
 
+// An interrupt lasts at least interruptSeconds, and interruptShare of the timing, because long runs vary more.
 const (
-	// An interrupt lasts at least interruptSeconds: of 382,870 windows (4,000 blocks, Granite Rapids) the two samples
-	// differed by more than 3 µs in some 1,500, by 1.2 to 3 µs in 81, and by less in all others.
 	interruptSeconds = 2e-6
-	// interruptShare is the same limit as a share of the timing, because long runs vary more.
-	interruptShare = 0.25
+	interruptShare   = 0.25
 )
 
 // uninterrupted returns the window without interrupted samples: those slower than the fastest of the same image by at
@@ -98,9 +96,8 @@ func (w window) uninterrupted(ticks float64) window {
 	return w
 }
 
-// disagreeShare is the largest difference between the two timings of an image in a window, as a share of the faster one. The probe on both
-// sides of the window misses a neighbour that is active for less than a timing, but such a neighbour seldom slows both timings equally. 6 % of
-// windows on an idle core disagree by this much, and 12 to 70 % beside such a neighbour (Zen 5).
+// disagreeShare is the largest difference between the two timings of an image in a window, as a share of the faster one. It finds
+// neighbours that are active for less than a timing, which the probe on both sides of the window misses.
 const disagreeShare = 0.01
 
 // disagrees reports whether the timings of either image differ by more than disagreeShare and the clock's steps explain.
@@ -124,8 +121,8 @@ func unmarked(values []float64, marked []bool) (kept []float64) {
 	return kept
 }
 
-// After a remap, each image runs warmShort or warmLong times before its first window, to fill caches, op cache and predictors. After a change of
-// rename phase offsetRuns suffice: only the predictor must learn it. Dense code in longer images gets faster for some 60 runs (Redwood Cove).
+// After a remap, each image runs warmShort or warmLong times before its first window, to fill caches, op cache and predictors. After a
+// change of rename phase only the predictor must learn it.
 const (
 	warmShort  = 16
 	warmLong   = 56
@@ -380,26 +377,19 @@ func (o output) read(w *window, i int, p runPlan, runs int, c clock.Clock) error
 	return nil
 }
 
-// runTimes returns the time of all runs and the time of one. The latter is the mean of the core, because the loop before the copies is
-// mispredicted in some runs. If the core has less than coreShare of the runs, the scatter is the block's own, and it is the mean of all.
+// runTimes returns the time of all runs and the time of one: the mean of the core, because the loop before the copies is mispredicted in
+// some runs.
 func runTimes(times []float64, c clock.Clock) (all, one float64) {
 	for _, t := range times {
 		all += t
 	}
-	core := stat.CoreMean
 	if coarse(c) {
-		core = stat.CoreSlope
+		return all, stat.CoreSlope(times, clockSlack(c))
 	}
-	one, kept := core(times, clockSlack(c))
-	if float64(kept) < coreShare*float64(len(times)) {
-		one = all / float64(len(times))
-	}
-	return all, one
+	return all, stat.CoreMean(times, clockSlack(c))
 }
 
-// From a clock step of coarseStep ticks on, a line through all readings of a timing replaces one through the first and the last. If a step
-// is long relative to the difference between runs (steps of 26 ticks), this reduces the uncertainty; if it is short (steps of 2), it
-// increases it. Steps in between were not measured: the two are equal where runs differ by a sixth of a step.
+// From a clock step of coarseStep ticks on, a line through all readings of a timing replaces one through the first and the last.
 const coarseStep = 10
 
 func coarse(c clock.Clock) bool { return c.Step() >= coarseStep }
@@ -412,9 +402,6 @@ func precisionGain(runs int, c clock.Clock) float64 {
 	}
 	return n
 }
-
-// coreShare is the least share of a timing's runs in its core. It was chosen.
-const coreShare = 0.6
 
 // times reads the times of runs from an address on.
 func (o output) times(at uint64, runs int, buffer []float64) []float64 {
@@ -432,9 +419,8 @@ func wholeTicks(times []float64) (ticks []uint64) {
 	return ticks
 }
 
-// A profiling goroutine yields once every yieldEvery. If it has not yielded for 10 ms (forcePreemptNS,
-// runtime/proc.go), Go's monitor takes its processor as soon as it waits for the child, and then polls
-// every 20 µs for a while, which disturbs windows. A yield costs two thread switches.
+// A profiling goroutine yields once every yieldEvery. If it has not yielded for 10 ms (forcePreemptNS, runtime/proc.go), Go's monitor
+// takes its processor as soon as it waits for the child, and then polls every 20 µs for a while, which disturbs windows.
 const yieldEvery = 4 * time.Millisecond
 
 func (t *TSC) yield() {
@@ -464,7 +450,7 @@ func (w window) ticks() float64 {
 }
 
 // rate returns the clock rate over all windows of the run, in ticks per cycle.
-func (r childRun) rate(clock clock.Clock) stat.Estimate {
+func (r childRun) rate(clock clock.TSC) stat.Estimate {
 	chains := make([][]float64, len(clock.Chains()))
 	for i := range chains {
 		chains[i] = make([]float64, 0, len(r.windows))
@@ -484,13 +470,12 @@ func (w window) chains(n int) [][]float64 { return w.columns[columnChains : colu
 // clockMoved reports whether the window's own chains differ from the known rate by more than the clock's steps
 // explain: the core's clock moved during or before the window. On Granite Rapids it moves by 2.4 % and
 // back within a child run whenever wide vectors come into use.
-func (w window) clockMoved(clock clock.Clock, known float64) bool {
+func (w window) clockMoved(clock clock.TSC, known float64) bool {
 	own := clock.Rate(w.chains(len(clock.Chains())))
 	return math.Abs(own.Value-known) > max(clock.RateResolution(own.N), movedShare*known)
 }
 
-// movedShare is the least deviation of a window's rate that counts as a move. It was chosen: a fifth of those 2.4 %.
-// By itself the clock moves by 0.3 to 0.5 % within 0.1 ms on Zen 5.
+// movedShare is the least deviation of a window's rate that counts as a move.
 const movedShare = 0.005
 
 // cycles returns the block's throughput in this window in cycles per iteration, at rate ticks per cycle;

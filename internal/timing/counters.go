@@ -1,6 +1,7 @@
 package timing
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,15 +51,8 @@ const (
 	nonsense = 1 << 40
 )
 
-// TooManyEventsError says that the child has no room for the events.
-type TooManyEventsError struct{ Events int }
-
-func (e *TooManyEventsError) Error() string {
-	return fmt.Sprintf("with so many more events the child has to map %d of them, and there is room for %d", e.Events, layout.MaxCounters)
-}
-
 // NewCounters returns a Timer that counts core cycles and events, as many at the same time as the CPU
-// can. A script that is not nil replaces the CPU.
+// can. A script that is not nil replaces the CPU. The error is that the child has no room for so many events.
 func NewCounters(c Config, kernel pmu.Kernel, p pmu.PMU, events []pmu.Event, script *Script) (*Counters, error) {
 	t := &Counters{Config: c, kernel: kernel, script: script}
 	read, page := harness.CounterRead((*asm.Emitter).Rdpmc), layout.CounterPage
@@ -76,7 +70,7 @@ func NewCounters(c Config, kernel pmu.Kernel, p pmu.PMU, events []pmu.Event, scr
 		t.passes = append(t.passes, pass)
 	}
 	if mapped > layout.MaxCounters {
-		return nil, &TooManyEventsError{mapped}
+		return nil, fmt.Errorf("with so many more events the child has to map %d of them, and there is room for %d", mapped, layout.MaxCounters)
 	}
 	return t, nil
 }
@@ -149,7 +143,8 @@ type counterSeries struct {
 	plan     Plan
 	deadline time.Time
 	timed    Timed
-	pair     Pair // of the last replicate
+	pair     Pair                    // of the last replicate
+	must     func(pmu.Event) float64 // the count per iteration of a stimulus, which nothing rejects; nil for other blocks
 }
 
 func (t *Counters) series(b Block, p Plan) *counterSeries {
@@ -164,7 +159,7 @@ func (t *Counters) Time(b Block, p Plan) (Timed, error) {
 		if slices.Contains(checked, n) && c.sample().estimate().enough(n) || n >= checked[0] && time.Now().After(c.deadline) {
 			break
 		}
-		if err := c.replicate(n, c.window); err != nil {
+		if err := c.replicate(n); err != nil {
 			return c.timed, err
 		}
 	}
@@ -178,8 +173,23 @@ func (c *counterSeries) sample() sample {
 	return sample{c.timed.Windows, c.passes[0].clock, clockRate{ticks: 1}, c.timed.RunsPerSample, c.pair.iterations(), c.plan.Precision}
 }
 
+// stimulusReplicates is small because a stimulus's counts are the same in all replicates.
+const stimulusReplicates = 2
+
+// Tally counts all events over a stimulus, a block with a known count of each per iteration: must. No count rejects it.
+func (t *Counters) Tally(b Block, p Plan, must func(pmu.Event) float64) (Tallies, error) {
+	c := t.series(b, p)
+	c.must = must
+	for n := range stimulusReplicates {
+		if err := c.replicate(n); err != nil {
+			return nil, err
+		}
+	}
+	return c.timed.Events, nil
+}
+
 // replicate takes the windows of a replicate, pass by pass.
-func (c *counterSeries) replicate(n int, window func(pass, replicate int, l Layout) error) error {
+func (c *counterSeries) replicate(n int) error {
 	for i, p := range c.passes {
 		c.block.Refill()
 		layouts := c.plan.layouts(n)
@@ -190,7 +200,7 @@ func (c *counterSeries) replicate(n int, window func(pass, replicate int, l Layo
 		c.pair = pairs[0]
 		if err := c.whileEnabled(p, func() error {
 			for _, l := range layouts {
-				if err := window(i, n, l); err != nil {
+				if err := c.window(i, n, l); err != nil {
 					return err
 				}
 			}
@@ -240,8 +250,11 @@ func (c *counterSeries) window(i, replicate int, l Layout) error {
 // agree times an image until enough timings are clean and identical. It moves to another CPU after repeated context switches.
 func (c *counterSeries) agree(p pass, im Image, offset int) (a Agreement, r Readings, err error) {
 	for try, switched := 0, 0; ; {
-		if r, err = c.count(p, im, offset, nil); err != nil {
+		if r, err = c.count(p, im, offset); err != nil {
 			return a, r, err
+		}
+		if c.must != nil && r.Switches == 0 && r.Lost == 0 {
+			return a, r, nil
 		}
 		if r.Lost > 0 && r.Switches == 0 {
 			err = lostCounters(fmt.Errorf("%d of %d events", r.Lost, len(p.events)))
@@ -272,12 +285,7 @@ func (c *counterSeries) agree(p pass, im Image, offset int) (a Agreement, r Read
 }
 
 // identical returns how many timings must be clean and identical.
-func (c *counterSeries) identical() int {
-	if c.plan.Identical > 0 {
-		return c.plan.Identical
-	}
-	return PaperIdentical
-}
+func (c *counterSeries) identical() int { return cmp.Or(c.plan.Identical, PaperIdentical) }
 
 // timings marks the runs with forbidden events. Events that also count other things, and events
 // that the user asked for, mark none.
@@ -315,12 +323,12 @@ func (p Plan) brokenRule(e pmu.Event) verdict.Reason {
 }
 
 // count remaps the block and runs an image twice: to warm up, readings included so that their
-// tables are in L1D too, and for the timings. Only a stimulus has must.
-func (c *counterSeries) count(p pass, im Image, offset int, must func(pmu.Event) float64) (Readings, error) {
+// tables are in L1D too, and for the timings.
+func (c *counterSeries) count(p pass, im Image, offset int) (Readings, error) {
 	setup := append(slices.Clone(c.plan.Remap), tracee.Run(c.resetImage, 1), tracee.Put(layout.SlotDispatch, uint64(offset)))
 	r, err := c.countRuns(p, im.Entry, setup)
 	if c.script != nil && err == nil {
-		c.script.block(p.events, im.Iterations, must, &r)
+		c.script.block(p.events, im.Iterations, c.must, &r)
 	}
 	return r, err
 }
@@ -399,8 +407,8 @@ func (t *Counters) check() error {
 		}
 		var ok bool
 		if c, ok = clock.CheckCycles(counted, ticks); ok {
-			by := t.passes[0].clock
-			t.report = Report{Name: by.Name(), Method: fmt.Sprintf("%s; it counts %v", by.Describe(), c), StepTicks: 1, TicksPerCycle: 1, MultiplyCycles: c.Multiply}
+			t.report = Report{Name: "perf", Method: fmt.Sprintf("core cycles, counted by the CPU and read with rdpmc; it counts %v", c),
+				StepTicks: 1, TicksPerCycle: 1, MultiplyCycles: c.Multiply}
 			return nil
 		}
 	}

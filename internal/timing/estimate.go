@@ -9,31 +9,22 @@ import (
 )
 
 const (
-	// mostReplicates is the limit at usualPrecision: every layout six times.
-	mostReplicates = 12 * passReplicates
-	// After variesAfter replicates, a block that will not converge by mostReplicates is reported with its present interval. Every
-	// layout was visited twice by then, which separates layouts from noise.
-	variesAfter = 4 * passReplicates
-	// usualPrecision is profiler's default. A finer precision takes up to finest times as many replicates.
-	usualPrecision = 0.01
-	finest         = 4
+	mostReplicates = 12 * passReplicates // limit at usualPrecision: every layout six times
+	variesAfter    = 4 * passReplicates  // after these, a block that will not converge is reported with its present interval
+	usualPrecision = 0.01                // profiler's default
+	finest         = 4                   // a finer precision takes up to this many times as many replicates
 
-	// onceShare is the largest deviation of a window from the mean before layouts are visited again; beyond it, a layout
-	// may itself be slow. onceFloor is the same in cycles, for blocks that take a fraction of a cycle.
+	// A layout whose window is further from the mean, before layouts are visited again, may itself be slow.
 	onceShare = 0.04
-	onceFloor = 0.005
-	// A window that differs from the others of its layout by disturbedShare of the cycles was disturbed.
-	// Two modes within a layout differ by less; cutting the rarer one would report the other's mean with
-	// too narrow an interval.
+	onceFloor = 0.005 // in cycles, for blocks that take a fraction of a cycle
+	// A window further from the others of its layout was disturbed. Two modes within a layout differ by less.
 	disturbedShare = 0.15
-	disturbedFloor = 0.05 // in cycles
-	// processShare is the additional difference between processes, as a share of the cycles: with it
-	// 95 % of the blocks are inside the interval of another run, without it 92 %.
-	processShare = 0.002
+	disturbedFloor = 0.05  // in cycles
+	processShare   = 0.002 // difference between processes, as a share of the cycles
 )
 
-// replicates returns the numbers of replicates after which the interval is checked, and the number after which a block that varies by itself is given up. Checks
-// are few, because an interval that is checked often is sometimes narrow by chance.
+// replicates returns the numbers of replicates after which the interval is checked, and the number after which a block that varies by
+// itself is given up. Checks are few, because an interval that is checked often is sometimes narrow by chance.
 func replicates(precision float64) (checked []int, varies int) {
 	more := min(max(math.Pow(usualPrecision/precision, 2), 1), finest) // the half-width falls with the square root of the number
 	most := int(mostReplicates * more)
@@ -89,10 +80,9 @@ func (s sample) design(cycles []float64) stat.Design {
 	return stat.NewDesign(visits, math.Max(disturbedShare*stat.Median(cycles), disturbedFloor))
 }
 
+// Two speeds differ by speedGap of the cycles, or of one cycle if that is more, and by speedErrors standard errors.
 const (
-	// speedGap is the least gap between two speeds, as a share of the cycles, or of one cycle if that is more.
-	speedGap = 0.04
-	// speedErrors is the least gap in standard errors. With 8 and this speedGap two runs found the same speeds most often.
+	speedGap    = 0.04
 	speedErrors = 8
 )
 

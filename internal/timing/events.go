@@ -15,17 +15,10 @@ import (
 
 // Tally holds the counts of one event.
 type Tally struct {
-	Event   pmu.Event
-	Reader  string    // byRDPMC or byRead
+	Reader  string    // rdpmc or read
 	PerIter []float64 // per iteration, by window
 	Zero    bool      // none in as many timings of each image as must agree
 }
-
-// Values of Tally.Reader.
-const (
-	byRDPMC = "rdpmc"
-	byRead  = "read"
-)
 
 // Tallies maps events to their counts.
 type Tallies map[string]*Tally
@@ -43,7 +36,7 @@ func (t Tallies) add(events pmu.Pass, p Pair, both [2]Readings, identical int) {
 		}
 		tally := t.Of(e)
 		if tally == nil {
-			tally = &Tally{Event: e, Reader: byRDPMC, Zero: true}
+			tally = &Tally{Reader: "rdpmc", Zero: true}
 			t[key(e)] = tally
 		}
 		var middle [2]float64
@@ -62,14 +55,13 @@ func (t Tallies) add(events pmu.Pass, p Pair, both [2]Readings, identical int) {
 	}
 }
 
+// The monitor's readings include the child's stops, some µs of cold caches. So each covers readRuns runs of an image, and the median of
+// readTimes readings counts.
 const (
-	// The monitor's readings include the child's stops, some µs of cold caches. So each covers
-	// readRuns runs of an image, and the median of readTimes readings counts.
 	readRuns  = 256
 	readTimes = 8
-	// More than readSome events per run are the block's; fewer than readNone are none.
-	readSome  = 0.5
-	readNone  = 0.01
+	readSome  = 0.5  // more events per run are the block's
+	readNone  = 0.01 // fewer are none
 	readLimit = 5 * time.Second
 )
 
@@ -146,7 +138,7 @@ func (r Reader) countGroup(b Block, pair Pair, p Plan, g pmu.Pass, tallies Talli
 		}
 		short, long := stat.Median(columns[i][0]), stat.Median(columns[i][1])
 		tallies[key(e)] = &Tally{
-			Event: e, Reader: byRead, Zero: long-short < readNone && long < readSome,
+			Reader: "read", Zero: long-short < readNone && long < readSome,
 			PerIter: []float64{pair.PerIteration(short, long)},
 		}
 		if reason := p.brokenRule(e); r.Must == nil && reason != "" && long-short >= readSome {

@@ -29,11 +29,8 @@ func (m *mean) add(value float64, samples int) {
 }
 
 const (
-	// passSamples, as many as an undisturbed pass has, are compared with the known rate: with fewer, a
-	// moved clock could not be told from the clock's steps.
-	passSamples = passWindows
-	// rateSamples limits the samples in the mean: 20 passes, some 3 ms.
-	rateSamples = 20 * passSamples
+	passSamples = passWindows      // compared with the known rate; fewer would not tell a moved clock from the clock's steps
+	rateSamples = 20 * passSamples // most samples in the mean, some 3 ms
 )
 
 // add adds a child run's rate. If passSamples samples differ from the mean by more than their 95 %
@@ -56,9 +53,7 @@ func (r *clockRate) add(run stat.Estimate, clock clock.Clock) {
 	*r = clockRate{ticks: known.value, samples: known.samples}
 }
 
-// knownSamples is the weight of the mean of earlier child runs, in samples, in the rate of the present one. On Zen 5 the core's clock differs by
-// some 0.17 % from one child run to the next, and twelve readings in steps of 26 ticks measure it to 0.1 %. Of 0 to 20 samples, 2 to 6 gave the
-// least scatter.
+// knownSamples is the weight of the mean of earlier child runs, in samples, in the rate of the present one.
 const knownSamples = 4
 
 // during returns the rate during the last child run, from its own samples and the known mean.

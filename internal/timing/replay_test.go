@@ -219,8 +219,7 @@ func TestReplayStarts(t *testing.T) {
 				t.Errorf("%s, start %d (%s): %v", name, i+1, s.Note, err)
 				continue
 			}
-			t.Logf("%s, start %d (%s): %d tries, idle %.0f, rate %.4f, imul %.3f, burst %.0f, shared %.3f %s", name, i+1, s.Note, got.Tries, got.ProbeIdle, got.TicksPerCycle,
-				got.MultiplyCycles, got.Burst, got.Shared, got.Doubt)
+			t.Logf("%s, start %d (%s): %+v", name, i+1, s.Note, got)
 			if got.Doubt != "" {
 				doubtful++
 				continue
@@ -253,7 +252,8 @@ func TestReplayBlocks(t *testing.T) {
 				e := got.Estimate
 				low, high := b.Low-0.01*max(b.Low, 1), b.High+0.01*max(b.High, 1)
 				if e.Value < low || e.Value > high || math.IsNaN(e.Half) || e.Half > 2*precision*max(e.Value, 1) {
-					t.Errorf("%s, %x, %d and %d copies: %.4f ± %.4f of %d windows, want %g to %g", name, b.Code, b.Short, b.Long, e.Value, e.Half, len(got.Windows), b.Low, b.High)
+					t.Errorf("%s, %x, %d and %d copies: %.4f ± %.4f of %d windows, want %g to %g",
+						name, b.Code, b.Short, b.Long, e.Value, e.Half, len(got.Windows), b.Low, b.High)
 				}
 			}
 		}

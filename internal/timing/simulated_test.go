@@ -87,7 +87,8 @@ func TestIntervalsHold(t *testing.T) {
 				}
 			}
 			share, bias := float64(inside)/float64(max(measured, 1)), sum/float64(2*pairs)-s.truth()
-			t.Logf("precision %g, %s: bias %+.4f of %.3f, %.1f windows, %d of %d pairs measured, %.3f inside", precision, s.name, bias, s.truth(), windows/float64(pairs), measured, pairs, share)
+			t.Logf("precision %g, %s: bias %+.4f of %.3f, %.1f windows, %d of %d pairs measured, %.3f inside",
+				precision, s.name, bias, s.truth(), windows/float64(pairs), measured, pairs, share)
 			if math.Abs(bias) > 0.2*precision*max(s.truth(), 1)+0.001*s.truth() && s.restless == 0 {
 				t.Errorf("precision %g, %s: off by %+.4f of %.4f cycles", precision, s.name, bias, s.truth())
 			}

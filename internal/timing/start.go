@@ -19,42 +19,26 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// A start measures the clock's step and rate, and the contention probe's time on an idle core. It samples the probe beside the
-// chains, whatever else runs meanwhile, and takes the probe's fastest mode for idle, since other work can only slow it. The core's
-// data do not set this time; they only end the search early if they confirm it. Otherwise a start tries one CPU after another until
-// its tries are used up, and takes the fastest mode of all.
-
+// A start measures the clock's step and rate, and the contention probe's time on an idle core. It samples the probe beside the chains, whatever else
+// runs meanwhile, and takes the probe's fastest mode for idle, since other work can only slow it. If the core's data confirm it, the search ends;
+// otherwise a start tries one CPU after another until its tries are used up, and takes the fastest mode of all.
 const (
-	chainWarm = 1
-	// stepSamples hold 200 readings, which determine the clock's step.
-	stepSamples = 40
-	// warmSamples do not count: about the first ten of new code are slower by up to a third (Zen 4).
-	warmSamples = 20
-	// startSamples is the number per try. They take some 1 ms, a third of the shortest time slice that Linux gives a process.
-	startSamples = 100
-	// The check of the multiply chain takes leastIdle idle samples: their mean is within 0.2 % if the clock steps by 26 ticks.
-	leastIdle = 50
-	// A try in which fewer than idleShare of the samples are idle is repeated on another CPU.
-	idleShare = 0.25
-	// After unconfirmedTries the fastest mode counts as idle though nothing confirms it. With the pauses they span 60 ms; other work on the
-	// sibling of a virtual CPU came and went within 20 (a hundred minutes on Zen 4).
-	unconfirmedTries = 12
-	// startLimit ends an unsuccessful start. It is half of what a user waits for a first number on a busy machine.
-	startLimit = 500 * time.Millisecond
-	startPause = 5 * time.Millisecond
-	burstCount = 200
-	// A sample that takes this multiple of the usual time was interrupted: on a fast core 10 % of its 34,000 cycles are 0.7 µs,
-	// less than any interrupt lasts.
-	interrupted = 1.1
+	chainWarm        = 1
+	stepSamples      = 40   // hold 200 readings, which determine the clock's step
+	warmSamples      = 20   // of new code; they do not count
+	startSamples     = 100  // per try
+	leastIdle        = 50   // idle samples for the check of the multiply chain
+	idleShare        = 0.25 // of the samples; a try in which fewer are idle is repeated on another CPU
+	unconfirmedTries = 12   // after these, the fastest mode counts as idle though nothing confirms it
+	startLimit       = 500 * time.Millisecond
+	startPause       = 5 * time.Millisecond
+	burstCount       = 200
+	interrupted      = 1.1 // a sample that takes this multiple of the usual time was interrupted
 
-	// Each loop of the contention probe lasts at least this many steps of the clock, so that a single step does not
-	// decide between idle and busy.
-	probeSteps      = 30
-	probeIterations = 64 // least iterations of a loop: about 1,000 cycles
-	// A fenced clock reading takes at most this many cycles: 40 on Skylake, 50 on Zen 5.
-	readingCycles = 60
-	// anyReading exceeds every reading of the probe, so that no core counts as busy.
-	anyReading = math.MaxUint32
+	probeSteps      = 30             // least steps of the clock in each loop of the contention probe
+	probeIterations = 64             // least iterations of a loop
+	readingCycles   = 60             // most cycles of a fenced clock reading
+	anyReading      = math.MaxUint32 // exceeds every reading of the probe, so that no core counts as busy
 )
 
 // oneWindow holds the offsets of a pair with a single window.
@@ -91,7 +75,7 @@ func (t *TSC) calibrate(ctx context.Context) error {
 	}
 	t.idle, t.rate = found.idle, clockRate{ticks: found.rate}
 	t.report = Report{
-		Name: t.clock.Name(), Method: t.clock.Describe(), StepTicks: step,
+		Name: "tsc", Method: t.clock.Describe(), StepTicks: step,
 		MultiplyCycles: found.multiply, ProbeIdle: found.idle, IdleConfirmed: found.confirmed, Shared: found.shared, Doubt: t.doubt(found),
 	}
 	bursts, err := t.timeBursts()
@@ -120,7 +104,7 @@ type startReadings interface {
 
 // start holds the tries of a start.
 type start struct {
-	clock     clock.Clock
+	clock     clock.TSC
 	confirmed func(idle float64) bool // reports whether the core's data confirm this idle time
 	tries     []startTry
 }
@@ -139,7 +123,8 @@ type startResult struct {
 	confirmed            bool
 }
 
-// usable reports whether an unfinished start can be used. A sibling can slow adds by 4 % and multiplies by less, but cannot turn a wrong clock into a plausible one.
+// usable reports whether an unfinished start can be used. A sibling can slow adds by 4 % and multiplies by less, but cannot turn a wrong
+// clock into a plausible one.
 func (f startResult) usable() bool {
 	whole := math.Round(f.multiply)
 	return clock.Whole(f.multiply) || clock.Whole(whole) && f.shared > idleShare && math.Abs(f.multiply-whole) < 0.1*whole
@@ -284,7 +269,7 @@ func (t *TSC) multiplyChains() [2]image {
 	var images [2]image
 	e := asm.NewEmitter(t.images)
 	for i, c := range clock.MultiplyChains() {
-		images[i] = image{c.Emit(e, t.clock.Emit), chainWarm, c.Runs()}
+		images[i] = image{c.Emit(e, t.clock.Emit), chainWarm, 1}
 	}
 	copy(t.child.Code()[t.images-layout.Code:], e.Bytes())
 	return images
@@ -292,7 +277,7 @@ func (t *TSC) multiplyChains() [2]image {
 
 // probeCycles converts each reading of the contention probe with the clock's rate around it: in a window
 // of this many samples the core's clock may move by more than the difference between idle and busy.
-func probeCycles(w window, c clock.Clock) (cycles []float64) {
+func probeCycles(w window, c clock.TSC) (cycles []float64) {
 	const around = 3 // samples on either side, to reduce the effect of one step of a coarse clock
 	chains := w.chains(2)
 	for i, ticks := range w.columns[columnProbe] {
@@ -305,8 +290,7 @@ func probeCycles(w window, c clock.Clock) (cycles []float64) {
 	return cycles
 }
 
-// idleSpread is the spread of probe readings on an idle core: on Zen 5 it takes 3,250 to 3,470 cycles, the same value hundreds of times in a row
-// and then another. Beside a busy sibling it took at least 6.4 % longer than alone (Cascade Lake).
+// idleSpread is the spread of probe readings on an idle core, less than what a busy sibling adds.
 const idleSpread = 0.06
 
 // fastestMode finds the lowest reading with at least a fortieth of the readings within 2 % and a clock step above it. It returns the median of all
@@ -345,11 +329,13 @@ func (t *TSC) confirms(idle float64) bool {
 func (t *TSC) doubt(f startResult) string {
 	switch {
 	case !clock.Whole(f.multiply):
-		return fmt.Sprintf("other work disturbed %.0f %% of the samples that the clock was calibrated with, and an imul seemed to take %.3f cycles: cycles may be off by as much", 100*f.shared, f.multiply)
+		return fmt.Sprintf("other work disturbed %.0f %% of the samples that the clock was calibrated with, "+
+			"and an imul seemed to take %.3f cycles: cycles may be off by as much", 100*f.shared, f.multiply)
 	case f.confirmed || t.CPU.AddsPerCycle == 0:
 		return ""
 	}
-	return fmt.Sprintf("no CPU was seen idle: at its fastest the contention probe took %.0f cycles, more than on an idle core of this kind; if another hardware thread shares the core all the time, blocks are measured beside it", f.idle)
+	return fmt.Sprintf("no CPU was seen idle: at its fastest the contention probe took %.0f cycles, more than on an idle core of this kind; "+
+		"if another hardware thread shares the core all the time, blocks are measured beside it", f.idle)
 }
 
 // timeBursts times bursts of stores.

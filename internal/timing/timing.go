@@ -169,14 +169,10 @@ type Config struct {
 }
 
 const (
-	// Warm is the largest number of untimed runs of an image before a timing.
-	Warm = 2
-	// replicatesAtOnce is the largest number of replicates in a child run: all that the first check needs.
-	replicatesAtOnce = passReplicates
+	Warm             = 2                                      // most untimed runs of an image before a timing
+	replicatesAtOnce = passReplicates                         // most replicates in a child run: all that the first check needs
+	fewestWindows    = passWindows - passWindows/missingShare // of a result
 )
-
-// fewestWindows is the least number of windows of a result.
-const fewestWindows = passWindows - passWindows/missingShare
 
 // Offsets lists all dispatch offsets.
 func Offsets() (offsets []int) {
@@ -243,7 +239,7 @@ func emit(cfg Config, child *tracee.Tracee, clock clock.Clock, probe harness.Pro
 		more(e)
 	}
 	for _, chain := range chains {
-		c.chains = append(c.chains, image{chain.Emit(e, clock.Emit), chainWarm, chain.Runs()})
+		c.chains = append(c.chains, image{chain.Emit(e, clock.Emit), chainWarm, 1})
 	}
 	e.Align(64)
 	c.resetImage = e.PC()

@@ -10,42 +10,28 @@ import (
 	"github.com/bbprof/bbprof/internal/clock"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/recording"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/verdict"
 )
 
+// docs/constants.md says why each constant of this package has its value, and where that was measured.
 const (
-	// A window times each image windowSamples times. One timing shows whether the other was interrupted, and some blocks
-	// draw a speed each time an image begins.
-	windowSamples = 2
-	// windowPolls probe readings surround a window's samples; none may find the core busy. If one
-	// does, other work comes and goes faster than the probe can see: of windows with three or more
-	// busy readings two thirds were slow by up to 40 %, of those with none one in a thousand.
-	windowPolls = 2
-	// A child run waits for an idle core for this many busy readings, some 0.5 ms.
-	waitPolls = 1000
-	// idleReadings idle readings in a row end a wait after a busy one, because a neighbour comes and goes. Eight was chosen and
-	// not compared with other values. If only a burst of stores was slow, two suffice.
-	idleReadings = 8
-	// After moveAfter child runs without an undisturbed window, move to another CPU. It was chosen, and raised from 3 when
-	// windows that had waited for an idle core were no longer kept.
-	moveAfter = 8
-	// driftShare is the largest deviation of the core's clock within a child run; beyond it, the clock moved. It was chosen; by itself the
-	// clock moves by 0.8 % within 2 ms on Zen 5.
-	driftShare = 0.01
+	windowSamples = 2    // timings of each image in a window
+	windowPolls   = 2    // probe readings around a window's samples, none of which may find the core busy
+	waitPolls     = 1000 // busy readings for which a child run waits for an idle core
+	idleReadings  = 8    // idle readings in a row that end a wait after a busy one, because a neighbour comes and goes
+	moveAfter     = 8    // child runs without an undisturbed window before a move to another CPU
+	driftShare    = 0.01 // largest deviation of the core's clock within a child run; beyond it, the clock moved
 
-	// A timing has timedRuns runs of an image: with fewer, the core of their times does not show which runs a misprediction
-	// slowed. A coarse clock gets more, up to maxRuns, until a timing spans timingSteps steps: then the steps
-	// add less to the interval than replicates differ by. A slow block gets fewer if timedRuns would take more than
-	// longestTicks and more than timingSteps steps.
+	// A timing has timedRuns runs of an image. A coarse clock gets more, up to maxRuns, until a timing spans timingSteps steps. A slow
+	// block gets fewer if timedRuns would take more than longestTicks and more than timingSteps steps.
 	timedRuns    = 12
 	timingSteps  = 100
 	maxRuns      = 64
 	longestTicks = 40000
-	// shortestRun is a lower bound on the ticks of a run of a longer image with its harness, used to reserve memory: the
-	// shortest of 700 blocks on Granite Rapids took 61 (99 cycles).
-	shortestRun  = 60
-	searchedRuns = 4 // estimate the time of a run: the fastest of the last three
+	shortestRun  = 60 // lower bound on the ticks of a run of a longer image with its harness, used to reserve memory
+	searchedRuns = 4  // estimate the time of a run: the fastest of the last three
 )
 
 // runBounds returns the bounds on the number of runs per timing with this clock.
@@ -62,7 +48,7 @@ type TSC struct {
 	code
 	child      *tracee.Tracee
 	run        func(runPlan) (childRun, error) // in the child, or from a recording
-	clock      clock.Clock                     // nil until calibrated
+	clock      clock.TSC                       // zero until calibrated
 	rate       clockRate                       // recent
 	probe      harness.Probe
 	idle       float64     // cycles of the probe on an idle core
@@ -92,14 +78,14 @@ func NewUncalibrated(c Config) *TSC {
 // Attach implements Timer.
 func (t *TSC) Attach(ctx context.Context, child *tracee.Tracee) error {
 	t.child = child
-	if t.clock == nil {
+	if t.clock == (clock.TSC{}) {
 		return t.calibrate(ctx)
 	}
 	t.emit(t.clock) // a replacement: same machine, same clock
 	return nil
 }
 
-func (t *TSC) emit(c clock.Clock) {
+func (t *TSC) emit(c clock.TSC) {
 	t.clock, t.code = c, emit(t.Config, t.child, c, t.probe, nil)
 }
 
@@ -332,7 +318,7 @@ func (s *series) takeWindows(all []placement, replicates int, deadline time.Time
 	}
 }
 
-// One window in missingShare may be missing: a child run for one or two costs as much as six windows.
+// One window in missingShare may be missing.
 const missingShare = 6
 
 // countMissing counts the windows that placements lack.
@@ -465,4 +451,31 @@ func (t *TSC) TimeMidpoint(b Block, pair Pair, offsets []int, p Plan) (timed Tim
 	midpoint := []placement{{Pair: pair, remap: p.Remap, missing: offsets}}
 	_, err = s.takeWindows(midpoint, 1, time.Now().Add(p.Budget))
 	return Timed{Windows: midpoint[0].windows}, err // without statistics: these windows are not the block's
+}
+
+// recordedReplicates is the number for each block in a recording, whatever its interval: every layout four times.
+const recordedReplicates = 8 * passReplicates
+
+// record records the windows of a child run, except those of the midpoint.
+func (s *series) record(got childRun, placements []*placement) {
+	if s.Record == nil || len(s.pairs) == 0 {
+		return
+	}
+	b := &s.Record.Blocks[s.number]
+	b.Short, b.Long = s.pairs[0].Short.Iterations, s.pairs[0].Long.Iterations
+	for _, w := range got.windows {
+		p := placements[w.pair]
+		if p.Long.Iterations != b.Long {
+			continue
+		}
+		at := recording.Window{Replicate: p.number, Layout: int(LayoutOf(p.place, w.offset)), Switched: got.switches > 0}
+		if w.samples() > 0 {
+			at.Probe = uint64(w.columns[columnProbe][0])
+			for _, chain := range w.chains(len(s.chains)) {
+				at.Chains = append(at.Chains, uint64(chain[0]))
+			}
+			at.Runs = w.raw
+		}
+		b.Windows = append(b.Windows, at)
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/bbprof/bbprof/internal/clock"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/verdict"
@@ -139,7 +140,7 @@ func TestUninterrupted(t *testing.T) {
 	}
 }
 
-// Disturbed runs do not count, unless they are so many that the block is the cause.
+// Disturbed runs do not count, unless they are half of all.
 func TestRunTimes(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -151,7 +152,7 @@ func TestRunTimes(t *testing.T) {
 		{"one of six disturbed", 2, []float64{90, 92, 90, 90, 114, 90}, 90.4},
 		{"two", 2, []float64{90, 114, 90, 90, 114, 90}, 90},
 		{"three", 2, []float64{90, 114, 90, 114, 114, 90}, 102},
-		{"three of seven", 2, []float64{90, 114, 90, 114, 114, 90, 90}, 702. / 7},
+		{"three of seven", 2, []float64{90, 114, 90, 114, 114, 90, 90}, 90},
 		{"one run", 2, []float64{4000}, 4000},
 
 		// Readings at 0, 16, 48, 64: each run takes 22.4 by the line through all of them, and 21.33 by the first and the last.
@@ -370,6 +371,110 @@ func TestEnough(t *testing.T) {
 		s.plan.Enough = func(e stat.Estimate) bool { return e.Value < limit }
 		if got := s.enough(passReplicates); got != (limit == 2.2) {
 			t.Errorf("%+v below %g: %v", wide.Estimate, limit, got)
+		}
+	}
+}
+
+// A child run has a limited number of windows, of the first placements that lack some. A placement that was
+// mapped once is mapped again the next time.
+func TestPlanRun(t *testing.T) {
+	timer := &TSC{clock: clock.TSC{StepTicks: 1}, rate: clockRate{ticks: 1}}
+	remap := tracee.UnmapAll(0)
+	all := []placement{{remap: remap, mapped: true, missing: []int{0, 1, 2}}, {remap: remap}, {remap: remap, missing: []int{4, 5}}}
+	for _, c := range []struct {
+		most    int
+		offsets [][]int
+		remaps  []bool
+	}{
+		{2, [][]int{{0, 1}}, []bool{false}},
+		{3, [][]int{{0, 1, 2}}, []bool{true}},
+		{4, [][]int{{0, 1, 2}, {4}}, []bool{true, true}},
+		{9, [][]int{{0, 1, 2}, {4, 5}}, []bool{true, true}},
+	} {
+		plan, of := timer.planRun(Plan{}, all, c.most, 0)
+		var offsets [][]int
+		var remaps []bool
+		for _, p := range plan.pairs {
+			offsets = append(offsets, p.offsets)
+			remaps = append(remaps, len(p.setup) > 1) // more than the reset image
+		}
+		if d := cmp.Diff(c.offsets, offsets) + cmp.Diff(c.remaps, remaps); d != "" {
+			t.Errorf("at most %d: %s", c.most, d)
+		}
+		if of[0] != &all[0] || len(of) > 1 && of[1] != &all[2] {
+			t.Errorf("at most %d: not the placements that lack windows", c.most)
+		}
+	}
+}
+
+// Replicates, and checks of the midpoint, cycle through the places, unless the plan has one.
+func TestPlaceOf(t *testing.T) {
+	at := LayoutOf(2, 5)
+	for _, c := range []struct {
+		name string
+		plan Plan
+		want [Places + 1]int
+	}{
+		{"all", Plan{}, [...]int{0, 1, 2, 3, 0}},
+		{"one place", Plan{OnePlace: true}, [...]int{0, 0, 0, 0, 0}},
+		{"one layout", Plan{Layout: &at}, [...]int{2, 2, 2, 2, 2}},
+	} {
+		for n, want := range c.want {
+			if got := c.plan.PlaceOf(n); got != want {
+				t.Errorf("%s: replicate %d is at place %d, want %d", c.name, n, got, want)
+			}
+		}
+	}
+}
+
+// Blocks do not share their missing offsets: each has its own slice.
+func TestOffsetsAreNotShared(t *testing.T) {
+	for _, offsets := range []func() []int{Offsets, Plan{}.MidpointOffsets} {
+		want := offsets()
+		clear(offsets())
+		require.Equal(t, "it", want, offsets())
+	}
+}
+
+// A rate is the mean of replicates while they agree within the resolution of one, and that of the last one
+// otherwise. Shorter runs are compared together.
+func TestClockRate(t *testing.T) {
+	clock := clock.TSC{StepTicks: 26}
+	own := clock.RateResolution(passSamples) // of one replicate
+	replicate := func(v float64) stat.Estimate { return stat.Estimate{Value: v, Half: own / 2, N: passSamples} }
+	short := func(v float64) stat.Estimate { return stat.Estimate{Value: v, Half: 10 * own, N: 2} }
+	shorts := func(v float64) (all []stat.Estimate) {
+		for range passSamples / 2 {
+			all = append(all, short(v))
+		}
+		return all
+	}
+	from := func(first stat.Estimate, rest ...stat.Estimate) []stat.Estimate {
+		return append([]stat.Estimate{first}, rest...)
+	}
+	for _, c := range []struct {
+		name    string
+		runs    []stat.Estimate
+		want    float64
+		samples int
+	}{
+		{"first", from(replicate(0.7)), 0.7, 12},
+		{"agree", from(replicate(0.7), replicate(0.7+0.99*own)), 0.7 + 0.99*own/2, 24},
+		{"moved", from(replicate(0.7), replicate(0.7+1.01*own)), 0.7 + 1.01*own, 12},
+		{"moved down", from(replicate(0.7), replicate(0.7), replicate(0.7-1.01*own)), 0.7 - 1.01*own, 12},
+		{"a longer run weighs more", from(replicate(0.7), stat.Estimate{Value: 0.7 + own/2, Half: own, N: 36}), 0.7 + own/2*0.75, 48},
+		{"an uncertain one is no sign", from(replicate(0.7), stat.Estimate{Value: 0.8, Half: 1, N: 12}), 0.75, 24},
+		{"too few to tell", from(replicate(0.7), shorts(0.8)[1:]...), 0.7, 12},
+		{"enough to tell", from(replicate(0.7), shorts(0.8)...), 0.8, 12},
+		{"enough to agree", from(replicate(0.7), shorts(0.7+own/2)...), 0.7 + own/4, 24},
+		{"the first may be short", from(short(0.7)), 0.7, 2},
+	} {
+		r := clockRate{ticks: 0.6} // a first idea
+		for _, s := range c.runs {
+			r.add(s, clock)
+		}
+		if math.Abs(r.ticks-c.want) > 1e-12 || r.samples != c.samples {
+			t.Errorf("%s: %.6f of %d samples, want %.6f of %d", c.name, r.ticks, r.samples, c.want, c.samples)
 		}
 	}
 }

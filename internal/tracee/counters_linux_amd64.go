@@ -23,7 +23,7 @@ func (t *Tracee) openCounters(counters []Counter) error {
 		if c.Leader >= 0 {
 			group = own[c.Leader]
 		}
-		copy(t.shared.samples(), c.Attr) // where the child can read it
+		copy(t.Samples(), c.Attr) // where the child can read it
 		const anyCPU = ^uint64(0)
 		fd, err := t.inject(unix.SYS_PERF_EVENT_OPEN, layout.Samples, 0, anyCPU, group, 0)
 		if err != nil {
@@ -54,7 +54,7 @@ func (t *Tracee) openCounters(counters []Counter) error {
 			return fmt.Errorf("closing an event's descriptor in the child: %w", err)
 		}
 	}
-	clear(t.shared.samples()[:layout.PageSize])
+	clear(t.Samples()[:layout.PageSize])
 	return nil
 }
 

@@ -68,7 +68,8 @@ func TestSides(t *testing.T) {
 		return false, false
 	}
 	places := []uint64{layout.Stub, layout.Stub + layout.PageSize, layout.Frames, layout.Frames + layout.FramesSize - 8, layout.Frames + layout.FramesSize}
-	for _, area := range []uint64{layout.Control, layout.Ops, layout.Samples, layout.Restore, layout.Code, layout.Log, layout.CodeEnd, layout.DryRunLoop, layout.DryRunOps, layout.DryRunCode, layout.End} {
+	for _, area := range []uint64{layout.Control, layout.Ops, layout.Samples, layout.Restore, layout.Code, layout.Log,
+		layout.CodeEnd, layout.DryRunLoop, layout.DryRunOps, layout.DryRunCode, layout.End} {
 		places = append(places, area-8, area, area+layout.PageSize-8)
 	}
 	for _, write := range []bool{false, true} {

@@ -31,13 +31,11 @@ type Tracee struct {
 	before   time.Duration // its CPU time at launch
 	launched time.Time
 
+	shared // memory
 	stub   stub
-	window uint64
 	regs   unix.PtraceRegs // initial registers of every run
 	dead   *DeadError
 	watch  *watchdog
-	shared shared
-	spent  Spent
 
 	counters []int // the monitor's descriptors of the events that the child opened
 
@@ -55,7 +53,7 @@ type Tracee struct {
 // maps each at layout.CounterPage. Launch returns a *verdict.HostError if this machine cannot do it, and a
 // *DeadError if something kills the child meanwhile.
 func Launch(window, fsBase, gsBase uint64, counters ...Counter) (_ *Tracee, err error) {
-	t := &Tracee{stub: buildStub(len(counters), window), window: window, pidfd: -1, thread: unix.Gettid(), launched: time.Now()}
+	t := &Tracee{stub: buildStub(len(counters), window), shared: shared{window: window}, pidfd: -1, thread: unix.Gettid(), launched: time.Now()}
 	t.before, _ = cpuClock(t.thread, perThread)
 	defer func() {
 		if err != nil {
@@ -64,7 +62,7 @@ func Launch(window, fsBase, gsBase uint64, counters ...Counter) (_ *Tracee, err 
 		}
 	}()
 	sigchld.NotOfStops()
-	if err := t.shared.create(); err != nil {
+	if err := t.create(); err != nil {
 		return nil, err
 	}
 	if err := t.exec(); err != nil {
@@ -108,7 +106,7 @@ func (t *Tracee) exec() error {
 	// ForkExec may move its own pipe to any number above Files.
 	t.pid, err = syscall.ForkExec("/proc/self/fd/1", []string{"bbprof-child"}, &syscall.ProcAttr{
 		Dir:   "/",
-		Files: []uintptr{uintptr(t.shared.fd), uintptr(image)},
+		Files: []uintptr{uintptr(t.fd), uintptr(image)},
 		Sys: &syscall.SysProcAttr{
 			Ptrace:    true,
 			Setsid:    true, // only the monitor handles Ctrl-C
@@ -218,7 +216,6 @@ func (t *Tracee) rehearse() error {
 	if stop.FailedOp >= 0 { // a call
 		return settling(calls[stop.FailedOp].what, unix.Errno(stop.Errno))
 	}
-	t.spent = Spent{}
 	return stop.Completed("a rehearsal of its system calls")
 }
 
@@ -256,7 +253,7 @@ func (t *Tracee) giveUpCapabilities() error {
 	if err := unix.Capget(&header, &has[0]); err != nil {
 		return settling("asking for its capabilities", err)
 	}
-	area := t.shared.samples()
+	area := t.Samples()
 	clear(area[:32])
 	binary.LittleEndian.PutUint32(area[0:], version)
 	binary.LittleEndian.PutUint32(area[8:], has[0].Effective&keep)
@@ -323,7 +320,7 @@ func settling(what string, err error) error {
 // a store.
 func (t *Tracee) installFilter() error {
 	prog := filter(t.stub.gate, len(t.counters), t.window)
-	area := t.shared.samples()
+	area := t.Samples()
 	const header = 16 // struct sock_fprog: u16 len, padding, pointer
 	binary.LittleEndian.PutUint64(area[0:], uint64(len(prog)))
 	binary.LittleEndian.PutUint64(area[8:], layout.Samples+header)
@@ -340,7 +337,7 @@ func (t *Tracee) installFilter() error {
 	if err != nil {
 		return &verdict.HostError{
 			Missing: "seccomp filters, without which a block could call the kernel",
-			Remedy:  "use a kernel with CONFIG_SECCOMP_FILTER, and where a container's seccomp profile is in force let it allow seccomp (docker: --security-opt seccomp=unconfined)", Err: err,
+			Remedy:  "use a kernel with CONFIG_SECCOMP_FILTER, and let a container's seccomp profile allow seccomp (" + unprofiled + ")", Err: err,
 		}
 	}
 	return nil

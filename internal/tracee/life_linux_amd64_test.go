@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"regexp"
 	"runtime"
 	"strconv"
@@ -321,32 +320,6 @@ func TestSignalsDuringLaunch(t *testing.T) {
 	}
 	if _, err := c.inject(unix.SYS_CLOSE, 1000); err != unix.EBADF {
 		t.Errorf("closing what is not open: %v", err)
-	}
-}
-
-// Without memory, the descriptor does not stay open.
-func TestSharedMemoryRefused(t *testing.T) {
-	var before unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
-		require.Skip(t, require.Kernel, "%v", err)
-	}
-	signal.Ignore(unix.SIGXFSZ) // EFBIG comes with it
-	defer signal.Reset(unix.SIGXFSZ)
-	fds, _, _ := belongings(t)
-	// No lower: the limit also bounds the test's log of opened files, some 4 KiB.
-	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 4096, Max: before.Max}); err != nil {
-		require.Skip(t, require.Kernel, "%v", err)
-	}
-	var s shared
-	err := s.create()
-	unix.Setrlimit(unix.RLIMIT_FSIZE, &before)
-	if err == nil {
-		s.close()
-		require.Skip(t, require.Kernel, "the limit on file sizes does not bind memory files here")
-	}
-	s.close()
-	if now, _, _ := belongings(t); now != fds {
-		t.Errorf("%d descriptors, before there were %d", now, fds)
 	}
 }
 

@@ -2,8 +2,10 @@ package tracee
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -64,7 +66,7 @@ func whyNotStarted(err, probe error, scope string) error {
 	}
 	return &verdict.HostError{
 		Missing: "a traced child may not be executed from memory",
-		Remedy:  "let the security policy (SELinux, AppArmor, fapolicyd, a seccomp profile) allow ptrace of an own child and executing what memfd_create made", Err: err,
+		Remedy:  "let the security policy (SELinux, AppArmor, fapolicyd, seccomp) allow ptrace of an own child and executing memory of memfd_create", Err: err,
 	}
 }
 
@@ -90,4 +92,27 @@ func killedAtStart(err error) error {
 		}
 	}
 	return err
+}
+
+// exhausted says which limit of this host prevents something.
+func exhausted(what string, err error) error {
+	missing, remedy := "", ""
+	switch {
+	case errors.Is(err, syscall.EAGAIN): // fork(2), clone(2)
+		missing, remedy = "no more processes are allowed", "raise ulimit -u, or the pids limit of the cgroup (docker: --pids-limit)"
+	case errors.Is(err, syscall.EMFILE):
+		missing, remedy = "no more files may be open in this process", "raise ulimit -n"
+	case errors.Is(err, syscall.ENFILE):
+		missing, remedy = "no more files may be open on this host", "raise fs.file-max"
+	case errors.Is(err, syscall.ENOMEM):
+		missing, remedy = "the kernel has no memory left, or none for this process",
+			"raise ulimit -v or the memory limit of the cgroup; with vm.overcommit_memory=2, vm.overcommit_ratio"
+	case errors.Is(err, syscall.EFBIG):
+		missing, remedy = "files may not grow as large as bbprof's shared memory", "raise ulimit -f"
+	case errors.Is(err, syscall.ENOSPC):
+		missing, remedy = "the memory that files may take is used up", "free memory, or raise the memory limit of the cgroup"
+	default:
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return &verdict.HostError{Missing: fmt.Sprintf("%s, and bbprof needs %s", missing, what), Remedy: remedy, Err: err}
 }

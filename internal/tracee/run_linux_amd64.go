@@ -13,34 +13,6 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Code is the monitor's view of the code region: byte i is at layout.Code+i in the child.
-func (t *Tracee) Code() []byte { return t.shared.mem[offCode:][:layout.CodeSize] }
-
-// DryRunCode is the same for the code region of dry runs.
-func (t *Tracee) DryRunCode() []byte { return t.shared.mem[offDryRunCode:][:layout.DryRunCodeSize] }
-
-func (t *Tracee) Log() []byte { return t.shared.mem[offLog:][:layout.LogSize] }
-
-func (t *Tracee) Frame(i int) []byte {
-	return t.shared.mem[offFrames+i*layout.PageSize:][:layout.PageSize]
-}
-
-// Samples is the area that the sampler fills.
-func (t *Tracee) Samples() []byte { return t.shared.samples() }
-
-// SetRestore lists the addresses that prologues restore: at most layout.MaxRestore to the fill word, and at most
-// layout.MaxValues to values of their own.
-func (t *Tracee) SetRestore(addrs, values []uint64) {
-	list := t.shared.mem[offRestore:offRestore:offCode]
-	for i, addr := range addrs {
-		list = binary.LittleEndian.AppendUint64(list, addr)
-		if values != nil {
-			list = binary.LittleEndian.AppendUint64(list, values[i])
-		}
-	}
-	t.SetWord(layout.SlotRestore, uint64(len(addrs)))
-}
-
 // XSave returns a stopped child's extended state in XSAVE format.
 func (t *Tracee) XSave() ([]byte, error) {
 	if t.dead != nil {
@@ -50,9 +22,12 @@ func (t *Tracee) XSave() ([]byte, error) {
 	const xstate = 0x202 // NT_X86_XSTATE (linux/elf.h)
 	iov := unix.Iovec{Base: &area[0]}
 	iov.SetLen(len(area))
-	if _, _, e := unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_GETREGSET, uintptr(t.pid), xstate, uintptr(unsafe.Pointer(&iov)), 0, 0); e == unix.ENODEV || e == unix.EINVAL {
-		return nil, &verdict.HostError{Missing: "the kernel does not tell the child's vector registers (PTRACE_GETREGSET of NT_X86_XSTATE)", Remedy: "use a CPU and a kernel with XSAVE", Err: e}
-	} else if e != 0 {
+	_, _, e := unix.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_GETREGSET, uintptr(t.pid), xstate, uintptr(unsafe.Pointer(&iov)), 0, 0)
+	switch {
+	case e == unix.ENODEV || e == unix.EINVAL:
+		return nil, &verdict.HostError{Missing: "the kernel does not tell the child's vector registers (PTRACE_GETREGSET of NT_X86_XSTATE)",
+			Remedy: "use a CPU and a kernel with XSAVE", Err: e}
+	case e != 0:
 		return nil, t.gone("reading the extended state", e)
 	}
 	return area[:iov.Len], nil
@@ -61,27 +36,11 @@ func (t *Tracee) XSave() ([]byte, error) {
 // xsaveSize exceeds the largest state: some 11 KiB with AMX's tiles.
 const xsaveSize = 16 << 10
 
-// Word and SetWord access a slot of the control page, or of a dry run, by its address in the child.
-func (t *Tracee) Word(addr uint64) uint64 { return t.shared.word(addr) }
-
-func (t *Tracee) SetWord(addr, v uint64) { t.shared.setWord(addr, v) }
-
 // Resume is the address to which code started by [Run] finally returns.
 func (t *Tracee) Resume() uint64 { return t.stub.resume }
 
 // Alive reports whether the child can still run lists.
 func (t *Tracee) Alive() bool { return t.dead == nil && t.pid > 0 }
-
-// Switches returns how often the child was switched out between UsageBefore and UsageAfter: ru_nvcsw and ru_nivcsw
-// of getrusage(2). Nothing in a window waits, so the scheduler caused each one.
-func (t *Tracee) Switches() uint64 {
-	const nvcsw, nivcsw = 128, 136 // offsets in struct rusage
-	var n uint64
-	for _, off := range []uint64{nvcsw, nivcsw} {
-		n += t.Word(layout.UsageEnd+off) - t.Word(layout.Usage+off)
-	}
-	return n
-}
 
 // Do makes the child work through ops and returns its next stop: the end of the list, a failed system call, or a
 // signal, which is not delivered. After a signal the next Do starts again from the stub. A child that does not
@@ -94,8 +53,7 @@ func (t *Tracee) Do(ops []Op, limit time.Duration) (Stop, error) {
 	if len(ops) > layout.MaxOps {
 		return Stop{}, fmt.Errorf("%d steps in one list, at most %d fit", len(ops), layout.MaxOps)
 	}
-	t.spent.Calls += systemCalls(ops)
-	writeOps(t.shared.mem[offOps:], ops)
+	writeOps(t.mem[offOps:], ops)
 	t.SetWord(layout.SlotOps, layout.Ops)
 	t.SetWord(layout.SlotOpsEnd, layout.Ops+uint64(len(ops))*layout.OpSize)
 	from := t.stub.run
@@ -108,9 +66,6 @@ func (t *Tracee) Do(ops []Op, limit time.Duration) (Stop, error) {
 	t.inDryRun, t.dryRunEnd, t.counting = false, 0, false
 	return t.start(from, limit, nil)
 }
-
-// Spent returns the cost of all lists so far.
-func (t *Tracee) Spent() Spent { return t.spent }
 
 // Try is Do for an image of a dry run, from entry to the int3 before end, after the system calls in ops. The Stop
 // is Done if the image reaches its end.
@@ -128,8 +83,7 @@ func (t *Tracee) Step(ops []Op, entry, end uint64, limit time.Duration, visit fu
 	if len(ops) >= layout.MaxDryRunOps {
 		return Stop{}, fmt.Errorf("%d steps in a dry run's list, at most %d fit", len(ops), layout.MaxDryRunOps-1)
 	}
-	t.spent.Calls += systemCalls(ops)
-	writeOps(t.shared.at(layout.DryRunList), append(ops[:len(ops):len(ops)], Run(entry, 1)))
+	writeOps(t.at(layout.DryRunList), append(ops[:len(ops):len(ops)], Run(entry, 1)))
 	t.inDryRun, t.dryRunEnd = true, end
 	t.counting = t.counting || slices.Contains(ops, OpenCounter(0)[0])
 	return t.start(t.stub.dryRun, limit, visit)
@@ -137,7 +91,6 @@ func (t *Tracee) Step(ops []Op, entry, end uint64, limit time.Duration, visit fu
 
 // start continues the child at an address and returns its next stop.
 func (t *Tracee) start(rip uint64, limit time.Duration, visit func(Regs)) (Stop, error) {
-	t.spent.Calls++ // for the registers
 	regs := t.regs
 	regs.Rip = rip
 	if err := unix.PtraceSetRegs(t.pid, &regs); err != nil {
@@ -155,8 +108,6 @@ func (t *Tracee) start(rip uint64, limit time.Duration, visit func(Regs)) (Stop,
 // sees.
 func (t *Tracee) nextStop(visit func(Regs)) (Stop, error) {
 	for {
-		t.spent.Calls += 3 // to continue, to wait, to read registers
-		t.spent.Stops++
 		if err := t.resume(visit != nil); err != nil {
 			return Stop{}, t.gone("continuing", err)
 		}
@@ -200,15 +151,6 @@ func (t *Tracee) late(why outcome, limit time.Duration) error {
 	}
 	t.dead.Overtime, t.dead.Limit = true, limit
 	return t.dead
-}
-
-func systemCalls(ops []Op) (n int) {
-	for _, op := range ops {
-		if int64(op.number) >= 0 {
-			n++
-		}
-	}
-	return n
 }
 
 func writeOps(base []byte, ops []Op) {
@@ -255,7 +197,6 @@ func (t *Tracee) classify(sig unix.Signal) (stop Stop, ours bool, err error) {
 			return Stop{Done: true, FailedOp: -1, Regs: general(&regs)}, true, nil
 		}
 	}
-	t.spent.Calls++
 	si, err := getSiginfo(t.pid)
 	if err != nil {
 		return Stop{}, false, t.gone("asking for the signal", err)
@@ -329,6 +270,3 @@ func (t *Tracee) end() {
 		t.wait()
 	}
 }
-
-// Window returns the address of the own region's second mapping, 0 without one.
-func (t *Tracee) Window() uint64 { return t.window }

@@ -3,6 +3,7 @@ package tracee
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -24,31 +25,22 @@ func count(c *Tracee) {
 	})
 }
 
-func TestRunTimes(t *testing.T) {
-	c := launch(t)
-	count(c)
-	for _, times := range []uint64{1, 2, layout.MaxRuns} {
-		c.SetWord(layout.SlotSamples, 0)
-		if stop := do(t, c, Run(entry, times)); !stop.Done || c.Word(layout.SlotSamples) != times {
-			t.Errorf("%d runs: %+v after %d", times, stop, c.Word(layout.SlotSamples))
-		}
-	}
-}
-
+// A list has as many steps as fit, each with as many runs as there is room for their times.
 func TestListLength(t *testing.T) {
 	c := launch(t)
 	count(c)
-	var ops []Op
-	for range layout.MaxOps {
-		ops = append(ops, Run(entry, 1))
-	}
-	for _, n := range []int{0, 1, layout.MaxOps} {
+	runs := slices.Repeat([]Op{Run(entry, 1)}, layout.MaxOps)
+	for _, list := range [][]Op{runs[:0], runs[:1], runs, {Run(entry, 2)}, {Run(entry, layout.MaxRuns)}} {
+		want := uint64(len(list))
+		if len(list) == 1 {
+			want = list[0].args[1]
+		}
 		c.SetWord(layout.SlotSamples, 0)
-		if stop := do(t, c, ops[:n]...); !stop.Done || c.Word(layout.SlotSamples) != uint64(n) {
-			t.Errorf("%d steps: %+v after %d", n, stop, c.Word(layout.SlotSamples))
+		if stop := do(t, c, list...); !stop.Done || c.Word(layout.SlotSamples) != want {
+			t.Errorf("%d steps, %d runs: %+v after %d", len(list), want, stop, c.Word(layout.SlotSamples))
 		}
 	}
-	if _, err := c.Do(append(ops, Run(entry, 1)), generous); err == nil {
+	if _, err := c.Do(append(runs, Run(entry, 1)), generous); err == nil {
 		t.Error("one step more than fits is accepted")
 	}
 	mustServe(t, c)

@@ -1,7 +1,6 @@
 package tracee
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -23,24 +22,6 @@ type region struct {
 	prot   int
 	offset uint64
 }
-
-// Parts with equal permissions on only one side are separated in the file by a page that is never mapped:
-// otherwise the kernel would join their mappings when the permissions become equal and split them later, which
-// takes longer than the rest of a change of sides.
-const (
-	hole          = layout.PageSize
-	offFrames     = 0
-	offLog        = offFrames + layout.FramesSize + hole
-	offControl    = offLog + layout.LogSize
-	offOps        = offControl + layout.ControlSize
-	offSamples    = offOps + layout.OpsSize
-	offRestore    = offSamples + layout.SamplesSize
-	offCode       = offRestore + layout.RestoreSize + hole
-	offDryRunLoop = offCode + layout.CodeSize + hole
-	offDryRun     = offDryRunLoop + layout.DryRunLoopSize + hole
-	offDryRunCode = offDryRun + layout.DryRunCode - layout.DryRunOps
-	sharedSize    = offDryRun + layout.End - layout.DryRunOps
-)
 
 // Nothing is both writable and executable in the child. It starts on the measuring side.
 var regions = [...]region{
@@ -65,12 +46,6 @@ func (t *Tracee) regions() []region {
 		}
 	}
 	return all
-}
-
-// shared is the memory mapped by both monitor and child.
-type shared struct {
-	fd  int
-	mem []byte
 }
 
 func (s *shared) create() (err error) {
@@ -103,20 +78,6 @@ func (s *shared) close() {
 		s.mem = nil
 	}
 }
-
-func (s *shared) samples() []byte { return s.mem[offSamples:offRestore] }
-
-// at returns the memory from an address of the control page, or of a dry run's list.
-func (s *shared) at(addr uint64) []byte {
-	if addr >= layout.DryRunOps {
-		return s.mem[offDryRun+addr-layout.DryRunOps:]
-	}
-	return s.mem[offControl+addr-layout.Control:]
-}
-
-func (s *shared) word(addr uint64) uint64 { return binary.LittleEndian.Uint64(s.at(addr)) }
-
-func (s *shared) setWord(addr, v uint64) { binary.LittleEndian.PutUint64(s.at(addr), v) }
 
 // memfd creates anonymous memory with a descriptor. MFD_EXEC (Linux 6.3) keeps it executable even if
 // vm.memfd_noexec has another default; older kernels reject the flag.

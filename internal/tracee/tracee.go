@@ -195,12 +195,6 @@ func (e *CounterError) Error() string {
 
 func (e *CounterError) Unwrap() error { return e.Err }
 
-// Spent counts the cost of lists besides their run time.
-type Spent struct {
-	Stops int // of the child
-	Calls int // by monitor and child
-}
-
 // Regs is the child's register state at a stop.
 type Regs struct {
 	GPR   [16]uint64 // by encoding number

@@ -13,6 +13,7 @@ import (
 // Tracee needs Linux on x86-64; elsewhere Launch fails, so that its callers still compile and can explain why they
 // cannot measure.
 type Tracee struct {
+	shared
 	SpeculativeStoreBypass string
 }
 
@@ -39,23 +40,12 @@ func (t *Tracee) Bind(int) error { return elsewhere() }
 
 // The other methods do nothing without a child.
 
-func (t *Tracee) Close()                   {}
-func (t *Tracee) Kill()                    {}
-func (t *Tracee) Alive() bool              { return false }
-func (t *Tracee) Code() []byte             { return nil }
-func (t *Tracee) DryRunCode() []byte       { return nil }
-func (t *Tracee) Log() []byte              { return nil }
-func (t *Tracee) Frame(int) []byte         { return nil }
-func (t *Tracee) Samples() []byte          { return nil }
-func (t *Tracee) SetRestore(_, _ []uint64) {}
-func (t *Tracee) XSave() ([]byte, error)   { return nil, elsewhere() }
-func (t *Tracee) Window() uint64           { return 0 }
-func (t *Tracee) Word(uint64) uint64       { return 0 }
-func (t *Tracee) SetWord(uint64, uint64)   {}
-func (t *Tracee) SetBases(uint64, uint64)  {}
-func (t *Tracee) Resume() uint64           { return 0 }
-func (t *Tracee) Switches() uint64         { return 0 }
-func (t *Tracee) Counters() []int          { return nil }
-func (t *Tracee) PID() int                 { return 0 }
-func (t *Tracee) Spent() Spent             { return Spent{} }
-func (t *Tracee) CPUTime() time.Duration   { return 0 }
+func (t *Tracee) Close()                  {}
+func (t *Tracee) Kill()                   {}
+func (t *Tracee) Alive() bool             { return false }
+func (t *Tracee) XSave() ([]byte, error)  { return nil, elsewhere() }
+func (t *Tracee) SetBases(uint64, uint64) {}
+func (t *Tracee) Resume() uint64          { return 0 }
+func (t *Tracee) Counters() []int         { return nil }
+func (t *Tracee) PID() int                { return 0 }
+func (t *Tracee) CPUTime() time.Duration  { return 0 }

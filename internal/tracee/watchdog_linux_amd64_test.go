@@ -6,7 +6,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -219,4 +221,168 @@ func loseDescriptor(t *testing.T, c *Tracee) {
 	}
 	require.NoError(t, err)
 	unix.Close(null)
+}
+
+// script lists the timer and CPU clock events of a ration of 500 ms, checked every 50.
+type script struct {
+	name string
+	cpu  []time.Duration // CPU clock when the timer fires, in ms
+	want []time.Duration // next timer interval, in ms
+	end  outcome
+}
+
+func TestRation(t *testing.T) {
+	const start = 7_000 // CPU clock at the list's start
+	for _, c := range []script{
+		{"an endless loop on an idle machine",
+			[]time.Duration{50, 100, 150, 200, 250, 300, 350, 400, 450, 500},
+			[]time.Duration{50, 50, 50, 50, 50, 50, 50, 50, 50, 0}, overtime},
+		{"the same, and the clock lags by a tick",
+			[]time.Duration{46, 98, 146, 198, 246, 298, 346, 398, 446, 495, 496},
+			[]time.Duration{50, 50, 50, 50, 50, 50, 50, 50, 50, 1, 0}, overtime},
+		{"a millisecond less than all is not all",
+			[]time.Duration{50, 100, 150, 200, 250, 300, 350, 400, 450, 499, 500},
+			[]time.Duration{50, 50, 50, 50, 50, 50, 50, 50, 50, 1, 0}, overtime},
+		{"half a CPU",
+			[]time.Duration{50, 75, 100, 125, 150, 175, 200, 225, 250, 275, 300, 325, 350, 375, 400, 425, 450, 475, 500},
+			[]time.Duration{50, 50, 50, 50, 50, 50, 50, 50, 50, 50, 50, 50, 50, 50, 50, 50, 50, 25, 0}, overtime},
+		{"frozen from the beginning, for however long: the first slice only is lost",
+			[]time.Duration{0, 0, 0, 50},
+			[]time.Duration{50, 50, 50, 50}, inTime},
+		{"a pause that the clock takes for the child's: no more counts than was waited for",
+			[]time.Duration{50, 60_000, 60_050},
+			[]time.Duration{50, 50, 50}, inTime},
+		{"the same, ahead of the first time that the clock is read",
+			[]time.Duration{60_000, 60_050},
+			[]time.Duration{50, 50}, inTime},
+	} {
+		var r ration
+		if first := r.begin(500 * time.Millisecond); first != 50*time.Millisecond {
+			t.Errorf("%s: the timer is set for %v at first", c.name, first)
+		}
+		for i, ms := range c.cpu {
+			next, outcome := r.fired((start + ms) * time.Millisecond)
+			want := inTime
+			if i == len(c.cpu)-1 {
+				want = c.end
+			}
+			if next != c.want[i]*time.Millisecond || outcome != want {
+				t.Errorf("%s: step %d: %v and %v, want %v ms and %v", c.name, i, next, outcome, int(c.want[i]), want)
+				break
+			}
+		}
+	}
+}
+
+// TestRationOfNothing: a child that never gets a CPU is given up after exactly twenty times its limit, and not for
+// overtime.
+func TestRationOfNothing(t *testing.T) {
+	const limit = 500 * time.Millisecond
+	var r ration
+	waited := r.begin(limit)
+	for {
+		next, outcome := r.fired(time.Hour)
+		if outcome != inTime {
+			if outcome != starved || waited != patience*limit {
+				t.Errorf("outcome %v after %v", outcome, waited)
+			}
+			return
+		}
+		if waited += next; waited > 2*patience*limit {
+			t.Fatal("it waits for ever")
+		}
+	}
+}
+
+// TestShortRations are so short that only the wall clock counts.
+func TestShortRations(t *testing.T) {
+	for limit, first := range map[time.Duration]time.Duration{
+		0: 0, time.Microsecond: time.Microsecond, leastSlice: leastSlice, leastSlice + 1: leastSlice,
+		10 * leastSlice: leastSlice, 20 * leastSlice: 2 * leastSlice,
+	} {
+		var r ration
+		require.Equal(t, limit, first, r.begin(limit))
+		_, outcome := r.fired(time.Hour)
+		want := inTime
+		if limit <= leastSlice {
+			want = overtime
+		}
+		if outcome != want {
+			t.Errorf("%v: outcome %v, want %v", limit, outcome, want)
+		}
+	}
+}
+
+// TestFrozen: a child frozen for longer than its limit is in time if it resumes. One frozen for good is given up,
+// but not for overtime.
+func TestFrozen(t *testing.T) {
+	group := freezable(t)
+	c := launch(t)
+	place(c, iterations(5_000_000))
+	group.take(c.pid)
+	const limit = 30 * time.Millisecond
+	group.freeze("1")
+	time.AfterFunc(5*limit, func() { group.freeze("0") })
+	began := time.Now()
+	stop, err := c.Do([]Op{Run(entry, 1)}, limit)
+	if took := time.Since(began); err != nil || !stop.Done || took < 5*limit {
+		t.Fatalf("%+v, %v after %v", stop, err, took)
+	}
+	group.freeze("1")
+	began = time.Now()
+	_, err = c.Do([]Op{Run(entry, 1)}, limit)
+	took := time.Since(began)
+	if dead := (*DeadError)(nil); !errors.As(err, &dead) || dead.Overtime || took < patience*limit {
+		t.Fatalf("frozen for good: %v after %v", err, took)
+	}
+	t.Logf("after %v: %v", took.Round(time.Millisecond), err)
+}
+
+// cgroup is a cgroup v2 directory, in which processes can be frozen and killed.
+type cgroup struct {
+	dir string
+	t   *testing.T
+}
+
+// freezable makes one for a test, or skips the test.
+func freezable(t *testing.T) cgroup {
+	t.Helper()
+	for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} { // in systemd's unified and hybrid layouts
+		var fs unix.Statfs_t
+		if err := unix.Statfs(root, &fs); err != nil || fs.Type != unix.CGROUP2_SUPER_MAGIC {
+			continue
+		}
+		dir, err := os.MkdirTemp(root, "bbprof-test-")
+		if err != nil {
+			require.Skip(t, require.Kernel, "%v", err)
+		}
+		t.Cleanup(func() { // once the child has left it, a little after its death
+			for end := time.Now().Add(generous); os.Remove(dir) != nil && time.Now().Before(end); {
+				time.Sleep(time.Millisecond)
+			}
+		})
+		if _, err := os.Stat(filepath.Join(dir, "cgroup.freeze")); err != nil {
+			require.Skip(t, require.Kernel, "%v", err) // before Linux 5.2
+		}
+		return cgroup{dir, t}
+	}
+	require.Skip(t, require.Kernel, "no cgroup2 hierarchy is mounted where it usually is")
+	return cgroup{}
+}
+
+func (g cgroup) take(pid int) {
+	g.t.Helper()
+	if err := g.write("cgroup.procs", strconv.Itoa(pid)); err != nil {
+		require.Skip(g.t, require.Kernel, "%v", err)
+	}
+}
+
+func (g cgroup) freeze(how string) {
+	if err := g.write("cgroup.freeze", how); err != nil {
+		g.t.Error(err)
+	}
+}
+
+func (g cgroup) write(file, what string) error {
+	return os.WriteFile(filepath.Join(g.dir, file), []byte(what), 0)
 }

@@ -26,7 +26,6 @@ type Kernel struct {
 	Opens  func(pmu.Attr) error           // nil: the CPU has all events
 	Counts func(pmu.Attr) (n uint64)      // in a try; nil: 1000 of each
 	Share  func(events int) (run float64) // of the time that a group is on its counters; nil: all or, without room, none
-	Leaks  func(pmu.Attr) (n uint64)      // while the kernel works, though events are of user mode; nil: none
 	RDPMC  bool                           // mapped pages allow it
 
 	Closed int // events closed
@@ -40,7 +39,6 @@ type event struct {
 	group   []int
 	enabled bool
 	ran     bool
-	worked  bool
 }
 
 // New is a kernel with a PMU that hides nothing: so many programmable counters, user mode may
@@ -125,14 +123,6 @@ func (k *Kernel) Control(fd int, request pmu.Request) error {
 	return nil
 }
 
-// Work is seen by what is enabled.
-func (k *Kernel) Work() error {
-	for _, e := range k.events {
-		e.worked = e.enabled
-	}
-	return nil
-}
-
 const enabledTime = 10_000 // ns
 
 func (k *Kernel) Read(fd int, b []byte) (int, error) {
@@ -156,12 +146,7 @@ func (k *Kernel) Read(fd int, b []byte) (int, error) {
 	}
 	for _, member := range e.group {
 		n, attr := uint64(1000), k.events[member].attr
-		switch {
-		case e.worked && k.Leaks != nil:
-			n = k.Leaks(attr)
-		case e.worked:
-			n = 0
-		case k.Counts != nil:
+		if k.Counts != nil {
 			n = k.Counts(attr)
 		}
 		words = append(words, n)

@@ -40,24 +40,23 @@ func predictions(ctx context.Context, asked predicting.Flags, code []byte, cpus 
 	if err != nil {
 		return nil, err
 	}
-	sources, err := asked.Sources(core)
+	models, err := asked.Open(core)
 	if err != nil {
 		return nil, err
 	}
-	for i, s := range sources {
-		name := asked.Models[i].Name
-		said, err := s.Predict(ctx, []string{fmt.Sprintf("%x", code)})
+	for _, m := range models {
+		said, err := m.Predict(ctx, []string{fmt.Sprintf("%x", code)})
 		if err != nil {
-			return nil, predicting.SourceError(name, err)
+			return nil, err
 		}
-		p := Prediction{Name: name, Source: s.String()}
+		p := Prediction{Name: m.Name, Source: m.String()}
 		if said[0].Known() {
 			p.Cycles = said[0].Cycles
 		} else {
 			p.Failure = said[0].Failure
 		}
 		if verbose {
-			p.View = predicting.View(ctx, s, code)
+			p.View = m.View(ctx, code)
 		}
 		list = append(list, p)
 	}

@@ -14,9 +14,16 @@ type HTML string
 // Writer collects markup.
 type Writer struct{ text strings.Builder }
 
-// Printf adds markup. Its arguments are text in an element or a quoted attribute, and are escaped unless they are
-// numbers or HTML.
+// Printf adds markup, as Sprintf makes it.
 func (w *Writer) Printf(format string, args ...any) {
+	w.text.WriteString(string(Sprintf(format, args...)))
+}
+
+func (w *Writer) HTML() HTML { return HTML(w.text.String()) }
+
+// Sprintf makes markup. Its arguments are text in an element or a quoted attribute, and are escaped unless they are
+// numbers or HTML.
+func Sprintf(format string, args ...any) HTML {
 	escaped := make([]any, len(args))
 	for i, arg := range args {
 		switch arg := arg.(type) {
@@ -26,7 +33,5 @@ func (w *Writer) Printf(format string, args ...any) {
 			escaped[i] = html.EscapeString(fmt.Sprint(arg))
 		}
 	}
-	fmt.Fprintf(&w.text, format, escaped...)
+	return HTML(fmt.Sprintf(format, escaped...))
 }
-
-func (w *Writer) HTML() HTML { return HTML(w.text.String()) }

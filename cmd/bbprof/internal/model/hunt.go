@@ -46,19 +46,25 @@ and in another layout.
 		Examples: `bbprof hunt -model llvm-mca-22 -report issues blocks.csv     a report for each class
 bbprof hunt -model exec:'python3 predict.py' -generate 20000
 `,
-		Exits: map[int]string{cli.ExitOK: "done, whatever was found", cli.ExitUsage: "bad usage, a file that cannot be read, or a tool that is not there or fails at all",
-			cli.ExitHost: "this host cannot measure, or no longer; what was found until then is reported", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted; what was found until then is reported"},
+		Exits: map[int]string{
+			cli.ExitOK:          "done, whatever was found",
+			cli.ExitUsage:       "bad usage, a file that cannot be read, or a tool that is not there or fails at all",
+			cli.ExitHost:        "this host cannot measure, or no longer; what was found until then is reported",
+			cli.ExitInternal:    "",
+			cli.ExitInterrupted: "interrupted; what was found until then is reported"},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			h := huntCmd{threshold: 0.2, blocks: 2000, generate: -1, seed: 1,
 				Flags: predicting.Flags{Timeout: huntTimeout}, SideBySide: measuring.SideBySide{Measuring: profiler.Options{Init: "distinct"}}}
 			f.Operands = &h.files
 			h.AddModel(f, "the model to find mistakes of")
-			cli.Parsed(f, &h.threshold, cli.ParseShare, "threshold", "P", "how far outside the interval a wrong prediction is, as a share of the cycles").Fallback = "20%"
+			cli.Parsed(f, &h.threshold, cli.ParseShare, "threshold", "P",
+				"how far outside the interval a wrong prediction is, as a share of the cycles").Fallback = "20%"
 			f.Text(&h.column, "column", "C", "the column of blocks, by name or number (default: hex, or the first)")
 			f.Number(&h.blocks, 0, "most", "look at no more than N blocks of the corpus, chosen at random")
 			cli.Parsed(f, &h.generate, func(s string) (int, error) {
 				return cli.WholeNumber(s, 0, 1<<30, "write a whole number from 0 on")
-			}, "generate", "N", "make up N blocks after the corpus: of instructions as frequent as there, and of what was found, changed (default: 4000 without a corpus)")
+			}, "generate", "N", "make up N blocks after the corpus: of instructions as frequent as there, "+
+				"and of what was found, changed (default: 4000 without a corpus)")
 			cli.Parsed(f, &h.time, cli.ParseDuration, "time", "TIME", "end the search after so long, such as 2m")
 			f.Text(&h.report, "report", "DIR", "write a report of each class into DIR: its .s, what the model says, what was measured and how to repeat that")
 			h.AddSettings(f)
@@ -88,7 +94,6 @@ type huntCmd struct {
 // huntTimeout is shorter than predicting.Timeout: tools may hang at generated blocks.
 const huntTimeout = 10 * time.Second
 
-// generatedAlone is how many blocks are generated without a corpus.
 const generatedAlone = 4000
 
 func (h *huntCmd) run(std cli.Streams) error {
@@ -112,11 +117,10 @@ func (h *huntCmd) run(std cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	sources, err := h.Sources(core)
+	models, err := h.Open(core)
 	if err != nil {
 		return err
 	}
-	source := sources[0]
 	if h.report != "" { // fail before measuring if it cannot be written
 		if err := os.MkdirAll(h.report, 0o777); err != nil {
 			return cli.BadUsage("-report %s: %w", h.report, err)
@@ -129,53 +133,34 @@ func (h *huntCmd) run(std cli.Streams) error {
 		return err
 	}
 	defer workers.Close()
-	m := &huntMeasurer{workers: workers, retries: h.Retries, width: h.renameWidth()}
-	labelled := &labelledSource{Source: source, name: h.Models[0].Name}
-	found, err := h.hunt(ctx, std, m, labelled, corpus)
-	return h.finish(std, source, &found, cmp.Or(err, labelled.failed()))
+	m := &huntMeasurer{workers: workers, retries: h.Retries, width: host.Detect(h.Measuring.CPUs...).DispatchWidth}
+	model := &watchedModel{Model: models[0]}
+	found, err := h.hunt(ctx, std, m, model, corpus)
+	return h.finish(std, model.Source, &found, cmp.Or(err, model.Failed(model.said)))
 }
 
-// labelledSource adds the model's name to its errors.
-type labelledSource struct {
-	predict.Source
-	name     string
-	answered bool
-	died     int // blocks
-	why      string
+// watchedModel remembers what the model said, to tell whether it failed at every block.
+type watchedModel struct {
+	predicting.Model
+	said []score.Prediction
 }
 
-func (s *labelledSource) Predict(ctx context.Context, blocks []string) ([]score.Prediction, error) {
-	predictions, err := s.Source.Predict(ctx, blocks)
-	if err != nil {
-		err = predicting.SourceError(s.name, err)
-	}
-	for _, p := range predictions {
-		if !p.Died {
-			s.answered = true
-			continue
-		}
-		s.died, s.why = s.died+1, p.Failure
-	}
-	return predictions, err
+func (m *watchedModel) Predict(ctx context.Context, blocks []string) ([]score.Prediction, error) {
+	list, err := m.Model.Predict(ctx, blocks)
+	m.said = append(m.said, list...)
+	return list, err
 }
 
-// failed returns an error if the model failed at every block. The source itself gives up only after several.
-func (s *labelledSource) failed() error {
-	if s.answered || s.died == 0 {
-		return nil
-	}
-	return cli.BadUsage("-model %s: it has failed at each of %s: %s", s.name, words.Plural(s.died, "block"), s.why)
-}
-
-func (h *huntCmd) hunt(ctx context.Context, std cli.Streams, m hunt.Measurer, source predict.Source, corpus []string) (hunt.Findings, error) {
+func (h *huntCmd) hunt(ctx context.Context, std cli.Streams, m hunt.Measurer, model hunt.Predictor, corpus []string) (hunt.Findings, error) {
 	began := time.Now()
 	meter := cli.NewMeter(h.out.Notes(std))
 	defer meter.End()
-	found, err := hunt.Hunt(ctx, m, source, corpus, hunt.Options{
+	found, err := hunt.Hunt(ctx, m, model, corpus, hunt.Options{
 		Threshold: h.threshold, Generate: h.generate, Seed: h.seed, Usable: hunt.NewForms(forms.Select(nil, false)),
 		Enough: func() bool { return h.time > 0 && time.Since(began) > h.time },
-		Progress: func(p hunt.Progress) {
-			meter.Show(time.Now(), float64(p.Surveyed)/float64(max(1, p.Of)), fmt.Sprintf("%d of %d blocks, %d wrong, %d classes", p.Surveyed, p.Of, p.Wrong, p.Classes))
+		Progress: func(surveyed, of, wrong, classes int) {
+			text := fmt.Sprintf("%d of %d blocks, %d wrong, %d classes", surveyed, of, wrong, classes)
+			meter.Show(time.Now(), float64(surveyed)/float64(max(1, of)), text)
 		},
 	})
 	if err == nil {
@@ -192,8 +177,8 @@ func (h *huntCmd) finish(std cli.Streams, source predict.Source, found *hunt.Fin
 	if err != nil && !cli.Stopped(err) && found.Surveyed == 0 {
 		return err
 	}
-	name := source.String()
-	if err := h.out.Write(std, h.json(name, h.threshold, found, cli.Stopped(err)), huntText(name, h.threshold, found)); err != nil {
+	result := &huntResult{source.String(), h.threshold, string(host.Detect(h.Measuring.CPUs...).Microarchitecture), found, cli.Stopped(err)}
+	if err := h.out.Write(std, result, result.text()); err != nil {
 		return err
 	}
 	var reports error
@@ -211,12 +196,6 @@ func (h *huntCmd) finish(std cli.Streams, source predict.Source, found *hunt.Fin
 		fmt.Fprintln(std.Err, "bbprof: the search ended early; this is what was found until then")
 	}
 	return cmp.Or(err, reports)
-}
-
-// renameWidth returns this core's rename width, 0 if unknown.
-func (h *huntCmd) renameWidth() int {
-	core, _ := predict.CoreOf(string(host.Detect(h.Measuring.CPUs...).Microarchitecture))
-	return core.Issue
 }
 
 // corpus reads the files' blocks in random order, at most h.blocks.
@@ -275,7 +254,10 @@ func (m *huntMeasurer) Measure(ctx context.Context, cases []hunt.Case, how hunt.
 // faster than later ones are renamed. So an interval below the slots' limit is extended up to it.
 func measurementOf(r *profiler.Result, width int) hunt.Measurement {
 	m := hunt.Measurement{Cycles: r.Cycles, Low: r.CILow, High: r.CIHigh, Result: r}
-	slots := float64(r.Instructions) / float64(max(1, width))
+	slots := 0.0
+	if width > 0 { // known
+		slots = float64(r.Instructions) / float64(width)
+	}
 	others := len(r.Warnings)
 	if r.Impossible == profiler.BelowDispatch {
 		others-- // says the same
@@ -293,74 +275,18 @@ func measurementOf(r *profiler.Result, width int) hunt.Measurement {
 	return m
 }
 
-type huntJSON struct {
+type huntResult struct {
 	Model     string  `json:"model"`
 	Threshold float64 `json:"threshold"`
 	Core      string  `json:"core"`
 	*hunt.Findings
-	Interrupted bool            `json:"interrupted,omitempty"`
-	Classes     []huntClassJSON `json:"classes"`
+	Interrupted bool `json:"interrupted,omitempty"`
 }
 
-type huntClassJSON struct {
-	Hex       string            `json:"hex"`
-	Set       string            `json:"set,omitempty"`
-	Block     string            `json:"block"`
-	Error     string            `json:"error"`
-	Predicted score.Number      `json:"predicted"`
-	Cycles    float64           `json:"cycles"`
-	Low       float64           `json:"ci_low"`
-	High      float64           `json:"ci_high"`
-	Share     score.Number      `json:"share"`
-	Blocks    int               `json:"blocks"`
-	Members   []huntVariantJSON `json:"same_error"`
-	Others    []huntVariantJSON `json:"not_so"`
-	Opinions  []huntOpinionJSON `json:"opinions"`
-}
-
-type huntVariantJSON struct {
-	Hex       string       `json:"hex"`
-	Block     string       `json:"block"`
-	Differs   string       `json:"differs_in"`
-	Predicted score.Number `json:"predicted"`
-	Cycles    float64      `json:"cycles"`
-}
-
-type huntOpinionJSON struct {
-	How     string       `json:"how"`
-	Cycles  score.Number `json:"cycles"`
-	Low     score.Number `json:"ci_low"`
-	High    score.Number `json:"ci_high"`
-	Warning string       `json:"not_measured,omitempty"`
-}
-
-func (h *huntCmd) json(model string, threshold float64, f *hunt.Findings, interrupted bool) huntJSON {
-	j := huntJSON{Model: model, Threshold: threshold, Core: string(host.Detect(h.Measuring.CPUs...).Microarchitecture), Findings: f, Interrupted: interrupted, Classes: []huntClassJSON{}}
-	for i := range f.Classes {
-		c := &f.Classes[i]
-		k := huntClassJSON{Hex: c.Hex, Set: c.Set, Block: c.Text, Error: c.Sign.String(), Predicted: score.Number(c.Predicted.Cycles), Cycles: c.Cycles, Low: c.Low, High: c.High,
-			Share: c.Share, Blocks: c.Blocks, Members: []huntVariantJSON{}, Others: []huntVariantJSON{}}
-		for _, v := range c.Variants {
-			line := huntVariantJSON{v.Hex, v.Text, string(v.Dimension), score.Number(v.Predicted.Cycles), v.Cycles}
-			if v.Sign == c.Sign {
-				k.Members = append(k.Members, line)
-			} else {
-				k.Others = append(k.Others, line)
-			}
-		}
-		for _, how := range hunt.Opinions() {
-			if m, ok := c.Opinions[how]; ok {
-				k.Opinions = append(k.Opinions, huntOpinionJSON{string(how), score.Number(m.Cycles), score.Number(m.Low), score.Number(m.High), m.Why})
-			}
-		}
-		j.Classes = append(j.Classes, k)
-	}
-	return j
-}
-
-func huntText(model string, threshold float64, f *hunt.Findings) string {
+func (f *huntResult) text() string {
 	var w strings.Builder
-	fmt.Fprintf(&w, "%s: %d of %s wrong by more than %.3g %%; %s\n", model, f.Wrong, words.Plural(f.Surveyed, "block"), 100*threshold, words.Plural(len(f.Classes), "class"))
+	fmt.Fprintf(&w, "%s: %d of %s wrong by more than %.3g %%; %s\n",
+		f.Model, f.Wrong, words.Plural(f.Surveyed, "block"), 100*f.Threshold, words.Plural(len(f.Classes), "class"))
 	if f.Error > 0 {
 		fmt.Fprintf(&w, "blocks with one of them hold %.1f %% of the corpus' excess error\n", 100*float64(f.Explained))
 	}
@@ -370,7 +296,15 @@ func huntText(model string, threshold float64, f *hunt.Findings) string {
 	t := cli.NewTable("rrlrrrl", "share", "blocks", "model is", "predicted", "measured", "ratio", "smallest block, and what shows the same")
 	for i := range f.Classes {
 		c := &f.Classes[i]
-		t.Row(c.Share.Percent()+" %", strconv.Itoa(c.Blocks), c.Sign.String(), twoDigits(c.Predicted.Cycles), twoDigits(c.Cycles), twoDigits(c.Predicted.Cycles/c.Cycles), c.Text+strings.ReplaceAll(setFlag(c.Set), " -set", ", with")+doubts(c))
+		block := c.Text
+		if c.Set != "" {
+			block += ", with " + c.Set
+		}
+		if list := c.Doubts(); len(list) > 0 {
+			block += "  [not in: " + strings.Join(list, ", ") + "]"
+		}
+		t.Row(c.Share.Percent()+" %", strconv.Itoa(c.Blocks), c.Sign.String(), twoDigits(c.Predicted.Cycles), twoDigits(c.Cycles),
+			twoDigits(c.Predicted.Cycles/c.Cycles), block)
 		if same := c.Same(); len(same) > 0 {
 			t.Row("", "", "", "", "", "", "  also "+shortened(same, 6))
 		}
@@ -388,27 +322,13 @@ func shortened(list []string, n int) string {
 	return fmt.Sprintf("%s; and %d more", strings.Join(list[:n], "; "), len(list)-n)
 }
 
-// doubts names the second opinions that do not show the error.
-func doubts(c *hunt.Class) string {
-	var list []string
-	for _, how := range hunt.Opinions() {
-		if m, ok := c.Opinions[how]; ok && !c.Shared(m) {
-			list = append(list, string(how))
-		}
-	}
-	if len(list) == 0 {
-		return ""
-	}
-	return "  [not in: " + strings.Join(list, ", ") + "]"
-}
-
 // writeReports writes two files per class: its assembly, and what an issue about it needs.
 func (h *huntCmd) writeReports(source predict.Source, found *hunt.Findings) error {
 	for i := range found.Classes {
 		c := &found.Classes[i]
 		name := fmt.Sprintf("%03d-%s", i+1, slug(c))
 		e := predict.Explanation{Assembly: "\t.intel_syntax noprefix\n\t" + strings.ReplaceAll(c.Text, "; ", "\n\t") + "\n"}
-		if x, ok := source.(predict.Explainer); ok {
+		if x, ok := source.(*predict.MCA); ok {
 			if said, err := x.Explain(context.Background(), c.Hex, name+".s"); err == nil {
 				e = said
 			}
@@ -423,7 +343,6 @@ func (h *huntCmd) writeReports(source predict.Source, found *hunt.Findings) erro
 	return nil
 }
 
-// slug returns a class's name for files.
 func slug(c *hunt.Class) string {
 	const longest = 40
 	name := strings.Map(func(r rune) rune {
@@ -438,68 +357,47 @@ func slug(c *hunt.Class) string {
 
 func (h *huntCmd) reportOf(source predict.Source, c *hunt.Class, e predict.Explanation) string {
 	var w strings.Builder
-	fmt.Fprintf(&w, "# %s: predicted %.2f cycles, measured %.2f\n\n", c.Text, c.Predicted.Cycles, c.Cycles)
-	fmt.Fprintf(&w, "```\n%s```\n\n", e.Assembly)
-	fmt.Fprintf(&w, "%s predicts %.3f cycles an iteration at steady state: %s by a factor of %.2f.\n\n", source, c.Predicted.Cycles, c.Sign, max(c.Predicted.Cycles/c.Cycles, c.Cycles/c.Predicted.Cycles))
-	writeMeasurements(&w, c)
-	info := host.Detect(h.Measuring.CPUs...)
-	fmt.Fprintf(&w, "\nCPU: %s (%s, family %#x, model %#x); kernel %s; %s.\n", strings.TrimSpace(info.Brand), info.Microarchitecture, info.Family, info.Model, host.Kernel(), cli.Version())
-	fmt.Fprintf(&w, "To measure it again: `bbprof -init distinct%s -hex %s`\n", setFlag(c.Set), c.Hex)
-	if r := c.Result; r != nil {
-		w.WriteString("\n## Evidence\n\n")
-		for _, line := range r.Evidence {
-			fmt.Fprintf(&w, "- %s, %s: %s\n", line.Invariant, line.Kind, line.Detail)
-		}
-		for _, warning := range r.Warnings {
-			fmt.Fprintf(&w, "- warning: %s\n", warning)
-		}
-	}
-	writeVariants(&w, c)
-	if e.Output != "" {
-		fmt.Fprintf(&w, "\n## What the model says\n\n```\n$ %s\n%s```\n", e.Command, strings.TrimLeft(e.Output, "\n"))
-	}
-	return w.String()
-}
-
-// setFlag returns the flag that sets the initial registers of a shrunk block.
-func setFlag(set string) string {
-	if set == "" {
-		return ""
-	}
-	return " -set " + set
-}
-
-func writeMeasurements(w *strings.Builder, c *hunt.Class) {
-	w.WriteString("| measured | cycles | 95 % interval | |\n|---|---|---|---|\n")
-	row := func(how string, m hunt.Measurement) {
+	write := func(format string, args ...any) { fmt.Fprintf(&w, format, args...) }
+	write("# %s: predicted %.2f cycles, measured %.2f\n\n", c.Text, c.Predicted.Cycles, c.Cycles)
+	write("```\n%s```\n\n", e.Assembly)
+	ratio := c.Predicted.Cycles / c.Cycles
+	write("%s predicts %.3f cycles an iteration at steady state: %s by a factor of %.2f.\n\n", source, c.Predicted.Cycles, c.Sign, max(ratio, 1/ratio))
+	write("| measured | cycles | 95 %% interval | |\n|---|---|---|---|\n")
+	for _, m := range append([]hunt.Opinion{{How: hunt.Survey, Measurement: c.Measurement}}, c.Opinions...) {
 		switch {
 		case m.Why != "":
-			fmt.Fprintf(w, "| %s | | | %s |\n", how, strings.ReplaceAll(m.Why, "|", "/"))
-		case c.Shared(m):
-			fmt.Fprintf(w, "| %s | %.3f | %.3f to %.3f | |\n", how, m.Cycles, m.Low, m.High)
+			write("| %s | | | %s |\n", m.How, strings.ReplaceAll(m.Why, "|", "/"))
+		case c.Shared(m.Measurement):
+			write("| %s | %.3f | %.3f to %.3f | |\n", m.How, m.Cycles, m.Low, m.High)
 		default:
-			fmt.Fprintf(w, "| %s | %.3f | %.3f to %.3f | does not show the error |\n", how, m.Cycles, m.Low, m.High)
+			write("| %s | %.3f | %.3f to %.3f | does not show the error |\n", m.How, m.Cycles, m.Low, m.High)
 		}
 	}
-	row(string(hunt.Survey), c.Measurement)
-	for _, how := range hunt.Opinions() {
-		if m, ok := c.Opinions[how]; ok {
-			row(string(how), m)
+	info, set := host.Detect(h.Measuring.CPUs...), ""
+	if c.Set != "" {
+		set = " -set " + c.Set
+	}
+	write("\nCPU: %s (%s, family %#x, model %#x); kernel %s; %s.\n",
+		strings.TrimSpace(info.Brand), info.Microarchitecture, info.Family, info.Model, host.Kernel(), cli.Version())
+	write("To measure it again: `bbprof -init distinct%s -hex %s`\n", set, c.Hex)
+	if r := c.Result; r != nil {
+		write("\n## Evidence\n\n")
+		for _, line := range r.Evidence {
+			write("- %s, %s: %s\n", line.Invariant, line.Kind, line.Detail)
+		}
+		for _, warning := range r.Warnings {
+			write("- warning: %s\n", warning)
 		}
 	}
-}
-
-// writeVariants lists the neighbours and whether they show the error.
-func writeVariants(w *strings.Builder, c *hunt.Class) {
-	if len(c.Variants) == 0 {
-		return
+	if len(c.Variants) > 0 {
+		write("\n## Neighbours\n\n| block | differs in | predicted | measured | the same error |\n|---|---|---|---|---|\n")
 	}
-	w.WriteString("\n## Neighbours\n\n| block | differs in | predicted | measured | the same error |\n|---|---|---|---|---|\n")
 	for _, v := range c.Variants {
-		same := "no"
-		if v.Sign == c.Sign {
-			same = "yes"
-		}
-		fmt.Fprintf(w, "| `%s` | %s | %.2f | %.2f | %s |\n", v.Text, v.Dimension, v.Predicted.Cycles, v.Cycles, same)
+		same := map[bool]string{true: "yes", false: "no"}[v.Same]
+		write("| `%s` | %s | %.2f | %.2f | %s |\n", v.Text, v.Dimension, v.Predicted.Cycles, v.Cycles, same)
 	}
+	if e.Output != "" {
+		write("\n## What the model says\n\n```\n$ %s\n%s```\n", e.Command, strings.TrimLeft(e.Output, "\n"))
+	}
+	return w.String()
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/hunt"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/predicting"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -88,7 +89,7 @@ func TestHuntEnds(t *testing.T) {
 		std := cli.Streams{Out: &stdout, Err: &stderr}
 		h := &huntCmd{threshold: 0.2, report: c.report}
 		h.out.Quiet = true
-		got, err := h.hunt(t.Context(), std, c.m, &labelledSource{Source: c.model, name: "3"}, []string{"4801d8"})
+		got, err := h.hunt(t.Context(), std, c.m, predicting.Model{Name: "3", Source: c.model}, []string{"4801d8"})
 		code := cli.Finish("hunt", h.finish(std, c.model, &got, err), measuring.Explain, std)
 		if code != c.want || !strings.HasPrefix(stdout.String(), c.stdout) || (c.stdout == "") != (stdout.String() == "") ||
 			!strings.HasPrefix(stderr.String(), c.stderr) || (c.stderr == "") != (stderr.String() == "") {

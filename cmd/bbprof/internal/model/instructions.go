@@ -6,31 +6,32 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/forms"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/tables"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/predicting"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
+	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
 )
 
 func instructionsCommand() *cli.Command {
 	return &cli.Command{
-		Name:     "instructions",
-		Summary:  "measure latency and throughput of instructions, one by one",
-		Synopsis: []string{"instructions [flags]", "instructions -against FILE TABLE  (nothing is measured)", "instructions -model SOURCE -report FILE NAME.json  (of -resources; nothing is measured)"},
+		Name:    "instructions",
+		Summary: "measure latency and throughput of instructions, one by one",
+		Synopsis: []string{"instructions [flags]",
+			"instructions -against FILE TABLE  (nothing is measured)",
+			"instructions -model SOURCE -report FILE NAME.json  (of -resources; nothing is measured)"},
 		About: `It writes a table with a row for each instruction form that bbprof can encode: the mnemonic with
 kinds of operands, such as add r64, m64. latency is the largest from a register or the flags to a
 register or the flags; the column latencies has each pair of operands, counted from 1: 2 to 1 is
@@ -44,26 +45,33 @@ Intervals are of 95 %; that of a throughput that varies (throughput_note) holds 
 bbprof instructions -against yesterday.csv today.csv   how far two tables agree, and where not
 bbprof instructions -resources zen4 -o table.csv       and what the forms compete for
 `,
-		Exits: map[int]string{cli.ExitOK: "done, whether or not every form has a number", cli.ExitUsage: "", cli.ExitHost: "", cli.ExitInternal: "", cli.ExitInterrupted: "interrupted; nothing is written"},
+		Exits: map[int]string{cli.ExitOK: "done, whether or not every form has a number",
+			cli.ExitUsage: "", cli.ExitHost: "", cli.ExitInternal: "",
+			cli.ExitInterrupted: "interrupted; nothing is written"},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			// Most blocks take a millisecond or two. Blocks that never reach the precision, such as 512-bit operations of two
 			// unlike units, would take the usual three seconds each.
 			c := instructionsCmd{SideBySide: measuring.SideBySide{Measuring: profiler.Options{Init: "distinct", Budget: 150 * time.Millisecond}}}
 			cli.Parsed(f, &c.match, regexp.Compile, "match", "REGEXP", "only forms whose mnemonic matches")
 			f.Toggle(&c.all, "all", "masked, broadcasting and rounding forms, too")
-			f.Text(&c.list, "list", "FILE", "only forms that the file names: one a line, or the first column of a table that this command wrote")
-			f.Text(&c.snippets, "snippets", "FILE", "instead of forms, the blocks of llvm-exegesis -benchmark-phase=assemble-measured-code")
 			f.Operands = &c.tables
-			f.List(&c.against, "against", "FILE", "compare with another table of bbprof's, one with columns form,latency,throughput, a text of InstLatx64 or uops.info's instructions.xml#CORE; may be repeated. The table itself goes to -o FILE")
+			f.List(&c.against, "against", "FILE",
+				"compare with another table of bbprof's, one with columns form,latency,throughput, "+
+					"a text of InstLatx64 or uops.info's instructions.xml#CORE; may be repeated. "+
+					"The table itself goes to -o FILE")
 			c.out.AddFile(f)
 			cli.Choice(f, &c.format, []resultfile.Format{resultfile.CSV, resultfile.JSON, resultfile.Parquet, ibench}, "format", "F",
 				"csv, with a header; jsonl, an object a line; parquet; or ibench, for osaca --import ibench (default: as FILE is called, or csv)")
 			f.Section("Models")
-			f.Text(&c.exegesis, "exegesis", "NAME", "write NAME-latency.yaml and NAME-inverse_throughput.yaml as llvm-exegesis does, for its -mode=analysis; needs llvm-mc")
+			f.Text(&c.exegesis, "exegesis", "NAME",
+				"write NAME-latency.yaml and NAME-inverse_throughput.yaml as llvm-exegesis does, for its -mode=analysis; needs llvm-mc")
 			c.AddModel(f, "find where this model, such as llvm-mca-22, has other numbers; what bbprof score -h lists")
 			c.AddSettings(f)
 			cli.OutputFile(f, &c.report, "report", "FILE", "write where the model disagrees beyond the intervals, the worst first, as text")
-			cli.OutputFile(f, &c.resources, "resources", "NAME", "find which units and other resources of the core the forms compete for, and write NAME.json and NAME.csv: how much of each a form takes; NAME.html shows it. The table itself goes to -o FILE")
+			cli.OutputFile(f, &c.resources, "resources", "NAME",
+				"find which units and other resources of the core the forms compete for, "+
+					"and write NAME.json and NAME.csv: how much of each a form takes; NAME.html shows it. "+
+					"The table itself goes to -o FILE")
 			f.Text(&c.corpus, "corpus", "FILE", "with -model and a table of resources: list the forms of these blocks only, the most frequent first")
 			c.SideBySide.Declare(f)
 			return c.run
@@ -76,8 +84,6 @@ type instructionsCmd struct {
 	measuring.SideBySide
 	match     *regexp.Regexp
 	all       bool
-	list      string
-	snippets  string
 	resources string
 	corpus    string
 	exegesis  string
@@ -92,39 +98,53 @@ func (c *instructionsCmd) run(std cli.Streams) error {
 	if err := c.check(std); err != nil {
 		return err
 	}
-	there, err := c.readAgainst()
+	var there []tables.Table
+	for _, name := range c.against {
+		t, err := readNumbers(name)
+		if err != nil {
+			return cli.BadUsage("-against: %w", err)
+		}
+		there = append(there, t)
+	}
+	core, err := c.NamedCore(c.Measuring.CPUs...)
 	if err != nil {
 		return err
 	}
-	if len(c.tables) > 0 && (len(c.tables) > 1 || !isResources(c.tables[0])) {
-		return c.compareTables(std, there)
+	switch {
+	case len(c.tables) == 1 && isResources(c.tables[0]):
+		models, err := c.Open(core)
+		if err != nil {
+			return err
+		}
+		return c.judgeTable(std, c.tables[0], models)
+	case len(c.tables) > 1, len(c.tables) == 1 && len(there) == 0:
+		return cli.BadUsage("unexpected argument %q; name a table with -against FILE, to compare the two", c.tables[0])
+	case len(c.tables) == 1:
+		here, err := readNumbers(c.tables[0])
+		if err != nil {
+			return cli.Usage(err)
+		}
+		return c.out.Write(std, nil, agreements(here, there))
 	}
-	core, _ := predict.CoreOf(string(host.Detect(c.Measuring.CPUs...).Microarchitecture))
-	sources, err := c.Sources(core)
+	models, err := c.Open(core)
 	if err != nil {
 		return err
-	}
-	if len(c.tables) > 0 {
-		return c.judgeTable(std, c.tables[0], sources)
 	}
 	plans, err := c.plans()
 	if err != nil {
 		return cli.Usage(err)
 	}
-	if err := c.checkExegesis(); err != nil {
+	if err := c.checkExegesis(core); err != nil {
 		return err
 	}
 	ctx, stop := cli.UntilSignal()
 	defer stop()
 	rows, err := c.measure(ctx, std, plans)
-	if errors.Is(err, instructions.ErrInterrupted) {
-		return cli.Exit(cli.ExitInterrupted)
-	}
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(c.out.Notes(std), "bbprof: %s\n", instructionsSummary(rows))
-	return c.writeAll(ctx, std, rows, there, sources, core)
+	return c.writeAll(ctx, std, rows, there, models, core)
 }
 
 func (c *instructionsCmd) check(std cli.Streams) error {
@@ -143,142 +163,70 @@ func (c *instructionsCmd) check(std cli.Streams) error {
 	return nil
 }
 
-func (c *instructionsCmd) readAgainst() (there []instructions.Table, err error) {
-	for _, name := range c.against {
-		numbers, err := readNumbers(name)
-		if err != nil {
-			return nil, cli.BadUsage("-against: %w", err)
-		}
-		there = append(there, numbers)
-	}
-	return there, nil
-}
-
-// compareTables compares an existing table with others.
-func (c *instructionsCmd) compareTables(std cli.Streams, there []instructions.Table) error {
-	if len(c.tables) > 1 || len(there) == 0 {
-		return cli.BadUsage("unexpected argument %q; name a table with -against FILE, to compare the two", c.tables[0])
-	}
-	here, err := readNumbers(c.tables[0])
-	if err != nil {
-		return cli.Usage(err)
-	}
-	return c.out.Stream(std, func(w io.Writer) error { return writeAgreements(w, here, c.against, there) })
-}
-
 // writeAll writes the table first, since later steps may fail.
-func (c *instructionsCmd) writeAll(ctx context.Context, std cli.Streams, rows []instructions.Row, there []instructions.Table, sources []predict.Source, core predict.Core) error {
-	unnamed := c.nameOpcodes(ctx, rows) // not fatal to the table
+func (c *instructionsCmd) writeAll(ctx context.Context, std cli.Streams, rows []instructions.Row, there []tables.Table,
+	models []predicting.Model, core cpu.Core) error {
+	var unnamed error // not fatal to the table
+	if tool, _ := c.llvmMC(ctx, core); tool != "" {
+		unnamed = instructions.NameOpcodes(ctx, tool, rows)
+	}
 	if c.out.File != "" || len(there) == 0 && c.resources == "" {
 		if err := c.out.Stream(std, func(w io.Writer) error { return writeInstructions(w, c.format, rows) }); err != nil {
 			return err
 		}
 	}
-	if len(there) > 0 {
-		if err := writeAgreements(std.Out, numbersOf(rows), c.against, there); err != nil {
-			return err
-		}
+	if err := cli.WriteText(std, agreements(numbersOf(rows), there)); err != nil {
+		return err
 	}
 	if unnamed != nil {
 		return unnamed
 	}
-	if err := c.writeExegesis(std, rows, cmp.Or(c.MCPU, core.LLVM, "generic")); err != nil {
-		return err
+	if c.exegesis != "" {
+		if err := c.writeExegesis(std, rows, cmp.Or(c.MCPU, core.LLVM, "generic")); err != nil {
+			return err
+		}
 	}
 	if c.resources != "" {
 		if err := c.findResources(ctx, std, rows); err != nil {
 			return err
 		}
 	}
-	if len(sources) == 0 {
+	if len(models) == 0 {
 		return nil
 	}
-	return c.disagree(ctx, std, rows, sources[0])
+	return c.disagree(ctx, std, rows, models[0])
 }
 
-func (c *instructionsCmd) plans() (plans []instructions.Plan, err error) {
-	if c.snippets != "" {
-		f, err := os.Open(c.snippets)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		if plans, err = instructions.ReadSnippets(f); err != nil {
-			return nil, fmt.Errorf("-snippets %s: %w", c.snippets, err)
-		}
-		return plans, nil
-	}
-	chosen := forms.Select(c.match, c.all || c.list != "")
-	if c.list != "" {
-		if chosen, err = listed(c.list, chosen); err != nil {
-			return nil, fmt.Errorf("-list %s: %w", c.list, err)
-		}
-	}
+func (c *instructionsCmd) plans() ([]instructions.Plan, error) {
+	chosen := forms.Select(c.match, c.all)
 	if len(chosen) == 0 {
 		return nil, fmt.Errorf("no form's mnemonic matches -match %s", c.match)
 	}
-	plans = make([]instructions.Plan, len(chosen))
+	plans := make([]instructions.Plan, len(chosen))
 	for i := range chosen {
 		plans[i] = instructions.NewPlan(&chosen[i])
 	}
 	return plans, nil
 }
 
-func listed(name string, all []asm.Form) (chosen []asm.Form, err error) {
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return nil, err
-	}
-	known := map[string]asm.Form{}
-	for i := range all {
-		known[all[i].Name()] = all[i]
-	}
-	for n, line := range strings.Split(string(text), "\n") {
-		form := strings.TrimSpace(line)
-		if quoted, ok := strings.CutPrefix(form, `"`); ok { // from a table: names hold commas
-			form, _, _ = strings.Cut(quoted, `"`)
-		}
-		f, ok := known[form]
-		if bare, _, table := strings.Cut(form, ","); !ok && table {
-			f, ok = known[bare]
-		}
-		switch {
-		case ok:
-			chosen = append(chosen, f)
-		case form != "" && n > 0, form != "" && !strings.HasPrefix(form, "form"):
-			return nil, fmt.Errorf("line %d: there is no form %q; bbprof instructions -match MNEMONIC lists a mnemonic's forms", n+1, form)
-		}
-	}
-	return chosen, nil
-}
-
 // llvmMC returns the llvm-mc of the model's version, else the newest that can name opcodes; why says why one cannot.
-func (c *instructionsCmd) llvmMC(ctx context.Context) (tool string, why error) {
+func (c *instructionsCmd) llvmMC(ctx context.Context, core cpu.Core) (tool string, why error) {
 	version := ""
 	if len(c.Models) == 1 {
-		if v, ok := strings.CutPrefix(strings.Split(c.Models[0].Text, ",")[0], "llvm-mca"); ok {
+		name, _, _ := strings.Cut(c.Models[0].Text, ",")
+		if v, ok := strings.CutPrefix(name, "llvm-mca"); ok {
 			version = v
 		}
 	}
-	core, _ := predict.CoreOf(string(host.Detect(c.Measuring.CPUs...).Microarchitecture))
 	return instructions.MC(ctx, version, cmp.Or(c.MCPU, core.LLVM))
 }
 
-// nameOpcodes names opcodes if there is an llvm-mc.
-func (c *instructionsCmd) nameOpcodes(ctx context.Context, rows []instructions.Row) error {
-	tool, _ := c.llvmMC(ctx)
-	if tool == "" {
-		return nil
-	}
-	return instructions.NameOpcodes(ctx, tool, rows)
-}
-
 // checkExegesis reports what -exegesis lacks before measuring.
-func (c *instructionsCmd) checkExegesis() error {
+func (c *instructionsCmd) checkExegesis(core cpu.Core) error {
 	if c.exegesis == "" {
 		return nil
 	}
-	if _, why := c.llvmMC(context.Background()); why != nil && c.snippets == "" {
+	if _, why := c.llvmMC(context.Background(), core); why != nil {
 		return cli.BadUsage("-exegesis %s: %w; Debian has it in package llvm-22", c.exegesis, why)
 	}
 	for _, mode := range instructions.ExegesisModes() {
@@ -292,27 +240,24 @@ func (c *instructionsCmd) checkExegesis() error {
 func (c *instructionsCmd) exegesisFile(mode string) string { return c.exegesis + "-" + mode + ".yaml" }
 
 func (c *instructionsCmd) writeExegesis(std cli.Streams, rows []instructions.Row, cpu string) error {
-	if c.exegesis == "" {
-		return nil
-	}
-	var nothing []error
+	written := 0
 	for _, mode := range instructions.ExegesisModes() {
 		documents, name := 0, c.exegesisFile(mode)
 		err := cli.WriteWhole(name, func(w io.Writer) (err error) {
 			documents, err = instructions.WriteExegesis(w, rows, mode, cpu)
 			return err
 		})
-		switch none := (*instructions.NothingError)(nil); {
+		switch none := instructions.NothingError(""); {
 		case errors.As(err, &none):
-			nothing = append(nothing, fmt.Errorf("%s is not written: %w", name, none))
-			fmt.Fprintf(std.Err, "bbprof: %v\n", nothing[len(nothing)-1])
+			fmt.Fprintf(std.Err, "bbprof: %s is not written: %v\n", name, none)
 		case err != nil:
 			return fmt.Errorf("-exegesis: %w", err)
 		default:
+			written++
 			fmt.Fprintf(c.out.Notes(std), "bbprof: %s has %s for %s\n", name, words.Plural(documents, "result"), cpu)
 		}
 	}
-	if len(nothing) == len(instructions.ExegesisModes()) {
+	if written == 0 {
 		return cli.BadUsage("-exegesis %s: there is nothing to write", c.exegesis)
 	}
 	return nil
@@ -344,59 +289,60 @@ type instructionColumn struct {
 }
 
 // instructionColumns lists the table's columns. The first four keep place and name.
-var instructionColumns = func() []instructionColumn {
-	text := func(name string, of func(*instructions.Row) string) instructionColumn {
-		return instructionColumn{resultfile.Column{Name: name, Type: resultfile.Text}, of}
+var instructionColumns = func() (list []instructionColumn) {
+	text := func(name string, of func(*instructions.Row) string) {
+		list = append(list, instructionColumn{resultfile.Column{Name: name, Type: resultfile.Text}, of})
 	}
-	measured := func(name string, which func(*instructions.Row) *instructions.Measurement, of func(*instructions.Measurement) string) instructionColumn {
-		return text(name, func(r *instructions.Row) string {
-			if m := which(r); m != nil {
-				return of(m)
+	type which = func(*instructions.Row) *instructions.Measurement
+	measured := func(name string, m which, of func(*instructions.Measurement) string) {
+		text(name, func(r *instructions.Row) string {
+			if m(r) == nil {
+				return ""
 			}
-			return ""
+			return of(m(r))
 		})
 	}
 	const decimals = 3 // finer than most intervals
-	cycles := func(name string, which func(*instructions.Row) *instructions.Measurement, of func(instructions.Value) float64) instructionColumn {
-		c := measured(name, which, func(m *instructions.Measurement) string { return strconv.FormatFloat(of(m.Value), 'f', decimals, 64) })
-		c.Type, c.Decimals = resultfile.Number, decimals
-		return c
+	cycles := func(name string, m which, of func(instructions.Value) float64) {
+		measured(name, m, func(m *instructions.Measurement) string { return strconv.FormatFloat(of(m.Value), 'f', decimals, 64) })
+		last := &list[len(list)-1]
+		last.Type, last.Decimals = resultfile.Number, decimals
 	}
 	latency := func(r *instructions.Row) *instructions.Measurement { return r.Latency }
 	throughput := func(r *instructions.Row) *instructions.Measurement { return r.Throughput }
 	value := func(v instructions.Value) float64 { return v.Cycles }
 	low := func(v instructions.Value) float64 { return v.Low }
 	high := func(v instructions.Value) float64 { return v.High }
-	evidence := func(m *instructions.Measurement) string { return m.Result.Evidence }
-	block := func(m *instructions.Measurement) string { return m.Block }
-	flags := func(m *instructions.Measurement) string { return m.Flags }
-	return []instructionColumn{
-		text("form", func(r *instructions.Row) string { return r.Name }),
-		text("status", func(r *instructions.Row) string { return string(r.Status) }),
-		cycles("latency", latency, value),
-		cycles("throughput", throughput, value),
-		cycles("latency_low", latency, low),
-		cycles("latency_high", latency, high),
-		cycles("throughput_low", throughput, low),
-		cycles("throughput_high", throughput, high),
-		cycles("load_latency", func(r *instructions.Row) *instructions.Measurement { return r.Load }, value),
-		cycles("store_to_load", func(r *instructions.Row) *instructions.Measurement { return r.StoreToLoad }, value),
-		text("latencies", func(r *instructions.Row) string {
-			return r.List(instructions.Latency, instructions.Beside, instructions.OtherLatency, instructions.LoadLatency, instructions.StoreToLoad)
-		}),
-		text("throughputs", func(r *instructions.Row) string { return r.List(instructions.Throughput) }),
-		text("reason", func(r *instructions.Row) string { return r.Reason }),
-		text("detail", func(r *instructions.Row) string { return r.Detail }),
-		text("opcode", func(r *instructions.Row) string { return r.Opcode }),
-		measured("latency_evidence", latency, evidence),
-		measured("throughput_evidence", throughput, evidence),
-		measured("latency_block", latency, block),
-		measured("throughput_block", throughput, block),
-		measured("latency_note", latency, noteOf),
-		measured("throughput_note", throughput, noteOf),
-		measured("latency_flags", latency, flags),
-		measured("throughput_flags", throughput, flags),
+	text("form", func(r *instructions.Row) string { return r.Name })
+	text("status", func(r *instructions.Row) string { return string(r.Status) })
+	cycles("latency", latency, value)
+	cycles("throughput", throughput, value)
+	cycles("latency_low", latency, low)
+	cycles("latency_high", latency, high)
+	cycles("throughput_low", throughput, low)
+	cycles("throughput_high", throughput, high)
+	cycles("load_latency", func(r *instructions.Row) *instructions.Measurement { return r.Load }, value)
+	cycles("store_to_load", func(r *instructions.Row) *instructions.Measurement { return r.StoreToLoad }, value)
+	text("latencies", func(r *instructions.Row) string {
+		return r.List(instructions.Latency, instructions.OtherLatency, instructions.LoadLatency, instructions.StoreToLoad)
+	})
+	text("throughputs", func(r *instructions.Row) string { return r.List(instructions.Throughput) })
+	text("reason", func(r *instructions.Row) string { return r.Reason })
+	text("detail", func(r *instructions.Row) string { return r.Detail })
+	text("opcode", func(r *instructions.Row) string { return r.Opcode })
+	for _, c := range []struct {
+		name string
+		of   func(*instructions.Measurement) string
+	}{
+		{"evidence", func(m *instructions.Measurement) string { return m.Result.Evidence }},
+		{"block", func(m *instructions.Measurement) string { return m.Block }},
+		{"note", noteOf},
+		{"flags", func(m *instructions.Measurement) string { return m.Flags }},
+	} {
+		measured("latency_"+c.name, latency, c.of)
+		measured("throughput_"+c.name, throughput, c.of)
 	}
+	return list
 }()
 
 // noteOf explains a number that is not one fixed time.
@@ -444,16 +390,19 @@ func instructionCells(r *instructions.Row) (cells []string) {
 }
 
 func instructionsSummary(rows []instructions.Row) string {
-	count := map[string]int{}
+	measured, means, varying := 0, 0, 0
 	for i := range rows {
-		count[string(rows[i].Status)]++
+		if rows[i].Status == profiler.OK {
+			measured++
+		}
 		notes := noteOf(rows[i].Latency) + noteOf(rows[i].Throughput)
-		for _, kind := range []string{"mean", "varies"} {
-			if strings.Contains(notes, kind+":") {
-				count[kind]++
-			}
+		if strings.Contains(notes, "mean:") {
+			means++
+		}
+		if strings.Contains(notes, "varies:") {
+			varying++
 		}
 	}
 	return fmt.Sprintf("%s: %d measured, %d of them as a mean and %d with a throughput that varies; %d not measured",
-		words.Plural(len(rows), "form"), count["ok"], count["mean"], count["varies"], len(rows)-count["ok"])
+		words.Plural(len(rows), "form"), measured, means, varying, len(rows)-measured)
 }

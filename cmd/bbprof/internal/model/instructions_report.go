@@ -16,17 +16,18 @@ import (
 const disagreeing = 0.02
 
 // disagree asks a model for the measured blocks and writes where it is wrong.
-func (c *instructionsCmd) disagree(ctx context.Context, std cli.Streams, rows []instructions.Row, source predict.Source) error {
+func (c *instructionsCmd) disagree(ctx context.Context, std cli.Streams, rows []instructions.Row, model predicting.Model) error {
 	blocks := instructions.Blocks(rows)
-	sources, through := []predict.Source{source}, ""
-	if a, ok := source.(predict.Aliaser); ok {
-		sources, through = append(sources, a.Aliasing()), "; a latency through memory, both with loads that wait for stores and without (-noalias)"
+	models, through := []predicting.Model{model}, ""
+	if a, ok := model.Source.(*predict.MCA); ok {
+		models = append(models, predicting.Model{Name: model.Name, Source: a.Aliasing()})
+		through = "; a latency through memory, both with loads that wait for stores and without (-noalias)"
 	}
 	var cycles []map[string]float64
-	for _, s := range sources {
-		predictions, err := s.Predict(ctx, blocks)
+	for _, m := range models {
+		predictions, err := m.Predict(ctx, blocks)
 		if err != nil {
-			return predicting.SourceError(c.Models[0].Name, err)
+			return err
 		}
 		by := map[string]float64{}
 		for i, p := range predictions {
@@ -37,16 +38,12 @@ func (c *instructionsCmd) disagree(ctx context.Context, std cli.Streams, rows []
 		cycles = append(cycles, by)
 	}
 	list, judged := instructions.Disagreements(rows, disagreeing, cycles...)
-	total := 0
-	for _, n := range judged {
-		total += n
-	}
-	title := fmt.Sprintf("%s: %d of %d numbers are outside the measured interval by more than %.0f %%%s", source, len(list), total, 100*disagreeing, through)
+	title := fmt.Sprintf("%s: %d of %d numbers are outside the measured interval by more than %.0f %%%s", model, len(list), judged, 100*disagreeing, through)
 	fmt.Fprintf(c.out.Notes(std), "bbprof: %s\n", title)
 	err := cli.WriteWhole(c.report, func(w io.Writer) error {
 		t := cli.NewTable("rrrl", "measured", "model", "factor", "form", "what", "block")
 		for _, d := range list {
-			t.Row(twoDigits(d.Measured.Cycles), twoDigits(d.Model), twoDigits(d.Times()), d.Row.Name, d.What, d.Block)
+			t.Row(twoDigits(d.Cycles()), twoDigits(d.Model), twoDigits(d.Times()), d.Form, d.Title(), d.Block)
 		}
 		fmt.Fprintf(w, "%s\n\n%s", title, t)
 		return nil

@@ -20,7 +20,7 @@ const resourcePrecision = 0.005
 
 // findResources finds the resources that the measured forms compete for, and writes them.
 func (c *instructionsCmd) findResources(ctx context.Context, std cli.Streams, rows []instructions.Row) error {
-	rows = slices.DeleteFunc(slices.Clone(rows), func(r instructions.Row) bool { return r.Form == nil || r.Status != profiler.OK })
+	rows = slices.DeleteFunc(slices.Clone(rows), func(r instructions.Row) bool { return r.Status != profiler.OK })
 	opts := c.Measuring
 	opts.Precision = cmp.Or(opts.Precision, resourcePrecision)
 	workers, err := measuring.SomeWorkers(ctx, opts, c.Workers)
@@ -30,7 +30,7 @@ func (c *instructionsCmd) findResources(ctx context.Context, std cli.Streams, ro
 	defer workers.Close()
 	list := make([]resources.Form, len(rows))
 	for i := range rows {
-		list[i] = resources.Form{Name: rows[i].Name, Simple: instructions.SimpleForMix(rows[i].Form)}
+		list[i] = resources.Form{Name: rows[i].Name, Simple: instructions.SimpleForMix(rows[i].Form), Latencies: rows[i].Latencies()}
 		if rows[i].Throughput != nil {
 			list[i].Alone = rows[i].Throughput.Cycles()
 		}
@@ -41,17 +41,13 @@ func (c *instructionsCmd) findResources(ctx context.Context, std cli.Streams, ro
 	if err != nil {
 		return err
 	}
-	f := table.File()
 	cpu := host.Detect(c.Measuring.CPUs...)
-	f.Core, f.CPU, f.Made = string(cpu.Microarchitecture), cpu.Brand, "bbprof "+cli.Version()
-	for i := range f.Forms {
-		f.Forms[i].Latencies = instructions.Latencies(&rows[i])
-	}
-	fmt.Fprintf(m.notes, "bbprof: %d mixes, %d resources\n", m.done, len(f.Resources))
+	table.Core, table.CPU, table.Made = string(cpu.Microarchitecture), cpu.Brand, "bbprof "+cli.Version()
+	fmt.Fprintf(m.notes, "bbprof: %d mixes, %d resources\n", m.done, len(table.Resources))
 	for _, out := range []struct {
 		ending string
 		write  func(io.Writer) error
-	}{{".json", f.Write}, {".csv", f.WriteCSV}, {".html", f.WritePage}} {
+	}{{".json", table.Write}, {".csv", table.WriteCSV}, {".html", table.WritePage}} {
 		if err := cli.WriteWhole(c.resources+out.ending, out.write); err != nil {
 			return fmt.Errorf("-resources: %w", err)
 		}
@@ -84,10 +80,7 @@ func (m *mixTimer) companions(list []resources.Form) {
 		byName[list[i].Name] = i
 	}
 	for i := range list {
-		_, beside, err := m.block(resources.Mix{{Form: i, N: 1}})
-		if err != nil {
-			continue
-		}
+		_, beside, _ := m.block(resources.Mix{{Form: i, N: 1}}) // none if it fails
 		for _, b := range beside {
 			if form, ok := byName[b.Form]; ok {
 				list[i].Beside = append(list[i].Beside, resources.Part{Form: form, N: int(b.N)})
@@ -112,14 +105,13 @@ func (m *mixTimer) time(ctx context.Context, list []resources.Mix) ([]resources.
 	}
 	shown := cli.Progress(m.notes, m.done+len(blocks), m.what+": mixes")
 	defer shown.End()
-	for at := 0; at < len(blocks); at += atATime {
-		end := min(len(blocks), at+atATime)
-		results, err := m.workers.Profile(ctx, blocks[at:end], m.retries)
+	for part := range slices.Chunk(of, atATime) {
+		results, err := m.workers.Profile(ctx, blocks[:len(part)], m.retries)
 		if err != nil {
 			return nil, err
 		}
 		for k, r := range results {
-			t := &times[of[at+k]]
+			t := &times[part[k]]
 			switch {
 			case r.Status == profiler.OK:
 				*t = resources.Timing{Cycles: r.Cycles, Low: r.CILow, High: r.CIHigh}
@@ -129,7 +121,8 @@ func (m *mixTimer) time(ctx context.Context, list []resources.Mix) ([]resources.
 				t.Why = "untestable: " + r.Failure
 			}
 		}
-		m.done += end - at
+		blocks = blocks[len(part):]
+		m.done += len(part)
 		shown.Step(m.done)
 	}
 	return times, nil

@@ -3,10 +3,10 @@ package model
 import (
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
@@ -15,13 +15,15 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/resources"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/predicting"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
 )
 
-// judgeTable compares a model with the uses in an existing table.
-func (c *instructionsCmd) judgeTable(std cli.Streams, name string, sources []predict.Source) error {
-	if len(sources) == 0 {
+// judgeTable compares a model with the uses in an existing table. It asks for the same mixes: each kernel with and
+// without the form.
+func (c *instructionsCmd) judgeTable(std cli.Streams, name string, models []predicting.Model) error {
+	if len(models) == 0 {
 		return cli.BadUsage("%s is a table of resources; name a model to compare with it by -model, and a file by -report", name)
 	}
 	in, err := os.Open(name)
@@ -29,118 +31,111 @@ func (c *instructionsCmd) judgeTable(std cli.Streams, name string, sources []pre
 		return cli.Usage(err)
 	}
 	defer in.Close()
-	f, err := resources.Read(in)
+	t, err := resources.Read(in)
 	if err != nil {
 		return cli.BadUsage("%s: %w", name, err)
 	}
-	ctx, stop := cli.UntilSignal()
-	defer stop()
-	return cli.WriteWhole(c.report, func(w io.Writer) error { return c.resourcesOf(ctx, std, w, f, sources[0]) })
-}
-
-// resourcesOf writes where a model's uses of resources differ from the measured ones. It asks for the same mixes: each
-// kernel with and without the form.
-func (c *instructionsCmd) resourcesOf(ctx context.Context, std cli.Streams, w io.Writer, f *resources.File, source predict.Source) error {
-	counts, total, err := c.formCounts(std, f)
+	counts, total, err := c.formCounts(std, t)
 	if err != nil {
 		return cli.BadUsage("-corpus: %w", err)
 	}
+	ctx, stop := cli.UntilSignal()
+	defer stop()
 	var asked []int
-	for i := range f.Forms {
+	for i := range t.Forms {
 		if counts == nil || counts[i] > 0 {
 			asked = append(asked, i)
 		}
 	}
-	questions := f.Questions(asked)
-	number := map[string]int{}
+	questions := t.Questions(asked)
+	var codes [][2]string
 	var blocks []string
-	block := func(mix []resources.FileKernel) int {
-		code, err := mixCode(mix)
-		if err != nil {
-			return -1
-		}
-		at, known := number[code]
-		if !known {
-			at = len(blocks)
-			number[code] = at
-			blocks = append(blocks, code)
-		}
-		return at
-	}
-	type pair struct{ kernel, with int }
-	var pairs []pair
 	for _, q := range questions {
-		pairs = append(pairs, pair{block(q.Kernel), block(q.With)})
+		codes = append(codes, [2]string{mixCode(q.Kernel), mixCode(q.With)})
+		blocks = append(blocks, codes[len(codes)-1][:]...)
 	}
-	answers, err := source.Predict(ctx, blocks)
+	slices.Sort(blocks)
+	blocks = slices.DeleteFunc(slices.Compact(blocks), func(b string) bool { return b == "" })
+	said, err := models[0].Predict(ctx, blocks)
 	if err != nil {
-		return predicting.SourceError(c.Models[0].Name, err)
+		return err
+	}
+	answers := map[string]score.Prediction{}
+	for i, p := range said {
+		answers[blocks[i]] = p
 	}
 	uses := map[int][]resources.ModelUse{}
 	for i, q := range questions {
-		if p := pairs[i]; p.kernel >= 0 && p.with >= 0 && answers[p.kernel].Known() && answers[p.with].Known() {
-			model := (answers[p.with].Cycles - answers[p.kernel].Cycles) / float64(q.N)
-			uses[q.Form] = append(uses[q.Form], f.Compare(q, model))
+		kernel, with := answers[codes[i][0]], answers[codes[i][1]]
+		if kernel.Known() && with.Known() {
+			uses[q.Form] = append(uses[q.Form], t.Compare(q, (with.Cycles-kernel.Cycles)/float64(q.N)))
 		}
 	}
+	compared := len(uses)
 	list := resources.Differences(uses, func(form int) float64 {
 		if counts == nil {
 			return 1
 		}
 		return counts[form]
 	})
-	return c.writeDifferences(ctx, w, f, source, list, len(uses), counts != nil, total)
+	return cli.WriteWhole(c.report, func(w io.Writer) error {
+		fmt.Fprintf(w, "%s: %d of %d forms use a resource of %s differently than measured, by more than 0.1 cycles and 20 %%\n",
+			models[0], len(list), compared, t.Core)
+		fmt.Fprint(w, "A resource is named by the instructions that saturate it; a use is the cycles that one instruction of the form adds to these, "+
+			"in whole slots.\n")
+		return writeDifferences(ctx, w, t, models[0], list, total)
+	})
 }
 
-func (c *instructionsCmd) writeDifferences(ctx context.Context, w io.Writer, f *resources.File, source predict.Source, list []resources.Difference, asked int, counted bool, total float64) error {
+// writeDifferences writes where the model differs; total counts the corpus' instructions, 0 without one.
+func writeDifferences(ctx context.Context, w io.Writer, t *resources.Table, model predicting.Model, list []resources.Difference, total float64) error {
 	named := make([]string, len(list))
-	if p, ok := source.(predict.Presser); ok {
+	if p, ok := model.Source.(*predict.MCA); ok {
 		var examples []string
 		for _, d := range list {
-			code, _ := forms.Example(asm.FormNamed(f.Forms[d.Form].Form)) // without an example, nothing is known
+			code, _ := forms.Example(asm.FormNamed(t.Forms[d.Form].Name)) // without an example, nothing is known
 			examples = append(examples, hex.EncodeToString(code))
 		}
 		var err error
 		if named, err = p.Pressure(ctx, examples); err != nil {
-			return predicting.SourceError(c.Models[0].Name, err)
+			return model.Error(err)
 		}
 	}
-	fmt.Fprintf(w, "%s: %d of %d forms use a resource of %s differently than measured, by more than 0.1 cycles and 20 %%\n", source, len(list), asked, f.Core)
-	fmt.Fprint(w, "A resource is named by the instructions that saturate it; a use is the cycles that one instruction of the form adds to these, in whole slots.\n")
 	for i, d := range list {
-		fmt.Fprintf(w, "\n%s", f.Forms[d.Form].Form)
-		if counted {
+		form := &t.Forms[d.Form]
+		fmt.Fprintf(w, "\n%s", form.Name)
+		if total > 0 {
 			fmt.Fprintf(w, "  (%.2f %% of the corpus)", 100*d.Counts/total)
 		}
-		fmt.Fprintf(w, "\n  one of many takes %.2f cycles", f.Forms[d.Form].Alone)
+		fmt.Fprintf(w, "\n  one of many takes %.2f cycles", form.Alone)
 		if named[i] != "" {
 			fmt.Fprintf(w, "; the model has %s", named[i])
 		}
 		fmt.Fprintln(w)
 		for _, u := range d.Uses {
-			r := &f.Resources[u.Resource]
+			r := &t.Resources[u.Resource]
 			fmt.Fprintf(w, "  measured %.2f, model %.2f of %s (%.2f a cycle)\n", u.Measured, u.Model, r.Name, r.PerCycle)
 		}
 	}
 	return nil
 }
 
-// mixCode returns a mix's block in hexadecimal.
-func mixCode(mix []resources.FileKernel) (string, error) {
+// mixCode returns a mix's block in hexadecimal, "" if there is none.
+func mixCode(mix []resources.Copies) string {
 	var parts []instructions.Copies
 	for _, k := range mix {
 		form := asm.FormNamed(k.Form)
 		if form == nil {
-			return "", errors.New("there is no form " + k.Form)
+			return ""
 		}
 		parts = append(parts, instructions.Copies{Form: form, N: k.N})
 	}
-	b, _, err := instructions.Mix(parts)
-	return hex.EncodeToString(b.Code), err
+	b, _, _ := instructions.Mix(parts)
+	return hex.EncodeToString(b.Code)
 }
 
 // formCounts counts forms in the corpus of -corpus, nil without one.
-func (c *instructionsCmd) formCounts(std cli.Streams, f *resources.File) (counts []float64, total float64, err error) {
+func (c *instructionsCmd) formCounts(std cli.Streams, t *resources.Table) (counts []float64, total float64, err error) {
 	if c.corpus == "" {
 		return nil, 0, nil
 	}
@@ -149,10 +144,10 @@ func (c *instructionsCmd) formCounts(std cli.Streams, f *resources.File) (counts
 		return nil, 0, err
 	}
 	number := map[string]int{}
-	for i := range f.Forms {
-		number[f.Forms[i].Form] = i
+	for i := range t.Forms {
+		number[t.Forms[i].Name] = i
 	}
-	counts = make([]float64, len(f.Forms))
+	counts = make([]float64, len(t.Forms))
 	for _, b := range blocks {
 		insts, err := asm.DecodeHex(b)
 		if err != nil {

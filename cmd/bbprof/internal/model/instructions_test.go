@@ -6,12 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/predicting"
+	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/require"
 )
 
@@ -19,21 +20,20 @@ import (
 func TestInstructionsKeepTable(t *testing.T) {
 	var stdout, stderr strings.Builder
 	std := cli.Streams{Out: &stdout, Err: &stderr}
-	rows := []instructions.Row{{Name: "imul r64, r64", Status: "ok"}}
+	rows := []instructions.Row{{Name: "imul r64, r64", Form: asm.FormNamed("imul r64, r64"), Status: "ok"}}
 	for _, c := range []struct {
-		mc      string
-		sources []predict.Source
-		says    string
+		mc     string
+		models []predicting.Model
+		says   string
 	}{
 		{"exit 7", nil, "bbprof: llvm-mc: exit status 7\n"},
-		{"exit 0", []predict.Source{threes{os.ErrClosed}}, "bbprof: -model 3: file already closed\n"},
+		{"exit 0", []predicting.Model{{Name: "3", Source: threes{os.ErrClosed}}}, "bbprof: -model 3: file already closed\n"},
 	} {
 		t.Setenv("PATH", llvmIn(t, c.mc))
 		stdout.Reset()
 		stderr.Reset()
 		forms := &instructionsCmd{format: resultfile.CSV}
-		forms.Models = []predicting.Model{{Name: "3"}}
-		code := cli.Finish("instructions", forms.writeAll(t.Context(), std, rows, nil, c.sources, predict.Core{}), measuring.Explain, std)
+		code := cli.Finish("instructions", forms.writeAll(t.Context(), std, rows, nil, c.models, cpu.Core{}), measuring.Explain, std)
 		if code != cli.ExitInternal || !strings.Contains(stdout.String(), "\n\"imul r64, r64\",ok,") || stderr.String() != c.says {
 			t.Errorf("exit code %d, want %d\n%s%s", code, cli.ExitInternal, stdout.String(), stderr.String())
 		}

@@ -6,11 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
@@ -33,7 +30,7 @@ func scoreCommand() *cli.Command {
                     FILE,column=NAME,scale=0.01 names the column and multiplies it
   llvm-mca[-N]      of version N; llvm-mca-22,mcpu=znver4,iterations=50 has settings of its own:
                     by default it iterates until whole cycles are 0.1 % of the prediction
-  osaca, uica, facile   if they are installed; osaca,arch=ZEN4 names their core
+  osaca, uica       if they are installed; osaca,arch=ZEN4 names their core
   resources:FILE    a table of instructions -resources: the fullest resource or longest chain
   exec:COMMAND      any program that reads blocks, one a line, and writes lines hex,cycles
 A block on which a tool fails counts as not covered. Beside the models stands a lower bound that any
@@ -47,14 +44,16 @@ that differ. -predictions FILE writes a model's predictions, also of blocks that
 bbprof score -model old=old.csv -model new=exec:'python3 new.py' -report r.html results.csv
 bbprof score -model llvm-mca-22 -mcpu znver4 -predictions mca.csv blocks.csv
 `,
-		Exits: map[int]string{cli.ExitOK: "done, whatever the figures", cli.ExitUsage: "bad usage, a file that cannot be read, or a model that fails; others are judged",
+		Exits: map[int]string{cli.ExitOK: "done, whatever the figures",
+			cli.ExitUsage:    "bad usage, a file that cannot be read, or a model that fails; others are judged",
 			cli.ExitInternal: "", cli.ExitInterrupted: "interrupted"},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			c := scoreCmd{seed: 1}
 			f.Operands = &c.files
 			c.AddModel(f, "judge this model; may be repeated")
 			f.List(&c.again, "again", "FILE", "a second result of the same blocks: the noise floor; may be repeated")
-			f.List(&c.otherInit, "other-init", "FILE", "a result of the same blocks in another initial state, as batch -init distinct measures; those that differ by more than 5 % are left out; may be repeated")
+			f.List(&c.otherInit, "other-init", "FILE",
+				"a result of the same blocks in another initial state, as batch -init distinct measures; those that differ by more than 5 % are left out; may be repeated")
 			c.AddSettings(f)
 			f.Text(&c.truth.by, "by", "C", "give errors by this column (default: application, app, program, source, or the file)")
 			f.Text(&c.truth.cycles, "truth", "COLUMN", "judge by the cycles in this column, such as cycles_in_place of bbprof extract -perf, or in the "+
@@ -87,12 +86,6 @@ type scoreCmd struct {
 	seed        uint64
 	out         cli.Output
 	failed      []error // of models; others are still judged
-}
-
-// A candidate is a model that is ready to predict.
-type candidate struct {
-	name string
-	predict.Source
 }
 
 // allFailed returns an error if every model failed.
@@ -146,8 +139,8 @@ func (c *scoreCmd) run(std cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	r := &score.Report{Core: t.core.Name, Rows: t.rows, Repeated: t.repeated, Rejected: t.rejected(), Sensitive: t.sensitive, Weight: t.weight}
-	r.Judge(t.blocks, models, c.seed, c.worst, inParallel)
+	r := &score.Report{Core: string(t.core.Name), Rows: t.rows, Repeated: t.repeated, Rejected: t.rejected(), Sensitive: t.sensitive, Weight: t.weight}
+	r.Judge(t.blocks, models, c.seed, c.worst)
 	nameClasses(ctx, r, t.core.LLVM)
 	files := strings.Join(c.files, ", ")
 	if c.truth.cycles != "" {
@@ -188,12 +181,12 @@ func nameClasses(ctx context.Context, r *score.Report, cpu string) {
 	}
 }
 
-// facts lists the conditions of the measurement, for the page.
 func (t *truth) facts() []htmlreport.Fact {
 	run := t.run
 	facts := []htmlreport.Fact{
-		{Name: "CPU", Value: run.Host.Brand}, {Name: "Core", Value: t.core.Name}, {Name: "Kernel", Value: run.Kernel}, {Name: "Clock", Value: run.Clock},
-		{Name: "bbprof", Value: run.Version}, {Name: "Started", Value: run.Started}, {Name: "Inputs", Value: strings.Join(run.Inputs, ", ")}, {Name: "Selftest", Value: run.Selftest},
+		{Name: "CPU", Value: run.Host.Brand}, {Name: "Core", Value: string(t.core.Name)}, {Name: "Kernel", Value: run.Kernel}, {Name: "Clock", Value: run.Clock},
+		{Name: "bbprof", Value: run.Version}, {Name: "Started", Value: run.Started},
+		{Name: "Inputs", Value: strings.Join(run.Inputs, ", ")}, {Name: "Selftest", Value: run.Selftest},
 	}
 	if len(run.Workers) > 0 {
 		facts = append(facts, htmlreport.Fact{Name: "Workers", Value: fmt.Sprint(len(run.Workers))})
@@ -203,7 +196,7 @@ func (t *truth) facts() []htmlreport.Fact {
 
 // candidates returns the usable models. With -predictions, the one model predicts all blocks here, for this host's core
 // if nothing names another.
-func (c *scoreCmd) candidates(ctx context.Context, t *truth, std cli.Streams) (list []candidate, err error) {
+func (c *scoreCmd) candidates(ctx context.Context, t *truth, std cli.Streams) (list []predicting.Model, err error) {
 	core := t.core
 	if len(t.blocks) == 0 && core.Name == "" {
 		if core, err = c.NamedCore(); err != nil {
@@ -213,21 +206,21 @@ func (c *scoreCmd) candidates(ctx context.Context, t *truth, std cli.Streams) (l
 	branch, _ := t.run.Settings["branch"].(string)
 	c.Branch = profiler.Branch(branch)
 	for _, m := range c.Models {
-		s, err := c.Source(m, core)
+		m, err := c.OpenOne(m, core)
 		if err != nil {
 			c.failed = append(c.failed, err)
 			continue
 		}
-		list = append(list, candidate{m.Name, s})
+		list = append(list, m)
 	}
 	if err = c.allFailed(); err == nil && c.predictions != "" {
-		list[0].Source, err = c.writePredictions(ctx, list[0].Source, std.In, std)
+		list[0].Source, err = c.writePredictions(ctx, list[0], std.In, std)
 	}
 	return list, err
 }
 
 // predictAll returns the predictions of all models that do not fail, and those of the baselines.
-func (c *scoreCmd) predictAll(ctx context.Context, t *truth, candidates []candidate, std cli.Streams) ([]score.Model, error) {
+func (c *scoreCmd) predictAll(ctx context.Context, t *truth, candidates []predicting.Model, std cli.Streams) ([]score.Model, error) {
 	var models []score.Model
 	if len(c.again) > 0 {
 		m, err := t.again(c.again, std.In)
@@ -244,12 +237,12 @@ func (c *scoreCmd) predictAll(ctx context.Context, t *truth, candidates []candid
 			return nil, ctx.Err()
 		}
 		if err != nil {
-			c.failed = append(c.failed, predicting.SourceError(one.name, err))
+			c.failed = append(c.failed, err)
 			continue
 		}
-		models = append(models, score.Model{Name: one.name, Kind: score.Candidate, Source: one.String(), Predictions: score.Collect(predictions)})
+		models = append(models, score.Model{Name: one.Name, Kind: score.Candidate, Source: one.String(), Predictions: predictions})
 		if took := time.Since(began); took > time.Second {
-			fmt.Fprintf(c.out.Notes(std), "bbprof: %s predicted %s in %.1f s\n", one.name, words.Plural(len(blocks), "block"), took.Seconds())
+			fmt.Fprintf(c.out.Notes(std), "bbprof: %s predicted %s in %.1f s\n", one.Name, words.Plural(len(blocks), "block"), took.Seconds())
 		}
 	}
 	if err := c.allFailed(); err != nil {
@@ -264,23 +257,5 @@ func (c *scoreCmd) predictAll(ctx context.Context, t *truth, candidates []candid
 	if err != nil {
 		return nil, err
 	}
-	return append(models, score.Model{Name: "lower bound", Kind: score.Bound, Source: widths.String(), Predictions: score.Collect(predictions)}), nil
-}
-
-// inParallel calls do for 0 to n-1 on all CPUs.
-func inParallel(n int, do func(int)) {
-	const atATime = 1024 // amortises the shared counter if n is large
-	step := max(1, min(atATime, n/(4*runtime.NumCPU())))
-	var next atomic.Int64
-	var working sync.WaitGroup
-	for range min(n, runtime.NumCPU()) {
-		working.Go(func() {
-			for from := int(next.Add(int64(step))) - step; from < n; from = int(next.Add(int64(step))) - step {
-				for i := from; i < min(n, from+step); i++ {
-					do(i)
-				}
-			}
-		})
-	}
-	working.Wait()
+	return append(models, score.Model{Name: "lower bound", Kind: score.Bound, Source: widths.String(), Predictions: predictions}), nil
 }

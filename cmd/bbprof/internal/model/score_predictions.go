@@ -2,6 +2,7 @@ package model
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/csv"
 	"fmt"
@@ -28,19 +29,16 @@ func readTwice(files []string, stdin io.Reader) (first, second io.Reader, err er
 
 // writePredictions writes the model's prediction of each distinct block, measured or not. It returns a source that
 // repeats these predictions.
-func (c *scoreCmd) writePredictions(ctx context.Context, source predict.Source, stdin io.Reader, std cli.Streams) (predict.Source, error) {
+func (c *scoreCmd) writePredictions(ctx context.Context, model predicting.Model, stdin io.Reader, std cli.Streams) (predict.Source, error) {
 	blocks, err := rowfile.DistinctBlocks(c.files, stdin, c.column, c.out.Notes(std))
 	if err != nil {
 		return nil, cli.Usage(err)
 	}
-	list, err := source.Predict(ctx, blocks)
-	if err != nil {
-		return nil, predicting.SourceError(c.Models[0].Name, err)
+	list, err := model.Predict(ctx, blocks)
+	if err = cmp.Or(err, model.Failed(list)); err != nil {
+		return nil, err
 	}
-	if !slices.ContainsFunc(list, func(p score.Prediction) bool { return !p.Died }) {
-		return nil, cli.BadUsage("-model %s: it has failed at each of %s: %s", c.Models[0].Name, words.Plural(len(blocks), "block"), list[0].Failure)
-	}
-	said := cachedSource{source, map[string]score.Prediction{}}
+	said := cachedSource{model.Source, map[string]score.Prediction{}}
 	rows := [][]string{{"hex", "cycles", "failure"}}
 	for i, p := range list {
 		said.of[blocks[i]] = p
@@ -54,7 +52,7 @@ func (c *scoreCmd) writePredictions(ctx context.Context, source predict.Source, 
 	if err != nil {
 		return nil, fmt.Errorf("writing the predictions: %w", err)
 	}
-	fmt.Fprintf(c.out.Notes(std), "bbprof: %s: %s by %s\n", c.predictions, words.Plural(len(blocks), "block"), source)
+	fmt.Fprintf(c.out.Notes(std), "bbprof: %s: %s by %s\n", c.predictions, words.Plural(len(blocks), "block"), model)
 	return said, nil
 }
 
@@ -66,11 +64,7 @@ type cachedSource struct {
 
 func (p cachedSource) Predict(_ context.Context, blocks []string) (list []score.Prediction, err error) {
 	for _, b := range blocks {
-		said, ok := p.of[b]
-		if !ok {
-			said = score.Failed("not asked")
-		}
-		list = append(list, said)
+		list = append(list, p.of[b]) // of a measured block, so it was asked
 	}
 	return list, nil
 }

@@ -70,8 +70,7 @@ func writeFigures(w *strings.Builder, r *score.Report) {
 	t := cli.NewTable("lr", append(header, "tau-b", "rounded", "Pearson", "failures = 100 %")...)
 	for _, m := range r.Models {
 		f := &m.Figures
-		interval, _ := f.Intervals.Of("mape")
-		row := []string{m.Name, f.Coverage.Percent(), f.MAPE.Percent(), score.Interval(interval).Percent(), f.Excess.Percent(), f.MedianError.Percent()}
+		row := []string{m.Name, f.Coverage.Percent(), f.MAPE.Percent(), f.Interval("mape").Percent(), f.Excess.Percent(), f.MedianError.Percent()}
 		for _, within := range f.Within {
 			row = append(row, within.Percent())
 		}

@@ -8,9 +8,12 @@ import (
 	"iter"
 	"maps"
 	"math"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"unique"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
@@ -28,7 +31,7 @@ type truth struct {
 	rejections map[string]rejection // by block, if no row has measured it
 	sensitive  int                  // left out: another initial state or row disagrees
 	run        resultfile.Run       // the first of several
-	core       predict.Core         // measured on; unnamed if unknown
+	core       cpu.Core             // measured on; unnamed if unknown
 	weight     string               // column of weights, or none
 }
 
@@ -64,12 +67,10 @@ func readTruth(names []string, stdin io.Reader, o truthOptions) (*truth, error) 
 	case len(t.blocks) == 0:
 		return nil, fmt.Errorf("%s: %s and none holds a measured block", names[0], words.Plural(t.rows, "row"))
 	}
-	core := cmp.Or(o.core, string(t.run.Host.Microarchitecture))
-	found, ok := predict.CoreOf(core)
-	if !ok && o.core != "" {
-		return nil, fmt.Errorf("-core %s: bbprof does not know it; it knows %s", core, predict.CoreNames())
+	var err error
+	if t.core, err = predict.CoreNamed(o.core, string(t.run.Host.Microarchitecture)); err != nil {
+		return nil, err
 	}
-	t.core = found
 	if !score.Weighted(t.blocks) {
 		t.weight = score.Unweighted
 	}
@@ -79,43 +80,48 @@ func readTruth(names []string, stdin io.Reader, o truthOptions) (*truth, error) 
 
 // truthColumns names the columns that may have several names.
 type truthColumns struct {
-	hex, cycles, application string
-	evidence                 []string
-	headless                 bool // the first line is a row, not a header
-	status                   bool // column status exists
+	hex, cycles, application, weight string
+	evidence                         []string
+	headless                         bool // the first line is a row, not a header
+	status                           bool // column status exists
 }
 
-func truthColumnsOf(s resultfile.Schema, by, measured string) (c truthColumns, err error) {
+func truthColumnsOf(s resultfile.Schema, o truthOptions) (c truthColumns, err error) {
 	names := s.Names()
 	if len(names) == 0 {
 		return c, errors.New("it is empty")
 	}
-	hex, cycles, headless, err := predict.Columns(names, measured)
+	hex, cycles, headless, err := predict.Columns(names, o.cycles)
 	if err != nil {
 		return c, err
 	}
 	c.headless, c.hex, c.cycles, c.status = headless, names[hex], names[cycles], s.Index("status") >= 0
-	for _, name := range []string{"application", "app", "program", "source", "file", "column_2", "corpus"} { // batch names the last two
-		if c.application == "" && s.Index(name) >= 0 {
+	for _, name := range []string{"corpus", "column_2", "file", "source", "program", "app", "application"} { // batch names the first two
+		if s.Index(name) >= 0 {
 			c.application = name
 		}
 	}
-	c.evidence = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.HasPrefix(name, evidencePrefix) })
-	if by != "" {
-		if c.application = by; s.Index(by) < 0 {
-			return c, fmt.Errorf("-by %s: it has no such column; there are %q", by, names)
+	for _, f := range []struct{ flag, name string }{{"-by", o.by}, {"-weight", o.weight}} {
+		if f.name != "" && f.name != score.Unweighted && s.Index(f.name) < 0 {
+			return c, fmt.Errorf("%s %s: it has no such column; there are %q", f.flag, f.name, names)
 		}
 	}
+	c.application = cmp.Or(o.by, c.application)
+	c.weight = cmp.Or(o.weight, usualWeight)
+	if c.weight == score.Unweighted || s.Index(c.weight) < 0 {
+		c.weight = ""
+	}
+	c.evidence = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.HasPrefix(name, evidencePrefix) })
 	return c, nil
 }
 
+// usualWeight is the column of weights that nobody need name.
+const usualWeight = "weight"
+
 // rows iterates over a file's rows, including a first line that is no header.
 func (c *truthColumns) rows(in *resultfile.Rows) iter.Seq2[resultfile.Row, error] {
-	if !c.headless {
-		return in.All()
-	}
 	return func(yield func(resultfile.Row, error) bool) {
-		if yield(in.Header(), nil) {
+		if !c.headless || yield(in.Header(), nil) {
 			in.All()(yield)
 		}
 	}
@@ -157,99 +163,89 @@ func (c *truthColumns) evidenceOf(cell func(string) string) string {
 
 func (t *truth) readFile(name string, stdin io.Reader, o truthOptions, seen map[string]int) error {
 	in, err := resultfile.OpenRows(name, stdin)
-	if err != nil && o.unmeasured {
+	if err == nil {
+		defer in.Close()
+	}
+	if o.unmeasured && (err != nil || in.Schema.Index("cycles") < 0) {
 		return nil // not a result; the reader of blocks reports the error
 	}
 	if err != nil {
 		return err
 	}
-	defer in.Close()
-	if o.unmeasured && in.Schema.Index("cycles") < 0 {
-		return nil
-	}
-	return t.read(in, o, seen)
-}
-
-func (t *truth) read(in *resultfile.Rows, o truthOptions, seen map[string]int) error {
-	c, err := truthColumnsOf(in.Schema, o.by, o.cycles)
+	c, err := truthColumnsOf(in.Schema, o)
 	if err != nil {
 		return in.Error(err)
 	}
-	column, err := t.weights(in.Schema, o.weight)
-	if err != nil {
-		return in.Error(err)
+	if c.weight != "" {
+		t.weight = c.weight
 	}
-	names := texts{}
 	for row, err := range c.rows(in) {
 		if err != nil {
 			return err
 		}
-		cell := row.Cell
-		if text := cell("run_header"); text != "" {
+		if text := row.Cell("run_header"); text != "" {
 			if err := t.note(text); err != nil {
 				return in.Error(err)
 			}
 		}
-		t.rows++
-		weight := 0.0
-		if column != "" {
-			if weight, err = row.Weight(column); err != nil {
-				return fmt.Errorf("%w; -weight none takes none", err)
-			}
+		if err := t.add(row, &c, o, seen); err != nil {
+			return err
 		}
-		block, is := predict.Digits(cell(c.hex))
-		if !is {
-			block = strings.Clone(cell(c.hex))
-		}
-		if at, again := seen[block]; again {
-			t.repeated++
-			if at >= 0 {
-				b := &t.blocks[at]
-				b.Weight += weight
-				if cycles, why := c.cyclesOf(cell); why == "" && !o.sensitive && differ(cycles, b.Cycles) {
-					seen[b.Hex] = -1
-					t.sensitive++
-				}
-			}
-			continue
-		}
-		before, again := t.rejections[block]
-		if again {
-			t.repeated++
-		}
-		b := score.Block{Hex: block, Weight: before.weight + weight, Application: names.one(cell(c.application)), Line: names.one(cell("source_line")),
-			Forwards: cell("self_forwarding_loads") != "" && cell("self_forwarding_loads") != "0"}
-		reason := ""
-		if b.Cycles, reason = c.cyclesOf(cell); reason != "" {
-			t.rejections[b.Hex] = rejection{cmp.Or(before.reason, names.one(reason)), b.Weight}
-			continue
-		}
-		delete(t.rejections, b.Hex)
-		seen[b.Hex] = -1
-		b.Bound = names.one(cell("bound"))
-		b.Low, b.High = b.Cycles, b.Cycles
-		if o.cycles == "" { // else the interval and the evidence are of other cycles
-			b.Low, b.High = bound(cell("ci_low"), b.Cycles), bound(cell("ci_high"), b.Cycles)
-			b.Evidence = names.one(c.evidenceOf(cell))
-		}
-		seen[b.Hex] = len(t.blocks)
-		t.blocks = append(t.blocks, b)
 	}
 	return nil
 }
 
-// weights returns a file's column of weights, "" if each block counts once.
-func (t *truth) weights(s resultfile.Schema, asked string) (string, error) {
-	const usual = "weight"
-	switch {
-	case asked == score.Unweighted || asked == "" && s.Index(usual) < 0:
-		return "", nil
-	case asked != "" && s.Index(asked) < 0:
-		return "", fmt.Errorf("-weight %s: it has no such column; there are %q", asked, s.Names())
+// add takes a row: the first of a block that was measured counts, with the weight of all its rows.
+func (t *truth) add(row resultfile.Row, c *truthColumns, o truthOptions, seen map[string]int) error {
+	t.rows++
+	weight := 0.0
+	if c.weight != "" {
+		var err error
+		if weight, err = row.Weight(c.weight); err != nil {
+			return fmt.Errorf("%w; -weight none takes none", err)
+		}
 	}
-	t.weight = cmp.Or(asked, usual)
-	return t.weight, nil
+	cell := row.Cell
+	block, is := predict.Digits(cell(c.hex))
+	if !is {
+		block = strings.Clone(cell(c.hex))
+	}
+	cycles, reason := c.cyclesOf(cell)
+	before, rejected := t.rejections[block]
+	at, again := seen[block]
+	if again || rejected {
+		t.repeated++
+	}
+	if again {
+		if at >= 0 {
+			b := &t.blocks[at]
+			b.Weight += weight
+			if reason == "" && !o.sensitive && differ(cycles, b.Cycles) {
+				seen[b.Hex] = -1
+				t.sensitive++
+			}
+		}
+		return nil
+	}
+	if reason != "" {
+		t.rejections[block] = rejection{cmp.Or(before.reason, kept(reason)), before.weight + weight}
+		return nil
+	}
+	delete(t.rejections, block)
+	b := score.Block{Hex: block, Cycles: cycles, Low: cycles, High: cycles, Weight: before.weight + weight,
+		Application: kept(cell(c.application)), Line: kept(cell("source_line")), Bound: kept(cell("bound")),
+		Forwards: cell("self_forwarding_loads") != "" && cell("self_forwarding_loads") != "0"}
+	if o.cycles == "" { // else the interval and the evidence are of other cycles
+		b.Low, b.High = bound(cell("ci_low"), cycles), bound(cell("ci_high"), cycles)
+		b.Evidence = kept(c.evidenceOf(cell))
+	}
+	seen[block] = len(t.blocks)
+	t.blocks = append(t.blocks, b)
+	return nil
 }
+
+// kept returns a repeated text that outlives its row.
+func kept(text string) string { return unique.Make(text).Value() }
 
 // note records a run's conditions, and refuses a run on another core.
 func (t *truth) note(header string) error {
@@ -289,30 +285,25 @@ func bound(text string, value float64) float64 {
 	return value
 }
 
-// texts keeps one copy of repeated texts.
-type texts map[string]string
-
-func (m texts) one(s string) string {
-	if kept, ok := m[s]; ok {
-		return kept
-	}
-	kept := string([]byte(s))
-	m[kept] = kept
-	return kept
-}
-
+// describe adds to each block what follows from its bytes.
 func (t *truth) describe() {
-	inParallel(len(t.blocks), func(i int) {
-		b := &t.blocks[i]
-		insts, err := asm.DecodeHex(b.Hex)
-		if err != nil {
-			return
-		}
-		b.Instructions, b.Category = len(insts), string(asm.CategoryOf(insts))
-		if t.core.Name != "" && b.Bound == "" {
-			b.Bound = t.core.Limit(insts, b.Cycles)
-		}
-	})
+	var working sync.WaitGroup
+	for part := range slices.Chunk(t.blocks, 1+len(t.blocks)/runtime.NumCPU()) {
+		working.Go(func() {
+			for i := range part {
+				b := &part[i]
+				insts, err := asm.DecodeHex(b.Hex)
+				if err != nil {
+					continue
+				}
+				b.Instructions, b.Category = len(insts), string(asm.CategoryOf(insts))
+				if t.core.Name != "" && b.Bound == "" {
+					b.Bound = predict.Limit(t.core, insts, b.Cycles)
+				}
+			}
+		})
+	}
+	working.Wait()
 }
 
 func (t *truth) hexes() []string {
@@ -332,23 +323,16 @@ func differ(a, b float64) bool { return math.Abs(a-b) > differs*min(a, b) }
 
 // dropSensitive drops blocks for which files of another initial state disagree.
 func (t *truth) dropSensitive(files []string, stdin io.Reader) error {
-	other, err := readTruth(files, stdin, truthOptions{sensitive: true, weight: score.Unweighted})
+	other, err := t.other("other-init", files, stdin)
 	if err != nil {
-		return fmt.Errorf("-other-init: %w", err)
-	}
-	if err := t.sameCore(other.run); err != nil {
-		return fmt.Errorf("-other-init %s: %w", files[0], err)
+		return err
 	}
 	if a, b := t.run.Settings["init"], other.run.Settings["init"]; a != nil && a == b {
 		return fmt.Errorf("-other-init %s: it was measured in the same initial state, %v; measure one with batch -init distinct", files[0], a)
 	}
-	cycles := make(map[string]float64, len(other.blocks))
-	for _, b := range other.blocks {
-		cycles[b.Hex] = b.Cycles
-	}
 	before := len(t.blocks)
 	t.blocks = slices.DeleteFunc(t.blocks, func(b score.Block) bool {
-		c, there := cycles[b.Hex]
+		c, there := other.cycles[b.Hex]
 		if _, rejected := other.rejections[b.Hex]; rejected && b.Forwards {
 			return true // without equal pointers its time is unknown
 		}
@@ -363,30 +347,49 @@ func (t *truth) dropSensitive(files []string, stdin io.Reader) error {
 
 // again returns another result's cycles of the same blocks: bbprof as a model of itself.
 func (t *truth) again(files []string, stdin io.Reader) (score.Model, error) {
-	var list []score.Prediction
 	m := score.Model{Name: "bbprof again", Kind: score.Again, Source: files[0]}
-	other := &truth{rejections: map[string]rejection{}}
-	seen := map[string]int{}
-	for _, name := range files {
-		if err := other.readFile(name, stdin, truthOptions{sensitive: true, weight: score.Unweighted}, seen); err != nil {
-			return m, fmt.Errorf("-again %s: %w", name, err)
-		}
-		if err := t.sameCore(other.run); err != nil {
-			return m, fmt.Errorf("-again %s: %w", name, err)
-		}
+	other, err := t.other("again", files, stdin)
+	if err != nil {
+		return m, err
 	}
-	for _, b := range t.blocks {
-		at, measured := seen[b.Hex]
+	list := make([]score.Prediction, len(t.blocks))
+	for i, b := range t.blocks {
+		cycles, measured := other.cycles[b.Hex]
 		_, rejected := other.rejections[b.Hex]
 		switch {
 		case measured:
-			list = append(list, score.Prediction{Cycles: other.blocks[at].Cycles})
+			list[i].Cycles = cycles
 		case rejected:
-			list = append(list, score.Failed("rejected"))
+			list[i] = score.Failed("rejected")
 		default:
-			list = append(list, score.Failed("not in "+m.Source))
+			list[i] = score.Failed("not in " + m.Source)
 		}
 	}
-	m.Predictions = score.Collect(list)
+	m.Predictions = list
 	return m, nil
+}
+
+// second is another result of the same blocks.
+type second struct {
+	*truth
+	cycles map[string]float64
+}
+
+// other reads a result of a flag, which is to be from the same core.
+func (t *truth) other(flag string, files []string, stdin io.Reader) (s second, err error) {
+	s = second{&truth{rejections: map[string]rejection{}}, map[string]float64{}}
+	seen := map[string]int{}
+	for _, name := range files {
+		err := s.readFile(name, stdin, truthOptions{sensitive: true, weight: score.Unweighted}, seen)
+		if err == nil {
+			err = t.sameCore(s.run)
+		}
+		if err != nil {
+			return s, fmt.Errorf("-%s %s: %w", flag, name, err)
+		}
+	}
+	for _, b := range s.blocks {
+		s.cycles[b.Hex] = b.Cycles
+	}
+	return s, nil
 }

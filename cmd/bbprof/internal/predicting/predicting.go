@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,9 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
+	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
 )
@@ -20,7 +24,6 @@ import (
 // Timeout limits how long a tool may be silent. Learned models start slowly.
 const Timeout = time.Minute
 
-// Flags holds the models and their settings.
 type Flags struct {
 	Models  []Model
 	MCPU    string
@@ -29,7 +32,45 @@ type Flags struct {
 	Branch  profiler.Branch
 }
 
-type Model struct{ Name, Text string }
+// Model is a model that was asked for, and its source once it is open. Its errors name it.
+type Model struct {
+	Name, Text string
+	predict.Source
+}
+
+func (m Model) Predict(ctx context.Context, blocks []string) ([]score.Prediction, error) {
+	list, err := m.Source.Predict(ctx, blocks)
+	if err != nil {
+		err = m.Error(err)
+	}
+	return list, err
+}
+
+// Error names the model, and turns what the user can fix into a usage error.
+func (m Model) Error(err error) error {
+	if usage := (*predict.UsageError)(nil); errors.As(err, &usage) {
+		return cli.BadUsage("-model %s: %w", m.Name, err)
+	}
+	return fmt.Errorf("-model %s: %w", m.Name, err)
+}
+
+// Failed returns an error if the model failed at every block. The source itself gives up only after several.
+func (m Model) Failed(list []score.Prediction) error {
+	if len(list) == 0 || slices.ContainsFunc(list, func(p score.Prediction) bool { return !p.Died }) {
+		return nil
+	}
+	return cli.BadUsage("-model %s: it has failed at each of %s: %s", m.Name, words.Plural(len(list), "block"), list[len(list)-1].Failure)
+}
+
+// View returns llvm-mca's pressure and timeline of a block; "" for other models.
+func (m Model) View(ctx context.Context, code []byte) string {
+	x, ok := m.Source.(*predict.MCA)
+	if !ok {
+		return ""
+	}
+	said, _ := x.Explain(ctx, fmt.Sprintf("%x", code), "-", predict.Timeline...) // an error leaves it empty
+	return said.Output
+}
 
 func (p *Flags) AddModel(f *cli.Flags, help string) {
 	f.Declare(cli.Flag{Name: "model", Arg: "[NAME=]SOURCE", Help: help, Set: p.addModel})
@@ -46,7 +87,7 @@ func (p *Flags) addModel(s string) error {
 	if slices.ContainsFunc(p.Models, func(m Model) bool { return m.Name == name }) {
 		return fmt.Errorf("there are two models of the name %s", name)
 	}
-	p.Models = append(p.Models, Model{name, source})
+	p.Models = append(p.Models, Model{Name: name, Text: source})
 	return nil
 }
 
@@ -61,77 +102,50 @@ func (p *Flags) AddSettings(f *cli.Flags) {
 	}
 	p.AddMCPU(f)
 	f.Text(&p.Core, "core", "NAME", "the core that was measured, such as \"Zen 4\", where the results do not tell")
-	cli.Parsed(f, &p.Timeout, cli.ParseDuration, "timeout", "TIME", "end a tool that has been silent for so long, and blame the block that it was at").Fallback = p.Timeout.String()
+	cli.Parsed(f, &p.Timeout, cli.ParseDuration, "timeout", "TIME",
+		"end a tool that has been silent for so long, and blame the block that it was at").Fallback = p.Timeout.String()
 }
 
-// Sources opens the models for a core.
-func (p *Flags) Sources(core predict.Core) ([]predict.Source, error) {
-	var list []predict.Source
+// Open opens the models for a core.
+func (p *Flags) Open(core cpu.Core) (list []Model, err error) {
 	for _, m := range p.Models {
-		s, err := p.Source(m, core)
-		if err != nil {
+		if m, err = p.OpenOne(m, core); err != nil {
 			return nil, err
 		}
-		list = append(list, s)
+		list = append(list, m)
 	}
 	return list, nil
 }
 
-// Source opens one model.
-func (p *Flags) Source(m Model, core predict.Core) (predict.Source, error) {
-	s, err := predict.Parse(m.Text, predict.Options{Core: core, MCPU: p.MCPU, Timeout: cmp.Or(p.Timeout, Timeout), Branch: p.Branch, Open: OpenTable})
+func (p *Flags) OpenOne(m Model, core cpu.Core) (_ Model, err error) {
+	m.Source, err = predict.Parse(m.Text, predict.Options{Core: core, MCPU: p.MCPU, Timeout: cmp.Or(p.Timeout, Timeout), Branch: p.Branch, Open: OpenTable})
 	if err != nil {
-		return nil, cli.BadUsage("-model %s: %w", m.Name, err)
+		err = cli.BadUsage("-model %s: %w", m.Name, err)
 	}
-	return s, nil
+	return m, err
 }
 
 // NamedCore returns the core that -core names, or else the core of these CPUs.
-func (p *Flags) NamedCore(cpus ...int) (predict.Core, error) {
-	name := p.Core
-	if name == "" {
-		name = string(host.Detect(cpus...).Microarchitecture)
+func (p *Flags) NamedCore(cpus ...int) (cpu.Core, error) {
+	core, err := predict.CoreNamed(p.Core, string(host.Detect(cpus...).Microarchitecture))
+	if err != nil {
+		err = cli.Usage(err)
 	}
-	core, ok := predict.CoreOf(name)
-	if !ok && p.Core != "" {
-		return core, cli.BadUsage("-core %s: bbprof does not know it; it knows %s", name, predict.CoreNames())
-	}
-	return core, nil
+	return core, err
 }
 
-// View returns llvm-mca's pressure and timeline of a block; "" for other models.
-func View(ctx context.Context, s predict.Source, code []byte) string {
-	x, ok := s.(predict.Explainer)
-	if !ok {
-		return ""
-	}
-	said, _ := x.Explain(ctx, fmt.Sprintf("%x", code), "-", predict.Timeline...) // an error leaves it empty
-	return said.Output
-}
-
-// SourceError turns what the user can fix into a usage error.
-func SourceError(name string, err error) error {
-	if usage := (*predict.UsageError)(nil); errors.As(err, &usage) {
-		return cli.BadUsage("-model %s: %w", name, err)
-	}
-	return fmt.Errorf("-model %s: %w", name, err)
-}
-
-// tableRows reads a file of predictions.
-type tableRows struct{ *resultfile.Rows }
-
-func (r tableRows) Columns() []string { return r.Schema.Names() }
-
-func (r tableRows) Next() ([]string, error) {
-	row, err := r.Rows.Next()
-	return row.Cells, err
-}
-
-// OpenTable opens a file of predictions.
-func OpenTable(name string) (predict.Rows, error) {
+// OpenTable opens a file of predictions. Its rows close it.
+func OpenTable(name string) (columns []string, rows iter.Seq2[[]string, error], err error) {
 	in, err := resultfile.OpenRows(name, nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return tableRows{in}, nil
+	return in.Schema.Names(), func(yield func([]string, error) bool) {
+		defer in.Close()
+		for row, err := range in.All() {
+			if !yield(row.Cells, err) {
+				return
+			}
+		}
+	}, nil
 }

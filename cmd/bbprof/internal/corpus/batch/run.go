@@ -332,8 +332,6 @@ func (r *run) repeat(w waitingRow, measured []string) error {
 func (r *run) finish(j *job, result profiler.Result) error {
 	r.silent = false
 	r.tally.TimedSeconds += result.TimedSeconds
-	r.tally.Stops += int64(result.Stops)
-	r.tally.SystemCalls += int64(result.SystemCalls)
 	if result.Noisy() && j.try <= r.Retries {
 		j.aside, j.result = true, result
 		r.aside = append(r.aside, j)

@@ -32,8 +32,6 @@ type Tally struct {
 	Seconds      float64 `json:"seconds"`
 	TimedSeconds float64 `json:"timed_seconds"` // inside timed code, over all workers
 	Measured     int64   `json:"measured"`      // blocks, without retries
-	Stops        int64   `json:"stops"`         // of the children
-	SystemCalls  int64   `json:"system_calls"`  // for measuring, including the children's
 }
 
 // columnsOfTally are the indices of the columns that a tally reads.

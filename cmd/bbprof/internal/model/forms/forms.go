@@ -1,9 +1,4 @@
-// Package forms selects instruction forms of package asm by name. asm.Form encodes them with operands of the caller's
-// choice:
-//
-//	for _, f := range forms.Select(nil, false) {
-//		code, err := f.Encode(values, address, mask) // a register or an immediate for each operand
-//	}
+// Package forms selects instruction forms of package asm by name, and their operands.
 package forms
 
 import (
@@ -24,23 +19,29 @@ func Select(match *regexp.Regexp, all bool) []asm.Form {
 	return list
 }
 
-// Example encodes the form with a different register per operand and memory at rsi.
-func Example(f *asm.Form) ([]byte, error) {
+// Values returns a value for each operand: the register that must stand there, or what choose says.
+func Values(f *asm.Form, choose func(i int, o asm.Operand) int64) []int64 {
 	operands := f.Operands()
 	values := make([]int64, len(operands))
-	at := asm.Address{Base: asm.RSI, Index: -1}
 	for i, o := range operands {
-		switch {
-		case o.Fixed >= 0:
-			values[i] = int64(o.Fixed)
-		case o.Class == asm.ImmediateOperand, o.Class == asm.OtherOperand:
-			values[i] = 1
-		default:
-			values[i] = int64(i + 1)
-		}
-		if o.Index > 0 {
-			at.Index = len(operands) + 1
+		if values[i] = int64(o.Fixed); o.Fixed < 0 {
+			values[i] = choose(i, o)
 		}
 	}
+	return values
+}
+
+// Example encodes the form with a different register per operand and memory at rsi.
+func Example(f *asm.Form) ([]byte, error) {
+	at := asm.Address{Base: asm.RSI, Index: -1}
+	values := Values(f, func(i int, o asm.Operand) int64 {
+		if o.Index > 0 {
+			at.Index = len(f.Operands()) + 1
+		}
+		if o.Class == asm.ImmediateOperand || o.Class == asm.OtherOperand {
+			return 1
+		}
+		return int64(i + 1)
+	})
 	return f.Encode(values, at, 1)
 }

@@ -14,7 +14,10 @@ import (
 
 // Case is a block with initial values of some registers, such as "rdi=0x12366508"; Set is "" if Survey's initial state
 // suffices.
-type Case struct{ Hex, Set string }
+type Case struct {
+	Hex string `json:"hex"`
+	Set string `json:"set,omitempty"`
+}
 
 // piece is an instruction of a block, or code that replaces it.
 type piece struct {
@@ -76,7 +79,6 @@ func (b *block) addresses() [][]asm.Followed {
 	return all
 }
 
-// state returns the block's initial state.
 func (b *block) state() initial.State {
 	state, _ := initial.Named(surveyState)
 	if set, err := initial.ParseSet(b.set); err == nil { // fails if empty
@@ -130,20 +132,17 @@ func (b *block) freeOfStalls() bool {
 
 // changed reports whether an instruction depends, directly or not, on one that the pieces lack or replace.
 func (b *block) changed(of int, pieces []piece) bool {
-	loads := slices.ContainsFunc(pieces, func(p piece) bool { return b.reach[p.of][of] && accesses(&b.insts[p.of], false) }) || accesses(&b.insts[of], false)
+	reads := func(i int) bool { loads, _ := b.insts[i].Accesses(); return loads }
+	loads := reads(of) || slices.ContainsFunc(pieces, func(p piece) bool { return b.reach[p.of][of] && reads(p.of) })
 	for i := range b.insts {
 		if i == of || slices.ContainsFunc(pieces, func(p piece) bool { return p.of == i && p.code == nil }) {
 			continue
 		}
-		if b.reach[i][of] || loads && accesses(&b.insts[i], true) {
+		if _, stores := b.insts[i].Accesses(); b.reach[i][of] || loads && stores {
 			return true
 		}
 	}
 	return false
-}
-
-func accesses(in *asm.Inst, write bool) bool {
-	return slices.ContainsFunc(in.Mem, func(m asm.Mem) bool { return m.Write && write || m.Read && !write })
 }
 
 // repair restores addresses: it sets registers that r never writes to the values they had in b.
@@ -189,7 +188,6 @@ func (b *block) repair(r *block, pieces []piece) bool {
 	return err == nil
 }
 
-// writes reports whether the block writes a general register.
 func (b *block) writes(reg int) bool {
 	return slices.ContainsFunc(b.insts, func(in asm.Inst) bool {
 		_, writes := in.Dataflow()

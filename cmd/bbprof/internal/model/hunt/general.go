@@ -10,7 +10,6 @@ import (
 	"github.com/bbprof/bbprof/asm"
 )
 
-// Dimension names what a variant changes.
 type Dimension string
 
 const (
@@ -18,6 +17,8 @@ const (
 	Width       Dimension = "width"
 	OperandKind Dimension = "operand"
 )
+
+var dimensions = []Dimension{Opcode, Width, OperandKind}
 
 // Forms indexes instruction forms by mnemonic and by operand kinds.
 type Forms struct {
@@ -63,40 +64,32 @@ func kindsOf(name string) string {
 	return immediates.ReplaceAllString(operands, "i")
 }
 
-type neighbour struct {
-	form      int
-	dimension Dimension
-}
-
-// mostNeighbours limits the neighbours of an instruction per dimension.
 const mostNeighbours = 16
 
 // neighbours lists forms that differ from an instruction in the opcode, in a width or in one operand's kind, the corpus'
 // most frequent first.
-func (h *hunter) neighbours(in *asm.Inst) (list []neighbour) {
-	f := &h.Usable
-	kinds := kindsOf(in.Shape())
-	var opcodes, widths, operands []neighbour
+func (h *hunter) neighbours(in *asm.Inst) map[Dimension][]int {
+	f, kinds := &h.Usable, kindsOf(in.Shape())
+	list := map[Dimension][]int{}
 	for _, n := range f.byKinds[kinds] {
 		if kinds != "" && f.list[n].Mnemonic() != in.Mnemonic {
-			opcodes = append(opcodes, neighbour{n, Opcode})
+			list[Opcode] = append(list[Opcode], n)
 		}
 	}
 	for _, n := range f.byMnemonic[in.Mnemonic] {
 		switch differ, widthAlone := difference(f.kinds[n], kinds); {
 		case differ == 0:
 		case widthAlone:
-			widths = append(widths, neighbour{n, Width})
+			list[Width] = append(list[Width], n)
 		case differ == 1:
-			operands = append(operands, neighbour{n, OperandKind})
+			list[OperandKind] = append(list[OperandKind], n)
 		}
 	}
-	for _, dimension := range [][]neighbour{opcodes, widths, operands} {
-		h.rng.Shuffle(len(dimension), func(i, k int) { dimension[i], dimension[k] = dimension[k], dimension[i] })
-		slices.SortStableFunc(dimension, func(a, b neighbour) int {
-			return cmp.Compare(h.use.of(f.list[b.form].Mnemonic()), h.use.of(f.list[a.form].Mnemonic()))
-		})
-		list = append(list, dimension[:min(len(dimension), mostNeighbours)]...)
+	for _, d := range dimensions {
+		all := list[d]
+		h.rng.Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
+		slices.SortStableFunc(all, func(a, b int) int { return cmp.Compare(h.use[f.list[b].Mnemonic()], h.use[f.list[a].Mnemonic()]) })
+		list[d] = all[:min(len(all), mostNeighbours)]
 	}
 	return list
 }
@@ -152,16 +145,19 @@ func (h *hunter) generalise(ctx context.Context, classes []Class) error {
 		c := &classes[i]
 		seen := map[string]bool{c.Text: true} // forms may differ only in the encoded width of an immediate
 		for k := range c.pattern.insts {
-			for _, n := range h.neighbours(&c.pattern.insts[k]) {
-				code, ok := encode(&h.Usable.list[n.form], &c.pattern.insts[k])
-				if !ok {
-					continue
-				}
-				if b := c.pattern.exchanged(k, code); b != nil && !seen[b.text()] {
-					v := Variant{Dimension: n.dimension, Outcome: Outcome{Case: b.asCase()}, Text: b.text(), Shape: b.shapes[k]}
-					seen[v.Text] = true
-					c.Variants = append(c.Variants, v)
-					blocks = append(blocks, v.Case)
+			near := h.neighbours(&c.pattern.insts[k])
+			for _, d := range dimensions {
+				for _, form := range near[d] {
+					code, ok := encode(&h.Usable.list[form], &c.pattern.insts[k])
+					if !ok {
+						continue
+					}
+					if b := c.pattern.exchanged(k, code); b != nil && !seen[b.text()] {
+						v := Variant{Dimension: d, Outcome: Outcome{Case: b.asCase()}, Text: b.text(), Shape: b.shapes[k]}
+						seen[v.Text] = true
+						c.Variants = append(c.Variants, v)
+						blocks = append(blocks, v.Case)
+					}
 				}
 			}
 		}
@@ -175,8 +171,7 @@ func (h *hunter) generalise(ctx context.Context, classes []Class) error {
 		for k := range c.Variants {
 			v := &c.Variants[k]
 			v.Outcome = *h.outcomes[v.Case]
-			v.Sign = v.sign(h.Threshold)
-			if v.Sign == c.Sign {
+			if v.Same = v.sign(h.Threshold) == c.Sign; v.Same {
 				c.patterns = append(c.patterns, newBlock(v.Hex))
 			}
 		}

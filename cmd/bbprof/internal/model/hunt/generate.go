@@ -2,12 +2,11 @@ package hunt
 
 import (
 	"encoding/hex"
-	"strings"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/forms"
 )
 
-// use counts mnemonics.
 type use map[string]int
 
 // usual counts the most frequent mnemonics per 1,000 instructions of compiled open-source programs (25,745 blocks). It
@@ -31,8 +30,6 @@ func (u *use) count(corpus []string) {
 		*u = usual
 	}
 }
-
-func (u use) of(mnemonic string) int { return u[mnemonic] }
 
 // Registers of generated blocks: few, so that instructions depend on each other. Bases of addresses are never written.
 var (
@@ -78,7 +75,7 @@ func (h *hunter) formWeights() []float64 {
 	for i := range h.Usable.list {
 		name := h.Usable.list[i].Mnemonic()
 		const unused = 0.2 // share drawn from all forms alike
-		sum += (1-unused)*float64(h.use.of(name))/float64(max(1, total))/float64(len(h.Usable.byMnemonic[name])) + unused/float64(len(sums))
+		sum += (1-unused)*float64(h.use[name])/float64(max(1, total))/float64(len(h.Usable.byMnemonic[name])) + unused/float64(len(sums))
 		sums[i] = sum
 	}
 	return sums
@@ -91,26 +88,22 @@ func (h *hunter) instruction(weights []float64) []byte {
 		n++
 	}
 	f := &h.Usable.list[n]
-	operands := f.Operands()
-	values := make([]int64, len(operands))
 	address := asm.Address{Base: basePool[h.rng.IntN(len(basePool))], Index: -1, Disp: int32(8 * h.rng.IntN(4))}
-	for i, o := range operands {
+	gather := false // which needs a vector of indices
+	values := forms.Values(f, func(_ int, o asm.Operand) int64 {
 		switch {
-		case o.Fixed >= 0:
-			values[i] = int64(o.Fixed)
+		case gather:
+			return 0
 		case o.Class == asm.GPROperand:
-			values[i] = generalPool[h.rng.IntN(len(generalPool))]
+			return generalPool[h.rng.IntN(len(generalPool))]
 		case o.Class == asm.ImmediateOperand:
-			values[i] = int64(1 + h.rng.IntN(7))
-		default:
-			values[i] = int64(h.rng.IntN(vectorPool))
+			return int64(1 + h.rng.IntN(7))
 		}
-		if o.Index > 0 {
-			return nil // gathers need a vector of indices
-		}
-	}
+		gather = o.Index > 0
+		return int64(h.rng.IntN(vectorPool))
+	})
 	code, err := f.Encode(values, address, 1)
-	if err != nil {
+	if err != nil || gather {
 		return nil
 	}
 	return code
@@ -120,15 +113,14 @@ func (h *hunter) instruction(weights []float64) []byte {
 func (h *hunter) mutation(weights []float64) []byte {
 	b := h.classes[h.rng.IntN(len(h.classes))].pattern
 	at, more := h.rng.IntN(len(b.insts)), h.rng.IntN(2) == 0
-	var s strings.Builder
+	var code []byte
 	for i := range b.insts {
 		if i == at {
-			s.WriteString(hex.EncodeToString(h.instruction(weights)))
+			code = append(code, h.instruction(weights)...)
 		}
 		if i != at || more {
-			s.WriteString(hex.EncodeToString(b.insts[i].Bytes))
+			code = append(code, b.insts[i].Bytes...)
 		}
 	}
-	code, _ := hex.DecodeString(s.String())
 	return code
 }

@@ -21,13 +21,14 @@ import (
 
 // Measurement is the measurement of a block. Why says why there is none or why it does not count.
 type Measurement struct {
-	Cycles, Low, High float64
-	Why               string
-	Suspect           bool             // skipped in a corpus; Low to High say how far to trust it
-	Result            *profiler.Result // may be nil
+	Cycles  float64          `json:"cycles"`
+	Low     float64          `json:"ci_low"`
+	High    float64          `json:"ci_high"`
+	Why     string           `json:"not_measured,omitempty"`
+	Suspect bool             `json:"-"` // skipped in a corpus; Low to High say how far to trust it
+	Result  *profiler.Result `json:"-"` // may be nil
 }
 
-// How names a way to measure a block.
 type How string
 
 const (
@@ -38,8 +39,10 @@ const (
 	OtherLayout How = "code at byte 32 of a page" // one code alignment; Survey takes the mean of several
 )
 
-// Opinions lists the ways in which findings are measured again.
-func Opinions() []How { return []How{Again, OtherState, AsLoop, OtherLayout} }
+type Opinion struct {
+	How `json:"how"`
+	Measurement
+}
 
 // Measurer measures blocks in order. An error ends the hunt.
 type Measurer interface {
@@ -51,7 +54,6 @@ type Predictor interface {
 	Predict(ctx context.Context, blocks []string) ([]score.Prediction, error)
 }
 
-// Sign is the direction of a model's error.
 type Sign int
 
 const (
@@ -62,14 +64,14 @@ const (
 
 func (s Sign) String() string { return [...]string{"too fast", "right", "too slow"}[s+1] }
 
-// Outcome is a block's measurement and prediction.
+func (s Sign) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
 type Outcome struct {
 	Case
 	Measurement
-	Predicted score.Prediction
+	Predicted score.Prediction `json:"predicted"`
 }
 
-// Known reports whether both exist.
 func (o *Outcome) Known() bool { return o.Why == "" && o.Predicted.Known() && o.Cycles > 0 }
 
 func (o *Outcome) excess() float64 {
@@ -88,7 +90,6 @@ func (o *Outcome) sign(threshold float64) Sign {
 	return TooFast
 }
 
-// Options configures a hunt.
 type Options struct {
 	Threshold float64 // share of the measured cycles
 	Generate  int     // blocks to generate after the corpus
@@ -97,25 +98,18 @@ type Options struct {
 	// Enough, unless nil, reports whether to stop.
 	Enough func() bool
 	// Progress, unless nil, is called after each batch.
-	Progress func(Progress)
-}
-
-// Progress reports how far a hunt is.
-type Progress struct {
-	Surveyed, Of int // blocks of the corpus and generated ones
-	Wrong        int
-	Classes      int
+	Progress func(surveyed, of, wrong, classes int)
 }
 
 // Class is a minimal block that a model gets wrong.
 type Class struct {
 	Outcome
-	Text     string
-	Sign     Sign
-	Variants []Variant
-	Opinions map[How]Measurement
-	Blocks   int          // blocks of the corpus that contain it and err in its direction
-	Share    score.Number // of the corpus' excess error: blocks that no earlier class holds
+	Text     string       `json:"block"`
+	Sign     Sign         `json:"error"`
+	Blocks   int          `json:"blocks"` // of the corpus that contain it and err in its direction
+	Share    score.Number `json:"share"`  // of the corpus' excess error: blocks that no earlier class holds
+	Variants []Variant    `json:"neighbours"`
+	Opinions []Opinion    `json:"opinions"`
 
 	pattern  *block
 	patterns []*block // of its variants
@@ -124,16 +118,14 @@ type Class struct {
 // Holds lists the class's instructions by shape, such as "xor r32, r32, same".
 func (c *Class) Holds() []string { return c.pattern.shapes }
 
-// Variant is a class with one instruction replaced by a neighbour.
 type Variant struct {
 	Outcome
-	Text      string
-	Dimension Dimension
-	Shape     string // of the replacement
-	Sign      Sign
+	Text      string    `json:"block"`
+	Dimension Dimension `json:"differs_in"`
+	Same      bool      `json:"same_error"`
+	Shape     string    `json:"-"` // of the replacement
 }
 
-// Findings is the result of a hunt.
 type Findings struct {
 	Surveyed    int          `json:"blocks"`         // measured and predicted
 	Unknown     int          `json:"blocks_unknown"` // not measured, or not predicted
@@ -144,7 +136,7 @@ type Findings struct {
 	Trials      int          `json:"trials"`      // blocks tried in all
 	Error       score.Number `json:"-"`
 	Explained   score.Number `json:"explained"` // share of Error in blocks that contain a class
-	Classes     []Class      `json:"-"`
+	Classes     []Class      `json:"classes"`
 }
 
 // atATime is how many blocks are surveyed before the wrong ones are shrunk.
@@ -152,14 +144,13 @@ const atATime = 4096
 
 // Hunt searches a corpus, then generated blocks, for wrong ones. It returns its findings with an error, too.
 func Hunt(ctx context.Context, m Measurer, p Predictor, corpus []string, o Options) (Findings, error) {
-	h := &hunter{Options: o, measurer: m, predictor: p, outcomes: map[Case]*Outcome{}, members: map[Sign]map[string]bool{TooSlow: {}, TooFast: {}},
-		rng: rand.New(rand.NewPCG(o.Seed, 0))}
+	h := &hunter{Options: o, measurer: m, predictor: p, outcomes: map[Case]*Outcome{}, members: map[string]bool{}, rng: rand.New(rand.NewPCG(o.Seed, 0))}
 	corpus = slices.Clone(corpus)
 	h.total = len(corpus) + o.Generate
 	h.use.count(corpus)
 	err := h.run(ctx, corpus)
 	h.rank(corpus)
-	h.found.Classes, h.found.Trials = h.classes, len(h.outcomes)
+	h.found.Classes, h.found.Trials = append([]Class{}, h.classes...), len(h.outcomes)
 	return h.found, err
 }
 
@@ -172,7 +163,7 @@ type hunter struct {
 	outcomes map[Case]*Outcome
 	open     []*wrongBlock // wrong, not yet put aside
 	classes  []Class
-	members  map[Sign]map[string]bool // keys of classes and their variants
+	members  map[string]bool // keys of classes and their variants
 	use      use
 	found    Findings
 	total    int
@@ -200,7 +191,6 @@ func (h *hunter) run(ctx context.Context, corpus []string) error {
 
 func (h *hunter) enough() bool { return h.Enough != nil && h.Enough() }
 
-// chase surveys blocks and finds the classes of the wrong ones.
 func (h *hunter) chase(ctx context.Context, blocks []string) error {
 	if err := h.survey(ctx, blocks); err != nil {
 		return err
@@ -224,7 +214,7 @@ func (h *hunter) chase(ctx context.Context, blocks []string) error {
 
 func (h *hunter) report() {
 	if h.Progress != nil {
-		h.Progress(Progress{h.surveyed, h.total, h.found.Wrong, len(h.classes)})
+		h.Progress(h.surveyed, h.total, h.found.Wrong, len(h.classes))
 	}
 }
 
@@ -403,22 +393,20 @@ func (h *hunter) admit(ctx context.Context, minimal []*shrink) error {
 			h.found.Unconfirmed++
 			continue
 		}
-		if h.members[s.sign][s.block.key()] {
-			continue
+		if !h.members[s.block.key(s.sign)] {
+			confirmed = append(confirmed, Class{Outcome: o, Text: s.block.text(), Sign: s.sign, Opinions: []Opinion{{Again, again[i]}}, pattern: s.block})
 		}
-		confirmed = append(confirmed, Class{Outcome: o, Text: s.block.text(), Sign: s.sign, pattern: s.block, Opinions: map[How]Measurement{Again: again[i]}})
 	}
 	if err := h.generalise(ctx, confirmed); err != nil {
 		return err
 	}
 	for i := range confirmed {
 		c := &confirmed[i]
-		if h.members[c.Sign][c.pattern.key()] {
+		if h.members[c.pattern.key(c.Sign)] {
 			continue // a variant of an earlier one
 		}
-		h.members[c.Sign][c.pattern.key()] = true
-		for _, p := range c.patterns {
-			h.members[c.Sign][p.key()] = true
+		for _, p := range append(c.patterns, c.pattern) {
+			h.members[p.key(c.Sign)] = true
 		}
 		h.classes = append(h.classes, *c)
 		h.putAside(c)
@@ -426,14 +414,12 @@ func (h *hunter) admit(ctx context.Context, minimal []*shrink) error {
 	return nil
 }
 
-// putAside removes open blocks that contain a class or one of its variants.
 func (h *hunter) putAside(c *Class) {
 	before := len(h.open)
 	h.open = slices.DeleteFunc(h.open, func(b *wrongBlock) bool { return b.sign == c.Sign && c.in(b.block) })
 	h.found.PutAside += before - len(h.open)
 }
 
-// in reports whether a block contains the class.
 func (c *Class) in(b *block) bool {
 	return b.contains(c.pattern) || slices.ContainsFunc(c.patterns, b.contains)
 }

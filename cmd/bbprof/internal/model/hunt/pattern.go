@@ -140,7 +140,6 @@ func (b *block) only(kept []int) *block {
 	return b.rebuild(pieces)
 }
 
-// asCase returns the block for measuring.
 func (b *block) asCase() Case { return Case{b.hex, b.set} }
 
 func (b *block) text() string { return asm.Text(b.insts) }
@@ -192,23 +191,22 @@ func (b *block) dependsAs(i int, chosen []int, p *block) bool {
 // mostPermuted is the longest pattern whose key tries all orders of its instructions.
 const mostPermuted = 5
 
-// key is equal for blocks that contain each other.
-func (b *block) key() string {
+// key is equal for blocks that contain each other and are wrong in the same direction.
+func (b *block) key(sign Sign) (least string) {
 	order := make([]int, len(b.shapes))
 	for i := range order {
 		order[i] = i
 	}
 	if len(order) > mostPermuted {
 		slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(b.shapes[x], b.shapes[y]) })
-		return b.spell(order)
+		return sign.String() + b.spell(order)
 	}
-	least := ""
 	permute(order, 0, func() {
 		if s := b.spell(order); least == "" || s < least {
 			least = s
 		}
 	})
-	return least
+	return sign.String() + least
 }
 
 func (b *block) spell(order []int) string {

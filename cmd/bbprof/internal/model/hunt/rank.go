@@ -1,6 +1,7 @@
 package hunt
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -12,8 +13,37 @@ import (
 func (h *hunter) rank(corpus []string) {
 	h.dropLarger()
 	wrong, total := h.excesses(corpus)
-	holders := h.holders(wrong)
-	h.order(wrong, holders, total)
+	holders := make([][]*excess, len(h.classes)) // the wrong blocks that contain each class
+	left := make([]int, len(h.classes))
+	for k := range h.classes {
+		c := &h.classes[k]
+		for _, e := range wrong {
+			if e.sign == c.Sign && c.in(e.block) {
+				holders[k] = append(holders[k], e)
+			}
+		}
+		c.Blocks, left[k] = len(holders[k]), k
+	}
+	rest := func(k int) (sum float64) {
+		for _, e := range holders[k] {
+			sum += e.share
+		}
+		return sum
+	}
+	var ranked []Class
+	for len(left) > 0 {
+		k := slices.MaxFunc(left, func(a, b int) int { return cmp.Compare(rest(a), rest(b)) })
+		if total > 0 {
+			h.classes[k].Share = score.Number(rest(k) / total)
+			h.found.Explained += h.classes[k].Share
+		}
+		for _, e := range holders[k] {
+			e.share = 0 // counted
+		}
+		left = slices.DeleteFunc(left, func(other int) bool { return other == k })
+		ranked = append(ranked, h.classes[k])
+	}
+	h.classes = ranked
 	if h.found.Surveyed > 0 {
 		h.found.Error = score.Number(total)
 	}
@@ -26,76 +56,22 @@ type excess struct {
 }
 
 // excesses lists them. The total includes blocks that cannot hold a class.
-func (h *hunter) excesses(corpus []string) (wrong []excess, total float64) {
+func (h *hunter) excesses(corpus []string) (wrong []*excess, total float64) {
 	for _, text := range corpus {
 		o := h.outcomes[Case{Hex: text}]
-		if o == nil || !o.Known() {
+		if o == nil || !o.Known() || o.excess() == 0 {
 			continue
 		}
-		e := o.excess()
-		total += e
-		if e == 0 {
-			continue
-		}
+		total += o.excess()
 		if b := newBlock(text); b != nil {
 			sign := TooFast
 			if o.Predicted.Cycles > o.Cycles {
 				sign = TooSlow
 			}
-			wrong = append(wrong, excess{&wrongBlock{b, sign}, e})
+			wrong = append(wrong, &excess{&wrongBlock{b, sign}, o.excess()})
 		}
 	}
 	return wrong, total
-}
-
-// holders lists, for each class, the wrong blocks that contain it.
-func (h *hunter) holders(wrong []excess) [][]int {
-	in := make([][]int, len(h.classes))
-	for k := range h.classes {
-		c := &h.classes[k]
-		for i, b := range wrong {
-			if b.sign == c.Sign && c.in(b.block) {
-				in[k] = append(in[k], i)
-			}
-		}
-		c.Blocks = len(in[k])
-	}
-	return in
-}
-
-// order repeatedly takes the class whose holders have the most error outside earlier classes.
-func (h *hunter) order(wrong []excess, holders [][]int, total float64) {
-	var ranked []Class
-	left := make([]int, len(h.classes))
-	for k := range left {
-		left[k] = k
-	}
-	taken := make([]bool, len(wrong))
-	for len(left) > 0 {
-		best, most := 0, -1.0
-		for n, k := range left {
-			sum := 0.0
-			for _, i := range holders[k] {
-				if !taken[i] {
-					sum += wrong[i].share
-				}
-			}
-			if sum > most {
-				best, most = n, sum
-			}
-		}
-		k := left[best]
-		left = slices.Delete(left, best, best+1)
-		for _, i := range holders[k] {
-			taken[i] = true
-		}
-		if total > 0 {
-			h.classes[k].Share = score.Number(most / total)
-			h.found.Explained += h.classes[k].Share
-		}
-		ranked = append(ranked, h.classes[k])
-	}
-	h.classes = ranked
 }
 
 // AskAgain measures the classes in the other ways: another state, mode and layout.
@@ -104,16 +80,13 @@ func (f *Findings) AskAgain(ctx context.Context, m Measurer) error {
 	for i := range f.Classes {
 		blocks = append(blocks, f.Classes[i].Case)
 	}
-	for _, how := range Opinions() {
-		if how == Again {
-			continue
-		}
+	for _, how := range []How{OtherState, AsLoop, OtherLayout} {
 		measured, err := m.Measure(ctx, blocks, how)
 		if err != nil {
 			return err
 		}
 		for i := range measured {
-			f.Classes[i].Opinions[how] = measured[i]
+			f.Classes[i].Opinions = append(f.Classes[i].Opinions, Opinion{how, measured[i]})
 		}
 	}
 	return nil
@@ -128,10 +101,19 @@ func (c *Class) Shared(m Measurement) bool {
 	return o.sign(c.excess()/2) == c.Sign
 }
 
+func (c *Class) Doubts() (list []string) {
+	for _, o := range c.Opinions {
+		if !c.Shared(o.Measurement) {
+			list = append(list, string(o.How))
+		}
+	}
+	return list
+}
+
 // Same lists instructions that show the same error in place of one of the class.
 func (c *Class) Same() (shapes []string) {
 	for _, v := range c.Variants {
-		if v.Sign == c.Sign && !slices.Contains(shapes, v.Shape) {
+		if v.Same && !slices.Contains(shapes, v.Shape) {
 			shapes = append(shapes, v.Shape)
 		}
 	}

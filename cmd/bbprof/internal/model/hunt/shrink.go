@@ -17,7 +17,6 @@ type shrink struct {
 	step     []candidate
 }
 
-// candidate is part of the surveyed block.
 type candidate struct {
 	kept  []int
 	alone bool // one part, not all but one

@@ -6,7 +6,6 @@ import (
 	"github.com/bbprof/bbprof/asm"
 )
 
-// class is a kind of place for a value.
 type class uint8
 
 const (
@@ -26,7 +25,7 @@ func (c class) String() string {
 
 // body is machine code under construction, with its first error.
 type body struct {
-	code []byte
+	Code []byte
 	err  error
 }
 
@@ -35,7 +34,7 @@ func (b *body) add(f *asm.Form, o operands) {
 	if err != nil && b.err == nil {
 		b.err = err
 	}
-	b.code = append(b.code, code...)
+	b.Code = append(b.Code, code...)
 }
 
 func (b *body) named(name string, values ...int64) {
@@ -80,9 +79,9 @@ var pools = map[class][]int64{
 	mmx:     {0, 1, 2, 3, 4, 5, 6, 7},
 	opmask:  {2, 3, 4, 5, 6, 7},
 	x87:     {1, 2, 3, 4, 5, 6},
+	flags:   {0},
 }
 
-// classOf returns a register operand's class.
 func classOf(o asm.Operand) (class, bool) {
 	c, ok := map[asm.OperandClass]class{
 		asm.GPROperand: general, asm.VectorOperand: vector, asm.MMXOperand: mmx, asm.OpmaskOperand: opmask, asm.X87Operand: x87,
@@ -133,7 +132,6 @@ func newBridge(from, to class, vex bool) bridge {
 	return bridge{from: from, to: to, vex: vex && names[0] != names[1]}
 }
 
-// emit appends the bridge from register src to dst.
 func (b bridge) emit(code *body, dst, src int64) {
 	names := bridgeForms[[2]class{b.from, b.to}]
 	name := names[0]
@@ -165,35 +163,40 @@ func way(from, to class) []class {
 // bridgeProbe is the chain that measures a bridge: itself, or a round trip in halves. A condition other than carry comes
 // back from a cmp, whose latency the chain through carry gives.
 func bridgeProbe(b bridge) Probe {
-	var code body
-	probe := Probe{Kind: Bridge, Pair: b.String(), Links: 1}
-	register := func(c class) int64 {
-		if c == flags {
-			return 0
+	probe := Probe{Kind: Bridge, Pair: b.String(), Links: 2}
+	emit := func(list ...bridge) {
+		for _, x := range list {
+			x.emit(&probe.body, pools[x.to][0], pools[x.from][0])
 		}
-		return pools[c][0]
 	}
-	b.emit(&code, register(b.to), register(b.from))
 	back := newBridge(b.to, b.from, b.vex)
+	if b.to == flags {
+		back.condition = carry
+	}
 	switch {
+	case b.from == b.to:
+		emit(b)
+		probe.Links = 1
 	case b.from == flags:
-		code.code = nil
-		back.emit(&code, 0, pools[general][0])
-		b.emit(&code, pools[general][0], 0)
-		probe.Links = 2
+		emit(back, b)
 		if b.condition != carry {
 			probe.Links, probe.Bridges = 1, []bridge{back}
 		}
-	case b.to == flags:
-		back.condition = carry
-		code.code = nil
-		b.emit(&code, 0, pools[general][0])
-		back.emit(&code, pools[general][0], 0)
-		probe.Links = 2
-	case b.from != b.to:
-		back.emit(&code, register(b.from), register(b.to))
-		probe.Links = 2
+	default:
+		emit(b, back)
 	}
-	probe.Code, probe.err = code.code, code.err
 	return probe
+}
+
+// condition returns the suffix of a setcc that reads a flag of the set.
+func condition(f asm.Flags) string {
+	for _, c := range []struct {
+		flag   asm.Flags
+		suffix string
+	}{{asm.Carry, carry}, {asm.Zero, "e"}, {asm.Overflow, "o"}, {asm.Sign, "s"}, {asm.Parity, "p"}} {
+		if f&c.flag != 0 {
+			return c.suffix
+		}
+	}
+	return ""
 }

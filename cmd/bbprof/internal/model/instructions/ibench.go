@@ -47,7 +47,7 @@ func IBench(rows []Row) string {
 }
 
 func ibenchName(f *asm.Form) string {
-	if f == nil || f.Decorated() {
+	if f.Decorated() {
 		return ""
 	}
 	var operands []string
@@ -77,7 +77,6 @@ func ibenchName(f *asm.Form) string {
 	return f.Mnemonic() + "-" + strings.Join(operands, "_")
 }
 
-// generalWidth is that of the first general register.
 func generalWidth(f *asm.Form) int {
 	for _, o := range f.Operands() {
 		if o.Class == asm.GPROperand {

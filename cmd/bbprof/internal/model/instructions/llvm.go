@@ -1,7 +1,6 @@
 package instructions
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -19,7 +18,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
 )
 
-// ErrNoLLVM reports that there is no llvm-mc to name opcodes.
 var ErrNoLLVM = errors.New("llvm-mc is not installed, or not in PATH")
 
 // MC finds an llvm-mc that can name opcodes: that of a version, such as "-22", else the newest in PATH. It must know the
@@ -41,37 +39,36 @@ func MC(ctx context.Context, version, cpu string) (tool string, why error) {
 	return tool, why
 }
 
-// mc is an installed llvm-mc.
 type mc struct {
 	path    string
 	version int
 }
 
-var mcVersion = regexp.MustCompile(`version (\d+)`)
+var (
+	mcName    = regexp.MustCompile(`^llvm-mc(?:-(\d+))?$`) // not llvm-mca
+	mcVersion = regexp.MustCompile(`version (\d+)`)
+)
 
 // mcs lists those in PATH, the newest first.
 func mcs(ctx context.Context) (all []mc) {
-	seen := map[string]bool{}
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		names, _ := filepath.Glob(filepath.Join(dir, "llvm-mc*"))
 		for _, path := range names {
-			name := filepath.Base(path)
-			suffix := strings.TrimPrefix(strings.TrimPrefix(name, "llvm-mc"), "-")
-			version, err := strconv.Atoi(suffix)
-			if err != nil && suffix != "" || seen[name] { // llvm-mca
+			m := mcName.FindStringSubmatch(filepath.Base(path))
+			path, err := exec.LookPath(path)
+			hidden := slices.ContainsFunc(all, func(c mc) bool { return filepath.Base(c.path) == filepath.Base(path) })
+			if m == nil || err != nil || hidden {
 				continue
 			}
-			if path, err = exec.LookPath(path); err != nil {
-				continue
-			}
-			if suffix == "" {
+			version := m[1]
+			if version == "" {
 				out, _ := exec.CommandContext(ctx, path, "--version").Output() // 0 on failure
 				if m := mcVersion.FindSubmatch(out); m != nil {
-					version, _ = strconv.Atoi(string(m[1]))
+					version = string(m[1])
 				}
 			}
-			seen[name] = true
-			all = append(all, mc{path, version})
+			n, _ := strconv.Atoi(version)
+			all = append(all, mc{path, n})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b mc) int { return cmp.Compare(b.version, a.version) })
@@ -80,12 +77,10 @@ func mcs(ctx context.Context) (all []mc) {
 
 // unable returns why an llvm-mc cannot name opcodes: old ones write registers as numbers, and replace unknown cores.
 func (c mc) unable(ctx context.Context, cpu string) error {
-	args := []string{"--disassemble", "-show-inst", "-triple=x86_64-unknown-linux-gnu"}
+	cmd := showInst(ctx, c.path, predict.MarkedForMC(1, nil))
 	if cpu != "" {
-		args = append(args, "-mcpu="+cpu)
+		cmd.Args = append(cmd.Args, "-mcpu="+cpu)
 	}
-	cmd := exec.CommandContext(ctx, c.path, args...)
-	cmd.Stdin = strings.NewReader(predict.MarkedForMC(1, nil))
 	out, err := cmd.CombinedOutput()
 	name := fmt.Sprintf("%s (version %d)", filepath.Base(c.path), c.version)
 	switch {
@@ -97,13 +92,17 @@ func (c mc) unable(ctx context.Context, cpu string) error {
 	return err
 }
 
+func showInst(ctx context.Context, tool, in string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, tool, "--disassemble", "-show-inst", "-triple=x86_64-unknown-linux-gnu")
+	cmd.Stdin = strings.NewReader(in)
+	return cmd
+}
+
 // NameOpcodes sets LLVM's opcode name and an example's operands, by llvm-mc. Unknown forms stay unnamed.
 func NameOpcodes(ctx context.Context, tool string, rows []Row) error {
 	codes := make([][]byte, len(rows))
 	for i := range rows {
-		if rows[i].Form != nil {
-			codes[i], _ = forms.Example(rows[i].Form) // nil on failure
-		}
+		codes[i], _ = forms.Example(rows[i].Form) // nil on failure
 	}
 	return nameCodes(ctx, tool, codes, rows)
 }
@@ -116,9 +115,7 @@ func nameCodes(ctx context.Context, tool string, codes [][]byte, rows []Row) err
 			in.WriteString(predict.MarkedForMC(i+1, code))
 		}
 	}
-	cmd := exec.CommandContext(ctx, tool, "--disassemble", "-show-inst", "-triple=x86_64-unknown-linux-gnu")
-	cmd.Stdin = strings.NewReader(in.String())
-	out, err := cmd.Output() // fails if it does not know one; the other answers count
+	out, err := showInst(ctx, tool, in.String()).Output() // fails if it does not know one; the other answers count
 	if err != nil && len(out) == 0 {
 		return fmt.Errorf("%s: %w", filepath.Base(tool), err)
 	}
@@ -131,52 +128,42 @@ var (
 	mcOperand = regexp.MustCompile(`<MCOperand (Reg|Imm|Expr|SFPImm|DFPImm):([^>]*)>`)
 )
 
-// nameFrom parses the output of llvm-mc -show-inst.
+// nameFrom parses the output of llvm-mc -show-inst: a marker, then the instruction of that row.
 func nameFrom(out []byte, rows []Row) {
-	current, expected := -1, false
-	var opcode string
-	var operands []string
+	var row *Row // of the last marker
+	named := false
+	var words []string // an opcode and its operands
 	flush := func() {
 		switch {
-		case opcode == "":
-		case opcode == "NOOPL" && len(operands) == 5 && operands[2] == "RIZ":
-			n, err := strconv.ParseInt(strings.TrimPrefix(operands[3], "i_0x"), 16, 64)
+		case len(words) == 6 && words[0] == "NOOPL" && words[3] == "RIZ":
+			n, err := strconv.ParseInt(strings.TrimPrefix(words[4], "i_0x"), 16, 64)
 			if err == nil && n > 0 && int(n) <= len(rows) {
-				current, expected = int(n)-1, true
+				row, named = &rows[n-1], false
 			}
-		case expected:
-			rows[current].Opcode, rows[current].Operands = opcode, strings.Join(append([]string{opcode}, operands...), " ")
-			expected = false
-		default: // llvm-mc splits it, such as into prefix and instruction
-			rows[max(current, 0)].Opcode, rows[max(current, 0)].Operands = "", ""
+		case len(words) == 0 || row == nil:
+		case named: // llvm-mc splits it, such as into prefix and instruction
+			row.Opcode, row.Operands = "", ""
+		default:
+			row.Opcode, row.Operands, named = words[0], strings.Join(words, " "), true
 		}
-		opcode, operands = "", nil
+		words = nil
 	}
-	lines := bufio.NewScanner(bytes.NewReader(out))
-	for lines.Scan() {
-		line := strings.TrimSpace(lines.Text())
+	for line := range strings.Lines(string(out)) {
+		line = strings.TrimSpace(line)
 		if m := mcInst.FindStringSubmatch(line); m != nil {
 			flush()
-			opcode = m[1]
+			words = []string{m[1]}
 		}
 		if m := mcOperand.FindStringSubmatch(line); m != nil {
-			operands = append(operands, operand(m[1], m[2]))
+			words = append(words, operand(m[1], m[2]))
 		}
 	}
 	flush()
 }
 
-// operand formats an operand for llvm-exegesis.
 func operand(kind, value string) string {
-	switch {
-	case kind == "Imm":
-		n, err := strconv.ParseInt(value, 10, 64)
-		if err != nil {
-			return value
-		}
+	if n, err := strconv.ParseInt(value, 10, 64); kind == "Imm" && err == nil {
 		return fmt.Sprintf("i_0x%x", uint64(n))
-	case value == "":
-		return "%noreg"
 	}
-	return value
+	return cmp.Or(value, "%noreg")
 }

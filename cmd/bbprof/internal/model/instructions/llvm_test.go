@@ -17,11 +17,13 @@ func TestMC(t *testing.T) {
 		tools         map[string]string
 		tool, why     string
 	}{
-		{"the newest that can", "", map[string]string{"llvm-mc": "echo version 14.0; " + numbered, "llvm-mc-21": named, "llvm-mc-19": named, "llvm-mca-30": named}, "llvm-mc-21", ""},
+		{"the newest that can", "",
+			map[string]string{"llvm-mc": "echo version 14.0; " + numbered, "llvm-mc-21": named, "llvm-mc-19": named, "llvm-mca-30": named}, "llvm-mc-21", ""},
 		{"the model's version", "-19", map[string]string{"llvm-mc-21": named, "llvm-mc-19": named}, "llvm-mc-19", ""},
 		{"where the model's cannot", "-19", map[string]string{"llvm-mc-21": named, "llvm-mc-19": numbered}, "llvm-mc-21", ""},
 		{"one that knows the core", "", map[string]string{"llvm-mc-22": unknown, "llvm-mc-21": named}, "llvm-mc-21", ""},
-		{"none can", "", map[string]string{"llvm-mc": "echo version 14.0; " + numbered}, "llvm-mc", "llvm-mc (version 14) does not name registers with -show-inst, as llvm-mc-22 does"},
+		{"none can", "", map[string]string{"llvm-mc": "echo version 14.0; " + numbered},
+			"llvm-mc", "llvm-mc (version 14) does not name registers with -show-inst, as llvm-mc-22 does"},
 		{"none knows the core", "", map[string]string{"llvm-mc-22": unknown}, "llvm-mc-22", "llvm-mc-22 (version 22) does not know znver9"},
 		{"none", "", nil, "", ErrNoLLVM.Error()},
 	} {

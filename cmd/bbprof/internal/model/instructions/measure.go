@@ -3,7 +3,6 @@ package instructions
 import (
 	"cmp"
 	"context"
-	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -14,9 +13,6 @@ import (
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
-
-// ErrInterrupted reports that the context ended.
-var ErrInterrupted = errors.New("interrupted")
 
 // Measure measures the probes of plans and their bridges, and returns a row per plan. width is the most instructions a
 // cycle that the core can begin, 0 if unknown. progress is called after each block with the numbers done and in all.
@@ -30,7 +26,7 @@ func Measure(ctx context.Context, workers []measure.Measurer, plans []Plan, retr
 			if _, planned := bridges[b]; !planned {
 				probe := bridgeProbe(b)
 				need(probe) // its value is needed first
-				bridges[b] = &job{plan: -1, probe: probe, bits: probe.bits()}
+				bridges[b] = newJob(-1, probe)
 				q.jobs, order = append(q.jobs, bridges[b]), append(order, b)
 			}
 		}
@@ -43,7 +39,7 @@ func Measure(ctx context.Context, workers []measure.Measurer, plans []Plan, retr
 	ofPlan := make([][]*job, len(plans))
 	for i := range plans {
 		for _, probe := range plans[i].Probes {
-			j := &job{plan: i, probe: probe, bits: probe.bits()}
+			j := newJob(i, probe)
 			q.jobs, ofPlan[i] = append(q.jobs, j), append(ofPlan[i], j)
 		}
 	}
@@ -71,7 +67,6 @@ func Measure(ctx context.Context, workers []measure.Measurer, plans []Plan, retr
 	return rows, nil
 }
 
-// job is a probe and its results.
 type job struct {
 	plan     int // -1 for a bridge
 	probe    Probe
@@ -83,12 +78,12 @@ type job struct {
 	rejected verdict.Reason
 	result   profiler.Result
 	kept     []attempt
-	varies   int // differing measurements, all in doubt; the interval holds all
-	rows     int // measurements in rows
-	loops    int
+	varies   int             // differing measurements, all in doubt; the interval holds all
+	measured [asMean + 1]int // by repetition
 }
 
-// attempt is a result of a block that may be repeated.
+func newJob(plan int, probe Probe) *job { return &job{plan: plan, probe: probe, bits: probe.bits()} }
+
 type attempt struct {
 	result profiler.Result
 	repeat repetition
@@ -123,6 +118,8 @@ func (j *job) inDoubt(width int) bool {
 	return j.repeat == inRow && (j.probe.Kind == Latency || j.probe.Kind == Bridge) && !whole(c)
 }
 
+func whole(cycles float64) bool { return math.Abs(cycles-math.Round(cycles)) <= off*cycles }
+
 // simple reports whether cycles are a multiple of one half, or fit one to six units of one instruction a cycle.
 func simple(cycles float64) bool {
 	expected := math.Round(2*cycles) / 2
@@ -139,12 +136,12 @@ func (j *job) nextRepetition(width int) (next repetition, more bool) {
 	switch {
 	case j.result.Status == profiler.OK && !j.inDoubt(width), j.repeat == asMean:
 		return 0, false
-	case j.repeat == inRow && j.rows < 2:
+	case j.repeat == inRow && j.measured[inRow] < 2:
 		return inRow, true
-	case j.probe.Kind == Latency && j.bits == 512, j.throughMemory():
+	case j.probe.Kind == Latency && j.bits == 512, j.probe.throughMemory():
 		return 0, false
 	}
-	return inLoop, j.loops < 2
+	return inLoop, j.measured[inLoop] < 2
 }
 
 // differing is the share by which a block's unequal measurements differ.
@@ -203,14 +200,14 @@ func (j *job) setup() profiler.Setup {
 
 // throughMemory reports whether each link waits for a store. Those take 7.36 cycles in rows of any length; in loops
 // 6.07, or 5 or 7.36 for a while, which short loops would hide.
-func (j *job) throughMemory() bool {
-	return j.probe.Kind == StoreToLoad || strings.HasSuffix(j.probe.Pair, "to m")
+func (p *Probe) throughMemory() bool {
+	return p.Kind == StoreToLoad || strings.HasSuffix(p.Pair, "to m")
 }
 
 // slowLoop reports whether loops must be short: the row was slow, or a long loop was interrupted.
 func (j *job) slowLoop() bool {
 	insts, _ := asm.Decode(j.probe.Code)
-	if j.throughMemory() {
+	if j.probe.throughMemory() {
 		return false
 	}
 	if r := j.result.Rejection; r != nil {
@@ -219,7 +216,6 @@ func (j *job) slowLoop() bool {
 	return j.result.Cycles >= slow*float64(len(insts))
 }
 
-// flags returns bbprof's flags for the same set-up.
 func (j *job) flags() string {
 	s := j.setup()
 	var list []string
@@ -251,7 +247,6 @@ type queue struct {
 	absent map[int]bool // plans whose instruction this CPU lacks
 }
 
-// take returns the next job.
 func (q *queue) take(int) (*job, bool, error) {
 	for q.ctx.Err() == nil {
 		var j *job
@@ -274,10 +269,9 @@ func (q *queue) take(int) (*job, bool, error) {
 		q.flying++
 		return j, true, nil
 	}
-	return nil, false, ErrInterrupted
+	return nil, false, q.ctx.Err()
 }
 
-// notHere is why a form is unmeasured.
 const notHere = "this CPU does not have the instruction"
 
 func (q *queue) finish(j *job, r profiler.Result, err error) error {
@@ -288,45 +282,44 @@ func (q *queue) finish(j *job, r profiler.Result, err error) error {
 	}
 	j.result = r
 	j.short = j.short || j.slowLoop()
-	switch j.repeat {
-	case inRow:
-		j.rows++
-	case inLoop:
-		j.loops++
-	}
+	j.measured[j.repeat]++
 	if r.Status == profiler.OK {
 		j.kept = append(j.kept, attempt{r, j.repeat, j.short})
 	}
-	if len(j.kept) > 0 {
-		if next, more := j.nextRepetition(q.width); more {
-			j.repeat = next
-			q.aside = append(q.aside, j)
-			return nil
+	reason := verdict.Reason("")
+	if r.Rejection != nil {
+		reason = r.Rejection.Reason
+	}
+	again := false
+	switch {
+	case len(j.kept) > 0:
+		next, more := j.nextRepetition(q.width)
+		if more {
+			j.repeat, again = next, true
+			break
 		}
 		j.settle(q.width)
-		for _, probe := range append(j.besides(), j.inShortRow()...) {
-			added := &job{plan: j.plan, probe: probe, bits: j.bits}
-			q.jobs, q.added = append(q.jobs, added), append(q.added, added)
+		if probe, ok := j.inShortRow(); ok {
+			q.added = append(q.added, newJob(j.plan, probe))
+			q.jobs = append(q.jobs, q.added[len(q.added)-1])
 		}
-		q.report()
-		return nil
-	}
-	if r.Rejection != nil && (r.Rejection.Reason.Noise() && j.repeat != inLoop && j.tries <= q.retries || j.loops == 1) {
-		q.aside = append(q.aside, j)
-		return nil
-	}
-	if r.Rejection != nil && j.repeat < asMean && (j.repeat == inLoop || slices.Contains(tolerated, r.Rejection.Reason)) {
+	case reason == "": // a failure
+	case reason.Noise() && j.repeat != inLoop && j.tries <= q.retries, j.measured[inLoop] == 1:
+		again = true
+	case j.repeat == inLoop, j.repeat == inRow && slices.Contains(tolerated, reason):
 		if j.repeat == inRow {
-			j.why, j.rejected = r.Rejection.Detail, r.Rejection.Reason
+			j.why, j.rejected = r.Rejection.Detail, reason
 		}
 		j.repeat++
-		q.aside = append(q.aside, j)
-		return nil
-	}
-	if r.Rejection != nil && r.Rejection.Reason == verdict.SIGILL && j.plan >= 0 && len(j.probe.Bridges) == 0 {
+		again = true
+	case reason == verdict.SIGILL && j.plan >= 0 && len(j.probe.Bridges) == 0:
 		q.absent[j.plan] = true
 	}
-	q.report()
+	if again {
+		q.aside = append(q.aside, j)
+	} else {
+		q.report()
+	}
 	return nil
 }
 

@@ -1,11 +1,10 @@
 package instructions
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
-	"sort"
-	"strings"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
@@ -64,7 +63,6 @@ var (
 	mixUpdated     = map[class][]int64{general: {3, 8, 9, 10, 11, 5, 1, 2, 0}, vector: {4, 5, 6, 7, 8, 9, 10, 11, 12}, mmx: {4, 5, 6, 7}, opmask: {6, 7}}
 )
 
-// mixer chooses the operands of a mix.
 type mixer struct {
 	fixed   map[class][]int64 // registers reserved for some form
 	written map[class]int
@@ -77,19 +75,18 @@ type mixer struct {
 // one instruction of the last part.
 func Mix(parts []Copies) (b profiler.Block, beside []Companion, err error) {
 	m := &mixer{fixed: map[class][]int64{}, written: map[class]int{}, updated: map[class]int{}}
-	var planners []*planner
-	for _, part := range parts {
-		p := &planner{Plan: Plan{Name: part.Form.Name(), Form: part.Form}, operands: part.Form.Operands()}
-		if reason, why := part.Form.Refused(); reason != "" {
-			return b, nil, fmt.Errorf("%s: %s", reason, why)
+	var last *planner
+	planners := make([]*planner, len(parts))
+	for i, part := range parts {
+		last = newPlanner(part.Form)
+		if last.Refused != "" {
+			return b, nil, errors.New(last.Refused)
 		}
-		p.flagsRead, p.flagsWritten = part.Form.Flags()
-		p.readImplicit, p.writtenImplicit = part.Form.Implicit()
-		if p.advances() || part.Form.X87() {
+		if last.advances() || part.Form.X87() {
 			return b, nil, errors.New("it moves rsi, rdi or the x87 stack, by which the mix would change")
 		}
-		planners = append(planners, p)
-		m.reserve(p)
+		planners[i] = last
+		m.reserve(last)
 	}
 	type piece struct {
 		at   float64
@@ -99,29 +96,28 @@ func Mix(parts []Copies) (b profiler.Block, beside []Companion, err error) {
 	count, wide := 0, 0
 	for k, part := range parts {
 		for i := range part.N {
-			code, n, err := m.one(planners[k])
+			code, err := m.one(planners[k])
 			if err != nil {
 				return b, nil, err
 			}
-			count += n
-			pieces = append(pieces, piece{(float64(i) + 0.5) / float64(part.N), code})
 			insts, _ := asm.Decode(code)
+			count += len(insts)
 			wide = max(wide, asm.StateOf(insts).VectorBits)
+			pieces = append(pieces, piece{(float64(i) + 0.5) / float64(part.N), code})
 		}
 	}
-	sort.SliceStable(pieces, func(i, j int) bool { return pieces[i].at < pieces[j].at })
+	slices.SortStableFunc(pieces, func(a, b piece) int { return cmp.Compare(a.at, b.at) })
+	var code body
 	for _, p := range pieces {
-		b.Code = append(b.Code, p.code...)
+		code.Code = append(code.Code, p.code...)
 	}
-	last := planners[len(planners)-1]
 	beside = last.companions()
-	if stack := last.stackBytes(); stack != 0 {
-		var code body
-		last.balance(&code, parts[len(parts)-1].N)
-		b.Code = append(b.Code, code.code...)
-		beside = append(beside, Companion{"lea r64, m", 1 / float64(parts[len(parts)-1].N)})
+	if n := parts[len(parts)-1].N; last.stackBytes() != 0 {
+		last.balance(&code, n)
+		beside = append(beside, Companion{"lea r64, m", 1 / float64(n)})
 	}
 	// As for one form alone: few copies, so that the decoders do not count.
+	b.Code = code.Code
 	b.Setup = profiler.Setup{Set: m.set, FewCopies: true, Tolerate: []verdict.Reason{verdict.Unstable, verdict.Nonlinear}}
 	if wide == 512 {
 		const short, long = 480, 1440
@@ -130,7 +126,6 @@ func Mix(parts []Copies) (b profiler.Block, beside []Companion, err error) {
 	return b, beside, nil
 }
 
-// reserve reserves a form's fixed registers.
 func (m *mixer) reserve(p *planner) {
 	for n := range int64(16) {
 		if p.taken(general, n) {
@@ -161,7 +156,7 @@ func (m *mixer) next(c class, pool map[class][]int64, used map[class]int, evex b
 }
 
 // one adds an instruction and what must precede it.
-func (m *mixer) one(p *planner) (code []byte, instructions int, err error) {
+func (m *mixer) one(p *planner) ([]byte, error) {
 	width := int32(8)
 	for _, operand := range p.operands {
 		if operand.Class == asm.MemoryOperand && operand.Index == 0 && operand.Width <= 64 {
@@ -169,38 +164,32 @@ func (m *mixer) one(p *planner) (code []byte, instructions int, err error) {
 		}
 	}
 	m.disp = (m.disp + width - 1) / width * width // aligned, like the base
-	o := operands{values: make([]int64, len(p.operands)), at: asm.Address{Base: baseRegister, Index: -1, Disp: m.disp}, mask: maskRegister}
+	o := operands{at: asm.Address{Base: baseRegister, Index: -1, Disp: m.disp}, mask: maskRegister}
 	sources := map[class]int{}
-	for i, operand := range p.operands {
-		c, isRegister := classOf(operand)
+	o.values = p.values(func(c class, operand asm.Operand) int64 {
 		switch {
-		case operand.Fixed >= 0:
-			o.values[i] = int64(operand.Fixed)
-		case isRegister && operand.Write && (operand.Read || c == general && operand.Width < 4 || p.mergesMask()):
-			o.values[i] = m.next(c, mixUpdated, m.updated, p.Form.EVEX())
-		case isRegister && operand.Write:
-			o.values[i] = m.next(c, mixOverwritten, m.written, false)
-		case isRegister:
-			o.values[i] = m.next(c, mixSources, sources, false)
-		case operand.Class == asm.ImmediateOperand:
-			o.values[i] = p.immediate(operand)
-		case operand.Class == asm.OtherOperand:
-			o.values[i] = 3
-		}
-		if operand.Index > 0 {
+		case operand.Index > 0:
 			o.at.Index = 0
+			fallthrough
+		case c == memory:
+			if operand.Width > 0 && !operand.Implicit {
+				m.disp = (m.disp + width) % 0x800
+			}
+			return 0
+		case operand.Write && (operand.Read || c == general && operand.Width < 4 || p.mergesMask()):
+			return m.next(c, mixUpdated, m.updated, p.Form.EVEX())
+		case operand.Write:
+			return m.next(c, mixOverwritten, m.written, false)
 		}
-		if operand.Class == asm.MemoryOperand && operand.Width > 0 && !operand.Implicit {
-			m.disp = (m.disp + width) % 0x800
-		}
-	}
+		return m.next(c, mixSources, sources, false)
+	})
 	var b body
 	if p.mergesMask() {
 		p.renewMask(&b, o)
 	}
 	if divides(p.Form.Mnemonic()) {
 		if err := m.divide(p, &b); err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 		o.values[0] = divisorRegister
 	}
@@ -208,8 +197,7 @@ func (m *mixer) one(p *planner) (code []byte, instructions int, err error) {
 		m.add("rcx=%d", shiftCount)
 	}
 	b.add(p.Form, o)
-	insts, _ := asm.Decode(b.code)
-	return b.code, len(insts), b.err
+	return b.Code, b.err
 }
 
 func (m *mixer) add(format string, values ...any) error {
@@ -230,10 +218,7 @@ func (m *mixer) divide(p *planner, b *body) error {
 			return err
 		}
 	}
-	b.named("mov r64, r64", int64(asm.RAX), lowRegister)
-	if p.operands[0].Width > 1 {
-		b.named("mov r64, r64", int64(asm.RDX), highRegister)
-	}
+	p.renewDividend(b)
 	return nil
 }
 
@@ -250,13 +235,4 @@ func (p *planner) companions() []Companion {
 		return []Companion{{"vpcmpeqd ymm, ymm, ymm", 1}}
 	}
 	return nil
-}
-
-// stackBytes returns how far an instruction moves the stack pointer, which must be restored.
-func (p *planner) stackBytes() int {
-	switch name := p.Form.Mnemonic(); {
-	case strings.HasPrefix(name, "push"), strings.HasPrefix(name, "pop") && name != "popcnt":
-		return 8
-	}
-	return 0
 }

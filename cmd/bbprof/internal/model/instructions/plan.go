@@ -12,7 +12,6 @@ import (
 	"github.com/bbprof/bbprof/unroll"
 )
 
-// Kind is what a probe measures.
 type Kind uint8
 
 const (
@@ -21,33 +20,27 @@ const (
 	StoreToLoad             // from a source through memory and a load back to it, together
 	Throughput              // cycles per instruction, if none waits
 	Bridge
-	Beside       // latency through one of two units
 	OtherLatency // latency in a short row
 )
 
-// A Probe is a block that measures one number of a form.
 type Probe struct {
-	Kind    Kind
-	Pair    string // from which operand to which, counted from 1
-	Code    []byte
+	Kind Kind
+	Pair string // from which operand to which, counted from 1
+	body
 	Links   int      // instructions of the form in chain or block
 	Bridges []bridge // in each link
 	Others  float64  // other instructions per link, of a cycle each
 	Note    string
-	Fill    float64         // fillers per link
 	Breaks  bool            // breaks the form's own dependency on its predecessor
 	Stated  bool            // Note names the operand values
 	Set     initial.Set     // initial registers, besides the initial state
 	Unroll  *unroll.Factors // nil: the profiler's choice
-	err     error
 }
 
-// A Plan is a form and its probes.
 type Plan struct {
-	Name    string    // form, or the snippet's first instruction
-	Form    *asm.Form // nil for a snippet
-	Snippet *Snippet  // nil for a form
-	Refused string    // why there are no probes
+	Name    string
+	Form    *asm.Form
+	Refused string // why there are no probes
 	Probes  []Probe
 	Missing []string // pairs without a chain, with the reason
 }
@@ -65,15 +58,11 @@ const (
 	maskOperand     = -2
 )
 
-// NewPlan plans a form's probes.
 func NewPlan(f *asm.Form) Plan {
-	p := planner{Plan: Plan{Name: f.Name(), Form: f}, operands: f.Operands()}
-	if reason, why := f.Refused(); reason != "" {
-		p.Refused = fmt.Sprintf("%s: %s", reason, why)
+	p := newPlanner(f)
+	if p.Refused != "" {
 		return p.Plan
 	}
-	p.flagsRead, p.flagsWritten = f.Flags()
-	p.readImplicit, p.writtenImplicit = f.Implicit()
 	switch {
 	case f.X87():
 		p.x87()
@@ -89,15 +78,14 @@ func NewPlan(f *asm.Form) Plan {
 		p.moves()
 	}
 	p.openMasks()
-	if p.countInCL() {
-		for i := range p.Probes {
-			p.Probes[i].set("rcx=%d,r%d=%[1]d", shiftCount, other)
-		}
-	}
 	for i := range p.Probes {
-		p.Probes[i].lengthen()
+		probe := &p.Probes[i]
+		if p.countInCL() {
+			probe.set("rcx=%d,r%d=%[1]d", shiftCount, other)
+		}
+		probe.lengthen()
 		if f.X87() && !slices.ContainsFunc(p.operands, func(o asm.Operand) bool { return o.Width == 10 }) {
-			p.Probes[i].set("fill=0x3ff5555555555555") // no subnormals, as 64-bit memory holds
+			probe.set("fill=0x3ff5555555555555") // no subnormals, as 64-bit memory holds
 		}
 	}
 	p.Probes = slices.DeleteFunc(p.Probes, func(probe Probe) bool {
@@ -116,7 +104,6 @@ func (p *Probe) set(format string, values ...any) {
 	}
 }
 
-// bits returns the widest operation's width, at least 128.
 func (p *Probe) bits() int {
 	insts, _ := asm.Decode(p.Code) // bbprof reports invalid code
 	return max(128, asm.StateOf(insts).VectorBits)
@@ -151,6 +138,16 @@ type planner struct {
 	readImplicit, writtenImplicit uint16
 }
 
+func newPlanner(f *asm.Form) *planner {
+	p := &planner{Plan: Plan{Name: f.Name(), Form: f}, operands: f.Operands()}
+	if reason, why := f.Refused(); reason != "" {
+		p.Refused = fmt.Sprintf("%s: %s", reason, why)
+	}
+	p.flagsRead, p.flagsWritten = f.Flags()
+	p.readImplicit, p.writtenImplicit = f.Implicit()
+	return p
+}
+
 // vex reports whether bridges between vector registers need VEX: legacy ones would merge into registers whose upper part
 // the form writes.
 func (p *planner) vex() bool { return p.Form.VEX() || p.Form.EVEX() }
@@ -176,49 +173,54 @@ func (p *planner) pool(c class) []int64 {
 	return slices.DeleteFunc(slices.Clone(pools[c]), func(n int64) bool { return p.taken(c, n) })
 }
 
-func (p *planner) immediate(o asm.Operand) int64 {
-	switch name := p.Form.Mnemonic(); {
-	case len(name) == 3 && (name[:2] == "sh" || name[:2] == "sa" || name[:2] == "ro" || name[:2] == "rc"), name == "shld", name == "shrd", name == "imul":
-		return shiftCount
-	case o.Width >= 4:
-		return 0x11
-	}
-	return 1
+// values returns the form's operands: registers and memory as place says, and constants.
+func (p *planner) values(place func(class, asm.Operand) int64) []int64 {
+	return forms.Values(p.Form, func(_ int, o asm.Operand) int64 {
+		c, isRegister := classOf(o)
+		name := p.Form.Mnemonic()
+		switch {
+		case isRegister:
+			return place(c, o)
+		case o.Class == asm.MemoryOperand:
+			return place(memory, o)
+		case o.Class == asm.OtherOperand:
+			return 3 // ds, if a segment register
+		case len(name) == 3 && slices.Contains([]string{"sh", "sa", "ro", "rc"}, name[:2]), name == "shld", name == "shrd", name == "imul":
+			return shiftCount
+		case o.Width >= 4:
+			return 0x11
+		}
+		return 1
+	})
 }
 
 // independent chooses different registers for all operands, from the end of each pool.
 func (p *planner) independent() operands {
-	o := operands{values: make([]int64, len(p.operands)), at: asm.Address{Base: baseRegister, Index: -1}, mask: maskRegister}
 	used := map[class]int{}
-	for i, operand := range p.operands {
-		c, isRegister := classOf(operand)
-		switch {
-		case operand.Fixed >= 0:
-			o.values[i] = int64(operand.Fixed)
-		case isRegister:
-			pool := p.pool(c)
-			if used[c] < len(pool) {
-				o.values[i] = pool[len(pool)-1-used[c]]
-			}
-			used[c]++
-		case operand.Class == asm.ImmediateOperand:
-			o.values[i] = p.immediate(operand)
-		case operand.Class == asm.OtherOperand:
-			o.values[i] = 3 // ds, if a segment register
+	next := func(c class) int64 {
+		pool := p.pool(c)
+		if used[c]++; used[c] > len(pool) {
+			return 0
 		}
-		if operand.Index > 0 {
-			pool := p.pool(vector)
-			o.at.Index = int(pool[len(pool)-1-used[vector]])
-			used[vector]++
-		}
+		return pool[len(pool)-used[c]]
 	}
+	o := operands{at: asm.Address{Base: baseRegister, Index: -1}, mask: maskRegister}
+	o.values = p.values(func(c class, operand asm.Operand) int64 {
+		switch {
+		case operand.Index > 0:
+			o.at.Index = int(next(vector))
+		case c != memory:
+			return next(c)
+		}
+		return 0
+	})
 	return o
 }
 
 // setup starts a block with values that timing depends on, outside any chain.
-func (p *planner) setup(code *body) {
+func (p *planner) setup(probe *Probe) {
 	if p.mergesMask() {
-		p.renewMask(code, p.independent())
+		p.renewMask(&probe.body, p.independent())
 	}
 }
 
@@ -314,72 +316,69 @@ const linksAfterSetup = 8
 // chain makes a block whose iterations wait for each other through one pair.
 func (p *planner) chain(s, d slot) Probe {
 	probe := Probe{Pair: s.name + " to " + d.name, Links: 1}
-	var code body
-	p.setup(&code)
+	p.setup(&probe)
 	o := p.independent()
-	itself := func() { // the instruction is its own successor
-		p.assign(&o, s, p.first(s))
-		p.assign(&o, d, p.first(s))
-		if len(code.code) > 0 {
-			probe.Links = linksAfterSetup
-		}
-		for i := range probe.Links {
-			if i > 0 {
-				p.restore(&code, o)
-			}
-			code.add(p.Form, o)
-		}
-		if d.class == general && p.saturates() { // free the ports
-			b := newBridge(general, general, false)
-			b.emit(&code, p.first(s), p.first(s))
-			probe.Bridges = append(probe.Bridges, b)
-		}
-	}
+	chosen := s.class == d.class && s.fixed < 0 && d.fixed < 0
 	switch {
 	case s.class == address:
 		probe.Kind = LoadLatency
 		if p.operands[s.op].Width == 0 {
 			probe.Kind = Latency // of a computed address
 		}
-		p.load(&code, &probe, o, d)
+		p.load(&probe, o, d)
 	case d.class == memory && s.class == memory:
-		code.add(p.Form, o)
+		probe.add(p.Form, o)
 	case d.class == memory:
 		probe.Kind = StoreToLoad
-		p.store(&code, &probe, o, s, d)
+		p.store(&probe, o, s, d)
 	case s.class == flags && d.class == flags:
-		p.spread(&code, &probe, o)
-	case s.class == d.class && s.op == d.op && s.fixed == d.fixed:
-		itself()
-	case s.class == d.class && s.fixed < 0 && d.fixed < 0 && !p.reads(d) && !p.Form.Distinct():
-		itself()
-	case s.class == d.class && s.fixed < 0 && d.fixed < 0 && s.op >= 0 && d.op >= 0:
+		p.spread(&probe, o)
+	case s.class == d.class && s.op == d.op && s.fixed == d.fixed, chosen && !p.reads(d) && !p.Form.Distinct():
+		p.itself(&probe, o, s, d)
+	case chosen && s.op >= 0 && d.op >= 0:
 		pool := p.pool(s.class)
 		for k := range 2 {
 			p.assign(&o, d, pool[k])
 			p.assign(&o, s, pool[1-k])
-			p.restore(&code, o)
-			code.add(p.Form, o)
+			p.restore(&probe, o)
+			probe.add(p.Form, o)
 		}
 		probe.Links = 2
 	default:
-		p.bridged(&code, &probe, o, s, d)
+		p.bridged(&probe, o, s, d)
 	}
-	probe.Code, probe.err = code.code, code.err
 	return probe
 }
 
-// restore re-enables a gather's mask, except at the start of a block.
-func (p *planner) restore(code *body, o operands) {
-	if p.mergesMask() && len(code.code) > 0 {
-		p.renewMask(code, o)
+// itself makes the instruction its own successor.
+func (p *planner) itself(probe *Probe, o operands, s, d slot) {
+	register := p.first(s)
+	p.assign(&o, s, register)
+	p.assign(&o, d, register)
+	if len(probe.Code) > 0 {
+		probe.Links = linksAfterSetup
+	}
+	for i := range probe.Links {
+		if i > 0 {
+			p.restore(probe, o)
+		}
+		probe.add(p.Form, o)
+	}
+	if d.class == general && p.saturates() { // free the ports
+		p.cross(probe, general, general, register, register)
 	}
 }
 
-// reads reports whether a destination is read, too.
+// restore re-enables a gather's mask, except at the start of a block.
+func (p *planner) restore(probe *Probe, o operands) {
+	if p.mergesMask() && len(probe.Code) > 0 {
+		p.renewMask(&probe.body, o)
+	}
+}
+
 func (p *planner) reads(d slot) bool { return d.op >= 0 && p.operands[d.op].Read }
 
-// first returns a slot's register in a chain.
+// first returns a slot's register in a chain, 0 for flags.
 func (p *planner) first(s slot) int64 {
 	if s.fixed >= 0 {
 		return int64(s.fixed)
@@ -387,9 +386,10 @@ func (p *planner) first(s slot) int64 {
 	if pool := p.pool(s.class); len(pool) > 0 {
 		return pool[0]
 	}
-	return 0 // flags need no number
+	return 0
 }
 
+// assign sets the slot's register, if it has one to choose.
 func (p *planner) assign(o *operands, s slot, n int64) {
 	switch {
 	case s.op == maskOperand:
@@ -400,88 +400,72 @@ func (p *planner) assign(o *operands, s slot, n int64) {
 }
 
 // bridged closes a chain with other instructions.
-func (p *planner) bridged(code *body, probe *Probe, o operands, s, d slot) {
-	from, to := p.first(d), int64(0)
-	if d.class != flags {
-		p.assign(&o, d, from)
-	}
-	switch {
-	case s.class == flags:
-	case s.class == d.class && s.fixed < 0:
+func (p *planner) bridged(probe *Probe, o operands, s, d slot) {
+	from, to := p.first(d), p.first(s)
+	if s.class == d.class && s.fixed < 0 {
 		to = p.pool(s.class)[1]
-	default:
-		to = p.first(s)
 	}
-	if s.class != flags {
-		p.assign(&o, s, to)
-	}
-	code.add(p.Form, o)
-	p.cross(code, probe, d.class, s.class, from, to)
+	p.assign(&o, d, from)
+	p.assign(&o, s, to)
+	probe.add(p.Form, o)
+	p.cross(probe, d.class, s.class, from, to)
 	if s.fixed == int(asm.RCX) && p.countInCL() { // the same count again
-		code.putBack(int64(asm.RCX), other)
+		probe.putBack(int64(asm.RCX), other)
 		probe.Others = 2
 	}
 }
 
 // cross appends the bridges from one class to another.
-func (p *planner) cross(code *body, probe *Probe, from, to class, src, dst int64) {
+func (p *planner) cross(probe *Probe, from, to class, src, dst int64) {
 	classes := way(from, to)
 	for i := 1; i < len(classes); i++ {
 		target := dst
 		if i < len(classes)-1 || classes[i] == flags {
 			target = scratch
 		}
-		if classes[i-1] == flags {
-			src = 0
-		}
 		b := newBridge(classes[i-1], classes[i], p.vex())
 		if b.from == flags {
-			b.condition = forms.Condition(p.flagsWritten)
+			b.condition = condition(p.flagsWritten)
 		}
-		b.emit(code, target, src)
+		b.emit(&probe.body, target, src)
 		probe.Bridges = append(probe.Bridges, b)
 		src = target
 	}
 }
 
 // spread measures from flags to flags with a row of instructions that write different registers.
-func (p *planner) spread(code *body, probe *Probe, o operands) {
-	probe.Links = 0
-	for _, t := range p.rotated(o, p.spreadCopies(), nil) {
-		code.add(p.Form, t)
-		probe.Links++
+func (p *planner) spread(probe *Probe, o operands) {
+	probe.Links = p.spreadCopies()
+	for _, t := range p.rotated(o, probe.Links, nil) {
+		probe.add(p.Form, t)
 	}
 }
 
 // load measures from an address to a destination: the loaded value goes into a general register, is cleared, and the
 // address is added. Clearing and adding take a cycle each.
-func (p *planner) load(code *body, probe *Probe, o operands, d slot) {
+func (p *planner) load(probe *Probe, o operands, d slot) {
 	moved, kept := int64(movedAddress), int64(baseRegister)
 	if p.Form.Mnemonic() == "lods" {
 		moved, kept = kept, moved
 	}
 	o.at.Base = movedAddress
 	into := p.first(d)
-	if d.class != flags {
-		p.assign(&o, d, into)
-	}
-	name := p.Form.Name()
-	if name == "mov r64, m64" || name == "lea r64, m" { // memory holds an address
-		o.values[d.op], o.at.Base = p.first(d), asm.Reg(p.first(d))
-		code.add(p.Form, o)
+	p.assign(&o, d, into)
+	if name := p.Form.Name(); name == "mov r64, m64" || name == "lea r64, m" { // memory holds an address
+		o.at.Base = asm.Reg(into)
+		probe.add(p.Form, o)
 		return
 	}
-	code.add(p.Form, o)
+	probe.add(p.Form, o)
 	if d.class == general {
-		code.putBack(into, kept)
-		code.named("movsxd r64, r32", moved, into)
-		probe.Bridges = append(probe.Bridges, newBridge(general, general, false))
+		probe.putBack(into, kept)
+		p.cross(probe, general, general, into, moved)
 	} else {
-		p.cross(code, probe, d.class, general, into, moved)
-		code.putBack(moved, kept)
+		p.cross(probe, d.class, general, into, moved)
+		probe.putBack(moved, kept)
 	}
 	if p.flagsRead != 0 { // not the flags of putBack
-		code.named("cmp r64, r64", int64(baseRegister), other)
+		probe.named("cmp r64, r64", int64(baseRegister), other)
 	}
 	probe.Others = 2
 }
@@ -496,51 +480,47 @@ var reloads = map[class]map[int][2]string{
 }
 
 // store measures from a source through memory and back.
-func (p *planner) store(code *body, probe *Probe, o operands, s, d slot) {
-	via := s.class
+func (p *planner) store(probe *Probe, o operands, s, d slot) {
+	via, into := s.class, p.first(s)
 	if via == flags {
-		via = general
+		via, into = general, scratch
 	}
-	names := reloads[via][p.operands[d.op].Width]
+	width := p.operands[d.op].Width
+	names := reloads[via][width]
 	name := names[0]
 	if p.vex() && names[1] != "" {
 		name = names[1]
 	}
 	if name == "" {
-		code.err = fmt.Errorf("there is no load of %d bytes into a %s register", p.operands[d.op].Width, via)
+		probe.err = fmt.Errorf("there is no load of %d bytes into a %s register", width, via)
 		return
 	}
-	into := int64(scratch)
-	if s.class != flags {
-		into = p.first(s)
-		p.assign(&o, s, into)
-	}
-	code.add(p.Form, o)
+	p.assign(&o, s, into)
+	probe.add(p.Form, o)
 	at := asm.Address{Base: baseRegister, Index: -1}
 	if p.advances() {
-		at.Base, at.Disp = movedAddress, -int32(p.operands[d.op].Width)
+		at.Base, at.Disp = movedAddress, -int32(width)
 	}
-	code.namedAt(name, at, into, 0)
+	probe.namedAt(name, at, into, 0)
 	if s.class == flags {
-		p.cross(code, probe, general, flags, into, 0)
+		p.cross(probe, general, flags, into, 0)
 	}
 }
 
 // moved adds the chain of a register move, which renaming may eliminate.
 func (p *planner) moved(sources, destinations []slot) {
-	name := strings.TrimPrefix(p.Form.Mnemonic(), "v")
-	if len(sources) != 1 || len(destinations) != 1 || !strings.HasPrefix(name, "mov") || sources[0].class != destinations[0].class || sources[0].op < 0 {
+	if len(sources) != 1 || len(destinations) != 1 || !strings.HasPrefix(strings.TrimPrefix(p.Form.Mnemonic(), "v"), "mov") {
 		return
 	}
 	s, d := sources[0], destinations[0]
-	if s.class == memory || s.class == address || d.fixed >= 0 || s.fixed >= 0 || p.reads(d) {
+	if s.class != d.class || s.op < 0 || s.class == memory || s.class == address || d.fixed >= 0 || s.fixed >= 0 || p.reads(d) {
 		return
 	}
-	var code body
+	probe := Probe{Pair: s.name + " to " + d.name + " of another register", Links: 2}
 	o, pool := p.independent(), p.pool(s.class)
 	for k := range 2 {
 		o.values[d.op], o.values[s.op] = pool[k], pool[1-k]
-		code.add(p.Form, o)
+		probe.add(p.Form, o)
 	}
-	p.Probes = append(p.Probes, Probe{Pair: s.name + " to " + d.name + " of another register", Code: code.code, Links: 2, err: code.err})
+	p.Probes = append(p.Probes, probe)
 }

@@ -16,7 +16,6 @@ type Value struct{ Cycles, Low, High float64 }
 
 func (v Value) String() string { return fmt.Sprintf("%.2f", v.Cycles) }
 
-// Measurement is a measured probe.
 type Measurement struct {
 	Probe
 	Value  Value
@@ -29,21 +28,19 @@ type Measurement struct {
 
 // Outcome is the part of a result that is kept.
 type Outcome struct {
-	Status       profiler.Status
-	Reason       string
-	Detail       string
-	Cycles       Value // of the whole block
-	Evidence     string
-	Instructions int
+	Status   profiler.Status
+	Reason   string
+	Detail   string
+	Cycles   Value // of the whole block
+	Evidence string
 }
 
 // A Row is a form with its measurements.
 type Row struct {
 	Name     string
-	Form     *asm.Form // nil for a snippet
-	Snippet  *Snippet  // nil for a form
-	Opcode   string    // LLVM's name; empty if unknown
-	Operands string    // an example's, after the opcode
+	Form     *asm.Form
+	Opcode   string // LLVM's name; empty if unknown
+	Operands string // an example's, after the opcode
 	Status   profiler.Status
 	Reason   string
 	Detail   string // what is unknown, and why
@@ -70,7 +67,7 @@ func (j *job) value(bridges map[bridge]Value) Value {
 }
 
 func newRow(p *Plan, jobs []*job, bridges map[bridge]Value) Row {
-	row := Row{Name: p.Name, Form: p.Form, Snippet: p.Snippet, Status: profiler.OK}
+	row := Row{Name: p.Name, Form: p.Form, Status: profiler.OK}
 	if p.Refused != "" {
 		reason, why := p.Form.Refused()
 		row.Status, row.Reason, row.Detail = profiler.Rejected, string(reason), p.Form.Mnemonic()+" "+why
@@ -78,14 +75,9 @@ func newRow(p *Plan, jobs []*job, bridges map[bridge]Value) Row {
 	}
 	missing := slices.Clone(p.Missing)
 	for _, j := range jobs {
-		if j.probe.Kind == Beside && j.repeat == asMean {
-			continue // mixed times, which units would tell apart
-		}
-		if j.probe.Note == shortRow && j.repeat != inRow {
-			continue // not a short row
-		}
 		m := Measurement{Probe: j.probe, Block: hex.EncodeToString(j.probe.Code), Varies: j.varies, Flags: j.flags(), Result: outcome(&j.result)}
-		if m.ok() && j.repeat == asMean && !steady(m.Result.Cycles) {
+		mean := j.repeat == asMean
+		if m.ok() && mean && !steady(m.Result.Cycles) {
 			m.Result.Status, m.Result.Reason, m.Result.Detail = profiler.Rejected, string(j.rejected), j.why
 		}
 		if unknown := slices.IndexFunc(j.probe.Bridges, func(b bridge) bool { _, ok := bridges[b]; return !ok }); unknown >= 0 && m.ok() {
@@ -94,16 +86,20 @@ func newRow(p *Plan, jobs []*job, bridges map[bridge]Value) Row {
 		}
 		if m.ok() {
 			m.Value = j.value(bridges)
-			if j.repeat == asMean && m.Kind < Beside {
-				m.Mean = string(j.rejected)
-				missing = append(missing, fmt.Sprintf("%s: a mean: %s", m.what(), j.why))
+		}
+		switch {
+		case m.Kind == OtherLatency:
+			if j.repeat != inRow || !row.unlikeLong(&m) {
+				continue
 			}
-		} else if m.Kind < Beside {
+		case !m.ok():
 			missing = append(missing, fmt.Sprintf("%s: %s: %s", m.what(), m.Result.Reason, m.Result.Detail))
+		case mean:
+			m.Mean = string(j.rejected)
+			missing = append(missing, fmt.Sprintf("%s: a mean: %s", m.what(), j.why))
 		}
 		row.All = append(row.All, m)
 	}
-	row.All = unlikeLong(units(row.All))
 	row.choose()
 	missing = append(missing, row.dropBound()...)
 	missing = append(missing, row.dropChained()...)
@@ -156,62 +152,48 @@ func (r *Row) dropChained() (missing []string) {
 // steady reports whether a mean is meaningful: its interval is within a tenth of it.
 func steady(v Value) bool { return v.Cycles > 0 && v.High-v.Low < 0.2*v.Cycles }
 
-// choose picks the row's main numbers.
+// choose picks the row's main numbers: of throughputs the fastest, else the slowest, also of those by stated values.
 func (r *Row) choose() {
 	r.Latency, r.Load, r.StoreToLoad, r.Throughput = nil, nil, nil, nil
+	of := map[Kind]**Measurement{Latency: &r.Latency, LoadLatency: &r.Load, StoreToLoad: &r.StoreToLoad, Throughput: &r.Throughput}
 	for i := range r.All {
 		m := &r.All[i]
-		if !m.ok() {
+		best := of[m.Kind]
+		if !m.ok() || best == nil {
 			continue
 		}
-		switch m.Kind {
-		case Latency:
-			if r.Latency == nil || m.Cycles() > r.Latency.Cycles() {
-				r.Latency = m
-			}
-		case LoadLatency:
-			if r.Load == nil || m.Cycles() > r.Load.Cycles() {
-				r.Load = m
-			}
-		case StoreToLoad:
-			if r.StoreToLoad == nil || m.Cycles() > r.StoreToLoad.Cycles() {
-				r.StoreToLoad = m
-			}
-		case Throughput:
-			better := r.Throughput == nil || m.Cycles() < r.Throughput.Cycles()
-			if r.Throughput != nil && m.Stated && r.Throughput.Stated { // the slower counts
-				better = !better
-			}
-			if better {
-				r.Throughput = m
-			}
+		if *best == nil {
+			*best = m
+			continue
+		}
+		better := m.Cycles() > (*best).Cycles()
+		if m.Kind == Throughput && !(m.Stated && (*best).Stated) {
+			better = m.Cycles() < (*best).Cycles()
+		}
+		if better {
+			*best = m
 		}
 	}
 }
 
-// Cycles returns the cycles of one instruction, or of one way through it.
 func (m *Measurement) Cycles() float64 { return m.Value.Cycles }
 
 func outcome(r *profiler.Result) Outcome {
-	o := Outcome{Status: r.Status, Reason: string(r.Reason), Cycles: Value{r.Cycles, r.CILow, r.CIHigh}, Instructions: r.Instructions}
+	o := Outcome{Status: r.Status, Reason: string(r.Reason), Cycles: Value{r.Cycles, r.CILow, r.CIHigh}}
 	switch {
 	case r.Rejection != nil:
 		o.Reason, o.Detail = string(r.Rejection.Reason), r.Rejection.Detail
 	case r.Failure != "":
 		o.Detail = r.Failure
 	}
-	by := map[string][]string{}
-	var kinds []string
-	for _, e := range r.Evidence {
-		kind := string(e.Kind)
-		if by[kind] == nil {
-			kinds = append(kinds, kind)
-		}
-		by[kind] = append(by[kind], string(e.Invariant))
-	}
 	var list []string
-	for _, k := range kinds {
-		list = append(list, k+": "+strings.Join(by[k], ", "))
+	for _, e := range r.Evidence {
+		kind := string(e.Kind) + ": "
+		if i := slices.IndexFunc(list, func(s string) bool { return strings.HasPrefix(s, kind) }); i >= 0 {
+			list[i] += ", " + string(e.Invariant)
+		} else {
+			list = append(list, kind+string(e.Invariant))
+		}
 	}
 	o.Evidence = strings.Join(list, "; ")
 	return o
@@ -225,15 +207,11 @@ func (r *Row) List(kinds ...Kind) string {
 		if !slices.Contains(kinds, m.Kind) || !m.ok() {
 			continue
 		}
-		text := strings.TrimSpace(m.Pair) + ": " + m.Value.String()
-		switch m.Kind {
-		case Throughput:
-			text = cmp.Or(m.Note, "alone") + ": " + m.Value.String()
-		case Beside:
-			text = m.besideText() + ": " + m.Value.String()
-		case OtherLatency:
-			text = m.Pair + " " + m.Note + ": " + m.Value.String()
+		text := strings.TrimSpace(m.Pair + " " + m.Note)
+		if m.Kind == Throughput {
+			text = cmp.Or(m.Note, "alone")
 		}
+		text += ": " + m.Value.String()
 		if len(m.Bridges) > 0 {
 			var names []string
 			for _, b := range m.Bridges {
@@ -244,4 +222,23 @@ func (r *Row) List(kinds ...Kind) string {
 		list = append(list, text)
 	}
 	return strings.Join(list, "; ")
+}
+
+// Latencies returns a row's chains by pair: "2 to 1" is from the second operand to the first, "address to 1" a load, "2
+// to m" a store and a load of it. Of several values the longest counts.
+func (r *Row) Latencies() map[string]float64 {
+	list := map[string]float64{}
+	for i := range r.All {
+		m := &r.All[i]
+		if !m.ok() || m.Kind != Latency && m.Kind != LoadLatency && m.Kind != StoreToLoad {
+			continue
+		}
+		pair, _, _ := strings.Cut(m.Pair, ",")
+		if moved, ok := strings.CutSuffix(pair, " of another register"); ok {
+			list[moved] = min(list[moved], max(0, m.Cycles())) // renaming eliminates it
+			continue
+		}
+		list[pair] = max(list[pair], m.Cycles())
+	}
+	return list
 }

@@ -24,7 +24,7 @@ func (p *planner) moves() {
 		if s.Name != "distinct" {
 			continue
 		}
-		chain := Probe{Kind: StoreToLoad, Pair: "2 to 1", Code: p.Probes[0].Code, Links: p.Probes[0].Links}
+		chain := Probe{Kind: StoreToLoad, Pair: "2 to 1", body: p.Probes[0].body, Links: p.Probes[0].Links}
 		p.Probes[0].set("rdi=%#x", s.GPR[asm.RSI]+uint64(apart*width))
 		chain.set("rdi=%#x", s.GPR[asm.RSI]+uint64(width))
 		p.Probes = append(p.Probes, chain)
@@ -86,63 +86,65 @@ func (p *planner) division() {
 	if len(stated) == 0 {
 		p.Missing = append(p.Missing, "what memory holds ends in a zero byte, by which nothing can be divided")
 	}
+	pairs := []string{"rax to rax", "rax to rdx", "1 to rax"}
+	if p.operands[0].Width == 1 { // ax holds quotient and remainder
+		pairs = []string{"rax to rax", "1 to rax"}
+	}
+	if inMemory {
+		pairs = pairs[:len(pairs)-1]
+	}
 	for _, d := range stated {
-		pairs := []string{"rax to rax", "rax to rdx", "1 to rax"}
-		if p.operands[0].Width == 1 { // ax holds quotient and remainder
-			pairs = []string{"rax to rax", "1 to rax"}
-		}
-		if inMemory {
-			pairs = pairs[:len(pairs)-1]
-		}
 		for _, pair := range pairs {
 			p.Probes = append(p.Probes, p.divide(d, pair, o))
 		}
-		code := p.dividing(d)
-		code.named("mov r64, r64", divisorRegister, divisorAgain)
 		const divisions = 4
+		probe := Probe{Kind: Throughput, Links: divisions, Note: d.name, Stated: true}
+		d.state(&probe)
+		probe.named("mov r64, r64", divisorRegister, divisorAgain)
 		for range divisions {
-			code.named("mov r64, r64", int64(asm.RAX), lowRegister)
-			if p.operands[0].Width > 1 {
-				code.named("mov r64, r64", int64(asm.RDX), highRegister)
-			}
-			code.add(p.Form, o)
+			p.renewDividend(&probe.body)
+			probe.add(p.Form, o)
 		}
-		p.Probes = append(p.Probes, Probe{Kind: Throughput, Code: code.code, Links: divisions, Note: d.name, Stated: true, err: code.err})
+		p.Probes = append(p.Probes, probe)
 	}
 }
 
-// dividing starts a block with the values.
-func (p *planner) dividing(d dividend) (code body) {
-	code.named("mov r64, i64", lowRegister, d.low)
-	code.named("mov r64, i64", highRegister, d.high)
-	code.named("mov r64, i64", divisorAgain, d.divisor)
-	return code
+// state starts a block with the values.
+func (d *dividend) state(probe *Probe) {
+	probe.named("mov r64, i64", lowRegister, d.low)
+	probe.named("mov r64, i64", highRegister, d.high)
+	probe.named("mov r64, i64", divisorAgain, d.divisor)
+}
+
+// renewDividend sets the dividend, which the quotient overwrites.
+func (p *planner) renewDividend(code *body) {
+	code.named("mov r64, r64", int64(asm.RAX), lowRegister)
+	if p.operands[0].Width > 1 {
+		code.named("mov r64, r64", int64(asm.RDX), highRegister)
+	}
 }
 
 // divide makes a chain through one source and one result. The source is cleared and set again, a cycle each.
 func (p *planner) divide(d dividend, pair string, o operands) Probe {
 	probe := Probe{Pair: pair + ", " + d.name, Links: 1, Others: 2}
-	code := p.dividing(d)
+	d.state(&probe)
 	from, to := int64(asm.RAX), int64(asm.RAX)
 	if pair == "1 to rax" {
 		to = divisorRegister
-		code.putBack(divisorRegister, divisorAgain)
-		code.named("mov r64, r64", int64(asm.RAX), lowRegister)
+		probe.putBack(divisorRegister, divisorAgain)
+		probe.named("mov r64, r64", int64(asm.RAX), lowRegister)
 	} else {
-		code.putBack(int64(asm.RAX), lowRegister)
-		code.named("mov r64, r64", divisorRegister, divisorAgain)
+		probe.putBack(int64(asm.RAX), lowRegister)
+		probe.named("mov r64, r64", divisorRegister, divisorAgain)
 	}
 	if pair == "rax to rdx" {
 		from = int64(asm.RDX)
 	}
-	code.named("mov r64, r64", int64(asm.RDX), highRegister)
-	code.add(p.Form, o)
+	probe.named("mov r64, r64", int64(asm.RDX), highRegister)
+	probe.add(p.Form, o)
 	if from != to {
-		b := newBridge(general, general, false)
-		b.emit(&code, to, from)
-		probe.Bridges = []bridge{b}
+		p.cross(&probe, general, general, from, to)
 	}
-	probe.Code, probe.err = code.code, code.err
 	return probe
 }
 
@@ -176,17 +178,16 @@ func (p *planner) floats() {
 	}
 	o := p.independent()
 	last := len(p.operands) - 1
-	var code body
 	list := p.rotated(o, p.spreadCopies(), nil)
 	divided := map[int64]bool{o.values[max(0, last-1)]: true}
 	for _, t := range list {
-		code.add(p.Form, t)
 		divided[t.values[0]] = true
 	}
-	probe := Probe{Kind: Throughput, Code: code.code, Links: len(list), Note: "of " + longFractions, err: code.err, Stated: true}
-	values := p.values()
-	p.hold(&probe, map[int64]uint64{o.values[last]: values.nearOne}, divided, values.dividend)
-	p.Probes = append(p.Probes, probe, p.floatChain(o), p.zeroThroughput())
+	long, zeros := p.parallel("of "+longFractions, list, nil), p.parallel("of zeros", list, nil)
+	long.Stated, zeros.Stated = true, true
+	numbers := p.numbers()
+	p.hold(&long, map[int64]uint64{o.values[last]: numbers.nearOne}, divided, numbers.dividend)
+	p.Probes = append(p.Probes, long, p.floatChain(o), zeros)
 }
 
 const longFractions = "numbers with long fractions"
@@ -195,29 +196,28 @@ const longFractions = "numbers with long fractions"
 // and the last quotient, which alternate; or, if the dividend is the destination, quotients by nearOne, which stay
 // normal for over 5,600 divisions.
 func (p *planner) floatChain(o operands) Probe {
-	values := p.values()
+	numbers := p.numbers()
 	last := len(p.operands) - 1
 	chain := p.first(slot{class: vector, fixed: -1})
-	hold := map[int64]uint64{chain: values.dividend, o.values[last]: values.nearOne}
+	hold := map[int64]uint64{chain: numbers.dividend, o.values[last]: numbers.nearOne}
 	at := last
 	switch {
 	case !strings.Contains(p.Form.Mnemonic(), "div"):
-		hold[chain] = values.belowOne
+		hold[chain] = numbers.belowOne
 	case last == 1:
 		at = 0
 	default:
-		hold[o.values[1]] = values.divisor
+		hold[o.values[1]] = numbers.divisor
 	}
 	o.values[0], o.values[at] = chain, chain
-	var code body
-	code.add(p.Form, o)
-	probe := Probe{Pair: fmt.Sprintf("%d to 1, of %s", at+1, longFractions), Code: code.code, Links: 1, err: code.err}
+	probe := Probe{Pair: fmt.Sprintf("%d to 1, of %s", at+1, longFractions), Links: 1}
+	probe.add(p.Form, o)
 	p.hold(&probe, hold, nil, 0)
 	return probe
 }
 
-// values returns those for the form's element size, its mnemonic's ending.
-func (p *planner) values() floatNumbers {
+// numbers returns those for the form's element size, its mnemonic's ending.
+func (p *planner) numbers() floatNumbers {
 	name := p.Form.Mnemonic()
 	return floatValues[name[len(name)-1]]
 }
@@ -244,12 +244,6 @@ func (p *planner) hold(probe *Probe, own map[int64]uint64, others map[int64]bool
 	probe.set("%s", strings.Join(list, ","))
 }
 
-func (p *planner) zeroThroughput() Probe {
-	probe := p.parallel("of zeros", p.rotated(p.independent(), p.spreadCopies(), nil), nil)
-	probe.Stated = true
-	return probe
-}
-
 // x87Unary implicitly read and write the top of the stack.
 var x87Unary = []string{"fabs", "fchs", "fsqrt", "fsin", "fcos", "frndint", "f2xm1", "fscale", "fprem", "fprem1"}
 
@@ -257,52 +251,44 @@ var x87Unary = []string{"fabs", "fchs", "fsqrt", "fsin", "fcos", "frndint", "f2x
 // exchanges, through the top.
 func (p *planner) x87() {
 	name := p.Form.Mnemonic()
-	var code body
 	unary := slices.Contains(x87Unary, name)
 	o := p.independent()
-	registers := len(p.operands) > 0
-	for _, operand := range p.operands {
-		registers = registers && operand.Class == asm.X87Operand
-	}
-	onTop := unary || len(p.operands) > 0 && p.operands[0].Fixed == 0 || len(p.operands) == 1 && !p.operands[0].Write
+	registers := len(p.operands) > 0 && !slices.ContainsFunc(p.operands, func(o asm.Operand) bool { return o.Class != asm.X87Operand })
+	chain := Probe{Pair: "1 to 1", Links: 1}
 	switch {
 	case unary:
-		code.add(p.Form, o)
-		p.Probes = append(p.Probes, Probe{Pair: "st to st", Code: code.code, Links: 1, err: code.err})
+		chain.Pair = "st to st"
+		fallthrough
 	case registers && len(p.operands) == 2 && p.deepens(o) == 0 && !strings.Contains(name, "com") && !strings.HasPrefix(name, "fcmov"):
-		code.add(p.Form, o)
-		p.Probes = append(p.Probes, Probe{Pair: "1 to 1", Code: code.code, Links: 1, err: code.err})
+		chain.add(p.Form, o)
+		p.Probes = append(p.Probes, chain)
 	default:
 		p.Missing = append(p.Missing, "latency: it changes the x87 stack, or has no register for its result")
 	}
-	list := p.rotated(o, min(6, max(1, p.spreadCopies())), nil)
+	list := p.rotated(o, min(6, p.spreadCopies()), nil)
 	if registers && len(p.operands) == 2 && p.operands[0].Fixed < 0 { // written, though no table says so
 		for i := range list {
 			list[i].values[0] = pools[x87][i]
 		}
 	}
 	p.Probes = append(p.Probes, p.stacked(list))
+	onTop := unary || len(p.operands) > 0 && p.operands[0].Fixed == 0 || len(p.operands) == 1 && !p.operands[0].Write
 	if onTop && p.deepens(o) == 0 {
-		var code body
-		for i := range 6 {
-			code.add(p.Form, o)
-			code.named("fxch st(i)", int64(i+1))
+		probe := Probe{Kind: Throughput, Links: 6, Note: "an fxch after each"}
+		for i := range probe.Links {
+			probe.add(p.Form, o)
+			probe.named("fxch st(i)", int64(i+1))
 		}
-		p.Probes = append(p.Probes, Probe{Kind: Throughput, Code: code.code, Links: 6, Note: "an fxch after each", err: code.err})
+		p.Probes = append(p.Probes, probe)
 	}
 }
 
 // deepens returns how far an instruction deepens the x87 stack.
-func (p *planner) deepens(o operands) int {
-	code, err := p.Form.Encode(o.values, o.at, o.mask)
-	if err != nil {
-		return 0
+func (p *planner) deepens(o operands) (net int) {
+	code, _ := p.Form.Encode(o.values, o.at, o.mask)
+	if insts, err := asm.Decode(code); err == nil {
+		_, net, _ = asm.X87Stack(insts)
 	}
-	insts, err := asm.Decode(code)
-	if err != nil {
-		return 0
-	}
-	_, net, _ := asm.X87Stack(insts)
 	return net
 }
 
@@ -315,14 +301,13 @@ func (p *planner) stacked(list []operands) Probe {
 		push = "fld1"
 	}
 	probe := Probe{Kind: Throughput, Links: len(list)}
-	var code body
 	for _, t := range list {
 		for range -net {
-			code.named(push)
+			probe.named(push)
 		}
-		code.add(p.Form, t)
+		probe.add(p.Form, t)
 		for range net {
-			code.named("fstp st(i)", 0)
+			probe.named("fstp st(i)", 0)
 		}
 	}
 	if net < 0 {
@@ -330,6 +315,5 @@ func (p *planner) stacked(list []operands) Probe {
 	} else if net > 0 {
 		probe.Note = "with fstp st(0) after each"
 	}
-	probe.Code, probe.err = code.code, code.err
 	return probe
 }

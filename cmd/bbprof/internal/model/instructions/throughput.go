@@ -15,32 +15,24 @@ const mostCopies = 12
 // three of others; two stores a cycle only go to one line.
 func spacing(width int) int { return max(8, width) }
 
-// rotated returns operands of n instructions: each destination is another register or line; sources stay. extra are
-// registers of a class to use first.
+// rotated returns operands of n instructions: each destination is another register or line; sources stay. high are more
+// vector destinations.
 func (p *planner) rotated(o operands, n int, high []int64) []operands {
-	sources := map[class]map[int64]bool{}
-	note := func(c class, v int64) {
-		if sources[c] == nil {
-			sources[c] = map[int64]bool{}
-		}
-		sources[c][v] = true
-	}
-	for i, operand := range p.operands {
-		if c, ok := classOf(operand); ok && !operand.Write {
-			note(c, o.values[i])
-		}
-	}
-	if o.at.Index >= 0 {
-		note(vector, int64(o.at.Index))
-	}
-	next := map[class]int{}
 	free := func(c class) []int64 {
-		pool := slices.DeleteFunc(p.pool(c), func(v int64) bool { return sources[c][v] })
+		pool := slices.DeleteFunc(p.pool(c), func(v int64) bool {
+			source := c == vector && v == int64(o.at.Index)
+			for i, operand := range p.operands {
+				oc, ok := classOf(operand)
+				source = source || ok && oc == c && !operand.Write && o.values[i] == v
+			}
+			return source
+		})
 		if c == vector {
 			pool = append(pool, high...)
 		}
 		return pool
 	}
+	next := map[class]int{}
 	var list []operands
 	for k := range n {
 		t := operands{values: slices.Clone(o.values), at: o.at, mask: o.mask}
@@ -62,23 +54,19 @@ func (p *planner) rotated(o operands, n int, high []int64) []operands {
 
 // spreadCopies counts the destinations.
 func (p *planner) spreadCopies() int {
-	n := mostCopies
+	written, readOnly := map[class]int{}, map[class]int{}
 	for _, operand := range p.operands {
-		c, ok := classOf(operand)
-		if !ok || !operand.Write || operand.Fixed >= 0 {
-			continue
+		switch c, ok := classOf(operand); {
+		case !ok || operand.Fixed >= 0:
+		case operand.Write:
+			written[c]++
+		default:
+			readOnly[c]++
 		}
-		readOnly, written := 0, 0
-		for _, other := range p.operands {
-			if oc, ok := classOf(other); ok && oc == c && other.Fixed < 0 {
-				if other.Write {
-					written++
-				} else {
-					readOnly++
-				}
-			}
-		}
-		n = min(n, (len(p.pool(c))-readOnly)/max(1, written))
+	}
+	n := mostCopies
+	for c := range written {
+		n = min(n, (len(p.pool(c))-readOnly[c])/written[c])
 	}
 	return max(1, n)
 }
@@ -86,12 +74,11 @@ func (p *planner) spreadCopies() int {
 // throughputs plans blocks of independent instructions. If an instruction always depends on its predecessor, a second
 // block breaks that; the faster counts.
 func (p *planner) throughputs() {
-	o := p.independent()
 	high := p.high()
-	n := p.spreadCopies() + len(high)
-	p.Probes = append(p.Probes, p.parallel("", p.rotated(o, n, high), nil))
+	list := p.rotated(p.independent(), p.spreadCopies()+len(high), high)
+	p.Probes = append(p.Probes, p.parallel("", list, nil))
 	if breaks := p.breakers(); len(breaks) > 0 {
-		p.Probes = append(p.Probes, p.parallel("dependencies through "+strings.Join(breaks, " and ")+" broken", p.rotated(o, n, high), breaks))
+		p.Probes = append(p.Probes, p.parallel("dependencies through "+strings.Join(breaks, " and ")+" broken", list, breaks))
 	}
 }
 
@@ -109,32 +96,39 @@ func (p *planner) high() (list []int64) {
 }
 
 func (p *planner) parallel(note string, list []operands, breaks []string) Probe {
-	var code body
-	p.setup(&code)
+	probe := Probe{Kind: Throughput, Links: len(list), Note: note, Breaks: len(breaks) > 0}
+	p.setup(&probe)
 	for _, t := range list {
 		for _, b := range breaks {
-			p.breakDependency(&code, b)
+			probe.breakDependency(b)
 		}
-		p.restore(&code, t)
-		code.add(p.Form, t)
+		p.restore(&probe, t)
+		probe.add(p.Form, t)
 	}
-	if name := p.Form.Mnemonic(); name == "push" || name == "pop" || name == "pushf" || name == "popf" {
-		p.balance(&code, len(list))
-	}
-	return Probe{Kind: Throughput, Code: code.code, Links: len(list), Note: note, Breaks: len(breaks) > 0, err: code.err}
+	p.balance(&probe.body, len(list))
+	return probe
 }
 
-// balance restores the stack pointer after n pushes or pops.
-func (p *planner) balance(code *body, n int) {
+// stackBytes returns how far an instruction moves the stack pointer down.
+func (p *planner) stackBytes() int {
 	width := 8
 	if strings.Contains(p.Form.Name(), "16") {
 		width = 2
 	}
-	disp := int32(n * width)
-	if strings.HasPrefix(p.Form.Mnemonic(), "pop") {
-		disp = -disp
+	switch p.Form.Mnemonic() {
+	case "push", "pushf":
+		return width
+	case "pop", "popf":
+		return -width
 	}
-	code.namedAt("lea r64, m", asm.Address{Base: asm.RSP, Index: -1, Disp: disp}, int64(asm.RSP), 0)
+	return 0
+}
+
+// balance restores the stack pointer after n pushes or pops.
+func (p *planner) balance(code *body, n int) {
+	if bytes := p.stackBytes(); bytes != 0 {
+		code.namedAt("lea r64, m", asm.Address{Base: asm.RSP, Index: -1, Disp: int32(n * bytes)}, int64(asm.RSP), 0)
+	}
 }
 
 // breakers lists what every instruction of the form reads and writes.
@@ -156,14 +150,14 @@ func (p *planner) breakers() (list []string) {
 }
 
 // breakDependency appends an instruction that sets a value without waiting.
-func (p *planner) breakDependency(code *body, what string) {
+func (b *body) breakDependency(what string) {
 	if what == "flags" {
-		code.named("test r64, r64", int64(baseRegister), int64(baseRegister))
+		b.named("test r64, r64", int64(baseRegister), int64(baseRegister))
 		return
 	}
-	for n := range 16 {
+	for n := range int64(16) {
 		if asm.Reg(n).String() == what {
-			code.named("mov r64, r64", int64(n), other) // after a zero idiom cwde takes a cycle, not a third
+			b.named("mov r64, r64", n, other) // after a zero idiom cwde takes a cycle, not a third
 		}
 	}
 }

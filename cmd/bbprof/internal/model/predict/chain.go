@@ -1,6 +1,8 @@
 package predict
 
 import (
+	"cmp"
+	"math/bits"
 	"strconv"
 	"strings"
 
@@ -19,13 +21,19 @@ const (
 // longestChain returns the cycles of an iteration that waits only for values: the growth of the time at which the last
 // value is ready. Addresses are those of bbprof's initial state, with equal registers.
 func longestChain(insts []asm.Inst, latencies []map[string]float64) float64 {
-	c := newChain(insts, latencies)
+	c := chain{insts: insts, ready: map[value]float64{}, memory: map[uint64]float64{}}
+	stores := false
+	for i := range insts {
+		c.steps = append(c.steps, newStep(&insts[i], latencies[i]))
+		_, writes := insts[i].Accesses()
+		stores = stores || writes
+	}
+	if stores {
+		c.accesses = asm.Follow(insts, chainCopies, initial.Paper().StartAt(0))
+	}
 	half, last := 0.0, 0.0
 	for n := range chainCopies {
-		if t := c.iterate(n); t > last {
-			last = t
-		}
-		if n == chainCopies/2-1 {
+		if last = max(last, c.iterate()); n == chainCopies/2-1 {
 			half = last
 		}
 	}
@@ -38,94 +46,68 @@ type value struct {
 	n    int
 }
 
-// end is an input or output of an instruction: an operand's number, an implicit register or flags, or the address.
-type end struct {
-	value
-	name string
-}
-
 type link struct {
-	from, to int // ends
-	cycles   float64
+	from   value
+	to     int // index in writes
+	cycles float64
 }
 
 // step is an instruction of the chain.
 type step struct {
-	reads, writes []end
-	links         []link
-	loads, stores []int // memory accesses
-	load          float64
-	reload        float64 // from an operand to a later load of it
+	data   []value // read, but for addresses
+	writes []value
+	links  []link
+	load   float64
+	reload float64 // from an operand to a later load of it
 }
 
 type chain struct {
-	steps    []step
 	insts    []asm.Inst
+	steps    []step
 	ready    map[value]float64
 	memory   map[uint64]float64 // by byte: when it can be loaded
-	accesses map[[3]int]uint64  // addresses by copy, instruction, access
-}
-
-func newChain(insts []asm.Inst, latencies []map[string]float64) *chain {
-	c := &chain{insts: insts, ready: map[value]float64{}, memory: map[uint64]float64{}, accesses: map[[3]int]uint64{}}
-	accesses, stores := 0, false
-	for i := range insts {
-		c.steps = append(c.steps, newStep(&insts[i], latencies[i]))
-		accesses, stores = accesses+len(insts[i].Mem), stores || len(c.steps[i].stores) > 0
-	}
-	if !stores {
-		return c
-	}
-	for k, a := range asm.Follow(insts, chainCopies, initial.Paper().StartAt(0)) {
-		if a.Known {
-			c.accesses[[3]int{k / accesses, a.Inst, a.Mem}] = a.Addr
-		}
-	}
-	return c
+	accesses []asm.Followed     // of the iterations to come; none if nothing is stored
 }
 
 // iterate adds an iteration and returns when its last value is ready.
-func (c *chain) iterate(n int) (last float64) {
+func (c *chain) iterate() (last float64) {
 	for i := range c.steps {
-		s := &c.steps[i]
+		s, mem := &c.steps[i], c.insts[i].Mem
+		accesses := c.accesses[:min(len(mem), len(c.accesses))]
+		c.accesses = c.accesses[len(accesses):]
 		at := make([]float64, len(s.writes))
 		for _, l := range s.links {
-			at[l.to] = max(at[l.to], c.ready[s.reads[l.from].value]+l.cycles)
+			at[l.to] = max(at[l.to], c.ready[l.from]+l.cycles)
 		}
 		data := 0.0
-		for _, r := range s.reads {
-			if r.name != "address" {
-				data = max(data, c.ready[r.value])
-			}
+		for _, v := range s.data {
+			data = max(data, c.ready[v])
 		}
-		for _, m := range s.loads {
-			addr, known := c.accesses[[3]int{n, i, m}]
-			if !known {
+		for k, a := range accesses {
+			stored := 0.0
+			for b := range uint64(mem[k].Width) {
+				stored = max(stored, c.memory[a.Addr+b])
+			}
+			if !mem[k].Read || !a.Known || stored == 0 {
 				continue
 			}
-			ready := 0.0
-			for b := range uint64(c.insts[i].Mem[m].Width) {
-				ready = max(ready, c.memory[addr+b])
+			for n := range at {
+				at[n] = max(at[n], stored+s.load)
 			}
-			if ready > 0 {
-				for k := range at {
-					at[k] = max(at[k], ready+s.load)
-				}
-				data = max(data, ready)
-			}
+			data = max(data, stored)
 		}
-		for _, m := range s.stores {
-			if addr, known := c.accesses[[3]int{n, i, m}]; known {
-				for b := range uint64(c.insts[i].Mem[m].Width) {
-					c.memory[addr+b] = data + s.reload
+		for k, a := range accesses {
+			if mem[k].Write && a.Known {
+				for b := range uint64(mem[k].Width) {
+					c.memory[a.Addr+b] = data + s.reload
 				}
 			}
-		}
-		for k, w := range s.writes {
-			c.ready[w.value] = at[k]
-			last = max(last, at[k])
 		}
 		last = max(last, data)
+		for n, v := range s.writes {
+			c.ready[v] = at[n]
+			last = max(last, at[n])
+		}
 	}
 	return last
 }
@@ -134,33 +116,15 @@ func newStep(in *asm.Inst, latencies map[string]float64) (s step) {
 	reads, writes := in.Dataflow()
 	names := namesOf(in)
 	address := map[value]bool{}
-	for m := range in.Mem {
-		if in.Mem[m].Read {
-			s.loads = append(s.loads, m)
-		}
-		if in.Mem[m].Write {
-			s.stores = append(s.stores, m)
-		}
-		for _, r := range []asm.Register{in.Mem[m].Base, in.Mem[m].Index} {
+	for _, m := range in.Mem {
+		for _, r := range []asm.Register{m.Base, m.Index} {
 			if n, ok := r.GPR(); ok {
 				address[value{'g', n}] = true
 			}
 		}
 	}
-	for _, v := range valuesOf(reads) {
-		if address[v] {
-			s.reads = append(s.reads, end{v, "address"})
-		}
-		if name := names[v]; !address[v] || name != "" {
-			s.reads = append(s.reads, end{v, nameOr(name, v)})
-		}
-	}
-	for _, v := range valuesOf(writes) {
-		s.writes = append(s.writes, end{v, nameOr(names[v], v)})
-	}
-	s.load = unknownLoad
-	if len(s.loads) == 0 {
-		s.load = 0
+	if loads, _ := in.Accesses(); loads {
+		s.load = unknownLoad
 	}
 	for pair, cycles := range latencies {
 		switch {
@@ -170,14 +134,25 @@ func newStep(in *asm.Inst, latencies map[string]float64) (s step) {
 			s.reload = max(s.reload, cycles-unknownLoad)
 		}
 	}
+	s.writes = valuesOf(writes)
 	stack := value{'g', int(asm.RSP)}
-	for f, from := range s.reads {
-		for t, to := range s.writes {
-			cycles := s.latency(from, to, latencies)
-			if len(in.Mem) > 0 && in.Mem[len(in.Mem)-1].Implicit && from.value == stack && to.value == stack {
+	implicit := len(in.Mem) > 0 && in.Mem[len(in.Mem)-1].Implicit
+	add := func(from value, name string) {
+		for n, to := range s.writes {
+			cycles := s.latency(name, nameOr(names[to], to), latencies)
+			if implicit && from == stack && to == stack {
 				cycles = 0 // the decoders track the stack pointer
 			}
-			s.links = append(s.links, link{f, t, cycles})
+			s.links = append(s.links, link{from, n, cycles})
+		}
+	}
+	for _, v := range valuesOf(reads) {
+		if address[v] {
+			add(v, "address")
+		}
+		if names[v] != "" || !address[v] {
+			add(v, nameOr(names[v], v))
+			s.data = append(s.data, v)
 		}
 	}
 	return s
@@ -185,24 +160,21 @@ func newStep(in *asm.Inst, latencies map[string]float64) (s step) {
 
 // latency returns the measured latency of a pair, else the least to the same destination, which its result must wait
 // for.
-func (s *step) latency(from, to end, latencies map[string]float64) float64 {
-	if cycles, ok := latencies[from.name+" to "+to.name]; ok {
+func (s *step) latency(from, to string, latencies map[string]float64) float64 {
+	if cycles, ok := latencies[from+" to "+to]; ok {
 		return cycles
 	}
-	if from.name == "address" {
+	if from == "address" {
 		return s.load
 	}
-	least, found := 0.0, false
+	least, found := float64(unknownLatency), false
 	for pair, cycles := range latencies {
 		a, b, _ := strings.Cut(pair, " to ")
-		if a != "address" && b == to.name && (!found || cycles < least) {
+		if a != "address" && b == to && (!found || cycles < least) {
 			least, found = cycles, true
 		}
 	}
-	if found {
-		return least
-	}
-	return unknownLatency
+	return least
 }
 
 // namesOf returns operand numbers by register.
@@ -213,13 +185,11 @@ func namesOf(in *asm.Inst) map[value]string {
 	if !ok || form == nil {
 		return names
 	}
-	for i, o := range form.Operands() {
-		kind := map[asm.OperandClass]byte{asm.GPROperand: 'g', asm.VectorOperand: 'v', asm.OpmaskOperand: 'k'}[o.Class]
-		if kind != 0 && i < len(numbers) {
-			v := value{kind, int(numbers[i])}
-			if names[v] == "" || o.Read {
-				names[v] = strconv.Itoa(i + 1)
-			}
+	kinds := map[asm.OperandClass]byte{asm.GPROperand: 'g', asm.VectorOperand: 'v', asm.OpmaskOperand: 'k'}
+	for i, o := range form.Operands()[:min(len(numbers), len(form.Operands()))] {
+		v := value{kinds[o.Class], int(numbers[i])}
+		if v.kind != 0 && (names[v] == "" || o.Read) {
+			names[v] = strconv.Itoa(i + 1)
 		}
 	}
 	if mask > 0 {
@@ -230,43 +200,25 @@ func namesOf(in *asm.Inst) map[value]string {
 
 // nameOr names an operand, or an implicit value.
 func nameOr(name string, v value) string {
-	switch {
-	case name != "":
-		return name
-	case v.kind == 'g':
-		return strings.ToLower(asm.Reg(v.n).String())
-	case v.kind == 'c' || v.kind == 'f':
-		return "flags"
-	case v.kind == 'x':
-		return "st"
-	}
-	return "xmm0"
+	implicit := map[byte]string{'g': strings.ToLower(asm.Reg(v.n).String()), 'c': "flags", 'f': "flags", 'x': "st"}[v.kind]
+	return cmp.Or(name, implicit, "xmm0")
 }
 
 func valuesOf(v asm.Values) (all []value) {
-	for n := range 16 {
-		if v.GPR>>n&1 != 0 {
-			all = append(all, value{'g', n})
-		}
-	}
-	for n := range 32 {
-		if v.Vector>>n&1 != 0 {
-			all = append(all, value{'v', n})
-		}
-	}
-	for n := range 8 {
-		if v.Opmask>>n&1 != 0 {
-			all = append(all, value{'k', n})
-		}
-	}
-	if v.Flags&asm.Carry != 0 {
-		all = append(all, value{'c', 0})
-	}
+	others, x87 := 0, 0
 	if v.Flags&^asm.Carry != 0 {
-		all = append(all, value{'f', 0})
+		others = 1
 	}
 	if v.X87 {
-		all = append(all, value{'x', 0})
+		x87 = 1
+	}
+	for _, set := range []struct {
+		kind byte
+		bits uint64
+	}{{'g', uint64(v.GPR)}, {'v', uint64(v.Vector)}, {'k', uint64(v.Opmask)}, {'c', uint64(v.Flags & asm.Carry)}, {'f', uint64(others)}, {'x', uint64(x87)}} {
+		for b := set.bits; b != 0; b &= b - 1 {
+			all = append(all, value{set.kind, bits.TrailingZeros64(b)})
+		}
 	}
 	return all
 }

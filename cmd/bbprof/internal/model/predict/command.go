@@ -81,7 +81,8 @@ func (c *command) run(ctx context.Context, blocks []string, list []int) (map[int
 		block, text, _ := strings.Cut(lines.Text(), ",")
 		i, ok := index[strings.ToLower(strings.TrimSpace(block))]
 		if ok && decimalComma.MatchString(text) {
-			cancel(usage("it writes the line %.80q: write cycles with a point, such as 1.50 (LC_ALL=C makes many programs do so), and no other number after them", lines.Text()))
+			cancel(usage("it writes the line %.80q: write cycles with a point, such as 1.50 "+
+				"(LC_ALL=C makes many programs do so), and no other number after them", lines.Text()))
 			break
 		}
 		if ok {

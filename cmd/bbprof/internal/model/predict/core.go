@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -10,23 +11,21 @@ import (
 	"github.com/bbprof/bbprof/internal/cpu"
 )
 
-// Core is what models need to know of a core, and the widths for its lower bound.
-type Core struct {
-	Name                 string // in package cpu
-	Issue, Loads, Stores int    // most per cycle: instructions renamed, loads, stores; 0 if unknown
-	LLVM, UICA, OSACA    string // its name there; "" if unknown
-}
-
-// CoreOf finds a core by name.
-func CoreOf(name string) (Core, bool) {
-	c := cpu.Of(cpu.Name(name))
-	if c.Name == cpu.Unknown {
-		return Core{}, false
+// CoreNamed returns the core that was asked for, or else another, empty if that is unknown.
+func CoreNamed(asked, otherwise string) (cpu.Core, error) {
+	if c := cpu.Of(cpu.Name(cmp.Or(asked, otherwise))); c.Name != cpu.Unknown {
+		return c, nil
 	}
-	return Core{string(c.Name), c.DispatchWidth, c.LoadsPerCycle, c.StoresPerCycle, c.LLVM, c.UICA, c.OSACA}, true
+	if asked == "" {
+		return cpu.Core{}, nil
+	}
+	var known []string
+	for _, n := range cpu.Names() {
+		known = append(known, string(n))
+	}
+	return cpu.Core{}, usage("-core %s: bbprof does not know it; it knows %s", asked, strings.Join(known, ", "))
 }
 
-// Limits of a block that a core's widths can tell.
 const (
 	FrontEnd   = "front end"
 	LoadPorts  = "load ports"
@@ -39,7 +38,7 @@ const tight = 1.1
 
 // LowerBound returns the bound from the core's known widths, max(n/issue, loads/L, stores/S), and names the largest
 // term.
-func (c Core) LowerBound(insts []asm.Inst) (cycles float64, limit string) {
+func LowerBound(c cpu.Core, insts []asm.Inst) (cycles float64, limit string) {
 	var loads, stores int
 	for i := range insts {
 		for _, m := range insts[i].Mem {
@@ -55,7 +54,7 @@ func (c Core) LowerBound(insts []asm.Inst) (cycles float64, limit string) {
 	for _, of := range []struct {
 		n, width int
 		limit    string
-	}{{len(insts), c.Issue, FrontEnd}, {loads, c.Loads, LoadPorts}, {stores, c.Stores, StorePorts}} {
+	}{{len(insts), c.DispatchWidth, FrontEnd}, {loads, c.LoadsPerCycle, LoadPorts}, {stores, c.StoresPerCycle, StorePorts}} {
 		if of.width == 0 {
 			continue
 		}
@@ -67,48 +66,48 @@ func (c Core) LowerBound(insts []asm.Inst) (cycles float64, limit string) {
 }
 
 // Limit names what limits a block of these cycles.
-func (c Core) Limit(insts []asm.Inst, measured float64) string {
-	bound, limit := c.LowerBound(insts)
+func Limit(c cpu.Core, insts []asm.Inst, measured float64) string {
+	bound, limit := LowerBound(c, insts)
 	if measured <= tight*bound {
 		return limit
 	}
 	return Latency
 }
 
-// CoreNames lists all cores' names.
-func CoreNames() string {
-	var names []string
-	for _, n := range cpu.Names() {
-		names = append(names, string(n))
-	}
-	return strings.Join(names, ", ")
-}
-
 // LowerBounds predicts the lower bound of a core's widths.
-func LowerBounds(c Core) Source { return widths{c} }
+func LowerBounds(c cpu.Core) Source { return widths{c} }
 
-type widths struct{ core Core }
+type widths struct{ core cpu.Core }
 
 func (w widths) String() string {
-	terms := fmt.Sprintf("n/%d", w.core.Issue)
-	if w.core.Loads > 0 {
-		terms += fmt.Sprintf(", loads/%d", w.core.Loads)
+	terms := fmt.Sprintf("n/%d", w.core.DispatchWidth)
+	if w.core.LoadsPerCycle > 0 {
+		terms += fmt.Sprintf(", loads/%d", w.core.LoadsPerCycle)
 	}
-	if w.core.Stores > 0 {
-		terms += fmt.Sprintf(", stores/%d", w.core.Stores)
+	if w.core.StoresPerCycle > 0 {
+		terms += fmt.Sprintf(", stores/%d", w.core.StoresPerCycle)
 	}
 	return fmt.Sprintf("max(%s), the widths of %s", terms, w.core.Name)
 }
 
 func (w widths) Predict(_ context.Context, blocks []string) ([]score.Prediction, error) {
+	return each(blocks, func(insts []asm.Inst) (float64, error) {
+		cycles, _ := LowerBound(w.core, insts)
+		return cycles, nil
+	}), nil
+}
+
+// each predicts blocks one by one, in this process.
+func each(blocks []string, predict func([]asm.Inst) (float64, error)) []score.Prediction {
 	out := make([]score.Prediction, len(blocks))
 	for i, b := range blocks {
 		insts, err := asm.DecodeHex(b)
+		if err == nil {
+			out[i].Cycles, err = predict(insts)
+		}
 		if err != nil {
 			out[i] = score.Failed(oneLine(err.Error()))
-			continue
 		}
-		out[i].Cycles, _ = w.core.LowerBound(insts)
 	}
-	return out, nil
+	return out
 }

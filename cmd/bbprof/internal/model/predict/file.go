@@ -3,9 +3,8 @@ package predict
 import (
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,7 +18,7 @@ type file struct {
 	name   string
 	column string
 	scale  float64
-	open   func(string) (Rows, error)
+	open   func(string) ([]string, iter.Seq2[[]string, error], error)
 }
 
 func newFile(name string, s *settings, o Options) (Source, error) {
@@ -78,12 +77,10 @@ func Digits(text string) (string, bool) {
 }
 
 func (f *file) Predict(ctx context.Context, blocks []string) ([]score.Prediction, error) {
-	rows, err := f.open(f.name)
+	names, rows, err := f.open(f.name)
 	if err != nil {
 		return nil, usage("%w", err)
 	}
-	defer rows.Close()
-	names := rows.Columns()
 	if len(names) == 0 {
 		return nil, usage("%s: it is empty", f.name)
 	}
@@ -116,19 +113,16 @@ func (f *file) Predict(ctx context.Context, blocks []string) ([]score.Prediction
 	if headless {
 		take(names)
 	}
-	for n := 0; ; n++ {
-		cells, err := rows.Next()
-		if errors.Is(err, io.EOF) {
-			return out, nil
-		}
+	for cells, err := range rows {
 		if err != nil {
 			return nil, usage("%s: %w", f.name, err)
 		}
 		take(cells)
-		if n&0xffff == 0 && ctx.Err() != nil {
+		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 	}
+	return out, nil
 }
 
 func (f *file) read(cells []string, cycles, why int) score.Prediction {

@@ -23,13 +23,13 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 )
 
-// mca runs llvm-mca on a region of assembly per block, many in one process.
+// MCA runs llvm-mca on a region of assembly per block, many in one process.
 //
 // A block's cycles are (T(long) − T(short))/(long − short) iterations: T(n) includes the time to fill the pipeline, and
 // BlockRThroughput ignores dependencies. llvm-mc of the same version makes the text. A line that llvm-mca cannot parse
 // ends the whole run, so that block is removed and the others run again. llvm-mca may silently drop instructions that it
 // has no model for, so their number is checked.
-type mca struct {
+type MCA struct {
 	tool, disassembler string
 	cpu                string
 	version            string
@@ -65,7 +65,7 @@ func newMCA(name string, s *settings, o Options) (Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &mca{tool: tool, disassembler: disassembler, timeout: o.Timeout}
+	m := &MCA{tool: tool, disassembler: disassembler, timeout: o.Timeout}
 	m.cpu = s.take("mcpu", cmp.Or(o.MCPU, o.Core.LLVM))
 	if m.cpu == "" {
 		return nil, usage("%s: say which core to predict with -mcpu, such as -mcpu znver4; the results do not tell", name)
@@ -84,25 +84,20 @@ func newMCA(name string, s *settings, o Options) (Source, error) {
 	default:
 		return nil, usage("%s: noalias=%s: write true, as llvm-mca has it by default, or false", name, text)
 	}
-	m.version = m.firstLine()
-	return m, m.check()
-}
-
-func (m *mca) firstLine() string {
+	m.version = "llvm-mca"
 	out, _ := exec.Command(m.tool, "--version").Output()
 	for line := range strings.Lines(string(out)) {
 		if strings.Contains(line, "version") {
-			return strings.TrimSpace(line)
+			m.version = strings.TrimSpace(line)
+			break
 		}
 	}
-	return "llvm-mca"
+	return m, m.check()
 }
 
 // check fails if the tool does not know the core: it would warn and predict another.
-func (m *mca) check() error {
-	ctx, cancel := context.WithTimeout(context.Background(), m.timeout)
-	defer cancel()
-	_, message, err := pipe(ctx, "# LLVM-MCA-BEGIN b0\nnop\n# LLVM-MCA-END b0\n", m.tool, m.arguments(1)...)
+func (m *MCA) check() error {
+	_, message, err := pipe(context.Background(), m.timeout, textOf([]region{{0, []string{"nop"}}}), m.tool, m.arguments("-iterations=1")...)
 	if strings.Contains(message, "is not a recognized processor") || err != nil {
 		remedy := oneLine(message)
 		if others := m.others(); len(others) > 0 {
@@ -114,7 +109,7 @@ func (m *mca) check() error {
 }
 
 // others lists the other versions in PATH, the newest last.
-func (m *mca) others() (names []string) {
+func (m *MCA) others() (names []string) {
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		found, _ := filepath.Glob(filepath.Join(dir, "llvm-mca-[0-9]*"))
 		for _, path := range found {
@@ -125,7 +120,7 @@ func (m *mca) others() (names []string) {
 	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == filepath.Base(m.tool) })
 }
 
-func (m *mca) String() string {
+func (m *MCA) String() string {
 	how := fmt.Sprintf("as many iterations as predictions to %.1g %% take", 100./enoughCycles)
 	if m.fixed {
 		how = fmt.Sprintf("%d and %d iterations, so predictions are multiples of %.2g cycles", m.iterations, 2*m.iterations, 1/float64(m.iterations))
@@ -138,18 +133,18 @@ func (m *mca) String() string {
 }
 
 // Aliasing toggles whether a load may wait for a store of the block; by default it may not.
-func (m *mca) Aliasing() Source {
+func (m *MCA) Aliasing() *MCA {
 	other := *m
 	other.alias = !m.alias
 	return &other
 }
 
-func (m *mca) arguments(iterations int) []string {
-	return []string{fmt.Sprintf("-noalias=%t", !m.alias), "-mtriple=" + triple, "-mcpu=" + m.cpu, "-json", "-instruction-info=false", "-resource-pressure=false", "-iterations=" + strconv.Itoa(iterations), "-"}
+func (m *MCA) arguments(more ...string) []string {
+	return append([]string{fmt.Sprintf("-noalias=%t", !m.alias), "-mtriple=" + triple, "-mcpu=" + m.cpu, "-json", "-"}, more...)
 }
 
 // Predict runs the blocks in as many processes as there are CPUs.
-func (m *mca) Predict(ctx context.Context, blocks []string) ([]score.Prediction, error) {
+func (m *MCA) Predict(ctx context.Context, blocks []string) ([]score.Prediction, error) {
 	return inChunks(ctx, len(blocks), chunk, runtime.NumCPU(), func(ctx context.Context, list []int) (map[int]score.Prediction, error) {
 		return m.run(ctx, blocks, list)
 	})
@@ -160,7 +155,7 @@ type region struct {
 	lines []string
 }
 
-func (m *mca) run(ctx context.Context, blocks []string, list []int) (map[int]score.Prediction, error) {
+func (m *MCA) run(ctx context.Context, blocks []string, list []int) (map[int]score.Prediction, error) {
 	answers := map[int]score.Prediction{}
 	regions, err := disassemble(ctx, m.disassembler, m.timeout, blocks, list, answers)
 	if err != nil {
@@ -169,15 +164,8 @@ func (m *mca) run(ctx context.Context, blocks []string, list []int) (map[int]sco
 	for len(regions) > 0 {
 		short, refused, err := m.simulate(ctx, regions, m.iterations)
 		if len(refused) > 0 {
-			var rest []region
-			for _, r := range regions {
-				if why, ok := refused[r.index]; ok {
-					answers[r.index] = score.Failed(why)
-				} else {
-					rest = append(rest, r)
-				}
-			}
-			regions = rest
+			maps.Copy(answers, refused)
+			regions = slices.DeleteFunc(regions, func(r region) bool { _, ok := refused[r.index]; return ok })
 			continue
 		}
 		if err != nil {
@@ -194,7 +182,7 @@ func (m *mca) run(ctx context.Context, blocks []string, list []int) (map[int]sco
 
 // answer completes regions after two runs. Regions whose difference is too few cycles run once more, long enough for
 // each.
-func (m *mca) answer(ctx context.Context, regions []region, short, long map[int]summary, answers map[int]score.Prediction) error {
+func (m *MCA) answer(ctx context.Context, regions []region, short, long map[int]summary, answers map[int]score.Prediction) error {
 	again := map[int][]region{} // by iterations beyond the long run's
 	for _, r := range regions {
 		p := between(m.iterations, short[r.index], 2*m.iterations, long[r.index], len(r.lines))
@@ -240,53 +228,105 @@ type summary struct{ Instructions, TotalCycles int }
 var lineError = regexp.MustCompile(`(?m)^<stdin>:(\d+):\d+: error: (.*)$`)
 
 // simulate runs some regions. refused are those with a line that the tool cannot parse.
-func (m *mca) simulate(ctx context.Context, regions []region, iterations int) (sums map[int]summary, refused map[int]string, err error) {
-	var (
-		text   strings.Builder
-		ofLine = []int{-1}    // region of each line, counted from 1
-		lines  = []string{""} // their text
-		add    = func(r int, line string) {
-			text.WriteString(line + "\n")
-			ofLine, lines = append(ofLine, r), append(lines, line)
-		}
-	)
-	for i, r := range regions {
-		add(-1, fmt.Sprintf("# LLVM-MCA-BEGIN b%d", r.index))
-		for _, l := range r.lines {
-			add(i, l)
-		}
-		add(-1, fmt.Sprintf("# LLVM-MCA-END b%d", r.index))
-	}
-	// A model may loop forever, as LLVM's of Golden Cove does at xsave.
-	ctx, cancel := context.WithTimeoutCause(ctx, m.timeout, fmt.Errorf("no answer within %v", m.timeout))
-	defer cancel()
-	out, message, err := pipe(ctx, text.String(), m.tool, m.arguments(iterations)...)
+func (m *MCA) simulate(ctx context.Context, regions []region, iterations int) (sums map[int]summary, refused map[int]score.Prediction, err error) {
+	report, message, err := m.ask(ctx, regions, "-instruction-info=false", "-resource-pressure=false", "-iterations="+strconv.Itoa(iterations))
+	sums, refused = map[int]summary{}, map[int]score.Prediction{}
 	if err != nil {
-		refused = map[int]string{}
+		lines := strings.Split(textOf(regions), "\n")
 		for _, match := range lineError.FindAllStringSubmatch(message, -1) {
-			if n, err := strconv.Atoi(match[1]); err == nil && n < len(ofLine) && ofLine[n] >= 0 {
-				r := regions[ofLine[n]]
-				refused[r.index] = fmt.Sprintf("%s: %s", match[2], strings.ReplaceAll(lines[n], "\t", " "))
+			n, _ := strconv.Atoi(match[1])
+			n = min(n, len(lines))
+			if begun := strings.Count(strings.Join(lines[:n], "\n"), regionStart); begun > 0 {
+				refused[regions[begun-1].index] = score.Failed(match[2] + ": " + strings.ReplaceAll(lines[n-1], "\t", " "))
 			}
 		}
-		return nil, refused, err
 	}
-	var report struct {
-		CodeRegions []struct {
-			Name        string
-			SummaryView summary
-		}
-	}
-	if err := json.Unmarshal(bytes.ReplaceAll(out, []byte{0}, nil), &report); err != nil { // version 14 writes NUL bytes
-		return nil, nil, fmt.Errorf("llvm-mca wrote no JSON: %w: %s", err, message)
-	}
-	sums = map[int]summary{}
 	for _, r := range report.CodeRegions {
 		if i, err := strconv.Atoi(strings.TrimPrefix(r.Name, "b")); err == nil {
 			sums[i] = r.SummaryView
 		}
 	}
-	return sums, nil, nil
+	return sums, refused, err
+}
+
+const regionStart = "# LLVM-MCA-BEGIN "
+
+func textOf(regions []region) string {
+	var text strings.Builder
+	for _, r := range regions {
+		fmt.Fprintf(&text, "%sb%d\n%s\n# LLVM-MCA-END b%[2]d\n", regionStart, r.index, strings.Join(r.lines, "\n"))
+	}
+	return text.String()
+}
+
+// mcaReport is what llvm-mca writes with -json.
+type mcaReport struct {
+	TargetInfo  struct{ Resources []string }
+	CodeRegions []struct {
+		Name                 string
+		Instructions         []string
+		SummaryView          summary
+		ResourcePressureView struct {
+			ResourcePressureInfo []struct {
+				InstructionIndex, ResourceIndex int
+				ResourceUsage                   float64
+			}
+		}
+	}
+}
+
+// ask runs the tool. A model may loop forever, as LLVM's of Golden Cove does at xsave.
+func (m *MCA) ask(ctx context.Context, regions []region, arguments ...string) (r mcaReport, message string, err error) {
+	out, message, err := pipe(ctx, m.timeout, textOf(regions), m.tool, m.arguments(arguments...)...)
+	if err != nil {
+		return r, message, err
+	}
+	if err = json.Unmarshal(bytes.ReplaceAll(out, []byte{0}, nil), &r); err != nil { // version 14 writes NUL bytes
+		err = fmt.Errorf("llvm-mca wrote no JSON: %w: %s", err, message)
+	}
+	return r, message, err
+}
+
+// Pressure returns the model's resources that each block uses, for example, "Zn4ALU1 1.00, Zn4Load 0.33", or "" if
+// unknown. It reads llvm-mca's instruction tables without simulating.
+func (m *MCA) Pressure(ctx context.Context, blocks []string) ([]string, error) {
+	out := make([]string, len(blocks))
+	all := make([]int, len(blocks))
+	for i := range all {
+		all[i] = i
+	}
+	for part := range slices.Chunk(all, chunk) {
+		regions, err := disassemble(ctx, m.disassembler, m.timeout, blocks, part, map[int]score.Prediction{})
+		if err != nil {
+			return nil, err
+		}
+		report, _, err := m.ask(ctx, regions, "-instruction-tables")
+		if err != nil {
+			return nil, err
+		}
+		for _, region := range report.CodeRegions {
+			var names []string
+			cycles := map[string]float64{} // over all units of a name
+			for _, p := range region.ResourcePressureView.ResourcePressureInfo {
+				if p.InstructionIndex != len(region.Instructions) || p.ResourceIndex >= len(report.TargetInfo.Resources) { // not a total
+					continue
+				}
+				// Some versions write a unit's number after a point as a control character.
+				name := strings.TrimRightFunc(report.TargetInfo.Resources[p.ResourceIndex], func(r rune) bool { return r == '.' || r <= ' ' })
+				if _, known := cycles[name]; !known {
+					names = append(names, name)
+				}
+				cycles[name] += p.ResourceUsage
+			}
+			for i, name := range names {
+				names[i] = fmt.Sprintf("%s %.2f", name, cycles[name])
+			}
+			if i, err := strconv.Atoi(strings.TrimPrefix(region.Name, "b")); err == nil && i < len(out) {
+				out[i] = strings.Join(names, ", ")
+			}
+		}
+	}
+	return out, nil
 }
 
 // llvm-mc drops what it does not know. So a nop precedes each block in its output; the displacement is the block's place
@@ -311,9 +351,7 @@ func disassemble(ctx context.Context, tool string, timeout time.Duration, blocks
 		code, _ := hex.DecodeString(blocks[i]) // if invalid, an empty line and an empty region
 		in.WriteString(MarkedForMC(n+1, code))
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("llvm-mc: no answer within %v", timeout))
-	defer cancel()
-	out, message, err := pipe(ctx, in.String(), tool, "--disassemble", "-triple="+triple)
+	out, message, err := pipe(ctx, timeout, in.String(), tool, "--disassemble", "-triple="+triple)
 	warned := map[int]bool{}
 	for _, match := range invalid.FindAllStringSubmatch(message, -1) {
 		n, _ := strconv.Atoi(match[1])
@@ -356,32 +394,40 @@ func disassemble(ctx context.Context, tool string, timeout time.Duration, blocks
 	return kept, nil
 }
 
+// disassembleOne returns a block's text.
+func disassembleOne(ctx context.Context, tool string, timeout time.Duration, block string) (string, error) {
+	answers := map[int]score.Prediction{}
+	regions, err := disassemble(ctx, tool, timeout, []string{block}, []int{0}, answers)
+	if err != nil || len(regions) == 0 {
+		return "", cmp.Or(err, errors.New(cmp.Or(answers[0].Failure, "no text for it")))
+	}
+	return strings.Join(regions[0].lines, "\n") + "\n", nil
+}
+
 // joinPrefixes puts prefixes on lines of their own before their instruction: llvm-mca would take them for instructions.
 // It drops addr32 on an instruction's line, which llvm-mca also miscounts; a 32-bit address shows in its registers.
 func joinPrefixes(r region) region {
-	joined := r.lines[:0]
+	var joined []string
 	held := ""
 	for _, l := range r.lines {
-		l = strings.TrimSpace(strings.TrimPrefix(l, "addr32"))
-		switch l {
+		switch l = strings.TrimSpace(strings.TrimPrefix(l, "addr32")); l {
 		case "":
-			continue
 		case "lock", "rep", "repne", "data16", "notrack":
 			held += l + " "
-			continue
+		default:
+			joined, held = append(joined, held+l), ""
 		}
-		joined = append(joined, held+l)
-		held = ""
 	}
 	if held != "" {
 		joined = append(joined, strings.TrimSpace(held))
 	}
-	r.lines = joined
-	return r
+	return region{r.index, joined}
 }
 
 // pipe runs a program on some input. If it fails, the error has the end of its messages.
-func pipe(ctx context.Context, in, program string, args ...string) (out []byte, message string, err error) {
+func pipe(ctx context.Context, timeout time.Duration, in, program string, args ...string) (out []byte, message string, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %v", timeout))
+	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Stdin = strings.NewReader(in)
 	var stderr bytes.Buffer
@@ -417,39 +463,26 @@ func (l *limitedBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Explanation is a tool's own output for a block.
 type Explanation struct {
 	Assembly string // its input
 	Command  string // on a file of this name
 	Output   string
 }
 
-// Explainer is a source that can print more than cycles.
-type Explainer interface {
-	Explain(ctx context.Context, block, file string, more ...string) (Explanation, error)
-}
-
 // Timeline makes llvm-mca show when each instruction is issued and retired, in three iterations.
 var Timeline = []string{"-timeline", "-timeline-max-iterations=3"}
 
 // Explain runs llvm-mca with its default output, and more arguments.
-func (m *mca) Explain(ctx context.Context, block, file string, more ...string) (Explanation, error) {
-	answers := map[int]score.Prediction{}
-	regions, err := disassemble(ctx, m.disassembler, m.timeout, []string{block}, []int{0}, answers)
-	if err != nil || len(regions) == 0 {
-		return Explanation{}, err
+func (m *MCA) Explain(ctx context.Context, block, file string, more ...string) (e Explanation, err error) {
+	if e.Assembly, err = disassembleOne(ctx, m.disassembler, m.timeout, block); err != nil {
+		return e, err
 	}
 	arguments := append([]string{"-mtriple=" + triple, "-mcpu=" + m.cpu, "-iterations=100"}, more...)
 	if m.alias {
 		arguments = append(arguments, "-noalias=false")
 	}
-	e := Explanation{Assembly: strings.Join(regions[0].lines, "\n") + "\n", Command: m.tool + " " + strings.Join(append(arguments, file), " ")}
-	if i := strings.LastIndexByte(m.tool, '/'); i >= 0 {
-		e.Command = e.Command[i+1:]
-	}
-	ctx, cancel := context.WithTimeout(ctx, m.timeout)
-	defer cancel()
-	out, _, err := pipe(ctx, e.Assembly, m.tool, append(arguments, "-")...)
+	e.Command = filepath.Base(m.tool) + " " + strings.Join(append(arguments, file), " ")
+	out, _, err := pipe(ctx, m.timeout, e.Assembly, m.tool, append(arguments, "-")...)
 	e.Output = string(out)
 	return e, err
 }

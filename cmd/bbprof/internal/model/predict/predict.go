@@ -6,9 +6,11 @@
 package predict
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"os/exec"
 	"slices"
@@ -18,10 +20,10 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// Source predicts blocks.
 type Source interface {
 	// Predict predicts each block, in order. Blocks are lower-case hexadecimal digits, each at most once.
 	Predict(ctx context.Context, blocks []string) ([]score.Prediction, error)
@@ -29,30 +31,16 @@ type Source interface {
 	String() string
 }
 
-// Aliaser is a source that can assume that loads wait for stores, or that they do not.
-type Aliaser interface {
-	Aliasing() Source // with the other assumption
-}
-
-// Options holds what sources need besides their names.
 type Options struct {
-	Core    Core // to predict
+	Core    cpu.Core // to predict
 	MCPU    string
 	Timeout time.Duration // limit for an answer
 	// Branch is how the branches at the blocks' ends were measured, "" by default.
 	Branch profiler.Branch
 	// Open opens a file of predictions.
-	Open func(name string) (Rows, error)
+	Open func(name string) (columns []string, rows iter.Seq2[[]string, error], err error)
 }
 
-// Rows reads a table.
-type Rows interface {
-	Columns() []string
-	Next() ([]string, error) // io.EOF after the last
-	Close() error
-}
-
-// A UsageError says what is wrong with the user's request.
 type UsageError struct{ error }
 
 func usage(format string, args ...any) error { return &UsageError{fmt.Errorf(format, args...)} }
@@ -88,16 +76,14 @@ func Parse(text string, o Options) (Source, error) {
 		s, err = newOSACA(settings, o)
 	case name == "uica":
 		s, err = newUICA(settings, o)
-	case name == "facile":
-		s, err = newFacile(settings, o)
 	default:
 		s, err = newFile(name, settings, o)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if unknown := settings.left(); unknown != "" {
-		return nil, usage("%s: no setting %q; %s", name, unknown, settings.known())
+	for unknown := range settings.values {
+		return nil, usage("%s: no setting %q; there are %s", name, unknown, cmp.Or(strings.Join(settings.asked, ", "), "none"))
 	}
 	return s, nil
 }
@@ -126,25 +112,10 @@ func split(text string) (name string, s *settings, err error) {
 func (s *settings) take(key, otherwise string) string {
 	s.asked = append(s.asked, key)
 	if v, ok := s.values[key]; ok {
+		delete(s.values, key)
 		return v
 	}
 	return otherwise
-}
-
-func (s *settings) left() string {
-	for key := range s.values {
-		if !slices.Contains(s.asked, key) {
-			return key
-		}
-	}
-	return ""
-}
-
-func (s *settings) known() string {
-	if len(s.asked) == 0 {
-		return "it has none"
-	}
-	return "there are " + strings.Join(s.asked, ", ")
 }
 
 func (s *settings) number(key string, otherwise float64) (float64, error) {

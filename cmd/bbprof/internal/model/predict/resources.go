@@ -16,9 +16,8 @@ const resourcesPrefix = "resources:"
 // measuredTable predicts the fullest resource or the longest chain, from a table measured on the core.
 type measuredTable struct {
 	name  string
-	file  *resources.File
+	file  *resources.Table
 	forms map[string]int
-	slot  []float64 // by resource: front-end share of an instruction that needs no unit
 }
 
 func newMeasuredTable(name string) (Source, error) {
@@ -32,14 +31,7 @@ func newMeasuredTable(name string) (Source, error) {
 		return nil, usage("%s: %w", name, err)
 	}
 	for i := range t.file.Forms {
-		t.forms[t.file.Forms[i].Form] = i
-	}
-	for _, r := range t.file.Resources {
-		share := 0.0
-		if r.Name == resources.FrontEnd {
-			share = 1 / r.PerCycle
-		}
-		t.slot = append(t.slot, share)
+		t.forms[t.file.Forms[i].Name] = i
 	}
 	return t, nil
 }
@@ -49,21 +41,10 @@ func (t *measuredTable) String() string {
 }
 
 func (t *measuredTable) Predict(_ context.Context, blocks []string) ([]score.Prediction, error) {
-	out := make([]score.Prediction, len(blocks))
-	for i, b := range blocks {
-		insts, err := asm.DecodeHex(b)
-		if err != nil {
-			out[i] = score.Failed(oneLine(err.Error()))
-			continue
-		}
-		if out[i], err = t.block(insts); err != nil {
-			out[i] = score.Failed(oneLine(err.Error()))
-		}
-	}
-	return out, nil
+	return each(blocks, t.block), nil
 }
 
-func (t *measuredTable) block(insts []asm.Inst) (p score.Prediction, err error) {
+func (t *measuredTable) block(insts []asm.Inst) (cycles float64, err error) {
 	renamed := 0 // that need no unit
 	counts := map[int]float64{}
 	latencies := make([]map[string]float64, len(insts))
@@ -71,11 +52,11 @@ func (t *measuredTable) block(insts []asm.Inst) (p score.Prediction, err error) 
 		in := &insts[i]
 		form := in.Form()
 		if form == nil {
-			return p, fmt.Errorf("the table has no form of %s", in.Text())
+			return 0, fmt.Errorf("the table has no form of %s", in.Text())
 		}
 		n, ok := t.forms[form.Name()]
 		if !ok {
-			return p, fmt.Errorf("the table has no form %s", form.Name())
+			return 0, fmt.Errorf("the table has no form %s", form.Name())
 		}
 		latencies[i] = t.file.Forms[n].Latencies
 		if idiom(in, form) {
@@ -84,18 +65,17 @@ func (t *measuredTable) block(insts []asm.Inst) (p score.Prediction, err error) 
 			counts[n]++
 		}
 	}
-	p.Cycles, _ = t.file.Cycles(counts)
-	for r, slot := range t.slot {
-		sum := float64(renamed) * slot
-		for n, count := range counts {
-			sum += count * t.file.Slots(n, r)
-		}
-		if slot > 0 {
-			p.Cycles = max(p.Cycles, sum)
+	cycles = max(t.file.Cycles(counts), longestChain(insts, latencies))
+	for r, resource := range t.file.Resources {
+		if resource.Name == resources.FrontEnd {
+			sum := float64(renamed) / resource.PerCycle
+			for n, count := range counts {
+				sum += count * t.file.Slots(n, r)
+			}
+			cycles = max(cycles, sum)
 		}
 	}
-	p.Cycles = max(p.Cycles, longestChain(insts, latencies))
-	return p, nil
+	return cycles, nil
 }
 
 // idiom reports whether the result does not depend on the registers read: renaming makes such zeros or ones.

@@ -1,11 +1,11 @@
 package predict
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,167 +19,117 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// fileTool is a tool that gets a file of blocks and writes cycles.
-type fileTool struct {
+// tool is a program that gets a file with a block and writes cycles.
+type tool struct {
 	name, path, arch string
-	size, workers    int // blocks per process; processes
 	timeout          time.Duration
-	// form returns what the tool gets of a block, and whether it is to take that for a loop.
-	form      func(block string) (text string, loop bool)
-	arguments func(file string, loop bool) []string
-	write     func(ctx context.Context, blocks []string) (content []byte, err error)
-	read      func(out []byte, blocks []string) ([]score.Prediction, error) // shorter if it ended early
+	arguments        []string // before the file's name
+	write            func(ctx context.Context, block string) (content []byte, err error)
+	read             func(out []byte) (cycles float64, err error)
 }
 
-func (t *fileTool) String() string { return fmt.Sprintf("%s for %s", t.name, t.arch) }
+func (t *tool) String() string { return fmt.Sprintf("%s for %s", t.name, t.arch) }
 
-func (t *fileTool) Predict(ctx context.Context, blocks []string) ([]score.Prediction, error) {
+func (t *tool) Predict(ctx context.Context, blocks []string) ([]score.Prediction, error) {
 	dir, err := os.MkdirTemp("", "bbprof-predict-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	all := make([]score.Prediction, len(blocks))
-	for _, loops := range []bool{false, true} {
-		var list []int
-		var texts []string
-		for i, b := range blocks {
-			if text, loop := t.form(b); loop == loops {
-				list, texts = append(list, i), append(texts, text)
-			}
-		}
-		predictions, err := t.predict(ctx, dir, texts, loops)
+	return inChunks(ctx, len(blocks), 1, runtime.NumCPU(), func(ctx context.Context, list []int) (map[int]score.Prediction, error) {
+		cycles, err := t.one(ctx, filepath.Join(dir, strconv.Itoa(list[0])), blocks[list[0]])
 		if err != nil {
 			return nil, err
 		}
-		for k, i := range list {
-			all[i] = predictions[k]
-		}
-	}
-	return all, nil
-}
-
-// predict predicts blocks that are all loops, or none.
-func (t *fileTool) predict(ctx context.Context, dir string, blocks []string, loops bool) ([]score.Prediction, error) {
-	return inChunks(ctx, len(blocks), t.size, t.workers, func(ctx context.Context, list []int) (map[int]score.Prediction, error) {
-		var texts []string
-		for _, i := range list {
-			texts = append(texts, blocks[i])
-		}
-		content, err := t.write(ctx, texts)
-		if err != nil {
-			return nil, err
-		}
-		name := filepath.Join(dir, fmt.Sprintf("blocks-%d", list[0]))
-		if err := os.WriteFile(name, content, 0o600); err != nil {
-			return nil, err
-		}
-		defer os.Remove(name)
-		ctx, cancel := context.WithTimeoutCause(ctx, t.timeout, fmt.Errorf("no answer within %v", t.timeout))
-		defer cancel()
-		out, _, failed := pipe(ctx, "", t.path, t.arguments(name, loops)...)
-		predictions, err := t.read(out, texts)
-		answers := map[int]score.Prediction{}
-		for k, p := range predictions {
-			answers[list[k]] = p
-		}
-		if failed != nil {
-			err = failed
-		}
-		return answers, err
+		return map[int]score.Prediction{list[0]: {Cycles: cycles}}, nil
 	})
 }
 
+func (t *tool) one(ctx context.Context, file, block string) (cycles float64, err error) {
+	content, err := t.write(ctx, block)
+	if err != nil {
+		return 0, err
+	}
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		return 0, err
+	}
+	defer os.Remove(file)
+	out, _, err := pipe(ctx, t.timeout, "", t.path, append(t.arguments, file)...)
+	if err != nil {
+		return 0, err
+	}
+	return t.read(out)
+}
+
 // newTool finds a tool and its name for a core.
-func newTool(name, program, arch, remedy string, s *settings, o Options) (*fileTool, error) {
+func newTool(name, program, arch, remedy string, s *settings, o Options) (*tool, error) {
 	path, err := find(program, remedy)
 	if err != nil {
 		return nil, err
 	}
-	t := &fileTool{name: name, path: path, arch: s.take("arch", arch), timeout: o.Timeout, size: 1, form: o.form, workers: runtime.NumCPU()}
+	t := &tool{name: name, path: path, arch: s.take("arch", arch), timeout: o.Timeout}
 	if t.arch == "" {
-		return nil, usage("%s: say which core to predict with %s,arch=NAME; it has no name for %s", name, name, cmp.Or(o.Core.Name, "the core of these results"))
+		return nil, usage("%s: say which core to predict with %s,arch=NAME; it has no name for %s",
+			name, name, cmp.Or(string(o.Core.Name), "the core of these results"))
 	}
 	return t, nil
 }
 
-// newOSACA runs osaca once per block. Like its authors, it predicts the larger of port pressure and loop-carried
-// dependency.
+// newOSACA runs osaca. Like its authors, it predicts the larger of port pressure and loop-carried dependency.
 func newOSACA(s *settings, o Options) (Source, error) {
 	t, err := newTool("osaca", "osaca", o.Core.OSACA, "pip install osaca", s, o)
 	if err != nil {
 		return nil, err
 	}
-	disassembler, err := findAny([]string{"llvm-mc", "llvm-mc-22", "llvm-mc-19"}, "osaca gets its assembly from llvm-mc")
-	if err != nil {
-		return nil, err
-	}
-	t.write = func(ctx context.Context, blocks []string) ([]byte, error) {
-		answers := map[int]score.Prediction{}
-		regions, err := disassemble(ctx, disassembler, o.Timeout, blocks, []int{0}, answers)
-		if err != nil {
-			return nil, err
+	disassembler := ""
+	for _, program := range []string{"llvm-mc", "llvm-mc-22", "llvm-mc-19"} {
+		if path, err := find(program, ""); err == nil {
+			disassembler = cmp.Or(disassembler, path)
 		}
-		if p, failed := answers[0]; failed || len(regions) == 0 {
-			return nil, fmt.Errorf("%s", cmp.Or(p.Failure, "no text for it"))
-		}
-		return []byte("# OSACA-BEGIN\n" + strings.Join(regions[0].lines, "\n") + "\n# OSACA-END\n"), nil
 	}
-	t.form = func(block string) (string, bool) { return block, false } // it takes all for loops
-	t.arguments = func(file string, _ bool) []string {
-		return []string{"--arch", t.arch, "--yaml-out", "/dev/stdout", file}
+	if disassembler == "" {
+		return nil, usage("llvm-mc is not installed, or not in PATH; osaca gets its assembly from llvm-mc")
 	}
-	t.read = func(out []byte, _ []string) ([]score.Prediction, error) { return readOSACA(out) }
+	t.arguments = []string{"--arch", t.arch, "--yaml-out", "/dev/stdout"}
+	t.write = func(ctx context.Context, block string) ([]byte, error) {
+		text, err := disassembleOne(ctx, disassembler, o.Timeout, block)
+		return []byte("# OSACA-BEGIN\n" + text + "# OSACA-END\n"), err
+	}
+	t.read = readOSACA
 	return t, nil
 }
 
-// readOSACA finds Summary in the YAML: LCD, and PortPressure, a list of numbers by port.
-func readOSACA(out []byte) ([]score.Prediction, error) {
-	_, text, ok := bytes.Cut(out, []byte("Summary:"))
-	if !ok {
-		return nil, fmt.Errorf("osaca wrote no Summary")
-	}
-	var largest float64
-	in := ""
+// readOSACA finds Summary in the YAML: LCD, and PortPressure, a list of numbers by port. The larger counts.
+func readOSACA(out []byte) (cycles float64, err error) {
+	_, text, _ := bytes.Cut(out, []byte("Summary:\n"))
+	key := ""
 	for line := range strings.Lines(string(text)) {
-		trimmed := strings.TrimSpace(line)
-		if line[0] != ' ' && line[0] != '\n' && line[0] != '-' {
+		if line[0] != ' ' && line[0] != '-' {
 			break // the next part
 		}
-		value := trimmed
-		if key, rest, isKey := strings.Cut(trimmed, ":"); isKey {
-			in, value = key, strings.TrimSpace(rest)
-			if in != "LCD" && in != "PortPressure" {
-				continue
-			}
+		value := strings.TrimPrefix(strings.TrimSpace(line), "- ")
+		if name, rest, isKey := strings.Cut(value, ":"); isKey {
+			key, value = name, strings.TrimSpace(rest)
 		}
-		if in != "LCD" && in != "PortPressure" && in != "" {
-			if !strings.HasPrefix(trimmed, "- ") {
-				continue
-			}
-		}
-		if v, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimPrefix(value, "-")), 64); err == nil {
-			largest = max(largest, v)
+		if v, err := strconv.ParseFloat(value, 64); err == nil && (key == "LCD" || key == "PortPressure") {
+			cycles = max(cycles, v)
 		}
 	}
-	p := score.Prediction{Cycles: largest}
-	if !p.Known() {
-		return nil, fmt.Errorf("osaca's Summary has neither port pressure nor a loop-carried dependency")
+	if !(cycles > 0) {
+		return 0, errors.New("osaca wrote no Summary with port pressure or a loop-carried dependency")
 	}
-	return []score.Prediction{p}, nil
+	return cycles, nil
 }
 
-// form drops a block's branch unless it closes the loop that was measured: uiCA takes all that ends in a branch for a loop.
-func (o Options) form(block string) (text string, loop bool) {
+// measured drops a block's branch unless it closes the loop that was measured: uiCA takes all that ends in a branch for a
+// loop.
+func (o Options) measured(block string) string {
 	insts, _ := asm.DecodeHex(block)
 	branch, ok := asm.TrailingBranch(insts)
-	switch {
-	case !ok:
-		return block, false
-	case o.Branch == profiler.Taken || o.Branch == "" && branch.ToStart():
-		return block, true
+	if !ok || o.Branch == profiler.Taken || o.Branch == "" && branch.ToStart() {
+		return block
 	}
-	return block[:2*branch.Offset], false
+	return block[:2*branch.Offset]
 }
 
 func newUICA(s *settings, o Options) (Source, error) {
@@ -187,63 +137,14 @@ func newUICA(s *settings, o Options) (Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.write = func(_ context.Context, blocks []string) ([]byte, error) { return hex.DecodeString(blocks[0]) }
-	t.arguments = func(file string, _ bool) []string { return []string{file, "-raw", "-arch", t.arch, "-TPonly"} }
-	t.read = func(out []byte, _ []string) ([]score.Prediction, error) {
+	t.arguments = []string{"-raw", "-arch", t.arch, "-TPonly"}
+	t.write = func(_ context.Context, block string) ([]byte, error) { return hex.DecodeString(o.measured(block)) }
+	t.read = func(out []byte) (float64, error) {
 		v, err := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
 		if err != nil {
-			return nil, fmt.Errorf("uiCA wrote %q", oneLine(string(out)))
+			return 0, fmt.Errorf("uiCA wrote %q", oneLine(string(out)))
 		}
-		return []score.Prediction{{Cycles: v}}, nil
+		return v, nil
 	}
 	return t, nil
-}
-
-func newFacile(s *settings, o Options) (Source, error) {
-	t, err := newTool("facile", "facile.py", o.Core.UICA, "put the folder of github.com/andreas-abel/uiCA into PATH", s, o)
-	if err != nil {
-		return nil, err
-	}
-	t.size = chunk
-	fixed := s.take("mode", "")
-	t.write = func(_ context.Context, blocks []string) ([]byte, error) {
-		return []byte(strings.Join(blocks, "\n") + "\n"), nil
-	}
-	t.arguments = func(file string, loop bool) []string {
-		mode := "unroll"
-		if loop {
-			mode = "loop"
-		}
-		return []string{"-file", file, "-mode", cmp.Or(fixed, mode), "-arch", t.arch}
-	}
-	t.read = readFacile
-	return t, nil
-}
-
-// readFacile reads lines such as "4801c0: 1.00".
-func readFacile(out []byte, blocks []string) ([]score.Prediction, error) {
-	var predictions []score.Prediction
-	lines := bufio.NewScanner(bytes.NewReader(out))
-	for lines.Scan() && len(predictions) < len(blocks) {
-		block, text, ok := strings.Cut(lines.Text(), ":")
-		if !ok || !strings.EqualFold(strings.TrimSpace(block), blocks[len(predictions)]) {
-			continue
-		}
-		p := score.Failed(oneLine("facile wrote " + text))
-		if v, err := strconv.ParseFloat(strings.TrimSpace(text), 64); err == nil {
-			p = score.Prediction{Cycles: v}
-		}
-		predictions = append(predictions, p)
-	}
-	return predictions, nil
-}
-
-// findAny finds the first of these that is installed.
-func findAny(programs []string, why string) (string, error) {
-	for _, p := range programs {
-		if path, err := find(p, ""); err == nil {
-			return path, nil
-		}
-	}
-	return "", usage("%s is not installed, or not in PATH; %s", programs[0], why)
 }

@@ -2,7 +2,6 @@ package report
 
 import (
 	_ "embed"
-	"fmt"
 	"io"
 	"math"
 	"strconv"
@@ -20,7 +19,6 @@ var (
 	script string
 )
 
-// Write writes the page.
 func Write(w io.Writer, p *Page) error {
 	d := &document{Page: p, evidence: p.usual(), rows: map[int]bool{}}
 	for _, b := range p.Measured {
@@ -87,20 +85,21 @@ func (d *document) measured() {
 	for _, c := range []struct {
 		n    int
 		what string
-	}{{len(d.Measured), "measured"}, {d.Rejections(), "rejected"}, {d.Sensitive, "left out: another initial state or row gives other cycles"}, {d.Repeated, "repeated in other rows"}} {
+	}{
+		{len(d.Measured), "measured"}, {d.Rejections(), "rejected"},
+		{d.Sensitive, "left out: another initial state or row gives other cycles"},
+		{d.Repeated, "repeated in other rows"}} {
 		if c.n > 0 {
 			d.Printf("<li><b>%d</b> %s</li>", c.n, c.what)
 		}
 	}
 	d.Printf("</ul>\n")
 	if len(d.Rejected) > 0 {
-		d.Printf("<h3>Rejected, by reason</h3><figure>%s</figure>\n", bars(d.Rejected))
-	}
-	if svg := widthCurve(d.Page); svg != "" {
-		d.Printf("<h3>Precision</h3><figure>%s<figcaption>Share of blocks with an interval at most this wide.</figcaption></figure>\n", svg)
-	}
-	if d.weighted() {
-		d.Printf("<h3>Weights</h3><figure>%s<figcaption>How much of all that runs the heaviest blocks hold.</figcaption></figure>\n", weightCurve(d.Page))
+		d.Printf("<h3>Rejected, by reason</h3>\n" + `<ul class="counts">`)
+		for _, why := range words.ByCount(d.Rejected) {
+			d.Printf("<li><b>%d</b> %s</li>", d.Rejected[why], why)
+		}
+		d.Printf("</ul>\n")
 	}
 	d.Printf("</section>\n\n")
 }
@@ -145,16 +144,15 @@ func (d *document) models() {
 }
 
 func key(model int) markup.HTML {
-	return markup.HTML(fmt.Sprintf(`<span class="key c%d"></span>`, model%colors+1))
+	return markup.Sprintf(`<span class="key c%d"></span>`, model%colors+1)
 }
 
 // small puts text below other text.
 func small(text string) markup.HTML {
-	var w markup.Writer
-	if text != "" {
-		w.Printf("<small>%s</small>", text)
+	if text == "" {
+		return ""
 	}
-	return w.HTML()
+	return markup.Sprintf("<small>%s</small>", text)
 }
 
 func (d *document) groups() {
@@ -188,7 +186,7 @@ func (d *document) mistakes() {
 		if len(m.Mistakes) > 0 {
 			d.Printf("<h3>%s</h3>\n"+`<ol class="mistakes">`, m.Name)
 			for _, mistake := range m.Mistakes {
-				d.mistake(mistake)
+				d.offenders(mistake.String(), mistake.Worst, mistake.What, mistake.In)
 			}
 			d.Printf("</ol>\n")
 			d.Printf(`<ul class="mistakes">`)
@@ -205,8 +203,6 @@ func (d *document) mistakes() {
 	}
 	d.Printf("</section>\n\n")
 }
-
-func (d *document) mistake(m score.Mistake) { d.offenders(m.String(), m.Worst, m.What, m.In) }
 
 // offenders lists some blocks, with a link to all that the table has.
 func (d *document) offenders(title string, list []score.Offender, what string, all []int) {
@@ -232,22 +228,20 @@ func (d *document) offenders(title string, list []score.Offender, what string, a
 
 // show formats a block for the reader.
 func (d *document) show(b *score.Block) markup.HTML {
-	var w markup.Writer
-	w.Printf("%s<small>%s</small>%s", score.Text(b.Hex), b.Hex, small(b.Line))
-	if b.Evidence != d.evidence {
-		w.Printf("%s", small(b.Evidence))
+	evidence := b.Evidence
+	if evidence == d.evidence {
+		evidence = ""
 	}
-	return w.HTML()
+	return markup.Sprintf("%s<small>%s</small>%s%s", score.Text(b.Hex), b.Hex, small(b.Line), small(evidence))
 }
 
 func cycles(b *score.Block) markup.HTML {
-	var w markup.Writer
-	w.Printf("%s<small>±%s %%</small>", number(b.Cycles, 2), number(100*(b.High-b.Low)/2/b.Cycles, 2))
-	return w.HTML()
+	return markup.Sprintf("%s<small>±%s %%</small>", number(b.Cycles, 2), number(100*(b.High-b.Low)/2/b.Cycles, 2))
 }
 
 func (d *document) blocks(list []int, by string) {
-	d.Printf("<section>\n<h2>Blocks</h2>\n" + `<p><label>Search <input id="search" type="search" placeholder="imul, 4801c0, load …"></label> <span id="shown"></span></p>` + "\n")
+	d.Printf("<section>\n<h2>Blocks</h2>\n" +
+		`<p><label>Search <input id="search" type="search" placeholder="imul, 4801c0, load …"></label> <span id="shown"></span></p>` + "\n")
 	if left := len(d.Measured) - len(list); left > 0 {
 		d.Printf(`<p class="note">%d blocks, %s; %d more are in the results.</p>`+"\n", len(list), by, left)
 	}
@@ -261,14 +255,15 @@ func (d *document) blocks(list []int, by string) {
 	d.Printf("</tr></thead>\n<tbody>")
 	for _, i := range list {
 		b := &d.Measured[i]
-		d.Printf(`<tr data-row="%d"><td class="text code" data-label="Block">%s</td><td class="text" data-label="Category">%s</td><td class="text" data-label="Bound by">%s</td>`+
+		d.Printf(`<tr data-row="%d"><td class="text code" data-label="Block">%s</td><td class="text" data-label="Category">%s</td>`+
+			`<td class="text" data-label="Bound by">%s</td>`+
 			`<td data-label="Cycles" data-v="%s">%s</td>`, i, d.show(b), b.Category, b.Bound, sortable(b.Cycles), cycles(b))
 		if weighted {
 			d.Printf(`<td data-label="Weight, %%" data-v="%s">%s</td>`, sortable(b.Weight), strconv.FormatFloat(100*b.Weight/d.weight, 'f', 3, 64))
 		}
 		for _, m := range d.Models {
 			v := math.NaN()
-			if p := m.Predictions.At(i); p.Known() {
+			if p := m.Predictions[i]; p.Known() {
 				v = p.Cycles
 			}
 			d.Printf(`<td data-label="%s" data-v="%s">%s<small>%s</small></td>`, m.Name, sortable(v), number(v, 2), offBy(b, v))

@@ -13,7 +13,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
-// Page is the content of a page.
 type Page struct {
 	*score.Report
 	Made     string // writer and inputs
@@ -26,7 +25,6 @@ type Fact struct{ Name, Value string }
 // FigureNames head the table of models.
 var FigureNames = []string{"Covered, %", "MAPE, %", "Excess, %", "Median, %", "≤ 1 %", "≤ 5 %", "≤ 10 %", "≤ 25 %", "tau-b", "Rounded", "Pearson"}
 
-// figure is a cell of the table.
 type figure struct {
 	score.Number
 	text, note string // note: the interval
@@ -35,8 +33,8 @@ type figure struct {
 func figuresOf(f *score.Figures) (all []figure) {
 	share := func(n score.Number, name string) {
 		one := figure{n, n.Percent(), ""}
-		if i, ok := f.Intervals.Of(name); ok {
-			one.note = score.Interval(i).Percent()
+		if i := f.Interval(name); i.Low <= i.High {
+			one.note = i.Percent()
 		}
 		all = append(all, one)
 	}
@@ -52,7 +50,7 @@ func figuresOf(f *score.Figures) (all []figure) {
 	}
 	rank := func(n score.Number, name string) {
 		one := figure{n, n.Correlation(), ""}
-		if i, ok := f.Intervals.Of(name); ok {
+		if i := f.Interval(name); i.Low <= i.High {
 			one.note = fmt.Sprintf("%.3f–%.3f", i.Low, i.High)
 		}
 		all = append(all, one)
@@ -63,7 +61,6 @@ func figuresOf(f *score.Figures) (all []figure) {
 	return all
 }
 
-// usual returns the most frequent evidence.
 func (p *Page) usual() (evidence string) {
 	counts := map[string]int{}
 	for _, b := range p.Measured {
@@ -75,7 +72,6 @@ func (p *Page) usual() (evidence string) {
 	return evidence
 }
 
-// weighted reports whether blocks have weights.
 func (p *Page) weighted() bool {
 	return score.Weighted(p.Measured)
 }
@@ -102,7 +98,7 @@ func (p *Page) shown() (list []int, by string) {
 	}
 	for _, m := range p.Models {
 		for i := range p.Measured {
-			if q := m.Predictions.At(i); candidate(m) && q.Known() {
+			if q := m.Predictions[i]; candidate(m) && q.Known() {
 				excess := score.Excess(&p.Measured[i], q)
 				if weighted {
 					excess *= p.Measured[i].Weight

@@ -32,13 +32,9 @@ func samplePage() *Page {
 		falling, none = append(falling, score.Prediction{Cycles: 30.004 - float64(i)}), append(none, score.Failed("no such instruction"))
 	}
 	p.Judge(p.Measured, []score.Model{
-		{Name: "old", Kind: score.Candidate, Source: "old.csv", Predictions: score.Collect(falling)},
-		{Name: "new", Kind: score.Bound, Source: "new.csv", Predictions: score.Collect(none)},
-	}, 1, 0, func(n int, do func(int)) {
-		for i := range n {
-			do(i)
-		}
-	})
+		{Name: "old", Kind: score.Candidate, Source: "old.csv", Predictions: falling},
+		{Name: "new", Kind: score.Bound, Source: "new.csv", Predictions: none},
+	}, 1, 0)
 	return p
 }
 
@@ -57,7 +53,9 @@ func TestPageNeedsNoOtherFile(t *testing.T) {
 	if !strings.Contains(text, "Measured blocks on &lt;&#34;A&#34; &amp; B&gt;") {
 		t.Error("the title is not escaped")
 	}
-	for what, wrong := range map[string]string{"a number of one": `\b1 blocks`, "a difference": `-0 %`, "a weight": `\de-\d\d<`, "evidence said again": `<small>inferred: l1d_miss`} {
+	for what, wrong := range map[string]string{
+		"a number of one": `\b1 blocks`, "a difference": `-0 %`,
+		"a weight": `\de-\d\d<`, "evidence said again": `<small>inferred: l1d_miss`} {
 		if found := regexp.MustCompile(wrong).FindString(text); found != "" {
 			t.Errorf("%s: %q", what, found)
 		}
@@ -70,7 +68,7 @@ func TestPageNeedsNoOtherFile(t *testing.T) {
 // Without models, weights or rejections their parts are absent.
 func TestPageOfMeasurementsAlone(t *testing.T) {
 	text := written(t, &Page{Report: &score.Report{}, Measured: []score.Block{{Hex: "90", Cycles: 1, Low: 1, High: 1}}})
-	for _, heading := range []string{"Models", "Weights", "Rejected", "mistakes"} {
+	for _, heading := range []string{"Models", "Rejected", "mistakes"} {
 		if strings.Contains(text, "<h2>"+heading) || strings.Contains(text, "<h3>"+heading) {
 			t.Errorf("there is a heading %s without any", heading)
 		}
@@ -134,7 +132,8 @@ func TestPageInChromium(t *testing.T) {
 		}
 		_, driven, _ := strings.Cut(string(dom), `<pre id="driven">`)
 		driven, _, _ = strings.Cut(driven, "</pre>")
-		want := "falling 4883c01d|rising 4883c000|model 4883c000|missing 4883c000|found 4883c01d 1 of 30 blocks|of it 29 of 30 blocks, of other blocks|theme dark|width true"
+		want := "falling 4883c01d|rising 4883c000|model 4883c000|missing 4883c000|" +
+			"found 4883c01d 1 of 30 blocks|of it 29 of 30 blocks, of other blocks|theme dark|width true"
 		if driven != want {
 			t.Errorf("at %s the page shows %q, want %q", size, driven, want)
 		}

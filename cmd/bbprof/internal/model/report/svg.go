@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -16,7 +15,6 @@ import (
 // colors is the number of line colours in the style sheet.
 const colors = 6
 
-// A chart is a plot area with axes and its own coordinates.
 type chart struct {
 	markup.Writer
 	width, height            float64
@@ -33,7 +31,6 @@ func newChart(label string, width, height float64) *chart {
 func (c *chart) px(v float64) float64 { return c.left + c.x(v)*(c.width-c.left-c.right) }
 func (c *chart) py(v float64) float64 { return c.height - c.bottom - c.y(v)*(c.height-c.top-c.bottom) }
 
-// A tick is a mark on an axis.
 type tick struct {
 	at   float64
 	name string
@@ -90,34 +87,17 @@ func (c *chart) distribution(values []float64, all int, class string) {
 func errorCurves(p *Page) markup.HTML {
 	c := newChart("Share of blocks predicted within an error, by model", 640, 320)
 	c.x, c.y = logarithmic(0.001, 10), linear(1)
-	c.axes([]tick{{0.001, "0.1 %"}, {0.01, "1 %"}, {0.1, "10 %"}, {1, "100 %"}, {10, "1000 %"}}, shares, "error, |predicted − measured| / measured", "share of blocks")
+	c.axes([]tick{{0.001, "0.1 %"}, {0.01, "1 %"}, {0.1, "10 %"}, {1, "100 %"}, {10, "1000 %"}}, shares,
+		"error, |predicted − measured| / measured", "share of blocks")
 	for i, m := range p.Models {
 		var errors []float64
 		for k := range p.Measured {
-			if q := m.Predictions.At(k); q.Known() {
+			if q := m.Predictions[k]; q.Known() {
 				errors = append(errors, score.Error(&p.Measured[k], q))
 			}
 		}
 		c.distribution(errors, len(p.Measured), fmt.Sprintf("c%d", i%colors+1))
 	}
-	return c.done()
-}
-
-// widthCurve returns "" if no block has an interval.
-func widthCurve(p *Page) markup.HTML {
-	var widths []float64 // half of each interval, as a share of the cycles
-	for _, b := range p.Measured {
-		if b.High > b.Low {
-			widths = append(widths, (b.High-b.Low)/2/b.Cycles)
-		}
-	}
-	if len(widths) == 0 {
-		return ""
-	}
-	c := newChart("Half-widths of the measurements' intervals", 640, 240)
-	c.x, c.y = logarithmic(0.0001, 0.1), linear(1)
-	c.axes([]tick{{0.0001, "0.01 %"}, {0.001, "0.1 %"}, {0.01, "1 %"}, {0.1, "10 %"}}, shares, "half-width of the 95 % interval / measured", "share of blocks")
-	c.distribution(widths, len(widths), "c1")
 	return c.done()
 }
 
@@ -154,7 +134,7 @@ func heatMap(p *Page, m *score.ModelResult) markup.HTML {
 	var heat [bins][bins]int // by measured, then predicted
 	most, left := 0, 0
 	for i, b := range p.Measured {
-		switch q := m.Predictions.At(i); {
+		switch q := m.Predictions[i]; {
 		case !q.Known():
 		case outside(b.Cycles) || outside(q.Cycles):
 			left++
@@ -189,59 +169,5 @@ func heatMap(p *Page, m *score.ModelResult) markup.HTML {
 		}
 	}
 	c.Printf(`<line class="diagonal" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/>`, c.px(from), c.py(from), c.px(to), c.py(to))
-	return c.done()
-}
-
-// weightCurve plots the share of weight that the heaviest blocks hold.
-func weightCurve(p *Page) markup.HTML {
-	var weights []float64
-	sum := 0.0
-	for _, b := range p.Measured {
-		weights = append(weights, b.Weight)
-	}
-	slices.SortFunc(weights, func(a, b float64) int { return cmp.Compare(b, a) })
-	for _, w := range weights {
-		sum += w
-	}
-	c := newChart("Share of the weight that the heaviest blocks hold", 640, 240)
-	c.x, c.y = logarithmic(1, float64(max(10, len(weights)))), linear(1)
-	var ticks []tick
-	for v := 1; v <= max(10, len(weights)); v *= 10 {
-		ticks = append(ticks, tick{float64(v), strconv.Itoa(v)})
-	}
-	c.axes(ticks, shares, "blocks, the heaviest first", "share of the weight")
-	held, last := 0.0, math.Inf(-1)
-	c.Printf(`<path class="line c1" d="`)
-	for i, w := range weights {
-		held += w
-		x := c.px(float64(i + 1))
-		if x-last < 0.5 && i < len(weights)-1 {
-			continue
-		}
-		command := "L"
-		if i == 0 {
-			command = "M"
-		}
-		last = x
-		c.Printf("%s%.1f %.1f", command, x, c.py(held/sum))
-	}
-	c.Printf(`"/>`)
-	return c.done()
-}
-
-func bars(counts map[string]int) markup.HTML {
-	const rowHeight, names, numbers = 20, 170, 70
-	height := float64(rowHeight*len(counts) + 4)
-	c := newChart("Rejected blocks by reason", 640, height)
-	most := 1
-	for _, n := range counts {
-		most = max(most, n)
-	}
-	for i, name := range words.ByCount(counts) {
-		y := float64(i*rowHeight) + 2
-		width := float64(counts[name]) / float64(most) * (640 - names - numbers)
-		c.Printf(`<text x="%d" y="%.0f" text-anchor="end">%s</text><rect class="c1" x="%d" y="%.0f" width="%.1f" height="%d"/><text x="%.1f" y="%.0f">%d</text>`,
-			names-8, y+14, name, names, y+2, max(1, width), rowHeight-4, names+max(1, width)+6, y+14, counts[name])
-	}
 	return c.done()
 }

@@ -9,114 +9,130 @@ import (
 	"strconv"
 )
 
-// File is a table in JSON, with latencies for predictions.
-type File struct {
-	Core      string         `json:"core"`
-	CPU       string         `json:"cpu"`
-	Made      string         `json:"made"`
-	Resources []FileResource `json:"resources"`
-	Forms     []FileForm     `json:"forms"`
+// Table is what forms use of each resource, with latencies for predictions.
+type Table struct {
+	Core      string     `json:"core"`
+	CPU       string     `json:"cpu"`
+	Made      string     `json:"made"`
+	Resources []Resource `json:"resources"`
+	Forms     []Form     `json:"forms"`
 }
 
-// FileResource is a resource: the instructions that saturate it, and their rate per cycle.
-type FileResource struct {
-	Name     string       `json:"name"`
-	PerCycle float64      `json:"per_cycle"`
-	Kernel   []FileKernel `json:"kernel"`
-	Cycles   float64      `json:"cycles"`
-	Late     bool         `json:"late,omitempty"`
+// Resource is represented by the instructions that saturate it.
+type Resource struct {
+	Name     string   `json:"name"`
+	PerCycle float64  `json:"per_cycle"`      // of the kernel
+	Kernel   []Copies `json:"kernel"`         // repeated as a whole
+	Cycles   float64  `json:"cycles"`         // of the kernel
+	Late     bool     `json:"late,omitempty"` // found for otherwise unexplained forms, and tested only for them
+
+	kernel observation
+	needs  int // resource that all users of this one use, too; -1: none
 }
 
-type FileKernel struct {
+// Copies is a number of instructions of a form.
+type Copies struct {
 	Form string `json:"form"`
 	N    int    `json:"n"`
 }
 
-// FileForm is a form's use of each resource, in order: share, low and high.
-type FileForm struct {
-	Form      string             `json:"form"`
-	Alone     float64            `json:"alone,omitempty"`
+// Form is a form and its use of each resource.
+type Form struct {
+	Name      string             `json:"form"`
+	Alone     float64            `json:"alone,omitempty"`     // cycles each of many; 0 if unknown
 	Latencies map[string]float64 `json:"latencies,omitempty"` // "2 to 1": from the second operand to the first
-	Uses      [][3]float64       `json:"uses"`
-	Why       map[string]string  `json:"untested,omitempty"` // why a use was not measured, by resource number
+	Uses      []Use              `json:"uses"`
+
+	// Simple forms may join a kernel: they wait for nothing in any mix.
+	Simple bool   `json:"-"`
+	Beside []Part `json:"-"` // instructions that each mix needs per instruction, to be subtracted
 }
 
-// File converts the table.
-func (t *Table) File() (f File) {
-	for _, r := range t.Resources {
-		one := FileResource{Name: r.Name, PerCycle: rounded(r.PerCycle()), Cycles: rounded(r.Cycles), Late: r.Late}
-		for _, p := range r.Kernel {
-			one.Kernel = append(one.Kernel, FileKernel{t.Forms[p.Form].Name, p.N})
+// Use is the cycles that one instruction of a form adds to a kernel. In JSON it is three numbers, or why there are none.
+type Use struct {
+	Share, Low, High float64
+	Why              string // why it was not measured
+}
+
+func (u Use) MarshalJSON() ([]byte, error) {
+	if u.Why != "" {
+		return json.Marshal(u.Why)
+	}
+	return json.Marshal([]float64{u.Share, u.Low, u.High})
+}
+
+func (u *Use) UnmarshalJSON(text []byte) error {
+	if text[0] == '"' {
+		return json.Unmarshal(text, &u.Why)
+	}
+	return json.Unmarshal(text, &[]any{&u.Share, &u.Low, &u.High})
+}
+
+// finish names the kernels' instructions, and rounds all numbers.
+func (t *Table) finish() {
+	round := func(numbers ...*float64) {
+		for _, v := range numbers {
+			*v = math.Round(*v*1e4) / 1e4
 		}
-		f.Resources = append(f.Resources, one)
+	}
+	for i := range t.Resources {
+		r := &t.Resources[i]
+		r.PerCycle, r.Cycles = r.kernel.perCycle(), r.kernel.cycles
+		round(&r.PerCycle, &r.Cycles)
+		for _, p := range r.kernel.mix {
+			r.Kernel = append(r.Kernel, Copies{t.Forms[p.Form].Name, p.N})
+		}
 	}
 	for i := range t.Forms {
-		one := FileForm{Form: t.Forms[i].Name, Alone: rounded(t.Forms[i].Alone)}
-		for r, u := range t.Uses[i] {
-			one.Uses = append(one.Uses, [3]float64{rounded(u.Share), rounded(u.Low), rounded(u.High)})
-			if u.Why != "" {
-				if one.Why == nil {
-					one.Why = map[string]string{}
-				}
-				one.Why[strconv.Itoa(r)] = u.Why
-			}
+		round(&t.Forms[i].Alone)
+		for k := range t.Forms[i].Uses {
+			u := &t.Forms[i].Uses[k]
+			round(&u.Share, &u.Low, &u.High)
 		}
-		f.Forms = append(f.Forms, one)
 	}
-	return f
 }
 
-func rounded(v float64) float64 { return math.Round(v*1e4) / 1e4 }
-
-// Cycles predicts independent instructions: the time of the fullest resource, whose number it returns, or of one form's
-// instructions alone (-1). counts are by form.
-func (f *File) Cycles(counts map[int]float64) (cycles float64, fullest int) {
-	fullest = -1
+// Cycles predicts independent instructions: the time of the fullest resource, or of one form's instructions alone.
+// counts are by form.
+func (t *Table) Cycles(counts map[int]float64) (cycles float64) {
 	for form, n := range counts {
-		cycles = max(cycles, n*f.Forms[form].Alone)
+		cycles = max(cycles, n*t.Forms[form].Alone)
 	}
-	for r := range f.Resources {
+	for r := range t.Resources {
 		sum := 0.0
 		for form, n := range counts {
-			sum += n * f.Slots(form, r)
+			sum += n * t.Slots(form, r)
 		}
-		if sum > cycles {
-			cycles, fullest = sum, r
-		}
+		cycles = max(cycles, sum)
 	}
-	return cycles, fullest
+	return cycles
 }
 
-// Write writes the file.
-func (f *File) Write(w io.Writer) error {
-	out := json.NewEncoder(w)
-	return out.Encode(f)
-}
+func (t *Table) Write(w io.Writer) error { return json.NewEncoder(w).Encode(t) }
 
-// Read reads a file.
-func Read(r io.Reader) (*File, error) {
-	var f File
-	if err := json.NewDecoder(r).Decode(&f); err != nil {
+func Read(r io.Reader) (*Table, error) {
+	var t Table
+	if err := json.NewDecoder(r).Decode(&t); err != nil {
 		return nil, err
 	}
-	if len(f.Resources) == 0 {
+	if len(t.Resources) == 0 {
 		return nil, fmt.Errorf("it names no resource; bbprof instructions -resources writes such files")
 	}
-	for i := range f.Forms {
-		if len(f.Forms[i].Uses) != len(f.Resources) {
-			return nil, fmt.Errorf("%s has uses of %d resources, and there are %d", f.Forms[i].Form, len(f.Forms[i].Uses), len(f.Resources))
+	for i := range t.Forms {
+		if len(t.Forms[i].Uses) != len(t.Resources) {
+			return nil, fmt.Errorf("%s has uses of %d resources, and there are %d", t.Forms[i].Name, len(t.Forms[i].Uses), len(t.Resources))
 		}
 	}
-	return &f, nil
+	return &t, nil
 }
 
 // Slots returns a form's use in whole slots, at most its time alone.
-func (f *File) Slots(form, resource int) float64 {
-	use := f.Forms[form].Uses[resource][0]
-	if alone := f.Forms[form].Alone; alone > 0 {
+func (t *Table) Slots(form, resource int) float64 {
+	use := t.Forms[form].Uses[resource].Share
+	if alone := t.Forms[form].Alone; alone > 0 {
 		use = min(use, alone)
 	}
-	return slots(use, f.Resources[resource].PerCycle)
+	return slots(use, t.Resources[resource].PerCycle)
 }
 
 // slots rounds a use down to whole slots: a kernel of one-operation forms takes one per instruction. An operation that
@@ -130,22 +146,16 @@ func slots(use, perCycle float64) float64 {
 	return use
 }
 
-// Untested returns why a use was not measured.
-func (f *File) Untested(form, resource int) string {
-	return f.Forms[form].Why[strconv.Itoa(resource)]
-}
-
 // WriteCSV writes a row per form and resource.
-func (f *File) WriteCSV(w io.Writer) error {
+func (t *Table) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	out.Write([]string{"form", "resource", "share", "low", "high", "untested"})
 	number := func(v float64) string { return strconv.FormatFloat(v, 'f', 4, 64) }
-	for i := range f.Forms {
-		form := &f.Forms[i]
-		for r, u := range form.Uses {
-			row := []string{form.Form, f.Resources[r].Name, number(u[0]), number(u[1]), number(u[2]), f.Untested(i, r)}
-			if row[5] != "" {
-				row[2], row[3], row[4] = "", "", ""
+	for i := range t.Forms {
+		for r, u := range t.Forms[i].Uses {
+			row := []string{t.Forms[i].Name, t.Resources[r].Name, "", "", "", u.Why}
+			if u.Why == "" {
+				row[2], row[3], row[4] = number(u.Share), number(u.Low), number(u.High)
 			}
 			out.Write(row)
 		}

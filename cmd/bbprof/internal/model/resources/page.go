@@ -12,32 +12,31 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/markup"
 )
 
-// class is forms with about equal uses of each resource.
 type class struct {
 	uses  []float64 // their means
 	forms []string
 }
 
 // classes groups the forms by use, the largest first. Unmeasured uses count as 0.
-func (f *File) classes() (list []class) {
+func (t *Table) classes() (list []class) {
 	const step = 0.1 // cycles, or share of the use
 	by := map[string]int{}
-	for i := range f.Forms {
+	for i := range t.Forms {
 		var key strings.Builder
-		for _, u := range f.Forms[i].Uses {
-			width := max(step, u[0]*step)
-			fmt.Fprintf(&key, "%.2f ", math.Round(u[0]/width)*width)
+		for _, u := range t.Forms[i].Uses {
+			width := max(step, u.Share*step)
+			fmt.Fprintf(&key, "%.2f ", math.Round(u.Share/width)*width)
 		}
 		at, known := by[key.String()]
 		if !known {
 			at = len(list)
 			by[key.String()] = at
-			list = append(list, class{uses: make([]float64, len(f.Resources))})
+			list = append(list, class{uses: make([]float64, len(t.Resources))})
 		}
 		c := &list[at]
-		c.forms = append(c.forms, f.Forms[i].Form)
-		for r, u := range f.Forms[i].Uses {
-			c.uses[r] += (u[0] - c.uses[r]) / float64(len(c.forms))
+		c.forms = append(c.forms, t.Forms[i].Name)
+		for r, u := range t.Forms[i].Uses {
+			c.uses[r] += (u.Share - c.uses[r]) / float64(len(c.forms))
 		}
 	}
 	slices.SortStableFunc(list, func(a, b class) int { return cmp.Compare(len(b.forms), len(a.forms)) })
@@ -45,26 +44,27 @@ func (f *File) classes() (list []class) {
 }
 
 // WritePage writes a self-contained page: the resources, and what each class of forms uses of them.
-func (f *File) WritePage(w io.Writer) error {
+func (t *Table) WritePage(w io.Writer) error {
 	var d markup.Writer
 	title := "What instructions compete for"
-	if f.Core != "" {
-		title += " on " + f.Core
+	if t.Core != "" {
+		title += " on " + t.Core
 	}
 	d.Printf(`<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>%s</title>
-<style>body{font:15px/1.4 sans-serif;max-width:75em;margin:2em auto;padding:0 1em}td,th{text-align:left;padding:.1em .8em .1em 0;vertical-align:top}text{font:11px sans-serif;fill:CanvasText}rect{fill:#1769aa}</style></head>
+<style>body{font:15px/1.4 sans-serif;max-width:75em;margin:2em auto;padding:0 1em}td,th{text-align:left;padding:.1em .8em .1em 0;vertical-align:top}
+text{font:11px sans-serif;fill:CanvasText}rect{fill:#1769aa}</style></head>
 <body><h1>%s</h1><p>%s, %s. A resource is a mix that saturates it; a use is the cycles that one instruction adds to it.</p>
 <table><tr><th></th><th>resource</th><th>saturated by</th><th>a cycle</th></tr>
-`, title, title, f.CPU, f.Made)
-	for i, r := range f.Resources {
+`, title, title, t.CPU, t.Made)
+	for i, r := range t.Resources {
 		var kernel []string
 		for _, k := range r.Kernel {
 			kernel = append(kernel, fmt.Sprintf("%d × %s", k.N, k.Form))
 		}
 		d.Printf("<tr><td>%s</td><td>%s</td><td>%s</td><td>%.2f</td></tr>\n", letter(i), r.Name, strings.Join(kernel, ", "), r.PerCycle)
 	}
-	d.Printf("</table>\n<h2>Classes of forms</h2>\n<div style=overflow-x:auto>%s</div>\n</body></html>\n", f.matrix())
+	d.Printf("</table>\n<h2>Classes of forms</h2>\n<div style=overflow-x:auto>%s</div>\n</body></html>\n", t.matrix())
 	_, err := io.WriteString(w, string(d.HTML()))
 	return err
 }
@@ -80,14 +80,14 @@ func letter(i int) string {
 
 // matrix draws the largest classes against the resources. The number is the use in cycles; darker means a larger part of
 // the form's time.
-func (f *File) matrix() markup.HTML {
+func (t *Table) matrix() markup.HTML {
 	const most, cell, row, names, shown = 80, 44, 18, 440, 3
-	list := f.classes()
+	list := t.classes()
 	list = list[:min(len(list), most)]
 	var d markup.Writer
-	width, height := names+cell*len(f.Resources)+10, row*(len(list)+1)+6
+	width, height := names+cell*len(t.Resources)+10, row*(len(list)+1)+6
 	d.Printf(`<svg viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-label="uses by class and resource">`, width, height, width, height)
-	for r := range f.Resources {
+	for r := range t.Resources {
 		d.Printf(`<text x="%d" y="12">%s</text>`, names+cell*r+cell/2, letter(r))
 	}
 	for i, c := range list {

@@ -23,7 +23,6 @@ import (
 // Part is some instructions of a form in a mix. A form is an index into a list.
 type Part struct{ Form, N int }
 
-// A Mix is a set of independent instructions.
 type Mix []Part
 
 // Timing is the cycles of a mix, with the interval.
@@ -34,48 +33,7 @@ type Timing struct {
 
 func (t Timing) ok() bool { return t.Why == "" && t.Cycles > 0 }
 
-// Timer times mixes.
 type Timer func(context.Context, []Mix) ([]Timing, error)
-
-// Form is what is known of a form beforehand.
-type Form struct {
-	Name string
-	// Simple forms may join a kernel: they wait for nothing in any mix.
-	Simple bool
-	Alone  float64 // cycles each of many; 0 if unknown
-	Beside []Part  // instructions that each mix needs per instruction, to be subtracted
-}
-
-// Resource is a mix that saturates it.
-type Resource struct {
-	Name   string
-	Kernel Mix     // repeated as a whole
-	Cycles float64 // of the kernel
-	Needs  int     // resource that all users of this one use, too; -1: none
-	Late   bool    // found for otherwise unexplained forms, and tested only for them
-}
-
-// PerCycle returns the kernel's instructions per cycle.
-func (r *Resource) PerCycle() float64 {
-	n := 0
-	for _, p := range r.Kernel {
-		n += p.N
-	}
-	return float64(n) / r.Cycles
-}
-
-// Use is what one instruction of a form adds to a kernel.
-type Use struct {
-	Share, Low, High float64 // cycles
-	Why              string  // why it was not measured
-}
-
-// Table is the result.
-type Table struct {
-	Forms     []Form
-	Resources []Resource
-	Uses      [][]Use // by form and resource
-}
 
 const (
 	// Length of each half of a pair, of what is added to a kernel, and of a kernel at least: long enough that no other
@@ -100,57 +58,76 @@ type finder struct {
 	ctx     context.Context
 	forms   []Form
 	time    Timer
-	alone   []float64 // cycles each
+	err     error // the first of time
 	anchors []int
 	known   []observation
 	widest  float64 // most instructions per cycle
 	fronts  []Mix   // mixes that reach it
 }
 
-// observation is the cycles of a mix of anchors.
 type observation struct {
 	mix    Mix
 	cycles float64
 }
 
-// Find finds the resources and each form's use of them. progress is told each phase.
-func Find(ctx context.Context, forms []Form, time Timer, progress func(what string)) (*Table, error) {
-	f := &finder{ctx: ctx, forms: forms, time: time, alone: make([]float64, len(forms))}
-	for i := range forms {
-		f.alone[i] = forms[i].Alone
+// perCycle returns the mix's instructions per cycle.
+func (o observation) perCycle() float64 {
+	n := 0
+	for _, p := range o.mix {
+		n += p.N
 	}
-	progress("anchors")
-	if err := f.findAnchors(); err != nil {
-		return nil, err
-	}
-	progress("resources")
-	found, err := f.findResources()
-	if err != nil {
-		return nil, err
-	}
-	t := &Table{Forms: forms, Resources: found}
-	progress("uses")
-	return t, f.useAll(t)
+	return float64(n) / o.cycles
 }
 
-func (f *finder) times(mixes []Mix) ([]Timing, error) {
-	if len(mixes) == 0 {
-		return nil, nil
+// Find finds the resources and each form's use of them. progress is told each phase.
+func Find(ctx context.Context, forms []Form, time Timer, progress func(what string)) (*Table, error) {
+	f, t := &finder{ctx: ctx, forms: forms, time: time}, &Table{Forms: forms}
+	progress("anchors")
+	f.findAnchors()
+	if f.err == nil {
+		progress("resources")
+		f.findResources(t)
 	}
-	return f.time(f.ctx, mixes)
+	if f.err == nil {
+		progress("uses")
+		f.useAll(t)
+	}
+	if f.err != nil {
+		return nil, f.err
+	}
+	t.finish()
+	return t, nil
+}
+
+// times times mixes. After an error, which f keeps, no mix has a time.
+func (f *finder) times(mixes []Mix) []Timing {
+	if f.err == nil && len(mixes) > 0 {
+		times, err := f.time(f.ctx, mixes)
+		if err == nil {
+			return times
+		}
+		f.err = err
+	}
+	none := make([]Timing, len(mixes))
+	for i := range none {
+		none[i].Why = "not measured: the search ended"
+	}
+	return none
 }
 
 // copies returns how many instructions of a form take the cycles, at most 12.
 func (f *finder) copies(form int, cycles float64) int {
 	const most = 12
-	return max(1, min(most, int(math.Round(cycles/f.alone[form]))))
+	return max(1, min(most, int(math.Round(cycles/f.forms[form].Alone))))
 }
 
 // sharing returns the share of a pair's shorter half that the longer one does not hide.
-func (f *finder) sharing(a, b Part, cycles float64) float64 {
-	ta, tb := float64(a.N)*f.alone[a.Form], float64(b.N)*f.alone[b.Form]
-	return (cycles - max(ta, tb)) / min(ta, tb)
+func (f *finder) sharing(pair observation) float64 {
+	a, b := f.partCycles(pair.mix[0]), f.partCycles(pair.mix[1])
+	return (pair.cycles - max(a, b)) / min(a, b)
 }
+
+func (f *finder) partCycles(p Part) float64 { return float64(p.N) * f.forms[p.Form].Alone }
 
 // pair mixes two forms that take equally long alone.
 func (f *finder) pair(a, b int) Mix {
@@ -158,7 +135,7 @@ func (f *finder) pair(a, b int) Mix {
 }
 
 // findAnchors picks one simple form of each kind: those that share differently with some anchor.
-func (f *finder) findAnchors() error {
+func (f *finder) findAnchors() {
 	var simple []int
 	var mixes []Mix
 	for i := range f.forms {
@@ -167,24 +144,19 @@ func (f *finder) findAnchors() error {
 			simple, mixes = append(simple, i), append(mixes, Mix{{i, copies}})
 		}
 	}
-	times, err := f.times(mixes)
-	if err != nil {
-		return err
-	}
+	times := f.times(mixes)
 	candidates := simple[:0]
 	for k, i := range simple {
 		if t := times[k]; t.ok() && t.Cycles/float64(mixes[k][0].N) < fast {
-			f.alone[i] = t.Cycles / float64(mixes[k][0].N)
+			f.forms[i].Alone = t.Cycles / float64(mixes[k][0].N)
 			candidates = append(candidates, i)
 		}
 	}
 	if len(candidates) == 0 {
-		return errors.New("no form that could fill a unit has a time; choose more forms")
+		f.err = cmp.Or(f.err, errors.New("no form that could fill a unit has a time; choose more forms"))
+		return
 	}
-	singles, err := f.singles(candidates)
-	if err != nil {
-		return err
-	}
+	singles := f.singles(candidates)
 	profile := map[int][]float64{} // by anchor
 	for a := candidates[0]; a >= 0; {
 		f.anchors = append(f.anchors, a)
@@ -192,16 +164,14 @@ func (f *finder) findAnchors() error {
 		for _, c := range candidates {
 			mixes = append(mixes, f.pair(a, c))
 		}
-		if times, err = f.times(mixes); err != nil {
-			return err
-		}
+		times = f.times(mixes)
 		for k, c := range candidates {
 			s := math.NaN()
 			switch {
 			case c == a:
 				s = 1
 			case times[k].ok():
-				s = max(0, min(1, f.sharing(mixes[k][0], mixes[k][1], times[k].Cycles)))
+				s = max(0, min(1, f.sharing(observation{mixes[k], times[k].Cycles})))
 				if slices.Contains(f.anchors, c) {
 					f.known = append(f.known, observation{mixes[k], times[k].Cycles})
 				}
@@ -212,13 +182,12 @@ func (f *finder) findAnchors() error {
 			a = f.leastSimilar(candidates, profile)
 		}
 	}
-	return nil
 }
 
 // singles returns the candidates that take one slot of the front end, and so are one operation: sharing with a form of
 // two does not tell where. The mixes with the most instructions a cycle fill the front end, but perhaps units, too. So
 // several are tried, and the least that a form adds to any of them counts.
-func (f *finder) singles(candidates []int) (kept []int, err error) {
+func (f *finder) singles(candidates []int) (kept []int) {
 	var mixes []Mix
 	for _, c := range candidates {
 		mixes = append(mixes, Mix{{c, f.copies(c, partCycles)}})
@@ -226,33 +195,28 @@ func (f *finder) singles(candidates []int) (kept []int, err error) {
 			mixes = append(mixes, f.pair(candidates[0], c))
 		}
 	}
-	times, err := f.times(mixes)
-	if err != nil {
-		return nil, err
-	}
-	var fronts []Resource
+	times := f.times(mixes)
+	var fronts []observation
 	most := 0.0
 	for i, t := range times {
 		if t.ok() {
-			fronts = append(fronts, Resource{Kernel: mixes[i], Cycles: t.Cycles})
-			most = max(most, fronts[len(fronts)-1].PerCycle())
+			fronts = append(fronts, observation{mixes[i], t.Cycles})
+			most = max(most, fronts[len(fronts)-1].perCycle())
 		}
 	}
-	fronts = slices.DeleteFunc(fronts, func(r Resource) bool { return r.PerCycle() < 0.97*most })
-	slices.SortStableFunc(fronts, func(a, b Resource) int { return len(a.Kernel) - len(b.Kernel) })
+	fronts = slices.DeleteFunc(fronts, func(o observation) bool { return o.perCycle() < 0.97*most })
+	slices.SortStableFunc(fronts, func(a, b observation) int { return len(a.mix) - len(b.mix) })
 	const asked = 6
 	least := make([]float64, len(candidates)) // slots
 	for i := range least {
 		least[i] = math.Inf(1)
 	}
 	for _, front := range fronts[:min(len(fronts), asked)] {
-		mixes = []Mix{with(front.Kernel, kernelCycles, front.Cycles)}
+		mixes = []Mix{with(front, kernelCycles)}
 		for _, c := range candidates {
-			mixes = append(mixes, with(front.Kernel, kernelCycles, front.Cycles, Part{c, f.copies(c, addedCycles)}))
+			mixes = append(mixes, with(front, kernelCycles, Part{c, f.copies(c, addedCycles)}))
 		}
-		if times, err = f.times(mixes); err != nil {
-			return nil, err
-		}
+		times = f.times(mixes)
 		for i, c := range candidates {
 			if times[0].ok() && times[i+1].ok() {
 				slots := (times[i+1].Cycles - times[0].Cycles) * most / float64(f.copies(c, addedCycles))
@@ -271,16 +235,16 @@ func (f *finder) singles(candidates []int) (kept []int, err error) {
 		}
 	}
 	if float64(one) < some*float64(len(candidates)) {
-		return candidates, nil // not a front end
+		return candidates // not a front end
 	}
 	f.widest = most
-	for _, r := range fronts {
+	for _, o := range fronts {
 		// If two forms also fill their own units, either adds its own time.
-		if len(f.fronts) < asked && (len(r.Kernel) == 1 || f.sharing(r.Kernel[0], r.Kernel[1], r.Cycles) > shares) {
-			f.fronts = append(f.fronts, r.Kernel)
+		if len(f.fronts) < asked && (len(o.mix) == 1 || f.sharing(o) > shares) {
+			f.fronts = append(f.fronts, o.mix)
 		}
 	}
-	return kept, nil
+	return kept
 }
 
 // leastSimilar returns the fastest of the candidates that differ most from all anchors, -1 if each resembles one.
@@ -298,7 +262,7 @@ func (f *finder) leastSimilar(candidates []int, profile map[int][]float64) int {
 	}
 	next := -1
 	for k, c := range candidates {
-		if away[k] >= nearly*most && (next < 0 || f.alone[c] < 0.9*f.alone[next]) {
+		if away[k] >= nearly*most && (next < 0 || f.forms[c].Alone < 0.9*f.forms[next].Alone) {
 			next = c
 		}
 	}
@@ -317,73 +281,52 @@ func distance(a, b []float64) (most float64) {
 
 // candidate is a kernel with the anchors' use of it.
 type candidate struct {
-	kernel Mix
-	cycles float64
-	use    map[int]float64
+	observation
+	use map[int]float64
 }
 
 // findResources measures every anchor against every kernel, and keeps the kernels that explain the times best. Mixes
 // that take longer than predicted saturate something else, and become kernels.
-func (f *finder) findResources() ([]Resource, error) {
-	all, err := f.measureUses(f.candidates())
-	if err != nil {
-		return nil, err
-	}
-	if err := f.someMixes(); err != nil {
-		return nil, err
-	}
+func (f *finder) findResources(t *Table) {
+	all := f.measureUses(f.candidates())
+	f.someMixes()
 	chosen := f.choose(all)
 	const rounds = 3
 	for range rounds {
-		more, err := f.measureUses(f.unexplained(chosen))
-		if err != nil {
-			return nil, err
-		}
-		if more, err = f.measureUses(f.reduce(more)); err != nil {
-			return nil, err
-		}
+		more := f.measureUses(f.reduce(f.measureUses(f.unexplained(chosen))))
 		if all = append(all, more...); len(more) == 0 {
 			break
 		}
 		chosen = f.choose(all)
 	}
-	var found []Resource
 	for i := range chosen {
 		c := &chosen[i]
-		found = append(found, Resource{Name: f.name(c), Kernel: c.kernel, Cycles: c.cycles, Needs: f.needs(chosen, i)})
+		t.Resources = append(t.Resources, Resource{Name: f.name(c), kernel: c.observation, needs: f.needs(chosen, i)})
 	}
-	return found, nil
 }
 
 // measureUses adds the anchors' uses to candidates.
-func (f *finder) measureUses(all []candidate) ([]candidate, error) {
-	all, err := f.startKernels(all)
-	if err != nil {
-		return nil, err
-	}
+func (f *finder) measureUses(all []candidate) []candidate {
+	all = f.startKernels(all)
 	var mixes []Mix
 	var of []int
 	for k := range all {
 		for _, a := range f.anchors {
-			mixes = append(mixes, with(all[k].kernel, kernelCycles, all[k].cycles, Part{a, f.copies(a, addedCycles)}))
+			mixes = append(mixes, with(all[k].observation, kernelCycles, Part{a, f.copies(a, addedCycles)}))
 			of = append(of, k)
 		}
 	}
-	times, err := f.times(mixes)
-	if err != nil {
-		return nil, err
-	}
+	times := f.times(mixes)
 	for i, t := range times {
 		if !t.ok() {
 			continue
 		}
 		c, added := &all[of[i]], mixes[i][len(mixes[i])-1]
-		repeats := float64(mixes[i][0].N / c.kernel[0].N)
-		perCycle := (&Resource{Kernel: c.kernel, Cycles: c.cycles}).PerCycle()
-		c.use[added.Form] = slots((t.Cycles-repeats*c.cycles)/float64(added.N), perCycle)
+		repeats := float64(mixes[i][0].N / c.mix[0].N)
+		c.use[added.Form] = slots((t.Cycles-repeats*c.cycles)/float64(added.N), c.perCycle())
 		f.known = append(f.known, observation{mixes[i], t.Cycles})
 	}
-	return all, nil
+	return all
 }
 
 // unexplained returns the mixes whose time most exceeds that of the fullest resource.
@@ -413,7 +356,7 @@ func (f *finder) unexplained(chosen []candidate) (worst []candidate) {
 // reduce removes parts of kernels that add nothing to them.
 func (f *finder) reduce(all []candidate) (list []candidate) {
 	for _, c := range all {
-		kernel := slices.DeleteFunc(slices.Clone(c.kernel), func(p Part) bool { return c.use[p.Form] < shares })
+		kernel := slices.DeleteFunc(slices.Clone(c.mix), func(p Part) bool { return c.use[p.Form] < shares })
 		if len(kernel) > 0 {
 			list = append(list, newCandidate(kernel))
 		}
@@ -421,7 +364,7 @@ func (f *finder) reduce(all []candidate) (list []candidate) {
 	return list
 }
 
-func newCandidate(m Mix) candidate { return candidate{kernel: m, use: map[int]float64{}} }
+func newCandidate(m Mix) candidate { return candidate{observation{mix: m}, map[int]float64{}} }
 
 // FrontEnd names the resource that all instructions use equally: renaming and retirement.
 const FrontEnd = "front end"
@@ -431,7 +374,7 @@ func (f *finder) name(c *candidate) string {
 		return FrontEnd
 	}
 	var names []string
-	for _, p := range c.kernel {
+	for _, p := range c.mix {
 		names = append(names, f.forms[p.Form].Name)
 	}
 	return strings.Join(names, " + ")
@@ -473,7 +416,7 @@ func (f *finder) needs(all []candidate, of int) (needed int) {
 }
 
 // someMixes times random mixes of a few anchors, like programs', to choose resources by.
-func (f *finder) someMixes() error {
+func (f *finder) someMixes() {
 	const many, fewest, most = 400, 3, 8
 	r := rand.New(rand.NewPCG(1, 2))
 	var mixes []Mix
@@ -484,20 +427,18 @@ func (f *finder) someMixes() error {
 		}
 		mixes = append(mixes, m)
 	}
-	times, err := f.times(mixes)
-	for i, t := range times {
+	for i, t := range f.times(mixes) {
 		if t.ok() {
 			f.known = append(f.known, observation{mixes[i], t.Cycles})
 		}
 	}
-	return err
 }
 
 // with repeats a kernel to at least the cycles, and adds parts.
-func with(kernel Mix, cycles, each float64, added ...Part) Mix {
-	repeats := max(1, int(math.Ceil(cycles/each)))
-	mix := make(Mix, 0, len(kernel)+len(added))
-	for _, p := range kernel {
+func with(kernel observation, cycles float64, added ...Part) Mix {
+	repeats := max(1, int(math.Ceil(cycles/kernel.cycles)))
+	mix := make(Mix, 0, len(kernel.mix)+len(added))
+	for _, p := range kernel.mix {
 		mix = append(mix, Part{p.Form, p.N * repeats})
 	}
 	return append(mix, added...)
@@ -514,10 +455,9 @@ func (f *finder) candidates() (all []candidate) {
 	}
 	little := map[[2]int]float64{}
 	for _, o := range f.known {
-		a, b := o.mix[0], o.mix[1]
-		s := f.sharing(a, b, o.cycles)
-		little[[2]int{a.Form, b.Form}], little[[2]int{b.Form, a.Form}] = s, s
-		if r := (Resource{Kernel: o.mix, Cycles: o.cycles}); s > shares && (f.widest == 0 || r.PerCycle() < 0.97*f.widest) { // else it is the front end
+		a, b, s := o.mix[0].Form, o.mix[1].Form, f.sharing(o)
+		little[[2]int{a, b}], little[[2]int{b, a}] = s, s
+		if s > shares && (f.widest == 0 || o.perCycle() < 0.97*f.widest) { // else it is the front end
 			add(o.mix)
 		}
 	}
@@ -534,25 +474,23 @@ func (f *finder) candidates() (all []candidate) {
 }
 
 // startKernels times the kernels alone at their final length.
-func (f *finder) startKernels(all []candidate) (kept []candidate, err error) {
+func (f *finder) startKernels(all []candidate) (kept []candidate) {
 	var mixes []Mix
 	for _, c := range all {
-		sum := 0.0
-		for _, p := range c.kernel {
-			sum = max(sum, float64(p.N)*f.alone[p.Form])
+		for _, p := range c.mix {
+			c.cycles = max(c.cycles, f.partCycles(p))
 		}
-		mixes = append(mixes, with(c.kernel, kernelCycles, sum))
+		mixes = append(mixes, with(c.observation, kernelCycles))
 	}
-	times, err := f.times(mixes)
-	for i, t := range times {
+	for i, t := range f.times(mixes) {
 		if t.ok() {
 			c := all[i]
-			c.cycles = t.Cycles / float64(mixes[i][0].N/c.kernel[0].N)
+			c.cycles = t.Cycles / float64(mixes[i][0].N/c.mix[0].N)
 			f.known = append(f.known, observation{mixes[i], t.Cycles})
 			kept = append(kept, c)
 		}
 	}
-	return kept, err
+	return kept
 }
 
 // cyclesOf returns how long a mix occupies the kernel's resource.
@@ -577,7 +515,7 @@ func (f *finder) choose(all []candidate) (chosen []candidate) {
 		}
 		return sum / float64(len(f.known))
 	}
-	for left := loss(nil); len(chosen) < mostResources; {
+	for left := loss(nil); len(chosen) < mostResources && f.err == nil; {
 		gains, most := make([]float64, len(all)), 0.0
 		for k := range all {
 			gains[k] = left - loss(&all[k])
@@ -588,7 +526,7 @@ func (f *finder) choose(all []candidate) (chosen []candidate) {
 		}
 		best := -1 // of those nearly as good, the one with the fewest forms
 		for k := range all {
-			if gains[k] >= nearly*most && (best < 0 || len(all[k].kernel) < len(all[best].kernel) || len(all[k].kernel) == len(all[best].kernel) && gains[k] > gains[best]) {
+			if gains[k] >= nearly*most && (best < 0 || len(all[k].mix) < len(all[best].mix) || len(all[k].mix) == len(all[best].mix) && gains[k] > gains[best]) {
 				best = k
 			}
 		}

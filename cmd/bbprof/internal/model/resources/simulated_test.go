@@ -2,14 +2,18 @@ package resources
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"math/bits"
 	"math/rand/v2"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // core is a simulated core: forms of micro-operations, each with its ports.
@@ -89,14 +93,10 @@ func TestDrawnPorts(t *testing.T) {
 	total := 0.0
 	for seed := range uint64(cores) {
 		c, list := drawn(seed)
-		table, err := Find(t.Context(), list, c.time, func(string) {})
-		if err != nil {
-			t.Fatal(err)
-		}
-		file := table.File()
+		table := require.Get(Find(t.Context(), list, c.time, func(string) {}))(t)
 		for i := range list {
-			if list[i].Simple && math.Abs(file.Forms[i].Alone-1/float64(bits.OnesCount(c.forms[i][0]))) > 0.02 {
-				t.Errorf("seed %d: %s takes %.2f cycles", seed, list[i].Name, file.Forms[i].Alone)
+			if list[i].Simple && math.Abs(table.Forms[i].Alone-1/float64(bits.OnesCount(c.forms[i][0]))) > 0.02 {
+				t.Errorf("seed %d: %s takes %.2f cycles", seed, list[i].Name, table.Forms[i].Alone)
 			}
 		}
 		sum := 0.0
@@ -109,12 +109,12 @@ func TestDrawnPorts(t *testing.T) {
 				mix = append(mix, Part{f, int(k)})
 			}
 			want := c.cycles(mix)
-			got, _ := file.Cycles(counts)
+			got := table.Cycles(counts)
 			sum += math.Abs(got-want) / want / mixes
 		}
 		if sum > 0.05 {
 			for _, r := range table.Resources {
-				t.Logf("%s: %v, %.2f a cycle", r.Name, r.Kernel, r.PerCycle())
+				t.Logf("%s: %v, %.2f a cycle", r.Name, r.Kernel, r.PerCycle)
 			}
 			t.Errorf("seed %d: %d ports, %d wide: the mean error is %.1f %%", seed, c.ports, c.width, 100*sum)
 		}
@@ -128,32 +128,40 @@ func TestDrawnPorts(t *testing.T) {
 // TestWrite: a table survives writing and reading.
 func TestWrite(t *testing.T) {
 	c, list := drawn(1)
-	table, err := Find(t.Context(), list, c.time, func(string) {})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := table.File()
-	f.Forms[0].Latencies = map[string]float64{"2 to 1": 3}
+	table := require.Get(Find(t.Context(), list, c.time, func(string) {}))(t)
+	table.Forms[0].Latencies = map[string]float64{"2 to 1": 3}
 	var json, csv, page strings.Builder
-	for _, err := range []error{f.Write(&json), f.WriteCSV(&csv), f.WritePage(&page)} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	again, err := Read(strings.NewReader(json.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(&f, again); diff != "" {
-		t.Errorf("read again (-written +read):\n%s", diff)
-	}
-	if got, want := strings.Count(csv.String(), "\n"), 1+len(list)*len(f.Resources); got != want {
-		t.Errorf("the CSV has %d lines, want %d", got, want)
-	}
-	if !strings.Contains(page.String(), f.Resources[0].Name) {
+	require.NoError(t, errors.Join(table.Write(&json), table.WriteCSV(&csv), table.WritePage(&page)))
+	require.Equal(t, "read again", table, require.Get(Read(strings.NewReader(json.String())))(t),
+		cmpopts.IgnoreUnexported(Resource{}), cmpopts.IgnoreFields(Form{}, "Simple", "Beside"))
+	require.Equal(t, "lines of CSV", 1+len(list)*len(table.Resources), strings.Count(csv.String(), "\n"))
+	if !strings.Contains(page.String(), table.Resources[0].Name) {
 		t.Error("the page lacks a resource")
 	}
 	if _, err := Read(strings.NewReader("{}")); err == nil {
 		t.Error("a file without resources is read")
+	}
+}
+
+// TestFindEnds: whichever call of the timer fails, Find returns its error.
+func TestFindEnds(t *testing.T) {
+	for fails := 0; ; fails++ {
+		c, list := drawn(2)
+		calls := 0
+		_, err := Find(t.Context(), list, func(ctx context.Context, mixes []Mix) ([]Timing, error) {
+			if calls++; calls > fails {
+				return nil, io.ErrClosedPipe
+			}
+			return c.time(ctx, mixes)
+		}, func(string) {})
+		if err == nil {
+			if fails < 20 {
+				t.Errorf("the timer is called %d times", fails)
+			}
+			return
+		}
+		if !errors.Is(err, io.ErrClosedPipe) {
+			t.Fatalf("call %d fails: %v", fails+1, err)
+		}
 	}
 }

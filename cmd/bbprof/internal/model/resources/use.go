@@ -8,19 +8,16 @@ import (
 )
 
 // useAll measures each form's use of each resource, and finds more resources for forms that none explains.
-func (f *finder) useAll(t *Table) error {
+func (f *finder) useAll(t *Table) {
 	every := make([]int, len(f.forms))
 	for i := range every {
 		every[i] = i
-		t.Uses = append(t.Uses, make([]Use, len(t.Resources)))
+		t.Forms[i].Uses = make([]Use, len(t.Resources))
 	}
-	own, err := f.own(every)
-	if err != nil {
-		return err
-	}
+	own := f.own()
 	for _, nested := range []bool{false, true} { // needed ones first
 		for r := range t.Resources {
-			needs := t.Resources[r].Needs
+			needs := t.Resources[r].needs
 			if nested != (needs >= 0) {
 				continue
 			}
@@ -28,34 +25,26 @@ func (f *finder) useAll(t *Table) error {
 			for _, i := range every {
 				switch {
 				case !own[i].ok():
-					t.Uses[i][r].Why = own[i].Why
-				case nested && t.Uses[i][needs].Why == "" && t.Uses[i][needs].Share <= negligible && t.Resources[needs].Needs < 0:
-					t.Uses[i][r].Why = "not measured: it uses nothing of " + t.Resources[needs].Name
+					t.Forms[i].Uses[r].Why = own[i].Why
+				case nested && t.Forms[i].Uses[needs].Why == "" && t.Forms[i].Uses[needs].Share <= negligible && t.Resources[needs].needs < 0:
+					t.Forms[i].Uses[r].Why = "not measured: it uses nothing of " + t.Resources[needs].Name
 				default:
 					test = append(test, i)
 				}
 			}
-			if err := f.use(t, r, test, own); err != nil {
-				return err
-			}
+			f.use(t, r, test, own)
 		}
 	}
-	for i := range f.forms {
-		t.Forms[i].Alone = f.alone[i]
-	}
-	if err := f.late(t, own); err != nil {
-		return err
-	}
+	f.late(t, own)
 	t.subtractBeside()
-	return nil
 }
 
 // subtractBeside subtracts the uses of companions.
 func (t *Table) subtractBeside() {
 	for i := range t.Forms {
 		for _, b := range t.Forms[i].Beside {
-			for r := range t.Uses[i] {
-				u, other := &t.Uses[i][r], float64(b.N)*t.Uses[b.Form][r].Share
+			for r := range t.Forms[i].Uses {
+				u, other := &t.Forms[i].Uses[r], float64(b.N)*t.Forms[b.Form].Uses[r].Share
 				u.Share, u.Low, u.High = max(0, u.Share-other), max(0, u.Low-other), max(0, u.High-other)
 			}
 		}
@@ -66,32 +55,30 @@ func (t *Table) subtractBeside() {
 const negligible = 0.03
 
 // own times the instructions of each form that are added to a kernel, alone: the kernel must hide this time.
-func (f *finder) own(forms []int) ([]Timing, error) {
+func (f *finder) own() []Timing {
 	var mixes []Mix
-	for _, i := range forms {
+	for i := range f.forms {
 		mixes = append(mixes, Mix{{i, f.added(i)}})
 	}
-	times, err := f.times(mixes)
-	for k, i := range forms {
-		if err == nil && f.alone[i] == 0 && times[k].ok() {
-			f.alone[i] = times[k].Cycles / float64(mixes[k][0].N)
+	times := f.times(mixes)
+	for i := range f.forms {
+		if f.forms[i].Alone == 0 && times[i].ok() {
+			f.forms[i].Alone = times[i].Cycles / float64(mixes[i][0].N)
 		}
 	}
-	return times, err
+	return times
 }
 
 // added returns how many of a form are added to a kernel.
 func (f *finder) added(form int) int {
-	if f.alone[form] == 0 || len(f.forms[form].Beside) > 0 {
+	if f.forms[form].Alone == 0 || len(f.forms[form].Beside) > 0 {
 		return 1
 	}
 	return f.copies(form, addedCycles)
 }
 
-// use adds forms to a resource's kernel.
-func (f *finder) use(t *Table, r int, forms []int, own []Timing) error {
-	kernel := t.Resources[r].Kernel
-	cycles, perCycle := t.Resources[r].Cycles, t.Resources[r].PerCycle()
+func (f *finder) use(t *Table, r int, forms []int, own []Timing) {
+	kernel := t.Resources[r].kernel
 	var mixes []Mix
 	base := map[int][]int{} // kernel-only mixes, by repeats
 	type test struct{ form, n, repeats, mix int }
@@ -99,28 +86,26 @@ func (f *finder) use(t *Table, r int, forms []int, own []Timing) error {
 	for _, i := range forms {
 		n := f.added(i)
 		long := max(kernelCycles, own[i].Cycles/hidden)
-		mix := with(kernel, long, cycles, Part{i, n})
-		if size := long * perCycle; size > mostInKernel {
-			t.Uses[i][r].Why = fmt.Sprintf("untestable: it takes %.1f cycles alone, and a kernel that hides them has %.0f instructions, beyond %d", own[i].Cycles, size, mostInKernel)
+		mix := with(kernel, long, Part{i, n})
+		if size := long * kernel.perCycle(); size > mostInKernel {
+			t.Forms[i].Uses[r].Why = fmt.Sprintf("untestable: it takes %.1f cycles alone, and a kernel that hides them has %.0f instructions, beyond %d",
+				own[i].Cycles, size, mostInKernel)
 			continue
 		}
-		repeats := mix[0].N / kernel[0].N
+		repeats := mix[0].N / kernel.mix[0].N
 		if base[repeats] == nil {
 			const times = 3
 			for range times {
 				base[repeats] = append(base[repeats], len(mixes))
-				mixes = append(mixes, mix[:len(kernel):len(kernel)])
+				mixes = append(mixes, mix[:len(mix)-1:len(mix)-1])
 			}
 		}
 		tests = append(tests, test{i, n, repeats, len(mixes)})
 		mixes = append(mixes, mix)
 	}
-	times, err := f.times(mixes)
-	if err != nil {
-		return err
-	}
+	times := f.times(mixes)
 	for _, x := range tests {
-		u := &t.Uses[x.form][r]
+		u := &t.Forms[x.form].Uses[r]
 		alone, with := median(times, base[x.repeats]), times[x.mix]
 		switch {
 		case !alone.ok():
@@ -133,7 +118,6 @@ func (f *finder) use(t *Table, r int, forms []int, own []Timing) error {
 			*u = Use{Share: max(0, added), Low: max(0, added-half), High: max(0, added+half)}
 		}
 	}
-	return nil
 }
 
 func median(times []Timing, which []int) Timing {
@@ -152,7 +136,7 @@ func median(times []Timing, which []int) Timing {
 
 // explained returns a form's largest use of a resource.
 func (t *Table) explained(form int) (most float64) {
-	for _, u := range t.Uses[form] {
+	for _, u := range t.Forms[form].Uses {
 		most = max(most, u.Share)
 	}
 	return most
@@ -160,7 +144,7 @@ func (t *Table) explained(form int) (most float64) {
 
 // late makes kernels of forms that take longer than any resource explains, and tests the others with them. Forms that
 // share with none keep only their time alone.
-func (f *finder) late(t *Table, own []Timing) error {
+func (f *finder) late(t *Table, own []Timing) {
 	const (
 		mostTries = 40
 		alike     = 3    // tries with forms of equal time
@@ -189,38 +173,32 @@ func (f *finder) late(t *Table, own []Timing) error {
 		}
 		try++
 		kernel := Mix{{first, max(1, f.copies(first, kernelCycles))}}
-		times, err := f.times([]Mix{kernel})
-		if err != nil {
-			return err
-		}
-		if t := times[0]; !t.ok() || t.High-t.Low > steady*t.Cycles || t.Cycles > longer*float64(kernel[0].N)*f.alone[first] {
+		times := f.times([]Mix{kernel})
+		if t := times[0]; !t.ok() || t.High-t.Low > steady*t.Cycles || t.Cycles > longer*float64(kernel[0].N)*f.forms[first].Alone {
 			continue // they wait for each other
 		}
 		r := len(t.Resources)
-		t.Resources = append(t.Resources, Resource{Name: f.forms[first].Name, Kernel: kernel, Cycles: times[0].Cycles, Needs: -1, Late: true})
-		for i := range t.Uses {
-			t.Uses[i] = append(t.Uses[i], Use{Why: "not measured: other resources explain its time"})
+		t.Resources = append(t.Resources, Resource{Name: f.forms[first].Name, kernel: observation{kernel, times[0].Cycles}, needs: -1, Late: true})
+		for i := range t.Forms {
+			t.Forms[i].Uses = append(t.Forms[i].Uses, Use{Why: "not measured: other resources explain its time"})
 		}
 		for _, i := range open {
-			t.Uses[i][r] = Use{}
+			t.Forms[i].Uses[r] = Use{}
 		}
-		t.Uses[first][r] = Use{Share: f.alone[first], Low: f.alone[first], High: f.alone[first]}
-		if err := f.use(t, r, open, own); err != nil {
-			return err
-		}
+		t.Forms[first].Uses[r] = Use{Share: f.forms[first].Alone, Low: f.forms[first].Alone, High: f.forms[first].Alone}
+		f.use(t, r, open, own)
 		with := 0
 		for _, i := range open {
-			if t.Uses[i][r].Share > 0.1*f.alone[i] {
+			if t.Forms[i].Uses[r].Share > 0.1*f.forms[i].Alone {
 				with++
 			}
 		}
 		if with == 0 {
 			t.Resources = t.Resources[:r]
-			for i := range t.Uses {
-				t.Uses[i] = t.Uses[i][:r]
+			for i := range t.Forms {
+				t.Forms[i].Uses = t.Forms[i].Uses[:r]
 			}
 		}
 		open = slices.DeleteFunc(open, func(i int) bool { return !unexplained(i) })
 	}
-	return nil
 }

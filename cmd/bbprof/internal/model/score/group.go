@@ -7,22 +7,28 @@ import (
 	"strings"
 )
 
-// Grouping is a property that divides blocks.
+// Grouping is the blocks, divided by one property.
 type Grouping struct {
-	Name string
-	Of   func(*Block) string
-	less func(a, b string) int
+	Name   string
+	Groups []Group
 }
 
-// Groupings lists the properties that figures are given by.
-func Groupings() []Grouping {
-	return []Grouping{
+// groupings divides blocks by the properties that figures are given by.
+func groupings(blocks []Block) (all []Grouping) {
+	for _, g := range []struct {
+		name  string
+		of    func(*Block) string
+		scale []step
+	}{
 		{"category", func(b *Block) string { return b.Category }, nil},
 		{"bound", func(b *Block) string { return b.Bound }, nil},
-		{"length", func(b *Block) string { return bin(float64(b.Instructions), lengths) }, byBin(lengths)},
-		{"cycles", func(b *Block) string { return bin(b.Cycles, cycles) }, byBin(cycles)},
+		{"length", func(b *Block) string { return bin(float64(b.Instructions), lengths) }, lengths},
+		{"cycles", func(b *Block) string { return bin(b.Cycles, cycles) }, cycles},
 		{"application", func(b *Block) string { return b.Application }, nil},
+	} {
+		all = append(all, Grouping{g.name, split(blocks, g.of, g.scale)})
 	}
+	return all
 }
 
 // A step is one range of a scale; it ends below a limit.
@@ -43,45 +49,35 @@ func bin(v float64, scale []step) string {
 	return scale[max(i, 0)].name
 }
 
-func byBin(scale []step) func(a, b string) int {
-	at := func(name string) int { return slices.IndexFunc(scale, func(s step) bool { return s.name == name }) }
-	return func(a, b string) int { return cmp.Compare(at(a), at(b)) }
-}
-
 // maxGroups limits the groups of a property; the smallest are merged.
 const maxGroups = 30
 
 // others is the merged group.
 const others = "(others)"
 
-// Group is the blocks that share a property.
 type Group struct {
 	Name   string
 	Blocks []int
 }
 
-// Split groups blocks: scales in their order, other properties by size.
-func (g Grouping) Split(blocks []Block) []Group {
+// split groups blocks: scales in their order, other properties by size.
+func split(blocks []Block, of func(*Block) string, scale []step) (groups []Group) {
 	by := map[string][]int{}
 	for i := range blocks {
-		if name := g.Of(&blocks[i]); name != "" {
+		if name := of(&blocks[i]); name != "" {
 			by[name] = append(by[name], i)
 		}
 	}
-	names := slices.Collect(maps.Keys(by))
-	bySize := func(a, b string) int { return cmp.Or(cmp.Compare(len(by[b]), len(by[a])), strings.Compare(a, b)) }
-	if g.less == nil {
-		slices.SortFunc(names, bySize)
-	} else {
-		slices.SortFunc(names, g.less)
-	}
+	names := slices.SortedFunc(maps.Keys(by), func(a, b string) int {
+		at := func(name string) int { return slices.IndexFunc(scale, func(s step) bool { return s.name == name }) }
+		return cmp.Or(cmp.Compare(at(a), at(b)), cmp.Compare(len(by[b]), len(by[a])), strings.Compare(a, b))
+	})
 	if len(names) > maxGroups {
 		for _, name := range names[maxGroups-1:] {
 			by[others] = append(by[others], by[name]...)
 		}
 		names = append(names[:maxGroups-1], others)
 	}
-	var groups []Group
 	for _, name := range names {
 		groups = append(groups, Group{name, by[name]})
 	}

@@ -5,7 +5,9 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/stat"
@@ -23,15 +25,14 @@ type Report struct {
 	Models    []ModelResult  `json:"models"`
 	Pairs     []Pair         `json:"comparisons"`
 	// Groupings lists the properties that divide the blocks.
-	Groupings []Partition `json:"-"`
+	Groupings []Grouping `json:"-"`
 }
 
-// ModelResult is the rating of one model.
 type ModelResult struct {
 	Model
 	Figures
 	Failures map[string]int            `json:"failures"` // by the reason
-	Groups   map[string][]GroupFigures `json:"groups"`   // by property, in the order of Partition.Groups
+	Groups   map[string][]GroupFigures `json:"groups"`   // by property, in the order of Grouping.Groups
 	Mistakes []Mistake                 `json:"mistakes,omitempty"`
 	Worst    []Offender                `json:"worst_blocks,omitempty"` // whatever they have in common
 }
@@ -47,12 +48,6 @@ func (r *Report) Weighting() string {
 	return fmt.Sprintf("Blocks count by column %s (-weight), in all but the correlations.", r.Weight)
 }
 
-// Partition is the blocks, divided by one property.
-type Partition struct {
-	Name   string
-	Groups []Group
-}
-
 // GroupFigures are a model's figures on one group.
 type GroupFigures struct {
 	Group string `json:"group"`
@@ -61,45 +56,36 @@ type GroupFigures struct {
 
 const maxMistakes = 10
 
-// Judge rates models. worst is how many blocks to list per model, 0 for a few of each mistake; parallel calls a function
-// for 0 to n-1.
-func (r *Report) Judge(blocks []Block, models []Model, seed uint64, worst int, parallel func(n int, do func(i int))) {
+// Judge rates models. worst is how many blocks to list per model, 0 for a few of each mistake.
+func (r *Report) Judge(blocks []Block, models []Model, seed uint64, worst int) {
 	all := make([]int, len(blocks))
 	for i := range all {
 		all[i] = i
 	}
 	r.Blocks, r.Models, r.Pairs = len(blocks), make([]ModelResult, len(models)), []Pair{}
-	for _, g := range Groupings() {
-		if groups := g.Split(blocks); len(groups) > 1 {
-			r.Groupings = append(r.Groupings, Partition{g.Name, groups})
-		}
-	}
+	r.Groupings = slices.DeleteFunc(groupings(blocks), func(g Grouping) bool { return len(g.Groups) < 2 })
 	index := NewIndex(blocks, Properties)
-	parallel(len(models), func(i int) {
-		m := models[i]
-		j := ModelResult{Model: m, Figures: Of(blocks, m.Predictions, all, All, seed), Failures: m.Predictions.failed(), Groups: map[string][]GroupFigures{}}
-		for _, g := range r.Groupings {
-			for _, group := range g.Groups {
-				j.Groups[g.Name] = append(j.Groups[g.Name], GroupFigures{group.Name, Of(blocks, m.Predictions, group.Blocks, Errors, seed)})
+	var working sync.WaitGroup
+	for i, m := range models {
+		working.Go(func() {
+			j := &r.Models[i]
+			*j = ModelResult{Model: m, Figures: Of(blocks, m.Predictions, all, true, seed), Failures: failed(m.Predictions), Groups: map[string][]GroupFigures{}}
+			for _, g := range r.Groupings {
+				for _, group := range g.Groups {
+					j.Groups[g.Name] = append(j.Groups[g.Name], GroupFigures{group.Name, Of(blocks, m.Predictions, group.Blocks, false, seed)})
+				}
 			}
-		}
-		if m.Kind == Candidate {
-			each := max(3, (worst+maxMistakes-1)/maxMistakes)
-			j.Mistakes = cutOffenders(index.Mistakes(m.Predictions, maxMistakes, each), max(worst, maxMistakes))
-			j.Worst = index.worst(m.Predictions, max(worst, maxMistakes))
-		}
-		r.Models[i] = j
-	})
-	var candidates []Model
-	for _, m := range models {
-		if m.Kind != Again {
-			candidates = append(candidates, m)
-		}
+			if m.Kind == Candidate {
+				each := max(3, (worst+maxMistakes-1)/maxMistakes)
+				j.Mistakes = cutOffenders(index.Mistakes(m.Predictions, maxMistakes, each), max(worst, maxMistakes))
+				j.Worst = index.worst(m.Predictions, max(worst, maxMistakes))
+			}
+		})
 	}
-	r.Pairs = append(r.Pairs, Pairs(blocks, candidates)...)
+	working.Wait()
+	r.Pairs = append(r.Pairs, Pairs(blocks, models)...)
 }
 
-// Rejections counts the unmeasured blocks.
 func (r *Report) Rejections() (n int) {
 	for _, rows := range r.Rejected {
 		n += rows
@@ -108,11 +94,11 @@ func (r *Report) Rejections() (n int) {
 }
 
 // failed counts the blocks without a prediction, by reason.
-func (p Predictions) failed() map[string]int {
+func failed(predictions []Prediction) map[string]int {
 	n := map[string]int{}
-	for i := range p.Len() {
-		if one := p.At(i); !one.Known() {
-			n[cmp.Or(one.Failure, "no positive number of cycles")]++
+	for _, p := range predictions {
+		if !p.Known() {
+			n[cmp.Or(p.Failure, "no positive number of cycles")]++
 		}
 	}
 	return n

@@ -18,7 +18,6 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// Block is a measured block and its properties.
 type Block struct {
 	Hex       string
 	Cycles    float64
@@ -34,57 +33,28 @@ type Block struct {
 	Forwards     bool   // a load reads a store of the block
 }
 
-// Prediction is a model's answer for a block. Failure says why there is none.
 type Prediction struct {
 	Cycles  float64
 	Failure string
 	Died    bool // the tool failed on this block alone
 }
 
-// Failed is a missing prediction.
 func Failed(why string) Prediction { return Prediction{Cycles: math.NaN(), Failure: why} }
 
 // Known reports whether there is a prediction. No block takes zero cycles.
 func (p Prediction) Known() bool { return p.Cycles > 0 && !math.IsInf(p.Cycles, 1) }
 
-// Model is a model's predictions, in the order of the blocks.
+// MarshalJSON writes the cycles.
+func (p Prediction) MarshalJSON() ([]byte, error) { return Number(p.Cycles).MarshalJSON() }
+
 type Model struct {
 	Name string `json:"name"`
 	Kind Kind   `json:"kind"`
 	// Source is the predictions' origin.
-	Source      string      `json:"source"`
-	Predictions Predictions `json:"-"`
+	Source      string       `json:"source"`
+	Predictions []Prediction `json:"-"`
 }
 
-// Predictions holds those of many blocks, with the few failures apart.
-type Predictions struct {
-	cycles   []float64
-	failures map[int]string
-}
-
-// Collect stores predictions.
-func Collect(list []Prediction) Predictions {
-	c := Predictions{cycles: make([]float64, len(list)), failures: map[int]string{}}
-	for i, p := range list {
-		c.cycles[i] = p.Cycles
-		if p.Failure != "" {
-			c.failures[i] = p.Failure
-		}
-	}
-	return c
-}
-
-func (p Predictions) Len() int { return len(p.cycles) }
-
-func (p Predictions) At(i int) Prediction {
-	q := Prediction{Cycles: p.cycles[i]}
-	if !q.Known() {
-		q.Failure = p.failures[i]
-	}
-	return q
-}
-
-// Kind tells models from baselines.
 type Kind string
 
 const (
@@ -96,23 +66,22 @@ const (
 // limits are the error limits in percent, see Figures.Within.
 var limits = [...]int{1, 5, 10, 25}
 
-// Figures measure a model on some blocks.
 type Figures struct {
 	Blocks    int `json:"blocks"`    // measured
 	Predicted int `json:"predicted"` // of them
 
-	Coverage     Number    `json:"coverage"`          // share predicted
-	MAPE         Number    `json:"mape"`              // mean |m − p| / m
-	MAPEWeighted Number    `json:"mape_weighted"`     // the same, if blocks have weights
-	MAPEFailures Number    `json:"mape_failures_100"` // a failure counted as an error of 100 %
-	MedianError  Number    `json:"median_error"`
-	TauB         Number    `json:"tau_b"`
-	TauBRounded  Number    `json:"tau_b_rounded"` // of values rounded to Step
-	Pearson      Number    `json:"pearson"`
-	Within       Shares    `json:"within"`
-	Excess       Number    `json:"excess"` // mean error outside the interval
-	Intervals    Intervals `json:"intervals"`
-	Half         *Half     `json:"half_of_mape,omitempty"`
+	Coverage     Number              `json:"coverage"`          // share predicted
+	MAPE         Number              `json:"mape"`              // mean |m − p| / m
+	MAPEWeighted Number              `json:"mape_weighted"`     // the same, if blocks have weights
+	MAPEFailures Number              `json:"mape_failures_100"` // a failure counted as an error of 100 %
+	MedianError  Number              `json:"median_error"`
+	TauB         Number              `json:"tau_b"`
+	TauBRounded  Number              `json:"tau_b_rounded"` // of values rounded to Step
+	Pearson      Number              `json:"pearson"`
+	Within       Shares              `json:"within"`
+	Excess       Number              `json:"excess"` // mean error outside the interval
+	Intervals    map[string]Interval `json:"intervals"`
+	Half         *Half               `json:"half_of_mape,omitempty"`
 }
 
 // Half is the fewest blocks that make up half of a mean error, if few.
@@ -126,11 +95,10 @@ const few = 0.02
 
 // half finds the largest errors that make up half of the sum, or nil if they are not few.
 func (s *sample) half() *Half {
-	sorted := make([]float64, len(s.err))
-	for i := range sorted {
-		sorted[i] = s.weight[i] * s.err[i]
+	var sorted []float64
+	for _, i := range s.byError {
+		sorted = append(sorted, s.all[i].weight*s.all[i].err)
 	}
-	sorted = slices.DeleteFunc(sorted, math.IsNaN)
 	slices.SortFunc(sorted, func(a, b float64) int { return cmp.Compare(b, a) })
 	total, sum := 0.0, 0.0
 	for _, e := range sorted {
@@ -178,27 +146,12 @@ func (i Interval) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]Number{Number(i.Low), Number(i.High)})
 }
 
-// Intervals holds the figures' intervals in the order of Names; nil if not asked for.
-type Intervals []stat.Interval
-
-// Of returns the interval of the named figure, if there is one.
-func (all Intervals) Of(name string) (i stat.Interval, ok bool) {
-	if at := slices.Index(Names(), name); at < len(all) {
-		i = all[at]
-		return i, !math.IsNaN(i.Low)
+// Interval returns the interval of the named figure, NaN if there is none.
+func (f *Figures) Interval(name string) Interval {
+	if i, ok := f.Intervals[name]; ok {
+		return i
 	}
-	return i, false
-}
-
-// MarshalJSON names the existing intervals.
-func (all Intervals) MarshalJSON() ([]byte, error) {
-	by := map[string]Interval{}
-	for _, name := range Names() {
-		if i, ok := all.Of(name); ok {
-			by[name] = Interval(i)
-		}
-	}
-	return json.Marshal(by)
+	return Interval{Low: math.NaN(), High: math.NaN()}
 }
 
 func Limits() []int { return limits[:] }
@@ -238,41 +191,28 @@ func (f *Figures) values() []*Number {
 	return append(v, &f.TauB, &f.TauBRounded, &f.Pearson)
 }
 
-// Detail selects the intervals that Of computes.
-type Detail int
-
-const (
-	Estimates Detail = iota // none
-	Errors                  // all but correlations'
-	All
-)
-
-// resample is the most blocks of a resample. Larger samples would take longer; the spread is scaled, so intervals are no
-// narrower.
-var resample = map[Detail]int{Errors: 1000, All: 4000}
-
-// Of computes a model's figures on the blocks of subset.
-func Of(blocks []Block, predictions Predictions, subset []int, detail Detail, seed uint64) Figures {
+// Of computes a model's figures on the blocks of subset, with the intervals of correlations only if asked for.
+func Of(blocks []Block, predictions []Prediction, subset []int, correlated bool, seed uint64) Figures {
 	s := newSample(blocks, predictions, subset)
 	all := make([]int, len(subset))
 	for i := range all {
 		all[i] = i
 	}
 	estimate := s.figures(all, true)
-	f := Figures{Blocks: len(subset), Half: s.half()}
+	f := Figures{Blocks: len(subset), Predicted: len(s.byError), Half: s.half(), Intervals: map[string]Interval{}}
 	for i, v := range f.values() {
 		*v = Number(estimate[i])
 	}
-	for _, e := range s.err {
-		if !math.IsNaN(e) {
-			f.Predicted++
+	if len(subset) > 0 {
+		most := 1000 // blocks of a resample; larger ones would take longer, and the spread is scaled
+		if correlated {
+			most = 4000
 		}
-	}
-	if detail != Estimates && len(subset) > 0 {
-		f.Intervals = stat.Bootstrap(len(subset), resample[detail], estimate, seed, func(indices []int) []float64 { return s.figures(indices, detail == All) })
+		all := stat.Bootstrap(len(subset), most, estimate, seed, func(indices []int) []float64 { return s.figures(indices, correlated) })
 		for i, name := range Names() {
-			least, most := possible(name)
-			f.Intervals[i].Low, f.Intervals[i].High = max(least, f.Intervals[i].Low), min(most, f.Intervals[i].High)
+			if least, most := possible(name); !math.IsNaN(all[i].Low) {
+				f.Intervals[name] = Interval{Low: max(least, all[i].Low), High: min(most, all[i].High)}
+			}
 		}
 	}
 	return f
@@ -289,12 +229,12 @@ func possible(name string) (least, most float64) {
 	return 0, math.Inf(1)
 }
 
+type observation struct{ measured, predicted, err, excess, weight float64 }
+
 type sample struct {
-	measured, predicted        []float64
-	roundMeasured, roundedPred []float64
-	err, excess, weight        []float64
-	weighted                   bool
-	byError                    []int // indices of predicted blocks, by error
+	all      []observation
+	weighted bool
+	byError  []int // indices of predicted blocks, by error
 	// Buffers kept between resamples.
 	x, y, rx, ry, times []float64
 }
@@ -304,39 +244,24 @@ func Weighted(blocks []Block) bool {
 	return slices.ContainsFunc(blocks, func(b Block) bool { return b.Weight > 0 })
 }
 
-func newSample(blocks []Block, predictions Predictions, subset []int) *sample {
-	n := len(subset)
-	s := &sample{weighted: Weighted(blocks)}
-	for _, list := range []*[]float64{&s.measured, &s.predicted, &s.roundMeasured, &s.roundedPred, &s.err, &s.excess, &s.weight, &s.x, &s.y, &s.rx, &s.ry} {
-		*list = make([]float64, 0, n)
-	}
-	for _, i := range subset {
-		b, p := &blocks[i], predictions.At(i)
-		predicted, err, excess := math.NaN(), math.NaN(), math.NaN()
+func newSample(blocks []Block, predictions []Prediction, subset []int) *sample {
+	s := &sample{weighted: Weighted(blocks), times: make([]float64, len(subset))}
+	for n, i := range subset {
+		b, p := &blocks[i], predictions[i]
+		o := observation{b.Cycles, math.NaN(), math.NaN(), math.NaN(), 1}
 		if p.Known() {
-			predicted, err, excess = p.Cycles, Error(b, p), Excess(b, p)
+			o.predicted, o.err, o.excess = p.Cycles, Error(b, p), Excess(b, p)
+			s.byError = append(s.byError, n)
 		}
-		s.measured = append(s.measured, b.Cycles)
-		s.predicted = append(s.predicted, predicted)
-		s.roundMeasured = append(s.roundMeasured, math.Round(b.Cycles/Step))
-		s.roundedPred = append(s.roundedPred, math.Round(predicted/Step))
-		s.err = append(s.err, err)
-		s.excess = append(s.excess, excess)
-		weight := 1.0
 		if s.weighted {
-			weight = b.Weight
+			o.weight = b.Weight
 		}
-		s.weight = append(s.weight, weight)
-		if !math.IsNaN(err) {
-			s.byError = append(s.byError, len(s.err)-1)
-		}
+		s.all = append(s.all, o)
 	}
-	slices.SortStableFunc(s.byError, func(a, b int) int { return cmp.Compare(s.err[a], s.err[b]) })
-	s.times = make([]float64, n)
+	slices.SortStableFunc(s.byError, func(a, b int) int { return cmp.Compare(s.all[a].err, s.all[b].err) })
 	return s
 }
 
-// Error returns the prediction's relative error.
 func Error(b *Block, p Prediction) float64 { return math.Abs(b.Cycles-p.Cycles) / b.Cycles }
 
 // Excess returns the relative error outside the interval.
@@ -353,23 +278,23 @@ func (s *sample) figures(indices []int, correlated bool) []float64 {
 	s.x, s.y, s.rx, s.ry = s.x[:0], s.y[:0], s.rx[:0], s.ry[:0]
 	clear(s.times)
 	for _, i := range indices {
-		e, w := s.err[i], s.weight[i]
-		all += w
-		if math.IsNaN(e) {
+		o := &s.all[i]
+		all += o.weight
+		if math.IsNaN(o.err) {
 			continue
 		}
-		s.times[i] += w
-		known += w
-		sum += w * e
-		excess += w * s.excess[i]
+		s.times[i] += o.weight
+		known += o.weight
+		sum += o.weight * o.err
+		excess += o.weight * o.excess
 		for k, l := range limits {
-			if e <= float64(l)/100+rounding {
-				within[k] += w
+			if o.err <= float64(l)/100+rounding {
+				within[k] += o.weight
 			}
 		}
 		if correlated {
-			s.x, s.y = append(s.x, s.measured[i]), append(s.y, s.predicted[i])
-			s.rx, s.ry = append(s.rx, s.roundMeasured[i]), append(s.ry, s.roundedPred[i])
+			s.x, s.y = append(s.x, o.measured), append(s.y, o.predicted)
+			s.rx, s.ry = append(s.rx, math.Round(o.measured/Step)), append(s.ry, math.Round(o.predicted/Step))
 		}
 	}
 	weighted := math.NaN()
@@ -394,13 +319,13 @@ func (s *sample) median(known float64) float64 {
 			continue
 		}
 		if !math.IsNaN(lower) {
-			return (lower + s.err[i]) / 2
+			return (lower + s.all[i].err) / 2
 		}
 		switch below += s.times[i]; {
 		case below > known/2*(1+rounding):
-			return s.err[i]
+			return s.all[i].err
 		case below >= known/2*(1-rounding):
-			lower = s.err[i]
+			lower = s.all[i].err
 		}
 	}
 	return lower
@@ -426,12 +351,9 @@ type Pair struct {
 	BetterB    int      `json:"better_b"`
 }
 
-// Pairs tests every pair of models.
-func Pairs(blocks []Block, models []Model) []Pair {
-	var (
-		pairs []Pair
-		ps    []float64
-	)
+func Pairs(blocks []Block, models []Model) (pairs []Pair) {
+	models = slices.DeleteFunc(slices.Clone(models), func(m Model) bool { return m.Kind == Again })
+	var ps []float64
 	for i := range models {
 		for j := i + 1; j < len(models); j++ {
 			pair := pairOf(blocks, &models[i], &models[j])
@@ -450,7 +372,7 @@ func pairOf(blocks []Block, a, b *Model) Pair {
 	weighted := Weighted(blocks)
 	var differences, weights []float64
 	for i := range blocks {
-		p, q := a.Predictions.At(i), b.Predictions.At(i)
+		p, q := a.Predictions[i], b.Predictions[i]
 		if !p.Known() || !q.Known() {
 			continue
 		}

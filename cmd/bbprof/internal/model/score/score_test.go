@@ -1,6 +1,7 @@
 package score
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -8,7 +9,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/bbprof/bbprof/internal/require"
@@ -71,8 +72,10 @@ func TestFiguresByHand(t *testing.T) {
 		blocks []Block
 		want   Figures
 	}{{unweighted, want}, {blocks, weighted}} {
-		got := Of(c.blocks, Collect(predictions), upTo(10), Estimates, 1)
-		if diff := cmp.Diff(c.want, got, cmpopts.AcyclicTransformer("float", func(n Number) float64 { return float64(n) }), cmpopts.EquateApprox(0, 1e-12), cmpopts.EquateNaNs()); diff != "" {
+		got := Of(c.blocks, predictions, upTo(10), true, 1)
+		if diff := gocmp.Diff(c.want, got,
+			cmpopts.AcyclicTransformer("float", func(n Number) float64 { return float64(n) }),
+			cmpopts.EquateApprox(0, 1e-12), cmpopts.EquateNaNs(), cmpopts.IgnoreFields(Figures{}, "Intervals")); diff != "" {
 			t.Errorf("figures (-want +got):\n%s", diff)
 		}
 	}
@@ -91,11 +94,8 @@ func pearsonByHand() float64 {
 }
 
 func TestNothingIsNull(t *testing.T) {
-	f := Of(nil, Predictions{}, nil, All, 1)
-	text, err := json.Marshal(f.MAPE)
-	if err != nil || string(text) != "null" {
-		t.Errorf("the MAPE of no block is %s, %v; want null", text, err)
-	}
+	text := require.Get(json.Marshal(Of(nil, nil, nil, true, 1).MAPE))(t)
+	require.Equal(t, "the MAPE of no block", "null", string(text))
 }
 
 // A toy core: its limits are known, and so are a wrong model's mistakes.
@@ -105,43 +105,37 @@ func (b toy) cycles(loadPorts, multiplyLatency float64) float64 {
 	return max(float64(b.instructions)/6, float64(b.loads)/loadPorts, float64(b.multiplies)*multiplyLatency, 0.2)
 }
 
-func toys(n int) ([]toy, []Block, func(*Block) []Property) {
+func toys(n int) (all []toy, c corpus) {
 	random := rand.New(rand.NewPCG(7, 8))
-	var (
-		all    []toy
-		blocks []Block
-	)
-	properties := map[string][]Property{}
-	for i := range n {
+	for range n {
 		b := toy{instructions: 1 + random.IntN(12)}
 		b.loads = random.IntN(b.instructions + 1)
+		list := []string{"add"}
+		if b.loads > 0 {
+			list = append(list, "load")
+		}
 		if random.IntN(5) == 0 {
 			b.multiplies = 1
-		}
-		c := b.cycles(3, 3)
-		hex := fmt.Sprint(i)
-		all = append(all, b)
-		blocks = append(blocks, Block{Hex: hex, Cycles: c, Low: c * 0.998, High: c * 1.002, Instructions: b.instructions})
-		list := []Property{{Name: "add"}}
-		if b.loads > 0 {
-			list = append(list, Property{Name: "load"})
-		}
-		if b.loads*2 > b.instructions {
-			list = append(list, Property{"load ports", true})
-		}
-		if b.multiplies > 0 {
-			list = append(list, Property{Name: "imul"}, Property{Name: "imul r64, r64"})
+			list = append(list, "imul", "imul r64, r64")
 		}
 		if random.IntN(3) == 0 {
-			list = append(list, Property{Name: "unrelated"})
+			list = append(list, "unrelated")
 		}
-		properties[hex] = list
+		all = append(all, b)
+		c.add(1, b.cycles(3, 3), 0, 0, list...)
+		if last := &c.blocks[len(c.blocks)-1]; b.loads*2 > b.instructions {
+			c.properties[last.Hex] = append(c.properties[last.Hex], Property{"load ports", true})
+		}
 	}
-	return all, blocks, func(b *Block) []Property { return properties[b.Hex] }
+	for i := range c.blocks {
+		b := &c.blocks[i]
+		b.Low, b.High = b.Cycles*0.998, b.Cycles*1.002
+	}
+	return all, c
 }
 
 func TestWrongModelsAreRankedAndBlamed(t *testing.T) {
-	all, blocks, properties := toys(3000)
+	all, c := toys(3000)
 	random := rand.New(rand.NewPCG(3, 4))
 	noise := func(share float64) func(toy) float64 {
 		return func(b toy) float64 { return b.cycles(3, 3) * (1 + share*random.NormFloat64()) }
@@ -149,72 +143,82 @@ func TestWrongModelsAreRankedAndBlamed(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		predict func(toy) float64
-		blamed  string // the first mistake; "" if none may stand out
-		slow    bool
+		blamed  string // the first mistake; Others if none may stand out
+		slow    Direction
 	}{
-		{"right", noise(0.0005), "", false},
-		{"5 % noise", noise(0.05), "", false},
-		{"one load port fewer", func(b toy) float64 { return b.cycles(2, 3) }, "load", true},
-		{"multiply latency doubled", func(b toy) float64 { return b.cycles(3, 6) }, "imul", true},
-		{"multiply latency halved", func(b toy) float64 { return b.cycles(3, 1.5) }, "imul", false},
+		{"right", noise(0.0005), Others, EitherWay},
+		{"5 % noise", noise(0.05), Others, EitherWay},
+		{"one load port fewer", func(b toy) float64 { return b.cycles(2, 3) }, "load", TooSlow},
+		{"multiply latency doubled", func(b toy) float64 { return b.cycles(3, 6) }, "imul", TooSlow},
+		{"multiply latency halved", func(b toy) float64 { return b.cycles(3, 1.5) }, "imul", TooFast},
 	} {
-		var predictions []Prediction
-		for _, b := range all {
-			predictions = append(predictions, Prediction{Cycles: test.predict(b)})
+		for i, b := range all {
+			c.predictions[i].Cycles = test.predict(b)
 		}
-		found := NewIndex(blocks, properties).Mistakes(Collect(predictions), 5, 3)
-		switch {
-		case test.blamed == "" && found[0].What != Others:
-			t.Errorf("%s: blames %q, though errors are spread evenly", test.name, found[0].What)
-		case test.blamed != "" && (found[0].What != test.blamed || (found[0].Direction == TooSlow) != test.slow):
-			t.Errorf("%s: blames %q (too slow: %v), want %q (%v)", test.name, found[0].What, found[0].Direction == TooSlow, test.blamed, test.slow)
+		if found := c.mistakes(); found[0].What != test.blamed || found[0].Direction != test.slow {
+			t.Errorf("%s: blames %q (%s), want %q (%s)", test.name, found[0].What, found[0].Direction, test.blamed, test.slow)
 		}
 	}
-
 	var rights, wrongs []Prediction
 	for i, b := range all {
-		rights = append(rights, Prediction{Cycles: blocks[i].Cycles * 1.0001})
+		rights = append(rights, Prediction{Cycles: c.blocks[i].Cycles * 1.0001})
 		wrongs = append(wrongs, Prediction{Cycles: b.cycles(2, 3)})
 	}
 	wrongs[0] = Failed("by order")
-	right, wrong := Model{Name: "right", Predictions: Collect(rights)}, Model{Name: "one load port fewer", Predictions: Collect(wrongs)}
-	pairs := Pairs(blocks, []Model{wrong, right})
-	if len(pairs) != 1 || pairs[0].Blocks != len(blocks)-1 || pairs[0].Difference <= 0 || pairs[0].P > 1e-6 || pairs[0].BetterA > 0 || pairs[0].BetterB == 0 {
-		t.Errorf("the pair is %+v", pairs)
+	pairs := Pairs(c.blocks, []Model{{Name: "one load port fewer", Predictions: wrongs}, {Name: "right", Predictions: rights}})
+	if p := pairs[0]; p.Blocks != len(all)-1 || p.Difference <= 0 || p.P > 1e-6 || p.BetterA > 0 || p.BetterB == 0 {
+		t.Errorf("the pair is %+v", p)
 	}
 }
 
-func TestMistakesAreWeighted(t *testing.T) {
-	var (
-		blocks      []Block
-		predictions []Prediction
-	)
-	for i := range 3 * leastWrong {
-		b := Block{Hex: []string{"a", "b", "c"}[i%3], Cycles: 1, Low: 1, High: 1, Weight: []float64{1, 9, 9}[i%3]}
-		blocks = append(blocks, b)
-		predictions = append(predictions, Prediction{Cycles: []float64{3, 2, 1}[i%3]})
+// corpus is blocks with predictions and properties.
+type corpus struct {
+	blocks      []Block
+	predictions []Prediction
+	properties  map[string][]Property
+}
+
+// add adds n equal blocks; a prediction of 0 is missing.
+func (c *corpus) add(n int, measured, predicted, weight float64, properties ...string) {
+	for range n {
+		hex := fmt.Sprint(len(c.blocks))
+		c.blocks = append(c.blocks, Block{Hex: hex, Cycles: measured, Low: measured, High: measured, Weight: weight})
+		c.predictions = append(c.predictions, Prediction{Cycles: predicted})
+		for _, name := range properties {
+			if c.properties == nil {
+				c.properties = map[string][]Property{}
+			}
+			c.properties[hex] = append(c.properties[hex], Property{Name: name})
+		}
 	}
-	found := NewIndex(blocks, func(b *Block) []Property { return []Property{{Name: b.Hex}} }).Mistakes(Collect(predictions), 1, 1)
-	if len(found) == 0 || found[0].What != "b" || math.Abs(float64(found[0].Share)-9./11) > 1e-12 {
+}
+
+func (c *corpus) mistakes() []Mistake {
+	return NewIndex(c.blocks, func(b *Block) []Property { return c.properties[b.Hex] }).Mistakes(c.predictions, 5, 1)
+}
+
+func (c *corpus) figures(correlated bool) Figures {
+	return Of(c.blocks, c.predictions, upTo(len(c.blocks)), correlated, 1)
+}
+
+func TestMistakesAreWeighted(t *testing.T) {
+	var c corpus
+	c.add(leastWrong, 1, 3, 1, "a")
+	c.add(leastWrong, 1, 2, 9, "b")
+	c.add(leastWrong, 1, 1, 9, "c")
+	if found := c.mistakes(); found[0].What != "b" || math.Abs(float64(found[0].Share)-9./11) > 1e-12 {
 		t.Errorf("the most expensive mistake is %+v, want b with 9 of 11", found)
 	}
 }
 
 // A single error shares nothing with other blocks, and is listed last, on its own.
 func TestOtherMistakesAreListed(t *testing.T) {
-	var (
-		blocks      []Block
-		predictions []Prediction
-	)
+	var c corpus
 	for i := range 20 {
-		blocks = append(blocks, Block{Hex: fmt.Sprint(i), Cycles: 1, Low: 1, High: 1})
-		predictions = append(predictions, Prediction{Cycles: 1})
+		c.add(1, 1, cmp.Or(map[int]float64{3: 5, 5: 9, 7: math.Inf(1)}[i], 1), 0, fmt.Sprint(i))
 	}
-	predictions[3].Cycles, predictions[5].Cycles = 5, 9
-	predictions[7] = Failed("no such instruction")
-	found := NewIndex(blocks, func(b *Block) []Property { return []Property{{Name: b.Hex}} }).Mistakes(Collect(predictions), 5, 1)
-	want := []Mistake{{What: Others, Direction: EitherWay, Blocks: 19, Wrong: 2, Share: 1, Ratio: 7, In: []int{3, 5}, Worst: []Offender{{Block: 5, Hex: "5", Cycles: 1, Low: 1, High: 1, Predicted: 9, Excess: 8, Share: 8. / 12}}}}
-	require.Equal(t, "mistakes", want, found)
+	require.Equal(t, "mistakes", []Mistake{{What: Others, Direction: EitherWay, Blocks: 19, Wrong: 2, Share: 1, Ratio: 7, In: []int{3, 5},
+		Worst: []Offender{{Block: 5, Hex: "5", Cycles: 1, Low: 1, High: 1, Predicted: 9, Excess: 8, Share: 8. / 12}}}}, c.mistakes())
 }
 
 func TestGroupings(t *testing.T) {
@@ -223,9 +227,9 @@ func TestGroupings(t *testing.T) {
 		{Instructions: 20, Cycles: 1}, {Instructions: 21, Cycles: 1},
 	}
 	sizes := map[string]map[string]int{}
-	for _, g := range Groupings() {
+	for _, g := range groupings(blocks) {
 		sizes[g.Name] = map[string]int{}
-		for _, group := range g.Split(blocks) {
+		for _, group := range g.Groups {
 			sizes[g.Name][group.Name] = len(group.Blocks)
 		}
 	}
@@ -239,7 +243,7 @@ func TestGroupings(t *testing.T) {
 	for i := range 100 {
 		many = append(many, Block{Application: fmt.Sprint(i)}, Block{Application: "big"})
 	}
-	groups := Groupings()[4].Split(many)
+	groups := groupings(many)[4].Groups
 	if len(groups) != maxGroups || groups[0].Name != "big" || groups[maxGroups-1].Name != others || len(groups[maxGroups-1].Blocks) != 100-maxGroups+2 {
 		t.Errorf("%d groups, the last %q with %d blocks", len(groups), groups[len(groups)-1].Name, len(groups[len(groups)-1].Blocks))
 	}
@@ -247,128 +251,89 @@ func TestGroupings(t *testing.T) {
 
 // A figure near 100 % has an interval whose far end would exceed 100 %; that of its errors would fall below 0.
 func TestIntervalsAreOfWhatIsPossible(t *testing.T) {
-	blocks, list := make([]Block, 40), make([]Prediction, 40)
-	subset := make([]int, len(blocks))
-	for i := range blocks {
-		cycles := float64(i + 1)
-		blocks[i], list[i], subset[i] = Block{Cycles: cycles, Low: cycles, High: cycles, Weight: 1}, Prediction{Cycles: cycles}, i
-	}
-	list[3], list[7].Cycles = Failed("cannot"), 20
-	f := Of(blocks, Collect(list), subset, All, 1)
-	for i, name := range Names() {
-		least, most := possible(name)
-		if in := f.Intervals[i]; in.Low < least || in.High > most {
+	var c corpus
+	c.add(38, 1, 1, 1)
+	c.add(1, 8, 20, 1)
+	c.add(1, 4, 0, 1)
+	f := c.figures(true)
+	for name, in := range f.Intervals {
+		if least, most := possible(name); in.Low < least || in.High > most {
 			t.Errorf("%s: %v to %v, beyond %v to %v", name, in.Low, in.High, least, most)
 		}
 	}
-	if none := Of(blocks[3:4], Collect(list[3:4]), []int{0}, All, 1); Interval(none.Intervals[1]).Percent() != "–" {
-		t.Errorf("without a prediction the interval is %s", Interval(none.Intervals[1]).Percent())
+	if none := Of(c.blocks, c.predictions, []int{39}, true, 1); none.Interval("mape").Percent() != "–" {
+		t.Errorf("without a prediction the interval is %s", none.Interval("mape").Percent())
 	}
 }
 
 // TestMeanOfFewBlocks: if two blocks are most of a mean error, it says so, and the interval does not begin at 0.
 func TestMeanOfFewBlocks(t *testing.T) {
-	var blocks []Block
-	var predictions []Prediction
-	subset := make([]int, 461)
-	for i := range subset {
-		subset[i] = i
-		blocks = append(blocks, Block{Cycles: 1, Low: 1, High: 1})
-		predictions = append(predictions, Prediction{Cycles: 1.5 + float64(i%8)/8})
+	var c corpus
+	for i := range 459 {
+		c.add(1, 1, 1.5+float64(i%8)/8, 0)
 	}
-	predictions[100].Cycles, predictions[300].Cycles = 250, 300
-	f := Of(blocks, Collect(predictions), subset, Errors, 1)
-	in, _ := f.Intervals.Of("mape")
+	plain := c
+	c.add(1, 1, 250, 0)
+	c.add(1, 1, 300, 0)
+	f := c.figures(false)
+	in := f.Interval("mape")
 	if others := 0.9; in.Low < others || in.Low > float64(f.MAPE) || in.High < 1.5*float64(f.MAPE) {
 		t.Errorf("MAPE %.2f (%.2f to %.2f)", float64(f.MAPE), in.Low, in.High)
 	}
-	if got, want := f.Half.String(), "2 blocks are 56.1 % of this mean"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-	predictions[100].Cycles, predictions[300].Cycles = 2, 2
-	if f := Of(blocks, Collect(predictions), subset, Errors, 1); f.Half != nil {
+	require.Equal(t, "half", "2 blocks are 56.1 % of this mean", f.Half.String())
+	if f := plain.figures(false); f.Half != nil {
 		t.Errorf("%v, where no block stands out", f.Half)
 	}
 }
 
 // TestOneWeighting: weights apply to all figures, tests and lists.
 func TestOneWeighting(t *testing.T) {
-	blocks := []Block{{Hex: "a", Cycles: 1, Low: 1, High: 1, Weight: 8}, {Hex: "b", Cycles: 1, Low: 1, High: 1, Weight: 1}, {Hex: "c", Cycles: 1, Low: 1, High: 1, Weight: 1}}
-	one := Model{Name: "one", Kind: Candidate, Predictions: Collect([]Prediction{{Cycles: 1.02}, {Cycles: 2}, Failed("none")})}
-	two := Model{Name: "two", Kind: Candidate, Predictions: Collect([]Prediction{{Cycles: 1.5}, {Cycles: 1}, {Cycles: 1}})}
-	inOrder := func(n int, do func(int)) {
-		for i := range n {
-			do(i)
-		}
-	}
+	one := Model{Name: "one", Kind: Candidate, Predictions: []Prediction{{Cycles: 1.02}, {Cycles: 2}, Failed("none")}}
+	two := Model{Name: "two", Kind: Candidate, Predictions: []Prediction{{Cycles: 1.5}, {Cycles: 1}, {Cycles: 1}}}
 	for _, test := range []struct {
-		name                       string
-		weights                    bool
-		coverage, mape, median, in float64
-		difference                 float64 // between the two models, on a and b
-		worst                      string
+		weight float64   // of the first block; 0: each once
+		want   []float64 // coverage, MAPE, median, within 5 %, difference between the two models on the first two blocks
 	}{
-		{"weighted", true, 0.9, (8*0.02 + 1) / 9, 0.02, 8. / 9, (8*0.02+1)/9 - 8*0.5/9, "b"},
-		{"each once", false, 2. / 3, 0.51, 0.51, 0.5, 0.51 - 0.25, "b"},
+		{8, []float64{0.9, (8*0.02 + 1) / 9, 0.02, 8. / 9, (8*0.02+1)/9 - 8*0.5/9}},
+		{0, []float64{2. / 3, 0.51, 0.51, 0.5, 0.51 - 0.25}},
 	} {
-		list := slices.Clone(blocks)
-		if !test.weights {
-			for i := range list {
-				list[i].Weight = 0
-			}
-		}
+		var c corpus
+		c.add(1, 1, 0, test.weight)
+		c.add(2, 1, 0, min(1, test.weight))
 		r := Report{Weight: Unweighted}
-		r.Judge(list, []Model{one, two}, 1, 2, inOrder)
+		r.Judge(c.blocks, []Model{one, two}, 1, 2)
 		f := r.Models[0].Figures
-		for what, v := range map[string][2]float64{"coverage": {float64(f.Coverage), test.coverage}, "MAPE": {float64(f.MAPE), test.mape}, "median": {float64(f.MedianError), test.median},
-			"within 5 %": {float64(f.Within[1]), test.in}, "difference": {float64(r.Pairs[0].Difference), test.difference}} {
-			if math.Abs(v[0]-v[1]) > 1e-12 {
-				t.Errorf("%s: %s is %v, want %v", test.name, what, v[0], v[1])
+		for i, got := range []Number{f.Coverage, f.MAPE, f.MedianError, f.Within[1], r.Pairs[0].Difference} {
+			if math.Abs(float64(got)-test.want[i]) > 1e-12 {
+				t.Errorf("weight %v: figure %d is %v, want %v", test.weight, i, got, test.want[i])
 			}
 		}
-		if w := r.Models[0].Worst; len(w) != 2 || w[0].Hex != test.worst {
-			t.Errorf("%s: worst are %+v", test.name, w)
+		if w := r.Models[0].Worst; len(w) != 2 || w[0].Hex != "1" {
+			t.Errorf("weight %v: worst are %+v", test.weight, w)
 		}
 	}
 }
 
 // TestMistakeIsNamedAfterWhatSeparates: pop is wrong in all of its blocks; add accompanies it, also in right blocks.
 func TestMistakeIsNamedAfterWhatSeparates(t *testing.T) {
-	var blocks []Block
-	var predictions []Prediction
-	properties := map[string][]Property{}
-	add := func(n int, predicted float64, list ...string) {
-		for range n {
-			hex := fmt.Sprint(len(blocks))
-			blocks = append(blocks, Block{Hex: hex, Cycles: 1, Low: 1, High: 1})
-			predictions = append(predictions, Prediction{Cycles: predicted})
-			for _, name := range list {
-				properties[hex] = append(properties[hex], Property{Name: name})
-			}
-		}
-	}
-	add(21, 2, "pop", "add")
-	add(2, 2, "pop")
-	add(12, 1, "add")
-	add(4, 3, "add") // another mistake
-	add(60, 1, "mov")
-	mistakes := func() []Mistake {
-		return NewIndex(blocks, func(b *Block) []Property { return properties[b.Hex] }).Mistakes(Collect(predictions), 3, 1)
-	}
-	found := mistakes()
-	if found[0].What != "pop" || found[0].Wrong != 23 || found[0].Blocks != 23 {
+	var c corpus
+	c.add(21, 1, 2, 0, "pop", "add")
+	c.add(2, 1, 2, 0, "pop")
+	c.add(12, 1, 1, 0, "add")
+	c.add(4, 1, 3, 0, "add") // another mistake
+	c.add(60, 1, 1, 0, "mov")
+	if found := c.mistakes(); found[0].What != "pop" || found[0].Wrong != 23 || found[0].Blocks != 23 {
 		t.Errorf("%s: %d of %d, want pop: 23 of 23", found[0].What, found[0].Wrong, found[0].Blocks)
 	}
 	// mov is in half of all wrong blocks and in most right ones; it must not take in two mistakes at once.
-	blocks, predictions = nil, nil
-	clear(properties)
-	add(60, 2, "mov", "store")
-	add(4, 1, "mov", "store")
-	add(60, 2, "mov", "nop")
-	add(4, 1, "mov", "nop")
-	add(120, 1, "mov")
-	add(140, 1, "add")
-	if found = mistakes(); found[0].What == "mov" {
+	c = corpus{}
+	for _, other := range []string{"store", "nop"} {
+		c.add(60, 1, 2, 0, "mov", other)
+		c.add(4, 1, 1, 0, "mov", other)
+	}
+	c.add(120, 1, 1, 0, "mov")
+	c.add(140, 1, 1, 0, "add")
+	if found := c.mistakes(); found[0].What == "mov" {
 		t.Errorf("%d of %d blocks with mov are wrong, and it is named instead of what is", found[0].Wrong, found[0].Blocks)
 	}
 }

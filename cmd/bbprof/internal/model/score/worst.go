@@ -23,7 +23,6 @@ type Mistake struct {
 	In        []int      `json:"-"`                    // the wrong blocks
 }
 
-// Direction is the direction of errors.
 type Direction string
 
 const (
@@ -32,7 +31,6 @@ const (
 	EitherWay Direction = "either way"
 )
 
-// Offender is a wrongly predicted block.
 type Offender struct {
 	Block     int     `json:"-"` // its index
 	Hex       string  `json:"hex"`
@@ -62,7 +60,7 @@ const (
 // its separation. The search takes the property that costs most, sets its errors aside and repeats. Blocks predicted too
 // slow and too fast are separate. Errors are weighted if blocks have weights. Coarse properties are taken only if no
 // other stands out.
-func (x *Index) Mistakes(predictions Predictions, groups, worst int) []Mistake {
+func (x *Index) Mistakes(predictions []Prediction, groups, worst int) []Mistake {
 	s := newSearch(x, predictions)
 	var found []Mistake
 	for len(found) < groups && s.total > 0 {
@@ -112,20 +110,20 @@ func NewIndex(blocks []Block, properties func(*Block) []Property) *Index {
 
 type search struct {
 	*Index
-	predictions Predictions
+	predictions []Prediction
 	excess      [2][]float64 // by direction: too fast, too slow; not yet set aside
 	aside       [2][]bool
 	total       float64
 }
 
-func newSearch(x *Index, predictions Predictions) *search {
+func newSearch(x *Index, predictions []Prediction) *search {
 	s := &search{Index: x, predictions: predictions}
 	for d := range s.excess {
 		s.excess[d] = make([]float64, len(x.blocks))
 		s.aside[d] = make([]bool, len(x.blocks))
 	}
 	for i := range x.blocks {
-		b, p := &x.blocks[i], predictions.At(i)
+		b, p := &x.blocks[i], predictions[i]
 		if !p.Known() {
 			s.aside[0][i], s.aside[1][i] = true, true
 			continue
@@ -156,14 +154,7 @@ type suspect struct {
 	wrong     int
 	excess    float64
 	removed   float64 // excess minus that of as many other blocks
-}
-
-// separation is the squared share of wrong blocks among those with the property: an instruction that only accompanies
-// the cause is in right blocks, too. Unsquared, mov, which is in three of four blocks, absorbed the mistakes of all
-// others.
-func (c suspect) separation() float64 {
-	share := float64(c.wrong) / float64(c.blocks)
-	return share * share
+	cost      float64
 }
 
 // best finds the property with the highest cost, if any stands out.
@@ -193,35 +184,26 @@ func (s *search) best() (suspect, bool) {
 			}
 			c.property, c.direction = int32(id), d
 			c.removed = c.excess - float64(c.blocks)*(sum-c.excess)/float64(n-c.blocks)
+			// An instruction that only accompanies the cause is in right blocks, too. With the share of wrong blocks not squared,
+			// mov, which is in three of four blocks, absorbed the mistakes of all others.
+			share := float64(c.wrong) / float64(c.blocks)
+			c.cost = c.removed * (share * share)
 			if c.wrong >= leastWrong && c.removed >= leastRemoved*s.total && c.removed >= leastAbove*c.excess {
 				all = append(all, c)
 			}
 		}
 	}
-	coarse := func(c suspect) bool { return s.names[c.property].Coarse }
-	if fine := slices.DeleteFunc(slices.Clone(all), coarse); len(fine) > 0 {
+	if fine := slices.DeleteFunc(slices.Clone(all), func(c suspect) bool { return s.names[c.property].Coarse }); len(fine) > 0 {
 		all = fine
 	}
 	if len(all) == 0 {
 		return suspect{}, false
 	}
-	most := slices.MaxFunc(all, func(a, b suspect) int { return cmp.Compare(a.removed*a.separation(), b.removed*b.separation()) })
-	most.removed *= most.separation()
+	most := slices.MaxFunc(all, func(a, b suspect) int { return cmp.Compare(a.cost, b.cost) }).cost
+	all = slices.DeleteFunc(all, func(c suspect) bool { return c.cost < near*most })
 	return slices.MinFunc(all, func(a, b suspect) int {
-		a.removed, b.removed = a.removed*a.separation(), b.removed*b.separation()
-		return cmp.Or(-compareBool(a.removed >= near*most.removed, b.removed >= near*most.removed),
-			cmp.Compare(a.blocks, b.blocks), cmp.Compare(b.removed, a.removed), cmp.Compare(s.names[a.property].Name, s.names[b.property].Name))
+		return cmp.Or(cmp.Compare(a.blocks, b.blocks), cmp.Compare(b.cost, a.cost), cmp.Compare(s.names[a.property].Name, s.names[b.property].Name))
 	}), true
-}
-
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	}
-	return -1
 }
 
 // Example returns the first instruction of the worst block that has the property, or nil if only the whole block does.
@@ -259,17 +241,14 @@ func (s *search) take(c suspect, worst int) Mistake {
 
 func (s *search) rest(worst int) Mistake {
 	m := Mistake{What: Others, Direction: EitherWay}
-	var (
-		wrong  []int
-		excess float64
-	)
+	var wrong []int
+	excess := 0.0
 	for i := range s.blocks {
-		left := !s.aside[0][i] || !s.aside[1][i]
-		if !left {
+		if s.aside[0][i] && s.aside[1][i] {
 			continue
 		}
 		m.Blocks++
-		d := direction(&s.blocks[i], s.predictions.At(i))
+		d := direction(&s.blocks[i], s.predictions[i])
 		if e := s.excess[d][i]; e > 0 && !s.aside[d][i] {
 			wrong = append(wrong, i)
 			excess += e
@@ -281,7 +260,7 @@ func (s *search) rest(worst int) Mistake {
 }
 
 // worst lists the blocks with the most excess error, whatever their properties.
-func (x *Index) worst(predictions Predictions, n int) []Offender {
+func (x *Index) worst(predictions []Prediction, n int) []Offender {
 	s := newSearch(x, predictions)
 	var wrong []int
 	for i := range x.blocks {
@@ -301,7 +280,7 @@ func (s *search) tell(m *Mistake, wrong []int, worst int) {
 		offenders []Offender
 	)
 	for _, i := range wrong {
-		b, p := &s.blocks[i], s.predictions.At(i)
+		b, p := &s.blocks[i], s.predictions[i]
 		ratios = append(ratios, p.Cycles/b.Cycles)
 		offenders = append(offenders, Offender{Block: i, Hex: b.Hex, Line: b.Line, Cycles: b.Cycles, Low: b.Low, High: b.High,
 			Predicted: p.Cycles, Excess: Excess(b, p), Share: Number(s.excess[direction(b, p)][i] / s.total)})

@@ -1,4 +1,4 @@
-package instructions
+package tables
 
 import (
 	"encoding/xml"

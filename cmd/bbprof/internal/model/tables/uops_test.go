@@ -1,4 +1,4 @@
-package instructions
+package tables
 
 import (
 	"math"
@@ -39,14 +39,17 @@ const uopsXML = `<root date="2026-01-01">
   </instruction>
   <instruction asm="ADD" string="ADD (R64, M64)">
    <operand idx="1" type="reg" width="64">RAX,RCX</operand><operand idx="2" type="mem" width="64"/>
-   <architecture name="SKL"><measurement TP_loop="0.50"><latency cycles="1" start_op="1" target_op="1"/><latency cycles_addr="6" start_op="2" target_op="1"/></measurement></architecture>
+   <architecture name="SKL"><measurement TP_loop="0.50"><latency cycles="1" start_op="1" target_op="1"/>
+    <latency cycles_addr="6" start_op="2" target_op="1"/></measurement></architecture>
   </instruction>
   <instruction asm="VADDPD" evex="1" string="VADDPD_EVEX (XMM, XMM, XMM)">
-   <operand idx="1" type="reg" width="128">XMM0,XMM1</operand><operand idx="2" type="reg" width="128">XMM0,XMM1</operand><operand idx="3" type="reg" width="128">XMM0,XMM1</operand>
+   <operand idx="1" type="reg" width="128">XMM0,XMM1</operand><operand idx="2" type="reg" width="128">XMM0,XMM1</operand>
+   <operand idx="3" type="reg" width="128">XMM0,XMM1</operand>
    <architecture name="SKL"><measurement TP_loop="0.50"><latency cycles="4" start_op="3" target_op="1"/></measurement></architecture>
   </instruction>
   <instruction asm="VADDPD" evex="1" string="VADDPD (XMM, K, XMM, XMM)">
-   <operand idx="1" type="reg" width="128">XMM0,XMM1</operand><operand idx="2" type="reg" width="64">K1,K2</operand><operand idx="3" type="reg" width="128">XMM0,XMM1</operand>
+   <operand idx="1" type="reg" width="128">XMM0,XMM1</operand><operand idx="2" type="reg" width="64">K1,K2</operand>
+   <operand idx="3" type="reg" width="128">XMM0,XMM1</operand>
    <operand idx="4" type="reg" width="128">XMM0,XMM1</operand>
    <architecture name="SKL"><measurement TP_loop="0.50"/></architecture>
   </instruction>
@@ -71,7 +74,8 @@ func TestReadUopsInfo(t *testing.T) {
 	require.Equal(t, "SKL", want, require.Get(ReadUopsInfo(strings.NewReader(uopsXML), "SKL"))(t), cmpopts.EquateNaNs())
 	want = Table{Published: true, Counted: true, Forms: []Numbers{{Form: "add r64, r64", Latency: math.NaN(), Throughput: 0.25}}}
 	require.Equal(t, "ZEN4", want, require.Get(ReadUopsInfo(strings.NewReader(uopsXML), "ZEN4"))(t), cmpopts.EquateNaNs())
-	for core, says := range map[string]string{"": "name one behind the file's name and #: SKL, ZEN4", "CON": "nothing in it was measured on CON; there are SKL, ZEN4"} {
+	for core, says := range map[string]string{
+		"": "name one behind the file's name and #: SKL, ZEN4", "CON": "nothing in it was measured on CON; there are SKL, ZEN4"} {
 		if _, err := ReadUopsInfo(strings.NewReader(uopsXML), core); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v, want it to say %q", core, err, says)
 		}
@@ -87,5 +91,5 @@ func TestCompareCounted(t *testing.T) {
 adc r64, r64|ok|1.09|0.5|1 to 1: 1.00; 2 to 1: 1.01; flags to 1: 1.09|alone: 1.00; dependencies through flags broken: 0.50|`)
 	got := Compare(here, Table{Published: true, Counted: true, Forms: []Numbers{{Form: "adc r64, r64", Latency: 1, Throughput: 0.5}}})
 	one := Tally{Compared: 1, Within2: 1, Within5: 1, Within10: 1}
-	require.Equal(t, "it", Agreement{Scale: 1, Latencies: one, Throughputs: one}, got, inside)
+	require.Equal(t, "it", Agreement{Scale: 1, Latencies: one, Throughputs: one}, got)
 }

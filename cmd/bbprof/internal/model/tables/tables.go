@@ -1,9 +1,15 @@
-package instructions
+// Package tables reads tables of instructions, bbprof's own and others', and compares two.
+package tables
 
 import (
+	"bufio"
 	"cmp"
 	"fmt"
+	"io"
+	"iter"
 	"math"
+	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,37 +30,60 @@ type Numbers struct {
 
 // A Table is numbers to compare with.
 type Table struct {
+	Name      string
 	Published bool // by others, who chain equal registers and break no dependency
 	Counted   bool // published in core cycles, with dependencies broken for throughputs
 	Forms     []Numbers
 	Unmatched []string // names that match no form
 }
 
-// ReadTable reads rows with columns form, latency and throughput, such as bbprof's own table.
-func ReadTable(columns []string, next func() ([]string, bool, error)) (t Table, err error) {
-	at := map[string]int{}
-	for i, c := range columns {
-		at[c] = i
+const (
+	latency    = "latency"
+	throughput = "throughput"
+)
+
+// ReadForeign reads a file of InstLatx64, or one of uops.info as FILE#CORE; is reports whether it is one.
+func ReadForeign(name string) (is bool, t Table, err error) {
+	file, core, _ := strings.Cut(name, "#")
+	f, err := os.Open(file)
+	if err != nil {
+		return false, t, nil // its name may hold a #
 	}
-	for _, name := range []string{"form", "latency", "throughput"} {
-		if _, ok := at[name]; !ok {
+	defer f.Close()
+	in := bufio.NewReader(f)
+	if start, _ := in.Peek(512); IsUopsInfo(start) {
+		t, err = ReadUopsInfo(in, core)
+		return true, t, err
+	}
+	text, err := io.ReadAll(in)
+	if err != nil || !IsInstLat(string(text)) {
+		return false, t, err
+	}
+	return true, ReadInstLat(string(text)), nil
+}
+
+func Read(columns []string, rows iter.Seq2[[]string, error]) (t Table, err error) {
+	for _, name := range []string{"form", latency, throughput} {
+		if !slices.Contains(columns, name) {
 			return t, fmt.Errorf("it has no column %s; it has %s", name, strings.Join(columns, ", "))
 		}
 	}
-	for {
-		cells, more, err := next()
-		if err != nil || !more {
+	for cells, err := range rows {
+		if err != nil {
 			return t, err
 		}
 		cell := func(name string) string {
-			if i, ok := at[name]; ok && i < len(cells) {
+			if i := slices.Index(columns, name); i >= 0 && i < len(cells) {
 				return cells[i]
 			}
 			return ""
 		}
-		n := Numbers{Form: cell("form"), Latency: number(cell("latency")), Throughput: number(cell("throughput"))}
-		n.Shown, n.Alone = shown(n.Form, cell("latencies")), alone(cell("throughputs"))
-		for _, what := range []string{latencyMode, "throughput"} {
+		n := Numbers{Form: cell("form"), Latency: number(cell(latency)), Throughput: number(cell(throughput)), Alone: math.NaN()}
+		n.Shown = shown(n.Form, cell("latencies"))
+		if m := alone.FindStringSubmatch(cell("throughputs")); m != nil {
+			n.Alone = number(m[1])
+		}
+		for _, what := range []string{latency, throughput} {
 			if strings.HasPrefix(cell(what+"_note"), "mean") {
 				n.Mean += what
 			}
@@ -64,6 +93,7 @@ func ReadTable(columns []string, next func() ([]string, bool, error)) (t Table, 
 		}
 		t.Forms = append(t.Forms, n)
 	}
+	return t, nil
 }
 
 func number(cell string) float64 {
@@ -74,40 +104,36 @@ func number(cell string) float64 {
 	return v
 }
 
-// shown returns the largest latency between a form's free operands of one class.
+var (
+	alone = regexp.MustCompile(`(?:^|; )alone: ([^; ]+)`)
+	// pairs matches latencies between numbered operands, maybe of stated values.
+	pairs = regexp.MustCompile(`(?:^|; )(\d+) to (\d+)(?:,[^:]*)?: ([^; ]+)`)
+)
+
+// shown returns the largest latency between a form's free registers of one class.
 func shown(form, latencies string) float64 {
-	f := asm.FormNamed(form)
-	largest := math.NaN()
+	f, largest := asm.FormNamed(form), math.NaN()
 	if f == nil {
 		return largest
 	}
-	operands := f.Operands()
-	for text := range strings.SplitSeq(latencies, "; ") {
-		pair, value, ok := strings.Cut(text, ": ")
-		if !ok || strings.Contains(pair, "another register") {
-			continue
+	free := map[string]asm.OperandClass{} // by number
+	for i, o := range f.Operands() {
+		if o.Fixed < 0 && register(o) {
+			free[strconv.Itoa(i+1)] = o.Class
 		}
-		pair, _, _ = strings.Cut(pair, ",") // drop the values
-		from, to, _ := strings.Cut(pair, " to ")
-		s, d := chosen(operands, from), chosen(operands, to)
-		if s != nil && d != nil && s.Class == d.Class {
-			value, _, _ = strings.Cut(value, " ")
-			largest = larger(largest, number(value))
+	}
+	for _, m := range pairs.FindAllStringSubmatch(latencies, -1) {
+		from, free1 := free[m[1]]
+		to, free2 := free[m[2]]
+		if free1 && free2 && from == to {
+			largest = larger(largest, number(m[3]))
 		}
 	}
 	return largest
 }
 
-// chosen returns the numbered operand, if it is a free register.
-func chosen(operands []asm.Operand, n string) *asm.Operand {
-	i, err := strconv.Atoi(n)
-	if err != nil || i < 1 || i > len(operands) || operands[i-1].Fixed >= 0 {
-		return nil
-	}
-	if _, register := classOf(operands[i-1]); !register {
-		return nil
-	}
-	return &operands[i-1]
+func register(o asm.Operand) bool {
+	return slices.Contains([]asm.OperandClass{asm.GPROperand, asm.VectorOperand, asm.MMXOperand, asm.OpmaskOperand, asm.X87Operand}, o.Class)
 }
 
 func larger(a, b float64) float64 {
@@ -117,16 +143,6 @@ func larger(a, b float64) float64 {
 	return a
 }
 
-func alone(throughputs string) float64 {
-	for text := range strings.SplitSeq(throughputs, "; ") {
-		if value, ok := strings.CutPrefix(text, "alone: "); ok {
-			return number(value)
-		}
-	}
-	return math.NaN()
-}
-
-// A Difference is a number on which two tables differ.
 type Difference struct {
 	Form, What  string
 	Here, There float64
@@ -147,8 +163,11 @@ func (t *Tally) add(here, there float64) {
 	}
 }
 
-// slack is the cycles by which equal two-digit numbers may differ.
-const slack = 0.02
+// near allows for two-digit numbers, too.
+func near(here, there, share float64) bool {
+	const slack = 0.02 // cycles
+	return math.Abs(here-there) <= max(share*there, slack)
+}
 
 // within reports whether a varying throughput's interval meets the other's interval or number.
 func within(here, there Numbers) bool {
@@ -162,10 +181,6 @@ func within(here, there Numbers) bool {
 	return varies && here.Low <= there.High && there.Low <= here.High
 }
 
-func near(here, there, share float64) bool {
-	return math.Abs(here-there) <= max(share*there, slack)
-}
-
 // Agreement is how far two tables agree.
 type Agreement struct {
 	Scale                  float64 // factor of the other table's numbers
@@ -177,8 +192,8 @@ type Agreement struct {
 // Latencies that differ by 2 % are listed, and throughputs by 10 % or, of bbprof's own, by 2 %: others print two digits
 // and measure loops with overhead.
 const (
-	latencyShare    = 0.02
-	throughputShare = 0.10
+	listed          = 0.02
+	listedPublished = 0.10
 )
 
 // Compare compares two tables by form. Published numbers are scaled by the median ratio of the latencies, as their clock
@@ -189,51 +204,52 @@ func Compare(here, there Table) Agreement {
 	for _, n := range there.Forms {
 		others[n.Form] = n
 	}
-	latency, throughput := func(n Numbers) float64 { return n.Latency }, func(n Numbers) float64 { return n.Throughput }
-	limit := latencyShare
+	limit := listed
 	if there.Published {
-		limit = throughputShare
-		latency = func(n Numbers) float64 { return n.Shown }
+		limit = listedPublished
 	}
-	if there.Published && !there.Counted {
-		throughput = func(n Numbers) float64 {
-			if !math.IsNaN(n.Alone) {
-				return n.Alone
-			}
-			return n.Throughput
+	var both [][2]Numbers
+	var ratios []float64
+	for _, n := range here.Forms {
+		o, ok := others[n.Form]
+		if !ok {
+			continue
 		}
-		var ratios []float64
-		for _, n := range here.Forms {
-			if r := latency(n) / others[n.Form].Latency; r > 0.9 && r < 1.1 {
-				ratios = append(ratios, r)
+		if there.Published {
+			n.Latency = n.Shown
+			if !there.Counted && !math.IsNaN(n.Alone) {
+				n.Throughput = n.Alone
 			}
 		}
-		if len(ratios) > 0 {
-			a.Scale = stat.Median(ratios)
+		both = append(both, [2]Numbers{n, o})
+		if r := n.Latency / o.Latency; r > 0.9 && r < 1.1 {
+			ratios = append(ratios, r)
 		}
 	}
-	one := func(n Numbers, what string, t *Tally, here, there, limit float64) {
+	if there.Published && !there.Counted && len(ratios) > 0 {
+		a.Scale = stat.Median(ratios)
+	}
+	one := func(n [2]Numbers, what string, t *Tally, here, there, limit float64) {
 		there *= a.Scale
 		switch {
 		case !(here > 0) || !(there > 0):
-		case strings.Contains(n.Mean, what) || strings.Contains(others[n.Form].Mean, what):
+			return
+		case strings.Contains(n[0].Mean, what) || strings.Contains(n[1].Mean, what):
 			a.Means++
+			return
+		}
+		t.add(here, there)
+		switch {
+		case near(here, there, limit):
+		case what == throughput && limit == listed && within(n[0], n[1]):
+			t.Varying++
 		default:
-			t.add(here, there)
-			switch {
-			case near(here, there, limit):
-			case what == "throughput" && limit == latencyShare && within(n, others[n.Form]):
-				t.Varying++
-			default:
-				a.Differ = append(a.Differ, Difference{Form: n.Form, What: what, Here: here, There: there})
-			}
+			a.Differ = append(a.Differ, Difference{Form: n[0].Form, What: what, Here: here, There: there})
 		}
 	}
-	for _, n := range here.Forms {
-		if o, ok := others[n.Form]; ok {
-			one(n, latencyMode, &a.Latencies, latency(n), o.Latency, latencyShare)
-			one(n, "throughput", &a.Throughputs, throughput(n), o.Throughput, limit)
-		}
+	for _, n := range both {
+		one(n, latency, &a.Latencies, n[0].Latency, n[1].Latency, listed)
+		one(n, throughput, &a.Throughputs, n[0].Throughput, n[1].Throughput, limit)
 	}
 	return a
 }

@@ -1,4 +1,4 @@
-package instructions
+package tables
 
 import (
 	"regexp"
@@ -28,10 +28,10 @@ func ReadInstLat(text string) Table {
 			continue
 		}
 		form, distinct, ok := instLatForm(m[1])
-		switch {
-		case !ok:
+		if !ok {
 			continue
-		case form == "":
+		}
+		if form == "" {
 			t.Unmatched = append(t.Unmatched, strings.TrimSpace(m[1]))
 			continue
 		}
@@ -58,7 +58,7 @@ func ReadInstLat(text string) Table {
 // registerSources counts a form's register sources.
 func registerSources(form string) (n int) {
 	for _, o := range asm.FormNamed(form).Operands() {
-		if _, register := classOf(o); register && o.Read {
+		if register(o) && o.Read {
 			n++
 		}
 	}
@@ -67,8 +67,7 @@ func registerSources(form string) (n int) {
 
 var (
 	instLatRegister = regexp.MustCompile(`^(?:r(?:([12])_)?(8|16|32|64)|(xmm|ymm|zmm|xm|ym|zm|x|y|z|mm|k)([0-9]?))$`)
-	instLatOther    = map[string]string{"imm8": "i8", "im8": "i8", "imm16": "i16", "imm32": "i32", "imm64": "i64", "1": "1", "cl": "cl",
-		"al": "al", "ax": "ax", "eax": "eax", "rax": "rax", "st": "st", "st(i)": "st(i)", "xmm0": "xmm0"}
+	instLatOther    = regexp.MustCompile(`^(?:(?:imm?|i)(?:8|16|32|64)|1|cl|al|ax|eax|rax|st|st\(i\)|xmm0)$`)
 )
 
 // instLatNames maps mnemonics to bbprof's.
@@ -82,12 +81,8 @@ func instLatForm(text string) (form string, distinct, ok bool) {
 	if strings.ContainsAny(text, "[+(/") && !strings.Contains(text, "st(i)") || strings.Contains(text, "pair") {
 		return "", false, false
 	}
-	encoding := ""
-	for _, e := range []string{"{EVEX}", "{VEX}"} {
-		if rest, found := strings.CutPrefix(text, e); found {
-			text, encoding = strings.TrimSpace(rest), strings.ToLower(e)
-		}
-	}
+	text, evex := strings.CutPrefix(text, "{EVEX}")
+	text = strings.TrimSpace(strings.TrimPrefix(text, "{VEX}"))
 	name, rest, _ := strings.Cut(strings.ToLower(text), " ")
 	if other := instLatNames[name]; other != "" {
 		name = other
@@ -101,12 +96,14 @@ func instLatForm(text string) (form string, distinct, ok bool) {
 		case o == "":
 		case m != nil && m[2] != "":
 			list, numbers[m[1]] = append(list, "r"+m[2]), true
-		case m != nil && m[3] == "mm", m != nil && m[3] == "k":
-			list, numbers[m[4]] = append(list, m[3]), true
-		case m != nil: // xmm cut off at the column's end
-			list, numbers[m[4]] = append(list, m[3][:1]+"mm"), true
-		case instLatOther[o] != "":
-			list = append(list, instLatOther[o])
+		case m != nil:
+			kind := m[3]
+			if kind != "mm" && kind != "k" { // xmm, cut off at the column's end
+				kind = kind[:1] + "mm"
+			}
+			list, numbers[m[4]] = append(list, kind), true
+		case instLatOther.MatchString(o):
+			list = append(list, strings.NewReplacer("imm", "i", "im", "i").Replace(o))
 		default:
 			return "", false, false
 		}
@@ -117,7 +114,7 @@ func instLatForm(text string) (form string, distinct, ok bool) {
 	}
 	for _, operands := range tries {
 		form = strings.TrimSpace(name + " " + strings.Join(operands, ", "))
-		if encoding == "{evex}" && asm.FormNamed("{evex} "+form) != nil {
+		if evex && asm.FormNamed("{evex} "+form) != nil {
 			form = "{evex} " + form
 		}
 		if asm.FormNamed(form) == nil && name == "movd" { // 64-bit

@@ -1,0 +1,160 @@
+package profiler
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/require"
+	"github.com/bbprof/bbprof/internal/tracee"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// TestCPUBudget: only the CPU time of the thread and its children, including lost children, counts
+// towards the budget.
+func TestCPUBudget(t *testing.T) {
+	b := openBench(t)
+	const limit = 50 * time.Millisecond
+	endless := func(limit time.Duration) { // which costs the child
+		t.Helper()
+		require.NoError(t, b.ready())
+		e := asm.NewEmitter(b.timer.Images())
+		e.Raw(0xeb, 0xfe) // jmp $
+		copy(b.child.Code()[b.timer.Images()-layout.Code:], e.Bytes())
+		_, err := b.child.Do([]tracee.Op{tracee.Run(b.timer.Images(), 1)}, limit)
+		if dead := (*tracee.DeadError)(nil); !errors.As(err, &dead) || !dead.Overtime {
+			t.Fatal(err)
+		}
+	}
+	a := b.startBudget(limit)
+	time.Sleep(2 * limit)
+	if a.exhausted() {
+		t.Error("used up by waiting")
+	}
+	for began := time.Now(); time.Since(began) < limit/4; {
+	}
+	if endless(limit / 4); a.exhausted() {
+		t.Error("half of it is all of it")
+	}
+	if endless(limit); !a.exhausted() {
+		t.Error("not used up by a second child")
+	}
+	require.NoError(t, b.ready())
+	if !a.exhausted() {
+		t.Error("what the second child used is forgotten with a third")
+	}
+	a = b.startBudget(limit)
+	for began := time.Now(); time.Since(began) < 10*limit && !a.exhausted(); {
+	}
+	if !a.exhausted() {
+		t.Error("not used up by the thread")
+	}
+	a = b.startBudget(limit)
+	if time.Sleep(2 * limit); a.exhausted() {
+		t.Error("the next begins with what was used before")
+	}
+}
+
+// A child that replaces a killed one also ends with the block's context.
+func TestReplacementIsKilled(t *testing.T) {
+	b := openBench(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer b.killOnDone(ctx)()
+	b.discard()
+	require.NoError(t, b.ready())
+	cancel()
+	for deadline := time.Now().Add(generous); ; time.Sleep(time.Millisecond) {
+		err := b.child.Complete(nil, generous, "nothing")
+		if dead := (*tracee.DeadError)(nil); errors.As(err, &dead) {
+			return
+		}
+		if err != nil || time.Now().After(deadline) {
+			t.Fatalf("the child is alive: %v", err)
+		}
+	}
+}
+
+// After Close every method returns ErrClosed, and a second Close does nothing.
+func TestClosed(t *testing.T) {
+	p := start(t, Options{})
+	p.Close()
+	p.Close()
+	ctx := t.Context()
+	if _, err := p.Profile(ctx, Block{Code: []byte{0x90}}); !errors.Is(err, ErrClosed) {
+		t.Errorf("Profile: %v", err)
+	}
+	if _, err := p.AllEvents(ctx); !errors.Is(err, ErrClosed) {
+		t.Errorf("AllEvents: %v", err)
+	}
+	if err := p.CanCount(ctx, "instructions"); !errors.Is(err, ErrClosed) {
+		t.Errorf("CanCount: %v", err)
+	}
+	err := p.ProfileAll(ctx, func() (Block, bool) {
+		t.Error("ProfileAll asks for a block")
+		return Block{}, false
+	}, nil)
+	if !errors.Is(err, ErrClosed) {
+		t.Errorf("ProfileAll: %v", err)
+	}
+}
+
+// Several goroutines share a profiler, and one of them closes it: each block is measured or rejected with ErrClosed.
+func TestConcurrentUse(t *testing.T) {
+	p, err := New(t.Context(), Options{Budget: 1})
+	require.Measure(t, err)
+	var users sync.WaitGroup
+	for i := range 8 {
+		users.Go(func() {
+			for n := 0; ; n++ {
+				r, err := p.Profile(t.Context(), Block{Code: []byte{0x48, 0x01, 0xc0}})
+				switch {
+				case errors.Is(err, ErrClosed):
+					return
+				case err != nil || r.Hex != "4801c0" || r.Status == Failed:
+					t.Errorf("%+v, %v", r, err)
+					return
+				case i == 0 && n == 3:
+					p.Close()
+				}
+			}
+		})
+	}
+	users.Wait()
+}
+
+// TestCountInstructions: an instruction counts once, with any number of repetitions. A rejection names the instruction as the user
+// wrote it.
+func TestCountInstructions(t *testing.T) {
+	for _, c := range []struct {
+		code   string
+		want   int
+		reason verdict.Reason
+		says   string
+	}{
+		{"90", 1, "", ""},
+		{"b910000000f3a4", 2, "", ""},   // mov ecx,16; rep movsb
+		{"31c9f3a4", 2, "", ""},         // xor ecx,ecx; rep movsb
+		{"b903000000f2ae90", 3, "", ""}, // mov ecx,3; repne scasb; nop
+		{"0f28430190", 0, verdict.UnalignedOperand, ""},
+		{"", 0, verdict.BadHex, ""},
+		{"ff2503000000", 0, verdict.ControlFlow, "jmp qword ptr [rip+0x3]"},
+		{"b9a08601004889dff3aa", 0, verdict.Timeout, "did not end within"}, // mov ecx,100000; mov rdi,rbx; rep stosb
+	} {
+		within := time.Minute
+		if c.reason == verdict.Timeout {
+			within = 50 * time.Millisecond
+		}
+		got, err := countWithin(t.Context(), Block{Code: unhex(t, c.code)}, within)
+		require.Host(t, err)
+		if err != nil || got.Instructions != c.want || (got.Rejection != nil) != (c.reason != "") {
+			t.Errorf("%s: %+v, %v, want %d", c.code, got, err, c.want)
+		} else if got.Rejection != nil && (got.Rejection.Reason != c.reason || !strings.Contains(got.Rejection.Error(), c.says)) {
+			t.Errorf("%s: %v, want %s, %q", c.code, got.Rejection, c.reason, c.says)
+		}
+	}
+}
