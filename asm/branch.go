@@ -1,5 +1,7 @@
 package asm
 
+import "slices"
+
 // Branch is the direct branch at the end of a block: jcc, jmp, loop or jrcxz.
 type Branch struct {
 	*Inst
@@ -21,18 +23,12 @@ func TrailingBranch(insts []Inst) (b Branch, ok bool) {
 		return b, false
 	}
 	b.Inst, b.Target = in, int64(in.Offset+len(in.Bytes))+step.Target
-	at := len(in.Bytes) - 2
-	switch {
-	case in.raw.opcode == 0xe9:
-		at, b.near = len(in.Bytes)-5, true
-		b.opcode = append(b.opcode, in.Bytes[:at]...)
-		b.opcode = append(b.opcode, 0xeb)
-	case in.raw.opcode>>4 == 8:
-		at, b.near = len(in.Bytes)-6, true
-		b.opcode = append(b.opcode, in.Bytes[:at]...)
-		b.opcode = append(b.opcode, 0x70|in.raw.opcode&0xf)
-	default:
-		b.opcode = in.Bytes[:at+1]
+	b.opcode = in.Bytes[:len(in.Bytes)-1]
+	switch op := in.raw.opcode; {
+	case op == 0xe9:
+		b.near, b.opcode = true, append(slices.Clone(in.Bytes[:len(in.Bytes)-5]), 0xeb)
+	case op>>4 == 8:
+		b.near, b.opcode = true, append(slices.Clone(in.Bytes[:len(in.Bytes)-6]), 0x70|op&0xf)
 	}
 	return b, true
 }
@@ -54,8 +50,8 @@ func (b Branch) Conditional() bool { return b.raw.form.name != "jmp" }
 // Invertible reports whether there is a branch with the opposite condition.
 func (b Branch) Invertible() bool { return b.opcode[len(b.opcode)-1]>>4 == 7 }
 
-// Emit appends the branch to an address, in the form that the block has or, where that does not reach, the longer one; ok is false if
-// there is none.
+// Emit appends the branch to an address, in the form that the block has or, where that does not reach, the longer
+// one; ok is false if there is none.
 func (b Branch) Emit(e *Emitter, target uint64) (ok bool) {
 	if to := int64(target) - int64(e.PC()) - int64(len(b.opcode)+1); !b.near && to == int64(int8(to)) {
 		e.Raw(b.opcode...)
@@ -63,17 +59,15 @@ func (b Branch) Emit(e *Emitter, target uint64) (ok bool) {
 		return true
 	}
 	last := len(b.opcode) - 1
-	switch op := b.opcode[last]; {
+	prefixes, op := b.opcode[:last], b.opcode[last]
+	switch {
 	case op == 0xeb:
-		e.Raw(b.opcode[:last]...)
-		e.Raw(0xe9)
+		e.relative32(target, append(slices.Clone(prefixes), 0xe9)...)
 	case b.Invertible():
-		e.Raw(b.opcode[:last]...)
-		e.Raw(0x0f, 0x80|op&0xf)
+		e.relative32(target, append(slices.Clone(prefixes), 0x0f, 0x80|op&0xf)...)
 	default:
 		return false
 	}
-	e.rel32(target)
 	return true
 }
 
@@ -104,9 +98,9 @@ func (b Branch) Condition() Values {
 
 // Constant is the immediate operand of an instruction, if it has one.
 func (in *Inst) Constant() (v int64, ok bool) {
-	for _, o := range in.raw.form.ops {
-		if o.kind == opImm || o.kind == opImmS {
-			return in.raw.imm[0], true
+	for i, o := range in.raw.form.ops {
+		if o.kind.class == ImmediateOperand {
+			return in.raw.immediate(i), true
 		}
 	}
 	return 0, false

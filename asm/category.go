@@ -1,15 +1,12 @@
 package asm
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // Category says what most of a block's work is.
 type Category string
 
-// The categories of BHive's classification (Chen et al., IISWC 2019, section V), which finds them
-// with a topic model; here a rule assigns them.
+// The categories of BHive's classification (Chen et al., IISWC 2019, section V), which finds them with a topic model;
+// here a rule assigns them.
 const (
 	Load         Category = "load"
 	Store        Category = "store"
@@ -19,38 +16,34 @@ const (
 	ScalarVector Category = "scalar/vector"
 )
 
-// CategoryOf assigns a category by counting instructions. If at least half of them access memory, it
-// is load or store if at most a third of the accesses go the other way, else load/store. Otherwise
-// the block is vector or scalar by its instructions that compute, or scalar/vector if there are both
-// kinds. An instruction that reads and writes memory counts as one access each way. A move computes
-// nothing and counts only if the block has nothing else. An empty block has no category.
+// CategoryOf assigns a category by counting instructions. If at least half of them access memory, it is load or store
+// if at most a third of the accesses go the other way, else load/store. Otherwise the block is vector or scalar by
+// its instructions that compute, or scalar/vector if there are both kinds. An instruction that reads and writes
+// memory counts as one access each way. A move computes nothing and counts only if the block has nothing else. An
+// empty block has no category.
 func CategoryOf(insts []Inst) Category {
 	if len(insts) == 0 {
 		return ""
 	}
+	count := func(n *int, is bool) {
+		if is {
+			*n++
+		}
+	}
 	var accessing, loads, stores int
-	var computing, moving struct{ scalar, vector int }
+	var scalar, vector [2]int // moves first
 	for i := range insts {
 		in := &insts[i]
 		reads, writes := in.Accesses()
-		if reads {
-			loads++
-		}
-		if writes {
-			stores++
-		}
-		if reads || writes {
-			accessing++
-		}
-		kind := &computing
+		count(&loads, reads)
+		count(&stores, writes)
+		count(&accessing, reads || writes)
+		computes := 1
 		if in.moves() {
-			kind = &moving
+			computes = 0
 		}
-		if in.isVector() {
-			kind.vector++
-		} else {
-			kind.scalar++
-		}
+		count(&vector[computes], in.isVector())
+		count(&scalar[computes], !in.isVector())
 	}
 	if 2*accessing >= len(insts) {
 		switch total := loads + stores; {
@@ -61,13 +54,14 @@ func CategoryOf(insts []Inst) Category {
 		}
 		return LoadStore
 	}
-	if computing.scalar+computing.vector == 0 {
-		computing = moving
+	kind := 1
+	if scalar[1]+vector[1] == 0 {
+		kind = 0
 	}
 	switch {
-	case computing.vector == 0:
+	case vector[kind] == 0:
 		return Scalar
-	case computing.scalar == 0:
+	case scalar[kind] == 0:
 		return Vector
 	}
 	return ScalarVector
@@ -84,20 +78,13 @@ func CategoryOfCode(code []byte) Category {
 
 // Accesses reports whether the instruction reads memory and whether it writes memory.
 func (in *Inst) Accesses() (reads, writes bool) {
-	for i := range in.Mem {
-		reads = reads || in.Mem[i].Read
-		writes = writes || in.Mem[i].Write
+	for _, m := range in.Mem {
+		reads, writes = reads || m.Read, writes || m.Write
 	}
 	return reads, writes
 }
 
-// Immediate reports whether an operand of the instruction is an immediate.
-func (in *Inst) Immediate() bool {
-	return slices.ContainsFunc(in.raw.form.ops, func(o operand) bool { return o.kind == opImm || o.kind == opImmS })
-}
-
-// isVector reports whether the instruction works on vector registers, wide or scalar, or on MMX
-// registers.
+// isVector reports whether the instruction works on vector registers, wide or scalar, or on MMX registers.
 func (in *Inst) isVector() bool { return in.raw.form.isVec || in.raw.form.isMMX }
 
 // moves reports whether the instruction copies a value and computes none.
@@ -110,47 +97,31 @@ func (in *Inst) moves() bool {
 	return strings.HasPrefix(name, "mov") && !strings.HasPrefix(name, "movmsk")
 }
 
-// Shape is the instruction without its registers and values, such as "add r64, m64" or
-// "vaddps ymm, ymm, m256": what decides how a core executes it.
+// Shape is the instruction without its registers and values, such as "add r64, m64" or "vaddps ymm, ymm, m256": what
+// decides how a core executes it.
 func (in *Inst) Shape() string {
 	d := &in.raw
-	b := make([]byte, 0, 48)
-	b = d.appendPrefixes(b)
-	b = append(b, in.Mnemonic...)
-	for i, o := range d.form.ops {
-		b = append(b, separator(i)...)
-		b = d.appendShape(b, o)
-		if i == 0 && d.opmask != 0 {
-			b = append(b, "{k}"...)
-		}
+	mask := ""
+	if d.opmask != 0 {
+		mask = "{k}"
 	}
-	return string(b)
+	return d.spell(in.Mnemonic, mask, "", d.appendShape)
 }
 
-func (d *rawInst) appendShape(b []byte, o operand) []byte {
-	memory := o.kind == opM || o.kind == opX || o.kind == opY || o.kind == opMoffs || o.kind == opVSIB
+func (d *rawInst) appendShape(b []byte, i int) []byte {
+	o := d.form.ops[i]
+	p := d.describe(o)
 	switch {
-	case memory, o.kind.isMemory() && d.hasMem:
-		if d.form.agen {
-			return append(b, 'm')
-		}
+	case p.Class == MemoryOperand && !d.form.agen:
 		return appendNumbered(b, "m", 8*d.memWidth(o))
-	}
-	switch o.kind {
-	case opE, opR, opG, opB, opZ, opA:
-		return appendNumbered(b, "r", 8*d.width(o.size))
-	case opV, opH, opW, opU, opL:
-		name := map[int]string{16: "xmm", 32: "ymm", 64: "zmm"}[d.vectorWidth(o.size)]
-		return append(b, name...)
-	case opP, opN, opQ:
-		return append(b, "mm"...)
-	case opKReg, opKVVVV, opKRM, opKMem:
-		return append(b, 'k')
-	case opImm, opImmS:
+	case p.Class == MemoryOperand:
+		return append(b, 'm')
+	case p.Class == ImmediateOperand:
 		return append(b, 'i')
-	case opSTI:
-		return append(b, "st(i)"...)
+	case o.kind == opA:
+		return appendNumbered(b, "r", 8*p.Width)
+	case p.Class == OtherOperand:
+		return d.appendOperand(b, i)
 	}
-	imm := 0
-	return d.appendOperand(b, o, &imm)
+	return append(b, p.text...)
 }

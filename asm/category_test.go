@@ -48,11 +48,12 @@ func TestCategoryOf(t *testing.T) {
 	}
 }
 
-func TestImmediate(t *testing.T) {
+func TestConstant(t *testing.T) {
 	for code, want := range map[string]bool{
 		"4801d8": false, "83c001": true, "c1e001": true, "d1e0": false, "837c241005": true, "48b80000000000000070": true, "c5f8c6c101": true, "8b442410": false,
 	} {
-		require.Equal(t, code, want, mustDecode(t, code)[0].Immediate())
+		_, ok := mustDecode(t, code)[0].Constant()
+		require.Equal(t, code, want, ok)
 	}
 }
 

@@ -26,11 +26,19 @@ func (a Values) Without(b Values) Values {
 	return Values{a.GPR &^ b.GPR, a.Vector &^ b.Vector, a.Opmask &^ b.Opmask, a.Flags &^ b.Flags, a.X87 && !b.X87}
 }
 
-// Dataflow is which values an instruction waits for and which it makes. A destination that keeps a part
-// of its old value is read, too; the sources of an idiom that cores know to give zeros or ones
-// whatever they hold (xor eax, eax) are not.
+// Dataflow is which values an instruction waits for and which it makes. A destination that keeps a part of its old
+// value is read, too; the sources of an idiom that cores know to give zeros or ones whatever they hold (xor eax, eax)
+// are not.
 func (in *Inst) Dataflow() (reads, writes Values) {
-	d := &in.raw
+	reads, writes = in.raw.values()
+	if in.raw.independent() {
+		reads = Values{}
+	}
+	return reads, writes
+}
+
+// values is Dataflow without an eye for idioms.
+func (d *rawInst) values() (reads, writes Values) {
 	read, written := d.generalRegisters()
 	reads, writes = Values{GPR: uint16(read)}, Values{GPR: uint16(written)}
 	reads.Flags, writes.Flags = d.flags()
@@ -38,21 +46,16 @@ func (in *Inst) Dataflow() (reads, writes Values) {
 		reads.X87, writes.X87 = true, true
 	}
 	for _, o := range d.form.ops {
-		if o.kind.isMemory() && d.hasMem && o.kind != opVSIB {
-			continue
-		}
 		var v Values
-		switch o.kind {
-		case opV, opH, opW, opU, opL:
-			v.Vector = 1 << d.number(o.kind)
-		case opKReg, opKVVVV, opKMem, opKRM:
-			v.Opmask = 1 << d.number(o.kind)
-		case opFixed:
-			if o.name == "xmm0" {
-				v.Vector = 1
-			}
-		default:
+		switch k := o.kind; {
+		case k.memory && d.hasMem:
 			continue
+		case k.class == VectorOperand:
+			v.Vector = 1 << d.number(o.kind)
+		case k.class == OpmaskOperand:
+			v.Opmask = 1 << d.number(o.kind)
+		case o.name == "xmm0":
+			v.Vector = 1
 		}
 		if o.access&accRead != 0 || d.merges(o) {
 			reads = reads.Or(v)
@@ -73,9 +76,6 @@ func (in *Inst) Dataflow() (reads, writes Values) {
 	if strings.HasSuffix(d.form.name, "zeroall") {
 		writes.Vector |= 1<<16 - 1
 	}
-	if d.independent() {
-		reads = Values{}
-	}
 	return reads, writes
 }
 
@@ -84,40 +84,24 @@ func (d *rawInst) merges(o operand) bool {
 	return o.access&accWrite != 0 && d.opmask != 0 && !d.evexZ
 }
 
-// independent reports whether the result is the same whatever the operands hold (Intel Optimization
-// Reference Manual, "Dependency Breaking Idioms"; AMD Software Optimization Guide for family 19h,
-// "Idioms for Dependency Removal").
+// independent reports whether the result is the same whatever the operands hold (Intel Optimization Reference Manual,
+// "Dependency Breaking Idioms"; AMD Software Optimization Guide for family 19h, "Idioms for Dependency Removal").
 func (d *rawInst) independent() bool {
-	if d.hasMem || d.opmask != 0 {
+	ops := d.form.ops
+	if d.hasMem || d.opmask != 0 || len(ops) < 2 {
 		return false
 	}
-	name := strings.TrimPrefix(d.form.name, "v")
-	var kinds []operandKind
-	switch name {
+	a, b := ops[len(ops)-2], ops[len(ops)-1]
+	class := a.kind.class
+	if class != b.kind.class || d.number(a.kind) != d.number(b.kind) {
+		return false
+	}
+	switch strings.TrimPrefix(d.form.name, "v") {
 	case "xor", "sub":
-		kinds = []operandKind{opE, opG}
-		if d.width(d.form.ops[0].size) < 4 {
-			return false
-		}
+		return class == GPROperand && d.width(a.size) >= 4
 	case "xorps", "xorpd", "pxor", "pxord", "pxorq", "psubb", "psubw", "psubd", "psubq", "pcmpgtb", "pcmpgtw", "pcmpgtd",
 		"pcmpgtq", "pcmpeqb", "pcmpeqw", "pcmpeqd", "pcmpeqq":
-		if d.form.isMMX {
-			return false
-		}
-		kinds = []operandKind{opV, opW}
-		if d.enc != encLegacy {
-			kinds = []operandKind{opH, opW}
-		}
-	default:
-		return false
+		return class == VectorOperand
 	}
-	var numbers []int
-	for _, o := range d.form.ops {
-		for _, k := range kinds {
-			if o.kind == k {
-				numbers = append(numbers, d.number(k))
-			}
-		}
-	}
-	return len(numbers) == 2 && numbers[0] == numbers[1]
+	return false
 }

@@ -2,11 +2,7 @@ package asm
 
 import (
 	"fmt"
-	"path/filepath"
-	"strings"
 	"testing"
-
-	"golang.org/x/arch/x86/xeddata"
 
 	"github.com/bbprof/bbprof/internal/require"
 )
@@ -73,59 +69,29 @@ func TestDataflow(t *testing.T) {
 	}
 }
 
-// knownFlags are the differences that are on purpose: the manual says that these clear the flags that XED leaves
-// out, or leaves undefined those that cores leave alone.
+// knownFlags are the differences that are on purpose: the manual says that these clear the flags that XED leaves out,
+// or leaves undefined those that cores leave alone.
 var knownFlags = map[string]bool{"vptest": true, "vtestps": true, "vtestpd": true, "bsf": true, "bsr": true}
 
 // TestFlagsAgainstXED holds the flags that instructions read and write against Intel's data, as far as
 // golang.org/x/arch carries it.
 func TestFlagsAgainstXED(t *testing.T) {
-	type flags struct{ read, written Flags }
-	classes := map[string]map[flags]bool{}
-	dir := filepath.Join(archDir(t), "x86avxgen", "testdata", "xedpath")
-	err := xeddata.WalkInsts(dir, func(inst *xeddata.Inst) {
-		var f flags
-		for word := range strings.FieldsSeq(inst.Flags) {
-			name, action, ok := strings.Cut(word, "-")
-			if !ok || !strings.Contains("cf of sf zf af pf", name) {
-				continue
-			}
-			flag := map[string]Flags{"cf": Carry, "of": Overflow, "sf": Sign, "zf": Zero, "af": Adjust, "pf": Parity}[name]
-			if action == "tst" {
-				f.read |= flag
-			} else {
-				f.written |= flag
-			}
-		}
-		key := xedKey(inst.Iclass, strings.Contains(inst.Pattern, "EVV "), strings.Contains(inst.Pattern, "VEXVALID=1") || strings.Contains(inst.Pattern, "VV1 "))
-		if classes[key] == nil {
-			classes[key] = map[flags]bool{}
-		}
-		classes[key][f] = true
-	})
-	if err != nil {
-		require.Skip(t, require.Modules, "no XED data in golang.org/x/arch: %v", err)
-	}
-	compared, with := 0, 0
+	classes, with := xedDatabase(t), 0
 	eachForm(func(class encoding, f *form) {
+		var got [2]Flags
+		got[0], got[1] = (&rawInst{form: f}).flags()
 		for _, name := range xedNames(f, class) {
-			want := classes[name]
-			if len(want) == 0 {
-				continue
+			if x := classes[name]; x != nil {
+				if got != [2]Flags{} {
+					with++
+				}
+				if !x.flags[got] && f.refusal.reason == "" && !knownFlags[f.name] {
+					t.Errorf("%s: %v, XED %v", f.name, got, x.flags)
+				}
+				return
 			}
-			var got flags
-			got.read, got.written = (&rawInst{form: f}).flags()
-			compared++
-			if got != (flags{}) {
-				with++
-			}
-			if !want[got] && f.refusal.reason == "" && !knownFlags[f.name] {
-				t.Errorf("%s: %+v, XED %v", f.name, got, want)
-			}
-			return
 		}
 	})
-	t.Logf("%d forms compared, %d of them with flags", compared, with)
 	if with < 30 {
 		t.Errorf("only %d forms with flags have a class in XED", with)
 	}

@@ -27,8 +27,8 @@ type rawInst struct {
 	ignored  uint8 // the last of the segment prefixes that do nothing in 64-bit mode
 	rex      bool
 
-	// Register number extensions, uninverted: bit 3 of ModRM.reg, SIB.index and ModRM.rm,
-	// and for EVEX bit 4 of ModRM.reg and of vvvv.
+	// Register number extensions, uninverted: bit 3 of ModRM.reg, SIB.index and ModRM.rm, and for EVEX bit 4 of
+	// ModRM.reg and of vvvv.
 	r, x, b, r4, v4 uint8
 	w               bool
 	vvvv            uint8 // uninverted, with v4 as bit 4
@@ -50,41 +50,40 @@ type rawInst struct {
 	ripDisp  uint8
 }
 
-// reader takes bytes off the front of the code, up to the longest possible instruction.
+// reader takes bytes off the front of the code, up to the longest possible instruction. After its first error it gives zeros.
 type reader struct {
 	code []byte
 	pos  int
+	err  error
 }
 
-func (r *reader) left(n int) error {
+// peek gives the next bytes without taking them.
+func (r *reader) peek(n int) ([]byte, error) {
 	switch {
+	case r.err != nil:
+		return nil, r.err
 	case r.pos+n > maxLength:
-		return errTooLong
+		return nil, errTooLong
 	case r.pos+n > len(r.code):
-		return errTruncated
+		return nil, errTruncated
 	}
-	return nil
+	return r.code[r.pos:][:n], nil
 }
 
-func (r *reader) byte() (byte, error) {
-	if err := r.left(1); err != nil {
-		return 0, err
-	}
-	r.pos++
-	return r.code[r.pos-1], nil
-}
+func (r *reader) byte() byte { return byte(r.signed(1)) }
 
-func (r *reader) signed(size int) (int64, error) {
-	if err := r.left(size); err != nil {
-		return 0, err
+func (r *reader) signed(size int) int64 {
+	var bytes []byte
+	if bytes, r.err = r.peek(size); r.err != nil {
+		return 0
 	}
 	var v uint64
-	for i, b := range r.code[r.pos:][:size] {
+	for i, b := range bytes {
 		v |= uint64(b) << (8 * i)
 	}
 	r.pos += size
 	unused := 64 - 8*size
-	return int64(v<<unused) >> unused, nil
+	return int64(v<<unused) >> unused
 }
 
 // decode takes the first instruction of code apart.
@@ -94,16 +93,12 @@ func (d *rawInst) decode(code []byte) error {
 	if err != nil {
 		return err
 	}
-	if d.opcode, err = r.byte(); err != nil {
-		return err
-	}
+	d.opcode = r.byte()
 	if d.form, err = d.choose(opcodeMap, r); err != nil {
 		return err
 	}
 	if d.form.hasModRM {
-		if d.modrm, err = r.byte(); err != nil {
-			return err
-		}
+		d.modrm = r.byte()
 		if d.evexB && d.modrm >= 0xc0 && d.form.rounds() {
 			d.rounding, d.vl = d.vl, 2
 		}
@@ -113,18 +108,23 @@ func (d *rawInst) decode(code []byte) error {
 			}
 		}
 	}
-	if err := d.immediates(r); err != nil {
-		return err
-	}
+	d.immediates(r)
 	d.length = uint8(r.pos)
+	if r.err != nil {
+		return r.err
+	}
 	return d.check()
 }
 
 // choose finds the form that the opcode, the prefixes and a peek at ModRM select.
 func (d *rawInst) choose(opcodeMap int, r *reader) (*form, error) {
-	modrm, peekErr := r.byte()
-	if peekErr == nil {
-		r.pos--
+	if r.err != nil {
+		return nil, r.err
+	}
+	next, noModRM := r.peek(1)
+	modrm := byte(0)
+	if noModRM == nil {
+		modrm = next[0]
 	}
 	for _, f := range tables().forms[d.enc][opcodeMap][d.opcode] {
 		if !d.prefixSelects(f.prefix) || f.notREXB && d.b != 0 {
@@ -134,8 +134,8 @@ func (d *rawInst) choose(opcodeMap int, r *reader) (*form, error) {
 			continue
 		}
 		if f.hasModRM {
-			if peekErr != nil {
-				return nil, peekErr
+			if noModRM != nil {
+				return nil, noModRM
 			}
 			if !f.matchesModRM(modrm) {
 				continue
@@ -149,8 +149,8 @@ func (d *rawInst) choose(opcodeMap int, r *reader) (*form, error) {
 	return nil, errOpcode
 }
 
-// prefixSelects reports whether the prefixes are those of a form. Where f2 or f3 selects,
-// a 66 beside it is the operand size (Intel SDM vol. 2, 2.1.2; crc32, popcnt).
+// prefixSelects reports whether the prefixes are those of a form. Where f2 or f3 selects, a 66 beside it is the
+// operand size (Intel SDM vol. 2, 2.1.2; crc32, popcnt).
 func (d *rawInst) prefixSelects(m mandatory) bool {
 	switch m {
 	case noPrefix:
@@ -184,27 +184,23 @@ func (f *form) matchesModRM(modrm byte) bool {
 // rounds reports whether EVEX.b of the register form says something about rounding.
 func (f *form) rounds() bool { return f.er || f.sae }
 
-// lengthSelects reports whether a form has the vector length of VEX.L or EVEX.L'L. In the
-// register form EVEX.b turns L'L into a rounding mode, and the length is 512 bits.
+// lengthSelects reports whether a form has the vector length of VEX.L or EVEX.L'L. In the register form EVEX.b turns
+// L'L into a rounding mode, and the length is 512 bits.
 func (d *rawInst) lengthSelects(f *form, modrm byte) bool {
 	if d.evexB && modrm >= 0xc0 && f.rounds() {
-		return f.lengths == 7 || f.lengths&4 != 0
+		return f.lengths&4 != 0
 	}
 	return d.vl < 3 && f.lengths>>d.vl&1 != 0
 }
 
-// memoryOperand reads SIB and displacement (Intel SDM vol. 2, tables 2-2 and 2-3, and
-// 2.2.1.6 for rip).
+// memoryOperand reads SIB and displacement (Intel SDM vol. 2, tables 2-2 and 2-3, and 2.2.1.6 for rip).
 func (d *rawInst) memoryOperand(r *reader) error {
 	d.hasMem = true
 	mod, rm := d.modrm>>6, d.modrm&7
 	dispSize := [4]int{0, 1, 4}[mod]
 	d.base = GPR(int(rm | d.b))
 	if rm == 4 {
-		sib, err := r.byte()
-		if err != nil {
-			return err
-		}
+		sib := r.byte()
 		d.base = GPR(int(sib&7 | d.b))
 		d.indexNum = sib>>3&7 | d.x
 		d.scale = 1 << (sib >> 6)
@@ -227,27 +223,21 @@ func (d *rawInst) memoryOperand(r *reader) error {
 	if d.index == NoRegister {
 		d.scale = 0
 	}
-	if dispSize == 0 {
-		return nil
-	}
-	var err error
-	if d.disp, err = r.signed(dispSize); err != nil {
-		return err
-	}
+	d.disp = r.signed(dispSize)
 	if dispSize == 1 && d.enc == encEVEX {
 		d.disp *= int64(d.dispScale())
 	}
-	return nil
+	return r.err
 }
 
-// dispScale is N of EVEX's disp8*N (Intel SDM vol. 2, 2.7.5, tables 2-36 and 2-37): in
-// every tuple type the width of the access, but for those that name N themselves.
+// dispScale is N of EVEX's disp8*N (Intel SDM vol. 2, 2.7.5, tables 2-36 and 2-37): in every tuple type the width of
+// the access, but for those that name N themselves.
 func (d *rawInst) dispScale() int {
 	if d.form.dispScale != 0 {
 		return int(d.form.dispScale)
 	}
 	for _, o := range d.form.ops {
-		if o.kind.isMemory() {
+		if o.kind.memory {
 			return d.memWidth(o)
 		}
 	}
@@ -255,43 +245,38 @@ func (d *rawInst) dispScale() int {
 }
 
 // immediates reads what follows the operand, in the order of the operands.
-func (d *rawInst) immediates(r *reader) error {
+func (d *rawInst) immediates(r *reader) {
 	n := 0
 	for _, o := range d.form.ops {
-		var size int
-		switch o.kind {
-		case opImm, opImmS:
-			size = d.width(o.size)
-		case opRel:
-			size = d.width(o.size)
-			if o.size == sizeZ {
-				size = 4 // Intel ignores 66 before a near branch (SDM vol. 2, JMP)
-			}
-		case opMoffs:
-			size = 8
+		switch size := d.immediateWidth(o); {
+		case size == 0:
+		case o.kind == opMoffs:
+			d.disp = r.signed(size)
 			if d.addr32 {
-				size = 4
+				d.disp = int64(uint32(d.disp))
 			}
-		case opL:
-			size = 1
-		default:
-			continue
-		}
-		v, err := r.signed(size)
-		if err != nil {
-			return err
-		}
-		if o.kind == opMoffs {
-			d.disp = v
-			if d.addr32 {
-				d.disp = int64(uint32(v))
-			}
-			continue
-		}
-		if n < len(d.imm) {
-			d.imm[n] = v
+		case n < len(d.imm):
+			d.imm[n] = r.signed(size)
 			n++
+		default:
+			r.signed(size)
 		}
 	}
-	return nil
+}
+
+// immediateWidth is how many bytes of the immediate an operand takes, 0 if it is elsewhere.
+func (d *rawInst) immediateWidth(o operand) int {
+	switch {
+	case o.kind == opRel && o.size == sizeZ:
+		return 4 // Intel ignores 66 before a near branch (SDM vol. 2, JMP)
+	case o.kind == opImm, o.kind == opImmS, o.kind == opRel:
+		return d.width(o.size)
+	case o.kind == opMoffs && d.addr32:
+		return 4
+	case o.kind == opMoffs:
+		return 8
+	case o.kind == opL:
+		return 1
+	}
+	return 0
 }

@@ -115,8 +115,8 @@ func TestCorpusAgainstObjdump(t *testing.T) {
 	c.report(t)
 }
 
-// memoryTails are ModRM, SIB and displacement of memory operands, reg still 0. Sign bits are
-// set here and there, so that a lost sign extension shows.
+// memoryTails are ModRM, SIB and displacement of memory operands, reg still 0. Sign bits are set here and there, so
+// that a lost sign extension shows.
 var memoryTails = [][]byte{
 	{0x03},                               // [rbx]
 	{0x44, 0x8b, 0x10},                   // [rbx+rcx*4+0x10]
@@ -137,9 +137,8 @@ func encode(prefix []byte, opcode, reg byte, tail []byte) []byte {
 	return append(code, immediateTail...)[:min(maxLength, len(code)+len(immediateTail))]
 }
 
-// legacyEncodings enumerates one opcode map: every opcode after every mandatory prefix,
-// some REX, all values of ModRM.reg in a register and a memory form, and every way to
-// write an address.
+// legacyEncodings enumerates one opcode map: every opcode after every mandatory prefix, some REX, all values of
+// ModRM.reg in a register and a memory form, and every way to write an address.
 func legacyEncodings(escape ...byte) [][]byte {
 	var list [][]byte
 	for _, mandatory := range [][]byte{nil, {0x66}, {0xf3}, {0xf2}} {
@@ -241,9 +240,9 @@ func TestEVEXAgainstObjdump(t *testing.T) {
 	}
 }
 
-// evexEncodings enumerates one map: every opcode, pp and W, each vector length in a memory
-// form, with and without broadcast, and in a register form, with and without rounding; with
-// vvvv unused, and where the instruction has it, in use.
+// evexEncodings enumerates one map: every opcode, pp and W, each vector length in a memory form, with and without
+// broadcast, and in a register form, with and without rounding; with vvvv unused, and where the instruction has it,
+// in use.
 func evexEncodings(opcodeMap byte) [][]byte {
 	var list [][]byte
 	for op := range 256 {
@@ -285,8 +284,7 @@ func evexEncode(opcodeMap, op, pp, w, l, b, vvvv, opmask, reg byte, tail []byte)
 	return encode([]byte{0x62, p0, p1, p2}, op, reg, tail)
 }
 
-// TestAddressingAgainstObjdump has every ModRM byte and many a SIB, with REX, address size
-// and segment prefixes.
+// TestAddressingAgainstObjdump has every ModRM byte and many a SIB, with REX, address size and segment prefixes.
 func TestAddressingAgainstObjdump(t *testing.T) {
 	var list [][]byte
 	add := func(prefix, opcode []byte) {

@@ -29,9 +29,9 @@ const (
 
 func (r Reg) String() string { return gprNames[3][r] }
 
-// Emitter appends machine code that will stand at a known address. It knows the few
-// instructions that bbprof's own code is made of; encodings are those of the Intel SDM,
-// vol. 2. Operands in memory are reached rip-relative, which costs no register.
+// Emitter appends machine code that will stand at a known address. It knows the few instructions that bbprof's own
+// code is made of; encodings are those of the Intel SDM, vol. 2. Operands in memory are reached rip-relative, which
+// costs no register.
 type Emitter struct {
 	code     []byte
 	base     uint64
@@ -73,9 +73,8 @@ func (e *Emitter) RawRelative(field int, b ...byte) {
 	e.Raw(b...)
 }
 
-// Repeat appends n more copies of what stands between the addresses first and second, for
-// which what follows second is the example: each rip-relative field changes from copy to copy
-// by as much as it does between these two.
+// Repeat appends n more copies of what stands between the addresses first and second, for which what follows second
+// is the example: each rip-relative field changes from copy to copy by as much as it does between these two.
 func (e *Emitter) Repeat(first, second uint64, n int) {
 	from, size := int(first-e.base), int(second-first)
 	if len(e.code) != from+2*size {
@@ -153,84 +152,82 @@ func (e *Emitter) MovImm(r Reg, v uint64) {
 	}
 }
 
-// ripOp appends REX.W opcode with register r and the operand at addr.
-func (e *Emitter) ripOp(opcode byte, r Reg, addr uint64) {
-	e.Raw(0x48|byte(r>>3)<<2, opcode, 0x05|byte(r&7)<<3)
-	e.rel32(addr)
-}
+// Instructions with an operand at addr, named for their mnemonics. Those with a register are of 64 bits.
 
-// Load is mov r, [addr].
-func (e *Emitter) Load(r Reg, addr uint64) { e.ripOp(0x8b, r, addr) }
-
-// Store is mov [addr], r.
-func (e *Emitter) Store(addr uint64, r Reg) { e.ripOp(0x89, r, addr) }
-
-// Lea is lea r, [rip+…] of addr.
-func (e *Emitter) Lea(r Reg, addr uint64) { e.ripOp(0x8d, r, addr) }
+func (e *Emitter) Load(r Reg, addr uint64)   { e.ripOp(0x8b, r, addr) } // mov r, [addr]
+func (e *Emitter) Store(addr uint64, r Reg)  { e.ripOp(0x89, r, addr) } // mov [addr], r
+func (e *Emitter) Lea(r Reg, addr uint64)    { e.ripOp(0x8d, r, addr) }
+func (e *Emitter) SubMem(r Reg, addr uint64) { e.ripOp(0x2b, r, addr) }
+func (e *Emitter) CmpMem(r Reg, addr uint64) { e.ripOp(0x3b, r, addr) }
+func (e *Emitter) IncMem(addr uint64)        { e.ripOp(0xff, 0, addr) } // /0
+func (e *Emitter) DecMem(addr uint64)        { e.ripOp(0xff, 1, addr) } // /1
+func (e *Emitter) Ldmxcsr(addr uint64)       { e.relative32(addr, 0x0f, 0xae, 0x15) }
+func (e *Emitter) Frstor(addr uint64)        { e.relative32(addr, 0xdd, 0x25) } // of 108 bytes
+func (e *Emitter) Jmp(addr uint64)           { e.relative32(addr, 0xe9) }
+func (e *Emitter) JmpMem(addr uint64)        { e.relative32(addr, 0xff, 0x25) } // jmp [addr]
+func (e *Emitter) Jnz(addr uint64)           { e.relative32(addr, 0x0f, 0x85) }
 
 // LockNot is lock not qword [addr], which changes no register and no flag.
 func (e *Emitter) LockNot(addr uint64) {
 	e.Raw(0xf0)
-	e.ripOp(0xf7, RDX, addr) // /2
+	e.ripOp(0xf7, 2, addr) // /2
 }
-
-// SubMem is sub r, [addr].
-func (e *Emitter) SubMem(r Reg, addr uint64) { e.ripOp(0x2b, r, addr) }
-
-// CmpMem is cmp r, [addr].
-func (e *Emitter) CmpMem(r Reg, addr uint64) { e.ripOp(0x3b, r, addr) }
 
 // Load32 is mov r32, [addr], which clears the upper half of r.
 func (e *Emitter) Load32(r Reg, addr uint64) {
-	e.Raw(0x40|byte(r>>3)<<2, 0x8b, 0x05|byte(r&7)<<3)
+	e.relative32(addr, 0x40|r.rexR(), 0x8b, ripModRM(byte(r)))
+}
+
+// JnzShort is jnz addr, at most 126 bytes back.
+func (e *Emitter) JnzShort(addr uint64) { e.Raw(0x75, byte(int64(addr)-int64(e.PC())-2)) }
+
+// ripOp appends REX.W opcode with register r and the operand at addr.
+func (e *Emitter) ripOp(opcode byte, r Reg, addr uint64) {
+	e.relative32(addr, 0x48|r.rexR(), opcode, ripModRM(byte(r)))
+}
+
+// relative32 appends bytes and the distance to addr from their end.
+func (e *Emitter) relative32(addr uint64, b ...byte) {
+	e.Raw(b...)
 	e.rel32(addr)
 }
 
-// IncMem is inc qword [addr].
-func (e *Emitter) IncMem(addr uint64) { e.ripOp(0xff, RAX, addr) } // /0
+// ripModRM is the ModRM byte of a register and a rip-relative operand.
+func ripModRM(reg byte) byte { return 0x05 | reg&7<<3 }
 
-// DecMem is dec qword [addr].
-func (e *Emitter) DecMem(addr uint64) { e.ripOp(0xff, RCX, addr) } // /1
+func (r Reg) rexR() byte { return byte(r>>3) << 2 }
+
+// Instructions of 64-bit registers.
+
+func (e *Emitter) Add(dst, src Reg)      { e.regOp(src, dst, 0x01) } // never eliminated at rename
+func (e *Emitter) Or(dst, src Reg)       { e.regOp(src, dst, 0x09) }
+func (e *Emitter) Sub(dst, src Reg)      { e.regOp(src, dst, 0x29) }
+func (e *Emitter) Imul(dst, src Reg)     { e.regOp(dst, src, 0x0f, 0xaf) }
+func (e *Emitter) Dec(r Reg)             { e.regOp(1, r, 0xff) }
+func (e *Emitter) AddImm8(r Reg, v int8) { e.regImm8(0, r, 0x83, byte(v)) }
+func (e *Emitter) AndImm8(r Reg, v int8) { e.regImm8(4, r, 0x83, byte(v)) }
+func (e *Emitter) Shl(r Reg, n byte)     { e.regImm8(4, r, 0xc1, n) }
 
 // regOp appends REX.W opcode with reg field r and rm register m.
-func (e *Emitter) regOp(opcode byte, r, m Reg) {
-	e.Raw(0x48|byte(r>>3)<<2|byte(m>>3), opcode, 0xc0|byte(r&7)<<3|byte(m&7))
+func (e *Emitter) regOp(r, m Reg, opcode ...byte) {
+	e.Raw(0x48 | r.rexR() | byte(m>>3))
+	e.Raw(opcode...)
+	e.Raw(0xc0 | byte(r&7)<<3 | byte(m&7))
 }
 
-// Add is add dst, src, register to register: never eliminated at rename.
-func (e *Emitter) Add(dst, src Reg) { e.regOp(0x01, src, dst) }
-
-// Or is or dst, src.
-func (e *Emitter) Or(dst, src Reg) { e.regOp(0x09, src, dst) }
-
-// Imul is imul dst, src.
-func (e *Emitter) Imul(dst, src Reg) {
-	e.Raw(0x48|byte(dst>>3)<<2|byte(src>>3), 0x0f, 0xaf, 0xc0|byte(dst&7)<<3|byte(src&7))
+func (e *Emitter) regImm8(digit, m Reg, opcode, v byte) {
+	e.regOp(digit, m, opcode)
+	e.Raw(v)
 }
-
-// AddImm8 is add r, imm8.
-func (e *Emitter) AddImm8(r Reg, v int8) {
-	e.regOp(0x83, 0, r)
-	e.Raw(byte(v))
-}
-
-// Shl is shl r, n.
-func (e *Emitter) Shl(r Reg, n byte) {
-	e.regOp(0xc1, 4, r)
-	e.Raw(n)
-}
-
-// Dec is dec r.
-func (e *Emitter) Dec(r Reg) { e.regOp(0xff, 1, r) }
 
 // LoadAt is mov r, [base+disp8]; base must not be rsp or r12, which would need a SIB byte.
 func (e *Emitter) LoadAt(r, base Reg, disp int8) {
-	e.Raw(0x48|byte(r>>3)<<2|byte(base>>3), 0x8b, 0x40|byte(r&7)<<3|byte(base&7), byte(disp))
+	e.Raw(0x48|r.rexR()|byte(base>>3), 0x8b, 0x40|byte(r&7)<<3|byte(base&7), byte(disp))
 }
 
 // StoreAt is mov [base+disp8], r; base as for LoadAt.
 func (e *Emitter) StoreAt(base Reg, disp int8, r Reg) {
-	e.Raw(0x48|byte(r>>3)<<2|byte(base>>3), 0x89, 0x40|byte(r&7)<<3|byte(base&7), byte(disp))
+	e.Raw(0x48|r.rexR()|byte(base>>3), 0x89, 0x40|byte(r&7)<<3|byte(base&7), byte(disp))
 }
 
 // StoreIndexed is mov [base+8*index], r, for the low eight registers but rbp as base.
@@ -243,62 +240,31 @@ func (e *Emitter) LoadIndexed(r, base, index Reg) {
 	e.Raw(0x48, 0x8b, 0x04|byte(r)<<3, 0xc0|byte(index)<<3|byte(base))
 }
 
-// Jmp is jmp addr.
-func (e *Emitter) Jmp(addr uint64) {
-	e.Raw(0xe9)
-	e.rel32(addr)
+// JmpReg is jmp r.
+func (e *Emitter) JmpReg(r Reg) {
+	if r >= R8 {
+		e.Raw(0x41)
+	}
+	e.Raw(0xff, 0xe0|byte(r&7))
 }
 
-// JmpMem is jmp [addr].
-func (e *Emitter) JmpMem(addr uint64) {
-	e.Raw(0xff, 0x25)
-	e.rel32(addr)
-}
+// Instructions without operands. Lfence waits until all before it has completed locally (SDM vol. 2; on AMD Linux makes it so by
+// DE_CFG bit 1). Rdpmc faults in user mode unless the kernel set CR4.PCE for the process. Fninit sets the control word to 0x37f and
+// empties all registers; Fnclex does not wait for a pending exception. Vzeroall clears zmm0 to zmm15 (VEX.256.0F.WIG 77).
 
-// Jnz is jnz addr.
-func (e *Emitter) Jnz(addr uint64) {
-	e.Raw(0x0f, 0x85)
-	e.rel32(addr)
-}
-
-// JnzShort is jnz addr, at most 126 bytes back.
-func (e *Emitter) JnzShort(addr uint64) {
-	e.Raw(0x75, byte(int64(addr)-int64(e.PC())-2))
-}
-
-// Lfence waits until all before it has completed locally (SDM vol. 2, LFENCE; on AMD Linux
-// makes it so by DE_CFG bit 1).
-func (e *Emitter) Lfence() { e.Raw(0x0f, 0xae, 0xe8) }
-
-// Rdtsc leaves the time stamp in rdx:rax.
-func (e *Emitter) Rdtsc() { e.Raw(0x0f, 0x31) }
-
-// Rdpmc leaves the performance counter that ecx selects in edx:eax. In user mode it faults
-// unless the kernel set CR4.PCE for the process (SDM vol. 2, RDPMC).
-func (e *Emitter) Rdpmc() { e.Raw(0x0f, 0x33) }
-
-// Syscall is syscall.
-func (e *Emitter) Syscall() { e.Raw(0x0f, 0x05) }
-
-// Int3 is int3.
-func (e *Emitter) Int3() { e.Raw(0xcc) }
-
-// Popf is popfq.
-func (e *Emitter) Popf() { e.Raw(0x9d) }
-
-// Fninit resets the x87 unit: control word 0x37f, all registers empty.
-func (e *Emitter) Fninit() { e.Raw(0xdb, 0xe3) }
-
-// Fnclex clears the x87 exceptions without waiting for one that is pending.
-func (e *Emitter) Fnclex() { e.Raw(0xdb, 0xe2) }
-
-// Vzeroall clears zmm0 to zmm15 (VEX.256.0F.WIG 77).
+func (e *Emitter) Lfence()   { e.Raw(0x0f, 0xae, 0xe8) }
+func (e *Emitter) Rdtsc()    { e.Raw(0x0f, 0x31) }
+func (e *Emitter) Rdpmc()    { e.Raw(0x0f, 0x33) }
+func (e *Emitter) Syscall()  { e.Raw(0x0f, 0x05) }
+func (e *Emitter) Int3()     { e.Raw(0xcc) }
+func (e *Emitter) Popf()     { e.Raw(0x9d) }
+func (e *Emitter) Fninit()   { e.Raw(0xdb, 0xe3) }
+func (e *Emitter) Fnclex()   { e.Raw(0xdb, 0xe2) }
 func (e *Emitter) Vzeroall() { e.Raw(0xc5, 0xfc, 0x77) }
 
 // Movups is movups xmm0 to xmm15, [addr].
 func (e *Emitter) Movups(xmm int, addr uint64) {
-	e.Raw(0x40|byte(xmm>>3)<<2, 0x0f, 0x10, 0x05|byte(xmm&7)<<3)
-	e.rel32(addr)
+	e.relative32(addr, 0x40|Reg(xmm).rexR(), 0x0f, 0x10, ripModRM(byte(xmm)))
 }
 
 // LoadXMM is vmovups xmm0 to xmm15, [addr], which clears the rest of the register (VEX.128.0F.WIG 10).
@@ -309,61 +275,29 @@ func (e *Emitter) LoadYMM(ymm int, addr uint64) { e.vmovups(ymm, 0xfc, addr) }
 
 // vmovups has the second byte of a two-byte VEX prefix, in which R is inverted (SDM vol. 2, 2.3.5).
 func (e *Emitter) vmovups(reg int, prefix byte, addr uint64) {
-	e.Raw(0xc5, prefix&^(byte(reg>>3)<<7), 0x10, 0x05|byte(reg&7)<<3)
-	e.rel32(addr)
+	e.relative32(addr, 0xc5, prefix&^(byte(reg>>3)<<7), 0x10, ripModRM(byte(reg)))
 }
 
 // LoadZMM is vmovups zmm0 to zmm31, [addr]: EVEX.512.0F.W0 10, with R and R' inverted (SDM vol. 2, 2.7.1).
 func (e *Emitter) LoadZMM(zmm int, addr uint64) {
 	r, high := byte(zmm>>3&1), byte(zmm>>4)
-	e.Raw(0x62, 0x61|(r^1)<<7|(high^1)<<4, 0x7c, 0x48, 0x10, 0x05|byte(zmm&7)<<3)
-	e.rel32(addr)
+	e.relative32(addr, 0x62, 0x61|(r^1)<<7|(high^1)<<4, 0x7c, 0x48, 0x10, ripModRM(byte(zmm)))
 }
 
-// Ldmxcsr loads MXCSR from the 4 bytes at addr.
-func (e *Emitter) Ldmxcsr(addr uint64) {
-	e.Raw(0x0f, 0xae, 0x15)
-	e.rel32(addr)
-}
-
-// Frstor loads the x87 unit's state from the 108 bytes at addr.
-func (e *Emitter) Frstor(addr uint64) {
-	e.Raw(0xdd, 0x25) // DD /4
-	e.rel32(addr)
-}
-
-// JmpReg is jmp r.
-func (e *Emitter) JmpReg(r Reg) {
-	if r >= R8 {
-		e.Raw(0x41)
-	}
-	e.Raw(0xff, 0xe0|byte(r&7))
-}
-
-// Forward is an instruction that ends in a 32-bit distance still to come.
+// Forward is an instruction that ends in a 32-bit distance still to come. Bind makes the next instruction its target.
 type Forward int
 
-// ForwardJz is taken if the last result was zero. Bind gives it its target.
-func (e *Emitter) ForwardJz() Forward { return e.forward(0x84) }
+func (e *Emitter) ForwardJz() Forward  { return e.forward(0x0f, 0x84) }
+func (e *Emitter) ForwardJnz() Forward { return e.forward(0x0f, 0x85) }
+func (e *Emitter) ForwardJa() Forward  { return e.forward(0x0f, 0x87) } // unsigned
+func (e *Emitter) ForwardJs() Forward  { return e.forward(0x0f, 0x88) }
+func (e *Emitter) ForwardJmp() Forward { return e.forward(0xe9) }
 
-// ForwardJs is taken if the last result was negative.
-func (e *Emitter) ForwardJs() Forward { return e.forward(0x88) }
+// ForwardLea loads the address into r.
+func (e *Emitter) ForwardLea(r Reg) Forward { return e.forward(0x48|r.rexR(), 0x8d, ripModRM(byte(r))) }
 
-// ForwardJa is taken if the last comparison found the first operand above, unsigned.
-func (e *Emitter) ForwardJa() Forward { return e.forward(0x87) }
-
-// ForwardJnz is taken if the last result was not zero.
-func (e *Emitter) ForwardJnz() Forward { return e.forward(0x85) }
-
-// ForwardJmp is always taken.
-func (e *Emitter) ForwardJmp() Forward {
-	e.Raw(0xe9)
-	e.imm32(0)
-	return Forward(len(e.code))
-}
-
-func (e *Emitter) forward(cc byte) Forward {
-	e.Raw(0x0f, cc)
+func (e *Emitter) forward(b ...byte) Forward {
+	e.Raw(b...)
 	e.imm32(0)
 	return Forward(len(e.code))
 }
@@ -371,19 +305,4 @@ func (e *Emitter) forward(cc byte) Forward {
 // Bind makes the next instruction the target of f.
 func (e *Emitter) Bind(f Forward) {
 	binary.LittleEndian.PutUint32(e.code[f-4:], uint32(len(e.code)-int(f)))
-}
-
-// Sub is sub dst, src.
-func (e *Emitter) Sub(dst, src Reg) { e.regOp(0x29, src, dst) }
-
-// AndImm8 is and r, imm8.
-func (e *Emitter) AndImm8(r Reg, v int8) {
-	e.regOp(0x83, 4, r)
-	e.Raw(byte(v))
-}
-
-// ForwardLea loads an address that is still to come into r; Bind gives it.
-func (e *Emitter) ForwardLea(r Reg) Forward {
-	e.Lea(r, e.PC())
-	return Forward(len(e.code))
 }

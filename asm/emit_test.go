@@ -10,8 +10,8 @@ import (
 
 // What the emitter writes is read back by a decoder that shares no line with ours.
 
-// readBack renders code that stands at base, one instruction an entry. Operands relative to
-// rip and branch targets come out as the address that they mean.
+// readBack renders code that stands at base, one instruction an entry. Operands relative to rip and branch targets
+// come out as the address that they mean.
 func readBack(t *testing.T, base uint64, code []byte) []string {
 	t.Helper()
 	var out []string
@@ -145,46 +145,28 @@ func TestEmitterInstructions(t *testing.T) {
 	}
 }
 
-// The lengths are those of the three encodings: mov r32 takes 5 (6 with REX), sign-extended
-// 7, the full one 10.
+// The lengths are those of the three encodings: mov r32 takes 5 (6 with REX), sign-extended 7, the full one 10.
 func TestMovImm(t *testing.T) {
-	for _, c := range []struct {
-		v         uint64
-		low, high int // length for rax to rdi, and for r8 to r15
-		op32      bool
-	}{
-		{0, 5, 6, true},
-		{0x1234_5600, 5, 6, true},
-		{1<<31 - 1, 5, 6, true},
-		{1 << 31, 5, 6, true}, // does not fit a sign-extended imm32
-		{1<<32 - 1, 5, 6, true},
-		{1 << 32, 10, 10, false},
-		{codeAt, 10, 10, false},
-		{^uint64(0), 7, 7, false},
-		{1<<64 - 1<<31, 7, 7, false},       // the lowest sign-extended one
-		{1<<64 - 1<<31 - 1, 10, 10, false}, // and one below it
+	for v, length := range map[uint64]int{
+		0: 5, 0x1234_5600: 5, 1<<31 - 1: 5, 1 << 31: 5, 1<<32 - 1: 5, // 1<<31 does not fit a sign-extended imm32
+		1 << 32: 10, codeAt: 10, ^uint64(0): 7, 1<<64 - 1<<31: 7, 1<<64 - 1<<31 - 1: 10, // the lowest sign-extended one, and one below it
 	} {
 		for r := range Reg(16) {
 			e := NewEmitter(codeAt)
-			e.MovImm(r, c.v)
+			e.MovImm(r, v)
 			in, err := x86asm.Decode(e.Bytes(), 64)
 			if err != nil || in.Op != x86asm.MOV || in.Len != len(e.Bytes()) {
-				t.Fatalf("MovImm(%s, %#x): % x: %v %v", regNames[r], c.v, e.Bytes(), in, err)
+				t.Fatalf("MovImm(%s, %#x): % x: %v %v", regNames[r], v, e.Bytes(), in, err)
 			}
-			want := c.low
-			if r >= R8 {
-				want = c.high
-			}
-			if in.Len != want {
-				t.Errorf("MovImm(%s, %#x) takes %d bytes, want %d", regNames[r], c.v, in.Len, want)
-			}
-			imm := uint64(in.Args[1].(x86asm.Imm))
-			reg := x86asm.RAX + x86asm.Reg(r)
-			if c.op32 {
+			imm, reg, want := uint64(in.Args[1].(x86asm.Imm)), x86asm.RAX+x86asm.Reg(r), length
+			if length == 5 {
 				imm, reg = uint64(uint32(imm)), x86asm.EAX+x86asm.Reg(r)
+				if r >= R8 {
+					want = 6
+				}
 			}
-			if in.Args[0] != reg || imm != c.v {
-				t.Errorf("MovImm(%s, %#x) reads as %v", regNames[r], c.v, in)
+			if in.Args[0] != reg || imm != v || in.Len != want {
+				t.Errorf("MovImm(%s, %#x) reads as %v and takes %d bytes, want %d", regNames[r], v, in, in.Len, want)
 			}
 		}
 	}

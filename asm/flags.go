@@ -15,11 +15,10 @@ const (
 	AllFlags = Carry | Parity | Adjust | Zero | Sign | Overflow
 )
 
-// Flags are the status flags that a form waits for and those that it writes, undefined ones included but for
-// bsf and bsr, which leave them alone. A shift by cl waits for all: a count of 0 leaves them as they were.
+// Flags are the status flags that a form waits for and those that it writes, undefined ones included but for bsf and
+// bsr, which leave them alone. A shift by cl waits for all: a count of 0 leaves them as they were.
 func (f *Form) Flags() (read, written Flags) {
-	d := f.raw()
-	return d.flags()
+	return f.raw.flags()
 }
 
 // flags are those of Form.Flags (SDM vol. 1, appendix A, "EFLAGS cross-reference", and the pages of vol. 2 for newer
@@ -36,19 +35,10 @@ func (d *rawInst) flags() (read, written Flags) {
 		return 0, 0
 	}
 	read, written = f[0], f[1]
-	if shiftsByCL[name] && d.countInCL() {
+	if ops := d.form.ops; len(ops) > 0 && ops[len(ops)-1].name == "cl" { // a shift
 		read |= written
 	}
 	return read, written
-}
-
-func (d *rawInst) countInCL() bool {
-	for _, o := range d.form.ops {
-		if o.kind == opFixed && o.name == "cl" {
-			return true
-		}
-	}
-	return false
 }
 
 // conditions are the flags that a condition depends on (SDM vol. 1, appendix B).
@@ -57,8 +47,6 @@ var conditions = map[string]Flags{
 	"s": Sign, "ns": Sign, "p": Parity, "np": Parity, "l": Sign | Overflow, "ge": Sign | Overflow, "le": Zero | Sign | Overflow, "g": Zero | Sign | Overflow,
 	"nb": Carry, "nbe": Carry | Zero, "u": Parity, "nu": Parity, // of fcmovcc
 }
-
-var shiftsByCL = names("rol ror rcl rcr shl shr sar shld shrd")
 
 var flagsOf = func() map[string][2]Flags {
 	m := make(map[string][2]Flags)

@@ -38,8 +38,8 @@ var flows = map[string]Flow{
 	"int3": FlowTrap, "int1": FlowTrap, "ud0": FlowTrap, "ud1": FlowTrap, "ud2": FlowTrap, "hlt": FlowTrap,
 }
 
-// StepOver decodes the first instruction of code, without what Decode finds out about its
-// operands. It allocates nothing.
+// StepOver decodes the first instruction of code, without what Decode finds out about its operands. It allocates
+// nothing.
 func StepOver(code []byte) (Step, error) {
 	var d rawInst
 	if err := d.decode(code); err != nil {

@@ -17,8 +17,8 @@ type Followed struct {
 	Known     bool // it follows from the start; else Addr means nothing
 }
 
-// Follow predicts the addresses of all accesses of copies, in program order. It follows the general registers through moves,
-// sums and the like, and treats all else as unknown and all memory as one page.
+// Follow predicts the addresses of all accesses of copies, in program order. It follows the general registers through
+// moves, sums and the like, and treats all else as unknown and all memory as one page.
 func Follow(insts []Inst, copies int, start Start) (all []Followed) {
 	f, each := newFollower(start), 0
 	for i := range insts {
@@ -107,8 +107,7 @@ func (f *follower) load(in *Inst, m *Mem) known {
 	return known{binary.LittleEndian.Uint64(f.fill[at%8:]) & ones(m.Width), true}
 }
 
-// store leaves memory alone where the address is not known: it can be anywhere, and mostly is not
-// where a pointer is.
+// store leaves memory alone where the address is not known: it can be anywhere, and mostly is not where a pointer is.
 func (f *follower) store(in *Inst, m *Mem, x known) {
 	if addr := f.address(in, m); addr.ok {
 		at, width := addr.v%pageSize, uint64(m.Width)
@@ -198,14 +197,8 @@ func (f *follower) result(in *Inst) known {
 		}
 		return f.operand(in, k)
 	}
-	a, b := operand(0), operand(1)
-	both := func(v uint64) known { return known{v, a.ok && b.ok} }
-	one := func(v uint64) known { return known{v, a.ok} }
-	itself := func() bool {
-		x, okX := d.wholeRegister(ops[0])
-		y, okY := d.wholeRegister(ops[1])
-		return okX && okY && x == y
-	}
+	a, b, c := operand(0), operand(1), operand(2)
+	x := known{ok: a.ok && b.ok}
 	switch d.form.name {
 	case "mov", "movzx", "movs", "stos", "lods":
 		return b
@@ -218,42 +211,42 @@ func (f *follower) result(in *Inst) known {
 		return f.load(in, &in.Mem[0])
 	case "lea":
 		return f.address(in, &Mem{Base: d.base, Index: d.index, Scale: d.scale, Disp: d.disp, AddrSize: d.addrSize()})
-	case "add":
-		return both(a.v + b.v)
 	case "sub", "xor":
-		if itself() {
+		n, isReg := d.wholeRegister(ops[0])
+		if m, ok := d.wholeRegister(ops[1]); ok && isReg && m == n {
 			return known{0, true}
 		}
+		x.v = a.v - b.v
 		if d.form.name == "xor" {
-			return both(a.v ^ b.v)
+			x.v = a.v ^ b.v
 		}
-		return both(a.v - b.v)
+	case "add":
+		x.v = a.v + b.v
 	case "and":
-		return both(a.v & b.v)
+		x.v = a.v & b.v
 	case "or":
-		return both(a.v | b.v)
+		x.v = a.v | b.v
 	case "shl":
-		return both(a.v << (b.v % max(32, uint64(8*d.width(ops[0].size)))))
+		x.v = a.v << (b.v % max(32, uint64(8*d.width(ops[0].size))))
 	case "shr":
-		return both(a.v >> (b.v % max(32, uint64(8*d.width(ops[0].size)))))
+		x.v = a.v >> (b.v % max(32, uint64(8*d.width(ops[0].size))))
 	case "inc":
-		return one(a.v + 1)
+		x = known{a.v + 1, a.ok}
 	case "dec":
-		return one(a.v - 1)
+		x = known{a.v - 1, a.ok}
 	case "neg":
-		return one(-a.v)
+		x = known{-a.v, a.ok}
 	case "not":
-		return one(^a.v)
+		x = known{^a.v, a.ok}
 	case "imul":
-		switch len(ops) {
-		case 2:
-			return both(a.v * b.v)
-		case 3:
-			c := operand(2)
-			return known{b.v * c.v, b.ok && c.ok}
+		x.v = a.v * b.v
+		if len(ops) == 3 {
+			x = known{b.v * c.v, b.ok && c.ok}
 		}
+	default:
+		return known{}
 	}
-	return known{}
+	return x
 }
 
 func (f *follower) operand(in *Inst, k int) known {
@@ -269,31 +262,20 @@ func (f *follower) operand(in *Inst, k int) known {
 		return known{uint64(d.imm[0]), true}
 	case opFixed:
 		return known{1, o.name == "1"}
-	case opE, opM, opMoffs, opX, opY:
-		for i := range in.Mem {
-			m := &in.Mem[i]
-			if o.kind == opX && m.Base == GPR(numSI) || o.kind == opY && m.Base == GPR(numDI) || o.kind != opX && o.kind != opY && !m.Implicit {
-				return f.load(in, m)
-			}
-		}
+	}
+	if m, ok := d.operandAccess(o); ok {
+		return f.load(in, &m)
 	}
 	return known{}
 }
 
 // wholeRegister is the general register that an operand is, or is the low part of.
 func (d *rawInst) wholeRegister(o operand) (n int, ok bool) {
-	switch o.kind {
-	case opE:
-		if d.hasMem {
-			return 0, false
-		}
-		return d.number(o.kind), d.highByte(o) == d.number(o.kind)
-	case opR, opG, opZ:
-		return d.number(o.kind), d.highByte(o) == d.number(o.kind)
-	case opA:
-		return numAX, true
+	k := o.kind
+	if k.class != GPROperand || k.memory && d.hasMem {
+		return 0, false
 	}
-	return 0, false
+	return d.number(o.kind), d.highByte(o) == d.number(o.kind)
 }
 
 func ones(width int) uint64 {

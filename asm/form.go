@@ -1,7 +1,7 @@
 package asm
 
-// A form is one encoding of one instruction: what the bytes must look like, and what the
-// instruction then does. The tables hold one line for each family of forms (see spec.go).
+// A form is one encoding of one instruction: what the bytes must look like, and what the instruction then does. The
+// tables hold one line for each family of forms (see spec.go).
 type form struct {
 	name    string
 	byWidth []string // names by operand size 16, 32, 64, where it alone tells them apart
@@ -36,8 +36,6 @@ type form struct {
 	isMMX          bool
 	isVec          bool
 	vsib           bool
-	writesMask     bool
-	namesMask      bool // has an opmask for an operand
 	maskedByVector bool // vmaskmov: the top bits of vvvv's elements enable
 	bitOffset      bool // bt, btc, btr and bts with a register, which may point beyond the operand
 }
@@ -72,49 +70,74 @@ const (
 	modIgnored // always a register, whatever mod says: mov to and from cr and dr
 )
 
-// operandKind is where an operand is encoded, by the letters of Intel SDM vol. 2,
-// appendix A.2.1, and some of our own.
-type operandKind uint8
+// field is where the encoding holds the number of a register.
+type field uint8
 
 const (
-	opNone    operandKind = iota
-	opE                   // E: general register or memory, ModRM.rm
-	opR                   // R: general register, ModRM.rm
-	opM                   // M: memory, ModRM.rm
-	opG                   // G: general register, ModRM.reg
-	opB                   // B: general register, VEX.vvvv
-	opZ                   // Z: general register, low three bits of the opcode
-	opA                   // A: al, ax, eax or rax
-	opV                   // V: vector register, ModRM.reg
-	opH                   // H: vector register, VEX.vvvv
-	opW                   // W: vector register or memory, ModRM.rm
-	opU                   // U: vector register, ModRM.rm
-	opL                   // L: vector register, imm8[7:4]
-	opVSIB                // memory through a vector index
-	opP                   // P: MMX register, ModRM.reg
-	opQ                   // Q: MMX register or memory, ModRM.rm
-	opN                   // N: MMX register, ModRM.rm
-	opKReg                // opmask register, ModRM.reg
-	opKVVVV               // opmask register, VEX.vvvv
-	opKMem                // opmask register or memory, ModRM.rm
-	opKRM                 // opmask register, ModRM.rm
-	opImm                 // immediate, shown unsigned in its own size
-	opImmS                // immediate, sign-extended to the operand size
-	opRel                 // displacement from the next instruction
-	opMoffs               // memory at an absolute address
-	opX                   // memory at rsi, string operations
-	opY                   // memory at rdi, string operations
-	opSeg                 // segment register, ModRM.reg
-	opCR                  // control register, ModRM.reg
-	opDR                  // debug register, ModRM.reg
-	opSTI                 // x87 register, ModRM.rm
-	opBound               // MPX register, ModRM.reg
-	opBoundRM             // MPX register, ModRM.rm
-	opTile                // AMX register, ModRM.reg
-	opTileM               // AMX register, ModRM.rm
-	opTileV               // AMX register, VEX.vvvv
-	opFixed               // a name that the encoding does not hold: cl, dx, 1, st …
+	noField  field = iota
+	inReg          // ModRM.reg
+	inRM           // ModRM.rm
+	inVVVV         // VEX.vvvv
+	inOpcode       // the low three bits of the opcode
+	inImm          // imm8[7:4]
 )
+
+// operandKind is a kind of operand, by the letters of Intel SDM vol. 2, appendix A.2.1, and some of our own.
+type operandKind struct {
+	letters   string // in the tables
+	class     OperandClass
+	memory    bool // ModRM may address memory in place of the register
+	field     field
+	registers int    // to choose from
+	name      string // of a register without its number
+}
+
+// The kinds, for decoder, encoder and text alike.
+var (
+	opE       = &operandKind{"E", GPROperand, true, inRM, 16, "r"}
+	opR       = &operandKind{"R", GPROperand, false, inRM, 16, "r"}
+	opM       = &operandKind{"M", MemoryOperand, true, noField, 0, ""}
+	opG       = &operandKind{"G", GPROperand, false, inReg, 16, "r"}
+	opB       = &operandKind{"B", GPROperand, false, inVVVV, 16, "r"}
+	opZ       = &operandKind{"Z", GPROperand, false, inOpcode, 16, "r"}
+	opA       = &operandKind{"A", GPROperand, false, noField, 0, "r"} // al, ax, eax or rax
+	opV       = &operandKind{"V", VectorOperand, false, inReg, 32, ""}
+	opH       = &operandKind{"H", VectorOperand, false, inVVVV, 32, ""}
+	opW       = &operandKind{"W", VectorOperand, true, inRM, 32, ""}
+	opU       = &operandKind{"U", VectorOperand, false, inRM, 32, ""}
+	opL       = &operandKind{"L", VectorOperand, false, inImm, 16, ""}
+	opVSIB    = &operandKind{"vsib", MemoryOperand, true, noField, 0, ""} // through a vector index
+	opP       = &operandKind{"P", MMXOperand, false, inReg, 8, "mm"}
+	opQ       = &operandKind{"Q", MMXOperand, true, inRM, 8, "mm"}
+	opN       = &operandKind{"N", MMXOperand, false, inRM, 8, "mm"}
+	opKReg    = &operandKind{"kg", OpmaskOperand, false, inReg, 8, "k"}
+	opKVVVV   = &operandKind{"kh", OpmaskOperand, false, inVVVV, 8, "k"}
+	opKMem    = &operandKind{"ke", OpmaskOperand, true, inRM, 8, "k"}
+	opKRM     = &operandKind{"ku", OpmaskOperand, false, inRM, 8, "k"}
+	opImm     = &operandKind{"I", ImmediateOperand, false, noField, 0, ""}  // shown unsigned in its own size
+	opImmS    = &operandKind{"Is", ImmediateOperand, false, noField, 0, ""} // sign-extended to the operand size
+	opRel     = &operandKind{"J", OtherOperand, false, noField, 0, "rel"}   // from the next instruction
+	opMoffs   = &operandKind{"O", MemoryOperand, false, noField, 0, ""}     // at an absolute address
+	opX       = &operandKind{"X", MemoryOperand, false, noField, 0, ""}     // at rsi, string operations
+	opY       = &operandKind{"Y", MemoryOperand, false, noField, 0, ""}     // at rdi
+	opSeg     = &operandKind{"S", OtherOperand, false, inReg, 8, "sreg"}
+	opCR      = &operandKind{"C", OtherOperand, false, inReg, 16, "cr"}
+	opDR      = &operandKind{"D", OtherOperand, false, inReg, 16, "dr"}
+	opSTI     = &operandKind{"sti", X87Operand, false, inRM, 8, "st(i)"}
+	opBound   = &operandKind{"bnd", OtherOperand, false, inReg, 8, "bnd"} // MPX
+	opBoundRM = &operandKind{"bndm", OtherOperand, false, inRM, 8, "bnd"}
+	opTile    = &operandKind{"tg", OtherOperand, false, inReg, 8, "tmm"} // AMX
+	opTileM   = &operandKind{"te", OtherOperand, false, inRM, 8, "tmm"}
+	opTileV   = &operandKind{"th", OtherOperand, false, inVVVV, 8, "tmm"}
+	opFixed   = &operandKind{} // a name that the encoding does not hold: cl, dx, 1, st …
+)
+
+// operandKinds are those that the tables have letters for.
+var operandKinds = []*operandKind{
+	opE, opR, opM, opG, opB, opZ, opA, opV, opH, opW, opU, opL, opVSIB, opP, opQ, opN, opKReg, opKVVVV,
+	opKMem, opKRM, opImm, opImmS, opRel, opMoffs, opX, opY, opSeg, opCR, opDR, opSTI, opBound, opBoundRM,
+	opTile, opTileM, opTileV,
+}
 
 // operandSize is a size in bytes, or a letter for one that other parts decide.
 type operandSize uint16
@@ -142,27 +165,11 @@ const (
 )
 
 type operand struct {
-	kind   operandKind
+	kind   *operandKind
 	size   operandSize
 	access access
 	index  uint8  // of a VSIB: bytes of one index element
 	name   string // of a fixed operand
-}
-
-func (k operandKind) isMemory() bool {
-	switch k {
-	case opE, opM, opW, opQ, opKMem, opVSIB:
-		return true
-	}
-	return false
-}
-
-func (k operandKind) usesModRM() bool {
-	switch k {
-	case opR, opG, opV, opU, opP, opN, opKReg, opKRM, opSeg, opCR, opDR, opSTI, opBound, opBoundRM, opTile, opTileM:
-		return true
-	}
-	return k.isMemory()
 }
 
 // gprSet has bit n set for the general register with hardware number n.

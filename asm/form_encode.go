@@ -7,26 +7,17 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// A Form is one encoding of one instruction with all chosen but its registers, its address and its
-// immediates: operand size, vector length, register or memory, masking, broadcast, rounding.
+// A Form is one encoding of one instruction with all chosen but its registers, its address and its immediates:
+// operand size, vector length, register or memory, masking, broadcast, rounding.
 type Form struct {
 	name      string
-	form      *form
-	enc       encoding
 	opcodeMap int
-	opcode    uint8
-	w         bool
-	opsize16  bool
-	vl        uint8
-	mem       bool
-	evexB     bool // broadcasts, or rounds
-	masking   Masking
+	raw       rawInst // one that is masked by k1
 }
 
 // Masking is what EVEX.aaa and EVEX.z do to the destination.
@@ -63,8 +54,8 @@ type Operand struct {
 	text        string
 }
 
-// Address is a memory operand's. Index is a general register, or a vector register where the form
-// takes a vector of indices; -1 for none.
+// Address is a memory operand's. Index is a general register, or a vector register where the form takes a vector of
+// indices; -1 for none.
 type Address struct {
 	Base  Reg // or NoBase
 	Index int
@@ -79,31 +70,21 @@ const NoBase = R15 + 1
 // Forms are all forms of the tables. Where several encodings do the same, it is the first.
 func Forms() []Form { return slices.Clone(allForms()) }
 
-var allForms = sync.OnceValue(func() []Form {
-	var list []Form
-	names, seen := map[string]encoding{}, map[*form]bool{}
-	for enc := range numEncodings {
-		for opcodeMap := range 8 {
-			for opcode := range 256 {
-				for _, f := range tables().forms[enc][opcodeMap][opcode] {
-					if seen[f] {
-						continue
-					}
-					seen[f] = true
-					for _, v := range (Form{form: f, enc: enc, opcodeMap: opcodeMap, opcode: uint8(opcode)}).variants() {
-						v.name = v.text()
-						if other, taken := names[v.name]; taken && v.enc == encEVEX && other != encEVEX {
-							v.name = "{evex} " + v.name
-						}
-						if _, taken := names[v.name]; !taken && v.exists() {
-							names[v.name] = v.enc
-							list = append(list, v)
-						}
-					}
-				}
+var allForms = sync.OnceValue(func() (list []Form) {
+	names := map[string]encoding{}
+	tables().each(func(enc encoding, opcodeMap, opcode int, f *form) {
+		raw := rawInst{form: f, enc: enc, opcode: uint8(opcode), opsize16: f.prefix == prefix66, w: f.w == 1}
+		for _, v := range (Form{opcodeMap: opcodeMap, raw: raw}).variants() {
+			v.name = v.text()
+			if other, taken := names[v.name]; taken && enc == encEVEX && other != encEVEX {
+				v.name = "{evex} " + v.name
+			}
+			if _, taken := names[v.name]; !taken && v.exists() {
+				names[v.name] = enc
+				list = append(list, v)
 			}
 		}
-	}
+	})
 	return list
 })
 
@@ -119,8 +100,7 @@ var formsByName = sync.OnceValue(func() map[string]*Form {
 	return m
 })
 
-// exists reports whether bytes of the form are an instruction of it, and not of one that the decoder
-// prefers.
+// exists reports whether bytes of the form are an instruction of it, and not of one that the decoder prefers.
 func (f *Form) exists() bool {
 	operands := f.Operands()
 	values := make([]int64, len(operands))
@@ -141,47 +121,46 @@ func (f *form) has(sizes ...operandSize) bool {
 
 // variants are the forms that differ from f in what it leaves open.
 func (f Form) variants() []Form {
-	list := f.sizes()
-	list = splitForms(list, func(v Form) []Form {
-		if slices.ContainsFunc(v.form.ops, func(o operand) bool { return o.kind == opVSIB || o.kind == opM }) {
-			v.mem = true
-			return []Form{v}
-		}
-		either := slices.ContainsFunc(v.form.ops, func(o operand) bool { return o.kind.isMemory() })
-		if !either || v.form.mod == modReg || v.form.mod == modIgnored {
-			return []Form{v}
+	form, evex := f.raw.form, f.raw.enc == encEVEX
+	list := splitForms(f.sizes(), func(v Form) []Form {
+		always, either := form.mod == modMem, false
+		for _, o := range form.ops {
+			always = always || o.kind == opVSIB || o.kind == opM
+			either = either || o.kind.memory && form.mod == modAny
 		}
 		m := v
-		m.mem = true
-		if v.form.mod == modMem {
+		m.raw.hasMem = true
+		switch {
+		case always:
 			return []Form{m}
+		case either:
+			return []Form{v, m}
 		}
-		return []Form{v, m}
+		return []Form{v}
 	})
-	if f.enc != encEVEX {
+	if !evex {
 		return list
 	}
 	list = splitForms(list, func(v Form) []Form {
 		b := v
-		b.evexB = true
-		if v.mem && v.form.broadcast > 0 || !v.mem && v.form.rounds() && (v.vl == 2 || !v.form.vectorSized()) {
+		b.raw.evexB = true
+		mem := v.raw.hasMem
+		if mem && form.broadcast > 0 || !mem && form.rounds() && (v.raw.vl == 2 || !form.vectorSized()) {
 			return []Form{v, b}
 		}
 		return []Form{v}
 	})
 	return splitForms(list, func(v Form) []Form {
-		k, z := v, v
-		k.masking, z.masking = Merging, Zeroing
-		first := operand{}
-		if len(v.form.ops) > 0 {
-			first = v.form.ops[0]
-		}
+		k := v
+		k.raw.opmask = 1
+		z := k
+		z.raw.evexZ = true
 		switch {
-		case v.form.noMask:
+		case form.noMask:
 			return []Form{v}
-		case v.form.vsib:
+		case form.vsib:
 			return []Form{k}
-		case first.kind == opV, first.kind == opH, first.kind == opW && !v.mem:
+		case z.raw.evexValid():
 			return []Form{v, k, z}
 		}
 		return []Form{v, k}
@@ -200,110 +179,105 @@ func (f *form) vectorSized() bool { return f.has(sizeX, sizeH, sizeF, sizeE) }
 
 // sizes are the forms by operand size and vector length.
 func (f Form) sizes() (list []Form) {
-	f.w = f.form.w == 1
-	if f.enc != encLegacy {
-		lengths := f.form.lengths
-		if f.enc == encVEX {
+	form, legacy := f.raw.form, f.raw.enc == encLegacy
+	list = []Form{f}
+	if !legacy {
+		lengths := form.lengths
+		if f.raw.enc == encVEX {
 			lengths &= 3
 		}
-		if !f.form.vectorSized() {
+		if !form.vectorSized() {
 			lengths &= -lengths // the shortest
 		}
-		for vl := range 3 {
+		list = nil
+		for vl := range uint8(3) {
 			if lengths>>vl&1 != 0 {
-				v := f
-				v.vl = uint8(vl)
-				list = append(list, v)
+				f.raw.vl = vl
+				list = append(list, f)
 			}
 		}
-	} else {
-		list = []Form{f}
 	}
-	if f.form.w >= 0 {
+	if form.w >= 0 {
 		return list
 	}
 	return splitForms(list, func(v Form) []Form {
 		short, wide := v, v
-		short.opsize16, wide.w = true, true
-		takes66 := v.enc == encLegacy && v.form.prefix != noPrefix && v.form.prefix != prefix66
+		short.raw.opsize16, wide.raw.w = true, true
+		takes66 := legacy && form.prefix != noPrefix && form.prefix != prefix66
 		switch {
-		case takes66 && (v.form.has(sizeV) || v.form.byWidth != nil):
+		case takes66 && (form.has(sizeV) || form.byWidth != nil):
 			return []Form{short, v, wide}
-		case v.form.has(sizeY):
+		case form.has(sizeY):
 			return []Form{v, wide}
-		case takes66 && v.form.has(sizeZ, sizeU, sizeP, sizeEnv, sizeFPU), takes66 && v.form.implicit != implicitNone:
+		case takes66 && form.has(sizeZ, sizeU, sizeP, sizeEnv, sizeFPU), takes66 && form.implicit != implicitNone:
 			return []Form{v, short}
 		}
 		return []Form{v}
 	})
 }
 
-// raw is an instruction of the form, for what the decoder knows of one.
-func (f *Form) raw() rawInst {
-	d := rawInst{form: f.form, enc: f.enc, opsize16: f.opsize16 || f.form.prefix == prefix66, w: f.w, vl: f.vl, hasMem: f.mem, evexB: f.evexB}
-	if f.masking != Unmasked {
-		d.opmask = 1
-	}
-	return d
-}
-
-// Name identifies the form: the mnemonic and kinds of operands, such as "vaddps xmm {k}, xmm, m128".
-// Where VEX and EVEX have the same, {evex} begins the latter's.
+// Name identifies the form: the mnemonic and kinds of operands, such as "vaddps xmm {k}, xmm, m128". Where VEX and
+// EVEX have the same, {evex} begins the latter's.
 func (f *Form) Name() string { return f.name }
 
 // Mnemonic is the instruction's name.
-func (f *Form) Mnemonic() string { d := f.raw(); return d.mnemonic() }
+func (f *Form) Mnemonic() string { return f.raw.mnemonic() }
 
 // VEX and EVEX tell the encodings apart; others are legacy.
-func (f *Form) VEX() bool  { return f.enc == encVEX }
-func (f *Form) EVEX() bool { return f.enc == encEVEX }
+func (f *Form) VEX() bool  { return f.raw.enc == encVEX }
+func (f *Form) EVEX() bool { return f.raw.enc == encEVEX }
 
 // Masking is the masking of the destination.
-func (f *Form) Masking() Masking { return f.masking }
+func (f *Form) Masking() Masking {
+	switch {
+	case f.raw.opmask == 0:
+		return Unmasked
+	case f.raw.evexZ:
+		return Zeroing
+	}
+	return Merging
+}
 
 // Distinct reports whether the destination must not be a source.
-func (f *Form) Distinct() bool { return f.form.distinct }
+func (f *Form) Distinct() bool { return f.raw.form.distinct }
 
 // X87 reports whether it is an instruction of the x87 unit.
-func (f *Form) X87() bool { return f.form.isX87 && !f.form.isMMX && !f.form.isVec }
+func (f *Form) X87() bool { return f.raw.form.isX87 && !f.raw.form.isMMX && !f.raw.form.isVec }
 
 // Implicit are the general registers that no operand shows: bit n is that with hardware number n.
 func (f *Form) Implicit() (read, written uint16) {
-	switch f.form.implicit {
+	switch f.raw.form.implicit {
 	case implicitPush, implicitPop:
-		return uint16(f.form.reads) | 1<<numSP, uint16(f.form.writes) | 1<<numSP
+		return uint16(f.raw.form.reads) | 1<<numSP, uint16(f.raw.form.writes) | 1<<numSP
 	case implicitLeave:
 		return 1 << RBP, 1<<numSP | 1<<RBP
 	}
-	return uint16(f.form.reads), uint16(f.form.writes)
+	return uint16(f.raw.form.reads), uint16(f.raw.form.writes)
 }
 
 // Refused says why no instruction of the form may run.
 func (f *Form) Refused() (reason verdict.Reason, why string) {
-	d := f.raw()
-	r := d.refusal()
+	r := f.raw.form.refusal
 	return r.reason, r.why
 }
 
 // Operands are those that assembly shows, in its order.
 func (f *Form) Operands() []Operand {
-	d := f.raw()
-	list := make([]Operand, len(f.form.ops))
-	for i, o := range f.form.ops {
-		p := Operand{Width: d.width(o.size), Read: o.access&accRead != 0, Write: o.access&accWrite != 0, Fixed: -1}
-		p.describe(&d, o)
-		if i == 0 && f.masking == Merging && p.Class == VectorOperand {
-			p.Read = true
+	list := make([]Operand, len(f.raw.form.ops))
+	for i, o := range f.raw.form.ops {
+		list[i] = f.raw.describe(o)
+		if i == 0 && f.Masking() == Merging && list[i].Class == VectorOperand {
+			list[i].Read = true
 		}
-		list[i] = p
 	}
 	return list
 }
 
-// describe fills in what follows from the kind of the operand.
-func (p *Operand) describe(d *rawInst, o operand) {
-	switch {
-	case o.kind.isMemory() && d.hasMem:
+// describe gives what follows of an operand without the numbers of registers.
+func (d *rawInst) describe(o operand) Operand {
+	k := o.kind
+	p := Operand{Class: k.class, Width: d.width(o.size), Read: o.access&accRead != 0, Write: o.access&accWrite != 0, Fixed: -1, text: k.name}
+	if k.memory && d.hasMem {
 		p.Class, p.Width = MemoryOperand, d.memWidth(o)
 		p.text = fmt.Sprintf("m%d", 8*p.Width)
 		switch {
@@ -315,29 +289,30 @@ func (p *Operand) describe(d *rawInst, o operand) {
 		case d.evexB:
 			p.text += fmt.Sprintf("{1to%d}", d.width(o.size)/int(d.form.broadcast))
 		}
-		return
+		return p
+	}
+	switch k.class {
+	case GPROperand:
+		p.text = fmt.Sprintf("r%d", 8*p.Width)
+	case VectorOperand:
+		p.Width = d.vectorWidth(o.size)
+		p.text = string("xyz"[bits.Len(uint(p.Width/32))]) + "mm"
+	case MMXOperand, OpmaskOperand:
+		p.Width = 8
+	case X87Operand:
+		p.Width = 10
+	case MemoryOperand:
+		p.Implicit, p.text = true, fmt.Sprintf("m%d", 8*p.Width)
+	case ImmediateOperand:
+		p.text = fmt.Sprintf("i%d", 8*p.Width)
 	}
 	switch o.kind {
-	case opE, opR, opG, opB, opZ:
-		p.Class, p.text = GPROperand, fmt.Sprintf("r%d", 8*p.Width)
 	case opA:
-		p.Class, p.Fixed, p.text = GPROperand, numAX, d.gprName(numAX, p.Width)
-	case opV, opH, opW, opU, opL:
-		p.Class, p.Width = VectorOperand, d.vectorWidth(o.size)
-		p.text = string("xyz"[bits.Len(uint(p.Width/32))]) + "mm"
-	case opP, opQ, opN:
-		p.Class, p.Width, p.text = MMXOperand, 8, "mm"
-	case opKReg, opKVVVV, opKMem, opKRM:
-		p.Class, p.Width, p.text = OpmaskOperand, 8, "k"
-	case opSTI:
-		p.Class, p.Width, p.text = X87Operand, 10, "st(i)"
-	case opX, opY, opMoffs:
-		p.Class, p.Implicit, p.text = MemoryOperand, true, fmt.Sprintf("m%d", 8*p.Width)
-		if o.kind == opMoffs {
-			p.text = "moffs" + p.text[1:]
-		}
-	case opImm, opImmS:
-		p.Class, p.text = ImmediateOperand, fmt.Sprintf("i%d", 8*p.Width)
+		p.Fixed, p.text = numAX, d.gprName(numAX, p.Width)
+	case opMoffs:
+		p.text = "moffs" + p.text[1:]
+	case opRel:
+		p.text = fmt.Sprintf("rel%d", 8*p.Width)
 	case opFixed:
 		p.text = o.name
 		if n := fixedOperands[o.name]; n >= 0 {
@@ -348,51 +323,40 @@ func (p *Operand) describe(d *rawInst, o operand) {
 		} else if o.name == "st" {
 			p.Class, p.Fixed, p.Width = X87Operand, 0, 10
 		}
-	default:
-		p.text = map[operandKind]string{opSeg: "sreg", opCR: "cr", opDR: "dr", opBound: "bnd", opBoundRM: "bnd", opTile: "tmm", opTileM: "tmm",
-			opTileV: "tmm", opRel: fmt.Sprintf("rel%d", 8*p.Width)}[o.kind]
 	}
+	return p
 }
 
 func (f *Form) text() string {
-	var b strings.Builder
-	b.WriteString(f.Mnemonic())
-	d := f.raw()
-	for i, p := range f.Operands() {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(" " + p.text)
-		if i == 0 && f.masking != Unmasked {
-			b.WriteString([...]string{Merging: " {k}", Zeroing: " {k}{z}"}[f.masking])
-		}
-		if d.rounds() && d.endsRegisters(i) {
-			b.WriteString(map[bool]string{true: ", {er}", false: ", {sae}"}[f.form.er])
-		}
+	rounding := ""
+	if f.raw.rounds() {
+		rounding = map[bool]string{true: "{er}", false: "{sae}"}[f.raw.form.er]
 	}
-	return b.String()
+	mask := [...]string{Unmasked: "", Merging: " {k}", Zeroing: " {k}{z}"}[f.Masking()]
+	return f.raw.spell(f.Mnemonic(), mask, rounding, func(b []byte, i int) []byte {
+		return append(b, f.raw.describe(f.raw.form.ops[i]).text...)
+	})
 }
 
 var errNotEncodable = errors.New("no such instruction")
 
-// Encode gives the instruction's bytes. values are, operand by operand, a register's number or an
-// immediate; those of memory and of fixed operands do not matter. mask is the opmask of a masked form,
-// which must not be k0.
+// Encode gives the instruction's bytes. values are, operand by operand, a register's number or an immediate; those of
+// memory and of fixed operands do not matter. mask is the opmask of a masked form, which must not be k0.
 func (f *Form) Encode(values []int64, at Address, mask int) ([]byte, error) {
-	if len(values) != len(f.form.ops) {
-		return nil, fmt.Errorf("%s: %d values for %d operands", f.name, len(values), len(f.form.ops))
+	if len(values) != len(f.raw.form.ops) {
+		return nil, fmt.Errorf("%s: %d values for %d operands", f.name, len(values), len(f.raw.form.ops))
 	}
 	e := encoded{Form: f, at: at, mask: mask}
-	for i, o := range f.form.ops {
+	for i, o := range f.raw.form.ops {
 		e.place(o, values[i])
 	}
-	code := append(e.prefixes(), f.opcode|byte(e.low&7))
-	if f.form.hasModRM {
+	code := append(e.prefixes(), f.raw.opcode|byte(e.number[inOpcode]&7))
+	if f.raw.form.hasModRM {
 		code = e.appendModRM(code)
 	}
 	code = append(code, e.tail...)
 	var in Inst
-	if err := in.decode(code); err != nil || len(in.Bytes) != len(code) || in.raw.form.name != f.form.name {
+	if err := in.decode(code); err != nil || len(in.Bytes) != len(code) || in.raw.form.name != f.raw.form.name {
 		return nil, fmt.Errorf("%s: %w: %x", f.name, cmp.Or(err, errNotEncodable), code)
 	}
 	return code, nil
@@ -403,38 +367,23 @@ type encoded struct {
 	*Form
 	at        Address
 	mask      int
-	reg, rm   int // all bits of each
-	vvvv, low int
-	rexNeeded bool // spl, bpl, sil, dil
+	number    [inImm + 1]int // of the register in each field, all bits
+	rexNeeded bool           // spl, bpl, sil, dil
 	tail      []byte
 }
 
 func (e *encoded) place(o operand, v int64) {
-	d := e.raw()
-	width := d.width(o.size)
-	if o.kind.isMemory() && e.mem {
+	k := o.kind
+	if k.memory && e.raw.hasMem {
 		return
 	}
+	e.number[k.field] = int(v)
+	e.rexNeeded = e.rexNeeded || k.class == GPROperand && k.field != noField && e.raw.width(o.size) == 1 && v >= 4 && v < 8
 	switch o.kind {
-	case opG, opR, opE, opZ:
-		e.rexNeeded = e.rexNeeded || width == 1 && v >= 4 && v < 8
-	}
-	switch o.kind {
-	case opG, opV, opP, opKReg, opSeg, opCR, opDR, opBound, opTile:
-		e.reg = int(v)
-	case opE, opR, opW, opU, opQ, opN, opKMem, opKRM, opSTI, opBoundRM, opTileM:
-		e.rm = int(v)
-	case opB, opH, opKVVVV, opTileV:
-		e.vvvv = int(v)
-	case opZ:
-		e.low = int(v)
 	case opL:
 		e.tail = append(e.tail, byte(v<<4))
 	case opImm, opImmS, opRel:
-		if o.kind == opRel && o.size == sizeZ {
-			width = 4
-		}
-		e.tail = append(e.tail, binary.LittleEndian.AppendUint64(nil, uint64(v))[:width]...)
+		e.tail = append(e.tail, binary.LittleEndian.AppendUint64(nil, uint64(v))[:e.raw.immediateWidth(o)]...)
 	case opMoffs:
 		e.tail = binary.LittleEndian.AppendUint64(e.tail, uint64(e.at.Disp))
 	}
@@ -442,65 +391,61 @@ func (e *encoded) place(o operand, v int64) {
 
 // extensions are the bits that REX, VEX and EVEX add to ModRM and SIB: 1 if set.
 func (e *encoded) extensions() (r, x, b byte) {
-	r = byte(e.reg >> 3 & 1)
+	base, index := e.number[inRM], e.number[inRM]>>1
 	switch {
-	case e.mem:
-		b = byte(e.at.Base >> 3 & 1)
-		if e.at.Index >= 0 {
-			x = byte(e.at.Index >> 3 & 1)
-		}
-	case e.form.hasModRM:
-		b = byte(e.rm >> 3 & 1)
-		x = byte(e.rm >> 4 & 1)
-	default:
-		b = byte(e.low >> 3 & 1)
+	case e.raw.hasMem:
+		base, index = int(e.at.Base), max(e.at.Index, 0)
+	case !e.raw.form.hasModRM:
+		base, index = e.number[inOpcode], 0
 	}
-	return r, x, b
+	return byte(e.number[inReg] >> 3 & 1), byte(index >> 3 & 1), byte(base >> 3 & 1)
 }
 
 // pp is the prefix that VEX and EVEX hold in two bits.
 func (e *encoded) pp() byte {
-	return map[mandatory]byte{prefix66: 1, prefixF3: 2, prefixF2: 3}[e.form.prefix]
+	return map[mandatory]byte{prefix66: 1, prefixF3: 2, prefixF2: 3}[e.raw.form.prefix]
 }
 
 // prefixes are all bytes before the opcode. The formats are drawn in prefix.go.
 func (e *encoded) prefixes() (code []byte) {
 	r, x, b := e.extensions()
 	var w byte
-	if e.w {
+	if e.raw.w {
 		w = 1
 	}
-	switch e.enc {
+	vvvv := ^byte(e.number[inVVVV]) & 15
+	switch e.raw.enc {
 	case encVEX:
-		last := ^byte(e.vvvv)&15<<3 | e.vl<<2 | e.pp()
+		last := vvvv<<3 | e.raw.vl<<2 | e.pp()
 		if x|b|w == 0 && e.opcodeMap == 1 {
 			return []byte{0xc5, (r^1)<<7 | last}
 		}
 		return []byte{0xc4, (r^1)<<7 | (x^1)<<6 | (b^1)<<5 | byte(e.opcodeMap), w<<7 | last}
 	case encEVEX:
-		v4 := byte(e.vvvv >> 4 & 1)
-		if e.form.vsib {
+		v4 := byte(e.number[inVVVV] >> 4 & 1)
+		if e.raw.form.vsib {
 			v4 = byte(e.at.Index >> 4 & 1)
 		}
-		p2 := e.vl<<5 | (v4^1)<<3
-		if e.evexB {
+		p2 := e.raw.vl<<5 | (v4^1)<<3
+		if e.raw.evexB {
 			p2 |= 0x10
-			if !e.mem && e.form.rounds() {
+			if !e.raw.hasMem && e.raw.form.rounds() {
 				p2 &^= 0x60 // round to nearest
 			}
 		}
-		if e.masking != Unmasked {
+		if e.raw.opmask != 0 {
 			p2 |= byte(e.mask & 7)
 		}
-		if e.masking == Zeroing {
+		if e.raw.evexZ {
 			p2 |= 0x80
 		}
-		return []byte{0x62, (r^1)<<7 | (x^1)<<6 | (b^1)<<5 | (byte(e.reg>>4&1)^1)<<4 | byte(e.opcodeMap), w<<7 | ^byte(e.vvvv)&15<<3 | 4 | e.pp(), p2}
+		r4 := byte(e.number[inReg] >> 4 & 1)
+		return []byte{0x62, (r^1)<<7 | (x^1)<<6 | (b^1)<<5 | (r4^1)<<4 | byte(e.opcodeMap), w<<7 | vvvv<<3 | 4 | e.pp(), p2}
 	}
-	if e.opsize16 || e.form.prefix == prefix66 {
+	if e.raw.opsize16 {
 		code = append(code, 0x66)
 	}
-	switch e.form.prefix {
+	switch e.raw.form.prefix {
 	case prefixF2:
 		code = append(code, 0xf2)
 	case prefixF3:
@@ -513,17 +458,17 @@ func (e *encoded) prefixes() (code []byte) {
 }
 
 func (e *encoded) appendModRM(code []byte) []byte {
-	reg := byte(e.reg & 7)
-	if e.form.digit >= 0 {
-		reg = byte(e.form.digit)
+	reg := byte(e.number[inReg] & 7)
+	if e.raw.form.digit >= 0 {
+		reg = byte(e.raw.form.digit)
 	}
-	if e.form.modrm >= 0 {
-		return append(code, byte(e.form.modrm))
+	if e.raw.form.modrm >= 0 {
+		return append(code, byte(e.raw.form.modrm))
 	}
-	if !e.mem {
-		return append(code, 0xc0|reg<<3|byte(e.rm&7))
+	if !e.raw.hasMem {
+		return append(code, 0xc0|reg<<3|byte(e.number[inRM]&7))
 	}
-	return e.at.append(code, reg, e.enc != encEVEX)
+	return e.at.append(code, reg, e.raw.enc != encEVEX)
 }
 
 // append adds ModRM, SIB and displacement, the latter of 8 bits if that is enough and allowed.
@@ -554,13 +499,12 @@ func (at Address) append(code []byte, reg byte, disp8 bool) []byte {
 	return append(code, binary.LittleEndian.AppendUint32(nil, uint32(at.Disp))[:size]...)
 }
 
-// Decorated reports whether the form masks, broadcasts or rounds where another does not, and is the same
-// otherwise.
-func (f *Form) Decorated() bool { return f.evexB || f.masking != Unmasked && !f.form.vsib }
+// Decorated reports whether the form masks, broadcasts or rounds where another does not, and is the same otherwise.
+func (f *Form) Decorated() bool { return f.raw.evexB || f.raw.opmask != 0 && !f.raw.form.vsib }
 
-// OperandValues are the operands of an instruction, as Form.Encode takes them: to encode another form with the
-// same registers. ok is false for what Encode does not choose: prefixes, segments, addresses without a base
-// or with a vector of indices, and the registers ah to bh.
+// OperandValues are the operands of an instruction, as Form.Encode takes them: to encode another form with the same
+// registers. ok is false for what Encode does not choose: prefixes, segments, addresses without a base or with a
+// vector of indices, and the registers ah to bh.
 func (in *Inst) OperandValues() (values []int64, at Address, mask int, ok bool) {
 	d := &in.raw
 	at.Index = -1
@@ -578,13 +522,11 @@ func (in *Inst) OperandValues() (values []int64, at Address, mask int, ok bool) 
 			at.Index = n
 		}
 	}
-	imm := 0
-	for _, o := range d.form.ops {
+	for i, o := range d.form.ops {
 		n := int64(d.number(o.kind))
 		switch o.kind {
 		case opImm, opImmS:
-			n = d.imm[imm]
-			imm++
+			n = d.immediate(i)
 		case opX, opY, opMoffs, opRel:
 			return nil, at, 0, false
 		case opE, opR, opG, opZ:
@@ -603,12 +545,6 @@ func (in *Inst) Form() *Form {
 	if d.lock || d.rep != 0 && d.form.prefix == anyPrefix {
 		return nil
 	}
-	f := Form{form: d.form, enc: d.enc, opsize16: d.opsize16, w: d.w, vl: d.vl, mem: d.hasMem, evexB: d.evexB, opcode: d.opcode}
-	switch {
-	case d.opmask != 0 && d.evexZ:
-		f.masking = Zeroing
-	case d.opmask != 0:
-		f.masking = Merging
-	}
+	f := Form{raw: *d}
 	return FormNamed(f.text())
 }

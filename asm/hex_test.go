@@ -66,8 +66,7 @@ func TestParseHexErrors(t *testing.T) {
 	}
 }
 
-// FuzzParseHex: what is accepted is what its digits say, and what is refused has a place
-// within the text.
+// FuzzParseHex: what is accepted is what its digits say, and what is refused has a place within the text.
 func FuzzParseHex(f *testing.F) {
 	for _, s := range []string{"4801c0", "0x48 0x01", "4 8", "48g1", "é", "\xff\n00x", ""} {
 		f.Add(s)

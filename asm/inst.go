@@ -1,14 +1,13 @@
 // Package asm stands between bytes and instructions.
 //
-// Decoding is by tables of our own, close to the opcode maps of the manuals (spec.go tells
-// how to read them): they give an instruction's length, its text, which memory it accesses
-// with what address, width and direction, and what state it changes. One table for all of
-// these keeps them from contradicting each other. Nothing here touches the operating
-// system; whether this machine's CPU knows an instruction is for a run to show.
+// Decoding is by tables of our own, close to the opcode maps of the manuals (spec.go tells how to read them): they
+// give an instruction's length, its text, which memory it accesses with what address, width and direction, and what
+// state it changes. One table for all of these keeps them from contradicting each other. Nothing here touches the
+// operating system; whether this machine's CPU knows an instruction is for a run to show.
 //
-// golang.org/x/arch/x86/x86asm does not replace the tables: it says neither whether an operand is
-// read or written, nor how wide the memory of every form is, nor which operands must be aligned, and
-// it lacks VEX and EVEX. The tables are held to independent sources instead:
+// golang.org/x/arch/x86/x86asm does not replace the tables: it says neither whether an operand is read or written,
+// nor how wide the memory of every form is, nor which operands must be aligned, and it lacks VEX and EVEX. The tables
+// are held to independent sources instead:
 //
 //   - GNU objdump: lengths and text, opcode map by opcode map (differential_test.go); predicates with
 //     a reason each name the known differences (known_test.go);
@@ -33,24 +32,23 @@ type Inst struct {
 	Bytes    []byte // 1 to 15, of the block given to Decode
 	Mnemonic string // Intel syntax, lower case, without rep, lock and their like
 
-	// Mem is every memory access in the order made, explicit and implicit. Address
-	// computations and hints that never fault (lea, nop, prefetch) have none; clflush and
-	// its like, which fault as a load does, read one byte.
+	// Mem is every memory access in the order made, explicit and implicit. Address computations and hints that never
+	// fault (lea, nop, prefetch) have none; clflush and its like, which fault as a load does, read one byte.
 	Mem []Mem
 
-	// RIPDisp is the offset within Bytes of the four displacement bytes of a rip-relative
-	// operand, accessed or not; 0 if there is none.
+	// RIPDisp is the offset within Bytes of the four displacement bytes of a rip-relative operand, accessed or not; 0
+	// if there is none.
 	RIPDisp int
 
-	// Align is the alignment in bytes that the instruction demands of its explicit memory
-	// operand (of its only one, if implicit: maskmovdqu has none to demand), 0 for none.
+	// Align is the alignment in bytes that the instruction demands of its explicit memory operand (of its only one,
+	// if implicit: maskmovdqu has none to demand), 0 for none.
 	Align int
 
 	raw rawInst
 }
 
-// Decode splits a block into its instructions. Where bytes are no instruction, or the
-// block ends inside one, it returns a *verdict.Rejection with reason Undecodable.
+// Decode splits a block into its instructions. Where bytes are no instruction, or the block ends inside one, it
+// returns a *verdict.Rejection with reason Undecodable.
 func Decode(block []byte) ([]Inst, error) {
 	insts := make([]Inst, 0, len(block)/3+1)
 	for offset := 0; offset < len(block); {
@@ -87,8 +85,7 @@ func (in *Inst) decode(code []byte) error {
 	return nil
 }
 
-// Text is the instruction in Intel syntax, lower case, such as
-// "mov rax, qword ptr [rbx+0x8]".
+// Text is the instruction in Intel syntax, lower case, such as "mov rax, qword ptr [rbx+0x8]".
 func (in *Inst) Text() string { return in.raw.text() }
 
 // Text is the instructions of a block, separated by semicolons.

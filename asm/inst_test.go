@@ -64,7 +64,8 @@ func TestUndecodable(t *testing.T) {
 // TestSpelling: prefixes that no operand shows are in the text where they change what is meant.
 func TestSpelling(t *testing.T) {
 	for hex, want := range map[string]string{
-		"d7": "xlat", "3ed7": "xlat", "64d7": "xlat byte ptr fs:[rbx]", "65d7": "xlat byte ptr gs:[rbx]", "67d7": "xlat byte ptr [ebx]", "6764d7": "xlat byte ptr fs:[ebx]",
+		"d7": "xlat", "3ed7": "xlat", "64d7": "xlat byte ptr fs:[rbx]",
+		"65d7": "xlat byte ptr gs:[rbx]", "67d7": "xlat byte ptr [ebx]", "6764d7": "xlat byte ptr fs:[ebx]",
 		"e300": "jrcxz .+0x0", "67e300": "jecxz .+0x0",
 	} {
 		code := require.Get(ParseHex(hex, 15))(t)
@@ -75,80 +76,29 @@ func TestSpelling(t *testing.T) {
 	}
 }
 
+// TestRefuse has the second instruction refused.
 func TestRefuse(t *testing.T) {
-	tests := []struct {
-		hex    string
-		reason verdict.Reason // "" is none
-	}{
-		{"90", ""},
-		{"f390", ""}, // pause
-		{"0fa2", verdict.Nondeterministic},
-		{"0f31", verdict.Nondeterministic},
-		{"0f01f9", verdict.Nondeterministic},
-		{"0fc7f0", verdict.Nondeterministic},   // rdrand
-		{"0fc7f8", verdict.Nondeterministic},   // rdseed
-		{"f30fc7f8", verdict.Nondeterministic}, // rdpid
-		{"0f01d0", verdict.Nondeterministic},   // xgetbv
-		{"0f01fd", verdict.Nondeterministic},   // rdpru
-		{"0f33", verdict.Nondeterministic},     // rdpmc
-		{"7500", verdict.ControlFlow},
-		{"e800000000", verdict.ControlFlow},
-		{"ff10", verdict.ControlFlow},
-		{"f3c3", verdict.ControlFlow},
-		{"e3fe", verdict.ControlFlow},
-		{"cc", verdict.ControlFlow},
-		{"f1", verdict.ControlFlow},
-		{"0f0b", verdict.ControlFlow},
-		{"0f05", verdict.Syscall},
-		{"0f34", verdict.Syscall},
-		{"cd80", verdict.Syscall},
-		{"f4", verdict.Privileged},
-		{"fa", verdict.Privileged},
-		{"ec", verdict.Privileged},
-		{"f36c", verdict.Privileged},
-		{"0f20c0", verdict.Privileged},
-		{"0f23c0", verdict.Privileged},
-		{"0f0113", verdict.Privileged}, // lgdt
-		{"0f0103", verdict.Privileged}, // sgdt
-		{"0f01f8", verdict.Privileged}, // swapgs
-		{"0f30", verdict.Privileged},
-		{"8ed8", verdict.UnsupportedISA},         // mov ds, ax
-		{"8cd8", ""},                             // mov eax, ds
-		{"0fa1", verdict.UnsupportedISA},         // pop fs
-		{"0fa0", ""},                             // push fs
-		{"0fb203", verdict.UnsupportedISA},       // lss
-		{"f30faed0", verdict.UnsupportedISA},     // wrfsbase
-		{"f30faec0", ""},                         // rdfsbase
-		{"0f01ef", verdict.UnsupportedISA},       // wrpkru
-		{"0fae2b", verdict.UnsupportedISA},       // xrstor
-		{"0fae0b", ""},                           // fxrstor
-		{"660f1ac0", verdict.UnsupportedISA},     // bndmov bnd0, bnd0
-		{"660f1bc8", verdict.UnsupportedISA},     // bndmov bnd0, bnd1
-		{"0f1ac0", ""},                           // nop
-		{"c7f800000000", verdict.UnsupportedISA}, // xbegin
-		{"c4e2784903", verdict.UnsupportedISA},   // ldtilecfg
-		{"660faef0", verdict.UnsupportedISA},     // tpause
-		{"c8100000", verdict.UnsupportedISA},     // enter
-		{"f30f1efa", ""},                         // endbr64
-		{"0faee8", ""},                           // lfence
-		{"9d", ""},                               // popf
-		{"d933", ""},                             // fnstenv: the address is 0
-		{"0fae03", ""},                           // fxsave
-	}
-	for _, tt := range tests {
-		insts := mustDecode(t, "4889c8"+tt.hex)
-		r := Refuse(insts)
-		if r == nil {
-			if tt.reason != "" {
-				t.Errorf("%s %s: not refused, want %s", tt.hex, insts[1].Text(), tt.reason)
+	for reason, codes := range map[verdict.Reason]string{
+		"": "90 f390 8cd8 0fa0 f30faec0 0fae0b 0f1ac0 f30f1efa 0faee8 9d d933 0fae03",
+		// cpuid, rdtsc, rdtscp, rdrand, rdseed, rdpid, xgetbv, rdpru, rdpmc
+		verdict.Nondeterministic: "0fa2 0f31 0f01f9 0fc7f0 0fc7f8 f30fc7f8 0f01d0 0f01fd 0f33",
+		verdict.ControlFlow:      "7500 e800000000 ff10 f3c3 e3fe cc f1 0f0b",
+		verdict.Syscall:          "0f05 0f34 cd80",
+		verdict.Privileged:       "f4 fa ec f36c 0f20c0 0f23c0 0f0113 0f0103 0f01f8 0f30",
+		// mov ds; pop fs; lss; wrfsbase; wrpkru; xrstor; bndmov, twice; xbegin; ldtilecfg; tpause; enter
+		verdict.UnsupportedISA: "8ed8 0fa1 0fb203 f30faed0 0f01ef 0fae2b 660f1ac0 660f1bc8 c7f800000000 c4e2784903 660faef0 c8100000",
+	} {
+		for code := range strings.FieldsSeq(codes) {
+			insts := mustDecode(t, "4889c8"+code)
+			r := Refuse(insts)
+			if r == nil && reason == "" {
+				continue
 			}
-			continue
-		}
-		if r.Reason != tt.reason {
-			t.Errorf("%s %s: %s, want %q", tt.hex, insts[1].Text(), r.Reason, tt.reason)
-		}
-		if r.Inst == nil || r.Inst.Index != 1 || r.Inst.Offset != 3 || r.Inst.Hex != tt.hex || r.Inst.Text != insts[1].Text() {
-			t.Errorf("%s: points at %+v", tt.hex, r.Inst)
+			if r == nil || r.Reason != reason {
+				t.Errorf("%s %s: %v, want %q", code, insts[1].Text(), r, reason)
+			} else if r.Inst == nil || r.Inst.Index != 1 || r.Inst.Offset != 3 || r.Inst.Hex != code || r.Inst.Text != insts[1].Text() {
+				t.Errorf("%s: points at %+v", code, r.Inst)
+			}
 		}
 	}
 }
@@ -207,8 +157,8 @@ func TestStateOf(t *testing.T) {
 	}
 }
 
-// FuzzDecode: no panic; a block is either refused or covered by instructions of 1 to 15
-// bytes, each of which decodes alike on its own.
+// FuzzDecode: no panic; a block is either refused or covered by instructions of 1 to 15 bytes, each of which decodes
+// alike on its own.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		"488b4308", "f30f1efa", "c5fc5803", "62f17c585843ff", "c4e26990040b", "f348a5", "66666690", "8b0501000000", "c4", "62f1",

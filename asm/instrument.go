@@ -18,10 +18,10 @@ type Access struct {
 	Write bool
 }
 
-// Probe turns a block into an instrumented one, which logs what its effective addresses are
-// made of just before each instruction. It changes no register and no flag: one register is
-// saved to a slot, takes the address by lea, goes to the log, and is loaded back; mov and lea
-// leave flags alone. Every copy logs to places of its own, so no log pointer is needed.
+// Probe turns a block into an instrumented one, which logs what its effective addresses are made of just before each
+// instruction. It changes no register and no flag: one register is saved to a slot, takes the address by lea, goes to
+// the log, and is loaded back; mov and lea leave flags alone. Every copy logs to places of its own, so no log pointer
+// is needed.
 type Probe struct {
 	insts    []Inst
 	plan     [][]capture // per instruction
@@ -30,43 +30,32 @@ type Probe struct {
 	scratch  uint64
 }
 
+// capture is a value that is logged for a Mem.
 type capture struct {
-	what captureKind
 	role captureRole
-	mem  int   // which Mem of the instruction
-	reg  uint8 // which register, if it is not the address
-	wide bool  // a vector by its EVEX name
-	at   int   // offset in the copy's log
+	mem  int
+	reg  Register // NoRegister for an address
+	at   int      // offset in the copy's log
 }
 
-type captureKind uint8
-
-const (
-	captureAddress  captureKind = iota // base + index·scale + displacement
-	captureGPR                         // a general register, before the instruction
-	captureGPRAfter                    // and after it
-	captureOpmask
-	captureVector
-	captureMMX
-)
-
-// captureRole is a captured value's role in the Mem.
 type captureRole uint8
 
 const (
-	roleAddress captureRole = iota
+	roleAddress captureRole = iota // base + index·scale + displacement
 	roleIndex
 	roleBits
 	roleMask
 	roleCount
-	roleLeft
+	roleLeft // of roleCount's register, after the instruction
 )
 
-// Bytes of log for a capture.
-const (
-	wordCapture   = 8
-	vectorCapture = 64
-)
+// bytes is how much of the log it takes.
+func (c capture) bytes() int {
+	if _, ok := c.reg.Vector(); ok {
+		return 64
+	}
+	return 8
+}
 
 // NotInstrumentable says why a block's addresses cannot be logged.
 type NotInstrumentable struct {
@@ -76,8 +65,7 @@ type NotInstrumentable struct {
 
 func (e *NotInstrumentable) Error() string { return e.Inst.Text() + ": " + e.Why }
 
-// NewProbe plans the instrumentation of a block. The borrowed register is saved to the 8 bytes at
-// scratch.
+// NewProbe plans the instrumentation of a block. The borrowed register is saved to the 8 bytes at scratch.
 func NewProbe(insts []Inst, features Features, scratch uint64) (*Probe, error) {
 	p := &Probe{insts: insts, plan: make([][]capture, len(insts)), features: features, scratch: scratch}
 	flagsLoaded := StateOf(insts).FlagsLoaded
@@ -89,7 +77,7 @@ func NewProbe(insts []Inst, features Features, scratch uint64) (*Probe, error) {
 			}
 			p.planMem(i, k, m)
 		}
-		if flagsLoaded && slices.ContainsFunc(p.plan[i], func(c capture) bool { return c.what == captureVector }) {
+		if flagsLoaded && slices.ContainsFunc(p.plan[i], func(c capture) bool { return c.bytes() > 8 }) {
 			return nil, &NotInstrumentable{in, "the block may switch alignment checks on, and what is logged of its vectors is not aligned"}
 		}
 	}
@@ -97,41 +85,21 @@ func NewProbe(insts []Inst, features Features, scratch uint64) (*Probe, error) {
 }
 
 func (p *Probe) planMem(i, k int, m Mem) {
-	add := func(what captureKind, role captureRole, reg int) {
-		c := capture{what, role, k, uint8(reg), p.insts[i].raw.enc == encEVEX, p.size}
-		p.plan[i] = append(p.plan[i], c)
-		p.size += c.bytes()
-	}
-	if !static(m) {
-		add(captureAddress, roleAddress, 0)
-	}
-	if n, ok := m.Index.Vector(); ok {
-		add(captureVector, roleIndex, n)
-	}
-	if n, ok := m.BitOffset.GPR(); ok {
-		add(captureGPR, roleBits, n)
-	}
-	if n, ok := m.Mask.Opmask(); ok {
-		add(captureOpmask, roleMask, n)
-	} else if n, ok := m.Mask.Vector(); ok {
-		add(captureVector, roleMask, n)
-	} else if m.Mask >= firstMMX {
-		add(captureMMX, roleMask, int(m.Mask-firstMMX))
-	}
-	if m.String && m.Repeat != Once {
-		add(captureGPR, roleCount, numCX)
-		if m.Repeat != Rep {
-			add(captureGPRAfter, roleLeft, numCX)
+	add := func(is bool, role captureRole, reg Register) {
+		if is {
+			c := capture{role, k, reg, p.size}
+			p.plan[i] = append(p.plan[i], c)
+			p.size += c.bytes()
 		}
 	}
-}
-
-// bytes is how much of the log it takes.
-func (c capture) bytes() int {
-	if c.what == captureVector {
-		return vectorCapture
-	}
-	return wordCapture
+	_, gathers := m.Index.Vector()
+	repeats := m.String && m.Repeat != Once
+	add(!static(m), roleAddress, NoRegister)
+	add(gathers, roleIndex, m.Index)
+	add(m.BitOffset != NoRegister, roleBits, m.BitOffset)
+	add(m.Mask != NoRegister, roleMask, m.Mask)
+	add(repeats, roleCount, GPR(numCX))
+	add(repeats && m.Repeat != Rep, roleLeft, GPR(numCX))
 }
 
 func static(m Mem) bool {
@@ -146,8 +114,7 @@ func (p *Probe) Before(e *Emitter, i int, log uint64) {
 	saved := false
 	for _, c := range p.plan[i] {
 		at := log + uint64(c.at)
-		switch c.what {
-		case captureAddress:
+		if c.role == roleAddress {
 			if !saved {
 				e.Store(p.scratch, RAX)
 				saved = true
@@ -160,18 +127,17 @@ func (p *Probe) Before(e *Emitter, i int, log uint64) {
 			}
 			e.memOp(RAX, m, true, 0x8d) // lea, with rax for al
 			e.Store(at, RAX)
-		case captureGPR:
-			if saved && c.reg == numAX {
+		} else if n, ok := c.reg.GPR(); ok && c.role != roleLeft {
+			if saved && n == numAX {
 				e.Load(RAX, p.scratch)
 			}
-			e.Store(at, Reg(c.reg))
-		case captureOpmask:
-			e.storeOpmask(at, c.reg, p.features.AVX512BW)
-		case captureVector:
-			e.storeVector(at, c.reg, c.wide, p.features.AVX)
-		case captureMMX:
-			e.Raw(0x0f, 0x7f, 0x05|c.reg<<3) // movq [rip+…], mm
-			e.rel32(at)
+			e.Store(at, Reg(n))
+		} else if n, ok := c.reg.Opmask(); ok {
+			e.storeOpmask(at, byte(n), p.features.AVX512BW)
+		} else if n, ok := c.reg.Vector(); ok {
+			e.storeVector(at, byte(n), p.insts[i].raw.enc == encEVEX, p.features.AVX)
+		} else if c.reg >= firstMMX {
+			e.relative32(at, 0x0f, 0x7f, ripModRM(byte(c.reg-firstMMX))) // movq [rip+…], mm
 		}
 	}
 	if saved {
@@ -182,15 +148,15 @@ func (p *Probe) Before(e *Emitter, i int, log uint64) {
 // After appends what goes after the instruction.
 func (p *Probe) After(e *Emitter, i int, log uint64) {
 	for _, c := range p.plan[i] {
-		if c.what == captureGPRAfter {
-			e.Store(log+uint64(c.at), Reg(c.reg))
+		if c.role == roleLeft {
+			e.Store(log+uint64(c.at), RCX)
 		}
 	}
 }
 
-// Clflush is clflush of the line of the byte that comes offset bytes after an access's first. It
-// faults as a load of that byte does (SDM vol. 2, CLFLUSH), and changes neither registers nor flags.
-// The byte is at target if its address is relative to rip.
+// Clflush is clflush of the line of the byte that comes offset bytes after an access's first. It faults as a load of
+// that byte does (SDM vol. 2, CLFLUSH), and changes neither registers nor flags. The byte is at target if its address
+// is relative to rip.
 func (e *Emitter) Clflush(m Mem, offset int64, target uint64) {
 	switch m.Segment {
 	case FS:
@@ -210,8 +176,7 @@ func (e *Emitter) Clflush(m Mem, offset int64, target uint64) {
 	e.memOp(7, m, false, 0x0f, 0xae)
 }
 
-// memOp is an instruction with ModRM for an access that is not relative to rip, but for segment
-// prefixes.
+// memOp is an instruction with ModRM for an access that is not relative to rip, but for segment prefixes.
 func (e *Emitter) memOp(r Reg, m Mem, wide bool, opcode ...byte) {
 	at := m.Operand()
 	if m.Index == AL {
@@ -244,33 +209,29 @@ func (m *Mem) Operand() Address {
 	return at
 }
 
-// storeOpmask is kmovq or, on a CPU without AVX512BW, kmovw to memory.
+// storeOpmask is kmovq or, on a CPU without AVX512BW, kmovw to memory (VEX.L0.0F 91).
 func (e *Emitter) storeOpmask(at uint64, k byte, quad bool) {
 	if quad {
-		e.Raw(0xc4, 0xe1, 0xf8, 0x91, 0x05|k<<3) // VEX.L0.0F.W1 91
+		e.relative32(at, 0xc4, 0xe1, 0xf8, 0x91, ripModRM(k))
 	} else {
-		e.Raw(0xc5, 0xf8, 0x91, 0x05|k<<3) // VEX.L0.0F.W0 91
+		e.relative32(at, 0xc5, 0xf8, 0x91, ripModRM(k))
 	}
-	e.rel32(at)
 }
 
-// storeVector stores a vector register in its widest form: vmovdqu64 of a zmm, vmovdqu of a
-// ymm, or movups.
+// storeVector stores a vector register in its widest form: vmovdqu64 of a zmm, vmovdqu of a ymm, or movups.
 func (e *Emitter) storeVector(at uint64, r byte, wide, avx bool) {
-	modrm := 0x05 | r&7<<3
 	switch {
 	case wide: // EVEX.512.F3.0F.W1 7F; R and R' are inverted
-		e.Raw(0x62, 0x61|^(r>>3)&1<<7|^(r>>4)&1<<4, 0xfe, 0x48, 0x7f, modrm)
+		e.relative32(at, 0x62, 0x61|^(r>>3)&1<<7|^(r>>4)&1<<4, 0xfe, 0x48, 0x7f, ripModRM(r))
 	case avx: // VEX.256.F3.0F 7F
-		e.Raw(0xc5, 0x7e|^(r>>3)&1<<7, 0x7f, modrm)
+		e.relative32(at, 0xc5, 0x7e|^(r>>3)&1<<7, 0x7f, ripModRM(r))
 	default: // 0F 11
-		e.Raw(0x40|r>>3<<2, 0x0f, 0x11, modrm)
+		e.relative32(at, 0x40|r>>3<<2, 0x0f, 0x11, ripModRM(r))
 	}
-	e.rel32(at)
 }
 
-// Accesses reads the log of a run of copies and lists what they accessed, in program order.
-// Of start only the segment bases and rip, the address of the block's first instruction, are used.
+// Accesses reads the log of a run of copies and lists what they accessed, in program order. Of start only the segment
+// bases and rip, the address of the block's first instruction, are used.
 func (p *Probe) Accesses(log []byte, copies int, start *Regs) []Access {
 	return p.accesses(log, copies, start, false)
 }
@@ -313,8 +274,8 @@ func (p *Probe) accesses(log []byte, copies int, start *Regs, suppressed bool) [
 	return all
 }
 
-// Steady is the first copy from which on all logged the same; the last if no two did. The
-// direction flag, which is not logged, is that of the copies that follow from the second on.
+// Steady is the first copy from which on all logged the same; the last if no two did. The direction flag, which is
+// not logged, is that of the copies that follow from the second on.
 func (p *Probe) Steady(log []byte, copies int) int {
 	first := 0
 	if slices.ContainsFunc(p.insts, func(in Inst) bool { return in.Mnemonic == "std" }) {
@@ -367,48 +328,37 @@ func (p *Probe) values(out []logged, i int, part []byte, rip uint64) []logged {
 
 // expand appends the accesses that a Mem stands for, each with the fields of a but its address.
 func expand(all []Access, a Access, m Mem, v logged, down bool, start *Regs) []Access {
-	segment := m.segmentBase(start)
-	switch {
-	case m.Elements > 0:
+	if m.Elements > 0 {
 		for n := range m.Elements {
-			if m.Mask != NoRegister && !m.enabled(v.mask, n) {
-				continue
+			if m.Mask == NoRegister || m.enabled(v.mask, n) {
+				a.Addr = m.linear(m.truncated(v.address+m.element(v.index, n)*uint64(m.Scale)), 0, start)
+				all = append(all, a)
 			}
-			a.Addr = m.truncated(v.address+m.element(v.index, n)*uint64(m.Scale)) + segment
-			all = append(all, a)
 		}
 		return all
-	case m.String:
-		rounds := uint64(1)
-		if m.Repeat != Once {
-			rounds = m.truncated(v.count) - m.truncated(v.left)
-		}
+	}
+	a.Addr = m.linear(v.address, v.bits, start)
+	if m.String && m.Repeat != Once {
+		rounds := m.truncated(v.count) - m.truncated(v.left)
 		if rounds == 0 {
 			return all
 		}
-		a.Addr = v.address + segment
 		a.Width = int(rounds) * m.Width
 		if down {
 			a.Addr -= (rounds - 1) * uint64(m.Width)
 		}
-		return append(all, a)
 	}
-	a.Addr = v.address
-	if m.BitOffset != NoRegister {
-		a.Addr = m.truncated(a.Addr + bitDisplacement(v.bits, m.Bits))
-	}
-	a.Addr += segment
 	return append(all, a)
 }
 
-// CanBeSuppressed reports whether a mask can suppress all of an access that counts as one. The CPU
-// then looks up its pages all the same, and takes long where one is not mapped or, of a store, not
-// written before (Intel Optimization Manual, "Masked loads and stores"). The elements of gathers and
-// scatters it looks up one by one, only those that are enabled.
+// CanBeSuppressed reports whether a mask can suppress all of an access that counts as one. The CPU then looks up its
+// pages all the same, and takes long where one is not mapped or, of a store, not written before (Intel Optimization
+// Manual, "Masked loads and stores"). The elements of gathers and scatters it looks up one by one, only those that
+// are enabled.
 func (m Mem) CanBeSuppressed() bool { return m.Mask != NoRegister && m.Elements == 0 }
 
-// Masked reports whether a mask of these bytes enables anything. Of a masked access that is
-// not a gather all bytes count if any is enabled.
+// Masked reports whether a mask of these bytes enables anything. Of a masked access that is not a gather all bytes
+// count if any is enabled.
 func (m Mem) Masked(mask []byte) bool {
 	if m.Elements > 0 {
 		return true // each element by itself

@@ -30,8 +30,7 @@ var newer = []string{
 	"vsm4key4", "vsm4rnds4", "vpdpwuud", "vpdpwuuds", "vpdpwusd", "vpdpwusds", "vpdpwsud", "vpdpwsuds",
 }
 
-// noPrefixOnly are instructions whose manual page says NP, and that objdump shows with a
-// 66, f2 or VEX.pp.
+// noPrefixOnly are instructions whose manual page says NP, and that objdump shows with a 66, f2 or VEX.pp.
 var noPrefixOnly = []string{
 	"vzeroupper", "vzeroall", "vldmxcsr", "vstmxcsr", "fxsave", "fxsave64", "fxrstor", "fxrstor64", "ldmxcsr", "stmxcsr",
 }
@@ -42,8 +41,7 @@ var besideF3 = []string{"movdq2q", "movq2dq", "rdfsbase", "rdgsbase", "wrfsbase"
 // aliases are encodings that processors execute and objdump does not list.
 var aliases = []string{"fstp", "fcom", "fcomp", "fxch", "mfence", "sfence", "lfence", "nop", "wbinvd", "vmmcall"}
 
-// knownDifference explains where this decoder and objdump 2.40 differ on purpose, or says
-// nothing.
+// knownDifference explains where this decoder and objdump 2.40 differ on purpose, or says nothing.
 func knownDifference(code []byte, in *Inst, err error, want dumped) string {
 	theirs := normalObjdump(want.text)
 	bad := isBad(want.text)
@@ -106,8 +104,8 @@ func knownDifference(code []byte, in *Inst, err error, want dumped) string {
 	return ""
 }
 
-// neighbourIs reports whether an EVEX encoding that differs in W, pp, b, L or mod alone is the
-// instruction that objdump named: then the tables hold it, and this one is reserved.
+// neighbourIs reports whether an EVEX encoding that differs in W, pp, b, L or mod alone is the instruction that
+// objdump named: then the tables hold it, and this one is reserved.
 func neighbourIs(code []byte, mnemonic string) bool {
 	if code[0] != 0x62 {
 		return false

@@ -37,18 +37,13 @@ func (in *Inst) leastLatency(stores bool) (cycles int, ok bool) {
 	}
 	var numbers []int
 	for _, o := range d.form.ops {
-		switch o.kind {
-		case opE, opR, opG, opB, opZ, opA, opM:
-			if o.kind != opM && d.width(o.size) < 4 { // cores may rename parts of a register apart
-				return 0, false
-			}
-			if o.kind == opE || o.kind == opG {
-				numbers = append(numbers, d.number(o.kind))
-			}
-		case opImm, opImmS:
-			if d.form.name == "add" || d.form.name == "sub" {
-				cycles = 0
-			}
+		switch class := o.kind.class; {
+		case class == GPROperand && d.width(o.size) < 4: // cores may rename parts of a register apart
+			return 0, false
+		case o.kind == opE || o.kind == opG:
+			numbers = append(numbers, d.number(o.kind))
+		case class == ImmediateOperand && (d.form.name == "add" || d.form.name == "sub"):
+			cycles = 0
 		}
 	}
 	if d.form.name == "sbb" && !d.hasMem && len(numbers) == 2 && numbers[0] == numbers[1] {
@@ -70,9 +65,8 @@ func (in *Inst) leastLatency(stores bool) (cycles int, ok bool) {
 func LeastCycles(insts []Inst) float64 {
 	stores := false
 	for i := range insts {
-		for _, m := range insts[i].Mem {
-			stores = stores || m.Write
-		}
+		_, writes := insts[i].Accesses()
+		stores = stores || writes
 	}
 	type step struct {
 		reads, writes uint64 // general registers, above them vector registers

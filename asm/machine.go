@@ -1,6 +1,9 @@
 package asm
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // Machine is a state that an instruction is about to run in.
 type Machine struct {
@@ -11,8 +14,8 @@ type Machine struct {
 	Down    bool // the direction flag
 }
 
-// AccessesFrom lists what an instruction accesses that runs from a state: of a string instruction with a
-// rep prefix, one round. Of an access that a mask reduces, suppressed says that nothing is left.
+// AccessesFrom lists what an instruction accesses that runs from a state: of a string instruction with a rep prefix,
+// one round. Of an access that a mask reduces, suppressed says that nothing is left.
 func (in *Inst) AccessesFrom(s *Machine, yield func(a Access, m Mem, suppressed bool)) {
 	regs := s.Regs
 	regs.RIP += uint64(len(in.Bytes))
@@ -20,31 +23,22 @@ func (in *Inst) AccessesFrom(s *Machine, yield func(a Access, m Mem, suppressed 
 		if m.String && m.Repeat != Once && m.truncated(regs.GPR[numCX]) == 0 {
 			continue // no round at all
 		}
-		a := Access{Mem: k, Width: m.Width, Elem: m.Width, Read: m.Read, Write: m.Write}
-		mask := s.mask(m)
-		if m.Elements == 0 {
-			a.Addr = m.Addr(&regs)
-			yield(a, m, mask != nil && !m.Masked(mask))
-			continue
+		v := logged{address: m.offset(&regs), count: 1, mask: s.mask(m)}
+		if n, ok := m.BitOffset.GPR(); ok {
+			v.bits = regs.GPR[n]
 		}
-		n, _ := m.Index.Vector()
-		for i := range m.Elements {
-			if mask == nil || m.enabled(mask, i) {
-				a.Addr = m.addrAt(&regs, m.element(s.Vectors[n][:], i))
-				yield(a, m, false)
-			}
+		if n, ok := m.Index.Vector(); ok {
+			v.index = s.Vectors[n][:]
+		}
+		for _, a := range expand(nil, Access{Mem: k, Width: m.Width, Elem: m.Width, Read: m.Read, Write: m.Write}, m, v, s.Down, &regs) {
+			yield(a, m, m.Mask != NoRegister && !m.Masked(v.mask))
 		}
 	}
 }
 
 // Compares reports whether how many rounds an instruction makes depends on what it finds.
 func (in *Inst) Compares() bool {
-	for _, m := range in.Mem {
-		if m.Repeat > Rep {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(in.Mem, func(m Mem) bool { return m.Repeat > Rep })
 }
 
 // mask is the mask of an access, nil without one.
@@ -63,10 +57,8 @@ func (s *Machine) mask(m Mem) []byte {
 
 // NeedsVectors reports whether what an instruction accesses depends on vector, opmask or MMX registers.
 func (in *Inst) NeedsVectors() bool {
-	for _, m := range in.Mem {
-		if _, ok := m.Index.Vector(); ok || m.Mask != NoRegister {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(in.Mem, func(m Mem) bool {
+		_, gathers := m.Index.Vector()
+		return gathers || m.Mask != NoRegister
+	})
 }

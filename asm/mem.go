@@ -2,9 +2,8 @@ package asm
 
 import "fmt"
 
-// Register names what an address or a mask is taken from: a general register, rip, the
-// low byte of rax (xlat), a vector register (the index of a gather, the mask of a
-// vmaskmov) or an opmask register. The zero value is none.
+// Register names what an address or a mask is taken from: a general register, rip, the low byte of rax (xlat), a
+// vector register (the index of a gather, the mask of a vmaskmov) or an opmask register. The zero value is none.
 type Register uint8
 
 const (
@@ -32,28 +31,17 @@ const (
 	numDI = 7
 )
 
-// GPR is the hardware number of a general register; ok is false for any other.
-func (r Register) GPR() (n int, ok bool) {
-	if r < firstGPR || r >= RIP {
-		return 0, false
-	}
-	return int(r - firstGPR), true
-}
+// GPR is the hardware number of a general register, Vector the number of a vector register, 0 to 31, and Opmask that
+// of an opmask register; ok is false for any other.
+func (r Register) GPR() (n int, ok bool)    { return r.between(firstGPR, RIP) }
+func (r Register) Vector() (n int, ok bool) { return r.between(firstVec, firstMask) }
+func (r Register) Opmask() (n int, ok bool) { return r.between(firstMask, firstMMX) }
 
-// Vector is the number of a vector register, 0 to 31; ok is false for any other.
-func (r Register) Vector() (n int, ok bool) {
-	if r < firstVec || r >= firstMask {
+func (r Register) between(first, end Register) (n int, ok bool) {
+	if r < first || r >= end {
 		return 0, false
 	}
-	return int(r - firstVec), true
-}
-
-// Opmask is the number of an opmask register, 0 to 7; ok is false for any other.
-func (r Register) Opmask() (n int, ok bool) {
-	if r < firstMask || r >= firstMMX {
-		return 0, false
-	}
-	return int(r - firstMask), true
+	return int(r - first), true
 }
 
 func (r Register) String() string {
@@ -93,41 +81,41 @@ const (
 	RepUnequal        // at most rcx times, until an element is equal
 )
 
-// Mem is one memory access of an instruction, or one family of like accesses (the
-// elements of a gather, the rounds of a rep movs).
+// Mem is one memory access of an instruction, or one family of like accesses (the elements of a gather, the rounds of
+// a rep movs).
 type Mem struct {
 	Base, Index Register
 	Segment     Segment
 	Scale       uint8 // 1, 2, 4 or 8; 0 without an index
 	AddrSize    uint8 // 64, or 32 where a 67 prefix truncates the address before the segment's base is added
 
-	// Disp is sign-extended, EVEX's compressed form already scaled. The stack operand of a
-	// push is at rsp-8 of before the instruction, so Disp is -8 there; pop to memory
-	// computes its address from the incremented rsp, so 8 is in its Disp where rsp is the base.
+	// Disp is sign-extended, EVEX's compressed form already scaled. The stack operand of a push is at rsp-8 of before
+	// the instruction, so Disp is -8 there; pop to memory computes its address from the incremented rsp, so 8 is in
+	// its Disp where rsp is the base.
 	Disp int64
 
 	Width       int  // bytes accessed: of one element for a gather, scatter, broadcast or string operation
 	Read, Write bool // both for a read-modify-write
 	Implicit    bool // not spelled as an operand with ModRM: stack, string operations, xlat, maskmov …
 
-	// Bits is the operand size in bits of bt, bts, btr and btc with a register BitOffset,
-	// which moves the address by that many bits, rounded down to the operand size.
+	// Bits is the operand size in bits of bt, bts, btr and btc with a register BitOffset, which moves the address by
+	// that many bits, rounded down to the operand size.
 	Bits      uint8
 	BitOffset Register
 
-	// String: after each access the pointer moves by Width, downwards when DF is set, and
-	// the instruction makes as many as Repeat says, counting in rcx (ecx under a 67 prefix).
+	// String: after each access the pointer moves by Width, downwards when DF is set, and the instruction makes as
+	// many as Repeat says, counting in rcx (ecx under a 67 prefix).
 	String bool
 	Repeat Repeat
 
-	// Elements is the number of elements of a gather or scatter, 0 for anything else;
-	// IndexSize is the size in bytes of each one's index in the vector register Index.
+	// Elements is the number of elements of a gather or scatter, 0 for anything else; IndexSize is the size in bytes
+	// of each one's index in the vector register Index.
 	Elements  int
 	IndexSize uint8
 
-	// Mask suppresses accesses: an opmask, or for vmaskmov, maskmovdqu and AVX2 gathers a
-	// vector (or MMX) register, whose elements' top bits enable. NoRegister: all are made.
-	// A masked access touches some of its Width bytes, or none and does not fault.
+	// Mask suppresses accesses: an opmask, or for vmaskmov, maskmovdqu and AVX2 gathers a vector (or MMX) register,
+	// whose elements' top bits enable. NoRegister: all are made. A masked access touches some of its Width bytes, or
+	// none and does not fault.
 	Mask Register
 
 	// lanes is the number of elements of the mask, 0 if unknown.
@@ -141,43 +129,44 @@ type Regs struct {
 	FSBase, GSBase uint64
 }
 
-// Addr is the linear address of the access, given the registers as they are before the
-// instruction. It is that of the first round of a string operation, and for a gather or
-// scatter what addrAt gives for an index of 0.
+// Addr is the linear address of the access, given the registers as they are before the instruction. It is that of the
+// first round of a string operation, and for a gather or scatter that of an element with an index of 0.
 func (m Mem) Addr(regs *Regs) uint64 {
-	var index uint64
-	if n, ok := m.Index.GPR(); ok {
-		index = regs.GPR[n]
-	} else if m.Index == AL {
-		index = regs.GPR[numAX] & 0xff
+	var bits uint64
+	if n, ok := m.BitOffset.GPR(); ok {
+		bits = regs.GPR[n]
 	}
-	return m.addrAt(regs, index)
+	return m.linear(m.offset(regs), bits, regs)
 }
 
-// addrAt is Addr with the value of the index given: for one element of a gather or
-// scatter, the element of the index register, sign-extended.
-func (m Mem) addrAt(regs *Regs, index uint64) uint64 {
+// offset is base, index and displacement together.
+func (m Mem) offset(regs *Regs) uint64 {
 	addr := uint64(m.Disp)
 	if n, ok := m.Base.GPR(); ok {
 		addr += regs.GPR[n]
 	} else if m.Base == RIP {
 		addr += regs.RIP
 	}
-	addr += index * uint64(m.Scale)
-	if n, ok := m.BitOffset.GPR(); ok {
-		addr += bitDisplacement(regs.GPR[n], m.Bits)
+	if n, ok := m.Index.GPR(); ok {
+		addr += regs.GPR[n] * uint64(m.Scale)
+	} else if m.Index == AL {
+		addr += regs.GPR[numAX] & 0xff
 	}
-	return m.truncated(addr) + m.segmentBase(regs)
+	return m.truncated(addr)
 }
 
-func (m Mem) segmentBase(regs *Regs) uint64 {
+// linear adds a bit offset and the segment's base.
+func (m Mem) linear(offset, bits uint64, regs *Regs) uint64 {
+	if m.BitOffset != NoRegister {
+		offset = m.truncated(offset + bitDisplacement(bits, m.Bits))
+	}
 	switch m.Segment {
 	case FS:
-		return regs.FSBase
+		return offset + regs.FSBase
 	case GS:
-		return regs.GSBase
+		return offset + regs.GSBase
 	}
-	return 0
+	return offset
 }
 
 // truncated is an offset, or a count, within the address size.
@@ -188,8 +177,8 @@ func (m Mem) truncated(v uint64) uint64 {
 	return v
 }
 
-// bitDisplacement is how far bt with a register moves: the signed offset in whole
-// operands, as bytes (Intel SDM vol. 2, BT: "effective address + (4 * (BitOffset DIV 32))").
+// bitDisplacement is how far bt with a register moves: the signed offset in whole operands, as bytes (Intel SDM vol.
+// 2, BT: "effective address + (4 * (BitOffset DIV 32))").
 func bitDisplacement(offset uint64, bits uint8) uint64 {
 	switch bits {
 	case 16:

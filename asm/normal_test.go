@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Two disassemblers spell one instruction in two ways. normalOurs and normalObjdump bring
-// both to one; what is left must be equal.
+// Two disassemblers spell one instruction in two ways. normalOurs and normalObjdump bring both to one; what is left
+// must be equal.
 
 var (
 	spaces       = regexp.MustCompile(`\s+`)
@@ -26,10 +26,12 @@ var (
 	absolute     = regexp.MustCompile(`^mov ([er]?a[lx],.*\[0x[0-9a-f]+\]|.*\[0x[0-9a-f]+\],[er]?a[lx])$`)
 	equalToMask  = regexp.MustCompile(`^vpcmpeq([bwdq]) (k.*)$`)
 	pointer      = regexp.MustCompile(`\b[a-z]+ ptr `)
-	predicates   = strings.Split("eq|lt|le|unord|neq|nlt|nle|ord|eq_uq|nge|ngt|false|neq_oq|ge|gt|true|eq_os|lt_oq|le_oq|unord_s|neq_us|nlt_uq|nle_uq|ord_s|eq_us|nge_uq|ngt_uq|false_os|neq_os|ge_oq|gt_oq|true_us", "|") // by immediate: Intel SDM vol. 2, table 3-1
-	compareOp    = regexp.MustCompile(`^(v?cmp)(` + strings.Join(predicates, "|") + `)([ps][sdh]) (.*)$`)
-	integerOp    = regexp.MustCompile(`^(vpcmp)(eq|lt|le|neq|nlt|nle)(u?[bwdq]) (.*)$`)
-	carrylessOp  = regexp.MustCompile(`^(v?pclmul)([lh])q([lh])qdq (.*)$`)
+	// By immediate: Intel SDM vol. 2, table 3-1.
+	predicates = strings.Fields("eq lt le unord neq nlt nle ord eq_uq nge ngt false neq_oq ge gt true " +
+		"eq_os lt_oq le_oq unord_s neq_us nlt_uq nle_uq ord_s eq_us nge_uq ngt_uq false_os neq_os ge_oq gt_oq true_us")
+	compareOp   = regexp.MustCompile(`^(v?cmp)(` + strings.Join(predicates, "|") + `)([ps][sdh]) (.*)$`)
+	integerOp   = regexp.MustCompile(`^(vpcmp)(eq|lt|le|neq|nlt|nle)(u?[bwdq]) (.*)$`)
+	carrylessOp = regexp.MustCompile(`^(v?pclmul)([lh])q([lh])qdq (.*)$`)
 )
 
 // noMeaning are the prefixes that objdump names though they do nothing to the instruction.

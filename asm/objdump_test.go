@@ -22,8 +22,8 @@ type dumped struct {
 	text   string
 }
 
-// objdumpSlots disassembles code sequences, each on its own, and returns what objdump sees
-// by sequence and offset. It skips the test where there is no objdump.
+// objdumpSlots disassembles code sequences, each on its own, and returns what objdump sees by sequence and offset. It
+// skips the test where there is no objdump.
 func objdumpSlots(t *testing.T, sequences [][]byte) []map[int]dumped {
 	t.Helper()
 	tool := require.Tool(t, require.Binutils, "objdump")
@@ -32,8 +32,8 @@ func objdumpSlots(t *testing.T, sequences [][]byte) []map[int]dumped {
 	for i, s := range sequences {
 		starts[i] = len(image)
 		image = append(image, s...)
-		// With as many nops after it as the longest instruction has bytes, objdump is back
-		// in step at the next one, whatever it made of this one.
+		// With as many nops after it as the longest instruction has bytes, objdump is back in step at the next one,
+		// whatever it made of this one.
 		image = append(image, bytes.Repeat([]byte{0x90}, maxLength)...)
 	}
 	file := filepath.Join(t.TempDir(), "code")

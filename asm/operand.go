@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// mnemonic is the instruction's name, which may depend on the operand size (cbw, cwde,
-// cdqe).
+// mnemonic is the instruction's name, which may depend on the operand size (cbw, cwde, cdqe).
 func (d *rawInst) mnemonic() string {
 	if d.form.byWidth == nil {
 		return d.form.name
@@ -22,49 +21,30 @@ func (d *rawInst) mnemonic() string {
 
 // width is an operand size in bytes, once prefixes and vector length have decided.
 func (d *rawInst) width(s operandSize) int {
+	short := d.opsize16 && !d.w
+	choose := func(is bool, then, otherwise int) int {
+		if is {
+			return then
+		}
+		return otherwise
+	}
 	switch s {
 	case sizeV:
-		if d.w {
-			return 8
-		} else if d.opsize16 {
-			return 2
-		}
-		return 4
+		return choose(d.w, 8, choose(short, 2, 4))
 	case sizeZ:
-		if d.opsize16 && !d.w {
-			return 2
-		}
-		return 4
+		return choose(short, 2, 4)
 	case sizeY:
-		if d.w {
-			return 8
-		}
-		return 4
+		return choose(d.w, 8, 4)
 	case sizeU:
-		if d.opsize16 && !d.w {
-			return 2
-		}
-		return 8
-	case sizeX:
-		return 16 << d.vl
-	case sizeH:
-		return 8 << d.vl
-	case sizeF:
-		return 4 << d.vl
-	case sizeE:
-		return 2 << d.vl
+		return choose(short, 2, 8)
+	case sizeX, sizeH, sizeF, sizeE:
+		return 16 << d.vl >> (s - sizeX)
 	case sizeP: // Intel's; AMD has no 64-bit offset in a far pointer (APM vol. 3, CALL far)
 		return d.width(sizeV) + 2
 	case sizeEnv: // REX.W overrides 66 here too, as a Cascade Lake shows
-		if d.opsize16 && !d.w {
-			return 14
-		}
-		return 28
+		return choose(short, 14, 28)
 	case sizeFPU:
-		if d.opsize16 && !d.w {
-			return 94
-		}
-		return 108
+		return choose(short, 94, 108)
 	}
 	return int(s)
 }
@@ -77,38 +57,40 @@ func (d *rawInst) memWidth(o operand) int {
 	return d.width(o.size)
 }
 
-// vectorWidth is the width in bytes of a vector register operand: what is not a whole
-// vector lives in an xmm register.
+// vectorWidth is the width in bytes of a vector register operand: what is not a whole vector lives in an xmm
+// register.
 func (d *rawInst) vectorWidth(s operandSize) int { return max(16, d.width(s)) }
 
 // number is the hardware number of the register that an operand names.
-func (d *rawInst) number(k operandKind) int {
-	reg, rm := int(d.modrm>>3&7), int(d.modrm&7)
-	switch k {
-	case opG, opCR, opDR:
-		return reg | int(d.r)
-	case opV:
-		return reg | int(d.r) | int(d.r4)
-	case opP, opKReg, opSeg, opBound, opTile:
-		return reg
-	case opE, opR:
-		return rm | int(d.b)
-	case opW, opU:
-		n := rm | int(d.b)
+func (d *rawInst) number(k *operandKind) int {
+	var n uint8
+	switch k.field {
+	case inReg:
+		n = d.modrm>>3&7 | d.r | d.r4
+	case inRM:
+		n = d.modrm&7 | d.b
 		if d.enc == encEVEX { // where no index needs it, X is bit 4 of rm
-			n |= int(d.x) << 1
+			n |= d.x << 1
 		}
-		return n
-	case opQ, opN, opKMem, opKRM, opSTI, opBoundRM, opTileM:
-		return rm
-	case opB, opH, opKVVVV, opTileV:
-		return int(d.vvvv)
-	case opZ:
-		return int(d.opcode&7) | int(d.b)
-	case opL:
-		return int(uint8(d.imm[0]) >> 4)
+	case inVVVV:
+		n = d.vvvv
+	case inOpcode:
+		n = d.opcode&7 | d.b
+	case inImm:
+		n = uint8(d.imm[0]) >> 4
 	}
-	return 0
+	return int(n) & (k.registers - 1)
+}
+
+// immediate is the immediate that operand i is.
+func (d *rawInst) immediate(i int) int64 {
+	n := 0
+	for _, o := range d.form.ops[:i] {
+		if o.kind.class == ImmediateOperand {
+			n++
+		}
+	}
+	return d.imm[n]
 }
 
 // accesses lists the memory that the instruction accesses, in order.
@@ -116,7 +98,7 @@ func (d *rawInst) accesses() []Mem {
 	f := d.form
 	var list []Mem
 	if f.implicit == implicitPop {
-		list = append(list, d.stack(0, accRead))
+		list = append(list, d.stack(numSP, 0, accRead))
 	}
 	if !f.agen {
 		list = d.appendOperands(list, false)
@@ -124,12 +106,9 @@ func (d *rawInst) accesses() []Mem {
 	}
 	switch f.implicit {
 	case implicitPush:
-		width := d.stackWidth()
-		list = append(list, d.stack(-int64(width), accWrite))
+		list = append(list, d.stack(numSP, -d.stackWidth(), accWrite))
 	case implicitLeave:
-		m := d.stack(0, accRead)
-		m.Base = GPR(numBP)
-		list = append(list, m)
+		list = append(list, d.stack(numBP, 0, accRead))
 	case implicitXlat:
 		m := d.at(GPR(numBX), 1, accRead)
 		m.Index, m.Scale = AL, 1
@@ -149,14 +128,17 @@ func (d *rawInst) accesses() []Mem {
 	return list
 }
 
-// appendOperands adds the accesses of the operands that are written, or of those that are
-// only read, which comes first: movs names its destination before its source.
+// appendOperands adds the accesses of the operands that are written, or of those that are only read, which comes
+// first: movs names its destination before its source.
 func (d *rawInst) appendOperands(list []Mem, written bool) []Mem {
 	for _, o := range d.form.ops {
 		if (o.access&accWrite != 0) != written {
 			continue
 		}
 		if m, ok := d.operandAccess(o); ok {
+			if d.form.implicit == implicitPop && m.Base == GPR(numSP) {
+				m.Disp += int64(d.stackWidth())
+			}
 			list = append(list, m)
 		}
 	}
@@ -166,15 +148,14 @@ func (d *rawInst) appendOperands(list []Mem, written bool) []Mem {
 // stackWidth is the width of one push or pop: 8 bytes, or 2 under a 66 prefix.
 func (d *rawInst) stackWidth() int { return d.width(sizeU) }
 
-func (d *rawInst) stack(disp int64, a access) Mem {
-	return Mem{
-		Base: GPR(numSP), Disp: disp, AddrSize: 64, Width: d.stackWidth(),
-		Read: a&accRead != 0, Write: a&accWrite != 0, Implicit: true,
-	}
+// stack is an access at rsp, or at rbp for leave, which no prefix moves.
+func (d *rawInst) stack(base, disp int, a access) Mem {
+	m := d.at(GPR(base), d.stackWidth(), a)
+	m.Disp, m.Segment, m.AddrSize = int64(disp), NoSegment, 64
+	return m
 }
 
-// at is an implicit access through one register, whose segment and address size the
-// prefixes decide.
+// at is an implicit access through one register, whose segment and address size the prefixes decide.
 func (d *rawInst) at(base Register, width int, a access) Mem {
 	return Mem{
 		Base: base, Segment: d.segment, AddrSize: d.addrSize(), Width: width,
@@ -192,27 +173,22 @@ func (d *rawInst) addrSize() uint8 {
 // operandAccess is the memory that one operand accesses, if it is memory.
 func (d *rawInst) operandAccess(o operand) (m Mem, ok bool) {
 	switch {
-	case o.kind == opX:
+	case o.kind == opX, o.kind == opY:
 		m = d.at(GPR(numSI), d.width(o.size), o.access)
-		m.String, m.Repeat = true, d.repeat()
-		return m, true
-	case o.kind == opY:
-		m = d.at(GPR(numDI), d.width(o.size), o.access)
-		m.Segment = NoSegment // es, and no prefix overrides it
+		if o.kind == opY {
+			m.Base, m.Segment = GPR(numDI), NoSegment // es, and no prefix overrides it
+		}
 		m.String, m.Repeat = true, d.repeat()
 		return m, true
 	case o.kind == opMoffs:
 		m = d.at(NoRegister, d.width(o.size), o.access)
 		m.Disp, m.Implicit = d.disp, false
 		return m, true
-	case !o.kind.isMemory() || !d.hasMem:
+	case !o.kind.memory || !d.hasMem:
 		return m, false
 	}
-	m = Mem{
-		Base: d.base, Index: d.index, Scale: d.scale, Disp: d.disp,
-		Segment: d.segment, AddrSize: d.addrSize(), Width: d.memWidth(o),
-		Read: o.access&accRead != 0, Write: o.access&accWrite != 0,
-	}
+	m = d.at(d.base, d.memWidth(o), o.access)
+	m.Index, m.Scale, m.Disp, m.Implicit = d.index, d.scale, d.disp, false
 	f := d.form
 	if d.opmask != 0 && d.suppresses() {
 		m.Mask, m.lanes = firstMask+Register(d.opmask), d.lanes(o)
@@ -227,21 +203,19 @@ func (d *rawInst) operandAccess(o operand) (m Mem, ok bool) {
 		m.Mask, m.lanes = firstVec+Register(d.vvvv), d.lanes(o)
 	case f.bitOffset:
 		m.Bits, m.BitOffset = uint8(8*m.Width), GPR(d.number(opG))
-	case f.implicit == implicitPop && m.Base == GPR(numSP):
-		m.Disp += int64(d.stackWidth())
 	}
 	return m, true
 }
 
-// elements is how many a gather or scatter has: the wider of index and element fills the
-// vector (Intel SDM vol. 2, VPGATHERDD and following).
+// elements is how many a gather or scatter has: the wider of index and element fills the vector (Intel SDM vol. 2,
+// VPGATHERDD and following).
 func (d *rawInst) elements(o operand) int {
 	return d.width(sizeX) / max(int(o.index), int(o.size))
 }
 
-// suppresses reports whether an opmask keeps an instruction from accessing what it does not
-// enable. Shuffles, packs and their like, whose elements do not keep their place, read all
-// (Intel SDM vol. 2, table 2-43 and following: exception types with NF, no fault suppression).
+// suppresses reports whether an opmask keeps an instruction from accessing what it does not enable. Shuffles, packs
+// and their like, whose elements do not keep their place, read all (Intel SDM vol. 2, table 2-43 and following:
+// exception types with NF, no fault suppression).
 func (d *rawInst) suppresses() bool {
 	name := d.form.name
 	if d.enc != encEVEX || name == "vpshufbitqmb" {
@@ -311,9 +285,9 @@ func (d *rawInst) repeat() Repeat {
 	return RepUnequal
 }
 
-// alignment is the alignment that the instruction demands of its memory operand, in bytes. Legacy SSE
-// demands 16 of every 16-byte operand that does not say otherwise (Intel SDM vol. 1,
-// 4.1.1, and vol. 2, 2.4); VEX and EVEX only where the instruction says so.
+// alignment is the alignment that the instruction demands of its memory operand, in bytes. Legacy SSE demands 16 of
+// every 16-byte operand that does not say otherwise (Intel SDM vol. 1, 4.1.1, and vol. 2, 2.4); VEX and EVEX only
+// where the instruction says so.
 func (d *rawInst) alignment() int {
 	f := d.form
 	if !d.hasMem || f.unaligned {
@@ -326,7 +300,7 @@ func (d *rawInst) alignment() int {
 		return 0
 	}
 	for _, o := range f.ops {
-		if !o.kind.isMemory() {
+		if !o.kind.memory {
 			continue
 		}
 		width := d.memWidth(o)

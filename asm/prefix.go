@@ -4,9 +4,9 @@ package asm
 func (d *rawInst) prefixes(r *reader) (opcodeMap int, err error) {
 	var rex byte
 	for {
-		c, err := r.byte()
-		if err != nil {
-			return 0, err
+		c := r.byte()
+		if r.err != nil {
+			return 0, r.err
 		}
 		if c&0xf0 == 0x40 { // counts only right before the opcode (Intel SDM vol. 2, 2.2.1)
 			rex = c
@@ -41,26 +41,17 @@ func (d *rawInst) prefixes(r *reader) (opcodeMap int, err error) {
 				r.pos--
 				return 0, nil
 			}
-			return d.escape(r)
+			switch c = r.byte(); c {
+			case 0x38:
+				return 2, r.err
+			case 0x3a:
+				return 3, r.err
+			}
+			r.pos--
+			return 1, r.err
 		}
 		rex = 0
 	}
-}
-
-// escape reads what follows 0f.
-func (d *rawInst) escape(r *reader) (opcodeMap int, err error) {
-	c, err := r.byte()
-	if err != nil {
-		return 0, err
-	}
-	switch c {
-	case 0x38:
-		return 2, nil
-	case 0x3a:
-		return 3, nil
-	}
-	r.pos--
-	return 1, nil
 }
 
 // setREX takes 0100WRXB apart (Intel SDM vol. 2, 2.2.1.2).
@@ -78,27 +69,22 @@ func (d *rawInst) setREX(rex byte) {
 // R, X, B and vvvv are stored inverted.
 func (d *rawInst) vex(first byte, r *reader) (opcodeMap int, err error) {
 	d.enc = encVEX
-	p, err := r.byte()
-	if err != nil {
-		return 0, err
-	}
+	p := r.byte()
 	d.r = (^p >> 7 & 1) << 3
 	opcodeMap = 1
 	if first == 0xc4 {
 		d.x, d.b = (^p>>6&1)<<3, (^p>>5&1)<<3
 		opcodeMap = int(p & 31)
-		if p, err = r.byte(); err != nil {
-			return 0, err
-		}
+		p = r.byte()
 		d.w = p&0x80 != 0
 	}
 	d.vvvv = ^p >> 3 & 15
 	d.vl = p >> 2 & 1
 	d.setPP(p & 3)
-	if opcodeMap == 0 || opcodeMap > 3 {
+	if r.err == nil && (opcodeMap == 0 || opcodeMap > 3) {
 		return 0, errOpcode
 	}
-	return opcodeMap, nil
+	return opcodeMap, r.err
 }
 
 // evex reads the three payload bytes of an EVEX prefix (Intel SDM vol. 2, 2.7.1):
@@ -108,11 +94,9 @@ func (d *rawInst) vex(first byte, r *reader) (opcodeMap int, err error) {
 // R, X, B, R', vvvv and V' are stored inverted.
 func (d *rawInst) evex(r *reader) (opcodeMap int, err error) {
 	d.enc = encEVEX
-	var p [3]byte
-	for i := range p {
-		if p[i], err = r.byte(); err != nil {
-			return 0, err
-		}
+	p := [3]byte{r.byte(), r.byte(), r.byte()}
+	if r.err != nil {
+		return 0, r.err
 	}
 	if p[0]&8 != 0 || p[1]&4 == 0 {
 		return 0, errReserved

@@ -1,14 +1,16 @@
 package asm
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 )
 
-// The instruction tables are text, close to the opcode maps of Intel SDM vol. 2 appendix A
-// and of AMD APM vol. 3 appendix A, so that a line can be compared with the manual's:
+// The instruction tables are text, close to the opcode maps of Intel SDM vol. 2 appendix A and of AMD APM vol. 3
+// appendix A, so that a line can be compared with the manual's:
 //
 //	opcode [prefix] [encodings] mnemonic operands [attributes …]
 //
@@ -19,35 +21,47 @@ import (
 //	+    the low three bits are a register
 //	:n   stride: of the mnemonics a|b|c the second has an opcode n higher, and so on
 //
-// (for a|b|c the stride is 1; behind /n or =hh it is that number which counts up, and _
-// leaves one out). Mnemonics a/b/c are those of 16, 32 and 64 bits operand size, a~b those of
-// W 0 and W 1.
+// Several opcodes of one kind are separated by commas, and so are their mnemonics. For a|b|c the stride is 1; after /n
+// or =hh that number counts up, and _ leaves one out. Mnemonics a/b/c are those of 16, 32
+// and 64 bits operand size, a~b those of W 0 and W 1.
 //
-// The prefix is np (neither 66, f2 nor f3), 66, f3, f2 or nf (neither f2 nor f3); without
-// one, none of them tells instructions apart.
+// The prefix is np (neither 66, f2 nor f3), 66, f3, f2 or nf (neither f2 nor f3); without one, none tells instructions apart.
 //
-// Encodings are some of S (legacy), N (the MMX form of a 66 instruction: no prefix, and
-// MMX registers for V, W and U), V (VEX) and E (EVEX), each with 0 or 1 if W is fixed and
-// with the vector lengths that are allowed (.0 is 128 bits, .12 is 256 or 512) if not all
-// are. Without any it is S. A line with S or N names the legacy mnemonic, to which VEX and
-// EVEX put a v; and its H operand is not there in the legacy form, whose first operand is
-// read as well as written.
+// Encodings are some of S (legacy), N (the MMX form of a 66 instruction: no prefix, and MMX registers for V, W and
+// U), V (VEX) and E (EVEX), each with 0 or 1 if W is fixed and with the vector lengths that are allowed (.0 is 128
+// bits, .12 is 256 or 512) if not all are; S if there are none. A line with S or N names the legacy mnemonic, which
+// VEX and EVEX prefix with v; the legacy form has no H operand, and reads its first operand as well as writing it.
 //
-// Operands are separated by commas, each a letter (see operandKind) and a size (see sizes);
-// the first is written and the others read unless + (both), - (read) or > (written) says
-// otherwise.
+// Operands are separated by commas, each a letter (see operandKinds) and a size (see sizes). The first is written and
+// the others read unless + (both), - (read) or > (written) says otherwise.
 //
-// Attributes: fp (may raise an SSE exception flag), aligned (to the width of its memory, in
-// any encoding), unaligned (though a legacy SSE instruction), a16 (aligned to 16 bytes), agen (an address,
-// not accessed), er and sae (EVEX.b in the register form), b4 (broadcasts elements of 4
-// bytes; bw: of 4 or 8, by W), bignored (EVEX.b does nothing in the register
-// form), nomask (no opmask), distinct (the
-// destination must not be a source), n4 (disp8 counts in 4 bytes), cachectl (moves lines into or
-// out of the caches beside what it accesses), x87, mmx, vec (uses that state without an operand that shows it), norexb, reg (mod is 3), push, pop, xlat and so on (implicitMem), and implicit general
-// registers: <rax read, >rdx written, +rcx both.
+// Attributes: fp (may raise an SSE exception flag), aligned (to the width of its memory, in any encoding), unaligned (though
+// legacy SSE), a16 (aligned to 16 bytes), agen (an address, not accessed), er and sae (EVEX.b in the register form), b4
+// (broadcasts elements of 4 bytes; bw: of 4 or 8, by W), bignored (EVEX.b does nothing in the register form), nomask (no
+// opmask), distinct (the destination must not be a source), n4 (disp8 counts in 4 bytes), cachectl (moves lines into or out of
+// the caches beside what it accesses), x87, mmx, vec (uses that state without an operand that shows it), norexb, reg (mod is
+// 3), push, pop, xlat and so on (implicitMem), implicit general registers (<rax read, >rdx written, +rcx both), and !ring0 and
+// its like: must not run, for that of the refusals. A mnemonic may have one of its own: cli!ring0.
 type table struct {
 	forms [numEncodings][8][256][]*form
 	errs  []error
+}
+
+// each calls visit with every form once, at its first opcode.
+func (t *table) each(visit func(enc encoding, opcodeMap, opcode int, f *form)) {
+	seen := map[*form]bool{}
+	for enc := range t.forms {
+		for opcodeMap := range t.forms[enc] {
+			for opcode, forms := range t.forms[enc][opcodeMap] {
+				for _, f := range forms {
+					if !seen[f] {
+						seen[f] = true
+						visit(encoding(enc), opcodeMap, opcode, f)
+					}
+				}
+			}
+		}
+	}
 }
 
 // tables are the parsed tables. A test checks that they hold no error.
@@ -83,12 +97,9 @@ func (t *table) parse(opcodeMap int, text string) {
 }
 
 func (t *table) parseLine(opcodeMap int, fields []string) error {
-	op, err := parseOpcode(fields[0])
-	if err != nil {
-		return err
-	}
+	opcodes := strings.Split(fields[0], ",")
 	fields = fields[1:]
-	f := form{digit: op.digit, w: -1, mod: modAny}
+	f := form{w: -1, mod: modAny}
 	if len(fields) > 0 {
 		if p, ok := prefixNames[fields[0]]; ok {
 			f.prefix, fields = p, fields[1:]
@@ -101,8 +112,8 @@ func (t *table) parseLine(opcodeMap int, fields []string) error {
 	if len(fields) < 2 {
 		return fmt.Errorf("no mnemonic and operands")
 	}
-	names, operands := fields[0], fields[1]
-	if f.ops, err = parseOperands(operands); err != nil {
+	var err error
+	if f.ops, err = parseOperands(fields[1]); err != nil {
 		return err
 	}
 	for _, a := range fields[2:] {
@@ -110,14 +121,30 @@ func (t *table) parseLine(opcodeMap int, fields []string) error {
 			return err
 		}
 	}
+	names := strings.Split(fields[0], ",")
+	if len(names) != len(opcodes) {
+		return fmt.Errorf("%d opcodes of %d instructions", len(opcodes), len(names))
+	}
+	for i, opcode := range opcodes {
+		op, err := parseOpcode(opcode)
+		if err != nil {
+			return err
+		}
+		f.digit, f.modrm = op.digit, op.modrm
+		if err := t.addNames(opcodeMap, op, f, names[i], encodings); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
+// addNames files the instructions a|b|c from one opcode on.
+func (t *table) addNames(opcodeMap int, op opcodeSpec, f form, names, encodings string) error {
 	for i, name := range strings.Split(names, "|") {
 		if name == "_" {
 			continue
 		}
-		g := f
-		g.modrm = op.modrm
-		code := op.code
+		g, code := f, op.code
 		switch {
 		case op.modrm >= 0:
 			g.modrm += int16(i)
@@ -125,6 +152,12 @@ func (t *table) parseLine(opcodeMap int, fields []string) error {
 			g.digit += int8(i)
 		default:
 			code += i * op.stride
+		}
+		name, refused, ok := strings.Cut(name, "!")
+		if ok {
+			if err := g.attribute("!" + refused); err != nil {
+				return err
+			}
 		}
 		byW := strings.Split(name, "~")
 		for w, name := range byW {
@@ -156,12 +189,8 @@ func (t *table) add(opcodeMap, code, spread int, f form, enc, all string) error 
 		}
 		f.w = int8(w)
 	}
-	f.lengths = 7
-	if lengths != "" {
-		f.lengths = 0
-		for _, l := range lengths {
-			f.lengths |= 1 << (l - '0')
-		}
+	for _, l := range cmp.Or(lengths, "012") {
+		f.lengths |= 1 << (l - '0')
 	}
 	class := map[byte]encoding{'N': encLegacy, 'S': encLegacy, 'V': encVEX, 'E': encEVEX}[kind]
 	if (kind == 'V' || kind == 'E') && strings.ContainsAny(all, "SN") {
@@ -184,7 +213,7 @@ func (t *table) add(opcodeMap, code, spread int, f form, enc, all string) error 
 		f.ops = legacyOperands(f.ops)
 	}
 	f.isX87 = f.isX87 || opcodeMap == 0 && code&^7 == 0xd8
-	f.finish(class)
+	f.finish()
 	for i := range spread {
 		t.forms[class][opcodeMap][code+i] = append(t.forms[class][opcodeMap][code+i], &f)
 	}
@@ -192,52 +221,31 @@ func (t *table) add(opcodeMap, code, spread int, f form, enc, all string) error 
 }
 
 // finish derives what follows from the operands.
-func (f *form) finish(class encoding) {
+func (f *form) finish() {
 	f.hasModRM = f.digit >= 0 || f.modrm >= 0
 	for _, o := range f.ops {
-		f.hasModRM = f.hasModRM || o.kind.usesModRM()
-		switch o.kind {
-		case opM, opVSIB:
-			f.mod = modMem
-		case opR, opU, opN, opKRM, opSTI, opBoundRM, opTileM:
-			if f.mod == modAny {
-				f.mod = modReg
-			}
-		case opCR, opDR:
+		k := o.kind
+		f.hasModRM = f.hasModRM || k.field == inReg || k.field == inRM || k.memory
+		switch {
+		case o.kind == opCR || o.kind == opDR:
 			f.mod = modIgnored
-		case opB, opH, opKVVVV, opTileV:
-			f.usesVVVV = true
+		case o.kind == opM || o.kind == opVSIB:
+			f.mod = modMem
+		case k.field == inRM && !k.memory && f.mod == modAny:
+			f.mod = modReg
 		}
-		switch o.kind {
-		case opP, opQ, opN:
-			f.isMMX = true
-		case opV, opH, opW, opU, opL, opVSIB:
-			f.isVec = true
-		case opKReg, opKVVVV, opKMem, opKRM:
-			f.namesMask = true
-			f.writesMask = f.writesMask || o.access&accWrite != 0
-		}
-		if o.kind == opVSIB {
-			f.vsib = true
-		}
-	}
-	if class == encLegacy {
-		f.lengths = 7
+		f.usesVVVV = f.usesVVVV || k.field == inVVVV
+		f.vsib = f.vsib || o.kind == opVSIB
+		f.isMMX = f.isMMX || k.class == MMXOperand
+		f.isVec = f.isVec || k.class == VectorOperand || f.vsib
 	}
 	f.bitOffset = strings.HasPrefix(f.name, "bt") && len(f.ops) == 2 && f.ops[1].kind == opG
 	f.maskedByVector = strings.HasPrefix(f.name, "vmaskmovp") || strings.HasPrefix(f.name, "vpmaskmov")
-	f.refusal = refusals[f.name]
 }
 
-// legacyOperands leaves out the operand that only VEX.vvvv can hold: the first is then
-// source and destination.
+// legacyOperands leaves out the operand that only VEX.vvvv can hold: the first is then source and destination.
 func legacyOperands(ops []operand) []operand {
-	out := make([]operand, 0, len(ops))
-	for _, o := range ops {
-		if o.kind != opH {
-			out = append(out, o)
-		}
-	}
+	out := slices.DeleteFunc(slices.Clone(ops), func(o operand) bool { return o.kind == opH })
 	if len(out) < len(ops) && (out[0].access == accWrite || ops[0].kind == opH) {
 		out[0].access = accBoth
 	}
@@ -246,7 +254,7 @@ func legacyOperands(ops []operand) []operand {
 
 // mmxOperands turns the operands of an SSE instruction into those of its MMX original.
 func mmxOperands(ops []operand) []operand {
-	kinds := map[operandKind]operandKind{opV: opP, opW: opQ, opU: opN}
+	kinds := map[*operandKind]*operandKind{opV: opP, opW: opQ, opU: opN}
 	for i, o := range ops {
 		if k, ok := kinds[o.kind]; ok {
 			ops[i].kind, ops[i].size = k, 8

@@ -2,6 +2,7 @@ package asm
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -52,19 +53,6 @@ var sizes = map[string]operandSize{
 	"env": sizeEnv, "fpu": sizeFPU,
 }
 
-var operandKinds = []struct {
-	prefix string
-	kind   operandKind
-}{
-	{"kg", opKReg}, {"kh", opKVVVV}, {"ke", opKMem}, {"ku", opKRM},
-	{"tg", opTile}, {"te", opTileM}, {"th", opTileV}, {"bndm", opBoundRM}, {"bnd", opBound}, {"sti", opSTI},
-	{"E", opE}, {"R", opR}, {"M", opM}, {"G", opG}, {"B", opB}, {"Z", opZ}, {"A", opA},
-	{"V", opV}, {"H", opH}, {"W", opW}, {"U", opU}, {"L", opL},
-	{"P", opP}, {"Q", opQ}, {"N", opN},
-	{"Is", opImmS}, {"I", opImm}, {"J", opRel}, {"O", opMoffs}, {"X", opX}, {"Y", opY},
-	{"S", opSeg}, {"C", opCR}, {"D", opDR},
-}
-
 func parseOperands(s string) ([]operand, error) {
 	if s == "-" {
 		return nil, nil
@@ -97,27 +85,21 @@ func (o *operand) parse(s string) error {
 		return nil
 	}
 	for _, k := range operandKinds {
-		size, ok := strings.CutPrefix(s, k.prefix)
+		letters, ok := strings.CutPrefix(s, k.letters)
 		if !ok {
 			continue
 		}
-		o.kind = k.kind
-		switch n, err := strconv.Atoi(size); {
-		case err == nil:
-			o.size = operandSize(n)
-			if n <= 0 || n >= int(sizeV) {
-				return fmt.Errorf("operand size %d", n)
-			}
-		case size == "":
-			o.size = 0
-			if k.kind == opImmS {
-				o.size = 1
-			}
-		default:
-			if o.size, ok = sizes[size]; !ok {
-				return fmt.Errorf("operand %q", s)
-			}
+		n, err := strconv.Atoi(letters)
+		size, known := sizes[letters]
+		switch {
+		case err == nil && n > 0 && n < int(sizeV):
+			size = operandSize(n)
+		case letters == "" && k == opImmS:
+			size = 1
+		case letters != "" && !known:
+			continue
 		}
+		o.kind, o.size = k, size
 		return nil
 	}
 	if _, ok := fixedOperands[s]; !ok {
@@ -127,38 +109,29 @@ func (o *operand) parse(s string) error {
 	return nil
 }
 
-// fixedOperands are the operands that an opcode implies and assembly spells, each with
-// the general register that it stands for, or -1.
+// fixedOperands are the operands that an opcode implies and assembly spells, each with the general register that it
+// stands for, or -1.
 var fixedOperands = map[string]int{
 	"al": numAX, "ax": numAX, "eax": numAX, "rax": numAX, "cl": numCX, "dx": numDX,
 	"1": -1, "st": -1, "fs": -1, "gs": -1, "xmm0": -1,
-}
-
-// flags are the fields that attributes of one word set.
-var flags = map[string]func(*form) *bool{
-	"fp":        func(f *form) *bool { return &f.fp },
-	"aligned":   func(f *form) *bool { return &f.aligned },
-	"unaligned": func(f *form) *bool { return &f.unaligned },
-	"agen":      func(f *form) *bool { return &f.agen },
-	"er":        func(f *form) *bool { return &f.er },
-	"sae":       func(f *form) *bool { return &f.sae },
-	"bignored":  func(f *form) *bool { return &f.bIgnored },
-	"distinct":  func(f *form) *bool { return &f.distinct },
-	"nomask":    func(f *form) *bool { return &f.noMask },
-	"norexb":    func(f *form) *bool { return &f.notREXB },
-	"cachectl":  func(f *form) *bool { return &f.cacheControl },
-	"x87":       func(f *form) *bool { return &f.isX87 },
-	"mmx":       func(f *form) *bool { return &f.isMMX },
-	"vec":       func(f *form) *bool { return &f.isVec },
 }
 
 // broadcastByW is the attribute bw until the mnemonic says what W is.
 const broadcastByW = 255
 
 func (f *form) attribute(a string) error {
-	if field := flags[a]; field != nil {
-		*field(f) = true
-		return nil
+	for _, flag := range [...]struct {
+		name  string
+		field *bool
+	}{
+		{"fp", &f.fp}, {"aligned", &f.aligned}, {"unaligned", &f.unaligned}, {"agen", &f.agen}, {"er", &f.er}, {"sae", &f.sae},
+		{"bignored", &f.bIgnored}, {"distinct", &f.distinct}, {"nomask", &f.noMask}, {"norexb", &f.notREXB},
+		{"cachectl", &f.cacheControl}, {"x87", &f.isX87}, {"mmx", &f.isMMX}, {"vec", &f.isVec},
+	} {
+		if flag.name == a {
+			*flag.field = true
+			return nil
+		}
 	}
 	switch a {
 	case "reg":
@@ -172,29 +145,31 @@ func (f *form) attribute(a string) error {
 		f.implicit = m
 		return nil
 	}
-	if len(a) > 1 {
-		if n, err := strconv.ParseUint(a[1:], 10, 8); err == nil && a[0] == 'b' {
+	if r, ok := refusals[strings.TrimPrefix(a, "!")]; ok && a[0] == '!' {
+		f.refusal = r
+		return nil
+	}
+	if n, err := strconv.ParseUint(a[1:], 10, 8); err == nil {
+		switch a[0] {
+		case 'b':
 			f.broadcast = uint8(n)
 			return nil
-		} else if err == nil && a[0] == 'n' {
+		case 'n':
 			f.dispScale = uint8(n)
 			return nil
-		} else if err == nil && a[0] == 'a' {
+		case 'a':
 			f.align = int(n)
 			return nil
 		}
-		for n, name := range gprNames[3] {
-			if name != a[1:] {
-				continue
-			}
-			if a[0] == '<' || a[0] == '+' {
-				f.reads |= 1 << n
-			}
-			if a[0] == '>' || a[0] == '+' {
-				f.writes |= 1 << n
-			}
-			return nil
+	}
+	if n := slices.Index(gprNames[3][:], a[1:]); n >= 0 {
+		if a[0] == '<' || a[0] == '+' {
+			f.reads |= 1 << n
 		}
+		if a[0] == '>' || a[0] == '+' {
+			f.writes |= 1 << n
+		}
+		return nil
 	}
 	return fmt.Errorf("attribute %q", a)
 }

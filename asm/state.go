@@ -1,7 +1,7 @@
 package asm
 
-// State is the state besides memory that a block uses and changes: a rerun has to restore it,
-// and it needs a known value before the first run.
+// State is the state besides memory that a block uses and changes: a rerun has to restore it, and it needs a known
+// value before the first run.
 type State struct {
 	X87          bool // an x87 instruction
 	MMX          bool // an MMX register, which is an x87 register
@@ -42,8 +42,6 @@ func (s *State) add(d *rawInst) {
 	if f.isVec && d.enc != encLegacy && d.vectorBits() > 128 {
 		s.VectorBits = max(s.VectorBits, d.vectorBits())
 	}
-	s.Opmask = s.Opmask || f.namesMask || d.opmask != 0
-	s.OpmaskWrite = s.OpmaskWrite || f.writesMask || f.vsib && d.enc == encEVEX // gathers clear theirs
 	s.CacheControl = s.CacheControl || f.cacheControl
 	s.MXCSRSticky = s.MXCSRSticky || f.fp
 	switch f.name {
@@ -54,23 +52,13 @@ func (s *State) add(d *rawInst) {
 	case "popf":
 		s.FlagsLoaded = true
 	}
-	if d.enc == encEVEX {
-		for _, o := range f.ops {
-			switch o.kind {
-			case opV, opH, opU, opW:
-				if o.kind == opW && d.hasMem {
-					continue
-				}
-				s.HighVector = s.HighVector || d.number(o.kind) > 15
-			case opVSIB:
-				n, _ := d.index.Vector()
-				s.HighVector = s.HighVector || n > 15
-			}
-		}
-	}
-	read, written := d.generalRegisters()
-	s.GPRRead |= uint16(read)
-	s.GPRWritten |= uint16(written)
+	reads, writes := d.values()
+	all := reads.Or(writes)
+	s.HighVector = s.HighVector || all.Vector>>16 != 0
+	s.Opmask = s.Opmask || all.Opmask != 0
+	s.OpmaskWrite = s.OpmaskWrite || writes.Opmask != 0 // gathers clear theirs
+	s.GPRRead |= reads.GPR
+	s.GPRWritten |= writes.GPR
 }
 
 // generalRegisters are those that an instruction reads and writes.
@@ -84,32 +72,21 @@ func (d *rawInst) generalRegisters() (read, written gprSet) {
 	}
 	for _, o := range f.ops {
 		var n int
-		switch o.kind {
-		case opE:
-			if d.hasMem {
-				continue
-			}
+		switch k := o.kind; {
+		case k.class == GPROperand && !(k.memory && d.hasMem):
 			n = d.highByte(o)
-		case opR, opG, opZ:
-			n = d.highByte(o)
-		case opB, opA:
-			n = d.number(o.kind)
-		case opX, opY:
-			n := numSI
+		case o.kind == opX || o.kind == opY:
+			strings := gprSet(1 << numSI)
 			if o.kind == opY {
-				n = numDI
+				strings = 1 << numDI
 			}
-			read |= 1 << n
-			written |= 1 << n
 			if d.rep != 0 {
-				read |= 1 << numCX
-				written |= 1 << numCX
+				strings |= 1 << numCX
 			}
+			read, written = read|strings, written|strings
 			continue
-		case opFixed:
-			if n = fixedOperands[o.name]; n < 0 {
-				continue
-			}
+		case o.kind == opFixed && fixedOperands[o.name] >= 0:
+			n = fixedOperands[o.name]
 		default:
 			continue
 		}
@@ -135,8 +112,8 @@ func (d *rawInst) generalRegisters() (read, written gprSet) {
 	return read, written
 }
 
-// highByte is the number of the register that an operand is part of: without REX, byte
-// registers 4 to 7 are the second bytes of registers 0 to 3.
+// highByte is the number of the register that an operand is part of: without REX, byte registers 4 to 7 are the
+// second bytes of registers 0 to 3.
 func (d *rawInst) highByte(o operand) int {
 	n := d.number(o.kind)
 	if o.size == 1 && !d.rex && d.enc == encLegacy && n >= 4 && n < 8 {

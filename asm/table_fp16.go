@@ -2,12 +2,8 @@ package asm
 
 // AVX512-FP16: Intel SDM vol. 2 instruction pages (maps 5 and 6, and 0f 3a without 66).
 const tableFP16Map3 = `
-08 np E0 vrndscaleph Vx,Wx,Ib fp b2 sae
-0a np E0 vrndscalesh Vw,Hw,Ww,Ib fp sae
-26 np E0 vgetmantph Vx,Wx,Ib fp b2 sae
-27 np E0 vgetmantsh Vw,Hw,Ww,Ib fp sae
-56 np E0 vreduceph Vx,Wx,Ib fp b2 sae
-57 np E0 vreducesh Vw,Hw,Ww,Ib fp sae
+08,26,56 np E0 vrndscaleph,vgetmantph,vreduceph Vx,Wx,Ib fp b2 sae
+0a,27,57 np E0 vrndscalesh,vgetmantsh,vreducesh Vw,Hw,Ww,Ib fp sae
 66 np E0 vfpclassph kg,Wx,Ib b2
 67 np E0 vfpclasssh kg,Ww,Ib
 c2 np E0 vcmpph kg,Hx,Wx,Ib fp b2 sae
@@ -21,14 +17,10 @@ const tableFP16Map5 = `
 11 f3 E0 vmovsh Uw,Hw,Vw
 1d np E0 vcvtss2sh Vw,Hd,Wd fp er
 1d 66 E0 vcvtps2phx Vh,Wx fp b4 er
-2a f3 E vcvtsi2sh Vw,Hw,Ey fp er nomask
-2c f3 E vcvttsh2si Gy,Ww fp sae nomask
-2d f3 E vcvtsh2si Gy,Ww fp er nomask
 2e np E0 vucomish|vcomish -Vw,Ww fp sae nomask
-51 np E0 vsqrtph Vx,Wx fp b2 er
-51 f3 E0 vsqrtsh Vw,Hw,Ww fp er
-58 np E0 vaddph|vmulph Vx,Hx,Wx fp b2 er
-58 f3 E0 vaddsh|vmulsh Vw,Hw,Ww fp er
+51,7d np E0 vsqrtph,vcvtph2uw Vx,Wx fp b2 er
+58,5c,5e np E0 vaddph|vmulph,vsubph,vdivph Vx,Hx,Wx fp b2 er
+51,58,5c,5e f3 E0 vsqrtsh,vaddsh|vmulsh,vsubsh,vdivsh Vw,Hw,Ww fp er
 5a np E0 vcvtph2pd Vx,Wf fp b2 sae
 5a 66 E1 vcvtpd2ph Vf,Wx fp b8 er
 5a f3 E0 vcvtsh2sd Vq,Hw,Ww fp sae
@@ -37,28 +29,21 @@ const tableFP16Map5 = `
 5b np E1 vcvtqq2ph Vf,Wx fp b8 er
 5b 66 E0 vcvtph2dq Vx,Wh fp b2 er
 5b f3 E0 vcvttph2dq Vx,Wh fp b2 sae
-5c np E0 vsubph Vx,Hx,Wx fp b2 er
-5c f3 E0 vsubsh Vw,Hw,Ww fp er
 5d np E0 vminph|_|vmaxph Vx,Hx,Wx fp b2 sae
 5d f3 E0 vminsh|_|vmaxsh Vw,Hw,Ww fp sae
-5e np E0 vdivph Vx,Hx,Wx fp b2 er
-5e f3 E0 vdivsh Vw,Hw,Ww fp er
 6e 66 E.0 vmovw Vw,Mw nomask
 6e 66 E.0 vmovw Vw,Rd nomask
 78 np E0 vcvttph2udq Vx,Wh fp b2 sae
-78 66 E0 vcvttph2uqq Vx,Wf fp b2 sae
-78 f3 E vcvttsh2usi Gy,Ww fp sae nomask
+78,7a 66 E0 vcvttph2uqq,vcvttph2qq Vx,Wf fp b2 sae
+2c,78 f3 E vcvttsh2si,vcvttsh2usi Gy,Ww fp sae nomask
 79 np E0 vcvtph2udq Vx,Wh fp b2 er
-79 66 E0 vcvtph2uqq Vx,Wf fp b2 er
-79 f3 E vcvtsh2usi Gy,Ww fp er nomask
-7a 66 E0 vcvttph2qq Vx,Wf fp b2 sae
+79,7b 66 E0 vcvtph2uqq,vcvtph2qq Vx,Wf fp b2 er
+2d,79 f3 E vcvtsh2si,vcvtsh2usi Gy,Ww fp er nomask
 7a f2 E0 vcvtudq2ph Vh,Wx fp b4 er
 7a f2 E1 vcvtuqq2ph Vf,Wx fp b8 er
-7b 66 E0 vcvtph2qq Vx,Wf fp b2 er
-7b f3 E vcvtusi2sh Vw,Hw,Ey fp er nomask
+2a,7b f3 E vcvtsi2sh,vcvtusi2sh Vw,Hw,Ey fp er nomask
 7c np E0 vcvttph2uw Vx,Wx fp b2 sae
 7c 66 E0 vcvttph2w Vx,Wx fp b2 sae
-7d np E0 vcvtph2uw Vx,Wx fp b2 er
 7d 66 E0 vcvtph2w Vx,Wx fp b2 er
 7d f3 E0 vcvtw2ph Vx,Wx fp b2 er
 7d f2 E0 vcvtuw2ph Vx,Wx fp b2 er

@@ -1,7 +1,7 @@
 package asm
 
-// Vector instructions of map 0f: Intel SDM vol. 2 appendix A, table A-3, and the
-// instruction pages for EVEX (broadcast, rounding, W and L). See spec.go for the notation.
+// Vector instructions of map 0f: Intel SDM vol. 2 appendix A, table A-3, and the instruction pages for EVEX
+// (broadcast, rounding, W and L). See spec.go for the notation.
 const tableVector0F = `
 10 np S,V,E0 movups Vx,Wx unaligned
 10 66 S,V,E1 movupd Vx,Wx unaligned
@@ -15,24 +15,16 @@ const tableVector0F = `
 11 f3 S,V,E0 movss Ud,Hd,Vd
 11 f2 S,V,E1 movsd Mq,Vq
 11 f2 S,V,E1 movsd Uq,Hq,Vq
-12 np S,V.0,E0.0 movlps Vq,Hq,Mq nomask
-12 np S,V.0,E0.0 movhlps Vq,Hq,Uq nomask
-12 66 S,V.0,E1.0 movlpd Vq,Hq,Mq nomask
-12 f3 S,V,E0 movsldup Vx,Wx
+12,16 np S,V.0,E0.0 movlps,movhps Vq,Hq,Mq nomask
+12,16 np S,V.0,E0.0 movhlps,movlhps Vq,Hq,Uq nomask
+12,16 66 S,V.0,E1.0 movlpd,movhpd Vq,Hq,Mq nomask
+12,16 f3 S,V,E0 movsldup,movshdup Vx,Wx
 12 f2 S,V.0,E1.0 movddup Vx,Wq
 12 f2 V.1,E1.12 vmovddup Vx,Wx
-13 np S,V.0,E0.0 movlps Mq,Vq nomask
-13 66 S,V.0,E1.0 movlpd Mq,Vq nomask
-14 np S,V,E0 unpcklps Vx,Hx,Wx b4
-14 66 S,V,E1 unpcklpd Vx,Hx,Wx b8
-15 np S,V,E0 unpckhps Vx,Hx,Wx b4
-15 66 S,V,E1 unpckhpd Vx,Hx,Wx b8
-16 np S,V.0,E0.0 movhps Vq,Hq,Mq nomask
-16 np S,V.0,E0.0 movlhps Vq,Hq,Uq nomask
-16 66 S,V.0,E1.0 movhpd Vq,Hq,Mq nomask
-16 f3 S,V,E0 movshdup Vx,Wx
-17 np S,V.0,E0.0 movhps Mq,Vq nomask
-17 66 S,V.0,E1.0 movhpd Mq,Vq nomask
+13,17 np S,V.0,E0.0 movlps,movhps Mq,Vq nomask
+13,17 66 S,V.0,E1.0 movlpd,movhpd Mq,Vq nomask
+14,54 np S,V,E0 unpcklps|unpckhps,andps|andnps|orps|xorps Vx,Hx,Wx b4
+14,54,6c 66 S,V,E1 unpcklpd|unpckhpd,andpd|andnpd|orpd|xorpd,punpcklqdq|punpckhqdq Vx,Hx,Wx b8
 28 np S,V,E0 movaps Vx,Wx aligned
 28 66 S,V,E1 movapd Vx,Wx aligned
 29 np S,V,E0 movaps Wx,Vx aligned
@@ -41,78 +33,53 @@ const tableVector0F = `
 2a 66 cvtpi2pd Vx,Qq
 2a f3 S,V,E cvtsi2ss Vd,Hd,Ey fp er nomask
 2a f2 S,V,E0 cvtsi2sd Vq,Hq,Ey fp bignored nomask
-2a f2 E1 vcvtsi2sd Vq,Hq,Ey fp er nomask
 2b np S,V,E0 movntps Mx,Vx aligned nomask cachectl
 2b 66 S,V,E1 movntpd Mx,Vx aligned nomask cachectl
 2b f3 movntss Md,Vd cachectl
 2b f2 movntsd Mq,Vq cachectl
-2c np cvttps2pi Pq,Wq fp
-2c 66 cvttpd2pi Pq,W16 fp
+2c np cvttps2pi|cvtps2pi Pq,Wq fp
+2c 66 cvttpd2pi|cvtpd2pi Pq,W16 fp
 2c f3 S,V,E cvttss2si Gy,Wd fp sae nomask
 2c f2 S,V,E cvttsd2si Gy,Wq fp sae nomask
-2d np cvtps2pi Pq,Wq fp
-2d 66 cvtpd2pi Pq,W16 fp
 2d f3 S,V,E cvtss2si Gy,Wd fp er nomask
 2d f2 S,V,E cvtsd2si Gy,Wq fp er nomask
-2e np S,V,E0 ucomiss -Vd,Wd fp sae nomask
-2e 66 S,V,E1 ucomisd -Vq,Wq fp sae nomask
-2f np S,V,E0 comiss -Vd,Wd fp sae nomask
-2f 66 S,V,E1 comisd -Vq,Wq fp sae nomask
-41 np V.1 kandw~kandq kg,kh,ku
-41 66 V.1 kandb~kandd kg,kh,ku
-42 np V.1 kandnw~kandnq kg,kh,ku
-42 66 V.1 kandnb~kandnd kg,kh,ku
+2e np S,V,E0 ucomiss|comiss -Vd,Wd fp sae nomask
+2e 66 S,V,E1 ucomisd|comisd -Vq,Wq fp sae nomask
+41,45,4a np V.1 kandw~kandq|kandnw~kandnq,korw~korq|kxnorw~kxnorq|kxorw~kxorq,kaddw~kaddq|kunpckwd~kunpckdq kg,kh,ku
+41,45 66 V.1 kandb~kandd|kandnb~kandnd,korb~kord|kxnorb~kxnord|kxorb~kxord kg,kh,ku
 44 np V.0 knotw~knotq kg,ku
 44 66 V.0 knotb~knotd kg,ku
-45 np V.1 korw~korq|kxnorw~kxnorq|kxorw~kxorq kg,kh,ku
-45 66 V.1 korb~kord|kxnorb~kxnord|kxorb~kxord kg,kh,ku
-4a np V.1 kaddw~kaddq|kunpckwd~kunpckdq kg,kh,ku
 4a 66 V0.1 kaddb|kunpckbw kg,kh,ku
 4a 66 V1.1 kaddd kg,kh,ku
 50 np S,V movmskps Gy,Ux
-50 66 S,V movmskpd Gy,Ux
-51 np S,V,E0 sqrtps Vx,Wx fp b4 er
+51,5b np S,V,E0 sqrtps,cvtdq2ps Vx,Wx fp b4 er
 51 66 S,V,E1 sqrtpd Vx,Wx fp b8 er
 51 f3 S,V,E0 sqrtss Vd,Hd,Wd fp er
-51 f2 S,V,E1 sqrtsd Vq,Hq,Wq fp er
 52 np S,V rsqrtps|rcpps Vx,Wx
 52 f3 S,V rsqrtss|rcpss Vd,Hd,Wd
-54 np S,V,E0 andps|andnps|orps|xorps Vx,Hx,Wx b4
-54 66 S,V,E1 andpd|andnpd|orpd|xorpd Vx,Hx,Wx b8
-58 np S,V,E0 addps|mulps Vx,Hx,Wx fp b4 er
-58 66 S,V,E1 addpd|mulpd Vx,Hx,Wx fp b8 er
-58 f3 S,V,E0 addss|mulss Vd,Hd,Wd fp er
-58 f2 S,V,E1 addsd|mulsd Vq,Hq,Wq fp er
+58,5c,5e np S,V,E0 addps|mulps,subps,divps Vx,Hx,Wx fp b4 er
+58,5c,5e 66 S,V,E1 addpd|mulpd,subpd,divpd Vx,Hx,Wx fp b8 er
+58,5c,5e f3 S,V,E0 addss|mulss,subss,divss Vd,Hd,Wd fp er
+51,58,5c,5e f2 S,V,E1 sqrtsd,addsd|mulsd,subsd,divsd Vq,Hq,Wq fp er
 5a np S,V,E0 cvtps2pd Vx,Wh fp b4 sae
 5a 66 S,V,E1 cvtpd2ps Vh,Wx fp b8 er
 5a f3 S,V,E0 cvtss2sd Vq,Hq,Wd fp sae
 5a f2 S,V,E1 cvtsd2ss Vd,Hd,Wq fp er
-5b np S,V,E0 cvtdq2ps Vx,Wx fp b4 er
 5b np E1 vcvtqq2ps Vh,Wx fp b8 er
 5b 66 S,V,E0 cvtps2dq Vx,Wx fp b4 er
 5b f3 S,V,E0 cvttps2dq Vx,Wx fp b4 sae
-5c np S,V,E0 subps Vx,Hx,Wx fp b4 er
-5c 66 S,V,E1 subpd Vx,Hx,Wx fp b8 er
-5c f3 S,V,E0 subss Vd,Hd,Wd fp er
-5c f2 S,V,E1 subsd Vq,Hq,Wq fp er
 5d np S,V,E0 minps|_|maxps Vx,Hx,Wx fp b4 sae
 5d 66 S,V,E1 minpd|_|maxpd Vx,Hx,Wx fp b8 sae
 5d f3 S,V,E0 minss|_|maxss Vd,Hd,Wd fp sae
 5d f2 S,V,E1 minsd|_|maxsd Vq,Hq,Wq fp sae
-5e np S,V,E0 divps Vx,Hx,Wx fp b4 er
-5e 66 S,V,E1 divpd Vx,Hx,Wx fp b8 er
-5e f3 S,V,E0 divss Vd,Hd,Wd fp er
-5e f2 S,V,E1 divsd Vq,Hq,Wq fp er
 60 np punpcklbw|punpcklwd|punpckldq +Pq,Qd
 60 66 S,V,E punpcklbw|punpcklwd Vx,Hx,Wx
 62 66 S,V,E0 punpckldq Vx,Hx,Wx b4
-63 66 N,S,V,E packsswb Vx,Hx,Wx
-64 66 N,S,V pcmpgtb|pcmpgtw|pcmpgtd Vx,Hx,Wx
-64 66 E vpcmpgtb|vpcmpgtw kg,Hx,Wx
-66 66 E0 vpcmpgtd kg,Hx,Wx b4
-67 66 N,S,V,E packuswb|punpckhbw|punpckhwd Vx,Hx,Wx
-6a 66 N,S,V,E0 punpckhdq|packssdw Vx,Hx,Wx b4
-6c 66 S,V,E1 punpcklqdq|punpckhqdq Vx,Hx,Wx b8
+63,67,d5,d8,e0 66 N,S,V,E packsswb,packuswb|punpckhbw|punpckhwd,pmullw,psubusb|psubusw|pminub,pavgb Vx,Hx,Wx
+64,74,db,df,eb,ef 66 N,S,V pcmpgtb|pcmpgtw|pcmpgtd,pcmpeqb|pcmpeqw|pcmpeqd,pand,pandn,por,pxor Vx,Hx,Wx
+64,74 66 E vpcmpgtb|vpcmpgtw,vpcmpeqb|vpcmpeqw kg,Hx,Wx
+66,76 66 E0 vpcmpgtd,vpcmpeqd kg,Hx,Wx b4
+6a,fa,fe 66 N,S,V,E0 punpckhdq|packssdw,psubd,paddd Vx,Hx,Wx b4
 6e np S movd~movq Pq,Ey
 6e 66 S,V.0,E.0 movd~movq Vy,Ey nomask
 6f np movq Pq,Qq
@@ -125,19 +92,14 @@ const tableVector0F = `
 70 66 S,V,E0 pshufd Vx,Wx,Ib b4
 70 f3 S,V,E pshufhw Vx,Wx,Ib
 70 f2 S,V,E pshuflw Vx,Wx,Ib
-71/2 66 N,S,V psrlw|_|psraw|_|psllw Hx,Ux,Ib
+71/2,73/2 66 N,S,V psrlw|_|psraw|_|psllw,psrlq|_|_|_|psllq Hx,Ux,Ib
 71/2 66 E vpsrlw|_|vpsraw|_|vpsllw Hx,Wx,Ib
 72/0 66 E vprord~vprorq|vprold~vprolq Hx,Wx,Ib bw
 72/2 66 N,S,V psrld|_|psrad|_|pslld Hx,Ux,Ib
 72/2 66 E0 vpsrld|_|vpsrad|_|vpslld Hx,Wx,Ib b4
-72/4 66 E1 vpsraq Hx,Wx,Ib b8
-73/2 66 N,S,V psrlq|_|_|_|psllq Hx,Ux,Ib
-73/2 66 E1 vpsrlq|_|_|_|vpsllq Hx,Wx,Ib b8
+72/4,73/2 66 E1 vpsraq,vpsrlq|_|_|_|vpsllq Hx,Wx,Ib b8
 73/3 66 S,V psrldq|_|_|_|pslldq Hx,Ux,Ib
 73/3 66 E vpsrldq|_|_|_|vpslldq Hx,Wx,Ib nomask
-74 66 N,S,V pcmpeqb|pcmpeqw|pcmpeqd Vx,Hx,Wx
-74 66 E vpcmpeqb|vpcmpeqw kg,Hx,Wx
-76 66 E0 vpcmpeqd kg,Hx,Wx b4
 77 np V.0 vzeroupper - vec
 77 np V.1 vzeroall - vec
 78/0 66 extrq +Uq,Ib,Ib
@@ -156,9 +118,9 @@ const tableVector0F = `
 7a f2 E1 vcvtuqq2ps Vh,Wx fp b8 er
 7b f3 E vcvtusi2ss Vd,Hd,Ey fp er nomask
 7b f2 E0 vcvtusi2sd Vq,Hq,Ey fp bignored nomask
-7b f2 E1 vcvtusi2sd Vq,Hq,Ey fp er nomask
-7c 66 S,V haddpd|hsubpd Vx,Hx,Wx fp
-7c f2 S,V haddps|hsubps Vx,Hx,Wx fp
+2a,7b f2 E1 vcvtsi2sd,vcvtusi2sd Vq,Hq,Ey fp er nomask
+7c,d0 66 S,V haddpd|hsubpd,addsubpd Vx,Hx,Wx fp
+7c,d0 f2 S,V haddps|hsubps,addsubps Vx,Hx,Wx fp
 7e np S movd~movq Ey,Pq
 7e 66 S,V.0,E.0 movd~movq Ey,Vy nomask
 7e f3 S,V.0,E1.0 movq Vq,Wq nomask
@@ -200,53 +162,27 @@ c5 np pextrw Gd,Nq,Ib
 c5 66 S,V.0,E.0 pextrw Gd,U16,Ib nomask
 c6 np S,V,E0 shufps Vx,Hx,Wx,Ib b4
 c6 66 S,V,E1 shufpd Vx,Hx,Wx,Ib b8
-d0 66 S,V addsubpd Vx,Hx,Wx fp
-d0 f2 S,V addsubps Vx,Hx,Wx fp
-d1 66 N,S,V,E psrlw Vx,Hx,W16
-d2 66 N,S,V,E0 psrld Vx,Hx,W16
-d3 66 N,S,V,E1 psrlq Vx,Hx,W16
-d4 66 N,S,V,E1 paddq Vx,Hx,Wx b8
-d5 66 N,S,V,E pmullw Vx,Hx,Wx
+d1,e1,f1 66 N,S,V,E psrlw,psraw,psllw Vx,Hx,W16
+d2,e2,f2 66 N,S,V,E0 psrld,psrad,pslld Vx,Hx,W16
+d3,f3 66 N,S,V,E1 psrlq,psllq Vx,Hx,W16
+d4,f4,fb 66 N,S,V,E1 paddq,pmuludq,psubq Vx,Hx,Wx b8
 d6 66 S,V.0,E1.0 movq Wq,Vq nomask
 d6 f3 movq2dq V16,Nq
 d6 f2 movdq2q Pq,U16
 d7 np pmovmskb Gy,Nq
-d7 66 S,V pmovmskb Gy,Ux
-d8 66 N,S,V,E psubusb|psubusw|pminub Vx,Hx,Wx
-db 66 N,S,V pand Vx,Hx,Wx
-db 66 E vpandd~vpandq Vx,Hx,Wx bw
-dc 66 N,S,V,E paddusb|paddusw|pmaxub Vx,Hx,Wx
-df 66 N,S,V pandn Vx,Hx,Wx
-df 66 E vpandnd~vpandnq Vx,Hx,Wx bw
-e0 66 N,S,V,E pavgb Vx,Hx,Wx
-e1 66 N,S,V,E psraw Vx,Hx,W16
-e2 66 N,S,V,E0 psrad Vx,Hx,W16
+50,d7 66 S,V movmskpd,pmovmskb Gy,Ux
+db,df,eb,ef 66 E vpandd~vpandq,vpandnd~vpandnq,vpord~vporq,vpxord~vpxorq Vx,Hx,Wx bw
+dc,e3,e8,ec 66 N,S,V,E paddusb|paddusw|pmaxub,pavgw|pmulhuw|pmulhw,psubsb|psubsw|pminsw,paddsb|paddsw|pmaxsw Vx,Hx,Wx
 e2 66 E1 vpsraq Vx,Hx,W16
-e3 66 N,S,V,E pavgw|pmulhuw|pmulhw Vx,Hx,Wx
 e6 66 S,V,E1 cvttpd2dq Vh,Wx fp b8 sae
 e6 f3 S,V,E0 cvtdq2pd Vx,Wh b4 bignored
 e6 f3 E1 vcvtqq2pd Vx,Wx fp b8 er
 e6 f2 S,V,E1 cvtpd2dq Vh,Wx fp b8 er
 e7 np movntq Mq,Pq cachectl
 e7 66 S,V,E0 movntdq Mx,Vx aligned nomask cachectl
-e8 66 N,S,V,E psubsb|psubsw|pminsw Vx,Hx,Wx
-eb 66 N,S,V por Vx,Hx,Wx
-eb 66 E vpord~vporq Vx,Hx,Wx bw
-ec 66 N,S,V,E paddsb|paddsw|pmaxsw Vx,Hx,Wx
-ef 66 N,S,V pxor Vx,Hx,Wx
-ef 66 E vpxord~vpxorq Vx,Hx,Wx bw
 f0 f2 S,V lddqu Vx,Mx unaligned
-f1 66 N,S,V,E psllw Vx,Hx,W16
-f2 66 N,S,V,E0 pslld Vx,Hx,W16
-f3 66 N,S,V,E1 psllq Vx,Hx,W16
-f4 66 N,S,V,E1 pmuludq Vx,Hx,Wx b8
-f5 66 N,S,V,E pmaddwd Vx,Hx,Wx
+f5,f8,fc 66 N,S,V,E pmaddwd,psubb|psubw,paddb|paddw Vx,Hx,Wx
 f6 66 N,S,V,E psadbw Vx,Hx,Wx nomask
 f7 np maskmovq -Pq,Nq maskmov cachectl
 f7 66 S,V.0 maskmovdqu -V16,U16 maskmov cachectl
-f8 66 N,S,V,E psubb|psubw Vx,Hx,Wx
-fa 66 N,S,V,E0 psubd Vx,Hx,Wx b4
-fb 66 N,S,V,E1 psubq Vx,Hx,Wx b8
-fc 66 N,S,V,E paddb|paddw Vx,Hx,Wx
-fe 66 N,S,V,E0 paddd Vx,Hx,Wx b4
 `

@@ -16,19 +16,36 @@ var (
 )
 
 func (d *rawInst) text() string {
-	b := make([]byte, 0, 64)
-	b = d.appendPrefixes(b)
-	b = append(b, d.spelling()...)
-	imm := 0
-	for i, o := range d.form.ops {
-		b = append(b, separator(i)...)
-		b = d.appendOperand(b, o, &imm)
-		if i == 0 {
-			b = d.appendMask(b)
+	mask, rounding := "", ""
+	if d.opmask != 0 {
+		mask = "{k" + string('0'+rune(d.opmask)) + "}"
+	}
+	if d.evexZ {
+		mask += "{z}"
+	}
+	if d.rounds() {
+		rounding = "{sae}"
+		if d.form.er {
+			rounding = roundingNames[d.rounding]
 		}
-		if d.rounds() && d.endsRegisters(i) {
-			b = append(b, ", "...)
-			b = append(b, d.roundingName()...)
+	}
+	return d.spell(d.spelling(), mask, rounding, d.appendOperand)
+}
+
+// spell writes prefixes, name and operands, a mask after the first, and rounding after the last register.
+func (d *rawInst) spell(name, mask, rounding string, operand func(b []byte, i int) []byte) string {
+	b := append(d.appendPrefixes(make([]byte, 0, 64)), name...)
+	ops := d.form.ops
+	for i := range ops {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = operand(append(b, ' '), i)
+		if i == 0 {
+			b = append(b, mask...)
+		}
+		if rounding != "" && ops[i].kind != opImm && (i == len(ops)-1 || ops[i+1].kind == opImm) {
+			b = append(append(b, ", "...), rounding...)
 		}
 	}
 	return string(b)
@@ -38,22 +55,14 @@ func (d *rawInst) text() string {
 func (d *rawInst) spelling() string {
 	switch {
 	case d.form.implicit == implicitXlat && (d.addr32 || d.segment != NoSegment):
-		return string(d.appendAddress([]byte("xlat "), 1, d.segment, []string{d.addressGPR(numBX)}, 0))
+		return string(d.appendMemory([]byte("xlat "), d.at(GPR(numBX), 1, accRead)))
 	case d.form.name == "jrcxz" && d.addr32:
 		return "jecxz"
 	}
 	return d.mnemonic()
 }
 
-func separator(i int) string {
-	if i == 0 {
-		return " "
-	}
-	return ", "
-}
-
-// appendPrefixes names the prefixes that change what the instruction does, or would on
-// another instruction.
+// appendPrefixes names the prefixes that change what the instruction does, or would on another instruction.
 func (d *rawInst) appendPrefixes(b []byte) []byte {
 	if d.enc != encLegacy {
 		return b
@@ -74,108 +83,49 @@ func (d *rawInst) appendPrefixes(b []byte) []byte {
 	return b
 }
 
-// appendMask adds EVEX's opmask, which belongs to the destination.
-func (d *rawInst) appendMask(b []byte) []byte {
-	if d.opmask != 0 {
-		b = append(b, "{k"...)
-		b = append(b, '0'+d.opmask, '}')
-	}
-	if d.evexZ {
-		b = append(b, "{z}"...)
-	}
-	return b
-}
-
 func (d *rawInst) rounds() bool { return d.evexB && !d.hasMem && d.form.rounds() }
 
-func (d *rawInst) roundingName() string {
-	if d.form.er {
-		return roundingNames[d.rounding]
+func (d *rawInst) appendOperand(b []byte, i int) []byte {
+	o := d.form.ops[i]
+	n, k := d.number(o.kind), o.kind
+	m, isMemory := d.operandAccess(o)
+	switch {
+	case isMemory && d.evexB:
+		b = appendNumbered(d.appendMemory(b, m), "{1to", d.width(o.size)/int(d.form.broadcast))
+		return append(b, '}')
+	case isMemory:
+		return d.appendMemory(b, m)
+	case k.class == GPROperand:
+		return append(b, d.gprName(n, d.width(o.size))...)
+	case k.class == VectorOperand:
+		return appendVector(b, n, d.vectorWidth(o.size))
 	}
-	return "{sae}"
-}
-
-func (d *rawInst) endsRegisters(i int) bool {
-	ops := d.form.ops
-	return ops[i].kind != opImm && (i == len(ops)-1 || ops[i+1].kind == opImm)
-}
-
-func (d *rawInst) appendOperand(b []byte, o operand, imm *int) []byte {
-	n := d.number(o.kind)
 	switch o.kind {
 	case opFixed:
 		return append(b, o.name...)
-	case opE, opR, opG, opB, opZ, opA:
-		if o.kind == opE && d.hasMem {
-			return d.appendMemory(b, o)
+	case opImm, opImmS:
+		v, width := uint64(d.immediate(i)), d.width(o.size)
+		if o.kind == opImmS {
+			width = d.destinationWidth()
 		}
-		return append(b, d.gprName(n, d.width(o.size))...)
-	case opM:
-		return d.appendMemory(b, o)
-	case opV, opH, opW, opU, opL:
-		if o.kind == opW && d.hasMem {
-			return d.appendMemory(b, o)
-		}
-		return appendVector(b, n, d.vectorWidth(o.size))
-	case opVSIB:
-		return d.appendMemory(b, o)
-	case opP, opN, opQ:
-		if o.kind == opQ && d.hasMem {
-			return d.appendMemory(b, o)
-		}
-		return appendNumbered(b, "mm", n)
-	case opKReg, opKVVVV, opKRM, opKMem:
-		if o.kind == opKMem && d.hasMem {
-			return d.appendMemory(b, o)
-		}
-		return appendNumbered(b, "k", n)
-	case opImm:
-		v := uint64(d.imm[*imm])
-		*imm++
-		return appendHex(b, truncate(v, d.width(o.size)))
-	case opImmS:
-		v := uint64(d.imm[*imm])
-		*imm++
-		return appendHex(b, truncate(v, d.destinationWidth()))
+		return appendHex(b, v&ones(width))
 	case opRel:
-		b = append(b, '.')
-		return appendSigned(b, d.imm[0])
-	case opMoffs:
-		return d.appendAddress(b, d.width(o.size), d.segment, nil, uint64(d.disp))
-	case opX:
-		return d.appendAddress(b, d.width(o.size), d.segment, []string{d.addressGPR(numSI)}, 0)
-	case opY:
-		return d.appendAddress(b, d.width(o.size), NoSegment, []string{d.addressGPR(numDI)}, 0)
+		return appendSigned(append(b, '.'), d.imm[0])
 	case opSeg:
 		return append(b, segmentNames[n]...)
-	case opCR:
-		return appendNumbered(b, "cr", n)
-	case opDR:
-		return appendNumbered(b, "dr", n)
-	case opBound, opBoundRM:
-		return appendNumbered(b, "bnd", n)
-	case opTile, opTileM, opTileV:
-		return appendNumbered(b, "tmm", n)
 	case opSTI:
 		return append(b, 's', 't', '(', '0'+byte(n), ')')
 	}
-	return b
+	return appendNumbered(b, k.name, n)
 }
 
-// destinationWidth is the width that a sign-extended immediate is extended to: that of
-// the first operand, or of the stack's for a push.
+// destinationWidth is the width that a sign-extended immediate is extended to: that of the first operand, or of the
+// stack's for a push.
 func (d *rawInst) destinationWidth() int {
 	if first := d.form.ops[0]; first.kind != opImmS {
 		return d.width(first.size)
 	}
 	return d.width(sizeU)
-}
-
-func truncate(v uint64, bytes int) uint64 {
-	if bytes >= 8 {
-		return v
-	}
-	return v & (1<<(8*bytes) - 1)
 }
 
 func (d *rawInst) gprName(n, width int) string {
@@ -224,70 +174,39 @@ var pointerNames = map[int]string{
 	16: "xmmword ptr ", 32: "ymmword ptr ", 64: "zmmword ptr ",
 }
 
-func (d *rawInst) appendMemory(b []byte, o operand) []byte {
-	var parts [2]string
-	list := parts[:0]
-	switch {
-	case d.base == RIP && d.addr32:
-		list = append(list, "eip")
-	case d.base == RIP:
-		list = append(list, "rip")
-	case d.base != NoRegister:
-		n, _ := d.base.GPR()
-		list = append(list, d.addressGPR(n))
+// appendMemory writes "qword ptr fs:[rax+rcx*8+0x10]".
+func (d *rawInst) appendMemory(b []byte, m Mem) []byte {
+	if d.form.name != "lea" {
+		b = append(b, pointerNames[m.Width]...)
 	}
-	if d.index != NoRegister {
-		var name []byte
-		if n, ok := d.index.Vector(); ok {
-			name = appendVector(name, n, max(16, d.elements(o)*int(o.index)))
-		} else {
-			n, _ := d.index.GPR()
-			name = append(name, d.addressGPR(n)...)
-		}
-		list = append(list, string(append(name, '*', '0'+d.scale)))
-	}
-	b = d.appendAddress(b, d.memWidth(o), d.segment, list, uint64(d.disp))
-	if d.evexB && d.hasMem {
-		b = append(b, "{1to"...)
-		b = strconv.AppendInt(b, int64(d.width(o.size)/int(d.form.broadcast)), 10)
-		b = append(b, '}')
-	}
-	return b
-}
-
-func (d *rawInst) addressGPR(n int) string {
+	b = append(b, [...]string{NoSegment: "[", FS: "fs:[", GS: "gs:["}[m.Segment]...)
+	names, empty := &gprNames[3], len(b)
 	if d.addr32 {
-		return gprNames[2][n&15]
+		names = &gprNames[2]
 	}
-	return gprNames[3][n&15]
-}
-
-// appendAddress writes "qword ptr fs:[rax+rcx*8+0x10]".
-func (d *rawInst) appendAddress(b []byte, width int, seg Segment, parts []string, disp uint64) []byte {
-	if !d.form.agen || d.form.name != "lea" {
-		b = append(b, pointerNames[width]...)
+	if n, ok := m.Base.GPR(); ok {
+		b = append(b, names[n]...)
+	} else if m.Base == RIP {
+		b = append(b, names[0][0], 'i', 'p') // rip or eip
 	}
-	switch seg {
-	case FS:
-		b = append(b, "fs:"...)
-	case GS:
-		b = append(b, "gs:"...)
-	}
-	b = append(b, '[')
-	for i, p := range parts {
-		if i > 0 {
+	if m.Index != NoRegister {
+		if len(b) > empty {
 			b = append(b, '+')
 		}
-		b = append(b, p...)
+		if n, ok := m.Index.Vector(); ok {
+			b = appendVector(b, n, max(16, m.Elements*int(m.IndexSize)))
+		} else if n, ok := m.Index.GPR(); ok {
+			b = append(b, names[n]...)
+		}
+		b = append(b, '*', '0'+m.Scale)
 	}
 	switch {
-	case len(parts) == 0:
-		if d.addr32 {
-			disp = uint64(uint32(disp))
-		}
-		b = appendHex(b, disp)
-	case disp != 0:
-		b = appendSigned(b, int64(disp))
+	case len(b) == empty && d.addr32:
+		b = appendHex(b, uint64(uint32(m.Disp)))
+	case len(b) == empty:
+		b = appendHex(b, uint64(m.Disp))
+	case m.Disp != 0:
+		b = appendSigned(b, m.Disp)
 	}
 	return append(b, ']')
 }

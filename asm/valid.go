@@ -21,34 +21,17 @@ func (d *rawInst) check() error {
 		return errOverlap
 	}
 	for _, o := range f.ops {
-		switch o.kind {
-		case opKReg:
-			if d.r|d.r4 != 0 {
-				return errReserved
-			}
-		case opKVVVV, opTileV:
-			if d.vvvv > 7 {
-				return errReserved
-			}
-		case opTile:
-			if d.r != 0 || d.hasMem && d.modrm&7 != 4 { // rows at a stride: SIB is a must
-				return errReserved
-			}
-		case opG:
-			if d.r4 != 0 {
-				return errReserved
-			}
-		case opB:
-			if d.v4 != 0 {
-				return errReserved
-			}
+		k := o.kind
+		if k.field == inReg && int(d.r|d.r4) >= k.registers || k.field == inVVVV && int(d.vvvv) >= k.registers ||
+			o.kind == opTile && d.hasMem && d.modrm&7 != 4 { // rows at a stride: SIB is a must
+			return errReserved
 		}
 	}
 	return nil
 }
 
-// overlaps reports whether the destination of an instruction that forbids it is one of its
-// sources: gathers (SDM vol. 2, VGATHERDPS) and complex products (VFMULCPH).
+// overlaps reports whether the destination of an instruction that forbids it is one of its sources: gathers (SDM vol.
+// 2, VGATHERDPS) and complex products (VFMULCPH).
 func (d *rawInst) overlaps() bool {
 	dst := d.number(opV)
 	if d.form.vsib {

@@ -1,9 +1,12 @@
 package asm
 
-import "strings"
+import (
+	"math/bits"
+	"strings"
+)
 
-// x87Effect is an instruction's net number of pushes on the x87 register stack, by mnemonic (SDM
-// vol. 1, 8.3). Those that are not listed leave it alone.
+// x87Effect is an instruction's net number of pushes on the x87 register stack, by mnemonic (SDM vol. 1, 8.3). Those
+// that are not listed leave it alone.
 var x87Effect = map[string]int{
 	"fld": 1, "fild": 1, "fbld": 1, "fldz": 1, "fld1": 1, "fldpi": 1, "fldl2e": 1, "fldl2t": 1, "fldlg2": 1, "fldln2": 1,
 	"fptan": 1, "fsincos": 1, "fxtract": 1, "fdecstp": 1,
@@ -16,10 +19,9 @@ var x87Effect = map[string]int{
 // x87Registers is the depth of the stack.
 const x87Registers = 8
 
-// X87Stack follows the x87 stack through a block. needs is how many registers must be filled
-// before it, for no instruction to find an empty or a full one where it must not; net is by
-// how many the block leaves the stack deeper. steady is false when copies in a row run out
-// of registers, or overflow them, however many are filled before.
+// X87Stack follows the x87 stack through a block. needs is how many registers must be filled before it, for no
+// instruction to find an empty or a full one where it must not; net is by how many the block leaves the stack deeper.
+// steady is false when copies in a row run out of registers, or overflow them, however many are filled before.
 func X87Stack(insts []Inst) (needs, net int, steady bool) {
 	sets := false
 	for i := range insts {
@@ -43,26 +45,10 @@ func X87Stack(insts []Inst) (needs, net int, steady bool) {
 	return 0, net, false
 }
 
-// x87Stack is the tag word, by distance from the top: whether a register is full.
-type x87Stack [x87Registers]bool
-
-func (s *x87Stack) at(i int) *bool { return &s[i%x87Registers] }
-
-// turn moves the top by n registers, down for a push.
-func (s *x87Stack) turn(n int) {
-	old := *s
-	for i := range s {
-		s[i] = old[(i+n+x87Registers)%x87Registers]
-	}
-}
-
-// x87Runs reports whether copies of a block never find an empty register where they read,
-// nor a full one where they push.
+// x87Runs reports whether copies of a block never find an empty register where they read, nor a full one where they
+// push.
 func x87Runs(insts []Inst, filled, copies int) bool {
-	var s x87Stack
-	for i := range filled {
-		s[i] = true
-	}
+	s := x87Stack(1<<filled - 1)
 	for range copies {
 		for i := range insts {
 			in := &insts[i]
@@ -70,9 +56,9 @@ func x87Runs(insts []Inst, filled, copies int) bool {
 			case x87Loads[in.Mnemonic]:
 				return true // from here on memory says what is full
 			case x87Clear[in.Mnemonic]:
-				s = x87Stack{}
+				s = 0
 			case in.raw.form.isMMX: // marks all as full (SDM vol. 1, table 12-3)
-				s = x87Stack{true, true, true, true, true, true, true, true}
+				s = 1<<x87Registers - 1
 			case in.raw.form.isX87:
 				if !s.step(in) {
 					return false
@@ -83,62 +69,68 @@ func x87Runs(insts []Inst, filled, copies int) bool {
 	return true
 }
 
+// x87Stack is the set of registers that are full: bit n is st(n).
+type x87Stack uint8
+
+// turn moves the top by n registers, down for a push.
+func (s *x87Stack) turn(n int) { *s = x87Stack(bits.RotateLeft8(uint8(*s), -n)) }
+
 func (s *x87Stack) step(in *Inst) bool {
-	for _, i := range x87Reads(in) {
-		if !*s.at(i) {
-			return false
-		}
+	if reads := x87Reads(in); *s&reads != reads {
+		return false
 	}
-	operand := int(in.Bytes[len(in.Bytes)-1] & 7) // of the register form
+	operand := x87Operand(in)
 	effect := x87Effect[in.Mnemonic]
 	switch in.Mnemonic {
 	case "fincstp", "fdecstp":
 		s.turn(-effect)
 		return true
 	case "ffree", "ffreep": // and ffreep pops, below
-		*s.at(operand) = false
+		*s &^= operand
 	case "fst", "fstp":
 		if len(in.Mem) == 0 {
-			*s.at(operand) = true
+			*s |= operand
 		}
 	}
 	for ; effect < 0; effect++ {
-		*s.at(0) = false
+		*s &^= 1
 		s.turn(1)
 	}
 	for ; effect > 0; effect-- {
 		s.turn(-1)
-		if *s.at(0) {
+		if *s&1 != 0 {
 			return false
 		}
-		*s.at(0) = true
+		*s |= 1
 	}
 	return true
 }
 
-// x87Reads are the registers, from the top on, that an instruction must find full.
-func x87Reads(in *Inst) []int {
-	modrm := in.Bytes[len(in.Bytes)-1]
+// x87Operand is the operand of the register form.
+func x87Operand(in *Inst) x87Stack { return 1 << (in.Bytes[len(in.Bytes)-1] & 7) }
+
+// x87Reads are the registers that an instruction must find full.
+func x87Reads(in *Inst) x87Stack {
 	switch {
 	case x87Blind[in.Mnemonic]:
-		return nil
+		return 0
 	case len(in.Mem) > 0 && x87Effect[in.Mnemonic] > 0: // a load
-		return nil
+		return 0
 	case len(in.Mem) > 0, in.Mnemonic == "fst", in.Mnemonic == "fstp":
-		return []int{0}
+		return 1
 	case x87Dyadic[in.Mnemonic]:
-		return []int{0, 1}
+		return 3
 	case in.Mnemonic == "fld":
-		return []int{int(modrm & 7)}
-	case in.raw.opcode == 0xd9 && modrm >= 0xd0: // no operand in modrm
-		return []int{0}
+		return x87Operand(in)
+	case in.raw.opcode == 0xd9 && in.Bytes[len(in.Bytes)-1] >= 0xd0: // no operand in ModRM
+		return 1
 	}
-	return []int{0, int(modrm & 7)}
+	return 1 | x87Operand(in)
 }
 
-// storesX87Pointer finds an instruction that stores the address of the last x87 instruction
-// (FIP; SDM vol. 1, 8.1.8) where that is one of the block's or the prologue's: another one in
-// each copy. After fninit, or with control instructions alone, it is 0. -1: there is no such depth.
+// storesX87Pointer finds an instruction that stores the address of the last x87 instruction (FIP; SDM vol. 1, 8.1.8)
+// where that is one of the block's or the prologue's: another one in each copy. After fninit, or with control
+// instructions alone, it is 0. -1: there is no such depth.
 func storesX87Pointer(insts []Inst) int {
 	stores, sets := -1, false
 	for i := range insts {

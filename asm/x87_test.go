@@ -58,8 +58,8 @@ func TestX87Stack(t *testing.T) {
 	}
 }
 
-// The address of an x87 instruction is another in each copy; where none has left its own, or
-// nothing stores it, there is nothing to refuse.
+// The address of an x87 instruction is another in each copy; where none has left its own, or nothing stores it, there
+// is nothing to refuse.
 func TestX87Pointer(t *testing.T) {
 	for _, c := range []struct {
 		text, hex string

@@ -13,13 +13,14 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// xedFacts are what Intel's XED data says of all encodings of one instruction class: each a
-// set, since a class has several encodings.
+// xedFacts are what Intel's XED data says of all encodings of one instruction class: each a set, since a class has
+// several encodings.
 type xedFacts struct {
 	explicit, implicit map[access]bool // of memory
 	mxcsr, aligned     map[bool]bool
-	masked             map[bool]bool // EVEX encodings alone
-	written            gprSet        // general registers that no operand shows
+	masked             map[bool]bool     // EVEX encodings alone
+	written            gprSet            // general registers that no operand shows
+	flags              map[[2]Flags]bool // read and written
 }
 
 // archDir is where the data of golang.org/x/arch lies; it skips the test if nowhere.
@@ -41,7 +42,7 @@ func xedDatabase(t *testing.T) map[string]*xedFacts {
 		key := xedKey(inst.Iclass, strings.Contains(inst.Pattern, "EVV "), strings.Contains(inst.Pattern, "VEXVALID=1") || strings.Contains(inst.Pattern, "VV1 "))
 		f := classes[key]
 		if f == nil {
-			f = &xedFacts{map[access]bool{}, map[access]bool{}, map[bool]bool{}, map[bool]bool{}, map[bool]bool{}, 0}
+			f = &xedFacts{map[access]bool{}, map[access]bool{}, map[bool]bool{}, map[bool]bool{}, map[bool]bool{}, 0, map[[2]Flags]bool{}}
 			classes[key] = f
 		}
 		f.add(inst)
@@ -83,6 +84,17 @@ func (f *xedFacts) add(inst *xeddata.Inst) {
 		f.aligned[inst.HasAttribute("REQUIRES_ALIGNMENT")] = true
 	}
 	f.masked[inst.HasAttribute("MASKOP_EVEX")] = true
+	var flags [2]Flags
+	for word := range strings.FieldsSeq(inst.Flags) {
+		name, action, _ := strings.Cut(word, "-")
+		flag := map[string]Flags{"cf": Carry, "of": Overflow, "sf": Sign, "zf": Zero, "af": Adjust, "pf": Parity}[name]
+		if action == "tst" {
+			flags[0] |= flag
+		} else {
+			flags[1] |= flag
+		}
+	}
+	f.flags[flags] = true
 }
 
 func xedAccess(rest string) access {
@@ -97,8 +109,7 @@ func xedAccess(rest string) access {
 	return a
 }
 
-// xedGPR is the general register of a suppressed operand such as REG1=OrAX() or
-// REG0=XED_REG_EDX; none for any other.
+// xedGPR is the general register of a suppressed operand such as REG1=OrAX() or REG0=XED_REG_EDX; none for any other.
 func xedGPR(name string) gprSet {
 	_, reg, _ := strings.Cut(name, "=")
 	reg = strings.TrimSuffix(strings.TrimPrefix(strings.ToLower(reg), "xed_reg_"), "()")
@@ -113,8 +124,7 @@ func xedGPR(name string) gprSet {
 	return 0
 }
 
-// xedNames are the classes that a form may belong to: XED spells conditions and a few
-// others its own way.
+// xedNames are the classes that a form may belong to: XED spells conditions and a few others its own way.
 func xedNames(f *form, class encoding) []string {
 	name := strings.ToUpper(f.name)
 	names := []string{name, name + "_XMM", name + "_NEAR"}
@@ -134,25 +144,12 @@ func xedNames(f *form, class encoding) []string {
 	return names
 }
 
-// eachForm calls visit with every form of the tables once.
 func eachForm(visit func(class encoding, f *form)) {
-	seen := make(map[*form]bool)
-	for class, maps := range tables().forms {
-		for _, opcodes := range maps {
-			for _, forms := range opcodes {
-				for _, f := range forms {
-					if !seen[f] {
-						seen[f] = true
-						visit(encoding(class), f)
-					}
-				}
-			}
-		}
-	}
+	tables().each(func(class encoding, _, _ int, f *form) { visit(class, f) })
 }
 
-// TestFormsAgainstXED holds what the tables say of directions, flags, alignment, opmasks
-// and hidden registers against Intel's data, class by class.
+// TestFormsAgainstXED holds what the tables say of directions, flags, alignment, opmasks and hidden registers against
+// Intel's data, class by class.
 func TestFormsAgainstXED(t *testing.T) {
 	classes := xedDatabase(t)
 	compared, unknown := 0, map[string]bool{}
@@ -169,7 +166,7 @@ func TestFormsAgainstXED(t *testing.T) {
 		}
 		compared++
 		for _, o := range f.ops {
-			memory := o.kind.isMemory() && f.mod != modReg && !f.agen
+			memory := o.kind.memory && f.mod != modReg && !f.agen
 			if memory && len(x.explicit) > 0 && !x.explicit[o.access] && !knownXED(f, "direction") {
 				t.Errorf("%s: memory access %d, XED %v", f.name, o.access, x.explicit)
 			}
@@ -227,8 +224,8 @@ func knownXED(f *form, fact string) bool {
 	return false
 }
 
-// TestMemoryAgainstManual holds the direction of memory operands of legacy instructions
-// against x86.v0.2.csv of golang.org/x/arch, made from Intel's manual.
+// TestMemoryAgainstManual holds the direction of memory operands of legacy instructions against x86.v0.2.csv of
+// golang.org/x/arch, made from Intel's manual.
 func TestMemoryAgainstManual(t *testing.T) {
 	file, err := os.Open(filepath.Join(archDir(t), "x86.v0.2.csv"))
 	if err != nil {
@@ -262,7 +259,7 @@ func TestMemoryAgainstManual(t *testing.T) {
 		}
 		for i, o := range f.ops {
 			want := actions[place{f.name, len(f.ops), i}]
-			if len(want) == 0 || f.agen || !o.kind.isMemory() || f.mod == modReg {
+			if len(want) == 0 || f.agen || !o.kind.memory || f.mod == modReg {
 				continue
 			}
 			compared++
@@ -274,8 +271,8 @@ func TestMemoryAgainstManual(t *testing.T) {
 	t.Logf("%d memory operands compared", compared)
 }
 
-// listIsWrong are instructions whose memory operand the list has wrong: shifts read what
-// they shift, setcc writes, one-operand imul and div read, and a flush writes nothing.
+// listIsWrong are instructions whose memory operand the list has wrong: shifts read what they shift, setcc writes,
+// one-operand imul and div read, and a flush writes nothing.
 var listIsWrong = map[string]bool{
 	"rol": true, "ror": true, "rcl": true, "rcr": true, "shld": true, "shrd": true, "imul": true, "div": true,
 	"clflush": true, "clflushopt": true,

@@ -7,11 +7,11 @@ import (
 	"github.com/bbprof/bbprof/internal/layout"
 )
 
-// Captured is the state in which a program reached a block, with the memory that one execution of the
-// block touches there.
+// Captured is the state in which a program reached a block, with the memory that one execution of the block touches
+// there.
 type Captured struct {
-	// State holds the registers; its flags are rflags at the capture. Fill is unused: a page that is not in
-	// Pages is unmapped.
+	// State holds the registers; its flags are rflags at the capture. Fill is unused: a page that is not in Pages is
+	// unmapped.
 	State
 	Address uint64 // of the block in its program
 	X87     X87    // as FXSAVE has it (SDM vol. 1, 10.5.1)
@@ -35,8 +35,8 @@ type Page struct {
 
 const pageSize = 4096
 
-// Flags of rflags beside the arithmetic ones (SDM vol. 1, 3.4.3). Those that a program can set in user
-// mode are DF, NT, AC, ID and TF.
+// Flags of rflags beside the arithmetic ones (SDM vol. 1, 3.4.3). Those that a program can set in user mode are DF,
+// NT, AC, ID and TF.
 const (
 	arithmeticFlags = 1<<0 | 1<<2 | 1<<4 | 1<<6 | 1<<7 | 1<<11
 	flagTF          = 1 << 8

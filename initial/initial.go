@@ -1,6 +1,6 @@
-// Package initial holds the states that a block can start from: registers, segment bases, the word
-// that fills memory, and MXCSR. Vector registers start at zero in all of them, x87 registers that a
-// block pops at 1.0, and flags clear. A [Set] holds what a user changes.
+// Package initial holds the states that a block can start from: registers, segment bases, the word that fills memory,
+// and MXCSR. Vector registers start at zero in all of them, x87 registers that a block pops at 1.0, and flags clear.
+// A [Set] holds what a user changes.
 package initial
 
 import (
@@ -25,8 +25,8 @@ type State struct {
 	Vectors []Vector           `json:"vectors,omitempty"` // registers that do not start at zero
 	Memory  Memory             `json:"memory,omitempty"`  // words that do not start as Fill
 	Set     string             `json:"set,omitempty"`     // the user's changes, as Set.String writes them
-	// X87 is the x87 unit's state where the whole state is a program's; nil where the registers that a block
-	// pops hold 1.0 and what it does not disturb is not set at all.
+	// X87 is the x87 unit's state where the whole state is a program's; nil where the registers that a block pops
+	// hold 1.0 and what it does not disturb is not set at all.
 	X87 *X87 `json:"x87,omitempty"`
 }
 
@@ -50,23 +50,23 @@ func (s State) StartAt(rip uint64) asm.Start {
 	return asm.Start{Regs: asm.Regs{GPR: s.GPR, RIP: rip, FSBase: s.FSBase, GSBase: s.GSBase}, Fill: s.Fill}
 }
 
-// DefaultMXCSR is MXCSR after a reset: all six exceptions masked, round to nearest, subnormals
-// computed (SDM vol. 1, 10.2.3). The next two flush them.
+// DefaultMXCSR is MXCSR after a reset: all six exceptions masked, round to nearest, subnormals computed (SDM vol. 1,
+// 10.2.3). The next two flush them.
 const (
 	DefaultMXCSR = 0x1f80
 	mxcsrDAZ     = 0x0040
 	mxcsrFTZ     = 0x8000
 )
 
-// The segment bases of every initial state: pages of their own, as thread-local storage is
-// apart from the stack, at lines of their own. The paper has none.
+// The segment bases of every initial state: pages of their own, as thread-local storage is apart from the stack, at
+// lines of their own. The paper has none.
 const (
 	fsBase = 0x2345_6800
 	gsBase = 0x3456_7a00
 )
 
-// paperWord, 0x12345600, is the paper's value for every register and every word of memory: read as a
-// pointer, a mappable address in the middle of a page.
+// paperWord, 0x12345600, is the paper's value for every register and every word of memory: read as a pointer, a
+// mappable address in the middle of a page.
 const paperWord = 0x1234_5600
 
 // Paper is the one initial state of the BHive paper (IISWC 2019, section 3).
@@ -83,10 +83,40 @@ func uniform(name string, word uint64) State {
 	return s
 }
 
-// States lists the initial states in the order in which they are tried: the paper's, then those for
-// blocks that fail because of their context.
+// States lists the initial states in the order in which they are tried: the paper's, then those for blocks that fail
+// because of their context.
 func States() []State {
-	return []State{Paper(), distinct(), stack(), divisible(), low(), aligned(), halves()}
+	apart := func(i uint64) uint64 { return 0x1234_0200 + i*0x2_10c0 }
+	// distinct gives every register a page and a line of its own: no two pointers are equal, nor are their low 12 bits,
+	// which lie 192 bytes apart.
+	distinct := pointers("distinct", paperWord, apart)
+	// stack is distinct, with the stack as it is at the entry of a function: 8 bytes off a multiple of 16 (System V ABI
+	// for AMD64, 3.2.2).
+	stack := pointers("stack", paperWord, apart)
+	stack.GPR[asm.RSP] += 8
+	stack.GPR[asm.RBP] += 8
+	// divisible lets divisions through: rdx, the upper half of a dividend, is 0, and in the other registers and in
+	// memory ax / cl, too, fits 8 bits.
+	divisible := uniform("divisible", 0x1234_1040)
+	divisible.GPR[asm.RDX] = 0
+	// low has small values, whose sums, products and shifts stay canonical for longer, and which are pointers all the
+	// same, just above the highest usual vm.mmap_min_addr.
+	low := pointers("low", 0x2_0040, func(i uint64) uint64 { return 0x2_0200 + i*0x10c0 })
+	// aligned points every register at the first byte of a page of its own.
+	aligned := pointers("aligned", 0x1234_5000, func(i uint64) uint64 { return apart(i) &^ 0xfff })
+	// halves imitates programs: as 64 bits each register and word is a pointer, and as 32 bits a small integer. So an
+	// index that is negated, complemented or scaled stays in user space.
+	halves := pointers("halves", 0x1234_0000_0040, func(i uint64) uint64 { return 0x1234_0000_0200 + i*0xc0 })
+	return []State{Paper(), distinct, stack, divisible, low, aligned, halves}
+}
+
+// pointers is uniform, but for the general registers.
+func pointers(name string, word uint64, pointer func(i uint64) uint64) State {
+	s := uniform(name, word)
+	for i := range s.GPR {
+		s.GPR[i] = pointer(uint64(i))
+	}
+	return s
 }
 
 // Names are those of States and of those that are only for comparison.
@@ -114,64 +144,5 @@ const BHive = "bhive"
 func bhive() State {
 	s := uniform(BHive, 0x232_4000)
 	s.GPR[asm.RSP], s.GPR[asm.RBP] = 0x232_4800, 0x232_47f0
-	return s
-}
-
-// distinct gives every register a page and a line of its own: no two pointers are equal,
-// nor are their low 12 bits, which lie 192 bytes apart.
-func distinct() State {
-	s := uniform("distinct", paperWord)
-	for i := range s.GPR {
-		s.GPR[i] = distinctPointer(i)
-	}
-	return s
-}
-
-func distinctPointer(i int) uint64 { return 0x1234_0000 + uint64(i)*0x2_1000 + 0x200 + uint64(i)*0xc0 }
-
-// stack is distinct, with the stack as it is at the entry of a function: 8 bytes off a
-// multiple of 16 (System V ABI for AMD64, 3.2.2).
-func stack() State {
-	s := distinct()
-	s.Name = "stack"
-	s.GPR[asm.RSP] += 8
-	s.GPR[asm.RBP] += 8
-	return s
-}
-
-// divisible lets divisions through: rdx, the upper half of a dividend, is 0, and in the
-// other registers and in memory ax / cl, too, fits 8 bits.
-func divisible() State {
-	s := uniform("divisible", 0x1234_1040)
-	s.GPR[asm.RDX] = 0
-	return s
-}
-
-// low has small values, whose sums, products and shifts stay canonical for longer, and
-// which are pointers all the same, just above the highest usual vm.mmap_min_addr.
-func low() State {
-	s := uniform("low", 0x2_0040)
-	for i := range s.GPR {
-		s.GPR[i] = 0x2_0000 + uint64(i)*0x1000 + 0x200 + uint64(i)*0xc0
-	}
-	return s
-}
-
-// aligned points every register at the first byte of a page of its own.
-func aligned() State {
-	s := uniform("aligned", 0x1234_5000)
-	for i := range s.GPR {
-		s.GPR[i] = distinctPointer(i) &^ 0xfff
-	}
-	return s
-}
-
-// halves imitates programs: as 64 bits each register and word is a pointer, and as 32 bits a small
-// integer. So an index that is negated, complemented or scaled stays in user space.
-func halves() State {
-	s := uniform("halves", 0x1234_0000_0040)
-	for i := range s.GPR {
-		s.GPR[i] = 0x1234_0000_0200 + uint64(i)*0xc0
-	}
 	return s
 }

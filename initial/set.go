@@ -14,8 +14,8 @@ import (
 	"github.com/bbprof/bbprof/internal/layout"
 )
 
-// Set holds the user's changes to the initial state: one value for each register named, in a fixed
-// order. nil changes nothing.
+// Set holds the user's changes to the initial state: one value for each register named, in a fixed order. nil changes
+// nothing.
 type Set []assignment
 
 // assignment is one register's value. Only a vector has more than one word.
@@ -32,6 +32,7 @@ const (
 
 // place is the register or part of a register that a name denotes.
 type place struct {
+	name string
 	kind kind
 	n    int // which of its kind; of a flag, its bit
 	bits int // of a vector
@@ -50,8 +51,29 @@ const (
 	fill
 )
 
-// flagBits are the arithmetic flags (SDM vol. 1, 3.4.3.1).
-var flagBits = map[string]int{"cf": 0, "pf": 2, "af": 4, "zf": 6, "sf": 7, "of": 11}
+// places are all that can be set, by name.
+var places = func() map[string]place {
+	m := map[string]place{}
+	add := func(p place) { m[p.name] = p }
+	for r := asm.RAX; r <= asm.R15; r++ {
+		add(place{name: r.String(), kind: general, n: int(r)})
+	}
+	for name, bit := range map[string]int{"cf": 0, "pf": 2, "af": 4, "zf": 6, "sf": 7, "of": 11} { // SDM vol. 1, 3.4.3.1
+		add(place{name: name, kind: flag, n: bit})
+	}
+	for n := range opmaskRegs {
+		add(place{name: fmt.Sprintf("k%d", n), kind: opmask, n: n})
+	}
+	for n := range vectorRegs {
+		for bits := 128; bits <= 512; bits *= 2 {
+			add(place{Vector{Reg: n, Bits: bits}.Name(), vector, n, bits})
+		}
+	}
+	for k, name := range map[kind]string{fs: "fs_base", gs: "gs_base", mxcsr: "mxcsr", fill: "fill"} {
+		add(place{name: name, kind: k})
+	}
+	return m
+}()
 
 // ParseSet reads REG=VALUE with commas or semicolons between several.
 func ParseSet(text string) (s Set, err error) {
@@ -63,12 +85,11 @@ func ParseSet(text string) (s Set, err error) {
 		if !ok {
 			return nil, fmt.Errorf("%q is not REGISTER=VALUE, such as rdi=0x12346600", strings.TrimSpace(one))
 		}
-		name, value = strings.ToLower(strings.TrimSpace(name)), strings.TrimSpace(value)
 		a := assignment{}
-		if a.place, err = placeOf(name); err != nil {
+		if a.place, err = placeOf(strings.ToLower(strings.TrimSpace(name))); err != nil {
 			return nil, err
 		}
-		if a.words, err = a.parse(name, value); err != nil {
+		if a.words, err = a.parse(strings.TrimSpace(value)); err != nil {
 			return nil, err
 		}
 		if s, err = s.and(a); err != nil {
@@ -94,10 +115,10 @@ func (s Set) And(more Set) (_ Set, err error) {
 func (s Set) and(a assignment) (Set, error) {
 	i, there := slices.BinarySearchFunc(s, a, assignment.compare)
 	switch {
-	case there && s[i].name() == a.name():
-		return nil, fmt.Errorf("%s is set twice", a.name())
+	case there && s[i].name == a.name:
+		return nil, fmt.Errorf("%s is set twice", a.name)
 	case there:
-		return nil, fmt.Errorf("%s and %s are one register; set it once", s[i].name(), a.name())
+		return nil, fmt.Errorf("%s and %s are one register; set it once", s[i].name, a.name)
 	}
 	return slices.Insert(slices.Clone(s), i, a), nil
 }
@@ -158,7 +179,7 @@ func (s Set) Over(state State) State {
 func (s Set) String() string {
 	var list []string
 	for _, a := range s {
-		list = append(list, a.name()+"="+hexadecimal(a.words))
+		list = append(list, a.name+"="+hexadecimal(a.words))
 	}
 	return strings.Join(list, ",")
 }
@@ -171,47 +192,13 @@ func (a assignment) compare(b assignment) int {
 	return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.n, b.n))
 }
 
-func (p place) name() string {
-	switch p.kind {
-	case general:
-		return asm.Reg(p.n).String()
-	case vector:
-		return Vector{Reg: p.n, Bits: p.bits}.Name()
-	case opmask:
-		return fmt.Sprintf("k%d", p.n)
-	case flag:
-		for name, bit := range flagBits {
-			if bit == p.n {
-				return name
-			}
-		}
-	}
-	return map[kind]string{fs: "fs_base", gs: "gs_base", mxcsr: "mxcsr", fill: "fill"}[p.kind]
-}
-
 func placeOf(name string) (place, error) {
+	if p, ok := places[name]; ok {
+		return p, nil
+	}
 	for r := asm.RAX; r <= asm.R15; r++ {
-		switch {
-		case name == r.String():
-			return place{kind: general, n: int(r)}, nil
-		case slices.Contains(partsOf(r), name):
+		if slices.Contains(partsOf(r), name) {
 			return place{}, fmt.Errorf("%s is part of %s; set all 64 bits of that, such as %s=0x1", name, r, r)
-		}
-	}
-	if bit, ok := flagBits[name]; ok {
-		return place{kind: flag, n: bit}, nil
-	}
-	for _, k := range []kind{fs, gs, mxcsr, fill} {
-		if name == (place{kind: k}).name() {
-			return place{kind: k}, nil
-		}
-	}
-	if n, ok := numbered(name, "k", opmaskRegs); ok {
-		return place{kind: opmask, n: n}, nil
-	}
-	for prefix, bits := range map[string]int{"xmm": 128, "ymm": 256, "zmm": 512} {
-		if n, ok := numbered(name, prefix, vectorRegs); ok {
-			return place{vector, n, bits}, nil
 		}
 	}
 	switch name {
@@ -224,7 +211,8 @@ func placeOf(name string) (place, error) {
 	case "rip":
 		return place{}, errors.New("rip follows from where the block stands; see -address")
 	}
-	return place{}, fmt.Errorf("%q cannot be set: there are rax to r15, cf pf af zf sf of, xmm0 to zmm31, k0 to k7, mxcsr, fs_base, gs_base and fill, the word that fills memory", name)
+	return place{}, fmt.Errorf("%q cannot be set: there are rax to r15, cf pf af zf sf of, xmm0 to zmm31, k0 to k7, "+
+		"mxcsr, fs_base, gs_base and fill, the word that fills memory", name)
 }
 
 // partsOf are the names of parts of a register.
@@ -241,14 +229,8 @@ func partsOf(r asm.Reg) []string {
 	return append(parts, word+"l")
 }
 
-// numbered reads a name such as xmm3, below a limit.
-func numbered(name, prefix string, limit int) (int, bool) {
-	digits, ok := strings.CutPrefix(name, prefix)
-	n, err := strconv.Atoi(digits)
-	return n, ok && err == nil && n >= 0 && n < limit && digits == strconv.Itoa(n)
-}
-
-func (p place) parse(name, value string) (words [vectorWords]uint64, err error) {
+func (p place) parse(value string) (words [vectorWords]uint64, err error) {
+	name := p.name
 	if p.kind == vector {
 		return parseVector(name, value, p.bits)
 	}

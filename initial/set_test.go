@@ -16,7 +16,8 @@ func TestParseSet(t *testing.T) {
 		{" RSI = 16 ; rax=-1,", "rax=0xffffffffffffffff,rsi=0x10"},
 		{"r15=0xffffffffffffffff,r8=0", "r8=0x0,r15=0xffffffffffffffff"},
 		{"of=1,cf=1,zf=0", "cf=0x1,zf=0x0,of=0x1"},
-		{"fill=0x3ff0000000000000,mxcsr=0xffff,k7=3,gs_base=0x7fffffffefff,fs_base=0", "fs_base=0x0,gs_base=0x7fffffffefff,k7=0x3,mxcsr=0xffff,fill=0x3ff0000000000000"},
+		{"fill=0x3ff0000000000000,mxcsr=0xffff,k7=3,gs_base=0x7fffffffefff,fs_base=0",
+			"fs_base=0x0,gs_base=0x7fffffffefff,k7=0x3,mxcsr=0xffff,fill=0x3ff0000000000000"},
 		{"xmm0=0x" + strings.Repeat("f", 32), "xmm0=0x" + strings.Repeat("f", 32)},
 		{"zmm31=0x1" + strings.Repeat("0", 127) + ",ymm2=0X00AB", "ymm2=0xab,zmm31=0x1" + strings.Repeat("0", 127)},
 	} {
@@ -100,4 +101,23 @@ func TestSetWith(t *testing.T) {
 func set(t *testing.T, text string) Set {
 	t.Helper()
 	return require.Get(ParseSet(text))(t)
+}
+
+func TestParseMemory(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"0x12345608=0x1234560f", "0x12345608=0x1234560f"},
+		{"16=7, 0x8=1", "0x8=0x1,0x10=0x7"},
+		{"0xfffffffffffffff8=0xffffffffffffffff", "0xfffffffffffffff8=0xffffffffffffffff"},
+		{"", "not ADDRESS=VALUE"},
+		{"8", "not ADDRESS=VALUE"},
+		{"rdi=1", "not ADDRESS=VALUE"},
+		{"8=0x10000000000000000", "not ADDRESS=VALUE"},
+		{"0x1c=1", "0x1c is not a multiple of 8: give the words at 0x18 and 0x20"},
+		{"8=1,0x8=2", "0x8 is set twice"},
+	} {
+		m, err := ParseMemory(c.text)
+		if got := m.String(); got != c.want && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%q: %q and error %v, want %q", c.text, got, err, c.want)
+		}
+	}
 }

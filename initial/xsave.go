@@ -20,9 +20,9 @@ const (
 	xsaveHeaderEnd = 576
 )
 
-// SetXSave takes in an area that XSAVE has written in its standard format, as ptrace(2) gives it for
-// NT_X86_XSTATE: x87, MXCSR, opmasks, and the vector registers that are not zero. offset is where a component
-// begins (CPUID leaf 0xd); the area may lack some. It is false if the area is too short for any.
+// SetXSave takes in an area that XSAVE has written in its standard format, as ptrace(2) gives it for NT_X86_XSTATE:
+// x87, MXCSR, opmasks, and the vector registers that are not zero. offset is where a component begins (CPUID leaf
+// 0xd); the area may lack some. It is false if the area is too short for any.
 func (c *Captured) SetXSave(area []byte, offset func(component int) int) bool {
 	le := binary.LittleEndian
 	if len(area) < xsaveHeaderEnd {

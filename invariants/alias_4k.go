@@ -5,11 +5,10 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Alias4K finds loads that overlap, in the low 12 bits of the address alone, a store that may
-// still be in the store buffer: the core compares those bits first and delays the load (Intel
-// Optimization Manual, "4-KByte aliasing"). The last stores, as many as the buffer has entries,
-// count as still there, which is conservative. Two pages on one frame are AliasFrame's case:
-// there the overlap is real.
+// Alias4K finds loads that overlap, in the low 12 bits of the address alone, a store that may still be in the store
+// buffer: the core compares those bits first and delays the load (Intel Optimization Manual, "4-KByte aliasing"). The
+// last stores, as many as the buffer has entries, count as still there, which is conservative. Two pages on one frame
+// are AliasFrame's case: there the overlap is real.
 func Alias4K(t Trace, core Core) Finding {
 	loads := 0
 	var load, store asm.Access
@@ -20,7 +19,8 @@ func Alias4K(t Trace, core Core) Finding {
 		loads++
 	})
 	if loads > 0 {
-		return t.broken(verdict.Alias4K, load, "%d load(s) meet one of the %d stores before them with equal low 12 bits: the first loads %d bytes at %#x after instruction %d stored %d bytes at %#x",
+		return t.broken(verdict.Alias4K, load, "%d load(s) meet one of the %d stores before them with equal low 12 bits: "+
+			"the first loads %d bytes at %#x after instruction %d stored %d bytes at %#x",
 			loads, core.StoreBuffer, load.Width, load.Addr, store.Inst+1, store.Width, store.Addr)
 	}
 	return held(verdict.Alias4K, "no load overlaps one of the %d stores before it in the low 12 bits of the address alone", core.StoreBuffer)
@@ -41,8 +41,8 @@ func Aliasing(t Trace, core Core, found func(load, store asm.Access)) {
 	}
 }
 
-// apart reports whether two accesses overlap in the low 12 bits on pages of different frames, and so
-// share no byte. A rep string operation spans pages, each with a frame.
+// apart reports whether two accesses overlap in the low 12 bits on pages of different frames, and so share no byte. A
+// rep string operation spans pages, each with a frame.
 func (t Trace) apart(a, b asm.Access) bool {
 	for p := a.Addr &^ within; p < a.Addr+uint64(a.Width); p += page {
 		for q := b.Addr &^ within; q < b.Addr+uint64(b.Width); q += page {

@@ -5,9 +5,8 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// AliasFrame finds two pages that use one line of one frame. If one of them stores, that makes a
-// dependency that the program does not have. Loads alone are slower only where the L1D way is
-// predicted from the linear address.
+// AliasFrame finds two pages that use one line of one frame. If one of them stores, that makes a dependency that the
+// program does not have. Loads alone are slower only where the L1D way is predicted from the linear address.
 func AliasFrame(t Trace, core Core) Finding {
 	n := 0
 	var last asm.Access
@@ -17,7 +16,8 @@ func AliasFrame(t Trace, core Core) Finding {
 		last, other = a, page
 	})
 	if n > 0 {
-		return t.broken(verdict.AliasFrame, last, "%d line(s) of a frame are used through two pages, such as %#x by %#x and by the page at %#x", n, last.Addr&within&^(line-1), last.Addr, other)
+		return t.broken(verdict.AliasFrame, last, "%d line(s) of a frame are used through two pages, such as %#x by %#x and by the page at %#x",
+			n, last.Addr&within&^(line-1), last.Addr, other)
 	}
 	return held(verdict.AliasFrame, "no line of a frame is used through two pages")
 }
@@ -30,8 +30,8 @@ func MayAlias(t Trace) bool {
 	return any
 }
 
-// shared calls found once for each unit of a frame, of so many bytes, that several pages use in a way that is harmful, with the access
-// that made it so and another page.
+// shared calls found once for each unit of a frame, of so many bytes, that several pages use in a way that is
+// harmful, with the access that made it so and another page.
 func (t Trace) shared(unit uint64, harmful func(*user) bool, found func(a asm.Access, other uint64)) {
 	if len(t.Frame) < 2 {
 		return

@@ -1,11 +1,9 @@
-// Package invariants holds the rules under which a throughput is ground truth, one function
-// each. A rule examines a run and returns evidence that it held, or a rejection that says how it was
-// violated.
+// Package invariants holds the rules under which a throughput is ground truth, one function each. A rule examines a
+// run and returns evidence that it held, or a rejection that says how it was violated.
 //
-// A rule is named for the reason of its rejection and stands in the file of that name: misaligned.go,
-// alias_4k.go (a load and an earlier store with equal low 12 bits), alias_frame.go (two pages, one line
-// of one frame), l1d_miss.go, l1i_miss.go.
-// trace.go has their input, stores.go the store buffer that two of them model, and predict.go the
+// A rule is named for the reason of its rejection and stands in the file of that name: misaligned.go, alias_4k.go (a
+// load and an earlier store with equal low 12 bits), alias_frame.go (two pages, one line of one frame), l1d_miss.go,
+// l1i_miss.go. trace.go has their input, stores.go the store buffer that two of them model, and predict.go the
 // prediction from addresses alone.
 package invariants
 
@@ -31,8 +29,7 @@ type Evidence struct {
 	Detail    string         `json:"detail"`
 }
 
-// ContextSwitches reports what the kernel counted for the child; windows that saw a switch
-// were dropped.
+// ContextSwitches reports what the kernel counted for the child; windows that saw a switch were dropped.
 func ContextSwitches(kept, dropped int) Evidence {
 	return Evidence{
 		Invariant: verdict.ContextSwitch, Kind: Counted,

@@ -13,10 +13,10 @@ import (
 // itself causes these misses, so no other state avoids them. Direct stores do so too, and do not combine.
 var flushes = []string{"clflush", "clflushopt", "clwb", "movdiri"}
 
-// L1DMiss counts the lines of each L1D set, bbprof's own in the same sets included, and
-// infers from them that nothing is evicted. L1D is indexed by the address within a page and
-// tagged by the physical one, so pages on one frame share their lines. Instructions that move lines
-// otherwise are not modelled: nothing is inferred for them, and a block that flushes lines is rejected.
+// L1DMiss counts the lines of each L1D set, bbprof's own in the same sets included, and infers from them that nothing
+// is evicted. L1D is indexed by the address within a page and tagged by the physical one, so pages on one frame share
+// their lines. Instructions that move lines otherwise are not modelled: nothing is inferred for them, and a block
+// that flushes lines is rejected.
 func L1DMiss(t Trace, core Core, own [page / line]int) Finding {
 	if i := slices.IndexFunc(t.Insts, func(in asm.Inst) bool { return slices.Contains(flushes, in.Mnemonic) }); i >= 0 {
 		return Finding{Rejection: &verdict.Rejection{Reason: verdict.L1DMiss, Inst: t.Insts[i].Verdict(i), Detail: fmt.Sprintf(
@@ -49,12 +49,12 @@ func L1DMiss(t Trace, core Core, own [page / line]int) Finding {
 		return Finding{Evidence: Evidence{verdict.L1DMiss, Unchecked, fmt.Sprintf(
 			"%s moves lines into or out of the caches beside what it accesses", t.Insts[i].Mnemonic)}}
 	}
-	return held(verdict.L1DMiss, "lines used: %d, frames: %d; the fullest set holds %d lines with bbprof's own, of %d ways", lines, t.frames(), worst, core.L1DWays)
+	return held(verdict.L1DMiss, "lines used: %d, frames: %d; the fullest set holds %d lines with bbprof's own, of %d ways",
+		lines, len(t.frames()), worst, core.L1DWays)
 }
 
-// evicted finds an access to a line that the block also stores to past the caches. Each such store takes the
-// line out of all caches (SDM vol. 1, 10.4.6.2), and the access fetches it from memory again, for hundreds of
-// cycles a copy.
+// evicted finds an access to a line that the block also stores to past the caches. Each such store takes the line out
+// of all caches (SDM vol. 1, 10.4.6.2), and the access fetches it from memory again, for hundreds of cycles a copy.
 func (t Trace) evicted() (asm.Access, bool) {
 	past := make([]bool, len(t.Insts))
 	for i, in := range t.Insts {

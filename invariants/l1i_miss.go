@@ -15,8 +15,8 @@ func L1IMiss(codeBytes, size int) Finding {
 	return held(verdict.L1IMiss, "%d bytes of code, of %d", codeBytes, size)
 }
 
-// CodeMisses counts the L1I misses of a repeated run of code at an address: where a set has more lines than
-// ways, each line has been evicted when it is needed again.
+// CodeMisses counts the L1I misses of a repeated run of code at an address: where a set has more lines than ways,
+// each line has been evicted when it is needed again.
 func CodeMisses(at uint64, bytes, size int) int {
 	const sets = page / line // a way holds a page on Intel, and on AMD from Zen 2 on
 	var lines [sets]int

@@ -5,8 +5,8 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Misaligned finds accesses that cross a cache line. Accesses wider than a line (xsave, fxsave) count
-// only if they do not start at a line.
+// Misaligned finds accesses that cross a cache line. Accesses wider than a line (xsave, fxsave) count only if they do
+// not start at a line.
 func Misaligned(t Trace) Finding {
 	n := 0
 	var first asm.Access

@@ -4,8 +4,8 @@ import (
 	"github.com/bbprof/bbprof/asm"
 )
 
-// NewPages counts the pages that the second half of the copies touches and the first does not. A block
-// that touches new pages in every copy has no steady state in one set of pages.
+// NewPages counts the pages that the second half of the copies touches and the first does not. A block that touches
+// new pages in every copy has no steady state in one set of pages.
 func NewPages(t Trace) int {
 	early, late := map[uint64]bool{}, map[uint64]bool{}
 	var last asm.Access

@@ -5,32 +5,29 @@ import (
 	"slices"
 )
 
-// Prediction is predicted from addresses alone for an iteration at steady state, to compare with cycles.
-// Nothing in it is counted.
+// Prediction is predicted from addresses alone for an iteration at steady state, to compare with cycles. Nothing in
+// it is counted.
 type Prediction struct {
 	Loads  float64 `json:"loads"` // per iteration, like all counts here
 	Stores float64 `json:"stores"`
 	// Splits are accesses that cross a 64-byte line, PageSplits those that cross a page.
 	Splits     float64 `json:"splits"`
 	PageSplits float64 `json:"page_splits"`
-	// Alias4K are loads that overlap a store of the store buffer in the low 12 bits of the address
-	// alone.
+	// Alias4K are loads that overlap a store of the store buffer in the low 12 bits of the address alone.
 	Alias4K float64 `json:"alias_4k"`
-	// AliasStores is the distance of the nearest such store, in stores, 1 for the last one; 0 if
-	// there is none.
+	// AliasStores is the distance of the nearest such store, in stores, 1 for the last one; 0 if there is none.
 	AliasStores int `json:"alias_stores_back"`
 	// Forwarded are loads that overlap a store of the store buffer in the whole address, and wait for it.
 	Forwarded float64 `json:"forwarded"`
 	// Forwards lists the pairs of load and store of the last iteration.
 	Forwards []Forward `json:"forwards,omitempty"`
-	// AliasFrame are accesses to a line of a frame through another page than the previous access to
-	// that line.
+	// AliasFrame are accesses to a line of a frame through another page than the previous access to that line.
 	AliasFrame float64 `json:"alias_frame"`
 	// L1DMisses and L1IMisses are the misses of caches with LRU replacement.
 	L1DMisses float64 `json:"l1d_misses"`
 	L1IMisses float64 `json:"l1i_misses"`
-	// RunL1IMisses are the L1I misses of a whole run of the longer image. They are proportional to its copies only if the
-	// shorter image exceeds the cache too.
+	// RunL1IMisses are the L1I misses of a whole run of the longer image. They are proportional to its copies only if
+	// the shorter image exceeds the cache too.
 	RunL1IMisses float64 `json:"run_l1i_misses"`
 }
 
@@ -51,8 +48,8 @@ func (f Forward) MarshalJSON() ([]byte, error) {
 	}{f.Store + 1, f.Load + 1, f.Copies})
 }
 
-// Predict makes a prediction from a trace. Values per iteration are means over the second half of the
-// copies: in the first half a block may settle.
+// Predict makes a prediction from a trace. Values per iteration are means over the second half of the copies: in the
+// first half a block may settle.
 func Predict(t Trace, core Core) Prediction {
 	var p Prediction
 	if t.Copies == 0 {
@@ -64,36 +61,31 @@ func Predict(t Trace, core Core) Prediction {
 	lastPage := map[frameLine]uint64{}
 	at := lookup{of: t.Frame}
 	for _, a := range t.Accesses {
-		counts := a.Copy >= from
-		one := 0.0
-		if counts {
-			one = 1
+		count := func(n *float64, is bool) {
+			if is && a.Copy >= from {
+				*n++
+			}
 		}
 		if a.Read {
-			p.Loads += one
-			if back := recent.feeds(a); back > 0 {
-				p.Forwarded += one
-				if store := recent.back(back); a.Copy == t.Copies-1 {
-					p.Forwards = append(p.Forwards, Forward{store.Inst, a.Inst, a.Mem, a.Copy - store.Copy})
-				}
+			back := recent.feeds(a)
+			count(&p.Forwarded, back > 0)
+			if back > 0 && a.Copy == t.Copies-1 {
+				store := recent.back(back)
+				p.Forwards = append(p.Forwards, Forward{store.Inst, a.Inst, a.Mem, a.Copy - store.Copy})
 			}
-			if back := recent.aliases(t, a); back > 0 {
-				p.Alias4K += one
-				if counts && (p.AliasStores == 0 || back < p.AliasStores) {
-					p.AliasStores = back
-				}
+			back = recent.aliases(t, a)
+			count(&p.Alias4K, back > 0)
+			if back > 0 && a.Copy >= from && (p.AliasStores == 0 || back < p.AliasStores) {
+				p.AliasStores = back
 			}
 		}
 		if a.Write {
-			p.Stores += one
 			recent.add(a)
 		}
-		if splits(a) {
-			p.Splits += one
-		}
-		if a.Width > 0 && a.Addr&^within != (a.Addr+uint64(a.Width)-1)&^within {
-			p.PageSplits += one
-		}
+		count(&p.Loads, a.Read)
+		count(&p.Stores, a.Write)
+		count(&p.Splits, splits(a))
+		count(&p.PageSplits, a.Width > 0 && a.Addr&^within != (a.Addr+uint64(a.Width)-1)&^within)
 		shared := false
 		for addr := a.Addr &^ (line - 1); addr < a.Addr+uint64(a.Width); addr += line {
 			key := frameLine{at.frame(addr), addr & within / line}
@@ -101,9 +93,7 @@ func Predict(t Trace, core Core) Prediction {
 			shared = shared || ok && before != addr&^within
 			lastPage[key] = addr &^ within
 		}
-		if shared {
-			p.AliasFrame += one
-		}
+		count(&p.AliasFrame, shared)
 	}
 	for _, n := range []*float64{&p.Loads, &p.Stores, &p.Splits, &p.PageSplits, &p.Alias4K, &p.Forwarded, &p.AliasFrame} {
 		*n /= per

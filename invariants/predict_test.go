@@ -5,10 +5,10 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/require"
+	"github.com/bbprof/bbprof/verdict"
 )
 
-// repeated builds a trace of equal copies; an access is for each of them the same, plus step
-// bytes a copy.
+// repeated builds a trace of equal copies; an access is for each of them the same, plus step bytes a copy.
 func repeated(copies int, step uint64, frame map[uint64]int, accesses ...asm.Access) Trace {
 	tr := Trace{Copies: copies, Frame: frame}
 	for c := range copies {
@@ -79,5 +79,14 @@ func TestCodeMisses(t *testing.T) {
 		if got := CodeMisses(c.at, c.bytes, size); got != c.want {
 			t.Errorf("%d bytes at %d: %d misses, want %d", c.bytes, c.at, got, c.want)
 		}
+	}
+}
+
+func TestL1I(t *testing.T) {
+	if f := L1IMiss(32768, 32768); f.Rejection != nil || f.Evidence.Kind != Inferred || f.Evidence.Invariant != verdict.L1IMiss {
+		t.Errorf("code that fills it: %+v", f)
+	}
+	if f := L1IMiss(32769, 32768); f.Rejection == nil || f.Rejection.Reason != verdict.L1IMiss {
+		t.Errorf("one byte more: %+v", f)
 	}
 }

@@ -7,8 +7,8 @@ type stores struct {
 	ring []asm.Access
 	next int // the oldest, once the ring is full
 	room int
-	// Nearly all loads overlap no store, or one to their own page. A table of the words stored to
-	// within a page finds these without a scan of the ring.
+	// Nearly all loads overlap no store, or one to their own page. A table of the words stored to within a page finds
+	// these without a scan of the ring.
 	words [page / word]stored
 }
 

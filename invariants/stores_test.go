@@ -7,8 +7,8 @@ import (
 	"github.com/bbprof/bbprof/asm"
 )
 
-// The table of words leaves out no store that a look at each of the last would find, through
-// accesses of any width, across pages, and when stores leave the buffer.
+// The table of words leaves out no store that a look at each of the last would find, through accesses of any width,
+// across pages, and when stores leave the buffer.
 func TestStoresLikeEachOne(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	trace := Trace{Frame: map[uint64]int{}}

@@ -2,6 +2,7 @@ package invariants
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
@@ -9,8 +10,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Trace lists the accesses of one run of the longer image in program order, with the frame of each
-// page.
+// Trace lists the accesses of one run of the longer image in program order, with the frame of each page.
 type Trace struct {
 	Accesses []asm.Access
 	Copies   int
@@ -22,9 +22,9 @@ type Trace struct {
 type Core struct {
 	L1DWays     int `json:"l1d_ways"`
 	StoreBuffer int `json:"store_buffer_entries"`
-	// WayPredicted says that the L1D way is predicted from the linear address, so that two
-	// pages that use one line of a frame slow each other down without any store: AMD's
-	// family 17h on (Software Optimization Guide, "L1 data cache", µtags).
+	// WayPredicted says that the L1D way is predicted from the linear address, so that two pages that use one line of
+	// a frame slow each other down without any store: AMD's family 17h on (Software Optimization Guide, "L1 data
+	// cache", µtags).
 	WayPredicted bool `json:"l1d_way_predicted"`
 }
 
@@ -72,47 +72,34 @@ type lookup struct {
 }
 
 func (l *lookup) frame(addr uint64) int {
-	if p := addr &^ within; !l.any || p != l.page {
-		l.page, l.last, l.any = p, l.of[p], true
-	}
+	l.maps(addr)
 	return l.last
 }
 
 // maps reports whether addr is on a mapped page.
 func (l *lookup) maps(addr uint64) bool {
 	if p := addr &^ within; !l.any || p != l.page {
-		frame, ok := l.of[p]
-		if !ok {
-			return false
-		}
-		l.page, l.last, l.any = p, frame, true
+		l.page = p
+		l.last, l.any = l.of[p]
 	}
-	return true
+	return l.any
 }
+
+// frames are the numbers of the frames, ascending.
+func (t Trace) frames() []int { return slices.Compact(slices.Sorted(maps.Values(t.Frame))) }
 
 // lastFrame is the highest frame number.
 func (t Trace) lastFrame() int {
-	last := 0
-	for _, f := range t.Frame {
-		last = max(last, f)
-	}
-	return last
+	frames := append([]int{0}, t.frames()...)
+	return frames[len(frames)-1]
 }
 
-func (t Trace) frames() int {
-	distinct := map[int]bool{}
-	for _, f := range t.Frame {
-		distinct[f] = true
-	}
-	return len(distinct)
-}
-
-// extendedPeriod is the longest period of Extended: a block that loads indices from the word that fills memory, which has 8 bytes, repeats
-// its steps after 8 copies at most.
+// extendedPeriod is the longest period of Extended: a block that loads indices from the word that fills memory, which
+// has 8 bytes, repeats its steps after 8 copies at most.
 const extendedPeriod = 8
 
-// Extended extrapolates the trace to a number of copies. ok is false unless each copy of the second half repeats the accesses of the copy a
-// period before, moved by that copy's step.
+// Extended extrapolates the trace to a number of copies. ok is false unless each copy of the second half repeats the
+// accesses of the copy a period before, moved by that copy's step.
 func (t Trace) Extended(copies int) (_ Trace, ok bool) {
 	var by [][]asm.Access // by the copy
 	for _, a := range t.Accesses {

@@ -41,8 +41,8 @@ func rep(a asm.Access, rounds int) asm.Access {
 	return a
 }
 
-// trace puts accesses on frames: pages[i] stands on frames[i]. A page that is not listed
-// stands on a frame of its own.
+// trace puts accesses on frames: pages[i] stands on frames[i]. A page that is not listed stands on a frame of its
+// own.
 func trace(t *testing.T, accesses []asm.Access, frames map[uint64]int) Trace {
 	tr := Trace{Insts: insts(t, "90"), Copies: 1, Accesses: accesses, Frame: map[uint64]int{}}
 	for _, a := range accesses {
@@ -226,8 +226,7 @@ func TestAliasFrame(t *testing.T) {
 	}
 }
 
-// TestAliasFrameNamesBothPages: the access that completes the conflict may be to the page
-// that came first.
+// TestAliasFrameNamesBothPages: the access that completes the conflict may be to the page that came first.
 func TestAliasFrameNamesBothPages(t *testing.T) {
 	accesses := []asm.Access{load(P, 8), load(Q, 8), store(P, 8)}
 	f := AliasFrame(trace(t, accesses, oneFrame(accesses)), small)
@@ -341,8 +340,8 @@ func TestResidencyStreamed(t *testing.T) {
 }
 
 func TestForwarding(t *testing.T) {
-	// Instructions 0 and 1 store through rax and rbx, 2 and 3 load through them, 4 and 5
-	// modify, 6 loads through rax + rcx, 7 through fs, 8 pushes what rax points below.
+	// Instructions 0 and 1 store through rax and rbx, 2 and 3 load through them, 4 and 5 modify, 6 loads through rax
+	// + rcx, 7 through fs, 8 pushes what rax points below.
 	block := insts(t, "488908 48890b 488b10 488b13 480108 480103 488b1408 64488b10 ff70f8")
 	at := func(inst, mem int, addr uint64, width int) asm.Access {
 		m := block[inst].Mem[mem]
@@ -407,7 +406,8 @@ func TestNewPages(t *testing.T) {
 		{"new in the second half's first copy", 4, []asm.Access{in(0, load(P, 8)), in(1, load(P, 8)), in(2, load(Q, 8)), in(3, load(P, 8))}, 1},
 		{"one page counts once", 2, []asm.Access{in(0, load(P, 8)), in(1, load(Q, 8)), in(1, load(S, 8)), in(1, load(Q, 8))}, 2},
 		{"a walk", 2, []asm.Access{in(0, rep(load(P, 8), 512)), in(1, rep(load(P+page, 8), 1024))}, 2},
-		{"the second half stays on the page of the first's last access", 2, []asm.Access{in(0, load(P, 8)), in(0, load(Q, 8)), in(1, load(Q, 8)), in(1, load(P, 8))}, 0},
+		{"the second half stays on the page of the first's last access", 2,
+			[]asm.Access{in(0, load(P, 8)), in(0, load(Q, 8)), in(1, load(Q, 8)), in(1, load(P, 8))}, 0},
 	} {
 		require.Equal(t, c.name, c.want, NewPages(Trace{Copies: c.copies, Accesses: c.accesses}))
 	}
@@ -440,6 +440,27 @@ func TestExtended(t *testing.T) {
 	for _, steps := range [][]uint64{{8, 8, 8, 8, 8, 16, 8, 8}, {8, 8}, {0, 24, 0, 24, 0, 24, 0, 25, 0}} {
 		if _, ok := walk(steps...).Extended(1024); ok {
 			t.Errorf("steps of %v are extended", steps)
+		}
+	}
+}
+
+// TestMayAlias: BHive's list asks for a byte that two pages share, and a load of it; it does not ask for a store, nor for a line.
+func TestMayAlias(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		a, b asm.Access
+		may  bool
+	}{
+		{"two loads of one byte", load(P+0x100, 8), load(Q+0x107, 8), true},
+		{"a store and a load", store(P+0x100, 8), load(Q+0x100, 8), true},
+		{"two stores", store(P+0x100, 8), store(Q+0x100, 8), false},
+		{"other bytes of one line", store(P+0x100, 8), load(Q+0x108, 8), false},
+		{"one page", store(P+0x100, 8), load(P+0x100, 8), false},
+		{"across the end of a page", store(P+0xffc, 8), load(P, 8), true},
+	} {
+		trace := Trace{Accesses: []asm.Access{test.a, test.b}, Frame: map[uint64]int{P: 0, Q: 0, P + page: 0}}
+		if may := MayAlias(trace); may != test.may {
+			t.Errorf("%s: %v", test.name, may)
 		}
 	}
 }

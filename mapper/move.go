@@ -80,8 +80,8 @@ type Mover struct {
 	StoreBuffer int // entries: a load can alias with this many earlier stores
 }
 
-// Move moves registers of the state so that fewer accesses violate a movable reason's rule. Registers that the user has
-// set stay. ok is false if no register helps.
+// Move moves registers of the state so that fewer accesses violate a movable reason's rule. Registers that the user
+// has set stay. ok is false if no register helps.
 func (m Mover) Move(state initial.State, reason verdict.Reason) (_ initial.State, ok bool) {
 	users, err := initial.ParseSet(state.Set)
 	if err != nil && state.Set != "" {
@@ -120,8 +120,8 @@ func (m Mover) Move(state initial.State, reason verdict.Reason) (_ initial.State
 // alignCopies is the number of copies examined for alignment: a block that advances by 4 bytes a copy passes a line in them.
 const alignCopies = lineBytes / 4
 
-// withinLine is the distance, in bytes, to move the accesses that follow a register so that the fewest cross a line or
-// lack the alignment that their instruction demands; 0 if none does.
+// withinLine is the distance, in bytes, to move the accesses that follow a register so that the fewest cross a line
+// or lack the alignment that their instruction demands; 0 if none does.
 func withinLine(all []following) uint64 {
 	var operands []operand
 	harmed := false
@@ -143,8 +143,8 @@ func withinLine(all []following) uint64 {
 	return uint64(by)
 }
 
-// withinPage is the distance, in whole lines, to move the accesses that follow a register so that the fewest loads alias an
-// earlier store; 0 if none does.
+// withinPage is the distance, in whole lines, to move the accesses that follow a register so that the fewest loads
+// alias an earlier store; 0 if none does.
 func (m Mover) withinPage(all []following) (best uint64) {
 	if !slices.ContainsFunc(all, func(a following) bool { return a.carried }) {
 		return 0
@@ -158,8 +158,8 @@ func (m Mover) withinPage(all []following) (best uint64) {
 	return best
 }
 
-// enough is the number of copies that show every alias. Most blocks access the same addresses in each copy from some copy on;
-// as many copies again, and as many as fill the store buffer, have then met all aliases.
+// enough is the number of copies that show every alias. Most blocks access the same addresses in each copy from some
+// copy on; as many copies again, and as many as fill the store buffer, have then met all aliases.
 func (m Mover) enough(all []asm.Followed, copies int) int {
 	each, stores := len(all)/copies, 0
 	steady := copies // the first copy that accesses what the one before and all later ones do
@@ -177,8 +177,8 @@ func (m Mover) enough(all []asm.Followed, copies int) int {
 	return min(copies, 2*(steady+1)+m.StoreBuffer/max(stores, 1)+1)
 }
 
-// aliases counts the words in which a load equals one of the last room stores in the low 12 bits of the address alone, if
-// the accesses that follow the register are moved.
+// aliases counts the words in which a load equals one of the last room stores in the low 12 bits of the address
+// alone, if the accesses that follow the register are moved.
 func aliases(all []following, by uint64, room int) (n int) {
 	const word = 8
 	var latest [layout.PageSize / word]struct {

@@ -5,12 +5,12 @@
 // is one step of this: an address, its frame, and the instruction that asked for it. All pages share one frame unless
 // that disturbs the block. A fault that no page can resolve rejects the block.
 //
-// The block's address and initial registers are free, and decide whether its accesses are aligned.
-// [Place] aligns rip-relative operands as a program would. [Mover] moves registers so that accesses do not cross
-// cache lines, fault for their alignment, or alias.
+// The block's address and initial registers are free, and decide whether its accesses are aligned. [Place] aligns
+// rip-relative operands as a program would. [Mover] moves registers so that accesses do not cross cache lines, fault
+// for their alignment, or alias.
 //
-// The rules are pure: any harness can use them. Package internal/mapping applies them in the profiler's child; results
-// list the pages.
+// The rules are pure: any harness can use them. Package internal/mapping applies them in the profiler's child;
+// results list the pages.
 package mapper
 
 import (

@@ -11,9 +11,9 @@ import (
 )
 
 // Place changes a block's rip-relative displacements for a block that will stand at the start of a page, so that its
-// operands keep the alignment that they have in the program. at is the block's address in its program: its offset within
-// a page is added to each displacement. Where it is nil, each operand gets its natural alignment, as compilers place
-// them.
+// operands keep the alignment that they have in the program. at is the block's address in its program: its offset
+// within a page is added to each displacement. Where it is nil, each operand gets its natural alignment, as compilers
+// place them.
 func Place(code []byte, at *uint64) []byte {
 	insts, err := asm.Decode(code)
 	if err != nil {

@@ -1,5 +1,4 @@
-// Package unroll chooses how often a block is repeated, and derives the throughput from the times of two code
-// images.
+// Package unroll chooses how often a block is repeated, and derives the throughput from the times of two code images.
 //
 // A block's time is the difference between the times of a longer and a shorter image, divided by the difference of
 // their copies, so that what runs before and after the copies cancels out (BHive, IISWC 2019, Equation 2).
@@ -12,21 +11,22 @@ package unroll
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Factors are the two numbers of copies timed, the paper's u and u', u < u'. A Short of 0 means the paper's
-// Equation 1: only the longer image, including its overhead.
+// Factors are the two numbers of copies timed, the paper's u and u', u < u'. A Short of 0 means the paper's Equation
+// 1: only the longer image, including its overhead.
 type Factors struct {
 	Short, Long int
 }
 
 func (f Factors) String() string { return fmt.Sprintf("%d,%d", f.Short, f.Long) }
 
-// BHive returns how often BHive's harness repeats a block of size bytes, fitted to its list of blocks that may
-// alias, and half of that.
+// BHive returns how often BHive's harness repeats a block of size bytes, fitted to its list of blocks that may alias,
+// and half of that.
 func BHive(size int) *Factors {
 	long := 10
 	for _, step := range [...]struct{ below, copies int }{{900, 16}, {300, 25}, {200, 50}, {100, 100}} {
@@ -44,9 +44,8 @@ type FrontEnd struct {
 	Lead    Lead    `json:"lead,omitzero"`
 }
 
-// OpCache is the geometry of a decoded-instruction cache. A window of Window bytes of code takes one line for
-// every OpsPerLine instructions that start in it. The zero value is a core without op cache, whose copies only L1I
-// limits.
+// OpCache is the geometry of a decoded-instruction cache. A window of Window bytes of code takes one line for every
+// OpsPerLine instructions that start in it. The zero value is a core without op cache, whose copies only L1I limits.
 type OpCache struct {
 	Lines      int `json:"lines"`
 	OpsPerLine int `json:"ops_per_line"`
@@ -65,44 +64,36 @@ type Lead struct {
 	DecodersSlower float64 `json:"decoders_slower"`
 }
 
-// pairs is the grid of factors, ascending. It is coarse and fixed, so that two runs choose alike. From 16,48 on
-// the numbers differ by a multiple of 32 copies: then the code after the last copy has the same cache-line offset
-// in both images, for any block length, and costs the same.
+// pairs is the grid of factors, ascending; coarse and fixed, so that two runs choose alike. From 16,48 on the numbers
+// differ by a multiple of 32: then the code after the last copy has one cache-line offset in both images, and costs the
+// same. docs/constants.md has the measurements behind the following.
 var pairs = [...]Factors{
 	{1, 3}, {2, 6}, {2, 10}, {4, 12}, {4, 20}, {8, 24}, {8, 40}, {16, 48},
 	{16, 80}, {32, 96}, {32, 128}, {32, 160}, {64, 192}, {64, 256}, {64, 320}, {128, 384}, {128, 512},
 }
 
-// fewPairs are for blocks of at most fewInstructions, if a large op cache holds them. The first copies execute or
-// retire faster than later ones are renamed: on Redwood Cove up to 300 instructions that need no execution take
-// 1/8 cycle each instead of 1/6, and moves are steady only after some 700.
+// fewPairs are for blocks of at most fewInstructions, if a large op cache holds them: the first copies execute or retire
+// faster than later ones are renamed.
 var fewPairs = [...]Factors{{128, 320}, {128, 384}, {256, 512}}
 
-// shortPairs are for those with instructions of at most shortBytes on average: a larger difference of copies
-// narrows the interval. add r64, imm8 has 4 bytes. Redwood Cove adds small constants at rename and stalls once,
-// for 6 to 20 cycles, when their sum reaches 4,096: add rsp, 8 after 512 copies.
+// shortPairs are for those with instructions of at most shortBytes on average, too: a larger difference of copies
+// narrows the interval.
 var shortPairs = [...]Factors{{256, 640}, {256, 768}}
 
 const (
 	fewInstructions = 3
 	shortBytes      = 3
 	largeOpCache    = 4096 // operations
-	// fewShare replaces opCacheShare for them and for dense code: 34 windows of three lines. Beyond that, some code
-	// with three lines per window misses Redwood Cove's op cache, looped or unrolled (docs/method.md, "How many
-	// copies").
+	// fewShare replaces opCacheShare for them and for dense code.
 	fewShare = 0.20
 )
 
-// densePairs are for dense code, if fewShare of a large op cache holds one of them; longer blocks use pairs. The
-// shorter image should be long, because on Redwood Cove the first 500 to 1,000 instructions run at another speed
-// than the rest; but the difference must not become too small for the clock. The first three are for blocks of 23
-// to 45 bytes, whose 96 copies overflow Redwood Cove's op cache.
+// densePairs are for dense code, if fewShare of a large op cache holds one of them; longer blocks use pairs. The shorter
+// image is long, because the first 500 to 1,000 instructions may run at another speed than the rest.
 var densePairs = [...]Factors{{16, 48}, {32, 64}, {48, 80}, {32, 96}, {64, 128}, {64, 160}, {64, 192}, {96, 224}, {128, 256}, {128, 320}}
 
-// Shares of the front end available to the longer image. The shorter one, the sampler and the calibration chains
-// need the rest: straight-line code that misses the op cache once runs from the decoders to its end. On Skylake
-// images of up to about 30 % kept the speed of a hot loop and larger ones did not (docs/method.md, "How many
-// copies").
+// Shares of the front end available to the longer image. The shorter one, the sampler and the calibration chains need the
+// rest: straight-line code that misses the op cache once runs from the decoders to its end.
 const (
 	opCacheShare = 0.30
 	l1iShare     = 0.5
@@ -118,35 +109,35 @@ func Choose(insts []asm.Inst, fe FrontEnd) (f Factors, fits bool, err error) {
 			Detail: fmt.Sprintf("%d copies of %d bytes are needed and L1I holds %d bytes", f.Short+f.Long, length(insts), fe.L1I),
 		}
 	}
+	take := func(list []Factors, share float64) bool {
+		p, ok := fe.largest(list, insts, share)
+		if ok {
+			f = p
+		}
+		return ok
+	}
 	large := fe.OpCache.Lines*fe.OpCache.OpsPerLine >= largeOpCache
 	short := len(insts) <= fewInstructions && large
 	share := opCacheShare
 	if short {
 		share = fewShare
 	}
-	if p, ok := fe.largest(pairs[:], insts, share); ok {
-		f, fits = p, true
-	}
+	fits = take(pairs[:], share)
 	if large && fe.OpCache.dense(insts) {
-		if p, ok := fe.largest(densePairs[:], insts, fewShare); ok {
-			f = p
+		take(densePairs[:], fewShare)
+	}
+	if short {
+		few := fewPairs[:]
+		if length(insts) <= shortBytes*len(insts) {
+			few = append(few, shortPairs[:]...)
 		}
-	}
-	if !short {
-		return f, fits, nil
-	}
-	few := fewPairs[:]
-	if length(insts) <= shortBytes*len(insts) {
-		few = append(few, shortPairs[:]...)
-	}
-	if p, ok := fe.largest(few, insts, share); ok {
-		f = p
+		take(few, share)
 	}
 	return f, fits, nil
 }
 
-// largest returns the last pair of an ascending list whose longer image the front end holds; ok is false if there
-// is none.
+// largest returns the last pair of an ascending list whose longer image the front end holds; ok is false if there is
+// none.
 func (fe FrontEnd) largest(list []Factors, insts []asm.Inst, share float64) (f Factors, ok bool) {
 	lines := fe.OpCache.counter(insts)
 	for _, p := range list {
@@ -159,21 +150,19 @@ func (fe FrontEnd) largest(list []Factors, insts []asm.Inst, share float64) (f F
 }
 
 const (
-	// leadBetween is the usual difference in op-cache windows between PastLead's two images. Its numbers of copies are
-	// multiples of mostGrid (see pairs), or of less if that many copies are longer than a third of leadBetween.
+	// leadBetween is the usual difference in op-cache windows between PastLead's two images. Its numbers of copies
+	// are multiples of mostGrid (see pairs), or of less if that many copies are longer than a third of leadBetween.
 	leadBetween = 48
 	mostGrid    = 32
-	// leadShare replaces opCacheShare for PastLead, per set of the op cache. On Zen 5 images of 192 windows of four
-	// lines, three quarters of the op cache, ran at loop speed, but 1-byte nops missed it once a set had to hold two
-	// windows of eleven lines. A set may be filled to leadShareOfSet if the cache is filled to at most leadShareOfAll:
-	// images of 174 windows of five lines ran at loop speed, too, and of 190 some did not (docs/constants.md).
+	// leadShare replaces opCacheShare for PastLead, per set of the op cache; a set may be filled to leadShareOfSet if the
+	// cache is filled to at most leadShareOfAll.
 	leadShare      = 0.75
 	leadShareOfSet = 0.95
 	leadShareOfAll = 0.85
 )
 
-// PastLead picks the pair for a block that executes as fast as the core dispatches: the shorter image's copies use
-// up the front-end slack, as far as the op cache and the given bytes of L1I allow. ok is false if no pair fits.
+// PastLead picks the pair for a block that executes as fast as the core dispatches: the shorter image's copies use up
+// the front-end slack, as far as the op cache and the given bytes of L1I allow. ok is false if no pair fits.
 func PastLead(insts []asm.Inst, fe FrontEnd, bytes int) (f Factors, ok bool) {
 	size := length(insts)
 	grid := mostGrid
@@ -199,8 +188,8 @@ func PastLead(insts []asm.Inst, fe FrontEnd, bytes int) (f Factors, ok bool) {
 	return f, ok
 }
 
-// Served returns how many cycles per copy the op cache takes to deliver consecutive copies, without slack. It
-// needs a core with known Lead.
+// Served returns how many cycles per copy the op cache takes to deliver consecutive copies, without slack. It needs a
+// core with known Lead.
 func (fe FrontEnd) Served(insts []asm.Inst) float64 {
 	const copies = 64 // after these, windows repeat alike
 	lines := fe.OpCache.ahead(insts)
@@ -208,9 +197,9 @@ func (fe FrontEnd) Served(insts []asm.Inst) float64 {
 	return (fe.Lead.LineCycles*float64(lines.upTo(copies)) + fe.Lead.WindowCycles*windows) / copies
 }
 
-// Later returns the second half of the range between the two numbers of copies, for a block whose time per copy
-// had not settled in the first. ok is false if the difference would be below 2 copies, or below 32 if Short is at
-// least 32: a block of 2.61 cycles gave 3.19 with 48 and 64 copies.
+// Later returns the second half of the range between the two numbers of copies, for a block whose time per copy had
+// not settled in the first. ok is false if the difference would be below 2 copies, or below 32 if Short is at least
+// 32: a block of 2.61 cycles gave 3.19 with 48 and 64 copies.
 func (f Factors) Later() (later Factors, ok bool) {
 	later = Factors{(f.Short + f.Long) / 2, f.Long}
 	least := 2
@@ -221,15 +210,13 @@ func (f Factors) Later() (later Factors, ok bool) {
 }
 
 // Smaller returns the next smaller pair of the grid, if any.
-func (f Factors) Smaller() (Factors, bool) {
-	return f.Within(f.Long - 1)
-}
+func (f Factors) Smaller() (Factors, bool) { return f.Within(f.Long - 1) }
 
 // Within returns the grid's largest pair of at most that many copies, if it is smaller than f.
 func (f Factors) Within(copies int) (Factors, bool) {
-	for i := len(pairs) - 1; i >= 0; i-- {
-		if pairs[i].Long <= copies && pairs[i].Long < f.Long {
-			return pairs[i], true
+	for _, p := range slices.Backward(pairs[:]) {
+		if p.Long <= copies && p.Long < f.Long {
+			return p, true
 		}
 	}
 	return f, false
@@ -240,8 +227,7 @@ func (f Factors) Few(copies int) (Factors, bool) {
 	if fewer, ok := f.Within(copies); ok {
 		return fewer, true
 	}
-	least := Factors{1, 2}
-	return least, copies >= least.Long && f.Long > least.Long
+	return Factors{1, 2}, copies >= 2 && f.Long > 2
 }
 
 // AtMost returns the largest pair of at most that many copies, or else the smallest pair.
@@ -285,9 +271,8 @@ func (c OpCache) counter(insts []asm.Inst) *lineCounter {
 	return &lineCounter{cache: c, insts: insts, window: -1}
 }
 
-// ahead counts for cores with a known Lead (Zen 5). There cmp and test of memory with an immediate take the time
-// of two slots in a line, though not always beside other instructions. So it counts the most lines that copies may
-// take.
+// ahead counts for cores with a known Lead (Zen 5). There cmp and test of memory with an immediate take the time of
+// two slots in a line, though not always beside other instructions. So it counts the most lines that copies may take.
 func (c OpCache) ahead(insts []asm.Inst) *lineCounter {
 	l := c.counter(insts)
 	l.most = true
@@ -308,7 +293,7 @@ func (l *lineCounter) upTo(copies int) int {
 				l.window, l.ops = w, 0
 			}
 			l.ops++
-			if l.most && len(l.insts[i].Mem) > 0 && l.insts[i].Immediate() {
+			if _, immediate := l.insts[i].Constant(); l.most && immediate && len(l.insts[i].Mem) > 0 {
 				l.ops++
 			}
 		}
@@ -324,8 +309,8 @@ func length(insts []asm.Inst) int {
 	return last.Offset + len(last.Bytes)
 }
 
-// Throughput is (cycles(u') − cycles(u)) / (u' − u), in cycles per iteration, or cycles(u') / u' if u is 0. It
-// also applies to other events.
+// Throughput is (cycles(u') − cycles(u)) / (u' − u), in cycles per iteration, or cycles(u') / u' if u is 0. It also
+// applies to other events.
 func Throughput(short, long float64, f Factors) float64 {
 	if f.Short == 0 {
 		return long / float64(f.Long)

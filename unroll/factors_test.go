@@ -57,8 +57,8 @@ func TestLinesOf(t *testing.T) {
 		{"four to a window", decode(t, nop8...), 4, narrow, 1},
 		{"five take a second", decode(t, nop8...), 5, narrow, 2},
 		{"100 windows of four", decode(t, nop8...), 400, narrow, 100},
-		// 5 bytes: the seventh starts at 30, in the first window, which then needs a second line. The next window has 35,
-		// 40, …, 60: six.
+		// 5 bytes: the seventh starts at 30, in the first window, which then needs a second line. The next window has
+		// 35, 40, …, 60: six.
 		{"an instruction across a window counts where it starts", decode(t, nop5...), 7, narrow, 2},
 		{"and the next window's five", decode(t, nop5...), 12, narrow, 3}, // counted by their ends, six and six would take 2
 		{"or six", decode(t, nop5...), 13, narrow, 3},
@@ -246,7 +246,10 @@ func TestWithin(t *testing.T) {
 }
 
 // A front end with slack for 140 windows, and 64 sets of 16 lines.
-var ahead = FrontEnd{L1I: 32 << 10, OpCache: OpCache{Lines: 1024, OpsPerLine: 6, Window: 64}, Lead: Lead{Windows: 140, Sets: 64, WindowCycles: 1. / 3, LineCycles: 2. / 3}}
+var ahead = FrontEnd{
+	L1I: 32 << 10, OpCache: OpCache{Lines: 1024, OpsPerLine: 6, Window: 64},
+	Lead: Lead{Windows: 140, Sets: 64, WindowCycles: 1. / 3, LineCycles: 2. / 3},
+}
 
 func TestPastLead(t *testing.T) {
 	const room = 22 << 10
@@ -260,7 +263,7 @@ func TestPastLead(t *testing.T) {
 		{"4 of 12 bytes: 192 windows of four lines", repeat(t, 4, nop3...), room, Factors{768, 1024}, true},
 		{"as many bytes as there are", repeat(t, 4, nop3...), 1792 * 12, Factors{768, 1024}, true},
 		{"and one less", repeat(t, 4, nop3...), 1792*12 - 1, Factors{736, 992}, true},
-		{"5 of 16 bytes: 192 windows of four lines, which 608 and 800 copies exceed", decode(t, append(repeatBytes(4, nop3), nop4...)...), room, Factors{576, 768}, true},
+		{"5 of 16 bytes: 192 windows of four lines, and more of 800 copies", decode(t, append(repeatBytes(4, nop3), nop4...)...), room, Factors{576, 768}, true},
 		{"2 of 5 bytes: five lines, three windows in some sets, 85 % of all lines", decode(t, slices.Concat(nop2, nop3)...), room, Factors{1568, 2208}, true},
 		{"3 of 12 bytes: as many windows of three lines", repeat(t, 3, nop4...), room, Factors{768, 1024}, true},
 		{"1 byte: 64 windows of eleven lines, one in each set", decode(t, nop...), room, Factors{1024, 4096}, true},

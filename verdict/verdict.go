@@ -1,9 +1,8 @@
 // Package verdict holds the outcomes of a block other than a number.
 //
-// Three kinds never mix. A [Rejection] says that this block cannot be profiled, and is
-// data: a reason from a closed list with its evidence. A [HostError] says that no block
-// can be profiled on this machine as it is set up, and the remedy. Any other error is a
-// failure of bbprof itself.
+// Three kinds never mix. A [Rejection] says that this block cannot be profiled, and is data: a reason from a closed
+// list with its evidence. A [HostError] says that no block can be profiled on this machine as it is set up, and the
+// remedy. Any other error is a failure of bbprof itself.
 package verdict
 
 import "fmt"
@@ -58,14 +57,9 @@ func Reasons() []Reason {
 	}
 }
 
-// Noise reports whether other activity on the machine may have caused the rejection, so that a retry may
-// succeed.
+// Noise reports whether other activity on the machine may have caused the rejection, so that a retry may succeed.
 func (r Reason) Noise() bool {
-	switch r {
-	case ContextSwitch, Unstable, ClockDrift:
-		return true
-	}
-	return false
+	return r == ContextSwitch || r == Unstable || r == ClockDrift
 }
 
 // Rejection says that one block cannot be profiled, and why.

@@ -1,5 +1,5 @@
-// Package expect is what tests may expect of the core at hand where cores differ: a row a core that differs, each value as it
-// was measured there, and one for all others. What code needs to know of a core is in package cpu.
+// Package expect is what tests may expect of the core at hand where cores differ: a row a core that differs, each
+// value as it was measured there, and one for all others. What code needs to know of a core is in package cpu.
 package expect
 
 import (
@@ -17,16 +17,16 @@ type Core struct {
 	FullSlots bool
 	// SlowDecoders says that the decoders serve six short instructions a cycle slower than the op cache does.
 	SlowDecoders bool
-	// AliasWaits says that a load waits where it aliases with a store, that computing subnormals takes longer, and that a load
-	// that a register serves takes the same at each alignment.
+	// AliasWaits says that a load waits where it aliases with a store, that computing subnormals takes longer, and
+	// that a load that a register serves takes the same at each alignment.
 	AliasWaits bool
-	// EntryLines says that what op-cache entries meet a cache line decides the time of nops of several lengths, and DecodersStarve
-	// that code is slower beyond L2 and not before.
+	// EntryLines says that what op-cache entries meet a cache line decides the time of nops of several lengths, and
+	// DecodersStarve that code is slower beyond L2 and not before.
 	EntryLines, DecodersStarve bool
 	// PairedSlots says that the slot which a copy starts at decides the time of sums and comparisons.
 	PairedSlots bool
-	// SecondCause says that where a chain of subnormals or loads through two pages are slow, the slot or the line of the copies
-	// is a second, weaker cause: 3 % with the slot, up to 15 % with the place in a line.
+	// SecondCause says that where a chain of subnormals or loads through two pages are slow, the slot or the line of
+	// the copies is a second, weaker cause: 3 % with the slot, up to 15 % with the place in a line.
 	SecondCause bool
 	// KernelsSlow says that the kernels of docs/explain.md take longer where they alias, by what their tests have.
 	KernelsSlow bool

@@ -11,8 +11,10 @@ import (
 )
 
 // RandomBytes gives up to 24 of them.
-func RandomBytes(rng *rand.Rand) []byte {
-	code := make([]byte, 1+rng.IntN(24))
+func RandomBytes(rng *rand.Rand) []byte { return random(rng, 1+rng.IntN(24)) }
+
+func random(rng *rand.Rand, n int) []byte {
+	code := make([]byte, n)
 	for i := range code {
 		code[i] = byte(rng.Uint32())
 	}
@@ -22,10 +24,7 @@ func RandomBytes(rng *rand.Rand) []byte {
 // validInst gives a random instruction that decodes and is not refused.
 func validInst(rng *rand.Rand) []byte {
 	for {
-		code := make([]byte, 15)
-		for i := range code {
-			code[i] = byte(rng.Uint32())
-		}
+		code := random(rng, 15)
 		switch rng.IntN(4) { // what random bytes hardly hit
 		case 0:
 			code[0] = 0x0f
@@ -51,8 +50,8 @@ func First(code []byte) []byte {
 	return nil
 }
 
-// ValidBlock gives a random sequence. Pointers that lead nowhere end most of them early, so
-// some registers are set to where something stands, bbprof's own pages among them.
+// ValidBlock gives a random sequence. Pointers that lead nowhere end most of them early, so some registers are set to
+// where something stands, bbprof's own pages among them.
 func ValidBlock(rng *rand.Rand) []byte {
 	var code []byte
 	for range 1 + rng.IntN(6) {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Long is whether, and in how many parts, a test does all that it is meant to do: BBPROF_LONG=1
-// is all at once, BBPROF_LONG=20 one part of 20, each time another (make fuzz).
+// Long is whether, and in how many parts, a test does all that it is meant to do: BBPROF_LONG=1 is all at once,
+// BBPROF_LONG=20 one part of 20, each time another (make fuzz).
 func Long() (parts int, ok bool) {
 	parts, err := strconv.Atoi(os.Getenv("BBPROF_LONG"))
 	return parts, err == nil && parts > 0

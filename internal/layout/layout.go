@@ -1,7 +1,6 @@
 // Package layout is the child's address map: bbprof's own regions.
 //
-// The child holds nothing but the own region below and the pages that package mapping puts
-// elsewhere for the block:
+// The child holds nothing but the own region below and the pages that package mapping puts elsewhere for the block:
 //
 //	Base ┬ stub        4 KiB  r-x  works through the list; the only syscall instructions
 //	     ├ frames    512 KiB  rw-  the physical pages; the child maps copies of these
@@ -22,20 +21,18 @@
 //	     ├ dry code    2 MiB  r-x  the image of a dry run
 //	End
 //
-// A block does a dry run first, while the side that measurements need is there without any
-// rights; its later runs have that side open. It does the same in both unless it reads
-// something that differs. The first such thing can only be bbprof's own memory: on the closed
-// side, where the dry run faults; or the counter, which is closed later, and there it faults then.
-// All else keeps the value it had in a dry run until the next one. So a block that has ended with the side
-// closed, and runs when it is open, never reaches for it.
+// A block does a dry run first, while the side that measurements need is there without any rights; its later runs
+// have that side open. It does the same in both unless it reads something that differs. The first such thing can only
+// be bbprof's own memory: on the closed side, where the dry run faults; or the counter, which is closed later, and
+// there it faults then. All else keeps the value it had in a dry run until the next one. So a block that has ended
+// with the side closed, and runs when it is open, never reaches for it.
 //
-// The region lies between where Linux puts position-independent programs (about 0x5555…) and
-// its mmap area (about 0x7f…), so launching never collides; a block reaches it only by
-// forging an address.
+// The region lies between where Linux puts position-independent programs (about 0x5555…) and its mmap area (about
+// 0x7f…), so launching never collides; a block reaches it only by forging an address.
 package layout
 
-// The own region. Everything in it is within ±2 GiB of everything else, so that generated
-// code reaches all of it rip-relative without spending a register.
+// The own region. Everything in it is within ±2 GiB of everything else, so that generated code reaches all of it
+// rip-relative without spending a register.
 const (
 	Base     = 0x6000_0000_0000
 	Stub     = Base
@@ -67,57 +64,56 @@ const (
 	DryRunOpsSize  = 64 << 10
 	DryRunCodeSize = End - DryRunCode
 
-	// MaxCounters is how many events the child can map, and MaxCounted how many of them it can
-	// read at a time: more than cores have counters.
+	// MaxCounters is how many events the child can map, and MaxCounted how many of them it can read at a time: more
+	// than cores have counters.
 	MaxCounters = 16
 	MaxCounted  = 12
 
-	// MaxFrames is how many frames a block can be given: with more than L1D has ways, what
-	// a page on each costs is measured on purpose.
+	// MaxFrames is how many frames a block can be given: with more than L1D has ways, what a page on each costs is
+	// measured on purpose.
 	MaxFrames = 128
 
-	// UserEnd is the first address that user space cannot map with 4-level paging: Linux
-	// keeps the last page below 2^47 unmapped (TASK_SIZE_MAX, asm/page_64.h).
+	// UserEnd is the first address that user space cannot map with 4-level paging: Linux keeps the last page below
+	// 2^47 unmapped (TASK_SIZE_MAX, asm/page_64.h).
 	UserEnd = 1<<47 - PageSize
 
-	// Home is where the block believes that it stands: rip-relative operands are resolved
-	// against it, in every copy. It lies apart from the code, so that small displacements
-	// do not hit the own region, and close enough for disp32 to reach ±1.75 GiB around it.
+	// Home is where the block believes that it stands: rip-relative operands are resolved against it, in every copy.
+	// It lies apart from the code, so that small displacements do not hit the own region, and close enough for disp32
+	// to reach ±1.75 GiB around it.
 	Home = Base + 0x1000_0000
 )
 
 // Slots of the control page, 8 bytes each. The first line holds what every run touches.
 const (
-	SlotCount  = Control + 0x00 // runs left before an image returns
-	SlotReturn = Control + 0x08 // where an image goes when SlotCount reaches 0
-	SlotEntry  = Control + 0x10 // entry of the image that the sampler is at
-	SlotPhase  = Control + 0x18 // address of the current phase
-	SlotStart  = Control + 0x20 // clock reading at the start of the contention probe
-	SlotOut    = Control + 0x28 // where the next difference goes
-	SlotKept   = Control + 0x30 // SlotOut after the last confirmed sample
-	SlotDither = Control + 0x38 // delay before the next timing, in loop iterations
+	SlotCount      = Control + 8*iota // runs left before an image returns
+	SlotReturn                        // where an image goes when SlotCount reaches 0
+	SlotEntry                         // entry of the image that the sampler is at
+	SlotPhase                         // address of the current phase
+	SlotStart                         // clock reading at the start of the contention probe
+	SlotOut                           // where the next difference goes
+	SlotKept                          // SlotOut after the last confirmed sample
+	SlotDither                        // delay before the next timing, in loop iterations
+	SlotSamples                       // samples still wanted
+	SlotPolls                         // contention probe readings left before the sampler gives up
+	SlotIdleProbe                     // longest contention probe reading of a core that is not shared
+	SlotContention                    // the last contention probe reading
+	SlotOps                           // address of the next step of the list
+	SlotOpsEnd                        // address past the last
+	SlotMXCSR                         // value for ldmxcsr
+	SlotFlags                         // a stack of one word, for popfq
+	SlotRestore                       // words to put back before each run
+	SlotScratch                       // the register that the instrumented image borrows
+	SlotDispatch                      // iterations of the loop before the first copy, beyond the least
+	SlotLoop                          // iterations left of a loop that finds no free register
+	SlotWait                          // busy contention probe readings left before an idle core is waited for no longer
+	SlotIdleNeeded                    // idle ones in a row that make the core idle
+	SlotRuns                          // runs of the block's images that are timed at once
+	SlotIdleStores                    // as SlotIdleProbe, of the burst of stores
+	SlotPhasesEnd                     // address past the last phase
+	slotsEnd
+)
 
-	SlotSamples    = Control + 0x40 // samples still wanted
-	SlotPolls      = Control + 0x48 // contention probe readings left before the sampler gives up
-	SlotIdleProbe  = Control + 0x50 // longest contention probe reading of a core that is not shared
-	SlotContention = Control + 0x58 // the last contention probe reading
-	SlotOps        = Control + 0x60 // address of the next step of the list
-	SlotOpsEnd     = Control + 0x68 // address past the last
-	SlotMXCSR      = Control + 0x70 // value for ldmxcsr
-	SlotFlags      = Control + 0x78 // a stack of one word, for popfq
-
-	SlotRestore  = Control + 0x80 // words to put back before each run
-	SlotDispatch = Control + 0x90 // iterations of the loop before the first copy, beyond the least
-	SlotScratch  = Control + 0x88 // the register that the instrumented image borrows
-	SlotLoop     = Control + 0x98 // iterations left of a loop that finds no free register
-
-	SlotWait       = Control + 0xa0 // busy contention probe readings left before an idle core is waited for no longer
-	SlotIdleNeeded = Control + 0xa8 // idle ones in a row that make the core idle
-	SlotRuns       = Control + 0xb0 // runs of the block's images that are timed at once
-	SlotIdleStores = Control + 0xb8 // as SlotIdleProbe, of the burst of stores
-
-	SlotPhasesEnd = Control + 0xc0 // address past the last phase
-
+const (
 	Phases    = Control + 0x0e0 // table of phases, PhaseSize each: entry, runs, timed runs, bytes of room for the times of these
 	PhaseSize = 32
 	MaxPhases = (Usage - Phases) / PhaseSize
@@ -127,14 +123,14 @@ const (
 
 	SlotLost = Control + 0x3f8 // events that were not on one counter all the time
 
-	// Times holds the clock at the end of each run, by the number of runs that were left,
-	// itself included: the last run's is Times[1].
+	// Times holds the clock at the end of each run, by the number of runs that were left, itself included: the last
+	// run's is Times[1].
 	Times   = Control + 0x400
 	MaxRuns = (Control+ControlSize-Times)/8 - 1
 )
 
-// While events are counted nothing is sampled, and the tables below stand where samples do.
-// They start at lines that the control page's busiest, the first, does not share a set with.
+// While events are counted nothing is sampled, and the tables below stand where samples do. They start at lines that
+// the control page's busiest, the first, does not share a set with.
 const (
 	countSelects = Samples + 0x400
 	countLocks   = countSelects + 8*MaxCounted
@@ -170,8 +166,8 @@ const (
 const (
 	// OpSize is one step of the list: number, six arguments, result.
 	OpSize = 64
-	// MaxOps is how many steps a list holds: a child run maps the pages of a block twice, and a run may
-	// touch a thousand.
+	// MaxOps is how many steps a list holds: a child run maps the pages of a block twice, and a run may touch a
+	// thousand.
 	MaxOps = OpsSize / OpSize
 	// MaxRestore is how many words a prologue can put back.
 	MaxRestore = RestoreSize / 8
@@ -179,10 +175,10 @@ const (
 	MaxValues = RestoreSize / 16
 )
 
-// A window is where the own region stands a second time, within reach of rip-relative operands of a
-// program that it does not reach from Base: the same memory, but for the stub and the frames. The images of
-// a block that is replayed from a captured state run there. Generated code reaches the own
-// region rip-relative, and so does not depend on which of the two it runs in.
+// A window is where the own region stands a second time, within reach of rip-relative operands of a program that it
+// does not reach from Base: the same memory, but for the stub and the frames. The images of a block that is replayed
+// from a captured state run there. Generated code reaches the own region rip-relative, and so does not depend on
+// which of the two it runs in.
 const (
 	WindowSize  = End - Base
 	WindowAlign = 1 << 30
@@ -196,9 +192,9 @@ func Shift(window uint64) uint64 {
 	return window - Base
 }
 
-// WindowFor is where a window for a program's code at an address is best, the nearest first: within 1 GiB
-// below or above, so that what is as far on the other side is in reach too. The child's filter distinguishes
-// the two by the upper halves of addresses.
+// WindowFor is where a window for a program's code at an address is best, the nearest first: within 1 GiB below or
+// above, so that what is as far on the other side is in reach too. The child's filter distinguishes the two by the
+// upper halves of addresses.
 func WindowFor(code uint64) (windows []uint64) {
 	here := code &^ (WindowAlign - 1)
 	for _, at := range []uint64{here, here + WindowAlign, here - WindowAlign} {
@@ -214,8 +210,8 @@ func Owns(addr, n uint64) bool {
 	return addr < End && addr+n > Base
 }
 
-// mappable reports whether pages for the n bytes at addr can be expected to be mappable for a block:
-// they are user space's, not bbprof's, and above the pages that only a right lets one map (vm.mmap_min_addr).
+// mappable reports whether pages for the n bytes at addr can be expected to be mappable for a block: they are user
+// space's, not bbprof's, and above the pages that only a right lets one map (vm.mmap_min_addr).
 func mappable(addr, n uint64) bool {
 	const lowest = 64 << 10
 	return addr >= lowest && addr < UserEnd-n && !Owns(addr, n)

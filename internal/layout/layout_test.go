@@ -1,9 +1,6 @@
 package layout
 
-import (
-	"slices"
-	"testing"
-)
+import "testing"
 
 func TestOwns(t *testing.T) {
 	for _, c := range []struct {
@@ -67,27 +64,15 @@ func TestAreas(t *testing.T) {
 	if reach := uint64(7 << 28); Home+reach-Code > 1<<31 || Home < End {
 		t.Error("Home is out of reach, or within the region")
 	}
-	if MaxOps*OpSize > OpsSize || DryRunList+MaxDryRunOps*OpSize > DryRunCode || DryRunFlags+8 > DryRunList || MaxRestore*8 > RestoreSize || MaxFrames*PageSize > FramesSize {
+	if MaxOps*OpSize > OpsSize || DryRunList+MaxDryRunOps*OpSize > DryRunCode || DryRunFlags+8 > DryRunList ||
+		MaxRestore*8 > RestoreSize || MaxFrames*PageSize > FramesSize {
 		t.Error("a limit does not fit its area")
 	}
 }
 
 func TestSlots(t *testing.T) {
-	slots := []uint64{
-		SlotCount, SlotReturn, SlotEntry, SlotPhase, SlotStart, SlotOut, SlotKept, SlotDither,
-		SlotSamples, SlotPolls, SlotIdleProbe, SlotContention, SlotOps, SlotOpsEnd, SlotMXCSR, SlotFlags, SlotRestore, SlotScratch,
-		SlotDispatch, SlotLoop, SlotWait, SlotIdleNeeded, SlotRuns, SlotIdleStores,
-	}
-	if s := slices.Compact(slices.Clone(slots)); len(s) != len(slots) || !slices.IsSorted(slots) {
-		t.Error("two slots are one, or out of order")
-	}
-	for _, s := range slots {
-		if s%8 != 0 || s < Control || s+8 > Phases {
-			t.Errorf("slot %#x", s)
-		}
-	}
 	const rusage = 144 // struct rusage (getrusage(2))
-	if Phases+MaxPhases*PhaseSize > Usage || Usage+rusage > UsageEnd || UsageEnd+rusage > Times || Times+8*(MaxRuns+1) > Control+ControlSize {
+	if slotsEnd > Phases || Phases+MaxPhases*PhaseSize > Usage || Usage+rusage > UsageEnd || UsageEnd+rusage > Times || Times+8*(MaxRuns+1) > Control+ControlSize {
 		t.Error("table and usage overlap")
 	}
 	if SlotLost < UsageEnd+rusage || SlotLost+8 > Times || SlotLost%8 != 0 {

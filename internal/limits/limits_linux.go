@@ -39,7 +39,8 @@ func init() {
 		end(call+" is refused ("+err.Error()+")", "it", "allow it in the seccomp profile (docker: --security-opt seccomp=unconfined)")
 	}
 	if n := tasksLeft("/"); n < leastTasks {
-		end("no more than "+strconv.Itoa(n)+" processes and threads are left to this one", strconv.Itoa(leastTasks), "raise ulimit -u, or the pids limit of the cgroup (docker: --pids-limit)")
+		end("no more than "+strconv.Itoa(n)+" processes and threads are left to this one", strconv.Itoa(leastTasks),
+			"raise ulimit -u, or the pids limit of the cgroup (docker: --pids-limit)")
 	}
 }
 
@@ -64,8 +65,8 @@ func refusedFiles() (call string, err syscall.Errno) {
 	return "", 0
 }
 
-// refusedPoll returns the first failing call of those that the runtime needs to poll files, without which it
-// crashes (netpollinit, runtime/netpoll_epoll.go).
+// refusedPoll returns the first failing call of those that the runtime needs to poll files, without which it crashes
+// (netpollinit, runtime/netpoll_epoll.go).
 func refusedPoll() (call string, err syscall.Errno) {
 	epoll, _, err := syscall.RawSyscall(syscall.SYS_EPOLL_CREATE1, syscall.EPOLL_CLOEXEC, 0, 0)
 	if err != 0 {
@@ -90,8 +91,7 @@ func end(missing, needed, remedy string) {
 	os.Exit(exitHost)
 }
 
-// tasksLeft returns how many processes and threads this process may consist of and start, as far as limits are
-// known.
+// tasksLeft returns how many processes and threads this process may consist of and start, as far as limits are known.
 func tasksLeft(root string) int {
 	self := read(root + "/proc/self/status")
 	own := number(field(self, "Threads"))

@@ -21,7 +21,8 @@ func TestTasksLeft(t *testing.T) {
 			"sys/fs/cgroup/a/pids.max": "10\n", "sys/fs/cgroup/a/pids.current": "3\n"}, 9},
 		{"a parent's", map[string]string{"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/b/pids.max": "10\n", "sys/fs/cgroup/a/b/pids.current": "1\n",
 			"sys/fs/cgroup/a/pids.max": "10\n", "sys/fs/cgroup/a/pids.current": "8\n"}, 2},
-		{"version 1", map[string]string{"proc/self/cgroup": "8:pids:/a\n0::/\n", "sys/fs/cgroup/pids/a/pids.max": "10\n", "sys/fs/cgroup/pids/a/pids.current": "4\n"}, 6},
+		{"version 1", map[string]string{"proc/self/cgroup": "8:pids:/a\n0::/\n",
+			"sys/fs/cgroup/pids/a/pids.max": "10\n", "sys/fs/cgroup/pids/a/pids.current": "4\n"}, 6},
 	} {
 		root := t.TempDir()
 		for name, text := range c.files {

@@ -1,8 +1,8 @@
 // Package require decides what a test does when it needs something that is not there.
 //
-// A test names what it needs by a [Need] and skips through this package only. BBPROF_REQUIRE lists needs,
-// separated by commas, that this machine is expected to meet: if one of those is missing, the
-// test fails. So a machine that should run everything (see .ci/run) cannot pass by skipping.
+// A test names what it needs by a [Need] and skips through this package only. BBPROF_REQUIRE lists needs, separated
+// by commas, that this machine is expected to meet: if one of those is missing, the test fails. So a machine that
+// should run everything (see .ci/run) cannot pass by skipping.
 package require
 
 import (
@@ -94,8 +94,8 @@ func Slow(t testing.TB) {
 // SkippedEnv is the environment variable that names a file for one line a skipped test.
 const SkippedEnv = "BBPROF_SKIPPED"
 
-// note appends a line to the list of what was skipped. That nobody asked for one, or that it cannot be
-// written, is no concern of a test.
+// note appends a line to the list of what was skipped. That nobody asked for one, or that it cannot be written, is no
+// concern of a test.
 func note(line string) {
 	file, err := os.OpenFile(os.Getenv(SkippedEnv), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
 	if err != nil {
@@ -105,9 +105,9 @@ func note(line string) {
 	fmt.Fprintln(file, strings.ReplaceAll(line, "\n", " "))
 }
 
-// AtMost runs a check of something measured n times, and fails the test if more than failures of these
-// complain ("" is no complaint): other work on the machine may spoil one run, and hardly spoils many.
-// It stops as soon as the outcome is settled.
+// AtMost runs a check of something measured n times, and fails the test if more than failures of these complain (""
+// is no complaint): other work on the machine may spoil one run, and hardly spoils many. It stops as soon as the
+// outcome is settled.
 func AtMost(t testing.TB, failures, n int, check func() string) {
 	t.Helper()
 	var complaints []string
@@ -124,8 +124,8 @@ func AtMost(t testing.TB, failures, n int, check func() string) {
 	}
 }
 
-// Wait is how long a test waits for an idle core: its tries that other work disturbed, together. WaitOfAll is the same of
-// all tests of a package.
+// Wait is how long a test waits for an idle core: its tries that other work disturbed, together. WaitOfAll is the
+// same of all tests of a package.
 const (
 	Wait      = 2 * time.Second
 	WaitOfAll = 30 * time.Second
@@ -139,8 +139,8 @@ type Tries struct {
 
 var lostByAll atomic.Int64 // nanoseconds
 
-// Disturbed counts a try that other work disturbed, and reports whether the test is to be skipped now. It has two tries at least, unless
-// all tests together have lost [WaitOfAll].
+// Disturbed counts a try that other work disturbed, and reports whether the test is to be skipped now. It has two
+// tries at least, unless all tests together have lost [WaitOfAll].
 func (w *Tries) Disturbed(took time.Duration) (enough bool) {
 	w.disturbed++
 	w.lost += took
@@ -157,8 +157,8 @@ func (w *Tries) Again(t testing.TB, took time.Duration, why any) {
 
 var began = time.Now()
 
-// Patience ends a test that is about to measure, if half of the time that go test gives a package (-timeout) is over: on a
-// machine that is seldom idle each command may wait for a minute, and a package whose time is up has failed.
+// Patience ends a test that is about to measure, if half of the time that go test gives a package (-timeout) is over:
+// on a machine that is seldom idle each command may wait for a minute, and a package whose time is up has failed.
 func Patience(t testing.TB) {
 	t.Helper()
 	if end, ok := patience(t); ok && time.Now().After(end) {
@@ -166,8 +166,8 @@ func Patience(t testing.TB) {
 	}
 }
 
-// Context is what a test measures in, as a study of many blocks may by itself take all the time there is: it ends with
-// [Patience], and [Measure] skips for its error.
+// Context is what a test measures in, as a study of many blocks may by itself take all the time there is: it ends
+// with [Patience], and [Measure] skips for its error.
 func Context(t testing.TB) context.Context {
 	t.Helper()
 	Patience(t)
@@ -190,8 +190,8 @@ func patience(t testing.TB) (time.Time, bool) {
 	return began.Add(deadline.Sub(began) / 2), ok
 }
 
-// Measure ends a test if err is one of the documented reasons for having no measurement: a host that
-// cannot measure, other work on the core, or the end of [Context]. Any other error fails the test; nil lets it go on.
+// Measure ends a test if err is one of the documented reasons for having no measurement: a host that cannot measure,
+// other work on the core, or the end of [Context]. Any other error fails the test; nil lets it go on.
 func Measure(t testing.TB, err error) {
 	t.Helper()
 	if err == nil {

@@ -1,5 +1,5 @@
-// Package tinyelf writes programs of a few instructions for tests: static ELF files whose
-// every instruction is known, for which no compiler is needed.
+// Package tinyelf writes programs of a few instructions for tests: static ELF files whose every instruction is known,
+// for which no compiler is needed.
 package tinyelf
 
 import (
@@ -30,8 +30,7 @@ func Write(t testing.TB, code []byte, symbols ...Symbol) string {
 	return path
 }
 
-// File is the ELF file: header, one segment, sections of symbols and strings (System V ABI,
-// chapters 4 and 5).
+// File is the ELF file: header, one segment, sections of symbols and strings (System V ABI, chapters 4 and 5).
 func File(code []byte, symbols ...Symbol) []byte {
 	const (
 		ehsize, phsize, shsize = 64, 56, 64
@@ -69,7 +68,8 @@ func File(code []byte, symbols ...Symbol) []byte {
 	file.Write(table)
 	file.Write(strings)
 	write(elf.Section64{})
-	write(elf.Section64{Name: 1, Type: uint32(elf.SHT_PROGBITS), Flags: uint64(elf.SHF_ALLOC | elf.SHF_EXECINSTR), Addr: Base, Off: codeAt, Size: uint64(len(code))})
+	flags := uint64(elf.SHF_ALLOC | elf.SHF_EXECINSTR)
+	write(elf.Section64{Name: 1, Type: uint32(elf.SHT_PROGBITS), Flags: flags, Addr: Base, Off: codeAt, Size: uint64(len(code))})
 	write(elf.Section64{Name: 7, Type: uint32(elf.SHT_SYMTAB), Off: symAt, Size: uint64(len(table)), Link: 3, Info: 1, Entsize: 24})
 	write(elf.Section64{Name: 15, Type: uint32(elf.SHT_STRTAB), Off: strAt, Size: uint64(len(strings))})
 	return file.Bytes()

@@ -20,7 +20,7 @@ const resourcePrecision = 0.005
 
 // findResources finds the resources that the measured forms compete for, and writes them.
 func (c *instructionsCmd) findResources(ctx context.Context, std cli.Streams, rows []instructions.Row) error {
-	rows = slices.DeleteFunc(slices.Clone(rows), func(r instructions.Row) bool { return r.Status != profiler.OK })
+	rows = slices.DeleteFunc(slices.Clone(rows), func(r instructions.Row) bool { return r.Form == nil || r.Status != profiler.OK })
 	opts := c.Measuring
 	opts.Precision = cmp.Or(opts.Precision, resourcePrecision)
 	workers, err := measuring.SomeWorkers(ctx, opts, c.Workers)

@@ -18,6 +18,8 @@ const (
 // ExegesisModes lists the modes of results. llvm-exegesis reads one mode per file.
 func ExegesisModes() []string { return []string{latencyMode, throughputMode} }
 
+const exegesisMeasurement = "measurements:\n  - { key: %s, value: %.4f, per_snippet_value: %.4f, validation_counters: {} }"
+
 // exegesisDocument is a result as llvm-exegesis writes it (llvm/tools/llvm-exegesis/lib/BenchmarkResult.cpp).
 const exegesisDocument = `---
 mode:            %s
@@ -29,8 +31,7 @@ key:
 cpu_name:        %s
 llvm_triple:     x86_64-unknown-linux-gnu
 min_instructions: 10000
-measurements:
-  - { key: %[1]s, value: %.4[4]f, per_snippet_value: %.4f, validation_counters: {} }
+%s
 error:           ''
 info:            'bbprof: %s'
 assembled_snippet: %s
@@ -50,10 +51,14 @@ func WriteExegesis(w io.Writer, rows []Row, mode, cpu string) (documents int, er
 		}
 		switch {
 		case m == nil || !(m.Cycles() > 0):
+		case r.Snippet != nil:
+			r.Snippet.write(out, mode, m)
+			documents++
 		case r.Operands == "":
 			nameless++
 		default:
-			fmt.Fprintf(out, exegesisDocument, mode, r.Operands, cpu, m.Cycles(), m.Result.Cycles.Cycles, m.what(), strings.ToUpper(m.Block))
+			measured := fmt.Sprintf(exegesisMeasurement, mode, m.Cycles(), m.Result.Cycles.Cycles)
+			fmt.Fprintf(out, exegesisDocument, mode, r.Operands, cpu, measured, m.what(), strings.ToUpper(m.Block))
 			documents++
 		}
 	}

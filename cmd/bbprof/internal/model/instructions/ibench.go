@@ -47,7 +47,7 @@ func IBench(rows []Row) string {
 }
 
 func ibenchName(f *asm.Form) string {
-	if f.Decorated() {
+	if f == nil || f.Decorated() {
 		return ""
 	}
 	var operands []string

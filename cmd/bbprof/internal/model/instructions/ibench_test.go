@@ -22,6 +22,7 @@ func TestIBench(t *testing.T) {
 	}
 	rows[3].Load = &Measurement{Value: Value{Cycles: 11}}
 	rows[8].Throughput.Mean = "unstable"
+	rows = append(rows, Row{Snippet: &Snippet{}})
 	require.Equal(t, "it", `add-r_r-TP: 0.500 (clock cycles)
 add-r_r-LT: 2.000 (clock cycles)
 vaddps-mb_x_x-TP: 1.000 (clock cycles)

@@ -301,6 +301,54 @@ func TestDisagreements(t *testing.T) {
 	}
 }
 
+const snippet = `---
+mode:            latency
+key:
+  instructions:
+    - 'CVTSI2SDrr XMM10 EDX'
+    - 'VCVTTSH2USIZrr_Int R13D XMM10'
+  config:          ''
+  register_initial_values:
+    - 'EDX=0x0'
+cpu_name:        graniterapids
+llvm_triple:     x86_64-pc-linux-gnu
+min_instructions: 10000
+measurements:    []
+error:           actual measurements skipped.
+info:            Repeating two instructions
+assembled_snippet: 4155BA000000004883EC04C70424801F0000C5F8AE14244883C404` + fourTimes + `415DC3
+...
+`
+
+const fourTimes = "F2440F2AD262557E0878EAF2440F2AD262557E0878EAF2440F2AD262557E0878EAF2440F2AD262557E0878EA"
+
+func TestSnippets(t *testing.T) {
+	plans := require.Get(ReadSnippets(strings.NewReader(snippet)))(t)
+	if got, want := textOf(t, plans[0].Probes[0].Code), "cvtsi2sd xmm10, edx; vcvttsh2usi r13d, xmm10"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	rows := measured(t, always(12), plans...)
+	var out bytes.Buffer
+	if n, err := WriteExegesis(&out, rows, latencyMode, ""); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	const measurement = "  - { key: latency, value: 6.0000, per_snippet_value: 12.0000, validation_counters: {} }\nerror:           ''\n"
+	for _, want := range []string{measurement, "- 'EDX=0x0'"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+	for _, bad := range []string{"", "mode: uops\n", strings.Replace(snippet, "latency", "uops", 1), strings.Replace(snippet, "4155", "41zz", 1)} {
+		if _, err := ReadSnippets(strings.NewReader(bad)); err == nil {
+			t.Errorf("%.40q is read", bad)
+		}
+	}
+	cut := strings.Replace(snippet, "C3\n", "\n", 1) // it does not return
+	if plans, err := ReadSnippets(strings.NewReader(cut)); err != nil || len(plans[0].Missing) != 1 {
+		t.Errorf("a snippet that does not return: %v, %+v", err, plans)
+	}
+}
+
 // TestExegesisAnalysis: llvm-exegesis reads the output without a warning and keeps every point.
 func TestExegesisAnalysis(t *testing.T) {
 	tool := require.Tool(t, require.LLVM, "llvm-exegesis-22")

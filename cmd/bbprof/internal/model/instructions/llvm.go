@@ -102,7 +102,9 @@ func showInst(ctx context.Context, tool, in string) *exec.Cmd {
 func NameOpcodes(ctx context.Context, tool string, rows []Row) error {
 	codes := make([][]byte, len(rows))
 	for i := range rows {
-		codes[i], _ = forms.Example(rows[i].Form) // nil on failure
+		if rows[i].Form != nil {
+			codes[i], _ = forms.Example(rows[i].Form) // nil on failure
+		}
 	}
 	return nameCodes(ctx, tool, codes, rows)
 }

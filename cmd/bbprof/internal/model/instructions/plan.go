@@ -38,9 +38,10 @@ type Probe struct {
 }
 
 type Plan struct {
-	Name    string
-	Form    *asm.Form
-	Refused string // why there are no probes
+	Name    string    // form, or the snippet's first instruction
+	Form    *asm.Form // nil for a snippet
+	Snippet *Snippet  // nil for a form
+	Refused string    // why there are no probes
 	Probes  []Probe
 	Missing []string // pairs without a chain, with the reason
 }

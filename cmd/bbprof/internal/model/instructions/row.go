@@ -38,9 +38,10 @@ type Outcome struct {
 // A Row is a form with its measurements.
 type Row struct {
 	Name     string
-	Form     *asm.Form
-	Opcode   string // LLVM's name; empty if unknown
-	Operands string // an example's, after the opcode
+	Form     *asm.Form // nil for a snippet
+	Snippet  *Snippet  // nil for a form
+	Opcode   string    // LLVM's name; empty if unknown
+	Operands string    // an example's, after the opcode
 	Status   profiler.Status
 	Reason   string
 	Detail   string // what is unknown, and why
@@ -67,7 +68,7 @@ func (j *job) value(bridges map[bridge]Value) Value {
 }
 
 func newRow(p *Plan, jobs []*job, bridges map[bridge]Value) Row {
-	row := Row{Name: p.Name, Form: p.Form, Status: profiler.OK}
+	row := Row{Name: p.Name, Form: p.Form, Snippet: p.Snippet, Status: profiler.OK}
 	if p.Refused != "" {
 		reason, why := p.Form.Refused()
 		row.Status, row.Reason, row.Detail = profiler.Rejected, string(reason), p.Form.Mnemonic()+" "+why

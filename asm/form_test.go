@@ -67,10 +67,10 @@ func TestFormEncode(t *testing.T) {
 	}
 }
 
-// TestFormsReadBack encodes every form with registers 8 and up where the encoding allows, and holds
-// the decoder's text against the form's operands.
+// TestFormsReadBack encodes every form with registers 8 and up where the encoding allows, and holds the decoder's
+// text against the form's operands, and its form against the form, but where another does the same.
 func TestFormsReadBack(t *testing.T) {
-	names := map[string]bool{}
+	names, known := map[string]bool{}, 0
 	for _, f := range Forms() {
 		if names[f.Name()] {
 			t.Errorf("two forms are called %s", f.Name())
@@ -101,17 +101,52 @@ func TestFormsReadBack(t *testing.T) {
 			t.Errorf("%s: %v", f.Name(), err)
 			continue
 		}
-		insts, err := Decode(code)
-		if err != nil || len(insts) != 1 {
-			t.Errorf("%s: %x: %v", f.Name(), code, err)
-			continue
-		}
-		text := insts[0].Text()
+		in := mustDecode(t, fmt.Sprintf("%x", code))[0]
 		for i, w := range want {
-			if !strings.Contains(text, w) {
-				t.Errorf("%s: %x is %s, whose operand %d should be %s", f.Name(), code, text, i, w)
+			if !strings.Contains(in.Text(), w) {
+				t.Errorf("%s: %x is %s, whose operand %d should be %s", f.Name(), code, in.Text(), i, w)
 			}
 		}
+		switch got := in.Form(); {
+		case got == nil:
+			t.Logf("%s: an instruction of it is of no form", f.Name())
+		case got.Name() == f.Name() || "{evex} "+got.Name() == f.Name():
+			known++
+		default:
+			t.Errorf("%s: an instruction of it is of form %s", f.Name(), got.Name())
+		}
 	}
-	t.Logf("%d forms", len(names))
+	if known < len(names)*98/100 {
+		t.Errorf("%d of %d forms are recognised", known, len(names))
+	}
+}
+
+// TestOperandValues: the operands of an instruction, encoded by its form, are the same text.
+func TestOperandValues(t *testing.T) {
+	for _, tt := range []struct {
+		hex  string
+		none bool
+	}{
+		{hex: "4801c0"}, {hex: "4c89f1"}, {hex: "488b442418"}, {hex: "488d7c9008"}, {hex: "83c001"}, {hex: "480fafc3"},
+		{hex: "c5f458c2"}, {hex: "66410fefc0"}, {hex: "48c1e003"}, {hex: "0fb6c1"}, {hex: "410fb6c0"}, {hex: "f20f1008"},
+		{hex: "88e0", none: true},               // ah
+		{hex: "488b0510000000", none: true},     // rip
+		{hex: "64488b042528000000", none: true}, // fs
+		{hex: "f00fb10f", none: true},           // lock
+		{hex: "f348ab", none: true},             // rep
+		{hex: "678b00", none: true},             // address of 32 bits
+		{hex: "c4e26990040f", none: true},       // gather
+		{hex: "8b042500100000", none: true},     // no base
+	} {
+		in := &mustDecode(t, tt.hex)[0]
+		values, at, mask, ok := in.OperandValues()
+		if ok == tt.none {
+			t.Errorf("%s: values are there: %t", in.Text(), ok)
+		}
+		if !ok {
+			continue
+		}
+		code := require.Get(in.Form().Encode(values, at, mask))(t)
+		require.Equal(t, tt.hex, in.Text(), mustDecode(t, fmt.Sprintf("%x", code))[0].Text())
+	}
 }
