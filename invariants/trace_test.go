@@ -339,7 +339,7 @@ func TestResidencyStreamed(t *testing.T) {
 	}
 }
 
-func TestSelfForwarding(t *testing.T) {
+func TestForwarding(t *testing.T) {
 	// Instructions 0 and 1 store through rax and rbx, 2 and 3 load through them, 4 and 5 modify, 6 loads through rax
 	// + rcx, 7 through fs, 8 pushes what rax points below.
 	block := insts(t, "488908 48890b 488b10 488b13 480108 480103 488b1408 64488b10 ff70f8")
@@ -351,43 +351,41 @@ func TestSelfForwarding(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		accesses []asm.Access
-		want     int
+		fed      int
+		self     int
 	}{
-		{"same register", []asm.Access{at(0, 0, A, 8), at(2, 0, A, 8)}, 0},
-		{"another register", []asm.Access{at(0, 0, A, 8), at(3, 0, A, 8)}, 1},
-		{"another register, another address", []asm.Access{at(0, 0, A, 8), at(3, 0, A+8, 8)}, 0},
-		{"one byte of overlap", []asm.Access{at(0, 0, A, 8), at(3, 0, A+7, 8)}, 1},
-		{"the load comes first", []asm.Access{at(3, 0, A, 8), at(0, 0, A, 8)}, 0},
-		{"the youngest store decides: the same register", []asm.Access{at(1, 0, A, 8), at(0, 0, A, 8), at(2, 0, A, 8)}, 0},
-		{"the youngest store decides: another register", []asm.Access{at(0, 0, A, 8), at(1, 0, A, 8), at(2, 0, A, 8)}, 1},
-		{"a younger store elsewhere does not decide", []asm.Access{at(1, 0, A, 8), at(0, 0, A+8, 8), at(2, 0, A, 8)}, 1},
-		{"an index makes another address", []asm.Access{at(0, 0, A, 8), at(6, 0, A, 8)}, 1},
-		{"so does a segment", []asm.Access{at(0, 0, A, 8), at(7, 0, A, 8)}, 1},
-		{"modifying again through one register", []asm.Access{at(4, 0, A, 8), at(4, 0, A, 8)}, 0},
-		{"modifying through two registers, twice", []asm.Access{at(4, 0, A, 8), at(5, 0, A, 8), at(4, 0, A, 8)}, 2},
-		{"within the store buffer", []asm.Access{at(0, 0, A, 8), at(0, 0, A+8, 8), at(0, 0, A+16, 8), at(3, 0, A, 8)}, 1},
-		{"no longer there", []asm.Access{at(0, 0, A, 8), at(0, 0, A+8, 8), at(0, 0, A+16, 8), at(0, 0, A+24, 8), at(3, 0, A, 8)}, 0},
+		{"same register", []asm.Access{at(0, 0, A, 8), at(2, 0, A, 8)}, 1, 0},
+		{"another register", []asm.Access{at(0, 0, A, 8), at(3, 0, A, 8)}, 1, 1},
+		{"another register, another address", []asm.Access{at(0, 0, A, 8), at(3, 0, A+8, 8)}, 0, 0},
+		{"one byte of overlap", []asm.Access{at(0, 0, A, 8), at(3, 0, A+7, 8)}, 1, 1},
+		{"the load comes first", []asm.Access{at(3, 0, A, 8), at(0, 0, A, 8)}, 0, 0},
+		{"the youngest store decides: the same register", []asm.Access{at(1, 0, A, 8), at(0, 0, A, 8), at(2, 0, A, 8)}, 1, 0},
+		{"the youngest store decides: another register", []asm.Access{at(0, 0, A, 8), at(1, 0, A, 8), at(2, 0, A, 8)}, 1, 1},
+		{"a younger store elsewhere does not decide", []asm.Access{at(1, 0, A, 8), at(0, 0, A+8, 8), at(2, 0, A, 8)}, 1, 1},
+		{"an index makes another address", []asm.Access{at(0, 0, A, 8), at(6, 0, A, 8)}, 1, 1},
+		{"so does a segment", []asm.Access{at(0, 0, A, 8), at(7, 0, A, 8)}, 1, 1},
+		{"modifying again through one register", []asm.Access{at(4, 0, A, 8), at(4, 0, A, 8)}, 1, 0},
+		{"modifying through two registers, twice", []asm.Access{at(4, 0, A, 8), at(5, 0, A, 8), at(4, 0, A, 8)}, 2, 2},
+		{"within the store buffer", []asm.Access{at(0, 0, A, 8), at(0, 0, A+8, 8), at(0, 0, A+16, 8), at(3, 0, A, 8)}, 1, 1},
+		{"no longer there", []asm.Access{at(0, 0, A, 8), at(0, 0, A+8, 8), at(0, 0, A+16, 8), at(0, 0, A+24, 8), at(3, 0, A, 8)}, 0, 0},
 		{"the ring has wrapped: the youngest still decides",
-			[]asm.Access{at(0, 0, A, 8), at(0, 0, A, 8), at(0, 0, A, 8), at(0, 0, A, 8), at(1, 0, A, 8), at(2, 0, A, 8)}, 1},
+			[]asm.Access{at(0, 0, A, 8), at(0, 0, A, 8), at(0, 0, A, 8), at(0, 0, A, 8), at(1, 0, A, 8), at(2, 0, A, 8)}, 1, 1},
 		{"the ring has wrapped: the same register",
-			[]asm.Access{at(1, 0, A, 8), at(1, 0, A, 8), at(1, 0, A, 8), at(1, 0, A, 8), at(0, 0, A, 8), at(2, 0, A, 8)}, 0},
+			[]asm.Access{at(1, 0, A, 8), at(1, 0, A, 8), at(1, 0, A, 8), at(1, 0, A, 8), at(0, 0, A, 8), at(2, 0, A, 8)}, 1, 0},
 		{"one instruction's push feeds its own load in the next copy",
-			[]asm.Access{at(8, 0, A-8, 8), at(8, 1, A-8, 8), at(8, 0, A-8, 8)}, 1},
+			[]asm.Access{at(8, 0, A-8, 8), at(8, 1, A-8, 8), at(8, 0, A-8, 8)}, 1, 1},
 	} {
-		got, example := SelfForwarding(Trace{Insts: block, Accesses: c.accesses, Copies: 1}, small)
-		if got != c.want {
-			t.Errorf("%s: %d, want %d", c.name, got, c.want)
-		}
-		if (example != "") != (c.want > 0) {
-			t.Errorf("%s: example %q", c.name, example)
+		fed, self := Forwarding(Trace{Insts: block, Accesses: c.accesses, Copies: 1}, small)
+		if fed != c.fed || self != c.self {
+			t.Errorf("%s: %d loads are fed, %d by other registers, want %d and %d", c.name, fed, self, c.fed, c.self)
 		}
 	}
 
 	// Of two copies the second counts, with what the first stored.
 	second := at(3, 0, A, 8)
 	second.Copy = 1
-	if got, _ := SelfForwarding(Trace{Insts: block, Copies: 2, Accesses: []asm.Access{at(0, 0, A, 8), at(3, 0, A, 8), second}}, small); got != 1 {
-		t.Errorf("two copies: %d loads, want those of one", got)
+	if fed, self := Forwarding(Trace{Insts: block, Copies: 2, Accesses: []asm.Access{at(0, 0, A, 8), at(3, 0, A, 8), second}}, small); fed != 1 || self != 1 {
+		t.Errorf("two copies: %d and %d loads, want those of one", fed, self)
 	}
 }
 

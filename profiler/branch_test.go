@@ -222,16 +222,6 @@ func randomBranch(rng *rand.Rand) (code []byte) {
 	return append(code, opcode, disp)
 }
 
-// TestCarriedLoads: the block that takes six cycles in a row and two in a loop is marked.
-func TestCarriedLoads(t *testing.T) {
-	p := start(t, Options{})
-	for hex, want := range map[string]int{"830001498b042448896b204c89ea4c896b284c89e7488b7530": 1, "ff0b": 1, "488903488b0b": 0, "488b03": 0} {
-		if r := measuredBy(t, p, unhex(t, hex)); r.Carried != want {
-			t.Errorf("%s: %d loads are fed by the copy before, want %d", hex, r.Carried, want)
-		}
-	}
-}
-
 // TestFusedBranch: beside four moves cmp and jne take one slot where they are neighbours, and two where one of the moves stands between
 // them, whatever the width of the core.
 func TestFusedBranch(t *testing.T) {

@@ -431,6 +431,51 @@ func TestSimulatedLoop(t *testing.T) {
 	}
 }
 
+// TestSimulatedLoopIfFed: a loop is measured beside copies in a row where stores feed loads; the result names what a loop in a program takes, and
+// keeps the row of a block whose loop fails.
+func TestSimulatedLoopIfFed(t *testing.T) {
+	const stores = "488903488b4b08" // and loads something else
+	row := unroll.Factors{Short: 64, Long: 128}
+	for _, c := range []struct {
+		name, block string
+		asks, mode  Mode
+		loop        uint64 // cycles in a loop, where there are more iterations than copies in a row
+		fails       bool
+		cycles      float64 // in a loop
+		take        string
+	}{
+		{"a faster loop", loadAndStore, "", Both, 2, false, 2, LoopColumn},
+		{"a slower loop", loadAndStore, "", Both, 8, false, 8, LoopColumn},
+		{"no other loop", loadAndStore, "", Both, 6, false, 6, CyclesColumn},
+		{"no load is fed", stores, "", Unroll, 2, false, 0, CyclesColumn},
+		{"nor if both are asked for", stores, Both, Both, 2, false, 2, CyclesColumn},
+		{"only a loop is asked for", loadAndStore, Loop, Loop, 2, false, 0, CyclesColumn},
+		{"the loop fails", loadAndStore, "", Unroll, 2, true, 0, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := scripted(pmutest.New(4), script(6, func(_ pmu.Pass, iterations int, t *timing.Readings) {
+				switch n := uint64(iterations); {
+				case iterations <= row.Long:
+				case c.fails:
+					t.Say(n * n)
+				default:
+					t.Say(137 + n*c.loop)
+				}
+			}))
+			o.Mode, o.LoopIfFed, o.Unroll = c.asks, c.asks == "", &row
+			r := profileScripted(t, o, c.block)
+			why := strings.Contains(fmt.Sprint(r.Warnings), "the loop was not measured: nonlinear")
+			if r.Status != OK || r.Cycles != 6 || r.LoopCycles != c.cycles || r.LoopsTake != c.take || r.Mode != c.mode || why != c.fails {
+				t.Errorf("%v: %g cycles, in a loop %g; mode %s, loops take %q; %q", r.Err(), r.Cycles, r.LoopCycles, r.Mode, r.LoopsTake, r.Warnings)
+			}
+		})
+	}
+	o := scripted(pmutest.New(4), script(6, nil))
+	if r := profileScripted(t, o, loadAndStore); r.LoopsTake != "" || r.LoopCycles != 0 || r.Mode != Unroll {
+		t.Errorf("only a row is asked for: loops take %q, %+v", r.LoopsTake, r)
+	}
+}
+
 // The child runs the counting code with rdtsc: no reading stands still, and the longer image takes longer, for 192 and 768 cycles of copies and
 // as much for either what is around them.
 func TestCountedCodeRunsHere(t *testing.T) {

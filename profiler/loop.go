@@ -34,15 +34,15 @@ func crowdedWarning(fits bool) []string {
 
 // measureLoop measures a block, already measured as copies in a row, as a loop too. For a loop that
 // cannot be measured it returns nil and a warning.
-func (s *session) measureLoop(j job, copies *mapping.MappedBlock) (_ *loopTiming, warnings []string, err error) {
+func (s *session) measureLoop(j job, row measurement) (_ *loopTiming, warnings []string, err error) {
 	var l loopTiming
 	if j.ownLoop {
-		l, err = s.mapOwnLoop(j, copies)
+		l, err = s.mapOwnLoop(j, row.block)
 	} else {
-		l, err = s.mapLoop(copies, false)
+		l, err = s.mapLoop(row.block, false)
 	}
 	if err == nil {
-		l.measurement, err = s.measure(j, l.block, false)
+		l.measurement, err = s.measure(j, l.block, &row)
 	}
 	if rejection, ok := errors.AsType[*verdict.Rejection](err); ok {
 		return nil, []string{fmt.Sprintf("the loop was not measured: %s: %s", rejection.Reason, rejection.Detail)}, nil

@@ -96,7 +96,7 @@ func TestLoopAgrees(t *testing.T) {
 	for _, c := range []struct {
 		name, hex string
 		full      bool // takes six slots a cycle or more, where the core has them
-		walks     bool // and so has as few iterations as copies were checked, not 256 in the shorter image
+		walks     bool // and so has as few iterations as copies were checked, not CountedIterations in the shorter image
 		counter   string
 		pages     int // at least, of a walk
 		within    float64
@@ -131,12 +131,32 @@ func TestLoopAgrees(t *testing.T) {
 				}
 				return ""
 			})
-			few := r.Loop.IterationsShort < unroll.ManyIterations
+			few := r.Loop.IterationsShort != unroll.CountedIterations
 			if few != c.walks || r.Loop.Counter != c.counter || r.Pages != c.pages && !(c.walks && r.Pages > c.pages) {
 				t.Errorf("%d pages, the loop is %+v; want %d, few iterations: %v, counted in %s", r.Pages, *r.Loop, c.pages, c.walks, c.counter)
 			}
 		})
 	}
+}
+
+// TestLoopIfFed: a block whose row takes several times as long as its loop is measured both ways, and one that loads nothing of what it
+// stores is not.
+func TestLoopIfFed(t *testing.T) {
+	p := start(t, Options{LoopIfFed: true})
+	if r := measuredBy(t, p, unhex(t, "48890b488b5308")); r.LoopCycles != 0 || r.Mode != Unroll || r.LoopsTake != CyclesColumn {
+		t.Errorf("mode %s, %.3f cycles in a loop; loops take %q", r.Mode, r.LoopCycles, r.LoopsTake)
+	}
+	if !expect.Here().LoopsForward {
+		require.Skip(t, require.CPU, "on %s it is not known that a loop differs from copies where stores feed loads", host.Detect().Microarchitecture)
+	}
+	lasting(t, func() string {
+		r := both(t, p, unhex(t, "830001498b042448896b204c89ea4c896b284c89e7488b7530"))
+		t.Logf("unrolled %.4f, loop %.4f cycles", r.Cycles, r.LoopCycles)
+		if r.LoopCycles > r.Cycles/2 || r.LoopsTake != LoopColumn || r.Mode != Both {
+			return fmt.Sprintf("loops take %q; mode %s", r.LoopsTake, r.Mode)
+		}
+		return ""
+	})
 }
 
 // Mode loop reports the same loop as mode both, and runs the block as often as -unroll sets.
@@ -153,7 +173,7 @@ func TestModeLoop(t *testing.T) {
 	if r.LoopCycles != 0 || r.Mode != Loop || r.FrontEnd != OpCache || r.UnrollLong != r.Loop.Copies*r.Loop.IterationsLong {
 		t.Errorf("mode %s, front end %s: %+v", r.Mode, r.FrontEnd, r)
 	}
-	if got := (unroll.Factors{Short: r.UnrollShort, Long: r.UnrollLong}); got != want || r.Loop.IterationsShort >= unroll.ManyIterations {
+	if got := (unroll.Factors{Short: r.UnrollShort, Long: r.UnrollLong}); got != want || r.Loop.IterationsShort >= unroll.CountedIterations {
 		t.Errorf("%v iterations by %+v, want %v", got, *r.Loop, want)
 	}
 }

@@ -22,7 +22,7 @@ type Options struct {
 	// Unroll overrides the choice of unroll factors.
 	Unroll *unroll.Factors
 	// Budget limits the time for one timing of a block, default 3 s. Each further timing has its own: with other numbers of copies if the first
-	// are nonlinear, of the loop in mode Both, and by hardware counters each check of the midpoint.
+	// are nonlinear, of a loop beside copies in a row, and by hardware counters each check of the midpoint.
 	Budget time.Duration
 	// Precision is the half-width of the interval to reach, as a share of the cycles or in
 	// cycles, whichever is larger. Default 0.01. A block that does not reach it within its
@@ -43,6 +43,8 @@ type Options struct {
 	NoRescue bool
 	// Mode selects how to repeat the block, default Unroll.
 	Mode Mode
+	// LoopIfFed measures a block as in mode Both if its stores feed its loads (Result.LoopsTake).
+	LoopIfFed bool
 	// Branch selects the treatment of a direct branch at the block's end. The default is Taken if it leads to the block's start,
 	// else NotTaken.
 	Branch Branch

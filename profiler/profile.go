@@ -11,6 +11,7 @@ import (
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/mapping"
+	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/invariants"
@@ -37,7 +38,7 @@ type progress struct {
 	copies      copyCounts
 	block       *mapping.MappedBlock
 	measurement measurement
-	loop        *loopTiming // in mode both
+	loop        *loopTiming // beside copies in a row
 	warnings    []string    // about the loop
 }
 
@@ -113,13 +114,17 @@ func (s *session) runSteps(j job) (p progress, err error) {
 			return p, err
 		}
 	}
-	if p.measurement, err = s.measure(j, p.block, true); err != nil {
+	if p.measurement, err = s.measure(j, p.block, nil); err != nil {
 		return p, err
 	}
-	if j.Mode == Both {
+	if m := p.measurement.block; j.Mode == Both || j.LoopIfFed && m.Fed > 0 && m.Loop == nil {
 		j.ownLoop = p.branch.As == Taken
 		j.keepCodeOffset()
-		p.loop, p.warnings, err = s.measureLoop(j, p.measurement.block)
+		for range 2 { // half of the loops that fail do not fail again
+			if p.loop, p.warnings, err = s.measureLoop(j, p.measurement); p.loop != nil || err != nil {
+				break
+			}
+		}
 	}
 	return p, err
 }
@@ -261,9 +266,10 @@ func (s *session) checkTrace(j job, m *mapping.MappedBlock) (findings mapping.Fi
 		}
 		return findings, f.Rejection
 	}
-	if m.Plan.Replay == nil { // in a captured state, equal registers are the program's
-		findings.SelfForwarding, _ = invariants.SelfForwarding(m.Trace, core)
-		findings.Carried = invariants.Carried(m.Trace, core)
+	findings.Fed, findings.SelfForwarding = invariants.Forwarding(m.Trace, core)
+	if m.Plan.Replay != nil {
+		findings.SelfForwarding = 0 // equal registers are the program's
+	} else {
 		if n := invariants.NewPages(m.Trace); n > 0 {
 			findings.Warnings = append(findings.Warnings, fmt.Sprintf(
 				"it touches new pages as it goes on: the second half of the copies uses %d that the first did not", n))
@@ -319,11 +325,15 @@ type measurement struct {
 }
 
 // measure times a program, checks that the front end keeps up and that time grows linearly with the number of copies, counts events
-// that only the kernel can read, if events is set, and checks the samples.
-func (s *session) measure(j job, m *mapping.MappedBlock, events bool) (r measurement, err error) {
+// that only the kernel can read, and checks the samples. beside is the row that was measured before: then events are not counted, and a loop
+// that nobody asked for is timed until it is known to agree with it.
+func (s *session) measure(j job, m *mapping.MappedBlock, beside *measurement) (r measurement, err error) {
 	slack := s.frontEndSlack(j, m)
 	plan := j.plan(m)
 	plan.Enough = slack.hides
+	if beside != nil && j.Mode != Both {
+		plan.Enough = beside.agrees
+	}
 	r.block = m
 	if r.timed, err = s.time(m, plan); err != nil {
 		return r, err
@@ -338,13 +348,22 @@ func (s *session) measure(j job, m *mapping.MappedBlock, events bool) (r measure
 			return r, err
 		}
 	}
-	if events {
+	if beside == nil {
 		if r.timed.Events, err = s.readEvents(j, r.block, r.timed.Events); err != nil {
 			return r, err
 		}
 	}
 	r.findings, err = s.checkSamples(j, r.block, r.timed)
 	return r, err
+}
+
+// agreeShare is the difference below which a loop is not timed more precisely.
+const agreeShare = 0.03
+
+// agrees reports whether a loop's whole interval is close to the cycles of this row.
+func (r *measurement) agrees(loop stat.Estimate) bool {
+	row := r.timed.Estimate.Value
+	return math.Abs(loop.Value-row)+loop.Half <= agreeShare*row
 }
 
 // time times a program until its interval is narrow enough.
@@ -360,7 +379,7 @@ func (j job) plan(m *mapping.MappedBlock) timing.Plan {
 		Budget: j.Budget, Precision: j.Precision, Identical: j.Identical, Tolerate: j.Options.Tolerate,
 		Layout: j.onlyLayout(), OnePlace: j.Setup.CodeOffset != nil,
 	}
-	if m.Loop != nil && m.Loop.LoopIterations.Short >= unroll.ManyIterations {
+	if m.Loop != nil && m.Loop.LoopIterations.Short >= unroll.CountedIterations {
 		plan.Warm = 1 // a loop of many iterations warms itself up; the one run sets the start time
 	}
 	return plan

@@ -24,6 +24,12 @@ const (
 	Failed   Status = "error"    // bbprof failed; Failure says how
 )
 
+// Values of Result.LoopsTake, which are keys of the result.
+const (
+	CyclesColumn = "cycles"
+	LoopColumn   = "loop_cycles"
+)
+
 // Result is the outcome for one block. Cycles are core cycles per iteration of the block; they and Clock are only set if Status is
 // OK. Other results of a block that was timed and then rejected, such as its Speeds and numbers of windows, are set.
 type Result struct {
@@ -43,10 +49,13 @@ type Result struct {
 	Mode     Mode     `json:"mode"`     // how the block was repeated for Cycles
 	FrontEnd FrontEnd `json:"frontend"` // source of unrolled copies
 
-	// The loop's cycles in mode both; Cycles are those of unrolled copies.
+	// The loop's cycles in mode both; Cycles are those of copies in a row.
 	LoopCycles float64 `json:"loop_cycles,omitzero"`
 	LoopCILow  float64 `json:"loop_ci_low,omitzero"`
 	LoopCIHigh float64 `json:"loop_ci_high,omitzero"`
+	// LoopsTake names which of them a loop in a program takes: LoopColumn if their intervals are apart and stores feed loads, since a core learns in a
+	// loop, but not in a row of copies, which store feeds which load; else CyclesColumn. It is "" if such a block was not measured as a loop.
+	LoopsTake string `json:"loops_take,omitempty"`
 	// Loop is the loop of mode loop and both.
 	Loop *LoopReport `json:"loop,omitempty"`
 
@@ -80,10 +89,6 @@ type Result struct {
 	// SelfForwarding counts the loads of an iteration fed by a store that has the same address
 	// only because registers start equal.
 	SelfForwarding int `json:"self_forwarding_loads"`
-
-	// Carried counts the loads of an iteration fed by a store of an earlier iteration. In a loop, but not in copies in a row, some cores learn
-	// to forward such a value without a wait: a loop in a program may be several times as fast.
-	Carried int `json:"carried_loads,omitzero"`
 
 	// Predicted holds the events of an iteration predicted from the trace, with Detail.
 	Predicted *invariants.Prediction `json:"predicted,omitempty"`
@@ -258,9 +263,16 @@ func (s *session) result(j job, host *HostReport, p progress, ok bool) Result {
 		of := l.measurement.timed.Estimate
 		result.Loop = reportLoop(l.measurement.block)
 		result.LoopCycles, result.LoopCILow, result.LoopCIHigh = of.Value, of.Low(), of.High()
+		result.Mode = Both
 	}
-	if j.Mode == Both {
+	if p.measurement.block.Loop == nil {
 		result.Warnings = slices.Concat(result.Warnings, p.warnings)
+	}
+	switch fed, loop := p.measurement.block.Fed > 0, p.loop; {
+	case fed && loop != nil && (result.LoopCIHigh < result.CILow || result.CIHigh < result.LoopCILow):
+		result.LoopsTake = LoopColumn
+	case !fed || loop != nil || result.Mode == Loop:
+		result.LoopsTake = CyclesColumn
 	}
 	return result
 }
@@ -279,7 +291,7 @@ func (r *Result) addMapped(m *mapping.MappedBlock, detail bool) {
 	}
 	r.UnrollShort, r.UnrollLong = m.Built.Short, m.Built.Long
 	r.Pages, r.Frames = len(m.Pages), min(m.Plan.Frames, len(m.Pages))
-	r.PaperVerdict, r.Rescued, r.SelfForwarding, r.Carried = m.PaperVerdict, m.Rescued, m.SelfForwarding, m.Carried
+	r.PaperVerdict, r.Rescued, r.SelfForwarding = m.PaperVerdict, m.Rescued, m.SelfForwarding
 	r.Predicted = m.Predicted
 	if detail {
 		r.Mapping = m.Pages

@@ -41,7 +41,7 @@ func TestPastLead(t *testing.T) {
 		{"with the lead and without", fe, served, never, Setup{}, "0.562 cycles, 768,1024 copies"},
 		{"on a core whose lead is not known", unknown, served, never, Setup{}, "0.500 cycles, 128,256 copies"},
 		{"with the few copies of a set-up", fe, served, never, Setup{FewCopies: true}, "0.500 cycles, 128,256 copies"},
-		{"in a loop", fe, served, never, Setup{Mode: Loop}, "0.562 cycles, 8192,16384 copies"},
+		{"in a loop", fe, served, never, Setup{Mode: Loop}, "0.562 cycles, 1024,2048 copies"},
 		{"of a block that takes longer than the front end", fe, twice, never, Setup{}, "1.000 cycles, 128,256 copies"},
 		{"where the op cache does not hold the last copies", fe, leaves, never, Setup{},
 			tooFast + "the op cache does not hold them, since each takes 1.531 cycles, and of 128,256 copies 0.500"},

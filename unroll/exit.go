@@ -27,10 +27,10 @@ func (x Exit) String() string {
 	return x.Reg.String()
 }
 
-// mostVaried bounds Loop.Varied. Zen 4 learns numbers of iterations up to some 400, and even a repeated sequence of them, and then predicts
-// the exit, which saves 14 cycles. If that happened in one image only, the difference of both would be wrong. With random numbers the exit
-// is predicted by chance alone, in one run of mostVaried. Fewer iterations than fewestVaried fit any predictor's history: if they do not vary,
-// no exit is mispredicted.
+// mostVaried bounds Loop.Varied. Zen 4 learns numbers of iterations up to some 400, and even a repeated sequence of
+// them, and then predicts the exit, which saves 14 cycles. If that happened in one image only, the difference of both
+// would be wrong. With random numbers the exit is predicted by chance alone, in one run of mostVaried. Fewer iterations
+// than fewestVaried fit any predictor's history: if they do not vary, no exit is mispredicted.
 const (
 	mostVaried   = 16
 	fewestVaried = 64
@@ -44,14 +44,17 @@ func VariedBy(iterations Factors) int {
 	return min(mostVaried, iterations.Short/4)
 }
 
-// ownInsts is the least number of instructions executed in the longer image of OwnLoops: as many as in
-// ManyIterations of ChooseLoop.
-const ownInsts = loopInsts * ManyIterations
+const (
+	// manyIterations and twice as many run a block whose addresses repeat.
+	manyIterations = 256
+	// ownInsts is the least number of instructions executed in the longer image of OwnLoops.
+	ownInsts = loopInsts * manyIterations
+)
 
 // OwnLoops returns iteration counts, best first, for a loop of these copies closed by the block's own branch, if
 // it repeats its addresses. The block's counter may be too narrow for the larger ones. fits is as in ChooseLoop.
 func OwnLoops(insts []asm.Inst, copies int, fe FrontEnd) (list []Factors, fits bool) {
-	n := ManyIterations
+	n := manyIterations
 	for n*copies*len(insts) < ownInsts/2 {
 		n *= 2
 	}

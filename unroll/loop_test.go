@@ -62,15 +62,20 @@ func TestChooseLoop(t *testing.T) {
 		{"the last that fits", repeat(t, 304, nop8...), 1, true},
 		{"one instruction more", repeat(t, 305, nop8...), 1, false},
 	} {
-		l, fits := ChooseLoop(c.insts, front)
-		if l.Copies != c.copies || fits != c.fits || l.LoopIterations != (Factors{256, 512}) {
+		l, fits := ChooseLoop(c.insts, front, false)
+		if l.Copies != c.copies || fits != c.fits || l.LoopIterations != (Factors{32, 64}) {
 			t.Errorf("%s: %v, fits %v; want %d copies, %v", c.name, l, fits, c.copies, c.fits)
 		}
-		if again, _ := ChooseLoop(c.insts, front); again != l {
+		if again, _ := ChooseLoop(c.insts, front, false); again != l {
 			t.Errorf("%s: %v, and then %v", c.name, l, again)
 		}
-		if it := l.Iterations(); it.Short != 256*c.copies || it.Long != 512*c.copies {
+		if it := l.Iterations(); it.Short != 32*c.copies || it.Long != 64*c.copies {
 			t.Errorf("%s: %v iterations", c.name, it)
+		}
+	}
+	for n, copies := range map[int]int{1: 32, 11: 4, 12: 2, 23: 2, 24: 1} {
+		if l, _ := ChooseLoop(repeat(t, n, nop...), front, true); l.Copies != copies {
+			t.Errorf("%d instructions whose stores feed loads: %v, want %d copies", n, l, copies)
 		}
 	}
 }

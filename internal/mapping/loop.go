@@ -19,7 +19,7 @@ import (
 // fits is false if one copy exceeds the share of the op cache that keeps a loop in it.
 func (m *MappedBlock) AsLoop(fe unroll.FrontEnd, asOften bool, late func() bool) (loop *MappedBlock, fits bool, err error) {
 	var many unroll.Loop
-	many, fits = unroll.ChooseLoop(m.Insts, fe)
+	many, fits = unroll.ChooseLoop(m.Insts, fe, m.Fed > 0)
 	same := false
 	if !asOften && m.repeatsAddresses() {
 		loop, same, err = m.mapLoop(many, late)

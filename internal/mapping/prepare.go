@@ -61,8 +61,8 @@ type Task struct {
 type Findings struct {
 	Evidence       []invariants.Evidence
 	Predicted      *invariants.Prediction
-	SelfForwarding int // see invariants.SelfForwarding
-	Carried        int // see invariants.Carried
+	Fed            int // see invariants.Forwarding
+	SelfForwarding int // the same
 	Warnings       []string
 	SafeCopies     int
 }

@@ -33,9 +33,8 @@ func WhereFlags(f *cli.Flags, o *profiler.Options) {
 	cli.Parsed(f, &o.Precision, parsePrecision, "precision", "P", "measure until the interval is at most ± P of the cycles, or ± P cycles where "+
 		"that is more, or until more time does not help").Fallback = "1%"
 	cli.Parsed(f, &o.Budget, cli.ParseDuration, "budget", "TIME", "longest time to spend on one timing of a block, such as 500ms; each further timing has as "+
-		"much again: the loop of -mode both, other numbers of copies where the first are nonlinear or do not use up "+
-		"the front end's lead, and what is repeated "+
-		"because other work disturbed it").Fallback = "3s"
+		"much again: a loop beside copies in a row, other numbers of copies where the first are nonlinear or do not use up "+
+		"the front end's lead, and what is repeated because other work disturbed it").Fallback = "3s"
 }
 
 // Title heads the group of flags that most measuring commands share.
@@ -76,7 +75,7 @@ func howToMeasure(f *cli.Flags, o *profiler.Options) {
 		"of the BHive paper, the time of V copies divided by V; with -mode loop, a loop that runs it so often "+
 		"(default: what the front end holds)")
 	cli.Choice(f, &o.Mode, profiler.Modes(), "mode", "MODE", "unroll: copies in a row; loop: copies in a counted loop; "+
-		"both: one after the other").Fallback = string(profiler.Modes()[0])
+		"both: one after the other (default: unroll; bbprof -hex and batch measure both where the block loads what it stored)")
 	cli.Choice(f, &o.Branch, profiler.Branches(), "branch", "HOW", "what becomes of a jcc, jmp, loop or jrcxz at the "+
 		"block's end: not-taken: it stands in each copy, inverted where the state would "+
 		"take it; taken: it closes a loop of the block; drop: it is left out (default: taken if it leads to the block's own start, else not-taken)")
@@ -110,6 +109,11 @@ func howToMeasure(f *cli.Flags, o *profiler.Options) {
 		"code, or cpu/event=0x..,umask=0x../ (docs/install.md)")
 	f.Off(&o.NoRescue, "rescue", "with -rescue=false, use the paper's initial state alone, even if the block fails in it")
 	f.Off(&o.NoFTZ, "ftz", "with -ftz=false, compute subnormal numbers instead of flushing them to zero, for comparison")
+}
+
+// LoopIfFed measures both ways where a row may mislead, unless flags choose how to repeat a block.
+func LoopIfFed(o *profiler.Options) {
+	o.LoopIfFed = o.Mode == "" && o.Unroll == nil && o.FrontEnd != profiler.Decode
 }
 
 // maxCopies is the number of one-byte copies that fit.

@@ -56,7 +56,8 @@ bbprof score -model llvm-mca-22 -mcpu znver4 -predictions mca.csv blocks.csv
 				"a result of the same blocks in another initial state, as batch -init distinct measures; those that differ by more than 5 % are left out; may be repeated")
 			c.AddSettings(f)
 			f.Text(&c.truth.by, "by", "C", "give errors by this column (default: application, app, program, source, or the file)")
-			f.Text(&c.truth.cycles, "truth", "COLUMN", "judge by the cycles in this column, such as cycles_in_place of bbprof extract -perf (default: cycles)")
+			f.Text(&c.truth.cycles, "truth", "COLUMN", "judge by the cycles in this column, such as cycles_in_place of bbprof extract -perf, or in the "+
+				"column that it names, as loops_take does (default: cycles)")
 			f.Text(&c.truth.weight, "weight", "COLUMN", "count blocks by this column in all figures and lists, or none: each once (default: weight, if there is one)")
 			f.Toggle(&c.truth.sensitive, "keep-sensitive", "judge by blocks that another row would leave out, too; the first row counts")
 			f.Number(&c.worst, 0, "worst", "list the N worst blocks of each model, and some of each mistake")

@@ -132,7 +132,11 @@ func (c *truthColumns) cyclesOf(cell func(string) string) (cycles float64, why s
 	if c.status && cell("status") != "ok" {
 		return 0, cmp.Or(cell("reason"), cell("status"), "no status")
 	}
-	cycles, err := strconv.ParseFloat(cell(c.cycles), 64)
+	text := cell(c.cycles)
+	if named := cell(text); named != "" { // loops_take names another column
+		text = named
+	}
+	cycles, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(cycles > 0) || math.IsInf(cycles, 0) {
 		return 0, "no cycles"
 	}

@@ -71,3 +71,14 @@ func TestTruthCounts(t *testing.T) {
 		}
 	}
 }
+
+// TestTruthOfLoops: column loops_take names the column that holds the cycles; where it is empty, there are none.
+func TestTruthOfLoops(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "truth.csv")
+	const text = "hex,status,cycles,loop_cycles,loops_take\n4801c0,ok,1,,cycles\n488b03,ok,8,2,loop_cycles\n488b0b,ok,8,,\n"
+	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+	got := require.Get(readTruth([]string{name}, nil, truthOptions{cycles: "loops_take"}))(t)
+	require.Equal(t, "blocks", []string{"4801c0", "488b03"}, got.hexes())
+	require.Equal(t, "cycles", []float64{1, 2}, []float64{got.blocks[0].Cycles, got.blocks[1].Cycles})
+	require.Equal(t, "without", map[string]int{"no cycles": 1}, got.rejected())
+}

@@ -142,6 +142,7 @@ func Columns(disasm bool) []Column {
 			columnIf(looped, "loop_ci_low", Number, func(r *result) any { return r.LoopCILow }),
 			columnIf(looped, "loop_ci_high", Number, func(r *result) any { return r.LoopCIHigh })),
 		[]Column{
+			column("loops_take", Text, func(r *result) any { return r.LoopsTake }),
 			column("instructions", Integer, func(r *result) any { return positive(r.Instructions) }),
 			column("bytes", Integer, func(r *result) any { return positive(r.Bytes) }),
 			entryColumn("category", Text, func(e *Entry) any { return asm.CategoryOfCode(e.Row.Code) }),
@@ -157,7 +158,6 @@ func Columns(disasm bool) []Column {
 			column("set", Text, func(r *result) any { return r.Init.Set }),
 			column("paper_verdict", Text, func(r *result) any { return r.PaperVerdict }),
 			columnIf(ok, "self_forwarding_loads", Integer, func(r *result) any { return r.SelfForwarding }),
-			columnIf(ok, "carried_loads", Integer, func(r *result) any { return r.Carried }),
 		},
 		only(fromCaptured,
 			columnIf(captured, "copies_within", Integer, func(r *result) any { return positive(r.Captured.Within) }),
@@ -218,7 +218,7 @@ type Flags struct {
 	Captured bool // blocks start from captured states
 }
 
-func bothModes(f Flags) bool { return f.Options.Mode == profiler.Both }
+func bothModes(f Flags) bool { return f.Options.Mode == profiler.Both || f.Options.LoopIfFed }
 
 func fromCaptured(f Flags) bool { return f.Captured }
 
