@@ -183,7 +183,7 @@ func (b *batchFlags) prepare(std cli.Streams) (j batchJob, err error) {
 	for _, choice := range j.in.Choices() {
 		fmt.Fprintf(b.out.Notes(std), "bbprof: %s\n", choice)
 	}
-	j.schema = resultfile.NewSchema(b.disasm, j.in.Carried()).Filled(resultfile.Flags{Options: b.Measuring, Captured: j.states != nil}, b.columns)
+	j.schema = resultfile.NewSchema(b.disasm, j.in.Carried())
 	if b.mapping {
 		j.schema = j.schema.WithMapping()
 	}

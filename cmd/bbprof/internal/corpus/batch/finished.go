@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -24,9 +25,6 @@ func Finished(path string, format resultfile.Format, schema resultfile.Schema, i
 
 // finished uses only an output's columns and marks.
 func finished(r *resultfile.Rows, o *Output, in Source, shard Shard, here resultfile.Run) (unchecked []string, err error) {
-	if err := o.sameColumns(r.Schema); err != nil {
-		return nil, r.Error(err)
-	}
 	for row, err := range r.All() {
 		if err != nil {
 			return nil, err
@@ -35,7 +33,7 @@ func finished(r *resultfile.Rows, o *Output, in Source, shard Shard, here result
 			o.done[n] = newMark(row.Cell("hex"), -1)
 		}
 	}
-	if err := sameRuns(&r.Runs, here); err != nil {
+	if err := cmp.Or(sameRuns(&r.Runs, here), o.sameColumns(r.Schema)); err != nil {
 		return nil, r.Error(err)
 	}
 	if r.Runs.None() {

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -100,10 +101,13 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 	if in.Schema() == nil {
 		return 0, nil
 	}
+	var runs resultfile.Runs
 	if err := o.sameColumns(in.Schema()); err != nil {
+		if cells, damage := in.Next(); damage == nil && runs.Add(in.Schema(), cells) == nil {
+			err = cmp.Or(sameRuns(&runs, here), err) // other settings explain other columns
+		}
 		return 0, err
 	}
-	var runs resultfile.Runs
 	var damage *resultfile.DamageError
 	end = in.End
 	for {

@@ -39,8 +39,6 @@ type Column struct {
 	// Unknown makes an empty cell of a carried column null in Parquet, as in bbprof's own columns.
 	Unknown bool
 	of      func(*Entry) any // nil for a column carried from the input; nil and "" are unknown
-	// with reports whether a run with these flags may fill the column; nil: any run may.
-	with func(Flags) bool
 }
 
 // mistyped reports a cell that does not have the column's type.
@@ -113,14 +111,6 @@ func rowColumn(name string, t Type, of func(*Entry) any) Column {
 	return Column{Name: name, Type: t, PerRow: true, of: of}
 }
 
-// only marks columns that few runs fill.
-func only(with func(Flags) bool, columns ...Column) []Column {
-	for i := range columns {
-		columns[i].with = with
-	}
-	return columns
-}
-
 // Columns lists bbprof's own columns in order. Those that are mostly constant in a run come last. disasm adds the
 // block's text.
 func Columns(disasm bool) []Column {
@@ -137,11 +127,10 @@ func Columns(disasm bool) []Column {
 	},
 		speedColumns("lowest", func(s []profiler.Speed) profiler.Speed { return s[0] }),
 		speedColumns("highest", func(s []profiler.Speed) profiler.Speed { return s[len(s)-1] }),
-		only(bothModes,
+		[]Column{
 			columnIf(looped, "loop_cycles", Number, func(r *result) any { return r.LoopCycles }),
 			columnIf(looped, "loop_ci_low", Number, func(r *result) any { return r.LoopCILow }),
-			columnIf(looped, "loop_ci_high", Number, func(r *result) any { return r.LoopCIHigh })),
-		[]Column{
+			columnIf(looped, "loop_ci_high", Number, func(r *result) any { return r.LoopCIHigh }),
 			column("loops_take", Text, func(r *result) any { return r.LoopsTake }),
 			column("instructions", Integer, func(r *result) any { return positive(r.Instructions) }),
 			column("bytes", Integer, func(r *result) any { return positive(r.Bytes) }),
@@ -158,16 +147,13 @@ func Columns(disasm bool) []Column {
 			column("set", Text, func(r *result) any { return r.Init.Set }),
 			column("paper_verdict", Text, func(r *result) any { return r.PaperVerdict }),
 			columnIf(ok, "self_forwarding_loads", Integer, func(r *result) any { return r.SelfForwarding }),
-		},
-		only(fromCaptured,
 			columnIf(captured, "copies_within", Integer, func(r *result) any { return positive(r.Captured.Within) }),
 			columnIf(captured, "leaves", Text, func(r *result) any {
 				if r.Captured.Leaves == nil {
 					return nil
 				}
 				return r.Captured.Leaves.Error()
-			})),
-		[]Column{
+			}),
 			column("detail", Text, detail),
 			column("impossible", Text, func(r *result) any { return r.Impossible }),
 			entryColumn("tries", Integer, func(e *Entry) any { return positive(e.Tries) }),
@@ -211,16 +197,6 @@ func Columns(disasm bool) []Column {
 		entryColumn("run", Text, func(e *Entry) any { return e.RunID }),
 		rowColumn(runHeader, Text, func(e *Entry) any { return e.RunHeader }))
 }
-
-// Flags are a run's flags that decide which columns it fills.
-type Flags struct {
-	Options  profiler.Options
-	Captured bool // blocks start from captured states
-}
-
-func bothModes(f Flags) bool { return f.Options.Mode == profiler.Both || f.Options.LoopIfFed }
-
-func fromCaptured(f Flags) bool { return f.Captured }
 
 // speedColumns describe one of a block's several speeds: its cycles, its share of the layouts, and a layout that
 // shows it, for -layout.
@@ -298,13 +274,6 @@ func NewSchema(disasm bool, carried []string) Schema {
 		s = append(s, Column{Name: name, Type: Text, PerRow: true})
 	}
 	return append(s, own[firstColumns:]...)
-}
-
-// Filled returns the columns that a run with these flags may fill, plus those named in asked.
-func (s Schema) Filled(f Flags, asked []string) Schema {
-	return slices.DeleteFunc(slices.Clone(s), func(c Column) bool {
-		return c.with != nil && !c.with(f) && !slices.Contains(asked, c.Name)
-	})
 }
 
 // Arrange copies the cells with these indices.

@@ -147,7 +147,6 @@ func (s Schema) Select(names []string) (chosen Schema, at []int, err error) {
 		}
 		i := s.Index(strings.TrimPrefix(name, "-"))
 		switch {
-		case i < 0 && except && leftOut(name[1:]): // was not there anyway
 		case i < 0:
 			return nil, nil, fmt.Errorf("it has no column %s; there are %s", strings.TrimPrefix(name, "-"), strings.Join(s.Names(), ", "))
 		case except:
@@ -162,13 +161,6 @@ func (s Schema) Select(names []string) (chosen Schema, at []int, err error) {
 		}
 	}
 	return chosen, at, chosen.distinct()
-}
-
-// leftOut reports whether the named column is optional.
-func leftOut(name string) bool {
-	all := Schema(known())
-	i := all.Index(name)
-	return i >= 0 && all[i].with != nil
 }
 
 type selection struct {
