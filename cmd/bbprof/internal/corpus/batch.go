@@ -62,8 +62,9 @@ type batchFlags struct {
 	column string
 	state  string // file of captured states
 
-	shard batch.Shard
-	array bool // the shard is a task's of a job array
+	unordered bool
+	shard     batch.Shard
+	array     bool // the shard is a task's of a job array
 
 	out       cli.Output
 	format    resultfile.Format // "" follows from the output's name
@@ -90,6 +91,7 @@ func (b *batchFlags) declare(f *cli.Flags) {
 	rowfile.FormatFlag(f, &b.format)
 	f.Toggle(&b.resume, "resume", "continue FILE, if it is there: CPU, settings, input and bbprof must be the same")
 	f.Toggle(&b.overwrite, "overwrite", "replace FILE, if it is there")
+	f.Toggle(&b.unordered, "unordered", "leave rows in the order in which their blocks were done")
 	columnsFlag(f, &b.columns)
 	f.Toggle(&b.disasm, "disasm", "add a column with the block's instructions")
 	measuring.SyntaxFlag(f, &b.syntax, "that column")

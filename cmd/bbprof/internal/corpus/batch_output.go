@@ -93,21 +93,23 @@ func (d destination) resumed(schema resultfile.Schema, run resultfile.Run, stder
 func (d destination) create(schema resultfile.Schema, stdout io.Writer) (*batch.Output, error) {
 	switch {
 	case d.path() == "":
-		return batch.Pipe(stdout, d.format, schema, d.columns)
+		return batch.Pipe(stdout, d.format, schema, d.columns, d.unordered)
 	case d.special:
 		f, err := os.OpenFile(d.path(), os.O_WRONLY, 0) // closed when the process ends
 		if err != nil {
 			return nil, err
 		}
-		return batch.Pipe(f, d.format, schema, d.columns)
+		return batch.Pipe(f, d.format, schema, d.columns, d.unordered)
 	}
 	return batch.Create(d.journal, d.gathered(), schema, d.overwrite)
 }
 
 // finish sorts the rows and converts them to a format that cannot be appended to.
 func (d destination) finish(out *batch.Output) error {
-	if err := out.Sort(); err != nil {
-		return err
+	if !d.unordered {
+		if err := out.Sort(); err != nil {
+			return err
+		}
 	}
 	if d.journal == d.path() || d.path() == "" || d.special {
 		return nil

@@ -66,15 +66,15 @@ func (o *Output) open(f *os.File, format resultfile.Format, end int64) error {
 	return err
 }
 
-// Pipe writes rows to w, which cannot be reread, in input order. A temporary file keeps the measured rows for repeated
-// blocks.
-func Pipe(w io.Writer, format resultfile.Format, schema resultfile.Schema, columns []string) (*Output, error) {
+// Pipe writes rows to w, which cannot be reread, in input order unless unordered is set. A temporary file keeps the
+// measured rows for repeated blocks.
+func Pipe(w io.Writer, format resultfile.Format, schema resultfile.Schema, columns []string, unordered bool) (*Output, error) {
 	spool, err := atomicfile.Temporary("what was measured, for blocks that come again")
 	if err != nil {
 		return nil, err
 	}
 	o := newOutput(schema)
-	if o.pipe, err = newPipe(w, format, schema, columns); err == nil {
+	if o.pipe, err = newPipe(w, format, schema, columns, unordered); err == nil {
 		err = o.open(spool, resultfile.CSV, 0)
 	}
 	return o, err
@@ -165,20 +165,21 @@ const (
 
 // pipe writes rows in input order.
 type pipe struct {
-	write   func(cells []string) error
-	finish  func() error
-	waiting map[int64][]string
-	bytes   int // of waiting rows
-	next    int64
-	broken  bool // a row may be partly written: write no more
+	unordered bool
+	write     func(cells []string) error
+	finish    func() error
+	waiting   map[int64][]string
+	bytes     int // of waiting rows
+	next      int64
+	broken    bool // a row may be partly written: write no more
 }
 
-func newPipe(w io.Writer, format resultfile.Format, schema resultfile.Schema, columns []string) (*pipe, error) {
+func newPipe(w io.Writer, format resultfile.Format, schema resultfile.Schema, columns []string, unordered bool) (*pipe, error) {
 	out, err := resultfile.NewSelection(w, format, schema, columns)
 	if err != nil {
 		return nil, err
 	}
-	p := &pipe{waiting: map[int64][]string{}}
+	p := &pipe{unordered: unordered, waiting: map[int64][]string{}}
 	p.write = func(cells []string) error {
 		return asWriteError(cmp.Or(out.Write(cells), out.Flush())) // a reader may be waiting
 	}
@@ -194,6 +195,9 @@ func asWriteError(err error) error {
 }
 
 func (p *pipe) put(seq int64, cells []string) error {
+	if p.unordered {
+		return p.write(cells)
+	}
 	p.waiting[seq] = cells
 	p.bytes += size(cells)
 	for {

@@ -68,9 +68,9 @@ func TestSameHash(t *testing.T) {
 }
 
 // piped measures a corpus into a pipe.
-func piped(t *testing.T, ctx context.Context, out io.Writer, f resultfile.Format, corpus string, o Options) (Tally, error) {
+func piped(t *testing.T, ctx context.Context, out io.Writer, f resultfile.Format, corpus string, unordered bool, o Options) (Tally, error) {
 	t.Helper()
-	pipe, err := Pipe(out, f, schema, nil)
+	pipe, err := Pipe(out, f, schema, nil, unordered)
 	if err != nil {
 		return Tally{}, err
 	}
@@ -86,7 +86,7 @@ func TestPipe(t *testing.T) {
 		l := &lab{delay: jitter, noisy: map[string]int{block(0): noisy, block(500): noisy}}
 		var out strings.Builder
 		corpus := text(1000)
-		require.Get(piped(t, t.Context(), &out, resultfile.CSV, corpus, Options{Workers: l.workers(3), Retries: 3}))(t)
+		require.Get(piped(t, t.Context(), &out, resultfile.CSV, corpus, false, Options{Workers: l.workers(3), Retries: 3}))(t)
 		holds(t, parse(t, out.String()), corpus)
 		if noisy == 0 {
 			l.onlyOnce(t)
@@ -103,7 +103,7 @@ func TestPipeWithoutTemporaryFolder(t *testing.T) {
 	l := &lab{delay: jitter}
 	var out strings.Builder
 	corpus := text(1000)
-	require.Get(piped(t, t.Context(), &out, resultfile.CSV, corpus, Options{Workers: l.workers(3)}))(t)
+	require.Get(piped(t, t.Context(), &out, resultfile.CSV, corpus, false, Options{Workers: l.workers(3)}))(t)
 	holds(t, parse(t, out.String()), corpus)
 	l.onlyOnce(t)
 }
@@ -146,7 +146,7 @@ func TestPipeInterrupted(t *testing.T) {
 		return nil
 	}}
 	var out strings.Builder
-	o := require.Get(Pipe(&out, resultfile.CSV, schema, nil))(t)
+	o := require.Get(Pipe(&out, resultfile.CSV, schema, nil, false))(t)
 	tally, err := Run(interrupt, open(t, text(1000)), o, Options{Workers: l.workers(1), Run: here(), Retries: 1, Progress: interrupt.progress})
 	if !errors.Is(err, ErrInterrupted) {
 		t.Fatal(err)
@@ -172,7 +172,7 @@ func TestPipeInterrupted(t *testing.T) {
 func TestPipeBroken(t *testing.T) {
 	full := errors.New("no space left")
 	disk := &fullDisk{room: 2000, err: full}
-	p := require.Get(newPipe(disk, resultfile.CSV, schema, nil))(t)
+	p := require.Get(newPipe(disk, resultfile.CSV, schema, nil, false))(t)
 	header := disk.text.Len()
 	disk.room = 0
 	row := make([]string, len(schema))
@@ -210,7 +210,7 @@ func TestPipeWindow(t *testing.T) {
 		return nil
 	}
 	var out strings.Builder
-	require.Get(piped(t, t.Context(), &out, resultfile.BHive, text(window+100), Options{Workers: l.workers(2), Retries: 1}))(t)
+	require.Get(piped(t, t.Context(), &out, resultfile.BHive, text(window+100), false, Options{Workers: l.workers(2), Retries: 1}))(t)
 	at := 0
 	for i, hex := range l.order {
 		if hex == block(0) {
@@ -225,12 +225,18 @@ func TestPipeWindow(t *testing.T) {
 	}
 }
 
-// TestPipeIdle: a pipe with silent input retries without waiting for more.
+// TestPipeIdle: a pipe with silent input retries without waiting for more, whether or not rows go out in order.
 func TestPipeIdle(t *testing.T) {
+	for _, unordered := range []bool{false, true} {
+		t.Run(fmt.Sprintf("unordered %v", unordered), func(t *testing.T) { retriesWhenIdle(t, unordered) })
+	}
+}
+
+func retriesWhenIdle(t *testing.T, unordered bool) {
 	l := &lab{noisy: map[string]int{"90": 1}}
 	in, feed := io.Pipe()
 	seen, out := io.Pipe()
-	o := require.Get(Pipe(out, resultfile.BHive, schema, nil))(t)
+	o := require.Get(Pipe(out, resultfile.BHive, schema, nil, unordered))(t)
 	go io.WriteString(feed, "hex,id\n90,a\n")
 	ended := make(chan error)
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute) // the test fails by then
@@ -250,6 +256,40 @@ func TestPipeIdle(t *testing.T) {
 	}
 	feed.Close()
 	end(o)
+}
+
+// TestUnordered: a file stays as written, and a pipe gets rows as they finish.
+func TestUnordered(t *testing.T) {
+	out := firstRow{after: block(2), there: make(chan struct{})}
+	slow := func(hex string, _ int) time.Duration {
+		if hex == block(0) {
+			select {
+			case <-out.there:
+			case <-time.After(30 * time.Second): // the test fails
+			}
+		}
+		return 0
+	}
+	l := &lab{delay: slow}
+	text0 := "hex,id\n" + block(0) + ",0\n" + block(2) + ",1\n"
+	require.Get(piped(t, t.Context(), &out, resultfile.CSV, text0, true, Options{Workers: l.workers(2)}))(t)
+	if got := parse(t, out.String()); len(got) != 2 || got[1]["hex"] != block(0) {
+		t.Errorf("%v", got)
+	}
+}
+
+// firstRow signals when a block's row is written.
+type firstRow struct {
+	strings.Builder
+	after string
+	there chan struct{}
+}
+
+func (w *firstRow) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), w.after) {
+		close(w.there)
+	}
+	return w.Builder.Write(p)
 }
 
 // TestRetry: a noisy block is retried last, by another worker, and the row counts the tries.
@@ -430,7 +470,7 @@ func TestMeasurerFails(t *testing.T) {
 func TestWriteFails(t *testing.T) {
 	full := errors.New("no space left")
 	for _, room := range []int{0, 3000} {
-		o, err := Pipe(&fullDisk{room: room, err: full}, resultfile.CSV, schema, nil)
+		o, err := Pipe(&fullDisk{room: room, err: full}, resultfile.CSV, schema, nil, false)
 		if err == nil {
 			l := &lab{}
 			_, err = Run(t.Context(), open(t, text(1000)), o, Options{Workers: l.workers(2), Run: here()})

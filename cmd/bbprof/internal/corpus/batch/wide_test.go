@@ -47,7 +47,7 @@ func (w *wideRows) Read(p []byte) (int, error) {
 // not only by number.
 func TestWideRows(t *testing.T) {
 	require.Slow(t)
-	pipe := func(*testing.T) (*Output, error) { return Pipe(io.Discard, resultfile.CSV, schema, nil) }
+	pipe := func(*testing.T) (*Output, error) { return Pipe(io.Discard, resultfile.CSV, schema, nil, false) }
 	csv := func(t *testing.T) (*Output, error) {
 		out, _, err := Resume(file(t), resultfile.CSV, schema, here())
 		return out, err
