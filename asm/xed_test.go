@@ -39,7 +39,8 @@ func xedDatabase(t *testing.T) map[string]*xedFacts {
 	dir := filepath.Join(archDir(t), "x86avxgen", "testdata", "xedpath")
 	classes := make(map[string]*xedFacts)
 	err := xeddata.WalkInsts(dir, func(inst *xeddata.Inst) {
-		key := xedKey(inst.Iclass, strings.Contains(inst.Pattern, "EVV "), strings.Contains(inst.Pattern, "VEXVALID=1") || strings.Contains(inst.Pattern, "VV1 "))
+		key := xedKey(inst.Iclass, strings.Contains(inst.Pattern, "EVV "), strings.Contains(inst.Pattern, "VEXVALID=1") ||
+			strings.Contains(inst.Pattern, "VV1 "))
 		f := classes[key]
 		if f == nil {
 			f = &xedFacts{map[access]bool{}, map[access]bool{}, map[bool]bool{}, map[bool]bool{}, map[bool]bool{}, 0, map[[2]Flags]bool{}}

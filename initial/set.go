@@ -257,7 +257,8 @@ func parseVector(name, value string, bits int) (words [vectorWords]uint64, err e
 	digits, ok := strings.CutPrefix(strings.ToLower(value), "0x")
 	v, valid := new(big.Int).SetString(digits, 16)
 	if !ok || !valid || v.Sign() < 0 || digits[0] == '+' {
-		return words, fmt.Errorf("%s=%.40s: write the register as one hexadecimal number, its lowest element last, such as %s=0x3f8000003f800000", name, value, name)
+		return words, fmt.Errorf("%s=%.40s: write the register as one hexadecimal number, its lowest element last, such as "+
+			"%s=0x3f8000003f800000", name, value, name)
 	}
 	if v.BitLen() > bits {
 		return words, fmt.Errorf("%s=%.40s…: %s has %d hexadecimal digits, and there are %d", name, value, name, bits/4, len(strings.TrimLeft(digits, "0")))

@@ -418,7 +418,8 @@ func TestExtended(t *testing.T) {
 	walk := func(steps ...uint64) (tr Trace) {
 		addr := uint64(0x1000)
 		for c, step := range steps {
-			tr.Accesses = append(tr.Accesses, asm.Access{Copy: c, Addr: addr, Width: 8, Read: true}, asm.Access{Copy: c, Mem: 1, Addr: 0x9000, Width: 4, Write: true})
+			tr.Accesses = append(tr.Accesses, asm.Access{Copy: c, Addr: addr, Width: 8, Read: true},
+				asm.Access{Copy: c, Mem: 1, Addr: 0x9000, Width: 4, Write: true})
 			addr += step
 		}
 		tr.Copies = len(steps)

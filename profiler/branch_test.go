@@ -122,7 +122,8 @@ func TestBranchNotTaken(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := measuredBy(t, p, unhex(t, c.hex))
 			t.Logf("%.4f cycles, %+v", r.Cycles, *r.Branch)
-			if got := r.Branch.Inverted; len(got) < len(c.inverted) || len(c.inverted) == 0 && len(got) > 0 || fmt.Sprint(got[:len(c.inverted)]) != fmt.Sprint(c.inverted) {
+			if got := r.Branch.Inverted; len(got) < len(c.inverted) || len(c.inverted) == 0 && len(got) > 0 ||
+				fmt.Sprint(got[:len(c.inverted)]) != fmt.Sprint(c.inverted) {
 				t.Errorf("inverted at %v, want %v", got, c.inverted)
 			}
 		})
@@ -202,7 +203,8 @@ func TestHostileBranches(t *testing.T) {
 
 // randomBranch returns a block of random instructions and a branch.
 func randomBranch(rng *rand.Rand) (code []byte) {
-	parts := []string{"48ffc8", "ffc9", "4839d8", "4883c008", "488b03", "488903", "48890c13", "48f7d8", "480fb6c0", "d1e8", "4885c0", "83f964", "ff0b", "833b00", "4831c0", "9d", "50", "5b", "48c1e103", "488b00", "f3aa", "0f94c0", "f7f1"}
+	parts := []string{"48ffc8", "ffc9", "4839d8", "4883c008", "488b03", "488903", "48890c13", "48f7d8", "480fb6c0", "d1e8",
+		"4885c0", "83f964", "ff0b", "833b00", "4831c0", "9d", "50", "5b", "48c1e103", "488b00", "f3aa", "0f94c0", "f7f1"}
 	for range 1 + rng.IntN(6) {
 		part := parts[rng.IntN(len(parts))]
 		for i := 0; i < len(part); i += 2 {

@@ -370,7 +370,8 @@ func TestSimulatedTakenCounters(t *testing.T) {
 		if err != nil || r.Status == Rejected {
 			require.Measure(t, cmp.Or(err, error(r.Rejection)))
 		}
-		if e := evidenceOf(t, r, verdict.L1DMiss); r.Status != OK || e.Kind != invariants.Inferred || !strings.Contains(e.Detail, "somebody else had the counters") {
+		if e := evidenceOf(t, r, verdict.L1DMiss); r.Status != OK || e.Kind != invariants.Inferred ||
+			!strings.Contains(e.Detail, "somebody else had the counters") {
 			t.Errorf("%+v: %+v, %+v", c, r, e)
 		}
 	}

@@ -133,7 +133,8 @@ func TestManyWordsChanged(t *testing.T) {
 		layout.MaxRestore: verdict.L1DMiss, layout.MaxRestore + 1: verdict.L1DMiss, 8 * layout.MaxRestore: verdict.TooManyPages,
 	} {
 		// mov ecx, …; lea rdi, [rbx]; rep stosq
-		if r := b.walk(slices.Concat([]byte{0xb9}, binary.LittleEndian.AppendUint32(nil, words), []byte{0x48, 0x8d, 0x3b, 0xf3, 0x48, 0xab})); r.Reason != want {
+		if r := b.walk(slices.Concat([]byte{0xb9}, binary.LittleEndian.AppendUint32(nil, words),
+			[]byte{0x48, 0x8d, 0x3b, 0xf3, 0x48, 0xab})); r.Reason != want {
 			t.Errorf("%d words: %s %s %v, want %s", words, r.Status, r.Reason, r.Rejection, want)
 		}
 	}

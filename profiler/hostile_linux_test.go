@@ -128,8 +128,9 @@ func TestRefused(t *testing.T) {
 	b.opts.Budget = 1
 	for reason, blocks := range map[verdict.Reason]map[string]string{
 		verdict.Nondeterministic: {
-			"time stamp": "0f31", "last x87 instruction": "d9e8 ddd8 d933" /* fld1; fstp st(0); fnstenv [rbx] */, "last x87 instruction, all": "d9e8 ddd8 0fae03",
-			"processor number": "f30fc7f8", "protection keys": "0f01ee" /* rdpkru */, "enabled state": "0f01d0", /* xgetbv */
+			"time stamp": "0f31", "last x87 instruction": "d9e8 ddd8 d933", /* fld1; fstp st(0); fnstenv [rbx] */
+			"last x87 instruction, all": "d9e8 ddd8 0fae03",
+			"processor number":          "f30fc7f8", "protection keys": "0f01ee" /* rdpkru */, "enabled state": "0f01d0", /* xgetbv */
 		},
 		verdict.ControlFlow: {
 			"call": "e800000000 58", "far jump": "48ff2b", "far call": "ff1b", "far return": "48cb", "interrupt return": "48cf", "return into the stub": "c3",
@@ -410,7 +411,8 @@ func TestCanaryNumber(t *testing.T) {
 		got := number(c)
 		if !agree(want, got) {
 			moved[c]++
-			t.Logf("%s: %.4f (%.4f to %.4f) after %x; before, %.4f (%.4f to %.4f)", c, got.Cycles, got.CILow, got.CIHigh, code, want.Cycles, want.CILow, want.CIHigh)
+			t.Logf("%s: %.4f (%.4f to %.4f) after %x; before, %.4f (%.4f to %.4f)", c, got.Cycles, got.CILow, got.CIHigh, code,
+				want.Cycles, want.CILow, want.CIHigh)
 		}
 	}
 	// The intervals are of 95 %, and the core's clock is not ours.

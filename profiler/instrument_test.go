@@ -46,7 +46,8 @@ func (m machine) difference(other machine) string {
 				for x[at] == y[at] {
 					at++
 				}
-				d = append(d, fmt.Sprintf("%s %d differs from byte %#x on: % x and % x", part.name, i/part.unit, at, x[at:min(at+8, len(x))], y[at:min(at+8, len(y))]))
+				d = append(d, fmt.Sprintf("%s %d differs from byte %#x on: % x and % x", part.name, i/part.unit, at,
+					x[at:min(at+8, len(x))], y[at:min(at+8, len(y))]))
 			}
 		}
 	}

@@ -29,7 +29,8 @@ func (r Result) MarshalJSON() ([]byte, error) {
 	}{below: below{plain(r)}, Init: r.Init.Name, Set: r.Init.Set, Memory: r.Init.Memory.String(), Calibration: r.Clock}
 	if r.UnrollLong > 0 { // there were images to run
 		out.runFields = &runFields{
-			r.UnrollShort, r.UnrollLong, r.WindowsKept, r.WindowsSwitched + r.WindowsUnsteady + r.WindowsDrifted, r.WindowsSwitched, r.WindowsUnsteady, r.WindowsDrifted,
+			r.UnrollShort, r.UnrollLong, r.WindowsKept, r.WindowsSwitched + r.WindowsUnsteady + r.WindowsDrifted,
+			r.WindowsSwitched, r.WindowsUnsteady, r.WindowsDrifted,
 			r.SamplesKept, r.SamplesDropped, r.RunsPerSample, r.TimedSeconds, r.Pages, r.Frames, r.Rescued,
 		}
 	}

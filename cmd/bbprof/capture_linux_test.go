@@ -78,7 +78,8 @@ func TestCaptureEnds(t *testing.T) {
 		says string
 	}{
 		{"Ctrl-C", nil, unix.SIGINT, cli.ExitInterrupted, "bbprof: interrupted: what was captured until then is written\n"},
-		{"time", []string{"-timeout", "2s"}, 0, cli.ExitUsage, "it did not end in time and was killed; what was captured until then is written; raise -timeout"},
+		{"time", []string{"-timeout", "2s"}, 0, cli.ExitUsage,
+			"it did not end in time and was killed; what was captured until then is written; raise -timeout"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			name := filepath.Join(t.TempDir(), "s")
@@ -97,7 +98,8 @@ func TestCaptureEnds(t *testing.T) {
 			io.Copy(io.Discard, stdout)
 			cmd.Wait()
 			require.Host(t, hostMissing(cmd, stderr.String()))
-			if cmd.ProcessState.ExitCode() != c.exit || !strings.Contains(stderr.String(), c.says) || !strings.Contains(stderr.String(), "8 visits of 1 of 1 block") {
+			if cmd.ProcessState.ExitCode() != c.exit || !strings.Contains(stderr.String(), c.says) ||
+				!strings.Contains(stderr.String(), "8 visits of 1 of 1 block") {
 				t.Errorf("exit code %d: %s", cmd.ProcessState.ExitCode(), stderr.String())
 			}
 			file := require.Get(states.Open(name))(t)

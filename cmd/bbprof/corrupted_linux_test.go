@@ -52,7 +52,8 @@ func sound(t *testing.T, format resultfile.Format) []byte {
 			Status: profiler.OK, Cycles: 1.25, CILow: 1.2, CIHigh: 1.3, Instructions: 4, Bytes: 9, UnrollShort: 64, UnrollLong: 256, Pages: i % 3,
 			Mode: profiler.Unroll, FrontEnd: profiler.OpCache, PaperVerdict: "ok", Listing: []profiler.ListingLine{{Text: "nop"}}}}
 		if i%7 == 6 {
-			e.Result = profiler.Result{Status: profiler.Rejected, Reason: verdict.Unmappable, Rejection: &verdict.Rejection{Reason: verdict.Unmappable, Detail: "no"}}
+			e.Result = profiler.Result{Status: profiler.Rejected, Reason: verdict.Unmappable,
+				Rejection: &verdict.Rejection{Reason: verdict.Unmappable, Detail: "no"}}
 		}
 		header = ""
 		require.NoError(t, w.Write(schema.Cells(&e)))
@@ -65,7 +66,8 @@ func sound(t *testing.T, format resultfile.Format) []byte {
 var nasty = []string{
 	"", "-1", "0", "4000000000", "9223372036854775807", "9223372036854775808", "1e999", "NaN", "Inf", "-0", "0x1p-2", "true", "null", "\x00", "\xff\xfe",
 	`"`, `""`, `"""`, "\\u0000", `\ud800`, "{}", "[", "]", "[[[[[[[[", `{"a":{"b":{}}}`, "\ufeff", "\r", "\r\n", "\n", ",", ",,,,,,,,,,,,", ";", "\t", " ",
-	`{"version":1}`, `{"shard":"0/2000000000"}`, `{"settings":{"Mode":[[]],"Budget":"x"}}`, `{"version":"1","host":7}`, `"{""version"":""2"",""shard"":""3/4""}"`,
+	`{"version":1}`, `{"shard":"0/2000000000"}`, `{"settings":{"Mode":[[]],"Budget":"x"}}`, `{"version":"1","host":7}`,
+	`"{""version"":""2"",""shard"":""3/4""}"`,
 	"99999999999999999999999999999999", "3/4", "=cmd()", "../../../etc/passwd", "rejected", "ok", "error", "bad_hex",
 }
 
@@ -274,7 +276,8 @@ func oddInputs(t *testing.T) map[string][]byte {
 	odd := map[string][]byte{
 		"empty": nil, "a newline": text("\n"), "newlines": rep("\n", 4<<20), "carriage returns": rep("\r", 20<<20), "spaces": rep(" ", 20<<20),
 		"commas": rep(",", 20<<20), "quotes": rep(`"`, 20<<20), "pairs of quotes": rep(`"",`, 8<<20), "semicolons": rep(";", 20<<20), "tabs": rep("\t", 20<<20),
-		"zeros": make([]byte, 20<<20), "letters": rep("a", 20<<20), "hexadecimal": rep("90", 10<<20), "blocks": rep("90\n", 1<<19), "comments": rep("#\n", 2<<20),
+		"zeros": make([]byte, 20<<20), "letters": rep("a", 20<<20), "hexadecimal": rep("90", 10<<20),
+		"blocks": rep("90\n", 1<<19), "comments": rep("#\n", 2<<20),
 		"a header": text(header), "a header without an end": text("hex,status"), "a header and zeros": append(text(header), make([]byte, 20<<20)...),
 		"a header and commas": append(text(header), rep(",", 20<<20)...), "a header and quotes": append(text(header), rep(`"`, 20<<20)...),
 		"a header and newlines": append(text(header), rep("\n", 4<<20)...), "a header twice": text(header, header), "a byte-order mark": text("\ufeff"),
@@ -298,7 +301,8 @@ func oddInputs(t *testing.T) map[string][]byte {
 		"escapes in JSON":       append(append(text(`{"hex":"90","status":"ok","row":1,"x":"`), rep(`\u0041`, 1<<20)...), text("\"}\n")...),
 		"50,000 names in JSON":  text(`{"hex":"90","status":"ok"`, strings.Repeat(`,"x":1`, 50_000), "}\n"),
 		"a long number in JSON": text(`{"hex":"90","status":"ok","cycles":`, strings.Repeat("9", 4<<20), "}\n"),
-		"Parquet's magic":       text("PAR1"), "Parquet's magic twice": text("PAR1PAR1"), "Parquet of zeros": text("PAR1", strings.Repeat("\x00", 5000), "PAR1"),
+		"Parquet's magic":       text("PAR1"), "Parquet's magic twice": text("PAR1PAR1"),
+		"Parquet of zeros": text("PAR1", strings.Repeat("\x00", 5000), "PAR1"),
 		"a footer of 4 GB": text("PAR1", strings.Repeat("\x15", 100), "\xff\xff\xff\xffPAR1"),
 		"gzip's magic":     text("\x1f\x8b"), "Zstandard's magic": text("\x28\xb5\x2f\xfd"), "random": make([]byte, 1<<20),
 		"half of a .gz":           packed(t, ".gz", &repeated{'9', 1 << 20})[:500],

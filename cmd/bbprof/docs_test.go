@@ -64,7 +64,8 @@ func TestExamples(t *testing.T) {
 				require.AtMost(t, 1, 3, func() string { // it may have been disturbed without knowing it
 					got := runExample(t, command)
 					if diff := cmp.Diff(withoutDigits(want), withoutDigits(got)); diff != "" {
-						return fmt.Sprintf("$ %s\nprints:\n%s\nthe page differs, but for digits (make readme copies the examples from a run):\n%s", command, got, diff)
+						return fmt.Sprintf("$ %s\nprints:\n%s\nthe page differs, but for digits (make readme copies the "+
+							"examples from a run):\n%s", command, got, diff)
 					}
 					return ""
 				})

@@ -124,7 +124,8 @@ var cores = []Core{
 	{Name: IceLake, Events: "icelake", vendor: intel, OpCache: OpCache{384, 6, 64}, StoreBuffer: 72, DispatchWidth: 5, LoadsPerCycle: 2, StoresPerCycle: 2,
 		MultiplyCycles: 3, AddsPerCycle: 4, LLVM: "icelake-server", UICA: "ICL", OSACA: "ICX",
 		since: []cpuid.FeatureID{cpuid.AVX512VBMI2}},
-	{Name: GoldenCove, Events: "goldencove", vendor: intel, OpCache: OpCache{512, 8, 64}, StoreBuffer: 112, DispatchWidth: 6, LoadsPerCycle: 3, StoresPerCycle: 2,
+	{Name: GoldenCove, Events: "goldencove", vendor: intel, OpCache: OpCache{512, 8, 64}, StoreBuffer: 112, DispatchWidth: 6,
+		LoadsPerCycle: 3, StoresPerCycle: 2,
 		MultiplyCycles: 3, AddsPerCycle: 4.6, // five ALUs; 4.6 was measured on Granite Rapids
 		Latencies: GoldenCoveLatencies, LLVM: "sapphirerapids", OSACA: "SPR",
 		since: []cpuid.FeatureID{cpuid.AVX512FP16, cpuid.AMXTILE}},

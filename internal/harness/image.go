@@ -311,7 +311,8 @@ func (h Harness) relocate(in *asm.Inst, index int, at uint64) ([]byte, error) {
 // tooFar explains why a displacement is out of range.
 func (h Harness) tooFar(disp int64) string {
 	if h.Replayed {
-		return fmt.Sprintf("the rip-relative displacement %#x of a block at %#x leads further than copies at %#x can reach", disp, h.Address, layout.Code+h.Shift)
+		return fmt.Sprintf("the rip-relative displacement %#x of a block at %#x leads further than copies at %#x can reach", disp,
+			h.Address, layout.Code+h.Shift)
 	}
 	return fmt.Sprintf("the rip-relative displacement %#x leads further than the %d MiB that all copies can reach",
 		disp, (math.MaxInt32-(layout.Home-layout.Code))>>20)

@@ -28,9 +28,11 @@ func hybrid(allowed ...int) (cpu.ID, machine) {
 		allowed: func() ([]int, error) { return allowed, nil },
 		caches: func(number int) []Cache {
 			if number < 4 {
-				return []Cache{{Level: 1, Kind: "data", Bytes: 48 << 10}, {Level: 1, Kind: "instruction", Bytes: 64 << 10}, {Level: 2, Kind: "unified", Bytes: 3 << 20}}
+				return []Cache{{Level: 1, Kind: "data", Bytes: 48 << 10}, {Level: 1, Kind: "instruction", Bytes: 64 << 10},
+					{Level: 2, Kind: "unified", Bytes: 3 << 20}}
 			}
-			return []Cache{{Level: 1, Kind: "data", Bytes: 32 << 10}, {Level: 1, Kind: "instruction", Bytes: 64 << 10}, {Level: 2, Kind: "unified", Bytes: 4 << 20}}
+			return []Cache{{Level: 1, Kind: "data", Bytes: 32 << 10}, {Level: 1, Kind: "instruction", Bytes: 64 << 10},
+				{Level: 2, Kind: "unified", Bytes: 4 << 20}}
 		},
 	}
 }
@@ -54,7 +56,8 @@ func TestDetectHybrid(t *testing.T) {
 	} {
 		id, m := hybrid(c.allowed...)
 		got := detect(id, m, c.chosen)
-		if got.Microarchitecture != c.core || got.L1D != c.l1d || got.Core.L1DWays != c.ways || got.Core.StoreBuffer != c.stores || got.FrontEnd.L1I != 64<<10 ||
+		if got.Microarchitecture != c.core || got.L1D != c.l1d || got.Core.L1DWays != c.ways ||
+			got.Core.StoreBuffer != c.stores || got.FrontEnd.L1I != 64<<10 ||
 			got.MultiplyCycles != cpu.Of(c.core).MultiplyCycles || got.FrontEnd.OpCache != unroll.OpCache(cpu.Of(c.core).OpCache) {
 			t.Errorf("%s: %+v", c.name, got)
 		}

@@ -72,7 +72,8 @@ func TestAreas(t *testing.T) {
 
 func TestSlots(t *testing.T) {
 	const rusage = 144 // struct rusage (getrusage(2))
-	if slotsEnd > Phases || Phases+MaxPhases*PhaseSize > Usage || Usage+rusage > UsageEnd || UsageEnd+rusage > Times || Times+8*(MaxRuns+1) > Control+ControlSize {
+	if slotsEnd > Phases || Phases+MaxPhases*PhaseSize > Usage || Usage+rusage > UsageEnd || UsageEnd+rusage > Times ||
+		Times+8*(MaxRuns+1) > Control+ControlSize {
 		t.Error("table and usage overlap")
 	}
 	if SlotLost < UsageEnd+rusage || SlotLost+8 > Times || SlotLost%8 != 0 {

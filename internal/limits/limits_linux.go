@@ -29,7 +29,8 @@ func init() {
 		end("no more than "+strconv.FormatUint(l.Cur, 10)+" files may be open in this process", strconv.Itoa(leastFiles), "raise ulimit -n")
 	}
 	if err := syscall.Getrlimit(syscall.RLIMIT_AS, &l); err == nil && l.Cur < leastSpace {
-		end("this process may use no more than "+strconv.FormatUint(l.Cur>>20, 10)+" MiB of address space", strconv.Itoa(leastSpace>>20)+" MiB", "raise ulimit -v")
+		end("this process may use no more than "+strconv.FormatUint(l.Cur>>20, 10)+" MiB of address space",
+			strconv.Itoa(leastSpace>>20)+" MiB", "raise ulimit -v")
 	}
 	// Before the first file is opened.
 	if call, err := refusedFiles(); call != "" {

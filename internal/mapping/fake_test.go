@@ -108,7 +108,8 @@ func TestMapLists(t *testing.T) {
 	if m.Stops != len(want) || !slices.EqualFunc(c.lists, want, slices.Equal) {
 		t.Errorf("%d stops, lists %v, want %v", m.Stops, c.lists, want)
 	}
-	require.Equal(t, "pages", []mapper.Page{{Addr: 0x1234_5000, Fault: 0x1234_5678}, {Addr: 0x1234_6000, Frame: 1, Fault: 0x1234_6000}, {Fault: 0xfff}}, m.Pages)
+	require.Equal(t, "pages", []mapper.Page{{Addr: 0x1234_5000, Fault: 0x1234_5678},
+		{Addr: 0x1234_6000, Frame: 1, Fault: 0x1234_6000}, {Fault: 0xfff}}, m.Pages)
 	remap := tracee.UnmapAll(0)
 	for i, page := range m.Pages {
 		remap = append(remap, want[i+1][0], tracee.Touch(page.Addr))

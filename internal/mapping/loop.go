@@ -28,7 +28,8 @@ func (m *MappedBlock) AsLoop(fe unroll.FrontEnd, asOften bool, late func() bool)
 		loop, same, err = m.mapLoop(unroll.ChooseShortLoop(m.Insts, m.Factors), late)
 		if err == nil && !same {
 			err = &verdict.Rejection{Reason: verdict.Nonlinear, Detail: fmt.Sprintf(
-				"%d iterations in a loop do not run on the pages of as many copies: the block depends on flags, which the loop's counting sets", m.Factors.Long)}
+				"%d iterations in a loop do not run on the pages of as many copies: the block depends on flags, which the "+
+					"loop's counting sets", m.Factors.Long)}
 		}
 	}
 	if err == nil {

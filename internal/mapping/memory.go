@@ -66,14 +66,16 @@ func (m *MappedBlock) noteMemory() {
 		}
 		at := slot{frame, w.Address % layout.PageSize}
 		if held := words[at]; held != w.Value {
-			m.note("the word at %#x holds %#x instead of %#x, since another set word is the same word of their pages' frame; more frames (-frames) tell them apart",
+			m.note("the word at %#x holds %#x instead of %#x, since another set word is the same word of their pages' frame; "+
+				"more frames (-frames) tell them apart",
 				w.Address, held, w.Value)
 			continue
 		}
 		for _, a := range m.Trace.Accesses {
 			other, ok := frameOf(m.Pages, a.Addr)
 			if ok && other == frame && layout.PageOf(a.Addr) != layout.PageOf(w.Address) && at.holds(a.Addr, a.Width) {
-				m.note("an access to %#x finds the word that is set at %#x, since their pages share a frame; more frames (-frames) tell them apart", a.Addr, w.Address)
+				m.note("an access to %#x finds the word that is set at %#x, since their pages share a frame; more frames "+
+					"(-frames) tell them apart", a.Addr, w.Address)
 				break
 			}
 		}

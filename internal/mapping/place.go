@@ -103,7 +103,8 @@ func (b ImageBuilder) dryRun(iterations int) (harness.Image, error) {
 func (b ImageBuilder) tooLarge() error {
 	return &verdict.Rejection{
 		Reason: verdict.CodeExceedsL1I,
-		Detail: fmt.Sprintf("%d and %d copies of %d bytes do not fit the %d KiB there are for code", b.Factors.Short, b.Factors.Long, b.Size(), layout.CodeSize>>10),
+		Detail: fmt.Sprintf("%d and %d copies of %d bytes do not fit the %d KiB there are for code", b.Factors.Short,
+			b.Factors.Long, b.Size(), layout.CodeSize>>10),
 	}
 }
 

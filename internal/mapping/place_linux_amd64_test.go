@@ -26,7 +26,8 @@ func TestCodeOffset(t *testing.T) {
 	for _, decoders := range []bool{false, true} {
 		for _, program := range []Program{{Insts: insts, Factors: unroll.Factors{Short: 16, Long: 48}}, {insts, loop.Iterations(), loop}} {
 			for _, offset := range []int{0, 1, 9, 63, 64, 1000, 4095} {
-				m := MappedBlock{ImageBuilder: ImageBuilder{place, program, harness.Harness{Init: initial.Paper(), Features: b.cpu.Features, Decoders: decoders}, &offset}}
+				m := MappedBlock{ImageBuilder: ImageBuilder{place, program,
+					harness.Harness{Init: initial.Paper(), Features: b.cpu.Features, Decoders: decoders}, &offset}}
 				for _, start := range []int{0, 16} {
 					require.Get(m.Replicates([]int{start}, 0, place.Clock))(t)
 					for _, im := range []harness.Image{m.Short, m.Long} {

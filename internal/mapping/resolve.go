@@ -18,7 +18,8 @@ func (p Plan) resolve(stop tracee.Stop, im harness.Image) (mapper.Page, error) {
 	case !ok && stop.Signal == tracee.SIGFPE: // at the fwait after the copies
 		return mapper.Page{}, &verdict.Rejection{Reason: verdict.SIGFPE, Detail: "the block leaves an unmasked x87 exception pending"}
 	case !ok:
-		return mapper.Page{}, fmt.Errorf("signal %d, code %d, address %#x at %#x, outside of the block's copies", stop.Signal, stop.Code, stop.Addr, stop.Regs.RIP)
+		return mapper.Page{}, fmt.Errorf("signal %d, code %d, address %#x at %#x, outside of the block's copies", stop.Signal,
+			stop.Code, stop.Addr, stop.Regs.RIP)
 	}
 	addr := stop.Addr
 	switch {

@@ -137,7 +137,8 @@ func TestCrossed(t *testing.T) {
 			}
 		}
 		if found < c.least || found > c.most {
-			t.Errorf("rows vary by %v, columns by %v, cells by %v: %d of %d find a difference, want %d to %d", c.row, c.column, c.cell, found, runs, c.least, c.most)
+			t.Errorf("rows vary by %v, columns by %v, cells by %v: %d of %d find a difference, want %d to %d", c.row, c.column,
+				c.cell, found, runs, c.least, c.most)
 		}
 		if c.cell < 1 && naive < runs/3 {
 			t.Errorf("rows vary by %v, columns by %v: %d of %d find a difference when cells are taken for independent", c.row, c.column, naive, runs)

@@ -43,7 +43,8 @@ func (t *Tracee) openCounters(counters []Counter) error {
 		ours, err := unix.PidfdGetfd(t.pidfd, int(fd), 0)
 		switch {
 		case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EBADF): // Linux before 5.6; EBADF: no pidfd, before 5.2
-			return &verdict.HostError{Missing: "pidfd_getfd, by which an event of the child is turned on", Remedy: "use Linux 5.6 or later, or -clock tsc", Err: err}
+			return &verdict.HostError{Missing: "pidfd_getfd, by which an event of the child is turned on",
+				Remedy: "use Linux 5.6 or later, or -clock tsc", Err: err}
 		case err != nil:
 			return &CounterError{Index: i, What: "taking a descriptor of", Err: err}
 		}

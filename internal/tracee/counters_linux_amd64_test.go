@@ -168,7 +168,8 @@ func TestCountedRuns(t *testing.T) {
 	var last uint64
 	for left := runs; left > 0; left-- {
 		// Read order: the third event, the second, core cycles.
-		for i, v := range []uint64{word(layout.CountTable(2) + 8*uint64(left)), word(layout.CountTable(1) + 8*uint64(left)), c.Word(layout.Times + 8*uint64(left))} {
+		for i, v := range []uint64{word(layout.CountTable(2) + 8*uint64(left)), word(layout.CountTable(1) + 8*uint64(left)),
+			c.Word(layout.Times + 8*uint64(left))} {
 			if v <= last {
 				t.Errorf("%d runs left, reading %d: %d after %d", left, i, v, last)
 			}

@@ -179,7 +179,8 @@ func (s stub) elf() []byte {
 	size := uint64(elfHeaders + len(s.code))
 	header := elf.Header64{
 		Ident: [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)},
-		Type:  uint16(elf.ET_EXEC), Machine: uint16(elf.EM_X86_64), Version: uint32(elf.EV_CURRENT), Entry: s.inject, Phoff: 64, Ehsize: 64, Phentsize: 56, Phnum: 1,
+		Type:  uint16(elf.ET_EXEC), Machine: uint16(elf.EM_X86_64), Version: uint32(elf.EV_CURRENT), Entry: s.inject, Phoff: 64,
+		Ehsize: 64, Phentsize: 56, Phnum: 1,
 	}
 	segment := elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_R | elf.PF_X), Vaddr: layout.Stub, Paddr: layout.Stub,
 		Filesz: size, Memsz: size, Align: layout.PageSize}

@@ -84,7 +84,8 @@ func (m *measureBlock) run(std cli.Streams) error {
 		return err
 	}
 	if u := m.opts.Unroll; u != nil && (u.Short+u.Long)*len(block.Code) > layout.CodeSize {
-		return cli.BadUsage("-unroll %d,%d: that many copies of %d bytes do not fit into the %d bytes for code", u.Short, u.Long, len(block.Code), layout.CodeSize)
+		return cli.BadUsage("-unroll %d,%d: that many copies of %d bytes do not fit into the %d bytes for code", u.Short, u.Long,
+			len(block.Code), layout.CodeSize)
 	}
 	said, err := m.predict(block.Code)
 	if err != nil {

@@ -17,10 +17,11 @@ func TestOrder(t *testing.T) {
 	const arms, rounds = 5, 20
 	order := func(seed uint64) (all []int) {
 		told := 0
-		_, err := Run(context.Background(), arms, Plan{Rounds: rounds, Seed: seed, Done: func(n int) { told = n }}, func(_ context.Context, arm int) (int, error) {
-			all = append(all, arm)
-			return arm, nil
-		})
+		_, err := Run(context.Background(), arms, Plan{Rounds: rounds, Seed: seed, Done: func(n int) { told = n }},
+			func(_ context.Context, arm int) (int, error) {
+				all = append(all, arm)
+				return arm, nil
+			})
 		if err != nil || told != arms*rounds {
 			t.Fatalf("%d told, %v", told, err)
 		}
@@ -108,7 +109,8 @@ func TestCoverage(t *testing.T) {
 		for seed := range uint64(experiments) {
 			w := c.world
 			w.Rand = rand.New(rand.NewPCG(seed, 1))
-			found, err := Ask(context.Background(), Asking{Plan: Plan{Rounds: c.rounds, Seed: seed}, Estimate: c.estimate, Least: 3}, slices.Clone(questions), w.measure)
+			found, err := Ask(context.Background(), Asking{Plan: Plan{Rounds: c.rounds, Seed: seed}, Estimate: c.estimate,
+				Least: 3}, slices.Clone(questions), w.measure)
 			if err != nil || len(found) != 5 || found[4].Effect != nil || found[4].Outcome != Absent {
 				t.Fatalf("%+v, %v", found, err)
 			}

@@ -30,7 +30,8 @@ func Report(r profiler.Result, beside ...string) string {
 	case profiler.OK:
 		fmt.Fprintf(&w, "%.3f cycles per iteration, 95 %% interval %.3f to %.3f\n", r.Cycles, r.CILow, r.CIHigh)
 		if r.LoopsTake == profiler.LoopColumn {
-			fmt.Fprintf(&w, "A loop in a program takes %.3f: the block loads what it stored, and a core learns in a loop which store feeds which load.\n", r.LoopCycles)
+			fmt.Fprintf(&w, "A loop in a program takes %.3f: the block loads what it stored, and a core learns in a loop "+
+				"which store feeds which load.\n", r.LoopCycles)
 		}
 	case profiler.Rejected:
 		w.rejection(r)

@@ -53,12 +53,14 @@ bbprof score -model llvm-mca-22 -mcpu znver4 -predictions mca.csv blocks.csv
 			c.AddModel(f, "judge this model; may be repeated")
 			f.List(&c.again, "again", "FILE", "a second result of the same blocks: the noise floor; may be repeated")
 			f.List(&c.otherInit, "other-init", "FILE",
-				"a result of the same blocks in another initial state, as batch -init distinct measures; those that differ by more than 5 % are left out; may be repeated")
+				"a result of the same blocks in another initial state, as batch -init distinct measures; those that differ by "+
+					"more than 5 % are left out; may be repeated")
 			c.AddSettings(f)
 			f.Text(&c.truth.by, "by", "C", "give errors by this column (default: application, app, program, source, or the file)")
 			f.Text(&c.truth.cycles, "truth", "COLUMN", "judge by the cycles in this column, such as cycles_in_place of bbprof extract -perf, or in the "+
 				"column that it names, as loops_take does (default: cycles)")
-			f.Text(&c.truth.weight, "weight", "COLUMN", "count blocks by this column in all figures and lists, or none: each once (default: weight, if there is one)")
+			f.Text(&c.truth.weight, "weight", "COLUMN", "count blocks by this column in all figures and lists, or none: each "+
+				"once (default: weight, if there is one)")
 			f.Toggle(&c.truth.sensitive, "keep-sensitive", "judge by blocks that another row would leave out, too; the first row counts")
 			f.Number(&c.worst, 0, "worst", "list the N worst blocks of each model, and some of each mistake")
 			cli.OutputFile(f, &c.predictions, "predictions", "FILE", "write the predictions of the model, of blocks that were not measured too, as CSV")
@@ -184,7 +186,8 @@ func nameClasses(ctx context.Context, r *score.Report, cpu string) {
 func (t *truth) facts() []htmlreport.Fact {
 	run := t.run
 	facts := []htmlreport.Fact{
-		{Name: "CPU", Value: run.Host.Brand}, {Name: "Core", Value: string(t.core.Name)}, {Name: "Kernel", Value: run.Kernel}, {Name: "Clock", Value: run.Clock},
+		{Name: "CPU", Value: run.Host.Brand}, {Name: "Core", Value: string(t.core.Name)}, {Name: "Kernel", Value: run.Kernel},
+		{Name: "Clock", Value: run.Clock},
 		{Name: "bbprof", Value: run.Version}, {Name: "Started", Value: run.Started},
 		{Name: "Inputs", Value: strings.Join(run.Inputs, ", ")}, {Name: "Selftest", Value: run.Selftest},
 	}

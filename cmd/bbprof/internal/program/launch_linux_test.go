@@ -63,7 +63,8 @@ func TestLaunched(t *testing.T) {
 				t.Errorf("notes: %s", notes)
 			}
 			base := where(t, c, Setup{})
-			for _, s := range []Setup{{EnvBytes: 320}, {StackShift: 640}, {HeapShift: 1088}, {ImageShift: 1<<30 + 4096}, {EnvBytes: 4096, StackShift: 16, HeapShift: 64}} {
+			for _, s := range []Setup{{EnvBytes: 320}, {StackShift: 640}, {HeapShift: 1088}, {ImageShift: 1<<30 + 4096},
+				{EnvBytes: 4096, StackShift: 16, HeapShift: 64}} {
 				require.Equal(t, fmt.Sprintf("%+v", s), base.moved(s), where(t, c, s))
 			}
 		})

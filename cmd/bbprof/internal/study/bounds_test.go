@@ -61,7 +61,8 @@ func TestBoundsOfFiles(t *testing.T) {
 		rows   []string // how each begins
 		stderr string
 	}{
-		{"failures", failsAt(0x91, 0x92, 0), cli.ExitOK, []string{"hex,", "91,error,", "92,rejected,sigfpe,", "93,ok,,2.0"}, "bbprof: block 91: the child is gone\n"},
+		{"failures", failsAt(0x91, 0x92, 0), cli.ExitOK, []string{"hex,", "91,error,", "92,rejected,sigfpe,", "93,ok,,2.0"},
+			"bbprof: block 91: the child is gone\n"},
 		{"failures of changed blocks", changedFails, cli.ExitOK,
 			[]string{"hex,", "91,error,", "92,rejected,", "93,error,"}, "bbprof: block 93: measuring it changed, as "},
 		{"the host", failsAt(0x91, 0x92, 0x93), cli.ExitHost, []string{"hex,", "91,error,", "92,rejected,"},

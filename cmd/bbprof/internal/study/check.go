@@ -119,7 +119,8 @@ func checkOutcome(outcomes []check.Outcome) error {
 	case n[check.Slower] > 0:
 		return cli.ErrRejected
 	case failed >= 0:
-		return fmt.Errorf("internal failure in %s, first in row %d: %s", words.Plural(n[check.Failed], "block"), outcomes[failed].Block.Row, outcomes[failed].Failure)
+		return fmt.Errorf("internal failure in %s, first in row %d: %s", words.Plural(n[check.Failed], "block"),
+			outcomes[failed].Block.Row, outcomes[failed].Failure)
 	case n[check.Unknown] == len(outcomes) && !slices.ContainsFunc(outcomes, disturbed):
 		return cli.BadUsage("none of the blocks can be measured%s", reasons(outcomes))
 	case n[check.Unknown] == len(outcomes):

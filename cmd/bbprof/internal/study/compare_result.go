@@ -259,7 +259,8 @@ func (r *comparisons) report() string {
 	}
 	fmt.Fprintf(&w, ", 95 %% interval %s %%\n", interval(out.Low, out.High))
 	for i, s := range []compare.Summary{out.Conclusion.A, out.Conclusion.B} {
-		w.Line(compare.Name(i), "%s %s, %s to %s in the layouts: %s", cycles(s.Mean), out.unit, cycles(s.Low), cycles(s.High), []sideReport{out.A, out.B}[i].text())
+		w.Line(compare.Name(i), "%s %s, %s to %s in the layouts: %s", cycles(s.Mean), out.unit, cycles(s.Low), cycles(s.High),
+			[]sideReport{out.A, out.B}[i].text())
 	}
 	return w.String() + r.common()
 }
@@ -299,7 +300,8 @@ func (r *comparisons) details(w *measuring.Reporter, out *Comparison) {
 		w.Line("speed-up", "from %s to %s of the environment", at(most), at(least))
 	}
 	if r.link {
-		opposite := map[compare.Verdict]string{compare.Slower: "that b is faster", compare.Faster: "that b is slower", compare.Same: "that there is a difference"}
+		opposite := map[compare.Verdict]string{compare.Slower: "that b is faster", compare.Faster: "that b is slower",
+			compare.Same: "that there is a difference"}
 		w.Line("contrary", "%d of %d layouts (%.0f %%) alone would have said %s", out.Contrary(), out.Layouts,
 			100*float64(out.Contrary())/float64(out.Layouts), opposite[out.Verdict])
 		w.Line("proposal", "%s: mean of all %d × %d differences, taken as independent", out.Proposal, out.Layouts, r.trials)

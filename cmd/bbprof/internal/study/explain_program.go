@@ -60,7 +60,8 @@ func causes(e cause.Explanation) string {
 	w.WriteString(findings(e.Findings, 0) + confirmed(e.Findings))
 	if h := e.Held; h != nil {
 		fmt.Fprintf(&w, "with the stack held where it starts at %d bytes, the slowest of the sizes is %d bytes: ", e.Usual, h.Slow)
-		fmt.Fprintf(&w, "%.0f and %.0f cycles at %d bytes, effect %+.0f, %+.0f to %+.0f: ", h.With, h.Without, h.Usual, h.Effect.Size, h.Effect.Low, h.Effect.High)
+		fmt.Fprintf(&w, "%.0f and %.0f cycles at %d bytes, effect %+.0f, %+.0f to %+.0f: ", h.With, h.Without, h.Usual,
+			h.Effect.Size, h.Effect.Low, h.Effect.High)
 		w.WriteString(map[stat.Outcome]string{stat.Confirmed: "the sizes still differ", stat.NoEffect: "the spread has collapsed",
 			stat.Unclear: "unclear"}[h.Outcome] + "\n")
 	}

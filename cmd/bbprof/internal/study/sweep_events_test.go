@@ -112,7 +112,8 @@ func TestSweepSummary(t *testing.T) {
 	if misses < 0 || weak < misses || same < weak {
 		t.Errorf("not in order:\n%s", text)
 	}
-	if want := "more than 25 % apart: 100 at the fastest value (0), 126 at the slowest (48)"; strings.Count(text, "apart") != 1 || !strings.Contains(text, want) {
+	if want := "more than 25 % apart: 100 at the fastest value (0), 126 at the slowest (48)"; strings.Count(text, "apart") != 1 ||
+		!strings.Contains(text, want) {
 		t.Errorf("want %q and no other apart in:\n%s", want, text)
 	}
 	want := "bbprof: 5 of 5 values of env_bytes were measured: 1000 to 2000 cycles, a ratio of 2.000; slower than the usual 1005 cycles by 3 %: 1 value (48)\n"

@@ -323,7 +323,8 @@ func TestJudgeCounted(t *testing.T) {
 		{"both counted", map[verdict.Reason]invariants.Kind{l1d: invariants.Counted, l1i: invariants.Counted}, some, Yes, "are counted"},
 		{"one counted", map[verdict.Reason]invariants.Kind{l1d: invariants.Counted, l1i: invariants.Inferred}, some, Partly, "1 of 2"},
 		{"an unchecked one is no count", map[verdict.Reason]invariants.Kind{l1d: invariants.Unchecked, l1i: invariants.Counted}, some, Partly, "1 of 2"},
-		{"inferred without a PMU", map[verdict.Reason]invariants.Kind{l1d: invariants.Inferred, l1i: invariants.Inferred, other: invariants.Counted}, none, No, "none to use"},
+		{"inferred without a PMU", map[verdict.Reason]invariants.Kind{l1d: invariants.Inferred, l1i: invariants.Inferred,
+			other: invariants.Counted}, none, No, "none to use"},
 		{"inferred in spite of one", map[verdict.Reason]invariants.Kind{l1d: invariants.Inferred}, some, No, "were not"},
 		{"nothing known", nil, some, Unknown, "no block"},
 	} {
@@ -339,7 +340,8 @@ func TestJudgeCounted(t *testing.T) {
 
 func TestJudgeSubnormals(t *testing.T) {
 	of := func(normal, flushed, computed float64) []Price {
-		return []Price{{What: "mulsd", Under: Normal, Cycles: normal}, {What: "mulsd", Under: Flushed, Cycles: flushed}, {What: "mulsd", Under: Subnormal, Cycles: computed}}
+		return []Price{{What: "mulsd", Under: Normal, Cycles: normal}, {What: "mulsd", Under: Flushed, Cycles: flushed},
+			{What: "mulsd", Under: Subnormal, Cycles: computed}}
 	}
 	for _, c := range []struct {
 		name   string

@@ -122,7 +122,8 @@ func TestShortcomings(t *testing.T) {
 			}
 		}, "what they must: split_load (A): it counted 2", "compare with perf stat, and use a newer kernel or hypervisor, if it shows the same"},
 		{"events that count what they must", func(r *Report) {
-			r.Events = []profiler.CounterReport{{Role: "l1i_miss", Event: "B", Checks: make([]profiler.CounterCheck, 1)}, {Role: "split_store", Why: "there is none"}}
+			r.Events = []profiler.CounterReport{{Role: "l1i_miss", Event: "B", Checks: make([]profiler.CounterCheck, 1)},
+				{Role: "split_store", Why: "there is none"}}
 		}, "", ""},
 		{"a watchdog without counters", func(r *Report) { r.Counters = pmu.PMU{Reason: "none", Watchdog: true} }, "none", ""},
 		{"bypass off by a sandbox", func(r *Report) { r.SpeculativeStoreBypass = "thread force mitigated" }, "store bypass", "outside the sandbox"},

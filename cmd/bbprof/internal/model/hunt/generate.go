@@ -14,7 +14,8 @@ type use map[string]int
 var usual = use{
 	"mov": 365, "add": 70, "lea": 55, "vmovsd": 53, "cmp": 49, "xor": 43, "push": 37, "test": 35, "sub": 27, "pop": 26, "movzx": 19, "and": 16,
 	"shl": 12, "movsxd": 11, "shr": 10, "vfmadd231pd": 9, "movdqu": 9, "vmulsd": 9, "rorx": 8, "lddqu": 8, "nop": 7, "imul": 7, "or": 7, "movaps": 7,
-	"vaddsd": 6, "vmovups": 5, "vmovapd": 3, "vpermpd": 3, "sar": 3, "vmovddup": 3, "vfmadd231sd": 3, "adc": 3, "vucomisd": 2, "vpaddq": 2, "movdqa": 2, "cdqe": 2,
+	"vaddsd": 6, "vmovups": 5, "vmovapd": 3, "vpermpd": 3, "sar": 3, "vmovddup": 3, "vfmadd231sd": 3, "adc": 3, "vucomisd": 2,
+	"vpaddq": 2, "movdqa": 2, "cdqe": 2,
 	"vxorpd": 2, "movsd": 2, "mulpd": 2, "vmovdqu": 2, "neg": 1, "mul": 1, "movsx": 1, "vandpd": 1, "vpmuludq": 1, "vsubsd": 1, "sete": 1, "vmulpd": 1,
 }
 

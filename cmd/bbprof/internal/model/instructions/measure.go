@@ -261,7 +261,8 @@ func (q *queue) take(int) (*job, bool, error) {
 			return nil, q.flying > 0, nil
 		}
 		if q.absent[j.plan] {
-			j.result = profiler.Result{Status: profiler.Rejected, Reason: verdict.SIGILL, Rejection: &verdict.Rejection{Reason: verdict.SIGILL, Detail: notHere}}
+			j.result = profiler.Result{Status: profiler.Rejected, Reason: verdict.SIGILL,
+				Rejection: &verdict.Rejection{Reason: verdict.SIGILL, Detail: notHere}}
 			q.report()
 			continue
 		}

@@ -37,7 +37,8 @@ func newMeasuredTable(name string) (Source, error) {
 }
 
 func (t *measuredTable) String() string {
-	return fmt.Sprintf("%s: the fullest of %d resources or the longest chain of %d measured forms, %s", t.name, len(t.file.Resources), len(t.forms), t.file.Core)
+	return fmt.Sprintf("%s: the fullest of %d resources or the longest chain of %d measured forms, %s", t.name,
+		len(t.file.Resources), len(t.forms), t.file.Core)
 }
 
 func (t *measuredTable) Predict(_ context.Context, blocks []string) ([]score.Prediction, error) {

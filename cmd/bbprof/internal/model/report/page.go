@@ -214,7 +214,8 @@ func (d *document) offenders(title string, list []score.Offender, what string, a
 	}
 	d.Printf(`<li><details><summary>%s</summary>`, title)
 	if len(rows) > 0 {
-		d.Printf(`<p><a href="#blocks" data-name="%s" data-rows="%s">show %s of it below</a></p>`, what, strings.Join(rows, " "), words.Plural(len(rows), "block"))
+		d.Printf(`<p><a href="#blocks" data-name="%s" data-rows="%s">show %s of it below</a></p>`, what, strings.Join(rows, " "),
+			words.Plural(len(rows), "block"))
 	}
 	d.Printf(`<div class="scroll"><table><thead><tr><th class="text">Block</th><th>Measured</th><th>Predicted</th>` +
 		"<th>Share of error</th></tr></thead>\n<tbody>")

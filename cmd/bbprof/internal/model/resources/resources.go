@@ -526,7 +526,8 @@ func (f *finder) choose(all []candidate) (chosen []candidate) {
 		}
 		best := -1 // of those nearly as good, the one with the fewest forms
 		for k := range all {
-			if gains[k] >= nearly*most && (best < 0 || len(all[k].mix) < len(all[best].mix) || len(all[k].mix) == len(all[best].mix) && gains[k] > gains[best]) {
+			if gains[k] >= nearly*most && (best < 0 || len(all[k].mix) < len(all[best].mix) ||
+				len(all[k].mix) == len(all[best].mix) && gains[k] > gains[best]) {
 				best = k
 			}
 		}

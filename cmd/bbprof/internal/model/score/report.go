@@ -69,7 +69,8 @@ func (r *Report) Judge(blocks []Block, models []Model, seed uint64, worst int) {
 	for i, m := range models {
 		working.Go(func() {
 			j := &r.Models[i]
-			*j = ModelResult{Model: m, Figures: Of(blocks, m.Predictions, all, true, seed), Failures: failed(m.Predictions), Groups: map[string][]GroupFigures{}}
+			*j = ModelResult{Model: m, Figures: Of(blocks, m.Predictions, all, true, seed), Failures: failed(m.Predictions),
+				Groups: map[string][]GroupFigures{}}
 			for _, g := range r.Groupings {
 				for _, group := range g.Groups {
 					j.Groups[g.Name] = append(j.Groups[g.Name], GroupFigures{group.Name, Of(blocks, m.Predictions, group.Blocks, false, seed)})

@@ -57,7 +57,8 @@ func TestExplain(t *testing.T) {
 		want  []stat.Outcome
 		held  stat.Outcome // "" if not asked
 	}{
-		{"nothing", func(program.Setup) float64 { return 0 }, never, []stat.Outcome{stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect, experiment.Absent}, ""},
+		{"nothing", func(program.Setup) float64 { return 0 }, never,
+			[]stat.Outcome{stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect, experiment.Absent}, ""},
 		{"where the stack starts", func(s program.Setup) float64 {
 			if stack(s) == 3200 {
 				return 500
@@ -121,7 +122,8 @@ func TestUntested(t *testing.T) {
 	p := Plan{Sizes: []int{0, 16}, Runs: 1, Rounds: 12, NoTrace: "no main", Done: func(int) {}}
 	f := &fake{cost: func(program.Setup) float64 { return 0 }}
 	e, err := Explain(context.Background(), f, program.Command{}, p)
-	if err != nil || len(e.Findings) != hypotheses || e.Findings[4].Outcome != experiment.Untested || e.Findings[5].Outcome != experiment.Untested || e.Findings[5].Change != "no main" {
+	if err != nil || len(e.Findings) != hypotheses || e.Findings[4].Outcome != experiment.Untested ||
+		e.Findings[5].Outcome != experiment.Untested || e.Findings[5].Change != "no main" {
 		t.Errorf("%+v, %v", e, err)
 	}
 	if want := 2 + 12*2*4; f.runs != want {

@@ -39,8 +39,10 @@ func (a *explainer) hypotheses(ctx context.Context, slow, usual int) ([]question
 	buffers, err := a.buffers(ctx, with)
 	return []question{
 		ask("size of the environment", "the usual size", program.Setup{EnvBytes: usual}),
-		ask(stackStart, "the stack starts where it does at the usual size; the environment is as large as before", program.Setup{EnvBytes: slow, StackShift: lower(slow, usual)}),
-		ask("environment itself", "the usual size, with the stack where it starts at the slow one", program.Setup{EnvBytes: usual, StackShift: lower(usual, slow)}),
+		ask(stackStart, "the stack starts where it does at the usual size; the environment is as large as before",
+			program.Setup{EnvBytes: slow, StackShift: lower(slow, usual)}),
+		ask("environment itself", "the usual size, with the stack where it starts at the slow one",
+			program.Setup{EnvBytes: usual, StackShift: lower(usual, slow)}),
 		ask("start of the heap", "the heap starts 1088 bytes higher", program.Setup{EnvBytes: slow, HeapShift: far}),
 		code, buffers,
 	}, err
@@ -78,7 +80,8 @@ func (a *explainer) buffers(ctx context.Context, with program.Setup) (question, 
 		}
 	}
 	first := before.Aliases[0]
-	h.Change = fmt.Sprintf("%.0f loads alias, and no move of the stack, the heap or a block of malloc ends that and leaves splits as they are (%s at %s after %s at %s)",
+	h.Change = fmt.Sprintf("%.0f loads alias, and no move of the stack, the heap or a block of malloc ends that and leaves "+
+		"splits as they are (%s at %s after %s at %s)",
 		before.Alias4K, first.Load.What, first.Load.Place, first.Store.What, first.Store.Place)
 	return h, nil
 }

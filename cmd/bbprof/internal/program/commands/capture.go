@@ -216,12 +216,13 @@ func (c *captureCmd) choose(ctx context.Context, command program.Command, std cl
 		if path == "" {
 			path = command.Exe.Path
 		}
-		err = extract.File(ctx, path, extract.Options{Cut: extract.CutLeader, Func: c.function, Branches: true}, new(extract.Stats), func(b *extract.Block) error {
-			if len(c.addresses) == 0 || slices.Contains(c.addresses, b.Addr) {
-				all.add(b)
-			}
-			return nil
-		})
+		err = extract.File(ctx, path, extract.Options{Cut: extract.CutLeader, Func: c.function, Branches: true},
+			new(extract.Stats), func(b *extract.Block) error {
+				if len(c.addresses) == 0 || slices.Contains(c.addresses, b.Addr) {
+					all.add(b)
+				}
+				return nil
+			})
 		return all.blocks(len(all)), err
 	default:
 		err = c.ran(ctx, &all, std, notes)
@@ -295,7 +296,8 @@ type hot struct {
 }
 
 func (h *hottest) add(b *extract.Block) {
-	*h = append(*h, &hot{capture.Block{Code: slices.Clone(b.Code), File: b.File, Function: b.Function, Offset: b.Addr}, b.Count * uint64(max(b.Instructions, 1))})
+	*h = append(*h, &hot{capture.Block{Code: slices.Clone(b.Code), File: b.File, Function: b.Function, Offset: b.Addr},
+		b.Count * uint64(max(b.Instructions, 1))})
 }
 
 func (h hottest) blocks(n int) (list []capture.Block) {

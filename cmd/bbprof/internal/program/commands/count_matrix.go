@@ -33,9 +33,11 @@ func (m *matrixFlags) declare(f *cli.Flags) {
 	f.Operands = &m.files
 	f.Section(matrixTitle)
 	cli.Parsed(f, &m.compilers, parseList, "matrix", "LIST", "compilers, with flags if need be: 'gcc-12,clang-22 -march=native'; rustc and go too")
-	cli.Parsed(f, &m.levels, parseList, "levels", "LIST", "levels of optimisation, each with each compiler; go optimises with all but O0").Fallback = "O0,O1,O2,O3"
+	cli.Parsed(f, &m.levels, parseList, "levels", "LIST", "levels of optimisation, each with each compiler; go optimises with "+
+		"all but O0").Fallback = "O0,O1,O2,O3"
 	cli.Parsed(f, &m.sizes, parseSizes, "sizes", "LIST", "three sizes or more; each becomes the program's argument").Fallback = "10,100,1000"
-	f.Text(&m.expect, "expect", "FILE", "compare with what this file expects; exit 1 if a build grows faster or has more than -max-ratio times the instructions")
+	f.Text(&m.expect, "expect", "FILE", "compare with what this file expects; exit 1 if a build grows faster or has more than "+
+		"-max-ratio times the instructions")
 	f.Toggle(&m.update, "update", "write what was counted into the file of -expect")
 }
 

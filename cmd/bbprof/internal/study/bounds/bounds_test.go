@@ -101,8 +101,9 @@ func TestApply(t *testing.T) {
 		{"left out", change{replace: map[int][]byte{0: nil}}, []string{"mov rcx, qword ptr [rip+0x13]", "add rdx, rcx"}},
 		{"replaced", change{replace: map[int][]byte{0: nop1}}, []string{"nop", "mov rcx, qword ptr [rip+0x12]", "add rdx, rcx"}},
 		{"in front", change{before: map[int][][]byte{1: {nop1, nop1}}}, []string{"add rax, rcx", "nop", "nop", "mov rcx, qword ptr [rip+0xe]", "add rdx, rcx"}},
-		{"twice, and spread", change{copies: 2, spread: [][]byte{nop1, nop1, nop1}}, []string{"add rax, rcx", "nop", "mov rcx, qword ptr [rip+0xf]", "add rdx, rcx",
-			"nop", "add rax, rcx", "mov rcx, qword ptr [rip+0x1]", "nop", "add rdx, rcx"}},
+		{"twice, and spread", change{copies: 2, spread: [][]byte{nop1, nop1, nop1}},
+			[]string{"add rax, rcx", "nop", "mov rcx, qword ptr [rip+0xf]", "add rdx, rcx",
+				"nop", "add rax, rcx", "mov rcx, qword ptr [rip+0x1]", "nop", "add rdx, rcx"}},
 	} {
 		got := texts(t, c.change.apply(insts))
 		if c.name == "twice, and spread" {
@@ -356,7 +357,8 @@ func TestParts(t *testing.T) {
 			return verdict.Unmappable
 		}
 	}
-	a := require.Get(Find(context.Background(), madeUp{reject: needs("lea rbx, [rax]")}, profiler.Block{Code: unhex(t, "488d18 488b0b 660ffec1")}, Options{}))(t)
+	a := require.Get(Find(context.Background(), madeUp{reject: needs("lea rbx, [rax]")},
+		profiler.Block{Code: unhex(t, "488d18 488b0b 660ffec1")}, Options{}))(t)
 	if len(a.Parts) != 3 || a.Parts[0].Replaced == "" || a.Parts[0].Saved == nil || a.Parts[1].Replaced != "" || a.Parts[2].Saved == nil {
 		t.Errorf("%+v", a.Parts)
 	}

@@ -30,7 +30,8 @@ var latencies = func() map[string]cycles {
 		{cycles{1, 1, 1, 1, 3, 3, 1}, "blsi blsr blsmsk"},
 		{cycles{1, 1, 1, 1, 1, 1, 1}, "add sub and or xor not neg inc dec lea cmp test shl shr sar rol ror rorx andn bt " +
 			"bts btr btc movsx movsxd movzx cbw cwde cdqe cwd cdq cqo clc stc cmc"},
-		{cycles{}, "mov movaps movapd movdqa movdqu movups movupd vmovaps vmovapd vmovdqa vmovdqu vmovups vmovupd vmovdqa32 vmovdqa64 vmovdqu32 vmovdqu64 push"},
+		{cycles{}, "mov movaps movapd movdqa movdqu movups movupd vmovaps vmovapd vmovdqa vmovdqu vmovups vmovupd vmovdqa32 " +
+			"vmovdqa64 vmovdqu32 vmovdqu64 push"},
 		{cycles{3, 3, 3, 3, 5, 4, 3}, "imul mul"},
 		{cycles{3, 3, 3, 5, 6, 5, 3}, "mulx"},
 		{cycles{3, 3, 3, 4, 12, 13, 3}, "shld shrd"},

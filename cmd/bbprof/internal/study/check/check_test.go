@@ -370,7 +370,8 @@ func TestAgainst(t *testing.T) {
 	}
 	out := Against([]Block{b(1, 1, 10), b(2, 2, 10), b(3, 3, 10)},
 		[]Block{b(1, 1, 10), b(2, 1, 10.01), b(3, 1, 9.99), {Code: []byte{2}, Reason: verdict.Timeout}}, identity, 0.02)
-	if out[0].Status != Fine || out[0].Fresh != 3 || out[1].Rejection.Reason != verdict.Timeout || out[2].Status != Unknown || out[2].Rejection.Reason != absent {
+	if out[0].Status != Fine || out[0].Fresh != 3 || out[1].Rejection.Reason != verdict.Timeout || out[2].Status != Unknown ||
+		out[2].Rejection.Reason != absent {
 		t.Errorf("%+v", out)
 	}
 }

@@ -104,7 +104,8 @@ func TestBlocksKeepWhatTheySet(t *testing.T) {
 			asked := f.asked[len(f.asked)-1].Setup
 			wantAt, want := []*uint64{a.Setup.Address, c.b.Address}[i], []uint64{0x5000, c.rbx}[i]
 			if asked.Init.GPR[3] != want || asked.Address != wantAt || asked.Init.Name != c.initial {
-				t.Errorf("%s, side %s: rbx %#x in %s, want %#x; the same address: %t", c.name, Name(i), asked.Init.GPR[3], asked.Init.Name, want, asked.Address == wantAt)
+				t.Errorf("%s, side %s: rbx %#x in %s, want %#x; the same address: %t", c.name, Name(i), asked.Init.GPR[3],
+					asked.Init.Name, want, asked.Address == wantAt)
 			}
 		}
 	}

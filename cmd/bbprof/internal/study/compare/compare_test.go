@@ -296,7 +296,8 @@ func TestRejections(t *testing.T) {
 	if err != nil || len(dropped) != giveUpAfter-1 {
 		t.Errorf("rejected in the first: %v after %d", err, len(dropped))
 	}
-	if _, _, err = Run(context.Background(), layouts, plan, []Measure{ok, where(func(l Layout) bool { return l.Number == 3 }, broken)}); !errors.Is(err, broken) {
+	if _, _, err = Run(context.Background(), layouts, plan, []Measure{ok,
+		where(func(l Layout) bool { return l.Number == 3 }, broken)}); !errors.Is(err, broken) {
 		t.Errorf("broken: %v", err)
 	}
 	for measured := range 4 { // of three layouts

@@ -50,7 +50,8 @@ func differences(cs []Conclusion) plot.Series {
 func (c Conclusion) distribution() []plot.Series {
 	bars, top := histogram(c.differences())
 	return []plot.Series{bars,
-		{Name: "mean, 95 % interval", Kind: plot.Dots, Across: true, X: []float64{c.Mean}, Y: []float64{1.1 * top}, Low: []float64{c.Low}, High: []float64{c.High}},
+		{Name: "mean, 95 % interval", Kind: plot.Dots, Across: true, X: []float64{c.Mean}, Y: []float64{1.1 * top},
+			Low: []float64{c.Low}, High: []float64{c.High}},
 		{Name: "no difference", Kind: plot.Rule, X: []float64{0}},
 	}
 }

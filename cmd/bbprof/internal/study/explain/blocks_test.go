@@ -143,7 +143,8 @@ func causes(t *testing.T, p *profiler.Profiler, code []byte, setup profiler.Setu
 	}
 	for _, f := range e.Findings {
 		if f.Effect != nil {
-			t.Logf("%-18s %-10s %.3f with, %.3f without: %+.3f, %+.3f to %+.3f; %s", f.Hypothesis, f.Outcome, f.With, f.Without, f.Size, f.Low, f.High, f.Change)
+			t.Logf("%-18s %-10s %.3f with, %.3f without: %+.3f, %+.3f to %+.3f; %s", f.Hypothesis, f.Outcome, f.With, f.Without,
+				f.Size, f.Low, f.High, f.Change)
 		}
 	}
 	return experiment.Confirmed(e.Findings), slices.ContainsFunc(e.Findings, func(f experiment.Finding) bool { return f.Outcome == stat.Unclear })

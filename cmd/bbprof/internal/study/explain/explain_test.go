@@ -273,7 +273,8 @@ func (rejecting) Profile(context.Context, profiler.Block) (profiler.Result, erro
 func TestPastLead(t *testing.T) {
 	insts := require.Get(asm.Decode([]byte{0x48, 0x89, 0xc1, 0x4c, 0x89, 0xfa}))(t)
 	q := &question{insts: insts, base: profiler.Result{UnrollShort: 1504, UnrollLong: 2016, Predicted: &invariants.Prediction{},
-		Host: &profiler.HostReport{CPU: profiler.CPU{FrontEnd: unroll.FrontEnd{L1I: 32 << 10, OpCache: unroll.OpCache{Lines: 1024, OpsPerLine: 6, Window: 64}}}}}}
+		Host: &profiler.HostReport{CPU: profiler.CPU{FrontEnd: unroll.FrontEnd{L1I: 32 << 10,
+			OpCache: unroll.OpCache{Lines: 1024, OpsPerLine: 6, Window: 64}}}}}}
 	for past, want := range map[bool]stat.Outcome{false: "", true: experiment.Absent} {
 		q.base.PastLead = past
 		if got, err := q.opCache(); err != nil || got.Outcome != want {
