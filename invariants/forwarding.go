@@ -2,9 +2,9 @@ package invariants
 
 import "github.com/bbprof/bbprof/asm"
 
-// Forwarding counts the loads of one iteration, the last of the trace, that an earlier store fed. Of these, self counts those that it
-// fed only because two registers start equal: the store and the load name their address by different registers. Such a
-// dependency is an artefact of the initial state, not of the block.
+// Forwarding counts the loads of the trace's last iteration that an earlier store fed. self counts those whose store
+// names the address by other registers, so that it feeds them only because registers start equal: such a dependency
+// is the initial state's, not the block's.
 func Forwarding(t Trace, core Core) (fed, self int) {
 	recent := newStores(core.StoreBuffer)
 	for _, a := range t.Accesses {

@@ -16,8 +16,8 @@ type loopTiming struct {
 	measurement measurement
 }
 
-// mapLoop maps a block, already mapped as copies in a row, as a loop of many iterations, or of as many as there are
-// copies.
+// mapLoop maps a block, already mapped as copies in a row, as a loop too. With sameCount the loop runs the block as
+// often as the copies do.
 func (s *session) mapLoop(copies *mapping.MappedBlock, sameCount bool) (l loopTiming, err error) {
 	m, fits, err := copies.AsLoop(s.cpu.FrontEnd, sameCount, s.startBudget(mapLimit).exhausted)
 	l.block = m
@@ -32,8 +32,8 @@ func crowdedWarning(fits bool) []string {
 	return []string{"a copy exceeds the share of the op cache that keeps a loop in it: the decoders may limit it"}
 }
 
-// measureLoop measures a block, already measured as copies in a row, as a loop too. For a loop that
-// cannot be measured it returns nil and a warning.
+// measureLoop measures a block, already measured as copies in a row, as a loop too. If it cannot, it returns nil and
+// a warning.
 func (s *session) measureLoop(j job, row measurement) (_ *loopTiming, warnings []string, err error) {
 	var l loopTiming
 	if j.ownLoop {

@@ -27,16 +27,16 @@ func (x Exit) String() string {
 	return x.Reg.String()
 }
 
-// mostVaried bounds Loop.Varied. Zen 4 learns numbers of iterations up to some 400, and even a repeated sequence of
-// them, and then predicts the exit, which saves 14 cycles. If that happened in one image only, the difference of both
-// would be wrong. With random numbers the exit is predicted by chance alone, in one run of mostVaried. Fewer iterations
-// than fewestVaried fit any predictor's history: if they do not vary, no exit is mispredicted.
+// mostVaried bounds Loop.Varied. Zen 4 learns iteration counts up to some 400, and even a repeated sequence of
+// counts, and then predicts the exit, which saves 14 cycles. Predicted in one image only, it would falsify the
+// difference. With random counts only one run in mostVaried is predicted, by chance. Counts below fewestVaried fit
+// any predictor's history and stay fixed: no exit is mispredicted.
 const (
 	mostVaried   = 16
 	fewestVaried = 64
 )
 
-// VariedBy returns Loop.Varied for these iterations: a run has at least three quarters of them.
+// VariedBy returns Loop.Varied for these iterations: every run keeps at least three quarters of them.
 func VariedBy(iterations Factors) int {
 	if iterations.Long < fewestVaried {
 		return 0
@@ -51,8 +51,8 @@ const (
 	ownInsts = loopInsts * manyIterations
 )
 
-// OwnLoops returns iteration counts, best first, for a loop of these copies closed by the block's own branch, if
-// it repeats its addresses. The block's counter may be too narrow for the larger ones. fits is as in ChooseLoop.
+// OwnLoops returns iteration counts, best first, for a loop of these copies that the block's own branch closes and
+// that repeats its addresses. The block's counter may be too narrow for the larger counts. fits is as in ChooseLoop.
 func OwnLoops(insts []asm.Inst, copies int, fe FrontEnd) (list []Factors, fits bool) {
 	n := manyIterations
 	for n*copies*len(insts) < ownInsts/2 {
@@ -67,8 +67,8 @@ func OwnLoops(insts []asm.Inst, copies int, fe FrontEnd) (list []Factors, fits b
 // mostWalked bounds the iterations of a block that advances to new addresses: some 20 pages hold so many words.
 const mostWalked = 8192
 
-// ShortOwnLoops returns those of a list that suit a block with advancing addresses, then those that run it as
-// often as the unrolled copies are known to allow, or less.
+// ShortOwnLoops returns iteration counts for a block whose addresses advance: first those of many within mostWalked,
+// then counts that run it no more often than its unrolled copies, whose addresses are known to be valid.
 func ShortOwnLoops(many []Factors, copies int, f Factors) (list []Factors) {
 	for _, l := range many {
 		if l.Long*copies > f.Long && l.Long*copies <= mostWalked {

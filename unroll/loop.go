@@ -9,8 +9,8 @@ import (
 // Counter counts the iterations of a loop: a register that the block neither reads nor writes or, if there is
 // none, a word of memory.
 //
-// In memory it costs an iteration a load, an add, a store and an unfused branch instead of one fused dec+jnz, and
-// it adds its own chain of a forwarded store, some 6 cycles.
+// In memory, each iteration has a load, an add, a store and an unfused branch instead of one fused dec+jnz, and the
+// forwarded store is a chain of some 6 cycles.
 type Counter struct {
 	Reg    asm.Reg
 	Memory bool
@@ -61,9 +61,9 @@ const (
 	// buffer may serve them, and their alignment to rename groups and fetch windows affects each iteration. Twice that
 	// keeps the loop's own fused dec+jnz, one of 97 operations, near 1 % of a block as fast as the core is wide.
 	loopInsts = 96
-	// forwardingInsts is the same for a block whose stores feed its loads. How fast a core forwards depends on the
-	// number of loads and stores in the loop, and in a program's they are those of one copy. Of 800 such blocks 80 %
-	// are within 5 % of a loop of one copy with 96 instructions, and 82 % with 24, which take half of the time.
+	// forwardingInsts is the same for a block whose stores feed its loads. How fast a core forwards depends on how many
+	// loads and stores the loop has, and a program's loop is one copy. Of 800 such blocks 80 % are within 5 % of a loop
+	// of one copy with 96 instructions, and 82 % with 24, in half the time.
 	forwardingInsts = 24
 	// CountedIterations and twice as many are used for a block that repeats its addresses. Branch predictors' history
 	// (some hundred branches; Seznec, TAGE) holds both, so both exits are learnt in warm-up runs. On Zen 4 two runs of
@@ -71,8 +71,8 @@ const (
 	CountedIterations = 32
 )
 
-// ChooseLoop returns the loop for a block that repeats its addresses in every iteration. forwards says that its stores
-// feed its loads. fits is false if even one copy exceeds its share of the op cache.
+// ChooseLoop returns the loop for a block that repeats its addresses in every iteration. forwards: its stores feed
+// its loads. fits is false if even one copy exceeds its share of the op cache.
 func ChooseLoop(insts []asm.Inst, fe FrontEnd, forwards bool) (l Loop, fits bool) {
 	least := loopInsts
 	if forwards {

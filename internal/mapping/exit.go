@@ -23,10 +23,10 @@ const (
 	mostTrials      = 300
 )
 
-// ByOwnBranch maps a block, already mapped as copies in a row, as a loop of copies that the branch after the last copy closes. It changes
-// the initial state so that the branch ends the loop after the wanted number of iterations. For this it tries each register and word of
-// memory on which the block depends, with values that end the loop if the tested value advances as in the first copies. offset is where
-// the loop starts in its page, nil: anywhere. fits is as in AsLoop.
+// ByOwnBranch maps a block, already mapped as copies in a row, as a loop of copies that the last copy's branch
+// closes. It looks for an initial state in which that branch ends the loop after the wanted number of iterations: it
+// changes one register or word of memory that the block reads, assuming that values advance as in the first copies.
+// offset is where the loop starts in its page; nil is anywhere. fits is as in AsLoop.
 func (m *MappedBlock) ByOwnBranch(copies int, offset *int, fe unroll.FrontEnd, late func() bool) (loop *MappedBlock, fits bool, err error) {
 	placed := *m
 	m = &placed
@@ -220,9 +220,10 @@ func (m *MappedBlock) presentWord(addr uint64) uint64 {
 	return binary.LittleEndian.Uint64(m.Child.Frame(frame)[addr%layout.PageSize&^7:])
 }
 
-// candidateExits yields candidate ways to end a loop. For a constant variable: the value that an advancing one has after n iterations. For an advancing
-// variable: an initial value moved so that it then equals a constant bound. The adjustments cover branches that compare before or after the step, or
-// for more instead of equal. If the loop ends by itself, an advancing one first starts nearer to that end.
+// candidateExits yields ways to end a loop after n iterations. A variable that stays constant gets the value that an
+// advancing one then has; an advancing one starts where it then reaches a constant bound. Adjustments allow for
+// branches that compare before or after the step, or by order instead of equality. Of a loop that ends by itself,
+// advancing variables are first moved towards that end.
 func candidateExits(seen []*variable, setter *asm.Inst, ends int) func(yield func(unroll.Exit) bool) {
 	bounds := []uint64{0}
 	if setter != nil {
@@ -315,7 +316,8 @@ func stateFor(s initial.State, x unroll.Exit, n int) initial.State {
 	return s
 }
 
-// mapWithExit maps a loop in the state of its longer image, or returns nil if an image does not end after its number of iterations.
+// mapWithExit maps a loop in the state of its longer image. It returns nil if an image does not end after its number
+// of iterations.
 func (m *MappedBlock) mapWithExit(l unroll.Loop, late func() bool) (*MappedBlock, error) {
 	again := m
 	var err error
@@ -353,8 +355,8 @@ func (m *MappedBlock) mapWithExit(l unroll.Loop, late func() bool) (*MappedBlock
 	return loop, loop.addDirty(loop.Short)
 }
 
-// mapExtrapolated maps a loop with more iterations of the block than were traced, if their accesses follow from the trace. The rules apply to
-// it as to copies in a row.
+// mapExtrapolated maps a loop with more iterations of the block than were traced, if their accesses follow from the
+// trace. The rules apply as to copies in a row.
 func (m *MappedBlock) mapExtrapolated(l unroll.Loop) (_ *MappedBlock, ok bool, err error) {
 	copied := *m
 	loop := &copied

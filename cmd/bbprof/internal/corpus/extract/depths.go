@@ -6,8 +6,9 @@ import (
 	"github.com/bbprof/bbprof/asm"
 )
 
-// depths returns, by offset, how many natural loops hold each block of the function: blocks that lead back to one that dominates them, without passing
-// it again. A block that no direct transfer leads to is where indirect jumps lead, as to the cases of a switch, or else an entry.
+// depths returns, by offset, how many natural loops each block of the function is in. A natural loop is a block that
+// dominates a jump back to it, and all blocks that reach the jump without passing that block. A block without a
+// direct predecessor is taken as a target of each indirect jump, such as a case of a switch, or else as an entry.
 func (w *walker) depths() map[int]int {
 	var blocks, indirect []int
 	to, from := map[int][]int{}, map[int][]int{}

@@ -63,8 +63,8 @@ type Outcome struct {
 	Lost   map[string]int // drawn visits that could not be captured, by reason
 }
 
-// Run runs a program and yields the kept visits, block after block. If ctx ends, the time is up or something fails, it
-// first yields what was captured before.
+// Run runs a program and yields the kept visits, block after block. If ctx ends, time runs out or something fails, it
+// still yields what was captured before.
 func Run(ctx context.Context, c program.Command, s program.Setup, blocks []Block, o Options, yield func(Visit) error) (Report, error) {
 	began := time.Now()
 	k := &session{layout: xsaveLayoutOf(host.AskCPUID), options: o, at: map[uint64]*site{}, pool: pool{}}
@@ -232,8 +232,8 @@ func (k *session) pass(w *site, thread int) error {
 	return err
 }
 
-// execute executes an instruction of a block in one step. A string instruction, whose every iteration would be a step,
-// runs to its end.
+// execute executes one instruction of a block. It runs a string instruction to its end: a single step would be one
+// iteration.
 func (k *session) execute(w *site, in *asm.Inst, thread int) (debuggee.Step, error) {
 	if slices.ContainsFunc(in.Mem, func(m asm.Mem) bool { return m.Repeat != asm.Once }) {
 		return k.RunTo(thread, w.after(in))

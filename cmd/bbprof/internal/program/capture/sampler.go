@@ -6,8 +6,8 @@ import (
 )
 
 // sampler draws k visits from an unknown number by Li's algorithm L (Reservoir-Sampling Algorithms of Time Complexity
-// O(n(1 + log(N/n))), ACM TOMS 20(4), 1994), which computes in advance which visit is drawn next. Of N visits it draws
-// about k(1 + ln(N/k)) and keeps k.
+// O(n(1 + log(N/n))), ACM TOMS 20(4), 1994), which computes in advance which visit is drawn next. Of N visits it
+// draws about k(1 + ln(N/k)) and keeps k.
 type sampler struct {
 	rng  *rand.Rand
 	k    int
