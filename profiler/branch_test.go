@@ -11,6 +11,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/require"
+	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -154,6 +155,16 @@ func TestBranchRejected(t *testing.T) {
 				t.Errorf("%s %s, want %s", r.Status, r.Reason, c.reason)
 			}
 		})
+	}
+}
+
+// TestBranchFewCopies: with two copies the detail names their number as the cause, and not the loop, which three copies measure.
+func TestBranchFewCopies(t *testing.T) {
+	p := start(t, Options{Unroll: &unroll.Factors{Short: 1, Long: 2}})
+	r, err := p.Profile(t.Context(), Block{Code: unhex(t, "48ffc975fb")})
+	require.Measure(t, err)
+	if r.Reason != verdict.LoopExit || !strings.Contains(r.Rejection.Detail, "fewer than 3 copies") {
+		t.Errorf("%s %s: %+v", r.Status, r.Reason, r.Rejection)
 	}
 }
 

@@ -17,7 +17,8 @@ import (
 
 const (
 	// The registers of observedCopies copies show what advances: the first copy may differ from the others.
-	observedCopies = 6
+	// Fewer than fewestCopies show no advance.
+	observedCopies, fewestCopies = 6, 3
 	// Each way to end the loop is tried with triedIterations first; mostTrials limits the number of ways.
 	triedIterations = 16
 	mostTrials      = 300
@@ -103,6 +104,9 @@ func (m *MappedBlock) ByOwnBranch(copies int, offset *int, fe unroll.FrontEnd, l
 	}
 	if ends > 0 {
 		return m, fits, reject("in the program's state the loop ends after %d iterations, and too few others can be told apart from it (%s)", ends, tests)
+	}
+	if m.Factors.Long < fewestCopies {
+		return m, fits, reject("fewer than %d copies in a row do not show what advances; -unroll 1,%d times enough", fewestCopies, fewestCopies)
 	}
 	return m, fits, reject(
 		"no register and no word of memory was found whose value decides after how many iterations %s ends the loop (%s)", branch.Mnemonic, tests)
@@ -208,7 +212,7 @@ func (m *MappedBlock) observe(setter *asm.Inst) (list []*variable, err error) {
 			}
 		}
 	}
-	return slices.DeleteFunc(list, func(v *variable) bool { return len(v.values) < max(copies, 3) }), nil
+	return slices.DeleteFunc(list, func(v *variable) bool { return len(v.values) < max(copies, fewestCopies) }), nil
 }
 
 // presentWord returns the present value of the aligned word at an address.
