@@ -5,7 +5,6 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/layout"
-	"github.com/bbprof/bbprof/internal/mapping"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -20,6 +19,17 @@ const (
 
 // Branches lists all treatments.
 func Branches() []Branch { return []Branch{NotTaken, Taken, Drop} }
+
+// For returns the treatment of this branch: by default it closes a loop if it leads to the block's own start.
+func (b Branch) For(branch asm.Branch) Branch {
+	switch {
+	case b != "":
+		return b
+	case branch.ToStart():
+		return Taken
+	}
+	return NotTaken
+}
 
 // BranchReport describes the treatment of the branch at the block's end.
 type BranchReport struct {
@@ -72,14 +82,7 @@ func (j job) trailingBranch(code []byte) (_ []byte, b BranchReport, err error) {
 	if err != nil || !ok {
 		return code, b, nil // decode reports invalid code
 	}
-	switch {
-	case j.Options.Branch != "":
-		b.As = j.Options.Branch
-	case branch.ToStart():
-		b.As = Taken
-	default:
-		b.As = NotTaken
-	}
+	b.As = j.Options.Branch.For(branch)
 	switch {
 	case b.As == Drop && branch.Offset > 0:
 		return code[:branch.Offset], b, nil
@@ -101,10 +104,4 @@ func (j *job) keepCodeOffset() {
 		offset := int(*at % layout.PageSize)
 		j.Setup.CodeOffset = &offset
 	}
-}
-
-// mapOwnLoop maps a block, already mapped as copies in a row, as a loop that its own branch closes.
-func (s *session) mapOwnLoop(j job, copies *mapping.MappedBlock) (l loopTiming, err error) {
-	m, fits, err := copies.ByOwnBranch(max(j.Options.Copies, 1), j.Setup.CodeOffset, s.cpu.FrontEnd, s.startBudget(mapLimit).exhausted)
-	return loopTiming{block: m, warnings: crowdedWarning(fits)}, err
 }

@@ -16,36 +16,40 @@ type loopTiming struct {
 	measurement measurement
 }
 
-// mapLoop maps a block, already mapped as copies in a row, as a loop too. With sameCount the loop runs the block as
-// often as the copies do.
-func (s *session) mapLoop(copies *mapping.MappedBlock, sameCount bool) (l loopTiming, err error) {
-	m, fits, err := copies.AsLoop(s.cpu.FrontEnd, sameCount, s.startBudget(mapLimit).exhausted)
-	l.block = m
-	l.warnings = crowdedWarning(fits)
+// mapAsLoop maps a block, already mapped as copies in a row, as the loop to measure. In mode Loop the user may have
+// chosen how often it runs.
+func (s *session) mapAsLoop(j job, copies *mapping.MappedBlock) (l loopTiming, err error) {
+	late := s.startBudget(mapLimit).exhausted
+	var fits bool
+	if j.ownLoop {
+		l.block, fits, err = copies.ByOwnBranch(max(j.Options.Copies, 1), j.Setup.CodeOffset, s.cpu.FrontEnd, late)
+	} else {
+		l.block, fits, err = copies.AsLoop(s.cpu.FrontEnd, j.Mode == Loop && j.Options.Unroll != nil, late)
+	}
+	if !fits {
+		l.warnings = []string{"a copy exceeds the share of the op cache that keeps a loop in it: the decoders may limit it"}
+	}
 	return l, err
 }
 
-func crowdedWarning(fits bool) []string {
-	if fits {
-		return nil
-	}
-	return []string{"a copy exceeds the share of the op cache that keeps a loop in it: the decoders may limit it"}
-}
+// loopTries is how often a loop beside a row is timed: half of those that fail do not fail again.
+const loopTries = 2
 
 // measureLoop measures a block, already measured as copies in a row, as a loop too. If it cannot, it returns nil and
 // a warning.
 func (s *session) measureLoop(j job, row measurement) (_ *loopTiming, warnings []string, err error) {
-	var l loopTiming
-	if j.ownLoop {
-		l, err = s.mapOwnLoop(j, row.block)
-	} else {
-		l, err = s.mapLoop(row.block, false)
+	for try := 1; ; try++ {
+		l, err := s.mapAsLoop(j, row.block)
+		mapped := err == nil
+		if mapped {
+			l.measurement, err = s.measure(j, l.block, &row)
+		}
+		rejection, ok := errors.AsType[*verdict.Rejection](err)
+		if !ok {
+			return &l, slices.Concat(l.warnings, l.measurement.warnings), err
+		}
+		if !mapped || try == loopTries {
+			return nil, []string{fmt.Sprintf("the loop was not measured: %s: %s", rejection.Reason, rejection.Detail)}, nil
+		}
 	}
-	if err == nil {
-		l.measurement, err = s.measure(j, l.block, &row)
-	}
-	if rejection, ok := errors.AsType[*verdict.Rejection](err); ok {
-		return nil, []string{fmt.Sprintf("the loop was not measured: %s: %s", rejection.Reason, rejection.Detail)}, nil
-	}
-	return &l, slices.Concat(l.warnings, l.measurement.warnings), err
 }

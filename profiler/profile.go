@@ -120,21 +120,9 @@ func (s *session) runSteps(j job) (p progress, err error) {
 	if m := p.measurement.block; j.Mode == Both || j.LoopIfFed && m.Fed > 0 && m.Loop == nil {
 		j.ownLoop = p.branch.As == Taken
 		j.keepCodeOffset()
-		for range 2 { // half of the loops that fail do not fail again
-			if p.loop, p.warnings, err = s.measureLoop(j, p.measurement); p.loop != nil || err != nil {
-				break
-			}
-		}
+		p.loop, p.warnings, err = s.measureLoop(j, p.measurement)
 	}
 	return p, err
-}
-
-// mapAsLoop maps a block, already mapped as copies in a row, as the loop to measure.
-func (s *session) mapAsLoop(j job, copies *mapping.MappedBlock) (loopTiming, error) {
-	if j.ownLoop {
-		return s.mapOwnLoop(j, copies)
-	}
-	return s.mapLoop(copies, j.Options.Unroll != nil)
 }
 
 // decoded is a block that may run.

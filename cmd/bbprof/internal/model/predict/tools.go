@@ -126,7 +126,7 @@ func readOSACA(out []byte) (cycles float64, err error) {
 func (o Options) measured(block string) string {
 	insts, _ := asm.DecodeHex(block)
 	branch, ok := asm.TrailingBranch(insts)
-	if !ok || o.Branch == profiler.Taken || o.Branch == "" && branch.ToStart() {
+	if !ok || o.Branch.For(branch) == profiler.Taken {
 		return block
 	}
 	return block[:2*branch.Offset]
