@@ -68,10 +68,9 @@ func (m *MappedBlock) ByOwnBranch(copies int, offset *int, fe unroll.FrontEnd, l
 		}
 		many = slices.DeleteFunc(many, func(f unroll.Factors) bool { return (f.Long-f.Short)*copies*len(m.Insts) < leastInsts })
 	}
-	trials := 0
 	var last error
-	for x := range candidateExits(seen, setter, ends) {
-		if trials++; trials > mostTrials || late() {
+	for trial, x := range candidateExits(seen, setter, ends) {
+		if trial == mostTrials || late() {
 			break
 		}
 		if _, ok, err := m.tryExit(unroll.Loop{Copies: copies, Exit: &x}, triedIterations); err != nil || !ok {
@@ -224,11 +223,11 @@ func (m *MappedBlock) presentWord(addr uint64) uint64 {
 	return binary.LittleEndian.Uint64(m.Child.Frame(frame)[addr%layout.PageSize&^7:])
 }
 
-// candidateExits yields ways to end a loop after n iterations. A variable that stays constant gets the value that an
-// advancing one then has; an advancing one starts where it then reaches a constant bound. Adjustments allow for
-// branches that compare before or after the step, or by order instead of equality. Of a loop that ends by itself,
-// advancing variables are first moved towards that end.
-func candidateExits(seen []*variable, setter *asm.Inst, ends int) func(yield func(unroll.Exit) bool) {
+// candidateExits lists ways to end a loop after n iterations, the likeliest first. A variable that stays constant gets
+// the value that an advancing one then has; an advancing one starts where it then reaches a constant bound.
+// Adjustments allow for branches that compare before or after the step, or by order instead of equality. Of a loop that
+// ends by itself, advancing variables are first moved towards that end.
+func candidateExits(seen []*variable, setter *asm.Inst, ends int) (list []unroll.Exit) {
 	bounds := []uint64{0}
 	if setter != nil {
 		if v, ok := setter.Constant(); ok {
@@ -236,48 +235,44 @@ func candidateExits(seen []*variable, setter *asm.Inst, ends int) func(yield fun
 		}
 	}
 	for _, v := range seen {
-		if step, ok := v.step(); ok && step == 0 && v.tested {
+		step, ok := v.step()
+		if ok && step == 0 && v.tested {
 			bounds = append(bounds, v.bits(v.values[1]))
 		}
-	}
-	return func(yield func(unroll.Exit) bool) {
-		for _, v := range seen {
-			if step, ok := v.step(); ends > 0 && v.input && ok && step != 0 && !yield(v.exitAt(v.bits(v.first)+uint64(ends)*step, -step)) {
-				return
-			}
+		if ok && step != 0 && v.input && ends > 0 {
+			list = append(list, v.exitAt(v.bits(v.first)+uint64(ends)*step, -step))
 		}
-		for _, tested := range []bool{true, false} {
-			for _, still := range []bool{true, false} {
-				for _, v := range seen {
-					own, ok := v.step()
-					if !v.input || !ok || (own == 0) != still {
-						continue
-					}
-					for _, of := range seen {
-						step, ok := of.step()
-						if !ok || step == 0 || of.tested != tested {
-							continue
-						}
-						// After n iterations of the block its value at the branch is at + n·step.
-						at := of.bits(of.values[1]) - 2*step
-						for _, adjust := range []uint64{0, step, -step, 1, ^uint64(0)} {
-							if still {
-								if !yield(v.exitAt(at+adjust, step)) {
-									return
-								}
-								continue
-							}
-							for _, bound := range bounds {
-								if !yield(v.exitAt(v.bits(v.first)+bound-at+adjust, -step)) {
-									return
-								}
-							}
-						}
-					}
+	}
+	// By what the flags' instruction tests: first values that advance as a tested one, in a constant variable.
+	var still, moving [2][]unroll.Exit
+	for _, v := range seen {
+		own, ok := v.step()
+		if !v.input || !ok {
+			continue
+		}
+		for _, of := range seen {
+			step, ok := of.step()
+			if !ok || step == 0 {
+				continue
+			}
+			untested := 1
+			if of.tested {
+				untested = 0
+			}
+			// After n iterations of the block its value at the branch is at + n·step.
+			at := of.bits(of.values[1]) - 2*step
+			for _, adjust := range []uint64{0, step, -step, 1, ^uint64(0)} {
+				if own == 0 {
+					still[untested] = append(still[untested], v.exitAt(at+adjust, step))
+					continue
+				}
+				for _, bound := range bounds {
+					moving[untested] = append(moving[untested], v.exitAt(v.bits(v.first)+bound-at+adjust, -step))
 				}
 			}
 		}
 	}
+	return slices.Concat(list, still[0], moving[0], still[1], moving[1])
 }
 
 // bits extracts the bits that the block reads, as a number.
