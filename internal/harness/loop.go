@@ -70,9 +70,9 @@ func padBranch(e *asm.Emitter, skip, n int) {
 	}
 }
 
-// buildOwn emits a loop over the copies that the block's own branch closes. Only the last copy has the branch, and only the state that l.Exit
-// sets ends the loop after this many iterations, or fewer by l.Varied. A dry run counts iterations in memory and traps unless the loop ends
-// after this many: see [Image.Taken].
+// buildOwn emits a loop over the copies that the block's own branch closes. Only the last copy has the branch, and only
+// the state that l.Exit sets ends the loop after this many iterations, or fewer by l.Varied. A dry run counts iterations
+// in memory and traps unless the loop ends after this many: see [Image.Taken].
 func buildOwn(at uint64, insts []asm.Inst, iterations int, l unroll.Loop, h Harness, dryRun bool) (Image, error) {
 	const scratch = layout.DryRunCount + 8
 	branch, _ := asm.TrailingBranch(insts)
@@ -100,8 +100,8 @@ func buildOwn(at uint64, insts []asm.Inst, iterations int, l unroll.Loop, h Harn
 		after: func(e *asm.Emitter, first uint64) {
 			if !dryRun {
 				reached = branch.Emit(e, first)
-				// A wait for the stores that enters the pipeline beside the last iterations, because the exit is predicted, takes up to
-				// 20 cycles more than one that does not (Zen 4).
+				// Where the exit is predicted, the wait for the stores would enter the pipeline beside the last
+				// iterations, and take up to 20 cycles more (Zen 4).
 				e.Lfence()
 				return
 			}
@@ -131,17 +131,17 @@ func buildOwn(at uint64, insts []asm.Inst, iterations int, l unroll.Loop, h Harn
 }
 
 const (
-	// ownLead is the size of the nops before a loop that the block's own branch closes. Without them some 3 of 100 loops have a speed in one of
-	// their layouts that an independent harness does not see (Zen 4).
+	// ownLead is the size of the nops before a loop that the block's own branch closes. Without them some 3 of 100
+	// loops have a speed in one of their layouts that an independent harness does not see (Zen 4).
 	ownLead = 64
 	// variedExits is the number of entries of an image's table of exits, and TableBytes its size.
 	variedExits = 32
 	TableBytes  = 8 * variedExits
 )
 
-// setExit appends a table of values that end a loop, and code that leaves the one for this run in the exit's word of memory, or in r15 for
-// the register that it returns. Successive runs use successive entries, and each sample starts with another one. So a branch predictor does
-// not learn the numbers of iterations, and both images have the same ones, beside their difference.
+// setExit appends a table of values that end a loop, and code that leaves the one for this run in the exit's word of
+// memory, or in r15 for the register that it returns. Successive runs use successive entries, and each sample starts
+// with another one. So a branch predictor does not learn the numbers of iterations, and both images lack as many.
 func setExit(e *asm.Emitter, iterations int, l unroll.Loop) (table uint64, kept asm.Reg) {
 	past := e.ForwardJmp()
 	e.Align(64)

@@ -179,8 +179,11 @@ func (t Table) Report(most int) string {
 		if timed {
 			inPlace = fmt.Sprintf("%.3g\t%.3g\t", l.InPlace.Cycles, l.InPlace.Alone)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%.3g\t%s\t%.1f %%\t%s%s\n", cycles, of, l.BlockCycles, share, 100*l.Unmeasured, inPlace,
-			l.Function+" ("+strings.TrimSuffix(base(l.File)+", most at "+l.Hottest, ", most at ")+")")
+		where := base(l.File)
+		if l.Hottest != "" {
+			where += ", most at " + l.Hottest
+		}
+		fmt.Fprintf(w, "%s\t%s\t%.3g\t%s\t%.1f %%\t%s%s (%s)\n", cycles, of, l.BlockCycles, share, 100*l.Unmeasured, inPlace, l.Function, where)
 	}
 	w.Flush()
 	return s.String()

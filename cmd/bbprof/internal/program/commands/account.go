@@ -168,8 +168,8 @@ func readBlocks(name string, stdin io.Reader, blocks []account.Block, at map[str
 		key := strings.Join([]string{path, cmp.Or(row.Cell("offset"), row.Cell("address")), row.Cell("hex")}, " ")
 		i, again := at[key]
 		switch {
-		case visits && (!again || !b.Measured || blocks[i].Measured && taken[i] == 0):
-		case visits:
+		case visits && (!again || !b.Measured || blocks[i].Measured && taken[i] == 0): // of no use, or an earlier result measured it
+		case visits: // the mean of them
 			taken[i]++
 			blocks[i].Measured = true
 			blocks[i].Cycles += (b.Cycles - blocks[i].Cycles) / taken[i]
