@@ -44,7 +44,7 @@ const pageSize = 4096
 type follower struct {
 	start  Start
 	regs   Regs
-	known  gprSet
+	known  uint16
 	fill   [16]byte // any eight bytes of memory, by the low bits of the address
 	stores []stored
 	latest [pageSize]uint32 // of each byte of a page, the number of the last store to it, from 1, as if all pages were on one frame
@@ -135,7 +135,7 @@ type change struct {
 
 func (f *follower) step(in *Inst) {
 	d := &in.raw
-	_, written := d.generalRegisters()
+	_, writes := d.registers()
 	var result known // of the first operand
 	if d.enc == encLegacy {
 		result = f.result(in)
@@ -181,7 +181,7 @@ func (f *follower) step(in *Inst) {
 		rax := f.reg(numAX)
 		moves(numAX, known{uint64(int64(int32(rax.v))), rax.ok}, 0)
 	}
-	f.known &^= written
+	f.known &^= writes.GPR
 	for _, c := range changes[:n] {
 		f.setReg(c.reg, c.to)
 	}

@@ -20,15 +20,6 @@ type Form struct {
 	raw       rawInst // one that is masked by k1
 }
 
-// Masking is what EVEX.aaa and EVEX.z do to the destination.
-type Masking uint8
-
-const (
-	Unmasked Masking = iota
-	Merging          // {k}
-	Zeroing          // {k}{z}
-)
-
 // OperandClass is a class of operands.
 type OperandClass uint8
 
@@ -227,16 +218,8 @@ func (f *Form) Mnemonic() string { return f.raw.mnemonic() }
 func (f *Form) VEX() bool  { return f.raw.enc == encVEX }
 func (f *Form) EVEX() bool { return f.raw.enc == encEVEX }
 
-// Masking is the masking of the destination.
-func (f *Form) Masking() Masking {
-	switch {
-	case f.raw.opmask == 0:
-		return Unmasked
-	case f.raw.evexZ:
-		return Zeroing
-	}
-	return Merging
-}
+// Masked reports whether an opmask says which elements count.
+func (f *Form) Masked() bool { return f.raw.opmask != 0 }
 
 // Distinct reports whether the destination must not be a source.
 func (f *Form) Distinct() bool { return f.raw.form.distinct }
@@ -245,15 +228,7 @@ func (f *Form) Distinct() bool { return f.raw.form.distinct }
 func (f *Form) X87() bool { return f.raw.form.isX87 && !f.raw.form.isMMX && !f.raw.form.isVec }
 
 // Implicit are the general registers that no operand shows: bit n is that with hardware number n.
-func (f *Form) Implicit() (read, written uint16) {
-	switch f.raw.form.implicit {
-	case implicitPush, implicitPop:
-		return uint16(f.raw.form.reads) | 1<<numSP, uint16(f.raw.form.writes) | 1<<numSP
-	case implicitLeave:
-		return 1 << RBP, 1<<numSP | 1<<RBP
-	}
-	return uint16(f.raw.form.reads), uint16(f.raw.form.writes)
-}
+func (f *Form) Implicit() (read, written uint16) { return f.raw.form.reads, f.raw.form.writes }
 
 // Refused says why no instruction of the form may run.
 func (f *Form) Refused() (reason verdict.Reason, why string) {
@@ -266,7 +241,7 @@ func (f *Form) Operands() []Operand {
 	list := make([]Operand, len(f.raw.form.ops))
 	for i, o := range f.raw.form.ops {
 		list[i] = f.raw.describe(o)
-		if i == 0 && f.Masking() == Merging && list[i].Class == VectorOperand {
+		if i == 0 && f.Masked() && !f.raw.evexZ && list[i].Class == VectorOperand {
 			list[i].Read = true
 		}
 	}
@@ -328,11 +303,16 @@ func (d *rawInst) describe(o operand) Operand {
 }
 
 func (f *Form) text() string {
-	rounding := ""
+	mask, rounding := "", ""
+	if f.Masked() {
+		mask = " {k}"
+	}
+	if f.raw.evexZ {
+		mask += "{z}"
+	}
 	if f.raw.rounds() {
 		rounding = map[bool]string{true: "{er}", false: "{sae}"}[f.raw.form.er]
 	}
-	mask := [...]string{Unmasked: "", Merging: " {k}", Zeroing: " {k}{z}"}[f.Masking()]
 	return f.raw.spell(f.Mnemonic(), mask, rounding, func(b []byte, i int) []byte {
 		return append(b, f.raw.describe(f.raw.form.ops[i]).text...)
 	})

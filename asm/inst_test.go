@@ -116,13 +116,13 @@ func TestStateOf(t *testing.T) {
 		{"4088e0", State{GPRRead: rsp | rax, GPRWritten: rax}}, // mov al, spl
 		{"4539c8", State{GPRRead: 0x300}},                      // cmp r8d, r9d
 		{"488b44cb08", State{GPRRead: rbx | rcx, GPRWritten: rax}},
-		{"50", State{GPRRead: rax | rsp, GPRWritten: rsp, StackPointer: true}},
+		{"50", State{GPRRead: rax | rsp, GPRWritten: rsp}},
 		{"48f7e1", State{GPRRead: rax | rcx, GPRWritten: rax | rdx}},
 		{"48f7f1", State{GPRRead: rax | rcx | rdx, GPRWritten: rax | rdx}},
 		{"4899", State{GPRRead: rax, GPRWritten: rdx}},
 		{"f348a5", State{GPRRead: rsi | rdi | rcx, GPRWritten: rsi | rdi | rcx}},
 		{"aa", State{GPRRead: rdi | rax, GPRWritten: rdi}},
-		{"c9", State{GPRRead: rbp, GPRWritten: rsp | rbp, StackPointer: true}},
+		{"c9", State{GPRRead: rbp, GPRWritten: rsp | rbp}},
 		{"c4e2f3f6c2", State{GPRRead: rdx, GPRWritten: rax | rcx}}, // mulx rax, rcx, rdx
 		{"480fb10b", State{GPRRead: rax | rcx | rbx, GPRWritten: rax}},
 		{"d9e8", State{X87: true}},
@@ -136,13 +136,13 @@ func TestStateOf(t *testing.T) {
 		{"62f17c4858c1", State{Vector: true, VEX: true, EVEX: true, VectorBits: 512, MXCSRSticky: true}},
 		{"62b17d486fc1", State{Vector: true, VEX: true, EVEX: true, VectorBits: 512, HighVector: true}}, // zmm17
 		{"62f17d4b6fc1", State{Vector: true, VEX: true, EVEX: true, VectorBits: 512, Opmask: true}},
-		{"62f17c48c2c100", State{Vector: true, VEX: true, EVEX: true, VectorBits: 512, MXCSRSticky: true, Opmask: true, OpmaskWrite: true}},
-		{"c5fb92c0", State{Opmask: true, OpmaskWrite: true, GPRRead: rax}},
+		{"62f17c48c2c100", State{Vector: true, VEX: true, EVEX: true, VectorBits: 512, MXCSRSticky: true, Opmask: true}},
+		{"c5fb92c0", State{Opmask: true, GPRRead: rax}},
 		{"c5fb93c0", State{Opmask: true, GPRWritten: rax}},
 		{"0fae13", State{Vector: true, MXCSRLoaded: true, GPRRead: rbx}},
 		{"fd", State{Direction: true}},
 		{"fc", State{Direction: true}},
-		{"9d", State{FlagsLoaded: true, GPRRead: rsp, GPRWritten: rsp, StackPointer: true}},
+		{"9d", State{FlagsLoaded: true, GPRRead: rsp, GPRWritten: rsp}},
 		{"0fc303", State{CacheControl: true, GPRRead: rax | rbx}}, // movnti
 		{"0fae3b", State{CacheControl: true, GPRRead: rbx}},       // clflush
 		{"0f180b", State{CacheControl: true, GPRRead: rbx}},       // prefetcht0

@@ -3,6 +3,7 @@ package asm
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"slices"
 )
 
@@ -57,15 +58,7 @@ func (c capture) bytes() int {
 	return 8
 }
 
-// NotInstrumentable says why a block's addresses cannot be logged.
-type NotInstrumentable struct {
-	Inst *Inst
-	Why  string
-}
-
-func (e *NotInstrumentable) Error() string { return e.Inst.Text() + ": " + e.Why }
-
-// NewProbe plans the instrumentation of a block. The borrowed register is saved to the 8 bytes at scratch.
+// NewProbe plans the instrumentation of a block; its error says why addresses cannot be logged. The borrowed register is saved to the 8 bytes at scratch.
 func NewProbe(insts []Inst, features Features, scratch uint64) (*Probe, error) {
 	p := &Probe{insts: insts, plan: make([][]capture, len(insts)), features: features, scratch: scratch}
 	flagsLoaded := StateOf(insts).FlagsLoaded
@@ -73,12 +66,12 @@ func NewProbe(insts []Inst, features Features, scratch uint64) (*Probe, error) {
 		in := &insts[i]
 		for k, m := range in.Mem {
 			if m.String && flagsLoaded {
-				return nil, &NotInstrumentable{in, "the direction depends on flags that the block loads"}
+				return nil, fmt.Errorf("%s: the direction depends on flags that the block loads", in.Text())
 			}
 			p.planMem(i, k, m)
 		}
 		if flagsLoaded && slices.ContainsFunc(p.plan[i], func(c capture) bool { return c.bytes() > 8 }) {
-			return nil, &NotInstrumentable{in, "the block may switch alignment checks on, and what is logged of its vectors is not aligned"}
+			return nil, fmt.Errorf("%s: the block may switch alignment checks on, and what is logged of its vectors is not aligned", in.Text())
 		}
 	}
 	return p, nil

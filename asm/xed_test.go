@@ -19,7 +19,7 @@ type xedFacts struct {
 	explicit, implicit map[access]bool // of memory
 	mxcsr, aligned     map[bool]bool
 	masked             map[bool]bool     // EVEX encodings alone
-	written            gprSet            // general registers that no operand shows
+	written            uint16            // general registers that no operand shows
 	flags              map[[2]Flags]bool // read and written
 }
 
@@ -111,7 +111,7 @@ func xedAccess(rest string) access {
 }
 
 // xedGPR is the general register of a suppressed operand such as REG1=OrAX() or REG0=XED_REG_EDX; none for any other.
-func xedGPR(name string) gprSet {
+func xedGPR(name string) uint16 {
 	_, reg, _ := strings.Cut(name, "=")
 	reg = strings.TrimSuffix(strings.TrimPrefix(strings.ToLower(reg), "xed_reg_"), "()")
 	reg = strings.Replace(reg, "or", "r", 1)
@@ -192,7 +192,7 @@ func TestFormsAgainstXED(t *testing.T) {
 }
 
 // hiddenWrites are the registers that a form writes without an operand in its text.
-func hiddenWrites(f *form) gprSet {
+func hiddenWrites(f *form) uint16 {
 	w := f.writes
 	for _, o := range f.ops {
 		switch o.kind {
@@ -203,9 +203,6 @@ func hiddenWrites(f *form) gprSet {
 		case opA:
 			w |= 1 << numAX
 		}
-	}
-	if f.implicit == implicitPush || f.implicit == implicitPop {
-		w |= 1 << numSP
 	}
 	return w
 }
