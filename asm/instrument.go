@@ -128,7 +128,11 @@ func (p *Probe) Before(e *Emitter, i int, log uint64) {
 		} else if n, ok := c.reg.Opmask(); ok {
 			e.storeOpmask(at, byte(n), p.features.AVX512BW)
 		} else if n, ok := c.reg.Vector(); ok {
-			e.storeVector(at, byte(n), p.insts[i].raw.enc == encEVEX, p.features.AVX)
+			bits := 256 // what VEX and legacy instructions see
+			if p.insts[i].raw.enc == encEVEX {
+				bits = 512
+			}
+			e.moveVector(0x11, n, bits, p.features, at)
 		} else if c.reg >= firstMMX {
 			e.relative32(at, 0x0f, 0x7f, ripModRM(byte(c.reg-firstMMX))) // movq [rip+…], mm
 		}
@@ -208,18 +212,6 @@ func (e *Emitter) storeOpmask(at uint64, k byte, quad bool) {
 		e.relative32(at, 0xc4, 0xe1, 0xf8, 0x91, ripModRM(k))
 	} else {
 		e.relative32(at, 0xc5, 0xf8, 0x91, ripModRM(k))
-	}
-}
-
-// storeVector stores a vector register in its widest form: vmovdqu64 of a zmm, vmovdqu of a ymm, or movups.
-func (e *Emitter) storeVector(at uint64, r byte, wide, avx bool) {
-	switch {
-	case wide: // EVEX.512.F3.0F.W1 7F; R and R' are inverted
-		e.relative32(at, 0x62, 0x61|^(r>>3)&1<<7|^(r>>4)&1<<4, 0xfe, 0x48, 0x7f, ripModRM(r))
-	case avx: // VEX.256.F3.0F 7F
-		e.relative32(at, 0xc5, 0x7e|^(r>>3)&1<<7, 0x7f, ripModRM(r))
-	default: // 0F 11
-		e.relative32(at, 0x40|r>>3<<2, 0x0f, 0x11, ripModRM(r))
 	}
 }
 
