@@ -1,8 +1,6 @@
 package asm
 
-import (
-	"encoding/binary"
-)
+import "encoding/binary"
 
 // Start is the state in which a block's first copy begins.
 type Start struct {
@@ -203,8 +201,7 @@ func (f *follower) result(in *Inst) known {
 	case "mov", "movzx", "movs", "stos", "lods":
 		return b
 	case "movsx", "movsxd":
-		bits := 64 - 8*d.width(ops[1].size)
-		return known{uint64(int64(b.v<<bits) >> bits), b.ok}
+		return known{uint64(signExtend(b.v, 8*d.width(ops[1].size))), b.ok}
 	case "push":
 		return a
 	case "pop":
