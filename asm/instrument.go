@@ -246,7 +246,7 @@ func (p *Probe) accesses(log []byte, copies int, start *Regs, suppressed bool) [
 				if suppressed == (m.Mask == NoRegister || m.Masked(values[k].mask)) {
 					continue
 				}
-				all = expand(all, Access{Copy: c, Inst: i, Mem: k, Width: m.Width, Elem: m.Width, Read: m.Read, Write: m.Write}, m, values[k], down, start)
+				all = expand(all, Access{Copy: c, Inst: i, Mem: k}, m, values[k], down, start)
 			}
 			switch in.Mnemonic {
 			case "std":
@@ -311,8 +311,9 @@ func (p *Probe) values(out []logged, i int, part []byte, rip uint64) []logged {
 	return out
 }
 
-// expand appends the accesses that a Mem stands for, each with the fields of a but its address.
+// expand appends the accesses that a Mem stands for.
 func expand(all []Access, a Access, m Mem, v logged, down bool, start *Regs) []Access {
+	a.Width, a.Elem, a.Read, a.Write = m.Width, m.Width, m.Read, m.Write
 	if m.Elements > 0 {
 		for n := range m.Elements {
 			if m.Mask == NoRegister || m.enabled(v.mask, n) {

@@ -36,8 +36,8 @@ func (s *State) add(d *rawInst) {
 	s.Vector = s.Vector || f.isVec
 	s.VEX = s.VEX || f.isVec && d.enc != encLegacy
 	s.EVEX = s.EVEX || d.enc == encEVEX
-	if f.isVec && d.enc != encLegacy && d.vectorBits() > 128 {
-		s.VectorBits = max(s.VectorBits, d.vectorBits())
+	if bits := d.vectorBits(); f.isVec && d.enc != encLegacy && bits > 128 {
+		s.VectorBits = max(s.VectorBits, bits)
 	}
 	s.CacheControl = s.CacheControl || f.cacheControl
 	s.MXCSRSticky = s.MXCSRSticky || f.fp
@@ -57,14 +57,18 @@ func (s *State) add(d *rawInst) {
 	s.GPRWritten |= writes.GPR
 }
 
-// highByte is the number of the register that an operand is part of: without REX, byte registers 4 to 7 are the
-// second bytes of registers 0 to 3.
+// highByte is the number of the register that an operand is part of.
 func (d *rawInst) highByte(o operand) int {
 	n := d.number(o.kind)
-	if o.size == 1 && !d.rex && d.enc == encLegacy && n >= 4 && n < 8 {
+	if d.isHighByte(n, int(o.size)) {
 		return n - 4
 	}
 	return n
+}
+
+// isHighByte: without REX, byte registers 4 to 7 are the second bytes of registers 0 to 3.
+func (d *rawInst) isHighByte(n, width int) bool {
+	return width == 1 && !d.rex && d.enc == encLegacy && n >= 4 && n < 8
 }
 
 // vectorBits is the vector length; with a rounding mode in its place it is always 512.

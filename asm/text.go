@@ -131,18 +131,10 @@ func (d *rawInst) destinationWidth() int {
 }
 
 func (d *rawInst) gprName(n, width int) string {
-	switch width {
-	case 1:
-		if !d.rex && d.enc == encLegacy && n >= 4 && n < 8 {
-			return highByteNames[n-4]
-		}
-		return gprNames[0][n&15]
-	case 2:
-		return gprNames[1][n&15]
-	case 4:
-		return gprNames[2][n&15]
+	if d.isHighByte(n, width) {
+		return highByteNames[n-4]
 	}
-	return gprNames[3][n&15]
+	return gprNames[bits.Len(uint(width))-1][n]
 }
 
 func appendVector(b []byte, n, width int) []byte {
