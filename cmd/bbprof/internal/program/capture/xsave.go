@@ -25,7 +25,7 @@ func (l xsaveLayout) captured(s debuggee.State) initial.Captured {
 		State:   initial.State{Name: initial.CapturedName, GPR: s.GPR, FSBase: s.FSBase, GSBase: s.GSBase, Fill: initial.Paper().Fill, Flags: s.Flags & keptFlags},
 		Address: s.RIP,
 	}
-	c.SetXSave(s.XSave, func(component int) int { return l[component] })
+	c.SetXSave(s.XSave, l)
 	return c
 }
 
