@@ -147,14 +147,6 @@ func (n Number) Correlation() string {
 	return fmt.Sprintf("%.4f", float64(n))
 }
 
-// Percent formats an interval of shares in percent.
-func (i Interval) Percent() string {
-	if math.IsNaN(i.Low) {
-		return "–"
-	}
-	return Number(i.Low).Percent() + "–" + Number(i.High).Percent()
-}
-
 // String describes a mistake in a line.
 func (m Mistake) String() string {
 	if m.What == Others {

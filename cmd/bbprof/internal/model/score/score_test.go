@@ -256,13 +256,14 @@ func TestIntervalsAreOfWhatIsPossible(t *testing.T) {
 	c.add(1, 8, 20, 1)
 	c.add(1, 4, 0, 1)
 	f := c.figures(true)
-	for name, in := range f.Intervals {
-		if least, most := possible(name); in.Low < least || in.High > most {
-			t.Errorf("%s: %v to %v, beyond %v to %v", name, in.Low, in.High, least, most)
+	for _, g := range figures {
+		if in := f.Intervals[g.name]; in.Low < g.least || in.High > g.most {
+			t.Errorf("%s: %v to %v, beyond %v to %v", g.name, in.Low, in.High, g.least, g.most)
 		}
 	}
-	if none := Of(c.blocks, c.predictions, []int{39}, true, 1); none.Interval("mape").Percent() != "–" {
-		t.Errorf("without a prediction the interval is %s", none.Interval("mape").Percent())
+	f = Of(c.blocks, c.predictions, []int{39}, true, 1)
+	if none := f.Cells()[1]; none.Text != "–" || none.Interval != "" {
+		t.Errorf("without a prediction: %+v", none)
 	}
 }
 
@@ -276,7 +277,7 @@ func TestMeanOfFewBlocks(t *testing.T) {
 	c.add(1, 1, 250, 0)
 	c.add(1, 1, 300, 0)
 	f := c.figures(false)
-	in := f.Interval("mape")
+	in := f.Intervals["mape"]
 	if others := 0.9; in.Low < others || in.Low > float64(f.MAPE) || in.High < 1.5*float64(f.MAPE) {
 		t.Errorf("MAPE %.2f (%.2f to %.2f)", float64(f.MAPE), in.Low, in.High)
 	}
