@@ -65,7 +65,6 @@ bbprof hunt -model exec:'python3 predict.py' -generate 20000
 				return cli.WholeNumber(s, 0, 1<<30, "write a whole number from 0 on")
 			}, "generate", "N", "make up N blocks after the corpus: of instructions as frequent as there, "+
 				"and of what was found, changed (default: 4000 without a corpus)")
-			cli.Parsed(f, &h.time, cli.ParseDuration, "time", "TIME", "end the search after so long, such as 2m")
 			f.Text(&h.report, "report", "DIR", "write a report of each class into DIR: its .s, what the model says, what was measured and how to repeat that")
 			h.AddSettings(f)
 			f.Seed(&h.seed, "seed of what is chosen and made up")
@@ -85,7 +84,6 @@ type huntCmd struct {
 	threshold float64
 	blocks    int
 	generate  int // -1: default
-	time      time.Duration
 	report    string
 	seed      uint64
 	out       cli.Output
@@ -152,12 +150,10 @@ func (m *watchedModel) Predict(ctx context.Context, blocks []string) ([]score.Pr
 }
 
 func (h *huntCmd) hunt(ctx context.Context, std cli.Streams, m hunt.Measurer, model hunt.Predictor, corpus []string) (hunt.Findings, error) {
-	began := time.Now()
 	meter := cli.NewMeter(h.out.Notes(std))
 	defer meter.End()
 	found, err := hunt.Hunt(ctx, m, model, corpus, hunt.Options{
 		Threshold: h.threshold, Generate: h.generate, Seed: h.seed, Usable: hunt.NewForms(forms.Select(nil, false)),
-		Enough: func() bool { return h.time > 0 && time.Since(began) > h.time },
 		Progress: func(surveyed, of, wrong, classes int) {
 			text := fmt.Sprintf("%d of %d blocks, %d wrong, %d classes", surveyed, of, wrong, classes)
 			meter.Show(time.Now(), float64(surveyed)/float64(max(1, of)), text)

@@ -61,7 +61,6 @@ bbprof score -model llvm-mca-22 -mcpu znver4 -predictions mca.csv blocks.csv
 				"column that it names, as loops_take does (default: cycles)")
 			f.Text(&c.truth.weight, "weight", "COLUMN", "count blocks by this column in all figures and lists, or none: each "+
 				"once (default: weight, if there is one)")
-			f.Toggle(&c.truth.sensitive, "keep-sensitive", "judge by blocks that another row would leave out, too; the first row counts")
 			f.Number(&c.worst, 0, "worst", "list the N worst blocks of each model, and some of each mistake")
 			cli.OutputFile(f, &c.predictions, "predictions", "FILE", "write the predictions of the model, of blocks that were not measured too, as CSV")
 			f.Text(&c.column, "column", "C", "for -predictions: the column of blocks, by name or number (default: hex, or the first)")
@@ -111,7 +110,7 @@ func (c *scoreCmd) run(std cli.Streams) error {
 	if c.truth.cycles != "" && len(c.again)+len(c.otherInit) > 0 {
 		return cli.BadUsage("-truth %s: -again and -other-init hold other cycles than that column; leave them out", c.truth.cycles)
 	}
-	c.truth.core, c.truth.unmeasured = c.Core, c.predictions != ""
+	c.truth.named, c.truth.unmeasured = c.Core, c.predictions != ""
 	stdin, err := std.In, error(nil)
 	if c.predictions != "" {
 		if stdin, std.In, err = readTwice(c.files, std.In); err != nil {
@@ -141,7 +140,7 @@ func (c *scoreCmd) run(std cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	r := &score.Report{Core: string(t.core.Name), Rows: t.rows, Repeated: t.repeated, Rejected: t.rejected(), Sensitive: t.sensitive, Weight: t.weight}
+	r := &score.Report{Core: string(t.core.Name), Rows: t.rows, Repeated: t.repeated, Rejected: t.rejected(), Sensitive: t.sensitive, Weight: t.weighting}
 	r.Judge(t.blocks, models, c.seed, c.worst)
 	nameClasses(ctx, r, t.core.LLVM)
 	files := strings.Join(c.files, ", ")
@@ -226,7 +225,7 @@ func (c *scoreCmd) candidates(ctx context.Context, t *truth, std cli.Streams) (l
 func (c *scoreCmd) predictAll(ctx context.Context, t *truth, candidates []predicting.Model, std cli.Streams) ([]score.Model, error) {
 	var models []score.Model
 	if len(c.again) > 0 {
-		m, err := t.again(c.again, std.In)
+		m, err := t.measuredAgain(c.again, std.In)
 		if err != nil {
 			return nil, cli.Usage(err)
 		}

@@ -58,7 +58,7 @@ func TestTruthCounts(t *testing.T) {
 		{"hex,cycles\n" + rows, "", truthOptions{}, []string{"4801c0", "4801c1", "90"}, 0, 1},
 		{rows, "", truthOptions{}, []string{"4801c0", "4801c1", "90"}, 0, 1},
 		{states, "", truthOptions{}, []string{"4801c0"}, 1, 4},
-		{states, "", truthOptions{sensitive: true}, []string{"4801c0", "488b03"}, 0, 4},
+		{states, "", truthOptions{again: true}, []string{"4801c0", "488b03"}, 0, 4},
 		{paper, distinct, truthOptions{}, []string{"4801c0", "488b4310"}, 1, 0},
 	} {
 		names := files(t, c.text, c.otherInit)

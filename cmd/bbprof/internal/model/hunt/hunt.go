@@ -95,8 +95,6 @@ type Options struct {
 	Generate  int     // blocks to generate after the corpus
 	Seed      uint64
 	Usable    Forms // for generating and generalising
-	// Enough, unless nil, reports whether to stop.
-	Enough func() bool
 	// Progress, unless nil, is called after each batch.
 	Progress func(surveyed, of, wrong, classes int)
 }
@@ -144,7 +142,7 @@ const atATime = 4096
 
 // Hunt searches a corpus, then generated blocks, for wrong ones. It returns its findings with an error, too.
 func Hunt(ctx context.Context, m Measurer, p Predictor, corpus []string, o Options) (Findings, error) {
-	h := &hunter{Options: o, measurer: m, predictor: p, outcomes: map[Case]*Outcome{}, members: map[string]bool{}, rng: rand.New(rand.NewPCG(o.Seed, 0))}
+	h := &hunter{Options: o, measurer: m, predictor: p, outcomes: map[Case]*Outcome{}, rng: rand.New(rand.NewPCG(o.Seed, 0))}
 	corpus = slices.Clone(corpus)
 	h.total = len(corpus) + o.Generate
 	h.use.count(corpus)
@@ -163,7 +161,6 @@ type hunter struct {
 	outcomes map[Case]*Outcome
 	open     []*wrongBlock // wrong, not yet put aside
 	classes  []Class
-	members  map[string]bool // keys of classes and their variants
 	use      use
 	found    Findings
 	total    int
@@ -177,29 +174,23 @@ type wrongBlock struct {
 
 func (h *hunter) run(ctx context.Context, corpus []string) error {
 	for part := range slices.Chunk(corpus, atATime) {
-		if err := h.chase(ctx, part); err != nil || h.enough() {
+		if err := h.chase(ctx, part); err != nil {
 			return err
 		}
 	}
 	for left := h.Generate; left > 0; left -= atATime {
-		if err := h.chase(ctx, h.generate(min(left, atATime))); err != nil || h.enough() {
+		if err := h.chase(ctx, h.generate(min(left, atATime))); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (h *hunter) enough() bool { return h.Enough != nil && h.Enough() }
-
 func (h *hunter) chase(ctx context.Context, blocks []string) error {
 	if err := h.survey(ctx, blocks); err != nil {
 		return err
 	}
-	for !h.enough() {
-		shrinks := h.choose()
-		if len(shrinks) == 0 {
-			return nil
-		}
+	for shrinks := h.choose(); len(shrinks) > 0; shrinks = h.choose() {
 		minimal, err := h.shrinkAll(ctx, shrinks)
 		if err != nil {
 			return err
@@ -312,9 +303,6 @@ func (h *hunter) survey(ctx context.Context, blocks []string) error {
 			}
 		}
 		h.report()
-		if h.enough() {
-			break
-		}
 	}
 	slices.SortStableFunc(h.open, func(a, b *wrongBlock) int { return len(a.insts) - len(b.insts) })
 	for i := range h.classes {
@@ -367,9 +355,6 @@ func (h *hunter) shrinkAll(ctx context.Context, shrinks []*shrink) (minimal []*s
 			s.advance(h.sign)
 		}
 		shrinks = going
-		if h.enough() {
-			break
-		}
 	}
 	return minimal, nil
 }
@@ -393,7 +378,7 @@ func (h *hunter) admit(ctx context.Context, minimal []*shrink) error {
 			h.found.Unconfirmed++
 			continue
 		}
-		if !h.members[s.block.key(s.sign)] {
+		if !h.known(s.block, s.sign) {
 			confirmed = append(confirmed, Class{Outcome: o, Text: s.block.text(), Sign: s.sign, Opinions: []Opinion{{Again, again[i]}}, pattern: s.block})
 		}
 	}
@@ -402,16 +387,17 @@ func (h *hunter) admit(ctx context.Context, minimal []*shrink) error {
 	}
 	for i := range confirmed {
 		c := &confirmed[i]
-		if h.members[c.pattern.key(c.Sign)] {
-			continue // a variant of an earlier one
+		if !h.known(c.pattern, c.Sign) { // it may be a variant of one in this loop
+			h.classes = append(h.classes, *c)
+			h.putAside(c)
 		}
-		for _, p := range append(c.patterns, c.pattern) {
-			h.members[p.key(c.Sign)] = true
-		}
-		h.classes = append(h.classes, *c)
-		h.putAside(c)
 	}
 	return nil
+}
+
+// known reports whether a block contains a class of this sign.
+func (h *hunter) known(b *block, sign Sign) bool {
+	return slices.ContainsFunc(h.classes, func(c Class) bool { return c.Sign == sign && c.in(b) })
 }
 
 func (h *hunter) putAside(c *Class) {
