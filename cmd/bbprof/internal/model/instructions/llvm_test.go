@@ -23,8 +23,8 @@ func TestMC(t *testing.T) {
 		{"where the model's cannot", "-19", map[string]string{"llvm-mc-21": named, "llvm-mc-19": numbered}, "llvm-mc-21", ""},
 		{"one that knows the core", "", map[string]string{"llvm-mc-22": unknown, "llvm-mc-21": named}, "llvm-mc-21", ""},
 		{"none can", "", map[string]string{"llvm-mc": "echo version 14.0; " + numbered},
-			"llvm-mc", "llvm-mc (version 14) does not name registers with -show-inst, as llvm-mc-22 does"},
-		{"none knows the core", "", map[string]string{"llvm-mc-22": unknown}, "llvm-mc-22", "llvm-mc-22 (version 22) does not know znver9"},
+			"llvm-mc", "llvm-mc does not name registers with -show-inst, as llvm-mc-22 does"},
+		{"none knows the core", "", map[string]string{"llvm-mc-22": unknown}, "llvm-mc-22", "llvm-mc-22 does not know znver9"},
 		{"none", "", nil, "", ErrNoLLVM.Error()},
 	} {
 		dir := t.TempDir()
@@ -36,9 +36,6 @@ func TestMC(t *testing.T) {
 		said := ""
 		if why != nil {
 			said = why.Error()
-		}
-		if tool != "" {
-			tool = filepath.Base(tool)
 		}
 		if tool != test.tool || said != test.why {
 			t.Errorf("%s: %s, %q; want %s, %q", test.name, tool, said, test.tool, test.why)

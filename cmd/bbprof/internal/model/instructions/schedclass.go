@@ -41,10 +41,10 @@ func SchedClasses(ctx context.Context, cpu string, codes [][]byte) ([]string, er
 	if err := os.WriteFile(file, []byte(results.String()), 0o600); err != nil {
 		return nil, err
 	}
-	tool := filepath.Join(filepath.Dir(mc), strings.Replace(filepath.Base(mc), "llvm-mc", "llvm-exegesis", 1))
+	tool := strings.Replace(mc, "llvm-mc", "llvm-exegesis", 1)
 	out, err := exec.CommandContext(ctx, tool, "-mode=analysis", "-benchmarks-file="+file, "-analysis-clusters-output-file=-", "-analysis-numpoints=1").Output()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Base(tool), err)
+		return nil, fmt.Errorf("%s: %w", tool, err)
 	}
 	names := make([]string, len(codes))
 	for line := range strings.Lines(string(out)) {

@@ -208,7 +208,7 @@ func TestCommandIsInterrupted(t *testing.T) {
 // uiCA as its documentation has it: a number; of a loop where the block ends in its branch.
 func TestUICA(t *testing.T) {
 	tools(t, map[string]string{
-		"uiCA.py": `test "$1 $2 $3 $4" = "-raw -arch SKL -TPonly" || exit 9
+		"uiCA.py": `test "$1 $2 $3 $4" = "-raw -TPonly -arch SKL" || exit 9
 case $(od -An -tx1 "$5") in *75*) echo 1.00;; *90*) echo 0.25;; *) echo "cannot" >&2; exit 1;; esac`,
 	})
 	s := require.Get(Parse("uica", Options{Core: cpu.Core{UICA: "SKL"}, Timeout: time.Minute}))(t)
