@@ -77,9 +77,9 @@ func (r *Report) Judge(blocks []Block, models []Model, seed uint64, worst int) {
 				}
 			}
 			if m.Kind == Candidate {
-				each := max(3, (worst+maxMistakes-1)/maxMistakes)
-				j.Mistakes = cutOffenders(index.Mistakes(m.Predictions, maxMistakes, each), max(worst, maxMistakes))
-				j.Worst = index.worst(m.Predictions, max(worst, maxMistakes))
+				each, listed := max(3, (worst+maxMistakes-1)/maxMistakes), max(worst, maxMistakes)
+				j.Mistakes, j.Worst = index.Mistakes(m.Predictions, maxMistakes, each, listed)
+				cutOffenders(j.Mistakes, listed)
 			}
 		})
 	}
@@ -106,15 +106,14 @@ func failed(predictions []Prediction) map[string]int {
 }
 
 // cutOffenders keeps n blocks in all, one per group in turn, the most expensive first.
-func cutOffenders(mistakes []Mistake, n int) []Mistake {
-	left := n
+func cutOffenders(mistakes []Mistake, n int) {
 	keep := make([]int, len(mistakes))
-	for more := true; more && left > 0; {
+	for more := true; more; {
 		more = false
 		for i := range mistakes {
-			if left > 0 && keep[i] < len(mistakes[i].Worst) {
+			if n > 0 && keep[i] < len(mistakes[i].Worst) {
 				keep[i]++
-				left--
+				n--
 				more = true
 			}
 		}
@@ -122,7 +121,6 @@ func cutOffenders(mistakes []Mistake, n int) []Mistake {
 	for i := range mistakes {
 		mistakes[i].Worst = mistakes[i].Worst[:keep[i]]
 	}
-	return mistakes
 }
 
 // Percent formats a share in percent, with fitting precision.

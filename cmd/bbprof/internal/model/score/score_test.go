@@ -194,7 +194,8 @@ func (c *corpus) add(n int, measured, predicted, weight float64, properties ...s
 }
 
 func (c *corpus) mistakes() []Mistake {
-	return NewIndex(c.blocks, func(b *Block) []Property { return c.properties[b.Hex] }).Mistakes(c.predictions, 5, 1)
+	found, _ := NewIndex(c.blocks, func(b *Block) []Property { return c.properties[b.Hex] }).Mistakes(c.predictions, 5, 1, 0)
+	return found
 }
 
 func (c *corpus) figures(correlated bool) Figures {
