@@ -3,7 +3,6 @@ package instructions
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"math"
 	"os"
 	"os/exec"
@@ -42,7 +41,8 @@ func textOf(t *testing.T, code []byte) string {
 	return strings.Join(list, "; ")
 }
 
-// TestChains: the block of each pair of operands is a chain through that pair and, if possible, no other.
+// TestChains: the block of each pair of operands is a chain through that pair and, if possible, no other. Instructions of a
+// throughput block write different registers that no other reads.
 func TestChains(t *testing.T) {
 	for _, c := range []struct{ form, pair, want string }{
 		{"imul r64, r64", "1 to 1", "imul rbx, rdx"},
@@ -64,15 +64,25 @@ func TestChains(t *testing.T) {
 		{"cmps m32, m32", "address to flags", "cmps dword ptr [rsi], dword ptr [rdi]; adc rdi, r14; and rdi, 0x0; or rdi, rsi"},
 		{"lods ax, m16", "address to 1", "lods ax, word ptr [rsi]; and rax, 0x0; or rax, rdi; movsxd rsi, eax"},
 		{"stos m64, rax", "2 to m", "stos qword ptr [rdi], rax; mov rax, qword ptr [rdi-0x8]"},
+		{"mulx r32, r32, r32", "", "mulx ebx, r8d, ebp; mulx r9d, r10d, ebp…"},
+		{"vpxor xmm, xmm, xmm", "", "vpxor xmm1, xmm15, xmm14…"},
+		{"fadd st(i), st", "", "fadd st(1), st; fadd st(2), st…"},
+		{"mov r64, m64", "", "mov rbx, qword ptr [rsi]; mov r8, qword ptr [rsi+0x8]…"},
+		{"fadd m64", "", "fadd qword ptr [rsi]; fxch st(1); fadd qword ptr [rsi]; fxch st(2)…"},
+		{"leave", "", "mov rbp, r14; leave; mov rbp, r14; leave…"},
+		{"faddp st(i), st", "", "fldz; faddp st(1), st; fldz; faddp st(2), st…"},
+		{"fdivrp st(i), st", "", "fld1; fdivrp st(1), st; fld1; fdivrp st(2), st…"},
+		{"fyl2x", "", "fld1; fyl2x…"},
 	} {
-		p := planOf(t, c.form)
 		got := "no such pair"
-		for _, probe := range p.Probes {
-			if probe.Pair == c.pair {
+		for _, probe := range planOf(t, c.form).Probes {
+			if probe.Pair == c.pair && (c.pair != "" || probe.Kind == Throughput) {
 				got = textOf(t, probe.Code)
 			}
 		}
-		require.Equal(t, fmt.Sprintf("%s, %s", c.form, c.pair), c.want, got)
+		if start, cut := strings.CutSuffix(c.want, "…"); got != c.want && !(cut && strings.HasPrefix(got, start)) {
+			t.Errorf("%s, %s: %s, want %s", c.form, c.pair, got, c.want)
+		}
 	}
 }
 
@@ -97,32 +107,6 @@ func TestPlans(t *testing.T) {
 		}
 	}
 	t.Logf("%d blocks", probes)
-}
-
-// TestIndependent: instructions of a throughput block write different registers that no other reads.
-func TestIndependent(t *testing.T) {
-	for _, c := range []struct{ form, want string }{
-		{"mulx r32, r32, r32", "mulx ebx, r8d, ebp; mulx r9d, r10d, ebp"},
-		{"vpxor xmm, xmm, xmm", "vpxor xmm1, xmm15, xmm14"},
-		{"fadd st(i), st", "fadd st(1), st; fadd st(2), st"},
-		{"mov r64, m64", "mov rbx, qword ptr [rsi]; mov r8, qword ptr [rsi+0x8]"},
-		{"fadd m64", "fadd qword ptr [rsi]; fxch st(1); fadd qword ptr [rsi]; fxch st(2)"},
-		{"leave", "mov rbp, r14; leave; mov rbp, r14; leave"},
-		{"faddp st(i), st", "fldz; faddp st(1), st; fldz; faddp st(2), st"},
-		{"fdivrp st(i), st", "fld1; fdivrp st(1), st; fld1; fdivrp st(2), st"},
-		{"fyl2x", "fld1; fyl2x"},
-	} {
-		p := planOf(t, c.form)
-		got := textOf(t, p.Probes[len(p.Probes)-1].Code)
-		for _, probe := range p.Probes {
-			if probe.Kind == Throughput {
-				got = textOf(t, probe.Code)
-			}
-		}
-		if !strings.HasPrefix(got, c.want) {
-			t.Errorf("%s: %s, want %s first", c.form, got, c.want)
-		}
-	}
 }
 
 // fake is a core that answers by a block's mnemonics and set-up.
