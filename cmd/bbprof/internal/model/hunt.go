@@ -299,7 +299,7 @@ func (f *huntResult) text() string {
 		if list := c.Doubts(); len(list) > 0 {
 			block += "  [not in: " + strings.Join(list, ", ") + "]"
 		}
-		t.Row(c.Share.Percent()+" %", strconv.Itoa(c.Blocks), c.Sign.String(), twoDigits(c.Predicted.Cycles), twoDigits(c.Cycles),
+		t.Row(c.Share.Percent()+" %", strconv.Itoa(c.Blocks), string(c.Sign), twoDigits(c.Predicted.Cycles), twoDigits(c.Cycles),
 			twoDigits(c.Predicted.Cycles/c.Cycles), block)
 		if same := c.Same(); len(same) > 0 {
 			t.Row("", "", "", "", "", "", "  also "+shortened(same, 6))

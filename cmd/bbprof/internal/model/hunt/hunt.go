@@ -54,17 +54,8 @@ type Predictor interface {
 	Predict(ctx context.Context, blocks []string) ([]score.Prediction, error)
 }
 
-type Sign int
-
-const (
-	TooFast Sign = -1
-	Right   Sign = 0
-	TooSlow Sign = 1
-)
-
-func (s Sign) String() string { return [...]string{"too fast", "right", "too slow"}[s+1] }
-
-func (s Sign) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+// Right is neither too fast nor too slow.
+const Right score.Direction = "right"
 
 type Outcome struct {
 	Case
@@ -80,14 +71,14 @@ func (o *Outcome) excess() float64 {
 
 // sign reports whether the prediction is outside the interval by more than threshold of the measured cycles and by more
 // than a model's counting step.
-func (o *Outcome) sign(threshold float64) Sign {
+func (o *Outcome) sign(threshold float64) score.Direction {
 	switch {
 	case !o.Known(), o.excess() <= threshold, o.excess()*o.Cycles < score.Step:
 		return Right
 	case o.Predicted.Cycles > o.Cycles:
-		return TooSlow
+		return score.TooSlow
 	}
-	return TooFast
+	return score.TooFast
 }
 
 type Options struct {
@@ -102,12 +93,12 @@ type Options struct {
 // Class is a minimal block that a model gets wrong.
 type Class struct {
 	Outcome
-	Text     string       `json:"block"`
-	Sign     Sign         `json:"error"`
-	Blocks   int          `json:"blocks"` // of the corpus that contain it and err in its direction
-	Share    score.Number `json:"share"`  // of the corpus' excess error: blocks that no earlier class holds
-	Variants []Variant    `json:"neighbours"`
-	Opinions []Opinion    `json:"opinions"`
+	Text     string          `json:"block"`
+	Sign     score.Direction `json:"error"`
+	Blocks   int             `json:"blocks"` // of the corpus that contain it and err in its direction
+	Share    score.Number    `json:"share"`  // of the corpus' excess error: blocks that no earlier class holds
+	Variants []Variant       `json:"neighbours"`
+	Opinions []Opinion       `json:"opinions"`
 
 	pattern  *block
 	patterns []*block // of its variants
@@ -169,7 +160,7 @@ type hunter struct {
 
 type wrongBlock struct {
 	*block
-	sign Sign
+	sign score.Direction
 }
 
 func (h *hunter) run(ctx context.Context, corpus []string) error {
@@ -228,19 +219,13 @@ func (h *hunter) try(ctx context.Context, blocks []Case) error {
 		if err != nil {
 			return err
 		}
-		var known []Case
-		for i, b := range part {
-			h.outcomes[b] = &Outcome{Case: b, Predicted: predictions[i], Measurement: Measurement{Why: "not measured: no prediction"}}
-			if predictions[i].Known() {
-				known = append(known, b)
-			}
-		}
+		known := slices.DeleteFunc(slices.Clone(part), func(b Case) bool { return !predictions[b.Hex].Known() })
 		measured, err := h.measurer.Measure(ctx, known, Survey)
 		if err != nil {
-			for _, b := range part {
-				delete(h.outcomes, b)
-			}
 			return err
+		}
+		for _, b := range part {
+			h.outcomes[b] = &Outcome{Case: b, Predicted: predictions[b.Hex], Measurement: Measurement{Why: "not measured: no prediction"}}
 		}
 		for i, b := range known {
 			h.outcomes[b].Measurement = measured[i]
@@ -250,27 +235,23 @@ func (h *hunter) try(ctx context.Context, blocks []Case) error {
 }
 
 // predict asks about each block once, whatever its initial registers.
-func (h *hunter) predict(ctx context.Context, cases []Case) ([]score.Prediction, error) {
+func (h *hunter) predict(ctx context.Context, cases []Case) (map[string]score.Prediction, error) {
 	var blocks []string
-	index := map[string]int{}
+	said := map[string]score.Prediction{}
 	for _, c := range cases {
-		if _, there := index[c.Hex]; !there {
-			index[c.Hex] = len(blocks)
+		if _, there := said[c.Hex]; !there {
+			said[c.Hex] = score.Prediction{}
 			blocks = append(blocks, c.Hex)
 		}
 	}
-	predictions, err := h.predictor.Predict(ctx, blocks)
-	if err != nil {
-		return nil, err
+	list, err := h.predictor.Predict(ctx, blocks)
+	for i, p := range list {
+		said[blocks[i]] = p
 	}
-	all := make([]score.Prediction, len(cases))
-	for i, c := range cases {
-		all[i] = predictions[index[c.Hex]]
-	}
-	return all, nil
+	return said, err
 }
 
-func (h *hunter) sign(block Case) Sign {
+func (h *hunter) sign(block Case) score.Direction {
 	if o := h.outcomes[block]; o != nil {
 		return o.sign(h.Threshold)
 	}
@@ -396,7 +377,7 @@ func (h *hunter) admit(ctx context.Context, minimal []*shrink) error {
 }
 
 // known reports whether a block contains a class of this sign.
-func (h *hunter) known(b *block, sign Sign) bool {
+func (h *hunter) known(b *block, sign score.Direction) bool {
 	return slices.ContainsFunc(h.classes, func(c Class) bool { return c.Sign == sign && c.in(b) })
 }
 

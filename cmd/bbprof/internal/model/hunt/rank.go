@@ -64,9 +64,9 @@ func (h *hunter) excesses(corpus []string) (wrong []*excess, total float64) {
 		}
 		total += o.excess()
 		if b := newBlock(text); b != nil {
-			sign := TooFast
+			sign := score.TooFast
 			if o.Predicted.Cycles > o.Cycles {
-				sign = TooSlow
+				sign = score.TooSlow
 			}
 			wrong = append(wrong, &excess{&wrongBlock{b, sign}, o.excess()})
 		}
