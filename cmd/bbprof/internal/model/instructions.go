@@ -3,7 +3,6 @@ package model
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -289,20 +288,17 @@ func (c *instructionsCmd) exegesisFile(mode string) string { return c.exegesis +
 func (c *instructionsCmd) writeExegesis(std cli.Streams, rows []instructions.Row, cpu string) error {
 	written := 0
 	for _, mode := range instructions.ExegesisModes() {
-		documents, name := 0, c.exegesisFile(mode)
-		err := cli.WriteWhole(name, func(w io.Writer) (err error) {
-			documents, err = instructions.WriteExegesis(w, rows, mode, cpu)
-			return err
-		})
-		switch none := instructions.NothingError(""); {
-		case errors.As(err, &none):
-			fmt.Fprintf(std.Err, "bbprof: %s is not written: %v\n", name, none)
-		case err != nil:
-			return fmt.Errorf("-exegesis: %w", err)
-		default:
-			written++
-			fmt.Fprintf(c.out.Notes(std), "bbprof: %s has %s for %s\n", name, words.Plural(documents, "result"), cpu)
+		name := c.exegesisFile(mode)
+		text, documents, why := instructions.Exegesis(rows, mode, cpu)
+		if documents == 0 {
+			fmt.Fprintf(std.Err, "bbprof: %s is not written: %s\n", name, why)
+			continue
 		}
+		if err := cli.WriteWhole(name, func(w io.Writer) error { _, err := io.WriteString(w, text); return err }); err != nil {
+			return fmt.Errorf("-exegesis: %w", err)
+		}
+		written++
+		fmt.Fprintf(c.out.Notes(std), "bbprof: %s has %s for %s\n", name, words.Plural(documents, "result"), cpu)
 	}
 	if written == 0 {
 		return cli.BadUsage("-exegesis %s: there is nothing to write", c.exegesis)

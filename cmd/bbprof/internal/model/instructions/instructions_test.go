@@ -1,7 +1,6 @@
 package instructions
 
 import (
-	"bytes"
 	"context"
 	"math"
 	"os"
@@ -312,14 +311,12 @@ func TestSnippets(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 	rows := measured(t, always(12), plans...)
-	var out bytes.Buffer
-	if n, err := WriteExegesis(&out, rows, latencyMode, ""); n != 1 || err != nil {
-		t.Fatal(n, err)
-	}
+	out, n, _ := Exegesis(rows, latencyMode, "")
+	require.Equal(t, "documents", 1, n)
 	const measurement = "  - { key: latency, value: 6.0000, per_snippet_value: 12.0000, validation_counters: {} }\nerror:           ''\n"
 	for _, want := range []string{measurement, "- 'EDX=0x0'"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %q in\n%s", want, out.String())
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
 	for _, bad := range []string{"", "mode: uops\n", strings.Replace(snippet, "latency", "uops", 1), strings.Replace(snippet, "4155", "41zz", 1)} {
@@ -349,12 +346,11 @@ func TestExegesisAnalysis(t *testing.T) {
 	}
 	for _, mode := range ExegesisModes() {
 		file := filepath.Join(t.TempDir(), mode+".yaml")
-		var out bytes.Buffer
-		n, err := WriteExegesis(&out, rows, mode, "graniterapids")
-		if err != nil || n < 100 {
-			t.Fatalf("%s: %d documents, %v", mode, n, err)
+		out, n, _ := Exegesis(rows, mode, "graniterapids")
+		if n < 100 {
+			t.Fatalf("%s: %d documents", mode, n)
 		}
-		require.NoError(t, os.WriteFile(file, out.Bytes(), 0o600))
+		require.NoError(t, os.WriteFile(file, []byte(out), 0o600))
 		page := file + ".html"
 		said, err := exec.Command(tool, "-mode=analysis", "-benchmarks-file="+file,
 			"-analysis-inconsistencies-output-file="+page, "-mcpu=graniterapids").CombinedOutput()
