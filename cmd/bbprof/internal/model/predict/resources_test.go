@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // TestLongestChain: the longest chain follows the latencies of single instructions.
@@ -29,10 +30,7 @@ func TestLongestChain(t *testing.T) {
 		{"mov rax, [rsi]; add rax, rcx; mov [rsi+64], rax", "488b064801c848894640", 0},
 		{"xor eax, eax; add rax, rcx", "31c04801c8", 0},
 	} {
-		insts, err := asm.DecodeHex(test.hex)
-		if err != nil {
-			t.Fatal(err)
-		}
+		insts := require.Get(asm.DecodeHex(test.hex))(t)
 		var list []map[string]float64
 		for i := range insts {
 			list = append(list, latencies[insts[i].Form().Name()])
