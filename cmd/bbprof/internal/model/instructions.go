@@ -267,7 +267,6 @@ func (c *instructionsCmd) llvmMC(ctx context.Context, core cpu.Core) (tool strin
 	return instructions.MC(ctx, version, cmp.Or(c.MCPU, core.LLVM))
 }
 
-// checkExegesis reports what -exegesis lacks before measuring.
 func (c *instructionsCmd) checkExegesis(core cpu.Core) error {
 	if c.exegesis == "" {
 		return nil

@@ -85,34 +85,31 @@ func (m *mixTimer) time(ctx context.Context, list []resources.Mix) ([]resources.
 	const atATime = 1024
 	times := make([]resources.Timing, len(list))
 	var blocks []profiler.Block
-	var of []int
+	var of []*resources.Timing
 	for i, mix := range list {
 		b, err := m.block(mix)
 		if err != nil {
 			times[i].Why = "untestable: " + err.Error()
 			continue
 		}
-		blocks, of = append(blocks, b), append(of, i)
+		blocks, of = append(blocks, b), append(of, &times[i])
 	}
 	shown := cli.Progress(m.notes, m.done+len(blocks), m.what+": mixes")
 	defer shown.End()
-	for part := range slices.Chunk(of, atATime) {
-		results, err := m.workers.Profile(ctx, blocks[:len(part)], m.retries)
+	for part := range slices.Chunk(blocks, atATime) {
+		results, err := m.workers.Profile(ctx, part, m.retries)
 		if err != nil {
 			return nil, err
 		}
-		for k, r := range results {
-			t := &times[part[k]]
-			switch {
-			case r.Status == profiler.OK:
-				*t = resources.Timing{Cycles: r.Cycles, Low: r.CILow, High: r.CIHigh}
-			case r.Rejection != nil:
-				t.Why = fmt.Sprintf("untestable: %s: %s", r.Rejection.Reason, r.Rejection.Detail)
-			default:
-				t.Why = "untestable: " + r.Failure
+		for i := range results {
+			r := &results[i]
+			if err := r.Err(); err != nil {
+				of[i].Why = "untestable: " + err.Error()
+			} else {
+				*of[i] = resources.Timing{Cycles: r.Cycles, Low: r.CILow, High: r.CIHigh}
 			}
 		}
-		blocks = blocks[len(part):]
+		of = of[len(part):]
 		m.done += len(part)
 		shown.Step(m.done)
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
-// scoreText formats the report. listed adds the worst blocks.
 func scoreText(r *score.Report, files string, listed bool) string {
 	var w strings.Builder
 	w.WriteString(scoreHeadline(r, files))

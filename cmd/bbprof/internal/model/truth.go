@@ -83,7 +83,6 @@ func newTruth(o truthOptions) *truth {
 	return &truth{truthOptions: o, at: map[string]int{}, rejections: map[string]rejection{}, weighting: score.Unweighted}
 }
 
-// truthColumns names the columns that may have several names.
 type truthColumns struct {
 	hex, cycles, application, weight string
 	evidence                         []string
@@ -135,7 +134,6 @@ func (c *truthColumns) cyclesOf(cell func(string) string) (cycles float64, why s
 	return cycles, ""
 }
 
-// evidencePrefix starts the names of evidence columns.
 const evidencePrefix = "evidence_"
 
 // evidenceOf lists a row's conditions by their evidence: counted, inferred or not checked.
@@ -248,7 +246,6 @@ func (t *truth) sameCore(run resultfile.Run) error {
 	return fmt.Errorf("it was measured on %s, and the results before it on %s; judge models on each by itself", there, here)
 }
 
-// rejected counts unmeasured blocks by reason.
 func (t *truth) rejected() map[string]int {
 	n := map[string]int{}
 	for _, r := range t.rejections {
@@ -298,7 +295,6 @@ func (t *truth) hexes() []string {
 // % of blocks differ by more.
 const differs = 0.05
 
-// differ reports whether two measurements differ by more than that.
 func differ(a, b float64) bool { return math.Abs(a-b) > differs*min(a, b) }
 
 // dropSensitive drops blocks for which files of another initial state disagree.

@@ -74,7 +74,6 @@ func (h *hunter) excesses(corpus []string) (wrong []*excess, total float64) {
 	return wrong, total
 }
 
-// AskAgain measures the classes in the other ways: another state, mode and layout.
 func (f *Findings) AskAgain(ctx context.Context, m Measurer) error {
 	var blocks []Case
 	for i := range f.Classes {

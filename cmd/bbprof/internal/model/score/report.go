@@ -48,7 +48,6 @@ func (r *Report) Weighting() string {
 	return fmt.Sprintf("Blocks count by column %s (-weight), in all but the correlations.", r.Weight)
 }
 
-// GroupFigures are a model's figures on one group.
 type GroupFigures struct {
 	Group string `json:"group"`
 	Figures
@@ -94,7 +93,6 @@ func (r *Report) Rejections() (n int) {
 	return n
 }
 
-// failed counts the blocks without a prediction, by reason.
 func failed(predictions []Prediction) map[string]int {
 	n := map[string]int{}
 	for _, p := range predictions {
@@ -145,7 +143,6 @@ func (n Number) Correlation() string {
 	return fmt.Sprintf("%.4f", float64(n))
 }
 
-// String describes a mistake in a line.
 func (m Mistake) String() string {
 	if m.What == Others {
 		return fmt.Sprintf("%s: %s %% of the error, %d of %d wrong", m.What, m.Share.Percent(), m.Wrong, m.Blocks)
@@ -162,7 +159,6 @@ func (m Mistake) String() string {
 		m.What, m.Share.Percent(), m.Direction, m.Wrong, words.Plural(m.Blocks, "block"), float64(m.Ratio), class)
 }
 
-// String states a comparison in a sentence.
 func (p Pair) String() string {
 	if p.Blocks < 2 { // one difference has no interval
 		return fmt.Sprintf("%s and %s cannot be compared: both predict %s", p.A, p.B, words.Plural(p.Blocks, "block"))

@@ -46,7 +46,6 @@ func Failed(why string) Prediction { return Prediction{Cycles: math.NaN(), Failu
 // Known reports whether there is a prediction. No block takes zero cycles.
 func (p Prediction) Known() bool { return p.Cycles > 0 && !math.IsInf(p.Cycles, 1) }
 
-// MarshalJSON writes the cycles.
 func (p Prediction) MarshalJSON() ([]byte, error) { return Number(p.Cycles).MarshalJSON() }
 
 type Model struct {
@@ -128,7 +127,6 @@ func (h *Half) String() string {
 	return fmt.Sprintf("%d blocks are %s %% of this mean", h.Blocks, h.Share.Percent())
 }
 
-// Shares are shares of errors within each limit.
 type Shares [len(limits)]Number
 
 // MarshalJSON names each share by its limit.
@@ -252,7 +250,6 @@ type sample struct {
 	x, y, rx, ry, times []float64
 }
 
-// Weighted reports whether blocks have weights.
 func Weighted(blocks []Block) bool {
 	return slices.ContainsFunc(blocks, func(b Block) bool { return b.Weight > 0 })
 }

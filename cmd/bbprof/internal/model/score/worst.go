@@ -289,7 +289,6 @@ func Text(digits string) string {
 	return asm.Text(insts)
 }
 
-// A Property is a feature of a block.
 type Property struct {
 	Name string
 	// Coarse marks a property of the whole block, which says less about a model's mistake than an instruction does.
