@@ -1,6 +1,7 @@
 package instructions
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -40,5 +41,14 @@ func TestMC(t *testing.T) {
 		if tool != test.tool || said != test.why {
 			t.Errorf("%s: %s, %q; want %s, %q", test.name, tool, said, test.tool, test.why)
 		}
+	}
+}
+
+// TestSchedClasses: a maintainer looks for a mistake by the class's name.
+func TestSchedClasses(t *testing.T) {
+	require.Tool(t, require.LLVM, "llvm-exegesis-22")
+	names := require.Get(SchedClasses(context.Background(), "znver4", [][]byte{{0x4c, 0x89, 0x60, 0x18}, {0xc5, 0xf4, 0x58, 0xc2}, {0x06}}))(t)
+	if names[0] != "WriteStore" || names[1] == "" || names[1] == names[0] || names[2] != "" {
+		t.Errorf("%q", names)
 	}
 }
