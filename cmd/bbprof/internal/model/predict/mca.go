@@ -97,11 +97,11 @@ func (m *MCA) check() error {
 	if err == nil && !strings.Contains(message, "is not a recognized processor") {
 		return nil
 	}
-	remedy, own := oneLine(message), filepath.Base(m.tool)
-	if others := slices.DeleteFunc(Installed("llvm-mca"), func(name string) bool { return name == own }); len(others) > 0 {
-		remedy = "installed are " + strings.Join(others, ", ")
-		if own == "llvm-mca" || own < others[0] {
-			remedy += "; use -model " + others[0]
+	remedy := oneLine(message)
+	if all := Installed("llvm-mca"); len(all) > 1 {
+		remedy = "installed are " + strings.Join(all, ", ")
+		if all[0] != filepath.Base(m.tool) {
+			remedy += "; use -model " + all[0]
 		}
 	}
 	return usage("%s does not know -mcpu %s: %s", m.version, m.cpu, remedy)
