@@ -58,7 +58,8 @@ func (c capture) bytes() int {
 	return 8
 }
 
-// NewProbe plans the instrumentation of a block; its error says why addresses cannot be logged. The borrowed register is saved to the 8 bytes at scratch.
+// NewProbe plans the instrumentation of a block; its error says why addresses cannot be logged. The borrowed register
+// is saved to the 8 bytes at scratch.
 func NewProbe(insts []Inst, features Features, scratch uint64) (*Probe, error) {
 	p := &Probe{insts: insts, plan: make([][]capture, len(insts)), features: features, scratch: scratch}
 	flagsLoaded := StateOf(insts).FlagsLoaded
