@@ -72,10 +72,7 @@ func CategoryOf(insts []Inst) Category {
 
 // CategoryOfCode is CategoryOf for the bytes of a block; none for what is not a block.
 func CategoryOfCode(code []byte) Category {
-	insts, err := Decode(code)
-	if err != nil {
-		return ""
-	}
+	insts, _ := Decode(code) // none on an error
 	return CategoryOf(insts)
 }
 
