@@ -41,10 +41,8 @@ type Options struct {
 	Samples int    // visits kept per block
 	First   uint64 // draw only from the first so many visits; 0: from all
 	Seed    uint64
-	CPUs    []int // to run on: the first; default the last allowed
-	Streams program.Streams
-	Timeout time.Duration
 	Random  bool // let the program's random bytes differ between runs
+	program.Control
 }
 
 type Report struct {
@@ -69,7 +67,7 @@ func Run(ctx context.Context, c program.Command, s program.Setup, blocks []Block
 	began := time.Now()
 	k := &session{layout: xsaveLayoutOf(host.AskCPUID), options: o, at: map[uint64]*site{}, pool: pool{}}
 	var end *debuggee.End
-	err := c.Control(ctx, program.Control{CPUs: o.CPUs, Timeout: o.Timeout, Setup: s, Streams: o.Streams}, func(p *debuggee.Process) (err error) {
+	err := c.Control(ctx, s, o.Control, func(p *debuggee.Process) (err error) {
 		k.Process = p
 		end, err = k.run(c, blocks)
 		return err

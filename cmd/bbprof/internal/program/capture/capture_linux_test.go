@@ -149,7 +149,7 @@ func TestHostile(t *testing.T) {
 			want, _ := exec.Command(path, test.how).Output()
 			out := require.Get(os.Create(filepath.Join(t.TempDir(), "out")))(t)
 			defer out.Close()
-			visits, r := run(t, c, Options{Samples: 1000, Streams: program.Streams{Stdout: out}}, block)
+			visits, r := run(t, c, Options{Samples: 1000, Control: program.Control{Stdout: out}}, block)
 			got, err := os.ReadFile(out.Name())
 			if err != nil || test.how != "exec" && string(got) != string(want) {
 				t.Errorf("it writes %q, and without capture %q (%v)", got, want, err)
@@ -178,7 +178,7 @@ func TestOutputIsTheSame(t *testing.T) {
 	c := require.Get(program.NewCommand([]string{path, "20"}))(t)
 	out := require.Get(os.Create(filepath.Join(t.TempDir(), "out")))(t)
 	defer out.Close()
-	visits, _ := run(t, c, Options{Samples: 100, Streams: program.Streams{Stdout: out}}, first(t, path, "main"),
+	visits, _ := run(t, c, Options{Samples: 100, Control: program.Control{Stdout: out}}, first(t, path, "main"),
 		first(t, path, "fibonacci"), first(t, path, "triangle"))
 	got, err := os.ReadFile(out.Name())
 	if err != nil || string(got) != string(want) || len(visits) == 0 {

@@ -77,7 +77,6 @@ type captureCmd struct {
 	samples   int
 	first     int
 	options   capture.Options
-	stdin     string
 	image     string // the program that contains the blocks, if not the one started
 }
 
@@ -106,7 +105,7 @@ func (c *captureCmd) declare(f *cli.Flags) {
 	measuring.CPUFlag(f, &c.options.CPUs, "the CPU to run on")
 	f.Toggle(&c.options.Random, "random", "let the program have random bytes of its own: what it makes of them is "+
 		"then secret, and differs from capture to capture")
-	running.RunFlags(f, &c.options.Timeout, &c.stdin, "10m")
+	running.RunFlags(f, &c.options.Timeout, &c.options.Stdin, "10m")
 	running.ProgramFlag(f, &c.image, "capture in NAME, which PROGRAM becomes by exec, as env and sh -c 'exec ./prog' do (default: PROGRAM itself)")
 }
 
@@ -143,8 +142,7 @@ func (c *captureCmd) run(std cli.Streams) error {
 		notes = io.Discard
 	}
 	c.options.Timeout = cmp.Or(c.options.Timeout, 10*time.Minute)
-	command, err := running.Behind(ctx, c.words, c.image, program.Control{CPUs: c.options.CPUs,
-		Timeout: c.options.Timeout, Streams: program.Streams{Stdin: c.stdin}}, notes)
+	command, err := running.Behind(ctx, c.words, c.image, c.options.Control, notes)
 	if err != nil {
 		return err
 	}
@@ -163,10 +161,9 @@ func (c *captureCmd) run(std cli.Streams) error {
 	if err != nil {
 		return cli.BadUsage("-o: %w", err)
 	}
-	c.options.Samples, c.options.First = c.samples, uint64(c.first)
-	c.options.Streams = program.Streams{Stdin: c.stdin, Stderr: std.Err}
+	c.options.Samples, c.options.First, c.options.Stderr = c.samples, uint64(c.first), std.Err
 	if out, ok := std.Out.(*cli.Lossless); ok {
-		c.options.Streams.Stdout, _ = out.Writer.(*os.File)
+		c.options.Stdout, _ = out.Writer.(*os.File)
 	}
 	kept := 0
 	report, err := capture.Run(ctx, command, program.Setup{}, blocks, c.options, func(v capture.Visit) error {
@@ -234,7 +231,7 @@ func (c *captureCmd) ran(ctx context.Context, all *hottest, std cli.Streams, not
 	fmt.Fprintln(notes, "bbprof: running the program under valgrind, to find its hottest blocks")
 	const others = "choose blocks with -func, -address or -blocks: then nothing runs under valgrind"
 	r := extract.Run{Program: c.words, Err: cli.Direct(std.Err), AnyStatus: true, Timeout: c.options.Timeout}
-	profile, err := running.Run(ctx, r, c.stdin, notes, (*extract.Run).Profile)
+	profile, err := running.Run(ctx, r, c.options.Stdin, notes, (*extract.Run).Profile)
 	bad := (*extract.InputError)(nil)
 	switch {
 	case errors.As(err, &bad): // for example a crash

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
@@ -20,11 +19,9 @@ type Window struct {
 	Function     string
 	Instructions int             // from the function's first, including callees
 	Core         invariants.Core // each load is compared with as many stores as its store buffer holds
-	CPUs         []int           // to run on: the first; default the last allowed
-	Stdin        string
-	Timeout      time.Duration // per run, default 1 minute
-	Stepped      func(int)     // receives the number of instructions traced now and then; may be nil
-	Blocks       bool          // follow malloc up to the window, to name the blocks accessed
+	Stepped      func(int)       // receives the number of instructions traced now and then; may be nil
+	Blocks       bool            // follow malloc up to the window, to name the blocks accessed
+	program.Control
 }
 
 // Counts holds what the addresses of a window imply.
@@ -58,8 +55,7 @@ func Count(ctx context.Context, c program.Command, s program.Setup, w Window) (c
 	if err != nil {
 		return Counts{}, err
 	}
-	control := program.Control{CPUs: w.CPUs, Timeout: cmp.Or(w.Timeout, time.Minute), Setup: s, Streams: program.Streams{Stdin: w.Stdin}}
-	err = c.Control(ctx, control, func(p *debuggee.Process) error {
+	err = c.Control(ctx, s, w.Control, func(p *debuggee.Process) error {
 		t := tracer{Process: p, command: c, setup: s, w: w, insts: map[uint64]*asm.Inst{}}
 		err := t.run(f)
 		if err == nil {
