@@ -3,7 +3,7 @@
 // The program runs once, natively under ptrace, with a breakpoint at each block. A reservoir for each block decides
 // which visits to keep as they come. A drawn visit is single-stepped while all other threads are stopped: an
 // instruction's accesses follow from its operands and the registers, so a page is read before the block changes it.
-// Displaced visits are dropped; pages with equal contents are stored once.
+// Displaced visits are dropped.
 package capture
 
 import (
@@ -65,7 +65,7 @@ type Outcome struct {
 // still yields what was captured before.
 func Run(ctx context.Context, c program.Command, s program.Setup, blocks []Block, o Options, yield func(Visit) error) (Report, error) {
 	began := time.Now()
-	k := &session{layout: xsaveLayoutOf(host.AskCPUID), options: o, at: map[uint64]*site{}, pool: pool{}}
+	k := &session{layout: xsaveLayoutOf(host.AskCPUID), options: o, at: map[uint64]*site{}}
 	var end *debuggee.End
 	err := c.Control(ctx, s, o.Control, func(p *debuggee.Process) (err error) {
 		k.Process = p
@@ -84,7 +84,7 @@ func Run(ctx context.Context, c program.Command, s program.Setup, blocks []Block
 	}
 	for i, w := range k.sites {
 		for _, v := range w.inOrder() {
-			one := Visit{Block: i, Number: v.number, Of: w.sampler.seen, Before: v.before.captured(), After: v.after.captured()}
+			one := Visit{Block: i, Number: v.number, Of: w.sampler.seen, Before: v.before, After: v.after}
 			if err := yield(one); err != nil {
 				return r, err
 			}
@@ -118,7 +118,6 @@ type session struct {
 	options Options
 	sites   []*site
 	at      map[uint64]*site // blocks with a breakpoint, by address
-	pool    pool
 	taken   int
 }
 
@@ -216,9 +215,6 @@ func (k *session) visited(w *site, thread int) error {
 	v.number = w.sampler.seen
 	for len(w.kept) <= slot {
 		w.kept = append(w.kept, nil)
-	}
-	if old := w.kept[slot]; old != nil {
-		k.pool.drop(old)
 	}
 	w.kept[slot] = v
 	return nil
