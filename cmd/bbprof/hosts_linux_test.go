@@ -161,9 +161,6 @@ func forAnyHost(t *testing.T) (under, bbprof string) {
 	if os.Geteuid() != 0 {
 		require.Skip(t, require.Root, "making hosts takes root")
 	}
-	if raced {
-		require.Skip(t, require.Static, "the race detector needs more of a host than bbprof")
-	}
 	mustMeasure(t)
 	built := require.Get(builtStatically())(t)
 	dir := t.TempDir()

@@ -203,7 +203,6 @@ func inNamespaces(rest []string) error {
 
 var answers = map[string]uint32{
 	"EPERM":  unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM),
-	"EACCES": unix.SECCOMP_RET_ERRNO | uint32(unix.EACCES),
 	"EAGAIN": unix.SECCOMP_RET_ERRNO | uint32(unix.EAGAIN),
 	"EINVAL": unix.SECCOMP_RET_ERRNO | uint32(unix.EINVAL),
 	"ENODEV": unix.SECCOMP_RET_ERRNO | uint32(unix.ENODEV),
