@@ -6,7 +6,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"slices"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -26,6 +26,7 @@ func TestDoctorKeepsItsWord(t *testing.T) {
 	require.Slow(t)
 	mustMeasure(t)
 	cpus := require.Get(host.AllowedCPUs())(t)
+	reachable(t, filepath.Dir(require.Get(exec.LookPath("bbprof"))(t)))
 	const filter = "docker: --security-opt seccomp=unconfined"
 	for _, c := range []struct {
 		conditions []string
@@ -110,6 +111,12 @@ func TestDoctorKeepsItsWord(t *testing.T) {
 	}
 }
 
+// reachable lets every user reach a folder and the temporary one that it is in.
+func reachable(t *testing.T, dir string) {
+	t.Helper()
+	require.NoError(t, errors.Join(os.Chmod(dir, 0o755), os.Chmod(filepath.Dir(dir), 0o755)))
+}
+
 // kinds is a short form of evidence.
 func kinds(evidence []invariants.Evidence) string {
 	var s []string
@@ -152,13 +159,15 @@ func inTime(t *testing.T, within time.Duration, under string, conditions []strin
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	var out, err strings.Builder
-	c := exec.CommandContext(ctx, under, slices.Concat(conditions, []string{"--"}, program)...)
+	words := commandUnder(under, conditions, program...)
+	c := exec.CommandContext(ctx, words[0], words[1:]...)
 	c.Stdout, c.Stderr, c.WaitDelay = &out, &err, time.Second
 	if e := c.Run(); ctx.Err() == nil && e != nil && !errors.As(e, new(*exec.ExitError)) {
 		t.Fatal(e)
 	}
-	if exit = c.ProcessState.ExitCode(); exit == notUnder {
-		require.Skip(t, require.Root, "this host cannot be set up so: %s", err.String())
+	exit = c.ProcessState.ExitCode()
+	if said := err.String(); exit == notUnder || strings.HasPrefix(said, "unshare: ") || strings.HasPrefix(said, "setpriv: ") {
+		require.Skip(t, require.Root, "this host cannot be set up so: %s", said)
 	}
 	return exit, out.String(), err.String()
 }

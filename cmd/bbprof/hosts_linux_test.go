@@ -164,6 +164,7 @@ func forAnyHost(t *testing.T) (under, bbprof string) {
 	mustMeasure(t)
 	built := require.Get(builtStatically())(t)
 	dir := t.TempDir()
+	reachable(t, dir)
 	under, bbprof = filepath.Join(dir, "under"), filepath.Join(dir, "bbprof")
 	require.NoError(t, errors.Join(os.WriteFile(bbprof, built, 0o755), os.Chmod(bbprof, 0o755), os.Link(bbprof, under)))
 	return under, bbprof
