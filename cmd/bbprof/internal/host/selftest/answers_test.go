@@ -17,13 +17,20 @@ func blocks(t *testing.T) []Block {
 	return require.Get(Blocks())(t)
 }
 
-// TestTable: every block decodes to its text, and every core has an answer or a reason.
+// TestTable: every block decodes to its text, and every core has an answer or a reason. The short selftest is four blocks
+// that every CPU has, of both kinds.
 func TestTable(t *testing.T) {
 	cores := append(withAnswers(), cpu.Unknown)
-	count := map[Kind]int{}
+	count, short := map[Kind]int{}, map[Kind]int{}
 	seen := map[string]bool{}
 	for _, b := range blocks(t) {
 		count[b.Kind]++
+		if b.Short {
+			short[b.Kind]++
+			if len(b.Needs) > 0 || b.Note != "" {
+				t.Errorf("%s is not for every CPU", b.Text)
+			}
+		}
 		if seen[string(b.Code)] || seen[b.Text] {
 			t.Errorf("%s: twice in the table", b.Text)
 		}
@@ -65,8 +72,8 @@ func TestTable(t *testing.T) {
 			}
 		}
 	}
-	if count[Latency] < 20 || count[Throughput] < 4 || len(count) != 2 {
-		t.Errorf("kinds: %v", count)
+	if count[Latency] < 20 || count[Throughput] < 4 || len(count) != 2 || short[Latency] != 3 || short[Throughput] != 1 {
+		t.Errorf("kinds: %v, of the short selftest %v", count, short)
 	}
 }
 
@@ -98,22 +105,6 @@ func TestAnswersOf(t *testing.T) {
 	}
 	if got := AnswersOf(cpu.Zen5c); got != cpu.Zen5 {
 		t.Errorf("Zen 5c has those of %s", got)
-	}
-}
-
-// TestShort: the short selftest is four blocks that every CPU has, of both kinds.
-func TestShort(t *testing.T) {
-	count := map[Kind]int{}
-	for _, b := range blocks(t) {
-		if b.Short {
-			count[b.Kind]++
-			if len(b.Needs) > 0 || b.Note != "" {
-				t.Errorf("%s is not for every CPU", b.Text)
-			}
-		}
-	}
-	if count[Latency] != 3 || count[Throughput] != 1 {
-		t.Errorf("%v", count)
 	}
 }
 

@@ -168,24 +168,6 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestOutputIsTheSame: capturing all first blocks does not change a program's output.
-func TestOutputIsTheSame(t *testing.T) {
-	path := require.Compiled(t, "../../../../../testdata/programs/sums.c", "-O1")
-	want, err := exec.Command(path, "20").Output()
-	if err != nil || len(want) == 0 {
-		t.Fatalf("%q %v", want, err)
-	}
-	c := require.Get(program.NewCommand([]string{path, "20"}))(t)
-	out := require.Get(os.Create(filepath.Join(t.TempDir(), "out")))(t)
-	defer out.Close()
-	visits, _ := run(t, c, Options{Samples: 100, Control: program.Control{Stdout: out}}, first(t, path, "main"),
-		first(t, path, "fibonacci"), first(t, path, "triangle"))
-	got, err := os.ReadFile(out.Name())
-	if err != nil || string(got) != string(want) || len(visits) == 0 {
-		t.Errorf("%d visits: %q, alone %q (%v)", len(visits), got, want, err)
-	}
-}
-
 // TestRandom: what a program derives from random bytes is the same in every capture, but still random to it.
 func TestRandom(t *testing.T) {
 	path := require.Compiled(t, "testdata/random.c", "-O1")

@@ -2,7 +2,6 @@ package debuggee
 
 import (
 	"encoding/hex"
-	"strings"
 	"testing"
 
 	"github.com/bbprof/bbprof/internal/require"
@@ -22,18 +21,5 @@ func TestIsRepeated(t *testing.T) {
 	} {
 		code := require.Get(hex.DecodeString(c.hex))(t)
 		require.Equal(t, c.hex, c.want, isRepeated(code))
-	}
-}
-
-func TestEnd(t *testing.T) {
-	for _, c := range []struct {
-		e    End
-		says string
-	}{
-		{End{}, "status 0"}, {End{Status: 3}, "status 3"}, {End{Signal: 11}, "signal 11 (segmentation fault)"}, {End{Exec: true}, "another program"},
-	} {
-		if s := c.e.String(); !strings.Contains(s, c.says) {
-			t.Errorf("%+v: %s", c.e, s)
-		}
 	}
 }
