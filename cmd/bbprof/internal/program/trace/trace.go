@@ -29,7 +29,6 @@ type Counts struct {
 	invariants.Prediction     // totals of the window, not means per iteration
 	Instructions          int // fewer than in the window if the program ended before
 	Lines, Pages          int // distinct
-	Vectors               int // accesses left out because vector registers hold their addresses
 	Aliases               []Alias
 }
 
@@ -80,7 +79,6 @@ type tracer struct {
 	index   map[uint64]int       // in rips
 	all     []asm.Access         // Inst is an index into rips
 	steps   int
-	vectors int
 	blocks  []block
 }
 
@@ -232,8 +230,7 @@ func (t *tracer) access(regs asm.Regs) {
 	const counter = 1 // rcx, by hardware number
 	for k, m := range in.Mem {
 		if _, vector := m.Index.Vector(); vector {
-			t.vectors++
-			continue
+			continue // of unknown address
 		}
 		if m.String && m.Repeat != asm.Once && regs.GPR[counter] == 0 {
 			continue // no iteration
@@ -244,13 +241,15 @@ func (t *tracer) access(regs asm.Regs) {
 
 func (t *tracer) decode(at uint64) *asm.Inst {
 	var code [15]byte // the longest (Intel SDM vol. 2, 2.3.11)
-	n := t.Code(at, code[:])
-	for size := 1; size <= n; size++ {
-		if insts, err := asm.Decode(code[:size]); err == nil && len(insts) == 1 {
-			return &insts[0]
-		}
+	step, err := asm.StepOver(code[:t.Code(at, code[:])])
+	if err != nil {
+		return nil
 	}
-	return nil
+	insts, err := asm.Decode(code[:step.Length])
+	if err != nil {
+		return nil
+	}
+	return &insts[0]
 }
 
 const (
@@ -269,7 +268,7 @@ func (t *tracer) counts() (Counts, error) {
 		}
 	}
 	tr := invariants.Trace{Accesses: t.all, Copies: 1, Frame: frames}
-	c := Counts{Prediction: invariants.Predict(tr, t.w.Core), Instructions: t.steps, Lines: len(lines), Pages: len(frames), Vectors: t.vectors}
+	c := Counts{Prediction: invariants.Predict(tr, t.w.Core), Instructions: t.steps, Lines: len(lines), Pages: len(frames)}
 	c.Forwards = nil
 	symbols, err := t.command.Symbols(t.Process)
 	if err != nil {
