@@ -209,16 +209,12 @@ func (c *captureCmd) choose(ctx context.Context, command program.Command, std cl
 	case c.blocks != "":
 		err = c.listed(&all, std)
 	case c.function != nil || len(c.addresses) > 0:
-		path := c.file
-		if path == "" {
-			path = command.Exe.Path
-		}
-		err = extract.File(ctx, path, extract.Options{Cut: extract.CutLeader, Func: c.function, Branches: true},
+		err = extract.File(ctx, cmp.Or(c.file, command.Exe.Path), extract.Options{Cut: extract.CutLeader, Func: c.function, Branches: true},
 			new(extract.Stats), func(b *extract.Block) error {
-				if len(c.addresses) == 0 || slices.Contains(c.addresses, b.Addr) {
-					all.add(b)
+				if len(c.addresses) > 0 && !slices.Contains(c.addresses, b.Addr) {
+					return nil
 				}
-				return nil
+				return all.add(b)
 			})
 		return all.blocks(len(all)), err
 	default:
@@ -241,7 +237,7 @@ func (c *captureCmd) ran(ctx context.Context, all *hottest, std cli.Streams, not
 	}
 	o := extract.Options{Cut: extract.CutLeader, Profile: profile, Lenient: true, Branches: true}
 	for _, name := range profile.Files() {
-		if err := extract.File(ctx, name, o, new(extract.Stats), func(b *extract.Block) error { all.add(b); return nil }); err != nil {
+		if err := extract.File(ctx, name, o, new(extract.Stats), all.add); err != nil {
 			return err
 		}
 	}
@@ -292,9 +288,10 @@ type hot struct {
 	weight uint64
 }
 
-func (h *hottest) add(b *extract.Block) {
+func (h *hottest) add(b *extract.Block) error {
 	*h = append(*h, &hot{capture.Block{Code: slices.Clone(b.Code), File: b.File, Function: b.Function, Offset: b.Addr},
 		b.Count * uint64(max(b.Instructions, 1))})
+	return nil
 }
 
 func (h hottest) blocks(n int) (list []capture.Block) {
