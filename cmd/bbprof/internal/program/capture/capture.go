@@ -38,11 +38,12 @@ type Visit struct {
 }
 
 type Options struct {
+	program.Control
+
 	Samples int    // visits kept per block
 	First   uint64 // draw only from the first so many visits; 0: from all
 	Seed    uint64
 	Random  bool // let the program's random bytes differ between runs
-	program.Control
 }
 
 type Report struct {
@@ -50,7 +51,6 @@ type Report struct {
 	End               string // how the program ended; "" for status 0
 	Threads, Children int    // started by the program
 	Stopped           bool   // killed because ctx ended or the time was up
-	Taken             int    // visits followed to their end
 	Time              time.Duration
 }
 
@@ -63,11 +63,11 @@ type Outcome struct {
 
 // Run runs a program and yields the kept visits, block after block. If ctx ends, time runs out or something fails, it
 // still yields what was captured before.
-func Run(ctx context.Context, c program.Command, s program.Setup, blocks []Block, o Options, yield func(Visit) error) (Report, error) {
+func Run(ctx context.Context, c program.Command, blocks []Block, o Options, yield func(Visit) error) (Report, error) {
 	began := time.Now()
 	k := &session{layout: xsaveLayoutOf(host.AskCPUID), options: o, at: map[uint64]*site{}}
 	var end *debuggee.End
-	err := c.Control(ctx, s, o.Control, func(p *debuggee.Process) (err error) {
+	err := c.Control(ctx, program.Setup{}, o.Control, func(p *debuggee.Process) (err error) {
 		k.Process = p
 		end, err = k.run(c, blocks)
 		return err
@@ -118,7 +118,6 @@ type session struct {
 	options Options
 	sites   []*site
 	at      map[uint64]*site // blocks with a breakpoint, by address
-	taken   int
 }
 
 func (k *session) run(c program.Command, blocks []Block) (*debuggee.End, error) {
@@ -211,7 +210,6 @@ func (k *session) visited(w *site, thread int) error {
 		w.lost[why]++
 		return nil
 	}
-	k.taken++
 	v.number = w.sampler.seen
 	for len(w.kept) <= slot {
 		w.kept = append(w.kept, nil)
@@ -239,7 +237,6 @@ func (k *session) report(end *debuggee.End) (r Report) {
 	if end != nil && (end.Exec || end.Signal != 0 || end.Status != 0) {
 		r.End = end.String()
 	}
-	r.Taken = k.taken
 	r.Threads, r.Children = k.Born()
 	for _, w := range k.sites {
 		kept := len(w.inOrder())

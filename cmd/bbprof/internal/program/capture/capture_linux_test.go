@@ -39,7 +39,7 @@ func run(t *testing.T, c program.Command, o Options, blocks ...Block) ([]Visit, 
 	}
 	o.Timeout = time.Minute
 	var visits []Visit
-	r, err := Run(context.Background(), c, program.Setup{}, blocks, o, func(v Visit) error { visits = append(visits, v); return nil })
+	r, err := Run(context.Background(), c, blocks, o, func(v Visit) error { visits = append(visits, v); return nil })
 	require.Host(t, err)
 	require.NoError(t, err)
 	return visits, r

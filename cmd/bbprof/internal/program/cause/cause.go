@@ -44,7 +44,7 @@ type Plan struct {
 	Movable bool // the program's code can be moved
 	Trace   func(context.Context, program.Setup) (trace.Counts, error)
 	NoTrace string      // why Trace is nil
-	Done    func(n int) // receives the number of runs; may be nil
+	Done    func(n int) // receives the number of runs
 }
 
 const (

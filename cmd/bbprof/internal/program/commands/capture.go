@@ -166,7 +166,7 @@ func (c *captureCmd) run(std cli.Streams) error {
 		c.options.Stdout, _ = out.Writer.(*os.File)
 	}
 	kept := 0
-	report, err := capture.Run(ctx, command, program.Setup{}, blocks, c.options, func(v capture.Visit) error {
+	report, err := capture.Run(ctx, command, blocks, c.options, func(v capture.Visit) error {
 		b := blocks[v.Block]
 		kept++
 		return file.Add(&states.Visit{

@@ -36,14 +36,15 @@ const All = -1
 
 // Options of a count. The zero value means the defaults.
 type Options struct {
+	program.Control // Stderr also gets standard output
+
 	Method Method // default Auto
 	Calls  int    // calls to count, default 1, the first; All until the program ends
 	Limit  int    // most instructions of a call to step through, default 10,000,000
 	JIT    bool   // a JIT compiler makes the function, and lists it in a program.PerfMap
 	// Stepped receives the number of instructions stepped through in all calls now and then; may be nil.
-	Stepped         func(instructions int)
-	Kernel          pmu.Kernel // default pmu.Linux
-	program.Control            // Stderr also gets standard output
+	Stepped func(instructions int)
+	Kernel  pmu.Kernel // default pmu.Linux
 }
 
 type Call struct {

@@ -16,12 +16,13 @@ import (
 )
 
 type Window struct {
+	program.Control
+
 	Function     string
 	Instructions int             // from the function's first, including callees
 	Core         invariants.Core // each load is compared with as many stores as its store buffer holds
 	Stepped      func(int)       // receives the number of instructions traced now and then; may be nil
 	Blocks       bool            // follow malloc up to the window, to name the blocks accessed
-	program.Control
 }
 
 // Counts holds what the addresses of a window imply.
