@@ -192,15 +192,12 @@ func notes(w io.Writer, r count.Result) {
 
 func countReport(r count.Result) string {
 	var w strings.Builder
-	if len(r.Calls) == 1 {
-		fmt.Fprintf(&w, "%s: %s\n", r.Function, callReport(r.Calls[0]))
-	} else {
+	if len(r.Calls) > 1 {
 		for i, c := range r.Calls {
 			fmt.Fprintf(&w, "%s, call %d: %s\n", r.Function, i+1, callReport(c))
 		}
-		fmt.Fprintf(&w, "%s, %s: %s\n", r.Function, words.Plural(len(r.Calls), "call"), words.Plural(int(r.Instructions), "instruction"))
 	}
-	fmt.Fprintf(&w, "%-10s%s\n", "counted", counted(r.Method))
+	fmt.Fprintf(&w, "%s: %s\n%-10s%s\n", r.Function, setReport(r), "counted", counted(r.Method))
 	return w.String()
 }
 
