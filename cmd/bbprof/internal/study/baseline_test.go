@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/check"
 	"github.com/bbprof/bbprof/internal/require"
@@ -15,11 +14,7 @@ import (
 
 func readText(t *testing.T, text string) (baseline, error) {
 	t.Helper()
-	in, err := resultfile.OpenRows("-", strings.NewReader(text))
-	if err != nil {
-		return baseline{}, err
-	}
-	return readBaseline(in)
+	return readBaseline("-", strings.NewReader(text))
 }
 
 func TestReadBaseline(t *testing.T) {
@@ -33,11 +28,12 @@ func TestReadBaseline(t *testing.T) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	want := []check.Block{{Row: 1, Code: []byte{0x90}, Cycles: 1, Half: 0.1}, {Row: 3, Code: []byte{0x48, 1, 0xc0}, Cycles: 3, Half: 0.00005}}
-	blocks := distinctBaseline(got.rows)
+	blocks, without := distinctBaseline(got.rows)
 	for i := range blocks {
 		blocks[i].Half = float64(int(blocks[i].Half*1e5+0.5)) / 1e5
 	}
 	require.Equal(t, "blocks", want, blocks)
+	require.Equal(t, "rows without cycles", 1, without)
 
 	const header = "hex,status,cycles,ci_low,ci_high\n"
 	for _, c := range []struct{ text, want string }{
@@ -64,7 +60,8 @@ func TestBaselineDistinct(t *testing.T) {
 	got := require.Get(readText(t, "hex,status,cycles,ci_low,ci_high,address,set\n90,ok,1,1,1,0x1,\n90,ok,1,1,1,0x2,\n90,ok,1,1,1,0x1,rax=1\n"+
 		rip+",ok,1,1,1,0x1,\n"+rip+",ok,1,1,1,0x2,\n"+rip+",ok,1,1,1,0x1,\n"+rip+",ok,2,2,2,0x1,\n"))(t)
 	var rows []int
-	for _, b := range distinctBaseline(got.rows) {
+	blocks, _ := distinctBaseline(got.rows)
+	for _, b := range blocks {
 		rows = append(rows, b.Row)
 	}
 	require.Equal(t, "rows", []int{1, 3, 4, 5, 7}, rows)
@@ -86,7 +83,7 @@ func TestBaselineSetup(t *testing.T) {
 // partial results are written before a host error.
 func TestCheckEnds(t *testing.T) {
 	of := func(row int, s check.Status) check.Outcome {
-		return check.Outcome{Block: check.Block{Row: row, Code: []byte{0x90}, Cycles: 1}, Status: s}
+		return check.Outcome{Row: row, Hex: "90", Baseline: 1, Status: s}
 	}
 	failed := of(7, check.Failed)
 	failed.Failure = "the child is gone"

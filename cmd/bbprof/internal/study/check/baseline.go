@@ -19,8 +19,8 @@ type Block struct {
 	Reason verdict.Reason // if it was rejected
 }
 
-func (b Block) setup(tolerate ...verdict.Reason) profiler.Setup {
-	return profiler.Setup{Address: b.At, Set: b.Set, Tolerate: tolerate}
+func (b Block) again(tolerate ...verdict.Reason) profiler.Block {
+	return profiler.Block{Code: b.Code, Setup: profiler.Setup{Address: b.At, Set: b.Set, Tolerate: tolerate}}
 }
 
 // leastHalf is half of a file's last digit: the error of an interval rounded to nothing.
