@@ -103,10 +103,6 @@ type Answer struct {
 	Address *profiler.Address `json:"address,omitempty"`
 }
 
-type Options struct {
-	NoParts bool // skip leaving instructions out
-}
-
 type question struct {
 	ctx   context.Context
 	p     measure.Profiler
@@ -118,11 +114,11 @@ type question struct {
 	width float64 // documented slots per cycle
 }
 
-// Find determines what bounds a block. The results of p must carry predictions and the host (profiler.Options.Detail).
+// Find determines what bounds a block, and with parts what each instruction costs. The results of p must carry predictions and the host (profiler.Options.Detail).
 // If the block cannot be measured, or bbprof fails on it or a changed version, the Answer has only its Base. Errors are
 // the host's or ctx's, and would affect other blocks too.
-func Find(ctx context.Context, p measure.Profiler, b profiler.Block, opts Options) (Answer, error) {
-	a, err := find(ctx, p, b, opts)
+func Find(ctx context.Context, p measure.Profiler, b profiler.Block, parts bool) (Answer, error) {
+	a, err := find(ctx, p, b, parts)
 	if failure := measure.Failure(""); errors.As(err, &failure) {
 		a.Base.Status, a.Base.Failure = profiler.Failed, err.Error()
 		return Answer{Base: a.Base, Address: a.Address}, nil
@@ -130,7 +126,7 @@ func Find(ctx context.Context, p measure.Profiler, b profiler.Block, opts Option
 	return a, err
 }
 
-func find(ctx context.Context, p measure.Profiler, b profiler.Block, opts Options) (a Answer, err error) {
+func find(ctx context.Context, p measure.Profiler, b profiler.Block, parts bool) (a Answer, err error) {
 	q := &question{ctx: ctx, p: p, setup: b.Setup}
 	q.base, err = measure.Undisturbed(ctx, p, b)
 	a.Base, a.Address = q.base, (*profiler.Address)(b.Setup.Address)
@@ -152,13 +148,12 @@ func find(ctx context.Context, p measure.Profiler, b profiler.Block, opts Option
 	}
 	q.setup.Tolerate = append(slices.Clone(q.setup.Tolerate), verdict.Unstable, verdict.Nonlinear)
 	q.room = roomOf(q.insts)
-	for _, step := range []func(*Answer) error{q.findRoom, q.chains, q.slacks, q.frontEnds} {
-		if err := step(&a); err != nil {
-			return a, err
-		}
+	steps := []func(*Answer) error{q.findRoom, q.chains, q.slacks, q.frontEnds}
+	if parts {
+		steps = append(steps, q.parts)
 	}
-	if !opts.NoParts {
-		if err := q.parts(&a); err != nil {
+	for _, step := range steps {
+		if err := step(&a); err != nil {
 			return a, err
 		}
 	}

@@ -291,7 +291,7 @@ func TestFind(t *testing.T) {
 		{"both", "480fafc1 9090909090", madeUp{}, []Kind{Class, FrontEnd}, "bound by the units for multiply; and by the front end"},
 	} {
 		a := require.Get(Find(context.Background(), c.core, profiler.Block{Code: unhex(t, c.hex),
-			Setup: profiler.Setup{Address: new(uint64(0x401000))}}, Options{}))(t)
+			Setup: profiler.Setup{Address: new(uint64(0x401000))}}, true))(t)
 		if d := cmp.Diff(c.want, a.Bounds); d != "" || !strings.HasPrefix(a.Sentence, c.says) {
 			t.Errorf("%s: %q, want %q\n%s", c.name, a.Sentence, c.says, d)
 		}
@@ -304,7 +304,7 @@ func TestFind(t *testing.T) {
 // TestSlack: the number of free probes is exact to one instruction for every block.
 func TestSlack(t *testing.T) {
 	a := require.Get(Find(context.Background(), madeUp{chain: "imul rax, rax", takes: 3, cut: "mov eax, 0x12345600"},
-		profiler.Block{Code: unhex(t, "480fafc0")}, Options{}))(t)
+		profiler.Block{Code: unhex(t, "480fafc0")}, true))(t)
 	want := map[string]float64{"nop": 17, "load": 9, "store": 6, "multiply": 2, "vector add": 6, "integer": 17}
 	for class, free := range want {
 		s := a.slackOf(class)
@@ -340,7 +340,7 @@ func (w inTheWay) Profile(ctx context.Context, b profiler.Block) (profiler.Resul
 // take the whole time are named although cutting one saves nothing.
 func TestSlackInTheWay(t *testing.T) {
 	core := inTheWay{madeUp{chain: "add rcx, rcx", takes: 1}}
-	a := require.Get(Find(context.Background(), core, profiler.Block{Code: unhex(t, "4801c94801d2")}, Options{NoParts: true}))(t)
+	a := require.Get(Find(context.Background(), core, profiler.Block{Code: unhex(t, "4801c94801d2")}, false))(t)
 	if s := a.slackOf("multiply"); s.Room < 2 || s.Slope < 0.3 || !strings.HasPrefix(a.Sentence, "bound by 2 carried chains of as many cycles") {
 		t.Errorf("%s\n%+v", a.Sentence, s)
 	}
@@ -358,7 +358,7 @@ func TestParts(t *testing.T) {
 		}
 	}
 	a := require.Get(Find(context.Background(), madeUp{reject: needs("lea rbx, [rax]")},
-		profiler.Block{Code: unhex(t, "488d18 488b0b 660ffec1")}, Options{}))(t)
+		profiler.Block{Code: unhex(t, "488d18 488b0b 660ffec1")}, true))(t)
 	if len(a.Parts) != 3 || a.Parts[0].Replaced == "" || a.Parts[0].Saved == nil || a.Parts[1].Replaced != "" || a.Parts[2].Saved == nil {
 		t.Errorf("%+v", a.Parts)
 	}
@@ -367,7 +367,7 @@ func TestParts(t *testing.T) {
 			return verdict.SIGFPE
 		}
 		return ""
-	}}, profiler.Block{Code: unhex(t, "4801c8 660ffec1")}, Options{}))(t)
+	}}, profiler.Block{Code: unhex(t, "4801c8 660ffec1")}, true))(t)
 	if p := a.Parts[1]; p.Saved != nil || !strings.Contains(p.Untested, "sigfpe") {
 		t.Errorf("%+v", p)
 	}
@@ -428,6 +428,6 @@ func (d disturbedOnce) Profile(ctx context.Context, b profiler.Block) (profiler.
 // TestSlackDisturbed: one disturbed measurement does not fill a class that the search found to have more room.
 func TestSlackDisturbed(t *testing.T) {
 	core := disturbedOnce{madeUp{chain: "imul rax, rax", takes: 3, cut: "mov eax, 0x12345600"}, 3}
-	a := require.Get(Find(context.Background(), core, profiler.Block{Code: unhex(t, "480fafc0")}, Options{NoParts: true}))(t)
+	a := require.Get(Find(context.Background(), core, profiler.Block{Code: unhex(t, "480fafc0")}, false))(t)
 	require.Equal(t, fmt.Sprintf("%s\n%+v", a.Sentence, a.slackOf("nop")), []Kind{Chain}, a.Bounds)
 }

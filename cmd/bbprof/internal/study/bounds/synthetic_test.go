@@ -101,7 +101,7 @@ func TestSynthetic(t *testing.T) {
 	blocks := made(n, rand.New(rand.NewPCG(1, 2)))
 	named, slack, slacks := 0, 0, 0
 	for _, b := range blocks {
-		a, err := Find(ctx, p, profiler.Block{Code: unhex(t, b.hex)}, Options{NoParts: true})
+		a, err := Find(ctx, p, profiler.Block{Code: unhex(t, b.hex)}, false)
 		require.Measure(t, err)
 		if slices.Contains(a.Bounds, b.want) || b.want == "" && (slices.Contains(a.Bounds, FrontEnd) || slices.Contains(a.Bounds, Class)) {
 			named++
