@@ -85,7 +85,7 @@ func TestGroupsOfLongBlock(t *testing.T) {
 		chain = append(chain, dependency{from: i, to: (i + 1) % n, copies: (i + 1) / n})
 	}
 	got := groups(n, chain)
-	if len(got) != 1 || len(got[0].dependencies) != n || len(got[0].carried()) != 1 {
+	if len(got) != 1 || len(got[0]) != n || len(got[0].carried()) != 1 {
 		t.Errorf("%d groups", len(got))
 	}
 }
@@ -99,9 +99,9 @@ func TestApply(t *testing.T) {
 	}{
 		{"nothing", change{}, []string{"add rax, rcx", "mov rcx, qword ptr [rip+0x10]", "add rdx, rcx"}},
 		{"left out", change{replace: map[int][]byte{0: nil}}, []string{"mov rcx, qword ptr [rip+0x13]", "add rdx, rcx"}},
-		{"replaced", change{replace: map[int][]byte{0: nop1}}, []string{"nop", "mov rcx, qword ptr [rip+0x12]", "add rdx, rcx"}},
-		{"in front", change{before: map[int][][]byte{1: {nop1, nop1}}}, []string{"add rax, rcx", "nop", "nop", "mov rcx, qword ptr [rip+0xe]", "add rdx, rcx"}},
-		{"twice, and spread", change{copies: 2, spread: [][]byte{nop1, nop1, nop1}},
+		{"replaced", change{replace: map[int][]byte{0: nopOf(1)}}, []string{"nop", "mov rcx, qword ptr [rip+0x12]", "add rdx, rcx"}},
+		{"in front", change{before: map[int][][]byte{1: {nopOf(1), nopOf(1)}}}, []string{"add rax, rcx", "nop", "nop", "mov rcx, qword ptr [rip+0xe]", "add rdx, rcx"}},
+		{"twice, and spread", change{copies: 2, spread: [][]byte{nopOf(1), nopOf(1), nopOf(1)}},
 			[]string{"add rax, rcx", "nop", "mov rcx, qword ptr [rip+0xf]", "add rdx, rcx",
 				"nop", "add rax, rcx", "mov rcx, qword ptr [rip+0x1]", "nop", "add rdx, rcx"}},
 	} {
@@ -116,7 +116,7 @@ func TestApply(t *testing.T) {
 		require.Equal(t, c.name, c.want, got)
 	}
 	// rip-relative operands keep their target wherever they end up
-	code := change{copies: 3, spread: [][]byte{nop1, nop8, nop1}}.apply(insts)
+	code := change{copies: 3, spread: [][]byte{nopOf(1), nopOf(8), nopOf(1)}}.apply(insts)
 	moved := require.Get(asm.Decode(code))(t)
 	for _, in := range moved {
 		if in.RIPDisp > 0 {
@@ -419,7 +419,7 @@ type disturbedOnce struct {
 
 func (d disturbedOnce) Profile(ctx context.Context, b profiler.Block) (profiler.Result, error) {
 	r, err := d.madeUp.Profile(ctx, b)
-	if bytes.Count(b.Code, nop1) == d.nops {
+	if bytes.Count(b.Code, nopOf(1)) == d.nops {
 		r.Cycles *= 1.06
 	}
 	return r, err

@@ -57,12 +57,6 @@ func (q *question) findCut(d dependency) (c cut, why string) {
 	return c, ""
 }
 
-func nopOf(n int) []byte {
-	e := asm.NewEmitter(0)
-	e.Nop(n)
-	return e.Bytes()
-}
-
 // elsewhere is the distance of the control's store from the access: two lines.
 const elsewhere = 128
 
