@@ -40,11 +40,11 @@ bbprof explain -clean-env -trace kernel -- ./prog args
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			e := explainCmd{flags: f,
 				Study: measuring.Study{Opts: profiler.Options{NoFTZ: true, NoRescue: true, Detail: true, Tolerate: measuring.TolerateAll()}},
-				ask:   explain.Options{Rounds: explain.DefaultRounds, Seed: 1},
+				plan:  experiment.Plan{Rounds: explain.DefaultRounds, Seed: 1},
 			}
 			e.Block.Add(f)
-			f.Repeats(&e.ask.Rounds, 3, "rounds", "times that both set-ups are measured for each hypothesis")
-			f.Seed(&e.ask.Seed, "seed of the random order")
+			f.Repeats(&e.plan.Rounds, 3, "rounds", "times that both set-ups are measured for each hypothesis")
+			f.Seed(&e.plan.Seed, "seed of the random order")
 			e.Out.Add(f, "the table")
 			e.Plot.Add(f)
 			e.set.Add(f)
@@ -63,7 +63,7 @@ bbprof explain -clean-env -trace kernel -- ./prog args
 type explainCmd struct {
 	measuring.Study
 	flags *cli.Flags
-	ask   explain.Options
+	plan  experiment.Plan
 	set   measuring.SetupFlags
 
 	// for programs
@@ -103,7 +103,7 @@ func (e *explainCmd) run(std cli.Streams) error {
 		setup.Frames = 1
 	}
 	return measuring.WithProfiler(e.Opts, func(ctx context.Context, p *profiler.Profiler) error {
-		got, err := explain.Explain(ctx, p, block.Code, setup, e.ask)
+		got, err := explain.Explain(ctx, p, block.Code, setup, e.plan)
 		if err != nil {
 			return err
 		}

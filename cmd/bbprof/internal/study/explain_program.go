@@ -26,7 +26,7 @@ func (e *explainCmd) explainProgram(ctx context.Context, std cli.Streams) error 
 		return err
 	}
 	defer r.Close()
-	p := cause.Plan{Runs: 3, Rounds: max(e.ask.Rounds, cause.LeastRounds), Seed: e.ask.Seed}
+	p := cause.Plan{Runs: 3, Rounds: max(e.plan.Rounds, cause.LeastRounds), Seed: e.plan.Seed}
 	for size := 0; size < 4096; size += 16 { // a page: the low 12 address bits repeat beyond it
 		p.Sizes = append(p.Sizes, size)
 	}

@@ -105,16 +105,16 @@ func TestBuiltBlocks(t *testing.T) {
 			if b.setup != nil {
 				b.setup(&setup)
 			}
-			opts := Options{}
+			plan := plan(0)
 			if setup.Unroll != nil {
-				opts.Rounds = 5 // a megabyte of code is slow
+				plan.Rounds = 5 // a megabyte of code is slow
 			}
 			var want []string
 			if b.cause != "" {
 				want = []string{b.cause}
 			}
 			require.AtMost(t, 1, 3, func() string {
-				got, unclear := causes(t, p, unhex(t, b.hex), setup, opts)
+				got, unclear := causes(t, p, unhex(t, b.hex), setup, plan)
 				if here.SecondCause && b.second != "" {
 					got = slices.DeleteFunc(got, func(cause string) bool { return cause == b.second })
 				}
@@ -131,9 +131,9 @@ func TestBuiltBlocks(t *testing.T) {
 }
 
 // causes returns the causes that explain finds, and whether any is undecided.
-func causes(t *testing.T, p *profiler.Profiler, code []byte, setup profiler.Setup, opts Options) (all []string, unclear bool) {
+func causes(t *testing.T, p *profiler.Profiler, code []byte, setup profiler.Setup, plan experiment.Plan) (all []string, unclear bool) {
 	t.Helper()
-	e, err := Explain(require.Context(t), p, code, setup, opts)
+	e, err := Explain(require.Context(t), p, code, setup, plan)
 	require.Measure(t, err)
 	if e.Base.Reason.Noise() {
 		require.Skip(t, require.Idle, "the core was not left alone: %s", e.Base.Rejection.Detail)

@@ -143,6 +143,8 @@ func pointers(store, load uint64, frames int) profiler.Setup {
 	return profiler.Setup{Init: &init, Frames: frames, CodeOffset: new(0)}
 }
 
+func plan(seed uint64) experiment.Plan { return experiment.Plan{Rounds: DefaultRounds, Seed: seed} }
+
 // TestExplain: on a made-up core each cause is named, and nothing else, however much of it the set-up has.
 func TestExplain(t *testing.T) {
 	aliased, shared := pointers(0x10000, 0x13000, 16), pointers(0x10000, 0x13000, 1)
@@ -178,7 +180,7 @@ func TestExplain(t *testing.T) {
 		for seed := range uint64(20) {
 			m := c.core
 			m.noise, m.disturb, m.random = 0.002, 11, rand.New(rand.NewPCG(seed, 0))
-			e := require.Get(Explain(context.Background(), &m, unhex(t, pair), c.setup, Options{Seed: seed}))(t)
+			e := require.Get(Explain(context.Background(), &m, unhex(t, pair), c.setup, plan(seed)))(t)
 			if got := experiment.Confirmed(e.Findings); !slices.Equal(got, c.want) {
 				t.Errorf("%s, seed %d: %q, want %q: %+v", c.name, seed, got, c.want, e.Findings)
 				break
@@ -193,7 +195,7 @@ func TestEffect(t *testing.T) {
 	inside := 0
 	for seed := range uint64(explanations) {
 		m := &core{aliasing: 3, noise: 0.02, random: rand.New(rand.NewPCG(seed, 1))}
-		e := require.Get(Explain(context.Background(), m, unhex(t, pair), pointers(0x10000, 0x13000, 16), Options{Seed: seed}))(t)
+		e := require.Get(Explain(context.Background(), m, unhex(t, pair), pointers(0x10000, 0x13000, 16), plan(seed)))(t)
 		f := e.Findings[0]
 		if f.Low < 3 && 3 < f.High {
 			inside++
@@ -214,7 +216,7 @@ func TestEffect(t *testing.T) {
 func TestUntested(t *testing.T) {
 	m := &core{random: rand.New(rand.NewPCG(0, 0))}
 	// one register for both, 4096 bytes apart: moving it does not separate them
-	e := require.Get(Explain(context.Background(), &stuck{m}, unhex(t, pair), pointers(0x10000, 0x13000, 16), Options{}))(t)
+	e := require.Get(Explain(context.Background(), &stuck{m}, unhex(t, pair), pointers(0x10000, 0x13000, 16), plan(0)))(t)
 	if f := e.Findings[0]; f.Outcome != experiment.Untested || f.Change == "" {
 		t.Errorf("%+v", f)
 	}
@@ -250,14 +252,14 @@ func TestErrors(t *testing.T) {
 	for _, at := range []int{0, 1, 30} {
 		for _, want := range []error{hostError, nil} {
 			m := &failing{core: core{random: rand.New(rand.NewPCG(0, 0))}, at: at, err: want}
-			_, err := Explain(context.Background(), m, unhex(t, pair), pointers(0x10000, 0x13000, 16), Options{})
+			_, err := Explain(context.Background(), m, unhex(t, pair), pointers(0x10000, 0x13000, 16), plan(0))
 			if err == nil || want != nil && !errors.Is(err, want) {
 				t.Errorf("at %d: %v", at, err)
 			}
 		}
 	}
 	rejected := &rejecting{}
-	if e, err := Explain(context.Background(), rejected, unhex(t, pair), profiler.Setup{}, Options{}); err != nil ||
+	if e, err := Explain(context.Background(), rejected, unhex(t, pair), profiler.Setup{}, plan(0)); err != nil ||
 		e.Base.Reason != verdict.SIGFPE || len(e.Findings) > 0 {
 		t.Errorf("%+v %v", e, err)
 	}
@@ -277,8 +279,8 @@ func TestPastLead(t *testing.T) {
 			OpCache: unroll.OpCache{Lines: 1024, OpsPerLine: 6, Window: 64}}}}}}
 	for past, want := range map[bool]stat.Outcome{false: "", true: experiment.Absent} {
 		q.base.PastLead = past
-		if got, err := q.opCache(); err != nil || got.Outcome != want {
-			t.Errorf("past the lead %v: %+v, %v, want %q", past, got.Finding, err, want)
+		if got := q.opCache(); q.err != nil || got.Outcome != want {
+			t.Errorf("past the lead %v: %+v, %v, want %q", past, got.Finding, q.err, want)
 		}
 	}
 }

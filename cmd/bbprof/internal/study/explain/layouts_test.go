@@ -30,7 +30,7 @@ func TestRenamePhase(t *testing.T) {
 	} {
 		for seed := range uint64(5) {
 			m := &core{layout: c.layout, noise: 0.001, random: rand.New(rand.NewPCG(seed, 2))}
-			e := require.Get(Explain(context.Background(), m, unhex(t, pair), pointers(0x10000, 0x10100, 1), Options{Seed: seed}))(t)
+			e := require.Get(Explain(context.Background(), m, unhex(t, pair), pointers(0x10000, 0x10100, 1), plan(seed)))(t)
 			if got := experiment.Confirmed(e.Findings); !slices.Equal(got, c.causes) {
 				t.Errorf("%s, seed %d: causes %q, want %q: %+v", c.name, seed, got, c.causes, e.Findings)
 			}
