@@ -5,13 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/bbprof/bbprof/internal/require"
 )
 
 type failing struct{ err error }
@@ -59,25 +54,5 @@ func TestStreamErrors(t *testing.T) {
 		if fmt.Sprint(err) != c.want {
 			t.Errorf("%v where %v is returned: %v, want %s", c.out, c.write, err, c.want)
 		}
-	}
-}
-
-// TestReplaceableLink: a dangling link is refused, as for -o, and is kept; a link to a file is accepted.
-func TestReplaceableLink(t *testing.T) {
-	dir := t.TempDir()
-	target, link := filepath.Join(dir, "target.svg"), filepath.Join(dir, "link.svg")
-	require.NoError(t, os.Symlink(target, link))
-	if err := Replaceable(link); err == nil || !strings.Contains(err.Error(), "leads to no file") {
-		t.Errorf("a link to nothing: %v", err)
-	}
-	if to, err := os.Readlink(link); err != nil || to != target {
-		t.Errorf("the link leads to %q afterwards: %v", to, err)
-	}
-	if _, err := os.Stat(target); err == nil {
-		t.Error("what it leads to was made")
-	}
-	require.NoError(t, os.WriteFile(target, []byte("old"), 0o666))
-	if err := Replaceable(link); err != nil {
-		t.Errorf("a link to a file: %v", err)
 	}
 }

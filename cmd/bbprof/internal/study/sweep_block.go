@@ -91,15 +91,11 @@ func (s *sweepCmd) selected(ctx context.Context, p *profiler.Profiler) (events [
 }
 
 func (s *sweepCmd) counting(ctx context.Context) sweep.Open {
-	return func(events []profiler.Event) (measure.Profiler, func(), error) {
+	return func(events []profiler.Event) (measure.ProfileCloser, error) {
 		opts := s.Opts
 		for _, e := range events {
 			opts.Events = append(opts.Events, e.By)
 		}
-		p, err := profiler.New(ctx, opts)
-		if err != nil {
-			return nil, nil, err
-		}
-		return p, p.Close, nil
+		return profiler.New(ctx, opts)
 	}
 }

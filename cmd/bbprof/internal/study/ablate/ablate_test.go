@@ -2,7 +2,6 @@ package ablate
 
 import (
 	"context"
-	"errors"
 	"io"
 	"testing"
 
@@ -106,22 +105,5 @@ func TestBlock(t *testing.T) {
 	}
 	if m.calls != 9 {
 		t.Errorf("%d measurements", m.calls)
-	}
-}
-
-func TestErrors(t *testing.T) {
-	missing := &verdict.HostError{Missing: "something"}
-	if _, err := Block(context.Background(), &fake{err: missing}, profiler.Block{Code: []byte("p")}); !errors.Is(err, missing) {
-		t.Error(err)
-	}
-	next := func() (profiler.Block, *verdict.Rejection, error) { return profiler.Block{Code: []byte("p")}, nil, nil }
-	if _, err := Corpus(context.Background(), &fake{err: missing}, next, func(int) {}); !errors.Is(err, missing) {
-		t.Error(err)
-	}
-	lost := errors.New("lost")
-	if _, err := Corpus(context.Background(), &fake{}, func() (profiler.Block, *verdict.Rejection, error) {
-		return profiler.Block{}, nil, lost
-	}, nil); !errors.Is(err, lost) {
-		t.Error(err)
 	}
 }
