@@ -2,11 +2,11 @@ package ablate
 
 import (
 	"context"
-	"io"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
@@ -65,18 +65,15 @@ func (f *fake) Profile(_ context.Context, b profiler.Block) (profiler.Result, er
 }
 
 func TestCorpus(t *testing.T) {
-	rows := []string{"n", "p", "u", "i", "d", "", "e"}
 	done := 0
-	shares := require.Get(Corpus(context.Background(), &fake{}, func() (profiler.Block, *verdict.Rejection, error) {
-		if len(rows) == 0 {
-			return profiler.Block{}, nil, io.EOF
+	shares := require.Get(Corpus(context.Background(), &fake{}, func(yield func(input.Row, error) bool) {
+		for _, code := range []string{"n", "p", "u", "i", "d", "", "e"} {
+			row := input.Row{Code: []byte(code)}
+			if code == "" {
+				row.Rejection = &verdict.Rejection{Reason: verdict.BadHex}
+			}
+			yield(row, nil)
 		}
-		row := rows[0]
-		rows = rows[1:]
-		if row == "" {
-			return profiler.Block{}, &verdict.Rejection{Reason: verdict.BadHex}, nil
-		}
-		return profiler.Block{Code: []byte(row)}, nil, nil
 	}, func(n int) { done = n }))(t)
 	for i, want := range []int{1, 3, 3, 3, 3, 4, 4, 4, 5} {
 		s := shares[i]
