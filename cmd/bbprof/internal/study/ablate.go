@@ -9,7 +9,6 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
@@ -18,6 +17,7 @@ import (
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
 )
 
 func ablateCommand() *cli.Command {
@@ -117,7 +117,10 @@ func (a *ablateCmd) corpus(std cli.Streams) error {
 
 func (a *ablateCmd) shares(ctx context.Context, p measure.Profiler, in *input.Input, std cli.Streams) error {
 	done := cli.Progress(a.Out.Notes(std), 0, "blocks")
-	shares, err := ablate.Corpus(ctx, p, resultfile.Each(in.Next), done.Step)
+	shares, err := ablate.Corpus(ctx, p, func() (profiler.Block, *verdict.Rejection, error) {
+		row, err := in.Next()
+		return row.Block(), row.Rejection, err
+	}, done.Step)
 	done.End()
 	in.Unplaced().Warn(std.Err)
 	if err == nil && shares[0].Blocks == 0 {

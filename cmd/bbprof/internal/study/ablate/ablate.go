@@ -5,10 +5,9 @@ package ablate
 
 import (
 	"context"
-	"iter"
+	"io"
 	"slices"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
@@ -116,23 +115,27 @@ type Share struct {
 
 func (s Share) Percent() float64 { return 100 * float64(s.Profiled) / float64(max(s.Blocks, 1)) }
 
-// Corpus measures every block at each step, one block after the other. A row without a block is rejected at every step.
-// On error it also returns the shares of the blocks before.
-func Corpus(ctx context.Context, p measure.Profiler, rows iter.Seq2[input.Row, error], done func(n int)) ([]Share, error) {
+// Corpus measures every block at each step, one block after the other, until next returns io.EOF. A rejection from next
+// (a row without a block) counts at every step. On error it also returns the shares of the blocks before.
+func Corpus(ctx context.Context, p measure.Profiler, next func() (profiler.Block, *verdict.Rejection, error), done func(n int)) ([]Share, error) {
 	steps := Steps(true)
 	shares := make([]Share, len(steps))
 	for i, s := range steps {
 		shares[i] = Share{Step: s.Name, Paper: s.Paper, Reasons: map[verdict.Reason]int{}}
 	}
-	for row, err := range rows {
+	for {
+		block, rejection, err := next()
+		if err == io.EOF {
+			return shares, nil
+		}
 		if err != nil {
 			return shares, err
 		}
 		results := make([]profiler.Result, len(steps))
 		for i, s := range steps {
-			if row.Rejection != nil {
-				results[i].Status, results[i].Reason = profiler.Rejected, row.Rejection.Reason
-			} else if results[i], err = measure.Undisturbed(ctx, p, s.of(row.Block())); err != nil {
+			if rejection != nil {
+				results[i].Status, results[i].Reason = profiler.Rejected, rejection.Reason
+			} else if results[i], err = measure.Undisturbed(ctx, p, s.of(block)); err != nil {
 				return shares, err
 			}
 		}
@@ -141,7 +144,6 @@ func Corpus(ctx context.Context, p measure.Profiler, rows iter.Seq2[input.Row, e
 		}
 		done(shares[0].Blocks)
 	}
-	return shares, nil
 }
 
 func (s *Share) count(r profiler.Result) {

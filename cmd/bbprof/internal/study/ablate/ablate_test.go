@@ -2,11 +2,11 @@ package ablate
 
 import (
 	"context"
+	"io"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
@@ -65,15 +65,16 @@ func (f *fake) Profile(_ context.Context, b profiler.Block) (profiler.Result, er
 }
 
 func TestCorpus(t *testing.T) {
-	done := 0
-	shares := require.Get(Corpus(context.Background(), &fake{}, func(yield func(input.Row, error) bool) {
-		for _, code := range []string{"n", "p", "u", "i", "d", "", "e"} {
-			row := input.Row{Code: []byte(code)}
-			if code == "" {
-				row.Rejection = &verdict.Rejection{Reason: verdict.BadHex}
-			}
-			yield(row, nil)
+	rows, done := []string{"n", "p", "u", "i", "d", "", "e"}, 0
+	shares := require.Get(Corpus(context.Background(), &fake{}, func() (b profiler.Block, r *verdict.Rejection, err error) {
+		if len(rows) == 0 {
+			return b, r, io.EOF
 		}
+		if b.Code = []byte(rows[0]); rows[0] == "" {
+			r = &verdict.Rejection{Reason: verdict.BadHex}
+		}
+		rows = rows[1:]
+		return b, r, nil
 	}, func(n int) { done = n }))(t)
 	for i, want := range []int{1, 3, 3, 3, 3, 4, 4, 4, 5} {
 		s := shares[i]
