@@ -45,7 +45,6 @@ func readSuite(file string, stdin io.Reader) (suite []member, err error) {
 // ofSuite compares each program by measured. A program's error becomes its Failure, and failed is the last; any other
 // error ends the suite.
 func (r *comparisons) ofSuite(suite []member, placed []placement, measured func(i int) ([]*Comparison, error)) (failed error) {
-	var programs [][]compare.Pair
 	for i, m := range suite {
 		out, err := measured(i)
 		if bad := (*program.Error)(nil); errors.As(err, &bad) {
@@ -56,15 +55,16 @@ func (r *comparisons) ofSuite(suite []member, placed []placement, measured func(
 			out[0].Name = m.name
 			r.all = append(r.all, out[0])
 		}
-		if out != nil && out[0].concluded() {
-			programs = append(programs, out[0].Pairs)
-		}
 		if r.end = err; err != nil {
 			break
 		}
 	}
 	adjust(r.all)
 	r.what, r.left = "program", len(suite)-len(r.all)
+	var programs [][]compare.Pair
+	for _, out := range concluded(r.all) {
+		programs = append(programs, out.Pairs)
+	}
 	if len(programs) > 0 {
 		of := compare.OfSuite(programs)
 		r.suite = &of
