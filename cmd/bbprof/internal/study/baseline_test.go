@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/check"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/verdict"
@@ -106,12 +105,6 @@ func TestCheckEnds(t *testing.T) {
 			"incomplete: interrupted before 1 block", "interrupted"},
 		{"the host, at once", nil, gone, cli.ExitHost, "", "an idle CPU"},
 	} {
-		var stdout, stderr strings.Builder
-		std := cli.Streams{Out: &stdout, Err: &stderr}
-		code := cli.Finish("check", (&checkCmd{}).finish(std, c.outcomes, c.err), measuring.Explain, std)
-		if code != c.want || !strings.Contains(stdout.String(), c.stdout) ||
-			!strings.Contains(stderr.String(), c.stderr) || (c.stdout == "") != (stdout.String() == "") {
-			t.Errorf("%s: exit code %d, want %d\n%s%s", c.name, code, c.want, stdout.String(), stderr.String())
-		}
+		exits(t, c.name, "check", c.want, c.stdout, c.stderr, func(std cli.Streams) error { return new(checkCmd).finish(std, c.outcomes, c.err) })
 	}
 }

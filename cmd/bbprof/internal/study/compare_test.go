@@ -11,7 +11,6 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
 	"github.com/bbprof/bbprof/internal/require"
@@ -54,13 +53,9 @@ func TestFilesEnd(t *testing.T) {
 			"this host before the last 2 pairs\n", "bbprof: pair 2: -a: the child is gone\n"},
 		{failsAt(0, 0, 0x90), "", "an idle CPU"},
 	} {
-		var stdout, stderr strings.Builder
-		std := cli.Streams{Out: &stdout, Err: &stderr}
-		code := cli.Finish("compare", (&compareCmd{layouts: 3, trials: 1, setups: 1}).runFiles(t.Context(), c.p, rows, rows, std), measuring.Explain, std)
-		if code != cli.ExitHost || !strings.Contains(stdout.String(), c.stdout) ||
-			(c.stdout == "") != (stdout.String() == "") || !strings.Contains(stderr.String(), c.stderr) {
-			t.Errorf("exit code %d, want %d\n%s%s", code, cli.ExitHost, stdout.String(), stderr.String())
-		}
+		exits(t, c.stderr, "compare", cli.ExitHost, c.stdout, c.stderr, func(std cli.Streams) error {
+			return (&compareCmd{layouts: 3, trials: 1, setups: 1}).runFiles(t.Context(), c.p, rows, rows, std)
+		})
 	}
 }
 

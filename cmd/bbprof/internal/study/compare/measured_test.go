@@ -12,15 +12,6 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// start starts a profiler if this host can measure.
-func start(t *testing.T) *profiler.Profiler {
-	t.Helper()
-	p, err := profiler.New(t.Context(), profiler.Options{})
-	require.Measure(t, err)
-	t.Cleanup(p.Close)
-	return p
-}
-
 // verdicts compares two blocks with several seeds and counts the verdicts. It skips the test if a difference of percent
 // might be missed.
 func verdicts(t *testing.T, p *profiler.Profiler, a, b []byte, layouts, seeds int, percent float64) (says map[Verdict]int, last Conclusion) {
@@ -50,31 +41,23 @@ func verdicts(t *testing.T, p *profiler.Profiler, a, b []byte, layouts, seeds in
 	return says, last
 }
 
-// TestMeasuredIdentical: a block is not faster than itself. One comparison in 20 may say so; six do in one run of
-// 3,000.
-func TestMeasuredIdentical(t *testing.T) {
+// TestMeasured: a block is no faster than itself (one comparison in 20 may say so; six do in one run of 3,000). One more
+// add in a chain of adds is always found, whether it doubles the chain or adds a hundredth.
+func TestMeasured(t *testing.T) {
 	require.Slow(t)
-	p := start(t)
+	p, err := profiler.New(t.Context(), profiler.Options{})
+	require.Measure(t, err)
+	t.Cleanup(p.Close)
 	block := []byte{0x48, 0x8b, 0x03, 0x48, 0x0f, 0xaf, 0xc1, 0x48, 0x01, 0xc2} // load, imul, add
 	if says, last := verdicts(t, p, block, block, 17, 20, math.Inf(1)); says[Same] < 15 {
 		t.Errorf("%v; the last: %+v", says, last)
 	}
-}
-
-// TestMeasuredSlower: one more add in a chain of adds is always found, whether it doubles the chain or adds a
-// hundredth.
-func TestMeasuredSlower(t *testing.T) {
-	require.Slow(t)
-	p := start(t)
 	add := []byte{0x48, 0x01, 0xc0}
 	for _, c := range []struct{ adds, layouts, seeds int }{{1, 9, 10}, {100, 33, 3}} {
-		says, last := verdicts(t, p, bytes.Repeat(add, c.adds), bytes.Repeat(add, c.adds+1), c.layouts, c.seeds, 100/float64(c.adds))
-		if says[Slower] != c.seeds {
-			t.Errorf("%d adds and one more: %v; the last: %+v", c.adds, says, last)
-		}
-		// The chain itself tells what one more costs, within the interval.
-		if want := 100 / float64(c.adds); last.High < 0.9*want || last.Low > 1.1*want {
-			t.Errorf("%d adds and one more: %.3f %% slower, %.3f to %.3f, want %.3f %%", c.adds, last.Mean, last.Low, last.High, want)
+		want := 100 / float64(c.adds)
+		says, last := verdicts(t, p, bytes.Repeat(add, c.adds), bytes.Repeat(add, c.adds+1), c.layouts, c.seeds, want)
+		if says[Slower] != c.seeds || last.High < 0.9*want || last.Low > 1.1*want {
+			t.Errorf("%d adds and one more: %v; %.3f %% slower, %.3f to %.3f, want %.3f %%", c.adds, says, last.Mean, last.Low, last.High, want)
 		}
 	}
 }
