@@ -72,11 +72,8 @@ func (f Figure) stack(c *svg, y float64) float64 {
 	margin, shared := 0.0, nothing()
 	var all []*axes
 	for i, p := range f.Panels {
-		p.Title, p.X, p.Names = "", "", f.Names
 		a := newAxes(p, stackedArea)
-		if a.bottom = i == len(f.Panels)-1; a.bottom {
-			a.X = f.X
-		}
+		a.bottom = i == len(f.Panels)-1
 		shared.add(a.x.low, a.x.high)
 		margin = max(margin, a.margin())
 		all = append(all, a)

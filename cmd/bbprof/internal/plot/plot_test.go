@@ -16,13 +16,13 @@ import (
 func example() Figure {
 	x := []float64{0, 1, 2, 3}
 	return Figure{
-		Title: "a title", Subject: "block 4801c0", Machine: "a CPU", X: "the axis", Keys: []string{"1 one thing", "2 another"},
+		Title: "a title", Subject: "block 4801c0", Machine: "a CPU", Keys: []string{"1 one thing", "2 another"},
 		Panels: []Panel{
 			{Y: "cycles", Zero: true, Series: []Series{
 				{Name: "first", X: x, Y: []float64{1, 2, 3, 4}, Low: []float64{0, 1, 2, 3}, High: []float64{2, 3, 4, 5}},
 				{Name: "second", X: x, Y: []float64{4, 3, 2, 1}, Low: []float64{3, 2, 1, 0}, High: []float64{5, 4, 3, 2}, Kind: Dots},
 			}},
-			{Y: "constant", Series: []Series{{X: x, Y: []float64{0, 0, 0, 0}}}},
+			{X: "the axis", Y: "constant", Series: []Series{{X: x, Y: []float64{0, 0, 0, 0}}}},
 		},
 	}
 }
@@ -127,8 +127,8 @@ func (d drawn) area() area {
 func TestDraw(t *testing.T) {
 	wide := example()
 	wide.Panels[0].Y = "effect, % of the cycles without, and some more words"
-	wide.Names = []string{"4K aliasing", "frame sharing", "line splits", "code alignment", "subnormals", "L1I residency", "op cache residency"}
-	dense := Figure{X: "bytes", Ticks: 1, Panels: []Panel{{Y: "cycles", Series: []Series{{X: []float64{0, 100000}, Y: []float64{1, 1.00001}}}}}}
+	wide.Panels[1].Names = []string{"4K aliasing", "frame sharing", "line splits", "code alignment", "subnormals", "L1I residency", "op cache residency"}
+	dense := Figure{Ticks: 1, Panels: []Panel{{X: "bytes", Y: "cycles", Series: []Series{{X: []float64{0, 100000}, Y: []float64{1, 1.00001}}}}}}
 	for name, f := range map[string]Figure{"example": example(), "beside": beside(), "odd": odd(), "wide": wide, "dense": dense, "empty": {}} {
 		var text bytes.Buffer
 		require.NoError(t, f.Draw(&text))
@@ -154,8 +154,9 @@ func TestDraw(t *testing.T) {
 			}
 		}
 		require.Equal(t, name+": axes", len(f.Panels), len(axes))
-		wanted := append([]string{f.Title, f.Subject, f.Machine, f.X}, f.Keys...)
+		wanted := append([]string{f.Title, f.Subject, f.Machine}, f.Keys...)
 		for _, p := range f.Panels {
+			wanted = append(wanted, p.X, p.Y)
 			for _, s := range p.Series {
 				wanted = append(wanted, s.Name)
 			}
