@@ -3,6 +3,7 @@ package study
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/stat"
@@ -363,4 +365,62 @@ func dropped(d []compare.Dropped) string {
 		return ""
 	}
 	return fmt.Sprintf(" (%d more dropped, the first because %s is rejected there: %s)", len(d), compare.FlagOf(d[0].Side), d[0].Rejection.Reason)
+}
+
+// ofSuite compares each program by measured. A program's error becomes its Failure, and failed is the last; any other
+// error ends the suite.
+func (r *comparisons) ofSuite(suite []member, placed []placement, measured func(i int) ([]*Comparison, error)) (failed error) {
+	for i, m := range suite {
+		out, err := measured(i)
+		if bad := (*program.Error)(nil); errors.As(err, &bad) {
+			failed = m.named(err)
+			out, err = []*Comparison{{A: placed[i].commands[0], B: placed[i].commands[1], Failure: err.Error()}}, nil
+		}
+		if out != nil {
+			out[0].Name = m.name
+			r.all = append(r.all, out[0])
+		}
+		if r.end = err; err != nil {
+			break
+		}
+	}
+	adjust(r.all)
+	r.what, r.left = "program", len(suite)-len(r.all)
+	var programs [][]compare.Pair
+	for _, out := range concluded(r.all) {
+		programs = append(programs, out.Pairs)
+	}
+	if len(programs) > 0 {
+		of := compare.OfSuite(programs)
+		r.suite = &of
+	}
+	return failed
+}
+
+func suiteLines(t *measuring.Reporter, s *compare.Suite) {
+	interval := ""
+	if s.Low > 0 {
+		interval = fmt.Sprintf(", 95 %% interval over programs %.3f to %.3f", s.Low, s.High)
+	}
+	t.Line("speed-up", "of b, geometric mean over programs and layouts: %.3f%s", s.Mean, interval)
+	t.Line("best", "%.3f in %s", s.Speedups[s.Best], placeText(s.Layouts[s.Best]))
+	t.Line("worst", "%.3f in %s", s.Speedups[s.Worst], placeText(s.Layouts[s.Worst]))
+	slower := 0
+	for _, x := range s.Speedups {
+		if x < 1 {
+			slower++
+		}
+	}
+	t.Line("layouts", "in %d of %d b looks slower over the suite, in %d faster", slower, len(s.Speedups), len(s.Speedups)-slower)
+}
+
+func placeText(l compare.Layout) string {
+	text := fmt.Sprintf("layout %d: environment +%d bytes, stack -%d, heap +%d", l.Number, l.Env, l.Stack, l.Heap)
+	if l.Link > 0 {
+		text += fmt.Sprintf(", link seed %d", l.Link)
+	}
+	if l.Order != "" {
+		text += ", objects in " + l.Order + " order"
+	}
+	return text
 }

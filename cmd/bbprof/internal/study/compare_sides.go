@@ -3,6 +3,8 @@ package study
 import (
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 
@@ -114,4 +116,34 @@ func readFile(name string, std cli.Streams) (side, error) {
 		err = fmt.Errorf("%s holds no block", name)
 	}
 	return s, err
+}
+
+// readSuite reads a file with the columns name, a and b, and optionally args and stdin.
+func readSuite(file string, stdin io.Reader) (suite []member, err error) {
+	in, err := resultfile.OpenRows(file, stdin, "name", "a", "b")
+	if errors.As(err, new(*fs.PathError)) {
+		return nil, err
+	} else if err != nil {
+		return nil, fmt.Errorf("%w; write a header, name,a,b, and a line for each program", err)
+	}
+	defer in.Close()
+	for row, err := range in.All() {
+		if err != nil {
+			return nil, err
+		}
+		m := member{name: row.Cell("name"), stdin: row.Cell("stdin"), sides: make([][]string, 2)}
+		for column, words := range map[string]*[]string{"a": &m.sides[0], "b": &m.sides[1], "args": &m.args} {
+			if *words, err = program.Words(row.Cell(column)); err == nil && len(*words) == 0 && column != "args" {
+				err = fmt.Errorf("column %s is empty: write a command line", column)
+			}
+			if err != nil {
+				return nil, row.Error(err)
+			}
+		}
+		suite = append(suite, m)
+	}
+	if suite == nil {
+		err = in.Error(errors.New("it names no program: write a header, name,a,b, and a line for each"))
+	}
+	return suite, err
 }
