@@ -54,14 +54,6 @@ func odd() Figure {
 	}}
 }
 
-func TestCheck(t *testing.T) {
-	for name, ok := range map[string]bool{"a.svg": true, "x/A.SVG": true, "a.b.svg": true, "a": false, "a.png": false, "svg": false, "a.svg.gz": false} {
-		if err := Check(name); (err == nil) != ok {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 // TestTicks: a tick's label states its exact position.
 func TestTicks(t *testing.T) {
 	for _, c := range []struct {

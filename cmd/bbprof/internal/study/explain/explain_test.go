@@ -189,29 +189,6 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestEffect: the effect's interval covers the truth as often as promised, and the change's effects are reported.
-func TestEffect(t *testing.T) {
-	const explanations = 200
-	inside := 0
-	for seed := range uint64(explanations) {
-		m := &core{aliasing: 3, noise: 0.02, random: rand.New(rand.NewPCG(seed, 1))}
-		e := require.Get(Explain(context.Background(), m, unhex(t, pair), pointers(0x10000, 0x13000, 16), plan(seed)))(t)
-		f := e.Findings[0]
-		if f.Low < 3 && 3 < f.High {
-			inside++
-		}
-		if f.Outcome != stat.Confirmed || f.Rounds != DefaultRounds || f.Change != "add 192 to rbx" && f.Change != "add 832 to rbx" {
-			t.Fatalf("%+v", f)
-		}
-		if e.Findings[1].Outcome != experiment.Absent || e.Findings[1].Effect != nil {
-			t.Errorf("%+v", e.Findings[1])
-		}
-	}
-	if inside < explanations*93/100 { // 97.5 % for each of two tests at 95 % jointly
-		t.Errorf("%d of %d intervals hold the effect", inside, explanations)
-	}
-}
-
 // TestUntested: what cannot be removed alone is not tried.
 func TestUntested(t *testing.T) {
 	m := &core{random: rand.New(rand.NewPCG(0, 0))}
@@ -282,5 +259,54 @@ func TestPastLead(t *testing.T) {
 		if got := q.opCache(); q.err != nil || got.Outcome != want {
 			t.Errorf("past the lead %v: %+v, %v, want %q", past, got.Finding, q.err, want)
 		}
+	}
+}
+
+// TestRenamePhase: on a made-up core what decides between layouts is confirmed, and nothing else.
+func TestRenamePhase(t *testing.T) {
+	odd := func(n int) float64 { return float64(n % 2) }
+	high := func(at int) float64 { return float64(at / 32) }
+	for _, c := range []struct {
+		name   string
+		layout func(at, nops, offset int) float64
+		causes []string
+	}{
+		{"no difference", func(int, int, int) float64 { return 0 }, nil},
+		{"1 %", func(_, nops, _ int) float64 { return 0.1 * odd(nops) }, nil},
+		{"two slots a copy", func(_, nops, offset int) float64 { return odd(nops + offset) }, []string{"rename phase"}},
+		{"three", func(_, nops, offset int) float64 { return float64((nops + offset) % 3) }, []string{"rename phase"}},
+		{"a slow slot of six", func(_, nops, offset int) float64 { return float64((nops + offset) % 6 / 5) }, []string{"rename phase"}},
+		{"place", func(at, _, _ int) float64 { return high(at) }, []string{"code alignment"}},
+		{"place and slots", func(at, nops, offset int) float64 { return high(at) + 0.7*odd(nops+offset) }, []string{"code alignment", "rename phase"}},
+	} {
+		for seed := range uint64(5) {
+			m := &core{layout: c.layout, noise: 0.001, random: rand.New(rand.NewPCG(seed, 2))}
+			e := require.Get(Explain(context.Background(), m, unhex(t, pair), pointers(0x10000, 0x10100, 1), plan(seed)))(t)
+			if got := experiment.Confirmed(e.Findings); !slices.Equal(got, c.causes) {
+				t.Errorf("%s, seed %d: causes %q, want %q: %+v", c.name, seed, got, c.causes, e.Findings)
+			}
+		}
+	}
+}
+
+// TestDiffer: two layouts at either end do not count.
+func TestDiffer(t *testing.T) {
+	of := func(cycles ...float64) (all []profiler.LayoutCycles) {
+		for i, c := range cycles {
+			all = append(all, profiler.LayoutCycles{Layout: i, Cycles: c})
+		}
+		return all
+	}
+	for _, c := range []struct {
+		cycles []float64
+		want   float64
+	}{
+		{nil, 0},
+		{[]float64{1, 2, 3, 4}, 0},
+		{[]float64{9, 1, 1, 2, 9, 3}, 0.5},
+		{[]float64{9, 1, 2, 2, 9, 3}, 0.5},
+		{[]float64{0, 0, 0, 1, 1, 1}, 0},
+	} {
+		require.Equal(t, c.cycles, c.want, differ(of(c.cycles...)))
 	}
 }

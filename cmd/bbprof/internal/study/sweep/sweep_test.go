@@ -192,18 +192,4 @@ func TestFactors(t *testing.T) {
 	if s := code(Of("framecount", base, nil, []int{1, 128})); s.Frames != 128 {
 		t.Errorf("frames: %+v", s)
 	}
-	for name, err := range map[string]error{
-		"offset of the next page": second(Of("code", base, nil, []int{4096})),
-		"negative offset":         second(Of("code", base, nil, []int{-1})),
-		"one copy":                second(Of("copies", base, nil, []int{1})),
-		"no frame":                second(Of("framecount", base, nil, []int{0})),
-		"a frame too many":        second(Of("framecount", base, nil, []int{129})),
-		"a megabyte and a byte":   second(Of("data", base, []asm.Reg{asm.RSP}, []int{1<<20 + 1})),
-	} {
-		if err == nil {
-			t.Errorf("%s is taken", name)
-		}
-	}
 }
-
-func second(_ Factor, err error) error { return err }
