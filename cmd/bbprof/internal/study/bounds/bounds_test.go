@@ -1,7 +1,6 @@
 package bounds
 
 import (
-	"bytes"
 	"context"
 	"encoding/hex"
 	"fmt"
@@ -270,8 +269,10 @@ func TestFind(t *testing.T) {
 		if d := cmp.Diff(c.want, a.Bounds); d != "" || !strings.HasPrefix(a.Sentence, c.says) {
 			t.Errorf("%s: %q, want %q\n%s", c.name, a.Sentence, c.says, d)
 		}
-		if *a.Address != 0x401000 || len(a.Row()) != len(Columns()) {
-			t.Errorf("%s: at %#x; %d cells, %d columns", c.name, *a.Address, len(a.Row()), len(Columns()))
+		a.Base.Init.Set = "rbx=0x1"
+		row, last := a.Row(), len(Columns())-1
+		if len(row)-1 != last || row[last-1] != "0x401000" || row[last] != "rbx=0x1" {
+			t.Errorf("%s: %q for %q", c.name, row, Columns())
 		}
 	}
 }
@@ -289,32 +290,37 @@ func TestSlack(t *testing.T) {
 	}
 }
 
-// inTheWay is a core on which multiplications, three per cycle, delay the adds of a chain before their units are full:
-// the first cost 0.23 cycles each, later ones 1/3.
-type inTheWay struct{ madeUp }
+// changed is a core whose results a function changes.
+type changed struct {
+	madeUp
+	change func(*profiler.Result, []asm.Inst)
+}
 
-func (w inTheWay) Profile(ctx context.Context, b profiler.Block) (profiler.Result, error) {
-	r, err := w.madeUp.Profile(ctx, b)
+func (c changed) Profile(ctx context.Context, b profiler.Block) (profiler.Result, error) {
+	r, err := c.madeUp.Profile(ctx, b)
 	insts, _ := asm.Decode(b.Code)
-	multiplications, adds := 0.0, 0.0
+	c.change(&r, insts)
+	return r, err
+}
+
+func count(insts []asm.Inst, mnemonic string) (n float64) {
 	for i := range insts {
-		switch insts[i].Mnemonic {
-		case "imul":
-			multiplications++
-		case "add":
-			adds++
+		if insts[i].Mnemonic == mnemonic {
+			n++
 		}
 	}
-	if adds > 0 {
-		r.Cycles = max(r.Cycles-multiplications, multiplications/3, adds/2+0.23*multiplications)
-	}
-	return r, err
+	return n
 }
 
 // TestSlackInTheWay: a class whose first probes only delay the block's own work is not full, and two chains that both
 // take the whole time are named although cutting one saves nothing.
 func TestSlackInTheWay(t *testing.T) {
-	core := inTheWay{madeUp{chain: "add rcx, rcx", takes: 1}}
+	// multiplications, three per cycle, delay the adds: the first cost 0.23 cycles each, later ones 1/3
+	core := changed{madeUp{chain: "add rcx, rcx", takes: 1}, func(r *profiler.Result, insts []asm.Inst) {
+		if n := count(insts, "imul"); count(insts, "add") > 0 {
+			r.Cycles = max(r.Cycles-n, n/3, count(insts, "add")/2+0.23*n)
+		}
+	}}
 	a := require.Get(Find(context.Background(), core, profiler.Block{Code: unhex(t, "4801c94801d2")}, false))(t)
 	if s := a.slackOf("multiply"); s.Room < 2 || s.Slope < 0.3 || !strings.HasPrefix(a.Sentence, "bound by 2 carried chains of as many cycles") {
 		t.Errorf("%s\n%+v", a.Sentence, s)
@@ -348,25 +354,6 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestRow: rows of the same bytes differ by address and initial registers, measured or not.
-func TestRow(t *testing.T) {
-	at := len(Columns()) - 2
-	for _, c := range []struct {
-		address *profiler.Address
-		base    profiler.Result
-		want    []string
-	}{
-		{nil, profiler.Result{Status: profiler.OK}, []string{"", ""}},
-		{new(profiler.Address(0)), profiler.Result{Status: profiler.OK}, []string{"0x0", ""}},
-		{new(profiler.Address(0x401000)), profiler.Result{Status: profiler.OK}, []string{"0x401000", ""}},
-		{new(profiler.Address(0x401003)), profiler.Result{Status: profiler.Rejected, Init: initial.State{Set: "rbx=0x1"}}, []string{"0x401003", "rbx=0x1"}},
-	} {
-		a := Answer{Base: c.base, Address: c.address}
-		require.Equal(t, fmt.Sprintf("%v, %s", c.want, c.base.Status), c.want, a.Row()[at:])
-	}
-	require.Equal(t, "it", []string{"address", "set"}, Columns()[at:])
-}
-
 func TestRoom(t *testing.T) {
 	const all = "4801c1 4801da 4801fe 4d01c1 4d01d3 4d01e5 4d01f7 4801ed" // every register but rsp is read or written
 	for _, c := range []struct {
@@ -386,23 +373,13 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// disturbedOnce is a core on which one number of nops reads 6 % too slow.
-type disturbedOnce struct {
-	madeUp
-	nops int
-}
-
-func (d disturbedOnce) Profile(ctx context.Context, b profiler.Block) (profiler.Result, error) {
-	r, err := d.madeUp.Profile(ctx, b)
-	if bytes.Count(b.Code, nopOf(1)) == d.nops {
-		r.Cycles *= 1.06
-	}
-	return r, err
-}
-
 // TestSlackDisturbed: one disturbed measurement does not fill a class that the search found to have more room.
 func TestSlackDisturbed(t *testing.T) {
-	core := disturbedOnce{madeUp{chain: "imul rax, rax", takes: 3, cut: "mov eax, 0x12345600"}, 3}
+	core := changed{madeUp{chain: "imul rax, rax", takes: 3, cut: "mov eax, 0x12345600"}, func(r *profiler.Result, insts []asm.Inst) {
+		if count(insts, "nop") == 3 {
+			r.Cycles *= 1.06
+		}
+	}}
 	a := require.Get(Find(context.Background(), core, profiler.Block{Code: unhex(t, "480fafc0")}, false))(t)
 	require.Equal(t, fmt.Sprintf("%s\n%+v", a.Sentence, a.slackOf("nop")), []Kind{Chain}, a.Bounds)
 }

@@ -189,63 +189,49 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestUntested: what cannot be removed alone is not tried.
+// scripted is a profiler given by a function.
+type scripted func(profiler.Block) (profiler.Result, error)
+
+func (f scripted) Profile(_ context.Context, b profiler.Block) (profiler.Result, error) { return f(b) }
+
+// TestUntested: a block that aliases wherever its pointers are is not tested for it.
 func TestUntested(t *testing.T) {
 	m := &core{random: rand.New(rand.NewPCG(0, 0))}
-	// one register for both, 4096 bytes apart: moving it does not separate them
-	e := require.Get(Explain(context.Background(), &stuck{m}, unhex(t, pair), pointers(0x10000, 0x13000, 16), plan(0)))(t)
+	stuck := scripted(func(b profiler.Block) (profiler.Result, error) {
+		r, err := m.Profile(context.Background(), b)
+		r.Predicted.Alias4K, r.Predicted.AliasStores = 1, 1
+		return r, err
+	})
+	e := require.Get(Explain(context.Background(), stuck, unhex(t, pair), pointers(0x10000, 0x13000, 16), plan(0)))(t)
 	if f := e.Findings[0]; f.Outcome != experiment.Untested || f.Change == "" {
 		t.Errorf("%+v", f)
 	}
-}
-
-// stuck aliases wherever the pointers are.
-type stuck struct{ *core }
-
-func (s *stuck) Profile(ctx context.Context, b profiler.Block) (profiler.Result, error) {
-	r, err := s.core.Profile(ctx, b)
-	if r.Predicted != nil {
-		r.Predicted.Alias4K, r.Predicted.AliasStores = 1, 1
-	}
-	return r, err
-}
-
-// failing fails at a given measurement.
-type failing struct {
-	core
-	at  int
-	err error
-}
-
-func (f *failing) Profile(ctx context.Context, b profiler.Block) (profiler.Result, error) {
-	if f.measured >= f.at {
-		return profiler.Result{Status: profiler.Failed, Failure: "lost"}, f.err
-	}
-	return f.core.Profile(ctx, b)
 }
 
 func TestErrors(t *testing.T) {
 	hostError := &verdict.HostError{Missing: "something"}
 	for _, at := range []int{0, 1, 30} {
 		for _, want := range []error{hostError, nil} {
-			m := &failing{core: core{random: rand.New(rand.NewPCG(0, 0))}, at: at, err: want}
-			_, err := Explain(context.Background(), m, unhex(t, pair), pointers(0x10000, 0x13000, 16), plan(0))
+			m := &core{random: rand.New(rand.NewPCG(0, 0))}
+			failing := scripted(func(b profiler.Block) (profiler.Result, error) {
+				if m.measured >= at {
+					return profiler.Result{Status: profiler.Failed, Failure: "lost"}, want
+				}
+				return m.Profile(context.Background(), b)
+			})
+			_, err := Explain(context.Background(), failing, unhex(t, pair), pointers(0x10000, 0x13000, 16), plan(0))
 			if err == nil || want != nil && !errors.Is(err, want) {
 				t.Errorf("at %d: %v", at, err)
 			}
 		}
 	}
-	rejected := &rejecting{}
-	if e, err := Explain(context.Background(), rejected, unhex(t, pair), profiler.Setup{}, plan(0)); err != nil ||
+	rejecting := scripted(func(profiler.Block) (profiler.Result, error) {
+		return profiler.Result{Status: profiler.Rejected, Reason: verdict.SIGFPE}, nil
+	})
+	if e, err := Explain(context.Background(), rejecting, unhex(t, pair), profiler.Setup{}, plan(0)); err != nil ||
 		e.Base.Reason != verdict.SIGFPE || len(e.Findings) > 0 {
 		t.Errorf("%+v %v", e, err)
 	}
-}
-
-type rejecting struct{}
-
-func (rejecting) Profile(context.Context, profiler.Block) (profiler.Result, error) {
-	return profiler.Result{Status: profiler.Rejected, Reason: verdict.SIGFPE}, nil
 }
 
 // Copies that outlast the front end's head start exceed the op cache's usual share, and cause nothing.
