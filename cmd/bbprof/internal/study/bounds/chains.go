@@ -114,11 +114,10 @@ func (q *question) chains() (all []ChainReport) {
 		tested++
 		saved, why := q.saved(of, nil)
 		// cutting all of them may cost what it saves, as with the stack pointer
-		for _, one := range alone(of) {
-			if why == "" && q.matters(saved) {
-				break
+		if len(of) > 1 && len(of) <= mostCuts {
+			for j := 0; j < len(of) && (why != "" || !q.matters(saved)); j++ {
+				saved, why = q.saved(of[j:j+1], nil)
 			}
-			saved, why = q.saved(one, nil)
 		}
 		if r.Untested = why; why == "" {
 			r.Saved = &saved.Time
@@ -172,17 +171,8 @@ func (q *question) saved(cuts, others []cut) (s saving, why string) {
 	return s, why
 }
 
+// mostCuts limits how many cuts of a chain are tried one by one.
 const mostCuts = 6
-
-func alone(cuts []cut) (each [][]cut) {
-	if len(cuts) < 2 || len(cuts) > mostCuts {
-		return nil
-	}
-	for i := range cuts {
-		each = append(each, cuts[i:i+1])
-	}
-	return each
-}
 
 func (q *question) cutsOf(g group) (cuts []cut, why string) {
 	seen := map[string]bool{}

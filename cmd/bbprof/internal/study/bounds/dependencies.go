@@ -49,29 +49,23 @@ func lastWriter(writes []asm.Values, v asm.Values) int {
 }
 
 func single(v asm.Values) (all []asm.Values) {
-	for n := range 16 {
-		if v.GPR>>n&1 != 0 {
-			all = append(all, asm.Values{GPR: 1 << n})
+	add := func(one asm.Values) {
+		if one != (asm.Values{}) {
+			all = append(all, one)
 		}
+	}
+	for n := range 16 {
+		add(asm.Values{GPR: v.GPR & (1 << n)})
 	}
 	for n := range 32 {
-		if v.Vector>>n&1 != 0 {
-			all = append(all, asm.Values{Vector: 1 << n})
-		}
+		add(asm.Values{Vector: v.Vector & (1 << n)})
 	}
 	for n := range 8 {
-		if v.Opmask>>n&1 != 0 {
-			all = append(all, asm.Values{Opmask: 1 << n})
-		}
+		add(asm.Values{Opmask: v.Opmask & (1 << n)})
 	}
-	for _, group := range []asm.Flags{asm.Carry, asm.AllFlags &^ asm.Carry} { // cores rename these two separately
-		if f := v.Flags & group; f != 0 {
-			all = append(all, asm.Values{Flags: f})
-		}
-	}
-	if v.X87 {
-		all = append(all, asm.Values{X87: true})
-	}
+	add(asm.Values{Flags: v.Flags & asm.Carry}) // cores rename carry separately from the others
+	add(asm.Values{Flags: v.Flags & (asm.AllFlags &^ asm.Carry)})
+	add(asm.Values{X87: v.X87})
 	return all
 }
 

@@ -52,14 +52,7 @@ func Figure(a Answer) plot.Figure {
 }
 
 func (a Answer) onChain(instruction int) bool {
-	for _, c := range a.Chains {
-		for _, i := range c.Instructions {
-			if c.Binds && i == instruction {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(a.Chains, func(c ChainReport) bool { return c.Binds && slices.Contains(c.Instructions, instruction) })
 }
 
 func Columns() []string {

@@ -72,17 +72,9 @@ func screenSome(ctx context.Context, open Open, code []byte, f Factor, events []
 
 // asked returns the count per iteration of the i-th requested event; NaN if it was not counted.
 func asked(r profiler.Result, i int) float64 {
-	for _, c := range r.Counters {
-		if c.Role != string(pmu.Asked) {
-			continue
-		}
-		if i == 0 {
-			if c.PerIteration != nil { // even if its expected count is unknown
-				return *c.PerIteration
-			}
-			break
-		}
-		i--
+	asked := slices.DeleteFunc(slices.Clone(r.Counters), func(c profiler.CounterReport) bool { return c.Role != string(pmu.Asked) })
+	if i < len(asked) && asked[i].PerIteration != nil { // even if its expected count is unknown
+		return *asked[i].PerIteration
 	}
 	return math.NaN()
 }
