@@ -148,7 +148,6 @@ func (c *compareCmd) run(std cli.Streams) error {
 
 func (c *compareCmd) sides() []string { return append([]string{c.a}, c.b...) }
 
-// readSides reads all sides, which must be of one kind.
 func (c *compareCmd) readSides(std cli.Streams) (sides []side, err error) {
 	for i, text := range c.sides() {
 		s, err := c.readSide(compare.FlagOf(compare.Name(i)), text, std)

@@ -173,7 +173,6 @@ func (s *sweepCmd) ofRuns(runs [][]program.Sample, traces []trace.Counts) sweep.
 	return got
 }
 
-// tracedColumns lists what -trace counts, in the order of the table.
 var tracedColumns = []struct {
 	name string
 	of   func(trace.Counts) float64

@@ -115,9 +115,9 @@ type question struct {
 	err   error   // the first; nothing is measured after it
 }
 
-// Find determines what bounds a block, and with parts what each instruction costs. The results of p must carry predictions
-// and the host (profiler.Options.Detail). If the block cannot be measured, or bbprof fails on it or a changed version, the
-// Answer has only its Base. Errors are the host's or ctx's, and would affect other blocks too.
+// Find determines what bounds a block, and with parts what each instruction costs. The results of p must carry
+// predictions and the host (profiler.Options.Detail). If the block cannot be measured, or bbprof fails on it or a
+// changed version, the Answer has only its Base. Errors are the host's or ctx's, and would affect other blocks too.
 func Find(ctx context.Context, p measure.Profiler, b profiler.Block, parts bool) (Answer, error) {
 	a, err := find(ctx, p, b, parts)
 	if failure := measure.Failure(""); errors.As(err, &failure) {

@@ -99,7 +99,8 @@ func TestApply(t *testing.T) {
 		{"nothing", change{}, []string{"add rax, rcx", "mov rcx, qword ptr [rip+0x10]", "add rdx, rcx"}},
 		{"left out", change{replace: map[int][]byte{0: nil}}, []string{"mov rcx, qword ptr [rip+0x13]", "add rdx, rcx"}},
 		{"replaced", change{replace: map[int][]byte{0: nopOf(1)}}, []string{"nop", "mov rcx, qword ptr [rip+0x12]", "add rdx, rcx"}},
-		{"in front", change{before: map[int][][]byte{1: {nopOf(1), nopOf(1)}}}, []string{"add rax, rcx", "nop", "nop", "mov rcx, qword ptr [rip+0xe]", "add rdx, rcx"}},
+		{"in front", change{before: map[int][][]byte{1: {nopOf(1), nopOf(1)}}},
+			[]string{"add rax, rcx", "nop", "nop", "mov rcx, qword ptr [rip+0xe]", "add rdx, rcx"}},
 	} {
 		require.Equal(t, c.name, c.want, texts(t, c.change.apply(insts)))
 	}

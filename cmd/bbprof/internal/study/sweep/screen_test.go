@@ -79,6 +79,7 @@ func TestScreenEveryEvent(t *testing.T) {
 	f := require.Get(Of("distance", profiler.Setup{Init: &init, Frames: 16, Tolerate: tolerate},
 		[]asm.Reg{asm.RBX, asm.RDI}, []int{4032, 4096, 4160, 8128, 8192}))(t)
 	opened, closed, done := 0, 0, 0
+	block := []byte{0x48, 0x89, 0x0b, 0x48, 0x8b, 0x17} // mov [rbx], rcx; mov rdx, [rdi]
 	columns, err := Screen(ctx, func(some []profiler.Event) (measure.ProfileCloser, error) {
 		o := options
 		for _, e := range some {
@@ -95,7 +96,7 @@ func TestScreenEveryEvent(t *testing.T) {
 				aliased = 1
 			}
 		}, &closed}, nil
-	}, []byte{0x48, 0x89, 0x0b, 0x48, 0x8b, 0x17}, f, events, experiment.Plan{Rounds: 1, Seed: 1, Done: func(n int) { done = n }}) // mov [rbx], rcx; mov rdx, [rdi]
+	}, block, f, events, experiment.Plan{Rounds: 1, Seed: 1, Done: func(n int) { done = n }})
 	require.NoError(t, err)
 	if len(columns) != len(events) || done != len(events) || opened < len(events)/4 || closed != opened {
 		t.Errorf("%d of %d events, %d told, %d profilers, %d closed", len(columns), len(events), done, opened, closed)
