@@ -36,15 +36,12 @@ func TestSteps(t *testing.T) {
 type fake struct {
 	calls     int
 	disturbed bool
-	err       error
 	asked     []profiler.Setup
 }
 
 func (f *fake) Profile(_ context.Context, b profiler.Block) (profiler.Result, error) {
 	f.asked = append(f.asked, b.Setup)
-	if f.calls++; f.err != nil {
-		return profiler.Result{}, f.err
-	}
+	f.calls++
 	rejected := func(r verdict.Reason) (profiler.Result, error) {
 		return profiler.Result{Status: profiler.Rejected, Reason: r, Rejection: &verdict.Rejection{Reason: r}}, nil
 	}
