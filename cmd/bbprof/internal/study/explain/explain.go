@@ -63,7 +63,7 @@ func Explain(ctx context.Context, p measure.Profiler, code []byte, setup profile
 		}
 		return a.of(r), q.err
 	})
-	if err = cmp.Or(q.err, err); err != nil {
+	if err = cmp.Or(err, q.err); err != nil {
 		return Explanation{}, err
 	}
 	return Explanation{Base: q.base, Findings: findings}, nil
