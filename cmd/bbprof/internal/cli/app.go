@@ -34,6 +34,7 @@ type Heading struct {
 // A Topic is a group of flags that many commands share, and to which their help refers.
 type Topic struct {
 	Name    string // bbprof help NAME
+	Title   string // heads the group
 	Summary string
 	Pointer string // replaces the flags in other help
 	About   string

@@ -197,9 +197,7 @@ func (a *App) topicHelp() string {
 func (a *App) manPage() string {
 	var w strings.Builder
 	fmt.Fprintf(&w, ".TH BBPROF 1 \"\" \"bbprof %s\"\n.SH NAME\nbbprof \\- %s\n", roff(Version()), roff(a.Purpose))
-	section := func(title, text string) {
-		fmt.Fprintf(&w, ".SH %s\n.nf\n%s.fi\n", roff(strings.ToUpper(title)), roff(text))
-	}
+	section := func(title, text string) { fmt.Fprintf(&w, ".SH %s\n.nf\n%s.fi\n", roff(strings.ToUpper(title)), roff(text)) }
 	section("Description", a.Help(a.Main))
 	section(a.Topic.Name, a.topicHelp())
 	for _, c := range a.All()[1:] {

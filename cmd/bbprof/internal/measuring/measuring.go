@@ -43,6 +43,7 @@ const Title = "How to measure"
 func Topic() cli.Topic {
 	return cli.Topic{
 		Name:    "measuring",
+		Title:   Title,
 		Summary: "the flags that say how to measure",
 		Pointer: "the flags that say how to measure, such as -cpus, -budget, -precision, -mode and -unroll: see bbprof help measuring",
 		About: "These flags say how to measure. Most commands that measure blocks take all of them; ablate, doctor\n" +
