@@ -182,39 +182,17 @@ func (a *App) helpOn(words []string, std Streams) error {
 		strings.Join(words, " "), didYouMean("", words[0], topics), a.Topic.Name)
 }
 
-func (a *App) topicHelp() string {
+func (a *App) topicFlags() []*Flag {
 	f := NewFlags("bbprof")
 	a.Topic.Declare(f)
+	return f.listed(f.topic)
+}
+
+func (a *App) topicHelp() string {
 	var w strings.Builder
 	w.WriteString(a.Topic.About + "\n")
-	for _, d := range f.listed(f.topic) {
+	for _, d := range a.topicFlags() {
 		w.WriteString(d.text())
-	}
-	return w.String()
-}
-
-// manPage returns all help texts as one page, laid out as -h prints them.
-func (a *App) manPage() string {
-	var w strings.Builder
-	fmt.Fprintf(&w, ".TH BBPROF 1 \"\" \"bbprof %s\"\n.SH NAME\nbbprof \\- %s\n", roff(Version()), roff(a.Purpose))
-	section := func(title, text string) { fmt.Fprintf(&w, ".SH %s\n.nf\n%s.fi\n", roff(strings.ToUpper(title)), roff(text)) }
-	section("Description", a.Help(a.Main))
-	section(a.Topic.Name, a.topicHelp())
-	for _, c := range a.All()[1:] {
-		section(c.Full(), a.Help(c))
-	}
-	return w.String()
-}
-
-// roff escapes what the typesetter would take for a request.
-func roff(text string) string {
-	text = strings.NewReplacer(`\`, `\e`, `-`, `\-`).Replace(text)
-	var w strings.Builder
-	for line := range strings.Lines(text) {
-		if strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") {
-			w.WriteString(`\&`)
-		}
-		w.WriteString(line)
 	}
 	return w.String()
 }
