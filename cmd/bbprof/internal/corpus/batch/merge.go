@@ -1,10 +1,12 @@
 package batch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -26,10 +28,12 @@ type part struct {
 	rows *orderedRows
 	runs resultfile.Runs
 
-	// The next row, 0 after the last.
+	// The next row; its number is ended after the last.
 	row   int64
 	cells []string
 }
+
+const ended = math.MaxInt64
 
 type MergeReport struct {
 	Rows       int64
@@ -117,7 +121,7 @@ func (p *part) openLines() (size int64, err error) {
 func (p *part) advance() (err error) {
 	p.row, p.cells, err = p.rows.next()
 	if errors.Is(err, io.EOF) {
-		p.row, err = 0, nil
+		p.row, err = ended, nil
 	}
 	return err
 }
@@ -164,15 +168,20 @@ const (
 // reads the corpus, if rows are missing.
 func (m *Merge) Run(corpus func() (input.Row, error), total int64, put func(cells []string) error) (MergeReport, error) {
 	var (
-		report MergeReport
-		last   int64
+		report  MergeReport
+		last    int64
+		lastHex string
 	)
-	var lastHex string
 	hex := m.Schema().Index("hex")
-	report.Shards, report.Absent = m.absent()
+	shards, all := m.shards()
+	if !all {
+		report.Shards, report.Absent = absent(shards)
+	}
 	missing := missingRows{next: corpus}
-	if n := m.count(); total > 0 && n <= mostShards {
-		missing.rows = make([]int64, n)
+	for n := range shards { // if all parts agree on it
+		if total > 0 && !all && len(shards) == 1 && n <= mostShards {
+			missing.rows = make([]int64, n)
+		}
 	}
 	gap := func(upTo int64) error {
 		if upTo <= last+1 {
@@ -188,13 +197,8 @@ func (m *Merge) Run(corpus func() (input.Row, error), total int64, put func(cell
 		return missing.add(last+1, upTo-1)
 	}
 	for {
-		var p *part
-		for _, q := range m.parts {
-			if q.row > 0 && (p == nil || q.row < p.row) {
-				p = q
-			}
-		}
-		if p == nil {
+		p := slices.MinFunc(m.parts, func(a, b *part) int { return cmp.Compare(a.row, b.row) })
+		if p.row == ended {
 			err := gap(total + 1)
 			report.Unfinished = missing.shards()
 			if total > 0 && report.Missing == 0 {
@@ -233,45 +237,36 @@ func (m *Merge) Run(corpus func() (input.Row, error), total int64, put func(cell
 // PartError reports a part that does not belong with the others.
 type PartError struct{ error }
 
-// absent lists shards without a part, for each number of shards that a part names, and counts them; none if a part
-// covers the whole corpus.
-func (m *Merge) absent() (some []string, n int64) {
-	have := map[Shard]bool{}
-	parts := map[int]int64{} // by number of shards
+// shards returns the shards that parts name, by number of shards; all: a part covers the whole corpus.
+func (m *Merge) shards() (have map[int]map[int]bool, all bool) {
+	have = map[int]map[int]bool{}
 	for _, p := range m.parts {
 		for _, run := range p.runs.All() {
-			if run.Shard == "" {
-				return nil, 0
+			s, err := ParseShard(run.Shard)
+			if err != nil {
+				all = true
+				continue
 			}
-			if s, err := ParseShard(run.Shard); err == nil && !have[s] {
-				have[s] = true
-				parts[s.Count]++
+			if have[s.Count] == nil {
+				have[s.Count] = map[int]bool{}
 			}
+			have[s.Count][s.Index] = true
 		}
 	}
-	for _, count := range slices.Sorted(maps.Keys(parts)) {
-		n += int64(count) - parts[count]
+	return have, all
+}
+
+// absent lists shards without a part, and counts them.
+func absent(have map[int]map[int]bool) (some []string, n int64) {
+	for _, count := range slices.Sorted(maps.Keys(have)) {
+		n += int64(count - len(have[count]))
 		for i := 0; i < count && len(some) < shownShards; i++ {
-			if s := (Shard{i, count}); !have[s] {
-				some = append(some, s.String())
+			if !have[count][i] {
+				some = append(some, Shard{i, count}.String())
 			}
 		}
 	}
 	return some, n
-}
-
-// count returns the number of shards if all parts agree on it, else 0.
-func (m *Merge) count() (n int) {
-	for _, p := range m.parts {
-		for _, run := range p.runs.All() {
-			s, err := ParseShard(run.Shard)
-			if err != nil || n != 0 && n != s.Count {
-				return 0
-			}
-			n = s.Count
-		}
-	}
-	return n
 }
 
 func (m *Merge) Close() {

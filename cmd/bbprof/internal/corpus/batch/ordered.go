@@ -52,10 +52,10 @@ func (o *orderedRows) pass(f func(row int64, cells []string) error) error {
 	if err := o.rewind(); err != nil {
 		return err
 	}
-	for cells, err := range resultfile.Each(o.in.Next) {
-		var row int64
-		if err == nil {
-			row, err = rowNumber(o.in, cells[o.row])
+	for {
+		row, cells, err := nextRow(o.in, o.row)
+		if errors.Is(err, io.EOF) {
+			return nil
 		}
 		if err == nil {
 			err = f(row, cells)
@@ -64,15 +64,17 @@ func (o *orderedRows) pass(f func(row int64, cells []string) error) error {
 			return err
 		}
 	}
-	return nil
 }
 
-func rowNumber(in *resultfile.LineReader, cell string) (int64, error) {
-	row := number(cell)
-	if row < 1 || row > maxNumber {
-		return 0, &resultfile.DamageError{Line: in.Line, At: in.At, What: fmt.Sprintf("its number (column row) is not from 1 to %d", int64(maxNumber))}
+// nextRow reads a row, and its number from a column.
+func nextRow(in *resultfile.LineReader, column int) (row int64, cells []string, err error) {
+	if cells, err = in.Next(); err != nil {
+		return 0, nil, err
 	}
-	return row, nil
+	if row = number(cells[column]); row < 1 || row > maxNumber {
+		err = &resultfile.DamageError{Line: in.Line, At: in.At, What: fmt.Sprintf("its number (column row) is not from 1 to %d", int64(maxNumber))}
+	}
+	return row, cells, err
 }
 
 func (o *orderedRows) rewind() (err error) {
@@ -93,10 +95,7 @@ func (o *orderedRows) schema() resultfile.Schema { return o.in.Schema() }
 // next returns the next row by number, and io.EOF after the last. The cells are valid until the call after it.
 func (o *orderedRows) next() (row int64, cells []string, err error) {
 	if o.rows == nil {
-		if cells, err = o.in.Next(); err == nil {
-			row, err = rowNumber(o.in, cells[o.row])
-		}
-		return row, cells, err
+		return nextRow(o.in, o.row)
 	}
 	if len(o.rows) == 0 {
 		return 0, nil, io.EOF

@@ -111,33 +111,6 @@ func TestDisplaced(t *testing.T) {
 	}
 }
 
-// TestChangedMeanwhile: a change between checking the file and writing to it is detected too, and the row is not
-// left in the wrong file.
-func TestChangedMeanwhile(t *testing.T) {
-	for _, c := range []struct{ name, left, says string }{
-		{"cut", "row 1\nro", "was cut from 12 to 8 bytes"},
-		{"written to", "row 1\nrow 2\nx", "was written to by another program: it has 13 bytes instead of 12"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			path := file(t)
-			f, err := openLocked(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer f.Close()
-			s := &store{file: f, path: path}
-			require.NoError(t, s.put([]byte("row 1\nrow 2\n")))
-			require.NoError(t, os.WriteFile(path, []byte(c.left), 0o666))
-			err = s.write([]byte("row 3\n"))
-			var displaced *DisplacedError
-			if !errors.As(err, &displaced) || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%v, want it to say %q", err, c.says)
-			}
-			require.Equal(t, "it holds", c.left, readFile(t, path))
-		})
-	}
-}
-
 // TestLinksBeside: a stranger's links beside a result, under any name that bbprof used or uses, are neither
 // followed nor replaced.
 func TestLinksBeside(t *testing.T) {

@@ -294,13 +294,13 @@ func TestEnded(t *testing.T) {
 			}
 		}
 	}
-	path, o := file(t), newOutput(schema)
+	path := file(t)
 	out := require.Get(Create(path, resultfile.CSV, schema, false))(t)
 	defer out.Close()
 	run := here()
 	e := resultfile.Entry{RunID: run.ID(), RunHeader: run.String()}
 	e.Row.Number, e.Row.Code = 1, []byte{0x90}
-	require.NoError(t, out.put(0, o.schema.Cells(&e), nil))
+	require.NoError(t, out.put(0, schema.Cells(&e), nil))
 	run.AtEnd = "8 of 8 pass"
 	out.Ended(e.RunHeader, run.String())
 	if err := errors.Join(out.Flush(), out.Sort()); err != nil || rows(t, path)[0]["run_header"] != run.String() {

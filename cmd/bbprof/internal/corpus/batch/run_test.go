@@ -57,7 +57,7 @@ func TestSameHash(t *testing.T) {
 	defer out.Close()
 	key := uint64(7)
 	cells := make([]string, len(schema))
-	cells[out.hex] = "90"
+	cells[out.at["hex"]] = "90"
 	require.NoError(t, out.put(0, cells, &key))
 	if got, err := out.measured(7, "91"); got != nil || err != nil {
 		t.Errorf("of another block: %q, %v", got, err)

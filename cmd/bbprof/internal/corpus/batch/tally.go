@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
@@ -36,8 +35,9 @@ type Tally struct {
 	Measured     int64   `json:"measured"`      // blocks, without retries
 }
 
-func (t *Tally) add(s resultfile.Schema, cells []string) {
-	cell := func(name string) string { return cells[s.Index(name)] }
+// add counts a row, whose columns are at these positions.
+func (t *Tally) add(at map[string]int, cells []string) {
+	cell := func(name string) string { return cells[at[name]] }
 	t.Rows++
 	retried := cell("tries") != "" && cell("tries") != "1"
 	if retried {

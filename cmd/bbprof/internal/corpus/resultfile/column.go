@@ -276,8 +276,8 @@ func NewSchema(disasm bool, carried []string) Schema {
 	return append(s, own[firstColumns:]...)
 }
 
-// Arrange copies the cells with these indices.
-func Arrange(cells []string, indices []int, into []string) []string {
+// arrange copies the cells with these indices.
+func arrange(cells []string, indices []int, into []string) []string {
 	into = into[:0]
 	for _, at := range indices {
 		into = append(into, cells[at])
@@ -349,6 +349,16 @@ func (s Schema) Names() (names []string) {
 
 func (s Schema) Index(name string) int {
 	return slices.IndexFunc(s, func(c Column) bool { return c.Name == name })
+}
+
+// Positions returns the index of each column that has a name. Of two with one name the first counts.
+func (s Schema) Positions() map[string]int {
+	at := map[string]int{}
+	for i, c := range slices.Backward(s) {
+		at[c.Name] = i
+	}
+	delete(at, "")
+	return at
 }
 
 // Cells returns a row's cells.

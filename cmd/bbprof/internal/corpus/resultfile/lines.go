@@ -78,27 +78,12 @@ func appendCSV(line []byte, cells []string) []byte {
 		if i > 0 {
 			line = append(line, ',')
 		}
-		if !needsQuotes(cell) {
-			line = append(line, cell...)
-			continue
+		if strings.ContainsAny(cell, ",\"\r\n") || strings.HasPrefix(cell, " ") || strings.HasPrefix(cell, "\t") {
+			cell = `"` + strings.ReplaceAll(cell, `"`, `""`) + `"`
 		}
-		line = append(line, '"')
-		for {
-			before, after, quote := strings.Cut(cell, `"`)
-			line = append(line, before...)
-			if !quote {
-				break
-			}
-			line = append(line, '"', '"')
-			cell = after
-		}
-		line = append(line, '"')
+		line = append(line, cell...)
 	}
 	return append(line, '\n')
-}
-
-func needsQuotes(cell string) bool {
-	return strings.ContainsAny(cell, ",\"\r\n") || strings.HasPrefix(cell, " ") || strings.HasPrefix(cell, "\t")
 }
 
 // Parse splits a line, without its end, into cells.

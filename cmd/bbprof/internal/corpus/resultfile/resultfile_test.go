@@ -397,12 +397,12 @@ func TestSettings(t *testing.T) {
 			`"mode":"unroll","precision":0.01,"rescue":true,"unroll":"auto"}`},
 		{profiler.Options{Unroll: &unroll.Factors{Short: 50, Long: 100}, Budget: 1500 * time.Millisecond, Precision: 0.02, Frames: 1, Init: "zero", NoFTZ: true,
 			NoRescue: true, Mode: profiler.Both, FrontEnd: profiler.Decode, Clock: profiler.TSCClock, Identical: 4, Events: []string{"a", "b"},
-			Tolerate: []verdict.Reason{verdict.L1IMiss, verdict.Unstable}, CPUs: []int{3}, Detail: true},
+			CPUs: []int{3}, Detail: true},
 			`{"budget":"1.5s","clock":"tsc","events":"a,b","frames":1,"frontend":"decode","ftz":false,"identical":4,"init":"zero",` +
-				`"mode":"both","precision":0.02,"rescue":false,"tolerate":"l1i_miss,unstable","unroll":"50,100"}`},
-		{profiler.Options{Layout: new(int), Set: set, Memory: initial.Memory{{Address: 8, Value: 1}}, Strict: true},
+				`"mode":"both","precision":0.02,"rescue":false,"unroll":"50,100"}`},
+		{profiler.Options{Layout: new(int), Set: set, Strict: true},
 			`{"budget":"3s","clock":"auto","events":"","frames":"auto","frontend":"opcache","ftz":true,"identical":8,"init":"auto",` +
-				`"layout":0,"mem":"0x8=0x1","mode":"unroll","precision":0.01,"rescue":true,"set":"rdi=0x1","strict":true,"unroll":"auto"}`},
+				`"layout":0,"mode":"unroll","precision":0.01,"rescue":true,"set":"rdi=0x1","strict":true,"unroll":"auto"}`},
 	} {
 		settings := SettingsOf(c.options)
 		text, _ := json.Marshal(settings)

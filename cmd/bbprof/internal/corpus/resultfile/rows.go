@@ -2,6 +2,7 @@ package resultfile
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -111,14 +112,13 @@ func IsLines(f io.ReaderAt) bool {
 }
 
 func (r *Rows) begin(columns []string) (err error) {
-	r.Schema, r.at = r.in.Schema(), map[string]int{}
-	for i, name := range slices.Backward(r.Schema.Names()) { // of two columns with one name, the first counts
-		r.at[name] = i
-	}
-	delete(r.at, "") // a column may have no name, but "" finds none
+	r.Schema = r.in.Schema()
+	r.at = r.Schema.Positions()
 	if err = r.Schema.Require(columns...); err == nil {
 		if p, ok := r.in.(*parquetReader); ok {
-			err = r.Runs.addHeaders(p.runs()...)
+			for _, run := range p.runs() {
+				err = cmp.Or(err, r.Runs.addHeader(string(run)))
+			}
 		}
 	}
 	return err
