@@ -16,7 +16,6 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Reporter writes labelled lines.
 type Reporter struct{ strings.Builder }
 
 func (w *Reporter) Line(label, format string, args ...any) {
@@ -185,7 +184,6 @@ func (w *Reporter) counters(r profiler.Result) {
 	}
 }
 
-// servedBy names the front-end source unless it is the one that usually serves hot code.
 func servedBy(f profiler.FrontEnd) string {
 	if f == profiler.Decode {
 		return ", from the decoders"
@@ -193,7 +191,6 @@ func servedBy(f profiler.FrontEnd) string {
 	return ""
 }
 
-// state names the initial state and its caveats.
 func state(r profiler.Result) string {
 	s := r.Init.Name
 	if r.Init.Set != "" {
@@ -252,7 +249,6 @@ var remedies = map[verdict.Reason]string{
 		"it costs",
 }
 
-// remedy advises how to get a block measured.
 func remedy(result profiler.Result) string {
 	r := result.Rejection
 	switch {

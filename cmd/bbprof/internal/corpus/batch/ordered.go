@@ -47,7 +47,6 @@ func openOrdered(f io.ReaderAt, size int64, each func(in *resultfile.LineReader,
 	return o, err
 }
 
-// pass calls f with each row from the start.
 func (o *orderedRows) pass(f func(row int64, cells []string) error) error {
 	if err := o.rewind(); err != nil {
 		return err

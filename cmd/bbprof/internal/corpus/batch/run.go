@@ -45,7 +45,6 @@ type Options struct {
 	Progress func(Progress)
 }
 
-// Progress describes how far a run is.
 type Progress struct {
 	Tally *Tally // valid only during the call
 	Bytes int64  // stored bytes of the input up to about the latest row
@@ -159,7 +158,6 @@ func (r *run) watch(ctx context.Context, finished <-chan struct{}) {
 	}
 }
 
-// next returns the next block for a worker, for measure.Jobs.
 func (r *run) next(worker int) (*job, bool, error) {
 	j, err := r.find(worker)
 	if j != nil {
@@ -300,7 +298,6 @@ func (r *run) take(f inputRow) (*job, error) {
 	return j, nil
 }
 
-// identity returns the identity of a row's block, and its captured state.
 func (r *run) identity(row *input.Row) (id, visit string) {
 	id = Identity(row.Code, row.At, r.Set.With(row.Set).String())
 	if r.Visit != nil {
@@ -322,7 +319,6 @@ func (r *run) found(row *input.Row, at int64) {
 	r.out.offsets[hash([]byte(id))] = at
 }
 
-// repeat writes a row whose block was measured for another row.
 func (r *run) repeat(w waitingRow, measured []string) error {
 	e := resultfile.Entry{Row: w.row, DuplicateOf: number(measured[r.out.at["row"]]), RunHeader: r.header}
 	return r.put(w.seq, r.out.schema.Repeat(measured, &e), nil)

@@ -76,7 +76,6 @@ func (s *store) sync(stop <-chan struct{}) {
 	}
 }
 
-// failure returns why syncing failed.
 func (s *store) failure() error {
 	select {
 	case err := <-s.failed:
@@ -122,7 +121,6 @@ func (s *store) at(offset int64) ([]string, error) {
 	return s.lines.Parse(text, nil)
 }
 
-// lineAt returns the line at offset, without its end.
 func lineAt(r io.ReaderAt, offset int64) (string, error) {
 	for size := 1 << 11; ; size *= 2 {
 		buffer := make([]byte, size)

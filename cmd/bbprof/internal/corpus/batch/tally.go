@@ -35,7 +35,6 @@ type Tally struct {
 	Measured     int64   `json:"measured"`      // blocks, without retries
 }
 
-// add counts a row, whose columns are at these positions.
 func (t *Tally) add(at map[string]int, cells []string) {
 	cell := func(name string) string { return cells[at[name]] }
 	t.Rows++
@@ -77,7 +76,6 @@ func (t *Tally) addCycles(cycles, low, high string) {
 	}
 }
 
-// Rate returns blocks measured per second in this run.
 func (t *Tally) Rate() float64 {
 	if t.Seconds <= 0 {
 		return 0
@@ -146,7 +144,6 @@ func (s *Spread) line(scale float64, format string) string {
 
 const barWidth = 40
 
-// Report writes a readable summary: rows, reasons, cycles.
 func (t *Tally) Report(w io.Writer) {
 	fmt.Fprintf(w, "bbprof: %s: %d ok, %d rejected, %d error\n", words.Plural(t.Rows, "row"), t.OK, t.Rejected, t.Failed)
 	if t.Failed > 0 {

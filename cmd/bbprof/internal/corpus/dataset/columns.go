@@ -9,7 +9,6 @@ import (
 	"github.com/bbprof/bbprof/docs"
 )
 
-// Column explains a column of the parts.
 type Column struct {
 	Name  string          `json:"name"`
 	Type  resultfile.Type `json:"type"`
@@ -17,10 +16,8 @@ type Column struct {
 	About string          `json:"about"`
 }
 
-// cyclesUnit is the unit of all times.
 const cyclesUnit = "core cycles per iteration of the block"
 
-// explained returns a schema's columns with their explanations from the documentation.
 func explained(s resultfile.Schema) (all []Column) {
 	about := map[string]string{
 		splitColumn:       "train, validation or test; left_out where a near-duplicate of the block is in another split; null of a block without cycles",

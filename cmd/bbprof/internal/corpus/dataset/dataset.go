@@ -35,7 +35,6 @@ const (
 	splitColumn       = "split"
 )
 
-// Sheet is the datasheet.
 type Sheet struct {
 	Made     string   `json:"made"`
 	Sealed   string   `json:"sealed_with"` // bbprof's version
@@ -63,14 +62,12 @@ type Sheet struct {
 	Sample  *Agreement `json:"sample,omitempty"`
 }
 
-// Part is a file of rows.
 type Part struct {
 	File   string `json:"file"`
 	Rows   int    `json:"rows"`
 	SHA256 string `json:"sha256"`
 }
 
-// Counts summarises the rows.
 type Counts struct {
 	Rows       int            `json:"rows"`
 	Status     map[string]int `json:"status"`
@@ -97,7 +94,6 @@ type list struct {
 	out     *csv.Writer
 }
 
-// SampleBlock is a block with its cycles.
 type SampleBlock struct {
 	Hex     string
 	Cycles  float64
@@ -214,7 +210,6 @@ func inSample(block string) bool {
 	return (int(sum[0])<<8|int(sum[1]))%sampleOf == 0
 }
 
-// Agreement compares two measurements of some blocks.
 type Agreement struct {
 	Host     resultfile.Host `json:"host"`
 	Blocks   int             `json:"blocks"`

@@ -114,7 +114,6 @@ func byKey(key uint64) string {
 	return Train
 }
 
-// splitter decides which split a block is in.
 type splitter struct {
 	applications map[string]string // nil: split by near-duplicates alone
 	owner        map[uint64]string // the split that keeps the near-duplicates of a key

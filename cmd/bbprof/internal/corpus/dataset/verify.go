@@ -17,7 +17,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
 
-// Verification is the result of checking a dataset.
 type Verification struct {
 	Sheet    Sheet
 	Problems []string // each names a file; empty: all as sealed
@@ -64,7 +63,6 @@ func (v *Verification) problem(file, format string, args ...any) {
 	v.Problems = append(v.Problems, file+": "+fmt.Sprintf(format, args...))
 }
 
-// sums checks the files' hashes.
 func (v *verifier) sums(text string) {
 	for i, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
 		sum, name, ok := strings.Cut(line, "  ")
@@ -89,7 +87,6 @@ func (v *verifier) sums(text string) {
 	}
 }
 
-// strangers lists files that were not sealed.
 func (v *verifier) strangers() {
 	err := fs.WalkDir(os.DirFS(v.dir), ".", func(name string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && v.listed[name] == "" && name != SumsFile {

@@ -17,7 +17,6 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// Options select the contents of a dataset.
 type Options struct {
 	Inputs      []string
 	Application string // column that names it, or ""
@@ -291,7 +290,6 @@ func (b *builder) seal() error {
 	return os.WriteFile(filepath.Join(b.dir, SumsFile), []byte(text.String()), 0o666)
 }
 
-// hashFile returns the SHA-256 of a file of a dataset.
 func hashFile(dir, name string) (string, error) {
 	f, err := os.Open(filepath.Join(dir, filepath.FromSlash(name)))
 	if err != nil {

@@ -29,7 +29,6 @@ func checksum(data []byte) uint32 {
 	return (c>>15 | c<<17) + 0xa282ead8
 }
 
-// AppendRecord appends a record that holds data.
 func AppendRecord(to, data []byte) []byte {
 	head := binary.LittleEndian.AppendUint64(nil, uint64(len(data)))
 	to = binary.LittleEndian.AppendUint32(append(to, head...), checksum(head))
@@ -45,7 +44,6 @@ func StartsRecord(start []byte) bool {
 // HeadSize is how many bytes StartsRecord needs.
 const HeadSize = headSize
 
-// Records reads records one by one.
 type Records struct {
 	in io.Reader
 	n  int

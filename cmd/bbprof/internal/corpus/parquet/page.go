@@ -67,7 +67,6 @@ func newChunk(c *format.ColumnMetaData, e format.SchemaElement, decimals int) ch
 	return chunk{kind: k, codec: c.Codec, optional: e.RepetitionType.V == format.Optional, at: at, end: end}
 }
 
-// next returns the next cell of the page.
 func (c *chunk) next() string {
 	c.row++
 	if c.optional && c.levels[c.row-1] == 0 {
@@ -77,7 +76,6 @@ func (c *chunk) next() string {
 	return c.page.cell(c.value - 1)
 }
 
-// decode decodes a page from its header and compressed bytes.
 func (c *chunk) decode(header *format.PageHeader, raw []byte, unpack *decompressor) (err error) {
 	if header.Type == format.IndexPage {
 		return nil
@@ -240,7 +238,6 @@ func skipDelta(b []byte, n int) (rest []byte, err error) {
 	return w.rest, nil
 }
 
-// decode decodes values with the library.
 func (k kind) decode(e encoding.Encoding, body []byte) (values, error) {
 	switch k.physical {
 	case format.Boolean:
@@ -368,7 +365,6 @@ func hybrid(to []uint32, b []byte, width, n int) ([]uint32, error) {
 
 type decompressor struct{ zstd *zstd.Decoder }
 
-// decompress decompresses a page of known size.
 func (d *decompressor) decompress(codec format.CompressionCodec, b []byte, size int) (to []byte, err error) {
 	length := 0
 	switch codec {

@@ -13,7 +13,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/atomicfile"
 )
 
-// Reader reads a file's rows.
 type Reader struct {
 	// Decimals of Columns may be changed before the first row.
 	Columns []Column
@@ -51,7 +50,6 @@ func Open(f *os.File) (*Reader, error) {
 	return NewReader(f, info.Size())
 }
 
-// Names returns the column names.
 func (r *Reader) Names() (names []string) {
 	for _, c := range r.Columns {
 		names = append(names, c.Name)
@@ -126,13 +124,10 @@ func typeOf(e format.SchemaElement) Type {
 	return Text
 }
 
-// Rows returns the number of rows.
 func (r *Reader) Rows() int64 { return r.footer.NumRows }
 
-// Size returns the file's size in bytes.
 func (r *Reader) Size() int64 { return r.size }
 
-// Value returns the file's metadata value for a key.
 func (r *Reader) Value(key string) (value string, ok bool) {
 	for _, kv := range r.footer.KeyValueMetadata {
 		if kv.Key == key {
@@ -170,7 +165,6 @@ func (r *Reader) Next() (_ []string, err error) {
 	return r.cells, nil
 }
 
-// load reads the next page.
 func (r *Reader) load(c *chunk) error {
 	if c.at >= c.end {
 		return errors.New("its pages end before its rows")

@@ -29,7 +29,6 @@ const (
 	Flag    = parquet.Flag
 )
 
-// Column is a column of a result file.
 type Column struct {
 	Name     string
 	Type     Type
@@ -41,12 +40,10 @@ type Column struct {
 	of      func(*Entry) any // nil for a column carried from the input; nil and "" are unknown
 }
 
-// mistyped reports a cell that does not have the column's type.
 func (c Column) mistyped(cell string) error {
 	return fmt.Errorf("%s is %.40q, which is not of type %s", c.Name, cell, c.Type)
 }
 
-// cell formats the column's value.
 func (c Column) cell(e *Entry) string {
 	switch v := c.of(e).(type) {
 	case nil:
@@ -69,7 +66,6 @@ type Entry struct {
 	RunHeader   string // Run as JSON, in the first row of a run
 }
 
-// runHeader is the column of Entry.RunHeader.
 const runHeader = "run_header"
 
 // cycleDecimals resolves better than any interval.
@@ -233,7 +229,6 @@ func positive[N int | int64](n N) any {
 	return n
 }
 
-// detail explains a row: why there is no number, or a caveat about it.
 func detail(r *result) any {
 	switch {
 	case r.Failure != "":
@@ -361,7 +356,6 @@ func (s Schema) Positions() map[string]int {
 	return at
 }
 
-// Cells returns a row's cells.
 func (s Schema) Cells(e *Entry) []string { return s.Repeat(nil, e) }
 
 // Repeat returns the cells of a row whose block was measured for another row, with the given cells.

@@ -32,7 +32,6 @@ type export struct {
 	out    []byte
 }
 
-// cell returns a column's cell of the block, "" if there is no such column.
 func (e *export) cell(name string) string {
 	if i, ok := e.at[name]; ok {
 		return e.cells[i]
@@ -74,7 +73,6 @@ func (e *export) append(line []byte, cells []string) (_ []byte, err error) {
 	return e.out, nil
 }
 
-// opening returns the text before the next block.
 func (e *export) opening() string {
 	if e.n > 0 {
 		return e.between
@@ -119,7 +117,6 @@ func osaca(b *export) error {
 	return nil
 }
 
-// listing appends instructions, one a line.
 func (b *export) listing(insts []asm.Inst) {
 	for i := range insts {
 		b.out = append(append(b.out, insts[i].Text()...), '\n')
@@ -159,7 +156,6 @@ func gematriaState(b *export) error {
 // pageSize is x86-64's.
 const pageSize = 4096
 
-// state returns the initial state in which the block was measured.
 func (b *export) state() (state initial.State, err error) {
 	states := initial.States()
 	i := slices.IndexFunc(states, func(s initial.State) bool { return s.Name == b.cell("init") })

@@ -10,7 +10,6 @@ import (
 	"strings"
 )
 
-// Format is the format of a result file.
 type Format string
 
 const (
@@ -106,7 +105,6 @@ type Writer interface {
 	Close() error // flushes, but leaves the underlying file open
 }
 
-// NewWriter returns a writer for rows of a schema.
 func NewWriter(w io.Writer, f Format, s Schema) (Writer, error) { return NewSelection(w, f, s, nil) }
 
 // NewSelection is NewWriter for the columns that Select chooses.

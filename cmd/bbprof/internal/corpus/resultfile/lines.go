@@ -138,7 +138,6 @@ type DamageError struct {
 
 func (e *DamageError) Error() string { return fmt.Sprintf("line %d is not a row: %s", e.Line, e.What) }
 
-// LineReader reads CSV and JSON lines.
 type LineReader struct {
 	in     *input.LineSource
 	lines  *Lines
@@ -263,7 +262,6 @@ func (r *LineReader) readLine() (_ string, ended bool, err error) {
 	return string(TrimEnd(line)), err == nil, nil
 }
 
-// TrimEnd removes a line's end.
 func TrimEnd(line []byte) []byte {
 	return bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
 }

@@ -89,7 +89,6 @@ func (p *partition) close() error {
 	return err
 }
 
-// Close completes the unfinished parts.
 func (p *Partitions) Close() (err error) {
 	for _, part := range p.open {
 		err = errors.Join(err, part.close())

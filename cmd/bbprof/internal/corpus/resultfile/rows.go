@@ -134,7 +134,6 @@ func (r *Rows) Close() (err error) {
 // Error adds the file's name to an error.
 func (r *Rows) Error(err error) error { return fmt.Errorf("%s: %w", r.name, err) }
 
-// Row is a row of Rows.
 type Row struct {
 	Number int      // from 1, in the file
 	Cells  []string // in schema order, valid until the next row
@@ -185,7 +184,6 @@ func (r Row) Cell(column string) string {
 	return ""
 }
 
-// Float parses the number in a column.
 func (r Row) Float(column string) (float64, error) {
 	cell := r.Cell(column)
 	v, err := strconv.ParseFloat(strings.TrimSpace(cell), 64)

@@ -205,7 +205,6 @@ func (r *Runs) All() []Run { return r.runs }
 // None reports whether no row names its run.
 func (r *Runs) None() bool { return len(r.runs)+len(r.ids) == 0 }
 
-// Add adds the run of a row.
 func (r *Runs) Add(s Schema, cells []string) error {
 	if at := s.Index("run"); at >= 0 && cells[at] != r.last && IsID(cells[at]) {
 		if r.last = strings.Clone(cells[at]); !slices.Contains(r.ids, r.last) {
