@@ -296,16 +296,12 @@ func registers(gpr [16]uint64) string {
 	if len(slices.Compact(slices.Clone(gpr[:]))) == 1 {
 		return fmt.Sprintf("all %#x", gpr[0])
 	}
-	var all strings.Builder
+	text := ""
 	for i, v := range gpr {
-		switch {
-		case i == 0:
-		case i%4 == 0:
-			fmt.Fprintf(&all, "\n%-12s", "")
-		default:
-			all.WriteString("  ")
+		if i%4 == 0 && i > 0 {
+			text += fmt.Sprintf("\n%-10s", "")
 		}
-		fmt.Fprintf(&all, "%s %#x", asm.Reg(i), v)
+		text += fmt.Sprintf("  %s %#x", asm.Reg(i), v)
 	}
-	return all.String()
+	return strings.TrimPrefix(text, "  ")
 }

@@ -128,13 +128,14 @@ func (r *Reader) Rows() int64 { return r.footer.NumRows }
 
 func (r *Reader) Size() int64 { return r.size }
 
-func (r *Reader) Value(key string) (value string, ok bool) {
+// Value returns the file's metadata of a key, "" if it has none.
+func (r *Reader) Value(key string) string {
 	for _, kv := range r.footer.KeyValueMetadata {
 		if kv.Key == key {
-			return kv.Value, true
+			return kv.Value
 		}
 	}
-	return "", false
+	return ""
 }
 
 // Next returns the next row, with an empty cell for null. At the end the error is io.EOF. The cells are valid

@@ -76,8 +76,7 @@ func newParquetReader(f *os.File) (*parquetReader, error) {
 
 // runs returns the runs in the file's metadata, each in the format of column run_header.
 func (r *parquetReader) runs() (headers []json.RawMessage) {
-	text, _ := r.in.Value(parquetRuns)
-	json.Unmarshal([]byte(text), &headers) // what cannot be read names no run
+	json.Unmarshal([]byte(r.in.Value(parquetRuns)), &headers) // what cannot be read names no run
 	return headers
 }
 
