@@ -24,7 +24,7 @@ func (e *MismatchError) Error() string {
 
 // filter drops rows that have a result already and those of other shards.
 type filter struct {
-	in    Source
+	in    *input.Input
 	done  marks
 	shard Shard
 	// found is called for each row whose block an earlier run measured, with the offset of its result; may be nil.

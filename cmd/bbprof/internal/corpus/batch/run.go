@@ -25,11 +25,6 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// Source yields rows, and io.EOF after the last. A *corpus.Input is one.
-type Source interface {
-	Next() (input.Row, error)
-}
-
 type Options struct {
 	Workers []measure.Measurer
 	Retries int // of a block rejected for noise
@@ -66,7 +61,7 @@ const (
 
 // Run measures the rows of in that out lacks. The error is in's, a *WriteError, a measurer's, or ErrInterrupted;
 // finished blocks are written in any case.
-func Run(ctx context.Context, in Source, out *Output, opts Options) (Tally, error) {
+func Run(ctx context.Context, in *input.Input, out *Output, opts Options) (Tally, error) {
 	r := &run{
 		Options: opts, began: time.Now(), out: out, tally: out.tally, id: opts.Run.ID(), header: opts.Run.String(),
 		pending: map[string]*job{},

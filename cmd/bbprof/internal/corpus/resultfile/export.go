@@ -10,6 +10,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/gematria"
 	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/layout"
 )
 
 // exportFormat describes the format of another tool, which holds accepted blocks alone.
@@ -148,13 +149,18 @@ func gematriaThroughput(b *export) error {
 var stateColumns = []string{"init", "set", "mapping"}
 
 func gematriaState(b *export) error {
-	a, err := b.stated()
+	insts, err := asm.DecodeHex(b.cell("hex"))
+	if err != nil {
+		return err
+	}
+	state, err := b.state()
+	if err != nil {
+		return err
+	}
+	a, err := b.annotated(insts, state)
 	b.out = gematria.AppendRecord(b.out, a.Message())
 	return err
 }
-
-// pageSize is x86-64's.
-const pageSize = 4096
 
 func (b *export) state() (state initial.State, err error) {
 	states := initial.States()
@@ -169,21 +175,8 @@ func (b *export) state() (state initial.State, err error) {
 	return set.Over(states[i]), err
 }
 
-// stated returns the block with its initial state.
-func (b *export) stated() (a gematria.Annotated, err error) {
-	insts, err := asm.DecodeHex(b.cell("hex"))
-	if err != nil {
-		return a, err
-	}
-	state, err := b.state()
-	if err != nil {
-		return a, err
-	}
-	return b.annotated(insts, state)
-}
-
 func (b *export) annotated(insts []asm.Inst, state initial.State) (a gematria.Annotated, err error) {
-	a = gematria.Annotated{Hex: b.cell("hex"), Size: pageSize, Fill: state.Fill}
+	a = gematria.Annotated{Hex: b.cell("hex"), Size: layout.PageSize, Fill: state.Fill}
 	for _, text := range strings.Fields(b.cell("mapping")) {
 		page, err := strconv.ParseUint(text, 0, 64)
 		if err != nil {

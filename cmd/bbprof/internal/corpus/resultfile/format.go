@@ -30,7 +30,7 @@ const (
 var formats = []struct {
 	Format
 	endings []string
-	About   string
+	about   string
 	export  *exportFormat
 }{
 	{CSV, []string{"", ".", ".csv", ".txt"}, "a header, then a line a row", nil},
@@ -62,14 +62,14 @@ func Formats() (all []Format) {
 	return all
 }
 
-// Foreign lists the formats of other tools with their descriptions.
-func Foreign() (list []string) {
+// Foreign describes the formats of other tools, one a line.
+func Foreign() (text string) {
 	for _, f := range formats {
 		if f.export != nil {
-			list = append(list, string(f.Format)+", "+f.About)
+			text += fmt.Sprintf("  %-14s  %s\n", f.Format, f.about)
 		}
 	}
-	return list
+	return text
 }
 
 // FormatOf infers the format from a file's name without .gz and .zst. A name without a suffix means CSV; known is
