@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/atomicfile"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
 
@@ -36,13 +35,12 @@ type part struct {
 const ended = math.MaxInt64
 
 type MergeReport struct {
-	Rows       int64
-	Repeated   int64       // rows in several parts; the first part counts
-	Gaps       [][2]int64  // first and last row of gaps; not all are listed
-	Missing    int64       // rows in all gaps
-	Shards     []string    // without a part; not all are listed
-	Absent     int64       // number of such shards
-	Unfinished []ShardRows // missing rows by shard; none without a corpus, or if parts differ in the number of shards
+	Rows     int64
+	Repeated int64      // rows in several parts; the first part counts
+	Gaps     [][2]int64 // first and last row of gaps; not all are listed
+	Missing  int64      // rows in all gaps
+	Shards   []string   // without a part; not all are listed
+	Absent   int64      // number of such shards
 }
 
 // OpenMerge reads each file once. An error names the file that cannot be joined and says why; mixed allows
@@ -164,47 +162,27 @@ const (
 	shownGaps   = 10
 )
 
-// Run passes all rows to put, ordered by number. total is the number of rows in the corpus, 0 if unknown; corpus
-// reads the corpus, if rows are missing.
-func (m *Merge) Run(corpus func() (input.Row, error), total int64, put func(cells []string) error) (MergeReport, error) {
-	var (
-		report  MergeReport
-		last    int64
-		lastHex string
-	)
+// Run passes all rows to put, ordered by number. total is the number of rows in the corpus, 0 if unknown.
+func (m *Merge) Run(total int64, put func(cells []string) error) (report MergeReport, err error) {
+	last, lastHex := int64(0), ""
 	hex := m.Schema().Index("hex")
-	shards, all := m.shards()
-	if !all {
-		report.Shards, report.Absent = absent(shards)
-	}
-	missing := missingRows{next: corpus}
-	for n := range shards { // if all parts agree on it
-		if total > 0 && !all && len(shards) == 1 && n <= mostShards {
-			missing.rows = make([]int64, n)
-		}
-	}
-	gap := func(upTo int64) error {
+	gap := func(upTo int64) {
 		if upTo <= last+1 {
-			return nil
+			return
 		}
 		report.Missing += upTo - last - 1
 		if len(report.Gaps) < shownGaps {
 			report.Gaps = append(report.Gaps, [2]int64{last + 1, upTo - 1})
 		}
-		if len(missing.rows) == 0 {
-			return nil
-		}
-		return missing.add(last+1, upTo-1)
 	}
 	for {
 		p := slices.MinFunc(m.parts, func(a, b *part) int { return cmp.Compare(a.row, b.row) })
 		if p.row == ended {
-			err := gap(total + 1)
-			report.Unfinished = missing.shards()
-			if total > 0 && report.Missing == 0 {
-				report.Shards, report.Absent = nil, 0 // they are empty
+			gap(total + 1)
+			if total == 0 || report.Missing > 0 { // otherwise they are empty
+				report.Shards, report.Absent = m.absent()
 			}
-			return report, err
+			return report, nil
 		}
 		if total > 0 && p.row > total {
 			return report, &PartError{fmt.Errorf("%s: it has row %d, and the corpus has %d rows: it is a result of another corpus", p.name, p.row, total)}
@@ -216,9 +194,7 @@ func (m *Merge) Run(corpus func() (input.Row, error), total int64, put func(cell
 			}
 			report.Repeated++
 		} else {
-			if err := gap(p.row); err != nil {
-				return report, err
-			}
+			gap(p.row)
 			last = p.row
 			report.Rows++
 			if hex >= 0 {
@@ -237,15 +213,15 @@ func (m *Merge) Run(corpus func() (input.Row, error), total int64, put func(cell
 // PartError reports a part that does not belong with the others.
 type PartError struct{ error }
 
-// shards returns the shards that parts name, by number of shards; all: a part covers the whole corpus.
-func (m *Merge) shards() (have map[int]map[int]bool, all bool) {
-	have = map[int]map[int]bool{}
+// absent lists shards without a part, for each number of shards that a part names, and counts them; none if a part
+// covers the whole corpus.
+func (m *Merge) absent() (some []string, n int64) {
+	have := map[int]map[int]bool{} // by number of shards
 	for _, p := range m.parts {
 		for _, run := range p.runs.All() {
 			s, err := ParseShard(run.Shard)
 			if err != nil {
-				all = true
-				continue
+				return nil, 0
 			}
 			if have[s.Count] == nil {
 				have[s.Count] = map[int]bool{}
@@ -253,11 +229,6 @@ func (m *Merge) shards() (have map[int]map[int]bool, all bool) {
 			have[s.Count][s.Index] = true
 		}
 	}
-	return have, all
-}
-
-// absent lists shards without a part, and counts them.
-func absent(have map[int]map[int]bool) (some []string, n int64) {
 	for _, count := range slices.Sorted(maps.Keys(have)) {
 		n += int64(count - len(have[count]))
 		for i := 0; i < count && len(some) < shownShards; i++ {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/internal/require"
 )
@@ -29,8 +28,7 @@ func merge(names []string, mixed bool, total int64) (content string, report Merg
 	if err != nil {
 		return "", report, err
 	}
-	n := int64(0)
-	report, err = m.Run(func() (input.Row, error) { n++; return input.Row{Number: n}, nil }, total, w.Write)
+	report, err = m.Run(total, w.Write)
 	w.Close()
 	return b.String(), report, err
 }
