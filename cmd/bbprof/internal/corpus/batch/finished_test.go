@@ -42,11 +42,8 @@ func TestFinished(t *testing.T) {
 		{"a longer input", all, resultfile.Parquet, corpus + "90,30\n", here(), nil,
 			"line 32: the result is complete and has no row 31; go on with the same input"},
 		{"the file tells of the run", "hex,row", resultfile.Parquet, corpus, loop, nil, "setting mode"},
-		{"the file tells of the run alone", "hex,cycles", resultfile.Parquet, corpus, here(), []string{input}, ""},
 		{"a column tells of the run", "run,hex", resultfile.CSV, corpus, loop, nil, "settings or microarchitecture: run "},
 		{"two columns", "hex,cycles", resultfile.CSV, corpus, loop, []string{runs, input}, ""},
-		{"no column of the run", "hex,row", resultfile.CSV, "hex,id\n90,0\n", here(), nil, "another block in its row 1"},
-		{"as JSON", "hex,run_header", resultfile.JSON, corpus, loop, nil, "setting mode"},
 		{"for another tool", all, resultfile.BHive, corpus, loop, []string{"format bhive does not hold them"}, ""},
 		{"other columns", "hex", resultfile.CSV, corpus, here(), nil, "its columns are not those of this run"},
 	} {
@@ -72,12 +69,6 @@ func TestFinished(t *testing.T) {
 				}
 			}
 		})
-	}
-	path := file(t)
-	os.WriteFile(path, []byte("precious\n"), 0o666)
-	_, err := Finished(path, resultfile.Parquet, schema, open(t, corpus), Shard{}, here())
-	if err == nil || !strings.Contains(err.Error(), "its columns are not those of this run") {
-		t.Errorf("what is no result: %v", err)
 	}
 }
 

@@ -5,7 +5,6 @@ package batch
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,20 +14,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/internal/require"
 )
-
-// endless is a corpus without end; it stops only if the test has failed.
-type endless struct{ n int }
-
-func (e *endless) Read(p []byte) (int, error) {
-	e.n++
-	switch e.n {
-	case 1:
-		return copy(p, "hex,id\n"), nil
-	case 1_000_000: // minutes later: the awaited event did not happen
-		return 0, io.EOF
-	}
-	return copy(p, fmt.Sprintf("%s,%d\n", block(e.n), e.n)), nil
-}
 
 // TestDisplaced moves, replaces, deletes and truncates a result while a run writes it. The run stops early,
 // reports what happened, leaves the other file alone, and every row that it counts is where it says.
@@ -76,7 +61,13 @@ func TestDisplaced(t *testing.T) {
 				}
 				return time.Millisecond
 			}}
-			tally, err := Run(t.Context(), inputOf(t, &endless{}), out, Options{Workers: l.workers(2), Run: here()})
+			in := stream(t, func(i int) string {
+				if i == 1_000_000 { // minutes later: the awaited event did not happen
+					return ""
+				}
+				return fmt.Sprintf("%s,%d\n", block(i), i)
+			})
+			tally, err := Run(t.Context(), in, out, Options{Workers: l.workers(2), Run: here()})
 			require.NoError(t, <-changed)
 			if err == nil {
 				t.Fatal("the run goes on to the end of the input")
