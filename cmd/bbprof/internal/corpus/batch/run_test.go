@@ -77,10 +77,13 @@ func piped(t *testing.T, ctx context.Context, out io.Writer, f resultfile.Format
 	return tally, errors.Join(err, end(pipe))
 }
 
-// TestPipe: rows come out in order, whatever the order of completion, and each as soon as its predecessors are
-// done.
+// TestPipe: rows come out in order, whatever the order of completion, and repeated blocks are found even if no temporary
+// file can be made.
 func TestPipe(t *testing.T) {
 	for _, noisy := range []int{0, 1, 3} {
+		if noisy == 0 && runtime.GOOS == "linux" { // only Linux has files in no folder
+			t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "none"))
+		}
 		l := &lab{delay: jitter, noisy: map[string]int{block(0): noisy, block(500): noisy}}
 		var out strings.Builder
 		corpus := text(1000)
@@ -90,20 +93,6 @@ func TestPipe(t *testing.T) {
 			l.onlyOnce(t)
 		}
 	}
-}
-
-// TestPipeWithoutTemporaryFolder: repeated blocks are found even if no temporary file can be made.
-func TestPipeWithoutTemporaryFolder(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		require.Skip(t, require.Kernel, "only Linux has files in no folder")
-	}
-	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "none"))
-	l := &lab{delay: jitter}
-	var out strings.Builder
-	corpus := text(1000)
-	require.Get(piped(t, t.Context(), &out, resultfile.CSV, corpus, false, Options{Workers: l.workers(3)}))(t)
-	holds(t, parse(t, out.String()), corpus)
-	l.onlyOnce(t)
 }
 
 // interrupted returns a context that ends before the block is measured. In a bubble of synctest the block waits until
