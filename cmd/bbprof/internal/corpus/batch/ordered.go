@@ -112,30 +112,25 @@ func (o *orderedRows) next() (row int64, cells []string, err error) {
 // Sort sorts a file's rows into input order. It reads the open file, writes a second one beside it, locks that and
 // renames it, so that a complete file exists at all times. Call it after Flush.
 func (o *Output) Sort() error {
-	if o.pipe != nil || o.sorted && o.ended[0] == o.ended[1] {
+	if o.pipe != nil {
 		return nil
 	}
-	to, err := o.sortBeside()
+	to, err := o.store.sortBeside(o.ended)
 	if err != nil {
-		return &WriteError{fmt.Errorf("sorting %s, which is complete but unsorted: %w", o.path, err)}
+		return &WriteError{fmt.Errorf("sorting %s, which is complete but unsorted: %w", o.store.path, err)}
 	}
 	o.store.file.Close()
 	o.store.file = to
-	if info, err := to.Stat(); err == nil {
-		o.store.end = info.Size()
-	}
-	o.sorted = true
 	return nil
 }
 
 // sortBeside makes the new file, locked and renamed to the path.
-func (o *Output) sortBeside() (_ *os.File, err error) {
-	from := o.store.file
-	info, err := from.Stat()
+func (s *store) sortBeside(ended [2]string) (_ *os.File, err error) {
+	info, err := s.file.Stat()
 	if err != nil {
 		return nil, err
 	}
-	to, err := atomicfile.CreateBeside(o.path, "sorting", info.Mode().Perm())
+	to, err := atomicfile.CreateBeside(s.path, "sorting", info.Mode().Perm())
 	if err != nil {
 		return nil, err
 	}
@@ -145,16 +140,13 @@ func (o *Output) sortBeside() (_ *os.File, err error) {
 			os.Remove(to.Name())
 		}
 	}()
-	if err := sortInto(to, from, o.store.end, o.ended); err != nil {
+	if err := sortInto(to, s.file, s.end, ended); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(to.Sync(), lock(to)); err != nil {
+	if err := errors.Join(to.Sync(), lock(to), inPlace(s.path, s.file)); err != nil {
 		return nil, err
 	}
-	if err := inPlace(o.path, from); err != nil {
-		return nil, err
-	}
-	return to, os.Rename(to.Name(), o.path)
+	return to, os.Rename(to.Name(), s.path)
 }
 
 // sortInto writes the rows in the first size bytes of a file by number, with one run's header replaced.

@@ -19,17 +19,14 @@ type Output struct {
 	store   *store           // measured rows by offset; for a file, the result itself
 	offsets map[uint64]int64 // in store, of a measured block's row, by the block's hash
 	pipe    *pipe            // nil for a file
-	path    string           // "" for a pipe
 
-	done   marks     // rows of earlier runs
-	tally  Tally     // of those rows
-	sorted bool      // the file's rows so far are in order
-	last   int64     // number of the last row in the file
-	ended  [2]string // the run's header and its replacement when sorting
+	done  marks     // rows of earlier runs
+	tally Tally     // of those rows
+	ended [2]string // the run's header and its replacement when sorting
 }
 
-func newOutput(path string, schema resultfile.Schema) *Output {
-	return &Output{path: path, schema: schema, at: schema.Positions(), sorted: true, offsets: map[uint64]int64{}, done: marks{}}
+func newOutput(schema resultfile.Schema) *Output {
+	return &Output{schema: schema, at: schema.Positions(), offsets: map[uint64]int64{}, done: marks{}}
 }
 
 // Earlier returns how many rows earlier runs wrote.
@@ -48,14 +45,14 @@ func Create(path string, format resultfile.Format, schema resultfile.Schema, ove
 		f.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	o := newOutput(path, schema)
-	return o, o.open(f, format, 0)
+	o := newOutput(schema)
+	return o, o.open(f, path, format, 0)
 }
 
-func (o *Output) open(f *os.File, format resultfile.Format, end int64) error {
+func (o *Output) open(f *os.File, path string, format resultfile.Format, end int64) error {
 	lines, err := resultfile.NewLines(format, o.schema)
 	if err == nil {
-		o.store, err = newStore(f, o.path, lines, end)
+		o.store, err = newStore(f, path, lines, end)
 	}
 	if err != nil {
 		f.Close()
@@ -70,9 +67,9 @@ func Pipe(w io.Writer, format resultfile.Format, schema resultfile.Schema, colum
 	if err != nil {
 		return nil, err
 	}
-	o := newOutput("", schema)
+	o := newOutput(schema)
 	if o.pipe, err = newPipe(w, format, schema, columns, unordered); err == nil {
-		err = o.open(spool, resultfile.CSV, 0)
+		err = o.open(spool, "", resultfile.CSV, 0)
 	}
 	return o, err
 }
@@ -93,14 +90,8 @@ func (o *Output) put(seq int64, cells []string, key *uint64) error {
 		if key != nil {
 			o.offsets[*key] = at
 		}
-		o.follow(number(cells[o.at["row"]]))
 	}
 	return nil
-}
-
-func (o *Output) follow(row int64) {
-	o.sorted = o.sorted && row > o.last
-	o.last = max(o.last, row)
 }
 
 // measured returns the row for which a block was measured, nil if there is none.
@@ -141,7 +132,7 @@ func (o *Output) Ended(old, now string) { o.ended = [2]string{old, now} }
 // InPlace fails if the path no longer names the file that was written; check before reading or removing it by
 // name.
 func (o *Output) InPlace() error {
-	return inPlace(o.path, o.store.file)
+	return inPlace(o.store.path, o.store.file)
 }
 
 // Close releases the lock on the file. Unflushed rows remain as after a kill.

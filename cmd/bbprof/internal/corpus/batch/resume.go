@@ -52,7 +52,7 @@ func Resume(path string, format resultfile.Format, schema resultfile.Schema, her
 	if err != nil {
 		return nil, 0, err
 	}
-	o = newOutput(path, schema)
+	o = newOutput(schema)
 	var size int64
 	end, err := o.scan(f, format, here)
 	if err == nil {
@@ -68,7 +68,7 @@ func Resume(path string, format resultfile.Format, schema resultfile.Schema, her
 		f.Close()
 		return nil, 0, fmt.Errorf("%s: %w", path, err)
 	}
-	return o, size - end, o.open(f, format, end)
+	return o, size - end, o.open(f, path, format, end)
 }
 
 // ours fails for a file without rows that does not start like one of ours.
@@ -139,7 +139,6 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 			at = -1
 		}
 		o.done[row] = newMark(cells[o.at["hex"]], at)
-		o.follow(row)
 		o.tally.add(o.at, cells)
 		end = in.End
 	}

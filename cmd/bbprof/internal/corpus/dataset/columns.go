@@ -31,11 +31,8 @@ func explained(s resultfile.Schema) (all []Column) {
 	for _, c := range s {
 		e := Column{c.Name, c.Type, "", about[c.Name]}
 		base := strings.TrimPrefix(c.Name, "input_")
-		switch {
-		case e.About == "" && base != c.Name && about[base] != "":
-			e.About = "as it was in the corpus: " + about[base]
-		case e.About == "":
-			e.About = "as it was in the corpus"
+		if e.About == "" {
+			e.About = strings.TrimSuffix("as it was in the corpus: "+about[base], ": ")
 		}
 		if base == "cycles" || strings.HasSuffix(base, "_cycles") || strings.HasSuffix(base, "ci_low") || strings.HasSuffix(base, "ci_high") {
 			e.Unit = cyclesUnit
@@ -69,11 +66,7 @@ func tableRows(page string) map[string]string {
 }
 
 // shape describes what all cells of a carried column have in common.
-type shape struct {
-	filled              bool
-	notInteger, notReal bool
-	notFlag             bool
-}
+type shape struct{ filled, notInteger, notReal, notFlag bool }
 
 func (s *shape) add(cell string) {
 	if cell == "" {
