@@ -71,7 +71,7 @@ func nextRow(in *resultfile.LineReader, column int) (row int64, cells []string, 
 		return 0, nil, err
 	}
 	if row = number(cells[column]); row < 1 || row > maxNumber {
-		err = &resultfile.DamageError{Line: in.Line, At: in.At, What: fmt.Sprintf("its number (column row) is not from 1 to %d", int64(maxNumber))}
+		err = &resultfile.DamageError{Line: in.Line, What: fmt.Sprintf("its number (column row) is not from 1 to %d", int64(maxNumber))}
 	}
 	return row, cells, err
 }

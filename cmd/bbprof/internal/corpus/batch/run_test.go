@@ -278,56 +278,46 @@ func TestRetryBesideBusyWorker(t *testing.T) {
 	})
 }
 
-// TestInterrupt: blocks in flight are finished and written, no others start, and the next run measures the rest.
-func TestInterrupt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := &lab{noisy: map[string]int{block(2): 1}}
-		path, corpus := file(t), text(1000)
-		out := require.Get(Create(path, resultfile.CSV, schema, false))(t)
-		tally, err := Run(l.interrupted(t, block(102)), open(t, corpus), out, Options{Workers: l.workers(2), Run: here(), Retries: 1})
-		if !errors.Is(err, ErrInterrupted) {
-			t.Fatal(err)
-		}
-		end(out)
-		measured := len(l.order)
-		if n := len(rows(t, path)); int64(n) != tally.Rows || tally.Measured != int64(measured)-1 || n > 100+2 { // those in flight
-			t.Errorf("%d rows, %d measurements, %+v", n, measured, tally)
-		}
-		l.delay = nil
-		tally, err = batched(t, l, path, corpus, Options{})
-		if err != nil || tally.Rows != 1000 {
-			t.Fatal(tally, err)
-		}
-		holds(t, rows(t, path), corpus)
-		if i := slices.Index(l.order, block(2)); i >= 0 { // the noisy one
-			l.order = slices.Delete(l.order, i, i+1)
-		}
-		l.onlyOnce(t)
-	})
-}
-
-// TestMeasurerFails: a failing worker ends the run, and blocks in flight elsewhere are written.
-func TestMeasurerFails(t *testing.T) {
+// TestEndedEarly: when a worker fails or a signal comes, blocks in flight are finished and written, no others start, and
+// the next run measures the rest.
+func TestEndedEarly(t *testing.T) {
 	broken := errors.New("broken")
-	l := &lab{}
-	l.fail = func(hex string) error {
-		if hex == block(200) {
-			return broken
-		}
-		return nil
+	for _, why := range []error{ErrInterrupted, broken} {
+		synctest.Test(t, func(t *testing.T) {
+			l := &lab{noisy: map[string]int{block(2): 1}}
+			ctx := t.Context()
+			if l.delay = jitter; why == ErrInterrupted {
+				ctx = l.interrupted(t, block(102))
+			} else {
+				l.fail = func(hex string) error {
+					if hex == block(102) {
+						return broken
+					}
+					return nil
+				}
+			}
+			path, corpus := file(t), text(1000)
+			out := require.Get(Create(path, resultfile.CSV, schema, false))(t)
+			tally, err := Run(ctx, open(t, corpus), out, Options{Workers: l.workers(2), Run: here(), Retries: 1})
+			if !errors.Is(err, why) {
+				t.Fatal(err)
+			}
+			end(out)
+			measured := len(l.order)
+			if n := len(rows(t, path)); int64(n) != tally.Rows || tally.Measured != int64(measured)-1 || measured > 100+2 { // those in flight
+				t.Errorf("%d rows, %d measurements, %+v", n, measured, tally)
+			}
+			l.delay, l.fail = nil, nil
+			if tally, err = batched(t, l, path, corpus, Options{}); err != nil || tally.Rows != 1000 {
+				t.Fatal(tally, err)
+			}
+			holds(t, rows(t, path), corpus)
+			if i := slices.Index(l.order, block(2)); i >= 0 { // the noisy one
+				l.order = slices.Delete(l.order, i, i+1)
+			}
+			l.onlyOnce(t)
+		})
 	}
-	path, corpus := file(t), text(1000)
-	tally, err := batched(t, l, path, corpus, Options{})
-	if !errors.Is(err, broken) {
-		t.Fatal(err)
-	}
-	if n := int64(len(rows(t, path))); n != tally.Rows || tally.Measured != int64(len(l.order)) {
-		t.Errorf("%d rows, %d measurements, %+v", n, len(l.order), tally)
-	}
-	l.fail = nil
-	require.Get(batched(t, l, path, corpus, Options{}))(t)
-	holds(t, rows(t, path), corpus)
-	l.onlyOnce(t)
 }
 
 // TestWriteFails: the run stops at once and reports it.

@@ -3,6 +3,7 @@ package resultfile
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -214,17 +215,14 @@ func registersOf(insts []asm.Inst, state initial.State) (list []gematria.Registe
 		if reads.Vector>>n&1 == 0 {
 			continue
 		}
-		value := uint64(0)
-		for _, v := range state.Vectors {
-			if v.Reg != n {
-				continue
-			}
-			if slices.Max(v.Words[1:]) > 0 {
-				return nil, "", fmt.Errorf("%s is set to more than the 64 bits that Gematria's annotations hold", v.Name())
-			}
-			value = v.Words[0]
+		var v initial.Vector // zero, unless it is set
+		if i := slices.IndexFunc(state.Vectors, func(v initial.Vector) bool { return v.Reg == n }); i >= 0 {
+			v = state.Vectors[i]
 		}
-		add(widest(text.String(), n), value)
+		if slices.Max(v.Words[1:]) > 0 {
+			return nil, "", fmt.Errorf("%s is set to more than the 64 bits that Gematria's annotations hold", v.Name())
+		}
+		add(widest(text.String(), n), v.Words[0])
 	}
 	for n, value := range state.Opmasks {
 		if reads.Opmask>>n&1 != 0 {
@@ -255,11 +253,8 @@ func registersOf(insts []asm.Inst, state initial.State) (list []gematria.Registe
 // widest names a vector register in the width that a block's text uses.
 func widest(text string, n int) string {
 	for _, kind := range []string{"zmm", "ymm"} {
-		name := kind + strconv.Itoa(n)
-		for rest, found := text, true; found; {
-			if _, rest, found = strings.Cut(rest, name); found && (rest == "" || rest[0] < '0' || rest[0] > '9') {
-				return name
-			}
+		if name := kind + strconv.Itoa(n); regexp.MustCompile(name + `\b`).MatchString(text) {
+			return name
 		}
 	}
 	return "xmm" + strconv.Itoa(n)

@@ -253,8 +253,7 @@ func TestDamage(t *testing.T) {
 		r.Next()
 		_, err = r.Next()
 		var damage *DamageError
-		if !errors.As(err, &damage) || damage.Line != 3 || damage.At != int64(len("hex,cycles,row,rescued,x\n"+good)) ||
-			!strings.Contains(damage.What, c.says) {
+		if !errors.As(err, &damage) || damage.Line != 3 || r.At != int64(len("hex,cycles,row,rescued,x\n"+good)) || !strings.Contains(damage.What, c.says) {
 			t.Errorf("%s: %v, %+v", c.name, err, damage)
 		}
 		if cells, err := r.Next(); err != nil || cells[4] != "z" {
