@@ -1,13 +1,14 @@
 package batch
 
 import (
-	"bytes"
+	"bufio"
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"sync"
 	"time"
@@ -121,17 +122,13 @@ func (s *store) at(offset int64) ([]string, error) {
 	return s.lines.Parse(text, nil)
 }
 
+// lineAt returns the line at an offset, without its end. A file that ends within it is an error, never io.EOF.
 func lineAt(r io.ReaderAt, offset int64) (string, error) {
-	for size := 1 << 11; ; size *= 2 {
-		buffer := make([]byte, size)
-		n, err := r.ReadAt(buffer, offset)
-		if end := bytes.IndexByte(buffer[:n], '\n'); end >= 0 {
-			return string(resultfile.TrimEnd(buffer[:end+1])), nil
-		}
-		if err != nil {
-			return "", fmt.Errorf("reading the row at byte %d again: %w", offset, err)
-		}
+	line, err := bufio.NewReader(io.NewSectionReader(r, offset, math.MaxInt64)).ReadBytes('\n')
+	if err != nil {
+		return "", fmt.Errorf("reading the row at byte %d again: %v", offset, err)
 	}
+	return string(resultfile.TrimEnd(line)), nil
 }
 
 // flush syncs all rows to disk, and checks that the path names them.

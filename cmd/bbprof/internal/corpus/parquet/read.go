@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go/deprecated"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
@@ -25,7 +26,7 @@ type Reader struct {
 	held   int64   // memory of their largest pages
 	left   int64   // rows left in it
 	cells  []string
-	unpack decompressor
+	zstd   *zstd.Decoder // from the first page that needs it
 }
 
 // Kept copies a stream to an unnamed file, because a table's description is at its end.
@@ -188,5 +189,5 @@ func (r *Reader) load(c *chunk) error {
 		return err
 	}
 	c.at = data + int64(len(raw))
-	return c.decode(header, raw, &r.unpack)
+	return c.decode(header, raw, r)
 }
