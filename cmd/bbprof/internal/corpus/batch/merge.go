@@ -27,12 +27,12 @@ type part struct {
 	rows *orderedRows
 	runs resultfile.Runs
 
-	// The next row; its number is ended after the last.
+	// The next row; its number is noRow after the last.
 	row   int64
 	cells []string
 }
 
-const ended = math.MaxInt64
+const noRow = math.MaxInt64
 
 type MergeReport struct {
 	Rows     int64
@@ -119,7 +119,7 @@ func (p *part) openLines() (size int64, err error) {
 func (p *part) advance() (err error) {
 	p.row, p.cells, err = p.rows.next()
 	if errors.Is(err, io.EOF) {
-		p.row, err = ended, nil
+		p.row, err = noRow, nil
 	}
 	return err
 }
@@ -177,7 +177,7 @@ func (m *Merge) Run(total int64, put func(cells []string) error) (report MergeRe
 	}
 	for {
 		p := slices.MinFunc(m.parts, func(a, b *part) int { return cmp.Compare(a.row, b.row) })
-		if p.row == ended {
+		if p.row == noRow {
 			gap(total + 1)
 			if total == 0 || report.Missing > 0 { // otherwise they are empty
 				report.Shards, report.Absent = m.absent()
