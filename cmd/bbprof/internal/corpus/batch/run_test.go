@@ -320,18 +320,20 @@ func TestEndedEarly(t *testing.T) {
 	}
 }
 
-// TestWriteFails: the run stops at once and reports it.
+// TestWriteFails: the run stops at once and reports it, and nothing follows a row that may be partly written.
 func TestWriteFails(t *testing.T) {
 	full := errors.New("no space left")
 	for _, room := range []int{0, 3000} {
-		o, err := Pipe(&fullDisk{room: room, err: full}, resultfile.CSV, schema, nil, false)
+		disk := &fullDisk{room: room, err: full}
+		o, err := Pipe(disk, resultfile.CSV, schema, nil, false)
 		if err == nil {
 			l := &lab{}
 			_, err = Run(t.Context(), open(t, text(1000)), o, Options{Workers: l.workers(2), Run: here()})
-			if len(l.order) > 500 {
-				t.Errorf("%d measurements", len(l.order))
+			written := disk.text.Len()
+			disk.room = 1 << 20
+			if end(o); len(l.order) > 500 || disk.text.Len() != written {
+				t.Errorf("%d measurements, and %d bytes after the failure", len(l.order), disk.text.Len()-written)
 			}
-			end(o)
 		}
 		var writing *WriteError
 		if !errors.As(err, &writing) || !errors.Is(err, full) {
