@@ -134,6 +134,13 @@ func here() resultfile.Run {
 	return resultfile.Run{Version: "1", Host: resultfile.Host{Microarchitecture: "Zen 9", Brand: "x"}, Settings: map[string]any{"mode": "unroll"}}
 }
 
+// elsewhere is here with a change.
+func elsewhere(change func(*resultfile.Run)) resultfile.Run {
+	r := here()
+	change(&r)
+	return r
+}
+
 // batched measures a corpus into a file, from its start or where it stopped.
 func batched(t testing.TB, l *lab, path, text string, o Options) (Tally, error) {
 	t.Helper()

@@ -3,6 +3,7 @@ package batch
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,13 +18,7 @@ func TestFinished(t *testing.T) {
 	whole := file(t)
 	require.Get(batched(t, &lab{}, whole, corpus, Options{}))(t)
 	all := strings.Join(schema.Names(), ",")
-	run := func(change func(*resultfile.Run)) resultfile.Run {
-		r := here()
-		r.Settings = map[string]any{"mode": "unroll"}
-		change(&r)
-		return r
-	}
-	loop := run(func(r *resultfile.Run) { r.Settings["mode"] = "loop" })
+	loop := elsewhere(func(r *resultfile.Run) { r.Settings["mode"] = "loop" })
 	lines := strings.SplitAfter(corpus, "\n")
 	const runs, input = "CPU and settings were not checked", "the input was not checked"
 	for _, c := range []struct {
@@ -36,7 +31,7 @@ func TestFinished(t *testing.T) {
 	}{
 		{"the same", all, resultfile.Parquet, corpus, here(), nil, ""},
 		{"other settings", all, resultfile.Parquet, corpus, loop, nil, `setting mode: "unroll", here "loop"`},
-		{"another shard", all, resultfile.Parquet, corpus, run(func(r *resultfile.Run) { r.Shard = "0/2" }), nil, `shard: "", here "0/2"`},
+		{"another shard", all, resultfile.Parquet, corpus, elsewhere(func(r *resultfile.Run) { r.Shard = "0/2" }), nil, `shard: "", here "0/2"`},
 		{"another input", all, resultfile.Parquet, "hex,id\n90,0\n", here(), nil, "line 2: the result has another block in its row 1"},
 		{"a shorter input", all, resultfile.Parquet, strings.Join(lines[:20], ""), here(), nil, "11 are missing"},
 		{"a longer input", all, resultfile.Parquet, corpus + "90,30\n", here(), nil,
@@ -59,14 +54,8 @@ func TestFinished(t *testing.T) {
 			if (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
 				t.Errorf("%v, want %q", err, c.wrong)
 			}
-			if len(unchecked) != len(c.unchecked) {
+			if !slices.EqualFunc(unchecked, c.unchecked, strings.Contains) {
 				t.Errorf("%q, want %q", unchecked, c.unchecked)
-				return
-			}
-			for i, what := range c.unchecked {
-				if !strings.Contains(unchecked[i], what) {
-					t.Errorf("%q, want %q", unchecked[i], what)
-				}
 			}
 		})
 	}

@@ -67,11 +67,17 @@ func Pipe(w io.Writer, format resultfile.Format, schema resultfile.Schema, colum
 	if err != nil {
 		return nil, err
 	}
-	o := newOutput(schema)
-	if o.pipe, err = newPipe(w, format, schema, columns, unordered); err == nil {
-		err = o.open(spool, "", resultfile.CSV, 0)
+	out, err := resultfile.NewSelection(w, format, schema, columns)
+	if err == nil {
+		err = asWriteError(out.Flush())
 	}
-	return o, err
+	if err != nil {
+		spool.Close()
+		return nil, err
+	}
+	o := newOutput(schema)
+	o.pipe = &pipe{out: out, unordered: unordered, waiting: map[int64][]string{}}
+	return o, o.open(spool, "", resultfile.CSV, 0)
 }
 
 // put writes a row. seq counts this run's rows from 0 in input order; key is the block's hash if it was measured
@@ -155,14 +161,6 @@ type pipe struct {
 	bytes     int // of waiting rows
 	next      int64
 	failed    error // a row may be partly written: write no more
-}
-
-func newPipe(w io.Writer, format resultfile.Format, schema resultfile.Schema, columns []string, unordered bool) (*pipe, error) {
-	out, err := resultfile.NewSelection(w, format, schema, columns)
-	if err != nil {
-		return nil, err
-	}
-	return &pipe{out: out, unordered: unordered, waiting: map[int64][]string{}}, asWriteError(out.Flush())
 }
 
 func (p *pipe) write(cells []string) error {

@@ -67,21 +67,15 @@ func TestResumeRefuses(t *testing.T) {
 	whole := readFile(t, path)
 	lines := strings.SplitAfter(whole, "\n")
 	columns := 1 + strings.Count(lines[0], ",")
-	run := func(change func(*resultfile.Run)) resultfile.Run {
-		r := here()
-		r.Settings = map[string]any{"mode": "unroll"}
-		change(&r)
-		return r
-	}
 	for _, c := range []struct {
 		name, content, corpus string
 		run                   resultfile.Run
 		says                  string
 	}{
-		{"other settings", whole, corpus, run(func(r *resultfile.Run) { r.Settings["mode"] = "loop" }), `setting mode: "unroll", here "loop"`},
-		{"another CPU", whole, corpus, run(func(r *resultfile.Run) { r.Host.Brand = "y" }), "CPU: "},
-		{"another version", whole, corpus, run(func(r *resultfile.Run) { r.Version = "2" }), `version: "1", here "2"`},
-		{"another shard", whole, corpus, run(func(r *resultfile.Run) { r.Shard = "0/2" }), `shard: "", here "0/2"`},
+		{"other settings", whole, corpus, elsewhere(func(r *resultfile.Run) { r.Settings["mode"] = "loop" }), `setting mode: "unroll", here "loop"`},
+		{"another CPU", whole, corpus, elsewhere(func(r *resultfile.Run) { r.Host.Brand = "y" }), "CPU: "},
+		{"another version", whole, corpus, elsewhere(func(r *resultfile.Run) { r.Version = "2" }), `version: "1", here "2"`},
+		{"another shard", whole, corpus, elsewhere(func(r *resultfile.Run) { r.Shard = "0/2" }), `shard: "", here "0/2"`},
 		{"another input", whole, other, here(), "line 2: the result has another block in its row 1; go on with the same input"},
 		{"a shorter input", whole, strings.Join(strings.SplitAfter(corpus, "\n")[:20], ""), here(),
 			"the input ends before the rows that the result has: 11 are missing"},
@@ -91,7 +85,7 @@ func TestResumeRefuses(t *testing.T) {
 		{"a row twice", whole + lines[5], corpus, here(), "line 32 is a second result of row 5"},
 		{"no run", regexp.MustCompile(`,[-0-9a-f]*,("\{""version.*\}")?\n`).ReplaceAllString(whole, ",,\n"), corpus, here(), "no row names its run"},
 		{"other settings, without the header", noHeader(whole), corpus,
-			run(func(r *resultfile.Run) { r.Settings["mode"] = "loop" }), "settings or microarchitecture: run "},
+			elsewhere(func(r *resultfile.Run) { r.Settings["mode"] = "loop" }), "settings or microarchitecture: run "},
 		{"another's file", "precious", corpus, here(), "it does not begin like a result and is left alone"},
 		{"another's table", "a,b\n1,2\n", corpus, here(), "its columns are not those of this run"},
 	} {
