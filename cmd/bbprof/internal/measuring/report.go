@@ -222,8 +222,18 @@ func (w *Reporter) rejection(r profiler.Result) {
 	}
 }
 
+// againstNoise is the advice where other work may have disturbed a measurement.
+const againstNoise = "another CPU (-cpus), more time (-budget 10s) or an idle machine"
+
 // remedies holds the advice that depends on the reason alone.
 var remedies = map[verdict.Reason]string{
+	verdict.Unstable:      againstNoise + "; -mode loop may repeat where copies in a row do not",
+	verdict.ClockDrift:    againstNoise,
+	verdict.ContextSwitch: againstNoise,
+	verdict.UnalignedOperand: "-set REG=ADDRESS gives the operand's register an aligned address, such as the program's; if the block " +
+		"loads that register from memory, -set fill=ADDRESS or, of one word, bbprof -mem ADDR=ADDRESS does",
+	verdict.Misaligned:       "-set REG=ADDRESS moves the operand's register to where no access crosses a line; bbprof explain tells what the crossing costs",
+	verdict.Unmappable:       "another initial state (-init distinct or low), or -set REG=ADDRESS with a pointer that the program has there",
 	verdict.BadHex:           "write each byte as two digits, or give assembly with -asm",
 	verdict.Undecodable:      "see where the block was cut: data within code and 32-bit code look like this",
 	verdict.ControlFlow:      "leave the instruction out; -branch drop does so with a direct branch at the end, and -mode loop measures the rest in a loop",
@@ -254,19 +264,8 @@ func remedy(result profiler.Result) string {
 	switch {
 	case r.Reason == verdict.Unstable && len(result.Speeds) > 1:
 		return "-layout N measures in one layout alone (-v lists them); without -strict the mean over all is the answer, where it repeats"
-	case r.Reason == verdict.Unstable:
-		return "another CPU (-cpus), more time (-budget 10s) or an idle machine; -mode loop may repeat where copies in a row do not"
-	case r.Reason.Noise():
-		return "another CPU (-cpus), more time (-budget 10s) or an idle machine"
-	case r.Reason == verdict.UnalignedOperand:
-		return "-set REG=ADDRESS gives the operand's register an aligned address, such as the program's; if the block " +
-			"loads that register from memory, -set fill=ADDRESS or, of one word, bbprof -mem ADDR=ADDRESS does"
-	case r.Reason == verdict.Misaligned:
-		return "-set REG=ADDRESS moves the operand's register to where no access crosses a line; bbprof explain tells what the crossing costs"
 	case r.Reason == verdict.Unmappable && r.Address != nil && *r.Address < layout.PageSize:
 		return "run as root; or sysctl vm.mmap_min_addr=0, after which null-pointer bugs of the kernel can be exploited by any user"
-	case r.Reason == verdict.Unmappable:
-		return "another initial state (-init distinct or low), or -set REG=ADDRESS with a pointer that the program has there"
 	}
 	return remedies[r.Reason]
 }
