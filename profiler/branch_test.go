@@ -158,13 +158,27 @@ func TestBranchRejected(t *testing.T) {
 	}
 }
 
-// TestBranchFewCopies: with two copies the detail names their number as the cause, and not the loop, which three copies measure.
-func TestBranchFewCopies(t *testing.T) {
-	p := start(t, Options{Unroll: &unroll.Factors{Short: 1, Long: 2}})
-	r, err := p.Profile(t.Context(), Block{Code: unhex(t, "48ffc975fb")})
-	require.Measure(t, err)
-	if r.Reason != verdict.LoopExit || !strings.Contains(r.Rejection.Detail, "fewer than 3 copies") {
-		t.Errorf("%s %s: %+v", r.Status, r.Reason, r.Rejection)
+// TestBranchUnroll: a loop runs the block as often as the user says. With two copies the detail names their number as the cause.
+func TestBranchUnroll(t *testing.T) {
+	for _, c := range []struct {
+		short, long, copies int
+		says                string
+	}{
+		{8, 16, 1, ""}, {8, 16, 4, ""}, {1, 3, 1, ""}, {1, 2, 1, "fewer than 3 copies"},
+		{6, 16, 4, "positive multiples of 4"}, {0, 16, 1, "at least once"},
+	} {
+		want := unroll.Factors{Short: c.short, Long: c.long}
+		p := start(t, Options{Unroll: &want, Copies: c.copies})
+		r, err := p.Profile(t.Context(), Block{Code: unhex(t, "480fafc348ffc975f7")})
+		require.Measure(t, err)
+		switch {
+		case c.says != "":
+			if r.Reason != verdict.LoopExit || !strings.Contains(r.Rejection.Detail, c.says) {
+				t.Errorf("%+v: %s %+v", c, r.Status, r.Rejection)
+			}
+		case !r.Reason.Noise() && ((unroll.Factors{Short: r.UnrollShort, Long: r.UnrollLong}) != want || r.Loop == nil || r.Loop.IterationsLong*c.copies != c.long):
+			t.Errorf("%+v: %d and %d by %+v, %v", c, r.UnrollShort, r.UnrollLong, r.Loop, r.Rejection)
+		}
 	}
 }
 

@@ -22,7 +22,8 @@ func (s *session) mapAsLoop(j job, copies *mapping.MappedBlock) (l loopTiming, e
 	late := s.startBudget(mapLimit).exhausted
 	var fits bool
 	if j.ownLoop {
-		l.block, fits, err = copies.ByOwnBranch(max(j.Options.Copies, 1), j.Setup.CodeOffset, s.cpu.FrontEnd, late)
+		asOften := j.Mode != Both && j.Options.Unroll != nil
+		l.block, fits, err = copies.ByOwnBranch(max(j.Options.Copies, 1), j.Setup.CodeOffset, s.cpu.FrontEnd, asOften, late)
 	} else {
 		l.block, fits, err = copies.AsLoop(s.cpu.FrontEnd, j.Mode == Loop && j.Options.Unroll != nil, late)
 	}

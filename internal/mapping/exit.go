@@ -27,8 +27,8 @@ const (
 // ByOwnBranch maps a block, already mapped as copies in a row, as a loop of copies that the last copy's branch
 // closes. It looks for an initial state in which that branch ends the loop after the wanted number of iterations: it
 // changes one register or word of memory that the block reads, assuming that values advance as in the first copies.
-// offset is where the loop starts in its page; nil is anywhere. fits is as in AsLoop.
-func (m *MappedBlock) ByOwnBranch(copies int, offset *int, fe unroll.FrontEnd, late func() bool) (loop *MappedBlock, fits bool, err error) {
+// offset is where the loop starts in its page; nil is anywhere. asOften and fits are as in AsLoop.
+func (m *MappedBlock) ByOwnBranch(copies int, offset *int, fe unroll.FrontEnd, asOften bool, late func() bool) (loop *MappedBlock, fits bool, err error) {
 	placed := *m
 	m = &placed
 	m.Offset, m.task.Offset = offset, offset
@@ -52,8 +52,14 @@ func (m *MappedBlock) ByOwnBranch(copies int, offset *int, fe unroll.FrontEnd, l
 		return m, true, err
 	}
 	many, fits := unroll.OwnLoops(m.Insts, copies, fe)
-	if !m.repeatsAddresses() {
-		many = unroll.ShortOwnLoops(many, copies, m.Factors)
+	switch f := m.Factors; {
+	case asOften && (f.Short == 0 || f.Short%copies != 0 || f.Long%copies != 0):
+		return m, fits, reject("-unroll %v with -bodies %d: a loop runs its whole body, at least once; give positive multiples of %[2]d, or -branch not-taken",
+			f, copies)
+	case asOften:
+		many = []unroll.Factors{{Short: f.Short / copies, Long: f.Long / copies}}
+	case !m.repeatsAddresses():
+		many = unroll.ShortOwnLoops(many, copies, f)
 	}
 	ends := 0 // after how many iterations of the block a program's state ends the loop, if it does
 	if m.Plan.Replay != nil {
@@ -66,7 +72,7 @@ func (m *MappedBlock) ByOwnBranch(copies int, offset *int, fe unroll.FrontEnd, l
 		if on.unrun > 0 {
 			ends = (most - on.unrun) * copies
 		}
-		many = slices.DeleteFunc(many, func(f unroll.Factors) bool { return (f.Long-f.Short)*copies*len(m.Insts) < leastInsts })
+		many = slices.DeleteFunc(many, func(f unroll.Factors) bool { return !asOften && (f.Long-f.Short)*copies*len(m.Insts) < leastInsts })
 	}
 	var last error
 	for trial, x := range candidateExits(seen, setter, ends) {
@@ -105,7 +111,7 @@ func (m *MappedBlock) ByOwnBranch(copies int, offset *int, fe unroll.FrontEnd, l
 		return m, fits, reject("in the program's state the loop ends after %d iterations, and too few others can be told apart from it (%s)", ends, tests)
 	}
 	if m.Factors.Long < fewestCopies {
-		return m, fits, reject("fewer than %d copies in a row do not show what advances; -unroll 1,%d times enough", fewestCopies, fewestCopies)
+		return m, fits, reject("fewer than %d copies in a row do not show what advances; -unroll 8,16 has enough", fewestCopies)
 	}
 	return m, fits, reject(
 		"no register and no word of memory was found whose value decides after how many iterations %s ends the loop (%s)", branch.Mnemonic, tests)
