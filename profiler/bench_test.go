@@ -67,13 +67,13 @@ func (b bench) block(code []byte, init initial.State, frames, copies int) (*mapp
 func (b bench) unjudged(code []byte, frames, copies int) (task mapping.Task, err error) {
 	b.t.Helper()
 	require.NoError(b.t, b.ready())
-	d, err := decode(code)
+	insts, err := decode(code)
 	if err != nil {
 		return task, err
 	}
 	j := b.job(Block{Code: code})
 	j.Unroll, j.Frames = &unroll.Factors{Short: 1, Long: copies}, frames
-	task = b.task(j, d, copyCounts{factors: *j.Unroll})
+	task = b.task(j, insts, *j.Unroll)
 	task.Check = func(*mapping.MappedBlock) (mapping.Findings, error) { return mapping.Findings{}, nil }
 	task.Late = func() bool { return false }
 	return task, nil

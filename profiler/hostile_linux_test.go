@@ -153,10 +153,7 @@ func TestRefused(t *testing.T) {
 // TestSameAddress: lea rax, [rip] gives the same address in every copy, in a dry run and in a measurement.
 func TestSameAddress(t *testing.T) {
 	b := openPath(t)
-	r, reason := b.verdict(unhex(t, "488d0500000000488903"), 1)
-	if reason != "" {
-		t.Fatal(reason)
-	}
+	r := require.Get(b.block(unhex(t, "488d0500000000488903"), initial.Paper(), 1, 2))(t)
 	if got := binary.LittleEndian.Uint64(r.Child.Frame(0)[0x600:]); got != layout.Home+7 { // rbx is 0x12345600
 		t.Errorf("rip is %#x to the block, want %#x", got, uint64(layout.Home+7))
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/mapping"
+	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -67,7 +68,7 @@ func (s *session) replayOnce(b Block) (*initial.Captured, error) {
 	}
 	j := s.job(b)
 	j.ownLoop = true // the branch may go either way
-	task := s.task(j, decoded{insts: insts}, copyCounts{})
+	task := s.task(j, insts, unroll.Factors{})
 	after, area, err := task.Once(b.Setup.Captured)
 	if err != nil {
 		return nil, err

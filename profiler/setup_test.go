@@ -290,15 +290,11 @@ func preparedIn(t *testing.T, s *session, b Block) preparedBlock {
 // prepareBlock takes a block through the steps before timing.
 func (s *session) prepareBlock(b Block) (*mapping.MappedBlock, error) {
 	j := s.job(b)
-	d, err := decode(b.Code)
+	p, err := s.start(&j)
 	if err != nil {
 		return &mapping.MappedBlock{}, err
 	}
-	r, err := j.chooseCopies(d, s.cpu.FrontEnd)
-	if err != nil {
-		return &mapping.MappedBlock{}, err
-	}
-	return s.prepare(j, d, r)
+	return s.prepare(j, p.insts, p.factors)
 }
 
 // frameWord runs the longer image once more and reads the word that rax points at in the

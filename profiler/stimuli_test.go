@@ -27,8 +27,8 @@ func TestStimuliDoWhatTheySay(t *testing.T) {
 	require.Measure(t, err)
 	defer s.discard()
 	for _, x := range stimuli(s.cpu) {
-		j, d := require.Get2(x.block(s))(t)
-		m, err := s.prepare(j, d, copyCounts{factors: *x.setup.Unroll})
+		j, insts := require.Get2(x.block(s))(t)
+		m, err := s.prepare(j, insts, *x.setup.Unroll)
 		if err != nil {
 			t.Errorf("%s: %v", x.name, err)
 			continue

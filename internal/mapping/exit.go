@@ -180,8 +180,7 @@ func (m *MappedBlock) observe(setter *asm.Inst) (list []*variable, err error) {
 				regs[r].first = at.GPR[r]
 			}
 		}
-		in := &m.Insts[inst]
-		all := asm.Regs{GPR: at.GPR, RIP: m.Plan.home() + uint64(in.Offset+len(in.Bytes)), FSBase: m.Plan.Init.FSBase, GSBase: m.Plan.Init.GSBase}
+		in, all := &m.Insts[inst], m.Plan.regs(at.GPR, inst)
 		for k, mem := range in.Mem {
 			if !mem.Read || mem.Width > 8 || mem.Repeat != asm.Once || unstepped(mem) {
 				continue
@@ -327,7 +326,10 @@ func (m *MappedBlock) mapWithExit(l unroll.Loop, late func() bool) (*MappedBlock
 	again := m
 	var err error
 	if len(m.Pages) > 0 && m.Plan.Replay == nil {
-		if again, err = m.againIn(stateFor(m.Plan.Init, *l.Exit, l.Iterations().Long), late); err != nil {
+		from := *m
+		from.Plan.Init = stateFor(m.Plan.Init, *l.Exit, l.Iterations().Long)
+		from.task.startFrom(from.Plan.Init)
+		if again, err = from.Again(m.Factors, late); err != nil {
 			return nil, err
 		}
 	}
@@ -366,7 +368,6 @@ func (m *MappedBlock) mapExtrapolated(l unroll.Loop) (_ *MappedBlock, ok bool, e
 	copied := *m
 	loop := &copied
 	loop.Program = Program{m.Insts, l.Iterations(), &l}
-	loop.Built = loop.Factors
 	if loop.Trace, ok = m.Trace.Extended(loop.Factors.Long); !ok || loop.Trace.Pages() > steadyPages {
 		return nil, false, nil
 	}
@@ -404,12 +405,4 @@ func (m *MappedBlock) unlessRuledOut(err error) error {
 		return nil
 	}
 	return err
-}
-
-// againIn is Again with another initial state.
-func (m *MappedBlock) againIn(state initial.State, late func() bool) (*MappedBlock, error) {
-	from := *m
-	from.task.startFrom(state)
-	from.Plan.Init = state
-	return from.Again(m.Factors, late)
 }

@@ -114,7 +114,7 @@ func TestMapLists(t *testing.T) {
 	for i, page := range m.Pages {
 		remap = append(remap, want[i+1][0], tracee.Touch(page.Addr))
 	}
-	if again := m.Remap(); !slices.Equal(again, remap) {
+	if again := m.remap(0, 0); !slices.Equal(again, remap) {
 		t.Errorf("remapping by %v", again)
 	}
 }
@@ -314,7 +314,7 @@ func TestDirty(t *testing.T) {
 	p, im := plan(t)
 	p.Frames = 2
 	c := &fake{t: t, image: im}
-	p.Refill(c)
+	p.refill(c, nil, 0)
 	m := Mapping{Pages: []mapper.Page{{Addr: 0x9000, Frame: 0}, {Addr: 0x3000, Frame: 1}, {Addr: 0x5000, Frame: 0}}}
 	if d := m.dirty(c, p); len(d) != 0 {
 		t.Errorf("after a refill: %#x", d)

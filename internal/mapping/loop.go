@@ -1,13 +1,12 @@
 package mapping
 
 import (
-	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/tracee"
-	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -48,7 +47,6 @@ func (m *MappedBlock) mapLoop(l unroll.Loop, late func() bool) (loop *MappedBloc
 	if n := len(loop.Harness.Inverted); n > 0 { // each iteration has the branches of the last copies
 		loop.Harness.Inverted = []int{0}[:n%2]
 	}
-	loop.Built = loop.Factors
 	if loop.Short, loop.Long, err = loop.pair(m.Images, 0); err != nil {
 		return loop, false, err
 	}
@@ -67,21 +65,11 @@ func (m *MappedBlock) mapLoop(l unroll.Loop, late func() bool) (loop *MappedBloc
 	if err != nil {
 		return loop, false, m.unlessRuledOut(err)
 	}
-	if len(got.Inverted) > 0 || !slices.Equal(frames(got), frames(m.Mapping)) {
+	if len(got.Inverted) > 0 || !maps.Equal(got.framesByPage(), m.framesByPage()) {
 		return loop, false, nil
 	}
 	loop.Restore = append(slices.Clone(m.Restore), m.throughOwnPages(m.dirty(m.Child, m.Plan))...)
 	return loop, true, nil
-}
-
-// frames lists the pages of a mapping and their frames in ascending order of addresses.
-func frames(m Mapping) []mapper.Page {
-	var pages []mapper.Page
-	for _, p := range m.Pages {
-		pages = append(pages, mapper.Page{Addr: p.Addr, Frame: p.Frame})
-	}
-	slices.SortFunc(pages, func(a, b mapper.Page) int { return cmp.Compare(a.Addr, b.Addr) })
-	return pages
 }
 
 // repeatsAddresses reports whether in the trace each copy of the second half has the accesses of the

@@ -80,8 +80,8 @@ type Mapping struct {
 	Stops int // of the child during mapping
 	Full  int // the copy that exceeded the limit of pages, if one did
 
-	Window uint64 // of the child
-	unrun  int    // iterations that a loop closed by the block's own branch had left when it ended early, 0 if it did not
+	end   tracee.Regs // after the last dry run
+	unrun int         // iterations that a loop closed by the block's own branch had left when it ended early, 0 if it did not
 
 	Inverted []int // copies at which the condition of the final branch is inverted: see harness.Harness
 }
@@ -96,21 +96,21 @@ func (m Mapping) framesByPage() map[uint64]int {
 }
 
 // mapPages finds the pages of an image by dry runs. The error is a *verdict.Rejection if the block cannot be
-// mapped, a *tracee.DeadError if the child was lost, else an internal failure. Afterwards the pages are mapped
-// in the child, and the frames hold what the block left.
+// mapped, a *Left if it leaves the captured state, a *tracee.DeadError if the child was lost, else an internal failure. Afterwards the
+// pages are mapped in the child, and the frames hold what the block left.
 func mapPages(c runner, p Plan, im harness.Image) (Mapping, error) {
+	m := Mapping{Pages: p.predict()}
 	if p.Replay != nil {
-		m, _, err := p.replay(c, im)
-		return m, err
+		m.Pages = p.Replay.pages()
 	}
-	m := Mapping{Window: p.Window, Pages: p.predict()}
 	ops := append(tracee.UnmapAll(p.Window), p.Ahead...)
 	for _, page := range m.Pages {
 		ops = append(ops, tracee.MapFrame(page.Addr, page.Frame))
 	}
 	for {
-		p.Refill(c, m.Pages...)
+		p.refill(c, m.Pages, 0)
 		stop, err := p.try(c, ops, im)
+		m.end = stop.Regs
 		m.Stops++
 		if err != nil {
 			return m, p.timeout(err)
@@ -122,7 +122,8 @@ func mapPages(c runner, p Plan, im harness.Image) (Mapping, error) {
 			return m, &verdict.Rejection{Reason: verdict.Timeout, Detail: fmt.Sprintf(
 				"its runs until the next page took too long together: %d pages so far", len(m.Pages))}
 		}
-		if stop.FailedOp >= 0 {
+		if stop.FailedOp >= 0 { // the last operations map the last pages
+			m.Pages = m.Pages[:max(0, len(m.Pages)-len(ops)+stop.FailedOp+1)]
 			return m, p.failedCall(m, stop)
 		}
 		if taken, err := m.invert(p, im, stop); err != nil {
@@ -132,14 +133,17 @@ func mapPages(c runner, p Plan, im harness.Image) (Mapping, error) {
 			continue
 		}
 		page, err := p.resolve(stop, im)
+		if _, mapped := frameOf(m.Pages, page.Addr); err == nil && mapped {
+			return m, fmt.Errorf("the page at %#x is mapped and faults still: signal %d, code %d", page.Addr, stop.Signal, stop.Code)
+		}
+		if p.Replay != nil {
+			return m, p.leaves(stop, im, page, err)
+		}
 		if err != nil {
 			return m, err
 		}
 		if p.NoPages {
 			return m, p.reject(verdict.SIGSEGV, page.Inst, &page.Fault, "nothing is mapped")
-		}
-		if slices.ContainsFunc(m.Pages, func(q mapper.Page) bool { return q.Addr == page.Addr }) {
-			return m, fmt.Errorf("the page at %#x is mapped and faults still: signal %d, code %d", page.Addr, stop.Signal, stop.Code)
 		}
 		if len(m.Pages) >= p.Pages {
 			m.Full = page.Copy
@@ -207,29 +211,21 @@ func Unexpected(err error) error {
 	return &verdict.Rejection{Reason: verdict.Unmappable, Detail: fmt.Sprintf("%#x is in bbprof's own region", addr), Address: &addr}
 }
 
-// Remap lists the operations that map known pages again, for use before the runs that need them.
-func (m Mapping) Remap() []tracee.Op { return m.remap(0) }
-
-// remap is Remap with the frames from first on. The list touches the pages: otherwise an image's loads would fault, and after a fault,
-// loads fed by stores stay slow for 10 to 20 µs (Redwood Cove).
-func (m Mapping) remap(first int) []tracee.Op {
+// remap lists the operations that map known pages again, onto the frames from first on. The list touches the pages: otherwise an image's
+// loads would fault, and after a fault, loads fed by stores stay slow for 10 to 20 µs (Redwood Cove).
+func (m Mapping) remap(window uint64, first int) []tracee.Op {
 	if len(m.Pages) == 0 {
 		return nil
 	}
-	ops := append(make([]tracee.Op, 0, 2*len(m.Pages)+4), tracee.UnmapAll(m.Window)...)
+	ops := append(make([]tracee.Op, 0, 2*len(m.Pages)+4), tracee.UnmapAll(window)...)
 	for _, p := range m.Pages {
 		ops = append(ops, tracee.MapFrame(p.Addr, first+p.Frame), tracee.Touch(p.Addr))
 	}
 	return ops
 }
 
-// Refill restores the initial contents of every frame in use: the captured page or the fill word, and the words that the
-// state sets.
-func (p Plan) Refill(c runner, pages ...mapper.Page) {
-	p.refill(c, pages, 0)
-}
-
-// refill is Refill with the frames from first on.
+// refill restores the initial contents of every frame in use, from the frame first on: the captured page or the fill word, and the words
+// that the state sets.
 func (p Plan) refill(c runner, pages []mapper.Page, first int) {
 	if p.Replay != nil {
 		for i := range p.Replay.Captured.Pages {

@@ -34,7 +34,7 @@ func TestWordsOfMemory(t *testing.T) {
 			}
 		}
 	}
-	p.Refill(c, m.Pages...)
+	p.refill(c, m.Pages, 0)
 	if d := m.dirty(c, p); len(d) != 0 {
 		t.Errorf("after a refill: %#x", d)
 	}
@@ -134,7 +134,7 @@ func TestThroughOwnPages(t *testing.T) {
 		{"beyond all pages", shared, []asm.Access{access(0x5100, 8)}, []uint64{0x9100}, []uint64{0x9100}},
 		{"a frame each", shared[:2], []asm.Access{access(0x9100, 8)}, []uint64{0x3100, 0x9100}, []uint64{0x3100, 0x9100}},
 	} {
-		m := &MappedBlock{Mapping: Mapping{Pages: c.pages}, Trace: invariants.Trace{Accesses: c.accesses, Frame: map[uint64]int{}}}
+		m := &MappedBlock{Mapping: Mapping{Pages: c.pages}, Plan: Plan{Frames: 2}, Trace: invariants.Trace{Accesses: c.accesses, Frame: map[uint64]int{}}}
 		for _, p := range c.pages {
 			m.Trace.Frame[p.Addr] = p.Frame
 		}

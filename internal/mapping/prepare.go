@@ -73,10 +73,9 @@ type MappedBlock struct {
 	ImageBuilder
 	Mapping
 	Plan        Plan
-	Built       unroll.Factors // numbers of copies when the images were built
-	Short, Long harness.Image  // latest
-	start       int            // of their first copies in a cache line
-	area        uint64         // bytes of code per pass, whole pages
+	Short, Long harness.Image // latest
+	start       int           // of their first copies in a cache line
+	area        uint64        // bytes of code per pass, whole pages
 	Trace       invariants.Trace
 	Restore     []uint64 // words to restore before each run
 	restoresAll bool     // Restore has all words to which any number of copies stores
@@ -93,7 +92,10 @@ type MappedBlock struct {
 func (m *MappedBlock) Warnings() []string { return slices.Concat(m.Notes, m.Findings.Warnings) }
 
 // Refill restores the initial contents of the frames.
-func (m *MappedBlock) Refill() { m.Plan.Refill(m.Child, m.Pages...) }
+func (m *MappedBlock) Refill() { m.Plan.refill(m.Child, m.Pages, 0) }
+
+// Remap lists the operations that map the pages again, for use before the runs that need them.
+func (m *MappedBlock) Remap() []tracee.Op { return m.remap(m.Plan.Window, 0) }
 
 // RemapTo maps the block's pages again, onto other frames for each n while they last, and fills those. It unmaps all pages first: where pages were
 // replaced, some blocks had slow states more often, by up to a quarter.
@@ -101,7 +103,7 @@ func (m *MappedBlock) RemapTo(n int) []tracee.Op {
 	frames := max(m.Plan.Frames, 1)
 	first := n % max(layout.MaxFrames/frames, 1) * frames
 	m.Plan.refill(m.Child, m.Pages, first)
-	return m.remap(first)
+	return m.remap(m.Plan.Window, first)
 }
 
 // MapOnly maps the block in the first state in which it runs, on one frame unless Frames sets more.
@@ -343,7 +345,6 @@ func (m *MappedBlock) layOut() (err error) {
 	if bytes := (m.Factors.Short + m.Factors.Long) * m.Size(); bytes > layout.CodeSize {
 		return m.tooLarge()
 	}
-	m.Built = m.Factors
 	if m.Short, m.Long, err = m.pair(m.Images, 0); err != nil {
 		return err
 	}

@@ -112,7 +112,7 @@ func TestPagesOfRealBlocks(t *testing.T) {
 			t.Errorf("%s: pages %#x in %d stops, want %#x", b.name, got, m.Stops, b.pages)
 		}
 		// With the same pages mapped again it runs through at once.
-		list := append(m.Remap(), tracee.UsageBefore(), tracee.Run(im.Address, 5), tracee.UsageAfter())
+		list := append(m.remap(0, 0), tracee.UsageBefore(), tracee.Run(im.Address, 5), tracee.UsageAfter())
 		fewest := uint64(math.MaxUint64)
 		for try := 0; try < 4 && fewest > 0; try++ { // the first time, code may fault
 			if stop, err := c.Do(list, p.Limit); err != nil || !stop.Done {

@@ -1,12 +1,12 @@
 package mapping
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
 
-	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
@@ -122,61 +122,32 @@ func (p Plan) checkPages() error {
 	return nil
 }
 
-// replay runs an image on the captured pages, in a dry run. The error is a *Left if a copy leaves them.
-func (p Plan) replay(c runner, im harness.Image) (m Mapping, stop tracee.Stop, err error) {
-	m = Mapping{Window: p.Window}
-	ops := append(tracee.UnmapAll(p.Window), p.Ahead...)
-	before := len(ops)
-	for i, page := range p.Replay.Captured.Pages {
-		m.Pages = append(m.Pages, mapper.Page{Addr: page.Address, Frame: i, Fault: page.Address})
-		ops = append(ops, tracee.MapFrame(page.Address, i))
+// pages lists the captured pages, each on its frame.
+func (r *Replay) pages() (pages []mapper.Page) {
+	for i, page := range r.Captured.Pages {
+		pages = append(pages, mapper.Page{Addr: page.Address, Frame: i, Fault: page.Address})
 	}
-	for taken := true; taken && err == nil; ops = nil {
-		p.Refill(c, m.Pages...)
-		stop, err = p.try(c, ops, im)
-		m.Stops++
-		if err == nil && stop.FailedOp < 0 {
-			taken, err = m.invert(p, im, stop)
-		} else {
-			taken = false
-		}
-	}
-	switch {
-	case err != nil:
-		return m, stop, p.timeout(err)
-	case stop.Done:
-		return m, stop, p.checkFlags(stop)
-	case stop.FailedOp >= 0:
-		m.Pages = m.Pages[:max(0, stop.FailedOp-before+1)]
-		return m, stop, p.failedCall(m, stop)
-	}
-	page, err := p.resolve(stop, im)
+	return pages
+}
+
+// leaves explains a stop for a page beyond the captured ones, or for the rejection err.
+func (p Plan) leaves(stop tracee.Stop, im harness.Image, page mapper.Page, err error) error {
 	copy, _, _ := im.Locate(stop.Regs.RIP)
-	why := (*verdict.Rejection)(nil)
+	why, rejected := errors.AsType[*verdict.Rejection](err)
 	switch {
-	case errors.As(err, &why):
-	case err != nil:
-		return m, stop, err
-	case p.Replay.page(page.Addr) != nil:
-		return m, stop, fmt.Errorf("the page at %#x is mapped and faults still: signal %d, code %d", page.Addr, stop.Signal, stop.Code)
-	default:
-		why = p.reject(verdict.Unmappable, page.Inst, &page.Fault, "%#x is on none of the %d pages that were captured", page.Fault, len(m.Pages))
+	case err == nil:
+		why = p.reject(verdict.Unmappable, page.Inst, &page.Fault, "%#x is on none of the %d pages that were captured", page.Fault,
+			len(p.Replay.Captured.Pages))
+	case !rejected:
+		return err
 	}
-	return m, stop, &Left{copy, why}
+	return &Left{copy, why}
 }
 
 // page returns the captured page at an address, or nil.
 func (r *Replay) page(addr uint64) *initial.Page {
 	pages := r.Captured.Pages
-	i, ok := slices.BinarySearchFunc(pages, layout.PageOf(addr), func(p initial.Page, at uint64) int {
-		switch {
-		case p.Address < at:
-			return -1
-		case p.Address > at:
-			return 1
-		}
-		return 0
-	})
+	i, ok := slices.BinarySearchFunc(pages, layout.PageOf(addr), func(p initial.Page, at uint64) int { return cmp.Compare(p.Address, at) })
 	if !ok {
 		return nil
 	}
@@ -212,10 +183,7 @@ func (m *MappedBlock) storesReadOnly() error {
 func (m *MappedBlock) firstTouch() {
 	for i := range m.Pages {
 		p := &m.Pages[i]
-		first := slices.IndexFunc(m.Trace.Accesses, func(a asm.Access) bool {
-			return layout.PageOf(a.Addr) <= p.Addr && p.Addr < a.Addr+uint64(a.Width)
-		})
-		if first >= 0 {
+		if first := m.firstAccess(p.Addr); first >= 0 {
 			a := m.Trace.Accesses[first]
 			p.Inst, p.Fault, p.Copy = a.Inst, max(a.Addr, p.Addr), a.Copy
 		}
@@ -237,7 +205,7 @@ func (t Task) Once(c *initial.Captured) (after *initial.Captured, xsave []byte, 
 	if err != nil {
 		return nil, nil, err
 	}
-	_, stop, err := plan.replay(arena.Child, im)
+	m, err := mapPages(arena.Child, plan, im)
 	if left := (*Left)(nil); errors.As(err, &left) {
 		err = left.Why
 	}
@@ -245,7 +213,7 @@ func (t Task) Once(c *initial.Captured) (after *initial.Captured, xsave []byte, 
 		return nil, nil, err
 	}
 	after = &initial.Captured{State: c.State, Address: c.Address}
-	after.GPR, after.Flags = stop.Regs.GPR, stop.Regs.Flags
+	after.GPR, after.Flags = m.end.GPR, m.end.Flags
 	for i, page := range c.Pages {
 		copy(page.Data[:], arena.Child.Frame(i))
 		after.Pages = append(after.Pages, page)

@@ -165,12 +165,8 @@ func (m *MappedBlock) hideStep(rsp uint64) {
 }
 
 func (m *MappedBlock) stepAccesses(all []asm.Access, copy, i int, at tracee.Regs) []asm.Access {
-	in := &m.Insts[i]
-	regs := asm.Regs{
-		GPR: at.GPR, RIP: m.Plan.home() + uint64(in.Offset+len(in.Bytes)),
-		FSBase: m.Plan.Init.FSBase, GSBase: m.Plan.Init.GSBase,
-	}
-	for k, mem := range in.Mem {
+	regs := m.Plan.regs(at.GPR, i)
+	for k, mem := range m.Insts[i].Mem {
 		count := at.GPR[asm.RCX]
 		if mem.AddrSize == 32 {
 			count = uint64(uint32(count))
