@@ -90,7 +90,7 @@ func (m *MappedBlock) ByOwnBranch(copies int, offset *int, fe unroll.FrontEnd, a
 			if m.task.VaryExit {
 				l.Varied = unroll.VariedBy(iterations)
 			}
-			loop, err := m.mapWithExit(l, late)
+			loop, err := m.mapWithExit(l)
 			if err == nil && loop != nil {
 				return loop, fits, nil
 			}
@@ -322,14 +322,14 @@ func stateFor(s initial.State, x unroll.Exit, n int) initial.State {
 
 // mapWithExit maps a loop in the state of its longer image. It returns nil if an image does not end after its number
 // of iterations.
-func (m *MappedBlock) mapWithExit(l unroll.Loop, late func() bool) (*MappedBlock, error) {
+func (m *MappedBlock) mapWithExit(l unroll.Loop) (*MappedBlock, error) {
 	again := m
 	var err error
 	if len(m.Pages) > 0 && m.Plan.Replay == nil {
 		from := *m
 		from.Plan.Init = stateFor(m.Plan.Init, *l.Exit, l.Iterations().Long)
 		from.task.startFrom(from.Plan.Init)
-		if again, err = from.Again(m.Factors, late); err != nil {
+		if again, err = from.Again(m.Factors, m.Plan.Late); err != nil {
 			return nil, err
 		}
 	}
@@ -338,7 +338,7 @@ func (m *MappedBlock) mapWithExit(l unroll.Loop, late func() bool) (*MappedBlock
 	if l.Iterations().Long > again.Factors.Long && !again.repeatsAddresses() {
 		loop, ok, err = again.mapExtrapolated(l)
 	} else {
-		loop, ok, err = again.mapLoop(l, late)
+		loop, ok, err = again.mapLoop(l)
 	}
 	if err != nil || !ok {
 		return nil, err

@@ -282,18 +282,32 @@ func (m *MappedBlock) Again(factors unroll.Factors, late func() bool) (*MappedBl
 	return again, err
 }
 
-// mapSafely maps and traces the block and checks the trace. A block that moves on may alias or fill the
-// cache after some copies: it gets fewer then.
+// mapSafely maps and traces the block and checks the trace. A block that moves on may alias, fill the cache or leave its captured state
+// after some copies: it gets fewer then.
 func (t Task) mapSafely(arena Arena, plan Plan) (*MappedBlock, error) {
 	for {
-		var m *MappedBlock
-		var err error
+		m, err := t.mapBlock(arena, plan)
+		if err == nil {
+			err = m.trace()
+		}
 		if plan.Replay != nil {
-			m, err = t.mapCaptured(arena, plan)
-		} else {
-			if m, err = t.mapBlock(arena, plan); err == nil {
-				err = m.trace()
+			if err == nil {
+				err = m.storesReadOnly()
 			}
+			if left, ok := errors.AsType[*Left](err); ok {
+				if left.Copy == 0 {
+					return m, left.Why
+				}
+				plan.Replay.Left = left
+				factors, ok := t.Program.Factors.Few(left.Copy)
+				if !ok || t.Fixed {
+					return m, left.tooEarly()
+				}
+				t.Program.Factors = factors
+				continue
+			}
+			m.firstTouch()
+		} else {
 			if err == nil && m.Plan.Predict > 0 && !m.touchesAll() {
 				plan.Predict = 0
 				continue

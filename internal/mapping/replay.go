@@ -60,37 +60,6 @@ func (t Task) from(arena Arena, c *initial.Captured) (Task, Plan, error) {
 	return t, plan, plan.checkPages()
 }
 
-// mapCaptured maps and traces the block in a captured state, with as many copies as stay within it.
-func (t Task) mapCaptured(arena Arena, plan Plan) (*MappedBlock, error) {
-	for {
-		m := &MappedBlock{ImageBuilder: ImageBuilder{arena, t.Program, t.Harness, t.Offset}, Plan: plan, task: t}
-		err := m.layOut()
-		if err == nil {
-			err = m.mapCopies(m.Factors.Long)
-		}
-		if err == nil {
-			err = m.trace()
-		}
-		if err == nil {
-			m.firstTouch()
-			err = m.storesReadOnly()
-		}
-		left := (*Left)(nil)
-		if !errors.As(err, &left) {
-			return m, err
-		}
-		if left.Copy == 0 {
-			return m, left.Why
-		}
-		plan.Replay.Left = left
-		factors, ok := t.Program.Factors.Few(left.Copy)
-		if !ok || t.Fixed {
-			return m, left.tooEarly()
-		}
-		t.Program.Factors = factors
-	}
-}
-
 // LeavesEarly rejects a block with too few copies within the captured state, unless the user chose their number: the first copies start on an
 // empty core, and 40 % of times from so few were off by more than 5 %.
 func (m *MappedBlock) LeavesEarly() error {
