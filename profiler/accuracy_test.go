@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,7 +29,7 @@ func start(t *testing.T, opts Options) *Profiler {
 
 func unhex(t testing.TB, s string) []byte {
 	t.Helper()
-	return require.Get(hex.DecodeString(s))(t)
+	return require.Get(hex.DecodeString(strings.ReplaceAll(s, " ", "")))(t)
 }
 
 // measuredBy profiles until other work on the machine cannot explain the result. A result that stays nonlinear, or

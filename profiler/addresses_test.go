@@ -38,9 +38,6 @@ func describe(accesses []asm.Access, from int) string {
 	return strings.Join(s, " ")
 }
 
-// compact removes the spaces between the instructions of a block.
-func compact(hex string) string { return strings.ReplaceAll(hex, " ", "") }
-
 // TestAddresses compares the log of operands that single steps cannot follow with addresses
 // computed by hand.
 func TestAddresses(t *testing.T) {
@@ -127,7 +124,7 @@ func TestAddresses(t *testing.T) {
 			continue
 		}
 		const touch = "f60300" // test byte [rbx], 0: without any page nothing is traced
-		r, err := b.block(unhex(t, touch+compact(c.hex)), initial.Paper(), layout.MaxFrames, 1)
+		r, err := b.block(unhex(t, touch+c.hex), initial.Paper(), layout.MaxFrames, 1)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue

@@ -1,9 +1,11 @@
 package profiler
 
 import (
+	"encoding/hex"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,18 +39,15 @@ func TestBranchTaken(t *testing.T) {
 		{"stores of 16 bytes", "0f29004883c0104839c875f4", 1, "rcx"},
 		{"through memory, downwards", "480fafc2488b44cbf848ffc975f2", 1, "rcx"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			lasting(t, func() string {
-				r := measuredBy(t, p, unhex(t, c.hex))
-				t.Logf("%.4f cycles, %+v, %+v", r.Cycles, *r.Branch, *r.Loop)
-				if r.Branch.As != Taken || r.Mode != Loop || r.Loop.Counter != c.counter {
-					t.Errorf("%+v counted in %s, mode %s; want a loop counted in %s", r.Branch, r.Loop.Counter, r.Mode, c.counter)
-				}
-				if c.cycles > 0 && (r.CILow > 1.02*c.cycles || r.CIHigh < 0.98*c.cycles) {
-					return fmt.Sprintf("%.4f cycles, %.4f to %.4f, want %g", r.Cycles, r.CILow, r.CIHigh, c.cycles)
-				}
-				return ""
-			})
+		lasting(t, func() string {
+			r := measuredBy(t, p, unhex(t, c.hex))
+			if r.Branch.As != Taken || r.Mode != Loop || r.Loop.Counter != c.counter {
+				t.Errorf("%s: %+v counted in %s, mode %s; want a loop counted in %s", c.name, r.Branch, r.Loop.Counter, r.Mode, c.counter)
+			}
+			if c.cycles > 0 && (r.CILow > 1.02*c.cycles || r.CIHigh < 0.98*c.cycles) {
+				return fmt.Sprintf("%s: %.4f cycles, %.4f to %.4f, want %g", c.name, r.Cycles, r.CILow, r.CIHigh, c.cycles)
+			}
+			return ""
 		})
 	}
 }
@@ -120,19 +119,16 @@ func TestBranchNotTaken(t *testing.T) {
 		{"by turns", "4883f001a8017405", []int{1, 2, 3}},
 		{"jrcxz", "4801d8e305", nil},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			r := measuredBy(t, p, unhex(t, c.hex))
-			t.Logf("%.4f cycles, %+v", r.Cycles, *r.Branch)
-			if got := r.Branch.Inverted; len(got) < len(c.inverted) || len(c.inverted) == 0 && len(got) > 0 ||
-				fmt.Sprint(got[:len(c.inverted)]) != fmt.Sprint(c.inverted) {
-				t.Errorf("inverted at %v, want %v", got, c.inverted)
-			}
-		})
+		r := measuredBy(t, p, unhex(t, c.hex))
+		if got := r.Branch.Inverted; len(got) < len(c.inverted) || len(c.inverted) == 0 && len(got) > 0 || !slices.Equal(got[:len(c.inverted)], c.inverted) {
+			t.Errorf("%s: inverted at %v, want %v", c.name, got, c.inverted)
+		}
 	}
 }
 
 // TestBranchRejected: loops that no state ends, and blocks that work neither way.
 func TestBranchRejected(t *testing.T) {
+	p := start(t, Options{})
 	for _, c := range []struct {
 		name, hex string
 		branch    Branch
@@ -147,19 +143,16 @@ func TestBranchRejected(t *testing.T) {
 		{"two branches", "7500750090", "", verdict.ControlFlow},
 		{"a branch of 16 bits", "4839d866750590", NotTaken, verdict.ControlFlow},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			p := start(t, Options{Branch: c.branch})
-			r, err := p.Profile(t.Context(), Block{Code: unhex(t, c.hex)})
-			require.Measure(t, err)
-			if r.Reason != c.reason {
-				t.Errorf("%s %s, want %s", r.Status, r.Reason, c.reason)
-			}
-		})
+		r := require.Get(p.Profile(t.Context(), Block{Code: unhex(t, c.hex), Setup: Setup{Branch: c.branch}}))(t)
+		if r.Reason != c.reason {
+			t.Errorf("%s: %s %s, want %s", c.name, r.Status, r.Reason, c.reason)
+		}
 	}
 }
 
 // TestBranchUnroll: a loop runs the block as often as the user says. With two copies the detail names their number as the cause.
 func TestBranchUnroll(t *testing.T) {
+	p := start(t, Options{})
 	for _, c := range []struct {
 		short, long, copies int
 		says                string
@@ -168,16 +161,13 @@ func TestBranchUnroll(t *testing.T) {
 		{6, 16, 4, "positive multiples of 4"}, {0, 16, 1, "at least once"},
 	} {
 		want := unroll.Factors{Short: c.short, Long: c.long}
-		p := start(t, Options{Unroll: &want, Copies: c.copies})
-		r, err := p.Profile(t.Context(), Block{Code: unhex(t, "480fafc348ffc975f7")})
-		require.Measure(t, err)
-		switch {
-		case c.says != "":
+		r := require.Get(p.Profile(t.Context(), Block{unhex(t, "480fafc348ffc975f7"), Setup{Unroll: &want, Copies: c.copies}}))(t)
+		if c.says != "" {
 			if r.Reason != verdict.LoopExit || !strings.Contains(r.Rejection.Detail, c.says) {
 				t.Errorf("%+v: %s %+v", c, r.Status, r.Rejection)
 			}
-		case !r.Reason.Noise() && ((unroll.Factors{Short: r.UnrollShort, Long: r.UnrollLong}) != want || r.Loop == nil || r.Loop.IterationsLong*c.copies != c.long):
-			t.Errorf("%+v: %d and %d by %+v, %v", c, r.UnrollShort, r.UnrollLong, r.Loop, r.Rejection)
+		} else if ran := (unroll.Factors{Short: r.UnrollShort, Long: r.UnrollLong}); !r.Reason.Noise() && (ran != want || r.Loop.IterationsLong*c.copies != c.long) {
+			t.Errorf("%+v: %v by %+v, %v", c, ran, r.Loop, r.Rejection)
 		}
 	}
 }
@@ -231,12 +221,8 @@ func randomBranch(rng *rand.Rand) (code []byte) {
 	parts := []string{"48ffc8", "ffc9", "4839d8", "4883c008", "488b03", "488903", "48890c13", "48f7d8", "480fb6c0", "d1e8",
 		"4885c0", "83f964", "ff0b", "833b00", "4831c0", "9d", "50", "5b", "48c1e103", "488b00", "f3aa", "0f94c0", "f7f1"}
 	for range 1 + rng.IntN(6) {
-		part := parts[rng.IntN(len(parts))]
-		for i := 0; i < len(part); i += 2 {
-			var b byte
-			fmt.Sscanf(part[i:i+2], "%02x", &b)
-			code = append(code, b)
-		}
+		part, _ := hex.DecodeString(parts[rng.IntN(len(parts))])
+		code = append(code, part...)
 	}
 	opcode := []byte{0xe2, 0xe0, 0xe1, 0xe3, 0xeb}[rng.IntN(5)]
 	if rng.IntN(4) > 0 {

@@ -32,32 +32,29 @@ func TestCPUBudget(t *testing.T) {
 		}
 	}
 	a := b.startBudget(limit)
-	time.Sleep(2 * limit)
-	if a.exhausted() {
-		t.Error("used up by waiting")
+	mustBe := func(exhausted bool, after string) {
+		t.Helper()
+		if a.exhausted() != exhausted {
+			t.Errorf("after %s the budget is used up: %v", after, !exhausted)
+		}
 	}
+	time.Sleep(2 * limit)
+	mustBe(false, "waiting")
 	for began := time.Now(); time.Since(began) < limit/4; {
 	}
-	if endless(limit / 4); a.exhausted() {
-		t.Error("half of it is all of it")
-	}
-	if endless(limit); !a.exhausted() {
-		t.Error("not used up by a second child")
-	}
+	endless(limit / 4)
+	mustBe(false, "half of it")
+	endless(limit)
+	mustBe(true, "a second child")
 	require.NoError(t, b.ready())
-	if !a.exhausted() {
-		t.Error("what the second child used is forgotten with a third")
-	}
+	mustBe(true, "a third child, which forgets nothing")
 	a = b.startBudget(limit)
 	for began := time.Now(); time.Since(began) < 10*limit && !a.exhausted(); {
 	}
-	if !a.exhausted() {
-		t.Error("not used up by the thread")
-	}
+	mustBe(true, "work of the thread")
 	a = b.startBudget(limit)
-	if time.Sleep(2 * limit); a.exhausted() {
-		t.Error("the next begins with what was used before")
-	}
+	time.Sleep(2 * limit)
+	mustBe(false, "what was used before it began")
 }
 
 // A child that replaces a killed one also ends with the block's context.
@@ -84,22 +81,12 @@ func TestClosed(t *testing.T) {
 	p := start(t, Options{})
 	p.Close()
 	p.Close()
-	ctx := t.Context()
-	if _, err := p.Profile(ctx, Block{Code: []byte{0x90}}); !errors.Is(err, ErrClosed) {
-		t.Errorf("Profile: %v", err)
-	}
-	if _, err := p.AllEvents(ctx); !errors.Is(err, ErrClosed) {
-		t.Errorf("AllEvents: %v", err)
-	}
-	if err := p.CanCount(ctx, "instructions"); !errors.Is(err, ErrClosed) {
-		t.Errorf("CanCount: %v", err)
-	}
-	err := p.ProfileAll(ctx, func() (Block, bool) {
-		t.Error("ProfileAll asks for a block")
-		return Block{}, false
-	}, nil)
-	if !errors.Is(err, ErrClosed) {
-		t.Errorf("ProfileAll: %v", err)
+	_, profile := p.Profile(t.Context(), Block{Code: []byte{0x90}})
+	_, events := p.AllEvents(t.Context())
+	for i, err := range []error{profile, events, p.CanCount(t.Context(), "instructions"), p.ProfileAll(t.Context(), nil, nil)} {
+		if !errors.Is(err, ErrClosed) {
+			t.Errorf("method %d: %v", i, err)
+		}
 	}
 }
 

@@ -59,7 +59,7 @@ func TestPastLead(t *testing.T) {
 					}
 				}
 			}})
-		r := profileScriptedOn(t, o, func(s *session) { s.cpu.FrontEnd, s.cpu.DispatchWidth = c.fe, 8 }, Block{Code: unhex(t, moves), Setup: c.setup})
+		r := o.profileIn(t, moves, c.setup, func(s *session) { s.cpu.FrontEnd, s.cpu.DispatchWidth = c.fe, 8 })
 		got := fmt.Sprintf("%.3f cycles, %d,%d copies", r.Cycles, r.UnrollShort, r.UnrollLong)
 		for _, w := range r.Warnings {
 			if strings.Contains(w, "front end") {

@@ -1,10 +1,9 @@
 package profiler
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,10 +11,7 @@ import (
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/pmu/pmutest"
 	"github.com/bbprof/bbprof/internal/require"
-	"github.com/bbprof/bbprof/internal/simulated"
-	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/invariants"
-	"github.com/bbprof/bbprof/verdict"
 )
 
 // TestStimuliDoWhatTheySay compares each stimulus with its trace on this machine: the expected number of splits,
@@ -112,7 +108,7 @@ var lies = []struct {
 }
 
 // TestSimulatedLies: an event that counts wrongly is unchecked, with its count; all others are counted as before,
-// and the block is measured. With rdpmc, and read by the monitor beside the TSC.
+// and the block is measured.
 func TestSimulatedLies(t *testing.T) {
 	for _, liar := range []pmu.Role{pmu.L1DReadMiss, pmu.L1DWriteMiss, pmu.L1IMiss, pmu.SplitLoad, pmu.SplitStore, pmu.AddressAlias} {
 		for _, l := range lies {
@@ -126,68 +122,29 @@ func TestSimulatedLies(t *testing.T) {
 				}
 				return must
 			}
-			name, says := fmt.Sprintf("%s, %s", liar, l.name), l.exact
+			says := l.exact
 			if liar == pmu.L1DWriteMiss { // the nearest that there is on Skylake
 				says = l.nearest
 			}
-			r := profileScripted(t, o, loadAndStore)
+			r := o.profile(t, loadAndStore)
 			if r.Status != OK {
-				t.Fatalf("%s: %+v", name, r)
+				t.Fatalf("%s, %s: %+v", liar, l.name, r)
 			}
-			judgeLie(t, name, r, liar, says)
-		}
-	}
-}
-
-func TestSimulatedLiesRead(t *testing.T) {
-	for _, l := range lies[1:3] {
-		k := pmutest.New(8)
-		k.RDPMC, k.Counts = false, func(a pmu.Attr) uint64 {
-			if a.Type == pmu.TypeHardware {
-				return 1000
+			for _, c := range r.Counters {
+				doubted := c.Role == string(liar) && says != ""
+				if doubted != (c.Kind == invariants.Unchecked) || doubted != (c.PerIteration == nil) || doubted != (c.Why != "") || doubted && !strings.Contains(c.Why, says) {
+					t.Errorf("%s, %s: %+v, want it to say %q", liar, l.name, c, says)
+				}
 			}
-			return 0
-		}
-		machine := simulated.Machine{Kernel: k, CPU: &scriptedCPU, Script: &timing.Script{Lie: func(e pmu.Event, must float64) float64 {
-			if e.Role == pmu.SplitLoad {
-				return l.lie(must)
+			for reason, served := range requiredRoles {
+				kind := invariants.Counted
+				if says != "" && slices.Contains(served, liar) {
+					kind = invariants.Inferred
+				}
+				if e := evidenceOf(t, r, reason); e.Kind != kind || kind != invariants.Counted && !strings.Contains(e.Detail, says) {
+					t.Errorf("%s, %s: %+v, want it %s", liar, l.name, e, kind)
+				}
 			}
-			return must
-		}}}
-		p, err := newProfiler(t.Context(), Options{}, machine)
-		require.Measure(t, err)
-		r, err := p.Profile(context.Background(), Block{Code: []byte{0x48, 0x01, 0xc0}})
-		p.Close()
-		require.NoError(t, err)
-		if r.Reason.Noise() {
-			require.Measure(t, r.Rejection)
-		}
-		if r.Clock.Name != "tsc" || k.Left() != 0 {
-			t.Errorf("%s: by %s, %d left open", l.name, r.Clock.Name, k.Left())
-		}
-		judgeLie(t, "read, "+l.name, r, pmu.SplitLoad, l.exact)
-	}
-}
-
-// judgeLie checks that the liar's report has the text says, or that it is trusted if says is "".
-func judgeLie(t *testing.T, name string, r Result, liar pmu.Role, says string) {
-	t.Helper()
-	for _, c := range r.Counters {
-		doubted := c.Role == string(liar) && says != ""
-		if doubted != (c.Kind == invariants.Unchecked) || doubted != (c.PerIteration == nil) || doubted != (c.Why != "") ||
-			doubted && !strings.Contains(c.Why, says) {
-			t.Errorf("%s: %+v, want it to say %q", name, c, says)
-		}
-	}
-	for reason, served := range requiredRoles {
-		kind := invariants.Counted
-		for _, role := range served {
-			if role == liar && says != "" {
-				kind = invariants.Inferred
-			}
-		}
-		if e := evidenceOf(t, r, reason); e.Kind != kind || kind != invariants.Counted && !strings.Contains(e.Detail, says) {
-			t.Errorf("%s: %+v, want it %s", name, e, kind)
 		}
 	}
 }
@@ -213,49 +170,16 @@ func TestSimulatedAskedEventsAreChecked(t *testing.T) {
 			}
 			return must
 		}
-		r := profileScripted(t, o, "4801c0")
+		r := o.profile(t, add)
 		last := r.Counters[len(r.Counters)-1]
-		if last.Event != c.event || last.PerIteration == nil ||
-			(last.Kind == invariants.Counted) != (c.why == "") || !strings.Contains(last.Why, c.why) || (c.why == "") != (last.Why == "") {
+		if trusted := c.why == ""; last.Event != c.event || last.PerIteration == nil || (last.Kind == invariants.Counted) != trusted ||
+			trusted != (last.Why == "") || !strings.Contains(last.Why, c.why) || (c.event == "r01c2") != (len(last.Checks) == 0) {
 			t.Errorf("%s: %+v, want %q", c.event, last, c.why)
-		}
-		if known := c.event != "r01c2"; known != (len(last.Checks) > 0) {
-			t.Errorf("%s: checks %+v", c.event, last.Checks)
 		}
 	}
 	o := scripted(pmutest.New(8), script(1, nil))
 	o.Events = []string{"nonsense"}
 	if _, err := o.open(); !errors.As(err, new(*EventError)) {
 		t.Errorf("an event that is none: %v", err)
-	}
-}
-
-// Core cycles must agree with the calibrated TSC to half a percent.
-func TestSimulatedCyclesAgreeWithTSC(t *testing.T) {
-	for _, c := range []struct {
-		add float64
-		ok  bool
-	}{{1, true}, {1.004, true}, {0.996, true}, {1.006, false}, {0.994, false}, {2, false}, {0.62, false}} {
-		p, err := scripted(pmutest.New(8), &timing.Script{Chain: timing.Chains(c.add)}).open()
-		if err == nil {
-			p.Close()
-		}
-		if (err == nil) != c.ok || !c.ok && !strings.Contains(err.Error(), fmt.Sprintf("it gives %.3f for an add", c.add)) {
-			t.Errorf("%g cycles an add: %v", c.add, err)
-		}
-	}
-}
-
-// A counter that another user takes while events are checked is a host error.
-func TestSimulatedCounterTakenDuringChecks(t *testing.T) {
-	k := pmutest.New(8)
-	o := scripted(k, script(1, nil))
-	o.machine.Script.Lie = func(_ pmu.Event, must float64) float64 {
-		k.Share = func(int) float64 { return 0.5 }
-		return must
-	}
-	_, err := o.open()
-	if host := (*verdict.HostError)(nil); !errors.As(err, &host) || !strings.Contains(host.Missing, "lost their counters") {
-		t.Error(err)
 	}
 }

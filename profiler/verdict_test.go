@@ -57,7 +57,7 @@ func TestTraceVerdicts(t *testing.T) {
 		{"xor eax, eax; mov rcx, [rax-1]", "31c0 488b48ff", 1, false, verdict.Unmappable},
 	} {
 		b.cpu.Core = invariants.Core{L1DWays: 8, StoreBuffer: 56, WayPredicted: c.predicted}
-		if r, got := b.verdict(unhex(t, compact(c.hex)), c.frames); got != c.want {
+		if r, got := b.verdict(unhex(t, c.hex), c.frames); got != c.want {
 			t.Errorf("%s, %d frame(s), way predicted %v: %q, want %q; %d pages", c.text, c.frames, c.predicted, got, c.want, len(r.Pages))
 		}
 	}
@@ -66,7 +66,7 @@ func TestTraceVerdicts(t *testing.T) {
 // TestFullSet: eight pages with a line each in one set, which bbprof's clock readings use too.
 func TestFullSet(t *testing.T) {
 	b := openBench(t)
-	code := unhex(t, compact("488d9800feffff 488b0b 488b8b00100000 488b8b00200000 488b8b00300000 488b8b00400000 488b8b00500000 488b8b00600000 488b8b00700000"))
+	code := unhex(t, "488d9800feffff 488b0b 488b8b00100000 488b8b00200000 488b8b00300000 488b8b00400000 488b8b00500000 488b8b00600000 488b8b00700000")
 	b.cpu.Core = invariants.Core{L1DWays: 1 << 10, StoreBuffer: 56}
 	r, _ := b.verdict(code, layout.MaxFrames)
 	own := b.ownLines(r)[(initial.Paper().GPR[asm.RAX]-0x200)%layout.PageSize/64]
@@ -84,9 +84,9 @@ func TestFullSet(t *testing.T) {
 	}
 }
 
-// TestSteppedBlocks: if popf may set the direction, single steps replace the log, and the
-// result reports this and what they cannot see.
-func TestSteppedBlocks(t *testing.T) {
+// TestWarnings: if popf may set the direction, single steps replace the log, and the result reports this and what they cannot see. It also
+// reports a block that moves on with each copy.
+func TestWarnings(t *testing.T) {
 	b := openBench(t)
 	for _, c := range []struct {
 		text, hex string
@@ -97,8 +97,9 @@ func TestSteppedBlocks(t *testing.T) {
 		{"pushf; popf; lodsb; vpgatherdd xmm0, [rbx+xmm1*4], xmm2", "9c 9d ac c4e26990048b",
 			[]string{"traced by single steps", "the trace lacks what vpgatherdd"}, 3},
 		{"lodsb", "ac", nil, 1},
+		{"mov rax, [rbx]; add rbx, 32", "488b03 4883c320", []string{"it touches new pages"}, 1},
 	} {
-		r, reason := b.verdict(unhex(t, compact(c.hex)), AutoFrames)
+		r, reason := b.verdict(unhex(t, c.hex), AutoFrames)
 		if reason != "" || len(r.Trace.Accesses) != c.accesses*r.Trace.Copies || len(r.Warnings()) != len(c.warnings) {
 			t.Errorf("%s: %q, %d accesses in %d copies, %q", c.text, reason, len(r.Trace.Accesses), r.Trace.Copies, r.Warnings())
 			continue
@@ -167,25 +168,12 @@ func TestWhoDoesNotRunIt(t *testing.T) {
 
 // A block is tried again after noise, but not because of its speeds, which every try has.
 func TestNoisy(t *testing.T) {
-	for _, c := range []struct {
-		status Status
-		reason verdict.Reason
-		speeds int
-		want   bool
-	}{
-		{OK, "", 1, false},
-		{Rejected, verdict.Unstable, 0, true},
-		{Rejected, verdict.Unstable, 1, true},
-		{Rejected, verdict.Unstable, 2, false},
-		{Rejected, verdict.ClockDrift, 0, true},
-		{Rejected, verdict.Nonlinear, 1, false},
-	} {
-		r := Result{Status: c.status, Reason: c.reason, Speeds: make([]Speed, c.speeds)}
-		if c.status == Rejected {
-			r.Rejection = &verdict.Rejection{Reason: c.reason}
-		}
-		if got := r.Noisy(); got != c.want {
-			t.Errorf("%s %s with %d speeds: noisy %v", c.status, c.reason, c.speeds, got)
+	for reason, want := range map[verdict.Reason][]bool{verdict.Unstable: {true, true, false}, verdict.Nonlinear: {false, false, false}} {
+		for speeds, want := range want {
+			r := Result{Rejection: &verdict.Rejection{Reason: reason}, Speeds: make([]Speed, speeds)}
+			if r.Noisy() != want {
+				t.Errorf("%s with %d speeds: noisy %v", reason, speeds, !want)
+			}
 		}
 	}
 }
