@@ -115,6 +115,7 @@ func TestAddresses(t *testing.T) {
 		{"mov ecx, [eax+ebx], eax = -8", "48c7c0f8ffffff 678b0c18", 0, always, "r4-8"},
 		{"mov ecx, [eax+ebx], with more than eax in rax", "48b80800000001000000 678b0c18", 0, always, "r4+8"},
 		{"mov rdx, [rip+0x100]", "488b1500010000", 0, always, "r8 home+10a"},
+		{"lea rax, [rip]; mov rcx, [rax]", "488d0500000000 488b08", 0, always, "r8 home+a"},
 		{"pop [rsp+8]", "8f442408", 0, always, "r8+0 w8+10"},
 		{"push [rsp+8]", "ff742408", 0, always, "r8+8 w8-8"},
 		{"leave", "c9", 0, always, "r8+0"},

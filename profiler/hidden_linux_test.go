@@ -20,7 +20,7 @@ import (
 // found.
 func TestHiddenStore(t *testing.T) {
 	b := openPath(t)
-	b.opts.Budget, b.states = 1, b.states[:1]
+	b.states = b.states[:1]
 	const entries, third = 3 * 8, 2 * 8 // three accesses a copy
 	code := slices.Concat(
 		[]byte{0x48, 0x8b, 0x03},                              // mov rax, [rbx]
@@ -96,7 +96,7 @@ func TestHiddenState(t *testing.T) {
 // detect them. It is stepped in a dry run, and does not see the flag.
 func TestSteppingUnseen(t *testing.T) {
 	b := openPath(t)
-	b.opts.Budget, b.states = 1, b.states[:1]
+	b.states = b.states[:1]
 	stepped := []byte{0x68, 0x02, 0x02, 0, 0, 0x9d, 0xac} // push 0x202; popf; lodsb, which no instrumented copy traces
 	b.walk([]byte{0x90})
 	r := b.walk(slices.Concat(
@@ -128,7 +128,7 @@ func TestSteppingUnseen(t *testing.T) {
 // TestManyWordsChanged: too many words to restore are not a failure of bbprof.
 func TestManyWordsChanged(t *testing.T) {
 	b := openPath(t)
-	b.opts.Budget, b.opts.Frames = 1, layout.MaxFrames
+	b.opts.Frames = layout.MaxFrames
 	for words, want := range map[uint32]verdict.Reason{
 		layout.MaxRestore: verdict.L1DMiss, layout.MaxRestore + 1: verdict.L1DMiss, 8 * layout.MaxRestore: verdict.TooManyPages,
 	} {

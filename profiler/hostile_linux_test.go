@@ -3,7 +3,6 @@ package profiler
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"math"
 	"os"
 	"slices"
@@ -66,13 +65,9 @@ func accesses(addr uint64) map[string][]byte {
 // rejected, the child lives, and the next block finds the usual state.
 func TestOwnMemory(t *testing.T) {
 	b := openPath(t)
-	b.opts.Budget = 1
 	canary := b.canary()
 	for area, addr := range ownAreas {
 		for how, code := range accesses(addr) {
-			if cpu := b.child; cpu == nil || !cpu.Alive() {
-				canary = b.canary()
-			}
 			child := b.child
 			r := b.walk(code)
 			if r.Reason != verdict.Unmappable || r.Rejection == nil || !strings.Contains(r.Rejection.Detail, "own region") {
@@ -125,7 +120,6 @@ func TestOwnMemoryLate(t *testing.T) {
 // instructions are rejected.
 func TestRefused(t *testing.T) {
 	b := openPath(t)
-	b.opts.Budget = 1
 	for reason, blocks := range map[verdict.Reason]map[string]string{
 		verdict.Nondeterministic: {
 			"time stamp": "0f31", "last x87 instruction": "d9e8 ddd8 d933", /* fld1; fstp st(0); fnstenv [rbx] */
@@ -150,20 +144,10 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestSameAddress: lea rax, [rip] gives the same address in every copy, in a dry run and in a measurement.
-func TestSameAddress(t *testing.T) {
-	b := openPath(t)
-	r := require.Get(b.block(unhex(t, "488d0500000000488903"), initial.Paper(), 1, 2))(t)
-	if got := binary.LittleEndian.Uint64(r.Child.Frame(0)[0x600:]); got != layout.Home+7 { // rbx is 0x12345600
-		t.Errorf("rip is %#x to the block, want %#x", got, uint64(layout.Home+7))
-	}
-}
-
 // TestEnds: a block that does not end by itself is ended soon, with its reason. (No subtests: they
 // would run on another thread than the child's.)
 func TestEnds(t *testing.T) {
 	b := openPath(t)
-	b.opts.Budget = 1
 	for name, c := range map[string]struct {
 		hex     string
 		reasons []verdict.Reason // any of them; "" is that it runs
@@ -217,7 +201,6 @@ func TestEnds(t *testing.T) {
 func TestChildKilled(t *testing.T) {
 	others := children()
 	b := openPath(t)
-	b.opts.Budget = 1
 	pid := func() int {
 		for _, p := range children() {
 			if slices.Contains(others, p) {
@@ -286,7 +269,6 @@ func TestChildKilled(t *testing.T) {
 		t.Errorf("killed each time: %s %s %q, %v", r.Status, r.Reason, r.Failure, err)
 	}
 	t.Logf("killed each time: %q, %v", r.Failure, err)
-	b.opts.Budget = 1
 	if r := b.walk([]byte{0x90}); r.Status == Failed {
 		t.Errorf("after that: %s", r.Failure)
 	}
@@ -339,7 +321,6 @@ func (b bench) fsgsbase() bool {
 // before.
 func TestStateAfterHostileBlocks(t *testing.T) {
 	b := openPath(t)
-	b.opts.Budget = 1
 	before := b.canary()
 	check := func(name string, code []byte) {
 		t.Helper()

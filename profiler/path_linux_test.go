@@ -21,12 +21,12 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// openPath returns a session for whole paths: each core counts as idle, so that the budget and
-// not the machine's load limits timing.
+// openPath returns a session for whole paths: each core counts as idle, so that the budget, which is
+// nearly none, and not the machine's load limits timing.
 func openPath(t testing.TB) bench {
 	t.Helper()
 	b := openBench(t)
-	b.opts.Precision = 0.005
+	b.opts.Precision, b.opts.Budget = 0.005, 1
 	b.opts.Mode, b.opts.FrontEnd, b.opts.Clock = Unroll, OpCache, TSCClock
 	timer := b.timer
 	require.NoError(t, b.chooseTimer())
@@ -197,7 +197,6 @@ func FuzzProfile(f *testing.F) {
 	go func() { // owns the child; it ends with the process
 		defer close(started) // where there can be none
 		b := openPath(f)
-		b.opts.Budget = 1
 		started <- b
 		for code := range requests {
 			r, err := b.serve(context.Background(), Block{Code: code})

@@ -147,37 +147,25 @@ func TestPageFaultsTwice(t *testing.T) {
 
 func TestAddressesThatNoPageCanBeAt(t *testing.T) {
 	p, im := plan(t)
-	for _, c := range []struct {
-		addr uint64
-		ok   bool
-		hint string
-	}{
-		{0, true, ""},
-		{layout.Base - 1, true, ""},
-		{layout.Base, false, "own region"},
-		{layout.Base + 0x2000, false, "own region"}, // a gap in it
-		{layout.End - 1, false, "own region"},
-		{layout.End, true, ""},
-		{layout.UserEnd - 1, true, ""},
-		{layout.UserEnd, false, "above user space"},
-		{1<<47 - 1, false, "above user space"},
-		{1 << 47, false, "above user space"}, // canonical with 5-level paging
-		{1<<56 - 1, false, "above user space"},
-		{1<<63 - 1, false, "above user space"},
-		{1 << 63, false, "kernel"},
-		{^uint64(0), false, "kernel"},
-	} {
-		for _, code := range []int{tracee.SegvMapErr, tracee.SegvAccErr} {
-			m, err := mapPages(&fake{t: t, image: im, script: []tracee.Stop{fault(im, tracee.SIGSEGV, code, c.addr)}}, p, im)
-			if c.ok {
-				if err != nil || len(m.Pages) != 1 || m.Pages[0].Addr != c.addr&^4095 {
-					t.Errorf("%#x: %v, %+v", c.addr, err, m.Pages)
-				}
-				continue
+	for _, code := range []int{tracee.SegvMapErr, tracee.SegvAccErr} {
+		page := func(addr uint64) (Mapping, error) {
+			return mapPages(&fake{t: t, image: im, script: []tracee.Stop{fault(im, tracee.SIGSEGV, code, addr)}}, p, im)
+		}
+		for _, addr := range []uint64{0, layout.Base - 1, layout.End, layout.UserEnd - 1} {
+			if m, err := page(addr); err != nil || len(m.Pages) != 1 || m.Pages[0].Addr != addr&^4095 {
+				t.Errorf("%#x: %v, %+v", addr, err, m.Pages)
 			}
-			r := rejected(t, err, verdict.Unmappable)
-			if !strings.Contains(r.Detail, c.hint) || r.Address == nil || *r.Address != c.addr || r.Inst == nil {
-				t.Errorf("%#x: %v, want %q", c.addr, r, c.hint)
+		}
+		for hint, addrs := range map[string][]uint64{
+			"own region":       {layout.Base, layout.Base + 0x2000, layout.End - 1},        // the second in a gap of it
+			"above user space": {layout.UserEnd, 1<<47 - 1, 1 << 47, 1<<56 - 1, 1<<63 - 1}, // 1<<47 is canonical with 5-level paging
+			"kernel":           {1 << 63, ^uint64(0)},
+		} {
+			for _, addr := range addrs {
+				_, err := page(addr)
+				if r := rejected(t, err, verdict.Unmappable); !strings.Contains(r.Detail, hint) || r.Address == nil || *r.Address != addr || r.Inst == nil {
+					t.Errorf("%#x: %v, want %q", addr, r, hint)
+				}
 			}
 		}
 	}
@@ -186,21 +174,13 @@ func TestAddressesThatNoPageCanBeAt(t *testing.T) {
 // The kernel refuses a page: what it means depends on the error.
 func TestRefusedPage(t *testing.T) {
 	p, im := plan(t)
-	for _, c := range []struct {
-		errno int
-		hint  string
-	}{
-		{1, "mmap_min_addr"},  // EPERM
-		{13, "mmap_min_addr"}, // EACCES
-		{12, "memory"},        // ENOMEM
-	} {
+	for errno, hint := range map[int]string{1: "mmap_min_addr", 13: "mmap_min_addr", 12: "memory"} { // EPERM, EACCES, ENOMEM
 		_, err := mapPages(&fake{t: t, image: im, script: []tracee.Stop{
 			fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x10),
-			{FailedOp: 0, Errno: c.errno},
+			{FailedOp: 0, Errno: errno},
 		}}, p, im)
-		r := rejected(t, err, verdict.Unmappable)
-		if !strings.Contains(r.Detail, c.hint) || r.Address == nil || *r.Address != 0x10 || r.Inst == nil || r.Inst.Text != "nop" {
-			t.Errorf("errno %d: %v", c.errno, r)
+		if r := rejected(t, err, verdict.Unmappable); !strings.Contains(r.Detail, hint) || r.Address == nil || *r.Address != 0x10 || r.Inst == nil || r.Inst.Text != "nop" {
+			t.Errorf("errno %d: %v", errno, r)
 		}
 	}
 	for hint, script := range map[string][]tracee.Stop{

@@ -9,7 +9,6 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
-	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/mapper"
@@ -70,17 +69,6 @@ func TestNoteMemory(t *testing.T) {
 		m.noteMemory()
 		if got := strings.Join(m.Notes, "; "); !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
 			t.Errorf("%v, %+v: %q, want %q", c.memory, c.access, got, c.want)
-		}
-	}
-}
-
-// TestWordsWithValues: the images restore words to their own values only if some words are set.
-func TestWordsWithValues(t *testing.T) {
-	for _, memory := range []initial.Memory{nil, {{Address: 8, Value: 1}}, nil} {
-		task := Task{Harness: harness.Harness{Reset: harness.Reset{Memory: true}}}
-		task.startFrom(initial.State{Memory: memory})
-		if got := task.Harness.Reset.Values; got != (memory != nil) {
-			t.Errorf("%s", fmt.Sprint(memory, got))
 		}
 	}
 }

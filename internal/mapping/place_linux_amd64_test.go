@@ -154,9 +154,9 @@ func TestStays(t *testing.T) {
 		m := MappedBlock{Mapping: c.mapping, Trace: c.trace}
 		require.Equal(t, c.name, c.want, m.repeatsAddresses())
 	}
-	one, two := trace(0x1000, 0x1000), trace(0x1000, 0x1000)
-	two.Accesses[1].Write = true
-	if (&MappedBlock{Mapping: onPage, Trace: one}).repeatsAddresses() == (&MappedBlock{Mapping: onPage, Trace: two}).repeatsAddresses() {
+	changes := trace(0x1000, 0x1000)
+	changes.Accesses[1].Write = true
+	if (&MappedBlock{Mapping: onPage, Trace: changes}).repeatsAddresses() {
 		t.Error("a read that becomes a write is not seen")
 	}
 }

@@ -210,45 +210,6 @@ func TestAcrossTheEndOfTheLowerHalf(t *testing.T) {
 	}
 }
 
-// Each try starts from the initial state: a counter in memory ends at the number of copies,
-// whatever the number of faults.
-func TestRestartIsFromTheBeginning(t *testing.T) {
-	c := child(t)
-	block := []byte{
-		0x48, 0xff, 0x03, // inc qword [rbx]
-		0x48, 0x83, 0xc1, 0x01, // add rcx, 1
-		0x48, 0x89, 0x4b, 0x08, // mov [rbx+8], rcx
-		0x8a, 0x83, 0, 0x10, 0, 0, // mov al, [rbx+0x1000]
-		0x8a, 0x83, 0, 0x20, 0, 0, // mov al, [rbx+0x2000]
-	}
-	p := usual
-	p.Frames = 3
-	if _, _, m, err := mapReal(t, c, p, 5, block); err != nil || m.Stops != 4 {
-		t.Fatalf("%v in %d stops", err, m.Stops)
-	}
-	memory := binary.LittleEndian.Uint64(c.Frame(0)[0x600:])
-	register := binary.LittleEndian.Uint64(c.Frame(0)[0x608:])
-	if memory != 0x1234_5605 || register != 0x1234_5605 {
-		t.Errorf("counted to %#x in memory and %#x in a register, want 0x12345605", memory, register)
-	}
-}
-
-// Blocks that end in all ways, one after the other in one child: none affects the next.
-func TestOneChildForMany(t *testing.T) {
-	c := child(t)
-	for range 20 {
-		for _, b := range [][]byte{
-			code(set(rbx, crooked), load), {0x0f, 0x0b}, {0xf3, 0xaa}, {0xcc}, {0x31, 0xc9, 0xf7, 0xf1},
-			{0x68, 0x02, 0x02, 0x04, 0, 0x9d, 0x8b, 0x43, 0x01}, {0xfd}, // std
-		} {
-			mapReal(t, c, usual, 2, b)
-			if _, _, m, err := mapReal(t, c, usual, 2, load); err != nil || len(m.Pages) != 1 || m.Stops != 2 {
-				t.Fatalf("after % x: %v, %+v", b, err, m)
-			}
-		}
-	}
-}
-
 // TestRepeated: a string instruction touches at most repeatPages pages, each way and by each register.
 func TestRepeated(t *testing.T) {
 	c := child(t)
