@@ -403,23 +403,21 @@ func TestSimulatedLoopIfFed(t *testing.T) {
 		{"only a loop is asked for", loadAndStore, Loop, Loop, 2, false, 0, CyclesColumn},
 		{"the loop fails", loadAndStore, "", Unroll, 2, true, 0, ""},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			o := scripted(pmutest.New(4), script(6, func(_ pmu.Pass, iterations int, t *timing.Readings) {
-				switch n := uint64(iterations); {
-				case iterations <= row.Long:
-				case c.fails:
-					t.Say(n * n)
-				default:
-					t.Say(137 + n*c.loop)
-				}
-			}))
-			o.Mode, o.LoopIfFed, o.Unroll = c.asks, c.asks == "", &row
-			r := o.profile(t, c.block)
-			why := strings.Contains(fmt.Sprint(r.Warnings), "the loop was not measured: nonlinear")
-			if r.Status != OK || r.Cycles != 6 || r.LoopCycles != c.cycles || r.LoopsTake != c.take || r.Mode != c.mode || why != c.fails {
-				t.Errorf("%v: %g cycles, in a loop %g; mode %s, loops take %q; %q", r.Err(), r.Cycles, r.LoopCycles, r.Mode, r.LoopsTake, r.Warnings)
+		o := scripted(pmutest.New(4), script(6, func(_ pmu.Pass, iterations int, t *timing.Readings) {
+			switch n := uint64(iterations); {
+			case iterations <= row.Long:
+			case c.fails:
+				t.Say(n * n)
+			default:
+				t.Say(137 + n*c.loop)
 			}
-		})
+		}))
+		o.Mode, o.LoopIfFed, o.Unroll = c.asks, c.asks == "", &row
+		r := o.profile(t, c.block)
+		why := strings.Contains(fmt.Sprint(r.Warnings), "the loop was not measured: nonlinear")
+		if r.Status != OK || r.Cycles != 6 || r.LoopCycles != c.cycles || r.LoopsTake != c.take || r.Mode != c.mode || why != c.fails {
+			t.Errorf("%s: %v, %g cycles, in a loop %g; mode %s, loops take %q; %q", c.name, r.Err(), r.Cycles, r.LoopCycles, r.Mode, r.LoopsTake, r.Warnings)
+		}
 	}
 	o := scripted(pmutest.New(4), script(6, nil))
 	if r := o.profile(t, loadAndStore); r.LoopsTake != "" || r.LoopCycles != 0 || r.Mode != Unroll {

@@ -1,7 +1,6 @@
 package profiler
 
 import (
-	"bytes"
 	"encoding/csv"
 	"fmt"
 	"maps"
@@ -20,39 +19,6 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/verdict"
 )
-
-// difference describes the difference between two machines, if any.
-func (m machine) difference(other machine) string {
-	var d []string
-	for r := range m.gpr {
-		if m.gpr[r] != other.gpr[r] {
-			d = append(d, fmt.Sprintf("%v is %#x and %#x", asm.GPR(r), m.gpr[r], other.gpr[r]))
-		}
-	}
-	if m.flags != other.flags {
-		d = append(d, fmt.Sprintf("flags are %#x and %#x", m.flags, other.flags))
-	}
-	for _, part := range []struct {
-		name string
-		a, b []byte
-		unit int
-	}{
-		{"zmm", m.vector, other.vector, 64}, {"k", m.mask, other.mask, 8}, {"fxsave area", m.legacy, other.legacy, 16},
-		{"frame", m.frames, other.frames, layout.PageSize},
-	} {
-		for i := 0; i < len(part.a); i += part.unit {
-			if x, y := part.a[i:][:part.unit], part.b[i:][:part.unit]; !bytes.Equal(x, y) {
-				at := 0
-				for x[at] == y[at] {
-					at++
-				}
-				d = append(d, fmt.Sprintf("%s %d differs from byte %#x on: % x and % x", part.name, i/part.unit, at,
-					x[at:min(at+8, len(x))], y[at:min(at+8, len(y))]))
-			}
-		}
-	}
-	return strings.Join(d, "; ")
-}
 
 // mapped returns the first of some initial states in which a block runs, or the rejection in the
 // first.

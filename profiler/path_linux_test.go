@@ -112,11 +112,14 @@ func owned(t testing.TB) (o belongings) {
 }
 
 // children lists the process IDs of this process's children.
-func children() (pids []string) {
+func children() (pids []int) {
 	tasks, _ := os.ReadDir("/proc/self/task")
 	for _, task := range tasks { // a child is listed with the thread that forked it
 		list, _ := os.ReadFile("/proc/self/task/" + task.Name() + "/children")
-		pids = append(pids, strings.Fields(string(list))...)
+		for _, field := range strings.Fields(string(list)) {
+			pid, _ := strconv.Atoi(field)
+			pids = append(pids, pid)
+		}
 	}
 	return pids
 }

@@ -1,7 +1,6 @@
 package profiler
 
 import (
-	"encoding/binary"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -51,7 +50,7 @@ func (b bench) stackFault(code []byte, filled, copies int) (fault bool, depth in
 	image := require.Get(harness.Build(r.Images, insts, copies, nil, harnessOf(r)))(b.t)
 	m := b.run(r, image)
 	const stackFlag = 1 << 6 // SF of the status word, sticky (SDM vol. 1, 8.1.3)
-	status := binary.LittleEndian.Uint16(m.legacy[2:])
+	status := m.X87.Status
 	return status&stackFlag != 0, (x87Depth - int(status>>11&7)) % x87Depth
 }
 
