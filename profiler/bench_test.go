@@ -77,7 +77,7 @@ func (b bench) unjudged(code []byte, frames, copies int) (task mapping.Task, err
 	j.Unroll, j.Frames = &unroll.Factors{Short: 1, Long: copies}, frames
 	task = b.task(j, insts, *j.Unroll)
 	task.Check = func(*mapping.MappedBlock) (mapping.Findings, error) { return mapping.Findings{}, nil }
-	task.Late = func() bool { return false }
+	task.Late, task.Move = func() bool { return false }, false
 	return task, nil
 }
 

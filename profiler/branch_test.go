@@ -230,11 +230,9 @@ func TestFusedBranch(t *testing.T) {
 	skipFull(t)
 	p := start(t, Options{})
 	lasting(t, func() string {
-		fused := measuredBy(t, p, unhex(t, "4889c14889c24889c64889c74839d87505")).Cycles
-		split := measuredBy(t, p, unhex(t, "4889c14889c24889c64839d84889c77505")).Cycles
-		t.Logf("fused %.3f, split %.3f cycles", fused, split)
-		if ratio := fused / split; math.Abs(ratio-5./6) > 0.03 {
-			return fmt.Sprintf("the ratio is %.3f, want five slots to six", ratio)
+		fused, split := measuredBy(t, p, unhex(t, "4889c14889c24889c64889c74839d87505")), measuredBy(t, p, unhex(t, "4889c14889c24889c64839d84889c77505"))
+		if math.Abs(fused.Cycles/split.Cycles-5./6) > 0.03 {
+			return fmt.Sprintf("fused %.3f, split %.3f cycles: want five slots to six", fused.Cycles, split.Cycles)
 		}
 		return ""
 	})

@@ -3,7 +3,6 @@ package profiler
 import (
 	"encoding/csv"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -20,21 +19,17 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// mapped returns the first of some initial states in which a block runs, or the rejection in the
-// first.
+// mapped returns a block in the first of some initial states in which it runs, or its rejection.
 func (b bench) mapped(code []byte, inits []initial.State, frames, copies int) (*mapping.MappedBlock, *verdict.Rejection) {
 	b.t.Helper()
-	var first *verdict.Rejection
-	for _, init := range inits {
-		r, err := b.block(code, init, frames, copies)
-		if err == nil {
-			return r, nil
-		}
-		if rejection := rejectionOf(b.t, err); first == nil {
-			first = rejection
+	task, err := b.unjudged(code, frames, copies)
+	if err == nil {
+		var m *mapping.MappedBlock
+		if m, err = task.Prepare(inits); err == nil {
+			return m, nil
 		}
 	}
-	return nil, first
+	return nil, rejectionOf(b.t, err)
 }
 
 // sameState runs plain and instrumented copies of a mapped block and describes their
@@ -175,9 +170,7 @@ func TestInstrumented(t *testing.T) {
 			t.Errorf("%x %s (%s): plain and instrumented: %s", own.code, own.text, r.Plan.Init.Name, d)
 		}
 	}
-	for _, o := range slices.Sorted(maps.Keys(outcomes)) {
-		t.Logf("%5d %s", outcomes[o], o)
-	}
+	t.Log(outcomes)
 	if share := float64(run) / float64(total); share < 0.97 {
 		t.Errorf("only %.1f %% of %d blocks run", 100*share, total)
 	}

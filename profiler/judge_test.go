@@ -3,6 +3,7 @@ package profiler
 import (
 	"encoding/binary"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -33,7 +34,7 @@ var operands = sync.OnceValue(func() (list []asm.Inst) {
 	seen := map[key]bool{}
 	try := func(opcode byte, modrm byte, tail []byte, head ...byte) {
 		for reg := range byte(8) {
-			code := append(append(append([]byte(nil), head...), opcode, modrm|reg<<3), tail...)
+			code := slices.Concat(head, []byte{opcode, modrm | reg<<3}, tail)
 			for range 8 { // an immediate, as far as there is one, and nops
 				code = append(code, 0x90)
 			}
@@ -57,7 +58,7 @@ var operands = sync.OnceValue(func() (list []asm.Inst) {
 		op := byte(opcode)
 		for _, prefix := range [][]byte{{}, {0x66}, {0xf3}, {0xf2}, {0x48}, {0x66, 0x48}, {0xf3, 0x48}, {0xf2, 0x48}} {
 			for _, escape := range [][]byte{{}, {0x0f}, {0x0f, 0x38}, {0x0f, 0x3a}} {
-				try(op, 0x03, nil, append(append([]byte(nil), prefix...), escape...)...)
+				try(op, 0x03, nil, slices.Concat(prefix, escape)...)
 			}
 		}
 		for wpp := range byte(8) { // W above pp
@@ -79,12 +80,11 @@ var operands = sync.OnceValue(func() (list []asm.Inst) {
 
 // explicit returns the operand that rbx addresses.
 func explicit(in asm.Inst) (asm.Mem, bool) {
-	for _, m := range in.Mem {
-		if !m.Implicit && m.Base == asm.GPR(int(asm.RBX)) {
-			return m, true
-		}
+	i := slices.IndexFunc(in.Mem, func(m asm.Mem) bool { return !m.Implicit && m.Base == asm.GPR(int(asm.RBX)) })
+	if i < 0 {
+		return asm.Mem{}, false
 	}
-	return asm.Mem{}, false
+	return in.Mem[i], true
 }
 
 // outcome is the result of running one instruction.
@@ -210,7 +210,7 @@ func TestCPUJudgesMasks(t *testing.T) {
 		if plain.Bytes[0] != 0x62 || testing.Short() && i%5 != 0 {
 			continue
 		}
-		code := append([]byte(nil), plain.Bytes...)
+		code := slices.Clone(plain.Bytes)
 		code[3] |= 1 // aaa: k1
 		insts, err := asm.Decode(code)
 		if err != nil {
@@ -284,7 +284,7 @@ func (b bench) fetch(code []byte) fetched {
 // encodings returns a random instruction of each opcode of each map, with each kind of prefix.
 func encodings(rng *rand.Rand) (list [][]byte) {
 	try := func(head ...byte) {
-		code := append([]byte(nil), head...)
+		code := slices.Clone(head)
 		for len(code) < 15 { // the longest that there is (SDM vol. 2, 2.3.11)
 			code = append(code, byte(rng.Uint32()))
 		}
@@ -330,7 +330,7 @@ func TestCPUJudgesLengths(t *testing.T) {
 				notHere++
 				continue
 			case wantsMore:
-				if !ripRelative(insts[0]) { // whose operand may be what is not there
+				if !slices.ContainsFunc(insts[0].Mem, func(m asm.Mem) bool { return m.Base == asm.RIP }) { // whose operand may be what is not there
 					t.Errorf("% x %s: the CPU reads on", code, insts[0].Text())
 				}
 			case elsewhere:
@@ -346,13 +346,4 @@ func TestCPUJudgesLengths(t *testing.T) {
 	if judged < 5000 && !testing.Short() {
 		t.Error("too few")
 	}
-}
-
-func ripRelative(in asm.Inst) bool {
-	for _, m := range in.Mem {
-		if m.Base == asm.RIP {
-			return true
-		}
-	}
-	return false
 }

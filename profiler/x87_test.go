@@ -79,7 +79,7 @@ func TestX87AgainstCPU(t *testing.T) {
 	steadyOnes, checked := 0, 0
 	for _, code := range blocks {
 		insts := require.Get(asm.Decode(code))(t)
-		if hides(insts) {
+		if has(insts, "frstor", "fldenv", "fldcw", "fninit", "fnsave", "fnclex") { // the stack from memory, or its flag cleared
 			continue
 		}
 		checked++
@@ -106,7 +106,7 @@ func TestX87AgainstCPU(t *testing.T) {
 		} else if fault, _ := b.stackFault(code, max(least, 0), 9); least >= 0 && !fault {
 			t.Errorf("%s: 9 copies find no fault with %d filled, and are called unsteady", text, least)
 		}
-		if least >= 0 && least != needs && !examines(insts) {
+		if least >= 0 && least != needs && !has(insts, "fxam") /* which accepts an empty register, but X87Stack fills one */ {
 			t.Errorf("%s: the CPU needs %d filled, X87Stack says %d (steady %v)", text, least, needs, steady)
 		}
 		if least < 0 && steady {
@@ -116,15 +116,7 @@ func TestX87AgainstCPU(t *testing.T) {
 	t.Logf("%d blocks, %d of them steady", checked, steadyOnes)
 }
 
-// hides reports whether an instruction takes the stack from memory or clears its flag.
-func hides(insts []asm.Inst) bool {
-	return slices.ContainsFunc(insts, func(in asm.Inst) bool {
-		return slices.Contains([]string{"frstor", "fldenv", "fldcw", "fninit", "fnsave", "fnclex"}, in.Mnemonic)
-	})
-}
-
-// examines reports whether an instruction classifies the top register. The CPU accepts an
-// empty one, but X87Stack fills one register.
-func examines(insts []asm.Inst) bool {
-	return slices.ContainsFunc(insts, func(in asm.Inst) bool { return in.Mnemonic == "fxam" })
+// has reports whether one of the instructions is among these.
+func has(insts []asm.Inst, mnemonics ...string) bool {
+	return slices.ContainsFunc(insts, func(in asm.Inst) bool { return slices.Contains(mnemonics, in.Mnemonic) })
 }
