@@ -45,20 +45,18 @@ var ownAreas = map[string]uint64{
 // accesses returns blocks that access an address in different ways.
 func accesses(addr uint64) map[string][]byte {
 	at := hostile.Set(0, addr) // mov rax, addr
-	with := func(code ...byte) []byte { return slices.Concat(at, code) }
-	return map[string][]byte{
-		"store":           with(0x48, 0x89, 0x08),                                                                      // mov [rax], rcx
-		"store of itself": with(0x48, 0x89, 0x00),                                                                      // mov [rax], rax
-		"store of zero":   with(0x48, 0xc7, 0x00, 0, 0, 0, 0),                                                          // mov qword [rax], 0
-		"load":            with(0x48, 0x8b, 0x18),                                                                      // mov rbx, [rax]
-		"add":             with(0x48, 0x01, 0x08),                                                                      // add [rax], rcx
-		"locked add":      with(0xf0, 0x48, 0x01, 0x08),                                                                // lock add [rax], rcx
-		"push":            slices.Concat(hostile.Set(4, addr+8), []byte{0x50}),                                         // push rax
-		"string store":    slices.Concat(hostile.Set(7, addr), []byte{0x48, 0xab}),                                     // stosq
-		"vector store":    with(0x66, 0x0f, 0xd6, 0x00),                                                                // movq [rax], xmm0
-		"masked store":    slices.Concat(hostile.Set(7, addr), []byte{0x66, 0x0f, 0x76, 0xc0, 0x66, 0x0f, 0xf7, 0xc0}), // pcmpeqd xmm0, xmm0; maskmovdqu
-		"nontemporal":     with(0x48, 0x0f, 0xc3, 0x08),                                                                // movnti [rax], rcx
+	blocks := map[string][]byte{
+		"push":         append(hostile.Set(4, addr+8), 0x50),                                         // push rax
+		"string store": append(hostile.Set(7, addr), 0x48, 0xab),                                     // stosq
+		"masked store": append(hostile.Set(7, addr), 0x66, 0x0f, 0x76, 0xc0, 0x66, 0x0f, 0xf7, 0xc0), // pcmpeqd xmm0, xmm0; maskmovdqu
 	}
+	for how, code := range map[string]string{
+		"store": "\x48\x89\x08", "store of itself": "\x48\x89\x00", "store of zero": "\x48\xc7\x00\x00\x00\x00\x00", "load": "\x48\x8b\x18",
+		"add": "\x48\x01\x08", "locked add": "\xf0\x48\x01\x08", "vector store": "\x66\x0f\xd6\x00", "nontemporal": "\x48\x0f\xc3\x08",
+	} {
+		blocks[how] = slices.Concat(at, []byte(code))
+	}
+	return blocks
 }
 
 // TestOwnMemory: no instruction can access bbprof's memory at any address. The block is

@@ -22,12 +22,10 @@ type cpuBudget struct {
 	past  time.Duration // CPU time of earlier children
 }
 
-// startBudget starts a CPU budget.
 func (s *session) startBudget(limit time.Duration) *cpuBudget {
 	return &cpuBudget{s: s, limit: limit, began: time.Now(), child: s.child, from: s.child.CPUTime()}
 }
 
-// exhausted reports whether the CPU time is used up.
 func (a *cpuBudget) exhausted() bool {
 	if a.child != a.s.child {
 		a.past += a.child.CPUTime() - a.from

@@ -345,7 +345,6 @@ func (s *session) time(m *mapping.MappedBlock, p timing.Plan) (timing.Timed, err
 	return t, mapping.Unexpected(err)
 }
 
-// plan returns the plan for timing a mapped block.
 func (j job) plan(m *mapping.MappedBlock) timing.Plan {
 	plan := timing.Plan{
 		Remap: m.Remap(), Warm: timing.Warm, VectorBits: asm.StateOf(m.Insts).VectorBits,
@@ -361,7 +360,6 @@ func (j job) plan(m *mapping.MappedBlock) timing.Plan {
 // timedBlock implements timing.Block for a mapped block.
 type timedBlock struct{ *mapping.MappedBlock }
 
-// Replicates implements timing.Block.
 func (b timedBlock) Replicates(places []int, pass int, read harness.Clock) (pairs []timing.Pair, err error) {
 	var starts []int
 	for _, place := range places {
@@ -374,10 +372,8 @@ func (b timedBlock) Replicates(places []int, pass int, read harness.Clock) (pair
 	return pairs, err
 }
 
-// Remap implements timing.Block.
 func (b timedBlock) Remap(replicate int) []tracee.Op { return b.MappedBlock.RemapTo(replicate) }
 
-// Midpoint implements timing.Block.
 func (b timedBlock) Midpoint(read harness.Clock) (timing.Pair, bool, error) {
 	im, ok, err := b.MappedBlock.Midpoint(read)
 	factors, _ := b.MidpointFactors()

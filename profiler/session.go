@@ -69,16 +69,14 @@ func newSession(ctx context.Context, opts Options, machine simulated.Machine) (*
 	return s, nil
 }
 
-// cpus lists the CPUs in use; thread and child run on one of them.
+// cpus lists the CPUs in use; thread and child run on one of them. It implements timing.CPUs.
 type cpus struct {
 	list  []int
 	index int
 }
 
-// Current implements timing.CPUs.
 func (c *cpus) Current() int { return c.list[c.index] }
 
-// Next implements timing.CPUs.
 func (c *cpus) Next(child *tracee.Tracee) error {
 	c.index = (c.index + 1) % len(c.list)
 	if err := c.pin(); err != nil {
@@ -90,7 +88,6 @@ func (c *cpus) Next(child *tracee.Tracee) error {
 // pin binds the thread to the current CPU; later children inherit that.
 func (c *cpus) pin() error { return host.PinThread(c.Current()) }
 
-// timingConfig returns the timer's configuration.
 func (s *session) timingConfig() timing.Config {
 	return timing.Config{CPU: s.cpu, Init: s.states[0], CPUs: s.cpus, Record: s.machine.Record}
 }

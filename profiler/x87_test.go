@@ -106,7 +106,8 @@ func TestX87AgainstCPU(t *testing.T) {
 		} else if fault, _ := b.stackFault(code, max(least, 0), 9); least >= 0 && !fault {
 			t.Errorf("%s: 9 copies find no fault with %d filled, and are called unsteady", text, least)
 		}
-		if least >= 0 && least != needs && !has(insts, "fxam") /* which accepts an empty register, but X87Stack fills one */ {
+		// fxam accepts an empty register, but X87Stack fills one.
+		if least >= 0 && least != needs && !has(insts, "fxam") {
 			t.Errorf("%s: the CPU needs %d filled, X87Stack says %d (steady %v)", text, least, needs, steady)
 		}
 		if least < 0 && steady {

@@ -343,9 +343,9 @@ func (m *MappedBlock) mapWithExit(l unroll.Loop) (*MappedBlock, error) {
 	if err != nil || !ok {
 		return nil, err
 	}
-	midpoint := loop.midpointFactors().Long / l.Copies
+	midpoint, _ := loop.MidpointFactors()
 	fewest := l.LoopIterations.Short - max(l.Varied-1, 0)
-	for _, iterations := range []int{fewest, l.LoopIterations.Short, midpoint} {
+	for _, iterations := range []int{fewest, l.LoopIterations.Short, midpoint.Long / l.Copies} {
 		on, ok, err := loop.tryExit(l, iterations)
 		for _, p := range on.Pages {
 			_, known := frameOf(loop.Pages, p.Addr)
