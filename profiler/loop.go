@@ -12,7 +12,7 @@ import (
 // mapAsLoop maps a block, already mapped as copies in a row, as the loop to measure. In mode Loop the user may have
 // chosen how often it runs.
 func (s *session) mapAsLoop(j job, copies *mapping.MappedBlock) (m *mapping.MappedBlock, warnings []string, err error) {
-	late := s.startBudget(mapLimit).exhausted
+	late := s.startBudget(mapLimit)
 	var fits bool
 	if j.ownLoop {
 		asOften := j.Mode != Both && j.Options.Unroll != nil

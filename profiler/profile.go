@@ -208,7 +208,7 @@ func (s *session) task(j job, insts []asm.Inst, copies unroll.Factors) mapping.T
 		Frames:      j.Frames,
 		NoPages:     j.Setup.NoMapping,
 		VaryExit:    s.counters() == nil, // of counted timings most must be equal
-		Late:        s.startBudget(mapLimit).exhausted,
+		Late:        s.startBudget(mapLimit),
 		StoreBuffer: s.cpu.Core.StoreBuffer,
 		Move:        s.opts.Init == "" && len(j.states) > 1, // the user named no initial state and allows a rescue
 		Check:       func(m *mapping.MappedBlock) (mapping.Findings, error) { return s.checkTrace(j, m) },

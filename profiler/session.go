@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/host"
@@ -26,7 +27,8 @@ type session struct {
 	states  []initial.State // for blocks, in this order
 	cpus    *cpus
 	child   *tracee.Tracee
-	window  uint64 // alias region that the child needs, see layout.WindowFor; 0: none
+	spent   time.Duration // CPU time of earlier children
+	window  uint64        // alias region that the child needs, see layout.WindowFor; 0: none
 	timer   timing.Timer
 
 	kernel       pmu.Kernel
@@ -56,11 +58,7 @@ func newSession(ctx context.Context, opts Options, machine simulated.Machine) (*
 	if err := s.chooseTimer(); err != nil {
 		return nil, err
 	}
-	err := s.launch(ctx)
-	if err == nil {
-		err = s.verify(ctx)
-	}
-	if err != nil {
+	if err := s.launchVerified(ctx); err != nil {
 		if err = s.fallBack(ctx, err); err != nil {
 			s.discard()
 			return nil, err
@@ -207,6 +205,11 @@ func (s *session) fallBack(ctx context.Context, err error) error {
 	}
 	s.discard()
 	s.timer, s.fallbackNote = timing.NewTSC(s.timingConfig()), fmt.Sprintf("timed by the TSC, for the hardware counters failed: %v", err)
+	return s.launchVerified(ctx)
+}
+
+// launchVerified launches a child and checks the events that it counts.
+func (s *session) launchVerified(ctx context.Context) error {
 	if err := s.launch(ctx); err != nil {
 		return err
 	}
@@ -236,6 +239,7 @@ func (s *session) arena() (mapping.Arena, error) {
 // discard ends the child; the next block gets a new one.
 func (s *session) discard() {
 	if s.child != nil {
+		s.spent += s.child.CPUTime()
 		s.child.Close()
 		s.child = nil
 	}

@@ -31,11 +31,11 @@ func TestCPUBudget(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	a := b.startBudget(limit)
-	mustBe := func(exhausted bool, after string) {
+	exhausted := b.startBudget(limit)
+	mustBe := func(want bool, after string) {
 		t.Helper()
-		if a.exhausted() != exhausted {
-			t.Errorf("after %s the budget is used up: %v", after, !exhausted)
+		if exhausted() != want {
+			t.Errorf("after %s the budget is used up: %v", after, !want)
 		}
 	}
 	time.Sleep(2 * limit)
@@ -48,11 +48,11 @@ func TestCPUBudget(t *testing.T) {
 	mustBe(true, "a second child")
 	require.NoError(t, b.ready())
 	mustBe(true, "a third child, which forgets nothing")
-	a = b.startBudget(limit)
-	for began := time.Now(); time.Since(began) < 10*limit && !a.exhausted(); {
+	exhausted = b.startBudget(limit)
+	for began := time.Now(); time.Since(began) < 10*limit && !exhausted(); {
 	}
 	mustBe(true, "work of the thread")
-	a = b.startBudget(limit)
+	exhausted = b.startBudget(limit)
 	time.Sleep(2 * limit)
 	mustBe(false, "what was used before it began")
 }
