@@ -244,7 +244,7 @@ func (s *session) checkTrace(j job, m *mapping.MappedBlock) (findings mapping.Fi
 		return findings, f.Rejection
 	}
 	findings.Fed, findings.SelfForwarding = invariants.Forwarding(m.Trace, core)
-	if m.Plan.Replay != nil {
+	if m.Plan.Captured != nil {
 		findings.SelfForwarding = 0 // equal registers are the program's
 	} else if n := invariants.NewPages(m.Trace); n > 0 {
 		findings.Warnings = append(findings.Warnings, fmt.Sprintf(

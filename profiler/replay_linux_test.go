@@ -217,7 +217,7 @@ func TestLeavesState(t *testing.T) {
 		}
 		m, err := b.prepareBlock(Block{Code: unhex(t, c.hex), Setup: Setup{Captured: state}})
 		reason := rejectionOf(t, err).Reason
-		left := m.Plan.Replay.Left
+		left := m.Left
 		if reason != c.reject || (left == nil) != (c.within == 0) || left != nil && (left.Copy != c.within || left.Why.Reason != c.why) {
 			t.Errorf("%s: rejected for %q and left: %v; want %q, %d copies within, %s", c.name, reason, left, c.reject, c.within, c.why)
 			continue

@@ -286,9 +286,7 @@ func (r *Result) addMapped(m *mapping.MappedBlock, detail bool) {
 	if m.Plan.Frames > 0 { // there was an attempt
 		r.Init = m.Plan.Init
 	}
-	if m.Plan.Replay != nil {
-		r.Captured.addLeft(m.Plan.Replay.Left)
-	}
+	r.Captured.addLeft(m.Left)
 	if len(m.Long.Code) > 0 {
 		r.UnrollShort, r.UnrollLong = m.Factors.Short, m.Factors.Long
 	}

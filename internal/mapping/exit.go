@@ -62,7 +62,7 @@ func (m *MappedBlock) ByOwnBranch(copies int, offset *int, fe unroll.FrontEnd, a
 		many = unroll.ShortOwnLoops(many, copies, f)
 	}
 	ends := 0 // after how many iterations of the block a program's state ends the loop, if it does
-	if m.Plan.Replay != nil {
+	if m.Plan.Captured != nil {
 		const most = 8192
 		asIs := unroll.Exit{Base: m.Plan.Init.GPR[asm.RAX], Mask: ^uint64(0)}
 		on, _, err := m.tryExit(unroll.Loop{Copies: copies, Exit: &asIs}, most)
@@ -325,7 +325,7 @@ func stateFor(s initial.State, x unroll.Exit, n int) initial.State {
 func (m *MappedBlock) mapWithExit(l unroll.Loop) (*MappedBlock, error) {
 	again := m
 	var err error
-	if len(m.Pages) > 0 && m.Plan.Replay == nil {
+	if len(m.Pages) > 0 && m.Plan.Captured == nil {
 		from := *m
 		from.Plan.Init = stateFor(m.Plan.Init, *l.Exit, l.Iterations().Long)
 		from.task.startFrom(from.Plan.Init)

@@ -46,9 +46,9 @@ type Plan struct {
 	Late       func() bool   // reports whether all runs together have taken too long, else timeout; nil: no limit
 	Ahead      []tracee.Op   // before the first run
 	ResetImage uint64        // image to run first, which restores all state that a block can change; 0: none
-	// Replay is the captured state to start from, if any; Window is the child's.
-	Replay *Replay
-	Window uint64
+	// Captured is the state to start from, if any: each of its pages has its own frame. Window is the child's.
+	Captured *initial.Captured
+	Window   uint64
 }
 
 // shift returns the distance from the address of an image's code to the address at which it runs.
@@ -61,8 +61,8 @@ func (p Plan) owns(addr, n uint64) bool {
 
 // home returns the address that the block's rip-relative operands assume.
 func (p Plan) home() uint64 {
-	if p.Replay != nil {
-		return p.Replay.Captured.Address
+	if p.Captured != nil {
+		return p.Captured.Address
 	}
 	return layout.Home
 }
@@ -100,9 +100,6 @@ func (m Mapping) framesByPage() map[uint64]int {
 // pages are mapped in the child, and the frames hold what the block left.
 func mapPages(c runner, p Plan, im harness.Image) (Mapping, error) {
 	m := Mapping{Pages: p.predict()}
-	if p.Replay != nil {
-		m.Pages = p.Replay.pages()
-	}
 	ops := append(tracee.UnmapAll(p.Window), p.Ahead...)
 	for _, page := range m.Pages {
 		ops = append(ops, tracee.MapFrame(page.Addr, page.Frame))
@@ -136,7 +133,7 @@ func mapPages(c runner, p Plan, im harness.Image) (Mapping, error) {
 		if _, mapped := frameOf(m.Pages, page.Addr); err == nil && mapped {
 			return m, fmt.Errorf("the page at %#x is mapped and faults still: signal %d, code %d", page.Addr, stop.Signal, stop.Code)
 		}
-		if p.Replay != nil {
+		if p.Captured != nil {
 			return m, p.leaves(stop, im, page, err)
 		}
 		if err != nil {
@@ -227,9 +224,9 @@ func (m Mapping) remap(window uint64, first int) []tracee.Op {
 // refill restores the initial contents of every frame in use, from the frame first on: the captured page or the fill word, and the words
 // that the state sets.
 func (p Plan) refill(c runner, pages []mapper.Page, first int) {
-	if p.Replay != nil {
-		for i := range p.Replay.Captured.Pages {
-			copy(c.Frame(first+i), p.Replay.Captured.Pages[i].Data[:])
+	if p.Captured != nil {
+		for i := range p.Captured.Pages {
+			copy(c.Frame(first+i), p.Captured.Pages[i].Data[:])
 		}
 	} else {
 		for i := range p.Frames {

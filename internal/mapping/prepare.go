@@ -81,6 +81,7 @@ type MappedBlock struct {
 	restoresAll bool     // Restore has all words to which any number of copies stores
 	Findings
 	Notes []string // on the trace
+	Left  *Left    // if more copies would leave the captured state
 
 	PaperVerdict string // outcome on one frame in the first initial state: "ok" or a reason
 	Rescued      bool   // it took another initial state than the first
@@ -272,10 +273,6 @@ func (m *MappedBlock) Again(factors unroll.Factors, late func() bool) (*MappedBl
 	t.Program.Factors = factors
 	plan := m.Plan
 	plan.Late = late
-	if plan.Replay != nil {
-		replay := *plan.Replay // Left belongs to the other copies
-		plan.Replay = &replay
-	}
 	again, err := t.mapSafely(m.Arena, plan)
 	again, err = t.withFrameEach(plan, again, err)
 	again.PaperVerdict, again.Rescued = m.PaperVerdict, m.Rescued
@@ -285,20 +282,22 @@ func (m *MappedBlock) Again(factors unroll.Factors, late func() bool) (*MappedBl
 // mapSafely maps and traces the block and checks the trace. A block that moves on may alias, fill the cache or leave its captured state
 // after some copies: it gets fewer then.
 func (t Task) mapSafely(arena Arena, plan Plan) (*MappedBlock, error) {
+	var left *Left
 	for {
 		m, err := t.mapBlock(arena, plan)
+		m.Left = left
 		if err == nil {
 			err = m.trace()
 		}
-		if plan.Replay != nil {
+		if plan.Captured != nil {
 			if err == nil {
 				err = m.storesReadOnly()
 			}
-			if left, ok := errors.AsType[*Left](err); ok {
-				if left.Copy == 0 {
-					return m, left.Why
+			if leaves, ok := errors.AsType[*Left](err); ok {
+				if leaves.Copy == 0 {
+					return m, leaves.Why
 				}
-				plan.Replay.Left = left
+				left, m.Left = leaves, leaves
 				factors, ok := t.Program.Factors.Few(left.Copy)
 				if !ok || t.Fixed {
 					return m, left.tooEarly()

@@ -2,7 +2,6 @@ package mapping
 
 import (
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,14 +14,8 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Replay is a captured state in which a block starts. Each captured page has its own frame and address. No
-// other page is ever mapped: copies that need one leave the captured state.
-type Replay struct {
-	Captured *initial.Captured
-	Left     *Left // where copies leave the state, if known
-}
-
-// Left reports that a copy leaves the captured state. Earlier copies stay within it.
+// Left reports that a copy leaves the captured state, because it needs a page that was not captured: no other is mapped. Earlier copies stay
+// within it.
 type Left struct {
 	Copy int // from 0
 	Why  *verdict.Rejection
@@ -56,18 +49,17 @@ func (t Task) from(arena Arena, c *initial.Captured) (Task, Plan, error) {
 	t.Harness.Replayed, t.Harness.Address, t.Harness.Shift = true, c.Address, layout.Shift(arena.Child.Window())
 	t.Harness.Reset.Values = true
 	plan := t.plan(arena, state, len(c.Pages))
-	plan.Replay = &Replay{Captured: c}
+	plan.Captured = c
 	return t, plan, plan.checkPages()
 }
 
 // LeavesEarly rejects a block with too few copies within the captured state, unless the user chose their number: the first copies start on an
 // empty core, and 40 % of times from so few were off by more than 5 %.
 func (m *MappedBlock) LeavesEarly() error {
-	replay := m.Plan.Replay
-	if replay == nil || replay.Left == nil || m.task.Fixed || (m.Factors.Long-m.Factors.Short)*len(m.Insts) >= leastInsts {
+	if m.Left == nil || m.task.Fixed || (m.Factors.Long-m.Factors.Short)*len(m.Insts) >= leastInsts {
 		return nil
 	}
-	return replay.Left.tooEarly()
+	return m.Left.tooEarly()
 }
 
 func (l *Left) tooEarly() error {
@@ -77,7 +69,7 @@ func (l *Left) tooEarly() error {
 
 // checkPages rejects captured pages that cannot be mapped.
 func (p Plan) checkPages() error {
-	pages := p.Replay.Captured.Pages
+	pages := p.Captured.Pages
 	if len(pages) > layout.MaxFrames {
 		return &verdict.Rejection{Reason: verdict.TooManyPages, Detail: fmt.Sprintf(
 			"one execution touches %d pages, and there are frames for %d", len(pages), layout.MaxFrames)}
@@ -91,14 +83,6 @@ func (p Plan) checkPages() error {
 	return nil
 }
 
-// pages lists the captured pages, each on its frame.
-func (r *Replay) pages() (pages []mapper.Page) {
-	for i, page := range r.Captured.Pages {
-		pages = append(pages, mapper.Page{Addr: page.Address, Frame: i, Fault: page.Address})
-	}
-	return pages
-}
-
 // leaves explains a stop for a page beyond the captured ones, or for the rejection err.
 func (p Plan) leaves(stop tracee.Stop, im harness.Image, page mapper.Page, err error) error {
 	copy, _, _ := im.Locate(stop.Regs.RIP)
@@ -106,30 +90,21 @@ func (p Plan) leaves(stop tracee.Stop, im harness.Image, page mapper.Page, err e
 	switch {
 	case err == nil:
 		why = p.reject(verdict.Unmappable, page.Inst, &page.Fault, "%#x is on none of the %d pages that were captured", page.Fault,
-			len(p.Replay.Captured.Pages))
+			len(p.Captured.Pages))
 	case !rejected:
 		return err
 	}
 	return &Left{copy, why}
 }
 
-// page returns the captured page at an address, or nil.
-func (r *Replay) page(addr uint64) *initial.Page {
-	pages := r.Captured.Pages
+// captured returns the captured page of an address, or nil.
+func (p Plan) captured(addr uint64) *initial.Page {
+	pages := p.Captured.Pages
 	i, ok := slices.BinarySearchFunc(pages, layout.PageOf(addr), func(p initial.Page, at uint64) int { return cmp.Compare(p.Address, at) })
 	if !ok {
 		return nil
 	}
 	return &pages[i]
-}
-
-// word returns an aligned word of a captured page.
-func (r *Replay) word(addr uint64) uint64 {
-	page := r.page(addr)
-	if page == nil {
-		return 0
-	}
-	return binary.LittleEndian.Uint64(page.Data[addr%layout.PageSize:])
 }
 
 // storesReadOnly finds the first copy that stores to a page that the program could not write to. Frames
@@ -140,7 +115,7 @@ func (m *MappedBlock) storesReadOnly() error {
 			continue
 		}
 		for _, addr := range []uint64{a.Addr, a.Addr + uint64(max(a.Width, 1)) - 1} {
-			if page := m.Plan.Replay.page(addr); page != nil && !page.Writable {
+			if page := m.Plan.captured(addr); page != nil && !page.Writable {
 				return &Left{a.Copy, m.Plan.reject(verdict.SIGSEGV, a.Inst, &addr, "%#x is on a page that the program cannot write to", addr)}
 			}
 		}

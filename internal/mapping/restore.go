@@ -26,8 +26,8 @@ func (m Mapping) dirty(c runner, p Plan) (dirty []uint64) {
 			if value, set := words[slot{q.Frame, uint64(off)}]; set {
 				was = value
 			}
-			if p.Replay != nil {
-				was = binary.LittleEndian.Uint64(p.Replay.Captured.Pages[i].Data[off:])
+			if p.Captured != nil {
+				was = binary.LittleEndian.Uint64(p.Captured.Pages[i].Data[off:])
 			}
 			if binary.LittleEndian.Uint64(frame[off:]) != was {
 				dirty = append(dirty, q.Addr+uint64(off))
