@@ -3,6 +3,7 @@ package profiler
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -143,5 +144,27 @@ func TestCountInstructions(t *testing.T) {
 		} else if got.Rejection != nil && (got.Rejection.Reason != c.reason || !strings.Contains(got.Rejection.Error(), c.says)) {
 			t.Errorf("%s: %v, want %s, %q", c.code, got.Rejection, c.reason, c.says)
 		}
+	}
+}
+
+// Software events are counted on every kernel.
+func TestSoftwareEventsHere(t *testing.T) {
+	p := start(t, Options{Clock: TSCClock, Events: []string{"task-clock", "page-faults"}})
+	before := owned(t).files
+	r := require.Get(p.Profile(t.Context(), Block{Code: unhex(t, "480fafc0")}))(t) // imul: 3 cycles
+	if now := owned(t).files; now != before {
+		t.Errorf("%d descriptors, %d before", now, before)
+	}
+	if r.Status == Rejected {
+		require.Measure(t, r.Rejection)
+	}
+	got := map[string]float64{"task-clock": math.NaN(), "page-faults": math.NaN()}
+	for _, c := range r.Counters {
+		if c.PerIteration != nil && c.Reader == "read" {
+			got[c.Event] = *c.PerIteration
+		}
+	}
+	if ns := got["task-clock"]; !(ns >= 0.3 && ns <= 3) || got["page-faults"] != 0 { // of 1 to 10 GHz
+		t.Errorf("%v per iteration", got)
 	}
 }
