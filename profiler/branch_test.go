@@ -167,7 +167,7 @@ func TestBranchUnroll(t *testing.T) {
 	}
 }
 
-// TestBranchDrop measures the block without its branch, and -copies several bodies before one.
+// TestBranchCopies measures the block without its branch, and several bodies before one.
 func TestBranchCopies(t *testing.T) {
 	lasting(t, func() string {
 		dropped := measuredBy(t, start(t, Options{Branch: Drop}), unhex(t, "480fafc348ffc975f7"))
@@ -188,7 +188,7 @@ func TestHostileBranches(t *testing.T) {
 	p := start(t, Options{Budget: 200 * time.Millisecond, Precision: 0.2})
 	rng := rand.New(rand.NewPCG(41, 1))
 	outcomes := map[verdict.Reason]int{}
-	for i := range hostile.Scaled(50, 1000) {
+	for i := range hostile.Scaled(100, 1000) {
 		b := Block{Code: randomBranch(rng)}
 		if i%2 > 0 {
 			b.Setup.Captured = somewhere(rng, pieCode, heapPage, heapPage+4096, stackPage)

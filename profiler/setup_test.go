@@ -157,30 +157,24 @@ func TestSetStarts(t *testing.T) {
 // TestSetIsMapped: a block gets the pages that set registers address.
 func TestSetIsMapped(t *testing.T) {
 	b := openBench(t)
-	for _, c := range []struct {
-		text, hex, set string
-		page           uint64
+	for set, c := range map[string]struct {
+		hex  string
+		page uint64
 	}{
-		{"mov rax, [rsi]", "488b06", "rsi=0x23450010", 0x2345_0000},
-		{"mov rax, [rsi]; and eax, -16; mov rcx, [rax]", "488b06 83e0f0 488b08", "fill=0x34560018", 0x3456_0000},
-		{"movq rax, xmm3; mov rcx, [rax]", "66480f7ed8 488b08", "xmm3=0x45670000", 0x4567_0000},
-		{"mov rdx, fs:[8]", "64488b142508000000", "fs_base=0x20000000", 0x2000_0000},
-		{"mov rdx, gs:[16]", "65488b142510000000", "gs_base=0x30000000", 0x3000_0000},
-		{"cmovz rbx, rcx; mov rax, [rbx]", "480f44d9 488b03", "zf=1,rcx=0x56780000", 0x5678_0000},
-		{"mov rdx, fs:[8]", "64488b142508000000", "", 0x2345_6000},
+		"":                    {"64488b142508000000", 0x2345_6000},   // mov rdx, fs:[8]
+		"fs_base=0x20000000":  {"64488b142508000000", 0x2000_0000},   // the same
+		"gs_base=0x30000000":  {"65488b142510000000", 0x3000_0000},   // mov rdx, gs:[16]
+		"rsi=0x23450010":      {"488b06", 0x2345_0000},               // mov rax, [rsi]
+		"fill=0x34560018":     {"488b06 83e0f0 488b08", 0x3456_0000}, // mov rax, [rsi]; and eax, -16; mov rcx, [rax]
+		"xmm3=0x45670000":     {"66480f7ed8 488b08", 0x4567_0000},    // movq rax, xmm3; mov rcx, [rax]
+		"zf=1,rcx=0x56780000": {"480f44d9 488b03", 0x5678_0000},      // cmovz rbx, rcx; mov rax, [rbx]
 	} {
 		init := initial.Paper()
-		if c.set != "" {
-			init = require.Get(initial.ParseSet(c.set))(t).Over(init)
+		if set != "" {
+			init = require.Get(initial.ParseSet(set))(t).Over(init)
 		}
-		m, err := b.block(unhex(t, c.hex), init, 1, 4)
-		if err != nil {
-			t.Errorf("%s with %s: %v", c.text, c.set, err)
-			continue
-		}
-		if last := m.Pages[len(m.Pages)-1].Addr; last != c.page {
-			t.Errorf("%s with %s: page %#x, want %#x", c.text, c.set, last, c.page)
-		}
+		m := require.Get(b.block(unhex(t, c.hex), init, 1, 4))(t)
+		require.Equal(t, set, c.page, m.Pages[len(m.Pages)-1].Addr)
 	}
 }
 

@@ -68,9 +68,10 @@ func TestStimuliFitCaches(t *testing.T) {
 		cpu.FrontEnd.L1I = kib[1] << 10
 		for _, x := range stimuli(cpu) {
 			f, bytes := *x.setup.Unroll, 0
-			if x.expected[pmu.L1IMiss] > 0 {
+			switch {
+			case x.expected[pmu.L1IMiss] > 0:
 				bytes = cpu.FrontEnd.L1I
-			} else if x.expected[pmu.L1DReadMiss]+x.expected[pmu.L1DWriteMiss] > 0 {
+			case x.expected[pmu.L1DReadMiss]+x.expected[pmu.L1DWriteMiss] > 0:
 				bytes = cpu.L1D
 			}
 			if f.Short < 2*bytes/4096 || f.Long-f.Short < 64 || len(x.code)*(f.Short+f.Long) > 7<<18 {
