@@ -8,6 +8,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/mapping"
@@ -69,6 +70,7 @@ func (s *session) replayOnce(b Block) (*initial.Captured, error) {
 	j := s.job(b)
 	j.ownLoop = true // the branch may go either way
 	task := s.task(j, insts, unroll.Factors{})
+	task.Harness.Reset = harness.Reset{} // nothing runs after it
 	after, area, err := task.Once(b.Setup.Captured)
 	if err != nil {
 		return nil, err

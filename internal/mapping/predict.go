@@ -8,9 +8,9 @@ import (
 	"github.com/bbprof/bbprof/mapper"
 )
 
-// predict lists the pages that a run of p.Predict copies will probably touch, in the order of the accesses whose addresses follow from the
-// initial state, or the captured pages. Mapping them before the first run saves a fault and a stop each. A wrong prediction costs time, never correctness: a
-// rejection counts only after a run without predictions, and pages that are missing in the trace are dropped.
+// predict lists the captured pages or, without any, those that a run of p.Predict copies will probably touch, in the order of the accesses
+// whose addresses follow from the initial state. Mapping them before the first run saves a fault and a stop each. A wrong prediction costs
+// time, never correctness: a rejection counts only after a run without predictions, and pages that are missing in the trace are dropped.
 func (p Plan) predict() (pages []mapper.Page) {
 	if p.Captured != nil {
 		for i, page := range p.Captured.Pages {

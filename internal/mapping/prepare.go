@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -275,7 +276,7 @@ func (m *MappedBlock) Again(factors unroll.Factors, late func() bool) (*MappedBl
 	plan.Late = late
 	again, err := t.mapSafely(m.Arena, plan)
 	again, err = t.withFrameEach(plan, again, err)
-	again.PaperVerdict, again.Rescued = m.PaperVerdict, m.Rescued
+	again.PaperVerdict, again.Rescued, again.Left = m.PaperVerdict, m.Rescued, cmp.Or(again.Left, m.Left)
 	return again, err
 }
 
@@ -291,6 +292,7 @@ func (t Task) mapSafely(arena Arena, plan Plan) (*MappedBlock, error) {
 		}
 		if plan.Captured != nil {
 			if err == nil {
+				m.firstTouch()
 				err = m.storesReadOnly()
 			}
 			if leaves, ok := errors.AsType[*Left](err); ok {
@@ -305,7 +307,6 @@ func (t Task) mapSafely(arena Arena, plan Plan) (*MappedBlock, error) {
 				t.Program.Factors = factors
 				continue
 			}
-			m.firstTouch()
 		} else {
 			if err == nil && m.Plan.Predict > 0 && !m.touchesAll() {
 				plan.Predict = 0
