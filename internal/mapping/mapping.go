@@ -67,13 +67,6 @@ func (p Plan) home() uint64 {
 	return layout.Home
 }
 
-// try executes a dry run of an image in the child.
-func (p Plan) try(c runner, ops []tracee.Op, im harness.Image) (tracee.Stop, error) {
-	stop, err := c.Try(ops, im.Address+p.shift(), im.End()+p.shift(), p.Limit)
-	stop.Regs.RIP -= p.shift()
-	return stop, err
-}
-
 // Mapping is a set of pages with which the block runs to its end.
 type Mapping struct {
 	Pages []mapper.Page
@@ -106,7 +99,8 @@ func mapPages(c runner, p Plan, im harness.Image) (Mapping, error) {
 	}
 	for {
 		p.refill(c, m.Pages, 0)
-		stop, err := p.try(c, ops, im)
+		stop, err := c.Try(ops, im.Address+p.shift(), im.End()+p.shift(), p.Limit)
+		stop.Regs.RIP -= p.shift()
 		m.end = stop.Regs
 		m.Stops++
 		if err != nil {
@@ -179,17 +173,14 @@ func (p Plan) checkFlags(stop tracee.Stop) error {
 	return nil
 }
 
-func (p Plan) resetOps() []tracee.Op {
-	if p.ResetImage == 0 {
-		return nil
-	}
-	return []tracee.Op{tracee.Run(p.ResetImage, 1)}
-}
-
 // RunOnce runs an image on the mapped pages. Any stop is a failure, because the block ran with
 // these pages before.
 func (p Plan) RunOnce(c runner, im harness.Image) error {
-	stop, err := c.Do(append(p.resetOps(), tracee.Run(im.Address+p.shift(), 1)), p.Limit)
+	var ops []tracee.Op
+	if p.ResetImage != 0 {
+		ops = append(ops, tracee.Run(p.ResetImage, 1))
+	}
+	stop, err := c.Do(append(ops, tracee.Run(im.Address+p.shift(), 1)), p.Limit)
 	if err != nil {
 		return p.timeout(err)
 	}

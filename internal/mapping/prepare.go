@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
@@ -259,11 +258,6 @@ func Ready(child *tracee.Tracee, state initial.State) {
 	for _, slot := range []uint64{layout.SlotFlags, layout.DryRunFlags} {
 		child.SetWord(slot, state.RFlags())
 	}
-}
-
-// accessesMemory reports whether instructions access memory at all.
-func accessesMemory(insts []asm.Inst) bool {
-	return slices.ContainsFunc(insts, func(in asm.Inst) bool { return len(in.Mem) > 0 })
 }
 
 // Again prepares a mapped block with other numbers of copies, in the same state and on at least as many

@@ -25,7 +25,7 @@ func (m *MappedBlock) maxTraced(probe *asm.Probe) int {
 func (m *MappedBlock) trace() error {
 	m.Notes = nil
 	m.Trace = invariants.Trace{Insts: m.Insts, Frame: m.framesByPage()}
-	if !accessesMemory(m.Insts) {
+	if !slices.ContainsFunc(m.Insts, func(in asm.Inst) bool { return len(in.Mem) > 0 }) {
 		return nil
 	}
 	probe, err := harness.NewProbe(m.Insts, m.Harness.Features)
