@@ -166,20 +166,12 @@ func TestRejectionsOfRealBlocks(t *testing.T) {
 		{"too many pages", []byte{0xf3, 0xaa}, verdict.TooManyPages, 0, at(0x1235_5000), "16"}, // rep stosb
 	} {
 		_, _, _, err := mapReal(t, c, usual, 2, b.code)
-		var r *verdict.Rejection
-		if !errors.As(err, &r) {
-			t.Errorf("%s: %v, want %s", b.name, err, b.reason)
+		r, ok := errors.AsType[*verdict.Rejection](err)
+		if !ok || r.Reason != b.reason || !strings.Contains(r.Detail, b.hint) || r.Inst == nil || r.Inst.Index != b.index {
+			t.Errorf("%s: %v, want %s about %q, instruction %d", b.name, err, b.reason, b.hint, b.index)
 			continue
 		}
-		if r.Reason != b.reason || !strings.Contains(r.Detail, b.hint) || r.Inst == nil || r.Inst.Index != b.index {
-			t.Errorf("%s: %v, want %s about %q, instruction %d", b.name, r, b.reason, b.hint, b.index)
-		}
-		switch {
-		case (r.Address == nil) != (b.addr == nil):
-			t.Errorf("%s: %v: the address is there or not, against expectation", b.name, r)
-		case b.addr != nil && *r.Address != *b.addr:
-			t.Errorf("%s: address %#x, want %#x", b.name, *r.Address, *b.addr)
-		}
+		require.Equal(t, b.name, b.addr, r.Address)
 	}
 }
 
