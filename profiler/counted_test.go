@@ -103,13 +103,13 @@ func (o scriptedOptions) profileIn(t *testing.T, block string, setup Setup, modi
 	}
 }
 
-func evidenceOf(t *testing.T, r Result, reason verdict.Reason) invariants.Evidence {
+// hasEvidence checks the kind of an invariant's evidence, and that its detail has a text.
+func hasEvidence(t *testing.T, what any, r Result, reason verdict.Reason, kind invariants.Kind, says string) {
 	t.Helper()
 	i := slices.IndexFunc(r.Evidence, func(e invariants.Evidence) bool { return e.Invariant == reason })
-	if i < 0 {
-		t.Fatalf("no evidence of %s in %+v", reason, r.Evidence)
+	if i < 0 || r.Evidence[i].Kind != kind || !strings.Contains(r.Evidence[i].Detail, says) {
+		t.Errorf("%v: want evidence of %s to be %s, with %q: %v, %+v", what, reason, kind, says, r.Rejection, r.Evidence)
 	}
-	return r.Evidence[i]
 }
 
 const (
@@ -133,9 +133,7 @@ func TestSimulatedSuccess(t *testing.T) {
 			t.Fatalf("%d counters: %+v", counters, r)
 		}
 		for _, reason := range []verdict.Reason{verdict.L1DMiss, verdict.L1IMiss, verdict.Misaligned, verdict.Alias4K, verdict.ContextSwitch} {
-			if e := evidenceOf(t, r, reason); e.Kind != invariants.Counted {
-				t.Errorf("%d counters: %+v", counters, e)
-			}
+			hasEvidence(t, counters, r, reason, invariants.Counted, "")
 		}
 		if len(seen) != len(pmu.Roles()) || len(r.Counters) != len(seen)-1 || r.Core != "skylake" {
 			t.Errorf("%d counters: %q, %v, %+v", counters, r.Core, seen, r.Counters)
@@ -163,12 +161,8 @@ func TestSimulatedMissingEventIsUnchecked(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
-	if e := evidenceOf(t, r, verdict.L1DMiss); e.Kind != invariants.Inferred || !strings.Contains(e.Detail, "l1d_write_miss unchecked") {
-		t.Errorf("%+v", e)
-	}
-	if e := evidenceOf(t, r, verdict.L1IMiss); r.Status != OK || e.Kind != invariants.Counted {
-		t.Errorf("%+v", e)
-	}
+	hasEvidence(t, r.Status, r, verdict.L1DMiss, invariants.Inferred, "l1d_write_miss unchecked")
+	hasEvidence(t, r.Status, r, verdict.L1IMiss, invariants.Counted, "")
 }
 
 // Misses in some timings: 8 clean timings suffice, 7 do not. A tolerated reason is also tolerated if the CPU counts it.
@@ -226,9 +220,7 @@ func TestSimulatedMissesInSomeTimings(t *testing.T) {
 		}
 		for reason, roles := range requiredRoles {
 			if c.tolerate == "" && slices.Contains(roles, c.role) {
-				if e := evidenceOf(t, r, reason); e.Kind != invariants.Inferred || !strings.Contains(e.Detail, "1 per iteration") {
-					t.Errorf("%+v: %+v", c, e)
-				}
+				hasEvidence(t, c, r, reason, invariants.Inferred, "1 per iteration")
 			}
 		}
 	}
@@ -328,9 +320,7 @@ func TestSimulatedTakenCounters(t *testing.T) {
 			continue
 		}
 		r := o.profile(t, add, take)
-		if e := evidenceOf(t, r, verdict.L1DMiss); r.Status != OK || e.Kind != invariants.Inferred || !strings.Contains(e.Detail, "somebody else had the counters") {
-			t.Errorf("%+v: %+v, %+v", c, r, e)
-		}
+		hasEvidence(t, c, r, verdict.L1DMiss, invariants.Inferred, "somebody else had the counters")
 	}
 	k := pmutest.New(8) // while events are checked
 	o := scripted(k, script(1, nil))
@@ -493,9 +483,8 @@ func TestSimulatedReadFallback(t *testing.T) {
 		if c.want != "" {
 			continue
 		}
-		if e := evidenceOf(t, r, verdict.L1IMiss); r.Clock.Name != "tsc" || e.Kind != c.kind {
-			t.Errorf("%s: %+v, %+v", c.name, r.Clock, e)
-		}
+		require.Equal(t, c.name, "tsc", r.Clock.Name)
+		hasEvidence(t, c.name, r, verdict.L1IMiss, c.kind, "")
 		for _, report := range r.Counters {
 			doubted := c.lie != 1 && report.Role == string(pmu.L1IMiss)
 			if doubted != (report.Kind == invariants.Unchecked) || doubted != (report.Reader != "read") || doubted != (report.PerIteration == nil) {
@@ -618,13 +607,11 @@ func TestSimulatedLies(t *testing.T) {
 				}
 			}
 			for reason, served := range requiredRoles {
-				kind := invariants.Counted
+				kind, detail := invariants.Counted, ""
 				if says != "" && slices.Contains(served, liar) {
-					kind = invariants.Inferred
+					kind, detail = invariants.Inferred, says
 				}
-				if e := evidenceOf(t, r, reason); e.Kind != kind || kind != invariants.Counted && !strings.Contains(e.Detail, says) {
-					t.Errorf("%s, %s: %+v, want it %s", liar, l.name, e, kind)
-				}
+				hasEvidence(t, l.name, r, reason, kind, detail)
 			}
 		}
 	}

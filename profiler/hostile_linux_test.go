@@ -3,6 +3,7 @@ package profiler
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"os"
 	"slices"
@@ -74,9 +75,7 @@ func TestOwnMemory(t *testing.T) {
 			if b.child != nil && b.child != child && area != "the stub" && area != "a frame" {
 				t.Errorf("%s to %s at %#x cost the child", how, area, addr)
 			}
-			if d := canary.difference(b.canary()); d != "" {
-				t.Errorf("after %s to %s: %s", how, area, d)
-			}
+			require.Equal(t, "after "+how+" to "+area, "", canary.difference(b.canary()))
 		}
 	}
 }
@@ -106,9 +105,7 @@ func TestOwnMemoryLate(t *testing.T) {
 					t.Errorf("%s, mode %s, after %d of %d iterations: %s %s %v", area, mode, after, r.UnrollLong, r.Status, r.Reason, r.Rejection)
 				}
 				b.opts.Mode = Unroll
-				if d := before.difference(b.canary()); d != "" {
-					t.Errorf("%s, mode %s, after %d: %s", area, mode, after, d)
-				}
+				require.Equal(t, fmt.Sprintf("%s, mode %s, after %d", area, mode, after), "", before.difference(b.canary()))
 			}
 		}
 	}
@@ -306,9 +303,7 @@ func TestStateAfterHostileBlocks(t *testing.T) {
 	check := func(name string, code []byte) {
 		t.Helper()
 		r := b.walk(code)
-		if d := before.difference(b.canary()); d != "" {
-			t.Errorf("after %s (%x, %s %s): %s", name, code, r.Status, r.Reason, d)
-		}
+		require.Equal(t, fmt.Sprintf("after %s (%x, %s %s)", name, code, r.Status, r.Reason), "", before.difference(b.canary()))
 	}
 	for name, hex := range map[string]string{
 		"flags from memory": "68d70f0000 9d" /* CF PF AF ZF SF DF OF, and IF */, "trap flag": "68 02030000 9d",
