@@ -186,11 +186,8 @@ func Try(k Kernel, group []Attr) (Counts, error) {
 // Count counts a group of n events, given its leader, while do runs. It refuses a group that was not counted all the
 // time.
 func Count(k Kernel, leader, n int, do func() error) (Counts, error) {
-	if err := k.Control(leader, Reset); err != nil {
-		return Counts{}, fmt.Errorf("resetting counters: %w", err)
-	}
-	if err := k.Control(leader, Enable); err != nil {
-		return Counts{}, fmt.Errorf("enabling counters: %w", err)
+	if err := start(k, leader); err != nil {
+		return Counts{}, err
 	}
 	err := do()
 	if off := k.Control(leader, Disable); err == nil && off != nil {
@@ -200,6 +197,16 @@ func Count(k Kernel, leader, n int, do func() error) (Counts, error) {
 		return Counts{}, err
 	}
 	return ReadGroup(k, leader, n)
+}
+
+// start sets a group's counters to 0 and enables them.
+func start(k Kernel, leader int) error {
+	for _, request := range []Request{Reset, Enable} {
+		if err := k.Control(leader, request); err != nil {
+			return fmt.Errorf("starting counters: %w", err)
+		}
+	}
+	return nil
 }
 
 // spinIterations makes the loop last some 10 µs: long beside the kernel's own work around it.

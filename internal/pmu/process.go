@@ -32,14 +32,11 @@ func OpenProcess(k Kernel, a Attr, pid int) (*Process, error) {
 	if err == nil {
 		return &Process{k, fd, a}, nil
 	}
-	h := &verdict.HostError{Missing: "the CPU's counters cannot be used", Err: err}
-	switch {
-	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
-		h.Remedy = "run as root, with CAP_PERFMON, or with /proc/sys/kernel/perf_event_paranoid at 2 or below"
-	default:
-		h.Remedy = "a virtual machine needs a virtual PMU"
+	remedy := "a virtual machine needs a virtual PMU"
+	if errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.EPERM) {
+		remedy = "run as root, with CAP_PERFMON, or with /proc/sys/kernel/perf_event_paranoid at 2 or below"
 	}
-	return nil, h
+	return nil, &verdict.HostError{Missing: "the CPU's counters cannot be used", Remedy: remedy, Err: err}
 }
 
 // CanCount reports whether the event can be counted here.
@@ -52,14 +49,8 @@ func CanCount(k Kernel, a Attr) bool {
 	return true
 }
 
-func (p *Process) Start() error {
-	for _, request := range []Request{Reset, Enable} {
-		if err := p.k.Control(p.fd, request); err != nil {
-			return fmt.Errorf("starting a counter: %w", err)
-		}
-	}
-	return nil
-}
+// Start sets the counter to 0 and enables it.
+func (p *Process) Start() error { return start(p.k, p.fd) }
 
 // Stop stops the counter and returns its count since Start. A *verdict.HostError says that somebody
 // else used the counter meanwhile.
