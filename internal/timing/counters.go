@@ -155,22 +155,16 @@ func (t *Counters) series(b Block, p Plan) *counterSeries {
 func (t *Counters) Time(b Block, p Plan) (Timed, error) {
 	c := t.series(b, p)
 	checked, _ := replicates(p.Precision)
-	for n := range checked[len(checked)-1] {
-		if slices.Contains(checked, n) && c.sample().estimate().enough(n) || n >= checked[0] && time.Now().After(c.deadline) {
-			break
-		}
-		if err := c.replicate(n); err != nil {
+	for n := 1; n <= checked[len(checked)-1]; n++ {
+		if err := c.replicate(n - 1); err != nil {
 			return c.timed, err
 		}
+		c.timed.derive(c.passes[0].clock, clockRate{ticks: 1}, c.pair.iterations())
+		if slices.Contains(checked, n) && c.timed.enough(n, p.Precision) || n >= checked[0] && time.Now().After(c.deadline) {
+			break
+		}
 	}
-	e := c.sample().estimate()
-	c.timed.Estimate, c.timed.Design, c.timed.Speeds = e.Estimate, e.design, e.speeds
 	return c.timed, nil
-}
-
-// sample collects the input of the interval.
-func (c *counterSeries) sample() sample {
-	return sample{c.timed.Windows, c.passes[0].clock, clockRate{ticks: 1}, c.timed.RunsPerSample, c.pair.iterations(), c.plan.Precision}
 }
 
 // stimulusReplicates is small because a stimulus's counts are the same in all replicates.

@@ -120,7 +120,6 @@ type series struct {
 	disagree int          // windows whose timings of an image disagree
 	agree    int          // windows whose timings agree
 	retries  [Layouts]int // windows dropped in a row because their timings disagree
-	last     estimate     // at the last check
 	number   int          // of the timing in the recording, if there is one
 }
 
@@ -136,17 +135,7 @@ func (t *TSC) Time(b Block, p Plan) (Timed, error) {
 	if len(s.timed.Windows) < fewestWindows {
 		return s.timed, s.timed.disturbed(p.Budget, fewestWindows)
 	}
-	e := s.last
-	if len(e.windows) != len(s.timed.Windows) {
-		e = s.sample().estimate()
-	}
-	s.timed.Estimate, s.timed.Design, s.timed.Speeds = e.Estimate, e.design, e.speeds
 	return s.timed, nil
-}
-
-// sample collects the input of the interval.
-func (s *series) sample() sample {
-	return sample{s.timed.Windows, s.clock, s.rate, s.timed.RunsPerSample, s.pairs[0].iterations(), s.plan.Precision}
 }
 
 // takeReplicates takes replicates until the interval is narrow enough, more would not help, or the time is up.
@@ -156,24 +145,29 @@ func (s *series) takeReplicates(deadline time.Time) error {
 	for _, next := range checked {
 		for n < next {
 			taken, complete, err := s.replicates(n, min(next-n, replicatesAtOnce, s.replicatesThatFit()), deadline)
-			if err != nil || !complete {
+			if err != nil {
 				return err
 			}
-			n += taken
+			if n += taken; !complete {
+				s.derive()
+				return nil
+			}
 		}
-		if s.last = s.sample().estimate(); s.enough(n) {
+		if s.derive(); s.enough(n) {
 			break
 		}
 	}
 	return nil
 }
 
+func (s *series) derive() { s.timed.derive(s.clock, s.rate, s.pairs[0].iterations()) }
+
 // enough reports whether n replicates suffice.
 func (s *series) enough(n int) bool {
 	if s.Record != nil {
 		return n >= recordedReplicates
 	}
-	return s.last.enough(n) || s.plan.Enough != nil && s.plan.Enough(s.last.Estimate)
+	return s.timed.enough(n, s.plan.Precision) || s.plan.Enough != nil && s.plan.Enough(s.timed.Estimate)
 }
 
 // replicatesThatFit returns how many replicates fit into a child run's list: each maps the block's pages again.

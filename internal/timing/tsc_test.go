@@ -17,14 +17,6 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// timed returns a sample of these windows, with a clock of 26 ticks per step and 0.7 per cycle.
-func timed(cycles ...float64) *sample {
-	return &sample{
-		windows: inDesign(cycles), clock: clock.TSC{StepTicks: 26}, rate: clockRate{ticks: 0.7, samples: 36},
-		runs: 40, iterations: 100, precision: 0.005,
-	}
-}
-
 // inDesign returns windows with these cycles, replicate by replicate.
 func inDesign(cycles []float64) (windows []Window) {
 	for n := 0; len(cycles) > 0; n++ {
@@ -38,38 +30,13 @@ func inDesign(cycles []float64) (windows []Window) {
 	return windows
 }
 
-// seriesOf returns the series of a block with these windows, whose images differ by 100 iterations.
-func seriesOf(cycles ...float64) *series {
-	return &series{
-		TSC:   &TSC{clock: clock.TSC{StepTicks: 1}, rate: clockRate{ticks: 1, samples: 36}, report: Report{TicksPerSecond: 1e9}},
-		pairs: []Pair{{Image{0, 100, 0}, Image{0, 200, 0}}},
-		timed: Timed{Windows: inDesign(cycles), RunsPerSample: 40},
-	}
-}
-
-// byLayout returns the windows of some replicates, with the cycles that of returns for each.
-func byLayout(replicates int, of func(l Layout, replicate int) float64) *sample {
-	var cycles []float64
-	for n := range replicates {
-		for _, l := range (Plan{}).layouts(n) {
-			cycles = append(cycles, of(l, n))
-		}
-	}
-	s := timed(cycles...)
-	s.clock = clock.TSC{StepTicks: 1e-9}
-	return s
-}
-
 // The midmean of layouts with one visit is narrow only if the mean of all is near.
 func TestNarrowSeesEachLayout(t *testing.T) {
 	for slow, want := range map[float64]bool{2: true, 2.055: true, 2.065: false} { // 1/12 of 0.06 is 0.0025 of 2
-		s := byLayout(passReplicates, func(l Layout, _ int) float64 {
-			if l == LayoutOf(1, 3) {
-				return slow
-			}
-			return 2
-		})
-		if got := s.estimate().narrow(); got != want {
+		timed := Timed{RunsPerSample: 40, Windows: inDesign(slices.Repeat([]float64{2}, passWindows))}
+		timed.Windows[passWindows-1].Cycles = slow
+		timed.derive(clock.TSC{StepTicks: 1e-9}, clockRate{ticks: 0.7, samples: 36}, 100)
+		if got := timed.narrow(0.005); got != want {
 			t.Errorf("one layout at %g, the others at 2: narrow %v", slow, got)
 		}
 	}
@@ -95,11 +62,11 @@ func TestStop(t *testing.T) {
 		{"never narrow, asked later", 1.3, 2 * variesAfter, true}, // √(48/32) = 1.22
 		{"narrow in the end, asked later", 1.2, 2 * variesAfter, false},
 	} {
-		e := estimate{sample: sample{precision: target}, Estimate: stat.Estimate{Value: 1, Half: c.half * target}, design: visited(2, 2)}
-		if got := e.enough(c.replicates); got != c.want {
+		e := Timed{Estimate: stat.Estimate{Value: 1, Half: c.half * target}, Design: visited(2, 2)}
+		if got := e.enough(c.replicates, target); got != c.want {
 			t.Errorf("%s: ± %g targets after %d replicates: enough %v", c.name, c.half, c.replicates, got)
 		}
-		if e.design = visited(2, 1); c.half > 1 && e.enough(c.replicates) {
+		if e.Design = visited(2, 1); c.half > 1 && e.enough(c.replicates, target) {
 			t.Errorf("%s: ± %g targets after %d replicates: enough while a window is missing", c.name, c.half, c.replicates)
 		}
 	}
@@ -290,7 +257,10 @@ func TestKeep(t *testing.T) {
 		{"drifted", childRun{windows: []window{full(0, adds), full(1, 2*adds)}}, nil, 0, 0, 2},
 		{"without a sample", childRun{windows: []window{{columns: make([][]float64, 5)}}}, nil, 0, 1, 0},
 	} {
-		r := seriesOf()
+		r := &series{
+			TSC:   &TSC{clock: clock.TSC{StepTicks: 1}, rate: clockRate{ticks: 1, samples: 36}, report: Report{TicksPerSecond: 1e9}},
+			pairs: []Pair{{Image{0, 100, 0}, Image{0, 200, 0}}},
+		}
 		var offsets []int
 		kept, rate := r.keepUndisturbed(c.got, []*placement{{}})
 		for _, w := range kept {
@@ -366,8 +336,8 @@ func TestMoved(t *testing.T) {
 
 // A plan may end early what is not narrow yet.
 func TestEnough(t *testing.T) {
-	wide := timed(slices.Repeat([]float64{2, 2.2}, 12)...).estimate()
-	s := &series{TSC: &TSC{}, last: wide}
+	wide := Timed{Estimate: stat.Estimate{Value: 2.1, Half: 0.1}, Design: visited(2, 2)}
+	s := &series{TSC: &TSC{}, timed: wide}
 	if s.enough(passReplicates) {
 		t.Errorf("%+v is enough", wide.Estimate)
 	}
