@@ -304,7 +304,7 @@ func TestSimulatedBusyCPU(t *testing.T) {
 // A temporary disturbance does not fail the check of the cycle counter: it passes on another CPU, or a little later.
 func TestSimulatedDisturbedCheck(t *testing.T) {
 	all := require.Get(host.AllowedCPUs())(t)
-	chains := len(clock.AddChains()) + len(clock.MultiplyChains())
+	chains := len(clock.Chains(false)) + len(clock.Chains(true))
 	tried, began := 0, time.Time{}
 	for _, c := range []struct {
 		name      string

@@ -1,7 +1,6 @@
 // Package clock turns clock readings into core cycles.
 //
-// A [Clock] says how generated code reads time in the child and what else must be timed
-// beside the block to make core cycles of the readings. The time-stamp counter ticks at a
+// A [Clock] says how generated code reads time in the child. The time-stamp counter ticks at a
 // constant rate whatever the core does, so it needs a calibration chain: dependent adds,
 // of which the core executes exactly one a cycle. A hardware cycle counter needs none.
 package clock
@@ -15,9 +14,6 @@ import (
 type Clock interface {
 	// Emit appends code that leaves a reading in rax.
 	Emit(e *asm.Emitter)
-	// Chains lists what the sampler times beside the block, each a phase of its own before
-	// the block's; empty for a clock that counts core cycles.
-	Chains() []Chain
 	// Step is the clock's resolution in its own ticks.
 	Step() float64
 	// Resolution is the part of a time's 95 % half-width, in ticks, that is due to the clock's

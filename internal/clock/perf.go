@@ -19,8 +19,6 @@ type Perf struct {
 // Emit reads all counters, core cycles last, between lfences.
 func (c Perf) Emit(e *asm.Emitter) { c.Counters.Clock(e) }
 
-func (Perf) Chains() []Chain { return nil }
-
 func (Perf) Step() float64 { return 1 }
 
 // Resolution: each end of a difference may be off by a cycle; n differences average that.
@@ -57,6 +55,3 @@ func CheckCycles(counted, ticks Chained) (c Checked, ok bool) {
 func (c Checked) String() string {
 	return fmt.Sprintf("%.3f for an add and %.3f for an imul, of which the TSC makes %.3f", c.Add, c.Multiply, c.MultiplyByTSC)
 }
-
-// AddChains are the chains of adds that CheckCycles needs.
-func AddChains() []Chain { return TSC{}.Chains() }

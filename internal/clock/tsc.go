@@ -34,10 +34,6 @@ func (TSC) Emit(e *asm.Emitter) { harness.TSC(e) }
 // Step is the resolution in ticks.
 func (c TSC) Step() float64 { return c.StepTicks }
 
-func (TSC) Chains() []Chain {
-	return []Chain{{Iterations: shortIterations}, {Iterations: longIterations}}
-}
-
 // StepSlack bounds the error of the difference of two timings, in steps: four readings, each
 // off by up to one, and a little.
 const StepSlack = 2.5
@@ -79,13 +75,14 @@ func ticksPerAdd(d [][]float64) []float64 {
 // Describe tells a reader how readings became cycles.
 func (c TSC) Describe() string {
 	return fmt.Sprintf("TSC (steps of %g ticks) against chains of %d and %d dependent adds, timed beside the block",
-		c.StepTicks, Chain{Iterations: shortIterations}.Length(), Chain{Iterations: longIterations}.Length())
+		c.StepTicks, shortIterations*chainBody, longIterations*chainBody)
 }
 
-// MultiplyChains cross-check the adds: the rate of imul against theirs must be an integer, 3 on every x86-64 core since Sandy Bridge and Zen. It is
-// not if adds take less than a cycle or the clock is not constant; an emulator gives 1 or 2.
-func MultiplyChains() []Chain {
-	return []Chain{{Iterations: shortIterations, Multiply: true}, {Iterations: longIterations, Multiply: true}}
+// Chains returns the two chains of adds, or those of multiplies, which cross-check them: the rate of imul against that of
+// add must be an integer, 3 on every x86-64 core since Sandy Bridge and Zen. It is not if adds take less than a cycle or
+// the clock is not constant; an emulator gives 1 or 2.
+func Chains(multiply bool) []Chain {
+	return []Chain{{shortIterations, multiply}, {longIterations, multiply}}
 }
 
 // LeastMultiply is the shortest latency of imul in cycles: 3 since Sandy Bridge and Zen, and more before (Fog, instruction_tables).

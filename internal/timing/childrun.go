@@ -28,7 +28,7 @@ type image struct {
 type runPlan struct {
 	pairs      []pairPlan
 	samples    int    // per window
-	times      int    // timings of each image per sample
+	rows       rows   // of a sample
 	wait       int    // limit of busy probe readings while waiting for an idle core, over all windows
 	polls      int    // limit of probe readings per window
 	idle       uint64 // longest probe reading of an idle core, in ticks
@@ -152,7 +152,7 @@ func (p runPlan) windows() (windows []window) {
 // runChild executes a plan in the child.
 func (t *TSC) runChild(p runPlan) (childRun, error) {
 	got := childRun{windows: p.windows()}
-	out, err := newOutput(t.child, len(t.chains), t.mostRuns, len(got.windows), p)
+	out, err := newOutput(t.child, t.mostRuns, len(got.windows), p)
 	if err != nil {
 		return childRun{}, err
 	}
@@ -180,13 +180,16 @@ func (t *TSC) runChild(p runPlan) (childRun, error) {
 }
 
 func (t *TSC) setSlots(p runPlan, out output) {
-	rows := out.rows
-	for i, chain := range t.chains {
-		for _, w := range chain.phase(rows.chains[i], chain.runs) {
-			t.child.SetWord(w.slot, w.value)
+	chain := 0
+	for i, kind := range p.rows {
+		if kind == 'c' {
+			for _, w := range t.chains[chain].phase(i, t.chains[chain].runs) {
+				t.child.SetWord(w.slot, w.value)
+			}
+			chain++
 		}
 	}
-	t.child.SetWord(layout.SlotPhasesEnd, layout.Phases+uint64(rows.n())*layout.PhaseSize)
+	t.child.SetWord(layout.SlotPhasesEnd, layout.Phases+uint64(len(p.rows))*layout.PhaseSize)
 	t.child.SetWord(layout.SlotIdleProbe, p.idle)
 	t.child.SetWord(layout.SlotIdleStores, cmp.Or(p.idleStores, math.MaxUint32))
 	t.child.SetWord(layout.SlotWait, uint64(max(p.wait, 1)))
@@ -198,23 +201,25 @@ func (t *TSC) setSlots(p runPlan, out output) {
 func (t *TSC) list(p runPlan, out output) (list []tracee.Op, searches bool) {
 	ops := 2 // around all pairs
 	for _, pair := range p.pairs {
-		ops += len(pair.setup) + 2*p.times*phaseWords + 2 + windowOps*len(pair.offsets)
+		ops += len(pair.setup) + len(p.rows)*phaseWords + 2 + windowOps*len(pair.offsets)
 	}
 	list = append(slices.Grow(t.steps[:0], ops), tracee.UsageBefore())
 	sampler := t.samplerFor(p.vectorBits)
 	at := 0 // index of the next window
 	for _, pair := range p.pairs {
 		list = append(list, pair.setup...)
-		for _, row := range out.rows.pairs {
-			for i, im := range []image{pair.short, pair.long} {
-				words := im.phase(row+i, out.runs)
-				known := words[:]
-				if im.runs == 0 {
-					known = words[:2] // the search writes the others
-				}
-				for _, w := range known {
-					list = append(list, tracee.Put(w.slot, w.value))
-				}
+		for _, i := range p.rows.images() {
+			im := pair.short
+			if p.rows[i] == 'l' {
+				im = pair.long
+			}
+			words := im.phase(i, out.runs)
+			known := words[:]
+			if im.runs == 0 {
+				known = words[:2] // the search writes the others
+			}
+			for _, w := range known {
+				list = append(list, tracee.Put(w.slot, w.value))
 			}
 		}
 		if pair.long.runs == 0 && !searches {
@@ -252,33 +257,30 @@ type slotWord struct{ slot, value uint64 }
 
 const phaseWords = 4
 
-// rows are indices in the sampler's table: of the chains, and of each short image, which the long one follows.
-type rows struct{ chains, pairs []int }
+// rows lists the rows of the sampler's table, which it times in this order: c is a chain of adds, s the short image, l the
+// long one. A sample holds the probe's word, then one for each chain, and one for each run of each timing.
+type rows string
 
-// rowsOf puts a chain before each timing of the images. If there are more chains than timings, the surplus goes first; if
-// fewer, the first timings have none.
-func rowsOf(chains, times int) (r rows) {
-	for k := range times {
-		for len(r.chains) < chains-(times-1-k) {
-			r.chains = append(r.chains, r.n())
-		}
-		r.pairs = append(r.pairs, r.n())
-	}
-	return r
-}
+const (
+	windowRows rows = "cslcsl"
+	startRows  rows = "ccsl"
+	addChains       = 2 // in both
+)
 
-func (r rows) n() int { return len(r.chains) + 2*len(r.pairs) }
+func (r rows) timings() int { return (len(r) - addChains) / 2 }
 
-// images lists the rows of the images, short and long alternately.
+// images lists the rows of the images.
 func (r rows) images() (all []int) {
-	for _, row := range r.pairs {
-		all = append(all, row, row+1)
+	for i, kind := range r {
+		if kind != 'c' {
+			all = append(all, i)
+		}
 	}
 	return all
 }
 
-// bytes returns the size of a sample: a word for the probe, one for each chain, and one for each run of each timing.
-func (r rows) bytes(runs int) int { return 8 * (1 + len(r.chains) + 2*len(r.pairs)*runs) }
+// bytes returns the size of a sample with timings of this many runs.
+func (r rows) bytes(runs int) int { return 8 * (1 + addChains + 2*r.timings()*runs) }
 
 // phase returns row i of the sampler's table for this image, with room for the times of room runs.
 func (im image) phase(i, room int) [phaseWords]slotWord {
@@ -295,7 +297,6 @@ func (im image) phase(i, room int) [phaseWords]slotWord {
 // L1D. The values of SlotKept and SlotPolls after each window are at the end.
 type output struct {
 	memory []byte
-	rows   rows   // a sample holds the probe's word, then the chains and timings in this order
 	runs   int    // words per timing
 	raw    bool   // keep the times of all runs
 	sample int    // bytes
@@ -305,14 +306,14 @@ type output struct {
 
 const tailSize = 16
 
-func newOutput(child *tracee.Tracee, chains, most, windows int, p runPlan) (output, error) {
-	rows, runs := rowsOf(chains, p.times), 0
+func newOutput(child *tracee.Tracee, most, windows int, p runPlan) (output, error) {
+	runs := 0
 	for _, pair := range p.pairs {
 		runs = max(runs, cmp.Or(pair.long.runs, most))
 	}
-	sample := rows.bytes(runs)
+	sample := p.rows.bytes(runs)
 	o := output{
-		memory: child.Samples(), rows: rows, runs: runs, sample: sample,
+		memory: child.Samples(), runs: runs, sample: sample,
 		room:  (uint64(sample*p.samples) + layout.PageSize - 1) &^ (layout.PageSize - 1),
 		tails: layout.Samples + layout.SamplesSize - uint64(windows)*tailSize,
 	}
@@ -341,14 +342,15 @@ func (o output) read(w *window, i int, p runPlan, runs int, c clock.Clock) error
 		return fmt.Errorf("the control page was overwritten: %d samples of %d, %d polls of %d", n, p.samples, polls, p.polls)
 	}
 	w.runs, w.polls, w.complete = runs, polls, n == p.samples
-	chains, timings := len(o.rows.chains), n*p.times
-	values := make([]float64, n*(1+chains)+4*timings)
+	times := p.rows.timings()
+	timings := n * times
+	values := make([]float64, n*(1+addChains)+4*timings)
 	column := func(n int) (c []float64) {
 		c, values = values[:n:n], values[n:]
 		return c
 	}
-	w.columns = make([][]float64, 0, 1+chains+2)
-	for range 1 + chains {
+	w.columns = make([][]float64, 0, 1+addChains+2)
+	for range 1 + addChains {
 		w.columns = append(w.columns, column(n))
 	}
 	w.columns = append(w.columns, column(timings), column(timings))
@@ -360,19 +362,19 @@ func (o output) read(w *window, i int, p runPlan, runs int, c clock.Clock) error
 		w.columns[columnProbe][i] = o.ticks(at)
 		at += 8
 		chain, timing := 0, 0
-		for row := range o.rows.n() {
-			if chain < chains && o.rows.chains[chain] == row {
+		for _, kind := range p.rows {
+			if kind == 'c' {
 				w.columns[columnChains+chain][i] = o.ticks(at)
 				at += 8
 				chain++
 				continue
 			}
-			image, timed := timing%2, i*p.times+timing/2
+			image, timed := timing%2, i*times+timing/2
 			times := o.times(at, runs, buffer[:])
 			if o.raw {
 				w.raw = append(w.raw, wholeTicks(times))
 			}
-			w.columns[1+chains+image][timed], w.perRun[image][timed] = runTimes(times, c, spreads[image])
+			w.columns[1+addChains+image][timed], w.perRun[image][timed] = runTimes(times, c, spreads[image])
 			at += 8 * uint64(o.runs)
 			timing++
 		}
@@ -435,11 +437,11 @@ func (t *TSC) yield() {
 }
 
 // samplerFor returns the sampler that keeps units of this width awake, or the 128-bit one if the CPU lacks them.
-func (c *code) samplerFor(bits int) sampler {
-	if has, ok := c.samplers[bits]; ok {
+func (t *TSC) samplerFor(bits int) sampler {
+	if has, ok := t.samplers[bits]; ok {
 		return has
 	}
-	return c.samplers[128]
+	return t.samplers[128]
 }
 
 // ticks returns the sum of all times.
@@ -455,7 +457,7 @@ func (w window) ticks() float64 {
 
 // rate returns the clock rate over all windows of the run, in ticks per cycle.
 func (r childRun) rate(clock clock.TSC) stat.Estimate {
-	chains := make([][]float64, len(clock.Chains()))
+	chains := make([][]float64, addChains)
 	for i := range chains {
 		chains[i] = make([]float64, 0, len(r.windows))
 		for _, w := range r.windows {
@@ -468,14 +470,14 @@ func (r childRun) rate(clock clock.TSC) stat.Estimate {
 // clockSlack returns the largest error of the difference of two readings, in ticks.
 func clockSlack(c clock.Clock) float64 { return clock.StepSlack * c.Step() }
 
-// chains returns the columns of the first n chains.
-func (w window) chains(n int) [][]float64 { return w.columns[columnChains : columnChains+n] }
+// chains returns the columns of the chains of adds.
+func (w window) chains() [][]float64 { return w.columns[columnChains : columnChains+addChains] }
 
 // clockMoved reports whether the window's own chains differ from the known rate by more than the clock's steps
 // explain: the core's clock moved during or before the window. On Granite Rapids it moves by 2.4 % and
 // back within a child run whenever wide vectors come into use.
 func (w window) clockMoved(clock clock.TSC, known float64) bool {
-	own := clock.Rate(w.chains(len(clock.Chains())))
+	own := clock.Rate(w.chains())
 	return math.Abs(own.Value-known) > max(clock.RateResolution(own.N), movedShare*known)
 }
 

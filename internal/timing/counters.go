@@ -106,7 +106,7 @@ func (t *Counters) Attach(_ context.Context, child *tracee.Tracee) error {
 			next += len(t.passes[i].events)
 		}
 	}
-	t.code = emit(t.Config, child, t.passes[0].clock, harness.Probe{}, func(e *asm.Emitter) {
+	t.code = emit(t.Config, child, t.Clock(), func(e *asm.Emitter) {
 		for i := range t.passes {
 			p := &t.passes[i]
 			p.open, p.close = p.clock.Open(e, child.Resume()), p.clock.Close(e, child.Resume())
@@ -434,7 +434,7 @@ func (t *Counters) timeChains(timed func(clock.Chain) ([]float64, error)) (c clo
 		return columns
 	}
 	err = t.whileEnabled(t.passes[0], func() error {
-		c = clock.Chained{Adds: all(clock.AddChains()), Multiplies: all(clock.MultiplyChains())}
+		c = clock.Chained{Adds: all(clock.Chains(false)), Multiplies: all(clock.Chains(true))}
 		return err
 	})
 	return c, err

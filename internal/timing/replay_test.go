@@ -35,7 +35,6 @@ func (r replay) timer() *TSC {
 	t := NewTSC(Config{CPU: r.cpu, CPUs: oneCPU{}})
 	t.clock, t.probe = clock.TSC{StepTicks: r.r.Step}, harness.Probe{Iterations: r.r.Iterations, Nops: r.r.Nops}
 	t.report.TicksPerSecond = r.r.TicksPerSecond
-	t.chains = make([]image, len(t.clock.Chains()))
 	return t
 }
 

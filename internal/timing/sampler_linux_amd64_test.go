@@ -85,7 +85,7 @@ func TestSamples(t *testing.T) {
 	b.CPU.SettlesAtOnce = false
 	plan := runPlan{
 		pairs:   []pairPlan{{nil, square(layout.Log, 0), square(layout.Log+8, 3), []int{0, 3}}},
-		samples: 1, times: windowSamples, polls: windowPolls, idle: anyReading,
+		samples: 1, rows: windowRows, polls: windowPolls, idle: anyReading,
 	}
 	copy(b.child.Code()[b.images-layout.Code:], e.Bytes())
 	got := require.Get(b.run(plan))(t)

@@ -156,7 +156,7 @@ func (s *start) find(from startReadings) (startResult, error) {
 }
 
 func (s *start) add(w window) {
-	try := startTry{window: w, rate: s.clock.Rate(w.chains(2)).Value}
+	try := startTry{window: w, rate: s.clock.Rate(w.chains()).Value}
 	try.cycles = probeCycles(w, s.clock)
 	s.tries = append(s.tries, try)
 }
@@ -234,13 +234,13 @@ type liveStart struct {
 	*TSC
 	ctx      context.Context
 	deadline time.Time
-	multiply [2]image
+	multiply []image
 }
 
 func (l *liveStart) sample(n int) (window, error) {
 	got, err := l.run(runPlan{
 		pairs:   []pairPlan{{nil, l.multiply[0], l.multiply[1], oneWindow}},
-		samples: n, times: 1, polls: n + 1, idle: anyReading,
+		samples: n, rows: startRows, polls: n + 1, idle: anyReading,
 	})
 	if err != nil {
 		return window{}, err
@@ -265,12 +265,9 @@ func (l *liveStart) next() (more bool, err error) {
 }
 
 // multiplyChains writes the chains of the cross-check to the memory that blocks use later.
-func (t *TSC) multiplyChains() [2]image {
-	var images [2]image
+func (t *TSC) multiplyChains() []image {
 	e := asm.NewEmitter(t.images)
-	for i, c := range clock.MultiplyChains() {
-		images[i] = image{c.Emit(e, t.clock.Emit), chainWarm, 1, 0}
-	}
+	images := emitChains(e, t.clock, true)
 	copy(t.child.Code()[t.images-layout.Code:], e.Bytes())
 	return images
 }
@@ -279,7 +276,7 @@ func (t *TSC) multiplyChains() [2]image {
 // of this many samples the core's clock may move by more than the difference between idle and busy.
 func probeCycles(w window, c clock.TSC) (cycles []float64) {
 	const around = 3 // samples on either side, to reduce the effect of one step of a coarse clock
-	chains := w.chains(2)
+	chains := w.chains()
 	for i, ticks := range w.columns[columnProbe] {
 		var near [][]float64
 		for _, c := range chains {

@@ -25,7 +25,6 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
-	"github.com/bbprof/bbprof/internal/clock"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/layout"
@@ -208,50 +207,22 @@ func Steady(e stat.Estimate) bool { return e.Half <= UnstableLimit(e) }
 const runLimit = 5 * time.Second
 
 // code is the start of the child's code region, the same in each child of a timer.
-type code struct {
-	samplers   map[int]sampler // by the vector width in bits that they keep awake
-	bursts     uint64          // times bursts of stores
-	search     uint64          // finds the number of runs per timing,
-	mostRuns   int             // up to this
-	chains     []image         // of the clock's calibration
-	resetImage uint64
-	images     uint64
-}
-
-// sampler holds the entries of the code that waits for an idle core and of the code that samples.
-type sampler struct{ wait, sample uint64 }
+type code struct{ resetImage, images uint64 }
 
 func (c *code) ResetImage() uint64 { return c.resetImage }
 func (c *code) Images() uint64     { return c.images }
 
-// emit writes the code to the child, with what more appends before the chains.
-func emit(cfg Config, child *tracee.Tracee, clock clock.Clock, probe harness.Probe, more func(e *asm.Emitter)) code {
-	c := code{samplers: map[int]sampler{}}
+// emit writes the code to the child: what first appends, then the reset image.
+func emit(cfg Config, child *tracee.Tracee, read harness.Clock, first func(e *asm.Emitter)) (c code) {
 	e := asm.NewEmitter(layout.Code)
-	chains := clock.Chains()
-	for _, bits := range cfg.CPU.VectorBits() {
-		c.samplers[bits] = sampler{
-			wait:   harness.WaitIdle(e, clock.Emit, probe, bits, idleReadings, child.Resume()),
-			sample: harness.Sampler(e, clock.Emit, probe, bits, child.Resume()),
-		}
-	}
-	runs := runBounds(clock)
-	c.mostRuns = runs.Most
-	c.bursts = harness.Bursts(e, clock.Emit, child.Resume())
-	c.search = harness.ChooseRuns(e, rowsOf(len(chains), windowSamples).images(), searchedRuns, runs, child.Resume())
-	if more != nil {
-		more(e)
-	}
-	for _, chain := range chains {
-		c.chains = append(c.chains, image{chain.Emit(e, clock.Emit), chainWarm, 1, 0})
-	}
+	first(e)
 	e.Align(64)
 	c.resetImage = e.PC()
 	// Not zmm16–31 and the opmasks: the prologue of a block that uses them clears them, and
 	// 512-bit operations slow 256-bit ones down for a millisecond afterwards.
 	everything := harness.Reset{Vector: true, X87: true, MMX: true, MXCSR: true, Flags: true}
 	harness.Prologue(e, cfg.Init, everything, cfg.CPU.Features)
-	harness.Epilogue(e, c.resetImage, clock.Emit)
+	harness.Epilogue(e, c.resetImage, read)
 	c.images = e.PC()
 	copy(child.Code(), e.Bytes())
 	return c

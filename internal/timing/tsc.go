@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/clock"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
@@ -17,7 +18,7 @@ import (
 
 // docs/constants.md says why each constant of this package has its value, and where that was measured.
 const (
-	windowSamples = 2    // timings of each image in a window
+	windowSamples = 2    // timings of each image in a window, as in windowRows
 	windowPolls   = 2    // probe readings around a window's samples, none of which may find the core busy
 	waitPolls     = 1000 // busy readings for which a child run waits for an idle core
 	idleReadings  = 8    // idle readings in a row that end a wait after a busy one, because a neighbour comes and goes
@@ -47,6 +48,11 @@ type TSC struct {
 	Config
 	code
 	child      *tracee.Tracee
+	samplers   map[int]sampler                 // by the vector width in bits that they keep awake
+	bursts     uint64                          // entry of the code that times bursts of stores
+	search     uint64                          // entry of the code that finds the number of runs per timing,
+	mostRuns   int                             // up to this
+	chains     []image                         // of adds
 	run        func(runPlan) (childRun, error) // in the child, or from a recording
 	clock      clock.TSC                       // zero until calibrated
 	rate       clockRate                       // recent
@@ -85,8 +91,31 @@ func (t *TSC) Attach(ctx context.Context, child *tracee.Tracee) error {
 	return nil
 }
 
+// sampler holds the entries of the code that waits for an idle core and of the code that samples.
+type sampler struct{ wait, sample uint64 }
+
 func (t *TSC) emit(c clock.TSC) {
-	t.clock, t.code = c, emit(t.Config, t.child, c, t.probe, nil)
+	runs := runBounds(c)
+	t.clock, t.samplers, t.chains, t.mostRuns = c, map[int]sampler{}, nil, runs.Most
+	t.code = emit(t.Config, t.child, c.Emit, func(e *asm.Emitter) {
+		for _, bits := range t.CPU.VectorBits() {
+			t.samplers[bits] = sampler{
+				wait:   harness.WaitIdle(e, c.Emit, t.probe, bits, idleReadings, t.child.Resume()),
+				sample: harness.Sampler(e, c.Emit, t.probe, bits, t.child.Resume()),
+			}
+		}
+		t.bursts = harness.Bursts(e, c.Emit, t.child.Resume())
+		t.search = harness.ChooseRuns(e, windowRows.images(), searchedRuns, runs, t.child.Resume())
+		t.chains = emitChains(e, c, false)
+	})
+}
+
+// emitChains appends chains of adds or multiplies.
+func emitChains(e *asm.Emitter, c clock.TSC, multiply bool) (images []image) {
+	for _, chain := range clock.Chains(multiply) {
+		images = append(images, image{chain.Emit(e, c.Emit), chainWarm, 1, 0})
+	}
+	return images
 }
 
 // Clock implements Timer.
@@ -101,10 +130,9 @@ func (t *TSC) Report() Report {
 
 // Uses implements Timer.
 func (t *TSC) Uses(report func(from, bytes uint64)) {
-	rows := rowsOf(len(t.chains), windowSamples)
-	report(layout.SlotCount, layout.Phases+uint64(rows.n())*layout.PhaseSize-layout.SlotCount)
+	report(layout.SlotCount, layout.Phases+uint64(len(windowRows))*layout.PhaseSize-layout.SlotCount)
 	report(layout.Times, 8*uint64(t.mostRuns+harness.WarmFor(t.mostRuns)+Warm+2))
-	report(layout.Samples, uint64(rows.bytes(t.mostRuns)))
+	report(layout.Samples, uint64(windowRows.bytes(t.mostRuns)))
 }
 
 // series holds the replicates of a block so far.
@@ -328,7 +356,7 @@ func countMissing(all []placement) (n int) {
 func (t *TSC) planRun(p Plan, all []placement, limit, runs int) (plan runPlan, placements []*placement) {
 	plan = runPlan{
 		pairs:   make([]pairPlan, 0, len(all)),
-		samples: 1, times: windowSamples, wait: waitPolls, polls: windowPolls,
+		samples: 1, rows: windowRows, wait: waitPolls, polls: windowPolls,
 		idle: t.longestIdle(), idleStores: t.longestIdleStores(), vectorBits: p.VectorBits,
 	}
 	for i := range all {
@@ -465,7 +493,7 @@ func (s *series) record(got childRun, placements []*placement) {
 		at := recording.Window{Replicate: p.number, Layout: int(LayoutOf(p.place, w.offset)), Switched: got.switches > 0}
 		if w.samples() > 0 {
 			at.Probe = uint64(w.columns[columnProbe][0])
-			for _, chain := range w.chains(len(s.chains)) {
+			for _, chain := range w.chains() {
 				at.Chains = append(at.Chains, uint64(chain[0]))
 			}
 			at.Runs = w.raw
