@@ -10,7 +10,6 @@ import (
 	"github.com/bbprof/bbprof/internal/harness"
 )
 
-// Clock is a way to tell time in the child.
 type Clock interface {
 	// Emit appends code that leaves a reading in rax.
 	Emit(e *asm.Emitter)
@@ -32,7 +31,6 @@ type Chain struct {
 	Multiply   bool
 }
 
-// chainBody is the number of chained instructions in an iteration.
 const chainBody = 4
 
 // Length is the number of chained instructions in a run.

@@ -9,7 +9,6 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// Perf counts core cycles, so its ticks are cycles and it needs no calibration.
 type Perf struct {
 	harness.Counters
 	// Width is how many bits a counter has; differences wrap around with them.

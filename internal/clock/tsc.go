@@ -31,7 +31,6 @@ const (
 // Emit reads the time-stamp counter between lfences.
 func (TSC) Emit(e *asm.Emitter) { harness.TSC(e) }
 
-// Step is the resolution in ticks.
 func (c TSC) Step() float64 { return c.StepTicks }
 
 // StepSlack bounds the error of the difference of two timings, in steps: four readings, each
@@ -72,7 +71,6 @@ func ticksPerAdd(d [][]float64) []float64 {
 	return per
 }
 
-// Describe tells a reader how readings became cycles.
 func (c TSC) Describe() string {
 	return fmt.Sprintf("TSC (steps of %g ticks) against chains of %d and %d dependent adds, timed beside the block",
 		c.StepTicks, shortIterations*chainBody, longIterations*chainBody)

@@ -25,7 +25,6 @@ func Names() []Name {
 	return names
 }
 
-// WidestDispatch is the largest DispatchWidth in the table.
 func WidestDispatch() (widest int) {
 	for _, c := range cores {
 		widest = max(widest, c.DispatchWidth)
@@ -122,7 +121,6 @@ type ID struct {
 	features      uint // bit i: the CPU has telling[i]
 }
 
-// telling lists the features that distinguish cores.
 var telling = func() (all []cpuid.FeatureID) {
 	for _, c := range cores {
 		all = append(all, c.since...)
@@ -130,7 +128,6 @@ var telling = func() (all []cpuid.FeatureID) {
 	return all
 }()
 
-// Identify asks CPUID.
 func Identify() ID {
 	c := cpuid.CPU
 	id := ID{Vendor: c.VendorString, Family: c.Family, Model: c.Model, L1I: c.Cache.L1I,

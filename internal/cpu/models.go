@@ -1,6 +1,5 @@
 package cpu
 
-// model maps a range of model numbers to a core.
 type model struct {
 	vendor      string
 	family      int

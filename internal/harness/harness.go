@@ -154,7 +154,6 @@ func leaveOpCache(e *asm.Emitter) {
 	}
 }
 
-// none is no register.
 const none asm.Reg = 16
 
 // registerLoads sets the arithmetic flags, then the registers: mov keeps the flags. Register kept gets its value from r15.

@@ -12,7 +12,6 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Image is code for the child: prologue, copies of the block, epilogue.
 type Image struct {
 	Code      []byte
 	Address   uint64 // address of Code[0], the prologue
@@ -52,7 +51,6 @@ func (im Image) Locate(addr uint64) (copy, offset int, ok bool) {
 	return copy, offset - skipped, true
 }
 
-// Harness describes the code around the copies.
 type Harness struct {
 	Init     initial.State
 	Reset    Reset
@@ -105,7 +103,6 @@ func BuildDryRun(insts []asm.Inst, iterations int, loop *unroll.Loop, h Harness)
 	return repeat(layout.DryRunCode, insts, iterations, loop, h, true)
 }
 
-// shape is the difference between an image and plain copies in a row.
 type shape struct {
 	early  func(e *asm.Emitter) asm.Reg // see prologue; nil: nothing
 	before func(e *asm.Emitter)         // before the first copy
@@ -135,7 +132,6 @@ func (im Image) Taken(rip uint64) (copy int, ok bool) {
 	return copy, im.exits != 0 && rip > im.exits && copy < im.traps
 }
 
-// Invert inverts the condition of the block's final branch from a copy on.
 func (im Image) Invert(from int) {
 	for k := from; k < im.Copies; k++ {
 		im.Code[int(im.FirstCopy-im.Address)+k*im.stride+im.opcode] ^= 1
@@ -217,7 +213,6 @@ func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, 
 	return im, nil
 }
 
-// leadNops appends the nops before the first copy.
 func (h Harness) leadNops(e *asm.Emitter) {
 	if h.LeadNops == 0 {
 		e.Nop(h.Offset)
@@ -308,7 +303,6 @@ func (h Harness) relocate(in *asm.Inst, index int, at uint64) ([]byte, error) {
 	return code, nil
 }
 
-// tooFar explains why a displacement is out of range.
 func (h Harness) tooFar(disp int64) string {
 	if h.Replayed {
 		return fmt.Sprintf("the rip-relative displacement %#x of a block at %#x leads further than copies at %#x can reach", disp,

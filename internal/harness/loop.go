@@ -11,7 +11,6 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// repeat emits copies in a row, or a loop of them, for runs or for a dry run.
 func repeat(at uint64, insts []asm.Inst, iterations int, loop *unroll.Loop, h Harness, dryRun bool) (Image, error) {
 	switch {
 	case loop == nil:
@@ -22,7 +21,6 @@ func repeat(at uint64, insts []asm.Inst, iterations int, loop *unroll.Loop, h Ha
 	return build(at, insts, loop.Copies, h, loopShape(iterations/loop.Copies, loop.Counter, h.Init, dryRun))
 }
 
-// loopShape is the shape of a counted loop.
 func loopShape(iterations int, counter unroll.Counter, init initial.State, dryRun bool) shape {
 	slot := uint64(layout.SlotLoop)
 	if dryRun {

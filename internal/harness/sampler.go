@@ -221,7 +221,6 @@ func ChooseRuns(e *asm.Emitter, phases []int, searched int, wanted Runs, done ui
 // hundreds of branches, and some runs mispredict until all of it is the image's own.
 func WarmFor(runs int) int { return runs / 4 }
 
-// keepAwake appends a use of vector units of this width.
 func keepAwake(e *asm.Emitter, vectorBits int) {
 	if vectorBits > 128 {
 		vaddps(e, vectorBits)
@@ -301,7 +300,6 @@ func timed(e *asm.Emitter, clock Clock, body func()) {
 	e.SubMem(asm.RAX, layout.SlotStart)
 }
 
-// loop appends a loop around body, counted by rcx.
 func loop(e *asm.Emitter, iterations int, body func()) {
 	e.MovImm(asm.RCX, uint64(iterations))
 	e.Align(64)

@@ -22,7 +22,6 @@ type Layout struct {
 // CPUs are those that workers measure on.
 func (l Layout) CPUs() []int { return slices.Concat(l.Workers...) }
 
-// LayoutError says that more workers are wanted than there are cores.
 type LayoutError struct{ What string }
 
 func (e *LayoutError) Error() string { return e.What }

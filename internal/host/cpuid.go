@@ -12,7 +12,6 @@ import (
 // CPU's answers.
 type CPUID func(leaf, sub uint32) (eax, ebx, ecx, edx uint32)
 
-// Cache is one level of cache as CPUID describes it.
 type Cache struct {
 	Level int    `json:"level"`
 	Kind  string `json:"kind"` // data, instruction or unified
@@ -87,7 +86,6 @@ func Hypervisor(id CPUID) string {
 	return s
 }
 
-// Emulator is the hypervisor that interprets instructions.
 const Emulator = "QEMU without KVM"
 
 const signatureTCG = "TCGTCGTCGTCG"
@@ -105,7 +103,6 @@ func CanTime(id CPUID) error {
 	}
 }
 
-// signature is the hypervisor's signature in leaf 4000_0000H.
 func signature(id CPUID) string {
 	_, ebx, ecx, edx := id(0x4000_0000, 0)
 	var sign []byte
@@ -141,7 +138,6 @@ func InvariantTSC(id CPUID) bool {
 	return edx>>8&1 == 1
 }
 
-// Stepping is the CPU's within its model.
 func Stepping(id CPUID) int {
 	eax, _, _, _ := id(1, 0)
 	return int(eax & 0xf)

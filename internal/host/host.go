@@ -15,7 +15,6 @@ import (
 	"github.com/bbprof/bbprof/unroll"
 )
 
-// CPU describes the processor.
 type CPU struct {
 	Vendor string `json:"vendor"`
 	Brand  string `json:"brand"`
@@ -53,7 +52,6 @@ func Detect(chosen ...int) CPU {
 	return detect(cpu.Identify(), machine{read: os.ReadFile, allowed: AllowedCPUs, caches: cachesOn}, chosen)
 }
 
-// machine holds what Detect asks of the system.
 type machine struct {
 	read    func(file string) ([]byte, error)
 	allowed func() ([]int, error)

@@ -149,7 +149,6 @@ func CountLock(i int) uint64 { return countLocks + 8*uint64(i) }
 // CountTable holds event i's readings, by the number of runs left as in Times.
 func CountTable(i int) uint64 { return countTables + uint64(i)*countTableSize }
 
-// CounterPage is where event i's page is mapped.
 func CounterPage(i int) uint64 { return Counters + uint64(i)*PageSize }
 
 // What a dry run finds in memory: constants, ahead of its list, and the counter of a loop.
@@ -217,5 +216,4 @@ func mappable(addr, n uint64) bool {
 	return addr >= lowest && addr < UserEnd-n && !Owns(addr, n)
 }
 
-// PageOf is the first address of the page that an address is on.
 func PageOf(addr uint64) uint64 { return addr &^ (PageSize - 1) }

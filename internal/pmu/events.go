@@ -9,7 +9,6 @@ import (
 	"strings"
 )
 
-// Role is the purpose of an event.
 type Role string
 
 const (
@@ -34,7 +33,6 @@ type Core string
 // Generic stands for a core that the table does not have.
 const Generic Core = ""
 
-// Event is something to count.
 type Event struct {
 	Role Role   `json:"role"`
 	Name string `json:"name"` // the vendor's, or the user's

@@ -70,7 +70,6 @@ func (p PMU) lookUp(k Kernel, name string) (Attr, error) {
 	return Attr{}, fmt.Errorf("neither the kernel nor the table for this core knows it; write a raw code as rNNNN or %s/event=0x..,umask=0x../", p.Device.Name)
 }
 
-// terms reads DEVICE/TERM=VALUE,.../.
 func (p PMU) terms(k Kernel, text string) (a Attr, err error) {
 	name, rest, _ := strings.Cut(text, "/")
 	list, ok := strings.CutSuffix(rest, "/")

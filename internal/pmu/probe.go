@@ -22,20 +22,17 @@ import (
 	"github.com/bbprof/bbprof/internal/cpu"
 )
 
-// CPU identifies the CPU whose events are wanted.
 type CPU struct {
 	cpu.ID
 	Number int // of the logical CPU: a hybrid CPU has two kinds of core, each with its PMU
 }
 
-// Device is a core PMU as the kernel presents it.
 type Device struct {
 	Name   string `json:"name"` // below /sys/bus/event_source/devices: cpu, cpu_core or cpu_atom
 	Type   uint32 `json:"type"`
 	Hybrid bool   `json:"hybrid"`
 }
 
-// PMU is the outcome of a probe.
 type PMU struct {
 	// Available says that core cycles can be counted; otherwise Reason says why not, and Remedy what
 	// would help.
@@ -64,7 +61,6 @@ type PMU struct {
 	Events []Event `json:"events"`
 }
 
-// UnknownLevel is a setting that could not be read.
 const UnknownLevel = -99
 
 func (p PMU) Event(role Role) Event {
@@ -141,7 +137,6 @@ func (p *PMU) tryCycles(k Kernel, cycles Attr) error {
 	return nil
 }
 
-// try checks whether an event counts together with core cycles.
 func (e *Event) try(k Kernel, cycles Attr) {
 	if e.Why != "" || e.Shares != "" {
 		return
@@ -228,7 +223,6 @@ func OpenGroup(k Kernel, group []Attr, pid int) (fds []int, err error) {
 	return fds, nil
 }
 
-// CloseAll closes descriptors, siblings first.
 func CloseAll(k Kernel, fds []int) {
 	for i := range fds {
 		k.Close(fds[len(fds)-1-i])
@@ -291,7 +285,6 @@ const (
 	capUserRDPMC = 1 << 2
 )
 
-// userRDPMC maps an event and reads its page.
 func userRDPMC(k Kernel, a Attr) (allowed bool, width int) {
 	fds, err := OpenGroup(k, []Attr{a}, 0)
 	if err != nil {
@@ -332,7 +325,6 @@ func device(k Kernel, number int) Device {
 // levels above).
 const userModeLevel = 2
 
-// explain says why nothing is counted, and what would help.
 func (p *PMU) explain(err error) (reason, remedy string) {
 	var notRunning *NotRunningError
 	switch {

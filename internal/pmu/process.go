@@ -49,7 +49,6 @@ func CanCount(k Kernel, a Attr) bool {
 	return true
 }
 
-// Start sets the counter to 0 and enables it.
 func (p *Process) Start() error { return start(p.k, p.fd) }
 
 // Stop stops the counter and returns its count since Start. A *verdict.HostError says that somebody
@@ -86,5 +85,4 @@ func (p *Process) readOne() (Counts, error) {
 	return Decode(slices.Concat(binary.LittleEndian.AppendUint64(nil, 1), b[8:], b[:8]), 1) // in the format of a group of one
 }
 
-// Close gives the counter back.
 func (p *Process) Close() { p.k.Close(p.fd) }

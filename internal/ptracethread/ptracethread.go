@@ -14,7 +14,6 @@ import (
 	"sync"
 )
 
-// ErrClosed is what Do returns after Close.
 var ErrClosed = errors.New("the thread has been closed")
 
 // Thread is a goroutine that owns its thread and does work for others, one piece at a time. All its
@@ -72,7 +71,6 @@ func (t *Thread) Close() {
 	<-t.ended
 }
 
-// Run runs f on a thread of its own, which ends with f.
 func Run(f func()) {
 	t := Start()
 	defer t.Close()

@@ -31,7 +31,6 @@ type Recording struct {
 	starting bool
 }
 
-// CPU identifies the kind of core.
 type CPU struct {
 	Vendor   string `json:"vendor"`
 	Family   int    `json:"family"`
@@ -48,7 +47,6 @@ func (c Registers) SameAnswer(d Registers) bool {
 	return c.EAX == d.EAX && c.EBX == d.EBX && c.ECX == d.ECX && c.EDX == d.EDX
 }
 
-// Start is one start of bbprof, try by try.
 type Start struct {
 	Note   string     `json:"note,omitempty"`
 	Tries  [][]Sample `json:"tries"`
@@ -58,7 +56,6 @@ type Start struct {
 // Sample is one reading each of the contention probe, of the shorter and the longer chain of adds, and of those of multiplies.
 type Sample [5]uint64
 
-// Block is a block of known cycles.
 type Block struct {
 	Code    []byte   `json:"code"`
 	Low     float64  `json:"low"` // cycles per iteration; both 0 if unknown
@@ -68,7 +65,6 @@ type Block struct {
 	Windows []Window `json:"windows"`
 }
 
-// Window is one window of a block.
 type Window struct {
 	Replicate int        `json:"replicate"`
 	Layout    int        `json:"layout"`

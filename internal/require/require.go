@@ -58,7 +58,6 @@ const (
 	Slurm      Need = "slurm"
 )
 
-// Needs lists them all.
 func Needs() []Need {
 	return []Need{
 		Measurement, Idle, Root, Kernel, Corpus, Modules, Static, Long, CPU,

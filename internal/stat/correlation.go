@@ -42,7 +42,6 @@ func Kendall(xs, ys []float64) float64 {
 	return float64(concordantLess) / math.Sqrt(float64(all-tiedX)) / math.Sqrt(float64(all-tiedY))
 }
 
-// tied counts the pairs of equal values in a sorted slice.
 func tied[T any](sorted []T, equal func(a, b T) bool) (pairs int64) {
 	run := int64(1)
 	for i := 1; i < len(sorted); i++ {

@@ -15,7 +15,6 @@ type Visit struct {
 	Value float64
 }
 
-// Cell summarises the visits to one cell of a design.
 type Cell struct {
 	Number  int
 	Mean    float64
@@ -106,7 +105,6 @@ func NewDesign(visits []Visit, slack float64) (d Design) {
 	return d
 }
 
-// byCell groups visits by cell, ascending by number.
 func byCell(visits []Visit) (cells [][]Visit) {
 	of := map[int][]Visit{}
 	for _, v := range visits {
@@ -121,7 +119,6 @@ func byCell(visits []Visit) (cells [][]Visit) {
 // differSignificance is the rate of false positives.
 const differSignificance = 0.01
 
-// differ is the F-test of a one-way analysis of variance.
 func differ(d Design, degrees int) bool {
 	if len(d.Cells) < 2 {
 		return false
@@ -134,7 +131,6 @@ func differ(d Design, degrees int) bool {
 	return between > differLimit([2]int{len(d.Cells) - 1, degrees})*d.Within*d.Within
 }
 
-// differLimit is the quantile of F for these degrees of freedom.
 var differLimit = cached(func(degrees [2]int) float64 {
 	return fQuantile(float64(degrees[0]), float64(degrees[1]), 1-differSignificance)
 })

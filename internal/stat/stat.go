@@ -14,10 +14,8 @@ type Estimate struct {
 	N     int // number of values
 }
 
-// Low is the lower end of the interval.
 func (e Estimate) Low() float64 { return e.Value - e.Half }
 
-// High is the upper end of the interval.
 func (e Estimate) High() float64 { return e.Value + e.Half }
 
 // Prediction widens a mean's confidence interval so that the mean of another, independent sample of the same size
@@ -164,7 +162,6 @@ func Mean(xs []float64) float64 {
 	return sum / float64(len(xs))
 }
 
-// sd is the sample standard deviation.
 func sd(xs []float64) float64 {
 	m := Mean(xs)
 	var sum float64

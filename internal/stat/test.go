@@ -146,7 +146,6 @@ func (t Test) Enough(n int, difference, power float64) int {
 	})
 }
 
-// Many exceeds any sample size.
 const Many = 1 << 31
 
 // Holm adjusts p-values so that those at most Level are significant, and the probability of even one false
@@ -167,7 +166,6 @@ func Holm(p []float64) []float64 {
 	return adjusted
 }
 
-// Outcome is an experiment's result: whether a change of a set-up changes the time.
 type Outcome string
 
 const (

@@ -108,7 +108,6 @@ func childrenOf(parents map[int]int, parent int) (pids []int) {
 	return pids
 }
 
-// processes maps every process in /proc to its parent.
 func processes() map[int]int {
 	parents := map[int]int{}
 	entries, _ := os.ReadDir("/proc")
@@ -130,7 +129,6 @@ func processes() map[int]int {
 	return parents
 }
 
-// traced reports whether a thread of this process traces a process.
 func traced(pid int) bool {
 	tracer := ptracethread.TracerOf(strconv.Itoa(pid))
 	if tracer == "" {

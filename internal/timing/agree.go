@@ -66,7 +66,6 @@ func Agree(timings []Timing, least int) (a Agreement, rejection *verdict.Rejecti
 	return a, nil
 }
 
-// cyclesOf lists the cycles of the clean timings in ascending order.
 func cyclesOf(timings []Timing) (cycles []uint64) {
 	for _, t := range timings {
 		if t.Dirty == "" {

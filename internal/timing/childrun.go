@@ -409,7 +409,6 @@ func precisionGain(runs int, c clock.Clock) float64 {
 	return n
 }
 
-// times reads the times of runs from an address on.
 func (o output) times(at uint64, runs int, buffer []float64) []float64 {
 	for i := range runs {
 		buffer[i] = o.ticks(at + 8*uint64(i))
@@ -417,7 +416,6 @@ func (o output) times(at uint64, runs int, buffer []float64) []float64 {
 	return buffer[:runs]
 }
 
-// wholeTicks converts times for a recording.
 func wholeTicks(times []float64) (ticks []uint64) {
 	for _, t := range times {
 		ticks = append(ticks, uint64(t))
@@ -444,7 +442,6 @@ func (t *TSC) samplerFor(bits int) sampler {
 	return t.samplers[128]
 }
 
-// ticks returns the sum of all times.
 func (w window) ticks() float64 {
 	var sum float64
 	for _, c := range w.columns {

@@ -31,7 +31,6 @@ type Counters struct {
 	script *Script // in place of a CPU; usually nil
 }
 
-// pass is a group of events with the clock that reads it.
 type pass struct {
 	events      pmu.Pass
 	clock       clock.Perf
@@ -118,13 +117,10 @@ func (t *Counters) Attach(_ context.Context, child *tracee.Tracee) error {
 	return nil
 }
 
-// Clock implements Timer with the clock of the first pass.
 func (t *Counters) Clock() harness.Clock { return t.passes[0].clock.Emit }
 
-// Report implements Timer.
 func (t *Counters) Report() Report { return t.report }
 
-// Uses implements Timer.
 func (t *Counters) Uses(report func(from, bytes uint64)) {
 	report(layout.SlotCount, 8)
 	report(layout.Times, 8*(countedRuns+1))
@@ -136,7 +132,6 @@ func (t *Counters) Uses(report func(from, bytes uint64)) {
 	report(layout.CountTable(0), layout.CountTable(events)-layout.CountTable(0))
 }
 
-// counterSeries holds the replicates of a block so far.
 type counterSeries struct {
 	*Counters
 	block    Block
@@ -151,7 +146,6 @@ func (t *Counters) series(b Block, p Plan) *counterSeries {
 	return &counterSeries{Counters: t, block: b, plan: p, deadline: time.Now().Add(p.Budget), timed: Timed{RunsPerSample: 1, Events: Tallies{}}}
 }
 
-// Time implements Timer.
 func (t *Counters) Time(b Block, p Plan) (Timed, error) {
 	c := t.series(b, p)
 	checked, _ := replicates(p.Precision)
@@ -182,7 +176,6 @@ func (t *Counters) Tally(b Block, p Plan, must func(pmu.Event) float64) (Tallies
 	return c.timed.Events, nil
 }
 
-// replicate takes the windows of a replicate, pass by pass.
 func (c *counterSeries) replicate(n int) error {
 	for i, p := range c.passes {
 		c.block.Refill()
@@ -215,7 +208,6 @@ func (t *Counters) whileEnabled(p pass, do func() error) error {
 	return err
 }
 
-// lostCounters is the error for counters that another program took during a measurement.
 func lostCounters(err error) error {
 	return &verdict.HostError{
 		Missing: "the events lost their counters to another user of them",
@@ -361,7 +353,6 @@ func (t *Counters) countRuns(p pass, entry uint64, setup []tracee.Op) (r Reading
 	return r, nil
 }
 
-// TimeThird implements Timer.
 func (t *Counters) TimeMidpoint(b Block, pair Pair, offsets []int, p Plan) (Timed, error) {
 	c := t.series(b, p)
 	c.pair = pair
@@ -421,7 +412,6 @@ func (t *Counters) moveOn() error {
 	return nil
 }
 
-// timeChains times the TSC's calibration chains.
 func (t *Counters) timeChains(timed func(clock.Chain) ([]float64, error)) (c clock.Chained, err error) {
 	all := func(chains []clock.Chain) (columns [][]float64) {
 		for _, chain := range chains {
@@ -448,7 +438,6 @@ func (t *Counters) placeChain(c clock.Chain, read harness.Clock) (entry uint64) 
 	return entry
 }
 
-// countChain returns the counted cycles of each run of a chain.
 func (t *Counters) countChain(c clock.Chain) ([]float64, error) {
 	p := t.passes[0]
 	r, err := t.countRuns(p, t.placeChain(c, p.clock.Emit), nil)

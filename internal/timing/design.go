@@ -18,16 +18,13 @@ const (
 	PlaceBytes = 16
 )
 
-// Layout numbers a combination of place and dispatch offset.
 type Layout int
 
-// LayoutOf returns the layout of a place and a dispatch offset.
 func LayoutOf(place, offset int) Layout { return Layout(place*DispatchOffsets + offset) }
 
 // Place returns the start of the first copy in its line, in PlaceBytes.
 func (l Layout) Place() int { return int(l) / DispatchOffsets }
 
-// Offset returns the dispatch offset.
 func (l Layout) Offset() int { return int(l) % DispatchOffsets }
 
 func (l Layout) String() string {

@@ -20,15 +20,12 @@ type Tally struct {
 	Zero    bool      // none in as many timings of each image as must agree
 }
 
-// Tallies maps events to their counts.
 type Tallies map[string]*Tally
 
 func key(e pmu.Event) string { return string(e.Role) + " " + e.Name }
 
-// Of returns the counts of an event, or nil if it was not counted.
 func (t Tallies) Of(e pmu.Event) *Tally { return t[key(e)] }
 
-// add adds a window's readings.
 func (t Tallies) add(events pmu.Pass, p Pair, both [2]Readings, identical int) {
 	for k, e := range events {
 		if k == 0 {

@@ -17,7 +17,6 @@ type clockRate struct {
 	latest mean // of the child runs since the last comparison
 }
 
-// mean is a mean and its number of samples.
 type mean struct {
 	value   float64
 	samples int

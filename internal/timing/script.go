@@ -30,7 +30,6 @@ func Chains(add float64) func(clock.Chain, *Readings) {
 	}
 }
 
-// block sets the readings of a block's image, or of a stimulus's.
 func (s *Script) block(events pmu.Pass, iterations int, must func(pmu.Event) float64, r *Readings) {
 	if must == nil {
 		s.Block(events, iterations, r)
@@ -44,7 +43,6 @@ func (s *Script) block(events pmu.Pass, iterations int, must func(pmu.Event) flo
 	}
 }
 
-// countOf returns the count of an event that should be must.
 func (s *Script) countOf(e pmu.Event, must float64) float64 {
 	if s.Lie == nil {
 		return must

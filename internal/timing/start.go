@@ -41,7 +41,6 @@ const (
 	anyReading      = math.MaxUint32 // exceeds every reading of the probe, so that no core counts as busy
 )
 
-// oneWindow holds the offsets of a pair with a single window.
 var oneWindow = []int{0}
 
 // calibrate performs the start in the first child. Cancelling ctx ends it between two tries.
@@ -102,21 +101,18 @@ type startReadings interface {
 	next() (more bool, err error)
 }
 
-// start holds the tries of a start.
 type start struct {
 	clock     clock.TSC
 	confirmed func(idle float64) bool // reports whether the core's data confirm this idle time
 	tries     []startTry
 }
 
-// startTry holds the readings of one try and the clock's rate during it.
 type startTry struct {
 	window
 	rate   float64
 	cycles []float64 // of the probe
 }
 
-// startResult is the result of a start.
 type startResult struct {
 	rate, idle, multiply float64
 	shared               float64 // share of the samples that other work slowed or interrupted
@@ -212,7 +208,6 @@ func (s *start) check() (f startResult, ok bool) {
 	return f, ok
 }
 
-// failure explains why a start found no usable clock.
 func (s *start) failure(f startResult) error {
 	seen := "readings of the contention probe have no fastest mode"
 	if f.idle != 0 {
@@ -322,7 +317,6 @@ func (t *TSC) confirms(idle float64) bool {
 	return idle <= (1+idleSpread)*ideal*float64(t.probe.Iterations)+readingCycles+step
 }
 
-// doubt explains what a start could not determine, if anything.
 func (t *TSC) doubt(f startResult) string {
 	switch {
 	case !clock.Whole(f.multiply):
@@ -335,7 +329,6 @@ func (t *TSC) doubt(f startResult) string {
 		"if another hardware thread shares the core all the time, blocks are measured beside it", f.idle)
 }
 
-// timeBursts times bursts of stores.
 func (t *TSC) timeBursts() (ticks []float64, err error) {
 	if err := t.child.Complete([]tracee.Op{
 		tracee.Put(layout.SlotOut, layout.Samples), tracee.Put(layout.SlotSamples, burstCount), tracee.Run(t.bursts, 0),
@@ -373,7 +366,6 @@ func idleLimit(cycles, rate float64, c clock.Clock) float64 {
 	return math.Floor(cycles*rate*1.04 + c.Step())
 }
 
-// longestIdle returns the longest reading of the probe on an idle core.
 func (t *TSC) longestIdle() uint64 { return uint64(idleLimit(t.idle, t.rate.ticks, t.clock)) }
 
 // longestIdleStores is longestIdle for a burst of stores, or 0.

@@ -35,7 +35,6 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Timer is a way to time blocks.
 type Timer interface {
 	// Attach prepares a child for timing. The first call also calibrates the clock, which cancelling ctx ends. A previous
 	// child is gone.
@@ -59,7 +58,6 @@ type Timer interface {
 	Report() Report
 }
 
-// Image is code that runs a block a number of times.
 type Image struct {
 	Entry      uint64
 	Iterations int
@@ -69,7 +67,6 @@ type Image struct {
 // spread bounds the difference between runs that comes from their numbers of iterations, as a share of their time.
 func (im Image) spread() float64 { return float64(im.Varied) / float64(im.Iterations) }
 
-// Pair is a shorter and a longer image of one block.
 type Pair struct{ Short, Long Image }
 
 // PerIteration returns the throughput.
@@ -94,7 +91,6 @@ type Block interface {
 	Remap(replicate int) []tracee.Op
 }
 
-// Plan says how to time a block.
 type Plan struct {
 	Remap      []tracee.Op   // maps the block's pages again
 	Warm       int           // untimed runs of an image before each timing
@@ -112,7 +108,6 @@ type Plan struct {
 	RunsPerSample int
 }
 
-// Timed is the result of timing a block.
 type Timed struct {
 	Windows  []Window
 	Midpoint []Window // up to the midpoint, if timed with the first replicates
@@ -142,7 +137,6 @@ func (t Timed) After(earlier Timed) Timed {
 	return t
 }
 
-// Report describes how readings became core cycles.
 type Report struct {
 	Name, Method   string
 	StepTicks      float64
@@ -161,7 +155,6 @@ type CPUs interface {
 	Next(child *tracee.Tracee) error // moves thread and child
 }
 
-// Config configures a Timer.
 type Config struct {
 	CPU  host.CPU
 	Init initial.State // set by the reset image
@@ -177,7 +170,6 @@ const (
 	fewestWindows    = passWindows - passWindows/missingShare // of a result
 )
 
-// Offsets lists all dispatch offsets.
 func Offsets() (offsets []int) {
 	for n := range DispatchOffsets {
 		offsets = append(offsets, n)

@@ -43,7 +43,6 @@ func runBounds(c clock.Clock) harness.Runs {
 	}
 }
 
-// TSC is the Timer that reads the time-stamp counter.
 type TSC struct {
 	Config
 	code
@@ -81,7 +80,6 @@ func NewUncalibrated(c Config) *TSC {
 	return t
 }
 
-// Attach implements Timer.
 func (t *TSC) Attach(ctx context.Context, child *tracee.Tracee) error {
 	t.child = child
 	if t.clock == (clock.TSC{}) {
@@ -110,7 +108,6 @@ func (t *TSC) emit(c clock.TSC) {
 	})
 }
 
-// emitChains appends chains of adds or multiplies.
 func emitChains(e *asm.Emitter, c clock.TSC, multiply bool) (images []image) {
 	for _, chain := range clock.Chains(multiply) {
 		images = append(images, image{chain.Emit(e, c.Emit), chainWarm, 1, 0})
@@ -118,24 +115,20 @@ func emitChains(e *asm.Emitter, c clock.TSC, multiply bool) (images []image) {
 	return images
 }
 
-// Clock implements Timer.
 func (t *TSC) Clock() harness.Clock { return t.clock.Emit }
 
-// Report implements Timer.
 func (t *TSC) Report() Report {
 	r := t.report
 	r.TicksPerCycle = t.rate.ticks
 	return r
 }
 
-// Uses implements Timer.
 func (t *TSC) Uses(report func(from, bytes uint64)) {
 	report(layout.SlotCount, layout.Phases+uint64(len(windowRows))*layout.PhaseSize-layout.SlotCount)
 	report(layout.Times, 8*uint64(t.mostRuns+harness.WarmFor(t.mostRuns)+Warm+2))
 	report(layout.Samples, uint64(windowRows.bytes(t.mostRuns)))
 }
 
-// series holds the replicates of a block so far.
 type series struct {
 	*TSC
 	block    Block
@@ -151,7 +144,6 @@ type series struct {
 	number   int          // of the timing in the recording, if there is one
 }
 
-// Time implements Timer.
 func (t *TSC) Time(b Block, p Plan) (Timed, error) {
 	if err := t.widen(p.VectorBits); err != nil {
 		return Timed{}, err
@@ -190,7 +182,6 @@ func (s *series) takeReplicates(deadline time.Time) error {
 
 func (s *series) derive() { s.timed.derive(s.clock, s.rate, s.pairs[0].iterations()) }
 
-// enough reports whether n replicates suffice.
 func (s *series) enough(n int) bool {
 	if s.Record != nil {
 		return n >= recordedReplicates
@@ -343,7 +334,6 @@ func (s *series) takeWindows(all []placement, replicates int, deadline time.Time
 // One window in missingShare may be missing.
 const missingShare = 6
 
-// countMissing counts the windows that placements lack.
 func countMissing(all []placement) (n int) {
 	for _, p := range all {
 		n += len(p.missing)
@@ -444,7 +434,6 @@ func (s *series) mustRepeat(w window, l Layout) bool {
 	return false
 }
 
-// interruptTicks returns the shortest duration of an interrupt in ticks.
 func (t *TSC) interruptTicks() float64 { return interruptSeconds * t.report.TicksPerSecond }
 
 // learnRate updates the clock rate from this child run, one reading per window, and returns the rate during the run, or NaN without
@@ -466,7 +455,6 @@ func (t *TSC) learnRate(got childRun) (during float64, drifts bool) {
 	return t.rate.during(run), false
 }
 
-// TimeThird implements Timer.
 func (t *TSC) TimeMidpoint(b Block, pair Pair, offsets []int, p Plan) (timed Timed, err error) {
 	b.Refill()
 	s := series{TSC: t, plan: p, timed: Timed{RunsPerSample: p.RunsPerSample}}

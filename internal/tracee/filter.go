@@ -52,7 +52,6 @@ func eq64(off uint32, v uint64) []check {
 
 func arg(i int) uint32 { return uint32(offArgs + 8*i) }
 
-// argIs checks that argument i equals v.
 func argIs(i int, v uint64) []check { return eq64(arg(i), v) }
 
 // filter allows a call if all checks of any rule hold, and traps everything else.

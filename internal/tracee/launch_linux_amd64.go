@@ -86,10 +86,8 @@ func Launch(window, fsBase, gsBase uint64, counters ...Counter) (_ *Tracee, err 
 	return t, nil
 }
 
-// SetBases sets the segment bases of later runs.
 func (t *Tracee) SetBases(fsBase, gsBase uint64) { t.regs.Fs_base, t.regs.Gs_base = fsBase, gsBase }
 
-// exec starts the stub, stopped at its first instruction.
 func (t *Tracee) exec() error {
 	image, err := memfd("bbprof-child")
 	if err != nil {
@@ -272,7 +270,6 @@ func (t *Tracee) giveUpPrivileges() error {
 	return nil
 }
 
-// closeAll closes the child's descriptors.
 func (t *Tracee) closeAll() error {
 	_, err := t.inject(unix.SYS_CLOSE_RANGE, 0, 1<<32-1)
 	if err != nil { // before Linux 5.9, or under an older filter

@@ -89,7 +89,6 @@ func (t *Tracee) Step(ops []Op, entry, end uint64, limit time.Duration, visit fu
 	return t.start(t.stub.dryRun, limit, visit)
 }
 
-// start continues the child at an address and returns its next stop.
 func (t *Tracee) start(rip uint64, limit time.Duration, visit func(Regs)) (Stop, error) {
 	regs := t.regs
 	regs.Rip = rip

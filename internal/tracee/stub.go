@@ -145,7 +145,6 @@ func (e *stubEmitter) loadStep() (ours asm.Forward) {
 	return e.ForwardJs()
 }
 
-// moreArgs loads the remaining arguments of a step.
 func (e *stubEmitter) moreArgs() {
 	e.LoadAt(asm.RDX, asm.RBX, 24)
 	e.LoadAt(asm.R10, asm.RBX, 32)

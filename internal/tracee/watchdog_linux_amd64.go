@@ -120,7 +120,6 @@ const (
 	patience = 20
 )
 
-// outcome is how a list ended.
 type outcome int
 
 const (
