@@ -230,7 +230,7 @@ func (h Harness) leadNops(e *asm.Emitter) {
 func emitCopy(e *asm.Emitter, insts []asm.Inst, k int, h Harness, s shape) (added []span, err error) {
 	var log uint64
 	if s.probe != nil {
-		log = logAt(s.probe, k)
+		log = layout.Log + uint64(k*s.probe.LogSize())
 	}
 	from := e.PC()
 	for i := range insts {

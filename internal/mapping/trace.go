@@ -28,7 +28,7 @@ func (m *MappedBlock) trace() error {
 	if !accessesMemory(m.Insts) {
 		return nil
 	}
-	probe, err := harness.NewProbe(m.Insts, m.Harness.Features)
+	probe, err := asm.NewProbe(m.Insts, m.Harness.Features, layout.SlotScratch)
 	if err != nil {
 		return m.traceByStepping(err)
 	}

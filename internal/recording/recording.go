@@ -4,13 +4,10 @@
 package recording
 
 import (
-	"compress/gzip"
 	"encoding/json"
-	"fmt"
 	"io"
 )
 
-// version is the format's; a reader refuses any other.
 const version = 2
 
 // Recording is a core's raw readings, written as JSON. All times are in ticks.
@@ -78,28 +75,4 @@ type Window struct {
 func (r *Recording) Write(to io.Writer) error {
 	r.Version = version
 	return json.NewEncoder(to).Encode(r)
-}
-
-// Read reads what Write wrote, compressed with gzip.
-func Read(from io.Reader) (*Recording, error) {
-	zip, err := gzip.NewReader(from)
-	if err != nil {
-		return nil, fmt.Errorf("a recording is compressed with gzip: %w", err)
-	}
-	r := &Recording{}
-	if err := json.NewDecoder(zip).Decode(r); err != nil {
-		return nil, fmt.Errorf("recording: %w", err)
-	}
-	switch {
-	case r.Version != version:
-		return nil, fmt.Errorf("bbprof_recording is %d, and this reads version %d", r.Version, version)
-	case r.Step < 1 || r.Step > 1e6 || r.TicksPerSecond < 1:
-		return nil, fmt.Errorf("no clock steps %g ticks, %g a second", r.Step, r.TicksPerSecond)
-	}
-	for i, b := range r.Blocks {
-		if b.Short < 0 || b.Long <= b.Short {
-			return nil, fmt.Errorf("block %d: no images hold %d and %d copies", i+1, b.Short, b.Long)
-		}
-	}
-	return r, nil
 }

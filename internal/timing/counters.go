@@ -413,19 +413,21 @@ func (t *Counters) moveOn() error {
 }
 
 func (t *Counters) timeChains(timed func(clock.Chain) ([]float64, error)) (c clock.Chained, err error) {
-	all := func(chains []clock.Chain) (columns [][]float64) {
-		for _, chain := range chains {
-			if err == nil {
-				var column []float64
-				column, err = timed(chain)
-				columns = append(columns, column)
+	err = t.whileEnabled(t.passes[0], func() error {
+		for _, multiply := range []bool{false, true} {
+			columns := &c.Adds
+			if multiply {
+				columns = &c.Multiplies
+			}
+			for _, chain := range clock.Chains(multiply) {
+				column, err := timed(chain)
+				if err != nil {
+					return err
+				}
+				*columns = append(*columns, column)
 			}
 		}
-		return columns
-	}
-	err = t.whileEnabled(t.passes[0], func() error {
-		c = clock.Chained{Adds: all(clock.Chains(false)), Multiplies: all(clock.Chains(true))}
-		return err
+		return nil
 	})
 	return c, err
 }

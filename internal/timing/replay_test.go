@@ -1,6 +1,8 @@
 package timing
 
 import (
+	"compress/gzip"
+	"encoding/json"
 	"fmt"
 	"math"
 	"os"
@@ -182,10 +184,9 @@ func recordings(t *testing.T) map[string]*recording.Recording {
 	for _, name := range files {
 		file := require.Get(os.Open(name))(t)
 		defer file.Close()
-		r, err := recording.Read(file)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		text := require.Get(gzip.NewReader(file))(t)
+		r := &recording.Recording{}
+		require.NoError(t, json.NewDecoder(text).Decode(r))
 		all[strings.TrimSuffix(filepath.Base(name), ".gz")] = r
 	}
 	return all

@@ -256,43 +256,37 @@ func (t *Tracee) giveUpCapabilities() error {
 	binary.LittleEndian.PutUint32(area[0:], version)
 	binary.LittleEndian.PutUint32(area[8:], has[0].Effective&keep)
 	binary.LittleEndian.PutUint32(area[12:], has[0].Permitted&keep)
-	if _, err := t.inject(unix.SYS_CAPSET, layout.Samples, layout.Samples+8); err != nil {
-		return settling("giving up its capabilities", err)
-	}
-	return nil
+	return t.set("giving up its capabilities", unix.SYS_CAPSET, layout.Samples, layout.Samples+8)
 }
 
 // giveUpPrivileges lets an unprivileged process install a filter (seccomp(2)).
 func (t *Tracee) giveUpPrivileges() error {
-	if _, err := t.inject(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1); err != nil {
-		return settling("giving up new privileges", err)
-	}
-	return nil
+	return t.set("giving up new privileges", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1)
 }
 
+// closeAll closes the child's descriptors.
 func (t *Tracee) closeAll() error {
-	_, err := t.inject(unix.SYS_CLOSE_RANGE, 0, 1<<32-1)
-	if err != nil { // before Linux 5.9, or under an older filter
-		err = t.closeEach()
-	}
-	if err != nil {
-		return settling("closing its descriptors", err)
-	}
-	return nil
-}
-
-// closeEach closes the child's descriptors one by one.
-func (t *Tracee) closeEach() error {
+	const what = "closing its descriptors"
 	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", t.pid))
 	if err != nil {
-		return err
+		return settling(what, err)
 	}
 	for _, f := range open {
-		if fd, err := strconv.ParseUint(f.Name(), 10, 32); err == nil {
-			if _, err := t.inject(unix.SYS_CLOSE, fd); err != nil {
-				return err
-			}
+		fd, err := strconv.ParseUint(f.Name(), 10, 32)
+		if err == nil {
+			err = t.set(what, unix.SYS_CLOSE, fd)
 		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// set makes the child execute a system call that sets it up.
+func (t *Tracee) set(what string, nr uint64, args ...uint64) error {
+	if _, err := t.inject(nr, args...); err != nil {
+		return settling(what, err)
 	}
 	return nil
 }
