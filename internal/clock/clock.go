@@ -22,10 +22,11 @@ type Clock interface {
 	RateResolution(n int) float64
 }
 
-// Chain is a timed image of bbprof's own: a loop over dependent instructions after an lfence. The code around it varies by about a cycle
-// between layouts, so the chain must be long; straight-line code of that length would push the block out of the op cache. The loop's control runs
-// ahead of the chain and costs nothing but a mispredicted exit: each loop is longer than any predictor's history (a few hundred branches; Seznec,
-// TAGE), so that every exit is mispredicted.
+// Chain is a timed image of bbprof's own: a loop over dependent instructions after an lfence. The code around it
+// varies by about a cycle between layouts, so the chain must be long; straight-line code of that length would push
+// the block out of the op cache. The loop's control runs ahead of the chain and costs nothing but a mispredicted
+// exit: each loop is longer than any predictor's history (a few hundred branches; Seznec, TAGE), so that every exit
+// is mispredicted.
 type Chain struct {
 	Iterations int
 	Multiply   bool

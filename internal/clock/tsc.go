@@ -10,10 +10,9 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// TSC is the time-stamp counter against chains of dependent register-to-register adds, one
-// core cycle each on every x86-64 core (adds of immediates are not: Golden Cove and later
-// eliminate them at rename). Two lengths are timed and subtracted, so that what surrounds
-// the chain cancels.
+// TSC is the time-stamp counter against chains of dependent register-to-register adds, one core cycle each on every
+// x86-64 core (adds of immediates are not: Golden Cove and later eliminate them at rename). Two lengths are timed and
+// subtracted, so that what surrounds the chain cancels.
 type TSC struct {
 	// StepTicks is the counter's increment: 1 or 2 on most machines, more under some
 	// hypervisors and on some AMD cores.
@@ -76,21 +75,21 @@ func (c TSC) Describe() string {
 		c.StepTicks, shortIterations*chainBody, longIterations*chainBody)
 }
 
-// Chains returns the two chains of adds, or those of multiplies, which cross-check them: the rate of imul against that of
-// add must be an integer, 3 on every x86-64 core since Sandy Bridge and Zen. It is not if adds take less than a cycle or
-// the clock is not constant; an emulator gives 1 or 2.
+// Chains returns the two chains of adds, or those of multiplies, which cross-check them: the rate of imul against
+// that of add must be an integer, 3 on every x86-64 core since Sandy Bridge and Zen. It is not if adds take less than
+// a cycle or the clock is not constant; an emulator gives 1 or 2.
 func Chains(multiply bool) []Chain {
 	return []Chain{{shortIterations, multiply}, {longIterations, multiply}}
 }
 
-// LeastMultiply is the shortest latency of imul in cycles: 3 since Sandy Bridge and Zen, and more before (Fog, instruction_tables).
+// LeastMultiply is the shortest latency of imul in cycles: 3 since Sandy Bridge and Zen, and more before (Fog,
+// instruction_tables).
 const LeastMultiply = 3
 
 // multiplyTolerance bounds the ratio's relative distance from an integer.
 const multiplyTolerance = 0.01
 
-// CheckMultiply returns the latency of imul in cycles by the calibrated clock, and whether
-// it is Whole.
+// CheckMultiply returns the latency of imul in cycles by the calibrated clock, and whether it is Whole.
 func CheckMultiply(d [][]float64, rate float64) (latency float64, ok bool) {
 	latency = stat.MidMean(ticksPerAdd(d)).Value / rate
 	return latency, Whole(latency)

@@ -35,8 +35,7 @@ func TestStepOf(t *testing.T) {
 		{"every tick", []uint64{100, 101, 103}, 1},
 		{"steps of 2", []uint64{100, 102, 108}, 2},
 		{"steps of 26, rising", []uint64{1000, 1026, 1078, 1338}, 26},
-		// Differences go up and down. Taken modulo 2^64, which 13 does not divide, the way
-		// down would make 2 of 26.
+		// Differences go up and down. Taken modulo 2^64, which 13 does not divide, the way down would make 2 of 26.
 		{"steps of 26, falling", []uint64{1338, 1078, 1026, 1000}, 26},
 		{"steps of 26, up and down", []uint64{52, 26, 78, 26, 52}, 26},
 		{"one reading off the grid", []uint64{52, 26, 78, 27}, 1},

@@ -1,8 +1,7 @@
-// Package cpu is the one table of kinds of core: how each is recognised, the sizes that decide how a
-// block is laid out and judged, what other tables call it, and which events its hardware counters
-// have. Values that bbprof measures at its start are not here, or only for comparison. To add a core, add
-// its Name, its row in cores (cores.go), and its model numbers in models (models.go); CONTRIBUTING.md
-// lists the other tables.
+// Package cpu is the one table of kinds of core: how each is recognised, the sizes that decide how a block is laid
+// out and judged, what other tables call it, and which events its hardware counters have. Values that bbprof measures
+// at its start are not here, or only for comparison. To add a core, add its Name, its row in cores (cores.go), and
+// its model numbers in models (models.go); CONTRIBUTING.md lists the other tables.
 package cpu
 
 import (

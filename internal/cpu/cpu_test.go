@@ -57,7 +57,8 @@ func TestRecognizeByModel(t *testing.T) {
 	}
 }
 
-// The kinds of core of a hybrid CPU share a model number. Where the kernel does not tell the kind of the CPU at hand, its core is not known.
+// The kinds of core of a hybrid CPU share a model number. Where the kernel does not tell the kind of the CPU at hand,
+// its core is not known.
 func TestRecognizeKinds(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -76,8 +76,7 @@ func allResets() []Reset {
 
 var allFeatures = []asm.Features{{}, {AVX: true}, {AVX: true, AVX512: true}}
 
-// checkFused checks that no dec+jnz pair crosses a 32-byte boundary or ends at one (Intel
-// erratum SKX102).
+// checkFused checks that no dec+jnz pair crosses a 32-byte boundary or ends at one (Intel erratum SKX102).
 func checkFused(t *testing.T, lines []line) (pairs int) {
 	t.Helper()
 	for i := 1; i < len(lines); i++ {
@@ -92,8 +91,7 @@ func checkFused(t *testing.T, lines []line) (pairs int) {
 	return pairs
 }
 
-// One disassembly of many prologues, one after the other, each at another offset in its
-// cache line.
+// One disassembly of many prologues, one after the other, each at another offset in its cache line.
 func TestPrologueWherever(t *testing.T) {
 	init := initial.Paper()
 	for _, features := range allFeatures {
@@ -139,9 +137,8 @@ func TestPrologueHoldsNothingThatLeavesTheOpCache(t *testing.T) {
 	}
 }
 
-// In the sampler and the wait, every byte belongs to an instruction, every operand to a slot or
-// table of the own region, and every jump leads to the start of one of their instructions or to
-// the exit.
+// In the sampler and the wait, every byte belongs to an instruction, every operand to a slot or table of the own
+// region, and every jump leads to the start of one of their instructions or to the exit.
 func TestSampler(t *testing.T) {
 	const done = layout.Stub + 0x80
 	for start := uint64(0); start < 128; start += 41 {

@@ -33,8 +33,7 @@ type span struct{ at, size int }
 // End returns the address after the image.
 func (im Image) End() uint64 { return im.Address + uint64(len(im.Code)) }
 
-// Locate returns the copy of the block at an address, and the byte within it; ok is false
-// outside of the copies.
+// Locate returns the copy of the block at an address, and the byte within it; ok is false outside of the copies.
 func (im Image) Locate(addr uint64) (copy, offset int, ok bool) {
 	if addr < im.FirstCopy || addr >= im.FirstCopy+uint64(im.Copies*im.block) {
 		return 0, 0, false
@@ -59,8 +58,7 @@ type Harness struct {
 	// Decoders keeps the copies out of the op cache: they run from the legacy decoders, if the
 	// core uses those until the next taken branch.
 	Decoders bool
-	// Offset is the start of the first copy in its cache line. That many bytes of nops run once
-	// before it.
+	// Offset is the start of the first copy in its cache line. That many bytes of nops run once before it.
 	Offset int
 	// LeadNops, if not 0, is the number of these nops, in 64 bytes more. It shifts the copies relative to the
 	// rename groups but not within their cache lines.
@@ -70,9 +68,11 @@ type Harness struct {
 	Replayed bool
 	Address  uint64
 	Shift    uint64
-	// Inverted lists, in ascending order, the copies at which the condition of the block's final branch is inverted, for all copies from there on.
+	// Inverted lists, in ascending order, the copies at which the condition of the block's final branch is inverted,
+	// for all copies from there on.
 	Inverted []int
-	// FallThrough lets a dry run take that branch, which then leads to the next instruction. Otherwise it must not be taken.
+	// FallThrough lets a dry run take that branch, which then leads to the next instruction. Otherwise it must not be
+	// taken.
 	FallThrough bool
 	// Memory returns the memory for code at an address, used if the code fits; by default memory is allocated.
 	Memory func(at uint64) []byte
@@ -97,8 +97,8 @@ func BuildProbed(at uint64, insts []asm.Inst, copies int, h Harness, probe *asm.
 	return build(at, insts, copies, h, shape{probe: probe})
 }
 
-// BuildDryRun is Build for a dry run: the image is at layout.DryRunCode, writes to no memory of bbprof but the counter of
-// a loop, and ends with an int3.
+// BuildDryRun is Build for a dry run: the image is at layout.DryRunCode, writes to no memory of bbprof but the
+// counter of a loop, and ends with an int3.
 func BuildDryRun(insts []asm.Inst, iterations int, loop *unroll.Loop, h Harness) (Image, error) {
 	return repeat(layout.DryRunCode, insts, iterations, loop, h, true)
 }

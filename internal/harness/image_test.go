@@ -137,8 +137,7 @@ func ripLoad(disp int32) []byte {
 	return binary.LittleEndian.AppendUint32([]byte{0x48, 0x8b, 0x05}, uint32(disp))
 }
 
-// In every copy, every rip-relative operand has the target that it has at Home, according to
-// another decoder.
+// In every copy, every rip-relative operand has the target that it has at Home, according to another decoder.
 func TestRelocation(t *testing.T) {
 	imm := append(binary.LittleEndian.AppendUint32([]byte{0xc7, 0x05}, 0x40), 1, 0, 0, 0) // mov dword [rip+0x40], 1
 	lea := binary.LittleEndian.AppendUint32([]byte{0x48, 0x8d, 0x0d}, 0xffff_f000)        // lea rcx, [rip-0x1000]
@@ -205,8 +204,7 @@ func TestRelocationReach(t *testing.T) {
 			t.Errorf("%#x: %v, want unmappable", c.disp, err)
 		}
 	}
-	// Every copy, anywhere in the code region, can reach the distance that package layout
-	// promises.
+	// Every copy, anywhere in the code region, can reach the distance that package layout promises.
 	if reach := math.MaxInt32 - int64(layout.Home-layout.Code); reach>>20 < 1792 {
 		t.Errorf("reach is %d MiB", reach>>20)
 	}

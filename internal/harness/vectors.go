@@ -7,8 +7,7 @@ import (
 	"github.com/bbprof/bbprof/initial"
 )
 
-// dataOffset is the offset in an image of the values of vector registers: a line after the jump over
-// them.
+// dataOffset is the offset in an image of the values of vector registers: a line after the jump over them.
 const dataOffset = 64
 
 // firstHigh is the first vector register that only EVEX reaches.

@@ -115,8 +115,7 @@ func signature(id CPUID) string {
 // leafExtensions has the bits of AVX-512 (SDM vol. 2, CPUID leaf 07H); AVX's is in leaf 1.
 const leafExtensions = 7
 
-// disabled are the CPU's extensions that are unusable since the operating system does not save their
-// registers.
+// disabled are the CPU's extensions that are unusable since the operating system does not save their registers.
 func disabled(id CPUID, usable asm.Features) (off asm.Features) {
 	if highest, _, _, _ := id(0, 0); highest < leafExtensions {
 		return off

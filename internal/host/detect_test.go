@@ -35,7 +35,8 @@ func hybrid(allowed ...int) (cpu.ID, machine) {
 	}
 }
 
-// TestDetectHybrid: the core, its sizes and its caches are those of the CPU chosen, and of the fastest kind where none is.
+// TestDetectHybrid: the core, its sizes and its caches are those of the CPU chosen, and of the fastest kind where
+// none is.
 func TestDetectHybrid(t *testing.T) {
 	all := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}
 	for _, c := range []struct {
@@ -62,8 +63,8 @@ func TestDetectHybrid(t *testing.T) {
 	}
 }
 
-// TestDetectHybridUntold: a kernel without the devices, as in a virtual machine without counters, tells no kind, and who may not
-// ask which CPUs are allowed is no better off: the core is not known, and nothing fails.
+// TestDetectHybridUntold: a kernel without the devices, as in a virtual machine without counters, tells no kind, and
+// who may not ask which CPUs are allowed is no better off: the core is not known, and nothing fails.
 func TestDetectHybridUntold(t *testing.T) {
 	id, m := hybrid(0, 1)
 	m.read = func(string) ([]byte, error) { return nil, os.ErrNotExist }

@@ -145,8 +145,7 @@ func Missing(features []string) (missing []string) {
 // Ticks reads the time-stamp counter, 0 where there is none.
 func Ticks() uint64 { return cpuid.CPU.RTCounter() }
 
-// VectorBits lists the vector widths that the CPU executes, 128 first, whose units are never powered
-// down.
+// VectorBits lists the vector widths that the CPU executes, 128 first, whose units are never powered down.
 func (c CPU) VectorBits() []int {
 	bits := []int{128}
 	if c.Features.AVX {

@@ -100,8 +100,7 @@ func (p PMU) terms(k Kernel, text string) (a Attr, err error) {
 	return a, nil
 }
 
-// setTerm puts a value where the device's format file of that name says, such as
-// config:0-7,32-35.
+// setTerm puts a value where the device's format file of that name says, such as config:0-7,32-35.
 func (p PMU) setTerm(k Kernel, device string, a *Attr, field string, value uint64) error {
 	format := field + ":0-63" // config and config1 as a whole
 	if field != "config" && field != "config1" {

@@ -34,8 +34,7 @@ type Device struct {
 }
 
 type PMU struct {
-	// Available says that core cycles can be counted; otherwise Reason says why not, and Remedy what
-	// would help.
+	// Available says that core cycles can be counted; otherwise Reason says why not, and Remedy what would help.
 	Available bool   `json:"available"`
 	Reason    string `json:"reason,omitempty"`
 	Remedy    string `json:"remedy,omitempty"`
@@ -53,8 +52,7 @@ type PMU struct {
 	// RDPMC is the device's file of that name: 0 forbids the instruction in user mode, 1 allows it
 	// to those who have mapped an event, 2 to all; UnknownLevel where there is no file.
 	RDPMC int `json:"rdpmc_setting"`
-	// UserRDPMC says that a mapped event allowed the instruction (cap_user_rdpmc), for counters of
-	// Width bits.
+	// UserRDPMC says that a mapped event allowed the instruction (cap_user_rdpmc), for counters of Width bits.
 	UserRDPMC bool `json:"user_rdpmc"`
 	Width     int  `json:"counter_bits"`
 	// Events has one event for each role, core cycles first. Those that cannot be counted say why.
@@ -74,9 +72,8 @@ func (p PMU) Event(role Role) Event {
 
 const devices = cpu.Devices
 
-// Probe finds, by trying, what the kernel can count for this process on a CPU, to which the calling
-// goroutine should be bound. An error is a failure of bbprof; that nothing can be counted is no error,
-// and is in the PMU.
+// Probe finds, by trying, what the kernel can count for this process on a CPU, to which the calling goroutine should
+// be bound. An error is a failure of bbprof; that nothing can be counted is no error, and is in the PMU.
 func Probe(k Kernel, on CPU) (PMU, error) {
 	runtime.LockOSThread() // events count the thread that opens them
 	defer runtime.UnlockOSThread()
@@ -235,8 +232,7 @@ type Counts struct {
 	Values           []uint64
 }
 
-// ReadGroup reads a group of n events, given its leader, and refuses counts that do not cover all the
-// time.
+// ReadGroup reads a group of n events, given its leader, and refuses counts that do not cover all the time.
 func ReadGroup(k Kernel, fd, n int) (Counts, error) {
 	b := make([]byte, 8*(3+n))
 	got, err := k.Read(fd, b)
@@ -277,7 +273,8 @@ func plausible(c Counts) error {
 	return nil
 }
 
-// Offsets in struct perf_event_mmap_page (linux/perf_event.h), beside those that the child reads: see package harness.
+// Offsets in struct perf_event_mmap_page (linux/perf_event.h), beside those that the child reads: see package
+// harness.
 const (
 	PageCapabilities = 40
 	PageWidth        = 48 // u16
@@ -320,9 +317,8 @@ func device(k Kernel, number int) Device {
 	return Device{Name: "cpu", Type: TypeRaw}
 }
 
-// userModeLevel is the highest perf_event_paranoid with which a process may count its own user
-// mode without privileges (Documentation/admin-guide/sysctl/kernel.rst; some distributions add
-// levels above).
+// userModeLevel is the highest perf_event_paranoid with which a process may count its own user mode without
+// privileges (Documentation/admin-guide/sysctl/kernel.rst; some distributions add levels above).
 const userModeLevel = 2
 
 func (p *PMU) explain(err error) (reason, remedy string) {

@@ -74,8 +74,7 @@ func (p *Process) Stop() (uint64, error) {
 	return c.Values[0], nil
 }
 
-// readOne reads an inherited event, for which the kernel gives no group but the value, then both
-// times.
+// readOne reads an inherited event, for which the kernel gives no group but the value, then both times.
 func (p *Process) readOne() (Counts, error) {
 	var b [24]byte
 	n, err := p.k.Read(p.fd, b[:])

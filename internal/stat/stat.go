@@ -93,10 +93,10 @@ func CoreMean(xs []float64, slack float64) float64 {
 	return Mean(core(xs, slack))
 }
 
-// CoreSlope returns the least-squares slope of successive clock readings. xs are their differences in order, of which it
-// uses those that Core keeps. Their mean depends only on the first and last readings, each
-// of which a clock that moves in steps gives too low or too high; with n equal differences, the slope's error is
-// √(6n/((n+1)(n+2))) of that.
+// CoreSlope returns the least-squares slope of successive clock readings. xs are their differences in order, of which
+// it uses those that Core keeps. Their mean depends only on the first and last readings, each of which a clock that
+// moves in steps gives too low or too high; with n equal differences, the slope's error is √(6n/((n+1)(n+2))) of
+// that.
 func CoreSlope(xs []float64, slack float64) float64 {
 	low, high := slices.Min(xs), slices.Max(xs)
 	if high-low > slack {
@@ -140,7 +140,8 @@ func T95(degrees int) float64 {
 
 var t95 = cached(func(degrees int) float64 { return Student(degrees).Quantile(0.975) })
 
-// cached keeps the results of a quantile function: one takes some 10 µs to find, and every window of a block needs one of a few.
+// cached keeps the results of a quantile function: one takes some 10 µs to find, and every window of a block needs
+// one of a few.
 func cached[K comparable](quantile func(K) float64) func(K) float64 {
 	var known sync.Map // K to float64
 	return func(k K) float64 {

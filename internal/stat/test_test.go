@@ -170,8 +170,8 @@ func TestMedianInterval(t *testing.T) {
 		n         int
 		low, high float64
 	}{
-		// Two-sided 95 % intervals for a median by the sign test, ranks as in Conover, Practical Nonparametric Statistics,
-		// table A3: 5 values give 93.75 % at most.
+		// Two-sided 95 % intervals for a median by the sign test, ranks as in Conover, Practical Nonparametric
+		// Statistics, table A3: 5 values give 93.75 % at most.
 		{1, -inf, inf}, {5, -inf, inf}, {6, 1, 6}, {8, 1, 8}, {9, 2, 8}, {10, 2, 9}, {11, 2, 10}, {12, 3, 10}, {15, 4, 12}, {20, 6, 15}, {25, 8, 18},
 	} {
 		if c.n%7 == 0 {

@@ -18,8 +18,7 @@ const (
 // Timing holds one run of an image between two readings of the counters.
 type Timing struct {
 	Cycles uint64
-	// Dirty names the forbidden event that was counted, if any: l1d_miss, l1i_miss, misaligned or
-	// context_switch.
+	// Dirty names the forbidden event that was counted, if any: l1d_miss, l1i_miss, misaligned or context_switch.
 	Dirty verdict.Reason
 }
 

@@ -98,11 +98,13 @@ func (w window) uninterrupted(ticks float64) window {
 	return w
 }
 
-// disagreeShare is the largest difference between the two timings of an image in a window, as a share of the faster one. It finds
-// neighbours that are active for less than a timing, which the probe on both sides of the window misses.
+// disagreeShare is the largest difference between the two timings of an image in a window, as a share of the faster
+// one. It finds neighbours that are active for less than a timing, which the probe on both sides of the window
+// misses.
 const disagreeShare = 0.01
 
-// disagrees reports whether the timings of either image differ by more than disagreeShare and the clock's steps explain.
+// disagrees reports whether the timings of either image differ by more than disagreeShare and the clock's steps
+// explain.
 func (w window) disagrees(c clock.Clock) bool {
 	for _, runs := range w.perRun {
 		fastest, slowest := slices.Min(runs), slices.Max(runs)
@@ -123,8 +125,8 @@ func unmarked(values []float64, marked []bool) (kept []float64) {
 	return kept
 }
 
-// After a remap, each image runs warmShort or warmLong times before its first window, to fill caches, op cache and predictors. After a
-// change of rename phase only the predictor must learn it.
+// After a remap, each image runs warmShort or warmLong times before its first window, to fill caches, op cache and
+// predictors. After a change of rename phase only the predictor must learn it.
 const (
 	warmShort  = 16
 	warmLong   = 56
@@ -196,8 +198,8 @@ func (t *TSC) setSlots(p runPlan, out output) {
 	t.child.SetWord(layout.SlotRuns, uint64(out.runs)) // a search overwrites it
 }
 
-// list builds the child's list for a plan in memory that the next call reuses. The first image without a number of runs adds
-// a search for it.
+// list builds the child's list for a plan in memory that the next call reuses. The first image without a number of
+// runs adds a search for it.
 func (t *TSC) list(p runPlan, out output) (list []tracee.Op, searches bool) {
 	ops := 2 // around all pairs
 	for _, pair := range p.pairs {
@@ -257,8 +259,8 @@ type slotWord struct{ slot, value uint64 }
 
 const phaseWords = 4
 
-// rows lists the rows of the sampler's table, which it times in this order: c is a chain of adds, s the short image, l the
-// long one. A sample holds the probe's word, then one for each chain, and one for each run of each timing.
+// rows lists the rows of the sampler's table, which it times in this order: c is a chain of adds, s the short image,
+// l the long one. A sample holds the probe's word, then one for each chain, and one for each run of each timing.
 type rows string
 
 const (
@@ -382,8 +384,9 @@ func (o output) read(w *window, i int, p runPlan, runs int, c clock.Clock) error
 	return nil
 }
 
-// runTimes returns the time of all runs and the time of one: the mean of the core, because the loop before the copies is mispredicted in
-// some runs. The core has all runs that differ by no more than spread, as a share, and the clock's steps explain.
+// runTimes returns the time of all runs and the time of one: the mean of the core, because the loop before the copies
+// is mispredicted in some runs. The core has all runs that differ by no more than spread, as a share, and the clock's
+// steps explain.
 func runTimes(times []float64, c clock.Clock, spread float64) (all, one float64) {
 	for _, t := range times {
 		all += t
@@ -395,12 +398,14 @@ func runTimes(times []float64, c clock.Clock, spread float64) (all, one float64)
 	return all, stat.CoreMean(times, slack)
 }
 
-// From a clock step of coarseStep ticks on, a line through all readings of a timing replaces one through the first and the last.
+// From a clock step of coarseStep ticks on, a line through all readings of a timing replaces one through the first
+// and the last.
 const coarseStep = 10
 
 func coarse(c clock.Clock) bool { return c.Step() >= coarseStep }
 
-// precisionGain returns the factor by which undisturbed runs reduce the error that the clock's steps cause in the time of one.
+// precisionGain returns the factor by which undisturbed runs reduce the error that the clock's steps cause in the
+// time of one.
 func precisionGain(runs int, c clock.Clock) float64 {
 	n := float64(runs)
 	if coarse(c) {
@@ -423,8 +428,9 @@ func wholeTicks(times []float64) (ticks []uint64) {
 	return ticks
 }
 
-// A profiling goroutine yields once every yieldEvery. If it has not yielded for 10 ms (forcePreemptNS, runtime/proc.go), Go's monitor
-// takes its processor as soon as it waits for the child, and then polls every 20 µs for a while, which disturbs windows.
+// A profiling goroutine yields once every yieldEvery. If it has not yielded for 10 ms (forcePreemptNS,
+// runtime/proc.go), Go's monitor takes its processor as soon as it waits for the child, and then polls every 20 µs
+// for a while, which disturbs windows.
 const yieldEvery = 4 * time.Millisecond
 
 func (t *TSC) yield() {

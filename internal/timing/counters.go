@@ -17,10 +17,9 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Counters is the Timer that reads hardware counters. A replicate has the same layouts as with the
-// TSC, so that both average over the same. But a window consists of the paper's 16 timings of each
-// image, of which enough must be clean and identical, and each layout has a window for each pass: a
-// group of events that the CPU counts at the same time.
+// Counters is the Timer that reads hardware counters. A replicate has the same layouts as with the TSC, so that both
+// average over the same. But a window consists of the paper's 16 timings of each image, of which enough must be clean
+// and identical, and each layout has a window for each pass: a group of events that the CPU counts at the same time.
 type Counters struct {
 	Config
 	code
@@ -164,7 +163,8 @@ func (t *Counters) Time(b Block, p Plan) (Timed, error) {
 // stimulusReplicates is small because a stimulus's counts are the same in all replicates.
 const stimulusReplicates = 2
 
-// Tally counts all events over a stimulus, a block with a known count of each per iteration: must. No count rejects it.
+// Tally counts all events over a stimulus, a block with a known count of each per iteration: must. No count rejects
+// it.
 func (t *Counters) Tally(b Block, p Plan, must func(pmu.Event) float64) (Tallies, error) {
 	c := t.series(b, p)
 	c.must = must
@@ -233,7 +233,8 @@ func (c *counterSeries) window(i, replicate int, l Layout) error {
 	return nil
 }
 
-// agree times an image until enough timings are clean and identical. It moves to another CPU after repeated context switches.
+// agree times an image until enough timings are clean and identical. It moves to another CPU after repeated context
+// switches.
 func (c *counterSeries) agree(p pass, im Image, offset int) (a Agreement, r Readings, err error) {
 	for try, switched := 0, 0; ; {
 		if r, err = c.count(p, im, offset); err != nil {
@@ -400,7 +401,8 @@ func (t *Counters) check() error {
 	return &verdict.HostError{Missing: fmt.Sprintf("the counter of core cycles does not count those: it gives %v", c), Remedy: "use -clock tsc"}
 }
 
-// moveOn moves to the next CPU. Without another CPU it waits, because a disturbance of some milliseconds outlasts all tries.
+// moveOn moves to the next CPU. Without another CPU it waits, because a disturbance of some milliseconds outlasts all
+// tries.
 func (t *Counters) moveOn() error {
 	left := t.CPUs.Current()
 	if err := t.CPUs.Next(t.child); err != nil {

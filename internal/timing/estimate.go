@@ -23,8 +23,9 @@ const (
 	processShare   = 0.002 // difference between processes, as a share of the cycles
 )
 
-// replicates returns the numbers of replicates after which the interval is checked, and the number after which a block that varies by
-// itself is given up. Checks are few, because an interval that is checked often is sometimes narrow by chance.
+// replicates returns the numbers of replicates after which the interval is checked, and the number after which a
+// block that varies by itself is given up. Checks are few, because an interval that is checked often is sometimes
+// narrow by chance.
 func replicates(precision float64) (checked []int, varies int) {
 	more := min(max(math.Pow(usualPrecision/precision, 2), 1), finest) // the half-width falls with the square root of the number
 	most := int(mostReplicates * more)
@@ -35,11 +36,11 @@ func replicates(precision float64) (checked []int, varies int) {
 }
 
 // derive sets the block's cycles per iteration, the mean over the layouts, with the interval that holds another run's
-// result; the images of a pair differ by these iterations. While some layout has a single visit, layouts cannot be separated from noise: the estimate
-// is then the midmean of all windows, with the interval of windows drawn at random. From the second visit on,
-// layouts are fixed effects, and the interval rests on replicates.
-// The interval is at least as wide as the clock's steps make it, for the block's time (from its own samples, as if all
-// runs of a timing counted) and for the rate (from earlier replicates too).
+// result; the images of a pair differ by these iterations. While some layout has a single visit, layouts cannot be
+// separated from noise: the estimate is then the midmean of all windows, with the interval of windows drawn at
+// random. From the second visit on, layouts are fixed effects, and the interval rests on replicates. The interval is
+// at least as wide as the clock's steps make it, for the block's time (from its own samples, as if all runs of a
+// timing counted) and for the rate (from earlier replicates too).
 func (t *Timed) derive(c clock.Clock, r clockRate, iterations int) {
 	n, cycles := len(t.Windows), PerIteration(t.Windows)
 	visits := make([]stat.Visit, n)
@@ -64,7 +65,8 @@ const (
 	speedErrors = 8
 )
 
-// speedsOf groups the layouts of a design by speed, the fastest first. It returns one group if layouts cannot be separated from noise.
+// speedsOf groups the layouts of a design by speed, the fastest first. It returns one group if layouts cannot be
+// separated from noise.
 func speedsOf(d stat.Design) [][]stat.Cell {
 	if !d.Repeated() || !d.Differ {
 		return [][]stat.Cell{d.Cells}
@@ -72,8 +74,9 @@ func speedsOf(d stat.Design) [][]stat.Cell {
 	return d.Groups(func(mean float64) float64 { return speedGap * max(mean, 1) }, speedErrors)
 }
 
-// enough reports whether n replicates suffice: the interval is narrow, or it would not be after the largest number, and
-// that number would not change whether the block is steady. An interval's width falls with the square root of the number.
+// enough reports whether n replicates suffice: the interval is narrow, or it would not be after the largest number,
+// and that number would not change whether the block is steady. An interval's width falls with the square root of the
+// number.
 func (t Timed) enough(n int, precision float64) bool {
 	if t.narrow(precision) {
 		return true
@@ -96,9 +99,8 @@ func (t Timed) narrow(precision float64) bool {
 	return 2*math.Abs(e.Value-stat.Mean(cycles)) <= asked && !slices.ContainsFunc(cycles, far)
 }
 
-// AtOffsetsOf returns the mean over the layouts that share a dispatch offset with these windows, and the
-// largest distance of one of them from it. If layouts do not differ, it returns the mean over all and
-// spread 0.
+// AtOffsetsOf returns the mean over the layouts that share a dispatch offset with these windows, and the largest
+// distance of one of them from it. If layouts do not differ, it returns the mean over all and spread 0.
 func (t Timed) AtOffsetsOf(windows []Window) (mean, spread float64) {
 	if !t.Design.Differ {
 		return t.Estimate.Value, 0

@@ -52,8 +52,8 @@ func (t Tallies) add(events pmu.Pass, p Pair, both [2]Readings, identical int) {
 	}
 }
 
-// The monitor's readings include the child's stops, some µs of cold caches. So each covers readRuns runs of an image, and the median of
-// readTimes readings counts.
+// The monitor's readings include the child's stops, some µs of cold caches. So each covers readRuns runs of an image,
+// and the median of readTimes readings counts.
 const (
 	readRuns  = 256
 	readTimes = 8
@@ -74,8 +74,8 @@ type Reader struct {
 	Must func(pmu.Event) float64
 }
 
-// Count runs a block's image pair many times with each group of events and adds the counts to tallies. It
-// drops groups that lost their counters to another user. Counted misses reject the block unless the plan tolerates them.
+// Count runs a block's image pair many times with each group of events and adds the counts to tallies. It drops
+// groups that lost their counters to another user. Counted misses reject the block unless the plan tolerates them.
 func (r Reader) Count(b Block, pair Pair, p Plan, events []pmu.Event, tallies Tallies) error {
 	for _, g := range r.groups(events) {
 		err := r.countGroup(b, pair, p, g, tallies)

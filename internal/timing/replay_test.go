@@ -192,8 +192,8 @@ func recordings(t *testing.T) map[string]*recording.Recording {
 	return all
 }
 
-// outcomes holds the expected results of starts on recorded cores: bounds of the probe's time on the idle core and of the clock's rate. Some
-// starts are disturbed and take more than one try.
+// outcomes holds the expected results of starts on recorded cores: bounds of the probe's time on the idle core and of
+// the clock's rate. Some starts are disturbed and take more than one try.
 var outcomes = map[string]struct {
 	idleLow, idleHigh float64 // cycles
 	rateLow, rateHigh float64 // ticks per cycle

@@ -66,8 +66,8 @@ func TestChooseRuns(t *testing.T) {
 	}
 }
 
-// TestSamples times images with scripted clocks: run n of the short image takes 2n-1 ticks, and of the long one eight times as many.
-// Each timing covers the last runs, and the time of one run is their core.
+// TestSamples times images with scripted clocks: run n of the short image takes 2n-1 ticks, and of the long one eight
+// times as many. Each timing covers the last runs, and the time of one run is their core.
 func TestSamples(t *testing.T) {
 	const warm, runs = 2, 3
 	b := bench(t)

@@ -64,9 +64,10 @@ func (s simulation) truth() (mean float64) {
 	return mean * (1 + s.restless/2)
 }
 
-// TestIntervalsHold: on simulated blocks with known cycles, the bias of the estimate is at most a fifth of the precision, and nearly 95 % of second
-// measurements lie inside the interval of the first, at each precision and for each kind of block without states. They are fewer than 95 %, because
-// an interval that is narrow by chance ends the measurement.
+// TestIntervalsHold: on simulated blocks with known cycles, the bias of the estimate is at most a fifth of the
+// precision, and nearly 95 % of second measurements lie inside the interval of the first, at each precision and for
+// each kind of block without states. They are fewer than 95 %, because an interval that is narrow by chance ends the
+// measurement.
 func TestIntervalsHold(t *testing.T) {
 	pairs, precisions := 300, []float64{0.005, 0.01, 0.02}
 	if testing.Short() {

@@ -19,9 +19,10 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// A start measures the clock's step and rate, and the contention probe's time on an idle core. It samples the probe beside the chains, whatever else
-// runs meanwhile, and takes the probe's fastest mode for idle, since other work can only slow it. If the core's data confirm it, the search ends;
-// otherwise a start tries one CPU after another until its tries are used up, and takes the fastest mode of all.
+// A start measures the clock's step and rate, and the contention probe's time on an idle core. It samples the probe
+// beside the chains, whatever else runs meanwhile, and takes the probe's fastest mode for idle, since other work can
+// only slow it. If the core's data confirm it, the search ends; otherwise a start tries one CPU after another until
+// its tries are used up, and takes the fastest mode of all.
 const (
 	chainWarm        = 1
 	stepSamples      = 40   // hold 200 readings, which determine the clock's step
@@ -119,8 +120,8 @@ type startResult struct {
 	confirmed            bool
 }
 
-// usable reports whether an unfinished start can be used. A sibling can slow adds by 4 % and multiplies by less, but cannot turn a wrong
-// clock into a plausible one.
+// usable reports whether an unfinished start can be used. A sibling can slow adds by 4 % and multiplies by less, but
+// cannot turn a wrong clock into a plausible one.
 func (f startResult) usable() bool {
 	whole := math.Round(f.multiply)
 	return clock.Whole(f.multiply) || clock.Whole(whole) && f.shared > idleShare && math.Abs(f.multiply-whole) < 0.1*whole
@@ -157,7 +158,8 @@ func (s *start) add(w window) {
 	s.tries = append(s.tries, try)
 }
 
-// check evaluates the tries so far. ok requires enough idle samples in the last try and multiplies that take a whole number of cycles.
+// check evaluates the tries so far. ok requires enough idle samples in the last try and multiplies that take a whole
+// number of cycles.
 func (s *start) check() (f startResult, ok bool) {
 	var all []float64
 	for _, try := range s.tries {
@@ -285,8 +287,8 @@ func probeCycles(w window, c clock.TSC) (cycles []float64) {
 // idleSpread is the spread of probe readings on an idle core, less than what a busy sibling adds.
 const idleSpread = 0.06
 
-// fastestMode finds the lowest reading with at least a fortieth of the readings within 2 % and a clock step above it. It returns the median of all
-// readings from there to idleSpread above, in cycles.
+// fastestMode finds the lowest reading with at least a fortieth of the readings within 2 % and a clock step above it.
+// It returns the median of all readings from there to idleSpread above, in cycles.
 func fastestMode(readings []float64, step float64) (cycles float64, ok bool) {
 	s := slices.Clone(readings)
 	slices.Sort(s)
@@ -300,8 +302,8 @@ func fastestMode(readings []float64, step float64) (cycles float64, ok bool) {
 	return 0, false
 }
 
-// confirms reports whether the core's data confirm an idle time of the probe: its adds, nops and loop control take that long at the core's
-// width, including a clock reading and a clock step.
+// confirms reports whether the core's data confirm an idle time of the probe: its adds, nops and loop control take
+// that long at the core's width, including a clock reading and a clock step.
 func (t *TSC) confirms(idle float64) bool {
 	if t.CPU.AddsPerCycle == 0 {
 		return false

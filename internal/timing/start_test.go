@@ -182,8 +182,8 @@ func (s *synthetic) find(known bool) (startResult, int, error) {
 	return f, len(st.tries), err
 }
 
-// TestStartFindsTheTruth: on simulated cores of any clock and width, a start ends within its tries. It finds the core's rate and idle time
-// if the core is idle for a tenth of the time, and never reports an idle core as shared.
+// TestStartFindsTheTruth: on simulated cores of any clock and width, a start ends within its tries. It finds the
+// core's rate and idle time if the core is idle for a tenth of the time, and never reports an idle core as shared.
 func TestStartFindsTheTruth(t *testing.T) {
 	seeds := uint64(3000)
 	if testing.Short() {
@@ -260,7 +260,8 @@ func (s scattered) sample(n int) (window, error) {
 	return w, err
 }
 
-// A clock that does not time the core's work ends a start with an error that describes the readings and blames no other work.
+// A clock that does not time the core's work ends a start with an error that describes the readings and blames no
+// other work.
 func TestStartOfAUselessClock(t *testing.T) {
 	s := scattered{newSynthetic(2)}
 	st := start{clock: clock.TSC{StepTicks: s.step}, confirmed: func(float64) bool { return false }}

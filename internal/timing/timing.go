@@ -1,18 +1,16 @@
 // Package timing measures how many core cycles an iteration of a block takes. It times image pairs:
 // code that repeats the block a smaller and a larger number of times. Others build the images.
 //
-// There are two Timers. [TSC] reads the time-stamp counter and calibrates it against chains of
-// known latency that are timed beside the block. [Counters] reads hardware counters of core
-// cycles and takes the paper's 16 timings of each image. Both take replicates until the interval
-// is narrow enough or the budget is spent.
+// There are two Timers. [TSC] reads the time-stamp counter and calibrates it against chains of known latency that are
+// timed beside the block. [Counters] reads hardware counters of core cycles and takes the paper's 16 timings of each
+// image. Both take replicates until the interval is narrow enough or the budget is spent.
 //
-// A replicate times one image pair, at one place and with its pages mapped once, in three windows.
-// Windows differ in the dispatch offset, also called rename phase: the number of extra iterations of
-// the loop before the first copy. It shifts the copies relative to the rename groups. This changes the
-// cost of an image's start and end and, for blocks bound by throughput, the time of every iteration by
-// some percent. Place and dispatch offset form a [Layout]; replicates go through a fixed design of
-// layouts, and the cycles are the mean over it. The offset never changes within a window, because the
-// branch predictor must learn each one again.
+// A replicate times one image pair, at one place and with its pages mapped once, in three windows. Windows differ in
+// the dispatch offset, also called rename phase: the number of extra iterations of the loop before the first copy. It
+// shifts the copies relative to the rename groups. This changes the cost of an image's start and end and, for blocks
+// bound by throughput, the time of every iteration by some percent. Place and dispatch offset form a [Layout];
+// replicates go through a fixed design of layouts, and the cycles are the mean over it. The offset never changes
+// within a window, because the branch predictor must learn each one again.
 //
 // A Timer works in a child process that its owner attaches. Timer and child belong to one goroutine
 // that is locked to its thread.
@@ -36,8 +34,8 @@ import (
 )
 
 type Timer interface {
-	// Attach prepares a child for timing. The first call also calibrates the clock, which cancelling ctx ends. A previous
-	// child is gone.
+	// Attach prepares a child for timing. The first call also calibrates the clock, which cancelling ctx ends. A
+	// previous child is gone.
 	Attach(ctx context.Context, child *tracee.Tracee) error
 	// Clock emits the reading of the clock that ends an image.
 	Clock() harness.Clock
@@ -48,8 +46,8 @@ type Timer interface {
 
 	// Time takes replicates of a block. After an error, Timed holds the statistics so far.
 	Time(b Block, p Plan) (Timed, error)
-	// TimeMidpoint times one pair in a window for each dispatch offset, within the budget. Timed has no windows if all were
-	// disturbed.
+	// TimeMidpoint times one pair in a window for each dispatch offset, within the budget. Timed has no windows if
+	// all were disturbed.
 	TimeMidpoint(b Block, pair Pair, offsets []int, p Plan) (Timed, error)
 
 	// Uses reports the memory of bbprof itself that timing touches.
@@ -78,8 +76,8 @@ func (p Pair) iterations() int { return p.Long.Iterations - p.Short.Iterations }
 
 // Block builds the images of a block in the attached child.
 type Block interface {
-	// Replicates builds a pair at each of these places (see [Layout]) on this pass's pages of code: at least one, and as
-	// many as fit. Each image ends with a reading of the clock.
+	// Replicates builds a pair at each of these places (see [Layout]) on this pass's pages of code: at least one, and
+	// as many as fit. Each image ends with a reading of the clock.
 	Replicates(places []int, pass int, read harness.Clock) ([]Pair, error)
 	// Midpoint builds an image with an intermediate number of iterations after those, and returns its
 	// pair with the shorter one; ok is false if there is no such number or no room.
@@ -185,8 +183,7 @@ func (p Plan) MidpointOffsets() []int {
 	return []int{0, DispatchOffsets / 2}
 }
 
-// A block with a wider interval than unstableShare, as a share of the cycles or in cycles, has no
-// one time.
+// A block with a wider interval than unstableShare, as a share of the cycles or in cycles, has no one time.
 const unstableShare = 0.02
 
 // UnstableLimit returns the largest half-width of a steady block's interval.

@@ -25,8 +25,9 @@ const (
 	moveAfter     = 8    // child runs without an undisturbed window before a move to another CPU
 	driftShare    = 0.01 // largest deviation of the core's clock within a child run; beyond it, the clock moved
 
-	// A timing has timedRuns runs of an image. A coarse clock gets more, up to maxRuns, until a timing spans timingSteps steps. A slow
-	// block gets fewer if timedRuns would take more than longestTicks and more than timingSteps steps.
+	// A timing has timedRuns runs of an image. A coarse clock gets more, up to maxRuns, until a timing spans
+	// timingSteps steps. A slow block gets fewer if timedRuns would take more than longestTicks and more than
+	// timingSteps steps.
 	timedRuns    = 12
 	timingSteps  = 100
 	maxRuns      = 64
@@ -71,8 +72,8 @@ func NewTSC(c Config) *TSC {
 	return t
 }
 
-// NewUncalibrated returns a TSC that equates ticks with cycles and takes every core for idle: for callers that do not time,
-// and for tests that ignore the numbers.
+// NewUncalibrated returns a TSC that equates ticks with cycles and takes every core for idle: for callers that do not
+// time, and for tests that ignore the numbers.
 func NewUncalibrated(c Config) *TSC {
 	t := NewTSC(c)
 	t.clock, t.rate, t.probe, t.idle = clock.TSC{StepTicks: 1}, clockRate{ticks: 1}, harness.Probe{Iterations: probeIterations}, anyReading
@@ -341,8 +342,7 @@ func countMissing(all []placement) (n int) {
 	return n
 }
 
-// planRun plans a child run of at most limit of the missing windows. It also returns the placement of each
-// pair.
+// planRun plans a child run of at most limit of the missing windows. It also returns the placement of each pair.
 func (t *TSC) planRun(p Plan, all []placement, limit, runs int) (plan runPlan, placements []*placement) {
 	plan = runPlan{
 		pairs:   make([]pairPlan, 0, len(all)),
@@ -372,7 +372,8 @@ func (t *TSC) planRun(p Plan, all []placement, limit, runs int) (plan runPlan, p
 	return plan, placements
 }
 
-// keepUndisturbed returns a child run's undisturbed windows and the clock's rate during it, and updates the statistics.
+// keepUndisturbed returns a child run's undisturbed windows and the clock's rate during it, and updates the
+// statistics.
 func (s *series) keepUndisturbed(got childRun, placements []*placement) (kept []window, rate float64) {
 	t := &s.timed
 	for _, w := range got.windows {
@@ -414,11 +415,12 @@ func (s *series) keepUndisturbed(got childRun, placements []*placement) (kept []
 	return kept, rate
 }
 
-// mostRetries limits how often in a row a layout's window is repeated because its timings disagree: in some layouts they always do.
+// mostRetries limits how often in a row a layout's window is repeated because its timings disagree: in some layouts
+// they always do.
 const mostRetries = 3
 
-// mustRepeat reports whether to repeat a window because its timings disagree. If they do in more than half of the windows, the block is the cause: some
-// draw a speed each time an image begins.
+// mustRepeat reports whether to repeat a window because its timings disagree. If they do in more than half of the
+// windows, the block is the cause: some draw a speed each time an image begins.
 func (s *series) mustRepeat(w window, l Layout) bool {
 	switch {
 	case w.samples() < windowSamples: // one was interrupted: nothing to compare
@@ -436,8 +438,8 @@ func (s *series) mustRepeat(w window, l Layout) bool {
 
 func (t *TSC) interruptTicks() float64 { return interruptSeconds * t.report.TicksPerSecond }
 
-// learnRate updates the clock rate from this child run, one reading per window, and returns the rate during the run, or NaN without
-// readings. With few readings a single clock step widens the interval, which is not a drift.
+// learnRate updates the clock rate from this child run, one reading per window, and returns the rate during the run,
+// or NaN without readings. With few readings a single clock step widens the interval, which is not a drift.
 func (t *TSC) learnRate(got childRun) (during float64, drifts bool) {
 	run := got.rate(t.clock)
 	switch {

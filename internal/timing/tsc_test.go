@@ -42,8 +42,8 @@ func TestNarrowSeesEachLayout(t *testing.T) {
 	}
 }
 
-// The measurement of a block ends when its interval is narrow, or as soon as it is clear that it will not be. A block that is not steady yet
-// is measured further if it will be in the end.
+// The measurement of a block ends when its interval is narrow, or as soon as it is clear that it will not be. A block
+// that is not steady yet is measured further if it will be in the end.
 func TestStop(t *testing.T) {
 	const target = 0.01 // half of what is steady
 	for _, c := range []struct {
@@ -80,7 +80,8 @@ func visited(visits ...int) (d stat.Design) {
 	return d
 }
 
-// An interrupt in a timing drops that sample only. The clock's steps and the difference between images are not interrupts.
+// An interrupt in a timing drops that sample only. The clock's steps and the difference between images are not
+// interrupts.
 func TestUninterrupted(t *testing.T) {
 	const interrupt = 5000
 	for _, c := range []struct {
@@ -122,7 +123,8 @@ func TestRunTimes(t *testing.T) {
 		{"three of seven", 2, []float64{90, 114, 90, 114, 114, 90, 90}, 90},
 		{"one run", 2, []float64{4000}, 4000},
 
-		// Readings at 0, 16, 48, 64: each run takes 22.4 by the line through all of them, and 21.33 by the first and the last.
+		// Readings at 0, 16, 48, 64: each run takes 22.4 by the line through all of them, and 21.33 by the first and
+		// the last.
 		{"coarse steps", 16, []float64{16, 32, 16}, 22.4},
 		{"of which a run is disturbed", 16, []float64{16, 32, 16, 160, 16, 16}, (3*16 + 4*32 + 3*16 + 2*16 + 2*16) / 14.},
 		{"one run by them", 16, []float64{4000}, 4000},
@@ -228,8 +230,7 @@ func TestDisturbed(t *testing.T) {
 	}
 }
 
-// The complete windows of a child run are kept, but none after a context switch or while the clock
-// moved.
+// The complete windows of a child run are kept, but none after a context switch or while the clock moved.
 func TestKeep(t *testing.T) {
 	const adds, iterations, runs = 4096, 100, 40
 	full := func(offset int, ticks float64) window { // 2 cycles an iteration at ticks/4096 a cycle

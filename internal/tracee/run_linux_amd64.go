@@ -73,9 +73,8 @@ func (t *Tracee) Try(ops []Op, entry, end uint64, limit time.Duration) (Stop, er
 	return t.Step(ops, entry, end, limit, nil)
 }
 
-// Step is Try by single steps: visit sees the registers before each instruction but the first, including the
-// stub's. It takes 18 µs a step. It requires a dry run because code can detect stepping: pushf then pushes a set
-// trap flag.
+// Step is Try by single steps: visit sees the registers before each instruction but the first, including the stub's.
+// It takes 18 µs a step. It requires a dry run because code can detect stepping: pushf then pushes a set trap flag.
 func (t *Tracee) Step(ops []Op, entry, end uint64, limit time.Duration, visit func(Regs)) (Stop, error) {
 	if t.dead != nil {
 		return Stop{}, t.dead
@@ -224,8 +223,8 @@ func general(regs *unix.PtraceRegs) Regs {
 func (t *Tracee) wait() (unix.WaitStatus, error) {
 	var status unix.WaitStatus
 	for {
-		// Not a raw call, which would hold the Go runtime's processor: a garbage collection would then wait for the child,
-		// and the watchdog for the collection.
+		// Not a raw call, which would hold the Go runtime's processor: a garbage collection would then wait for the
+		// child, and the watchdog for the collection.
 		_, err := unix.Wait4(t.pid, &status, unix.WALL, nil)
 		if err == unix.EINTR { // a Go runtime signal to this thread
 			continue

@@ -13,8 +13,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// region is a part of the own region: its address and permissions in the child, and its offset in the shared
-// memory.
+// region is a part of the own region: its address and permissions in the child, and its offset in the shared memory.
 type region struct {
 	name   string
 	addr   uint64

@@ -11,21 +11,19 @@
 //
 // # How it is driven
 //
-// The monitor writes a list of [Op] into the control page and continues the child at the
-// stub. The stub works through the list (system calls, and jumps into code images, which
-// return to it) and ends at an int3, which stops it. So the work between two stops can be a
-// whole remapping and a thousand timed runs: a stop costs about 7 µs, a run 0.1 µs. A fault of the
-// block also stops the child; the monitor reads the stop, writes another list, and restarts the stub.
+// The monitor writes a list of [Op] into the control page and continues the child at the stub. The stub works through
+// the list (system calls, and jumps into code images, which return to it) and ends at an int3, which stops it. So the
+// work between two stops can be a whole remapping and a thousand timed runs: a stop costs about 7 µs, a run 0.1 µs. A
+// fault of the block also stops the child; the monitor reads the stop, writes another list, and restarts the stub.
 //
 // A block's first runs are dry runs: [Tracee.Try] closes the side of the own region that later
 // runs need (see internal/layout).
 //
 // # Who may call
 //
-// ptrace takes requests only from the thread that attached. Launch must run on a goroutine
-// locked to its thread (runtime.LockOSThread), and every method of the Tracee must be called
-// from that same goroutine, Kill and CPUTime excepted. Monitor and child should share a CPU: a stop across two CPUs
-// costs seven times as much.
+// ptrace takes requests only from the thread that attached. Launch must run on a goroutine locked to its thread
+// (runtime.LockOSThread), and every method of the Tracee must be called from that same goroutine, Kill and CPUTime
+// excepted. Monitor and child should share a CPU: a stop across two CPUs costs seven times as much.
 package tracee
 
 import (

@@ -101,9 +101,10 @@ func cpuClock(id, flags int) (time.Duration, error) {
 	return time.Duration(ts.Nano()), err
 }
 
-// ration is the time limit of a list and the part used up. It counts CPU time of the child and the monitor's thread: otherwise a suspended or busy
-// machine would fail a block that ends soon enough. The first slice of the limit counts as used; the CPU clock is only read after it. Later, at most
-// the timer's interval counts: after the pause of a virtual machine some kernels charge it to the running process.
+// ration is the time limit of a list and the part used up. It counts CPU time of the child and the monitor's thread:
+// otherwise a suspended or busy machine would fail a block that ends soon enough. The first slice of the limit counts
+// as used; the CPU clock is only read after it. Later, at most the timer's interval counts: after the pause of a
+// virtual machine some kernels charge it to the running process.
 type ration struct {
 	limit time.Duration
 	armed time.Duration // total of the timer's intervals

@@ -173,8 +173,7 @@ func TestMonitorStopped(t *testing.T) {
 	}
 }
 
-// TestDeaths: whatever ends the child ends its list, is overtime only if the limit ended it, and no later list
-// runs.
+// TestDeaths: whatever ends the child ends its list, is overtime only if the limit ended it, and no later list runs.
 func TestDeaths(t *testing.T) {
 	const limit = 20 * time.Millisecond
 	kill := func(c *Tracee) {
