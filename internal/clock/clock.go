@@ -37,8 +37,7 @@ const chainBody = 4
 // Length is the number of chained instructions in a run.
 func (c Chain) Length() int { return c.Iterations * chainBody }
 
-// leadTurns is the length of the run before the timed ones. Earlier work must not overlap
-// them: 350 adds suffice, 200 do not.
+// leadTurns is the length of the run before the timed ones, so that earlier work does not overlap them: 200 adds let it.
 const leadTurns = 256
 
 // Emit appends the chain as an image that reads clock, and returns its entry. Its first run is

@@ -34,12 +34,10 @@ func (c Perf) Difference(from, to uint64) uint64 {
 // cyclesTolerance is the largest relative difference between cycles by the counter and by the calibrated TSC.
 const cyclesTolerance = 0.005
 
-// Chained holds a clock's readings of the calibration chains: the differences of a short and a long chain of adds,
-// and of multiplies.
+// Chained holds a clock's readings of the calibration chains: of a short and a long chain each.
 type Chained struct{ Adds, Multiplies [][]float64 }
 
-// Checked holds the cycles of a chained add and a chained imul by a counter of core cycles, and of an imul by the
-// TSC, calibrated with the adds.
+// Checked holds the cycles of a chained add and imul by a counter of core cycles, and of imul by the calibrated TSC.
 type Checked struct{ Add, Multiply, MultiplyByTSC float64 }
 
 // CheckCycles checks a counter of core cycles: by it an add takes one cycle, an imul a whole number of cycles, and

@@ -14,8 +14,7 @@ import (
 // x86-64 core (adds of immediates are not: Golden Cove and later eliminate them at rename). Two lengths are timed and
 // subtracted, so that what surrounds the chain cancels.
 type TSC struct {
-	// StepTicks is the counter's increment: 1 or 2 on most machines, more under some
-	// hypervisors and on some AMD cores.
+	// StepTicks is the counter's increment: 1 or 2 mostly, more under some hypervisors and on some AMD cores.
 	StepTicks float64
 }
 
@@ -32,8 +31,7 @@ func (TSC) Emit(e *asm.Emitter) { harness.TSC(e) }
 
 func (c TSC) Step() float64 { return c.StepTicks }
 
-// StepSlack bounds the error of the difference of two timings, in steps: four readings, each
-// off by up to one, and a little.
+// StepSlack bounds the error of the difference of two timings, in steps: four readings, each off by up to one.
 const StepSlack = 2.5
 
 // Rate estimates the ticks per core cycle from one window: d[i] are the differences of chain i.
@@ -82,8 +80,7 @@ func Chains(multiply bool) []Chain {
 	return []Chain{{shortIterations, multiply}, {longIterations, multiply}}
 }
 
-// LeastMultiply is the shortest latency of imul in cycles: 3 since Sandy Bridge and Zen, and more before (Fog,
-// instruction_tables).
+// LeastMultiply is the shortest latency of imul in cycles, since Sandy Bridge and Zen (Fog, instruction_tables).
 const LeastMultiply = 3
 
 // multiplyTolerance bounds the ratio's relative distance from an integer.

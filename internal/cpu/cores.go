@@ -2,8 +2,7 @@ package cpu
 
 import "github.com/klauspost/cpuid/v2"
 
-// Name names a kind of core. Cores with the same instruction times share a name: Skylake is also
-// Cascade Lake and Comet Lake.
+// Name names a kind of core with the same instruction times: Skylake is also Cascade Lake and Comet Lake.
 type Name string
 
 // The cores that have a row.
@@ -35,8 +34,7 @@ const (
 // Core holds what bbprof needs to know about a kind of core. An unknown value is 0.
 type Core struct {
 	Name Name
-	// Like names the core whose instruction times this one shares, "" if none: its known answers and
-	// latencies hold here.
+	// Like names the core whose instruction times, and so known answers and latencies, this one shares; "" if none.
 	Like   Name
 	Events string // its name in the table of events, "" if it is not there
 	OpCache
@@ -71,8 +69,7 @@ type Core struct {
 // OpCache is the geometry of a decoded-instruction cache, as unroll.OpCache describes it.
 type OpCache struct{ Lines, OpsPerLine, Window int }
 
-// Lead is how far the front end runs ahead of the first copy, as unroll.Lead describes it; 0 where it was not
-// measured.
+// Lead is how far the front end runs ahead of the first copy, as unroll.Lead has it; 0 where it was not measured.
 type Lead struct {
 	Windows, Sets            int
 	WindowCycles, LineCycles float64

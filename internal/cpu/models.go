@@ -5,8 +5,7 @@ type model struct {
 	family      int
 	first, last int // model numbers
 	core        Name
-	// The small cores of a hybrid CPU (device cpu_atom), and those of a low-power island (cpu_lowpower),
-	// if they differ.
+	// The small cores of a hybrid CPU (cpu_atom), and those of a low-power island (cpu_lowpower), if they differ.
 	small, lowPower Name
 }
 

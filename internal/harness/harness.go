@@ -155,8 +155,7 @@ func leaveOpCache(e *asm.Emitter) {
 
 const none asm.Reg = 16
 
-// registerLoads sets the arithmetic flags, then the registers: mov keeps the flags. Register kept gets its value from
-// r15.
+// registerLoads sets the arithmetic flags, then the registers: mov keeps the flags. kept gets its value from r15.
 func registerLoads(init initial.State, kept asm.Reg) []byte {
 	const most = 192 // bytes: 10 for each of 16 registers, and the flags
 	t := asm.NewEmitterIn(0, make([]byte, 0, most))

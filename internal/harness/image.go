@@ -68,11 +68,9 @@ type Harness struct {
 	Replayed bool
 	Address  uint64
 	Shift    uint64
-	// Inverted lists, in ascending order, the copies at which the condition of the block's final branch is inverted,
-	// for all copies from there on.
+	// Inverted lists, ascending, the copies from which on the condition of the block's final branch is inverted.
 	Inverted []int
-	// FallThrough lets a dry run take that branch, which then leads to the next instruction. Otherwise it must not be
-	// taken.
+	// FallThrough lets a dry run take that branch, to the next instruction; otherwise it must not be taken.
 	FallThrough bool
 	// Memory returns the memory for code at an address, used if the code fits; by default memory is allocated.
 	Memory func(at uint64) []byte

@@ -7,12 +7,10 @@ import (
 	"github.com/bbprof/bbprof/internal/layout"
 )
 
-// Clock appends code that waits for everything before it and then leaves a clock reading in
-// rax. It may change rcx and rdx.
+// Clock appends code that waits for all before it and leaves a clock reading in rax. It may change rcx and rdx.
 type Clock func(e *asm.Emitter)
 
-// TSC reads the time-stamp counter after an lfence, the ordering that the SDM (vol. 2,
-// RDTSC) and AMD's APM prescribe.
+// TSC reads the time-stamp counter after an lfence, as the SDM (vol. 2, RDTSC) and AMD's APM prescribe.
 func TSC(e *asm.Emitter) {
 	e.Lfence()
 	e.Rdtsc()
@@ -329,8 +327,7 @@ func burst(e *asm.Emitter, clock Clock) {
 	})
 }
 
-// Bursts appends code that stores the times of SlotSamples bursts of stores from SlotOut on, 8 bytes
-// each, and jumps to done.
+// Bursts appends code that stores the times of SlotSamples bursts of stores from SlotOut on, and jumps to done.
 func Bursts(e *asm.Emitter, clock Clock, done uint64) (entry uint64) {
 	e.Align(64)
 	entry = e.PC()

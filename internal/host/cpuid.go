@@ -8,8 +8,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// CPUID executes CPUID on the calling thread's CPU; leaf and subleaf are EAX and ECX. Tests pass another
-// CPU's answers.
+// CPUID executes CPUID with leaf and subleaf in EAX and ECX. Tests pass another CPU's answers.
 type CPUID func(leaf, sub uint32) (eax, ebx, ecx, edx uint32)
 
 type Cache struct {

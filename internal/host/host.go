@@ -1,5 +1,4 @@
-// Package host says what machine this is: the CPU, its caches and its front end, and the
-// CPUs that this process may use.
+// Package host says what machine this is: the CPU, its caches and front end, and the CPUs that this process may use.
 package host
 
 import (
@@ -131,8 +130,7 @@ func cachesOn(number int) (all []Cache) {
 	return all
 }
 
-// Missing lists those of these CPUID features, by their names in klauspost/cpuid, that the CPU or its
-// operating system lacks.
+// Missing lists those of these CPUID features, as klauspost/cpuid names them, that the CPU or its system lacks.
 func Missing(features []string) (missing []string) {
 	for _, name := range features {
 		if f := cpuid.ParseFeature(name); f == cpuid.UNKNOWN || !cpuid.CPU.Supports(f) {

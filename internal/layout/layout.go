@@ -123,8 +123,7 @@ const (
 
 	SlotLost = Control + 0x3f8 // events that were not on one counter all the time
 
-	// Times holds the clock at the end of each run, by the number of runs that were left, itself included: the last
-	// run's is Times[1].
+	// Times holds the clock at the end of each run by the number of runs left, itself included: the last is Times[1].
 	Times   = Control + 0x400
 	MaxRuns = (Control+ControlSize-Times)/8 - 1
 )
@@ -165,8 +164,7 @@ const (
 const (
 	// OpSize is one step of the list: number, six arguments, result.
 	OpSize = 64
-	// MaxOps is how many steps a list holds: a child run maps the pages of a block twice, and a run may touch a
-	// thousand.
+	// MaxOps is how many steps a list holds: a child run maps a block's pages twice, and a run may touch a thousand.
 	MaxOps = OpsSize / OpSize
 	// MaxRestore is how many words a prologue can put back.
 	MaxRestore = RestoreSize / 8

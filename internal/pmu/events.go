@@ -44,8 +44,7 @@ type Event struct {
 	// Shares names the role whose event counts this role, too, so that no event is opened for it.
 	Shares Role `json:"shares,omitempty"`
 
-	// Available says that the kernel can count it; otherwise Why says why not, and Remedy what would
-	// help, if anything.
+	// Available says that the kernel can count it; otherwise Why says why not, and Remedy what would help.
 	Available bool   `json:"available"`
 	Why       string `json:"why,omitempty"`
 	Remedy    string `json:"remedy,omitempty"`

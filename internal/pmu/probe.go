@@ -175,8 +175,7 @@ func Try(k Kernel, group []Attr) (Counts, error) {
 	})
 }
 
-// Count counts a group of n events, given its leader, while do runs. It refuses a group that was not counted all the
-// time.
+// Count counts a group of n events, given its leader, while do runs. It refuses one not counted all the time.
 func Count(k Kernel, leader, n int, do func() error) (Counts, error) {
 	if err := start(k, leader); err != nil {
 		return Counts{}, err

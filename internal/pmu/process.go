@@ -24,8 +24,7 @@ var (
 	ProcessInstructions = Attr{Type: TypeHardware, Config: 1}                // of one thread alone
 )
 
-// OpenProcess opens a counter for a stopped thread, or for the calling thread if pid is 0. If there is none
-// the error is a *verdict.HostError.
+// OpenProcess opens a counter for a stopped thread, or for the calling thread if pid is 0.
 func OpenProcess(k Kernel, a Attr, pid int) (*Process, error) {
 	a.Leader = true
 	fd, err := k.Open(a, pid, -1)

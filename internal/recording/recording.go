@@ -50,8 +50,7 @@ type Start struct {
 	Bursts []uint64   `json:"bursts"` // of stores
 }
 
-// Sample is one reading each of the contention probe, of the shorter and the longer chain of adds, and of those of
-// multiplies.
+// Sample is a reading each of the contention probe, of the two chains of adds, and of those of multiplies.
 type Sample [5]uint64
 
 type Block struct {

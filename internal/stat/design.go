@@ -153,8 +153,7 @@ func halfOf(sums map[int]float64, n, cells int) float64 {
 	return T95(degrees) * math.Sqrt(variance)
 }
 
-// scale returns the robust standard deviation of visits around their cell's median, over all cells with more than
-// one visit; infinite if there are none.
+// scale is the robust standard deviation of visits around their cell's median; infinite if no cell has two visits.
 func scale(cells [][]Visit) float64 {
 	var off []float64
 	for _, of := range cells {
@@ -171,8 +170,7 @@ func scale(cells [][]Visit) float64 {
 	return normal * Median(off)
 }
 
-// keep cuts the visits to one cell beyond reach of its median. Of two that disagree it keeps the one nearer to the
-// centre of all cells.
+// keep cuts a cell's visits beyond reach of its median. Of two that disagree it keeps the one nearer to centre.
 func keep(of []Visit, reach, centre float64) []Visit {
 	off := func(v Visit, from float64) float64 { return math.Abs(v.Value - from) }
 	median := Median(values(of))

@@ -26,8 +26,7 @@ func (e Estimate) Prediction() Estimate {
 	return e
 }
 
-// Median is the middle value, or the mean of the two middle ones; NaN if empty, or if any is NaN. It does not
-// change xs.
+// Median is the middle value, or the mean of the two middle ones; NaN if empty, or if any is NaN.
 func Median(xs []float64) float64 {
 	n := len(xs)
 	s := sorted(xs)
@@ -140,8 +139,7 @@ func T95(degrees int) float64 {
 
 var t95 = cached(func(degrees int) float64 { return Student(degrees).Quantile(0.975) })
 
-// cached keeps the results of a quantile function: one takes some 10 µs to find, and every window of a block needs
-// one of a few.
+// cached keeps the quantiles that it has found: one takes some 10 µs, and every window of a block needs one of a few.
 func cached[K comparable](quantile func(K) float64) func(K) float64 {
 	var known sync.Map // K to float64
 	return func(k K) float64 {

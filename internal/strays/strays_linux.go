@@ -83,8 +83,7 @@ func ChildRuns() bool {
 	return err == nil && info.Signo == 0 // waitid(2)
 }
 
-// strays lists the descendants of this process except those in before, with their descendants, and those that a
-// thread of this process traces.
+// strays lists this process's descendants, without those in before and those that a thread of this process traces.
 func strays(before []int) (all []int) {
 	parents := processes()
 	next := slices.DeleteFunc(childrenOf(parents, os.Getpid()), func(pid int) bool { return slices.Contains(before, pid) || traced(pid) })

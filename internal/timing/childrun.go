@@ -76,8 +76,7 @@ const (
 	interruptShare   = 0.25
 )
 
-// uninterrupted returns the window without interrupted samples: those slower than the fastest of the same image by at
-// least ticks.
+// uninterrupted returns the window without samples slower than the fastest of the same image by at least ticks.
 func (w window) uninterrupted(ticks float64) window {
 	disturbed := make([]bool, w.samples())
 	images := w.columns[len(w.columns)-2:]
@@ -103,8 +102,7 @@ func (w window) uninterrupted(ticks float64) window {
 // misses.
 const disagreeShare = 0.01
 
-// disagrees reports whether the timings of either image differ by more than disagreeShare and the clock's steps
-// explain.
+// disagrees reports whether timings of an image differ by more than disagreeShare and the clock's steps explain.
 func (w window) disagrees(c clock.Clock) bool {
 	for _, runs := range w.perRun {
 		fastest, slowest := slices.Min(runs), slices.Max(runs)
@@ -198,8 +196,7 @@ func (t *TSC) setSlots(p runPlan, out output) {
 	t.child.SetWord(layout.SlotRuns, uint64(out.runs)) // a search overwrites it
 }
 
-// list builds the child's list for a plan in memory that the next call reuses. The first image without a number of
-// runs adds a search for it.
+// list builds the child's list for a plan, in memory that the next call reuses, with at most one search.
 func (t *TSC) list(p runPlan, out output) (list []tracee.Op, searches bool) {
 	ops := 2 // around all pairs
 	for _, pair := range p.pairs {
@@ -398,14 +395,12 @@ func runTimes(times []float64, c clock.Clock, spread float64) (all, one float64)
 	return all, stat.CoreMean(times, slack)
 }
 
-// From a clock step of coarseStep ticks on, a line through all readings of a timing replaces one through the first
-// and the last.
+// From a clock step of coarseStep ticks on, a line through all readings of a timing replaces that through two.
 const coarseStep = 10
 
 func coarse(c clock.Clock) bool { return c.Step() >= coarseStep }
 
-// precisionGain returns the factor by which undisturbed runs reduce the error that the clock's steps cause in the
-// time of one.
+// precisionGain is the factor by which undisturbed runs reduce the error of the clock's steps in the time of one.
 func precisionGain(runs int, c clock.Clock) float64 {
 	n := float64(runs)
 	if coarse(c) {
@@ -487,8 +482,7 @@ func (w window) clockMoved(clock clock.TSC, known float64) bool {
 // movedShare is the least deviation of a window's rate that counts as a move.
 const movedShare = 0.005
 
-// cycles returns the block's throughput in this window in cycles per iteration, at rate ticks per cycle;
-// NaN without samples.
+// cycles returns the window's cycles per iteration, at rate ticks per cycle; NaN without samples.
 func (w window) cycles(p Pair, rate float64) float64 {
 	return p.PerIteration(stat.Mean(w.perRun[0]), stat.Mean(w.perRun[1])) / rate
 }

@@ -163,8 +163,7 @@ func (t *Counters) Time(b Block, p Plan) (Timed, error) {
 // stimulusReplicates is small because a stimulus's counts are the same in all replicates.
 const stimulusReplicates = 2
 
-// Tally counts all events over a stimulus, a block with a known count of each per iteration: must. No count rejects
-// it.
+// Tally counts all events over a stimulus, a block with known counts per iteration: must. Nothing rejects it.
 func (t *Counters) Tally(b Block, p Plan, must func(pmu.Event) float64) (Tallies, error) {
 	c := t.series(b, p)
 	c.must = must
@@ -233,8 +232,7 @@ func (c *counterSeries) window(i, replicate int, l Layout) error {
 	return nil
 }
 
-// agree times an image until enough timings are clean and identical. It moves to another CPU after repeated context
-// switches.
+// agree times an image until enough timings are clean and identical. After many context switches it moves on.
 func (c *counterSeries) agree(p pass, im Image, offset int) (a Agreement, r Readings, err error) {
 	for try, switched := 0, 0; ; {
 		if r, err = c.count(p, im, offset); err != nil {
@@ -274,8 +272,7 @@ func (c *counterSeries) agree(p pass, im Image, offset int) (a Agreement, r Read
 // identical returns how many timings must be clean and identical.
 func (c *counterSeries) identical() int { return cmp.Or(c.plan.Identical, PaperIdentical) }
 
-// timings marks the runs with forbidden events. Events that also count other things, and events
-// that the user asked for, mark none.
+// timings marks the runs with forbidden events: those that count nothing else, and that the user did not ask for.
 func (p pass) timings(r Readings, plan Plan) []Timing {
 	all := make([]Timing, PaperTimings)
 	for j := range all {
@@ -373,8 +370,7 @@ func (t *Counters) TimeMidpoint(b Block, pair Pair, offsets []int, p Plan) (Time
 	return c.timed, err
 }
 
-// check compares the counter of core cycles with chains of adds and multiplies and with the TSC, calibrated by the
-// adds, to verify that it counts cycles.
+// check verifies that the counter of core cycles counts those, by chains of adds and multiplies and the TSC.
 func (t *Counters) check() error {
 	var c clock.Checked
 	for try := range countedTries {
@@ -401,8 +397,7 @@ func (t *Counters) check() error {
 	return &verdict.HostError{Missing: fmt.Sprintf("the counter of core cycles does not count those: it gives %v", c), Remedy: "use -clock tsc"}
 }
 
-// moveOn moves to the next CPU. Without another CPU it waits, because a disturbance of some milliseconds outlasts all
-// tries.
+// moveOn moves to the next CPU, or waits without one: a disturbance of some milliseconds outlasts all tries.
 func (t *Counters) moveOn() error {
 	left := t.CPUs.Current()
 	if err := t.CPUs.Next(t.child); err != nil {

@@ -65,8 +65,7 @@ const (
 	speedErrors = 8
 )
 
-// speedsOf groups the layouts of a design by speed, the fastest first. It returns one group if layouts cannot be
-// separated from noise.
+// speedsOf groups the layouts of a design by speed, the fastest first, if they differ by more than noise.
 func speedsOf(d stat.Design) [][]stat.Cell {
 	if !d.Repeated() || !d.Differ {
 		return [][]stat.Cell{d.Cells}

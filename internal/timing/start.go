@@ -158,8 +158,7 @@ func (s *start) add(w window) {
 	s.tries = append(s.tries, try)
 }
 
-// check evaluates the tries so far. ok requires enough idle samples in the last try and multiplies that take a whole
-// number of cycles.
+// check evaluates the tries so far: ok requires enough idle samples in the last, and multiplies of whole cycles.
 func (s *start) check() (f startResult, ok bool) {
 	var all []float64
 	for _, try := range s.tries {

@@ -34,8 +34,7 @@ import (
 )
 
 type Timer interface {
-	// Attach prepares a child for timing. The first call also calibrates the clock, which cancelling ctx ends. A
-	// previous child is gone.
+	// Attach prepares a child for timing, in place of a previous one. The first call also calibrates; ctx ends that.
 	Attach(ctx context.Context, child *tracee.Tracee) error
 	// Clock emits the reading of the clock that ends an image.
 	Clock() harness.Clock
@@ -46,8 +45,7 @@ type Timer interface {
 
 	// Time takes replicates of a block. After an error, Timed holds the statistics so far.
 	Time(b Block, p Plan) (Timed, error)
-	// TimeMidpoint times one pair in a window for each dispatch offset, within the budget. Timed has no windows if
-	// all were disturbed.
+	// TimeMidpoint times a pair in a window for each dispatch offset; Timed has no windows if all were disturbed.
 	TimeMidpoint(b Block, pair Pair, offsets []int, p Plan) (Timed, error)
 
 	// Uses reports the memory of bbprof itself that timing touches.

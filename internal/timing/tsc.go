@@ -372,8 +372,7 @@ func (t *TSC) planRun(p Plan, all []placement, limit, runs int) (plan runPlan, p
 	return plan, placements
 }
 
-// keepUndisturbed returns a child run's undisturbed windows and the clock's rate during it, and updates the
-// statistics.
+// keepUndisturbed returns a child run's undisturbed windows and the clock's rate, and updates the statistics.
 func (s *series) keepUndisturbed(got childRun, placements []*placement) (kept []window, rate float64) {
 	t := &s.timed
 	for _, w := range got.windows {
@@ -415,8 +414,7 @@ func (s *series) keepUndisturbed(got childRun, placements []*placement) (kept []
 	return kept, rate
 }
 
-// mostRetries limits how often in a row a layout's window is repeated because its timings disagree: in some layouts
-// they always do.
+// mostRetries limits how often in a row a layout's window is repeated: in some layouts the timings always disagree.
 const mostRetries = 3
 
 // mustRepeat reports whether to repeat a window because its timings disagree. If they do in more than half of the

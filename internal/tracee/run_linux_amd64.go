@@ -102,8 +102,7 @@ func (t *Tracee) start(rip uint64, limit time.Duration, visit func(Regs)) (Stop,
 	return stop, err
 }
 
-// nextStop continues the child until it stops for its own reasons; if visit is not nil, by single steps that visit
-// sees.
+// nextStop continues the child until it stops by itself; if visit is not nil, by single steps that visit sees.
 func (t *Tracee) nextStop(visit func(Regs)) (Stop, error) {
 	for {
 		if err := t.resume(visit != nil); err != nil {

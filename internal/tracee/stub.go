@@ -135,8 +135,7 @@ type stubEmitter struct {
 	toGate []asm.Forward
 }
 
-// loadStep loads the number of the step at rbx and its first two arguments, and returns the jump taken for a step
-// that is not a system call.
+// loadStep loads the step at rbx with two arguments, and returns the jump taken if it is not a system call.
 func (e *stubEmitter) loadStep() (ours asm.Forward) {
 	e.LoadAt(asm.RAX, asm.RBX, 0)
 	e.LoadAt(asm.RDI, asm.RBX, 8)

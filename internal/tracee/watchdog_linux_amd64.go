@@ -92,8 +92,7 @@ func (t *Tracee) ask() time.Duration {
 // perThread selects the clock of a thread of this process.
 const perThread = 4 // CPUCLOCK_PERTHREAD_MASK (linux/posix-timers.h)
 
-// cpuClock reads a CPU clock by the number that the kernel assigns (make_process_cpuclock, linux/posix-timers.h),
-// as returned by clock_getcpuclockid(3).
+// cpuClock reads a CPU clock by the kernel's number (make_process_cpuclock, linux/posix-timers.h).
 func cpuClock(id, flags int) (time.Duration, error) {
 	const scheduled = 2 // CPUCLOCK_SCHED
 	var ts unix.Timespec
