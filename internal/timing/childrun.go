@@ -131,16 +131,8 @@ const (
 	offsetRuns = 4
 )
 
-// windowOps is the number of steps of a window in the child's list.
-const windowOps = 11
-
 // windows lists the plan's windows, without samples.
 func (p runPlan) windows() (windows []window) {
-	n := 0
-	for _, pair := range p.pairs {
-		n += len(pair.offsets)
-	}
-	windows = make([]window, 0, n)
 	for i, pair := range p.pairs {
 		for _, offset := range pair.offsets {
 			windows = append(windows, window{pair: i, offset: offset})
@@ -198,11 +190,7 @@ func (t *TSC) setSlots(p runPlan, out output) {
 
 // list builds the child's list for a plan, in memory that the next call reuses, with at most one search.
 func (t *TSC) list(p runPlan, out output) (list []tracee.Op, searches bool) {
-	ops := 2 // around all pairs
-	for _, pair := range p.pairs {
-		ops += len(pair.setup) + len(p.rows)*phaseWords + 2 + windowOps*len(pair.offsets)
-	}
-	list = append(slices.Grow(t.steps[:0], ops), tracee.UsageBefore())
+	list = append(t.steps[:0], tracee.UsageBefore())
 	sampler := t.samplerFor(p.vectorBits)
 	at := 0 // index of the next window
 	for _, pair := range p.pairs {
@@ -239,8 +227,7 @@ func (t *TSC) list(p runPlan, out output) (list []tracee.Op, searches bool) {
 				tracee.Put(layout.SlotKept, out.samples(at)),
 				tracee.Put(layout.SlotSamples, uint64(p.samples)),
 				tracee.Put(layout.SlotPolls, uint64(p.polls)),
-				tracee.Run(pair.short.entry, warm[0]), tracee.Run(pair.long.entry, warm[1]))
-			list = append(list,
+				tracee.Run(pair.short.entry, warm[0]), tracee.Run(pair.long.entry, warm[1]),
 				tracee.Run(sampler.sample, 0),
 				tracee.Move(out.tail(at), layout.SlotKept),
 				tracee.Move(out.tail(at)+8, layout.SlotPolls))
@@ -254,8 +241,6 @@ func (t *TSC) list(p runPlan, out output) (list []tracee.Op, searches bool) {
 
 type slotWord struct{ slot, value uint64 }
 
-const phaseWords = 4
-
 // rows lists the rows of the sampler's table, which it times in this order: c is a chain of adds, s the short image,
 // l the long one. A sample holds the probe's word, then one for each chain, and one for each run of each timing.
 type rows string
@@ -265,8 +250,6 @@ const (
 	startRows  rows = "ccsl"
 	addChains       = 2 // in both
 )
-
-func (r rows) timings() int { return (len(r) - addChains) / 2 }
 
 // images lists the rows of the images.
 func (r rows) images() (all []int) {
@@ -279,10 +262,10 @@ func (r rows) images() (all []int) {
 }
 
 // bytes returns the size of a sample with timings of this many runs.
-func (r rows) bytes(runs int) int { return 8 * (1 + addChains + 2*r.timings()*runs) }
+func (r rows) bytes(runs int) int { return 8 * (1 + addChains + (len(r)-addChains)*runs) }
 
 // phase returns row i of the sampler's table for this image, with room for the times of room runs.
-func (im image) phase(i, room int) [phaseWords]slotWord {
+func (im image) phase(i, room int) [4]slotWord {
 	at := layout.Phases + uint64(i)*layout.PhaseSize
 	return [...]slotWord{
 		{at, im.entry},
@@ -341,41 +324,31 @@ func (o output) read(w *window, i int, p runPlan, runs int, c clock.Clock) error
 		return fmt.Errorf("the control page was overwritten: %d samples of %d, %d polls of %d", n, p.samples, polls, p.polls)
 	}
 	w.runs, w.polls, w.complete = runs, polls, n == p.samples
-	times := p.rows.timings()
-	timings := n * times
-	values := make([]float64, n*(1+addChains)+4*timings)
-	column := func(n int) (c []float64) {
-		c, values = values[:n:n], values[n:]
-		return c
-	}
-	w.columns = make([][]float64, 0, 1+addChains+2)
-	for range 1 + addChains {
-		w.columns = append(w.columns, column(n))
-	}
-	w.columns = append(w.columns, column(timings), column(timings))
-	w.perRun = [2][]float64{column(timings), column(timings)}
+	w.columns = make([][]float64, 1+addChains+2)
+	add := func(to *[]float64, v float64) { *to = append(*to, v) }
 	spreads := [2]float64{p.pairs[w.pair].short.spread, p.pairs[w.pair].long.spread}
 	var buffer [maxRuns]float64
 	for i := range n {
 		at := at + uint64(i*o.sample)
-		w.columns[columnProbe][i] = o.ticks(at)
+		add(&w.columns[columnProbe], o.ticks(at))
 		at += 8
-		chain, timing := 0, 0
+		chain, image := columnChains, 0
 		for _, kind := range p.rows {
 			if kind == 'c' {
-				w.columns[columnChains+chain][i] = o.ticks(at)
+				add(&w.columns[chain], o.ticks(at))
 				at += 8
 				chain++
 				continue
 			}
-			image, timed := timing%2, i*times+timing/2
 			times := o.times(at, runs, buffer[:])
 			if o.raw {
 				w.raw = append(w.raw, wholeTicks(times))
 			}
-			w.columns[1+addChains+image][timed], w.perRun[image][timed] = runTimes(times, c, spreads[image])
+			all, one := runTimes(times, c, spreads[image])
+			add(&w.columns[1+addChains+image], all)
+			add(&w.perRun[image], one)
 			at += 8 * uint64(o.runs)
-			timing++
+			image = 1 - image // the long one follows the short one
 		}
 	}
 	return nil
@@ -457,7 +430,6 @@ func (w window) ticks() float64 {
 func (r childRun) rate(clock clock.TSC) stat.Estimate {
 	chains := make([][]float64, addChains)
 	for i := range chains {
-		chains[i] = make([]float64, 0, len(r.windows))
 		for _, w := range r.windows {
 			chains[i] = append(chains[i], w.columns[columnChains+i]...)
 		}
