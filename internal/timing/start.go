@@ -105,13 +105,8 @@ type startReadings interface {
 type start struct {
 	clock     clock.TSC
 	confirmed func(idle float64) bool // reports whether the core's data confirm this idle time
-	tries     []startTry
-}
-
-type startTry struct {
-	window
-	rate   float64
-	cycles []float64 // of the probe
+	tries     []window
+	cycles    []float64 // of the probe, in all tries
 }
 
 type startResult struct {
@@ -134,7 +129,7 @@ func (s *start) find(from startReadings) (startResult, error) {
 		if err != nil {
 			return startResult{}, err
 		}
-		s.add(w)
+		s.tries, s.cycles = append(s.tries, w), append(s.cycles, probeCycles(w, s.clock)...)
 		f, ok := s.check()
 		if ok && (f.confirmed || len(s.tries) >= unconfirmedTries) {
 			return f, nil
@@ -152,19 +147,10 @@ func (s *start) find(from startReadings) (startResult, error) {
 	}
 }
 
-func (s *start) add(w window) {
-	try := startTry{window: w, rate: s.clock.Rate(w.chains()).Value}
-	try.cycles = probeCycles(w, s.clock)
-	s.tries = append(s.tries, try)
-}
-
 // check evaluates the tries so far: ok requires enough idle samples in the last, and multiplies of whole cycles.
 func (s *start) check() (f startResult, ok bool) {
-	var all []float64
-	for _, try := range s.tries {
-		all = append(all, try.cycles...)
-	}
-	idle, isMode := fastestMode(all, s.clock.Step()/s.tries[0].rate)
+	rate := func(try window) float64 { return s.clock.Rate(try.chains()).Value }
+	idle, isMode := fastestMode(s.cycles, s.clock.Step()/rate(s.tries[0]))
 	if !isMode {
 		return f, false
 	}
@@ -174,7 +160,7 @@ func (s *start) check() (f startResult, ok bool) {
 	var disturbed, total float64
 	for _, try := range s.tries {
 		here = [2][]float64{}
-		limit := idleLimit(idle, try.rate, s.clock)
+		limit := idleLimit(idle, rate(try), s.clock)
 		columns := try.columns
 		typical := make([]float64, len(columns))
 		for k, c := range columns {

@@ -17,23 +17,21 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// inDesign returns windows with these cycles, replicate by replicate.
-func inDesign(cycles []float64) (windows []Window) {
-	for n := 0; len(cycles) > 0; n++ {
-		for _, l := range (Plan{}).layouts(n) {
-			if len(cycles) > 0 {
-				windows = append(windows, Window{l, n, cycles[0]})
-				cycles = cycles[1:]
-			}
-		}
+// passOf lists the layouts of a pass, as the windows of its replicates have them.
+func passOf(n int) (all []Layout) {
+	for i := range passReplicates {
+		all = append(all, (Plan{}).layouts(n*passReplicates+i)...)
 	}
-	return windows
+	return all
 }
 
 // The midmean of layouts with one visit is narrow only if the mean of all is near.
 func TestNarrowSeesEachLayout(t *testing.T) {
 	for slow, want := range map[float64]bool{2: true, 2.055: true, 2.065: false} { // 1/12 of 0.06 is 0.0025 of 2
-		timed := Timed{RunsPerSample: 40, Windows: inDesign(slices.Repeat([]float64{2}, passWindows))}
+		timed := Timed{RunsPerSample: 40}
+		for i, l := range passOf(0) {
+			timed.Windows = append(timed.Windows, Window{l, i / 3, 2})
+		}
 		timed.Windows[passWindows-1].Cycles = slow
 		timed.derive(clock.TSC{StepTicks: 1e-9}, clockRate{ticks: 0.7, samples: 36}, 100)
 		if got := timed.narrow(0.005); got != want {
@@ -150,9 +148,6 @@ func TestOwed(t *testing.T) {
 	if d := cmp.Diff([]int{0, 2, 4}, first.missing); d != "" || first.place != 1 || !slices.Equal(s.missing, []Layout{LayoutOf(2, 3)}) {
 		t.Errorf("%s, at place %d; %v is owed", d, first.place, s.missing)
 	}
-	if again := s.placement(Pair{}, 9, []Layout{LayoutOf(1, 1)}); !slices.Equal(again.missing, []int{1}) {
-		t.Errorf("taken twice: %v", again.missing)
-	}
 }
 
 // noBlock is a block without pages.
@@ -160,44 +155,29 @@ type noBlock struct{ Block }
 
 func (noBlock) Remap(int) []tracee.Op { return nil }
 
-// The design is balanced: each pass has each place and each dispatch offset equally often, and two
-// passes have each layout once.
+// The design is balanced: each pass has each place and each dispatch offset equally often, and two passes have each
+// layout once. Whatever parity decides between two speeds, a pass has both.
 func TestDesign(t *testing.T) {
-	for pass := range 4 {
+	for n := range 4 {
 		places, offsets := [Places]int{}, [DispatchOffsets]int{}
-		for n := range passReplicates {
-			for _, l := range (Plan{}).layouts(pass*passReplicates + n) {
-				places[l.Place()]++
-				offsets[l.Offset()]++
-			}
+		for _, l := range passOf(n) {
+			places[l.Place()]++
+			offsets[l.Offset()]++
 		}
-		if places != [Places]int{3, 3, 3, 3} || offsets != [DispatchOffsets]int{2, 2, 2, 2, 2, 2} {
-			t.Errorf("pass %d: places %v, offsets %v", pass, places, offsets)
-		}
-	}
-	// Whatever parity decides between two speeds, a pass has both.
-	for place := range 1 << (Places - 1) { // a bit for each place but the first: whether it turns the parity round
-		for pass := range 2 {
+		require.Equal(t, "places", [Places]int{3, 3, 3, 3}, places)
+		require.Equal(t, "offsets", [DispatchOffsets]int{2, 2, 2, 2, 2, 2}, offsets)
+		for place := range 1 << (Places - 1) { // a bit for each place but the first: whether it turns the parity round
 			odd := 0
-			for n := range passReplicates {
-				for _, l := range (Plan{}).layouts(pass*passReplicates + n) {
-					odd += (l.Offset() + place<<1>>l.Place()) % 2
-				}
+			for _, l := range passOf(n) {
+				odd += (l.Offset() + place<<1>>l.Place()) % 2
 			}
 			if odd < passWindows/3 || odd > passWindows-passWindows/3 {
-				t.Errorf("pass %d: %d of %d windows are odd where bits %b of the places count, too", pass, odd, passWindows, place<<1)
+				t.Errorf("pass %d: %d of %d windows are odd where bits %b of the places count, too", n, odd, passWindows, place<<1)
 			}
 		}
 	}
-	visits := map[Layout]int{}
-	for n := range 2 * passReplicates {
-		for _, l := range (Plan{}).layouts(n) {
-			visits[l]++
-		}
-	}
-	if len(visits) != Layouts {
-		t.Errorf("%d layouts, want %d: %v", len(visits), Layouts, visits)
-	}
+	both := slices.Sorted(slices.Values(append(passOf(0), passOf(1)...)))
+	require.Equal(t, "layouts", Layouts, len(slices.Compact(both)))
 	one := LayoutOf(2, 5)
 	for n := range 4 {
 		if got := (Plan{Layout: &one}).layouts(n); !slices.Equal(got, []Layout{one, one, one}) {
@@ -380,35 +360,6 @@ func TestPlanRun(t *testing.T) {
 		if of[0] != &all[0] || len(of) > 1 && of[1] != &all[2] {
 			t.Errorf("at most %d: not the placements that lack windows", c.most)
 		}
-	}
-}
-
-// Replicates, and checks of the midpoint, cycle through the places, unless the plan has one.
-func TestPlaceOf(t *testing.T) {
-	at := LayoutOf(2, 5)
-	for _, c := range []struct {
-		name string
-		plan Plan
-		want [Places + 1]int
-	}{
-		{"all", Plan{}, [...]int{0, 1, 2, 3, 0}},
-		{"one place", Plan{OnePlace: true}, [...]int{0, 0, 0, 0, 0}},
-		{"one layout", Plan{Layout: &at}, [...]int{2, 2, 2, 2, 2}},
-	} {
-		for n, want := range c.want {
-			if got := c.plan.PlaceOf(n); got != want {
-				t.Errorf("%s: replicate %d is at place %d, want %d", c.name, n, got, want)
-			}
-		}
-	}
-}
-
-// Blocks do not share their missing offsets: each has its own slice.
-func TestOffsetsAreNotShared(t *testing.T) {
-	for _, offsets := range []func() []int{Offsets, Plan{}.MidpointOffsets} {
-		want := offsets()
-		clear(offsets())
-		require.Equal(t, "it", want, offsets())
 	}
 }
 
