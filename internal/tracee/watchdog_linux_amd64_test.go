@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -92,61 +91,6 @@ func TestWrongThread(t *testing.T) {
 	if err := <-done; err == nil {
 		t.Error("ptrace obeyed a thread that did not attach")
 	}
-}
-
-// The limit is CPU time: a list that gets half a CPU or less, and ends with less than its limit used, is in time.
-func TestLimitIsOfCPUTime(t *testing.T) {
-	c := launch(t)
-	place(c, iterations(200_000_000))
-	used := func(do func()) (cpu, wall time.Duration) {
-		began, before := time.Now(), c.CPUTime()
-		do()
-		return c.CPUTime() - before, time.Since(began)
-	}
-	crowd(t, c, 5)
-	var needs time.Duration
-	for range 3 {
-		cpu, _ := used(func() { do(t, c, Run(entry, 1)) })
-		needs = max(needs, cpu)
-	}
-	limit := 2 * needs // a sibling thread that wakes up takes half of the core, and five others leave a sixth of the CPU
-	for range 5 {
-		cpu, wall := used(func() {
-			if stop, err := c.Do([]Op{Run(entry, 1)}, limit); err != nil || !stop.Done {
-				t.Fatalf("%+v, %v; it takes %v of %v", stop, err, needs, limit)
-			}
-		})
-		t.Logf("%v of CPU time in %v, the limit is %v", cpu, wall, limit)
-		if wall > limit {
-			return
-		}
-	}
-	require.Skip(t, require.Idle, "the CPU was never so busy that the limit passed")
-}
-
-// crowd binds child and monitor to one CPU and keeps it busy with that many threads until the test ends.
-func crowd(t *testing.T, c *Tracee, threads int) {
-	var before, one unix.CPUSet
-	require.NoError(t, unix.SchedGetaffinity(0, &before))
-	cpu := 0
-	for !before.IsSet(cpu) {
-		cpu++
-	}
-	one.Set(cpu)
-	require.NoError(t, unix.SchedSetaffinity(0, &one))
-	require.NoError(t, c.Bind(cpu))
-	for range threads {
-		hog := exec.Command("/bin/sh", "-c", "while :; do :; done")                   // inherits the thread's CPU
-		hog.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL, Setsid: true} // a session may be scheduled as a group
-		if err := hog.Start(); err != nil {
-			require.Skip(t, require.Kernel, "%v", err)
-		}
-		t.Cleanup(func() {
-			hog.Process.Kill()
-			hog.Wait()
-		})
-	}
-	t.Cleanup(func() { unix.SchedSetaffinity(0, &before) })
 }
 
 // TestMonitorStopped: a list that ends while the monitor or the whole machine is suspended is in time, even long
