@@ -23,21 +23,16 @@ func followed(tracer string) *verdict.HostError {
 	}
 }
 
-// TracerOf is the thread that traces a process according to /proc, "" if none does. The process is a number, or self.
-func TracerOf(process string) string {
+// Status reads a field of a process's status (proc_pid_status(5)), "" without it. The process is a number, or self.
+func Status(process, field string) string {
 	status, _ := os.ReadFile("/proc/" + process + "/status")
-	return tracer(string(status))
+	_, after, _ := strings.Cut("\n"+string(status), "\n"+field+":")
+	line, _, _ := strings.Cut(after, "\n")
+	return strings.TrimSpace(line)
 }
 
-// tracer is that of a process's status (proc_pid_status(5)).
-func tracer(status string) string {
-	_, after, _ := strings.Cut(status, "\nTracerPid:")
-	line, _, _ := strings.Cut(after, "\n")
-	if line = strings.TrimSpace(line); line != "0" {
-		return line
-	}
-	return ""
-}
+// TracerOf is the thread that traces a process, "" if none does.
+func TracerOf(process string) string { return strings.TrimLeft(Status(process, "TracerPid"), "0") }
 
 // CheckParent has to pass before a child is started that is to die with its parent (syscall.SysProcAttr.Pdeathsig).
 // The code that the Go runtime runs in that child compares getppid with what getpid gave the parent, and where they

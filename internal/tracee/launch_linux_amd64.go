@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -145,7 +144,7 @@ func (t *Tracee) settle(counters []Counter) error {
 			return err
 		}
 	}
-	t.SpeculativeStoreBypass = statusLine(t.pid, "Speculation_Store_Bypass")
+	t.SpeculativeStoreBypass = ptracethread.Status(strconv.Itoa(t.pid), "Speculation_Store_Bypass")
 	return nil
 }
 
@@ -428,20 +427,6 @@ func (t *Tracee) reaped() {
 		unix.Close(t.pidfd)
 		t.pidfd = -1
 	}
-}
-
-// statusLine reads one field of /proc/PID/status, "" if missing.
-func statusLine(pid int, field string) string {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return ""
-	}
-	for line := range strings.Lines(string(b)) {
-		if name, value, ok := strings.Cut(line, ":"); ok && name == field {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
 }
 
 // siginfo is the start of siginfo_t for faults (asm-generic/siginfo.h).

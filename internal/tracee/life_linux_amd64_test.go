@@ -19,6 +19,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/ptracethread"
 	"github.com/bbprof/bbprof/internal/require"
 )
 
@@ -164,7 +165,7 @@ func TestChildHoldsOnlyTheOwnRegion(t *testing.T) {
 	if fds := descriptorsOf(t, c.pid); len(fds) != 0 {
 		t.Errorf("the child has descriptors %v", fds)
 	}
-	none, own := "0000000000000000", statusLine(os.Getpid(), "CapEff")
+	none, own := "0000000000000000", ptracethread.Status("self", "CapEff")
 	var may uint64
 	fmt.Sscanf(own, "%x", &may)
 	pageZero := fmt.Sprintf("%016x", may&(1<<unix.CAP_SYS_RAWIO)) // at most
@@ -172,7 +173,7 @@ func TestChildHoldsOnlyTheOwnRegion(t *testing.T) {
 		"Seccomp": "2", "NoNewPrivs": "1",
 		"CapInh": none, "CapAmb": none, "CapEff": pageZero, "CapPrm": pageZero,
 	} {
-		require.Equal(t, field, want, statusLine(c.pid, field))
+		require.Equal(t, field, want, ptracethread.Status(strconv.Itoa(c.pid), field))
 	}
 }
 
@@ -244,14 +245,13 @@ func TestWindowOverTheStack(t *testing.T) {
 // monitor's.
 func TestSpeculativeStoreBypass(t *testing.T) {
 	c := launch(t)
-	own := statusLine(os.Getpid(), "Speculation_Store_Bypass")
+	own := ptracethread.Status("self", "Speculation_Store_Bypass")
 	if own == "" {
 		require.Skip(t, require.Kernel, "this kernel does not report Speculation_Store_Bypass")
 	}
 	if c.SpeculativeStoreBypass != own {
 		t.Errorf("the child runs with %q, the monitor with %q", c.SpeculativeStoreBypass, own)
 	}
-	require.Equal(t, "a field that is not there reads", "", statusLine(c.pid, "no such field"))
 }
 
 // Signals from outside are dropped, and the child continues where it was.

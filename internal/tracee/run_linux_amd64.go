@@ -105,7 +105,13 @@ func (t *Tracee) start(rip uint64, limit time.Duration, visit func(Regs)) (Stop,
 // nextStop continues the child until it stops by itself; if visit is not nil, by single steps that visit sees.
 func (t *Tracee) nextStop(visit func(Regs)) (Stop, error) {
 	for {
-		if err := t.resume(visit != nil); err != nil {
+		var err error
+		if visit != nil {
+			err = unix.PtraceSingleStep(t.pid)
+		} else {
+			err = unix.PtraceCont(t.pid, 0)
+		}
+		if err != nil {
 			return Stop{}, t.gone("continuing", err)
 		}
 		status, err := t.wait()
@@ -131,13 +137,6 @@ const (
 	trapTrace   = 2 // TRAP_TRACE
 	trapSyscall = 1 // TRAP_BRKPT
 )
-
-func (t *Tracee) resume(step bool) error {
-	if step {
-		return unix.PtraceSingleStep(t.pid)
-	}
-	return unix.PtraceCont(t.pid, 0)
-}
 
 // late reaps a child that the watchdog has killed, even if it stopped by itself just before.
 func (t *Tracee) late(why outcome, limit time.Duration) error {
@@ -182,12 +181,12 @@ func (t *Tracee) classify(sig unix.Signal) (stop Stop, ours bool, err error) {
 		switch regs.Rip {
 		case t.stub.done:
 			return Stop{Done: true, FailedOp: -1}, true, nil
-		case t.stub.failed:
-			i := int(t.Word(layout.SlotOps)-layout.Ops) / layout.OpSize
-			return Stop{FailedOp: i, Errno: int(-int64(regs.Rax))}, true, nil
-		case t.stub.failedDryRun:
-			i := int(regs.Rbx-layout.DryRunList) / layout.OpSize
-			return Stop{FailedOp: i, Errno: int(-int64(regs.Rax))}, true, nil
+		case t.stub.failed, t.stub.failedDryRun:
+			at := t.Word(layout.SlotOps) - layout.Ops
+			if regs.Rip == t.stub.failedDryRun {
+				at = regs.Rbx - layout.DryRunList
+			}
+			return Stop{FailedOp: int(at) / layout.OpSize, Errno: int(-int64(regs.Rax))}, true, nil
 		case t.stub.stuck:
 			return Stop{}, false, settling("changing sides", unix.Errno(-int64(regs.Rax)))
 		case t.dryRunEnd:

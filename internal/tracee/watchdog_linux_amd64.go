@@ -71,22 +71,13 @@ func (t *Tracee) CPUTime() time.Duration {
 	t.mortal.Lock()
 	defer t.mortal.Unlock()
 	if t.pid > 0 {
-		t.used = t.ask()
+		child, err1 := cpuClock(t.pid, 0)
+		thread, err2 := cpuClock(t.thread, perThread)
+		if t.used = child + thread - t.before; err1 != nil || err2 != nil {
+			t.used = time.Since(t.launched) // as if it had run all along
+		}
 	}
 	return t.used
-}
-
-// ask returns CPUTime for an unreaped child.
-func (t *Tracee) ask() time.Duration {
-	child, err := cpuClock(t.pid, 0)
-	if err != nil {
-		return time.Since(t.launched) // as if it had run all along
-	}
-	thread, err := cpuClock(t.thread, perThread)
-	if err != nil {
-		return time.Since(t.launched)
-	}
-	return child + thread - t.before
 }
 
 // perThread selects the clock of a thread of this process.
