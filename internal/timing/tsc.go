@@ -135,9 +135,7 @@ type series struct {
 	block    Block
 	plan     Plan
 	timed    Timed
-	pairs    []Pair // laid out at places for this pass
-	places   []int
-	pass     int
+	pairs    []Pair       // of the last replicates
 	missing  []Layout     // layouts of disturbed windows, to repeat
 	disagree int          // windows whose timings of an image disagree
 	agree    int          // windows whose timings agree
@@ -232,7 +230,7 @@ func (s *series) replicates(first, most int, deadline time.Time) (taken int, com
 		all := s.plan.layouts(first + n)
 		layouts, places = append(layouts, all), append(places, all[0].Place())
 	}
-	if err := s.layOut(places, first/passReplicates); err != nil {
+	if s.pairs, err = s.block.Replicates(places, first/passReplicates, s.Clock()); err != nil {
 		return 0, false, err
 	}
 	var all []placement
@@ -262,16 +260,6 @@ func (s *series) replicates(first, most int, deadline time.Time) (taken int, com
 		}
 	}
 	return taken, complete, err
-}
-
-// layOut lays out a pair at each of these places, as many as fit, unless they are there already.
-func (s *series) layOut(places []int, pass int) (err error) {
-	if len(s.pairs) > 0 && pass == s.pass && slices.Equal(places, s.places) {
-		return nil
-	}
-	s.places, s.pass = places, pass
-	s.pairs, err = s.block.Replicates(places, pass, s.Clock())
-	return err
 }
 
 // placement returns the placement of a replicate, which lacks its own windows and those missing at its place.

@@ -38,8 +38,7 @@ type Tracee struct {
 
 	counters []int // the monitor's descriptors of the events that the child opened
 
-	inDryRun  bool   // the side needed for measuring is closed
-	counting  bool   // the dry run's counter is open
+	next      uint64 // the stub's entry for the next list after a dry run, which opens the side for measuring; else 0
 	dryRunEnd uint64 // address after its final int3, 0 without a dry run
 
 	// SpeculativeStoreBypass is the child's line in /proc/PID/status: if disabled, store forwarding is slower.

@@ -1,6 +1,7 @@
 package tracee
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -56,14 +57,8 @@ func (t *Tracee) Do(ops []Op, limit time.Duration) (Stop, error) {
 	writeOps(t.mem[offOps:], ops)
 	t.SetWord(layout.SlotOps, layout.Ops)
 	t.SetWord(layout.SlotOpsEnd, layout.Ops+uint64(len(ops))*layout.OpSize)
-	from := t.stub.run
-	switch {
-	case t.counting:
-		from = t.stub.counted
-	case t.inDryRun:
-		from = t.stub.measure
-	}
-	t.inDryRun, t.dryRunEnd, t.counting = false, 0, false
+	from := cmp.Or(t.next, t.stub.run)
+	t.next, t.dryRunEnd = 0, 0
 	return t.start(from, limit, nil)
 }
 
@@ -83,8 +78,11 @@ func (t *Tracee) Step(ops []Op, entry, end uint64, limit time.Duration, visit fu
 		return Stop{}, fmt.Errorf("%d steps in a dry run's list, at most %d fit", len(ops), layout.MaxDryRunOps-1)
 	}
 	writeOps(t.at(layout.DryRunList), append(ops[:len(ops):len(ops)], Run(entry, 1)))
-	t.inDryRun, t.dryRunEnd = true, end
-	t.counting = t.counting || slices.Contains(ops, OpenCounter(0)[0])
+	t.dryRunEnd = end
+	if slices.Contains(ops, OpenCounter(0)[0]) {
+		t.next = t.stub.counted
+	}
+	t.next = cmp.Or(t.next, t.stub.measure)
 	return t.start(t.stub.dryRun, limit, visit)
 }
 
