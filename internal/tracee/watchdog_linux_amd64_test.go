@@ -93,6 +93,19 @@ func TestWrongThread(t *testing.T) {
 	}
 }
 
+// The limit is CPU time: it passes while the child or the monitor's thread runs, and not while both wait.
+func TestCPUTime(t *testing.T) {
+	c := launch(t)
+	place(c, iterations(10_000_000))
+	before := c.CPUTime()
+	do(t, c, Run(entry, 1))
+	ran, began := c.CPUTime(), time.Now()
+	time.Sleep(50 * time.Millisecond)
+	if waited, wall := c.CPUTime()-ran, time.Since(began); ran <= before || waited > wall/2 {
+		t.Errorf("%v of CPU time in a list, %v in a wait of %v", ran-before, waited, wall)
+	}
+}
+
 // TestMonitorStopped: a list that ends while the monitor or the whole machine is suspended is in time, even long
 // after its limit.
 func TestMonitorStopped(t *testing.T) {
