@@ -109,6 +109,12 @@ func TestSamples(t *testing.T) {
 			t.Errorf("window %d: %d samples", i, w.samples())
 		}
 	}
+	plan.idle = 0 // every reading is a busy one
+	for i, w := range require.Get(b.run(plan))(t).windows {
+		if w.samples() != 0 || w.complete || w.polls != windowPolls {
+			t.Errorf("window %d on a busy core: %d samples, %d readings", i, w.samples(), w.polls)
+		}
+	}
 }
 
 // TestWaitIdle runs the wait for an idle core with a scripted clock. The script's readings are idle (q), busy (b),
