@@ -118,7 +118,7 @@ func TestInterruptedStudies(t *testing.T) {
 		{[]string{"check", "-anyway", "-json", baseline}, `"status":"interrupted"`},
 		{[]string{"ablate", blocks}, "incomplete: interrupted"},
 		{[]string{"ablate", "-json", blocks}, `"incomplete":true`},
-		{[]string{"bounds", "-no-parts", distinct}, "hex,status,reason,"},
+		{[]string{"bounds", distinct}, "hex,status,reason,"},
 		{[]string{"sweep", "-code", "0:4095", "-runs", "100000", "-hex", "4801c0"}, ",interrupted,,,,,,,,,,,,,,,true\n"},
 		{[]string{"sweep", "-env", "0:60000:16", "-runs", "100000", "--", "true"}, ",,,,0,true\n"},
 		{[]string{"sweep", "-env", "0:16:16", "-json", "-runs", "100000", "--", "true"}, `],"incomplete":true}`},
@@ -168,23 +168,6 @@ func interrupted(t *testing.T, args []string, wait time.Duration) (code int, std
 	time.AfterFunc(wait, func() { cmd.Process.Signal(syscall.SIGINT) })
 	cmd.Wait()
 	return cmd.ProcessState.ExitCode(), out.String(), err.String()
-}
-
-// TestHead: who reads as much as he wants and closes the pipe hears nothing of it.
-func TestHead(t *testing.T) {
-	mustMeasure(t)
-	blocks := filepath.Join(t.TempDir(), "blocks.csv")
-	require.NoError(t, os.WriteFile(blocks, []byte(manyBlocks(func(hex string) string { return hex + "\n" })), 0o666))
-	var stderr strings.Builder
-	cmd := exec.Command("sh", "-c", "bbprof batch -q "+blocks+" | head -n 2")
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if disturbed(stderr.String()) || strings.Contains(stderr.String(), "selftest fails") {
-		require.Skip(t, require.Idle, "%s", &stderr)
-	}
-	if err != nil || strings.Count(string(out), "\n") != 2 || stderr.Len() > 0 {
-		t.Errorf("%v: %s\nstderr: %s", err, out, &stderr)
-	}
 }
 
 // untilFull waits until nothing more goes into a pipe: its last page may have no room for a row.

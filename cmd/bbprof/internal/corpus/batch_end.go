@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -50,12 +52,13 @@ func (e *batchEnd) exit(err error) error {
 
 func (e *batchEnd) report(w io.Writer) {
 	e.tally.Report(w)
-	for file, name := range e.in.Headers() {
+	headers := e.in.Headers()
+	for _, file := range slices.Sorted(maps.Keys(headers)) {
 		of := ""
 		if len(e.flags.files) > 1 {
 			of = " of " + file
 		}
-		fmt.Fprintf(w, "bbprof: line 1%s is the header; blocks are in its column %s\n", of, name)
+		fmt.Fprintf(w, "bbprof: line 1%s is the header; blocks are in its column %s\n", of, headers[file])
 	}
 	if e.atStart != "" {
 		fmt.Fprintf(w, "bbprof: selftest at start: %s\n", e.atStart)
