@@ -129,7 +129,7 @@ func (b bench) runAfter(r *mapping.MappedBlock, im harness.Image, ahead []tracee
 			r.Insts[0].Text(), stop.Signal, stop.Code, stop.Addr, stop.Regs.RIP, im.Address, im.End())
 	}
 	m.GPR, m.Flags = stop.Regs.GPR, stop.Regs.Flags&(0x8d5|0x400|0x4000|0x40000) // arithmetic, DF, NT, AC
-	m.SetXSave(require.Get(r.Child.XSave())(b.t), offsetOf)
+	m.SetXSave(require.Get(r.Child.XSave())(b.t), xsaveOffsets())
 	for i := range r.Plan.Frames {
 		m.frames = append(m.frames, r.Child.Frame(i)...)
 	}

@@ -69,7 +69,7 @@ var tracedCall = regexp.MustCompile(`-(\d+)\s.*sys_enter: NR (-?\d+) `)
 var setUp = map[int]int{
 	unix.SYS_RT_SIGPROCMASK: 4, unix.SYS_RT_SIGACTION: 130, unix.SYS_SETSID: 1, unix.SYS_PRCTL: 2, unix.SYS_GETPPID: 2, unix.SYS_GETPID: 2,
 	unix.SYS_KILL: 1, unix.SYS_CHDIR: 1, unix.SYS_DUP3: 4, unix.SYS_FCNTL: 4, unix.SYS_PTRACE: 1, unix.SYS_EXECVE: 1,
-	unix.SYS_MMAP: 9, unix.SYS_CLOSE_RANGE: 1, unix.SYS_CLOSE: 4, unix.SYS_CAPSET: 1, unix.SYS_SECCOMP: 1,
+	unix.SYS_MMAP: 9, unix.SYS_CLOSE: 5, unix.SYS_CAPSET: 1, unix.SYS_SECCOMP: 1,
 }
 
 // judge compares the list with the permitted calls of children.

@@ -266,7 +266,7 @@ func TestSimulatedContextSwitches(t *testing.T) {
 // A temporary disturbance does not fail the check of the cycle counter: it passes on another CPU, or a little later.
 func TestSimulatedDisturbedCheck(t *testing.T) {
 	all := require.Get(host.AllowedCPUs())(t)
-	chains := len(clock.AddChains()) + len(clock.MultiplyChains())
+	chains := len(clock.Chains(false)) + len(clock.Chains(true))
 	for cpus := 1; cpus <= min(len(all), 2); cpus++ {
 		tried, began := 0, time.Time{}
 		s := script(1, nil)

@@ -36,7 +36,7 @@ func (b bench) mapped(code []byte, inits []initial.State, frames, copies int) (*
 // difference; ok is false if the block cannot be instrumented.
 func (b bench) sameState(r *mapping.MappedBlock) (difference string, ok bool) {
 	b.t.Helper()
-	probe, err := harness.NewProbe(r.Insts, b.cpu.Features)
+	probe, err := asm.NewProbe(r.Insts, b.cpu.Features, layout.SlotScratch)
 	if err != nil {
 		return "", false
 	}

@@ -148,8 +148,8 @@ type Event struct{ Name, By string }
 func (p *Profiler) AllEvents(ctx context.Context) (events []Event, err error) {
 	refused := p.onThread(ctx, func(s *session) {
 		all, failed := s.pmu.All(s.kernel)
-		for _, e := range all {
-			events = append(events, Event(e))
+		for _, name := range all {
+			events = append(events, Event{name, name})
 		}
 		if err = failed; !s.pmu.Available {
 			err = &verdict.HostError{Missing: s.pmu.Reason, Remedy: s.pmu.Remedy}

@@ -1,7 +1,6 @@
 // Package clock turns clock readings into core cycles.
 //
-// A [Clock] says how generated code reads time in the child and what else must be timed
-// beside the block to make core cycles of the readings. The time-stamp counter ticks at a
+// A [Clock] says how generated code reads time in the child. The time-stamp counter ticks at a
 // constant rate whatever the core does, so it needs a calibration chain: dependent adds,
 // of which the core executes exactly one a cycle. A hardware cycle counter needs none.
 package clock
@@ -11,13 +10,9 @@ import (
 	"github.com/bbprof/bbprof/internal/harness"
 )
 
-// Clock is a way to tell time in the child.
 type Clock interface {
 	// Emit appends code that leaves a reading in rax.
 	Emit(e *asm.Emitter)
-	// Chains lists what the sampler times beside the block, each a phase of its own before
-	// the block's; empty for a clock that counts core cycles.
-	Chains() []Chain
 	// Step is the clock's resolution in its own ticks.
 	Step() float64
 	// Resolution is the part of a time's 95 % half-width, in ticks, that is due to the clock's
@@ -27,23 +22,22 @@ type Clock interface {
 	RateResolution(n int) float64
 }
 
-// Chain is a timed image of bbprof's own: a loop over dependent instructions after an lfence. The code around it varies by about a cycle
-// between layouts, so the chain must be long; straight-line code of that length would push the block out of the op cache. The loop's control runs
-// ahead of the chain and costs nothing but a mispredicted exit: each loop is longer than any predictor's history (a few hundred branches; Seznec,
-// TAGE), so that every exit is mispredicted.
+// Chain is a timed image of bbprof's own: a loop over dependent instructions after an lfence. The code around it
+// varies by about a cycle between layouts, so the chain must be long; straight-line code of that length would push
+// the block out of the op cache. The loop's control runs ahead of the chain and costs nothing but a mispredicted
+// exit: each loop is longer than any predictor's history (a few hundred branches; Seznec, TAGE), so that every exit
+// is mispredicted.
 type Chain struct {
 	Iterations int
 	Multiply   bool
 }
 
-// chainBody is the number of chained instructions in an iteration.
 const chainBody = 4
 
 // Length is the number of chained instructions in a run.
 func (c Chain) Length() int { return c.Iterations * chainBody }
 
-// leadTurns is the length of the run before the timed ones. Earlier work must not overlap
-// them: 350 adds suffice, 200 do not.
+// leadTurns is the length of the run before the timed ones, so that earlier work does not overlap them: 200 adds let it.
 const leadTurns = 256
 
 // Emit appends the chain as an image that reads clock, and returns its entry. Its first run is

@@ -9,7 +9,6 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// Perf counts core cycles, so its ticks are cycles and it needs no calibration.
 type Perf struct {
 	harness.Counters
 	// Width is how many bits a counter has; differences wrap around with them.
@@ -18,8 +17,6 @@ type Perf struct {
 
 // Emit reads all counters, core cycles last, between lfences.
 func (c Perf) Emit(e *asm.Emitter) { c.Counters.Clock(e) }
-
-func (Perf) Chains() []Chain { return nil }
 
 func (Perf) Step() float64 { return 1 }
 
@@ -37,12 +34,10 @@ func (c Perf) Difference(from, to uint64) uint64 {
 // cyclesTolerance is the largest relative difference between cycles by the counter and by the calibrated TSC.
 const cyclesTolerance = 0.005
 
-// Chained holds a clock's readings of the calibration chains: the differences of a short and a long chain of adds,
-// and of multiplies.
+// Chained holds a clock's readings of the calibration chains: of a short and a long chain each.
 type Chained struct{ Adds, Multiplies [][]float64 }
 
-// Checked holds the cycles of a chained add and a chained imul by a counter of core cycles, and of an imul by the
-// TSC, calibrated with the adds.
+// Checked holds the cycles of a chained add and imul by a counter of core cycles, and of imul by the calibrated TSC.
 type Checked struct{ Add, Multiply, MultiplyByTSC float64 }
 
 // CheckCycles checks a counter of core cycles: by it an add takes one cycle, an imul a whole number of cycles, and
@@ -57,6 +52,3 @@ func CheckCycles(counted, ticks Chained) (c Checked, ok bool) {
 func (c Checked) String() string {
 	return fmt.Sprintf("%.3f for an add and %.3f for an imul, of which the TSC makes %.3f", c.Add, c.Multiply, c.MultiplyByTSC)
 }
-
-// AddChains are the chains of adds that CheckCycles needs.
-func AddChains() []Chain { return TSC{}.Chains() }

@@ -1,11 +1,10 @@
 package clock
 
 import (
+	"slices"
 	"testing"
 
-	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/harness"
-	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 func TestPerfDifferences(t *testing.T) {
@@ -20,33 +19,11 @@ func TestPerfDifferences(t *testing.T) {
 		{40, 1<<40 - 1, 0, 1},
 		{64, ^uint64(0), 1, 2},
 	} {
-		if got := (Perf{Width: c.width}).Difference(c.from, c.to); got != c.want {
-			t.Errorf("%d bits, %#x to %#x: %d, want %d", c.width, c.from, c.to, got, c.want)
-		}
-	}
-}
-
-// A counter of core cycles needs nothing beside it.
-func TestPerfIsAClock(t *testing.T) {
-	var c Clock = Perf{Counters: harness.Counters{Pages: []uint64{layout.CounterPage(0)}, Read: (*asm.Emitter).Rdpmc}, Width: 48}
-	if len(c.Chains()) != 0 || c.Step() != 1 || c.RateResolution(3) != 0 || c.Resolution(4, 10) != 0.05 {
-		t.Errorf("%+v", c)
-	}
-	e := asm.NewEmitter(layout.Code)
-	c.Emit(e)
-	if got := string(e.Bytes()); len(got) == 0 || got[:3] != "\x0f\xae\xe8" {
-		t.Errorf("% x does not start with lfence", got)
+		require.Equal(t, c, c.want, Perf{Width: c.width}.Difference(c.from, c.to))
 	}
 }
 
 func TestCheckCycles(t *testing.T) {
-	d := func(per float64) [][]float64 {
-		short, long := make([]float64, 8), make([]float64, 8)
-		for i := range short {
-			short[i], long[i] = 500, 500+per*chainCycles
-		}
-		return [][]float64{short, long}
-	}
 	for _, c := range []struct {
 		add, multiply, byTSC float64 // in cycles; the TSC has 0.7 ticks for an add
 		ok                   bool
@@ -55,8 +32,13 @@ func TestCheckCycles(t *testing.T) {
 		{1.0051, 3, 3, false}, {0.9949, 3, 3, false}, {1, 3.016, 3, false}, {1, 3, 3.016, false}, {1, 3, 2.984, false},
 		{0.6, 1.8, 3, false}, {0.5, 3, 3, false}, {2, 6, 3, false}, {1.03, 3.09, 3, false}, {0, 0, 3, false}, {1, 3, 0, false},
 	} {
-		if got, ok := CheckCycles(Chained{d(c.add), d(c.multiply)}, Chained{d(0.7), d(0.7 * c.byTSC)}); ok != c.ok {
+		if got, ok := CheckCycles(Chained{taking(c.add), taking(c.multiply)}, Chained{taking(0.7), taking(0.7 * c.byTSC)}); ok != c.ok {
 			t.Errorf("%+v: %+v, %v", c, got, ok)
 		}
 	}
+}
+
+// taking returns readings of chains whose instructions take this many ticks.
+func taking(ticks float64) [][]float64 {
+	return [][]float64{slices.Repeat([]float64{500}, 8), slices.Repeat([]float64{500 + ticks*chainCycles}, 8)}
 }

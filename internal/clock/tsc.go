@@ -10,13 +10,11 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// TSC is the time-stamp counter against chains of dependent register-to-register adds, one
-// core cycle each on every x86-64 core (adds of immediates are not: Golden Cove and later
-// eliminate them at rename). Two lengths are timed and subtracted, so that what surrounds
-// the chain cancels.
+// TSC is the time-stamp counter against chains of dependent register-to-register adds, one core cycle each on every
+// x86-64 core (adds of immediates are not: Golden Cove and later eliminate them at rename). Two lengths are timed and
+// subtracted, so that what surrounds the chain cancels.
 type TSC struct {
-	// StepTicks is the counter's increment: 1 or 2 on most machines, more under some
-	// hypervisors and on some AMD cores.
+	// StepTicks is the counter's increment: 1 or 2 mostly, more under some hypervisors and on some AMD cores.
 	StepTicks float64
 }
 
@@ -31,15 +29,9 @@ const (
 // Emit reads the time-stamp counter between lfences.
 func (TSC) Emit(e *asm.Emitter) { harness.TSC(e) }
 
-// Step is the resolution in ticks.
 func (c TSC) Step() float64 { return c.StepTicks }
 
-func (TSC) Chains() []Chain {
-	return []Chain{{Iterations: shortIterations}, {Iterations: longIterations}}
-}
-
-// StepSlack bounds the error of the difference of two timings, in steps: four readings, each
-// off by up to one, and a little.
+// StepSlack bounds the error of the difference of two timings, in steps: four readings, each off by up to one.
 const StepSlack = 2.5
 
 // Rate estimates the ticks per core cycle from one window: d[i] are the differences of chain i.
@@ -76,26 +68,25 @@ func ticksPerAdd(d [][]float64) []float64 {
 	return per
 }
 
-// Describe tells a reader how readings became cycles.
 func (c TSC) Describe() string {
 	return fmt.Sprintf("TSC (steps of %g ticks) against chains of %d and %d dependent adds, timed beside the block",
-		c.StepTicks, Chain{Iterations: shortIterations}.Length(), Chain{Iterations: longIterations}.Length())
+		c.StepTicks, shortIterations*chainBody, longIterations*chainBody)
 }
 
-// MultiplyChains cross-check the adds: the rate of imul against theirs must be an integer, 3 on every x86-64 core since Sandy Bridge and Zen. It is
-// not if adds take less than a cycle or the clock is not constant; an emulator gives 1 or 2.
-func MultiplyChains() []Chain {
-	return []Chain{{Iterations: shortIterations, Multiply: true}, {Iterations: longIterations, Multiply: true}}
+// Chains returns the two chains of adds, or those of multiplies, which cross-check them: the rate of imul against
+// that of add must be an integer, 3 on every x86-64 core since Sandy Bridge and Zen. It is not if adds take less than
+// a cycle or the clock is not constant; an emulator gives 1 or 2.
+func Chains(multiply bool) []Chain {
+	return []Chain{{shortIterations, multiply}, {longIterations, multiply}}
 }
 
-// LeastMultiply is the shortest latency of imul in cycles: 3 since Sandy Bridge and Zen, and more before (Fog, instruction_tables).
+// LeastMultiply is the shortest latency of imul in cycles, since Sandy Bridge and Zen (Fog, instruction_tables).
 const LeastMultiply = 3
 
 // multiplyTolerance bounds the ratio's relative distance from an integer.
 const multiplyTolerance = 0.01
 
-// CheckMultiply returns the latency of imul in cycles by the calibrated clock, and whether
-// it is Whole.
+// CheckMultiply returns the latency of imul in cycles by the calibrated clock, and whether it is Whole.
 func CheckMultiply(d [][]float64, rate float64) (latency float64, ok bool) {
 	latency = stat.MidMean(ticksPerAdd(d)).Value / rate
 	return latency, Whole(latency)

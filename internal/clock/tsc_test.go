@@ -35,8 +35,7 @@ func TestStepOf(t *testing.T) {
 		{"every tick", []uint64{100, 101, 103}, 1},
 		{"steps of 2", []uint64{100, 102, 108}, 2},
 		{"steps of 26, rising", []uint64{1000, 1026, 1078, 1338}, 26},
-		// Differences go up and down. Taken modulo 2^64, which 13 does not divide, the way
-		// down would make 2 of 26.
+		// Differences go up and down. Taken modulo 2^64, which 13 does not divide, the way down would make 2 of 26.
 		{"steps of 26, falling", []uint64{1338, 1078, 1026, 1000}, 26},
 		{"steps of 26, up and down", []uint64{52, 26, 78, 26, 52}, 26},
 		{"one reading off the grid", []uint64{52, 26, 78, 27}, 1},
@@ -85,14 +84,6 @@ func TestRateOfSteppedClock(t *testing.T) {
 	}
 }
 
-func TestRateExact(t *testing.T) {
-	// 4,096 cycles apart, 2,048 ticks apart: half a tick a cycle, whatever stands around it.
-	d := [][]float64{{600, 601, 599, 600}, {2648, 2649, 2647, 2648}}
-	if got := (TSC{}).Rate(d); got.Value != 0.5 || got.Half != 0 || got.N != 4 {
-		t.Errorf("%+v", got)
-	}
-}
-
 func TestFastRate(t *testing.T) {
 	// What shares the core adds time to the longer chain more than to the shorter.
 	short := []float64{100, 100, 100, 100, 100, 100, 100}
@@ -112,16 +103,6 @@ func TestFastRate(t *testing.T) {
 }
 
 func TestCheckMultiply(t *testing.T) {
-	chains := MultiplyChains()
-	cycles := float64(chains[1].Length() - chains[0].Length())
-	check := func(latency float64) (float64, bool) {
-		short, long := make([]float64, 8), make([]float64, 8)
-		for i := range short {
-			short[i] = 1000
-			long[i] = 1000 + latency*0.5*cycles
-		}
-		return CheckMultiply([][]float64{short, long}, 0.5)
-	}
 	for _, c := range []struct {
 		latency float64
 		ok      bool
@@ -133,7 +114,7 @@ func TestCheckMultiply(t *testing.T) {
 		{2, false}, {1.98, false}, {1, false}, {1.5, false}, {0, false}, {-3, false}, // no multiplier is that fast
 		{2.5, false}, {3.5, false},
 	} {
-		got, ok := check(c.latency)
+		got, ok := CheckMultiply(taking(c.latency*0.5), 0.5)
 		if ok != c.ok || math.Abs(got-c.latency) > 1e-9 {
 			t.Errorf("latency %g: %g, %v", c.latency, got, ok)
 		}
@@ -150,29 +131,17 @@ func TestCheckMultiply(t *testing.T) {
 
 // The lengths in the formulas are those of the chains that run.
 func TestChains(t *testing.T) {
-	c := TSC{StepTicks: 26}
-	chains := c.Chains()
-	require.Equal(t, "chains", []Chain{{Iterations: shortIterations}, {Iterations: longIterations}}, chains)
-	if m := MultiplyChains(); len(m) != 2 || m[1].Length()-m[0].Length() != chainCycles || !m[0].Multiply || !m[1].Multiply {
-		t.Errorf("%+v", m)
-	}
-	for _, chain := range append(chains, MultiplyChains()...) {
-		e := asm.NewEmitter(layout.Code)
-		e.Nop(3)
-		entry := chain.Emit(e, harness.TSC)
-		body := e.Bytes()[entry-layout.Code:]
-		inst, name := "\x48\x01\xc0", "add rax,rax"
-		if chain.Multiply {
-			inst, name = "\x48\x0f\xaf\xc0", "imul rax,rax"
+	for multiply, inst := range map[bool]string{false: "\x48\x01\xc0", true: "\x48\x0f\xaf\xc0"} { // add or imul rax, rax
+		chains := Chains(multiply)
+		require.Equal(t, "cycles", chainCycles, chains[1].Length()-chains[0].Length())
+		for _, chain := range chains {
+			e := asm.NewEmitter(layout.Code)
+			e.Nop(3)
+			entry := chain.Emit(e, harness.TSC)
+			body := string(e.Bytes()[entry-layout.Code:])
+			if entry%64 != 0 || !strings.HasPrefix(body, "\x0f\xae\xe8") || strings.Count(body, inst) != 2*chainBody {
+				t.Errorf("%+v at %#x is not lfence and %d times % x, twice: % x", chain, entry, chainBody, inst, body[:64])
+			}
 		}
-		if entry%64 != 0 || !strings.HasPrefix(string(body), "\x0f\xae\xe8") || strings.Count(string(body), inst) != 2*chainBody {
-			t.Errorf("%+v at %#x is not lfence and %d times %s, twice: % x", chain, entry, chainBody, name, body[:64])
-		}
-	}
-	if c.Step() != 26 || !strings.Contains(c.Describe(), "26") {
-		t.Errorf("%s, step %g", c.Describe(), c.Step())
-	}
-	if e := c.Rate([][]float64{{0, 0, 0, 0}, {chainCycles, chainCycles, chainCycles, chainCycles}}); e.Value != 1 {
-		t.Errorf("%+v", e)
 	}
 }

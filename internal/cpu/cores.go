@@ -2,8 +2,7 @@ package cpu
 
 import "github.com/klauspost/cpuid/v2"
 
-// Name names a kind of core. Cores with the same instruction times share a name: Skylake is also
-// Cascade Lake and Comet Lake.
+// Name names a kind of core with the same instruction times: Skylake is also Cascade Lake and Comet Lake.
 type Name string
 
 // The cores that have a row.
@@ -35,8 +34,7 @@ const (
 // Core holds what bbprof needs to know about a kind of core. An unknown value is 0.
 type Core struct {
 	Name Name
-	// Like names the core whose instruction times this one shares, "" if none: its known answers and
-	// latencies hold here.
+	// Like names the core whose instruction times, and so known answers and latencies, this one shares; "" if none.
 	Like   Name
 	Events string // its name in the table of events, "" if it is not there
 	OpCache
@@ -46,8 +44,9 @@ type Core struct {
 	LoadsPerCycle  int  // at most
 	StoresPerCycle int
 	MultiplyCycles int // the latency of imul r64, r64
-	// SettlesAtOnce says that images reach their final speed within 4 runs: 2,000 blocks agreed as well without more, and
-	// took 5 % less time. On Redwood Cove dense code in long images needs some 60, and unmeasured cores get as many.
+	// SettlesAtOnce says that images reach their final speed within 4 runs: 2,000 blocks agreed as well without more,
+	// and took 5 % less time. On Redwood Cove dense code in long images needs some 60, and unmeasured cores get as
+	// many.
 	SettlesAtOnce bool
 	// AddsPerCycle is the contention probe's rate of independent register adds on an idle core, where it was
 	// measured: the number of ALUs, or less where ports are bound at rename.
@@ -70,8 +69,7 @@ type Core struct {
 // OpCache is the geometry of a decoded-instruction cache, as unroll.OpCache describes it.
 type OpCache struct{ Lines, OpsPerLine, Window int }
 
-// Lead is how far the front end runs ahead of the first copy, as unroll.Lead describes it; 0 where it was not
-// measured.
+// Lead is how far the front end runs ahead of the first copy, as unroll.Lead has it; 0 where it was not measured.
 type Lead struct {
 	Windows, Sets            int
 	WindowCycles, LineCycles float64
@@ -106,13 +104,13 @@ var unknown = Core{Name: Unknown, OpCache: OpCache{256, 6, 32}, StoreBuffer: 112
 //
 // Sources, where a row names no other. Op cache, store buffer, widths: Intel 64 and IA-32 Optimization Reference
 // Manual, the section of each microarchitecture ("Decoded ICache", the tables of pipeline resources; Redwood Cove:
-// "as Golden Cove", but an L1I of 64 KiB); AMD Software Optimization Guides for families 17h, 19h and 1Ah, "Op Cache",
-// "Integer Execution Unit", "Load-Store Unit"; Fog, microarchitecture.pdf. Adds a cycle: uops.info. Multiply: "IMUL
-// r64, r64" in InstLatx64's dumps (github.com/InstLatx64/InstLatx64), and measured on Skylake, Redwood Cove, Zen 4 and Zen 5.
-// since: SDM vol. 1, chapter 5 (instructions by processor); AMD APM vol. 3, appendix D; Intel Architecture Instruction
-// Set Extensions Programming Reference, table 1-2 (AMX-FP16: Granite Rapids). Names of tools: llc -mcpu=help; the -arch
-// lists of uiCA and OSACA. LLVM uses Golden Cove's model for Redwood Cove. It also does so for the small cores, where it is wrong, so
-// they have no LLVM name here.
+// "as Golden Cove", but an L1I of 64 KiB); AMD Software Optimization Guides for families 17h, 19h and 1Ah, "Op
+// Cache", "Integer Execution Unit", "Load-Store Unit"; Fog, microarchitecture.pdf. Adds a cycle: uops.info. Multiply:
+// "IMUL r64, r64" in InstLatx64's dumps (github.com/InstLatx64/InstLatx64), and measured on Skylake, Redwood Cove,
+// Zen 4 and Zen 5. since: SDM vol. 1, chapter 5 (instructions by processor); AMD APM vol. 3, appendix D; Intel
+// Architecture Instruction Set Extensions Programming Reference, table 1-2 (AMX-FP16: Granite Rapids). Names of
+// tools: llc -mcpu=help; the -arch lists of uiCA and OSACA. LLVM uses Golden Cove's model for Redwood Cove. It also
+// does so for the small cores, where it is wrong, so they have no LLVM name here.
 var cores = []Core{
 	{Name: Haswell, Events: "haswell", vendor: intel, OpCache: OpCache{256, 6, 32}, StoreBuffer: 42, DispatchWidth: 4, LoadsPerCycle: 2, StoresPerCycle: 1,
 		MultiplyCycles: 3, AddsPerCycle: 4, LLVM: "haswell", UICA: "HSW", OSACA: "HSW"},
@@ -133,35 +131,40 @@ var cores = []Core{
 		LoadsPerCycle: 3, StoresPerCycle: 2, MultiplyCycles: 3, AddsPerCycle: 4.6,
 		Latencies: RedwoodCoveLatencies, LLVM: "graniterapids",
 		since: []cpuid.FeatureID{cpuid.AMXFP16}, l1i: 64 << 10},
-	// Lion Cove: LLVM's X86SchedLunarlakeP.td ("LunarlakeP can allocate 8 uops per cycle", three load and two store ports), which
-	// InstLatx64's dump of an Arrow Lake's large cores (00C0662_BC) confirms. Intel says that its op cache holds 5,250 operations (Lunar Lake Tech
-	// Tour, 2024), not how, and nothing of the store buffer.
+	// Lion Cove: LLVM's X86SchedLunarlakeP.td ("LunarlakeP can allocate 8 uops per cycle", three load and two store
+	// ports), which InstLatx64's dump of an Arrow Lake's large cores (00C0662_BC) confirms. Intel says that its op
+	// cache holds 5,250 operations (Lunar Lake Tech Tour, 2024), not how, and nothing of the store buffer.
 	lionCove,
-	// Cougar Cove: Intel's slides of Panther Lake (Tech Tour, 2025) have a rename of 8, and InstLatx64 finds no instruction that takes
-	// another time than on Lion Cove; both as github.com/jiegec/cpu quotes them (docs/cougar_cove.md).
+	// Cougar Cove: Intel's slides of Panther Lake (Tech Tour, 2025) have a rename of 8, and InstLatx64 finds no
+	// instruction that takes another time than on Lion Cove; both as github.com/jiegec/cpu quotes them
+	// (docs/cougar_cove.md).
 	lionCove.as(CougarCove, "cougarcove"),
 
-	// The small cores mark the lengths of instructions in L1I instead of caching operations (Intel on Skymont, Tech Tour, 2024: "on-demand
-	// instruction length decoder"). Loads and stores a cycle: InstLatx64's dumps of the little cores of an Alder Lake, a Meteor Lake and an
-	// Arrow Lake (0090672_LC, 00A06A4_LC, 00C0662_LC); Tremont's multiply: of a Jasper Lake (00906C0).
+	// The small cores mark the lengths of instructions in L1I instead of caching operations (Intel on Skymont, Tech
+	// Tour, 2024: "on-demand instruction length decoder"). Loads and stores a cycle: InstLatx64's dumps of the little
+	// cores of an Alder Lake, a Meteor Lake and an Arrow Lake (0090672_LC, 00A06A4_LC, 00C0662_LC); Tremont's
+	// multiply: of a Jasper Lake (00906C0).
 	{Name: Tremont, vendor: intel, NoOpCache: true, DispatchWidth: 4, // WikiChip, "Intel Unveils the Tremont Microarchitecture", "Back End"
 		MultiplyCycles: 5, Latencies: GracemontLatencies},
-	// Gracemont and Crestmont: width: Optimization Reference Manual ("wider allocation width, 6-wide from 5-wide", of Crestmont);
-	// store buffer: Chips and Cheese, "Gracemont: Revenge of the Atom Cores" and "Meteor Lake's E-Cores: Crestmont
-	// Makes Incremental Progress"; both as github.com/jiegec/cpu quotes them (docs/gracemont.d2, docs/crestmont.d2).
+	// Gracemont and Crestmont: width: Optimization Reference Manual ("wider allocation width, 6-wide from 5-wide", of
+	// Crestmont); store buffer: Chips and Cheese, "Gracemont: Revenge of the Atom Cores" and "Meteor Lake's E-Cores:
+	// Crestmont Makes Incremental Progress"; both as github.com/jiegec/cpu quotes them (docs/gracemont.d2,
+	// docs/crestmont.d2).
 	{Name: Gracemont, Events: "gracemont", vendor: intel, NoOpCache: true, StoreBuffer: 50, DispatchWidth: 5, LoadsPerCycle: 2, StoresPerCycle: 2,
 		MultiplyCycles: 5, Latencies: GracemontLatencies},
 	{Name: Crestmont, Events: "crestmont", vendor: intel, NoOpCache: true, StoreBuffer: 48, DispatchWidth: 6, LoadsPerCycle: 2, StoresPerCycle: 2,
 		MultiplyCycles: 5, Latencies: GracemontLatencies},
-	// Skymont and Darkmont: width: Intel's slides (Tech Tours, 2024, "eight-wide allocation", and 2025). InstLatx64 finds instructions that
-	// take other times on Darkmont than on Skymont, so the rest of its row is not known; its column of latencies is the nearest.
+	// Skymont and Darkmont: width: Intel's slides (Tech Tours, 2024, "eight-wide allocation", and 2025). InstLatx64
+	// finds instructions that take other times on Darkmont than on Skymont, so the rest of its row is not known; its
+	// column of latencies is the nearest.
 	{Name: Skymont, Events: "skymont", vendor: intel, NoOpCache: true, DispatchWidth: 8, LoadsPerCycle: 3, StoresPerCycle: 2,
 		MultiplyCycles: 4, Latencies: SkymontLatencies},
 	{Name: Darkmont, Events: "darkmont", vendor: intel, NoOpCache: true, DispatchWidth: 8, Latencies: SkymontLatencies},
 
 	zen,
-	// Zen+: the Software Optimization Guide for family 17h, models 00h to 2Fh, does not tell it from Zen; InstLatx64's dump of a Pinnacle
-	// Ridge (0800F82) is within Zen's answers for all blocks of the selftest that it has.
+	// Zen+: the Software Optimization Guide for family 17h, models 00h to 2Fh, does not tell it from Zen;
+	// InstLatx64's dump of a Pinnacle Ridge (0800F82) is within Zen's answers for all blocks of the selftest that it
+	// has.
 	zen.as(ZenPlus, zen.Events),
 	{Name: Zen2, Events: "zen2", vendor: amd, OpCache: OpCache{512, 8, 64}, StoreBuffer: 48, DispatchWidth: 6, LoadsPerCycle: 2, StoresPerCycle: 1,
 		MultiplyCycles: 3, AddsPerCycle: 4, WayPredicted: true, Latencies: ZenLatencies, LLVM: "znver2", OSACA: "ZEN2",
@@ -169,9 +172,9 @@ var cores = []Core{
 	{Name: Zen3, Events: "zen3", vendor: amd, OpCache: OpCache{512, 8, 64}, StoreBuffer: 64, DispatchWidth: 6, LoadsPerCycle: 3, StoresPerCycle: 2,
 		MultiplyCycles: 3, AddsPerCycle: 4, WayPredicted: true, Latencies: ZenLatencies, LLVM: "znver3", OSACA: "ZEN3",
 		since: []cpuid.FeatureID{cpuid.VAES}},
-	// Zen 4c and Zen 5c: AMD presents them as the same core in less area, with the same time for every instruction, and
-	// less L3 (TechPowerUp, "AMD Introduces Ryzen 5 and Ryzen 3 Mobile Processors with Zen 4c Cores", 2 November 2023).
-	// Features do not distinguish them from their parents, so features alone name the parent.
+	// Zen 4c and Zen 5c: AMD presents them as the same core in less area, with the same time for every instruction,
+	// and less L3 (TechPowerUp, "AMD Introduces Ryzen 5 and Ryzen 3 Mobile Processors with Zen 4c Cores", 2 November
+	// 2023). Features do not distinguish them from their parents, so features alone name the parent.
 	zen4,
 	zen4.as(Zen4c, zen4.Events),
 	zen5,
@@ -191,9 +194,9 @@ var (
 		since: []cpuid.FeatureID{cpuid.AVX512F}}
 	zen5 = Core{Name: Zen5, Events: "zen5", vendor: amd, OpCache: OpCache{1024, 6, 64}, StoreBuffer: 104, DispatchWidth: 8, LoadsPerCycle: 4, StoresPerCycle: 2,
 		MultiplyCycles: 3, AddsPerCycle: 5.3, NopsPerCycle: 7.9, // six ALUs; adds: InstLatx64, Granite Ridge, and measured on Turin; nops: measured there
-		// Measured on Turin, but for the sets (Software Optimization Guide for family 1Ah, "Op
-		// Cache"): a window of three lines takes 2.33 cycles and one of four 3.00; decoders serve four instructions a cycle, half of
-		// what the core dispatches, and the op cache six and more.
+		// Measured on Turin, but for the sets (Software Optimization Guide for family 1Ah, "Op Cache"): a window of
+		// three lines takes 2.33 cycles and one of four 3.00; decoders serve four instructions a cycle, half of what
+		// the core dispatches, and the op cache six and more.
 		Lead:         Lead{Windows: 140, Sets: 64, WindowCycles: 1. / 3, LineCycles: 2. / 3, DecodersSlower: 1.75},
 		WayPredicted: true, Latencies: ZenLatencies, LLVM: "znver5",
 		since: []cpuid.FeatureID{cpuid.AVX512VP2INTERSECT}}

@@ -1,8 +1,7 @@
-// Package cpu is the one table of kinds of core: how each is recognised, the sizes that decide how a
-// block is laid out and judged, what other tables call it, and which events its hardware counters
-// have. Values that bbprof measures at its start are not here, or only for comparison. To add a core, add
-// its Name, its row in cores (cores.go), and its model numbers in models (models.go); CONTRIBUTING.md
-// lists the other tables.
+// Package cpu is the one table of kinds of core: how each is recognised, the sizes that decide how a block is laid
+// out and judged, what other tables call it, and which events its hardware counters have. Values that bbprof measures
+// at its start are not here, or only for comparison. To add a core, add its Name, its row in cores (cores.go), and
+// its model numbers in models (models.go); CONTRIBUTING.md lists the other tables.
 package cpu
 
 import (
@@ -25,7 +24,6 @@ func Names() []Name {
 	return names
 }
 
-// WidestDispatch is the largest DispatchWidth in the table.
 func WidestDispatch() (widest int) {
 	for _, c := range cores {
 		widest = max(widest, c.DispatchWidth)
@@ -122,7 +120,6 @@ type ID struct {
 	features      uint // bit i: the CPU has telling[i]
 }
 
-// telling lists the features that distinguish cores.
 var telling = func() (all []cpuid.FeatureID) {
 	for _, c := range cores {
 		all = append(all, c.since...)
@@ -130,7 +127,6 @@ var telling = func() (all []cpuid.FeatureID) {
 	return all
 }()
 
-// Identify asks CPUID.
 func Identify() ID {
 	c := cpuid.CPU
 	id := ID{Vendor: c.VendorString, Family: c.Family, Model: c.Model, L1I: c.Cache.L1I,

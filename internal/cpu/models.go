@@ -1,13 +1,11 @@
 package cpu
 
-// model maps a range of model numbers to a core.
 type model struct {
 	vendor      string
 	family      int
 	first, last int // model numbers
 	core        Name
-	// The small cores of a hybrid CPU (device cpu_atom), and those of a low-power island (cpu_lowpower),
-	// if they differ.
+	// The small cores of a hybrid CPU (cpu_atom), and those of a low-power island (cpu_lowpower), if they differ.
 	small, lowPower Name
 }
 
@@ -22,9 +20,9 @@ func (m model) of(kind string) Name {
 	return m.core
 }
 
-// models are the lists of Linux: arch/x86/include/asm/intel-family.h, init_amd in
-// arch/x86/kernel/cpu/amd.c, and tools/perf/pmu-events/arch/x86/mapfile.csv. Linux does not distinguish Zen+, Zen 4c and
-// Zen 5c from their parents; their model numbers are those of InstLatx64's dumps (0800F82, 0810F81, 0AA0F02, 0B10F10).
+// models are the lists of Linux: arch/x86/include/asm/intel-family.h, init_amd in arch/x86/kernel/cpu/amd.c, and
+// tools/perf/pmu-events/arch/x86/mapfile.csv. Linux does not distinguish Zen+, Zen 4c and Zen 5c from their parents;
+// their model numbers are those of InstLatx64's dumps (0800F82, 0810F81, 0AA0F02, 0B10F10).
 var models = []model{
 	{vendor: intel, family: 6, first: 0x3c, core: Haswell},
 	{vendor: intel, family: 6, first: 0x3f, core: Haswell},

@@ -11,13 +11,12 @@ type CounterRead func(e *asm.Emitter)
 
 // Counters configures how the code around a block reads hardware counters.
 //
-// The kernel tells user code in a mapped page how to read an event (struct
-// perf_event_mmap_page, linux/perf_event.h): under a sequence lock the number of the counter
-// that holds the event, if one does, and an offset. The protocol is to read lock and number,
-// execute rdpmc, and start over if the lock has changed since. Here one critical section spans
-// all runs of an image: Open reads locks and numbers, the end of each run only executes rdpmc,
-// and Close checks the locks. So the timed runs do not touch the pages, each of which takes a
-// line of the same L1D set, and the offset, constant under the lock, cancels.
+// The kernel tells user code in a mapped page how to read an event (struct perf_event_mmap_page, linux/perf_event.h):
+// under a sequence lock the number of the counter that holds the event, if one does, and an offset. The protocol is
+// to read lock and number, execute rdpmc, and start over if the lock has changed since. Here one critical section
+// spans all runs of an image: Open reads locks and numbers, the end of each run only executes rdpmc, and Close checks
+// the locks. So the timed runs do not touch the pages, each of which takes a line of the same L1D set, and the
+// offset, constant under the lock, cancels.
 type Counters struct {
 	Pages []uint64 // addresses of the events' pages, core cycles first, at most layout.MaxCounted
 	Read  CounterRead

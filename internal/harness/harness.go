@@ -32,27 +32,25 @@ type Reset struct {
 	Flags  bool // DF, AC, NT, … : anything but the arithmetic flags
 }
 
-// modeSwitchTurns is the least number of iterations of the loop before the first copy; SlotDispatch
-// holds the number of extra ones. A taken branch to an aligned target lets the op cache take over
-// from the decoders. Extra iterations shift the copies relative to the rename groups, which binds
-// their instructions to ports for the whole run.
+// modeSwitchTurns is the least number of iterations of the loop before the first copy; SlotDispatch holds the number
+// of extra ones. A taken branch to an aligned target lets the op cache take over from the decoders. Extra iterations
+// shift the copies relative to the rename groups, which binds their instructions to ports for the whole run.
 const modeSwitchTurns = 4
 
-// queueFiller nops fill the queue between the decoders and rename, which the front end would otherwise fill with copies from the
-// decoders during a slow restore.
+// queueFiller nops fill the queue between the decoders and rename, which the front end would otherwise fill with
+// copies from the decoders during a slow restore.
 const queueFiller = 80
 
-// Prologue appends code that restores the initial state before a run of the block, and ends at a
-// multiple of 64, where the first copy goes. It need not restore the segment bases: blocks that
-// could change them do not run.
+// Prologue appends code that restores the initial state before a run of the block, and ends at a multiple of 64,
+// where the first copy goes. It need not restore the segment bases: blocks that could change them do not run.
 //
 // Nothing here may push the copies out of the op cache: no mfence, no xrstor, no long rep.
 func Prologue(e *asm.Emitter, init initial.State, reset Reset, features asm.Features) {
 	prologue(e, init, reset, features, func(*asm.Emitter) asm.Reg { return none })
 }
 
-// prologue is Prologue with code that early appends before the last wait. That code leaves in r15 the initial value of the register that
-// early returns.
+// prologue is Prologue with code that early appends before the last wait. That code leaves in r15 the initial value
+// of the register that early returns.
 func prologue(e *asm.Emitter, init initial.State, reset Reset, features asm.Features, early func(e *asm.Emitter) asm.Reg) {
 	data := emitData(e, init, reset)
 	if reset.Memory {
@@ -142,9 +140,10 @@ func clearX87(e *asm.Emitter, mmx bool, filled int) {
 	}
 }
 
-// leaveOpCache appends code that the op cache cannot hold, so that the decoders serve it and all code up to the next taken branch. On Intel this is
-// a fetch block of 64 one-byte instructions, more than its lines hold (Optimization Manual, "Decoded ICache"); on AMD an mfence, which has no effect
-// on Intel. It keeps all state and the alignment to 64.
+// leaveOpCache appends code that the op cache cannot hold, so that the decoders serve it and all code up to the next
+// taken branch. On Intel this is a fetch block of 64 one-byte instructions, more than its lines hold (Optimization
+// Manual, "Decoded ICache"); on AMD an mfence, which has no effect on Intel. It keeps all state and the alignment to
+// 64.
 func leaveOpCache(e *asm.Emitter) {
 	const window = 64
 	e.Nop(window - 3)
@@ -154,10 +153,9 @@ func leaveOpCache(e *asm.Emitter) {
 	}
 }
 
-// none is no register.
 const none asm.Reg = 16
 
-// registerLoads sets the arithmetic flags, then the registers: mov keeps the flags. Register kept gets its value from r15.
+// registerLoads sets the arithmetic flags, then the registers: mov keeps the flags. kept gets its value from r15.
 func registerLoads(init initial.State, kept asm.Reg) []byte {
 	const most = 192 // bytes: 10 for each of 16 registers, and the flags
 	t := asm.NewEmitterIn(0, make([]byte, 0, most))
@@ -181,14 +179,14 @@ func registerLoads(init initial.State, kept asm.Reg) []byte {
 	return t.Bytes()
 }
 
-// A prologue restores restoredAtOnce words without a branch: the last iteration of a loop over fewer was mispredicted in all runs of one
-// image and in none of the other.
+// A prologue restores restoredAtOnce words without a branch: the last iteration of a loop over fewer was mispredicted
+// in all runs of one image and in none of the other.
 const restoredAtOnce = 256
 
 // restoreWords stores fill, or the value beside the address, to each address of the list at layout.Restore. It writes
 // through the block's own pages, not through another mapping of their frames: on AMD an access through another linear
-// address mispredicts the L1D way. The code is a loop over restoredAtOnce steps. Its first iteration is entered in the
-// middle, so that it handles the words beyond a multiple of restoredAtOnce.
+// address mispredicts the L1D way. The code is a loop over restoredAtOnce steps. Its first iteration is entered in
+// the middle, so that it handles the words beyond a multiple of restoredAtOnce.
 func restoreWords(e *asm.Emitter, fill uint64, values bool) {
 	words, code := 1, restoreFill() // of the list, a step
 	if values {
@@ -242,8 +240,8 @@ func restoreSteps(words int) []byte {
 	return steps.Bytes()
 }
 
-// drainStores appends a wait until all stores have moved from the store buffer to L1D. It is a locked access (SDM vol. 3,
-// "Store Buffer"), which unlike mfence keeps the op cache in use. It changes no register and no flag.
+// drainStores appends a wait until all stores have moved from the store buffer to L1D. It is a locked access (SDM
+// vol. 3, "Store Buffer"), which unlike mfence keeps the op cache in use. It changes no register and no flag.
 func drainStores(e *asm.Emitter) { e.LockNot(layout.SlotScratch) }
 
 // Epilogue appends the code after the last copy: wait for it, store the time in the table at
@@ -258,8 +256,7 @@ func Epilogue(e *asm.Emitter, entry uint64, clock Clock) {
 	e.JmpMem(layout.SlotReturn)
 }
 
-// EndRun appends the end of a run without the final jump. It sets the zero flag after the last
-// run.
+// EndRun appends the end of a run without the final jump. It sets the zero flag after the last run.
 func EndRun(e *asm.Emitter, clock Clock) {
 	clock(e)
 	e.Load(asm.RCX, layout.SlotCount)

@@ -17,12 +17,10 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// line is one instruction in objdump's output, with the target of a rip-relative operand or a
-// branch, 0 if there is none.
+// line is one instruction in objdump's output.
 type line struct {
 	addr, end uint64
 	text      string
-	target    uint64
 }
 
 // disassemble decodes code at address base; unlike x86asm, objdump knows all of VEX.
@@ -44,15 +42,8 @@ func disassemble(t *testing.T, base uint64, code []byte) []line {
 		if err != nil {
 			continue
 		}
-		text, note, _ := strings.Cut(f[2], "#")
-		l := line{addr: addr, end: addr + uint64(len(strings.Fields(f[1]))), text: strings.Join(strings.Fields(text), " ")}
-		if note = strings.TrimSpace(note); note != "" {
-			if l.target, err = strconv.ParseUint(strings.TrimPrefix(note, "0x"), 16, 64); err != nil {
-				t.Fatalf("%q: %v", scan.Text(), err)
-			}
-		} else if op, to, _ := strings.Cut(l.text, " "); op[0] == 'j' && strings.HasPrefix(to, "0x") {
-			l.target, _ = strconv.ParseUint(to[2:], 16, 64)
-		}
+		text, _, _ := strings.Cut(f[2], "#")
+		l := line{addr, addr + uint64(len(strings.Fields(f[1]))), strings.Join(strings.Fields(text), " ")}
 		if strings.Contains(l.text, "(bad)") {
 			t.Fatalf("objdump does not know %q", scan.Text())
 		}
@@ -76,8 +67,7 @@ func allResets() []Reset {
 
 var allFeatures = []asm.Features{{}, {AVX: true}, {AVX: true, AVX512: true}}
 
-// checkFused checks that no dec+jnz pair crosses a 32-byte boundary or ends at one (Intel
-// erratum SKX102).
+// checkFused checks that no dec+jnz pair crosses a 32-byte boundary or ends at one (Intel erratum SKX102).
 func checkFused(t *testing.T, lines []line) (pairs int) {
 	t.Helper()
 	for i := 1; i < len(lines); i++ {
@@ -92,8 +82,7 @@ func checkFused(t *testing.T, lines []line) (pairs int) {
 	return pairs
 }
 
-// One disassembly of many prologues, one after the other, each at another offset in its
-// cache line.
+// One disassembly of many prologues, one after the other, each at another offset in its cache line.
 func TestPrologueWherever(t *testing.T) {
 	init := initial.Paper()
 	for _, features := range allFeatures {
@@ -134,63 +123,6 @@ func TestPrologueHoldsNothingThatLeavesTheOpCache(t *testing.T) {
 				if strings.HasPrefix(l.text, bad) {
 					t.Errorf("%+v: %q", features, l.text)
 				}
-			}
-		}
-	}
-}
-
-// In the sampler and the wait, every byte belongs to an instruction, every operand to a slot or
-// table of the own region, and every jump leads to the start of one of their instructions or to
-// the exit.
-func TestSampler(t *testing.T) {
-	const done = layout.Stub + 0x80
-	for start := uint64(0); start < 128; start += 41 {
-		for wide := range 3 {
-			probe := Probe{Iterations: 64, Nops: wide == 1}
-			base := layout.Code + start
-			e := asm.NewEmitter(base)
-			entry := Sampler(e, TSC, probe, 128<<wide, done)
-			idle := WaitIdle(e, TSC, probe, 128<<wide, 8, done)
-			if entry%64 != 0 || idle%64 != 0 {
-				t.Errorf("entries %#x and %#x are no multiples of 64", entry, idle)
-			}
-			lines := disassemble(t, base, e.Bytes())
-			starts := map[uint64]bool{done: true}
-			for _, l := range lines {
-				starts[l.addr] = true
-			}
-			adds, exits := 0, 0
-			for _, l := range lines {
-				op, _, _ := strings.Cut(l.text, " ")
-				switch {
-				case op[0] == 'j' && !strings.Contains(l.text, "rip"):
-					if !starts[l.target] {
-						t.Errorf("%q leads between instructions", l.text)
-					}
-					if l.target == done {
-						exits++
-					}
-				case op == "lea" && l.target >= base && l.target < e.PC():
-					if !starts[l.target] || l.target%64 != 0 {
-						t.Errorf("%q leads to %#x, where no phase goes on", l.text, l.target)
-					}
-				case op == "lea":
-					if l.target != layout.Phases && l.target != layout.Times && l.target != layout.Times+8 {
-						t.Errorf("%q means %#x, neither the table nor Times", l.text, l.target)
-					}
-				case strings.Contains(l.text, "rip"):
-					if l.target < layout.Control || l.target >= layout.Phases || l.target%8 != 0 {
-						t.Errorf("%q means %#x, which is no slot", l.text, l.target)
-					}
-				case op == "add" && !strings.Contains(l.text, "0x"):
-					adds++
-				}
-			}
-			if adds != 2*ContentionAdds+1 {
-				t.Errorf("%d adds, want twice %d in the contention probes, and one to an address", adds, ContentionAdds)
-			}
-			if exits != 2+2 {
-				t.Errorf("%d ways out, want 2 of each", exits)
 			}
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Image is code for the child: prologue, copies of the block, epilogue.
 type Image struct {
 	Code      []byte
 	Address   uint64 // address of Code[0], the prologue
@@ -34,8 +33,7 @@ type span struct{ at, size int }
 // End returns the address after the image.
 func (im Image) End() uint64 { return im.Address + uint64(len(im.Code)) }
 
-// Locate returns the copy of the block at an address, and the byte within it; ok is false
-// outside of the copies.
+// Locate returns the copy of the block at an address, and the byte within it; ok is false outside of the copies.
 func (im Image) Locate(addr uint64) (copy, offset int, ok bool) {
 	if addr < im.FirstCopy || addr >= im.FirstCopy+uint64(im.Copies*im.block) {
 		return 0, 0, false
@@ -52,7 +50,6 @@ func (im Image) Locate(addr uint64) (copy, offset int, ok bool) {
 	return copy, offset - skipped, true
 }
 
-// Harness describes the code around the copies.
 type Harness struct {
 	Init     initial.State
 	Reset    Reset
@@ -61,8 +58,7 @@ type Harness struct {
 	// Decoders keeps the copies out of the op cache: they run from the legacy decoders, if the
 	// core uses those until the next taken branch.
 	Decoders bool
-	// Offset is the start of the first copy in its cache line. That many bytes of nops run once
-	// before it.
+	// Offset is the start of the first copy in its cache line. That many bytes of nops run once before it.
 	Offset int
 	// LeadNops, if not 0, is the number of these nops, in 64 bytes more. It shifts the copies relative to the
 	// rename groups but not within their cache lines.
@@ -72,9 +68,9 @@ type Harness struct {
 	Replayed bool
 	Address  uint64
 	Shift    uint64
-	// Inverted lists, in ascending order, the copies at which the condition of the block's final branch is inverted, for all copies from there on.
+	// Inverted lists, ascending, the copies from which on the condition of the block's final branch is inverted.
 	Inverted []int
-	// FallThrough lets a dry run take that branch, which then leads to the next instruction. Otherwise it must not be taken.
+	// FallThrough lets a dry run take that branch, to the next instruction; otherwise it must not be taken.
 	FallThrough bool
 	// Memory returns the memory for code at an address, used if the code fits; by default memory is allocated.
 	Memory func(at uint64) []byte
@@ -99,13 +95,12 @@ func BuildProbed(at uint64, insts []asm.Inst, copies int, h Harness, probe *asm.
 	return build(at, insts, copies, h, shape{probe: probe})
 }
 
-// BuildDryRun is Build for a dry run: the image is at layout.DryRunCode, writes to no memory of bbprof but the counter of
-// a loop, and ends with an int3.
+// BuildDryRun is Build for a dry run: the image is at layout.DryRunCode, writes to no memory of bbprof but the
+// counter of a loop, and ends with an int3.
 func BuildDryRun(insts []asm.Inst, iterations int, loop *unroll.Loop, h Harness) (Image, error) {
 	return repeat(layout.DryRunCode, insts, iterations, loop, h, true)
 }
 
-// shape is the difference between an image and plain copies in a row.
 type shape struct {
 	early  func(e *asm.Emitter) asm.Reg // see prologue; nil: nothing
 	before func(e *asm.Emitter)         // before the first copy
@@ -135,7 +130,6 @@ func (im Image) Taken(rip uint64) (copy int, ok bool) {
 	return copy, im.exits != 0 && rip > im.exits && copy < im.traps
 }
 
-// Invert inverts the condition of the block's final branch from a copy on.
 func (im Image) Invert(from int) {
 	for k := from; k < im.Copies; k++ {
 		im.Code[int(im.FirstCopy-im.Address)+k*im.stride+im.opcode] ^= 1
@@ -217,7 +211,6 @@ func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, 
 	return im, nil
 }
 
-// leadNops appends the nops before the first copy.
 func (h Harness) leadNops(e *asm.Emitter) {
 	if h.LeadNops == 0 {
 		e.Nop(h.Offset)
@@ -235,7 +228,7 @@ func (h Harness) leadNops(e *asm.Emitter) {
 func emitCopy(e *asm.Emitter, insts []asm.Inst, k int, h Harness, s shape) (added []span, err error) {
 	var log uint64
 	if s.probe != nil {
-		log = logAt(s.probe, k)
+		log = layout.Log + uint64(k*s.probe.LogSize())
 	}
 	from := e.PC()
 	for i := range insts {
@@ -308,7 +301,6 @@ func (h Harness) relocate(in *asm.Inst, index int, at uint64) ([]byte, error) {
 	return code, nil
 }
 
-// tooFar explains why a displacement is out of range.
 func (h Harness) tooFar(disp int64) string {
 	if h.Replayed {
 		return fmt.Sprintf("the rip-relative displacement %#x of a block at %#x leads further than copies at %#x can reach", disp,

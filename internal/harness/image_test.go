@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/arch/x86/x86asm"
 
 	"github.com/bbprof/bbprof/asm"
@@ -105,27 +107,16 @@ func TestLeadNops(t *testing.T) {
 func TestLocate(t *testing.T) {
 	insts := decode(t, append(append([]byte{}, nop5...), nop2...)...) // 7 bytes
 	im := buildAt(t, layout.Code+5, insts, 3)
-	for _, c := range []struct {
-		addr         uint64
+	type place struct {
 		copy, offset int
 		ok           bool
-	}{
-		{im.Address, 0, 0, false},
-		{im.FirstCopy - 1, 0, 0, false},
-		{im.FirstCopy, 0, 0, true},
-		{im.FirstCopy + 6, 0, 6, true},
-		{im.FirstCopy + 7, 1, 0, true},
-		{im.FirstCopy + 13, 1, 6, true},
-		{im.FirstCopy + 20, 2, 6, true},
-		{im.FirstCopy + 21, 0, 0, false}, // the epilogue
-		{im.End(), 0, 0, false},
-		{0, 0, 0, false},
-		{^uint64(0), 0, 0, false},
+	}
+	for addr, want := range map[uint64]place{
+		im.Address: {}, im.FirstCopy - 1: {}, im.FirstCopy: {0, 0, true}, im.FirstCopy + 6: {0, 6, true}, im.FirstCopy + 7: {1, 0, true},
+		im.FirstCopy + 20: {2, 6, true}, im.FirstCopy + 21: {}, im.End(): {}, 0: {}, math.MaxUint64: {}, // 21: the epilogue
 	} {
-		copy, offset, ok := im.Locate(c.addr)
-		if copy != c.copy || offset != c.offset || ok != c.ok {
-			t.Errorf("Locate(First%+d) = %d, %d, %v; want %d, %d, %v", int64(c.addr-im.FirstCopy), copy, offset, ok, c.copy, c.offset, c.ok)
-		}
+		copy, offset, ok := im.Locate(addr)
+		require.Equal(t, fmt.Sprintf("first copy%+d", int64(addr-im.FirstCopy)), want, place{copy, offset, ok}, cmp.AllowUnexported(place{}))
 	}
 	if _, _, ok := (Image{}).Locate(0); ok {
 		t.Error("an image of nothing holds an address")
@@ -137,8 +128,7 @@ func ripLoad(disp int32) []byte {
 	return binary.LittleEndian.AppendUint32([]byte{0x48, 0x8b, 0x05}, uint32(disp))
 }
 
-// In every copy, every rip-relative operand has the target that it has at Home, according to
-// another decoder.
+// In every copy, every rip-relative operand has the target that it has at Home, according to another decoder.
 func TestRelocation(t *testing.T) {
 	imm := append(binary.LittleEndian.AppendUint32([]byte{0xc7, 0x05}, 0x40), 1, 0, 0, 0) // mov dword [rip+0x40], 1
 	lea := binary.LittleEndian.AppendUint32([]byte{0x48, 0x8d, 0x0d}, 0xffff_f000)        // lea rcx, [rip-0x1000]
@@ -205,8 +195,7 @@ func TestRelocationReach(t *testing.T) {
 			t.Errorf("%#x: %v, want unmappable", c.disp, err)
 		}
 	}
-	// Every copy, anywhere in the code region, can reach the distance that package layout
-	// promises.
+	// Every copy, anywhere in the code region, can reach the distance that package layout promises.
 	if reach := math.MaxInt32 - int64(layout.Home-layout.Code); reach>>20 < 1792 {
 		t.Errorf("reach is %d MiB", reach>>20)
 	}

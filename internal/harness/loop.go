@@ -11,7 +11,6 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// repeat emits copies in a row, or a loop of them, for runs or for a dry run.
 func repeat(at uint64, insts []asm.Inst, iterations int, loop *unroll.Loop, h Harness, dryRun bool) (Image, error) {
 	switch {
 	case loop == nil:
@@ -22,7 +21,6 @@ func repeat(at uint64, insts []asm.Inst, iterations int, loop *unroll.Loop, h Ha
 	return build(at, insts, loop.Copies, h, loopShape(iterations/loop.Copies, loop.Counter, h.Init, dryRun))
 }
 
-// loopShape is the shape of a counted loop.
 func loopShape(iterations int, counter unroll.Counter, init initial.State, dryRun bool) shape {
 	slot := uint64(layout.SlotLoop)
 	if dryRun {
@@ -60,9 +58,8 @@ const (
 	jnzBytes    = 6
 )
 
-// padBranch pads with at most one nop so that the n bytes after the next skip neither cross nor
-// end at a 32-byte boundary, which would keep the branch's fetch block out of the op cache
-// (Intel erratum SKX102).
+// padBranch pads with at most one nop so that the n bytes after the next skip neither cross nor end at a 32-byte
+// boundary, which would keep the branch's fetch block out of the op cache (Intel erratum SKX102).
 func padBranch(e *asm.Emitter, skip, n int) {
 	const window = 32
 	if at := int(e.PC()+uint64(skip)) % window; at+n >= window {
@@ -70,9 +67,9 @@ func padBranch(e *asm.Emitter, skip, n int) {
 	}
 }
 
-// buildOwn emits a loop over the copies that the block's own branch closes. Only the last copy has the branch, and only
-// the state that l.Exit sets ends the loop after this many iterations, or fewer by l.Varied. A dry run counts iterations
-// in memory and traps unless the loop ends after this many: see [Image.Taken].
+// buildOwn emits a loop over the copies that the block's own branch closes. Only the last copy has the branch, and
+// only the state that l.Exit sets ends the loop after this many iterations, or fewer by l.Varied. A dry run counts
+// iterations in memory and traps unless the loop ends after this many: see [Image.Taken].
 func buildOwn(at uint64, insts []asm.Inst, iterations int, l unroll.Loop, h Harness, dryRun bool) (Image, error) {
 	const scratch = layout.DryRunCount + 8
 	branch, _ := asm.TrailingBranch(insts)

@@ -123,7 +123,8 @@ func TestLeaveOpCache(t *testing.T) {
 	}
 }
 
-// TestOwnLoopVaries: both images of a loop lack the same numbers of iterations, run by run, which differ; a loop that must not vary lacks none.
+// TestOwnLoopVaries: both images of a loop lack the same numbers of iterations, run by run, which differ; a loop that
+// must not vary lacks none.
 func TestOwnLoopVaries(t *testing.T) {
 	insts := decode(t, 0x48, 0xff, 0xc9, 0x75, 0xfb) // dec rcx; jnz
 	const copies, short, long = 3, 100, 200

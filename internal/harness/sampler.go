@@ -7,12 +7,10 @@ import (
 	"github.com/bbprof/bbprof/internal/layout"
 )
 
-// Clock appends code that waits for everything before it and then leaves a clock reading in
-// rax. It may change rcx and rdx.
+// Clock appends code that waits for all before it and leaves a clock reading in rax. It may change rcx and rdx.
 type Clock func(e *asm.Emitter)
 
-// TSC reads the time-stamp counter after an lfence, the ordering that the SDM (vol. 2,
-// RDTSC) and AMD's APM prescribe.
+// TSC reads the time-stamp counter after an lfence, as the SDM (vol. 2, RDTSC) and AMD's APM prescribe.
 func TSC(e *asm.Emitter) {
 	e.Lfence()
 	e.Rdtsc()
@@ -28,12 +26,12 @@ func TSC(e *asm.Emitter) {
 // stores the differences between the clock at the ends of successive runs. The first runs are not timed. The delay
 // before each phase varies (SlotDither), so that samples cover every point of a coarse clock's step.
 //
-// The contention probe runs before and after each sample, and slows down as soon as another hardware thread takes issue
-// slots of this core. A sample between two idle readings is confirmed; any other is overwritten.
+// The contention probe runs before and after each sample, and slows down as soon as another hardware thread takes
+// issue slots of this core. A sample between two idle readings is confirmed; any other is overwritten.
 //
 // A core switches the upper halves of its vector units off after some 0.7 ms without use, and then runs at a quarter
-// of its speed for some 10 µs (Fog, microarchitecture.pdf, "Warm-up period for YMM and ZMM"). So the sampler for a wide
-// block uses vectorBits of them at each reading, and wakes them before each phase.
+// of its speed for some 10 µs (Fog, microarchitecture.pdf, "Warm-up period for YMM and ZMM"). So the sampler for a
+// wide block uses vectorBits of them at each reading, and wakes them before each phase.
 func Sampler(e *asm.Emitter, clock Clock, probe Probe, vectorBits int, done uint64) (entry uint64) {
 	e.Align(64)
 	entry = e.PC()
@@ -119,11 +117,11 @@ func Sampler(e *asm.Emitter, clock Clock, probe Probe, vectorBits int, done uint
 	return entry
 }
 
-// WaitIdle appends code that waits until no other thread shares the core, or until SlotWait busy readings are
-// used up, and then jumps to done. A reading runs the contention probe and, if that is idle, a burst of stores.
-// After a busy first reading the wait takes needed idle readings in a row, since other threads come and go, and afterMapping
-// if only its stores were slow: after pages were mapped, the next burst mostly is. When SlotWait is
-// used up, SlotIdleProbe is set so low that every later reading counts as busy.
+// WaitIdle appends code that waits until no other thread shares the core, or until SlotWait busy readings are used
+// up, and then jumps to done. A reading runs the contention probe and, if that is idle, a burst of stores. After a
+// busy first reading the wait takes needed idle readings in a row, since other threads come and go, and afterMapping
+// if only its stores were slow: after pages were mapped, the next burst mostly is. When SlotWait is used up,
+// SlotIdleProbe is set so low that every later reading counts as busy.
 func WaitIdle(e *asm.Emitter, clock Clock, probe Probe, vectorBits, needed int, done uint64) (entry uint64) {
 	e.Align(64)
 	entry = e.PC()
@@ -160,12 +158,12 @@ func WaitIdle(e *asm.Emitter, clock Clock, probe Probe, vectorBits, needed int, 
 // afterMapping is the number of idle readings in a row to wait for after a first one with slow stores.
 const afterMapping = 2
 
-// Runs bounds the number of runs per timing: the fewest that take Ticks, between Least and Most, and never more than the fewest that
-// take Longest.
+// Runs bounds the number of runs per timing: the fewest that take Ticks, between Least and Most, and never more than
+// the fewest that take Longest.
 type Runs struct{ Ticks, Least, Most, Longest int }
 
-// ChooseRuns appends code that chooses the number of runs per timing from the fastest of the last runs of an image. It stores the
-// number in SlotRuns and in these phases of the table, with rsi plus [WarmFor] untimed runs before.
+// ChooseRuns appends code that chooses the number of runs per timing from the fastest of the last runs of an image.
+// It stores the number in SlotRuns and in these phases of the table, with rsi plus [WarmFor] untimed runs before.
 func ChooseRuns(e *asm.Emitter, phases []int, searched int, wanted Runs, done uint64) (entry uint64) {
 	e.Align(64)
 	entry = e.PC()
@@ -221,7 +219,6 @@ func ChooseRuns(e *asm.Emitter, phases []int, searched int, wanted Runs, done ui
 // hundreds of branches, and some runs mispredict until all of it is the image's own.
 func WarmFor(runs int) int { return runs / 4 }
 
-// keepAwake appends a use of vector units of this width.
 func keepAwake(e *asm.Emitter, vectorBits int) {
 	if vectorBits > 128 {
 		vaddps(e, vectorBits)
@@ -237,8 +234,8 @@ func vaddps(e *asm.Emitter, vectorBits int) {
 	}
 }
 
-// wakeIterations is the number of iterations that wake the upper halves of vector units, by their width in bits. On Granite Rapids they
-// sleep after 3 to 40 µs without use, and then run at four fifths of their speed for 0.5 to 3 µs.
+// wakeIterations is the number of iterations that wake the upper halves of vector units, by their width in bits. On
+// Granite Rapids they sleep after 3 to 40 µs without use, and then run at four fifths of their speed for 0.5 to 3 µs.
 var wakeIterations = map[int]int{256: 256, 512: 768}
 
 // wakeVectors appends code that uses vector units of this width until they are awake. Otherwise the short
@@ -257,8 +254,8 @@ func wakeVectors(e *asm.Emitter, vectorBits int) {
 	e.Raw(0xc5, 0xf8, 0x77) // vzeroupper
 }
 
-// Probe is the contention probe: a loop of adds and, with Nops, a loop of nops. If a core dispatches more instructions than its ALUs execute, another
-// hardware thread need not slow adds (docs/constants.md, ContentionNops).
+// Probe is the contention probe: a loop of adds and, with Nops, a loop of nops. If a core dispatches more
+// instructions than its ALUs execute, another hardware thread need not slow adds (docs/constants.md, ContentionNops).
 type Probe struct {
 	Iterations int
 	Nops       bool
@@ -301,7 +298,6 @@ func timed(e *asm.Emitter, clock Clock, body func()) {
 	e.SubMem(asm.RAX, layout.SlotStart)
 }
 
-// loop appends a loop around body, counted by rcx.
 func loop(e *asm.Emitter, iterations int, body func()) {
 	e.MovImm(asm.RCX, uint64(iterations))
 	e.Align(64)
@@ -318,8 +314,9 @@ const (
 	burstStores = 32
 )
 
-// burst times stores to one word. Another hardware thread of the core owns its share of the store queue while it is awake, even if it takes no issue
-// slots: blocks full of stores or loads then take up to 50 % longer on Zen 4, and adds do not show it.
+// burst times stores to one word. Another hardware thread of the core owns its share of the store queue while it is
+// awake, even if it takes no issue slots: blocks full of stores or loads then take up to 50 % longer on Zen 4, and
+// adds do not show it.
 func burst(e *asm.Emitter, clock Clock) {
 	timed(e, clock, func() {
 		loop(e, burstTurns, func() {
@@ -330,8 +327,7 @@ func burst(e *asm.Emitter, clock Clock) {
 	})
 }
 
-// Bursts appends code that stores the times of SlotSamples bursts of stores from SlotOut on, 8 bytes
-// each, and jumps to done.
+// Bursts appends code that stores the times of SlotSamples bursts of stores from SlotOut on, and jumps to done.
 func Bursts(e *asm.Emitter, clock Clock, done uint64) (entry uint64) {
 	e.Align(64)
 	entry = e.PC()

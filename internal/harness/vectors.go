@@ -7,15 +7,13 @@ import (
 	"github.com/bbprof/bbprof/initial"
 )
 
-// dataOffset is the offset in an image of the values of vector registers: a line after the jump over
-// them.
+// dataOffset is the offset in an image of the values of vector registers: a line after the jump over them.
 const dataOffset = 64
 
 // firstHigh is the first vector register that only EVEX reaches.
 const firstHigh = 16
 
-// DataOf returns offset and size of the data in an image: the values of vector registers that do not start at
-// zero, then a program's x87 state.
+// DataOf returns offset and size of an image's data: vector registers that are not zero, then a program's x87 state.
 func DataOf(init initial.State, reset Reset) (at, bytes uint64) {
 	bytes = 64 * uint64(vectorsOf(init, reset))
 	if init.X87 != nil && (reset.X87 || reset.MMX) {

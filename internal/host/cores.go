@@ -22,7 +22,6 @@ type Layout struct {
 // CPUs are those that workers measure on.
 func (l Layout) CPUs() []int { return slices.Concat(l.Workers...) }
 
-// LayoutError says that more workers are wanted than there are cores.
 type LayoutError struct{ What string }
 
 func (e *LayoutError) Error() string { return e.What }
@@ -91,8 +90,9 @@ func notAllowed(cpu int, err error) error {
 	}
 }
 
-// parseQuota reads a cgroup's cpu.max, or the two numbers of the older cpu.cfs_quota_us and
-// cpu.cfs_period_us, and returns the limit in CPUs, at least 1, or 0 without a limit (Linux, Documentation/admin-guide/cgroup-v2.rst, "CPU Interface Files").
+// parseQuota reads a cgroup's cpu.max, or the two numbers of the older cpu.cfs_quota_us and cpu.cfs_period_us, and
+// returns the limit in CPUs, at least 1, or 0 without a limit (Linux, Documentation/admin-guide/cgroup-v2.rst, "CPU
+// Interface Files").
 func parseQuota(s string) int {
 	fields := strings.Fields(s)
 	if len(fields) != 2 {

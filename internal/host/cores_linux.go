@@ -16,8 +16,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Siblings lists the CPUs that are hardware threads of a CPU's core, itself included; itself alone if the
-// kernel does not say.
+// Siblings lists the hardware threads of a CPU's core, itself included, or alone if the kernel does not say.
 func Siblings(cpu int) []int { return siblings(os.DirFS("/sys"), cpu) }
 
 func siblings(sys fs.FS, number int) []int {

@@ -6,10 +6,10 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
-	"strings"
 	"testing"
 	"testing/fstest"
 
+	"github.com/bbprof/bbprof/internal/ptracethread"
 	"github.com/bbprof/bbprof/internal/require"
 )
 
@@ -67,55 +67,26 @@ func TestConfine(t *testing.T) {
 		return
 	}
 	require.NoError(t, Confine(all[:1]))
-	pinned := make(chan struct{})
-	unpin := make(chan struct{})
-	defer close(unpin)
-	go func() {
-		runtime.LockOSThread()
-		if err := PinThread(all[1]); err != nil {
-			t.Error(err)
-		}
-		close(pinned)
-		<-unpin
-	}()
-	<-pinned
-	for range 8 { // each takes a thread of its own
-		started := make(chan struct{})
+	started, end := make(chan error), make(chan struct{})
+	defer close(end)
+	for i := range 9 { // each takes a thread of its own, and the first binds itself
 		go func() {
 			runtime.LockOSThread()
-			close(started)
-			<-unpin
+			var err error
+			if i == 0 {
+				err = PinThread(all[1])
+			}
+			started <- err
+			<-end
 		}()
-		<-started
+		require.NoError(t, <-started)
 	}
 	threads := require.Get(os.ReadDir("/proc/self/task"))(t)
 	count := map[string]int{}
 	for _, thread := range threads {
-		status, err := os.ReadFile("/proc/self/task/" + thread.Name() + "/status")
-		if err != nil {
-			continue // it has ended
-		}
-		_, list, _ := strings.Cut(string(status), "Cpus_allowed_list:\t")
-		list, _, _ = strings.Cut(list, "\n")
-		count[list]++
+		count[ptracethread.Status("self/task/"+thread.Name(), "Cpus_allowed_list")]++
 	}
 	if one := fmt.Sprint(all[1]); count[one] != 1 || count[fmt.Sprint(all[0])] != len(threads)-1 {
 		t.Errorf("threads by the CPUs that they may use: %v", count)
-	}
-}
-
-// TestCachesOn: each CPU says what it has, and one that may not be used nothing.
-func TestCachesOn(t *testing.T) {
-	if runtime.GOARCH != "amd64" {
-		require.Skip(t, require.CPU, "not an x86-64 machine")
-	}
-	all := require.Get(AllowedCPUs())(t)
-	for _, number := range all {
-		if got := cachesOn(number); !slices.Equal(got, Caches(AskCPUID)) {
-			t.Errorf("CPU %d: %+v", number, got)
-		}
-	}
-	if got := cachesOn(5000); got != nil {
-		t.Errorf("CPU 5000: %+v", got)
 	}
 }

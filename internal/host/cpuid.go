@@ -8,11 +8,9 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// CPUID executes CPUID on the calling thread's CPU; leaf and subleaf are EAX and ECX. Tests pass another
-// CPU's answers.
+// CPUID executes CPUID with leaf and subleaf in EAX and ECX. Tests pass another CPU's answers.
 type CPUID func(leaf, sub uint32) (eax, ebx, ecx, edx uint32)
 
-// Cache is one level of cache as CPUID describes it.
 type Cache struct {
 	Level int    `json:"level"`
 	Kind  string `json:"kind"` // data, instruction or unified
@@ -87,7 +85,6 @@ func Hypervisor(id CPUID) string {
 	return s
 }
 
-// Emulator is the hypervisor that interprets instructions.
 const Emulator = "QEMU without KVM"
 
 const signatureTCG = "TCGTCGTCGTCG"
@@ -105,7 +102,6 @@ func CanTime(id CPUID) error {
 	}
 }
 
-// signature is the hypervisor's signature in leaf 4000_0000H.
 func signature(id CPUID) string {
 	_, ebx, ecx, edx := id(0x4000_0000, 0)
 	var sign []byte
@@ -118,8 +114,7 @@ func signature(id CPUID) string {
 // leafExtensions has the bits of AVX-512 (SDM vol. 2, CPUID leaf 07H); AVX's is in leaf 1.
 const leafExtensions = 7
 
-// disabled are the CPU's extensions that are unusable since the operating system does not save their
-// registers.
+// disabled are the CPU's extensions that are unusable since the operating system does not save their registers.
 func disabled(id CPUID, usable asm.Features) (off asm.Features) {
 	if highest, _, _, _ := id(0, 0); highest < leafExtensions {
 		return off
@@ -141,7 +136,6 @@ func InvariantTSC(id CPUID) bool {
 	return edx>>8&1 == 1
 }
 
-// Stepping is the CPU's within its model.
 func Stepping(id CPUID) int {
 	eax, _, _, _ := id(1, 0)
 	return int(eax & 0xf)

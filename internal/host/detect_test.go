@@ -3,13 +3,11 @@ package host
 import (
 	"errors"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/klauspost/cpuid/v2"
-
 	"github.com/bbprof/bbprof/internal/cpu"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -37,7 +35,8 @@ func hybrid(allowed ...int) (cpu.ID, machine) {
 	}
 }
 
-// TestDetectHybrid: the core, its sizes and its caches are those of the CPU chosen, and of the fastest kind where none is.
+// TestDetectHybrid: the core, its sizes and its caches are those of the CPU chosen, and of the fastest kind where
+// none is.
 func TestDetectHybrid(t *testing.T) {
 	all := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}
 	for _, c := range []struct {
@@ -64,8 +63,8 @@ func TestDetectHybrid(t *testing.T) {
 	}
 }
 
-// TestDetectHybridUntold: a kernel without the devices, as in a virtual machine without counters, tells no kind, and who may not
-// ask which CPUs are allowed is no better off: the core is not known, and nothing fails.
+// TestDetectHybridUntold: a kernel without the devices, as in a virtual machine without counters, tells no kind, and
+// who may not ask which CPUs are allowed is no better off: the core is not known, and nothing fails.
 func TestDetectHybridUntold(t *testing.T) {
 	id, m := hybrid(0, 1)
 	m.read = func(string) ([]byte, error) { return nil, os.ErrNotExist }
@@ -82,49 +81,26 @@ func TestDetectHybridUntold(t *testing.T) {
 	}
 }
 
-func TestMissing(t *testing.T) {
-	if got := Missing(nil); got != nil {
-		t.Errorf("of none, %q", got)
-	}
-	if got := Missing([]string{"SSE2", "no such feature"}); !slices.Equal(got, []string{"no such feature"}) && cpuid.CPU.Supports(cpuid.SSE2) {
-		t.Errorf("missing are %q", got)
-	}
-}
-
 // TestKinds: of a hybrid CPU's kinds of core the fastest is measured on, unless another is chosen, and never two.
 func TestKinds(t *testing.T) {
-	hybrid := func(number int) string {
-		switch {
-		case number < 4:
-			return "cpu_core"
-		case number < 8:
-			return "cpu_atom"
-		}
-		return "cpu_lowpower"
-	}
+	hybrid := func(number int) string { return cpu.Kinds[min(number/4, 2)] }
 	equal := func(int) string { return "" }
 	for _, c := range []struct {
-		name    string
 		cpus    []int
 		kind    func(int) string
 		fastest []int
-		mixed   bool
+		mixed   string
 	}{
-		{"all equal", []int{1, 0}, equal, []int{1, 0}, false},
-		{"none", nil, hybrid, nil, false},
-		{"two kinds", []int{5, 3, 4, 2}, hybrid, []int{3, 2}, true},
-		{"all but the fastest", []int{9, 5, 4}, hybrid, []int{5, 4}, true},
-		{"one kind", []int{9, 8}, hybrid, []int{9, 8}, false},
+		{[]int{1, 0}, equal, []int{1, 0}, ""},
+		{nil, hybrid, nil, ""},
+		{[]int{5, 3, 4, 2}, hybrid, []int{3, 2}, "CPUs 5 (cpu_atom) and 3 (cpu_core)"},
+		{[]int{9, 5, 4}, hybrid, []int{5, 4}, "CPUs 9 (cpu_lowpower) and 5 (cpu_atom)"},
+		{[]int{9, 8}, hybrid, []int{9, 8}, ""},
 	} {
-		if got := fastestKind(c.cpus, c.kind); !slices.Equal(got, c.fastest) {
-			t.Errorf("%s: %v, want %v", c.name, got, c.fastest)
+		require.Equal(t, c.cpus, c.fastest, fastestKind(c.cpus, c.kind))
+		lack, mixed := errors.AsType[*verdict.HostError](checkKinds(c.cpus, c.kind))
+		if mixed != (c.mixed != "") || mixed && !strings.Contains(lack.Missing, c.mixed) {
+			t.Errorf("%v: %v", c.cpus, lack)
 		}
-		var lack *verdict.HostError
-		if err := checkKinds(c.cpus, c.kind); errors.As(err, &lack) != c.mixed {
-			t.Errorf("%s: %v", c.name, err)
-		}
-	}
-	if err := checkKinds([]int{3, 2, 9}, hybrid); !strings.Contains(err.Error(), "CPUs 3 (cpu_core) and 9 (cpu_lowpower)") {
-		t.Error(err)
 	}
 }

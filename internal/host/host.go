@@ -1,5 +1,4 @@
-// Package host says what machine this is: the CPU, its caches and its front end, and the
-// CPUs that this process may use.
+// Package host says what machine this is: the CPU, its caches and front end, and the CPUs that this process may use.
 package host
 
 import (
@@ -15,7 +14,6 @@ import (
 	"github.com/bbprof/bbprof/unroll"
 )
 
-// CPU describes the processor.
 type CPU struct {
 	Vendor string `json:"vendor"`
 	Brand  string `json:"brand"`
@@ -53,7 +51,6 @@ func Detect(chosen ...int) CPU {
 	return detect(cpu.Identify(), machine{read: os.ReadFile, allowed: AllowedCPUs, caches: cachesOn}, chosen)
 }
 
-// machine holds what Detect asks of the system.
 type machine struct {
 	read    func(file string) ([]byte, error)
 	allowed func() ([]int, error)
@@ -133,8 +130,7 @@ func cachesOn(number int) (all []Cache) {
 	return all
 }
 
-// Missing lists those of these CPUID features, by their names in klauspost/cpuid, that the CPU or its
-// operating system lacks.
+// Missing lists those of these CPUID features, as klauspost/cpuid names them, that the CPU or its system lacks.
 func Missing(features []string) (missing []string) {
 	for _, name := range features {
 		if f := cpuid.ParseFeature(name); f == cpuid.UNKNOWN || !cpuid.CPU.Supports(f) {
@@ -147,8 +143,7 @@ func Missing(features []string) (missing []string) {
 // Ticks reads the time-stamp counter, 0 where there is none.
 func Ticks() uint64 { return cpuid.CPU.RTCounter() }
 
-// VectorBits lists the vector widths that the CPU executes, 128 first, whose units are never powered
-// down.
+// VectorBits lists the vector widths that the CPU executes, 128 first, whose units are never powered down.
 func (c CPU) VectorBits() []int {
 	bits := []int{128}
 	if c.Features.AVX {

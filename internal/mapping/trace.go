@@ -28,7 +28,7 @@ func (m *MappedBlock) trace() error {
 	if !slices.ContainsFunc(m.Insts, func(in asm.Inst) bool { return len(in.Mem) > 0 }) {
 		return nil
 	}
-	probe, err := harness.NewProbe(m.Insts, m.Harness.Features)
+	probe, err := asm.NewProbe(m.Insts, m.Harness.Features, layout.SlotScratch)
 	if err != nil {
 		return m.traceByStepping(err)
 	}

@@ -7,21 +7,18 @@ import (
 	"strings"
 )
 
-// Selected is an event's usual name, and the name by which [PMU.Named] finds it.
-type Selected struct{ Name, By string }
-
 // All lists the named events of this CPU, each once: those of the table for this core, the kernel's
 // generic events of hardware and caches, and those that the kernel lists for the device. Not all of
 // them can be counted. Vendors' own lists have many more.
-func (p PMU) All(k Kernel) (all []Selected, err error) {
-	rows, err := parseTable(eventTable)
+func (p PMU) All(k Kernel) (all []string, err error) {
+	table, err := parseTable(eventTable)
 	if err != nil {
 		return nil, err
 	}
 	var names []string
-	for _, r := range rows {
-		if r.core == p.Core && r.absent == "" && r.shares == "" {
-			names = append(names, r.name)
+	for _, e := range table[p.Core] {
+		if e.Name != "" {
+			names = append(names, e.Name)
 		}
 	}
 	generic := genericNames()
@@ -43,21 +40,18 @@ func (p PMU) All(k Kernel) (all []Selected, err error) {
 			continue
 		}
 		seen[e.Attr] = true
-		all = append(all, Selected{name, name})
+		all = append(all, name)
 	}
 	return all, nil
 }
 
 // Software lists the kernel's software events, each by its full name, without those that never count by themselves.
-func (p PMU) Software() (all []Selected) {
+func (p PMU) Software() []string {
 	names := map[Attr]string{}
 	for name, a := range genericNames() {
 		if a.Type == TypeSoftware && len(name) > len(names[a]) && name != "dummy" && name != "bpf-output" {
 			names[a] = name
 		}
 	}
-	for _, name := range slices.Sorted(maps.Values(names)) {
-		all = append(all, Selected{name, name})
-	}
-	return all
+	return slices.Sorted(maps.Values(names))
 }

@@ -4,11 +4,11 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// Role is the purpose of an event.
 type Role string
 
 const (
@@ -33,7 +33,6 @@ type Core string
 // Generic stands for a core that the table does not have.
 const Generic Core = ""
 
-// Event is something to count.
 type Event struct {
 	Role Role   `json:"role"`
 	Name string `json:"name"` // the vendor's, or the user's
@@ -45,8 +44,7 @@ type Event struct {
 	// Shares names the role whose event counts this role, too, so that no event is opened for it.
 	Shares Role `json:"shares,omitempty"`
 
-	// Available says that the kernel can count it; otherwise Why says why not, and Remedy what would
-	// help, if anything.
+	// Available says that the kernel can count it; otherwise Why says why not, and Remedy what would help.
 	Available bool   `json:"available"`
 	Why       string `json:"why,omitempty"`
 	Remedy    string `json:"remedy,omitempty"`
@@ -57,18 +55,9 @@ type Event struct {
 //go:embed events.txt
 var eventTable string
 
-type row struct {
-	core   Core
-	role   Role
-	name   string
-	code   Code
-	exact  bool
-	source string
-	absent string // why there is no event
-	shares Role
-}
-
-func parseTable(table string) (rows []row, err error) {
+// parseTable returns the events of each core, in the order of their roles. The type of their Attr is the device's.
+func parseTable(table string) (map[Core][]Event, error) {
+	events := map[Core][]Event{}
 	for i, line := range strings.Split(table, "\n") {
 		if strings.TrimSpace(line) == "" || strings.HasPrefix(line, "#") {
 			continue
@@ -80,85 +69,64 @@ func parseTable(table string) (rows []row, err error) {
 		if len(cells) != 6 {
 			return nil, fmt.Errorf("events.txt, line %d: %d cells, want 6", i+1, len(cells))
 		}
-		r := row{core: Core(cells[0]), role: Role(cells[1]), name: cells[2], source: cells[5]}
-		switch cells[4] {
-		case "exact":
-			r.exact = true
-		case "nearest":
+		core, name, quality := Core(cells[0]), cells[2], cells[4]
+		e := Event{Role: Role(cells[1]), Source: cells[5], Exact: quality == "exact"}
+		var err error
+		switch quality {
+		case "exact", "nearest":
+			e.Name = name
+			e.Attr, err = parseCode(cells[3])
 		case "shared":
-			r.shares = Role(r.name)
+			e.Shares = Role(name)
 		case "none":
-			r.absent = cells[2]
+			e.Why = name
 		default:
-			return nil, fmt.Errorf("events.txt, line %d: %q must be exact, nearest, shared or none", i+1, cells[4])
+			err = fmt.Errorf("%q must be exact, nearest, shared or none", quality)
 		}
-		if r.absent == "" && r.shares == "" {
-			if r.code, err = parseCode(cells[3]); err != nil {
-				return nil, fmt.Errorf("events.txt, line %d: %w", i+1, err)
-			}
+		if err != nil {
+			return nil, fmt.Errorf("events.txt, line %d: %w", i+1, err)
 		}
-		rows = append(rows, r)
+		events[core] = append(events[core], e)
 	}
-	return rows, nil
+	return events, nil
 }
 
-// Code is how an event is selected, in the fields of the vendors' lists.
-type Code struct {
-	Event, Umask, Cmask, Config1 uint64
-}
-
-func parseCode(s string) (c Code, err error) {
-	for _, field := range strings.Split(s, ",") {
+// parseCode reads an event's code in the fields of the vendors' lists. The event-select register (Intel SDM vol. 3,
+// figure 20-1; AMD APM vol. 2, 13.2.1) has the event in bits 7:0 and, on AMD, 35:32, the unit mask in 15:8, the
+// counter mask in 31:24.
+func parseCode(s string) (a Attr, err error) {
+	var event, umask, cmask uint64
+	fields := map[string]*uint64{"event": &event, "umask": &umask, "cmask": &cmask, "config1": &a.Config1}
+	for field := range strings.SplitSeq(s, ",") {
 		name, value, _ := strings.Cut(field, "=")
-		to := map[string]*uint64{"event": &c.Event, "umask": &c.Umask, "cmask": &c.Cmask, "config1": &c.Config1}[name]
-		if to == nil {
-			return c, fmt.Errorf("no field of an event is called %q", name)
+		if fields[name] == nil {
+			return a, fmt.Errorf("no field of an event is called %q", name)
 		}
-		if *to, err = strconv.ParseUint(value, 0, 64); err != nil {
-			return c, err
+		if *fields[name], err = strconv.ParseUint(value, 0, 64); err != nil {
+			return a, err
 		}
 	}
-	return c, nil
-}
-
-// config is the event-select register's layout (Intel SDM vol. 3, figure 20-1; AMD APM vol. 2,
-// 13.2.1): event select in bits 7:0 and, on AMD, 35:32; unit mask in 15:8, counter mask in 31:24.
-func (c Code) config() uint64 {
-	return c.Event&0xff | c.Event>>8<<32 | c.Umask<<8 | c.Cmask<<24
+	a.Config = event&0xff | event>>8<<32 | umask<<8 | cmask<<24
+	return a, nil
 }
 
 // eventsOf returns the table's events for a core, one for each role; for an unknown core the kernel's
 // generic events, whose meaning varies between cores.
-func eventsOf(core Core, t Device) ([]Event, error) {
+func eventsOf(core Core, d Device) ([]Event, error) {
 	if core == Generic {
-		return genericEvents(t), nil
+		return genericEvents(d), nil
 	}
-	rows, err := parseTable(eventTable)
-	if err != nil {
-		return nil, err
-	}
-	byRole := map[Role]row{}
-	for _, r := range rows {
-		if r.core == core {
-			byRole[r.role] = r
+	table, err := parseTable(eventTable)
+	events := append([]Event{cyclesEvent(d)}, table[core]...)
+	for i := range events[1:] {
+		e := &events[1+i]
+		e.Attr.Type = d.Type
+		if e.Shares != "" {
+			other := events[slices.IndexFunc(events, func(o Event) bool { return o.Role == e.Shares })]
+			e.Name, e.Exact = other.Name, other.Exact
 		}
 	}
-	events := []Event{cyclesEvent(t)}
-	for _, role := range Roles()[1:] {
-		r, ok := byRole[role]
-		e := Event{Role: role, Name: r.name, Exact: r.exact, Source: r.source, Attr: Attr{Type: t.Type, Config: r.code.config(), Config1: r.code.Config1}}
-		switch {
-		case !ok:
-			e.Name, e.Why = "", fmt.Sprintf("no event of %s is known for it", core)
-		case r.absent != "":
-			e.Name, e.Why = "", r.absent
-		case r.shares != "":
-			other := byRole[r.shares]
-			e.Name, e.Exact, e.Shares = other.name, other.exact, r.shares
-		}
-		events = append(events, e)
-	}
-	return events, nil
+	return events, err
 }
 
 // Generic numbers (enum perf_hw_id and perf_hw_cache_id, linux/perf_event.h).

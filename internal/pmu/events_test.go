@@ -1,6 +1,7 @@
 package pmu
 
 import (
+	"encoding/binary"
 	"slices"
 	"strings"
 	"testing"
@@ -9,83 +10,44 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// Every core of the table has a row with a source for everything that is to be counted.
+// Every core that a CPU can have has a row with a source for each event.
 func TestTable(t *testing.T) {
-	rows := require.Get(parseTable(eventTable))(t)
-	byCore := map[Core][]row{}
-	for _, r := range rows {
-		byCore[r.core] = append(byCore[r.core], r)
-		if !strings.Contains(r.source, ".json") {
-			t.Errorf("%s, %s: source %q", r.core, r.role, r.source)
-		}
-		if (r.absent == "") != (r.code != Code{} || r.shares != "") || r.absent == "" && r.name == "" {
-			t.Errorf("%+v", r)
-		}
-	}
-	for _, core := range []Core{"haswell", "broadwell", "skylake", "icelake", "goldencove", "redwoodcove", "lioncove", "cougarcove",
-		"gracemont", "crestmont", "skymont", "darkmont", "zen1", "zen2", "zen3", "zen4", "zen5"} {
-		var roles []Role
-		for _, r := range byCore[core] {
-			roles = append(roles, r.role)
-			if r.shares != "" && !slices.ContainsFunc(byCore[core], func(o row) bool { return o.role == r.shares && o.absent == "" && o.shares == "" }) {
-				t.Errorf("%s: %s shares what is not there", core, r.role)
-			}
-		}
-		if !slices.Equal(roles, Roles()[1:]) {
-			t.Errorf("%s has %v", core, roles)
-		}
-		delete(byCore, core)
-	}
-	if len(byCore) > 0 {
-		t.Errorf("cores that no test knows: %v", byCore)
-	}
-}
-
-// Every core that a CPU can have is in the table.
-func TestCores(t *testing.T) {
-	rows := require.Get(parseTable(eventTable))(t)
-	known := map[Core]bool{Generic: true}
-	for _, r := range rows {
-		known[r.core] = true
-	}
-	found := map[Core]bool{}
+	table := require.Get(parseTable(eventTable))(t)
+	found := map[Core]bool{Generic: true}
 	for model := range 256 {
 		for family, vendor := range map[int]string{6: "GenuineIntel", 0x17: "AuthenticAMD", 0x19: "AuthenticAMD", 0x1a: "AuthenticAMD"} {
-			id := cpu.ID{Vendor: vendor, Family: family, Model: model}
 			for _, device := range []string{"cpu", "cpu_core", "cpu_atom", "cpu_lowpower"} {
-				core := Core(cpu.EventsOf(id, device))
-				if !known[core] {
-					t.Errorf("%s on %s is %q, which has no events", id, device, core)
-				}
-				found[core] = true
+				found[Core(cpu.EventsOf(cpu.ID{Vendor: vendor, Family: family, Model: model}, device))] = true
 			}
 		}
 	}
-	for core := range known {
-		if !found[core] {
-			t.Errorf("no CPU has %q", core)
+	if len(found) != 1+17 || len(table) != 17 {
+		t.Errorf("CPUs have the cores %v, and there are events of %d", found, len(table))
+	}
+	for core := range found {
+		events := require.Get(eventsOf(core, Device{Type: TypeRaw}))(t)
+		var roles []Role
+		for _, e := range events {
+			roles = append(roles, e.Role)
+			if (e.Why == "") != (e.Name != "" && e.Source != "") || core != Generic && e.Role != Cycles && !strings.Contains(e.Source, ".json") {
+				t.Errorf("%s: %+v", core, e)
+			}
 		}
+		require.Equal(t, core, Roles(), roles)
 	}
 }
 
-func TestConfig(t *testing.T) {
-	for text, want := range map[string]uint64{
-		"event=0x41,umask=0x3f":          0x3f41,
-		"event=0x18e,umask=0x18":         0x1_0000_188e,
-		"event=0x81":                     0x81,
-		"event=0xa3,umask=0x4,cmask=0x4": 0x0400_04a3,
+func TestCode(t *testing.T) {
+	for text, want := range map[string]Attr{
+		"event=0x41,umask=0x3f":          {Config: 0x3f41},
+		"event=0x18e,umask=0x18":         {Config: 0x1_0000_188e},
+		"event=0x81,config1=7":           {Config: 0x81, Config1: 7},
+		"event=0xa3,umask=0x4,cmask=0x4": {Config: 0x0400_04a3},
 	} {
-		c, err := parseCode(text)
-		if err != nil || c.config() != want {
-			t.Errorf("%s: %#x, %v, want %#x", text, c.config(), err, want)
-		}
+		require.Equal(t, text, want, require.Get(parseCode(text))(t))
 	}
-	for _, text := range []string{"", "event", "event=", "evnt=1", "event=0xg"} {
-		if _, err := parseCode(text); err == nil {
-			t.Errorf("%q passes", text)
-		}
-	}
-	for _, table := range []string{"a|b|c|event=1|exact", "a|l1i_miss|x|event=1|about|s", "a|l1i_miss|x|evnt=1|exact|s"} {
+	for _, table := range []string{"a|b|c|event=1|exact", "a|l1i_miss|x|event=1|about|s", "a|l1i_miss|x|evnt=1|exact|s", "a|l1i_miss|x||exact|s",
+		"a|l1i_miss|x|event=0xg|exact|s"} {
 		if _, err := parseTable(table); err == nil || !strings.Contains(err.Error(), "line 1") {
 			t.Errorf("%q: %v", table, err)
 		}
@@ -95,9 +57,7 @@ func TestConfig(t *testing.T) {
 func TestDecode(t *testing.T) {
 	bytes := func(words ...uint64) (b []byte) {
 		for _, w := range words {
-			for i := range 8 {
-				b = append(b, byte(w>>(8*i)))
-			}
+			b = binary.LittleEndian.AppendUint64(b, w)
 		}
 		return b
 	}

@@ -23,9 +23,9 @@ type Kernel interface {
 	List(dir string) ([]string, error)
 }
 
-// Attr holds the fields of struct perf_event_attr (linux/perf_event.h) that differ between events. Events
-// count user mode alone, except those that happen only in the kernel. A group's leader is pinned, so that it is always
-// on its counters or in a visible error state. It starts disabled, and so does its group.
+// Attr holds the fields of struct perf_event_attr (linux/perf_event.h) that differ between events. Events count user
+// mode alone, except those that happen only in the kernel. A group's leader is pinned, so that it is always on its
+// counters or in a visible error state. It starts disabled, and so does its group.
 type Attr struct {
 	Type    uint32
 	Config  uint64
@@ -35,8 +35,7 @@ type Attr struct {
 	Inherit bool
 }
 
-// ofKernel reports whether the event happens only in kernel mode: context switches and migrations
-// (enum perf_sw_ids).
+// ofKernel reports whether the event happens only in kernel mode: context switches and migrations (enum perf_sw_ids).
 func (a Attr) ofKernel() bool {
 	const contextSwitches, migrations = 3, 4
 	return a.Type == TypeSoftware && (a.Config == contextSwitches || a.Config == migrations)

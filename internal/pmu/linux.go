@@ -77,7 +77,6 @@ func (Linux) List(dir string) (names []string, err error) {
 	return names, err
 }
 
-// genericNames are the kernel's generic events by perf(1)'s names.
 func genericNames() map[string]Attr {
 	names := map[string]Attr{}
 	for _, c := range append(perf.AllHardwareCounters(), perf.AllSoftwareCounters()...) {
@@ -104,7 +103,6 @@ func genericNames() map[string]Attr {
 	return names
 }
 
-// attrOf asks the library for an event's attributes.
 func attrOf(c perf.Configurator) Attr {
 	var a perf.Attr
 	if c.Configure(&a) != nil { // those of numbers alone cannot fail

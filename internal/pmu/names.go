@@ -30,13 +30,13 @@ func SplitNames(list string) (names []string) {
 // DEVICE/TERM=VALUE,.../ with the terms that the device's format files define.
 func (p PMU) Named(k Kernel, name string) (Event, error) {
 	e := Event{Role: Asked, Name: name, Exact: true}
-	var err error
+	digits, r := strings.CutPrefix(name, "r")
+	code, err := strconv.ParseUint(digits, 16, 64)
 	switch {
 	case strings.Contains(name, "/"):
 		e.Attr, err = p.terms(k, name)
-	case isRaw(name):
-		e.Attr.Type = p.Device.Type
-		e.Attr.Config, err = strconv.ParseUint(name[1:], 16, 64)
+	case r && err == nil:
+		e.Attr = Attr{Type: p.Device.Type, Config: code}
 	default:
 		e.Attr, err = p.lookUp(k, name)
 	}
@@ -46,20 +46,16 @@ func (p PMU) Named(k Kernel, name string) (Event, error) {
 	return e, nil
 }
 
-func isRaw(name string) bool {
-	_, err := strconv.ParseUint(strings.TrimPrefix(name, "r"), 16, 64)
-	return strings.HasPrefix(name, "r") && err == nil
-}
-
 // lookUp finds a name in the table, among the kernel's generic ones and below the device's events.
 func (p PMU) lookUp(k Kernel, name string) (Attr, error) {
-	rows, err := parseTable(eventTable)
+	table, err := parseTable(eventTable)
 	if err != nil {
 		return Attr{}, err
 	}
-	for _, r := range rows {
-		if r.core == p.Core && r.absent == "" && r.shares == "" && strings.EqualFold(r.name, name) {
-			return Attr{Type: p.Device.Type, Config: r.code.config(), Config1: r.code.Config1}, nil
+	for _, e := range table[p.Core] {
+		if e.Name != "" && strings.EqualFold(e.Name, name) {
+			e.Attr.Type = p.Device.Type
+			return e.Attr, nil
 		}
 	}
 	if a, ok := genericNames()[name]; ok {
@@ -74,7 +70,6 @@ func (p PMU) lookUp(k Kernel, name string) (Attr, error) {
 	return Attr{}, fmt.Errorf("neither the kernel nor the table for this core knows it; write a raw code as rNNNN or %s/event=0x..,umask=0x../", p.Device.Name)
 }
 
-// terms reads DEVICE/TERM=VALUE,.../.
 func (p PMU) terms(k Kernel, text string) (a Attr, err error) {
 	name, rest, _ := strings.Cut(text, "/")
 	list, ok := strings.CutSuffix(rest, "/")
@@ -105,8 +100,7 @@ func (p PMU) terms(k Kernel, text string) (a Attr, err error) {
 	return a, nil
 }
 
-// setTerm puts a value where the device's format file of that name says, such as
-// config:0-7,32-35.
+// setTerm puts a value where the device's format file of that name says, such as config:0-7,32-35.
 func (p PMU) setTerm(k Kernel, device string, a *Attr, field string, value uint64) error {
 	format := field + ":0-63" // config and config1 as a whole
 	if field != "config" && field != "config1" {

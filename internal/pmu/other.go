@@ -20,5 +20,4 @@ func (Linux) Close(int) error                  { return syscall.ENOSYS }
 func (Linux) ReadFile(string) ([]byte, error)  { return nil, syscall.ENOSYS }
 func (Linux) List(string) ([]string, error)    { return nil, syscall.ENOSYS }
 
-// genericNames has none where there is no perf_event_open.
 func genericNames() map[string]Attr { return nil }

@@ -66,14 +66,3 @@ func (p PMU) Try(k Kernel, events []Event) {
 		}
 	}
 }
-
-func (p Pass) String() string {
-	s := ""
-	for i, e := range p {
-		if i > 0 {
-			s += ", "
-		}
-		s += e.Name
-	}
-	return fmt.Sprintf("%d events: %s", len(p), s)
-}

@@ -22,23 +22,19 @@ import (
 	"github.com/bbprof/bbprof/internal/cpu"
 )
 
-// CPU identifies the CPU whose events are wanted.
 type CPU struct {
 	cpu.ID
 	Number int // of the logical CPU: a hybrid CPU has two kinds of core, each with its PMU
 }
 
-// Device is a core PMU as the kernel presents it.
 type Device struct {
 	Name   string `json:"name"` // below /sys/bus/event_source/devices: cpu, cpu_core or cpu_atom
 	Type   uint32 `json:"type"`
 	Hybrid bool   `json:"hybrid"`
 }
 
-// PMU is the outcome of a probe.
 type PMU struct {
-	// Available says that core cycles can be counted; otherwise Reason says why not, and Remedy what
-	// would help.
+	// Available says that core cycles can be counted; otherwise Reason says why not, and Remedy what would help.
 	Available bool   `json:"available"`
 	Reason    string `json:"reason,omitempty"`
 	Remedy    string `json:"remedy,omitempty"`
@@ -56,15 +52,13 @@ type PMU struct {
 	// RDPMC is the device's file of that name: 0 forbids the instruction in user mode, 1 allows it
 	// to those who have mapped an event, 2 to all; UnknownLevel where there is no file.
 	RDPMC int `json:"rdpmc_setting"`
-	// UserRDPMC says that a mapped event allowed the instruction (cap_user_rdpmc), for counters of
-	// Width bits.
+	// UserRDPMC says that a mapped event allowed the instruction (cap_user_rdpmc), for counters of Width bits.
 	UserRDPMC bool `json:"user_rdpmc"`
 	Width     int  `json:"counter_bits"`
 	// Events has one event for each role, core cycles first. Those that cannot be counted say why.
 	Events []Event `json:"events"`
 }
 
-// UnknownLevel is a setting that could not be read.
 const UnknownLevel = -99
 
 func (p PMU) Event(role Role) Event {
@@ -78,9 +72,8 @@ func (p PMU) Event(role Role) Event {
 
 const devices = cpu.Devices
 
-// Probe finds, by trying, what the kernel can count for this process on a CPU, to which the calling
-// goroutine should be bound. An error is a failure of bbprof; that nothing can be counted is no error,
-// and is in the PMU.
+// Probe finds, by trying, what the kernel can count for this process on a CPU, to which the calling goroutine should
+// be bound. An error is a failure of bbprof; that nothing can be counted is no error, and is in the PMU.
 func Probe(k Kernel, on CPU) (PMU, error) {
 	runtime.LockOSThread() // events count the thread that opens them
 	defer runtime.UnlockOSThread()
@@ -141,7 +134,6 @@ func (p *PMU) tryCycles(k Kernel, cycles Attr) error {
 	return nil
 }
 
-// try checks whether an event counts together with core cycles.
 func (e *Event) try(k Kernel, cycles Attr) {
 	if e.Why != "" || e.Shares != "" {
 		return
@@ -183,14 +175,10 @@ func Try(k Kernel, group []Attr) (Counts, error) {
 	})
 }
 
-// Count counts a group of n events, given its leader, while do runs. It refuses a group that was not counted all the
-// time.
+// Count counts a group of n events, given its leader, while do runs. It refuses one not counted all the time.
 func Count(k Kernel, leader, n int, do func() error) (Counts, error) {
-	if err := k.Control(leader, Reset); err != nil {
-		return Counts{}, fmt.Errorf("resetting counters: %w", err)
-	}
-	if err := k.Control(leader, Enable); err != nil {
-		return Counts{}, fmt.Errorf("enabling counters: %w", err)
+	if err := start(k, leader); err != nil {
+		return Counts{}, err
 	}
 	err := do()
 	if off := k.Control(leader, Disable); err == nil && off != nil {
@@ -200,6 +188,16 @@ func Count(k Kernel, leader, n int, do func() error) (Counts, error) {
 		return Counts{}, err
 	}
 	return ReadGroup(k, leader, n)
+}
+
+// start sets a group's counters to 0 and enables them.
+func start(k Kernel, leader int) error {
+	for _, request := range []Request{Reset, Enable} {
+		if err := k.Control(leader, request); err != nil {
+			return fmt.Errorf("starting counters: %w", err)
+		}
+	}
+	return nil
 }
 
 // spinIterations makes the loop last some 10 µs: long beside the kernel's own work around it.
@@ -221,7 +219,6 @@ func OpenGroup(k Kernel, group []Attr, pid int) (fds []int, err error) {
 	return fds, nil
 }
 
-// CloseAll closes descriptors, siblings first.
 func CloseAll(k Kernel, fds []int) {
 	for i := range fds {
 		k.Close(fds[len(fds)-1-i])
@@ -234,8 +231,7 @@ type Counts struct {
 	Values           []uint64
 }
 
-// ReadGroup reads a group of n events, given its leader, and refuses counts that do not cover all the
-// time.
+// ReadGroup reads a group of n events, given its leader, and refuses counts that do not cover all the time.
 func ReadGroup(k Kernel, fd, n int) (Counts, error) {
 	b := make([]byte, 8*(3+n))
 	got, err := k.Read(fd, b)
@@ -276,7 +272,8 @@ func plausible(c Counts) error {
 	return nil
 }
 
-// Offsets in struct perf_event_mmap_page (linux/perf_event.h), beside those that the child reads: see package harness.
+// Offsets in struct perf_event_mmap_page (linux/perf_event.h), beside those that the child reads: see package
+// harness.
 const (
 	PageCapabilities = 40
 	PageWidth        = 48 // u16
@@ -284,7 +281,6 @@ const (
 	capUserRDPMC = 1 << 2
 )
 
-// userRDPMC maps an event and reads its page.
 func userRDPMC(k Kernel, a Attr) (allowed bool, width int) {
 	fds, err := OpenGroup(k, []Attr{a}, 0)
 	if err != nil {
@@ -320,12 +316,10 @@ func device(k Kernel, number int) Device {
 	return Device{Name: "cpu", Type: TypeRaw}
 }
 
-// userModeLevel is the highest perf_event_paranoid with which a process may count its own user
-// mode without privileges (Documentation/admin-guide/sysctl/kernel.rst; some distributions add
-// levels above).
+// userModeLevel is the highest perf_event_paranoid with which a process may count its own user mode without
+// privileges (Documentation/admin-guide/sysctl/kernel.rst; some distributions add levels above).
 const userModeLevel = 2
 
-// explain says why nothing is counted, and what would help.
 func (p *PMU) explain(err error) (reason, remedy string) {
 	var notRunning *NotRunningError
 	switch {

@@ -24,22 +24,18 @@ var (
 	ProcessInstructions = Attr{Type: TypeHardware, Config: 1}                // of one thread alone
 )
 
-// OpenProcess opens a counter for a stopped thread, or for the calling thread if pid is 0. If there is none
-// the error is a *verdict.HostError.
+// OpenProcess opens a counter for a stopped thread, or for the calling thread if pid is 0.
 func OpenProcess(k Kernel, a Attr, pid int) (*Process, error) {
 	a.Leader = true
 	fd, err := k.Open(a, pid, -1)
 	if err == nil {
 		return &Process{k, fd, a}, nil
 	}
-	h := &verdict.HostError{Missing: "the CPU's counters cannot be used", Err: err}
-	switch {
-	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
-		h.Remedy = "run as root, with CAP_PERFMON, or with /proc/sys/kernel/perf_event_paranoid at 2 or below"
-	default:
-		h.Remedy = "a virtual machine needs a virtual PMU"
+	remedy := "a virtual machine needs a virtual PMU"
+	if errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.EPERM) {
+		remedy = "run as root, with CAP_PERFMON, or with /proc/sys/kernel/perf_event_paranoid at 2 or below"
 	}
-	return nil, h
+	return nil, &verdict.HostError{Missing: "the CPU's counters cannot be used", Remedy: remedy, Err: err}
 }
 
 // CanCount reports whether the event can be counted here.
@@ -52,14 +48,7 @@ func CanCount(k Kernel, a Attr) bool {
 	return true
 }
 
-func (p *Process) Start() error {
-	for _, request := range []Request{Reset, Enable} {
-		if err := p.k.Control(p.fd, request); err != nil {
-			return fmt.Errorf("starting a counter: %w", err)
-		}
-	}
-	return nil
-}
+func (p *Process) Start() error { return start(p.k, p.fd) }
 
 // Stop stops the counter and returns its count since Start. A *verdict.HostError says that somebody
 // else used the counter meanwhile.
@@ -84,8 +73,7 @@ func (p *Process) Stop() (uint64, error) {
 	return c.Values[0], nil
 }
 
-// readOne reads an inherited event, for which the kernel gives no group but the value, then both
-// times.
+// readOne reads an inherited event, for which the kernel gives no group but the value, then both times.
 func (p *Process) readOne() (Counts, error) {
 	var b [24]byte
 	n, err := p.k.Read(p.fd, b[:])
@@ -95,5 +83,4 @@ func (p *Process) readOne() (Counts, error) {
 	return Decode(slices.Concat(binary.LittleEndian.AppendUint64(nil, 1), b[8:], b[:8]), 1) // in the format of a group of one
 }
 
-// Close gives the counter back.
 func (p *Process) Close() { p.k.Close(p.fd) }

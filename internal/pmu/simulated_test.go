@@ -2,6 +2,7 @@ package pmu_test
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"syscall"
 	"testing"
@@ -27,8 +28,8 @@ func probe(t *testing.T, k *pmutest.Kernel, cpu pmu.CPU) pmu.PMU {
 	return p
 }
 
-func passes(k *pmutest.Kernel, p pmu.PMU) (n []int) {
-	for _, pass := range pmu.Passes(k, p.Event(pmu.Cycles), p.Events, 12) {
+func passes(k *pmutest.Kernel, p pmu.PMU, most int) (n []int) {
+	for _, pass := range pmu.Passes(k, p.Event(pmu.Cycles), p.Events, most) {
 		n = append(n, len(pass))
 	}
 	return n
@@ -48,7 +49,7 @@ func TestSuccess(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	}
-	if got := passes(k, p); fmt.Sprint(got) != "[7]" {
+	if got := passes(k, p, 12); fmt.Sprint(got) != "[7]" {
 		t.Errorf("passes of %v events, want one of 7", got)
 	}
 }
@@ -92,13 +93,7 @@ func TestNoSuchEvent(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	}
-	for _, pass := range pmu.Passes(k, p.Event(pmu.Cycles), p.Events, 12) {
-		for _, e := range pass {
-			if e.Role == pmu.L1DWriteMiss {
-				t.Error("an event that is not there is counted")
-			}
-		}
-	}
+	require.Equal(t, "passes", "[5 2]", fmt.Sprint(passes(k, p, 12)))
 }
 
 func TestTooFewCounters(t *testing.T) {
@@ -110,20 +105,14 @@ func TestTooFewCounters(t *testing.T) {
 	} {
 		k := pmutest.New(c.counters)
 		p := probe(t, k, skylake)
-		if got := fmt.Sprint(passes(k, p)); p.Counters != c.counters || got != c.want {
+		if got := fmt.Sprint(passes(k, p, 12)); p.Counters != c.counters || got != c.want {
 			t.Errorf("%d counters: %d found, passes %s, want %s", c.counters, p.Counters, got, c.want)
 		}
 	}
 	// The child can read fewer than a CPU could count.
 	k := pmutest.New(8)
 	p := probe(t, k, skylake)
-	var n []int
-	for _, pass := range pmu.Passes(k, p.Event(pmu.Cycles), p.Events, 4) {
-		n = append(n, len(pass))
-	}
-	if fmt.Sprint(n) != "[4 4]" {
-		t.Errorf("passes %v, want [4 4]", n)
-	}
+	require.Equal(t, "passes", "[4 4]", fmt.Sprint(passes(k, p, 4)))
 	// None beside core cycles: those are worth having all the same.
 	p = probe(t, pmutest.New(0), skylake)
 	if !p.Available || p.Counters != 0 || p.Event(pmu.L1IMiss).Available {
@@ -132,22 +121,11 @@ func TestTooFewCounters(t *testing.T) {
 }
 
 func TestCounterThatReadsGarbage(t *testing.T) {
-	for _, n := range []uint64{0, 1 << 47, ^uint64(0)} {
+	for n, ok := range map[uint64]bool{0: false, 1: true, 100_000: true, 100_001: false, 1 << 47: false, math.MaxUint64: false} { // in 10,000 ns
 		k := pmutest.New(4)
 		k.Counts = func(a pmu.Attr) uint64 { return n }
-		if p := probe(t, k, skylake); p.Available || !strings.Contains(p.Reason, "nonsense") {
+		if p := probe(t, k, skylake); p.Available != ok || strings.Contains(p.Reason, "nonsense") == ok {
 			t.Errorf("%d cycles: %+v", n, p)
-		}
-	}
-	// 10,000 ns: 100,000 cycles would be a core of 10 GHz.
-	for _, c := range []struct {
-		n  uint64
-		ok bool
-	}{{1, true}, {100_000, true}, {100_001, false}} {
-		k := pmutest.New(4)
-		k.Counts = func(a pmu.Attr) uint64 { return c.n }
-		if p := probe(t, k, skylake); p.Available != c.ok {
-			t.Errorf("%d cycles: %v", c.n, p.Available)
 		}
 	}
 }
@@ -158,7 +136,7 @@ func TestWatchdogHoldsACounter(t *testing.T) {
 	if !p.Available || !p.Watchdog || p.Counters != 3 {
 		t.Errorf("%+v", p)
 	}
-	require.Equal(t, "passes", "[4 4]", fmt.Sprint(passes(k, p)))
+	require.Equal(t, "passes", "[4 4]", fmt.Sprint(passes(k, p, 12)))
 	// The only counter there is.
 	k = pmutest.New(0).Watchdog()
 	p = probe(t, k, skylake)
@@ -173,26 +151,6 @@ func TestUserReadsForbidden(t *testing.T) {
 	k.Files["/sys/bus/event_source/devices/cpu/rdpmc"] = "0\n"
 	if p := probe(t, k, skylake); !p.Available || p.UserRDPMC || p.RDPMC != 0 {
 		t.Errorf("%+v", p)
-	}
-}
-
-func TestUnknownFamilyFallsBackToGenericEvents(t *testing.T) {
-	p := probe(t, pmutest.New(4), pmu.CPU{ID: cpu.ID{Vendor: "GenuineIntel", Family: 6, Model: 0xfe}})
-	if p.Core != pmu.Generic || !p.Available {
-		t.Errorf("%+v", p)
-	}
-	for _, e := range p.Events {
-		switch e.Role {
-		case pmu.Cycles:
-		case pmu.L1DReadMiss, pmu.L1DWriteMiss, pmu.L1IMiss:
-			if !e.Available || e.Exact || e.Attr.Type != pmu.TypeHWCache {
-				t.Errorf("%+v", e)
-			}
-		default:
-			if e.Available || !strings.Contains(e.Why, "generic") {
-				t.Errorf("%+v", e)
-			}
-		}
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Followed is why a child may not be traced where bbprof is traced itself: by what traces its children, too, as strace -f does. A process
-// has one tracer (ptrace(2)).
+// Followed is why a child may not be traced where bbprof is traced itself: by what traces its children, too, as
+// strace -f does. A process has one tracer (ptrace(2)).
 func Followed() *verdict.HostError { return followed(TracerOf("self")) }
 
 func followed(tracer string) *verdict.HostError {
@@ -23,27 +23,21 @@ func followed(tracer string) *verdict.HostError {
 	}
 }
 
-// TracerOf is the thread that traces a process according to /proc, "" if none does. The process is a number, or self.
-func TracerOf(process string) string {
+// Status reads a field of a process's status (proc_pid_status(5)), "" without it. The process is a number, or self.
+func Status(process, field string) string {
 	status, _ := os.ReadFile("/proc/" + process + "/status")
-	return tracer(string(status))
-}
-
-// tracer is that of a process's status (proc_pid_status(5)).
-func tracer(status string) string {
-	_, after, _ := strings.Cut(status, "\nTracerPid:")
+	_, after, _ := strings.Cut("\n"+string(status), "\n"+field+":")
 	line, _, _ := strings.Cut(after, "\n")
-	if line = strings.TrimSpace(line); line != "0" {
-		return line
-	}
-	return ""
+	return strings.TrimSpace(line)
 }
 
-// CheckParent has to pass before a child is started that is to die with its parent
-// (syscall.SysProcAttr.Pdeathsig). The code that the Go runtime runs in that child compares getppid
-// with what getpid gave the parent, and where they differ sends the signal to what getpid gives
-// (syscall/exec_linux.go). A system-call filter that lets either fail makes that a negative number or
-// 0: kill(2) then signals every process that it may, or a whole process group.
+// TracerOf is the thread that traces a process, "" if none does.
+func TracerOf(process string) string { return strings.TrimLeft(Status(process, "TracerPid"), "0") }
+
+// CheckParent has to pass before a child is started that is to die with its parent (syscall.SysProcAttr.Pdeathsig).
+// The code that the Go runtime runs in that child compares getppid with what getpid gave the parent, and where they
+// differ sends the signal to what getpid gives (syscall/exec_linux.go). A system-call filter that lets either fail
+// makes that a negative number or 0: kill(2) then signals every process that it may, or a whole process group.
 //
 // Where close is refused this process keeps its end of the pipe by which the child tells that exec failed,
 // and waits for ever, as it would for a child that it cannot end because kill is refused.

@@ -1,10 +1,9 @@
 // Package ptracethread runs work on an operating-system thread that one goroutine owns.
 //
-// Linux ties three things to a thread that bbprof needs to be one: ptrace obeys only the thread
-// that attached (ptrace(2)), a CPU mask is a thread's (sched_setaffinity(2)), and a child inherits
-// the mask of the thread that starts it. The goroutine locks its thread and never unlocks it: the
-// Go runtime then ends the thread with the goroutine, so that no other goroutine ever runs on a
-// thread that is bound to a CPU.
+// Linux ties three things to a thread that bbprof needs to be one: ptrace obeys only the thread that attached
+// (ptrace(2)), a CPU mask is a thread's (sched_setaffinity(2)), and a child inherits the mask of the thread that
+// starts it. The goroutine locks its thread and never unlocks it: the Go runtime then ends the thread with the
+// goroutine, so that no other goroutine ever runs on a thread that is bound to a CPU.
 package ptracethread
 
 import (
@@ -14,7 +13,6 @@ import (
 	"sync"
 )
 
-// ErrClosed is what Do returns after Close.
 var ErrClosed = errors.New("the thread has been closed")
 
 // Thread is a goroutine that owns its thread and does work for others, one piece at a time. All its
@@ -72,7 +70,6 @@ func (t *Thread) Close() {
 	<-t.ended
 }
 
-// Run runs f on a thread of its own, which ends with f.
 func Run(f func()) {
 	t := Start()
 	defer t.Close()

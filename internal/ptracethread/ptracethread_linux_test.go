@@ -66,10 +66,13 @@ func TestClose(t *testing.T) {
 }
 
 func TestFollowed(t *testing.T) {
-	for status, want := range map[string]bool{"": false, "Name:\tx\nTracerPid:\t0\nUid:\t0\n": false, "Name:\tx\nTracerPid:\t17\nUid:\t0\n": true} {
-		host := followed(tracer(status))
-		if (host != nil) != want || want && !strings.Contains(host.Missing, "process 17 traces bbprof") {
-			t.Errorf("%q: %v", status, host)
-		}
+	if name, tracer := Status("self", "Name"), TracerOf("self"); name == "" || tracer != Status("self", "TracerPid") && tracer != "" {
+		t.Errorf("%q is traced by %q", name, tracer)
+	}
+	if host := followed(""); host != nil {
+		t.Error(host)
+	}
+	if host := followed("17"); host == nil || !strings.Contains(host.Missing, "process 17 traces bbprof") {
+		t.Error(host)
 	}
 }

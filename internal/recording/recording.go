@@ -4,13 +4,10 @@
 package recording
 
 import (
-	"compress/gzip"
 	"encoding/json"
-	"fmt"
 	"io"
 )
 
-// version is the format's; a reader refuses any other.
 const version = 2
 
 // Recording is a core's raw readings, written as JSON. All times are in ticks.
@@ -31,7 +28,6 @@ type Recording struct {
 	starting bool
 }
 
-// CPU identifies the kind of core.
 type CPU struct {
 	Vendor   string `json:"vendor"`
 	Family   int    `json:"family"`
@@ -48,17 +44,15 @@ func (c Registers) SameAnswer(d Registers) bool {
 	return c.EAX == d.EAX && c.EBX == d.EBX && c.ECX == d.ECX && c.EDX == d.EDX
 }
 
-// Start is one start of bbprof, try by try.
 type Start struct {
 	Note   string     `json:"note,omitempty"`
 	Tries  [][]Sample `json:"tries"`
 	Bursts []uint64   `json:"bursts"` // of stores
 }
 
-// Sample is one reading each of the contention probe, of the shorter and the longer chain of adds, and of those of multiplies.
+// Sample is a reading each of the contention probe, of the two chains of adds, and of those of multiplies.
 type Sample [5]uint64
 
-// Block is a block of known cycles.
 type Block struct {
 	Code    []byte   `json:"code"`
 	Low     float64  `json:"low"` // cycles per iteration; both 0 if unknown
@@ -68,7 +62,6 @@ type Block struct {
 	Windows []Window `json:"windows"`
 }
 
-// Window is one window of a block.
 type Window struct {
 	Replicate int        `json:"replicate"`
 	Layout    int        `json:"layout"`
@@ -82,28 +75,4 @@ type Window struct {
 func (r *Recording) Write(to io.Writer) error {
 	r.Version = version
 	return json.NewEncoder(to).Encode(r)
-}
-
-// Read reads what Write wrote, compressed with gzip.
-func Read(from io.Reader) (*Recording, error) {
-	zip, err := gzip.NewReader(from)
-	if err != nil {
-		return nil, fmt.Errorf("a recording is compressed with gzip: %w", err)
-	}
-	r := &Recording{}
-	if err := json.NewDecoder(zip).Decode(r); err != nil {
-		return nil, fmt.Errorf("recording: %w", err)
-	}
-	switch {
-	case r.Version != version:
-		return nil, fmt.Errorf("bbprof_recording is %d, and this reads version %d", r.Version, version)
-	case r.Step < 1 || r.Step > 1e6 || r.TicksPerSecond < 1:
-		return nil, fmt.Errorf("no clock steps %g ticks, %g a second", r.Step, r.TicksPerSecond)
-	}
-	for i, b := range r.Blocks {
-		if b.Short < 0 || b.Long <= b.Short {
-			return nil, fmt.Errorf("block %d: no images hold %d and %d copies", i+1, b.Short, b.Long)
-		}
-	}
-	return r, nil
 }

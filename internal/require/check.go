@@ -32,7 +32,6 @@ func Get2[T, U any](v T, u U, err error) func(testing.TB) (T, U) {
 	}
 }
 
-// Equal fails a test, which goes on, if it got something else than it wants.
 func Equal(t testing.TB, what, want, got any, opts ...cmp.Option) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, opts...); diff != "" {

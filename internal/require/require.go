@@ -57,7 +57,6 @@ const (
 	Slurm      Need = "slurm"
 )
 
-// Needs lists them all.
 func Needs() []Need {
 	return []Need{
 		Measurement, Idle, Root, Kernel, Corpus, Modules, Long, CPU,
@@ -93,8 +92,7 @@ func Slow(t testing.TB) {
 // SkippedEnv is the environment variable that names a file for one line a skipped test.
 const SkippedEnv = "BBPROF_SKIPPED"
 
-// note appends a line to the list of what was skipped. That nobody asked for one, or that it cannot be written, is no
-// concern of a test.
+// note appends a line to the list of what was skipped, if somebody asked for one.
 func note(line string) {
 	file, err := os.OpenFile(os.Getenv(SkippedEnv), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
 	if err != nil {

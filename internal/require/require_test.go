@@ -148,7 +148,8 @@ func TestAtMost(t *testing.T) {
 	}
 }
 
-// TestTries: two tries at least, then as many as fit the time for which a test waits, and one once all tests have lost as much as they may.
+// TestTries: two tries at least, then as many as fit the time for which a test waits, and one once all tests have
+// lost as much as they may.
 func TestTries(t *testing.T) {
 	defer lostByAll.Store(lostByAll.Load())
 	for _, c := range []struct {

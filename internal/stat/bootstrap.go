@@ -10,7 +10,6 @@ import (
 // tenth of the interval (Efron and Tibshirani, An Introduction to the Bootstrap, section 14.5).
 const resamples = 400
 
-// Interval is a two-sided 95 % confidence interval.
 type Interval struct{ Low, High float64 }
 
 // Bootstrap returns 95 % intervals for statistics of n observations. statistic computes them from the observations

@@ -42,7 +42,6 @@ func Kendall(xs, ys []float64) float64 {
 	return float64(concordantLess) / math.Sqrt(float64(all-tiedX)) / math.Sqrt(float64(all-tiedY))
 }
 
-// tied counts the pairs of equal values in a sorted slice.
 func tied[T any](sorted []T, equal func(a, b T) bool) (pairs int64) {
 	run := int64(1)
 	for i := 1; i < len(sorted); i++ {
@@ -57,15 +56,8 @@ func tied[T any](sorted []T, equal func(a, b T) bool) (pairs int64) {
 
 // sortCounting sorts xs and counts the pairs that were in descending order. spare must be as long as xs.
 func sortCounting(xs, spare []float64) (descending int64) {
-	const few = 8 // at this size insertion is no slower
-	if len(xs) <= few {
-		for i := 1; i < len(xs); i++ {
-			for j := i; j > 0 && xs[j] < xs[j-1]; j-- {
-				xs[j], xs[j-1] = xs[j-1], xs[j]
-				descending++
-			}
-		}
-		return descending
+	if len(xs) < 2 {
+		return 0
 	}
 	half := len(xs) / 2
 	descending = sortCounting(xs[:half], spare) + sortCounting(xs[half:], spare)

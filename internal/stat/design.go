@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"sync"
 )
 
 // Visit is a value measured in one cell of a design. Effects shared by a batch of visits (a mapping of memory, a
@@ -16,7 +15,6 @@ type Visit struct {
 	Value float64
 }
 
-// Cell summarises the visits to one cell of a design.
 type Cell struct {
 	Number  int
 	Mean    float64
@@ -107,16 +105,13 @@ func NewDesign(visits []Visit, slack float64) (d Design) {
 	return d
 }
 
-// byCell groups visits by cell, ascending by number.
 func byCell(visits []Visit) (cells [][]Visit) {
-	rest := slices.Clone(visits)
-	slices.SortStableFunc(rest, func(a, b Visit) int { return a.Cell - b.Cell })
-	for len(rest) > 0 {
-		n := 1
-		for n < len(rest) && rest[n].Cell == rest[0].Cell {
-			n++
-		}
-		cells, rest = append(cells, rest[:n:n]), rest[n:]
+	of := map[int][]Visit{}
+	for _, v := range visits {
+		of[v.Cell] = append(of[v.Cell], v)
+	}
+	for _, number := range slices.Sorted(maps.Keys(of)) {
+		cells = append(cells, of[number])
 	}
 	return cells
 }
@@ -124,7 +119,6 @@ func byCell(visits []Visit) (cells [][]Visit) {
 // differSignificance is the rate of false positives.
 const differSignificance = 0.01
 
-// differ is the F-test of a one-way analysis of variance.
 func differ(d Design, degrees int) bool {
 	if len(d.Cells) < 2 {
 		return false
@@ -134,21 +128,12 @@ func differ(d Design, degrees int) bool {
 		between += float64(c.Visits) * (c.Mean - d.Value) * (c.Mean - d.Value)
 	}
 	between /= float64(len(d.Cells) - 1)
-	return between > differLimit(len(d.Cells)-1, degrees)*d.Within*d.Within
+	return between > differLimit([2]int{len(d.Cells) - 1, degrees})*d.Within*d.Within
 }
 
-// limits caches F-quantiles: one takes some 20 µs to find, and every block needs one of a few.
-var limits sync.Map // [2]int to float64
-
-func differLimit(between, within int) float64 {
-	key := [2]int{between, within}
-	if known, ok := limits.Load(key); ok {
-		return known.(float64)
-	}
-	limit := fQuantile(float64(between), float64(within), 1-differSignificance)
-	limits.Store(key, limit)
-	return limit
-}
+var differLimit = cached(func(degrees [2]int) float64 {
+	return fQuantile(float64(degrees[0]), float64(degrees[1]), 1-differSignificance)
+})
 
 // halfOf returns Student's half-width of the mean over all cells from the batches' deviations: the cluster-robust
 // variance of Liang and Zeger (Biometrika 73, 1986) of a mean, with a degree of freedom for each batch beyond
@@ -168,8 +153,7 @@ func halfOf(sums map[int]float64, n, cells int) float64 {
 	return T95(degrees) * math.Sqrt(variance)
 }
 
-// scale returns the robust standard deviation of visits around their cell's median, over all cells with more than
-// one visit; infinite if there are none.
+// scale is the robust standard deviation of visits around their cell's median; infinite if no cell has two visits.
 func scale(cells [][]Visit) float64 {
 	var off []float64
 	for _, of := range cells {
@@ -186,20 +170,15 @@ func scale(cells [][]Visit) float64 {
 	return normal * Median(off)
 }
 
-// within returns the visits within reach of a value.
-func within(of []Visit, value, reach float64) []Visit {
-	return slices.DeleteFunc(slices.Clone(of), func(v Visit) bool { return math.Abs(v.Value-value) > reach })
-}
-
-// keep cuts the visits to one cell beyond reach of its median. Of two that disagree it keeps the one nearer to the
-// centre of all cells.
+// keep cuts a cell's visits beyond reach of its median. Of two that disagree it keeps the one nearer to centre.
 func keep(of []Visit, reach, centre float64) []Visit {
-	if kept := within(of, Median(values(of)), reach); len(kept) > 0 {
-		return kept
+	off := func(v Visit, from float64) float64 { return math.Abs(v.Value - from) }
+	median := Median(values(of))
+	kept := slices.DeleteFunc(slices.Clone(of), func(v Visit) bool { return off(v, median) > reach })
+	if len(kept) == 0 {
+		kept = append(kept, slices.MinFunc(of, func(a, b Visit) int { return cmp.Compare(off(a, centre), off(b, centre)) }))
 	}
-	return []Visit{slices.MinFunc(of, func(a, b Visit) int {
-		return cmp.Compare(math.Abs(a.Value-centre), math.Abs(b.Value-centre))
-	})}
+	return kept
 }
 
 func values(visits []Visit) []float64 {

@@ -21,7 +21,6 @@ func (s Student) Quantile(p float64) float64 {
 	return math.Copysign(math.Sqrt(float64(s)*(1-x)/x), p-0.5)
 }
 
-// Survival returns the probability of a value above t.
 func (s Student) Survival(t float64) float64 {
 	beyond := mathext.RegIncBeta(float64(s)/2, 0.5, float64(s)/(t*t+float64(s))) / 2
 	if t < 0 {
@@ -36,7 +35,6 @@ func fQuantile(d1, d2, p float64) float64 {
 	return d2 * x / (d1 * (1 - x))
 }
 
-// coinCDF returns the probability of at most k heads in n throws of a coin.
 func coinCDF(n, k int) float64 {
 	if k >= n {
 		return 1
@@ -44,8 +42,6 @@ func coinCDF(n, k int) float64 {
 	return mathext.RegIncBeta(float64(n-k), float64(k+1), 0.5)
 }
 
-// NormalQuantile returns a quantile of the standard normal distribution.
 func NormalQuantile(p float64) float64 { return mathext.NormalQuantile(p) }
 
-// normalCDF returns the probability of a standard normal value up to z.
 func normalCDF(z float64) float64 { return math.Erfc(-z/math.Sqrt2) / 2 }

@@ -4,7 +4,6 @@ package stat
 import (
 	"math"
 	"slices"
-	"sort"
 	"sync"
 )
 
@@ -15,10 +14,8 @@ type Estimate struct {
 	N     int // number of values
 }
 
-// Low is the lower end of the interval.
 func (e Estimate) Low() float64 { return e.Value - e.Half }
 
-// High is the upper end of the interval.
 func (e Estimate) High() float64 { return e.Value + e.Half }
 
 // Prediction widens a mean's confidence interval so that the mean of another, independent sample of the same size
@@ -29,22 +26,23 @@ func (e Estimate) Prediction() Estimate {
 	return e
 }
 
-// Median is the middle value, or the mean of the two middle ones; NaN if empty, or if any is NaN. It does not
-// change xs.
+// Median is the middle value, or the mean of the two middle ones; NaN if empty, or if any is NaN.
 func Median(xs []float64) float64 {
 	n := len(xs)
-	if n == 0 {
+	s := sorted(xs)
+	switch {
+	case n == 0 || math.IsNaN(s[0]): // a sort puts it first
 		return math.NaN()
-	}
-	s := slices.Clone(xs)
-	slices.Sort(s)
-	if math.IsNaN(s[0]) { // Sort puts it first
-		return math.NaN()
-	}
-	if n%2 == 1 {
+	case n%2 == 1:
 		return s[n/2]
 	}
 	return (s[n/2-1] + s[n/2]) / 2
+}
+
+func sorted(xs []float64) []float64 {
+	s := slices.Clone(xs)
+	slices.Sort(s)
+	return s
 }
 
 // MidMean is the mean of the middle half of xs: a 25 % trimmed mean. It suits values of a few speeds with an
@@ -56,18 +54,13 @@ func Median(xs []float64) float64 {
 // unknown: the estimate is NaN.
 func MidMean(xs []float64) Estimate {
 	const share = 0.25 // γ, trimmed at either end
-	n := len(xs)
-	if n == 0 {
-		return Estimate{Value: math.NaN(), Half: math.Inf(1)}
-	}
-	s := slices.Clone(xs)
-	slices.Sort(s)
-	if math.IsNaN(s[0]) { // Sort puts it first
+	s := sorted(xs)
+	n := len(s)
+	if n == 0 || math.IsNaN(s[0]) { // a sort puts it first
 		return Estimate{Value: math.NaN(), Half: math.Inf(1), N: n}
 	}
 	g := int(share * float64(n))
-	mid := s[g : n-g]
-	value := Mean(mid)
+	value := Mean(s[g : n-g])
 	if n < 4 {
 		return Estimate{Value: value, Half: math.Inf(1), N: n}
 	}
@@ -83,44 +76,30 @@ func MidMean(xs []float64) Estimate {
 // up to a quarter of one. With slack for the steps, only what an interrupt added is cut. The interval is
 // Student's, over the values kept.
 func Core(xs []float64, slack float64) Estimate {
-	sorted := slices.Clone(xs)
-	slices.Sort(sorted)
-	kept := core(sorted, slack)
-	switch n := len(kept); {
-	case n == 0:
-		return Estimate{Value: math.NaN(), Half: math.Inf(1)}
-	case n == 1:
-		return Estimate{Value: kept[0], Half: math.Inf(1), N: 1}
-	default:
-		return Estimate{Value: Mean(kept), Half: T95(n-1) * sd(kept) / math.Sqrt(float64(n)), N: n}
+	kept := core(xs, slack)
+	e := Estimate{Value: Mean(kept), Half: math.Inf(1), N: len(kept)}
+	if e.N > 1 {
+		e.Half = T95(e.N-1) * sd(kept) / math.Sqrt(float64(e.N))
 	}
+	return e
 }
 
-// CoreMean returns Core's value, for a few values nearly in order or nearly equal. It may sort xs, by insertion, and
-// allocates nothing: every window of a block calls it several times.
+// CoreMean returns Core's value, quickly if the values are nearly equal.
 func CoreMean(xs []float64, slack float64) float64 {
 	if len(xs) > 0 && slices.Max(xs)-slices.Min(xs) <= slack { // keep all, in any order
 		return Mean(xs)
 	}
-	for i, x := range xs {
-		for ; i > 0 && (x < xs[i-1] || math.IsNaN(x)); i-- { // NaN goes first, as with Sort
-			xs[i] = xs[i-1]
-		}
-		xs[i] = x
-	}
 	return Mean(core(xs, slack))
 }
 
-// CoreSlope returns the least-squares slope of successive clock readings. xs are their differences in order, of which it
-// uses those that Core keeps. Their mean depends only on the first and last readings, each
-// of which a clock that moves in steps gives too low or too high; with n equal differences, the slope's error is
-// √(6n/((n+1)(n+2))) of that.
+// CoreSlope returns the least-squares slope of successive clock readings. xs are their differences in order, of which
+// it uses those that Core keeps. Their mean depends only on the first and last readings, each of which a clock that
+// moves in steps gives too low or too high; with n equal differences, the slope's error is √(6n/((n+1)(n+2))) of
+// that.
 func CoreSlope(xs []float64, slack float64) float64 {
 	low, high := slices.Min(xs), slices.Max(xs)
 	if high-low > slack {
-		sorted := slices.Clone(xs)
-		slices.Sort(sorted)
-		core := core(sorted, slack)
+		core := core(xs, slack)
 		low, high = core[0], core[len(core)-1]
 	}
 	var sum, weights float64
@@ -138,37 +117,16 @@ func CoreSlope(xs []float64, slack float64) float64 {
 	return sum / weights
 }
 
-// core returns the sorted values that Core keeps; none if any is NaN.
-func core(sorted []float64, slack float64) []float64 {
-	n := len(sorted)
-	if n == 0 || math.IsNaN(sorted[0]) { // Sort puts it first
-		return nil
+// core returns the values that Core keeps, sorted; none if any is NaN.
+func core(xs []float64, slack float64) []float64 {
+	s := sorted(xs)
+	median := Median(s)
+	off := make([]float64, len(s))
+	for i, x := range s {
+		off[i] = math.Abs(x - median)
 	}
-	median := (sorted[(n-1)/2] + sorted[n/2]) / 2
-	// The deviations form two sorted lists, one on either side of the median: merge them up to the two in the middle.
-	below := sort.SearchFloat64s(sorted, median) - 1
-	above := below + 1
-	var deviation, before float64
-	for range n/2 + 1 {
-		before = deviation
-		if above == n || below >= 0 && median-sorted[below] <= sorted[above]-median {
-			deviation = median - sorted[below]
-			below--
-		} else {
-			deviation = sorted[above] - median
-			above++
-		}
-	}
-	if n%2 == 0 {
-		deviation = (before + deviation) / 2
-	}
-	reach := slack + 4*deviation
-	from, to := 0, n
-	for ; median-sorted[from] > reach; from++ {
-	}
-	for ; sorted[to-1]-median > reach; to-- {
-	}
-	return sorted[from:to]
+	reach := slack + 4*Median(off)
+	return slices.DeleteFunc(s, func(x float64) bool { return !(math.Abs(x-median) <= reach) })
 }
 
 // T95 is the two-sided 95 % quantile of Student's t distribution; infinite without degrees of freedom.
@@ -176,24 +134,22 @@ func T95(degrees int) float64 {
 	if degrees < 1 {
 		return math.Inf(1)
 	}
-	if few := fewT95(); degrees < len(few) {
-		return few[degrees]
-	}
-	return quantile(degrees)
+	return t95(degrees)
 }
 
-// fewT95 caches the quantiles for short series: one takes some 10 µs to find, and every window of a block needs
-// one.
-var fewT95 = sync.OnceValue(func() []float64 {
-	few := make([]float64, 512)
-	for i := 1; i < len(few); i++ {
-		few[i] = quantile(i)
-	}
-	return few
-})
+var t95 = cached(func(degrees int) float64 { return Student(degrees).Quantile(0.975) })
 
-func quantile(degrees int) float64 {
-	return Student(degrees).Quantile(0.975)
+// cached keeps the quantiles that it has found: one takes some 10 µs, and every window of a block needs one of a few.
+func cached[K comparable](quantile func(K) float64) func(K) float64 {
+	var known sync.Map // K to float64
+	return func(k K) float64 {
+		if q, ok := known.Load(k); ok {
+			return q.(float64)
+		}
+		q := quantile(k)
+		known.Store(k, q)
+		return q
+	}
 }
 
 // Mean is the arithmetic mean; NaN if empty.
@@ -205,7 +161,6 @@ func Mean(xs []float64) float64 {
 	return sum / float64(len(xs))
 }
 
-// sd is the sample standard deviation.
 func sd(xs []float64) float64 {
 	m := Mean(xs)
 	var sum float64
@@ -227,8 +182,7 @@ func JointMedianInterval(xs []float64, medians int) (median, low, high float64) 
 	if math.IsNaN(median) {
 		return median, math.NaN(), math.NaN()
 	}
-	s := slices.Clone(xs)
-	slices.Sort(s)
+	s := sorted(xs)
 	k := 0
 	for k < len(s)/2 && 2*coinCDF(len(s), k) <= Level/float64(medians) {
 		k++

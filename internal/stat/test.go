@@ -10,8 +10,7 @@ import (
 // Level is the false-positive rate of a test.
 const Level = 0.05
 
-// Test is a tested mean with its two-sided 95 % interval. With fewer than two values the interval is infinite and
-// P is 1.
+// Test is a tested mean with its two-sided 95 % interval, which is infinite with fewer than two values; then P is 1.
 type Test struct {
 	Mean  float64 // or the difference of two
 	Low   float64 // of the interval
@@ -23,8 +22,7 @@ type Test struct {
 	N     int     // values, of both samples
 }
 
-// OneSample is Student's test of one sample; on differences of pairs it is the paired t-test (Student, Biometrika
-// 6, 1908).
+// OneSample is Student's test; on differences of pairs it is the paired t-test (Student, Biometrika 6, 1908).
 func OneSample(xs []float64) Test {
 	n := float64(len(xs))
 	return newTest(Mean(xs), sd(xs)/math.Sqrt(n), n-1, len(xs))
@@ -146,7 +144,6 @@ func (t Test) Enough(n int, difference, power float64) int {
 	})
 }
 
-// Many exceeds any sample size.
 const Many = 1 << 31
 
 // Holm adjusts p-values so that those at most Level are significant, and the probability of even one false
@@ -167,7 +164,6 @@ func Holm(p []float64) []float64 {
 	return adjusted
 }
 
-// Outcome is an experiment's result: whether a change of a set-up changes the time.
 type Outcome string
 
 const (
@@ -176,8 +172,7 @@ const (
 	Unclear   Outcome = "unclear"   // the interval holds both
 )
 
-// EffectShare is the share of the time below which an effect cannot be distinguished from the difference between
-// two runs of one set-up (docs/method.md).
+// EffectShare is the share of the time by which two runs of one set-up may differ (docs/method.md).
 const EffectShare = 0.02
 
 // OutcomeOf classifies an effect on the shorter of two times by its interval.

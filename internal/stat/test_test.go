@@ -74,37 +74,6 @@ func TestAbove(t *testing.T) {
 	}
 }
 
-// TestFalseAndMissed: 5 % of tests find a difference where there is none, and four in five find the detectable
-// difference.
-func TestFalseAndMissed(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	const runs, n = 4000, 33
-	sample := func(mean float64) Test {
-		xs := make([]float64, n)
-		for i := range xs {
-			xs[i] = mean + r.NormFloat64()
-		}
-		return OneSample(xs)
-	}
-	size := Test{Error: 1 / math.Sqrt(n), DF: n - 1}.Detectable(0.8)
-	var false_, found int
-	for range runs {
-		if sample(0).P < Level {
-			false_++
-		}
-		if sample(size).P < Level {
-			found++
-		}
-	}
-	// Four standard deviations of a binomial count on either side.
-	if d := math.Abs(float64(false_) - 0.05*runs); d > 4*math.Sqrt(runs*0.05*0.95) {
-		t.Errorf("%d of %d find a difference where there is none", false_, runs)
-	}
-	if d := math.Abs(float64(found) - 0.8*runs); d > 4*math.Sqrt(runs*0.8*0.2) {
-		t.Errorf("%d of %d find a difference of %.3f", found, runs, size)
-	}
-}
-
 // TestCrossed: about 5 % of tests of a mean of 0 find a difference, whichever of rows, columns and cells vary. A
 // test that assumes independent cells finds one in most.
 func TestCrossed(t *testing.T) {
@@ -201,8 +170,8 @@ func TestMedianInterval(t *testing.T) {
 		n         int
 		low, high float64
 	}{
-		// Two-sided 95 % intervals for a median by the sign test, ranks as in Conover, Practical Nonparametric Statistics,
-		// table A3: 5 values give 93.75 % at most.
+		// Two-sided 95 % intervals for a median by the sign test, ranks as in Conover, Practical Nonparametric
+		// Statistics, table A3: 5 values give 93.75 % at most.
 		{1, -inf, inf}, {5, -inf, inf}, {6, 1, 6}, {8, 1, 8}, {9, 2, 8}, {10, 2, 9}, {11, 2, 10}, {12, 3, 10}, {15, 4, 12}, {20, 6, 15}, {25, 8, 18},
 	} {
 		if c.n%7 == 0 {

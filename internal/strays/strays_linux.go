@@ -17,8 +17,8 @@ import (
 
 var subreaper = sync.OnceValue(func() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) })
 
-// Adopt makes this process the parent of what its programs leave running from now on, and returns the children that it
-// already has. A *verdict.HostError says that it may not.
+// Adopt makes this process the parent of what its programs leave running from now on, and returns the children that
+// it already has. A *verdict.HostError says that it may not.
 func Adopt() (before []int, err error) {
 	if err := subreaper(); err != nil {
 		return nil, &verdict.HostError{Missing: "prctl(PR_SET_CHILD_SUBREAPER) is refused, so processes that the program leaves running could not be ended",
@@ -27,8 +27,8 @@ func Adopt() (before []int, err error) {
 	return childrenOf(processes(), os.Getpid()), nil
 }
 
-// Run runs a command to its end, and ends and returns the processes that it left running. The command's streams must be
-// files: a pipe may not reach its end while strays hold it.
+// Run runs a command to its end, and ends and returns the processes that it left running. The command's streams must
+// be files: a pipe may not reach its end while strays hold it.
 func Run(cmd *exec.Cmd) (left []int, err error) {
 	before, err := Adopt()
 	if err != nil {
@@ -83,8 +83,7 @@ func ChildRuns() bool {
 	return err == nil && info.Signo == 0 // waitid(2)
 }
 
-// strays lists the descendants of this process except those in before, with their descendants, and those that a
-// thread of this process traces.
+// strays lists this process's descendants, without those in before and those that a thread of this process traces.
 func strays(before []int) (all []int) {
 	parents := processes()
 	next := slices.DeleteFunc(childrenOf(parents, os.Getpid()), func(pid int) bool { return slices.Contains(before, pid) || traced(pid) })
@@ -108,7 +107,6 @@ func childrenOf(parents map[int]int, parent int) (pids []int) {
 	return pids
 }
 
-// processes maps every process in /proc to its parent.
 func processes() map[int]int {
 	parents := map[int]int{}
 	entries, _ := os.ReadDir("/proc")
@@ -130,7 +128,6 @@ func processes() map[int]int {
 	return parents
 }
 
-// traced reports whether a thread of this process traces a process.
 func traced(pid int) bool {
 	tracer := ptracethread.TracerOf(strconv.Itoa(pid))
 	if tracer == "" {

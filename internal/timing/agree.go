@@ -18,8 +18,7 @@ const (
 // Timing holds one run of an image between two readings of the counters.
 type Timing struct {
 	Cycles uint64
-	// Dirty names the forbidden event that was counted, if any: l1d_miss, l1i_miss, misaligned or
-	// context_switch.
+	// Dirty names the forbidden event that was counted, if any: l1d_miss, l1i_miss, misaligned or context_switch.
 	Dirty verdict.Reason
 }
 
@@ -66,7 +65,6 @@ func Agree(timings []Timing, least int) (a Agreement, rejection *verdict.Rejecti
 	return a, nil
 }
 
-// cyclesOf lists the cycles of the clean timings in ascending order.
 func cyclesOf(timings []Timing) (cycles []uint64) {
 	for _, t := range timings {
 		if t.Dirty == "" {

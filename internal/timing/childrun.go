@@ -28,7 +28,7 @@ type image struct {
 type runPlan struct {
 	pairs      []pairPlan
 	samples    int    // per window
-	times      int    // timings of each image per sample
+	rows       rows   // of a sample
 	wait       int    // limit of busy probe readings while waiting for an idle core, over all windows
 	polls      int    // limit of probe readings per window
 	idle       uint64 // longest probe reading of an idle core, in ticks
@@ -76,8 +76,7 @@ const (
 	interruptShare   = 0.25
 )
 
-// uninterrupted returns the window without interrupted samples: those slower than the fastest of the same image by at
-// least ticks.
+// uninterrupted returns the window without samples slower than the fastest of the same image by at least ticks.
 func (w window) uninterrupted(ticks float64) window {
 	disturbed := make([]bool, w.samples())
 	images := w.columns[len(w.columns)-2:]
@@ -98,11 +97,12 @@ func (w window) uninterrupted(ticks float64) window {
 	return w
 }
 
-// disagreeShare is the largest difference between the two timings of an image in a window, as a share of the faster one. It finds
-// neighbours that are active for less than a timing, which the probe on both sides of the window misses.
+// disagreeShare is the largest difference between the two timings of an image in a window, as a share of the faster
+// one. It finds neighbours that are active for less than a timing, which the probe on both sides of the window
+// misses.
 const disagreeShare = 0.01
 
-// disagrees reports whether the timings of either image differ by more than disagreeShare and the clock's steps explain.
+// disagrees reports whether timings of an image differ by more than disagreeShare and the clock's steps explain.
 func (w window) disagrees(c clock.Clock) bool {
 	for _, runs := range w.perRun {
 		fastest, slowest := slices.Min(runs), slices.Max(runs)
@@ -123,24 +123,16 @@ func unmarked(values []float64, marked []bool) (kept []float64) {
 	return kept
 }
 
-// After a remap, each image runs warmShort or warmLong times before its first window, to fill caches, op cache and predictors. After a
-// change of rename phase only the predictor must learn it.
+// After a remap, each image runs warmShort or warmLong times before its first window, to fill caches, op cache and
+// predictors. After a change of rename phase only the predictor must learn it.
 const (
 	warmShort  = 16
 	warmLong   = 56
 	offsetRuns = 4
 )
 
-// windowOps is the number of steps of a window in the child's list.
-const windowOps = 11
-
 // windows lists the plan's windows, without samples.
 func (p runPlan) windows() (windows []window) {
-	n := 0
-	for _, pair := range p.pairs {
-		n += len(pair.offsets)
-	}
-	windows = make([]window, 0, n)
 	for i, pair := range p.pairs {
 		for _, offset := range pair.offsets {
 			windows = append(windows, window{pair: i, offset: offset})
@@ -152,7 +144,7 @@ func (p runPlan) windows() (windows []window) {
 // runChild executes a plan in the child.
 func (t *TSC) runChild(p runPlan) (childRun, error) {
 	got := childRun{windows: p.windows()}
-	out, err := newOutput(t.child, len(t.chains), t.mostRuns, len(got.windows), p)
+	out, err := newOutput(t.child, t.mostRuns, len(got.windows), p)
 	if err != nil {
 		return childRun{}, err
 	}
@@ -180,41 +172,41 @@ func (t *TSC) runChild(p runPlan) (childRun, error) {
 }
 
 func (t *TSC) setSlots(p runPlan, out output) {
-	rows := out.rows
-	for i, chain := range t.chains {
-		for _, w := range chain.phase(rows.chains[i], chain.runs) {
-			t.child.SetWord(w.slot, w.value)
+	chain := 0
+	for i, kind := range p.rows {
+		if kind == 'c' {
+			for _, w := range t.chains[chain].phase(i, t.chains[chain].runs) {
+				t.child.SetWord(w.slot, w.value)
+			}
+			chain++
 		}
 	}
-	t.child.SetWord(layout.SlotPhasesEnd, layout.Phases+uint64(rows.n())*layout.PhaseSize)
+	t.child.SetWord(layout.SlotPhasesEnd, layout.Phases+uint64(len(p.rows))*layout.PhaseSize)
 	t.child.SetWord(layout.SlotIdleProbe, p.idle)
 	t.child.SetWord(layout.SlotIdleStores, cmp.Or(p.idleStores, math.MaxUint32))
 	t.child.SetWord(layout.SlotWait, uint64(max(p.wait, 1)))
 	t.child.SetWord(layout.SlotRuns, uint64(out.runs)) // a search overwrites it
 }
 
-// list builds the child's list for a plan in memory that the next call reuses. The first image without a number of runs adds
-// a search for it.
+// list builds the child's list for a plan, in memory that the next call reuses, with at most one search.
 func (t *TSC) list(p runPlan, out output) (list []tracee.Op, searches bool) {
-	ops := 2 // around all pairs
-	for _, pair := range p.pairs {
-		ops += len(pair.setup) + 2*p.times*phaseWords + 2 + windowOps*len(pair.offsets)
-	}
-	list = append(slices.Grow(t.steps[:0], ops), tracee.UsageBefore())
+	list = append(t.steps[:0], tracee.UsageBefore())
 	sampler := t.samplerFor(p.vectorBits)
 	at := 0 // index of the next window
 	for _, pair := range p.pairs {
 		list = append(list, pair.setup...)
-		for _, row := range out.rows.pairs {
-			for i, im := range []image{pair.short, pair.long} {
-				words := im.phase(row+i, out.runs)
-				known := words[:]
-				if im.runs == 0 {
-					known = words[:2] // the search writes the others
-				}
-				for _, w := range known {
-					list = append(list, tracee.Put(w.slot, w.value))
-				}
+		for _, i := range p.rows.images() {
+			im := pair.short
+			if p.rows[i] == 'l' {
+				im = pair.long
+			}
+			words := im.phase(i, out.runs)
+			known := words[:]
+			if im.runs == 0 {
+				known = words[:2] // the search writes the others
+			}
+			for _, w := range known {
+				list = append(list, tracee.Put(w.slot, w.value))
 			}
 		}
 		if pair.long.runs == 0 && !searches {
@@ -235,8 +227,7 @@ func (t *TSC) list(p runPlan, out output) (list []tracee.Op, searches bool) {
 				tracee.Put(layout.SlotKept, out.samples(at)),
 				tracee.Put(layout.SlotSamples, uint64(p.samples)),
 				tracee.Put(layout.SlotPolls, uint64(p.polls)),
-				tracee.Run(pair.short.entry, warm[0]), tracee.Run(pair.long.entry, warm[1]))
-			list = append(list,
+				tracee.Run(pair.short.entry, warm[0]), tracee.Run(pair.long.entry, warm[1]),
 				tracee.Run(sampler.sample, 0),
 				tracee.Move(out.tail(at), layout.SlotKept),
 				tracee.Move(out.tail(at)+8, layout.SlotPolls))
@@ -250,38 +241,31 @@ func (t *TSC) list(p runPlan, out output) (list []tracee.Op, searches bool) {
 
 type slotWord struct{ slot, value uint64 }
 
-const phaseWords = 4
+// rows lists the rows of the sampler's table, which it times in this order: c is a chain of adds, s the short image,
+// l the long one. A sample holds the probe's word, then one for each chain, and one for each run of each timing.
+type rows string
 
-// rows are indices in the sampler's table: of the chains, and of each short image, which the long one follows.
-type rows struct{ chains, pairs []int }
+const (
+	windowRows rows = "cslcsl"
+	startRows  rows = "ccsl"
+	addChains       = 2 // in both
+)
 
-// rowsOf puts a chain before each timing of the images. If there are more chains than timings, the surplus goes first; if
-// fewer, the first timings have none.
-func rowsOf(chains, times int) (r rows) {
-	for k := range times {
-		for len(r.chains) < chains-(times-1-k) {
-			r.chains = append(r.chains, r.n())
-		}
-		r.pairs = append(r.pairs, r.n())
-	}
-	return r
-}
-
-func (r rows) n() int { return len(r.chains) + 2*len(r.pairs) }
-
-// images lists the rows of the images, short and long alternately.
+// images lists the rows of the images.
 func (r rows) images() (all []int) {
-	for _, row := range r.pairs {
-		all = append(all, row, row+1)
+	for i, kind := range r {
+		if kind != 'c' {
+			all = append(all, i)
+		}
 	}
 	return all
 }
 
-// bytes returns the size of a sample: a word for the probe, one for each chain, and one for each run of each timing.
-func (r rows) bytes(runs int) int { return 8 * (1 + len(r.chains) + 2*len(r.pairs)*runs) }
+// bytes returns the size of a sample with timings of this many runs.
+func (r rows) bytes(runs int) int { return 8 * (1 + addChains + (len(r)-addChains)*runs) }
 
 // phase returns row i of the sampler's table for this image, with room for the times of room runs.
-func (im image) phase(i, room int) [phaseWords]slotWord {
+func (im image) phase(i, room int) [4]slotWord {
 	at := layout.Phases + uint64(i)*layout.PhaseSize
 	return [...]slotWord{
 		{at, im.entry},
@@ -295,7 +279,6 @@ func (im image) phase(i, room int) [phaseWords]slotWord {
 // L1D. The values of SlotKept and SlotPolls after each window are at the end.
 type output struct {
 	memory []byte
-	rows   rows   // a sample holds the probe's word, then the chains and timings in this order
 	runs   int    // words per timing
 	raw    bool   // keep the times of all runs
 	sample int    // bytes
@@ -305,14 +288,14 @@ type output struct {
 
 const tailSize = 16
 
-func newOutput(child *tracee.Tracee, chains, most, windows int, p runPlan) (output, error) {
-	rows, runs := rowsOf(chains, p.times), 0
+func newOutput(child *tracee.Tracee, most, windows int, p runPlan) (output, error) {
+	runs := 0
 	for _, pair := range p.pairs {
 		runs = max(runs, cmp.Or(pair.long.runs, most))
 	}
-	sample := rows.bytes(runs)
+	sample := p.rows.bytes(runs)
 	o := output{
-		memory: child.Samples(), rows: rows, runs: runs, sample: sample,
+		memory: child.Samples(), runs: runs, sample: sample,
 		room:  (uint64(sample*p.samples) + layout.PageSize - 1) &^ (layout.PageSize - 1),
 		tails: layout.Samples + layout.SamplesSize - uint64(windows)*tailSize,
 	}
@@ -341,47 +324,39 @@ func (o output) read(w *window, i int, p runPlan, runs int, c clock.Clock) error
 		return fmt.Errorf("the control page was overwritten: %d samples of %d, %d polls of %d", n, p.samples, polls, p.polls)
 	}
 	w.runs, w.polls, w.complete = runs, polls, n == p.samples
-	chains, timings := len(o.rows.chains), n*p.times
-	values := make([]float64, n*(1+chains)+4*timings)
-	column := func(n int) (c []float64) {
-		c, values = values[:n:n], values[n:]
-		return c
-	}
-	w.columns = make([][]float64, 0, 1+chains+2)
-	for range 1 + chains {
-		w.columns = append(w.columns, column(n))
-	}
-	w.columns = append(w.columns, column(timings), column(timings))
-	w.perRun = [2][]float64{column(timings), column(timings)}
+	w.columns = make([][]float64, 1+addChains+2)
+	add := func(to *[]float64, v float64) { *to = append(*to, v) }
 	spreads := [2]float64{p.pairs[w.pair].short.spread, p.pairs[w.pair].long.spread}
 	var buffer [maxRuns]float64
 	for i := range n {
 		at := at + uint64(i*o.sample)
-		w.columns[columnProbe][i] = o.ticks(at)
+		add(&w.columns[columnProbe], o.ticks(at))
 		at += 8
-		chain, timing := 0, 0
-		for row := range o.rows.n() {
-			if chain < chains && o.rows.chains[chain] == row {
-				w.columns[columnChains+chain][i] = o.ticks(at)
+		chain, image := columnChains, 0
+		for _, kind := range p.rows {
+			if kind == 'c' {
+				add(&w.columns[chain], o.ticks(at))
 				at += 8
 				chain++
 				continue
 			}
-			image, timed := timing%2, i*p.times+timing/2
 			times := o.times(at, runs, buffer[:])
 			if o.raw {
 				w.raw = append(w.raw, wholeTicks(times))
 			}
-			w.columns[1+chains+image][timed], w.perRun[image][timed] = runTimes(times, c, spreads[image])
+			all, one := runTimes(times, c, spreads[image])
+			add(&w.columns[1+addChains+image], all)
+			add(&w.perRun[image], one)
 			at += 8 * uint64(o.runs)
-			timing++
+			image = 1 - image // the long one follows the short one
 		}
 	}
 	return nil
 }
 
-// runTimes returns the time of all runs and the time of one: the mean of the core, because the loop before the copies is mispredicted in
-// some runs. The core has all runs that differ by no more than spread, as a share, and the clock's steps explain.
+// runTimes returns the time of all runs and the time of one: the mean of the core, because the loop before the copies
+// is mispredicted in some runs. The core has all runs that differ by no more than spread, as a share, and the clock's
+// steps explain.
 func runTimes(times []float64, c clock.Clock, spread float64) (all, one float64) {
 	for _, t := range times {
 		all += t
@@ -393,12 +368,12 @@ func runTimes(times []float64, c clock.Clock, spread float64) (all, one float64)
 	return all, stat.CoreMean(times, slack)
 }
 
-// From a clock step of coarseStep ticks on, a line through all readings of a timing replaces one through the first and the last.
+// From a clock step of coarseStep ticks on, a line through all readings of a timing replaces that through two.
 const coarseStep = 10
 
 func coarse(c clock.Clock) bool { return c.Step() >= coarseStep }
 
-// precisionGain returns the factor by which undisturbed runs reduce the error that the clock's steps cause in the time of one.
+// precisionGain is the factor by which undisturbed runs reduce the error of the clock's steps in the time of one.
 func precisionGain(runs int, c clock.Clock) float64 {
 	n := float64(runs)
 	if coarse(c) {
@@ -407,7 +382,6 @@ func precisionGain(runs int, c clock.Clock) float64 {
 	return n
 }
 
-// times reads the times of runs from an address on.
 func (o output) times(at uint64, runs int, buffer []float64) []float64 {
 	for i := range runs {
 		buffer[i] = o.ticks(at + 8*uint64(i))
@@ -415,7 +389,6 @@ func (o output) times(at uint64, runs int, buffer []float64) []float64 {
 	return buffer[:runs]
 }
 
-// wholeTicks converts times for a recording.
 func wholeTicks(times []float64) (ticks []uint64) {
 	for _, t := range times {
 		ticks = append(ticks, uint64(t))
@@ -423,8 +396,9 @@ func wholeTicks(times []float64) (ticks []uint64) {
 	return ticks
 }
 
-// A profiling goroutine yields once every yieldEvery. If it has not yielded for 10 ms (forcePreemptNS, runtime/proc.go), Go's monitor
-// takes its processor as soon as it waits for the child, and then polls every 20 µs for a while, which disturbs windows.
+// A profiling goroutine yields once every yieldEvery. If it has not yielded for 10 ms (forcePreemptNS,
+// runtime/proc.go), Go's monitor takes its processor as soon as it waits for the child, and then polls every 20 µs
+// for a while, which disturbs windows.
 const yieldEvery = 4 * time.Millisecond
 
 func (t *TSC) yield() {
@@ -435,14 +409,13 @@ func (t *TSC) yield() {
 }
 
 // samplerFor returns the sampler that keeps units of this width awake, or the 128-bit one if the CPU lacks them.
-func (c *code) samplerFor(bits int) sampler {
-	if has, ok := c.samplers[bits]; ok {
+func (t *TSC) samplerFor(bits int) sampler {
+	if has, ok := t.samplers[bits]; ok {
 		return has
 	}
-	return c.samplers[128]
+	return t.samplers[128]
 }
 
-// ticks returns the sum of all times.
 func (w window) ticks() float64 {
 	var sum float64
 	for _, c := range w.columns {
@@ -455,9 +428,8 @@ func (w window) ticks() float64 {
 
 // rate returns the clock rate over all windows of the run, in ticks per cycle.
 func (r childRun) rate(clock clock.TSC) stat.Estimate {
-	chains := make([][]float64, len(clock.Chains()))
+	chains := make([][]float64, addChains)
 	for i := range chains {
-		chains[i] = make([]float64, 0, len(r.windows))
 		for _, w := range r.windows {
 			chains[i] = append(chains[i], w.columns[columnChains+i]...)
 		}
@@ -468,22 +440,21 @@ func (r childRun) rate(clock clock.TSC) stat.Estimate {
 // clockSlack returns the largest error of the difference of two readings, in ticks.
 func clockSlack(c clock.Clock) float64 { return clock.StepSlack * c.Step() }
 
-// chains returns the columns of the first n chains.
-func (w window) chains(n int) [][]float64 { return w.columns[columnChains : columnChains+n] }
+// chains returns the columns of the chains of adds.
+func (w window) chains() [][]float64 { return w.columns[columnChains : columnChains+addChains] }
 
 // clockMoved reports whether the window's own chains differ from the known rate by more than the clock's steps
 // explain: the core's clock moved during or before the window. On Granite Rapids it moves by 2.4 % and
 // back within a child run whenever wide vectors come into use.
 func (w window) clockMoved(clock clock.TSC, known float64) bool {
-	own := clock.Rate(w.chains(len(clock.Chains())))
+	own := clock.Rate(w.chains())
 	return math.Abs(own.Value-known) > max(clock.RateResolution(own.N), movedShare*known)
 }
 
 // movedShare is the least deviation of a window's rate that counts as a move.
 const movedShare = 0.005
 
-// cycles returns the block's throughput in this window in cycles per iteration, at rate ticks per cycle;
-// NaN without samples.
+// cycles returns the window's cycles per iteration, at rate ticks per cycle; NaN without samples.
 func (w window) cycles(p Pair, rate float64) float64 {
 	return p.PerIteration(stat.Mean(w.perRun[0]), stat.Mean(w.perRun[1])) / rate
 }

@@ -17,10 +17,9 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Counters is the Timer that reads hardware counters. A replicate has the same layouts as with the
-// TSC, so that both average over the same. But a window consists of the paper's 16 timings of each
-// image, of which enough must be clean and identical, and each layout has a window for each pass: a
-// group of events that the CPU counts at the same time.
+// Counters is the Timer that reads hardware counters. A replicate has the same layouts as with the TSC, so that both
+// average over the same. But a window consists of the paper's 16 timings of each image, of which enough must be clean
+// and identical, and each layout has a window for each pass: a group of events that the CPU counts at the same time.
 type Counters struct {
 	Config
 	code
@@ -31,7 +30,6 @@ type Counters struct {
 	script *Script // in place of a CPU; usually nil
 }
 
-// pass is a group of events with the clock that reads it.
 type pass struct {
 	events      pmu.Pass
 	clock       clock.Perf
@@ -106,7 +104,7 @@ func (t *Counters) Attach(_ context.Context, child *tracee.Tracee) error {
 			next += len(t.passes[i].events)
 		}
 	}
-	t.code = emit(t.Config, child, t.passes[0].clock, harness.Probe{}, func(e *asm.Emitter) {
+	t.code = emit(t.Config, child, t.Clock(), func(e *asm.Emitter) {
 		for i := range t.passes {
 			p := &t.passes[i]
 			p.open, p.close = p.clock.Open(e, child.Resume()), p.clock.Close(e, child.Resume())
@@ -118,13 +116,10 @@ func (t *Counters) Attach(_ context.Context, child *tracee.Tracee) error {
 	return nil
 }
 
-// Clock implements Timer with the clock of the first pass.
 func (t *Counters) Clock() harness.Clock { return t.passes[0].clock.Emit }
 
-// Report implements Timer.
 func (t *Counters) Report() Report { return t.report }
 
-// Uses implements Timer.
 func (t *Counters) Uses(report func(from, bytes uint64)) {
 	report(layout.SlotCount, 8)
 	report(layout.Times, 8*(countedRuns+1))
@@ -136,7 +131,6 @@ func (t *Counters) Uses(report func(from, bytes uint64)) {
 	report(layout.CountTable(0), layout.CountTable(events)-layout.CountTable(0))
 }
 
-// counterSeries holds the replicates of a block so far.
 type counterSeries struct {
 	*Counters
 	block    Block
@@ -151,32 +145,25 @@ func (t *Counters) series(b Block, p Plan) *counterSeries {
 	return &counterSeries{Counters: t, block: b, plan: p, deadline: time.Now().Add(p.Budget), timed: Timed{RunsPerSample: 1, Events: Tallies{}}}
 }
 
-// Time implements Timer.
 func (t *Counters) Time(b Block, p Plan) (Timed, error) {
 	c := t.series(b, p)
 	checked, _ := replicates(p.Precision)
-	for n := range checked[len(checked)-1] {
-		if slices.Contains(checked, n) && c.sample().estimate().enough(n) || n >= checked[0] && time.Now().After(c.deadline) {
-			break
-		}
-		if err := c.replicate(n); err != nil {
+	for n := 1; n <= checked[len(checked)-1]; n++ {
+		if err := c.replicate(n - 1); err != nil {
 			return c.timed, err
 		}
+		c.timed.derive(c.passes[0].clock, clockRate{ticks: 1}, c.pair.iterations())
+		if slices.Contains(checked, n) && c.timed.enough(n, p.Precision) || n >= checked[0] && time.Now().After(c.deadline) {
+			break
+		}
 	}
-	e := c.sample().estimate()
-	c.timed.Estimate, c.timed.Design, c.timed.Speeds = e.Estimate, e.design, e.speeds
 	return c.timed, nil
-}
-
-// sample collects the input of the interval.
-func (c *counterSeries) sample() sample {
-	return sample{c.timed.Windows, c.passes[0].clock, clockRate{ticks: 1}, c.timed.RunsPerSample, c.pair.iterations(), c.plan.Precision}
 }
 
 // stimulusReplicates is small because a stimulus's counts are the same in all replicates.
 const stimulusReplicates = 2
 
-// Tally counts all events over a stimulus, a block with a known count of each per iteration: must. No count rejects it.
+// Tally counts all events over a stimulus, a block with known counts per iteration: must. Nothing rejects it.
 func (t *Counters) Tally(b Block, p Plan, must func(pmu.Event) float64) (Tallies, error) {
 	c := t.series(b, p)
 	c.must = must
@@ -188,7 +175,6 @@ func (t *Counters) Tally(b Block, p Plan, must func(pmu.Event) float64) (Tallies
 	return c.timed.Events, nil
 }
 
-// replicate takes the windows of a replicate, pass by pass.
 func (c *counterSeries) replicate(n int) error {
 	for i, p := range c.passes {
 		c.block.Refill()
@@ -221,7 +207,6 @@ func (t *Counters) whileEnabled(p pass, do func() error) error {
 	return err
 }
 
-// lostCounters is the error for counters that another program took during a measurement.
 func lostCounters(err error) error {
 	return &verdict.HostError{
 		Missing: "the events lost their counters to another user of them",
@@ -247,7 +232,7 @@ func (c *counterSeries) window(i, replicate int, l Layout) error {
 	return nil
 }
 
-// agree times an image until enough timings are clean and identical. It moves to another CPU after repeated context switches.
+// agree times an image until enough timings are clean and identical. After many context switches it moves on.
 func (c *counterSeries) agree(p pass, im Image, offset int) (a Agreement, r Readings, err error) {
 	for try, switched := 0, 0; ; {
 		if r, err = c.count(p, im, offset); err != nil {
@@ -287,8 +272,7 @@ func (c *counterSeries) agree(p pass, im Image, offset int) (a Agreement, r Read
 // identical returns how many timings must be clean and identical.
 func (c *counterSeries) identical() int { return cmp.Or(c.plan.Identical, PaperIdentical) }
 
-// timings marks the runs with forbidden events. Events that also count other things, and events
-// that the user asked for, mark none.
+// timings marks the runs with forbidden events: those that count nothing else, and that the user did not ask for.
 func (p pass) timings(r Readings, plan Plan) []Timing {
 	all := make([]Timing, PaperTimings)
 	for j := range all {
@@ -367,7 +351,6 @@ func (t *Counters) countRuns(p pass, entry uint64, setup []tracee.Op) (r Reading
 	return r, nil
 }
 
-// TimeThird implements Timer.
 func (t *Counters) TimeMidpoint(b Block, pair Pair, offsets []int, p Plan) (Timed, error) {
 	c := t.series(b, p)
 	c.pair = pair
@@ -387,8 +370,7 @@ func (t *Counters) TimeMidpoint(b Block, pair Pair, offsets []int, p Plan) (Time
 	return c.timed, err
 }
 
-// check compares the counter of core cycles with chains of adds and multiplies and with the TSC, calibrated by the
-// adds, to verify that it counts cycles.
+// check verifies that the counter of core cycles counts those, by chains of adds and multiplies and the TSC.
 func (t *Counters) check() error {
 	var c clock.Checked
 	for try := range countedTries {
@@ -415,7 +397,7 @@ func (t *Counters) check() error {
 	return &verdict.HostError{Missing: fmt.Sprintf("the counter of core cycles does not count those: it gives %v", c), Remedy: "use -clock tsc"}
 }
 
-// moveOn moves to the next CPU. Without another CPU it waits, because a disturbance of some milliseconds outlasts all tries.
+// moveOn moves to the next CPU, or waits without one: a disturbance of some milliseconds outlasts all tries.
 func (t *Counters) moveOn() error {
 	left := t.CPUs.Current()
 	if err := t.CPUs.Next(t.child); err != nil {
@@ -427,21 +409,22 @@ func (t *Counters) moveOn() error {
 	return nil
 }
 
-// timeChains times the TSC's calibration chains.
 func (t *Counters) timeChains(timed func(clock.Chain) ([]float64, error)) (c clock.Chained, err error) {
-	all := func(chains []clock.Chain) (columns [][]float64) {
-		for _, chain := range chains {
-			if err == nil {
-				var column []float64
-				column, err = timed(chain)
-				columns = append(columns, column)
+	err = t.whileEnabled(t.passes[0], func() error {
+		for _, multiply := range []bool{false, true} {
+			columns := &c.Adds
+			if multiply {
+				columns = &c.Multiplies
+			}
+			for _, chain := range clock.Chains(multiply) {
+				column, err := timed(chain)
+				if err != nil {
+					return err
+				}
+				*columns = append(*columns, column)
 			}
 		}
-		return columns
-	}
-	err = t.whileEnabled(t.passes[0], func() error {
-		c = clock.Chained{Adds: all(clock.AddChains()), Multiplies: all(clock.MultiplyChains())}
-		return err
+		return nil
 	})
 	return c, err
 }
@@ -454,7 +437,6 @@ func (t *Counters) placeChain(c clock.Chain, read harness.Clock) (entry uint64) 
 	return entry
 }
 
-// countChain returns the counted cycles of each run of a chain.
 func (t *Counters) countChain(c clock.Chain) ([]float64, error) {
 	p := t.passes[0]
 	r, err := t.countRuns(p, t.placeChain(c, p.clock.Emit), nil)

@@ -18,33 +18,31 @@ const (
 	PlaceBytes = 16
 )
 
-// Layout numbers a combination of place and dispatch offset.
 type Layout int
 
-// LayoutOf returns the layout of a place and a dispatch offset.
 func LayoutOf(place, offset int) Layout { return Layout(place*DispatchOffsets + offset) }
 
 // Place returns the start of the first copy in its line, in PlaceBytes.
 func (l Layout) Place() int { return int(l) / DispatchOffsets }
 
-// Offset returns the dispatch offset.
 func (l Layout) Offset() int { return int(l) % DispatchOffsets }
 
 func (l Layout) String() string {
 	return fmt.Sprintf("%d (byte %d of a line, dispatch offset %d)", int(l), l.Place()*PlaceBytes, l.Offset())
 }
 
-// A pass has four replicates, one at each place, with half of the dispatch offsets; the next pass has the other half. So
-// each pass is balanced in both, and two passes complete the design.
+// A pass has four replicates, one at each place, with half of the dispatch offsets; the next pass has the other half.
+// So each pass is balanced in both, and two passes complete the design.
 const (
 	passReplicates = Places
 	passWindows    = Layouts / 2
 )
 
-// firstHalf marks the dispatch offsets of the first of two passes, by place. Two blocks in five are timed in one pass only.
-// So the half samples both of two modes about equally if the offset, the place, their sum or their difference, modulo 2
-// to 6, selects the mode. With even offsets at even places and odd ones at odd places, blocks whose mode followed the
-// parity of the sum showed one mode in a pass, and the other was mostly missed (docs/constants.md, "Half of a design").
+// firstHalf marks the dispatch offsets of the first of two passes, by place. Two blocks in five are timed in one pass
+// only. So the half samples both of two modes about equally if the offset, the place, their sum or their difference,
+// modulo 2 to 6, selects the mode. With even offsets at even places and odd ones at odd places, blocks whose mode
+// followed the parity of the sum showed one mode in a pass, and the other was mostly missed (docs/constants.md, "Half
+// of a design").
 var firstHalf = [Places][DispatchOffsets]bool{
 	{0: true, 1: true, 3: true},
 	{3: true, 4: true, 5: true},

@@ -20,15 +20,12 @@ type Tally struct {
 	Zero    bool      // none in as many timings of each image as must agree
 }
 
-// Tallies maps events to their counts.
 type Tallies map[string]*Tally
 
 func key(e pmu.Event) string { return string(e.Role) + " " + e.Name }
 
-// Of returns the counts of an event, or nil if it was not counted.
 func (t Tallies) Of(e pmu.Event) *Tally { return t[key(e)] }
 
-// add adds a window's readings.
 func (t Tallies) add(events pmu.Pass, p Pair, both [2]Readings, identical int) {
 	for k, e := range events {
 		if k == 0 {
@@ -55,8 +52,8 @@ func (t Tallies) add(events pmu.Pass, p Pair, both [2]Readings, identical int) {
 	}
 }
 
-// The monitor's readings include the child's stops, some µs of cold caches. So each covers readRuns runs of an image, and the median of
-// readTimes readings counts.
+// The monitor's readings include the child's stops, some µs of cold caches. So each covers readRuns runs of an image,
+// and the median of readTimes readings counts.
 const (
 	readRuns  = 256
 	readTimes = 8
@@ -77,8 +74,8 @@ type Reader struct {
 	Must func(pmu.Event) float64
 }
 
-// Count runs a block's image pair many times with each group of events and adds the counts to tallies. It
-// drops groups that lost their counters to another user. Counted misses reject the block unless the plan tolerates them.
+// Count runs a block's image pair many times with each group of events and adds the counts to tallies. It drops
+// groups that lost their counters to another user. Counted misses reject the block unless the plan tolerates them.
 func (r Reader) Count(b Block, pair Pair, p Plan, events []pmu.Event, tallies Tallies) error {
 	for _, g := range r.groups(events) {
 		err := r.countGroup(b, pair, p, g, tallies)

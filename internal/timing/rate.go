@@ -17,7 +17,6 @@ type clockRate struct {
 	latest mean // of the child runs since the last comparison
 }
 
-// mean is a mean and its number of samples.
 type mean struct {
 	value   float64
 	samples int
@@ -33,9 +32,8 @@ const (
 	rateSamples = 20 * passSamples // most samples in the mean, some 3 ms
 )
 
-// add adds a child run's rate. If passSamples samples differ from the mean by more than their 95 %
-// interval, the core's clock has moved (or this is the one case in twenty where it has not), and
-// the earlier mean is dropped.
+// add adds a child run's rate. If passSamples samples differ from the mean by more than their 95 % interval, the
+// core's clock has moved (or this is the one case in twenty where it has not), and the earlier mean is dropped.
 func (r *clockRate) add(run stat.Estimate, clock clock.Clock) {
 	within := clock.RateResolution(r.latest.samples + run.N)
 	if r.latest.samples == 0 {

@@ -2,8 +2,9 @@ package timing
 
 import "math"
 
-// raiseIdle raises the probe's idle time to the fastest mode of these readings if that mode is above the present limit and the core's data confirm it.
-// Otherwise an idle time that a few exceptionally fast readings set too low would make every later reading look busy.
+// raiseIdle raises the probe's idle time to the fastest mode of these readings if that mode is above the present
+// limit and the core's data confirm it. Otherwise an idle time that a few exceptionally fast readings set too low
+// would make every later reading look busy.
 func (t *TSC) raiseIdle(readings []float64) {
 	mode, ok := fastestMode(readings, t.clock.Step()/t.rate.ticks)
 	if ok && t.confirms(mode) && uint64(mode*t.rate.ticks) > t.longestIdle() {
@@ -48,12 +49,12 @@ func (t *TSC) widen(bits int) error {
 // slow the chain, so the fast half of the samples counts.
 func (t *TSC) measureRate() (window, error) {
 	chain := t.chains[0]
-	got, err := t.run(runPlan{pairs: []pairPlan{{nil, chain, chain, oneWindow}}, samples: 32, times: 1, polls: 64, idle: anyReading, vectorBits: t.width})
+	got, err := t.run(runPlan{pairs: []pairPlan{{nil, chain, chain, oneWindow}}, samples: 32, rows: startRows, polls: 64, idle: anyReading, vectorBits: t.width})
 	if err != nil {
 		return window{}, err
 	}
 	w := got.windows[0]
-	if rate := t.clock.FastRate(w.chains(len(t.chains))); rate > 0 {
+	if rate := t.clock.FastRate(w.chains()); rate > 0 {
 		t.rate = clockRate{ticks: rate}
 	}
 	return w, nil

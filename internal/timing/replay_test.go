@@ -1,6 +1,8 @@
 package timing
 
 import (
+	"compress/gzip"
+	"encoding/json"
 	"fmt"
 	"math"
 	"os"
@@ -35,7 +37,6 @@ func (r replay) timer() *TSC {
 	t := NewTSC(Config{CPU: r.cpu, CPUs: oneCPU{}})
 	t.clock, t.probe = clock.TSC{StepTicks: r.r.Step}, harness.Probe{Iterations: r.r.Iterations, Nops: r.r.Nops}
 	t.report.TicksPerSecond = r.r.TicksPerSecond
-	t.chains = make([]image, len(t.clock.Chains()))
 	return t
 }
 
@@ -183,17 +184,16 @@ func recordings(t *testing.T) map[string]*recording.Recording {
 	for _, name := range files {
 		file := require.Get(os.Open(name))(t)
 		defer file.Close()
-		r, err := recording.Read(file)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		text := require.Get(gzip.NewReader(file))(t)
+		r := &recording.Recording{}
+		require.NoError(t, json.NewDecoder(text).Decode(r))
 		all[strings.TrimSuffix(filepath.Base(name), ".gz")] = r
 	}
 	return all
 }
 
-// outcomes holds the expected results of starts on recorded cores: bounds of the probe's time on the idle core and of the clock's rate. Some
-// starts are disturbed and take more than one try.
+// outcomes holds the expected results of starts on recorded cores: bounds of the probe's time on the idle core and of
+// the clock's rate. Some starts are disturbed and take more than one try.
 var outcomes = map[string]struct {
 	idleLow, idleHigh float64 // cycles
 	rateLow, rateHigh float64 // ticks per cycle

@@ -66,8 +66,8 @@ func TestChooseRuns(t *testing.T) {
 	}
 }
 
-// TestSamples times images with scripted clocks: run n of the short image takes 2n-1 ticks, and of the long one eight times as many.
-// Each timing covers the last runs, and the time of one run is their core.
+// TestSamples times images with scripted clocks: run n of the short image takes 2n-1 ticks, and of the long one eight
+// times as many. Each timing covers the last runs, and the time of one run is their core.
 func TestSamples(t *testing.T) {
 	const warm, runs = 2, 3
 	b := bench(t)
@@ -85,7 +85,7 @@ func TestSamples(t *testing.T) {
 	b.CPU.SettlesAtOnce = false
 	plan := runPlan{
 		pairs:   []pairPlan{{nil, square(layout.Log, 0), square(layout.Log+8, 3), []int{0, 3}}},
-		samples: 1, times: windowSamples, polls: windowPolls, idle: anyReading,
+		samples: 1, rows: windowRows, polls: windowPolls, idle: anyReading,
 	}
 	copy(b.child.Code()[b.images-layout.Code:], e.Bytes())
 	got := require.Get(b.run(plan))(t)
@@ -107,6 +107,12 @@ func TestSamples(t *testing.T) {
 		require.Equal(t, fmt.Sprintf("window %d, one run", i), ones, w.perRun)
 		if w.samples() != windowSamples || !w.complete {
 			t.Errorf("window %d: %d samples", i, w.samples())
+		}
+	}
+	plan.idle = 0 // every reading is a busy one
+	for i, w := range require.Get(b.run(plan))(t).windows {
+		if w.samples() != 0 || w.complete || w.polls != windowPolls {
+			t.Errorf("window %d on a busy core: %d samples, %d readings", i, w.samples(), w.polls)
 		}
 	}
 }

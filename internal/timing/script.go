@@ -13,8 +13,7 @@ type Script struct {
 	// Block sets the readings of an image with these iterations; Chain, of a calibration chain.
 	Block func(events pmu.Pass, iterations int, r *Readings)
 	Chain func(c clock.Chain, r *Readings)
-	// Lie replaces the count of an event per iteration of a stimulus, which should be must; nil: all
-	// events count correctly.
+	// Lie replaces an event's count per iteration of a stimulus, which should be must; nil: all are correct.
 	Lie func(e pmu.Event, must float64) float64
 }
 
@@ -30,7 +29,6 @@ func Chains(add float64) func(clock.Chain, *Readings) {
 	}
 }
 
-// block sets the readings of a block's image, or of a stimulus's.
 func (s *Script) block(events pmu.Pass, iterations int, must func(pmu.Event) float64, r *Readings) {
 	if must == nil {
 		s.Block(events, iterations, r)
@@ -44,7 +42,6 @@ func (s *Script) block(events pmu.Pass, iterations int, must func(pmu.Event) flo
 	}
 }
 
-// countOf returns the count of an event that should be must.
 func (s *Script) countOf(e pmu.Event, must float64) float64 {
 	if s.Lie == nil {
 		return must
@@ -70,8 +67,7 @@ func (r *Readings) Say(cycles uint64) {
 	r.Switches, r.Lost = 0, 0
 }
 
-// scriptedPage returns the address of an event's kernel page: at the log's end, which a short
-// block's trace does not reach.
+// scriptedPage returns the address of an event's kernel page: at the log's end, beyond a short block's trace.
 func scriptedPage(i int) uint64 { return layout.Log + layout.LogSize - uint64(i+1)*layout.PageSize }
 
 // openScripted opens the events of a scripted kernel, in place of the child, and copies their pages,

@@ -29,9 +29,9 @@ var simulations = []simulation{
 }
 
 // measure takes replicates until they suffice, like takeReplicates, in a process that deviates by some permille.
-func (s simulation) measure(r *rand.Rand, precision float64) estimate {
+func (s simulation) measure(r *rand.Rand, precision float64) Timed {
 	process := 1 + processShare/2*r.NormFloat64()
-	sample := sample{clock: clock.TSC{StepTicks: 2}, rate: clockRate{ticks: 0.7, samples: 1 << 16}, runs: 20, iterations: 200, precision: precision}
+	timed := Timed{RunsPerSample: 20}
 	n := 0
 	checked, _ := replicates(precision)
 	for _, next := range checked {
@@ -45,14 +45,15 @@ func (s simulation) measure(r *rand.Rand, precision float64) estimate {
 				if r.Float64() < s.slow {
 					c *= 1 + 0.3*r.Float64()
 				}
-				sample.windows = append(sample.windows, Window{l, n, c})
+				timed.Windows = append(timed.Windows, Window{l, n, c})
 			}
 		}
-		if sample.estimate().enough(n) {
+		timed.derive(clock.TSC{StepTicks: 2}, clockRate{ticks: 0.7, samples: 1 << 16}, 200)
+		if timed.enough(n, precision) {
 			break
 		}
 	}
-	return sample.estimate()
+	return timed
 }
 
 // truth returns the mean over layouts.
@@ -63,9 +64,10 @@ func (s simulation) truth() (mean float64) {
 	return mean * (1 + s.restless/2)
 }
 
-// TestIntervalsHold: on simulated blocks with known cycles, the bias of the estimate is at most a fifth of the precision, and nearly 95 % of second
-// measurements lie inside the interval of the first, at each precision and for each kind of block without states. They are fewer than 95 %, because
-// an interval that is narrow by chance ends the measurement.
+// TestIntervalsHold: on simulated blocks with known cycles, the bias of the estimate is at most a fifth of the
+// precision, and nearly 95 % of second measurements lie inside the interval of the first, at each precision and for
+// each kind of block without states. They are fewer than 95 %, because an interval that is narrow by chance ends the
+// measurement.
 func TestIntervalsHold(t *testing.T) {
 	pairs, precisions := 300, []float64{0.005, 0.01, 0.02}
 	if testing.Short() {
@@ -78,10 +80,10 @@ func TestIntervalsHold(t *testing.T) {
 			inside, measured := 0, 0
 			for range pairs {
 				a, b := s.measure(r, precision), s.measure(r, precision)
-				sum, windows = sum+a.Value+b.Value, windows+float64(len(a.windows))
+				sum, windows = sum+a.Estimate.Value+b.Estimate.Value, windows+float64(len(a.Windows))
 				if Steady(a.Estimate) && Steady(b.Estimate) {
 					measured++
-					if math.Abs(a.Value-b.Value) <= a.Half {
+					if math.Abs(a.Estimate.Value-b.Estimate.Value) <= a.Estimate.Half {
 						inside++
 					}
 				}

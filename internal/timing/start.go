@@ -19,9 +19,10 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// A start measures the clock's step and rate, and the contention probe's time on an idle core. It samples the probe beside the chains, whatever else
-// runs meanwhile, and takes the probe's fastest mode for idle, since other work can only slow it. If the core's data confirm it, the search ends;
-// otherwise a start tries one CPU after another until its tries are used up, and takes the fastest mode of all.
+// A start measures the clock's step and rate, and the contention probe's time on an idle core. It samples the probe
+// beside the chains, whatever else runs meanwhile, and takes the probe's fastest mode for idle, since other work can
+// only slow it. If the core's data confirm it, the search ends; otherwise a start tries one CPU after another until
+// its tries are used up, and takes the fastest mode of all.
 const (
 	chainWarm        = 1
 	stepSamples      = 40   // hold 200 readings, which determine the clock's step
@@ -41,7 +42,6 @@ const (
 	anyReading      = math.MaxUint32 // exceeds every reading of the probe, so that no core counts as busy
 )
 
-// oneWindow holds the offsets of a pair with a single window.
 var oneWindow = []int{0}
 
 // calibrate performs the start in the first child. Cancelling ctx ends it between two tries.
@@ -102,29 +102,21 @@ type startReadings interface {
 	next() (more bool, err error)
 }
 
-// start holds the tries of a start.
 type start struct {
 	clock     clock.TSC
 	confirmed func(idle float64) bool // reports whether the core's data confirm this idle time
-	tries     []startTry
+	tries     []window
+	cycles    []float64 // of the probe, in all tries
 }
 
-// startTry holds the readings of one try and the clock's rate during it.
-type startTry struct {
-	window
-	rate   float64
-	cycles []float64 // of the probe
-}
-
-// startResult is the result of a start.
 type startResult struct {
 	rate, idle, multiply float64
 	shared               float64 // share of the samples that other work slowed or interrupted
 	confirmed            bool
 }
 
-// usable reports whether an unfinished start can be used. A sibling can slow adds by 4 % and multiplies by less, but cannot turn a wrong
-// clock into a plausible one.
+// usable reports whether an unfinished start can be used. A sibling can slow adds by 4 % and multiplies by less, but
+// cannot turn a wrong clock into a plausible one.
 func (f startResult) usable() bool {
 	whole := math.Round(f.multiply)
 	return clock.Whole(f.multiply) || clock.Whole(whole) && f.shared > idleShare && math.Abs(f.multiply-whole) < 0.1*whole
@@ -137,7 +129,7 @@ func (s *start) find(from startReadings) (startResult, error) {
 		if err != nil {
 			return startResult{}, err
 		}
-		s.add(w)
+		s.tries, s.cycles = append(s.tries, w), append(s.cycles, probeCycles(w, s.clock)...)
 		f, ok := s.check()
 		if ok && (f.confirmed || len(s.tries) >= unconfirmedTries) {
 			return f, nil
@@ -155,19 +147,10 @@ func (s *start) find(from startReadings) (startResult, error) {
 	}
 }
 
-func (s *start) add(w window) {
-	try := startTry{window: w, rate: s.clock.Rate(w.chains(2)).Value}
-	try.cycles = probeCycles(w, s.clock)
-	s.tries = append(s.tries, try)
-}
-
-// check evaluates the tries so far. ok requires enough idle samples in the last try and multiplies that take a whole number of cycles.
+// check evaluates the tries so far: ok requires enough idle samples in the last, and multiplies of whole cycles.
 func (s *start) check() (f startResult, ok bool) {
-	var all []float64
-	for _, try := range s.tries {
-		all = append(all, try.cycles...)
-	}
-	idle, isMode := fastestMode(all, s.clock.Step()/s.tries[0].rate)
+	rate := func(try window) float64 { return s.clock.Rate(try.chains()).Value }
+	idle, isMode := fastestMode(s.cycles, s.clock.Step()/rate(s.tries[0]))
 	if !isMode {
 		return f, false
 	}
@@ -177,7 +160,7 @@ func (s *start) check() (f startResult, ok bool) {
 	var disturbed, total float64
 	for _, try := range s.tries {
 		here = [2][]float64{}
-		limit := idleLimit(idle, try.rate, s.clock)
+		limit := idleLimit(idle, rate(try), s.clock)
 		columns := try.columns
 		typical := make([]float64, len(columns))
 		for k, c := range columns {
@@ -212,7 +195,6 @@ func (s *start) check() (f startResult, ok bool) {
 	return f, ok
 }
 
-// failure explains why a start found no usable clock.
 func (s *start) failure(f startResult) error {
 	seen := "readings of the contention probe have no fastest mode"
 	if f.idle != 0 {
@@ -234,13 +216,13 @@ type liveStart struct {
 	*TSC
 	ctx      context.Context
 	deadline time.Time
-	multiply [2]image
+	multiply []image
 }
 
 func (l *liveStart) sample(n int) (window, error) {
 	got, err := l.run(runPlan{
 		pairs:   []pairPlan{{nil, l.multiply[0], l.multiply[1], oneWindow}},
-		samples: n, times: 1, polls: n + 1, idle: anyReading,
+		samples: n, rows: startRows, polls: n + 1, idle: anyReading,
 	})
 	if err != nil {
 		return window{}, err
@@ -265,12 +247,9 @@ func (l *liveStart) next() (more bool, err error) {
 }
 
 // multiplyChains writes the chains of the cross-check to the memory that blocks use later.
-func (t *TSC) multiplyChains() [2]image {
-	var images [2]image
+func (t *TSC) multiplyChains() []image {
 	e := asm.NewEmitter(t.images)
-	for i, c := range clock.MultiplyChains() {
-		images[i] = image{c.Emit(e, t.clock.Emit), chainWarm, 1, 0}
-	}
+	images := emitChains(e, t.clock, true)
 	copy(t.child.Code()[t.images-layout.Code:], e.Bytes())
 	return images
 }
@@ -279,7 +258,7 @@ func (t *TSC) multiplyChains() [2]image {
 // of this many samples the core's clock may move by more than the difference between idle and busy.
 func probeCycles(w window, c clock.TSC) (cycles []float64) {
 	const around = 3 // samples on either side, to reduce the effect of one step of a coarse clock
-	chains := w.chains(2)
+	chains := w.chains()
 	for i, ticks := range w.columns[columnProbe] {
 		var near [][]float64
 		for _, c := range chains {
@@ -293,8 +272,8 @@ func probeCycles(w window, c clock.TSC) (cycles []float64) {
 // idleSpread is the spread of probe readings on an idle core, less than what a busy sibling adds.
 const idleSpread = 0.06
 
-// fastestMode finds the lowest reading with at least a fortieth of the readings within 2 % and a clock step above it. It returns the median of all
-// readings from there to idleSpread above, in cycles.
+// fastestMode finds the lowest reading with at least a fortieth of the readings within 2 % and a clock step above it.
+// It returns the median of all readings from there to idleSpread above, in cycles.
 func fastestMode(readings []float64, step float64) (cycles float64, ok bool) {
 	s := slices.Clone(readings)
 	slices.Sort(s)
@@ -308,8 +287,8 @@ func fastestMode(readings []float64, step float64) (cycles float64, ok bool) {
 	return 0, false
 }
 
-// confirms reports whether the core's data confirm an idle time of the probe: its adds, nops and loop control take that long at the core's
-// width, including a clock reading and a clock step.
+// confirms reports whether the core's data confirm an idle time of the probe: its adds, nops and loop control take
+// that long at the core's width, including a clock reading and a clock step.
 func (t *TSC) confirms(idle float64) bool {
 	if t.CPU.AddsPerCycle == 0 {
 		return false
@@ -325,7 +304,6 @@ func (t *TSC) confirms(idle float64) bool {
 	return idle <= (1+idleSpread)*ideal*float64(t.probe.Iterations)+readingCycles+step
 }
 
-// doubt explains what a start could not determine, if anything.
 func (t *TSC) doubt(f startResult) string {
 	switch {
 	case !clock.Whole(f.multiply):
@@ -338,7 +316,6 @@ func (t *TSC) doubt(f startResult) string {
 		"if another hardware thread shares the core all the time, blocks are measured beside it", f.idle)
 }
 
-// timeBursts times bursts of stores.
 func (t *TSC) timeBursts() (ticks []float64, err error) {
 	if err := t.child.Complete([]tracee.Op{
 		tracee.Put(layout.SlotOut, layout.Samples), tracee.Put(layout.SlotSamples, burstCount), tracee.Run(t.bursts, 0),
@@ -376,7 +353,6 @@ func idleLimit(cycles, rate float64, c clock.Clock) float64 {
 	return math.Floor(cycles*rate*1.04 + c.Step())
 }
 
-// longestIdle returns the longest reading of the probe on an idle core.
 func (t *TSC) longestIdle() uint64 { return uint64(idleLimit(t.idle, t.rate.ticks, t.clock)) }
 
 // longestIdleStores is longestIdle for a burst of stores, or 0.

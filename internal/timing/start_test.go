@@ -182,8 +182,8 @@ func (s *synthetic) find(known bool) (startResult, int, error) {
 	return f, len(st.tries), err
 }
 
-// TestStartFindsTheTruth: on simulated cores of any clock and width, a start ends within its tries. It finds the core's rate and idle time
-// if the core is idle for a tenth of the time, and never reports an idle core as shared.
+// TestStartFindsTheTruth: on simulated cores of any clock and width, a start ends within its tries. It finds the
+// core's rate and idle time if the core is idle for a tenth of the time, and never reports an idle core as shared.
 func TestStartFindsTheTruth(t *testing.T) {
 	seeds := uint64(3000)
 	if testing.Short() {
@@ -247,8 +247,11 @@ func TestStartBesideAnEverBusySibling(t *testing.T) {
 	}
 }
 
-// scattered is a clock with random readings.
-type scattered struct{ *synthetic }
+// scattered is a clock with random readings, whose start is cancelled after some tries.
+type scattered struct {
+	*synthetic
+	cancelled int
+}
 
 func (s scattered) sample(n int) (window, error) {
 	w, err := s.synthetic.sample(n)
@@ -260,24 +263,20 @@ func (s scattered) sample(n int) (window, error) {
 	return w, err
 }
 
-// A clock that does not time the core's work ends a start with an error that describes the readings and blames no other work.
-func TestStartOfAUselessClock(t *testing.T) {
-	s := scattered{newSynthetic(2)}
-	st := start{clock: clock.TSC{StepTicks: s.step}, confirmed: func(float64) bool { return false }}
-	if f, err := st.find(s); err == nil {
-		t.Errorf("%+v", f)
+func (s scattered) next() (bool, error) {
+	if s.tries == s.cancelled {
+		return false, context.Canceled
 	}
+	return s.synthetic.next()
 }
 
-// cancelled is cancelled after a try.
-type cancelled struct{ *synthetic }
-
-func (cancelled) next() (bool, error) { return false, context.Canceled }
-
-func TestStartIsInterrupted(t *testing.T) {
-	s := newSynthetic(3)
-	st := start{clock: clock.TSC{StepTicks: s.step}, confirmed: func(float64) bool { return false }}
-	if _, err := st.find(cancelled{s}); err != context.Canceled || s.tries != 1 {
-		t.Errorf("%v after %d tries", err, s.tries)
+// A clock that does not time the core's work ends a start with an error that blames no other work, as cancelling does.
+func TestStartOfAUselessClock(t *testing.T) {
+	for _, cancelled := range []int{0, 3} {
+		s := scattered{newSynthetic(2), cancelled}
+		st := start{clock: clock.TSC{StepTicks: s.step}, confirmed: func(float64) bool { return false }}
+		if f, err := st.find(s); err == nil || (err == context.Canceled) != (cancelled > 0) || cancelled > 0 && s.tries != cancelled {
+			t.Errorf("%+v, %v after %d tries", f, err, s.tries)
+		}
 	}
 }

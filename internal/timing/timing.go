@@ -1,18 +1,16 @@
 // Package timing measures how many core cycles an iteration of a block takes. It times image pairs:
 // code that repeats the block a smaller and a larger number of times. Others build the images.
 //
-// There are two Timers. [TSC] reads the time-stamp counter and calibrates it against chains of
-// known latency that are timed beside the block. [Counters] reads hardware counters of core
-// cycles and takes the paper's 16 timings of each image. Both take replicates until the interval
-// is narrow enough or the budget is spent.
+// There are two Timers. [TSC] reads the time-stamp counter and calibrates it against chains of known latency that are
+// timed beside the block. [Counters] reads hardware counters of core cycles and takes the paper's 16 timings of each
+// image. Both take replicates until the interval is narrow enough or the budget is spent.
 //
-// A replicate times one image pair, at one place and with its pages mapped once, in three windows.
-// Windows differ in the dispatch offset, also called rename phase: the number of extra iterations of
-// the loop before the first copy. It shifts the copies relative to the rename groups. This changes the
-// cost of an image's start and end and, for blocks bound by throughput, the time of every iteration by
-// some percent. Place and dispatch offset form a [Layout]; replicates go through a fixed design of
-// layouts, and the cycles are the mean over it. The offset never changes within a window, because the
-// branch predictor must learn each one again.
+// A replicate times one image pair, at one place and with its pages mapped once, in three windows. Windows differ in
+// the dispatch offset, also called rename phase: the number of extra iterations of the loop before the first copy. It
+// shifts the copies relative to the rename groups. This changes the cost of an image's start and end and, for blocks
+// bound by throughput, the time of every iteration by some percent. Place and dispatch offset form a [Layout];
+// replicates go through a fixed design of layouts, and the cycles are the mean over it. The offset never changes
+// within a window, because the branch predictor must learn each one again.
 //
 // A Timer works in a child process that its owner attaches. Timer and child belong to one goroutine
 // that is locked to its thread.
@@ -25,7 +23,6 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
-	"github.com/bbprof/bbprof/internal/clock"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/layout"
@@ -36,10 +33,8 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Timer is a way to time blocks.
 type Timer interface {
-	// Attach prepares a child for timing. The first call also calibrates the clock, which cancelling ctx ends. A previous
-	// child is gone.
+	// Attach prepares a child for timing, in place of a previous one. The first call also calibrates; ctx ends that.
 	Attach(ctx context.Context, child *tracee.Tracee) error
 	// Clock emits the reading of the clock that ends an image.
 	Clock() harness.Clock
@@ -50,8 +45,7 @@ type Timer interface {
 
 	// Time takes replicates of a block. After an error, Timed holds the statistics so far.
 	Time(b Block, p Plan) (Timed, error)
-	// TimeMidpoint times one pair in a window for each dispatch offset, within the budget. Timed has no windows if all were
-	// disturbed.
+	// TimeMidpoint times a pair in a window for each dispatch offset; Timed has no windows if all were disturbed.
 	TimeMidpoint(b Block, pair Pair, offsets []int, p Plan) (Timed, error)
 
 	// Uses reports the memory of bbprof itself that timing touches.
@@ -60,7 +54,6 @@ type Timer interface {
 	Report() Report
 }
 
-// Image is code that runs a block a number of times.
 type Image struct {
 	Entry      uint64
 	Iterations int
@@ -70,7 +63,6 @@ type Image struct {
 // spread bounds the difference between runs that comes from their numbers of iterations, as a share of their time.
 func (im Image) spread() float64 { return float64(im.Varied) / float64(im.Iterations) }
 
-// Pair is a shorter and a longer image of one block.
 type Pair struct{ Short, Long Image }
 
 // PerIteration returns the throughput.
@@ -82,8 +74,8 @@ func (p Pair) iterations() int { return p.Long.Iterations - p.Short.Iterations }
 
 // Block builds the images of a block in the attached child.
 type Block interface {
-	// Replicates builds a pair at each of these places (see [Layout]) on this pass's pages of code: at least one, and as
-	// many as fit. Each image ends with a reading of the clock.
+	// Replicates builds a pair at each of these places (see [Layout]) on this pass's pages of code: at least one, and
+	// as many as fit. Each image ends with a reading of the clock.
 	Replicates(places []int, pass int, read harness.Clock) ([]Pair, error)
 	// Midpoint builds an image with an intermediate number of iterations after those, and returns its
 	// pair with the shorter one; ok is false if there is no such number or no room.
@@ -95,7 +87,6 @@ type Block interface {
 	Remap(replicate int) []tracee.Op
 }
 
-// Plan says how to time a block.
 type Plan struct {
 	Remap      []tracee.Op   // maps the block's pages again
 	Warm       int           // untimed runs of an image before each timing
@@ -113,7 +104,6 @@ type Plan struct {
 	RunsPerSample int
 }
 
-// Timed is the result of timing a block.
 type Timed struct {
 	Windows  []Window
 	Midpoint []Window // up to the midpoint, if timed with the first replicates
@@ -143,7 +133,6 @@ func (t Timed) After(earlier Timed) Timed {
 	return t
 }
 
-// Report describes how readings became core cycles.
 type Report struct {
 	Name, Method   string
 	StepTicks      float64
@@ -162,7 +151,6 @@ type CPUs interface {
 	Next(child *tracee.Tracee) error // moves thread and child
 }
 
-// Config configures a Timer.
 type Config struct {
 	CPU  host.CPU
 	Init initial.State // set by the reset image
@@ -178,7 +166,6 @@ const (
 	fewestWindows    = passWindows - passWindows/missingShare // of a result
 )
 
-// Offsets lists all dispatch offsets.
 func Offsets() (offsets []int) {
 	for n := range DispatchOffsets {
 		offsets = append(offsets, n)
@@ -194,8 +181,7 @@ func (p Plan) MidpointOffsets() []int {
 	return []int{0, DispatchOffsets / 2}
 }
 
-// A block with a wider interval than unstableShare, as a share of the cycles or in cycles, has no
-// one time.
+// A block with a wider interval than unstableShare, as a share of the cycles or in cycles, has no one time.
 const unstableShare = 0.02
 
 // UnstableLimit returns the largest half-width of a steady block's interval.
@@ -208,50 +194,22 @@ func Steady(e stat.Estimate) bool { return e.Half <= UnstableLimit(e) }
 const runLimit = 5 * time.Second
 
 // code is the start of the child's code region, the same in each child of a timer.
-type code struct {
-	samplers   map[int]sampler // by the vector width in bits that they keep awake
-	bursts     uint64          // times bursts of stores
-	search     uint64          // finds the number of runs per timing,
-	mostRuns   int             // up to this
-	chains     []image         // of the clock's calibration
-	resetImage uint64
-	images     uint64
-}
-
-// sampler holds the entries of the code that waits for an idle core and of the code that samples.
-type sampler struct{ wait, sample uint64 }
+type code struct{ resetImage, images uint64 }
 
 func (c *code) ResetImage() uint64 { return c.resetImage }
 func (c *code) Images() uint64     { return c.images }
 
-// emit writes the code to the child, with what more appends before the chains.
-func emit(cfg Config, child *tracee.Tracee, clock clock.Clock, probe harness.Probe, more func(e *asm.Emitter)) code {
-	c := code{samplers: map[int]sampler{}}
+// emit writes the code to the child: what first appends, then the reset image.
+func emit(cfg Config, child *tracee.Tracee, read harness.Clock, first func(e *asm.Emitter)) (c code) {
 	e := asm.NewEmitter(layout.Code)
-	chains := clock.Chains()
-	for _, bits := range cfg.CPU.VectorBits() {
-		c.samplers[bits] = sampler{
-			wait:   harness.WaitIdle(e, clock.Emit, probe, bits, idleReadings, child.Resume()),
-			sample: harness.Sampler(e, clock.Emit, probe, bits, child.Resume()),
-		}
-	}
-	runs := runBounds(clock)
-	c.mostRuns = runs.Most
-	c.bursts = harness.Bursts(e, clock.Emit, child.Resume())
-	c.search = harness.ChooseRuns(e, rowsOf(len(chains), windowSamples).images(), searchedRuns, runs, child.Resume())
-	if more != nil {
-		more(e)
-	}
-	for _, chain := range chains {
-		c.chains = append(c.chains, image{chain.Emit(e, clock.Emit), chainWarm, 1, 0})
-	}
+	first(e)
 	e.Align(64)
 	c.resetImage = e.PC()
 	// Not zmm16–31 and the opmasks: the prologue of a block that uses them clears them, and
 	// 512-bit operations slow 256-bit ones down for a millisecond afterwards.
 	everything := harness.Reset{Vector: true, X87: true, MMX: true, MXCSR: true, Flags: true}
 	harness.Prologue(e, cfg.Init, everything, cfg.CPU.Features)
-	harness.Epilogue(e, c.resetImage, clock.Emit)
+	harness.Epilogue(e, c.resetImage, read)
 	c.images = e.PC()
 	copy(child.Code(), e.Bytes())
 	return c

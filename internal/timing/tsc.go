@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/clock"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
@@ -17,15 +18,16 @@ import (
 
 // docs/constants.md says why each constant of this package has its value, and where that was measured.
 const (
-	windowSamples = 2    // timings of each image in a window
+	windowSamples = 2    // timings of each image in a window, as in windowRows
 	windowPolls   = 2    // probe readings around a window's samples, none of which may find the core busy
 	waitPolls     = 1000 // busy readings for which a child run waits for an idle core
 	idleReadings  = 8    // idle readings in a row that end a wait after a busy one, because a neighbour comes and goes
 	moveAfter     = 8    // child runs without an undisturbed window before a move to another CPU
 	driftShare    = 0.01 // largest deviation of the core's clock within a child run; beyond it, the clock moved
 
-	// A timing has timedRuns runs of an image. A coarse clock gets more, up to maxRuns, until a timing spans timingSteps steps. A slow
-	// block gets fewer if timedRuns would take more than longestTicks and more than timingSteps steps.
+	// A timing has timedRuns runs of an image. A coarse clock gets more, up to maxRuns, until a timing spans
+	// timingSteps steps. A slow block gets fewer if timedRuns would take more than longestTicks and more than
+	// timingSteps steps.
 	timedRuns    = 12
 	timingSteps  = 100
 	maxRuns      = 64
@@ -42,11 +44,15 @@ func runBounds(c clock.Clock) harness.Runs {
 	}
 }
 
-// TSC is the Timer that reads the time-stamp counter.
 type TSC struct {
 	Config
 	code
 	child      *tracee.Tracee
+	samplers   map[int]sampler                 // by the vector width in bits that they keep awake
+	bursts     uint64                          // entry of the code that times bursts of stores
+	search     uint64                          // entry of the code that finds the number of runs per timing,
+	mostRuns   int                             // up to this
+	chains     []image                         // of adds
 	run        func(runPlan) (childRun, error) // in the child, or from a recording
 	clock      clock.TSC                       // zero until calibrated
 	rate       clockRate                       // recent
@@ -66,8 +72,8 @@ func NewTSC(c Config) *TSC {
 	return t
 }
 
-// NewUncalibrated returns a TSC that equates ticks with cycles and takes every core for idle: for callers that do not time,
-// and for tests that ignore the numbers.
+// NewUncalibrated returns a TSC that equates ticks with cycles and takes every core for idle: for callers that do not
+// time, and for tests that ignore the numbers.
 func NewUncalibrated(c Config) *TSC {
 	t := NewTSC(c)
 	t.clock, t.rate, t.probe, t.idle = clock.TSC{StepTicks: 1}, clockRate{ticks: 1}, harness.Probe{Iterations: probeIterations}, anyReading
@@ -75,7 +81,6 @@ func NewUncalibrated(c Config) *TSC {
 	return t
 }
 
-// Attach implements Timer.
 func (t *TSC) Attach(ctx context.Context, child *tracee.Tracee) error {
 	t.child = child
 	if t.clock == (clock.TSC{}) {
@@ -85,46 +90,59 @@ func (t *TSC) Attach(ctx context.Context, child *tracee.Tracee) error {
 	return nil
 }
 
+// sampler holds the entries of the code that waits for an idle core and of the code that samples.
+type sampler struct{ wait, sample uint64 }
+
 func (t *TSC) emit(c clock.TSC) {
-	t.clock, t.code = c, emit(t.Config, t.child, c, t.probe, nil)
+	runs := runBounds(c)
+	t.clock, t.samplers, t.chains, t.mostRuns = c, map[int]sampler{}, nil, runs.Most
+	t.code = emit(t.Config, t.child, c.Emit, func(e *asm.Emitter) {
+		for _, bits := range t.CPU.VectorBits() {
+			t.samplers[bits] = sampler{
+				wait:   harness.WaitIdle(e, c.Emit, t.probe, bits, idleReadings, t.child.Resume()),
+				sample: harness.Sampler(e, c.Emit, t.probe, bits, t.child.Resume()),
+			}
+		}
+		t.bursts = harness.Bursts(e, c.Emit, t.child.Resume())
+		t.search = harness.ChooseRuns(e, windowRows.images(), searchedRuns, runs, t.child.Resume())
+		t.chains = emitChains(e, c, false)
+	})
 }
 
-// Clock implements Timer.
+func emitChains(e *asm.Emitter, c clock.TSC, multiply bool) (images []image) {
+	for _, chain := range clock.Chains(multiply) {
+		images = append(images, image{chain.Emit(e, c.Emit), chainWarm, 1, 0})
+	}
+	return images
+}
+
 func (t *TSC) Clock() harness.Clock { return t.clock.Emit }
 
-// Report implements Timer.
 func (t *TSC) Report() Report {
 	r := t.report
 	r.TicksPerCycle = t.rate.ticks
 	return r
 }
 
-// Uses implements Timer.
 func (t *TSC) Uses(report func(from, bytes uint64)) {
-	rows := rowsOf(len(t.chains), windowSamples)
-	report(layout.SlotCount, layout.Phases+uint64(rows.n())*layout.PhaseSize-layout.SlotCount)
+	report(layout.SlotCount, layout.Phases+uint64(len(windowRows))*layout.PhaseSize-layout.SlotCount)
 	report(layout.Times, 8*uint64(t.mostRuns+harness.WarmFor(t.mostRuns)+Warm+2))
-	report(layout.Samples, uint64(rows.bytes(t.mostRuns)))
+	report(layout.Samples, uint64(windowRows.bytes(t.mostRuns)))
 }
 
-// series holds the replicates of a block so far.
 type series struct {
 	*TSC
 	block    Block
 	plan     Plan
 	timed    Timed
-	pairs    []Pair // laid out at places for this pass
-	places   []int
-	pass     int
+	pairs    []Pair       // of the last replicates
 	missing  []Layout     // layouts of disturbed windows, to repeat
 	disagree int          // windows whose timings of an image disagree
 	agree    int          // windows whose timings agree
 	retries  [Layouts]int // windows dropped in a row because their timings disagree
-	last     estimate     // at the last check
 	number   int          // of the timing in the recording, if there is one
 }
 
-// Time implements Timer.
 func (t *TSC) Time(b Block, p Plan) (Timed, error) {
 	if err := t.widen(p.VectorBits); err != nil {
 		return Timed{}, err
@@ -136,17 +154,7 @@ func (t *TSC) Time(b Block, p Plan) (Timed, error) {
 	if len(s.timed.Windows) < fewestWindows {
 		return s.timed, s.timed.disturbed(p.Budget, fewestWindows)
 	}
-	e := s.last
-	if len(e.windows) != len(s.timed.Windows) {
-		e = s.sample().estimate()
-	}
-	s.timed.Estimate, s.timed.Design, s.timed.Speeds = e.Estimate, e.design, e.speeds
 	return s.timed, nil
-}
-
-// sample collects the input of the interval.
-func (s *series) sample() sample {
-	return sample{s.timed.Windows, s.clock, s.rate, s.timed.RunsPerSample, s.pairs[0].iterations(), s.plan.Precision}
 }
 
 // takeReplicates takes replicates until the interval is narrow enough, more would not help, or the time is up.
@@ -156,24 +164,28 @@ func (s *series) takeReplicates(deadline time.Time) error {
 	for _, next := range checked {
 		for n < next {
 			taken, complete, err := s.replicates(n, min(next-n, replicatesAtOnce, s.replicatesThatFit()), deadline)
-			if err != nil || !complete {
+			if err != nil {
 				return err
 			}
-			n += taken
+			if n += taken; !complete {
+				s.derive()
+				return nil
+			}
 		}
-		if s.last = s.sample().estimate(); s.enough(n) {
+		if s.derive(); s.enough(n) {
 			break
 		}
 	}
 	return nil
 }
 
-// enough reports whether n replicates suffice.
+func (s *series) derive() { s.timed.derive(s.clock, s.rate, s.pairs[0].iterations()) }
+
 func (s *series) enough(n int) bool {
 	if s.Record != nil {
 		return n >= recordedReplicates
 	}
-	return s.last.enough(n) || s.plan.Enough != nil && s.plan.Enough(s.last.Estimate)
+	return s.timed.enough(n, s.plan.Precision) || s.plan.Enough != nil && s.plan.Enough(s.timed.Estimate)
 }
 
 // replicatesThatFit returns how many replicates fit into a child run's list: each maps the block's pages again.
@@ -218,7 +230,7 @@ func (s *series) replicates(first, most int, deadline time.Time) (taken int, com
 		all := s.plan.layouts(first + n)
 		layouts, places = append(layouts, all), append(places, all[0].Place())
 	}
-	if err := s.layOut(places, first/passReplicates); err != nil {
+	if s.pairs, err = s.block.Replicates(places, first/passReplicates, s.Clock()); err != nil {
 		return 0, false, err
 	}
 	var all []placement
@@ -248,16 +260,6 @@ func (s *series) replicates(first, most int, deadline time.Time) (taken int, com
 		}
 	}
 	return taken, complete, err
-}
-
-// layOut lays out a pair at each of these places, as many as fit, unless they are there already.
-func (s *series) layOut(places []int, pass int) (err error) {
-	if len(s.pairs) > 0 && pass == s.pass && slices.Equal(places, s.places) {
-		return nil
-	}
-	s.places, s.pass = places, pass
-	s.pairs, err = s.block.Replicates(places, pass, s.Clock())
-	return err
 }
 
 // placement returns the placement of a replicate, which lacks its own windows and those missing at its place.
@@ -321,7 +323,6 @@ func (s *series) takeWindows(all []placement, replicates int, deadline time.Time
 // One window in missingShare may be missing.
 const missingShare = 6
 
-// countMissing counts the windows that placements lack.
 func countMissing(all []placement) (n int) {
 	for _, p := range all {
 		n += len(p.missing)
@@ -329,12 +330,11 @@ func countMissing(all []placement) (n int) {
 	return n
 }
 
-// planRun plans a child run of at most limit of the missing windows. It also returns the placement of each
-// pair.
+// planRun plans a child run of at most limit of the missing windows. It also returns the placement of each pair.
 func (t *TSC) planRun(p Plan, all []placement, limit, runs int) (plan runPlan, placements []*placement) {
 	plan = runPlan{
 		pairs:   make([]pairPlan, 0, len(all)),
-		samples: 1, times: windowSamples, wait: waitPolls, polls: windowPolls,
+		samples: 1, rows: windowRows, wait: waitPolls, polls: windowPolls,
 		idle: t.longestIdle(), idleStores: t.longestIdleStores(), vectorBits: p.VectorBits,
 	}
 	for i := range all {
@@ -360,7 +360,7 @@ func (t *TSC) planRun(p Plan, all []placement, limit, runs int) (plan runPlan, p
 	return plan, placements
 }
 
-// keepUndisturbed returns a child run's undisturbed windows and the clock's rate during it, and updates the statistics.
+// keepUndisturbed returns a child run's undisturbed windows and the clock's rate, and updates the statistics.
 func (s *series) keepUndisturbed(got childRun, placements []*placement) (kept []window, rate float64) {
 	t := &s.timed
 	for _, w := range got.windows {
@@ -402,11 +402,11 @@ func (s *series) keepUndisturbed(got childRun, placements []*placement) (kept []
 	return kept, rate
 }
 
-// mostRetries limits how often in a row a layout's window is repeated because its timings disagree: in some layouts they always do.
+// mostRetries limits how often in a row a layout's window is repeated: in some layouts the timings always disagree.
 const mostRetries = 3
 
-// mustRepeat reports whether to repeat a window because its timings disagree. If they do in more than half of the windows, the block is the cause: some
-// draw a speed each time an image begins.
+// mustRepeat reports whether to repeat a window because its timings disagree. If they do in more than half of the
+// windows, the block is the cause: some draw a speed each time an image begins.
 func (s *series) mustRepeat(w window, l Layout) bool {
 	switch {
 	case w.samples() < windowSamples: // one was interrupted: nothing to compare
@@ -422,11 +422,10 @@ func (s *series) mustRepeat(w window, l Layout) bool {
 	return false
 }
 
-// interruptTicks returns the shortest duration of an interrupt in ticks.
 func (t *TSC) interruptTicks() float64 { return interruptSeconds * t.report.TicksPerSecond }
 
-// learnRate updates the clock rate from this child run, one reading per window, and returns the rate during the run, or NaN without
-// readings. With few readings a single clock step widens the interval, which is not a drift.
+// learnRate updates the clock rate from this child run, one reading per window, and returns the rate during the run,
+// or NaN without readings. With few readings a single clock step widens the interval, which is not a drift.
 func (t *TSC) learnRate(got childRun) (during float64, drifts bool) {
 	run := got.rate(t.clock)
 	switch {
@@ -444,7 +443,6 @@ func (t *TSC) learnRate(got childRun) (during float64, drifts bool) {
 	return t.rate.during(run), false
 }
 
-// TimeThird implements Timer.
 func (t *TSC) TimeMidpoint(b Block, pair Pair, offsets []int, p Plan) (timed Timed, err error) {
 	b.Refill()
 	s := series{TSC: t, plan: p, timed: Timed{RunsPerSample: p.RunsPerSample}}
@@ -471,7 +469,7 @@ func (s *series) record(got childRun, placements []*placement) {
 		at := recording.Window{Replicate: p.number, Layout: int(LayoutOf(p.place, w.offset)), Switched: got.switches > 0}
 		if w.samples() > 0 {
 			at.Probe = uint64(w.columns[columnProbe][0])
-			for _, chain := range w.chains(len(s.chains)) {
+			for _, chain := range w.chains() {
 				at.Chains = append(at.Chains, uint64(chain[0]))
 			}
 			at.Runs = w.raw

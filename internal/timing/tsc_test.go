@@ -17,66 +17,31 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// timed returns a sample of these windows, with a clock of 26 ticks per step and 0.7 per cycle.
-func timed(cycles ...float64) *sample {
-	return &sample{
-		windows: inDesign(cycles), clock: clock.TSC{StepTicks: 26}, rate: clockRate{ticks: 0.7, samples: 36},
-		runs: 40, iterations: 100, precision: 0.005,
+// passOf lists the layouts of a pass, as the windows of its replicates have them.
+func passOf(n int) (all []Layout) {
+	for i := range passReplicates {
+		all = append(all, (Plan{}).layouts(n*passReplicates+i)...)
 	}
-}
-
-// inDesign returns windows with these cycles, replicate by replicate.
-func inDesign(cycles []float64) (windows []Window) {
-	for n := 0; len(cycles) > 0; n++ {
-		for _, l := range (Plan{}).layouts(n) {
-			if len(cycles) > 0 {
-				windows = append(windows, Window{l, n, cycles[0]})
-				cycles = cycles[1:]
-			}
-		}
-	}
-	return windows
-}
-
-// seriesOf returns the series of a block with these windows, whose images differ by 100 iterations.
-func seriesOf(cycles ...float64) *series {
-	return &series{
-		TSC:   &TSC{clock: clock.TSC{StepTicks: 1}, rate: clockRate{ticks: 1, samples: 36}, report: Report{TicksPerSecond: 1e9}},
-		pairs: []Pair{{Image{0, 100, 0}, Image{0, 200, 0}}},
-		timed: Timed{Windows: inDesign(cycles), RunsPerSample: 40},
-	}
-}
-
-// byLayout returns the windows of some replicates, with the cycles that of returns for each.
-func byLayout(replicates int, of func(l Layout, replicate int) float64) *sample {
-	var cycles []float64
-	for n := range replicates {
-		for _, l := range (Plan{}).layouts(n) {
-			cycles = append(cycles, of(l, n))
-		}
-	}
-	s := timed(cycles...)
-	s.clock = clock.TSC{StepTicks: 1e-9}
-	return s
+	return all
 }
 
 // The midmean of layouts with one visit is narrow only if the mean of all is near.
 func TestNarrowSeesEachLayout(t *testing.T) {
 	for slow, want := range map[float64]bool{2: true, 2.055: true, 2.065: false} { // 1/12 of 0.06 is 0.0025 of 2
-		s := byLayout(passReplicates, func(l Layout, _ int) float64 {
-			if l == LayoutOf(1, 3) {
-				return slow
-			}
-			return 2
-		})
-		if got := s.estimate().narrow(); got != want {
+		timed := Timed{RunsPerSample: 40}
+		for i, l := range passOf(0) {
+			timed.Windows = append(timed.Windows, Window{l, i / 3, 2})
+		}
+		timed.Windows[passWindows-1].Cycles = slow
+		timed.derive(clock.TSC{StepTicks: 1e-9}, clockRate{ticks: 0.7, samples: 36}, 100)
+		if got := timed.narrow(0.005); got != want {
 			t.Errorf("one layout at %g, the others at 2: narrow %v", slow, got)
 		}
 	}
 }
 
-// The measurement of a block ends when its interval is narrow, or as soon as it is clear that it will not be. A block that is not steady yet
-// is measured further if it will be in the end.
+// The measurement of a block ends when its interval is narrow, or as soon as it is clear that it will not be. A block
+// that is not steady yet is measured further if it will be in the end.
 func TestStop(t *testing.T) {
 	const target = 0.01 // half of what is steady
 	for _, c := range []struct {
@@ -95,11 +60,11 @@ func TestStop(t *testing.T) {
 		{"never narrow, asked later", 1.3, 2 * variesAfter, true}, // √(48/32) = 1.22
 		{"narrow in the end, asked later", 1.2, 2 * variesAfter, false},
 	} {
-		e := estimate{sample: sample{precision: target}, Estimate: stat.Estimate{Value: 1, Half: c.half * target}, design: visited(2, 2)}
-		if got := e.enough(c.replicates); got != c.want {
+		e := Timed{Estimate: stat.Estimate{Value: 1, Half: c.half * target}, Design: visited(2, 2)}
+		if got := e.enough(c.replicates, target); got != c.want {
 			t.Errorf("%s: ± %g targets after %d replicates: enough %v", c.name, c.half, c.replicates, got)
 		}
-		if e.design = visited(2, 1); c.half > 1 && e.enough(c.replicates) {
+		if e.Design = visited(2, 1); c.half > 1 && e.enough(c.replicates, target) {
 			t.Errorf("%s: ± %g targets after %d replicates: enough while a window is missing", c.name, c.half, c.replicates)
 		}
 	}
@@ -113,7 +78,8 @@ func visited(visits ...int) (d stat.Design) {
 	return d
 }
 
-// An interrupt in a timing drops that sample only. The clock's steps and the difference between images are not interrupts.
+// An interrupt in a timing drops that sample only. The clock's steps and the difference between images are not
+// interrupts.
 func TestUninterrupted(t *testing.T) {
 	const interrupt = 5000
 	for _, c := range []struct {
@@ -155,7 +121,8 @@ func TestRunTimes(t *testing.T) {
 		{"three of seven", 2, []float64{90, 114, 90, 114, 114, 90, 90}, 90},
 		{"one run", 2, []float64{4000}, 4000},
 
-		// Readings at 0, 16, 48, 64: each run takes 22.4 by the line through all of them, and 21.33 by the first and the last.
+		// Readings at 0, 16, 48, 64: each run takes 22.4 by the line through all of them, and 21.33 by the first and
+		// the last.
 		{"coarse steps", 16, []float64{16, 32, 16}, 22.4},
 		{"of which a run is disturbed", 16, []float64{16, 32, 16, 160, 16, 16}, (3*16 + 4*32 + 3*16 + 2*16 + 2*16) / 14.},
 		{"one run by them", 16, []float64{4000}, 4000},
@@ -181,9 +148,6 @@ func TestOwed(t *testing.T) {
 	if d := cmp.Diff([]int{0, 2, 4}, first.missing); d != "" || first.place != 1 || !slices.Equal(s.missing, []Layout{LayoutOf(2, 3)}) {
 		t.Errorf("%s, at place %d; %v is owed", d, first.place, s.missing)
 	}
-	if again := s.placement(Pair{}, 9, []Layout{LayoutOf(1, 1)}); !slices.Equal(again.missing, []int{1}) {
-		t.Errorf("taken twice: %v", again.missing)
-	}
 }
 
 // noBlock is a block without pages.
@@ -191,44 +155,29 @@ type noBlock struct{ Block }
 
 func (noBlock) Remap(int) []tracee.Op { return nil }
 
-// The design is balanced: each pass has each place and each dispatch offset equally often, and two
-// passes have each layout once.
+// The design is balanced: each pass has each place and each dispatch offset equally often, and two passes have each
+// layout once. Whatever parity decides between two speeds, a pass has both.
 func TestDesign(t *testing.T) {
-	for pass := range 4 {
+	for n := range 4 {
 		places, offsets := [Places]int{}, [DispatchOffsets]int{}
-		for n := range passReplicates {
-			for _, l := range (Plan{}).layouts(pass*passReplicates + n) {
-				places[l.Place()]++
-				offsets[l.Offset()]++
-			}
+		for _, l := range passOf(n) {
+			places[l.Place()]++
+			offsets[l.Offset()]++
 		}
-		if places != [Places]int{3, 3, 3, 3} || offsets != [DispatchOffsets]int{2, 2, 2, 2, 2, 2} {
-			t.Errorf("pass %d: places %v, offsets %v", pass, places, offsets)
-		}
-	}
-	// Whatever parity decides between two speeds, a pass has both.
-	for place := range 1 << (Places - 1) { // a bit for each place but the first: whether it turns the parity round
-		for pass := range 2 {
+		require.Equal(t, "places", [Places]int{3, 3, 3, 3}, places)
+		require.Equal(t, "offsets", [DispatchOffsets]int{2, 2, 2, 2, 2, 2}, offsets)
+		for place := range 1 << (Places - 1) { // a bit for each place but the first: whether it turns the parity round
 			odd := 0
-			for n := range passReplicates {
-				for _, l := range (Plan{}).layouts(pass*passReplicates + n) {
-					odd += (l.Offset() + place<<1>>l.Place()) % 2
-				}
+			for _, l := range passOf(n) {
+				odd += (l.Offset() + place<<1>>l.Place()) % 2
 			}
 			if odd < passWindows/3 || odd > passWindows-passWindows/3 {
-				t.Errorf("pass %d: %d of %d windows are odd where bits %b of the places count, too", pass, odd, passWindows, place<<1)
+				t.Errorf("pass %d: %d of %d windows are odd where bits %b of the places count, too", n, odd, passWindows, place<<1)
 			}
 		}
 	}
-	visits := map[Layout]int{}
-	for n := range 2 * passReplicates {
-		for _, l := range (Plan{}).layouts(n) {
-			visits[l]++
-		}
-	}
-	if len(visits) != Layouts {
-		t.Errorf("%d layouts, want %d: %v", len(visits), Layouts, visits)
-	}
+	both := slices.Sorted(slices.Values(append(passOf(0), passOf(1)...)))
+	require.Equal(t, "layouts", Layouts, len(slices.Compact(both)))
 	one := LayoutOf(2, 5)
 	for n := range 4 {
 		if got := (Plan{Layout: &one}).layouts(n); !slices.Equal(got, []Layout{one, one, one}) {
@@ -261,8 +210,7 @@ func TestDisturbed(t *testing.T) {
 	}
 }
 
-// The complete windows of a child run are kept, but none after a context switch or while the clock
-// moved.
+// The complete windows of a child run are kept, but none after a context switch or while the clock moved.
 func TestKeep(t *testing.T) {
 	const adds, iterations, runs = 4096, 100, 40
 	full := func(offset int, ticks float64) window { // 2 cycles an iteration at ticks/4096 a cycle
@@ -290,7 +238,10 @@ func TestKeep(t *testing.T) {
 		{"drifted", childRun{windows: []window{full(0, adds), full(1, 2*adds)}}, nil, 0, 0, 2},
 		{"without a sample", childRun{windows: []window{{columns: make([][]float64, 5)}}}, nil, 0, 1, 0},
 	} {
-		r := seriesOf()
+		r := &series{
+			TSC:   &TSC{clock: clock.TSC{StepTicks: 1}, rate: clockRate{ticks: 1, samples: 36}, report: Report{TicksPerSecond: 1e9}},
+			pairs: []Pair{{Image{0, 100, 0}, Image{0, 200, 0}}},
+		}
 		var offsets []int
 		kept, rate := r.keepUndisturbed(c.got, []*placement{{}})
 		for _, w := range kept {
@@ -312,7 +263,8 @@ func TestKeep(t *testing.T) {
 // drift; three steps are. A single reading deviates by no more than steps.
 func TestLearnRate(t *testing.T) {
 	const step, rate = 26, 0.7
-	cycles := float64((clock.TSC{}).Chains()[1].Length() - (clock.TSC{}).Chains()[0].Length())
+	chains := clock.Chains(false)
+	cycles := float64(chains[1].Length() - chains[0].Length())
 	for _, c := range []struct {
 		name   string
 		off    []float64 // each reading of the long chain, in steps
@@ -344,7 +296,7 @@ func TestLearnRate(t *testing.T) {
 // explain.
 func TestMoved(t *testing.T) {
 	const known = 0.64
-	chains := (clock.TSC{}).Chains()
+	chains := clock.Chains(false)
 	cycles := float64(chains[1].Length() - chains[0].Length())
 	for _, c := range []struct {
 		step, own float64
@@ -366,8 +318,8 @@ func TestMoved(t *testing.T) {
 
 // A plan may end early what is not narrow yet.
 func TestEnough(t *testing.T) {
-	wide := timed(slices.Repeat([]float64{2, 2.2}, 12)...).estimate()
-	s := &series{TSC: &TSC{}, last: wide}
+	wide := Timed{Estimate: stat.Estimate{Value: 2.1, Half: 0.1}, Design: visited(2, 2)}
+	s := &series{TSC: &TSC{}, timed: wide}
 	if s.enough(passReplicates) {
 		t.Errorf("%+v is enough", wide.Estimate)
 	}
@@ -408,35 +360,6 @@ func TestPlanRun(t *testing.T) {
 		if of[0] != &all[0] || len(of) > 1 && of[1] != &all[2] {
 			t.Errorf("at most %d: not the placements that lack windows", c.most)
 		}
-	}
-}
-
-// Replicates, and checks of the midpoint, cycle through the places, unless the plan has one.
-func TestPlaceOf(t *testing.T) {
-	at := LayoutOf(2, 5)
-	for _, c := range []struct {
-		name string
-		plan Plan
-		want [Places + 1]int
-	}{
-		{"all", Plan{}, [...]int{0, 1, 2, 3, 0}},
-		{"one place", Plan{OnePlace: true}, [...]int{0, 0, 0, 0, 0}},
-		{"one layout", Plan{Layout: &at}, [...]int{2, 2, 2, 2, 2}},
-	} {
-		for n, want := range c.want {
-			if got := c.plan.PlaceOf(n); got != want {
-				t.Errorf("%s: replicate %d is at place %d, want %d", c.name, n, got, want)
-			}
-		}
-	}
-}
-
-// Blocks do not share their missing offsets: each has its own slice.
-func TestOffsetsAreNotShared(t *testing.T) {
-	for _, offsets := range []func() []int{Offsets, Plan{}.MidpointOffsets} {
-		want := offsets()
-		clear(offsets())
-		require.Equal(t, "it", want, offsets())
 	}
 }
 

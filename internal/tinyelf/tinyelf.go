@@ -14,13 +14,11 @@ import (
 // Base is the address of the first byte of code, and of the entry.
 const Base = 0x401000
 
-// Symbol is a function at an offset of the code.
 type Symbol struct {
 	Name   string
 	Offset int
 }
 
-// Write makes an executable file of code in a directory of the test's own.
 func Write(t testing.TB, code []byte, symbols ...Symbol) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "tiny")
@@ -75,7 +73,6 @@ func File(code []byte, symbols ...Symbol) []byte {
 	return file.Bytes()
 }
 
-// Asm joins pieces of machine code.
 func Asm(pieces ...string) []byte {
 	var code []byte
 	for _, p := range pieces {

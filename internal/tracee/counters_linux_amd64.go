@@ -59,8 +59,7 @@ func (t *Tracee) openCounters(counters []Counter) error {
 	return nil
 }
 
-// Counters returns the monitor's descriptors of the child's events, in the order of Launch, valid while the child
-// lives.
+// Counters returns the monitor's descriptors of the child's events in the order of Launch, while the child lives.
 func (t *Tracee) Counters() []int { return t.counters }
 
 // PID returns the child's process number, 0 once it has ended.

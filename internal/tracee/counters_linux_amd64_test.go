@@ -52,8 +52,7 @@ func launchCounting(t *testing.T, attrs []pmu.Attr) *Tracee {
 // events on and reads them.
 func TestCountersOfTheChild(t *testing.T) {
 	c := launchCounting(t, software)
-	fds := require.Get(os.ReadDir(fmt.Sprintf("/proc/%d/fd", c.pid)))(t)
-	if len(fds) != 0 {
+	if fds := descriptorsOf(t, c.pid); len(fds) != 0 {
 		t.Errorf("the child has %d descriptors, the first %s", len(fds), fds[0].Name())
 	}
 	for i := range software {
@@ -88,38 +87,17 @@ func TestCountersOfTheChild(t *testing.T) {
 	}
 }
 
-// A software event's page names no counter. The code that opens the critical section notices.
-func TestEventOnNoCounter(t *testing.T) {
-	c := launchCounting(t, software)
-	counters := harness.Counters{Pages: []uint64{layout.CounterPage(0), layout.CounterPage(1)}, Read: (*asm.Emitter).Rdtsc}
-	e := asm.NewEmitter(layout.Code)
-	open := counters.Open(e, c.Resume())
-	copy(c.Code(), e.Bytes())
-	c.SetWord(layout.SlotLost, 0)
-	if stop := do(t, c, Run(open, 0)); !stop.Done || c.Word(layout.SlotLost) != 2 {
-		t.Errorf("%+v, %d events lost, want 2", stop, c.Word(layout.SlotLost))
-	}
-}
-
 // An event unknown to the kernel fails the launch with its index, and leaves no child or descriptor behind.
 func TestUnknownEvent(t *testing.T) {
 	launchCounting(t, software) // or skip
-	before := descriptors(t)
+	before := descriptorsOf(t, os.Getpid())
 	attrs := append(software[:1:1], pmu.Attr{Type: 0x7fff_0000})
 	_, err := Launch(0, fsBase, gsBase, Counter{attrs[0].Bytes(), -1}, Counter{attrs[1].Bytes(), 0})
 	var refused *CounterError
 	if !errors.As(err, &refused) || refused.Index != 1 || !errors.Is(err, unix.ENOENT) {
 		t.Errorf("%v", err)
 	}
-	if now := descriptors(t); now != before {
-		t.Errorf("%d descriptors, %d before", now, before)
-	}
-}
-
-func descriptors(t *testing.T) int {
-	t.Helper()
-	fds := require.Get(os.ReadDir("/proc/self/fd"))(t)
-	return len(fds)
+	require.Equal(t, "descriptors", len(before), len(descriptorsOf(t, os.Getpid())))
 }
 
 // fakePage is the page that a kernel with a PMU writes for an event on a counter.

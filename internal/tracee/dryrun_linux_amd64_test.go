@@ -1,7 +1,6 @@
 package tracee
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 
@@ -45,61 +44,6 @@ func TestTry(t *testing.T) {
 		}
 	}
 	mustServe(t, c)
-}
-
-// TestSides accesses every part of the own region in each of its states. Closed parts fault, with the address.
-func TestSides(t *testing.T) {
-	c := launch(t)
-	reach := func(addr uint64, write bool) func(e *asm.Emitter) {
-		return func(e *asm.Emitter) {
-			e.MovImm(asm.RSI, addr)
-			e.LoadAt(asm.RAX, asm.RSI, 0)
-			if write {
-				e.StoreAt(asm.RSI, 0, asm.RAX)
-			}
-		}
-	}
-	rights := func(holds []mapped, addr uint64) (read, write bool) {
-		for _, m := range holds {
-			if addr >= m.from && addr < m.to {
-				return m.rights[0] == 'r', m.rights[1] == 'w'
-			}
-		}
-		return false, false
-	}
-	places := []uint64{layout.Stub, layout.Stub + layout.PageSize, layout.Frames, layout.Frames + layout.FramesSize - 8, layout.Frames + layout.FramesSize}
-	for _, area := range []uint64{layout.Control, layout.Ops, layout.Samples, layout.Restore, layout.Code, layout.Log,
-		layout.CodeEnd, layout.DryRunLoop, layout.DryRunOps, layout.DryRunCode, layout.End} {
-		places = append(places, area-8, area, area+layout.PageSize-8)
-	}
-	for _, write := range []bool{false, true} {
-		for _, addr := range places {
-			may := func(holds []mapped) bool {
-				r, w := rights(holds, addr)
-				return r && (w || !write)
-			}
-			what := fmt.Sprintf("%#x, write %v", addr, write)
-			mustFault := func(side string, stop Stop, may, done bool) {
-				t.Helper()
-				if done != may || !may && (stop.Signal != SIGSEGV || stop.Addr != addr) {
-					t.Errorf("%s, %s: %+v, may %v", side, what, stop, may)
-				}
-			}
-			stop := try(t, c, reach(addr, write), unmapBelow(), unmapAbove())
-			mustFault("in a dry run", stop, may(dryRunSide), stop.Done)
-			place(c, func(e *asm.Emitter) {
-				reach(addr, write)(e)
-				e.Int3()
-			})
-			stop = do(t, c, unmapBelow(), unmapAbove(), Run(entry, 1))
-			mustFault("measuring", stop, may(measuringSide), stop.Signal == SIGTRAP)
-			stop = try(t, c, reach(addr, write), unmapBelow(), unmapAbove(), OpenCounter(0)[0])
-			mustFault("in a dry run with a counter", stop, may(countingSide), stop.Done)
-			do(t, c) // closes the counter
-		}
-	}
-	mustServe(t, c)
-	mustHold(t, c, measuringSide)
 }
 
 // A block that forges a jump to the gate can only change sides: its arguments must be exactly those of one of the

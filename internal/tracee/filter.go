@@ -52,19 +52,13 @@ func eq64(off uint32, v uint64) []check {
 
 func arg(i int) uint32 { return uint32(offArgs + 8*i) }
 
-// argIs checks that argument i equals v.
 func argIs(i int, v uint64) []check { return eq64(arg(i), v) }
 
 // filter allows a call if all checks of any rule hold, and traps everything else.
 func filter(gate uint64, counters int, window uint64) []bpfInsn {
 	fromGate := append([]check{eq(offArch, archX8664)}, eq64(offIP, gate)...)
 	call := func(nr uint32, args ...[]check) []check {
-		r := append([]check(nil), fromGate...)
-		r = append(r, eq(offNr, nr))
-		for _, a := range args {
-			r = append(r, a...)
-		}
-		return r
+		return slices.Concat(fromGate, []check{eq(offNr, nr)}, slices.Concat(args...))
 	}
 	before, after := UsageBefore(), UsageAfter()
 	remap := MapFrame(0, 0)
@@ -83,7 +77,7 @@ func filter(gate uint64, counters int, window uint64) []bpfInsn {
 		call(sysGetrusage, argIs(0, 0), argIs(1, after.args[1])),
 	)
 	for _, where := range outside(arg(4), window) {
-		rules = append(rules, append(asRemap[:len(asRemap):len(asRemap)], where...))
+		rules = append(rules, slices.Concat(asRemap, where))
 	}
 	for _, op := range slices.Concat(toDryRun(counters, window), toMeasure(counters, window), OpenCounter(window), closeCounter(window)) {
 		rules = append(rules, call(sysMprotect, argIs(0, op.args[0]), argIs(1, op.args[1]), argIs(2, op.args[2])))
@@ -116,13 +110,11 @@ func assemble(rules [][]check) []bpfInsn {
 		for i, c := range r {
 			out = append(out, bpfInsn{code: bpfLoad, k: c.off})
 			next := uint8(n - 2*i - 2) // from the end of this check to the end of the rule's return
-			j := bpfInsn{code: c.op, k: c.k}
 			if c.want {
-				j.jf = next
+				out = append(out, bpfInsn{c.op, 0, next, c.k})
 			} else {
-				j.jt = next
+				out = append(out, bpfInsn{c.op, next, 0, c.k})
 			}
-			out = append(out, j)
 		}
 		out = append(out, bpfInsn{code: bpfRet, k: retAllow})
 	}

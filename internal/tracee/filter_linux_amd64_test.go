@@ -255,31 +255,6 @@ func TestRemapBoundary(t *testing.T) {
 	}
 }
 
-// A BPF jump has 8 bits, and the kernel accepts 4096 instructions.
-func TestFilterFits(t *testing.T) {
-	prog := filter(buildStub(0, 0).gate, 0, 0)
-	if len(prog) > 4096 {
-		t.Errorf("%d instructions", len(prog))
-	}
-	for i, in := range prog {
-		if in.code != bpfJeq && in.code != bpfJge {
-			continue
-		}
-		if j := i + 1 + int(max(in.jt, in.jf)); j >= len(prog) {
-			t.Errorf("instruction %d jumps to %d of %d", i, j, len(prog))
-		}
-	}
-	for name, rules := range map[string][]check{"longest": make([]check, 127), "empty": nil} {
-		for i := range rules {
-			rules[i] = eq(0, 0)
-		}
-		prog := assemble([][]check{rules})
-		if last := prog[len(prog)-1]; last.code != bpfRet || last.k != retTrap {
-			t.Errorf("%s: ends in %+v", name, last)
-		}
-	}
-}
-
 // A far return leads to a 32-bit code segment, where int 0x80 and sysenter use another table of calls. bbprof has
 // no executable memory below 4 GiB, so the child faults at once; it cannot be restored and is reported as lost.
 func TestFarReturnTo32Bit(t *testing.T) {

@@ -22,7 +22,7 @@ func TestKilledWhileLaunched(t *testing.T) {
 		"the options":      func(c *Tracee) error { return c.follow() },
 		"all that follows": func(c *Tracee) error { return c.settle(nil) },
 		"a counter":        func(c *Tracee) error { return c.openCounters([]Counter{{Attr: make([]byte, 64), Leader: -1}}) },
-		"its descriptors":  func(c *Tracee) error { return c.closeEach() },
+		"its descriptors":  func(c *Tracee) error { return c.closeAll() },
 		"its limits":       func(c *Tracee) error { return c.limit() },
 		"its capabilities": func(c *Tracee) error { return c.giveUpCapabilities() },
 		"the filter":       func(c *Tracee) error { return c.installFilter() },

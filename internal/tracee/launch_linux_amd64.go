@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -39,8 +38,7 @@ type Tracee struct {
 
 	counters []int // the monitor's descriptors of the events that the child opened
 
-	inDryRun  bool   // the side needed for measuring is closed
-	counting  bool   // the dry run's counter is open
+	next      uint64 // the stub's entry for the next list after a dry run, which opens the side for measuring; else 0
 	dryRunEnd uint64 // address after its final int3, 0 without a dry run
 
 	// SpeculativeStoreBypass is the child's line in /proc/PID/status: if disabled, store forwarding is slower.
@@ -86,10 +84,8 @@ func Launch(window, fsBase, gsBase uint64, counters ...Counter) (_ *Tracee, err 
 	return t, nil
 }
 
-// SetBases sets the segment bases of later runs.
 func (t *Tracee) SetBases(fsBase, gsBase uint64) { t.regs.Fs_base, t.regs.Gs_base = fsBase, gsBase }
 
-// exec starts the stub, stopped at its first instruction.
 func (t *Tracee) exec() error {
 	image, err := memfd("bbprof-child")
 	if err != nil {
@@ -147,7 +143,7 @@ func (t *Tracee) settle(counters []Counter) error {
 			return err
 		}
 	}
-	t.SpeculativeStoreBypass = statusLine(t.pid, "Speculation_Store_Bypass")
+	t.SpeculativeStoreBypass = ptracethread.Status(strconv.Itoa(t.pid), "Speculation_Store_Bypass")
 	return nil
 }
 
@@ -258,44 +254,37 @@ func (t *Tracee) giveUpCapabilities() error {
 	binary.LittleEndian.PutUint32(area[0:], version)
 	binary.LittleEndian.PutUint32(area[8:], has[0].Effective&keep)
 	binary.LittleEndian.PutUint32(area[12:], has[0].Permitted&keep)
-	if _, err := t.inject(unix.SYS_CAPSET, layout.Samples, layout.Samples+8); err != nil {
-		return settling("giving up its capabilities", err)
-	}
-	return nil
+	return t.set("giving up its capabilities", unix.SYS_CAPSET, layout.Samples, layout.Samples+8)
 }
 
 // giveUpPrivileges lets an unprivileged process install a filter (seccomp(2)).
 func (t *Tracee) giveUpPrivileges() error {
-	if _, err := t.inject(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1); err != nil {
-		return settling("giving up new privileges", err)
-	}
-	return nil
+	return t.set("giving up new privileges", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1)
 }
 
 // closeAll closes the child's descriptors.
 func (t *Tracee) closeAll() error {
-	_, err := t.inject(unix.SYS_CLOSE_RANGE, 0, 1<<32-1)
-	if err != nil { // before Linux 5.9, or under an older filter
-		err = t.closeEach()
-	}
+	const what = "closing its descriptors"
+	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", t.pid))
 	if err != nil {
-		return settling("closing its descriptors", err)
+		return settling(what, err)
+	}
+	for _, f := range open {
+		fd, err := strconv.ParseUint(f.Name(), 10, 32)
+		if err == nil {
+			err = t.set(what, unix.SYS_CLOSE, fd)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// closeEach closes the child's descriptors one by one.
-func (t *Tracee) closeEach() error {
-	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", t.pid))
-	if err != nil {
-		return err
-	}
-	for _, f := range open {
-		if fd, err := strconv.ParseUint(f.Name(), 10, 32); err == nil {
-			if _, err := t.inject(unix.SYS_CLOSE, fd); err != nil {
-				return err
-			}
-		}
+// set makes the child execute a system call that sets it up.
+func (t *Tracee) set(what string, nr uint64, args ...uint64) error {
+	if _, err := t.inject(nr, args...); err != nil {
+		return settling(what, err)
 	}
 	return nil
 }
@@ -437,20 +426,6 @@ func (t *Tracee) reaped() {
 		unix.Close(t.pidfd)
 		t.pidfd = -1
 	}
-}
-
-// statusLine reads one field of /proc/PID/status, "" if missing.
-func statusLine(pid int, field string) string {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return ""
-	}
-	for line := range strings.Lines(string(b)) {
-		if name, value, ok := strings.Cut(line, ":"); ok && name == field {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
 }
 
 // siginfo is the start of siginfo_t for faults (asm-generic/siginfo.h).

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/ptracethread"
 	"github.com/bbprof/bbprof/internal/require"
 )
 
@@ -95,23 +98,13 @@ func running(pid int) bool {
 // belongings counts the monitor's resources for children.
 func belongings(t *testing.T) (descriptors, mappings, children int) {
 	t.Helper()
-	fds, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		require.Skip(t, require.Kernel, "%v", err)
+	maps := require.Get(os.ReadFile("/proc/self/maps"))(t)
+	lists := require.Get(filepath.Glob("/proc/self/task/*/children"))(t) // a child is listed with the thread that forked it
+	for _, list := range lists {
+		text, _ := os.ReadFile(list)
+		children += len(strings.Fields(string(text)))
 	}
-	maps, err := os.ReadFile("/proc/self/maps")
-	if err != nil {
-		require.Skip(t, require.Kernel, "%v", err)
-	}
-	tasks, err := os.ReadDir("/proc/self/task")
-	if err != nil {
-		require.Skip(t, require.Kernel, "%v", err)
-	}
-	for _, task := range tasks { // a child is listed with the thread that forked it
-		list, _ := os.ReadFile("/proc/self/task/" + task.Name() + "/children")
-		children += len(strings.Fields(string(list)))
-	}
-	return len(fds), strings.Count(string(maps), "bbprof-shared"), children
+	return len(descriptorsOf(t, os.Getpid())), strings.Count(string(maps), "bbprof-shared"), children
 }
 
 func TestNothingIsLeftBehind(t *testing.T) {
@@ -147,8 +140,16 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	check("after all")
 }
 
-// TestChildHoldsOnlyTheOwnRegion checks each mapping in /proc/PID/maps.
+func descriptorsOf(t *testing.T, pid int) []os.DirEntry {
+	t.Helper()
+	return require.Get(os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid)))(t)
+}
+
+// TestChildHoldsOnlyTheOwnRegion checks each mapping in /proc/PID/maps, and that a descriptor that the monitor leaves
+// open across exec does not reach the child.
 func TestChildHoldsOnlyTheOwnRegion(t *testing.T) {
+	fd := require.Get(unix.Dup(2))(t) // not close-on-exec
+	defer unix.Close(fd)
 	c := launch(t)
 	mustHold(t, c, measuringSide)
 	if stop := try(t, c, nil); !stop.Done {
@@ -161,11 +162,10 @@ func TestChildHoldsOnlyTheOwnRegion(t *testing.T) {
 	mustHold(t, c, countingSide)
 	mustServe(t, c)
 	mustHold(t, c, measuringSide)
-	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", c.pid))
-	if err != nil || len(fds) != 0 {
-		t.Errorf("the child has descriptors %v (%v)", fds, err)
+	if fds := descriptorsOf(t, c.pid); len(fds) != 0 {
+		t.Errorf("the child has descriptors %v", fds)
 	}
-	none, own := "0000000000000000", statusLine(os.Getpid(), "CapEff")
+	none, own := "0000000000000000", ptracethread.Status("self", "CapEff")
 	var may uint64
 	fmt.Sscanf(own, "%x", &may)
 	pageZero := fmt.Sprintf("%016x", may&(1<<unix.CAP_SYS_RAWIO)) // at most
@@ -173,7 +173,7 @@ func TestChildHoldsOnlyTheOwnRegion(t *testing.T) {
 		"Seccomp": "2", "NoNewPrivs": "1",
 		"CapInh": none, "CapAmb": none, "CapEff": pageZero, "CapPrm": pageZero,
 	} {
-		require.Equal(t, field, want, statusLine(c.pid, field))
+		require.Equal(t, field, want, ptracethread.Status(strconv.Itoa(c.pid), field))
 	}
 }
 
@@ -184,17 +184,19 @@ type mapped struct {
 }
 
 var (
-	alwaysThere = []mapped{
+	measuringSide = side("rw-s", "r-xs", "---s")
+	dryRunSide    = side("---s", "---s", "---s")
+	countingSide  = side("---s", "---s", "rw-s")
+)
+
+// side lists the child's mappings by the rights of three of them.
+func side(log, code, loop string) []mapped {
+	return []mapped{
 		{layout.Stub, layout.Stub + layout.PageSize, "r-xp"}, {layout.Frames, layout.Frames + layout.FramesSize, "rw-s"},
 		{layout.DryRunOps, layout.End, "r-xs"},
+		{layout.Log, layout.Code, log}, {layout.Code, layout.CodeEnd, code}, {layout.DryRunLoop, layout.DryRunOps, loop},
 	}
-	measuringSide = append(alwaysThere[:3:3],
-		mapped{layout.Log, layout.Code, "rw-s"}, mapped{layout.Code, layout.CodeEnd, "r-xs"}, mapped{layout.DryRunLoop, layout.DryRunOps, "---s"})
-	dryRunSide = append(alwaysThere[:3:3],
-		mapped{layout.Log, layout.Code, "---s"}, mapped{layout.Code, layout.CodeEnd, "---s"}, mapped{layout.DryRunLoop, layout.DryRunOps, "---s"})
-	countingSide = append(alwaysThere[:3:3],
-		mapped{layout.Log, layout.Code, "---s"}, mapped{layout.Code, layout.CodeEnd, "---s"}, mapped{layout.DryRunLoop, layout.DryRunOps, "rw-s"})
-)
+}
 
 // mustHold checks that the child has only these mappings. The kernel joins neighbours with equal permissions.
 func mustHold(t *testing.T, c *Tracee, holds []mapped) {
@@ -239,29 +241,17 @@ func TestWindowOverTheStack(t *testing.T) {
 	mustServe(t, c)
 }
 
-// A descriptor that the monitor leaves open across exec must not reach the child.
-func TestInheritedDescriptor(t *testing.T) {
-	fd, err := unix.Dup(2) // not close-on-exec
-	require.NoError(t, err)
-	defer unix.Close(fd)
-	c := launch(t)
-	if fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", c.pid)); err != nil || len(fds) != 0 {
-		t.Errorf("the child has descriptors %v (%v)", fds, err)
-	}
-}
-
 // Seccomp disabled store bypass before Linux 5.16; the result reports the child's setting, which must equal the
 // monitor's.
 func TestSpeculativeStoreBypass(t *testing.T) {
 	c := launch(t)
-	own := statusLine(os.Getpid(), "Speculation_Store_Bypass")
+	own := ptracethread.Status("self", "Speculation_Store_Bypass")
 	if own == "" {
 		require.Skip(t, require.Kernel, "this kernel does not report Speculation_Store_Bypass")
 	}
 	if c.SpeculativeStoreBypass != own {
 		t.Errorf("the child runs with %q, the monitor with %q", c.SpeculativeStoreBypass, own)
 	}
-	require.Equal(t, "a field that is not there reads", "", statusLine(c.pid, "no such field"))
 }
 
 // Signals from outside are dropped, and the child continues where it was.
@@ -347,28 +337,21 @@ func TestSideBySide(t *testing.T) {
 			}
 		}
 	}()
-	errs := make(chan error)
-	const threads, each = 4, 100
-	for range threads {
-		go func() {
+	var threads sync.WaitGroup
+	for range 4 {
+		threads.Go(func() {
 			runtime.LockOSThread()
-			var failed error
-			for range each {
+			for range 100 {
 				c, err := Launch(0, fsBase, gsBase)
 				if err != nil {
-					failed = err
-					break
+					t.Error(err)
+					return
 				}
 				c.Close()
 			}
-			errs <- failed
-		}()
+		})
 	}
-	for range threads {
-		if err := <-errs; err != nil {
-			t.Error(err)
-		}
-	}
+	threads.Wait()
 }
 
 // Exhaustible resources are limited, mostly to nothing, but a block gets its pages.

@@ -16,8 +16,7 @@ import (
 // unprofiled allows a container all system calls.
 const unprofiled = "docker: --security-opt seccomp=unconfined"
 
-// isRefusal reports whether an errno means a refusal by a security policy or filter, or a kernel that lacks the
-// call or one of its flags.
+// isRefusal reports an errno of a security policy or filter, or of a kernel that lacks the call or a flag.
 func isRefusal(err error) bool {
 	for _, e := range []unix.Errno{unix.EPERM, unix.EACCES, unix.ENOSYS, unix.EINVAL} {
 		if errors.Is(err, e) {
@@ -27,8 +26,7 @@ func isRefusal(err error) bool {
 	return false
 }
 
-// notStarted explains why fork and exec of the traced child failed. A host can forbid either of two things, so it
-// probes both.
+// notStarted explains why fork and exec of the traced child failed: a host can forbid either.
 func (t *Tracee) notStarted(err error) error {
 	// Nobody traces process 0. So ESRCH is the kernel's answer, and any other a filter's.
 	probe := unix.PtraceCont(0, 0)

@@ -1,6 +1,7 @@
 package tracee
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -56,14 +57,8 @@ func (t *Tracee) Do(ops []Op, limit time.Duration) (Stop, error) {
 	writeOps(t.mem[offOps:], ops)
 	t.SetWord(layout.SlotOps, layout.Ops)
 	t.SetWord(layout.SlotOpsEnd, layout.Ops+uint64(len(ops))*layout.OpSize)
-	from := t.stub.run
-	switch {
-	case t.counting:
-		from = t.stub.counted
-	case t.inDryRun:
-		from = t.stub.measure
-	}
-	t.inDryRun, t.dryRunEnd, t.counting = false, 0, false
+	from := cmp.Or(t.next, t.stub.run)
+	t.next, t.dryRunEnd = 0, 0
 	return t.start(from, limit, nil)
 }
 
@@ -73,9 +68,8 @@ func (t *Tracee) Try(ops []Op, entry, end uint64, limit time.Duration) (Stop, er
 	return t.Step(ops, entry, end, limit, nil)
 }
 
-// Step is Try by single steps: visit sees the registers before each instruction but the first, including the
-// stub's. It takes 18 µs a step. It requires a dry run because code can detect stepping: pushf then pushes a set
-// trap flag.
+// Step is Try by single steps: visit sees the registers before each instruction but the first, including the stub's.
+// It takes 18 µs a step. It requires a dry run because code can detect stepping: pushf then pushes a set trap flag.
 func (t *Tracee) Step(ops []Op, entry, end uint64, limit time.Duration, visit func(Regs)) (Stop, error) {
 	if t.dead != nil {
 		return Stop{}, t.dead
@@ -84,12 +78,14 @@ func (t *Tracee) Step(ops []Op, entry, end uint64, limit time.Duration, visit fu
 		return Stop{}, fmt.Errorf("%d steps in a dry run's list, at most %d fit", len(ops), layout.MaxDryRunOps-1)
 	}
 	writeOps(t.at(layout.DryRunList), append(ops[:len(ops):len(ops)], Run(entry, 1)))
-	t.inDryRun, t.dryRunEnd = true, end
-	t.counting = t.counting || slices.Contains(ops, OpenCounter(0)[0])
+	t.dryRunEnd = end
+	if slices.Contains(ops, OpenCounter(0)[0]) {
+		t.next = t.stub.counted
+	}
+	t.next = cmp.Or(t.next, t.stub.measure)
 	return t.start(t.stub.dryRun, limit, visit)
 }
 
-// start continues the child at an address and returns its next stop.
 func (t *Tracee) start(rip uint64, limit time.Duration, visit func(Regs)) (Stop, error) {
 	regs := t.regs
 	regs.Rip = rip
@@ -104,11 +100,16 @@ func (t *Tracee) start(rip uint64, limit time.Duration, visit func(Regs)) (Stop,
 	return stop, err
 }
 
-// nextStop continues the child until it stops for its own reasons; if visit is not nil, by single steps that visit
-// sees.
+// nextStop continues the child until it stops by itself; if visit is not nil, by single steps that visit sees.
 func (t *Tracee) nextStop(visit func(Regs)) (Stop, error) {
 	for {
-		if err := t.resume(visit != nil); err != nil {
+		var err error
+		if visit != nil {
+			err = unix.PtraceSingleStep(t.pid)
+		} else {
+			err = unix.PtraceCont(t.pid, 0)
+		}
+		if err != nil {
 			return Stop{}, t.gone("continuing", err)
 		}
 		status, err := t.wait()
@@ -134,13 +135,6 @@ const (
 	trapTrace   = 2 // TRAP_TRACE
 	trapSyscall = 1 // TRAP_BRKPT
 )
-
-func (t *Tracee) resume(step bool) error {
-	if step {
-		return unix.PtraceSingleStep(t.pid)
-	}
-	return unix.PtraceCont(t.pid, 0)
-}
 
 // late reaps a child that the watchdog has killed, even if it stopped by itself just before.
 func (t *Tracee) late(why outcome, limit time.Duration) error {
@@ -185,12 +179,12 @@ func (t *Tracee) classify(sig unix.Signal) (stop Stop, ours bool, err error) {
 		switch regs.Rip {
 		case t.stub.done:
 			return Stop{Done: true, FailedOp: -1}, true, nil
-		case t.stub.failed:
-			i := int(t.Word(layout.SlotOps)-layout.Ops) / layout.OpSize
-			return Stop{FailedOp: i, Errno: int(-int64(regs.Rax))}, true, nil
-		case t.stub.failedDryRun:
-			i := int(regs.Rbx-layout.DryRunList) / layout.OpSize
-			return Stop{FailedOp: i, Errno: int(-int64(regs.Rax))}, true, nil
+		case t.stub.failed, t.stub.failedDryRun:
+			at := t.Word(layout.SlotOps) - layout.Ops
+			if regs.Rip == t.stub.failedDryRun {
+				at = regs.Rbx - layout.DryRunList
+			}
+			return Stop{FailedOp: int(at) / layout.OpSize, Errno: int(-int64(regs.Rax))}, true, nil
 		case t.stub.stuck:
 			return Stop{}, false, settling("changing sides", unix.Errno(-int64(regs.Rax)))
 		case t.dryRunEnd:
@@ -225,8 +219,8 @@ func general(regs *unix.PtraceRegs) Regs {
 func (t *Tracee) wait() (unix.WaitStatus, error) {
 	var status unix.WaitStatus
 	for {
-		// Not a raw call, which would hold the Go runtime's processor: a garbage collection would then wait for the child,
-		// and the watchdog for the collection.
+		// Not a raw call, which would hold the Go runtime's processor: a garbage collection would then wait for the
+		// child, and the watchdog for the collection.
 		_, err := unix.Wait4(t.pid, &status, unix.WALL, nil)
 		if err == unix.EINTR { // a Go runtime signal to this thread
 			continue

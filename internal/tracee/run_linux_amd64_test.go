@@ -2,6 +2,7 @@ package tracee
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -132,58 +133,6 @@ func TestSignals(t *testing.T) {
 	mustServe(t, c)
 }
 
-// fs and gs are set as in Launch.
-func TestSegmentBases(t *testing.T) {
-	c := launch(t)
-	binary.LittleEndian.PutUint64(c.Frame(1)[fsBase%4096+0x28:], 0xf5)
-	binary.LittleEndian.PutUint64(c.Frame(2)[gsBase%4096+0x28:], 0x95)
-	place(c, func(e *asm.Emitter) {
-		e.Raw(0x64, 0x48, 0x8b, 0x04, 0x25, 0x28, 0, 0, 0) // mov rax, fs:0x28
-		e.Store(layout.SlotSamples, asm.RAX)
-		e.Raw(0x65, 0x48, 0x8b, 0x04, 0x25, 0x28, 0, 0, 0)
-		e.Store(layout.SlotPolls, asm.RAX)
-		harness.Epilogue(e, entry, harness.TSC)
-	})
-	stop := do(t, c, MapFrame(fsBase&^4095, 1), MapFrame(gsBase&^4095, 2), Run(entry, 1))
-	if fs, gs := c.Word(layout.SlotSamples), c.Word(layout.SlotPolls); !stop.Done || fs != 0xf5 || gs != 0x95 {
-		t.Errorf("%+v: fs:0x28 is %#x, gs:0x28 %#x", stop, fs, gs)
-	}
-}
-
-// Monitor and child see the same memory through all of the monitor's accessors.
-func TestSharedViews(t *testing.T) {
-	c := launch(t)
-	c.SetRestore([]uint64{7, 8, 9}, nil)
-	if n := c.Word(layout.SlotRestore); n != 3 {
-		t.Errorf("%d words to restore, want 3", n)
-	}
-	place(c, func(e *asm.Emitter) {
-		for i := range uint64(3) { // the restore list, to the samples
-			e.Load(asm.RAX, layout.Restore+8*i)
-			e.Store(layout.Samples+8*i, asm.RAX)
-		}
-		e.MovImm(asm.RAX, 0x77)
-		e.Store(layout.Frames+layout.FramesSize-8, asm.RAX)
-		e.Store(layout.Samples+layout.SamplesSize-8, asm.RAX)
-		harness.Epilogue(e, entry, harness.TSC)
-	})
-	if stop := do(t, c, Run(entry, 1)); !stop.Done {
-		t.Fatalf("%+v", stop)
-	}
-	word := func(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
-	for i, want := range []uint64{7, 8, 9} {
-		if v := word(c.Samples()[8*i:]); v != want {
-			t.Errorf("sample %d is %d, want %d", i, v, want)
-		}
-	}
-	if word(c.Frame(layout.MaxFrames - 1)[4088:]) != 0x77 || word(c.Samples()[layout.SamplesSize-8:]) != 0x77 {
-		t.Error("the last frame or the last sample is elsewhere")
-	}
-	if len(c.Code()) != layout.CodeSize || len(c.Samples()) != layout.SamplesSize || len(c.Frame(0)) != layout.PageSize {
-		t.Error("an area has the wrong size")
-	}
-}
-
 // A reset unmaps all pages below and above the own region, up to the end of user space, but not the own region.
 func TestUnmap(t *testing.T) {
 	c := launch(t)
@@ -231,14 +180,6 @@ func TestTouched(t *testing.T) {
 
 func TestSwitches(t *testing.T) {
 	c := launch(t)
-	fewest := uint64(math.MaxUint64)
-	for try := 0; try < 1000 && fewest > 0; try++ { // some, on a busy machine
-		do(t, c, UsageBefore(), UsageAfter())
-		fewest = min(fewest, c.Switches())
-	}
-	if fewest > 0 {
-		t.Errorf("%d switches between two calls in a row", fewest)
-	}
 	do(t, c, UsageBefore())
 	for range 20 { // each stop gives the CPU to the monitor
 		do(t, c)
@@ -253,14 +194,13 @@ func TestBind(t *testing.T) {
 	c := launch(t)
 	var own, set unix.CPUSet
 	require.NoError(t, unix.SchedGetaffinity(0, &own))
-	for cpu := range 1024 {
-		if !own.IsSet(cpu) {
-			continue
-		}
-		require.NoError(t, c.Bind(cpu))
-		if err := unix.SchedGetaffinity(c.pid, &set); err != nil || set.Count() != 1 || !set.IsSet(cpu) {
-			t.Errorf("bound to CPU %d: %v, %v", cpu, set, err)
-		}
+	last := 1023
+	for !own.IsSet(last) {
+		last--
+	}
+	require.NoError(t, c.Bind(last))
+	if err := unix.SchedGetaffinity(c.pid, &set); err != nil || set.Count() != 1 || !set.IsSet(last) {
+		t.Errorf("bound to CPU %d: %v, %v", last, set, err)
 	}
 	c.Close()
 	if err := c.Bind(0); err == nil {
@@ -305,22 +245,25 @@ func TestStep(t *testing.T) {
 
 // A prologue restores exactly the listed words, to the fill or to their own values, however many there are.
 func TestRestoreWords(t *testing.T) {
-	const page = 0x10_0000
+	const page, words = 0x10_0000, layout.PageSize / 8
 	c := launch(t)
-	word := func(i int) []byte { return c.Frame(0)[8*i:] }
+	init := initial.Paper()
 	for _, values := range []bool{false, true} {
-		init := initial.Paper()
 		place(c, func(e *asm.Emitter) {
 			harness.Prologue(e, init, harness.Reset{Memory: true, Values: values}, asm.Features{})
 			harness.Epilogue(e, entry, harness.TSC)
 		})
 		for _, n := range []int{0, 1, 2, 127, 128, 129, 255, 256, 300} {
-			const words = layout.PageSize / 8
 			var addrs, own []uint64
-			for i := range words {
-				binary.LittleEndian.PutUint64(word(i), 1)
+			var want [words]uint64
+			for i := range want {
+				want[i] = 1
+				binary.LittleEndian.PutUint64(c.Frame(0)[8*i:], 1)
 				if i%2 == 0 && len(addrs) < n || i >= words-(n-words/2) { // every other one, and the last
 					addrs, own = append(addrs, page+8*uint64(i)), append(own, uint64(i)<<32)
+					if want[i] = init.Fill; values {
+						want[i] = uint64(i) << 32
+					}
 				}
 			}
 			if !values {
@@ -330,19 +273,9 @@ func TestRestoreWords(t *testing.T) {
 			if stop := do(t, c, MapFrame(page, 0), Run(entry, 2)); !stop.Done {
 				t.Fatalf("%d words: %+v", n, stop)
 			}
-			next := 0
-			for i := range words {
-				want := uint64(1)
-				if next < len(addrs) && addrs[next] == page+8*uint64(i) {
-					if want = init.Fill; values {
-						want = own[next]
-					}
-					next++
-				}
-				if got := binary.LittleEndian.Uint64(word(i)); got != want {
-					t.Fatalf("of %d words, with values %v, word %d is %#x, want %#x", n, values, i, got, want)
-				}
-			}
+			var got [words]uint64
+			binary.Decode(c.Frame(0), binary.LittleEndian, &got)
+			require.Equal(t, fmt.Sprintf("%d words, with values %v", n, values), want, got)
 		}
 	}
 }

@@ -44,7 +44,6 @@ func (s *shared) Log() []byte { return s.mem[offLog:][:layout.LogSize] }
 
 func (s *shared) Frame(i int) []byte { return s.mem[offFrames+i*layout.PageSize:][:layout.PageSize] }
 
-// Samples is the area that the sampler fills.
 func (s *shared) Samples() []byte { return s.mem[offSamples:offRestore] }
 
 // at returns the memory from an address of the control page, or of a dry run's list.

@@ -13,8 +13,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// region is a part of the own region: its address and permissions in the child, and its offset in the shared
-// memory.
+// region is a part of the own region: its address and permissions in the child, and its offset in the shared memory.
 type region struct {
 	name   string
 	addr   uint64
@@ -48,27 +47,25 @@ func (t *Tracee) regions() []region {
 	return all
 }
 
-func (s *shared) create() (err error) {
+func (s *shared) create() error {
 	fd, err := memfd("bbprof-shared")
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			unix.Close(fd)
-		}
-	}()
-	if err := unix.Ftruncate(fd, sharedSize); isRefusal(err) {
+	err = unix.Ftruncate(fd, sharedSize)
+	refused := isRefusal(err)
+	if err == nil {
+		s.mem, err = unix.Mmap(fd, 0, sharedSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	}
+	if err == nil {
+		s.fd = fd
+		return nil
+	}
+	unix.Close(fd)
+	if refused {
 		return verdict.Refused("ftruncate", err)
-	} else if err != nil {
-		return exhausted(fmt.Sprintf("%d MiB of shared memory", sharedSize>>20), err)
 	}
-	mem, err := unix.Mmap(fd, 0, sharedSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		return exhausted(fmt.Sprintf("%d MiB of shared memory", sharedSize>>20), err)
-	}
-	s.fd, s.mem = fd, mem
-	return nil
+	return exhausted(fmt.Sprintf("%d MiB of shared memory", sharedSize>>20), err)
 }
 
 func (s *shared) close() {

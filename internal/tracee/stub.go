@@ -135,8 +135,7 @@ type stubEmitter struct {
 	toGate []asm.Forward
 }
 
-// loadStep loads the number of the step at rbx and its first two arguments, and returns the jump taken for a step
-// that is not a system call.
+// loadStep loads the step at rbx with two arguments, and returns the jump taken if it is not a system call.
 func (e *stubEmitter) loadStep() (ours asm.Forward) {
 	e.LoadAt(asm.RAX, asm.RBX, 0)
 	e.LoadAt(asm.RDI, asm.RBX, 8)
@@ -145,7 +144,6 @@ func (e *stubEmitter) loadStep() (ours asm.Forward) {
 	return e.ForwardJs()
 }
 
-// moreArgs loads the remaining arguments of a step.
 func (e *stubEmitter) moreArgs() {
 	e.LoadAt(asm.RDX, asm.RBX, 24)
 	e.LoadAt(asm.R10, asm.RBX, 32)

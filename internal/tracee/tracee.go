@@ -11,21 +11,19 @@
 //
 // # How it is driven
 //
-// The monitor writes a list of [Op] into the control page and continues the child at the
-// stub. The stub works through the list (system calls, and jumps into code images, which
-// return to it) and ends at an int3, which stops it. So the work between two stops can be a
-// whole remapping and a thousand timed runs: a stop costs about 7 µs, a run 0.1 µs. A fault of the
-// block also stops the child; the monitor reads the stop, writes another list, and restarts the stub.
+// The monitor writes a list of [Op] into the control page and continues the child at the stub. The stub works through
+// the list (system calls, and jumps into code images, which return to it) and ends at an int3, which stops it. So the
+// work between two stops can be a whole remapping and a thousand timed runs: a stop costs about 7 µs, a run 0.1 µs. A
+// fault of the block also stops the child; the monitor reads the stop, writes another list, and restarts the stub.
 //
 // A block's first runs are dry runs: [Tracee.Try] closes the side of the own region that later
 // runs need (see internal/layout).
 //
 // # Who may call
 //
-// ptrace takes requests only from the thread that attached. Launch must run on a goroutine
-// locked to its thread (runtime.LockOSThread), and every method of the Tracee must be called
-// from that same goroutine, Kill and CPUTime excepted. Monitor and child should share a CPU: a stop across two CPUs
-// costs seven times as much.
+// ptrace takes requests only from the thread that attached. Launch must run on a goroutine locked to its thread
+// (runtime.LockOSThread), and every method of the Tracee must be called from that same goroutine, Kill and CPUTime
+// excepted. Monitor and child should share a CPU: a stop across two CPUs costs seven times as much.
 package tracee
 
 import (
@@ -60,13 +58,11 @@ const (
 // that does not count its runs, like the sampler, returns through [Tracee.Resume].
 func Run(entry, times uint64) Op { return Op{own(opRun), [6]uint64{entry, times}} }
 
-// Move copies the word at one address of the own region to another.
 func Move(to, from uint64) Op { return Op{own(opMove), [6]uint64{to, from}} }
 
 // Touch rewrites the first word of a mapped page unchanged, so that later accesses to the page do not fault.
 func Touch(page uint64) Op { return Move(page, page) }
 
-// Put stores a word at an address of the own region.
 func Put(to, v uint64) Op { return Op{own(opPut), [6]uint64{to, v}} }
 
 func own(op int64) uint64 { return uint64(op) }
@@ -80,10 +76,8 @@ func MapFrame(addr uint64, i int) Op {
 
 func frameAddr(i int) uint64 { return layout.Frames + uint64(i)*layout.PageSize }
 
-// unmapBelow removes every mapping below the own region.
 func unmapBelow() Op { return unmap(0, layout.Base) }
 
-// unmapAbove removes every mapping above the own region.
 func unmapAbove() Op { return unmap(layout.End, layout.UserEnd) }
 
 // UnmapAll removes every mapping except the own region and, unless it is 0, the window.
@@ -176,7 +170,6 @@ type Stop struct {
 	Regs   Regs
 }
 
-// Counter is an event that the child opens and maps.
 type Counter struct {
 	Attr   []byte // struct perf_event_attr (linux/perf_event.h)
 	Leader int    // index of the event whose group it joins, -1 for none
@@ -195,7 +188,6 @@ func (e *CounterError) Error() string {
 
 func (e *CounterError) Unwrap() error { return e.Err }
 
-// Regs is the child's register state at a stop.
 type Regs struct {
 	GPR   [16]uint64 // by encoding number
 	RIP   uint64
@@ -241,7 +233,6 @@ func (e *DeadError) Error() string {
 	return "child died: " + e.Status
 }
 
-// StopError reports that the child stopped before completing its task.
 type StopError struct {
 	Doing string // the task, such as "timing"
 	Stop

@@ -10,8 +10,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Tracee needs Linux on x86-64; elsewhere Launch fails, so that its callers still compile and can explain why they
-// cannot measure.
+// Tracee needs Linux on x86-64; elsewhere Launch fails, so that callers compile and can say why.
 type Tracee struct {
 	shared
 	SpeculativeStoreBypass string

@@ -71,29 +71,19 @@ func (t *Tracee) CPUTime() time.Duration {
 	t.mortal.Lock()
 	defer t.mortal.Unlock()
 	if t.pid > 0 {
-		t.used = t.ask()
+		child, err1 := cpuClock(t.pid, 0)
+		thread, err2 := cpuClock(t.thread, perThread)
+		if t.used = child + thread - t.before; err1 != nil || err2 != nil {
+			t.used = time.Since(t.launched) // as if it had run all along
+		}
 	}
 	return t.used
-}
-
-// ask returns CPUTime for an unreaped child.
-func (t *Tracee) ask() time.Duration {
-	child, err := cpuClock(t.pid, 0)
-	if err != nil {
-		return time.Since(t.launched) // as if it had run all along
-	}
-	thread, err := cpuClock(t.thread, perThread)
-	if err != nil {
-		return time.Since(t.launched)
-	}
-	return child + thread - t.before
 }
 
 // perThread selects the clock of a thread of this process.
 const perThread = 4 // CPUCLOCK_PERTHREAD_MASK (linux/posix-timers.h)
 
-// cpuClock reads a CPU clock by the number that the kernel assigns (make_process_cpuclock, linux/posix-timers.h),
-// as returned by clock_getcpuclockid(3).
+// cpuClock reads a CPU clock by the kernel's number (make_process_cpuclock, linux/posix-timers.h).
 func cpuClock(id, flags int) (time.Duration, error) {
 	const scheduled = 2 // CPUCLOCK_SCHED
 	var ts unix.Timespec
@@ -101,9 +91,10 @@ func cpuClock(id, flags int) (time.Duration, error) {
 	return time.Duration(ts.Nano()), err
 }
 
-// ration is the time limit of a list and the part used up. It counts CPU time of the child and the monitor's thread: otherwise a suspended or busy
-// machine would fail a block that ends soon enough. The first slice of the limit counts as used; the CPU clock is only read after it. Later, at most
-// the timer's interval counts: after the pause of a virtual machine some kernels charge it to the running process.
+// ration is the time limit of a list and the part used up. It counts CPU time of the child and the monitor's thread:
+// otherwise a suspended or busy machine would fail a block that ends soon enough. The first slice of the limit counts
+// as used; the CPU clock is only read after it. Later, at most the timer's interval counts: after the pause of a
+// virtual machine some kernels charge it to the running process.
 type ration struct {
 	limit time.Duration
 	armed time.Duration // total of the timer's intervals
@@ -120,7 +111,6 @@ const (
 	patience = 20
 )
 
-// outcome is how a list ended.
 type outcome int
 
 const (

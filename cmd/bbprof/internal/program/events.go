@@ -44,9 +44,9 @@ func (r *Runner) events(names []string) (events []Event, note string, err error)
 			all, note = p.Software(), fmt.Sprintf("no CPU event can be counted (%s), so these are the kernel's: they say "+
 				"nothing about caches or aliasing, but -trace does", p.Reason)
 		}
-		for _, e := range all {
-			if found, err := p.Named(k, e.By); err == nil && pmu.CanCount(k, inherited(found.Attr)) {
-				events = append(events, Event{e.Name, inherited(found.Attr)})
+		for _, name := range all {
+			if found, err := p.Named(k, name); err == nil && pmu.CanCount(k, inherited(found.Attr)) {
+				events = append(events, Event{name, inherited(found.Attr)})
 			}
 		}
 	}
