@@ -182,6 +182,6 @@ func openWith(t *testing.T, file string, cut Cut) (*object, map[span]bool) {
 	}))
 	f := require.Get(os.Open(file))(t)
 	t.Cleanup(func() { f.Close() })
-	o := require.Get(openObject(file, f, new(Stats)))(t)
+	o := require.Get(openObject(file, f, nil, new(Stats)))(t)
 	return o, ours
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path"
 	"slices"
@@ -27,8 +26,8 @@ func ReadCallgrind(files ...string) (*Profile, error) {
 		}
 	}
 	for name, m := range byObject {
-		c := newExactCounts(m)
-		total := c.sums[len(c.addrs)]
+		c := newExactCounts(m, false)
+		total := c.between(0, ^uint64(0))
 		p.Total += total
 		if strings.HasPrefix(path.Base(name), "vgpreload_") { // valgrind's own
 			p.Total -= total
@@ -62,7 +61,7 @@ const maxLine = 1 << 24
 func readCallgrind(name string, byObject map[string]map[uint64]uint64) error {
 	f, err := os.Open(name)
 	if err != nil {
-		return &InputError{Subject: name, Problem: plain(err)}
+		return unreadable(name, err)
 	}
 	defer f.Close()
 	r := callgrindReader{name: name, objects: map[string]string{}}
@@ -75,8 +74,8 @@ func readCallgrind(name string, byObject map[string]map[uint64]uint64) error {
 				Remedy: "-callgrind takes what valgrind --tool=callgrind --dump-instr=yes writes"}
 		}
 	}
-	if err := lines.Err(); err != nil && !errors.Is(err, io.EOF) {
-		return &InputError{Subject: name, Problem: plain(err)}
+	if err := lines.Err(); err != nil {
+		return unreadable(name, err)
 	}
 	return nil
 }
@@ -91,10 +90,16 @@ func (r *callgrindReader) take(line string, byObject map[string]map[uint64]uint6
 	if c := line[0]; c >= '0' && c <= '9' || c == '+' || c == '-' || c == '*' {
 		return r.cost(line)
 	}
-	if header, value, ok := strings.Cut(line, ":"); ok && header == "positions" {
-		return r.positions(strings.TrimSpace(value))
-	} else if r.fields == 0 {
-		if !ok || !slices.Contains(headers, header) {
+	if r.fields == 0 {
+		header, value, _ := strings.Cut(line, ":")
+		switch value = strings.TrimSpace(value); {
+		case header == "positions" && value == "instr":
+			r.fields = 1
+		case header == "positions" && value == "instr line":
+			r.fields = 2
+		case header == "positions":
+			return errors.New("it has no addresses of instructions")
+		case !slices.Contains(headers, header):
 			return errors.New("not a file of callgrind's")
 		}
 		return nil
@@ -115,13 +120,6 @@ func (r *callgrindReader) take(line string, byObject map[string]map[uint64]uint6
 		return err
 	case "calls":
 		r.skip = true
-	}
-	return nil
-}
-
-func (r *callgrindReader) positions(what string) error {
-	if r.fields = map[string]int{"instr": 1, "instr line": 2}[what]; r.fields == 0 {
-		return errors.New("it has no addresses of instructions")
 	}
 	return nil
 }
@@ -149,15 +147,7 @@ func (r *callgrindReader) cost(line string) error {
 	if r.fields == 0 {
 		return errors.New("costs before the line that declares their positions")
 	}
-	var cells [3]string
-	n := 0
-	for cell := range strings.FieldsSeq(line) {
-		if n == len(cells) {
-			break
-		}
-		cells[n] = cell
-		n++
-	}
+	cells := strings.Fields(line)
 	addr, err := position(cells[0], r.addr)
 	if err != nil {
 		return fmt.Errorf("%q is not an address", cells[0])
@@ -167,7 +157,7 @@ func (r *callgrindReader) cost(line string) error {
 		r.skip = false
 		return nil
 	}
-	if n <= r.fields {
+	if len(cells) <= r.fields {
 		return nil
 	}
 	count, err := strconv.ParseUint(cells[r.fields], 10, 64)

@@ -17,7 +17,7 @@ import (
 	"github.com/bbprof/bbprof/internal/tinyelf"
 )
 
-var allow = cmp.AllowUnexported(span{}, region{}, fill{})
+var allow = cmp.AllowUnexported(span{})
 
 // frames makes an .eh_frame section of one common entry with this augmentation, and a frame description for each
 // pair: distance from its field to the code, and size.
@@ -99,8 +99,8 @@ jcnd=1/2 0x1000
 func TestReadCallgrind(t *testing.T) {
 	p := require.Get(ReadCallgrind(write(t, "callgrind.out", callgrindText)))(t)
 	c := p.objects["/bin/none"].counts.(*exactCounts)
-	if diff := cmp.Diff(map[string]any{"addrs": []uint64{0x1000, 0x1001, 0x1002}, "counts": []uint64{6, 2, 5}, "lost": uint64(4), "total": uint64(17)},
-		map[string]any{"addrs": c.addrs, "counts": c.counts, "lost": p.Lost, "total": p.Total}); diff != "" {
+	if diff := cmp.Diff(map[string]any{"addrs": []uint64{0x1000, 0x1001, 0x1002}, "sums": []uint64{0, 6, 8, 13}, "lost": uint64(4), "total": uint64(17)},
+		map[string]any{"addrs": c.addrs, "sums": c.sums, "lost": p.Lost, "total": p.Total}); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	for _, bad := range []struct{ text, want string }{
@@ -154,7 +154,7 @@ a b 8/8 2.0: 1000 cycles:u:
 	c = p.objects[path].counts
 	require.Equal(t, "cycles", []Timed{{7, 2}, {}}, []Timed{timed(c, tinyelf.Base, tinyelf.Base+4), timed(c, tinyelf.Base+2, tinyelf.Base+4)})
 	var out strings.Builder
-	_, err := Write(t.Context(), &out, []string{path}, Options{Cut: CutTransfer, Min: 1, Profile: p}, Rows{Timed: p.Timed})
+	_, err := Write(t.Context(), &out, []string{path}, Options{Cut: CutTransfer, Min: 1, Profile: p})
 	if want := ",3.5000\n"; err != nil || !strings.Contains(out.String(), want) || !strings.Contains(out.String(), ",cycles_in_place\n") {
 		t.Errorf("%v: %s, want it to hold %q", err, out.String(), want)
 	}
@@ -196,7 +196,7 @@ func TestArchive(t *testing.T) {
 	var got []string
 	list := func(data []byte) error {
 		got = nil
-		return archive("x.a", bytes.NewReader(data), int64(len(data)), func(name string, r io.ReaderAt) error {
+		return archive("x.a", bytes.NewReader(data), func(name string, r io.ReaderAt, _ []string) error {
 			got = append(got, name)
 			return nil
 		})
@@ -212,14 +212,17 @@ func TestArchive(t *testing.T) {
 
 // extractBytes runs a whole extraction over a file in memory.
 func extractBytes(data []byte) error {
-	var stats Stats
-	yield := func(b *Block) error { return nil }
-	if isArchive(bytes.NewReader(data)) {
-		return archive("fuzz", bytes.NewReader(data), int64(len(data)), func(name string, r io.ReaderAt) error {
-			return one(input{name: name, from: r}, Options{Cut: CutTransfer}, &stats, yield)
-		})
+	one := func(name string, r io.ReaderAt, marks []string) error {
+		o, err := openObject(name, r, marks, new(Stats))
+		if err != nil {
+			return err
+		}
+		return o.extract(Options{Cut: CutLeader}, nil, func(*Block) error { return nil })
 	}
-	return one(input{name: "fuzz", from: bytes.NewReader(data)}, Options{Cut: CutLeader}, &stats, yield)
+	if r := bytes.NewReader(data); isArchive(r) {
+		return archive("fuzz", r, one)
+	}
+	return one("fuzz", bytes.NewReader(data), nil)
 }
 
 func FuzzExtract(f *testing.F) {

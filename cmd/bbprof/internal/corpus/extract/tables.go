@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"encoding/binary"
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
@@ -43,9 +44,7 @@ func (w *walker) addTable(addr uint64) {
 	}
 }
 
-func signed32(b []byte) uint64 {
-	return uint64(int64(int32(uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24)))
-}
+func signed32(b []byte) uint64 { return uint64(int64(int32(binary.LittleEndian.Uint32(b)))) }
 
 // jumpTables follows the entries of all tables, until they lead to no more.
 func (w *walker) jumpTables() {
