@@ -1,5 +1,5 @@
 // Package account compares a program's run time with the sum over its blocks of executions × cycles, each block
-// measured alone. Pure.
+// measured alone.
 package account
 
 import (
