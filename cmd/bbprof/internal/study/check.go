@@ -168,7 +168,7 @@ func (c *checkCmd) read(std cli.Streams) (blocks, other []check.Block, err error
 			return nil, nil, err
 		}
 	} else {
-		b.unplaced.Warn(std.Err)
+		b.ignored.Warn(std.Err)
 	}
 	if blocks = distinctBaseline(b.rows); len(blocks) == 0 {
 		return nil, nil, fmt.Errorf("%s holds no block that was measured", c.baseline)
@@ -313,9 +313,9 @@ func reasons(outcomes []check.Outcome) string {
 }
 
 type baseline struct {
-	rows     []check.Block // without cycles where nothing was measured
-	runs     resultfile.Runs
-	unplaced input.Unplaced
+	rows    []check.Block // without cycles where nothing was measured
+	runs    resultfile.Runs
+	ignored input.Ignored
 }
 
 func readBaseline(in *resultfile.Rows) (b baseline, err error) {
@@ -335,7 +335,7 @@ func readBaseline(in *resultfile.Rows) (b baseline, err error) {
 				return b, err
 			}
 			if _, readable := input.Address(row.Cell(input.AddressColumn)); !readable {
-				b.unplaced.Add(fmt.Sprintf("row %d of the baseline", row.Number))
+				b.ignored.Address(fmt.Sprintf("row %d of the baseline", row.Number))
 			}
 		}
 		b.rows = append(b.rows, block)

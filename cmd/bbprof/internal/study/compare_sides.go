@@ -98,7 +98,7 @@ func parseSide(name, text string, std cli.Streams) (side, error) {
 		}
 		s.rows = append(s.rows, row)
 	}
-	in.Unplaced().Warn(std.Err)
+	in.Ignored().Warn(std.Err)
 	if len(s.rows) == 0 {
 		return s, fmt.Errorf("%s: %s holds no block", name, text)
 	}

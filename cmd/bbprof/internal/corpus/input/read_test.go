@@ -48,6 +48,16 @@ func readAll(t *testing.T, in *Input) (rows []string) {
 	}
 }
 
+// header returns the name of the column of blocks, if there is a header.
+func header(in *Input) (name string) {
+	for _, choice := range in.Choices() {
+		if _, after, ok := strings.Cut(choice, "blocks are in its column "); ok {
+			name = after
+		}
+	}
+	return name
+}
+
 func TestReader(t *testing.T) {
 	for _, c := range []struct {
 		name, in, header string
@@ -87,7 +97,7 @@ func TestReader(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			in := open(t, c.in, "")
 			rows := readAll(t, in)
-			if header := in.Headers()["-"]; strings.Join(rows, "\n") != strings.Join(c.want, "\n") || header != c.header {
+			if header := header(in); strings.Join(rows, "\n") != strings.Join(c.want, "\n") || header != c.header {
 				t.Errorf("%q gives %q, header %q; want %q, header %q", c.in, rows, header, c.want, c.header)
 			}
 		})
@@ -278,7 +288,7 @@ func FuzzReader(f *testing.F) {
 		}
 		var lines []int // line numbers of rows
 		for i, line := range bytes.Split(in, []byte("\n")) {
-			if len(lines) == 0 {
+			if i == 0 {
 				line = bytes.TrimPrefix(line, []byte("\ufeff"))
 			}
 			if isRow(string(line)) {
@@ -289,7 +299,7 @@ func FuzzReader(f *testing.F) {
 		if err != nil {
 			return // with a reason
 		}
-		header := r.Headers()["-"]
+		header := header(r)
 		rows := 0
 		for {
 			row, err := r.Next()
@@ -360,10 +370,10 @@ func TestForeign(t *testing.T) {
 // TestChoices: a detected layout is reported.
 func TestChoices(t *testing.T) {
 	for content, want := range map[string]string{
-		"hex,n\n90,1\n":     "",
-		"n,hex\n1,90\n":     "",
-		"n\thex\n1\t90\n":   "-: tabs separate the columns",
-		"id;code\n1;4801\n": "-: semicolons separate the columns, blocks are taken from column 2 (code); -column names another",
+		"90,n\n":            "",
+		"n,hex\n1,90\n":     "-: line 1 is the header; blocks are in its column hex",
+		"n\thex\n1\t90\n":   "-: line 1 is the header; blocks are in its column hex|-: tabs separate the columns",
+		"id;code\n1;4801\n": "-: line 1 is the header; blocks are in its column code|-: semicolons separate the columns|-: blocks are taken from column 2 (code); -column names another",
 		"f,4801\n":          "-: blocks are taken from column 2; -column names another",
 	} {
 		require.Equal(t, content, want, strings.Join(open(t, content, "").Choices(), "|"))
@@ -468,7 +478,7 @@ func TestUnplaced(t *testing.T) {
 			at[len(at)-1] = fmt.Sprintf("%#x", *row.At)
 		}
 	}
-	if want := []string{"", "0x0", "", "0x401136", ""}; !slices.Equal(at, want) || in.Unplaced() != (Unplaced{2, "-:2"}) {
-		t.Errorf("addresses %q, want %q; unplaced %v, want 2", at, want, in.Unplaced())
+	if want := []string{"", "0x0", "", "0x401136", ""}; !slices.Equal(at, want) || in.Ignored() != (Ignored{unplaced: 2, first: "-:2"}) {
+		t.Errorf("addresses %q, want %q; ignored %v, want 2", at, want, in.Ignored())
 	}
 }
