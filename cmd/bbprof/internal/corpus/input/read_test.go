@@ -200,18 +200,11 @@ func TestSize(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "a.csv")
 	os.WriteFile(name, []byte("hex\n90\n9191\n"), 0o666)
 	in := require.Get(Open([]string{name, name}, nil, "", nil))(t)
-	defer in.Close()
-	var ends []int64
-	for {
-		row, err := in.Next()
-		if err != nil {
-			break
-		}
+	ends := []int64{in.Size()}
+	for row, err := in.Next(); err == nil; row, err = in.Next() {
 		ends = append(ends, row.End)
 	}
-	if want := []int64{7, 12, 19, 24}; in.Size() != 24 || !slices.Equal(ends, want) {
-		t.Errorf("of %d bytes, rows end at %v, want 24 and %v", in.Size(), ends, want)
-	}
+	require.Equal(t, "size, and where rows end", []int64{24, 7, 12, 19, 24}, ends)
 }
 
 func TestOpenFails(t *testing.T) {
@@ -358,12 +351,7 @@ func TestForeign(t *testing.T) {
 	for _, content := range []string{"", "hex\n", "zz,1\n" + strings.Repeat("yy,2\n", 100) + "90,3\n"} {
 		name := filepath.Join(dir, "x")
 		os.WriteFile(name, []byte(content), 0o666)
-		in, err := Open([]string{name}, nil, "", nil)
-		if err != nil {
-			t.Errorf("%.30q: %v", content, err)
-			continue
-		}
-		in.Close()
+		require.Get(Open([]string{name}, nil, "", nil))(t).Close()
 	}
 }
 
@@ -444,28 +432,11 @@ func TestParquet(t *testing.T) {
 	require.NoError(t, w.Close())
 	name := filepath.Join(t.TempDir(), "corpus.pq")
 	require.NoError(t, os.WriteFile(name, table.Bytes(), 0o666))
-	type row struct {
-		Number  int64
-		Text    string
-		Bad     bool
-		Carried []string
-	}
-	want := []row{{1, "90", false, []string{"7", `a, "b"`}}, {2, "", true, []string{"", ""}},
-		{3, "zz", true, []string{"9", "# "}}, {4, "4801c0", false, []string{"10", ""}}}
+	want := []string{`90=90|7|a, "b"`, "!bad_hex||", "zz!bad_hex|9|# ", "4801c0=4801c0|10|"}
 	for _, from := range []string{name, "-"} {
 		in := require.Get(Open([]string{from}, bytes.NewReader(table.Bytes()), "", nil))(t)
-		defer in.Close()
-		require.Equal(t, "it", []string{"# id", "note"}, in.Carried())
-		var got []row
-		for {
-			r, err := in.Next()
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			require.NoError(t, err)
-			got = append(got, row{r.Number, r.Text, r.Rejection != nil, r.Carried})
-		}
-		require.Equal(t, from, want, got)
+		require.Equal(t, "names", []string{"# id", "note"}, in.Carried())
+		require.Equal(t, from, want, readAll(t, in))
 	}
 }
 
