@@ -162,7 +162,7 @@ func (e *extractCmd) profile(ctx context.Context, std cli.Streams) (err error) {
 	case len(e.callgrind) > 0:
 		*p, err = extract.ReadCallgrind(e.callgrind...)
 	case e.perf != "":
-		*p, err = extract.ReadPerfFile(e.perf)
+		*p, err = extract.ReadPerf(e.perf)
 	default:
 		return nil
 	}

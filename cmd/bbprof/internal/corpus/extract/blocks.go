@@ -100,11 +100,11 @@ func (e *extraction) give(f *function, b bounds) error {
 	}
 	block := Block{File: e.o.name, Function: e.name, Section: printable(f.where.Name), Addr: lo - f.where.base, Instructions: b.instructions, Count: n}
 	if e.o.regions != nil {
-		r := e.o.regionOf(lo, lo+uint64(b.end-b.start))
-		if r == nil {
+		name, found := e.o.regionOf(lo, lo+uint64(b.end-b.start))
+		if !found {
 			return nil
 		}
-		block.Function = r.name
+		block.Function = name
 	}
 	if n == 0 || b.broken || b.pads || b.instructions == 0 && !e.opts.Empty {
 		return nil

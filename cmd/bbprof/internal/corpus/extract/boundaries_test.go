@@ -26,14 +26,13 @@ func readArrivals(t *testing.T, name string) map[string]*arrivals {
 	f := require.Get(os.Open(name))(t)
 	defer f.Close()
 	all := map[string]*arrivals{}
-	ran := map[string]map[uint64]uint64{}
 	came := func(object string, to, n uint64) {
 		if all[object] == nil {
 			all[object] = &arrivals{came: map[uint64]uint64{}}
 		}
 		all[object].came[to] += n
 	}
-	r := callgrindReader{objects: map[string]string{}}
+	r := callgrindReader{objects: map[string]string{}, counts: map[string]map[uint64]uint64{}}
 	object, callee := "", ""
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, maxLine)
@@ -59,10 +58,10 @@ func readArrivals(t *testing.T, name string) map[string]*arrivals {
 				came(object, to, n)
 			}
 		}
-		require.NoError(t, r.take(line, ran))
+		require.NoError(t, r.take(line))
 	}
 	for object, a := range all {
-		a.ran = ran[object]
+		a.ran = r.counts[object]
 	}
 	return all
 }

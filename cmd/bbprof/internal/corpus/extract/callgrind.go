@@ -18,26 +18,25 @@ import (
 // count; "+N", "-N" and "*" are relative to the previous address. --dump-line=yes puts a line number between the
 // two. The line after "calls=" is the callee's inclusive cost, not an instruction's.
 func ReadCallgrind(files ...string) (*Profile, error) {
-	p := &Profile{Source: strings.Join(files, ", "), objects: map[string]*objectCounts{}}
-	byObject := map[string]map[uint64]uint64{}
+	p := &Profile{Source: strings.Join(files, ", "), objects: map[string]objectCounts{}}
+	counts := map[string]map[uint64]uint64{}
 	for _, name := range files {
-		if err := readCallgrind(name, byObject); err != nil {
+		r := callgrindReader{counts: counts, objects: map[string]string{}}
+		if err := eachLine(name, "-callgrind takes what valgrind --tool=callgrind --dump-instr=yes writes", r.take); err != nil {
 			return nil, err
 		}
 	}
-	for name, m := range byObject {
+	for name, m := range counts {
 		c := newExactCounts(m, false)
-		total := c.between(0, ^uint64(0))
-		p.Total += total
-		if strings.HasPrefix(path.Base(name), "vgpreload_") { // valgrind's own
-			p.Total -= total
-			continue
+		switch ran := total(c); {
+		case strings.HasPrefix(path.Base(name), "vgpreload_"): // valgrind's own
+		case !strings.HasPrefix(name, "/"): // code generated at run time, or the kernel: not in a file
+			p.Lost += ran
+			p.Total += ran
+		default:
+			p.Total += ran
+			p.objects[Resolved(name)] = objectCounts{name, c}
 		}
-		if !strings.HasPrefix(name, "/") { // code generated at run time, or the kernel: not in a file
-			p.Lost += total
-			continue
-		}
-		p.objects[Resolved(name)] = &objectCounts{name: name, counts: c, total: total}
 	}
 	if p.Total == 0 {
 		return nil, &InputError{Subject: p.Source, Problem: "no instruction has a count", Remedy: "run callgrind with --dump-instr=yes"}
@@ -46,9 +45,8 @@ func ReadCallgrind(files ...string) (*Profile, error) {
 }
 
 type callgrindReader struct {
-	name    string
-	line    int
-	fields  int // number of positions before the costs: 1, or 2 with lines
+	counts  map[string]map[uint64]uint64 // by object and address
+	fields  int                          // number of positions before the costs: 1, or 2 with lines
 	addr    uint64
 	objects map[string]string // by the number in parentheses
 	current map[uint64]uint64
@@ -58,20 +56,18 @@ type callgrindReader struct {
 // maxLine bounds a line: C++ template names reach hundreds of kilobytes.
 const maxLine = 1 << 24
 
-func readCallgrind(name string, byObject map[string]map[uint64]uint64) error {
+// eachLine calls take for each line of a file. Where that fails, the error names the line.
+func eachLine(name, remedy string, take func(string) error) error {
 	f, err := os.Open(name)
 	if err != nil {
 		return unreadable(name, err)
 	}
 	defer f.Close()
-	r := callgrindReader{name: name, objects: map[string]string{}}
 	lines := bufio.NewScanner(f)
 	lines.Buffer(make([]byte, 1<<16), maxLine)
-	for lines.Scan() {
-		r.line++
-		if err := r.take(lines.Text(), byObject); err != nil {
-			return &InputError{Subject: fmt.Sprintf("%s:%d", name, r.line), Problem: err.Error(),
-				Remedy: "-callgrind takes what valgrind --tool=callgrind --dump-instr=yes writes"}
+	for n := 1; lines.Scan(); n++ {
+		if err := take(lines.Text()); err != nil {
+			return &InputError{Subject: fmt.Sprintf("%s:%d", name, n), Problem: err.Error(), Remedy: remedy}
 		}
 	}
 	if err := lines.Err(); err != nil {
@@ -83,7 +79,7 @@ func readCallgrind(name string, byObject map[string]map[uint64]uint64) error {
 // headers may precede the line that declares the positions.
 var headers = []string{"version", "creator", "pid", "cmd", "part", "thread", "desc", "event", "events", "summary", "totals"}
 
-func (r *callgrindReader) take(line string, byObject map[string]map[uint64]uint64) error {
+func (r *callgrindReader) take(line string) error {
 	if line == "" || line[0] == '#' {
 		return nil
 	}
@@ -111,10 +107,10 @@ func (r *callgrindReader) take(line string, byObject map[string]map[uint64]uint6
 		if err != nil {
 			return err
 		}
-		if byObject[name] == nil {
-			byObject[name] = map[uint64]uint64{}
+		if r.counts[name] == nil {
+			r.counts[name] = map[uint64]uint64{}
 		}
-		r.current = byObject[name]
+		r.current = r.counts[name]
 	case "cob":
 		_, err := r.object(value)
 		return err

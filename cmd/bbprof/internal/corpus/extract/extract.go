@@ -169,7 +169,7 @@ func (o *object) extract(opts Options, counts counts, yield func(*Block) error) 
 	o.addExecuted(counts)
 	o.stats.Files++
 	if counts != nil {
-		o.stats.Executed += counts.between(0, ^uint64(0))
+		o.stats.Executed += total(counts)
 	}
 	e := &extraction{o: o, opts: opts, stats: o.stats, yield: yield, counts: counts, w: walker{o: o}}
 	if opts.Lines {

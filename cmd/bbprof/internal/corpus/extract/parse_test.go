@@ -134,7 +134,7 @@ a b 8/8 2.0: 1000 cycles:u:
 	7f0000001002 g
 
 `
-	p := require.Get(ReadPerf("samples", strings.NewReader(samples)))(t)
+	p := require.Get(ReadPerf(write(t, "perf", samples)))(t)
 	c := p.objects[path].counts
 	got := []uint64{c.between(tinyelf.Base, tinyelf.Base+2), c.between(tinyelf.Base+2, tinyelf.Base+4), p.Total}
 	if diff := cmp.Diff([]uint64{1, 2, 3}, got); diff != "" || !p.Samples {
@@ -142,7 +142,7 @@ a b 8/8 2.0: 1000 cycles:u:
 	}
 	stack := mapped + "a b 7/7 2.0: 1 cycles:u: 7f0000001004 0x7f0000001004/0x7f0000001000/P/-/-/1 " +
 		"0x7f0000001004/0x7f0000001000/P/-/-/1 0x7f0000001004/0x7f0000001002/P/-/-/1\n"
-	p = require.Get(ReadPerf("branches", strings.NewReader(stack)))(t)
+	p = require.Get(ReadPerf(write(t, "perf", stack)))(t)
 	c = p.objects[path].counts
 	got = []uint64{c.at(tinyelf.Base), c.at(tinyelf.Base + 2), c.at(tinyelf.Base + 4), c.at(tinyelf.Base + 5)}
 	if diff := cmp.Diff([]uint64{1, 2, 2, 0}, got); diff != "" || p.Samples {
@@ -150,7 +150,7 @@ a b 8/8 2.0: 1000 cycles:u:
 	}
 	timedStack := mapped + "a b 7/7 2.0: 1 cycles:u: 7f0000001004 0x7f0000001004/0x7f0000001000/P/-/-/5 0x7f0000001004/0x7f0000001000/M/-/-/2/COND/- " +
 		"0x7f0000001004/0x7f0000001000/P/-/-/0 0x7f0000001004/0x7f0000001002/P/-/-/9\n"
-	p = require.Get(ReadPerf("cycles", strings.NewReader(timedStack)))(t)
+	p = require.Get(ReadPerf(write(t, "perf", timedStack)))(t)
 	c = p.objects[path].counts
 	require.Equal(t, "cycles", []Timed{{7, 2}, {}}, []Timed{timed(c, tinyelf.Base, tinyelf.Base+4), timed(c, tinyelf.Base+2, tinyelf.Base+4)})
 	var out strings.Builder
@@ -159,7 +159,7 @@ a b 8/8 2.0: 1000 cycles:u:
 		t.Errorf("%v: %s, want it to hold %q", err, out.String(), want)
 	}
 	for _, bad := range []string{"", "text\n", mapped, "PERF_RECORD_MMAP2 x\n", "a\x00b"} {
-		if _, err := ReadPerf("bad", strings.NewReader(bad)); err == nil {
+		if _, err := ReadPerf(write(t, "perf", bad)); err == nil {
 			t.Errorf("%q: no error", bad)
 		}
 	}
@@ -251,11 +251,9 @@ func FuzzFrameSpans(f *testing.F) {
 func FuzzCallgrind(f *testing.F) {
 	f.Add(callgrindText)
 	f.Fuzz(func(t *testing.T, text string) {
-		r := callgrindReader{objects: map[string]string{}}
-		byObject := map[string]map[uint64]uint64{}
+		r := callgrindReader{objects: map[string]string{}, counts: map[string]map[uint64]uint64{}}
 		for line := range strings.Lines(text) {
-			r.line++
-			if r.take(strings.TrimRight(line, "\n"), byObject) != nil {
+			if r.take(strings.TrimRight(line, "\n")) != nil {
 				return
 			}
 		}
@@ -265,5 +263,13 @@ func FuzzCallgrind(f *testing.F) {
 func FuzzPerf(f *testing.F) {
 	f.Add("a 7/7 1.0: PERF_RECORD_MMAP2 7/7: [0x7f0000001000(0x1000) @ 0x1000 fe:00 1 0]: r-xp /bin/none\na 7/7 2.0: 1 " +
 		"c:u: 7f0000001004 0x7f0000001004/0x7f0000001000/P\n")
-	f.Fuzz(func(t *testing.T, text string) { ReadPerf("fuzz", strings.NewReader(text)) })
+	f.Fuzz(func(t *testing.T, text string) {
+		p := perfReader{maps: map[string][]mapping{}, files: map[string]*perfFile{}}
+		for line := range strings.Lines(text) {
+			if p.take(strings.TrimRight(line, "\n")) != nil {
+				return
+			}
+		}
+		p.profile("fuzz")
+	})
 }

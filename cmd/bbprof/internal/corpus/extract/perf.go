@@ -1,13 +1,10 @@
 package extract
 
 import (
-	"bufio"
 	"cmp"
 	"debug/elf"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -21,34 +18,29 @@ const perfRemedy = "-perf takes what perf script --show-mmap-events writes, with
 // A sample is an address, which shows where time went. With branch records (LBR, perf record -b) it also lists
 // pairs "0xFROM/0xTO/…", the latest first: all instructions between the target of one and the source of the next
 // ran once.
-func ReadPerf(name string, r io.Reader) (*Profile, error) {
+func ReadPerf(name string) (*Profile, error) {
 	p := perfReader{maps: map[string][]mapping{}, files: map[string]*perfFile{}}
-	lines := bufio.NewScanner(r)
-	lines.Buffer(make([]byte, 1<<16), maxLine)
-	for n := 1; lines.Scan(); n++ {
-		line := lines.Text()
-		if strings.ContainsRune(line, 0) {
-			return nil, &InputError{Subject: name, Problem: "not text", Remedy: perfRemedy}
-		}
-		if at := strings.Index(line, "PERF_RECORD_MMAP"); at >= 0 {
-			if err := p.mapped(line[at:]); err != nil {
-				return nil, &InputError{Subject: fmt.Sprintf("%s:%d", name, n), Problem: err.Error(), Remedy: perfRemedy}
-			}
-			continue
-		}
-		p.sample(line)
-	}
-	if err := lines.Err(); err != nil {
-		return nil, unreadable(name, err)
-	}
-	if len(p.maps) == 0 || p.total == 0 {
-		problem := "it does not say where files were mapped"
-		if len(p.maps) > 0 {
-			problem = "it holds no sample"
-		}
-		return nil, &InputError{Subject: name, Problem: problem, Remedy: perfRemedy}
+	err := eachLine(name, perfRemedy, p.take)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(p.maps) == 0:
+		return nil, &InputError{Subject: name, Problem: "it does not say where files were mapped", Remedy: perfRemedy}
+	case p.total == 0:
+		return nil, &InputError{Subject: name, Problem: "it holds no sample", Remedy: perfRemedy}
 	}
 	return p.profile(name), nil
+}
+
+func (p *perfReader) take(line string) error {
+	if strings.ContainsRune(line, 0) {
+		return errors.New("not text")
+	}
+	if at := strings.Index(line, "PERF_RECORD_MMAP"); at >= 0 {
+		return p.mapped(line[at:])
+	}
+	p.sample(line)
+	return nil
 }
 
 type mapping struct {
@@ -212,7 +204,7 @@ func (p *perfReader) find(process string, ip uint64) *mapping {
 }
 
 func (p *perfReader) profile(source string) *Profile {
-	out := &Profile{Source: source, Samples: !p.stacks, Total: p.total, Lost: p.lost, objects: map[string]*objectCounts{}}
+	out := &Profile{Source: source, Samples: !p.stacks, Total: p.total, Lost: p.lost, objects: map[string]objectCounts{}}
 	for name, f := range p.files {
 		var c counts = newExactCounts(f.samples, true)
 		if p.stacks {
@@ -221,20 +213,11 @@ func (p *perfReader) profile(source string) *Profile {
 			c = &f.ran
 			out.Timed = out.Timed || len(f.ran.timed) > 0
 		}
-		if n := c.between(0, ^uint64(0)); n > 0 {
-			out.objects[Resolved(name)] = &objectCounts{name: name, counts: c, total: n}
+		if total(c) > 0 {
+			out.objects[Resolved(name)] = objectCounts{name, c}
 		}
 	}
 	return out
-}
-
-func ReadPerfFile(name string) (*Profile, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, unreadable(name, err)
-	}
-	defer f.Close()
-	return ReadPerf(name, f)
 }
 
 // rangeCounts holds instruction ranges that ran without a branch, both ends included.

@@ -11,18 +11,17 @@ import (
 
 // A Profile counts executed instructions by file.
 type Profile struct {
-	Source  string // the file it was read from
-	Samples bool   // counts are samples of time, not executions
-	Timed   bool   // branch records have cycles
-	objects map[string]*objectCounts
-	Lost    uint64 // executions or samples outside all files
-	Total   uint64 // all of them
+	Source  string                  // the file it was read from
+	Samples bool                    // counts are samples of time, not executions
+	Timed   bool                    // branch records have cycles
+	objects map[string]objectCounts // by resolved path
+	Lost    uint64                  // executions or samples outside all files
+	Total   uint64                  // all of them
 }
 
 type objectCounts struct {
 	name   string // in the profile
 	counts counts
-	total  uint64
 }
 
 type counts interface {
@@ -32,11 +31,13 @@ type counts interface {
 	exact() bool                      // at counts executions; otherwise only between is meaningful
 }
 
+func total(c counts) uint64 { return c.between(0, ^uint64(0)) }
+
 func (p *Profile) of(path string) (counts, error) {
 	if p == nil {
 		return nil, nil
 	}
-	if c := p.objects[Resolved(path)]; c != nil {
+	if c, ran := p.objects[Resolved(path)]; ran {
 		return c.counts, nil
 	}
 	names := p.Files()
@@ -51,8 +52,8 @@ func (p *Profile) of(path string) (counts, error) {
 
 // Files lists the files that ran, those with most instructions or samples first.
 func (p *Profile) Files() (names []string) {
-	all := slices.SortedFunc(maps.Values(p.objects), func(a, b *objectCounts) int {
-		return cmp.Or(cmp.Compare(b.total, a.total), cmp.Compare(a.name, b.name))
+	all := slices.SortedFunc(maps.Values(p.objects), func(a, b objectCounts) int {
+		return cmp.Or(cmp.Compare(total(b.counts), total(a.counts)), cmp.Compare(a.name, b.name))
 	})
 	for _, c := range all {
 		names = append(names, c.name)

@@ -74,14 +74,13 @@ func (o *object) findRegions(names []string) error {
 	return nil
 }
 
-// regionOf returns the region that contains a range, or nil.
-func (o *object) regionOf(lo, hi uint64) *region {
-	for i := range o.regions {
-		if r := &o.regions[i]; lo >= r.lo && hi <= r.hi {
-			return r
-		}
+// regionOf returns the name of the region that contains a range.
+func (o *object) regionOf(lo, hi uint64) (name string, found bool) {
+	i := slices.IndexFunc(o.regions, func(r region) bool { return lo >= r.lo && hi <= r.hi })
+	if i < 0 {
+		return "", false
 	}
-	return nil
+	return o.regions[i].name, true
 }
 
 const (

@@ -114,21 +114,27 @@ func (r *Run) Samples(ctx context.Context) (*Profile, error) {
 	if _, _, err := r.run(ctx, perf, args, " under perf"); err != nil {
 		return nil, err
 	}
-	var text, problem bytes.Buffer
+	text, err := os.Create(filepath.Join(dir, "perf script"))
+	if err != nil {
+		return nil, err
+	}
+	defer text.Close()
+	var problem bytes.Buffer
 	script := exec.CommandContext(ctx, perf, "script", "-i", data, "--show-mmap-events", "-F", "comm,pid,tid,time,event,ip")
-	script.Stdout, script.Stderr = &text, &problem
+	script.Stdout, script.Stderr = text, &problem
 	if err := script.Run(); ctx.Err() != nil {
 		return nil, ctx.Err()
 	} else if err != nil {
 		line, _, _ := strings.Cut(strings.TrimSpace(problem.String()), "\n")
 		return nil, &InputError{Subject: r.Program[0], Problem: "perf script failed: " + line}
 	}
-	p, err := ReadPerf("perf script", &text)
-	if err != nil {
-		return nil, err
+	p, err := ReadPerf(text.Name())
+	if bad := (*InputError)(nil); errors.As(err, &bad) {
+		bad.Subject = "perf script"
+	} else if err == nil {
+		p.Source = "this run"
 	}
-	p.Source = "this run"
-	return p, nil
+	return p, err
 }
 
 // UserTime runs the program alone.

@@ -41,8 +41,8 @@ type walker struct {
 func (w *walker) walk(f *function, starts, ran []uint64) {
 	w.code, w.lo = f.bytes(), f.lo
 	n := len(w.code)
-	w.marks, w.length, w.flow = grown(w.marks, n), grown(w.length, n), grown(w.flow, n)
-	w.tables, w.work = w.tables[:0], w.work[:0]
+	w.marks, w.length, w.flow = make([]uint8, n), make([]uint8, n), make([]asm.Flow, n)
+	w.tables, w.work = nil, nil
 	w.indirect, w.cut, w.unclaimed = false, n, 0
 	w.lead(0)
 	for _, addr := range starts {
@@ -57,16 +57,6 @@ func (w *walker) walk(f *function, starts, ran []uint64) {
 	}
 	w.jumpTables()
 	w.gaps()
-}
-
-// grown returns n zeroed elements, in the old slice's memory if that suffices.
-func grown[T any](old []T, n int) []T {
-	if cap(old) < n {
-		return make([]T, n)
-	}
-	old = old[:n]
-	clear(old)
-	return old
 }
 
 // lead starts a block at an offset within the function, unless it is inside an instruction, such as behind a lock prefix.
