@@ -43,7 +43,7 @@ func (c *captureCmd) verifyFile(std cli.Streams) error {
 	})
 }
 
-func replayAll(ctx context.Context, p replay.Replayer, name string, file *states.Reader) (*replayResult, error) {
+func replayAll(ctx context.Context, p *profiler.Profiler, name string, file *states.Reader) (*replayResult, error) {
 	r := &replayResult{blocks: map[string]bool{}, rejected: map[verdict.Reason]int{}}
 	for _, entry := range file.Index() {
 		visit, err := file.At(entry.ID)
