@@ -11,14 +11,15 @@ import (
 
 func TestTabulate(t *testing.T) {
 	f, g, h := Place{"a", "f"}, Place{"a", "g"}, Place{"b", "h"}
+	run := Run{UserSeconds: []float64{3, 1, 2}, CyclesPerSecond: 25, Samples: map[Place]float64{f: 8, h: 2}}
 	got := Tabulate([]Block{
 		{Place: f, Count: 10, Instructions: 3, Cycles: 2, Measured: true, Terminated: true},
 		{Place: f, Count: 10, Instructions: 1, Cycles: 4, Terminated: true},
 		{Place: g, Count: 5, Instructions: 4, Cycles: 1, Measured: true, InPlace: 3},
-	}, Run{UserSeconds: []float64{3, 1, 2}, CyclesPerSecond: 25, Samples: map[Place]float64{f: 8, h: 2}})
+	}, run)
 	forty, ten, half, none := 40.0, 10.0, 0.5, 0.0
 	want := Table{
-		UserSeconds: []float64{3, 1, 2}, CyclesPerSecond: 25, Cycles: 50, BlockCycles: 25, Share: 0.5, Instructions: 60, Transfers: 20,
+		Run: run, Cycles: 50, BlockCycles: 25, Share: 0.5, Instructions: 60, Transfers: 20,
 		Unmeasured: 1.0 / 6,
 		Functions: []Line{
 			{Place: f, Cycles: &forty, BlockCycles: 20, Share: &half, Unmeasured: 0.25},

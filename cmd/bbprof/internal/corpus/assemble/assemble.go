@@ -50,33 +50,23 @@ type Assembler struct {
 	args []string
 }
 
-// New returns an installed assembler.
+// New returns an installed assembler: GNU as, llvm-mc, or an llvm-mc with a version in its name.
 func New() (*Assembler, error) {
-	path, args := find()
-	if path == "" {
-		return nil, ErrMissing
-	}
-	return &Assembler{path: path, name: filepath.Base(path), args: args}, nil
-}
-
-// find searches GNU as, llvm-mc, and llvm-mc with a version suffix.
-func find() (path string, args []string) {
 	if p, err := exec.LookPath("as"); err == nil {
-		return p, []string{"--64"}
+		return &Assembler{p, "as", []string{"--64"}}, nil
 	}
-	llvm := []string{"-triple=x86_64-linux-gnu", "-filetype=obj"}
-	if p, err := exec.LookPath("llvm-mc"); err == nil {
-		return p, llvm
-	}
+	candidates := []string{"llvm-mc"}
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		found, _ := filepath.Glob(filepath.Join(dir, "llvm-mc-[0-9]*"))
-		for _, p := range slices.Backward(found) {
-			if p, err := exec.LookPath(p); err == nil {
-				return p, llvm
-			}
+		slices.Reverse(found)
+		candidates = append(candidates, found...)
+	}
+	for _, name := range candidates {
+		if p, err := exec.LookPath(name); err == nil {
+			return &Assembler{p, filepath.Base(p), []string{"-triple=x86_64-linux-gnu", "-filetype=obj"}}, nil
 		}
 	}
-	return "", nil
+	return nil, ErrMissing
 }
 
 // attOperand matches only AT&T syntax: % before a register or $ before a number.
