@@ -82,6 +82,9 @@ func (w *walker) entries(table, end uint64, size int) int {
 		if to >= uint64(len(w.code)) || w.marks[to]&markInside != 0 {
 			break
 		}
+		if n == 0 && size == 4 && w.code[to] == 0 { // a distance to zeros: without this, data cuts a block of libLLVM
+			break
+		}
 		w.lead(int(to))
 		w.drain()
 		n++
