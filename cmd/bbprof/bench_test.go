@@ -1,5 +1,3 @@
-//go:build linux
-
 package main
 
 import (
@@ -10,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"testing"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
@@ -26,9 +23,6 @@ const corpusEnv = "BBPROF_CORPUS"
 //
 //	blocks/s       from the first row to the last, retries included
 //	%timed-code    of the workers' time, between clock readings that count
-//	calls/block    system calls for measuring, those of the child included
-//	stops/block    of the child
-//	peak-MiB       of the memory of bbprof and its children, whichever had most
 //	%ok            of the rows
 //	%width         of the median interval, as a share of the cycles
 func BenchmarkBatch(b *testing.B) {
@@ -45,17 +39,13 @@ func BenchmarkBatch(b *testing.B) {
 			if _, err := measuring.WorkerCPUs(nil, workers); errors.As(err, new(*host.LayoutError)) {
 				require.Skip(b, require.CPU, "%v", err)
 			}
-			var last benchSummary
-			var peak int64
+			var s benchSummary
 			for b.Loop() {
-				var memory int64
-				last, memory = benchBatch(b, blocks, workers)
-				peak = max(peak, memory)
+				s = benchBatch(b, blocks, workers)
 			}
-			r := last.Result
+			r := s.Result
 			b.ReportMetric(float64(r.Measured)/r.Seconds, "blocks/s")
 			b.ReportMetric(100*r.TimedSeconds/(r.Seconds*float64(workers)), "%timed-code")
-			b.ReportMetric(float64(peak)/1024, "peak-MiB")
 			b.ReportMetric(100*float64(r.OK)/float64(r.Rows), "%ok")
 			b.ReportMetric(100*r.Width.P50, "%width")
 			b.ReportMetric(0, "ns/op")
@@ -75,8 +65,7 @@ type benchSummary struct {
 	} `json:"result"`
 }
 
-// benchBatch measures blocks once; peak is in KiB.
-func benchBatch(b *testing.B, blocks string, workers int) (s benchSummary, peak int64) {
+func benchBatch(b *testing.B, blocks string, workers int) (s benchSummary) {
 	dir := b.TempDir()
 	summary := filepath.Join(dir, "summary.json")
 	cmd := exec.Command("bbprof", "batch", "-workers", fmt.Sprint(workers), "-summary", summary, "-o", filepath.Join(dir, "result.csv"), blocks)
@@ -84,5 +73,5 @@ func benchBatch(b *testing.B, blocks string, workers int) (s benchSummary, peak 
 		b.Fatalf("%v: %s", err, out)
 	}
 	require.NoError(b, json.Unmarshal(require.Get(os.ReadFile(summary))(b), &s))
-	return s, cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss
+	return s
 }

@@ -25,19 +25,6 @@ func ring(t *testing.T) string {
 	return require.Compiled(t, "testdata/ring.c", "-O1", "-fno-inline")
 }
 
-// TestCaptureVerified: what a loop copies, and does to its pointers, runs to the same end again.
-func TestCaptureVerified(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "s")
-	cmd := exec.Command("bbprof", "capture", "-q", "-o", name, "-func", "^step$", "-samples", "8", "--", ring(t), "x")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		require.Host(t, hostMissing(cmd, string(out)))
-		t.Fatalf("%v: %s", err, out)
-	}
-	if out, err := exec.Command("bbprof", "capture", "-verify", name).Output(); err != nil || !strings.Contains(string(out), "identical  8") {
-		t.Errorf("%v\n%s", err, out)
-	}
-}
-
 // TestCaptureOutput: a pipe is refused and stays one, and of a symbolic link the target is written.
 func TestCaptureOutput(t *testing.T) {
 	program, dir := ring(t), t.TempDir()

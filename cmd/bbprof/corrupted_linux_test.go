@@ -75,32 +75,26 @@ var nasty = []string{
 func corrupted(r *rand.Rand, whole []byte) (text []byte, how string) {
 	text = bytes.Clone(whole)
 	at := r.IntN(len(text))
-	switch r.IntN(9) {
+	switch r.IntN(7) {
 	case 0:
-		text[at] ^= 1 << r.IntN(8)
-		return text, "a bit"
-	case 1:
 		for range 1 + r.IntN(16) {
 			text[r.IntN(len(text))] ^= 1 << r.IntN(8)
 		}
 		return text, "bits"
-	case 2:
-		text[at] = byte(r.Uint32())
-		return text, "a byte"
-	case 3:
-		for i := range text[at:min(len(text), at+r.IntN(64))] {
+	case 1:
+		for i := range text[at:min(len(text), at+1+r.IntN(64))] {
 			text[at+i] = byte(r.Uint32())
 		}
 		return text, "bytes"
-	case 4:
+	case 2:
 		return text[:at], "truncated"
-	case 5:
+	case 3:
 		clear(text[at:min(len(text), at+r.IntN(5000))])
 		return text, "zeros"
-	case 6:
+	case 4:
 		end := min(len(text), at+r.IntN(5000))
 		return slices.Concat(text[:end], text[at:end], text[end:]), "a part twice"
-	case 7:
+	case 5:
 		end := min(len(text), at+r.IntN(3000))
 		return slices.Concat(text[:at], text[end:]), "a part missing"
 	}
@@ -199,27 +193,22 @@ func TestCorrupted(t *testing.T) {
 		t.Fatalf("80 MiB in use are seen as %d MiB", seen>>20)
 	}
 	name := filepath.Join(t.TempDir(), "result")
-	var mostSeen int64
-	var longest time.Duration
 	for i := range files {
 		r := rand.New(rand.NewPCG(uint64(i), 15))
 		k := i % len(formats)
 		text, how := corrupted(r, whole[k])
 		require.NoError(t, os.WriteFile(name, text, 0o666))
 		for step, do := range steps(t, name, formats[k]) {
-			label := fmt.Sprintf("file %d (%s, %s) through %s", i, formats[k], how, step)
-			seen, took := bounded(t, label, do)
-			mostSeen, longest = max(mostSeen, seen), max(longest, took)
+			bounded(t, fmt.Sprintf("file %d (%s, %s) through %s", i, formats[k], how, step), do)
 		}
 	}
-	t.Logf("%d files: at most %d MiB and %v", files, mostSeen>>20, longest.Round(time.Millisecond))
 }
 
 // bounded runs a step and holds it to its limits.
-func bounded(t *testing.T, label string, do func() error) (memory int64, took time.Duration) {
+func bounded(t *testing.T, label string, do func() error) {
 	t.Helper()
 	began := time.Now()
-	memory = peak(t, func() {
+	memory := peak(t, func() {
 		defer func() {
 			if why := recover(); why != nil {
 				t.Errorf("%s: panic: %v\n%s", label, why, debug.Stack())
@@ -229,13 +218,12 @@ func bounded(t *testing.T, label string, do func() error) (memory int64, took ti
 			t.Errorf("%s: %v", label, err)
 		}
 	})
-	if took = time.Since(began); took > mostTime {
+	if took := time.Since(began); took > mostTime {
 		t.Errorf("%s takes %v", label, took)
 	}
 	if memory > mostMemory {
 		t.Errorf("%s takes %d MiB", label, memory>>20)
 	}
-	return memory, took
 }
 
 // repeated is one byte so many times.
@@ -273,38 +261,34 @@ func oddInputs(t *testing.T) map[string][]byte {
 	const header = "hex,status,reason,cycles,ci_low,ci_high,row\n"
 	rep := func(s string, n int) []byte { return bytes.Repeat([]byte(s), n) }
 	text := func(parts ...string) []byte { return []byte(strings.Join(parts, "")) }
+	after := func(start, unit string, n int) []byte { return append([]byte(start), rep(unit, n)...) }
 	odd := map[string][]byte{
-		"empty": nil, "a newline": text("\n"), "newlines": rep("\n", 4<<20), "carriage returns": rep("\r", 20<<20), "spaces": rep(" ", 20<<20),
-		"commas": rep(",", 20<<20), "quotes": rep(`"`, 20<<20), "pairs of quotes": rep(`"",`, 8<<20), "semicolons": rep(";", 20<<20), "tabs": rep("\t", 20<<20),
-		"zeros": make([]byte, 20<<20), "letters": rep("a", 20<<20), "hexadecimal": rep("90", 10<<20),
-		"blocks": rep("90\n", 1<<19), "comments": rep("#\n", 2<<20),
-		"a header": text(header), "a header without an end": text("hex,status"), "a header and zeros": append(text(header), make([]byte, 20<<20)...),
-		"a header and commas": append(text(header), rep(",", 20<<20)...), "a header and quotes": append(text(header), rep(`"`, 20<<20)...),
-		"a header and newlines": append(text(header), rep("\n", 4<<20)...), "a header twice": text(header, header), "a byte-order mark": text("\ufeff"),
+		"empty": nil, "newlines": rep("\n", 4<<20), "carriage returns": rep("\r", 20<<20), "commas": rep(",", 20<<20),
+		"quotes": rep(`"`, 20<<20), "pairs of quotes": rep(`"",`, 8<<20), "zeros": make([]byte, 20<<20), "hexadecimal": rep("90", 10<<20),
+		"blocks": rep("90\n", 1<<19), "comments": rep("#\n", 2<<20), "random": make([]byte, 1<<20),
+		"a header without an end": text("hex,status"), "a header and zeros": after(header, "\x00", 20<<20),
+		"a header and commas": after(header, ",", 20<<20), "a header and quotes": after(header, `"`, 20<<20),
+		"a header and newlines": after(header, "\n", 4<<20), "a header twice": text(header, header),
 		"a byte-order mark and a header": text("\ufeff", header), "UTF-16": text("\xff\xfeh\x00e\x00x\x00\n\x00"),
-		"an ELF file":    text("\x7fELF\x02\x01\x01", strings.Repeat("\x00", 4096)),
-		"50,000 columns": text("hex,status,", strings.Repeat("x,", 49_998), "y\n"),
-		"10,000 of one name": text("hex,status", strings.Repeat(",x", 10_000), "\n90,ok", strings.Repeat(",", 10_000),
-			"\n"),
-		"4,000 of one name":      text("hex,status", strings.Repeat(",x", 4000), "\n90,ok", strings.Repeat(",", 4000), "\n"),
-		"a long name":            append(text("hex,status,"), rep("x", 20<<20)...),
-		"a name of 1 MiB":        append(append(text("hex,status,row,"), rep("x", 1<<20)...), text("\n90,ok,1,\n")...),
-		"two columns hex":        text("hex,hex,status,row\n90,90,ok,1\n"),
-		"a cell of 7 MiB":        append(append(text("hex,status,row,x\n90,ok,1,"), rep("x", 7<<20)...), '\n'),
-		"a cell of 20 MiB":       append(append(text("hex,status,row,x\n90,ok,1,"), rep("x", 20<<20)...), '\n'),
-		"rows that go backwards": text(header, "90,ok,,1,1,1,3\n90,ok,,1,1,1,2\n90,ok,,1,1,1,1\n"), "a row of number 0": text(header, "90,ok,,1,1,1,0\n"),
+		"an ELF file":          text("\x7fELF\x02\x01\x01", strings.Repeat("\x00", 4096)),
+		"50,000 columns":       text("hex,status,", strings.Repeat("x,", 49_998), "y\n"),
+		"10,000 of one name":   text("hex,status", strings.Repeat(",x", 10_000), "\n90,ok", strings.Repeat(",", 10_000), "\n"),
+		"a long name":          after("hex,status,", "x", 20<<20),
+		"a name of 1 MiB":      text("hex,status,row,", strings.Repeat("x", 1<<20), "\n90,ok,1,\n"),
+		"two columns hex":      text("hex,hex,status,row\n90,90,ok,1\n"),
+		"a cell of 7 MiB":      text("hex,status,row,x\n90,ok,1,", strings.Repeat("x", 7<<20), "\n"),
+		"a cell of 20 MiB":     text("hex,status,row,x\n90,ok,1,", strings.Repeat("x", 20<<20), "\n"),
+		"backwards, to row 0":  text(header, "90,ok,,1,1,1,3\n90,ok,,1,1,1,1\n90,ok,,1,1,1,0\n"),
 		"huge numbers of rows": text(header, "90,ok,,1,1,1,9223372036854775807\n90,ok,,1,1,1,1\n"),
 		"numbers far apart":    text(header, "90,ok,,1,1,1,4000000000\n90,ok,,1,1,1,1\n"),
-		"JSON {":               text("{"), "JSON {}": text("{}\n"), "JSON []": text("[]\n"), "deep JSON": rep("[", 10<<20),
-		"deep objects": rep(`{"a":`, 4<<20), "JSON of many names": rep(`{"a":1,`, 1),
-		"a long string in JSON": append(append(text(`{"hex":"`), rep("x", 20<<20)...), text("\"}\n")...),
-		"escapes in JSON":       append(append(text(`{"hex":"90","status":"ok","row":1,"x":"`), rep(`\u0041`, 1<<20)...), text("\"}\n")...),
+		"JSON {}":              text("{}\n"), "deep JSON": rep("[", 10<<20), "deep objects": rep(`{"a":`, 4<<20),
+		"a long string in JSON": text(`{"hex":"`, strings.Repeat("x", 20<<20), "\"}\n"),
+		"escapes in JSON":       text(`{"hex":"90","status":"ok","row":1,"x":"`, strings.Repeat(`\u0041`, 1<<20), "\"}\n"),
 		"50,000 names in JSON":  text(`{"hex":"90","status":"ok"`, strings.Repeat(`,"x":1`, 50_000), "}\n"),
 		"a long number in JSON": text(`{"hex":"90","status":"ok","cycles":`, strings.Repeat("9", 4<<20), "}\n"),
-		"Parquet's magic":       text("PAR1"), "Parquet's magic twice": text("PAR1PAR1"),
-		"Parquet of zeros": text("PAR1", strings.Repeat("\x00", 5000), "PAR1"),
+		"Parquet's magic twice": text("PAR1PAR1"), "Parquet of zeros": text("PAR1", strings.Repeat("\x00", 5000), "PAR1"),
 		"a footer of 4 GB": text("PAR1", strings.Repeat("\x15", 100), "\xff\xff\xff\xffPAR1"),
-		"gzip's magic":     text("\x1f\x8b"), "Zstandard's magic": text("\x28\xb5\x2f\xfd"), "random": make([]byte, 1<<20),
+		"gzip's magic":     text("\x1f\x8b"), "Zstandard's magic": text("\x28\xb5\x2f\xfd"),
 		"half of a .gz":           packed(t, ".gz", &repeated{'9', 1 << 20})[:500],
 		"a bomb of zeros, .zst":   packed(t, ".zst", &repeated{0, 300 << 20}),
 		"a bomb of commas, .gz":   packed(t, ".gz", io.MultiReader(strings.NewReader(header), &repeated{',', 300 << 20})),
@@ -342,8 +326,6 @@ func TestOddInputs(t *testing.T) {
 	}
 	part := filepath.Join(dir, "part.csv")
 	os.WriteFile(part, sound(t, resultfile.CSV), 0o666)
-	var mostSeen int64
-	var longest time.Duration
 	for what, name := range files {
 		all := steps(t, name, resultfile.CSV)
 		if strings.HasPrefix(name, "/") && !strings.HasPrefix(name, dir) || name == sparse {
@@ -362,20 +344,17 @@ func TestOddInputs(t *testing.T) {
 			return nil
 		}
 		for step, do := range all {
-			seen, took := bounded(t, what+" through "+step, do)
-			mostSeen, longest = max(mostSeen, seen), max(longest, took)
+			bounded(t, what+" through "+step, do)
 		}
 	}
 	for _, b := range []byte{0, 'a', ',', '"', '{', '['} {
 		for _, args := range [][]string{{"convert", "-"}, {"check", "-"}} {
-			seen, took := bounded(t, fmt.Sprintf("%q without end through %s", b, args), func() error {
+			bounded(t, fmt.Sprintf("%q without end through %s", b, args), func() error {
 				if code := run(args, &repeated{b, endless}, io.Discard, io.Discard); code != cli.ExitUsage {
 					return fmt.Errorf("exit code %d", code)
 				}
 				return nil
 			})
-			mostSeen, longest = max(mostSeen, seen), max(longest, took)
 		}
 	}
-	t.Logf("%d inputs: at most %d MiB and %v", len(files), mostSeen>>20, longest.Round(time.Millisecond))
 }

@@ -81,7 +81,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// TestLibraryExamples: the Go programs of the pages compile.
+// TestLibraryExamples: the Go programs of the pages compile, and take no more than the library needs.
 func TestLibraryExamples(t *testing.T) {
 	require.Slow(t)
 	tool := require.Tool(t, require.Go, "go")
@@ -92,10 +92,17 @@ func TestLibraryExamples(t *testing.T) {
 			if !strings.HasPrefix(program, "package") {
 				program = "package main\nimport (\n\"context\"\n\"fmt\"\n\"log\"\n\"github.com/bbprof/bbprof/profiler\"\n)\nfunc main() {\n" + program + "}\n"
 			}
-			file := filepath.Join(t.TempDir(), "main.go")
+			file, binary := filepath.Join(t.TempDir(), "main.go"), filepath.Join(t.TempDir(), "main")
 			require.NoError(t, os.WriteFile(file, []byte(program), 0o644))
-			if out, err := exec.Command(tool, "build", "-o", os.DevNull, file).CombinedOutput(); err != nil {
+			build := exec.Command(tool, "build", "-ldflags=-s -w", "-o", binary, file)
+			build.Env = append(os.Environ(), "CGO_ENABLED=0")
+			if out, err := build.CombinedOutput(); err != nil {
 				t.Errorf("%s: %v:\n%s", page, err, out)
+				continue
+			}
+			const most = 5_000_000
+			if size := require.Get(os.Stat(binary))(t).Size(); size >= most {
+				t.Errorf("%s: a program has %d bytes, want less than %d", page, size, most)
 			}
 		}
 	}
@@ -319,18 +326,6 @@ func jsonKeys(t *testing.T, text []byte, keys map[string]bool) {
 	}
 }
 
-// TestExitCodesPage: docs/reference.md explains every exit code that a command has.
-func TestExitCodesPage(t *testing.T) {
-	text := pages(t)["../../docs/reference.md"]
-	for _, c := range bbprof().All() {
-		for code := range c.Exits {
-			if !strings.Contains(text, fmt.Sprintf("\n| %d |", code)) {
-				t.Errorf("docs/reference.md does not explain exit code %d of bbprof %s", code, c.Name)
-			}
-		}
-	}
-}
-
 // TestConstantsPage: each row of docs/constants.md names a constant of the file that it names, with its value as the source has it.
 func TestConstantsPage(t *testing.T) {
 	rows := regexp.MustCompile("(?m)^\\| `(\\w+)` \\(([a-z/_]+\\.go)\\) \\| `([^`]+)` \\|").FindAllStringSubmatch(pages(t)["../../docs/constants.md"], -1)
@@ -350,8 +345,11 @@ func TestConstantsPage(t *testing.T) {
 	}
 }
 
-// TestDocsSize: the docs can be read in an afternoon.
+// TestDocsSize: the docs can be read in an afternoon, and the README is one screen and a half.
 func TestDocsSize(t *testing.T) {
+	if lines := strings.Count(pages(t)["../../README.md"], "\n"); lines > 150 {
+		t.Errorf("README.md has %d lines, more than 150: move some to docs", lines)
+	}
 	count, words := 0, 0
 	for file, text := range pages(t) {
 		if filepath.Base(filepath.Dir(file)) == "docs" {
@@ -361,17 +359,6 @@ func TestDocsSize(t *testing.T) {
 	}
 	if count > 25 || words > 40_000 {
 		t.Errorf("docs has %d pages of %d words in all, more than 25 and 40,000: shorten one, or leave it to the history", count, words)
-	}
-}
-
-// TestHelpPages: the pages that help texts name are there.
-func TestHelpPages(t *testing.T) {
-	for _, c := range bbprof().All() {
-		for _, page := range regexp.MustCompile(`docs/[a-z-]+\.md`).FindAllString(bbprof().Help(c), -1) {
-			if pages(t)[filepath.Join("../..", page)] == "" {
-				t.Errorf("bbprof %s -h names %s, which is not there", c.Name, page)
-			}
-		}
 	}
 }
 
@@ -478,19 +465,6 @@ func anyHost(s string) string {
 	s = regexp.MustCompile(`(?m)^(  [a-z ]+[a-z])  +(met|partly met|not met|not found out) .*`).ReplaceAllString(s, "$1")
 	s = strings.ReplaceAll(s, " ?", " 0.00") // a price that was not found out
 	return strings.TrimRight(s, "\n")
-}
-
-// TestREADME: it gives the command that measures and the one for the tests, and is one screen and a half.
-func TestREADME(t *testing.T) {
-	text := require.Get(os.ReadFile("../../README.md"))(t)
-	if lines := strings.Count(string(text), "\n"); lines > 150 {
-		t.Errorf("README.md has %d lines, more than 150: move some to docs", lines)
-	}
-	for _, command := range []string{"\n$ go run ./cmd/bbprof -hex 4801c0\n", "\ngo test ./...\n"} {
-		if !strings.Contains(string(text), command) {
-			t.Errorf("README.md does not hold %q", command)
-		}
-	}
 }
 
 // TestARCHITECTUREFolders: the table of folders names every package, and imports point down

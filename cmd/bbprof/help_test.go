@@ -1,6 +1,9 @@
 package main
 
 import (
+	"fmt"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -9,10 +12,28 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 )
 
-// TestHelp: every command tells of itself, and of each of its flags, within a terminal's width.
+// TestHelp: every command stands below a heading, and tells of itself and of each of its flags within a terminal's width
+// and in a few dozen lines; the pages that it names are there, and docs/reference.md has its exit codes. Only the help of
+// bbprof itself also has all flags of measuring.
 func TestHelp(t *testing.T) {
+	if lines := strings.Count(bbprof().Overview(), "\n"); lines > 55 {
+		t.Errorf("bbprof without arguments prints %d lines", lines)
+	}
+	docs := pages(t)
+	const most, mostAbout = 80, 14
 	for _, c := range bbprof().All() {
 		help := bbprof().Help(c)
+		if about, all := strings.Count(c.About, "\n"), strings.Count(help, "\n"); c.Name != "" && (about > mostAbout || all > most) {
+			t.Errorf("bbprof %s -h has %d lines, %d of them to say what it does, more than %d or %d: move some to docs", c.Name, all, about, most, mostAbout)
+		}
+		if c.Name != "" && !slices.Contains(bbprof().Names(), c.Name) {
+			t.Errorf("%s stands below no heading of main.go", c.Name)
+		}
+		for _, page := range regexp.MustCompile(`docs/[a-z-]+\.md`).FindAllString(help, -1) {
+			if docs[filepath.Join("../..", page)] == "" {
+				t.Errorf("bbprof %s -h names %s, which is not there", c.Name, page)
+			}
+		}
 		for line := range strings.Lines(help) {
 			if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > cli.HelpWidth {
 				t.Errorf("%s: this line of its help is wider than %d columns: %s", c.Full(), cli.HelpWidth, line)
@@ -24,6 +45,9 @@ func TestHelp(t *testing.T) {
 		for code := range c.Exits {
 			if c.ExitHelp(code) == "" {
 				t.Errorf("%s: exit code %d has no meaning", c.Full(), code)
+			}
+			if !strings.Contains(docs["../../docs/reference.md"], fmt.Sprintf("\n| %d |", code)) {
+				t.Errorf("docs/reference.md does not explain exit code %d of bbprof %s", code, c.Name)
 			}
 		}
 		seen := map[string]bool{}
@@ -64,32 +88,6 @@ func TestFlagsMeanOneThing(t *testing.T) {
 				t.Errorf("%s: -retries is %s by default, elsewhere %s", c.Full(), d.Fallback, first.Fallback)
 			}
 			args[d.Name] = d
-		}
-	}
-}
-
-// TestHelpIsShort: help says in a dozen lines what a command does, and has its flags; what needs more stands in docs.
-// Only that of bbprof itself also has all flags of measuring.
-func TestHelpIsShort(t *testing.T) {
-	const most, mostAbout = 80, 14
-	for _, c := range bbprof().All()[1:] {
-		if lines := strings.Count(c.About, "\n"); lines > mostAbout {
-			t.Errorf("bbprof %s -h takes %d lines to say what it does, more than %d: move some to docs", c.Name, lines, mostAbout)
-		}
-		if lines := strings.Count(bbprof().Help(c), "\n"); lines > most {
-			t.Errorf("bbprof %s -h has %d lines, more than %d: move some to docs", c.Name, lines, most)
-		}
-	}
-	if lines := strings.Count(bbprof().Overview(), "\n"); lines > 55 {
-		t.Errorf("bbprof without arguments prints %d lines", lines)
-	}
-}
-
-// TestHeadings: bbprof -h lists every command of every subject.
-func TestHeadings(t *testing.T) {
-	for _, c := range bbprof().Commands {
-		if !slices.Contains(bbprof().Names(), c.Name) {
-			t.Errorf("%s stands below no heading of main.go", c.Name)
 		}
 	}
 }

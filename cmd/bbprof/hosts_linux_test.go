@@ -161,12 +161,10 @@ func forAnyHost(t *testing.T) (under, bbprof string) {
 	if os.Geteuid() != 0 {
 		require.Skip(t, require.Root, "making hosts takes root")
 	}
-	if raced {
-		require.Skip(t, require.Static, "the race detector needs more of a host than bbprof")
-	}
 	mustMeasure(t)
 	built := require.Get(builtStatically())(t)
 	dir := t.TempDir()
+	reachable(t, dir)
 	under, bbprof = filepath.Join(dir, "under"), filepath.Join(dir, "bbprof")
 	require.NoError(t, errors.Join(os.WriteFile(bbprof, built, 0o755), os.Chmod(bbprof, 0o755), os.Link(bbprof, under)))
 	return under, bbprof

@@ -170,23 +170,6 @@ func interrupted(t *testing.T, args []string, wait time.Duration) (code int, std
 	return cmd.ProcessState.ExitCode(), out.String(), err.String()
 }
 
-// TestHead: who reads as much as he wants and closes the pipe hears nothing of it.
-func TestHead(t *testing.T) {
-	mustMeasure(t)
-	blocks := filepath.Join(t.TempDir(), "blocks.csv")
-	require.NoError(t, os.WriteFile(blocks, []byte(manyBlocks(func(hex string) string { return hex + "\n" })), 0o666))
-	var stderr strings.Builder
-	cmd := exec.Command("sh", "-c", "bbprof batch -q "+blocks+" | head -n 2")
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if disturbed(stderr.String()) || strings.Contains(stderr.String(), "selftest fails") {
-		require.Skip(t, require.Idle, "%s", &stderr)
-	}
-	if err != nil || strings.Count(string(out), "\n") != 2 || stderr.Len() > 0 {
-		t.Errorf("%v: %s\nstderr: %s", err, out, &stderr)
-	}
-}
-
 // untilFull waits until nothing more goes into a pipe: its last page may have no room for a row.
 func untilFull(t *testing.T, pipe *os.File) {
 	t.Helper()

@@ -78,7 +78,7 @@ func freePorts(t *testing.T, n int) (ports []string) {
 func (c *cluster) start(args ...string) *exec.Cmd {
 	c.t.Helper()
 	cmd := c.command(args...)
-	log := require.Get(os.Create(filepath.Join(c.dir, fmt.Sprintf("log-%s-%s", args[0], args[len(args)-1][max(0, len(args[len(args)-1])-2):]))))(c.t)
+	log := require.Get(os.CreateTemp(c.dir, "log-"+args[0]))(c.t)
 	cmd.Stdout, cmd.Stderr = log, log
 	require.NoError(c.t, cmd.Start())
 	c.t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait(); log.Close() })
@@ -106,7 +106,7 @@ func (c *cluster) await(what string, there func() bool) {
 	c.t.Helper()
 	for end := time.Now().Add(60 * time.Second); !there(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
-			logs, _ := filepath.Glob(c.dir + "/*-*")
+			logs, _ := filepath.Glob(c.dir + "/log-*")
 			for _, name := range logs {
 				text, _ := os.ReadFile(name)
 				c.t.Logf("%s:\n%s", filepath.Base(name), text[max(0, len(text)-3000):])

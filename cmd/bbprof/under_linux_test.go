@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -16,30 +17,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// under runs a program as a host would that is set up otherwise:
+// under runs a program under a system-call filter:
 //
 //	under CONDITION... -- PROGRAM [ARG...]
 //
-// The conditions come true one after the other, so what takes privileges goes before nobody. Filters
-// come last, wherever they stand, so that under itself needs none of what they refuse.
-//
-//	deny=CALL:ERROR  a system-call filter answers CALL with ERROR, or kills for it (ERROR is kill)
+//	deny=CALL:ERROR  CALL is answered with ERROR, or kills the program (ERROR is kill)
 //	deny=CALL:ERROR:ARG:MASK:VALUE
 //	                 the same if the lower half of argument ARG, masked, is VALUE
-//	only=CALL,...    a system-call filter answers all other calls with EPERM, as a container's profile does
+//	only=CALL,...    all other calls are answered with EPERM, as by a container's profile
 //	before=N         system calls from number N on are not known
-//	nobody           user and group 65534, no other groups and no capabilities
-//	nocaps           no capabilities, whoever the user is
-//	cpu=N            CPU N is the only one allowed
-//	files=N          at most N open files
-//	space=N          at most N bytes of address space
-//	tasks=N          at most N processes and threads of the user
-//	filesize=N       at most N bytes in a file
-//	noproc           /proc is not mounted
-//	namespaces       process and mount namespaces of its own, with their own /proc
 //	guarded          exit code signalled if the program signals any process but its own or leaves
-//	                 one running (wants namespaces)
-//	noexec           memory files may not be executed (vm.memfd_noexec; wants namespaces)
+//	                 one running (wants namespaces, see commandUnder)
 //
 // Its exit code is the program's, or notUnder if it could not be started under those conditions.
 func under() {
@@ -57,153 +45,79 @@ const (
 func underConditions(args []string) error {
 	runtime.LockOSThread() // what is a thread's own lasts into the program that it executes
 	var rules []unix.SockFilter
-	path := func(p string) (string, error) { return exec.LookPath(p) }
 	for i, a := range args {
 		name, value, _ := strings.Cut(a, "=")
+		var rule []unix.SockFilter
 		var err error
 		switch name {
 		case "--":
-			program, err := path(args[i+1])
+			program, err := exec.LookPath(args[i+1])
 			if err != nil {
 				return err
 			}
 			return filtered(rules, program, args[i+1:])
 		case "deny":
-			var rule []unix.SockFilter
 			rule, err = deny(value)
-			rules = append(rules, rule...)
 		case "only":
-			var rule []unix.SockFilter
 			rule, err = only(strings.Split(value, ","))
-			rules = append(rules, rule...)
 		case "before":
-			var rule []unix.SockFilter
 			rule, err = before(value)
-			rules = append(rules, rule...)
-		case "nobody":
-			path, err = byDescriptor(args)
-			if err == nil {
-				err = becomeNobody()
-			}
-		case "cpu":
-			var n int
-			if n, err = strconv.Atoi(value); err == nil {
-				var set unix.CPUSet
-				set.Set(n)
-				err = unix.SchedSetaffinity(0, &set)
-			}
-		case "nocaps":
-			err = withoutCapabilities()
-		case "files":
-			err = limit(unix.RLIMIT_NOFILE, value)
-		case "space":
-			err = limit(unix.RLIMIT_AS, value)
-		case "tasks":
-			err = limit(unix.RLIMIT_NPROC, value)
-		case "filesize":
-			err = limit(unix.RLIMIT_FSIZE, value)
-		case "noproc":
-			err = withoutProc()
-		case "namespaces":
-			return inNamespaces(args[i+1:])
 		case "guarded":
 			return guarded(args[i+1:])
-		case "noexec":
-			err = os.WriteFile("/proc/sys/vm/memfd_noexec", []byte("2"), 0)
-		case "proc": // what inNamespaces adds
-			if err = ownMounts(); err == nil {
-				err = unix.Mount("proc", "/proc", "proc", 0, "")
-			}
 		default:
 			err = errors.New("no such condition")
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", a, err)
 		}
+		rules = append(rules, rule...)
 	}
 	return errors.New("no -- and program")
 }
 
-// byDescriptor opens the program now, for a user who need not reach the folder that it is in.
-func byDescriptor(args []string) (func(string) (string, error), error) {
-	for i, a := range args {
-		if a == "--" {
-			path, err := exec.LookPath(args[i+1])
-			if err != nil {
-				return nil, err
-			}
-			fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
-			return func(string) (string, error) { return fmt.Sprintf("/proc/self/fd/%d", fd), nil }, err
+// commandUnder is a command line that runs a program on a host that is set up otherwise. under is the path of the
+// program of that name, which makes the conditions of system calls; these come last, whatever their place, so that what
+// makes the others needs none of the calls that they refuse. The others are:
+//
+//	nobody      user and group 65534, no other groups and no capabilities
+//	nocaps      no capabilities, whoever the user is
+//	cpu=N       CPU N is the only one allowed
+//	files=N, space=N, tasks=N, filesize=N
+//	            at most N open files, bytes of address space, processes of the user, bytes in a file
+//	noproc      /proc is not mounted
+//	namespaces  process and mount namespaces of its own, with their own /proc
+//	noexec      memory files may not be executed (vm.memfd_noexec; wants namespaces)
+func commandUnder(under string, conditions []string, program ...string) (words []string) {
+	var filters []string
+	for _, c := range conditions {
+		switch name, value, _ := strings.Cut(c, "="); name {
+		case "nobody":
+			words = append(words, "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--")
+		case "nocaps":
+			words = append(words, "setpriv", "--no-new-privs", "--inh-caps=-all", "--bounding-set=-all", "--")
+		case "cpu":
+			words = append(words, "taskset", "-c", value)
+		case "files", "space", "tasks", "filesize":
+			limit := map[string]string{"files": "nofile", "space": "as", "tasks": "nproc", "filesize": "fsize"}[name]
+			words = append(words, "prlimit", "--"+limit+"="+value, "--")
+		case "noproc": // mounts may stand on each other
+			words = append(words, "unshare", "--mount", "sh", "-c", `while umount -l /proc 2>/dev/null; do :; done; exec "$@"`, "sh")
+		case "namespaces":
+			words = append(words, "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+		case "noexec":
+			words = append(words, "sh", "-c", `echo 2 >/proc/sys/vm/memfd_noexec && exec "$@"`, "sh")
+		default:
+			filters = append(filters, c)
 		}
 	}
-	return nil, errors.New("no -- and program")
-}
-
-// ownMounts keeps what is mounted and unmounted from here on to this mount namespace.
-func ownMounts() error { return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") }
-
-func withoutProc() error {
-	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
-		return err
+	if len(filters) > 0 {
+		words = slices.Concat(words, []string{under}, filters, []string{"--"})
 	}
-	if err := ownMounts(); err != nil {
-		return err
-	}
-	for { // they may stand on each other
-		if err := unix.Unmount("/proc", unix.MNT_DETACH); err != nil {
-			if err == unix.EINVAL { // nothing is mounted there any more
-				return nil
-			}
-			return err
-		}
-	}
-}
-
-func limit(which int, value string) error {
-	n, err := strconv.ParseUint(value, 10, 64)
-	if err != nil {
-		return err
-	}
-	return unix.Setrlimit(which, &unix.Rlimit{Cur: n, Max: n})
-}
-
-func withoutCapabilities() error {
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return err
-	}
-	for c := range uintptr(64) {
-		unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0) // fails for those that the kernel does not have
-	}
-	header, none := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, [2]unix.CapUserData{}
-	return unix.Capset(&header, &none[0])
-}
-
-func becomeNobody() error {
-	const nobody = 65534
-	if err := syscall.Setgroups(nil); err != nil {
-		return err
-	}
-	if err := syscall.Setgid(nobody); err != nil {
-		return err
-	}
-	return syscall.Setuid(nobody)
-}
-
-func inNamespaces(rest []string) error {
-	c := exec.Command(os.Args[0], append([]string{"proc"}, rest...)...)
-	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
-	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID, Pdeathsig: unix.SIGKILL}
-	err := c.Run()
-	if c.ProcessState == nil {
-		return err
-	}
-	os.Exit(c.ProcessState.ExitCode())
-	return nil
+	return append(words, program...)
 }
 
 var answers = map[string]uint32{
 	"EPERM":  unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM),
-	"EACCES": unix.SECCOMP_RET_ERRNO | uint32(unix.EACCES),
 	"EAGAIN": unix.SECCOMP_RET_ERRNO | uint32(unix.EAGAIN),
 	"EINVAL": unix.SECCOMP_RET_ERRNO | uint32(unix.EINVAL),
 	"ENODEV": unix.SECCOMP_RET_ERRNO | uint32(unix.ENODEV),
@@ -287,9 +201,6 @@ func answer(rule []unix.SockFilter, answer uint32) []unix.SockFilter {
 // filtered executes a program with a filter installed (seccomp(2)) of these rules. Between the two it
 // makes no other system call, and that is execveat, so any that a program needs can be refused.
 func filtered(rules []unix.SockFilter, program string, args []string) error {
-	if len(rules) == 0 {
-		return syscall.Exec(program, args, os.Environ())
-	}
 	path, err := unix.BytePtrFromString(program)
 	if err != nil {
 		return err

@@ -35,7 +35,6 @@ const (
 	Kernel      Need = "kernel"  // a feature of the kernel: /proc, cgroup2, pidfd, software events
 	Corpus      Need = "corpus"  // the development corpus beside the checkout
 	Modules     Need = "modules" // the data in golang.org/x/arch's module
-	Static      Need = "static"  // a test binary without the race detector
 	Long        Need = "long"    // the time of a test that runs for minutes, or that -short leaves out
 	CPU         Need = "cpu"     // an instruction set, a microarchitecture, a second CPU
 
@@ -61,7 +60,7 @@ const (
 // Needs lists them all.
 func Needs() []Need {
 	return []Need{
-		Measurement, Idle, Root, Kernel, Corpus, Modules, Static, Long, CPU,
+		Measurement, Idle, Root, Kernel, Corpus, Modules, Long, CPU,
 		Go, GCC, Binutils, Gzip, LLVM, Valgrind, Allocators, Chromium, Node, Python, Sklearn, Torch, DuckDB, Protoc, Shells, Man, Slurm,
 	}
 }

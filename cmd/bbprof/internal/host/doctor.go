@@ -221,17 +221,20 @@ func eventsReport(r doctor.Report) string {
 
 func (w *hostReporter) permits(r doctor.Report) {
 	h := r.Host
-	number := func(n, unknown int) string {
-		if n == unknown {
+	number := func(n int) string {
+		if n == pmu.UnknownLevel {
 			return shown("")
 		}
 		return strconv.Itoa(n)
 	}
-	user, yama := number(h.UID, doctor.UnknownUser), cmp.Or(h.PtraceScope, "no Yama")
+	user, yama := shown(""), cmp.Or(h.PtraceScope, "no Yama")
+	if h.UID != nil {
+		user = strconv.Itoa(*h.UID)
+	}
 	if h.Kernel == "" { // nor is anything else of /proc
 		yama = shown("")
 	}
-	paranoid, rdpmc := number(r.Counters.Paranoid, pmu.UnknownLevel), number(r.Counters.RDPMC, pmu.UnknownLevel)
+	paranoid, rdpmc := number(r.Counters.Paranoid), number(r.Counters.RDPMC)
 	w.Line("permits", "user %s; seccomp: %s; perf_event_paranoid: %s; rdpmc: %s; ptrace_scope: %s; page 0: %s", user,
 		shown(h.Seccomp), paranoid, rdpmc, yama, cmp.Or(h.PageZero, "not tried"))
 	child := ""

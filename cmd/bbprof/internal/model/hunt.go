@@ -1,8 +1,10 @@
 package model
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	_ "embed"
 	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
@@ -10,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"text/template"
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
@@ -65,7 +68,6 @@ bbprof hunt -model exec:'python3 predict.py' -generate 20000
 				return cli.WholeNumber(s, 0, 1<<30, "write a whole number from 0 on")
 			}, "generate", "N", "make up N blocks after the corpus: of instructions as frequent as there, "+
 				"and of what was found, changed (default: 4000 without a corpus)")
-			cli.Parsed(f, &h.time, cli.ParseDuration, "time", "TIME", "end the search after so long, such as 2m")
 			f.Text(&h.report, "report", "DIR", "write a report of each class into DIR: its .s, what the model says, what was measured and how to repeat that")
 			h.AddSettings(f)
 			f.Seed(&h.seed, "seed of what is chosen and made up")
@@ -85,7 +87,6 @@ type huntCmd struct {
 	threshold float64
 	blocks    int
 	generate  int // -1: default
-	time      time.Duration
 	report    string
 	seed      uint64
 	out       cli.Output
@@ -152,12 +153,10 @@ func (m *watchedModel) Predict(ctx context.Context, blocks []string) ([]score.Pr
 }
 
 func (h *huntCmd) hunt(ctx context.Context, std cli.Streams, m hunt.Measurer, model hunt.Predictor, corpus []string) (hunt.Findings, error) {
-	began := time.Now()
 	meter := cli.NewMeter(h.out.Notes(std))
 	defer meter.End()
 	found, err := hunt.Hunt(ctx, m, model, corpus, hunt.Options{
 		Threshold: h.threshold, Generate: h.generate, Seed: h.seed, Usable: hunt.NewForms(forms.Select(nil, false)),
-		Enough: func() bool { return h.time > 0 && time.Since(began) > h.time },
 		Progress: func(surveyed, of, wrong, classes int) {
 			text := fmt.Sprintf("%d of %d blocks, %d wrong, %d classes", surveyed, of, wrong, classes)
 			meter.Show(time.Now(), float64(surveyed)/float64(max(1, of)), text)
@@ -303,7 +302,7 @@ func (f *huntResult) text() string {
 		if list := c.Doubts(); len(list) > 0 {
 			block += "  [not in: " + strings.Join(list, ", ") + "]"
 		}
-		t.Row(c.Share.Percent()+" %", strconv.Itoa(c.Blocks), c.Sign.String(), twoDigits(c.Predicted.Cycles), twoDigits(c.Cycles),
+		t.Row(c.Share.Percent()+" %", strconv.Itoa(c.Blocks), string(c.Sign), twoDigits(c.Predicted.Cycles), twoDigits(c.Cycles),
 			twoDigits(c.Predicted.Cycles/c.Cycles), block)
 		if same := c.Same(); len(same) > 0 {
 			t.Row("", "", "", "", "", "", "  also "+shortened(same, 6))
@@ -322,8 +321,26 @@ func shortened(list []string, n int) string {
 	return fmt.Sprintf("%s; and %d more", strings.Join(list[:n], "; "), len(list)-n)
 }
 
+//go:embed hunt_report.tmpl
+var huntReport string
+
+// reported is what a class's report shows.
+type reported struct {
+	*hunt.Class
+	predict.Explanation
+	Source          predict.Source
+	Measured        []hunt.Opinion
+	Factor          float64
+	Info            host.CPU
+	Kernel, Version string
+}
+
 // writeReports writes two files per class: its assembly, and what an issue about it needs.
 func (h *huntCmd) writeReports(source predict.Source, found *hunt.Findings) error {
+	page := template.Must(template.New("report").Funcs(template.FuncMap{
+		"trim": strings.TrimSpace, "lines": func(text string) string { return strings.Trim(text, "\n") },
+		"cell": func(text string) string { return strings.ReplaceAll(text, "|", "/") },
+	}).Parse(huntReport))
 	for i := range found.Classes {
 		c := &found.Classes[i]
 		name := fmt.Sprintf("%03d-%s", i+1, slug(c))
@@ -333,10 +350,12 @@ func (h *huntCmd) writeReports(source predict.Source, found *hunt.Findings) erro
 				e = said
 			}
 		}
-		if err := os.WriteFile(filepath.Join(h.report, name+".s"), []byte(e.Assembly), 0o666); err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(h.report, name+".md"), []byte(h.reportOf(source, c, e)), 0o666); err != nil {
+		ratio := c.Predicted.Cycles / c.Cycles
+		var text bytes.Buffer
+		err := page.Execute(&text, reported{c, e, source, append([]hunt.Opinion{{How: hunt.Survey, Measurement: c.Measurement}}, c.Opinions...),
+			max(ratio, 1/ratio), host.Detect(h.Measuring.CPUs...), host.Kernel(), cli.Version()})
+		err = cmp.Or(err, os.WriteFile(filepath.Join(h.report, name+".s"), []byte(e.Assembly), 0o666))
+		if err = cmp.Or(err, os.WriteFile(filepath.Join(h.report, name+".md"), text.Bytes(), 0o666)); err != nil {
 			return err
 		}
 	}
@@ -353,51 +372,4 @@ func slug(c *hunt.Class) string {
 	}, strings.Join(c.Holds(), " "))
 	name = strings.Join(strings.Fields(name), "-")
 	return name[:min(len(name), longest)]
-}
-
-func (h *huntCmd) reportOf(source predict.Source, c *hunt.Class, e predict.Explanation) string {
-	var w strings.Builder
-	write := func(format string, args ...any) { fmt.Fprintf(&w, format, args...) }
-	write("# %s: predicted %.2f cycles, measured %.2f\n\n", c.Text, c.Predicted.Cycles, c.Cycles)
-	write("```\n%s```\n\n", e.Assembly)
-	ratio := c.Predicted.Cycles / c.Cycles
-	write("%s predicts %.3f cycles an iteration at steady state: %s by a factor of %.2f.\n\n", source, c.Predicted.Cycles, c.Sign, max(ratio, 1/ratio))
-	write("| measured | cycles | 95 %% interval | |\n|---|---|---|---|\n")
-	for _, m := range append([]hunt.Opinion{{How: hunt.Survey, Measurement: c.Measurement}}, c.Opinions...) {
-		switch {
-		case m.Why != "":
-			write("| %s | | | %s |\n", m.How, strings.ReplaceAll(m.Why, "|", "/"))
-		case c.Shared(m.Measurement):
-			write("| %s | %.3f | %.3f to %.3f | |\n", m.How, m.Cycles, m.Low, m.High)
-		default:
-			write("| %s | %.3f | %.3f to %.3f | does not show the error |\n", m.How, m.Cycles, m.Low, m.High)
-		}
-	}
-	info, set := host.Detect(h.Measuring.CPUs...), ""
-	if c.Set != "" {
-		set = " -set " + c.Set
-	}
-	write("\nCPU: %s (%s, family %#x, model %#x); kernel %s; %s.\n",
-		strings.TrimSpace(info.Brand), info.Microarchitecture, info.Family, info.Model, host.Kernel(), cli.Version())
-	write("To measure it again: `bbprof -init distinct%s -hex %s`\n", set, c.Hex)
-	if r := c.Result; r != nil {
-		write("\n## Evidence\n\n")
-		for _, line := range r.Evidence {
-			write("- %s, %s: %s\n", line.Invariant, line.Kind, line.Detail)
-		}
-		for _, warning := range r.Warnings {
-			write("- warning: %s\n", warning)
-		}
-	}
-	if len(c.Variants) > 0 {
-		write("\n## Neighbours\n\n| block | differs in | predicted | measured | the same error |\n|---|---|---|---|---|\n")
-	}
-	for _, v := range c.Variants {
-		same := map[bool]string{true: "yes", false: "no"}[v.Same]
-		write("| `%s` | %s | %.2f | %.2f | %s |\n", v.Text, v.Dimension, v.Predicted.Cycles, v.Cycles, same)
-	}
-	if e.Output != "" {
-		write("\n## What the model says\n\n```\n$ %s\n%s```\n", e.Command, strings.TrimLeft(e.Output, "\n"))
-	}
-	return w.String()
 }

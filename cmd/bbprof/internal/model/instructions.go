@@ -3,7 +3,6 @@ package model
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -263,15 +262,11 @@ func listed(name string, all []asm.Form) (chosen []asm.Form, err error) {
 func (c *instructionsCmd) llvmMC(ctx context.Context, core cpu.Core) (tool string, why error) {
 	version := ""
 	if len(c.Models) == 1 {
-		name, _, _ := strings.Cut(c.Models[0].Text, ",")
-		if v, ok := strings.CutPrefix(name, "llvm-mca"); ok {
-			version = v
-		}
+		version, _, _ = strings.Cut(strings.TrimPrefix(c.Models[0].Text, "llvm-mca"), ",") // another model has none
 	}
 	return instructions.MC(ctx, version, cmp.Or(c.MCPU, core.LLVM))
 }
 
-// checkExegesis reports what -exegesis lacks before measuring.
 func (c *instructionsCmd) checkExegesis(core cpu.Core) error {
 	if c.exegesis == "" {
 		return nil
@@ -292,20 +287,17 @@ func (c *instructionsCmd) exegesisFile(mode string) string { return c.exegesis +
 func (c *instructionsCmd) writeExegesis(std cli.Streams, rows []instructions.Row, cpu string) error {
 	written := 0
 	for _, mode := range instructions.ExegesisModes() {
-		documents, name := 0, c.exegesisFile(mode)
-		err := cli.WriteWhole(name, func(w io.Writer) (err error) {
-			documents, err = instructions.WriteExegesis(w, rows, mode, cpu)
-			return err
-		})
-		switch none := instructions.NothingError(""); {
-		case errors.As(err, &none):
-			fmt.Fprintf(std.Err, "bbprof: %s is not written: %v\n", name, none)
-		case err != nil:
-			return fmt.Errorf("-exegesis: %w", err)
-		default:
-			written++
-			fmt.Fprintf(c.out.Notes(std), "bbprof: %s has %s for %s\n", name, words.Plural(documents, "result"), cpu)
+		name := c.exegesisFile(mode)
+		text, documents, why := instructions.Exegesis(rows, mode, cpu)
+		if documents == 0 {
+			fmt.Fprintf(std.Err, "bbprof: %s is not written: %s\n", name, why)
+			continue
 		}
+		if err := cli.WriteWhole(name, func(w io.Writer) error { _, err := io.WriteString(w, text); return err }); err != nil {
+			return fmt.Errorf("-exegesis: %w", err)
+		}
+		written++
+		fmt.Fprintf(c.out.Notes(std), "bbprof: %s has %s for %s\n", name, words.Plural(documents, "result"), cpu)
 	}
 	if written == 0 {
 		return cli.BadUsage("-exegesis %s: there is nothing to write", c.exegesis)
@@ -333,67 +325,51 @@ func (c *instructionsCmd) measure(ctx context.Context, std cli.Streams, plans []
 	return rows, err
 }
 
-type instructionColumn struct {
-	resultfile.Column
-	of func(*instructions.Row) string
-}
-
-// instructionColumns lists the table's columns. The first four keep place and name.
-var instructionColumns = func() (list []instructionColumn) {
-	text := func(name string, of func(*instructions.Row) string) {
-		list = append(list, instructionColumn{resultfile.Column{Name: name, Type: resultfile.Text}, of})
+// instructionCells returns the table's columns, and a row's cells. The first four columns keep place and name.
+func instructionCells(r *instructions.Row) (columns resultfile.Schema, cells []string) {
+	text := func(name, cell string) {
+		columns = append(columns, resultfile.Column{Name: name, Type: resultfile.Text})
+		cells = append(cells, strings.ReplaceAll(cell, "\n", " "))
 	}
-	type which = func(*instructions.Row) *instructions.Measurement
-	measured := func(name string, m which, of func(*instructions.Measurement) string) {
-		text(name, func(r *instructions.Row) string {
-			if m(r) == nil {
-				return ""
-			}
-			return of(m(r))
-		})
+	cycles := func(name string, m *instructions.Measurement, of func(instructions.Value) float64) {
+		const decimals = 3 // finer than most intervals
+		cell := ""
+		if m != nil {
+			cell = strconv.FormatFloat(of(m.Value), 'f', decimals, 64)
+		}
+		columns = append(columns, resultfile.Column{Name: name, Type: resultfile.Number, Decimals: decimals})
+		cells = append(cells, cell)
 	}
-	const decimals = 3 // finer than most intervals
-	cycles := func(name string, m which, of func(instructions.Value) float64) {
-		measured(name, m, func(m *instructions.Measurement) string { return strconv.FormatFloat(of(m.Value), 'f', decimals, 64) })
-		last := &list[len(list)-1]
-		last.Type, last.Decimals = resultfile.Number, decimals
-	}
-	latency := func(r *instructions.Row) *instructions.Measurement { return r.Latency }
-	throughput := func(r *instructions.Row) *instructions.Measurement { return r.Throughput }
 	value := func(v instructions.Value) float64 { return v.Cycles }
 	low := func(v instructions.Value) float64 { return v.Low }
 	high := func(v instructions.Value) float64 { return v.High }
-	text("form", func(r *instructions.Row) string { return r.Name })
-	text("status", func(r *instructions.Row) string { return string(r.Status) })
-	cycles("latency", latency, value)
-	cycles("throughput", throughput, value)
-	cycles("latency_low", latency, low)
-	cycles("latency_high", latency, high)
-	cycles("throughput_low", throughput, low)
-	cycles("throughput_high", throughput, high)
-	cycles("load_latency", func(r *instructions.Row) *instructions.Measurement { return r.Load }, value)
-	cycles("store_to_load", func(r *instructions.Row) *instructions.Measurement { return r.StoreToLoad }, value)
-	text("latencies", func(r *instructions.Row) string {
-		return r.List(instructions.Latency, instructions.OtherLatency, instructions.LoadLatency, instructions.StoreToLoad)
-	})
-	text("throughputs", func(r *instructions.Row) string { return r.List(instructions.Throughput) })
-	text("reason", func(r *instructions.Row) string { return r.Reason })
-	text("detail", func(r *instructions.Row) string { return r.Detail })
-	text("opcode", func(r *instructions.Row) string { return r.Opcode })
-	for _, c := range []struct {
-		name string
-		of   func(*instructions.Measurement) string
-	}{
-		{"evidence", func(m *instructions.Measurement) string { return m.Result.Evidence }},
-		{"block", func(m *instructions.Measurement) string { return m.Block }},
-		{"note", noteOf},
-		{"flags", func(m *instructions.Measurement) string { return m.Flags }},
-	} {
-		measured("latency_"+c.name, latency, c.of)
-		measured("throughput_"+c.name, throughput, c.of)
-	}
-	return list
-}()
+	text("form", r.Name)
+	text("status", string(r.Status))
+	cycles("latency", r.Latency, value)
+	cycles("throughput", r.Throughput, value)
+	cycles("latency_low", r.Latency, low)
+	cycles("latency_high", r.Latency, high)
+	cycles("throughput_low", r.Throughput, low)
+	cycles("throughput_high", r.Throughput, high)
+	cycles("load_latency", r.Load, value)
+	cycles("store_to_load", r.StoreToLoad, value)
+	text("latencies", r.List(instructions.Latency, instructions.OtherLatency, instructions.LoadLatency, instructions.StoreToLoad))
+	text("throughputs", r.List(instructions.Throughput))
+	text("reason", r.Reason)
+	text("detail", r.Detail)
+	text("opcode", r.Opcode)
+	none := new(instructions.Measurement)
+	latency, throughput := cmp.Or(r.Latency, none), cmp.Or(r.Throughput, none)
+	text("latency_evidence", latency.Result.Evidence)
+	text("throughput_evidence", throughput.Result.Evidence)
+	text("latency_block", latency.Block)
+	text("throughput_block", throughput.Block)
+	text("latency_note", noteOf(latency))
+	text("throughput_note", noteOf(throughput))
+	text("latency_flags", latency.Flags)
+	text("throughput_flags", throughput.Flags)
+	return columns, cells
+}
 
 // noteOf explains a number that is not one fixed time.
 func noteOf(m *instructions.Measurement) string {
@@ -416,27 +392,18 @@ func writeInstructions(w io.Writer, format resultfile.Format, rows []instruction
 		_, err := io.WriteString(w, instructions.IBench(rows))
 		return err
 	}
-	var schema resultfile.Schema
-	for _, c := range instructionColumns {
-		schema = append(schema, c.Column)
-	}
+	schema, _ := instructionCells(new(instructions.Row))
 	out, err := resultfile.NewWriter(w, format, schema)
 	if err != nil {
 		return err
 	}
 	for i := range rows {
-		if err := out.Write(instructionCells(&rows[i])); err != nil {
+		_, cells := instructionCells(&rows[i])
+		if err := out.Write(cells); err != nil {
 			return err
 		}
 	}
 	return out.Close()
-}
-
-func instructionCells(r *instructions.Row) (cells []string) {
-	for _, c := range instructionColumns {
-		cells = append(cells, strings.ReplaceAll(c.of(r), "\n", " "))
-	}
-	return cells
 }
 
 func instructionsSummary(rows []instructions.Row) string {

@@ -37,13 +37,10 @@ func readNumbers(name string) (t tables.Table, err error) {
 
 // numbersOf returns the table about to be written.
 func numbersOf(rows []instructions.Row) tables.Table {
-	var columns []string
-	for _, c := range instructionColumns {
-		columns = append(columns, c.Name)
-	}
-	t, _ := tables.Read(columns, func(yield func([]string, error) bool) { // all columns exist
+	columns, _ := instructionCells(new(instructions.Row))
+	t, _ := tables.Read(columns.Names(), func(yield func([]string, error) bool) { // all columns exist
 		for i := range rows {
-			if !yield(instructionCells(&rows[i]), nil) {
+			if _, cells := instructionCells(&rows[i]); !yield(cells, nil) {
 				return
 			}
 		}

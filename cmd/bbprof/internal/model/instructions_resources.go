@@ -28,15 +28,22 @@ func (c *instructionsCmd) findResources(ctx context.Context, std cli.Streams, ro
 		return err
 	}
 	defer workers.Close()
-	list := make([]resources.Form, len(rows))
+	list, byName := make([]resources.Form, len(rows)), map[string]int{}
 	for i := range rows {
+		byName[rows[i].Name] = i
 		list[i] = resources.Form{Name: rows[i].Name, Simple: instructions.SimpleForMix(rows[i].Form), Latencies: rows[i].Latencies()}
 		if rows[i].Throughput != nil {
 			list[i].Alone = rows[i].Throughput.Cycles()
 		}
 	}
-	m := &mixTimer{workers: workers, retries: c.Retries, rows: rows, notes: c.out.Notes(std)}
-	m.companions(list)
+	for i := range rows { // what each mix has beside a form is subtracted
+		for _, b := range instructions.Companions(rows[i].Form) {
+			if form, ok := byName[b.Form]; ok {
+				list[i].Beside = append(list[i].Beside, resources.Part{Form: form, N: b.N})
+			}
+		}
+	}
+	m := &mixTimer{workers: workers, retries: c.Retries, forms: list, notes: c.out.Notes(std)}
 	table, err := resources.Find(ctx, list, m.time, func(what string) { m.what = what })
 	if err != nil {
 		return err
@@ -55,38 +62,22 @@ func (c *instructionsCmd) findResources(ctx context.Context, std cli.Streams, ro
 	return nil
 }
 
-// mixTimer times mixes of the rows' forms.
+// mixTimer times mixes of forms.
 type mixTimer struct {
 	workers measuring.Workers
 	retries int
-	rows    []instructions.Row
+	forms   []resources.Form
 	notes   io.Writer
 	what    string
 	done    int
 }
 
-func (m *mixTimer) block(mix resources.Mix) (profiler.Block, []instructions.Companion, error) {
-	var parts []instructions.Copies
+func (m *mixTimer) block(mix resources.Mix) (profiler.Block, error) {
+	var parts []resources.Copies
 	for _, p := range mix {
-		parts = append(parts, instructions.Copies{Form: m.rows[p.Form].Form, N: p.N})
+		parts = append(parts, resources.Copies{Form: m.forms[p.Form].Name, N: p.N})
 	}
 	return instructions.Mix(parts)
-}
-
-// companions records which forms need others in a mix, to be subtracted.
-func (m *mixTimer) companions(list []resources.Form) {
-	byName := map[string]int{}
-	for i := range list {
-		byName[list[i].Name] = i
-	}
-	for i := range list {
-		_, beside, _ := m.block(resources.Mix{{Form: i, N: 1}}) // none if it fails
-		for _, b := range beside {
-			if form, ok := byName[b.Form]; ok {
-				list[i].Beside = append(list[i].Beside, resources.Part{Form: form, N: int(b.N)})
-			}
-		}
-	}
 }
 
 // time measures mixes in parallel, a thousand at a time.
@@ -94,34 +85,31 @@ func (m *mixTimer) time(ctx context.Context, list []resources.Mix) ([]resources.
 	const atATime = 1024
 	times := make([]resources.Timing, len(list))
 	var blocks []profiler.Block
-	var of []int
+	var of []*resources.Timing
 	for i, mix := range list {
-		b, _, err := m.block(mix)
+		b, err := m.block(mix)
 		if err != nil {
 			times[i].Why = "untestable: " + err.Error()
 			continue
 		}
-		blocks, of = append(blocks, b), append(of, i)
+		blocks, of = append(blocks, b), append(of, &times[i])
 	}
 	shown := cli.Progress(m.notes, m.done+len(blocks), m.what+": mixes")
 	defer shown.End()
-	for part := range slices.Chunk(of, atATime) {
-		results, err := m.workers.Profile(ctx, blocks[:len(part)], m.retries)
+	for part := range slices.Chunk(blocks, atATime) {
+		results, err := m.workers.Profile(ctx, part, m.retries)
 		if err != nil {
 			return nil, err
 		}
-		for k, r := range results {
-			t := &times[part[k]]
-			switch {
-			case r.Status == profiler.OK:
-				*t = resources.Timing{Cycles: r.Cycles, Low: r.CILow, High: r.CIHigh}
-			case r.Rejection != nil:
-				t.Why = fmt.Sprintf("untestable: %s: %s", r.Rejection.Reason, r.Rejection.Detail)
-			default:
-				t.Why = "untestable: " + r.Failure
+		for i := range results {
+			r := &results[i]
+			if err := r.Err(); err != nil {
+				of[i].Why = "untestable: " + err.Error()
+			} else {
+				*of[i] = resources.Timing{Cycles: r.Cycles, Low: r.CILow, High: r.CIHigh}
 			}
 		}
-		blocks = blocks[len(part):]
+		of = of[len(part):]
 		m.done += len(part)
 		shown.Step(m.done)
 	}

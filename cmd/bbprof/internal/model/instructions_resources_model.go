@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -15,7 +16,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/resources"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/predicting"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
 )
@@ -41,48 +41,34 @@ func (c *instructionsCmd) judgeTable(std cli.Streams, name string, models []pred
 	}
 	ctx, stop := cli.UntilSignal()
 	defer stop()
-	var asked []int
-	for i := range t.Forms {
-		if counts == nil || counts[i] > 0 {
-			asked = append(asked, i)
-		}
+	code := func(mix []resources.Copies) string {
+		b, _ := instructions.Mix(mix) // empty if there is none
+		return hex.EncodeToString(b.Code)
 	}
-	questions := t.Questions(asked)
-	var codes [][2]string
+	questions := t.Questions(slices.Sorted(maps.Keys(counts)))
 	var blocks []string
 	for _, q := range questions {
-		codes = append(codes, [2]string{mixCode(q.Kernel), mixCode(q.With)})
-		blocks = append(blocks, codes[len(codes)-1][:]...)
+		blocks = append(blocks, code(q.Kernel), code(q.With))
 	}
-	slices.Sort(blocks)
-	blocks = slices.DeleteFunc(slices.Compact(blocks), func(b string) bool { return b == "" })
-	said, err := models[0].Predict(ctx, blocks)
+	asked := slices.Compact(slices.Sorted(slices.Values(blocks)))
+	asked = slices.DeleteFunc(asked, func(b string) bool { return b == "" })
+	said, err := models[0].Predict(ctx, asked)
 	if err != nil {
 		return err
 	}
-	answers := map[string]score.Prediction{}
-	for i, p := range said {
-		answers[blocks[i]] = p
-	}
+	answers := predictionsOf(blocks, asked, said)
 	uses := map[int][]resources.ModelUse{}
 	for i, q := range questions {
-		kernel, with := answers[codes[i][0]], answers[codes[i][1]]
-		if kernel.Known() && with.Known() {
+		if kernel, with := answers[2*i], answers[2*i+1]; kernel.Known() && with.Known() {
 			uses[q.Form] = append(uses[q.Form], t.Compare(q, (with.Cycles-kernel.Cycles)/float64(q.N)))
 		}
 	}
 	compared := len(uses)
-	list := resources.Differences(uses, func(form int) float64 {
-		if counts == nil {
-			return 1
-		}
-		return counts[form]
-	})
+	list := resources.Differences(uses, counts)
 	return cli.WriteWhole(c.report, func(w io.Writer) error {
-		fmt.Fprintf(w, "%s: %d of %d forms use a resource of %s differently than measured, by more than 0.1 cycles and 20 %%\n",
-			models[0], len(list), compared, t.Core)
-		fmt.Fprint(w, "A resource is named by the instructions that saturate it; a use is the cycles that one instruction of the form adds to these, "+
-			"in whole slots.\n")
+		fmt.Fprintf(w, "%s: %d of %d forms use a resource of %s differently than measured, by more than 0.1 cycles and 20 %%\n"+
+			"A resource is named by the instructions that saturate it; a use is the cycles that one instruction of the form adds to these, "+
+			"in whole slots.\n", models[0], len(list), compared, t.Core)
 		return writeDifferences(ctx, w, t, models[0], list, total)
 	})
 }
@@ -120,39 +106,20 @@ func writeDifferences(ctx context.Context, w io.Writer, t *resources.Table, mode
 	return nil
 }
 
-// mixCode returns a mix's block in hexadecimal, "" if there is none.
-func mixCode(mix []resources.Copies) string {
-	var parts []instructions.Copies
-	for _, k := range mix {
-		form := asm.FormNamed(k.Form)
-		if form == nil {
-			return ""
-		}
-		parts = append(parts, instructions.Copies{Form: form, N: k.N})
-	}
-	b, _, _ := instructions.Mix(parts)
-	return hex.EncodeToString(b.Code)
-}
-
-// formCounts counts forms in the corpus of -corpus, nil without one.
-func (c *instructionsCmd) formCounts(std cli.Streams, t *resources.Table) (counts []float64, total float64, err error) {
-	if c.corpus == "" {
-		return nil, 0, nil
-	}
-	blocks, err := rowfile.DistinctBlocks([]string{c.corpus}, std.In, "", c.out.Notes(std))
-	if err != nil {
-		return nil, 0, err
-	}
+// formCounts counts the table's forms, and all, in the corpus of -corpus; without one each form counts once, of 0.
+func (c *instructionsCmd) formCounts(std cli.Streams, t *resources.Table) (counts map[int]float64, total float64, err error) {
 	number := map[string]int{}
+	counts = map[int]float64{}
 	for i := range t.Forms {
-		number[t.Forms[i].Name] = i
+		number[t.Forms[i].Name], counts[i] = i, 1
 	}
-	counts = make([]float64, len(t.Forms))
+	if c.corpus == "" {
+		return counts, 0, nil
+	}
+	clear(counts)
+	blocks, err := rowfile.DistinctBlocks([]string{c.corpus}, std.In, "", c.out.Notes(std))
 	for _, b := range blocks {
-		insts, err := asm.DecodeHex(b)
-		if err != nil {
-			continue
-		}
+		insts, _ := asm.DecodeHex(b) // empty if invalid
 		for i := range insts {
 			if form := insts[i].Form(); form != nil {
 				if at, ok := number[form.Name()]; ok {
@@ -162,7 +129,7 @@ func (c *instructionsCmd) formCounts(std cli.Streams, t *resources.Table) (count
 			}
 		}
 	}
-	return counts, total, nil
+	return counts, total, err
 }
 
 // isResources reports whether a file name is a resource table's.

@@ -1,12 +1,15 @@
 package model
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,7 +19,9 @@ import (
 	htmlreport "github.com/bbprof/bbprof/cmd/bbprof/internal/model/report"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/predicting"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
+	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -61,7 +66,6 @@ bbprof score -model llvm-mca-22 -mcpu znver4 -predictions mca.csv blocks.csv
 				"column that it names, as loops_take does (default: cycles)")
 			f.Text(&c.truth.weight, "weight", "COLUMN", "count blocks by this column in all figures and lists, or none: each "+
 				"once (default: weight, if there is one)")
-			f.Toggle(&c.truth.sensitive, "keep-sensitive", "judge by blocks that another row would leave out, too; the first row counts")
 			f.Number(&c.worst, 0, "worst", "list the N worst blocks of each model, and some of each mistake")
 			cli.OutputFile(f, &c.predictions, "predictions", "FILE", "write the predictions of the model, of blocks that were not measured too, as CSV")
 			f.Text(&c.column, "column", "C", "for -predictions: the column of blocks, by name or number (default: hex, or the first)")
@@ -90,14 +94,6 @@ type scoreCmd struct {
 	failed      []error // of models; others are still judged
 }
 
-// allFailed returns an error if every model failed.
-func (c *scoreCmd) allFailed() error {
-	if len(c.failed) < len(c.Models) {
-		return nil
-	}
-	return errors.Join(c.failed...)
-}
-
 func (c *scoreCmd) run(std cli.Streams) error {
 	if len(c.files) == 0 {
 		return cli.BadUsage("no result named; name one or more files that bbprof batch wrote, or - for standard input")
@@ -111,12 +107,14 @@ func (c *scoreCmd) run(std cli.Streams) error {
 	if c.truth.cycles != "" && len(c.again)+len(c.otherInit) > 0 {
 		return cli.BadUsage("-truth %s: -again and -other-init hold other cycles than that column; leave them out", c.truth.cycles)
 	}
-	c.truth.core, c.truth.unmeasured = c.Core, c.predictions != ""
-	stdin, err := std.In, error(nil)
-	if c.predictions != "" {
-		if stdin, std.In, err = readTwice(c.files, std.In); err != nil {
+	c.truth.named, c.truth.unmeasured = c.Core, c.predictions != ""
+	stdin := std.In
+	if c.predictions != "" && slices.Contains(c.files, "-") { // it is read twice
+		all, err := io.ReadAll(std.In)
+		if err != nil {
 			return err
 		}
+		stdin, std.In = bytes.NewReader(all), bytes.NewReader(all)
 	}
 	t, err := readTruth(c.files, stdin, c.truth)
 	if err != nil {
@@ -129,7 +127,7 @@ func (c *scoreCmd) run(std cli.Streams) error {
 	}
 	ctx, stop := cli.UntilSignal()
 	defer stop()
-	candidates, err := c.candidates(ctx, t, std)
+	models, err := c.predictAll(ctx, t, std)
 	if err != nil {
 		return err
 	}
@@ -137,11 +135,7 @@ func (c *scoreCmd) run(std cli.Streams) error {
 		fmt.Fprintln(c.out.Notes(std), "bbprof: no block is measured, so nothing is scored")
 		return nil
 	}
-	models, err := c.predictAll(ctx, t, candidates, std)
-	if err != nil {
-		return err
-	}
-	r := &score.Report{Core: string(t.core.Name), Rows: t.rows, Repeated: t.repeated, Rejected: t.rejected(), Sensitive: t.sensitive, Weight: t.weight}
+	r := &score.Report{Core: string(t.core.Name), Rows: t.rows, Repeated: t.repeated, Rejected: t.rejected(), Sensitive: t.sensitive, Weight: t.weighting}
 	r.Judge(t.blocks, models, c.seed, c.worst)
 	nameClasses(ctx, r, t.core.LLVM)
 	files := strings.Join(c.files, ", ")
@@ -197,45 +191,26 @@ func (t *truth) facts() []htmlreport.Fact {
 	return slices.DeleteFunc(facts, func(f htmlreport.Fact) bool { return f.Value == "" })
 }
 
-// candidates returns the usable models. With -predictions, the one model predicts all blocks here, for this host's core
-// if nothing names another.
-func (c *scoreCmd) candidates(ctx context.Context, t *truth, std cli.Streams) (list []predicting.Model, err error) {
-	core := t.core
-	if len(t.blocks) == 0 && core.Name == "" {
+// predictAll returns the predictions of all models that do not fail, and those of the baselines. Models are for the
+// measured core; where nothing is measured, for this host's if nothing names another.
+func (c *scoreCmd) predictAll(ctx context.Context, t *truth, std cli.Streams) (models []score.Model, err error) {
+	blocks, core := t.hexes(), t.core
+	if len(blocks) == 0 && core.Name == "" {
 		if core, err = c.NamedCore(); err != nil {
 			return nil, err
 		}
 	}
-	branch, _ := t.run.Settings["branch"].(string)
-	c.Branch = profiler.Branch(branch)
-	for _, m := range c.Models {
-		m, err := c.OpenOne(m, core)
-		if err != nil {
-			c.failed = append(c.failed, err)
-			continue
-		}
-		list = append(list, m)
-	}
-	if err = c.allFailed(); err == nil && c.predictions != "" {
-		list[0].Source, err = c.writePredictions(ctx, list[0], std.In, std)
-	}
-	return list, err
-}
-
-// predictAll returns the predictions of all models that do not fail, and those of the baselines.
-func (c *scoreCmd) predictAll(ctx context.Context, t *truth, candidates []predicting.Model, std cli.Streams) ([]score.Model, error) {
-	var models []score.Model
 	if len(c.again) > 0 {
-		m, err := t.again(c.again, std.In)
+		m, err := t.measuredAgain(c.again, std.In)
 		if err != nil {
 			return nil, cli.Usage(err)
 		}
 		models = append(models, m)
 	}
-	blocks := t.hexes()
-	for _, one := range candidates {
-		began := time.Now()
-		predictions, err := one.Predict(ctx, blocks)
+	branch, _ := t.run.Settings["branch"].(string)
+	c.Branch = profiler.Branch(branch)
+	for _, m := range c.Models {
+		model, err := c.ask(ctx, m, core, blocks, std)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -243,22 +218,69 @@ func (c *scoreCmd) predictAll(ctx context.Context, t *truth, candidates []predic
 			c.failed = append(c.failed, err)
 			continue
 		}
-		models = append(models, score.Model{Name: one.Name, Kind: score.Candidate, Source: one.String(), Predictions: predictions})
-		if took := time.Since(began); took > time.Second {
-			fmt.Fprintf(c.out.Notes(std), "bbprof: %s predicted %s in %.1f s\n", one.Name, words.Plural(len(blocks), "block"), took.Seconds())
-		}
+		models = append(models, model)
 	}
-	if err := c.allFailed(); err != nil {
-		return nil, err
+	if len(c.failed) > 0 && len(c.failed) == len(c.Models) {
+		return nil, errors.Join(c.failed...)
 	}
 	if t.core.Name == "" {
-		fmt.Fprintln(c.out.Notes(std), "bbprof: note: the results do not tell which core they are from, so there is no lower bound; name it with -core")
+		if len(blocks) > 0 {
+			fmt.Fprintln(c.out.Notes(std), "bbprof: note: the results do not tell which core they are from, so there is no lower bound; name it with -core")
+		}
 		return models, nil
 	}
 	widths := predict.LowerBounds(t.core)
 	predictions, err := widths.Predict(ctx, blocks)
-	if err != nil {
-		return nil, err
+	return append(models, score.Model{Name: "lower bound", Kind: score.Bound, Source: widths.String(), Predictions: predictions}), err
+}
+
+// ask opens a model and has it predict the measured blocks; with -predictions all blocks, which it writes.
+func (c *scoreCmd) ask(ctx context.Context, m predicting.Model, core cpu.Core, measured []string, std cli.Streams) (said score.Model, err error) {
+	if m, err = c.OpenOne(m, core); err != nil {
+		return said, err
 	}
-	return append(models, score.Model{Name: "lower bound", Kind: score.Bound, Source: widths.String(), Predictions: predictions}), nil
+	blocks, began := measured, time.Now()
+	if c.predictions != "" {
+		if blocks, err = rowfile.DistinctBlocks(c.files, std.In, c.column, c.out.Notes(std)); err != nil {
+			return said, cli.Usage(err)
+		}
+	}
+	list, err := m.Predict(ctx, blocks)
+	if c.predictions != "" && err == nil {
+		if err = m.Failed(list); err == nil {
+			err = c.writePredictions(blocks, list, m, std)
+		}
+		list = predictionsOf(measured, blocks, list)
+	} else if took := time.Since(began); err == nil && took > time.Second {
+		fmt.Fprintf(c.out.Notes(std), "bbprof: %s predicted %s in %.1f s\n", m.Name, words.Plural(len(blocks), "block"), took.Seconds())
+	}
+	return score.Model{Name: m.Name, Kind: score.Candidate, Source: m.String(), Predictions: list}, err
+}
+
+// predictionsOf picks the predictions of some of the blocks.
+func predictionsOf(some, blocks []string, list []score.Prediction) (picked []score.Prediction) {
+	by := make(map[string]score.Prediction, len(blocks))
+	for i, b := range blocks {
+		by[b] = list[i]
+	}
+	for _, b := range some {
+		picked = append(picked, by[b])
+	}
+	return picked
+}
+
+func (c *scoreCmd) writePredictions(blocks []string, list []score.Prediction, m predicting.Model, std cli.Streams) error {
+	rows := [][]string{{"hex", "cycles", "failure"}}
+	for i, p := range list {
+		row := []string{blocks[i], "", p.Failure}
+		if p.Known() {
+			row[1] = strconv.FormatFloat(p.Cycles, 'g', 8, 64)
+		}
+		rows = append(rows, row)
+	}
+	if err := cli.WriteWhole(c.predictions, func(w io.Writer) error { return csv.NewWriter(w).WriteAll(rows) }); err != nil {
+		return fmt.Errorf("writing the predictions: %w", err)
+	}
+	fmt.Fprintf(c.out.Notes(std), "bbprof: %s: %s by %s\n", c.predictions, words.Plural(len(blocks), "block"), m)
+	return nil
 }

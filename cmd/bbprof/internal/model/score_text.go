@@ -1,7 +1,9 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
@@ -9,7 +11,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
-// scoreText formats the report. listed adds the worst blocks.
 func scoreText(r *score.Report, files string, listed bool) string {
 	var w strings.Builder
 	w.WriteString(scoreHeadline(r, files))
@@ -63,18 +64,18 @@ func scoreHeadline(r *score.Report, files string) string {
 }
 
 func writeFigures(w *strings.Builder, r *score.Report) {
-	header := []string{"", "covered", "MAPE", "95 % interval", "excess", "median"}
-	for _, l := range score.Limits() {
-		header = append(header, fmt.Sprintf("≤ %d %%", l))
+	const mape = 1 // the column before its interval
+	header := []string{""}
+	for _, c := range new(score.Figures).Cells() {
+		header = append(header, c.Head)
 	}
-	t := cli.NewTable("lr", append(header, "tau-b", "rounded", "Pearson", "failures = 100 %")...)
+	t := cli.NewTable("lr", slices.Insert(header, mape+2, "95 % interval")...)
 	for _, m := range r.Models {
-		f := &m.Figures
-		row := []string{m.Name, f.Coverage.Percent(), f.MAPE.Percent(), f.Interval("mape").Percent(), f.Excess.Percent(), f.MedianError.Percent()}
-		for _, within := range f.Within {
-			row = append(row, within.Percent())
+		row, cells := []string{m.Name}, m.Cells()
+		for _, c := range cells {
+			row = append(row, c.Text)
 		}
-		t.Row(append(row, f.TauB.Correlation(), f.TauBRounded.Correlation(), f.Pearson.Correlation(), f.MAPEFailures.Percent())...)
+		t.Row(slices.Insert(row, mape+2, cmp.Or(cells[mape].Interval, "–"))...)
 	}
 	w.WriteString(t.String())
 	fmt.Fprintf(w, "All but correlations in percent. Excess: error outside the measurement's interval. %s\n", r.Weighting())

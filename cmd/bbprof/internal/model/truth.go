@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"maps"
 	"math"
 	"runtime"
@@ -25,15 +24,19 @@ import (
 
 // truth holds the measured blocks that models are judged by, each once.
 type truth struct {
+	truthOptions
 	blocks     []score.Block
+	at         map[string]int       // index in blocks, or leftOut
 	rows       int                  // in the files
 	repeated   int                  // of them, with a block seen before
 	rejections map[string]rejection // by block, if no row has measured it
 	sensitive  int                  // left out: another initial state or row disagrees
 	run        resultfile.Run       // the first of several
 	core       cpu.Core             // measured on; unnamed if unknown
-	weight     string               // column of weights, or none
+	weighting  string               // column of weights, or none
 }
+
+const leftOut = -1
 
 // rejection is why a block's first row has no measurement, and the weight of all its rows.
 type rejection struct {
@@ -42,43 +45,44 @@ type rejection struct {
 }
 
 type truthOptions struct {
-	by        string // column of applications
-	cycles    string // column of cycles, "" for the usual one
-	core      string // core, if the results do not tell
-	weight    string // column of weights, none, or "": column weight if there is one
-	sensitive bool   // keep blocks that another initial state or row disagrees with
-	// unmeasured also accepts files without measured blocks.
-	unmeasured bool
+	by         string // column of applications
+	cycles     string // column of cycles, "" for the usual one
+	named      string // core, if the results do not tell
+	weight     string // column of weights, none, or "": column weight if there is one
+	again      bool   // keep blocks whose rows disagree: the first counts
+	unmeasured bool   // accept files without measured blocks
 }
 
 func readTruth(names []string, stdin io.Reader, o truthOptions) (*truth, error) {
-	t := &truth{rejections: map[string]rejection{}, weight: score.Unweighted}
-	seen := map[string]int{}
+	t := newTruth(o)
 	for _, name := range names {
-		if err := t.readFile(name, stdin, o, seen); err != nil {
+		if err := t.readFile(name, stdin); err != nil {
 			return nil, err
 		}
 	}
-	t.blocks = slices.DeleteFunc(t.blocks, func(b score.Block) bool { return seen[b.Hex] < 0 })
+	t.blocks = slices.DeleteFunc(t.blocks, func(b score.Block) bool { return t.at[b.Hex] == leftOut })
 	switch {
 	case len(t.blocks) == 0 && o.unmeasured:
 	case len(t.blocks) == 0 && t.sensitive > 0:
-		return nil, fmt.Errorf("%s: another initial state or row gives other cycles for every block; -keep-sensitive keeps them", names[0])
+		return nil, fmt.Errorf("%s: another row gives other cycles for every block; leave the rows of one state", names[0])
 	case len(t.blocks) == 0:
 		return nil, fmt.Errorf("%s: %s and none holds a measured block", names[0], words.Plural(t.rows, "row"))
 	}
 	var err error
-	if t.core, err = predict.CoreNamed(o.core, string(t.run.Host.Microarchitecture)); err != nil {
+	if t.core, err = predict.CoreNamed(o.named, string(t.run.Host.Microarchitecture)); err != nil {
 		return nil, err
 	}
 	if !score.Weighted(t.blocks) {
-		t.weight = score.Unweighted
+		t.weighting = score.Unweighted
 	}
 	t.describe()
 	return t, nil
 }
 
-// truthColumns names the columns that may have several names.
+func newTruth(o truthOptions) *truth {
+	return &truth{truthOptions: o, at: map[string]int{}, rejections: map[string]rejection{}, weighting: score.Unweighted}
+}
+
 type truthColumns struct {
 	hex, cycles, application, weight string
 	evidence                         []string
@@ -86,45 +90,32 @@ type truthColumns struct {
 	status                           bool // column status exists
 }
 
-func truthColumnsOf(s resultfile.Schema, o truthOptions) (c truthColumns, err error) {
+func (t *truth) columns(s resultfile.Schema) (c truthColumns, err error) {
 	names := s.Names()
 	if len(names) == 0 {
 		return c, errors.New("it is empty")
 	}
-	hex, cycles, headless, err := predict.Columns(names, o.cycles)
+	hex, cycles, headless, err := predict.Columns(names, t.cycles)
 	if err != nil {
 		return c, err
 	}
 	c.headless, c.hex, c.cycles, c.status = headless, names[hex], names[cycles], s.Index("status") >= 0
-	for _, name := range []string{"corpus", "column_2", "file", "source", "program", "app", "application"} { // batch names the first two
-		if s.Index(name) >= 0 {
-			c.application = name
-		}
-	}
-	for _, f := range []struct{ flag, name string }{{"-by", o.by}, {"-weight", o.weight}} {
+	for _, f := range []struct{ flag, name string }{{"-by", t.by}, {"-weight", t.weight}} {
 		if f.name != "" && f.name != score.Unweighted && s.Index(f.name) < 0 {
 			return c, fmt.Errorf("%s %s: it has no such column; there are %q", f.flag, f.name, names)
 		}
 	}
-	c.application = cmp.Or(o.by, c.application)
-	c.weight = cmp.Or(o.weight, usualWeight)
-	if c.weight == score.Unweighted || s.Index(c.weight) < 0 {
-		c.weight = ""
-	}
-	c.evidence = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.HasPrefix(name, evidencePrefix) })
-	return c, nil
-}
-
-// usualWeight is the column of weights that nobody need name.
-const usualWeight = "weight"
-
-// rows iterates over a file's rows, including a first line that is no header.
-func (c *truthColumns) rows(in *resultfile.Rows) iter.Seq2[resultfile.Row, error] {
-	return func(yield func(resultfile.Row, error) bool) {
-		if !c.headless || yield(in.Header(), nil) {
-			in.All()(yield)
+	c.application = t.by
+	for _, name := range []string{"application", "app", "program", "source", "file", "column_2", "corpus"} { // batch names the last two
+		if c.application == "" && s.Index(name) >= 0 {
+			c.application = name
 		}
 	}
+	if name := cmp.Or(t.weight, "weight"); name != score.Unweighted && s.Index(name) >= 0 {
+		c.weight, t.weighting = name, name
+	}
+	c.evidence = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, evidencePrefix) })
+	return c, nil
 }
 
 // cyclesOf returns a row's cycles, or why it has none.
@@ -143,7 +134,6 @@ func (c *truthColumns) cyclesOf(cell func(string) string) (cycles float64, why s
 	return cycles, ""
 }
 
-// evidencePrefix starts the names of evidence columns.
 const evidencePrefix = "evidence_"
 
 // evidenceOf lists a row's conditions by their evidence: counted, inferred or not checked.
@@ -161,49 +151,51 @@ func (c *truthColumns) evidenceOf(cell func(string) string) string {
 	return strings.Join(list, "; ")
 }
 
-func (t *truth) readFile(name string, stdin io.Reader, o truthOptions, seen map[string]int) error {
+func (t *truth) readFile(name string, stdin io.Reader) error {
 	in, err := resultfile.OpenRows(name, stdin)
 	if err == nil {
 		defer in.Close()
 	}
-	if o.unmeasured && (err != nil || in.Schema.Index("cycles") < 0) {
+	if t.unmeasured && (err != nil || in.Schema.Index("cycles") < 0) {
 		return nil // not a result; the reader of blocks reports the error
 	}
 	if err != nil {
 		return err
 	}
-	c, err := truthColumnsOf(in.Schema, o)
+	c, err := t.columns(in.Schema)
 	if err != nil {
 		return in.Error(err)
 	}
-	if c.weight != "" {
-		t.weight = c.weight
+	if c.headless {
+		if err := t.add(in.Header(), &c); err != nil {
+			return err
+		}
 	}
-	for row, err := range c.rows(in) {
+	for row, err := range in.All() {
 		if err != nil {
 			return err
 		}
-		if text := row.Cell("run_header"); text != "" {
-			if err := t.note(text); err != nil {
-				return in.Error(err)
-			}
-		}
-		if err := t.add(row, &c, o, seen); err != nil {
+		if err := t.add(row, &c); err != nil {
 			return err
+		}
+	}
+	for _, run := range in.Runs.All() {
+		if err := t.sameCore(run); err != nil {
+			return in.Error(err)
+		}
+		if t.run.Host.Microarchitecture == "" {
+			t.run = run
 		}
 	}
 	return nil
 }
 
 // add takes a row: the first of a block that was measured counts, with the weight of all its rows.
-func (t *truth) add(row resultfile.Row, c *truthColumns, o truthOptions, seen map[string]int) error {
+func (t *truth) add(row resultfile.Row, c *truthColumns) error {
 	t.rows++
-	weight := 0.0
-	if c.weight != "" {
-		var err error
-		if weight, err = row.Weight(c.weight); err != nil {
-			return fmt.Errorf("%w; -weight none takes none", err)
-		}
+	weight, err := row.Weight(c.weight)
+	if err != nil {
+		return fmt.Errorf("%w; -weight none takes none", err)
 	}
 	cell := row.Cell
 	block, is := predict.Digits(cell(c.hex))
@@ -212,52 +204,38 @@ func (t *truth) add(row resultfile.Row, c *truthColumns, o truthOptions, seen ma
 	}
 	cycles, reason := c.cyclesOf(cell)
 	before, rejected := t.rejections[block]
-	at, again := seen[block]
-	if again || rejected {
+	at, known := t.at[block]
+	if known || rejected {
 		t.repeated++
 	}
-	if again {
-		if at >= 0 {
-			b := &t.blocks[at]
-			b.Weight += weight
-			if reason == "" && !o.sensitive && differ(cycles, b.Cycles) {
-				seen[b.Hex] = -1
-				t.sensitive++
-			}
+	switch {
+	case known && at == leftOut:
+	case known:
+		b := &t.blocks[at]
+		b.Weight += weight
+		if reason == "" && !t.again && differ(cycles, b.Cycles) {
+			t.at[block] = leftOut
+			t.sensitive++
 		}
-		return nil
-	}
-	if reason != "" {
+	case reason != "":
 		t.rejections[block] = rejection{cmp.Or(before.reason, kept(reason)), before.weight + weight}
-		return nil
+	default:
+		delete(t.rejections, block)
+		b := score.Block{Hex: block, Cycles: cycles, Low: cycles, High: cycles, Weight: before.weight + weight,
+			Application: kept(cell(c.application)), Line: kept(cell("source_line")), Bound: kept(cell("bound")),
+			Forwards: cell("self_forwarding_loads") != "" && cell("self_forwarding_loads") != "0"}
+		if t.cycles == "" { // else the interval and the evidence are of other cycles
+			b.Low, b.High = bound(cell("ci_low"), cycles), bound(cell("ci_high"), cycles)
+			b.Evidence = kept(c.evidenceOf(cell))
+		}
+		t.at[block] = len(t.blocks)
+		t.blocks = append(t.blocks, b)
 	}
-	delete(t.rejections, block)
-	b := score.Block{Hex: block, Cycles: cycles, Low: cycles, High: cycles, Weight: before.weight + weight,
-		Application: kept(cell(c.application)), Line: kept(cell("source_line")), Bound: kept(cell("bound")),
-		Forwards: cell("self_forwarding_loads") != "" && cell("self_forwarding_loads") != "0"}
-	if o.cycles == "" { // else the interval and the evidence are of other cycles
-		b.Low, b.High = bound(cell("ci_low"), cycles), bound(cell("ci_high"), cycles)
-		b.Evidence = kept(c.evidenceOf(cell))
-	}
-	seen[block] = len(t.blocks)
-	t.blocks = append(t.blocks, b)
 	return nil
 }
 
 // kept returns a repeated text that outlives its row.
 func kept(text string) string { return unique.Make(text).Value() }
-
-// note records a run's conditions, and refuses a run on another core.
-func (t *truth) note(header string) error {
-	run, err := resultfile.ParseRun(header)
-	if err != nil || run.Host.Microarchitecture == "" {
-		return nil // unknown core
-	}
-	if t.run.Host.Microarchitecture == "" {
-		t.run = run
-	}
-	return t.sameCore(run)
-}
 
 // sameCore refuses runs on another core: a model predicts one core.
 func (t *truth) sameCore(run resultfile.Run) error {
@@ -268,7 +246,6 @@ func (t *truth) sameCore(run resultfile.Run) error {
 	return fmt.Errorf("it was measured on %s, and the results before it on %s; judge models on each by itself", there, here)
 }
 
-// rejected counts unmeasured blocks by reason.
 func (t *truth) rejected() map[string]int {
 	n := map[string]int{}
 	for _, r := range t.rejections {
@@ -318,7 +295,6 @@ func (t *truth) hexes() []string {
 // % of blocks differ by more.
 const differs = 0.05
 
-// differ reports whether two measurements differ by more than that.
 func differ(a, b float64) bool { return math.Abs(a-b) > differs*min(a, b) }
 
 // dropSensitive drops blocks for which files of another initial state disagree.
@@ -332,11 +308,11 @@ func (t *truth) dropSensitive(files []string, stdin io.Reader) error {
 	}
 	before := len(t.blocks)
 	t.blocks = slices.DeleteFunc(t.blocks, func(b score.Block) bool {
-		c, there := other.cycles[b.Hex]
 		if _, rejected := other.rejections[b.Hex]; rejected && b.Forwards {
 			return true // without equal pointers its time is unknown
 		}
-		return there && differ(c, b.Cycles)
+		i, there := other.at[b.Hex]
+		return there && differ(other.blocks[i].Cycles, b.Cycles)
 	})
 	t.sensitive += before - len(t.blocks)
 	if len(t.blocks) == 0 {
@@ -345,51 +321,36 @@ func (t *truth) dropSensitive(files []string, stdin io.Reader) error {
 	return nil
 }
 
-// again returns another result's cycles of the same blocks: bbprof as a model of itself.
-func (t *truth) again(files []string, stdin io.Reader) (score.Model, error) {
+// measuredAgain returns another result's cycles of the same blocks: bbprof as a model of itself.
+func (t *truth) measuredAgain(files []string, stdin io.Reader) (score.Model, error) {
 	m := score.Model{Name: "bbprof again", Kind: score.Again, Source: files[0]}
 	other, err := t.other("again", files, stdin)
 	if err != nil {
 		return m, err
 	}
-	list := make([]score.Prediction, len(t.blocks))
-	for i, b := range t.blocks {
-		cycles, measured := other.cycles[b.Hex]
-		_, rejected := other.rejections[b.Hex]
-		switch {
-		case measured:
-			list[i].Cycles = cycles
-		case rejected:
-			list[i] = score.Failed("rejected")
-		default:
-			list[i] = score.Failed("not in " + m.Source)
+	for _, b := range t.blocks {
+		p := score.Failed("not in " + m.Source)
+		if i, measured := other.at[b.Hex]; measured {
+			p = score.Prediction{Cycles: other.blocks[i].Cycles}
+		} else if _, rejected := other.rejections[b.Hex]; rejected {
+			p = score.Failed("rejected")
 		}
+		m.Predictions = append(m.Predictions, p)
 	}
-	m.Predictions = list
 	return m, nil
 }
 
-// second is another result of the same blocks.
-type second struct {
-	*truth
-	cycles map[string]float64
-}
-
 // other reads a result of a flag, which is to be from the same core.
-func (t *truth) other(flag string, files []string, stdin io.Reader) (s second, err error) {
-	s = second{&truth{rejections: map[string]rejection{}}, map[string]float64{}}
-	seen := map[string]int{}
+func (t *truth) other(flag string, files []string, stdin io.Reader) (*truth, error) {
+	other := newTruth(truthOptions{again: true, weight: score.Unweighted})
 	for _, name := range files {
-		err := s.readFile(name, stdin, truthOptions{sensitive: true, weight: score.Unweighted}, seen)
+		err := other.readFile(name, stdin)
 		if err == nil {
-			err = t.sameCore(s.run)
+			err = t.sameCore(other.run)
 		}
 		if err != nil {
-			return s, fmt.Errorf("-%s %s: %w", flag, name, err)
+			return nil, fmt.Errorf("-%s %s: %w", flag, name, err)
 		}
 	}
-	for _, b := range s.blocks {
-		s.cycles[b.Hex] = b.Cycles
-	}
-	return s, nil
+	return other, nil
 }

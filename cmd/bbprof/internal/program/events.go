@@ -1,12 +1,13 @@
 package program
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/internal/ptracethread"
+	"github.com/bbprof/bbprof/profiler"
 )
 
 type Event struct {
@@ -16,24 +17,21 @@ type Event struct {
 
 const AllEvents = "all"
 
-type UnknownEventError struct{ Err error }
-
-func (e *UnknownEventError) Error() string { return e.Err.Error() }
-
-func (e *UnknownEventError) Unwrap() error { return e.Err }
-
 // Events finds events by name. AllEvents omits those that cannot be counted; without hardware counters only software
-// events remain, and note says why. A named event that cannot be counted is a *verdict.HostError.
-func (r *Runner) Events(ctx context.Context, names []string) (events []Event, note string, err error) {
-	if doErr := r.thread.Do(ctx, func() { events, note, err = r.events(names) }); doErr != nil {
-		return nil, "", doErr
-	}
+// events remain, and note says why. A named event that cannot be counted is a *verdict.HostError, an unknown one a
+// *profiler.EventError.
+func (r *Runner) Events(names []string) (events []Event, note string, err error) {
+	ptracethread.Run(func() {
+		if _, err = Pin(r.opts.CPUs); err == nil { // cores of a hybrid CPU have different counters
+			events, note, err = r.events(names)
+		}
+	})
 	return events, note, err
 }
 
 func (r *Runner) events(names []string) (events []Event, note string, err error) {
 	k := r.opts.Kernel
-	p, err := pmu.Probe(k, pmu.CPU{ID: host.Detect(r.cpu).ID, Number: r.cpu})
+	p, err := pmu.Probe(k, pmu.CPU{ID: host.Detect(r.CPU()).ID, Number: r.CPU()})
 	if err != nil {
 		return nil, "", err
 	}
@@ -58,7 +56,7 @@ func (r *Runner) events(names []string) (events []Event, note string, err error)
 		}
 		found, err := p.Named(k, name)
 		if err != nil {
-			return nil, "", &UnknownEventError{err}
+			return nil, "", &profiler.EventError{Err: err}
 		}
 		counter, err := pmu.OpenProcess(k, inherited(found.Attr), 0)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/pmu/pmutest"
 	"github.com/bbprof/bbprof/internal/tinyelf"
+	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -33,7 +34,7 @@ func TestCounter(t *testing.T) {
 	k.Share = func(int) float64 { return share }
 	r := newRunner(t, Options{Kernel: k})
 	ctx := context.Background()
-	events, note, err := r.Events(ctx, []string{"r1234"})
+	events, note, err := r.Events([]string{"r1234"})
 	if err != nil || note != "" || len(events) != 1 || events[0].Name != "r1234" {
 		t.Fatalf("%v, %q, %v", events, note, err)
 	}
@@ -54,22 +55,21 @@ func TestCounter(t *testing.T) {
 
 // TestEvents: names are found or refused; all means what can be counted, which without counters is the kernel's.
 func TestEvents(t *testing.T) {
-	ctx := context.Background()
 	k := pmutest.New(4)
 	with := newRunner(t, Options{Kernel: k})
-	all, note, err := with.Events(ctx, []string{AllEvents})
+	all, note, err := with.Events([]string{AllEvents})
 	if err != nil || note != "" || !contains(all, "instructions") {
 		t.Errorf("%v, %q, %v", all, note, err)
 	}
-	if _, _, err := with.Events(ctx, []string{"frobnications"}); !errors.As(err, new(*UnknownEventError)) {
+	if _, _, err := with.Events([]string{"frobnications"}); !errors.As(err, new(*profiler.EventError)) {
 		t.Error(err)
 	}
 	k.Opens = func(pmu.Attr) error { return syscall.ENOENT }
-	if _, _, err := with.Events(ctx, []string{"instructions"}); !errors.As(err, new(*verdict.HostError)) {
+	if _, _, err := with.Events([]string{"instructions"}); !errors.As(err, new(*verdict.HostError)) {
 		t.Error(err)
 	}
 	without := newRunner(t, Options{Kernel: &pmutest.Kernel{Refuse: syscall.ENOENT}})
-	all, note, err = without.Events(ctx, []string{AllEvents, "task-clock"})
+	all, note, err = without.Events([]string{AllEvents, "task-clock"})
 	if err != nil || note == "" || !contains(all, "page-faults") || contains(all, "instructions") || all[len(all)-1].Name != "task-clock" {
 		t.Errorf("%v, %q, %v", all, note, err)
 	}

@@ -29,6 +29,8 @@ var hostile = flag.Int("hostile", 12, "mutated ELF files, and ill-behaved progra
 // giveUpAfter is the timeout of a program; most end at once.
 const giveUpAfter = 400 * time.Millisecond
 
+var patient = program.Control{Timeout: giveUpAfter, Stderr: &bytes.Buffer{}}
+
 // attempts lists the ways in which count and sweep run programs.
 var attempts = []struct {
 	name string
@@ -36,7 +38,7 @@ var attempts = []struct {
 }{
 	{"count", func(ctx context.Context, c program.Command) error {
 		for _, function := range []string{"main", "behave", fmt.Sprintf("%#x", tinyelf.Base)} {
-			_, err := count.Function(ctx, c, function, count.Options{Timeout: giveUpAfter, Limit: 5000, Output: &bytes.Buffer{}})
+			_, err := count.Function(ctx, c, function, count.Options{Control: patient, Limit: 5000})
 			if err != nil && !strings.Contains(err.Error(), "no function") {
 				return err
 			}
@@ -44,20 +46,13 @@ var attempts = []struct {
 		return nil
 	}},
 	{"sweep", func(ctx context.Context, c program.Command) error {
-		return withRunner(func(r *program.Runner) error {
-			_, err := program.Sweep(ctx, r, program.In(c, program.Layouts(2, 1)), experiment.Plan{Rounds: 1})
+		r, err := program.NewRunner(program.Options{Control: patient, AnyStatus: true})
+		if err != nil {
 			return err
-		})
-	}},
-}
-
-func withRunner(f func(*program.Runner) error) error {
-	r, err := program.NewRunner(program.Options{Timeout: giveUpAfter, AnyStatus: true, Stderr: &bytes.Buffer{}})
-	if err != nil {
+		}
+		_, err = program.Sweep(ctx, r, program.In(c, program.Layouts(2, 1)), experiment.Plan{Rounds: 1})
 		return err
-	}
-	defer r.Close()
-	return f(r)
+	}},
 }
 
 // attempt runs a program in one way. Only the program may be blamed, and no process may remain.

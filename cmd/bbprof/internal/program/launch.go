@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/debuggee"
 )
@@ -17,9 +16,8 @@ import (
 // is set up and measured from the last of them, or from the one called name, at which the run is ended. notes are
 // remarks for the user.
 func (c Command) Follow(ctx context.Context, o Control, name string) (followed Command, notes []string, err error) {
-	o.Timeout = cmp.Or(o.Timeout, time.Minute)
 	var images, started []string
-	err = c.Control(ctx, o, func(p *debuggee.Process) error {
+	err = c.Control(ctx, Setup{}, o, func(p *debuggee.Process) error {
 		p.Watch()
 		for end := (*debuggee.End)(nil); end == nil; {
 			image, err := p.Image()
@@ -38,7 +36,7 @@ func (c Command) Follow(ctx context.Context, o Control, name string) (followed C
 		return nil
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = endless(c.Name, o.Timeout)
+		err = c.endless(o.Timeout)
 	}
 	if err != nil {
 		return c, nil, err

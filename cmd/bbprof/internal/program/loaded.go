@@ -118,12 +118,7 @@ func objects(p *debuggee.Process) (all []object, err error) {
 }
 
 func (o object) functions(name string) (at []uint64, err error) {
-	file, err := elf.Open(o.path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	all, _, err := symbols(o.path, file)
+	all, _, err := symbols(o.path)
 	for _, s := range all {
 		if !called(unversioned(s), name) || s.Section == elf.SHN_UNDEF {
 			continue

@@ -47,7 +47,7 @@ func TestLocate(t *testing.T) {
 		}
 		var at uint64
 		ptracethread.Run(func() {
-			p, done, startErr := c.Start(context.Background(), Setup{}, Streams{})
+			p, done, startErr := c.Start(context.Background(), Setup{}, Control{})
 			if err = startErr; err != nil {
 				return
 			}

@@ -25,12 +25,7 @@ func (c Command) Symbols(p *debuggee.Process) (Symbols, error) {
 	if err != nil {
 		return Symbols{}, err
 	}
-	file, err := elf.Open(c.Exe.Path)
-	if err != nil {
-		return Symbols{}, &Error{Subject: c.Exe.Path, Problem: "it cannot be read", Err: err}
-	}
-	defer file.Close()
-	all, _, err := symbols(c.Exe.Path, file)
+	all, _, err := symbols(c.Exe.Path)
 	for _, one := range all {
 		if t := elf.ST_TYPE(one.Info); one.Section != elf.SHN_UNDEF && (t == elf.STT_FUNC || t == elf.STT_OBJECT) {
 			one.Value += c.Exe.Slide(start)

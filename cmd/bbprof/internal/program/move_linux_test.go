@@ -61,9 +61,8 @@ func compiled(t *testing.T, source string, flags ...string) Command {
 func where(t *testing.T, c Command, s Setup) (p places) {
 	t.Helper()
 	var said bytes.Buffer
-	r, err := NewRunner(Options{Stderr: &said})
+	r, err := NewRunner(Options{Control: Control{Stderr: &said}})
 	require.Host(t, err)
-	defer r.Close()
 	if err := r.WarmUp(context.Background(), c, s); err != nil {
 		t.Fatalf("%+v: %v", s, err)
 	}
@@ -106,7 +105,6 @@ func TestMoves(t *testing.T) {
 func TestCannotMove(t *testing.T) {
 	r, err := NewRunner(Options{})
 	require.Host(t, err)
-	defer r.Close()
 	for _, one := range []struct {
 		flags []string
 		setup Setup

@@ -35,10 +35,12 @@ func Errorf(subject, remedy, problem string, args ...any) *Error {
 type Executable struct {
 	Path string
 	IsGo bool
+	// Movable means that its own code can be moved: it is position-independent and loaded by a dynamic linker. See
+	// [Setup.ImageShift].
+	Movable bool
 
 	entry     uint64 // in the file, where its own code starts
 	low, high uint64 // in the file, the pages it is mapped to
-	movable   bool   // position-independent and loaded by a dynamic linker
 }
 
 type Command struct {
@@ -150,16 +152,11 @@ func unprivileged(name, path string) error {
 }
 
 func (e *Executable) inspect(name string) error {
-	head := make([]byte, 2)
 	f, err := os.Open(e.Path)
 	if err != nil {
 		return &Error{Subject: name, Problem: "it cannot be read", Err: cause(err)}
 	}
 	defer f.Close()
-	if _, err := f.ReadAt(head, 0); err == nil && string(head) == "#!" {
-		return Errorf(name, "name its interpreter, which is the program that runs, and the script as its argument: sh "+name,
-			"it is a script")
-	}
 	file, err := elf.NewFile(f)
 	if err != nil {
 		return &Error{Subject: name, Problem: "it is not an ELF executable", Remedy: "name a compiled program", Err: err}
@@ -173,7 +170,7 @@ func (e *Executable) inspect(name string) error {
 	e.entry = file.Entry
 	e.low = 1<<64 - 1
 	for _, p := range file.Progs {
-		e.movable = e.movable || p.Type == elf.PT_INTERP && file.Type == elf.ET_DYN
+		e.Movable = e.Movable || p.Type == elf.PT_INTERP && file.Type == elf.ET_DYN
 		if p.Type == elf.PT_LOAD {
 			e.low, e.high = min(e.low, p.Vaddr&^(page-1)), max(e.high, p.Vaddr+p.Memsz)
 		}
@@ -185,6 +182,3 @@ func (e *Executable) inspect(name string) error {
 // Slide returns the program's offset in memory from its file addresses, given its entry there: 0 unless it is
 // position-independent.
 func (e *Executable) Slide(entry uint64) uint64 { return entry - e.entry }
-
-// Movable reports whether the program's own code can be moved: [Setup.ImageShift].
-func (c Command) Movable() bool { return c.Exe.movable }

@@ -1,7 +1,6 @@
 package program
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
@@ -16,43 +15,27 @@ type Allocator struct{ Malloc, Memalign uint64 }
 
 // Allocator finds them in a program at its entry: in the program itself, or else in a library that replaces the C
 // library's.
-func (c Command) Allocator(p *debuggee.Process) (Allocator, error) {
-	var a Allocator
-	for _, f := range []struct {
-		name string
-		at   *uint64
-	}{{"malloc", &a.Malloc}, {"memalign", &a.Memalign}} {
-		found, err := c.allocating(p, f.name)
-		if err != nil {
-			return Allocator{}, err
-		}
-		*f.at = found
+func (c Command) Allocator(p *debuggee.Process) (a Allocator, err error) {
+	if a.Malloc, err = c.allocating(p, "malloc"); err == nil {
+		a.Memalign, err = c.allocating(p, "memalign")
 	}
-	return a, nil
+	return a, err
 }
 
 func (c Command) allocating(p *debuggee.Process, name string) (uint64, error) {
 	if f, err := c.Exe.Function(name); err == nil && !f.Shared {
-		start, err := p.Entry()
-		return f.Addr + c.Exe.Slide(start), err
+		return c.Locate(p, f)
 	}
 	all, err := c.loaded(p, name, "")
 	if err != nil {
 		return 0, err
 	}
-	// One loaded to replace the C library's precedes it in symbol lookup.
-	slices.SortStableFunc(all, func(a, b Function) int { return cmp.Compare(isLibc(a.Library), isLibc(b.Library)) })
 	if len(all) == 0 {
 		return 0, &Error{Subject: c.Name, Problem: "it has no function " + name + ", which is needed to move a heap block"}
 	}
-	return all[0].Addr, nil
-}
-
-func isLibc(library string) int {
-	if library == "libc.so.6" {
-		return 1
-	}
-	return 0
+	// One loaded to replace the C library's precedes it in symbol lookup.
+	i := slices.IndexFunc(all, func(f Function) bool { return f.Library != "libc.so.6" })
+	return all[max(i, 0)].Addr, nil
 }
 
 // toRequest runs a program from its entry to the malloc call that r selects, and makes that return an aligned block if
@@ -65,32 +48,26 @@ func (c Command) toRequest(p *debuggee.Process, r Request) error {
 	if err := p.Break(a.Malloc); err != nil {
 		return err
 	}
-	end, thread := (*debuggee.End)(nil), 0
-	for n := 0; n < r.Number && end == nil; n++ {
+	var stop debuggee.Stop
+	for n := range r.Number {
 		if n > 0 {
-			if _, err := p.Step(thread); err != nil {
+			if _, err := p.Step(stop.Thread); err != nil {
 				return err
 			}
 		}
-		stop, err := p.Run()
-		if err != nil {
+		if stop, err = p.Run(); err != nil {
 			return err
 		}
-		end, thread = stop.End, stop.Thread
+		if stop.End != nil {
+			return Errorf(c.Name, unsteady, "there is no call %d of malloc this time: %v", r.Number, stop.End)
+		}
 	}
-	if end != nil {
-		return Errorf(c.Name, unsteady, "there is no call %d of malloc this time: %v", r.Number, end)
-	}
-	regs, err := p.Regs(thread)
-	if err != nil {
-		return err
-	}
-	if got := regs.GPR[asm.RDI]; got != r.Bytes {
+	if got := stop.Regs.GPR[asm.RDI]; got != r.Bytes {
 		return Errorf(c.Name, unsteady,
 			"its call %d of malloc asks for %d bytes now, and asked for %d before", r.Number, got, r.Bytes)
 	}
 	if r.Align > 0 {
-		if err := p.Divert(thread, a.Memalign, uint64(r.Align), r.Bytes); err != nil {
+		if err := p.Divert(stop.Thread, a.Memalign, uint64(r.Align), r.Bytes); err != nil {
 			return err
 		}
 	}

@@ -14,14 +14,9 @@ import (
 	"github.com/bbprof/bbprof/internal/ptracethread"
 )
 
-// Options of a Runner. The zero value means the defaults.
+// Options of a Runner. The zero value means the defaults; Stderr is that of WarmUp.
 type Options struct {
-	// CPUs to run on: the first. Default: the last allowed, since the first serve most interrupts.
-	CPUs    []int
-	Timeout time.Duration
-	Stdin   string
-	// Stderr gets up to MaxOutput bytes of standard error from a first run that is not measured; may be nil.
-	Stderr    io.Writer
+	Control
 	AnyStatus bool
 	Kernel    pmu.Kernel
 	// CPUID tells whether times come from a CPU; nil is the CPU's.
@@ -31,24 +26,16 @@ type Options struct {
 type Sample struct {
 	// Cycles are core cycles, or the event of [Runner.Counting], from the program's entry, after exec and dynamic
 	// linking, or from the malloc call that the set-up names, to its end.
-	Cycles  float64
-	CPUTime time.Duration
+	Cycles float64
 	// Faults and Switches are page faults and context switches of the whole process, since exec.
 	Faults, Switches int
-	// Hertz is the core's clock around the run.
-	Hertz float64
-	// Left means that processes started by the program were still running when it ended; their time does not count.
-	Left bool
 }
 
-// Runner runs programs one at a time, each in a new process on the same CPU. Its methods may be called from any
-// goroutine.
+// Runner runs programs, each in a new process on the same CPU.
 type Runner struct {
 	opts    Options
-	cpu     int
 	counter *Event // what hardware counts; nil: cycles come from time
 	left    *atomic.Int32
-	thread  *ptracethread.Thread // bound to the CPU; the programs belong to it
 }
 
 // Counting returns the runner with an event to count instead of cycles, alone so that it never shares a counter.
@@ -66,23 +53,20 @@ func NewRunner(opts Options) (*Runner, error) {
 	if err := host.CanTime(opts.CPUID); err != nil {
 		return nil, err
 	}
-	opts.Timeout = cmp.Or(opts.Timeout, time.Minute)
 	if opts.Kernel == nil {
 		opts.Kernel = pmu.Linux{}
 	}
-	r := &Runner{opts: opts, left: new(atomic.Int32), thread: ptracethread.Start()}
+	r := &Runner{opts: opts, left: new(atomic.Int32)}
 	if pmu.CanCount(opts.Kernel, pmu.ProcessCycles) {
 		r.counter = &Event{"core cycles in user mode, counted by the CPU", pmu.ProcessCycles}
 	}
 	var err error
-	if doErr := r.thread.Do(context.Background(), func() { r.cpu, err = Pin(opts.CPUs) }); err == nil {
-		err = doErr
-	}
-	if err != nil {
-		r.Close()
-		return nil, err
-	}
-	return r, nil
+	ptracethread.Run(func() {
+		var cpu int
+		cpu, err = Pin(opts.CPUs)
+		r.opts.CPUs = []int{cpu}
+	})
+	return r, err
 }
 
 // Pin binds the calling thread and its children to the first of the CPUs, or by default to the last allowed of the
@@ -99,13 +83,10 @@ func Pin(cpus []int) (cpu int, err error) {
 	return cpu, host.PinThread(cpu)
 }
 
-// Close ends the runner. Later runs return an error.
-func (r *Runner) Close() { r.thread.Close() }
-
 // Left returns how many runs ended with processes still running, which were then killed.
 func (r *Runner) Left() int { return int(r.left.Load()) }
 
-func (r *Runner) CPU() int { return r.cpu }
+func (r *Runner) CPU() int { return r.opts.CPUs[0] }
 
 func (r *Runner) Describe() string {
 	if r.counter != nil {
@@ -117,51 +98,40 @@ func (r *Runner) Describe() string {
 // Run runs a command once and measures it. An *Error blames the program: it could not be started, crashed, failed or
 // timed out.
 func (r *Runner) Run(ctx context.Context, c Command, s Setup) (Sample, error) {
-	return r.do(ctx, c, s, nil)
+	return r.run(ctx, c, s, nil)
 }
 
 // WarmUp runs a command once without measuring it, to fill the page cache and show its complaints.
 func (r *Runner) WarmUp(ctx context.Context, c Command, s Setup) error {
-	_, err := r.do(ctx, c, s, r.opts.Stderr)
+	_, err := r.run(ctx, c, s, r.opts.Stderr)
 	return err
 }
 
-func (r *Runner) do(ctx context.Context, c Command, s Setup, stderr io.Writer) (sample Sample, err error) {
+func (r *Runner) run(ctx context.Context, c Command, s Setup, stderr io.Writer) (sample Sample, err error) {
 	if err := s.Check(); err != nil {
 		return Sample{}, err
 	}
-	if doErr := r.thread.Do(ctx, func() { sample, err = r.run(ctx, c, s, stderr) }); doErr != nil {
-		return Sample{}, doErr
-	}
-	return sample, err
-}
-
-func (r *Runner) run(ctx context.Context, c Command, s Setup, stderr io.Writer) (Sample, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.opts.Timeout)
-	defer cancel()
-	var sample Sample
 	var end debuggee.End
-	p, done, err := c.Start(ctx, s, Streams{Stdin: r.opts.Stdin, Stderr: stderr})
-	if err == nil {
-		defer done()
+	o := r.opts.Control
+	o.Stderr = stderr
+	err = c.Control(ctx, s, o, func(p *debuggee.Process) (err error) {
 		sample, end, err = r.measure(c, s, p)
-	}
-	if sample.Left = end.Left; end.Left {
+		return err
+	})
+	if end.Left {
 		r.left.Add(1)
 	}
-	switch { // a program killed by ctx may look uncontrollable
-	case errors.Is(context.Cause(ctx), context.DeadlineExceeded):
-		return Sample{}, endless(c.Name, r.opts.Timeout)
-	case ctx.Err() != nil:
-		return Sample{}, ctx.Err()
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return Sample{}, c.endless(o.Timeout)
 	case err != nil:
-		return Sample{}, c.Blame(err)
+		return Sample{}, err
 	}
 	return sample, r.endError(c.Name, end)
 }
 
-func endless(name string, timeout time.Duration) error {
-	return Errorf(name, "give it longer with -timeout, or less to do", "it did not end within %v and was killed", timeout)
+func (c Command) endless(timeout time.Duration) error {
+	return Errorf(c.Name, "give it longer with -timeout, or less to do", "it did not end within %v and was killed", cmp.Or(timeout, time.Minute))
 }
 
 // measure runs a program that has not executed anything to its end.
@@ -199,8 +169,8 @@ func (r *Runner) measure(c Command, s Setup, p *debuggee.Process) (sample Sample
 	if err != nil {
 		return sample, end, err
 	}
-	sample = Sample{CPUTime: total.CPUTime - start, Faults: total.Faults, Switches: total.Switches, Hertz: (before + hertz()) / 2}
-	sample.Cycles = sample.CPUTime.Seconds() * sample.Hertz
+	sample = Sample{Faults: total.Faults, Switches: total.Switches}
+	sample.Cycles = (total.CPUTime - start).Seconds() * (before + hertz()) / 2
 	if counting != nil {
 		n, err := counting.Stop()
 		sample.Cycles = float64(n)

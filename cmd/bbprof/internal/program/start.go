@@ -15,11 +15,14 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-type Streams struct {
-	Stdin  string    // a file; "" is /dev/null
-	Stderr io.Writer // gets the first MaxOutput bytes of standard error; nil is /dev/null
-	Merge  bool      // standard output also goes to Stderr instead of /dev/null
-	Stdout *os.File  // gets standard output; nil is /dev/null
+// Control says how a program runs. The zero value means the defaults.
+type Control struct {
+	CPUs    []int         // to run on: the first. Default: the last allowed, since the first serve most interrupts
+	Timeout time.Duration // of a run, default one minute
+	Stdin   string        // a file; "" is /dev/null
+	Stdout  *os.File      // gets standard output; nil is /dev/null
+	Stderr  io.Writer     // gets the first MaxOutput bytes of standard error; nil is /dev/null
+	Merge   bool          // standard output also goes to Stderr instead of /dev/null
 }
 
 // MaxOutput limits how many bytes of a program's output are passed on.
@@ -28,12 +31,12 @@ const MaxOutput = 1 << 20
 // Start starts a command in a set-up and stops it before the first instruction of its Exe. The calling goroutine must
 // be locked to its thread, and finally call done, which kills the program and all that it left running. They are also
 // killed when ctx ends, even if the program has stopped bbprof.
-func (c Command) Start(ctx context.Context, s Setup, streams Streams) (p *debuggee.Process, done func(), err error) {
+func (c Command) Start(ctx context.Context, s Setup, o Control) (p *debuggee.Process, done func(), err error) {
 	var env []string
 	if !c.CleanEnv {
 		env = os.Environ()
 	}
-	files, err := openFiles(streams)
+	files, err := openFiles(o)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -74,24 +77,16 @@ func (c Command) Start(ctx context.Context, s Setup, streams Streams) (p *debugg
 	return p, done, nil
 }
 
-// Control says how a program runs under control.
-type Control struct {
-	CPUs    []int // to run on: the first; default the last allowed
-	Timeout time.Duration
-	Setup   Setup
-	Streams Streams
-}
-
 // Control starts a command, passes it to do before its first instruction, on a locked thread as ptrace requires, and
 // ends it. The error is context.DeadlineExceeded if the time was up, ctx's if that ended, or else do's.
-func (c Command) Control(ctx context.Context, o Control, do func(*debuggee.Process) error) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+func (c Command) Control(ctx context.Context, s Setup, o Control, do func(*debuggee.Process) error) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(o.Timeout, time.Minute))
 	defer cancel()
 	ptracethread.Run(func() {
 		if _, err = Pin(o.CPUs); err != nil { // a step is three times as fast on one CPU as across two
 			return
 		}
-		p, done, startErr := c.Start(ctx, o.Setup, o.Streams)
+		p, done, startErr := c.Start(ctx, s, o)
 		if err = startErr; err == nil {
 			defer done()
 			err = c.Blame(do(p))
@@ -108,7 +103,7 @@ func (c Command) shiftImage(p *debuggee.Process, by int) error {
 	if by == 0 {
 		return nil
 	}
-	if !c.Exe.movable {
+	if !c.Exe.Movable {
 		return Errorf(c.Name, "link it with -pie and without -static", "its code cannot be moved at run time")
 	}
 	entry, err := p.Entry()
@@ -122,7 +117,7 @@ func (c Command) shiftImage(p *debuggee.Process, by int) error {
 type files struct {
 	given  [3]*os.File // to the program
 	opened []*os.File
-	copier *copier // nil if its output is dropped
+	wait   func() // for its output; nil if that is dropped
 }
 
 // OpenInput opens a file as a program's standard input. An *Error says why it cannot. It rejects directories, on which
@@ -139,7 +134,7 @@ func OpenInput(name string) (*os.File, error) {
 	return in, nil
 }
 
-func openFiles(s Streams) (f files, err error) {
+func openFiles(o Control) (f files, err error) {
 	defer func() {
 		if err != nil {
 			f.close()
@@ -151,40 +146,59 @@ func openFiles(s Streams) (f files, err error) {
 	}
 	f.opened = append(f.opened, null)
 	f.given = [3]*os.File{null, null, null}
-	if s.Stdin != "" {
-		in, err := OpenInput(s.Stdin)
+	if o.Stdin != "" {
+		in, err := OpenInput(o.Stdin)
 		if err != nil {
 			return f, err
 		}
 		f.opened, f.given[0] = append(f.opened, in), in
 	}
-	if s.Stdout != nil {
-		f.given[1] = s.Stdout
+	if o.Stdout != nil {
+		f.given[1] = o.Stdout
 	}
-	if s.Stderr == nil {
+	if o.Stderr == nil {
 		return f, nil
 	}
 	r, end, err := os.Pipe()
-	if noMoreFiles(err) {
-		return f, errNoMoreFiles(err)
-	}
 	if err != nil {
-		return f, verdict.Refused("pipe2", err)
+		return f, cmp.Or(noMoreFiles(err), verdict.Refused("pipe2", err))
 	}
 	f.opened, f.given[2] = append(f.opened, end), end
-	if s.Merge {
+	if o.Merge {
 		f.given[1] = end
 	}
-	f.copier = startCopying(r, s.Stderr)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		passOn(o.Stderr, r)
+	}()
+	f.wait = func() {
+		r.SetReadDeadline(time.Now().Add(drainTime))
+		<-ended
+		r.Close()
+	}
 	return f, nil
 }
 
-func noMoreFiles(err error) bool {
-	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+// passOn passes on the first MaxOutput bytes of a program's output and reads and drops the rest, so that the program
+// does not block.
+func passOn(to io.Writer, from io.Reader) {
+	io.CopyN(to, from, MaxOutput) // an error of to must not block the program
+	if dropped, _ := io.Copy(io.Discard, from); dropped > 0 {
+		fmt.Fprintf(to, "\nbbprof: the program wrote %d bytes more, which are dropped\n", dropped)
+	}
 }
 
-func errNoMoreFiles(err error) error {
-	return &verdict.HostError{Missing: "no more files may be open", Remedy: "raise ulimit -n", Err: err}
+// drainTime limits reading a pipe that is still open after all the program's processes were killed: a process that
+// bbprof may not kill holds it.
+const drainTime = time.Second
+
+// noMoreFiles returns the host's error if err means that no more files may be open, or nil.
+func noMoreFiles(err error) *verdict.HostError {
+	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+		return &verdict.HostError{Missing: "no more files may be open", Remedy: "raise ulimit -n", Err: err}
+	}
+	return nil
 }
 
 // close closes the files when no process of the program is left, and waits for its output.
@@ -192,38 +206,9 @@ func (f *files) close() {
 	for _, file := range f.opened {
 		file.Close()
 	}
-	if f.copier != nil {
-		f.copier.wait()
+	if f.wait != nil {
+		f.wait()
 	}
-}
-
-// copier passes on the first MaxOutput bytes of a program's output and reads and drops the rest, so that the program
-// does not block.
-type copier struct {
-	from  *os.File
-	ended chan struct{}
-}
-
-func startCopying(from *os.File, to io.Writer) *copier {
-	c := &copier{from, make(chan struct{})}
-	go func() {
-		defer close(c.ended)
-		io.CopyN(to, from, MaxOutput) // an error of to must not block the program
-		if dropped, _ := io.Copy(io.Discard, from); dropped > 0 {
-			fmt.Fprintf(to, "\nbbprof: the program wrote %d bytes more, which are dropped\n", dropped)
-		}
-	}()
-	return c
-}
-
-// drainTime limits reading a pipe that is still open after all the program's processes were killed: a process that
-// bbprof may not kill holds it.
-const drainTime = time.Second
-
-func (c *copier) wait() {
-	c.from.SetReadDeadline(time.Now().Add(drainTime))
-	<-c.ended
-	c.from.Close()
 }
 
 // Blame turns an error about the program's own state into an *Error and returns all others unchanged.
@@ -245,8 +230,8 @@ func startError(name string, err error) error {
 	switch {
 	case errors.As(err, &hostError):
 		return err
-	case noMoreFiles(err): // of the pipe by which package syscall reports exec's failure
-		return errNoMoreFiles(err)
+	case noMoreFiles(err) != nil: // of the pipe by which package syscall reports exec's failure
+		return noMoreFiles(err)
 	case errors.As(err, &loadError):
 		return &Error{Subject: name, Problem: loadError.Error(), Remedy: "its program headers ask for memory that it cannot have; readelf -l shows them"}
 	case errors.As(err, &errno) && errno == syscall.ENOENT:

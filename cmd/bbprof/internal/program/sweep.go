@@ -45,7 +45,8 @@ func (r Range) Values() []int {
 	}
 }
 
-type runner interface {
+// Measurer is a [Runner], or a test's.
+type Measurer interface {
 	Run(context.Context, Command, Setup) (Sample, error)
 	WarmUp(context.Context, Command, Setup) error
 }
@@ -65,7 +66,7 @@ func In(c Command, setups []Setup) []Place {
 }
 
 // Sweep runs a program in each place, round by round. On error it also returns the runs before it, by place.
-func Sweep(ctx context.Context, r runner, places []Place, plan experiment.Plan) ([][]Sample, error) {
+func Sweep(ctx context.Context, r Measurer, places []Place, plan experiment.Plan) ([][]Sample, error) {
 	if err := r.WarmUp(ctx, places[0].Command, places[0].Setup); err != nil {
 		return nil, err
 	}

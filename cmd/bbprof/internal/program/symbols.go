@@ -45,12 +45,7 @@ func (e *Executable) Function(name string) (Function, error) {
 // functions lists the program's own functions, without duplicates, and the names imported from shared libraries. A
 // stripped program has few or none.
 func (e *Executable) functions() (defined []Function, imported []string, stripped bool, err error) {
-	file, err := elf.Open(e.Path)
-	if err != nil {
-		return nil, nil, false, &Error{Subject: e.Path, Problem: "it cannot be read", Err: err}
-	}
-	defer file.Close()
-	all, stripped, err := symbols(e.Path, file)
+	all, stripped, err := symbols(e.Path)
 	for _, s := range all {
 		switch kind := elf.ST_TYPE(s.Info); {
 		case kind != elf.STT_FUNC:
@@ -67,7 +62,12 @@ func (e *Executable) functions() (defined []Function, imported []string, strippe
 	return slices.Compact(defined), slices.Compact(imported), stripped, err
 }
 
-func symbols(path string, file *elf.File) (all []elf.Symbol, stripped bool, err error) {
+func symbols(path string) (all []elf.Symbol, stripped bool, err error) {
+	file, err := elf.Open(path)
+	if err != nil {
+		return nil, false, &Error{Subject: path, Problem: "it cannot be read", Err: err}
+	}
+	defer file.Close()
 	all, err = file.Symbols()
 	stripped = errors.Is(err, elf.ErrNoSymbols)
 	if err != nil && !stripped {

@@ -50,7 +50,13 @@ func (p Flags) Command(ctx context.Context, words []string, cpus []int, notes io
 		return c, err
 	}
 	c.CleanEnv = p.CleanEnv
-	return follow(ctx, c, program.Control{CPUs: cpus, Timeout: p.Timeout, Streams: program.Streams{Stdin: p.Stdin}}, p.image, notes)
+	return follow(ctx, c, p.On(cpus), p.image, notes)
+}
+
+// On says how the programs run on these CPUs.
+func (p Flags) On(cpus []int) program.Control {
+	p.CPUs = cpus
+	return p.Control
 }
 
 // Behind returns the program that words name, or the program called image that it execs.

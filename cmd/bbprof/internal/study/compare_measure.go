@@ -153,7 +153,6 @@ func (c *compareCmd) runPrograms(ctx context.Context, lines [][]string, std cli.
 	if err != nil {
 		return err
 	}
-	defer r.Close()
 	sides, close, err := c.place(ctx, lines, c.args, std)
 	if err != nil {
 		return err

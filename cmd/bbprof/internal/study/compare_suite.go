@@ -119,7 +119,6 @@ func (c *compareCmd) runMember(ctx context.Context, m member, sides placement, s
 	if err != nil {
 		return nil, err
 	}
-	defer r.Close()
 	return c.measurePrograms(ctx, r, sides, std, step)
 }
 

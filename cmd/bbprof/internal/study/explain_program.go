@@ -25,12 +25,11 @@ func (e *explainCmd) explainProgram(ctx context.Context, std cli.Streams) error 
 	if err != nil {
 		return err
 	}
-	defer r.Close()
 	p := cause.Plan{Runs: 3, Rounds: max(e.ask.Rounds, cause.LeastRounds), Seed: e.ask.Seed}
 	for size := 0; size < 4096; size += 16 { // a page: the low 12 address bits repeat beyond it
 		p.Sizes = append(p.Sizes, size)
 	}
-	p.Movable = c.Movable()
+	p.Movable = c.Exe.Movable
 	p.Trace, p.NoTrace = e.tracer(c)
 	if p.Trace == nil && e.traced != "" {
 		_, err := c.Exe.Function(e.traced)
@@ -46,8 +45,8 @@ func (e *explainCmd) explainProgram(ctx context.Context, std cli.Streams) error 
 
 // tracer returns a function that traces a window of the program, from main on by default, or why there is none.
 func (e *explainCmd) tracer(c program.Command) (func(context.Context, program.Setup) (trace.Counts, error), string) {
-	w := trace.Window{Function: cmp.Or(e.traced, "main"), Instructions: e.window, Core: host.Detect(e.Opts.CPUs...).Core, CPUs: e.Opts.CPUs,
-		Stdin: e.programs.Stdin, Timeout: e.programs.Timeout, Blocks: true}
+	w := trace.Window{Function: cmp.Or(e.traced, "main"), Instructions: e.window, Core: host.Detect(e.Opts.CPUs...).Core,
+		Control: e.programs.On(e.Opts.CPUs), Blocks: true}
 	if _, err := c.Exe.Function(w.Function); err != nil {
 		return nil, "the program has no function main: name the one that its time is spent in by -trace"
 	}

@@ -3,7 +3,6 @@ package study
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -48,8 +47,7 @@ func (s *sweepCmd) sweepProgram(ctx context.Context, std cli.Streams) (got sweep
 	if err != nil {
 		return got, err
 	}
-	defer r.Close()
-	events, err := s.countable(ctx, r, notes)
+	events, err := s.countable(r, notes)
 	if err != nil {
 		return got, err
 	}
@@ -199,7 +197,7 @@ var tracedColumns = []struct {
 
 func (s *sweepCmd) trace(ctx context.Context, places []program.Place, notes io.Writer) (traces []trace.Counts, err error) {
 	w := trace.Window{Function: s.traced, Instructions: s.window, Core: host.Detect(s.Opts.CPUs...).Core,
-		CPUs: s.Opts.CPUs, Stdin: s.programs.Stdin, Timeout: s.programs.Timeout}
+		Control: s.programs.On(s.Opts.CPUs)}
 	w.Core.StoreBuffer = cmp.Or(s.stores, w.Core.StoreBuffer)
 	done := cli.Progress(notes, len(s.values)*s.window, "steps")
 	defer done.End()
@@ -216,14 +214,11 @@ func (s *sweepCmd) trace(ctx context.Context, places []program.Place, notes io.W
 	return traces, nil
 }
 
-func (s *sweepCmd) countable(ctx context.Context, r *program.Runner, notes io.Writer) ([]program.Event, error) {
+func (s *sweepCmd) countable(r *program.Runner, notes io.Writer) ([]program.Event, error) {
 	if len(s.Opts.Events) == 0 {
 		return nil, nil
 	}
-	events, note, err := r.Events(ctx, s.Opts.Events)
-	if errors.As(err, new(*program.UnknownEventError)) {
-		err = cli.Usage(err)
-	}
+	events, note, err := r.Events(s.Opts.Events)
 	if note != "" {
 		fmt.Fprintf(notes, "bbprof: %s\n", note)
 	}

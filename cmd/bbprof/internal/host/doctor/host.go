@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"encoding/json"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -32,8 +31,8 @@ type Host struct {
 	Invariant   bool   `json:"invariant_tsc"`
 	Clocksource string `json:"clocksource"`
 
-	UID         int    `json:"uid"`     // effective, UnknownUser if /proc does not show it
-	Seccomp     string `json:"seccomp"` // none, strict, filter
+	UID         *int   `json:"uid,omitempty"` // effective, nil if /proc does not show it
+	Seccomp     string `json:"seccomp"`       // none, strict, filter
 	PtraceScope string `json:"yama_ptrace_scope"`
 	MinAddr     string `json:"vm_mmap_min_addr"`
 	// PageZero says whether a block can have page 0: yes, no, or "" if unknown.
@@ -108,18 +107,15 @@ func (h Host) siblings(cpu int) []int {
 	return nil
 }
 
-const UnknownUser = -1
-
 // process reads a process's status (proc_pid_status(5)): the second user is the effective one.
-func process(status string) (uid int, seccomp string) {
-	uid = UnknownUser
+func process(status string) (uid *int, seccomp string) {
 	for line := range strings.Lines(status) {
 		name, value, _ := strings.Cut(line, ":")
 		fields := strings.Fields(value)
 		switch {
 		case name == "Uid" && len(fields) > 1:
 			if n, err := strconv.Atoi(fields[1]); err == nil {
-				uid = n
+				uid = &n
 			}
 		case name == "Seccomp" && len(fields) == 1:
 			seccomp = map[string]string{"0": "none", "1": "strict", "2": "filter"}[fields[0]]
@@ -166,16 +162,4 @@ func List(list []int) string {
 		i = j + 1
 	}
 	return strings.Join(parts, ",")
-}
-
-func (h Host) MarshalJSON() ([]byte, error) {
-	type plain Host // without this method
-	out := struct {
-		plain
-		UID *int `json:"uid,omitempty"`
-	}{plain: plain(h)}
-	if h.UID != UnknownUser {
-		out.UID = &h.UID
-	}
-	return json.Marshal(out)
 }

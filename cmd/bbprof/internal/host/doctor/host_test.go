@@ -43,7 +43,7 @@ func TestReadHostOfLaptop(t *testing.T) {
 		CPU: h.CPU, Stepping: 7, Kernel: "6.1.0-18-amd64", CPUsAllowed: []int{0, 1, 2, 3}, CPUsOnline: []int{0, 1, 2, 3, 4, 5, 6, 7}, SMT: "on",
 		Cores:    []Core{{0, []int{4}}, {1, nil}, {2, nil}, {3, []int{7}}},
 		Governor: "powersave", Turbo: Turbo{"on", "/sys/devices/system/cpu/intel_pstate/no_turbo", "1"}, Invariant: true, Clocksource: "tsc",
-		UID: 1001, Seccomp: "filter", PtraceScope: "1", MinAddr: "65536",
+		UID: new(1001), Seccomp: "filter", PtraceScope: "1", MinAddr: "65536",
 		StoreBypass: "Mitigation: Speculative Store Bypass disabled via prctl", Gather: "Mitigation: Microcode",
 	}
 	require.Equal(t, "it", want, h, cmp.AllowUnexported(cpu.ID{}, Turbo{}))

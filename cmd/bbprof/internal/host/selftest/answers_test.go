@@ -17,13 +17,20 @@ func blocks(t *testing.T) []Block {
 	return require.Get(Blocks())(t)
 }
 
-// TestTable: every block decodes to its text, and every core has an answer or a reason.
+// TestTable: every block decodes to its text, and every core has an answer or a reason. The short selftest is four blocks
+// that every CPU has, of both kinds.
 func TestTable(t *testing.T) {
 	cores := append(withAnswers(), cpu.Unknown)
-	count := map[Kind]int{}
+	count, short := map[Kind]int{}, map[Kind]int{}
 	seen := map[string]bool{}
 	for _, b := range blocks(t) {
 		count[b.Kind]++
+		if b.Short {
+			short[b.Kind]++
+			if len(b.Needs) > 0 || b.Note != "" {
+				t.Errorf("%s is not for every CPU", b.Text)
+			}
+		}
 		if seen[string(b.Code)] || seen[b.Text] {
 			t.Errorf("%s: twice in the table", b.Text)
 		}
@@ -65,8 +72,8 @@ func TestTable(t *testing.T) {
 			}
 		}
 	}
-	if count[Latency] < 20 || count[Throughput] < 4 || len(count) != 2 {
-		t.Errorf("kinds: %v", count)
+	if count[Latency] < 20 || count[Throughput] < 4 || len(count) != 2 || short[Latency] != 3 || short[Throughput] != 1 {
+		t.Errorf("kinds: %v, of the short selftest %v", count, short)
 	}
 }
 
@@ -101,47 +108,13 @@ func TestAnswersOf(t *testing.T) {
 	}
 }
 
-// TestShort: the short selftest is four blocks that every CPU has, of both kinds.
-func TestShort(t *testing.T) {
-	count := map[Kind]int{}
-	for _, b := range blocks(t) {
-		if b.Short {
-			count[b.Kind]++
-			if len(b.Needs) > 0 || b.Note != "" {
-				t.Errorf("%s is not for every CPU", b.Text)
-			}
-		}
-	}
-	if count[Latency] != 3 || count[Throughput] != 1 {
-		t.Errorf("%v", count)
-	}
-}
-
-func TestParseTable(t *testing.T) {
-	const header = "# text | hex | needs | short | Zen | unknown | note\n"
-	got, err := parseTable(header + "latency\nnop|90|AVX FMA3|short|-|1..2.5|why\n\nthroughput\ncld|fc|||3|4\n")
-	if err != nil || len(got) != 2 {
-		t.Fatalf("%+v, %v", got, err)
-	}
-	nop, cld := got[0], got[1]
-	if _, ok := nop.Answers[cpu.Zen]; ok || nop.Answers[cpu.Unknown] != (Answer{1, 2.5}) || nop.Note != "why" ||
-		nop.Kind != Latency || !nop.Short || !slices.Equal(nop.Needs, []string{"AVX", "FMA3"}) || string(nop.Code) != "\x90" {
-		t.Errorf("%+v", nop)
-	}
-	if cld.Answers[cpu.Zen] != (Answer{3, 3}) || cld.Kind != Throughput || cld.Short || len(cld.Needs) > 0 || cld.Note != "" {
-		t.Errorf("%+v", cld)
-	}
-	for _, row := range []string{"nop|90||", "nop|90|||1", "nop|90|||1|1|note|more", "nop|9|||1|1", "nop|90|||x|1", "nop|90|||1..x|1", "nop|90||||1"} {
-		if _, err := parseTable(header + row + "\n"); err == nil || !strings.Contains(err.Error(), "line 2") {
-			t.Errorf("%s: error %v", row, err)
-		}
-	}
-}
-
 // FuzzParseTable: a table is read or refused with the place.
 func FuzzParseTable(f *testing.F) {
 	f.Add("# text | hex | needs | short | Zen | unknown | note\nlatency\nnop|90|AVX FMA3|short|-|1..2.5|why\n")
 	f.Add("# text\n")
+	for _, row := range []string{"nop|90||", "nop|90|||1|1|note|more", "nop|9|||1|1", "nop|90|||x|1", "nop|90|||1..x|1", "nop|90||||1"} {
+		f.Add("# text | hex | needs | short | Zen | unknown | note\n" + row + "\n")
+	}
 	f.Add("# text | hex | needs | short\nnop|90||\n")
 	f.Fuzz(func(t *testing.T, table string) {
 		blocks, err := parseTable(table)

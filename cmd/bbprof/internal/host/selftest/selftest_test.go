@@ -204,19 +204,3 @@ func TestReal(t *testing.T) {
 		}
 	}
 }
-
-// TestRealFails: an answer that is wrong by some percent is found to be so on a real machine.
-func TestRealFails(t *testing.T) {
-	p := start(t)
-	wrong := []Block{
-		{Text: "add rax, rax", Code: []byte{0x48, 0x01, 0xc0}, Answers: map[cpu.Name]Answer{cpu.Unknown: {1.05, 1.05}}},
-		{Text: "add rax, rax", Code: []byte{0x48, 0x01, 0xc0}, Answers: map[cpu.Name]Answer{cpu.Unknown: {0.5, 0.95}}},
-	}
-	outcomes, err := run(require.Context(t), p, cpu.Unknown, hasAll, wrong, Full)
-	require.Measure(t, err)
-	for _, o := range outcomes {
-		if o.Status != Fail && o.Status != Disturbed {
-			t.Errorf("%.4f cycles, expected %v: %s", o.Cycles, o.Expected(), o.Status)
-		}
-	}
-}

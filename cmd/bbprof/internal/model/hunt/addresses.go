@@ -148,7 +148,7 @@ func (b *block) changed(of int, pieces []piece) bool {
 // repair restores addresses: it sets registers that r never writes to the values they had in b.
 func (b *block) repair(r *block, pieces []piece) bool {
 	state := r.state()
-	values := map[int]uint64{}
+	var set initial.Set
 	before, after := b.addresses(), r.addresses()
 	for k, p := range pieces {
 		if p.code != nil {
@@ -165,27 +165,16 @@ func (b *block) repair(r *block, pieces []piece) bool {
 				scale int64
 			}{{m.Base, 1}, {m.Index, int64(m.Scale)}} {
 				if reg, ok := part.reg.GPR(); ok && b.writes(reg) && !r.writes(reg) && by%part.scale == 0 {
-					values[reg] = state.GPR[reg] + uint64(by/part.scale)
+					one, _ := initial.ParseSet(fmt.Sprintf("%s=%#x", asm.GPR(reg), state.GPR[reg]+uint64(by/part.scale)))
+					set = set.With(one)
 					break
 				}
 			}
 		}
 	}
-	var texts []string
-	for reg, v := range values {
-		texts = append(texts, fmt.Sprintf("%s=%#x", asm.GPR(reg), v))
-	}
-	if len(texts) == 0 {
-		return false
-	}
-	slices.Sort(texts)
-	set, err := initial.ParseSet(strings.Join(texts, ","))
-	if r.set != "" {
-		old, _ := initial.ParseSet(r.set)
-		set = old.With(set)
-	}
-	r.set = set.String()
-	return err == nil
+	old, _ := initial.ParseSet(r.set) // fails if empty
+	r.set = old.With(set).String()
+	return len(set) > 0
 }
 
 func (b *block) writes(reg int) bool {

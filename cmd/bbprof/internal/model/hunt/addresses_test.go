@@ -1,10 +1,8 @@
 package hunt
 
 import (
-	"context"
 	"testing"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 	"github.com/bbprof/bbprof/internal/require"
 )
 
@@ -42,45 +40,5 @@ func TestExchangedKeepsAddresses(t *testing.T) {
 	b := newBlock("4883c007488905231f0d00").exchanged(0, []byte{0x48, 0x05, 7, 0, 0, 0}) // add rax, 7 in six bytes
 	if b == nil || b.hex != "480507000000488905211f0d00" {
 		t.Errorf("got %+v", b)
-	}
-}
-
-// overlaps takes 19 cycles if a load overlaps a store only in part, else 7.5; the model always says 7.5.
-type overlaps struct{}
-
-func (overlaps) Measure(_ context.Context, blocks []Case, _ How) (list []Measurement, err error) {
-	for _, c := range blocks {
-		cycles := 7.5
-		b := newBlock(c.Hex)
-		for _, store := range b.addresses() {
-			for _, load := range b.addresses() {
-				if len(store) > 0 && len(load) > 0 && 0 < store[0].Addr-load[0].Addr && store[0].Addr-load[0].Addr < 8 {
-					cycles = 19
-				}
-			}
-		}
-		if len(b.insts) == 3 {
-			cycles = 10
-		}
-		list = append(list, Measurement{Cycles: cycles, Low: cycles, High: cycles})
-	}
-	return list, nil
-}
-
-func (overlaps) Predict(_ context.Context, blocks []string) ([]score.Prediction, error) {
-	list := make([]score.Prediction, len(blocks))
-	for i := range list {
-		list[i].Cycles = 7.5
-	}
-	return list, nil
-}
-
-// TestShrinkingMakesNoStall: a load and a store of one address keep it when instructions between them are removed, so
-// shrinking does not end at a partly overlapping pair.
-func TestShrinkingMakesNoStall(t *testing.T) {
-	const block = "488b052e1f0d004883c007488905231f0d00"
-	found := require.Get(Hunt(t.Context(), overlaps{}, overlaps{}, []string{block}, Options{Threshold: 0.2, Seed: 1}))(t)
-	if len(found.Classes) != 1 || found.Classes[0].Hex != block {
-		t.Errorf("classes %+v, want the block itself", found.Classes)
 	}
 }

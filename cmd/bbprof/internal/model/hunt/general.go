@@ -20,7 +20,6 @@ const (
 
 var dimensions = []Dimension{Opcode, Width, OperandKind}
 
-// Forms indexes instruction forms by mnemonic and by operand kinds.
 type Forms struct {
 	list       []asm.Form
 	byMnemonic map[string][]int

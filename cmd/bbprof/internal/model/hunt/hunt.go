@@ -54,17 +54,8 @@ type Predictor interface {
 	Predict(ctx context.Context, blocks []string) ([]score.Prediction, error)
 }
 
-type Sign int
-
-const (
-	TooFast Sign = -1
-	Right   Sign = 0
-	TooSlow Sign = 1
-)
-
-func (s Sign) String() string { return [...]string{"too fast", "right", "too slow"}[s+1] }
-
-func (s Sign) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+// Right is neither too fast nor too slow.
+const Right score.Direction = "right"
 
 type Outcome struct {
 	Case
@@ -80,14 +71,14 @@ func (o *Outcome) excess() float64 {
 
 // sign reports whether the prediction is outside the interval by more than threshold of the measured cycles and by more
 // than a model's counting step.
-func (o *Outcome) sign(threshold float64) Sign {
+func (o *Outcome) sign(threshold float64) score.Direction {
 	switch {
 	case !o.Known(), o.excess() <= threshold, o.excess()*o.Cycles < score.Step:
 		return Right
 	case o.Predicted.Cycles > o.Cycles:
-		return TooSlow
+		return score.TooSlow
 	}
-	return TooFast
+	return score.TooFast
 }
 
 type Options struct {
@@ -95,8 +86,6 @@ type Options struct {
 	Generate  int     // blocks to generate after the corpus
 	Seed      uint64
 	Usable    Forms // for generating and generalising
-	// Enough, unless nil, reports whether to stop.
-	Enough func() bool
 	// Progress, unless nil, is called after each batch.
 	Progress func(surveyed, of, wrong, classes int)
 }
@@ -104,12 +93,12 @@ type Options struct {
 // Class is a minimal block that a model gets wrong.
 type Class struct {
 	Outcome
-	Text     string       `json:"block"`
-	Sign     Sign         `json:"error"`
-	Blocks   int          `json:"blocks"` // of the corpus that contain it and err in its direction
-	Share    score.Number `json:"share"`  // of the corpus' excess error: blocks that no earlier class holds
-	Variants []Variant    `json:"neighbours"`
-	Opinions []Opinion    `json:"opinions"`
+	Text     string          `json:"block"`
+	Sign     score.Direction `json:"error"`
+	Blocks   int             `json:"blocks"` // of the corpus that contain it and err in its direction
+	Share    score.Number    `json:"share"`  // of the corpus' excess error: blocks that no earlier class holds
+	Variants []Variant       `json:"neighbours"`
+	Opinions []Opinion       `json:"opinions"`
 
 	pattern  *block
 	patterns []*block // of its variants
@@ -144,7 +133,7 @@ const atATime = 4096
 
 // Hunt searches a corpus, then generated blocks, for wrong ones. It returns its findings with an error, too.
 func Hunt(ctx context.Context, m Measurer, p Predictor, corpus []string, o Options) (Findings, error) {
-	h := &hunter{Options: o, measurer: m, predictor: p, outcomes: map[Case]*Outcome{}, members: map[string]bool{}, rng: rand.New(rand.NewPCG(o.Seed, 0))}
+	h := &hunter{Options: o, measurer: m, predictor: p, outcomes: map[Case]*Outcome{}, rng: rand.New(rand.NewPCG(o.Seed, 0))}
 	corpus = slices.Clone(corpus)
 	h.total = len(corpus) + o.Generate
 	h.use.count(corpus)
@@ -163,7 +152,6 @@ type hunter struct {
 	outcomes map[Case]*Outcome
 	open     []*wrongBlock // wrong, not yet put aside
 	classes  []Class
-	members  map[string]bool // keys of classes and their variants
 	use      use
 	found    Findings
 	total    int
@@ -172,34 +160,28 @@ type hunter struct {
 
 type wrongBlock struct {
 	*block
-	sign Sign
+	sign score.Direction
 }
 
 func (h *hunter) run(ctx context.Context, corpus []string) error {
 	for part := range slices.Chunk(corpus, atATime) {
-		if err := h.chase(ctx, part); err != nil || h.enough() {
+		if err := h.chase(ctx, part); err != nil {
 			return err
 		}
 	}
 	for left := h.Generate; left > 0; left -= atATime {
-		if err := h.chase(ctx, h.generate(min(left, atATime))); err != nil || h.enough() {
+		if err := h.chase(ctx, h.generate(min(left, atATime))); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (h *hunter) enough() bool { return h.Enough != nil && h.Enough() }
-
 func (h *hunter) chase(ctx context.Context, blocks []string) error {
 	if err := h.survey(ctx, blocks); err != nil {
 		return err
 	}
-	for !h.enough() {
-		shrinks := h.choose()
-		if len(shrinks) == 0 {
-			return nil
-		}
+	for shrinks := h.choose(); len(shrinks) > 0; shrinks = h.choose() {
 		minimal, err := h.shrinkAll(ctx, shrinks)
 		if err != nil {
 			return err
@@ -237,19 +219,13 @@ func (h *hunter) try(ctx context.Context, blocks []Case) error {
 		if err != nil {
 			return err
 		}
-		var known []Case
-		for i, b := range part {
-			h.outcomes[b] = &Outcome{Case: b, Predicted: predictions[i], Measurement: Measurement{Why: "not measured: no prediction"}}
-			if predictions[i].Known() {
-				known = append(known, b)
-			}
-		}
+		known := slices.DeleteFunc(slices.Clone(part), func(b Case) bool { return !predictions[b.Hex].Known() })
 		measured, err := h.measurer.Measure(ctx, known, Survey)
 		if err != nil {
-			for _, b := range part {
-				delete(h.outcomes, b)
-			}
 			return err
+		}
+		for _, b := range part {
+			h.outcomes[b] = &Outcome{Case: b, Predicted: predictions[b.Hex], Measurement: Measurement{Why: "not measured: no prediction"}}
 		}
 		for i, b := range known {
 			h.outcomes[b].Measurement = measured[i]
@@ -259,27 +235,23 @@ func (h *hunter) try(ctx context.Context, blocks []Case) error {
 }
 
 // predict asks about each block once, whatever its initial registers.
-func (h *hunter) predict(ctx context.Context, cases []Case) ([]score.Prediction, error) {
+func (h *hunter) predict(ctx context.Context, cases []Case) (map[string]score.Prediction, error) {
 	var blocks []string
-	index := map[string]int{}
+	said := map[string]score.Prediction{}
 	for _, c := range cases {
-		if _, there := index[c.Hex]; !there {
-			index[c.Hex] = len(blocks)
+		if _, there := said[c.Hex]; !there {
+			said[c.Hex] = score.Prediction{}
 			blocks = append(blocks, c.Hex)
 		}
 	}
-	predictions, err := h.predictor.Predict(ctx, blocks)
-	if err != nil {
-		return nil, err
+	list, err := h.predictor.Predict(ctx, blocks)
+	for i, p := range list {
+		said[blocks[i]] = p
 	}
-	all := make([]score.Prediction, len(cases))
-	for i, c := range cases {
-		all[i] = predictions[index[c.Hex]]
-	}
-	return all, nil
+	return said, err
 }
 
-func (h *hunter) sign(block Case) Sign {
+func (h *hunter) sign(block Case) score.Direction {
 	if o := h.outcomes[block]; o != nil {
 		return o.sign(h.Threshold)
 	}
@@ -312,9 +284,6 @@ func (h *hunter) survey(ctx context.Context, blocks []string) error {
 			}
 		}
 		h.report()
-		if h.enough() {
-			break
-		}
 	}
 	slices.SortStableFunc(h.open, func(a, b *wrongBlock) int { return len(a.insts) - len(b.insts) })
 	for i := range h.classes {
@@ -367,9 +336,6 @@ func (h *hunter) shrinkAll(ctx context.Context, shrinks []*shrink) (minimal []*s
 			s.advance(h.sign)
 		}
 		shrinks = going
-		if h.enough() {
-			break
-		}
 	}
 	return minimal, nil
 }
@@ -393,7 +359,7 @@ func (h *hunter) admit(ctx context.Context, minimal []*shrink) error {
 			h.found.Unconfirmed++
 			continue
 		}
-		if !h.members[s.block.key(s.sign)] {
+		if !h.known(s.block, s.sign) {
 			confirmed = append(confirmed, Class{Outcome: o, Text: s.block.text(), Sign: s.sign, Opinions: []Opinion{{Again, again[i]}}, pattern: s.block})
 		}
 	}
@@ -402,16 +368,17 @@ func (h *hunter) admit(ctx context.Context, minimal []*shrink) error {
 	}
 	for i := range confirmed {
 		c := &confirmed[i]
-		if h.members[c.pattern.key(c.Sign)] {
-			continue // a variant of an earlier one
+		if !h.known(c.pattern, c.Sign) { // it may be a variant of one in this loop
+			h.classes = append(h.classes, *c)
+			h.putAside(c)
 		}
-		for _, p := range append(c.patterns, c.pattern) {
-			h.members[p.key(c.Sign)] = true
-		}
-		h.classes = append(h.classes, *c)
-		h.putAside(c)
 	}
 	return nil
+}
+
+// known reports whether a block contains a class of this sign.
+func (h *hunter) known(b *block, sign score.Direction) bool {
+	return slices.ContainsFunc(h.classes, func(c Class) bool { return c.Sign == sign && c.in(b) })
 }
 
 func (h *hunter) putAside(c *Class) {

@@ -1,8 +1,6 @@
 package hunt
 
 import (
-	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -186,50 +184,4 @@ func (b *block) dependsAs(i int, chosen []int, p *block) bool {
 		}
 	}
 	return true
-}
-
-// mostPermuted is the longest pattern whose key tries all orders of its instructions.
-const mostPermuted = 5
-
-// key is equal for blocks that contain each other and are wrong in the same direction.
-func (b *block) key(sign Sign) (least string) {
-	order := make([]int, len(b.shapes))
-	for i := range order {
-		order[i] = i
-	}
-	if len(order) > mostPermuted {
-		slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(b.shapes[x], b.shapes[y]) })
-		return sign.String() + b.spell(order)
-	}
-	permute(order, 0, func() {
-		if s := b.spell(order); least == "" || s < least {
-			least = s
-		}
-	})
-	return sign.String() + least
-}
-
-func (b *block) spell(order []int) string {
-	var s strings.Builder
-	for _, i := range order {
-		s.WriteString(b.shapes[i] + "; ")
-	}
-	for _, i := range order {
-		for _, k := range order {
-			fmt.Fprintf(&s, "%t%d ", b.reach[i][k], b.edges[i][k]&byMemory)
-		}
-	}
-	return s.String()
-}
-
-func permute(list []int, from int, visit func()) {
-	if from >= len(list) {
-		visit()
-		return
-	}
-	for i := from; i < len(list); i++ {
-		list[from], list[i] = list[i], list[from]
-		permute(list, from+1, visit)
-		list[from], list[i] = list[i], list[from]
-	}
 }

@@ -64,9 +64,9 @@ func (h *hunter) excesses(corpus []string) (wrong []*excess, total float64) {
 		}
 		total += o.excess()
 		if b := newBlock(text); b != nil {
-			sign := TooFast
+			sign := score.TooFast
 			if o.Predicted.Cycles > o.Cycles {
-				sign = TooSlow
+				sign = score.TooSlow
 			}
 			wrong = append(wrong, &excess{&wrongBlock{b, sign}, o.excess()})
 		}
@@ -74,7 +74,6 @@ func (h *hunter) excesses(corpus []string) (wrong []*excess, total float64) {
 	return wrong, total
 }
 
-// AskAgain measures the classes in the other ways: another state, mode and layout.
 func (f *Findings) AskAgain(ctx context.Context, m Measurer) error {
 	var blocks []Case
 	for i := range f.Classes {

@@ -1,6 +1,10 @@
 package hunt
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+)
 
 // shrink removes instructions from a block while it stays wrong: ddmin (Zeller and Hildebrandt, Simplifying and
 // Isolating Failure-Inducing Input, IEEE TSE 28, 2002). The candidates of a step are measured together, and the smallest
@@ -11,7 +15,7 @@ type shrink struct {
 	surveyed *block
 	kept     []int // instruction indices
 	block    *block
-	sign     Sign
+	sign     score.Direction
 	parts    int
 	done     bool
 	step     []candidate
@@ -23,7 +27,7 @@ type candidate struct {
 	block *block
 }
 
-func newShrink(b *block, s Sign) *shrink {
+func newShrink(b *block, s score.Direction) *shrink {
 	kept := make([]int, len(b.insts))
 	for i := range kept {
 		kept[i] = i
@@ -56,7 +60,7 @@ func (s *shrink) candidates() (list []Case) {
 }
 
 // advance continues with the smallest candidate that is wrong in the same direction, or with smaller parts.
-func (s *shrink) advance(wrong func(Case) Sign) {
+func (s *shrink) advance(wrong func(Case) score.Direction) {
 	var best *candidate
 	for i := range s.step {
 		c := &s.step[i]

@@ -8,14 +8,12 @@ import (
 	"sync"
 )
 
-// A Disagreement is a number on which a model differs.
 type Disagreement struct {
 	*Measurement
 	Form  string
 	Model float64
 }
 
-// Times returns the ratio of the two numbers, at least 1.
 func (d *Disagreement) Times() float64 {
 	a, b := max(d.Cycles(), 0.01), max(d.Model, 0.01)
 	return max(a/b, b/a)

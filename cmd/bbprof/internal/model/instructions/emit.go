@@ -152,7 +152,6 @@ func (b bridge) emit(code *body, dst, src int64) {
 	}
 }
 
-// way lists the classes from one to another, inclusive.
 func way(from, to class) []class {
 	if _, direct := bridgeForms[[2]class{from, to}]; direct {
 		return []class{from, to}

@@ -1,9 +1,7 @@
 package instructions
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
@@ -38,10 +36,10 @@ assembled_snippet: %s
 ...
 `
 
-// WriteExegesis writes the rows' numbers of one mode as llvm-exegesis' results, one document each, and counts them. It
-// omits rows without a number or an LLVM name, and fails if none is left.
-func WriteExegesis(w io.Writer, rows []Row, mode, cpu string) (documents int, err error) {
-	out := bufio.NewWriter(w)
+// Exegesis returns the rows' numbers of one mode as llvm-exegesis writes results, and counts its documents. Rows without a
+// number or an LLVM name have none; why says why no row has one.
+func Exegesis(rows []Row, mode, cpu string) (text string, documents int, why string) {
+	var out strings.Builder
 	nameless := 0
 	for i := range rows {
 		r := &rows[i]
@@ -51,30 +49,23 @@ func WriteExegesis(w io.Writer, rows []Row, mode, cpu string) (documents int, er
 		}
 		switch {
 		case m == nil || !(m.Cycles() > 0):
+			continue
 		case r.Snippet != nil:
-			r.Snippet.write(out, mode, m)
-			documents++
+			r.Snippet.write(&out, mode, m)
 		case r.Operands == "":
 			nameless++
+			continue
 		default:
 			measured := fmt.Sprintf(exegesisMeasurement, mode, m.Cycles(), m.Result.Cycles.Cycles)
-			fmt.Fprintf(out, exegesisDocument, mode, r.Operands, cpu, measured, m.what(), strings.ToUpper(m.Block))
-			documents++
+			fmt.Fprintf(&out, exegesisDocument, mode, r.Operands, cpu, measured, m.what(), strings.ToUpper(m.Block))
 		}
+		documents++
 	}
-	switch {
-	case documents > 0:
-		return documents, out.Flush()
-	case nameless == 0:
-		return 0, NothingError(fmt.Sprintf("none of %s has a number for %s", words.Plural(len(rows), "row"), mode))
+	if nameless > 0 {
+		return out.String(), documents, fmt.Sprintf("LLVM's name is not known of any of the %s that have a number for %s", words.Plural(nameless, "form"), mode)
 	}
-	return 0, NothingError(fmt.Sprintf("LLVM's name is not known of any of the %s that have a number for %s", words.Plural(nameless, "form"), mode))
+	return out.String(), documents, fmt.Sprintf("none of %s has a number for %s", words.Plural(len(rows), "row"), mode)
 }
-
-// A NothingError is why nothing can be written.
-type NothingError string
-
-func (e NothingError) Error() string { return string(e) }
 
 // total returns a scheduling model's latency of an instruction: of a load and its use together.
 func (r *Row) total() *Measurement {

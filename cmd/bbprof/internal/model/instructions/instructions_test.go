@@ -1,9 +1,7 @@
 package instructions
 
 import (
-	"bytes"
 	"context"
-	"fmt"
 	"math"
 	"os"
 	"os/exec"
@@ -23,26 +21,12 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-func planOf(t *testing.T, name string) Plan {
-	t.Helper()
-	f := asm.FormNamed(name)
-	if f == nil {
-		t.Fatalf("there is no form %q", name)
-	}
-	return NewPlan(f)
-}
+func planOf(name string) Plan { return NewPlan(asm.FormNamed(name)) }
 
-func textOf(t *testing.T, code []byte) string {
-	t.Helper()
-	insts := require.Get(asm.Decode(code))(t)
-	var list []string
-	for i := range insts {
-		list = append(list, insts[i].Text())
-	}
-	return strings.Join(list, "; ")
-}
+func textOf(t *testing.T, code []byte) string { return asm.Text(require.Get(asm.Decode(code))(t)) }
 
-// TestChains: the block of each pair of operands is a chain through that pair and, if possible, no other.
+// TestChains: the block of each pair of operands is a chain through that pair and, if possible, no other. Instructions of a
+// throughput block write different registers that no other reads.
 func TestChains(t *testing.T) {
 	for _, c := range []struct{ form, pair, want string }{
 		{"imul r64, r64", "1 to 1", "imul rbx, rdx"},
@@ -64,28 +48,36 @@ func TestChains(t *testing.T) {
 		{"cmps m32, m32", "address to flags", "cmps dword ptr [rsi], dword ptr [rdi]; adc rdi, r14; and rdi, 0x0; or rdi, rsi"},
 		{"lods ax, m16", "address to 1", "lods ax, word ptr [rsi]; and rax, 0x0; or rax, rdi; movsxd rsi, eax"},
 		{"stos m64, rax", "2 to m", "stos qword ptr [rdi], rax; mov rax, qword ptr [rdi-0x8]"},
+		{"mulx r32, r32, r32", "", "mulx ebx, r8d, ebp; mulx r9d, r10d, ebp…"},
+		{"vpxor xmm, xmm, xmm", "", "vpxor xmm1, xmm15, xmm14…"},
+		{"fadd st(i), st", "", "fadd st(1), st; fadd st(2), st…"},
+		{"mov r64, m64", "", "mov rbx, qword ptr [rsi]; mov r8, qword ptr [rsi+0x8]…"},
+		{"fadd m64", "", "fadd qword ptr [rsi]; fxch st(1); fadd qword ptr [rsi]; fxch st(2)…"},
+		{"leave", "", "mov rbp, r14; leave; mov rbp, r14; leave…"},
+		{"faddp st(i), st", "", "fldz; faddp st(1), st; fldz; faddp st(2), st…"},
+		{"fdivrp st(i), st", "", "fld1; fdivrp st(1), st; fld1; fdivrp st(2), st…"},
+		{"fyl2x", "", "fld1; fyl2x…"},
 	} {
-		p := planOf(t, c.form)
 		got := "no such pair"
-		for _, probe := range p.Probes {
-			if probe.Pair == c.pair {
+		for _, probe := range planOf(c.form).Probes {
+			if probe.Pair == c.pair && (c.pair != "" || probe.Kind == Throughput) {
 				got = textOf(t, probe.Code)
 			}
 		}
-		require.Equal(t, fmt.Sprintf("%s, %s", c.form, c.pair), c.want, got)
+		if start, cut := strings.CutSuffix(c.want, "…"); got != c.want && !(cut && strings.HasPrefix(got, start)) {
+			t.Errorf("%s, %s: %s, want %s", c.form, c.pair, got, c.want)
+		}
 	}
 }
 
 // TestPlans: every permitted form has a block, and every block decodes and may run.
 func TestPlans(t *testing.T) {
-	probes := 0
 	for _, f := range forms.Select(nil, false) {
 		p := NewPlan(&f)
 		if p.Refused == "" && len(p.Probes) == 0 && len(p.Missing) == 0 {
 			t.Errorf("%s: nothing to measure, and no reason", f.Name())
 		}
 		for _, probe := range p.Probes {
-			probes++
 			insts, err := asm.Decode(probe.Code)
 			if err != nil || len(insts) == 0 || probe.Links < 1 {
 				t.Errorf("%s, %s: %x with %d links: %v", f.Name(), probe.Pair, probe.Code, probe.Links, err)
@@ -94,33 +86,6 @@ func TestPlans(t *testing.T) {
 			if r := asm.Refuse(insts); r != nil {
 				t.Errorf("%s, %s: %v", f.Name(), probe.Pair, r)
 			}
-		}
-	}
-	t.Logf("%d blocks", probes)
-}
-
-// TestIndependent: instructions of a throughput block write different registers that no other reads.
-func TestIndependent(t *testing.T) {
-	for _, c := range []struct{ form, want string }{
-		{"mulx r32, r32, r32", "mulx ebx, r8d, ebp; mulx r9d, r10d, ebp"},
-		{"vpxor xmm, xmm, xmm", "vpxor xmm1, xmm15, xmm14"},
-		{"fadd st(i), st", "fadd st(1), st; fadd st(2), st"},
-		{"mov r64, m64", "mov rbx, qword ptr [rsi]; mov r8, qword ptr [rsi+0x8]"},
-		{"fadd m64", "fadd qword ptr [rsi]; fxch st(1); fadd qword ptr [rsi]; fxch st(2)"},
-		{"leave", "mov rbp, r14; leave; mov rbp, r14; leave"},
-		{"faddp st(i), st", "fldz; faddp st(1), st; fldz; faddp st(2), st"},
-		{"fdivrp st(i), st", "fld1; fdivrp st(1), st; fld1; fdivrp st(2), st"},
-		{"fyl2x", "fld1; fyl2x"},
-	} {
-		p := planOf(t, c.form)
-		got := textOf(t, p.Probes[len(p.Probes)-1].Code)
-		for _, probe := range p.Probes {
-			if probe.Kind == Throughput {
-				got = textOf(t, probe.Code)
-			}
-		}
-		if !strings.HasPrefix(got, c.want) {
-			t.Errorf("%s: %s, want %s first", c.form, got, c.want)
 		}
 	}
 }
@@ -175,7 +140,7 @@ func TestMeasure(t *testing.T) {
 			return 4, verdict.Nonlinear
 		}
 		return 12, ""
-	}, planOf(t, "cvtsi2sd xmm, r64"), planOf(t, "crc32 r64, r64"), planOf(t, "cli"))
+	}, planOf("cvtsi2sd xmm, r64"), planOf("crc32 r64, r64"), planOf("cli"))
 	require.Equal(t, "it", "1 to 1: 4.00; 2 to 1: 6.00 (less vector to general)", rows[0].List(Latency))
 	if got := rows[0].Latency.Cycles(); got != 6 {
 		t.Errorf("latency %v, want the largest, 6", got)
@@ -231,7 +196,7 @@ func TestDoubt(t *testing.T) {
 			}
 			return n * v, ""
 		})
-		all := require.Get(Measure(context.Background(), []measure.Measurer{core}, []Plan{planOf(t, c.form)}, 0, 6, nil))(t)[0].All
+		all := require.Get(Measure(context.Background(), []measure.Measurer{core}, []Plan{planOf(c.form)}, 0, 6, nil))(t)[0].All
 		m := all[slices.IndexFunc(all, func(m Measurement) bool { return len(strings.Split(textOf(t, m.Code), ";")) == int(n) })]
 		high := max(c.want, c.high) + 0.01/n
 		if math.Abs(m.Cycles()-c.want) > 1e-9 || m.Flags != c.flags || len(rows)+len(loops) > 0 ||
@@ -262,7 +227,7 @@ func TestShortRow(t *testing.T) {
 				return 0, verdict.Nonlinear
 			}
 			return c.short, ""
-		}, planOf(t, "pshufd xmm, xmm, i8"))
+		}, planOf("pshufd xmm, xmm, i8"))
 		require.Equal(t, latencies, latencies, rows[0].List(Latency, OtherLatency))
 	}
 }
@@ -270,7 +235,7 @@ func TestShortRow(t *testing.T) {
 // TestMoves: movs reads what its predecessor wrote only in the probe through memory.
 func TestMoves(t *testing.T) {
 	got := map[Kind]string{}
-	for _, p := range planOf(t, "movs m32, m32").Probes {
+	for _, p := range planOf("movs m32, m32").Probes {
 		got[p.Kind] = p.Set.String()
 	}
 	require.Equal(t, "it", map[Kind]string{Throughput: "rdi=0x12406880", StoreToLoad: "rdi=0x12406684"}, got)
@@ -278,7 +243,7 @@ func TestMoves(t *testing.T) {
 
 // TestDisagreements: a model's latency is its block's minus its bridges'; inside the interval is agreement.
 func TestDisagreements(t *testing.T) {
-	rows := measured(t, always(6), planOf(t, "vaddps xmm, xmm, xmm"))
+	rows := measured(t, always(6), planOf("vaddps xmm, xmm, xmm"))
 	blocks := Blocks(rows)
 	cycles := map[string]float64{blocks[0]: 9, blocks[1]: 6.0}
 	list, judged := Disagreements(rows, 0.02, cycles)
@@ -328,14 +293,12 @@ func TestSnippets(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 	rows := measured(t, always(12), plans...)
-	var out bytes.Buffer
-	if n, err := WriteExegesis(&out, rows, latencyMode, ""); n != 1 || err != nil {
-		t.Fatal(n, err)
-	}
+	out, n, _ := Exegesis(rows, latencyMode, "")
+	require.Equal(t, "documents", 1, n)
 	const measurement = "  - { key: latency, value: 6.0000, per_snippet_value: 12.0000, validation_counters: {} }\nerror:           ''\n"
 	for _, want := range []string{measurement, "- 'EDX=0x0'"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %q in\n%s", want, out.String())
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
 	for _, bad := range []string{"", "mode: uops\n", strings.Replace(snippet, "latency", "uops", 1), strings.Replace(snippet, "4155", "41zz", 1)} {
@@ -365,12 +328,11 @@ func TestExegesisAnalysis(t *testing.T) {
 	}
 	for _, mode := range ExegesisModes() {
 		file := filepath.Join(t.TempDir(), mode+".yaml")
-		var out bytes.Buffer
-		n, err := WriteExegesis(&out, rows, mode, "graniterapids")
-		if err != nil || n < 100 {
-			t.Fatalf("%s: %d documents, %v", mode, n, err)
+		out, n, _ := Exegesis(rows, mode, "graniterapids")
+		if n < 100 {
+			t.Fatalf("%s: %d documents", mode, n)
 		}
-		require.NoError(t, os.WriteFile(file, out.Bytes(), 0o600))
+		require.NoError(t, os.WriteFile(file, []byte(out), 0o600))
 		page := file + ".html"
 		said, err := exec.Command(tool, "-mode=analysis", "-benchmarks-file="+file,
 			"-analysis-inconsistencies-output-file="+page, "-mcpu=graniterapids").CombinedOutput()
@@ -412,4 +374,27 @@ func TestChained(t *testing.T) {
 			t.Errorf("%s: throughput %v, %q", c.name, got, missing)
 		}
 	}
+}
+
+// TestIBench: what OSACA's importer reads, which knows general registers of one kind, no opmasks and no form without operands.
+func TestIBench(t *testing.T) {
+	var rows []Row
+	for i, form := range []string{
+		"add r32, r32", "add r64, r64", "add r8, r8", "vaddps xmm, xmm, m128", "imul r64, r64, i8",
+		"kaddb k, k, k", "shl r64, cl", "cdq", "vsqrtps ymm, ymm", "add m64, r64"} {
+		n := float64(i + 1)
+		rows = append(rows, Row{Form: asm.FormNamed(form), Throughput: &Measurement{Value: Value{Cycles: n / 4}}, Latency: &Measurement{Value: Value{Cycles: n}}})
+	}
+	rows[3].Load = &Measurement{Value: Value{Cycles: 11}}
+	rows[8].Throughput.Mean = "unstable"
+	rows = append(rows, Row{Snippet: &Snippet{}})
+	require.Equal(t, "it", `add-r_r-TP: 0.500 (clock cycles)
+add-r_r-LT: 2.000 (clock cycles)
+vaddps-mb_x_x-TP: 1.000 (clock cycles)
+vaddps-mb_x_x-LT: 11.000 (clock cycles)
+imul-i_r_r-TP: 1.250 (clock cycles)
+imul-i_r_r-LT: 5.000 (clock cycles)
+vsqrtps-y_y-LT: 9.000 (clock cycles)
+add-r_mb-TP: 2.500 (clock cycles)
+`, IBench(rows))
 }

@@ -6,9 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -21,73 +19,36 @@ import (
 var ErrNoLLVM = errors.New("llvm-mc is not installed, or not in PATH")
 
 // MC finds an llvm-mc that can name opcodes: that of a version, such as "-22", else the newest in PATH. It must know the
-// core, if given. why says why the one found cannot.
+// core, if given. why says why the first cannot.
 func MC(ctx context.Context, version, cpu string) (tool string, why error) {
-	all := mcs(ctx)
-	if i := slices.IndexFunc(all, func(c mc) bool { return version != "" && filepath.Base(c.path) == "llvm-mc"+version }); i >= 0 {
-		all = slices.Concat(all[i:i+1], all)
+	all := predict.Installed("llvm-mc")
+	if wanted := "llvm-mc" + version; version != "" && slices.Contains(all, wanted) {
+		all = slices.Insert(all, 0, wanted)
 	}
 	why = ErrNoLLVM
-	for i, c := range all {
-		switch reason := c.unable(ctx, cpu); {
+	for i, name := range all {
+		switch reason := unable(ctx, name, cpu); {
 		case reason == nil:
-			return c.path, nil
+			return name, nil
 		case i == 0:
-			tool, why = c.path, reason
+			tool, why = name, reason
 		}
 	}
 	return tool, why
 }
 
-type mc struct {
-	path    string
-	version int
-}
-
-var (
-	mcName    = regexp.MustCompile(`^llvm-mc(?:-(\d+))?$`) // not llvm-mca
-	mcVersion = regexp.MustCompile(`version (\d+)`)
-)
-
-// mcs lists those in PATH, the newest first.
-func mcs(ctx context.Context) (all []mc) {
-	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
-		names, _ := filepath.Glob(filepath.Join(dir, "llvm-mc*"))
-		for _, path := range names {
-			m := mcName.FindStringSubmatch(filepath.Base(path))
-			path, err := exec.LookPath(path)
-			hidden := slices.ContainsFunc(all, func(c mc) bool { return filepath.Base(c.path) == filepath.Base(path) })
-			if m == nil || err != nil || hidden {
-				continue
-			}
-			version := m[1]
-			if version == "" {
-				out, _ := exec.CommandContext(ctx, path, "--version").Output() // 0 on failure
-				if m := mcVersion.FindSubmatch(out); m != nil {
-					version = string(m[1])
-				}
-			}
-			n, _ := strconv.Atoi(version)
-			all = append(all, mc{path, n})
-		}
-	}
-	slices.SortStableFunc(all, func(a, b mc) int { return cmp.Compare(b.version, a.version) })
-	return all
-}
-
 // unable returns why an llvm-mc cannot name opcodes: old ones write registers as numbers, and replace unknown cores.
-func (c mc) unable(ctx context.Context, cpu string) error {
-	cmd := showInst(ctx, c.path, predict.MarkedForMC(1, nil))
+func unable(ctx context.Context, tool, cpu string) error {
+	cmd := showInst(ctx, tool, predict.MarkedForMC(1, nil))
 	if cpu != "" {
 		cmd.Args = append(cmd.Args, "-mcpu="+cpu)
 	}
 	out, err := cmd.CombinedOutput()
-	name := fmt.Sprintf("%s (version %d)", filepath.Base(c.path), c.version)
 	switch {
 	case bytes.Contains(out, []byte("is not a recognized processor")):
-		return fmt.Errorf("%s does not know %s", name, cpu)
+		return fmt.Errorf("%s does not know %s", tool, cpu)
 	case !bytes.Contains(out, []byte("Reg:RIZ>")):
-		return fmt.Errorf("%s does not name registers with -show-inst, as llvm-mc-22 does", name)
+		return fmt.Errorf("%s does not name registers with -show-inst, as llvm-mc-22 does", tool)
 	}
 	return err
 }
@@ -119,7 +80,7 @@ func nameCodes(ctx context.Context, tool string, codes [][]byte, rows []Row) err
 	}
 	out, err := showInst(ctx, tool, in.String()).Output() // fails if it does not know one; the other answers count
 	if err != nil && len(out) == 0 {
-		return fmt.Errorf("%s: %w", filepath.Base(tool), err)
+		return fmt.Errorf("%s: %w", tool, err)
 	}
 	nameFrom(out, rows)
 	return nil

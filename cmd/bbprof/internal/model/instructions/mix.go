@@ -7,23 +7,12 @@ import (
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/resources"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
-
-// Copies is a number of instructions of a form in a mix.
-type Copies struct {
-	Form *asm.Form
-	N    int
-}
-
-// Companion is a number of other instructions that a mix needs for one of a form.
-type Companion struct {
-	Form string
-	N    float64
-}
 
 // SimpleForMix reports whether a mix can hold any number of the form's instructions: they overwrite their destinations,
 // and read nothing that a mix writes.
@@ -71,22 +60,24 @@ type mixer struct {
 	set     initial.Set
 }
 
-// Mix makes a block of instructions that wait for nothing, each form spread over it. beside are the additions needed for
-// one instruction of the last part.
-func Mix(parts []Copies) (b profiler.Block, beside []Companion, err error) {
+// Mix makes a block of instructions that wait for nothing, each form spread over it.
+func Mix(parts []resources.Copies) (b profiler.Block, err error) {
 	m := &mixer{fixed: map[class][]int64{}, written: map[class]int{}, updated: map[class]int{}}
-	var last *planner
 	planners := make([]*planner, len(parts))
 	for i, part := range parts {
-		last = newPlanner(part.Form)
-		if last.Refused != "" {
-			return b, nil, errors.New(last.Refused)
+		form := asm.FormNamed(part.Form)
+		if form == nil {
+			return b, fmt.Errorf("no instruction form is called %q", part.Form)
 		}
-		if last.advances() || part.Form.X87() {
-			return b, nil, errors.New("it moves rsi, rdi or the x87 stack, by which the mix would change")
+		p := newPlanner(form)
+		switch {
+		case p.Refused != "":
+			return b, errors.New(p.Refused)
+		case p.advances() || form.X87():
+			return b, errors.New("it moves rsi, rdi or the x87 stack, by which the mix would change")
 		}
-		planners[i] = last
-		m.reserve(last)
+		planners[i] = p
+		m.reserve(p)
 	}
 	type piece struct {
 		at   float64
@@ -98,7 +89,7 @@ func Mix(parts []Copies) (b profiler.Block, beside []Companion, err error) {
 		for i := range part.N {
 			code, err := m.one(planners[k])
 			if err != nil {
-				return b, nil, err
+				return b, err
 			}
 			insts, _ := asm.Decode(code)
 			count += len(insts)
@@ -111,11 +102,8 @@ func Mix(parts []Copies) (b profiler.Block, beside []Companion, err error) {
 	for _, p := range pieces {
 		code.Code = append(code.Code, p.code...)
 	}
-	beside = last.companions()
-	if n := parts[len(parts)-1].N; last.stackBytes() != 0 {
-		last.balance(&code, n)
-		beside = append(beside, Companion{"lea r64, m", 1 / float64(n)})
-	}
+	last := len(parts) - 1
+	planners[last].balance(&code, parts[last].N)
 	// As for one form alone: few copies, so that the decoders do not count.
 	b.Code = code.Code
 	b.Setup = profiler.Setup{Set: m.set, FewCopies: true, Tolerate: []verdict.Reason{verdict.Unstable, verdict.Nonlinear}}
@@ -123,7 +111,7 @@ func Mix(parts []Copies) (b profiler.Block, beside []Companion, err error) {
 		const short, long = 480, 1440
 		b.Setup.Unroll = &unroll.Factors{Short: max(4, short/count), Long: max(12, long/count)}
 	}
-	return b, beside, nil
+	return b, nil
 }
 
 func (m *mixer) reserve(p *planner) {
@@ -222,17 +210,20 @@ func (m *mixer) divide(p *planner, b *body) error {
 	return nil
 }
 
-// companions lists what one puts before an instruction.
-func (p *planner) companions() []Companion {
+// Companions lists what a mix has beside one instruction of a form.
+func Companions(f *asm.Form) []resources.Copies {
+	p := newPlanner(f)
 	switch {
-	case divides(p.Form.Mnemonic()) && p.operands[0].Width == 1:
-		return []Companion{{"mov r64, r64", 1}}
-	case divides(p.Form.Mnemonic()):
-		return []Companion{{"mov r64, r64", 2}}
-	case p.mergesMask() && p.Form.EVEX():
-		return []Companion{{"kxnorw k, k, k", 1}}
+	case divides(f.Mnemonic()) && p.operands[0].Width == 1:
+		return []resources.Copies{{Form: "mov r64, r64", N: 1}}
+	case divides(f.Mnemonic()):
+		return []resources.Copies{{Form: "mov r64, r64", N: 2}}
+	case p.mergesMask() && f.EVEX():
+		return []resources.Copies{{Form: "kxnorw k, k, k", N: 1}}
 	case p.mergesMask():
-		return []Companion{{"vpcmpeqd ymm, ymm, ymm", 1}}
+		return []resources.Copies{{Form: "vpcmpeqd ymm, ymm, ymm", N: 1}}
+	case p.stackBytes() != 0:
+		return []resources.Copies{{Form: "lea r64, m", N: 1}}
 	}
 	return nil
 }

@@ -24,27 +24,24 @@ func SchedClasses(ctx context.Context, cpu string, codes [][]byte) ([]string, er
 	if err := nameCodes(ctx, mc, codes, rows); err != nil {
 		return nil, err
 	}
+	for i := range rows {
+		rows[i].Throughput = &Measurement{Block: hex.EncodeToString(codes[i])}
+		rows[i].Throughput.Value.Cycles = float64(i + 1)
+	}
+	results, _, _ := Exegesis(rows, throughputMode, cpu)
 	dir, err := os.MkdirTemp("", "bbprof")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	var results strings.Builder
-	for i := range rows {
-		rows[i].Throughput = &Measurement{Block: hex.EncodeToString(codes[i])}
-		rows[i].Throughput.Value.Cycles = float64(i + 1)
-	}
-	if _, err := WriteExegesis(&results, rows, throughputMode, cpu); err != nil {
-		return nil, err
-	}
 	file := filepath.Join(dir, "results.yaml")
-	if err := os.WriteFile(file, []byte(results.String()), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(results), 0o600); err != nil {
 		return nil, err
 	}
-	tool := filepath.Join(filepath.Dir(mc), strings.Replace(filepath.Base(mc), "llvm-mc", "llvm-exegesis", 1))
+	tool := strings.Replace(mc, "llvm-mc", "llvm-exegesis", 1)
 	out, err := exec.CommandContext(ctx, tool, "-mode=analysis", "-benchmarks-file="+file, "-analysis-clusters-output-file=-", "-analysis-numpoints=1").Output()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Base(tool), err)
+		return nil, fmt.Errorf("%s: %w", tool, err)
 	}
 	names := make([]string, len(codes))
 	for line := range strings.Lines(string(out)) {

@@ -126,7 +126,7 @@ func periodic(insts []asm.Inst, n int) bool {
 }
 
 // write writes the snippet's document with its measurement.
-func (s *Snippet) write(out *bufio.Writer, mode string, m *Measurement) {
+func (s *Snippet) write(out io.Writer, mode string, m *Measurement) {
 	fmt.Fprintln(out, "---")
 	for _, l := range s.lines {
 		switch {

@@ -20,15 +20,11 @@ func (p *planner) advances() bool {
 func (p *planner) moves() {
 	const apart = 128
 	width := p.operands[0].Width
-	for _, s := range initial.States() {
-		if s.Name != "distinct" {
-			continue
-		}
-		chain := Probe{Kind: StoreToLoad, Pair: "2 to 1", body: p.Probes[0].body, Links: p.Probes[0].Links}
-		p.Probes[0].set("rdi=%#x", s.GPR[asm.RSI]+uint64(apart*width))
-		chain.set("rdi=%#x", s.GPR[asm.RSI]+uint64(width))
-		p.Probes = append(p.Probes, chain)
-	}
+	s, _ := initial.Named("distinct")
+	chain := Probe{Kind: StoreToLoad, Pair: "2 to 1", body: p.Probes[0].body, Links: p.Probes[0].Links}
+	p.Probes[0].set("rdi=%#x", s.GPR[asm.RSI]+uint64(apart*width))
+	chain.set("rdi=%#x", s.GPR[asm.RSI]+uint64(width))
+	p.Probes = append(p.Probes, chain)
 }
 
 // openMasks lets vmaskmovps and the like access all elements. With a zero mask no page is mapped, and each instruction

@@ -77,8 +77,8 @@ func (p *planner) throughputs() {
 	high := p.high()
 	list := p.rotated(p.independent(), p.spreadCopies()+len(high), high)
 	p.Probes = append(p.Probes, p.parallel("", list, nil))
-	if breaks := p.breakers(); len(breaks) > 0 {
-		p.Probes = append(p.Probes, p.parallel("dependencies through "+strings.Join(breaks, " and ")+" broken", list, breaks))
+	if breaks, names := p.breakers(); len(breaks) > 0 {
+		p.Probes = append(p.Probes, p.parallel("dependencies through "+names+" broken", list, breaks))
 	}
 }
 
@@ -95,7 +95,7 @@ func (p *planner) high() (list []int64) {
 	return list
 }
 
-func (p *planner) parallel(note string, list []operands, breaks []string) Probe {
+func (p *planner) parallel(note string, list []operands, breaks []int64) Probe {
 	probe := Probe{Kind: Throughput, Links: len(list), Note: note, Breaks: len(breaks) > 0}
 	p.setup(&probe)
 	for _, t := range list {
@@ -131,33 +131,37 @@ func (p *planner) balance(code *body, n int) {
 	}
 }
 
-// breakers lists what every instruction of the form reads and writes.
-func (p *planner) breakers() (list []string) {
-	for n := range 16 {
-		if p.readImplicit&p.writtenImplicit>>n&1 != 0 && n != int(asm.RSP) {
-			list = append(list, asm.Reg(n).String())
+// brokenFlags stands for the flags among registers.
+const brokenFlags = -1
+
+// breakers lists the registers that every instruction of the form reads and writes, and the flags.
+func (p *planner) breakers() (list []int64, names string) {
+	add := func(n int64, name string) {
+		if !slices.Contains(list, n) {
+			list, names = append(list, n), names+" and "+name
+		}
+	}
+	for n := range int64(16) {
+		if p.readImplicit&p.writtenImplicit>>n&1 != 0 && n != int64(asm.RSP) {
+			add(n, asm.Reg(n).String())
 		}
 	}
 	for _, o := range p.operands {
-		if o.Fixed >= 0 && o.Class == asm.GPROperand && o.Write && (o.Read || o.Width < 4) && !slices.Contains(list, asm.Reg(o.Fixed).String()) {
-			list = append(list, asm.Reg(o.Fixed).String())
+		if o.Fixed >= 0 && o.Class == asm.GPROperand && o.Write && (o.Read || o.Width < 4) {
+			add(int64(o.Fixed), asm.Reg(o.Fixed).String())
 		}
 	}
 	if p.flagsRead&p.flagsWritten != 0 {
-		list = append(list, "flags")
+		add(brokenFlags, "flags")
 	}
-	return list
+	return list, strings.TrimPrefix(names, " and ")
 }
 
-// breakDependency appends an instruction that sets a value without waiting.
-func (b *body) breakDependency(what string) {
-	if what == "flags" {
+// breakDependency appends an instruction that sets a register or the flags without waiting.
+func (b *body) breakDependency(n int64) {
+	if n == brokenFlags {
 		b.named("test r64, r64", int64(baseRegister), int64(baseRegister))
-		return
-	}
-	for n := range int64(16) {
-		if asm.Reg(n).String() == what {
-			b.named("mov r64, r64", n, other) // after a zero idiom cwde takes a cycle, not a third
-		}
+	} else {
+		b.named("mov r64, r64", n, other) // after a zero idiom cwde takes a cycle, not a third
 	}
 }

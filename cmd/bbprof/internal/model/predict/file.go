@@ -100,13 +100,8 @@ func (f *file) Predict(ctx context.Context, blocks []string) ([]score.Prediction
 		if block >= len(cells) || cycles >= len(cells) {
 			return
 		}
-		i, ok := index[cells[block]]
-		if !ok {
-			if b, isBlock := Digits(cells[block]); isBlock {
-				i, ok = index[b]
-			}
-		}
-		if ok && !out[i].Known() { // the first row counts
+		digits, _ := Digits(cells[block])
+		if i, asked := index[digits]; asked && !out[i].Known() { // the first row counts
 			out[i] = f.read(cells, cycles, why)
 		}
 	}

@@ -84,40 +84,48 @@ func newMCA(name string, s *settings, o Options) (Source, error) {
 	default:
 		return nil, usage("%s: noalias=%s: write true, as llvm-mca has it by default, or false", name, text)
 	}
-	m.version = "llvm-mca"
 	out, _ := exec.Command(m.tool, "--version").Output()
-	for line := range strings.Lines(string(out)) {
-		if strings.Contains(line, "version") {
-			m.version = strings.TrimSpace(line)
-			break
-		}
-	}
+	m.version = cmp.Or(strings.TrimSpace(versionLine.FindString(string(out))), "llvm-mca")
 	return m, m.check()
 }
+
+var versionLine = regexp.MustCompile(`.*version.*`)
 
 // check fails if the tool does not know the core: it would warn and predict another.
 func (m *MCA) check() error {
 	_, message, err := pipe(context.Background(), m.timeout, textOf([]region{{0, []string{"nop"}}}), m.tool, m.arguments("-iterations=1")...)
-	if strings.Contains(message, "is not a recognized processor") || err != nil {
-		remedy := oneLine(message)
-		if others := m.others(); len(others) > 0 {
-			remedy = "installed are " + strings.Join(others, ", ")
-		}
-		return usage("%s does not know -mcpu %s: %s", m.version, m.cpu, remedy)
+	if err == nil && !strings.Contains(message, "is not a recognized processor") {
+		return nil
 	}
-	return nil
+	remedy := oneLine(message)
+	if all := Installed("llvm-mca"); len(all) > 1 {
+		remedy = "installed are " + strings.Join(all, ", ")
+		if all[0] != filepath.Base(m.tool) {
+			remedy += "; use -model " + all[0]
+		}
+	}
+	return usage("%s does not know -mcpu %s: %s", m.version, m.cpu, remedy)
 }
 
-// others lists the other versions in PATH, the newest last.
-func (m *MCA) others() (names []string) {
+// Installed lists the versions of a program in PATH, such as llvm-mca-22, the newest first, the one without a number last.
+func Installed(program string) (names []string) {
+	version := func(name string) int {
+		n, err := strconv.Atoi(strings.TrimPrefix(name, program+"-"))
+		if name != program && err != nil {
+			return -1
+		}
+		return n
+	}
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
-		found, _ := filepath.Glob(filepath.Join(dir, "llvm-mca-[0-9]*"))
+		found, _ := filepath.Glob(filepath.Join(dir, program+"*"))
 		for _, path := range found {
-			names = append(names, filepath.Base(path))
+			if name := filepath.Base(path); version(name) >= 0 && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
 		}
 	}
-	slices.Sort(names)
-	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == filepath.Base(m.tool) })
+	slices.SortFunc(names, func(a, b string) int { return version(b) - version(a) })
+	return names
 }
 
 func (m *MCA) String() string {
@@ -161,34 +169,24 @@ func (m *MCA) run(ctx context.Context, blocks []string, list []int) (map[int]sco
 	if err != nil {
 		return nil, err
 	}
-	for len(regions) > 0 {
-		short, refused, err := m.simulate(ctx, regions, m.iterations)
-		if len(refused) > 0 {
-			maps.Copy(answers, refused)
-			regions = slices.DeleteFunc(regions, func(r region) bool { _, ok := refused[r.index]; return ok })
-			continue
-		}
-		if err != nil {
-			return answers, err
-		}
-		long, _, err := m.simulate(ctx, regions, 2*m.iterations)
-		if err != nil {
-			return answers, err
-		}
-		return answers, m.answer(ctx, regions, short, long, answers)
+	short, refused, err := m.simulate(ctx, regions, m.iterations)
+	for len(refused) > 0 {
+		maps.Copy(answers, refused)
+		regions = slices.DeleteFunc(regions, func(r region) bool { return refused[r.index].Failure != "" })
+		short, refused, err = m.simulate(ctx, regions, m.iterations)
 	}
-	return answers, nil
-}
-
-// answer completes regions after two runs. Regions whose difference is too few cycles run once more, long enough for
-// each.
-func (m *MCA) answer(ctx context.Context, regions []region, short, long map[int]summary, answers map[int]score.Prediction) error {
-	again := map[int][]region{} // by iterations beyond the long run's
+	if err != nil {
+		return answers, err
+	}
+	long, _, err := m.simulate(ctx, regions, 2*m.iterations)
+	if err != nil {
+		return answers, err
+	}
+	again := map[int][]region{} // regions whose difference is too few cycles, by iterations beyond the long run's
 	for _, r := range regions {
-		p := between(m.iterations, short[r.index], 2*m.iterations, long[r.index], len(r.lines))
 		cycles := long[r.index].TotalCycles - short[r.index].TotalCycles
 		if m.fixed || cycles >= enoughCycles {
-			answers[r.index] = p
+			answers[r.index] = between(m.iterations, short[r.index], 2*m.iterations, long[r.index], len(r.lines))
 			continue
 		}
 		more := multiple
@@ -197,17 +195,17 @@ func (m *MCA) answer(ctx context.Context, regions []region, short, long map[int]
 		}
 		again[more] = append(again[more], r)
 	}
-	for _, more := range slices.Sorted(maps.Keys(again)) {
+	for more, regions := range again {
 		n := 2*m.iterations + more
-		last, _, err := m.simulate(ctx, again[more], n)
+		last, _, err := m.simulate(ctx, regions, n)
 		if err != nil {
-			return err
+			return answers, err
 		}
-		for _, r := range again[more] {
+		for _, r := range regions {
 			answers[r.index] = between(2*m.iterations, long[r.index], n, last[r.index], len(r.lines))
 		}
 	}
-	return nil
+	return answers, nil
 }
 
 // between returns the cycles of an iteration in steady state, from two runs.
@@ -229,6 +227,9 @@ var lineError = regexp.MustCompile(`(?m)^<stdin>:(\d+):\d+: error: (.*)$`)
 
 // simulate runs some regions. refused are those with a line that the tool cannot parse.
 func (m *MCA) simulate(ctx context.Context, regions []region, iterations int) (sums map[int]summary, refused map[int]score.Prediction, err error) {
+	if len(regions) == 0 {
+		return nil, nil, nil
+	}
 	report, message, err := m.ask(ctx, regions, "-instruction-info=false", "-resource-pressure=false", "-iterations="+strconv.Itoa(iterations))
 	sums, refused = map[int]summary{}, map[int]score.Prediction{}
 	if err != nil {

@@ -148,34 +148,26 @@ type run func(ctx context.Context, blocks []int) (map[int]score.Prediction, erro
 
 // inChunks runs all blocks through a tool, with several workers.
 func inChunks(ctx context.Context, n, size, workers int, tool run) ([]score.Prediction, error) {
-	out := make([]score.Prediction, n)
-	iso := &isolation{tool: tool, out: out}
-	starts := make(chan int)
+	iso := &isolation{tool: tool, out: make([]score.Prediction, n)}
+	blocks := make([]int, n)
+	for i := range blocks {
+		blocks[i] = i
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var working sync.WaitGroup
-	for range workers {
+	free := make(chan bool, workers)
+	for part := range slices.Chunk(blocks, size) {
+		free <- true
 		working.Go(func() {
-			for at := range starts {
-				var blocks []int
-				for i := at; i < min(n, at+size); i++ {
-					blocks = append(blocks, i)
-				}
-				if err := iso.run(ctx, blocks); err != nil {
-					cancel(err)
-				}
+			defer func() { <-free }()
+			if err := iso.run(ctx, part); err != nil {
+				cancel(err)
 			}
 		})
 	}
-	for at := 0; at < n && ctx.Err() == nil; at += size {
-		starts <- at
-	}
-	close(starts)
 	working.Wait()
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	return out, nil
+	return iso.out, context.Cause(ctx)
 }
 
 // isolation finds the blocks on which a tool fails.
@@ -195,6 +187,9 @@ const giveUpAfter = 8
 // tried alone; if it answers none, the blocks are tried in parts.
 func (s *isolation) run(ctx context.Context, blocks []int) error {
 	for len(blocks) > 0 {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		answers, err := s.tool(ctx, blocks)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

@@ -1,6 +1,7 @@
 package predict
 
 import (
+	gocmp "cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -145,21 +146,15 @@ func TestCommand(t *testing.T) {
 		"dies":     `while read -r hex; do case $hex in 05|06|13) echo "cannot do $hex" >&2; exit 3;; esac; echo "$hex,1.5"; done`,
 		"buffers":  `all=; while read -r hex; do case $hex in 05) exit 3;; esac; all="$all$hex,1.5 "; done; for a in $all; do echo "$a"; done`,
 		"hangs":    `while read -r hex; do case $hex in 05) exec sleep 100;; esac; echo "$hex,1.5"; done`,
-		"deaf":     `echo 00,1.5`,
 		"broken":   `echo "no model" >&2; exit 1`,
 	})
 	var blocks []string
 	for i := range 20 {
 		blocks = append(blocks, hex.EncodeToString([]byte{byte(i)}))
 	}
-	all := func(exceptions map[int]string) []string {
-		var want []string
+	all := func(exceptions map[int]string) (want []string) {
 		for i := range blocks {
-			text, ok := exceptions[i]
-			if !ok {
-				text = "1.5"
-			}
-			want = append(want, text)
+			want = append(want, gocmp.Or(exceptions[i], "1.5"))
 		}
 		return want
 	}
@@ -185,11 +180,7 @@ func TestCommand(t *testing.T) {
 		return diff
 	}
 	inTime(t, 500*time.Millisecond, within)
-	s, err := Parse("exec:broken", Options{Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = s.Predict(context.Background(), blocks)
+	_, err := require.Get(Parse("exec:broken", Options{Timeout: time.Minute}))(t).Predict(t.Context(), blocks)
 	if usage := (*UsageError)(nil); !errors.As(err, &usage) || !strings.Contains(err.Error(), "it has failed at each of 8 blocks: exit status 1: no model") {
 		t.Errorf("a command that never answers gives %v", err)
 	}
@@ -208,7 +199,7 @@ func TestCommandIsInterrupted(t *testing.T) {
 // uiCA as its documentation has it: a number; of a loop where the block ends in its branch.
 func TestUICA(t *testing.T) {
 	tools(t, map[string]string{
-		"uiCA.py": `test "$1 $2 $3 $4" = "-raw -arch SKL -TPonly" || exit 9
+		"uiCA.py": `test "$1 $2 $3 $4" = "-raw -TPonly -arch SKL" || exit 9
 case $(od -An -tx1 "$5") in *75*) echo 1.00;; *90*) echo 0.25;; *) echo "cannot" >&2; exit 1;; esac`,
 	})
 	s := require.Get(Parse("uica", Options{Core: cpu.Core{UICA: "SKL"}, Timeout: time.Minute}))(t)
@@ -318,10 +309,7 @@ func TestLLVMMCAIsolates(t *testing.T) {
 	require.Slow(t)
 	fakeMCA(t)
 	inTime(t, time.Second, func(timeout time.Duration) (diff string) {
-		s, err := Parse("llvm-mca-0,iterations=50", Options{MCPU: "x", Timeout: timeout})
-		if err != nil {
-			return err.Error()
-		}
+		s := require.Get(Parse("llvm-mca-0,iterations=50", Options{MCPU: "x", Timeout: timeout}))(t)
 		got, err := s.Predict(t.Context(), []string{"21", "22", "05", "23", "06", "07", "24", "28"})
 		if err != nil {
 			return err.Error()
@@ -371,12 +359,39 @@ func TestSilentSeldom(t *testing.T) {
 		}
 		return answers, nil
 	}))(t)
-	for i, p := range got {
-		if p.Known() == (i == bad) {
-			t.Errorf("block %d: %+v", i, p)
-		}
+	known := slices.DeleteFunc(got, func(p score.Prediction) bool { return !p.Known() })
+	require.Equal(t, "predictions and waits", []int{chunk - 1, 3}, []int{len(known), waits})
+}
+
+// TestLongestChain: the longest chain follows the latencies of single instructions.
+func TestLongestChain(t *testing.T) {
+	latencies := map[string]map[string]float64{
+		"add r64, r64":  {"1 to 1": 1, "2 to 1": 1},
+		"imul r64, r64": {"1 to 1": 3, "2 to 1": 3},
+		"mov r64, m64":  {"address to 1": 4},
+		"mov m64, r64":  {"2 to m": 8},
+		"pop r64":       {"rsp to 1": 4, "rsp to rsp": 1},
 	}
-	if waits != 3 {
-		t.Errorf("waited %d times, want 3", waits)
+	for _, test := range []struct {
+		name, hex string
+		want      float64
+	}{
+		{"add rax, rax", "4801c0", 1},
+		{"imul rax, rbx; add rbx, rax", "480fafc34801c3", 4},
+		{"add rax, rcx; add rbx, rcx", "4801c84801cb", 1},
+		{"mov rax, [rax]", "488b00", 4},
+		{"pop rbx; pop rbp; pop r12", "5b5d415c", 0},
+		{"mov rax, [rsi]; add rax, rcx; mov [rsi], rax", "488b064801c8488906", 9},
+		{"mov rax, [rsi]; add rax, rcx; mov [rsi+64], rax", "488b064801c848894640", 0},
+		{"xor eax, eax; add rax, rcx", "31c04801c8", 0},
+	} {
+		insts := require.Get(asm.DecodeHex(test.hex))(t)
+		var list []map[string]float64
+		for i := range insts {
+			list = append(list, latencies[insts[i].Form().Name()])
+		}
+		if got := longestChain(insts, list); math.Abs(got-test.want) > 0.05 {
+			t.Errorf("%s: %.2f cycles, want %.2f", test.name, got, test.want)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/resources"
@@ -47,7 +48,7 @@ func (t *measuredTable) Predict(_ context.Context, blocks []string) ([]score.Pre
 
 func (t *measuredTable) block(insts []asm.Inst) (cycles float64, err error) {
 	renamed := 0 // that need no unit
-	counts := map[int]float64{}
+	var mix resources.Mix
 	latencies := make([]map[string]float64, len(insts))
 	for i := range insts {
 		in := &insts[i]
@@ -62,18 +63,18 @@ func (t *measuredTable) block(insts []asm.Inst) (cycles float64, err error) {
 		latencies[i] = t.file.Forms[n].Latencies
 		if idiom(in, form) {
 			renamed++
-		} else {
-			counts[n]++
+			continue
 		}
+		at := slices.IndexFunc(mix, func(p resources.Part) bool { return p.Form == n })
+		if at < 0 {
+			at, mix = len(mix), append(mix, resources.Part{Form: n})
+		}
+		mix[at].N++
 	}
-	cycles = max(t.file.Cycles(counts), longestChain(insts, latencies))
+	cycles = max(t.file.Cycles(mix), longestChain(insts, latencies))
 	for r, resource := range t.file.Resources {
 		if resource.Name == resources.FrontEnd {
-			sum := float64(renamed) / resource.PerCycle
-			for n, count := range counts {
-				sum += count * t.file.Slots(n, r)
-			}
-			cycles = max(cycles, sum)
+			cycles = max(cycles, float64(renamed)/resource.PerCycle+t.file.Load(mix, r))
 		}
 	}
 	return cycles, nil

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,7 +24,7 @@ import (
 type tool struct {
 	name, path, arch string
 	timeout          time.Duration
-	arguments        []string // before the file's name
+	arguments        []string // before the name for the core and the file
 	write            func(ctx context.Context, block string) (content []byte, err error)
 	read             func(out []byte) (cycles float64, err error)
 }
@@ -54,7 +55,7 @@ func (t *tool) one(ctx context.Context, file, block string) (cycles float64, err
 		return 0, err
 	}
 	defer os.Remove(file)
-	out, _, err := pipe(ctx, t.timeout, "", t.path, append(t.arguments, file)...)
+	out, _, err := pipe(ctx, t.timeout, "", t.path, slices.Concat(t.arguments, []string{t.arch, file})...)
 	if err != nil {
 		return 0, err
 	}
@@ -62,41 +63,32 @@ func (t *tool) one(ctx context.Context, file, block string) (cycles float64, err
 }
 
 // newTool finds a tool and its name for a core.
-func newTool(name, program, arch, remedy string, s *settings, o Options) (*tool, error) {
-	path, err := find(program, remedy)
-	if err != nil {
+func newTool(t tool, program, remedy string, s *settings, o Options) (Source, error) {
+	var err error
+	if t.path, err = find(program, remedy); err != nil {
 		return nil, err
 	}
-	t := &tool{name: name, path: path, arch: s.take("arch", arch), timeout: o.Timeout}
-	if t.arch == "" {
+	t.timeout = o.Timeout
+	if t.arch = s.take("arch", t.arch); t.arch == "" {
 		return nil, usage("%s: say which core to predict with %s,arch=NAME; it has no name for %s",
-			name, name, cmp.Or(string(o.Core.Name), "the core of these results"))
+			t.name, t.name, cmp.Or(string(o.Core.Name), "the core of these results"))
 	}
-	return t, nil
+	return &t, nil
 }
 
 // newOSACA runs osaca. Like its authors, it predicts the larger of port pressure and loop-carried dependency.
 func newOSACA(s *settings, o Options) (Source, error) {
-	t, err := newTool("osaca", "osaca", o.Core.OSACA, "pip install osaca", s, o)
-	if err != nil {
-		return nil, err
-	}
-	disassembler := ""
-	for _, program := range []string{"llvm-mc", "llvm-mc-22", "llvm-mc-19"} {
-		if path, err := find(program, ""); err == nil {
-			disassembler = cmp.Or(disassembler, path)
-		}
-	}
-	if disassembler == "" {
-		return nil, usage("llvm-mc is not installed, or not in PATH; osaca gets its assembly from llvm-mc")
-	}
-	t.arguments = []string{"--arch", t.arch, "--yaml-out", "/dev/stdout"}
-	t.write = func(ctx context.Context, block string) ([]byte, error) {
+	disassembler := append(Installed("llvm-mc"), "llvm-mc")[0]
+	write := func(ctx context.Context, block string) ([]byte, error) {
 		text, err := disassembleOne(ctx, disassembler, o.Timeout, block)
 		return []byte("# OSACA-BEGIN\n" + text + "# OSACA-END\n"), err
 	}
-	t.read = readOSACA
-	return t, nil
+	t, err := newTool(tool{name: "osaca", arch: o.Core.OSACA, arguments: []string{"--yaml-out", "/dev/stdout", "--arch"}, write: write, read: readOSACA},
+		"osaca", "pip install osaca", s, o)
+	if err == nil {
+		_, err = find(disassembler, "osaca gets its assembly from llvm-mc")
+	}
+	return t, err
 }
 
 // readOSACA finds Summary in the YAML: LCD, and PortPressure, a list of numbers by port. The larger counts.
@@ -133,18 +125,14 @@ func (o Options) measured(block string) string {
 }
 
 func newUICA(s *settings, o Options) (Source, error) {
-	t, err := newTool("uica", "uiCA.py", o.Core.UICA, "put the folder of github.com/andreas-abel/uiCA into PATH", s, o)
-	if err != nil {
-		return nil, err
-	}
-	t.arguments = []string{"-raw", "-arch", t.arch, "-TPonly"}
-	t.write = func(_ context.Context, block string) ([]byte, error) { return hex.DecodeString(o.measured(block)) }
-	t.read = func(out []byte) (float64, error) {
+	write := func(_ context.Context, block string) ([]byte, error) { return hex.DecodeString(o.measured(block)) }
+	read := func(out []byte) (float64, error) {
 		v, err := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
 		if err != nil {
 			return 0, fmt.Errorf("uiCA wrote %q", oneLine(string(out)))
 		}
 		return v, nil
 	}
-	return t, nil
+	return newTool(tool{name: "uica", arch: o.Core.UICA, arguments: []string{"-raw", "-TPonly", "-arch"}, write: write, read: read},
+		"uiCA.py", "put the folder of github.com/andreas-abel/uiCA into PATH", s, o)
 }

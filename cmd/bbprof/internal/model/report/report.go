@@ -5,7 +5,10 @@ package report
 
 import (
 	"cmp"
+	_ "embed"
 	"fmt"
+	"html/template"
+	"io"
 	"math"
 	"slices"
 
@@ -22,58 +25,66 @@ type Page struct {
 
 type Fact struct{ Name, Value string }
 
-// FigureNames head the table of models.
-var FigureNames = []string{"Covered, %", "MAPE, %", "Excess, %", "Median, %", "≤ 1 %", "≤ 5 %", "≤ 10 %", "≤ 25 %", "tau-b", "Rounded", "Pearson"}
+var (
+	//go:embed page.html
+	text string
+	//go:embed page.css
+	style template.CSS
+	//go:embed page.js
+	script template.JS
+)
 
-type figure struct {
-	score.Number
-	text, note string // note: the interval
+var functions = template.FuncMap{
+	"style": func() template.CSS { return style }, "script": func() template.JS { return script },
+	"text": score.Text, "plural": words.Plural[int], "byCount": words.ByCount[string, int],
+	"colour": func(model int) int { return model%colors + 1 }, "errorCurves": errorCurves, "heatMap": heatMap,
+	"sortable": sortable, "full": full, "offBy": offBy,
 }
 
-func figuresOf(f *score.Figures) (all []figure) {
-	share := func(n score.Number, name string) {
-		one := figure{n, n.Percent(), ""}
-		if i := f.Interval(name); i.Low <= i.High {
-			one.note = i.Percent()
-		}
-		all = append(all, one)
-	}
-	share(f.Coverage, "coverage")
-	share(f.MAPE, "mape")
-	if f.Half != nil {
-		all[len(all)-1].note += "; " + f.Half.String()
-	}
-	share(f.Excess, "excess")
-	share(f.MedianError, "median_error")
-	for i, l := range score.Limits() {
-		share(f.Within[i], fmt.Sprintf("within_%d", l))
-	}
-	rank := func(n score.Number, name string) {
-		one := figure{n, n.Correlation(), ""}
-		if i := f.Interval(name); i.Low <= i.High {
-			one.note = fmt.Sprintf("%.3f–%.3f", i.Low, i.High)
-		}
-		all = append(all, one)
-	}
-	rank(f.TauB, "tau_b")
-	rank(f.TauBRounded, "tau_b_rounded")
-	rank(f.Pearson, "pearson")
-	return all
+// document is a page with what follows from it.
+type document struct {
+	*Page
+	Usual string  // evidence of most blocks, shown once
+	Total float64 // weight of all blocks; 0 without weights
+	Rows  []int   // blocks in the table
+	By    string  // why these
 }
 
-func (p *Page) usual() (evidence string) {
+func Write(w io.Writer, p *Page) error {
 	counts := map[string]int{}
-	for _, b := range p.Measured {
+	copied := *p
+	d := &document{Page: &copied}
+	d.Measured = slices.Clone(p.Measured)
+	for _, b := range d.Measured {
 		counts[b.Evidence]++
+		d.Total += b.Weight
 	}
-	if list := words.ByCount(counts); len(list) > 0 {
-		evidence = list[0]
+	d.Usual = append(words.ByCount(counts), "")[0]
+	for i := range d.Measured {
+		if b := &d.Measured[i]; b.Evidence == d.Usual {
+			b.Evidence = ""
+		}
 	}
-	return evidence
+	d.Rows, d.By = d.shown()
+	return template.Must(template.New("page").Funcs(functions).Parse(text)).Execute(w, d)
 }
 
-func (p *Page) weighted() bool {
-	return score.Weighted(p.Measured)
+func (d *document) Left() int { return len(d.Measured) - len(d.Rows) }
+
+// Part formats a weight in percent of all.
+func (d *document) Part(weight float64) string { return fmt.Sprintf("%.3f", 100*weight/d.Total) }
+
+// offenders is a list of blocks, with the numbers of those of its kind that the table has.
+type offenders struct {
+	*document
+	Title, What string
+	Worst       []score.Offender
+	Rows        []int
+}
+
+func (d *document) Offenders(title, what string, worst []score.Offender, all []int) offenders {
+	rows := slices.DeleteFunc(slices.Clone(all), func(i int) bool { return !slices.Contains(d.Rows, i) })
+	return offenders{d, title, what, worst, rows}
 }
 
 // mostBlocks limits the blocks of a page: a browser can sort and search this many at once, and the page stays small
@@ -82,74 +93,52 @@ const mostBlocks = 2000
 
 // shown lists the blocks to show, by index: those with the largest excess error of any model or, without models, the
 // least precise.
-func (p *Page) shown() (list []int, by string) {
-	key := make([]float64, len(p.Measured))
+func (d *document) shown() (list []int, by string) {
+	key := make([]float64, len(d.Measured))
 	by = "the least precise"
-	weighted := p.weighted()
-	for i := range p.Measured {
-		b := &p.Measured[i]
-		key[i] = (b.High - b.Low) / b.Cycles
+	for i := range d.Measured {
+		key[i] = float64(d.Measured[i].Precision())
 		list = append(list, i)
 	}
-	candidate := func(m score.ModelResult) bool { return m.Kind == score.Candidate }
-	if slices.ContainsFunc(p.Models, candidate) {
+	candidates := slices.DeleteFunc(slices.Clone(d.Models), func(m score.ModelResult) bool { return m.Kind != score.Candidate })
+	if len(candidates) > 0 {
 		by = "those with the largest excess error"
 		clear(key)
 	}
-	for _, m := range p.Models {
-		for i := range p.Measured {
-			if q := m.Predictions[i]; candidate(m) && q.Known() {
-				excess := score.Excess(&p.Measured[i], q)
-				if weighted {
-					excess *= p.Measured[i].Weight
-				}
-				key[i] = max(key[i], excess)
+	for _, m := range candidates {
+		for i, q := range m.Predictions {
+			if !q.Known() {
+				continue
 			}
+			excess := score.Excess(&d.Measured[i], q)
+			if d.Total > 0 {
+				excess *= d.Measured[i].Weight
+			}
+			key[i] = max(key[i], excess)
 		}
 	}
 	slices.SortStableFunc(list, func(a, b int) int { return cmp.Compare(key[b], key[a]) })
 	return list[:min(mostBlocks, len(list))], by
 }
 
-func number(v float64, digits int) string {
-	if math.IsNaN(v) {
-		return "–"
-	}
-	return fmt.Sprintf("%.*f", digits, v)
-}
-
 // sortable formats a value for the sort script; a missing one sorts last.
-func sortable(v float64) string {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return ""
+func sortable(v score.Number) string {
+	if f := float64(v); !math.IsNaN(f) && !math.IsInf(f, 0) {
+		return fmt.Sprintf("%.6g", f)
 	}
-	return fmt.Sprintf("%.6g", v)
-}
-
-func percent(share float64) string {
-	v := 100 * share
-	switch {
-	case math.IsNaN(v):
-		return "–"
-	case v < 10:
-		return number(v, 1)
-	}
-	return number(v, 0)
+	return ""
 }
 
 // full returns how full an error's bar is, in percent: empty without an error.
-func full(mape float64) float64 {
-	if math.IsNaN(mape) {
+func full(mape score.Number) float64 {
+	if math.IsNaN(float64(mape)) {
 		return 0
 	}
-	return 100 * min(1, mape)
+	return math.Round(100 * min(1, float64(mape)))
 }
 
 // offBy returns a prediction's signed error in percent.
-func offBy(b *score.Block, predicted float64) string {
-	if math.IsNaN(predicted) {
-		return ""
-	}
+func offBy(b score.Block, predicted float64) string {
 	if percent := math.Round(100 * (predicted - b.Cycles) / b.Cycles); percent != 0 {
 		return fmt.Sprintf("%+.0f %%", percent)
 	}

@@ -2,12 +2,12 @@ package report
 
 import (
 	"fmt"
+	"html/template"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/markup"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
@@ -16,7 +16,7 @@ import (
 const colors = 6
 
 type chart struct {
-	markup.Writer
+	strings.Builder
 	width, height            float64
 	left, right, top, bottom float64               // margins
 	x, y                     func(float64) float64 // to shares of the plot area
@@ -24,9 +24,11 @@ type chart struct {
 
 func newChart(label string, width, height float64) *chart {
 	c := &chart{width: width, height: height, left: 52, right: 28, top: 10, bottom: 40}
-	c.Printf(`<svg viewBox="0 0 %g %g" role="img" aria-label="%s"><title>%s</title>`, width, height, label, label)
+	c.add(`<svg viewBox="0 0 %g %g" role="img" aria-label="%s"><title>%[3]s</title>`, width, height, template.HTMLEscapeString(label))
 	return c
 }
+
+func (c *chart) add(format string, args ...any) { fmt.Fprintf(c, format, args...) }
 
 func (c *chart) px(v float64) float64 { return c.left + c.x(v)*(c.width-c.left-c.right) }
 func (c *chart) py(v float64) float64 { return c.height - c.bottom - c.y(v)*(c.height-c.top-c.bottom) }
@@ -38,21 +40,20 @@ type tick struct {
 
 func (c *chart) axes(xs, ys []tick, xName, yName string) {
 	for _, t := range xs {
-		c.Printf(`<line class="grid" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/><text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`,
+		c.add(`<line class="grid" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/><text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`,
 			c.px(t.at), c.px(t.at), c.top, c.height-c.bottom, c.px(t.at), c.height-c.bottom+15, t.name)
 	}
 	for _, t := range ys {
-		c.Printf(`<line class="grid" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/><text x="%.1f" y="%.1f" text-anchor="end">%s</text>`,
+		c.add(`<line class="grid" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/><text x="%.1f" y="%.1f" text-anchor="end">%s</text>`,
 			c.left, c.width-c.right, c.py(t.at), c.py(t.at), c.left-6, c.py(t.at)+4, t.name)
 	}
-	c.Printf(`<text class="axis" x="%.1f" y="%.1f" text-anchor="middle">%s</text>`, (c.left+c.width-c.right)/2, c.height-6, xName)
+	c.add(`<text class="axis" x="%.1f" y="%.1f" text-anchor="middle">%s</text>`, (c.left+c.width-c.right)/2, c.height-6, xName)
 	middle := (c.top + c.height - c.bottom) / 2
-	c.Printf(`<text class="axis" x="12" y="%.1f" text-anchor="middle" transform="rotate(-90 12 %.1f)">%s</text>`, middle, middle, yName)
+	c.add(`<text class="axis" x="12" y="%.1f" text-anchor="middle" transform="rotate(-90 12 %.1f)">%s</text>`, middle, middle, yName)
 }
 
-func (c *chart) done() markup.HTML {
-	c.Printf("</svg>")
-	return c.HTML()
+func (c *chart) done() template.HTML {
+	return template.HTML(c.String() + "</svg>")
 }
 
 func linear(to float64) func(float64) float64 {
@@ -71,7 +72,7 @@ var shares = []tick{{0, "0"}, {0.25, "25 %"}, {0.5, "50 %"}, {0.75, "75 %"}, {1,
 func (c *chart) distribution(values []float64, all int, class string) {
 	sorted := slices.Clone(values)
 	slices.Sort(sorted)
-	c.Printf(`<path class="line %s" d="M%.1f %.1f`, class, c.left, c.py(0))
+	c.add(`<path class="line %s" d="M%.1f %.1f`, class, c.left, c.py(0))
 	last := math.Inf(-1)
 	for i, v := range sorted {
 		x := c.px(v)
@@ -79,12 +80,12 @@ func (c *chart) distribution(values []float64, all int, class string) {
 			continue
 		}
 		last = x
-		c.Printf("L%.1f %.1f", x, c.py(float64(i+1)/float64(all)))
+		c.add("L%.1f %.1f", x, c.py(float64(i+1)/float64(all)))
 	}
-	c.Printf(`L%.1f %.1f"/>`, c.width-c.right, c.py(float64(len(sorted))/float64(max(1, all))))
+	c.add(`L%.1f %.1f"/>`, c.width-c.right, c.py(float64(len(sorted))/float64(max(1, all))))
 }
 
-func errorCurves(p *Page) markup.HTML {
+func errorCurves(p *Page) template.HTML {
 	c := newChart("Share of blocks predicted within an error, by model", 640, 320)
 	c.x, c.y = logarithmic(0.001, 10), linear(1)
 	c.axes([]tick{{0.001, "0.1 %"}, {0.01, "1 %"}, {0.1, "10 %"}, {1, "100 %"}, {10, "1000 %"}}, shares,
@@ -125,7 +126,7 @@ func heatAxis(blocks []score.Block) (from, to float64, axis func(float64) float6
 }
 
 // heatMap plots predicted against measured cycles, with logarithmic colours.
-func heatMap(p *Page, m *score.ModelResult) markup.HTML {
+func heatMap(p *Page, m *score.ModelResult) template.HTML {
 	c := newChart("Predicted against measured cycles of "+m.Name, 360, 360)
 	from, to, axis, ticks := heatAxis(p.Measured)
 	c.x, c.y = axis, axis
@@ -165,9 +166,9 @@ func heatMap(p *Page, m *score.ModelResult) markup.HTML {
 	}
 	for level := range paths {
 		if paths[level].Len() > 0 {
-			c.Printf(`<path class="h%d" d="%s"/>`, level, paths[level].String())
+			c.add(`<path class="h%d" d="%s"/>`, level, paths[level].String())
 		}
 	}
-	c.Printf(`<line class="diagonal" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/>`, c.px(from), c.py(from), c.px(to), c.py(to))
+	c.add(`<line class="diagonal" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/>`, c.px(from), c.py(from), c.px(to), c.py(to))
 	return c.done()
 }

@@ -61,13 +61,13 @@ func (u ModelUse) off() float64 { return math.Abs(u.Measured - u.Model) }
 
 // Differences lists forms with uses that differ by more than a tenth of a cycle and a fifth of the larger one, by cycles
 // times occurrences.
-func Differences(uses map[int][]ModelUse, counts func(form int) float64) (list []Difference) {
+func Differences(uses map[int][]ModelUse, counts map[int]float64) (list []Difference) {
 	const cycles, share = 0.1, 0.2
 	for form, all := range uses {
 		all = slices.DeleteFunc(all, func(u ModelUse) bool { return u.off() <= cycles || u.off() <= share*max(u.Measured, u.Model) })
 		slices.SortStableFunc(all, func(a, b ModelUse) int { return cmp.Compare(b.off(), a.off()) })
 		if len(all) > 0 {
-			list = append(list, Difference{form, counts(form), all})
+			list = append(list, Difference{form, counts[form], all})
 		}
 	}
 	slices.SortFunc(list, func(a, b Difference) int {

@@ -93,19 +93,22 @@ func (t *Table) finish() {
 }
 
 // Cycles predicts independent instructions: the time of the fullest resource, or of one form's instructions alone.
-// counts are by form.
-func (t *Table) Cycles(counts map[int]float64) (cycles float64) {
-	for form, n := range counts {
-		cycles = max(cycles, n*t.Forms[form].Alone)
+func (t *Table) Cycles(mix Mix) (cycles float64) {
+	for _, p := range mix {
+		cycles = max(cycles, float64(p.N)*t.Forms[p.Form].Alone)
 	}
 	for r := range t.Resources {
-		sum := 0.0
-		for form, n := range counts {
-			sum += n * t.Slots(form, r)
-		}
-		cycles = max(cycles, sum)
+		cycles = max(cycles, t.Load(mix, r))
 	}
 	return cycles
+}
+
+// Load returns the time that a mix takes of a resource.
+func (t *Table) Load(mix Mix, resource int) (sum float64) {
+	for _, p := range mix {
+		sum += float64(p.N) * t.Slots(p.Form, resource)
+	}
+	return sum
 }
 
 func (t *Table) Write(w io.Writer) error { return json.NewEncoder(w).Encode(t) }

@@ -39,7 +39,6 @@ func (f *finder) useAll(t *Table) {
 	t.subtractBeside()
 }
 
-// subtractBeside subtracts the uses of companions.
 func (t *Table) subtractBeside() {
 	for i := range t.Forms {
 		for _, b := range t.Forms[i].Beside {
@@ -134,7 +133,6 @@ func median(times []Timing, which []int) Timing {
 	return list[len(list)/2]
 }
 
-// explained returns a form's largest use of a resource.
 func (t *Table) explained(form int) (most float64) {
 	for _, u := range t.Forms[form].Uses {
 		most = max(most, u.Share)

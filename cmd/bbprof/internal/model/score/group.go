@@ -7,7 +7,6 @@ import (
 	"strings"
 )
 
-// Grouping is the blocks, divided by one property.
 type Grouping struct {
 	Name   string
 	Groups []Group
@@ -52,7 +51,6 @@ func bin(v float64, scale []step) string {
 // maxGroups limits the groups of a property; the smallest are merged.
 const maxGroups = 30
 
-// others is the merged group.
 const others = "(others)"
 
 type Group struct {

@@ -48,7 +48,6 @@ func (r *Report) Weighting() string {
 	return fmt.Sprintf("Blocks count by column %s (-weight), in all but the correlations.", r.Weight)
 }
 
-// GroupFigures are a model's figures on one group.
 type GroupFigures struct {
 	Group string `json:"group"`
 	Figures
@@ -77,9 +76,9 @@ func (r *Report) Judge(blocks []Block, models []Model, seed uint64, worst int) {
 				}
 			}
 			if m.Kind == Candidate {
-				each := max(3, (worst+maxMistakes-1)/maxMistakes)
-				j.Mistakes = cutOffenders(index.Mistakes(m.Predictions, maxMistakes, each), max(worst, maxMistakes))
-				j.Worst = index.worst(m.Predictions, max(worst, maxMistakes))
+				each, listed := max(3, (worst+maxMistakes-1)/maxMistakes), max(worst, maxMistakes)
+				j.Mistakes, j.Worst = index.Mistakes(m.Predictions, maxMistakes, each, listed)
+				cutOffenders(j.Mistakes, listed)
 			}
 		})
 	}
@@ -94,7 +93,6 @@ func (r *Report) Rejections() (n int) {
 	return n
 }
 
-// failed counts the blocks without a prediction, by reason.
 func failed(predictions []Prediction) map[string]int {
 	n := map[string]int{}
 	for _, p := range predictions {
@@ -106,15 +104,14 @@ func failed(predictions []Prediction) map[string]int {
 }
 
 // cutOffenders keeps n blocks in all, one per group in turn, the most expensive first.
-func cutOffenders(mistakes []Mistake, n int) []Mistake {
-	left := n
+func cutOffenders(mistakes []Mistake, n int) {
 	keep := make([]int, len(mistakes))
-	for more := true; more && left > 0; {
+	for more := true; more; {
 		more = false
 		for i := range mistakes {
-			if left > 0 && keep[i] < len(mistakes[i].Worst) {
+			if n > 0 && keep[i] < len(mistakes[i].Worst) {
 				keep[i]++
-				left--
+				n--
 				more = true
 			}
 		}
@@ -122,7 +119,6 @@ func cutOffenders(mistakes []Mistake, n int) []Mistake {
 	for i := range mistakes {
 		mistakes[i].Worst = mistakes[i].Worst[:keep[i]]
 	}
-	return mistakes
 }
 
 // Percent formats a share in percent, with fitting precision.
@@ -147,15 +143,6 @@ func (n Number) Correlation() string {
 	return fmt.Sprintf("%.4f", float64(n))
 }
 
-// Percent formats an interval of shares in percent.
-func (i Interval) Percent() string {
-	if math.IsNaN(i.Low) {
-		return "–"
-	}
-	return Number(i.Low).Percent() + "–" + Number(i.High).Percent()
-}
-
-// String describes a mistake in a line.
 func (m Mistake) String() string {
 	if m.What == Others {
 		return fmt.Sprintf("%s: %s %% of the error, %d of %d wrong", m.What, m.Share.Percent(), m.Wrong, m.Blocks)
@@ -172,7 +159,6 @@ func (m Mistake) String() string {
 		m.What, m.Share.Percent(), m.Direction, m.Wrong, words.Plural(m.Blocks, "block"), float64(m.Ratio), class)
 }
 
-// String states a comparison in a sentence.
 func (p Pair) String() string {
 	if p.Blocks < 2 { // one difference has no interval
 		return fmt.Sprintf("%s and %s cannot be compared: both predict %s", p.A, p.B, words.Plural(p.Blocks, "block"))

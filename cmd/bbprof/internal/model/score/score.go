@@ -13,7 +13,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/bbprof/bbprof/internal/stat"
 )
@@ -33,6 +32,9 @@ type Block struct {
 	Forwards     bool   // a load reads a store of the block
 }
 
+// Precision returns the half-width of the interval, as a share.
+func (b Block) Precision() Number { return Number((b.High - b.Low) / 2 / b.Cycles) }
+
 type Prediction struct {
 	Cycles  float64
 	Failure string
@@ -44,7 +46,6 @@ func Failed(why string) Prediction { return Prediction{Cycles: math.NaN(), Failu
 // Known reports whether there is a prediction. No block takes zero cycles.
 func (p Prediction) Known() bool { return p.Cycles > 0 && !math.IsInf(p.Cycles, 1) }
 
-// MarshalJSON writes the cycles.
 func (p Prediction) MarshalJSON() ([]byte, error) { return Number(p.Cycles).MarshalJSON() }
 
 type Model struct {
@@ -126,7 +127,6 @@ func (h *Half) String() string {
 	return fmt.Sprintf("%d blocks are %s %% of this mean", h.Blocks, h.Share.Percent())
 }
 
-// Shares are shares of errors within each limit.
 type Shares [len(limits)]Number
 
 // MarshalJSON names each share by its limit.
@@ -146,16 +146,6 @@ func (i Interval) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]Number{Number(i.Low), Number(i.High)})
 }
 
-// Interval returns the interval of the named figure, NaN if there is none.
-func (f *Figures) Interval(name string) Interval {
-	if i, ok := f.Intervals[name]; ok {
-		return i
-	}
-	return Interval{Low: math.NaN(), High: math.NaN()}
-}
-
-func Limits() []int { return limits[:] }
-
 // rounding is the slack for errors exactly at a limit: 2.2 is within 10 % of 2.
 const rounding = 1e-12
 
@@ -173,22 +163,54 @@ func (n Number) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(n), 'g', 10, 64), nil
 }
 
-// Names lists the figures' names in JSON, except the counts.
-func Names() []string {
-	names := []string{"coverage", "mape", "mape_weighted", "mape_failures_100", "median_error", "excess"}
-	for _, l := range limits {
-		names = append(names, "within_"+strconv.Itoa(l))
-	}
-	return append(names, "tau_b", "tau_b_rounded", "pearson")
+// A figure is one of Figures.
+type figure struct {
+	name, head  string  // in JSON; above a column of a table, "" if no table has it
+	least, most float64 // possible: scaled resamples can put an interval's ends outside
+	of          func(*Figures) *Number
 }
 
-// values returns the figures in the order of Names.
-func (f *Figures) values() []*Number {
-	v := []*Number{&f.Coverage, &f.MAPE, &f.MAPEWeighted, &f.MAPEFailures, &f.MedianError, &f.Excess}
-	for i := range f.Within {
-		v = append(v, &f.Within[i])
+// figures are all figures, in the order of tables.
+var figures = func() []figure {
+	any := math.Inf(1)
+	list := []figure{
+		{"coverage", "covered", 0, 1, func(f *Figures) *Number { return &f.Coverage }},
+		{"mape", "MAPE", 0, any, func(f *Figures) *Number { return &f.MAPE }},
+		{"mape_weighted", "", 0, any, func(f *Figures) *Number { return &f.MAPEWeighted }},
+		{"excess", "excess", 0, any, func(f *Figures) *Number { return &f.Excess }},
+		{"median_error", "median", 0, any, func(f *Figures) *Number { return &f.MedianError }},
 	}
-	return append(v, &f.TauB, &f.TauBRounded, &f.Pearson)
+	for i, l := range limits {
+		list = append(list, figure{fmt.Sprint("within_", l), fmt.Sprintf("≤ %d %%", l), 0, 1, func(f *Figures) *Number { return &f.Within[i] }})
+	}
+	return append(list,
+		figure{"tau_b", "tau-b", -1, 1, func(f *Figures) *Number { return &f.TauB }},
+		figure{"tau_b_rounded", "rounded", -1, 1, func(f *Figures) *Number { return &f.TauBRounded }},
+		figure{"pearson", "Pearson", -1, 1, func(f *Figures) *Number { return &f.Pearson }},
+		figure{"mape_failures_100", "failures = 100 %", 0, any, func(f *Figures) *Number { return &f.MAPEFailures }})
+}()
+
+// A Cell is a figure in a table: in percent, but correlations.
+type Cell struct {
+	Head, Text, Interval string // "" without an interval
+	Value                Number
+}
+
+func (f *Figures) Cells() (list []Cell) {
+	for _, g := range figures {
+		format, value := Number.Percent, *g.of(f)
+		if g.least < 0 {
+			format = Number.Correlation
+		}
+		c := Cell{Head: g.head, Text: format(value), Value: value}
+		if in, known := f.Intervals[g.name]; known {
+			c.Interval = format(Number(in.Low)) + "–" + format(Number(in.High))
+		}
+		if g.head != "" {
+			list = append(list, c)
+		}
+	}
+	return list
 }
 
 // Of computes a model's figures on the blocks of subset, with the intervals of correlations only if asked for.
@@ -198,35 +220,24 @@ func Of(blocks []Block, predictions []Prediction, subset []int, correlated bool,
 	for i := range all {
 		all[i] = i
 	}
-	estimate := s.figures(all, true)
+	estimate := s.estimate(all, true)
 	f := Figures{Blocks: len(subset), Predicted: len(s.byError), Half: s.half(), Intervals: map[string]Interval{}}
-	for i, v := range f.values() {
-		*v = Number(estimate[i])
+	for i, g := range figures {
+		*g.of(&f) = Number(estimate[i])
 	}
 	if len(subset) > 0 {
 		most := 1000 // blocks of a resample; larger ones would take longer, and the spread is scaled
 		if correlated {
 			most = 4000
 		}
-		all := stat.Bootstrap(len(subset), most, estimate, seed, func(indices []int) []float64 { return s.figures(indices, correlated) })
-		for i, name := range Names() {
-			if least, most := possible(name); !math.IsNaN(all[i].Low) {
-				f.Intervals[name] = Interval{Low: max(least, all[i].Low), High: min(most, all[i].High)}
+		all := stat.Bootstrap(len(subset), most, estimate, seed, func(indices []int) []float64 { return s.estimate(indices, correlated) })
+		for i, g := range figures {
+			if !math.IsNaN(all[i].Low) {
+				f.Intervals[g.name] = Interval{Low: max(g.least, all[i].Low), High: min(g.most, all[i].High)}
 			}
 		}
 	}
 	return f
-}
-
-// possible returns a figure's range. Scaled resamples can put an interval's ends outside it.
-func possible(name string) (least, most float64) {
-	switch {
-	case name == "coverage", strings.HasPrefix(name, "within_"):
-		return 0, 1
-	case strings.HasPrefix(name, "tau_b"), name == "pearson":
-		return -1, 1
-	}
-	return 0, math.Inf(1)
 }
 
 type observation struct{ measured, predicted, err, excess, weight float64 }
@@ -239,7 +250,6 @@ type sample struct {
 	x, y, rx, ry, times []float64
 }
 
-// Weighted reports whether blocks have weights.
 func Weighted(blocks []Block) bool {
 	return slices.ContainsFunc(blocks, func(b Block) bool { return b.Weight > 0 })
 }
@@ -269,8 +279,8 @@ func Excess(b *Block, p Prediction) float64 {
 	return max(0, b.Low-p.Cycles, p.Cycles-b.High) / b.Cycles
 }
 
-// figures computes the figures of some observations, in the order of Names; correlations are NaN unless asked for.
-func (s *sample) figures(indices []int, correlated bool) []float64 {
+// estimate computes the figures of some observations, in the order of figures; correlations are NaN unless asked for.
+func (s *sample) estimate(indices []int, correlated bool) []float64 {
 	var (
 		all, known, sum, excess float64 // known: the weight of the predicted
 		within                  [len(limits)]float64
@@ -301,14 +311,16 @@ func (s *sample) figures(indices []int, correlated bool) []float64 {
 	if s.weighted {
 		weighted = sum / known
 	}
-	v := []float64{known / all, sum / known, weighted, (sum + all - known) / all, s.median(known), excess / known}
+	v := []float64{known / all, sum / known, weighted, excess / known, s.median(known)}
 	for _, w := range within {
 		v = append(v, w/known)
 	}
-	if !correlated {
-		return append(v, math.NaN(), math.NaN(), math.NaN())
+	if correlated {
+		v = append(v, stat.Kendall(s.x, s.y), stat.Kendall(s.rx, s.ry), stat.Pearson(s.x, s.y))
+	} else {
+		v = append(v, math.NaN(), math.NaN(), math.NaN())
 	}
-	return append(v, stat.Kendall(s.x, s.y), stat.Kendall(s.rx, s.ry), stat.Pearson(s.x, s.y))
+	return append(v, (sum+all-known)/all)
 }
 
 // median returns the median error weighted by s.times, or the mean of the two middle ones.

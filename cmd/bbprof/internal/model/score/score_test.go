@@ -2,7 +2,6 @@ package score
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -59,7 +58,7 @@ func TestFiguresByHand(t *testing.T) {
 		TauB: Number((22. - 1) / math.Sqrt(25*26)),
 		// 1.01 becomes 1.00: (0,1) ties on both sides, and (1,3) in the predictions.
 		TauBRounded: Number(22 / math.Sqrt(25*24)),
-		Pearson:     Number(pearsonByHand()),
+		Pearson:     Number(563.79 / math.Sqrt(495.0*819.9527)), // (n Σxy − Σx Σy) / √((n Σx² − (Σx)²) (n Σy² − (Σy)²)), n = 8
 	}
 	weighted := want // of 28, 20 of them predicted
 	weighted.Coverage, weighted.MAPE, weighted.MAPEWeighted, weighted.MAPEFailures = 20./28, 0.5*5/20, 0.5*5/20, (0.5*5+8)/28
@@ -79,23 +78,6 @@ func TestFiguresByHand(t *testing.T) {
 			t.Errorf("figures (-want +got):\n%s", diff)
 		}
 	}
-}
-
-// pearsonByHand is the textbook's formula over the eight pairs.
-func pearsonByHand() float64 {
-	x := []float64{1, 1, 2, 2, 4, 4, 5, 10}
-	y := []float64{1, 1.01, 2.2, 1, 4.2, 5, 10, 10}
-	var sx, sy, sxx, syy, sxy float64
-	for i := range x {
-		sx, sy = sx+x[i], sy+y[i]
-		sxx, syy, sxy = sxx+x[i]*x[i], syy+y[i]*y[i], sxy+x[i]*y[i]
-	}
-	return (8*sxy - sx*sy) / math.Sqrt((8*sxx-sx*sx)*(8*syy-sy*sy))
-}
-
-func TestNothingIsNull(t *testing.T) {
-	text := require.Get(json.Marshal(Of(nil, nil, nil, true, 1).MAPE))(t)
-	require.Equal(t, "the MAPE of no block", "null", string(text))
 }
 
 // A toy core: its limits are known, and so are a wrong model's mistakes.
@@ -194,7 +176,8 @@ func (c *corpus) add(n int, measured, predicted, weight float64, properties ...s
 }
 
 func (c *corpus) mistakes() []Mistake {
-	return NewIndex(c.blocks, func(b *Block) []Property { return c.properties[b.Hex] }).Mistakes(c.predictions, 5, 1)
+	found, _ := NewIndex(c.blocks, func(b *Block) []Property { return c.properties[b.Hex] }).Mistakes(c.predictions, 5, 1, 0)
+	return found
 }
 
 func (c *corpus) figures(correlated bool) Figures {
@@ -256,13 +239,14 @@ func TestIntervalsAreOfWhatIsPossible(t *testing.T) {
 	c.add(1, 8, 20, 1)
 	c.add(1, 4, 0, 1)
 	f := c.figures(true)
-	for name, in := range f.Intervals {
-		if least, most := possible(name); in.Low < least || in.High > most {
-			t.Errorf("%s: %v to %v, beyond %v to %v", name, in.Low, in.High, least, most)
+	for _, g := range figures {
+		if in := f.Intervals[g.name]; in.Low < g.least || in.High > g.most {
+			t.Errorf("%s: %v to %v, beyond %v to %v", g.name, in.Low, in.High, g.least, g.most)
 		}
 	}
-	if none := Of(c.blocks, c.predictions, []int{39}, true, 1); none.Interval("mape").Percent() != "–" {
-		t.Errorf("without a prediction the interval is %s", none.Interval("mape").Percent())
+	f = Of(c.blocks, c.predictions, []int{39}, true, 1)
+	if none := f.Cells()[1]; none.Text != "–" || none.Interval != "" {
+		t.Errorf("without a prediction: %+v", none)
 	}
 }
 
@@ -276,7 +260,7 @@ func TestMeanOfFewBlocks(t *testing.T) {
 	c.add(1, 1, 250, 0)
 	c.add(1, 1, 300, 0)
 	f := c.figures(false)
-	in := f.Interval("mape")
+	in := f.Intervals["mape"]
 	if others := 0.9; in.Low < others || in.Low > float64(f.MAPE) || in.High < 1.5*float64(f.MAPE) {
 		t.Errorf("MAPE %.2f (%.2f to %.2f)", float64(f.MAPE), in.Low, in.High)
 	}
@@ -286,30 +270,15 @@ func TestMeanOfFewBlocks(t *testing.T) {
 	}
 }
 
-// TestOneWeighting: weights apply to all figures, tests and lists.
-func TestOneWeighting(t *testing.T) {
-	one := Model{Name: "one", Kind: Candidate, Predictions: []Prediction{{Cycles: 1.02}, {Cycles: 2}, Failed("none")}}
-	two := Model{Name: "two", Kind: Candidate, Predictions: []Prediction{{Cycles: 1.5}, {Cycles: 1}, {Cycles: 1}}}
-	for _, test := range []struct {
-		weight float64   // of the first block; 0: each once
-		want   []float64 // coverage, MAPE, median, within 5 %, difference between the two models on the first two blocks
-	}{
-		{8, []float64{0.9, (8*0.02 + 1) / 9, 0.02, 8. / 9, (8*0.02+1)/9 - 8*0.5/9}},
-		{0, []float64{2. / 3, 0.51, 0.51, 0.5, 0.51 - 0.25}},
-	} {
+func TestPairsAreWeighted(t *testing.T) {
+	one := Model{Predictions: []Prediction{{Cycles: 1.02}, {Cycles: 2}, Failed("none")}}
+	two := Model{Predictions: []Prediction{{Cycles: 1.5}, {Cycles: 1}, {Cycles: 1}}}
+	for weight, want := range map[float64]float64{8: (8*0.02+1)/9 - 8*0.5/9, 0: 0.51 - 0.25} { // of the first block
 		var c corpus
-		c.add(1, 1, 0, test.weight)
-		c.add(2, 1, 0, min(1, test.weight))
-		r := Report{Weight: Unweighted}
-		r.Judge(c.blocks, []Model{one, two}, 1, 2)
-		f := r.Models[0].Figures
-		for i, got := range []Number{f.Coverage, f.MAPE, f.MedianError, f.Within[1], r.Pairs[0].Difference} {
-			if math.Abs(float64(got)-test.want[i]) > 1e-12 {
-				t.Errorf("weight %v: figure %d is %v, want %v", test.weight, i, got, test.want[i])
-			}
-		}
-		if w := r.Models[0].Worst; len(w) != 2 || w[0].Hex != "1" {
-			t.Errorf("weight %v: worst are %+v", test.weight, w)
+		c.add(1, 1, 0, weight)
+		c.add(2, 1, 0, min(1, weight))
+		if got := float64(Pairs(c.blocks, []Model{one, two})[0].Difference); math.Abs(got-want) > 1e-12 {
+			t.Errorf("weight %v: a difference of %v, want %v", weight, got, want)
 		}
 	}
 }

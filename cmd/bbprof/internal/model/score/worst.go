@@ -54,26 +54,49 @@ const (
 	near = 0.97
 )
 
-// Mistakes finds a model's most expensive groups of errors, at most groups, each with some of its worst blocks.
+// Mistakes finds a model's most expensive groups of errors, at most groups, with the worst blocks of each.
 //
 // It is a greedy search. A property's cost is the excess error of its blocks minus that of as many other blocks, times
 // its separation. The search takes the property that costs most, sets its errors aside and repeats. Blocks predicted too
 // slow and too fast are separate. Errors are weighted if blocks have weights. Coarse properties are taken only if no
 // other stands out.
-func (x *Index) Mistakes(predictions []Prediction, groups, worst int) []Mistake {
+//
+// It also returns the worst blocks, whatever their properties.
+func (x *Index) Mistakes(predictions []Prediction, groups, each, worst int) (found []Mistake, all []Offender) {
 	s := newSearch(x, predictions)
-	var found []Mistake
+	rest := Mistake{What: Others, Direction: EitherWay}
+	s.tell(&rest, s.wrong(), worst)
+	all = rest.Worst
 	for len(found) < groups && s.total > 0 {
 		best, ok := s.best()
 		if !ok {
 			break
 		}
-		found = append(found, s.take(best, worst))
+		found = append(found, s.take(best, each))
 	}
-	if rest := s.rest(worst); rest.Wrong > 0 {
+	for i := range x.blocks {
+		if !s.aside[0][i] || !s.aside[1][i] {
+			rest.Blocks++
+		}
+	}
+	s.tell(&rest, s.wrong(), each)
+	for _, i := range rest.In {
+		rest.Share += Number(s.excess[direction(&s.blocks[i], predictions[i])][i] / s.total)
+	}
+	if rest.Wrong > 0 {
 		found = append(found, rest)
 	}
-	return found
+	return found, all
+}
+
+// wrong lists the blocks with an error that is not set aside.
+func (s *search) wrong() (list []int) {
+	for i := range s.blocks {
+		if d := direction(&s.blocks[i], s.predictions[i]); s.excess[d][i] > 0 && !s.aside[d][i] {
+			list = append(list, i)
+		}
+	}
+	return list
 }
 
 // Others names the last group: remaining errors in either direction.
@@ -239,40 +262,6 @@ func (s *search) take(c suspect, worst int) Mistake {
 	return m
 }
 
-func (s *search) rest(worst int) Mistake {
-	m := Mistake{What: Others, Direction: EitherWay}
-	var wrong []int
-	excess := 0.0
-	for i := range s.blocks {
-		if s.aside[0][i] && s.aside[1][i] {
-			continue
-		}
-		m.Blocks++
-		d := direction(&s.blocks[i], s.predictions[i])
-		if e := s.excess[d][i]; e > 0 && !s.aside[d][i] {
-			wrong = append(wrong, i)
-			excess += e
-		}
-	}
-	m.Share = Number(excess / s.total)
-	s.tell(&m, wrong, worst)
-	return m
-}
-
-// worst lists the blocks with the most excess error, whatever their properties.
-func (x *Index) worst(predictions []Prediction, n int) []Offender {
-	s := newSearch(x, predictions)
-	var wrong []int
-	for i := range x.blocks {
-		if s.excess[0][i]+s.excess[1][i] > 0 {
-			wrong = append(wrong, i)
-		}
-	}
-	var m Mistake
-	s.tell(&m, wrong, n)
-	return m.Worst
-}
-
 // tell describes the wrong predictions and lists the worst.
 func (s *search) tell(m *Mistake, wrong []int, worst int) {
 	var (
@@ -300,7 +289,6 @@ func Text(digits string) string {
 	return asm.Text(insts)
 }
 
-// A Property is a feature of a block.
 type Property struct {
 	Name string
 	// Coarse marks a property of the whole block, which says less about a model's mistake than an instruction does.

@@ -55,7 +55,6 @@ func ReadInstLat(text string) Table {
 	return t
 }
 
-// registerSources counts a form's register sources.
 func registerSources(form string) (n int) {
 	for _, o := range asm.FormNamed(form).Operands() {
 		if register(o) && o.Read {

@@ -28,7 +28,6 @@ type Numbers struct {
 	Mean                string  // which numbers are means, not fixed times
 }
 
-// A Table is numbers to compare with.
 type Table struct {
 	Name      string
 	Published bool // by others, who chain equal registers and break no dependency
@@ -181,7 +180,6 @@ func within(here, there Numbers) bool {
 	return varies && here.Low <= there.High && there.Low <= here.High
 }
 
-// Agreement is how far two tables agree.
 type Agreement struct {
 	Scale                  float64 // factor of the other table's numbers
 	Latencies, Throughputs Tally

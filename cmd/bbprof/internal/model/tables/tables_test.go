@@ -81,6 +81,10 @@ vmulps xmm, xmm, xmm|ok|3.03|0.5|2 to 1, of zeros: 3.03; 3 to 1 of another regis
 	if kinds := got.Kinds(); len(kinds) != 4 {
 		t.Errorf("%d kinds, want 4", len(kinds))
 	}
+	// uops.info's throughputs are of blocks in which dependencies are broken, and its clock is this one.
+	got = Compare(here, Table{Published: true, Counted: true, Forms: []Numbers{{Form: "adc r64, r64", Latency: 1, Throughput: 0.5}}})
+	one := Tally{Compared: 1, Within2: 1, Within5: 1, Within10: 1}
+	require.Equal(t, "counted", Agreement{Scale: 1, Latencies: one, Throughputs: one}, got)
 	if _, err := Read([]string{"form", "cycles"}, nil); err == nil {
 		t.Error("a table without latencies is read")
 	}

@@ -84,12 +84,3 @@ func TestReadUopsInfo(t *testing.T) {
 		t.Errorf("without one: %v", err)
 	}
 }
-
-// TestCompareCounted: throughputs of uops.info are of blocks in which dependencies are broken, and its clock is this one.
-func TestCompareCounted(t *testing.T) {
-	here := tableOf(t, `form|status|latency|throughput|latencies|throughputs|throughput_note
-adc r64, r64|ok|1.09|0.5|1 to 1: 1.00; 2 to 1: 1.01; flags to 1: 1.09|alone: 1.00; dependencies through flags broken: 0.50|`)
-	got := Compare(here, Table{Published: true, Counted: true, Forms: []Numbers{{Form: "adc r64, r64", Latency: 1, Throughput: 0.5}}})
-	one := Tally{Compared: 1, Within2: 1, Within5: 1, Within10: 1}
-	require.Equal(t, "it", Agreement{Scale: 1, Latencies: one, Throughputs: one}, got)
-}

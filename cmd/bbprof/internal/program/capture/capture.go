@@ -3,7 +3,7 @@
 // The program runs once, natively under ptrace, with a breakpoint at each block. A reservoir for each block decides
 // which visits to keep as they come. A drawn visit is single-stepped while all other threads are stopped: an
 // instruction's accesses follow from its operands and the registers, so a page is read before the block changes it.
-// Displaced visits are dropped; pages with equal contents are stored once.
+// Displaced visits are dropped.
 package capture
 
 import (
@@ -38,12 +38,11 @@ type Visit struct {
 }
 
 type Options struct {
+	program.Control
+
 	Samples int    // visits kept per block
 	First   uint64 // draw only from the first so many visits; 0: from all
 	Seed    uint64
-	CPUs    []int // to run on: the first; default the last allowed
-	Streams program.Streams
-	Timeout time.Duration
 	Random  bool // let the program's random bytes differ between runs
 }
 
@@ -52,7 +51,6 @@ type Report struct {
 	End               string // how the program ended; "" for status 0
 	Threads, Children int    // started by the program
 	Stopped           bool   // killed because ctx ended or the time was up
-	Taken             int    // visits followed to their end
 	Time              time.Duration
 }
 
@@ -65,11 +63,11 @@ type Outcome struct {
 
 // Run runs a program and yields the kept visits, block after block. If ctx ends, time runs out or something fails, it
 // still yields what was captured before.
-func Run(ctx context.Context, c program.Command, s program.Setup, blocks []Block, o Options, yield func(Visit) error) (Report, error) {
+func Run(ctx context.Context, c program.Command, blocks []Block, o Options, yield func(Visit) error) (Report, error) {
 	began := time.Now()
-	k := &session{layout: xsaveLayoutOf(host.AskCPUID), options: o, at: map[uint64]*site{}, pool: pool{}}
+	k := &session{layout: xsaveLayoutOf(host.AskCPUID), options: o, at: map[uint64]*site{}}
 	var end *debuggee.End
-	err := c.Control(ctx, program.Control{CPUs: o.CPUs, Timeout: o.Timeout, Setup: s, Streams: o.Streams}, func(p *debuggee.Process) (err error) {
+	err := c.Control(ctx, program.Setup{}, o.Control, func(p *debuggee.Process) (err error) {
 		k.Process = p
 		end, err = k.run(c, blocks)
 		return err
@@ -86,7 +84,7 @@ func Run(ctx context.Context, c program.Command, s program.Setup, blocks []Block
 	}
 	for i, w := range k.sites {
 		for _, v := range w.inOrder() {
-			one := Visit{Block: i, Number: v.number, Of: w.sampler.seen, Before: v.before.captured(), After: v.after.captured()}
+			one := Visit{Block: i, Number: v.number, Of: w.sampler.seen, Before: v.before, After: v.after}
 			if err := yield(one); err != nil {
 				return r, err
 			}
@@ -120,8 +118,6 @@ type session struct {
 	options Options
 	sites   []*site
 	at      map[uint64]*site // blocks with a breakpoint, by address
-	pool    pool
-	taken   int
 }
 
 func (k *session) run(c program.Command, blocks []Block) (*debuggee.End, error) {
@@ -214,13 +210,9 @@ func (k *session) visited(w *site, thread int) error {
 		w.lost[why]++
 		return nil
 	}
-	k.taken++
 	v.number = w.sampler.seen
 	for len(w.kept) <= slot {
 		w.kept = append(w.kept, nil)
-	}
-	if old := w.kept[slot]; old != nil {
-		k.pool.drop(old)
 	}
 	w.kept[slot] = v
 	return nil
@@ -245,7 +237,6 @@ func (k *session) report(end *debuggee.End) (r Report) {
 	if end != nil && (end.Exec || end.Signal != 0 || end.Status != 0) {
 		r.End = end.String()
 	}
-	r.Taken = k.taken
 	r.Threads, r.Children = k.Born()
 	for _, w := range k.sites {
 		kept := len(w.inOrder())

@@ -39,7 +39,7 @@ func run(t *testing.T, c program.Command, o Options, blocks ...Block) ([]Visit, 
 	}
 	o.Timeout = time.Minute
 	var visits []Visit
-	r, err := Run(context.Background(), c, program.Setup{}, blocks, o, func(v Visit) error { visits = append(visits, v); return nil })
+	r, err := Run(context.Background(), c, blocks, o, func(v Visit) error { visits = append(visits, v); return nil })
 	require.Host(t, err)
 	require.NoError(t, err)
 	return visits, r
@@ -149,7 +149,7 @@ func TestHostile(t *testing.T) {
 			want, _ := exec.Command(path, test.how).Output()
 			out := require.Get(os.Create(filepath.Join(t.TempDir(), "out")))(t)
 			defer out.Close()
-			visits, r := run(t, c, Options{Samples: 1000, Streams: program.Streams{Stdout: out}}, block)
+			visits, r := run(t, c, Options{Samples: 1000, Control: program.Control{Stdout: out}}, block)
 			got, err := os.ReadFile(out.Name())
 			if err != nil || test.how != "exec" && string(got) != string(want) {
 				t.Errorf("it writes %q, and without capture %q (%v)", got, want, err)
@@ -165,24 +165,6 @@ func TestHostile(t *testing.T) {
 				t.Errorf("%d threads, %d children", r.Threads, r.Children)
 			}
 		})
-	}
-}
-
-// TestOutputIsTheSame: capturing all first blocks does not change a program's output.
-func TestOutputIsTheSame(t *testing.T) {
-	path := require.Compiled(t, "../../../../../testdata/programs/sums.c", "-O1")
-	want, err := exec.Command(path, "20").Output()
-	if err != nil || len(want) == 0 {
-		t.Fatalf("%q %v", want, err)
-	}
-	c := require.Get(program.NewCommand([]string{path, "20"}))(t)
-	out := require.Get(os.Create(filepath.Join(t.TempDir(), "out")))(t)
-	defer out.Close()
-	visits, _ := run(t, c, Options{Samples: 100, Streams: program.Streams{Stdout: out}}, first(t, path, "main"),
-		first(t, path, "fibonacci"), first(t, path, "triangle"))
-	got, err := os.ReadFile(out.Name())
-	if err != nil || string(got) != string(want) || len(visits) == 0 {
-		t.Errorf("%d visits: %q, alone %q (%v)", len(visits), got, want, err)
 	}
 }
 

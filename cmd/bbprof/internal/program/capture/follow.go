@@ -2,7 +2,6 @@ package capture
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,56 +23,7 @@ const (
 
 type visit struct {
 	number        uint64
-	before, after half
-}
-
-// half is the state before or after a visit; its pages are in the pool.
-type half struct {
-	registers initial.Captured
-	pages     []page
-}
-
-type page struct {
-	addr     uint64
-	writable bool
-	data     *content
-}
-
-func (h *half) captured() initial.Captured {
-	c := h.registers
-	for _, p := range h.pages {
-		c.Pages = append(c.Pages, initial.Page{Address: p.addr, Writable: p.writable, Data: p.data.data})
-	}
-	return c
-}
-
-type pool map[[sha256.Size]byte]*content
-
-type content struct {
-	data [pageSize]byte
-	hash [sha256.Size]byte
-	uses int
-}
-
-func (p pool) keep(data *[pageSize]byte) *content {
-	hash := sha256.Sum256(data[:])
-	one := p[hash]
-	if one == nil {
-		one = &content{data: *data, hash: hash}
-		p[hash] = one
-	}
-	one.uses++
-	return one
-}
-
-func (p pool) drop(v *visit) {
-	for _, h := range []*half{&v.before, &v.after} {
-		for _, one := range h.pages {
-			if one.data.uses--; one.data.uses == 0 {
-				delete(p, one.data.hash)
-			}
-		}
-	}
+	before, after initial.Captured
 }
 
 type follower struct {
@@ -116,19 +66,19 @@ func (k *session) follow(w *site, thread int) (*visit, string, error) {
 	if branch, ok := asm.TrailingBranch(w.insts); ok && branch.ToStart() {
 		f.readBeside()
 	}
-	v := &visit{before: half{registers: k.layout.captured(start)}, after: half{registers: k.layout.captured(end)}}
+	v := &visit{before: k.layout.captured(start), after: k.layout.captured(end)}
 	for _, addr := range slices.Sorted(maps.Keys(f.pages)) {
 		t := f.pages[addr]
-		v.before.pages = append(v.before.pages, page{addr, t.writable, k.pool.keep(&t.data)})
-		var now [pageSize]byte
+		v.before.Pages = append(v.before.Pages, initial.Page{Address: addr, Writable: t.writable, Data: t.data})
 		if !t.written {
 			continue
 		}
-		if err := k.Page(addr, &now); err != nil {
+		now := initial.Page{Address: addr, Writable: t.writable}
+		if err := k.Page(addr, &now.Data); err != nil {
 			return nil, "", err
 		}
-		if now != t.data {
-			v.after.pages = append(v.after.pages, page{addr, t.writable, k.pool.keep(&now)})
+		if now.Data != t.data {
+			v.after.Pages = append(v.after.Pages, now)
 		}
 	}
 	return v, "", nil

@@ -44,24 +44,22 @@ type Plan struct {
 	Movable bool // the program's code can be moved
 	Trace   func(context.Context, program.Setup) (trace.Counts, error)
 	NoTrace string      // why Trace is nil
-	Done    func(n int) // receives the number of runs; may be nil
+	Done    func(n int) // receives the number of runs
 }
 
-const hypotheses = 6
+const (
+	hypotheses = 6
+	tests      = hypotheses + 1 // of the held stack, too
+)
 
-func (p Plan) Steps() int { return 2*p.Runs*len(p.Sizes) + 2*p.Rounds*(hypotheses+1) }
-
-type runner interface {
-	Run(context.Context, program.Command, program.Setup) (program.Sample, error)
-	WarmUp(context.Context, program.Command, program.Setup) error
-}
+func (p Plan) Steps() int { return 2*p.Runs*len(p.Sizes) + 2*p.Rounds*tests }
 
 // question is a hypothesis with two set-ups, the second without one possible cause.
 type question = experiment.Question[program.Setup]
 
 type explainer struct {
 	Plan
-	runner  runner
+	runner  program.Measurer
 	command program.Command
 	done    int
 }
@@ -69,10 +67,8 @@ type explainer struct {
 // LeastRounds gives intervals for the medians of all hypotheses and the held stack that one slow run does not widen.
 const LeastRounds = 12
 
-const tests = hypotheses + 1
-
 // Explain explains a program. If ctx ends, its error comes with the findings so far.
-func Explain(ctx context.Context, r runner, c program.Command, p Plan) (Explanation, error) {
+func Explain(ctx context.Context, r program.Measurer, c program.Command, p Plan) (Explanation, error) {
 	a := &explainer{Plan: p, runner: r, command: c}
 	sizes, err := a.sweep(ctx, func(size int) program.Setup { return program.Setup{EnvBytes: size} })
 	if len(sizes) == 0 || err != nil && ctx.Err() == nil {

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/trace"
@@ -59,9 +58,8 @@ func TestMadeSlow(t *testing.T) {
 		command := require.Get(program.NewCommand([]string{require.Compiled(t, source, "-O1", "-fpie", "-pie", c.flag)}))(t)
 		r, err := program.NewRunner(program.Options{})
 		require.Host(t, err)
-		defer r.Close()
-		w := trace.Window{Function: "work", Instructions: 400, Core: invariants.Core{L1DWays: 8, StoreBuffer: 64}, Timeout: time.Minute, Blocks: true}
-		p := Plan{Sizes: []int{0, 16, 32}, Runs: 1, Rounds: 16, Movable: command.Movable(), Done: func(int) {},
+		w := trace.Window{Function: "work", Instructions: 400, Core: invariants.Core{L1DWays: 8, StoreBuffer: 64}, Blocks: true}
+		p := Plan{Sizes: []int{0, 16, 32}, Runs: 1, Rounds: 16, Movable: command.Exe.Movable, Done: func(int) {},
 			Trace: func(ctx context.Context, s program.Setup) (trace.Counts, error) {
 				return trace.Count(ctx, command, s, w)
 			}}

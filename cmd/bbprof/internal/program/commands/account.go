@@ -42,17 +42,19 @@ bbprof account cycles.csv -- gzip -c FILE
 `,
 		Exits: cli.Exits("done", "", map[int]string{cli.ExitInterrupted: "interrupted"}),
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
-			a := accountCmd{runs: 5, top: 15}
+			a := accountCmd{runs: 5}
 			f.Operands, f.Program = &a.files, &a.program
 			a.out.Add(f, "the table")
 			f.Repeats(&a.runs, 1, "runs", "runs of the program whose user time is taken")
-			f.Number(&a.top, 0, "top", "functions to list")
 			running.RunFlags(f, &a.timeout, &a.stdin, "10m")
 			running.AnyStatusFlag(f, &a.anyStatus)
 			return a.run
 		},
 	}
 }
+
+// mostFunctions is the number of functions in the table; -json has all.
+const mostFunctions = 15
 
 // leastSeconds is the user time below which a program's start and the kernel's time steps of 1 to 4 ms exceed a few
 // percent.
@@ -62,7 +64,6 @@ type accountCmd struct {
 	files     []string
 	program   []string
 	runs      int
-	top       int
 	stdin     string
 	timeout   time.Duration
 	anyStatus bool
@@ -101,7 +102,7 @@ func (a *accountCmd) run(std cli.Streams) error {
 			"program moved?\n", strings.Join(a.files, ", "))
 	}
 	t := account.Tabulate(blocks, run)
-	return a.out.Write(std, t, t.Report(a.top))
+	return a.out.Write(std, t, t.Report(mostFunctions))
 }
 
 // chain is eight dependent adds, whose measurement yields the core's clock rate.

@@ -77,7 +77,6 @@ type captureCmd struct {
 	samples   int
 	first     int
 	options   capture.Options
-	stdin     string
 	image     string // the program that contains the blocks, if not the one started
 }
 
@@ -106,7 +105,7 @@ func (c *captureCmd) declare(f *cli.Flags) {
 	measuring.CPUFlag(f, &c.options.CPUs, "the CPU to run on")
 	f.Toggle(&c.options.Random, "random", "let the program have random bytes of its own: what it makes of them is "+
 		"then secret, and differs from capture to capture")
-	running.RunFlags(f, &c.options.Timeout, &c.stdin, "10m")
+	running.RunFlags(f, &c.options.Timeout, &c.options.Stdin, "10m")
 	running.ProgramFlag(f, &c.image, "capture in NAME, which PROGRAM becomes by exec, as env and sh -c 'exec ./prog' do (default: PROGRAM itself)")
 }
 
@@ -143,8 +142,7 @@ func (c *captureCmd) run(std cli.Streams) error {
 		notes = io.Discard
 	}
 	c.options.Timeout = cmp.Or(c.options.Timeout, 10*time.Minute)
-	command, err := running.Behind(ctx, c.words, c.image, program.Control{CPUs: c.options.CPUs,
-		Timeout: c.options.Timeout, Streams: program.Streams{Stdin: c.stdin}}, notes)
+	command, err := running.Behind(ctx, c.words, c.image, c.options.Control, notes)
 	if err != nil {
 		return err
 	}
@@ -163,13 +161,12 @@ func (c *captureCmd) run(std cli.Streams) error {
 	if err != nil {
 		return cli.BadUsage("-o: %w", err)
 	}
-	c.options.Samples, c.options.First = c.samples, uint64(c.first)
-	c.options.Streams = program.Streams{Stdin: c.stdin, Stderr: std.Err}
+	c.options.Samples, c.options.First, c.options.Stderr = c.samples, uint64(c.first), std.Err
 	if out, ok := std.Out.(*cli.Lossless); ok {
-		c.options.Streams.Stdout, _ = out.Writer.(*os.File)
+		c.options.Stdout, _ = out.Writer.(*os.File)
 	}
 	kept := 0
-	report, err := capture.Run(ctx, command, program.Setup{}, blocks, c.options, func(v capture.Visit) error {
+	report, err := capture.Run(ctx, command, blocks, c.options, func(v capture.Visit) error {
 		b := blocks[v.Block]
 		kept++
 		return file.Add(&states.Visit{
@@ -212,16 +209,12 @@ func (c *captureCmd) choose(ctx context.Context, command program.Command, std cl
 	case c.blocks != "":
 		err = c.listed(&all, std)
 	case c.function != nil || len(c.addresses) > 0:
-		path := c.file
-		if path == "" {
-			path = command.Exe.Path
-		}
-		err = extract.File(ctx, path, extract.Options{Cut: extract.CutLeader, Func: c.function, Branches: true},
+		err = extract.File(ctx, cmp.Or(c.file, command.Exe.Path), extract.Options{Cut: extract.CutLeader, Func: c.function, Branches: true},
 			new(extract.Stats), func(b *extract.Block) error {
-				if len(c.addresses) == 0 || slices.Contains(c.addresses, b.Addr) {
-					all.add(b)
+				if len(c.addresses) > 0 && !slices.Contains(c.addresses, b.Addr) {
+					return nil
 				}
-				return nil
+				return all.add(b)
 			})
 		return all.blocks(len(all)), err
 	default:
@@ -234,7 +227,7 @@ func (c *captureCmd) ran(ctx context.Context, all *hottest, std cli.Streams, not
 	fmt.Fprintln(notes, "bbprof: running the program under valgrind, to find its hottest blocks")
 	const others = "choose blocks with -func, -address or -blocks: then nothing runs under valgrind"
 	r := extract.Run{Program: c.words, Err: cli.Direct(std.Err), AnyStatus: true, Timeout: c.options.Timeout}
-	profile, err := running.Run(ctx, r, c.stdin, notes, (*extract.Run).Profile)
+	profile, err := running.Run(ctx, r, c.options.Stdin, notes, (*extract.Run).Profile)
 	bad := (*extract.InputError)(nil)
 	switch {
 	case errors.As(err, &bad): // for example a crash
@@ -244,7 +237,7 @@ func (c *captureCmd) ran(ctx context.Context, all *hottest, std cli.Streams, not
 	}
 	o := extract.Options{Cut: extract.CutLeader, Profile: profile, Lenient: true, Branches: true}
 	for _, name := range profile.Files() {
-		if err := extract.File(ctx, name, o, new(extract.Stats), func(b *extract.Block) error { all.add(b); return nil }); err != nil {
+		if err := extract.File(ctx, name, o, new(extract.Stats), all.add); err != nil {
 			return err
 		}
 	}
@@ -295,9 +288,10 @@ type hot struct {
 	weight uint64
 }
 
-func (h *hottest) add(b *extract.Block) {
+func (h *hottest) add(b *extract.Block) error {
 	*h = append(*h, &hot{capture.Block{Code: slices.Clone(b.Code), File: b.File, Function: b.Function, Offset: b.Addr},
 		b.Count * uint64(max(b.Instructions, 1))})
+	return nil
 }
 
 func (h hottest) blocks(n int) (list []capture.Block) {

@@ -14,19 +14,6 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-type replayResult struct {
-	visits    int
-	blocks    map[string]bool
-	identical int
-	rejected  map[verdict.Reason]int
-	different []difference
-}
-
-type difference struct {
-	state, hex, function string
-	what                 []string
-}
-
 func (c *captureCmd) verifyFile(std cli.Streams) error {
 	file, err := states.Open(c.verify)
 	if err != nil {
@@ -35,59 +22,51 @@ func (c *captureCmd) verifyFile(std cli.Streams) error {
 	defer file.Close()
 	out := cli.Output{Quiet: c.quiet}
 	return measuring.WithProfiler(profiler.Options{CPUs: c.options.CPUs}, func(ctx context.Context, p *profiler.Profiler) error {
-		all, err := replayAll(ctx, p, c.verify, file)
+		report, differ, err := verify(ctx, p, c.verify, file)
 		if err != nil {
 			return err
 		}
-		return out.Reject(std, len(all.different) > 0, nil, all.report())
+		return out.Reject(std, differ, nil, report)
 	})
 }
 
-func replayAll(ctx context.Context, p *profiler.Profiler, name string, file *states.Reader) (*replayResult, error) {
-	r := &replayResult{blocks: map[string]bool{}, rejected: map[verdict.Reason]int{}}
+// verify executes the visits of a file, and reports whether all end as in the program.
+func verify(ctx context.Context, p *profiler.Profiler, name string, file *states.Reader) (report string, differ bool, err error) {
+	const listed = 20
+	blocks, rejected := map[string]bool{}, map[verdict.Reason]int{}
+	identical, different := 0, 0
+	var list strings.Builder
 	for _, entry := range file.Index() {
 		visit, err := file.At(entry.ID)
 		if err != nil {
-			return nil, cli.Usage(err)
+			return "", false, cli.Usage(err)
 		}
 		where := fmt.Sprintf("%s#%d", name, entry.ID)
 		code, err := asm.ParseHex(entry.Hex, profiler.MaxBlock)
 		if err != nil {
-			return nil, cli.BadUsage("%s: %w", where, err)
+			return "", false, cli.BadUsage("%s: %w", where, err)
 		}
 		outcome, err := replay.Check(ctx, p, code, &visit)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", where, err)
+			return "", false, fmt.Errorf("%s: %w", where, err)
 		}
-		r.visits++
-		r.blocks[fmt.Sprintf("%s %x", entry.File, entry.Address)] = true
+		blocks[fmt.Sprintf("%s %x", entry.File, entry.Address)] = true
 		switch {
 		case outcome.Rejection != nil:
-			r.rejected[outcome.Rejection.Reason]++
-		case len(outcome.Differences) > 0:
-			r.different = append(r.different, difference{where, entry.Hex, entry.Function, outcome.Differences})
+			rejected[outcome.Rejection.Reason]++
+		case len(outcome.Differences) == 0:
+			identical++
 		default:
-			r.identical++
+			if different++; different <= listed {
+				fmt.Fprintf(&list, "%s  %s  %s\n    %s\n", where, entry.Function, entry.Hex, strings.Join(outcome.Differences, "\n    "))
+			}
 		}
 	}
-	return r, nil
-}
-
-func (r *replayResult) report() string {
-	const listed = 20
-	var out strings.Builder
-	t := cli.NewTable("l", "visits", fmt.Sprintf("%d of %d blocks", r.visits, len(r.blocks)))
-	t.Row("identical", fmt.Sprint(r.identical))
-	t.Row("different", fmt.Sprint(len(r.different)))
-	if rejected := cli.Frequent(r.rejected); len(rejected) > 0 {
-		t.Row("rejected", strings.Join(rejected, ", "))
+	t := cli.NewTable("l", "visits", fmt.Sprintf("%d of %d blocks", len(file.Index()), len(blocks)))
+	t.Row("identical", fmt.Sprint(identical))
+	t.Row("different", fmt.Sprint(different))
+	if reasons := cli.Frequent(rejected); len(reasons) > 0 {
+		t.Row("rejected", strings.Join(reasons, ", "))
 	}
-	out.WriteString(t.String())
-	for _, d := range r.different[:min(listed, len(r.different))] {
-		fmt.Fprintf(&out, "%s  %s  %s\n", d.state, d.function, d.hex)
-		for _, what := range d.what {
-			fmt.Fprintf(&out, "    %s\n", what)
-		}
-	}
-	return out.String()
+	return t.String() + list.String(), different > 0, nil
 }

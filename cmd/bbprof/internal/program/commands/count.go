@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"strings"
-	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
@@ -98,7 +97,6 @@ func (c *countCmd) declare(f *cli.Flags) {
 }
 
 func (c *countCmd) run(std cli.Streams) error {
-	c.Output = std.Err
 	if err := c.check(); err != nil {
 		return err
 	}
@@ -172,8 +170,7 @@ func (c *countCmd) countBlock(ctx context.Context, std cli.Streams) error {
 }
 
 func (c *countCmd) countCommand(ctx context.Context, words []string, std cli.Streams) (count.Result, error) {
-	command, err := running.Behind(ctx, words, c.image, program.Control{CPUs: c.CPUs,
-		Timeout: cmp.Or(c.Timeout, 5*time.Minute), Streams: program.Streams{Stdin: c.Stdin}}, c.out.Notes(std))
+	command, err := running.Behind(ctx, words, c.image, c.Control, c.out.Notes(std))
 	if err != nil {
 		return count.Result{}, err
 	}
@@ -183,7 +180,7 @@ func (c *countCmd) countCommand(ctx context.Context, words []string, std cli.Str
 	}
 	defer done.End()
 	o := c.Options
-	o.Stepped = done.Step
+	o.Stderr, o.Stepped = std.Err, done.Step
 	return count.Function(ctx, command, c.function, o)
 }
 
@@ -195,15 +192,12 @@ func notes(w io.Writer, r count.Result) {
 
 func countReport(r count.Result) string {
 	var w strings.Builder
-	if len(r.Calls) == 1 {
-		fmt.Fprintf(&w, "%s: %s\n", r.Function, callReport(r.Calls[0]))
-	} else {
+	if len(r.Calls) > 1 {
 		for i, c := range r.Calls {
 			fmt.Fprintf(&w, "%s, call %d: %s\n", r.Function, i+1, callReport(c))
 		}
-		fmt.Fprintf(&w, "%s, %s: %s\n", r.Function, words.Plural(len(r.Calls), "call"), words.Plural(int(r.Instructions), "instruction"))
 	}
-	fmt.Fprintf(&w, "%-10s%s\n", "counted", counted(r.Method))
+	fmt.Fprintf(&w, "%s: %s\n%-10s%s\n", r.Function, setReport(r), "counted", counted(r.Method))
 	return w.String()
 }
 

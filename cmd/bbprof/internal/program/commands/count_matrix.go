@@ -97,7 +97,6 @@ func (c *countCmd) countMatrix(ctx context.Context, std cli.Streams) error {
 		return err
 	}
 	p := matrix.Plan{Source: m.files[0], Function: c.function, Sizes: m.sizes, Args: c.words, Count: c.Options}
-	p.Count.Output = nil
 	for _, compiler := range m.compilers {
 		for _, level := range m.levels {
 			p.Builds = append(p.Builds, matrix.Build{Compiler: compiler, Level: strings.TrimPrefix(level, "-")})

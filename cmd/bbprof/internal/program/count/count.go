@@ -7,10 +7,10 @@
 package count
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -36,24 +36,15 @@ const All = -1
 
 // Options of a count. The zero value means the defaults.
 type Options struct {
-	Method  Method        // default Auto
-	Calls   int           // calls to count, default 1, the first; All until the program ends
-	Limit   int           // most instructions of a call to step through, default 10,000,000
-	Timeout time.Duration // longest run of the program, default 5 minutes
-	CPUs    []int         // to run on: the first; default the last allowed
-	Stdin   string        // standard input; default /dev/null
-	JIT     bool          // a JIT compiler makes the function, and lists it in a program.PerfMap
-	Output  io.Writer     // gets the program's first program.MaxOutput bytes of output; nil drops them
+	program.Control // Stderr also gets standard output
+
+	Method Method // default Auto
+	Calls  int    // calls to count, default 1, the first; All until the program ends
+	Limit  int    // most instructions of a call to step through, default 10,000,000
+	JIT    bool   // a JIT compiler makes the function, and lists it in a program.PerfMap
 	// Stepped receives the number of instructions stepped through in all calls now and then; may be nil.
 	Stepped func(instructions int)
-	// Open opens a thread's hardware counter; nil is the real one.
-	Open func(thread int) (Counter, error)
-}
-
-type Counter interface {
-	Start() error          // from zero
-	Stop() (uint64, error) // since Start
-	Close()
+	Kernel  pmu.Kernel // default pmu.Linux
 }
 
 type Call struct {
@@ -116,39 +107,22 @@ var errZero error = &verdict.HostError{
 }
 
 func (o *Options) defaults() {
-	if o.Open == nil {
-		o.Open = func(thread int) (Counter, error) {
-			c, err := pmu.OpenProcess(pmu.Linux{}, pmu.ProcessInstructions, thread)
-			if err != nil {
-				return nil, err
-			}
-			return c, nil
-		}
-		if o.Method == "" || o.Method == Auto {
-			o.Method = Step
-			if pmu.CanCount(pmu.Linux{}, pmu.ProcessInstructions) {
-				o.Method = Hard
-			}
+	if o.Kernel == nil {
+		o.Kernel = pmu.Linux{}
+	}
+	if o.Method = cmp.Or(o.Method, Auto); o.Method == Auto {
+		o.Method = Step
+		if pmu.CanCount(o.Kernel, pmu.ProcessInstructions) {
+			o.Method = Hard
 		}
 	}
-	if o.Method == "" || o.Method == Auto {
-		o.Method = Hard
-	}
-	if o.Calls == 0 {
-		o.Calls = 1
-	}
-	if o.Limit == 0 {
-		o.Limit = 10_000_000
-	}
-	if o.Timeout == 0 {
-		o.Timeout = 5 * time.Minute
-	}
+	o.Calls, o.Limit = cmp.Or(o.Calls, 1), cmp.Or(o.Limit, 10_000_000)
+	o.Timeout, o.Merge = cmp.Or(o.Timeout, 5*time.Minute), true
 }
 
 func countOnce(ctx context.Context, c program.Command, f program.Function, o Options) ([]Call, []string, error) {
 	s := session{opts: o, name: f.Name}
-	control := program.Control{CPUs: o.CPUs, Timeout: o.Timeout, Streams: program.Streams{Stdin: o.Stdin, Stderr: o.Output, Merge: true}}
-	err := c.Control(ctx, control, func(p *debuggee.Process) error {
+	err := c.Control(ctx, program.Setup{}, o.Control, func(p *debuggee.Process) error {
 		s.Process = p
 		return s.count(c, f)
 	})
@@ -375,10 +349,7 @@ func (s *session) left(f frame, before uint64, at asm.Regs) bool {
 }
 
 func (s *session) byStep(f frame, thread int) (Call, error) {
-	if err := s.Unbreak(f.entry); err != nil { // recursion and other threads would stop there
-		return Call{}, err
-	}
-	if err := s.breakAtReturn(f); err != nil { // for other threads: see Foreign
+	if err := s.enter(f); err != nil {
 		return Call{}, err
 	}
 	s.Foreign(func(_ int, at asm.Regs) bool { return s.returned(f, at) })
@@ -421,15 +392,17 @@ func (s *session) byStep(f frame, thread int) (Call, error) {
 	}
 }
 
-func (s *session) breakAtReturn(f frame) error {
-	if f.back == 0 {
-		return nil
+// enter moves the breakpoint from the entry, where recursion and other threads would stop, to the return, where another
+// thread may arrive: see Foreign.
+func (s *session) enter(f frame) error {
+	if err := s.Unbreak(f.entry); err != nil || f.back == 0 {
+		return err
 	}
 	return s.Break(f.back)
 }
 
 func (s *session) byCounter(f frame, thread int) (Call, error) {
-	c, err := s.opts.Open(thread)
+	c, err := pmu.OpenProcess(s.opts.Kernel, pmu.ProcessInstructions, thread)
 	if err != nil {
 		return Call{}, err
 	}
@@ -443,10 +416,7 @@ func (s *session) byCounter(f frame, thread int) (Call, error) {
 		return Call{}, program.Errorf(s.name, "count by single steps: -method step",
 			"a signal or another thread came between two stops at %#x", f.entry)
 	}
-	if err := s.Unbreak(f.entry); err != nil {
-		return Call{}, err
-	}
-	if err := s.breakAtReturn(f); err != nil {
+	if err := s.enter(f); err != nil {
 		return Call{}, err
 	}
 	var call Call
@@ -480,7 +450,7 @@ func (s *session) byCounter(f frame, thread int) (Call, error) {
 	return call, nil
 }
 
-func (s *session) stretch(c Counter) (uint64, debuggee.Stop, error) {
+func (s *session) stretch(c *pmu.Process) (uint64, debuggee.Stop, error) {
 	if err := c.Start(); err != nil {
 		return 0, debuggee.Stop{}, err
 	}

@@ -1,6 +1,7 @@
 package count
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/internal/pmu/pmutest"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/tinyelf"
 )
@@ -26,12 +29,8 @@ func command(t *testing.T, path string, args ...string) program.Command {
 // try counts by steps unless o says otherwise.
 func try(t *testing.T, c program.Command, name string, o Options) (Result, error) {
 	t.Helper()
-	if o.Method == "" {
-		o.Method = Step
-	}
-	if o.Timeout == 0 {
-		o.Timeout = time.Minute
-	}
+	o.Method = cmp.Or(o.Method, Step)
+	o.Timeout = cmp.Or(o.Timeout, time.Minute)
 	r, err := Function(context.Background(), c, name, o)
 	if !errors.Is(err, errZero) {
 		require.Host(t, err)
@@ -111,7 +110,7 @@ func TestKnownPrograms(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			cmd := command(t, tinyelf.Write(t, c.code, tinyelf.Symbol{Name: "f", Offset: c.at}))
 			for _, method := range []Method{Step, Hard} {
-				r := require.Get(try(t, cmd, "f", Options{Method: method, Calls: All, Open: stepless(c.want)}))(t)
+				r := require.Get(try(t, cmd, "f", Options{Method: method, Calls: All, Kernel: pmutest.New(4)}))(t)
 				if method == Step && !slices.Equal(counts(r), c.want) || len(r.Calls) != len(c.want) {
 					t.Errorf("%s: %v, want %v", method, counts(r), c.want)
 				}
@@ -192,37 +191,21 @@ func TestEntry(t *testing.T) {
 	// pop rsi; push rsi; exit
 	cmd := command(t, tinyelf.Write(t, tinyelf.Asm("\x5e\x56", tinyelf.Exit(0)), tinyelf.Symbol{Name: "_start"}))
 	for _, method := range []Method{Step, Hard} {
-		r, err := try(t, cmd, "_start", Options{Method: method, Open: stepless(nil)})
+		r, err := try(t, cmd, "_start", Options{Method: method, Kernel: pmutest.New(4)})
 		if err != nil || len(r.Calls) != 1 || r.Calls[0].Returned || r.Calls[0].Left || method == Step && r.Instructions != 5 {
 			t.Errorf("%s: %+v, %v", method, r, err)
 		}
 	}
 }
 
-// stepless returns counters for calls whose counts do not matter.
-func stepless([]uint64) func(int) (Counter, error) {
-	return func(int) (Counter, error) { return &scripted{reads: slices.Repeat([]uint64{1, 2}, 50)}, nil }
-}
-
-// scripted is a counter with given readings.
-type scripted struct {
-	reads []uint64
-	at    int
-	open  *int
-}
-
-func (s *scripted) Start() error { return nil }
-
-func (s *scripted) Stop() (uint64, error) {
-	n := s.reads[s.at]
-	s.at++
-	return n, nil
-}
-
-func (s *scripted) Close() {
-	if s.open != nil {
-		*s.open--
+// reading returns a kernel whose counter reads as given.
+func reading(all ...uint64) *pmutest.Kernel {
+	k := pmutest.New(4)
+	k.Counts = func(pmu.Attr) (n uint64) {
+		n, all = all[0], all[1:]
+		return n
 	}
+	return k
 }
 
 // TestByCounter: a stop's overhead is measured at the entry and subtracted; instructions stepped on the way are added.
@@ -243,14 +226,10 @@ func TestByCounter(t *testing.T) {
 		{"recursion", recursive, 5 + fAt + 6, []uint64{2, 11 + 2, 2, 2}, 13},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			open := 0
-			r, err := try(t, command(t, tinyelf.Write(t, c.code, tinyelf.Symbol{Name: "f", Offset: c.at})), "f",
-				Options{Method: Hard, Open: func(int) (Counter, error) {
-					open++
-					return &scripted{reads: c.reads, open: &open}, nil
-				}})
-			if err != nil || !slices.Equal(counts(r), []uint64{c.want}) || r.Method != Hard || open != 0 {
-				t.Errorf("%+v, %v, %d counters left open; want %d", r, err, open, c.want)
+			k := reading(c.reads...)
+			r, err := try(t, command(t, tinyelf.Write(t, c.code, tinyelf.Symbol{Name: "f", Offset: c.at})), "f", Options{Method: Hard, Kernel: k})
+			if err != nil || !slices.Equal(counts(r), []uint64{c.want}) || r.Method != Hard || k.Left() != 0 {
+				t.Errorf("%+v, %v, %d counters left open; want %d", r, err, k.Left(), c.want)
 			}
 		})
 	}
@@ -271,14 +250,8 @@ func TestZeroCounter(t *testing.T) {
 		{zeroTries - 1, Hard, 7, Hard},
 		{zeroTries, Hard, 0, ""},
 	} {
-		runs := 0
-		r, err := try(t, cmd, "f", Options{Method: c.method, Open: func(int) (Counter, error) {
-			runs++
-			if runs <= c.zeros {
-				return &scripted{reads: []uint64{0, 0}}, nil
-			}
-			return &scripted{reads: []uint64{0, 7}}, nil
-		}})
+		k := reading(append(make([]uint64, 2*c.zeros), 0, 7)...)
+		r, err := try(t, cmd, "f", Options{Method: c.method, Kernel: k})
 		if c.by == "" {
 			if !errors.Is(err, errZero) {
 				t.Errorf("%+v: %+v, %v", c, r, err)
@@ -341,6 +314,9 @@ func TestCallsAsked(t *testing.T) {
 	}
 }
 
+// hasty gives up on what runs for ever.
+var hasty = program.Control{Timeout: 300 * time.Millisecond}
+
 // TestBadPrograms never call, crash, hang, or end within the call.
 func TestBadPrograms(t *testing.T) {
 	symbol := tinyelf.Symbol{Name: "f", Offset: fAt}
@@ -357,13 +333,13 @@ func TestBadPrograms(t *testing.T) {
 		{name: "crashes in the call", code: calling("\x90", "\x0f\x0b"), counts: []uint64{1}, note: "illegal instruction"},
 		{name: "crashes after the call", code: append(calling()[:5], "\x0f\x0b          \x90\xc3"...), counts: []uint64{2}, note: "illegal instruction"},
 		{name: "exits in the call", code: calling("\x90", tinyelf.Exit(7)), counts: []uint64{4}, note: "status 7"},
-		{name: "hangs before", code: append([]byte{0xeb, 0xfe}, straight...), o: Options{Timeout: 300 * time.Millisecond},
+		{name: "hangs before", code: append([]byte{0xeb, 0xfe}, straight...), o: Options{Control: hasty},
 			want: []string{"0 calls", "300ms", "-timeout"}},
-		{name: "hangs in the call", code: calling("\xeb\xfe"), o: Options{Timeout: 300 * time.Millisecond}, want: []string{"300ms", "-timeout"}},
+		{name: "hangs in the call", code: calling("\xeb\xfe"), o: Options{Control: hasty}, want: []string{"300ms", "-timeout"}},
 		{name: "hangs after the call", code: append(calling()[:5], "\xeb\xfe          \x90\xc3"...),
-			o: Options{Timeout: 300 * time.Millisecond}, counts: []uint64{2}, note: "was killed when all was counted"},
+			o: Options{Control: hasty}, counts: []uint64{2}, note: "was killed when all was counted"},
 		{name: "sleeps in the call", // pause() for ever
-			code: calling("\xb8\x22\x00\x00\x00", "\x0f\x05", "\xc3"), o: Options{Timeout: 300 * time.Millisecond}, want: []string{"300ms"}},
+			code: calling("\xb8\x22\x00\x00\x00", "\x0f\x05", "\xc3"), o: Options{Control: hasty}, want: []string{"300ms"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			at := symbol
@@ -490,7 +466,7 @@ func TestJIT(t *testing.T) {
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			for _, method := range []Method{Step, Hard} {
-				r := require.Get(try(t, command(t, path, c.does), "product", Options{JIT: true, Method: method, Calls: All, Open: stepless(c.want)}))(t)
+				r := require.Get(try(t, command(t, path, c.does), "product", Options{JIT: true, Method: method, Calls: All, Kernel: pmutest.New(4)}))(t)
 				if method == Step && !slices.Equal(counts(r), c.want) || len(r.Calls) != len(c.want) {
 					t.Errorf("%s: %v, want %v", method, counts(r), c.want)
 				}

@@ -104,19 +104,3 @@ func (e *End) String() string {
 	}
 	return fmt.Sprintf("it ended with status %d", e.Status)
 }
-
-// isRepeated reports whether code starts with a rep string instruction, which the CPU steps one iteration at a time
-// (Intel SDM vol. 2, REP). Prefixes and opcodes are from vol. 2, 2.1.1 and appendix A.
-func isRepeated(code []byte) bool {
-	rep := false
-	for _, c := range code {
-		switch {
-		case c == 0xf2 || c == 0xf3:
-			rep = true
-		case c == 0x66 || c == 0x67 || c == 0x2e || c == 0x36 || c == 0x3e || c == 0x26 || c == 0x64 || c == 0x65 || c&0xf0 == 0x40:
-		default: // ins and outs; movs and cmps; stos, lods and scas
-			return rep && (c&^3 == 0x6c || c&^3 == 0xa4 || c >= 0xaa && c <= 0xaf)
-		}
-	}
-	return false
-}

@@ -126,16 +126,12 @@ func (p *Process) Detach() error {
 // children it waited for.
 func (p *Process) Wait() (End, Usage, error) {
 	for p.end == nil {
-		var status unix.WaitStatus
 		var usage unix.Rusage
 		// A thread may have been killed by another's exit before it was detached. It is still ours to reap, and the
 		// program does not end before that.
-		id, err := unix.Wait4(-1, &status, unix.WALL|unix.WNOTHREAD, &usage)
-		if err == unix.EINTR {
-			continue
-		}
+		id, status, err := p.waitUsage(&usage)
 		if err != nil {
-			return End{}, Usage{}, fmt.Errorf("wait4: %w", err)
+			return End{}, Usage{}, err
 		}
 		pid := p.pid
 		if _, err := p.dispatch(id, status); err != nil {

@@ -178,11 +178,14 @@ func (p *Process) reaped() {
 	p.pid = 0
 }
 
-func (p *Process) wait() (int, unix.WaitStatus, error) {
+func (p *Process) wait() (int, unix.WaitStatus, error) { return p.waitUsage(nil) }
+
+// waitUsage also tells what a task that has ended used.
+func (p *Process) waitUsage(used *unix.Rusage) (int, unix.WaitStatus, error) {
 	for {
 		var status unix.WaitStatus
 		// WNOTHREAD: children of bbprof's other threads are not ours to reap.
-		id, err := unix.Wait4(-1, &status, unix.WALL|unix.WNOTHREAD, nil)
+		id, err := unix.Wait4(-1, &status, unix.WALL|unix.WNOTHREAD, used)
 		if err == unix.EINTR {
 			continue
 		}

@@ -46,8 +46,8 @@ type stepper struct {
 }
 
 func (s *stepper) code() []byte {
-	var code [8]byte // enough for a rep prefix with others, or a system call
-	n, _ := unix.PtracePeekText(s.t.id, uintptr(s.before.RIP), code[:])
+	code := make([]byte, 15) // the longest (Intel SDM vol. 2, 2.3.11)
+	n, _ := unix.PtracePeekText(s.t.id, uintptr(s.before.RIP), code)
 	return code[:n]
 }
 
@@ -140,7 +140,8 @@ func (s *stepper) trapped() (Step, error) {
 	}
 	step := Step{Executed: true, Regs: after}
 	if after.RIP == s.before.RIP {
-		step.Again = isRepeated(s.code())
+		in, _ := asm.StepOver(s.code())
+		step.Again = in.Repeats
 	}
 	if s.delivered || after.RIP == s.before.RIP+1 { // as after an int3, which has 1 byte
 		code, err := trapCode(s.t.id)

@@ -16,11 +16,13 @@ const (
 	Other        Order = "other" // none of them fits
 )
 
-// orders lists all, from the slowest growth to the fastest.
-var orders = []struct {
+type order struct {
 	Order
 	of func(n float64) float64
-}{
+}
+
+// orders lists all, from the slowest growth to the fastest.
+var orders = []order{
 	{Constant, nil},
 	{Logarithmic, math.Log},
 	{Linear, func(n float64) float64 { return n }},
@@ -33,12 +35,7 @@ func (a Order) faster(b Order) bool { return rank(a) > rank(b) }
 
 // rank returns -1 for an unknown order.
 func rank(o Order) int {
-	for i, other := range orders {
-		if other.Order == o {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(orders, func(other order) bool { return other.Order == o })
 }
 
 const (

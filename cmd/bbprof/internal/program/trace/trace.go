@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
@@ -17,14 +16,13 @@ import (
 )
 
 type Window struct {
+	program.Control
+
 	Function     string
 	Instructions int             // from the function's first, including callees
 	Core         invariants.Core // each load is compared with as many stores as its store buffer holds
-	CPUs         []int           // to run on: the first; default the last allowed
-	Stdin        string
-	Timeout      time.Duration // per run, default 1 minute
-	Stepped      func(int)     // receives the number of instructions traced now and then; may be nil
-	Blocks       bool          // follow malloc up to the window, to name the blocks accessed
+	Stepped      func(int)       // receives the number of instructions traced now and then; may be nil
+	Blocks       bool            // follow malloc up to the window, to name the blocks accessed
 }
 
 // Counts holds what the addresses of a window imply.
@@ -32,7 +30,6 @@ type Counts struct {
 	invariants.Prediction     // totals of the window, not means per iteration
 	Instructions          int // fewer than in the window if the program ended before
 	Lines, Pages          int // distinct
-	Vectors               int // accesses left out because vector registers hold their addresses
 	Aliases               []Alias
 }
 
@@ -58,8 +55,7 @@ func Count(ctx context.Context, c program.Command, s program.Setup, w Window) (c
 	if err != nil {
 		return Counts{}, err
 	}
-	control := program.Control{CPUs: w.CPUs, Timeout: cmp.Or(w.Timeout, time.Minute), Setup: s, Streams: program.Streams{Stdin: w.Stdin}}
-	err = c.Control(ctx, control, func(p *debuggee.Process) error {
+	err = c.Control(ctx, s, w.Control, func(p *debuggee.Process) error {
 		t := tracer{Process: p, command: c, setup: s, w: w, insts: map[uint64]*asm.Inst{}}
 		err := t.run(f)
 		if err == nil {
@@ -84,7 +80,6 @@ type tracer struct {
 	index   map[uint64]int       // in rips
 	all     []asm.Access         // Inst is an index into rips
 	steps   int
-	vectors int
 	blocks  []block
 }
 
@@ -236,8 +231,7 @@ func (t *tracer) access(regs asm.Regs) {
 	const counter = 1 // rcx, by hardware number
 	for k, m := range in.Mem {
 		if _, vector := m.Index.Vector(); vector {
-			t.vectors++
-			continue
+			continue // of unknown address
 		}
 		if m.String && m.Repeat != asm.Once && regs.GPR[counter] == 0 {
 			continue // no iteration
@@ -248,13 +242,15 @@ func (t *tracer) access(regs asm.Regs) {
 
 func (t *tracer) decode(at uint64) *asm.Inst {
 	var code [15]byte // the longest (Intel SDM vol. 2, 2.3.11)
-	n := t.Code(at, code[:])
-	for size := 1; size <= n; size++ {
-		if insts, err := asm.Decode(code[:size]); err == nil && len(insts) == 1 {
-			return &insts[0]
-		}
+	step, err := asm.StepOver(code[:t.Code(at, code[:])])
+	if err != nil {
+		return nil
 	}
-	return nil
+	insts, err := asm.Decode(code[:step.Length])
+	if err != nil {
+		return nil
+	}
+	return &insts[0]
 }
 
 const (
@@ -273,7 +269,7 @@ func (t *tracer) counts() (Counts, error) {
 		}
 	}
 	tr := invariants.Trace{Accesses: t.all, Copies: 1, Frame: frames}
-	c := Counts{Prediction: invariants.Predict(tr, t.w.Core), Instructions: t.steps, Lines: len(lines), Pages: len(frames), Vectors: t.vectors}
+	c := Counts{Prediction: invariants.Predict(tr, t.w.Core), Instructions: t.steps, Lines: len(lines), Pages: len(frames)}
 	c.Forwards = nil
 	symbols, err := t.command.Symbols(t.Process)
 	if err != nil {
