@@ -17,8 +17,8 @@ func TrailingBranch(insts []Inst) (b Branch, ok bool) {
 		return b, false
 	}
 	in := &insts[len(insts)-1]
-	step, err := StepOver(in.Bytes)
-	if err != nil || step.Flow != FlowBranch && step.Flow != FlowJump || in.raw.form.name == "xbegin" ||
+	step := in.raw.step()
+	if step.Flow != FlowBranch && step.Flow != FlowJump || in.raw.form.name == "xbegin" ||
 		in.raw.opsize16 { // AMD cuts the target to 16 bits, Intel does not
 		return b, false
 	}

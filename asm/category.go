@@ -1,6 +1,9 @@
 package asm
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Category says what most of a block's work is.
 type Category string
@@ -69,10 +72,7 @@ func CategoryOf(insts []Inst) Category {
 
 // CategoryOfCode is CategoryOf for the bytes of a block; none for what is not a block.
 func CategoryOfCode(code []byte) Category {
-	insts, err := Decode(code)
-	if err != nil {
-		return ""
-	}
+	insts, _ := Decode(code) // none on an error
 	return CategoryOf(insts)
 }
 
@@ -113,13 +113,13 @@ func (d *rawInst) appendShape(b []byte, i int) []byte {
 	p := d.describe(o)
 	switch {
 	case p.Class == MemoryOperand && !d.form.agen:
-		return appendNumbered(b, "m", 8*d.memWidth(o))
+		return fmt.Appendf(b, "m%d", 8*d.memWidth(o))
 	case p.Class == MemoryOperand:
 		return append(b, 'm')
 	case p.Class == ImmediateOperand:
 		return append(b, 'i')
 	case o.kind == opA:
-		return appendNumbered(b, "r", 8*p.Width)
+		return fmt.Appendf(b, "r%d", 8*p.Width)
 	case p.Class == OtherOperand:
 		return d.appendOperand(b, i)
 	}

@@ -30,58 +30,74 @@ func (a Values) Without(b Values) Values {
 // value is read, too; the sources of an idiom that cores know to give zeros or ones whatever they hold (xor eax, eax)
 // are not.
 func (in *Inst) Dataflow() (reads, writes Values) {
-	reads, writes = in.raw.values()
+	reads, writes = in.raw.registers()
+	reads.Flags, writes.Flags = in.raw.flags()
 	if in.raw.independent() {
 		reads = Values{}
 	}
 	return reads, writes
 }
 
-// values is Dataflow without an eye for idioms.
-func (d *rawInst) values() (reads, writes Values) {
-	read, written := d.generalRegisters()
-	reads, writes = Values{GPR: uint16(read)}, Values{GPR: uint16(written)}
-	reads.Flags, writes.Flags = d.flags()
-	if d.form.isX87 || d.form.isMMX {
+// registers is Dataflow without flags and without an eye for idioms.
+func (d *rawInst) registers() (reads, writes Values) {
+	f := d.form
+	reads, writes = Values{GPR: f.reads}, Values{GPR: f.writes}
+	if f.isX87 || f.isMMX {
 		reads.X87, writes.X87 = true, true
 	}
-	for _, o := range d.form.ops {
+	if f.implicit == implicitMaskmov {
+		reads.GPR |= 1 << numDI
+	}
+	for _, r := range [...]Register{d.base, d.index} {
+		if n, ok := r.GPR(); ok {
+			reads.GPR |= 1 << n
+		} else if n, ok := r.Vector(); ok {
+			reads.Vector |= 1 << n
+		}
+	}
+	for _, o := range f.ops {
 		var v Values
+		access := o.access
+		keeps := d.opmask != 0 && !d.evexZ // the elements that the opmask leaves out
 		switch k := o.kind; {
 		case k.memory && d.hasMem:
 			continue
+		case k == opX, k == opY:
+			access, v.GPR = accBoth, 1<<numSI
+			if k == opY {
+				v.GPR = 1 << numDI
+			}
+			if d.rep != 0 {
+				v.GPR |= 1 << numCX
+			}
+		case k.class == GPROperand:
+			v.GPR, keeps = 1<<d.highByte(o), d.width(o.size) < 4
+		case k == opFixed && fixedOperands[o.name] >= 0:
+			v.GPR, keeps = 1<<fixedOperands[o.name], true
 		case k.class == VectorOperand:
-			v.Vector = 1 << d.number(o.kind)
+			v.Vector = 1 << d.number(k)
 		case k.class == OpmaskOperand:
-			v.Opmask = 1 << d.number(o.kind)
+			v.Opmask = 1 << d.number(k)
 		case o.name == "xmm0":
 			v.Vector = 1
 		}
-		if o.access&accRead != 0 || d.merges(o) {
+		if access&accRead != 0 || keeps {
 			reads = reads.Or(v)
 		}
-		if o.access&accWrite != 0 {
+		if access&accWrite != 0 {
 			writes = writes.Or(v)
 		}
 	}
-	if n, ok := d.index.Vector(); ok {
-		reads.Vector |= 1 << n
-	}
 	if d.opmask != 0 {
 		reads.Opmask |= 1 << d.opmask
-		if d.form.vsib { // a gather or scatter clears its mask as it goes
+		if f.vsib { // a gather or scatter clears its mask as it goes
 			writes.Opmask |= 1 << d.opmask
 		}
 	}
-	if strings.HasSuffix(d.form.name, "zeroall") {
+	if strings.HasSuffix(f.name, "zeroall") {
 		writes.Vector |= 1<<16 - 1
 	}
 	return reads, writes
-}
-
-// merges reports whether a destination keeps the elements that an opmask leaves out.
-func (d *rawInst) merges(o operand) bool {
-	return o.access&accWrite != 0 && d.opmask != 0 && !d.evexZ
 }
 
 // independent reports whether the result is the same whatever the operands hold (Intel Optimization Reference Manual,

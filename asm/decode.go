@@ -82,8 +82,7 @@ func (r *reader) signed(size int) int64 {
 		v |= uint64(b) << (8 * i)
 	}
 	r.pos += size
-	unused := 64 - 8*size
-	return int64(v<<unused) >> unused
+	return signExtend(v, 8*size)
 }
 
 // decode takes the first instruction of code apart.

@@ -263,26 +263,26 @@ func (e *Emitter) Fninit()   { e.Raw(0xdb, 0xe3) }
 func (e *Emitter) Fnclex()   { e.Raw(0xdb, 0xe2) }
 func (e *Emitter) Vzeroall() { e.Raw(0xc5, 0xfc, 0x77) }
 
-// Movups is movups xmm0 to xmm15, [addr].
-func (e *Emitter) Movups(xmm int, addr uint64) {
-	e.relative32(addr, 0x40|Reg(xmm).rexR(), 0x0f, 0x10, ripModRM(byte(xmm)))
+// LoadVector loads the lowest bits of a vector register, 128, 256 or 512, from addr and clears the rest, as far as the
+// CPU has it.
+func (e *Emitter) LoadVector(reg, bits int, f Features, addr uint64) {
+	e.moveVector(0x10, reg, bits, f, addr)
 }
 
-// LoadXMM is vmovups xmm0 to xmm15, [addr], which clears the rest of the register (VEX.128.0F.WIG 10).
-func (e *Emitter) LoadXMM(xmm int, addr uint64) { e.vmovups(xmm, 0xf8, addr) }
-
-// LoadYMM is vmovups ymm0 to ymm15, [addr] (VEX.256.0F.WIG 10).
-func (e *Emitter) LoadYMM(ymm int, addr uint64) { e.vmovups(ymm, 0xfc, addr) }
-
-// vmovups has the second byte of a two-byte VEX prefix, in which R is inverted (SDM vol. 2, 2.3.5).
-func (e *Emitter) vmovups(reg int, prefix byte, addr uint64) {
-	e.relative32(addr, 0xc5, prefix&^(byte(reg>>3)<<7), 0x10, ripModRM(byte(reg)))
-}
-
-// LoadZMM is vmovups zmm0 to zmm31, [addr]: EVEX.512.0F.W0 10, with R and R' inverted (SDM vol. 2, 2.7.1).
-func (e *Emitter) LoadZMM(zmm int, addr uint64) {
-	r, high := byte(zmm>>3&1), byte(zmm>>4)
-	e.relative32(addr, 0x62, 0x61|(r^1)<<7|(high^1)<<4, 0x7c, 0x48, 0x10, ripModRM(byte(zmm)))
+// moveVector is movups or vmovups, whose opcodes are 10 (load) and 11 (store). The prefixes hold R and R' inverted (SDM
+// vol. 2, 2.3.5 and 2.7.1).
+func (e *Emitter) moveVector(opcode byte, reg, bits int, f Features, addr uint64) {
+	r, high, modRM := ^byte(reg>>3)&1<<7, ^byte(reg>>4)&1<<4, ripModRM(byte(reg))
+	switch {
+	case reg >= 16 || bits == 512 && f.AVX512: // EVEX.512.0F.W0
+		e.relative32(addr, 0x62, 0x61|r|high, 0x7c, 0x48, opcode, modRM)
+	case f.AVX && bits > 128: // VEX.256.0F
+		e.relative32(addr, 0xc5, 0x7c|r, opcode, modRM)
+	case f.AVX:
+		e.relative32(addr, 0xc5, 0x78|r, opcode, modRM)
+	default:
+		e.relative32(addr, 0x40|Reg(reg).rexR(), 0x0f, opcode, modRM)
+	}
 }
 
 // Forward is an instruction that ends in a 32-bit distance still to come. Bind makes the next instruction its target.

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"golang.org/x/arch/x86/x86asm"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // What the emitter writes is read back by a decoder that shares no line with ours.
@@ -29,8 +31,6 @@ func readBack(t *testing.T, base uint64, code []byte) []string {
 				switch {
 				case a.Base == x86asm.RIP:
 					args = append(args, fmt.Sprintf("[%#x]", next+uint64(int64(int32(a.Disp)))))
-				case a.Segment != 0:
-					args = append(args, a.String())
 				case a.Index != 0:
 					args = append(args, fmt.Sprintf("[%v+%d*%v%+d]", a.Base, a.Scale, a.Index, a.Disp))
 				default:
@@ -50,98 +50,96 @@ func readBack(t *testing.T, base uint64, code []byte) []string {
 	return out
 }
 
-var regNames = [16]string{"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"}
-
 // Code stands between what it refers to.
 const (
 	stubAt = 0x6000_0000_0000
-	slotAt = 0x6000_0079_f008
 	codeAt = 0x6000_0080_0000
 	endAt  = 0x6000_00e0_0000
 )
 
 func TestEmitterInstructions(t *testing.T) {
 	const base = codeAt + 0x123
-	type c struct {
-		name string
-		emit func(e *Emitter)
-		want string
+	var e *Emitter
+	check := func(emit func(), format string, args ...any) {
+		t.Helper()
+		e = NewEmitter(base)
+		emit()
+		got, want := readBack(t, base, e.Bytes()), fmt.Sprintf(format, args...)
+		if len(got) != 1 || got[0] != want || e.PC() != base+uint64(len(e.Bytes())) {
+			t.Errorf("% x reads as %q, want %q; PC is %#x", e.Bytes(), got, want, e.PC())
+		}
 	}
-	cases := []c{
-		{"Jmp ahead", func(e *Emitter) { e.Jmp(base + 0x1000) }, fmt.Sprintf("jmp %#x", base+0x1000)},
-		{"Jmp back", func(e *Emitter) { e.Jmp(stubAt) }, fmt.Sprintf("jmp %#x", uint64(stubAt))},
-		{"JmpMem", func(e *Emitter) { e.JmpMem(slotAt) }, fmt.Sprintf("jmp [%#x]", uint64(slotAt))},
-		{"Jnz", func(e *Emitter) { e.Jnz(codeAt) }, fmt.Sprintf("jne %#x", uint64(codeAt))},
-		{"JnzShort to itself", func(e *Emitter) { e.JnzShort(base) }, fmt.Sprintf("jne %#x", base)},
-		{"JnzShort furthest", func(e *Emitter) { e.JnzShort(base - 126) }, fmt.Sprintf("jne %#x", base-126)},
-		{"DecMem", func(e *Emitter) { e.DecMem(slotAt) }, fmt.Sprintf("dec [%#x]", uint64(slotAt))},
-		{"LockNot", func(e *Emitter) { e.LockNot(slotAt) }, fmt.Sprintf("not [%#x]", uint64(slotAt))},
-		{"Ldmxcsr", func(e *Emitter) { e.Ldmxcsr(slotAt) }, fmt.Sprintf("ldmxcsr [%#x]", uint64(slotAt))},
-		{"Lfence", (*Emitter).Lfence, "lfence"},
-		{"Rdtsc", (*Emitter).Rdtsc, "rdtsc"},
-		{"Syscall", (*Emitter).Syscall, "syscall"},
-		{"Int3", (*Emitter).Int3, "int 0x3"},
-		{"Popf", (*Emitter).Popf, "popfq"},
-		{"Frstor", func(e *Emitter) { e.Frstor(slotAt) }, fmt.Sprintf("frstor [%#x]", uint64(slotAt))},
-		{"Fninit", (*Emitter).Fninit, "fninit"},
+	for want, emit := range map[string]func(*Emitter){
+		"lfence": (*Emitter).Lfence, "rdtsc": (*Emitter).Rdtsc, "rdpmc": (*Emitter).Rdpmc, "syscall": (*Emitter).Syscall, "int 0x3": (*Emitter).Int3,
+		"popfq": (*Emitter).Popf, "fninit": (*Emitter).Fninit,
+	} {
+		check(func() { emit(e) }, "%s", want)
 	}
-	const mem = stubAt + 0x38 // before the code: a negative distance
-	const far = endAt - 8     // after it
+	for _, to := range []uint64{base, base - 126} {
+		check(func() { e.JnzShort(to) }, "jne %#x", to)
+	}
+	for _, addr := range []uint64{stubAt, codeAt, endAt} {
+		check(func() { e.Jmp(addr) }, "jmp %#x", addr)
+		check(func() { e.Jnz(addr) }, "jne %#x", addr)
+		check(func() { e.JmpMem(addr) }, "jmp [%#x]", addr)
+		check(func() { e.IncMem(addr) }, "inc [%#x]", addr)
+		check(func() { e.DecMem(addr) }, "dec [%#x]", addr)
+		check(func() { e.LockNot(addr) }, "not [%#x]", addr)
+		check(func() { e.Ldmxcsr(addr) }, "ldmxcsr [%#x]", addr)
+		check(func() { e.Frstor(addr) }, "frstor [%#x]", addr)
+		for r := range Reg(16) {
+			check(func() { e.Load(r, addr) }, "mov %s, [%#x]", r, addr)
+			check(func() { e.Store(addr, r) }, "mov [%#x], %s", addr, r)
+			check(func() { e.Lea(r, addr) }, "lea %s, [%#x]", r, addr)
+			check(func() { e.SubMem(r, addr) }, "sub %s, [%#x]", r, addr)
+			check(func() { e.CmpMem(r, addr) }, "cmp %s, [%#x]", r, addr)
+		}
+	}
 	for r := range Reg(16) {
-		n := regNames[r]
-		cases = append(cases,
-			c{"Load", func(e *Emitter) { e.Load(r, mem) }, fmt.Sprintf("mov %s, [%#x]", n, uint64(mem))},
-			c{"Load ahead", func(e *Emitter) { e.Load(r, far) }, fmt.Sprintf("mov %s, [%#x]", n, uint64(far))},
-			c{"Store", func(e *Emitter) { e.Store(mem, r) }, fmt.Sprintf("mov [%#x], %s", uint64(mem), n)},
-			c{"Lea", func(e *Emitter) { e.Lea(r, mem) }, fmt.Sprintf("lea %s, [%#x]", n, uint64(mem))},
-			c{"SubMem", func(e *Emitter) { e.SubMem(r, mem) }, fmt.Sprintf("sub %s, [%#x]", n, uint64(mem))},
-			c{"CmpMem", func(e *Emitter) { e.CmpMem(r, mem) }, fmt.Sprintf("cmp %s, [%#x]", n, uint64(mem))},
-			c{"AddImm8", func(e *Emitter) { e.AddImm8(r, 127) }, fmt.Sprintf("add %s, 0x7f", n)},
-			c{"AddImm8 negative", func(e *Emitter) { e.AddImm8(r, -128) }, fmt.Sprintf("add %s, 0xffffffffffffff80", n)},
-			c{"AndImm8", func(e *Emitter) { e.AndImm8(r, 63) }, fmt.Sprintf("and %s, 0x3f", n)},
-			c{"Shl", func(e *Emitter) { e.Shl(r, 32) }, fmt.Sprintf("shl %s, 0x20", n)},
-			c{"Dec", func(e *Emitter) { e.Dec(r) }, "dec " + n},
-			c{"JmpReg", func(e *Emitter) { e.JmpReg(r) }, "jmp " + n},
-		)
-		for _, m := range []Reg{RAX, RSP, RBP, R8, R12, R13, R15, r} {
-			k := regNames[m]
-			cases = append(cases,
-				c{"Add", func(e *Emitter) { e.Add(r, m) }, fmt.Sprintf("add %s, %s", n, k)},
-				c{"Sub", func(e *Emitter) { e.Sub(r, m) }, fmt.Sprintf("sub %s, %s", n, k)},
-				c{"Or", func(e *Emitter) { e.Or(r, m) }, fmt.Sprintf("or %s, %s", n, k)},
-				c{"Imul", func(e *Emitter) { e.Imul(r, m) }, fmt.Sprintf("imul %s, %s", n, k)},
-			)
-			if m == RSP || m == R12 {
-				continue
+		check(func() { e.AddImm8(r, 127) }, "add %s, 0x7f", r)
+		check(func() { e.AddImm8(r, -128) }, "add %s, 0xffffffffffffff80", r)
+		check(func() { e.AndImm8(r, 63) }, "and %s, 0x3f", r)
+		check(func() { e.Shl(r, 32) }, "shl %s, 0x20", r)
+		check(func() { e.Dec(r) }, "dec %s", r)
+		check(func() { e.JmpReg(r) }, "jmp %s", r)
+		for m := range Reg(16) {
+			check(func() { e.Mov(r, m) }, "mov %s, %s", r, m)
+			check(func() { e.Add(r, m) }, "add %s, %s", r, m)
+			check(func() { e.Sub(r, m) }, "sub %s, %s", r, m)
+			check(func() { e.Or(r, m) }, "or %s, %s", r, m)
+			check(func() { e.Imul(r, m) }, "imul %s, %s", r, m)
+			if m&7 != RSP {
+				check(func() { e.LoadAt(r, m, 56) }, "mov %s, [%s+56]", r, m)
+				check(func() { e.LoadAt(r, m, -128) }, "mov %s, [%s-128]", r, m)
+				check(func() { e.StoreAt(m, 0, r) }, "mov [%s+0], %s", m, r)
 			}
-			cases = append(cases,
-				c{"LoadAt", func(e *Emitter) { e.LoadAt(r, m, 56) }, fmt.Sprintf("mov %s, [%s+56]", n, k)},
-				c{"LoadAt negative", func(e *Emitter) { e.LoadAt(r, m, -128) }, fmt.Sprintf("mov %s, [%s-128]", n, k)},
-				c{"StoreAt", func(e *Emitter) { e.StoreAt(m, 0, r) }, fmt.Sprintf("mov [%s+0], %s", k, n)},
-			)
-		}
-	}
-	for r := range Reg(8) {
-		for _, b := range []Reg{RAX, RDX, RSP, RDI} {
-			for _, i := range []Reg{RAX, RCX, RBP, RDI} {
-				n, at := regNames[r], fmt.Sprintf("[%s+8*%s+0]", regNames[b], regNames[i])
-				cases = append(cases,
-					c{"LoadIndexed", func(e *Emitter) { e.LoadIndexed(r, b, i) }, fmt.Sprintf("mov %s, %s", n, at)},
-					c{"StoreIndexed", func(e *Emitter) { e.StoreIndexed(b, i, r) }, fmt.Sprintf("mov %s, %s", at, n)},
-				)
+			if r < R8 && m < R8 && m != RSP && r != RBP {
+				check(func() { e.LoadIndexed(m, r, m) }, "mov %s, [%s+8*%s+0]", m, r, m)
+				check(func() { e.StoreIndexed(r, m, m) }, "mov [%s+8*%s+0], %s", r, m, m)
 			}
 		}
 	}
-	for _, c := range cases {
-		e := NewEmitter(base)
-		c.emit(e)
-		got := readBack(t, base, e.Bytes())
-		if len(got) != 1 || got[0] != c.want {
-			t.Errorf("%s: % x reads as %q, want %q", c.name, e.Bytes(), got, c.want)
-		}
-		if want := base + uint64(len(e.Bytes())); e.PC() != want {
-			t.Errorf("%s: PC is %#x, want %#x", c.name, e.PC(), want)
-		}
+}
+
+// x86asm has no VEX; our own decoder is held to objdump.
+func TestLoadVector(t *testing.T) {
+	avx, avx512 := Features{AVX: true}, Features{AVX: true, AVX512: true}
+	for _, c := range []struct {
+		reg, bits int
+		Features
+		want string
+	}{
+		{9, 512, Features{}, "movups xmm9, xmmword ptr [rip-0x8]"},
+		{9, 128, avx512, "vmovups xmm9, xmmword ptr [rip-0x8]"},
+		{7, 256, avx512, "vmovups ymm7, ymmword ptr [rip-0x8]"},
+		{7, 512, avx, "vmovups ymm7, ymmword ptr [rip-0x8]"},
+		{15, 512, avx512, "vmovups zmm15, zmmword ptr [rip-0xa]"},
+		{16, 128, avx512, "vmovups zmm16, zmmword ptr [rip-0xa]"},
+		{31, 512, avx512, "vmovups zmm31, zmmword ptr [rip-0xa]"},
+	} {
+		e := NewEmitter(codeAt)
+		e.LoadVector(c.reg, c.bits, c.Features, codeAt)
+		require.Equal(t, c.want, c.want, Text(require.Get(Decode(e.Bytes()))(t)))
 	}
 }
 
@@ -156,7 +154,7 @@ func TestMovImm(t *testing.T) {
 			e.MovImm(r, v)
 			in, err := x86asm.Decode(e.Bytes(), 64)
 			if err != nil || in.Op != x86asm.MOV || in.Len != len(e.Bytes()) {
-				t.Fatalf("MovImm(%s, %#x): % x: %v %v", regNames[r], v, e.Bytes(), in, err)
+				t.Fatalf("MovImm(%s, %#x): % x: %v %v", r, v, e.Bytes(), in, err)
 			}
 			imm, reg, want := uint64(in.Args[1].(x86asm.Imm)), x86asm.RAX+x86asm.Reg(r), length
 			if length == 5 {
@@ -166,22 +164,19 @@ func TestMovImm(t *testing.T) {
 				}
 			}
 			if in.Args[0] != reg || imm != v || in.Len != want {
-				t.Errorf("MovImm(%s, %#x) reads as %v and takes %d bytes, want %d", regNames[r], v, in, in.Len, want)
+				t.Errorf("MovImm(%s, %#x) reads as %v and takes %d bytes, want %d", r, v, in, in.Len, want)
 			}
 		}
 	}
 }
 
-func TestNopLengths(t *testing.T) {
+func TestNop(t *testing.T) {
 	for n := range 65 {
 		e := NewEmitter(0)
 		e.Nop(n)
-		if len(e.Bytes()) != n {
-			t.Errorf("Nop(%d) is %d bytes", n, len(e.Bytes()))
-		}
 		got := readBack(t, 0, e.Bytes())
-		if want := (n + 8) / 9; len(got) != want {
-			t.Errorf("Nop(%d) is %d instructions, want %d", n, len(got), want)
+		if want := (n + 8) / 9; len(got) != want || len(e.Bytes()) != n {
+			t.Errorf("Nop(%d) is %d instructions in %d bytes, want %d", n, len(got), len(e.Bytes()), want)
 		}
 		for _, s := range got {
 			if s != "nop" && !strings.HasPrefix(s, "nop ") && s != "xchg ax, ax" { // 66 90
@@ -189,9 +184,6 @@ func TestNopLengths(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestEmitterAlign(t *testing.T) {
 	for _, n := range []int{1, 2, 16, 32, 64} {
 		for start := range uint64(130) {
 			e := NewEmitter(codeAt + start)
@@ -199,38 +191,24 @@ func TestEmitterAlign(t *testing.T) {
 			if e.PC()%uint64(n) != 0 || len(e.Bytes()) >= n {
 				t.Errorf("Align(%d) at offset %d: %d bytes, to %#x", n, start, len(e.Bytes()), e.PC())
 			}
-			readBack(t, codeAt+start, e.Bytes())
 		}
 	}
 }
 
 func TestForward(t *testing.T) {
-	for _, c := range []struct {
-		op   string
-		emit func(e *Emitter) Forward
-	}{
-		{"je", (*Emitter).ForwardJz},
-		{"js", (*Emitter).ForwardJs},
-		{"jnbe", (*Emitter).ForwardJa},
-		{"lea rax,", func(e *Emitter) Forward { return e.ForwardLea(RAX) }},
-		{"lea r15,", func(e *Emitter) Forward { return e.ForwardLea(R15) }},
+	for want, emit := range map[string]func(e *Emitter) Forward{
+		"je %#x": (*Emitter).ForwardJz, "jne %#x": (*Emitter).ForwardJnz, "js %#x": (*Emitter).ForwardJs, "ja %#x": (*Emitter).ForwardJa,
+		"jmp %#x":        (*Emitter).ForwardJmp,
+		"lea rax, [%#x]": func(e *Emitter) Forward { return e.ForwardLea(RAX) },
+		"lea r15, [%#x]": func(e *Emitter) Forward { return e.ForwardLea(R15) },
 	} {
 		for _, gap := range []int{0, 1, 1000} {
 			e := NewEmitter(codeAt)
-			e.Nop(5)
-			start := len(e.Bytes())
-			f := c.emit(e)
+			f := emit(e)
 			from := e.PC()
 			e.Nop(gap)
 			e.Bind(f)
-			want := fmt.Sprintf("%#x", from+uint64(gap))
-			if strings.HasPrefix(c.op, "lea") {
-				want = "[" + want + "]"
-			}
-			got := readBack(t, codeAt+uint64(start), e.Bytes()[start:from-codeAt])
-			if len(got) != 1 || strings.Replace(got[0], "ja ", "jnbe ", 1) != c.op+" "+want {
-				t.Errorf("%s over %d bytes: %q, want target %s", c.op, gap, got, want)
-			}
+			require.Equal(t, want, fmt.Sprintf(want, from+uint64(gap)), readBack(t, codeAt, e.Bytes())[0])
 		}
 	}
 }

@@ -45,6 +45,10 @@ func StepOver(code []byte) (Step, error) {
 	if err := d.decode(code); err != nil {
 		return Step{}, err
 	}
+	return d.step(), nil
+}
+
+func (d *rawInst) step() Step {
 	name := d.form.name
 	s := Step{
 		Length: int(d.length), Flow: flows[name], RIPDisp: int(d.ripDisp),
@@ -66,5 +70,5 @@ func StepOver(code []byte) (Step, error) {
 			s.Repeats = d.rep != 0
 		}
 	}
-	return s, nil
+	return s
 }

@@ -1,8 +1,6 @@
 package asm
 
-import (
-	"encoding/binary"
-)
+import "encoding/binary"
 
 // Start is the state in which a block's first copy begins.
 type Start struct {
@@ -44,7 +42,7 @@ const pageSize = 4096
 type follower struct {
 	start  Start
 	regs   Regs
-	known  gprSet
+	known  uint16
 	fill   [16]byte // any eight bytes of memory, by the low bits of the address
 	stores []stored
 	latest [pageSize]uint32 // of each byte of a page, the number of the last store to it, from 1, as if all pages were on one frame
@@ -135,7 +133,7 @@ type change struct {
 
 func (f *follower) step(in *Inst) {
 	d := &in.raw
-	_, written := d.generalRegisters()
+	_, writes := d.registers()
 	var result known // of the first operand
 	if d.enc == encLegacy {
 		result = f.result(in)
@@ -181,7 +179,7 @@ func (f *follower) step(in *Inst) {
 		rax := f.reg(numAX)
 		moves(numAX, known{uint64(int64(int32(rax.v))), rax.ok}, 0)
 	}
-	f.known &^= written
+	f.known &^= writes.GPR
 	for _, c := range changes[:n] {
 		f.setReg(c.reg, c.to)
 	}
@@ -203,8 +201,7 @@ func (f *follower) result(in *Inst) known {
 	case "mov", "movzx", "movs", "stos", "lods":
 		return b
 	case "movsx", "movsxd":
-		bits := 64 - 8*d.width(ops[1].size)
-		return known{uint64(int64(b.v<<bits) >> bits), b.ok}
+		return known{uint64(signExtend(b.v, 8*d.width(ops[1].size))), b.ok}
 	case "push":
 		return a
 	case "pop":

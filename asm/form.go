@@ -14,21 +14,20 @@ type form struct {
 	ops     []operand
 
 	hasModRM       bool
-	notREXB        bool  // the 90 of nop: not with REX.B
-	agen           bool  // computes an address and does not access it: lea, nop, prefetch
-	fp             bool  // may set the sticky flags of MXCSR
-	aligned        bool  // demands alignment to the width of the operand in any encoding
-	align          int   // demands this alignment
-	unaligned      bool  // legacy SSE that does without it
-	er, sae        bool  // EVEX.b rounds (suppresses exceptions) in the register form
-	bIgnored       bool  // EVEX.b does nothing there
-	distinct       bool  // the destination must not be a source
-	cacheControl   bool  // moves lines into or out of the caches beside what it accesses
-	noMask         bool  // EVEX.aaa must be 0
-	broadcast      uint8 // bytes of the element that EVEX.b broadcasts; 0: not allowed
-	dispScale      uint8 // N of disp8*N where it is not the width of the operand
-	reads          gprSet
-	writes         gprSet
+	notREXB        bool   // the 90 of nop: not with REX.B
+	agen           bool   // computes an address and does not access it: lea, nop, prefetch
+	fp             bool   // may set the sticky flags of MXCSR
+	aligned        bool   // demands alignment to the width of the operand in any encoding
+	align          int    // demands this alignment
+	unaligned      bool   // legacy SSE that does without it
+	er, sae        bool   // EVEX.b rounds (suppresses exceptions) in the register form
+	bIgnored       bool   // EVEX.b does nothing there
+	distinct       bool   // the destination must not be a source
+	cacheControl   bool   // moves lines into or out of the caches beside what it accesses
+	noMask         bool   // EVEX.aaa must be 0
+	broadcast      uint8  // bytes of the element that EVEX.b broadcasts; 0: not allowed
+	dispScale      uint8  // N of disp8*N where it is not the width of the operand
+	reads, writes  uint16 // general registers that no operand shows: bit n is that with hardware number n
 	implicit       implicitMem
 	refusal        refusal
 	usesVVVV       bool
@@ -171,9 +170,6 @@ type operand struct {
 	index  uint8  // of a VSIB: bytes of one index element
 	name   string // of a fixed operand
 }
-
-// gprSet has bit n set for the general register with hardware number n.
-type gprSet uint16
 
 // implicitMem is memory that an instruction accesses without an operand that says so.
 type implicitMem uint8

@@ -20,15 +20,6 @@ type Form struct {
 	raw       rawInst // one that is masked by k1
 }
 
-// Masking is what EVEX.aaa and EVEX.z do to the destination.
-type Masking uint8
-
-const (
-	Unmasked Masking = iota
-	Merging          // {k}
-	Zeroing          // {k}{z}
-)
-
 // OperandClass is a class of operands.
 type OperandClass uint8
 
@@ -115,106 +106,68 @@ func (f *Form) exists() bool {
 	return err == nil
 }
 
-func (f *form) has(sizes ...operandSize) bool {
-	return slices.ContainsFunc(f.ops, func(o operand) bool { return slices.Contains(sizes, o.size) })
-}
-
 // variants are the forms that differ from f in what it leaves open.
-func (f Form) variants() []Form {
+func (f Form) variants() (list []Form) {
 	form, evex := f.raw.form, f.raw.enc == encEVEX
-	list := splitForms(f.sizes(), func(v Form) []Form {
-		always, either := form.mod == modMem, false
-		for _, o := range form.ops {
-			always = always || o.kind == opVSIB || o.kind == opM
-			either = either || o.kind.memory && form.mod == modAny
-		}
-		m := v
-		m.raw.hasMem = true
-		switch {
-		case always:
-			return []Form{m}
-		case either:
-			return []Form{v, m}
-		}
-		return []Form{v}
-	})
-	if !evex {
-		return list
+	memory := []bool{form.mod == modMem}
+	if form.mod == modAny && slices.ContainsFunc(form.ops, func(o operand) bool { return o.kind.memory }) {
+		memory = []bool{false, true}
 	}
-	list = splitForms(list, func(v Form) []Form {
-		b := v
-		b.raw.evexB = true
-		mem := v.raw.hasMem
-		if mem && form.broadcast > 0 || !mem && form.rounds() && (v.raw.vl == 2 || !form.vectorSized()) {
-			return []Form{v, b}
+	for _, sized := range f.sizes() {
+		for _, mem := range memory {
+			for n := range 6 { // without and with EVEX.b: no mask, merging, zeroing
+				v := sized
+				v.raw.hasMem, v.raw.evexB, v.raw.opmask, v.raw.evexZ = mem, n/3 == 1, uint8(min(n%3, 1)), n%3 == 2
+				rounds := form.rounds() && (v.raw.vl == 2 || !form.vectorSized())
+				if n == 0 && !evex || evex && v.raw.evexValid() && (mem || !v.raw.evexB || rounds) {
+					list = append(list, v)
+				}
+			}
 		}
-		return []Form{v}
-	})
-	return splitForms(list, func(v Form) []Form {
-		k := v
-		k.raw.opmask = 1
-		z := k
-		z.raw.evexZ = true
-		switch {
-		case form.noMask:
-			return []Form{v}
-		case form.vsib:
-			return []Form{k}
-		case z.raw.evexValid():
-			return []Form{v, k, z}
-		}
-		return []Form{v, k}
-	})
-}
-
-func splitForms(list []Form, of func(Form) []Form) (all []Form) {
-	for _, f := range list {
-		all = append(all, of(f)...)
 	}
-	return all
+	return list
 }
-
-// vectorSized reports whether the vector length decides about an operand.
-func (f *form) vectorSized() bool { return f.has(sizeX, sizeH, sizeF, sizeE) }
 
 // sizes are the forms by operand size and vector length.
 func (f Form) sizes() (list []Form) {
 	form, legacy := f.raw.form, f.raw.enc == encLegacy
-	list = []Form{f}
-	if !legacy {
-		lengths := form.lengths
-		if f.raw.enc == encVEX {
-			lengths &= 3
-		}
-		if !form.vectorSized() {
-			lengths &= -lengths // the shortest
-		}
-		list = nil
-		for vl := range uint8(3) {
-			if lengths>>vl&1 != 0 {
-				f.raw.vl = vl
-				list = append(list, f)
-			}
-		}
+	lengths := form.lengths
+	if f.raw.enc == encVEX {
+		lengths &= 3
 	}
-	if form.w >= 0 {
-		return list
+	if legacy || !form.vectorSized() {
+		lengths &= -lengths // the shortest
 	}
-	return splitForms(list, func(v Form) []Form {
-		short, wide := v, v
+	takes66 := legacy && form.prefix != noPrefix && form.prefix != prefix66
+	for vl := range uint8(3) {
+		if lengths>>vl&1 == 0 {
+			continue
+		}
+		f.raw.vl = vl
+		short, wide := f, f
 		short.raw.opsize16, wide.raw.w = true, true
-		takes66 := legacy && form.prefix != noPrefix && form.prefix != prefix66
 		switch {
+		case form.w >= 0:
+			list = append(list, f)
 		case takes66 && (form.has(sizeV) || form.byWidth != nil):
-			return []Form{short, v, wide}
+			list = append(list, short, f, wide)
 		case form.has(sizeY):
-			return []Form{v, wide}
-		case takes66 && form.has(sizeZ, sizeU, sizeP, sizeEnv, sizeFPU), takes66 && form.implicit != implicitNone:
-			return []Form{v, short}
+			list = append(list, f, wide)
+		case takes66 && (form.has(sizeZ, sizeU, sizeP, sizeEnv, sizeFPU) || form.implicit != implicitNone):
+			list = append(list, f, short)
+		default:
+			list = append(list, f)
 		}
-		return []Form{v}
-	})
+	}
+	return list
 }
+
+func (f *form) has(sizes ...operandSize) bool {
+	return slices.ContainsFunc(f.ops, func(o operand) bool { return slices.Contains(sizes, o.size) })
+}
+
+// vectorSized reports whether the vector length decides about an operand.
+func (f *form) vectorSized() bool { return f.has(sizeX, sizeH, sizeF, sizeE) }
 
 // Name identifies the form: the mnemonic and kinds of operands, such as "vaddps xmm {k}, xmm, m128". Where VEX and
 // EVEX have the same, {evex} begins the latter's.
@@ -227,16 +180,8 @@ func (f *Form) Mnemonic() string { return f.raw.mnemonic() }
 func (f *Form) VEX() bool  { return f.raw.enc == encVEX }
 func (f *Form) EVEX() bool { return f.raw.enc == encEVEX }
 
-// Masking is the masking of the destination.
-func (f *Form) Masking() Masking {
-	switch {
-	case f.raw.opmask == 0:
-		return Unmasked
-	case f.raw.evexZ:
-		return Zeroing
-	}
-	return Merging
-}
+// Masked reports whether an opmask says which elements count.
+func (f *Form) Masked() bool { return f.raw.opmask != 0 }
 
 // Distinct reports whether the destination must not be a source.
 func (f *Form) Distinct() bool { return f.raw.form.distinct }
@@ -245,15 +190,7 @@ func (f *Form) Distinct() bool { return f.raw.form.distinct }
 func (f *Form) X87() bool { return f.raw.form.isX87 && !f.raw.form.isMMX && !f.raw.form.isVec }
 
 // Implicit are the general registers that no operand shows: bit n is that with hardware number n.
-func (f *Form) Implicit() (read, written uint16) {
-	switch f.raw.form.implicit {
-	case implicitPush, implicitPop:
-		return uint16(f.raw.form.reads) | 1<<numSP, uint16(f.raw.form.writes) | 1<<numSP
-	case implicitLeave:
-		return 1 << RBP, 1<<numSP | 1<<RBP
-	}
-	return uint16(f.raw.form.reads), uint16(f.raw.form.writes)
-}
+func (f *Form) Implicit() (read, written uint16) { return f.raw.form.reads, f.raw.form.writes }
 
 // Refused says why no instruction of the form may run.
 func (f *Form) Refused() (reason verdict.Reason, why string) {
@@ -266,7 +203,7 @@ func (f *Form) Operands() []Operand {
 	list := make([]Operand, len(f.raw.form.ops))
 	for i, o := range f.raw.form.ops {
 		list[i] = f.raw.describe(o)
-		if i == 0 && f.Masking() == Merging && list[i].Class == VectorOperand {
+		if i == 0 && f.Masked() && !f.raw.evexZ && list[i].Class == VectorOperand {
 			list[i].Read = true
 		}
 	}
@@ -283,7 +220,7 @@ func (d *rawInst) describe(o operand) Operand {
 		switch {
 		case d.form.vsib:
 			p.Index = max(16, d.elements(o)*int(o.index))
-			p.text = fmt.Sprintf("vm%d%c", 8*o.index, " xyz"[bits.Len(uint(p.Index/16))])
+			p.text = fmt.Sprintf("vm%d%c", 8*o.index, vectorLetter(p.Index))
 		case d.form.agen || p.Width == 0:
 			p.Width, p.text = 0, "m"
 		case d.evexB:
@@ -296,7 +233,7 @@ func (d *rawInst) describe(o operand) Operand {
 		p.text = fmt.Sprintf("r%d", 8*p.Width)
 	case VectorOperand:
 		p.Width = d.vectorWidth(o.size)
-		p.text = string("xyz"[bits.Len(uint(p.Width/32))]) + "mm"
+		p.text = fmt.Sprintf("%cmm", vectorLetter(p.Width))
 	case MMXOperand, OpmaskOperand:
 		p.Width = 8
 	case X87Operand:
@@ -328,11 +265,16 @@ func (d *rawInst) describe(o operand) Operand {
 }
 
 func (f *Form) text() string {
-	rounding := ""
+	mask, rounding := "", ""
+	if f.Masked() {
+		mask = " {k}"
+	}
+	if f.raw.evexZ {
+		mask += "{z}"
+	}
 	if f.raw.rounds() {
 		rounding = map[bool]string{true: "{er}", false: "{sae}"}[f.raw.form.er]
 	}
-	mask := [...]string{Unmasked: "", Merging: " {k}", Zeroing: " {k}{z}"}[f.Masking()]
 	return f.raw.spell(f.Mnemonic(), mask, rounding, func(b []byte, i int) []byte {
 		return append(b, f.raw.describe(f.raw.form.ops[i]).text...)
 	})

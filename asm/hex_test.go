@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 func TestParseHex(t *testing.T) {
@@ -20,48 +23,27 @@ func TestParseHex(t *testing.T) {
 }
 
 func TestParseHexErrors(t *testing.T) {
-	for _, c := range []struct {
-		text         string
-		line, column int
-		tooLong      bool
-	}{
-		{text: ""},
-		{text: " \n "},
-		{text: "0x"},
-		{text: "0x 0x"},
-		{"4", 1, 1, false},
-		{"480", 1, 3, false},
-		{"48 0", 1, 4, false},
-		{"4 8", 1, 1, false},
-		{"48\n0 1", 2, 1, false},
-		{"g8", 1, 1, false},
-		{"48,01", 1, 3, false},
-		{"48\n01\n4x", 3, 2, false},
-		{"480x01", 1, 4, false},
-		{"00x1", 1, 3, false},
-		{"x48", 1, 1, false},
-		{"é8", 1, 1, false},
-		{"48é8", 1, 3, false},
-		{"48é8x", 1, 3, false},
-		{"48\xff", 1, 3, false},
-		{"48\u00a001", 1, 3, false},
-		{"-4801", 1, 1, false},
-		{"00010203 04", 1, 10, true},
-		{"0001020304", 1, 9, true},
-		{"000102030", 1, 9, false}, // half a byte too much is half a byte first
+	for place, texts := range map[string][]string{ // of at most 4 bytes
+		"0:0": {"", " \n ", "0x", "0x 0x"},
+		"1:1": {"4", "4 8", "g8", "x48", "é8", "-4801"},
+		"1:3": {"480", "48,01", "00x1", "48é8", "48é8x", "48\xff", "48\u00a001"},
+		"1:4": {"48 0", "480x01"},
+		"1:9": {"000102030"}, // half a byte too much is half a byte first
+		"2:1": {"48\n0 1"}, "3:2": {"48\n01\n4x"},
+		"1:9 too long": {"0001020304"}, "1:10 too long": {"00010203 04"},
 	} {
-		_, err := ParseHex(c.text, 4)
-		var bad *HexError
-		if !errors.As(err, &bad) {
-			t.Errorf("ParseHex(%q): %v, want a *HexError", c.text, err)
-			continue
-		}
-		if bad.Line != c.line || bad.Column != c.column || bad.TooLong != c.tooLong {
-			t.Errorf("ParseHex(%q): line %d, column %d, too long %v, want %d, %d, %v",
-				c.text, bad.Line, bad.Column, bad.TooLong, c.line, c.column, c.tooLong)
-		}
-		if bad.What == "" || bad.Remedy == "" {
-			t.Errorf("ParseHex(%q): says %q and advises %q", c.text, bad.What, bad.Remedy)
+		for _, text := range texts {
+			_, err := ParseHex(text, 4)
+			bad, ok := errors.AsType[*HexError](err)
+			if !ok || bad.What == "" || bad.Remedy == "" {
+				t.Errorf("ParseHex(%q): %v, want a whole *HexError", text, err)
+				continue
+			}
+			got := fmt.Sprintf("%d:%d", bad.Line, bad.Column)
+			if bad.TooLong {
+				got += " too long"
+			}
+			require.Equal(t, text, place, got)
 		}
 	}
 }

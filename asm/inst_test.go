@@ -3,7 +3,6 @@ package asm
 import (
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -103,57 +102,33 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
+// The registers are those of TestDataflow.
 func TestStateOf(t *testing.T) {
-	const rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi = 1, 2, 4, 8, 16, 32, 64, 128
-	tests := []struct {
-		hex  string
-		want State
-	}{
-		{"90", State{}},
-		{"4801c8", State{GPRRead: rax | rcx, GPRWritten: rax}},
-		{"89c8", State{GPRRead: rcx, GPRWritten: rax}},
-		{"88e0", State{GPRRead: rax, GPRWritten: rax}},         // mov al, ah
-		{"4088e0", State{GPRRead: rsp | rax, GPRWritten: rax}}, // mov al, spl
-		{"4539c8", State{GPRRead: 0x300}},                      // cmp r8d, r9d
-		{"488b44cb08", State{GPRRead: rbx | rcx, GPRWritten: rax}},
-		{"50", State{GPRRead: rax | rsp, GPRWritten: rsp, StackPointer: true}},
-		{"48f7e1", State{GPRRead: rax | rcx, GPRWritten: rax | rdx}},
-		{"48f7f1", State{GPRRead: rax | rcx | rdx, GPRWritten: rax | rdx}},
-		{"4899", State{GPRRead: rax, GPRWritten: rdx}},
-		{"f348a5", State{GPRRead: rsi | rdi | rcx, GPRWritten: rsi | rdi | rcx}},
-		{"aa", State{GPRRead: rdi | rax, GPRWritten: rdi}},
-		{"c9", State{GPRRead: rbp, GPRWritten: rsp | rbp, StackPointer: true}},
-		{"c4e2f3f6c2", State{GPRRead: rdx, GPRWritten: rax | rcx}}, // mulx rax, rcx, rdx
-		{"480fb10b", State{GPRRead: rax | rcx | rbx, GPRWritten: rax}},
-		{"d9e8", State{X87: true}},
-		{"0f77", State{X87: true, MMX: true}},
-		{"0ffcc1", State{MMX: true}},
-		{"0f58c1", State{Vector: true, MXCSRSticky: true}},
-		{"0f28c1", State{Vector: true}},
-		{"0f54c1", State{Vector: true}},
-		{"c5f858c1", State{Vector: true, VEX: true, MXCSRSticky: true}},
-		{"c5f877", State{Vector: true, VEX: true}},
-		{"62f17c4858c1", State{Vector: true, VEX: true, EVEX: true, VectorBits: 512, MXCSRSticky: true}},
-		{"62b17d486fc1", State{Vector: true, VEX: true, EVEX: true, VectorBits: 512, HighVector: true}}, // zmm17
-		{"62f17d4b6fc1", State{Vector: true, VEX: true, EVEX: true, VectorBits: 512, Opmask: true}},
-		{"62f17c48c2c100", State{Vector: true, VEX: true, EVEX: true, VectorBits: 512, MXCSRSticky: true, Opmask: true, OpmaskWrite: true}},
-		{"c5fb92c0", State{Opmask: true, OpmaskWrite: true, GPRRead: rax}},
-		{"c5fb93c0", State{Opmask: true, GPRWritten: rax}},
-		{"0fae13", State{Vector: true, MXCSRLoaded: true, GPRRead: rbx}},
-		{"fd", State{Direction: true}},
-		{"fc", State{Direction: true}},
-		{"9d", State{FlagsLoaded: true, GPRRead: rsp, GPRWritten: rsp, StackPointer: true}},
-		{"0fc303", State{CacheControl: true, GPRRead: rax | rbx}}, // movnti
-		{"0fae3b", State{CacheControl: true, GPRRead: rbx}},       // clflush
-		{"0f180b", State{CacheControl: true, GPRRead: rbx}},       // prefetcht0
-	}
-	for _, tt := range tests {
-		insts := mustDecode(t, tt.hex)
-		require.Equal(t, fmt.Sprintf("%s %s", tt.hex, insts[0].Text()), tt.want, StateOf(insts))
-	}
-	both := StateOf(mustDecode(t, "d9e8 0f58c1 4801c8"))
-	if !both.X87 || !both.Vector || both.GPRWritten != rax {
-		t.Errorf("a block gathers the facts of all its instructions: %+v", both)
+	for code, want := range map[string]State{
+		"90": {}, "4801c8": {},
+		"d9e8":         {X87: true},
+		"0f77":         {X87: true, MMX: true},
+		"0ffcc1":       {MMX: true},
+		"0f58c1":       {Vector: true, MXCSRSticky: true},
+		"0f28c1":       {Vector: true},
+		"c5f858c1":     {Vector: true, VEX: true, MXCSRSticky: true},
+		"c5f877":       {Vector: true, VEX: true},
+		"62f17c4858c1": {Vector: true, VEX: true, EVEX: true, VectorBits: 512, MXCSRSticky: true},
+		"62b17d486fc1": {Vector: true, VEX: true, EVEX: true, VectorBits: 512, HighVector: true}, // zmm17
+		"62f17d4b6fc1": {Vector: true, VEX: true, EVEX: true, VectorBits: 512, Opmask: true},
+		"c5fb92c0":     {Opmask: true}, "c5fb93c0": {Opmask: true},
+		"0fae13": {Vector: true, MXCSRLoaded: true},
+		"fd":     {Direction: true}, "fc": {Direction: true}, "9d": {FlagsLoaded: true},
+		"0fc303": {CacheControl: true}, "0fae3b": {CacheControl: true}, "0f180b": {CacheControl: true}, // movnti, clflush, prefetcht0
+		"d9e8 0f58c1 4801c8": {X87: true, Vector: true, MXCSRSticky: true},
+	} {
+		insts := mustDecode(t, code)
+		for i := range insts {
+			reads, writes := insts[i].Dataflow()
+			want.GPRRead |= reads.GPR
+			want.GPRWritten |= writes.GPR
+		}
+		require.Equal(t, code+" "+Text(insts), want, StateOf(insts))
 	}
 }
 

@@ -3,6 +3,7 @@ package asm
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"slices"
 )
 
@@ -57,15 +58,8 @@ func (c capture) bytes() int {
 	return 8
 }
 
-// NotInstrumentable says why a block's addresses cannot be logged.
-type NotInstrumentable struct {
-	Inst *Inst
-	Why  string
-}
-
-func (e *NotInstrumentable) Error() string { return e.Inst.Text() + ": " + e.Why }
-
-// NewProbe plans the instrumentation of a block. The borrowed register is saved to the 8 bytes at scratch.
+// NewProbe plans the instrumentation of a block; its error says why addresses cannot be logged. The borrowed register
+// is saved to the 8 bytes at scratch.
 func NewProbe(insts []Inst, features Features, scratch uint64) (*Probe, error) {
 	p := &Probe{insts: insts, plan: make([][]capture, len(insts)), features: features, scratch: scratch}
 	flagsLoaded := StateOf(insts).FlagsLoaded
@@ -73,12 +67,12 @@ func NewProbe(insts []Inst, features Features, scratch uint64) (*Probe, error) {
 		in := &insts[i]
 		for k, m := range in.Mem {
 			if m.String && flagsLoaded {
-				return nil, &NotInstrumentable{in, "the direction depends on flags that the block loads"}
+				return nil, fmt.Errorf("%s: the direction depends on flags that the block loads", in.Text())
 			}
 			p.planMem(i, k, m)
 		}
 		if flagsLoaded && slices.ContainsFunc(p.plan[i], func(c capture) bool { return c.bytes() > 8 }) {
-			return nil, &NotInstrumentable{in, "the block may switch alignment checks on, and what is logged of its vectors is not aligned"}
+			return nil, fmt.Errorf("%s: the block may switch alignment checks on, and what is logged of its vectors is not aligned", in.Text())
 		}
 	}
 	return p, nil
@@ -135,7 +129,11 @@ func (p *Probe) Before(e *Emitter, i int, log uint64) {
 		} else if n, ok := c.reg.Opmask(); ok {
 			e.storeOpmask(at, byte(n), p.features.AVX512BW)
 		} else if n, ok := c.reg.Vector(); ok {
-			e.storeVector(at, byte(n), p.insts[i].raw.enc == encEVEX, p.features.AVX)
+			bits := 256 // what VEX and legacy instructions see
+			if p.insts[i].raw.enc == encEVEX {
+				bits = 512
+			}
+			e.moveVector(0x11, n, bits, p.features, at)
 		} else if c.reg >= firstMMX {
 			e.relative32(at, 0x0f, 0x7f, ripModRM(byte(c.reg-firstMMX))) // movq [rip+…], mm
 		}
@@ -218,18 +216,6 @@ func (e *Emitter) storeOpmask(at uint64, k byte, quad bool) {
 	}
 }
 
-// storeVector stores a vector register in its widest form: vmovdqu64 of a zmm, vmovdqu of a ymm, or movups.
-func (e *Emitter) storeVector(at uint64, r byte, wide, avx bool) {
-	switch {
-	case wide: // EVEX.512.F3.0F.W1 7F; R and R' are inverted
-		e.relative32(at, 0x62, 0x61|^(r>>3)&1<<7|^(r>>4)&1<<4, 0xfe, 0x48, 0x7f, ripModRM(r))
-	case avx: // VEX.256.F3.0F 7F
-		e.relative32(at, 0xc5, 0x7e|^(r>>3)&1<<7, 0x7f, ripModRM(r))
-	default: // 0F 11
-		e.relative32(at, 0x40|r>>3<<2, 0x0f, 0x11, ripModRM(r))
-	}
-}
-
 // Accesses reads the log of a run of copies and lists what they accessed, in program order. Of start only the segment
 // bases and rip, the address of the block's first instruction, are used.
 func (p *Probe) Accesses(log []byte, copies int, start *Regs) []Access {
@@ -261,7 +247,7 @@ func (p *Probe) accesses(log []byte, copies int, start *Regs, suppressed bool) [
 				if suppressed == (m.Mask == NoRegister || m.Masked(values[k].mask)) {
 					continue
 				}
-				all = expand(all, Access{Copy: c, Inst: i, Mem: k, Width: m.Width, Elem: m.Width, Read: m.Read, Write: m.Write}, m, values[k], down, start)
+				all = expand(all, Access{Copy: c, Inst: i, Mem: k}, m, values[k], down, start)
 			}
 			switch in.Mnemonic {
 			case "std":
@@ -326,8 +312,9 @@ func (p *Probe) values(out []logged, i int, part []byte, rip uint64) []logged {
 	return out
 }
 
-// expand appends the accesses that a Mem stands for, each with the fields of a but its address.
+// expand appends the accesses that a Mem stands for.
 func expand(all []Access, a Access, m Mem, v logged, down bool, start *Regs) []Access {
+	a.Width, a.Elem, a.Read, a.Write = m.Width, m.Width, m.Read, m.Write
 	if m.Elements > 0 {
 		for n := range m.Elements {
 			if m.Mask == NoRegister || m.enabled(v.mask, n) {

@@ -2,6 +2,7 @@ package asm
 
 import (
 	"math/bits"
+	"slices"
 	"strings"
 )
 
@@ -63,11 +64,10 @@ func (in *Inst) leastLatency(stores bool) (cycles int, ok bool) {
 // LeastCycles is how many cycles an iteration of the block takes at least for the longest chain of registers from one
 // iteration to the next that is known to take time, or 0.
 func LeastCycles(insts []Inst) float64 {
-	stores := false
-	for i := range insts {
-		_, writes := insts[i].Accesses()
-		stores = stores || writes
-	}
+	stores := slices.ContainsFunc(insts, func(in Inst) bool {
+		_, writes := in.Accesses()
+		return writes
+	})
 	type step struct {
 		reads, writes uint64 // general registers, above them vector registers
 		cycles        int

@@ -30,7 +30,7 @@ func (in *Inst) AccessesFrom(s *Machine, yield func(a Access, m Mem, suppressed 
 		if n, ok := m.Index.Vector(); ok {
 			v.index = s.Vectors[n][:]
 		}
-		for _, a := range expand(nil, Access{Mem: k, Width: m.Width, Elem: m.Width, Read: m.Read, Write: m.Write}, m, v, s.Down, &regs) {
+		for _, a := range expand(nil, Access{Mem: k}, m, v, s.Down, &regs) {
 			yield(a, m, m.Mask != NoRegister && !m.Masked(v.mask))
 		}
 	}

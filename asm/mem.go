@@ -180,11 +180,8 @@ func (m Mem) truncated(v uint64) uint64 {
 // bitDisplacement is how far bt with a register moves: the signed offset in whole operands, as bytes (Intel SDM vol.
 // 2, BT: "effective address + (4 * (BitOffset DIV 32))").
 func bitDisplacement(offset uint64, bits uint8) uint64 {
-	switch bits {
-	case 16:
-		return uint64(int64(int16(offset)) >> 4 << 1)
-	case 32:
-		return uint64(int64(int32(offset)) >> 5 << 2)
-	}
-	return uint64(int64(offset) >> 6 << 3)
+	return uint64(signExtend(offset, int(bits)) &^ int64(bits-1) >> 3)
 }
+
+// signExtend is the number in the lowest bits of v.
+func signExtend(v uint64, bits int) int64 { return int64(v<<(64-bits)) >> (64 - bits) }

@@ -202,44 +202,6 @@ func TestAlign(t *testing.T) {
 	}
 }
 
-func TestAddr(t *testing.T) {
-	regs := &Regs{RIP: 0x400010, FSBase: 0x7000, GSBase: 0x9000}
-	for i := range regs.GPR {
-		regs.GPR[i] = 0x1000 * uint64(i+1)
-	}
-	regs.GPR[numAX] = 0xfffffffffffff1ff // al is ff
-	regs.GPR[numSI] = 0xffffffff80000000
-	const rbx, rcx, rsp = 0x4000, 0x2000, 0x5000
-	tests := []struct {
-		hex  string
-		nth  int
-		want uint64
-	}{
-		{"488b4308", 0, rbx + 8},
-		{"8b44cbf8", 0, rbx + rcx*8 - 8},
-		{"8b0510000000", 0, 0x400020},
-		{"648b03", 0, rbx + 0x7000},
-		{"658b042528000000", 0, 0x9028},
-		{"8b042500000080", 0, 0xffffffff80000000}, // disp32 is sign-extended
-		{"678b042500000080", 0, 0x80000000},       // and truncated under 67
-		{"678b06", 0, 0x80000000},                 // 67: the low half of rsi
-		{"67648b06", 0, 0x80007000},               // then the segment's base
-		{"50", 0, rsp - 8},
-		{"8f0424", 1, rsp + 8},
-		{"d7", 0, rbx + 0xff},
-		// bt dword [rbx], eax: the signed bit offset -0xe01 is in dword -0x71, 0x1c4 bytes below.
-		{"0fa303", 0, rbx - 0x1c4},
-		{"480fa30b", 0, rbx + rcx/64*8},
-		{"480fba2305", 0, rbx},
-	}
-	for _, tt := range tests {
-		in := mustDecode(t, tt.hex)[0]
-		if got := in.Mem[tt.nth].Addr(regs); got != tt.want {
-			t.Errorf("%s %s: address %#x, want %#x", tt.hex, in.Text(), got, tt.want)
-		}
-	}
-}
-
 // FuzzAccesses: what a log holds is read without a failure, whatever it is. Counts of repeated instructions are
 // lengths, and none of them may become a loop or an allocation.
 func FuzzAccesses(f *testing.F) {

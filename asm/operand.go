@@ -1,6 +1,7 @@
 package asm
 
 import (
+	"math/bits"
 	"slices"
 	"strings"
 )
@@ -10,41 +11,35 @@ func (d *rawInst) mnemonic() string {
 	if d.form.byWidth == nil {
 		return d.form.name
 	}
-	switch d.width(sizeV) {
-	case 2:
-		return d.form.byWidth[0]
-	case 4:
-		return d.form.byWidth[1]
-	}
-	return d.form.byWidth[2]
+	return d.form.byWidth[bits.Len(uint(d.width(sizeV)))-2]
 }
 
 // width is an operand size in bytes, once prefixes and vector length have decided.
 func (d *rawInst) width(s operandSize) int {
-	short := d.opsize16 && !d.w
-	choose := func(is bool, then, otherwise int) int {
-		if is {
-			return then
-		}
-		return otherwise
+	v, wide := 4, 1 // the operand size, 0 if it is 2
+	switch {
+	case d.w: // overrides 66 everywhere, as a Cascade Lake shows
+		v = 8
+	case d.opsize16:
+		v, wide = 2, 0
 	}
 	switch s {
 	case sizeV:
-		return choose(d.w, 8, choose(short, 2, 4))
+		return v
 	case sizeZ:
-		return choose(short, 2, 4)
+		return min(v, 4)
 	case sizeY:
-		return choose(d.w, 8, 4)
+		return max(v, 4)
 	case sizeU:
-		return choose(short, 2, 8)
+		return [...]int{2, 8}[wide]
+	case sizeEnv:
+		return [...]int{14, 28}[wide]
+	case sizeFPU:
+		return [...]int{94, 108}[wide]
 	case sizeX, sizeH, sizeF, sizeE:
 		return 16 << d.vl >> (s - sizeX)
 	case sizeP: // Intel's; AMD has no 64-bit offset in a far pointer (APM vol. 3, CALL far)
-		return d.width(sizeV) + 2
-	case sizeEnv: // REX.W overrides 66 here too, as a Cascade Lake shows
-		return choose(short, 14, 28)
-	case sizeFPU:
-		return choose(short, 94, 108)
+		return v + 2
 	}
 	return int(s)
 }

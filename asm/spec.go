@@ -239,6 +239,12 @@ func (f *form) finish() {
 		f.isMMX = f.isMMX || k.class == MMXOperand
 		f.isVec = f.isVec || k.class == VectorOperand || f.vsib
 	}
+	switch f.implicit {
+	case implicitPush, implicitPop:
+		f.reads, f.writes = f.reads|1<<numSP, f.writes|1<<numSP
+	case implicitLeave:
+		f.reads |= 1 << numBP
+	}
 	f.bitOffset = strings.HasPrefix(f.name, "bt") && len(f.ops) == 2 && f.ops[1].kind == opG
 	f.maskedByVector = strings.HasPrefix(f.name, "vmaskmovp") || strings.HasPrefix(f.name, "vpmaskmov")
 }

@@ -11,7 +11,6 @@ type State struct {
 	VectorBits   int  // width of the widest vector operation, 0 if none is wider than 128
 	HighVector   bool // a vector register 16 to 31, which vzeroall leaves alone
 	Opmask       bool // an opmask register, read or written
-	OpmaskWrite  bool // one written
 	CacheControl bool // non-temporal stores, flushes and prefetches: what L1 holds does not follow from the accesses
 	MXCSRLoaded  bool // ldmxcsr, fxrstor
 	MXCSRSticky  bool // an SSE operation that may set exception flags in MXCSR
@@ -19,7 +18,6 @@ type State struct {
 	FlagsLoaded  bool // popf, which may set AC, DF, NT and TF
 	GPRRead      uint16
 	GPRWritten   uint16 // bit n is the general register with hardware number n; rsp by push and pop
-	StackPointer bool   // rsp is written
 }
 
 // StateOf gathers the facts about state of all instructions of a block.
@@ -28,7 +26,6 @@ func StateOf(insts []Inst) State {
 	for i := range insts {
 		s.add(&insts[i].raw)
 	}
-	s.StackPointer = s.GPRWritten>>numSP&1 != 0
 	return s
 }
 
@@ -39,8 +36,8 @@ func (s *State) add(d *rawInst) {
 	s.Vector = s.Vector || f.isVec
 	s.VEX = s.VEX || f.isVec && d.enc != encLegacy
 	s.EVEX = s.EVEX || d.enc == encEVEX
-	if f.isVec && d.enc != encLegacy && d.vectorBits() > 128 {
-		s.VectorBits = max(s.VectorBits, d.vectorBits())
+	if bits := d.vectorBits(); f.isVec && d.enc != encLegacy && bits > 128 {
+		s.VectorBits = max(s.VectorBits, bits)
 	}
 	s.CacheControl = s.CacheControl || f.cacheControl
 	s.MXCSRSticky = s.MXCSRSticky || f.fp
@@ -52,74 +49,26 @@ func (s *State) add(d *rawInst) {
 	case "popf":
 		s.FlagsLoaded = true
 	}
-	reads, writes := d.values()
+	reads, writes := d.registers()
 	all := reads.Or(writes)
 	s.HighVector = s.HighVector || all.Vector>>16 != 0
 	s.Opmask = s.Opmask || all.Opmask != 0
-	s.OpmaskWrite = s.OpmaskWrite || writes.Opmask != 0 // gathers clear theirs
 	s.GPRRead |= reads.GPR
 	s.GPRWritten |= writes.GPR
 }
 
-// generalRegisters are those that an instruction reads and writes.
-func (d *rawInst) generalRegisters() (read, written gprSet) {
-	f := d.form
-	read, written = f.reads, f.writes
-	for _, r := range [...]Register{d.base, d.index} {
-		if n, ok := r.GPR(); ok {
-			read |= 1 << n
-		}
-	}
-	for _, o := range f.ops {
-		var n int
-		switch k := o.kind; {
-		case k.class == GPROperand && !(k.memory && d.hasMem):
-			n = d.highByte(o)
-		case o.kind == opX || o.kind == opY:
-			strings := gprSet(1 << numSI)
-			if o.kind == opY {
-				strings = 1 << numDI
-			}
-			if d.rep != 0 {
-				strings |= 1 << numCX
-			}
-			read, written = read|strings, written|strings
-			continue
-		case o.kind == opFixed && fixedOperands[o.name] >= 0:
-			n = fixedOperands[o.name]
-		default:
-			continue
-		}
-		if o.access&accRead != 0 {
-			read |= 1 << n
-		}
-		if o.access&accWrite != 0 {
-			written |= 1 << n
-			if d.width(o.size) < 4 { // the rest of the register keeps its value
-				read |= 1 << n
-			}
-		}
-	}
-	switch f.implicit {
-	case implicitPush, implicitPop:
-		read |= 1 << numSP
-		written |= 1 << numSP
-	case implicitLeave:
-		read |= 1 << numBP
-	case implicitMaskmov:
-		read |= 1 << numDI
-	}
-	return read, written
-}
-
-// highByte is the number of the register that an operand is part of: without REX, byte registers 4 to 7 are the
-// second bytes of registers 0 to 3.
+// highByte is the number of the register that an operand is part of.
 func (d *rawInst) highByte(o operand) int {
 	n := d.number(o.kind)
-	if o.size == 1 && !d.rex && d.enc == encLegacy && n >= 4 && n < 8 {
+	if d.isHighByte(n, int(o.size)) {
 		return n - 4
 	}
 	return n
+}
+
+// isHighByte: without REX, byte registers 4 to 7 are the second bytes of registers 0 to 3.
+func (d *rawInst) isHighByte(n, width int) bool {
+	return width == 1 && !d.rex && d.enc == encLegacy && n >= 4 && n < 8
 }
 
 // vectorBits is the vector length; with a rounding mode in its place it is always 512.

@@ -1,6 +1,9 @@
 package asm
 
-import "strconv"
+import (
+	"fmt"
+	"math/bits"
+)
 
 var gprNames = [4][16]string{
 	{"al", "cl", "dl", "bl", "spl", "bpl", "sil", "dil", "r8b", "r9b", "r10b", "r11b", "r12b", "r13b", "r14b", "r15b"},
@@ -91,8 +94,7 @@ func (d *rawInst) appendOperand(b []byte, i int) []byte {
 	m, isMemory := d.operandAccess(o)
 	switch {
 	case isMemory && d.evexB:
-		b = appendNumbered(d.appendMemory(b, m), "{1to", d.width(o.size)/int(d.form.broadcast))
-		return append(b, '}')
+		return fmt.Appendf(d.appendMemory(b, m), "{1to%d}", d.width(o.size)/int(d.form.broadcast))
 	case isMemory:
 		return d.appendMemory(b, m)
 	case k.class == GPROperand:
@@ -108,15 +110,15 @@ func (d *rawInst) appendOperand(b []byte, i int) []byte {
 		if o.kind == opImmS {
 			width = d.destinationWidth()
 		}
-		return appendHex(b, v&ones(width))
+		return fmt.Appendf(b, "%#x", v&ones(width))
 	case opRel:
-		return appendSigned(append(b, '.'), d.imm[0])
+		return fmt.Appendf(b, ".%+#x", d.imm[0])
 	case opSeg:
 		return append(b, segmentNames[n]...)
 	case opSTI:
-		return append(b, 's', 't', '(', '0'+byte(n), ')')
+		return fmt.Appendf(b, "st(%d)", n)
 	}
-	return appendNumbered(b, k.name, n)
+	return fmt.Appendf(b, "%s%d", k.name, n)
 }
 
 // destinationWidth is the width that a sign-extended immediate is extended to: that of the first operand, or of the
@@ -129,44 +131,18 @@ func (d *rawInst) destinationWidth() int {
 }
 
 func (d *rawInst) gprName(n, width int) string {
-	switch width {
-	case 1:
-		if !d.rex && d.enc == encLegacy && n >= 4 && n < 8 {
-			return highByteNames[n-4]
-		}
-		return gprNames[0][n&15]
-	case 2:
-		return gprNames[1][n&15]
-	case 4:
-		return gprNames[2][n&15]
+	if d.isHighByte(n, width) {
+		return highByteNames[n-4]
 	}
-	return gprNames[3][n&15]
-}
-
-func appendNumbered(b []byte, prefix string, n int) []byte {
-	return strconv.AppendInt(append(b, prefix...), int64(n), 10)
+	return gprNames[bits.Len(uint(width))-1][n]
 }
 
 func appendVector(b []byte, n, width int) []byte {
-	switch width {
-	case 32:
-		return appendNumbered(b, "ymm", n)
-	case 64:
-		return appendNumbered(b, "zmm", n)
-	}
-	return appendNumbered(b, "xmm", n)
+	return fmt.Appendf(b, "%cmm%d", vectorLetter(width), n)
 }
 
-func appendHex(b []byte, v uint64) []byte {
-	return strconv.AppendUint(append(b, "0x"...), v, 16)
-}
-
-func appendSigned(b []byte, v int64) []byte {
-	if v < 0 {
-		return appendHex(append(b, '-'), -uint64(v))
-	}
-	return appendHex(append(b, '+'), uint64(v))
-}
+// vectorLetter is x, y or z, by the width in bytes.
+func vectorLetter(width int) byte { return "xyz"[bits.Len(uint(width/32))] }
 
 // pointerNames are the names of widths that assembly spells.
 var pointerNames = map[int]string{
@@ -202,11 +178,11 @@ func (d *rawInst) appendMemory(b []byte, m Mem) []byte {
 	}
 	switch {
 	case len(b) == empty && d.addr32:
-		b = appendHex(b, uint64(uint32(m.Disp)))
+		b = fmt.Appendf(b, "%#x", uint32(m.Disp))
 	case len(b) == empty:
-		b = appendHex(b, uint64(m.Disp))
+		b = fmt.Appendf(b, "%#x", uint64(m.Disp))
 	case m.Disp != 0:
-		b = appendSigned(b, m.Disp)
+		b = fmt.Appendf(b, "%+#x", m.Disp)
 	}
 	return append(b, ']')
 }

@@ -2,6 +2,7 @@ package asm
 
 import (
 	"math/bits"
+	"slices"
 	"strings"
 )
 
@@ -132,24 +133,14 @@ func x87Reads(in *Inst) x87Stack {
 // where that is one of the block's or the prologue's: another one in each copy. After fninit, or with control
 // instructions alone, it is 0. -1: there is no such depth.
 func storesX87Pointer(insts []Inst) int {
-	stores, sets := -1, false
-	for i := range insts {
-		in := &insts[i]
-		switch {
-		case x87StoresPointer[in.Mnemonic]:
-			if stores < 0 {
-				stores = i
-			}
-		case in.raw.form.isX87 && !x87Control[in.Mnemonic]:
-			sets = true
-		}
-	}
+	stores := slices.IndexFunc(insts, func(in Inst) bool { return x87StoresPointer[in.Mnemonic] })
+	sets := slices.ContainsFunc(insts, func(in Inst) bool {
+		return in.raw.form.isX87 && !x87StoresPointer[in.Mnemonic] && !x87Control[in.Mnemonic]
+	})
 	if stores >= 0 && !sets {
-		filled, _, _ := X87Stack(insts)
-		sets = filled > 0
-	}
-	if !sets {
-		return -1
+		if filled, _, _ := X87Stack(insts); filled == 0 {
+			return -1
+		}
 	}
 	return stores
 }

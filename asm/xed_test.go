@@ -16,11 +16,17 @@ import (
 // xedFacts are what Intel's XED data says of all encodings of one instruction class: each a set, since a class has
 // several encodings.
 type xedFacts struct {
-	explicit, implicit map[access]bool // of memory
-	mxcsr, aligned     map[bool]bool
-	masked             map[bool]bool     // EVEX encodings alone
-	written            gprSet            // general registers that no operand shows
-	flags              map[[2]Flags]bool // read and written
+	memory         map[memoryOperand]bool
+	mxcsr, aligned map[bool]bool
+	masked         map[bool]bool     // EVEX encodings alone
+	written        uint16            // general registers that no operand shows
+	flags          map[[2]Flags]bool // read and written
+}
+
+// memoryOperand is the place of an operand in the text, from 0, and its direction.
+type memoryOperand struct {
+	nth    int
+	access access
 }
 
 // archDir is where the data of golang.org/x/arch lies; it skips the test if nowhere.
@@ -43,7 +49,7 @@ func xedDatabase(t *testing.T) map[string]*xedFacts {
 			strings.Contains(inst.Pattern, "VV1 "))
 		f := classes[key]
 		if f == nil {
-			f = &xedFacts{map[access]bool{}, map[access]bool{}, map[bool]bool{}, map[bool]bool{}, map[bool]bool{}, 0, map[[2]Flags]bool{}}
+			f = &xedFacts{map[memoryOperand]bool{}, map[bool]bool{}, map[bool]bool{}, map[bool]bool{}, 0, map[[2]Flags]bool{}}
 			classes[key] = f
 		}
 		f.add(inst)
@@ -65,20 +71,22 @@ func xedKey(iclass string, evex, vex bool) string {
 }
 
 func (f *xedFacts) add(inst *xeddata.Inst) {
-	memory := false
+	memory, nth := false, 0
 	for _, op := range strings.Fields(inst.Operands) {
 		name, rest, _ := strings.Cut(op, ":")
-		a := xedAccess(rest)
-		suppressed := strings.Contains(rest, "SUPP")
-		switch {
-		case strings.HasPrefix(name, "MEM") && suppressed:
-			f.implicit[a] = true
+		switch a := xedAccess(rest); {
+		case strings.Contains(rest, "SUPP"):
+			if a&accWrite != 0 {
+				f.written |= xedGPR(name)
+			}
+			continue
+		case strings.HasSuffix(name, "MASK1()"), strings.HasSuffix(name, "MASKNOT0()"): // the opmask
+			continue
 		case strings.HasPrefix(name, "MEM"):
-			f.explicit[a] = true
+			f.memory[memoryOperand{nth, a}] = true
 			memory = true
-		case suppressed && a&accWrite != 0:
-			f.written |= xedGPR(name)
 		}
+		nth++
 	}
 	f.mxcsr[inst.HasAttribute("MXCSR") || inst.HasAttribute("mxcsr")] = true
 	if memory {
@@ -111,7 +119,7 @@ func xedAccess(rest string) access {
 }
 
 // xedGPR is the general register of a suppressed operand such as REG1=OrAX() or REG0=XED_REG_EDX; none for any other.
-func xedGPR(name string) gprSet {
+func xedGPR(name string) uint16 {
 	_, reg, _ := strings.Cut(name, "=")
 	reg = strings.TrimSuffix(strings.TrimPrefix(strings.ToLower(reg), "xed_reg_"), "()")
 	reg = strings.Replace(reg, "or", "r", 1)
@@ -131,11 +139,7 @@ func xedNames(f *form, class encoding) []string {
 	names := []string{name, name + "_XMM", name + "_NEAR"}
 	for _, stem := range []string{"J", "SET", "CMOV"} {
 		if cond, ok := strings.CutPrefix(name, stem); ok {
-			for ours, theirs := range map[string]string{"AE": "NB", "E": "Z", "NE": "NZ", "A": "NBE", "GE": "NL", "G": "NLE"} {
-				if cond == ours {
-					names = append(names, stem+theirs)
-				}
-			}
+			names = append(names, stem+map[string]string{"AE": "NB", "E": "Z", "NE": "NZ", "A": "NBE", "GE": "NL", "G": "NLE"}[cond])
 		}
 	}
 	suffix := [numEncodings]string{"", " VEX", " EVEX"}[class]
@@ -166,10 +170,10 @@ func TestFormsAgainstXED(t *testing.T) {
 			return
 		}
 		compared++
-		for _, o := range f.ops {
+		for i, o := range f.ops {
 			memory := o.kind.memory && f.mod != modReg && !f.agen
-			if memory && len(x.explicit) > 0 && !x.explicit[o.access] && !knownXED(f, "direction") {
-				t.Errorf("%s: memory access %d, XED %v", f.name, o.access, x.explicit)
+			if memory && len(x.memory) > 0 && !x.memory[memoryOperand{i, o.access}] && !knownXED(f, "direction") {
+				t.Errorf("%s: operand %d is %d, XED %v", f.name, i, o.access, x.memory)
 			}
 			if memory && class == encEVEX && len(x.aligned) == 1 && x.aligned[f.aligned] == false && !knownXED(f, "alignment") {
 				t.Errorf("%s: aligned %v, XED %v", f.name, f.aligned, x.aligned)
@@ -192,7 +196,7 @@ func TestFormsAgainstXED(t *testing.T) {
 }
 
 // hiddenWrites are the registers that a form writes without an operand in its text.
-func hiddenWrites(f *form) gprSet {
+func hiddenWrites(f *form) uint16 {
 	w := f.writes
 	for _, o := range f.ops {
 		switch o.kind {
@@ -203,9 +207,6 @@ func hiddenWrites(f *form) gprSet {
 		case opA:
 			w |= 1 << numAX
 		}
-	}
-	if f.implicit == implicitPush || f.implicit == implicitPop {
-		w |= 1 << numSP
 	}
 	return w
 }
@@ -237,8 +238,9 @@ func TestMemoryAgainstManual(t *testing.T) {
 	type place struct {
 		name          string
 		operands, nth int
+		access        access
 	}
-	actions := make(map[place]map[access]bool)
+	actions, listed := map[place]bool{}, map[place]bool{} // the latter without its access
 	for _, inst := range list {
 		args := inst.IntelArgs()
 		modes := strings.Split(inst.Action, ",")
@@ -246,11 +248,10 @@ func TestMemoryAgainstManual(t *testing.T) {
 			continue
 		}
 		for i := range args {
-			at := place{strings.ToLower(inst.IntelOpcode()), len(args), i}
-			if actions[at] == nil {
-				actions[at] = make(map[access]bool)
-			}
-			actions[at][xedAccess(modes[i])] = true
+			at := place{strings.ToLower(inst.IntelOpcode()), len(args), i, 0}
+			listed[at] = true
+			at.access = xedAccess(modes[i])
+			actions[at] = true
 		}
 	}
 	compared := 0
@@ -259,13 +260,12 @@ func TestMemoryAgainstManual(t *testing.T) {
 			return
 		}
 		for i, o := range f.ops {
-			want := actions[place{f.name, len(f.ops), i}]
-			if len(want) == 0 || f.agen || !o.kind.memory || f.mod == modReg {
+			if !listed[place{f.name, len(f.ops), i, 0}] || f.agen || !o.kind.memory || f.mod == modReg {
 				continue
 			}
 			compared++
-			if !want[o.access] && !listIsWrong[f.name] {
-				t.Errorf("%s: operand %d is %d, the manual %v", f.name, i, o.access, want)
+			if !actions[place{f.name, len(f.ops), i, o.access}] && !listIsWrong[f.name] {
+				t.Errorf("%s: operand %d is %d to us alone", f.name, i, o.access)
 			}
 		}
 	})
@@ -274,9 +274,5 @@ func TestMemoryAgainstManual(t *testing.T) {
 
 // listIsWrong are instructions whose memory operand the list has wrong: shifts read what they shift, setcc writes,
 // one-operand imul and div read, and a flush writes nothing.
-var listIsWrong = map[string]bool{
-	"rol": true, "ror": true, "rcl": true, "rcr": true, "shld": true, "shrd": true, "imul": true, "div": true,
-	"clflush": true, "clflushopt": true,
-	"seto": true, "setno": true, "setb": true, "setae": true, "sete": true, "setne": true, "setbe": true, "seta": true,
-	"sets": true, "setns": true, "setp": true, "setnp": true, "setl": true, "setge": true, "setle": true, "setg": true,
-}
+var listIsWrong = names("rol ror rcl rcr shld shrd imul div clflush clflushopt " +
+	"seto setno setb setae sete setne setbe seta sets setns setp setnp setl setge setle setg")

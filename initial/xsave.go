@@ -21,9 +21,9 @@ const (
 )
 
 // SetXSave takes in an area that XSAVE has written in its standard format, as ptrace(2) gives it for NT_X86_XSTATE:
-// x87, MXCSR, opmasks, and the vector registers that are not zero. offset is where a component begins (CPUID leaf
-// 0xd); the area may lack some. It is false if the area is too short for any.
-func (c *Captured) SetXSave(area []byte, offset func(component int) int) bool {
+// x87, MXCSR, opmasks, and the vector registers that are not zero. offsets are where the components begin (CPUID
+// leaf 0xd), 0 for those that the CPU lacks; the area may lack some, too. It is false if the area is too short for any.
+func (c *Captured) SetXSave(area []byte, offsets [32]int) bool {
 	le := binary.LittleEndian
 	if len(area) < xsaveHeaderEnd {
 		return false
@@ -36,8 +36,8 @@ func (c *Captured) SetXSave(area []byte, offset func(component int) int) bool {
 	has := le.Uint64(area[xsaveComponent:])
 	// part is element i of a component; zero where it is in its initial state or the CPU has none.
 	part := func(component, i, size int) []byte {
-		at := offset(component) + i*size
-		if has>>component&1 == 0 || offset(component) < xsaveHeaderEnd || at+size > len(area) {
+		at := offsets[component] + i*size
+		if has>>component&1 == 0 || offsets[component] < xsaveHeaderEnd || at+size > len(area) {
 			return make([]byte, size)
 		}
 		return area[at:][:size]

@@ -33,9 +33,6 @@ func splits(a asm.Access) bool {
 		if addr%line+uint64(a.Elem) > line {
 			return true
 		}
-		if addr%line == 0 && line%a.Elem == 0 {
-			return false // aligned elements never cross
-		}
 	}
 	return false
 }

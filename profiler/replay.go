@@ -72,7 +72,7 @@ func (s *session) replayOnce(b Block) (*initial.Captured, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !after.SetXSave(area, offsetOf) {
+	if !after.SetXSave(area, xsaveOffsets()) {
 		return nil, errors.New("the kernel gives no extended state of the child")
 	}
 	return after, nil
@@ -80,8 +80,6 @@ func (s *session) replayOnce(b Block) (*initial.Captured, error) {
 
 // xsaveOffsets executes CPUID once, because it traps under a hypervisor.
 var xsaveOffsets = sync.OnceValue(func() [32]int { return host.XSaveOffsets(host.AskCPUID) })
-
-func offsetOf(component int) int { return xsaveOffsets()[component] }
 
 // windowFor returns the alias region that a block's child needs; 0 is none. A replayed block with rip-relative
 // operands runs near its address in its program, in a region without captured pages. Other blocks accept the

@@ -239,7 +239,7 @@ func (f Factors) AtMost(copies int) Factors {
 }
 
 func (fe FrontEnd) holds(insts []asm.Inst, copies int) bool {
-	return fe.holdsLines(fe.OpCache.linesOf(insts, copies), copies*length(insts), opCacheShare)
+	return fe.holdsLines(fe.OpCache.counter(insts).upTo(copies), copies*length(insts), opCacheShare)
 }
 
 func (fe FrontEnd) holdsLines(lines, bytes int, share float64) bool {
@@ -247,17 +247,12 @@ func (fe FrontEnd) holdsLines(lines, bytes int, share float64) bool {
 		float64(bytes) <= l1iShare*float64(fe.L1I)
 }
 
-// linesOf counts the op-cache lines of contiguous copies that start at a window's start.
-func (c OpCache) linesOf(insts []asm.Inst, copies int) int {
-	return c.counter(insts).upTo(copies)
-}
-
 // dense reports whether a window of these copies takes more than two lines on average.
 func (c OpCache) dense(insts []asm.Inst) bool {
 	return c.Window*len(insts) > 2*c.OpsPerLine*length(insts)
 }
 
-// lineCounter counts lines incrementally as copies are added.
+// lineCounter counts the op-cache lines of contiguous copies that start at a window's start, as copies are added.
 type lineCounter struct {
 	cache       OpCache
 	insts       []asm.Inst

@@ -1,6 +1,7 @@
 package unroll
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"slices"
@@ -21,11 +22,7 @@ func decode(t testing.TB, code ...byte) []asm.Inst {
 // repeat returns n copies of an instruction.
 func repeat(t testing.TB, n int, inst ...byte) []asm.Inst {
 	t.Helper()
-	var code []byte
-	for range n {
-		code = append(code, inst...)
-	}
-	return decode(t, code...)
+	return decode(t, bytes.Repeat(inst, n)...)
 }
 
 var (
@@ -65,7 +62,7 @@ func TestLinesOf(t *testing.T) {
 		{"a block of several is the same", repeat(t, 4, nop8...), 100, narrow, 100},
 		{"mixed", decode(t, append(nop5, nop...)...), 6, narrow, 3}, // 36 bytes: 11 start below 32, one after
 	} {
-		require.Equal(t, c.name, c.want, c.cache.linesOf(c.insts, c.copies))
+		require.Equal(t, c.name, c.want, c.cache.counter(c.insts).upTo(c.copies))
 	}
 }
 
@@ -86,39 +83,13 @@ func TestChooseRejectsWhatExceedsL1I(t *testing.T) {
 		t.Error("a block of a quarter of L1I fits the half")
 	}
 	for _, insts := range [][]asm.Inst{
-		decode(t, append(repeatBytes(128, nop8), nop...)...), // one byte more
+		decode(t, append(bytes.Repeat(nop8, 128), nop...)...), // one byte more
 		repeat(t, 129, nop8...),
 	} {
 		_, fits, err := Choose(insts, fe)
 		var r *verdict.Rejection
 		if !errors.As(err, &r) || r.Reason != verdict.CodeExceedsL1I || fits {
 			t.Errorf("%d bytes: %v, fits %v", length(insts), err, fits)
-		}
-	}
-}
-
-func repeatBytes(n int, inst []byte) []byte {
-	var code []byte
-	for range n {
-		code = append(code, inst...)
-	}
-	return code
-}
-
-// A longer block never gets more copies, and the chosen pair fits.
-func TestChooseIsMonotonic(t *testing.T) {
-	for _, inst := range [][]byte{nop, nop2, nop5, nop8} {
-		last := pairs[len(pairs)-1]
-		for n := 1; n < 200; n++ {
-			insts := repeat(t, n, inst...)
-			f, fits := choose(t, insts, front)
-			if f.Long > last.Long {
-				t.Errorf("%d × %d bytes: %v, one less has %v", n, len(inst), f, last)
-			}
-			if lines := front.OpCache.linesOf(insts, f.Long); fits && float64(lines) > 0.45*256 {
-				t.Errorf("%d × %d bytes: %v takes %d lines", n, len(inst), f, lines)
-			}
-			last = f
 		}
 	}
 }
@@ -179,21 +150,21 @@ func TestChooseOfALargeOpCache(t *testing.T) {
 		{"2 of 4 bytes: 96 lines for 384 copies, 128 for 512", repeat(t, 2, nop4...), large, Factors{128, 384}},
 		{"2 of 7 bytes together: 84 lines for 256 copies, 105 for 320", decode(t, append(nop4, nop3...)...), large, Factors{128, 256}},
 		{"3 of 11 bytes together: 99 lines for 192 copies, 115 for 224", decode(t, append(nop4, append(nop4, nop3...)...)...), large, Factors{64, 192}},
-		{"4 of 15 bytes together: 90 lines for 128 copies, 112 for 160", decode(t, append(repeatBytes(3, nop4), nop3...)...), large, Factors{64, 128}},
-		{"5 of 17 bytes together: 102 lines for 128 copies", decode(t, append(repeatBytes(3, nop3), repeatBytes(2, nop4)...)...), large, Factors{64, 128}},
-		{"5 of 18 bytes together: 108 lines for 128 copies", decode(t, append(repeatBytes(2, nop3), repeatBytes(3, nop4)...)...), large, Factors{32, 96}},
+		{"4 of 15 bytes together: 90 lines for 128 copies, 112 for 160", decode(t, append(bytes.Repeat(nop4, 3), nop3...)...), large, Factors{64, 128}},
+		{"5 of 17 bytes together: 102 lines for 128 copies", decode(t, append(bytes.Repeat(nop3, 3), bytes.Repeat(nop4, 2)...)...), large, Factors{64, 128}},
+		{"5 of 18 bytes together: 108 lines for 128 copies", decode(t, append(bytes.Repeat(nop3, 2), bytes.Repeat(nop4, 3)...)...), large, Factors{32, 96}},
 		{"2 of 1 byte: 96 lines for 384 copies, 128 for 512", repeat(t, 2, nop...), large, Factors{128, 384}},
 		{"of which L1I holds 95 copies", decode(t, append(nop4, nop3...)...), FrontEnd{L1I: 7 * 95 * 2, OpCache: large.OpCache}, Factors{48, 80}},
 
 		{"4 of 4 bytes are not dense: 128 lines for 256 copies, 160 for 320", repeat(t, 4, nop4...), large, Factors{64, 256}},
 		{"4 of 8 bytes: 128 lines for 256 copies, 160 for 320", repeat(t, 4, nop8...), large, Factors{64, 256}},
-		{"7 of 22 bytes together: 99 lines for 96 copies", decode(t, append(repeatBytes(6, nop3), nop4...)...), large, Factors{32, 96}},
+		{"7 of 22 bytes together: 99 lines for 96 copies", decode(t, append(bytes.Repeat(nop3, 6), nop4...)...), large, Factors{32, 96}},
 		{"7 of 23 bytes together: 86 lines for 80 copies, 104 for 96",
-			decode(t, append(repeatBytes(5, nop3), repeatBytes(2, nop4)...)...), large, Factors{48, 80}},
+			decode(t, append(bytes.Repeat(nop3, 5), bytes.Repeat(nop4, 2)...)...), large, Factors{48, 80}},
 		{"8 of 28 bytes together: 84 lines for 64 copies, 105 for 80",
-			decode(t, append(repeatBytes(4, nop3), repeatBytes(4, nop4)...)...), large, Factors{32, 64}},
+			decode(t, append(bytes.Repeat(nop3, 4), bytes.Repeat(nop4, 4)...)...), large, Factors{32, 64}},
 		{"12 of 40 bytes together: 90 lines for 48 copies, 120 for 64",
-			decode(t, append(repeatBytes(8, nop3), repeatBytes(4, nop4)...)...), large, Factors{16, 48}},
+			decode(t, append(bytes.Repeat(nop3, 8), bytes.Repeat(nop4, 4)...)...), large, Factors{16, 48}},
 		{"7 of 3 bytes: 95 lines for 96 copies", repeat(t, 7, nop3...), large, Factors{32, 96}},
 		{"4 of a smaller op cache", repeat(t, 4, nop4...), FrontEnd{L1I: 1 << 20, OpCache: narrow}, Factors{64, 256}},
 	} {
@@ -266,7 +237,7 @@ func TestPastLead(t *testing.T) {
 		{"4 of 12 bytes: 192 windows of four lines", repeat(t, 4, nop3...), room, Factors{768, 1024}, true},
 		{"as many bytes as there are", repeat(t, 4, nop3...), 1792 * 12, Factors{768, 1024}, true},
 		{"and one less", repeat(t, 4, nop3...), 1792*12 - 1, Factors{736, 992}, true},
-		{"5 of 16 bytes: 192 windows of four lines, and more of 800 copies", decode(t, append(repeatBytes(4, nop3), nop4...)...),
+		{"5 of 16 bytes: 192 windows of four lines, and more of 800 copies", decode(t, append(bytes.Repeat(nop3, 4), nop4...)...),
 			room, Factors{576, 768}, true},
 		{"2 of 5 bytes: five lines, three windows in some sets, 85 % of all lines", decode(t, slices.Concat(nop2, nop3)...), room, Factors{1568, 2208}, true},
 		{"3 of 12 bytes: as many windows of three lines", repeat(t, 3, nop4...), room, Factors{768, 1024}, true},

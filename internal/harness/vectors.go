@@ -58,17 +58,8 @@ func emitData(e *asm.Emitter, init initial.State, reset Reset) uint64 {
 // at an address. The others are zero already.
 func loadVectors(e *asm.Emitter, init initial.State, at uint64, reset Reset, features asm.Features) {
 	for i, v := range init.Vectors[:vectorsOf(init, reset)] {
-		from := at + 64*uint64(i)
-		switch high := v.Reg >= firstHigh; {
-		case high && (!reset.High || !features.AVX512):
-		case high || v.Bits == 512 && features.AVX512:
-			e.LoadZMM(v.Reg, from)
-		case v.Bits > 128 && features.AVX:
-			e.LoadYMM(v.Reg, from)
-		case features.AVX:
-			e.LoadXMM(v.Reg, from)
-		default:
-			e.Movups(v.Reg, from)
+		if v.Reg < firstHigh || reset.High && features.AVX512 {
+			e.LoadVector(v.Reg, v.Bits, features, at+64*uint64(i))
 		}
 	}
 }

@@ -39,13 +39,11 @@ type File struct {
 	path string
 }
 
-// Create begins a file that will replace path.
 func Create(path, purpose string, mode fs.FileMode) (*File, error) {
 	f, err := CreateBeside(path, purpose, mode)
 	return &File{f, path}, err
 }
 
-// Commit moves the file to its destination.
 func (f *File) Commit() error {
 	err := errors.Join(f.Sync(), f.Close())
 	if err == nil {

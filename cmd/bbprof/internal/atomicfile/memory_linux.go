@@ -6,7 +6,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inMemory returns an anonymous file in memory.
 func inMemory(name string) (*os.File, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
 	if err != nil {

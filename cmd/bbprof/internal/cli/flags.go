@@ -32,8 +32,7 @@ type Flags struct {
 	Decls   []*Flag
 	groups  []string // titles
 	topic   int      // the group that help only refers to; -1: no group
-	args    []string // the command line
-	given   []span   // the flags given, in order
+	line    []part   // the command line
 	written []writtenFile
 	read    []string // operands, words of programs, and values that may name a file
 
@@ -43,10 +42,10 @@ type Flags struct {
 	Program  *[]string // where the words after -- go; nil: operands
 }
 
-// A span is a flag on the command line, with its position and its value's in flags.args.
-type span struct {
-	name     string
-	from, to int
+// A part is a flag on the command line with its words, or a word that is none and has no name.
+type part struct {
+	name  string
+	words []string
 }
 
 type writtenFile struct{ flag, name string }
@@ -164,14 +163,14 @@ func (f *Flags) Lookup(name string) *Flag {
 }
 
 func (f *Flags) Has(name string) bool {
-	return slices.ContainsFunc(f.given, func(s span) bool { return s.name == name })
+	return slices.ContainsFunc(f.line, func(p part) bool { return p.name == name })
 }
 
 // Of returns the first flag given that belongs to a group, except those in but; "" if there is none.
 func (f *Flags) Of(title string, but ...string) string {
-	for _, s := range f.given {
-		if f.groups[f.Lookup(s.name).group] == title && !slices.Contains(but, s.name) {
-			return s.name
+	for _, p := range f.line {
+		if p.name != "" && f.groups[f.Lookup(p.name).group] == title && !slices.Contains(but, p.name) {
+			return p.name
 		}
 	}
 	return ""
@@ -189,14 +188,15 @@ var errHelp = errors.New("help")
 // Parse reads a command line in Go's style: -name value, -name=value, or -name for a switch, with one or two dashes,
 // before or after operands. A switch may be followed by true or false.
 func (f *Flags) Parse(args []string) error {
-	f.args = args
 	for len(args) > 0 {
-		from, word := len(f.args)-len(args), args[0]
+		rest, word := args, args[0]
 		args = args[1:]
 		if word == "--" {
+			f.line = append(f.line, part{"", rest})
 			return f.afterDashes(args)
 		}
 		if len(word) < 2 || word[0] != '-' {
+			f.line = append(f.line, part{"", rest[:1]})
 			if err := f.operand(word); err != nil {
 				return err
 			}
@@ -222,7 +222,7 @@ func (f *Flags) Parse(args []string) error {
 		if err := d.Set(value); err != nil {
 			return fmt.Errorf("invalid value %q for flag -%s: %w", value, name, err)
 		}
-		f.given = append(f.given, span{name, from, len(f.args) - len(args)})
+		f.line = append(f.line, part{name, rest[:len(rest)-len(args)]})
 		switch {
 		case d.Writes:
 			f.written = append(f.written, writtenFile{d.Name, value})
@@ -235,14 +235,12 @@ func (f *Flags) Parse(args []string) error {
 
 // Without returns the command line without the named flags.
 func (f *Flags) Without(names ...string) (words []string) {
-	at := 0
-	for _, s := range f.given {
-		if slices.Contains(names, s.name) {
-			words = append(words, f.args[at:s.from]...)
-			at = s.to
+	for _, p := range f.line {
+		if !slices.Contains(names, p.name) {
+			words = append(words, p.words...)
 		}
 	}
-	return append(words, f.args[at:]...)
+	return words
 }
 
 func (f *Flags) operand(word string) error {

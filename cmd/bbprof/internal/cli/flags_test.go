@@ -69,13 +69,3 @@ func TestShares(t *testing.T) {
 		}
 	}
 }
-
-func TestDidYouMean(t *testing.T) {
-	names := []string{"budget", "cpus", "o", "batch"}
-	for name, want := range map[string]string{
-		"bugdet": "; did you mean -budget?", "budgets": "; did you mean -budget?", "cpsu": "; did you mean -cpus?",
-		"x": "", "frobnicate": "", "bugs": "", "budget": "; did you mean -budget?",
-	} {
-		require.Equal(t, name, want, didYouMean("-", name, names))
-	}
-}

@@ -2,21 +2,12 @@ package cli
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/bbprof/bbprof/internal/require"
 )
-
-type failing struct{ err error }
-
-func (f failing) Write([]byte) (int, error) { return 0, f.err }
 
 // TestExitCodeOfLostResult: a write error that no command reported changes the exit code.
 func TestExitCodeOfLostResult(t *testing.T) {
@@ -39,45 +30,54 @@ func TestExitCodeOfLostResult(t *testing.T) {
 	}
 }
 
-// TestStreamErrors: only write errors are reported as such.
-func TestStreamErrors(t *testing.T) {
-	broken := errors.New("broken")
+func TestProgress(t *testing.T) {
+	var w strings.Builder
 	for _, c := range []struct {
-		out   io.Writer
-		write error
-		want  string
+		*Counter
+		want string
 	}{
-		{io.Discard, nil, "<nil>"},
-		{io.Discard, broken, "broken"},
-		{failing{syscall.ENOSPC}, nil, "writing the result: no space left on device"},
-		{failing{syscall.ENOSPC}, broken, "writing the result: no space left on device"},
+		{Progress(&w, 0, "runs"), "5 runs done"},
+		{Progress(&w, 10, "runs"), "5 of 10 runs, 0s left"},
+		{ProgressTo(&w, 10, "instructions"), "5 of at most 10 instructions, at most 0s left"},
 	} {
-		err := new(Output).Stream(Streams{Out: c.out}, func(w io.Writer) error {
-			io.WriteString(w, "result")
-			return c.write
-		})
-		if fmt.Sprint(err) != c.want {
-			t.Errorf("%v where %v is returned: %v, want %s", c.out, c.write, err, c.want)
+		w.Reset()
+		c.Columns = func() int { return 200 }
+		c.Step(5)
+		if !strings.HasSuffix(w.String(), c.want) {
+			t.Errorf("%q, want %q", w.String(), c.want)
+		}
+	}
+	c := Progress(&w, 10, "runs")
+	c.Columns = func() int { return 200 }
+	c.Step(0)
+	if !strings.HasSuffix(w.String(), "0 of 10 runs") {
+		t.Errorf("of none: %q", w.String())
+	}
+}
+
+func TestFit(t *testing.T) {
+	for width, want := range map[int]string{20: "12 rows, 3 ok, 1s", 17: "12 rows, 3 ok, 1s", 16: "12 rows, 3 ok",
+		13: "12 rows, 3 ok", 12: "12 rows", 6: "", 0: "", -1: ""} {
+		if got := fit("12 rows, 3 ok, 1s", width); got != want {
+			t.Errorf("in %d columns: %q, want %q", width, got, want)
 		}
 	}
 }
 
-// TestReplaceableLink: a dangling link is refused, as for -o, and is kept; a link to a file is accepted.
-func TestReplaceableLink(t *testing.T) {
-	dir := t.TempDir()
-	target, link := filepath.Join(dir, "target.svg"), filepath.Join(dir, "link.svg")
-	require.NoError(t, os.Symlink(target, link))
-	if err := Replaceable(link); err == nil || !strings.Contains(err.Error(), "leads to no file") {
-		t.Errorf("a link to nothing: %v", err)
-	}
-	if to, err := os.Readlink(link); err != nil || to != target {
-		t.Errorf("the link leads to %q afterwards: %v", to, err)
-	}
-	if _, err := os.Stat(target); err == nil {
-		t.Error("what it leads to was made")
-	}
-	require.NoError(t, os.WriteFile(target, []byte("old"), 0o666))
-	if err := Replaceable(link); err != nil {
-		t.Errorf("a link to a file: %v", err)
-	}
+func TestTable(t *testing.T) {
+	got := NewTable("lr", "name", "a", "µops")
+	got.Row("x", "1", "10")
+	got.Row("a longer one", "100")
+	got.Note("which is a name longer than all cells")
+	got.Row("", "", "−1")
+	want := `name            a  µops
+x               1    10
+a longer one  100
+              which is a name longer than all cells
+                     −1
+`
+	require.Equal(t, "it", want, got.String())
+	left := NewTable("rl", "n", "text")
+	left.Row("10", "last cells are not padded")
+	require.Equal(t, "it", " n  text\n10  last cells are not padded\n", left.String())
 }

@@ -23,3 +23,6 @@ func UntilSignal() (context.Context, func()) {
 		}
 	}
 }
+
+// IgnoreFileLimit turns exceeding the file size limit from a signal into an error that can be explained.
+func IgnoreFileLimit() { signal.Ignore(syscall.SIGXFSZ) }

@@ -43,13 +43,11 @@ func (t *Table) String() string {
 			if i > 0 {
 				line.WriteString("  ")
 			}
-			space := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+			format := "%-*s"
 			if t.sides[min(i, len(t.sides)-1)] == 'r' {
-				cell = space + cell
-			} else {
-				cell += space
+				format = "%*s"
 			}
-			line.WriteString(cell)
+			fmt.Fprintf(&line, format, widths[i], cell)
 		}
 		w.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 		if note, ok := t.notes[r]; ok {

@@ -85,7 +85,7 @@ func (b *batchFlags) declare(f *cli.Flags) {
 		"state names; without another file, the rows are all states of FILE")
 	cli.Parsed(f, &b.shard, b.parseShard, "shard", "I/N", "only part I, from 0, of N parts of the corpus, by a hash of the block; the "+
 		"parts' results are joined by bbprof convert. auto: the part of this task of a Slurm job array that is numbered from 0, with no more "+
-		"workers than the task has CPUs; auto/N, where some tasks of such an array are run again (docs/corpus.md)")
+		"workers than the task has CPUs (docs/corpus.md)")
 	f.Section("Output")
 	f.Text(&b.out.File, "o", "FILE", "write to FILE instead of standard output, which is also -")
 	rowfile.FormatFlag(f, &b.format)
@@ -107,8 +107,8 @@ func (b *batchFlags) declare(f *cli.Flags) {
 }
 
 func (b *batchFlags) parseShard(s string) (batch.Shard, error) {
-	if b.array = s == "auto" || strings.HasPrefix(s, "auto/"); b.array {
-		return batch.ArrayShard(s, os.Getenv)
+	if b.array = s == "auto"; b.array {
+		return batch.ArrayShard(os.Getenv)
 	}
 	return batch.ParseShard(s)
 }

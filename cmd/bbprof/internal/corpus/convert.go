@@ -1,7 +1,6 @@
 package corpus
 
 import (
-	"fmt"
 	"io"
 	"os/signal"
 	"strings"
@@ -19,7 +18,7 @@ func convertCommand() *cli.Command {
 		Synopsis: []string{"convert [flags] FILE...  (- is standard input)"},
 		About: `It reads CSV, JSON lines and Parquet, compressed or not, and recognises a format by the contents of
 a file. Nothing is lost between these three. The other formats hold accepted blocks alone:
-` + foreignText() + `
+` + resultfile.Foreign() + `
 Several files are parts of one corpus, such as its shards: rows come out by their number in the
 corpus, and what is missing is reported. With -o DIR/ they go into a directory of Parquet files.
 `,
@@ -93,15 +92,6 @@ func (c *convertCmd) run(std cli.Streams) error {
 		return c.join(std)
 	}
 	return cli.WriteResults(c.out.File, std.Out, func(w io.Writer) error { return c.convert(w, std.In) })
-}
-
-func foreignText() string {
-	var w strings.Builder
-	for _, line := range resultfile.Foreign() {
-		name, about, _ := strings.Cut(line, ", ")
-		fmt.Fprintf(&w, "  %-14s  %s\n", name, about)
-	}
-	return w.String()
 }
 
 // convert writes the rows of one file in their order.

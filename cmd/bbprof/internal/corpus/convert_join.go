@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
@@ -28,18 +26,6 @@ func (c *convertCmd) join(std cli.Streams) error {
 	if err != nil {
 		return cli.BadUsage("-of: %w", err)
 	}
-	next, stop := iter.Pull2(rowfile.RowsOf(c.of, strings.NewReader(""), c.column, nil)) // opened at the first missing row
-	defer stop()
-	corpus := func() (input.Row, error) {
-		row, err, more := next()
-		switch {
-		case err != nil:
-			return row, cli.BadUsage("-of: %w", err)
-		case !more:
-			return row, cli.BadUsage("-of: %s: it has fewer rows when read again; name files that do not change, not pipes", strings.Join(c.of, ", "))
-		}
-		return row, nil
-	}
 	parts, err := batch.OpenMerge(c.files, c.mixed)
 	if err != nil {
 		return cli.Usage(err)
@@ -50,7 +36,7 @@ func (c *convertCmd) join(std cli.Streams) error {
 		if err != nil {
 			return cli.Usage(err)
 		}
-		if report, err = parts.Run(corpus, total, out.Write); err != nil {
+		if report, err = parts.Run(total, out.Write); err != nil {
 			return err
 		}
 		return out.Close()
@@ -69,7 +55,6 @@ func (c *convertCmd) join(std cli.Streams) error {
 		return err
 	}
 	io.WriteString(c.out.Notes(std), joinText(report, total > 0))
-	io.WriteString(c.out.Notes(std), unfinishedText(report.Unfinished))
 	if report.Missing > 0 || len(report.Shards) > 0 {
 		return cli.ErrRejected
 	}
@@ -106,20 +91,6 @@ func writeFolder(name string, write func(dir string) error) error {
 		return err
 	}
 	return errors.Join(os.Chmod(temporary, 0o755), os.Rename(temporary, name))
-}
-
-// unfinishedText lists the shards to run again, with the option for Slurm.
-func unfinishedText(list []batch.ShardRows) string {
-	if len(list) == 0 {
-		return ""
-	}
-	var shards, tasks []string
-	for _, s := range list {
-		shards = append(shards, fmt.Sprintf("%s (%s)", s.Shard, words.Plural(int(s.Rows), "row")))
-		tasks = append(tasks, fmt.Sprint(s.Shard.Index))
-	}
-	return fmt.Sprintf("bbprof: unfinished shards: %s\nbbprof: Slurm runs these again with sbatch --array=%s and -shard auto/%d\n",
-		strings.Join(shards, ", "), strings.Join(tasks, ","), list[0].Shard.Count)
 }
 
 // countRows returns the number of rows of a corpus, 0 if there is no corpus.

@@ -199,13 +199,3 @@ func TestJudge(t *testing.T) {
 		t.Errorf("without a value: %+v", found[0])
 	}
 }
-
-// TestJoint: one of several tests has a wider interval (Bonferroni), and its p-value agrees with it.
-func TestJoint(t *testing.T) {
-	one := stat.OneSample([]float64{1, 2, 3, 4, 5, 6, 7, 8})
-	five := Joint(one, 5)
-	want := one.Mean + stat.Student(7).Quantile(0.995)*one.Error
-	if math.Abs(five.High-want) > 1e-9 || five.P != 5*one.P || Joint(one, 1) != one {
-		t.Errorf("%+v, want up to %g", five, want)
-	}
-}

@@ -98,39 +98,52 @@ func next[J any](p *Pool, worker int, jobs Jobs[J]) *J {
 	return nil
 }
 
-// All measures blocks in parallel. At the end it repeats blocks that were rejected for noise, up to retries times. The
-// error is ctx's or the first worker's; blocks that have begun are finished.
-func All(ctx context.Context, workers []Measurer, blocks []profiler.Block, retries int) ([]profiler.Result, error) {
-	type job struct{ block, tries int }
-	var (
-		pool    Pool
-		results = make([]profiler.Result, len(blocks))
-		queue   []*job
-		flying  int
-	)
-	for i := range blocks {
-		queue = append(queue, &job{block: i})
-	}
-	err := Run(&pool, workers, Jobs[job]{
-		Take: func(int) (*job, bool, error) {
-			if len(queue) == 0 || ctx.Err() != nil {
-				return nil, flying > 0, ctx.Err()
+// A Queue is work that may grow: Done may append jobs, such as one to be measured again.
+type Queue[J any] struct {
+	Jobs  []*J // that wait, the next first
+	Block func(*J) profiler.Block
+	Done  func(*J, profiler.Result)
+
+	pool   Pool
+	flying int
+}
+
+// Run measures until no job is left. The error is ctx's or the first worker's; blocks that have begun are finished.
+func (q *Queue[J]) Run(ctx context.Context, workers []Measurer) error {
+	return Run(&q.pool, workers, Jobs[J]{
+		Take: func(int) (*J, bool, error) {
+			if len(q.Jobs) == 0 || ctx.Err() != nil {
+				return nil, q.flying > 0, ctx.Err()
 			}
-			j := queue[0]
-			queue = queue[1:]
-			j.tries++
-			flying++
+			j := q.Jobs[0]
+			q.Jobs = q.Jobs[1:]
+			q.flying++
 			return j, true, nil
 		},
-		Block: func(j *job) profiler.Block { return blocks[j.block] },
-		Done: func(j *job, r profiler.Result, err error) error {
-			flying--
-			if results[j.block] = r; err == nil && r.Noisy() && j.tries <= retries {
-				queue = append(queue, j)
+		Block: q.Block,
+		Done: func(j *J, r profiler.Result, err error) error {
+			if q.flying--; err == nil {
+				q.Done(j, r)
 			}
-			pool.Wake()
+			q.pool.Wake()
 			return err
 		},
 	})
-	return results, err
+}
+
+// All measures blocks in parallel. At the end it repeats blocks that were rejected for noise, up to retries times.
+func All(ctx context.Context, workers []Measurer, blocks []profiler.Block, retries int) ([]profiler.Result, error) {
+	type job struct{ block, tries int }
+	results := make([]profiler.Result, len(blocks))
+	q := Queue[job]{Block: func(j *job) profiler.Block { return blocks[j.block] }}
+	q.Done = func(j *job, r profiler.Result) {
+		results[j.block] = r
+		if j.tries++; r.Noisy() && j.tries <= retries {
+			q.Jobs = append(q.Jobs, j)
+		}
+	}
+	for i := range blocks {
+		q.Jobs = append(q.Jobs, &job{block: i})
+	}
+	return results, q.Run(ctx, workers)
 }

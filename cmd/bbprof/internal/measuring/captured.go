@@ -31,7 +31,8 @@ func StartState(b *profiler.Block, name string) error {
 			return cli.BadUsage("-state %s: %w", name, err)
 		}
 	}
-	b.Setup.Captured, b.Setup.Visit = &visit.Before, visitName(name, file.About(), visit.Entry)
+	b.Setup.Captured = &visit.Before
+	b.Setup.Visit = fmt.Sprintf("%s: visit %d of %d to %s in %s", name, visit.Visit, visit.Visits, visit.Function, strings.Join(file.About().Program, " "))
 	return nil
 }
 
@@ -42,8 +43,4 @@ func CutState(name string) (file string, number int, ok bool) {
 	}
 	number, err := strconv.Atoi(name[at+1:])
 	return name[:at], number, err == nil && at > 0
-}
-
-func visitName(name string, about states.About, e states.Entry) string {
-	return fmt.Sprintf("%s: visit %d of %d to %s in %s", name, e.Visit, e.Visits, e.Function, strings.Join(about.Program, " "))
 }

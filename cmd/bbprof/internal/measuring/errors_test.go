@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"syscall"
 	"testing"
@@ -43,17 +42,6 @@ func TestExitCodes(t *testing.T) {
 				t.Errorf("says %q and prints %q, want %q and nothing", stderr.String(), stdout.String(), c.says)
 			}
 		})
-	}
-}
-
-// TestOutputThatCannotBe: an output that cannot be written is a user error.
-func TestOutputThatCannotBe(t *testing.T) {
-	dir := t.TempDir()
-	for _, name := range []string{dir, dir + "/none/out.csv"} {
-		err := cli.WriteWhole(name, func(io.Writer) error { return nil })
-		if code := ExitOf(err); code != cli.ExitUsage {
-			t.Errorf("%s: exit code %d: %v", name, code, err)
-		}
 	}
 }
 

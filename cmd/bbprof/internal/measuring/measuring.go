@@ -119,7 +119,6 @@ func LoopIfFed(o *profiler.Options) {
 // maxCopies is the number of one-byte copies that fit.
 const maxCopies = layout.CodeSize
 
-// parseUnroll reads u,u' such as 100,200.
 func parseUnroll(s string) (*unroll.Factors, error) {
 	short, long, ok := strings.Cut(s, ",")
 	u, err1 := strconv.Atoi(strings.TrimSpace(short))

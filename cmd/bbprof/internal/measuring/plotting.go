@@ -9,7 +9,6 @@ import (
 	"github.com/bbprof/bbprof/internal/host"
 )
 
-// PlotFile names the file to draw into, if any.
 type PlotFile string
 
 func (p *PlotFile) Add(f *cli.Flags) {
@@ -35,7 +34,6 @@ func (p PlotFile) Draw(subject string, cpus []int, f plot.Figure) error {
 	return cli.WriteWhole(string(p), f.Draw)
 }
 
-// Machine names the measured CPU.
 func Machine(cpus []int) string {
 	cpu := host.Detect(cpus...)
 	return fmt.Sprintf("%s (%s)", cpu.Brand, cpu.Microarchitecture)

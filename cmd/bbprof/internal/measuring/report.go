@@ -16,7 +16,6 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Reporter writes labelled lines.
 type Reporter struct{ strings.Builder }
 
 func (w *Reporter) Line(label, format string, args ...any) {
@@ -185,7 +184,6 @@ func (w *Reporter) counters(r profiler.Result) {
 	}
 }
 
-// servedBy names the front-end source unless it is the one that usually serves hot code.
 func servedBy(f profiler.FrontEnd) string {
 	if f == profiler.Decode {
 		return ", from the decoders"
@@ -193,7 +191,6 @@ func servedBy(f profiler.FrontEnd) string {
 	return ""
 }
 
-// state names the initial state and its caveats.
 func state(r profiler.Result) string {
 	s := r.Init.Name
 	if r.Init.Set != "" {
@@ -225,8 +222,18 @@ func (w *Reporter) rejection(r profiler.Result) {
 	}
 }
 
+// againstNoise is the advice where other work may have disturbed a measurement.
+const againstNoise = "another CPU (-cpus), more time (-budget 10s) or an idle machine"
+
 // remedies holds the advice that depends on the reason alone.
 var remedies = map[verdict.Reason]string{
+	verdict.Unstable:      againstNoise + "; -mode loop may repeat where copies in a row do not",
+	verdict.ClockDrift:    againstNoise,
+	verdict.ContextSwitch: againstNoise,
+	verdict.UnalignedOperand: "-set REG=ADDRESS gives the operand's register an aligned address, such as the program's; if the block " +
+		"loads that register from memory, -set fill=ADDRESS or, of one word, bbprof -mem ADDR=ADDRESS does",
+	verdict.Misaligned:       "-set REG=ADDRESS moves the operand's register to where no access crosses a line; bbprof explain tells what the crossing costs",
+	verdict.Unmappable:       "another initial state (-init distinct or low), or -set REG=ADDRESS with a pointer that the program has there",
 	verdict.BadHex:           "write each byte as two digits, or give assembly with -asm",
 	verdict.Undecodable:      "see where the block was cut: data within code and 32-bit code look like this",
 	verdict.ControlFlow:      "leave the instruction out; -branch drop does so with a direct branch at the end, and -mode loop measures the rest in a loop",
@@ -252,25 +259,13 @@ var remedies = map[verdict.Reason]string{
 		"it costs",
 }
 
-// remedy advises how to get a block measured.
 func remedy(result profiler.Result) string {
 	r := result.Rejection
 	switch {
 	case r.Reason == verdict.Unstable && len(result.Speeds) > 1:
 		return "-layout N measures in one layout alone (-v lists them); without -strict the mean over all is the answer, where it repeats"
-	case r.Reason == verdict.Unstable:
-		return "another CPU (-cpus), more time (-budget 10s) or an idle machine; -mode loop may repeat where copies in a row do not"
-	case r.Reason.Noise():
-		return "another CPU (-cpus), more time (-budget 10s) or an idle machine"
-	case r.Reason == verdict.UnalignedOperand:
-		return "-set REG=ADDRESS gives the operand's register an aligned address, such as the program's; if the block " +
-			"loads that register from memory, -set fill=ADDRESS or, of one word, bbprof -mem ADDR=ADDRESS does"
-	case r.Reason == verdict.Misaligned:
-		return "-set REG=ADDRESS moves the operand's register to where no access crosses a line; bbprof explain tells what the crossing costs"
 	case r.Reason == verdict.Unmappable && r.Address != nil && *r.Address < layout.PageSize:
 		return "run as root; or sysctl vm.mmap_min_addr=0, after which null-pointer bugs of the kernel can be exploited by any user"
-	case r.Reason == verdict.Unmappable:
-		return "another initial state (-init distinct or low), or -set REG=ADDRESS with a pointer that the program has there"
 	}
 	return remedies[r.Reason]
 }
@@ -300,16 +295,12 @@ func registers(gpr [16]uint64) string {
 	if len(slices.Compact(slices.Clone(gpr[:]))) == 1 {
 		return fmt.Sprintf("all %#x", gpr[0])
 	}
-	var all strings.Builder
+	text := ""
 	for i, v := range gpr {
-		switch {
-		case i == 0:
-		case i%4 == 0:
-			fmt.Fprintf(&all, "\n%-12s", "")
-		default:
-			all.WriteString("  ")
+		if i%4 == 0 && i > 0 {
+			text += fmt.Sprintf("\n%-10s", "")
 		}
-		fmt.Fprintf(&all, "%s %#x", asm.Reg(i), v)
+		text += fmt.Sprintf("  %s %#x", asm.Reg(i), v)
 	}
-	return all.String()
+	return strings.TrimPrefix(text, "  ")
 }

@@ -21,7 +21,6 @@ type Study struct {
 	Plot  PlotFile
 }
 
-// OneOrFiles rejects a block or an address together with files.
 func (s *Study) OneOrFiles(files []string) error {
 	switch {
 	case len(files) == 0:
@@ -34,7 +33,6 @@ func (s *Study) OneOrFiles(files []string) error {
 	return nil
 }
 
-// Show writes the findings about a block, and plots them if there are any.
 func (s *Study) Show(std cli.Streams, found any, text string, base profiler.Result, figure func() plot.Figure) error {
 	if base.Status != profiler.OK {
 		text = Report(base)

@@ -36,26 +36,24 @@ var palette = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", in
 func (f Figure) Draw(w io.Writer) error {
 	c := &svg{}
 	y := gap
-	heading := func(l label) {
-		if l.text == "" {
-			return
-		}
-		for _, line := range chop(l.text, l.size, figureWidth-2*gap) {
-			y += lineSpacing * l.size
-			l.at, l.text = point{gap, y}, line
-			c.text(l)
+	heading := func(text string, size float64, colour string) {
+		for _, line := range chop(text, size, figureWidth-2*gap) {
+			if line != "" {
+				y += lineSpacing * size
+				c.text(label{at: point{gap, y}, text: line, size: size, colour: colour})
+			}
 		}
 	}
-	heading(label{text: f.Title, size: typeSize})
-	heading(label{text: f.Subject, size: smallSize, colour: pale})
-	heading(label{text: f.Machine, size: smallSize, colour: pale})
+	heading(f.Title, typeSize, ink)
+	heading(f.Subject, smallSize, pale)
+	heading(f.Machine, smallSize, pale)
 	if y += gap; f.Beside {
 		y = f.beside(c, y)
 	} else {
 		y = f.stack(c, y)
 	}
 	for _, key := range f.Keys {
-		heading(label{text: key, size: smallSize})
+		heading(key, smallSize, ink)
 	}
 	return c.write(w, figureWidth, y+2*gap)
 }
@@ -74,11 +72,8 @@ func (f Figure) stack(c *svg, y float64) float64 {
 	margin, shared := 0.0, nothing()
 	var all []*axes
 	for i, p := range f.Panels {
-		p.Title, p.X, p.Names = "", "", f.Names
 		a := newAxes(p, stackedArea)
-		if a.bottom = i == len(f.Panels)-1; a.bottom {
-			a.X = f.X
-		}
+		a.bottom = i == len(f.Panels)-1
 		shared.add(a.x.low, a.x.high)
 		margin = max(margin, a.margin())
 		all = append(all, a)
@@ -321,25 +316,31 @@ func (a *axes) drawBelow(c *svg, y float64) float64 {
 
 func (a *axes) at(x, y float64) point { return point{a.x.at(x), a.y.at(y)} }
 
+func (a *axes) points(x, y []float64) (all []point) {
+	for i := range x {
+		all = append(all, a.at(x[i], y[i]))
+	}
+	return all
+}
+
 func (a *axes) series(c *svg, s Series, colour string) {
 	pen := stroke{colour, lineWidth, false}
 	switch s.Kind {
 	case Line:
-		for _, run := range s.runs() {
-			var line, band []point
-			for i := run[0]; i < run[1]; i++ {
-				line = append(line, a.at(s.X[i], s.Y[i]))
-				if s.Low != nil {
-					band = append(band, a.at(s.X[i], s.High[i]))
-				}
+		from := 0
+		for i := range len(s.X) + 1 { // a value that is not finite, or the end, ends a line
+			if i < len(s.X) && finite(s.X[i], s.Y[i]) && (s.Low == nil || finite(s.Low[i], s.High[i])) {
+				continue
 			}
-			for i := run[1] - 1; i >= run[0] && s.Low != nil; i-- {
-				band = append(band, a.at(s.X[i], s.Low[i]))
+			if i > from && s.Low != nil {
+				band := a.points(s.X[from:i], s.Low[from:i])
+				slices.Reverse(band)
+				c.area(colour, faint, append(a.points(s.X[from:i], s.High[from:i]), band...)...)
 			}
-			if s.Low != nil {
-				c.area(colour, faint, band...)
+			if i > from {
+				c.line(pen, a.points(s.X[from:i], s.Y[from:i])...)
 			}
-			c.line(pen, line...)
+			from = i + 1
 		}
 	case Dots:
 		for i := range s.X {
@@ -363,21 +364,6 @@ func (a *axes) series(c *svg, s Series, colour string) {
 			c.line(stroke{colour, lineWidth, true}, point{a.x.at(x), a.y.from}, point{a.x.at(x), a.y.to})
 		}
 	}
-}
-
-// runs returns the ranges of a line whose values are all finite.
-func (s Series) runs() (runs [][2]int) {
-	for i := range s.X {
-		if !finite(s.X[i], s.Y[i]) || s.Low != nil && !finite(s.Low[i], s.High[i]) {
-			continue
-		}
-		if n := len(runs); n > 0 && runs[n-1][1] == i {
-			runs[n-1][1]++
-		} else {
-			runs = append(runs, [2]int{i, i + 1})
-		}
-	}
-	return runs
 }
 
 func (a *axes) dot(c *svg, s Series, i int, colour string) {

@@ -15,8 +15,6 @@ type Figure struct {
 	Title   string
 	Subject string   // the measured block or program; below the title
 	Machine string   // the measured CPU
-	X       string   // label of the horizontal axis
-	Names   []string // labels of x = 0, 1, …, if they are categories; may have several lines
 	Ticks   int      // distance of two ticks; 0 for round numbers
 	Keys    []string // a list below the figure that explains the names
 	// Beside puts the panels side by side, each with its own title, names and horizontal axis.
@@ -25,11 +23,11 @@ type Figure struct {
 }
 
 type Panel struct {
-	Title, X string   // of panels side by side
-	Names    []string // of panels side by side
-	Y        string   // label of the vertical axis
-	Zero     bool     // extend the axis to 0
-	Series   []Series
+	Title  string
+	X, Y   string   // labels of the axes; of stacked panels, only the lowest has a horizontal one
+	Names  []string // labels of x = 0, 1, …, if they are categories; may have several lines
+	Zero   bool     // extend the vertical axis to 0
+	Series []Series
 }
 
 type Kind int

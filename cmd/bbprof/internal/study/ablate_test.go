@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/ablate"
 	"github.com/bbprof/bbprof/internal/pmu"
@@ -59,11 +58,8 @@ func TestAblateEnds(t *testing.T) {
 		{"93\n", ""},
 	} {
 		in := require.Get(rowfile.OpenBlocks([]string{"-"}, strings.NewReader(c.corpus), ""))(t)
-		var stdout, stderr strings.Builder
-		std := cli.Streams{Out: &stdout, Err: &stderr}
-		code := cli.Finish("ablate", new(ablateCmd).shares(t.Context(), failsAt(0x91, 0, 0x93), in, std), measuring.Explain, std)
-		if code != cli.ExitHost || !strings.Contains(stdout.String(), c.stdout) || (c.stdout == "") != (stdout.String() == "") {
-			t.Errorf("%q: exit code %d, want %d\n%s%s", c.corpus, code, cli.ExitHost, stdout.String(), stderr.String())
-		}
+		exits(t, c.corpus, "ablate", cli.ExitHost, c.stdout, "an idle CPU", func(std cli.Streams) error {
+			return new(ablateCmd).shares(t.Context(), failsAt(0x91, 0, 0x93), in, std)
+		})
 	}
 }

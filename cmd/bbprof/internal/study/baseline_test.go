@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/check"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/verdict"
@@ -15,11 +13,7 @@ import (
 
 func readText(t *testing.T, text string) (baseline, error) {
 	t.Helper()
-	in, err := resultfile.OpenRows("-", strings.NewReader(text))
-	if err != nil {
-		return baseline{}, err
-	}
-	return readBaseline(in)
+	return readBaseline("-", strings.NewReader(text))
 }
 
 func TestReadBaseline(t *testing.T) {
@@ -33,11 +27,12 @@ func TestReadBaseline(t *testing.T) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	want := []check.Block{{Row: 1, Code: []byte{0x90}, Cycles: 1, Half: 0.1}, {Row: 3, Code: []byte{0x48, 1, 0xc0}, Cycles: 3, Half: 0.00005}}
-	blocks := distinctBaseline(got.rows)
+	blocks, without := distinctBaseline(got.rows)
 	for i := range blocks {
 		blocks[i].Half = float64(int(blocks[i].Half*1e5+0.5)) / 1e5
 	}
 	require.Equal(t, "blocks", want, blocks)
+	require.Equal(t, "rows without cycles", 1, without)
 
 	const header = "hex,status,cycles,ci_low,ci_high\n"
 	for _, c := range []struct{ text, want string }{
@@ -50,6 +45,7 @@ func TestReadBaseline(t *testing.T) {
 		{header + "90,ok,1,1.1,1.2\n", "is not a measurement"},
 		{header + "90,ok,1,0.8,0.9\n", "is not a measurement"},
 		{"hex,status,cycles,ci_low,ci_high,run_header\n90,ok,1,1,1,{\n", "run_header"},
+		{"hex,status,cycles,ci_low,ci_high,set\n90,ok,1,1,1,x\n", "-: row 1: set: "},
 	} {
 		if _, err := readText(t, c.text); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, want %s", c.text, err, c.want)
@@ -64,21 +60,13 @@ func TestBaselineDistinct(t *testing.T) {
 	got := require.Get(readText(t, "hex,status,cycles,ci_low,ci_high,address,set\n90,ok,1,1,1,0x1,\n90,ok,1,1,1,0x2,\n90,ok,1,1,1,0x1,rax=1\n"+
 		rip+",ok,1,1,1,0x1,\n"+rip+",ok,1,1,1,0x2,\n"+rip+",ok,1,1,1,0x1,\n"+rip+",ok,2,2,2,0x1,\n"))(t)
 	var rows []int
-	for _, b := range distinctBaseline(got.rows) {
+	blocks, _ := distinctBaseline(got.rows)
+	for _, b := range blocks {
 		rows = append(rows, b.Row)
 	}
 	require.Equal(t, "rows", []int{1, 3, 4, 5, 7}, rows)
-}
-
-// TestBaselineSetup: a row is measured again at its address and from its initial registers.
-func TestBaselineSetup(t *testing.T) {
-	const header = "hex,status,cycles,ci_low,ci_high,address,set\n8b0500000000,ok,1,1,1,0x401136,"
-	got, err := readText(t, header+"rdi=0x12346600\n")
-	if err != nil || *got.rows[0].At != 0x401136 || got.rows[0].Set.String() != "rdi=0x12346600" {
-		t.Errorf("%+v, %v", got, err)
-	}
-	if _, err := readText(t, header+"x\n"); err == nil || !strings.Contains(err.Error(), "-: row 1: set: ") {
-		t.Error(err)
+	if again := got.rows[2]; *again.At != 1 || again.Set.String() != "rax=0x1" {
+		t.Errorf("%+v", again)
 	}
 }
 
@@ -86,7 +74,7 @@ func TestBaselineSetup(t *testing.T) {
 // partial results are written before a host error.
 func TestCheckEnds(t *testing.T) {
 	of := func(row int, s check.Status) check.Outcome {
-		return check.Outcome{Block: check.Block{Row: row, Code: []byte{0x90}, Cycles: 1}, Status: s}
+		return check.Outcome{Row: row, Hex: "90", Baseline: 1, Status: s}
 	}
 	failed := of(7, check.Failed)
 	failed.Failure = "the child is gone"
@@ -109,12 +97,6 @@ func TestCheckEnds(t *testing.T) {
 			"incomplete: interrupted before 1 block", "interrupted"},
 		{"the host, at once", nil, gone, cli.ExitHost, "", "an idle CPU"},
 	} {
-		var stdout, stderr strings.Builder
-		std := cli.Streams{Out: &stdout, Err: &stderr}
-		code := cli.Finish("check", (&checkCmd{}).finish(std, c.outcomes, c.err), measuring.Explain, std)
-		if code != c.want || !strings.Contains(stdout.String(), c.stdout) ||
-			!strings.Contains(stderr.String(), c.stderr) || (c.stdout == "") != (stdout.String() == "") {
-			t.Errorf("%s: exit code %d, want %d\n%s%s", c.name, code, c.want, stdout.String(), stderr.String())
-		}
+		exits(t, c.name, "check", c.want, c.stdout, c.stderr, func(std cli.Streams) error { return new(checkCmd).finish(std, c.outcomes, c.err) })
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
@@ -41,14 +40,13 @@ instruction is left out. The first line names the bound:
 `,
 		Notes: "docs/bounds.md explains the report and the method.\n",
 		Examples: `bbprof bounds -hex 480fafc0
-bbprof bounds -no-parts -o bounds.csv blocks.csv     bbprof score groups errors by column bound
+bbprof bounds -o bounds.csv blocks.csv     bbprof score groups errors by column bound
 `,
 		Exits: cli.Exits("the block was measured, whatever the bound", "the block is rejected; the report says why",
 			map[int]string{cli.ExitInterrupted: "interrupted; of files, the rows of blocks that were done are written"}),
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			b := boundsCmd{Study: measuring.Study{Opts: profiler.Options{Detail: true}}}
 			b.Block.Add(f)
-			f.Toggle(&b.ask.NoParts, "no-parts", "do not leave instructions out")
 			f.Operands = &b.files
 			f.Number(&b.workers, 0, "workers", "for files: blocks that are measured at once").Fallback = "0, which is one a core"
 			b.Out.Add(f, "the report, or of a row")
@@ -61,7 +59,6 @@ bbprof bounds -no-parts -o bounds.csv blocks.csv     bbprof score groups errors 
 
 type boundsCmd struct {
 	measuring.Study
-	ask     bounds.Options
 	files   []string
 	workers int // blocks of a corpus measured in parallel; 0 for one per core
 }
@@ -87,7 +84,7 @@ func (b *boundsCmd) run(std cli.Streams) error {
 		return err
 	}
 	return measuring.WithProfiler(b.Opts, func(ctx context.Context, p *profiler.Profiler) error {
-		got, err := bounds.Find(ctx, p, block, b.ask)
+		got, err := bounds.Find(ctx, p, block, true)
 		if err != nil {
 			return err
 		}
@@ -128,8 +125,10 @@ func boundsReport(a bounds.Answer) string {
 func chainTable(chains []bounds.ChainReport) *cli.Table {
 	t := cli.NewTable("lll", "saved", "interval", "carried chain (documented latencies)")
 	for _, c := range chains {
-		text := c.Text
-		if c.Saved == nil {
+		saved, within, text := "untested", "", c.Text
+		if c.Saved != nil {
+			saved, within = fmt.Sprintf("%+.3f", c.Saved.Cycles), fmt.Sprintf("%+.3f to %+.3f", c.Saved.Low, c.Saved.High)
+		} else {
 			text += "; " + c.Untested
 		}
 		if c.Documented > 0 {
@@ -138,11 +137,7 @@ func chainTable(chains []bounds.ChainReport) *cli.Table {
 		if c.Binds {
 			text += "  ← binds"
 		}
-		if c.Saved == nil {
-			t.Row("untested", "", text)
-			continue
-		}
-		t.Row(fmt.Sprintf("%+.3f", c.Saved.Cycles), fmt.Sprintf("%+.3f to %+.3f", c.Saved.Low, c.Saved.High), text)
+		t.Row(saved, within, text)
 	}
 	return t
 }
@@ -201,7 +196,7 @@ func (b *boundsCmd) rows(ctx context.Context, measurers []measure.Profiler, bloc
 		if !b.Out.JSON {
 			table.Write(bounds.Columns()) // errors are kept for Error
 		}
-		ended = inOrder(ctx, measurers, blocks, b.ask, func(a bounds.Answer) error {
+		ended = inOrder(ctx, measurers, blocks, b.Out.JSON, func(a bounds.Answer) error {
 			rows++
 			step(rows)
 			if a.Base.Status == profiler.Failed {
@@ -227,34 +222,32 @@ func (b *boundsCmd) rows(ctx context.Context, measurers []measure.Profiler, bloc
 
 // inOrder analyses the blocks on all workers in parallel and passes the answers on in order. If an error ends it, it
 // first passes on the answers it has.
-func inOrder(ctx context.Context, workers []measure.Profiler, blocks []input.Row, ask bounds.Options, done func(bounds.Answer) error) error {
+func inOrder(ctx context.Context, workers []measure.Profiler, blocks []input.Row, parts bool, done func(bounds.Answer) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	answers := make([]chan bounds.Answer, len(blocks))
-	for i := range answers {
+	answers := make([]chan bounds.Answer, len(blocks)) // each gets one answer, or is closed without
+	next := make(chan int, len(blocks))
+	for i := range blocks {
 		answers[i] = make(chan bounds.Answer, 1)
+		next <- i
 	}
-	var next atomic.Int64
+	close(next)
 	var running sync.WaitGroup
 	defer running.Wait()
 	for _, p := range workers {
 		running.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(blocks) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
-				a, err := bounds.Find(ctx, p, blocks[i].Block(), ask)
-				if err != nil {
-					cancel(err)
-					return
+			for i := range next {
+				if ctx.Err() == nil {
+					if a, err := bounds.Find(ctx, p, blocks[i].Block(), parts); err != nil {
+						cancel(err)
+					} else {
+						answers[i] <- a
+					}
 				}
-				answers[i] <- a
+				close(answers[i])
 			}
 		})
 	}
-	go func() {
-		running.Wait()
-		for _, a := range answers {
-			close(a)
-		}
-	}()
 	for i := range answers {
 		if a, there := <-answers[i]; there {
 			if err := done(a); err != nil {

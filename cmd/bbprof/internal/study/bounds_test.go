@@ -44,6 +44,17 @@ func failsAt(failed, rejected, host byte) scripted {
 	}
 }
 
+// exits checks how a command ends and what it prints; stdout "" means nothing.
+func exits(t *testing.T, name, command string, want int, stdout, stderr string, run func(cli.Streams) error) {
+	t.Helper()
+	var out, said strings.Builder
+	std := cli.Streams{Out: &out, Err: &said}
+	code := cli.Finish(command, run(std), measuring.Explain, std)
+	if code != want || !strings.Contains(out.String(), stdout) || (stdout == "") != (out.Len() == 0) || !strings.Contains(said.String(), stderr) {
+		t.Errorf("%s: exit code %d, want %d\n%s%s", name, code, want, &out, &said)
+	}
+}
+
 // TestBoundsOfFiles: a block that bbprof fails on has a row; completed rows are written when the host fails, also to a
 // file. Without any, an existing file is kept.
 func TestBoundsOfFiles(t *testing.T) {
@@ -71,19 +82,18 @@ func TestBoundsOfFiles(t *testing.T) {
 	} {
 		name := filepath.Join(t.TempDir(), "out.csv")
 		require.NoError(t, os.WriteFile(name, []byte("kept\n"), 0o666))
-		var stderr strings.Builder
-		std := cli.Streams{Err: &stderr}
 		b := &boundsCmd{}
 		b.Out.File = name
-		code := cli.Finish("bounds", b.rows(t.Context(), []measure.Profiler{c.p}, blocks, func(int) {}, std), measuring.Explain, std)
-		text, err := os.ReadFile(name)
-		lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
-		ok := err == nil && code == c.want && strings.Contains(stderr.String(), c.stderr) && len(lines) == len(c.rows)
+		exits(t, c.name, "bounds", c.want, "", c.stderr, func(std cli.Streams) error {
+			return b.rows(t.Context(), []measure.Profiler{c.p}, blocks, func(int) {}, std)
+		})
+		lines := strings.Split(strings.TrimSuffix(string(require.Get(os.ReadFile(name))(t)), "\n"), "\n")
+		ok := len(lines) == len(c.rows)
 		for i := range min(len(lines), len(c.rows)) {
 			ok = ok && strings.HasPrefix(lines[i], c.rows[i])
 		}
 		if !ok {
-			t.Errorf("%s: exit code %d, want %d\n%s%s", c.name, code, c.want, text, stderr.String())
+			t.Errorf("%s: %q, want %q", c.name, lines, c.rows)
 		}
 	}
 }

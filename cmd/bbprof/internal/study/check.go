@@ -2,6 +2,7 @@ package study
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,8 +49,6 @@ bbprof check baseline.csv                    from then on
 			c := checkCmd{threshold: 0.02}
 			f.Operands = &c.operands
 			cli.Parsed(f, &c.threshold, cli.ParseShare, "threshold", "P", "slowdown to accept: a fraction such as 0.05, or 5%").Fallback = "2%"
-			f.Text(&c.blocks, "blocks", "FILE", "measure these blocks instead of the baseline's, row by row: what a new version of a compiler "+
-				"made of the same sources")
 			f.Text(&c.against, "against", "FILE", "measure nothing: test the cycles of FILE, which bbprof batch wrote for the same blocks later or elsewhere")
 			f.Toggle(&c.anyway, "anyway", "accept a baseline of another CPU, or measured with other flags")
 			f.Toggle(&c.verbose, "v", "list all blocks")
@@ -64,8 +63,6 @@ bbprof check baseline.csv                    from then on
 type checkCmd struct {
 	measuring profiler.Options
 	operands  []string
-	baseline  string
-	blocks    string
 	against   string
 	threshold float64
 	anyway    bool
@@ -75,15 +72,12 @@ type checkCmd struct {
 
 func (c *checkCmd) run(std cli.Streams) error {
 	r := cli.Rules{Err: measuring.OneMode(c.measuring)}
-	c.baseline = cli.First(c.operands)
 	r.Not(len(c.operands) != 1, "name one baseline, a file that bbprof batch wrote, or - for standard input; %s", cli.HowMany(c.operands))
-	r.Not(c.baseline == "-" && c.blocks == "-", "standard input can be the baseline or the blocks, not both")
-	r.Not(c.against != "" && (c.blocks != "" || c.against == "-" && c.baseline == "-"),
-		"-against %s is a result of its own: leave out -blocks, and let standard input be one file", c.against)
+	r.Not(c.against == "-" && cli.First(c.operands) == "-", "standard input can be the baseline or the result of -against, not both")
 	if r.Err != nil {
 		return r.Err
 	}
-	blocks, other, err := c.read(std)
+	blocks, other, err := c.read(c.operands[0], std)
 	if err != nil {
 		return cli.Usage(err)
 	}
@@ -104,7 +98,7 @@ func (c *checkCmd) run(std cli.Streams) error {
 
 func (c *checkCmd) finish(std cli.Streams, outcomes []check.Outcome, err error) error {
 	return cli.Ended(err, outcomes != nil, func() error {
-		if writeErr := cli.WriteLines(&c.out, std, checkedLines(outcomes), c.report(outcomes, err)); writeErr != nil || err != nil {
+		if writeErr := cli.WriteLines(&c.out, std, outcomes, c.report(outcomes, err)); writeErr != nil || err != nil {
 			return writeErr
 		}
 		return checkOutcome(outcomes)
@@ -120,7 +114,7 @@ func checkOutcome(outcomes []check.Outcome) error {
 		return cli.ErrRejected
 	case failed >= 0:
 		return fmt.Errorf("internal failure in %s, first in row %d: %s", words.Plural(n[check.Failed], "block"),
-			outcomes[failed].Block.Row, outcomes[failed].Failure)
+			outcomes[failed].Row, outcomes[failed].Failure)
 	case n[check.Unknown] == len(outcomes) && !slices.ContainsFunc(outcomes, disturbed):
 		return cli.BadUsage("none of the blocks can be measured%s", reasons(outcomes))
 	case n[check.Unknown] == len(outcomes):
@@ -134,8 +128,8 @@ func checkOutcome(outcomes []check.Outcome) error {
 
 // read returns the blocks to check and, with -against, those of the other result. An error is about the baseline or the
 // file compared with it.
-func (c *checkCmd) read(std cli.Streams) (blocks, other []check.Block, err error) {
-	b, err := openBaseline(c.baseline, std)
+func (c *checkCmd) read(name string, std cli.Streams) (blocks, other []check.Block, err error) {
+	b, err := readBaseline(name, std.In)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -143,7 +137,7 @@ func (c *checkCmd) read(std cli.Streams) (blocks, other []check.Block, err error
 		Settings: resultfile.SettingsOf(c.measuring)}}
 	var unlike, told []string
 	if c.against != "" {
-		result, err := openBaseline(c.against, std)
+		result, err := readBaseline(c.against, std.In)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -152,53 +146,36 @@ func (c *checkCmd) read(std cli.Streams) (blocks, other []check.Block, err error
 		}
 	}
 	for _, run := range conditions {
-		u, t := b.against(run)
-		unlike, told = append(unlike, u...), append(told, t...)
+		d := b.runs.Against(run)
+		unlike, told = append(unlike, d.Unlike...), append(told, d.Told...)
+	}
+	if b.runs.None() {
+		unlike = append(unlike, "it does not say on which CPU and with which settings (columns run and run_header)")
 	}
 	if len(unlike) > 0 && !c.anyway {
 		return nil, nil, fmt.Errorf("%s was measured under other conditions, so a difference would say nothing of its "+
 			"blocks:\n  %s\nmeasure a new baseline, give the flags that it was measured with, or say -anyway",
-			c.baseline, strings.Join(unlike, "\n  "))
+			name, strings.Join(unlike, "\n  "))
 	}
 	for _, d := range slices.Concat(unlike, told) {
-		fmt.Fprintf(std.Err, "bbprof: warning: %s: %s\n", c.baseline, d)
+		fmt.Fprintf(std.Err, "bbprof: warning: %s: %s\n", name, d)
 	}
-	if c.blocks != "" { // which supplies the addresses
-		if err := c.replace(b.rows, std); err != nil {
-			return nil, nil, err
-		}
-	} else {
-		b.ignored.Warn(std.Err)
+	b.ignored.Warn(std.Err)
+	blocks, without := distinctBaseline(b.rows)
+	if len(blocks) == 0 {
+		return nil, nil, fmt.Errorf("%s holds no block that was measured", name)
 	}
-	if blocks = distinctBaseline(b.rows); len(blocks) == 0 {
-		return nil, nil, fmt.Errorf("%s holds no block that was measured", c.baseline)
-	}
-	n := 0
-	for _, r := range b.rows {
-		if !r.Measured() {
-			n++
-		}
-	}
-	if n > 0 {
-		fmt.Fprintf(c.out.Notes(std), "bbprof: %s: %s without cycles, which cannot be checked\n", c.baseline, words.Plural(n, "row"))
+	if without > 0 {
+		fmt.Fprintf(c.out.Notes(std), "bbprof: %s: %s without cycles, which cannot be checked\n", name, words.Plural(without, "row"))
 	}
 	return blocks, other, nil
 }
 
-func openBaseline(name string, std cli.Streams) (baseline, error) {
-	in, err := resultfile.OpenRows(name, std.In)
-	if err != nil {
-		return baseline{}, err
-	}
-	defer in.Close()
-	return readBaseline(in)
-}
-
 func identity(b check.Block) string { return batch.Identity(b.Code, b.At, b.Set.String()) }
 
-// distinctBaseline returns the blocks with a measurement to compare with. Rows that repeat another row's measurement
-// are dropped.
-func distinctBaseline(rows []check.Block) (blocks []check.Block) {
+// distinctBaseline returns the blocks with a measurement to compare with, and the number of rows without. Rows that
+// repeat another row's measurement are dropped.
+func distinctBaseline(rows []check.Block) (blocks []check.Block, without int) {
 	type key struct {
 		identity     string
 		cycles, half float64
@@ -206,48 +183,15 @@ func distinctBaseline(rows []check.Block) (blocks []check.Block) {
 	seen := map[key]bool{}
 	for _, r := range rows {
 		k := key{identity(r), r.Cycles, r.Half}
-		if r.Measured() && !seen[k] {
+		switch {
+		case !r.Measured():
+			without++
+		case !seen[k]:
 			seen[k] = true
 			blocks = append(blocks, r)
 		}
 	}
-	return blocks
-}
-
-func (c *checkCmd) replace(rows []check.Block, std cli.Streams) error {
-	s, err := readSide("-blocks", c.blocks, std)
-	if err != nil {
-		return err
-	}
-	if s.kind == aCommand {
-		return fmt.Errorf("-blocks %s is a program; name a file of blocks", c.blocks)
-	}
-	if len(s.rows) != len(rows) {
-		return fmt.Errorf("-blocks: %s has %s and the baseline %s: they are compared row by row", c.blocks,
-			words.Plural(len(s.rows), "block"), words.Plural(len(rows), "row"))
-	}
-	for i := range rows {
-		if s.rows[i].Rejection != nil && rows[i].Measured() {
-			return fmt.Errorf("-blocks: %s: %w", c.blocks, s.rows[i].Rejection)
-		}
-		rows[i].Code, rows[i].At, rows[i].Set = s.rows[i].Code, s.rows[i].At, s.rows[i].Set
-	}
-	return nil
-}
-
-type checkedJSON struct {
-	Row      int          `json:"row"`
-	Hex      string       `json:"hex"`
-	Status   check.Status `json:"status"`
-	Baseline float64      `json:"baseline_cycles"`
-	check.Outcome
-}
-
-func checkedLines(outcomes []check.Outcome) (lines []checkedJSON) {
-	for _, o := range outcomes {
-		lines = append(lines, checkedJSON{o.Block.Row, fmt.Sprintf("%x", o.Block.Code), o.Status, o.Block.Cycles, o})
-	}
-	return lines
+	return blocks, without
 }
 
 // report lists the slower and failed blocks, or with -v all, and counts the others. err is what ended the run early.
@@ -260,17 +204,16 @@ func (c *checkCmd) report(outcomes []check.Outcome, err error) string {
 	if len(listed) > 0 {
 		t := cli.NewTable("rrrrlrll", "row", "baseline", "now", "slower, %", "95 % interval", "p, adj.", "", "block")
 		for _, o := range listed {
-			row, baseline, code := strconv.Itoa(o.Block.Row), fmt.Sprintf("%.3f", o.Block.Cycles), short(fmt.Sprintf("%x", o.Block.Code))
+			row, baseline, code := strconv.Itoa(o.Row), fmt.Sprintf("%.3f", o.Baseline), short(o.Hex)
 			switch o.Status {
 			case check.Unknown:
 				t.Row(row, baseline, "", "", "", "", string(o.Status), code+": "+string(o.Rejection.Reason))
-				continue
 			case check.Failed:
 				t.Row(row, baseline, "", "", "", "", string(o.Status), code+": "+o.Failure)
-				continue
+			default:
+				t.Row(row, baseline, fmt.Sprintf("%.3f", o.Cycles), signed(o.Slowdown), interval(o.Low, o.High),
+					fmt.Sprintf("%.2g", o.P), string(o.Status), code)
 			}
-			t.Row(row, baseline, fmt.Sprintf("%.3f", o.Cycles), signed(o.Slowdown), signed(o.Low)+" to "+signed(o.High),
-				fmt.Sprintf("%.2g", o.P), string(o.Status), code)
 		}
 		w.WriteString(t.String())
 	}
@@ -318,7 +261,12 @@ type baseline struct {
 	ignored input.Ignored
 }
 
-func readBaseline(in *resultfile.Rows) (b baseline, err error) {
+func readBaseline(name string, stdin io.Reader) (b baseline, err error) {
+	in, err := resultfile.OpenRows(name, stdin)
+	if err != nil {
+		return b, err
+	}
+	defer in.Close()
 	if err := in.Schema.Require("hex", "status", "cycles", "ci_low", "ci_high"); err != nil {
 		return b, in.Error(fmt.Errorf("%w: a baseline is what bbprof batch writes", err))
 	}
@@ -365,13 +313,4 @@ func baselineRow(row resultfile.Row) (block check.Block, err error) {
 		}
 	}
 	return block, nil
-}
-
-// against returns how the baseline's conditions differ from the present ones.
-func (b *baseline) against(here resultfile.Run) (unlike, told []string) {
-	if b.runs.None() {
-		return []string{"it does not say on which CPU and with which settings (columns run and run_header)"}, nil
-	}
-	d := b.runs.Against(here)
-	return d.Unlike, d.Told
 }

@@ -117,32 +117,26 @@ func (c *compareCmd) run(std cli.Streams) error {
 	}
 	ctx, stop := cli.UntilSignal()
 	defer stop()
-	switch {
-	case c.against != "":
+	if c.against != "" {
 		return c.join(std)
-	case c.suite != "":
-		return c.runSuite(ctx, std)
-	case c.link:
-		var lines [][]string
-		for i, text := range c.sides() {
-			line, err := program.Words(text)
-			if err != nil {
-				return cli.BadUsage("%s: %w", compare.FlagOf(compare.Name(i)), err)
-			}
-			lines = append(lines, line)
+	}
+	if c.suite != "" {
+		suite, err := readSuite(c.suite, std.In)
+		if err != nil {
+			return cli.Usage(err)
 		}
-		return c.runPrograms(ctx, lines, std)
+		return c.runPrograms(ctx, suite, std)
 	}
 	sides, err := c.readSides(std)
 	if err != nil {
 		return err
 	}
 	if sides[0].kind == aCommand {
-		var lines [][]string
+		var m member
 		for _, s := range sides {
-			lines = append(lines, s.words)
+			m.sides = append(m.sides, s.words)
 		}
-		return c.runPrograms(ctx, lines, std)
+		return c.runPrograms(ctx, []member{m}, std)
 	}
 	return measuring.WithProfiler(c.measuring, func(ctx context.Context, p *profiler.Profiler) error {
 		if sides[0].kind == aFile {
@@ -154,10 +148,9 @@ func (c *compareCmd) run(std cli.Streams) error {
 
 func (c *compareCmd) sides() []string { return append([]string{c.a}, c.b...) }
 
-// readSides reads all sides, which must be of one kind.
 func (c *compareCmd) readSides(std cli.Streams) (sides []side, err error) {
 	for i, text := range c.sides() {
-		s, err := readSide(compare.FlagOf(compare.Name(i)), text, std)
+		s, err := c.readSide(compare.FlagOf(compare.Name(i)), text, std)
 		if err != nil {
 			return nil, err
 		}

@@ -135,14 +135,13 @@ func joinedFigure(all []joinRow) plot.Figure {
 		return compare.Curve(all[0].Name, []plot.Series{h.Speedup("here", h.Pairs), t.Speedup("there", t.Pairs)})
 	}
 	here, there := plot.Series{Name: "here", Kind: plot.Dots}, plot.Series{Name: "there", Kind: plot.Dots}
-	f := plot.Figure{}
+	var names, keys []string
 	for i, j := range all {
 		here.Add(float64(i), j.Here.Mean, j.Here.Low, j.Here.High)
 		there.Add(float64(i)+0.2, j.There.Mean, j.There.Low, j.There.High)
-		f.Names, f.Keys = append(f.Names, fmt.Sprint(i+1)), append(f.Keys, fmt.Sprintf("%d %s", i+1, j.Name))
+		names, keys = append(names, fmt.Sprint(i+1)), append(keys, fmt.Sprintf("%d %s", i+1, j.Name))
 	}
-	f.Panels = []plot.Panel{{Y: "b against a, %", Zero: true, Series: []plot.Series{here, there}}}
-	return f
+	return plot.Figure{Keys: keys, Panels: []plot.Panel{{Names: names, Y: "b against a, %", Zero: true, Series: []plot.Series{here, there}}}}
 }
 
 // curve reports whether the layouts differ only in environment size, in ascending order.

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
@@ -138,6 +139,14 @@ func (c *compareCmd) runFiles(ctx context.Context, p measure.Profiler, a, b []in
 	return r.finish(std)
 }
 
+// A member is one comparison of programs: command lines that run each side, or with -link, that link it.
+type member struct {
+	name  string // in a suite
+	stdin string
+	sides [][]string
+	args  []string // of the programs that are linked
+}
+
 // placement holds programs in as many places each, and the layout of each place.
 type placement struct {
 	commands []sideReport
@@ -145,39 +154,55 @@ type placement struct {
 	layouts  []compare.Layout
 }
 
-// runs returns the total number of program runs.
-func (c *compareCmd) runs(p placement) int { return len(p.commands) * len(p.layouts) * c.trials }
-
-func (c *compareCmd) runPrograms(ctx context.Context, lines [][]string, std cli.Streams) error {
-	r, err := c.programs.Runner(c.measuring.CPUs, std)
-	if err != nil {
-		return err
+// runPrograms compares each member's programs, one member or a suite. It links all before it measures any, to find link
+// errors early.
+func (c *compareCmd) runPrograms(ctx context.Context, members []member, std cli.Streams) error {
+	var placed []placement
+	for _, m := range members {
+		p, close, err := c.place(ctx, m, std)
+		if err != nil {
+			return m.named(err)
+		}
+		defer close()
+		placed = append(placed, p)
 	}
-	sides, close, err := c.place(ctx, lines, c.args, std)
-	if err != nil {
-		return err
+	each := len(placed[0].commands) * len(placed[0].layouts) * c.trials
+	done := cli.Progress(c.out.Notes(std), len(members)*each, "runs")
+	measured := func(i int) ([]*Comparison, error) {
+		return c.measurePrograms(ctx, members[i], placed[i], std, func(n int) { done.Step(i*each + n) })
 	}
-	defer close()
-	done := cli.Progress(c.out.Notes(std), c.runs(sides), "runs")
-	all, err := c.measurePrograms(ctx, r, sides, std, done.Step)
+	r := &comparisons{compareCmd: c, what: "side"}
+	var failed error
+	if c.suite == "" {
+		r.all, r.end = measured(0)
+	} else {
+		failed = r.ofSuite(members, placed, measured)
+	}
 	done.End()
-	return (&comparisons{compareCmd: c, all: all, what: "side", end: err}).finish(std)
+	return cmp.Or(r.finish(std), failed)
+}
+
+func (m member) named(err error) error {
+	if m.name == "" {
+		return err
+	}
+	return fmt.Errorf("%s: %w", m.name, err)
 }
 
 // place sets programs up in their layouts. Call close after they have run.
-func (c *compareCmd) place(ctx context.Context, lines [][]string, args []string, std cli.Streams) (p placement, close func(), err error) {
-	for _, line := range lines {
+func (c *compareCmd) place(ctx context.Context, m member, std cli.Streams) (p placement, close func(), err error) {
+	for _, line := range m.sides {
 		p.commands = append(p.commands, sideReport{Command: strings.Join(line, " ")})
 	}
 	if c.link {
-		close, err = c.linkAll(ctx, &p, lines, args, std)
+		close, err = c.linkAll(ctx, &p, m, std)
 		return p, close, err
 	}
 	setups := program.Layouts(c.layouts, c.seed)
 	for i, size := range c.env {
 		setups[i] = program.Setup{EnvBytes: size}
 	}
-	for _, line := range lines {
+	for _, line := range m.sides {
 		command, err := c.programs.Command(ctx, line, c.measuring.CPUs, c.out.Notes(std))
 		if err != nil {
 			return p, nil, err
@@ -195,9 +220,9 @@ func layoutOf(number int, s program.Setup) compare.Layout {
 }
 
 // linkAll links all sides in each layout.
-func (c *compareCmd) linkAll(ctx context.Context, p *placement, lines [][]string, args []string, std cli.Streams) (close func(), err error) {
+func (c *compareCmd) linkAll(ctx context.Context, p *placement, m member, std cli.Streams) (close func(), err error) {
 	var recipes []link.Recipe
-	for i, line := range lines {
+	for i, line := range m.sides {
 		r := link.Recipe{Side: compare.FlagOf(compare.Name(i)), Words: line, Preset: c.preset}
 		if err := r.Check(len(c.objects) > 0); err != nil {
 			return nil, cli.Usage(err)
@@ -214,11 +239,11 @@ func (c *compareCmd) linkAll(ctx context.Context, p *placement, lines [][]string
 		}
 	}()
 	variants := link.Variants(c.layouts, c.seed, c.objects)
-	done := cli.Progress(c.out.Notes(std), len(lines)*c.layouts, "links")
+	done := cli.Progress(c.out.Notes(std), len(m.sides)*c.layouts, "links")
 	defer done.End()
 	own := program.Layouts(max(c.layouts, c.setups), c.seed)
 	for i := range recipes {
-		commands, err := linker.Link(ctx, recipes[i], variants, args, func(n int) { done.Step(i*c.layouts + n) })
+		commands, err := linker.Link(ctx, recipes[i], variants, slices.Concat(m.args, c.args), func(n int) { done.Step(i*c.layouts + n) })
 		if err != nil {
 			return nil, err
 		}
@@ -243,7 +268,13 @@ func (c *compareCmd) linkAll(ctx context.Context, p *placement, lines [][]string
 
 // measurePrograms compares each program with the first. If ctx ends, its error comes with the conclusion of the layouts
 // so far, if any.
-func (c *compareCmd) measurePrograms(ctx context.Context, r *program.Runner, p placement, std cli.Streams, step func(int)) ([]*Comparison, error) {
+func (c *compareCmd) measurePrograms(ctx context.Context, m member, p placement, std cli.Streams, step func(int)) ([]*Comparison, error) {
+	programs := c.programs
+	programs.Stdin = cmp.Or(m.stdin, programs.Stdin)
+	r, err := programs.Runner(c.measuring.CPUs, std)
+	if err != nil {
+		return nil, err
+	}
 	var sides []compare.Measure
 	for _, places := range p.places {
 		if err := r.WarmUp(ctx, places[0].Command, places[0].Setup); err != nil {

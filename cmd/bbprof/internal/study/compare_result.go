@@ -3,6 +3,7 @@ package study
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/stat"
@@ -57,24 +59,22 @@ type sideReport struct {
 // concluded reports whether the sides were measured in enough layouts.
 func (out *Comparison) concluded() bool { return out.Rejection == nil && out.Failure == "" }
 
+func concluded(all []*Comparison) []*Comparison {
+	return slices.DeleteFunc(slices.Clone(all), func(out *Comparison) bool { return !out.concluded() })
+}
+
 // adjust corrects the outcomes for the number of tests: without it, five of a hundred equal pairs would differ by
 // chance.
 func adjust(all []*Comparison) {
+	all = concluded(all)
 	var p []float64
 	for _, out := range all {
-		if out.concluded() {
-			p = append(p, out.P)
-		}
+		p = append(p, out.P)
 	}
-	p = stat.Holm(p)
-	for _, out := range all {
-		if !out.concluded() {
-			continue
+	for i, adjusted := range stat.Holm(p) {
+		if all[i].Adjusted = adjusted; adjusted >= stat.Level {
+			all[i].Verdict = compare.Same
 		}
-		if out.Adjusted = p[0]; out.Adjusted >= stat.Level {
-			out.Verdict = compare.Same
-		}
-		p = p[1:]
 	}
 }
 
@@ -93,15 +93,9 @@ func (r *comparisons) finish(std cli.Streams) error {
 		if err := r.out.Stream(std, r.write); err != nil {
 			return err
 		}
-		var concluded []*Comparison
-		for _, out := range r.all {
-			if out.concluded() {
-				concluded = append(concluded, out)
-			}
-		}
-		switch {
-		case len(concluded) > 0:
-			return r.plot.Draw(r.subject(), r.measuring.CPUs, r.figure(concluded))
+		switch all := concluded(r.all); {
+		case len(all) > 0:
+			return r.plot.Draw(r.subject(), r.measuring.CPUs, r.figure(all))
 		case r.what == "program": // its failure is the error
 			return nil
 		}
@@ -130,21 +124,25 @@ func (r *comparisons) subject() string {
 	if r.what == "program" {
 		return "suite " + r.compareCmd.suite
 	}
-	var lines []string
-	for i, text := range r.sides() {
-		if r.what == "side" {
-			text = append([]sideReport{r.all[0].A}, others(r.all)...)[i].subject()
+	names := r.sides() // of files
+	if r.what == "side" {
+		names = nil
+		for _, s := range r.measuredSides() {
+			names = append(names, s.subject())
 		}
-		lines = append(lines, compare.Name(i)+": "+text)
 	}
-	return strings.Join(lines, "\n")
+	for i := range names {
+		names[i] = compare.Name(i) + ": " + names[i]
+	}
+	return strings.Join(names, "\n")
 }
 
-func others(all []*Comparison) (b []sideReport) {
-	for _, out := range all {
-		b = append(b, out.B)
+func (r *comparisons) measuredSides() []sideReport {
+	all := []sideReport{r.all[0].A}
+	for _, out := range r.all {
+		all = append(all, out.B)
 	}
-	return b
+	return all
 }
 
 func (r *comparisons) figure(all []*Comparison) plot.Figure {
@@ -242,25 +240,23 @@ func (r *comparisons) report() string {
 	out := r.all[0]
 	if out.Rejection != nil {
 		fmt.Fprintf(&w, "rejected: %s: %v\n", compare.FlagOf(out.Side), out.Rejection)
-		w.Line("a", "%s", out.A.text())
-		for i, b := range others(r.all) {
-			w.Line(compare.Name(i+1), "%s", b.text())
+		for i, s := range r.measuredSides() {
+			w.Line(compare.Name(i), "%s", s.text())
 		}
 		if n := len(out.Pairs) + len(out.Dropped); n > 0 {
 			w.Line("layouts", "%d of %d measured, and a comparison needs two", len(out.Pairs), n)
 		}
 		return w.String()
 	}
-	switch {
-	case out.Verdict == compare.Same:
+	if out.Verdict == compare.Same {
 		fmt.Fprintf(&w, "no difference: b against a %s %%", signed(out.Mean))
-	default:
+	} else {
 		fmt.Fprintf(&w, "b is %s than a by %.2f %%", out.Verdict, max(out.Mean, -out.Mean))
 	}
 	fmt.Fprintf(&w, ", 95 %% interval %s %%\n", interval(out.Low, out.High))
 	for i, s := range []compare.Summary{out.Conclusion.A, out.Conclusion.B} {
 		w.Line(compare.Name(i), "%s %s, %s to %s in the layouts: %s", cycles(s.Mean), out.unit, cycles(s.Low), cycles(s.High),
-			[]sideReport{out.A, out.B}[i].text())
+			r.measuredSides()[i].text())
 	}
 	return w.String() + r.common()
 }
@@ -311,7 +307,10 @@ func (r *comparisons) details(w *measuring.Reporter, out *Comparison) {
 	}
 	takes := ""
 	if r.setups == 1 && len(r.all) == 1 {
-		takes = "; one of 1 % takes " + enough(out.LayoutsForPercent)
+		takes = "; one of 1 % takes too many to tell"
+		if n := out.LayoutsForPercent; n > 0 {
+			takes = fmt.Sprintf("; one of 1 %% takes %d", n)
+		}
 	}
 	w.Line("detects", "a difference of %.2f %% in 4 of 5 runs with so many layouts%s", out.Detects, takes)
 }
@@ -325,14 +324,6 @@ func (r *comparisons) layoutsText() string {
 		return fmt.Sprintf("%d links × %d set-ups", n/r.setups, r.setups)
 	}
 	return strconv.Itoa(n)
-}
-
-// enough formats a number of layouts; 0 means impractically many.
-func enough(layouts int) string {
-	if layouts == 0 {
-		return "too many to tell"
-	}
-	return strconv.Itoa(layouts)
 }
 
 func signed(percent float64) string { return fmt.Sprintf("%+.2f", percent) }
@@ -374,4 +365,62 @@ func dropped(d []compare.Dropped) string {
 		return ""
 	}
 	return fmt.Sprintf(" (%d more dropped, the first because %s is rejected there: %s)", len(d), compare.FlagOf(d[0].Side), d[0].Rejection.Reason)
+}
+
+// ofSuite compares each program by measured. A program's error becomes its Failure, and failed is the last; any other
+// error ends the suite.
+func (r *comparisons) ofSuite(suite []member, placed []placement, measured func(i int) ([]*Comparison, error)) (failed error) {
+	for i, m := range suite {
+		out, err := measured(i)
+		if bad := (*program.Error)(nil); errors.As(err, &bad) {
+			failed = m.named(err)
+			out, err = []*Comparison{{A: placed[i].commands[0], B: placed[i].commands[1], Failure: err.Error()}}, nil
+		}
+		if out != nil {
+			out[0].Name = m.name
+			r.all = append(r.all, out[0])
+		}
+		if r.end = err; err != nil {
+			break
+		}
+	}
+	adjust(r.all)
+	r.what, r.left = "program", len(suite)-len(r.all)
+	var programs [][]compare.Pair
+	for _, out := range concluded(r.all) {
+		programs = append(programs, out.Pairs)
+	}
+	if len(programs) > 0 {
+		of := compare.OfSuite(programs)
+		r.suite = &of
+	}
+	return failed
+}
+
+func suiteLines(t *measuring.Reporter, s *compare.Suite) {
+	interval := ""
+	if s.Low > 0 {
+		interval = fmt.Sprintf(", 95 %% interval over programs %.3f to %.3f", s.Low, s.High)
+	}
+	t.Line("speed-up", "of b, geometric mean over programs and layouts: %.3f%s", s.Mean, interval)
+	t.Line("best", "%.3f in %s", s.Speedups[s.Best], placeText(s.Layouts[s.Best]))
+	t.Line("worst", "%.3f in %s", s.Speedups[s.Worst], placeText(s.Layouts[s.Worst]))
+	slower := 0
+	for _, x := range s.Speedups {
+		if x < 1 {
+			slower++
+		}
+	}
+	t.Line("layouts", "in %d of %d b looks slower over the suite, in %d faster", slower, len(s.Speedups), len(s.Speedups)-slower)
+}
+
+func placeText(l compare.Layout) string {
+	text := fmt.Sprintf("layout %d: environment +%d bytes, stack -%d, heap +%d", l.Number, l.Env, l.Stack, l.Heap)
+	if l.Link > 0 {
+		text += fmt.Sprintf(", link seed %d", l.Link)
+	}
+	if l.Order != "" {
+		text += ", objects in " + l.Order + " order"
+	}
+	return text
 }

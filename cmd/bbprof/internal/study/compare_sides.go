@@ -3,6 +3,8 @@ package study
 import (
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 
@@ -40,9 +42,17 @@ const (
 )
 
 // readSide reads a side. All errors are user errors except a missing assembler.
-func readSide(name, text string, std cli.Streams) (side, error) {
-	s, err := parseSide(name, text, std)
-	if host := (*verdict.HostError)(nil); err == nil || errors.As(err, &host) {
+func (c *compareCmd) readSide(name, text string, std cli.Streams) (s side, err error) {
+	if c.link {
+		s.kind = aCommand
+		s.words, err = program.Words(text)
+	} else {
+		s, err = parseSide(text, std)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	if err == nil || errors.As(err, new(*verdict.HostError)) {
 		return s, err
 	}
 	return s, cli.Usage(err)
@@ -51,7 +61,7 @@ func readSide(name, text string, std cli.Streams) (side, error) {
 // parseSide takes hex digits or assembly for a block, a file that is not executable for a file of blocks, and words
 // that begin with a program's name for a command. Text that names a register and assembles is assembly even if its
 // mnemonic is also a program, such as test.
-func parseSide(name, text string, std cli.Streams) (side, error) {
+func parseSide(text string, std cli.Streams) (s side, err error) {
 	code, hexErr := asm.ParseHex(text, profiler.MaxBlock)
 	if hexErr == nil {
 		return side{kind: aBlock, rows: []input.Row{{Text: text, Code: code}}}, nil
@@ -68,39 +78,72 @@ func parseSide(name, text string, std cli.Streams) (side, error) {
 		code, start, err := measuring.Assemble(text)
 		switch {
 		case err == nil && len(start.Memory) > 0:
-			return side{}, fmt.Errorf("%s: %s", name, measuring.OnlyFill)
+			return s, errors.New(measuring.OnlyFill)
 		case err == nil && len(code) <= profiler.MaxBlock:
 			return side{kind: aBlock, rows: []input.Row{{Text: text, Code: code, Set: start.Set, At: start.At}}}, nil
 		case err == nil:
-			return side{}, fmt.Errorf("%s: %d bytes of code; give one block of at most %d", name, len(code), profiler.MaxBlock)
+			return s, fmt.Errorf("%d bytes of code; give one block of at most %d", len(code), profiler.MaxBlock)
 		case isAssembly && !isProgram:
-			return side{}, fmt.Errorf("%s: %w", name, err)
+			return s, err
 		}
 	}
-	if isProgram {
+	switch {
+	case isProgram:
 		return side{kind: aCommand, words: words}, nil
+	case isFile:
+		return readFile(text, std)
+	case wordsErr != nil:
+		return s, wordsErr
 	}
-	if !isFile {
-		if wordsErr != nil {
-			return side{}, fmt.Errorf("%s: %w", name, wordsErr)
-		}
-		return side{}, fmt.Errorf("%s %s is not a block (%v), a file or a program", name, text, hexErr)
-	}
-	in, err := rowfile.OpenBlocks([]string{text}, std.In, "")
+	return s, fmt.Errorf("%s is not a block (%v), a file or a program", text, hexErr)
+}
+
+func readFile(name string, std cli.Streams) (side, error) {
+	s := side{kind: aFile}
+	in, err := rowfile.OpenBlocks([]string{name}, std.In, "")
 	if err != nil {
-		return side{}, fmt.Errorf("%s: %w", name, err)
+		return s, err
 	}
 	defer in.Close()
-	s := side{kind: aFile}
 	for row, err := range resultfile.Each(in.Next) {
 		if err != nil {
-			return s, fmt.Errorf("%s: reading %s: %w", name, text, err)
+			return s, fmt.Errorf("reading %s: %w", name, err)
 		}
 		s.rows = append(s.rows, row)
 	}
 	in.Ignored().Warn(std.Err)
 	if len(s.rows) == 0 {
-		return s, fmt.Errorf("%s: %s holds no block", name, text)
+		err = fmt.Errorf("%s holds no block", name)
 	}
-	return s, nil
+	return s, err
+}
+
+// readSuite reads a file with the columns name, a and b, and optionally args and stdin.
+func readSuite(file string, stdin io.Reader) (suite []member, err error) {
+	in, err := resultfile.OpenRows(file, stdin, "name", "a", "b")
+	if errors.As(err, new(*fs.PathError)) {
+		return nil, err
+	} else if err != nil {
+		return nil, fmt.Errorf("%w; write a header, name,a,b, and a line for each program", err)
+	}
+	defer in.Close()
+	for row, err := range in.All() {
+		if err != nil {
+			return nil, err
+		}
+		m := member{name: row.Cell("name"), stdin: row.Cell("stdin"), sides: make([][]string, 2)}
+		for column, words := range map[string]*[]string{"a": &m.sides[0], "b": &m.sides[1], "args": &m.args} {
+			if *words, err = program.Words(row.Cell(column)); err == nil && len(*words) == 0 && column != "args" {
+				err = fmt.Errorf("column %s is empty: write a command line", column)
+			}
+			if err != nil {
+				return nil, row.Error(err)
+			}
+		}
+		suite = append(suite, m)
+	}
+	if suite == nil {
+		err = in.Error(errors.New("it names no program: write a header, name,a,b, and a line for each"))
+	}
+	return suite, err
 }

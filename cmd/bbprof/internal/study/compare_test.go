@@ -11,7 +11,6 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
 	"github.com/bbprof/bbprof/internal/require"
@@ -54,13 +53,9 @@ func TestFilesEnd(t *testing.T) {
 			"this host before the last 2 pairs\n", "bbprof: pair 2: -a: the child is gone\n"},
 		{failsAt(0, 0, 0x90), "", "an idle CPU"},
 	} {
-		var stdout, stderr strings.Builder
-		std := cli.Streams{Out: &stdout, Err: &stderr}
-		code := cli.Finish("compare", (&compareCmd{layouts: 3, trials: 1, setups: 1}).runFiles(t.Context(), c.p, rows, rows, std), measuring.Explain, std)
-		if code != cli.ExitHost || !strings.Contains(stdout.String(), c.stdout) ||
-			(c.stdout == "") != (stdout.String() == "") || !strings.Contains(stderr.String(), c.stderr) {
-			t.Errorf("exit code %d, want %d\n%s%s", code, cli.ExitHost, stdout.String(), stderr.String())
-		}
+		exits(t, c.stderr, "compare", cli.ExitHost, c.stdout, c.stderr, func(std cli.Streams) error {
+			return (&compareCmd{layouts: 3, trials: 1, setups: 1}).runFiles(t.Context(), c.p, rows, rows, std)
+		})
 	}
 }
 
@@ -69,22 +64,24 @@ func TestSuiteEnds(t *testing.T) {
 	suite := []member{{name: "w"}, {name: "x"}, {name: "y"}, {name: "z"}}
 	gone := &verdict.HostError{Missing: "an idle CPU"}
 	bad := &program.Error{Err: errors.New("exit status 1")}
-	all, end, failed := compareSuite(suite, slices.Repeat([]placement{{commands: make([]sideReport, 2)}}, len(suite)), func(i int) ([]*Comparison, error) {
+	var r comparisons
+	failed := r.ofSuite(suite, slices.Repeat([]placement{{commands: make([]sideReport, 2)}}, len(suite)), func(i int) ([]*Comparison, error) {
 		switch i {
 		case 1:
 			return nil, bad
 		case 3:
 			return nil, gone
 		}
-		return []*Comparison{{Conclusion: compare.Conclusion{P: 0.04, Verdict: compare.Slower}}}, nil
+		return []*Comparison{{Conclusion: compare.Conclusion{P: 0.04, Verdict: compare.Slower},
+			Pairs: []compare.Pair{{A: []float64{1}, B: []float64{2}}}}}, nil
 	})
 	var got []string
-	for _, out := range all {
+	for _, out := range r.all {
 		got = append(got, fmt.Sprint(out.Name, " ", out.Verdict, out.Failure))
 	}
 	want := []string{"w no difference", "x " + bad.Error(), "y no difference"}
-	if d := cmp.Diff(want, got); d != "" || !errors.Is(end, gone) || !errors.Is(failed, bad) {
-		t.Errorf("-want +got:\n%s%v, %v", d, end, failed)
+	if d := cmp.Diff(want, got); d != "" || !errors.Is(r.end, gone) || !errors.Is(failed, bad) || r.left != 1 {
+		t.Errorf("-want +got:\n%s%v, %v, %d left", d, r.end, failed, r.left)
 	}
 }
 
@@ -93,7 +90,7 @@ func TestSuiteEnds(t *testing.T) {
 func TestReadSuite(t *testing.T) {
 	for _, text := range []string{"\ufeffname,a,b\r\nx,true,false\r\n", "\ufeff\"name\",a,b\nx,true,false\n", "name,a,b\nx,true,false\n"} {
 		suite, err := readSuite("-", strings.NewReader(text))
-		if err != nil || len(suite) != 1 || suite[0].name != "x" || suite[0].words[1][0] != "false" {
+		if err != nil || len(suite) != 1 || suite[0].name != "x" || suite[0].sides[1][0] != "false" {
 			t.Errorf("%q: %v, %v", text, suite, err)
 		}
 	}

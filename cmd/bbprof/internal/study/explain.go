@@ -11,8 +11,14 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/cause"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/trace"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/running"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/explain"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
+	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -40,11 +46,11 @@ bbprof explain -clean-env -trace kernel -- ./prog args
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			e := explainCmd{flags: f,
 				Study: measuring.Study{Opts: profiler.Options{NoFTZ: true, NoRescue: true, Detail: true, Tolerate: measuring.TolerateAll()}},
-				ask:   explain.Options{Rounds: explain.DefaultRounds, Seed: 1},
+				plan:  experiment.Plan{Rounds: explain.DefaultRounds, Seed: 1},
 			}
 			e.Block.Add(f)
-			f.Repeats(&e.ask.Rounds, 3, "rounds", "times that both set-ups are measured for each hypothesis")
-			f.Seed(&e.ask.Seed, "seed of the random order")
+			f.Repeats(&e.plan.Rounds, 3, "rounds", "times that both set-ups are measured for each hypothesis")
+			f.Seed(&e.plan.Seed, "seed of the random order")
 			e.Out.Add(f, "the table")
 			e.Plot.Add(f)
 			e.set.Add(f)
@@ -63,7 +69,7 @@ bbprof explain -clean-env -trace kernel -- ./prog args
 type explainCmd struct {
 	measuring.Study
 	flags *cli.Flags
-	ask   explain.Options
+	plan  experiment.Plan
 	set   measuring.SetupFlags
 
 	// for programs
@@ -103,7 +109,7 @@ func (e *explainCmd) run(std cli.Streams) error {
 		setup.Frames = 1
 	}
 	return measuring.WithProfiler(e.Opts, func(ctx context.Context, p *profiler.Profiler) error {
-		got, err := explain.Explain(ctx, p, block.Code, setup, e.ask)
+		got, err := explain.Explain(ctx, p, block.Code, setup, e.plan)
 		if err != nil {
 			return err
 		}
@@ -143,4 +149,59 @@ func findings(all []experiment.Finding, decimals int) string {
 
 func confirmed(all []experiment.Finding) string {
 	return "confirmed: " + cmp.Or(strings.Join(experiment.Confirmed(all), ", "), "none") + "\n"
+}
+
+func (e *explainCmd) explainProgram(ctx context.Context, std cli.Streams) error {
+	notes := e.Out.Notes(std)
+	c, err := e.programs.Command(ctx, e.words, e.Opts.CPUs, notes)
+	if err != nil {
+		return err
+	}
+	r, err := e.programs.Runner(e.Opts.CPUs, std)
+	if err != nil {
+		return err
+	}
+	p := cause.Plan{Runs: 3, Rounds: max(e.plan.Rounds, cause.LeastRounds), Seed: e.plan.Seed}
+	for size := 0; size < 4096; size += 16 { // a page: the low 12 address bits repeat beyond it
+		p.Sizes = append(p.Sizes, size)
+	}
+	p.Movable = c.Exe.Movable
+	p.Trace, p.NoTrace = e.tracer(c)
+	if p.Trace == nil && e.traced != "" {
+		_, err := c.Exe.Function(e.traced)
+		return err
+	}
+	fmt.Fprintf(notes, "bbprof: at most %s of %s on CPU %d; cycles are %s\n", words.Plural(p.Steps(), "run"), c.Name, r.CPU(), r.Describe())
+	done := cli.Progress(notes, p.Steps(), "runs")
+	p.Done = done.Step
+	got, err := cause.Explain(ctx, r, c, p)
+	done.End()
+	return cli.Ended(err, got.Sizes > 0, func() error { return e.Out.Write(std, got, causes(got)) })
+}
+
+// tracer returns a function that traces a window of the program, from main on by default, or why there is none.
+func (e *explainCmd) tracer(c program.Command) (func(context.Context, program.Setup) (trace.Counts, error), string) {
+	w := trace.Window{Function: cmp.Or(e.traced, "main"), Instructions: e.window, Core: host.Detect(e.Opts.CPUs...).Core,
+		Control: e.programs.On(e.Opts.CPUs), Blocks: true}
+	if _, err := c.Exe.Function(w.Function); err != nil {
+		return nil, "the program has no function main: name the one that its time is spent in by -trace"
+	}
+	return func(ctx context.Context, s program.Setup) (trace.Counts, error) { return trace.Count(ctx, c, s, w) }, ""
+}
+
+func causes(e cause.Explanation) string {
+	var w strings.Builder
+	fmt.Fprintf(&w, "of %s of the environment the slowest is %d bytes; %d bytes are usual\n", words.Plural(e.Sizes, "size"), e.Slow, e.Usual)
+	w.WriteString(findings(e.Findings, 0) + confirmed(e.Findings))
+	if h := e.Held; h != nil {
+		fmt.Fprintf(&w, "with the stack held where it starts at %d bytes, the slowest of the sizes is %d bytes: ", e.Usual, h.Slow)
+		fmt.Fprintf(&w, "%.0f and %.0f cycles at %d bytes, effect %+.0f, %+.0f to %+.0f: ", h.With, h.Without, h.Usual,
+			h.Effect.Size, h.Effect.Low, h.Effect.High)
+		w.WriteString(map[stat.Outcome]string{stat.Confirmed: "the sizes still differ", stat.NoEffect: "the spread has collapsed",
+			stat.Unclear: "unclear"}[h.Outcome] + "\n")
+	}
+	if e.Incomplete {
+		w.WriteString("incomplete: interrupted; hypotheses with too few runs are left out\n")
+	}
+	return w.String()
 }

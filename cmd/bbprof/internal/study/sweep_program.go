@@ -89,33 +89,25 @@ func (s *sweepCmd) sweepProgram(ctx context.Context, std cli.Streams) (got sweep
 
 // places returns the program's set-up for each value; with -repeat, first with as many repetitions, then with one.
 func (s *sweepCmd) places(ctx context.Context, notes io.Writer) (places []program.Place, err error) {
-	words := func(value, k int) ([]string, error) {
-		all := slices.Clone(s.words)
-		for i := range all {
-			if s.repeat > 1 {
-				all[i] = strings.ReplaceAll(all[i], repetitions, strconv.Itoa(k))
+	var c program.Command
+	for i, v := range s.values {
+		for j, k := range []int{s.repeat, 1}[:s.perValue()] {
+			words := slices.Clone(s.words)
+			for n := range words {
+				if s.repeat > 1 {
+					words[n] = strings.ReplaceAll(words[n], repetitions, strconv.Itoa(k))
+				}
 			}
-		}
-		if s.factor != "arg" {
-			return all, nil
-		}
-		return program.Fill(all, strconv.Itoa(value))
-	}
-	first, err := words(s.values[0], s.repeat)
-	if err != nil {
-		return nil, err
-	}
-	c, err := s.programs.Command(ctx, first, s.Opts.CPUs, notes)
-	if err != nil {
-		return nil, err
-	}
-	for _, v := range s.values {
-		for _, k := range []int{s.repeat, 1}[:s.perValue()] {
-			all, err := words(v, k)
+			if s.factor == "arg" {
+				words, err = program.Fill(words, strconv.Itoa(v))
+			}
+			if i+j == 0 && err == nil {
+				c, err = s.programs.Command(ctx, words, s.Opts.CPUs, notes)
+			}
 			if err != nil {
 				return nil, err
 			}
-			c.Args = all[1:]
+			c.Args = words[1:]
 			places = append(places, program.Place{Command: c, Setup: programFactors[s.factor].setup(v)})
 		}
 	}
@@ -179,7 +171,6 @@ func (s *sweepCmd) ofRuns(runs [][]program.Sample, traces []trace.Counts) sweep.
 	return got
 }
 
-// tracedColumns lists what -trace counts, in the order of the table.
 var tracedColumns = []struct {
 	name string
 	of   func(trace.Counts) float64

@@ -45,7 +45,6 @@ func Plural[N int | int64](n N, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// ByCount lists the counted things, the most frequent first.
 func ByCount[K cmp.Ordered, N int | int64](n map[K]N) []K {
 	return slices.SortedFunc(maps.Keys(n), func(a, b K) int { return cmp.Or(cmp.Compare(n[b], n[a]), cmp.Compare(a, b)) })
 }

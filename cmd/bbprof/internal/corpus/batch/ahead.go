@@ -24,7 +24,7 @@ func (e *MismatchError) Error() string {
 
 // filter drops rows that have a result already and those of other shards.
 type filter struct {
-	in    Source
+	in    *input.Input
 	done  marks
 	shard Shard
 	// found is called for each row whose block an earlier run measured, with the offset of its result; may be nil.
@@ -41,7 +41,7 @@ func (f *filter) all(put func(inputRow) bool) {
 		case errors.Is(err, io.EOF) && left > 0:
 			err = &MismatchError{fmt.Errorf("the input ends before the rows that the result has: %d are missing", left)}
 		case err != nil:
-		case !f.shard.takes(&row):
+		case f.shard.Count > 1 && f.shard.of(&row) != f.shard.Index:
 			continue
 		case done == 0:
 		case done.of(row.Hex()):

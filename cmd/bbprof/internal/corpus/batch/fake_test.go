@@ -103,16 +103,42 @@ func text(n int) string {
 
 func block(i int) string { return fmt.Sprintf("48%08x", i) }
 
-func open(t testing.TB, text string) *input.Input {
+func open(t testing.TB, text string) *input.Input { return inputOf(t, strings.NewReader(text)) }
+
+func inputOf(t testing.TB, r io.Reader) *input.Input {
 	t.Helper()
-	in := require.Get(input.Open([]string{"-"}, strings.NewReader(text), "", resultfile.Reserved()))(t)
-	return in
+	return require.Get(input.Open([]string{"-"}, r, "", resultfile.Reserved()))(t)
+}
+
+// stream is a corpus whose rows, from 0, are made as they are read, until one is empty.
+func stream(t testing.TB, row func(i int) string) *input.Input {
+	r, w := io.Pipe()
+	t.Cleanup(func() { r.Close() })
+	go func() {
+		_, err := io.WriteString(w, "hex,id\n")
+		for i := 0; err == nil; i++ {
+			text := row(i)
+			if text == "" {
+				break
+			}
+			_, err = io.WriteString(w, text)
+		}
+		w.Close()
+	}()
+	return inputOf(t, r)
 }
 
 var schema = resultfile.NewSchema(false, []string{"id"})
 
 func here() resultfile.Run {
 	return resultfile.Run{Version: "1", Host: resultfile.Host{Microarchitecture: "Zen 9", Brand: "x"}, Settings: map[string]any{"mode": "unroll"}}
+}
+
+// elsewhere is here with a change.
+func elsewhere(change func(*resultfile.Run)) resultfile.Run {
+	r := here()
+	change(&r)
+	return r
 }
 
 // batched measures a corpus into a file, from its start or where it stopped.
@@ -214,10 +240,4 @@ func (l *lab) onlyOnce(t testing.TB) {
 	if once := slices.Compact(slices.Clone(sorted)); len(once) != len(sorted) {
 		t.Errorf("%d measurements of %d blocks", len(sorted), len(once))
 	}
-}
-
-func inputOf(t testing.TB, r io.Reader) *input.Input {
-	t.Helper()
-	in := require.Get(input.Open([]string{"-"}, r, "", resultfile.Reserved()))(t)
-	return in
 }

@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
 
 // Finished checks a complete result, which has no journal any more, against the run that would resume it.
 // unchecked lists what it cannot check, because the format or the chosen columns omit it.
-func Finished(path string, format resultfile.Format, schema resultfile.Schema, in Source, shard Shard, here resultfile.Run) (unchecked []string, err error) {
+func Finished(path string, format resultfile.Format, schema resultfile.Schema, in *input.Input, shard Shard, here resultfile.Run) (unchecked []string, err error) {
 	if !format.Whole() {
 		return []string{fmt.Sprintf("CPU, settings and input were not checked: format %s does not hold them", format)}, nil
 	}
@@ -20,30 +21,26 @@ func Finished(path string, format resultfile.Format, schema resultfile.Schema, i
 		return nil, err
 	}
 	defer r.Close()
-	return finished(r, newOutput(schema), in, shard, here)
-}
-
-// finished uses only an output's columns and marks.
-func finished(r *resultfile.Rows, o *Output, in Source, shard Shard, here resultfile.Run) (unchecked []string, err error) {
+	done := marks{}
 	for row, err := range r.All() {
 		if err != nil {
 			return nil, err
 		}
 		if n := number(row.Cell("row")); n > 0 {
-			o.done[n] = newMark(row.Cell("hex"), -1)
+			done[n] = newMark(row.Cell("hex"), -1)
 		}
 	}
-	if err := cmp.Or(sameRuns(&r.Runs, here), o.sameColumns(r.Schema)); err != nil {
+	if err := cmp.Or(sameRuns(&r.Runs, here), sameColumns(r.Schema, schema)); err != nil {
 		return nil, r.Error(err)
 	}
 	if r.Runs.None() {
 		unchecked = append(unchecked, "CPU and settings were not checked: no row names its run (columns run and run_header)")
 	}
-	if o.row < 0 || o.hex < 0 {
+	if r.Schema.Require("row", "hex") != nil {
 		return append(unchecked, "the input was not checked: it lacks column row or hex"), nil
 	}
 	var last inputRow
-	(&filter{in: in, done: o.done, shard: shard}).all(func(f inputRow) bool { last = f; return false })
+	(&filter{in: in, done: done, shard: shard}).all(func(f inputRow) bool { last = f; return false })
 	switch {
 	case last.err == nil:
 		return nil, r.Error(&MismatchError{fmt.Errorf("%s, line %d: the result is complete and has no row %d", last.row.File, last.row.Line, last.row.Number)})

@@ -3,6 +3,7 @@ package batch
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,13 +18,7 @@ func TestFinished(t *testing.T) {
 	whole := file(t)
 	require.Get(batched(t, &lab{}, whole, corpus, Options{}))(t)
 	all := strings.Join(schema.Names(), ",")
-	run := func(change func(*resultfile.Run)) resultfile.Run {
-		r := here()
-		r.Settings = map[string]any{"mode": "unroll"}
-		change(&r)
-		return r
-	}
-	loop := run(func(r *resultfile.Run) { r.Settings["mode"] = "loop" })
+	loop := elsewhere(func(r *resultfile.Run) { r.Settings["mode"] = "loop" })
 	lines := strings.SplitAfter(corpus, "\n")
 	const runs, input = "CPU and settings were not checked", "the input was not checked"
 	for _, c := range []struct {
@@ -36,17 +31,14 @@ func TestFinished(t *testing.T) {
 	}{
 		{"the same", all, resultfile.Parquet, corpus, here(), nil, ""},
 		{"other settings", all, resultfile.Parquet, corpus, loop, nil, `setting mode: "unroll", here "loop"`},
-		{"another shard", all, resultfile.Parquet, corpus, run(func(r *resultfile.Run) { r.Shard = "0/2" }), nil, `shard: "", here "0/2"`},
+		{"another shard", all, resultfile.Parquet, corpus, elsewhere(func(r *resultfile.Run) { r.Shard = "0/2" }), nil, `shard: "", here "0/2"`},
 		{"another input", all, resultfile.Parquet, "hex,id\n90,0\n", here(), nil, "line 2: the result has another block in its row 1"},
 		{"a shorter input", all, resultfile.Parquet, strings.Join(lines[:20], ""), here(), nil, "11 are missing"},
 		{"a longer input", all, resultfile.Parquet, corpus + "90,30\n", here(), nil,
 			"line 32: the result is complete and has no row 31; go on with the same input"},
 		{"the file tells of the run", "hex,row", resultfile.Parquet, corpus, loop, nil, "setting mode"},
-		{"the file tells of the run alone", "hex,cycles", resultfile.Parquet, corpus, here(), []string{input}, ""},
 		{"a column tells of the run", "run,hex", resultfile.CSV, corpus, loop, nil, "settings or microarchitecture: run "},
 		{"two columns", "hex,cycles", resultfile.CSV, corpus, loop, []string{runs, input}, ""},
-		{"no column of the run", "hex,row", resultfile.CSV, "hex,id\n90,0\n", here(), nil, "another block in its row 1"},
-		{"as JSON", "hex,run_header", resultfile.JSON, corpus, loop, nil, "setting mode"},
 		{"for another tool", all, resultfile.BHive, corpus, loop, []string{"format bhive does not hold them"}, ""},
 		{"other columns", "hex", resultfile.CSV, corpus, here(), nil, "its columns are not those of this run"},
 	} {
@@ -62,22 +54,10 @@ func TestFinished(t *testing.T) {
 			if (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
 				t.Errorf("%v, want %q", err, c.wrong)
 			}
-			if len(unchecked) != len(c.unchecked) {
+			if !slices.EqualFunc(unchecked, c.unchecked, strings.Contains) {
 				t.Errorf("%q, want %q", unchecked, c.unchecked)
-				return
-			}
-			for i, what := range c.unchecked {
-				if !strings.Contains(unchecked[i], what) {
-					t.Errorf("%q, want %q", unchecked[i], what)
-				}
 			}
 		})
-	}
-	path := file(t)
-	os.WriteFile(path, []byte("precious\n"), 0o666)
-	_, err := Finished(path, resultfile.Parquet, schema, open(t, corpus), Shard{}, here())
-	if err == nil || !strings.Contains(err.Error(), "its columns are not those of this run") {
-		t.Errorf("what is no result: %v", err)
 	}
 }
 

@@ -1,16 +1,17 @@
 package batch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/atomicfile"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
 
@@ -26,19 +27,20 @@ type part struct {
 	rows *orderedRows
 	runs resultfile.Runs
 
-	// The next row, 0 after the last.
+	// The next row; its number is noRow after the last.
 	row   int64
 	cells []string
 }
 
+const noRow = math.MaxInt64
+
 type MergeReport struct {
-	Rows       int64
-	Repeated   int64       // rows in several parts; the first part counts
-	Gaps       [][2]int64  // first and last row of gaps; not all are listed
-	Missing    int64       // rows in all gaps
-	Shards     []string    // without a part; not all are listed
-	Absent     int64       // number of such shards
-	Unfinished []ShardRows // missing rows by shard; none without a corpus, or if parts differ in the number of shards
+	Rows     int64
+	Repeated int64      // rows in several parts; the first part counts
+	Gaps     [][2]int64 // first and last row of gaps; not all are listed
+	Missing  int64      // rows in all gaps
+	Shards   []string   // without a part; not all are listed
+	Absent   int64      // number of such shards
 }
 
 // OpenMerge reads each file once. An error names the file that cannot be joined and says why; mixed allows
@@ -117,7 +119,7 @@ func (p *part) openLines() (size int64, err error) {
 func (p *part) advance() (err error) {
 	p.row, p.cells, err = p.rows.next()
 	if errors.Is(err, io.EOF) {
-		p.row, err = 0, nil
+		p.row, err = noRow, nil
 	}
 	return err
 }
@@ -160,47 +162,27 @@ const (
 	shownGaps   = 10
 )
 
-// Run passes all rows to put, ordered by number. total is the number of rows in the corpus, 0 if unknown; corpus
-// reads the corpus, if rows are missing.
-func (m *Merge) Run(corpus func() (input.Row, error), total int64, put func(cells []string) error) (MergeReport, error) {
-	var (
-		report MergeReport
-		last   int64
-	)
-	var lastHex string
+// Run passes all rows to put, ordered by number. total is the number of rows in the corpus, 0 if unknown.
+func (m *Merge) Run(total int64, put func(cells []string) error) (report MergeReport, err error) {
+	last, lastHex := int64(0), ""
 	hex := m.Schema().Index("hex")
-	report.Shards, report.Absent = m.absent()
-	missing := missingRows{next: corpus}
-	if n := m.count(); total > 0 && n <= mostShards {
-		missing.rows = make([]int64, n)
-	}
-	gap := func(upTo int64) error {
+	gap := func(upTo int64) {
 		if upTo <= last+1 {
-			return nil
+			return
 		}
 		report.Missing += upTo - last - 1
 		if len(report.Gaps) < shownGaps {
 			report.Gaps = append(report.Gaps, [2]int64{last + 1, upTo - 1})
 		}
-		if len(missing.rows) == 0 {
-			return nil
-		}
-		return missing.add(last+1, upTo-1)
 	}
 	for {
-		var p *part
-		for _, q := range m.parts {
-			if q.row > 0 && (p == nil || q.row < p.row) {
-				p = q
+		p := slices.MinFunc(m.parts, func(a, b *part) int { return cmp.Compare(a.row, b.row) })
+		if p.row == noRow {
+			gap(total + 1)
+			if total == 0 || report.Missing > 0 { // otherwise they are empty
+				report.Shards, report.Absent = m.absent()
 			}
-		}
-		if p == nil {
-			err := gap(total + 1)
-			report.Unfinished = missing.shards()
-			if total > 0 && report.Missing == 0 {
-				report.Shards, report.Absent = nil, 0 // they are empty
-			}
-			return report, err
+			return report, nil
 		}
 		if total > 0 && p.row > total {
 			return report, &PartError{fmt.Errorf("%s: it has row %d, and the corpus has %d rows: it is a result of another corpus", p.name, p.row, total)}
@@ -212,9 +194,7 @@ func (m *Merge) Run(corpus func() (input.Row, error), total int64, put func(cell
 			}
 			report.Repeated++
 		} else {
-			if err := gap(p.row); err != nil {
-				return report, err
-			}
+			gap(p.row)
 			last = p.row
 			report.Rows++
 			if hex >= 0 {
@@ -236,42 +216,28 @@ type PartError struct{ error }
 // absent lists shards without a part, for each number of shards that a part names, and counts them; none if a part
 // covers the whole corpus.
 func (m *Merge) absent() (some []string, n int64) {
-	have := map[Shard]bool{}
-	parts := map[int]int64{} // by number of shards
+	have := map[int]map[int]bool{} // by number of shards
 	for _, p := range m.parts {
 		for _, run := range p.runs.All() {
-			if run.Shard == "" {
+			s, err := ParseShard(run.Shard)
+			if err != nil {
 				return nil, 0
 			}
-			if s, err := ParseShard(run.Shard); err == nil && !have[s] {
-				have[s] = true
-				parts[s.Count]++
+			if have[s.Count] == nil {
+				have[s.Count] = map[int]bool{}
 			}
+			have[s.Count][s.Index] = true
 		}
 	}
-	for _, count := range slices.Sorted(maps.Keys(parts)) {
-		n += int64(count) - parts[count]
+	for _, count := range slices.Sorted(maps.Keys(have)) {
+		n += int64(count - len(have[count]))
 		for i := 0; i < count && len(some) < shownShards; i++ {
-			if s := (Shard{i, count}); !have[s] {
-				some = append(some, s.String())
+			if !have[count][i] {
+				some = append(some, Shard{i, count}.String())
 			}
 		}
 	}
 	return some, n
-}
-
-// count returns the number of shards if all parts agree on it, else 0.
-func (m *Merge) count() (n int) {
-	for _, p := range m.parts {
-		for _, run := range p.runs.All() {
-			s, err := ParseShard(run.Shard)
-			if err != nil || n != 0 && n != s.Count {
-				return 0
-			}
-			n = s.Count
-		}
-	}
-	return n
 }
 
 func (m *Merge) Close() {

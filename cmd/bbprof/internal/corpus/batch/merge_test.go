@@ -12,7 +12,6 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/internal/require"
 )
@@ -29,21 +28,22 @@ func merge(names []string, mixed bool, total int64) (content string, report Merg
 	if err != nil {
 		return "", report, err
 	}
-	n := int64(0)
-	report, err = m.Run(func() (input.Row, error) { n++; return input.Row{Number: n}, nil }, total, w.Write)
+	report, err = m.Run(total, w.Write)
 	w.Close()
 	return b.String(), report, err
 }
 
 // parts measures a corpus in n shards.
-func parts(t *testing.T, corpus string, n int, change func(int, *resultfile.Run)) (names []string) {
+func parts(t *testing.T, corpus string, n int, change ...func(int, *resultfile.Run)) (names []string) {
 	t.Helper()
 	dir := t.TempDir()
 	for i := range n {
 		names = append(names, filepath.Join(dir, fmt.Sprintf("part%d.csv", i)))
 		o := Options{Shard: Shard{i, n}, Run: here()}
 		o.Run.Shard = o.Shard.String()
-		change(i, &o.Run)
+		for _, f := range change {
+			f(i, &o.Run)
+		}
 		l := &lab{delay: jitter}
 		require.Get(batched(t, l, names[i], corpus, o))(t)
 		l.onlyOnce(t)
@@ -51,16 +51,30 @@ func parts(t *testing.T, corpus string, n int, change func(int, *resultfile.Run)
 	return names
 }
 
-func nothing(int, *resultfile.Run) {}
-
-// TestShards: merged shards equal a single run; each row is in exactly one shard, and rows of one block share it.
+// TestShards: merged shards equal a single run, in any readable format; each row is in exactly one shard, and rows of one
+// block share it.
 func TestShards(t *testing.T) {
 	corpus := text(1000)
-	names := parts(t, corpus, 4, nothing)
-	got, report := require.Get2(merge(names, false, 1000))(t)
-	holds(t, parse(t, got), corpus)
-	if report.Rows != 1000 || report.Missing != 0 || report.Repeated != 0 || report.Shards != nil {
-		t.Errorf("%+v", report)
+	names := parts(t, corpus, 4)
+	other := slices.Clone(names)
+	for i, ending := range []string{".parquet", ".csv.gz"} {
+		in := require.Get(resultfile.OpenRows(names[i], nil))(t)
+		other[i] += ending
+		to := require.Get(os.Create(other[i]))(t)
+		var w io.WriteCloser = to
+		if ending == ".csv.gz" {
+			w = gzip.NewWriter(to)
+		}
+		format, _ := resultfile.FormatOf(other[i])
+		out := require.Get(resultfile.NewWriter(w, format, in.Schema))(t)
+		require.NoError(t, errors.Join(in.Copy(out), w.Close(), in.Close()))
+	}
+	for _, names := range [][]string{names, other} {
+		got, report := require.Get2(merge(names, false, 1000))(t)
+		holds(t, parse(t, got), corpus)
+		if report.Rows != 1000 || report.Missing != 0 || report.Repeated != 0 || report.Shards != nil {
+			t.Errorf("%+v", report)
+		}
 	}
 	where := map[string]int{}
 	for i, name := range names {
@@ -80,7 +94,7 @@ func TestShards(t *testing.T) {
 // TestMergeReports: missing and repeated rows are reported.
 func TestMergeReports(t *testing.T) {
 	corpus := text(200)
-	names := parts(t, corpus, 4, nothing)
+	names := parts(t, corpus, 4)
 	_, report, err := merge([]string{names[3], names[0], names[3]}, false, 210)
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +122,7 @@ func TestMergeReports(t *testing.T) {
 // TestMergeEmptyShard: shards of a small corpus may be empty, and then lack nothing.
 func TestMergeEmptyShard(t *testing.T) {
 	const corpus = "hex,id\n90,0\n"
-	names := parts(t, corpus, 3, nothing)
+	names := parts(t, corpus, 3)
 	for _, order := range [][]string{{names[0], names[1], names[2]}, {names[2], names[1], names[0]}} {
 		content, report, err := merge(order, false, 1)
 		if err != nil || report.Rows != 1 || report.Missing != 0 || report.Shards != nil {
@@ -125,37 +139,15 @@ func TestMergeEmptyShard(t *testing.T) {
 // TestMergeRefuses: results of different conditions are joined only on request.
 func TestMergeRefuses(t *testing.T) {
 	corpus := text(60)
-	for _, c := range []struct {
-		says   string
-		change func(int, *resultfile.Run)
-	}{
-		{`setting mode: "unroll", here "loop"; -mixed joins them`, func(i int, r *resultfile.Run) {
-			if i == 1 {
-				r.Settings = map[string]any{"mode": "loop"}
-			}
-		}},
-		{"microarchitecture: Zen 9 (x), here Zen 8 (x)", func(i int, r *resultfile.Run) {
-			if i == 1 {
-				r.Host.Microarchitecture = "Zen 8"
-			}
-		}},
-		{"microarchitecture:  family 0x0 model 0x0, here  family 0x0 model 0x1", func(i int, r *resultfile.Run) {
-			r.Host.Microarchitecture = "unknown"
-			if i == 1 {
-				r.Host.Model = 1
-			}
-		}},
-	} {
-		names := parts(t, corpus, 2, c.change)
-		if _, _, err := merge(names, false, 0); err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), names[1]) {
-			t.Errorf("%v, want it to say %q", err, c.says)
-		}
-		if _, report, err := merge(names, true, 0); err != nil || report.Rows != 60 {
-			t.Errorf("mixed: %+v, %v", report, err)
-		}
+	names := parts(t, corpus, 2, func(i int, r *resultfile.Run) { r.Settings = map[string]any{"mode": i} })
+	if _, _, err := merge(names, false, 0); err == nil || !strings.Contains(err.Error(), names[1]+": it was measured under other conditions") {
+		t.Error(err)
+	}
+	if _, report, err := merge(names, true, 0); err != nil || report.Rows != 60 {
+		t.Errorf("mixed: %+v, %v", report, err)
 	}
 	// Two products with one kind of core may mix.
-	names := parts(t, corpus, 2, func(i int, r *resultfile.Run) { r.Host.Brand = fmt.Sprint(i) })
+	names = parts(t, corpus, 2, func(i int, r *resultfile.Run) { r.Host.Brand = fmt.Sprint(i) })
 	if _, _, err := merge(names, false, 0); err != nil {
 		t.Error(err)
 	}
@@ -184,29 +176,6 @@ func TestParseShard(t *testing.T) {
 			t.Errorf("%q is a shard", s)
 		}
 	}
-}
-
-// TestMergeForms: a part may have any readable format.
-func TestMergeForms(t *testing.T) {
-	corpus := text(300)
-	names := parts(t, corpus, 3, nothing)
-	for i, ending := range []string{".parquet", ".csv.gz"} {
-		in := require.Get(resultfile.OpenRows(names[i], nil))(t)
-		names[i] += ending
-		to := require.Get(os.Create(names[i]))(t)
-		var w io.WriteCloser = to
-		if ending == ".csv.gz" {
-			w = gzip.NewWriter(to)
-		}
-		format, _ := resultfile.FormatOf(names[i])
-		out := require.Get(resultfile.NewWriter(w, format, in.Schema))(t)
-		require.NoError(t, errors.Join(in.Copy(out), w.Close(), in.Close()))
-	}
-	got, report, err := merge(names, false, 300)
-	if err != nil || report.Missing != 0 {
-		t.Fatalf("%+v, %v", report, err)
-	}
-	holds(t, parse(t, got), corpus)
 }
 
 // TestMergeDamage: impossible row numbers neither take memory nor replace missing rows.

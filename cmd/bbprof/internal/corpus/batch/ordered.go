@@ -47,15 +47,14 @@ func openOrdered(f io.ReaderAt, size int64, each func(in *resultfile.LineReader,
 	return o, err
 }
 
-// pass calls f with each row from the start.
 func (o *orderedRows) pass(f func(row int64, cells []string) error) error {
 	if err := o.rewind(); err != nil {
 		return err
 	}
-	for cells, err := range resultfile.Each(o.in.Next) {
-		var row int64
-		if err == nil {
-			row, err = rowNumber(o.in, cells[o.row])
+	for {
+		row, cells, err := nextRow(o.in, o.row)
+		if errors.Is(err, io.EOF) {
+			return nil
 		}
 		if err == nil {
 			err = f(row, cells)
@@ -64,15 +63,17 @@ func (o *orderedRows) pass(f func(row int64, cells []string) error) error {
 			return err
 		}
 	}
-	return nil
 }
 
-func rowNumber(in *resultfile.LineReader, cell string) (int64, error) {
-	row := number(cell)
-	if row < 1 || row > maxNumber {
-		return 0, &resultfile.DamageError{Line: in.Line, At: in.At, What: fmt.Sprintf("its number (column row) is not from 1 to %d", int64(maxNumber))}
+// nextRow reads a row, and its number from a column.
+func nextRow(in *resultfile.LineReader, column int) (row int64, cells []string, err error) {
+	if cells, err = in.Next(); err != nil {
+		return 0, nil, err
 	}
-	return row, nil
+	if row = number(cells[column]); row < 1 || row > maxNumber {
+		err = &resultfile.DamageError{Line: in.Line, What: fmt.Sprintf("its number (column row) is not from 1 to %d", int64(maxNumber))}
+	}
+	return row, cells, err
 }
 
 func (o *orderedRows) rewind() (err error) {
@@ -93,10 +94,7 @@ func (o *orderedRows) schema() resultfile.Schema { return o.in.Schema() }
 // next returns the next row by number, and io.EOF after the last. The cells are valid until the call after it.
 func (o *orderedRows) next() (row int64, cells []string, err error) {
 	if o.rows == nil {
-		if cells, err = o.in.Next(); err == nil {
-			row, err = rowNumber(o.in, cells[o.row])
-		}
-		return row, cells, err
+		return nextRow(o.in, o.row)
 	}
 	if len(o.rows) == 0 {
 		return 0, nil, io.EOF
@@ -114,30 +112,25 @@ func (o *orderedRows) next() (row int64, cells []string, err error) {
 // Sort sorts a file's rows into input order. It reads the open file, writes a second one beside it, locks that and
 // renames it, so that a complete file exists at all times. Call it after Flush.
 func (o *Output) Sort() error {
-	if o.pipe != nil || o.sorted && o.ended[0] == o.ended[1] {
+	if o.pipe != nil {
 		return nil
 	}
-	to, err := o.sortBeside()
+	to, err := o.store.sortBeside(o.ended)
 	if err != nil {
-		return &WriteError{fmt.Errorf("sorting %s, which is complete but unsorted: %w", o.path, err)}
+		return &WriteError{fmt.Errorf("sorting %s, which is complete but unsorted: %w", o.store.path, err)}
 	}
 	o.store.file.Close()
 	o.store.file = to
-	if info, err := to.Stat(); err == nil {
-		o.store.end = info.Size()
-	}
-	o.sorted = true
 	return nil
 }
 
 // sortBeside makes the new file, locked and renamed to the path.
-func (o *Output) sortBeside() (_ *os.File, err error) {
-	from := o.store.file
-	info, err := from.Stat()
+func (s *store) sortBeside(ended [2]string) (_ *os.File, err error) {
+	info, err := s.file.Stat()
 	if err != nil {
 		return nil, err
 	}
-	to, err := atomicfile.CreateBeside(o.path, "sorting", info.Mode().Perm())
+	to, err := atomicfile.CreateBeside(s.path, "sorting", info.Mode().Perm())
 	if err != nil {
 		return nil, err
 	}
@@ -147,16 +140,13 @@ func (o *Output) sortBeside() (_ *os.File, err error) {
 			os.Remove(to.Name())
 		}
 	}()
-	if err := sortInto(to, from, o.store.end, o.ended); err != nil {
+	if err := sortInto(to, s.file, s.end, ended); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(to.Sync(), lock(to)); err != nil {
+	if err := errors.Join(to.Sync(), lock(to), inPlace(s.path, s.file)); err != nil {
 		return nil, err
 	}
-	if err := inPlace(o.path, from); err != nil {
-		return nil, err
-	}
-	return to, os.Rename(to.Name(), o.path)
+	return to, os.Rename(to.Name(), s.path)
 }
 
 // sortInto writes the rows in the first size bytes of a file by number, with one run's header replaced.

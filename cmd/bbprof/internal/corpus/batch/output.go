@@ -14,24 +14,19 @@ import (
 
 // Output receives the rows: a file stores each at once, a pipe gets them in order.
 type Output struct {
-	schema resultfile.Schema
-	store  *store           // measured rows by offset; for a file, the result itself
-	at     map[uint64]int64 // offset in store of a measured block's row, by the block's hash
-	pipe   *pipe            // nil for a file
-	path   string           // "" for a pipe
+	schema  resultfile.Schema
+	at      map[string]int   // the schema's positions
+	store   *store           // measured rows by offset; for a file, the result itself
+	offsets map[uint64]int64 // in store, of a measured block's row, by the block's hash
+	pipe    *pipe            // nil for a file
 
-	done   marks     // rows of earlier runs
-	tally  Tally     // of those rows
-	sorted bool      // the file's rows so far are in order
-	last   int64     // number of the last row in the file
-	ended  [2]string // the run's header and its replacement when sorting
-	row    int
-	hex    int
+	done  marks     // rows of earlier runs
+	tally Tally     // of those rows
+	ended [2]string // the run's header and its replacement when sorting
 }
 
 func newOutput(schema resultfile.Schema) *Output {
-	return &Output{sorted: true, at: map[uint64]int64{}, done: marks{}, schema: schema,
-		row: schema.Index("row"), hex: schema.Index("hex")}
+	return &Output{schema: schema, at: schema.Positions(), offsets: map[uint64]int64{}, done: marks{}}
 }
 
 // Earlier returns how many rows earlier runs wrote.
@@ -51,14 +46,13 @@ func Create(path string, format resultfile.Format, schema resultfile.Schema, ove
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	o := newOutput(schema)
-	o.path = path
-	return o, o.open(f, format, 0)
+	return o, o.open(f, path, format, 0)
 }
 
-func (o *Output) open(f *os.File, format resultfile.Format, end int64) error {
+func (o *Output) open(f *os.File, path string, format resultfile.Format, end int64) error {
 	lines, err := resultfile.NewLines(format, o.schema)
 	if err == nil {
-		o.store, err = newStore(f, o.path, lines, end)
+		o.store, err = newStore(f, path, lines, end)
 	}
 	if err != nil {
 		f.Close()
@@ -73,11 +67,17 @@ func Pipe(w io.Writer, format resultfile.Format, schema resultfile.Schema, colum
 	if err != nil {
 		return nil, err
 	}
-	o := newOutput(schema)
-	if o.pipe, err = newPipe(w, format, schema, columns, unordered); err == nil {
-		err = o.open(spool, resultfile.CSV, 0)
+	out, err := resultfile.NewSelection(w, format, schema, columns)
+	if err == nil {
+		err = asWriteError(out.Flush())
 	}
-	return o, err
+	if err != nil {
+		spool.Close()
+		return nil, err
+	}
+	o := newOutput(schema)
+	o.pipe = &pipe{out: out, unordered: unordered, waiting: map[int64][]string{}}
+	return o, o.open(spool, "", resultfile.CSV, 0)
 }
 
 // put writes a row. seq counts this run's rows from 0 in input order; key is the block's hash if it was measured
@@ -94,25 +94,19 @@ func (o *Output) put(seq int64, cells []string, key *uint64) error {
 			return err
 		}
 		if key != nil {
-			o.at[*key] = at
+			o.offsets[*key] = at
 		}
-		o.follow(number(cells[o.row]))
 	}
 	return nil
 }
 
-func (o *Output) follow(row int64) {
-	o.sorted = o.sorted && row > o.last
-	o.last = max(o.last, row)
-}
-
 // measured returns the row for which a block was measured, nil if there is none.
 func (o *Output) measured(key uint64, hex string) (cells []string, err error) {
-	at, known := o.at[key]
+	at, known := o.offsets[key]
 	if !known {
 		return nil, nil
 	}
-	if cells, err = o.store.at(at); err == nil && cells[o.hex] != hex {
+	if cells, err = o.store.at(at); err == nil && cells[o.at["hex"]] != hex {
 		cells = nil // a hash collision
 	}
 	return cells, err
@@ -132,11 +126,10 @@ func (o *Output) Held() int64 {
 // Flush writes everything. A file is then complete, though unsorted. The error is a *WriteError, which may wrap a
 // *DisplacedError if the path no longer names the file.
 func (o *Output) Flush() error {
-	err := o.store.flush()
 	if o.pipe != nil {
-		err = o.pipe.close()
+		return o.pipe.close()
 	}
-	return err
+	return o.store.flush()
 }
 
 // Ended has sorting replace a run's header by one that describes its end.
@@ -145,10 +138,7 @@ func (o *Output) Ended(old, now string) { o.ended = [2]string{old, now} }
 // InPlace fails if the path no longer names the file that was written; check before reading or removing it by
 // name.
 func (o *Output) InPlace() error {
-	if o.path == "" {
-		return nil
-	}
-	return inPlace(o.path, o.store.file)
+	return inPlace(o.store.path, o.store.file)
 }
 
 // Close releases the lock on the file. Unflushed rows remain as after a kill.
@@ -165,33 +155,19 @@ const (
 
 // pipe writes rows in input order.
 type pipe struct {
+	out       resultfile.Writer
 	unordered bool
-	write     func(cells []string) error
-	finish    func() error
 	waiting   map[int64][]string
 	bytes     int // of waiting rows
 	next      int64
-	broken    bool // a row may be partly written: write no more
+	failed    error // a row may be partly written: write no more
 }
 
-func newPipe(w io.Writer, format resultfile.Format, schema resultfile.Schema, columns []string, unordered bool) (*pipe, error) {
-	out, err := resultfile.NewSelection(w, format, schema, columns)
-	if err != nil {
-		return nil, err
+func (p *pipe) write(cells []string) error {
+	if p.failed == nil {
+		p.failed = asWriteError(cmp.Or(p.out.Write(cells), p.out.Flush())) // a reader may be waiting
 	}
-	p := &pipe{unordered: unordered, waiting: map[int64][]string{}}
-	p.write = func(cells []string) error {
-		return asWriteError(cmp.Or(out.Write(cells), out.Flush())) // a reader may be waiting
-	}
-	p.finish = func() error { return asWriteError(out.Close()) }
-	return p, asWriteError(out.Flush())
-}
-
-func asWriteError(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &WriteError{err}
+	return p.failed
 }
 
 func (p *pipe) put(seq int64, cells []string) error {
@@ -209,7 +185,6 @@ func (p *pipe) put(seq int64, cells []string) error {
 		p.bytes -= size(cells)
 		p.next++
 		if err := p.write(cells); err != nil {
-			p.broken = true
 			return err
 		}
 	}
@@ -227,13 +202,10 @@ func size(cells []string) (n int) {
 // close also writes rows that wait for one that will not come, as after an interrupt.
 func (p *pipe) close() error {
 	for _, seq := range slices.Sorted(maps.Keys(p.waiting)) {
-		if p.broken {
-			break
-		}
 		if err := p.write(p.waiting[seq]); err != nil {
 			return err
 		}
 		delete(p.waiting, seq)
 	}
-	return p.finish()
+	return cmp.Or(p.failed, asWriteError(p.out.Close()))
 }

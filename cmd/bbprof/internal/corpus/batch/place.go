@@ -47,13 +47,13 @@ func openLocked(path string) (*os.File, error) {
 	return f, nil
 }
 
-// inPlace fails with a *DisplacedError unless path names the open file.
+// inPlace fails with a *DisplacedError unless path names the open file, or is empty.
 func inPlace(path string, f *os.File) error {
 	here, err := f.Stat()
 	if err != nil {
 		return err
 	}
-	if there, err := os.Lstat(path); err == nil && os.SameFile(here, there) {
+	if there, err := os.Lstat(path); path == "" || err == nil && os.SameFile(here, there) {
 		return nil
 	}
 	return &DisplacedError{Path: path, What: "was moved, deleted or replaced while this run wrote it"}

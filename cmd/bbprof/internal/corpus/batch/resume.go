@@ -35,11 +35,9 @@ func (m mark) of(hex string) bool { return m>>56 == newMark(hex, 0)>>56 }
 
 func (m mark) measured() (at int64, ok bool) { return int64(m&markOffset) - 1, m&markOffset > 0 }
 
+// number parses a cell, 0 if it holds no number.
 func number(cell string) int64 {
-	n, err := strconv.ParseInt(cell, 10, 64)
-	if err != nil {
-		return 0
-	}
+	n, _ := strconv.ParseInt(cell, 10, 64)
 	return n
 }
 
@@ -55,7 +53,6 @@ func Resume(path string, format resultfile.Format, schema resultfile.Schema, her
 		return nil, 0, err
 	}
 	o = newOutput(schema)
-	o.path = path
 	var size int64
 	end, err := o.scan(f, format, here)
 	if err == nil {
@@ -71,7 +68,7 @@ func Resume(path string, format resultfile.Format, schema resultfile.Schema, her
 		f.Close()
 		return nil, 0, fmt.Errorf("%s: %w", path, err)
 	}
-	return o, size - end, o.open(f, format, end)
+	return o, size - end, o.open(f, path, format, end)
 }
 
 // ours fails for a file without rows that does not start like one of ours.
@@ -102,7 +99,7 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 		return 0, nil
 	}
 	var runs resultfile.Runs
-	if err := o.sameColumns(in.Schema()); err != nil {
+	if err := sameColumns(in.Schema(), o.schema); err != nil {
 		if cells, damage := in.Next(); damage == nil && runs.Add(in.Schema(), cells) == nil {
 			err = cmp.Or(sameRuns(&runs, here), err) // other settings explain other columns
 		}
@@ -111,50 +108,38 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 	var damage *resultfile.DamageError
 	end = in.End
 	for {
-		cells, err := in.Next()
-		var bad *resultfile.DamageError
+		row, cells, err := nextRow(in, o.at["row"])
+		bad, isDamage := errors.AsType[*resultfile.DamageError](err)
 		switch {
 		case errors.Is(err, io.EOF):
-			if o.tally.Rows > 0 && runs.None() {
+			o.tally.Earlier = o.tally.Rows
+			switch {
+			case o.tally.Rows == 0:
+				return 0, nil
+			case runs.None():
 				return 0, fmt.Errorf("no row names its run (columns run and run_header), so this result cannot be resumed")
 			}
-			o.tally.Earlier = o.tally.Rows
-			if o.tally.Rows == 0 {
-				return 0, nil
-			}
 			return end, sameRuns(&runs, here)
-		case errors.As(err, &bad):
-			if damage == nil {
-				damage = bad
-			}
+		case isDamage:
+			damage = cmp.Or(damage, bad)
 			continue
 		case err != nil:
 			return 0, err
-		}
-		row, err := rowNumber(in, cells[o.row])
-		if errors.As(err, &bad) {
-			if damage == nil {
-				damage = bad
-			}
-			continue
-		}
-		if damage != nil {
+		case damage != nil:
 			// An interrupted run does not leave this: dropping all that follows might cost days.
 			return 0, fmt.Errorf("%w, and whole rows follow; mend or remove that line", damage)
-		}
-		if o.done[row] != 0 {
+		case o.done[row] != 0:
 			return 0, fmt.Errorf("line %d is a second result of row %d", in.Line, row)
 		}
 		if err := runs.Add(o.schema, cells); err != nil {
 			return 0, err
 		}
 		at := in.At
-		if cells[o.schema.Index("duplicate_of")] != "" {
+		if cells[o.at["duplicate_of"]] != "" {
 			at = -1
 		}
-		o.done[row] = newMark(cells[o.hex], at)
-		o.follow(row)
-		o.tally.add(o.schema, cells)
+		o.done[row] = newMark(cells[o.at["hex"]], at)
+		o.tally.add(o.at, cells)
 		end = in.End
 	}
 }
@@ -173,22 +158,20 @@ func sameRuns(there *resultfile.Runs, here resultfile.Run) error {
 	return nil
 }
 
-func (o *Output) sameColumns(there resultfile.Schema) error {
-	a, b := there.Names(), o.schema.Names()
-	if slices.Equal(a, b) {
+func sameColumns(there, here resultfile.Schema) error {
+	if slices.Equal(there.Names(), here.Names()) {
 		return nil
 	}
 	var list []string
-	for _, name := range a {
-		if !slices.Contains(b, name) {
-			list = append(list, "it has "+name)
+	without := func(a, b resultfile.Schema, says string) {
+		for _, c := range a {
+			if b.Index(c.Name) < 0 {
+				list = append(list, says+c.Name)
+			}
 		}
 	}
-	for _, name := range b {
-		if !slices.Contains(a, name) {
-			list = append(list, "it lacks "+name)
-		}
-	}
+	without(there, here, "it has ")
+	without(here, there, "it lacks ")
 	const most = 5 // all differ if a result was given as the input, for example
 	if more := len(list) - most; more > 0 {
 		list = append(list[:most], fmt.Sprintf("and so on, %d more", more))

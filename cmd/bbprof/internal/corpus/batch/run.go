@@ -25,11 +25,6 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// Source yields rows, and io.EOF after the last. A *corpus.Input is one.
-type Source interface {
-	Next() (input.Row, error)
-}
-
 type Options struct {
 	Workers []measure.Measurer
 	Retries int // of a block rejected for noise
@@ -45,7 +40,6 @@ type Options struct {
 	Progress func(Progress)
 }
 
-// Progress describes how far a run is.
 type Progress struct {
 	Tally *Tally // valid only during the call
 	Bytes int64  // stored bytes of the input up to about the latest row
@@ -57,7 +51,7 @@ type Progress struct {
 var ErrInterrupted = errors.New("interrupted")
 
 const (
-	maxAside = 5_000    // rows waiting for a retry before the first get it; each holds a result of some 4 kB
+	maxAside = 5_000    // blocks waiting for a retry before the first get it; each holds a result of some 4 kB
 	maxHeld  = 32 << 20 // bytes of rows with unmeasured blocks before no more are read
 	// Retries at the end take no longer than everything before, or than leastRetries if that is more: on a core that
 	// is never idle each takes its whole budget, and a batch of seconds took nine minutes.
@@ -67,7 +61,7 @@ const (
 
 // Run measures the rows of in that out lacks. The error is in's, a *WriteError, a measurer's, or ErrInterrupted;
 // finished blocks are written in any case.
-func Run(ctx context.Context, in Source, out *Output, opts Options) (Tally, error) {
+func Run(ctx context.Context, in *input.Input, out *Output, opts Options) (Tally, error) {
 	r := &run{
 		Options: opts, began: time.Now(), out: out, tally: out.tally, id: opts.Run.ID(), header: opts.Run.String(),
 		pending: map[string]*job{},
@@ -107,7 +101,6 @@ type run struct {
 	ended   bool            // end of input reached
 	pending map[string]*job // by identity, from first sight until written
 	aside   []*job          // waiting for a retry
-	rows    int             // rows waiting for these
 	held    int             // bytes of all rows in pending
 	retryBy time.Time       // deadline for retries at the end; zero before the first
 	silent  bool            // all waited at the last tick, and nothing happened since
@@ -121,7 +114,6 @@ type job struct {
 	try   int // number of attempts
 	last  int // the latest worker
 	rows  []waitingRow
-	aside bool // waiting for its retry
 
 	unprepared error           // why it was not measured
 	result     profiler.Result // of the latest attempt
@@ -161,7 +153,6 @@ func (r *run) watch(ctx context.Context, finished <-chan struct{}) {
 	}
 }
 
-// next returns the next block for a worker, for measure.Jobs.
 func (r *run) next(worker int) (*job, bool, error) {
 	j, err := r.find(worker)
 	if j != nil {
@@ -179,12 +170,12 @@ func (r *run) block(j *job) profiler.Block {
 	return b
 }
 
+// done puts a noisy block aside, or writes its rows.
 func (r *run) done(j *job, result profiler.Result, err error) error {
 	if reading := (*input.ReadError)(nil); errors.As(j.unprepared, &reading) {
 		err = j.unprepared
 	}
 	if err != nil {
-		r.aside = append(r.aside, j) // an earlier attempt may have its number
 		return err
 	}
 	if j.unprepared != nil {
@@ -193,7 +184,18 @@ func (r *run) done(j *job, result profiler.Result, err error) error {
 	if r.Finish != nil {
 		r.Finish(&result)
 	}
-	return r.finish(j, result)
+	r.silent = false
+	r.tally.TimedSeconds += result.TimedSeconds
+	if result.Noisy() && j.try <= r.Retries {
+		j.result = result
+		r.aside = append(r.aside, j)
+		r.pool.Wake()
+		return nil
+	}
+	if _, failed := errors.AsType[*WriteError](r.pool.Failed); failed {
+		return nil
+	}
+	return r.write(j, result)
 }
 
 // find takes rows until one has a block to measure; if there is none, or retries are due, it returns a block put
@@ -213,48 +215,27 @@ func (r *run) find(worker int) (*job, error) {
 	if !r.retryNow() {
 		return nil, nil
 	}
-	if r.retriedLong() {
-		return nil, r.giveUp()
+	if now := time.Now(); r.ended && r.retryBy.IsZero() {
+		r.retryBy = now.Add(max(now.Sub(r.began), leastRetries))
+	} else if r.ended && now.After(r.retryBy) {
+		for _, j := range r.aside { // they keep the rejection that they have
+			if err := r.write(j, j.result); err != nil {
+				return nil, err
+			}
+		}
+		r.aside = nil
+		return nil, nil
 	}
 	return r.takeAside(worker), nil
-}
-
-// retriedLong reports whether retries at the end have used up their time.
-func (r *run) retriedLong() bool {
-	if !r.ended {
-		return false
-	}
-	now := time.Now()
-	if r.retryBy.IsZero() {
-		r.retryBy = now.Add(max(now.Sub(r.began), leastRetries))
-	}
-	return now.After(r.retryBy)
-}
-
-// giveUp leaves waiting blocks with the rejection that they have.
-func (r *run) giveUp() error {
-	for _, j := range r.aside {
-		if err := r.write(j, j.result); err != nil {
-			return err
-		}
-	}
-	r.aside, r.rows = nil, 0
-	return nil
 }
 
 // stuck reports whether too much waits to take more rows.
 func (r *run) stuck() bool { return r.held >= maxHeld || r.out.stuck() }
 
-// retryNow reports whether retries are due: at the end of the input; earlier only if too many rows wait or nobody
+// retryNow reports whether retries are due: at the end of the input; earlier only if too many blocks wait or nobody
 // has other work.
 func (r *run) retryNow() bool {
-	switch {
-	case len(r.aside) == 0:
-		return false
-	case r.ended, r.rows >= maxAside, r.stuck():
-		return true
-	}
-	return r.silent
+	return len(r.aside) > 0 && (r.ended || len(r.aside) >= maxAside || r.stuck() || r.silent)
 }
 
 // lookAhead is how many blocks are searched for one of another worker.
@@ -275,8 +256,6 @@ func (r *run) takeAside(worker int) *job {
 	j := next[i]
 	copy(r.aside[1:], r.aside[:i]) // there may be many after it
 	r.aside = r.aside[1:]
-	r.rows -= len(j.rows)
-	j.aside = false
 	return j
 }
 
@@ -301,9 +280,6 @@ func (r *run) take(f inputRow) (*job, error) {
 	if j, ok := r.pending[id]; ok {
 		j.rows = append(j.rows, w)
 		r.held += f.row.Size()
-		if j.aside {
-			r.rows++
-		}
 		return nil, nil
 	}
 	key := hash([]byte(id))
@@ -320,7 +296,6 @@ func (r *run) take(f inputRow) (*job, error) {
 	return j, nil
 }
 
-// identity returns the identity of a row's block, and its captured state.
 func (r *run) identity(row *input.Row) (id, visit string) {
 	id = Identity(row.Code, row.At, r.Set.With(row.Set).String())
 	if r.Visit != nil {
@@ -339,30 +314,12 @@ func (r *run) found(row *input.Row, at int64) {
 	id, _ := r.identity(row)
 	r.pool.Lock()
 	defer r.pool.Unlock()
-	r.out.at[hash([]byte(id))] = at
+	r.out.offsets[hash([]byte(id))] = at
 }
 
-// repeat writes a row whose block was measured for another row.
 func (r *run) repeat(w waitingRow, measured []string) error {
-	e := resultfile.Entry{Row: w.row, DuplicateOf: number(measured[r.out.row]), RunHeader: r.header}
+	e := resultfile.Entry{Row: w.row, DuplicateOf: number(measured[r.out.at["row"]]), RunHeader: r.header}
 	return r.put(w.seq, r.out.schema.Repeat(measured, &e), nil)
-}
-
-// finish handles a block that a worker has finished.
-func (r *run) finish(j *job, result profiler.Result) error {
-	r.silent = false
-	r.tally.TimedSeconds += result.TimedSeconds
-	if result.Noisy() && j.try <= r.Retries {
-		j.aside, j.result = true, result
-		r.aside = append(r.aside, j)
-		r.rows += len(j.rows)
-		r.pool.Wake()
-		return nil
-	}
-	if _, failed := errors.AsType[*WriteError](r.pool.Failed); failed {
-		return nil
-	}
-	return r.write(j, result)
 }
 
 func (r *run) write(j *job, result profiler.Result) error {
@@ -391,6 +348,6 @@ func (r *run) put(seq int64, cells []string, key *uint64) error {
 		return err
 	}
 	r.header = ""
-	r.tally.add(r.out.schema, cells)
+	r.tally.add(r.out.at, cells)
 	return nil
 }

@@ -29,9 +29,6 @@ func (s Shard) String() string {
 	return fmt.Sprintf("%d/%d", s.Index, s.Count)
 }
 
-// takes reports whether a row belongs to the part.
-func (s Shard) takes(row *input.Row) bool { return s.Count <= 1 || s.of(row) == s.Index }
-
 // of returns the part that a row belongs to. It depends on the block, so that rows of one block stay together in
 // any order, or on an invalid row's text.
 func (s Shard) of(row *input.Row) int {

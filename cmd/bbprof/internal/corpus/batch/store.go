@@ -1,12 +1,14 @@
 package batch
 
 import (
-	"bytes"
+	"bufio"
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"sync"
 	"time"
@@ -17,6 +19,13 @@ import (
 type WriteError struct{ error }
 
 func (e *WriteError) Unwrap() error { return e.error }
+
+func asWriteError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &WriteError{err}
+}
 
 // syncEvery bounds the rows that a power loss can cost.
 const syncEvery = 2 * time.Second
@@ -29,21 +38,25 @@ type store struct {
 	end   int64 // end of the last whole row
 	line  []byte
 
-	stop   chan struct{} // stops the syncing goroutine
-	synced sync.WaitGroup
-	failed chan error
+	stopSync func()
+	failed   chan error // from syncing
 }
 
 // newStore appends rows to a file after end, and the header if end is 0.
 func newStore(f *os.File, path string, lines *resultfile.Lines, end int64) (*store, error) {
-	stop := make(chan struct{})
-	s := &store{file: f, path: path, lines: lines, end: end, stop: stop, failed: make(chan error, 1)}
-	if end == 0 {
-		if err := s.put(lines.Header()); err != nil {
+	s := &store{file: f, path: path, lines: lines, end: end, failed: make(chan error, 1)}
+	if header := lines.Header(); end == 0 && len(header) > 0 {
+		if err := s.put(header); err != nil {
 			return nil, err
 		}
 	}
-	s.synced.Go(func() { s.sync(stop) })
+	stop := make(chan struct{})
+	var syncing sync.WaitGroup
+	syncing.Go(func() { s.sync(stop) })
+	s.stopSync = sync.OnceFunc(func() {
+		close(stop)
+		syncing.Wait()
+	})
 	return s, nil
 }
 
@@ -56,11 +69,7 @@ func (s *store) sync(stop <-chan struct{}) {
 		case <-stop:
 			return
 		case <-every.C:
-			err := s.file.Sync()
-			if err == nil && s.path != "" {
-				err = inPlace(s.path, s.file)
-			}
-			if err != nil {
+			if err := cmp.Or(s.file.Sync(), inPlace(s.path, s.file)); err != nil {
 				s.failed <- err
 				return
 			}
@@ -68,12 +77,19 @@ func (s *store) sync(stop <-chan struct{}) {
 	}
 }
 
-// append writes a row at once, so that it survives this process, and returns its offset.
-func (s *store) append(cells []string) (at int64, err error) {
+func (s *store) failure() error {
 	select {
 	case err := <-s.failed:
-		return 0, &WriteError{err}
+		return err
 	default:
+		return nil
+	}
+}
+
+// append writes a row at once, so that it survives this process, and returns its offset.
+func (s *store) append(cells []string) (at int64, err error) {
+	if err := s.failure(); err != nil {
+		return 0, &WriteError{err}
 	}
 	if s.line, err = s.lines.Append(s.line[:0], cells); err != nil {
 		return 0, err
@@ -82,34 +98,20 @@ func (s *store) append(cells []string) (at int64, err error) {
 	return at, s.put(s.line)
 }
 
+// put appends to the file. The kernel chooses the position (O_APPEND), so the offset at which the text ends reveals
+// changes by another program. The text is then removed, since resuming stops at a gap.
 func (s *store) put(text []byte) error {
-	if len(text) == 0 {
+	n, err := s.file.Write(text)
+	at, seekErr := s.file.Seek(0, io.SeekCurrent)
+	begin := at - int64(n)
+	if err = cmp.Or(err, seekErr); err == nil && begin == s.end {
+		s.end = at
 		return nil
 	}
-	if err := unchanged(s.path, s.file, s.end); err != nil {
-		return &WriteError{err} // resuming stops at a gap, so write no more
+	if n > 0 {
+		s.file.Truncate(begin) // if that fails, the next resume drops it
 	}
-	return s.write(text)
-}
-
-// write appends to a file that was found unchanged. The kernel chooses the position (O_APPEND), so the text's
-// final offset reveals concurrent changes by another program. The text is then removed.
-func (s *store) write(text []byte) error {
-	n, err := s.file.Write(text)
-	if err != nil {
-		s.file.Truncate(s.end) // removes a partial row; if that fails, the next resume does it
-		return &WriteError{err}
-	}
-	at, err := s.file.Seek(0, io.SeekCurrent)
-	if err != nil {
-		return &WriteError{err}
-	}
-	if begin := at - int64(n); begin != s.end {
-		s.file.Truncate(begin)
-		return &WriteError{unchanged(s.path, s.file, s.end)}
-	}
-	s.end = at
-	return nil
+	return &WriteError{cmp.Or(err, unchanged(s.path, s.file, s.end))}
 }
 
 func (s *store) at(offset int64) ([]string, error) {
@@ -120,55 +122,23 @@ func (s *store) at(offset int64) ([]string, error) {
 	return s.lines.Parse(text, nil)
 }
 
-// lineAt returns the line at offset, without its end.
+// lineAt returns the line at an offset, without its end. A file that ends within it is an error, never io.EOF.
 func lineAt(r io.ReaderAt, offset int64) (string, error) {
-	for size := 1 << 11; ; size *= 2 {
-		buffer := make([]byte, size)
-		n, err := r.ReadAt(buffer, offset)
-		if end := bytes.IndexByte(buffer[:n], '\n'); end >= 0 {
-			return string(resultfile.TrimEnd(buffer[:end+1])), nil
-		}
-		if err != nil {
-			return "", fmt.Errorf("reading the row at byte %d again: %w", offset, err)
-		}
+	line, err := bufio.NewReader(io.NewSectionReader(r, offset, math.MaxInt64)).ReadBytes('\n')
+	if err != nil {
+		return "", fmt.Errorf("reading the row at byte %d again: %v", offset, err)
 	}
-}
-
-func (s *store) stopSync() {
-	if s.stop != nil {
-		close(s.stop)
-		s.stop = nil
-	}
-	s.synced.Wait()
+	return string(resultfile.TrimEnd(line)), nil
 }
 
 // flush syncs all rows to disk, and checks that the path names them.
 func (s *store) flush() error {
 	s.stopSync()
-	var err error
-	select {
-	case err = <-s.failed:
-	default:
+	err := cmp.Or(s.failure(), s.file.Sync(), unchanged(s.path, s.file, s.end), inPlace(s.path, s.file))
+	if displaced, ok := errors.AsType[*DisplacedError](err); ok && displaced.Rows == "" {
+		displaced.Rows, _ = rescue(s.path, s.file, s.end)
 	}
-	if e := s.file.Sync(); err == nil && !errors.Is(e, os.ErrInvalid) {
-		err = e
-	}
-	if err == nil {
-		err = unchanged(s.path, s.file, s.end)
-	}
-	if err == nil && s.path != "" {
-		err = inPlace(s.path, s.file)
-	}
-	var displaced *DisplacedError
-	if errors.As(err, &displaced) && displaced.Rows == "" {
-		if name, rescueErr := rescue(s.path, s.file, s.end); rescueErr == nil {
-			displaced.Rows = name
-		}
-	}
-	if err != nil {
-		return &WriteError{err}
-	}
-	return nil
+	return asWriteError(err)
 }
 
 // hash returns the first eight bytes of the SHA-256, the same on every machine and in every version, because

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
@@ -36,8 +35,8 @@ type Tally struct {
 	Measured     int64   `json:"measured"`      // blocks, without retries
 }
 
-func (t *Tally) add(s resultfile.Schema, cells []string) {
-	cell := func(name string) string { return cells[s.Index(name)] }
+func (t *Tally) add(at map[string]int, cells []string) {
+	cell := func(name string) string { return cells[at[name]] }
 	t.Rows++
 	retried := cell("tries") != "" && cell("tries") != "1"
 	if retried {
@@ -77,7 +76,6 @@ func (t *Tally) addCycles(cycles, low, high string) {
 	}
 }
 
-// Rate returns blocks measured per second in this run.
 func (t *Tally) Rate() float64 {
 	if t.Seconds <= 0 {
 		return 0
@@ -85,11 +83,8 @@ func (t *Tally) Rate() float64 {
 	return float64(t.Measured) / t.Seconds
 }
 
-// Spread estimates quantiles without storing values: counts in buckets 1 % wide.
-type Spread struct {
-	count   int64
-	buckets map[int]int64
-}
+// Spread estimates quantiles without storing values: it counts them in buckets 1 % wide.
+type Spread map[int]int64
 
 const bucketRatio = 1.01
 
@@ -97,21 +92,24 @@ const bucketRatio = 1.01
 const smallest = 1e-4
 
 func (s *Spread) add(x float64) {
-	if s.buckets == nil {
-		s.buckets = map[int]int64{}
+	if *s == nil {
+		*s = Spread{}
 	}
-	s.count++
-	s.buckets[int(math.Floor(math.Log(math.Max(x, smallest))/math.Log(bucketRatio)))]++
+	(*s)[int(math.Floor(math.Log(math.Max(x, smallest))/math.Log(bucketRatio)))]++
+}
+
+func (s Spread) count() (n int64) {
+	for _, k := range s {
+		n += k
+	}
+	return n
 }
 
 // Quantile returns the value below which a share q of the values lies, within 1 %; NaN if empty.
-func (s *Spread) Quantile(q float64) float64 {
-	if s.count == 0 {
-		return math.NaN()
-	}
-	rank := int64(q * float64(s.count-1))
-	for _, k := range slices.Sorted(maps.Keys(s.buckets)) {
-		if rank -= s.buckets[k]; rank < 0 {
+func (s Spread) Quantile(q float64) float64 {
+	rank := int64(q * float64(s.count()-1))
+	for _, k := range slices.Sorted(maps.Keys(s)) {
+		if rank -= s[k]; rank < 0 {
 			return math.Pow(bucketRatio, float64(k)+0.5)
 		}
 	}
@@ -121,22 +119,16 @@ func (s *Spread) Quantile(q float64) float64 {
 var quantiles = [...]float64{0.05, 0.25, 0.5, 0.75, 0.95, 0.99}
 
 func (s Spread) MarshalJSON() ([]byte, error) {
-	out := map[string]any{"count": s.count}
-	if s.count > 0 {
-		for _, q := range quantiles {
-			out[fmt.Sprintf("p%02.0f", 100*q)] = rounded(s.Quantile(q))
+	out := map[string]any{"count": s.count()}
+	for _, q := range quantiles {
+		if len(s) > 0 { // with the three digits that a bucket resolves
+			out[fmt.Sprintf("p%02.0f", 100*q)], _ = strconv.ParseFloat(fmt.Sprintf("%.3g", s.Quantile(q)), 64)
 		}
 	}
 	return json.Marshal(out)
 }
 
-// rounded keeps the three digits that a bucket resolves.
-func rounded(x float64) float64 {
-	y, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 3, 64), 64)
-	return y
-}
-
-func (s *Spread) line(scale float64, format string) string {
+func (s Spread) line(scale float64, format string) string {
 	text := ""
 	for _, q := range quantiles {
 		text += fmt.Sprintf("  p%02.0f "+format, 100*q, scale*s.Quantile(q))
@@ -146,7 +138,6 @@ func (s *Spread) line(scale float64, format string) string {
 
 const barWidth = 40
 
-// Report writes a readable summary: rows, reasons, cycles.
 func (t *Tally) Report(w io.Writer) {
 	fmt.Fprintf(w, "bbprof: %s: %d ok, %d rejected, %d error\n", words.Plural(t.Rows, "row"), t.OK, t.Rejected, t.Failed)
 	if t.Failed > 0 {
@@ -168,7 +159,7 @@ func (t *Tally) Report(w io.Writer) {
 		n, most := t.Reasons[r], t.Reasons[reasons[0]]
 		fmt.Fprintf(w, "  %6d  %-18s %s\n", n, r, strings.Repeat("#", int((n*barWidth+most-1)/most)))
 	}
-	if t.Cycles.count > 0 {
+	if len(t.Cycles) > 0 {
 		fmt.Fprintf(w, "bbprof: cycles          %s\n", t.Cycles.line(1, "%.2f"))
 		fmt.Fprintf(w, "bbprof: interval width %%%s\n", t.Width.line(100, "%.2f"))
 	}

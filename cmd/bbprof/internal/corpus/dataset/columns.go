@@ -9,7 +9,6 @@ import (
 	"github.com/bbprof/bbprof/docs"
 )
 
-// Column explains a column of the parts.
 type Column struct {
 	Name  string          `json:"name"`
 	Type  resultfile.Type `json:"type"`
@@ -17,10 +16,8 @@ type Column struct {
 	About string          `json:"about"`
 }
 
-// cyclesUnit is the unit of all times.
 const cyclesUnit = "core cycles per iteration of the block"
 
-// explained returns a schema's columns with their explanations from the documentation.
 func explained(s resultfile.Schema) (all []Column) {
 	about := map[string]string{
 		splitColumn:       "train, validation or test; left_out where a near-duplicate of the block is in another split; null of a block without cycles",
@@ -34,11 +31,8 @@ func explained(s resultfile.Schema) (all []Column) {
 	for _, c := range s {
 		e := Column{c.Name, c.Type, "", about[c.Name]}
 		base := strings.TrimPrefix(c.Name, "input_")
-		switch {
-		case e.About == "" && base != c.Name && about[base] != "":
-			e.About = "as it was in the corpus: " + about[base]
-		case e.About == "":
-			e.About = "as it was in the corpus"
+		if e.About == "" {
+			e.About = strings.TrimSuffix("as it was in the corpus: "+about[base], ": ")
 		}
 		if base == "cycles" || strings.HasSuffix(base, "_cycles") || strings.HasSuffix(base, "ci_low") || strings.HasSuffix(base, "ci_high") {
 			e.Unit = cyclesUnit
@@ -72,11 +66,7 @@ func tableRows(page string) map[string]string {
 }
 
 // shape describes what all cells of a carried column have in common.
-type shape struct {
-	filled              bool
-	notInteger, notReal bool
-	notFlag             bool
-}
+type shape struct{ filled, notInteger, notReal, notFlag bool }
 
 func (s *shape) add(cell string) {
 	if cell == "" {

@@ -35,7 +35,6 @@ const (
 	splitColumn       = "split"
 )
 
-// Sheet is the datasheet.
 type Sheet struct {
 	Made     string   `json:"made"`
 	Sealed   string   `json:"sealed_with"` // bbprof's version
@@ -63,14 +62,12 @@ type Sheet struct {
 	Sample  *Agreement `json:"sample,omitempty"`
 }
 
-// Part is a file of rows.
 type Part struct {
 	File   string `json:"file"`
 	Rows   int    `json:"rows"`
 	SHA256 string `json:"sha256"`
 }
 
-// Counts summarises the rows.
 type Counts struct {
 	Rows       int            `json:"rows"`
 	Status     map[string]int `json:"status"`
@@ -82,7 +79,7 @@ type Counts struct {
 
 // tally processes all rows of a dataset in order.
 type tally struct {
-	at      func(name string) int
+	at      map[string]int
 	counts  Counts
 	content hash.Hash
 	bhive   resultfile.Writer
@@ -97,7 +94,6 @@ type list struct {
 	out     *csv.Writer
 }
 
-// SampleBlock is a block with its cycles.
 type SampleBlock struct {
 	Hex     string
 	Cycles  float64
@@ -106,22 +102,17 @@ type SampleBlock struct {
 
 // newTally derives files from the rows; open creates them.
 func newTally(s resultfile.Schema, weight string, open func(name string) io.Writer) (*tally, error) {
-	t := &tally{at: s.Index, content: sha256.New(), counts: Counts{
+	t := &tally{at: s.Positions(), content: sha256.New(), splits: map[string]list{}, counts: Counts{
 		Status: map[string]int{}, Reasons: map[string]int{}, Categories: map[string]int{}, Splits: map[string]int{}}}
-	for _, name := range []string{"hex", "status", "reason", "cycles", "speeds", "category", "run", "set", applicationColumn, splitColumn} {
-		if s.Index(name) < 0 {
-			return nil, fmt.Errorf("it has no column %s", name)
-		}
+	err := s.Require("hex", "status", "reason", "cycles", "speeds", "category", "run", "set", applicationColumn, splitColumn, weight)
+	if err != nil {
+		return nil, err
 	}
-	var err error
 	if t.bhive, err = resultfile.NewWriter(open(BHiveFile), resultfile.BHive, s); err != nil {
 		return nil, err
 	}
 	t.lists = []list{{[]string{"hex", "category"}, csv.NewWriter(open(CategoriesFile))}}
 	if weight != "" {
-		if s.Index(weight) < 0 {
-			return nil, fmt.Errorf("it has no column %s for weights; it has %s", weight, strings.Join(s.Names(), ", "))
-		}
 		t.lists = append(t.lists, list{[]string{"hex", weight}, csv.NewWriter(open(WeightsFile))})
 	}
 	columns := []string{"hex"}
@@ -132,7 +123,6 @@ func newTally(s resultfile.Schema, weight string, open func(name string) io.Writ
 		}
 	}
 	columns = append(columns, tokensColumn)
-	t.splits = map[string]list{}
 	for _, split := range []string{Train, Validation, Test} {
 		l := list{columns, csv.NewWriter(open(split + ".csv"))}
 		l.out.Write(columns) // errors persist until close
@@ -141,8 +131,16 @@ func newTally(s resultfile.Schema, weight string, open func(name string) io.Writ
 	return t, nil
 }
 
+// cell returns a column's cell, "" if there is no such column.
+func (t *tally) cell(cells []string, name string) string {
+	if i, ok := t.at[name]; ok {
+		return cells[i]
+	}
+	return ""
+}
+
 func (t *tally) add(cells []string) error {
-	cell := func(name string) string { return cells[t.at(name)] }
+	cell := func(name string) string { return t.cell(cells, name) }
 	t.counts.Rows++
 	t.counts.Status[cell("status")]++
 	if r := cell("reason"); r != "" {
@@ -157,17 +155,12 @@ func (t *tally) add(cells []string) error {
 	}
 	t.counts.Categories[cell("category")]++
 	t.counts.Splits[cell(splitColumn)]++
-	if inSample(cell("hex")) {
-		var m SampleBlock
+	if inSample(cell("hex")) && cell("set") == "" {
+		m := SampleBlock{Hex: cell("hex"), Address: cell(input.AddressColumn)}
 		if _, err := fmt.Sscan(cell("cycles"), &m.Cycles); err != nil {
-			return fmt.Errorf("block %s: cycles are %q, not a number", cell("hex"), cell("cycles"))
+			return fmt.Errorf("block %s: cycles are %q, not a number", m.Hex, cell("cycles"))
 		}
-		if at := t.at(input.AddressColumn); at >= 0 {
-			m.Address = cells[at]
-		}
-		if m.Hex = cell("hex"); cell("set") == "" {
-			t.sample = append(t.sample, m)
-		}
+		t.sample = append(t.sample, m)
 	}
 	lists := t.lists
 	if l, ok := t.splits[cell(splitColumn)]; ok {
@@ -217,7 +210,6 @@ func inSample(block string) bool {
 	return (int(sum[0])<<8|int(sum[1]))%sampleOf == 0
 }
 
-// Agreement compares two measurements of some blocks.
 type Agreement struct {
 	Host     resultfile.Host `json:"host"`
 	Blocks   int             `json:"blocks"`

@@ -8,7 +8,6 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// readme describes the directory for a reader who has nothing else.
 func (s *Sheet) readme() string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "# Cycles of basic blocks on %s\n\n", s.Hosts[0].Microarchitecture)

@@ -22,11 +22,11 @@ const (
 	LeftOut    = "left_out"
 )
 
-// shares are the usual 80, 10 and 10 percent. Of two splits with the same deficit, the first is filled first.
-var shares = []struct {
-	split string
-	share float64
-}{{Test, 0.1}, {Validation, 0.1}, {Train, 0.8}}
+// splits in the order of their claim on a block, and the usual shares.
+var (
+	splits = []string{Test, Validation, Train}
+	shares = []float64{0.1, 0.1, 0.8}
+)
 
 // farOff is how far a split's share of the accepted blocks may be from its target.
 const farOff = 0.05
@@ -38,11 +38,11 @@ func (c *Counts) uneven() string {
 		total += n
 	}
 	var have, want []string
-	for _, s := range slices.Backward(shares) {
-		share := float64(c.Splits[s.split]) / float64(total)
-		far = far || math.Abs(share-s.share) > farOff
+	for i, split := range slices.Backward(splits) {
+		share := float64(c.Splits[split]) / float64(total)
+		far = far || math.Abs(share-shares[i]) > farOff
 		have = append(have, fmt.Sprintf("%.0f", 100*share))
-		want = append(want, fmt.Sprintf("%.0f", 100*s.share))
+		want = append(want, fmt.Sprintf("%.0f", 100*shares[i]))
 	}
 	if !far {
 		return ""
@@ -80,50 +80,40 @@ func assign(blocks []splitBlock) map[string]string {
 	for _, b := range blocks {
 		sizes[b.application]++
 	}
-	if len(sizes) < len(shares) {
+	if len(sizes) < len(splits) {
 		return nil
 	}
 	order := slices.SortedFunc(maps.Keys(sizes), func(a, b string) int {
 		return cmp.Or(cmp.Compare(sizes[b], sizes[a]), cmp.Compare(a, b))
 	})
-	splits, have := map[string]string{}, make([]int, len(shares))
+	assigned, have := map[string]string{}, map[string]int{}
 	for i, name := range order {
-		empty := 0
-		for _, n := range have {
-			if n == 0 {
-				empty++
+		best, most := "", 0.
+		for k, split := range splits {
+			lacks := shares[k]*float64(len(blocks)) - float64(have[split])
+			needed := len(splits)-len(have) == len(order)-i // by splits that are still empty
+			if !(needed && have[split] > 0) && (best == "" || lacks > most) {
+				best, most = split, lacks
 			}
 		}
-		best := -1
-		var most float64
-		for k, s := range shares {
-			lacks := s.share*float64(len(blocks)) - float64(have[k])
-			if empty == len(order)-i && have[k] > 0 { // the remaining ones are needed for empty splits
-				continue
-			}
-			if best < 0 || lacks > most {
-				best, most = k, lacks
-			}
-		}
-		splits[name] = shares[best].split
+		assigned[name] = best
 		have[best] += sizes[name]
 	}
-	return splits
+	return assigned
 }
 
 // byKey chooses a pseudorandom split, the same for all near-duplicates of a block.
 func byKey(key uint64) string {
 	x := float64(key) / (1 << 64)
-	for _, s := range shares {
-		if x < s.share {
-			return s.split
+	for i, split := range splits {
+		if x < shares[i] {
+			return split
 		}
-		x -= s.share
+		x -= shares[i]
 	}
 	return Train
 }
 
-// splitter decides which split a block is in.
 type splitter struct {
 	applications map[string]string // nil: split by near-duplicates alone
 	owner        map[uint64]string // the split that keeps the near-duplicates of a key
@@ -136,17 +126,9 @@ func newSplitter(blocks []splitBlock) splitter {
 	if s.applications == nil {
 		return s
 	}
-	rank := func(split string) int {
-		for i, s := range shares {
-			if s.split == split {
-				return i
-			}
-		}
-		return len(shares)
-	}
 	for _, b := range blocks {
 		split := s.applications[b.application]
-		if old, ok := s.owner[b.key]; !ok || rank(split) < rank(old) {
+		if old, ok := s.owner[b.key]; !ok || slices.Index(splits, split) < slices.Index(splits, old) {
 			s.owner[b.key] = split
 		}
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/bbprof/bbprof/profiler"
 )
 
-// Options select the contents of a dataset.
 type Options struct {
 	Inputs      []string
 	Application string // column that names it, or ""
@@ -43,67 +42,54 @@ func (o Options) Read() (*Source, error) {
 	s.sheet = Sheet{Made: o.Made, Sealed: o.Version, Inputs: o.Inputs, ApplicationColumn: o.Application, WeightColumn: o.Weight}
 	seen := map[string]bool{}
 	var first *resultfile.Run
-	for _, name := range o.Inputs {
-		err := s.each(name, func(in resultfile.Schema, cells []string) error {
-			if header := cells[in.Index("run_header")]; header != "" {
-				if err := s.sheet.note(header, &first); err != nil {
-					return err
-				}
+	err := s.each(func(r resultfile.Row) error {
+		if header := r.Cell("run_header"); header != "" {
+			if err := s.sheet.note(header, &first); err != nil {
+				return err
 			}
-			if id := cells[in.Index("run")]; !slices.Contains(s.sheet.Runs, id) {
-				s.sheet.Runs = append(s.sheet.Runs, id)
-			}
-			block := cells[in.Index("hex")] + " " + cells[in.Index("set")]
-			s.keep = append(s.keep, !seen[block])
-			if seen[block] {
-				s.sheet.Repeated++
-			} else if cells[in.Index("status")] == string(profiler.OK) {
-				s.blocks = append(s.blocks, s.splitBlock(in, cells))
-			}
-			seen[block] = true
-			s.inspect(in, cells)
-			return nil
-		})
-		if err != nil {
-			return nil, err
 		}
-	}
-	if first == nil {
+		if id := r.Cell("run"); !slices.Contains(s.sheet.Runs, id) {
+			s.sheet.Runs = append(s.sheet.Runs, strings.Clone(id))
+		}
+		block := r.Cell("hex") + " " + r.Cell("set")
+		s.keep = append(s.keep, !seen[block])
+		if seen[block] {
+			s.sheet.Repeated++
+		} else if accepted(r) {
+			s.blocks = append(s.blocks, s.splitBlock(r))
+		}
+		seen[block] = true
+		for i, c := range s.schema {
+			if c.Carried() {
+				s.shapes[c.Name].add(r.Cells[i])
+			}
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case first == nil:
 		return nil, errors.New("no row states the conditions of its measurement (column run_header), which a dataset needs")
-	}
-	if len(s.blocks) == 0 {
+	case len(s.blocks) == 0:
 		return nil, errors.New("no block was accepted, so there is nothing to seal")
 	}
 	return s, s.enough()
 }
 
-// inspect records the cells of carried columns.
-func (s *Source) inspect(in resultfile.Schema, cells []string) {
-	for i, c := range in {
-		if !c.Carried() {
-			continue
-		}
-		if s.shapes[c.Name] == nil {
-			s.shapes[c.Name] = &shape{}
-		}
-		s.shapes[c.Name].add(cells[i])
-	}
-}
+func accepted(r resultfile.Row) bool { return r.Cell("status") == string(profiler.OK) }
 
 // enough fails if there are fewer applications than splits.
 func (s *Source) enough() error {
 	if s.Application == "" || assign(s.blocks) != nil {
 		return nil
 	}
-	var values []string
+	values := map[string]bool{}
 	for _, b := range s.blocks {
-		if v := fmt.Sprintf("%.80q", b.application); !slices.Contains(values, v) {
-			values = append(values, v)
-		}
+		values[fmt.Sprintf("%.80q", b.application)] = true
 	}
-	slices.Sort(values)
 	return fmt.Errorf("column %s holds %s alone, and a split by application needs %d values; without -application the split goes by near-duplicates",
-		s.Application, strings.Join(values, " and "), len(shares))
+		s.Application, strings.Join(slices.Sorted(maps.Keys(values)), " and "), len(splits))
 }
 
 // note records the conditions of a run, and refuses those incompatible with the first's.
@@ -132,30 +118,37 @@ func (sheet *Sheet) note(header string, first **resultfile.Run) error {
 	return nil
 }
 
-func (s *Source) splitBlock(in resultfile.Schema, cells []string) splitBlock {
-	p := splitBlock{key: nearKey(cells[in.Index("hex")])}
-	if s.Application != "" {
-		p.application = cells[in.Index(s.Application)]
-	}
-	return p
+func (s *Source) splitBlock(r resultfile.Row) splitBlock {
+	return splitBlock{strings.Clone(r.Cell(s.Application)), nearKey(r.Cell("hex"))}
 }
 
-// each yields all rows of a result, whose columns must be those of the first.
-func (s *Source) each(name string, row func(resultfile.Schema, []string) error) error {
+// each passes on all rows of the results, whose columns must be those of the first.
+func (s *Source) each(row func(resultfile.Row) error) error {
+	for _, name := range s.Inputs {
+		if err := s.eachOf(name, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Source) eachOf(name string, row func(resultfile.Row) error) error {
 	in, err := resultfile.OpenRows(name, nil, "hex", "status", "set", "run", "run_header", s.Application, s.Weight)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	schema := in.Schema
-	if schema.Index(splitColumn) >= 0 || s.Application != applicationColumn && schema.Index(applicationColumn) >= 0 {
+	if in.Schema.Index(splitColumn) >= 0 || s.Application != applicationColumn && in.Schema.Index(applicationColumn) >= 0 {
 		return in.Error(fmt.Errorf("it has a column %s or %s already, which a dataset adds; leave it out with bbprof "+
 			"convert -columns, or name it with -application", splitColumn, applicationColumn))
 	}
 	if s.schema == nil {
-		s.schema = schema
+		s.schema = in.Schema
+		for _, c := range s.schema {
+			s.shapes[c.Name] = &shape{}
+		}
 	}
-	if !slices.Equal(s.schema.Names(), schema.Names()) {
+	if !slices.Equal(s.schema.Names(), in.Schema.Names()) {
 		return in.Error(fmt.Errorf("its columns are not those of %s", s.Inputs[0]))
 	}
 	for r, err := range in.All() {
@@ -165,7 +158,7 @@ func (s *Source) each(name string, row func(resultfile.Schema, []string) error) 
 		if err != nil {
 			return err
 		}
-		if err := row(schema, r.Cells); err != nil {
+		if err := row(r); err != nil {
 			return in.Error(err)
 		}
 	}
@@ -220,11 +213,12 @@ func (b *builder) rows() (err error) {
 	if b.Application != applicationColumn {
 		names = append(names, applicationColumn)
 	}
-	types := map[string]resultfile.Type{applicationColumn: resultfile.Text, splitColumn: resultfile.Text}
+	types := map[string]resultfile.Type{}
 	for name, shape := range b.shapes {
-		if types[name] = shape.typed(); name == b.Application {
-			types[name] = resultfile.Text // the splits have names
-		}
+		types[name] = shape.typed()
+	}
+	for _, name := range []string{applicationColumn, splitColumn, b.Application} {
+		types[name] = resultfile.Text
 	}
 	schema := resultfile.SchemaOf(names).Typed(types)
 	b.sheet.Columns = explained(schema)
@@ -237,32 +231,27 @@ func (b *builder) rows() (err error) {
 		return err
 	}
 	read := 0
-	for _, name := range b.Inputs {
-		err := b.each(name, func(in resultfile.Schema, cells []string) error {
-			if read++; !b.keep[read-1] {
-				return nil
-			}
-			p := b.splitBlock(in, cells)
-			split := ""
-			if cells[in.Index("status")] == string(profiler.OK) {
-				split = b.split.of(p)
-			}
-			row := append(slices.Clone(cells), split)
-			for i := range cells {
-				if schema[i].Carried() && schema[i].Type == resultfile.Number {
-					row[i], _ = canonical(cells[i])
-				}
-			}
-			if b.Application != applicationColumn {
-				row = append(row, p.application)
-			}
-			return cmp.Or(b.err, parts.Write(row), b.tally.add(row))
-		})
-		if err != nil {
-			return err
+	err = b.each(func(r resultfile.Row) error {
+		if read++; !b.keep[read-1] {
+			return nil
 		}
-	}
-	if err := errors.Join(parts.Close(), b.tally.close()); err != nil {
+		p := b.splitBlock(r)
+		split := ""
+		if accepted(r) {
+			split = b.split.of(p)
+		}
+		row := append(slices.Clone(r.Cells), split)
+		for i := range r.Cells {
+			if schema[i].Carried() && schema[i].Type == resultfile.Number {
+				row[i], _ = canonical(row[i])
+			}
+		}
+		if b.Application != applicationColumn {
+			row = append(row, p.application)
+		}
+		return cmp.Or(b.err, parts.Write(row), b.tally.add(row))
+	})
+	if err := cmp.Or(err, errors.Join(parts.Close(), b.tally.close())); err != nil {
 		return err
 	}
 	for left := b.tally.counts.Rows; left > 0; left -= b.PartRows {
@@ -301,7 +290,6 @@ func (b *builder) seal() error {
 	return os.WriteFile(filepath.Join(b.dir, SumsFile), []byte(text.String()), 0o666)
 }
 
-// hashFile returns the SHA-256 of a file of a dataset.
 func hashFile(dir, name string) (string, error) {
 	f, err := os.Open(filepath.Join(dir, filepath.FromSlash(name)))
 	if err != nil {

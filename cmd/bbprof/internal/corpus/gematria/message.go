@@ -79,7 +79,6 @@ func (t Throughput) Message() []byte {
 	return bytesField(bytesField(nil, throughputBlock, block), throughputList, source)
 }
 
-// Message encodes the block as Protocol Buffers.
 func (a Annotated) Message() []byte {
 	var pages []byte
 	for _, p := range a.Pages {
@@ -187,21 +186,10 @@ func (t *Throughput) list(text []byte) error {
 	return err
 }
 
+// state reads what of a state bbprof sets: it maps memory where the block accesses it.
 func (a *Annotated) state(text []byte) error {
 	m, err := parse(text)
-	a.Size, a.Fill, a.LoopRegister = m.last(stateSize).n, m.last(stateFill).n, string(m.last(stateLoop).data)
-	for _, v := range m[statePages] {
-		if v.data == nil { // one value per field
-			a.Pages = append(a.Pages, v.n)
-		}
-		for data := v.data; len(data) > 0; {
-			page, size := protowire.ConsumeVarint(data)
-			if size < 0 {
-				return errMessage
-			}
-			a.Pages, data = append(a.Pages, page), data[size:]
-		}
-	}
+	a.Fill = m.last(stateFill).n
 	for _, v := range m[stateRegisters] {
 		r, failed := parse(v.data)
 		err = errors.Join(err, failed)

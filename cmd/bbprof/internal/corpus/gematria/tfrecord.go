@@ -13,7 +13,7 @@ import (
 // A record is its length in 8 bytes, a checksum of the length in 4, the data, and a checksum of the data
 // (tensorflow/core/lib/io/record_writer.h).
 const (
-	headSize = 12
+	HeadSize = 12 // what StartsRecord needs
 	tailSize = 4
 )
 
@@ -29,7 +29,6 @@ func checksum(data []byte) uint32 {
 	return (c>>15 | c<<17) + 0xa282ead8
 }
 
-// AppendRecord appends a record that holds data.
 func AppendRecord(to, data []byte) []byte {
 	head := binary.LittleEndian.AppendUint64(nil, uint64(len(data)))
 	to = binary.LittleEndian.AppendUint32(append(to, head...), checksum(head))
@@ -39,13 +38,9 @@ func AppendRecord(to, data []byte) []byte {
 // StartsRecord reports whether a file with this start holds records. Other data of eight or more bytes pass the
 // checksum once in four thousand million.
 func StartsRecord(start []byte) bool {
-	return len(start) >= headSize && binary.LittleEndian.Uint32(start[8:]) == checksum(start[:8])
+	return len(start) >= HeadSize && binary.LittleEndian.Uint32(start[8:]) == checksum(start[:8])
 }
 
-// HeadSize is how many bytes StartsRecord needs.
-const HeadSize = headSize
-
-// Records reads records one by one.
 type Records struct {
 	in io.Reader
 	n  int
@@ -55,7 +50,7 @@ func NewRecords(r io.Reader) *Records { return &Records{in: r} }
 
 // Next returns the data of the next record, and io.EOF after the last.
 func (r *Records) Next() ([]byte, error) {
-	var head [headSize]byte
+	var head [HeadSize]byte
 	if _, err := io.ReadFull(r.in, head[:]); errors.Is(err, io.EOF) {
 		return nil, io.EOF
 	} else if err != nil {

@@ -67,7 +67,6 @@ func newChunk(c *format.ColumnMetaData, e format.SchemaElement, decimals int) ch
 	return chunk{kind: k, codec: c.Codec, optional: e.RepetitionType.V == format.Optional, at: at, end: end}
 }
 
-// next returns the next cell of the page.
 func (c *chunk) next() string {
 	c.row++
 	if c.optional && c.levels[c.row-1] == 0 {
@@ -77,8 +76,7 @@ func (c *chunk) next() string {
 	return c.page.cell(c.value - 1)
 }
 
-// decode decodes a page from its header and compressed bytes.
-func (c *chunk) decode(header *format.PageHeader, raw []byte, unpack *decompressor) (err error) {
+func (c *chunk) decode(header *format.PageHeader, raw []byte, r *Reader) (err error) {
 	if header.Type == format.IndexPage {
 		return nil
 	}
@@ -93,7 +91,7 @@ func (c *chunk) decode(header *format.PageHeader, raw []byte, unpack *decompress
 	}
 	body := raw[levels:]
 	if !v2.IsCompressed.Valid || v2.IsCompressed.V {
-		if body, err = unpack.decompress(c.codec, body, size-levels); err != nil {
+		if body, err = r.decompress(c.codec, body, size-levels); err != nil {
 			return err
 		}
 	}
@@ -240,7 +238,6 @@ func skipDelta(b []byte, n int) (rest []byte, err error) {
 	return w.rest, nil
 }
 
-// decode decodes values with the library.
 func (k kind) decode(e encoding.Encoding, body []byte) (values, error) {
 	switch k.physical {
 	case format.Boolean:
@@ -366,10 +363,7 @@ func hybrid(to []uint32, b []byte, width, n int) ([]uint32, error) {
 	return to, nil
 }
 
-type decompressor struct{ zstd *zstd.Decoder }
-
-// decompress decompresses a page of known size.
-func (d *decompressor) decompress(codec format.CompressionCodec, b []byte, size int) (to []byte, err error) {
+func (r *Reader) decompress(codec format.CompressionCodec, b []byte, size int) (to []byte, err error) {
 	length := 0
 	switch codec {
 	case format.Uncompressed:
@@ -385,13 +379,12 @@ func (d *decompressor) decompress(codec format.CompressionCodec, b []byte, size 
 		}
 		length = len(to)
 	case format.Zstd:
-		if d.zstd == nil {
-			if d.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(MaxPage),
-				zstd.WithDecoderMaxWindow(MaxPage)); err != nil {
-				return nil, err
-			}
+		if r.zstd == nil {
+			r.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(MaxPage), zstd.WithDecoderMaxWindow(MaxPage))
 		}
-		to, err = d.zstd.DecodeAll(b, make([]byte, 0, size))
+		if err == nil {
+			to, err = r.zstd.DecodeAll(b, make([]byte, 0, size))
+		}
 		length = len(to)
 	}
 	if err == nil && length != size {

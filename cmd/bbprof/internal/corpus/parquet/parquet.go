@@ -19,7 +19,6 @@ import (
 // Magic starts and ends a file.
 const Magic = "PAR1"
 
-// Type is the type of a column.
 type Type string
 
 const (

@@ -103,7 +103,7 @@ func TestWrite(t *testing.T) {
 	file := writeAll(t, columns, rows)
 	r := require.Get(NewReader(bytes.NewReader(file), int64(len(file))))(t)
 	r.Columns[3].Decimals = 4
-	if value, ok := r.Value("bbprof.run"); value != "new" || !ok || len(r.Columns) != len(columns) {
+	if value := r.Value("bbprof.run"); value != "new" || len(r.Columns) != len(columns) {
 		t.Errorf("value %q, %d columns", value, len(r.Columns))
 	}
 	their := require.Get(library.OpenFile(bytes.NewReader(file), int64(len(file))))(t)

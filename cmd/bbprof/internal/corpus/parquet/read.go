@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go/deprecated"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
@@ -13,7 +14,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/atomicfile"
 )
 
-// Reader reads a file's rows.
 type Reader struct {
 	// Decimals of Columns may be changed before the first row.
 	Columns []Column
@@ -26,7 +26,7 @@ type Reader struct {
 	held   int64   // memory of their largest pages
 	left   int64   // rows left in it
 	cells  []string
-	unpack decompressor
+	zstd   *zstd.Decoder // from the first page that needs it
 }
 
 // Kept copies a stream to an unnamed file, because a table's description is at its end.
@@ -51,7 +51,6 @@ func Open(f *os.File) (*Reader, error) {
 	return NewReader(f, info.Size())
 }
 
-// Names returns the column names.
 func (r *Reader) Names() (names []string) {
 	for _, c := range r.Columns {
 		names = append(names, c.Name)
@@ -126,20 +125,18 @@ func typeOf(e format.SchemaElement) Type {
 	return Text
 }
 
-// Rows returns the number of rows.
 func (r *Reader) Rows() int64 { return r.footer.NumRows }
 
-// Size returns the file's size in bytes.
 func (r *Reader) Size() int64 { return r.size }
 
-// Value returns the file's metadata value for a key.
-func (r *Reader) Value(key string) (value string, ok bool) {
+// Value returns the file's metadata of a key, "" if it has none.
+func (r *Reader) Value(key string) string {
 	for _, kv := range r.footer.KeyValueMetadata {
 		if kv.Key == key {
-			return kv.Value, true
+			return kv.Value
 		}
 	}
-	return "", false
+	return ""
 }
 
 // Next returns the next row, with an empty cell for null. At the end the error is io.EOF. The cells are valid
@@ -170,7 +167,6 @@ func (r *Reader) Next() (_ []string, err error) {
 	return r.cells, nil
 }
 
-// load reads the next page.
 func (r *Reader) load(c *chunk) error {
 	if c.at >= c.end {
 		return errors.New("its pages end before its rows")
@@ -193,5 +189,5 @@ func (r *Reader) load(c *chunk) error {
 		return err
 	}
 	c.at = data + int64(len(raw))
-	return c.decode(header, raw, &r.unpack)
+	return c.decode(header, raw, r)
 }

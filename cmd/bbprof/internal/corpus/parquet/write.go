@@ -33,7 +33,6 @@ type Writer struct {
 	compress *zstd.Encoder
 }
 
-// pendingChunk is an unwritten chunk.
 type pendingChunk struct {
 	levels []byte // 1 for each row with a value, 0 for null
 	plain  []byte // the values
@@ -61,7 +60,6 @@ func (w *Writer) put(b []byte) error {
 	return err
 }
 
-// Set sets a metadata value of the file.
 func (w *Writer) Set(key, value string) {
 	i := slices.IndexFunc(w.footer.KeyValueMetadata, func(kv format.KeyValue) bool { return kv.Key == key })
 	if i < 0 {
@@ -71,7 +69,6 @@ func (w *Writer) Set(key, value string) {
 	w.footer.KeyValueMetadata[i].Value = value
 }
 
-// Write adds a row.
 func (w *Writer) Write(cells []string) error {
 	for i, c := range w.columns {
 		if err := w.chunks[i].add(c, cells[i]); err != nil {

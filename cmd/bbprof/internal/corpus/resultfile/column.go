@@ -29,7 +29,6 @@ const (
 	Flag    = parquet.Flag
 )
 
-// Column is a column of a result file.
 type Column struct {
 	Name     string
 	Type     Type
@@ -41,12 +40,10 @@ type Column struct {
 	of      func(*Entry) any // nil for a column carried from the input; nil and "" are unknown
 }
 
-// mistyped reports a cell that does not have the column's type.
 func (c Column) mistyped(cell string) error {
 	return fmt.Errorf("%s is %.40q, which is not of type %s", c.Name, cell, c.Type)
 }
 
-// cell formats the column's value.
 func (c Column) cell(e *Entry) string {
 	switch v := c.of(e).(type) {
 	case nil:
@@ -69,7 +66,6 @@ type Entry struct {
 	RunHeader   string // Run as JSON, in the first row of a run
 }
 
-// runHeader is the column of Entry.RunHeader.
 const runHeader = "run_header"
 
 // cycleDecimals resolves better than any interval.
@@ -233,7 +229,6 @@ func positive[N int | int64](n N) any {
 	return n
 }
 
-// detail explains a row: why there is no number, or a caveat about it.
 func detail(r *result) any {
 	switch {
 	case r.Failure != "":
@@ -276,8 +271,8 @@ func NewSchema(disasm bool, carried []string) Schema {
 	return append(s, own[firstColumns:]...)
 }
 
-// Arrange copies the cells with these indices.
-func Arrange(cells []string, indices []int, into []string) []string {
+// arrange copies the cells with these indices.
+func arrange(cells []string, indices []int, into []string) []string {
 	into = into[:0]
 	for _, at := range indices {
 		into = append(into, cells[at])
@@ -351,7 +346,16 @@ func (s Schema) Index(name string) int {
 	return slices.IndexFunc(s, func(c Column) bool { return c.Name == name })
 }
 
-// Cells returns a row's cells.
+// Positions returns the index of each column that has a name. Of two with one name the first counts.
+func (s Schema) Positions() map[string]int {
+	at := map[string]int{}
+	for i, c := range slices.Backward(s) {
+		at[c.Name] = i
+	}
+	delete(at, "")
+	return at
+}
+
 func (s Schema) Cells(e *Entry) []string { return s.Repeat(nil, e) }
 
 // Repeat returns the cells of a row whose block was measured for another row, with the given cells.

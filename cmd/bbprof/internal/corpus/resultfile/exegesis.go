@@ -19,7 +19,7 @@ var ErrBranch = errors.New("it ends in a branch, which llvm-exegesis does not ta
 
 // exegesis writes a snippet as assemble.StartOf and llvm-exegesis -snippets-file read it. llvm-exegesis 22 takes no
 // value for MXCSR and the segments' bases; bbprof does.
-func exegesis(b *exportBlock) error {
+func exegesis(b *export) error {
 	if b.n > 0 {
 		return errOneSnippet
 	}

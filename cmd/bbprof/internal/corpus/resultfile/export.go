@@ -1,9 +1,9 @@
 package resultfile
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,75 +11,70 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/gematria"
 	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/layout"
 )
 
 // exportFormat describes the format of another tool, which holds accepted blocks alone.
 type exportFormat struct {
-	block               func(*exportBlock) error // appends a block to its out
-	needs               []string                 // columns besides hex and cycles
+	block               func(*export) error // appends a block to out
+	needs               []string            // columns besides hex and cycles
 	start, between, end string
 }
 
-// export is a file of such a format.
+// export writes a file of such a format.
 type export struct {
 	*exportFormat
 	at            map[string]int // column indices
 	n, lines      int            // so far
 	core, started string         // of the run, once a row states them
-}
 
-// exportBlock is a block to export.
-type exportBlock struct {
-	*export
+	// The block to export:
 	cells  []string
 	cycles float64
 	out    []byte
 }
 
-func (b *exportBlock) cell(name string) string { return b.cells[b.at[name]] }
+func (e *export) cell(name string) string {
+	if i, ok := e.at[name]; ok {
+		return e.cells[i]
+	}
+	return ""
+}
 
 // over fails if a column that the format needs is missing.
 func (f *exportFormat) over(s Schema) (*export, error) {
-	e := &export{exportFormat: f, at: map[string]int{}}
+	e := &export{exportFormat: f, at: s.Positions()}
 	for _, name := range append(slices.Clone(f.needs), "hex", "cycles") {
-		i := s.Index(name)
-		if i < 0 && name == "mapping" {
+		if _, ok := e.at[name]; !ok && name == "mapping" {
 			return nil, errors.New("there is no column mapping, with the pages of each block; measure with bbprof batch -mapping")
-		}
-		if i < 0 {
+		} else if !ok {
 			return nil, fmt.Errorf("there is no column %s among %q", name, s.Names())
 		}
-		e.at[name] = i
-	}
-	if i := s.Index(runHeader); i >= 0 {
-		e.at[runHeader] = i
 	}
 	return e, nil
 }
 
 func (e *export) append(line []byte, cells []string) (_ []byte, err error) {
-	if at, ok := e.at[runHeader]; ok && e.core == "" && cells[at] != "" {
-		if run, err := ParseRun(cells[at]); err == nil {
-			e.core, e.started = string(run.Host.Microarchitecture), run.Started
-		}
+	e.cells = cells
+	if header := e.cell(runHeader); header != "" && e.core == "" {
+		run, _ := ParseRun(header) // an unreadable one names no core
+		e.core, e.started = string(run.Host.Microarchitecture), run.Started
 	}
-	text := cells[e.at["cycles"]]
+	text := e.cell("cycles")
 	if text == "" {
 		return line, nil
 	}
-	b := exportBlock{export: e, cells: cells}
-	if b.cycles, err = strconv.ParseFloat(text, 64); err != nil {
+	if e.cycles, err = strconv.ParseFloat(text, 64); err != nil {
 		return nil, fmt.Errorf("cycles are %q, which is not a number", text)
 	}
-	b.out = append(line, e.opening()...)
-	if err := e.block(&b); err != nil {
-		return nil, fmt.Errorf("block %.100s: %w", b.cell("hex"), err)
+	e.out = append(line, e.opening()...)
+	if err := e.block(e); err != nil {
+		return nil, fmt.Errorf("block %.100s: %w", e.cell("hex"), err)
 	}
 	e.n++
-	return b.out, nil
+	return e.out, nil
 }
 
-// opening returns the text before the next block.
 func (e *export) opening() string {
 	if e.n > 0 {
 		return e.between
@@ -94,12 +89,12 @@ func (e *export) footer() []byte {
 	return []byte(e.end)
 }
 
-func bhive(b *exportBlock) error {
+func bhive(b *export) error {
 	b.out = appendCSV(b.out, []string{b.cell("hex"), strconv.FormatFloat(100*b.cycles, 'f', cycleDecimals-2, 64)})
 	return nil
 }
 
-func ithemal(b *exportBlock) error {
+func ithemal(b *export) error {
 	b.out = append(append(b.out, b.cell("hex")...), '\n')
 	return nil
 }
@@ -108,7 +103,7 @@ const osacaStart = ".intel_syntax noprefix\n# OSACA takes the first block, or th
 
 // osaca marks each block as OSACA's documentation says (Marker instructions). OSACA analyses the first block of
 // a file, or the given lines.
-func osaca(b *exportBlock) error {
+func osaca(b *export) error {
 	insts, err := asm.DecodeHex(b.cell("hex"))
 	if err != nil {
 		return err
@@ -124,8 +119,7 @@ func osaca(b *exportBlock) error {
 	return nil
 }
 
-// listing appends instructions, one a line.
-func (b *exportBlock) listing(insts []asm.Inst) {
+func (b *export) listing(insts []asm.Inst) {
 	for i := range insts {
 		b.out = append(append(b.out, insts[i].Text()...), '\n')
 	}
@@ -135,26 +129,17 @@ const anicaStart = `{"series_date":"STARTED","source_computer":"CORE","measureme
 
 // anica writes the input of AnICA's MeasurementDB.add_series (iwho/predictors/measurementdb.py of
 // cdl-saarland/iwho).
-func anica(b *exportBlock) error {
-	type run struct {
-		Predictor string  `json:"predictor"`
-		Result    float64 `json:"result"`
-		Remark    *string `json:"remark"`
-	}
-	text, err := json.Marshal(struct {
-		Input string `json:"input"`
-		Runs  []run  `json:"predictor_runs"`
-	}{b.cell("hex"), []run{{b.source("bbprof."), b.cycles, nil}}})
-	b.out = append(b.out, text...)
-	return err
+func anica(b *export) error {
+	b.out = fmt.Appendf(b.out, `{"input":%q,"predictor_runs":[{"predictor":%q,"result":%v,"remark":null}]}`, b.cell("hex"), "bbprof."+b.core, b.cycles)
+	return nil
 }
 
-func gematriaThroughput(b *exportBlock) error {
+func gematriaThroughput(b *export) error {
 	insts, err := asm.DecodeHex(b.cell("hex"))
 	if err != nil {
 		return err
 	}
-	t := gematria.Throughput{Source: b.source("bbprof: "), Cycles: []float64{b.cycles}}
+	t := gematria.Throughput{Source: "bbprof: " + b.core, Cycles: []float64{b.cycles}}
 	for i := range insts {
 		t.Instructions = append(t.Instructions, gematria.Instruction{Address: uint64(insts[i].Offset), Text: insts[i].Text(), Code: insts[i].Bytes})
 	}
@@ -164,47 +149,35 @@ func gematriaThroughput(b *exportBlock) error {
 
 var stateColumns = []string{"init", "set", "mapping"}
 
-func gematriaState(b *exportBlock) error {
-	a, err := b.stated()
+func gematriaState(b *export) error {
+	insts, err := asm.DecodeHex(b.cell("hex"))
+	if err != nil {
+		return err
+	}
+	state, err := b.state()
+	if err != nil {
+		return err
+	}
+	a, err := b.annotated(insts, state)
 	b.out = gematria.AppendRecord(b.out, a.Message())
 	return err
 }
 
-// source names the measuring program and the core.
-func (b *exportBlock) source(who string) string { return who + b.core }
-
-// pageSize is x86-64's.
-const pageSize = 4096
-
-// state returns the initial state in which the block was measured.
-func (b *exportBlock) state() (state initial.State, err error) {
+func (b *export) state() (state initial.State, err error) {
 	states := initial.States()
 	i := slices.IndexFunc(states, func(s initial.State) bool { return s.Name == b.cell("init") })
 	if i < 0 {
 		return state, fmt.Errorf("its initial state is %q, which this bbprof does not know", b.cell("init"))
 	}
-	set := initial.Set(nil)
-	if text := b.cell("set"); text != "" {
-		set, err = initial.ParseSet(text)
+	if b.cell("set") == "" {
+		return states[i], nil
 	}
+	set, err := initial.ParseSet(b.cell("set"))
 	return set.Over(states[i]), err
 }
 
-// stated returns the block with its initial state.
-func (b *exportBlock) stated() (a gematria.Annotated, err error) {
-	insts, err := asm.DecodeHex(b.cell("hex"))
-	if err != nil {
-		return a, err
-	}
-	state, err := b.state()
-	if err != nil {
-		return a, err
-	}
-	return b.annotated(insts, state)
-}
-
-func (b *exportBlock) annotated(insts []asm.Inst, state initial.State) (a gematria.Annotated, err error) {
-	a = gematria.Annotated{Hex: b.cell("hex"), Size: pageSize, Fill: state.Fill}
+func (b *export) annotated(insts []asm.Inst, state initial.State) (a gematria.Annotated, err error) {
+	a = gematria.Annotated{Hex: b.cell("hex"), Size: layout.PageSize, Fill: state.Fill}
 	for _, text := range strings.Fields(b.cell("mapping")) {
 		page, err := strconv.ParseUint(text, 0, 64)
 		if err != nil {
@@ -242,17 +215,14 @@ func registersOf(insts []asm.Inst, state initial.State) (list []gematria.Registe
 		if reads.Vector>>n&1 == 0 {
 			continue
 		}
-		value := uint64(0)
-		for _, v := range state.Vectors {
-			if v.Reg != n {
-				continue
-			}
-			if slices.Max(v.Words[1:]) > 0 {
-				return nil, "", fmt.Errorf("%s is set to more than the 64 bits that Gematria's annotations hold", v.Name())
-			}
-			value = v.Words[0]
+		var v initial.Vector // zero, unless it is set
+		if i := slices.IndexFunc(state.Vectors, func(v initial.Vector) bool { return v.Reg == n }); i >= 0 {
+			v = state.Vectors[i]
 		}
-		add(widest(text.String(), n), value)
+		if slices.Max(v.Words[1:]) > 0 {
+			return nil, "", fmt.Errorf("%s is set to more than the 64 bits that Gematria's annotations hold", v.Name())
+		}
+		add(widest(text.String(), n), v.Words[0])
 	}
 	for n, value := range state.Opmasks {
 		if reads.Opmask>>n&1 != 0 {
@@ -283,11 +253,8 @@ func registersOf(insts []asm.Inst, state initial.State) (list []gematria.Registe
 // widest names a vector register in the width that a block's text uses.
 func widest(text string, n int) string {
 	for _, kind := range []string{"zmm", "ymm"} {
-		name := kind + strconv.Itoa(n)
-		for rest, found := text, true; found; {
-			if _, rest, found = strings.Cut(rest, name); found && (rest == "" || rest[0] < '0' || rest[0] > '9') {
-				return name
-			}
+		if name := kind + strconv.Itoa(n); regexp.MustCompile(name + `\b`).MatchString(text) {
+			return name
 		}
 	}
 	return "xmm" + strconv.Itoa(n)

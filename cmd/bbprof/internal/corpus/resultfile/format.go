@@ -10,7 +10,6 @@ import (
 	"strings"
 )
 
-// Format is the format of a result file.
 type Format string
 
 const (
@@ -31,7 +30,7 @@ const (
 var formats = []struct {
 	Format
 	endings []string
-	About   string
+	about   string
 	export  *exportFormat
 }{
 	{CSV, []string{"", ".", ".csv", ".txt"}, "a header, then a line a row", nil},
@@ -63,14 +62,14 @@ func Formats() (all []Format) {
 	return all
 }
 
-// Foreign lists the formats of other tools with their descriptions.
-func Foreign() (list []string) {
+// Foreign describes the formats of other tools, one a line.
+func Foreign() (text string) {
 	for _, f := range formats {
 		if f.export != nil {
-			list = append(list, string(f.Format)+", "+f.About)
+			text += fmt.Sprintf("  %-14s  %s\n", f.Format, f.about)
 		}
 	}
-	return list
+	return text
 }
 
 // FormatOf infers the format from a file's name without .gz and .zst. A name without a suffix means CSV; known is
@@ -106,39 +105,31 @@ type Writer interface {
 	Close() error // flushes, but leaves the underlying file open
 }
 
-// NewWriter returns a writer for rows of a schema.
-func NewWriter(w io.Writer, f Format, s Schema) (Writer, error) {
-	if f == Parquet {
-		return newParquetWriter(w, s)
-	}
-	lines, err := NewLines(f, s)
-	if err != nil {
-		return nil, err
-	}
-	out := &lineWriter{lines: lines, Writer: bufio.NewWriterSize(w, 1<<16)}
-	out.Writer.Write(lines.Header()) // an error persists until Flush
-	return out, nil
-}
+func NewWriter(w io.Writer, f Format, s Schema) (Writer, error) { return NewSelection(w, f, s, nil) }
 
-// NewSelection is NewWriter for the named columns, in that order; for all if there are no names.
+// NewSelection is NewWriter for the columns that Select chooses.
 func NewSelection(w io.Writer, f Format, s Schema, names []string) (Writer, error) {
-	if len(names) == 0 {
-		return NewWriter(w, f, s)
-	}
 	chosen, at, err := s.Select(names)
 	if err != nil {
 		return nil, err
 	}
-	sel := &selection{at: at, header: s.Index(runHeader)}
-	sel.Writer, err = NewWriter(w, f, chosen)
-	return sel, err
+	if f == Parquet {
+		return newParquetWriter(w, chosen, at, s.Index(runHeader))
+	}
+	lines, err := NewLines(f, chosen)
+	if err != nil {
+		return nil, err
+	}
+	out := &lineWriter{lines: lines, at: at, Writer: bufio.NewWriterSize(w, 1<<16)}
+	out.Writer.Write(lines.Header()) // an error persists until Flush
+	return out, nil
 }
 
-// Select returns the named columns in order, and their indices in s. If all names start with a minus sign, it
-// returns all columns but these.
+// Select returns the named columns in order, and their indices in s. If all names start with a minus sign, or there
+// are none, it returns all columns but these.
 func (s Schema) Select(names []string) (chosen Schema, at []int, err error) {
 	minus := func(name string) bool { return strings.HasPrefix(name, "-") }
-	except := len(names) > 0 && minus(names[0])
+	except := len(names) == 0 || minus(names[0])
 	left := map[int]bool{}
 	for _, name := range names {
 		if minus(name) != except {
@@ -160,32 +151,23 @@ func (s Schema) Select(names []string) (chosen Schema, at []int, err error) {
 			chosen, at = append(chosen, s[i]), append(at, i)
 		}
 	}
-	return chosen, at, chosen.distinct()
-}
-
-type selection struct {
-	Writer
-	at     []int
-	header int // index of run_header, -1 if there is none
-	cells  []string
-}
-
-func (s *selection) Write(cells []string) error {
-	if w, ok := s.Writer.(*parquetWriter); ok && s.header >= 0 {
-		w.noteRun(cells[s.header])
+	if len(names) > 0 {
+		err = chosen.distinct()
 	}
-	s.cells = Arrange(cells, s.at, s.cells)
-	return s.Writer.Write(s.cells)
+	return chosen, at, err
 }
 
 type lineWriter struct {
 	lines *Lines
+	at    []int // of the written columns
 	*bufio.Writer
-	line []byte
+	cells []string
+	line  []byte
 }
 
 func (w *lineWriter) Write(cells []string) (err error) {
-	if w.line, err = w.lines.Append(w.line[:0], cells); err == nil {
+	w.cells = arrange(cells, w.at, w.cells)
+	if w.line, err = w.lines.Append(w.line[:0], w.cells); err == nil {
 		_, err = w.Writer.Write(w.line)
 	}
 	return err

@@ -78,27 +78,12 @@ func appendCSV(line []byte, cells []string) []byte {
 		if i > 0 {
 			line = append(line, ',')
 		}
-		if !needsQuotes(cell) {
-			line = append(line, cell...)
-			continue
+		if strings.ContainsAny(cell, ",\"\r\n") || strings.HasPrefix(cell, " ") || strings.HasPrefix(cell, "\t") {
+			cell = `"` + strings.ReplaceAll(cell, `"`, `""`) + `"`
 		}
-		line = append(line, '"')
-		for {
-			before, after, quote := strings.Cut(cell, `"`)
-			line = append(line, before...)
-			if !quote {
-				break
-			}
-			line = append(line, '"', '"')
-			cell = after
-		}
-		line = append(line, '"')
+		line = append(line, cell...)
 	}
 	return append(line, '\n')
-}
-
-func needsQuotes(cell string) bool {
-	return strings.ContainsAny(cell, ",\"\r\n") || strings.HasPrefix(cell, " ") || strings.HasPrefix(cell, "\t")
 }
 
 // Parse splits a line, without its end, into cells.
@@ -147,13 +132,11 @@ func isNumeral(s string) bool {
 
 type DamageError struct {
 	Line int
-	At   int64 // byte offset of the line
 	What string
 }
 
 func (e *DamageError) Error() string { return fmt.Sprintf("line %d is not a row: %s", e.Line, e.What) }
 
-// LineReader reads CSV and JSON lines.
 type LineReader struct {
 	in     *input.LineSource
 	lines  *Lines
@@ -218,7 +201,7 @@ func (r *LineReader) readNames() ([]string, error) {
 	}
 	names, open := input.Split(header, ',', nil)
 	if open >= 0 {
-		return nil, &DamageError{1, 0, "a quote of the header is not closed"}
+		return nil, &DamageError{1, "a quote of the header is not closed"}
 	}
 	return names, nil
 }
@@ -242,11 +225,11 @@ func (r *LineReader) Next() ([]string, error) {
 		return nil, err
 	}
 	if !ended {
-		return nil, &DamageError{r.Line, r.At, "its end is missing, as where a run was killed; bbprof batch -resume drops it"}
+		return nil, &DamageError{r.Line, "its end is missing, as where a run was killed; bbprof batch -resume drops it"}
 	}
 	cells, err := r.lines.Parse(line, r.cells[:0])
 	if err != nil {
-		return nil, &DamageError{r.Line, r.At, err.Error()}
+		return nil, &DamageError{r.Line, err.Error()}
 	}
 	r.cells = cells
 	return cells, nil
@@ -273,12 +256,11 @@ func (r *LineReader) readLine() (_ string, ended bool, err error) {
 	}
 	r.At, r.End = r.End, r.End+int64(size)
 	if r.Line++; size > maxLine {
-		return "", false, &DamageError{r.Line, r.At, fmt.Sprintf("it has more than %d bytes", maxLine)}
+		return "", false, &DamageError{r.Line, fmt.Sprintf("it has more than %d bytes", maxLine)}
 	}
 	return string(TrimEnd(line)), err == nil, nil
 }
 
-// TrimEnd removes a line's end.
 func TrimEnd(line []byte) []byte {
 	return bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
 }
@@ -376,7 +358,7 @@ func (r *LineReader) peekNames() (names []string, err error) {
 	r.pushed = &first
 	d := json.NewDecoder(strings.NewReader(first))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return nil, &DamageError{1, 0, "it begins no object"}
+		return nil, &DamageError{1, "it begins no object"}
 	}
 	for d.More() {
 		name, err := d.Token()
@@ -384,7 +366,7 @@ func (r *LineReader) peekNames() (names []string, err error) {
 			_, err = d.Token()
 		}
 		if err != nil {
-			return nil, &DamageError{1, 0, err.Error()}
+			return nil, &DamageError{1, err.Error()}
 		}
 		if names = append(names, fmt.Sprint(name)); len(names) > input.MaxColumns {
 			break

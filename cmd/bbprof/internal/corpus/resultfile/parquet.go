@@ -18,11 +18,14 @@ const parquetRuns = "bbprof.runs"
 
 type parquetWriter struct {
 	*parquet.Writer
+	at     []int // of the written columns
+	cells  []string
 	header int      // index of run_header, -1 if there is none
 	runs   []string // JSON
 }
 
-func newParquetWriter(w io.Writer, s Schema) (*parquetWriter, error) {
+// newParquetWriter writes the columns s of a wider schema, in which they are at these indices.
+func newParquetWriter(w io.Writer, s Schema, at []int, header int) (*parquetWriter, error) {
 	if err := s.distinct(); err != nil {
 		return nil, err
 	}
@@ -31,22 +34,18 @@ func newParquetWriter(w io.Writer, s Schema) (*parquetWriter, error) {
 		columns = append(columns, parquet.Column{Name: c.Name, Type: c.Type, EmptyText: c.of == nil && !c.Unknown})
 	}
 	out, err := parquet.NewWriter(w, columns)
-	return &parquetWriter{Writer: out, header: s.Index(runHeader)}, err
-}
-
-func (w *parquetWriter) noteRun(header string) {
-	if header == "" || slices.Contains(w.runs, header) || !json.Valid([]byte(header)) {
-		return
-	}
-	w.runs = append(w.runs, header)
-	w.Set(parquetRuns, "["+strings.Join(w.runs, ",")+"]")
+	return &parquetWriter{Writer: out, at: at, header: header}, err
 }
 
 func (w *parquetWriter) Write(cells []string) error {
 	if w.header >= 0 {
-		w.noteRun(cells[w.header])
+		if run := cells[w.header]; run != "" && !slices.Contains(w.runs, run) && json.Valid([]byte(run)) {
+			w.runs = append(w.runs, strings.Clone(run))
+			w.Set(parquetRuns, "["+strings.Join(w.runs, ",")+"]")
+		}
 	}
-	return w.Writer.Write(cells)
+	w.cells = arrange(cells, w.at, w.cells)
+	return w.Writer.Write(w.cells)
 }
 
 // Flush does nothing: rows are written in groups.
@@ -76,15 +75,8 @@ func newParquetReader(f *os.File) (*parquetReader, error) {
 }
 
 // runs returns the runs in the file's metadata, each in the format of column run_header.
-func (r *parquetReader) runs() (headers []string) {
-	text, _ := r.in.Value(parquetRuns)
-	var list []json.RawMessage
-	if json.Unmarshal([]byte(text), &list) != nil {
-		return nil
-	}
-	for _, run := range list {
-		headers = append(headers, string(run))
-	}
+func (r *parquetReader) runs() (headers []json.RawMessage) {
+	json.Unmarshal([]byte(r.in.Value(parquetRuns)), &headers) // what cannot be read names no run
 	return headers
 }
 

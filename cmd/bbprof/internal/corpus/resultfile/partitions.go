@@ -29,8 +29,8 @@ func folder(core string) string {
 type Partitions struct {
 	dir    string
 	schema Schema
-	at     []int // indices of the written columns
-	most   int   // maximum rows per part
+	names  []string // of the written columns, for NewSelection
+	most   int      // maximum rows per part
 	core   func(cells []string) string
 	open   map[string]*partition // by folder
 }
@@ -42,14 +42,11 @@ type partition struct {
 	out     Writer
 }
 
-// NewPartitions writes the named columns, or all, into an existing directory. core returns a row's
+// NewPartitions writes the columns that Select chooses into an existing directory. core returns a row's
 // microarchitecture.
 func NewPartitions(dir string, s Schema, names []string, most int, core func(cells []string) string) (*Partitions, error) {
-	if len(names) == 0 {
-		names = s.Names()
-	}
-	chosen, at, err := s.Select(names)
-	return &Partitions{dir: dir, schema: chosen, at: at, most: most, core: core, open: map[string]*partition{}}, err
+	_, _, err := s.Select(names)
+	return &Partitions{dir: dir, schema: s, names: names, most: most, core: core, open: map[string]*partition{}}, err
 }
 
 func (p *Partitions) Write(cells []string) error {
@@ -66,13 +63,13 @@ func (p *Partitions) Write(cells []string) error {
 			part.file, err = os.Create(path)
 		}
 		if err == nil {
-			part.out, err = NewWriter(part.file, Parquet, p.schema)
+			part.out, err = NewSelection(part.file, Parquet, p.schema, p.names)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if err := part.out.Write(Arrange(cells, p.at, nil)); err != nil {
+	if err := part.out.Write(cells); err != nil {
 		return err
 	}
 	if part.rows++; part.rows == p.most {
@@ -92,7 +89,6 @@ func (p *partition) close() error {
 	return err
 }
 
-// Close completes the unfinished parts.
 func (p *Partitions) Close() (err error) {
 	for _, part := range p.open {
 		err = errors.Join(err, part.close())

@@ -17,7 +17,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/parquet"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/pmu"
@@ -28,7 +27,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// TestDictionary checks docs/reference.md against the columns, the noise reasons and the limits.
+// TestDictionary checks docs/reference.md against the columns and the noise reasons.
 func TestDictionary(t *testing.T) {
 	text := require.Get(os.ReadFile("../../../../../docs/reference.md"))(t)
 	var documented, written []string
@@ -61,26 +60,6 @@ func TestDictionary(t *testing.T) {
 	slices.Sort(noise)
 	if diff := cmp.Diff(noise, section("Each remedy follows **Do**.", "may be the machine's doing")); diff != "" {
 		t.Errorf("reasons that are noise (-there are +documented):\n%s", diff)
-	}
-	words := strings.Join(strings.Fields(string(text)), " ")
-	for _, want := range []string{
-		fmt.Sprintf("read up to %d MiB;", input.MaxRow>>20),
-		fmt.Sprintf("within %d MiB is no text", input.MaxLine>>20),
-		fmt.Sprintf("at most %d,%03d columns", input.MaxColumns/1000, input.MaxColumns%1000),
-		fmt.Sprintf("result that is read back has at most %d MiB", maxLine>>20),
-		fmt.Sprintf("Parquet %d MiB of data and 1,048,576 values", parquet.MaxPage>>20),
-		fmt.Sprintf("together %d MiB", parquet.MaxPages>>20),
-	} {
-		if !strings.Contains(words, want) {
-			t.Errorf("the limits do not say %q", want)
-		}
-	}
-	kinds := []string{string(invariants.Counted), string(invariants.Inferred), string(invariants.Unchecked)}
-	if got := section("`evidence_l1d_miss` | text |", "|"); !slices.Equal(got, kinds) {
-		t.Errorf("documented kinds of evidence are %q, want %q", got, kinds)
-	}
-	if want := fmt.Sprintf("row groups of %d,%03d rows", parquet.GroupRows/1000, parquet.GroupRows%1000); !strings.Contains(words, want) {
-		t.Errorf("it does not say %q", want)
 	}
 }
 
@@ -274,8 +253,7 @@ func TestDamage(t *testing.T) {
 		r.Next()
 		_, err = r.Next()
 		var damage *DamageError
-		if !errors.As(err, &damage) || damage.Line != 3 || damage.At != int64(len("hex,cycles,row,rescued,x\n"+good)) ||
-			!strings.Contains(damage.What, c.says) {
+		if !errors.As(err, &damage) || damage.Line != 3 || r.At != int64(len("hex,cycles,row,rescued,x\n"+good)) || !strings.Contains(damage.What, c.says) {
 			t.Errorf("%s: %v, %+v", c.name, err, damage)
 		}
 		if cells, err := r.Next(); err != nil || cells[4] != "z" {
@@ -300,18 +278,11 @@ func TestDamage(t *testing.T) {
 }
 
 func TestFormatOf(t *testing.T) {
-	for want, names := range map[Format][]string{
-		CSV: {"", "a", "a.csv", "a.txt", "a.csv.zst", "dir.d/a"}, JSON: {"a.JSONL", "a.ndjson.gz"}, Parquet: {"a.parquet"}, BHive: {"a.bhive"},
+	for name, want := range map[string]Format{
+		"": CSV, "a": CSV, "a.csv.zst": CSV, "dir.d/a": CSV, "a.JSONL": JSON, "a.ndjson.gz": JSON, "a.bhive": BHive, "a.csv.bak": "", "a.tsv": "",
 	} {
-		for _, name := range names {
-			if got, known := FormatOf(name); got != want || !known {
-				t.Errorf("%q is %s, want %s", name, got, want)
-			}
-		}
-	}
-	for _, name := range []string{"a.foo", "a.csv.bak", "a.xlsx.gz", "a.tsv"} {
-		if _, known := FormatOf(name); known {
-			t.Errorf("the ending of %q is known", name)
+		if got, known := FormatOf(name); known != (want != "") || known && got != want {
+			t.Errorf("%q is %s, want %s", name, got, want)
 		}
 	}
 }
@@ -347,12 +318,6 @@ func TestRun(t *testing.T) {
 	other := SettingsOf(profiler.Options{Mode: profiler.Loop, Precision: 0.02})
 	if mode := (Run{Version: "1", Host: a.Host, Settings: other}); differenceOfIDs(a.ID(), mode.ID()).Unlike == nil {
 		t.Errorf("%s and %s are of other settings", a.ID(), mode.ID())
-	}
-	c := Run{Version: "2", Host: Host{Brand: "y"}, Settings: other}
-	if d := strings.Join(a.Difference(c).All(), "; "); a.ID() == c.ID() ||
-		!strings.Contains(d, `version: "1", here "2"`) || !strings.Contains(d, "CPU: ") ||
-		!strings.HasPrefix(d, `setting mode: "unroll", here "loop"; setting precision: 0.01, here 0.02; `) {
-		t.Error(d)
 	}
 }
 
@@ -397,12 +362,9 @@ func TestSettings(t *testing.T) {
 			`"mode":"unroll","precision":0.01,"rescue":true,"unroll":"auto"}`},
 		{profiler.Options{Unroll: &unroll.Factors{Short: 50, Long: 100}, Budget: 1500 * time.Millisecond, Precision: 0.02, Frames: 1, Init: "zero", NoFTZ: true,
 			NoRescue: true, Mode: profiler.Both, FrontEnd: profiler.Decode, Clock: profiler.TSCClock, Identical: 4, Events: []string{"a", "b"},
-			Tolerate: []verdict.Reason{verdict.L1IMiss, verdict.Unstable}, CPUs: []int{3}, Detail: true},
-			`{"budget":"1.5s","clock":"tsc","events":"a,b","frames":1,"frontend":"decode","ftz":false,"identical":4,"init":"zero",` +
-				`"mode":"both","precision":0.02,"rescue":false,"tolerate":"l1i_miss,unstable","unroll":"50,100"}`},
-		{profiler.Options{Layout: new(int), Set: set, Memory: initial.Memory{{Address: 8, Value: 1}}, Strict: true},
-			`{"budget":"3s","clock":"auto","events":"","frames":"auto","frontend":"opcache","ftz":true,"identical":8,"init":"auto",` +
-				`"layout":0,"mem":"0x8=0x1","mode":"unroll","precision":0.01,"rescue":true,"set":"rdi=0x1","strict":true,"unroll":"auto"}`},
+			CPUs: []int{3}, Detail: true, Layout: new(int), Set: set, Strict: true},
+			`{"budget":"1.5s","clock":"tsc","events":"a,b","frames":1,"frontend":"decode","ftz":false,"identical":4,"init":"zero","layout":0,` +
+				`"mode":"both","precision":0.02,"rescue":false,"set":"rdi=0x1","strict":true,"unroll":"50,100"}`},
 	} {
 		settings := SettingsOf(c.options)
 		text, _ := json.Marshal(settings)

@@ -2,6 +2,7 @@ package resultfile
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -111,14 +112,13 @@ func IsLines(f io.ReaderAt) bool {
 }
 
 func (r *Rows) begin(columns []string) (err error) {
-	r.Schema, r.at = r.in.Schema(), map[string]int{}
-	for i, name := range slices.Backward(r.Schema.Names()) { // of two columns with one name, the first counts
-		r.at[name] = i
-	}
-	delete(r.at, "") // a column may have no name, but "" finds none
+	r.Schema = r.in.Schema()
+	r.at = r.Schema.Positions()
 	if err = r.Schema.Require(columns...); err == nil {
 		if p, ok := r.in.(*parquetReader); ok {
-			err = r.Runs.addHeaders(p.runs()...)
+			for _, run := range p.runs() {
+				err = cmp.Or(err, r.Runs.addHeader(string(run)))
+			}
 		}
 	}
 	return err
@@ -134,7 +134,6 @@ func (r *Rows) Close() (err error) {
 // Error adds the file's name to an error.
 func (r *Rows) Error(err error) error { return fmt.Errorf("%s: %w", r.name, err) }
 
-// Row is a row of Rows.
 type Row struct {
 	Number int      // from 1, in the file
 	Cells  []string // in schema order, valid until the next row
@@ -185,7 +184,6 @@ func (r Row) Cell(column string) string {
 	return ""
 }
 
-// Float parses the number in a column.
 func (r Row) Float(column string) (float64, error) {
 	cell := r.Cell(column)
 	v, err := strconv.ParseFloat(strings.TrimSpace(cell), 64)

@@ -47,7 +47,6 @@ type Host struct {
 	Model             int      `json:"model"`
 }
 
-// HostOf returns the compared part of a CPU's description.
 func HostOf(c host.CPU) Host {
 	return Host{c.Microarchitecture, c.Vendor, c.Brand, c.Family, c.Model}
 }
@@ -95,21 +94,7 @@ func SettingsOf(o profiler.Options) map[string]any {
 	if len(o.Set) > 0 {
 		settings["set"] = o.Set.String()
 	}
-	if len(o.Memory) > 0 {
-		settings["mem"] = o.Memory.String()
-	}
-	if len(o.Tolerate) > 0 { // no flag of batch sets it
-		settings["tolerate"] = joined(o.Tolerate)
-	}
 	return settings
-}
-
-func joined[T any](list []T) string {
-	var texts []string
-	for _, x := range list {
-		texts = append(texts, fmt.Sprint(x))
-	}
-	return strings.Join(texts, ",")
 }
 
 func ParseRun(text string) (r Run, err error) {
@@ -132,10 +117,7 @@ func (r Run) ID() string {
 
 // digits returns the first hexadecimal digits of a hash of the values.
 func digits(n int, values ...any) string {
-	text, err := json.Marshal(values)
-	if err != nil {
-		panic(err) // cannot fail for text and numbers
-	}
+	text, _ := json.Marshal(values) // cannot fail for text and numbers
 	return fmt.Sprintf("%x", sha256.Sum256(text))[:n]
 }
 
@@ -145,10 +127,7 @@ var runID = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}$`)
 func IsID(cell string) bool { return runID.MatchString(cell) }
 
 func (r Run) String() string {
-	text, err := json.Marshal(r)
-	if err != nil {
-		panic(err) // cannot fail for text and numbers
-	}
+	text, _ := json.Marshal(r) // cannot fail for text and numbers
 	return string(text)
 }
 
@@ -158,7 +137,6 @@ type Difference struct {
 	Told   []string // should not affect results, but are reported
 }
 
-// All lists all differences.
 func (d Difference) All() []string { return slices.Concat(d.Unlike, d.Told) }
 
 // Difference is the one rule for comparing: rows need the same microarchitecture and settings. Another CPU of that
@@ -172,10 +150,8 @@ func (r Run) Difference(here Run) (d Difference) {
 	if r.Version != here.Version {
 		d.Told = append(d.Told, differs("version", r.Version, here.Version))
 	}
-	names := maps.Clone(here.Settings)
-	if names == nil {
-		names = map[string]any{}
-	}
+	names := map[string]any{}
+	maps.Copy(names, here.Settings)
 	maps.Copy(names, r.Settings)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if a, b := r.Settings[name], here.Settings[name]; !reflect.DeepEqual(a, b) {
@@ -217,10 +193,10 @@ func sameCore(a, b Host) bool {
 
 // Runs collects the runs that a file's rows name.
 type Runs struct {
-	runs         []Run
-	ids          []string // distinct, like the headers
-	headers      []string
-	last, header string // latest of each
+	runs    []Run
+	ids     []string // distinct, like the headers
+	headers []string
+	last    string // the latest row's ID
 }
 
 // All returns the runs with known headers.
@@ -229,32 +205,26 @@ func (r *Runs) All() []Run { return r.runs }
 // None reports whether no row names its run.
 func (r *Runs) None() bool { return len(r.runs)+len(r.ids) == 0 }
 
-// Add adds the run of a row.
 func (r *Runs) Add(s Schema, cells []string) error {
 	if at := s.Index("run"); at >= 0 && cells[at] != r.last && IsID(cells[at]) {
 		if r.last = strings.Clone(cells[at]); !slices.Contains(r.ids, r.last) {
 			r.ids = append(r.ids, r.last)
 		}
 	}
-	at := s.Index(runHeader)
-	if at < 0 || cells[at] == "" || cells[at] == r.header {
-		return r.addHeaders()
+	if at := s.Index(runHeader); at >= 0 {
+		return r.addHeader(cells[at])
 	}
-	r.header = strings.Clone(cells[at])
-	return r.addHeaders(r.header)
+	return r.addHeader("")
 }
 
-// addHeaders adds values of column run_header.
-func (r *Runs) addHeaders(headers ...string) error {
-	for _, text := range headers {
-		if slices.Contains(r.headers, text) {
-			continue
-		}
+// addHeader adds a value of column run_header; an empty one is none.
+func (r *Runs) addHeader(text string) error {
+	if text != "" && !slices.Contains(r.headers, text) {
 		run, err := ParseRun(text)
 		if err != nil {
 			return err
 		}
-		r.headers, r.runs = append(r.headers, text), append(r.runs, run)
+		r.headers, r.runs = append(r.headers, strings.Clone(text)), append(r.runs, run)
 	}
 	if len(r.runs) > mostRuns || len(r.ids) > mostRuns {
 		return fmt.Errorf("its rows are of more than %d runs", mostRuns)
@@ -302,12 +272,7 @@ func (r *Runs) Mixes(others *Runs) string {
 }
 
 func differs(what string, there, here any) string {
-	return fmt.Sprintf("%s: %v, here %v", what, show(there), show(here))
-}
-
-func show(v any) string {
-	if text, err := json.Marshal(v); err == nil {
-		return string(text)
-	}
-	return fmt.Sprint(v)
+	a, _ := json.Marshal(there)
+	b, _ := json.Marshal(here)
+	return fmt.Sprintf("%s: %s, here %s", what, a, b)
 }

@@ -17,7 +17,8 @@ import (
 // Measure measures the probes of plans and their bridges, and returns a row per plan. width is the most instructions a
 // cycle that the core can begin, 0 if unknown. progress is called after each block with the numbers done and in all.
 func Measure(ctx context.Context, workers []measure.Measurer, plans []Plan, retries, width int, progress func(done, of int)) ([]Row, error) {
-	q := &queue{ctx: ctx, retries: retries, width: width, absent: map[int]bool{}, progress: progress}
+	q := &queue{retries: retries, width: width, progress: progress}
+	q.Done, q.Block = q.finish, func(j *job) profiler.Block { return profiler.Block{Code: j.probe.Code, Setup: j.setup()} }
 	bridges := map[bridge]*job{}
 	var order []bridge // each after those it needs
 	var need func(Probe)
@@ -27,7 +28,7 @@ func Measure(ctx context.Context, workers []measure.Measurer, plans []Plan, retr
 				probe := bridgeProbe(b)
 				need(probe) // its value is needed first
 				bridges[b] = newJob(-1, probe)
-				q.jobs, order = append(q.jobs, bridges[b]), append(order, b)
+				q.Jobs, order = append(q.Jobs, bridges[b]), append(order, b)
 			}
 		}
 	}
@@ -40,15 +41,13 @@ func Measure(ctx context.Context, workers []measure.Measurer, plans []Plan, retr
 	for i := range plans {
 		for _, probe := range plans[i].Probes {
 			j := newJob(i, probe)
-			q.jobs, ofPlan[i] = append(q.jobs, j), append(ofPlan[i], j)
+			q.Jobs, ofPlan[i] = append(q.Jobs, j), append(ofPlan[i], j)
 		}
 	}
 	// Wide operations slow the core, and later narrow ones, for a millisecond.
-	slices.SortStableFunc(q.jobs, func(a, b *job) int { return cmp.Compare(a.bits, b.bits) })
-	err := measure.Run(&q.pool, workers, measure.Jobs[job]{Take: q.take, Done: q.finish, Block: func(j *job) profiler.Block {
-		return profiler.Block{Code: j.probe.Code, Setup: j.setup()}
-	}})
-	if err != nil {
+	slices.SortStableFunc(q.Jobs, func(a, b *job) int { return cmp.Compare(a.bits, b.bits) })
+	q.all = len(q.Jobs)
+	if err := q.Run(ctx, workers); err != nil {
 		return nil, err
 	}
 	known := map[bridge]Value{}
@@ -232,55 +231,17 @@ func (j *job) flags() string {
 }
 
 type queue struct {
-	ctx      context.Context
+	measure.Queue[job]
 	retries  int
 	width    int
 	progress func(done, of int)
 
-	pool   measure.Pool
-	jobs   []*job
-	aside  []*job // rejected for noise
-	added  []*job // planned from results; also in jobs
-	next   int
-	done   int
-	flying int
-	absent map[int]bool // plans whose instruction this CPU lacks
+	added     []*job // planned from results
+	all, done int
 }
 
-func (q *queue) take(int) (*job, bool, error) {
-	for q.ctx.Err() == nil {
-		var j *job
-		switch {
-		case q.next < len(q.jobs):
-			j = q.jobs[q.next]
-			q.next++
-		case len(q.aside) > 0:
-			j = q.aside[0]
-			q.aside = q.aside[1:]
-		default:
-			return nil, q.flying > 0, nil
-		}
-		if q.absent[j.plan] {
-			j.result = profiler.Result{Status: profiler.Rejected, Reason: verdict.SIGILL,
-				Rejection: &verdict.Rejection{Reason: verdict.SIGILL, Detail: notHere}}
-			q.report()
-			continue
-		}
-		j.tries++
-		q.flying++
-		return j, true, nil
-	}
-	return nil, false, q.ctx.Err()
-}
-
-const notHere = "this CPU does not have the instruction"
-
-func (q *queue) finish(j *job, r profiler.Result, err error) error {
-	defer q.pool.Wake()
-	q.flying--
-	if err != nil {
-		return err
-	}
+func (q *queue) finish(j *job, r profiler.Result) {
+	j.tries++
 	j.result = r
 	j.short = j.short || j.slowLoop()
 	j.measured[j.repeat]++
@@ -301,8 +262,9 @@ func (q *queue) finish(j *job, r profiler.Result, err error) error {
 		}
 		j.settle(q.width)
 		if probe, ok := j.inShortRow(); ok {
-			q.added = append(q.added, newJob(j.plan, probe))
-			q.jobs = append(q.jobs, q.added[len(q.added)-1])
+			short := newJob(j.plan, probe)
+			q.added, q.Jobs = append(q.added, short), append(q.Jobs, short)
+			q.all++
 		}
 	case reason == "": // a failure
 	case reason.Noise() && j.repeat != inLoop && j.tries <= q.retries, j.measured[inLoop] == 1:
@@ -314,19 +276,26 @@ func (q *queue) finish(j *job, r profiler.Result, err error) error {
 		j.repeat++
 		again = true
 	case reason == verdict.SIGILL && j.plan >= 0 && len(j.probe.Bridges) == 0:
-		q.absent[j.plan] = true
+		q.Jobs = slices.DeleteFunc(q.Jobs, func(other *job) bool {
+			if other.plan != j.plan {
+				return false
+			}
+			other.result = profiler.Result{Status: profiler.Rejected, Reason: verdict.SIGILL,
+				Rejection: &verdict.Rejection{Reason: verdict.SIGILL, Detail: "this CPU does not have the instruction"}}
+			q.report()
+			return true
+		})
 	}
 	if again {
-		q.aside = append(q.aside, j)
+		q.Jobs = append(q.Jobs, j)
 	} else {
 		q.report()
 	}
-	return nil
 }
 
 func (q *queue) report() {
 	q.done++
 	if q.progress != nil {
-		q.progress(q.done, len(q.jobs))
+		q.progress(q.done, q.all)
 	}
 }

@@ -17,7 +17,7 @@ import (
 // SimpleForMix reports whether a mix can hold any number of the form's instructions: they overwrite their destinations,
 // and read nothing that a mix writes.
 func SimpleForMix(f *asm.Form) bool {
-	if reason, _ := f.Refused(); reason != "" || f.X87() || f.Masking() != asm.Unmasked || f.Decorated() || f.EVEX() {
+	if reason, _ := f.Refused(); reason != "" || f.X87() || f.Masked() || f.Decorated() || f.EVEX() {
 		return false
 	}
 	read, written := f.Implicit()

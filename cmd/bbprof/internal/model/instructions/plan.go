@@ -267,7 +267,7 @@ func (p *planner) slots() (sources, destinations []slot) {
 			}
 		}
 	}
-	if p.Form.Masking() != asm.Unmasked && !p.mergesMask() {
+	if p.Form.Masked() && !p.mergesMask() {
 		sources = append(sources, slot{"k", opmask, maskOperand, -1})
 	}
 	for n := range 16 {

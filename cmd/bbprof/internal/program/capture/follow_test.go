@@ -11,13 +11,14 @@ import (
 
 // TestXSave: each component is read from where the layout says.
 func TestXSave(t *testing.T) {
-	l := xsaveLayout{avx: 576, opmask: 640 + 192, zmmLow: 1024, zmmHigh: 1536}
+	l := xsaveLayout{2: 576, 5: 640 + 192, 6: 1024, 7: 1536}
 	area := make([]byte, 2560)
 	put := func(at int, v uint64) { binary.LittleEndian.PutUint64(area[at:], v) }
 	binary.LittleEndian.PutUint16(area[0:], 0x37f)
 	area[4] = 0x80
 	binary.LittleEndian.PutUint32(area[24:], 0x1fa0)
 	put(32, 7)             // st0
+	put(512, 0xe7)         // no component is in its initial state
 	put(160+16*3+8, 1)     // xmm3, upper half
 	put(576+16*3, 2)       // ymm3
 	put(1024+32*15+24, 3)  // zmm15, the highest word
@@ -31,9 +32,10 @@ func TestXSave(t *testing.T) {
 	want.Vectors = []initial.Vector{{Reg: 3, Bits: 256}, {Reg: 15, Bits: 512}, {Reg: 31, Bits: 512}}
 	want.Vectors[0].Words[1], want.Vectors[0].Words[2], want.Vectors[1].Words[7], want.Vectors[2].Words[7] = 1, 2, 3, 4
 	require.Equal(t, "it", want, got)
-	if v := (xsaveLayout{}).parse(area[:512]); v.opmasks[7] != 0 || v.words[3][2] != 0 || v.words[3][1] != 1 {
-		t.Error("a CPU without AVX has AVX's registers")
+	c := xsaveLayout{}.captured(debuggee.State{XSave: area[:576]})
+	if c.Opmasks[7] != 0 || len(c.Vectors) != 1 || c.Vectors[0].Words != [8]uint64{1: 1} {
+		t.Errorf("a CPU without AVX has AVX's registers: %v", c.Vectors)
 	}
-	_ = l.parse(area[:600]) // truncated
-	_ = l.parse(nil)
+	l.captured(debuggee.State{XSave: area[:600]}) // truncated
+	l.captured(debuggee.State{})
 }

@@ -5,8 +5,8 @@ package ablate
 
 import (
 	"context"
-	"errors"
 	"io"
+	"slices"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/initial"
@@ -37,51 +37,35 @@ var (
 // Steps lists the techniques in the paper's order, then bbprof's. Before bbprof's own, addresses are no reason to
 // reject. Misses and splits are one only with strict, as in the paper's count of profiled blocks; without it, the
 // block's cycles are shown.
-func Steps(strict bool) []Step {
+func Steps(strict bool) (steps []Step) {
 	paper := initial.Paper()
 	tolerated := []verdict.Reason{verdict.Alias4K, verdict.AliasFrame, verdict.Nonlinear}
 	if !strict {
 		tolerated = append(tolerated, verdict.L1DMiss, verdict.L1IMiss, verdict.Misaligned, verdict.Unstable)
 	}
-	nothing := profiler.Setup{Init: &paper, Unroll: &naive, NoFTZ: true, NoMapping: true, Tolerate: tolerated}
-	mapped := nothing
-	mapped.NoMapping, mapped.Frames = false, layout.MaxFrames
-	oneFrame := mapped
-	oneFrame.Frames = 1
-	flushed := oneFrame
-	flushed.NoFTZ = false
-	two := flushed
-	two.Unroll = &difference
-	fewer := two
-	fewer.Unroll = nil
-	frames := fewer
-	frames.Frames = 0 // the profiler's choice, for which shared frames must be reported
-	frames.Tolerate = without(tolerated, verdict.AliasFrame)
-	traced := frames
-	traced.Tolerate = nil
-	rescued := traced
-	rescued.Init = nil
-	return []Step{
-		{"nothing", nothing, 16.65},
-		{"a physical page for each page", mapped, 0},
-		{"one frame for all pages", oneFrame, 0},
-		{"no subnormals", flushed, 91.28},
-		{"difference of two images", two, 0},
-		{"smaller unroll factors", fewer, 94.24},
-		{"separate frames where needed", frames, 0},
-		{"invalid traces rejected", traced, 0},
-		{"other initial states", rescued, 0},
+	setup := profiler.Setup{Init: &paper, Unroll: &naive, NoFTZ: true, NoMapping: true, Tolerate: tolerated}
+	for _, technique := range []struct {
+		name  string
+		paper float64
+		add   func(*profiler.Setup)
+	}{
+		{"nothing", 16.65, func(*profiler.Setup) {}},
+		{"a physical page for each page", 0, func(s *profiler.Setup) { s.NoMapping, s.Frames = false, layout.MaxFrames }},
+		{"one frame for all pages", 0, func(s *profiler.Setup) { s.Frames = 1 }},
+		{"no subnormals", 91.28, func(s *profiler.Setup) { s.NoFTZ = false }},
+		{"difference of two images", 0, func(s *profiler.Setup) { s.Unroll = &difference }},
+		{"smaller unroll factors", 94.24, func(s *profiler.Setup) { s.Unroll = nil }},
+		{"separate frames where needed", 0, func(s *profiler.Setup) {
+			s.Frames = 0 // the profiler's choice, for which shared frames must be reported
+			s.Tolerate = slices.DeleteFunc(slices.Clone(tolerated), func(r verdict.Reason) bool { return r == verdict.AliasFrame })
+		}},
+		{"invalid traces rejected", 0, func(s *profiler.Setup) { s.Tolerate = nil }},
+		{"other initial states", 0, func(s *profiler.Setup) { s.Init = nil }},
+	} {
+		technique.add(&setup)
+		steps = append(steps, Step{technique.name, setup, technique.paper})
 	}
-}
-
-func without(reasons []verdict.Reason, one verdict.Reason) []verdict.Reason {
-	var rest []verdict.Reason
-	for _, r := range reasons {
-		if r != one {
-			rest = append(rest, r)
-		}
-	}
-	return rest
+	return steps
 }
 
 // of puts a block into the step's set-up but keeps the block's own initial state and address.
@@ -139,9 +123,9 @@ func Corpus(ctx context.Context, p measure.Profiler, next func() (profiler.Block
 	for i, s := range steps {
 		shares[i] = Share{Step: s.Name, Paper: s.Paper, Reasons: map[verdict.Reason]int{}}
 	}
-	for n := 1; ; n++ {
+	for {
 		block, rejection, err := next()
-		if errors.Is(err, io.EOF) {
+		if err == io.EOF {
 			return shares, nil
 		}
 		if err != nil {
@@ -149,9 +133,8 @@ func Corpus(ctx context.Context, p measure.Profiler, next func() (profiler.Block
 		}
 		results := make([]profiler.Result, len(steps))
 		for i, s := range steps {
-			results[i].Status = profiler.Rejected
 			if rejection != nil {
-				results[i].Reason = rejection.Reason
+				results[i].Status, results[i].Reason = profiler.Rejected, rejection.Reason
 			} else if results[i], err = measure.Undisturbed(ctx, p, s.of(block)); err != nil {
 				return shares, err
 			}
@@ -159,7 +142,7 @@ func Corpus(ctx context.Context, p measure.Profiler, next func() (profiler.Block
 		for i := range shares {
 			shares[i].count(results[i])
 		}
-		done(n)
+		done(shares[0].Blocks)
 	}
 }
 

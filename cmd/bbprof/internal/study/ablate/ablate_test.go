@@ -2,7 +2,6 @@ package ablate
 
 import (
 	"context"
-	"errors"
 	"io"
 	"testing"
 
@@ -37,15 +36,12 @@ func TestSteps(t *testing.T) {
 type fake struct {
 	calls     int
 	disturbed bool
-	err       error
 	asked     []profiler.Setup
 }
 
 func (f *fake) Profile(_ context.Context, b profiler.Block) (profiler.Result, error) {
 	f.asked = append(f.asked, b.Setup)
-	if f.calls++; f.err != nil {
-		return profiler.Result{}, f.err
-	}
+	f.calls++
 	rejected := func(r verdict.Reason) (profiler.Result, error) {
 		return profiler.Result{Status: profiler.Rejected, Reason: r, Rejection: &verdict.Rejection{Reason: r}}, nil
 	}
@@ -66,18 +62,16 @@ func (f *fake) Profile(_ context.Context, b profiler.Block) (profiler.Result, er
 }
 
 func TestCorpus(t *testing.T) {
-	rows := []string{"n", "p", "u", "i", "d", "", "e"}
-	done := 0
-	shares := require.Get(Corpus(context.Background(), &fake{}, func() (profiler.Block, *verdict.Rejection, error) {
+	rows, done := []string{"n", "p", "u", "i", "d", "", "e"}, 0
+	shares := require.Get(Corpus(context.Background(), &fake{}, func() (b profiler.Block, r *verdict.Rejection, err error) {
 		if len(rows) == 0 {
-			return profiler.Block{}, nil, io.EOF
+			return b, r, io.EOF
 		}
-		row := rows[0]
+		if b.Code = []byte(rows[0]); rows[0] == "" {
+			r = &verdict.Rejection{Reason: verdict.BadHex}
+		}
 		rows = rows[1:]
-		if row == "" {
-			return profiler.Block{}, &verdict.Rejection{Reason: verdict.BadHex}, nil
-		}
-		return profiler.Block{Code: []byte(row)}, nil, nil
+		return b, r, nil
 	}, func(n int) { done = n }))(t)
 	for i, want := range []int{1, 3, 3, 3, 3, 4, 4, 4, 5} {
 		s := shares[i]
@@ -106,22 +100,5 @@ func TestBlock(t *testing.T) {
 	}
 	if m.calls != 9 {
 		t.Errorf("%d measurements", m.calls)
-	}
-}
-
-func TestErrors(t *testing.T) {
-	missing := &verdict.HostError{Missing: "something"}
-	if _, err := Block(context.Background(), &fake{err: missing}, profiler.Block{Code: []byte("p")}); !errors.Is(err, missing) {
-		t.Error(err)
-	}
-	next := func() (profiler.Block, *verdict.Rejection, error) { return profiler.Block{Code: []byte("p")}, nil, nil }
-	if _, err := Corpus(context.Background(), &fake{err: missing}, next, func(int) {}); !errors.Is(err, missing) {
-		t.Error(err)
-	}
-	lost := errors.New("lost")
-	if _, err := Corpus(context.Background(), &fake{}, func() (profiler.Block, *verdict.Rejection, error) {
-		return profiler.Block{}, nil, lost
-	}, nil); !errors.Is(err, lost) {
-		t.Error(err)
 	}
 }

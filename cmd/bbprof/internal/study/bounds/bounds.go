@@ -103,10 +103,6 @@ type Answer struct {
 	Address *profiler.Address `json:"address,omitempty"`
 }
 
-type Options struct {
-	NoParts bool // skip leaving instructions out
-}
-
 type question struct {
 	ctx   context.Context
 	p     measure.Profiler
@@ -116,13 +112,14 @@ type question struct {
 	state asm.State
 	base  profiler.Result
 	width float64 // documented slots per cycle
+	err   error   // the first; nothing is measured after it
 }
 
-// Find determines what bounds a block. The results of p must carry predictions and the host (profiler.Options.Detail).
-// If the block cannot be measured, or bbprof fails on it or a changed version, the Answer has only its Base. Errors are
-// the host's or ctx's, and would affect other blocks too.
-func Find(ctx context.Context, p measure.Profiler, b profiler.Block, opts Options) (Answer, error) {
-	a, err := find(ctx, p, b, opts)
+// Find determines what bounds a block, and with parts what each instruction costs. The results of p must carry
+// predictions and the host (profiler.Options.Detail). If the block cannot be measured, or bbprof fails on it or a
+// changed version, the Answer has only its Base. Errors are the host's or ctx's, and would affect other blocks too.
+func Find(ctx context.Context, p measure.Profiler, b profiler.Block, parts bool) (Answer, error) {
+	a, err := find(ctx, p, b, parts)
 	if failure := measure.Failure(""); errors.As(err, &failure) {
 		a.Base.Status, a.Base.Failure = profiler.Failed, err.Error()
 		return Answer{Base: a.Base, Address: a.Address}, nil
@@ -130,7 +127,7 @@ func Find(ctx context.Context, p measure.Profiler, b profiler.Block, opts Option
 	return a, err
 }
 
-func find(ctx context.Context, p measure.Profiler, b profiler.Block, opts Options) (a Answer, err error) {
+func find(ctx context.Context, p measure.Profiler, b profiler.Block, parts bool) (a Answer, err error) {
 	q := &question{ctx: ctx, p: p, setup: b.Setup}
 	q.base, err = measure.Undisturbed(ctx, p, b)
 	a.Base, a.Address = q.base, (*profiler.Address)(b.Setup.Address)
@@ -152,45 +149,49 @@ func find(ctx context.Context, p measure.Profiler, b profiler.Block, opts Option
 	}
 	q.setup.Tolerate = append(slices.Clone(q.setup.Tolerate), verdict.Unstable, verdict.Nonlinear)
 	q.room = roomOf(q.insts)
-	for _, step := range []func(*Answer) error{q.findRoom, q.chains, q.slacks, q.frontEnds} {
-		if err := step(&a); err != nil {
-			return a, err
-		}
+	q.findRoom()
+	a.Chains = q.chains()
+	a.Slack = q.slacks()
+	a.FrontEnd = q.frontEnds(&a)
+	if parts {
+		a.Parts = q.parts()
 	}
-	if !opts.NoParts {
-		if err := q.parts(&a); err != nil {
-			return a, err
-		}
+	if q.err == nil {
+		a.conclude()
 	}
-	a.conclude()
-	return a, nil
+	return a, q.err
 }
 
-// time measures a changed block. If it is rejected, why holds the reason and err is nil.
-func (q *question) time(c change) (t Time, why string, err error) {
-	return q.timeIn(c, q.setup)
-}
+// time measures a changed block; why says why it has no time.
+func (q *question) time(c change) (t Time, why string) { return q.timeIn(c, q.setup) }
 
-func (q *question) timeIn(c change, s profiler.Setup) (t Time, why string, err error) {
+func (q *question) timeIn(c change, s profiler.Setup) (t Time, why string) {
+	if q.err != nil {
+		return t, q.err.Error()
+	}
 	code := c.apply(q.insts)
 	r, err := measure.Undisturbed(q.ctx, q.p, profiler.Block{Code: code, Setup: s})
 	switch {
 	case err != nil:
-		return t, "", err
+		q.err = err
+		return t, err.Error()
 	case r.Status == profiler.Failed:
-		return t, "", fmt.Errorf("measuring it changed, as %x: %w", code, measure.Failure(r.Failure))
+		q.err = fmt.Errorf("measuring it changed, as %x: %w", code, measure.Failure(r.Failure))
+		return t, r.Failure
 	case r.Status == profiler.Rejected:
-		return t, fmt.Sprintf("the changed block is rejected (%s)", r.Reason), nil
+		return t, fmt.Sprintf("the changed block is rejected (%s)", r.Reason)
 	}
-	return Time{r.Cycles, r.CILow, r.CIHigh}, "", nil
+	return timeOf(r), ""
 }
+
+func timeOf(r profiler.Result) Time { return Time{r.Cycles, r.CILow, r.CIHigh} }
 
 // displacements lists where a probe may access memory, relative to a pointer that the block does not change: within the
 // page for the paper's pointers, on lines that few blocks use.
 var displacements = []int32{0x480, -0x480, 0x7c0, -0x3c0, 0x200, -0x5c0}
 
 // findRoom finds a place where probes' memory accesses disturb none of the block's.
-func (q *question) findRoom(*Answer) error {
+func (q *question) findRoom() {
 	for _, d := range displacements {
 		q.room.disp = d
 		var add [][]byte
@@ -201,19 +202,11 @@ func (q *question) findRoom(*Answer) error {
 				}
 			}
 		}
-		if _, why, err := q.time(change{spread: add}); err != nil || why == "" {
-			return err
+		if _, why := q.time(change{spread: add}); why == "" {
+			return
 		}
 	}
 	q.room.fixed = none // no place found
-	return nil
-}
-
-func (q *question) unchanged(copies int) (Time, string, error) {
-	if copies == 1 {
-		return Time{q.base.Cycles, q.base.CILow, q.base.CIHigh}, "", nil
-	}
-	return q.time(change{copies: copies})
 }
 
 // leastCycles is the least duration of the copies to which probes are added, so that an eighth of a cycle can be told
@@ -223,16 +216,13 @@ const (
 	mostBytes   = 1024
 )
 
-func (q *question) slacks(a *Answer) error {
-	bytes := 0
-	for i := range q.insts {
-		bytes += len(q.insts[i].Bytes)
-	}
+func (q *question) slacks() (all []Slack) {
+	last := q.insts[len(q.insts)-1]
 	copies := int(math.Ceil(leastCycles / q.base.Cycles))
-	copies = max(1, min(copies, mostBytes/bytes))
-	base, why, err := q.unchanged(copies)
-	if err != nil {
-		return err
+	copies = max(1, min(copies, mostBytes/(last.Offset+len(last.Bytes))))
+	base, why := timeOf(q.base), ""
+	if copies > 1 {
+		base, why = q.time(change{copies: copies})
 	}
 	for _, p := range slices.Concat(frontEnd, classes) {
 		s := Slack{Class: p.name, Probe: p.text, Untested: why}
@@ -241,13 +231,11 @@ func (q *question) slacks(a *Answer) error {
 		case p.code(q.room, 0) == nil:
 			s.Untested = "the block leaves no register for it, or has no such access"
 		default:
-			if s, err = q.slack(s, p, base, copies); err != nil {
-				return err
-			}
+			q.slack(&s, p, base.Cycles, copies)
 		}
-		a.Slack = append(a.Slack, s)
+		all = append(all, s)
 	}
-	return nil
+	return all
 }
 
 // growth is the least relative growth that counts: twice the difference between repeated measurements (docs/method.md).
@@ -266,46 +254,38 @@ const atOnce = 0.75
 // next to two chains of adds on Zen 5, a multiplication costs 0.28 cycles, and 1/3 once its units are full.
 const steeper = 0.1
 
+// probeSeries holds the times with so many probes: 0 from the first that was not measured on, and why.
 type probeSeries struct {
 	q      *question
 	probe  probe
 	copies int
 	times  map[int]float64
-	why    string // why one was not measured
+	why    string
 }
 
-func (a *probeSeries) at(k int) (float64, error) {
-	if t, ok := a.times[k]; ok || a.why != "" {
-		return t, nil
-	}
-	var add [][]byte
-	for n := range k {
-		add = append(add, a.probe.code(a.q.room, n))
-	}
-	t, why, err := a.q.time(change{copies: a.copies, spread: add})
-	a.times[k], a.why = t.Cycles, why
-	return t.Cycles, err
-}
-
-// slack finds how many probes are free and what further ones cost.
-func (q *question) slack(s Slack, p probe, base Time, copies int) (Slack, error) {
-	a := &probeSeries{q, p, copies, map[int]float64{0: base.Cycles}, ""}
-	last, most := 1, 4*int(q.width*base.Cycles)
-	for ; ; last *= 2 {
-		if t, err := a.at(last); err != nil || t >= full*base.Cycles || a.why != "" || last > most {
-			if err != nil {
-				return s, err
-			}
-			break
+func (a *probeSeries) at(k int) float64 {
+	if _, known := a.times[k]; !known && a.why == "" {
+		var add [][]byte
+		for n := range k {
+			add = append(add, a.probe.code(a.q.room, n))
 		}
+		t, why := a.q.time(change{copies: a.copies, spread: add})
+		a.times[k], a.why = t.Cycles, why
+	}
+	return a.times[k]
+}
+
+// slack finds how many probes are free, next to copies that take base cycles without any, and what further ones cost.
+func (q *question) slack(s *Slack, p probe, base float64, copies int) {
+	a := &probeSeries{q, p, copies, map[int]float64{0: base}, ""}
+	last, most := 1, 4*int(q.width*base)
+	for a.at(last) < full*base && a.why == "" && last <= most {
+		last *= 2
 	}
 	// bisect for the first that makes time grow
 	low, high := 0, last
 	for high-low > max(1, copies/4) && a.why == "" {
-		middle := (low + high) / 2
-		if t, err := a.at(middle); err != nil {
-			return s, err
-		} else if t > base.Cycles*(1+growth) {
+		if middle := (low + high) / 2; a.at(middle) > base*(1+growth) {
 			high = middle
 		} else {
 			low = middle
@@ -314,89 +294,66 @@ func (q *question) slack(s Slack, p probe, base Time, copies int) (Slack, error)
 	n := float64(copies)
 	s.FreeLow, s.FreeHigh = float64(low)/n, float64(high)/n
 	for ; ; last *= 2 {
-		there, err := a.at(last)
-		if err != nil {
-			return s, err
-		}
-		beyond, err := a.at(2 * last)
-		if s.Untested = a.why; err != nil || a.why != "" {
-			return s, err
+		there, beyond := a.at(last), a.at(2*last)
+		if s.Untested = a.why; a.why != "" {
+			return
 		}
 		if s.Slope = (beyond - there) / float64(last); s.Slope <= 0 {
-			return s, nil
+			return
 		}
 		// where the growth line meets the time without probes
-		s.Room = max(0, float64(last)-(there-base.Cycles)/s.Slope) / n
-		s.Share = min(1, s.Room*s.Slope*n/base.Cycles)
-		fullAtOnce, err := a.costsAtOnce(base.Cycles, s.Slope, low, 4*last)
-		if err != nil {
-			return s, err
-		}
-		if fullAtOnce {
+		s.Room = max(0, float64(last)-(there-base)/s.Slope) / n
+		s.Share = min(1, s.Room*s.Slope*n/base)
+		if a.costsAtOnce(base, s.Slope, low, 4*last) {
 			s.Room, s.Share = 0, 0 // later ones may cost less, such as stores to consecutive lines
 		}
 		if s.Share >= saturated || last > most {
-			return s, nil
+			return
 		}
-		farther, err := a.at(4 * last)
-		if err != nil || a.why != "" || farther-beyond <= (1+steeper)*2*float64(last)*s.Slope {
-			return s, err
+		if farther := a.at(4 * last); a.why != "" || farther-beyond <= (1+steeper)*2*float64(last)*s.Slope {
+			return
 		}
 	}
 }
 
 // costsAtOnce reports whether a class is full from the start: half of what it can do in the time, and all of it, cost
 // nearly what as many probes cost later. low probes are known to be free; at most most are added, however cheap.
-func (a *probeSeries) costsAtOnce(base, slope float64, low, most int) (bool, error) {
+func (a *probeSeries) costsAtOnce(base, slope float64, low, most int) bool {
 	whole := int(min(base/slope, float64(most)))
 	for _, k := range []int{min(whole/2, a.copies), whole} {
-		if k <= low {
-			return false, nil
-		}
-		t, err := a.at(k)
-		if err != nil || t-base <= atOnce*slope*float64(k) {
-			return false, err
+		if k <= low || a.at(k)-base <= atOnce*slope*float64(k) {
+			return false
 		}
 	}
-	return true, nil
+	return true
 }
 
-func (q *question) frontEnds(a *Answer) error {
+func (q *question) frontEnds(a *Answer) (r FrontEndReport) {
 	if s, known := a.freeSlots(); known {
-		a.FrontEnd.Slots = (float64(len(q.insts)) + s.FreeLow) / q.base.Cycles
+		r.Slots = (float64(len(q.insts)) + s.FreeLow) / q.base.Cycles
 	}
 	loop, decoders := q.setup, q.setup
 	loop.Mode, decoders.FrontEnd = profiler.Loop, profiler.Decode
-	for _, m := range []struct {
-		setup profiler.Setup
-		time  **Time
-	}{{loop, &a.FrontEnd.Loop}, {decoders, &a.FrontEnd.Decoders}} {
-		t, why, err := q.timeIn(change{}, m.setup)
-		if err != nil {
-			return err
-		}
-		if why == "" {
-			*m.time = &t
-		}
+	if t, why := q.timeIn(change{}, loop); why == "" {
+		r.Loop = &t
 	}
-	return nil
+	if t, why := q.timeIn(change{}, decoders); why == "" {
+		r.Decoders = &t
+	}
+	return r
 }
 
 // mostParts limits how many instructions are left out, with a measurement or two each.
 const mostParts = 200
 
-func (q *question) parts(a *Answer) error {
+func (q *question) parts() (all []Part) {
 	if len(q.insts) == 1 || len(q.insts) > mostParts {
 		return nil
 	}
-	base := Time{q.base.Cycles, q.base.CILow, q.base.CIHigh}
 	for i := range q.insts {
 		in := &q.insts[i]
 		p := Part{Instruction: i + 1, Text: in.Text()}
-		t, why, err := q.time(change{replace: map[int][]byte{i: nil}})
-		if err != nil {
-			return err
-		}
+		t, why := q.time(change{replace: map[int][]byte{i: nil}})
 		if _, writes := in.Dataflow(); why != "" && writes.GPR != 0 && writes.Without(asm.Values{GPR: writes.GPR, Flags: writes.Flags}) == (asm.Values{}) {
 			var constants []byte
 			for n := range 16 {
@@ -404,18 +361,15 @@ func (q *question) parts(a *Answer) error {
 					constants = append(constants, movImm(n, q.base.Init.GPR[n])...)
 				}
 			}
-			p.Replaced = "constants in what it writes"
-			if t, why, err = q.time(change{replace: map[int][]byte{i: constants}}); err != nil {
-				return err
+			if t, why = q.time(change{replace: map[int][]byte{i: constants}}); why == "" {
+				p.Replaced = "constants in what it writes"
 			}
 		}
 		if p.Untested = why; why == "" {
-			saved := base.minus(t, 1)
+			saved := timeOf(q.base).minus(t, 1)
 			p.Saved = &saved
-		} else {
-			p.Replaced = ""
 		}
-		a.Parts = append(a.Parts, p)
+		all = append(all, p)
 	}
-	return nil
+	return all
 }

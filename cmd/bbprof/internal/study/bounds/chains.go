@@ -57,12 +57,6 @@ func (q *question) findCut(d dependency) (c cut, why string) {
 	return c, ""
 }
 
-func nopOf(n int) []byte {
-	e := asm.NewEmitter(0)
-	e.Nop(n)
-	return e.Bytes()
-}
-
 // elsewhere is the distance of the control's store from the access: two lines.
 const elsewhere = 128
 
@@ -100,69 +94,52 @@ func (c *change) with(cuts []cut, control bool) {
 const shortest = 0.4
 
 // chains cuts each group of dependencies that may be long enough to matter.
-func (q *question) chains(a *Answer) error {
-	type tested struct {
-		report int
-		cuts   []cut
-	}
-	var all []tested
+func (q *question) chains() (all []ChainReport) {
+	var cuts [][]cut // by chain; nil if it cannot be cut
 	for _, g := range groups(len(q.insts), dependencies(q.insts, q.base.Predicted.Forwards)) {
 		r, known := q.describe(g)
 		if known && r.Documented < shortest*q.base.Cycles {
 			continue
 		}
-		cuts, why := q.cutsOf(g)
-		if r.Untested = why; why == "" {
-			all = append(all, tested{len(a.Chains), cuts})
-		}
-		a.Chains = append(a.Chains, r)
+		of, why := q.cutsOf(g)
+		r.Untested = why
+		all, cuts = append(all, r), append(cuts, of)
 	}
-	for _, t := range all {
-		saved, why, err := q.saved(t.cuts, nil)
-		if err != nil {
-			return err
+	binds, tested := false, 0
+	for i, of := range cuts {
+		r := &all[i]
+		if of == nil {
+			continue
 		}
+		tested++
+		saved, why := q.saved(of, nil)
 		// cutting all of them may cost what it saves, as with the stack pointer
-		for _, one := range alone(t.cuts) {
-			if why == "" && q.matters(saved) {
-				break
-			}
-			if saved, why, err = q.saved(one, nil); err != nil {
-				return err
+		if len(of) > 1 && len(of) <= mostCuts {
+			for j := 0; j < len(of) && (why != "" || !q.matters(saved)); j++ {
+				saved, why = q.saved(of[j:j+1], nil)
 			}
 		}
-		r := &a.Chains[t.report]
 		if r.Untested = why; why == "" {
 			r.Saved = &saved.Time
 			r.Binds = q.matters(saved) && r.possible(q.base.Cycles)
 		}
+		binds = binds || r.Binds
 	}
-	if len(all) < 2 || slices.ContainsFunc(a.Chains, func(c ChainReport) bool { return c.Binds }) {
-		return nil
+	if tested < 2 || binds {
+		return all
 	}
 	// Among chains of equal length, cutting one alone saves nothing: cut each while all others are cut.
-	var whole []cut
-	for _, t := range all {
-		whole = append(whole, t.cuts...)
+	if saved, why := q.saved(slices.Concat(cuts...), nil); why != "" || !q.matters(saved) {
+		return all
 	}
-	if saved, why, err := q.saved(whole, nil); err != nil || why != "" || !q.matters(saved) {
-		return err
-	}
-	for i, t := range all {
-		var others []cut
-		for j, u := range all {
-			if j != i {
-				others = append(others, u.cuts...)
-			}
+	for i, of := range cuts {
+		if of != nil {
+			others := slices.Concat(slices.Concat(cuts[:i]...), slices.Concat(cuts[i+1:]...))
+			saved, why := q.saved(of, others)
+			all[i].Binds = why == "" && q.matters(saved) && all[i].possible(q.base.Cycles)
 		}
-		saved, why, err := q.saved(t.cuts, others)
-		if err != nil {
-			return err
-		}
-		r := &a.Chains[t.report]
-		r.Binds = why == "" && q.matters(saved) && r.possible(q.base.Cycles)
 	}
-	return nil
+	return all
 }
 
 // possible reports whether the block takes long enough for a chain of at least a cycle per round.
@@ -180,32 +157,22 @@ func (q *question) matters(s saving) bool {
 }
 
 // saved measures what the cuts save compared with their controls, in a block that others also cut.
-func (q *question) saved(cuts, others []cut) (s saving, why string, err error) {
+func (q *question) saved(cuts, others []cut) (s saving, why string) {
 	var with, without change
 	with.with(others, false)
 	without.with(others, false)
 	with.with(cuts, true)
 	without.with(cuts, false)
-	control, why, err := q.time(with)
-	if err != nil || why != "" {
-		return s, why, err
+	control, why := q.time(with)
+	if why == "" {
+		s.cut, why = q.time(without)
+		s.Time = control.minus(s.cut, 1)
 	}
-	s.cut, why, err = q.time(without)
-	s.Time = control.minus(s.cut, 1)
-	return s, why, err
+	return s, why
 }
 
+// mostCuts limits how many cuts of a chain are tried one by one.
 const mostCuts = 6
-
-func alone(cuts []cut) (each [][]cut) {
-	if len(cuts) < 2 || len(cuts) > mostCuts {
-		return nil
-	}
-	for i := range cuts {
-		each = append(each, cuts[i:i+1])
-	}
-	return each
-}
 
 func (q *question) cutsOf(g group) (cuts []cut, why string) {
 	seen := map[string]bool{}

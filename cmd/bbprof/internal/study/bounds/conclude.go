@@ -25,14 +25,20 @@ func (a *Answer) conclude() {
 			add(c.kind(), fmt.Sprintf("a carried chain of %.1f cycles: %s", cycles, c.Text))
 		}
 	}
-	front, frontKnown := a.freeSlots()
-	frontFull := frontKnown && front.Share < saturated
-	if full := a.full(saturated); len(full) > 0 {
-		add(Class, "the units for "+list(full))
+	addFull := func(share float64) bool {
+		full := a.full(share)
+		if len(full) > 0 {
+			add(Class, "the units for "+list(full))
+		}
+		return len(full) > 0
 	}
-	if frontFull {
-		add(FrontEnd, fmt.Sprintf("the front end at %.2f instructions a cycle", a.FrontEnd.Slots))
+	addFrontEnd := func(share float64) {
+		if front, known := a.freeSlots(); known && front.Share < share {
+			add(FrontEnd, fmt.Sprintf("the front end at %.2f instructions a cycle", a.FrontEnd.Slots))
+		}
 	}
+	addFull(saturated)
+	addFrontEnd(saturated)
 	// as long as the time: cutting one alone saves nothing because another bound remains
 	hidden, kind := a.hidden(cycles), Chain
 	if len(hidden) == 1 && len(a.Bounds) == 0 {
@@ -48,12 +54,8 @@ func (a *Answer) conclude() {
 	default:
 		add(kind, fmt.Sprintf("%d carried chains of as many cycles, such as %s", len(hidden), hidden[0].Text))
 	}
-	if len(a.Bounds) == 0 {
-		if full := a.full(nearly); len(full) > 0 {
-			add(Class, "the units for "+list(full))
-		} else if frontKnown && front.Share < nearly {
-			add(FrontEnd, fmt.Sprintf("the front end at %.2f instructions a cycle", a.FrontEnd.Slots))
-		}
+	if len(a.Bounds) == 0 && !addFull(nearly) {
+		addFrontEnd(nearly)
 	}
 	if len(a.Bounds) == 0 {
 		a.Bounds = []Kind{None}
@@ -139,9 +141,9 @@ func (a *Answer) free() string {
 	if s, known := a.freeSlots(); known {
 		parts = append(parts, fmt.Sprintf("%.0f %% of all slots", 100*s.Share))
 	}
-	for _, of := range []struct{ class, name string }{{"integer", "integer"}, {"load", "load"}, {"store", "store"}, {"vector add", "vector add"}} {
-		if s := a.slackOf(of.class); s != nil {
-			parts = append(parts, fmt.Sprintf("%.0f %% of %s slots", 100*s.Share, of.name))
+	for _, class := range []string{"integer", "load", "store", "vector add"} {
+		if s := a.slackOf(class); s != nil {
+			parts = append(parts, fmt.Sprintf("%.0f %% of %s slots", 100*s.Share, class))
 		}
 	}
 	if len(parts) == 0 {

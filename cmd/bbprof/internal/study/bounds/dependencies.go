@@ -1,6 +1,7 @@
 package bounds
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
@@ -48,40 +49,32 @@ func lastWriter(writes []asm.Values, v asm.Values) int {
 }
 
 func single(v asm.Values) (all []asm.Values) {
-	for n := range 16 {
-		if v.GPR>>n&1 != 0 {
-			all = append(all, asm.Values{GPR: 1 << n})
+	add := func(one asm.Values) {
+		if one != (asm.Values{}) {
+			all = append(all, one)
 		}
+	}
+	for n := range 16 {
+		add(asm.Values{GPR: v.GPR & (1 << n)})
 	}
 	for n := range 32 {
-		if v.Vector>>n&1 != 0 {
-			all = append(all, asm.Values{Vector: 1 << n})
-		}
+		add(asm.Values{Vector: v.Vector & (1 << n)})
 	}
 	for n := range 8 {
-		if v.Opmask>>n&1 != 0 {
-			all = append(all, asm.Values{Opmask: 1 << n})
-		}
+		add(asm.Values{Opmask: v.Opmask & (1 << n)})
 	}
-	for _, group := range []asm.Flags{asm.Carry, asm.AllFlags &^ asm.Carry} { // cores rename these two separately
-		if f := v.Flags & group; f != 0 {
-			all = append(all, asm.Values{Flags: f})
-		}
-	}
-	if v.X87 {
-		all = append(all, asm.Values{X87: true})
-	}
+	add(asm.Values{Flags: v.Flags & asm.Carry}) // cores rename carry separately from the others
+	add(asm.Values{Flags: v.Flags & (asm.AllFlags &^ asm.Carry)})
+	add(asm.Values{X87: v.X87})
 	return all
 }
 
 // group is a strongly connected set of instructions with the dependencies among them: each of its cycles contains at
 // least one loop-carried dependency.
-type group struct {
-	dependencies []dependency
-}
+type group []dependency
 
 func (g group) carried() (all []dependency) {
-	for _, d := range g.dependencies {
+	for _, d := range g {
 		if d.copies > 0 {
 			all = append(all, d)
 		}
@@ -98,11 +91,8 @@ func groups(n int, all []dependency) []group {
 	reach := make([][]bool, n) // reach[i][j]: j depends on i, maybe indirectly
 	for i := range reach {
 		reach[i] = make([]bool, n)
-		todo := []int{i}
-		for len(todo) > 0 {
-			at := todo[len(todo)-1]
-			todo = todo[:len(todo)-1]
-			for _, to := range next[at] {
+		for todo := []int{i}; len(todo) > 0; todo = todo[1:] {
+			for _, to := range next[todo[0]] {
 				if !reach[i][to] {
 					reach[i][to] = true
 					todo = append(todo, to)
@@ -119,7 +109,7 @@ func groups(n int, all []dependency) []group {
 		var g group
 		for _, d := range all {
 			if reach[i][d.from] && reach[d.from][i] && reach[i][d.to] && reach[d.to][i] {
-				g.dependencies = append(g.dependencies, d)
+				g = append(g, d)
 				done[d.from], done[d.to] = true, true
 			}
 		}
@@ -142,7 +132,7 @@ const maxCycles = 20_000
 // dependency by which it is entered. Of two equal ones it returns the shorter.
 func (g group) longest(latency func(dependency) float64) (best cycle) {
 	from := map[int][]dependency{}
-	for _, d := range g.dependencies {
+	for _, d := range g {
 		from[d.from] = append(from[d.from], d)
 	}
 	looked := 0
@@ -172,13 +162,8 @@ func (g group) longest(latency func(dependency) float64) (best cycle) {
 			}
 		}
 	}
-	starts := []int{}
-	for at := range from {
-		starts = append(starts, at)
-	}
-	slices.Sort(starts)
-	for _, s := range starts {
-		walk(s, s)
+	for _, start := range slices.Sorted(maps.Keys(from)) {
+		walk(start, start)
 	}
 	return best
 }

@@ -2,22 +2,18 @@ package bounds
 
 import (
 	"encoding/binary"
-	"slices"
 
 	"github.com/bbprof/bbprof/asm"
 )
 
-// nop1 is the shortest nop, nop8 the 8-byte nop that the Intel SDM recommends (vol. 2, NOP).
-var (
-	nop1 = []byte{0x90}
-	nop8 = []byte{0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0}
-)
-
-// encode encodes an instruction of a form that asm.FormNamed knows; memory values do not matter.
+// encode encodes an instruction of a form that asm.FormNamed knows; memory values do not matter. It returns nil if a
+// register is none.
 func encode(form string, at asm.Address, values ...int) []byte {
 	list := make([]int64, len(values))
 	for i, v := range values {
-		list[i] = int64(v)
+		if list[i] = int64(v); v == none {
+			return nil
+		}
 	}
 	code, err := asm.FormNamed(form).Encode(list, at, 0)
 	if err != nil {
@@ -30,7 +26,11 @@ func pointer(base int, disp int32) asm.Address {
 	return asm.Address{Base: asm.Reg(base), Index: -1, Disp: disp}
 }
 
-func join(parts ...[]byte) []byte { return slices.Concat(parts...) }
+func nopOf(n int) []byte {
+	e := asm.NewEmitter(0)
+	e.Nop(n)
+	return e.Bytes()
+}
 
 func movImm(r int, v uint64) []byte {
 	e := asm.NewEmitter(0)
@@ -91,7 +91,7 @@ func store(in *asm.Inst, m *asm.Mem, gpr, vector int, moved int64) (code []byte,
 	if !ok || !known || reg < 0 {
 		return nil, false
 	}
-	return join(prefix, encode(form, at, 0, reg)), true
+	return append(prefix, encode(form, at, 0, reg)...), true
 }
 
 type change struct {

@@ -63,10 +63,11 @@ var (
 	loadLatency    = cycles{5, 5, 5, 4, 3, 4, 4}
 	vectorLoad     = cycles{6, 7, 7, 0, 0, 0, 7} // 0: unknown
 	forwardLatency = cycles{4, 5, 5, 5, 0, 0, 7} // 0: a chain of add [m64], r64 takes one cycle per link
-	moveIf         = cycles{1, 1, 1, 1, 2, 2, 1}
-	setIf          = cycles{1, 1, 1, 1, 1, 1, 1}
 	fused          = cycles{4, 4, 4, 4, 6, 4, 4} // multiply-add
 )
+
+// families holds what all mnemonics with a prefix take.
+var families = map[string]cycles{"cmov": {1, 1, 1, 1, 2, 2, 1}, "set": {1, 1, 1, 1, 1, 1, 1}, "fm": fused, "fnm": fused}
 
 // latency returns the documented latency from a dependency through an instruction; ok is false if it is not in the
 // table.
@@ -76,14 +77,10 @@ func latency(in *asm.Inst, d dependency, core string) (took float64, ok bool) {
 	of, ok := latencies[name]
 	if !ok {
 		of, ok = latencies[in.Mnemonic]
-		switch {
-		case ok:
-		case strings.HasPrefix(name, "cmov"):
-			of, ok = moveIf, true
-		case strings.HasPrefix(name, "set"):
-			of, ok = setIf, true
-		case strings.HasPrefix(name, "fm"), strings.HasPrefix(name, "fnm"):
-			of, ok = fused, true
+	}
+	for prefix, cycles := range families {
+		if !ok && strings.HasPrefix(name, prefix) {
+			of, ok = cycles, true
 		}
 	}
 	took = of[column]

@@ -52,14 +52,7 @@ func Figure(a Answer) plot.Figure {
 }
 
 func (a Answer) onChain(instruction int) bool {
-	for _, c := range a.Chains {
-		for _, i := range c.Instructions {
-			if c.Binds && i == instruction {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(a.Chains, func(c ChainReport) bool { return c.Binds && slices.Contains(c.Instructions, instruction) })
 }
 
 func Columns() []string {
@@ -72,24 +65,22 @@ func Columns() []string {
 
 // Row returns an answer as a row of Columns. A class that was not tested has an empty cell.
 func (a Answer) Row() []string {
-	row := a.cells()
-	row = append(row, make([]string, len(Columns())-len(row))...)
+	row, address := make([]string, len(Columns())), ""
 	if a.Address != nil {
-		row[len(row)-2] = fmt.Sprintf("%#x", uint64(*a.Address))
+		address = fmt.Sprintf("%#x", uint64(*a.Address))
 	}
-	row[len(row)-1] = a.Base.Init.Set
+	copy(row, []string{a.Base.Hex, string(a.Base.Status), string(a.Base.Reason)})
+	if a.Base.Status == profiler.OK {
+		copy(row[3:], a.found())
+	}
+	copy(row[len(row)-2:], []string{address, a.Base.Init.Set})
 	return row
 }
 
-// cells returns the first cells of a row, as many as are known.
-func (a Answer) cells() []string {
-	r := a.Base
-	row := []string{r.Hex, string(r.Status), string(r.Reason), "", "", ""}
-	if r.Status != profiler.OK {
-		return row
-	}
-	for i, v := range []float64{r.Cycles, r.CILow, r.CIHigh} {
-		row[3+i] = strconv.FormatFloat(v, 'f', 4, 64)
+// found returns the cells from cycles on.
+func (a Answer) found() (row []string) {
+	for _, v := range []float64{a.Base.Cycles, a.Base.CILow, a.Base.CIHigh} {
+		row = append(row, strconv.FormatFloat(v, 'f', 4, 64))
 	}
 	var kinds []string
 	for _, k := range a.Bounds {

@@ -77,9 +77,9 @@ func (r room) again(insts []asm.Inst, written asm.Values) (load, stored []byte) 
 			switch {
 			case !ok:
 			case m.Read && !m.Write && load == nil:
-				load = join(prefix, encode("mov r32, m32", at, r.scratch, 0))
+				load = append(prefix, encode("mov r32, m32", at, r.scratch, 0)...)
 			case m.Write && stored == nil:
-				stored = join(prefix, encode("mov m32, r32", at, 0, r.scratch))
+				stored = append(prefix, encode("mov m32, r32", at, 0, r.scratch)...)
 			}
 		}
 	}
@@ -90,67 +90,50 @@ func (r room) again(insts []asm.Inst, written asm.Values) (load, stored []byte) 
 // and its neighbour into one slot, so a nop may find room where nothing else does, as may a zeroing idiom among the
 // block's nops.
 var slots = []probe{
-	{"nop", "nop", func(room, int) []byte { return nop1 }},
-	{"zero idiom", "vxorps x, x, x of one register", func(r room, _ int) []byte { return r.onVector("vxorps", r.vector) }},
+	{"nop", "nop", func(room, int) []byte { return nopOf(1) }},
+	{"zero idiom", "vxorps x, x, x of one register", func(r room, _ int) []byte { return r.onVectors("vxorps", r.vector) }},
 }
 
 var frontEnd = []probe{
 	slots[0], slots[1],
-	{"long nop", "nop of 8 bytes", func(room, int) []byte { return nop8 }},
+	{"long nop", "nop of 8 bytes", func(room, int) []byte { return nopOf(8) }},
 }
 
 // classes lists the probes of work. Each represents the instructions that the core executes in the same units,
 // whichever these are. Source: instructions that share ports on all cores in uops.info's tables.
 var classes = []probe{
 	{"integer", "mov r, imm", func(r room, n int) []byte { // 5 bytes long; lea and add with a constant may be done at rename
-		return r.general(func() []byte { return movImm(r.scratch, 0x7fff0000) })
+		if r.scratch == none || r.fixed == none {
+			return nil
+		}
+		return movImm(r.scratch, 0x7fff0000)
 	}},
-	{"shift", "rorx r, r, 1", func(r room, n int) []byte {
-		return r.general(func() []byte { return encode("rorx r64, r64, i8", asm.Address{}, r.scratch, r.fixed, 1) })
-	}},
-	{"multiply", "imul r, r, 3", func(r room, n int) []byte {
-		return r.general(func() []byte { return encode("imul r64, r64, i8", asm.Address{}, r.scratch, r.fixed, 3) })
-	}},
+	{"shift", "rorx r, r, 1", func(r room, n int) []byte { return encode("rorx r64, r64, i8", asm.Address{}, r.scratch, r.fixed, 1) }},
+	{"multiply", "imul r, r, 3", func(r room, n int) []byte { return encode("imul r64, r64, i8", asm.Address{}, r.scratch, r.fixed, 3) }},
 	{"load", "mov r, [m]", func(r room, n int) []byte {
-		return r.general(func() []byte { return encode("mov r64, m64", pointer(r.fixed, r.word(n)), r.scratch, 0) })
-	}},
-	{"load again", "mov r, [m], a word that the block loads", func(r room, n int) []byte { return r.load }},
-	{"store", "mov [m], r", func(r room, n int) []byte {
 		if r.fixed == none {
 			return nil
 		}
-		return encode("mov m64, r64", pointer(r.fixed, r.word(n)), 0, r.fixed)
+		return encode("mov r64, m64", pointer(r.fixed, r.word(n)), r.scratch, 0)
 	}},
+	{"load again", "mov r, [m], a word that the block loads", func(r room, n int) []byte { return r.load }},
+	{"store", "mov [m], r", func(r room, n int) []byte { return encode("mov m64, r64", pointer(r.fixed, r.word(n)), 0, r.fixed) }},
 	{"store again", "mov [m], r, a word that the block stores to", func(r room, n int) []byte { return r.store }},
-	{"vector integer", "vpaddd x, x, x", func(r room, n int) []byte { return r.onVectors("vpaddd") }},
-	{"vector add", "vaddps x, x, x", func(r room, n int) []byte { return r.onVectors("vaddps") }},
-	{"vector multiply", "vmulps x, x, x", func(r room, n int) []byte { return r.onVectors("vmulps") }},
-	{"shuffle", "vpshufb x, x, x", func(r room, n int) []byte { return r.onVectors("vpshufb") }},
+	{"vector integer", "vpaddd x, x, x", func(r room, n int) []byte { return r.onVectors("vpaddd", r.still) }},
+	{"vector add", "vaddps x, x, x", func(r room, n int) []byte { return r.onVectors("vaddps", r.still) }},
+	{"vector multiply", "vmulps x, x, x", func(r room, n int) []byte { return r.onVectors("vmulps", r.still) }},
+	{"shuffle", "vpshufb x, x, x", func(r room, n int) []byte { return r.onVectors("vpshufb", r.still) }},
 	{"vector to general", "vmovd r, x", func(r room, n int) []byte {
-		return r.general(func() []byte {
-			if r.still == none {
-				return nil
-			}
-			return encode("vmovd r32, xmm", asm.Address{}, r.scratch, r.still)
-		})
+		if r.fixed == none {
+			return nil
+		}
+		return encode("vmovd r32, xmm", asm.Address{}, r.scratch, r.still)
 	}},
-	{"divide", "vdivps x, x, x", func(r room, n int) []byte { return r.onVectors("vdivps") }},
+	{"divide", "vdivps x, x, x", func(r room, n int) []byte { return r.onVectors("vdivps", r.still) }},
 }
 
 func (r room) word(n int) int32 { return r.disp + int32(n%8*8) }
 
-func (r room) general(code func() []byte) []byte {
-	if r.scratch == none || r.fixed == none {
-		return nil
-	}
-	return code()
-}
-
-func (r room) onVectors(mnemonic string) []byte { return r.onVector(mnemonic, r.still) }
-
-func (r room) onVector(mnemonic string, source int) []byte {
-	if r.vector == none || source == none {
-		return nil
-	}
+func (r room) onVectors(mnemonic string, source int) []byte {
 	return encode(mnemonic+" xmm, xmm, xmm", asm.Address{}, r.vector, source, source)
 }

@@ -33,49 +33,38 @@ func made(n int, random *rand.Rand) (all []synthetic) {
 		}
 		return s
 	}
-	kinds := []func(k int) synthetic{
-		func(k int) synthetic {
-			return synthetic{fmt.Sprintf("a chain of %d adds", k), times("4801c8", k), Chain, "", 0}
-		},
-		func(k int) synthetic {
-			return synthetic{fmt.Sprintf("a chain of %d multiplications", k), times("480fafc1", k), Chain, "multiply", k}
-		},
-		func(k int) synthetic {
-			return synthetic{fmt.Sprintf("a chain of %d loads", k), times("488b1b", k), Chain, "multiply", 0}
-		},
-		func(k int) synthetic {
-			return synthetic{fmt.Sprintf("a chain of %d additions of floating point", k), times("f20f58c1", k), Chain, "multiply", 0}
-		},
-		func(k int) synthetic {
-			return synthetic{fmt.Sprintf("%d multiplications that wait for nothing", k), times("486bc103", k), Class, "", 0}
-		},
-		func(k int) synthetic {
-			return synthetic{fmt.Sprintf("%d loads", 3*k), words("488b", 3*k), Class, "multiply", 0}
-		},
-		func(k int) synthetic {
-			return synthetic{fmt.Sprintf("%d stores", 2*k), words("4889", 2*k), Class, "multiply", 0}
-		},
-		func(k int) synthetic {
-			return synthetic{fmt.Sprintf("%d shuffles", 2*k), times("c4e27100c1", 2*k), Class, "", 0}
-		},
-		func(k int) synthetic {
-			return synthetic{fmt.Sprintf("%d divisions", k), times("c5f05ec1", k), Class, "", 0}
-		},
-		func(k int) synthetic {
-			return synthetic{fmt.Sprintf("%d nops", 6*k), times("90", 6*k), FrontEnd, "", 0}
-		},
-		func(k int) synthetic {
-			return synthetic{fmt.Sprintf("%d zeroing idioms, loads and stores", 6*k), times(times("c5d057ed", 4)+"488b03"+"48894b10", k), FrontEnd, "", 0}
-		},
-		func(k int) synthetic { // bound by slots on a core that eliminates moves, else by units
-			return synthetic{fmt.Sprintf("%d moves between registers", 6*k), times("4889c84889d14889da", 2*k), "", "", 0}
-		},
-		func(k int) synthetic { // imul makes the round longer than what memory renaming may hide
-			return synthetic{fmt.Sprintf("a store, its load and %d multiplications", k), "48890b" + "488b0b" + times("480fafc9", k), Memory, "multiply", k}
-		},
+	kinds := []struct {
+		name   string
+		per    int // instructions for each of the one to four that are drawn
+		code   func(n int) string
+		want   Kind
+		class  string
+		counts bool // they are of the class
+	}{
+		{"a chain of %d adds", 1, func(n int) string { return times("4801c8", n) }, Chain, "", false},
+		{"a chain of %d multiplications", 1, func(n int) string { return times("480fafc1", n) }, Chain, "multiply", true},
+		{"a chain of %d loads", 1, func(n int) string { return times("488b1b", n) }, Chain, "multiply", false},
+		{"a chain of %d additions of floating point", 1, func(n int) string { return times("f20f58c1", n) }, Chain, "multiply", false},
+		{"%d multiplications that wait for nothing", 1, func(n int) string { return times("486bc103", n) }, Class, "", false},
+		{"%d loads", 3, func(n int) string { return words("488b", n) }, Class, "multiply", false},
+		{"%d stores", 2, func(n int) string { return words("4889", n) }, Class, "multiply", false},
+		{"%d shuffles", 2, func(n int) string { return times("c4e27100c1", n) }, Class, "", false},
+		{"%d divisions", 1, func(n int) string { return times("c5f05ec1", n) }, Class, "", false},
+		{"%d nops", 6, func(n int) string { return times("90", n) }, FrontEnd, "", false},
+		{"%d zeroing idioms, loads and stores", 6, func(n int) string { return times(times("c5d057ed", 4)+"488b03"+"48894b10", n/6) }, FrontEnd, "", false},
+		// bound by slots on a core that eliminates moves, else by units
+		{"%d moves between registers", 6, func(n int) string { return times("4889c84889d14889da", n/3) }, "", "", false},
+		// imul makes the round longer than what memory renaming may hide
+		{"a store, its load and %d multiplications", 1, func(n int) string { return "48890b" + "488b0b" + times("480fafc9", n) }, Memory, "multiply", true},
 	}
 	for i := range n {
-		all = append(all, kinds[i%len(kinds)](1+random.IntN(4)))
+		kind := kinds[i%len(kinds)]
+		n := kind.per * (1 + random.IntN(4))
+		b := synthetic{name: fmt.Sprintf(kind.name, n), hex: kind.code(n), want: kind.want, class: kind.class}
+		if kind.counts {
+			b.has = n
+		}
+		all = append(all, b)
 	}
 	return all
 }
@@ -101,7 +90,7 @@ func TestSynthetic(t *testing.T) {
 	blocks := made(n, rand.New(rand.NewPCG(1, 2)))
 	named, slack, slacks := 0, 0, 0
 	for _, b := range blocks {
-		a, err := Find(ctx, p, profiler.Block{Code: unhex(t, b.hex)}, Options{NoParts: true})
+		a, err := Find(ctx, p, profiler.Block{Code: unhex(t, b.hex)}, false)
 		require.Measure(t, err)
 		if slices.Contains(a.Bounds, b.want) || b.want == "" && (slices.Contains(a.Bounds, FrontEnd) || slices.Contains(a.Bounds, Class)) {
 			named++

@@ -11,11 +11,14 @@ package check
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -36,8 +39,10 @@ const (
 
 // Outcome is one block's result. Slowdown and its 95 % interval are percentages of the baseline.
 type Outcome struct {
-	Block    Block   `json:"-"`
-	Status   Status  `json:"-"`
+	Row      int     `json:"row"` // in the baseline, from 1
+	Hex      string  `json:"hex"`
+	Status   Status  `json:"status"`
+	Baseline float64 `json:"baseline_cycles"`
 	Cycles   float64 `json:"cycles,omitzero"` // now; for a suspect, the mean of its new measurements
 	Slowdown float64 `json:"slowdown_percent"`
 	Low      float64 `json:"ci_low_percent"`
@@ -79,10 +84,7 @@ var tolerated = []verdict.Reason{verdict.Unstable, verdict.Nonlinear}
 // *verdict.HostError, ctx's, or about starting a profiler; it comes with the outcomes so far, nil if no block was
 // measured.
 func Run(ctx context.Context, blocks []Block, o Options) ([]Outcome, error) {
-	r := run{Options: o, suspects: make([]*suspect, len(blocks))}
-	for _, b := range blocks {
-		r.outcomes = append(r.outcomes, Outcome{Block: b, Status: Interrupted, P: 1}) // until screened
-	}
+	r := start(o, blocks, Interrupted) // until screened
 	if err := r.round(ctx, r.screen); err != nil {
 		return r.unfinished(), err
 	}
@@ -109,10 +111,10 @@ func Against(blocks, other []Block, identity func(Block) string, threshold float
 	for _, b := range other {
 		rows[identity(b)] = append(rows[identity(b)], b)
 	}
-	r := run{Options: Options{Threshold: threshold}, suspects: make([]*suspect, len(blocks))}
+	r := start(Options{Threshold: threshold}, blocks, Unknown)
 	for i, b := range blocks {
-		out := Outcome{Block: b, Status: Unknown, P: 1, Rejection: &verdict.Rejection{Reason: absent}}
-		s := &suspect{}
+		out, s := &r.outcomes[i], &suspect{}
+		out.Rejection = &verdict.Rejection{Reason: absent}
 		for _, row := range rows[identity(b)] {
 			if !row.Measured() {
 				out.Rejection = &verdict.Rejection{Reason: row.Reason}
@@ -123,7 +125,6 @@ func Against(blocks, other []Block, identity func(Block) string, threshold float
 		if len(s.logs) > 0 {
 			out.Status, out.Rejection, r.suspects[i] = Fine, nil, s
 		}
-		r.outcomes = append(r.outcomes, out)
 	}
 	r.test(1)
 	return r.outcomes
@@ -149,8 +150,17 @@ func (r *run) unfinished() []Outcome {
 
 type run struct {
 	Options
-	outcomes []Outcome
+	blocks   []Block
+	outcomes []Outcome  // by block
 	suspects []*suspect // by block; nil if not a suspect
+}
+
+func start(o Options, blocks []Block, s Status) run {
+	r := run{o, blocks, nil, make([]*suspect, len(blocks))}
+	for _, b := range blocks {
+		r.outcomes = append(r.outcomes, Outcome{Row: b.Row, Hex: hex.EncodeToString(b.Code), Baseline: b.Cycles, Status: s, P: 1})
+	}
+	return r
 }
 
 type suspect struct {
@@ -180,8 +190,8 @@ func (r *run) round(ctx context.Context, do func(ctx context.Context, p measure.
 // screen measures a block once. A block that looks slower is a suspect, at a level not corrected for the number of
 // blocks, since a missed block is not measured again. So is a block that was disturbed or no longer has one mode.
 func (r *run) screen(ctx context.Context, p measure.Profiler, i int) error {
-	out := &r.outcomes[i]
-	got, err := measure.Once(ctx, p, profiler.Block{Code: out.Block.Code, Setup: out.Block.setup()})
+	out, b := &r.outcomes[i], r.blocks[i]
+	got, err := measure.Once(ctx, p, b.again())
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -197,7 +207,7 @@ func (r *run) screen(ctx context.Context, p measure.Profiler, i int) error {
 		}
 	case err != nil:
 		return err
-	case out.compare(got.Cycles, known(got.Cycles, half(got)), known(out.Block.Cycles, out.Block.Half)).Above(math.Log1p(r.Threshold)) < stat.Level:
+	case out.compare(got.Cycles, known(got.Cycles, half(got)), known(b.Cycles, b.Half)).Above(math.Log1p(r.Threshold)) < stat.Level:
 		out.Status, r.suspects[i] = Cleared, &suspect{} // until confirmed
 	default:
 		out.Status = Fine
@@ -210,7 +220,7 @@ func (r *run) again(ctx context.Context, p measure.Profiler, i int) error {
 	if s == nil || s.failures > retestRounds-leastRetests { // too few can follow; each may take a whole budget
 		return nil
 	}
-	got, err := measure.Once(ctx, p, profiler.Block{Code: r.outcomes[i].Block.Code, Setup: r.outcomes[i].Block.setup(tolerated...)})
+	got, err := measure.Once(ctx, p, r.blocks[i].again(tolerated...))
 	switch {
 	case errors.As(err, &s.rejection):
 		s.failures++
@@ -226,19 +236,19 @@ func (r *run) again(ctx context.Context, p measure.Profiler, i int) error {
 // place measures a would-be alarm at the stated starts. If one of them is as fast as the baseline, the baseline was one
 // of the block's modes, and the block is cleared.
 func (r *run) place(ctx context.Context, p measure.Profiler, i int) error {
-	out := &r.outcomes[i]
+	out, b := &r.outcomes[i], r.blocks[i]
 	if out.Status != Slower {
 		return nil
 	}
 	for _, start := range starts {
-		setup := out.Block.setup(tolerated...)
-		setup.CodeOffset = &start
-		got, err := measure.Once(ctx, p, profiler.Block{Code: out.Block.Code, Setup: setup})
+		moved := b.again(tolerated...)
+		moved.Setup.CodeOffset = &start
+		got, err := measure.Once(ctx, p, moved)
 		switch {
 		case errors.As(err, new(*verdict.Rejection)): // it cannot be measured in this layout
 		case err != nil:
 			return err
-		case got.Cycles <= out.Block.Cycles*(1+r.Threshold):
+		case got.Cycles <= b.Cycles*(1+r.Threshold):
 			out.Status, out.FastAt = Cleared, &start
 			return nil
 		}
@@ -268,7 +278,7 @@ func (r *run) test(enough int) {
 			if out.Fresh = len(s.logs); out.Fresh == 1 {
 				now = known(math.Exp(t.Mean), s.halves[0]*math.Exp(t.Mean))
 			}
-			out.P = out.compare(math.Exp(t.Mean), now, s.baseline(out.Block)).Above(math.Log1p(r.Threshold))
+			out.P = out.compare(math.Exp(t.Mean), now, s.baseline(r.blocks[i])).Above(math.Log1p(r.Threshold))
 		}
 		if out.Status != Unknown && out.Status != Failed {
 			judged, p = append(judged, out), append(p, out.P)
@@ -312,3 +322,31 @@ func known(cycles, half float64) stat.Known {
 }
 
 func half(r profiler.Result) float64 { return (r.CIHigh - r.CILow) / 2 }
+
+// Block is a baseline row. Cycles are per iteration.
+type Block struct {
+	Row    int // in the baseline, from 1
+	Code   []byte
+	Cycles float64 // 0 if not measured
+	Half   float64 // half-width of the 95 % interval
+	At     *uint64 // address in its program, nil if unknown
+	Set    initial.Set
+	Reason verdict.Reason // if it was rejected
+}
+
+func (b Block) again(tolerate ...verdict.Reason) profiler.Block {
+	return profiler.Block{Code: b.Code, Setup: profiler.Setup{Address: b.At, Set: b.Set, Tolerate: tolerate}}
+}
+
+// leastHalf is half of a file's last digit: the error of an interval rounded to nothing.
+const leastHalf = 0.00005
+
+// NewBlock returns a measured block, given the ends of its interval.
+func NewBlock(row int, code []byte, cycles, low, high float64) (Block, error) {
+	if !(cycles > 0 && cycles-cycles == 0 && low <= cycles && cycles <= high) {
+		return Block{}, fmt.Errorf("%g cycles with an interval from %g to %g is not a measurement", cycles, low, high)
+	}
+	return Block{Row: row, Code: code, Cycles: cycles, Half: max((high-low)/2, leastHalf)}, nil
+}
+
+func (b *Block) Measured() bool { return b.Cycles > 0 }

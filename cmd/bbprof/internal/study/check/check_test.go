@@ -3,7 +3,6 @@ package check
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -213,95 +212,48 @@ func TestSpreadIsNotSlower(t *testing.T) {
 	}
 }
 
-// TestTwoSpeeds: a block that is slow in one child but mostly not in others is no alarm.
-func TestTwoSpeeds(t *testing.T) {
-	l := newLab(1, func(i, child int) (float64, error) {
-		switch {
-		case i == 3 && child%4 == 0:
-			return 2.2, nil
-		case i == 4 && child == 0:
-			return 2.2, nil
-		case i == 4: // slower, but by less than the threshold
-			return 2.02, nil
-		}
-		return 2, nil
-	})
-	got := require.Get(Run(context.Background(), l.baseline(10, 2), Options{Threshold: 0.02, Start: l.start}))(t)
-	for i := 3; i <= 4; i++ {
-		if got[i].Status != Cleared || got[i].Fresh != retestRounds {
-			t.Errorf("%+v", got[i])
-		}
-	}
-}
-
-func TestNotMeasured(t *testing.T) {
-	noise := &verdict.Rejection{Reason: verdict.Unstable}
-	sigill := &verdict.Rejection{Reason: verdict.SIGILL}
-	l := newLab(1, func(i, child int) (float64, error) {
-		switch {
-		case i == 1:
-			return 0, sigill
-		case i == 2:
-			return 0, noise
-		case i == 3 && child == 0:
-			return 3, nil
-		case i == 3 && child > leastRetests-1: // one short of enough
-			return 0, noise
-		case i == 4 && child > leastRetests:
-			return 0, noise
-		case (i == 5 || i == 6) && child == 0:
-			return 0, noise
-		case i == 3 || i == 4 || i == 5:
-			return 3, nil
-		}
-		return 2, nil
-	})
-	got := require.Get(Run(context.Background(), l.baseline(7, 2), Options{Threshold: 0.02, Start: l.start}))(t)
-	for i, want := range []Outcome{{Status: Fine}, {Status: Unknown, Rejection: sigill},
-		{Status: Unknown, Rejection: noise}, {Status: Unknown, Rejection: noise}, {Status: Slower}, {Status: Slower},
-		{Status: Fine}} {
-		require.Equal(t, fmt.Sprintf("block %d", i), want, Outcome{Status: got[i].Status, Rejection: got[i].Rejection})
-	}
-	if asks := 1 + retestRounds - leastRetests + 1; l.asked[1] != 1 || l.asked[2] != asks {
-		t.Errorf("asked %v times: what is sure to be rejected once, what is disturbed each time until %d cannot be made good", l.asked, asks)
-	}
-}
-
-// TestUnsteady: a block that no longer has one mode is still tested by its cycles.
-func TestUnsteady(t *testing.T) {
-	for _, reason := range []verdict.Reason{verdict.Unstable, verdict.Nonlinear} {
-		l := newLab(1, func(i, _ int) (float64, error) {
-			switch i {
-			case 1:
-				return 3, &verdict.Rejection{Reason: reason}
-			case 2:
-				return 2, &verdict.Rejection{Reason: reason}
-			}
-			return 2, nil
-		})
-		got := require.Get(Run(context.Background(), l.baseline(3, 2), Options{Threshold: 0.02, Start: l.start}))(t)
-		if got[1].Status != Slower || got[2].Status != Fine || got[2].Fresh != retestRounds {
-			t.Errorf("%s: slower: %+v, as before: %+v", reason, got[1], got[2])
-		}
-	}
-}
-
-// TestFailureIsOfOneBlock: a failure on one block, in any round, is that block's outcome, and the others are tested.
-func TestFailureIsOfOneBlock(t *testing.T) {
+// TestOutcomes: what each block's measurements, child by child, make of it, whatever the others do.
+func TestOutcomes(t *testing.T) {
+	noise, sigill := &verdict.Rejection{Reason: verdict.ContextSwitch}, &verdict.Rejection{Reason: verdict.SIGILL}
+	unstable, nonlinear := &verdict.Rejection{Reason: verdict.Unstable}, &verdict.Rejection{Reason: verdict.Nonlinear}
 	broken := measure.Failure("the child has lost its memory")
-	l := newLab(1, func(i, child int) (float64, error) {
-		if i == 1 || i == 2 && child == 3 || i == 3 && child == 1+retestRounds {
-			return 0, broken
+	in := func(child bool, there, elsewhere float64, err error) (float64, error) {
+		if child {
+			return there, err
 		}
-		return 3, nil
-	})
-	got := require.Get(Run(t.Context(), l.baseline(5, 2), Options{Threshold: 0.02, Start: l.start}))(t)
-	for i, want := range []Outcome{{Status: Slower}, {Status: Failed, Failure: broken.Error()},
-		{Status: Failed, Failure: broken.Error()}, {Status: Failed, Failure: broken.Error()}, {Status: Slower}} {
-		require.Equal(t, fmt.Sprintf("block %d", i), want, Outcome{Status: got[i].Status, Failure: got[i].Failure})
+		return elsewhere, nil
 	}
-	if l.asked[1] != 1 {
-		t.Errorf("a block that bbprof failed on was asked for %d times", l.asked[1])
+	blocks := []struct {
+		name   string
+		cycles func(child int) (float64, error)
+		want   Outcome
+		asked  int // 0: not counted
+	}{
+		{"as it was", func(int) (float64, error) { return 2, nil }, Outcome{Status: Fine}, 1},
+		{"sure to be rejected", func(int) (float64, error) { return 0, sigill }, Outcome{Status: Unknown, Rejection: sigill}, 1},
+		{"disturbed until too few can follow", func(int) (float64, error) { return 0, noise }, Outcome{Status: Unknown, Rejection: noise},
+			1 + retestRounds - leastRetests + 1},
+		{"one value short of enough", func(n int) (float64, error) { return in(n > leastRetests-1, 0, 3, noise) },
+			Outcome{Status: Unknown, Rejection: noise}, 0},
+		{"just enough values", func(n int) (float64, error) { return in(n > leastRetests, 0, 3, noise) }, Outcome{Status: Slower}, 0},
+		{"disturbed at first, slower", func(n int) (float64, error) { return in(n == 0, 0, 3, noise) }, Outcome{Status: Slower}, 0},
+		{"disturbed at first, as it was", func(n int) (float64, error) { return in(n == 0, 0, 2, noise) }, Outcome{Status: Fine}, 0},
+		{"slow in few children", func(n int) (float64, error) { return in(n%4 == 0, 2.2, 2, nil) }, Outcome{Status: Cleared}, 0},
+		{"slow at first, then within the threshold", func(n int) (float64, error) { return in(n == 0, 2.2, 2.02, nil) }, Outcome{Status: Cleared}, 0},
+		{"several modes, slower", func(int) (float64, error) { return 3, unstable }, Outcome{Status: Slower}, 0},
+		{"several modes, as it was", func(int) (float64, error) { return 2, nonlinear }, Outcome{Status: Fine}, 0},
+		{"a failure", func(int) (float64, error) { return 0, broken }, Outcome{Status: Failed, Failure: broken.Error()}, 1},
+		{"a failure when measured again", func(n int) (float64, error) { return in(n == 3, 0, 3, broken) }, Outcome{Status: Failed, Failure: broken.Error()}, 0},
+		{"a failure at the last", func(n int) (float64, error) { return in(n == 1+retestRounds, 0, 3, broken) },
+			Outcome{Status: Failed, Failure: broken.Error()}, 0},
+	}
+	l := newLab(1, func(i, child int) (float64, error) { return blocks[i].cycles(child) })
+	got := require.Get(Run(t.Context(), l.baseline(len(blocks), 2), Options{Threshold: 0.02, Start: l.start}))(t)
+	for i, b := range blocks {
+		require.Equal(t, b.name, b.want, Outcome{Status: got[i].Status, Rejection: got[i].Rejection, Failure: got[i].Failure})
+		if b.asked > 0 && l.asked[i] != b.asked {
+			t.Errorf("%s: asked %d times, want %d", b.name, l.asked[i], b.asked)
+		}
 	}
 }
 

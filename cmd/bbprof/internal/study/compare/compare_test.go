@@ -15,7 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -67,8 +66,8 @@ func pairs(t *testing.T, seed uint64, n, trials int, a, b Measure) []Pair {
 	return Pairs(all, 1)
 }
 
-// TestRunAlternates: each layout measures all sides before repeating any, and none is always first.
-func TestRunAlternates(t *testing.T) {
+// TestRun: no side is always first, and each has its values in each layout.
+func TestRun(t *testing.T) {
 	b := &bench{rand: rand.New(rand.NewPCG(1, 1))}
 	const layouts, trials, sides = 40, 3, 3
 	told := 0
@@ -80,9 +79,6 @@ func TestRunAlternates(t *testing.T) {
 	first := map[string]int{}
 	for order := range slices.Chunk(b.order, sides) {
 		first[order[0]]++
-		if sorted := slices.Sorted(slices.Values(order)); !slices.Equal(sorted, []string{"a", "b", "c"}) {
-			t.Fatalf("%v", order)
-		}
 	}
 	for i, m := range all {
 		if p := Pairs(all, 2)[i]; len(m.Sides) != sides || len(m.Sides[2]) != trials || m.Sides[0][0] != moved(m.Layout) ||
@@ -282,54 +278,38 @@ func TestRejections(t *testing.T) {
 		}
 	}
 	layouts, plan := Draw(1, 10), experiment.Plan{Rounds: 2}
-
-	pairs, dropped, err := Run(context.Background(), layouts, plan, []Measure{ok, where(func(l Layout) bool { return l.Number == 3 }, alias)})
-	if err != nil || len(pairs) != 9 || len(dropped) != 1 || dropped[0].Side != "b" || dropped[0].Rejection != alias || dropped[0].Layout.Number != 3 {
-		t.Errorf("rejected in one layout: %d pairs, %v, %v", len(pairs), dropped, err)
-	}
-	_, dropped, err = Run(context.Background(), layouts, plan, []Measure{where(func(Layout) bool { return true }, alias), ok})
-	var side *SideError
-	if !errors.As(err, &side) || side.Side != "a" || !errors.Is(err, error(alias)) || len(dropped) != giveUpAfter {
-		t.Errorf("rejected in all: %v after %d", err, len(dropped))
-	}
-	_, dropped, err = Run(context.Background(), layouts, plan, []Measure{where(func(l Layout) bool { return l.Number < giveUpAfter }, alias), ok})
-	if err != nil || len(dropped) != giveUpAfter-1 {
-		t.Errorf("rejected in the first: %v after %d", err, len(dropped))
-	}
-	if _, _, err = Run(context.Background(), layouts, plan, []Measure{ok,
-		where(func(l Layout) bool { return l.Number == 3 }, broken)}); !errors.Is(err, broken) {
-		t.Errorf("broken: %v", err)
-	}
-	for measured := range 4 { // of three layouts
-		_, dropped, err = Run(context.Background(), layouts[:3], plan, []Measure{ok, where(func(l Layout) bool { return l.Number > measured }, alias)})
-		if enough := measured >= leastLayouts; (err == nil) != enough || !enough &&
-			(!errors.As(err, &side) || side.Side != "b" || !errors.Is(err, error(alias))) || len(dropped) != 3-measured {
-			t.Errorf("%d of 3 layouts measured: %d dropped, %v", measured, len(dropped), err)
+	type rejected = func(Layout) bool
+	for _, c := range []struct {
+		name              string
+		layouts           int
+		where             rejected // side b
+		with              error
+		measured, dropped int
+		ends              error
+	}{
+		{"in one layout", 10, func(l Layout) bool { return l.Number == 3 }, alias, 9, 1, nil},
+		{"in all", 10, func(Layout) bool { return true }, alias, 0, giveUpAfter, alias},
+		{"in the first", 10, func(l Layout) bool { return l.Number < giveUpAfter }, alias, 10 - giveUpAfter + 1, giveUpAfter - 1, nil},
+		{"in one layout too many", 3, func(l Layout) bool { return l.Number > leastLayouts-1 }, alias, leastLayouts - 1, 4 - leastLayouts, alias},
+		{"in as many as may be", 3, func(l Layout) bool { return l.Number > leastLayouts }, alias, leastLayouts, 3 - leastLayouts, nil},
+		{"broken", 10, func(l Layout) bool { return l.Number == 3 }, broken, 2, 0, broken},
+	} {
+		pairs, dropped, err := Run(context.Background(), layouts[:c.layouts], plan, []Measure{ok, where(c.where, c.with)})
+		if len(pairs) != c.measured || len(dropped) != c.dropped || !errors.Is(err, c.ends) {
+			t.Errorf("%s: %d layouts, want %d, %d dropped, want %d, %v", c.name, len(pairs), c.measured, len(dropped), c.dropped, err)
+		}
+		if side := (*SideError)(nil); err != nil && (!errors.As(err, &side) || side.Side != "b") {
+			t.Errorf("%s: not of side b: %v", c.name, err)
+		}
+		for _, d := range dropped {
+			if d.Side != "b" || d.Rejection != alias || !c.where(d.Layout) {
+				t.Errorf("%s: %+v", c.name, d)
+			}
 		}
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
 	if _, _, err := Run(ctx, layouts, plan, []Measure{ok, ok}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
-	}
-}
-
-func TestPlot(t *testing.T) {
-	b := &bench{rand: rand.New(rand.NewPCG(1, 1)), scatter: 0.005}
-	all, _ := require.Get2(Run(context.Background(), Draw(1, 33), experiment.Plan{Rounds: 3},
-		[]Measure{b.measure("a", moved), b.measure("b", moved), b.measure("c", moved)}))(t)
-	c := require.Get(Paired(Pairs(all, 1), 1))(t)
-	for name, f := range map[string]plot.Figure{"one": Figure("cycles", []Conclusion{c}, all),
-		"three": Figure("cycles", []Conclusion{c, c}, all), "all": FigureAll([]Conclusion{c, c}),
-		"curve": Curve("", []plot.Series{c.Speedup("b", Pairs(all, 1))})} {
-		var out bytes.Buffer
-		if err := f.Draw(&out); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		for _, p := range f.Panels {
-			if !strings.Contains(out.String(), ">"+p.Y+"<") {
-				t.Errorf("%s: no axis %q", name, p.Y)
-			}
-		}
 	}
 }

@@ -79,8 +79,8 @@ func histogram(xs []float64) (bars plot.Series, top float64) {
 // FigureAll draws the differences of many pairs of blocks with intervals, in ascending order.
 func FigureAll(all []Conclusion) plot.Figure {
 	sorted := slices.SortedFunc(slices.Values(all), func(a, b Conclusion) int { return cmp.Compare(a.Mean, b.Mean) })
-	return plot.Figure{Title: "b against a", X: "pairs of blocks, by difference",
-		Panels: []plot.Panel{{Y: "difference, %", Series: []plot.Series{differences(sorted)}}}}
+	return plot.Figure{Title: "b against a",
+		Panels: []plot.Panel{{X: "pairs of blocks, by difference", Y: "difference, %", Series: []plot.Series{differences(sorted)}}}}
 }
 
 // Speedup draws a's time over b's against the environment's size as a line, within intervals if there are enough
@@ -102,5 +102,5 @@ func (c Conclusion) Speedup(name string, pairs []Pair) plot.Series {
 }
 
 func Curve(title string, speedups []plot.Series) plot.Figure {
-	return plot.Figure{Title: title, X: "padding of the environment, bytes", Panels: []plot.Panel{{Y: "speed-up over a", Series: speedups}}}
+	return plot.Figure{Title: title, Panels: []plot.Panel{{X: "padding of the environment, bytes", Y: "speed-up over a", Series: speedups}}}
 }

@@ -32,50 +32,29 @@ var built = []struct {
 	// second is a weaker cause on some cores, see expect.Core.
 	second string
 }{
-	{
-		// mov [rbx], rcx; mov rdx, [rdi]; and rdx, 0; add rdi, rdx: the load's latency is critical
-		"a load after a store with equal low 12 bits", "48890b 488b17 4883e200 4801d7",
-		func(s *profiler.Setup) { s.Frames, s.Init.GPR[asm.RDI] = 16, s.Init.GPR[asm.RDI]+0x1000 },
-		"4K aliasing", aliasWaits, "",
-	},
-	{
-		// mov rax, [rbx]; mov rcx, [rbx+0x1000]: no store, so nothing aliases on two frames
-		"loads of one line through two pages", "488b03 488b8b00100000", nil,
-		"frame sharing", func(expect.Core) bool { return host.Detect().Core.WayPredicted }, "rename phase",
-	},
-	{
-		// mov rax, [rbx+0x3d]; and rax, 0; add rbx, rax
-		"a load across lines", "488b433d 4883e000 4801c3", nil,
-		"line splits", nil, "",
-	},
-	{
-		// 64 bytes of nops of 10, 10, 12, 6, 6, 6, 7 and 7 bytes
-		"long and short nops",
+	// mov [rbx], rcx; mov rdx, [rdi]; and rdx, 0; add rdi, rdx: the load's latency is critical
+	{"a load after a store with equal low 12 bits", "48890b 488b17 4883e200 4801d7",
+		func(s *profiler.Setup) { s.Frames, s.Init.GPR[asm.RDI] = 16, s.Init.GPR[asm.RDI]+0x1000 }, "4K aliasing", aliasWaits, ""},
+	// mov rax, [rbx]; mov rcx, [rbx+0x1000]: no store, so nothing aliases on two frames
+	{"loads of one line through two pages", "488b03 488b8b00100000", nil,
+		"frame sharing", func(expect.Core) bool { return host.Detect().Core.WayPredicted }, "rename phase"},
+	// mov rax, [rbx+0x3d]; and rax, 0; add rbx, rax
+	{"a load across lines", "488b433d 4883e000 4801c3", nil, "line splits", nil, ""},
+	// 64 bytes of nops of 10, 10, 12, 6, 6, 6, 7 and 7 bytes: how an op-cache entry meets a line
+	{"long and short nops",
 		strings.Repeat("66660f1f840000000000", 2) + "666666660f1f840000000000" + strings.Repeat("660f1f440000", 3) + strings.Repeat("0f1f8000000000", 2), nil,
-		"code alignment", func(c expect.Core) bool { return c.EntryLines }, "", // how an op-cache entry meets a line
-	},
-	{
-		// mulsd xmm1, [rbx]; addsd xmm1, [rbx]: memory holds a subnormal. 16 andpd xmm1, xmm1 follow because the two
-		// alone also depend on alignment while they compute subnormals
-		"a chain of subnormals", "f20f590b f20f580b" + strings.Repeat("660f54c9", 16), nil,
-		"subnormals", aliasWaits, "code alignment",
-	},
-	{
-		// add rax, rcx; two nops: 16 bytes, one cycle of latency, 306 times. 300 copies are 1.4 MB
-		"more code than L2 holds", strings.Repeat("4801c8 6666660f1f840000000000 6690", 306),
+		"code alignment", func(c expect.Core) bool { return c.EntryLines }, ""},
+	// mulsd xmm1, [rbx]; addsd xmm1, [rbx]: memory holds a subnormal. 16 andpd xmm1, xmm1 follow because the two
+	// alone also depend on alignment while they compute subnormals
+	{"a chain of subnormals", "f20f590b f20f580b" + strings.Repeat("660f54c9", 16), nil, "subnormals", aliasWaits, "code alignment"},
+	// add rax, rcx; two nops: 16 bytes, one cycle of latency, 306 times. 300 copies are 1.4 MB
+	{"more code than L2 holds", strings.Repeat("4801c8 6666660f1f840000000000 6690", 306),
 		func(s *profiler.Setup) { s.Unroll = &unroll.Factors{Short: 100, Long: 300} },
-		"L1I residency", func(c expect.Core) bool { return c.DecodersStarve }, "",
-	},
-	{
-		// add ebx, 1; cmp eax, ebx: two slots per copy, so the parity of the slots before counts
-		"a sum and a comparison", "83c301 39d8", nil,
-		"rename phase", func(c expect.Core) bool { return c.PairedSlots }, "",
-	},
-	{
-		// add esi, 1; add rdx, r8; cmp esi, edi: three slots, so the slots before count modulo 3
-		"two sums and a comparison", "83c601 4c01c2 39fe", nil,
-		"rename phase", func(c expect.Core) bool { return c.PairedSlots }, "",
-	},
+		"L1I residency", func(c expect.Core) bool { return c.DecodersStarve }, ""},
+	// add ebx, 1; cmp eax, ebx: two slots per copy, so the parity of the slots before counts
+	{"a sum and a comparison", "83c301 39d8", nil, "rename phase", func(c expect.Core) bool { return c.PairedSlots }, ""},
+	// add esi, 1; add rdx, r8; cmp esi, edi: three slots, so the slots before count modulo 3
+	{"two sums and a comparison", "83c601 4c01c2 39fe", nil, "rename phase", func(c expect.Core) bool { return c.PairedSlots }, ""},
 
 	{"a chain of multiplications", "480fafc0", nil, "", nil, ""},       // imul rax, rax
 	{"a chain of loads", "488b1b", nil, "", nil, ""},                   // mov rbx, [rbx]
@@ -105,16 +84,16 @@ func TestBuiltBlocks(t *testing.T) {
 			if b.setup != nil {
 				b.setup(&setup)
 			}
-			opts := Options{}
+			plan := plan(0)
 			if setup.Unroll != nil {
-				opts.Rounds = 5 // a megabyte of code is slow
+				plan.Rounds = 5 // a megabyte of code is slow
 			}
 			var want []string
 			if b.cause != "" {
 				want = []string{b.cause}
 			}
 			require.AtMost(t, 1, 3, func() string {
-				got, unclear := causes(t, p, unhex(t, b.hex), setup, opts)
+				got, unclear := causes(t, p, unhex(t, b.hex), setup, plan)
 				if here.SecondCause && b.second != "" {
 					got = slices.DeleteFunc(got, func(cause string) bool { return cause == b.second })
 				}
@@ -131,9 +110,9 @@ func TestBuiltBlocks(t *testing.T) {
 }
 
 // causes returns the causes that explain finds, and whether any is undecided.
-func causes(t *testing.T, p *profiler.Profiler, code []byte, setup profiler.Setup, opts Options) (all []string, unclear bool) {
+func causes(t *testing.T, p *profiler.Profiler, code []byte, setup profiler.Setup, plan experiment.Plan) (all []string, unclear bool) {
 	t.Helper()
-	e, err := Explain(require.Context(t), p, code, setup, opts)
+	e, err := Explain(require.Context(t), p, code, setup, plan)
 	require.Measure(t, err)
 	if e.Base.Reason.Noise() {
 		require.Skip(t, require.Idle, "the core was not left alone: %s", e.Base.Rejection.Detail)

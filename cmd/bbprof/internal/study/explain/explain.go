@@ -7,6 +7,7 @@
 package explain
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -21,11 +22,6 @@ type Explanation struct {
 	Findings []experiment.Finding `json:"findings"`
 }
 
-type Options struct {
-	Rounds int    // pairs per hypothesis, default DefaultRounds
-	Seed   uint64 // for the random order within a round
-}
-
 // DefaultRounds gives intervals of a few tenths of a percent on an idle core.
 const DefaultRounds = 10
 
@@ -36,44 +32,38 @@ type question struct {
 	insts []asm.Inst
 	setup profiler.Setup
 	base  profiler.Result
+	err   error // the first; nothing is measured after it
 }
 
 // Explain explains a block in a set-up, with the code at the start of a page unless given. The results of p must carry
 // predictions and the host (profiler.Options.Detail). If the block cannot be measured in the set-up, the Explanation
-// has no findings.
-func Explain(ctx context.Context, p measure.Profiler, code []byte, setup profiler.Setup, opts Options) (Explanation, error) {
-	if opts.Rounds == 0 {
-		opts.Rounds = DefaultRounds
-	}
+// has no findings. The plan's rounds are pairs per hypothesis.
+func Explain(ctx context.Context, p measure.Profiler, code []byte, setup profiler.Setup, plan experiment.Plan) (Explanation, error) {
 	if setup.CodeOffset == nil {
 		setup.CodeOffset = new(0)
 	}
 	q := &question{ctx: ctx, p: p, code: code, setup: setup}
-	var err error
-	if q.base, err = q.measure(setup); err != nil || q.base.Status != profiler.OK || q.base.Predicted == nil || q.base.Host == nil {
-		return Explanation{Base: q.base}, err
+	if q.base = q.measure(setup); q.base.Status != profiler.OK || q.base.Predicted == nil || q.base.Host == nil {
+		return Explanation{Base: q.base}, q.err
 	}
-	if q.insts, err = asm.Decode(code); err != nil {
-		return Explanation{Base: q.base}, err
+	if q.insts, q.err = asm.Decode(code); q.err != nil {
+		return Explanation{Base: q.base}, q.err
 	}
 	var tests []test
 	for _, h := range hypotheses {
-		t, err := h.find(q)
-		if err != nil {
-			return Explanation{}, err
-		}
+		t := h.find(q)
 		t.Hypothesis = h.name
 		tests = append(tests, t)
 	}
-	asking := experiment.Asking{Plan: experiment.Plan{Rounds: opts.Rounds, Seed: opts.Seed}, Estimate: experiment.Mean, Least: leastRounds}
+	asking := experiment.Asking{Plan: plan, Estimate: experiment.Mean, Least: leastRounds}
 	findings, err := experiment.Ask(ctx, asking, tests, func(_ context.Context, a arm) (float64, error) {
-		r, err := q.measure(a.Setup)
-		if err != nil || a.of == nil {
-			return r.Cycles, err
+		r := q.measure(a.Setup)
+		if a.of == nil {
+			return r.Cycles, q.err
 		}
-		return a.of(r), nil
+		return a.of(r), q.err
 	})
-	if err != nil {
+	if err = cmp.Or(err, q.err); err != nil {
 		return Explanation{}, err
 	}
 	return Explanation{Base: q.base, Findings: findings}, nil
@@ -94,10 +84,14 @@ func change(here, what string, with, without profiler.Setup) test {
 	return test{Finding: experiment.Finding{Here: here, Change: what}, With: arm{Setup: with}, Without: arm{Setup: without}}
 }
 
-func (q *question) measure(s profiler.Setup) (r profiler.Result, err error) {
-	r, err = measure.Undisturbed(q.ctx, q.p, profiler.Block{Code: q.code, Setup: s})
-	if err == nil && r.Status == profiler.Failed {
-		err = fmt.Errorf("measuring in another set-up: %s", r.Failure)
+// measure measures the block in a set-up. The result is empty after an error.
+func (q *question) measure(s profiler.Setup) (r profiler.Result) {
+	if q.err != nil {
+		return r
 	}
-	return r, err
+	r, q.err = measure.Undisturbed(q.ctx, q.p, profiler.Block{Code: q.code, Setup: s})
+	if q.err == nil && r.Status == profiler.Failed {
+		q.err = fmt.Errorf("measuring in another set-up: %s", r.Failure)
+	}
+	return r
 }

@@ -143,6 +143,8 @@ func pointers(store, load uint64, frames int) profiler.Setup {
 	return profiler.Setup{Init: &init, Frames: frames, CodeOffset: new(0)}
 }
 
+func plan(seed uint64) experiment.Plan { return experiment.Plan{Rounds: DefaultRounds, Seed: seed} }
+
 // TestExplain: on a made-up core each cause is named, and nothing else, however much of it the set-up has.
 func TestExplain(t *testing.T) {
 	aliased, shared := pointers(0x10000, 0x13000, 16), pointers(0x10000, 0x13000, 1)
@@ -178,7 +180,7 @@ func TestExplain(t *testing.T) {
 		for seed := range uint64(20) {
 			m := c.core
 			m.noise, m.disturb, m.random = 0.002, 11, rand.New(rand.NewPCG(seed, 0))
-			e := require.Get(Explain(context.Background(), &m, unhex(t, pair), c.setup, Options{Seed: seed}))(t)
+			e := require.Get(Explain(context.Background(), &m, unhex(t, pair), c.setup, plan(seed)))(t)
 			if got := experiment.Confirmed(e.Findings); !slices.Equal(got, c.want) {
 				t.Errorf("%s, seed %d: %q, want %q: %+v", c.name, seed, got, c.want, e.Findings)
 				break
@@ -187,86 +189,49 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestEffect: the effect's interval covers the truth as often as promised, and the change's effects are reported.
-func TestEffect(t *testing.T) {
-	const explanations = 200
-	inside := 0
-	for seed := range uint64(explanations) {
-		m := &core{aliasing: 3, noise: 0.02, random: rand.New(rand.NewPCG(seed, 1))}
-		e := require.Get(Explain(context.Background(), m, unhex(t, pair), pointers(0x10000, 0x13000, 16), Options{Seed: seed}))(t)
-		f := e.Findings[0]
-		if f.Low < 3 && 3 < f.High {
-			inside++
-		}
-		if f.Outcome != stat.Confirmed || f.Rounds != DefaultRounds || f.Change != "add 192 to rbx" && f.Change != "add 832 to rbx" {
-			t.Fatalf("%+v", f)
-		}
-		if e.Findings[1].Outcome != experiment.Absent || e.Findings[1].Effect != nil {
-			t.Errorf("%+v", e.Findings[1])
-		}
-	}
-	if inside < explanations*93/100 { // 97.5 % for each of two tests at 95 % jointly
-		t.Errorf("%d of %d intervals hold the effect", inside, explanations)
-	}
-}
+// scripted is a profiler given by a function.
+type scripted func(profiler.Block) (profiler.Result, error)
 
-// TestUntested: what cannot be removed alone is not tried.
+func (f scripted) Profile(_ context.Context, b profiler.Block) (profiler.Result, error) { return f(b) }
+
+// TestUntested: a block that aliases wherever its pointers are is not tested for it.
 func TestUntested(t *testing.T) {
 	m := &core{random: rand.New(rand.NewPCG(0, 0))}
-	// one register for both, 4096 bytes apart: moving it does not separate them
-	e := require.Get(Explain(context.Background(), &stuck{m}, unhex(t, pair), pointers(0x10000, 0x13000, 16), Options{}))(t)
+	stuck := scripted(func(b profiler.Block) (profiler.Result, error) {
+		r, err := m.Profile(context.Background(), b)
+		r.Predicted.Alias4K, r.Predicted.AliasStores = 1, 1
+		return r, err
+	})
+	e := require.Get(Explain(context.Background(), stuck, unhex(t, pair), pointers(0x10000, 0x13000, 16), plan(0)))(t)
 	if f := e.Findings[0]; f.Outcome != experiment.Untested || f.Change == "" {
 		t.Errorf("%+v", f)
 	}
-}
-
-// stuck aliases wherever the pointers are.
-type stuck struct{ *core }
-
-func (s *stuck) Profile(ctx context.Context, b profiler.Block) (profiler.Result, error) {
-	r, err := s.core.Profile(ctx, b)
-	if r.Predicted != nil {
-		r.Predicted.Alias4K, r.Predicted.AliasStores = 1, 1
-	}
-	return r, err
-}
-
-// failing fails at a given measurement.
-type failing struct {
-	core
-	at  int
-	err error
-}
-
-func (f *failing) Profile(ctx context.Context, b profiler.Block) (profiler.Result, error) {
-	if f.measured >= f.at {
-		return profiler.Result{Status: profiler.Failed, Failure: "lost"}, f.err
-	}
-	return f.core.Profile(ctx, b)
 }
 
 func TestErrors(t *testing.T) {
 	hostError := &verdict.HostError{Missing: "something"}
 	for _, at := range []int{0, 1, 30} {
 		for _, want := range []error{hostError, nil} {
-			m := &failing{core: core{random: rand.New(rand.NewPCG(0, 0))}, at: at, err: want}
-			_, err := Explain(context.Background(), m, unhex(t, pair), pointers(0x10000, 0x13000, 16), Options{})
+			m := &core{random: rand.New(rand.NewPCG(0, 0))}
+			failing := scripted(func(b profiler.Block) (profiler.Result, error) {
+				if m.measured >= at {
+					return profiler.Result{Status: profiler.Failed, Failure: "lost"}, want
+				}
+				return m.Profile(context.Background(), b)
+			})
+			_, err := Explain(context.Background(), failing, unhex(t, pair), pointers(0x10000, 0x13000, 16), plan(0))
 			if err == nil || want != nil && !errors.Is(err, want) {
 				t.Errorf("at %d: %v", at, err)
 			}
 		}
 	}
-	rejected := &rejecting{}
-	if e, err := Explain(context.Background(), rejected, unhex(t, pair), profiler.Setup{}, Options{}); err != nil ||
+	rejecting := scripted(func(profiler.Block) (profiler.Result, error) {
+		return profiler.Result{Status: profiler.Rejected, Reason: verdict.SIGFPE}, nil
+	})
+	if e, err := Explain(context.Background(), rejecting, unhex(t, pair), profiler.Setup{}, plan(0)); err != nil ||
 		e.Base.Reason != verdict.SIGFPE || len(e.Findings) > 0 {
 		t.Errorf("%+v %v", e, err)
 	}
-}
-
-type rejecting struct{}
-
-func (rejecting) Profile(context.Context, profiler.Block) (profiler.Result, error) {
-	return profiler.Result{Status: profiler.Rejected, Reason: verdict.SIGFPE}, nil
 }
 
 // Copies that outlast the front end's head start exceed the op cache's usual share, and cause nothing.
@@ -277,8 +242,57 @@ func TestPastLead(t *testing.T) {
 			OpCache: unroll.OpCache{Lines: 1024, OpsPerLine: 6, Window: 64}}}}}}
 	for past, want := range map[bool]stat.Outcome{false: "", true: experiment.Absent} {
 		q.base.PastLead = past
-		if got, err := q.opCache(); err != nil || got.Outcome != want {
-			t.Errorf("past the lead %v: %+v, %v, want %q", past, got.Finding, err, want)
+		if got := q.opCache(); q.err != nil || got.Outcome != want {
+			t.Errorf("past the lead %v: %+v, %v, want %q", past, got.Finding, q.err, want)
 		}
+	}
+}
+
+// TestRenamePhase: on a made-up core what decides between layouts is confirmed, and nothing else.
+func TestRenamePhase(t *testing.T) {
+	odd := func(n int) float64 { return float64(n % 2) }
+	high := func(at int) float64 { return float64(at / 32) }
+	for _, c := range []struct {
+		name   string
+		layout func(at, nops, offset int) float64
+		causes []string
+	}{
+		{"no difference", func(int, int, int) float64 { return 0 }, nil},
+		{"1 %", func(_, nops, _ int) float64 { return 0.1 * odd(nops) }, nil},
+		{"two slots a copy", func(_, nops, offset int) float64 { return odd(nops + offset) }, []string{"rename phase"}},
+		{"three", func(_, nops, offset int) float64 { return float64((nops + offset) % 3) }, []string{"rename phase"}},
+		{"a slow slot of six", func(_, nops, offset int) float64 { return float64((nops + offset) % 6 / 5) }, []string{"rename phase"}},
+		{"place", func(at, _, _ int) float64 { return high(at) }, []string{"code alignment"}},
+		{"place and slots", func(at, nops, offset int) float64 { return high(at) + 0.7*odd(nops+offset) }, []string{"code alignment", "rename phase"}},
+	} {
+		for seed := range uint64(5) {
+			m := &core{layout: c.layout, noise: 0.001, random: rand.New(rand.NewPCG(seed, 2))}
+			e := require.Get(Explain(context.Background(), m, unhex(t, pair), pointers(0x10000, 0x10100, 1), plan(seed)))(t)
+			if got := experiment.Confirmed(e.Findings); !slices.Equal(got, c.causes) {
+				t.Errorf("%s, seed %d: causes %q, want %q: %+v", c.name, seed, got, c.causes, e.Findings)
+			}
+		}
+	}
+}
+
+// TestDiffer: two layouts at either end do not count.
+func TestDiffer(t *testing.T) {
+	of := func(cycles ...float64) (all []profiler.LayoutCycles) {
+		for i, c := range cycles {
+			all = append(all, profiler.LayoutCycles{Layout: i, Cycles: c})
+		}
+		return all
+	}
+	for _, c := range []struct {
+		cycles []float64
+		want   float64
+	}{
+		{nil, 0},
+		{[]float64{1, 2, 3, 4}, 0},
+		{[]float64{9, 1, 1, 2, 9, 3}, 0.5},
+		{[]float64{9, 1, 2, 2, 9, 3}, 0.5},
+		{[]float64{0, 0, 0, 1, 1, 1}, 0},
+	} {
+		require.Equal(t, c.cycles, c.want, differ(of(c.cycles...)))
 	}
 }

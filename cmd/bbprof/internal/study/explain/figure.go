@@ -8,15 +8,15 @@ import (
 
 func Figure(e Explanation) plot.Figure {
 	effects := plot.Series{Kind: plot.Dots}
-	f := plot.Figure{Title: fmt.Sprintf("%.3f cycles per iteration as set up", e.Base.Cycles)}
+	var names []string
 	for _, finding := range e.Findings {
 		if finding.Effect == nil {
 			continue
 		}
 		percent := 100 / finding.Without
-		effects.Add(float64(len(f.Names)), finding.Size*percent, finding.Low*percent, finding.High*percent)
-		f.Names = append(f.Names, finding.Hypothesis)
+		effects.Add(float64(len(names)), finding.Size*percent, finding.Low*percent, finding.High*percent)
+		names = append(names, finding.Hypothesis)
 	}
-	f.Panels = []plot.Panel{{Y: "effect, % of the cycles without", Zero: true, Series: []plot.Series{effects}}}
-	return f
+	return plot.Figure{Title: fmt.Sprintf("%.3f cycles per iteration as set up", e.Base.Cycles),
+		Panels: []plot.Panel{{Names: names, Y: "effect, % of the cycles without", Zero: true, Series: []plot.Series{effects}}}}
 }

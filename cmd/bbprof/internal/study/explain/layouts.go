@@ -32,31 +32,25 @@ func differ(layouts []profiler.LayoutCycles) float64 {
 
 // renamePhase compares two numbers of nops before a first copy at the same address: the slowest and the fastest at one
 // rename phase, with new measurements.
-func (q *question) renamePhase() (test, error) {
+func (q *question) renamePhase() test {
 	setup := q.setup
 	setup.CodeOffset, setup.LeadNops = nil, 0
-	all, err := q.measure(setup)
-	if err != nil {
-		return test{}, err
-	}
-	apart, width := differ(all.LayoutCycles), q.base.Host.CPU.DispatchWidth
-	here := fmt.Sprintf("%d layouts differ by %.1f %%", len(all.LayoutCycles), 100*apart)
+	layouts := q.measure(setup).LayoutCycles
+	apart, width := differ(layouts), q.base.Host.CPU.DispatchWidth
+	here := fmt.Sprintf("%d layouts differ by %.1f %%", len(layouts), 100*apart)
 	switch {
-	case len(all.LayoutCycles) < fewestLayouts:
-		return untested("", "not all layouts were measured"), nil
+	case len(layouts) < fewestLayouts:
+		return untested("", "not all layouts were measured")
 	case apart < stat.EffectShare:
-		return absent("%s", here), nil
+		return absent("%s", here)
 	case width == 0 || q.setup.Mode == profiler.Loop:
-		return untested(here, "how many slots the core renames in a cycle is not known"), nil
+		return untested(here, "how many slots the core renames in a cycle is not known")
 	}
 	var cycles []float64 // by the number of nops
 	for n := range width {
-		c, err := q.firstPhase(q.at(0, leastNops+n))
-		if err != nil {
-			return test{}, err
-		}
+		c := q.firstPhase(q.at(0, leastNops+n))
 		if c == 0 {
-			return untested(here, "not all numbers of nops were measured"), nil
+			return untested(here, "not all numbers of nops were measured")
 		}
 		cycles = append(cycles, c)
 	}
@@ -64,18 +58,15 @@ func (q *question) renamePhase() (test, error) {
 	t := change(fmt.Sprintf("%s; %d instructions a copy, %d slots in a rename group", here, len(q.insts), width),
 		fmt.Sprintf("%d nops before the copies instead of %d, in the same bytes", fast, slow), q.at(0, slow), q.at(0, fast))
 	t.With.of, t.Without.of = firstPhase, firstPhase
-	return t, nil
+	return t
 }
 
 // firstPhase measures the cycles at the first rename phase, again while disturbed windows leave it out.
-func (q *question) firstPhase(s profiler.Setup) (float64, error) {
-	for range measure.Tries {
-		r, err := q.measure(s)
-		if c := firstPhase(r); err != nil || c > 0 {
-			return c, err
-		}
+func (q *question) firstPhase(s profiler.Setup) (cycles float64) {
+	for n := 0; n < measure.Tries && cycles == 0; n++ {
+		cycles = firstPhase(q.measure(s))
 	}
-	return 0, nil
+	return cycles
 }
 
 // firstPhase returns the cycles at the first rename phase, 0 if they were not measured.

@@ -19,13 +19,13 @@ func (s Sweep) Figure() plot.Figure {
 		cycles.Low, cycles.High = nil, nil
 	}
 	first, last := s.Points[0].Value, s.Points[len(s.Points)-1].Value
-	f := plot.Figure{X: s.Axis, Ticks: ticks(first, last), Panels: []plot.Panel{{Y: "cycles", Series: []plot.Series{cycles}}}}
+	f := plot.Figure{Ticks: ticks(first, last), Panels: []plot.Panel{{X: s.Axis, Y: "cycles", Series: []plot.Series{cycles}}}}
 	if !s.OfBlock {
 		return f
 	}
 	f.Panels[0].Y = "cycles per iteration"
 	var relations []string
-	predicted := plot.Panel{Y: "predicted per iteration", Zero: true}
+	predicted := plot.Panel{X: s.Axis, Y: "predicted per iteration", Zero: true}
 	for _, r := range s.Relate(s.Groups[0]) {
 		if math.IsNaN(r.R) { // constant
 			continue

@@ -13,8 +13,8 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Open starts a profiler that also counts these events; done ends it.
-type Open func(events []profiler.Event) (p measure.Profiler, done func(), err error)
+// Open starts a profiler that also counts these events.
+type Open func(events []profiler.Event) (measure.ProfileCloser, error)
 
 // atATime is the number of events per sweep: with the invariants' they fit the child (layout.MaxCounters) in as many
 // passes as four counters, the fewest of any core, take.
@@ -38,7 +38,7 @@ func Screen(ctx context.Context, open Open, code []byte, f Factor, events []prof
 
 // screenSome retries each event alone if they cannot all be counted together.
 func screenSome(ctx context.Context, open Open, code []byte, f Factor, events []profiler.Event, plan experiment.Plan) (all []Column, err error) {
-	p, end, err := open(events)
+	p, err := open(events)
 	switch refused := errors.As(err, new(*profiler.EventError)) || errors.As(err, new(*verdict.HostError)); {
 	case err == nil:
 	case !refused:
@@ -55,7 +55,7 @@ func screenSome(ctx context.Context, open Open, code []byte, f Factor, events []
 		}
 		return all, nil
 	}
-	defer end()
+	defer p.Close()
 	results, err := Run(ctx, p, code, f, plan)
 	if err != nil {
 		return nil, err
@@ -72,17 +72,9 @@ func screenSome(ctx context.Context, open Open, code []byte, f Factor, events []
 
 // asked returns the count per iteration of the i-th requested event; NaN if it was not counted.
 func asked(r profiler.Result, i int) float64 {
-	for _, c := range r.Counters {
-		if c.Role != string(pmu.Asked) {
-			continue
-		}
-		if i == 0 {
-			if c.PerIteration != nil { // even if its expected count is unknown
-				return *c.PerIteration
-			}
-			break
-		}
-		i--
+	asked := slices.DeleteFunc(slices.Clone(r.Counters), func(c profiler.CounterReport) bool { return c.Role != string(pmu.Asked) })
+	if i < len(asked) && asked[i].PerIteration != nil { // even if its expected count is unknown
+		return *asked[i].PerIteration
 	}
 	return math.NaN()
 }

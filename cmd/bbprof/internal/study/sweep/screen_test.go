@@ -3,124 +3,150 @@ package sweep
 import (
 	"context"
 	"errors"
-	"math"
-	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
+	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/internal/pmu/pmutest"
 	"github.com/bbprof/bbprof/internal/require"
-	"github.com/bbprof/bbprof/invariants"
+	"github.com/bbprof/bbprof/internal/simulated"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// counting is a core that aliases and has events: "alias" correlates with the cycles, "against" inversely, "steady" is
-// constant, "distance" grows, "half" is counted at every other value.
-type counting struct {
-	fake
-	events []profiler.Event
+// watched tells the script which set-up is measured.
+type watched struct {
+	measure.ProfileCloser
+	before func(profiler.Setup)
+	closed *int
 }
 
-func (c *counting) Profile(ctx context.Context, b profiler.Block) (profiler.Result, error) {
-	r, err := c.fake.Profile(ctx, b)
-	r.Counters = []profiler.CounterReport{{Role: string(pmu.L1IMiss), Kind: invariants.Counted, PerIteration: new(7.0)}}
-	d := distance(b.Setup)
-	for _, e := range c.events {
-		n := map[string]float64{"alias": r.Cycles - 1, "against": 3 - r.Cycles, "steady": 2, "distance": float64(d), "half": r.Cycles}[e.Name]
-		report := profiler.CounterReport{Role: string(pmu.Asked), Event: e.By, Kind: invariants.Counted, PerIteration: &n}
-		if e.Name == "half" && d%32 != 0 {
-			report = profiler.CounterReport{Role: string(pmu.Asked), Event: e.By, Kind: invariants.Unchecked, Why: "it was not counted"}
+func (w watched) Close() {
+	*w.closed++
+	w.ProfileCloser.Close()
+}
+
+func (w watched) Profile(ctx context.Context, b profiler.Block) (profiler.Result, error) {
+	w.before(b.Setup)
+	return w.ProfileCloser.Profile(ctx, b)
+}
+
+// TestScreenEveryEvent: on a scripted CPU with four counters, every event is screened, a few at a time, and the one
+// that correlates with the cycles is found. The kernel does not count one of them.
+func TestScreenEveryEvent(t *testing.T) {
+	ctx := context.Background()
+	aliased := uint64(0)
+	k := pmutest.New(4)
+	k.Opens = func(a pmu.Attr) error {
+		if a.Type == pmu.TypeHWCache && a.Config&0xff == 6 { // node-…
+			return syscall.ENOENT
 		}
-		r.Counters = append(r.Counters, report)
+		return nil
 	}
-	return r, err
-}
-
-// opener counts the open profilers and refuses events called "no".
-func opener(open *int, most *int) Open {
-	return func(events []profiler.Event) (measure.Profiler, func(), error) {
-		*most = max(*most, len(events))
-		if slices.ContainsFunc(events, func(e profiler.Event) bool { return e.Name == "no" }) {
-			return nil, nil, &verdict.HostError{Missing: "the event no"}
+	open := simulated.NewProfiler.(func(context.Context, profiler.Options, simulated.Machine) (*profiler.Profiler, error))
+	options := profiler.Options{Clock: profiler.PerfClock}
+	machine := simulated.Skylake(k, func() uint64 { return 6 + 3*aliased }, func(e pmu.Event) uint64 {
+		if strings.HasPrefix(e.Name, "LD_BLOCKS_PARTIAL") {
+			return aliased
 		}
-		*open++
-		return &counting{fake{of: aliasing}, events}, func() { *open-- }, nil
+		return 5
+	})
+	p, err := open(t.Context(), options, machine)
+	var missing *verdict.HostError
+	if errors.As(err, &missing) && strings.Contains(missing.Missing, "CPU") {
+		require.Measure(t, err)
 	}
-}
-
-func selected(names ...string) (s []profiler.Event) {
-	for _, n := range names {
-		s = append(s, profiler.Event{Name: n, By: "r" + n})
+	require.NoError(t, err)
+	events, err := p.AllEvents(ctx)
+	if err != nil || len(events) < 30 {
+		t.Fatalf("%d events, %v", len(events), err)
 	}
-	return s
-}
-
-// TestScreen: events are ranked by correlation with the cycles; a refused one does not affect the others.
-func TestScreen(t *testing.T) {
-	var open, most, done int
-	f := distances(t, 4000, 4200, 16)
-	columns := require.Get(Screen(context.Background(), opener(&open, &most), []byte{0x90}, f,
-		selected("steady", "no", "distance", "alias", "half", "against"),
-		experiment.Plan{Rounds: 1, Seed: 1, Done: func(n int) { done = n }}))(t)
-	sw := swept(t, &fake{of: aliasing}, f)
-	sw.Groups = []Group{{Title: "events", Columns: columns, Brief: true}}
-	var names []string
-	for _, r := range sw.Relate(sw.Groups[0]) {
-		names = append(names, r.Name)
-		switch r.Name {
-		case "alias":
-			if r.R < 0.999 || len(r.Points) != 13 || r.Values[6] != 0.5 || r.Values[5] != 0 {
-				t.Errorf("%+v", r)
-			}
-		case "against":
-			if r.R > -0.999 {
-				t.Errorf("%+v", r)
-			}
-		case "half":
-			if len(r.Points) != 7 || r.R < 0.999 {
-				t.Errorf("%+v", r)
-			}
-		case "distance":
-			if math.Abs(r.R) > 0.3 {
-				t.Errorf("%+v", r)
-			}
-		default:
-			if !math.IsNaN(r.R) {
-				t.Errorf("%+v", r)
-			}
-		}
-	}
-	if slices.Sort(names[:3]); !slices.Equal(names, []string{"against", "alias", "half", "distance", "steady"}) {
-		t.Errorf("%q", names)
-	}
-	text := sw.Summary()
-	for _, want := range []string{"bbprof: events:\n", "  the same at all values: steady\n", "  no is not counted: this host cannot measure: the event no",
-		"more than 25 % apart: 0 at the fastest value (4000), 0.5 at the slowest (4096)"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
-	}
-	if open != 0 || most != atATime || done != 6 {
-		t.Errorf("%d left open, %d at a time, %d done", open, most, done)
-	}
-}
-
-func TestScreenErrors(t *testing.T) {
-	lost := errors.New("lost")
-	_, err := Screen(context.Background(), func([]profiler.Event) (measure.Profiler, func(), error) {
-		return nil, nil, lost
-	}, nil, distances(t, 0, 16, 16), selected("a", "b"), experiment.Plan{Rounds: 1, Seed: 1})
-	if !errors.Is(err, lost) {
+	require.NoError(t, p.CanCount(ctx, "instructions"))
+	if err := p.CanCount(ctx, "frobnications"); !errors.As(err, new(*profiler.EventError)) {
 		t.Error(err)
 	}
-	ended := 0
-	_, err = Screen(context.Background(), func([]profiler.Event) (measure.Profiler, func(), error) {
-		return &fake{of: func(int, profiler.Setup) (profiler.Result, error) { return profiler.Result{}, lost }}, func() { ended++ }, nil
-	}, nil, distances(t, 0, 16, 16), selected("a"), experiment.Plan{Rounds: 1, Seed: 1})
-	if !errors.Is(err, lost) || ended != 1 {
-		t.Errorf("%v, %d ended", err, ended)
+	if err := p.CanCount(ctx, "node-loads"); !errors.As(err, &missing) {
+		t.Error(err)
 	}
+	p.Close()
+	init := initial.Paper()
+	tolerate := []verdict.Reason{verdict.Alias4K}
+	f := require.Get(Of("distance", profiler.Setup{Init: &init, Frames: 16, Tolerate: tolerate},
+		[]asm.Reg{asm.RBX, asm.RDI}, []int{4032, 4096, 4160, 8128, 8192}))(t)
+	opened, closed, done := 0, 0, 0
+	block := []byte{0x48, 0x89, 0x0b, 0x48, 0x8b, 0x17} // mov [rbx], rcx; mov rdx, [rdi]
+	columns, err := Screen(ctx, func(some []profiler.Event) (measure.ProfileCloser, error) {
+		o := options
+		for _, e := range some {
+			o.Events = append(o.Events, e.By)
+		}
+		p, err := open(t.Context(), o, machine)
+		if err != nil {
+			return nil, err
+		}
+		opened++
+		return watched{p, func(s profiler.Setup) {
+			aliased = 0
+			if (s.Init.GPR[asm.RDI]-s.Init.GPR[asm.RBX])%4096 == 0 {
+				aliased = 1
+			}
+		}, &closed}, nil
+	}, block, f, events, experiment.Plan{Rounds: 1, Seed: 1, Done: func(n int) { done = n }})
+	require.NoError(t, err)
+	if len(columns) != len(events) || done != len(events) || opened < len(events)/4 || closed != opened {
+		t.Errorf("%d of %d events, %d told, %d profilers, %d closed", len(columns), len(events), done, opened, closed)
+	}
+	swept := Sweep{Groups: []Group{{Columns: columns}}}
+	for i, v := range f.Values {
+		swept.Points = append(swept.Points, Point{Value: v, Cycles: 6 + 3*float64(i%3%2)})
+	}
+	first := swept.Relate(swept.Groups[0])[0]
+	if first.Name != "LD_BLOCKS_PARTIAL.ADDRESS_ALIAS" || len(first.Points) != 5 || first.Values[1] != 1 || first.Values[0] != 0 {
+		t.Errorf("%+v", first)
+	}
+	refused := 0
+	for _, c := range columns {
+		switch {
+		case strings.HasPrefix(c.Name, "node-"):
+			refused++
+			if c.Why == "" {
+				t.Errorf("%+v", c)
+			}
+		case c.Name != first.Name && (c.Why != "" || c.Values[0] != 5 || c.Values[1] != 5):
+			t.Errorf("%+v", c)
+		}
+	}
+	if refused == 0 {
+		t.Error("none was refused")
+	}
+}
+
+// closing is a fake to close.
+type closing struct {
+	fake
+	ended *int
+}
+
+func (c *closing) Close() { *c.ended++ }
+
+// TestScreenErrors: what is no refusal of an event ends the screening, and the profiler is closed.
+func TestScreenErrors(t *testing.T) {
+	lost, ended := errors.New("lost"), 0
+	for _, open := range []Open{
+		func([]profiler.Event) (measure.ProfileCloser, error) { return nil, lost },
+		func([]profiler.Event) (measure.ProfileCloser, error) {
+			return &closing{fake{of: func(int, profiler.Setup) (profiler.Result, error) { return profiler.Result{}, lost }}, &ended}, nil
+		},
+	} {
+		_, err := Screen(t.Context(), open, nil, distances(t, 0, 16, 16), make([]profiler.Event, 2), experiment.Plan{Rounds: 1})
+		if !errors.Is(err, lost) {
+			t.Error(err)
+		}
+	}
+	require.Equal(t, "profilers closed", 1, ended)
 }
