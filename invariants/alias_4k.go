@@ -44,8 +44,8 @@ func Aliasing(t Trace, core Core, found func(load, store asm.Access)) {
 // apart reports whether two accesses overlap in the low 12 bits on pages of different frames, and so share no byte. A
 // rep string operation spans pages, each with a frame.
 func (t Trace) apart(a, b asm.Access) bool {
-	for p := range parts(a, page) {
-		for q := range parts(b, page) {
+	for p := a.Addr &^ within; p < a.Addr+uint64(a.Width); p += page {
+		for q := b.Addr &^ within; q < b.Addr+uint64(b.Width); q += page {
 			from := max(a.Addr, p) - p
 			to := min(a.Addr+uint64(a.Width)-p, page)
 			if from+q < b.Addr+uint64(b.Width) && b.Addr < to+q && t.Frame[p] != t.Frame[q] {

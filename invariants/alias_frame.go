@@ -36,14 +36,14 @@ func (t Trace) shared(unit uint64, harmful func(*user) bool, found func(a asm.Ac
 	if len(t.Frame) < 2 {
 		return
 	}
-	users := map[place]*user{}
+	users := make([]user, uint64(t.lastFrame()+1)*page/unit)
+	at := lookup{of: t.Frame}
 	for _, a := range t.Accesses {
-		for addr := range parts(a, unit) {
-			p, at := addr&^within, t.place(addr, unit)
-			u := users[at]
-			if u == nil {
-				u = &user{page: p}
-				users[at] = u
+		for addr := a.Addr &^ (unit - 1); addr < a.Addr+uint64(a.Width); addr += unit {
+			u := &users[(uint64(at.frame(addr))*page+addr&within)/unit]
+			p := addr &^ within
+			if !u.used {
+				u.used, u.page = true, p
 			}
 			if p != u.page {
 				u.several, u.other = true, p
@@ -64,8 +64,9 @@ func (t Trace) shared(unit uint64, harmful func(*user) bool, found func(a asm.Ac
 
 // user records which pages used a part of a frame.
 type user struct {
-	page, other    uint64 // the first page, and the latest other one
-	several        bool   // whether there is another one
+	page           uint64 // the first page
+	other          uint64 // the latest other page
+	used, several  bool   // whether they are set
 	stored, loaded bool
 	told           bool
 }

@@ -2,7 +2,6 @@ package invariants
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -26,17 +25,18 @@ func L1DMiss(t Trace, core Core, own [page / line]int) Finding {
 	if a, ok := t.evicted(); ok {
 		return t.broken(verdict.L1DMiss, a, "the block itself takes this line out of L1D: it stores past the caches to it and accesses it otherwise too")
 	}
-	used := map[place]bool{}
-	perSet, full := own, -1
+	used := make([][page / line]bool, t.lastFrame()+1)
+	at := lookup{of: t.Frame}
+	lines, perSet, full := 0, own, -1
 	for _, a := range t.Accesses {
-		for addr := range parts(a, line) {
-			at := t.place(addr, line)
-			if used[at] {
-				continue
-			}
-			used[at] = true
-			if perSet[at.part]++; perSet[at.part] == core.L1DWays+1 && full < 0 {
-				full = a.Copy
+		for addr := a.Addr &^ (line - 1); addr < a.Addr+uint64(a.Width); addr += line {
+			set := addr & within / line
+			if u := &used[at.frame(addr)][set]; !*u {
+				*u = true
+				lines++
+				if perSet[set]++; perSet[set] == core.L1DWays+1 && full < 0 {
+					full = a.Copy
+				}
 			}
 		}
 	}
@@ -50,7 +50,7 @@ func L1DMiss(t Trace, core Core, own [page / line]int) Finding {
 			"%s moves lines into or out of the caches beside what it accesses", t.Insts[i].Mnemonic)}}
 	}
 	return held(verdict.L1DMiss, "lines used: %d, frames: %d; the fullest set holds %d lines with bbprof's own, of %d ways",
-		len(used), len(slices.Compact(slices.Sorted(maps.Values(t.Frame)))), worst, core.L1DWays)
+		lines, len(t.frames()), worst, core.L1DWays)
 }
 
 // evicted finds an access to a line that the block also stores to past the caches. Each such store takes the line out
@@ -63,15 +63,17 @@ func (t Trace) evicted() (asm.Access, bool) {
 	if !slices.Contains(past, true) {
 		return asm.Access{}, false
 	}
-	streamed := map[place]bool{}
+	at := lookup{of: t.Frame}
+	place := func(a asm.Access) [2]uint64 { return [2]uint64{uint64(at.frame(a.Addr)), a.Addr & within / line} }
+	streamed := map[[2]uint64]bool{}
 	streams := func(a asm.Access) bool { return past[a.Inst] && a.Write } // movntdqa is a load
 	for _, a := range t.Accesses {
 		if streams(a) {
-			streamed[t.place(a.Addr, line)] = true
+			streamed[place(a)] = true
 		}
 	}
 	for _, a := range t.Accesses {
-		if !streams(a) && streamed[t.place(a.Addr, line)] {
+		if !streams(a) && streamed[place(a)] {
 			return a, true
 		}
 	}

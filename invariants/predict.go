@@ -58,7 +58,8 @@ func Predict(t Trace, core Core) Prediction {
 	from := t.Copies / 2
 	per := float64(t.Copies - from)
 	recent := newStores(core.StoreBuffer)
-	lastPage := map[place]uint64{}
+	lastPage := map[frameLine]uint64{}
+	at := lookup{of: t.Frame}
 	for _, a := range t.Accesses {
 		count := func(n *float64, is bool) {
 			if is && a.Copy >= from {
@@ -86,11 +87,11 @@ func Predict(t Trace, core Core) Prediction {
 		count(&p.Splits, splits(a))
 		count(&p.PageSplits, a.Width > 0 && a.Addr&^within != (a.Addr+uint64(a.Width)-1)&^within)
 		shared := false
-		for addr := range parts(a, line) {
-			at := t.place(addr, line)
-			before, ok := lastPage[at]
+		for addr := a.Addr &^ (line - 1); addr < a.Addr+uint64(a.Width); addr += line {
+			key := frameLine{at.frame(addr), addr & within / line}
+			before, ok := lastPage[key]
 			shared = shared || ok && before != addr&^within
-			lastPage[at] = addr &^ within
+			lastPage[key] = addr &^ within
 		}
 		count(&p.AliasFrame, shared)
 	}
@@ -101,16 +102,22 @@ func Predict(t Trace, core Core) Prediction {
 	return p
 }
 
+// frameLine is a line of physical memory.
+type frameLine struct {
+	frame int
+	line  uint64
+}
+
 // l1dMisses are the misses of the traced copies in a repeated run.
 func l1dMisses(t Trace, core Core) float64 {
 	var sets [page / line][]int // frames of the lines of a set, the most recent at the end
 	misses := 0
+	at := lookup{of: t.Frame}
 	for run := range 2 {
 		for _, a := range t.Accesses {
-			for addr := range parts(a, line) {
-				at := t.place(addr, line)
-				set := &sets[at.part]
-				if i := slices.Index(*set, at.frame); i >= 0 {
+			for addr := a.Addr &^ (line - 1); addr < a.Addr+uint64(a.Width); addr += line {
+				set, frame := &sets[addr&within/line], at.frame(addr)
+				if i := slices.Index(*set, frame); i >= 0 {
 					*set = slices.Delete(*set, i, i+1)
 				} else {
 					misses += run // those of the first run fill the cache
@@ -118,7 +125,7 @@ func l1dMisses(t Trace, core Core) float64 {
 						*set = slices.Delete(*set, 0, 1)
 					}
 				}
-				*set = append(*set, at.frame)
+				*set = append(*set, frame)
 			}
 		}
 	}

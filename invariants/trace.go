@@ -2,7 +2,7 @@ package invariants
 
 import (
 	"fmt"
-	"iter"
+	"maps"
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
@@ -63,22 +63,35 @@ func kind(a asm.Access) string {
 	return "a load"
 }
 
-// place is one of the parts of a frame, which all have the same size.
-type place struct {
-	frame int
-	part  uint64
+// lookup finds frames; successive accesses are mostly to one page.
+type lookup struct {
+	of   map[uint64]int
+	page uint64
+	last int
+	any  bool
 }
 
-func (t Trace) place(addr, size uint64) place {
-	return place{t.Frame[addr&^within], addr & within / size}
+func (l *lookup) frame(addr uint64) int {
+	l.maps(addr)
+	return l.last
 }
 
-// parts lists where an access touches another multiple of a size.
-func parts(a asm.Access, size uint64) iter.Seq[uint64] {
-	return func(yield func(addr uint64) bool) {
-		for addr := a.Addr &^ (size - 1); addr < a.Addr+uint64(a.Width) && yield(addr); addr += size {
-		}
+// maps reports whether addr is on a mapped page.
+func (l *lookup) maps(addr uint64) bool {
+	if p := addr &^ within; !l.any || p != l.page {
+		l.page = p
+		l.last, l.any = l.of[p]
 	}
+	return l.any
+}
+
+// frames are the numbers of the frames, ascending.
+func (t Trace) frames() []int { return slices.Compact(slices.Sorted(maps.Values(t.Frame))) }
+
+// lastFrame is the highest frame number.
+func (t Trace) lastFrame() int {
+	frames := append([]int{0}, t.frames()...)
+	return frames[len(frames)-1]
 }
 
 // extendedPeriod is the longest period of Extended: a block that loads indices from the word that fills memory, which

@@ -46,7 +46,7 @@ func rep(a asm.Access, rounds int) asm.Access {
 func trace(t *testing.T, accesses []asm.Access, frames map[uint64]int) Trace {
 	tr := Trace{Insts: insts(t, "90"), Copies: 1, Accesses: accesses, Frame: map[uint64]int{}}
 	for _, a := range accesses {
-		for p := range parts(a, page) {
+		for p := a.Addr &^ within; p < a.Addr+uint64(a.Width); p += page {
 			if f, ok := frames[p]; ok {
 				tr.Frame[p] = f
 			} else if _, ok := tr.Frame[p]; !ok {
@@ -61,7 +61,7 @@ func trace(t *testing.T, accesses []asm.Access, frames map[uint64]int) Trace {
 func oneFrame(accesses []asm.Access) map[uint64]int {
 	f := map[uint64]int{}
 	for _, a := range accesses {
-		for p := range parts(a, page) {
+		for p := a.Addr &^ within; p < a.Addr+uint64(a.Width); p += page {
 			f[p] = 0
 		}
 	}

@@ -47,40 +47,27 @@ func TestPublicAPI(t *testing.T) {
 // leaks lists the internal types in an exported object, its exported fields and its methods.
 func leaks(o types.Object, path string) (found []string) {
 	path += "." + o.Name()
-	check := func(typ types.Type) {
-		text := types.TypeString(typ, nil)
-		if strings.Contains(text, "/internal/") {
-			found = append(found, path+" names "+text)
+	parts, shown := []types.Object{}, o.Type()
+	if name, ok := o.(*types.TypeName); ok {
+		if shown = o.Type().Underlying(); name.IsAlias() {
+			shown = types.Unalias(o.Type())
 		}
-	}
-	name, ok := o.(*types.TypeName)
-	if !ok {
-		check(o.Type())
-		return found
-	}
-	if name.IsAlias() {
-		check(types.Unalias(o.Type()))
-	}
-	switch under := o.Type().Underlying().(type) {
-	case *types.Struct:
-		for f := range under.Fields() {
-			if f.Exported() {
-				found = append(found, leaks(f, path)...)
+		if s, ok := o.Type().Underlying().(*types.Struct); ok {
+			shown = types.Typ[types.Invalid] // its fields are shown
+			for field := range s.Fields() {
+				parts = append(parts, field)
 			}
 		}
-	case *types.Interface:
-		for m := range under.Methods() {
-			if m.Exported() {
-				found = append(found, leaks(m, path)...)
-			}
+		for m := range types.NewMethodSet(types.NewPointer(o.Type())).Methods() {
+			parts = append(parts, m.Obj())
 		}
-	default:
-		check(under)
 	}
-	methods := types.NewMethodSet(types.NewPointer(o.Type()))
-	for m := range methods.Methods() {
-		if m.Obj().Exported() {
-			found = append(found, leaks(m.Obj(), path)...)
+	if text := types.TypeString(shown, nil); strings.Contains(text, "/internal/") {
+		found = append(found, path+" names "+text)
+	}
+	for _, part := range parts {
+		if part.Exported() {
+			found = append(found, leaks(part, path)...)
 		}
 	}
 	return found

@@ -58,15 +58,12 @@ func (b *BranchReport) Changed() string {
 
 // complete completes the report with the results of the steps.
 func (b BranchReport) complete(p progress) *BranchReport {
-	m := p.measurement.block
-	if m == nil {
-		m = p.block
-	}
+	m := p.mapped()
 	if m != nil {
 		b.Inverted = m.Inverted
 	}
 	if p.loop != nil {
-		m = p.loop.measurement.block
+		m = p.loop.block
 	}
 	if m != nil && m.Loop != nil && m.Loop.Exit != nil {
 		x := m.Loop.Exit

@@ -12,7 +12,6 @@ import (
 	"github.com/bbprof/bbprof/internal/ptracethread"
 	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/internal/tracee"
-	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -72,20 +71,12 @@ func newStepper() (*session, error) {
 
 // count maps a block as for a measurement and single-steps copies of it.
 func (s *session) count(b Block, limit time.Duration) (copies, instructions int, err error) {
-	j := job{Block: b, Options: Options{FrontEnd: OpCache, Branch: Taken}, states: s.states, ownLoop: true} // count the branch whether it is taken or not
-	code, _, err := j.trailingBranch(b.Code)
+	j := job{Block: b, Options: Options{FrontEnd: OpCache, Branch: Taken}, states: s.states} // count the branch whether it is taken or not
+	p, err := s.start(&j)
 	if err != nil {
 		return 0, 0, err
 	}
-	d, err := decode(mapper.Place(code, b.Setup.Address))
-	if err != nil {
-		return 0, 0, err
-	}
-	r, err := j.chooseCopies(d, s.cpu.FrontEnd)
-	if err != nil {
-		return 0, 0, err
-	}
-	m, err := s.task(j, d, r).MapOnly(s.states)
+	m, err := s.task(j, p.insts, p.factors).MapOnly(s.states)
 	if err != nil {
 		return 0, 0, err
 	}

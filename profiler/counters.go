@@ -103,11 +103,11 @@ func (s *session) verify(ctx context.Context) error {
 
 // countStimulus counts events over a stimulus.
 func (s *session) countStimulus(x stimulus, events []*pmu.Event) (timing.Tallies, error) {
-	j, d, err := x.block(s)
+	j, insts, err := x.block(s)
 	if err != nil {
 		return nil, err
 	}
-	m, err := s.prepare(j, d, copyCounts{factors: *x.setup.Unroll})
+	m, err := s.prepare(j, insts, *x.setup.Unroll)
 	if err != nil {
 		return nil, err
 	}

@@ -1,10 +1,8 @@
 package profiler
 
 import (
-	"bytes"
 	"encoding/csv"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -21,54 +19,17 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// difference describes the difference between two machines, if any.
-func (m machine) difference(other machine) string {
-	var d []string
-	for r := range m.gpr {
-		if m.gpr[r] != other.gpr[r] {
-			d = append(d, fmt.Sprintf("%v is %#x and %#x", asm.GPR(r), m.gpr[r], other.gpr[r]))
-		}
-	}
-	if m.flags != other.flags {
-		d = append(d, fmt.Sprintf("flags are %#x and %#x", m.flags, other.flags))
-	}
-	for _, part := range []struct {
-		name string
-		a, b []byte
-		unit int
-	}{
-		{"zmm", m.vector, other.vector, 64}, {"k", m.mask, other.mask, 8}, {"fxsave area", m.legacy, other.legacy, 16},
-		{"frame", m.frames, other.frames, layout.PageSize},
-	} {
-		for i := 0; i < len(part.a); i += part.unit {
-			if x, y := part.a[i:][:part.unit], part.b[i:][:part.unit]; !bytes.Equal(x, y) {
-				at := 0
-				for x[at] == y[at] {
-					at++
-				}
-				d = append(d, fmt.Sprintf("%s %d differs from byte %#x on: % x and % x", part.name, i/part.unit, at,
-					x[at:min(at+8, len(x))], y[at:min(at+8, len(y))]))
-			}
-		}
-	}
-	return strings.Join(d, "; ")
-}
-
-// mapped returns the first of some initial states in which a block runs, or the rejection in the
-// first.
+// mapped returns a block in the first of some initial states in which it runs, or its rejection.
 func (b bench) mapped(code []byte, inits []initial.State, frames, copies int) (*mapping.MappedBlock, *verdict.Rejection) {
 	b.t.Helper()
-	var first *verdict.Rejection
-	for _, init := range inits {
-		r, err := b.block(code, init, frames, copies)
-		if err == nil {
-			return r, nil
-		}
-		if rejection := rejectionOf(b.t, err); first == nil {
-			first = rejection
+	task, err := b.unjudged(code, frames, copies)
+	if err == nil {
+		var m *mapping.MappedBlock
+		if m, err = task.Prepare(inits); err == nil {
+			return m, nil
 		}
 	}
-	return nil, first
+	return nil, rejectionOf(b.t, err)
 }
 
 // sameState runs plain and instrumented copies of a mapped block and describes their
@@ -209,9 +170,7 @@ func TestInstrumented(t *testing.T) {
 			t.Errorf("%x %s (%s): plain and instrumented: %s", own.code, own.text, r.Plan.Init.Name, d)
 		}
 	}
-	for _, o := range slices.Sorted(maps.Keys(outcomes)) {
-		t.Logf("%5d %s", outcomes[o], o)
-	}
+	t.Log(outcomes)
 	if share := float64(run) / float64(total); share < 0.97 {
 		t.Errorf("only %.1f %% of %d blocks run", 100*share, total)
 	}

@@ -48,7 +48,7 @@ func (s *session) ensureLinear(j job, r measurement) (measurement, error) {
 
 // timeAgain maps and times a block with other numbers of copies.
 func (s *session) timeAgain(j job, r measurement, factors unroll.Factors) (_ measurement, err error) {
-	if r.block, err = r.block.Again(factors, s.startBudget(mapLimit).exhausted); err != nil {
+	if r.block, err = r.block.Again(factors, s.startBudget(mapLimit)); err != nil {
 		return r, err
 	}
 	earlier := r.timed

@@ -2,10 +2,8 @@ package profiler
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/bbprof/bbprof/initial"
@@ -48,31 +46,6 @@ func TestCompareHalves(t *testing.T) {
 		if want := c.e.Value - c.partial; math.Abs(growth-want) > 1e-9 {
 			t.Errorf("%s: grows by %g, want %g", c.name, growth, want)
 		}
-	}
-}
-
-// Each copy's rep stosb stores sixteen bytes more than the one before: time does not grow linearly
-// with the number of copies.
-func TestNonlinearBlock(t *testing.T) {
-	require.Slow(t)
-	// mov edi, 0x12345000; lea ecx, [rdx-0x12345600]; rep stosb; add edx, 16
-	block := unhex(t, "bf00503412"+"8d8a00aacbed"+"f3aa"+"83c210")
-	p := start(t, Options{})
-	asked := false
-	require.AtMost(t, 1, 5, func() string {
-		r := require.Get(p.Profile(t.Context(), Block{Code: block}))(t)
-		if slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.HasPrefix(w, "no idle moment") }) {
-			return "" // the midpoint was not timed
-		}
-		if r.Status == OK {
-			return fmt.Sprintf("%.3f cycles, %.3f to %.3f, for a block whose copies differ, from %d to %d: %q",
-				r.Cycles, r.CILow, r.CIHigh, r.UnrollShort, r.UnrollLong, r.Warnings)
-		}
-		asked = asked || r.Reason == verdict.Nonlinear
-		return ""
-	})
-	if !asked && !t.Failed() {
-		require.Skip(t, require.Idle, "the core is not left alone")
 	}
 }
 

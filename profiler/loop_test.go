@@ -1,17 +1,25 @@
 package profiler
 
 import (
+	"encoding/hex"
 	"fmt"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/expect"
 	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/hostile"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/unroll"
+	"github.com/bbprof/bbprof/verdict"
 )
 
 // both measures a block unrolled and in a loop until neither was disturbed: beside other work some
@@ -47,9 +55,8 @@ func TestDecoders(t *testing.T) {
 	require.Slow(t)
 	p := start(t, Options{Mode: Both, FrontEnd: Decode})
 	for _, c := range []struct {
-		name, hex string
-		least     float64 // ratio of unrolled to loop
-		most      float64
+		name, hex   string
+		least, most float64 // ratio of unrolled to loop
 	}{
 		// Eight instructions in 23 bytes: a decoder of 16 bytes a cycle needs 1.5 cycles and
 		// any core with room for six a cycle fewer; four-wide ones are held by their predecoder.
@@ -57,35 +64,18 @@ func TestDecoders(t *testing.T) {
 		{"lea, 4 mov, xor with wide encodings", "488d8c2408000000488bd0488bf0488bf84c8bc048c7c300000000", 1.02, 3},
 		{"a chain", "480fafc0", 0.98, 1.02},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			if c.least > 1 && !expect.Here().SlowDecoders {
-				require.Skip(t, require.CPU, "the decoders of %s are as fast as what else serves it", host.Detect().Microarchitecture)
+		if c.least > 1 && !expect.Here().SlowDecoders {
+			t.Logf("%s: the decoders of %s are as fast as what else serves it", c.name, host.Detect().Microarchitecture)
+			continue
+		}
+		lasting(t, func() string {
+			r := both(t, p, unhex(t, c.hex))
+			if ratio := r.Cycles / r.LoopCycles; r.FrontEnd != Decode || ratio < c.least || ratio > c.most {
+				return fmt.Sprintf("%s: front end %s, decoders %.4f, loop %.4f cycles, want %g to %g times as many", c.name, r.FrontEnd, r.Cycles, r.LoopCycles, c.least, c.most)
 			}
-			lasting(t, func() string {
-				r := both(t, p, unhex(t, c.hex))
-				ratio := r.Cycles / r.LoopCycles
-				t.Logf("decoders %.4f, loop %.4f cycles", r.Cycles, r.LoopCycles)
-				if r.FrontEnd != Decode || ratio < c.least || ratio > c.most {
-					return fmt.Sprintf("front end %s, ratio %.3f, want %g to %g", r.FrontEnd, ratio, c.least, c.most)
-				}
-				return ""
-			})
+			return ""
 		})
 	}
-}
-
-// TestFlagsAcrossIterations: the loop counter breaks a chain through ZF alone.
-func TestFlagsAcrossIterations(t *testing.T) {
-	require.Slow(t)
-	p := start(t, Options{Mode: Both})
-	lasting(t, func() string {
-		r := both(t, p, unhex(t, "b9000000000f44ca85c9")) // mov ecx, 0; cmovz ecx, edx; test ecx, ecx
-		t.Logf("unrolled %.4f, loop %.4f cycles", r.Cycles, r.LoopCycles)
-		if r.LoopCycles > 0.9*r.Cycles {
-			return "want the loop to be faster"
-		}
-		return ""
-	})
 }
 
 // TestLoopAgrees compares blocks with a real loop of their copies: blocks bound by throughput or latency; blocks that move on, which
@@ -115,48 +105,23 @@ func TestLoopAgrees(t *testing.T) {
 		{"all registers in use", "4889c14889ca4889d34889dd4889ee4889f74d89c14d89ca4d89d34d89dc4d89e54d89ee4d89f7", true, false, "memory", 0, 0.05},
 		{"and rdi's, stored", "48893b4889c14889ca4889ee4d89c14d89ca4d89d34d89dc4d89e54d89ee4d89f7", true, false, "memory", 1, 0.05},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			if strings.Contains(c.hex, "c5fb") && !host.Detect().Features.AVX {
-				require.Skip(t, require.CPU, "this CPU has no AVX")
-			}
-			if c.full {
-				skipFull(t)
-			}
-			var r Result
-			lasting(t, func() string {
-				r = both(t, p, unhex(t, c.hex))
-				t.Logf("unrolled %.4f, loop %.4f cycles: %+v", r.Cycles, r.LoopCycles, *r.Loop)
-				if math.Abs(r.Cycles-r.LoopCycles) > math.Max(c.within*r.Cycles, 0.03) {
-					return fmt.Sprintf("want them within %g or 0.03", c.within)
-				}
-				return ""
-			})
-			few := r.Loop.IterationsShort != unroll.CountedIterations
-			if few != c.walks || r.Loop.Counter != c.counter || r.Pages != c.pages && !(c.walks && r.Pages > c.pages) {
-				t.Errorf("%d pages, the loop is %+v; want %d, few iterations: %v, counted in %s", r.Pages, *r.Loop, c.pages, c.walks, c.counter)
-			}
-		})
-	}
-}
-
-// TestLoopIfFed: a block whose row takes several times as long as its loop is measured both ways, and one that loads nothing of what it
-// stores is not.
-func TestLoopIfFed(t *testing.T) {
-	p := start(t, Options{LoopIfFed: true})
-	if r := measuredBy(t, p, unhex(t, "48890b488b5308")); r.LoopCycles != 0 || r.Mode != Unroll || r.LoopsTake != CyclesColumn {
-		t.Errorf("mode %s, %.3f cycles in a loop; loops take %q", r.Mode, r.LoopCycles, r.LoopsTake)
-	}
-	if !expect.Here().LoopsForward {
-		require.Skip(t, require.CPU, "on %s it is not known that a loop differs from copies where stores feed loads", host.Detect().Microarchitecture)
-	}
-	lasting(t, func() string {
-		r := both(t, p, unhex(t, "830001498b042448896b204c89ea4c896b284c89e7488b7530"))
-		t.Logf("unrolled %.4f, loop %.4f cycles", r.Cycles, r.LoopCycles)
-		if r.LoopCycles > r.Cycles/2 || r.LoopsTake != LoopColumn || r.Mode != Both {
-			return fmt.Sprintf("loops take %q; mode %s", r.LoopsTake, r.Mode)
+		if strings.Contains(c.hex, "c5fb") && !host.Detect().Features.AVX || c.full && !expect.Here().FullSlots {
+			t.Logf("%s: not on this CPU", c.name)
+			continue
 		}
-		return ""
-	})
+		var r Result
+		lasting(t, func() string {
+			r = both(t, p, unhex(t, c.hex))
+			if math.Abs(r.Cycles-r.LoopCycles) > math.Max(c.within*r.Cycles, 0.03) {
+				return fmt.Sprintf("%s: unrolled %.4f, loop %.4f cycles: want them within %g or 0.03", c.name, r.Cycles, r.LoopCycles, c.within)
+			}
+			return ""
+		})
+		few := r.Loop.IterationsShort != unroll.CountedIterations
+		if few != c.walks || r.Loop.Counter != c.counter || r.Pages != c.pages && !(c.walks && r.Pages > c.pages) {
+			t.Errorf("%s: %d pages, the loop is %+v; want %d, few iterations: %v, counted in %s", c.name, r.Pages, *r.Loop, c.pages, c.walks, c.counter)
+		}
+	}
 }
 
 // Mode loop reports the same loop as mode both, and runs the block as often as -unroll sets.
@@ -176,4 +141,224 @@ func TestModeLoop(t *testing.T) {
 	if got := (unroll.Factors{Short: r.UnrollShort, Long: r.UnrollLong}); got != want || r.Loop.IterationsShort >= unroll.CountedIterations {
 		t.Errorf("%v iterations by %+v, want %v", got, *r.Loop, want)
 	}
+}
+
+// TestBranchTaken checks the cycles of loops that their own branch closes, which hold for any core, and the exit that ends them.
+func TestBranchTaken(t *testing.T) {
+	p := start(t, Options{})
+	for _, c := range []struct {
+		name, hex string
+		cycles    float64
+		counter   string
+	}{
+		{"dec, jnz", "48ffc875fb", 1, "rax"},
+		{"a branch of 32 bits", "48ffc80f85f7ffffff", 1, "rax"},
+		{"a chain of multiplications", "480fafc348ffc975f7", 3, "rcx"},
+		{"a chain of five adds", "4801d84801d84801d84801d84801d848ffc975ec", 5, "rcx"},
+		{"up to a bound", "480fafc348ffc14839d175f4", 3, "rdx"},
+		{"below a bound", "480fafc34883c1084839d172f3", 3, "rdx"},
+		{"up to a constant", "480fafc3ffc181f9e803000075f2", 3, "rcx"},
+		{"a counter in memory", "480fafc3ff0b75f8", 0, "[0x12345600]"},
+		{"a bound in memory", "480fafc348ffc2483b1375f4", 3, "[0x12345600]"},
+		{"through memory, upwards", "480fafc2488b034883c3084839cb75f0", 1, "rcx"},
+		{"few iterations, to lines of L1D", "488b084883c0404839d075f4", 1, "rdx"},
+		{"stores of 16 bytes", "0f29004883c0104839c875f4", 1, "rcx"},
+		{"through memory, downwards", "480fafc2488b44cbf848ffc975f2", 1, "rcx"},
+	} {
+		lasting(t, func() string {
+			r := measuredBy(t, p, unhex(t, c.hex))
+			if r.Branch.As != Taken || r.Mode != Loop || r.Loop.Counter != c.counter {
+				t.Errorf("%s: %+v counted in %s, mode %s; want a loop counted in %s", c.name, r.Branch, r.Loop.Counter, r.Mode, c.counter)
+			}
+			if c.cycles > 0 && (r.CILow > 1.02*c.cycles || r.CIHigh < 0.98*c.cycles) {
+				return fmt.Sprintf("%s: %.4f cycles, %.4f to %.4f, want %g", c.name, r.Cycles, r.CILow, r.CIHigh, c.cycles)
+			}
+			return ""
+		})
+	}
+}
+
+// TestBranchBoth: after copies in a row were timed, the loop is observed on the frames that it started from: the first stores to where it loads.
+// The other stands where it stands in its program: on Zen 4 it takes 1 or 2 cycles there.
+func TestBranchBoth(t *testing.T) {
+	alone, p := start(t, Options{}), start(t, Options{Mode: Both})
+	if r := measuredBy(t, p, unhex(t, "0fb60e4883c601c6040a0184c975f1")); r.Branch.As != Taken {
+		t.Errorf("%+v", r.Branch)
+	}
+	lasting(t, func() string {
+		for _, at := range []uint64{0x1200, 0x1234} {
+			b := Block{Code: unhex(t, "4489c229c24883c0018850ff4839c875ef"), Setup: Setup{Address: &at}}
+			one, both := require.Get(alone.Profile(t.Context(), b))(t), require.Get(p.Profile(t.Context(), b))(t)
+			if one.Cycles > 0 && both.LoopCycles > 0 && math.Abs(both.LoopCycles-one.Cycles) > 0.1*one.Cycles {
+				return fmt.Sprintf("at %#x %.3f cycles, in mode both %.3f", at, one.Cycles, both.LoopCycles)
+			}
+		}
+		return ""
+	})
+}
+
+// TestCapturedLoops: what ends a loop in a program's state. A loop may also start nearer to where that state ends it.
+func TestCapturedLoops(t *testing.T) {
+	p := start(t, Options{})
+	for _, c := range []struct {
+		name, hex string
+		at        uint64 // in rbx
+		counter   string // "": rejected
+	}{
+		{"to a zero byte", "48ffc3803b0075f8", heapPage + 0x80, "rbx"},
+		{"a counter in memory", "480fafc8ff0b75f8", heapPage + 0x80, "[0x555555768080]"},
+		{"to a zero byte, near the start of what was captured", "48ffc3803b0075f8", heapPage + 0xff0, ""},
+	} {
+		state := &initial.Captured{Address: pieCode, Pages: []initial.Page{{Address: heapPage, Writable: true}, {Address: heapPage + 4096, Writable: true}}}
+		for i := range 4096 {
+			state.Pages[0].Data[i], state.Pages[1].Data[i] = 1, 1
+		}
+		state.Pages[0].Data[0xff8] = 0
+		state.MXCSR, state.GPR[asm.RBX], state.GPR[asm.RCX] = initial.DefaultMXCSR, c.at, 3
+		if c.counter == "" {
+			clear(state.Pages[0].Data[:0xff0]) // a loop from there ends at once
+		}
+		r := require.Get(p.Profile(t.Context(), Block{Code: unhex(t, c.hex), Setup: Setup{Captured: state}}))(t)
+		near := r.Reason == verdict.LoopExit && strings.Contains(r.Rejection.Detail, "ends after 8 iterations")
+		if counted := r.Loop != nil && r.Loop.Counter == c.counter; !counted && !near && !r.Reason.Noise() || near != (c.counter == "") {
+			t.Errorf("%s: %v, loop %+v; want one counted in %q", c.name, r.Rejection, r.Loop, c.counter)
+		}
+	}
+}
+
+// TestBranchNotTaken: copies in a row have their branches, inverted if the state takes them.
+func TestBranchNotTaken(t *testing.T) {
+	p := start(t, Options{Branch: NotTaken})
+	for _, c := range []struct {
+		name, hex string
+		inverted  []int
+	}{
+		{"falls through", "4839d87505", nil},
+		{"inverted", "4839d87405", []int{0}},
+		{"from the third copy on", "48ffc04883c302488d4b024839d87505", []int{0}},
+		{"by turns", "4883f001a8017405", []int{1, 2, 3}},
+		{"jrcxz", "4801d8e305", nil},
+	} {
+		r := measuredBy(t, p, unhex(t, c.hex))
+		if got := r.Branch.Inverted; len(got) < len(c.inverted) || len(c.inverted) == 0 && len(got) > 0 || !slices.Equal(got[:len(c.inverted)], c.inverted) {
+			t.Errorf("%s: inverted at %v, want %v", c.name, got, c.inverted)
+		}
+	}
+}
+
+// TestBranchRejected: loops that no state ends, and blocks that work neither way.
+func TestBranchRejected(t *testing.T) {
+	p := start(t, Options{})
+	for _, c := range []struct {
+		name, hex string
+		branch    Branch
+		reason    verdict.Reason
+	}{
+		{"jmp to the start", "90ebfd", "", verdict.LoopExit},
+		{"jmp elsewhere", "90eb05", "", verdict.ControlFlow},
+		{"flags that nothing sets", "9075fd", "", verdict.LoopExit},
+		{"a linked list", "488b004885c075f8", "", verdict.LoopExit},
+		{"nothing but the branch", "75fe", "", verdict.ControlFlow},
+		{"loop in a row", "90e205", "", verdict.ControlFlow},
+		{"two branches", "7500750090", "", verdict.ControlFlow},
+		{"a branch of 16 bits", "4839d866750590", NotTaken, verdict.ControlFlow},
+	} {
+		r := require.Get(p.Profile(t.Context(), Block{Code: unhex(t, c.hex), Setup: Setup{Branch: c.branch}}))(t)
+		if r.Reason != c.reason {
+			t.Errorf("%s: %s %s, want %s", c.name, r.Status, r.Reason, c.reason)
+		}
+	}
+}
+
+// TestBranchUnroll: a loop runs the block as often as the user says. With two copies the detail names their number as the cause.
+func TestBranchUnroll(t *testing.T) {
+	p := start(t, Options{})
+	for _, c := range []struct {
+		short, long, copies int
+		says                string
+	}{
+		{8, 16, 1, ""}, {8, 16, 4, ""}, {1, 3, 1, ""}, {1, 2, 1, "fewer than 3 copies"},
+		{6, 16, 4, "positive multiples of 4"}, {0, 16, 1, "at least once"},
+	} {
+		want := unroll.Factors{Short: c.short, Long: c.long}
+		r := require.Get(p.Profile(t.Context(), Block{unhex(t, "480fafc348ffc975f7"), Setup{Unroll: &want, Copies: c.copies}}))(t)
+		if c.says != "" {
+			if r.Reason != verdict.LoopExit || !strings.Contains(r.Rejection.Detail, c.says) {
+				t.Errorf("%+v: %s %+v", c, r.Status, r.Rejection)
+			}
+		} else if ran := (unroll.Factors{Short: r.UnrollShort, Long: r.UnrollLong}); !r.Reason.Noise() && (ran != want || r.Loop.IterationsLong*c.copies != c.long) {
+			t.Errorf("%+v: %v by %+v, %v", c, ran, r.Loop, r.Rejection)
+		}
+	}
+}
+
+// TestBranchCopies measures the block without its branch, and several bodies before one.
+func TestBranchCopies(t *testing.T) {
+	lasting(t, func() string {
+		dropped := measuredBy(t, start(t, Options{Branch: Drop}), unhex(t, "480fafc348ffc975f7"))
+		four := measuredBy(t, start(t, Options{Copies: 4}), unhex(t, "480fafc348ffc975f7"))
+		if dropped.Instructions != 2 || dropped.Branch.As != Drop || four.Loop.Copies != 4 {
+			t.Errorf("%d instructions, %+v; %+v", dropped.Instructions, dropped.Branch, four.Loop)
+		}
+		if math.Abs(dropped.Cycles-3) > 0.06 || math.Abs(four.Cycles-3) > 0.06 {
+			return fmt.Sprintf("%.4f and %.4f cycles, want 3", dropped.Cycles, four.Cycles)
+		}
+		return ""
+	})
+}
+
+// TestHostileBranches: random instructions and a random branch to their start, into the middle of an instruction or anywhere. None escapes,
+// and bbprof never fails.
+func TestHostileBranches(t *testing.T) {
+	p := start(t, Options{Budget: 200 * time.Millisecond, Precision: 0.2})
+	rng := rand.New(rand.NewPCG(41, 1))
+	outcomes := map[verdict.Reason]int{}
+	for i := range hostile.Scaled(100, 1000) {
+		b := Block{Code: randomBranch(rng)}
+		if i%2 > 0 {
+			b.Setup.Captured = somewhere(rng, pieCode, heapPage, heapPage+4096, stackPage)
+			for _, r := range []asm.Reg{asm.RAX, asm.RBX, asm.RDI, asm.RSP} {
+				b.Setup.Captured.GPR[r] = heapPage + rng.Uint64()%8192
+			}
+		}
+		r := require.Get(p.Profile(t.Context(), b))(t)
+		if r.Status == Failed {
+			t.Errorf("%x: %s", b.Code, r.Failure)
+		}
+		outcomes[r.Reason]++
+	}
+	t.Log(outcomes)
+}
+
+// randomBranch returns a block of random instructions and a branch.
+func randomBranch(rng *rand.Rand) (code []byte) {
+	parts := []string{"48ffc8", "ffc9", "4839d8", "4883c008", "488b03", "488903", "48890c13", "48f7d8", "480fb6c0", "d1e8",
+		"4885c0", "83f964", "ff0b", "833b00", "4831c0", "9d", "50", "5b", "48c1e103", "488b00", "f3aa", "0f94c0", "f7f1"}
+	for range 1 + rng.IntN(6) {
+		part, _ := hex.DecodeString(parts[rng.IntN(len(parts))])
+		code = append(code, part...)
+	}
+	opcode := []byte{0xe2, 0xe0, 0xe1, 0xe3, 0xeb}[rng.IntN(5)]
+	if rng.IntN(4) > 0 {
+		opcode = 0x70 | byte(rng.IntN(16))
+	}
+	disp := byte(-(len(code) + 2))
+	if rng.IntN(4) == 0 {
+		disp = byte(rng.IntN(256))
+	}
+	return append(code, opcode, disp)
+}
+
+// TestFusedBranch: beside four moves cmp and jne take one slot where they are neighbours, and two where one of the moves stands between
+// them, whatever the width of the core.
+func TestFusedBranch(t *testing.T) {
+	skipFull(t)
+	p := start(t, Options{})
+	lasting(t, func() string {
+		fused, split := measuredBy(t, p, unhex(t, "4889c14889c24889c64889c74839d87505")), measuredBy(t, p, unhex(t, "4889c14889c24889c64839d84889c77505"))
+		if math.Abs(fused.Cycles/split.Cycles-5./6) > 0.03 {
+			return fmt.Sprintf("fused %.3f, split %.3f cycles: want five slots to six", fused.Cycles, split.Cycles)
+		}
+		return ""
+	})
 }

@@ -1,6 +1,7 @@
 package profiler
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -25,8 +26,6 @@ type job struct {
 	Block
 	Options // the session's, with the block's set-up
 	states  []initial.State
-	// vectorBits is the width of the widest operation, set after decoding.
-	vectorBits int
 	// ownLoop reports that the block's final branch closes the measured loop.
 	ownLoop bool
 }
@@ -34,13 +33,18 @@ type job struct {
 // progress holds the result of each step that a block has completed.
 type progress struct {
 	branch      BranchReport
-	decoded     decoded
-	copies      copyCounts
+	insts       []asm.Inst
+	factors     unroll.Factors
+	crowded     bool // the copies exceed the share of the op cache that keeps them in it
 	block       *mapping.MappedBlock
 	measurement measurement
-	loop        *loopTiming // beside copies in a row
-	warnings    []string    // about the loop
+	samples     Result       // its part from checkSamples
+	loop        *measurement // beside copies in a row
+	warnings    []string     // about the loop
 }
+
+// mapped returns the block as it was measured last, or nil.
+func (p progress) mapped() *mapping.MappedBlock { return cmp.Or(p.measurement.block, p.block) }
 
 // profile measures a block. A *verdict.Rejection as error explains why the block has no throughput;
 // the Result then holds the results of the steps before.
@@ -86,35 +90,21 @@ func reportAsWritten(err error, code []byte, disabled asm.Features) {
 
 // runSteps takes a block from its bytes to its measurement.
 func (s *session) runSteps(j job) (p progress, err error) {
-	code := j.Code
-	if code, p.branch, err = j.trailingBranch(code); err != nil {
+	if p, err = s.start(&j); err != nil {
 		return p, err
 	}
-	j.ownLoop = p.branch.As == Taken && j.Mode != Both
-	j.keepCodeOffset()
-	if j.Setup.Captured == nil {
-		code = mapper.Place(code, j.Setup.Address)
-	}
-	if p.decoded, err = decode(code); err != nil {
-		return p, err
-	}
-	if p.copies, err = j.chooseCopies(p.decoded, s.cpu.FrontEnd); err != nil {
-		return p, err
-	}
-	if p.block, err = s.prepare(j, p.decoded, p.copies); err != nil {
+	if p.block, err = s.prepare(j, p.insts, p.factors); err != nil {
 		return p, err
 	}
 	if err = p.block.LeavesEarly(); err != nil {
 		return p, err
 	}
-	j.vectorBits = p.decoded.vectorBits
 	if j.ownLoop || j.Mode == Loop {
-		loop, err := s.mapAsLoop(j, p.block)
-		if p.block, p.warnings = loop.block, loop.warnings; err != nil {
+		if p.block, p.warnings, err = s.mapAsLoop(j, p.block); err != nil {
 			return p, err
 		}
 	}
-	if p.measurement, err = s.measure(j, p.block, nil); err != nil {
+	if p.measurement, err = s.measure(j, p.block, nil, &p.samples); err != nil {
 		return p, err
 	}
 	if m := p.measurement.block; j.Mode == Both || j.LoopIfFed && m.Fed > 0 && m.Loop == nil {
@@ -125,40 +115,49 @@ func (s *session) runSteps(j job) (p progress, err error) {
 	return p, err
 }
 
-// decoded is a block that may run.
-type decoded struct {
-	insts      []asm.Inst
-	reset      harness.Reset // the state that the block changes
-	vectorBits int           // of the widest operation
+// start takes a block to its instructions and numbers of copies.
+func (s *session) start(j *job) (p progress, err error) {
+	code := j.Code
+	if code, p.branch, err = j.trailingBranch(code); err != nil {
+		return p, err
+	}
+	j.ownLoop = p.branch.As == Taken && j.Mode != Both
+	j.keepCodeOffset()
+	if j.Setup.Captured == nil {
+		code = mapper.Place(code, j.Setup.Address)
+	}
+	if p.insts, err = decode(code); err == nil {
+		p.factors, p.crowded, err = j.chooseCopies(p.insts, s.cpu.FrontEnd)
+	}
+	return p, err
 }
 
 // decode decodes a block and rejects one that may not run.
-
-func decode(code []byte) (d decoded, err error) {
+func decode(code []byte) ([]asm.Inst, error) {
 	if len(code) == 0 {
-		return d, &verdict.Rejection{Reason: verdict.BadHex, Detail: "the block has no bytes"}
+		return nil, &verdict.Rejection{Reason: verdict.BadHex, Detail: "the block has no bytes"}
 	}
-	if d.insts, err = asm.Decode(code); err != nil {
-		return d, err
+	insts, err := asm.Decode(code)
+	if err != nil {
+		return insts, err
 	}
-	if rejection := asm.Refuse(asm.WithoutBranch(d.insts)); rejection != nil {
-		return d, rejection
+	if rejection := asm.Refuse(asm.WithoutBranch(insts)); rejection != nil {
+		return insts, rejection
 	}
-	state := asm.StateOf(d.insts)
-	d.reset, d.vectorBits = resetFor(d.insts, state), state.VectorBits
-	switch _, net, steady := asm.X87Stack(d.insts); {
+	switch _, net, steady := asm.X87Stack(insts); {
 	case net != 0:
-		return d, &verdict.Rejection{Reason: verdict.X87Stack, Detail: fmt.Sprintf(
+		return insts, &verdict.Rejection{Reason: verdict.X87Stack, Detail: fmt.Sprintf(
 			"each copy leaves the x87 stack %+d deep, so copies in a row do not do what one does", net)}
 	case !steady:
-		return d, &verdict.Rejection{Reason: verdict.X87Stack,
+		return insts, &verdict.Rejection{Reason: verdict.X87Stack,
 			Detail: "copies in a row read an empty x87 register or push onto a full one, however many are filled before"}
 	}
-	return d, nil
+	return insts, nil
 }
 
 // resetFor returns the state that must be restored between two runs of these instructions.
-func resetFor(insts []asm.Inst, s asm.State) harness.Reset {
+func resetFor(insts []asm.Inst) harness.Reset {
+	s := asm.StateOf(insts)
 	reset := harness.Reset{
 		Vector: s.Vector,
 		High:   s.HighVector || s.Opmask,
@@ -176,28 +175,21 @@ func resetFor(insts []asm.Inst, s asm.State) harness.Reset {
 	return reset
 }
 
-// copyCounts holds the numbers of copies in the two images.
-type copyCounts struct {
-	factors unroll.Factors
-	crowded bool // the copies exceed the share of the op cache that keeps them in it
-}
-
 // chooseCopies returns the user's numbers of copies, or chooses them for the block and the front end.
-
-func (j job) chooseCopies(d decoded, frontEnd unroll.FrontEnd) (copyCounts, error) {
+func (j job) chooseCopies(insts []asm.Inst, frontEnd unroll.FrontEnd) (f unroll.Factors, crowded bool, err error) {
 	if j.Unroll != nil {
-		return copyCounts{factors: *j.Unroll}, nil
+		return *j.Unroll, false, nil
 	}
 	if j.Options.FrontEnd == Decode {
 		frontEnd.OpCache.Lines = math.MaxInt32 // then only L1I sets a limit
 	}
-	factors, fits, err := unroll.Choose(d.insts, frontEnd)
-	return copyCounts{factors, !fits}, err
+	f, fits, err := unroll.Choose(insts, frontEnd)
+	return f, !fits, err
 }
 
 // prepare maps and traces the block in a state in which all its accesses are safe.
-func (s *session) prepare(j job, d decoded, copies copyCounts) (*mapping.MappedBlock, error) {
-	task := s.task(j, d, copies)
+func (s *session) prepare(j job, insts []asm.Inst, copies unroll.Factors) (*mapping.MappedBlock, error) {
+	task := s.task(j, insts, copies)
 	if j.Setup.Captured != nil {
 		return task.PrepareCaptured(j.Setup.Captured)
 	}
@@ -205,26 +197,23 @@ func (s *session) prepare(j job, d decoded, copies copyCounts) (*mapping.MappedB
 }
 
 // task describes a block for mapping.
-func (s *session) task(j job, d decoded, copies copyCounts) mapping.Task {
+func (s *session) task(j job, insts []asm.Inst, copies unroll.Factors) mapping.Task {
 	return mapping.Task{
 		Open:    s.arena,
-		Program: mapping.Program{Insts: d.insts, Factors: copies.factors},
-		Harness: harness.Harness{Reset: d.reset, Features: s.cpu.Features, Decoders: j.Options.FrontEnd == Decode, LeadNops: j.Setup.LeadNops,
-			FallThrough: j.ownLoop},
+		Program: mapping.Program{Insts: insts, Factors: copies},
+		Harness: harness.Harness{Reset: resetFor(insts), Features: s.cpu.Features, Decoders: j.Options.FrontEnd == Decode,
+			LeadNops: j.Setup.LeadNops, FallThrough: j.ownLoop},
 		Offset:      j.Setup.CodeOffset,
 		Fixed:       j.Unroll != nil,
 		Frames:      j.Frames,
 		NoPages:     j.Setup.NoMapping,
 		VaryExit:    s.counters() == nil, // of counted timings most must be equal
-		Late:        s.startBudget(mapLimit).exhausted,
+		Late:        s.startBudget(mapLimit),
 		StoreBuffer: s.cpu.Core.StoreBuffer,
-		Move:        s.mayChooseState(j),
+		Move:        s.opts.Init == "" && len(j.states) > 1, // the user named no initial state and allows a rescue
 		Check:       func(m *mapping.MappedBlock) (mapping.Findings, error) { return s.checkTrace(j, m) },
 	}
 }
-
-// mayChooseState reports whether bbprof may choose a block's initial state: the user named none and allows a rescue.
-func (s *session) mayChooseState(j job) bool { return s.opts.Init == "" && len(j.states) > 1 }
 
 // checkTrace applies the rules to the accesses.
 func (s *session) checkTrace(j job, m *mapping.MappedBlock) (findings mapping.Findings, err error) {
@@ -255,13 +244,11 @@ func (s *session) checkTrace(j job, m *mapping.MappedBlock) (findings mapping.Fi
 		return findings, f.Rejection
 	}
 	findings.Fed, findings.SelfForwarding = invariants.Forwarding(m.Trace, core)
-	if m.Plan.Replay != nil {
+	if m.Plan.Captured != nil {
 		findings.SelfForwarding = 0 // equal registers are the program's
-	} else {
-		if n := invariants.NewPages(m.Trace); n > 0 {
-			findings.Warnings = append(findings.Warnings, fmt.Sprintf(
-				"it touches new pages as it goes on: the second half of the copies uses %d that the first did not", n))
-		}
+	} else if n := invariants.NewPages(m.Trace); n > 0 {
+		findings.Warnings = append(findings.Warnings, fmt.Sprintf(
+			"it touches new pages as it goes on: the second half of the copies uses %d that the first did not", n))
 	}
 	return findings, nil
 }
@@ -303,19 +290,18 @@ func (j job) tolerates(err error, warnings *[]string) bool {
 	return true
 }
 
-// measurement holds a timed program and the findings on its samples.
+// measurement holds a timed program.
 type measurement struct {
 	block    *mapping.MappedBlock
 	timed    timing.Timed
-	findings findings
 	steady   bool // has enough copies to use up the front-end slack
 	warnings []string
 }
 
 // measure times a program, checks that the front end keeps up and that time grows linearly with the number of copies, counts events
-// that only the kernel can read, and checks the samples. beside is the row that was measured before: then events are not counted, and a loop
-// that nobody asked for is timed until it is known to agree with it.
-func (s *session) measure(j job, m *mapping.MappedBlock, beside *measurement) (r measurement, err error) {
+// that only the kernel can read, and checks the samples, whose results it adds to out. beside is the row that was measured before: then
+// events are not counted, and a loop that nobody asked for is timed until it is known to agree with it.
+func (s *session) measure(j job, m *mapping.MappedBlock, beside *measurement, out *Result) (r measurement, err error) {
 	slack := s.frontEndSlack(j, m)
 	plan := j.plan(m)
 	plan.Enough = slack.hides
@@ -341,8 +327,7 @@ func (s *session) measure(j job, m *mapping.MappedBlock, beside *measurement) (r
 			return r, err
 		}
 	}
-	r.findings, err = s.checkSamples(j, r.block, r.timed)
-	return r, err
+	return r, s.checkSamples(j, r.block, r.timed, out)
 }
 
 // agreeShare is the difference below which a loop is not timed more precisely.
@@ -360,10 +345,9 @@ func (s *session) time(m *mapping.MappedBlock, p timing.Plan) (timing.Timed, err
 	return t, mapping.Unexpected(err)
 }
 
-// plan returns the plan for timing a mapped block.
 func (j job) plan(m *mapping.MappedBlock) timing.Plan {
 	plan := timing.Plan{
-		Remap: m.Remap(), Warm: timing.Warm, VectorBits: j.vectorBits,
+		Remap: m.Remap(), Warm: timing.Warm, VectorBits: asm.StateOf(m.Insts).VectorBits,
 		Budget: j.Budget, Precision: j.Precision, Identical: j.Identical, Tolerate: j.Options.Tolerate,
 		Layout: j.onlyLayout(), OnePlace: j.Setup.CodeOffset != nil,
 	}
@@ -376,7 +360,6 @@ func (j job) plan(m *mapping.MappedBlock) timing.Plan {
 // timedBlock implements timing.Block for a mapped block.
 type timedBlock struct{ *mapping.MappedBlock }
 
-// Replicates implements timing.Block.
 func (b timedBlock) Replicates(places []int, pass int, read harness.Clock) (pairs []timing.Pair, err error) {
 	var starts []int
 	for _, place := range places {
@@ -389,10 +372,8 @@ func (b timedBlock) Replicates(places []int, pass int, read harness.Clock) (pair
 	return pairs, err
 }
 
-// Remap implements timing.Block.
 func (b timedBlock) Remap(replicate int) []tracee.Op { return b.MappedBlock.RemapTo(replicate) }
 
-// Midpoint implements timing.Block.
 func (b timedBlock) Midpoint(read harness.Clock) (timing.Pair, bool, error) {
 	im, ok, err := b.MappedBlock.Midpoint(read)
 	factors, _ := b.MidpointFactors()
@@ -423,50 +404,41 @@ func (b timedBlock) pair(short, long harness.Image, f unroll.Factors) timing.Pai
 	}
 }
 
-// findings holds the evidence and results from the samples of a program.
-type findings struct {
-	evidence []invariants.Evidence
-	counters []CounterReport
-	core     string
-	// expected per iteration, and per run of the longer image
-	l1iMisses, runL1IMisses float64
-	windows                 int
-	speeds                  []Speed
-	layouts                 []LayoutCycles
-	impossible              Impossible
-	warnings                []string
-}
-
-// checkSamples checks that the samples are those of an undisturbed, steady block.
-func (s *session) checkSamples(j job, m *mapping.MappedBlock, t timing.Timed) (r findings, err error) {
-	r.windows = len(t.Windows)
+// checkSamples checks that the samples are those of an undisturbed, steady block, and adds what they show to r.
+func (s *session) checkSamples(j job, m *mapping.MappedBlock, t timing.Timed, r *Result) error {
+	r.WindowsKept = len(t.Windows)
 	misses := func(im harness.Image) float64 {
 		return float64(invariants.CodeMisses(im.Address, len(im.Code), s.cpu.FrontEnd.L1I))
 	}
-	r.runL1IMisses = misses(m.Long)
-	r.l1iMisses = unroll.Throughput(misses(m.Short), r.runL1IMisses, m.Factors)
-	r.evidence = slices.Clone(m.Evidence)
+	if m.Predicted != nil {
+		predicted := *m.Predicted
+		predicted.RunL1IMisses = misses(m.Long)
+		predicted.L1IMisses = unroll.Throughput(misses(m.Short), predicted.RunL1IMisses, m.Factors)
+		r.Predicted = &predicted
+	}
+	evidence := slices.Clone(m.Evidence)
 	l1i := invariants.L1IMiss(m.CodeBytes(), s.cpu.FrontEnd.L1I)
 	switch {
 	case l1i.Rejection == nil:
-		r.evidence = append(r.evidence, l1i.Evidence)
-	case !j.tolerates(l1i.Rejection, &r.warnings):
-		return r, l1i.Rejection
+		evidence = append(evidence, l1i.Evidence)
+	case !j.tolerates(l1i.Rejection, &r.Warnings):
+		r.Evidence = evidence
+		return l1i.Rejection
 	}
-	r.evidence = append(r.evidence, invariants.ContextSwitches(r.windows, t.WindowsSwitched))
-	r.evidence = s.countedEvidence(r.evidence, t.Events)
-	r.core, r.counters = string(s.pmu.Core), s.reportCounters(t.Events)
+	evidence = append(evidence, invariants.ContextSwitches(r.WindowsKept, t.WindowsSwitched))
+	r.Evidence = s.countedEvidence(evidence, t.Events)
+	r.Core, r.Counters = string(s.pmu.Core), s.reportCounters(t.Events)
 	if which, why := s.impossible(m, t); which != "" {
-		r.impossible, r.warnings = which, append(r.warnings, why)
+		r.Impossible, r.Warnings = which, append(r.Warnings, why)
 	}
-	r.speeds = speedsOf(t)
+	r.Speeds = speedsOf(t)
 	for _, c := range t.Design.Cells {
 		if j.Detail {
-			r.layouts = append(r.layouts, LayoutCycles{c.Number, c.Mean})
+			r.LayoutCycles = append(r.LayoutCycles, LayoutCycles{c.Number, c.Mean})
 		}
 	}
-	if rejection := j.unstable(t, r.speeds); rejection != nil && !j.tolerates(rejection, &r.warnings) {
-		return r, rejection
+	if rejection := j.unstable(t, r.Speeds); rejection != nil && !j.tolerates(rejection, &r.Warnings) {
+		return rejection
 	}
-	return r, nil
+	return nil
 }

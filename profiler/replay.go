@@ -8,9 +8,11 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/mapping"
+	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -67,7 +69,8 @@ func (s *session) replayOnce(b Block) (*initial.Captured, error) {
 	}
 	j := s.job(b)
 	j.ownLoop = true // the branch may go either way
-	task := s.task(j, decoded{insts: insts}, copyCounts{})
+	task := s.task(j, insts, unroll.Factors{})
+	task.Harness.Reset = harness.Reset{} // nothing runs after it
 	after, area, err := task.Once(b.Setup.Captured)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package profiler
 
 import (
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -205,8 +206,9 @@ type ListingLine struct {
 
 // result reports the results of the steps; ok means that all succeeded.
 func (s *session) result(j job, host *HostReport, p progress, ok bool) Result {
-	result := Result{Hex: hex.EncodeToString(j.Code), Bytes: len(j.Code), Init: j.states[0], Mode: j.Mode, FrontEnd: j.Options.FrontEnd}
-	result.Instructions = len(p.decoded.insts)
+	result := p.samples
+	result.Hex, result.Bytes, result.Instructions = hex.EncodeToString(j.Code), len(j.Code), len(p.insts)
+	result.Init, result.Mode, result.FrontEnd, result.Warnings = j.states[0], j.Mode, j.Options.FrontEnd, nil
 	if p.branch.As != "" {
 		result.Branch = p.branch.complete(p)
 		if p.branch.As == Taken && j.Mode != Both {
@@ -224,27 +226,25 @@ func (s *session) result(j job, host *HostReport, p progress, ok bool) Result {
 	if c := j.Setup.Captured; c != nil {
 		result.Captured = &CapturedReport{Visit: j.Setup.Visit, Address: Address(c.Address), Pages: len(c.Pages)}
 	}
-	if p.copies.crowded {
-		result.warn("%d copies exceed the share of the op cache that keeps them in it: the decoders may limit them", p.copies.factors.Long)
+	if p.crowded {
+		result.warn("%d copies exceed the share of the op cache that keeps them in it: the decoders may limit them", p.factors.Long)
 	}
-	if p.block == nil {
+	m := p.mapped()
+	if m == nil {
 		return result
 	}
-	m := p.block
-	if p.measurement.block != nil {
-		m = p.measurement.block
-	}
-	result.addMapped(m, j.Detail)
-	if p.measurement.block == nil {
-		result.Warnings = slices.Concat(result.Warnings, p.warnings)
-		return result
-	}
-	result.addMeasured(p.measurement)
-	if m.Loop != nil {
+	timed := p.measurement.block != nil
+	if timed && m.Loop != nil {
 		result.Loop = reportLoop(m)
 		result.Warnings = slices.Concat(p.warnings, result.Warnings)
 	}
+	result.addMapped(m, j.Detail)
+	result.addTimed(p.measurement)
+	result.Warnings = slices.Concat(result.Warnings, p.samples.Warnings)
 	if !ok {
+		if !timed {
+			result.Warnings = slices.Concat(result.Warnings, p.warnings)
+		}
 		return result
 	}
 	e, clock := p.measurement.timed.Estimate, ClockReport(s.timer.Report())
@@ -260,15 +260,15 @@ func (s *session) result(j job, host *HostReport, p progress, ok bool) Result {
 		result.warn("-identical has no effect: it is of the perf clock, and the TSC timed this block")
 	}
 	if l := p.loop; l != nil {
-		of := l.measurement.timed.Estimate
-		result.Loop = reportLoop(l.measurement.block)
+		of := l.timed.Estimate
+		result.Loop = reportLoop(l.block)
 		result.LoopCycles, result.LoopCILow, result.LoopCIHigh = of.Value, of.Low(), of.High()
 		result.Mode = Both
 	}
-	if p.measurement.block.Loop == nil {
+	if m.Loop == nil {
 		result.Warnings = slices.Concat(result.Warnings, p.warnings)
 	}
-	switch fed, loop := p.measurement.block.Fed > 0, p.loop; {
+	switch fed, loop := m.Fed > 0, p.loop; {
 	case fed && loop != nil && (result.LoopCIHigh < result.CILow || result.CIHigh < result.LoopCILow):
 		result.LoopsTake = LoopColumn
 	case !fed || loop != nil || result.Mode == Loop:
@@ -286,37 +286,32 @@ func (r *Result) addMapped(m *mapping.MappedBlock, detail bool) {
 	if m.Plan.Frames > 0 { // there was an attempt
 		r.Init = m.Plan.Init
 	}
-	if m.Plan.Replay != nil {
-		r.Captured.addLeft(m.Plan.Replay.Left)
+	r.Captured.addLeft(m.Left)
+	if len(m.Long.Code) > 0 {
+		r.UnrollShort, r.UnrollLong = m.Factors.Short, m.Factors.Long
 	}
-	r.UnrollShort, r.UnrollLong = m.Built.Short, m.Built.Long
 	r.Pages, r.Frames = len(m.Pages), min(m.Plan.Frames, len(m.Pages))
 	r.PaperVerdict, r.Rescued, r.SelfForwarding = m.PaperVerdict, m.Rescued, m.SelfForwarding
-	r.Predicted = m.Predicted
+	r.Predicted = cmp.Or(r.Predicted, m.Predicted)
 	if detail {
 		r.Mapping = m.Pages
 	}
 	r.Warnings = slices.Concat(r.Warnings, m.Warnings())
 }
 
-// addMeasured reports the samples.
-func (r *Result) addMeasured(m measurement) {
+// addTimed reports the samples.
+func (r *Result) addTimed(m measurement) {
 	t := m.timed
-	r.WindowsKept, r.WindowsSwitched, r.WindowsUnsteady, r.WindowsDrifted = m.findings.windows, t.WindowsSwitched, t.WindowsUnsteady, t.WindowsDrifted
+	r.WindowsSwitched, r.WindowsUnsteady, r.WindowsDrifted = t.WindowsSwitched, t.WindowsUnsteady, t.WindowsDrifted
 	r.SamplesKept, r.SamplesDropped, r.RunsPerSample, r.TimedSeconds = t.SamplesKept, t.SamplesDropped, t.RunsPerSample, t.Seconds
-	if r.Predicted != nil {
-		r.Predicted.L1IMisses, r.Predicted.RunL1IMisses = m.findings.l1iMisses, m.findings.runL1IMisses
-	}
-	r.PastLead, r.LayoutCycles = m.steady, m.findings.layouts
-	r.Speeds, r.Impossible = m.findings.speeds, m.findings.impossible
-	r.Evidence, r.Counters, r.Core = m.findings.evidence, m.findings.counters, m.findings.core
-	r.Warnings = slices.Concat(r.Warnings, m.warnings, m.findings.warnings)
+	r.PastLead = m.steady
+	r.Warnings = slices.Concat(r.Warnings, m.warnings)
 }
 
 func reportLoop(m *mapping.MappedBlock) *LoopReport {
-	l := m.Loop
+	l, counter := m.Loop, m.Loop.Counter.String()
 	if l.Exit != nil {
-		return &LoopReport{l.Copies, l.LoopIterations.Short, l.LoopIterations.Long, l.Exit.String()}
+		counter = l.Exit.String()
 	}
-	return &LoopReport{l.Copies, l.LoopIterations.Short, l.LoopIterations.Long, l.Counter.String()}
+	return &LoopReport{l.Copies, l.LoopIterations.Short, l.LoopIterations.Long, counter}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/host"
@@ -26,7 +27,8 @@ type session struct {
 	states  []initial.State // for blocks, in this order
 	cpus    *cpus
 	child   *tracee.Tracee
-	window  uint64 // alias region that the child needs, see layout.WindowFor; 0: none
+	spent   time.Duration // CPU time of earlier children
+	window  uint64        // alias region that the child needs, see layout.WindowFor; 0: none
 	timer   timing.Timer
 
 	kernel       pmu.Kernel
@@ -56,11 +58,7 @@ func newSession(ctx context.Context, opts Options, machine simulated.Machine) (*
 	if err := s.chooseTimer(); err != nil {
 		return nil, err
 	}
-	err := s.launch(ctx)
-	if err == nil {
-		err = s.verify(ctx)
-	}
-	if err != nil {
+	if err := s.launchVerified(ctx); err != nil {
 		if err = s.fallBack(ctx, err); err != nil {
 			s.discard()
 			return nil, err
@@ -69,16 +67,14 @@ func newSession(ctx context.Context, opts Options, machine simulated.Machine) (*
 	return s, nil
 }
 
-// cpus lists the CPUs in use; thread and child run on one of them.
+// cpus lists the CPUs in use; thread and child run on one of them. It implements timing.CPUs.
 type cpus struct {
 	list  []int
 	index int
 }
 
-// Current implements timing.CPUs.
 func (c *cpus) Current() int { return c.list[c.index] }
 
-// Next implements timing.CPUs.
 func (c *cpus) Next(child *tracee.Tracee) error {
 	c.index = (c.index + 1) % len(c.list)
 	if err := c.pin(); err != nil {
@@ -90,7 +86,6 @@ func (c *cpus) Next(child *tracee.Tracee) error {
 // pin binds the thread to the current CPU; later children inherit that.
 func (c *cpus) pin() error { return host.PinThread(c.Current()) }
 
-// timingConfig returns the timer's configuration.
 func (s *session) timingConfig() timing.Config {
 	return timing.Config{CPU: s.cpu, Init: s.states[0], CPUs: s.cpus, Record: s.machine.Record}
 }
@@ -210,6 +205,11 @@ func (s *session) fallBack(ctx context.Context, err error) error {
 	}
 	s.discard()
 	s.timer, s.fallbackNote = timing.NewTSC(s.timingConfig()), fmt.Sprintf("timed by the TSC, for the hardware counters failed: %v", err)
+	return s.launchVerified(ctx)
+}
+
+// launchVerified launches a child and checks the events that it counts.
+func (s *session) launchVerified(ctx context.Context) error {
 	if err := s.launch(ctx); err != nil {
 		return err
 	}
@@ -239,7 +239,29 @@ func (s *session) arena() (mapping.Arena, error) {
 // discard ends the child; the next block gets a new one.
 func (s *session) discard() {
 	if s.child != nil {
+		s.spent += s.child.CPUTime()
 		s.child.Close()
 		s.child = nil
 	}
+}
+
+// mapLimit is the CPU time for all steps before a block is timed, in all initial states. Without it,
+// hundreds of long runs, one for each page, could take minutes.
+const mapLimit = time.Second
+
+// startBudget returns a function that reports whether several runs of a block, and the work between them, have used up a limit of CPU time. It
+// counts the CPU time of the thread and its children, so that a busy machine gets as many runs as an idle one.
+func (s *session) startBudget(limit time.Duration) (exhausted func() bool) {
+	began, from := time.Now(), s.cpuTime()
+	return func() bool {
+		return time.Since(began) > limit && s.cpuTime()-from > limit // CPU time is more expensive to read
+	}
+}
+
+// cpuTime returns the CPU time of all children so far, and of the thread beside them.
+func (s *session) cpuTime() time.Duration {
+	if s.child == nil {
+		return s.spent
+	}
+	return s.spent + s.child.CPUTime()
 }

@@ -3,6 +3,7 @@ package profiler
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -31,33 +32,30 @@ func TestCPUBudget(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	a := b.startBudget(limit)
-	time.Sleep(2 * limit)
-	if a.exhausted() {
-		t.Error("used up by waiting")
+	exhausted := b.startBudget(limit)
+	mustBe := func(want bool, after string) {
+		t.Helper()
+		if exhausted() != want {
+			t.Errorf("after %s the budget is used up: %v", after, !want)
+		}
 	}
+	time.Sleep(2 * limit)
+	mustBe(false, "waiting")
 	for began := time.Now(); time.Since(began) < limit/4; {
 	}
-	if endless(limit / 4); a.exhausted() {
-		t.Error("half of it is all of it")
-	}
-	if endless(limit); !a.exhausted() {
-		t.Error("not used up by a second child")
-	}
+	endless(limit / 4)
+	mustBe(false, "half of it")
+	endless(limit)
+	mustBe(true, "a second child")
 	require.NoError(t, b.ready())
-	if !a.exhausted() {
-		t.Error("what the second child used is forgotten with a third")
+	mustBe(true, "a third child, which forgets nothing")
+	exhausted = b.startBudget(limit)
+	for began := time.Now(); time.Since(began) < 10*limit && !exhausted(); {
 	}
-	a = b.startBudget(limit)
-	for began := time.Now(); time.Since(began) < 10*limit && !a.exhausted(); {
-	}
-	if !a.exhausted() {
-		t.Error("not used up by the thread")
-	}
-	a = b.startBudget(limit)
-	if time.Sleep(2 * limit); a.exhausted() {
-		t.Error("the next begins with what was used before")
-	}
+	mustBe(true, "work of the thread")
+	exhausted = b.startBudget(limit)
+	time.Sleep(2 * limit)
+	mustBe(false, "what was used before it began")
 }
 
 // A child that replaces a killed one also ends with the block's context.
@@ -84,22 +82,12 @@ func TestClosed(t *testing.T) {
 	p := start(t, Options{})
 	p.Close()
 	p.Close()
-	ctx := t.Context()
-	if _, err := p.Profile(ctx, Block{Code: []byte{0x90}}); !errors.Is(err, ErrClosed) {
-		t.Errorf("Profile: %v", err)
-	}
-	if _, err := p.AllEvents(ctx); !errors.Is(err, ErrClosed) {
-		t.Errorf("AllEvents: %v", err)
-	}
-	if err := p.CanCount(ctx, "instructions"); !errors.Is(err, ErrClosed) {
-		t.Errorf("CanCount: %v", err)
-	}
-	err := p.ProfileAll(ctx, func() (Block, bool) {
-		t.Error("ProfileAll asks for a block")
-		return Block{}, false
-	}, nil)
-	if !errors.Is(err, ErrClosed) {
-		t.Errorf("ProfileAll: %v", err)
+	_, profile := p.Profile(t.Context(), Block{Code: []byte{0x90}})
+	_, events := p.AllEvents(t.Context())
+	for i, err := range []error{profile, events, p.CanCount(t.Context(), "instructions"), p.ProfileAll(t.Context(), nil, nil)} {
+		if !errors.Is(err, ErrClosed) {
+			t.Errorf("method %d: %v", i, err)
+		}
 	}
 }
 
@@ -156,5 +144,27 @@ func TestCountInstructions(t *testing.T) {
 		} else if got.Rejection != nil && (got.Rejection.Reason != c.reason || !strings.Contains(got.Rejection.Error(), c.says)) {
 			t.Errorf("%s: %v, want %s, %q", c.code, got.Rejection, c.reason, c.says)
 		}
+	}
+}
+
+// Software events are counted on every kernel.
+func TestSoftwareEventsHere(t *testing.T) {
+	p := start(t, Options{Clock: TSCClock, Events: []string{"task-clock", "page-faults"}})
+	before := owned(t).files
+	r := require.Get(p.Profile(t.Context(), Block{Code: unhex(t, "480fafc0")}))(t) // imul: 3 cycles
+	if now := owned(t).files; now != before {
+		t.Errorf("%d descriptors, %d before", now, before)
+	}
+	if r.Status == Rejected {
+		require.Measure(t, r.Rejection)
+	}
+	got := map[string]float64{"task-clock": math.NaN(), "page-faults": math.NaN()}
+	for _, c := range r.Counters {
+		if c.PerIteration != nil && c.Reader == "read" {
+			got[c.Event] = *c.PerIteration
+		}
+	}
+	if ns := got["task-clock"]; !(ns >= 0.3 && ns <= 3) || got["page-faults"] != 0 { // of 1 to 10 GHz
+		t.Errorf("%v per iteration", got)
 	}
 }

@@ -3,36 +3,33 @@ package profiler
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
 	"math/rand/v2"
-	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
-	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/mapping"
 	"github.com/bbprof/bbprof/internal/require"
-	"github.com/bbprof/bbprof/internal/simulated"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// TestSetupsInTurn: one session measures in one set-up after the other, and each gets its own.
+// TestSetupsInTurn: one session prepares blocks in one set-up after the other, and each gets its own.
 func TestSetupsInTurn(t *testing.T) {
-	code := unhex(t, "f20f104308"+"f20f58c0"+"f20f1100") // as in TestSubnormals
-	r := prepared(t, Options{}, code)
+	b := openBench(t)
+	b.opts = b.opts.WithDefaults()
 	moved := initial.Paper()
 	moved.GPR[asm.RBX] += layout.PageSize
 	moved.FSBase += layout.PageSize
 	for _, c := range []struct {
 		name   string
 		setup  Setup
-		word   uint64
+		word   uint64 // at rax
 		frames int
 	}{
 		{"default", Setup{}, 0, 1},
@@ -41,14 +38,17 @@ func TestSetupsInTurn(t *testing.T) {
 		{"the load's page on a frame of its own, the first", Setup{Init: &moved, Frames: 2, NoFTZ: true}, 0x12345600, 2},
 		{"both on one", Setup{Init: &moved, Frames: 1, Tolerate: []verdict.Reason{verdict.AliasFrame}}, 0, 1},
 	} {
-		got := preparedIn(t, r.s, Block{Code: code, Setup: c.setup})
-		require.Equal(t, c.name, c.word, frameWord(t, got))
+		// movsd xmm0, [rbx+8]; addsd xmm0, xmm0; movsd [rax], xmm0: 0x12345600 is a subnormal
+		m := require.Get(b.prepareBlock(Block{unhex(t, "f20f104308 f20f58c0 f20f1100"), c.setup}))(t)
+		m.Refill()
+		require.NoError(t, m.Plan.RunOnce(m.Child, m.Long))
 		base := initial.Paper().FSBase
 		if c.setup.Init != nil {
 			base = moved.FSBase
 		}
-		if got.Plan.Frames != c.frames || got.Plan.Init.FSBase != base {
-			t.Errorf("%s: %d frames, fs base %#x", c.name, got.Plan.Frames, got.Plan.Init.FSBase)
+		word := binary.LittleEndian.Uint64(m.Child.Frame(0)[m.Plan.Init.GPR[0]%layout.PageSize:])
+		if word != c.word || m.Plan.Frames != c.frames || m.Plan.Init.FSBase != base {
+			t.Errorf("%s: %#x at rax, %d frames, fs base %#x", c.name, word, m.Plan.Frames, m.Plan.Init.FSBase)
 		}
 	}
 }
@@ -65,79 +65,48 @@ func TestNoMapping(t *testing.T) {
 	}
 }
 
-// TestOffsetCancels: the nops before the first copy are in both images, so they do not affect the result.
-func TestOffsetCancels(t *testing.T) {
-	require.Slow(t)
-	p := start(t, Options{})
-	for _, offset := range []int{0, 1, 63, 64, 4095} {
-		lasting(t, func() string {
-			r, err := p.Profile(require.Context(t), Block{Code: unhex(t, "480fafc0"), Setup: Setup{CodeOffset: &offset}})
-			require.Measure(t, err)
-			switch {
-			case r.Status != OK:
-				t.Logf("offset %d: %s %s", offset, r.Reason, r.Failure)
-			case math.Abs(r.Cycles-3) > 0.015*3: // imul r64, r64 on every core since Nehalem (uops.info)
-				return fmt.Sprintf("offset %d: %.3f cycles for an imul", offset, r.Cycles)
-			}
-			return ""
-		})
-	}
-}
-
 // TestManyPages: a block is timed on the largest number of pages, mapped again in each child run.
 func TestManyPages(t *testing.T) {
 	p := start(t, Options{Budget: 300 * time.Millisecond})
-	r, err := p.Profile(require.Context(t), Block{
-		Code: unhex(t, "488b03"+"4881c300100000"), // mov rax, [rbx]; add rbx, 4096
+	r := require.Get(p.Profile(require.Context(t), Block{
+		Code: unhex(t, "488b03 4881c300100000"), // mov rax, [rbx]; add rbx, 4096
 		Setup: Setup{Unroll: &unroll.Factors{Short: mapping.MaxPages / 2, Long: mapping.MaxPages}, Frames: 1,
 			Tolerate: []verdict.Reason{verdict.AliasFrame, verdict.L1DMiss, verdict.Nonlinear, verdict.Unstable}},
-	})
-	switch {
-	case err != nil:
-		t.Fatal(err)
-	case r.Reason.Noise(), r.Reason == verdict.Timeout: // of a second for so many faults
+	}))(t)
+	if r.Reason.Noise() || r.Reason == verdict.Timeout { // of a second for so many faults
 		require.Skip(t, require.Idle, "%v", r.Rejection)
-	case r.Status != OK || r.Pages != mapping.MaxPages:
-		t.Errorf("%s: %v%s, %d pages", r.Status, r.Rejection, r.Failure, r.Pages)
+	}
+	if r.Status != OK || r.Pages != mapping.MaxPages {
+		t.Errorf("%v, %d pages", r.Err(), r.Pages)
 	}
 }
 
 // TestCheck: the same rules check the common fields of options and set-ups.
 func TestCheck(t *testing.T) {
 	of := func(short, long int) *unroll.Factors { return &unroll.Factors{Short: short, Long: long} }
-	for _, c := range []struct {
-		s    Setup
-		says string // "" is that it can be had
-	}{
-		{Setup{}, ""},
-		{Setup{FrontEnd: Decode}, ""},
-		{Setup{FrontEnd: "x"}, `no front end is called "x"`},
-		{Setup{Frames: layout.MaxFrames}, ""},
-		{Setup{Frames: layout.MaxFrames + 1}, "there are 1 to"},
-		{Setup{Frames: -1}, "there are 1 to"},
-		{Setup{Unroll: of(0, 2)}, ""},
-		{Setup{Unroll: of(-1, 2)}, "-1"},
-		{Setup{Unroll: of(2, 2)}, "must exceed"},
-		{Setup{Unroll: of(0, 2), Mode: Loop}, "one image alone"},
-		{Setup{Mode: Loop, FrontEnd: Decode}, "op cache"},
-		{Setup{Mode: Both, FrontEnd: Decode}, ""},
-		{Setup{Mode: "x"}, `no mode is called "x"`},
-		{Setup{CodeOffset: new(0)}, ""},
-		{Setup{CodeOffset: new(-1)}, "not within a page"},
-		{Setup{CodeOffset: new(layout.PageSize - 1)}, ""},
-		{Setup{CodeOffset: new(layout.PageSize)}, "not within a page"},
-		{Setup{LeadNops: leastLeadNops}, ""},
-		{Setup{LeadNops: leastLeadNops - 1}, "there are 15 to 64"},
-		{Setup{LeadNops: mostLeadNops}, ""},
-		{Setup{LeadNops: mostLeadNops + 1}, "there are 15 to 64"},
+	good := []Setup{{}, {FrontEnd: Decode}, {Frames: layout.MaxFrames}, {Unroll: of(0, 2)}, {Mode: Both, FrontEnd: Decode}, {CodeOffset: new(0)},
+		{CodeOffset: new(layout.PageSize - 1)}, {LeadNops: leastLeadNops}, {LeadNops: mostLeadNops}}
+	for says, bad := range map[string][]Setup{
+		`no front end is called "x"`: {{FrontEnd: "x"}},
+		`no mode is called "x"`:      {{Mode: "x"}},
+		"there are 1 to":             {{Frames: layout.MaxFrames + 1}, {Frames: -1}},
+		"-1":                         {{Unroll: of(-1, 2)}},
+		"must exceed":                {{Unroll: of(2, 2)}},
+		"one image alone":            {{Unroll: of(0, 2), Mode: Loop}},
+		"op cache":                   {{Mode: Loop, FrontEnd: Decode}},
+		"not within a page":          {{CodeOffset: new(-1)}, {CodeOffset: new(layout.PageSize)}},
+		"there are 15 to 64":         {{LeadNops: leastLeadNops - 1}, {LeadNops: mostLeadNops + 1}},
+		"":                           good,
 	} {
-		errs := []error{c.s.Check()}
-		if c.s.CodeOffset == nil && c.s.LeadNops == 0 { // options have neither
-			errs = append(errs, Options{Mode: c.s.Mode, FrontEnd: c.s.FrontEnd, Frames: c.s.Frames, Unroll: c.s.Unroll}.Check())
-		}
-		for _, err := range errs {
-			if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%+v: %v, want %q", c.s, err, c.says)
+		for _, s := range bad {
+			errs := []error{s.Check()}
+			if s.CodeOffset == nil && s.LeadNops == 0 { // options have neither
+				errs = append(errs, Options{Mode: s.Mode, FrontEnd: s.FrontEnd, Frames: s.Frames, Unroll: s.Unroll}.Check())
+			}
+			for _, err := range errs {
+				if (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+					t.Errorf("%+v: %v, want %q", s, err, says)
+				}
 			}
 		}
 	}
@@ -149,11 +118,6 @@ func TestCheck(t *testing.T) {
 	if _, err := b.profile(Block{Code: []byte{0x90}, Setup: Setup{Unroll: of(0, 8)}}); err == nil || !strings.Contains(err.Error(), "one image alone") {
 		t.Errorf("mode loop: %v", err)
 	}
-}
-
-func parseSet(t *testing.T, text string) initial.Set {
-	t.Helper()
-	return require.Get(initial.ParseSet(text))(t)
 }
 
 // TestSetStarts: a block starts with the set values, in registers of each kind and each encoding, and the
@@ -171,84 +135,54 @@ func TestSetStarts(t *testing.T) {
 		code, width = unhex(t, "c5c5efff"), 32 // vpxor ymm7, ymm7, ymm7
 	}
 	text := "rax=0x1,rsp=0x12340008,r15=0x8000000000000001,cf=1,pf=0,af=1,zf=1,sf=0,of=1,mxcsr=0x7f80,k0=0x5,k6=0x6"
-	bytes := func(reg int) (all []byte) { // of a register, the lowest first
-		for i := range width {
-			all = append(all, byte(reg+i+1))
-		}
-		return all
-	}
 	for _, reg := range vectors {
 		digits := ""
-		for _, v := range bytes(reg) {
-			digits = fmt.Sprintf("%02x", v) + digits
+		for i := range width {
+			digits = fmt.Sprintf("%02x", reg+i+1) + digits
 		}
 		text += fmt.Sprintf(",%s%d=0x%s", map[int]string{16: "xmm", 32: "ymm", 64: "zmm"}[width], reg, digits)
 	}
-	set := parseSet(t, text)
+	set := require.Get(initial.ParseSet(text))(t)
 	for _, init := range []initial.State{set.Over(initial.Paper()), initial.Paper()} {
 		m := require.Get(b.block(code, init, 1, 4))(t)
 		got := b.run(m, b.build(m, 1))
-		if !slices.Equal(got.gpr[:], init.GPR[:]) || got.flags != init.Flags {
-			t.Errorf("set %q: registers %#x and flags %#x, want %#x and %#x", init.Set, got.gpr, got.flags, init.GPR, init.Flags)
+		if init.Opmasks[7] = 0; !masks {
+			init.Opmasks = got.Opmasks
 		}
-		if mxcsr := binary.LittleEndian.Uint32(got.legacy[24:]); mxcsr != init.MXCSR { // at 24 (SDM vol. 1, 10.5.1)
-			t.Errorf("set %q: mxcsr %#x, want %#x", init.Set, mxcsr, init.MXCSR)
-		}
-		for reg := range max(vectors[len(vectors)-1], 15) {
-			there, want := got.vector[64*reg:][:width], make([]byte, width)
-			if width == 16 {
-				there = got.legacy[160+16*reg:][:width] // xmm0 is at 160 (SDM vol. 1, table 10-2)
-			}
-			if init.Set != "" && slices.Contains(vectors, reg) {
-				want = bytes(reg)
-			}
-			if !slices.Equal(there, want) {
-				t.Errorf("set %q: vector register %d holds %x, want %x", init.Set, reg, there, want)
-			}
-		}
-		for k := 0; masks && k < 7; k++ {
-			if mask := binary.LittleEndian.Uint64(got.mask[8*k:]); mask != init.Opmasks[k] {
-				t.Errorf("set %q: k%d holds %#x, want %#x", init.Set, k, mask, init.Opmasks[k])
-			}
-		}
+		require.Equal(t, init.Set, []any{init.GPR, init.Flags, init.MXCSR, init.Opmasks, init.Vectors},
+			[]any{got.GPR, got.Flags, got.MXCSR, got.Opmasks, got.Vectors}, cmpopts.EquateEmpty())
 	}
 }
 
 // TestSetIsMapped: a block gets the pages that set registers address.
 func TestSetIsMapped(t *testing.T) {
 	b := openBench(t)
-	for _, c := range []struct {
-		text, hex, set string
-		page           uint64
+	for set, c := range map[string]struct {
+		hex  string
+		page uint64
 	}{
-		{"mov rax, [rsi]", "488b06", "rsi=0x23450010", 0x2345_0000},
-		{"mov rax, [rsi]; and eax, -16; mov rcx, [rax]", "488b06 83e0f0 488b08", "fill=0x34560018", 0x3456_0000},
-		{"movq rax, xmm3; mov rcx, [rax]", "66480f7ed8 488b08", "xmm3=0x45670000", 0x4567_0000},
-		{"mov rdx, fs:[8]", "64488b142508000000", "fs_base=0x20000000", 0x2000_0000},
-		{"mov rdx, gs:[16]", "65488b142510000000", "gs_base=0x30000000", 0x3000_0000},
-		{"cmovz rbx, rcx; mov rax, [rbx]", "480f44d9 488b03", "zf=1,rcx=0x56780000", 0x5678_0000},
-		{"mov rdx, fs:[8]", "64488b142508000000", "", 0x2345_6000},
+		"":                    {"64488b142508000000", 0x2345_6000},   // mov rdx, fs:[8]
+		"fs_base=0x20000000":  {"64488b142508000000", 0x2000_0000},   // the same
+		"gs_base=0x30000000":  {"65488b142510000000", 0x3000_0000},   // mov rdx, gs:[16]
+		"rsi=0x23450010":      {"488b06", 0x2345_0000},               // mov rax, [rsi]
+		"fill=0x34560018":     {"488b06 83e0f0 488b08", 0x3456_0000}, // mov rax, [rsi]; and eax, -16; mov rcx, [rax]
+		"xmm3=0x45670000":     {"66480f7ed8 488b08", 0x4567_0000},    // movq rax, xmm3; mov rcx, [rax]
+		"zf=1,rcx=0x56780000": {"480f44d9 488b03", 0x5678_0000},      // cmovz rbx, rcx; mov rax, [rbx]
 	} {
 		init := initial.Paper()
-		if c.set != "" {
-			init = parseSet(t, c.set).Over(init)
+		if set != "" {
+			init = require.Get(initial.ParseSet(set))(t).Over(init)
 		}
-		m, err := b.block(unhex(t, compact(c.hex)), init, 1, 4)
-		if err != nil {
-			t.Errorf("%s with %s: %v", c.text, c.set, err)
-			continue
-		}
-		if last := m.Pages[len(m.Pages)-1].Addr; last != c.page {
-			t.Errorf("%s with %s: page %#x, want %#x", c.text, c.set, last, c.page)
-		}
+		m := require.Get(b.block(unhex(t, c.hex), init, 1, 4))(t)
+		require.Equal(t, set, c.page, m.Pages[len(m.Pages)-1].Addr)
 	}
 }
 
 // TestSetOverrules: a block's own Set comes before the Options', and that before -init and -ftz.
 func TestSetOverrules(t *testing.T) {
-	s := &session{states: initial.States()[1:], opts: Options{NoFTZ: true, Set: parseSet(t, "rdi=1,rsi=2")}}
-	j := s.job(Block{Setup: Setup{Set: parseSet(t, "rsi=3,mxcsr=0x9fc0")}})
-	for i, init := range j.states {
+	set := func(text string) initial.Set { return require.Get(initial.ParseSet(text))(t) }
+	s := &session{states: initial.States()[1:], opts: Options{NoFTZ: true, Set: set("rdi=1,rsi=2")}}
+	for i, init := range s.job(Block{Setup: Setup{Set: set("rsi=3,mxcsr=0x9fc0")}}).states {
 		if init.GPR[7] != 1 || init.GPR[6] != 3 || init.GPR[0] != s.states[i].GPR[0] || init.MXCSR != 0x9fc0 {
 			t.Errorf("%s: %+v", init.Name, init)
 		}
@@ -262,97 +196,14 @@ func TestSetOverrules(t *testing.T) {
 	}
 }
 
-// preparedBlock is a block prepared for timing, and its session.
-type preparedBlock struct {
-	*mapping.MappedBlock
-	s *session
-}
-
-// prepared prepares a block in a new session.
-func prepared(t *testing.T, opts Options, block []byte) preparedBlock {
-	t.Helper()
-	start(t, Options{}) // skips where nothing can be measured
-	runtime.LockOSThread()
-	t.Cleanup(runtime.UnlockOSThread)
-	cpus := require.Get(host.AllowedCPUs())(t)
-	opts.CPUs, opts.Budget = cpus, time.Second
-	s := require.Get(newSession(t.Context(), opts, simulated.Machine{}))(t)
-	t.Cleanup(s.discard)
-	return preparedIn(t, s, Block{Code: block})
-}
-
-func preparedIn(t *testing.T, s *session, b Block) preparedBlock {
-	t.Helper()
-	m := require.Get(s.prepareBlock(b))(t)
-	return preparedBlock{m, s}
-}
-
 // prepareBlock takes a block through the steps before timing.
 func (s *session) prepareBlock(b Block) (*mapping.MappedBlock, error) {
 	j := s.job(b)
-	d, err := decode(b.Code)
+	p, err := s.start(&j)
 	if err != nil {
 		return &mapping.MappedBlock{}, err
 	}
-	r, err := j.chooseCopies(d, s.cpu.FrontEnd)
-	if err != nil {
-		return &mapping.MappedBlock{}, err
-	}
-	return s.prepare(j, d, r)
-}
-
-// frameWord runs the longer image once more and reads the word that rax points at in the
-// paper's state.
-func frameWord(t *testing.T, r preparedBlock) uint64 {
-	t.Helper()
-	r.Refill()
-	require.NoError(t, r.Plan.RunOnce(r.Child, r.Long))
-	return binary.LittleEndian.Uint64(r.Child.Frame(0)[r.Plan.Init.GPR[0]%layout.PageSize:])
-}
-
-// Subnormals read as zero and underflows write zero, unless NoFTZ is set.
-func TestSubnormals(t *testing.T) {
-	for _, c := range []struct {
-		name, hex string
-		ftz, not  uint64
-	}{
-		{"mxcsr read back", "0fae18", 0x9fc0, 0x1f80}, // stmxcsr [rax]
-		// movsd xmm0, [rbx+8]; addsd xmm0, xmm0; movsd [rax], xmm0: 0x12345600 is a subnormal
-		{"flushed", "f20f104308" + "f20f58c0" + "f20f1100", 0, 2 * 0x12345600},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			for _, mode := range []struct {
-				opts Options
-				want uint64
-			}{{Options{}, c.ftz}, {Options{NoFTZ: true}, c.not}} {
-				r := prepared(t, mode.opts, unhex(t, c.hex))
-				got := frameWord(t, r)
-				if r.Insts[len(r.Insts)-1].Mnemonic == "stmxcsr" {
-					got &= 0xffff_ffff
-				}
-				if got != mode.want {
-					t.Errorf("NoFTZ %v: %#x, want %#x", mode.opts.NoFTZ, got, mode.want)
-				}
-			}
-		})
-	}
-}
-
-// A block that moves on with each copy has a warning; one that does not has none.
-func TestWalksOn(t *testing.T) {
-	for _, c := range []struct {
-		name, hex string
-		walks     bool
-	}{
-		{"mov rax, [rbx]; add rbx, 32", "488b03" + "4883c320", true},
-		{"mov rax, [rbx]", "488b03", false},
-	} {
-		r := prepared(t, Options{}, unhex(t, c.hex))
-		says := slices.ContainsFunc(r.Warnings(), func(w string) bool { return strings.HasPrefix(w, "it touches new pages") })
-		if says != c.walks {
-			t.Errorf("%s: warnings %q", c.name, r.Warnings())
-		}
-	}
+	return s.prepare(j, p.insts, p.factors)
 }
 
 // Typical addresses of programs.

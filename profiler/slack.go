@@ -55,7 +55,7 @@ func describeOpCacheMisses(t timing.Timed, few, slower float64) string {
 func (s *session) measureSteady(j job, first measurement, copies unroll.Factors) (r measurement, err error) {
 	r = first
 	r.steady = true
-	r.block, err = first.block.Again(copies, s.startBudget(mapLimit).exhausted)
+	r.block, err = first.block.Again(copies, s.startBudget(mapLimit))
 	if err == nil && r.block.Factors.Short < copies.Short {
 		return s.keepCopies(j, first, copies, fmt.Sprintf("only %v can be mapped safely", r.block.Factors))
 	}

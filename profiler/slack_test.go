@@ -59,7 +59,7 @@ func TestPastLead(t *testing.T) {
 					}
 				}
 			}})
-		r := profileScriptedOn(t, o, func(s *session) { s.cpu.FrontEnd, s.cpu.DispatchWidth = c.fe, 8 }, Block{Code: unhex(t, moves), Setup: c.setup})
+		r := o.profileIn(t, moves, c.setup, func(s *session) { s.cpu.FrontEnd, s.cpu.DispatchWidth = c.fe, 8 })
 		got := fmt.Sprintf("%.3f cycles, %d,%d copies", r.Cycles, r.UnrollShort, r.UnrollLong)
 		for _, w := range r.Warnings {
 			if strings.Contains(w, "front end") {
@@ -77,23 +77,9 @@ func TestPastLead(t *testing.T) {
 
 // Copies that leave the op cache in some layouts are detected.
 func TestLeavesOpCache(t *testing.T) {
-	cells := func(mean float64, numbers ...int) (all []stat.Cell) {
-		for _, n := range numbers {
-			all = append(all, stat.Cell{Number: n, Mean: mean})
-		}
-		return all
-	}
-	for _, c := range []struct {
-		speeds [][]stat.Cell
-		want   string
-	}{
-		{[][]stat.Cell{cells(1.74, 0, 1, 2, 3)}, ""},
-		{[][]stat.Cell{cells(1.76, 0, 1, 2, 3)}, "the op cache does not hold them, since each takes 1.760 cycles"},
-		{[][]stat.Cell{cells(1, 0, 2), cells(1.74, 1, 3)}, ""},
-		{[][]stat.Cell{cells(1, 0, 2), cells(1.4, 4), cells(1.76, 1, 3)}, "the op cache does not hold them, since each takes 1.760 cycles in 2 layouts"},
-	} {
-		timed := timing.Timed{Speeds: c.speeds, Design: stat.Design{Cells: slices.Concat(c.speeds...)}}
-		timed.Estimate.Value = c.speeds[0][0].Mean // of one speed
-		require.Equal(t, c.speeds, c.want, describeOpCacheMisses(timed, 1, 1.75))
+	for slow, want := range map[float64]string{1.74: "", 1.76: "the op cache does not hold them, since each takes 1.760 cycles in 2 layouts"} {
+		speeds := [][]stat.Cell{{{Number: 0, Mean: 1}, {Number: 2, Mean: 1}}, {{Number: 4, Mean: 1.4}}, {{Number: 1, Mean: slow}, {Number: 3, Mean: slow}}}
+		timed := timing.Timed{Speeds: speeds, Design: stat.Design{Cells: slices.Concat(speeds...)}}
+		require.Equal(t, slow, want, describeOpCacheMisses(timed, 1, 1.75))
 	}
 }

@@ -56,24 +56,24 @@ func speedsOf(t timing.Timed) (speeds []Speed) {
 // unstable returns the rejection of a block whose time does not repeat within a layout or, with Strict,
 // between layouts.
 func (j job) unstable(t timing.Timed, speeds []Speed) *verdict.Rejection {
+	reject := func(format string, args ...any) *verdict.Rejection {
+		return &verdict.Rejection{Reason: verdict.Unstable, Detail: fmt.Sprintf(format, args...)}
+	}
 	e := t.Estimate
 	if !timing.Steady(e) {
-		return &verdict.Rejection{Reason: verdict.Unstable, Detail: fmt.Sprintf(
-			"%d windows give %.3f ± %.3f cycles, allowed are ± %.3f; windows of one layout are %.3f cycles apart (standard deviation)",
-			len(t.Windows), e.Value, e.Half, timing.UnstableLimit(e), t.Design.Within)}
+		return reject("%d windows give %.3f ± %.3f cycles, allowed are ± %.3f; windows of one layout are %.3f cycles apart (standard deviation)",
+			len(t.Windows), e.Value, e.Half, timing.UnstableLimit(e), t.Design.Within)
 	}
 	if e.Low() <= 0 {
-		return &verdict.Rejection{Reason: verdict.Unstable, Detail: fmt.Sprintf(
-			"%d windows give %.3f ± %.3f cycles, an interval that reaches 0: no block takes that", len(t.Windows), e.Value, e.Half)}
+		return reject("%d windows give %.3f ± %.3f cycles, an interval that reaches 0: no block takes that", len(t.Windows), e.Value, e.Half)
 	}
 	for _, v := range speeds {
 		if v.Cycles <= 0 {
-			return &verdict.Rejection{Reason: verdict.Unstable, Detail: fmt.Sprintf(
-				"in %d of its layouts the shorter image takes longer than the longer one: %s", len(v.Layouts), describeSpeeds(speeds))}
+			return reject("in %d of its layouts the shorter image takes longer than the longer one: %s", len(v.Layouts), describeSpeeds(speeds))
 		}
 	}
 	if j.Strict && len(speeds) > 1 {
-		return &verdict.Rejection{Reason: verdict.Unstable, Detail: "its time depends on the layout: " + describeSpeeds(speeds)}
+		return reject("its time depends on the layout: %s", describeSpeeds(speeds))
 	}
 	return nil
 }

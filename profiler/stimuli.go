@@ -66,19 +66,16 @@ func filler(bytes int) []byte {
 	return e.Bytes()
 }
 
-// block returns the stimulus as a decoded job of the session. It violates the rules on purpose, so they are
-// tolerated.
-func (x stimulus) block(s *session) (j job, d decoded, err error) {
+// block returns the stimulus as a job of the session, with its instructions. It violates the rules on purpose, so they are tolerated.
+func (x stimulus) block(s *session) (j job, insts []asm.Inst, err error) {
 	b := Block{Code: x.code, Setup: x.setup}
 	paper := initial.Paper()
 	b.Setup.Init, b.Setup.Mode, b.Setup.FrontEnd = &paper, Unroll, OpCache
 	b.Setup.Tolerate = []verdict.Reason{verdict.L1DMiss, verdict.L1IMiss, verdict.Misaligned, verdict.Alias4K}
 	j = s.job(b)
 	j.Layout = nil
-	if d.insts, err = asm.Decode(x.code); err == nil {
-		d.reset = resetFor(d.insts, asm.StateOf(d.insts))
-	}
-	return j, d, err
+	insts, err = asm.Decode(x.code)
+	return j, insts, err
 }
 
 // instructions is the kernel's generic event.

@@ -30,8 +30,6 @@ type Core struct {
 	SecondCause bool
 	// KernelsSlow says that the kernels of docs/explain.md take longer where they alias, by what their tests have.
 	KernelsSlow bool
-	// LoopsForward says that in a loop, but not in copies in a row, a store may serve a load without a wait.
-	LoopsForward bool
 }
 
 // others is what holds for a core without a row.
@@ -63,7 +61,7 @@ var rows = map[cpu.Name]func(*Core){
 		c.PairedSlots = true
 	},
 	cpu.Zen4: func(c *Core) { // measured on Genoa
-		c.EntryLines, c.DecodersStarve, c.KernelsSlow, c.LoopsForward = true, true, true, true
+		c.EntryLines, c.DecodersStarve, c.KernelsSlow = true, true, true
 	},
 	cpu.Zen5: func(c *Core) { // measured on Turin
 		c.SteadyAfter, c.SecondCause = 16, true

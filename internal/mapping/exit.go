@@ -27,8 +27,8 @@ const (
 // ByOwnBranch maps a block, already mapped as copies in a row, as a loop of copies that the last copy's branch
 // closes. It looks for an initial state in which that branch ends the loop after the wanted number of iterations: it
 // changes one register or word of memory that the block reads, assuming that values advance as in the first copies.
-// offset is where the loop starts in its page; nil is anywhere. fits is as in AsLoop.
-func (m *MappedBlock) ByOwnBranch(copies int, offset *int, fe unroll.FrontEnd, late func() bool) (loop *MappedBlock, fits bool, err error) {
+// offset is where the loop starts in its page; nil is anywhere. asOften and fits are as in AsLoop.
+func (m *MappedBlock) ByOwnBranch(copies int, offset *int, fe unroll.FrontEnd, asOften bool, late func() bool) (loop *MappedBlock, fits bool, err error) {
 	placed := *m
 	m = &placed
 	m.Offset, m.task.Offset = offset, offset
@@ -52,11 +52,17 @@ func (m *MappedBlock) ByOwnBranch(copies int, offset *int, fe unroll.FrontEnd, l
 		return m, true, err
 	}
 	many, fits := unroll.OwnLoops(m.Insts, copies, fe)
-	if !m.repeatsAddresses() {
-		many = unroll.ShortOwnLoops(many, copies, m.Factors)
+	switch f := m.Factors; {
+	case asOften && (f.Short == 0 || f.Short%copies != 0 || f.Long%copies != 0):
+		return m, fits, reject("-unroll %v with -bodies %d: a loop runs its whole body, at least once; give positive multiples of %[2]d, or -branch not-taken",
+			f, copies)
+	case asOften:
+		many = []unroll.Factors{{Short: f.Short / copies, Long: f.Long / copies}}
+	case !m.repeatsAddresses():
+		many = unroll.ShortOwnLoops(many, copies, f)
 	}
 	ends := 0 // after how many iterations of the block a program's state ends the loop, if it does
-	if m.Plan.Replay != nil {
+	if m.Plan.Captured != nil {
 		const most = 8192
 		asIs := unroll.Exit{Base: m.Plan.Init.GPR[asm.RAX], Mask: ^uint64(0)}
 		on, _, err := m.tryExit(unroll.Loop{Copies: copies, Exit: &asIs}, most)
@@ -66,7 +72,7 @@ func (m *MappedBlock) ByOwnBranch(copies int, offset *int, fe unroll.FrontEnd, l
 		if on.unrun > 0 {
 			ends = (most - on.unrun) * copies
 		}
-		many = slices.DeleteFunc(many, func(f unroll.Factors) bool { return (f.Long-f.Short)*copies*len(m.Insts) < leastInsts })
+		many = slices.DeleteFunc(many, func(f unroll.Factors) bool { return !asOften && (f.Long-f.Short)*copies*len(m.Insts) < leastInsts })
 	}
 	var last error
 	for trial, x := range candidateExits(seen, setter, ends) {
@@ -84,7 +90,7 @@ func (m *MappedBlock) ByOwnBranch(copies int, offset *int, fe unroll.FrontEnd, l
 			if m.task.VaryExit {
 				l.Varied = unroll.VariedBy(iterations)
 			}
-			loop, err := m.mapWithExit(l, late)
+			loop, err := m.mapWithExit(l)
 			if err == nil && loop != nil {
 				return loop, fits, nil
 			}
@@ -105,7 +111,7 @@ func (m *MappedBlock) ByOwnBranch(copies int, offset *int, fe unroll.FrontEnd, l
 		return m, fits, reject("in the program's state the loop ends after %d iterations, and too few others can be told apart from it (%s)", ends, tests)
 	}
 	if m.Factors.Long < fewestCopies {
-		return m, fits, reject("fewer than %d copies in a row do not show what advances; -unroll 1,%d times enough", fewestCopies, fewestCopies)
+		return m, fits, reject("fewer than %d copies in a row do not show what advances; -unroll 8,16 has enough", fewestCopies)
 	}
 	return m, fits, reject(
 		"no register and no word of memory was found whose value decides after how many iterations %s ends the loop (%s)", branch.Mnemonic, tests)
@@ -174,8 +180,7 @@ func (m *MappedBlock) observe(setter *asm.Inst) (list []*variable, err error) {
 				regs[r].first = at.GPR[r]
 			}
 		}
-		in := &m.Insts[inst]
-		all := asm.Regs{GPR: at.GPR, RIP: m.Plan.home() + uint64(in.Offset+len(in.Bytes)), FSBase: m.Plan.Init.FSBase, GSBase: m.Plan.Init.GSBase}
+		in, all := &m.Insts[inst], m.Plan.regs(at.GPR, inst)
 		for k, mem := range in.Mem {
 			if !mem.Read || mem.Width > 8 || mem.Repeat != asm.Once || unstepped(mem) {
 				continue
@@ -317,11 +322,14 @@ func stateFor(s initial.State, x unroll.Exit, n int) initial.State {
 
 // mapWithExit maps a loop in the state of its longer image. It returns nil if an image does not end after its number
 // of iterations.
-func (m *MappedBlock) mapWithExit(l unroll.Loop, late func() bool) (*MappedBlock, error) {
+func (m *MappedBlock) mapWithExit(l unroll.Loop) (*MappedBlock, error) {
 	again := m
 	var err error
-	if len(m.Pages) > 0 && m.Plan.Replay == nil {
-		if again, err = m.againIn(stateFor(m.Plan.Init, *l.Exit, l.Iterations().Long), late); err != nil {
+	if len(m.Pages) > 0 && m.Plan.Captured == nil {
+		from := *m
+		from.Plan.Init = stateFor(m.Plan.Init, *l.Exit, l.Iterations().Long)
+		from.task.startFrom(from.Plan.Init)
+		if again, err = from.Again(m.Factors, m.Plan.Late); err != nil {
 			return nil, err
 		}
 	}
@@ -330,14 +338,14 @@ func (m *MappedBlock) mapWithExit(l unroll.Loop, late func() bool) (*MappedBlock
 	if l.Iterations().Long > again.Factors.Long && !again.repeatsAddresses() {
 		loop, ok, err = again.mapExtrapolated(l)
 	} else {
-		loop, ok, err = again.mapLoop(l, late)
+		loop, ok, err = again.mapLoop(l)
 	}
 	if err != nil || !ok {
 		return nil, err
 	}
-	midpoint := loop.midpointFactors().Long / l.Copies
+	midpoint, _ := loop.MidpointFactors()
 	fewest := l.LoopIterations.Short - max(l.Varied-1, 0)
-	for _, iterations := range []int{fewest, l.LoopIterations.Short, midpoint} {
+	for _, iterations := range []int{fewest, l.LoopIterations.Short, midpoint.Long / l.Copies} {
 		on, ok, err := loop.tryExit(l, iterations)
 		for _, p := range on.Pages {
 			_, known := frameOf(loop.Pages, p.Addr)
@@ -360,7 +368,6 @@ func (m *MappedBlock) mapExtrapolated(l unroll.Loop) (_ *MappedBlock, ok bool, e
 	copied := *m
 	loop := &copied
 	loop.Program = Program{m.Insts, l.Iterations(), &l}
-	loop.Built = loop.Factors
 	if loop.Trace, ok = m.Trace.Extended(loop.Factors.Long); !ok || loop.Trace.Pages() > steadyPages {
 		return nil, false, nil
 	}
@@ -398,12 +405,4 @@ func (m *MappedBlock) unlessRuledOut(err error) error {
 		return nil
 	}
 	return err
-}
-
-// againIn is Again with another initial state.
-func (m *MappedBlock) againIn(state initial.State, late func() bool) (*MappedBlock, error) {
-	from := *m
-	from.task.startFrom(state)
-	from.Plan.Init = state
-	return from.Again(m.Factors, late)
 }

@@ -1,13 +1,12 @@
 package mapping
 
 import (
-	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/tracee"
-	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -18,14 +17,14 @@ import (
 // copies do, because those were mapped, traced and checked.
 // fits is false if one copy exceeds the share of the op cache that keeps a loop in it.
 func (m *MappedBlock) AsLoop(fe unroll.FrontEnd, asOften bool, late func() bool) (loop *MappedBlock, fits bool, err error) {
-	var many unroll.Loop
-	many, fits = unroll.ChooseLoop(m.Insts, fe, m.Fed > 0)
+	m.Plan.Late = late
+	many, fits := unroll.ChooseLoop(m.Insts, fe, m.Fed > 0)
 	same := false
 	if !asOften && m.repeatsAddresses() {
-		loop, same, err = m.mapLoop(many, late)
+		loop, same, err = m.mapLoop(many)
 	}
 	if err == nil && !same {
-		loop, same, err = m.mapLoop(unroll.ChooseShortLoop(m.Insts, m.Factors), late)
+		loop, same, err = m.mapLoop(unroll.ChooseShortLoop(m.Insts, m.Factors))
 		if err == nil && !same {
 			err = &verdict.Rejection{Reason: verdict.Nonlinear, Detail: fmt.Sprintf(
 				"%d iterations in a loop do not run on the pages of as many copies: the block depends on flags, which the "+
@@ -40,15 +39,13 @@ func (m *MappedBlock) AsLoop(fe unroll.FrontEnd, asOften bool, late func() bool)
 
 // mapLoop lays out a loop, runs its longer image in an empty address space and reports whether it
 // ends and needs exactly the pages of the copies.
-func (m *MappedBlock) mapLoop(l unroll.Loop, late func() bool) (loop *MappedBlock, same bool, err error) {
+func (m *MappedBlock) mapLoop(l unroll.Loop) (loop *MappedBlock, same bool, err error) {
 	copied := *m
 	loop = &copied
 	loop.Program = Program{m.Insts, l.Iterations(), &l}
-	loop.Plan.Late = late
 	if n := len(loop.Harness.Inverted); n > 0 { // each iteration has the branches of the last copies
 		loop.Harness.Inverted = []int{0}[:n%2]
 	}
-	loop.Built = loop.Factors
 	if loop.Short, loop.Long, err = loop.pair(m.Images, 0); err != nil {
 		return loop, false, err
 	}
@@ -67,21 +64,11 @@ func (m *MappedBlock) mapLoop(l unroll.Loop, late func() bool) (loop *MappedBloc
 	if err != nil {
 		return loop, false, m.unlessRuledOut(err)
 	}
-	if len(got.Inverted) > 0 || !slices.Equal(frames(got), frames(m.Mapping)) {
+	if len(got.Inverted) > 0 || !maps.Equal(got.framesByPage(), m.framesByPage()) {
 		return loop, false, nil
 	}
 	loop.Restore = append(slices.Clone(m.Restore), m.throughOwnPages(m.dirty(m.Child, m.Plan))...)
 	return loop, true, nil
-}
-
-// frames lists the pages of a mapping and their frames in ascending order of addresses.
-func frames(m Mapping) []mapper.Page {
-	var pages []mapper.Page
-	for _, p := range m.Pages {
-		pages = append(pages, mapper.Page{Addr: p.Addr, Frame: p.Frame})
-	}
-	slices.SortFunc(pages, func(a, b mapper.Page) int { return cmp.Compare(a.Addr, b.Addr) })
-	return pages
 }
 
 // repeatsAddresses reports whether in the trace each copy of the second half has the accesses of the

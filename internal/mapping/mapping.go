@@ -46,9 +46,9 @@ type Plan struct {
 	Late       func() bool   // reports whether all runs together have taken too long, else timeout; nil: no limit
 	Ahead      []tracee.Op   // before the first run
 	ResetImage uint64        // image to run first, which restores all state that a block can change; 0: none
-	// Replay is the captured state to start from, if any; Window is the child's.
-	Replay *Replay
-	Window uint64
+	// Captured is the state to start from, if any: each of its pages has its own frame. Window is the child's.
+	Captured *initial.Captured
+	Window   uint64
 }
 
 // shift returns the distance from the address of an image's code to the address at which it runs.
@@ -61,17 +61,10 @@ func (p Plan) owns(addr, n uint64) bool {
 
 // home returns the address that the block's rip-relative operands assume.
 func (p Plan) home() uint64 {
-	if p.Replay != nil {
-		return p.Replay.Captured.Address
+	if p.Captured != nil {
+		return p.Captured.Address
 	}
 	return layout.Home
-}
-
-// try executes a dry run of an image in the child.
-func (p Plan) try(c runner, ops []tracee.Op, im harness.Image) (tracee.Stop, error) {
-	stop, err := c.Try(ops, im.Address+p.shift(), im.End()+p.shift(), p.Limit)
-	stop.Regs.RIP -= p.shift()
-	return stop, err
 }
 
 // Mapping is a set of pages with which the block runs to its end.
@@ -80,8 +73,8 @@ type Mapping struct {
 	Stops int // of the child during mapping
 	Full  int // the copy that exceeded the limit of pages, if one did
 
-	Window uint64 // of the child
-	unrun  int    // iterations that a loop closed by the block's own branch had left when it ended early, 0 if it did not
+	end   tracee.Regs // after the last dry run
+	unrun int         // iterations that a loop closed by the block's own branch had left when it ended early, 0 if it did not
 
 	Inverted []int // copies at which the condition of the final branch is inverted: see harness.Harness
 }
@@ -96,21 +89,19 @@ func (m Mapping) framesByPage() map[uint64]int {
 }
 
 // mapPages finds the pages of an image by dry runs. The error is a *verdict.Rejection if the block cannot be
-// mapped, a *tracee.DeadError if the child was lost, else an internal failure. Afterwards the pages are mapped
-// in the child, and the frames hold what the block left.
+// mapped, a *Left if it leaves the captured state, a *tracee.DeadError if the child was lost, else an internal failure. Afterwards the
+// pages are mapped in the child, and the frames hold what the block left.
 func mapPages(c runner, p Plan, im harness.Image) (Mapping, error) {
-	if p.Replay != nil {
-		m, _, err := p.replay(c, im)
-		return m, err
-	}
-	m := Mapping{Window: p.Window, Pages: p.predict()}
+	m := Mapping{Pages: p.predict()}
 	ops := append(tracee.UnmapAll(p.Window), p.Ahead...)
 	for _, page := range m.Pages {
 		ops = append(ops, tracee.MapFrame(page.Addr, page.Frame))
 	}
 	for {
-		p.Refill(c, m.Pages...)
-		stop, err := p.try(c, ops, im)
+		p.refill(c, m.Pages, 0)
+		stop, err := c.Try(ops, im.Address+p.shift(), im.End()+p.shift(), p.Limit)
+		stop.Regs.RIP -= p.shift()
+		m.end = stop.Regs
 		m.Stops++
 		if err != nil {
 			return m, p.timeout(err)
@@ -122,7 +113,8 @@ func mapPages(c runner, p Plan, im harness.Image) (Mapping, error) {
 			return m, &verdict.Rejection{Reason: verdict.Timeout, Detail: fmt.Sprintf(
 				"its runs until the next page took too long together: %d pages so far", len(m.Pages))}
 		}
-		if stop.FailedOp >= 0 {
+		if stop.FailedOp >= 0 { // the last operations map the last pages
+			m.Pages = m.Pages[:max(0, len(m.Pages)-len(ops)+stop.FailedOp+1)]
 			return m, p.failedCall(m, stop)
 		}
 		if taken, err := m.invert(p, im, stop); err != nil {
@@ -132,14 +124,17 @@ func mapPages(c runner, p Plan, im harness.Image) (Mapping, error) {
 			continue
 		}
 		page, err := p.resolve(stop, im)
+		if _, mapped := frameOf(m.Pages, page.Addr); err == nil && mapped {
+			return m, fmt.Errorf("the page at %#x is mapped and faults still: signal %d, code %d", page.Addr, stop.Signal, stop.Code)
+		}
+		if p.Captured != nil {
+			return m, p.leaves(stop, im, page, err)
+		}
 		if err != nil {
 			return m, err
 		}
 		if p.NoPages {
 			return m, p.reject(verdict.SIGSEGV, page.Inst, &page.Fault, "nothing is mapped")
-		}
-		if slices.ContainsFunc(m.Pages, func(q mapper.Page) bool { return q.Addr == page.Addr }) {
-			return m, fmt.Errorf("the page at %#x is mapped and faults still: signal %d, code %d", page.Addr, stop.Signal, stop.Code)
 		}
 		if len(m.Pages) >= p.Pages {
 			m.Full = page.Copy
@@ -178,17 +173,14 @@ func (p Plan) checkFlags(stop tracee.Stop) error {
 	return nil
 }
 
-func (p Plan) resetOps() []tracee.Op {
-	if p.ResetImage == 0 {
-		return nil
-	}
-	return []tracee.Op{tracee.Run(p.ResetImage, 1)}
-}
-
 // RunOnce runs an image on the mapped pages. Any stop is a failure, because the block ran with
 // these pages before.
 func (p Plan) RunOnce(c runner, im harness.Image) error {
-	stop, err := c.Do(append(p.resetOps(), tracee.Run(im.Address+p.shift(), 1)), p.Limit)
+	var ops []tracee.Op
+	if p.ResetImage != 0 {
+		ops = append(ops, tracee.Run(p.ResetImage, 1))
+	}
+	stop, err := c.Do(append(ops, tracee.Run(im.Address+p.shift(), 1)), p.Limit)
 	if err != nil {
 		return p.timeout(err)
 	}
@@ -207,33 +199,25 @@ func Unexpected(err error) error {
 	return &verdict.Rejection{Reason: verdict.Unmappable, Detail: fmt.Sprintf("%#x is in bbprof's own region", addr), Address: &addr}
 }
 
-// Remap lists the operations that map known pages again, for use before the runs that need them.
-func (m Mapping) Remap() []tracee.Op { return m.remap(0) }
-
-// remap is Remap with the frames from first on. The list touches the pages: otherwise an image's loads would fault, and after a fault,
-// loads fed by stores stay slow for 10 to 20 µs (Redwood Cove).
-func (m Mapping) remap(first int) []tracee.Op {
+// remap lists the operations that map known pages again, onto the frames from first on. The list touches the pages: otherwise an image's
+// loads would fault, and after a fault, loads fed by stores stay slow for 10 to 20 µs (Redwood Cove).
+func (m Mapping) remap(window uint64, first int) []tracee.Op {
 	if len(m.Pages) == 0 {
 		return nil
 	}
-	ops := append(make([]tracee.Op, 0, 2*len(m.Pages)+4), tracee.UnmapAll(m.Window)...)
+	ops := append(make([]tracee.Op, 0, 2*len(m.Pages)+4), tracee.UnmapAll(window)...)
 	for _, p := range m.Pages {
 		ops = append(ops, tracee.MapFrame(p.Addr, first+p.Frame), tracee.Touch(p.Addr))
 	}
 	return ops
 }
 
-// Refill restores the initial contents of every frame in use: the captured page or the fill word, and the words that the
-// state sets.
-func (p Plan) Refill(c runner, pages ...mapper.Page) {
-	p.refill(c, pages, 0)
-}
-
-// refill is Refill with the frames from first on.
+// refill restores the initial contents of every frame in use, from the frame first on: the captured page or the fill word, and the words
+// that the state sets.
 func (p Plan) refill(c runner, pages []mapper.Page, first int) {
-	if p.Replay != nil {
-		for i := range p.Replay.Captured.Pages {
-			copy(c.Frame(first+i), p.Replay.Captured.Pages[i].Data[:])
+	if p.Captured != nil {
+		for i := range p.Captured.Pages {
+			copy(c.Frame(first+i), p.Captured.Pages[i].Data[:])
 		}
 	} else {
 		for i := range p.Frames {
@@ -254,4 +238,26 @@ func (p Plan) timeout(err error) error {
 		return &verdict.Rejection{Reason: verdict.Timeout, Detail: fmt.Sprintf("one run did not end within %v of CPU time", dead.Limit)}
 	}
 	return err
+}
+
+// invert inverts the condition of the block's final branch from the copy on at which a dry run took it; taken is false if the child
+// stopped for another reason. Earlier copies behave as before, so each stop is at a later copy.
+func (m *Mapping) invert(p Plan, im harness.Image, stop tracee.Stop) (taken bool, err error) {
+	copy, taken := im.Taken(stop.Regs.RIP)
+	if !taken || stop.Signal != tracee.SIGTRAP {
+		return false, nil
+	}
+	if im.Own {
+		m.unrun = int(stop.Regs.GPR[asm.RCX])
+		return false, []error{errEarly, errGoesOn}[copy]
+	}
+	branch, _ := asm.TrailingBranch(p.Insts)
+	n := len(m.Inverted)
+	if !branch.Invertible() || n > 0 && copy <= m.Inverted[n-1] {
+		return false, &verdict.Rejection{Reason: verdict.ControlFlow, Inst: branch.Verdict(len(p.Insts) - 1), Detail: fmt.Sprintf(
+			"copy %d takes the branch, and no branch has the opposite condition of %s", copy+1, branch.Mnemonic)}
+	}
+	im.Invert(copy)
+	m.Inverted = append(m.Inverted, copy)
+	return true, nil
 }

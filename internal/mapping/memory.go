@@ -1,6 +1,8 @@
 package mapping
 
 import (
+	"encoding/binary"
+
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/mapper"
 )
@@ -35,8 +37,11 @@ func (p Plan) words(pages []mapper.Page) map[slot]uint64 {
 
 // word returns the initial value of a word of the block's memory.
 func (m *MappedBlock) word(addr uint64, words map[slot]uint64) uint64 {
-	if replay := m.Plan.Replay; replay != nil {
-		return replay.word(addr)
+	if m.Plan.Captured != nil {
+		if page := m.Plan.captured(addr); page != nil {
+			return binary.LittleEndian.Uint64(page.Data[addr%layout.PageSize:])
+		}
+		return 0
 	}
 	if frame, ok := frameOf(m.Pages, addr); ok {
 		if value, set := words[slot{frame, addr % layout.PageSize}]; set {

@@ -3,13 +3,11 @@ package mapping
 import (
 	"encoding/binary"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
-	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/mapper"
@@ -29,19 +27,14 @@ func TestWordsOfMemory(t *testing.T) {
 			frame, offset int
 			want          uint64
 		}{{1, 0x10, 1}, {1, 0x18, p.Init.Fill}, {0, 0xff8, 2}, {0, 0x10, p.Init.Fill}, {0, 0, p.Init.Fill}} {
-			if got := binary.LittleEndian.Uint64(c.Frame(first + w.frame)[w.offset:]); got != w.want {
-				t.Errorf("frames from %d on: frame %d holds %#x at %#x, want %#x", first, w.frame, got, w.offset, w.want)
-			}
+			got := binary.LittleEndian.Uint64(c.Frame(first + w.frame)[w.offset:])
+			require.Equal(t, fmt.Sprintf("frames from %d on: %+v", first, w), w.want, got)
 		}
 	}
-	p.Refill(c, m.Pages...)
-	if d := m.dirty(c, p); len(d) != 0 {
-		t.Errorf("after a refill: %#x", d)
-	}
+	p.refill(c, m.Pages, 0)
+	require.Equal(t, "after a refill", 0, len(m.dirty(c, p)))
 	binary.LittleEndian.PutUint64(c.Frame(1)[0x10:], p.Init.Fill)
-	if d, want := m.dirty(c, p), []uint64{0x3010}; !slices.Equal(d, want) {
-		t.Errorf("with the fill on a word that is set: %#x, want %#x", d, want)
-	}
+	require.Equal(t, "with the fill on a word that is set", []uint64{0x3010}, m.dirty(c, p))
 	mapped := &MappedBlock{Mapping: m, Plan: p}
 	for addr, want := range map[uint64]uint64{0x3010: 1, 0x9ff8: 2, 0x5ff8: 2, 0x3008: p.Init.Fill} {
 		require.Equal(t, fmt.Sprintf("%#x", addr), want, mapped.word(addr, p.words(m.Pages)))
@@ -74,17 +67,6 @@ func TestNoteMemory(t *testing.T) {
 	}
 }
 
-// TestWordsWithValues: the images restore words to their own values only if some words are set.
-func TestWordsWithValues(t *testing.T) {
-	for _, memory := range []initial.Memory{nil, {{Address: 8, Value: 1}}, nil} {
-		task := Task{Harness: harness.Harness{Reset: harness.Reset{Memory: true}}}
-		task.startFrom(initial.State{Memory: memory})
-		if got := task.Harness.Reset.Values; got != (memory != nil) {
-			t.Errorf("%s", fmt.Sprint(memory, got))
-		}
-	}
-}
-
 // dirty lists each word once, by the first page of its frame, whichever page the store used.
 func TestStored(t *testing.T) {
 	m := Mapping{Pages: []mapper.Page{{Addr: 0x9000, Frame: 0}, {Addr: 0x3000, Frame: 1}, {Addr: 0x5000, Frame: 0}}}
@@ -106,13 +88,9 @@ func TestStored(t *testing.T) {
 		{"beyond all pages", []asm.Access{store(0x7000, 8)}, nil, nil},
 		{"a load", []asm.Access{{Addr: 0x3000, Width: 8, Read: true}}, nil, nil},
 	} {
-		if got := m.touchedWords(c.accesses, c.earlier, true); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %#x, want %#x", c.name, got, c.want)
-		}
+		require.Equal(t, c.name, c.want, m.touchedWords(c.accesses, c.earlier, true))
 	}
-	if got := (Mapping{}).touchedWords([]asm.Access{store(0, 8)}, nil, false); got != nil {
-		t.Errorf("without a page: %#x", got)
-	}
+	require.Equal(t, "without a page", []uint64(nil), (Mapping{}).touchedWords([]asm.Access{store(0, 8)}, nil, false))
 }
 
 // TestThroughOwnPages: a word is restored through the page by which the block first accesses its line. If there is none, or no pages
@@ -134,12 +112,10 @@ func TestThroughOwnPages(t *testing.T) {
 		{"beyond all pages", shared, []asm.Access{access(0x5100, 8)}, []uint64{0x9100}, []uint64{0x9100}},
 		{"a frame each", shared[:2], []asm.Access{access(0x9100, 8)}, []uint64{0x3100, 0x9100}, []uint64{0x3100, 0x9100}},
 	} {
-		m := &MappedBlock{Mapping: Mapping{Pages: c.pages}, Trace: invariants.Trace{Accesses: c.accesses, Frame: map[uint64]int{}}}
+		m := &MappedBlock{Mapping: Mapping{Pages: c.pages}, Plan: Plan{Frames: 2}, Trace: invariants.Trace{Accesses: c.accesses, Frame: map[uint64]int{}}}
 		for _, p := range c.pages {
 			m.Trace.Frame[p.Addr] = p.Frame
 		}
-		if got := m.throughOwnPages(c.words); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %#x, want %#x", c.name, got, c.want)
-		}
+		require.Equal(t, c.name, c.want, m.throughOwnPages(c.words))
 	}
 }

@@ -24,13 +24,14 @@ func (p Program) Size() int {
 	return last.Offset + len(last.Bytes)
 }
 
-// midpointFactors returns the smaller number of iterations and the midpoint of both.
-func (p Program) midpointFactors() unroll.Factors {
-	midpoint := unroll.Factors{Short: p.Factors.Short, Long: (p.Factors.Short + p.Factors.Long) / 2}
+// MidpointFactors returns the smaller number of iterations and the midpoint of both; ok is false if there is none, or if the longer image is
+// timed alone.
+func (p Program) MidpointFactors() (f unroll.Factors, ok bool) {
+	f = unroll.Factors{Short: p.Factors.Short, Long: (p.Factors.Short + p.Factors.Long) / 2}
 	if p.Loop != nil {
-		midpoint.Long -= midpoint.Long % p.Loop.Copies // whole iterations of the loop
+		f.Long -= f.Long % p.Loop.Copies // whole iterations of the loop
 	}
-	return midpoint
+	return f, f.Long > f.Short && f.Short > 0
 }
 
 // Arena is a child with room for images.
@@ -169,13 +170,6 @@ func (m *MappedBlock) startingAt(start int, read harness.Clock) ImageBuilder {
 // congruent returns the first address from end on with the page offset of at, and so the same L1I set.
 func congruent(at, end uint64) uint64 {
 	return at + (end-at+layout.PageSize-1)&^(layout.PageSize-1)
-}
-
-// MidpointFactors returns the smaller number of iterations and the midpoint; ok is false if there is none, or if the longer
-// image is timed alone.
-func (m *MappedBlock) MidpointFactors() (f unroll.Factors, ok bool) {
-	f = m.midpointFactors()
-	return f, f.Long > f.Short && f.Short > 0
 }
 
 // Midpoint lays out an image of the midpoint after the last replicate, and adds to the list of words to

@@ -8,10 +8,16 @@ import (
 	"github.com/bbprof/bbprof/mapper"
 )
 
-// predict lists the pages that a run of p.Predict copies will probably touch, in the order of the accesses whose addresses follow from the
-// initial state. Mapping them before the first run saves a fault and a stop each. A wrong prediction costs time, never correctness: a
-// rejection counts only after a run without predictions, and pages that are missing in the trace are dropped.
+// predict lists the captured pages or, without any, those that a run of p.Predict copies will probably touch, in the order of the accesses
+// whose addresses follow from the initial state. Mapping them before the first run saves a fault and a stop each. A wrong prediction costs
+// time, never correctness: a rejection counts only after a run without predictions, and pages that are missing in the trace are dropped.
 func (p Plan) predict() (pages []mapper.Page) {
+	if p.Captured != nil {
+		for i, page := range p.Captured.Pages {
+			pages = append(pages, mapper.Page{Addr: page.Address, Frame: i, Fault: page.Address})
+		}
+		return pages
+	}
 	if p.Predict == 0 || p.NoPages {
 		return nil
 	}
@@ -47,21 +53,12 @@ func (p Plan) predict() (pages []mapper.Page) {
 
 // touchesAll reports whether the trace shows an access to every page.
 func (m *MappedBlock) touchesAll() bool {
-	if len(m.Pages) == 0 {
-		return true
-	}
-	touched, left := make([]bool, len(m.Pages)), len(m.Pages)
-	on := finder{pages: m.Pages}
-	for _, a := range m.Trace.Accesses {
-		for page, last := layout.PageOf(a.Addr), a.Addr+uint64(max(a.Width, 1))-1; page <= last; page += layout.PageSize {
-			if i := on.page(page); i >= 0 && !touched[i] {
-				touched[i] = true
-				left--
-			}
-		}
-		if left == 0 {
-			break
-		}
-	}
-	return left == 0
+	return !slices.ContainsFunc(m.Pages, func(p mapper.Page) bool { return m.firstAccess(p.Addr) < 0 })
+}
+
+// firstAccess returns the index in the trace of the first access to a page, or -1.
+func (m *MappedBlock) firstAccess(page uint64) int {
+	return slices.IndexFunc(m.Trace.Accesses, func(a asm.Access) bool {
+		return layout.PageOf(a.Addr) <= page && page < a.Addr+uint64(max(a.Width, 1))
+	})
 }

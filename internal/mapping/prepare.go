@@ -1,11 +1,11 @@
 package mapping
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"time"
 
-	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
@@ -73,15 +73,15 @@ type MappedBlock struct {
 	ImageBuilder
 	Mapping
 	Plan        Plan
-	Built       unroll.Factors // numbers of copies when the images were built
-	Short, Long harness.Image  // latest
-	start       int            // of their first copies in a cache line
-	area        uint64         // bytes of code per pass, whole pages
+	Short, Long harness.Image // latest
+	start       int           // of their first copies in a cache line
+	area        uint64        // bytes of code per pass, whole pages
 	Trace       invariants.Trace
 	Restore     []uint64 // words to restore before each run
 	restoresAll bool     // Restore has all words to which any number of copies stores
 	Findings
 	Notes []string // on the trace
+	Left  *Left    // if more copies would leave the captured state
 
 	PaperVerdict string // outcome on one frame in the first initial state: "ok" or a reason
 	Rescued      bool   // it took another initial state than the first
@@ -93,7 +93,10 @@ type MappedBlock struct {
 func (m *MappedBlock) Warnings() []string { return slices.Concat(m.Notes, m.Findings.Warnings) }
 
 // Refill restores the initial contents of the frames.
-func (m *MappedBlock) Refill() { m.Plan.Refill(m.Child, m.Pages...) }
+func (m *MappedBlock) Refill() { m.Plan.refill(m.Child, m.Pages, 0) }
+
+// Remap lists the operations that map the pages again, for use before the runs that need them.
+func (m *MappedBlock) Remap() []tracee.Op { return m.remap(m.Plan.Window, 0) }
 
 // RemapTo maps the block's pages again, onto other frames for each n while they last, and fills those. It unmaps all pages first: where pages were
 // replaced, some blocks had slow states more often, by up to a quarter.
@@ -101,7 +104,7 @@ func (m *MappedBlock) RemapTo(n int) []tracee.Op {
 	frames := max(m.Plan.Frames, 1)
 	first := n % max(layout.MaxFrames/frames, 1) * frames
 	m.Plan.refill(m.Child, m.Pages, first)
-	return m.remap(first)
+	return m.remap(m.Plan.Window, first)
 }
 
 // MapOnly maps the block in the first state in which it runs, on one frame unless Frames sets more.
@@ -257,11 +260,6 @@ func Ready(child *tracee.Tracee, state initial.State) {
 	}
 }
 
-// accessesMemory reports whether instructions access memory at all.
-func accessesMemory(insts []asm.Inst) bool {
-	return slices.ContainsFunc(insts, func(in asm.Inst) bool { return len(in.Mem) > 0 })
-}
-
 // Again prepares a mapped block with other numbers of copies, in the same state and on at least as many
 // frames.
 func (m *MappedBlock) Again(factors unroll.Factors, late func() bool) (*MappedBlock, error) {
@@ -270,28 +268,40 @@ func (m *MappedBlock) Again(factors unroll.Factors, late func() bool) (*MappedBl
 	t.Program.Factors = factors
 	plan := m.Plan
 	plan.Late = late
-	if plan.Replay != nil {
-		replay := *plan.Replay // Left belongs to the other copies
-		plan.Replay = &replay
-	}
 	again, err := t.mapSafely(m.Arena, plan)
 	again, err = t.withFrameEach(plan, again, err)
-	again.PaperVerdict, again.Rescued = m.PaperVerdict, m.Rescued
+	again.PaperVerdict, again.Rescued, again.Left = m.PaperVerdict, m.Rescued, cmp.Or(again.Left, m.Left)
 	return again, err
 }
 
-// mapSafely maps and traces the block and checks the trace. A block that moves on may alias or fill the
-// cache after some copies: it gets fewer then.
+// mapSafely maps and traces the block and checks the trace. A block that moves on may alias, fill the cache or leave its captured state
+// after some copies: it gets fewer then.
 func (t Task) mapSafely(arena Arena, plan Plan) (*MappedBlock, error) {
+	var left *Left
 	for {
-		var m *MappedBlock
-		var err error
-		if plan.Replay != nil {
-			m, err = t.mapCaptured(arena, plan)
-		} else {
-			if m, err = t.mapBlock(arena, plan); err == nil {
-				err = m.trace()
+		m, err := t.mapBlock(arena, plan)
+		m.Left = left
+		if err == nil {
+			err = m.trace()
+		}
+		if plan.Captured != nil {
+			if err == nil {
+				m.firstTouch()
+				err = m.storesReadOnly()
 			}
+			if leaves, ok := errors.AsType[*Left](err); ok {
+				if leaves.Copy == 0 {
+					return m, leaves.Why
+				}
+				left, m.Left = leaves, leaves
+				factors, ok := t.Program.Factors.Few(left.Copy)
+				if !ok || t.Fixed {
+					return m, left.tooEarly()
+				}
+				t.Program.Factors = factors
+				continue
+			}
+		} else {
 			if err == nil && m.Plan.Predict > 0 && !m.touchesAll() {
 				plan.Predict = 0
 				continue
@@ -343,7 +353,6 @@ func (m *MappedBlock) layOut() (err error) {
 	if bytes := (m.Factors.Short + m.Factors.Long) * m.Size(); bytes > layout.CodeSize {
 		return m.tooLarge()
 	}
-	m.Built = m.Factors
 	if m.Short, m.Long, err = m.pair(m.Images, 0); err != nil {
 		return err
 	}

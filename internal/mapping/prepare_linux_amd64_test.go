@@ -1,9 +1,7 @@
 package mapping
 
 import (
-	"encoding/csv"
 	"encoding/hex"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +10,6 @@ import (
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/host"
-	"github.com/bbprof/bbprof/internal/hostile"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/timing"
@@ -100,54 +97,6 @@ func unhex(t *testing.T, s string) []byte {
 	return require.Get(hex.DecodeString(s))(t)
 }
 
-// Words that either image leaves changed are restored.
-func TestEveryChangedWordIsPutBack(t *testing.T) {
-	b := openBench(t)
-	rng := hostile.Seeded(t)
-	const copies = 7
-	blocks, words := 0, 0
-	check := func(code []byte, frames int) {
-		task := b.task(code)
-		task.Program.Factors, task.Fixed, task.Frames = unroll.Factors{Short: 1, Long: copies}, true, frames
-		task.Check = func(*MappedBlock) (Findings, error) { return Findings{}, nil }
-		m, err := task.Prepare([]initial.State{initial.Paper()})
-		if err != nil || !m.Harness.Reset.Memory {
-			return
-		}
-		blocks++
-		m.Child.SetRestore(nil, nil)
-		for _, n := range []int{1, copies} {
-			im := require.Get(m.image(m.Long.End(), n))(t)
-			m.put(im)
-			m.Refill()
-			if err := m.Plan.RunOnce(m.Child, im); err != nil {
-				t.Fatalf("%x: %v", code, err)
-			}
-			for _, w := range m.throughOwnPages(m.dirty(m.Child, m.Plan)) {
-				words++
-				if !slices.Contains(m.Restore, w) {
-					t.Errorf("%x: %d copies change the word at %#x, which is not among %#x", code, n, w, m.Restore)
-				}
-			}
-		}
-	}
-	check(unhex(t, "48ff4340"+"48f75348"), 1)     // inc qword [rbx+0x40]; not qword [rbx+0x48]
-	check(unhex(t, "48894b08"+"48ff4b08"), 1)     // mov [rbx+8], rcx; dec qword [rbx+8]
-	check(unhex(t, "0fae4340"+"dd7b08d97b10"), 1) // fxsave [rbx+0x40]; …
-	for _, code := range ownBlocks(t) {
-		if insts, err := asm.Decode(code); err == nil && asm.Refuse(insts) == nil {
-			check(code, 1+rng.IntN(3))
-		}
-	}
-	for range hostile.Scaled(200, 50_000) {
-		check(hostile.ValidBlock(rng), 1+rng.IntN(3))
-	}
-	t.Logf("%d blocks, %d changed words", blocks, words)
-	if blocks < 30 {
-		t.Error("too few")
-	}
-}
-
 // If the log holds too few copies, the longer image is run to find the words that it changes.
 func TestRestoresWhatIsBeyondTheTrace(t *testing.T) {
 	b := openBench(t)
@@ -162,18 +111,6 @@ func TestRestoresWhatIsBeyondTheTrace(t *testing.T) {
 	if m.Trace.Copies >= copies || len(m.Restore) != copies {
 		t.Errorf("%d of %d copies traced, %d words are put back, want all %d", m.Trace.Copies, copies, len(m.Restore), copies)
 	}
-}
-
-// ownBlocks returns those of testdata/blocks-own.csv.
-func ownBlocks(t *testing.T) (blocks [][]byte) {
-	t.Helper()
-	f := require.Get(os.Open("../../testdata/blocks-own.csv"))(t)
-	defer f.Close()
-	rows := require.Get(csv.NewReader(f).ReadAll())(t)
-	for _, row := range rows[1:] {
-		blocks = append(blocks, unhex(t, row[0]))
-	}
-	return blocks
 }
 
 // A block that walks gets the copies that fit on steadyPages, in one attempt.
@@ -230,14 +167,8 @@ func TestPredict(t *testing.T) {
 		task := b.task(unhex(t, c.hex))
 		task.Frames = 1
 		task.Check = func(*MappedBlock) (Findings, error) { return Findings{}, nil }
-		want, err := b.begin(task)
-		if err != nil {
-			t.Fatalf("%s: %v", c.name, err)
-		}
-		got, err := task.Prepare([]initial.State{initial.Paper()})
-		if err != nil {
-			t.Fatalf("%s: %v", c.name, err)
-		}
+		want := require.Get(b.begin(task))(t)
+		got := require.Get(task.Prepare([]initial.State{initial.Paper()}))(t)
 		require.Equal(t, c.name, want.Pages, got.Pages)
 		if got.Stops != c.stops {
 			t.Errorf("%s: %d stops, want %d", c.name, got.Stops, c.stops)
@@ -256,10 +187,7 @@ func TestRestoresAll(t *testing.T) {
 		"c7030700000048894308":       false,
 		"c70307000000c7430807000000": true,
 	} {
-		m, err := b.begin(b.task(unhex(t, hex)))
-		if err != nil {
-			t.Fatalf("%s: %v", hex, err)
-		}
+		m := require.Get(b.begin(b.task(unhex(t, hex))))(t)
 		if m.restoresAll != want {
 			t.Errorf("%s: %v, want %v", hex, m.restoresAll, want)
 		}

@@ -112,7 +112,7 @@ func TestPagesOfRealBlocks(t *testing.T) {
 			t.Errorf("%s: pages %#x in %d stops, want %#x", b.name, got, m.Stops, b.pages)
 		}
 		// With the same pages mapped again it runs through at once.
-		list := append(m.Remap(), tracee.UsageBefore(), tracee.Run(im.Address, 5), tracee.UsageAfter())
+		list := append(m.remap(0, 0), tracee.UsageBefore(), tracee.Run(im.Address, 5), tracee.UsageAfter())
 		fewest := uint64(math.MaxUint64)
 		for try := 0; try < 4 && fewest > 0; try++ { // the first time, code may fault
 			if stop, err := c.Do(list, p.Limit); err != nil || !stop.Done {
@@ -166,20 +166,12 @@ func TestRejectionsOfRealBlocks(t *testing.T) {
 		{"too many pages", []byte{0xf3, 0xaa}, verdict.TooManyPages, 0, at(0x1235_5000), "16"}, // rep stosb
 	} {
 		_, _, _, err := mapReal(t, c, usual, 2, b.code)
-		var r *verdict.Rejection
-		if !errors.As(err, &r) {
-			t.Errorf("%s: %v, want %s", b.name, err, b.reason)
+		r, ok := errors.AsType[*verdict.Rejection](err)
+		if !ok || r.Reason != b.reason || !strings.Contains(r.Detail, b.hint) || r.Inst == nil || r.Inst.Index != b.index {
+			t.Errorf("%s: %v, want %s about %q, instruction %d", b.name, err, b.reason, b.hint, b.index)
 			continue
 		}
-		if r.Reason != b.reason || !strings.Contains(r.Detail, b.hint) || r.Inst == nil || r.Inst.Index != b.index {
-			t.Errorf("%s: %v, want %s about %q, instruction %d", b.name, r, b.reason, b.hint, b.index)
-		}
-		switch {
-		case (r.Address == nil) != (b.addr == nil):
-			t.Errorf("%s: %v: the address is there or not, against expectation", b.name, r)
-		case b.addr != nil && *r.Address != *b.addr:
-			t.Errorf("%s: address %#x, want %#x", b.name, *r.Address, *b.addr)
-		}
+		require.Equal(t, b.name, b.addr, r.Address)
 	}
 }
 
@@ -207,45 +199,6 @@ func TestAcrossTheEndOfTheLowerHalf(t *testing.T) {
 	_, _, _, err := mapReal(t, child(t), usual, 2, code(set(rbx, 1<<47-1), load))
 	if r := rejected(t, err, verdict.Unmappable); r.Address == nil || *r.Address != 1<<47+6 && *r.Address != 1<<47-1 {
 		t.Errorf("%+v", r)
-	}
-}
-
-// Each try starts from the initial state: a counter in memory ends at the number of copies,
-// whatever the number of faults.
-func TestRestartIsFromTheBeginning(t *testing.T) {
-	c := child(t)
-	block := []byte{
-		0x48, 0xff, 0x03, // inc qword [rbx]
-		0x48, 0x83, 0xc1, 0x01, // add rcx, 1
-		0x48, 0x89, 0x4b, 0x08, // mov [rbx+8], rcx
-		0x8a, 0x83, 0, 0x10, 0, 0, // mov al, [rbx+0x1000]
-		0x8a, 0x83, 0, 0x20, 0, 0, // mov al, [rbx+0x2000]
-	}
-	p := usual
-	p.Frames = 3
-	if _, _, m, err := mapReal(t, c, p, 5, block); err != nil || m.Stops != 4 {
-		t.Fatalf("%v in %d stops", err, m.Stops)
-	}
-	memory := binary.LittleEndian.Uint64(c.Frame(0)[0x600:])
-	register := binary.LittleEndian.Uint64(c.Frame(0)[0x608:])
-	if memory != 0x1234_5605 || register != 0x1234_5605 {
-		t.Errorf("counted to %#x in memory and %#x in a register, want 0x12345605", memory, register)
-	}
-}
-
-// Blocks that end in all ways, one after the other in one child: none affects the next.
-func TestOneChildForMany(t *testing.T) {
-	c := child(t)
-	for range 20 {
-		for _, b := range [][]byte{
-			code(set(rbx, crooked), load), {0x0f, 0x0b}, {0xf3, 0xaa}, {0xcc}, {0x31, 0xc9, 0xf7, 0xf1},
-			{0x68, 0x02, 0x02, 0x04, 0, 0x9d, 0x8b, 0x43, 0x01}, {0xfd}, // std
-		} {
-			mapReal(t, c, usual, 2, b)
-			if _, _, m, err := mapReal(t, c, usual, 2, load); err != nil || len(m.Pages) != 1 || m.Stops != 2 {
-				t.Fatalf("after % x: %v, %+v", b, err, m)
-			}
-		}
 	}
 }
 

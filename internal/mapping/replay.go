@@ -1,12 +1,11 @@
 package mapping
 
 import (
-	"encoding/binary"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 
-	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
@@ -15,14 +14,8 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Replay is a captured state in which a block starts. Each captured page has its own frame and address. No
-// other page is ever mapped: copies that need one leave the captured state.
-type Replay struct {
-	Captured *initial.Captured
-	Left     *Left // where copies leave the state, if known
-}
-
-// Left reports that a copy leaves the captured state. Earlier copies stay within it.
+// Left reports that a copy leaves the captured state, because it needs a page that was not captured: no other is mapped. Earlier copies stay
+// within it.
 type Left struct {
 	Copy int // from 0
 	Why  *verdict.Rejection
@@ -56,49 +49,17 @@ func (t Task) from(arena Arena, c *initial.Captured) (Task, Plan, error) {
 	t.Harness.Replayed, t.Harness.Address, t.Harness.Shift = true, c.Address, layout.Shift(arena.Child.Window())
 	t.Harness.Reset.Values = true
 	plan := t.plan(arena, state, len(c.Pages))
-	plan.Replay = &Replay{Captured: c}
+	plan.Captured = c
 	return t, plan, plan.checkPages()
-}
-
-// mapCaptured maps and traces the block in a captured state, with as many copies as stay within it.
-func (t Task) mapCaptured(arena Arena, plan Plan) (*MappedBlock, error) {
-	for {
-		m := &MappedBlock{ImageBuilder: ImageBuilder{arena, t.Program, t.Harness, t.Offset}, Plan: plan, task: t}
-		err := m.layOut()
-		if err == nil {
-			err = m.mapCopies(m.Factors.Long)
-		}
-		if err == nil {
-			err = m.trace()
-		}
-		if err == nil {
-			m.firstTouch()
-			err = m.storesReadOnly()
-		}
-		left := (*Left)(nil)
-		if !errors.As(err, &left) {
-			return m, err
-		}
-		if left.Copy == 0 {
-			return m, left.Why
-		}
-		plan.Replay.Left = left
-		factors, ok := t.Program.Factors.Few(left.Copy)
-		if !ok || t.Fixed {
-			return m, left.tooEarly()
-		}
-		t.Program.Factors = factors
-	}
 }
 
 // LeavesEarly rejects a block with too few copies within the captured state, unless the user chose their number: the first copies start on an
 // empty core, and 40 % of times from so few were off by more than 5 %.
 func (m *MappedBlock) LeavesEarly() error {
-	replay := m.Plan.Replay
-	if replay == nil || replay.Left == nil || m.task.Fixed || (m.Factors.Long-m.Factors.Short)*len(m.Insts) >= leastInsts {
+	if m.Left == nil || m.task.Fixed || (m.Factors.Long-m.Factors.Short)*len(m.Insts) >= leastInsts {
 		return nil
 	}
-	return replay.Left.tooEarly()
+	return m.Left.tooEarly()
 }
 
 func (l *Left) tooEarly() error {
@@ -108,7 +69,7 @@ func (l *Left) tooEarly() error {
 
 // checkPages rejects captured pages that cannot be mapped.
 func (p Plan) checkPages() error {
-	pages := p.Replay.Captured.Pages
+	pages := p.Captured.Pages
 	if len(pages) > layout.MaxFrames {
 		return &verdict.Rejection{Reason: verdict.TooManyPages, Detail: fmt.Sprintf(
 			"one execution touches %d pages, and there are frames for %d", len(pages), layout.MaxFrames)}
@@ -122,74 +83,28 @@ func (p Plan) checkPages() error {
 	return nil
 }
 
-// replay runs an image on the captured pages, in a dry run. The error is a *Left if a copy leaves them.
-func (p Plan) replay(c runner, im harness.Image) (m Mapping, stop tracee.Stop, err error) {
-	m = Mapping{Window: p.Window}
-	ops := append(tracee.UnmapAll(p.Window), p.Ahead...)
-	before := len(ops)
-	for i, page := range p.Replay.Captured.Pages {
-		m.Pages = append(m.Pages, mapper.Page{Addr: page.Address, Frame: i, Fault: page.Address})
-		ops = append(ops, tracee.MapFrame(page.Address, i))
-	}
-	for taken := true; taken && err == nil; ops = nil {
-		p.Refill(c, m.Pages...)
-		stop, err = p.try(c, ops, im)
-		m.Stops++
-		if err == nil && stop.FailedOp < 0 {
-			taken, err = m.invert(p, im, stop)
-		} else {
-			taken = false
-		}
-	}
-	switch {
-	case err != nil:
-		return m, stop, p.timeout(err)
-	case stop.Done:
-		return m, stop, p.checkFlags(stop)
-	case stop.FailedOp >= 0:
-		m.Pages = m.Pages[:max(0, stop.FailedOp-before+1)]
-		return m, stop, p.failedCall(m, stop)
-	}
-	page, err := p.resolve(stop, im)
+// leaves explains a stop for a page beyond the captured ones, or for the rejection err.
+func (p Plan) leaves(stop tracee.Stop, im harness.Image, page mapper.Page, err error) error {
 	copy, _, _ := im.Locate(stop.Regs.RIP)
-	why := (*verdict.Rejection)(nil)
+	why, rejected := errors.AsType[*verdict.Rejection](err)
 	switch {
-	case errors.As(err, &why):
-	case err != nil:
-		return m, stop, err
-	case p.Replay.page(page.Addr) != nil:
-		return m, stop, fmt.Errorf("the page at %#x is mapped and faults still: signal %d, code %d", page.Addr, stop.Signal, stop.Code)
-	default:
-		why = p.reject(verdict.Unmappable, page.Inst, &page.Fault, "%#x is on none of the %d pages that were captured", page.Fault, len(m.Pages))
+	case err == nil:
+		why = p.reject(verdict.Unmappable, page.Inst, &page.Fault, "%#x is on none of the %d pages that were captured", page.Fault,
+			len(p.Captured.Pages))
+	case !rejected:
+		return err
 	}
-	return m, stop, &Left{copy, why}
+	return &Left{copy, why}
 }
 
-// page returns the captured page at an address, or nil.
-func (r *Replay) page(addr uint64) *initial.Page {
-	pages := r.Captured.Pages
-	i, ok := slices.BinarySearchFunc(pages, layout.PageOf(addr), func(p initial.Page, at uint64) int {
-		switch {
-		case p.Address < at:
-			return -1
-		case p.Address > at:
-			return 1
-		}
-		return 0
-	})
+// captured returns the captured page of an address, or nil.
+func (p Plan) captured(addr uint64) *initial.Page {
+	pages := p.Captured.Pages
+	i, ok := slices.BinarySearchFunc(pages, layout.PageOf(addr), func(p initial.Page, at uint64) int { return cmp.Compare(p.Address, at) })
 	if !ok {
 		return nil
 	}
 	return &pages[i]
-}
-
-// word returns an aligned word of a captured page.
-func (r *Replay) word(addr uint64) uint64 {
-	page := r.page(addr)
-	if page == nil {
-		return 0
-	}
-	return binary.LittleEndian.Uint64(page.Data[addr%layout.PageSize:])
 }
 
 // storesReadOnly finds the first copy that stores to a page that the program could not write to. Frames
@@ -200,7 +115,7 @@ func (m *MappedBlock) storesReadOnly() error {
 			continue
 		}
 		for _, addr := range []uint64{a.Addr, a.Addr + uint64(max(a.Width, 1)) - 1} {
-			if page := m.Plan.Replay.page(addr); page != nil && !page.Writable {
+			if page := m.Plan.captured(addr); page != nil && !page.Writable {
 				return &Left{a.Copy, m.Plan.reject(verdict.SIGSEGV, a.Inst, &addr, "%#x is on a page that the program cannot write to", addr)}
 			}
 		}
@@ -212,10 +127,7 @@ func (m *MappedBlock) storesReadOnly() error {
 func (m *MappedBlock) firstTouch() {
 	for i := range m.Pages {
 		p := &m.Pages[i]
-		first := slices.IndexFunc(m.Trace.Accesses, func(a asm.Access) bool {
-			return layout.PageOf(a.Addr) <= p.Addr && p.Addr < a.Addr+uint64(a.Width)
-		})
-		if first >= 0 {
+		if first := m.firstAccess(p.Addr); first >= 0 {
 			a := m.Trace.Accesses[first]
 			p.Inst, p.Fault, p.Copy = a.Inst, max(a.Addr, p.Addr), a.Copy
 		}
@@ -237,7 +149,7 @@ func (t Task) Once(c *initial.Captured) (after *initial.Captured, xsave []byte, 
 	if err != nil {
 		return nil, nil, err
 	}
-	_, stop, err := plan.replay(arena.Child, im)
+	m, err := mapPages(arena.Child, plan, im)
 	if left := (*Left)(nil); errors.As(err, &left) {
 		err = left.Why
 	}
@@ -245,7 +157,7 @@ func (t Task) Once(c *initial.Captured) (after *initial.Captured, xsave []byte, 
 		return nil, nil, err
 	}
 	after = &initial.Captured{State: c.State, Address: c.Address}
-	after.GPR, after.Flags = stop.Regs.GPR, stop.Regs.Flags
+	after.GPR, after.Flags = m.end.GPR, m.end.Flags
 	for i, page := range c.Pages {
 		copy(page.Data[:], arena.Child.Frame(i))
 		after.Pages = append(after.Pages, page)

@@ -84,13 +84,13 @@ func (p Plan) locate(stop tracee.Stop, im harness.Image) (index int, regs asm.Re
 	if !ok {
 		return 0, regs, false
 	}
+	return index, p.regs(stop.Regs.GPR, index), true
+}
+
+// regs returns what the addresses of an instruction's operands follow from, given the general registers before it.
+func (p Plan) regs(gpr [16]uint64, index int) asm.Regs {
 	in := &p.Insts[index]
-	return index, asm.Regs{
-		GPR:    stop.Regs.GPR,
-		RIP:    p.home() + uint64(in.Offset+len(in.Bytes)),
-		FSBase: p.Init.FSBase,
-		GSBase: p.Init.GSBase,
-	}, true
+	return asm.Regs{GPR: gpr, RIP: p.home() + uint64(in.Offset+len(in.Bytes)), FSBase: p.Init.FSBase, GSBase: p.Init.GSBase}
 }
 
 // instAt returns the instruction that contains the byte at an address, in any copy.

@@ -8,7 +8,6 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
-	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -27,8 +26,8 @@ func (m Mapping) dirty(c runner, p Plan) (dirty []uint64) {
 			if value, set := words[slot{q.Frame, uint64(off)}]; set {
 				was = value
 			}
-			if p.Replay != nil {
-				was = binary.LittleEndian.Uint64(p.Replay.Captured.Pages[i].Data[off:])
+			if p.Captured != nil {
+				was = binary.LittleEndian.Uint64(p.Captured.Pages[i].Data[off:])
 			}
 			if binary.LittleEndian.Uint64(frame[off:]) != was {
 				dirty = append(dirty, q.Addr+uint64(off))
@@ -62,24 +61,14 @@ func (m *MappedBlock) setRestore(words []uint64) {
 
 // touchedWords lists, like dirty, each word that accesses touch, or only the stores among them, and the words of an earlier list. It skips
 // accesses beyond the pages.
-func (m Mapping) touchedWords(accesses []asm.Access, earlier []uint64, stores bool) []uint64 {
-	const words = layout.PageSize / 8
-	if len(m.Pages) == 0 {
-		return nil
+func (m Mapping) touchedWords(accesses []asm.Access, earlier []uint64, stores bool) (words []uint64) {
+	first := map[int]uint64{} // page of each frame
+	for _, p := range slices.Backward(m.Pages) {
+		first[p.Frame] = p.Addr
 	}
-	first := map[int]uint64{} // first page of each frame
-	frames := 0
-	for _, p := range m.Pages {
-		if _, ok := first[p.Frame]; !ok {
-			first[p.Frame] = p.Addr
-		}
-		frames = max(frames, p.Frame+1)
-	}
-	stored := make([]bool, frames*words)
-	on := finder{pages: m.Pages}
 	add := func(addr uint64) {
-		if i := on.page(layout.PageOf(addr)); i >= 0 {
-			stored[m.Pages[i].Frame*words+int(addr%layout.PageSize)/8] = true
+		if frame, ok := frameOf(m.Pages, addr); ok {
+			words = append(words, first[frame]+addr%layout.PageSize&^7)
 		}
 	}
 	for _, addr := range earlier {
@@ -93,21 +82,15 @@ func (m Mapping) touchedWords(accesses []asm.Access, earlier []uint64, stores bo
 			add(addr)
 		}
 	}
-	var list []uint64
-	for i, is := range stored {
-		if is {
-			list = append(list, first[i/words]+8*uint64(i%words))
-		}
-	}
-	slices.Sort(list)
-	return list
+	slices.Sort(words)
+	return slices.Compact(words)
 }
 
 // throughOwnPages replaces the address of each word by the one through which the trace first accesses its line, if pages share a frame. AMD
 // cores predict the L1D way from the linear address: a store through another page would slow the block's first access to the line.
 func (m *MappedBlock) throughOwnPages(words []uint64) []uint64 {
 	const line = 64
-	if len(words) == 0 || !m.shareFrames() {
+	if len(words) == 0 || len(m.Pages) <= m.Plan.Frames {
 		return words
 	}
 	type place struct {
@@ -138,14 +121,6 @@ func (m *MappedBlock) throughOwnPages(words []uint64) []uint64 {
 	return words
 }
 
-func (m *MappedBlock) shareFrames() bool {
-	frames := map[int]bool{}
-	for _, p := range m.Pages {
-		frames[p.Frame] = true
-	}
-	return len(frames) < len(m.Pages)
-}
-
 // addDirty adds the words that an image leaves changed to the list of words to restore before each run. They depend on the number of copies,
 // because a later copy may restore a word. So addDirty runs each image, unless the list has all stored words already. (Restoring all words that
 // are stored to changed the time of one in fifty such blocks by 1 to 4 %.)
@@ -170,22 +145,4 @@ func (m *MappedBlock) addDirty(im harness.Image) error {
 	}
 	m.setRestore(dirty)
 	return nil
-}
-
-// finder finds pages by their addresses, fast for successive accesses to one page.
-type finder struct {
-	pages []mapper.Page
-	last  int
-}
-
-// page returns the index of the page at an address, or -1.
-func (f *finder) page(addr uint64) int {
-	if f.pages[f.last].Addr == addr {
-		return f.last
-	}
-	i := slices.IndexFunc(f.pages, func(p mapper.Page) bool { return p.Addr == addr })
-	if i >= 0 {
-		f.last = i
-	}
-	return i
 }

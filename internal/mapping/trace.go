@@ -25,7 +25,7 @@ func (m *MappedBlock) maxTraced(probe *asm.Probe) int {
 func (m *MappedBlock) trace() error {
 	m.Notes = nil
 	m.Trace = invariants.Trace{Insts: m.Insts, Frame: m.framesByPage()}
-	if !accessesMemory(m.Insts) {
+	if !slices.ContainsFunc(m.Insts, func(in asm.Inst) bool { return len(in.Mem) > 0 }) {
 		return nil
 	}
 	probe, err := harness.NewProbe(m.Insts, m.Harness.Features)
@@ -165,12 +165,8 @@ func (m *MappedBlock) hideStep(rsp uint64) {
 }
 
 func (m *MappedBlock) stepAccesses(all []asm.Access, copy, i int, at tracee.Regs) []asm.Access {
-	in := &m.Insts[i]
-	regs := asm.Regs{
-		GPR: at.GPR, RIP: m.Plan.home() + uint64(in.Offset+len(in.Bytes)),
-		FSBase: m.Plan.Init.FSBase, GSBase: m.Plan.Init.GSBase,
-	}
-	for k, mem := range in.Mem {
+	regs := m.Plan.regs(at.GPR, i)
+	for k, mem := range m.Insts[i].Mem {
 		count := at.GPR[asm.RCX]
 		if mem.AddrSize == 32 {
 			count = uint64(uint32(count))

@@ -72,7 +72,7 @@ func LayoutFlags(f *cli.Flags, o *profiler.Options) {
 // howToMeasure declares the measuring flags except those of WhereFlags.
 func howToMeasure(f *cli.Flags, o *profiler.Options) {
 	cli.Parsed(f, &o.Unroll, parseUnroll, "unroll", "U,V", "time U and V copies of the block, U < V; 0,V is Equation 1 "+
-		"of the BHive paper, the time of V copies divided by V; with -mode loop, a loop that runs it so often "+
+		"of the BHive paper, the time of V copies divided by V; a loop alone runs the block so often "+
 		"(default: what the front end holds)")
 	cli.Choice(f, &o.Mode, profiler.Modes(), "mode", "MODE", "unroll: copies in a row; loop: copies in a counted loop; "+
 		"both: one after the other (default: unroll; bbprof -hex and batch measure both where the block loads what it stored)")

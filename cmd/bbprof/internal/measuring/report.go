@@ -93,6 +93,9 @@ func (w *Reporter) run(r profiler.Result) {
 		if r.UnrollShort == 0 {
 			copies = fmt.Sprintf("%d copies, and what runs before and after them (Equation 1 of the BHive paper)", r.UnrollLong)
 		}
+		if r.Branch != nil && r.Branch.As == profiler.Taken { // by the loop
+			copies += " whose branches fall through"
+		}
 		w.Line("unrolled", "%s%s", copies, servedBy(r.FrontEnd))
 	}
 	if b := r.Branch; b != nil {
