@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -38,7 +36,7 @@ func (e *batchEnd) exit(err error) error {
 	pipe := errors.Is(err, syscall.EPIPE) // the reader closed the pipe, like head
 	if !pipe {
 		e.report(e.flags.out.Notes(e.std))
-		e.warn(e.std.Err)
+		e.in.Ignored().Warn(e.std.Err)
 		err = e.why(err)
 	}
 	if summaryErr := e.writeSummary(); summaryErr != nil {
@@ -52,28 +50,12 @@ func (e *batchEnd) exit(err error) error {
 
 func (e *batchEnd) report(w io.Writer) {
 	e.tally.Report(w)
-	headers := e.in.Headers()
-	for _, file := range slices.Sorted(maps.Keys(headers)) {
-		of := ""
-		if len(e.flags.files) > 1 {
-			of = " of " + file
-		}
-		fmt.Fprintf(w, "bbprof: line 1%s is the header; blocks are in its column %s\n", of, headers[file])
-	}
 	if e.atStart != "" {
 		fmt.Fprintf(w, "bbprof: selftest at start: %s\n", e.atStart)
 	}
 	if e.atEnd != "" {
 		fmt.Fprintf(w, "bbprof: selftest at end: %s\n", e.atEnd)
 	}
-}
-
-// warn reports input that was ignored.
-func (e *batchEnd) warn(w io.Writer) {
-	if n := e.in.Surplus(); n > 0 {
-		fmt.Fprintf(w, "bbprof: warning: %s had more columns than the first line, and these were dropped\n", words.Plural(int(n), "row"))
-	}
-	e.in.Unplaced().Warn(w)
 }
 
 // why reports what stopped the run before the end of its input, and returns its exit code.

@@ -11,30 +11,17 @@ import (
 
 type watch struct {
 	cli.Meter
-	size int64 // of the input in bytes, 0 if unknown
-
-	began     time.Time
-	from      int64 // input offset of this run's first row
-	lastCount int64
-	lastTime  time.Time
-	rate      float64
+	size  int64 // of the input in bytes, 0 if unknown
+	began time.Time
+	from  int64 // input offset of this run's first row
 }
 
 func newWatch(w io.Writer, size int64) *watch {
-	t := &watch{Meter: cli.NewMeter(w), size: size, began: time.Now(), from: -1}
-	t.lastTime = t.began
-	return t
+	return &watch{Meter: cli.NewMeter(w), size: size, began: time.Now(), from: -1}
 }
 
 func (t *watch) show(p batch.Progress) {
 	at := time.Now()
-	if t.from < 0 {
-		t.from = p.Bytes
-	}
-	if seconds := at.Sub(t.lastTime).Seconds(); seconds >= 1 || t.rate == 0 {
-		t.rate = float64(p.Tally.Measured-t.lastCount) / seconds
-		t.lastCount, t.lastTime = p.Tally.Measured, at
-	}
 	share := -1.0
 	if t.size > 0 {
 		share = float64(p.Bytes) / float64(t.size)
@@ -43,7 +30,10 @@ func (t *watch) show(p batch.Progress) {
 }
 
 func (t *watch) text(p batch.Progress, at time.Time) string {
-	s := fmt.Sprintf("%d rows, %.0f blocks/s, %d ok, %d rejected", p.Tally.Rows, t.rate, p.Tally.OK, p.Tally.Rejected)
+	if t.from < 0 {
+		t.from = p.Bytes
+	}
+	s := fmt.Sprintf("%d rows, %.0f blocks/s, %d ok, %d rejected", p.Tally.Rows, float64(p.Tally.Measured)/at.Sub(t.began).Seconds(), p.Tally.OK, p.Tally.Rejected)
 	if p.Tally.Failed > 0 {
 		s += fmt.Sprintf(", %d error", p.Tally.Failed)
 	}

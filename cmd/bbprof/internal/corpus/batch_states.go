@@ -56,13 +56,17 @@ func visitOf(in *input.Input) func(*input.Row) string {
 }
 
 // startFrom starts a block from the captured state named by its set-up. A block that does not fit the state is not run.
+// A damaged file is an *input.ReadError.
 func startFrom(file *states.Reader, b *profiler.Block) error {
 	_, number, ok := measuring.CutState(b.Setup.Visit)
 	if !ok {
 		return fmt.Errorf("column %s: %q is not FILE#N", stateColumn, b.Setup.Visit)
 	}
 	visit, err := file.At(number)
-	if err == nil && !strings.EqualFold(visit.Hex, hex.EncodeToString(b.Code)) {
+	switch {
+	case err != nil && 0 < number && number <= len(file.Index()):
+		err = &input.ReadError{Err: err}
+	case err == nil && !strings.EqualFold(visit.Hex, hex.EncodeToString(b.Code)):
 		err = errors.New("it is a state of another block, " + visit.Hex)
 	}
 	if err != nil {

@@ -34,7 +34,7 @@ bbprof convert -of blocks.csv -o all/ part*.csv
 		Exits: map[int]string{cli.ExitOK: "done, and nothing is missing", cli.ExitRejected: "rows or shards are missing; those that are there were joined",
 			cli.ExitUsage: "bad usage, a file that is not a result, or parts that do not belong together", cli.ExitInternal: ""},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
-			c := convertCmd{partRows: 1_000_000, out: cli.Output{Folders: true}}
+			c := convertCmd{out: cli.Output{Folders: true}}
 			f.Operands = &c.files
 			c.out.AddFile(f)
 			rowfile.FormatFlag(f, &c.format)
@@ -42,7 +42,6 @@ bbprof convert -of blocks.csv -o all/ part*.csv
 			f.Toggle(&c.mixed, "mixed", "join parts of different microarchitectures or settings; column run tells them apart")
 			f.List(&c.of, "of", "CORPUS", "the corpus, to find also rows that are missing at the end; once for each of its files")
 			f.Text(&c.column, "column", "C", "its column of blocks, if bbprof batch was told")
-			f.Number(&c.partRows, 1, "rows", "of -o DIR/: most rows of a part")
 			return c.run
 		},
 	}
@@ -55,10 +54,9 @@ type convertCmd struct {
 	columns []string // to write
 
 	// For several files, the parts of a corpus:
-	mixed    bool
-	of       []string // the corpus
-	column   string
-	partRows int
+	mixed  bool
+	of     []string // the corpus
+	column string
 }
 
 // folder reports whether the result is a directory.

@@ -47,14 +47,13 @@ bbprof dataset -verify data
 			cli.ExitHost:     "this host cannot measure the sample; -sample=false leaves it out", cli.ExitUsage: "", cli.ExitInternal: "",
 			cli.ExitInterrupted: ""},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
-			d := datasetCmd{partRows: 1_000_000}
+			d := datasetCmd{}
 			f.Operands = &d.files
 			f.Text(&d.dir, "o", "FILE", "the directory to make, which must not be there")
 			f.Text(&d.verify, "verify", "PATH", "check the dataset in the directory PATH")
 			f.Text(&d.application, "application", "COLUMN", "the column that names the application of a block "+
 				"(default: none; the split goes by near-duplicates alone)")
 			f.Text(&d.weight, "weight", "COLUMN", "the column of weights, such as how often a block runs (default: none)")
-			f.Number(&d.partRows, 1, "rows", "most rows of a part")
 			f.Off(&d.noSample, "sample", "with -sample=false, measure nothing again")
 			measuring.CPUFlag(f, &d.cpus, "CPUs to measure on, a worker on each core")
 			f.Toggle(&d.out.Quiet, "q", "quiet: no notes on standard error, only errors")
@@ -69,7 +68,6 @@ type datasetCmd struct {
 	verify      string
 	application string
 	weight      string
-	partRows    int
 	noSample    bool
 	cpus        []int
 	out         cli.Output
@@ -105,7 +103,7 @@ func (d *datasetCmd) make(std cli.Streams) error {
 }
 
 func (d *datasetCmd) write(dir string, std cli.Streams) (*dataset.Sheet, error) {
-	options := dataset.Options{Inputs: d.files, Application: d.application, Weight: d.weight, PartRows: d.partRows, Version: cli.Version(), Made: now()}
+	options := dataset.Options{Inputs: d.files, Application: d.application, Weight: d.weight, PartRows: partRows, Version: cli.Version(), Made: now()}
 	source, err := options.Read()
 	if err != nil {
 		return nil, cli.Usage(err)

@@ -6,8 +6,6 @@ import (
 	"io"
 	"os/signal"
 	"regexp"
-	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -57,7 +55,6 @@ const runTitle = "How the program of -run runs"
 type extractCmd struct {
 	flags     *cli.Flags
 	options   extract.Options
-	rows      extract.Rows
 	files     []string
 	program   []string
 	runs      bool
@@ -80,12 +77,12 @@ func (e *extractCmd) add(f *cli.Flags) {
 	f.Number(&e.options.Min, 1, "min", "blocks of at least so many instructions")
 	f.Number(&e.options.Max, 0, "max", "blocks of at most so many instructions; 0 is any number")
 	f.Toggle(&e.options.Branches, "terminators", "keep the conditional branch that ends a block in its code: bbprof batch measures it with that")
-	f.Toggle(&e.rows.Loops, "loops", "only blocks that branch to their own start, with that branch and a column "+
+	f.Toggle(&e.options.Loops, "loops", "only blocks that branch to their own start, with that branch and a column "+
 		"loop_depth: bbprof batch measures them as they run")
-	f.Toggle(&e.rows.Unique, "unique", "each block once, with the counts added, where it is first")
-	f.Toggle(&e.rows.Text, "text", "add a column asm: the instructions, separated by semicolons")
-	measuring.SyntaxFlag(f, &e.rows.Syntax, "that column")
-	f.Toggle(&e.rows.Lines, "lines", "add a column source_line: the file and the line that a block is from, as DWARF has them (gcc -g)")
+	f.Toggle(&e.options.Unique, "unique", "each block once, with the counts added, where it is first")
+	f.Toggle(&e.options.Text, "text", "add a column asm: the instructions, separated by semicolons")
+	measuring.SyntaxFlag(f, &e.options.Syntax, "that column")
+	f.Toggle(&e.options.Lines, "lines", "add a column source_line: the file and the line that a block is from, as DWARF has them (gcc -g)")
 	f.Section("How often each block runs")
 	f.Toggle(&e.runs, "run", "run the program after -- under valgrind's callgrind; where that does not know its instructions, under perf")
 	f.List(&e.callgrind, "callgrind", "FILE",
@@ -133,7 +130,7 @@ func (e *extractCmd) run(std cli.Streams) error {
 	signal.Ignore(syscall.SIGPIPE)
 	var stats extract.Stats
 	err := cli.WriteResults(e.out.File, std.Out, func(w io.Writer) (err error) {
-		stats, err = extract.Write(ctx, w, e.files, e.options, e.rows)
+		stats, err = extract.Write(ctx, w, e.files, e.options)
 		return err
 	})
 	if err != nil {
@@ -143,31 +140,36 @@ func (e *extractCmd) run(std cli.Streams) error {
 		fmt.Fprintf(e.out.Notes(std), "bbprof: -func %v: no function matches; nm lists a file's functions, and one "+
 			"without a symbol is named by its address\n", e.options.Func)
 	}
-	for _, note := range e.notes(stats) {
+	notes := stats.Summary()
+	if p := e.options.Profile; p != nil && p.Lost > 0 {
+		what := "executed instructions"
+		if p.Samples {
+			what = "samples"
+		}
+		notes = append(notes, fmt.Sprintf("%.2g %% of all %s lie outside all files, such as in code generated at run "+
+			"time, and cannot be extracted", 100*float64(p.Lost)/float64(p.Total), what))
+	}
+	for _, note := range notes {
 		fmt.Fprintln(e.out.Notes(std), "bbprof: "+note)
 	}
 	return nil
 }
 
 func (e *extractCmd) profile(ctx context.Context, std cli.Streams) (err error) {
-	p := e.options.Profile
-	switch {
+	switch p := &e.options.Profile; {
 	case e.runs:
-		p, err = e.runProgram(ctx, std)
+		*p, err = e.runProgram(ctx, std)
 	case len(e.callgrind) > 0:
-		p, err = extract.ReadCallgrind(e.callgrind...)
+		*p, err = extract.ReadCallgrind(e.callgrind...)
 	case e.perf != "":
-		p, err = extract.ReadPerfFile(e.perf)
+		*p, err = extract.ReadPerf(e.perf)
+	default:
+		return nil
 	}
-	if err != nil || p == nil {
-		return err
+	if err == nil && len(e.files) == 0 {
+		e.files, e.options.Lenient = e.options.Profile.Files(), true
 	}
-	e.options.Profile, e.rows.Timed = p, p.Timed
-	if len(e.files) == 0 {
-		e.files = p.Files()
-		e.options.Lenient = true
-	}
-	return nil
+	return err
 }
 
 func (e *extractCmd) runProgram(ctx context.Context, std cli.Streams) (*extract.Profile, error) {
@@ -180,22 +182,4 @@ func (e *extractCmd) runProgram(ctx context.Context, std cli.Streams) (*extract.
 	}
 	r := extract.Run{Program: e.program, Out: cli.Direct(out), Err: cli.Direct(std.Err), AnyStatus: e.anyStatus, Timeout: e.timeout}
 	return running.Run(ctx, r, e.stdin, e.out.Notes(std), (*extract.Run).Profile)
-}
-
-// notes reports notable findings and omissions.
-func (e *extractCmd) notes(stats extract.Stats) []string {
-	notes := strings.Split(strings.TrimSpace(stats.Summary()), "\n")
-	p := e.options.Profile
-	if p == nil {
-		return notes
-	}
-	what := "executed instructions"
-	if p.Samples {
-		what = "samples"
-	}
-	if p.Lost > 0 {
-		notes = append(notes, fmt.Sprintf("%.2g %% of all %s lie outside all files, such as in code generated at run "+
-			"time, and cannot be extracted", 100*float64(p.Lost)/float64(p.Total), what))
-	}
-	return slices.DeleteFunc(notes, func(s string) bool { return s == "" })
 }

@@ -122,7 +122,7 @@ func (a *ablateCmd) shares(ctx context.Context, p measure.Profiler, in *input.In
 		return row.Block(), row.Rejection, err
 	}, done.Step)
 	done.End()
-	in.Unplaced().Warn(std.Err)
+	in.Ignored().Warn(std.Err)
 	if err == nil && shares[0].Blocks == 0 {
 		return cli.BadUsage("%s: no block in it; blocks are hexadecimal, such as 4801c0", strings.Join(a.files, ", "))
 	}

@@ -172,7 +172,7 @@ func (b *boundsCmd) corpus(std cli.Streams) error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	in.Unplaced().Warn(std.Err)
+	in.Ignored().Warn(std.Err)
 	workers, err := measuring.SomeWorkers(ctx, b.Opts, b.workers)
 	if err != nil {
 		return err

@@ -160,7 +160,7 @@ func (c *checkCmd) read(name string, std cli.Streams) (blocks, other []check.Blo
 	for _, d := range slices.Concat(unlike, told) {
 		fmt.Fprintf(std.Err, "bbprof: warning: %s: %s\n", name, d)
 	}
-	b.unplaced.Warn(std.Err)
+	b.ignored.Warn(std.Err)
 	blocks, without := distinctBaseline(b.rows)
 	if len(blocks) == 0 {
 		return nil, nil, fmt.Errorf("%s holds no block that was measured", name)
@@ -256,9 +256,9 @@ func reasons(outcomes []check.Outcome) string {
 }
 
 type baseline struct {
-	rows     []check.Block // without cycles where nothing was measured
-	runs     resultfile.Runs
-	unplaced input.Unplaced
+	rows    []check.Block // without cycles where nothing was measured
+	runs    resultfile.Runs
+	ignored input.Ignored
 }
 
 func readBaseline(name string, stdin io.Reader) (b baseline, err error) {
@@ -283,7 +283,7 @@ func readBaseline(name string, stdin io.Reader) (b baseline, err error) {
 				return b, err
 			}
 			if _, readable := input.Address(row.Cell(input.AddressColumn)); !readable {
-				b.unplaced.Add(fmt.Sprintf("row %d of the baseline", row.Number))
+				b.ignored.Address(fmt.Sprintf("row %d of the baseline", row.Number))
 			}
 		}
 		b.rows = append(b.rows, block)

@@ -111,7 +111,7 @@ func readFile(name string, std cli.Streams) (side, error) {
 		}
 		s.rows = append(s.rows, row)
 	}
-	in.Unplaced().Warn(std.Err)
+	in.Ignored().Warn(std.Err)
 	if len(s.rows) == 0 {
 		err = fmt.Errorf("%s holds no block", name)
 	}

@@ -1,10 +1,11 @@
 // Package account compares a program's run time with the sum over its blocks of executions × cycles, each block
-// measured alone. Pure.
+// measured alone.
 package account
 
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -33,21 +34,20 @@ type Run struct {
 	Program         []string  `json:"program"`
 	UserSeconds     []float64 `json:"user_seconds"`      // of each run
 	CyclesPerSecond float64   `json:"cycles_per_second"` // of the core, measured during the runs
-	Samples         map[Place]float64
+	// Samples counts samples of time by function.
+	Samples map[Place]float64 `json:"-"`
 }
 
 // A Table is the result.
 type Table struct {
-	Program         []string  `json:"program"`
-	UserSeconds     []float64 `json:"user_seconds"`
-	CyclesPerSecond float64   `json:"cycles_per_second"`
-	Cycles          float64   `json:"cycles"`           // of the median run
-	BlockCycles     float64   `json:"block_cycles"`     // the sum of count × cycles
-	Share           float64   `json:"share"`            // of the program's cycles, explained by blocks
-	Instructions    float64   `json:"instructions"`     // executed in blocks
-	Transfers       float64   `json:"transfers"`        // executed terminators, which no block includes
-	Unmeasured      float64   `json:"unmeasured_share"` // share of Instructions in rejected blocks
-	Functions       []Line    `json:"functions"`        // by descending cycles
+	Run
+	Cycles       float64 `json:"cycles"`           // of the median run
+	BlockCycles  float64 `json:"block_cycles"`     // the sum of count × cycles
+	Share        float64 `json:"share"`            // of the program's cycles, explained by blocks
+	Instructions float64 `json:"instructions"`     // executed in blocks
+	Transfers    float64 `json:"transfers"`        // executed terminators, which no block includes
+	Unmeasured   float64 `json:"unmeasured_share"` // share of Instructions in rejected blocks
+	Functions    []Line  `json:"functions"`        // by descending cycles
 }
 
 // A Line is one function.
@@ -78,7 +78,7 @@ func Met(blocks []Block, samples map[Place]float64) bool {
 }
 
 func Tabulate(blocks []Block, run Run) Table {
-	t := Table{Program: run.Program, UserSeconds: run.UserSeconds, CyclesPerSecond: run.CyclesPerSecond}
+	t := Table{Run: run}
 	seconds := slices.Sorted(slices.Values(run.UserSeconds))
 	if n := len(seconds); n > 0 {
 		t.Cycles = (seconds[n/2] + seconds[(n-1)/2]) / 2 * run.CyclesPerSecond
@@ -179,7 +179,7 @@ func (t Table) Report(most int) string {
 		if timed {
 			inPlace = fmt.Sprintf("%.3g\t%.3g\t", l.InPlace.Cycles, l.InPlace.Alone)
 		}
-		where := base(l.File)
+		where := path.Base(l.File)
 		if l.Hottest != "" {
 			where += ", most at " + l.Hottest
 		}
@@ -188,5 +188,3 @@ func (t Table) Report(most int) string {
 	w.Flush()
 	return s.String()
 }
-
-func base(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }

@@ -11,14 +11,15 @@ import (
 
 func TestTabulate(t *testing.T) {
 	f, g, h := Place{"a", "f"}, Place{"a", "g"}, Place{"b", "h"}
+	run := Run{UserSeconds: []float64{3, 1, 2}, CyclesPerSecond: 25, Samples: map[Place]float64{f: 8, h: 2}}
 	got := Tabulate([]Block{
 		{Place: f, Count: 10, Instructions: 3, Cycles: 2, Measured: true, Terminated: true},
 		{Place: f, Count: 10, Instructions: 1, Cycles: 4, Terminated: true},
 		{Place: g, Count: 5, Instructions: 4, Cycles: 1, Measured: true, InPlace: 3},
-	}, Run{UserSeconds: []float64{3, 1, 2}, CyclesPerSecond: 25, Samples: map[Place]float64{f: 8, h: 2}})
+	}, run)
 	forty, ten, half, none := 40.0, 10.0, 0.5, 0.0
 	want := Table{
-		UserSeconds: []float64{3, 1, 2}, CyclesPerSecond: 25, Cycles: 50, BlockCycles: 25, Share: 0.5, Instructions: 60, Transfers: 20,
+		Run: run, Cycles: 50, BlockCycles: 25, Share: 0.5, Instructions: 60, Transfers: 20,
 		Unmeasured: 1.0 / 6,
 		Functions: []Line{
 			{Place: f, Cycles: &forty, BlockCycles: 20, Share: &half, Unmeasured: 0.25},
@@ -32,4 +33,13 @@ func TestTabulate(t *testing.T) {
 		t.Errorf("the report:\n%s", text)
 	}
 	Tabulate(nil, Run{}) // must not divide by zero
+}
+
+// TestRead: cycles that branch records gave a block in its program are taken where there are any.
+func TestRead(t *testing.T) {
+	const text = "hex,status,cycles,file,function,count,cycles_in_place\n4801c0,ok,1,f,main,2,3.5\n4801c8,ok,1,f,main,1,\n"
+	blocks := require.Get(Read([]string{"-"}, strings.NewReader(text)))(t)
+	if len(blocks) != 2 || blocks[0].InPlace != 3.5 || blocks[1].InPlace != 0 {
+		t.Errorf("%+v", blocks)
+	}
 }

@@ -168,13 +168,10 @@ func (a *annotations) fill() error {
 	bytes := map[uint64]uint64{}
 	most := uint64(0)
 	for _, m := range a.mapped {
-		if m.uniform() {
-			bytes[m.word(0)] += m.size
-		}
-	}
-	for _, m := range a.mapped {
-		if w := m.word(0); m.uniform() && bytes[w] > bytes[most] {
-			most = w
+		if w := m.word(0); m.uniform() {
+			if bytes[w] += m.size; bytes[w] > bytes[most] {
+				most = w
+			}
 		}
 	}
 	if len(bytes) > 0 {

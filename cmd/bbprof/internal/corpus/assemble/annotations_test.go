@@ -40,7 +40,6 @@ func TestStartOfErrors(t *testing.T) {
 		"# LLVM-EXEGESIS-DEFREG EAX 1":           "line 1: LLVM-EXEGESIS-DEFREG: eax is part of rax; set all 64 bits of that",
 		"# LLVM-EXEGESIS-DEFREG RAX 0x1":         `the value is "0x1"; write hexadecimal digits without 0x`,
 		"# LLVM-EXEGESIS-DEFREG EFLAGS 400":      "df cannot be set; let the block begin with std",
-		"# LLVM-EXEGESIS-DEFREG ST0 1":           `"st0" cannot be set`,
 		"# LLVM-EXEGESIS-DEFREG X 1":             `"x" cannot be set`,
 		"# LLVM-EXEGESIS-OTHER":                  "line 1: LLVM-EXEGESIS-OTHER: this annotation is not known",
 		def + "# LLVM-EXEGESIS-MEM-MAP B 0":      "line 2: LLVM-EXEGESIS-MEM-MAP: no MEM-DEF before it defines B",

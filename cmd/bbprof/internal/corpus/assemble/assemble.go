@@ -2,7 +2,7 @@
 //
 // One run of the assembler takes many texts: each on its own line in its own section, so that the line of a
 // message identifies its text. A text with an error is tried again alone, since texts may clash, for example in
-// labels.
+// labels, and the others without it.
 package assemble
 
 import (
@@ -50,33 +50,23 @@ type Assembler struct {
 	args []string
 }
 
-// New returns an installed assembler.
+// New returns an installed assembler: GNU as, llvm-mc, or an llvm-mc with a version in its name.
 func New() (*Assembler, error) {
-	path, args := find()
-	if path == "" {
-		return nil, ErrMissing
-	}
-	return &Assembler{path: path, name: filepath.Base(path), args: args}, nil
-}
-
-// find searches GNU as, llvm-mc, and llvm-mc with a version suffix.
-func find() (path string, args []string) {
 	if p, err := exec.LookPath("as"); err == nil {
-		return p, []string{"--64"}
+		return &Assembler{p, "as", []string{"--64"}}, nil
 	}
-	llvm := []string{"-triple=x86_64-linux-gnu", "-filetype=obj"}
-	if p, err := exec.LookPath("llvm-mc"); err == nil {
-		return p, llvm
-	}
+	candidates := []string{"llvm-mc"}
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		found, _ := filepath.Glob(filepath.Join(dir, "llvm-mc-[0-9]*"))
-		for _, p := range slices.Backward(found) {
-			if p, err := exec.LookPath(p); err == nil {
-				return p, llvm
-			}
+		slices.Reverse(found)
+		candidates = append(candidates, found...)
+	}
+	for _, name := range candidates {
+		if p, err := exec.LookPath(name); err == nil {
+			return &Assembler{p, filepath.Base(p), []string{"-triple=x86_64-linux-gnu", "-filetype=obj"}}, nil
 		}
 	}
-	return "", nil
+	return nil, ErrMissing
 }
 
 // attOperand matches only AT&T syntax: % before a register or $ before a number.
@@ -131,66 +121,49 @@ func (a *Assembler) Block(ctx context.Context, text string) ([]byte, error) {
 // Blocks assembles many one-line texts. The error is the assembler's own, not a text's.
 func (a *Assembler) Blocks(ctx context.Context, texts []string) ([]Result, error) {
 	results := make([]Result, len(texts))
-	var source strings.Builder
-	var lines []int // text index of each line
+	var todo []int // texts of the next run
 	for i, text := range texts {
 		if err := checkDirectives(text); err != nil || strings.ContainsAny(text, "\n\r") {
 			results[i].Err = cmp.Or(err, error(&Error{Tool: "bbprof", Line: 1, Message: "a block of a corpus stands on one line"}))
 			continue
 		}
-		fmt.Fprintf(&source, ".section .text.%d,\"ax\",@progbits; %s%s\n", i, header(text), text)
-		lines = append(lines, i)
+		todo = append(todo, i)
 	}
-	object, complaints, err := a.run(ctx, source.String())
-	if err != nil {
-		return nil, err
-	}
-	if len(complaints) > 0 {
-		return results, a.isolate(ctx, texts, lines, complaints, results)
-	}
-	for _, i := range lines {
-		results[i].Code, results[i].Err = a.code(object, ".text."+strconv.Itoa(i))
-		if results[i].Err != nil {
-			results[i].Code, results[i].Err = a.Block(ctx, texts[i])
+	for len(todo) > 0 {
+		var source strings.Builder
+		for _, i := range todo {
+			fmt.Fprintf(&source, ".section .text.%d,\"ax\",@progbits; %s%s\n", i, header(texts[i]), texts[i])
 		}
+		object, complaints, err := a.run(ctx, source.String())
+		if err != nil {
+			return nil, err
+		}
+		blamed := map[int]bool{}
+		for _, c := range complaints {
+			if c.Line >= 1 && c.Line <= len(todo) {
+				blamed[todo[c.Line-1]] = true
+			}
+		}
+		var rest []int
+		for _, i := range todo {
+			r := &results[i]
+			switch {
+			case len(complaints) == 0:
+				r.Code, r.Err = a.code(object, ".text."+strconv.Itoa(i))
+			case !blamed[i] && len(blamed) > 0:
+				rest = append(rest, i)
+				continue
+			}
+			if r.Code == nil { // alone
+				r.Code, r.Err = a.Block(ctx, texts[i])
+				if bad := (*Error)(nil); r.Err != nil && !errors.As(r.Err, &bad) {
+					return nil, r.Err
+				}
+			}
+		}
+		todo = rest
 	}
 	return results, nil
-}
-
-// isolate assembles each text with an error alone, and the rest again without them.
-func (a *Assembler) isolate(ctx context.Context, texts []string, lines []int, complaints []*Error, results []Result) error {
-	blamed := map[int]bool{}
-	for _, c := range complaints {
-		if c.Line >= 1 && c.Line <= len(lines) {
-			blamed[lines[c.Line-1]] = true
-		}
-	}
-	var rest []int
-	for _, i := range lines {
-		if !blamed[i] && len(blamed) > 0 {
-			rest = append(rest, i)
-			continue
-		}
-		var bad *Error
-		results[i].Code, results[i].Err = a.Block(ctx, texts[i])
-		if results[i].Err != nil && !errors.As(results[i].Err, &bad) {
-			return results[i].Err
-		}
-	}
-	if len(rest) == 0 {
-		return nil
-	}
-	remaining := make([]string, len(rest))
-	for n, i := range rest {
-		remaining[n] = texts[i]
-	}
-	others, err := a.Blocks(ctx, remaining)
-	for n, i := range rest {
-		if err == nil {
-			results[i] = others[n]
-		}
-	}
-	return err
 }
 
 // Object assembles a source file to an object file at path.
@@ -259,35 +232,36 @@ func (a *Assembler) complaints(text string) (list []*Error) {
 // code returns a section's bytes, if it needs no linker: an unknown register name would otherwise become address
 // 0.
 func (a *Assembler) code(f *elf.File, name string) ([]byte, error) {
-	s := f.Section(name)
-	if s == nil {
+	if what := unlinked(f, name); what != "" {
+		return nil, &Error{Tool: "bbprof", Line: 1, Message: what}
+	}
+	var code []byte
+	if s := f.Section(name); s != nil {
+		var err error
+		if code, err = s.Data(); err != nil {
+			return nil, err
+		}
+	}
+	if len(code) == 0 {
 		return nil, &Error{Line: 1, Message: "there is no instruction in it; write one such as 'add rax, rbx'"}
 	}
-	if symbol, ok := undefined(f, name); ok {
-		return nil, &Error{Tool: "bbprof", Line: 1, Message: fmt.Sprintf("%q is neither a register nor a label of the "+
-			"block; write addresses as numbers", symbol)}
-	}
-	code, err := s.Data()
-	if err == nil && len(code) == 0 {
-		err = &Error{Line: 1, Message: "there is no instruction in it; write one such as 'add rax, rbx'"}
-	}
-	return code, err
+	return code, nil
 }
 
-// undefined returns the symbol of the section's first relocation.
-func undefined(f *elf.File, section string) (string, bool) {
+// unlinked says what the section's first relocation refers to, "" if there is none.
+func unlinked(f *elf.File, section string) string {
 	rel := f.Section(".rela" + section)
 	if rel == nil {
-		return "", false
+		return ""
 	}
 	data, err := rel.Data()
-	if err != nil || len(data) < 24 { // struct Elf64_Rela
-		return "", false
+	if err != nil || len(data) < 24 { // struct Elf64_Rela: offset, info, addend
+		return ""
 	}
 	number := int(f.ByteOrder.Uint64(data[8:]) >> 32)
-	symbols, err := f.Symbols()
-	if err != nil || number == 0 || number > len(symbols) {
-		return "?", true
+	if symbols, err := f.Symbols(); err == nil && 0 < number && number <= len(symbols) {
+		return fmt.Sprintf("%q is neither a register nor a label of the block; write addresses as numbers", symbols[number-1].Name)
 	}
-	return symbols[number-1].Name, true
+	// The distance counts from the end of the field, which has four bytes.
+	return fmt.Sprintf("a branch to the number %#x leaves the block; branch to a label of the block, as in 1: dec rcx; jnz 1b", f.ByteOrder.Uint64(data[16:])+4)
 }

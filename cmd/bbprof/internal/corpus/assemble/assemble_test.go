@@ -87,6 +87,7 @@ func TestBlockErrors(t *testing.T) {
 			{"nop; .incbin \"/etc/passwd\"", 1, ".incbin"},
 			{"nop\n .include \"x\"", 1, ".include"},
 			{"jmp elsewhere", 1, "elsewhere"},
+			{"jmp 0x1234", 1, map[string]string{"as": "a branch to the number 0x1234 leaves the block", "llvm-mc": ""}[name]},
 		} {
 			code, err := a.Block(context.Background(), tt.text)
 			bad := (*Error)(nil)

@@ -32,7 +32,7 @@ type Options struct {
 	Set     initial.Set // for all rows; a row's own setting takes precedence
 	// Visit returns the captured state that a row's block starts from; nil if none does.
 	Visit func(*input.Row) string
-	// Prepare completes a block before it is measured. If that fails, so does the block.
+	// Prepare completes a block before it is measured. If that fails, so does the block, and at an *input.ReadError the run.
 	Prepare func(*profiler.Block) error
 	Finish  func(*profiler.Result) // completes a result
 	Run     resultfile.Run
@@ -172,6 +172,9 @@ func (r *run) block(j *job) profiler.Block {
 
 // done puts a noisy block aside, or writes its rows.
 func (r *run) done(j *job, result profiler.Result, err error) error {
+	if reading := (*input.ReadError)(nil); errors.As(j.unprepared, &reading) {
+		err = j.unprepared
+	}
 	if err != nil {
 		return err
 	}

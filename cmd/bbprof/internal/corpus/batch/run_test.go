@@ -15,8 +15,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/internal/require"
+	"github.com/bbprof/bbprof/profiler"
 )
 
 func jitter(string, int) time.Duration { return time.Duration(rand.IntN(200)) * time.Microsecond }
@@ -389,5 +391,23 @@ func TestQuantiles(t *testing.T) {
 	var none Spread
 	if text, err := none.MarshalJSON(); err != nil || string(text) != `{"count":0}` {
 		t.Errorf("%s, %v", text, err)
+	}
+}
+
+// TestPrepare: a block that cannot be prepared fails alone, and what cannot be read ends the run.
+func TestPrepare(t *testing.T) {
+	broken := errors.New("broken")
+	for _, failure := range []error{broken, &input.ReadError{Err: broken}} {
+		prepare := func(b *profiler.Block) error {
+			if fmt.Sprintf("%x", b.Code) == block(2) {
+				return failure
+			}
+			return nil
+		}
+		path := file(t)
+		tally, err := batched(t, new(lab), path, text(10), Options{Prepare: prepare})
+		if failure == broken && (err != nil || tally.Failed == 0) || failure != broken && !errors.Is(err, broken) {
+			t.Errorf("%T: %d failed, error %v", failure, tally.Failed, err)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package extract
 
 import (
 	"bytes"
+	"debug/elf"
 	"errors"
 	"io"
 	"path"
@@ -20,65 +21,59 @@ const (
 	maxNamesTable = 1 << 26
 )
 
-func isArchive(r io.ReaderAt) bool {
-	var magic [len(archiveMagic)]byte
-	_, err := r.ReadAt(magic[:], 0)
-	return err == nil && (string(magic[:]) == archiveMagic || string(magic[:]) == thinMagic)
+// starts returns the beginning of a file.
+func starts(r io.ReaderAt, n int) string {
+	start := make([]byte, n)
+	n, _ = r.ReadAt(start, 0)
+	return string(start[:n])
 }
 
+func isArchive(r io.ReaderAt) bool {
+	magic := starts(r, len(archiveMagic))
+	return magic == archiveMagic || magic == thinMagic
+}
+
+func isELF(r io.ReaderAt) bool { return starts(r, len(elf.ELFMAG)) == elf.ELFMAG }
+
 // archive calls member for each ELF file in an archive.
-func archive(name string, r io.ReaderAt, size int64, member func(name string, r io.ReaderAt) error) error {
-	var magic [len(thinMagic)]byte
-	if _, err := r.ReadAt(magic[:], 0); err == nil && string(magic[:]) == thinMagic {
+func archive(name string, r io.ReaderAt, member func(name string, r io.ReaderAt, marks []string) error) error {
+	if starts(r, len(thinMagic)) == thinMagic {
 		return &InputError{Subject: name, Problem: "a thin archive, which holds names alone", Remedy: "name the object files"}
 	}
 	var names []byte
-	for at := int64(len(archiveMagic)); at < size; {
+	for at := int64(len(archiveMagic)); ; {
 		var h [memberHeader]byte
-		if _, err := r.ReadAt(h[:], at); err != nil {
-			if errors.Is(err, io.EOF) {
-				return truncated(name, at)
-			}
-			return &InputError{Subject: name, Problem: plain(err)}
+		switch n, err := r.ReadAt(h[:], at); {
+		case n == 0 && errors.Is(err, io.EOF):
+			return nil
+		case errors.Is(err, io.EOF):
+			return truncated(name, at)
+		case err != nil:
+			return unreadable(name, err)
 		}
 		n, err := strconv.ParseInt(strings.TrimSpace(string(h[48:58])), 10, 64)
-		at += memberHeader
-		if err != nil || n < 0 || h[58] != '`' || n > size-at {
-			return truncated(name, at-memberHeader)
-		}
 		title := strings.TrimRight(string(h[:16]), " ")
-		body := io.NewSectionReader(r, at, n)
-		at += n + n&1
+		body := io.NewSectionReader(r, at+memberHeader, n)
+		if _, short := body.ReadAt(make([]byte, 1), n-1); err != nil || n < 0 || h[58] != '`' || n > 0 && short != nil {
+			return truncated(name, at)
+		}
+		at += memberHeader + n + n&1
 		switch {
-		case title == "/", title == "/SYM64/":
 		case title == "//":
-			if n > maxNamesTable {
-				return truncated(name, at)
-			}
-			names = make([]byte, n)
+			names = make([]byte, min(n, maxNamesTable))
 			if _, err := body.ReadAt(names, 0); err != nil && !errors.Is(err, io.EOF) {
-				return &InputError{Subject: name, Problem: plain(err)}
+				return unreadable(name, err)
 			}
-		default:
-			if !isELF(body) {
-				continue
-			}
-			if err := member(name+"("+memberName(title, names)+")", body); err != nil {
+		case title != "/" && title != "/SYM64/" && isELF(body):
+			if err := member(name+"("+memberName(title, names)+")", body, nil); err != nil {
 				return err
 			}
 		}
 	}
-	return nil
 }
 
 func truncated(name string, at int64) error {
 	return &InputError{Subject: name, Problem: "a damaged archive: no whole member at byte " + strconv.FormatInt(at, 10)}
-}
-
-func isELF(r io.ReaderAt) bool {
-	var magic [4]byte
-	_, err := r.ReadAt(magic[:], 0)
-	return err == nil && string(magic[:]) == "\x7fELF"
 }
 
 // memberName resolves "name/", or "/123", an offset into the table of long names.

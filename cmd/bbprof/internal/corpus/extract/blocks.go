@@ -24,10 +24,9 @@ func demangled(symbol string) string {
 	return demangle.Filter(symbol)
 }
 
-func (e *extraction) cut(f *function, name string) error {
+// cut gives out the blocks of a function that was walked.
+func (e *extraction) cut(f *function) error {
 	w := &e.w
-	e.name, e.depths = name, nil
-	e.block = Block{File: e.o.name, Section: printable(f.where.Name)}
 	for at := 0; at < w.cut; {
 		if w.marks[at]&markStart == 0 {
 			at++
@@ -37,12 +36,9 @@ func (e *extraction) cut(f *function, name string) error {
 		if err := e.give(f, b); err != nil {
 			return err
 		}
-		switch {
-		case e.opts.Cut == CutTransfer: // the next leader may lie inside this block
-			for at += int(w.length[at]); at < w.cut && w.marks[at]&(markStart|markLeader) != markStart|markLeader; at++ {
+		if at = b.next; e.opts.Cut == CutTransfer { // the next leader may lie inside this block
+			for at = b.start + int(w.length[b.start]); at < w.cut && w.marks[at]&(markStart|markLeader) != markStart|markLeader; at++ {
 			}
-		default:
-			at = b.next
 		}
 	}
 	return nil
@@ -50,30 +46,26 @@ func (e *extraction) cut(f *function, name string) error {
 
 // bounds describes a block of the current function by offsets.
 type bounds struct {
-	start, end   int // without the terminator
-	next         int // after the terminator
-	terminated   bool
-	broken       bool // runs into omitted code
+	start, end   int      // without the terminator
+	next         int      // after the terminator
+	last         asm.Step // the terminator; none if its length is 0
+	broken       bool     // runs into omitted code
 	instructions int
-	count        int  // executions of an instruction that runs once per block
 	pads         bool // only padding
 }
 
 func (e *extraction) blockAt(start int) bounds {
 	w := &e.w
-	b := bounds{start: start, count: -1, pads: true}
+	b := bounds{start: start, pads: true}
 	at := start
 	for {
 		length := int(w.length[at])
-		if b.count < 0 && w.marks[at]&markRepeat == 0 {
-			b.count = at
-		}
+		b.pads = b.pads && w.marks[at]&markPads != 0 // nops up to an int3, too
 		if w.flow[at] != asm.FlowNext {
-			b.end, b.next, b.terminated = at, at+length, true
-			b.pads = b.pads && w.marks[at]&markPads != 0 // nops up to an int3
+			b.end, b.next = at, at+length
+			b.last, _ = asm.StepOver(w.code[b.end:b.next])
 			return b
 		}
-		b.pads = b.pads && w.marks[at]&markPads != 0
 		b.instructions++
 		at += length
 		b.end, b.next = at, at
@@ -82,7 +74,6 @@ func (e *extraction) blockAt(start int) bounds {
 			return b
 		case at >= w.cut || w.marks[at]&markStart == 0:
 			b.broken = true
-			b.pads = false
 			return b
 		case w.marks[at]&markLeader != 0 && e.opts.Cut == CutLeader:
 			b.pads = false
@@ -91,96 +82,83 @@ func (e *extraction) blockAt(start int) bounds {
 	}
 }
 
-// branchEnd returns the end of a block including its conditional branch, if any. A jmp, always taken, cannot end
-// copies.
-func (b bounds) branchEnd(code []byte) int {
-	if s, err := asm.StepOver(code[b.end:b.next]); err == nil && (s.Flow == asm.FlowBranch || s.Flow == asm.FlowJump && b.loops(code)) {
-		return b.next
-	}
-	return b.end
-}
+func (b bounds) terminated() bool { return b.last.Length > 0 }
 
 // loops reports whether the block branches to its own start.
-func (b bounds) loops(code []byte) bool {
-	if !b.terminated {
-		return false
-	}
-	s, err := asm.StepOver(code[b.end:b.next])
-	return err == nil && (s.Flow == asm.FlowBranch || s.Flow == asm.FlowJump) && s.Target == int64(b.start-b.next)
+func (b bounds) loops() bool {
+	return (b.last.Flow == asm.FlowBranch || b.last.Flow == asm.FlowJump) && b.last.Target == int64(b.start-b.next)
 }
 
 func (e *extraction) give(f *function, b bounds) error {
-	addr := f.lo + uint64(b.start) - f.where.addr + f.where.shown
+	lo := f.lo + uint64(b.start)
 	n := uint64(1)
 	if e.counts != nil {
-		n = e.executions(addr, b)
-		if e.opts.Cut == CutLeader && !b.broken {
-			e.stats.Found += e.counts.between(addr, addr+uint64(b.next-b.start))
+		n = e.executions(f, b)
+		if e.selected && e.opts.Cut == CutLeader && !b.broken {
+			e.stats.Found += e.counts.between(lo, lo+uint64(b.next-b.start))
 		}
 	}
-	if e.opts.Loops && !b.loops(e.w.code) {
-		return nil
-	}
-	if n == 0 || b.broken || b.pads || b.instructions == 0 && !e.opts.Empty || b.instructions < e.opts.Min || e.opts.Max > 0 && b.instructions > e.opts.Max {
-		return nil
-	}
-	e.block.Function = e.name
+	block := Block{File: e.o.name, Function: e.name, Section: printable(f.where.Name), Addr: lo - f.where.base, Instructions: b.instructions, Count: n}
 	if e.o.regions != nil {
-		lo := f.lo + uint64(b.start)
-		r := e.o.regionOf(lo, lo+uint64(b.end-b.start))
-		if r == nil {
+		name, found := e.o.regionOf(lo, lo+uint64(b.end-b.start))
+		if !found {
 			return nil
 		}
-		e.block.Function = r.name
+		block.Function = name
 	}
-	end := b.end
-	if (e.opts.Branches || e.opts.Loops) && b.terminated {
-		end = b.branchEnd(e.w.code)
+	if n == 0 || b.broken || b.pads || b.instructions == 0 && !e.opts.Empty {
+		return nil
 	}
-	e.block.Code = e.w.code[b.start:end]
-	e.block.Addr, e.block.Instructions, e.block.Count = addr, b.instructions, n
-	e.block.Source = e.lines.at(addr)
+	if e.counts != nil {
+		e.stats.BlockRuns += n
+	}
+	if !e.selected || e.opts.Loops && !b.loops() || b.instructions < e.opts.Min || e.opts.Max > 0 && b.instructions > e.opts.Max {
+		return nil
+	}
+	block.Code = e.w.code[b.start:b.end]
+	if e.opts.Branches && b.last.Flow == asm.FlowBranch || (e.opts.Branches || e.opts.Loops) && b.loops() { // a jmp, always taken, cannot end copies
+		block.Code = e.w.code[b.start:b.next]
+	}
+	block.Source = e.lines.at(block.Addr)
 	if e.opts.Loops {
 		if e.depths == nil {
 			e.depths = e.w.depths()
 		}
-		e.block.Depth = e.depths[b.start]
+		block.Depth = e.depths[b.start]
 	}
-	e.block.Terminator, e.block.InPlace = "", Timed{}
-	if b.terminated {
-		e.block.Terminator = e.terminator(f, b)
-		e.block.InPlace = timed(e.counts, addr, addr+uint64(b.end-b.start))
+	if b.terminated() {
+		block.Terminator = e.terminator(f, b)
+		block.InPlace = timed(e.counts, lo, lo+uint64(b.end-b.start))
 	}
-	offset := int(f.lo-f.where.addr) + b.start
-	e.block.Relocated = f.where.relocated(offset, offset+end-b.start)
+	block.Relocated = f.where.relocated(lo, lo+uint64(len(block.Code)))
 	e.stats.Blocks++
-	return e.yield(&e.block)
+	return e.yield(&block)
 }
 
 // executions returns how often a block ran. With the cut at transfers, a run that enters in the middle counts for
 // another block.
-func (e *extraction) executions(addr uint64, b bounds) uint64 {
+func (e *extraction) executions(f *function, b bounds) uint64 {
 	w := &e.w
-	start := addr - uint64(b.start)
 	if !e.counts.exact() {
-		return e.counts.between(addr, start+uint64(b.next))
+		return e.counts.between(f.lo+uint64(b.start), f.lo+uint64(b.next))
 	}
-	at := b.count
-	if at < 0 {
+	at := b.start
+	for at < b.end && w.marks[at]&markRepeat != 0 { // counted once for each repetition
+		at += int(w.length[at])
+	}
+	if at == b.next { // repetitions alone
 		at = b.start
 	}
-	n := e.counts.at(start + uint64(at))
+	n := e.counts.at(f.lo + uint64(at))
 	if e.opts.Cut != CutTransfer || b.start == 0 {
 		return n
 	}
-	for before := b.start - 1; before >= 0 && before >= b.start-longest; before-- {
-		if w.marks[before]&markStart == 0 {
-			continue
-		}
-		if before+int(w.length[before]) == b.start && w.flow[before] == asm.FlowNext && w.marks[before]&markRepeat == 0 {
-			n -= min(n, e.counts.at(start+uint64(before)))
-		}
-		break
+	before := b.start - 1
+	for before > 0 && w.marks[before]&markStart == 0 {
+		before--
+	}
+	if before+int(w.length[before]) == b.start && w.flow[before] == asm.FlowNext && w.marks[before]&markRepeat == 0 {
+		n -= min(n, e.counts.at(f.lo+uint64(before)))
 	}
 	return n
 }
@@ -192,14 +170,17 @@ func (e *extraction) terminator(f *function, b bounds) string {
 	if err != nil {
 		return "(bad)"
 	}
-	s, err := asm.StepOver(code)
-	if err != nil || s.Flow != asm.FlowBranch && s.Flow != asm.FlowJump && s.Flow != asm.FlowCall {
+	lo := f.lo + uint64(b.end)
+	switch {
+	case !direct(b.last.Flow):
 		return insts[0].Text()
-	}
-	offset := int(f.lo-f.where.addr) + b.end
-	if f.where.relocated(offset, offset+len(code)) { // only a linker would know the target
+	case f.where.relocated(lo, lo+uint64(len(code))): // only a linker would know the target
 		return insts[0].Mnemonic
 	}
-	target := f.lo + uint64(b.next) + uint64(s.Target) - f.where.addr + f.where.shown
-	return fmt.Sprintf("%s %#x", insts[0].Mnemonic, target)
+	return fmt.Sprintf("%s %#x", insts[0].Mnemonic, f.lo+uint64(b.next)+uint64(b.last.Target)-f.where.base)
+}
+
+// direct reports whether a transfer names its target.
+func direct(flow asm.Flow) bool {
+	return flow == asm.FlowBranch || flow == asm.FlowJump || flow == asm.FlowCall
 }

@@ -23,30 +23,22 @@ type arrivals struct {
 // source line follows each.
 func readArrivals(t *testing.T, name string) map[string]*arrivals {
 	t.Helper()
-	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := require.Get(os.Open(name))(t)
 	defer f.Close()
 	all := map[string]*arrivals{}
-	of := func(object string) *arrivals {
+	came := func(object string, to, n uint64) {
 		if all[object] == nil {
-			all[object] = &arrivals{map[uint64]uint64{}, map[uint64]uint64{}}
+			all[object] = &arrivals{came: map[uint64]uint64{}}
 		}
-		return all[object]
+		all[object].came[to] += n
 	}
-	var (
-		r              callgrindReader
-		object, callee string
-		called         bool
-	)
-	r.objects = map[string]string{}
+	r := callgrindReader{objects: map[string]string{}, counts: map[string]map[uint64]uint64{}}
+	object, callee := "", ""
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, maxLine)
 	for lines.Scan() {
 		line := lines.Text()
-		key, value, _ := strings.Cut(line, "=")
-		switch key {
+		switch key, value, _ := strings.Cut(line, "="); key {
 		case "ob":
 			object, _ = r.object(value)
 			callee = object
@@ -58,30 +50,18 @@ func readArrivals(t *testing.T, name string) map[string]*arrivals {
 			cells := strings.Fields(value)
 			count, _, _ := strings.Cut(cells[0], "/")
 			n, _ := strconv.ParseUint(count, 10, 64)
-			to, err := position(cells[1], r.addr)
-			if err != nil {
-				t.Fatalf("%s: %v", line, err)
-			}
+			to := require.Get(position(cells[1], r.addr))(t)
 			if key == "calls" {
-				of(callee).came[to] += n
-				callee, called = object, true
+				came(callee, to, n)
+				callee = object
 			} else {
-				of(object).came[to] += n
+				came(object, to, n)
 			}
-		default:
-			if line == "" || !strings.ContainsRune("0123456789+-*", rune(line[0])) {
-				continue
-			}
-			cells := strings.Fields(line)
-			if r.addr, err = position(cells[0], r.addr); err != nil {
-				t.Fatalf("%s: %v", line, err)
-			}
-			if !called && len(cells) > 1 {
-				n, _ := strconv.ParseUint(cells[1], 10, 64)
-				of(object).ran[r.addr] += n
-			}
-			called = false
 		}
+		require.NoError(t, r.take(line))
+	}
+	for object, a := range all {
+		a.ran = r.counts[object]
 	}
 	return all
 }
@@ -182,6 +162,6 @@ func openWith(t *testing.T, file string, cut Cut) (*object, map[span]bool) {
 	}))
 	f := require.Get(os.Open(file))(t)
 	t.Cleanup(func() { f.Close() })
-	o := require.Get(openObject(file, f, new(Stats)))(t)
+	o := require.Get(openObject(file, f, nil, new(Stats)))(t)
 	return o, ours
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path"
 	"slices"
@@ -19,26 +18,25 @@ import (
 // count; "+N", "-N" and "*" are relative to the previous address. --dump-line=yes puts a line number between the
 // two. The line after "calls=" is the callee's inclusive cost, not an instruction's.
 func ReadCallgrind(files ...string) (*Profile, error) {
-	p := &Profile{Source: strings.Join(files, ", "), objects: map[string]*objectCounts{}}
-	byObject := map[string]map[uint64]uint64{}
+	p := &Profile{Source: strings.Join(files, ", "), objects: map[string]objectCounts{}}
+	counts := map[string]map[uint64]uint64{}
 	for _, name := range files {
-		if err := readCallgrind(name, byObject); err != nil {
+		r := callgrindReader{counts: counts, objects: map[string]string{}}
+		if err := eachLine(name, "-callgrind takes what valgrind --tool=callgrind --dump-instr=yes writes", r.take); err != nil {
 			return nil, err
 		}
 	}
-	for name, m := range byObject {
-		c := newExactCounts(m)
-		total := c.sums[len(c.addrs)]
-		p.Total += total
-		if strings.HasPrefix(path.Base(name), "vgpreload_") { // valgrind's own
-			p.Total -= total
-			continue
+	for name, m := range counts {
+		c := newExactCounts(m, false)
+		switch ran := total(c); {
+		case strings.HasPrefix(path.Base(name), "vgpreload_"): // valgrind's own
+		case !strings.HasPrefix(name, "/"): // code generated at run time, or the kernel: not in a file
+			p.Lost += ran
+			p.Total += ran
+		default:
+			p.Total += ran
+			p.objects[Resolved(name)] = objectCounts{name, c}
 		}
-		if !strings.HasPrefix(name, "/") { // code generated at run time, or the kernel: not in a file
-			p.Lost += total
-			continue
-		}
-		p.objects[Resolved(name)] = &objectCounts{name: name, counts: c, total: total}
 	}
 	if p.Total == 0 {
 		return nil, &InputError{Subject: p.Source, Problem: "no instruction has a count", Remedy: "run callgrind with --dump-instr=yes"}
@@ -47,9 +45,8 @@ func ReadCallgrind(files ...string) (*Profile, error) {
 }
 
 type callgrindReader struct {
-	name    string
-	line    int
-	fields  int // number of positions before the costs: 1, or 2 with lines
+	counts  map[string]map[uint64]uint64 // by object and address
+	fields  int                          // number of positions before the costs: 1, or 2 with lines
 	addr    uint64
 	objects map[string]string // by the number in parentheses
 	current map[uint64]uint64
@@ -59,24 +56,22 @@ type callgrindReader struct {
 // maxLine bounds a line: C++ template names reach hundreds of kilobytes.
 const maxLine = 1 << 24
 
-func readCallgrind(name string, byObject map[string]map[uint64]uint64) error {
+// eachLine calls take for each line of a file. Where that fails, the error names the line.
+func eachLine(name, remedy string, take func(string) error) error {
 	f, err := os.Open(name)
 	if err != nil {
-		return &InputError{Subject: name, Problem: plain(err)}
+		return unreadable(name, err)
 	}
 	defer f.Close()
-	r := callgrindReader{name: name, objects: map[string]string{}}
 	lines := bufio.NewScanner(f)
 	lines.Buffer(make([]byte, 1<<16), maxLine)
-	for lines.Scan() {
-		r.line++
-		if err := r.take(lines.Text(), byObject); err != nil {
-			return &InputError{Subject: fmt.Sprintf("%s:%d", name, r.line), Problem: err.Error(),
-				Remedy: "-callgrind takes what valgrind --tool=callgrind --dump-instr=yes writes"}
+	for n := 1; lines.Scan(); n++ {
+		if err := take(lines.Text()); err != nil {
+			return &InputError{Subject: fmt.Sprintf("%s:%d", name, n), Problem: err.Error(), Remedy: remedy}
 		}
 	}
-	if err := lines.Err(); err != nil && !errors.Is(err, io.EOF) {
-		return &InputError{Subject: name, Problem: plain(err)}
+	if err := lines.Err(); err != nil {
+		return unreadable(name, err)
 	}
 	return nil
 }
@@ -84,17 +79,23 @@ func readCallgrind(name string, byObject map[string]map[uint64]uint64) error {
 // headers may precede the line that declares the positions.
 var headers = []string{"version", "creator", "pid", "cmd", "part", "thread", "desc", "event", "events", "summary", "totals"}
 
-func (r *callgrindReader) take(line string, byObject map[string]map[uint64]uint64) error {
+func (r *callgrindReader) take(line string) error {
 	if line == "" || line[0] == '#' {
 		return nil
 	}
 	if c := line[0]; c >= '0' && c <= '9' || c == '+' || c == '-' || c == '*' {
 		return r.cost(line)
 	}
-	if header, value, ok := strings.Cut(line, ":"); ok && header == "positions" {
-		return r.positions(strings.TrimSpace(value))
-	} else if r.fields == 0 {
-		if !ok || !slices.Contains(headers, header) {
+	if r.fields == 0 {
+		header, value, _ := strings.Cut(line, ":")
+		switch value = strings.TrimSpace(value); {
+		case header == "positions" && value == "instr":
+			r.fields = 1
+		case header == "positions" && value == "instr line":
+			r.fields = 2
+		case header == "positions":
+			return errors.New("it has no addresses of instructions")
+		case !slices.Contains(headers, header):
 			return errors.New("not a file of callgrind's")
 		}
 		return nil
@@ -106,22 +107,15 @@ func (r *callgrindReader) take(line string, byObject map[string]map[uint64]uint6
 		if err != nil {
 			return err
 		}
-		if byObject[name] == nil {
-			byObject[name] = map[uint64]uint64{}
+		if r.counts[name] == nil {
+			r.counts[name] = map[uint64]uint64{}
 		}
-		r.current = byObject[name]
+		r.current = r.counts[name]
 	case "cob":
 		_, err := r.object(value)
 		return err
 	case "calls":
 		r.skip = true
-	}
-	return nil
-}
-
-func (r *callgrindReader) positions(what string) error {
-	if r.fields = map[string]int{"instr": 1, "instr line": 2}[what]; r.fields == 0 {
-		return errors.New("it has no addresses of instructions")
 	}
 	return nil
 }
@@ -149,15 +143,7 @@ func (r *callgrindReader) cost(line string) error {
 	if r.fields == 0 {
 		return errors.New("costs before the line that declares their positions")
 	}
-	var cells [3]string
-	n := 0
-	for cell := range strings.FieldsSeq(line) {
-		if n == len(cells) {
-			break
-		}
-		cells[n] = cell
-		n++
-	}
+	cells := strings.Fields(line)
 	addr, err := position(cells[0], r.addr)
 	if err != nil {
 		return fmt.Errorf("%q is not an address", cells[0])
@@ -167,7 +153,7 @@ func (r *callgrindReader) cost(line string) error {
 		r.skip = false
 		return nil
 	}
-	if n <= r.fields {
+	if len(cells) <= r.fields {
 		return nil
 	}
 	count, err := strconv.ParseUint(cells[r.fields], 10, 64)

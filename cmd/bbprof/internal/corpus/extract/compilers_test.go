@@ -47,6 +47,17 @@ int elsewhere(int x) { return x + 1; }
 int other;
 `
 
+// compiled returns what a compiler makes of source.
+func compiled(t *testing.T, compiler string, args ...string) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "compiled")
+	cmd := exec.Command(compiler, append(args, "-fcommon", "-o", file, write(t, "a.c", source))...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
+	}
+	return file
+}
+
 // objdumpInstructions returns a file's instruction bytes by section (of an object) and address.
 func objdumpInstructions(t *testing.T, file string, bySection bool) map[string]string {
 	t.Helper()
@@ -68,12 +79,11 @@ func objdumpInstructions(t *testing.T, file string, bySection bool) map[string]s
 
 // compareInstructions fails for each block that is not a sequence of objdump's instructions, relocated bytes
 // aside, and returns the share of those instructions that are in blocks.
-func compareInstructions(t *testing.T, file string) (blocks int, share float64) {
+func compareInstructions(t *testing.T, file string, object bool) (blocks int, share float64) {
 	t.Helper()
-	object := strings.HasSuffix(file, ".o")
 	theirs := objdumpInstructions(t, file, object)
 	found := 0
-	err := File(t.Context(), file, Options{Cut: CutLeader}, new(Stats), func(b *Block) error {
+	require.NoError(t, File(t.Context(), file, Options{Cut: CutLeader}, new(Stats), func(b *Block) error {
 		blocks++
 		code := hex.EncodeToString(b.Code)
 		n := 0
@@ -94,10 +104,7 @@ func compareInstructions(t *testing.T, file string) (blocks int, share float64) 
 			t.Errorf("%s: %#x: %d instructions, objdump has %d", file, b.Addr, b.Instructions, n)
 		}
 		return nil
-	})
-	if err != nil {
-		t.Error(err)
-	}
+	}))
 	return blocks, float64(found) / float64(len(theirs))
 }
 
@@ -107,13 +114,8 @@ func TestCompilers(t *testing.T) {
 	require.Slow(t)
 	require.Tool(t, require.GCC, "gcc")
 	require.Tool(t, require.Binutils, "objdump")
-	dir := t.TempDir()
-	c := filepath.Join(dir, "a.c")
-	require.NoError(t, os.WriteFile(c, []byte(source), 0o644))
-	kinds := map[string][]string{
-		"object.o": {"-c"}, "sections.o": {"-c", "-ffunction-sections", "-fPIC"}, "pie": {"-pie", "-fPIE"}, "fixed": {"-no-pie", "-fno-pie"},
-		"shared.so": {"-shared", "-fPIC"}, "stripped": {"-s"}, "noframes": {"-no-pie", "-fno-asynchronous-unwind-tables"},
-	}
+	kinds := [][]string{{"-c"}, {"-c", "-ffunction-sections", "-fPIC"}, {"-pie", "-fPIE"}, {"-no-pie", "-fno-pie"}, {"-shared", "-fPIC"}, {"-s"},
+		{"-no-pie", "-fno-asynchronous-unwind-tables"}}
 	for _, compiler := range []string{"gcc", "clang"} {
 		if _, err := exec.LookPath(compiler); err != nil {
 			t.Logf("%s is not installed", compiler)
@@ -121,14 +123,10 @@ func TestCompilers(t *testing.T) {
 		}
 		for _, level := range []string{"-O0", "-O1", "-O2", "-O3"} {
 			least, most := 1<<30, 0
-			for kind, args := range kinds {
-				file := filepath.Join(dir, compiler+level+kind)
-				if out, err := exec.Command(compiler, append(args, level, "-fcommon", "-o", file, c)...).CombinedOutput(); err != nil {
-					t.Fatalf("%s %s %v: %v\n%s", compiler, level, args, err, out)
-				}
-				n, share := compareInstructions(t, file)
+			for _, args := range kinds {
+				n, share := compareInstructions(t, compiled(t, compiler, append(args, level)...), slices.Contains(args, "-c"))
 				if share < 0.4 { // the rest are transfers, padding, the C library's start and linkage
-					t.Errorf("%s: blocks hold %.2f of objdump's instructions", filepath.Base(file), share)
+					t.Errorf("%s %s %v: blocks hold %.2f of objdump's instructions", compiler, level, args, share)
 				}
 				least, most = min(least, n), max(most, n)
 			}
@@ -140,23 +138,16 @@ func TestCompilers(t *testing.T) {
 // TestInstalled compares an installed program with objdump.
 func TestInstalled(t *testing.T) {
 	require.Tool(t, require.Binutils, "objdump")
-	n, share := compareInstructions(t, require.Tool(t, require.Gzip, "gzip"))
+	n, share := compareInstructions(t, require.Tool(t, require.Gzip, "gzip"), false)
 	t.Logf("%d blocks, %.3f of objdump's instructions", n, share)
 }
 
 // TestDamaged changes bytes of objects and programs: extraction ends with a one-line error or some blocks.
 func TestDamaged(t *testing.T) {
 	require.Tool(t, require.GCC, "gcc")
-	dir := t.TempDir()
-	c := filepath.Join(dir, "a.c")
-	require.NoError(t, os.WriteFile(c, []byte(source), 0o644))
 	random := rand.New(rand.NewPCG(1, 2))
-	for kind, args := range map[string][]string{"object.o": {"-c"}, "program": {"-pie"}} {
-		file := filepath.Join(dir, kind)
-		if out, err := exec.Command("gcc", append(args, "-O2", "-o", file, c)...).CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		good := require.Get(os.ReadFile(file))(t)
+	for _, kind := range []string{"-c", "-pie"} {
+		good := require.Get(os.ReadFile(compiled(t, "gcc", kind, "-O2")))(t)
 		for round := range 300 {
 			data := slices.Clone(good)
 			first := 0

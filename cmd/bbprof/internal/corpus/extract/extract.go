@@ -2,7 +2,7 @@
 //
 // It walks the functions of a file twice (walk.go): first to learn which addresses other functions jump to and
 // where jump tables may begin, then to cut the code into blocks (blocks.go), which go to the caller at once. In
-// memory it keeps a file's executable sections, its list of functions, and a bit for each byte of code. Functions
+// memory it keeps a file's executable sections, its list of functions, and the targets of jumps between them. Functions
 // come from symbols, frame descriptions and Go's table (functions.go), never from a sweep. In relocatable files it
 // first fills the fields that a linker fills (relocate.go).
 //
@@ -20,6 +20,8 @@ import (
 	"regexp"
 	"slices"
 	"sort"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/assemble"
 )
 
 // Cut selects where blocks end.
@@ -46,11 +48,16 @@ type Options struct {
 	Lines    bool // also the source position
 	Empty    bool // also blocks of a transfer alone
 	Lenient  bool // count and skip files that cannot be read or hold no code
+
+	// Of the rows that Write writes:
+	Unique bool // each block once, with counts added
+	Text   bool // with a column asm
+	Syntax assemble.Syntax
 }
 
 // A Block is a basic block without the transfer that ends it.
 type Block struct {
-	Code         []byte // valid until the next block
+	Code         []byte // part of its section's
 	File         string
 	Function     string // demangled
 	Section      string
@@ -68,16 +75,15 @@ type Stats struct {
 	Files          int
 	Functions      int
 	Blocks         int
-	CutShort       int    // functions that do not decode to their end
-	BytesCutShort  uint64 // their bytes after the failure
-	Unclaimed      uint64 // bytes of functions that are unreachable and do not read as code
-	Overlaps       int    // branches into the middle of an instruction
+	CutShort       int // functions that do not decode to their end
+	BytesCutShort  int // their bytes after the failure
+	Unclaimed      int // bytes of functions that are unreachable and do not read as code
 	BadRelocations int
 	BadFrames      int    // damaged or unknown function tables
 	PassedOver     int    // executed files that could not be read
-	Whole          int    // sections without known functions
 	Executed       uint64 // executed instructions in these files, or samples, by the profile
 	Found          uint64 // of those, in blocks and their terminators
+	BlockRuns      uint64 // executions of all blocks of these files, selected or not, by the profile
 }
 
 // File extracts one file's blocks in address order.
@@ -90,16 +96,16 @@ func File(ctx context.Context, name string, opts Options, stats *Stats, yield fu
 	return err
 }
 
-// open opens a file for reading blocks in any order.
-func open(name string) (*os.File, int64, error) {
+// open opens a file for reading in any order.
+func open(name string) (*os.File, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, 0, &InputError{Subject: name, Problem: plain(err)}
+		return nil, unreadable(name, err)
 	}
 	info, err := f.Stat()
 	switch {
 	case err != nil:
-		err = &InputError{Subject: name, Problem: plain(err)}
+		err = unreadable(name, err)
 	case info.IsDir():
 		err = &InputError{Subject: name, Problem: "a directory", Remedy: "name a file"}
 	case !info.Mode().IsRegular():
@@ -107,15 +113,14 @@ func open(name string) (*os.File, int64, error) {
 	}
 	if err != nil {
 		f.Close()
-		return nil, 0, err
 	}
-	return f, info.Size(), nil
+	return f, err
 }
 
 // Readable reports the first file that cannot be opened, before a program runs for its counts.
 func Readable(names []string) error {
 	for _, name := range names {
-		f, _, err := open(name)
+		f, err := open(name)
 		if err != nil {
 			return err
 		}
@@ -125,59 +130,48 @@ func Readable(names []string) error {
 }
 
 func file(ctx context.Context, name string, opts Options, stats *Stats, yield func(*Block) error) error {
-	f, size, err := open(name)
+	f, err := open(name)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if isArchive(f) {
-		return archive(name, f, size, func(member string, r io.ReaderAt) error {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			return one(input{name: member, path: name, from: r}, opts, stats, yield)
-		})
-	}
-	if filepath.Ext(name) == ".s" && !isELF(f) {
-		return assembly(ctx, name, opts, stats, yield)
-	}
-	return one(input{name: name, path: name, from: f}, opts, stats, yield)
-}
-
-type input struct {
-	name  string // in rows
-	path  string // in profiles
-	from  io.ReaderAt
-	marks []string // regions marked in the assembly source
-}
-
-func one(in input, opts Options, stats *Stats, yield func(*Block) error) (err error) {
-	counts, err := opts.Profile.of(in.path)
+	counts, err := opts.Profile.of(name)
 	if err != nil {
 		return err
 	}
-	o, err := openObject(in.name, in.from, stats)
-	if err != nil {
-		return err
+	one := func(name string, from io.ReaderAt, marks []string) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		o, err := openObject(name, from, marks, stats)
+		if err != nil {
+			return err
+		}
+		return o.extract(opts, counts, yield)
 	}
-	o.marks = in.marks
-	if err := o.findRegions(); err != nil {
-		return err
+	switch {
+	case isArchive(f):
+		return archive(name, f, one)
+	case filepath.Ext(name) == ".s" && !isELF(f):
+		return assembly(ctx, name, one)
 	}
+	return one(name, f, nil)
+}
+
+func (o *object) extract(opts Options, counts counts, yield func(*Block) error) error {
 	if !slices.ContainsFunc(o.sections, func(s *section) bool { return s.executable }) {
 		if o.relocatable { // an archive member with data alone, for example
 			return nil
 		}
-		return &InputError{Subject: in.name, Problem: "it has no section of code", Remedy: "name a file that was not stripped of its section headers"}
+		return &InputError{Subject: o.name, Problem: "it has no section of code", Remedy: "name a file that was not stripped of its section headers"}
 	}
 	o.findFunctions()
 	o.addExecuted(counts)
-	stats.Files++
+	o.stats.Files++
 	if counts != nil {
-		stats.Executed += counts.between(0, ^uint64(0))
+		o.stats.Executed += total(counts)
 	}
-	e := &extraction{o: o, opts: opts, stats: stats, yield: yield, counts: counts, entries: map[*section]bitmap{}}
-	e.w = walker{o: o}
+	e := &extraction{o: o, opts: opts, stats: o.stats, yield: yield, counts: counts, w: walker{o: o}}
 	if opts.Lines {
 		e.lines = o.readLines()
 	}
@@ -192,71 +186,61 @@ type extraction struct {
 	opts    Options
 	stats   *Stats
 	yield   func(*Block) error
-	counts  counts
-	entries map[*section]bitmap // targets of jumps from other functions
-	tables  []uint64
-	offsets []int
-	ran     []int
-	block   Block
-	depths  map[int]int // of the current function's blocks, if needed
+	counts  counts   // nil without a profile
+	entries []uint64 // targets of jumps from other functions, sorted
 	lines   lines
-	name    string // of the current function
+
+	// Of the current function:
+	name     string
+	selected bool
+	depths   map[int]int // of its blocks, if needed
 }
 
-// A bitmap holds a bit for each byte of a section.
-type bitmap []uint64
-
-func (b bitmap) set(i uint64)      { b[i/64] |= 1 << (i % 64) }
-func (b bitmap) has(i uint64) bool { return b[i/64]>>(i%64)&1 != 0 }
-
+// survey walks all functions to find where they jump to, and where tables of jumps may begin.
 func (e *extraction) survey() {
-	e.w.outside = func(target uint64) {
-		s := e.o.code(target)
-		if s == nil {
-			return
-		}
-		if e.entries[s] == nil {
-			e.entries[s] = make(bitmap, s.size()/64+1)
-		}
-		e.entries[s].set(target - s.addr)
-	}
+	var tables []uint64
+	e.w.outside = func(target uint64) { e.entries = append(e.entries, target) }
 	for i := range e.o.functions {
-		f := &e.o.functions[i]
-		e.w.walk(f, nil, nil)
-		e.tables = append(e.tables, e.w.tables...)
+		e.w.walk(&e.o.functions[i], nil, nil)
+		tables = append(tables, e.w.tables...)
 	}
-	slices.Sort(e.tables)
-	e.tables = slices.Compact(e.tables)
-	e.w.outside = nil
-	e.w.limits = append(e.tables, ^uint64(0))
+	slices.Sort(e.entries)
+	e.entries = slices.Compact(e.entries)
+	slices.Sort(tables)
+	e.w.outside, e.w.limits = nil, append(slices.Compact(tables), ^uint64(0))
+}
+
+// within returns the addresses of a sorted list from lo to before hi.
+func within(sorted []uint64, lo, hi uint64) []uint64 {
+	i, _ := slices.BinarySearch(sorted, lo)
+	j, _ := slices.BinarySearch(sorted, hi)
+	return sorted[i:max(i, j)]
 }
 
 func (e *extraction) blocks() error {
 	for i := range e.o.functions {
 		f := &e.o.functions[i]
-		lo, hi := f.lo-f.where.addr+f.where.shown, f.hi-f.where.addr+f.where.shown
-		if e.counts != nil && e.counts.between(lo, hi) == 0 && e.counts.at(lo) == 0 {
+		if e.counts != nil && e.counts.between(f.lo, f.hi) == 0 && e.counts.at(f.lo) == 0 {
 			continue
 		}
-		if e.opts.Section != nil && !e.opts.Section.MatchString(f.where.Name) {
-			continue
+		e.name, e.depths = printable(demangled(f.symbol)), nil
+		if e.name == "" { // the file is stripped
+			e.name = fmt.Sprintf("%#x", f.lo-f.where.base)
 		}
-		name := printable(demangled(f.symbol))
-		if name == "" { // the file is stripped
-			name = fmt.Sprintf("%#x", lo)
-		}
-		if e.opts.Func != nil && !e.opts.Func.MatchString(name) {
+		e.selected = (e.opts.Section == nil || e.opts.Section.MatchString(f.where.Name)) && (e.opts.Func == nil || e.opts.Func.MatchString(e.name))
+		if !e.selected && e.counts == nil {
 			continue
 		}
 		e.walk(f)
-		e.stats.Functions++
-		e.stats.Overlaps += e.w.overlaps
-		e.stats.Unclaimed += uint64(e.w.unclaimed)
-		if n := len(e.w.code) - e.w.cut; n > 0 {
-			e.stats.CutShort++
-			e.stats.BytesCutShort += uint64(n)
+		if e.selected {
+			e.stats.Functions++
+			e.stats.Unclaimed += e.w.unclaimed
+			if n := len(e.w.code) - e.w.cut; n > 0 {
+				e.stats.CutShort++
+				e.stats.BytesCutShort += n
+			}
 		}
-		if err := e.cut(f, name); err != nil {
+		if err := e.cut(f); err != nil {
 			return err
 		}
 	}
@@ -264,28 +248,16 @@ func (e *extraction) blocks() error {
 }
 
 func (e *extraction) walk(f *function) {
-	e.offsets, e.ran = e.offsets[:0], e.ran[:0]
-	if b := e.entries[f.where]; b != nil {
-		for at := f.lo - f.where.addr; at < f.hi-f.where.addr; at++ {
-			if at%64 == 0 && b[at/64] == 0 {
-				at += 63
-			} else if b.has(at) {
-				e.offsets = append(e.offsets, int(at-(f.lo-f.where.addr)))
-			}
-		}
-	}
-	if e.counts != nil {
-		e.ran = e.counts.addresses(f.lo-f.where.addr+f.where.shown, f.hi-f.where.addr+f.where.shown, e.ran)
-	}
+	starts := slices.Clone(within(e.entries, f.lo, f.hi))
 	for _, r := range e.o.regions {
-		for _, at := range []uint64{r.lo, r.hi} {
-			if at > f.lo && at < f.hi {
-				e.offsets = append(e.offsets, int(at-f.lo))
-			}
-		}
+		starts = append(starts, r.lo, r.hi)
 	}
-	e.w.walk(f, e.offsets, e.ran)
+	var ran []uint64
 	if e.counts != nil {
+		ran = e.counts.addresses(f.lo, f.hi)
+	}
+	e.w.walk(f, starts, ran)
+	if e.counts != nil && e.counts.exact() {
 		e.executedLeaders(f)
 	}
 }
@@ -293,7 +265,6 @@ func (e *extraction) walk(f *function) {
 // executedLeaders starts a block at each instruction that ran more often than its predecessor: control came from
 // elsewhere, though the code does not show it.
 func (e *extraction) executedLeaders(f *function) {
-	base := f.lo - f.where.addr + f.where.shown
 	w := &e.w
 	before := -1
 	for at := 0; at < len(w.code); at += max(1, int(w.length[at])) {
@@ -302,10 +273,8 @@ func (e *extraction) executedLeaders(f *function) {
 			continue
 		}
 		repeats := w.marks[at]&markRepeat != 0 || before >= 0 && w.marks[before]&markRepeat != 0
-		if n := e.counts.at(base + uint64(at)); n > 0 && !repeats && e.counts.exact() {
-			if before < 0 || e.counts.at(base+uint64(before)) < n {
-				w.marks[at] |= markLeader
-			}
+		if n := e.counts.at(f.lo + uint64(at)); n > 0 && !repeats && (before < 0 || e.counts.at(f.lo+uint64(before)) < n) {
+			w.marks[at] |= markLeader
 		}
 		before = at
 	}
@@ -313,7 +282,7 @@ func (e *extraction) executedLeaders(f *function) {
 
 // addExecuted creates functions for executed addresses outside all functions.
 func (o *object) addExecuted(c counts) {
-	if c == nil || o.relocatable {
+	if c == nil {
 		return
 	}
 	var found []function
@@ -321,17 +290,15 @@ func (o *object) addExecuted(c counts) {
 		if !s.executable || isLinkage(s.Name) {
 			continue
 		}
-		for _, at := range c.addresses(s.addr, s.end(), nil) {
-			addr := s.addr + uint64(at)
-			if len(found) > 0 && addr < found[len(found)-1].hi || o.functionAt(addr) != nil {
-				continue
-			}
-			i := sort.Search(len(o.functions), func(i int) bool { return o.functions[i].lo > addr })
+		for _, addr := range c.addresses(s.addr, s.end()) {
+			i := sort.Search(len(o.functions), func(i int) bool { return o.functions[i].hi > addr })
 			hi := s.end()
 			if i < len(o.functions) {
 				hi = min(hi, o.functions[i].lo)
 			}
-			found = append(found, function{span: span{addr, hi}, where: s})
+			if addr < hi && (len(found) == 0 || addr >= found[len(found)-1].hi) {
+				found = append(found, function{span: span{addr, hi}, where: s})
+			}
 		}
 	}
 	o.functions = append(o.functions, found...)

@@ -6,7 +6,6 @@ import (
 	"debug/elf"
 	"debug/gosym"
 	"slices"
-	"sort"
 	"strings"
 )
 
@@ -43,7 +42,7 @@ func (o *object) findFunctions() {
 	claims = append(claims, o.goClaims()...)
 	for _, s := range o.sections {
 		if s.executable && !isLinkage(s.Name) {
-			o.functions = append(o.functions, divide(s, claims, o)...)
+			o.functions = append(o.functions, divide(s, claims)...)
 		}
 	}
 }
@@ -53,8 +52,7 @@ func isLinkage(section string) bool {
 	return section == ".plt" || strings.HasPrefix(section, ".plt.") || section == ".iplt"
 }
 
-func (o *object) symbolClaims() []claim {
-	var claims []claim
+func (o *object) symbolClaims() (claims []claim) {
 	symbols, _ := o.elf.Symbols()
 	dynamic, _ := o.elf.DynamicSymbols()
 	inFile := map[int]*section{}
@@ -96,8 +94,7 @@ func (o *object) symbolClaims() []claim {
 	return claims
 }
 
-func (o *object) frameClaims() []claim {
-	var claims []claim
+func (o *object) frameClaims() (claims []claim) {
 	for _, s := range o.sections {
 		if s.Name != ".eh_frame" {
 			continue
@@ -115,67 +112,56 @@ func (o *object) frameClaims() []claim {
 
 // goClaims reads Go's function table, which even stripped programs keep for the runtime.
 func (o *object) goClaims() (claims []claim) {
-	for _, s := range o.elf.Sections {
-		if s.Name != ".gopclntab" && s.Name != ".data.rel.ro.gopclntab" {
-			continue
-		}
-		text := o.elf.Section(".text")
-		data, err := s.Data()
-		if err != nil || text == nil {
+	lines, text := cmp.Or(o.elf.Section(".gopclntab"), o.elf.Section(".data.rel.ro.gopclntab")), o.elf.Section(".text")
+	if lines == nil || text == nil {
+		return nil
+	}
+	defer func() {
+		if recover() != nil { // debug/gosym trusts the table's offsets
 			o.stats.BadFrames++
-			continue
 		}
-		defer func() {
-			if recover() != nil { // debug/gosym trusts the table's offsets
-				o.stats.BadFrames++
-			}
-		}()
-		table, err := gosym.NewTable(nil, gosym.NewLineTable(data, text.Addr))
-		if err != nil {
-			o.stats.BadFrames++
-			continue
-		}
-		for _, f := range table.Funcs {
-			if f.Entry < f.End {
-				claims = append(claims, claim{span{f.Entry, f.End}, f.Name, rankLocal})
-			}
+	}()
+	data, _ := lines.Data()
+	table, err := gosym.NewTable(nil, gosym.NewLineTable(data, text.Addr))
+	if err != nil {
+		o.stats.BadFrames++
+		return nil
+	}
+	for _, f := range table.Funcs {
+		if f.Entry < f.End {
+			claims = append(claims, claim{span{f.Entry, f.End}, f.Name, rankLocal})
 		}
 	}
 	return claims
 }
 
 // divide makes functions of a section's claims. Where claims overlap, a byte belongs to the one that starts last.
-func divide(s *section, claims []claim, o *object) []function {
+func divide(s *section, claims []claim) (list []function) {
 	var in []claim
-	typed := false
 	for _, c := range claims {
 		if c.lo >= s.addr && c.lo < s.end() {
 			c.hi = min(c.hi, s.end())
 			in = append(in, c)
-			typed = typed || c.rank != rankLabel
 		}
 	}
-	if typed { // the file types its functions, so an untyped label may be data
-		in = slices.DeleteFunc(in, func(c claim) bool { return c.rank == rankLabel })
+	label := func(c claim) bool { return c.rank == rankLabel }
+	if typed := slices.DeleteFunc(slices.Clone(in), label); len(typed) > 0 {
+		in = typed // the file types its functions, so an untyped label may be data
 	} else { // assembly, or linker-made code
-		whole := s.Name != ".init" && s.Name != ".fini" && len(in) == 0
-		if len(in) == 0 || in[0].lo > s.addr {
-			in = append(in, claim{span: span{s.addr, s.addr}, rank: rankFrame})
-		}
-		if whole {
-			o.stats.Whole++
-		}
+		in = append(in, claim{span: span{s.addr, s.addr}, rank: rankFrame})
 	}
 	slices.SortStableFunc(in, func(a, b claim) int {
 		return cmp.Or(cmp.Compare(a.lo, b.lo), cmp.Compare(b.rank, a.rank))
 	})
-	in = joinSame(in)
-	var list []function
 	reach := s.addr // end of the claims so far
-	for i, c := range in {
-		next := s.end()
-		if i+1 < len(in) {
-			next = in[i+1].lo
+	for i := 0; i < len(in); {
+		c, next := in[i], s.end()
+		for ; i < len(in); i++ { // of those that start together, the first name and the largest size
+			if in[i].lo != c.lo {
+				next = in[i].lo
+				break
+			}
+			c.hi, c.symbol = max(c.hi, in[i].hi), cmp.Or(c.symbol, in[i].symbol)
 		}
 		reach = max(reach, c.hi)
 		hi := min(reach, next)
@@ -187,31 +173,6 @@ func divide(s *section, claims []claim, o *object) []function {
 		}
 	}
 	return list
-}
-
-// joinSame merges claims that start at one address: the first name and the largest size.
-func joinSame(in []claim) []claim {
-	out := in[:1]
-	for _, c := range in[1:] {
-		last := &out[len(out)-1]
-		if c.lo != last.lo {
-			out = append(out, c)
-			continue
-		}
-		last.hi = max(last.hi, c.hi)
-		if last.symbol == "" {
-			last.symbol = c.symbol
-		}
-	}
-	return out
-}
-
-func (o *object) functionAt(addr uint64) *function {
-	i := sort.Search(len(o.functions), func(i int) bool { return o.functions[i].hi > addr })
-	if i < len(o.functions) && o.functions[i].lo <= addr {
-		return &o.functions[i]
-	}
-	return nil
 }
 
 func (f *function) bytes() []byte {

@@ -1,7 +1,6 @@
 package extract
 
 import (
-	"bytes"
 	"cmp"
 	"debug/elf"
 	"encoding/binary"
@@ -25,10 +24,8 @@ type object struct {
 	elf         *elf.File
 	relocatable bool
 	sections    []*section // those that occupy memory, by address
-	externals   map[string]uint64
 	functions   []function
 	regions     []region // if not empty, blocks come only from these
-	marks       []string // names of regions marked in assembly
 	stats       *Stats
 }
 
@@ -37,15 +34,12 @@ type section struct {
 	*elf.Section
 	index      int    // in the file
 	addr       uint64 // of the first byte; in a relocatable file, assigned by the layout
-	shown      uint64 // of the first byte, as rows show it
+	base       uint64 // what the addresses in rows count from: 0, or in a relocatable file the first byte
 	executable bool
 	bytes      []byte
 	loaded     bool
-	filled     []fill // by offset
+	filled     []span // fields that a relocation wrote, sorted
 }
-
-// A fill is a field written by a relocation.
-type fill struct{ offset, size int }
 
 const maxSections = 1 << 20 // a relocatable file of 10^6 functions with a section each
 
@@ -64,80 +58,63 @@ func (s *section) data() []byte {
 	return s.bytes
 }
 
-// openObject reads the headers and applies relocations.
-func openObject(name string, r io.ReaderAt, stats *Stats) (*object, error) {
-	if err := checkIdent(name, r); err != nil {
-		return nil, err
+// openObject reads the headers, applies relocations and finds regions, with the names that assembly gives them.
+func openObject(name string, r io.ReaderAt, marks []string, stats *Stats) (*object, error) {
+	if !isELF(r) {
+		return nil, notELF(name, r)
 	}
 	f, err := elf.NewFile(r)
-	if err != nil {
-		return nil, &InputError{Subject: name, Problem: "a damaged ELF file: " + plain(err)}
-	}
-	o := &object{name: name, elf: f, relocatable: f.Type == elf.ET_REL, stats: stats}
 	switch {
+	case err != nil:
+		return nil, &InputError{Subject: name, Problem: "a damaged ELF file: " + plain(err)}
+	case f.Class != elf.ELFCLASS64 || f.Data != elf.ELFDATA2LSB || f.Machine != elf.EM_X86_64:
+		return nil, &InputError{Subject: name, Problem: fmt.Sprintf("an ELF file of %v for %v", f.Class, f.Machine), Remedy: "bbprof extracts x86-64 code alone"}
 	case f.Type == elf.ET_CORE:
 		return nil, &InputError{Subject: name, Problem: "a core dump", Remedy: "name the program that dumped it"}
 	case len(f.Sections) > maxSections:
 		return nil, &InputError{Subject: name, Problem: fmt.Sprintf("%d sections; at most %d are read", len(f.Sections), maxSections)}
 	}
+	o := &object{name: name, elf: f, relocatable: f.Type == elf.ET_REL, stats: stats}
 	for i, s := range f.Sections {
-		if s.Flags&elf.SHF_ALLOC == 0 || s.Size == 0 || s.Addr+s.Size < s.Addr {
+		if s.Flags&elf.SHF_ALLOC == 0 || s.Addr+s.Size < s.Addr {
 			continue
 		}
-		o.sections = append(o.sections, &section{
-			Section: s, index: i, addr: s.Addr, shown: s.Addr,
-			executable: s.Flags&elf.SHF_EXECINSTR != 0 && s.Type == elf.SHT_PROGBITS,
-		})
-	}
-	for _, s := range o.sections {
-		if s.executable { // no more than a damaged file holds
-			s.Section.Size = uint64(len(s.data()))
+		in := &section{Section: s, index: i, addr: s.Addr, executable: s.Flags&elf.SHF_EXECINSTR != 0 && s.Type == elf.SHT_PROGBITS}
+		if in.executable { // no more than a damaged file holds
+			s.Size = uint64(len(in.data()))
+		}
+		if s.Size > 0 {
+			o.sections = append(o.sections, in)
 		}
 	}
-	o.sections = slices.DeleteFunc(o.sections, func(s *section) bool { return s.size() == 0 })
+	end := uint64(0)
 	if o.relocatable {
-		o.layOut()
+		end = o.layOut()
 	}
 	slices.SortStableFunc(o.sections, func(a, b *section) int { return cmp.Compare(a.addr, b.addr) })
 	if o.relocatable {
-		o.relocate()
+		o.relocate(end)
 	}
-	return o, nil
+	return o, o.findRegions(marks)
 }
 
-// sources lists the suffixes of C and C++ sources.
-var sources = map[string]bool{".c": true, ".cc": true, ".cpp": true, ".cxx": true}
-
-// checkIdent rejects a file that is not x86-64 ELF, and says what it is instead.
-func checkIdent(name string, r io.ReaderAt) error {
-	var h [20]byte // e_ident, e_type, e_machine
-	n, err := r.ReadAt(h[:], 0)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return &InputError{Subject: name, Problem: plain(err)}
+// notELF says what a file is instead.
+func notELF(name string, r io.ReaderAt) error {
+	problem := "not an ELF file or an archive of them"
+	_, err := r.ReadAt(make([]byte, 1), 0)
+	switch extension := filepath.Ext(name); {
+	case errors.Is(err, io.EOF):
+		problem = "an empty file"
+	case err != nil:
+		return unreadable(name, err)
+	case slices.Contains([]string{".c", ".cc", ".cpp", ".cxx"}, extension):
+		return &InputError{Subject: name, Problem: "source code", Remedy: "compile it, and name the object: cc -O2 -c " + name +
+			" && bbprof extract " + strings.TrimSuffix(filepath.Base(name), extension) + ".o"}
 	}
-	if n < len(h) || !bytes.HasPrefix(h[:], []byte(elf.ELFMAG)) {
-		problem := "not an ELF file or an archive of them"
-		if n == 0 {
-			problem = "an empty file"
-		}
-		if base, ok := strings.CutSuffix(name, filepath.Ext(name)); ok && sources[filepath.Ext(name)] {
-			return &InputError{Subject: name, Problem: "source code", Remedy: "compile it, and name the object: cc -O2 " +
-				"-c " + name + " && bbprof extract " + filepath.Base(base) + ".o"}
-		}
-		return &InputError{Subject: name, Problem: problem, Remedy: "name a program, a shared library, a .o, a .a, or assembly in a .s file"}
-	}
-	machine := elf.Machine(binary.LittleEndian.Uint16(h[18:]))
-	if elf.Data(h[elf.EI_DATA]) == elf.ELFDATA2MSB {
-		machine = elf.Machine(binary.BigEndian.Uint16(h[18:]))
-	}
-	if elf.Class(h[elf.EI_CLASS]) != elf.ELFCLASS64 || elf.Data(h[elf.EI_DATA]) != elf.ELFDATA2LSB || machine != elf.EM_X86_64 {
-		return &InputError{
-			Subject: name, Remedy: "bbprof extracts x86-64 code alone",
-			Problem: fmt.Sprintf("an ELF file of %v for %v", elf.Class(h[elf.EI_CLASS]), machine),
-		}
-	}
-	return nil
+	return &InputError{Subject: name, Problem: problem, Remedy: "name a program, a shared library, a .o, a .a, or assembly in a .s file"}
 }
+
+func unreadable(name string, err error) error { return &InputError{Subject: name, Problem: plain(err)} }
 
 // plain strips the path that package os adds: our errors name the file.
 func plain(err error) string {

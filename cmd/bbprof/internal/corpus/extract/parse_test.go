@@ -17,7 +17,7 @@ import (
 	"github.com/bbprof/bbprof/internal/tinyelf"
 )
 
-var allow = cmp.AllowUnexported(span{}, region{}, fill{})
+var allow = cmp.AllowUnexported(span{})
 
 // frames makes an .eh_frame section of one common entry with this augmentation, and a frame description for each
 // pair: distance from its field to the code, and size.
@@ -99,8 +99,8 @@ jcnd=1/2 0x1000
 func TestReadCallgrind(t *testing.T) {
 	p := require.Get(ReadCallgrind(write(t, "callgrind.out", callgrindText)))(t)
 	c := p.objects["/bin/none"].counts.(*exactCounts)
-	if diff := cmp.Diff(map[string]any{"addrs": []uint64{0x1000, 0x1001, 0x1002}, "counts": []uint64{6, 2, 5}, "lost": uint64(4), "total": uint64(17)},
-		map[string]any{"addrs": c.addrs, "counts": c.counts, "lost": p.Lost, "total": p.Total}); diff != "" {
+	if diff := cmp.Diff(map[string]any{"addrs": []uint64{0x1000, 0x1001, 0x1002}, "sums": []uint64{0, 6, 8, 13}, "lost": uint64(4), "total": uint64(17)},
+		map[string]any{"addrs": c.addrs, "sums": c.sums, "lost": p.Lost, "total": p.Total}); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	for _, bad := range []struct{ text, want string }{
@@ -134,7 +134,7 @@ a b 8/8 2.0: 1000 cycles:u:
 	7f0000001002 g
 
 `
-	p := require.Get(ReadPerf("samples", strings.NewReader(samples)))(t)
+	p := require.Get(ReadPerf(write(t, "perf", samples)))(t)
 	c := p.objects[path].counts
 	got := []uint64{c.between(tinyelf.Base, tinyelf.Base+2), c.between(tinyelf.Base+2, tinyelf.Base+4), p.Total}
 	if diff := cmp.Diff([]uint64{1, 2, 3}, got); diff != "" || !p.Samples {
@@ -142,7 +142,7 @@ a b 8/8 2.0: 1000 cycles:u:
 	}
 	stack := mapped + "a b 7/7 2.0: 1 cycles:u: 7f0000001004 0x7f0000001004/0x7f0000001000/P/-/-/1 " +
 		"0x7f0000001004/0x7f0000001000/P/-/-/1 0x7f0000001004/0x7f0000001002/P/-/-/1\n"
-	p = require.Get(ReadPerf("branches", strings.NewReader(stack)))(t)
+	p = require.Get(ReadPerf(write(t, "perf", stack)))(t)
 	c = p.objects[path].counts
 	got = []uint64{c.at(tinyelf.Base), c.at(tinyelf.Base + 2), c.at(tinyelf.Base + 4), c.at(tinyelf.Base + 5)}
 	if diff := cmp.Diff([]uint64{1, 2, 2, 0}, got); diff != "" || p.Samples {
@@ -150,16 +150,16 @@ a b 8/8 2.0: 1000 cycles:u:
 	}
 	timedStack := mapped + "a b 7/7 2.0: 1 cycles:u: 7f0000001004 0x7f0000001004/0x7f0000001000/P/-/-/5 0x7f0000001004/0x7f0000001000/M/-/-/2/COND/- " +
 		"0x7f0000001004/0x7f0000001000/P/-/-/0 0x7f0000001004/0x7f0000001002/P/-/-/9\n"
-	p = require.Get(ReadPerf("cycles", strings.NewReader(timedStack)))(t)
+	p = require.Get(ReadPerf(write(t, "perf", timedStack)))(t)
 	c = p.objects[path].counts
 	require.Equal(t, "cycles", []Timed{{7, 2}, {}}, []Timed{timed(c, tinyelf.Base, tinyelf.Base+4), timed(c, tinyelf.Base+2, tinyelf.Base+4)})
 	var out strings.Builder
-	_, err := Write(t.Context(), &out, []string{path}, Options{Cut: CutTransfer, Min: 1, Profile: p}, Rows{Timed: p.Timed})
+	_, err := Write(t.Context(), &out, []string{path}, Options{Cut: CutTransfer, Min: 1, Profile: p})
 	if want := ",3.5000\n"; err != nil || !strings.Contains(out.String(), want) || !strings.Contains(out.String(), ",cycles_in_place\n") {
 		t.Errorf("%v: %s, want it to hold %q", err, out.String(), want)
 	}
 	for _, bad := range []string{"", "text\n", mapped, "PERF_RECORD_MMAP2 x\n", "a\x00b"} {
-		if _, err := ReadPerf("bad", strings.NewReader(bad)); err == nil {
+		if _, err := ReadPerf(write(t, "perf", bad)); err == nil {
 			t.Errorf("%q: no error", bad)
 		}
 	}
@@ -196,7 +196,7 @@ func TestArchive(t *testing.T) {
 	var got []string
 	list := func(data []byte) error {
 		got = nil
-		return archive("x.a", bytes.NewReader(data), int64(len(data)), func(name string, r io.ReaderAt) error {
+		return archive("x.a", bytes.NewReader(data), func(name string, r io.ReaderAt, _ []string) error {
 			got = append(got, name)
 			return nil
 		})
@@ -212,24 +212,22 @@ func TestArchive(t *testing.T) {
 
 // extractBytes runs a whole extraction over a file in memory.
 func extractBytes(data []byte) error {
-	var stats Stats
-	yield := func(b *Block) error { return nil }
-	if isArchive(bytes.NewReader(data)) {
-		return archive("fuzz", bytes.NewReader(data), int64(len(data)), func(name string, r io.ReaderAt) error {
-			return one(input{name: name, from: r}, Options{Cut: CutTransfer}, &stats, yield)
-		})
+	one := func(name string, r io.ReaderAt, marks []string) error {
+		o, err := openObject(name, r, marks, new(Stats))
+		if err != nil {
+			return err
+		}
+		return o.extract(Options{Cut: CutLeader}, nil, func(*Block) error { return nil })
 	}
-	return one(input{name: "fuzz", from: bytes.NewReader(data)}, Options{Cut: CutLeader}, &stats, yield)
+	if r := bytes.NewReader(data); isArchive(r) {
+		return archive("fuzz", r, one)
+	}
+	return one("fuzz", bytes.NewReader(data), nil)
 }
 
 func FuzzExtract(f *testing.F) {
 	f.Add(tinyelf.File([]byte{0x89, 0xc8, 0x75, 0xfc, 0xc3}, tinyelf.Symbol{Name: "f"}))
 	f.Add(ar([2]string{"a.o/", string(tinyelf.File([]byte{0xc3}, tinyelf.Symbol{Name: "g"}))}))
-	for _, name := range []string{"object.o", "program"} {
-		if data, err := os.ReadFile(filepath.Join("testdata", name)); err == nil {
-			f.Add(data)
-		}
-	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if err := extractBytes(data); err != nil && strings.Contains(err.Error(), "\n") {
 			t.Errorf("an error of several lines: %v", err)
@@ -253,11 +251,9 @@ func FuzzFrameSpans(f *testing.F) {
 func FuzzCallgrind(f *testing.F) {
 	f.Add(callgrindText)
 	f.Fuzz(func(t *testing.T, text string) {
-		r := callgrindReader{objects: map[string]string{}}
-		byObject := map[string]map[uint64]uint64{}
+		r := callgrindReader{objects: map[string]string{}, counts: map[string]map[uint64]uint64{}}
 		for line := range strings.Lines(text) {
-			r.line++
-			if r.take(strings.TrimRight(line, "\n"), byObject) != nil {
+			if r.take(strings.TrimRight(line, "\n")) != nil {
 				return
 			}
 		}
@@ -267,5 +263,13 @@ func FuzzCallgrind(f *testing.F) {
 func FuzzPerf(f *testing.F) {
 	f.Add("a 7/7 1.0: PERF_RECORD_MMAP2 7/7: [0x7f0000001000(0x1000) @ 0x1000 fe:00 1 0]: r-xp /bin/none\na 7/7 2.0: 1 " +
 		"c:u: 7f0000001004 0x7f0000001004/0x7f0000001000/P\n")
-	f.Fuzz(func(t *testing.T, text string) { ReadPerf("fuzz", strings.NewReader(text)) })
+	f.Fuzz(func(t *testing.T, text string) {
+		p := perfReader{maps: map[string][]mapping{}, files: map[string]*perfFile{}}
+		for line := range strings.Lines(text) {
+			if p.take(strings.TrimRight(line, "\n")) != nil {
+				return
+			}
+		}
+		p.profile("fuzz")
+	})
 }

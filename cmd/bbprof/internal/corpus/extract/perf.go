@@ -1,13 +1,10 @@
 package extract
 
 import (
-	"bufio"
 	"cmp"
 	"debug/elf"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -21,34 +18,29 @@ const perfRemedy = "-perf takes what perf script --show-mmap-events writes, with
 // A sample is an address, which shows where time went. With branch records (LBR, perf record -b) it also lists
 // pairs "0xFROM/0xTO/…", the latest first: all instructions between the target of one and the source of the next
 // ran once.
-func ReadPerf(name string, r io.Reader) (*Profile, error) {
+func ReadPerf(name string) (*Profile, error) {
 	p := perfReader{maps: map[string][]mapping{}, files: map[string]*perfFile{}}
-	lines := bufio.NewScanner(r)
-	lines.Buffer(make([]byte, 1<<16), maxLine)
-	for n := 1; lines.Scan(); n++ {
-		line := lines.Text()
-		if strings.ContainsRune(line, 0) {
-			return nil, &InputError{Subject: name, Problem: "not text", Remedy: perfRemedy}
-		}
-		if at := strings.Index(line, "PERF_RECORD_MMAP"); at >= 0 {
-			if err := p.mapped(line[at:]); err != nil {
-				return nil, &InputError{Subject: fmt.Sprintf("%s:%d", name, n), Problem: err.Error(), Remedy: perfRemedy}
-			}
-			continue
-		}
-		p.sample(line)
-	}
-	if err := lines.Err(); err != nil {
-		return nil, &InputError{Subject: name, Problem: plain(err)}
-	}
-	if len(p.maps) == 0 || p.total == 0 {
-		problem := "it does not say where files were mapped"
-		if len(p.maps) > 0 {
-			problem = "it holds no sample"
-		}
-		return nil, &InputError{Subject: name, Problem: problem, Remedy: perfRemedy}
+	err := eachLine(name, perfRemedy, p.take)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(p.maps) == 0:
+		return nil, &InputError{Subject: name, Problem: "it does not say where files were mapped", Remedy: perfRemedy}
+	case p.total == 0:
+		return nil, &InputError{Subject: name, Problem: "it holds no sample", Remedy: perfRemedy}
 	}
 	return p.profile(name), nil
+}
+
+func (p *perfReader) take(line string) error {
+	if strings.ContainsRune(line, 0) {
+		return errors.New("not text")
+	}
+	if at := strings.Index(line, "PERF_RECORD_MMAP"); at >= 0 {
+		return p.mapped(line[at:])
+	}
+	p.sample(line)
+	return nil
 }
 
 type mapping struct {
@@ -61,8 +53,7 @@ type mapping struct {
 type perfFile struct {
 	loads   []elf.ProgHeader
 	samples map[uint64]uint64
-	ranges  []span // from a branch's target to the next branch, inclusive
-	timed   timedRanges
+	ran     rangeCounts // from a branch's target to the next branch
 }
 
 type perfReader struct {
@@ -154,11 +145,13 @@ func (p *perfReader) branches(cells []string) {
 		if next >= to && next-to < maxRun {
 			f, lo := p.file(to)
 			if g, hi := p.file(next); f != nil && f == g && lo <= hi {
-				f.ranges = append(f.ranges, span{lo, hi})
-				f.timed.add(span{lo, hi}, took)
+				f.ran.add(lo, hi, took)
 			}
 		}
-		next, took = from, recordedCycles(rest)
+		next, took = from, 0
+		if fields := strings.Split(rest, "/"); len(fields) >= 4 { // M/X/A/CYCLES, and more of newer versions of perf
+			took, _ = strconv.ParseUint(fields[3], 10, 64) // "-" is 0
+		}
 	}
 }
 
@@ -180,7 +173,7 @@ func (p *perfReader) file(ip uint64) (*perfFile, uint64) {
 	}
 	f := p.files[m.file]
 	if f == nil {
-		f = &perfFile{samples: map[uint64]uint64{}}
+		f = &perfFile{samples: map[uint64]uint64{}, ran: rangeCounts{timed: map[span]Timed{}}}
 		if e, err := elf.Open(m.file); err == nil {
 			for _, prog := range e.Progs {
 				if prog.Type == elf.PT_LOAD {
@@ -211,70 +204,67 @@ func (p *perfReader) find(process string, ip uint64) *mapping {
 }
 
 func (p *perfReader) profile(source string) *Profile {
-	out := &Profile{Source: source, Samples: !p.stacks, Total: p.total, Lost: p.lost, objects: map[string]*objectCounts{}}
+	out := &Profile{Source: source, Samples: !p.stacks, Total: p.total, Lost: p.lost, objects: map[string]objectCounts{}}
 	for name, f := range p.files {
-		sampled := newExactCounts(f.samples)
-		sampled.sampled = true
-		var c counts = sampled
+		var c counts = newExactCounts(f.samples, true)
 		if p.stacks {
-			c = newRangeCounts(f.ranges, f.timed)
-			out.Timed = out.Timed || len(f.timed) > 0
+			slices.Sort(f.ran.starts)
+			slices.Sort(f.ran.ends)
+			c = &f.ran
+			out.Timed = out.Timed || len(f.ran.timed) > 0
 		}
-		if n := c.between(0, ^uint64(0)); n > 0 {
-			out.objects[Resolved(name)] = &objectCounts{name: name, counts: c, total: n}
+		if total(c) > 0 {
+			out.objects[Resolved(name)] = objectCounts{name, c}
 		}
 	}
 	return out
 }
 
-func ReadPerfFile(name string) (*Profile, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, &InputError{Subject: name, Problem: plain(err)}
-	}
-	defer f.Close()
-	return ReadPerf(name, f)
-}
-
-// rangeCounts holds instruction ranges that ran without a branch.
+// rangeCounts holds instruction ranges that ran without a branch, both ends included.
 type rangeCounts struct {
 	starts, ends []uint64 // each sorted
-	timed        timedRanges
+	timed        map[span]Timed
 }
 
-func newRangeCounts(ranges []span, timed timedRanges) *rangeCounts {
-	c := &rangeCounts{timed: timed}
-	for _, r := range ranges {
-		c.starts = append(c.starts, r.lo)
-		c.ends = append(c.ends, r.hi)
+// Timed is how long a block took in its program, as the CPU recorded it with branches: core cycles from the retirement of the
+// branch before it to that of its own, mispredictions and misses included.
+type Timed struct {
+	Cycles, Runs uint64
+}
+
+// mean returns the cycles of a run, "" if none was timed.
+func (t Timed) mean() string {
+	if t.Runs == 0 {
+		return ""
 	}
-	slices.Sort(c.starts)
-	slices.Sort(c.ends)
-	return c
+	return strconv.FormatFloat(float64(t.Cycles)/float64(t.Runs), 'f', 4, 64)
+}
+
+// add takes a range that ran; 0 cycles are of a CPU that records none, or of too many to record.
+func (c *rangeCounts) add(lo, hi, cycles uint64) {
+	c.starts, c.ends = append(c.starts, lo), append(c.ends, hi)
+	if cycles > 0 {
+		sum := c.timed[span{lo, hi}]
+		c.timed[span{lo, hi}] = Timed{sum.Cycles + cycles, sum.Runs + 1}
+	}
+}
+
+// timed returns the time of a block from its start to its branch, of ranges that were nothing else.
+func timed(c counts, start, branch uint64) Timed {
+	if r, ok := c.(*rangeCounts); ok {
+		return r.timed[span{start, branch}]
+	}
+	return Timed{}
 }
 
 func (c *rangeCounts) exact() bool { return true }
 
 // at returns how many ranges contain an address.
 func (c *rangeCounts) at(addr uint64) uint64 {
-	begun, _ := slices.BinarySearchFunc(c.starts, addr, func(s, a uint64) int { return cmp.Or(cmp.Compare(s, a), -1) })
-	over, _ := slices.BinarySearch(c.ends, addr)
-	return uint64(begun - over)
+	return uint64(len(within(c.starts, 0, addr+1)) - len(within(c.ends, 0, addr)))
 }
 
 // between returns how many ranges begin in [lo, hi).
-func (c *rangeCounts) between(lo, hi uint64) uint64 {
-	i, _ := slices.BinarySearch(c.starts, lo)
-	j, _ := slices.BinarySearch(c.starts, hi)
-	return uint64(max(j-i, 0))
-}
+func (c *rangeCounts) between(lo, hi uint64) uint64 { return uint64(len(within(c.starts, lo, hi))) }
 
-func (c *rangeCounts) addresses(lo, hi uint64, into []int) []int {
-	i, _ := slices.BinarySearch(c.starts, lo)
-	for ; i < len(c.starts) && c.starts[i] < hi; i++ {
-		if at := int(c.starts[i] - lo); len(into) == 0 || into[len(into)-1] != at {
-			into = append(into, at)
-		}
-	}
-	return into
-}
+func (c *rangeCounts) addresses(lo, hi uint64) []uint64 { return within(c.starts, lo, hi) }

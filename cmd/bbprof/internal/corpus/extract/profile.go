@@ -3,6 +3,7 @@ package extract
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,32 +11,33 @@ import (
 
 // A Profile counts executed instructions by file.
 type Profile struct {
-	Source  string // the file it was read from
-	Samples bool   // counts are samples of time, not executions
-	Timed   bool   // branch records have cycles
-	objects map[string]*objectCounts
-	Lost    uint64 // executions or samples outside all files
-	Total   uint64 // all of them
+	Source  string                  // the file it was read from
+	Samples bool                    // counts are samples of time, not executions
+	Timed   bool                    // branch records have cycles
+	objects map[string]objectCounts // by resolved path
+	Lost    uint64                  // executions or samples outside all files
+	Total   uint64                  // all of them
 }
 
 type objectCounts struct {
 	name   string // in the profile
 	counts counts
-	total  uint64
 }
 
 type counts interface {
-	at(addr uint64) uint64                     // executions of the instruction
-	between(lo, hi uint64) uint64              // sum over a range
-	addresses(lo, hi uint64, into []int) []int // executed instructions, as offsets from lo
-	exact() bool                               // at counts executions; otherwise only between is meaningful
+	at(addr uint64) uint64            // executions of the instruction
+	between(lo, hi uint64) uint64     // sum over a range
+	addresses(lo, hi uint64) []uint64 // executed instructions
+	exact() bool                      // at counts executions; otherwise only between is meaningful
 }
+
+func total(c counts) uint64 { return c.between(0, ^uint64(0)) }
 
 func (p *Profile) of(path string) (counts, error) {
 	if p == nil {
 		return nil, nil
 	}
-	if c := p.objects[Resolved(path)]; c != nil {
+	if c, ran := p.objects[Resolved(path)]; ran {
 		return c.counts, nil
 	}
 	names := p.Files()
@@ -49,15 +51,10 @@ func (p *Profile) of(path string) (counts, error) {
 }
 
 // Files lists the files that ran, those with most instructions or samples first.
-func (p *Profile) Files() []string {
-	var all []*objectCounts
-	for _, c := range p.objects {
-		all = append(all, c)
-	}
-	slices.SortFunc(all, func(a, b *objectCounts) int {
-		return cmp.Or(cmp.Compare(b.total, a.total), cmp.Compare(a.name, b.name))
+func (p *Profile) Files() (names []string) {
+	all := slices.SortedFunc(maps.Values(p.objects), func(a, b objectCounts) int {
+		return cmp.Or(cmp.Compare(total(b.counts), total(a.counts)), cmp.Compare(a.name, b.name))
 	})
-	var names []string
 	for _, c := range all {
 		names = append(names, c.name)
 	}
@@ -77,22 +74,15 @@ func Resolved(path string) string {
 
 // exactCounts holds executions per instruction, sorted by address.
 type exactCounts struct {
-	addrs  []uint64
-	counts []uint64
-	sums   []uint64 // prefix sums of the counts
-
-	sampled bool // counts are samples of time
+	addrs   []uint64
+	sums    []uint64 // prefix sums of the counts
+	sampled bool     // counts are samples of time
 }
 
-func newExactCounts(m map[uint64]uint64) *exactCounts {
-	c := &exactCounts{}
-	for addr := range m {
-		c.addrs = append(c.addrs, addr)
-	}
-	slices.Sort(c.addrs)
+func newExactCounts(m map[uint64]uint64, sampled bool) *exactCounts {
+	c := &exactCounts{addrs: slices.Sorted(maps.Keys(m)), sampled: sampled}
 	sum := uint64(0)
 	for _, addr := range c.addrs {
-		c.counts = append(c.counts, m[addr])
 		c.sums = append(c.sums, sum)
 		sum += m[addr]
 	}
@@ -102,23 +92,11 @@ func newExactCounts(m map[uint64]uint64) *exactCounts {
 
 func (c *exactCounts) exact() bool { return !c.sampled }
 
-func (c *exactCounts) index(addr uint64) int {
-	i, _ := slices.BinarySearch(c.addrs, addr)
-	return i
+func (c *exactCounts) at(addr uint64) uint64 { return c.between(addr, addr+1) }
+
+func (c *exactCounts) between(lo, hi uint64) uint64 {
+	i, _ := slices.BinarySearch(c.addrs, lo)
+	return c.sums[i+len(within(c.addrs, lo, hi))] - c.sums[i]
 }
 
-func (c *exactCounts) at(addr uint64) uint64 {
-	if i, ok := slices.BinarySearch(c.addrs, addr); ok {
-		return c.counts[i]
-	}
-	return 0
-}
-
-func (c *exactCounts) between(lo, hi uint64) uint64 { return c.sums[c.index(hi)] - c.sums[c.index(lo)] }
-
-func (c *exactCounts) addresses(lo, hi uint64, into []int) []int {
-	for i := c.index(lo); i < len(c.addrs) && c.addrs[i] < hi; i++ {
-		into = append(into, int(c.addrs[i]-lo))
-	}
-	return into
-}
+func (c *exactCounts) addresses(lo, hi uint64) []uint64 { return within(c.addrs, lo, hi) }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -31,61 +32,55 @@ var (
 	markEnd   = []byte{0xbb, 222, 0, 0, 0, 0x64, 0x67, 0x90}
 )
 
-// findRegions finds marks in code, and the labels that assembleFile made from comments.
-func (o *object) findRegions() error {
+// findRegions finds IACA's marks in code, and the labels that stand for comments of assembly with these names.
+func (o *object) findRegions(names []string) error {
+	add := func(lo, hi uint64, name string) { o.regions = append(o.regions, region{span{lo, hi}, name}) }
 	for _, s := range o.sections {
 		if !s.executable {
 			continue
 		}
-		data := s.data()
-		for at := 0; ; {
-			i := bytes.Index(data[at:], markBegin)
-			if i < 0 {
+		for rest, at := s.data(), s.addr; ; {
+			before, marked, begins := bytes.Cut(rest, markBegin)
+			if !begins {
 				break
 			}
-			lo := at + i + len(markBegin)
-			n := bytes.Index(data[lo:], markEnd)
-			if n < 0 {
-				return &InputError{Subject: o.name, Problem: fmt.Sprintf("a region begins at %#x of %s and does not end", lo-len(markBegin), s.Name)}
+			region, after, ends := bytes.Cut(marked, markEnd)
+			lo := at + uint64(len(before)+len(markBegin))
+			if !ends {
+				return &InputError{Subject: o.name, Problem: fmt.Sprintf("a region begins at %#x of %s and does not end", lo-uint64(len(markBegin))-s.addr, s.Name)}
 			}
-			o.regions = append(o.regions, region{span{s.addr + uint64(lo), s.addr + uint64(lo+n)}, fmt.Sprintf("region %d", len(o.regions)+1)})
-			at = lo + n + len(markEnd)
+			hi := lo + uint64(len(region))
+			add(lo, hi, fmt.Sprintf("region %d", len(o.regions)+1))
+			rest, at = after, hi+uint64(len(markEnd))
 		}
 	}
-	if o.marks != nil {
-		o.labelledRegions()
+	if len(names) > 0 {
+		at := map[string]uint64{}
+		symbols, _ := o.elf.Symbols()
+		for _, sym := range symbols {
+			for _, s := range o.sections {
+				if s.index == int(sym.Section) {
+					at[sym.Name] = s.addr + sym.Value
+				}
+			}
+		}
+		for i, name := range names {
+			if lo, hi := at[fmt.Sprintf(beginLabel, i)], at[fmt.Sprintf(endLabel, i)]; 0 < lo && lo < hi {
+				add(lo, hi, name)
+			}
+		}
 	}
 	slices.SortFunc(o.regions, func(a, b region) int { return cmp.Compare(a.lo, b.lo) })
 	return nil
 }
 
-func (o *object) labelledRegions() {
-	symbols, _ := o.elf.Symbols()
-	at := map[string]uint64{}
-	for _, sym := range symbols {
-		for _, s := range o.sections {
-			if s.index == int(sym.Section) && s.executable {
-				at[sym.Name] = s.addr + sym.Value
-			}
-		}
+// regionOf returns the name of the region that contains a range.
+func (o *object) regionOf(lo, hi uint64) (name string, found bool) {
+	i := slices.IndexFunc(o.regions, func(r region) bool { return lo >= r.lo && hi <= r.hi })
+	if i < 0 {
+		return "", false
 	}
-	for i, name := range o.marks {
-		lo, ok := at[fmt.Sprintf(beginLabel, i)]
-		hi, ok2 := at[fmt.Sprintf(endLabel, i)]
-		if ok && ok2 && lo < hi {
-			o.regions = append(o.regions, region{span{lo, hi}, name})
-		}
-	}
-}
-
-// regionOf returns the region that contains a range, or nil.
-func (o *object) regionOf(lo, hi uint64) *region {
-	for i := range o.regions {
-		if r := &o.regions[i]; lo >= r.lo && hi <= r.hi {
-			return r
-		}
-	}
-	return nil
+	return o.regions[i].name, true
 }
 
 const (
@@ -110,28 +105,24 @@ func label(name, source string) (string, []string, error) {
 	for text := range strings.Lines(source) {
 		line++
 		m := comment.FindStringSubmatchIndex(text)
-		switch {
-		case m == nil:
+		if m == nil {
 			out.WriteString(text)
 			continue
-		case text[m[2]:m[3]] == "BEGIN":
-			if open {
-				return "", nil, fail("a region begins within another")
-			}
-			open = true
-			title := strings.TrimSpace(text[m[4]:m[5]])
-			if title == "" {
-				title = fmt.Sprintf("region %d", len(names)+1)
-			}
-			names = append(names, title)
-			fmt.Fprintf(&out, "%s; "+beginLabel+":\n", text[:m[0]], len(names)-1)
-		default:
-			if !open {
-				return "", nil, fail("a region ends that did not begin")
-			}
-			open = false
-			fmt.Fprintf(&out, "%s; "+endLabel+":\n", text[:m[0]], len(names)-1)
 		}
+		begins := text[m[2]:m[3]] == "BEGIN"
+		switch {
+		case begins && open:
+			return "", nil, fail("a region begins within another")
+		case !begins && !open:
+			return "", nil, fail("a region ends that did not begin")
+		}
+		open = begins
+		format := endLabel
+		if begins {
+			format = beginLabel
+			names = append(names, cmp.Or(strings.TrimSpace(text[m[4]:m[5]]), fmt.Sprintf("region %d", len(names)+1)))
+		}
+		fmt.Fprintf(&out, "%s; "+format+":\n", text[:m[0]], len(names)-1)
 	}
 	if open {
 		return "", nil, fail("a region does not end before the file does")
@@ -139,10 +130,11 @@ func label(name, source string) (string, []string, error) {
 	return out.String(), names, nil
 }
 
-func assembly(ctx context.Context, name string, opts Options, stats *Stats, yield func(*Block) error) error {
+// assembly calls one for the object that a file of assembly makes, with the names of its regions.
+func assembly(ctx context.Context, name string, one func(string, io.ReaderAt, []string) error) error {
 	source, err := os.ReadFile(name)
 	if err != nil {
-		return &InputError{Subject: name, Problem: plain(err)}
+		return unreadable(name, err)
 	}
 	text, marks, err := label(name, string(source))
 	if err != nil {
@@ -171,5 +163,5 @@ func assembly(ctx context.Context, name string, opts Options, stats *Stats, yiel
 		return err
 	}
 	defer f.Close()
-	return one(input{name: name, path: name, from: f, marks: marks}, opts, stats, yield)
+	return one(name, f, marks)
 }

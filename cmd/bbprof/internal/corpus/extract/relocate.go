@@ -1,9 +1,12 @@
 package extract
 
 import (
+	"cmp"
 	"debug/elf"
 	"encoding/binary"
+	"fmt"
 	"slices"
+	"sort"
 )
 
 // Relocatable files are laid out as if linked alone: the first address of a non-PIC program (x86-64 psABI, 3.3.3),
@@ -17,8 +20,9 @@ const (
 	tlsBlock     = 4096 // thread-local variables lie at most this far below fs:0
 )
 
-// layOut assigns section addresses in a linker's order: code, read-only data, writable data.
-func (o *object) layOut() {
+// layOut assigns section addresses in a linker's order: code, read-only data, writable data. It returns the next free
+// one.
+func (o *object) layOut() uint64 {
 	next := uint64(layoutStart)
 	kind := func(s *section) int {
 		switch {
@@ -39,7 +43,7 @@ func (o *object) layOut() {
 				align = layoutPage
 			}
 			next = (next + align - 1) &^ (align - 1)
-			s.addr, s.shown = next, 0
+			s.addr, s.base = next, next
 			if s.size() < layoutLimit-next {
 				next += s.size()
 			} else { // a damaged file, or one that linkers refuse too
@@ -48,29 +52,28 @@ func (o *object) layOut() {
 		}
 		next = (next + layoutPage - 1) &^ (layoutPage - 1)
 	}
-	o.externals = map[string]uint64{"": next}
+	return next
 }
 
 type relocator struct {
-	o       *object
-	symbols []elf.Symbol
-	bySect  map[int]*section
-	got     map[uint32]uint64 // by symbol
-	next    uint64            // the next free address after all sections
+	o         *object
+	symbols   []elf.Symbol
+	bySect    map[int]*section
+	externals map[string]uint64
+	got       map[uint32]uint64 // by symbol
+	next      uint64            // the next free address after all sections
 }
 
-func (o *object) relocate() {
-	r := &relocator{o: o, bySect: map[int]*section{}, got: map[uint32]uint64{}, next: o.externals[""]}
+// relocate fills the fields that a linker fills; end is the first address after all sections.
+func (o *object) relocate(end uint64) {
+	r := &relocator{o: o, bySect: map[int]*section{}, externals: map[string]uint64{}, got: map[uint32]uint64{}, next: end}
 	r.symbols, _ = o.elf.Symbols()
 	for _, s := range o.sections {
 		r.bySect[s.index] = s
 	}
 	for _, rel := range o.elf.Sections {
-		if rel.Type != elf.SHT_RELA {
-			continue
-		}
 		s := r.bySect[int(rel.Info)]
-		if s == nil || s.Type == elf.SHT_NOBITS {
+		if rel.Type != elf.SHT_RELA || s == nil || s.Type == elf.SHT_NOBITS {
 			continue
 		}
 		table, err := rel.Data()
@@ -80,67 +83,74 @@ func (o *object) relocate() {
 		}
 		// struct Elf64_Rela: offset, info, addend.
 		for ; len(table) >= 24; table = table[24:] {
-			r.apply(s, binary.LittleEndian.Uint64(table), binary.LittleEndian.Uint64(table[8:]), int64(binary.LittleEndian.Uint64(table[16:])))
+			r.apply(s, binary.LittleEndian.Uint64(table), binary.LittleEndian.Uint64(table[8:]), binary.LittleEndian.Uint64(table[16:]))
 		}
-		slices.SortFunc(s.filled, func(a, b fill) int { return a.offset - b.offset })
+		slices.SortFunc(s.filled, func(a, b span) int { return cmp.Compare(a.lo, b.lo) })
 	}
 }
 
-// apply computes one relocation (x86-64 psABI, table 4.9: S the symbol's address, A the addend, P the field's
-// address). It skips and counts unknown ones.
-func (r *relocator) apply(s *section, offset, info uint64, addend int64) {
+// relocations gives the size of the field that each kind fills, and what it fills it with (x86-64 psABI, table 4.9).
+var relocations = map[elf.R_X86_64]struct {
+	size int
+	is   value
+}{
+	elf.R_X86_64_64: {8, absolute}, elf.R_X86_64_32: {4, absolute}, elf.R_X86_64_32S: {4, absolute}, elf.R_X86_64_16: {2, absolute}, elf.R_X86_64_8: {1, absolute},
+	elf.R_X86_64_PC64: {8, relative}, elf.R_X86_64_PC32: {4, relative}, elf.R_X86_64_PLT32: {4, relative}, elf.R_X86_64_PC16: {2, relative}, elf.R_X86_64_PC8: {1, relative},
+	elf.R_X86_64_GOTPCREL: {4, relativeSlot}, elf.R_X86_64_GOTPCRELX: {4, relativeSlot}, elf.R_X86_64_REX_GOTPCRELX: {4, relativeSlot},
+	elf.R_X86_64_TLSGD: {4, relativeSlot}, elf.R_X86_64_TLSLD: {4, relativeSlot}, elf.R_X86_64_GOTTPOFF: {4, relativeSlot}, elf.R_X86_64_GOTPC32_TLSDESC: {4, relativeSlot},
+	elf.R_X86_64_TPOFF32: {4, threadLocal}, elf.R_X86_64_DTPOFF32: {4, threadLocal}, elf.R_X86_64_TPOFF64: {8, threadLocal}, elf.R_X86_64_DTPOFF64: {8, threadLocal},
+	elf.R_X86_64_SIZE32: {4, symbolSize}, elf.R_X86_64_SIZE64: {8, symbolSize},
+	// the large model's
+	elf.R_X86_64_GOT64: {8, slotOffset}, elf.R_X86_64_GOTOFF64: {8, slotOffset}, elf.R_X86_64_GOTPC64: {8, slotOffset}, elf.R_X86_64_GOTPCREL64: {8, slotOffset},
+	elf.R_X86_64_GOTPLT64: {8, slotOffset}, elf.R_X86_64_PLTOFF64: {8, slotOffset}, elf.R_X86_64_GOT32: {4, slotOffset}, elf.R_X86_64_GOTPC32: {4, slotOffset},
+}
+
+type value int
+
+const (
+	absolute     value = iota // the symbol's address
+	relative                  // its distance from the field
+	relativeSlot              // the distance of its entry in the global offset table
+	slotOffset                // that entry's distance from the table
+	threadLocal               // its distance from fs:0
+	symbolSize
+)
+
+// apply computes one relocation. It skips and counts unknown ones.
+func (r *relocator) apply(s *section, offset, info, addend uint64) {
 	data := s.data()
 	kind, number := elf.R_X86_64(info&0xffffffff), uint32(info>>32)
-	size := relocationSize(kind)
-	if size == 0 || offset > uint64(len(data)) || uint64(len(data))-offset < uint64(size) {
+	field, known := relocations[kind]
+	if !known || offset > uint64(len(data)) || uint64(len(data))-offset < uint64(field.size) {
 		if kind != elf.R_X86_64_NONE && kind != elf.R_X86_64_TLSDESC_CALL { // TLSDESC_CALL only marks an instruction
 			r.o.stats.BadRelocations++
 		}
 		return
 	}
+	var symbol elf.Symbol
+	if number > 0 && int(number) <= len(r.symbols) {
+		symbol = r.symbols[number-1]
+	}
 	place := s.addr + offset
-	var v uint64
-	switch kind {
-	case elf.R_X86_64_64, elf.R_X86_64_32, elf.R_X86_64_32S, elf.R_X86_64_16, elf.R_X86_64_8:
-		v = r.address(number) + uint64(addend)
-	case elf.R_X86_64_PC64, elf.R_X86_64_PC32, elf.R_X86_64_PLT32, elf.R_X86_64_PC16, elf.R_X86_64_PC8:
-		v = r.address(number) + uint64(addend) - place
-	case elf.R_X86_64_GOTPCREL, elf.R_X86_64_GOTPCRELX, elf.R_X86_64_REX_GOTPCRELX,
-		elf.R_X86_64_TLSGD, elf.R_X86_64_TLSLD, elf.R_X86_64_GOTTPOFF, elf.R_X86_64_GOTPC32_TLSDESC:
-		v = r.slot(number) + uint64(addend) - place
-	case elf.R_X86_64_TPOFF32, elf.R_X86_64_DTPOFF32, elf.R_X86_64_TPOFF64, elf.R_X86_64_DTPOFF64:
-		v = uint64(int64(r.offsetInSection(number)%tlsBlock)+addend) - tlsBlock
-	case elf.R_X86_64_SIZE32, elf.R_X86_64_SIZE64:
-		v = uint64(addend)
-		if number > 0 && int(number) <= len(r.symbols) {
-			v += r.symbols[number-1].Size
-		}
-	default: // the large model's: offset to the global offset table
-		v = r.slot(number) + uint64(addend) - layoutStart
+	v := addend
+	switch field.is {
+	case absolute:
+		v += r.address(number)
+	case relative:
+		v += r.address(number) - place
+	case relativeSlot:
+		v += r.slot(number) - place
+	case slotOffset:
+		v += r.slot(number) - layoutStart
+	case threadLocal:
+		v += symbol.Value%tlsBlock - tlsBlock
+	case symbolSize:
+		v += symbol.Size
 	}
-	for i := range size {
-		data[offset+uint64(i)] = byte(v >> (8 * i))
-	}
-	s.filled = append(s.filled, fill{int(offset), size})
-}
-
-// relocationSize returns how many bytes a relocation fills, 0 if unknown.
-func relocationSize(k elf.R_X86_64) int {
-	switch k {
-	case elf.R_X86_64_64, elf.R_X86_64_PC64, elf.R_X86_64_TPOFF64, elf.R_X86_64_DTPOFF64, elf.R_X86_64_SIZE64,
-		elf.R_X86_64_GOT64, elf.R_X86_64_GOTOFF64, elf.R_X86_64_GOTPC64, elf.R_X86_64_GOTPCREL64, elf.R_X86_64_GOTPLT64, elf.R_X86_64_PLTOFF64:
-		return 8
-	case elf.R_X86_64_32, elf.R_X86_64_32S, elf.R_X86_64_PC32, elf.R_X86_64_PLT32,
-		elf.R_X86_64_GOTPCREL, elf.R_X86_64_GOTPCRELX, elf.R_X86_64_REX_GOTPCRELX, elf.R_X86_64_GOT32, elf.R_X86_64_GOTPC32,
-		elf.R_X86_64_TLSGD, elf.R_X86_64_TLSLD, elf.R_X86_64_GOTTPOFF, elf.R_X86_64_GOTPC32_TLSDESC,
-		elf.R_X86_64_TPOFF32, elf.R_X86_64_DTPOFF32, elf.R_X86_64_SIZE32:
-		return 4
-	case elf.R_X86_64_16, elf.R_X86_64_PC16:
-		return 2
-	case elf.R_X86_64_8, elf.R_X86_64_PC8:
-		return 1
-	}
-	return 0
+	var word [8]byte
+	binary.LittleEndian.PutUint64(word[:], v)
+	copy(data[offset:], word[:field.size])
+	s.filled = append(s.filled, span{place, place + uint64(field.size)})
 }
 
 // address returns a symbol's address. An external or common symbol gets a slot of its own, so that no two
@@ -158,40 +168,33 @@ func (r *relocator) address(number uint32) uint64 {
 	}
 	key := sym.Name
 	if key == "" {
-		key = string(binary.LittleEndian.AppendUint32([]byte{0}, number))
+		key = fmt.Sprintf("\x00%d", number)
 	}
-	if at, ok := r.o.externals[key]; ok {
-		return at
+	at, known := r.externals[key]
+	if !known {
+		at = r.next
+		r.externals[key] = at
+		size := uint64(externalSlot)
+		if sym.Section == elf.SHN_COMMON && sym.Size < layoutLimit-at {
+			size = max(size, (sym.Size+externalSlot-1)&^(externalSlot-1))
+		}
+		r.next = min(at+size, layoutLimit)
 	}
-	at := r.next
-	size := uint64(externalSlot)
-	if sym.Section == elf.SHN_COMMON && sym.Size < layoutLimit-at {
-		size = max(size, (sym.Size+externalSlot-1)&^(externalSlot-1))
-	}
-	r.o.externals[key] = at
-	r.next = min(at+size, layoutLimit)
 	return at
 }
 
 // slot returns the address of the symbol's entry in the global offset table.
 func (r *relocator) slot(number uint32) uint64 {
-	if at, ok := r.got[number]; ok {
-		return at
+	at, known := r.got[number]
+	if !known {
+		at = uint64(layoutLimit) + gotSlot*uint64(len(r.got)) // after all externals
+		r.got[number] = at
 	}
-	at := uint64(layoutLimit) + gotSlot*uint64(len(r.got)) // after all externals
-	r.got[number] = at
 	return at
 }
 
-func (r *relocator) offsetInSection(number uint32) uint64 {
-	if number == 0 || int(number) > len(r.symbols) {
-		return 0
-	}
-	return r.symbols[number-1].Value
-}
-
 // relocated reports whether a relocation wrote any byte of the range.
-func (s *section) relocated(lo, hi int) bool {
-	i, _ := slices.BinarySearchFunc(s.filled, lo, func(f fill, at int) int { return f.offset + f.size - 1 - at })
-	return i < len(s.filled) && s.filled[i].offset < hi
+func (s *section) relocated(lo, hi uint64) bool {
+	i := sort.Search(len(s.filled), func(i int) bool { return s.filled[i].hi > lo })
+	return i < len(s.filled) && s.filled[i].lo < hi
 }

@@ -6,174 +6,121 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/assemble"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
-// Rows selects how blocks are written.
-type Rows struct {
-	Unique bool // each block once, with counts added
-	Text   bool // with a column asm
-	Lines  bool // with a column source_line
-	Loops  bool // only blocks that branch to their own start, with their branches and a column loop_depth
-	Timed  bool // with a column cycles_in_place
-	Syntax assemble.Syntax
-}
-
 const (
 	InPlaceColumn = "cycles_in_place" // mean cycles of a block in its program
 	SourceColumn  = "source_line"     // file:line
 )
 
-// Columns lists the corpus columns that Write writes.
-func (r Rows) Columns() []string {
+// columns lists the corpus columns that Write writes.
+func (o Options) columns() []string {
 	names := []string{"hex", "file", "function", "address", "instructions", "bytes", "terminator", "weight", "count", "relocated", "section", "category"}
-	if r.Text {
+	if o.Text {
 		names = append(names, "asm")
 	}
-	if r.Loops {
+	if o.Loops {
 		names = append(names, "loop_depth")
 	}
-	if r.Lines {
+	if o.Lines {
 		names = append(names, SourceColumn)
 	}
-	if r.Timed {
+	if o.timed() {
 		names = append(names, InPlaceColumn)
 	}
 	return names
 }
 
-// Write writes the blocks of the files as CSV with a header.
-func Write(ctx context.Context, w io.Writer, files []string, opts Options, rows Rows) (Stats, error) {
-	var stats Stats
-	opts.Lines, opts.Loops = rows.Lines, rows.Loops
-	out := &rowWriter{ctx: ctx, csv: csv.NewWriter(w), rows: rows}
-	if rows.Unique {
-		out.seen = map[string]int{}
-	}
-	if err := out.csv.Write(rows.Columns()); err != nil {
+func (o Options) timed() bool { return o.Profile != nil && o.Profile.Timed }
+
+// Write writes the blocks of the files as CSV with a header: at once, or at the end if that depends on all of them.
+func Write(ctx context.Context, w io.Writer, files []string, opts Options) (stats Stats, err error) {
+	out := csv.NewWriter(w)
+	if err := out.Write(opts.columns()); err != nil {
 		return stats, err
 	}
-	if opts.Profile != nil {
-		if err := out.sum(ctx, files, opts); err != nil {
-			return stats, err
-		}
-	}
-	for _, name := range files {
-		if err := File(ctx, name, opts, &stats, out.block); err != nil {
-			return stats, err
-		}
-	}
-	if err := out.flush(); err != nil {
-		return stats, err
-	}
-	return stats, nil
-}
-
-// A rowWriter writes blocks at once or, if Unique, at the end.
-type rowWriter struct {
-	ctx  context.Context
-	csv  *csv.Writer
-	rows Rows
-	cell []string
-
-	total uint64         // executions of all blocks of these files, selected or not; 0 if unknown
-	seen  map[string]int // index in kept, by code
-	kept  []Block
-}
-
-// sum adds up the total that weights are shares of.
-func (w *rowWriter) sum(ctx context.Context, files []string, opts Options) error {
-	all := Options{Cut: opts.Cut, Profile: opts.Profile, Lenient: opts.Lenient}
-	for _, name := range files {
-		err := File(ctx, name, all, new(Stats), func(b *Block) error {
-			w.total += b.Count
-			return nil
-		})
-		if err != nil {
+	var kept []*Block
+	first := map[string]*Block{} // by code
+	take := func(b *Block) error {
+		if err := ctx.Err(); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-func (w *rowWriter) block(b *Block) error {
-	if err := w.ctx.Err(); err != nil {
-		return err
-	}
-	if w.seen == nil {
-		return w.write(b)
-	}
-	if i, ok := w.seen[string(b.Code)]; ok {
-		w.kept[i].Count += b.Count
-		w.kept[i].InPlace.Cycles += b.InPlace.Cycles
-		w.kept[i].InPlace.Runs += b.InPlace.Runs
+		if opts.Unique {
+			code := string(b.Code)
+			if known := first[code]; known != nil {
+				known.Count += b.Count
+				known.InPlace.Cycles += b.InPlace.Cycles
+				known.InPlace.Runs += b.InPlace.Runs
+				return nil
+			}
+			first[code] = b
+		}
+		if !opts.Unique && opts.Profile == nil {
+			return out.Write(opts.row(b, 0))
+		}
+		b.Code = slices.Clone(b.Code) // lets the file go
+		kept = append(kept, b)
 		return nil
 	}
-	code := string(b.Code)
-	w.seen[code] = len(w.kept)
-	k := *b
-	k.Code = []byte(code)
-	w.kept = append(w.kept, k)
-	return nil
-}
-
-func (w *rowWriter) flush() error {
-	for i := range w.kept {
-		if err := w.write(&w.kept[i]); err != nil {
-			return err
+	for _, name := range files {
+		if err := File(ctx, name, opts, &stats, take); err != nil {
+			return stats, err
 		}
 	}
-	w.csv.Flush()
-	return w.csv.Error()
+	for _, b := range kept {
+		if err := out.Write(opts.row(b, stats.BlockRuns)); err != nil {
+			return stats, err
+		}
+	}
+	out.Flush()
+	return stats, out.Error()
 }
 
-func (w *rowWriter) write(b *Block) error {
+// row formats a block, with its share of all blocks' runs if these are known.
+func (o Options) row(b *Block, runs uint64) []string {
 	weight := ""
-	if w.total > 0 {
-		weight = strconv.FormatFloat(float64(b.Count)/float64(w.total), 'g', 6, 64)
+	if runs > 0 {
+		weight = strconv.FormatFloat(float64(b.Count)/float64(runs), 'g', 6, 64)
 	}
-	w.cell = append(w.cell[:0],
-		hex.EncodeToString(b.Code), b.File, b.Function, "0x"+strconv.FormatUint(b.Addr, 16),
+	cells := []string{hex.EncodeToString(b.Code), b.File, b.Function, "0x" + strconv.FormatUint(b.Addr, 16),
 		strconv.Itoa(b.Instructions), strconv.Itoa(len(b.Code)), b.Terminator,
-		weight, strconv.FormatUint(b.Count, 10), strconv.FormatBool(b.Relocated), b.Section, string(asm.CategoryOfCode(b.Code)))
-	if w.rows.Text {
-		w.cell = append(w.cell, assemble.Block(b.Code, w.rows.Syntax))
+		weight, strconv.FormatUint(b.Count, 10), strconv.FormatBool(b.Relocated), b.Section, string(asm.CategoryOfCode(b.Code))}
+	if o.Text {
+		cells = append(cells, assemble.Block(b.Code, o.Syntax))
 	}
-	if w.rows.Loops {
-		w.cell = append(w.cell, strconv.Itoa(b.Depth))
+	if o.Loops {
+		cells = append(cells, strconv.Itoa(b.Depth))
 	}
-	if w.rows.Lines {
-		w.cell = append(w.cell, b.Source)
+	if o.Lines {
+		cells = append(cells, b.Source)
 	}
-	if w.rows.Timed {
-		w.cell = append(w.cell, b.InPlace.Mean())
+	if o.timed() {
+		cells = append(cells, b.InPlace.mean())
 	}
-	return w.csv.Write(w.cell)
+	return cells
 }
 
 // Summary reports in a few lines what was found and what was omitted.
-func (s Stats) Summary() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s of %s in %s\n", words.Plural(s.Blocks, "block"), words.Plural(s.Functions, "function"), words.Plural(s.Files, "file"))
-	note := func(n uint64, format string, args ...any) {
+func (s Stats) Summary() []string {
+	lines := []string{fmt.Sprintf("%s of %s in %s", words.Plural(s.Blocks, "block"), words.Plural(s.Functions, "function"), words.Plural(s.Files, "file"))}
+	note := func(n int, format string, args ...any) {
 		if n > 0 {
-			fmt.Fprintf(&b, format+"\n", args...)
+			lines = append(lines, fmt.Sprintf(format, args...))
 		}
 	}
-	note(uint64(s.CutShort), "%d functions do not decode through: %d bytes of theirs are left out", s.CutShort, s.BytesCutShort)
+	note(s.CutShort, "%d functions do not decode through: %d bytes of theirs are left out", s.CutShort, s.BytesCutShort)
 	note(s.Unclaimed, "%d bytes that nothing leads to do not read as code and are left out", s.Unclaimed)
-	note(uint64(s.Overlaps), "%d branches into the middle of an instruction start no block", s.Overlaps)
-	note(uint64(s.BadRelocations), "%d relocations are unknown or damaged and fill nothing", s.BadRelocations)
-	note(uint64(s.BadFrames), "%d tables of functions are damaged or of an unknown kind", s.BadFrames)
-	note(uint64(s.PassedOver), "%d files that ran cannot be read and are passed over", s.PassedOver)
-	note(uint64(s.Whole), "%d sections name no functions: only what their first byte leads to is taken", s.Whole)
-	if s.Executed > 0 && s.Found > 0 {
-		note(1, "%.2f %% of what ran in these files is in blocks, or in the transfers that end them", 100*float64(s.Found)/float64(s.Executed))
+	note(s.BadRelocations, "%d relocations are unknown or damaged and fill nothing", s.BadRelocations)
+	note(s.BadFrames, "%d tables of functions are damaged or of an unknown kind", s.BadFrames)
+	note(s.PassedOver, "%d files that ran cannot be read and are passed over", s.PassedOver)
+	if s.Found > 0 {
+		lines = append(lines, fmt.Sprintf("%.2f %% of what ran in these files is in blocks, or in the transfers that end them", 100*float64(s.Found)/float64(s.Executed)))
 	}
-	return b.String()
+	return lines
 }

@@ -38,9 +38,6 @@ const samplesPerSecond = 10000
 // Profile runs the program under valgrind's callgrind, which counts exactly. If valgrind does not know one of its
 // instructions, the program runs again under perf, which samples.
 func (r *Run) Profile(ctx context.Context) (*Profile, error) {
-	if _, err := exec.LookPath(r.Program[0]); err != nil {
-		return nil, &InputError{Subject: r.Program[0], Problem: "no such program", Remedy: "name one by its path, or one that PATH leads to"}
-	}
 	valgrind, err := exec.LookPath("valgrind")
 	if err != nil {
 		return nil, &verdict.HostError{
@@ -48,16 +45,11 @@ func (r *Run) Profile(ctx context.Context) (*Profile, error) {
 			Remedy:  "install it (Debian: apt-get install valgrind), or give -perf the text of perf script --show-mmap-events",
 		}
 	}
-	dir, err := os.MkdirTemp("", "bbprof-extract-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	p, unknown, err := r.callgrind(ctx, valgrind, dir)
+	p, unknown, err := r.callgrind(ctx, valgrind)
 	if unknown != "" {
 		r.Note(fmt.Sprintf("%s does not know an instruction of %s (%s), so it cannot count; sampling with perf instead",
 			filepath.Base(valgrind), r.Program[0], unknown))
-		return r.sampled(ctx, dir)
+		return r.Samples(ctx)
 	}
 	if err == nil && cpuid.CPU.Supports(cpuid.AVX512F) {
 		r.Note("valgrind hides this CPU's AVX-512, so that libraries may have taken other paths than they do without it")
@@ -66,23 +58,26 @@ func (r *Run) Profile(ctx context.Context) (*Profile, error) {
 }
 
 // callgrind returns the bytes of the instruction at which valgrind stopped because it does not know it, if there is one.
-func (r *Run) callgrind(ctx context.Context, valgrind, dir string) (p *Profile, unknown string, err error) {
+func (r *Run) callgrind(ctx context.Context, valgrind string) (p *Profile, unknown string, err error) {
+	dir, err := os.MkdirTemp("", "bbprof-extract-")
+	if err != nil {
+		return nil, "", err
+	}
+	defer os.RemoveAll(dir)
 	args := append([]string{
 		"--tool=callgrind", "--dump-instr=yes", "--dump-line=no", "--trace-children=yes",
 		"--callgrind-out-file=" + filepath.Join(dir, "callgrind.%p"), "--log-file=" + filepath.Join(dir, "log.%p"),
 	}, r.Program...)
 	_, left, err := r.run(ctx, valgrind, args, " under valgrind")
-	logs, _ := filepath.Glob(filepath.Join(dir, "log.*"))
-	for _, name := range logs {
-		if text, readErr := os.ReadFile(name); readErr == nil {
-			if _, after, ok := bytes.Cut(text, []byte("unhandled instruction bytes: ")); ok && err != nil {
-				line, _, _ := bytes.Cut(after, []byte("\n"))
-				return nil, string(line), err
+	if err != nil {
+		logs, _ := filepath.Glob(filepath.Join(dir, "log.*"))
+		for _, name := range logs {
+			text, _ := os.ReadFile(name)
+			if _, after, ok := strings.Cut(string(text), "unhandled instruction bytes: "); ok {
+				unknown, _, _ = strings.Cut(after, "\n")
 			}
 		}
-	}
-	if err != nil {
-		return nil, "", err
+		return nil, unknown, err
 	}
 	for _, pid := range left { // it may still have been writing
 		os.Remove(filepath.Join(dir, fmt.Sprintf("callgrind.%d", pid)))
@@ -104,40 +99,42 @@ func (r *Run) callgrind(ctx context.Context, valgrind, dir string) (p *Profile, 
 
 // Samples runs the program under perf, which samples its address many times a second.
 func (r *Run) Samples(ctx context.Context) (*Profile, error) {
+	perf, err := exec.LookPath("perf")
+	if err != nil {
+		return nil, &verdict.HostError{Missing: "no perf, which samples a program", Remedy: "install it (Debian: apt-get install linux-perf)"}
+	}
 	dir, err := os.MkdirTemp("", "bbprof-extract-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	return r.sampled(ctx, dir)
-}
-
-func (r *Run) sampled(ctx context.Context, dir string) (*Profile, error) {
-	perf, err := exec.LookPath("perf")
-	if err != nil {
-		return nil, &verdict.HostError{Missing: "no perf, which samples a program", Remedy: "install it (Debian: apt-get install linux-perf)"}
-	}
 	data := filepath.Join(dir, "perf.data")
 	// without -N perf leaves copies of the program and its libraries in ~/.debug
 	args := append([]string{"record", "-q", "-N", "-e", "cpu-clock:u", "-F", fmt.Sprint(samplesPerSecond), "-o", data, "--"}, r.Program...)
 	if _, _, err := r.run(ctx, perf, args, " under perf"); err != nil {
 		return nil, err
 	}
-	var text, problem bytes.Buffer
+	text, err := os.Create(filepath.Join(dir, "perf script"))
+	if err != nil {
+		return nil, err
+	}
+	defer text.Close()
+	var problem bytes.Buffer
 	script := exec.CommandContext(ctx, perf, "script", "-i", data, "--show-mmap-events", "-F", "comm,pid,tid,time,event,ip")
-	script.Stdout, script.Stderr = &text, &problem
+	script.Stdout, script.Stderr = text, &problem
 	if err := script.Run(); ctx.Err() != nil {
 		return nil, ctx.Err()
 	} else if err != nil {
 		line, _, _ := strings.Cut(strings.TrimSpace(problem.String()), "\n")
 		return nil, &InputError{Subject: r.Program[0], Problem: "perf script failed: " + line}
 	}
-	p, err := ReadPerf("perf script", &text)
-	if err != nil {
-		return nil, err
+	p, err := ReadPerf(text.Name())
+	if bad := (*InputError)(nil); errors.As(err, &bad) {
+		bad.Subject = "perf script"
+	} else if err == nil {
+		p.Source = "this run"
 	}
-	p.Source = "this run"
-	return p, nil
+	return p, err
 }
 
 // UserTime runs the program alone.

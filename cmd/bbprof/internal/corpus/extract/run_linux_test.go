@@ -1,7 +1,6 @@
 package extract
 
 import (
-	"context"
 	"os"
 	"strconv"
 	"strings"
@@ -29,16 +28,10 @@ func TestLeftRunning(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			go func() {
-				for ctx.Err() == nil {
-					if _, err := os.Stat("started"); err == nil && c.interrupt {
-						cancel()
-					}
-					time.Sleep(time.Millisecond)
-				}
-			}()
+			ctx := t.Context()
+			if c.interrupt {
+				ctx = untilStarted(t)
+			}
 			said := 0
 			r := Run{Timeout: c.timeout, Program: []string{"sh", "-c", "setsid sleep 60 & echo $! > pid; : > started; " +
 				c.then}, Note: func(string) { said++ }}

@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"encoding/binary"
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
@@ -43,9 +44,7 @@ func (w *walker) addTable(addr uint64) {
 	}
 }
 
-func signed32(b []byte) uint64 {
-	return uint64(int64(int32(uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24)))
-}
+func signed32(b []byte) uint64 { return uint64(int64(int32(binary.LittleEndian.Uint32(b)))) }
 
 // jumpTables follows the entries of all tables, until they lead to no more.
 func (w *walker) jumpTables() {
@@ -83,7 +82,7 @@ func (w *walker) entries(table, end uint64, size int) int {
 		if to >= uint64(len(w.code)) || w.marks[to]&markInside != 0 {
 			break
 		}
-		if n == 0 && size == 4 && w.code[to] == 0 { // a distance to zeros
+		if n == 0 && size == 4 && w.code[to] == 0 { // a distance to zeros: without this, data cuts a block of libLLVM
 			break
 		}
 		w.lead(int(to))

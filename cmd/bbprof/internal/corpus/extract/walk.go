@@ -12,10 +12,8 @@ const (
 	markLeader             // a block starts here
 	markPads               // a nop or int3
 	markRepeat             // a repeated string instruction
+	markReads              // an instruction of bytes that nothing leads to and that read as code
 )
-
-// longest is the length of the longest instruction (Intel SDM vol. 2, 2.3.11).
-const longest = 15
 
 // A walker finds the instructions of one function at a time. It follows control flow from the entry and every
 // branch target, which reaches only instructions. Bytes that merely follow an unconditional transfer count as code
@@ -29,47 +27,30 @@ type walker struct {
 	length []uint8
 	flow   []asm.Flow
 
-	work      []int    // offsets to follow
-	tables    []uint64 // possible starts of jump tables
-	limits    []uint64 // possible table starts of all functions, sorted; nil: find no tables
-	indirect  bool     // met an indirect jump
-	cut       int      // bytes from here on are omitted
-	overlaps  int
+	work      []int               // offsets to follow
+	tables    []uint64            // possible starts of jump tables
+	limits    []uint64            // possible table starts of all functions, sorted; nil: find no tables
+	indirect  bool                // met an indirect jump
+	cut       int                 // bytes from here on are omitted
 	outside   func(target uint64) // called with the target of each direct branch out of the function
 	unclaimed int                 // bytes not taken for code
-	read      decodedRange
 }
 
-// decodedRange is a range that decodes as code, with its instruction starts. Its suffixes then do, too: a function of
-// thousands of stubs, as in libGLdispatch, is not decoded again after each stub.
-type decodedRange struct {
-	from   int
-	starts []bool
-}
-
-func (r decodedRange) covers(from, end int) bool {
-	size := len(r.starts)
-	return from >= r.from && from < r.from+size && r.starts[from-r.from] && (end == r.from+size || end < r.from+size && r.starts[end-r.from])
-}
-
-// walk finds a function's instructions. entries are offsets reached from elsewhere, known are offsets of executed
-// instructions.
-func (w *walker) walk(f *function, entries, known []int) {
+// walk finds a function's instructions. starts are addresses that control reaches from elsewhere, ran are those of
+// executed instructions.
+func (w *walker) walk(f *function, starts, ran []uint64) {
 	w.code, w.lo = f.bytes(), f.lo
 	n := len(w.code)
-	w.marks, w.length, w.flow = grown(w.marks, n), grown(w.length, n), grown(w.flow, n)
-	w.tables, w.work = w.tables[:0], w.work[:0]
-	w.indirect, w.cut, w.overlaps, w.unclaimed, w.read = false, n, 0, 0, decodedRange{}
-	if n == 0 {
-		return
-	}
+	w.marks, w.length, w.flow = make([]uint8, n), make([]uint8, n), make([]asm.Flow, n)
+	w.tables, w.work = nil, nil
+	w.indirect, w.cut, w.unclaimed = false, n, 0
 	w.lead(0)
-	for _, at := range entries {
-		w.lead(at)
+	for _, addr := range starts {
+		w.lead(int(addr - w.lo))
 	}
 	w.drain()
-	for _, at := range known {
-		if w.marks[at]&(markStart|markInside) == 0 {
+	for _, addr := range ran {
+		if at := int(addr - w.lo); at < n && w.marks[at]&(markStart|markInside) == 0 {
 			w.lead(at)
 			w.drain()
 		}
@@ -78,26 +59,12 @@ func (w *walker) walk(f *function, entries, known []int) {
 	w.gaps()
 }
 
-// grown returns n zeroed elements, in the old slice's memory if that suffices.
-func grown[T any](old []T, n int) []T {
-	if cap(old) < n {
-		return make([]T, n)
-	}
-	old = old[:n]
-	clear(old)
-	return old
-}
-
+// lead starts a block at an offset within the function, unless it is inside an instruction, such as behind a lock prefix.
 func (w *walker) lead(at int) {
-	if at >= len(w.code) || w.marks[at]&markLeader != 0 {
-		return
+	if 0 <= at && at < len(w.code) && w.marks[at]&(markLeader|markInside) == 0 {
+		w.marks[at] |= markLeader
+		w.work = append(w.work, at)
 	}
-	if w.marks[at]&markInside != 0 { // for example, a jump past a lock prefix
-		w.overlaps++
-		return
-	}
-	w.marks[at] |= markLeader
-	w.work = append(w.work, at)
 }
 
 func (w *walker) drain() {
@@ -116,23 +83,22 @@ func (w *walker) follow(at int) {
 		if w.marks[at]&markStart != 0 {
 			return
 		}
-		s, err := asm.StepOver(w.code[at:min(at+longest, len(w.code))])
+		s, err := asm.StepOver(w.code[at:])
 		if err != nil {
 			w.cut = min(w.cut, run)
 			return
 		}
 		if !w.claim(at, s) {
-			w.overlaps++
 			return
 		}
 		next := at + s.Length
 		w.noteTable(at, s)
-		switch s.Flow {
-		case asm.FlowBranch, asm.FlowJump, asm.FlowCall:
-			w.target(next, s)
-		case asm.FlowJumpIndirect:
-			w.indirect = true
+		if to := next + int(s.Target); direct(s.Flow) && w.outside != nil && (to < 0 || to >= len(w.code)) {
+			w.outside(w.lo + uint64(to))
+		} else if direct(s.Flow) {
+			w.lead(to)
 		}
+		w.indirect = w.indirect || s.Flow == asm.FlowJumpIndirect
 		if s.Flow.Ends() {
 			return
 		}
@@ -141,15 +107,6 @@ func (w *walker) follow(at int) {
 			run = next
 		}
 		at = next
-	}
-}
-
-func (w *walker) target(next int, s asm.Step) {
-	to := int64(next) + s.Target
-	if to >= 0 && to < int64(len(w.code)) {
-		w.lead(int(to))
-	} else if w.outside != nil {
-		w.outside(w.lo + uint64(to))
 	}
 }
 
@@ -162,11 +119,7 @@ func (w *walker) claim(at int, s asm.Step) bool {
 	}
 	w.marks[at] |= markStart
 	for i := at + 1; i < at+s.Length; i++ {
-		if w.marks[i]&markLeader != 0 { // was queued, and is now known to be inside an instruction
-			w.marks[i] &^= markLeader
-			w.overlaps++
-		}
-		w.marks[i] |= markInside
+		w.marks[i] = w.marks[i]&^markLeader | markInside // it may have been queued
 	}
 	if s.Endbr {
 		w.marks[at] |= markLeader
@@ -199,7 +152,7 @@ func (w *walker) gaps() {
 		from := w.skipPadding(at, end)
 		switch {
 		case from == end:
-		case w.read.covers(from, end), w.readsAsCode(from, end):
+		case w.marks[from]&markReads != 0, w.readsAsCode(from, end): // not again after each of a thousand stubs, as in libGLdispatch
 			w.lead(from)
 			w.drain()
 			w.jumpTables()
@@ -220,7 +173,7 @@ func (w *walker) skipPadding(at, end int) int {
 		return end
 	}
 	for at < end {
-		s, err := asm.StepOver(w.code[at:min(at+longest, end)])
+		s, err := asm.StepOver(w.code[at:end])
 		if err != nil || !s.Pads {
 			return at
 		}
@@ -236,7 +189,7 @@ func (w *walker) readsAsCode(from, end int) bool {
 	var targets []int64
 	last := asm.FlowNext
 	for at := from; at < end; {
-		s, err := asm.StepOver(w.code[at:min(at+longest, end)])
+		s, err := asm.StepOver(w.code[at:end])
 		if err != nil || s.Length >= 2 && w.code[at] == 0 && w.code[at+1] == 0 { // add [rax], al: zeros are data
 			return false
 		}
@@ -246,13 +199,10 @@ func (w *walker) readsAsCode(from, end int) bool {
 		}
 		starts[at-from] = true
 		next := at + s.Length
-		switch s.Flow {
-		case asm.FlowBranch, asm.FlowJump, asm.FlowCall:
+		if direct(s.Flow) {
 			targets = append(targets, int64(next)+s.Target)
 		}
-		at = next
-		last = s.Flow
-		if s.Flow.Ends() {
+		if at, last = next, s.Flow; last.Ends() {
 			at = w.skipPadding(at, end)
 		}
 	}
@@ -273,7 +223,11 @@ func (w *walker) readsAsCode(from, end int) bool {
 			return false
 		}
 	}
-	w.read = decodedRange{from, starts}
+	for i, start := range starts {
+		if start {
+			w.marks[from+i] |= markReads
+		}
+	}
 	return true
 }
 

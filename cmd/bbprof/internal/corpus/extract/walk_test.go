@@ -23,13 +23,13 @@ func fabricate(t *testing.T, code, data string, claims ...claim) *object {
 		addr := uint64(0x1000 * (i + 1))
 		o.sections = append(o.sections, &section{
 			Section: &elf.Section{SectionHeader: elf.SectionHeader{Name: []string{".text", ".rodata"}[i], Size: uint64(len(b)), Type: elf.SHT_PROGBITS}},
-			addr:    addr, shown: addr, executable: i == 0, bytes: b, loaded: true,
+			addr:    addr, executable: i == 0, bytes: b, loaded: true,
 		})
 	}
 	if len(claims) == 0 {
 		claims = []claim{{span{0x1000, 0x1000 + o.sections[0].size()}, "f", rankGlobal}}
 	}
-	o.functions = divide(o.sections[0], claims, o)
+	o.functions = divide(o.sections[0], claims)
 	return o
 }
 
@@ -37,7 +37,7 @@ func fabricate(t *testing.T, code, data string, claims ...claim) *object {
 func blocksOf(t *testing.T, o *object, opts Options, c counts) []string {
 	t.Helper()
 	var got []string
-	e := &extraction{o: o, opts: opts, stats: o.stats, counts: c, entries: map[*section]bitmap{}, yield: func(b *Block) error {
+	e := &extraction{o: o, opts: opts, stats: o.stats, counts: c, w: walker{o: o}, yield: func(b *Block) error {
 		line := fmt.Sprintf("%#x %x", b.Addr, b.Code)
 		if b.Terminator != "" {
 			line += " " + b.Terminator
@@ -48,7 +48,6 @@ func blocksOf(t *testing.T, o *object, opts Options, c counts) []string {
 		got = append(got, line)
 		return nil
 	}}
-	e.w = walker{o: o}
 	e.survey()
 	require.NoError(t, e.blocks())
 	return got
@@ -111,7 +110,7 @@ func TestFunctionsBoundBlocks(t *testing.T) {
 // predecessor starts one. A repeated instruction counts its repetitions.
 func TestCounts(t *testing.T) {
 	code := "89c8 f3a4 89d0 89c1 75f6 c3" // mov; rep movsb; mov; mov; jne 0x1000; ret
-	ran := newExactCounts(map[uint64]uint64{0x1000: 5, 0x1002: 500, 0x1004: 5, 0x1006: 7, 0x1008: 7, 0x100a: 1})
+	ran := newExactCounts(map[uint64]uint64{0x1000: 5, 0x1002: 500, 0x1004: 5, 0x1006: 7, 0x1008: 7, 0x100a: 1}, false)
 	for cut, want := range map[Cut][]string{
 		CutLeader:   {"0x1000 89c8f3a489d0 ×5", "0x1006 89c1 jne 0x1000 ×7"},
 		CutTransfer: {"0x1000 89c8f3a489d089c1 jne 0x1000 ×5", "0x1006 89c1 jne 0x1000 ×2"},
@@ -120,7 +119,7 @@ func TestCounts(t *testing.T) {
 		require.Equal(t, fmt.Sprintf("cut at each %s", cut), want, blocksOf(t, o, Options{Cut: cut, Profile: new(Profile)}, ran))
 	}
 	o := fabricate(t, "c3 cccccc 89c8 c3", "", claim{span{0x1000, 0x1001}, "f", rankGlobal})
-	missed := newExactCounts(map[uint64]uint64{0x1004: 3, 0x1006: 3})
+	missed := newExactCounts(map[uint64]uint64{0x1004: 3, 0x1006: 3}, false)
 	o.addExecuted(missed)
 	require.Equal(t, "code that no function holds", []string{"0x1004 89c8 ret ×3"}, blocksOf(t, o, Options{Cut: CutLeader}, missed))
 }

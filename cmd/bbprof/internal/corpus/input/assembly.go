@@ -36,7 +36,7 @@ type assemblyReader struct {
 func assemblyText(_ *file, in *bufio.Reader, _ *os.File) (io.ReadCloser, error) {
 	start, _ := peekUntil(in, func(start []byte) bool { return slices.Contains(start, '\n') })
 	line, _, _ := strings.Cut(string(start), "\n")
-	cells := trimmed(strings.TrimPrefix(line, ByteOrderMark), ',')
+	cells := trimmed(line, ',')
 	at := indexFold(cells, asmColumn)
 	if at < 0 || slices.ContainsFunc(blockNames, func(name string) bool { return indexFold(cells, name) >= 0 }) {
 		return nil, nil
@@ -53,7 +53,7 @@ func assemblyText(_ *file, in *bufio.Reader, _ *os.File) (io.ReadCloser, error) 
 		a.asm = -1
 	}
 	text, _ := in.ReadString('\n')
-	a.ready.WriteString("hex," + strings.TrimPrefix(text, ByteOrderMark))
+	a.ready.WriteString("hex," + text)
 	return a, nil
 }
 

@@ -26,25 +26,16 @@ func TestAssemblyColumn(t *testing.T) {
 	} {
 		in := require.Get(Open([]string{"-"}, strings.NewReader(tt.text), "", nil))(t)
 		var got []string
-		for {
-			row, err := in.Next()
-			if errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				t.Fatal(err)
-			}
+		for row, err := in.Next(); !errors.Is(err, io.EOF); row, err = in.Next() {
+			require.NoError(t, err)
 			what := fmt.Sprintf("%x", row.Code)
-			if row.Rejection != nil {
-				what = row.Rejection.Detail
-				for _, word := range []string{"foo", "no instruction"} {
-					if strings.Contains(what, word) {
-						what = word
-					}
+			for _, word := range []string{"foo", "no instruction"} {
+				if row.Rejection != nil && strings.Contains(row.Rejection.Detail, word) {
+					what = word
 				}
 			}
 			got = append(got, fmt.Sprintf("%d:%s", row.Line, what))
 		}
-		in.Close()
 		require.Equal(t, tt.text, tt.want, strings.Join(got, " "))
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/gematria"
-	"github.com/bbprof/bbprof/initial"
 )
 
 // gematriaText converts a Gematria file to CSV, with the columns of both kinds of block: the initial state of one,
@@ -75,11 +74,7 @@ func annotatedCells(a *gematria.Annotated) []string {
 	if a.Fill != 0 {
 		set = append(set, fmt.Sprintf("fill=%#x", a.Fill))
 	}
-	text := strings.Join(set, ";")
-	if s, err := initial.ParseSet(text); err == nil {
-		text = strings.ReplaceAll(s.String(), ",", ";")
-	}
-	return []string{a.Hex, text, "", ""}
+	return []string{a.Hex, strings.Join(set, ";"), "", ""}
 }
 
 // isX87 recognises LLVM's names of x87 registers: ST0, FP0, MM0.

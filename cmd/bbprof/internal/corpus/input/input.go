@@ -38,9 +38,8 @@ type Input struct {
 	carried []string
 	places  map[string]int // index of each name in carried
 
-	noting   sync.Mutex // guards fields that may be read while another goroutine reads ahead
-	surplus  int64
-	unplaced Unplaced
+	noting  sync.Mutex // guards ignored, which may be read while another goroutine reads ahead
+	ignored Ignored
 }
 
 type file struct {
@@ -49,9 +48,8 @@ type file struct {
 	open   io.Reader // if it can be read only once
 	info   os.FileInfo
 	column string
-	spread []int // index in Input.carried of each cell but the block's, notCarried for column set
-	header string
-	choice string // how its rows are read, if unusual
+	spread []int    // index in Input.carried of each cell but the block's, notCarried for column set
+	choice []string // how its rows are read
 
 	*reader
 	raw     *countingReader
@@ -140,7 +138,11 @@ func (f *file) start() (err error) {
 		return &ReadError{err}
 	}
 	f.packed, f.closers = packed, append(f.closers, plain)
-	text := io.Reader(plain)
+	start := bufio.NewReaderSize(plain, sampleSize)
+	if mark, _ := start.Peek(len(ByteOrderMark)); string(mark) == ByteOrderMark {
+		start.Discard(len(mark))
+	}
+	text := io.Reader(start)
 	for _, read := range formats {
 		in := bufio.NewReaderSize(text, sampleSize)
 		made, err := read(f, in, opened)
@@ -233,9 +235,9 @@ func (in *Input) assign(f *file, taken map[string]bool) error {
 	name := ""
 	if f.names != nil {
 		name = f.names[f.layout.block]
-		f.header = cmp.Or(name, strconv.Itoa(f.layout.block+1))
+		f.choice = append(f.choice, "line 1 is the header; blocks are in its column "+cmp.Or(name, strconv.Itoa(f.layout.block+1)))
 	}
-	f.choice = f.layout.unusual(name, f.column)
+	f.choice = append(f.choice, f.layout.unusual(name, f.column)...)
 	used := map[int]bool{}
 	repeats := map[string]int{} // occurrences of a name in this file
 	for i := range f.width {
@@ -274,48 +276,27 @@ func (in *Input) assign(f *file, taken map[string]bool) error {
 
 func (in *Input) Carried() []string { return in.carried }
 
-// Headers maps each file with a header to the name of its column of blocks, or to the column's number from 1 if
-// the header leaves the name empty.
-func (in *Input) Headers() map[string]string {
-	h := map[string]string{}
-	for _, f := range in.files {
-		if f.header != "" {
-			h[f.name] = f.header
-		}
-	}
-	return h
-}
-
-// Choices explains, for each file read in an unusual way, how it is read.
+// Choices explains how each file is read, where that was detected.
 func (in *Input) Choices() (list []string) {
 	for _, f := range in.files {
-		if f.choice != "" {
-			list = append(list, f.name+": "+f.choice)
+		for _, choice := range f.choice {
+			list = append(list, f.name+": "+choice)
 		}
 	}
 	return list
 }
 
-// Surplus counts rows so far that had more cells than their file's first line, and no column to put them into. It
-// may run during Next on another goroutine.
-func (in *Input) Surplus() int64 {
+// Ignored returns what was ignored so far. It may run during Next on another goroutine.
+func (in *Input) Ignored() Ignored {
 	in.noting.Lock()
 	defer in.noting.Unlock()
-	return in.surplus
+	return in.ignored
 }
 
-// Unplaced returns those of the rows so far. It may run during Next on another goroutine.
-func (in *Input) Unplaced() Unplaced {
+func (in *Input) note(change func(*Ignored)) {
 	in.noting.Lock()
 	defer in.noting.Unlock()
-	return in.unplaced
-}
-
-// note updates surplus or unplaced.
-func (in *Input) note(change func()) {
-	in.noting.Lock()
-	defer in.noting.Unlock()
-	change()
+	change(&in.ignored)
 }
 
 // Size returns the stored bytes of all files, 0 if unknown.
@@ -358,7 +339,7 @@ func (in *Input) Next() (Row, error) {
 		if i, ok := in.places[AddressColumn]; ok && i < len(row.Carried) {
 			readable := false
 			if row.At, readable = Address(row.Carried[i]); !readable {
-				in.note(func() { in.unplaced.Add(fmt.Sprintf("%s:%d", row.File, row.Line)) })
+				in.note(func(i *Ignored) { i.Address(fmt.Sprintf("%s:%d", row.File, row.Line)) })
 			}
 		}
 		if i := slices.Index(f.spread, notCarried); i >= 0 && i < len(cells) {
@@ -379,23 +360,26 @@ const (
 // AddressColumn is the column of a block's address in its program.
 const AddressColumn = "address"
 
-// Unplaced counts rows with an invalid address; their blocks have none.
-type Unplaced struct {
-	rows  int
-	first string
+// Ignored counts rows of which a part was ignored.
+type Ignored struct {
+	unplaced, surplus int
+	first             string // place of the first in unplaced
 }
 
-// Add counts a row at the given place.
-func (u *Unplaced) Add(where string) {
-	u.rows++
-	u.first = cmp.Or(u.first, where)
+// Address counts a row with an invalid address, at the given place; its block has none.
+func (i *Ignored) Address(where string) {
+	i.unplaced++
+	i.first = cmp.Or(i.first, where)
 }
 
 // Warn reports them, if any.
-func (u Unplaced) Warn(w io.Writer) {
-	if u.rows > 0 {
+func (i Ignored) Warn(w io.Writer) {
+	if i.surplus > 0 {
+		fmt.Fprintf(w, "bbprof: warning: %s had more columns than the first line, and these were dropped\n", words.Plural(i.surplus, "row"))
+	}
+	if i.unplaced > 0 {
 		fmt.Fprintf(w, "bbprof: warning: %s with an invalid address, not such as 0x401136, the first in %s: measured "+
-			"as without one\n", words.Plural(u.rows, "row"), u.first)
+			"as without one\n", words.Plural(i.unplaced, "row"), i.first)
 	}
 }
 
@@ -425,7 +409,7 @@ func (in *Input) carry(f *file, cells []string) []string {
 	switch last := len(f.spread) - 1; {
 	case beyond <= 0:
 	case last < 0 || f.spread[last] == notCarried:
-		in.note(func() { in.surplus++ })
+		in.note(func(i *Ignored) { i.surplus++ })
 	default:
 		carried[f.spread[last]] = strings.Join(cells[last:], string(f.layout.comma))
 	}

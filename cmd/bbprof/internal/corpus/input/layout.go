@@ -21,8 +21,7 @@ type layout struct {
 }
 
 // unusual describes a layout that was detected, unless it is the default: first column, comma.
-func (l layout) unusual(name, column string) string {
-	var list []string
+func (l layout) unusual(name, column string) (list []string) {
 	switch l.comma {
 	case '\t':
 		list = append(list, "tabs separate the columns")
@@ -30,13 +29,13 @@ func (l layout) unusual(name, column string) string {
 		list = append(list, "semicolons separate the columns")
 	}
 	if column == "" && l.block > 0 && !strings.EqualFold(name, blockNames[0]) {
-		which := fmt.Sprintf("blocks are taken from column %d", l.block+1)
+		which := ""
 		if name != "" {
-			which += " (" + name + ")"
+			which = " (" + name + ")"
 		}
-		list = append(list, which+"; -column names another")
+		list = append(list, fmt.Sprintf("blocks are taken from column %d%s; -column names another", l.block+1, which))
 	}
-	return strings.Join(list, ", ")
+	return list
 }
 
 // separators lists the cell separators, the usual one first.
@@ -209,17 +208,14 @@ func foreign(start []byte) string {
 	for _, k := range []struct{ magic, is string }{
 		{"\x7fELF", "an ELF file (a program or an object); bbprof extract takes its blocks"},
 		{"!<arch>\n", "an archive of objects; bbprof extract takes the blocks of an ELF file"},
-		{"MZ", "a Windows program; blocks are taken from ELF files, by bbprof extract"},
-		{"\xcf\xfa\xed\xfe", "a Mach-O file; blocks are taken from ELF files, by bbprof extract"},
 		{"PAR1", "Parquet that was compressed once more; decompress it"},
 		{"PK\x03\x04", "a ZIP archive, as spreadsheets are; save it as CSV"},
 		{"BZh", "compressed with bzip2; gzip and zstd are read"},
 		{"\xfd7zXZ", "compressed with xz; gzip and zstd are read"},
 		{"\xff\xfe", "text in UTF-16; save it as UTF-8"},
 		{"\xfe\xff", "text in UTF-16; save it as UTF-8"},
-		{"%PDF", "a PDF"},
 	} {
-		if bytes.HasPrefix(start, []byte(k.magic)) && (k.magic != "MZ" || bytes.Contains(start, []byte{0})) {
+		if bytes.HasPrefix(start, []byte(k.magic)) {
 			return k.is
 		}
 	}

@@ -72,7 +72,7 @@ func newReader(r io.Reader, column string, isFile bool) (*reader, error) {
 	}
 	text := string(sample) // copied: reading on overwrites it
 	lines := sampleRows(sample, errors.Is(err, io.EOF))
-	first, err := in.firstRow()
+	first, _, err := in.nextLine()
 	switch {
 	case errors.Is(err, io.EOF):
 		return in, nil
@@ -82,7 +82,6 @@ func newReader(r io.Reader, column string, isFile bool) (*reader, error) {
 	if len(lines) > 0 {
 		lines = lines[1:]
 	}
-	first = strings.TrimPrefix(first, ByteOrderMark)
 	if in.layout, err = findLayout(first, lines, column); err != nil {
 		return nil, err
 	}
@@ -121,25 +120,12 @@ func peekUntil(in *bufio.Reader, enough func(start []byte) bool) (start []byte, 
 	}
 }
 
-func (r *reader) firstRow() (string, error) {
-	for {
-		line, _, err := r.readLine()
-		if err != nil {
-			return "", err
-		}
-		r.line++
-		if isRow(strings.TrimPrefix(line, ByteOrderMark)) {
-			return line, nil
-		}
-	}
-}
-
 // ByteOrderMark starts files of spreadsheets and some editors.
 const ByteOrderMark = "\ufeff"
 
 // sampleRows returns the rows that are complete in a sample.
 func sampleRows(sample []byte, whole bool) (rows []string) {
-	for line := range strings.Lines(strings.TrimPrefix(string(sample), ByteOrderMark)) {
+	for line := range strings.Lines(string(sample)) {
 		if (whole || strings.HasSuffix(line, "\n")) && isRow(line) {
 			rows = append(rows, strings.TrimRight(line, "\r\n"))
 		}

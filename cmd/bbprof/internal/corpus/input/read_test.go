@@ -48,6 +48,16 @@ func readAll(t *testing.T, in *Input) (rows []string) {
 	}
 }
 
+// header returns the name of the column of blocks, if there is a header.
+func header(in *Input) (name string) {
+	for _, choice := range in.Choices() {
+		if _, after, ok := strings.Cut(choice, "blocks are in its column "); ok {
+			name = after
+		}
+	}
+	return name
+}
+
 func TestReader(t *testing.T) {
 	for _, c := range []struct {
 		name, in, header string
@@ -87,7 +97,7 @@ func TestReader(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			in := open(t, c.in, "")
 			rows := readAll(t, in)
-			if header := in.Headers()["-"]; strings.Join(rows, "\n") != strings.Join(c.want, "\n") || header != c.header {
+			if header := header(in); strings.Join(rows, "\n") != strings.Join(c.want, "\n") || header != c.header {
 				t.Errorf("%q gives %q, header %q; want %q, header %q", c.in, rows, header, c.want, c.header)
 			}
 		})
@@ -190,18 +200,11 @@ func TestSize(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "a.csv")
 	os.WriteFile(name, []byte("hex\n90\n9191\n"), 0o666)
 	in := require.Get(Open([]string{name, name}, nil, "", nil))(t)
-	defer in.Close()
-	var ends []int64
-	for {
-		row, err := in.Next()
-		if err != nil {
-			break
-		}
+	ends := []int64{in.Size()}
+	for row, err := in.Next(); err == nil; row, err = in.Next() {
 		ends = append(ends, row.End)
 	}
-	if want := []int64{7, 12, 19, 24}; in.Size() != 24 || !slices.Equal(ends, want) {
-		t.Errorf("of %d bytes, rows end at %v, want 24 and %v", in.Size(), ends, want)
-	}
+	require.Equal(t, "size, and where rows end", []int64{24, 7, 12, 19, 24}, ends)
 }
 
 func TestOpenFails(t *testing.T) {
@@ -278,7 +281,7 @@ func FuzzReader(f *testing.F) {
 		}
 		var lines []int // line numbers of rows
 		for i, line := range bytes.Split(in, []byte("\n")) {
-			if len(lines) == 0 {
+			if i == 0 {
 				line = bytes.TrimPrefix(line, []byte("\ufeff"))
 			}
 			if isRow(string(line)) {
@@ -289,7 +292,7 @@ func FuzzReader(f *testing.F) {
 		if err != nil {
 			return // with a reason
 		}
-		header := r.Headers()["-"]
+		header := header(r)
 		rows := 0
 		for {
 			row, err := r.Next()
@@ -348,22 +351,17 @@ func TestForeign(t *testing.T) {
 	for _, content := range []string{"", "hex\n", "zz,1\n" + strings.Repeat("yy,2\n", 100) + "90,3\n"} {
 		name := filepath.Join(dir, "x")
 		os.WriteFile(name, []byte(content), 0o666)
-		in, err := Open([]string{name}, nil, "", nil)
-		if err != nil {
-			t.Errorf("%.30q: %v", content, err)
-			continue
-		}
-		in.Close()
+		require.Get(Open([]string{name}, nil, "", nil))(t).Close()
 	}
 }
 
 // TestChoices: a detected layout is reported.
 func TestChoices(t *testing.T) {
 	for content, want := range map[string]string{
-		"hex,n\n90,1\n":     "",
-		"n,hex\n1,90\n":     "",
-		"n\thex\n1\t90\n":   "-: tabs separate the columns",
-		"id;code\n1;4801\n": "-: semicolons separate the columns, blocks are taken from column 2 (code); -column names another",
+		"90,n\n":            "",
+		"n,hex\n1,90\n":     "-: line 1 is the header; blocks are in its column hex",
+		"n\thex\n1\t90\n":   "-: line 1 is the header; blocks are in its column hex|-: tabs separate the columns",
+		"id;code\n1;4801\n": "-: line 1 is the header; blocks are in its column code|-: semicolons separate the columns|-: blocks are taken from column 2 (code); -column names another",
 		"f,4801\n":          "-: blocks are taken from column 2; -column names another",
 	} {
 		require.Equal(t, content, want, strings.Join(open(t, content, "").Choices(), "|"))
@@ -434,28 +432,11 @@ func TestParquet(t *testing.T) {
 	require.NoError(t, w.Close())
 	name := filepath.Join(t.TempDir(), "corpus.pq")
 	require.NoError(t, os.WriteFile(name, table.Bytes(), 0o666))
-	type row struct {
-		Number  int64
-		Text    string
-		Bad     bool
-		Carried []string
-	}
-	want := []row{{1, "90", false, []string{"7", `a, "b"`}}, {2, "", true, []string{"", ""}},
-		{3, "zz", true, []string{"9", "# "}}, {4, "4801c0", false, []string{"10", ""}}}
+	want := []string{`90=90|7|a, "b"`, "!bad_hex||", "zz!bad_hex|9|# ", "4801c0=4801c0|10|"}
 	for _, from := range []string{name, "-"} {
 		in := require.Get(Open([]string{from}, bytes.NewReader(table.Bytes()), "", nil))(t)
-		defer in.Close()
-		require.Equal(t, "it", []string{"# id", "note"}, in.Carried())
-		var got []row
-		for {
-			r, err := in.Next()
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			require.NoError(t, err)
-			got = append(got, row{r.Number, r.Text, r.Rejection != nil, r.Carried})
-		}
-		require.Equal(t, from, want, got)
+		require.Equal(t, "names", []string{"# id", "note"}, in.Carried())
+		require.Equal(t, from, want, readAll(t, in))
 	}
 }
 
@@ -468,7 +449,7 @@ func TestUnplaced(t *testing.T) {
 			at[len(at)-1] = fmt.Sprintf("%#x", *row.At)
 		}
 	}
-	if want := []string{"", "0x0", "", "0x401136", ""}; !slices.Equal(at, want) || in.Unplaced() != (Unplaced{2, "-:2"}) {
-		t.Errorf("addresses %q, want %q; unplaced %v, want 2", at, want, in.Unplaced())
+	if want := []string{"", "0x0", "", "0x401136", ""}; !slices.Equal(at, want) || in.Ignored() != (Ignored{unplaced: 2, first: "-:2"}) {
+		t.Errorf("addresses %q, want %q; ignored %v, want 2", at, want, in.Ignored())
 	}
 }

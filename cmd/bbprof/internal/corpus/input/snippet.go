@@ -3,7 +3,6 @@ package input
 import (
 	"bufio"
 	"context"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"os"
@@ -40,16 +39,12 @@ func snippetText(_ *file, in *bufio.Reader, _ *os.File) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	row := []string{hex.EncodeToString(code), strings.ReplaceAll(start.Set.String(), ",", ";"), ""}
+	at := ""
 	if start.At != nil {
-		row[2] = fmt.Sprintf("%#x", *start.At)
+		at = fmt.Sprintf("%#x", *start.At)
 	}
-	err = nil
-	next := func() ([]string, error) {
-		defer func() { err = io.EOF }()
-		return row, err
-	}
-	return newTable([]string{"hex", SetColumn, AddressColumn}, next), nil
+	row := fmt.Sprintf("hex,%s,%s\n%x,%s,%s\n", SetColumn, AddressColumn, code, strings.ReplaceAll(start.Set.String(), ",", ";"), at)
+	return io.NopCloser(strings.NewReader(row)), nil
 }
 
 // startsSnippet reports whether an annotation stands among the comments and directives that a text begins with.

@@ -1,8 +1,6 @@
 package input
 
 import (
-	"errors"
-	"io"
 	"strings"
 	"testing"
 
@@ -21,9 +19,7 @@ func TestSnippet(t *testing.T) {
 		if row.At == nil || *row.At != 0x401136 {
 			t.Errorf("it stands at %v", row.At)
 		}
-		if _, err := in.Next(); !errors.Is(err, io.EOF) {
-			t.Errorf("after the last: %v", err)
-		}
+		require.Equal(t, "rows after it", 0, len(readAll(t, in)))
 	}
 	for text, says := range map[string]string{
 		"# LLVM-EXEGESIS-DEFREG EAX 1\nnop\n": "-: line 1: LLVM-EXEGESIS-DEFREG: eax is part of rax",

@@ -8,45 +8,24 @@ import "strings"
 // line forms one more.
 func Split(line string, comma byte, cells []string) (_ []string, open int) {
 	open = -1
-	for {
+	separator, blanks := string(rune(comma)), strings.ReplaceAll(" \t", string(rune(comma)), "") // blanks may precede a quote
+	for more := true; more; {
 		if len(cells) >= MaxColumns {
 			return append(cells, line), open
 		}
-		var (
-			cell, rest string
-			more       bool
-		)
-		if quoted, ok := strings.CutPrefix(strings.TrimLeft(line, blanks(comma)), `"`); ok {
+		var cell string
+		if quoted, ok := strings.CutPrefix(strings.TrimLeft(line, blanks), `"`); ok {
 			var closed bool
-			cell, rest, closed = cutQuoted(quoted)
-			if !closed {
+			if cell, line, closed = cutQuoted(quoted); !closed {
 				open = len(cells)
 			}
-			_, rest, more = cutByte(rest, comma) // text after the closing quote is dropped
+			_, line, more = strings.Cut(line, separator) // text after the closing quote is dropped
 		} else {
-			cell, rest, more = cutByte(line, comma)
+			cell, line, more = strings.Cut(line, separator)
 		}
 		cells = append(cells, cell)
-		if !more {
-			return cells, open
-		}
-		line = rest
 	}
-}
-
-func cutByte(s string, at byte) (before, after string, found bool) {
-	if i := strings.IndexByte(s, at); i >= 0 {
-		return s[:i], s[i+1:], true
-	}
-	return s, "", false
-}
-
-// blanks lists the characters allowed before a quote.
-func blanks(comma byte) string {
-	if comma == '\t' {
-		return " "
-	}
-	return " \t"
+	return cells, open
 }
 
 // cutQuoted returns the text up to the closing quote, and the rest.

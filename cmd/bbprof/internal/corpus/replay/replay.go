@@ -10,13 +10,9 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/state"
 	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
-
-// Replayer executes a block once. A *profiler.Profiler is one.
-type Replayer interface {
-	Replay(ctx context.Context, code []byte, c *initial.Captured) (*initial.Captured, error)
-}
 
 // Outcome is the result of replaying a visit.
 type Outcome struct {
@@ -25,21 +21,21 @@ type Outcome struct {
 }
 
 // Check replays a visit. An error is the fault of neither block nor state.
-func Check(ctx context.Context, r Replayer, code []byte, v *state.Visit) (o Outcome, err error) {
-	got, err := r.Replay(ctx, code, &v.Before)
+func Check(ctx context.Context, p *profiler.Profiler, code []byte, v *state.Visit) (o Outcome, err error) {
+	got, err := p.Replay(ctx, code, &v.Before)
 	if errors.As(err, &o.Rejection) {
 		return o, nil
 	}
 	if err != nil {
 		return o, err
 	}
-	o.Differences = Differences(v, got)
+	o.Differences = differences(v, got)
 	return o, nil
 }
 
-// Differences lists where a state differs from the program's state after the visit, each with both values, the
+// differences lists where a state differs from the program's state after the visit, each with both values, the
 // replay's first.
-func Differences(v *state.Visit, got *initial.Captured) (list []string) {
+func differences(v *state.Visit, got *initial.Captured) (list []string) {
 	want := &v.After
 	differ := func(name string, want, got any) {
 		list = append(list, fmt.Sprintf("%s %v, not %v", name, got, want))

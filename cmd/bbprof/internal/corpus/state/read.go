@@ -216,17 +216,17 @@ func (r *Reader) load(f *zip.File, most uint64) ([]byte, error) {
 	if f.UncompressedSize64 > most {
 		return nil, r.damaged(fmt.Errorf("%.40q says that it has %d bytes", f.Name, f.UncompressedSize64))
 	}
+	var text []byte
 	in, err := f.Open()
-	if err != nil {
-		return nil, r.damaged(err)
+	if err == nil {
+		defer in.Close()
+		text, err = io.ReadAll(io.LimitReader(in, int64(most)+1)) // reading to the end verifies the checksum
 	}
-	defer in.Close()
-	text, err := io.ReadAll(io.LimitReader(in, int64(most)+1)) // reading to the end verifies the checksum
 	if err == nil && uint64(len(text)) != f.UncompressedSize64 {
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
-		return nil, r.damaged(err)
+		return nil, r.damaged(fmt.Errorf("%.40q: %w", f.Name, err))
 	}
 	return text, nil
 }

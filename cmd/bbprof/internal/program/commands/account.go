@@ -2,7 +2,6 @@ package commands
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +13,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/account"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/extract"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/running"
 	"github.com/bbprof/bbprof/profiler"
@@ -79,7 +77,7 @@ func (a *accountCmd) run(std cli.Streams) error {
 	if r.Err != nil {
 		return r.Err
 	}
-	blocks, err := a.blocks(std.In)
+	blocks, err := account.Read(a.files, std.In)
 	if err != nil {
 		return cli.Usage(err)
 	}
@@ -105,83 +103,6 @@ func (a *accountCmd) run(std cli.Streams) error {
 	}
 	t := account.Tabulate(blocks, run)
 	return a.out.Write(std, t, t.Report(mostFunctions))
-}
-
-func (a *accountCmd) blocks(stdin io.Reader) (blocks []account.Block, err error) {
-	at := map[string]int{} // index of each row's block
-	for _, name := range a.files {
-		if blocks, err = readBlocks(name, stdin, blocks, at); err != nil {
-			return nil, err
-		}
-	}
-	return blocks, nil
-}
-
-// readBlocks adds the blocks of a result to those of earlier ones, and measures those that were rejected there.
-func readBlocks(name string, stdin io.Reader, blocks []account.Block, at map[string]int) ([]account.Block, error) {
-	in, err := resultfile.OpenRows(name, stdin)
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	visits := in.Schema.Index("state") >= 0 // of batch -state: several rows a block, without counts
-	needed := []string{"status", "function", "count"}
-	if visits {
-		needed = []string{"status", "function", "offset"}
-	}
-	if err := in.Schema.Require(needed...); err != nil {
-		return nil, in.Error(fmt.Errorf("%w; make it with bbprof batch of what bbprof extract -run writes", err))
-	}
-	// batch renames a corpus column to input_… if it has a column of the same name.
-	instructions := "instructions"
-	if in.Schema.Index("input_instructions") >= 0 {
-		instructions = "input_instructions"
-	}
-	earlier := len(blocks)
-	taken := map[int]float64{} // visits by block
-	resolved := map[string]string{}
-	for row, err := range in.All() {
-		if err != nil {
-			return nil, err
-		}
-		path, known := resolved[row.Cell("file")]
-		if !known {
-			path = extract.Resolved(row.Cell("file"))
-			resolved[row.Cell("file")] = path
-		}
-		branch := row.Cell("branch")
-		inCode := branch != "" && branch != string(profiler.Drop)
-		b := account.Block{
-			Place: account.Place{File: path, Function: row.Cell("function")}, Terminated: row.Cell("terminator") != "" && !inCode,
-			Measured: row.Cell("status") == string(profiler.OK), Line: row.Cell(extract.SourceColumn),
-		}
-		for column, to := range map[string]*float64{"count": &b.Count, instructions: &b.Instructions, "cycles": &b.Cycles, extract.InPlaceColumn: &b.InPlace} {
-			if row.Cell(column) == "" { // for example a rejected block
-				continue
-			}
-			if *to, err = row.Float(column); err != nil {
-				return nil, err
-			}
-		}
-		if inCode {
-			b.Instructions++ // extract counts it as the terminator
-		}
-		key := strings.Join([]string{path, cmp.Or(row.Cell("offset"), row.Cell("address")), row.Cell("hex")}, " ")
-		i, again := at[key]
-		switch {
-		case visits && (!again || !b.Measured || blocks[i].Measured && taken[i] == 0): // of no use, or an earlier result measured it
-		case visits: // the mean of them
-			taken[i]++
-			blocks[i].Measured = true
-			blocks[i].Cycles += (b.Cycles - blocks[i].Cycles) / taken[i]
-		case !again || i >= earlier:
-			at[key] = len(blocks)
-			blocks = append(blocks, b)
-		case !blocks[i].Measured:
-			blocks[i] = b
-		}
-	}
-	return blocks, nil
 }
 
 // chain is eight dependent adds, whose measurement yields the core's clock rate.

@@ -31,7 +31,7 @@ func (c *captureCmd) verifyFile(std cli.Streams) error {
 }
 
 // verify executes the visits of a file, and reports whether all end as in the program.
-func verify(ctx context.Context, p replay.Replayer, name string, file *states.Reader) (report string, differ bool, err error) {
+func verify(ctx context.Context, p *profiler.Profiler, name string, file *states.Reader) (report string, differ bool, err error) {
 	const listed = 20
 	blocks, rejected := map[string]bool{}, map[verdict.Reason]int{}
 	identical, different := 0, 0
