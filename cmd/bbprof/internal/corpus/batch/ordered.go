@@ -112,7 +112,7 @@ func (o *orderedRows) next() (row int64, cells []string, err error) {
 // Sort sorts a file's rows into input order. It reads the open file, writes a second one beside it, locks that and
 // renames it, so that a complete file exists at all times. Call it after Flush.
 func (o *Output) Sort() error {
-	if o.pipe != nil {
+	if o.pipe != nil || o.store.end == 0 { // JSON lines without a row are an empty file
 		return nil
 	}
 	to, err := o.store.sortBeside(o.ended)
