@@ -49,7 +49,8 @@ func (t *TSC) widen(bits int) error {
 // slow the chain, so the fast half of the samples counts.
 func (t *TSC) measureRate() (window, error) {
 	chain := t.chains[0]
-	got, err := t.run(runPlan{pairs: []pairPlan{{nil, chain, chain, oneWindow}}, samples: 32, rows: startRows, polls: 64, idle: anyReading, vectorBits: t.width})
+	got, err := t.run(runPlan{pairs: []pairPlan{{nil, chain, chain, oneWindow}}, samples: 32, rows: startRows, polls: 64,
+		idle: anyReading, vectorBits: t.width})
 	if err != nil {
 		return window{}, err
 	}

@@ -33,7 +33,8 @@ func (t *watch) text(p batch.Progress, at time.Time) string {
 	if t.from < 0 {
 		t.from = p.Bytes
 	}
-	s := fmt.Sprintf("%d rows, %.0f blocks/s, %d ok, %d rejected", p.Tally.Rows, float64(p.Tally.Measured)/at.Sub(t.began).Seconds(), p.Tally.OK, p.Tally.Rejected)
+	s := fmt.Sprintf("%d rows, %.0f blocks/s, %d ok, %d rejected",
+		p.Tally.Rows, float64(p.Tally.Measured)/at.Sub(t.began).Seconds(), p.Tally.OK, p.Tally.Rejected)
 	if p.Tally.Failed > 0 {
 		s += fmt.Sprintf(", %d error", p.Tally.Failed)
 	}

@@ -12,7 +12,8 @@ import (
 
 // Finished checks a complete result, which has no journal any more, against the run that would resume it.
 // unchecked lists what it cannot check, because the format or the chosen columns omit it.
-func Finished(path string, format resultfile.Format, schema resultfile.Schema, in *input.Input, shard Shard, here resultfile.Run) (unchecked []string, err error) {
+func Finished(path string, format resultfile.Format, schema resultfile.Schema, in *input.Input, shard Shard,
+	here resultfile.Run) (unchecked []string, err error) {
 	if !format.Whole() {
 		return []string{fmt.Sprintf("CPU, settings and input were not checked: format %s does not hold them", format)}, nil
 	}

@@ -68,7 +68,8 @@ func openObject(name string, r io.ReaderAt, marks []string, stats *Stats) (*obje
 	case err != nil:
 		return nil, &InputError{Subject: name, Problem: "a damaged ELF file: " + plain(err)}
 	case f.Class != elf.ELFCLASS64 || f.Data != elf.ELFDATA2LSB || f.Machine != elf.EM_X86_64:
-		return nil, &InputError{Subject: name, Problem: fmt.Sprintf("an ELF file of %v for %v", f.Class, f.Machine), Remedy: "bbprof extracts x86-64 code alone"}
+		return nil, &InputError{Subject: name, Problem: fmt.Sprintf("an ELF file of %v for %v", f.Class, f.Machine),
+			Remedy: "bbprof extracts x86-64 code alone"}
 	case f.Type == elf.ET_CORE:
 		return nil, &InputError{Subject: name, Problem: "a core dump", Remedy: "name the program that dumped it"}
 	case len(f.Sections) > maxSections:

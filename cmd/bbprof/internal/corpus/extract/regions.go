@@ -47,7 +47,8 @@ func (o *object) findRegions(names []string) error {
 			region, after, ends := bytes.Cut(marked, markEnd)
 			lo := at + uint64(len(before)+len(markBegin))
 			if !ends {
-				return &InputError{Subject: o.name, Problem: fmt.Sprintf("a region begins at %#x of %s and does not end", lo-uint64(len(markBegin))-s.addr, s.Name)}
+				return &InputError{Subject: o.name, Problem: fmt.Sprintf("a region begins at %#x of %s and does not end",
+					lo-uint64(len(markBegin))-s.addr, s.Name)}
 			}
 			hi := lo + uint64(len(region))
 			add(lo, hi, fmt.Sprintf("region %d", len(o.regions)+1))

@@ -94,15 +94,22 @@ var relocations = map[elf.R_X86_64]struct {
 	size int
 	is   value
 }{
-	elf.R_X86_64_64: {8, absolute}, elf.R_X86_64_32: {4, absolute}, elf.R_X86_64_32S: {4, absolute}, elf.R_X86_64_16: {2, absolute}, elf.R_X86_64_8: {1, absolute},
-	elf.R_X86_64_PC64: {8, relative}, elf.R_X86_64_PC32: {4, relative}, elf.R_X86_64_PLT32: {4, relative}, elf.R_X86_64_PC16: {2, relative}, elf.R_X86_64_PC8: {1, relative},
-	elf.R_X86_64_GOTPCREL: {4, relativeSlot}, elf.R_X86_64_GOTPCRELX: {4, relativeSlot}, elf.R_X86_64_REX_GOTPCRELX: {4, relativeSlot},
-	elf.R_X86_64_TLSGD: {4, relativeSlot}, elf.R_X86_64_TLSLD: {4, relativeSlot}, elf.R_X86_64_GOTTPOFF: {4, relativeSlot}, elf.R_X86_64_GOTPC32_TLSDESC: {4, relativeSlot},
-	elf.R_X86_64_TPOFF32: {4, threadLocal}, elf.R_X86_64_DTPOFF32: {4, threadLocal}, elf.R_X86_64_TPOFF64: {8, threadLocal}, elf.R_X86_64_DTPOFF64: {8, threadLocal},
+	elf.R_X86_64_64: {8, absolute}, elf.R_X86_64_32: {4, absolute}, elf.R_X86_64_32S: {4, absolute},
+	elf.R_X86_64_16: {2, absolute}, elf.R_X86_64_8: {1, absolute},
+	elf.R_X86_64_PC64: {8, relative}, elf.R_X86_64_PC32: {4, relative}, elf.R_X86_64_PLT32: {4, relative},
+	elf.R_X86_64_PC16: {2, relative}, elf.R_X86_64_PC8: {1, relative},
+	elf.R_X86_64_GOTPCREL: {4, relativeSlot}, elf.R_X86_64_GOTPCRELX: {4, relativeSlot},
+	elf.R_X86_64_REX_GOTPCRELX: {4, relativeSlot},
+	elf.R_X86_64_TLSGD:         {4, relativeSlot}, elf.R_X86_64_TLSLD: {4, relativeSlot},
+	elf.R_X86_64_GOTTPOFF: {4, relativeSlot}, elf.R_X86_64_GOTPC32_TLSDESC: {4, relativeSlot},
+	elf.R_X86_64_TPOFF32: {4, threadLocal}, elf.R_X86_64_DTPOFF32: {4, threadLocal},
+	elf.R_X86_64_TPOFF64: {8, threadLocal}, elf.R_X86_64_DTPOFF64: {8, threadLocal},
 	elf.R_X86_64_SIZE32: {4, symbolSize}, elf.R_X86_64_SIZE64: {8, symbolSize},
 	// the large model's
-	elf.R_X86_64_GOT64: {8, slotOffset}, elf.R_X86_64_GOTOFF64: {8, slotOffset}, elf.R_X86_64_GOTPC64: {8, slotOffset}, elf.R_X86_64_GOTPCREL64: {8, slotOffset},
-	elf.R_X86_64_GOTPLT64: {8, slotOffset}, elf.R_X86_64_PLTOFF64: {8, slotOffset}, elf.R_X86_64_GOT32: {4, slotOffset}, elf.R_X86_64_GOTPC32: {4, slotOffset},
+	elf.R_X86_64_GOT64: {8, slotOffset}, elf.R_X86_64_GOTOFF64: {8, slotOffset},
+	elf.R_X86_64_GOTPC64: {8, slotOffset}, elf.R_X86_64_GOTPCREL64: {8, slotOffset},
+	elf.R_X86_64_GOTPLT64: {8, slotOffset}, elf.R_X86_64_PLTOFF64: {8, slotOffset},
+	elf.R_X86_64_GOT32: {4, slotOffset}, elf.R_X86_64_GOTPC32: {4, slotOffset},
 }
 
 type value int

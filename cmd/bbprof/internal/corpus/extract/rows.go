@@ -120,7 +120,8 @@ func (s Stats) Summary() []string {
 	note(s.BadFrames, "%d tables of functions are damaged or of an unknown kind", s.BadFrames)
 	note(s.PassedOver, "%d files that ran cannot be read and are passed over", s.PassedOver)
 	if s.Found > 0 {
-		lines = append(lines, fmt.Sprintf("%.2f %% of what ran in these files is in blocks, or in the transfers that end them", 100*float64(s.Found)/float64(s.Executed)))
+		lines = append(lines, fmt.Sprintf("%.2f %% of what ran in these files is in blocks, or in the transfers that end them",
+			100*float64(s.Found)/float64(s.Executed)))
 	}
 	return lines
 }

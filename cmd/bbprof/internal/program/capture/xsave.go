@@ -22,7 +22,8 @@ const (
 
 func (l xsaveLayout) captured(s debuggee.State) initial.Captured {
 	c := initial.Captured{
-		State:   initial.State{Name: initial.CapturedName, GPR: s.GPR, FSBase: s.FSBase, GSBase: s.GSBase, Fill: initial.Paper().Fill, Flags: s.Flags & keptFlags},
+		State: initial.State{Name: initial.CapturedName, GPR: s.GPR, FSBase: s.FSBase, GSBase: s.GSBase,
+			Fill: initial.Paper().Fill, Flags: s.Flags & keptFlags},
 		Address: s.RIP,
 	}
 	c.SetXSave(s.XSave, l)
