@@ -32,8 +32,7 @@ func unhex(t testing.TB, s string) []byte {
 	return require.Get(hex.DecodeString(strings.ReplaceAll(s, " ", "")))(t)
 }
 
-// measuredBy profiles until other work on the machine cannot explain the result. A result that stays nonlinear, or
-// a timeout, is not explained by other work.
+// measuredBy profiles until other work on the machine cannot explain the result.
 func measuredBy(t *testing.T, p *Profiler, block []byte) Result {
 	t.Helper()
 	var waited require.Tries
@@ -72,8 +71,7 @@ func lastingly(t *testing.T, name string, share float64, measure func() (got, wa
 	})
 }
 
-// Latencies from uops.info and the vendors' optimization manuals; if cores differ, any of
-// their integers.
+// Latencies from uops.info and the vendors' manuals; if cores differ, any of their integers.
 var chains = []struct {
 	name, hex string
 	cycles    []float64
@@ -92,8 +90,7 @@ var chains = []struct {
 	{"addsd xmm0, xmm0", "f20f58c0", []float64{2, 3, 4}},
 }
 
-// TestKnownAnswers compares ten runs of each chain with its documented latency. Other work may disturb one
-// of them.
+// TestKnownAnswers compares ten runs of each chain with its documented latency; other work may disturb one.
 func TestKnownAnswers(t *testing.T) {
 	p := start(t, Options{})
 	avx := host.Detect().Features.AVX

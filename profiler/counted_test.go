@@ -30,11 +30,9 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Blocks timed by a simulated PMU: a scripted kernel offers events, the child runs the counting
-// code with rdtsc instead of rdpmc, and a script supplies the counts.
+// Blocks timed by a simulated PMU: the child runs rdtsc for rdpmc, and a script supplies the counts.
 
-// script simulates a CPU on which each iteration takes a number of cycles and no other event
-// occurs; also may change the counts.
+// script simulates a CPU on which an iteration takes some cycles and nothing else occurs; also may change the counts.
 func script(cycles uint64, also func(events pmu.Pass, iterations int, t *timing.Readings)) *timing.Script {
 	return &timing.Script{
 		Block: func(events pmu.Pass, iterations int, t *timing.Readings) {
@@ -446,8 +444,7 @@ func TestCountedCodeRunsHere(t *testing.T) {
 	}
 }
 
-// If user mode may not execute rdpmc, the TSC is the clock, and the monitor reads the counts of the child's runs. An event that counts wrongly is
-// unchecked there too.
+// Without rdpmc in user mode, the TSC is the clock, and the monitor reads the counts of the child's runs.
 func TestSimulatedReadFallback(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -495,8 +492,7 @@ func TestSimulatedReadFallback(t *testing.T) {
 	}
 }
 
-// TestStimuliDoWhatTheySay compares each stimulus with its trace on this machine: the expected number of splits,
-// misses and aliases per copy, and no others.
+// TestStimuliDoWhatTheySay compares the splits, misses and aliases of each stimulus with its trace on this machine.
 func TestStimuliDoWhatTheySay(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -537,8 +533,7 @@ func TestStimuliDoWhatTheySay(t *testing.T) {
 	}
 }
 
-// TestStimuliFitCaches: for all cache sizes, counts are large enough to resolve 2 %, and lines exceed the
-// cache.
+// TestStimuliFitCaches: for all cache sizes, counts are large enough to resolve 2 %, and lines exceed the cache.
 func TestStimuliFitCaches(t *testing.T) {
 	for _, kib := range [][2]int{{32, 32}, {48, 64}, {32, 64}, {48, 32}, {64, 128}} {
 		cpu := host.CPU{L1D: kib[0] << 10}
@@ -558,8 +553,7 @@ func TestStimuliFitCaches(t *testing.T) {
 	}
 }
 
-// lies lists ways in which an event may count wrongly, and the report that reveals it; "" if it need not be
-// revealed.
+// lies lists ways in which an event may count wrongly, and the report that reveals it; "" if it need not be revealed.
 var lies = []struct {
 	name    string
 	lie     func(must float64) float64
@@ -578,8 +572,7 @@ var lies = []struct {
 	{"few where there are none", func(must float64) float64 { return must + 0.01 }, "", ""},
 }
 
-// TestSimulatedLies: an event that counts wrongly is unchecked, with its count; all others are counted as before,
-// and the block is measured.
+// TestSimulatedLies: an event that counts wrongly is unchecked, with its count; all others are counted as before.
 func TestSimulatedLies(t *testing.T) {
 	for _, liar := range []pmu.Role{pmu.L1DReadMiss, pmu.L1DWriteMiss, pmu.L1IMiss, pmu.SplitLoad, pmu.SplitStore, pmu.AddressAlias} {
 		for _, l := range lies {

@@ -294,8 +294,7 @@ func TestBranchCopies(t *testing.T) {
 	}
 }
 
-// TestHostileBranches: random instructions and a random branch to their start, into the middle of an instruction or anywhere. None escapes,
-// and bbprof never fails.
+// TestHostileBranches: random instructions and a random branch. None escapes, and bbprof never fails.
 func TestHostileBranches(t *testing.T) {
 	p := start(t, Options{Budget: 200 * time.Millisecond, Precision: 0.2})
 	rng := rand.New(rand.NewPCG(41, 1))
