@@ -326,7 +326,10 @@ func TestSimulatedTakenCounters(t *testing.T) {
 			}
 		})
 		if take == nil {
-			s.Lie = func(_ pmu.Event, must float64) float64 { k.Share = half; return must }
+			s.Lie = func(_ pmu.Event, must float64) float64 {
+				k.Share = half
+				return must
+			}
 		}
 		p, err := scripted(k, s).open()
 		if measuring = take != nil; measuring {

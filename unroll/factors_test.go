@@ -201,11 +201,8 @@ func TestWithin(t *testing.T) {
 			t.Errorf("%v within %d copies: %v %v, want %v %v", c.f, c.copies, got, ok, c.want, c.ok)
 		}
 	}
-	if got := (Factors{128, 512}).AtMost(2); got != (Factors{1, 3}) {
-		t.Errorf("at most 2 copies: %v", got)
-	}
-	if got := (Factors{128, 512}).AtMost(30); got != (Factors{8, 24}) {
-		t.Errorf("at most 30 copies: %v", got)
+	for copies, want := range map[int]Factors{2: {1, 3}, 30: {8, 24}} {
+		require.Equal(t, copies, want, Factors{128, 512}.AtMost(copies))
 	}
 }
 
