@@ -151,7 +151,7 @@ func TestBlame(t *testing.T) {
 }
 
 // What ends a mapping: a rejection, or a failure of bbprof that blames neither the block nor the host.
-func TestEnds(t *testing.T) {
+func TestMappingEnds(t *testing.T) {
 	p, im := plan(t)
 	script := func(stops ...tracee.Stop) *fake { return &fake{t: t, image: im, script: stops} }
 	page := func(addr uint64) tracee.Stop { return fault(im, tracee.SIGSEGV, tracee.SegvMapErr, addr) }
