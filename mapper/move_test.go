@@ -1,11 +1,8 @@
 package mapper
 
 import (
-	"encoding/hex"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
@@ -38,17 +35,14 @@ func TestMove(t *testing.T) {
 			set := require.Get(initial.ParseSet(tt.set))(t)
 			state = set.Over(state)
 		}
-		code := require.Get(hex.DecodeString(tt.hex))(t)
-		insts := require.Get(asm.Decode(code))(t)
+		insts := require.Get(asm.DecodeHex(tt.hex))(t)
 		reason := verdict.Misaligned
 		if strings.Contains(tt.name, "alias") {
 			reason = verdict.Alias4K
 		}
 		got, ok := Mover{Insts: insts, Copies: 96, StoreBuffer: 56}.Move(state, reason)
-		if ok != (tt.want != "") {
-			t.Errorf("%s: moved %v, to %s", tt.name, ok, got.Set)
-		} else if diff := cmp.Diff(tt.want, got.Set); ok && diff != "" {
-			t.Errorf("%s: -want +got:\n%s", tt.name, diff)
+		if ok != (tt.want != "") || ok && got.Set != tt.want {
+			t.Errorf("%s: moved %v, to %q, want %q", tt.name, ok, got.Set, tt.want)
 		}
 	}
 }

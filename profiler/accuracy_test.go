@@ -32,8 +32,7 @@ func unhex(t testing.TB, s string) []byte {
 	return require.Get(hex.DecodeString(strings.ReplaceAll(s, " ", "")))(t)
 }
 
-// measuredBy profiles until other work on the machine cannot explain the result. A result that stays nonlinear, or
-// a timeout, is not explained by other work.
+// measuredBy profiles until other work on the machine cannot explain the result.
 func measuredBy(t *testing.T, p *Profiler, block []byte) Result {
 	t.Helper()
 	var waited require.Tries
@@ -61,8 +60,18 @@ func lasting(t *testing.T, check func() string) {
 	require.AtMost(t, 1, 3, check)
 }
 
-// Latencies from uops.info and the vendors' optimization manuals; if cores differ, any of
-// their integers.
+// lastingly is lasting for a number of cycles that must be within a share of another.
+func lastingly(t *testing.T, name string, share float64, measure func() (got, want float64)) {
+	t.Helper()
+	lasting(t, func() string {
+		if got, want := measure(); math.Abs(got-want) > share*want {
+			return fmt.Sprintf("%s: %.4f cycles, want %.4f within %g", name, got, want, share*want)
+		}
+		return ""
+	})
+}
+
+// Latencies from uops.info and the vendors' manuals; if cores differ, any of their integers.
 var chains = []struct {
 	name, hex string
 	cycles    []float64
@@ -81,8 +90,7 @@ var chains = []struct {
 	{"addsd xmm0, xmm0", "f20f58c0", []float64{2, 3, 4}},
 }
 
-// TestKnownAnswers compares ten runs of each chain with its documented latency. Other work may disturb one
-// of them.
+// TestKnownAnswers compares ten runs of each chain with its documented latency; other work may disturb one.
 func TestKnownAnswers(t *testing.T) {
 	p := start(t, Options{})
 	avx := host.Detect().Features.AVX
@@ -126,12 +134,9 @@ func TestAnyNumberOfCopies(t *testing.T) {
 		{"48898424a0000000498b4424184c89e64889ef48898424c0000000", unroll.Factors{Short: 16, Long: 48}, unroll.Factors{Short: 128, Long: 256}},
 	} {
 		few, many := start(t, Options{Unroll: &c.few}), start(t, Options{Unroll: &c.many})
-		lasting(t, func() string {
-			a, b := measuredBy(t, few, unhex(t, c.hex)), measuredBy(t, many, unhex(t, c.hex))
-			if math.Abs(a.Cycles-b.Cycles) > 0.04*min(a.Cycles, b.Cycles) {
-				return fmt.Sprintf("%s: %v copies take %.3f cycles each, %v %.3f", c.hex, c.few, a.Cycles, c.many, b.Cycles)
-			}
-			return ""
+		lastingly(t, fmt.Sprint(c), 0.04, func() (slower, faster float64) {
+			a, b := measuredBy(t, few, unhex(t, c.hex)).Cycles, measuredBy(t, many, unhex(t, c.hex)).Cycles
+			return max(a, b), min(a, b)
 		})
 	}
 }

@@ -14,8 +14,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// describe writes accesses as "r4+40" (a load of 4 bytes, 0x40 beyond the register value of
-// the paper's state) or, for a rep string operation, "w2×3-4".
+// describe writes a load of 4 bytes, 0x40 beyond the paper's register value, as "r4+40", and a rep store as "w2×3-4".
 func describe(accesses []asm.Access, from int) string {
 	base := initial.Paper().GPR[asm.RBX]
 	var s []string
@@ -40,8 +39,7 @@ func describe(accesses []asm.Access, from int) string {
 	return strings.Join(s, " ")
 }
 
-// TestAddresses compares the log of operands that single steps cannot follow with addresses
-// computed by hand.
+// TestAddresses compares the log of operands that single steps cannot follow with addresses computed by hand.
 func TestAddresses(t *testing.T) {
 	// The doublewords 0x40, -0x80, 0x1000 and 8 at [rbx], seen as indices.
 	const indices = "c70340000000 c7430480ffffff c7430800100000 c7430c08000000"

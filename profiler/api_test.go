@@ -13,8 +13,7 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// TestPublicAPI: exported names of the public packages use no type of an internal package, which another
-// program could neither create nor name.
+// TestPublicAPI: exported names of the public packages use no type of an internal package.
 func TestPublicAPI(t *testing.T) {
 	const module = "github.com/bbprof/bbprof/"
 	out := require.Get(exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", module+"profiler").Output())(t)

@@ -25,8 +25,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// bench is a child for tests that do not time blocks: its clock is not calibrated. It
-// belongs to the test's goroutine, so not to subtests.
+// bench is an uncalibrated child, for tests that do not time blocks. It belongs to one goroutine, so not to subtests.
 type bench struct {
 	*session
 	t testing.TB
@@ -54,8 +53,7 @@ func openBench(t testing.TB) bench {
 	return bench{s, t}
 }
 
-// block decodes, maps and traces a block with some copies in one initial state. No rule checks
-// the trace.
+// block decodes, maps and traces a block in one initial state. No rule checks the trace.
 func (b bench) block(code []byte, init initial.State, frames, copies int) (*mapping.MappedBlock, error) {
 	b.t.Helper()
 	task, err := b.unjudged(code, frames, copies)

@@ -20,8 +20,7 @@ import (
 // that the filter permits are excluded, because they would fill the buffer.
 type callTrace struct{ dir string } // of the instance, "" where there is none
 
-// traceCalls starts it for the calling thread, which must launch the children. Without
-// permission, the list is empty, and the test continues.
+// traceCalls starts it for the calling thread, which must launch the children; without permission, the list is empty.
 func traceCalls(t *testing.T) callTrace {
 	t.Helper()
 	dir, err := traceInstance(t)
@@ -64,8 +63,7 @@ func traceInstance(t *testing.T) (string, error) {
 
 var tracedCall = regexp.MustCompile(`-(\d+)\s.*sys_enter: NR (-?\d+) `)
 
-// setUp limits the calls of a child before its filter is installed: Go's between fork and exec,
-// then Launch's.
+// setUp limits the calls of a child before its filter is installed: Go's between fork and exec, then Launch's.
 var setUp = map[int]int{
 	unix.SYS_RT_SIGPROCMASK: 4, unix.SYS_RT_SIGACTION: 130, unix.SYS_SETSID: 1, unix.SYS_PRCTL: 2, unix.SYS_GETPPID: 2, unix.SYS_GETPID: 2,
 	unix.SYS_KILL: 1, unix.SYS_CHDIR: 1, unix.SYS_DUP3: 4, unix.SYS_FCNTL: 4, unix.SYS_PTRACE: 1, unix.SYS_EXECVE: 1,

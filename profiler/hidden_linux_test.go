@@ -18,8 +18,7 @@ import (
 
 // Blocks that hide from the log, from the dry run or from single steps.
 
-// TestHiddenStore: a store that overwrites its own entry in the log, in each copy, is still
-// found.
+// TestHiddenStore: a store that overwrites its own entry in the log, in each copy, is still found.
 func TestHiddenStore(t *testing.T) {
 	b := openPath(t)
 	b.states = b.states[:1]
@@ -94,8 +93,7 @@ func TestHiddenState(t *testing.T) {
 	}
 }
 
-// TestSteppingUnseen: during single steps pushf would push the trap flag, so that a block could
-// detect them. It is stepped in a dry run, and does not see the flag.
+// TestSteppingUnseen: pushf in single steps would push the trap flag; a block that is stepped does not see it.
 func TestSteppingUnseen(t *testing.T) {
 	b := openPath(t)
 	b.states = b.states[:1]
@@ -113,18 +111,13 @@ func TestSteppingUnseen(t *testing.T) {
 	if rejection != nil {
 		t.Fatal(rejection)
 	}
-	loads := 0
+	var loads []uint64
 	for _, a := range traced.Trace.Accesses {
-		if a.Inst != 3 {
-			continue
-		}
-		if loads++; a.Addr != initial.Paper().GPR[asm.RBX] {
-			t.Errorf("the trace has a load at %#x", a.Addr)
+		if a.Inst == 3 {
+			loads = append(loads, a.Addr)
 		}
 	}
-	if loads != 3 {
-		t.Errorf("%d loads, want 3", loads)
-	}
+	require.Equal(t, "loads", slices.Repeat([]uint64{initial.Paper().GPR[asm.RBX]}, 3), loads)
 }
 
 // TestManyWordsChanged: too many words to restore are not a failure of bbprof.
@@ -142,9 +135,7 @@ func TestManyWordsChanged(t *testing.T) {
 	}
 }
 
-// TestEachRunAfresh: the restored state suffices. The state after a run is identical whether
-// everything was restored before it, or the block ran before with each of its numbers of
-// copies.
+// TestEachRunAfresh: the state after a run is the same after a full reset and after runs of each number of copies.
 func TestEachRunAfresh(t *testing.T) {
 	b := openBench(t)
 	rng := hostile.Seeded(t)
@@ -203,8 +194,7 @@ func TestEachRunAfresh(t *testing.T) {
 	}
 }
 
-// TestDryRunIsLikeRuns: a block finds the same flags, control words, registers and memory in a dry run as
-// later, and stores the same.
+// TestDryRunIsLikeRuns: a block finds the same state in a dry run as later, and stores the same.
 func TestDryRunIsLikeRuns(t *testing.T) {
 	b := openBench(t)
 	rng := hostile.Seeded(t)

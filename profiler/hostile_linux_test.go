@@ -24,8 +24,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// The attacks and faults of docs/threat-model.md by blocks. internal/tracee tests the effects of
-// forged code.
+// The attacks and faults of docs/threat-model.md by blocks. internal/tracee tests the effects of forged code.
 
 // childRunLimit is timing's limit on a child run.
 const childRunLimit = 5 * time.Second
@@ -60,8 +59,7 @@ func accesses(addr uint64) map[string][]byte {
 	return blocks
 }
 
-// TestOwnMemory: no instruction can access bbprof's memory at any address. The block is
-// rejected, the child lives, and the next block finds the usual state.
+// TestOwnMemory: no instruction can access bbprof's memory; the child lives, and the next block finds the usual state.
 func TestOwnMemory(t *testing.T) {
 	b := openPath(t)
 	canary := b.canary()
@@ -80,8 +78,7 @@ func TestOwnMemory(t *testing.T) {
 	}
 }
 
-// TestOwnMemoryLate: only the block's last copies access it, with a computed address, in the
-// dry run or later.
+// TestOwnMemoryLate: only the block's last copies access it, with a computed address, in the dry run or later.
 func TestOwnMemoryLate(t *testing.T) {
 	b := openPath(t)
 	b.opts.Budget = 20 * time.Millisecond
@@ -111,8 +108,7 @@ func TestOwnMemoryLate(t *testing.T) {
 	}
 }
 
-// TestRefused: a block can neither enter the kernel nor tell a dry run from a measurement, by its address, the time or the machine's state: such
-// instructions are rejected.
+// TestRefused: a block can neither enter the kernel nor tell a dry run from a measurement.
 func TestRefused(t *testing.T) {
 	b := openPath(t)
 	for reason, blocks := range map[verdict.Reason]map[string]string{
@@ -139,8 +135,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestEnds: a block that does not end by itself is ended soon, with its reason. (No subtests: they
-// would run on another thread than the child's.)
+// TestEnds: a block that does not end by itself is ended soon. (No subtests: they would run on another thread.)
 func TestEnds(t *testing.T) {
 	b := openPath(t)
 	for name, c := range map[string]struct {
@@ -191,8 +186,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestChildKilled: a child that is killed from outside is replaced, and the block measured. If it is
-// killed each time, the block fails with the reason, but not the run.
+// TestChildKilled: a killed child is replaced, and the block measured; killed each time, only the block fails.
 func TestChildKilled(t *testing.T) {
 	others := children()
 	b := openPath(t)
@@ -255,8 +249,7 @@ func TestChildKilled(t *testing.T) {
 	}
 }
 
-// canary returns the whole state that a block can see: it runs a block that reads everything,
-// with nothing but its own prologue before it.
+// canary returns the whole state that a block can see, by a block that reads everything.
 func (b bench) canary() machine {
 	b.t.Helper()
 	code := slices.Concat(
@@ -282,8 +275,7 @@ func (b bench) canary() machine {
 	return m
 }
 
-// fsgsbase reports whether user code may read and write segment bases (getauxval(3), AT_HWCAP2
-// bit 1).
+// fsgsbase reports whether user code may read and write segment bases (getauxval(3), AT_HWCAP2 bit 1).
 func (b bench) fsgsbase() bool {
 	aux, _ := os.ReadFile("/proc/self/auxv")
 	const hwcap2, enabled = 26, 2
@@ -295,8 +287,7 @@ func (b bench) fsgsbase() bool {
 	return false
 }
 
-// TestStateAfterHostileBlocks: the state that a block sees does not depend on the block
-// before.
+// TestStateAfterHostileBlocks: the state that a block sees does not depend on the block before.
 func TestStateAfterHostileBlocks(t *testing.T) {
 	b := openPath(t)
 	before := b.canary()
@@ -331,8 +322,7 @@ func TestStateAfterHostileBlocks(t *testing.T) {
 	}
 }
 
-// TestCanaryNumber does the same for cycles: a number measured between hostile blocks equals
-// the number measured before them.
+// TestCanaryNumber: a number measured between hostile blocks equals the number measured before them.
 func TestCanaryNumber(t *testing.T) {
 	p := start(t, Options{})
 	canaries := []string{"480fafc0", "f20f59c0", "c5fc58c0", "488b00", "d8c0"}

@@ -32,8 +32,7 @@ func (b bench) mapped(code []byte, inits []initial.State, frames, copies int) (*
 	return nil, rejectionOf(b.t, err)
 }
 
-// sameState runs plain and instrumented copies of a mapped block and describes their
-// difference; ok is false if the block cannot be instrumented.
+// sameState describes the difference between plain and instrumented copies; ok: the block can be instrumented.
 func (b bench) sameState(r *mapping.MappedBlock) (difference string, ok bool) {
 	b.t.Helper()
 	probe, err := asm.NewProbe(r.Insts, b.cpu.Features, layout.SlotScratch)
@@ -45,8 +44,7 @@ func (b bench) sameState(r *mapping.MappedBlock) (difference string, ok bool) {
 	return b.run(r, plain).difference(b.run(r, probed)), true
 }
 
-// fold joins the iterations of rep string operations, which single steps see one by one, and
-// sorts the accesses of an instruction by operand.
+// fold joins the iterations of rep string operations, and sorts the accesses of an instruction by operand.
 func fold(steps []asm.Access) []asm.Access {
 	var all []asm.Access
 	for i := 0; i < len(steps); {
@@ -67,8 +65,7 @@ func fold(steps []asm.Access) []asm.Access {
 	return all
 }
 
-// sameAccesses compares the log of the instrumented copy with the accesses of single steps, for
-// the operands that both know.
+// sameAccesses compares the log with the accesses of single steps, for the operands that both know.
 func (b bench) sameAccesses(r *mapping.MappedBlock) string {
 	b.t.Helper()
 	steps := require.Get(r.Stepped(r.Factors.Long, generous))(b.t)

@@ -24,9 +24,7 @@ import (
 // moved towards the end of the last page, an operand faults as soon as it does not fit, and on
 // a read-only page when it is written. So the CPU can check the decoder's tables.
 
-// operands lists instructions with one explicit operand in memory, at [rbx] or, for EVEX, at
-// [rbx+N], where N is the value of a compressed displacement of 1. It lists one of those that
-// differ only in a register.
+// operands lists instructions with one explicit operand at [rbx], or [rbx+N] for EVEX; registers do not vary.
 var operands = sync.OnceValue(func() (list []asm.Inst) {
 	type key struct {
 		head          string
@@ -201,8 +199,7 @@ func vendorsDiffer(in asm.Inst) bool {
 		in.Mnemonic == "movsxd" && in.Mem[0].Width == 2)
 }
 
-// TestCPUJudgesMasks compares the accesses that a mask suppresses with the CPU: on an unmapped
-// page, an access faults.
+// TestCPUJudgesMasks compares the accesses that a mask suppresses with the CPU: on an unmapped page, they fault.
 func TestCPUJudgesMasks(t *testing.T) {
 	b := openBench(t)
 	if !b.cpu.Features.AVX512BW {
@@ -245,8 +242,7 @@ func TestCPUJudgesMasks(t *testing.T) {
 	t.Logf("%d encodings judged, %d not on this CPU", judged, absent)
 }
 
-// fetched is the CPU's reaction to the first bytes of an instruction before unmapped
-// memory.
+// fetched is the CPU's reaction to the first bytes of an instruction before unmapped memory.
 type fetched int
 
 const (
@@ -313,8 +309,7 @@ func encodings(rng *rand.Rand) (list [][]byte) {
 	return list
 }
 
-// TestCPUJudgesLengths: decoder and CPU agree on the length of each instruction. Otherwise a block
-// could hide a jump or a system call in an operand.
+// TestCPUJudgesLengths: if decoder and CPU disagreed on a length, an operand could hide a jump or a system call.
 func TestCPUJudgesLengths(t *testing.T) {
 	b := openBench(t)
 	if stop, err := b.child.Do(append(tracee.UnmapAll(0), tracee.MapFrame(slidePage, 0)), generous); err != nil || !stop.Done {
@@ -375,8 +370,7 @@ func x87Shapes(t *testing.T) (shapes []asm.Inst) {
 	return shapes
 }
 
-// stackFault runs copies of a block with some x87 registers filled and reports whether the
-// CPU raised a stack fault, and the depth of the stack afterwards.
+// stackFault reports whether copies of a block with filled x87 registers fault, and the stack's depth afterwards.
 func (b bench) stackFault(code []byte, filled, copies int) (fault bool, depth int) {
 	b.t.Helper()
 	insts := require.Get(asm.Decode(code))(b.t)

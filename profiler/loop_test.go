@@ -22,9 +22,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// both measures a block unrolled and in a loop until neither was disturbed: beside other work some
-// mappings are slow as long as they last. The interval shows this, and two such numbers cannot be
-// compared.
+// both measures a block unrolled and in a loop until the intervals show that neither was disturbed.
 func both(t *testing.T, p *Profiler, block []byte) Result {
 	t.Helper()
 	for range 10 {
@@ -37,15 +35,6 @@ func both(t *testing.T, p *Profiler, block []byte) Result {
 	}
 	require.Skip(t, require.Idle, "the core is not left alone for long enough to measure a loop")
 	return Result{}
-}
-
-// skipFull skips copies that use all slots of a cycle on cores whose loops of them are slower. Blocks of many instructions also do
-// not reach steady state there in as many copies as fit.
-func skipFull(t *testing.T) {
-	t.Helper()
-	if !expect.Here().FullSlots {
-		require.Skip(t, require.CPU, "on %s copies that fill all slots differ from a loop of them", host.Detect().Microarchitecture)
-	}
 }
 
 // TestDecoders: a block bound by 16 bytes per cycle runs slower from the decoders than in a loop, and a
@@ -129,11 +118,9 @@ func TestModeLoop(t *testing.T) {
 	want := unroll.Factors{Short: 512, Long: 1024}
 	p := start(t, Options{Mode: Loop, Unroll: &want})
 	var r Result
-	lasting(t, func() string {
-		if r = measuredBy(t, p, unhex(t, "480fafc0")); math.Abs(r.Cycles-3) > 0.06 {
-			return fmt.Sprintf("%.4f cycles", r.Cycles)
-		}
-		return ""
+	lastingly(t, "imul", 0.02, func() (got, want float64) {
+		r = measuredBy(t, p, unhex(t, "480fafc0"))
+		return r.Cycles, 3
 	})
 	if r.LoopCycles != 0 || r.Mode != Loop || r.FrontEnd != OpCache || r.UnrollLong != r.Loop.Copies*r.Loop.IterationsLong {
 		t.Errorf("mode %s, front end %s: %+v", r.Mode, r.FrontEnd, r)
@@ -185,16 +172,16 @@ func TestBranchBoth(t *testing.T) {
 	if r := measuredBy(t, p, unhex(t, "0fb60e4883c601c6040a0184c975f1")); r.Branch.As != Taken {
 		t.Errorf("%+v", r.Branch)
 	}
-	lasting(t, func() string {
-		for _, at := range []uint64{0x1200, 0x1234} {
+	for _, at := range []uint64{0x1200, 0x1234} {
+		lastingly(t, fmt.Sprintf("at %#x, alone and in mode both", at), 0.1, func() (got, want float64) {
 			b := Block{Code: unhex(t, "4489c229c24883c0018850ff4839c875ef"), Setup: Setup{Address: &at}}
 			one, both := require.Get(alone.Profile(t.Context(), b))(t), require.Get(p.Profile(t.Context(), b))(t)
-			if one.Cycles > 0 && both.LoopCycles > 0 && math.Abs(both.LoopCycles-one.Cycles) > 0.1*one.Cycles {
-				return fmt.Sprintf("at %#x %.3f cycles, in mode both %.3f", at, one.Cycles, both.LoopCycles)
+			if one.Cycles == 0 || both.LoopCycles == 0 { // rejected for noise
+				return 0, 0
 			}
-		}
-		return ""
-	})
+			return both.LoopCycles, one.Cycles
+		})
+	}
 }
 
 // TestCapturedLoops: what ends a loop in a program's state. A loop may also start nearer to where that state ends it.
@@ -294,21 +281,20 @@ func TestBranchUnroll(t *testing.T) {
 
 // TestBranchCopies measures the block without its branch, and several bodies before one.
 func TestBranchCopies(t *testing.T) {
-	lasting(t, func() string {
-		dropped := measuredBy(t, start(t, Options{Branch: Drop}), unhex(t, "480fafc348ffc975f7"))
-		four := measuredBy(t, start(t, Options{Copies: 4}), unhex(t, "480fafc348ffc975f7"))
-		if dropped.Instructions != 2 || dropped.Branch.As != Drop || four.Loop.Copies != 4 {
-			t.Errorf("%d instructions, %+v; %+v", dropped.Instructions, dropped.Branch, four.Loop)
+	for name, opts := range map[string]Options{"dropped": {Branch: Drop}, "four": {Copies: 4}} {
+		var r Result
+		p := start(t, opts)
+		lastingly(t, name, 0.02, func() (got, want float64) {
+			r = measuredBy(t, p, unhex(t, "480fafc348ffc975f7"))
+			return r.Cycles, 3
+		})
+		if name == "four" && r.Loop.Copies != 4 || name == "dropped" && (r.Instructions != 2 || r.Branch.As != Drop) {
+			t.Errorf("%s: %d instructions, %+v; %+v", name, r.Instructions, r.Branch, r.Loop)
 		}
-		if math.Abs(dropped.Cycles-3) > 0.06 || math.Abs(four.Cycles-3) > 0.06 {
-			return fmt.Sprintf("%.4f and %.4f cycles, want 3", dropped.Cycles, four.Cycles)
-		}
-		return ""
-	})
+	}
 }
 
-// TestHostileBranches: random instructions and a random branch to their start, into the middle of an instruction or anywhere. None escapes,
-// and bbprof never fails.
+// TestHostileBranches: random instructions and a random branch. None escapes, and bbprof never fails.
 func TestHostileBranches(t *testing.T) {
 	p := start(t, Options{Budget: 200 * time.Millisecond, Precision: 0.2})
 	rng := rand.New(rand.NewPCG(41, 1))
@@ -349,16 +335,16 @@ func randomBranch(rng *rand.Rand) (code []byte) {
 	return append(code, opcode, disp)
 }
 
-// TestFusedBranch: beside four moves cmp and jne take one slot where they are neighbours, and two where one of the moves stands between
-// them, whatever the width of the core.
+// TestFusedBranch: beside four moves cmp and jne take one slot where they are neighbours, and two where a move stands
+// between them, on any core whose copies that fill all slots are as fast as a loop of them.
 func TestFusedBranch(t *testing.T) {
-	skipFull(t)
+	if !expect.Here().FullSlots {
+		require.Skip(t, require.CPU, "on %s copies that fill all slots differ from a loop", host.Detect().Microarchitecture)
+	}
 	p := start(t, Options{})
-	lasting(t, func() string {
-		fused, split := measuredBy(t, p, unhex(t, "4889c14889c24889c64889c74839d87505")), measuredBy(t, p, unhex(t, "4889c14889c24889c64839d84889c77505"))
-		if math.Abs(fused.Cycles/split.Cycles-5./6) > 0.03 {
-			return fmt.Sprintf("fused %.3f, split %.3f cycles: want five slots to six", fused.Cycles, split.Cycles)
-		}
-		return ""
+	lastingly(t, "five slots beside six", 0.036, func() (got, want float64) {
+		fused := measuredBy(t, p, unhex(t, "4889c14889c24889c64889c74839d87505"))
+		split := measuredBy(t, p, unhex(t, "4889c14889c24889c64839d84889c77505"))
+		return fused.Cycles, split.Cycles * 5 / 6
 	})
 }

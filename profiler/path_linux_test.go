@@ -21,8 +21,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// openPath returns a session for whole paths: each core counts as idle, so that the budget, which is
-// nearly none, and not the machine's load limits timing.
+// openPath returns a session for whole paths: each core counts as idle, and only the budget limits timing.
 func openPath(t testing.TB) bench {
 	t.Helper()
 	b := openBench(t)
@@ -137,9 +136,7 @@ func mustBeFlat(t testing.TB, before, now belongings) {
 	}
 }
 
-// TestWholePath takes random byte strings, random sequences of valid instructions and mutated
-// blocks through the whole path, some in random set-ups: none fails, none leaks, and none
-// reaches the kernel.
+// TestWholePath: of random bytes, valid sequences and mutated blocks none fails, leaks or reaches the kernel.
 func TestWholePath(t *testing.T) {
 	b := openPath(t)
 	trace := traceCalls(t)

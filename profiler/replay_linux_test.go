@@ -183,8 +183,7 @@ func TestHostileStates(t *testing.T) {
 	}
 }
 
-// TestLeavesState: bbprof finds how many copies stay within a captured state, takes no more, and restores it
-// before each run.
+// TestLeavesState: only copies that stay within a captured state are taken, and it is restored before each run.
 func TestLeavesState(t *testing.T) {
 	b := openBench(t)
 	const second = heapPage + layout.PageSize

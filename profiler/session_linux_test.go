@@ -16,8 +16,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// TestCPUBudget: only the CPU time of the thread and its children, including lost children, counts
-// towards the budget.
+// TestCPUBudget: only the CPU time of the thread and its children, including lost ones, counts towards the budget.
 func TestCPUBudget(t *testing.T) {
 	b := openBench(t)
 	const limit = 50 * time.Millisecond
@@ -115,8 +114,7 @@ func TestConcurrentUse(t *testing.T) {
 	users.Wait()
 }
 
-// TestCountInstructions: an instruction counts once, with any number of repetitions. A rejection names the instruction as the user
-// wrote it.
+// TestCountInstructions: an instruction counts once, with any number of repetitions.
 func TestCountInstructions(t *testing.T) {
 	for _, c := range []struct {
 		code   string

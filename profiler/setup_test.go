@@ -120,8 +120,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestSetStarts: a block starts with the set values, in registers of each kind and each encoding, and the
-// next block does not.
+// TestSetStarts: a block starts with the set values, in registers of each kind, and the next block does not.
 func TestSetStarts(t *testing.T) {
 	b := openBench(t)
 	// Each writes a vector register that is not set, so that the others are restored.

@@ -48,17 +48,15 @@ func TestPastLead(t *testing.T) {
 		{"where the last copies miss L1I", fe, served, past, Setup{}, tooFast + "so many are rejected as l1i_miss"},
 		{"where the last copies are slower", fe, slower, never, Setup{}, tooFast + "so many are rejected as nonlinear"},
 	} {
-		o := scripted(pmutest.New(8), &timing.Script{Chain: timing.Chains(1),
-			Block: func(events pmu.Pass, iterations int, r *timing.Readings) {
-				r.Say(137 + c.takes(iterations))
-				for k, e := range events {
-					for j := range r.Counts[k] {
-						if e.Role == pmu.L1IMiss && c.miss(iterations) {
-							r.Counts[k][j] = 1
-						}
-					}
-				}
-			}})
+		o := scripted(pmutest.New(8), script(0, counts(func(e pmu.Event, iterations, _ int) uint64 {
+			switch {
+			case e.Role == pmu.Cycles:
+				return c.takes(iterations)
+			case e.Role == pmu.L1IMiss && c.miss(iterations):
+				return 1
+			}
+			return 0
+		})))
 		r := o.profileIn(t, moves, c.setup, func(s *session) { s.cpu.FrontEnd, s.cpu.DispatchWidth = c.fe, 8 })
 		got := fmt.Sprintf("%.3f cycles, %d,%d copies", r.Cycles, r.UnrollShort, r.UnrollLong)
 		for _, w := range r.Warnings {

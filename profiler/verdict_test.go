@@ -32,8 +32,7 @@ func (b bench) verdict(code []byte, frames int) (*mapping.MappedBlock, verdict.R
 	return m, rejectionOf(b.t, err).Reason
 }
 
-// TestTraceVerdicts tests small blocks that just break a rule and blocks that just do not,
-// on one frame and on as many as they need.
+// TestTraceVerdicts: blocks that just break a rule and that just do not, on one frame and on as many as they need.
 func TestTraceVerdicts(t *testing.T) {
 	b := openBench(t)
 	for _, c := range []struct {

@@ -176,20 +176,10 @@ func TestChooseOfALargeOpCache(t *testing.T) {
 }
 
 func TestThroughput(t *testing.T) {
-	for _, c := range []struct {
-		short, long float64
-		f           Factors
-		want        float64
-	}{
-		{100, 300, Factors{16, 48}, 6.25},
-		{300, 100, Factors{16, 48}, -6.25},
-		{50, 50, Factors{1, 3}, 0},
-		{30, 250, Factors{0, 100}, 2.5}, // Equation 1: the longer image alone
-	} {
-		if got := Throughput(c.short, c.long, c.f); got != c.want {
-			t.Errorf("Throughput(%g, %g, %v) = %g, want %g", c.short, c.long, c.f, got, c.want)
-		}
+	for f, want := range map[Factors]float64{{16, 48}: 6.25, {0, 100}: 3} { // 0: Equation 1, by the longer image alone
+		require.Equal(t, f, want, Throughput(100, 300, f))
 	}
+	require.Equal(t, "a slow shorter image", -6.25, Throughput(300, 100, Factors{16, 48}))
 }
 
 func TestWithin(t *testing.T) {
@@ -211,11 +201,8 @@ func TestWithin(t *testing.T) {
 			t.Errorf("%v within %d copies: %v %v, want %v %v", c.f, c.copies, got, ok, c.want, c.ok)
 		}
 	}
-	if got := (Factors{128, 512}).AtMost(2); got != (Factors{1, 3}) {
-		t.Errorf("at most 2 copies: %v", got)
-	}
-	if got := (Factors{128, 512}).AtMost(30); got != (Factors{8, 24}) {
-		t.Errorf("at most 30 copies: %v", got)
+	for copies, want := range map[int]Factors{2: {1, 3}, 30: {8, 24}} {
+		require.Equal(t, copies, want, Factors{128, 512}.AtMost(copies))
 	}
 }
 

@@ -23,7 +23,4 @@ func TestRows(t *testing.T) {
 	if got := Of(cpu.Zen5c); got != Of(cpu.Zen5) || got.SteadyAfter != 16 {
 		t.Errorf("Zen 5c: %+v", got)
 	}
-	if got := Of(cpu.Gracemont); got.SlowDecoders || !got.FullSlots {
-		t.Errorf("Gracemont: %+v", got)
-	}
 }

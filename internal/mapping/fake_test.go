@@ -24,7 +24,6 @@ type fake struct {
 	err    error // after the script
 	lists  [][]tracee.Op
 	frames [layout.MaxFrames][layout.PageSize]byte
-	onDo   func()
 	image  harness.Image // in a dry run
 }
 
@@ -33,9 +32,6 @@ func (f *fake) Do(ops []tracee.Op, limit time.Duration) (tracee.Stop, error) {
 		f.t.Errorf("a limit of %v", limit)
 	}
 	f.lists = append(f.lists, append([]tracee.Op(nil), ops...))
-	if f.onDo != nil {
-		f.onDo()
-	}
 	if n := len(f.lists) - 1; n < len(f.script) {
 		return f.script[n], nil
 	}
@@ -79,16 +75,6 @@ func rejected(t *testing.T, err error, reason verdict.Reason) *verdict.Rejection
 	return r
 }
 
-// internal demands an error that blames neither the block nor the host.
-func internal(t *testing.T, err error, hint string) {
-	t.Helper()
-	var r *verdict.Rejection
-	var h *verdict.HostError
-	if err == nil || errors.As(err, &r) || errors.As(err, &h) || !strings.Contains(err.Error(), hint) {
-		t.Errorf("%v, want an internal failure about %q", err, hint)
-	}
-}
-
 // Each fault maps its page and starts over; the first list clears what was there before.
 func TestMapLists(t *testing.T) {
 	p, im := plan(t)
@@ -119,15 +105,6 @@ func TestMapLists(t *testing.T) {
 	}
 }
 
-// A page that is mapped and faults again would loop for ever.
-func TestPageFaultsTwice(t *testing.T) {
-	p, im := plan(t)
-	first := fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x1234_5008)
-	second := fault(im, tracee.SIGSEGV, tracee.SegvAccErr, 0x1234_5ff0)
-	_, err := mapPages(&fake{t: t, image: im, script: []tracee.Stop{first, second}}, p, im)
-	internal(t, err, "0x12345000")
-}
-
 func TestAddressesThatNoPageCanBeAt(t *testing.T) {
 	p, im := plan(t)
 	for _, code := range []int{tracee.SegvMapErr, tracee.SegvAccErr} {
@@ -154,111 +131,69 @@ func TestAddressesThatNoPageCanBeAt(t *testing.T) {
 	}
 }
 
-// The kernel refuses a page: what it means depends on the error.
-func TestRefusedPage(t *testing.T) {
-	p, im := plan(t)
-	for errno, hint := range map[int]string{1: "mmap_min_addr", 13: "mmap_min_addr", 12: "memory"} { // EPERM, EACCES, ENOMEM
-		_, err := mapPages(&fake{t: t, image: im, script: []tracee.Stop{
-			fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x10),
-			{FailedOp: 0, Errno: errno},
-		}}, p, im)
-		if r := rejected(t, err, verdict.Unmappable); !strings.Contains(r.Detail, hint) || r.Address == nil || *r.Address != 0x10 || r.Inst == nil || r.Inst.Text != "nop" {
-			t.Errorf("errno %d: %v", errno, r)
-		}
-	}
-	for hint, script := range map[string][]tracee.Stop{
-		"errno 22": {fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x10), {FailedOp: 0, Errno: 22}},
-		"clearing": {{FailedOp: 0, Errno: 12}},
-	} {
-		_, err := mapPages(&fake{t: t, image: im, script: script}, p, im)
-		internal(t, err, hint)
-	}
-}
-
-// A fault outside of the copies is not the block's.
-func TestFaultOutsideOfTheCopies(t *testing.T) {
-	p, im := plan(t)
-	for _, rip := range []uint64{im.Address, im.FirstCopy - 1, im.FirstCopy + 3, im.End(), layout.Stub, 0} {
-		stop := fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x1000)
-		stop.Regs.RIP = rip
-		_, err := mapPages(&fake{t: t, image: im, script: []tracee.Stop{stop}}, p, im)
-		internal(t, err, "outside")
-	}
-}
-
 // Which instruction of which copy; a trap is reported after its instruction.
 func TestBlame(t *testing.T) {
 	p, im := plan(t, 0x90, 0x66, 0x90, 0x0f, 0x1f, 0x00) // nops of 1, 2 and 3 bytes
 	for copy := range uint64(3) {
-		for _, c := range []struct {
-			sig    int
-			offset uint64
-			index  int
-		}{
-			{tracee.SIGILL, 0, 0}, {tracee.SIGILL, 1, 1}, {tracee.SIGILL, 2, 1}, {tracee.SIGILL, 3, 2}, {tracee.SIGILL, 5, 2},
-			{tracee.SIGTRAP, 1, 0}, {tracee.SIGTRAP, 3, 1}, {tracee.SIGTRAP, 6, 2},
-			{tracee.SIGSYS, 1, 0}, {tracee.SIGSYS, 3, 1}, {tracee.SIGSYS, 6, 2},
+		for sig, blamed := range map[int]map[uint64]int{ // the instruction by the byte of the copy
+			tracee.SIGILL: {0: 0, 1: 1, 2: 1, 3: 2, 5: 2}, tracee.SIGTRAP: {1: 0, 3: 1, 6: 2}, tracee.SIGSYS: {1: 0, 3: 1, 6: 2},
 		} {
-			stop := fault(im, c.sig, 1, 0)
-			stop.Regs.RIP = im.FirstCopy + 6*copy + c.offset
-			_, err := mapPages(&fake{t: t, image: im, script: []tracee.Stop{stop}}, p, im)
-			var r *verdict.Rejection
-			if !errors.As(err, &r) || r.Inst == nil || r.Inst.Index != c.index {
-				t.Errorf("signal %d at byte %d of copy %d: %v, want instruction %d", c.sig, c.offset, copy, err, c.index)
+			for offset, want := range blamed {
+				stop := fault(im, sig, 1, 0)
+				stop.Regs.RIP = im.FirstCopy + 6*copy + offset
+				_, err := mapPages(&fake{t: t, image: im, script: []tracee.Stop{stop}}, p, im)
+				if r, ok := errors.AsType[*verdict.Rejection](err); !ok || r.Inst == nil || r.Inst.Index != want {
+					t.Errorf("signal %d at byte %d of copy %d: %v, want instruction %d", sig, offset, copy, err, want)
+				}
 			}
 		}
 	}
 }
 
-func TestOtherSignals(t *testing.T) {
+// What ends a mapping: a rejection, or a failure of bbprof that blames neither the block nor the host.
+func TestMappingEnds(t *testing.T) {
 	p, im := plan(t)
-	for _, c := range []struct {
-		sig, code int
-		reason    verdict.Reason
-		hint      string
+	script := func(stops ...tracee.Stop) *fake { return &fake{t: t, image: im, script: stops} }
+	page := func(addr uint64) tracee.Stop { return fault(im, tracee.SIGSEGV, tracee.SegvMapErr, addr) }
+	refused := func(errno int) tracee.Stop { return tracee.Stop{Errno: errno} }
+	elsewhere := func(rip uint64) *fake {
+		stop := page(0x1000)
+		stop.Regs.RIP = rip
+		return script(stop)
+	}
+	const failure verdict.Reason = ""
+	for i, c := range []struct {
+		child  *fake
+		reason verdict.Reason
+		hint   string
 	}{
-		{tracee.SIGFPE, 3, verdict.SIGFPE, "code 3"},
-		{tracee.SIGBUS, tracee.BusAdrAln, verdict.SIGBUS, "split_lock"}, // no flag is set
-		{tracee.SIGBUS, 2, verdict.SIGBUS, "code 2"},
-		{tracee.SIGBUS, tracee.SiKernel, verdict.SIGSEGV, "protection fault"}, // a nop has no operand to blame
-		{tracee.SIGSEGV, 4, verdict.SIGSEGV, "code 4"},                        // SEGV_PKUERR
+		{script(page(0x10), refused(1)), verdict.Unmappable, "mmap_min_addr"},  // EPERM
+		{script(page(0x10), refused(13)), verdict.Unmappable, "mmap_min_addr"}, // EACCES
+		{script(page(0x10), refused(12)), verdict.Unmappable, "memory"},        // ENOMEM
+		{script(page(0x10), refused(22)), failure, "errno 22"},
+		{script(refused(12)), failure, "clearing"},
+		{script(page(0x1234_5008), page(0x1234_5ff0)), failure, "0x12345000"}, // it is mapped, and would fault for ever
+		{elsewhere(im.Address), failure, "outside"},
+		{elsewhere(im.FirstCopy - 1), failure, "outside"},
+		{elsewhere(im.FirstCopy + 3), failure, "outside"},
+		{elsewhere(im.End()), failure, "outside"},
+		{elsewhere(layout.Stub), failure, "outside"},
+		{elsewhere(0), failure, "outside"},
+		{script(fault(im, tracee.SIGFPE, 3, 0)), verdict.SIGFPE, "code 3"},
+		{script(fault(im, tracee.SIGBUS, tracee.BusAdrAln, 0)), verdict.SIGBUS, "split_lock"}, // no flag is set
+		{script(fault(im, tracee.SIGBUS, 2, 0)), verdict.SIGBUS, "code 2"},
+		{script(fault(im, tracee.SIGBUS, tracee.SiKernel, 0)), verdict.SIGSEGV, "protection fault"}, // a nop has no operand to blame
+		{script(fault(im, tracee.SIGSEGV, 4, 0)), verdict.SIGSEGV, "code 4"},                        // SEGV_PKUERR
+		{&fake{t: t, image: im, err: &tracee.DeadError{Overtime: true, Limit: limitOfPlan}}, verdict.Timeout, "3s"},
+		{&fake{t: t, image: im, err: &tracee.DeadError{Status: "killed by killed"}}, failure, "killed by killed"},
 	} {
-		_, err := mapPages(&fake{t: t, image: im, script: []tracee.Stop{fault(im, c.sig, c.code, 0)}}, p, im)
-		if r := rejected(t, err, c.reason); !strings.Contains(r.Detail, c.hint) {
-			t.Errorf("signal %d, code %d: %v", c.sig, c.code, r)
+		_, err := mapPages(c.child, p, im)
+		host := new(*verdict.HostError)
+		if err == nil || reasonOf(err) != c.reason || errors.As(err, host) || !strings.Contains(err.Error(), c.hint) {
+			t.Errorf("case %d: %v, want %q about %q", i, err, c.reason, c.hint)
 		}
-	}
-}
-
-// Runs that take too long together end with the next page that the block asks for, and not with the
-// one that ends it.
-func TestLate(t *testing.T) {
-	p, im := plan(t)
-	asked := 0
-	p.Late = func() bool { asked++; return asked > 1 }
-	script := []tracee.Stop{
-		fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x1234_5678),
-		fault(im, tracee.SIGSEGV, tracee.SegvMapErr, 0x1234_6678),
-	}
-	_, err := mapPages(&fake{t: t, image: im, script: script}, p, im)
-	if r := rejected(t, err, verdict.Timeout); !strings.Contains(r.Detail, "1 pages") {
-		t.Error(r)
-	}
-	asked = 0
-	if m, err := mapPages(&fake{t: t, image: im, script: script[:1]}, p, im); err != nil || len(m.Pages) != 1 {
-		t.Errorf("%+v, %v", m, err)
-	}
-}
-
-func TestLostChild(t *testing.T) {
-	p, im := plan(t)
-	_, err := mapPages(&fake{t: t, image: im, err: &tracee.DeadError{Overtime: true, Limit: limitOfPlan}}, p, im)
-	if r := rejected(t, err, verdict.Timeout); !strings.Contains(r.Detail, "3s") {
-		t.Error(r)
-	}
-	for _, broken := range []error{&tracee.DeadError{Status: "killed by killed"}, errors.New("broken")} {
-		if _, err := mapPages(&fake{t: t, image: im, err: broken}, p, im); err != broken {
-			t.Errorf("%v, want %v as it is", err, broken)
+		if r, ok := errors.AsType[*verdict.Rejection](err); ok && c.reason == verdict.Unmappable && (*r.Address != 0x10 || r.Inst.Text != "nop") {
+			t.Errorf("case %d: %+v", i, r)
 		}
 	}
 }

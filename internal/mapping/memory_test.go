@@ -13,8 +13,7 @@ import (
 	"github.com/bbprof/bbprof/mapper"
 )
 
-// TestWordsOfMemory: a refill writes set words to the frames of their pages, also to other frames after a remap, and they are not
-// dirty until they change.
+// TestWordsOfMemory: a refill writes set words to the frames of their pages; they are not dirty until they change.
 func TestWordsOfMemory(t *testing.T) {
 	p, im := plan(t)
 	p.Frames = 2
@@ -93,8 +92,7 @@ func TestStored(t *testing.T) {
 	require.Equal(t, "without a page", []uint64(nil), (Mapping{}).touchedWords([]asm.Access{store(0, 8)}, nil, false))
 }
 
-// TestThroughOwnPages: a word is restored through the page by which the block first accesses its line. If there is none, or no pages
-// share a frame, it is restored through the page in the list.
+// TestThroughOwnPages: a word is restored through the page, if any, by which the block first accesses its line.
 func TestThroughOwnPages(t *testing.T) {
 	shared := []mapper.Page{{Addr: 0x9000, Frame: 0}, {Addr: 0x3000, Frame: 1}, {Addr: 0, Frame: 0}}
 	access := func(addr uint64, width int) asm.Access { return asm.Access{Addr: addr, Width: width} }

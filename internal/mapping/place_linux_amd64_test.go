@@ -16,8 +16,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// TestCodeOffset: both images' first copies have the set-up's offset in each replicate, as copies in a row
-// and as a loop, with and without the switch to the decoders.
+// TestCodeOffset: both images' first copies have the set-up's offset, as copies in a row and as a loop.
 func TestCodeOffset(t *testing.T) {
 	b := openBench(t)
 	place := require.Get(b.open())(t)
@@ -103,8 +102,7 @@ func TestReplicates(t *testing.T) {
 	}
 }
 
-// mustRotate checks that the images of pass 1 have their own pages, at the same page offsets, and that a pass without room uses the
-// pages of pass 0, whose images are then laid out again.
+// mustRotate: pass 1 has pages of its own at the same page offsets; a pass without room uses those of pass 0.
 func mustRotate(t *testing.T, name string, m *MappedBlock, first [][2]harness.Image) {
 	t.Helper()
 	end := first[len(first)-1][1].End()

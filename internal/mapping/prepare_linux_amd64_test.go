@@ -53,8 +53,7 @@ func (b *bench) open() (Arena, error) {
 	return Arena{Child: b.child, ResetImage: b.timer.ResetImage(), Images: b.timer.Images(), Clock: b.timer.Clock()}, nil
 }
 
-// task returns a task with as many copies as the front end holds, which only checks frames that share
-// a line.
+// task returns a task with as many copies as the front end holds, which only checks frames that share a line.
 func (b *bench) task(code []byte) Task {
 	b.t.Helper()
 	insts := require.Get(asm.Decode(code))(b.t)

@@ -36,8 +36,7 @@ func child(t *testing.T) *tracee.Tracee {
 	return c
 }
 
-// mapReal maps copies of a block in a real child and returns the image. It rejects nothing: instructions that must not run in a profile
-// raise the signals to test.
+// mapReal maps copies of a block in a real child. It rejects nothing: what must not run raises its signal.
 func mapReal(t *testing.T, c *tracee.Tracee, p Plan, copies int, code []byte) (Plan, harness.Image, Mapping, error) {
 	t.Helper()
 	insts := require.Get(asm.Decode(code))(t)
