@@ -20,7 +20,6 @@ type lab struct {
 	starts   func(i, start int) float64
 	rand     *rand.Rand
 	scatter  float64 // of one measurement, as a share
-	interval float64 // the scatter that intervals claim, if more
 	cycles   func(i, child int) (float64, error)
 	children int
 	open     int
@@ -66,7 +65,7 @@ func (c *child) Profile(ctx context.Context, b profiler.Block) (profiler.Result,
 
 // result returns v with the scatter and its interval.
 func (l *lab) result(v float64) profiler.Result {
-	half := 1.96 * math.Sqrt2 * max(l.scatter, l.interval) * v
+	half := 1.96 * math.Sqrt2 * l.scatter * v
 	v *= 1 + l.scatter*l.rand.NormFloat64()
 	return profiler.Result{Status: profiler.OK, Cycles: v, CILow: v - half, CIHigh: v + half}
 }
@@ -131,10 +130,8 @@ func TestSlower(t *testing.T) {
 			if o.Status != c.want || count(got, Slower) > 1 || o.Fresh != c.numbers {
 				t.Errorf("%s, run %d: %+v", c.name, run, o)
 			}
-			if want := 100 * (c.slower - 1); o.Low > want || o.High < want {
-				if math.Abs(o.Slowdown-want) > 1 { // one interval in twenty misses
-					t.Errorf("%s, run %d: slowdown %.2f to %.2f, true is %.2f", c.name, run, o.Low, o.High, want)
-				}
+			if want := 100 * (c.slower - 1); (o.Low > want || o.High < want) && math.Abs(o.Slowdown-want) > 1 { // one interval in twenty misses
+				t.Errorf("%s, run %d: slowdown %.2f to %.2f, true is %.2f", c.name, run, o.Low, o.High, want)
 			}
 			if want := 1 + retestRounds + 1; c.numbers > 0 && l.children != want { // screened, measured again, placed
 				t.Errorf("%s: %d children, want %d", c.name, l.children, want)
@@ -159,28 +156,20 @@ func TestSpeedsByLayout(t *testing.T) {
 		for seed := range uint64(runs) {
 			luck := rand.New(rand.NewPCG(seed, 2))
 			factor := 1.0
-			l := newLab(seed, func(i, _ int) (float64, error) {
-				switch {
-				case i >= twoSpeeds:
-					return 2, nil
-				case luck.IntN(20) == 0:
-					return 1.9 * factor, nil
-				}
-				return 2.7 * factor, nil
-			})
-			l.starts = func(i, start int) float64 {
+			cycles := func(i int, fast bool) float64 {
 				switch {
 				case i >= twoSpeeds:
 					return 2
-				case start == 32:
+				case fast:
 					return 1.9 * factor
 				}
 				return 2.7 * factor
 			}
+			l := newLab(seed, func(i, _ int) (float64, error) { return cycles(i, luck.IntN(20) == 0), nil })
+			l.starts = func(i, start int) float64 { return cycles(i, start == 32) }
 			baseline := l.baseline(blocks, 2)
 			for i := range twoSpeeds {
-				v, _ := l.cycles(i, 0)
-				r := l.result(v)
+				r := l.result(cycles(i, luck.IntN(20) == 0))
 				baseline[i].Cycles, baseline[i].Half = r.Cycles, r.CIHigh-r.Cycles
 			}
 			factor = c.now

@@ -39,55 +39,41 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// bench measures sides with noise and a layout-dependent time.
-type bench struct {
-	rand    *rand.Rand
-	scatter float64
-	order   []string
-}
-
-func (b *bench) measure(name string, cycles func(Layout) float64) Measure {
-	return func(_ context.Context, l Layout) (float64, error) {
-		b.order = append(b.order, name)
-		return cycles(l) * (1 + b.scatter*b.rand.NormFloat64()), nil
-	}
+// noisy measures a side with a layout-dependent time.
+func noisy(seed uint64, scatter float64, cycles func(Layout) float64) Measure {
+	random := rand.New(rand.NewPCG(seed, 1))
+	return func(_ context.Context, l Layout) (float64, error) { return cycles(l) * (1 + scatter*random.NormFloat64()), nil }
 }
 
 // moved is a time that varies by up to 10 % with the layout.
 func moved(l Layout) float64 { return 10 * (1 + 0.1*float64(l.Start)/Page) }
 
-// pairs runs two sides in layouts of one seed.
-func pairs(t *testing.T, seed uint64, n, trials int, a, b Measure) []Pair {
-	t.Helper()
-	all, dropped, err := Run(context.Background(), Draw(seed, n), experiment.Plan{Rounds: trials, Seed: seed}, []Measure{a, b})
-	if err != nil || len(dropped) > 0 || len(all) != n {
-		t.Fatalf("%d layouts, %v, %v", len(all), dropped, err)
-	}
-	return Pairs(all, 1)
-}
-
 // TestRun: no side is always first, and each has its values in each layout.
 func TestRun(t *testing.T) {
-	b := &bench{rand: rand.New(rand.NewPCG(1, 1))}
 	const layouts, trials, sides = 40, 3, 3
+	var order []int
+	var measures []Measure
+	for side := range sides {
+		measures = append(measures, func(_ context.Context, l Layout) (float64, error) {
+			order = append(order, side)
+			return float64(side) + moved(l), nil
+		})
+	}
 	told := 0
-	all, _, err := Run(context.Background(), Draw(1, layouts), experiment.Plan{Rounds: trials, Done: func(n int) { told = n }},
-		[]Measure{b.measure("a", moved), b.measure("b", moved), b.measure("c", moved)})
+	all, _, err := Run(context.Background(), Draw(1, layouts), experiment.Plan{Rounds: trials, Done: func(n int) { told = n }}, measures)
 	if err != nil || len(all) != layouts || told != layouts*trials*sides {
 		t.Fatalf("%d layouts, %d told, %v", len(all), told, err)
 	}
-	first := map[string]int{}
-	for order := range slices.Chunk(b.order, sides) {
-		first[order[0]]++
+	first := make([]int, sides)
+	for round := range slices.Chunk(order, sides) {
+		first[round[0]]++
 	}
-	for i, m := range all {
-		if p := Pairs(all, 2)[i]; len(m.Sides) != sides || len(m.Sides[2]) != trials || m.Sides[0][0] != moved(m.Layout) ||
-			&p.B[0] != &m.Sides[2][0] || &p.A[0] != &m.Sides[0][0] {
-			t.Errorf("layout %d: %+v", i+1, m)
-		}
-		if n := first[string(rune('a'+i%sides))]; n < 20 || n > 60 { // of 120; 40 are expected
-			t.Errorf("who is first: %v", first)
-		}
+	if slices.Min(first) < 20 || slices.Max(first) > 60 { // of 120; 40 are expected
+		t.Errorf("who is first: %v", first)
+	}
+	for i, p := range Pairs(all, 2) {
+		of := moved(all[i].Layout)
+		require.Equal(t, i, [][]float64{{of, of, of}, {2 + of, 2 + of, 2 + of}}, [][]float64{p.A, p.B})
 	}
 }
 
@@ -98,9 +84,8 @@ func TestIdentical(t *testing.T) {
 	for _, others := range []int{1, 3} {
 		found := 0
 		for seed := range uint64(runs) {
-			b := &bench{rand: rand.New(rand.NewPCG(seed, 1)), scatter: 0.01}
 			all, _ := require.Get2(Run(context.Background(), Draw(seed, 33), experiment.Plan{Rounds: 1, Seed: seed},
-				slices.Repeat([]Measure{b.measure("a", moved)}, 1+others)))(t)
+				slices.Repeat([]Measure{noisy(seed, 0.01, moved)}, 1+others)))(t)
 			any := false
 			for side := range others {
 				c := require.Get(Paired(Pairs(all, side+1), others))(t)
@@ -121,8 +106,9 @@ func TestIdentical(t *testing.T) {
 
 // TestPairsHelp: pairing finds a difference of 1 % although layouts vary by 10 %.
 func TestPairsHelp(t *testing.T) {
-	b := &bench{rand: rand.New(rand.NewPCG(1, 1)), scatter: 0.005}
-	c, err := Paired(pairs(t, 1, 33, 3, b.measure("a", moved), b.measure("b", func(l Layout) float64 { return 1.01 * moved(l) })), 1)
+	sides := []Measure{noisy(1, 0.005, moved), noisy(2, 0.005, func(l Layout) float64 { return 1.01 * moved(l) })}
+	all, _ := require.Get2(Run(context.Background(), Draw(1, 33), experiment.Plan{Rounds: 3, Seed: 1}, sides))(t)
+	c, err := Paired(Pairs(all, 1), 1)
 	if err != nil || c.Verdict != Slower || c.Low > 1 || c.High < 1 || c.WonA < 25 || c.WonA+c.WonB != 33 || c.Layouts != 33 {
 		t.Errorf("paired: %+v, %v", c, err)
 	}
@@ -154,12 +140,12 @@ func TestConclusionAtTheEdges(t *testing.T) {
 			t.Errorf("%s: %s, %v", c.name, got.Verdict, err)
 		}
 		require.Equal(t, c.name, c.says, got.Says)
-		if _, err := json.Marshal(got); err != nil {
-			t.Errorf("%s: %v", c.name, err)
+		require.Get(json.Marshal(got))(t)
+		var all []Measured
+		for _, p := range c.pairs {
+			all = append(all, Measured{p.Layout, [][]float64{p.A, p.B}})
 		}
-		if err := Figure("cycles", []Conclusion{got}, measured(c.pairs)).Draw(io.Discard); err != nil {
-			t.Errorf("%s: %v", c.name, err)
-		}
+		require.NoError(t, Figure("cycles", []Conclusion{got}, all).Draw(io.Discard))
 	}
 	for n := range 2 {
 		if _, err := Paired(make([]Pair, n), 1); err == nil {
@@ -203,14 +189,6 @@ func TestLinked(t *testing.T) {
 	if _, err := Linked(pairs[:setups+7], setups, 1); err == nil {
 		t.Error("a conclusion from one link")
 	}
-}
-
-// measured converts pairs to Run's results.
-func measured(pairs []Pair) (all []Measured) {
-	for _, p := range pairs {
-		all = append(all, Measured{p.Layout, [][]float64{p.A, p.B}})
-	}
-	return all
 }
 
 // TestSpeedup: a layout's speed-up is a's time over b's, within its interval.
@@ -269,32 +247,29 @@ func TestRejections(t *testing.T) {
 	alias := &verdict.Rejection{Reason: verdict.Alias4K}
 	broken := errors.New("broken")
 	ok := func(context.Context, Layout) (float64, error) { return 1, nil }
-	where := func(reject func(Layout) bool, with error) Measure {
-		return func(_ context.Context, l Layout) (float64, error) {
-			if reject(l) {
-				return 0, with
-			}
-			return 1, nil
-		}
-	}
 	layouts, plan := Draw(1, 10), experiment.Plan{Rounds: 2}
-	type rejected = func(Layout) bool
 	for _, c := range []struct {
 		name              string
 		layouts           int
-		where             rejected // side b
+		rejects           func(layout int) bool // of side b
 		with              error
 		measured, dropped int
 		ends              error
 	}{
-		{"in one layout", 10, func(l Layout) bool { return l.Number == 3 }, alias, 9, 1, nil},
-		{"in all", 10, func(Layout) bool { return true }, alias, 0, giveUpAfter, alias},
-		{"in the first", 10, func(l Layout) bool { return l.Number < giveUpAfter }, alias, 10 - giveUpAfter + 1, giveUpAfter - 1, nil},
-		{"in one layout too many", 3, func(l Layout) bool { return l.Number > leastLayouts-1 }, alias, leastLayouts - 1, 4 - leastLayouts, alias},
-		{"in as many as may be", 3, func(l Layout) bool { return l.Number > leastLayouts }, alias, leastLayouts, 3 - leastLayouts, nil},
-		{"broken", 10, func(l Layout) bool { return l.Number == 3 }, broken, 2, 0, broken},
+		{"in one layout", 10, func(n int) bool { return n == 3 }, alias, 9, 1, nil},
+		{"in all", 10, func(int) bool { return true }, alias, 0, giveUpAfter, alias},
+		{"in the first", 10, func(n int) bool { return n < giveUpAfter }, alias, 10 - giveUpAfter + 1, giveUpAfter - 1, nil},
+		{"in one layout too many", 3, func(n int) bool { return n > leastLayouts-1 }, alias, leastLayouts - 1, 4 - leastLayouts, alias},
+		{"in as many as may be", 3, func(n int) bool { return n > leastLayouts }, alias, leastLayouts, 3 - leastLayouts, nil},
+		{"broken", 10, func(n int) bool { return n == 3 }, broken, 2, 0, broken},
 	} {
-		pairs, dropped, err := Run(context.Background(), layouts[:c.layouts], plan, []Measure{ok, where(c.where, c.with)})
+		b := func(_ context.Context, l Layout) (float64, error) {
+			if c.rejects(l.Number) {
+				return 0, c.with
+			}
+			return 1, nil
+		}
+		pairs, dropped, err := Run(context.Background(), layouts[:c.layouts], plan, []Measure{ok, b})
 		if len(pairs) != c.measured || len(dropped) != c.dropped || !errors.Is(err, c.ends) {
 			t.Errorf("%s: %d layouts, want %d, %d dropped, want %d, %v", c.name, len(pairs), c.measured, len(dropped), c.dropped, err)
 		}
@@ -302,7 +277,7 @@ func TestRejections(t *testing.T) {
 			t.Errorf("%s: not of side b: %v", c.name, err)
 		}
 		for _, d := range dropped {
-			if d.Side != "b" || d.Rejection != alias || !c.where(d.Layout) {
+			if d.Side != "b" || d.Rejection != alias || !c.rejects(d.Layout.Number) {
 				t.Errorf("%s: %+v", c.name, d)
 			}
 		}
