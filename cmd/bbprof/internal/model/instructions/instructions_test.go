@@ -272,15 +272,10 @@ key:
   instructions:
     - 'CVTSI2SDrr XMM10 EDX'
     - 'VCVTTSH2USIZrr_Int R13D XMM10'
-  config:          ''
   register_initial_values:
     - 'EDX=0x0'
-cpu_name:        graniterapids
-llvm_triple:     x86_64-pc-linux-gnu
-min_instructions: 10000
 measurements:    []
 error:           actual measurements skipped.
-info:            Repeating two instructions
 assembled_snippet: 4155BA000000004883EC04C70424801F0000C5F8AE14244883C404` + fourTimes + `415DC3
 ...
 `
@@ -289,9 +284,7 @@ const fourTimes = "F2440F2AD262557E0878EAF2440F2AD262557E0878EAF2440F2AD262557E0
 
 func TestSnippets(t *testing.T) {
 	plans := require.Get(ReadSnippets(strings.NewReader(snippet)))(t)
-	if got, want := textOf(t, plans[0].Probes[0].Code), "cvtsi2sd xmm10, edx; vcvttsh2usi r13d, xmm10"; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
+	require.Equal(t, "code", "cvtsi2sd xmm10, edx; vcvttsh2usi r13d, xmm10", textOf(t, plans[0].Probes[0].Code))
 	rows := measured(t, always(12), plans...)
 	out, n, _ := Exegesis(rows, latencyMode, "")
 	require.Equal(t, "documents", 1, n)
@@ -365,13 +358,9 @@ func TestChained(t *testing.T) {
 			{Probe: Probe{Kind: Throughput, Breaks: c.breaks}, Value: Value{Cycles: 0.33}, Result: c.broken},
 		}}
 		row.choose()
-		missing := row.dropChained()
-		got := 0.0
-		if row.Throughput != nil {
-			got = row.Throughput.Cycles()
-		}
-		if got != c.want || (len(missing) > 0) != (c.want == 0) {
-			t.Errorf("%s: throughput %v, %q", c.name, got, missing)
+		missing, none := row.dropChained(), row.Throughput == nil
+		if none != (c.want == 0) || none != (len(missing) > 0) || !none && row.Throughput.Cycles() != c.want {
+			t.Errorf("%s: %+v, %q", c.name, row.Throughput, missing)
 		}
 	}
 }

@@ -13,17 +13,12 @@ import (
 // uopsXML has the form of uops.info's instructions.xml, with numbers made up.
 const uopsXML = `<root date="2026-01-01">
  <extension name="BASE">
-  <instruction asm="ADD" category="BINARY" extension="BASE" iclass="ADD" iform="ADD_GPRv_GPRv_01" string="ADD (R64, R64)">
-   <operand idx="1" name="REG0" r="1" type="reg" w="1" width="64">RAX,RCX,RDX</operand>
-   <operand idx="2" name="REG1" r="1" type="reg" width="64">RAX,RCX,RDX</operand>
+  <instruction asm="ADD" string="ADD (R64, R64)">
+   <operand idx="1" type="reg" width="64">RAX,RCX</operand><operand idx="2" type="reg" width="64">RAX,RCX</operand>
    <operand flag_CF="w" idx="3" name="REG2" suppressed="1" type="flags" w="1"/>
    <architecture name="SKL">
-    <IACA version="2.3"/>
-    <measurement TP_loop="0.25" TP_unrolled="0.30" ports="1*p0156" uops="1">
-     <latency cycles="1" start_op="1" target_op="1"/>
-     <latency cycles="2" start_op="2" target_op="1"/>
-     <latency cycles="7" start_op="1" target_op="3"/>
-    </measurement>
+    <measurement TP_loop="0.25" TP_unrolled="0.30"><latency cycles="1" start_op="1" target_op="1"/>
+     <latency cycles="2" start_op="2" target_op="1"/><latency cycles="7" start_op="1" target_op="3"/></measurement>
    </architecture>
    <architecture name="ZEN4"><measurement TP_unrolled="0.25"/></architecture>
    <architecture name="CON"/>
@@ -49,8 +44,7 @@ const uopsXML = `<root date="2026-01-01">
   </instruction>
   <instruction asm="VADDPD" evex="1" string="VADDPD (XMM, K, XMM, XMM)">
    <operand idx="1" type="reg" width="128">XMM0,XMM1</operand><operand idx="2" type="reg" width="64">K1,K2</operand>
-   <operand idx="3" type="reg" width="128">XMM0,XMM1</operand>
-   <operand idx="4" type="reg" width="128">XMM0,XMM1</operand>
+   <operand idx="3" type="reg" width="128">XMM0,XMM1</operand><operand idx="4" type="reg" width="128">XMM0,XMM1</operand>
    <architecture name="SKL"><measurement TP_loop="0.50"/></architecture>
   </instruction>
   <instruction asm="NOSUCH" string="NOSUCH (XMM, I8)">

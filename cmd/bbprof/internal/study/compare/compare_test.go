@@ -42,7 +42,9 @@ func TestDraw(t *testing.T) {
 // noisy measures a side with a layout-dependent time.
 func noisy(seed uint64, scatter float64, cycles func(Layout) float64) Measure {
 	random := rand.New(rand.NewPCG(seed, 1))
-	return func(_ context.Context, l Layout) (float64, error) { return cycles(l) * (1 + scatter*random.NormFloat64()), nil }
+	return func(_ context.Context, l Layout) (float64, error) {
+		return cycles(l) * (1 + scatter*random.NormFloat64()), nil
+	}
 }
 
 // moved is a time that varies by up to 10 % with the layout.
