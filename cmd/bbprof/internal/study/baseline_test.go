@@ -11,13 +11,10 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-func readText(t *testing.T, text string) (baseline, error) {
-	t.Helper()
-	return readBaseline("-", strings.NewReader(text))
-}
+func readText(text string) (baseline, error) { return readBaseline("-", strings.NewReader(text)) }
 
 func TestReadBaseline(t *testing.T) {
-	got, err := readText(t, `ci_high,hex,status,cycles,ci_low,run_header
+	got, err := readText(`ci_high,hex,status,cycles,ci_low,run_header
 1.1,90,ok,1,0.9,"{""version"":""1""}"
 ,0f05,rejected,,,
 3.0000,4801c0,ok,3.0000,3.0000,
@@ -36,7 +33,6 @@ func TestReadBaseline(t *testing.T) {
 
 	const header = "hex,status,cycles,ci_low,ci_high\n"
 	for _, c := range []struct{ text, want string }{
-		{"", "it is empty"},
 		{"hex,status,cyc", "ends within its first line"},
 		{"hex,status,cycles,ci_low\n", "no column ci_high"},
 		{header + "9,ok,1,1,1\n", "row 1: hex: "},
@@ -47,7 +43,7 @@ func TestReadBaseline(t *testing.T) {
 		{"hex,status,cycles,ci_low,ci_high,run_header\n90,ok,1,1,1,{\n", "run_header"},
 		{"hex,status,cycles,ci_low,ci_high,set\n90,ok,1,1,1,x\n", "-: row 1: set: "},
 	} {
-		if _, err := readText(t, c.text); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := readText(c.text); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, want %s", c.text, err, c.want)
 		}
 	}
@@ -57,8 +53,8 @@ func TestReadBaseline(t *testing.T) {
 // matters, at the same page offset.
 func TestBaselineDistinct(t *testing.T) {
 	const rip = "488b0510000000" // mov rax, [rip+0x10]
-	got := require.Get(readText(t, "hex,status,cycles,ci_low,ci_high,address,set\n90,ok,1,1,1,0x1,\n90,ok,1,1,1,0x2,\n90,ok,1,1,1,0x1,rax=1\n"+
-		rip+",ok,1,1,1,0x1,\n"+rip+",ok,1,1,1,0x2,\n"+rip+",ok,1,1,1,0x1,\n"+rip+",ok,2,2,2,0x1,\n"))(t)
+	got := require.Get(readText("hex,status,cycles,ci_low,ci_high,address,set\n90,ok,1,1,1,0x1,\n90,ok,1,1,1,0x2,\n90,ok,1,1,1,0x1,rax=1\n" +
+		rip + ",ok,1,1,1,0x1,\n" + rip + ",ok,1,1,1,0x2,\n" + rip + ",ok,1,1,1,0x1,\n" + rip + ",ok,2,2,2,0x1,\n"))(t)
 	var rows []int
 	blocks, _ := distinctBaseline(got.rows)
 	for _, b := range blocks {

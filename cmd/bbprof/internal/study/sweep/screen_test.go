@@ -10,7 +10,6 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
-	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/pmu/pmutest"
 	"github.com/bbprof/bbprof/internal/require"
@@ -19,21 +18,18 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// watched tells the script which set-up is measured.
+// watched tells the script which set-up is measured, and counts profilers closed.
 type watched struct {
-	measure.ProfileCloser
+	measure.Profiler
 	before func(profiler.Setup)
-	closed *int
+	close  func()
 }
 
-func (w watched) Close() {
-	*w.closed++
-	w.ProfileCloser.Close()
-}
+func (w watched) Close() { w.close() }
 
 func (w watched) Profile(ctx context.Context, b profiler.Block) (profiler.Result, error) {
 	w.before(b.Setup)
-	return w.ProfileCloser.Profile(ctx, b)
+	return w.Profiler.Profile(ctx, b)
 }
 
 // TestScreenEveryEvent: on a scripted CPU with four counters, every event is screened, a few at a time, and the one
@@ -74,9 +70,7 @@ func TestScreenEveryEvent(t *testing.T) {
 		t.Error(err)
 	}
 	p.Close()
-	init := initial.Paper()
-	tolerate := []verdict.Reason{verdict.Alias4K}
-	f := require.Get(Of("distance", profiler.Setup{Init: &init, Frames: 16, Tolerate: tolerate},
+	f := require.Get(Of("distance", profiler.Setup{Frames: 16, Tolerate: []verdict.Reason{verdict.Alias4K}},
 		[]asm.Reg{asm.RBX, asm.RDI}, []int{4032, 4096, 4160, 8128, 8192}))(t)
 	opened, closed, done := 0, 0, 0
 	block := []byte{0x48, 0x89, 0x0b, 0x48, 0x8b, 0x17} // mov [rbx], rcx; mov rdx, [rdi]
@@ -90,12 +84,13 @@ func TestScreenEveryEvent(t *testing.T) {
 			return nil, err
 		}
 		opened++
-		return watched{p, func(s profiler.Setup) {
+		aliases := func(s profiler.Setup) {
 			aliased = 0
 			if (s.Init.GPR[asm.RDI]-s.Init.GPR[asm.RBX])%4096 == 0 {
 				aliased = 1
 			}
-		}, &closed}, nil
+		}
+		return watched{p, aliases, func() { closed++; p.Close() }}, nil
 	}, block, f, events, experiment.Plan{Rounds: 1, Seed: 1, Done: func(n int) { done = n }})
 	require.NoError(t, err)
 	if len(columns) != len(events) || done != len(events) || opened < len(events)/4 || closed != opened {
@@ -111,13 +106,10 @@ func TestScreenEveryEvent(t *testing.T) {
 	}
 	refused := 0
 	for _, c := range columns {
-		switch {
-		case strings.HasPrefix(c.Name, "node-"):
+		switch node := strings.HasPrefix(c.Name, "node-"); {
+		case node && c.Why != "":
 			refused++
-			if c.Why == "" {
-				t.Errorf("%+v", c)
-			}
-		case c.Name != first.Name && (c.Why != "" || c.Values[0] != 5 || c.Values[1] != 5):
+		case node || c.Name != first.Name && (c.Why != "" || c.Values[0] != 5 || c.Values[1] != 5):
 			t.Errorf("%+v", c)
 		}
 	}
@@ -126,27 +118,17 @@ func TestScreenEveryEvent(t *testing.T) {
 	}
 }
 
-// closing is a fake to close.
-type closing struct {
-	fake
-	ended *int
-}
-
-func (c *closing) Close() { *c.ended++ }
-
 // TestScreenErrors: what is no refusal of an event ends the screening, and the profiler is closed.
 func TestScreenErrors(t *testing.T) {
-	lost, ended := errors.New("lost"), 0
-	for _, open := range []Open{
-		func([]profiler.Event) (measure.ProfileCloser, error) { return nil, lost },
-		func([]profiler.Event) (measure.ProfileCloser, error) {
-			return &closing{fake{of: func(int, profiler.Setup) (profiler.Result, error) { return profiler.Result{}, lost }}, &ended}, nil
-		},
-	} {
-		_, err := Screen(t.Context(), open, nil, distances(t, 0, 16, 16), make([]profiler.Event, 2), experiment.Plan{Rounds: 1})
+	lost, closed := errors.New("lost"), 0
+	for _, opens := range []error{lost, nil} {
+		fails := &fake{of: func(int, profiler.Setup) (profiler.Result, error) { return profiler.Result{}, lost }}
+		_, err := Screen(t.Context(), func([]profiler.Event) (measure.ProfileCloser, error) {
+			return watched{fails, func(profiler.Setup) {}, func() { closed++ }}, opens
+		}, nil, distances(t, 0, 16, 16), make([]profiler.Event, 2), experiment.Plan{Rounds: 1})
 		if !errors.Is(err, lost) {
 			t.Error(err)
 		}
 	}
-	require.Equal(t, "profilers closed", 1, ended)
+	require.Equal(t, "profilers closed", 1, closed)
 }

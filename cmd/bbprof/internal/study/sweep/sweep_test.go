@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -50,8 +50,7 @@ func distances(t *testing.T, from, to, step int) Factor {
 	for v := from; v <= to; v += step {
 		values = append(values, v)
 	}
-	f := require.Get(Of("distance", profiler.Setup{}, []asm.Reg{asm.RSI, asm.RDI}, values))(t)
-	return f
+	return require.Get(Of("distance", profiler.Setup{}, []asm.Reg{asm.RSI, asm.RDI}, values))(t)
 }
 
 // swept sweeps a factor on a core.
@@ -172,24 +171,25 @@ func TestErrors(t *testing.T) {
 
 // TestFactors: each factor changes only its own part and leaves the base unchanged.
 func TestFactors(t *testing.T) {
-	init := initial.Paper()
-	base := profiler.Setup{CodeOffset: new(7), Init: &init, Frames: 16}
-	code := func(f Factor, err error) profiler.Setup {
-		t.Helper()
-		require.NoError(t, err)
-		return f.Setup(f.Values[len(f.Values)-1])
+	init, moved := initial.Paper(), initial.Paper()
+	moved.GPR[asm.RSP] += 16
+	moved.GPR[asm.RBP] += 16
+	base := func() profiler.Setup { return profiler.Setup{CodeOffset: new(7), Init: &init, Frames: 16} }
+	for _, c := range []struct {
+		factor string
+		values []int
+		change func(*profiler.Setup)
+	}{
+		{"code", []int{0, 4095}, func(s *profiler.Setup) { *s.CodeOffset = 4095 }},
+		{"data", []int{16}, func(s *profiler.Setup) { s.Init = &moved }},
+		{"copies", []int{2, 400}, func(s *profiler.Setup) { s.Unroll = &unroll.Factors{Short: 100, Long: 400} }},
+		{"framecount", []int{1, 128}, func(s *profiler.Setup) { s.Frames = 128 }},
+	} {
+		was, want := base(), base()
+		c.change(&want)
+		f := require.Get(Of(c.factor, was, []asm.Reg{asm.RSP, asm.RBP}, c.values))(t)
+		require.Equal(t, c.factor, want, f.Setup(c.values[len(c.values)-1]))
+		require.Equal(t, c.factor+": the base", base(), was)
 	}
-	if s := code(Of("code", base, nil, []int{0, 4095})); *s.CodeOffset != 4095 || *base.CodeOffset != 7 || s.Frames != 16 {
-		t.Errorf("code: %+v", s)
-	}
-	if s := code(Of("data", base, []asm.Reg{asm.RSP, asm.RBP}, []int{16})); s.Init.GPR[asm.RSP] != init.GPR[asm.RSP]+16 ||
-		s.Init.GPR[asm.RBP] != init.GPR[asm.RBP]+16 || s.Init.GPR[asm.RAX] != init.GPR[asm.RAX] || !reflect.DeepEqual(init, initial.Paper()) {
-		t.Errorf("data: %+v", s)
-	}
-	if s := code(Of("copies", base, nil, []int{2, 400})); s.Unroll.Short != 100 || s.Unroll.Long != 400 {
-		t.Errorf("copies: %+v", s)
-	}
-	if s := code(Of("framecount", base, nil, []int{1, 128})); s.Frames != 128 {
-		t.Errorf("frames: %+v", s)
-	}
+	require.Equal(t, "the initial state", initial.Paper(), init)
 }
