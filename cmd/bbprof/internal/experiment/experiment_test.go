@@ -11,8 +11,7 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
-// TestOrder: every arm has its n-th measurement before any has its next; the order differs between rounds and is
-// reproducible from the seed.
+// TestOrder: every arm has its n-th measurement before any has its next, in an order that the seed decides.
 func TestOrder(t *testing.T) {
 	const arms, rounds = 5, 20
 	order := func(seed uint64) (all []int) {
@@ -66,8 +65,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// world simulates a machine: values have noise, drift between measurements, and now and then double because of other
-// work.
+// world simulates a machine with noise, drift, and values that double because of other work.
 type world struct {
 	*rand.Rand
 	noise, drift, disturbed float64
@@ -83,8 +81,7 @@ func (w *world) measure(_ context.Context, truth float64) (float64, error) {
 	return v, nil
 }
 
-// TestCoverage: over many experiments with known truth, effects are unbiased, and the joint intervals cover the truth
-// as often as promised, with or without drift.
+// TestCoverage: with known truth, effects are unbiased, and joint intervals cover it as often as promised.
 func TestCoverage(t *testing.T) {
 	const experiments = 1000
 	effects := []float64{0, 5, -10, 1}
@@ -134,8 +131,7 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// TestFalseConfirmations: without effects, at most one experiment in twenty confirms one (7 % is three standard errors
-// more); a true effect is found.
+// TestFalseConfirmations: without effects, one experiment in twenty confirms one; a true effect is found.
 func TestFalseConfirmations(t *testing.T) {
 	const experiments = 1000
 	for _, estimate := range []Estimate{Mean, Median} {

@@ -48,16 +48,11 @@ func (m ones) Measure(_ context.Context, blocks []hunt.Case, how hunt.How) ([]hu
 	return all, nil
 }
 
-// TestSelfForwardingIsNoMistake: the memory fill makes mov r14d, [r14] load what is stored to [rax] in the state
-// distinct, too.
+// TestSelfForwardingIsNoMistake: a load may meet a store only because of the memory fill, in any state.
 func TestSelfForwardingIsNoMistake(t *testing.T) {
-	r := profiler.Result{Status: profiler.OK, Cycles: 10.5, CILow: 10.4, CIHigh: 10.6, SelfForwarding: 1}
-	if m := measurementOf(&r, 6); m.Why == "" {
-		t.Error("the model is blamed for it")
-	}
-	r.SelfForwarding = 0
-	if m := measurementOf(&r, 6); m.Why != "" {
-		t.Error(m.Why)
+	for loads := range 2 {
+		r := profiler.Result{Status: profiler.OK, Cycles: 10.5, CILow: 10.4, CIHigh: 10.6, SelfForwarding: loads}
+		require.Equal(t, "the model is spared", loads > 0, measurementOf(&r, 6).Why != "")
 	}
 }
 

@@ -18,8 +18,6 @@ import (
 
 // TestInstructionsKeepTable: the table is written before llvm-mc or the model can fail.
 func TestInstructionsKeepTable(t *testing.T) {
-	var stdout, stderr strings.Builder
-	std := cli.Streams{Out: &stdout, Err: &stderr}
 	rows := []instructions.Row{{Name: "imul r64, r64", Form: asm.FormNamed("imul r64, r64"), Status: "ok"}}
 	for _, c := range []struct {
 		mc     string
@@ -30,8 +28,8 @@ func TestInstructionsKeepTable(t *testing.T) {
 		{"exit 0", []predicting.Model{{Name: "3", Source: threes{os.ErrClosed}}}, "bbprof: -model 3: file already closed\n"},
 	} {
 		t.Setenv("PATH", llvmIn(t, c.mc))
-		stdout.Reset()
-		stderr.Reset()
+		var stdout, stderr strings.Builder
+		std := cli.Streams{Out: &stdout, Err: &stderr}
 		forms := &instructionsCmd{format: resultfile.CSV}
 		code := cli.Finish("instructions", forms.writeAll(t.Context(), std, rows, nil, c.models, cpu.Core{}), measuring.Explain, std)
 		if code != cli.ExitInternal || !strings.Contains(stdout.String(), "\n\"imul r64, r64\",ok,") || stderr.String() != c.says {
@@ -43,9 +41,7 @@ func TestInstructionsKeepTable(t *testing.T) {
 // TestExegesisIsTried: -exegesis checks its tools before it looks for a CPU.
 func TestExegesisIsTried(t *testing.T) {
 	app := cli.App{Main: new(cli.Command), Commands: Commands(), Headings: []cli.Heading{{Names: "instructions"}}, Explain: measuring.Explain}
-	for _, c := range []struct {
-		path, name, says string
-	}{
+	for _, c := range []struct{ path, name, says string }{
 		{llvmIn(t, "echo '<MCOperand Reg:RIZ>'"), "nowhere/here", "-exegesis nowhere/here: "},
 		{llvmIn(t, "echo '<MCOperand Reg:56>'"), "here", "-exegesis here: llvm-mc does not name registers with -show-inst"},
 		{t.TempDir(), "here", "-exegesis here: llvm-mc is not installed, or not in PATH; Debian has it"},

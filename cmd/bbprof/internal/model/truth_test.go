@@ -9,11 +9,7 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// TestTruth: a block counts once, in any spelling, also in the first line of a file without a header; models see lower
-// case. What any row has measured counts, in any order of the files, with the weight of all its rows. A block whose rows
-// differ, as from several captured states, is left out: models see only its bytes. Loads that wait for stores only because
-// registers start equal are not the model's mistake, even if no other state can measure the block. Column loops_take names
-// the column that holds the cycles; where it is empty, there are none.
+// TestTruth: a block counts once, with the weight of all its rows, and not at all if its rows differ by state.
 func TestTruth(t *testing.T) {
 	const rows = "4801C0,1\n48 01 c1,2\n0x90,0.25\n4801c0,1.03\n"
 	const states = "hex,status,cycles,set\n4801c0,ok,1,\n488b03,ok,8,\n488b03,rejected,,rbx=1\n488b03,ok,0.5,rbx=0x1000\n488B03,ok,8,\n4801c0,ok,1.04,rax=1\n"
@@ -23,12 +19,11 @@ func TestTruth(t *testing.T) {
 	const distinct = "hex,status,cycles,self_forwarding_loads\n4801c0,ok,1,0\nf20ff046a3f30f7f47a3,rejected,,\n488b4310,rejected,,\n"
 	const loops = "hex,status,cycles,loop_cycles,loops_take\n4801c0,ok,1,,cycles\n488b03,ok,8,2,loop_cycles\n488b0b,ok,8,,\n"
 	for _, c := range []struct {
-		texts            []string
-		otherInit        string
-		options          truthOptions
-		blocks, rejected string
-		sensitive        int
-		repeated         int
+		texts               []string
+		otherInit           string
+		options             truthOptions
+		blocks, rejected    string
+		sensitive, repeated int
 	}{
 		{[]string{"hex,cycles\n" + rows}, "", truthOptions{}, "4801c0: 1 (0), 4801c1: 2 (0), 90: 0.25 (0), ", "map[]", 0, 1},
 		{[]string{rows}, "", truthOptions{}, "4801c0: 1 (0), 4801c1: 2 (0), 90: 0.25 (0), ", "map[]", 0, 1},

@@ -15,8 +15,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// TestStageMisses: misses are called counted if every measured step has a count; otherwise all are predictions from the
-// trace.
+// TestStageMisses: misses are called counted if every measured step has a count, else predicted.
 func TestStageMisses(t *testing.T) {
 	measured := func(counts ...profiler.CounterReport) ablate.Stage {
 		return ablate.Stage{Result: profiler.Result{Status: profiler.OK, UnrollLong: 100, Counters: counts,

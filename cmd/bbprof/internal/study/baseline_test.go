@@ -49,8 +49,7 @@ func TestReadBaseline(t *testing.T) {
 	}
 }
 
-// TestBaselineDistinct: rows with equal numbers are one block only if they start from the same registers and, where it
-// matters, at the same page offset.
+// TestBaselineDistinct: equal bytes are one block only from equal registers and, where it matters, page offsets.
 func TestBaselineDistinct(t *testing.T) {
 	const rip = "488b0510000000" // mov rax, [rip+0x10]
 	got := require.Get(readText("hex,status,cycles,ci_low,ci_high,address,set\n90,ok,1,1,1,0x1,\n90,ok,1,1,1,0x2,\n90,ok,1,1,1,0x1,rax=1\n" +
@@ -66,8 +65,7 @@ func TestBaselineDistinct(t *testing.T) {
 	}
 }
 
-// TestCheckEnds: a block that bbprof failed on is listed with its row and fails the run, unless another is slower;
-// partial results are written before a host error.
+// TestCheckEnds: a block that bbprof failed on fails the run, unless another is slower; a host error comes last.
 func TestCheckEnds(t *testing.T) {
 	of := func(row int, s check.Status) check.Outcome {
 		return check.Outcome{Row: row, Hex: "90", Baseline: 1, Status: s}

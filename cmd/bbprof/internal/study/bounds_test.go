@@ -27,8 +27,7 @@ func (f scripted) Profile(_ context.Context, b profiler.Block) (profiler.Result,
 	return r, err
 }
 
-// failsAt returns two cycles for each block, except that bbprof fails, rejects the block, or the host fails, depending
-// on its first byte.
+// failsAt returns two cycles for a block, unless its first byte is one at which bbprof, the block or the host fails.
 func failsAt(failed, rejected, host byte) scripted {
 	return func(b profiler.Block) (profiler.Result, error) {
 		switch b.Code[0] {
@@ -55,8 +54,7 @@ func exits(t *testing.T, name, command string, want int, stdout, stderr string, 
 	}
 }
 
-// TestBoundsOfFiles: a block that bbprof fails on has a row; completed rows are written when the host fails, also to a
-// file. Without any, an existing file is kept.
+// TestBoundsOfFiles: rows completed before the host fails are written; without any, an existing file is kept.
 func TestBoundsOfFiles(t *testing.T) {
 	blocks := []input.Row{{Code: []byte{0x91}}, {Code: []byte{0x92}}, {Code: []byte{0x93}}}
 	changedFails := func(b profiler.Block) (profiler.Result, error) {

@@ -84,8 +84,7 @@ func TestSuiteEnds(t *testing.T) {
 	}
 }
 
-// TestReadSuite: a spreadsheet's byte-order mark is not part of the first column's name, and an error about an empty
-// side names the side.
+// TestReadSuite: a byte-order mark is not part of the first column's name; an error about an empty side names it.
 func TestReadSuite(t *testing.T) {
 	for _, text := range []string{"\ufeffname,a,b\r\nx,true,false\r\n", "\ufeff\"name\",a,b\nx,true,false\n", "name,a,b\nx,true,false\n"} {
 		suite, err := readSuite("-", strings.NewReader(text))

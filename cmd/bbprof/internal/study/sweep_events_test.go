@@ -50,8 +50,7 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
-// TestSweepFails: errors in -events and -trace are found before the first run, and a failure after the last run loses
-// no run.
+// TestSweepFails: errors in -events and -trace come before the first run; a failure after the last loses no run.
 func TestSweepFails(t *testing.T) {
 	exits := tinyelf.Asm(tinyelf.Exit(0))
 	path := tinyelf.Write(t, append(exits, 0x90), tinyelf.Symbol{Name: "never", Offset: len(exits)})
@@ -92,8 +91,7 @@ func TestSweepFails(t *testing.T) {
 	}
 }
 
-// TestSweepSummary: in a program's sweep the strongest column comes first, constant ones last, and counts are reported
-// if they differ by more than 25 % between the fastest and the slowest value.
+// TestSweepSummary: the strongest column comes first, constant ones last; counts 25 % apart are reported.
 func TestSweepSummary(t *testing.T) {
 	got := sweep.Sweep{Factor: "env_bytes", Groups: []sweep.Group{{Title: "events", Brief: true, Columns: []sweep.Column{
 		{Name: "same", Values: []float64{7, 7, 7, 7, 7}},

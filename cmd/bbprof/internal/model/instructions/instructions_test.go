@@ -25,8 +25,7 @@ func planOf(name string) Plan { return NewPlan(asm.FormNamed(name)) }
 
 func textOf(t *testing.T, code []byte) string { return asm.Text(require.Get(asm.Decode(code))(t)) }
 
-// TestChains: the block of each pair of operands is a chain through that pair and, if possible, no other. Instructions of a
-// throughput block write different registers that no other reads.
+// TestChains: the block of each pair of operands is a chain through that pair and, if possible, no other.
 func TestChains(t *testing.T) {
 	for _, c := range []struct{ form, pair, want string }{
 		{"imul r64, r64", "1 to 1", "imul rbx, rdx"},
@@ -123,8 +122,7 @@ func measured(t *testing.T, core fake, plans ...Plan) []Row {
 	return require.Get(Measure(context.Background(), []measure.Measurer{core, core}, plans, 0, 6, nil))(t)
 }
 
-// TestMeasure: bridges are subtracted, a round trip in halves; missing instructions are asked for once; unsteady numbers
-// are means with the reason.
+// TestMeasure: bridges are subtracted, missing instructions asked for once, unsteady numbers are means.
 func TestMeasure(t *testing.T) {
 	var asked atomic.Int32 // two workers ask
 	rows := measured(t, func(text string, _ profiler.Setup) (float64, verdict.Reason) {
@@ -154,10 +152,7 @@ func TestMeasure(t *testing.T) {
 	require.Equal(t, "cli", string(verdict.Privileged), rows[2].Reason)
 }
 
-// TestDoubt: a throughput that is no simple share of a cycle, or differs from time to time, is repeated once in a row and
-// then twice in a loop; the faster loop counts, unless one of the four is beyond doubt. If they differ, the interval
-// holds all. A chain of no whole number of cycles is repeated once in a row and then in a loop, a short one if it is slow
-// or a long one was interrupted; with 512 bits or through memory only in rows, of which the faster counts.
+// TestDoubt: an odd number is repeated once in a row, then in a loop; the faster counts, the interval holds all.
 func TestDoubt(t *testing.T) {
 	const chain, eleven = "not", "not not not not not not not not not not not"
 	for _, c := range []struct {
@@ -207,8 +202,7 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
-// TestShortRow: a chain that takes another whole number of cycles in a short row has both; its latency is the long
-// row's.
+// TestShortRow: a chain with another whole number of cycles in a short row has both; its latency is the long row's.
 func TestShortRow(t *testing.T) {
 	for latencies, c := range map[string]struct{ short, long, loop float64 }{ // no short row: no fixed time in it
 		"2 to 1: 2.00; 2 to 1 in a short row: 1.00": {1, 2, 2},
@@ -339,8 +333,7 @@ func TestExegesisAnalysis(t *testing.T) {
 	}
 }
 
-// TestChained: instructions that wait for their predecessors have no throughput unless the dependency-breaking block was
-// measured.
+// TestChained: instructions that wait for predecessors have no throughput without the dependency-breaking block.
 func TestChained(t *testing.T) {
 	ok, rejected := Outcome{Status: profiler.OK}, Outcome{Status: profiler.Rejected, Reason: "unstable"}
 	for _, c := range []struct {

@@ -244,8 +244,7 @@ func TestLLVMMCA(t *testing.T) {
 	}
 }
 
-// fakeMCA puts an llvm-mca into PATH for which a block 0xab takes a³/b cycles; it cannot parse 05, hangs at 06 (as LLVM
-// 19's and 22's Golden Cove at xsave) and crashes at 07. It logs its runs.
+// fakeMCA is an llvm-mca for which 0xab takes a³/b cycles; it cannot parse 05, hangs at 06 and crashes at 07.
 func fakeMCA(t *testing.T) (runs string) {
 	runs = filepath.Join(t.TempDir(), "runs")
 	tools(t, map[string]string{
@@ -269,8 +268,7 @@ echo "{\"CodeRegions\":[$regions]}"`,
 	return runs
 }
 
-// TestLLVMMCAQuantum: T(n) counts whole cycles; 0.24 for a block of a quarter cycle is not the model's prediction. So
-// only fast blocks run longer, unless the user sets the iterations.
+// TestLLVMMCAQuantum: T(n) counts whole cycles, so fast blocks run longer, unless the user sets the iterations.
 func TestLLVMMCAQuantum(t *testing.T) {
 	runs := fakeMCA(t)
 	for _, test := range []struct {

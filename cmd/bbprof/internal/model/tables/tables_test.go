@@ -56,8 +56,7 @@ func tableOf(t *testing.T, text string) Table {
 	}))(t)
 }
 
-// TestCompare: published latencies are of explicit operands, their throughputs break no dependency, and their clock
-// differs; of bbprof's own tables the columns count. Means are left out.
+// TestCompare: published latencies are of explicit operands, and their clock differs; means are left out.
 func TestCompare(t *testing.T) {
 	here := tableOf(t, `form|status|latency|throughput|latencies|throughputs|throughput_note
 adc r64, r64|ok|1.09|0.5|1 to 1: 1.00; 2 to 1: 1.01; flags to 1: 1.09|alone: 1.00; dependencies through flags broken: 0.50|

@@ -296,8 +296,7 @@ func count(texts []string, mnemonic string) (n float64) {
 	return n
 }
 
-// TestSlackInTheWay: a class whose first probes only delay the block's own work is not full, and two chains that both
-// take the whole time are named although cutting one saves nothing.
+// TestSlackInTheWay: probes that only delay the block's own work do not fill a class; two equal chains are named.
 func TestSlackInTheWay(t *testing.T) {
 	// multiplications, three per cycle, delay the adds: the first cost 0.23 cycles each, later ones 1/3
 	core := madeUp{chain: "add rcx, rcx", takes: 1, change: func(r *profiler.Result, texts []string) {

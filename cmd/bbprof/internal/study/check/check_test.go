@@ -14,8 +14,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// lab is a host on which block i takes the given cycles, possibly with a rejection, if that is tolerated. If the code's
-// start is set, starts decides instead, if set.
+// lab is a host on which block i takes cycles, tolerated rejections included, or what starts says of a code offset.
 type lab struct {
 	starts   func(i, start int) float64
 	rand     *rand.Rand
@@ -50,14 +49,14 @@ func (c *child) Profile(ctx context.Context, b profiler.Block) (profiler.Result,
 	if b.Setup.CodeOffset != nil && c.starts != nil {
 		v, err = c.starts(i, *b.Setup.CodeOffset), nil
 	}
-	var rejection *verdict.Rejection
-	var failure measure.Failure
-	switch {
-	case errors.As(err, &failure):
-		return profiler.Result{Status: profiler.Failed, Failure: failure.Error()}, nil
-	case errors.As(err, &rejection) && !(v > 0 && slices.Contains(b.Setup.Tolerate, rejection.Reason)):
-		return profiler.Result{Status: profiler.Rejected, Rejection: rejection}, nil
-	case err != nil && rejection == nil:
+	switch err := err.(type) {
+	case measure.Failure:
+		return profiler.Result{Status: profiler.Failed, Failure: err.Error()}, nil
+	case *verdict.Rejection:
+		if v == 0 || !slices.Contains(b.Setup.Tolerate, err.Reason) {
+			return profiler.Result{Status: profiler.Rejected, Rejection: err}, nil
+		}
+	case error:
 		return profiler.Result{}, err
 	}
 	return c.result(v), nil
@@ -79,13 +78,8 @@ func (l *lab) baseline(n int, cycles float64) []Block {
 	return blocks
 }
 
-func count(outcomes []Outcome, s Status) (n int) {
-	for _, o := range outcomes {
-		if o.Status == s {
-			n++
-		}
-	}
-	return n
+func count(outcomes []Outcome, s Status) int {
+	return len(slices.DeleteFunc(slices.Clone(outcomes), func(o Outcome) bool { return o.Status != s }))
 }
 
 // TestUnchanged: at threshold 0, many blocks look slower by chance; hardly any does when measured again.
@@ -140,8 +134,7 @@ func TestSlower(t *testing.T) {
 	}
 }
 
-// TestSpeedsByLayout: of 100 blocks, ten take 1.9 or 2.7 cycles depending on the code's start; one measurement's
-// layouts rarely include the faster. A fast baseline is no slowdown, and a block with both modes slower is one.
+// TestSpeedsByLayout: ten blocks take 1.9 or 2.7 cycles by the code's start; a fast baseline is no slowdown.
 func TestSpeedsByLayout(t *testing.T) {
 	const runs, blocks, twoSpeeds = 100, 100, 10
 	for _, c := range []struct {
@@ -189,8 +182,7 @@ func TestSpeedsByLayout(t *testing.T) {
 	}
 }
 
-// TestSpreadIsNotSlower: a block whose children scatter by 5 % is not slower because its baseline was 8 % below their
-// mean: the baseline was one such child.
+// TestSpreadIsNotSlower: a baseline 8 % below children that scatter by 5 % was only one such child.
 func TestSpreadIsNotSlower(t *testing.T) {
 	l := newLab(1, func(_, child int) (float64, error) { return 2 * (1 + 0.05*float64(child%3-1)), nil })
 	l.scatter = 0.0001
@@ -258,13 +250,10 @@ func TestHostErrorKeepsOutcomes(t *testing.T) {
 		{1, 1, []Status{Fine, Suspect, Fine, Fine}},
 	} {
 		l := newLab(1, func(i, child int) (float64, error) {
-			switch {
-			case i == c.block && child == c.child:
+			if i == c.block && child == c.child {
 				return 0, gone
-			case i == 1:
-				return 3, nil
 			}
-			return 2, nil
+			return []float64{2, 3, 2, 2}[i], nil
 		})
 		outcomes, err := Run(t.Context(), l.baseline(4, 2), Options{Threshold: 0.02, Start: l.start})
 		var got []Status
@@ -277,8 +266,7 @@ func TestHostErrorKeepsOutcomes(t *testing.T) {
 	}
 }
 
-// TestAgainst: two results are compared by the rule for new measurements. Few runs in a hundred without changes raise
-// an alarm, a changed block is found, and several rows of a block are several measurements.
+// TestAgainst: results are compared as new measurements are; several rows of a block are several measurements.
 func TestAgainst(t *testing.T) {
 	const blocks, runs, noise = 20, 200, 0.004
 	identity := func(b Block) string { return string(b.Code) }

@@ -79,8 +79,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestIdentical: 5 % of comparisons of code with itself find a difference; of those with three other sides, at most 5 %
-// find any, and the intervals contain 0 jointly.
+// TestIdentical: 5 % of comparisons of code with itself find a difference, however many sides are compared at once.
 func TestIdentical(t *testing.T) {
 	const runs = 1000
 	for _, others := range []int{1, 3} {
@@ -156,8 +155,7 @@ func TestConclusionAtTheEdges(t *testing.T) {
 	}
 }
 
-// TestLinked: layouts that share a link are not independent, so four links that happen to favour a prove nothing
-// however many set-ups each runs in.
+// TestLinked: layouts that share a link are not independent: four links that favour a prove nothing.
 func TestLinked(t *testing.T) {
 	favour := []float64{0.04, 0.05, -0.01, 0.02} // of a, in each link
 	const setups = 50

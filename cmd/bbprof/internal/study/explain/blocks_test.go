@@ -88,10 +88,7 @@ func TestBuiltBlocks(t *testing.T) {
 			if setup.Unroll != nil {
 				plan.Rounds = 5 // a megabyte of code is slow
 			}
-			var want []string
-			if b.cause != "" {
-				want = []string{b.cause}
-			}
+			want := slices.DeleteFunc([]string{b.cause}, func(cause string) bool { return cause == "" })
 			require.AtMost(t, 1, 3, func() string {
 				got, unclear := causes(t, p, unhex(t, b.hex), setup, plan)
 				if here.SecondCause && b.second != "" {

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -40,21 +41,14 @@ func (c *core) Profile(_ context.Context, b profiler.Block) (profiler.Result, er
 	if c.disturb > 0 && c.measured%c.disturb == 0 {
 		return profiler.Result{Status: profiler.Rejected, Reason: verdict.Unstable}, nil
 	}
-	init := initial.Paper()
-	if b.Setup.Init != nil {
-		init = *b.Setup.Init
-	}
+	init := *cmp.Or(b.Setup.Init, new(initial.Paper()))
 	if b.Setup.NoFTZ {
 		init.MXCSR = initial.DefaultMXCSR
 	}
-	factors := unroll.Factors{Short: 128, Long: 512}
-	if b.Setup.Unroll != nil {
-		factors = *b.Setup.Unroll
-	}
+	factors := cmp.Or(b.Setup.Unroll, &unroll.Factors{Short: 128, Long: 512})
 	store, load := init.GPR[asm.RBX], init.GPR[asm.RDI]
 	p := invariants.Prediction{Loads: 1, Stores: 1}
-	cycles := 10.0
-	pages := 1
+	cycles, pages := 10.0, 1
 	if store>>12 != load>>12 {
 		pages = 2
 		switch frames := max(b.Setup.Frames, 1); {
@@ -118,10 +112,7 @@ func (c *core) layouts(s profiler.Setup, cycles float64) (all []profiler.LayoutC
 				break
 			}
 		}
-		nops := (at + 8) / 9 // of at most nine bytes each
-		if s.LeadNops > 0 {
-			nops = s.LeadNops
-		}
+		nops := cmp.Or(s.LeadNops, (at+8)/9) // of at most nine bytes each
 		all = append(all, profiler.LayoutCycles{Layout: n, Cycles: (cycles + c.layout(at, nops, l.Offset())) * (1 + c.noise*c.random.NormFloat64())})
 	}
 	return all
@@ -129,8 +120,7 @@ func (c *core) layouts(s profiler.Setup, cycles float64) (all []profiler.LayoutC
 
 func unhex(t *testing.T, s string) []byte {
 	t.Helper()
-	b := require.Get(hex.DecodeString(strings.ReplaceAll(s, " ", "")))(t)
-	return b
+	return require.Get(hex.DecodeString(strings.ReplaceAll(s, " ", "")))(t)
 }
 
 // mov [rbx], rcx; mov rdx, [rdi]; addsd xmm0, xmm1

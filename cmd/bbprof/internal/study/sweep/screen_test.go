@@ -32,8 +32,7 @@ func (w watched) Profile(ctx context.Context, b profiler.Block) (profiler.Result
 	return w.Profiler.Profile(ctx, b)
 }
 
-// TestScreenEveryEvent: on a scripted CPU with four counters, every event is screened, a few at a time, and the one
-// that correlates with the cycles is found. The kernel does not count one of them.
+// TestScreenEveryEvent: with four counters every event is screened, and the one that follows the cycles is found.
 func TestScreenEveryEvent(t *testing.T) {
 	ctx := context.Background()
 	aliased := uint64(0)

@@ -112,8 +112,7 @@ func TestCorrelate(t *testing.T) {
 	}
 }
 
-// TestSpikes: a value is a spike only if its interval lies above the usual by 3 %; without an interval, as with fewer
-// than six runs, none is known.
+// TestSpikes: a spike's interval lies above the usual by 3 %; without an interval, no spike is known.
 func TestSpikes(t *testing.T) {
 	for _, c := range []struct {
 		low  float64
