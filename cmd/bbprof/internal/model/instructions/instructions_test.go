@@ -140,9 +140,7 @@ func TestMeasure(t *testing.T) {
 		return 12, ""
 	}, planOf("cvtsi2sd xmm, r64"), planOf("crc32 r64, r64"), planOf("cli"))
 	require.Equal(t, "it", "1 to 1: 4.00; 2 to 1: 6.00 (less vector to general)", rows[0].List(Latency))
-	if got := rows[0].Latency.Cycles(); got != 6 {
-		t.Errorf("latency %v, want the largest, 6", got)
-	}
+	require.Equal(t, "the largest latency", 6.0, rows[0].Latency.Cycles())
 	if rows[0].Detail != "1 to 1: a mean: why" || rows[0].All[0].Mean != string(verdict.Nonlinear) {
 		t.Errorf("detail %q, a mean because of %q", rows[0].Detail, rows[0].All[0].Mean)
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
@@ -320,8 +321,7 @@ func TestLowerBound(t *testing.T) {
 		{"an address is no access", "488d03", 1. / 6, FrontEnd},
 		{"a gather loads each element", "62f27d4992040f", 16. / 3, LoadPorts},
 	} {
-		code := require.Get(hex.DecodeString(test.code))(t)
-		insts := require.Get(asm.Decode(code))(t)
+		insts := require.Get(asm.DecodeHex(test.code))(t)
 		cycles, limit := LowerBound(core, insts)
 		if math.Abs(cycles-test.cycles) > 1e-12 || limit != test.limit {
 			t.Errorf("%s: %v by %s, want %v by %s", test.name, cycles, limit, test.cycles, test.limit)
@@ -377,8 +377,6 @@ func TestLongestChain(t *testing.T) {
 		for i := range insts {
 			list = append(list, latencies[insts[i].Form().Name()])
 		}
-		if got := longestChain(insts, list); math.Abs(got-test.want) > 0.05 {
-			t.Errorf("%s: %.2f cycles, want %.2f", test.name, got, test.want)
-		}
+		require.Equal(t, test.name, test.want, longestChain(insts, list), cmpopts.EquateApprox(0, 0.05))
 	}
 }

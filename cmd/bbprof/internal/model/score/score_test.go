@@ -260,9 +260,8 @@ func TestPairsAreWeighted(t *testing.T) {
 		var c corpus
 		c.add(1, 1, 0, weight)
 		c.add(2, 1, 0, min(1, weight))
-		if got := float64(Pairs(c.blocks, []Model{one, two})[0].Difference); math.Abs(got-want) > 1e-12 {
-			t.Errorf("weight %v: a difference of %v, want %v", weight, got, want)
-		}
+		require.Equal(t, fmt.Sprint("a difference at weight ", weight), want, float64(Pairs(c.blocks, []Model{one, two})[0].Difference),
+			cmpopts.EquateApprox(0, 1e-12))
 	}
 }
 

@@ -131,9 +131,7 @@ func TestEncode(t *testing.T) {
 		{movVector(9, 1, asm.State{VEX: true, VectorBits: 512}), "vmovaps zmm9, zmm1"},
 		{movVector(17, 30, asm.State{VEX: true, VectorBits: 256}), "vmovaps ymm17, ymm30"},
 	} {
-		if got := texts(t, c.code); len(got) != 1 || got[0] != c.want {
-			t.Errorf("%x: %q, want %q", c.code, got, c.want)
-		}
+		require.Equal(t, c.want, []string{c.want}, texts(t, c.code))
 	}
 	// a probe is one instruction that writes only what the block leaves free, from what the block does not write
 	for _, p := range classes {

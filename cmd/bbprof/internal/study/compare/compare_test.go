@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/internal/require"
@@ -27,8 +28,7 @@ func TestDraw(t *testing.T) {
 	}
 	starts, data := map[int]bool{}, map[int]bool{}
 	for i, l := range long {
-		if l.Number != i+1 ||
-			l.Start%CodeUnit != 0 || l.Start < 0 || l.Start >= Page ||
+		if l.Number != i+1 || l.Start%CodeUnit != 0 || l.Start < 0 || l.Start >= Page ||
 			l.Data%DataUnit != 0 || l.Data < 0 || l.Data >= Page {
 			t.Fatalf("layout %+v", l)
 		}
@@ -223,12 +223,8 @@ func TestSuite(t *testing.T) {
 		{pair(1, 8, 1), pair(2, 2, 2), pair(3, 4, 4), pair(4, 9, 1)}, // the first was interrupted before the fourth
 	}
 	s := OfSuite(programs)
-	for i, want := range []float64{4, 1, 0.5} {
-		if math.Abs(s.Speedups[i]-want) > 1e-12 {
-			t.Errorf("layout %d: %v, want %v", i+1, s.Speedups[i], want)
-		}
-	}
-	if len(s.Speedups) != 3 || s.Best != 0 || s.Worst != 2 || s.Layouts[s.Worst].Number != 3 {
+	require.Equal(t, "speed-ups", []float64{4, 1, 0.5}, s.Speedups, cmpopts.EquateApprox(0, 1e-12))
+	if s.Best != 0 || s.Worst != 2 || s.Layouts[s.Worst].Number != 3 {
 		t.Errorf("%+v", s)
 	}
 	if want := math.Cbrt(2); math.Abs(s.Mean-want) > 1e-12 || s.Low > want || s.High < want {

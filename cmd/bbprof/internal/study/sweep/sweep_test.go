@@ -148,9 +148,7 @@ func TestMiddle(t *testing.T) {
 		{[]profiler.Result{rejected, one(2), rejected}, 2},
 		{[]profiler.Result{rejected}, 0},
 	} {
-		if got := middle(c.runs); got.Cycles != c.want {
-			t.Errorf("%v, want %v", got.Cycles, c.want)
-		}
+		require.Equal(t, "cycles", c.want, middle(c.runs).Cycles)
 	}
 	s := OfBlock(distances(t, 0, 2, 1), []profiler.Result{rejected, one(2), middle(nil)}, nil)
 	if r := s.Relate(s.Groups[0])[0]; len(r.Points) != 1 || s.Table()[1][2] != "context_switch" || s.Table()[3][1] != "interrupted" {
