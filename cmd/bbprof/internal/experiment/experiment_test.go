@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
@@ -33,13 +34,9 @@ func TestOrder(t *testing.T) {
 	first := map[int]bool{}
 	for round := range slices.Chunk(one, arms) {
 		first[round[0]] = true
-		if sorted := slices.Sorted(slices.Values(round)); !slices.Equal(sorted, []int{0, 1, 2, 3, 4}) {
-			t.Errorf("a round of %v", round)
-		}
+		require.Equal(t, "a round", []int{0, 1, 2, 3, 4}, slices.Sorted(slices.Values(round)))
 	}
-	if len(first) != arms {
-		t.Errorf("the first of a round is always one of %v", first)
-	}
+	require.Equal(t, "arms that come first", arms, len(first))
 }
 
 // TestErrors: values before an error are returned with it; an error after a signal is the signal's.

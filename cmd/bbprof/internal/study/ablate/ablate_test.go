@@ -18,16 +18,12 @@ func TestSteps(t *testing.T) {
 	for _, strict := range []bool{false, true} {
 		steps := Steps(strict)
 		for i, s := range steps {
-			if err := s.Setup.Check(); err != nil {
-				t.Errorf("%s: %v", s.Name, err)
-			}
+			require.NoError(t, s.Setup.Check())
 			if i > 0 && cmp.Equal(s.Setup, steps[i-1].Setup) {
 				t.Errorf("%s, strict %v: as the step before", s.Name, strict)
 			}
 		}
-		if last := steps[len(steps)-1].Setup; !cmp.Equal(last, profiler.Setup{}) {
-			t.Errorf("strict %v: the last step is measured with %+v", strict, last)
-		}
+		require.Equal(t, "the last step", profiler.Setup{}, steps[len(steps)-1].Setup)
 	}
 }
 

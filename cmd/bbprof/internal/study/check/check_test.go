@@ -294,11 +294,11 @@ func TestAgainst(t *testing.T) {
 	if alarms > runs*8/100 || found < runs*93/100 {
 		t.Errorf("of %d pairs of results, %d raise an alarm without a change, and in %d the change is found", runs, alarms, found)
 	}
-	b := func(row int, code byte, cycles float64) Block {
-		return Block{Row: row, Code: []byte{code}, Cycles: cycles, Half: cycles / 100}
+	b := func(code byte, cycles float64) Block {
+		return Block{Code: []byte{code}, Cycles: cycles, Half: cycles / 100}
 	}
-	out := Against([]Block{b(1, 1, 10), b(2, 2, 10), b(3, 3, 10)},
-		[]Block{b(1, 1, 10), b(2, 1, 10.01), b(3, 1, 9.99), {Code: []byte{2}, Reason: verdict.Timeout}}, identity, 0.02)
+	out := Against([]Block{b(1, 10), b(2, 10), b(3, 10)},
+		[]Block{b(1, 10), b(1, 10.01), b(1, 9.99), {Code: []byte{2}, Reason: verdict.Timeout}}, identity, 0.02)
 	if out[0].Status != Fine || out[0].Fresh != 3 || out[1].Rejection.Reason != verdict.Timeout || out[2].Status != Unknown ||
 		out[2].Rejection.Reason != absent {
 		t.Errorf("%+v", out)

@@ -195,21 +195,20 @@ func TestLinked(t *testing.T) {
 func TestSpeedup(t *testing.T) {
 	of := []Pair{{Layout: Layout{Env: 16}, A: []float64{10, 10.1, 9.9}, B: []float64{20, 20.1, 19.9}},
 		{Layout: Layout{Env: 32}, A: []float64{10, 10.1, 9.9}, B: []float64{5, 5.1, 4.9}}}
-	c, err := Paired(of, 1)
-	s := c.Speedup("b", of)
-	if err != nil || !slices.Equal(s.X, []float64{16, 32}) || math.Abs(s.Y[0]-0.5) > 1e-9 || math.Abs(s.Y[1]-2) > 1e-9 || !(s.Low[1] < 2 && 2 < s.High[1]) {
-		t.Errorf("%+v, %v", s, err)
+	s := require.Get(Paired(of, 1))(t).Speedup("b", of)
+	require.Equal(t, "speed-ups", [][]float64{{16, 32}, {0.5, 2}}, [][]float64{s.X, s.Y}, cmpopts.EquateApprox(0, 1e-9))
+	if s.Low[1] >= 2 || s.High[1] <= 2 {
+		t.Errorf("%+v", s)
 	}
-	one := []Pair{{A: []float64{1}, B: []float64{2}}, {A: []float64{1}, B: []float64{2}}}
-	if c, err = Paired(one, 1); err != nil || c.Speedup("", one).Low != nil {
-		t.Errorf("an interval from one trial: %v", err)
+	one := slices.Repeat([]Pair{{A: []float64{1}, B: []float64{2}}}, 2)
+	if require.Get(Paired(one, 1))(t).Speedup("", one).Low != nil {
+		t.Error("an interval from one trial")
 	}
 }
 
 func TestContrary(t *testing.T) {
-	says := map[Verdict]int{Slower: 2, Faster: 3, Same: 5}
 	for verdict, want := range map[Verdict]int{Slower: 3, Faster: 2, Same: 5} {
-		c := Conclusion{Verdict: verdict, Layouts: 10, Says: says}
+		c := Conclusion{Verdict: verdict, Layouts: 10, Says: map[Verdict]int{Slower: 2, Faster: 3, Same: 5}}
 		require.Equal(t, verdict, want, c.Contrary())
 	}
 }

@@ -195,9 +195,8 @@ func (f scripted) Profile(_ context.Context, b profiler.Block) (profiler.Result,
 
 // TestUntested: a block that aliases wherever its pointers are is not tested for it.
 func TestUntested(t *testing.T) {
-	m := &core{random: rand.New(rand.NewPCG(0, 0))}
 	stuck := scripted(func(b profiler.Block) (profiler.Result, error) {
-		r, err := m.Profile(context.Background(), b)
+		r, err := (&core{random: rand.New(rand.NewPCG(0, 0))}).Profile(context.Background(), b)
 		r.Predicted.Alias4K, r.Predicted.AliasStores = 1, 1
 		return r, err
 	})
@@ -208,9 +207,8 @@ func TestUntested(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
-	hostError := &verdict.HostError{Missing: "something"}
-	for _, at := range []int{0, 1, 30} {
-		for _, want := range []error{hostError, nil} {
+	for _, want := range []error{&verdict.HostError{Missing: "something"}, nil} {
+		for _, at := range []int{0, 1, 30} {
 			m := &core{random: rand.New(rand.NewPCG(0, 0))}
 			failing := scripted(func(b profiler.Block) (profiler.Result, error) {
 				if m.measured >= at {

@@ -88,9 +88,7 @@ func TestRelate(t *testing.T) {
 		"1.000 to 1.500 cycles, a ratio of 1.500; slower than the usual 1.000 cycles by 3 %: 2 values (4096, 8192)\n") {
 		t.Error(text)
 	}
-	if row := s.Table()[256]; strings.Join(row, ",") != "4096,ok,,1.5000,1.4900,1.5100,1,0,1,0,0,0,0,0,0,0" {
-		t.Errorf("%q", row)
-	}
+	require.Equal(t, "row", "4096,ok,,1.5000,1.4900,1.5100,1,0,1,0,0,0,0,0,0,0", strings.Join(s.Table()[256], ","))
 }
 
 // TestCorrelate checks values computed by hand and by Fisher's transformation.
