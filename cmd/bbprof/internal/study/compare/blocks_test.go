@@ -54,6 +54,8 @@ func TestBlocksShareTheirState(t *testing.T) {
 		{"a sets", nil, profiler.Setup{Set: set("rbx=0x5000")}, profiler.Setup{}, "paper", [2]uint64{0x5000, rbx}, ""},
 		{"both set, b needs another", map[byte]string{2: "low"}, profiler.Setup{Set: set("rbx=0x5000"), Address: one},
 			profiler.Setup{Set: set("rbx=0x7000"), Address: two}, "low", [2]uint64{0x5000, 0x7000}, ""},
+		{"both set the same, b needs another", map[byte]string{2: "low"}, profiler.Setup{Set: set("rbx=0x5000")},
+			profiler.Setup{Set: set("rbx=0x5000")}, "low", [2]uint64{0x5000, 0x5000}, ""},
 		{"a cannot have that of b", map[byte]string{1: "paper", 2: "distinct"}, profiler.Setup{}, profiler.Setup{}, "", [2]uint64{}, "a"},
 		{"b cannot have any", map[byte]string{2: "none"}, profiler.Setup{}, profiler.Setup{}, "", [2]uint64{}, "b"},
 	} {
