@@ -136,7 +136,8 @@ func TestFalseConfirmations(t *testing.T) {
 		for seed := range uint64(experiments) {
 			w := &world{Rand: rand.New(rand.NewPCG(seed, 2)), noise: 0.1}
 			asking := Asking{Plan: Plan{Rounds: 12, Seed: seed}, Estimate: estimate, Least: 3}
-			findings, _ := Ask(context.Background(), asking, slices.Repeat([]Question[float64]{{With: 1000, Without: 1000}}, 7), w.measure)
+			equal := slices.Repeat([]Question[float64]{{With: 1000, Without: 1000}}, 7)
+			findings, _ := Ask(context.Background(), asking, equal, w.measure)
 			confirmed += min(len(Confirmed(findings)), 1)
 			w.noise = 0.01
 			findings, _ = Ask(context.Background(), asking, []Question[float64]{{With: 1100, Without: 1000}}, w.measure)

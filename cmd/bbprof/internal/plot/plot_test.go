@@ -146,7 +146,8 @@ func TestDraw(t *testing.T) {
 			}
 		}
 		require.Equal(t, name+": axes", len(f.Panels), len(axes))
-		for _, want := range []string{"a title", "block 4801c0", "a CPU", "1 one thing", "2 another", "cycles", "first", "second", "the axis", "constant"} {
+		for _, want := range []string{"a title", "block 4801c0", "a CPU", "1 one thing", "2 another", "cycles",
+			"first", "second", "the axis", "constant"} {
 			if name == "example" && !slices.ContainsFunc(texts, func(d drawn) bool { return d.Text == want }) {
 				t.Errorf("%q is not in the drawing", want)
 			}

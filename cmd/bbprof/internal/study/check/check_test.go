@@ -124,7 +124,8 @@ func TestSlower(t *testing.T) {
 			if o.Status != c.want || count(got, Slower) > 1 || o.Fresh != c.numbers {
 				t.Errorf("%s, run %d: %+v", c.name, run, o)
 			}
-			if want := 100 * (c.slower - 1); (o.Low > want || o.High < want) && math.Abs(o.Slowdown-want) > 1 { // one interval in twenty misses
+			want := 100 * (c.slower - 1)
+			if (o.Low > want || o.High < want) && math.Abs(o.Slowdown-want) > 1 { // one interval in twenty misses
 				t.Errorf("%s, run %d: slowdown %.2f to %.2f, true is %.2f", c.name, run, o.Low, o.High, want)
 			}
 			if want := 1 + retestRounds + 1; c.numbers > 0 && l.children != want { // screened, measured again, placed
