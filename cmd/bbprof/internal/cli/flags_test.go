@@ -59,9 +59,7 @@ func TestParse(t *testing.T) {
 // TestShares: a percentage and a fraction are both accepted.
 func TestShares(t *testing.T) {
 	for text, want := range map[string]float64{"0.005": 0.005, "0.5%": 0.005, " 5 % ": 0.05, "0": 0, "110%": 1.1} {
-		if got, err := ParseShare(text); err != nil || got != want {
-			t.Errorf("%q: %v, error %v, want %v", text, got, err, want)
-		}
+		require.Equal(t, text, want, require.Get(ParseShare(text))(t))
 	}
 	for _, text := range []string{"", "%", "-1%", "Inf", "NaN", "5%%", "half"} {
 		if got, err := ParseShare(text); err == nil {

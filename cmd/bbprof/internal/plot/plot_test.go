@@ -146,15 +146,9 @@ func TestDraw(t *testing.T) {
 			}
 		}
 		require.Equal(t, name+": axes", len(f.Panels), len(axes))
-		wanted := append([]string{f.Title, f.Subject, f.Machine}, f.Keys...)
-		for _, p := range f.Panels {
-			wanted = append(wanted, p.X, p.Y)
-			for _, s := range p.Series {
-				wanted = append(wanted, s.Name)
-			}
-		}
-		for _, want := range wanted {
-			if name == "example" && want != "" && !slices.ContainsFunc(texts, func(d drawn) bool { return d.Text == want }) {
+		for _, want := range []string{"a title", "block 4801c0", "a CPU", "1 one thing", "2 another", "cycles",
+			"first", "second", "the axis", "constant"} {
+			if name == "example" && !slices.ContainsFunc(texts, func(d drawn) bool { return d.Text == want }) {
 				t.Errorf("%q is not in the drawing", want)
 			}
 		}

@@ -14,11 +14,40 @@ import (
 )
 
 // core is a made-up core: it renames four instructions a cycle; each then waits for its operands and for slots of one
-// kind of port.
-type core struct {
-	latency func(b *block, i int) int // of an instruction
-	slots   func(b *block, i int) int // out of two, that it takes
-	feeds   func(b *block, from, to int) int
+// kind of port. A mistaken model of it makes five mistakes.
+type core struct{ mistaken bool }
+
+func (c core) latency(shape string) int {
+	switch {
+	case c.mistaken && shape == "imul r64, r64":
+		return 6
+	case c.mistaken && shape == "popcnt r64, r64, same":
+		return 0
+	case strings.HasPrefix(shape, "imul"):
+		return 3
+	case strings.Contains(shape, "m64"):
+		return 5
+	}
+	return 1
+}
+
+// slots returns how many of two slots a cycle an instruction takes.
+func (c core) slots(shape string) int {
+	if c.mistaken && shape == "xor r32, r32, same" {
+		return 4
+	}
+	return 1
+}
+
+// feeds returns the extra cycles between two instructions: through memory, and through flags.
+func (c core) feeds(from, to string) int {
+	switch {
+	case c.mistaken && from == "mov m64, r64" && to == "mov r64, m64":
+		return 20
+	case c.mistaken && from == "add r64, r64" && to == "adc r64, r64":
+		return 7
+	}
+	return 0
 }
 
 // cycles simulates iterations and returns the cycles of one more.
@@ -28,16 +57,16 @@ func (c core) cycles(b *block) float64 {
 		ready := make([]int, len(b.insts)) // cycle of its last result
 		end, issued, taken := 0, 0, 0
 		for range iterations {
-			for i := range b.insts {
+			for i, shape := range b.shapes {
 				at := max(issued/4, taken/2)
 				issued++
-				taken += c.slots(b, i)
+				taken += c.slots(shape)
 				for from := range b.insts {
 					if b.edges[from][i] != 0 {
-						at = max(at, ready[from]+c.feeds(b, from, i))
+						at = max(at, ready[from]+c.feeds(b.shapes[from], shape))
 					}
 				}
-				ready[i] = at + c.latency(b, i)
+				ready[i] = at + c.latency(shape)
 				end = max(end, ready[i])
 			}
 		}
@@ -46,58 +75,8 @@ func (c core) cycles(b *block) float64 {
 	return (run(long) - run(short)) / (long - short)
 }
 
-func realCore() core {
-	return core{
-		latency: func(b *block, i int) int {
-			switch {
-			case strings.HasPrefix(b.shapes[i], "imul"):
-				return 3
-			case strings.Contains(b.shapes[i], "m64"):
-				return 5
-			}
-			return 1
-		},
-		slots: func(*block, int) int { return 1 },
-		feeds: func(*block, int, int) int { return 0 },
-	}
-}
-
-// mistaken is a model of the core with five mistakes.
-func mistaken() core {
-	right := realCore()
-	is := func(b *block, i int, shape string) bool { return b.shapes[i] == shape }
-	return core{
-		latency: func(b *block, i int) int {
-			switch {
-			case is(b, i, "imul r64, r64"): // 1: a latency
-				return 6
-			case is(b, i, "popcnt r64, r64, same"): // 2: a latency, too short
-				return 0
-			}
-			return right.latency(b, i)
-		},
-		slots: func(b *block, i int) int {
-			if is(b, i, "xor r32, r32, same") { // 3: a throughput
-				return 4
-			}
-			return right.slots(b, i)
-		},
-		feeds: func(b *block, from, to int) int {
-			switch {
-			case is(b, from, "mov m64, r64") && is(b, to, "mov r64, m64"): // 4: a pair through memory
-				return 20
-			case is(b, from, "add r64, r64") && is(b, to, "adc r64, r64"): // 5: a pair through flags
-				return 7
-			}
-			return right.feeds(b, from, to)
-		},
-	}
-}
-
 // world measures one core and predicts by another.
-type world struct {
-	core, model core
-}
+type world struct{ core, model core }
 
 func (w *world) Measure(ctx context.Context, blocks []Case, _ How) (list []Measurement, err error) {
 	for _, c := range blocks {
@@ -143,7 +122,7 @@ func madeUp(n int) (corpus []string) {
 
 // TestFivePlanted: hunt finds five planted mistakes, each in its smallest block, and nothing else.
 func TestFivePlanted(t *testing.T) {
-	w := &world{core: realCore(), model: mistaken()}
+	w := &world{model: core{mistaken: true}}
 	found := require.Get(Hunt(t.Context(), w, w, madeUp(400), Options{Threshold: 0.2, Seed: 1, Usable: NewForms(forms.Select(nil, false))}))(t)
 	var got []string
 	for _, c := range found.Classes {
@@ -165,7 +144,7 @@ func TestFivePlanted(t *testing.T) {
 
 // TestRightModel: a correct model has no class.
 func TestRightModel(t *testing.T) {
-	w := &world{core: realCore(), model: realCore()}
+	w := &world{}
 	found, err := Hunt(t.Context(), w, w, madeUp(200), Options{Threshold: 0.2, Seed: 1, Generate: 50, Usable: NewForms(forms.Select(nil, false))})
 	if err != nil || len(found.Classes) > 0 || found.Wrong > 0 {
 		t.Errorf("%d wrong, %d classes, %v", found.Wrong, len(found.Classes), err)

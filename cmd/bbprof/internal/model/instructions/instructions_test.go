@@ -25,8 +25,7 @@ func planOf(name string) Plan { return NewPlan(asm.FormNamed(name)) }
 
 func textOf(t *testing.T, code []byte) string { return asm.Text(require.Get(asm.Decode(code))(t)) }
 
-// TestChains: the block of each pair of operands is a chain through that pair and, if possible, no other. Instructions of a
-// throughput block write different registers that no other reads.
+// TestChains: the block of each pair of operands is a chain through that pair and, if possible, no other.
 func TestChains(t *testing.T) {
 	for _, c := range []struct{ form, pair, want string }{
 		{"imul r64, r64", "1 to 1", "imul rbx, rdx"},
@@ -123,8 +122,7 @@ func measured(t *testing.T, core fake, plans ...Plan) []Row {
 	return require.Get(Measure(context.Background(), []measure.Measurer{core, core}, plans, 0, 6, nil))(t)
 }
 
-// TestMeasure: bridges are subtracted, a round trip in halves; missing instructions are asked for once; unsteady numbers
-// are means with the reason.
+// TestMeasure: bridges are subtracted, missing instructions asked for once, unsteady numbers are means.
 func TestMeasure(t *testing.T) {
 	var asked atomic.Int32 // two workers ask
 	rows := measured(t, func(text string, _ profiler.Setup) (float64, verdict.Reason) {
@@ -142,9 +140,7 @@ func TestMeasure(t *testing.T) {
 		return 12, ""
 	}, planOf("cvtsi2sd xmm, r64"), planOf("crc32 r64, r64"), planOf("cli"))
 	require.Equal(t, "it", "1 to 1: 4.00; 2 to 1: 6.00 (less vector to general)", rows[0].List(Latency))
-	if got := rows[0].Latency.Cycles(); got != 6 {
-		t.Errorf("latency %v, want the largest, 6", got)
-	}
+	require.Equal(t, "the largest latency", 6.0, rows[0].Latency.Cycles())
 	if rows[0].Detail != "1 to 1: a mean: why" || rows[0].All[0].Mean != string(verdict.Nonlinear) {
 		t.Errorf("detail %q, a mean because of %q", rows[0].Detail, rows[0].All[0].Mean)
 	}
@@ -154,10 +150,7 @@ func TestMeasure(t *testing.T) {
 	require.Equal(t, "cli", string(verdict.Privileged), rows[2].Reason)
 }
 
-// TestDoubt: a throughput that is no simple share of a cycle, or differs from time to time, is repeated once in a row and
-// then twice in a loop; the faster loop counts, unless one of the four is beyond doubt. If they differ, the interval
-// holds all. A chain of no whole number of cycles is repeated once in a row and then in a loop, a short one if it is slow
-// or a long one was interrupted; with 512 bits or through memory only in rows, of which the faster counts.
+// TestDoubt: an odd number is repeated once in a row, then in a loop; the faster counts, the interval holds all.
 func TestDoubt(t *testing.T) {
 	const chain, eleven = "not", "not not not not not not not not not not not"
 	for _, c := range []struct {
@@ -207,8 +200,7 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
-// TestShortRow: a chain that takes another whole number of cycles in a short row has both; its latency is the long
-// row's.
+// TestShortRow: a chain with another whole number of cycles in a short row has both; its latency is the long row's.
 func TestShortRow(t *testing.T) {
 	for latencies, c := range map[string]struct{ short, long, loop float64 }{ // no short row: no fixed time in it
 		"2 to 1: 2.00; 2 to 1 in a short row: 1.00": {1, 2, 2},
@@ -272,15 +264,10 @@ key:
   instructions:
     - 'CVTSI2SDrr XMM10 EDX'
     - 'VCVTTSH2USIZrr_Int R13D XMM10'
-  config:          ''
   register_initial_values:
     - 'EDX=0x0'
-cpu_name:        graniterapids
-llvm_triple:     x86_64-pc-linux-gnu
-min_instructions: 10000
 measurements:    []
 error:           actual measurements skipped.
-info:            Repeating two instructions
 assembled_snippet: 4155BA000000004883EC04C70424801F0000C5F8AE14244883C404` + fourTimes + `415DC3
 ...
 `
@@ -289,9 +276,7 @@ const fourTimes = "F2440F2AD262557E0878EAF2440F2AD262557E0878EAF2440F2AD262557E0
 
 func TestSnippets(t *testing.T) {
 	plans := require.Get(ReadSnippets(strings.NewReader(snippet)))(t)
-	if got, want := textOf(t, plans[0].Probes[0].Code), "cvtsi2sd xmm10, edx; vcvttsh2usi r13d, xmm10"; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
+	require.Equal(t, "code", "cvtsi2sd xmm10, edx; vcvttsh2usi r13d, xmm10", textOf(t, plans[0].Probes[0].Code))
 	rows := measured(t, always(12), plans...)
 	out, n, _ := Exegesis(rows, latencyMode, "")
 	require.Equal(t, "documents", 1, n)
@@ -346,8 +331,7 @@ func TestExegesisAnalysis(t *testing.T) {
 	}
 }
 
-// TestChained: instructions that wait for their predecessors have no throughput unless the dependency-breaking block was
-// measured.
+// TestChained: instructions that wait for predecessors have no throughput without the dependency-breaking block.
 func TestChained(t *testing.T) {
 	ok, rejected := Outcome{Status: profiler.OK}, Outcome{Status: profiler.Rejected, Reason: "unstable"}
 	for _, c := range []struct {
@@ -365,13 +349,9 @@ func TestChained(t *testing.T) {
 			{Probe: Probe{Kind: Throughput, Breaks: c.breaks}, Value: Value{Cycles: 0.33}, Result: c.broken},
 		}}
 		row.choose()
-		missing := row.dropChained()
-		got := 0.0
-		if row.Throughput != nil {
-			got = row.Throughput.Cycles()
-		}
-		if got != c.want || (len(missing) > 0) != (c.want == 0) {
-			t.Errorf("%s: throughput %v, %q", c.name, got, missing)
+		missing, none := row.dropChained(), row.Throughput == nil
+		if none != (c.want == 0) || none != (len(missing) > 0) || !none && row.Throughput.Cycles() != c.want {
+			t.Errorf("%s: %+v, %q", c.name, row.Throughput, missing)
 		}
 	}
 }

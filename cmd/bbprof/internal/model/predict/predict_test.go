@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
@@ -37,51 +38,43 @@ func shown(predictions []score.Prediction) (list []string) {
 }
 
 func TestFile(t *testing.T) {
-	blocks := []string{"90", "4801c0", "50"}
-	type table struct {
-		columns []string
-		rows    [][]string
-	}
-	bhive := &table{[]string{"90", "25"}, [][]string{{"4801C0", " 100.0"}, {"58", "1"}}}
 	for _, test := range []struct {
-		name, source string
-		in           *table
-		want         []string
-		problem      string
+		name, source, in string // columns, and a line for each row
+		want             []string
+		problem          string
 	}{
-		{"named columns", "f", &table{[]string{"file", "hex", "cycles"}, [][]string{{"x", "4801c0", "1"}, {"x", "90", "0.25"}}},
-			[]string{"0.25", "1", "not in f"}, ""},
-		{"BHive's unit, no header", "f,scale=0.01", bhive, []string{"0.25", "1", "not in f"}, ""},
-		{"blocks with 0x and spaces, as a corpus may have", "f", &table{[]string{"0x90", "0.25"}, [][]string{{"48 01 C0", "1"}, {" 0x50", "2"}}},
-			[]string{"0.25", "1", "2"}, ""},
-		{"another column", "f,column=uica", &table{[]string{"hex", "asm", "uica"}, [][]string{{"90", "nop", "2"}}}, []string{"2", "not in f", "not in f"}, ""},
-		{"by number", "f,column=3", &table{[]string{"hex", "asm", "uica"}, [][]string{{"90", "nop", "2"}}}, []string{"2", "not in f", "not in f"}, ""},
-		{"failures", "f", &table{[]string{"hex", "cycles", "failure"}, [][]string{{"90", "", "too hard"}, {"4801c0", "0", ""}, {"50", "-1", ""}}},
-			[]string{"too hard", `f has "0"`, `f has "-1"`}, ""},
-		{"the first of two stands", "f", &table{[]string{"hex", "cycles"}, [][]string{{"90", "1"}, {"90", "2"}}}, []string{"1", "not in f", "not in f"}, ""},
-		{"no such column", "f,column=x", &table{[]string{"hex", "cycles"}, nil}, nil, "f: it has no column x of cycles; there are hex, cycles"},
-		{"which column", "f", &table{[]string{"hex", "a", "b"}, nil}, nil, "f: say which column holds the cycles, with column=NAME; there are hex, a, b"},
-		{"no blocks", "f", &table{[]string{"name", "b"}, nil}, nil, `f: it has no column hex, and its first row does not begin with a block: name,b`},
-		{"tabs", "f", &table{[]string{"hex\tb"}, nil}, nil,
+		{"named columns", "f", "file,hex,cycles\nx,4801c0,1\nx,90,0.25", []string{"0.25", "1", "not in f"}, ""},
+		{"BHive's unit, no header", "f,scale=0.01", "90,25\n4801C0, 100.0\n58,1", []string{"0.25", "1", "not in f"}, ""},
+		{"blocks with 0x and spaces, as a corpus may have", "f", "0x90,0.25\n48 01 C0,1\n 0x50,2", []string{"0.25", "1", "2"}, ""},
+		{"another column", "f,column=uica", "hex,asm,uica\n90,nop,2", []string{"2", "not in f", "not in f"}, ""},
+		{"by number", "f,column=3", "hex,asm,uica\n90,nop,2", []string{"2", "not in f", "not in f"}, ""},
+		{"failures", "f", "hex,cycles,failure\n90,,too hard\n4801c0,0,\n50,-1,", []string{"too hard", `f has "0"`, `f has "-1"`}, ""},
+		{"the first of two stands", "f", "hex,cycles\n90,1\n90,2", []string{"1", "not in f", "not in f"}, ""},
+		{"no such column", "f,column=x", "hex,cycles", nil, "f: it has no column x of cycles; there are hex, cycles"},
+		{"which column", "f", "hex,a,b", nil, "f: say which column holds the cycles, with column=NAME; there are hex, a, b"},
+		{"no blocks", "f", "name,b", nil, `f: it has no column hex, and its first row does not begin with a block: name,b`},
+		{"tabs", "f", "hex\tb", nil,
 			"f: it has no column hex, and its first row does not begin with a block: hex\tb; columns are separated by commas"},
-		{"empty", "f", &table{}, nil, "f: it is empty"},
+		{"empty", "f", "", nil, "f: it is empty"},
 	} {
 		s := require.Get(Parse(test.source, Options{Open: func(string) ([]string, iter.Seq2[[]string, error], error) {
-			return test.in.columns, func(yield func([]string, error) bool) {
-				for _, row := range test.in.rows {
-					if !yield(row, nil) {
+			lines := strings.Split(test.in, "\n")
+			var columns []string
+			if test.in != "" {
+				columns = strings.Split(lines[0], ",")
+			}
+			return columns, func(yield func([]string, error) bool) {
+				for _, line := range lines[1:] {
+					if !yield(strings.Split(line, ","), nil) {
 						return
 					}
 				}
 			}, nil
 		}}))(t)
-		got, err := s.Predict(context.Background(), blocks)
-		problem := ""
-		if err != nil {
-			problem = err.Error()
-		}
-		if diff := cmp.Diff(test.want, shown(got)); diff != "" || problem != test.problem {
-			t.Errorf("%s: error %q, want %q; predictions (-want +got):\n%s", test.name, problem, test.problem, diff)
+		got, err := s.Predict(context.Background(), []string{"90", "4801c0", "50"})
+		require.Equal(t, test.name, test.want, shown(got))
+		if problem := fmt.Sprint(err); problem != gocmp.Or(test.problem, "<nil>") {
+			t.Errorf("%s: error %q, want %q", test.name, problem, test.problem)
 		}
 	}
 }
@@ -159,7 +152,7 @@ func TestCommand(t *testing.T) {
 		return want
 	}
 	const died = "exit status 3: cannot do "
-	within := func(timeout time.Duration) (diff string) {
+	inTime(t, 500*time.Millisecond, func(timeout time.Duration) (diff string) {
 		for name, want := range map[string][]string{
 			"right":    all(nil),
 			"reversed": all(nil),
@@ -169,17 +162,13 @@ func TestCommand(t *testing.T) {
 			"hangs":    all(map[int]string{5: fmt.Sprint("no answer within ", timeout)}),
 		} {
 			s := require.Get(Parse("exec:"+name, Options{Timeout: timeout}))(t)
-			got, err := s.Predict(context.Background(), blocks)
-			if err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
+			got := require.Get(s.Predict(context.Background(), blocks))(t)
 			if d := cmp.Diff(want, shown(got)); d != "" {
 				diff += fmt.Sprintf("%s: predictions (-want +got):\n%s", name, d)
 			}
 		}
 		return diff
-	}
-	inTime(t, 500*time.Millisecond, within)
+	})
 	_, err := require.Get(Parse("exec:broken", Options{Timeout: time.Minute}))(t).Predict(t.Context(), blocks)
 	if usage := (*UsageError)(nil); !errors.As(err, &usage) || !strings.Contains(err.Error(), "it has failed at each of 8 blocks: exit status 1: no model") {
 		t.Errorf("a command that never answers gives %v", err)
@@ -219,44 +208,44 @@ func TestReadOSACA(t *testing.T) {
 }
 
 func TestLLVMMCA(t *testing.T) {
-	tool := require.Tool(t, require.LLVM, "llvm-mca-22", "llvm-mca-19")
-	s := require.Get(Parse(filepath.Base(tool), Options{MCPU: "znver3", Timeout: 10 * time.Second}))(t)
-	blocks := []string{
-		"4801c0",                 // add rax, rax: a chain
-		"480fafc0",               // imul rax, rax
-		"0f1f84e501000000",       // the marker's own form
-		"4b8b0cf44885c9786d6d31", // js, then arbitrary bytes
-		"",                       // nothing
-		"f3480fb8c3",             // popcnt
-		"f04801034801c0",         // lock add: the prefix may be on its own line
-		"674801c0",               // addr32 changes nothing
-		"06",                     // invalid
+	tool := filepath.Base(require.Tool(t, require.LLVM, "llvm-mca-22", "llvm-mca-19"))
+	parse := func(mcpu string) (Source, error) { return Parse(tool, Options{MCPU: mcpu, Timeout: 10 * time.Second}) }
+	blocks := []struct {
+		hex   string
+		least float64 // 0: none is predicted
+	}{
+		{"4801c0", 1},                 // add rax, rax: a chain
+		{"674801c0", 1},               // addr32 changes nothing
+		{"480fafc0", 3},               // imul rax, rax
+		{"0f1f84e501000000", 0.1},     // the marker's own form
+		{"4b8b0cf44885c9786d6d31", 0}, // js, then arbitrary bytes
+		{"", 0},                       // nothing
+		{"f3480fb8c3", 0.2},           // popcnt
+		{"f04801034801c0", 1},         // lock add: the prefix may be on its own line
+		{"06", 0},                     // invalid
 	}
-	got := require.Get(s.Predict(context.Background(), blocks))(t)
-	for i, least := range map[int]float64{0: 1, 1: 3, 2: 0.1, 5: 0.2, 6: 1, 7: 1} {
-		if !got[i].Known() || got[i].Cycles < least {
-			t.Errorf("%s: %v, want at least %v", blocks[i], got[i], least)
+	var all []string
+	for _, b := range blocks {
+		all = append(all, b.hex)
+	}
+	got := require.Get(require.Get(parse("znver3"))(t).Predict(context.Background(), all))(t)
+	for i, b := range blocks {
+		if got[i].Known() != (b.least > 0) || got[i].Cycles < b.least || got[i].Known() == (got[i].Failure != "") {
+			t.Errorf("%q: %v, want at least %v, or a reason why there is none", b.hex, got[i], b.least)
 		}
 	}
-	for _, i := range []int{4, 8} {
-		if got[i].Known() || got[i].Failure == "" {
-			t.Errorf("%q: %v, want a reason why there is none", blocks[i], got[i])
-		}
-	}
-	if math.Abs(got[7].Cycles-got[0].Cycles) > 1e-9 {
-		t.Errorf("a prefix without a meaning changes %v to %v", got[0].Cycles, got[7].Cycles)
+	if math.Abs(got[1].Cycles-got[0].Cycles) > 1e-9 {
+		t.Errorf("a prefix without a meaning changes %v to %v", got[0].Cycles, got[1].Cycles)
 	}
 	// cmp edx, 0x105 and xor eax, eax: four and six a cycle, exactly.
-	s = require.Get(Parse(filepath.Base(tool), Options{MCPU: "znver4", Timeout: 10 * time.Second}))(t)
-	got = require.Get(s.Predict(t.Context(), []string{"81fa05010000", "31c0"}))(t)
+	got = require.Get(require.Get(parse("znver4"))(t).Predict(t.Context(), []string{"81fa05010000", "31c0"}))(t)
 	require.Equal(t, "fractions", []string{"0.25", "0.166667"}, shown(got))
-	if _, err := Parse(filepath.Base(tool), Options{MCPU: "no-such-core", Timeout: 10 * time.Second}); err == nil {
+	if _, err := parse("no-such-core"); err == nil {
 		t.Error("an unknown core is accepted")
 	}
 }
 
-// fakeMCA puts an llvm-mca into PATH for which a block 0xab takes a³/b cycles; it cannot parse 05, hangs at 06 (as LLVM
-// 19's and 22's Golden Cove at xsave) and crashes at 07. It logs its runs.
+// fakeMCA is an llvm-mca for which 0xab takes a³/b cycles; it cannot parse 05, hangs at 06 and crashes at 07.
 func fakeMCA(t *testing.T) (runs string) {
 	runs = filepath.Join(t.TempDir(), "runs")
 	tools(t, map[string]string{
@@ -280,8 +269,7 @@ echo "{\"CodeRegions\":[$regions]}"`,
 	return runs
 }
 
-// TestLLVMMCAQuantum: T(n) counts whole cycles; 0.24 for a block of a quarter cycle is not the model's prediction. So
-// only fast blocks run longer, unless the user sets the iterations.
+// TestLLVMMCAQuantum: T(n) counts whole cycles, so fast blocks run longer, unless the user sets the iterations.
 func TestLLVMMCAQuantum(t *testing.T) {
 	runs := fakeMCA(t)
 	for _, test := range []struct {
@@ -333,8 +321,7 @@ func TestLowerBound(t *testing.T) {
 		{"an address is no access", "488d03", 1. / 6, FrontEnd},
 		{"a gather loads each element", "62f27d4992040f", 16. / 3, LoadPorts},
 	} {
-		code := require.Get(hex.DecodeString(test.code))(t)
-		insts := require.Get(asm.Decode(code))(t)
+		insts := require.Get(asm.DecodeHex(test.code))(t)
 		cycles, limit := LowerBound(core, insts)
 		if math.Abs(cycles-test.cycles) > 1e-12 || limit != test.limit {
 			t.Errorf("%s: %v by %s, want %v by %s", test.name, cycles, limit, test.cycles, test.limit)
@@ -390,8 +377,6 @@ func TestLongestChain(t *testing.T) {
 		for i := range insts {
 			list = append(list, latencies[insts[i].Form().Name()])
 		}
-		if got := longestChain(insts, list); math.Abs(got-test.want) > 0.05 {
-			t.Errorf("%s: %.2f cycles, want %.2f", test.name, got, test.want)
-		}
+		require.Equal(t, test.name, test.want, longestChain(insts, list), cmpopts.EquateApprox(0, 0.05))
 	}
 }

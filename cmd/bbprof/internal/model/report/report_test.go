@@ -39,7 +39,6 @@ func samplePage() *Page {
 }
 
 func written(t *testing.T, p *Page) string {
-	t.Helper()
 	var w bytes.Buffer
 	require.NoError(t, Write(&w, p))
 	return w.String()
@@ -47,21 +46,13 @@ func written(t *testing.T, p *Page) string {
 
 func TestPageNeedsNoOtherFile(t *testing.T) {
 	text := written(t, samplePage())
-	for _, pattern := range []string{`\bsrc=`, `<link`, `@import`, `url\(`, `https?://`} {
-		require.Equal(t, "the page refers to another file", "", regexp.MustCompile(pattern).FindString(text))
-	}
 	if !strings.Contains(text, "Measured blocks on &lt;&#34;A&#34; &amp; B&gt;") {
 		t.Error("the title is not escaped")
 	}
 	for what, wrong := range map[string]string{
-		"a number of one": `\b1 blocks`, "a difference": `-0 %`,
-		"a weight": `\de-\d\d<`, "evidence said again": `<small>inferred: l1d_miss`} {
-		if found := regexp.MustCompile(wrong).FindString(text); found != "" {
-			t.Errorf("%s: %q", what, found)
-		}
-	}
-	if strings.Contains(text, "NaN") || strings.Contains(text, "ZgotmplZ") {
-		t.Error("the page holds NaN, or what the template refused")
+		"another file": `\bsrc=|<link|@import|url\(|https?://`, "a number of one": `\b1 blocks`, "a difference": `-0 %`,
+		"a weight": `\de-\d\d<`, "evidence said again": `<small>inferred: l1d_miss`, "what the template refused": `NaN|ZgotmplZ`} {
+		require.Equal(t, what, "", regexp.MustCompile(wrong).FindString(text))
 	}
 }
 

@@ -21,14 +21,12 @@ type core struct {
 	width int // micro-operations a cycle
 	ports int
 	forms [][]uint // by form: the ports of each micro-operation, as bits
-	noise float64
 	rand  *rand.Rand
 }
 
 // cycles is an ideal scheduler's time: no group of ports does more than one operation per port and cycle.
 func (c *core) cycles(m Mix) float64 {
-	n := 0.0
-	load := map[uint]float64{}
+	n, load := 0.0, map[uint]float64{}
 	for _, p := range m {
 		n += float64(p.N * len(c.forms[p.Form]))
 		for _, ports := range c.forms[p.Form] {
@@ -50,7 +48,7 @@ func (c *core) cycles(m Mix) float64 {
 
 func (c *core) time(_ context.Context, mixes []Mix) (times []Timing, err error) {
 	for _, m := range mixes {
-		t := c.cycles(m) * (1 + c.noise*c.rand.NormFloat64())
+		t := c.cycles(m) * (1 + 0.002*c.rand.NormFloat64())
 		times = append(times, Timing{Cycles: t, Low: t * 0.995, High: t * 1.005})
 	}
 	return times, nil
@@ -59,7 +57,7 @@ func (c *core) time(_ context.Context, mixes []Mix) (times []Timing, err error) 
 // drawn is a core with random groups of ports, and forms of each group, some of two operations.
 func drawn(seed uint64) (*core, []Form) {
 	r := rand.New(rand.NewPCG(seed, 1))
-	c := &core{width: 5 + r.IntN(2), ports: 6 + r.IntN(3), noise: 0.002, rand: r}
+	c := &core{width: 5 + r.IntN(2), ports: 6 + r.IntN(3), rand: r}
 	var groups []uint
 	for range 5 + r.IntN(4) {
 		g := uint(0)
@@ -81,8 +79,7 @@ func drawn(seed uint64) (*core, []Form) {
 		add(false, groups[r.IntN(len(groups))], groups[r.IntN(len(groups))])
 	}
 	for i := range list {
-		const many = 120
-		list[i].Alone = c.cycles(Mix{{i, many}}) / many
+		list[i].Alone = c.cycles(Mix{{i, 120}}) / 120
 	}
 	return c, list
 }
@@ -109,9 +106,6 @@ func TestDrawnPorts(t *testing.T) {
 			sum += math.Abs(got-want) / want / mixes
 		}
 		if sum > 0.05 {
-			for _, r := range table.Resources {
-				t.Logf("%s: %v, %.2f a cycle", r.Name, r.Kernel, r.PerCycle)
-			}
 			t.Errorf("seed %d: %d ports, %d wide: the mean error is %.1f %%", seed, c.ports, c.width, 100*sum)
 		}
 		total += sum / cores

@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/bbprof/bbprof/internal/require"
@@ -36,11 +34,10 @@ func TestFiguresByHand(t *testing.T) {
 		{10, 10, 10, 7, math.NaN()}, // failed
 		{8, 8, 8, 1, 0},             // no block takes 0 cycles: failed
 	}
-	var (
-		blocks      []Block
-		predictions []Prediction
-	)
+	var blocks, unweighted []Block
+	var predictions []Prediction
 	for _, r := range rows {
+		unweighted = append(unweighted, Block{Cycles: r.cycles, Low: r.low, High: r.high})
 		blocks = append(blocks, Block{Cycles: r.cycles, Low: r.low, High: r.high, Weight: r.weight})
 		predictions = append(predictions, Prediction{Cycles: r.predicted})
 	}
@@ -63,24 +60,17 @@ func TestFiguresByHand(t *testing.T) {
 	weighted := want // of 28, 20 of them predicted
 	weighted.Coverage, weighted.MAPE, weighted.MAPEWeighted, weighted.MAPEFailures = 20./28, 0.5*5/20, 0.5*5/20, (0.5*5+8)/28
 	weighted.MedianError, weighted.Excess, weighted.Within = 0, 0.5*5/20, Shares{15. / 20, 15. / 20, 15. / 20, 15. / 20}
-	unweighted := slices.Clone(blocks)
-	for i := range unweighted {
-		unweighted[i].Weight = 0
-	}
 	for _, c := range []struct {
 		blocks []Block
 		want   Figures
 	}{{unweighted, want}, {blocks, weighted}} {
-		got := Of(c.blocks, predictions, upTo(10), true, 1)
-		if diff := gocmp.Diff(c.want, got,
+		require.Equal(t, "figures", c.want, Of(c.blocks, predictions, upTo(10), true, 1),
 			cmpopts.AcyclicTransformer("float", func(n Number) float64 { return float64(n) }),
-			cmpopts.EquateApprox(0, 1e-12), cmpopts.EquateNaNs(), cmpopts.IgnoreFields(Figures{}, "Intervals")); diff != "" {
-			t.Errorf("figures (-want +got):\n%s", diff)
-		}
+			cmpopts.EquateApprox(0, 1e-12), cmpopts.EquateNaNs(), cmpopts.IgnoreFields(Figures{}, "Intervals"))
 	}
 }
 
-// A toy core: its limits are known, and so are a wrong model's mistakes.
+// A toy is a block on a core whose limits are known, and so are a wrong model's mistakes.
 type toy struct{ instructions, loads, multiplies int }
 
 func (b toy) cycles(loadPorts, multiplyLatency float64) float64 {
@@ -105,13 +95,11 @@ func toys(n int) (all []toy, c corpus) {
 		}
 		all = append(all, b)
 		c.add(1, b.cycles(3, 3), 0, 0, list...)
-		if last := &c.blocks[len(c.blocks)-1]; b.loads*2 > b.instructions {
+		last := &c.blocks[len(c.blocks)-1]
+		last.Low, last.High = last.Cycles*0.998, last.Cycles*1.002
+		if b.loads*2 > b.instructions {
 			c.properties[last.Hex] = append(c.properties[last.Hex], Property{"load ports", true})
 		}
-	}
-	for i := range c.blocks {
-		b := &c.blocks[i]
-		b.Low, b.High = b.Cycles*0.998, b.Cycles*1.002
 	}
 	return all, c
 }
@@ -119,17 +107,14 @@ func toys(n int) (all []toy, c corpus) {
 func TestWrongModelsAreRankedAndBlamed(t *testing.T) {
 	all, c := toys(3000)
 	random := rand.New(rand.NewPCG(3, 4))
-	noise := func(share float64) func(toy) float64 {
-		return func(b toy) float64 { return b.cycles(3, 3) * (1 + share*random.NormFloat64()) }
-	}
 	for _, test := range []struct {
 		name    string
 		predict func(toy) float64
 		blamed  string // the first mistake; Others if none may stand out
 		slow    Direction
 	}{
-		{"right", noise(0.0005), Others, EitherWay},
-		{"5 % noise", noise(0.05), Others, EitherWay},
+		{"right", func(b toy) float64 { return b.cycles(3, 3) * (1 + 0.0005*random.NormFloat64()) }, Others, EitherWay},
+		{"5 % noise", func(b toy) float64 { return b.cycles(3, 3) * (1 + 0.05*random.NormFloat64()) }, Others, EitherWay},
 		{"one load port fewer", func(b toy) float64 { return b.cycles(2, 3) }, "load", TooSlow},
 		{"multiply latency doubled", func(b toy) float64 { return b.cycles(3, 6) }, "imul", TooSlow},
 		{"multiply latency halved", func(b toy) float64 { return b.cycles(3, 1.5) }, "imul", TooFast},
@@ -216,12 +201,11 @@ func TestGroupings(t *testing.T) {
 			sizes[g.Name][group.Name] = len(group.Blocks)
 		}
 	}
-	want := map[string]map[string]int{
+	require.Equal(t, "groups", map[string]map[string]int{
 		"category": {}, "bound": {}, "application": {},
 		"length": {"1 instruction": 1, "2–3": 2, "11–20": 1, "21 and more": 1},
 		"cycles": {"below 0.5": 1, "0.5–1": 1, "1–2": 2, "16 and more": 1},
-	}
-	require.Equal(t, "groups", want, sizes)
+	}, sizes)
 	var many []Block
 	for i := range 100 {
 		many = append(many, Block{Application: fmt.Sprint(i)}, Block{Application: "big"})
@@ -260,8 +244,7 @@ func TestMeanOfFewBlocks(t *testing.T) {
 	c.add(1, 1, 250, 0)
 	c.add(1, 1, 300, 0)
 	f := c.figures(false)
-	in := f.Intervals["mape"]
-	if others := 0.9; in.Low < others || in.Low > float64(f.MAPE) || in.High < 1.5*float64(f.MAPE) {
+	if in := f.Intervals["mape"]; in.Low < 0.9 || in.Low > float64(f.MAPE) || in.High < 1.5*float64(f.MAPE) {
 		t.Errorf("MAPE %.2f (%.2f to %.2f)", float64(f.MAPE), in.Low, in.High)
 	}
 	require.Equal(t, "half", "2 blocks are 56.1 % of this mean", f.Half.String())
@@ -277,9 +260,8 @@ func TestPairsAreWeighted(t *testing.T) {
 		var c corpus
 		c.add(1, 1, 0, weight)
 		c.add(2, 1, 0, min(1, weight))
-		if got := float64(Pairs(c.blocks, []Model{one, two})[0].Difference); math.Abs(got-want) > 1e-12 {
-			t.Errorf("weight %v: a difference of %v, want %v", weight, got, want)
-		}
+		got := float64(Pairs(c.blocks, []Model{one, two})[0].Difference)
+		require.Equal(t, fmt.Sprint("a difference at weight ", weight), want, got, cmpopts.EquateApprox(0, 1e-12))
 	}
 }
 

@@ -18,30 +18,23 @@ func TestSteps(t *testing.T) {
 	for _, strict := range []bool{false, true} {
 		steps := Steps(strict)
 		for i, s := range steps {
-			if err := s.Setup.Check(); err != nil {
-				t.Errorf("%s: %v", s.Name, err)
-			}
+			require.NoError(t, s.Setup.Check())
 			if i > 0 && cmp.Equal(s.Setup, steps[i-1].Setup) {
 				t.Errorf("%s, strict %v: as the step before", s.Name, strict)
 			}
 		}
-		if last := steps[len(steps)-1].Setup; !cmp.Equal(last, profiler.Setup{}) {
-			t.Errorf("strict %v: the last step is measured with %+v", strict, last)
-		}
+		require.Equal(t, "the last step", profiler.Setup{}, steps[len(steps)-1].Setup)
 	}
 }
 
-// fake measures a block by its first byte: 'p' needs pages, 'u' fewer copies, 'i' another initial state, 'd' is
-// disturbed once.
+// fake measures by first byte: p needs pages, u fewer copies, i another initial state, d is disturbed once.
 type fake struct {
-	calls     int
 	disturbed bool
 	asked     []profiler.Setup
 }
 
 func (f *fake) Profile(_ context.Context, b profiler.Block) (profiler.Result, error) {
 	f.asked = append(f.asked, b.Setup)
-	f.calls++
 	rejected := func(r verdict.Reason) (profiler.Result, error) {
 		return profiler.Result{Status: profiler.Rejected, Reason: r, Rejection: &verdict.Rejection{Reason: r}}, nil
 	}
@@ -98,7 +91,5 @@ func TestBlock(t *testing.T) {
 			t.Errorf("%s: %+v", stages[i].Step, s)
 		}
 	}
-	if m.calls != 9 {
-		t.Errorf("%d measurements", m.calls)
-	}
+	require.Equal(t, "measurements", 9, len(m.asked))
 }

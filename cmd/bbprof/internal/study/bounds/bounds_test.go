@@ -30,12 +30,8 @@ func unhex(t *testing.T, digits string) []byte {
 
 func texts(t *testing.T, code []byte) (list []string) {
 	t.Helper()
-	insts, err := asm.Decode(code)
-	if err != nil {
-		t.Fatalf("%x: %v", code, err)
-	}
-	for i := range insts {
-		list = append(list, insts[i].Text())
+	for _, in := range require.Get(asm.Decode(code))(t) {
+		list = append(list, in.Text())
 	}
 	return list
 }
@@ -135,9 +131,7 @@ func TestEncode(t *testing.T) {
 		{movVector(9, 1, asm.State{VEX: true, VectorBits: 512}), "vmovaps zmm9, zmm1"},
 		{movVector(17, 30, asm.State{VEX: true, VectorBits: 256}), "vmovaps ymm17, ymm30"},
 	} {
-		if got := texts(t, c.code); len(got) != 1 || got[0] != c.want {
-			t.Errorf("%x: %q, want %q", c.code, got, c.want)
-		}
+		require.Equal(t, c.want, []string{c.want}, texts(t, c.code))
 	}
 	// a probe is one instruction that writes only what the block leaves free, from what the block does not write
 	for _, p := range classes {
@@ -195,8 +189,11 @@ type madeUp struct {
 	chain  string // text of the instruction that waits for itself
 	takes  float64
 	cut    string // text of the instruction that cuts the chain
-	reject func(texts []string) verdict.Reason
+	change func(r *profiler.Result, texts []string)
 }
+
+// multiplyChain is a core on which imul rax, rax waits for itself.
+var multiplyChain = madeUp{chain: "imul rax, rax", takes: 3, cut: "mov eax, 0x12345600"}
 
 func (m madeUp) Profile(_ context.Context, b profiler.Block) (profiler.Result, error) {
 	insts, err := asm.Decode(b.Code)
@@ -205,11 +202,10 @@ func (m madeUp) Profile(_ context.Context, b profiler.Block) (profiler.Result, e
 	}
 	count := map[string]float64{}
 	var all []string
-	cut := false
-	chain := 0.0
 	for i := range insts {
 		text := insts[i].Text()
 		all = append(all, text)
+		count[text]++
 		loads, stores := insts[i].Accesses()
 		switch {
 		case loads:
@@ -224,25 +220,25 @@ func (m madeUp) Profile(_ context.Context, b profiler.Block) (profiler.Result, e
 		case strings.Contains(text, "xmm"):
 			count["vector"]++
 		}
-		if m.cut != "" && text == m.cut {
-			cut = true
-		}
-		if text == m.chain {
-			chain += m.takes
-		}
 	}
-	if m.reject != nil {
-		if reason := m.reject(all); reason != "" {
-			return profiler.Result{Status: profiler.Rejected, Reason: reason, Rejection: &verdict.Rejection{Reason: reason}}, nil
-		}
-	}
-	if cut {
+	chain := m.takes * count[m.chain]
+	if count[m.cut] > 0 {
 		chain = 0
 	}
 	cycles := max((float64(len(insts))-count["fused"]/2)/6, count["load"]/3, count["store"]/2, count["multiply"], count["vector"]/2, chain)
-	init := initial.Paper()
-	return profiler.Result{Status: profiler.OK, Cycles: cycles, CILow: cycles * 0.998, CIHigh: cycles * 1.002, Init: init,
-		Predicted: &invariants.Prediction{}, Host: &profiler.HostReport{CPU: profiler.CPU{DispatchWidth: 6, Microarchitecture: "Redwood Cove"}}}, nil
+	r := profiler.Result{Status: profiler.OK, Cycles: cycles, CILow: cycles * 0.998, CIHigh: cycles * 1.002, Init: initial.Paper(),
+		Predicted: &invariants.Prediction{}, Host: &profiler.HostReport{CPU: profiler.CPU{DispatchWidth: 6, Microarchitecture: "Redwood Cove"}}}
+	if m.change != nil {
+		m.change(&r, all)
+	}
+	return r, nil
+}
+
+// answer finds the bounds of a block at 0x401000.
+func answer(t *testing.T, core madeUp, digits string, parts bool) Answer {
+	t.Helper()
+	block := profiler.Block{Code: unhex(t, digits), Setup: profiler.Setup{Address: new(uint64(0x401000))}}
+	return require.Get(Find(context.Background(), core, block, parts))(t)
 }
 
 func TestFind(t *testing.T) {
@@ -252,7 +248,7 @@ func TestFind(t *testing.T) {
 		want      []Kind
 		says      string
 	}{
-		{"a chain", "480fafc0", madeUp{chain: "imul rax, rax", takes: 3, cut: "mov eax, 0x12345600"}, []Kind{Chain},
+		{"a chain", "480fafc0", multiplyChain, []Kind{Chain},
 			"bound by a carried chain of 3.0 cycles: imul (3);"},
 		{"a chain that cutting does not end", "480fafc0", madeUp{chain: "imul rax, rax", takes: 3}, []Kind{None}, "bound by no chain"},
 		{"loads", "488b03 488b4b08 488b5310", madeUp{}, []Kind{Class}, "bound by the units for load and load again;"},
@@ -265,8 +261,7 @@ func TestFind(t *testing.T) {
 			"bound by the front end at 6.00 instructions a cycle;"},
 		{"both", "480fafc1 9090909090", madeUp{}, []Kind{Class, FrontEnd}, "bound by the units for multiply; and by the front end"},
 	} {
-		a := require.Get(Find(context.Background(), c.core, profiler.Block{Code: unhex(t, c.hex),
-			Setup: profiler.Setup{Address: new(uint64(0x401000))}}, true))(t)
+		a := answer(t, c.core, c.hex, true)
 		if d := cmp.Diff(c.want, a.Bounds); d != "" || !strings.HasPrefix(a.Sentence, c.says) {
 			t.Errorf("%s: %q, want %q\n%s", c.name, a.Sentence, c.says, d)
 		}
@@ -280,8 +275,7 @@ func TestFind(t *testing.T) {
 
 // TestSlack: the number of free probes is exact to one instruction for every block.
 func TestSlack(t *testing.T) {
-	a := require.Get(Find(context.Background(), madeUp{chain: "imul rax, rax", takes: 3, cut: "mov eax, 0x12345600"},
-		profiler.Block{Code: unhex(t, "480fafc0")}, true))(t)
+	a := answer(t, multiplyChain, "480fafc0", true)
 	want := map[string]float64{"nop": 17, "load": 9, "store": 6, "multiply": 2, "vector add": 6, "integer": 17}
 	for class, free := range want {
 		s := a.slackOf(class)
@@ -291,38 +285,24 @@ func TestSlack(t *testing.T) {
 	}
 }
 
-// changed is a core whose results a function changes.
-type changed struct {
-	madeUp
-	change func(*profiler.Result, []asm.Inst)
-}
-
-func (c changed) Profile(ctx context.Context, b profiler.Block) (profiler.Result, error) {
-	r, err := c.madeUp.Profile(ctx, b)
-	insts, _ := asm.Decode(b.Code)
-	c.change(&r, insts)
-	return r, err
-}
-
-func count(insts []asm.Inst, mnemonic string) (n float64) {
-	for i := range insts {
-		if insts[i].Mnemonic == mnemonic {
+func count(texts []string, mnemonic string) (n float64) {
+	for _, text := range texts {
+		if strings.HasPrefix(text, mnemonic) {
 			n++
 		}
 	}
 	return n
 }
 
-// TestSlackInTheWay: a class whose first probes only delay the block's own work is not full, and two chains that both
-// take the whole time are named although cutting one saves nothing.
+// TestSlackInTheWay: probes that only delay the block's own work do not fill a class; two equal chains are named.
 func TestSlackInTheWay(t *testing.T) {
 	// multiplications, three per cycle, delay the adds: the first cost 0.23 cycles each, later ones 1/3
-	core := changed{madeUp{chain: "add rcx, rcx", takes: 1}, func(r *profiler.Result, insts []asm.Inst) {
-		if n := count(insts, "imul"); count(insts, "add") > 0 {
-			r.Cycles = max(r.Cycles-n, n/3, count(insts, "add")/2+0.23*n)
+	core := madeUp{chain: "add rcx, rcx", takes: 1, change: func(r *profiler.Result, texts []string) {
+		if n := count(texts, "imul"); count(texts, "add") > 0 {
+			r.Cycles = max(r.Cycles-n, n/3, count(texts, "add")/2+0.23*n)
 		}
 	}}
-	a := require.Get(Find(context.Background(), core, profiler.Block{Code: unhex(t, "4801c94801d2")}, false))(t)
+	a := answer(t, core, "4801c94801d2", false)
 	if s := a.slackOf("multiply"); s.Room < 2 || s.Slope < 0.3 || !strings.HasPrefix(a.Sentence, "bound by 2 carried chains of as many cycles") {
 		t.Errorf("%s\n%+v", a.Sentence, s)
 	}
@@ -330,26 +310,19 @@ func TestSlackInTheWay(t *testing.T) {
 
 // TestParts: an instruction that others need is replaced by constants, if possible.
 func TestParts(t *testing.T) {
-	// lea rbx, [rax]; mov rcx, [rbx]; paddd xmm0, xmm1: the load needs the lea
-	needs := func(without string) func([]string) verdict.Reason {
-		return func(texts []string) verdict.Reason {
-			if slices.Contains(texts, without) || slices.Contains(texts, "mov ebx, 0x12345600") {
-				return ""
+	without := func(reason verdict.Reason, needed ...string) madeUp {
+		return madeUp{change: func(r *profiler.Result, texts []string) {
+			if !slices.ContainsFunc(needed, func(text string) bool { return slices.Contains(texts, text) }) {
+				*r = profiler.Result{Status: profiler.Rejected, Reason: reason, Rejection: &verdict.Rejection{Reason: reason}}
 			}
-			return verdict.Unmappable
-		}
+		}}
 	}
-	a := require.Get(Find(context.Background(), madeUp{reject: needs("lea rbx, [rax]")},
-		profiler.Block{Code: unhex(t, "488d18 488b0b 660ffec1")}, true))(t)
+	// lea rbx, [rax]; mov rcx, [rbx]; paddd xmm0, xmm1: the load needs the lea
+	a := answer(t, without(verdict.Unmappable, "lea rbx, [rax]", "mov ebx, 0x12345600"), "488d18 488b0b 660ffec1", true)
 	if len(a.Parts) != 3 || a.Parts[0].Replaced == "" || a.Parts[0].Saved == nil || a.Parts[1].Replaced != "" || a.Parts[2].Saved == nil {
 		t.Errorf("%+v", a.Parts)
 	}
-	a = require.Get(Find(context.Background(), madeUp{reject: func(texts []string) verdict.Reason {
-		if !slices.Contains(texts, "paddd xmm0, xmm1") {
-			return verdict.SIGFPE
-		}
-		return ""
-	}}, profiler.Block{Code: unhex(t, "4801c8 660ffec1")}, true))(t)
+	a = answer(t, without(verdict.SIGFPE, "paddd xmm0, xmm1"), "4801c8 660ffec1", true)
 	if p := a.Parts[1]; p.Saved != nil || !strings.Contains(p.Untested, "sigfpe") {
 		t.Errorf("%+v", p)
 	}
@@ -376,11 +349,12 @@ func TestRoom(t *testing.T) {
 
 // TestSlackDisturbed: one disturbed measurement does not fill a class that the search found to have more room.
 func TestSlackDisturbed(t *testing.T) {
-	core := changed{madeUp{chain: "imul rax, rax", takes: 3, cut: "mov eax, 0x12345600"}, func(r *profiler.Result, insts []asm.Inst) {
-		if count(insts, "nop") == 3 {
+	core := multiplyChain
+	core.change = func(r *profiler.Result, texts []string) {
+		if count(texts, "nop") == 3 {
 			r.Cycles *= 1.06
 		}
-	}}
-	a := require.Get(Find(context.Background(), core, profiler.Block{Code: unhex(t, "480fafc0")}, false))(t)
+	}
+	a := answer(t, core, "480fafc0", false)
 	require.Equal(t, fmt.Sprintf("%s\n%+v", a.Sentence, a.slackOf("nop")), []Kind{Chain}, a.Bounds)
 }

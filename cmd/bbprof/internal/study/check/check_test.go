@@ -14,13 +14,11 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// lab is a host on which block i takes the given cycles, possibly with a rejection, if that is tolerated. If the code's
-// start is set, starts decides instead, if set.
+// lab is a host on which block i takes cycles, tolerated rejections included, or what starts says of a code offset.
 type lab struct {
 	starts   func(i, start int) float64
 	rand     *rand.Rand
 	scatter  float64 // of one measurement, as a share
-	interval float64 // the scatter that intervals claim, if more
 	cycles   func(i, child int) (float64, error)
 	children int
 	open     int
@@ -51,14 +49,14 @@ func (c *child) Profile(ctx context.Context, b profiler.Block) (profiler.Result,
 	if b.Setup.CodeOffset != nil && c.starts != nil {
 		v, err = c.starts(i, *b.Setup.CodeOffset), nil
 	}
-	var rejection *verdict.Rejection
-	var failure measure.Failure
-	switch {
-	case errors.As(err, &failure):
-		return profiler.Result{Status: profiler.Failed, Failure: failure.Error()}, nil
-	case errors.As(err, &rejection) && !(v > 0 && slices.Contains(b.Setup.Tolerate, rejection.Reason)):
-		return profiler.Result{Status: profiler.Rejected, Rejection: rejection}, nil
-	case err != nil && rejection == nil:
+	switch err := err.(type) {
+	case measure.Failure:
+		return profiler.Result{Status: profiler.Failed, Failure: err.Error()}, nil
+	case *verdict.Rejection:
+		if v == 0 || !slices.Contains(b.Setup.Tolerate, err.Reason) {
+			return profiler.Result{Status: profiler.Rejected, Rejection: err}, nil
+		}
+	case error:
 		return profiler.Result{}, err
 	}
 	return c.result(v), nil
@@ -66,7 +64,7 @@ func (c *child) Profile(ctx context.Context, b profiler.Block) (profiler.Result,
 
 // result returns v with the scatter and its interval.
 func (l *lab) result(v float64) profiler.Result {
-	half := 1.96 * math.Sqrt2 * max(l.scatter, l.interval) * v
+	half := 1.96 * math.Sqrt2 * l.scatter * v
 	v *= 1 + l.scatter*l.rand.NormFloat64()
 	return profiler.Result{Status: profiler.OK, Cycles: v, CILow: v - half, CIHigh: v + half}
 }
@@ -80,13 +78,8 @@ func (l *lab) baseline(n int, cycles float64) []Block {
 	return blocks
 }
 
-func count(outcomes []Outcome, s Status) (n int) {
-	for _, o := range outcomes {
-		if o.Status == s {
-			n++
-		}
-	}
-	return n
+func count(outcomes []Outcome, s Status) int {
+	return len(slices.DeleteFunc(slices.Clone(outcomes), func(o Outcome) bool { return o.Status != s }))
 }
 
 // TestUnchanged: at threshold 0, many blocks look slower by chance; hardly any does when measured again.
@@ -131,10 +124,9 @@ func TestSlower(t *testing.T) {
 			if o.Status != c.want || count(got, Slower) > 1 || o.Fresh != c.numbers {
 				t.Errorf("%s, run %d: %+v", c.name, run, o)
 			}
-			if want := 100 * (c.slower - 1); o.Low > want || o.High < want {
-				if math.Abs(o.Slowdown-want) > 1 { // one interval in twenty misses
-					t.Errorf("%s, run %d: slowdown %.2f to %.2f, true is %.2f", c.name, run, o.Low, o.High, want)
-				}
+			want := 100 * (c.slower - 1)
+			if (o.Low > want || o.High < want) && math.Abs(o.Slowdown-want) > 1 { // one interval in twenty misses
+				t.Errorf("%s, run %d: slowdown %.2f to %.2f, true is %.2f", c.name, run, o.Low, o.High, want)
 			}
 			if want := 1 + retestRounds + 1; c.numbers > 0 && l.children != want { // screened, measured again, placed
 				t.Errorf("%s: %d children, want %d", c.name, l.children, want)
@@ -143,8 +135,7 @@ func TestSlower(t *testing.T) {
 	}
 }
 
-// TestSpeedsByLayout: of 100 blocks, ten take 1.9 or 2.7 cycles depending on the code's start; one measurement's
-// layouts rarely include the faster. A fast baseline is no slowdown, and a block with both modes slower is one.
+// TestSpeedsByLayout: ten blocks take 1.9 or 2.7 cycles by the code's start; a fast baseline is no slowdown.
 func TestSpeedsByLayout(t *testing.T) {
 	const runs, blocks, twoSpeeds = 100, 100, 10
 	for _, c := range []struct {
@@ -159,28 +150,20 @@ func TestSpeedsByLayout(t *testing.T) {
 		for seed := range uint64(runs) {
 			luck := rand.New(rand.NewPCG(seed, 2))
 			factor := 1.0
-			l := newLab(seed, func(i, _ int) (float64, error) {
-				switch {
-				case i >= twoSpeeds:
-					return 2, nil
-				case luck.IntN(20) == 0:
-					return 1.9 * factor, nil
-				}
-				return 2.7 * factor, nil
-			})
-			l.starts = func(i, start int) float64 {
+			cycles := func(i int, fast bool) float64 {
 				switch {
 				case i >= twoSpeeds:
 					return 2
-				case start == 32:
+				case fast:
 					return 1.9 * factor
 				}
 				return 2.7 * factor
 			}
+			l := newLab(seed, func(i, _ int) (float64, error) { return cycles(i, luck.IntN(20) == 0), nil })
+			l.starts = func(i, start int) float64 { return cycles(i, start == 32) }
 			baseline := l.baseline(blocks, 2)
 			for i := range twoSpeeds {
-				v, _ := l.cycles(i, 0)
-				r := l.result(v)
+				r := l.result(cycles(i, luck.IntN(20) == 0))
 				baseline[i].Cycles, baseline[i].Half = r.Cycles, r.CIHigh-r.Cycles
 			}
 			factor = c.now
@@ -200,8 +183,7 @@ func TestSpeedsByLayout(t *testing.T) {
 	}
 }
 
-// TestSpreadIsNotSlower: a block whose children scatter by 5 % is not slower because its baseline was 8 % below their
-// mean: the baseline was one such child.
+// TestSpreadIsNotSlower: a baseline 8 % below children that scatter by 5 % was only one such child.
 func TestSpreadIsNotSlower(t *testing.T) {
 	l := newLab(1, func(_, child int) (float64, error) { return 2 * (1 + 0.05*float64(child%3-1)), nil })
 	l.scatter = 0.0001
@@ -269,13 +251,10 @@ func TestHostErrorKeepsOutcomes(t *testing.T) {
 		{1, 1, []Status{Fine, Suspect, Fine, Fine}},
 	} {
 		l := newLab(1, func(i, child int) (float64, error) {
-			switch {
-			case i == c.block && child == c.child:
+			if i == c.block && child == c.child {
 				return 0, gone
-			case i == 1:
-				return 3, nil
 			}
-			return 2, nil
+			return []float64{2, 3, 2, 2}[i], nil
 		})
 		outcomes, err := Run(t.Context(), l.baseline(4, 2), Options{Threshold: 0.02, Start: l.start})
 		var got []Status
@@ -288,8 +267,7 @@ func TestHostErrorKeepsOutcomes(t *testing.T) {
 	}
 }
 
-// TestAgainst: two results are compared by the rule for new measurements. Few runs in a hundred without changes raise
-// an alarm, a changed block is found, and several rows of a block are several measurements.
+// TestAgainst: results are compared as new measurements are; several rows of a block are several measurements.
 func TestAgainst(t *testing.T) {
 	const blocks, runs, noise = 20, 200, 0.004
 	identity := func(b Block) string { return string(b.Code) }
@@ -317,11 +295,11 @@ func TestAgainst(t *testing.T) {
 	if alarms > runs*8/100 || found < runs*93/100 {
 		t.Errorf("of %d pairs of results, %d raise an alarm without a change, and in %d the change is found", runs, alarms, found)
 	}
-	b := func(row int, code byte, cycles float64) Block {
-		return Block{Row: row, Code: []byte{code}, Cycles: cycles, Half: cycles / 100}
+	b := func(code byte, cycles float64) Block {
+		return Block{Code: []byte{code}, Cycles: cycles, Half: cycles / 100}
 	}
-	out := Against([]Block{b(1, 1, 10), b(2, 2, 10), b(3, 3, 10)},
-		[]Block{b(1, 1, 10), b(2, 1, 10.01), b(3, 1, 9.99), {Code: []byte{2}, Reason: verdict.Timeout}}, identity, 0.02)
+	out := Against([]Block{b(1, 10), b(2, 10), b(3, 10)},
+		[]Block{b(1, 10), b(1, 10.01), b(1, 9.99), {Code: []byte{2}, Reason: verdict.Timeout}}, identity, 0.02)
 	if out[0].Status != Fine || out[0].Fresh != 3 || out[1].Rejection.Reason != verdict.Timeout || out[2].Status != Unknown ||
 		out[2].Rejection.Reason != absent {
 		t.Errorf("%+v", out)

@@ -17,15 +17,10 @@ import (
 type fake struct {
 	needs map[byte]string
 	asked []profiler.Block
-	noise int // measurements still to be disturbed
 }
 
 func (f *fake) Profile(_ context.Context, b profiler.Block) (profiler.Result, error) {
 	f.asked = append(f.asked, b)
-	if f.noise > 0 {
-		f.noise--
-		return profiler.Result{Status: profiler.Rejected, Rejection: &verdict.Rejection{Reason: verdict.ContextSwitch}}, nil
-	}
 	inits := initial.States()
 	if b.Setup.Init != nil {
 		inits = []initial.State{*b.Setup.Init}
@@ -39,24 +34,34 @@ func (f *fake) Profile(_ context.Context, b profiler.Block) (profiler.Result, er
 	return profiler.Result{Status: profiler.Rejected, Rejection: &verdict.Rejection{Reason: verdict.SIGFPE}}, nil
 }
 
+// TestBlocksShareTheirState: sides have one initial state, and each keeps what it sets over it, and its address.
 func TestBlocksShareTheirState(t *testing.T) {
+	set := func(text string) initial.Set { return require.Get(initial.ParseSet(text))(t) }
+	one, two := new(uint64(0x401010)), new(uint64(0x402020))
+	rbx := initial.Paper().GPR[asm.RBX]
 	for _, c := range []struct {
 		name  string
 		needs map[byte]string
-		want  string // "" if they have none in common
-		side  string
+		a, b  profiler.Setup
+		want  string    // state of both; "" if they have none in common
+		rbx   [2]uint64 // of each
+		side  string    // that has no state
 	}{
-		{"any", nil, "paper", ""},
-		{"b needs another", map[byte]string{2: "distinct"}, "distinct", ""},
-		{"a needs another", map[byte]string{1: "divisible"}, "divisible", ""},
-		{"both the same", map[byte]string{1: "low", 2: "low"}, "low", ""},
-		{"a cannot have that of b", map[byte]string{1: "paper", 2: "distinct"}, "", "a"},
-		{"b cannot have any", map[byte]string{2: "none"}, "", "b"},
+		{"any", nil, profiler.Setup{Address: one}, profiler.Setup{Address: two}, "paper", [2]uint64{rbx, rbx}, ""},
+		{"b needs another", map[byte]string{2: "distinct"}, profiler.Setup{}, profiler.Setup{}, "distinct", [2]uint64{}, ""},
+		{"a needs another", map[byte]string{1: "divisible"}, profiler.Setup{}, profiler.Setup{}, "divisible", [2]uint64{}, ""},
+		{"both the same", map[byte]string{1: "low", 2: "low"}, profiler.Setup{}, profiler.Setup{}, "low", [2]uint64{}, ""},
+		{"a sets", nil, profiler.Setup{Set: set("rbx=0x5000")}, profiler.Setup{}, "paper", [2]uint64{0x5000, rbx}, ""},
+		{"both set, b needs another", map[byte]string{2: "low"}, profiler.Setup{Set: set("rbx=0x5000"), Address: one},
+			profiler.Setup{Set: set("rbx=0x7000"), Address: two}, "low", [2]uint64{0x5000, 0x7000}, ""},
+		{"both set the same, b needs another", map[byte]string{2: "low"}, profiler.Setup{Set: set("rbx=0x5000")},
+			profiler.Setup{Set: set("rbx=0x5000")}, "low", [2]uint64{0x5000, 0x5000}, ""},
+		{"a cannot have that of b", map[byte]string{1: "paper", 2: "distinct"}, profiler.Setup{}, profiler.Setup{}, "", [2]uint64{}, "a"},
+		{"b cannot have any", map[byte]string{2: "none"}, profiler.Setup{}, profiler.Setup{}, "", [2]uint64{}, "b"},
 	} {
 		f := &fake{needs: c.needs}
-		measure, first, err := Blocks(context.Background(), f,
-			[]profiler.Block{{Code: []byte{1}, Setup: profiler.Setup{Address: new(uint64(1))}},
-				{Code: []byte{2}, Setup: profiler.Setup{Address: new(uint64(2))}}})
+		blocks := []profiler.Block{{Code: []byte{1}, Setup: c.a}, {Code: []byte{2}, Setup: c.b}}
+		measure, first, err := Blocks(context.Background(), f, blocks)
 		if c.want == "" {
 			var side *SideError
 			var rejection *verdict.Rejection
@@ -65,54 +70,22 @@ func TestBlocksShareTheirState(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || first[0].Init.Name != c.want || first[1].Init.Name != c.want {
-			t.Errorf("%s: %s and %s, %v", c.name, first[0].Init.Name, first[1].Init.Name, err)
-			continue
-		}
+		require.NoError(t, err)
 		for i, m := range measure {
-			v, err := m(context.Background(), Layout{Start: 16, Data: 320})
+			v, err := m(context.Background(), Layout{Start: 16, Data: 0x140})
 			asked := f.asked[len(f.asked)-1]
-			if err != nil || v != float64(i+1) || asked.Code[0] != byte(i+1) || *asked.Setup.CodeOffset != 16 || *asked.Setup.Address != uint64(i+1) {
-				t.Errorf("%s: %v, %v of %+v", c.name, v, err, asked)
+			if err != nil || v != float64(i+1) || asked.Code[0] != byte(i+1) || *asked.Setup.CodeOffset != 16 ||
+				asked.Setup.Address != blocks[i].Setup.Address || asked.Setup.Init.Name != c.want || first[i].Init.Name != c.want {
+				t.Errorf("%s, side %s: %v, %v of %+v", c.name, Name(i), v, err, asked)
+			}
+			if got := asked.Setup.Init.GPR[asm.RBX] - 0x140; c.rbx[i] != 0 && got != c.rbx[i] {
+				t.Errorf("%s, side %s: rbx %#x, want %#x", c.name, Name(i), got, c.rbx[i])
 			}
 		}
 	}
 }
 
-// TestBlocksKeepWhatTheySet: sides that set different values keep their own, and their addresses, in every layout.
-func TestBlocksKeepWhatTheySet(t *testing.T) {
-	set := func(text string) initial.Set {
-		s := require.Get(initial.ParseSet(text))(t)
-		return s
-	}
-	a := profiler.Block{Code: []byte{1}, Setup: profiler.Setup{Address: new(uint64(0x401010)), Set: set("rbx=0x5000")}}
-	for _, c := range []struct {
-		name    string
-		b       profiler.Setup
-		rbx     uint64 // of b
-		initial string
-	}{
-		{"none", profiler.Setup{}, initial.Paper().GPR[3], "paper"},
-		{"another", profiler.Setup{Set: set("rbx=0x7000")}, 0x7000, "paper"},
-		{"another, in another state", profiler.Setup{Set: set("rbx=0x7000")}, 0x7000, "low"},
-		{"the same", profiler.Setup{Address: new(uint64(0x402020)), Set: set("rbx=0x5000")}, 0x5000, "low"},
-	} {
-		f := &fake{needs: map[byte]string{2: c.initial}}
-		measures, _ := require.Get2(Blocks(context.Background(), f, []profiler.Block{a, {Code: []byte{2}, Setup: c.b}}))(t)
-		for i, m := range measures {
-			require.Get(m(context.Background(), Layout{}))(t)
-			asked := f.asked[len(f.asked)-1].Setup
-			wantAt, want := []*uint64{a.Setup.Address, c.b.Address}[i], []uint64{0x5000, c.rbx}[i]
-			if asked.Init.GPR[3] != want || asked.Address != wantAt || asked.Init.Name != c.initial {
-				t.Errorf("%s, side %s: rbx %#x in %s, want %#x; the same address: %t", c.name, Name(i), asked.Init.GPR[3],
-					asked.Init.Name, want, asked.Address == wantAt)
-			}
-		}
-	}
-}
-
-// TestSpread: each pointer has its own page and page offset, the same for both sides; the stack pointers stay together,
-// and aliasing pointers do not reject the block.
+// TestSpread: each pointer moves to its own page and offset, the same for both sides; stack pointers stay together.
 func TestSpread(t *testing.T) {
 	const seed = 3
 	equal := 0 // pairs of pointers with equal low 12 bits, in 200 layouts

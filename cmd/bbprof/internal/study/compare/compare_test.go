@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/internal/require"
@@ -27,8 +28,7 @@ func TestDraw(t *testing.T) {
 	}
 	starts, data := map[int]bool{}, map[int]bool{}
 	for i, l := range long {
-		if l.Number != i+1 ||
-			l.Start%CodeUnit != 0 || l.Start < 0 || l.Start >= Page ||
+		if l.Number != i+1 || l.Start%CodeUnit != 0 || l.Start < 0 || l.Start >= Page ||
 			l.Data%DataUnit != 0 || l.Data < 0 || l.Data >= Page {
 			t.Fatalf("layout %+v", l)
 		}
@@ -39,68 +39,54 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// bench measures sides with noise and a layout-dependent time.
-type bench struct {
-	rand    *rand.Rand
-	scatter float64
-	order   []string
-}
-
-func (b *bench) measure(name string, cycles func(Layout) float64) Measure {
+// noisy measures a side with a layout-dependent time.
+func noisy(seed uint64, scatter float64, cycles func(Layout) float64) Measure {
+	random := rand.New(rand.NewPCG(seed, 1))
 	return func(_ context.Context, l Layout) (float64, error) {
-		b.order = append(b.order, name)
-		return cycles(l) * (1 + b.scatter*b.rand.NormFloat64()), nil
+		return cycles(l) * (1 + scatter*random.NormFloat64()), nil
 	}
 }
 
 // moved is a time that varies by up to 10 % with the layout.
 func moved(l Layout) float64 { return 10 * (1 + 0.1*float64(l.Start)/Page) }
 
-// pairs runs two sides in layouts of one seed.
-func pairs(t *testing.T, seed uint64, n, trials int, a, b Measure) []Pair {
-	t.Helper()
-	all, dropped, err := Run(context.Background(), Draw(seed, n), experiment.Plan{Rounds: trials, Seed: seed}, []Measure{a, b})
-	if err != nil || len(dropped) > 0 || len(all) != n {
-		t.Fatalf("%d layouts, %v, %v", len(all), dropped, err)
-	}
-	return Pairs(all, 1)
-}
-
 // TestRun: no side is always first, and each has its values in each layout.
 func TestRun(t *testing.T) {
-	b := &bench{rand: rand.New(rand.NewPCG(1, 1))}
 	const layouts, trials, sides = 40, 3, 3
+	var order []int
+	var measures []Measure
+	for side := range sides {
+		measures = append(measures, func(_ context.Context, l Layout) (float64, error) {
+			order = append(order, side)
+			return float64(side) + moved(l), nil
+		})
+	}
 	told := 0
-	all, _, err := Run(context.Background(), Draw(1, layouts), experiment.Plan{Rounds: trials, Done: func(n int) { told = n }},
-		[]Measure{b.measure("a", moved), b.measure("b", moved), b.measure("c", moved)})
+	all, _, err := Run(context.Background(), Draw(1, layouts), experiment.Plan{Rounds: trials, Done: func(n int) { told = n }}, measures)
 	if err != nil || len(all) != layouts || told != layouts*trials*sides {
 		t.Fatalf("%d layouts, %d told, %v", len(all), told, err)
 	}
-	first := map[string]int{}
-	for order := range slices.Chunk(b.order, sides) {
-		first[order[0]]++
+	first := make([]int, sides)
+	for round := range slices.Chunk(order, sides) {
+		first[round[0]]++
 	}
-	for i, m := range all {
-		if p := Pairs(all, 2)[i]; len(m.Sides) != sides || len(m.Sides[2]) != trials || m.Sides[0][0] != moved(m.Layout) ||
-			&p.B[0] != &m.Sides[2][0] || &p.A[0] != &m.Sides[0][0] {
-			t.Errorf("layout %d: %+v", i+1, m)
-		}
-		if n := first[string(rune('a'+i%sides))]; n < 20 || n > 60 { // of 120; 40 are expected
-			t.Errorf("who is first: %v", first)
-		}
+	if slices.Min(first) < 20 || slices.Max(first) > 60 { // of 120; 40 are expected
+		t.Errorf("who is first: %v", first)
+	}
+	for i, p := range Pairs(all, 2) {
+		of := moved(all[i].Layout)
+		require.Equal(t, i, [][]float64{{of, of, of}, {2 + of, 2 + of, 2 + of}}, [][]float64{p.A, p.B})
 	}
 }
 
-// TestIdentical: 5 % of comparisons of code with itself find a difference; of those with three other sides, at most 5 %
-// find any, and the intervals contain 0 jointly.
+// TestIdentical: 5 % of comparisons of code with itself find a difference, however many sides are compared at once.
 func TestIdentical(t *testing.T) {
 	const runs = 1000
 	for _, others := range []int{1, 3} {
 		found := 0
 		for seed := range uint64(runs) {
-			b := &bench{rand: rand.New(rand.NewPCG(seed, 1)), scatter: 0.01}
 			all, _ := require.Get2(Run(context.Background(), Draw(seed, 33), experiment.Plan{Rounds: 1, Seed: seed},
-				slices.Repeat([]Measure{b.measure("a", moved)}, 1+others)))(t)
+				slices.Repeat([]Measure{noisy(seed, 0.01, moved)}, 1+others)))(t)
 			any := false
 			for side := range others {
 				c := require.Get(Paired(Pairs(all, side+1), others))(t)
@@ -121,8 +107,9 @@ func TestIdentical(t *testing.T) {
 
 // TestPairsHelp: pairing finds a difference of 1 % although layouts vary by 10 %.
 func TestPairsHelp(t *testing.T) {
-	b := &bench{rand: rand.New(rand.NewPCG(1, 1)), scatter: 0.005}
-	c, err := Paired(pairs(t, 1, 33, 3, b.measure("a", moved), b.measure("b", func(l Layout) float64 { return 1.01 * moved(l) })), 1)
+	sides := []Measure{noisy(1, 0.005, moved), noisy(2, 0.005, func(l Layout) float64 { return 1.01 * moved(l) })}
+	all, _ := require.Get2(Run(context.Background(), Draw(1, 33), experiment.Plan{Rounds: 3, Seed: 1}, sides))(t)
+	c, err := Paired(Pairs(all, 1), 1)
 	if err != nil || c.Verdict != Slower || c.Low > 1 || c.High < 1 || c.WonA < 25 || c.WonA+c.WonB != 33 || c.Layouts != 33 {
 		t.Errorf("paired: %+v, %v", c, err)
 	}
@@ -154,12 +141,12 @@ func TestConclusionAtTheEdges(t *testing.T) {
 			t.Errorf("%s: %s, %v", c.name, got.Verdict, err)
 		}
 		require.Equal(t, c.name, c.says, got.Says)
-		if _, err := json.Marshal(got); err != nil {
-			t.Errorf("%s: %v", c.name, err)
+		require.Get(json.Marshal(got))(t)
+		var all []Measured
+		for _, p := range c.pairs {
+			all = append(all, Measured{p.Layout, [][]float64{p.A, p.B}})
 		}
-		if err := Figure("cycles", []Conclusion{got}, measured(c.pairs)).Draw(io.Discard); err != nil {
-			t.Errorf("%s: %v", c.name, err)
-		}
+		require.NoError(t, Figure("cycles", []Conclusion{got}, all).Draw(io.Discard))
 	}
 	for n := range 2 {
 		if _, err := Paired(make([]Pair, n), 1); err == nil {
@@ -168,8 +155,7 @@ func TestConclusionAtTheEdges(t *testing.T) {
 	}
 }
 
-// TestLinked: layouts that share a link are not independent, so four links that happen to favour a prove nothing
-// however many set-ups each runs in.
+// TestLinked: layouts that share a link are not independent: four links that favour a prove nothing.
 func TestLinked(t *testing.T) {
 	favour := []float64{0.04, 0.05, -0.01, 0.02} // of a, in each link
 	const setups = 50
@@ -205,33 +191,24 @@ func TestLinked(t *testing.T) {
 	}
 }
 
-// measured converts pairs to Run's results.
-func measured(pairs []Pair) (all []Measured) {
-	for _, p := range pairs {
-		all = append(all, Measured{p.Layout, [][]float64{p.A, p.B}})
-	}
-	return all
-}
-
 // TestSpeedup: a layout's speed-up is a's time over b's, within its interval.
 func TestSpeedup(t *testing.T) {
 	of := []Pair{{Layout: Layout{Env: 16}, A: []float64{10, 10.1, 9.9}, B: []float64{20, 20.1, 19.9}},
 		{Layout: Layout{Env: 32}, A: []float64{10, 10.1, 9.9}, B: []float64{5, 5.1, 4.9}}}
-	c, err := Paired(of, 1)
-	s := c.Speedup("b", of)
-	if err != nil || !slices.Equal(s.X, []float64{16, 32}) || math.Abs(s.Y[0]-0.5) > 1e-9 || math.Abs(s.Y[1]-2) > 1e-9 || !(s.Low[1] < 2 && 2 < s.High[1]) {
-		t.Errorf("%+v, %v", s, err)
+	s := require.Get(Paired(of, 1))(t).Speedup("b", of)
+	require.Equal(t, "speed-ups", [][]float64{{16, 32}, {0.5, 2}}, [][]float64{s.X, s.Y}, cmpopts.EquateApprox(0, 1e-9))
+	if s.Low[1] >= 2 || s.High[1] <= 2 {
+		t.Errorf("%+v", s)
 	}
-	one := []Pair{{A: []float64{1}, B: []float64{2}}, {A: []float64{1}, B: []float64{2}}}
-	if c, err = Paired(one, 1); err != nil || c.Speedup("", one).Low != nil {
-		t.Errorf("an interval from one trial: %v", err)
+	one := slices.Repeat([]Pair{{A: []float64{1}, B: []float64{2}}}, 2)
+	if require.Get(Paired(one, 1))(t).Speedup("", one).Low != nil {
+		t.Error("an interval from one trial")
 	}
 }
 
 func TestContrary(t *testing.T) {
-	says := map[Verdict]int{Slower: 2, Faster: 3, Same: 5}
 	for verdict, want := range map[Verdict]int{Slower: 3, Faster: 2, Same: 5} {
-		c := Conclusion{Verdict: verdict, Layouts: 10, Says: says}
+		c := Conclusion{Verdict: verdict, Layouts: 10, Says: map[Verdict]int{Slower: 2, Faster: 3, Same: 5}}
 		require.Equal(t, verdict, want, c.Contrary())
 	}
 }
@@ -245,12 +222,8 @@ func TestSuite(t *testing.T) {
 		{pair(1, 8, 1), pair(2, 2, 2), pair(3, 4, 4), pair(4, 9, 1)}, // the first was interrupted before the fourth
 	}
 	s := OfSuite(programs)
-	for i, want := range []float64{4, 1, 0.5} {
-		if math.Abs(s.Speedups[i]-want) > 1e-12 {
-			t.Errorf("layout %d: %v, want %v", i+1, s.Speedups[i], want)
-		}
-	}
-	if len(s.Speedups) != 3 || s.Best != 0 || s.Worst != 2 || s.Layouts[s.Worst].Number != 3 {
+	require.Equal(t, "speed-ups", []float64{4, 1, 0.5}, s.Speedups, cmpopts.EquateApprox(0, 1e-12))
+	if s.Best != 0 || s.Worst != 2 || s.Layouts[s.Worst].Number != 3 {
 		t.Errorf("%+v", s)
 	}
 	if want := math.Cbrt(2); math.Abs(s.Mean-want) > 1e-12 || s.Low > want || s.High < want {
@@ -269,32 +242,29 @@ func TestRejections(t *testing.T) {
 	alias := &verdict.Rejection{Reason: verdict.Alias4K}
 	broken := errors.New("broken")
 	ok := func(context.Context, Layout) (float64, error) { return 1, nil }
-	where := func(reject func(Layout) bool, with error) Measure {
-		return func(_ context.Context, l Layout) (float64, error) {
-			if reject(l) {
-				return 0, with
-			}
-			return 1, nil
-		}
-	}
 	layouts, plan := Draw(1, 10), experiment.Plan{Rounds: 2}
-	type rejected = func(Layout) bool
 	for _, c := range []struct {
 		name              string
 		layouts           int
-		where             rejected // side b
+		rejects           func(layout int) bool // of side b
 		with              error
 		measured, dropped int
 		ends              error
 	}{
-		{"in one layout", 10, func(l Layout) bool { return l.Number == 3 }, alias, 9, 1, nil},
-		{"in all", 10, func(Layout) bool { return true }, alias, 0, giveUpAfter, alias},
-		{"in the first", 10, func(l Layout) bool { return l.Number < giveUpAfter }, alias, 10 - giveUpAfter + 1, giveUpAfter - 1, nil},
-		{"in one layout too many", 3, func(l Layout) bool { return l.Number > leastLayouts-1 }, alias, leastLayouts - 1, 4 - leastLayouts, alias},
-		{"in as many as may be", 3, func(l Layout) bool { return l.Number > leastLayouts }, alias, leastLayouts, 3 - leastLayouts, nil},
-		{"broken", 10, func(l Layout) bool { return l.Number == 3 }, broken, 2, 0, broken},
+		{"in one layout", 10, func(n int) bool { return n == 3 }, alias, 9, 1, nil},
+		{"in all", 10, func(int) bool { return true }, alias, 0, giveUpAfter, alias},
+		{"in the first", 10, func(n int) bool { return n < giveUpAfter }, alias, 10 - giveUpAfter + 1, giveUpAfter - 1, nil},
+		{"in one layout too many", 3, func(n int) bool { return n > leastLayouts-1 }, alias, leastLayouts - 1, 4 - leastLayouts, alias},
+		{"in as many as may be", 3, func(n int) bool { return n > leastLayouts }, alias, leastLayouts, 3 - leastLayouts, nil},
+		{"broken", 10, func(n int) bool { return n == 3 }, broken, 2, 0, broken},
 	} {
-		pairs, dropped, err := Run(context.Background(), layouts[:c.layouts], plan, []Measure{ok, where(c.where, c.with)})
+		b := func(_ context.Context, l Layout) (float64, error) {
+			if c.rejects(l.Number) {
+				return 0, c.with
+			}
+			return 1, nil
+		}
+		pairs, dropped, err := Run(context.Background(), layouts[:c.layouts], plan, []Measure{ok, b})
 		if len(pairs) != c.measured || len(dropped) != c.dropped || !errors.Is(err, c.ends) {
 			t.Errorf("%s: %d layouts, want %d, %d dropped, want %d, %v", c.name, len(pairs), c.measured, len(dropped), c.dropped, err)
 		}
@@ -302,7 +272,7 @@ func TestRejections(t *testing.T) {
 			t.Errorf("%s: not of side b: %v", c.name, err)
 		}
 		for _, d := range dropped {
-			if d.Side != "b" || d.Rejection != alias || !c.where(d.Layout) {
+			if d.Side != "b" || d.Rejection != alias || !c.rejects(d.Layout.Number) {
 				t.Errorf("%s: %+v", c.name, d)
 			}
 		}

@@ -88,29 +88,26 @@ func TestBuiltBlocks(t *testing.T) {
 			if setup.Unroll != nil {
 				plan.Rounds = 5 // a megabyte of code is slow
 			}
-			var want []string
-			if b.cause != "" {
-				want = []string{b.cause}
-			}
+			want := slices.DeleteFunc([]string{b.cause}, func(cause string) bool { return cause == "" })
 			require.AtMost(t, 1, 3, func() string {
-				got, unclear := causes(t, p, unhex(t, b.hex), setup, plan)
+				found := findings(t, p, unhex(t, b.hex), setup, plan)
+				got := experiment.Confirmed(found)
 				if here.SecondCause && b.second != "" {
 					got = slices.DeleteFunc(got, func(cause string) bool { return cause == b.second })
 				}
 				if slices.Equal(got, want) {
 					return ""
 				}
-				if unclear {
+				if slices.ContainsFunc(found, func(f experiment.Finding) bool { return f.Outcome == stat.Unclear }) {
 					require.Skip(t, require.Idle, "the core was too busy to tell: %q", got)
 				}
-				return fmt.Sprintf("%q, want %q", got, want)
+				return fmt.Sprintf("%q, want %q: %+v", got, want, found)
 			})
 		})
 	}
 }
 
-// causes returns the causes that explain finds, and whether any is undecided.
-func causes(t *testing.T, p *profiler.Profiler, code []byte, setup profiler.Setup, plan experiment.Plan) (all []string, unclear bool) {
+func findings(t *testing.T, p *profiler.Profiler, code []byte, setup profiler.Setup, plan experiment.Plan) []experiment.Finding {
 	t.Helper()
 	e, err := Explain(require.Context(t), p, code, setup, plan)
 	require.Measure(t, err)
@@ -120,11 +117,5 @@ func causes(t *testing.T, p *profiler.Profiler, code []byte, setup profiler.Setu
 	if e.Base.Status != profiler.OK {
 		t.Fatalf("%s: %v", e.Base.Status, e.Base.Rejection)
 	}
-	for _, f := range e.Findings {
-		if f.Effect != nil {
-			t.Logf("%-18s %-10s %.3f with, %.3f without: %+.3f, %+.3f to %+.3f; %s", f.Hypothesis, f.Outcome, f.With, f.Without,
-				f.Size, f.Low, f.High, f.Change)
-		}
-	}
-	return experiment.Confirmed(e.Findings), slices.ContainsFunc(e.Findings, func(f experiment.Finding) bool { return f.Outcome == stat.Unclear })
+	return e.Findings
 }

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -40,21 +41,14 @@ func (c *core) Profile(_ context.Context, b profiler.Block) (profiler.Result, er
 	if c.disturb > 0 && c.measured%c.disturb == 0 {
 		return profiler.Result{Status: profiler.Rejected, Reason: verdict.Unstable}, nil
 	}
-	init := initial.Paper()
-	if b.Setup.Init != nil {
-		init = *b.Setup.Init
-	}
+	init := *cmp.Or(b.Setup.Init, new(initial.Paper()))
 	if b.Setup.NoFTZ {
 		init.MXCSR = initial.DefaultMXCSR
 	}
-	factors := unroll.Factors{Short: 128, Long: 512}
-	if b.Setup.Unroll != nil {
-		factors = *b.Setup.Unroll
-	}
+	factors := cmp.Or(b.Setup.Unroll, &unroll.Factors{Short: 128, Long: 512})
 	store, load := init.GPR[asm.RBX], init.GPR[asm.RDI]
 	p := invariants.Prediction{Loads: 1, Stores: 1}
-	cycles := 10.0
-	pages := 1
+	cycles, pages := 10.0, 1
 	if store>>12 != load>>12 {
 		pages = 2
 		switch frames := max(b.Setup.Frames, 1); {
@@ -118,10 +112,7 @@ func (c *core) layouts(s profiler.Setup, cycles float64) (all []profiler.LayoutC
 				break
 			}
 		}
-		nops := (at + 8) / 9 // of at most nine bytes each
-		if s.LeadNops > 0 {
-			nops = s.LeadNops
-		}
+		nops := cmp.Or(s.LeadNops, (at+8)/9) // of at most nine bytes each
 		all = append(all, profiler.LayoutCycles{Layout: n, Cycles: (cycles + c.layout(at, nops, l.Offset())) * (1 + c.noise*c.random.NormFloat64())})
 	}
 	return all
@@ -129,8 +120,7 @@ func (c *core) layouts(s profiler.Setup, cycles float64) (all []profiler.LayoutC
 
 func unhex(t *testing.T, s string) []byte {
 	t.Helper()
-	b := require.Get(hex.DecodeString(strings.ReplaceAll(s, " ", "")))(t)
-	return b
+	return require.Get(hex.DecodeString(strings.ReplaceAll(s, " ", "")))(t)
 }
 
 // mov [rbx], rcx; mov rdx, [rdi]; addsd xmm0, xmm1
@@ -147,6 +137,7 @@ func plan(seed uint64) experiment.Plan { return experiment.Plan{Rounds: DefaultR
 
 // TestExplain: on a made-up core each cause is named, and nothing else, however much of it the set-up has.
 func TestExplain(t *testing.T) {
+	odd := func(n int) float64 { return float64(n % 2) }
 	aliased, shared := pointers(0x10000, 0x13000, 16), pointers(0x10000, 0x13000, 1)
 	split, harmless := pointers(0x10000, 0x1013d, 1), pointers(0x10000, 0x10100, 1)
 	computed, many, more := harmless, harmless, harmless
@@ -176,6 +167,14 @@ func TestExplain(t *testing.T) {
 		{"decoders", core{decoders: 1, l1i: 5}, more, []string{"op cache residency"}},
 		{"everything, and nothing of it there", core{aliasing: 5, sharing: 5, splitting: 5, subnormal: 5, l1i: 5, decoders: 5}, harmless, nil},
 		{"two causes", core{splitting: 1, aligned: 1}, split, []string{"line splits", "code alignment"}},
+		{"1 % by layout", core{layout: func(_, nops, _ int) float64 { return 0.1 * odd(nops) }}, harmless, nil},
+		{"two slots a copy", core{layout: func(_, nops, phase int) float64 { return odd(nops + phase) }}, harmless, []string{"rename phase"}},
+		{"three", core{layout: func(_, nops, phase int) float64 { return float64((nops + phase) % 3) }}, harmless, []string{"rename phase"}},
+		{"a slow slot of six", core{layout: func(_, nops, phase int) float64 { return float64((nops + phase) % 6 / 5) }}, harmless,
+			[]string{"rename phase"}},
+		{"place", core{layout: func(at, _, _ int) float64 { return float64(at / 32) }}, harmless, []string{"code alignment"}},
+		{"place and slots", core{layout: func(at, nops, phase int) float64 { return float64(at/32) + 0.7*odd(nops+phase) }}, harmless,
+			[]string{"code alignment", "rename phase"}},
 	} {
 		for seed := range uint64(20) {
 			m := c.core
@@ -196,9 +195,8 @@ func (f scripted) Profile(_ context.Context, b profiler.Block) (profiler.Result,
 
 // TestUntested: a block that aliases wherever its pointers are is not tested for it.
 func TestUntested(t *testing.T) {
-	m := &core{random: rand.New(rand.NewPCG(0, 0))}
 	stuck := scripted(func(b profiler.Block) (profiler.Result, error) {
-		r, err := m.Profile(context.Background(), b)
+		r, err := (&core{random: rand.New(rand.NewPCG(0, 0))}).Profile(context.Background(), b)
 		r.Predicted.Alias4K, r.Predicted.AliasStores = 1, 1
 		return r, err
 	})
@@ -209,9 +207,8 @@ func TestUntested(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
-	hostError := &verdict.HostError{Missing: "something"}
-	for _, at := range []int{0, 1, 30} {
-		for _, want := range []error{hostError, nil} {
+	for _, want := range []error{&verdict.HostError{Missing: "something"}, nil} {
+		for _, at := range []int{0, 1, 30} {
 			m := &core{random: rand.New(rand.NewPCG(0, 0))}
 			failing := scripted(func(b profiler.Block) (profiler.Result, error) {
 				if m.measured >= at {
@@ -248,51 +245,18 @@ func TestPastLead(t *testing.T) {
 	}
 }
 
-// TestRenamePhase: on a made-up core what decides between layouts is confirmed, and nothing else.
-func TestRenamePhase(t *testing.T) {
-	odd := func(n int) float64 { return float64(n % 2) }
-	high := func(at int) float64 { return float64(at / 32) }
-	for _, c := range []struct {
-		name   string
-		layout func(at, nops, offset int) float64
-		causes []string
-	}{
-		{"no difference", func(int, int, int) float64 { return 0 }, nil},
-		{"1 %", func(_, nops, _ int) float64 { return 0.1 * odd(nops) }, nil},
-		{"two slots a copy", func(_, nops, offset int) float64 { return odd(nops + offset) }, []string{"rename phase"}},
-		{"three", func(_, nops, offset int) float64 { return float64((nops + offset) % 3) }, []string{"rename phase"}},
-		{"a slow slot of six", func(_, nops, offset int) float64 { return float64((nops + offset) % 6 / 5) }, []string{"rename phase"}},
-		{"place", func(at, _, _ int) float64 { return high(at) }, []string{"code alignment"}},
-		{"place and slots", func(at, nops, offset int) float64 { return high(at) + 0.7*odd(nops+offset) }, []string{"code alignment", "rename phase"}},
-	} {
-		for seed := range uint64(5) {
-			m := &core{layout: c.layout, noise: 0.001, random: rand.New(rand.NewPCG(seed, 2))}
-			e := require.Get(Explain(context.Background(), m, unhex(t, pair), pointers(0x10000, 0x10100, 1), plan(seed)))(t)
-			if got := experiment.Confirmed(e.Findings); !slices.Equal(got, c.causes) {
-				t.Errorf("%s, seed %d: causes %q, want %q: %+v", c.name, seed, got, c.causes, e.Findings)
-			}
-		}
-	}
-}
-
 // TestDiffer: two layouts at either end do not count.
 func TestDiffer(t *testing.T) {
-	of := func(cycles ...float64) (all []profiler.LayoutCycles) {
-		for i, c := range cycles {
-			all = append(all, profiler.LayoutCycles{Layout: i, Cycles: c})
-		}
-		return all
-	}
-	for _, c := range []struct {
-		cycles []float64
-		want   float64
-	}{
-		{nil, 0},
-		{[]float64{1, 2, 3, 4}, 0},
-		{[]float64{9, 1, 1, 2, 9, 3}, 0.5},
-		{[]float64{9, 1, 2, 2, 9, 3}, 0.5},
-		{[]float64{0, 0, 0, 1, 1, 1}, 0},
+	for want, of := range map[float64][][]float64{
+		0:   {nil, {1, 2, 3, 4}, {0, 0, 0, 1, 1, 1}},
+		0.5: {{9, 1, 1, 2, 9, 3}, {9, 1, 2, 2, 9, 3}},
 	} {
-		require.Equal(t, c.cycles, c.want, differ(of(c.cycles...)))
+		for _, cycles := range of {
+			var layouts []profiler.LayoutCycles
+			for i, c := range cycles {
+				layouts = append(layouts, profiler.LayoutCycles{Layout: i, Cycles: c})
+			}
+			require.Equal(t, cycles, want, differ(layouts))
+		}
 	}
 }

@@ -17,8 +17,7 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// TestKernels: the kernels of the paper on aliasing alias where their addresses predict, a page apart. On Zen 4 it
-// costs time if the load's latency is on the critical path (docs/explain.md).
+// TestKernels: the kernels of the paper on aliasing alias where their addresses predict, a page apart.
 func TestKernels(t *testing.T) {
 	ctx := require.Context(t)
 	p, err := profiler.New(t.Context(), profiler.Options{Detail: true})

@@ -4,17 +4,22 @@ import (
 	"context"
 	"errors"
 	"math"
-	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/internal/pmu/pmutest"
 	"github.com/bbprof/bbprof/internal/require"
+	"github.com/bbprof/bbprof/internal/simulated"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -50,8 +55,7 @@ func distances(t *testing.T, from, to, step int) Factor {
 	for v := from; v <= to; v += step {
 		values = append(values, v)
 	}
-	f := require.Get(Of("distance", profiler.Setup{}, []asm.Reg{asm.RSI, asm.RDI}, values))(t)
-	return f
+	return require.Get(Of("distance", profiler.Setup{}, []asm.Reg{asm.RSI, asm.RDI}, values))(t)
 }
 
 // swept sweeps a factor on a core.
@@ -84,9 +88,7 @@ func TestRelate(t *testing.T) {
 		"1.000 to 1.500 cycles, a ratio of 1.500; slower than the usual 1.000 cycles by 3 %: 2 values (4096, 8192)\n") {
 		t.Error(text)
 	}
-	if row := s.Table()[256]; strings.Join(row, ",") != "4096,ok,,1.5000,1.4900,1.5100,1,0,1,0,0,0,0,0,0,0" {
-		t.Errorf("%q", row)
-	}
+	require.Equal(t, "row", "4096,ok,,1.5000,1.4900,1.5100,1,0,1,0,0,0,0,0,0,0", strings.Join(s.Table()[256], ","))
 }
 
 // TestCorrelate checks values computed by hand and by Fisher's transformation.
@@ -113,8 +115,7 @@ func TestCorrelate(t *testing.T) {
 	}
 }
 
-// TestSpikes: a value is a spike only if its interval lies above the usual by 3 %; without an interval, as with fewer
-// than six runs, none is known.
+// TestSpikes: a spike's interval lies above the usual by 3 %; without an interval, no spike is known.
 func TestSpikes(t *testing.T) {
 	for _, c := range []struct {
 		low  float64
@@ -145,9 +146,7 @@ func TestMiddle(t *testing.T) {
 		{[]profiler.Result{rejected, one(2), rejected}, 2},
 		{[]profiler.Result{rejected}, 0},
 	} {
-		if got := middle(c.runs); got.Cycles != c.want {
-			t.Errorf("%v, want %v", got.Cycles, c.want)
-		}
+		require.Equal(t, "cycles", c.want, middle(c.runs).Cycles)
 	}
 	s := OfBlock(distances(t, 0, 2, 1), []profiler.Result{rejected, one(2), middle(nil)}, nil)
 	if r := s.Relate(s.Groups[0])[0]; len(r.Points) != 1 || s.Table()[1][2] != "context_switch" || s.Table()[3][1] != "interrupted" {
@@ -172,24 +171,139 @@ func TestErrors(t *testing.T) {
 
 // TestFactors: each factor changes only its own part and leaves the base unchanged.
 func TestFactors(t *testing.T) {
-	init := initial.Paper()
-	base := profiler.Setup{CodeOffset: new(7), Init: &init, Frames: 16}
-	code := func(f Factor, err error) profiler.Setup {
-		t.Helper()
-		require.NoError(t, err)
-		return f.Setup(f.Values[len(f.Values)-1])
+	init, moved := initial.Paper(), initial.Paper()
+	moved.GPR[asm.RSP] += 16
+	moved.GPR[asm.RBP] += 16
+	base := func() profiler.Setup { return profiler.Setup{CodeOffset: new(7), Init: &init, Frames: 16} }
+	for _, c := range []struct {
+		factor string
+		values []int
+		change func(*profiler.Setup)
+	}{
+		{"code", []int{0, 4095}, func(s *profiler.Setup) { *s.CodeOffset = 4095 }},
+		{"data", []int{16}, func(s *profiler.Setup) { s.Init = &moved }},
+		{"copies", []int{2, 400}, func(s *profiler.Setup) { s.Unroll = &unroll.Factors{Short: 100, Long: 400} }},
+		{"framecount", []int{1, 128}, func(s *profiler.Setup) { s.Frames = 128 }},
+	} {
+		was, want := base(), base()
+		c.change(&want)
+		f := require.Get(Of(c.factor, was, []asm.Reg{asm.RSP, asm.RBP}, c.values))(t)
+		require.Equal(t, c.factor, want, f.Setup(c.values[len(c.values)-1]))
+		require.Equal(t, c.factor+": the base", base(), was)
 	}
-	if s := code(Of("code", base, nil, []int{0, 4095})); *s.CodeOffset != 4095 || *base.CodeOffset != 7 || s.Frames != 16 {
-		t.Errorf("code: %+v", s)
+	require.Equal(t, "the initial state", initial.Paper(), init)
+}
+
+// watched tells the script which set-up is measured, and counts profilers closed.
+type watched struct {
+	measure.Profiler
+	before func(profiler.Setup)
+	close  func()
+}
+
+func (w watched) Close() { w.close() }
+
+func (w watched) Profile(ctx context.Context, b profiler.Block) (profiler.Result, error) {
+	w.before(b.Setup)
+	return w.Profiler.Profile(ctx, b)
+}
+
+// TestScreenEveryEvent: with four counters every event is screened, and the one that follows the cycles is found.
+func TestScreenEveryEvent(t *testing.T) {
+	ctx := context.Background()
+	aliased := uint64(0)
+	k := pmutest.New(4)
+	k.Opens = func(a pmu.Attr) error {
+		if a.Type == pmu.TypeHWCache && a.Config&0xff == 6 { // node-…
+			return syscall.ENOENT
+		}
+		return nil
 	}
-	if s := code(Of("data", base, []asm.Reg{asm.RSP, asm.RBP}, []int{16})); s.Init.GPR[asm.RSP] != init.GPR[asm.RSP]+16 ||
-		s.Init.GPR[asm.RBP] != init.GPR[asm.RBP]+16 || s.Init.GPR[asm.RAX] != init.GPR[asm.RAX] || !reflect.DeepEqual(init, initial.Paper()) {
-		t.Errorf("data: %+v", s)
+	open := simulated.NewProfiler.(func(context.Context, profiler.Options, simulated.Machine) (*profiler.Profiler, error))
+	options := profiler.Options{Clock: profiler.PerfClock}
+	machine := simulated.Skylake(k, func() uint64 { return 6 + 3*aliased }, func(e pmu.Event) uint64 {
+		if strings.HasPrefix(e.Name, "LD_BLOCKS_PARTIAL") {
+			return aliased
+		}
+		return 5
+	})
+	p, err := open(t.Context(), options, machine)
+	var missing *verdict.HostError
+	if errors.As(err, &missing) && strings.Contains(missing.Missing, "CPU") {
+		require.Measure(t, err)
 	}
-	if s := code(Of("copies", base, nil, []int{2, 400})); s.Unroll.Short != 100 || s.Unroll.Long != 400 {
-		t.Errorf("copies: %+v", s)
+	require.NoError(t, err)
+	events, err := p.AllEvents(ctx)
+	if err != nil || len(events) < 30 {
+		t.Fatalf("%d events, %v", len(events), err)
 	}
-	if s := code(Of("framecount", base, nil, []int{1, 128})); s.Frames != 128 {
-		t.Errorf("frames: %+v", s)
+	require.NoError(t, p.CanCount(ctx, "instructions"))
+	if err := p.CanCount(ctx, "frobnications"); !errors.As(err, new(*profiler.EventError)) {
+		t.Error(err)
 	}
+	if err := p.CanCount(ctx, "node-loads"); !errors.As(err, &missing) {
+		t.Error(err)
+	}
+	p.Close()
+	f := require.Get(Of("distance", profiler.Setup{Frames: 16, Tolerate: []verdict.Reason{verdict.Alias4K}},
+		[]asm.Reg{asm.RBX, asm.RDI}, []int{4032, 4096, 4160, 8128, 8192}))(t)
+	opened, closed, done := 0, 0, 0
+	block := []byte{0x48, 0x89, 0x0b, 0x48, 0x8b, 0x17} // mov [rbx], rcx; mov rdx, [rdi]
+	columns, err := Screen(ctx, func(some []profiler.Event) (measure.ProfileCloser, error) {
+		o := options
+		for _, e := range some {
+			o.Events = append(o.Events, e.By)
+		}
+		p, err := open(t.Context(), o, machine)
+		if err != nil {
+			return nil, err
+		}
+		opened++
+		aliases := func(s profiler.Setup) {
+			aliased = 0
+			if (s.Init.GPR[asm.RDI]-s.Init.GPR[asm.RBX])%4096 == 0 {
+				aliased = 1
+			}
+		}
+		return watched{p, aliases, func() { closed++; p.Close() }}, nil
+	}, block, f, events, experiment.Plan{Rounds: 1, Seed: 1, Done: func(n int) { done = n }})
+	require.NoError(t, err)
+	if len(columns) != len(events) || done != len(events) || opened < len(events)/4 || closed != opened {
+		t.Errorf("%d of %d events, %d told, %d profilers, %d closed", len(columns), len(events), done, opened, closed)
+	}
+	swept := Sweep{Groups: []Group{{Columns: columns}}}
+	for i, v := range f.Values {
+		swept.Points = append(swept.Points, Point{Value: v, Cycles: 6 + 3*float64(i%3%2)})
+	}
+	first := swept.Relate(swept.Groups[0])[0]
+	if first.Name != "LD_BLOCKS_PARTIAL.ADDRESS_ALIAS" || len(first.Points) != 5 || first.Values[1] != 1 || first.Values[0] != 0 {
+		t.Errorf("%+v", first)
+	}
+	refused := 0
+	for _, c := range columns {
+		switch node := strings.HasPrefix(c.Name, "node-"); {
+		case node && c.Why != "":
+			refused++
+		case node || c.Name != first.Name && (c.Why != "" || c.Values[0] != 5 || c.Values[1] != 5):
+			t.Errorf("%+v", c)
+		}
+	}
+	if refused == 0 {
+		t.Error("none was refused")
+	}
+}
+
+// TestScreenErrors: what is no refusal of an event ends the screening, and the profiler is closed.
+func TestScreenErrors(t *testing.T) {
+	lost, closed := errors.New("lost"), 0
+	for _, opens := range []error{lost, nil} {
+		fails := &fake{of: func(int, profiler.Setup) (profiler.Result, error) { return profiler.Result{}, lost }}
+		_, err := Screen(t.Context(), func([]profiler.Event) (measure.ProfileCloser, error) {
+			return watched{fails, func(profiler.Setup) {}, func() { closed++ }}, opens
+		}, nil, distances(t, 0, 16, 16), make([]profiler.Event, 2), experiment.Plan{Rounds: 1})
+		if !errors.Is(err, lost) {
+			t.Error(err)
+		}
+	}
+	require.Equal(t, "profilers closed", 1, closed)
 }
