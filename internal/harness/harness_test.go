@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,9 +22,6 @@ type line struct {
 	text      string
 }
 
-// instruction matches the address, the bytes and the text of one in objdump's output.
-var instruction = regexp.MustCompile(`(?m)^ *([0-9a-f]+):\t((?:[0-9a-f]{2} )+) *\t([^#\n]*)`)
-
 // disassemble decodes code at address base; unlike x86asm, objdump knows all of VEX.
 func disassemble(t *testing.T, base uint64, code []byte) []line {
 	t.Helper()
@@ -35,9 +31,13 @@ func disassemble(t *testing.T, base uint64, code []byte) []line {
 	out := require.Get(exec.Command(tool, "-D", "-z", "-w", "-b", "binary", "-m", "i386:x86-64", "-M", "intel",
 		"--insn-width=16", fmt.Sprintf("--adjust-vma=%#x", base), file).Output())(t)
 	var lines []line
-	for _, m := range instruction.FindAllSubmatch(out, -1) {
-		addr := require.Get(strconv.ParseUint(string(m[1]), 16, 64))(t)
-		lines = append(lines, line{addr, addr + uint64(len(m[2])/3), strings.Join(strings.Fields(string(m[3])), " ")})
+	for text := range strings.Lines(string(out)) {
+		f := strings.SplitN(text, "\t", 3) // address, bytes, instruction
+		if len(f) == 3 {
+			addr := require.Get(strconv.ParseUint(strings.Trim(f[0], " :"), 16, 64))(t)
+			inst, _, _ := strings.Cut(f[2], "#")
+			lines = append(lines, line{addr, addr + uint64(len(strings.Fields(f[1]))), strings.Join(strings.Fields(inst), " ")})
+		}
 	}
 	if bytes.Contains(out, []byte("(bad)")) {
 		t.Fatalf("objdump does not know all of % x", code)
