@@ -122,11 +122,8 @@ func TestCountedRuns(t *testing.T) {
 
 	const runs = 5
 	c.SetWord(layout.SlotLost, 0)
-	if stop := do(t, c, Run(open, 0), Run(image, runs), Run(close, 0)); !stop.Done {
-		t.Fatalf("%+v", stop)
-	}
-	if n := c.Word(layout.SlotLost); n != 0 {
-		t.Errorf("%d events lost", n)
+	if stop := do(t, c, Run(open, 0), Run(image, runs), Run(close, 0)); !stop.Done || c.Word(layout.SlotLost) != 0 {
+		t.Fatalf("%+v, %d events lost", stop, c.Word(layout.SlotLost))
 	}
 	word := func(addr uint64) uint64 {
 		return binary.LittleEndian.Uint64(c.Samples()[addr-layout.Samples:])
@@ -142,19 +139,15 @@ func TestCountedRuns(t *testing.T) {
 			last = v
 		}
 	}
-	if got := binary.LittleEndian.Uint64(c.Log()[8*layout.PageSize:]); got != runs*(1<<30+2+0) {
-		t.Errorf("the counters read add up to %#x", got)
-	}
+	require.Equal(t, "sum of the counters read", uint64(runs*(1<<30+2+0)), binary.LittleEndian.Uint64(c.Log()[8*layout.PageSize:]))
 
 	// A changed lock, and an event without a counter.
 	copy(c.Log(), fakePage(101, 1<<30))
-	if do(t, c, Run(close, 0)); c.Word(layout.SlotLost) != 1 {
-		t.Errorf("%d events lost after the kernel moved one, want 1", c.Word(layout.SlotLost))
-	}
+	do(t, c, Run(close, 0))
+	require.Equal(t, "events lost", uint64(1), c.Word(layout.SlotLost))
 	copy(c.Log()[layout.PageSize:], fakePage(101, -1))
-	if do(t, c, Run(open, 0)); c.Word(layout.SlotLost) != 2 {
-		t.Errorf("%d events lost, want 2: one is on no counter", c.Word(layout.SlotLost))
-	}
+	do(t, c, Run(open, 0))
+	require.Equal(t, "events lost", uint64(2), c.Word(layout.SlotLost))
 	require.Equal(t, "counters", [3]uint64{1 << 30, 0, 0},
 		[3]uint64{word(layout.CountSelect(0)), word(layout.CountSelect(1)), word(layout.CountSelect(2))})
 	mustServe(t, c)

@@ -106,7 +106,10 @@ func TestForbiddenCalls(t *testing.T) {
 	c := launch(t)
 	gate := c.stub.gate - 2 // the syscall instruction itself
 	before := mappings(t, c)
-	slots := slices.Concat(c.shared.mem[:offControl], c.shared.mem[offSamples:offCode])
+	region := func() string {
+		return string(slices.Concat(c.shared.mem[:offControl], c.shared.mem[offSamples:offCode]))
+	}
+	slots := region()
 	check := func(name string) {
 		t.Helper()
 		stop := do(t, c, Run(entry, 1))
@@ -127,7 +130,7 @@ func TestForbiddenCalls(t *testing.T) {
 		callHere(c, op.number, op.args[:]...)
 		check(fmt.Sprintf("call %d, which may pass the gate, from the code", op.number))
 	}
-	if string(slots) != string(slices.Concat(c.shared.mem[:offControl], c.shared.mem[offSamples:offCode])) {
+	if slots != region() {
 		t.Error("a call wrote to the own region")
 	}
 	mustServe(t, c)

@@ -183,40 +183,36 @@ func TestChildHoldsOnlyTheOwnRegion(t *testing.T) {
 	require.Equal(t, "store bypass", ptracethread.Status("self", "Speculation_Store_Bypass"), c.SpeculativeStoreBypass)
 }
 
-// mapped is an address range with its permissions.
-type mapped struct {
-	from, to uint64
-	rights   string
-}
-
 var (
 	measuringSide = side("rw-s", "r-xs", "---s")
 	dryRunSide    = side("---s", "---s", "---s")
 	countingSide  = side("---s", "---s", "rw-s")
 )
 
-// side lists the child's mappings by the rights of three of them.
-func side(log, code, loop string) []mapped {
-	return []mapped{
+// side lists the child's mappings, as /proc/PID/maps shows them, by the rights of three.
+func side(log, code, loop string) map[string]bool {
+	holds := map[string]bool{}
+	for _, m := range []struct {
+		from, to uint64
+		rights   string
+	}{
 		{layout.Stub, layout.Stub + layout.PageSize, "r-xp"}, {layout.Frames, layout.Frames + layout.FramesSize, "rw-s"},
 		{layout.DryRunOps, layout.End, "r-xs"},
 		{layout.Log, layout.Code, log}, {layout.Code, layout.CodeEnd, code}, {layout.DryRunLoop, layout.DryRunOps, loop},
+	} {
+		holds[fmt.Sprintf("%x-%x %s", m.from, m.to, m.rights)] = true
 	}
+	return holds
 }
 
 // mustHold checks that the child has only these mappings. The kernel joins neighbours with equal permissions.
-func mustHold(t *testing.T, c *Tracee, holds []mapped) {
+func mustHold(t *testing.T, c *Tracee, want map[string]bool) {
 	t.Helper()
-	want, got := map[string]bool{}, map[string]bool{}
-	for _, m := range holds {
-		want[fmt.Sprintf("%x-%x %s", m.from, m.to, m.rights)] = true
-	}
+	got := map[string]bool{}
 	for line := range strings.Lines(mappings(t, c)) {
-		f := strings.Fields(line)
-		if f[len(f)-1] == "[vsyscall]" { // the kernel's own, in every process
-			continue
+		if f := strings.Fields(line); f[len(f)-1] != "[vsyscall]" { // the kernel's own, in every process
+			got[f[0]+" "+f[1]] = true
 		}
-		got[f[0]+" "+f[1]] = true
 	}
 	require.Equal(t, "mappings", want, got)
 }

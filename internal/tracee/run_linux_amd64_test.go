@@ -79,9 +79,7 @@ func TestStopRegisters(t *testing.T) {
 			t.Errorf("%+v, want SIGILL at %#x with carry", stop, uint64(at))
 		}
 		for r, v := range stop.Regs.GPR {
-			if v != 0x1111_0000_0000+uint64(r) {
-				t.Errorf("register %d is %#x", r, v)
-			}
+			require.Equal(t, fmt.Sprint("register ", r), 0x1111_0000_0000+uint64(r), v)
 		}
 	}
 }
@@ -158,7 +156,7 @@ func TestTouched(t *testing.T) {
 	}
 	list = append(list, UsageAfter())
 	fewest := uint64(math.MaxUint64)
-	for try := 0; try < 3 && fewest > 0; try++ { // the kernel may reclaim pages
+	for range 3 { // the kernel may reclaim pages
 		c := launch(t)
 		do(t, c, list...)
 		const minflt = 64 // ru_minflt in struct rusage
@@ -211,24 +209,21 @@ func TestStep(t *testing.T) {
 		return require.Get(c.Step(ops, layout.DryRunCode, layout.DryRunCode+uint64(len(code))+1, generous, visit))(t)
 	}
 	seen := map[uint64]int{}
-	stop := step([]Op{UsageBefore()}, func(r Regs) { seen[r.RIP]++ }, 0x90, 0x66, 0x90, 0x90)
-	if stop.FailedOp != 0 || stop.Errno == 0 { // it writes to the closed side
+	count := func(r Regs) { seen[r.RIP]++ }
+	// Usage in a dry run writes to the closed side.
+	if stop := step([]Op{UsageBefore()}, count, 0x90, 0x66, 0x90, 0x90); stop.FailedOp != 0 || stop.Errno == 0 {
 		t.Errorf("usage in a dry run: %+v", stop)
 	}
-	stop = step([]Op{unmapBelow()}, func(r Regs) { seen[r.RIP]++ }, 0x90, 0x66, 0x90, 0x90)
-	if !stop.Done {
+	if stop := step([]Op{unmapBelow()}, count, 0x90, 0x66, 0x90, 0x90); !stop.Done {
 		t.Errorf("%+v", stop)
 	}
 	for offset, want := range []int{1, 1, 0, 1, 1} {
-		if got := seen[layout.DryRunCode+uint64(offset)]; got != want {
-			t.Errorf("byte %d was seen %d times, want %d", offset, got, want)
-		}
+		require.Equal(t, fmt.Sprint("byte ", offset), want, seen[layout.DryRunCode+uint64(offset)])
 	}
-	nothing := func(Regs) {}
-	if stop := step(nil, nothing, 0x90, 0x0f, 0x0b); stop.Signal != SIGILL || stop.Regs.RIP != layout.DryRunCode+1 {
+	if stop := step(nil, count, 0x90, 0x0f, 0x0b); stop.Signal != SIGILL || stop.Regs.RIP != layout.DryRunCode+1 {
 		t.Errorf("ud2: %+v", stop)
 	}
-	if stop := step([]Op{MapFrame(1<<63, 0)}, nothing, 0x90); stop.FailedOp != 0 || stop.Errno == 0 {
+	if stop := step([]Op{MapFrame(1<<63, 0)}, count, 0x90); stop.FailedOp != 0 || stop.Errno == 0 {
 		t.Errorf("a failed call: %+v", stop)
 	}
 	mustServe(t, c)
