@@ -173,7 +173,7 @@ func TestDesign(t *testing.T) {
 			}
 		}
 	}
-	both := slices.Sorted(slices.Values(append(passOf(0), passOf(1)...)))
+	both := slices.Sorted(slices.Values(slices.Concat(passOf(0), passOf(1))))
 	require.Equal(t, "layouts", Layouts, len(slices.Compact(both)))
 	one := LayoutOf(2, 5)
 	for n := range 4 {
@@ -313,14 +313,10 @@ func TestMoved(t *testing.T) {
 func TestEnough(t *testing.T) {
 	wide := Timed{Estimate: stat.Estimate{Value: 2.1, Half: 0.1}, Design: visited(2, 2)}
 	s := &series{TSC: &TSC{}, timed: wide}
-	if s.enough(passReplicates) {
-		t.Errorf("%+v is enough", wide.Estimate)
-	}
-	for _, limit := range []float64{2, 2.2} {
+	require.Equal(t, "enough for a plan that says nothing", false, s.enough(passReplicates))
+	for limit, want := range map[float64]bool{2: false, 2.2: true} {
 		s.plan.Enough = func(e stat.Estimate) bool { return e.Value < limit }
-		if got := s.enough(passReplicates); got != (limit == 2.2) {
-			t.Errorf("%+v below %g: %v", wide.Estimate, limit, got)
-		}
+		require.Equal(t, limit, want, s.enough(passReplicates))
 	}
 }
 
