@@ -29,7 +29,8 @@ func hybrid(allowed ...int) (cpu.ID, machine) {
 			if number < 4 {
 				l1d, l2 = 48<<10, 3<<20
 			}
-			return []Cache{{Level: 1, Kind: "data", Bytes: l1d}, {Level: 1, Kind: "instruction", Bytes: 64 << 10}, {Level: 2, Kind: "unified", Bytes: l2}}
+			return []Cache{{Level: 1, Kind: "data", Bytes: l1d}, {Level: 1, Kind: "instruction", Bytes: 64 << 10},
+				{Level: 2, Kind: "unified", Bytes: l2}}
 		},
 	}
 }

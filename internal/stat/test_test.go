@@ -131,7 +131,8 @@ func TestEnough(t *testing.T) {
 
 func TestHolm(t *testing.T) {
 	// R: p.adjust(c(0.01, 0.04, 0.03, 0.005), "holm")
-	require.Equal(t, "four", []float64{0.03, 0.06, 0.06, 0.02}, Holm([]float64{0.01, 0.04, 0.03, 0.005}), cmpopts.EquateApprox(1e-12, 0))
+	four := Holm([]float64{0.01, 0.04, 0.03, 0.005})
+	require.Equal(t, "four", []float64{0.03, 0.06, 0.06, 0.02}, four, cmpopts.EquateApprox(1e-12, 0))
 	require.Equal(t, "beyond 1", []float64{1, 1}, Holm([]float64{0.6, 0.7}))
 	require.Equal(t, "none", []float64(nil), Holm(nil), cmpopts.EquateEmpty())
 }

@@ -48,7 +48,8 @@ func (r replay) Start(number int) (got Report, tries int, err error) {
 	s := start{clock: t.clock, confirmed: t.confirms}
 	f, err := s.find(&replayedStart{tries: r.r.Starts[number].Tries})
 	t.rate = clockRate{ticks: f.rate}
-	return Report{TicksPerCycle: f.rate, MultiplyCycles: f.multiply, ProbeIdle: f.idle, Shared: f.shared, Doubt: t.doubt(f)}, len(s.tries), err
+	got = Report{TicksPerCycle: f.rate, MultiplyCycles: f.multiply, ProbeIdle: f.idle, Shared: f.shared, Doubt: t.doubt(f)}
+	return got, len(s.tries), err
 }
 
 // replayedStart returns samples of recorded tries, startSamples at a time.

@@ -183,7 +183,8 @@ func TestWaitIdle(t *testing.T) {
 		if err != nil || !stop.Done {
 			t.Fatalf("%s: %+v, %v", c.script, stop, err)
 		}
-		got, left, givenUp := sampleWord(b.child.Samples(), at), b.child.Word(layout.SlotWait), b.child.Word(layout.SlotIdleProbe) == 0
+		got, left := sampleWord(b.child.Samples(), at), b.child.Word(layout.SlotWait)
+		givenUp := b.child.Word(layout.SlotIdleProbe) == 0
 		if got != want || left != c.left || givenUp != (c.left == 1) {
 			t.Errorf("%s%s with %d busy readings to wait for: the clock read %d times, %d left, given up %v; want %d and %d",
 				c.script, endless, c.wait, got, left, givenUp, want, c.left)

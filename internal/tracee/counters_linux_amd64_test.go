@@ -139,7 +139,8 @@ func TestCountedRuns(t *testing.T) {
 			last = v
 		}
 	}
-	require.Equal(t, "sum of the counters read", uint64(runs*(1<<30+2+0)), binary.LittleEndian.Uint64(c.Log()[8*layout.PageSize:]))
+	sum := binary.LittleEndian.Uint64(c.Log()[8*layout.PageSize:])
+	require.Equal(t, "sum of the counters read", uint64(runs*(1<<30+2+0)), sum)
 
 	// A changed lock, and an event without a counter.
 	copy(c.Log(), fakePage(101, 1<<30))
