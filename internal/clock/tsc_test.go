@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
@@ -86,18 +88,14 @@ func TestRateOfSteppedClock(t *testing.T) {
 
 func TestFastRate(t *testing.T) {
 	// What shares the core adds time to the longer chain more than to the shorter.
-	short := []float64{100, 100, 100, 100, 100, 100, 100}
-	long := []float64{2148, 2148, 2148, 5000, 5100, 6000, 7000}
-	if got := (TSC{}).FastRate([][]float64{short, long}); got != 0.5 {
-		t.Errorf("fast half of 7: %g, want 0.5", got)
+	shared := [][]float64{{100, 100, 100, 100, 100, 100, 100}, {2148, 2148, 2148, 5000, 5100, 6000, 7000}}
+	for _, c := range []struct {
+		readings [][]float64
+		want     float64
+	}{{shared, 0.5}, {[][]float64{{100}, {2148}}, 0.5}, {[][]float64{{}, {}}, math.NaN()}} {
+		require.Equal(t, c.readings, c.want, TSC{}.FastRate(c.readings), cmpopts.EquateNaNs())
 	}
-	if got := (TSC{}).FastRate([][]float64{{100}, {2148}}); got != 0.5 {
-		t.Errorf("of one: %g, want 0.5", got)
-	}
-	if got := (TSC{}).FastRate([][]float64{{}, {}}); !math.IsNaN(got) {
-		t.Errorf("of none: %g, want NaN", got)
-	}
-	if slow := (TSC{}).Rate([][]float64{short, long}).Value; slow <= 0.5 {
+	if slow := (TSC{}).Rate(shared).Value; slow <= 0.5 {
 		t.Errorf("the data are too kind: Rate gives %g too", slow)
 	}
 }
@@ -119,10 +117,10 @@ func TestCheckMultiply(t *testing.T) {
 			t.Errorf("latency %g: %g, %v", c.latency, got, ok)
 		}
 	}
-	if _, ok := CheckMultiply([][]float64{{}, {}}, 0.5); ok {
-		t.Error("no data pass")
-	}
-	for _, rate := range []float64{0, math.NaN()} {
+	for _, rate := range []float64{0, math.NaN(), 0.5} {
+		if _, ok := CheckMultiply([][]float64{{}, {}}, rate); ok {
+			t.Errorf("no data pass at a rate of %g", rate)
+		}
 		if _, ok := CheckMultiply([][]float64{{0, 0, 0, 0}, {1, 1, 1, 1}}, rate); ok {
 			t.Errorf("a rate of %g passes", rate)
 		}

@@ -40,7 +40,7 @@ func buildAt(t *testing.T, at uint64, insts []asm.Inst, copies int) Image {
 }
 
 func TestBuildLayout(t *testing.T) {
-	block := append(append([]byte{}, nop5...), 0x48, 0x01, 0xd8) // nop; add rax, rbx
+	block := slices.Concat(nop5, []byte{0x48, 0x01, 0xd8}) // nop; add rax, rbx
 	insts := decode(t, block...)
 	for _, at := range []uint64{layout.Code, layout.Code + 1, layout.Code + 63, layout.Code + 64} {
 		for _, copies := range []int{1, 2, 48} {
@@ -51,15 +51,10 @@ func TestBuildLayout(t *testing.T) {
 			if im.End() != im.Address+uint64(len(im.Code)) {
 				t.Errorf("ends at %#x", im.End())
 			}
-			got := im.Code[im.FirstCopy-im.Address:]
-			if want := bytes.Repeat(block, copies); !bytes.HasPrefix(got, want) {
-				t.Errorf("the copies are % x", got[:len(want)])
-			}
-			e := asm.NewEmitter(im.FirstCopy + uint64(copies*len(block)))
+			e := asm.NewEmitter(im.FirstCopy)
+			e.Raw(bytes.Repeat(block, copies)...)
 			Epilogue(e, im.Address, TSC)
-			if !bytes.Equal(got[copies*len(block):], e.Bytes()) {
-				t.Errorf("after the copies comes % x, not the epilogue", got[copies*len(block):])
-			}
+			require.Equal(t, fmt.Sprintf("%d copies and the epilogue", copies), e.Bytes(), im.Code[im.FirstCopy-im.Address:])
 		}
 	}
 }
@@ -173,26 +168,11 @@ func TestRelocationReach(t *testing.T) {
 	im := buildAt(t, layout.Code, decode(t, nop...), 1)
 	home := int64(layout.Home - im.FirstCopy)
 	furthest := math.MaxInt32 - home
-	for _, c := range []struct {
-		disp int64
-		ok   bool
-	}{
-		{furthest, true},
-		{furthest + 1, false},
-		{math.MaxInt32, false},
-		{math.MinInt32, true},
-	} {
-		insts := decode(t, ripLoad(int32(c.disp))...)
-		_, err := Build(layout.Code, insts, 2, nil, plain)
-		if c.ok {
-			if err != nil {
-				t.Errorf("%#x: %v", c.disp, err)
-			}
-			continue
-		}
-		var r *verdict.Rejection
-		if !errors.As(err, &r) || r.Reason != verdict.Unmappable || r.Inst == nil || r.Inst.Index != 0 {
-			t.Errorf("%#x: %v, want unmappable", c.disp, err)
+	for disp, ok := range map[int64]bool{furthest: true, furthest + 1: false, math.MaxInt32: false, math.MinInt32: true} {
+		_, err := Build(layout.Code, decode(t, ripLoad(int32(disp))...), 2, nil, plain)
+		r, rejected := errors.AsType[*verdict.Rejection](err)
+		if (err == nil) != ok || rejected == ok || rejected && (r.Reason != verdict.Unmappable || r.Inst == nil || r.Inst.Index != 0) {
+			t.Errorf("%#x: %v, want unmappable %v", disp, err, !ok)
 		}
 	}
 	// Every copy, anywhere in the code region, can reach the distance that package layout promises.
@@ -208,7 +188,7 @@ func TestDryRunTouchesMasked(t *testing.T) {
 	touches := []byte{0x40, 0x0f, 0xae, 0xbf, 0, 0, 0, 0, 0x40, 0x0f, 0xae, 0xbf, 31, 0, 0, 0} // rex clflush [rdi], [rdi+31]
 	want := slices.Concat(nop5, touches, insts[1].Bytes, insts[2].Bytes)
 	require.Equal(t, "copies", bytes.Repeat(want, 3), im.Code[im.FirstCopy-im.Address:][:3*len(want)])
-	offsets := []int{0, 1, 2, 3, 4, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 6, 7, 8, 9, 10, 11}
+	offsets := slices.Concat([]int{0, 1, 2, 3, 4}, slices.Repeat([]int{5}, len(touches)), []int{5, 6, 7, 8, 9, 10, 11})
 	for d := range 3 * len(want) {
 		copy, offset, ok := im.Locate(im.FirstCopy + uint64(d))
 		if !ok || copy != d/len(want) || offset != offsets[d%len(want)] {

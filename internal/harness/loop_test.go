@@ -3,6 +3,7 @@ package harness
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -34,36 +35,28 @@ func TestBuildLoop(t *testing.T) {
 			if counter.Memory {
 				want = []string{"MOV EAX, 0x12c", "MOV [SlotLoop], RAX", "MOV EAX, 0x12345600"}
 			}
-			if !slices.Equal(got, want) {
-				t.Errorf("%v: ahead of the copies stands %q, want %q", counter, got, want)
-			}
+			require.Equal(t, fmt.Sprintf("%v, ahead of the copies", counter), want, got)
 			at := im.FirstCopy + uint64(copies*size)
 			got = read(t, at, im.Code[at-im.Address:])[:2]
 			want = []string{"DEC " + strings.ToUpper(counter.String()), "JNE first"}
 			if counter.Memory {
 				want[0] = "DEC [SlotLoop]"
 			}
-			jne := at
-			code := im.Code[at-im.Address:]
-			for {
-				in := require.Get(x86asm.Decode(code, 64))(t)
-				if in.Op == x86asm.JNE {
-					if target := jne + uint64(in.Len) + uint64(int64(in.Args[0].(x86asm.Rel))); target != im.FirstCopy {
-						t.Errorf("%v, %d bytes: jumps to %#x, not to the first copy", counter, size, target)
-					}
-					from, end := jne, jne+uint64(in.Len)
-					if !counter.Memory {
-						from -= decBytes
-					}
-					if from/32 != end/32 {
-						t.Errorf("%v, %d bytes: the branch from %#x to %#x touches a 32-byte boundary", counter, size, from, end)
-					}
-					break
-				}
-				jne, code = jne+uint64(in.Len), code[in.Len:]
+			require.Equal(t, fmt.Sprintf("%v, %d bytes, after the copies", counter, size), want, got)
+			from, end, code := at, at, im.Code[at-im.Address:]
+			var in x86asm.Inst
+			for ; in.Op != x86asm.JNE; code = code[in.Len:] {
+				in = require.Get(x86asm.Decode(code, 64))(t)
+				from, end = end, end+uint64(in.Len)
 			}
-			if !slices.Equal(got, want) {
-				t.Errorf("%v, %d bytes: after the copies comes %q, want %q", counter, size, got, want)
+			if target := end + uint64(int64(in.Args[0].(x86asm.Rel))); target != im.FirstCopy {
+				t.Errorf("%v, %d bytes: jumps to %#x, not to the first copy", counter, size, target)
+			}
+			if !counter.Memory {
+				from -= decBytes
+			}
+			if from/32 != end/32 {
+				t.Errorf("%v, %d bytes: the branch from %#x to %#x touches a 32-byte boundary", counter, size, from, end)
 			}
 		}
 	}
@@ -138,14 +131,8 @@ func TestOwnLoopVaries(t *testing.T) {
 				lacks[k] = append(lacks[k], iterations-int(value-5)/2/copies)
 			}
 		}
-		seen := map[int]bool{}
-		for _, n := range lacks[0] {
-			seen[n] = true
-			if n < 0 || n >= max(varied, 1) {
-				t.Errorf("varied by %d, a run lacks %d", varied, n)
-			}
-		}
-		if !slices.Equal(lacks[0], lacks[1]) || len(seen) < varied*3/4 {
+		seen := slices.Compact(slices.Sorted(slices.Values(lacks[0])))
+		if !slices.Equal(lacks[0], lacks[1]) || len(seen) < varied*3/4 || seen[0] < 0 || slices.Max(seen) >= max(varied, 1) {
 			t.Errorf("varied by %d: runs of the images lack %v and %v", varied, lacks[0], lacks[1])
 		}
 	}

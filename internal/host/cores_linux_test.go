@@ -30,24 +30,28 @@ func TestSiblings(t *testing.T) {
 }
 
 func TestQuota(t *testing.T) {
-	file := func(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s)} }
 	for _, c := range []struct {
-		name string
-		root fstest.MapFS
-		want int
+		name, cgroup string
+		files        map[string]string // below /sys/fs/cgroup
+		want         int
 	}{
-		{"nothing is known", fstest.MapFS{}, 0},
-		{"no limit", fstest.MapFS{"proc/self/cgroup": file("0::/a/b\n"), "sys/fs/cgroup/a/b/cpu.max": file("max 100000\n")}, 0},
-		{"its own", fstest.MapFS{"proc/self/cgroup": file("0::/a/b\n"), "sys/fs/cgroup/a/b/cpu.max": file("300000 100000\n")}, 3},
-		{"a parent's", fstest.MapFS{"proc/self/cgroup": file("0::/a/b\n"), "sys/fs/cgroup/a/b/cpu.max": file("300000 100000\n"),
-			"sys/fs/cgroup/a/cpu.max": file("250000 100000\n")}, 2},
-		{"a container's root", fstest.MapFS{"proc/self/cgroup": file("0::/\n"), "sys/fs/cgroup/cpu.max": file("100000 100000\n")}, 1},
-		{"version 1", fstest.MapFS{"proc/self/cgroup": file("4:memory:/m\n3:cpu,cpuacct:/a\n"),
-			"sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us": file("400000\n"), "sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_period_us": file("100000\n")}, 4},
-		{"version 1, no limit", fstest.MapFS{"proc/self/cgroup": file("3:cpu:/\n"),
-			"sys/fs/cgroup/cpu/cpu.cfs_quota_us": file("-1\n"), "sys/fs/cgroup/cpu/cpu.cfs_period_us": file("100000\n")}, 0},
+		{"nothing is known", "", nil, 0},
+		{"no limit", "0::/a/b\n", map[string]string{"a/b/cpu.max": "max 100000\n"}, 0},
+		{"its own", "0::/a/b\n", map[string]string{"a/b/cpu.max": "300000 100000\n"}, 3},
+		{"a parent's", "0::/a/b\n", map[string]string{"a/b/cpu.max": "300000 100000\n", "a/cpu.max": "250000 100000\n"}, 2},
+		{"a container's root", "0::/\n", map[string]string{"cpu.max": "100000 100000\n"}, 1},
+		{"version 1", "4:memory:/m\n3:cpu,cpuacct:/a\n", map[string]string{
+			"cpu,cpuacct/a/cpu.cfs_quota_us": "400000\n", "cpu,cpuacct/a/cpu.cfs_period_us": "100000\n"}, 4},
+		{"version 1, no limit", "3:cpu:/\n", map[string]string{"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, 0},
 	} {
-		require.Equal(t, c.name, c.want, quota(c.root))
+		root := fstest.MapFS{}
+		if c.cgroup != "" {
+			root["proc/self/cgroup"] = &fstest.MapFile{Data: []byte(c.cgroup)}
+		}
+		for name, text := range c.files {
+			root["sys/fs/cgroup/"+name] = &fstest.MapFile{Data: []byte(text)}
+		}
+		require.Equal(t, c.name, c.want, quota(root))
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/bbprof/bbprof/internal/require"
@@ -42,23 +41,24 @@ func TestPlanWorkers(t *testing.T) {
 		{"chosen siblings", eight, []int{1, 5, 2}, pairs, 0, 0, [][]int{{1}, {2}}, []int{0, 3, 4, 7}},
 		{"chosen twice", two, []int{0, 0}, alone, 0, 0, [][]int{{0}}, []int{1}},
 	} {
-		l, err := PlanWorkers(c.allowed, c.allowed, c.chosen, c.siblings, c.wanted, c.quota)
-		if diff := cmp.Diff(Layout{Workers: c.workers, Own: c.own}, l, cmpopts.EquateEmpty()); err != nil || diff != "" {
-			t.Errorf("%s: %v, -want +got:\n%s", c.name, err, diff)
-		}
+		l := require.Get(PlanWorkers(c.allowed, c.allowed, c.chosen, c.siblings, c.wanted, c.quota))(t)
+		require.Equal(t, c.name, Layout{Workers: c.workers, Own: c.own}, l, cmpopts.EquateEmpty())
 	}
-	l, err := PlanWorkers(eight, eight[:4], nil, alone, 0, 0)
-	if diff := cmp.Diff(Layout{Workers: [][]int{{3}, {2}, {1}, {0}}, Own: eight[4:]}, l); err != nil || diff != "" {
-		t.Errorf("a fast kind of core: %v, -want +got:\n%s", err, diff)
-	}
-	for says, f := range map[string]func() (Layout, error){
-		"3 workers need as many physical":    func() (Layout, error) { return PlanWorkers(two, two, nil, alone, 3, 0) },
-		"and there are 4 to measure on":      func() (Layout, error) { return PlanWorkers(eight, eight, nil, pairs, 5, 0) },
-		"and there are 1 to measure on; two": func() (Layout, error) { return PlanWorkers(eight, eight, []int{0, 4}, pairs, 2, 0) },
+	l := require.Get(PlanWorkers(eight, eight[:4], nil, alone, 0, 0))(t)
+	require.Equal(t, "a fast kind of core", Layout{Workers: [][]int{{3}, {2}, {1}, {0}}, Own: eight[4:]}, l)
+	for _, c := range []struct {
+		allowed, chosen []int
+		siblings        func(int) []int
+		wanted          int
+		says            string
+	}{
+		{two, nil, alone, 3, "3 workers need as many physical"},
+		{eight, nil, pairs, 5, "and there are 4 to measure on"},
+		{eight, []int{0, 4}, pairs, 2, "and there are 1 to measure on; two"},
 	} {
-		var wish *LayoutError
-		if _, err := f(); !errors.As(err, &wish) || !strings.Contains(err.Error(), says) {
-			t.Errorf("%v, want it to say %q", err, says)
+		_, err := PlanWorkers(c.allowed, c.allowed, c.chosen, c.siblings, c.wanted, 0)
+		if _, wish := errors.AsType[*LayoutError](err); !wish || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v, want it to say %q", err, c.says)
 		}
 	}
 }

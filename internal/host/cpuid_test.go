@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 
@@ -49,9 +48,7 @@ func TestCaches(t *testing.T) {
 		}), nil},
 		{"nothing", answers(nil), nil},
 	} {
-		if got := Caches(c.id); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
-		}
+		require.Equal(t, c.name, c.want, Caches(c.id))
 	}
 	endless := func(leaf, _ uint32) (eax, ebx, ecx, edx uint32) {
 		return map[uint32]uint32{leafExtended: amdTop, leafCachesAMD: 0x4121}[leaf], 0x01c0_003f, 63, 0
@@ -99,10 +96,8 @@ func TestCanTime(t *testing.T) {
 	} {
 		err := CanTime(answers(map[[2]uint32][4]uint32{{1, 0}: {0, 0, c.leaf1}, {0x4000_0000, 0}: c.signed}))
 		lacks, ok := errors.AsType[*verdict.HostError](err)
-		if ok == c.can || (err == nil) != c.can {
-			t.Errorf("%s: %v", c.name, err)
-		}
-		if ok && (!strings.Contains(lacks.Missing, "emulated in software") || !strings.Contains(lacks.Remedy, "-accel kvm")) {
+		if ok == c.can || (err == nil) != c.can ||
+			ok && (!strings.Contains(lacks.Missing, "emulated in software") || !strings.Contains(lacks.Remedy, "-accel kvm")) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
@@ -123,9 +118,7 @@ func TestDisabled(t *testing.T) {
 		{"a CPU without the leaf", 6, avx, avx512, asm.Features{AVX: true}, asm.Features{}},
 	} {
 		id := answers(map[[2]uint32][4]uint32{{0, 0}: {c.highest}, {1, 0}: {0, 0, c.ecx1}, {7, 0}: {0, c.ebx}})
-		if got := disabled(id, c.usable); got != c.want {
-			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
-		}
+		require.Equal(t, c.name, c.want, disabled(id, c.usable))
 	}
 }
 
@@ -138,9 +131,7 @@ func TestInvariantTSC(t *testing.T) {
 		{leafPower - 1, 1 << 8, false}, // the leaf is not there: what it answers is another's
 	} {
 		id := answers(map[[2]uint32][4]uint32{{leafExtended, 0}: {c.top}, {leafPower, 0}: {0, 0, 0, c.edx}})
-		if got := InvariantTSC(id); got != c.want {
-			t.Errorf("highest %#x, edx %#x: %v", c.top, c.edx, got)
-		}
+		require.Equal(t, fmt.Sprintf("highest %#x, edx %#x", c.top, c.edx), c.want, InvariantTSC(id))
 	}
 }
 

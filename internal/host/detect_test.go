@@ -25,12 +25,12 @@ func hybrid(allowed ...int) (cpu.ID, machine) {
 		},
 		allowed: func() ([]int, error) { return allowed, nil },
 		caches: func(number int) []Cache {
+			l1d, l2 := 32<<10, 4<<20
 			if number < 4 {
-				return []Cache{{Level: 1, Kind: "data", Bytes: 48 << 10}, {Level: 1, Kind: "instruction", Bytes: 64 << 10},
-					{Level: 2, Kind: "unified", Bytes: 3 << 20}}
+				l1d, l2 = 48<<10, 3<<20
 			}
-			return []Cache{{Level: 1, Kind: "data", Bytes: 32 << 10}, {Level: 1, Kind: "instruction", Bytes: 64 << 10},
-				{Level: 2, Kind: "unified", Bytes: 4 << 20}}
+			return []Cache{{Level: 1, Kind: "data", Bytes: l1d}, {Level: 1, Kind: "instruction", Bytes: 64 << 10},
+				{Level: 2, Kind: "unified", Bytes: l2}}
 		},
 	}
 }

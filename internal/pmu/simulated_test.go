@@ -7,8 +7,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/pmu/pmutest"
@@ -28,11 +26,13 @@ func probe(t *testing.T, k *pmutest.Kernel, cpu pmu.CPU) pmu.PMU {
 	return p
 }
 
-func passes(k *pmutest.Kernel, p pmu.PMU, most int) (n []int) {
+// passes lists the numbers of events in the passes.
+func passes(k *pmutest.Kernel, p pmu.PMU, most int) string {
+	var n []int
 	for _, pass := range pmu.Passes(k, p.Event(pmu.Cycles), p.Events, most) {
 		n = append(n, len(pass))
 	}
-	return n
+	return fmt.Sprint(n)
 }
 
 func TestSuccess(t *testing.T) {
@@ -49,9 +49,7 @@ func TestSuccess(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	}
-	if got := passes(k, p, 12); fmt.Sprint(got) != "[7]" {
-		t.Errorf("passes of %v events, want one of 7", got)
-	}
+	require.Equal(t, "passes", "[7]", passes(k, p, 12))
 }
 
 func TestForbiddenByParanoidLevel(t *testing.T) {
@@ -60,12 +58,10 @@ func TestForbiddenByParanoidLevel(t *testing.T) {
 		ok    bool
 	}{{-1, true}, {2, true}, {3, false}, {4, false}} {
 		p := probe(t, pmutest.New(4).Paranoid(c.level), skylake)
-		if p.Available != c.ok || p.Paranoid != c.level {
+		if p.Available != c.ok || p.Paranoid != c.level ||
+			!c.ok && (!strings.Contains(p.Reason, fmt.Sprint("perf_event_paranoid is ", c.level)) ||
+				!strings.Contains(p.Remedy, "sysctl kernel.perf_event_paranoid=2")) {
 			t.Errorf("level %d: %+v", c.level, p)
-		}
-		if !c.ok && (!strings.Contains(p.Reason, fmt.Sprint("perf_event_paranoid is ", c.level)) ||
-			!strings.Contains(p.Remedy, "sysctl kernel.perf_event_paranoid=2")) {
-			t.Errorf("level %d: %q, %q", c.level, p.Reason, p.Remedy)
 		}
 	}
 	// The level allows it, something else does not: not the level is to be mended.
@@ -93,7 +89,7 @@ func TestNoSuchEvent(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	}
-	require.Equal(t, "passes", "[5 2]", fmt.Sprint(passes(k, p, 12)))
+	require.Equal(t, "passes", "[5 2]", passes(k, p, 12))
 }
 
 func TestTooFewCounters(t *testing.T) {
@@ -105,14 +101,13 @@ func TestTooFewCounters(t *testing.T) {
 	} {
 		k := pmutest.New(c.counters)
 		p := probe(t, k, skylake)
-		if got := fmt.Sprint(passes(k, p, 12)); p.Counters != c.counters || got != c.want {
-			t.Errorf("%d counters: %d found, passes %s, want %s", c.counters, p.Counters, got, c.want)
-		}
+		require.Equal(t, "counters", c.counters, p.Counters)
+		require.Equal(t, c.counters, c.want, passes(k, p, 12))
 	}
 	// The child can read fewer than a CPU could count.
 	k := pmutest.New(8)
 	p := probe(t, k, skylake)
-	require.Equal(t, "passes", "[4 4]", fmt.Sprint(passes(k, p, 4)))
+	require.Equal(t, "passes", "[4 4]", passes(k, p, 4))
 	// None beside core cycles: those are worth having all the same.
 	p = probe(t, pmutest.New(0), skylake)
 	if !p.Available || p.Counters != 0 || p.Event(pmu.L1IMiss).Available {
@@ -136,7 +131,7 @@ func TestWatchdogHoldsACounter(t *testing.T) {
 	if !p.Available || !p.Watchdog || p.Counters != 3 {
 		t.Errorf("%+v", p)
 	}
-	require.Equal(t, "passes", "[4 4]", fmt.Sprint(passes(k, p, 12)))
+	require.Equal(t, "passes", "[4 4]", passes(k, p, 12))
 	// The only counter there is.
 	k = pmutest.New(0).Watchdog()
 	p = probe(t, k, skylake)
@@ -209,40 +204,29 @@ func TestNames(t *testing.T) {
 	k.Files["/sys/bus/event_source/devices/msr/format/event"] = "config:0-63"
 	k.Files["/sys/bus/event_source/devices/cpu/events/mem-stores"] = "event=0xd0,umask=0x82"
 	p := probe(t, k, skylake)
-	for _, c := range []struct {
-		name string
-		want pmu.Attr
-	}{
-		{"r01c2", pmu.Attr{Type: 4, Config: 0x1c2}},
-		{"r5300C0", pmu.Attr{Type: 4, Config: 0x5300c0}},
-		{"cpu/event=0xd1,umask=0x8/", pmu.Attr{Type: 4, Config: 0x8d1}},
-		{"cpu/event=0x18e,umask=0x18/", pmu.Attr{Type: 4, Config: 0x1_0000_188e}},
-		{"cpu/config=0x1234,config1=7/", pmu.Attr{Type: 4, Config: 0x1234, Config1: 7}},
-		{"msr/event=4/", pmu.Attr{Type: 9, Config: 4}},
-		{"mem_load_retired.l1_miss", pmu.Attr{Type: 4, Config: 0x8d1}},
-		{"mem-stores", pmu.Attr{Type: 4, Config: 0x82d0}},
-		{"instructions", pmu.Attr{Type: 0, Config: 1}},
-		{"branches", pmu.Attr{Type: 0, Config: 4}},
-		{"cycles", pmu.Attr{Type: 0, Config: 0}},
-		{"page-faults", pmu.Attr{Type: 1, Config: 2}},
-		{"L1-dcache-store-misses", pmu.Attr{Type: 3, Config: 1<<16 | 1<<8}},
+	for name, want := range map[string]pmu.Attr{
+		"r01c2":                        {Type: 4, Config: 0x1c2},
+		"r5300C0":                      {Type: 4, Config: 0x5300c0},
+		"cpu/event=0xd1,umask=0x8/":    {Type: 4, Config: 0x8d1},
+		"cpu/event=0x18e,umask=0x18/":  {Type: 4, Config: 0x1_0000_188e},
+		"cpu/config=0x1234,config1=7/": {Type: 4, Config: 0x1234, Config1: 7},
+		"msr/event=4/":                 {Type: 9, Config: 4},
+		"mem_load_retired.l1_miss":     {Type: 4, Config: 0x8d1},
+		"mem-stores":                   {Type: 4, Config: 0x82d0},
+		"instructions":                 {Type: 0, Config: 1},
+		"branches":                     {Type: 0, Config: 4},
+		"cycles":                       {Type: 0, Config: 0},
+		"page-faults":                  {Type: 1, Config: 2},
+		"L1-dcache-store-misses":       {Type: 3, Config: 1<<16 | 1<<8},
 	} {
-		e, err := p.Named(k, c.name)
-		if d := cmp.Diff(c.want, e.Attr); err != nil || d != "" || e.Role != pmu.Asked || e.Name != c.name {
-			t.Errorf("%s: %s as %s, %v; attributes -want +got:\n%s", c.name, e.Name, e.Role, err, d)
-		}
+		e := require.Get(p.Named(k, name))(t)
+		require.Equal(t, name, pmu.Event{Attr: want, Role: pmu.Asked, Name: name},
+			pmu.Event{Attr: e.Attr, Role: e.Role, Name: e.Name})
 	}
 	for name, clue := range map[string]string{
-		"":                       "neither",
-		"nonsense":               "rNNNN",
-		"rxyz":                   "rNNNN",
-		"cpu/event=0x1000/":      "too large",
-		"cpu/nonsense=1/":        "no term",
-		"cpu/event=x/":           "not a number",
-		"cpu/event=1":            "DEVICE/TERM",
-		"gpu/event=1/":           "no device",
-		"cpu//":                  "DEVICE/TERM",
-		"../../../etc/x/event=1": "DEVICE/TERM",
+		"": "neither", "nonsense": "rNNNN", "rxyz": "rNNNN", "cpu/event=0x1000/": "too large", "cpu/nonsense=1/": "no term",
+		"cpu/event=x/": "not a number", "gpu/event=1/": "no device",
+		"cpu/event=1": "DEVICE/TERM", "cpu//": "DEVICE/TERM", "../../../etc/x/event=1": "DEVICE/TERM",
 	} {
 		if _, err := p.Named(k, name); err == nil || !strings.Contains(err.Error(), clue) {
 			t.Errorf("%q: %v", name, err)

@@ -69,12 +69,10 @@ func TestEndings(t *testing.T) {
 		{"a misspelt list", "mesure", tool, `failed: BBPROF_REQUIRE names "mesure"`},
 		{"an unknown need", "", func(t testing.TB) { Skip(t, "luck", "none") }, "failed: luck: none, which is not one of the needs"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Setenv(Env, c.env)
-			if got := how(c.test); !strings.HasPrefix(got, c.want) {
-				t.Errorf("%q, want %q", got, c.want)
-			}
-		})
+		t.Setenv(Env, c.env)
+		if got := how(c.test); !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
 	}
 }
 
@@ -86,39 +84,29 @@ type timed struct {
 
 func (t timed) Deadline() (time.Time, bool) { return t.at, !t.at.IsZero() }
 
+// A test waits, itself and by its context, until half of its time is over.
 func TestPatience(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		test testing.TB
 		want string
 	}{
-		{"a third is over", timed{at: began.Add(3 * time.Since(began))}, "goes on"},
-		{"two thirds are over", timed{at: began.Add(time.Since(began) * 3 / 2)}, "skipped: idle: other work"},
-		{"no end", timed{}, "goes on"},
-		{"a benchmark", ending{}, "goes on"},
+		{"a third is over", timed{ending{t}, began.Add(3 * time.Since(began))}, "goes on"},
+		{"two thirds are over", timed{ending{t}, began.Add(time.Since(began) * 3 / 2)}, "skipped: idle: other work"},
+		{"no end", timed{ending{t}, time.Time{}}, "goes on"},
+		{"a benchmark", ending{t}, "goes on"},
 	} {
-		if got := how(func(testing.TB) { Patience(c.test) }); !strings.HasPrefix(got, c.want) {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		for _, f := range []func(testing.TB){Patience, func(t testing.TB) { Context(t) }} {
+			if got := how(func(testing.TB) { f(c.test) }); !strings.HasPrefix(got, c.want) {
+				t.Errorf("%s: %s, want %s", c.name, got, c.want)
+			}
 		}
 	}
-}
-
-func TestContext(t *testing.T) {
-	ctx := func(of testing.TB) (ctx context.Context) {
-		if got := how(func(testing.TB) { ctx = Context(of) }); got != "goes on" {
-			t.Fatal(got)
-		}
-		return ctx
-	}
-	end := began.Add(10 * time.Hour)
-	if at, ok := ctx(timed{ending{t}, end}).Deadline(); !ok || !at.Equal(began.Add(5*time.Hour)) {
+	if at, ok := Context(timed{ending{t}, began.Add(10 * time.Hour)}).Deadline(); !ok || !at.Equal(began.Add(5*time.Hour)) {
 		t.Errorf("ends %v after the start, %t; want half of 10 hours", at.Sub(began), ok)
 	}
-	if _, ok := ctx(ending{t}).Deadline(); ok {
+	if _, ok := Context(ending{t}).Deadline(); ok {
 		t.Error("a benchmark has an end")
-	}
-	if got := how(func(testing.TB) { Context(timed{at: began.Add(time.Since(began) * 3 / 2)}) }); !strings.HasPrefix(got, "skipped: idle: ") {
-		t.Errorf("two thirds are over: %s", got)
 	}
 }
 
@@ -163,13 +151,10 @@ func TestTries(t *testing.T) {
 		{WaitOfAll, time.Millisecond, 1},
 	} {
 		lostByAll.Store(int64(c.before))
-		var tries Tries
-		n := 1
+		tries, n := Tries{}, 1
 		for ; !tries.Disturbed(c.took); n++ {
 		}
-		if n != c.want {
-			t.Errorf("%v lost before: %d tries of %v, want %d", c.before, n, c.took, c.want)
-		}
+		Equal(t, fmt.Sprintf("tries of %v after %v", c.took, c.before), c.want, n)
 	}
 	var tries Tries
 	if got := how(func(t testing.TB) { tries.Again(t, Wait, "busy") }); !strings.HasPrefix(got, "skipped: idle: ") {
@@ -185,17 +170,14 @@ func TestNote(t *testing.T) {
 	for _, need := range []Need{Idle, GCC, Root} {
 		how(func(t testing.TB) { Skip(t, need, "a\nb") })
 	}
-	got, err := os.ReadFile(list)
-	if want := "require.Test: idle: a b\nrequire.Test: root: a b\n"; err != nil || string(got) != want {
-		t.Errorf("%q, %v, want %q", got, err, want)
-	}
+	Equal(t, "list", "require.Test: idle: a b\nrequire.Test: root: a b\n", string(Get(os.ReadFile(list))(t)))
 }
 
 // TestNoOtherSkips: a test that skips by itself could not be required to run.
 func TestNoOtherSkips(t *testing.T) {
 	skip := regexp.MustCompile(`\.(Skip|Skipf|SkipNow)\(`)
 	const root = "../.."
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}
@@ -206,8 +188,5 @@ func TestNoOtherSkips(t *testing.T) {
 			}
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }

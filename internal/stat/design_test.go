@@ -96,7 +96,6 @@ func TestDesignDiffer(t *testing.T) {
 
 // Groups separates cells by real differences of means, not by chance, and none closer than gap.
 func TestDesignGroups(t *testing.T) {
-	cell := func(mean float64) Cell { return Cell{Mean: mean, Visits: 2} }
 	for _, c := range []struct {
 		name   string
 		means  []float64
@@ -120,7 +119,7 @@ func TestDesignGroups(t *testing.T) {
 	} {
 		d := Design{Within: c.within}
 		for _, mean := range c.means {
-			d.Cells = append(d.Cells, cell(mean))
+			d.Cells = append(d.Cells, Cell{Mean: mean, Visits: 2})
 		}
 		var got [][]float64
 		for _, cells := range d.Groups(func(mean float64) float64 { return 0.1 * mean }, 5) {

@@ -120,27 +120,19 @@ func TestCore(t *testing.T) {
 // line.
 func TestCoreSlope(t *testing.T) {
 	for _, c := range []struct {
-		name string
-		xs   []float64
-		want float64
+		xs          []float64
+		slack, want float64
 	}{
-		{"one", []float64{7}, 7},
-		{"two", []float64{7, 9}, 8},
-		{"three, of which the middle one counts most", []float64{6, 8, 6}, 6.8},
-		{"a line", []float64{5, 5, 5, 5, 5}, 5},
-		{"one in between is off", []float64{5, 7, 5, 99, 7, 5, 7}, (3*5 + 4*7 + 3*5 + 3*7 + 4*5 + 3*7) / 20.},
-		{"the first and the last are", []float64{99, 5, 7, 5, 6, -99}, (4*5 + 6*7 + 6*5 + 4*6) / 20.},
+		{[]float64{7}, 2, 7},
+		{[]float64{7, 9}, 2, 8},
+		{[]float64{6, 8, 6}, 2, 6.8}, // the middle one counts most
+		{[]float64{5, 5, 5, 5, 5}, 2, 5},
+		{[]float64{5, 7, 5, 99, 7, 5, 7}, 2, (3*5 + 4*7 + 3*5 + 3*7 + 4*5 + 3*7) / 20.},
+		{[]float64{99, 5, 7, 5, 6, -99}, 2, (4*5 + 6*7 + 6*5 + 4*6) / 20.},
+		{[]float64{3, 6, 5, 2, 9, 1}, 100, 129. / 28}, // numpy.polyfit(range(7), [0, 3, 9, 14, 16, 25, 26], 1)[0]
 	} {
-		if got := CoreSlope(c.xs, 2); math.Abs(got-c.want) > 1e-12 {
-			t.Errorf("%s: %g, want %g", c.name, got, c.want)
+		if got := CoreSlope(c.xs, c.slack); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%v: %g, want %g", c.xs, got, c.want)
 		}
-	}
-	readings := []float64{0, 3, 9, 14, 16, 25, 26} // numpy.polyfit(range(7), readings, 1)[0]
-	var xs []float64
-	for i := range readings[1:] {
-		xs = append(xs, readings[i+1]-readings[i])
-	}
-	if got := CoreSlope(xs, 100); math.Abs(got-129./28) > 1e-12 {
-		t.Errorf("%g, want %g", got, 129./28)
 	}
 }

@@ -99,8 +99,9 @@ type synthetic struct {
 	others            float64 // share of time that other processes take
 	now               float64 // ticks
 	tries, most       int
+	cancelled         int     // after so many tries, 0 for never
+	noise             float64 // of a clock that does not time the core's work
 	truth             float64 // cycles of the probe on the idle core
-	lost, total       float64 // ticks
 }
 
 func newSynthetic(seed uint64) *synthetic {
@@ -111,13 +112,12 @@ func newSynthetic(seed uint64) *synthetic {
 	s.drift = 0.01 * r.Float64()
 	s.width = 2 + 5*r.Float64()
 	s.slow = 1.08 + r.Float64()
-	s.iterations = 64
-	s.truth = s.iterations*64/s.width + 45
-	for s.truth*s.rate < probeSteps*s.step { // as calibrate makes it
-		s.iterations *= 2
+	for s.iterations = 64; ; s.iterations *= 2 { // as calibrate makes it
 		s.truth = s.iterations*64/s.width + 45
+		if s.truth*s.rate >= probeSteps*s.step {
+			return s
+		}
 	}
-	return s
 }
 
 // pass simulates cycles of work, slower if the sibling competes, and returns the difference of two clock readings.
@@ -141,24 +141,22 @@ func (s *synthetic) pass(cycles float64, shared bool) float64 {
 			}
 		}
 		s.now += run * factor * s.rate
-		s.total += run * factor * s.rate
 		left -= run
 	}
 	if s.others > 0 && s.Float64() < cycles/4e6 { // a slice ends every millisecond or so
-		lost := 4e6 * s.others / (1 - s.others) * s.rate
-		s.now, s.lost, s.total = s.now+lost, s.lost+lost, s.total+lost
+		s.now += 4e6 * s.others / (1 - s.others) * s.rate
 	}
-	steps := func(t float64) float64 { return math.Floor(t/s.step) * s.step }
-	return steps(s.now) - steps(began)
+	return (math.Floor(s.now/s.step) - math.Floor(began/s.step)) * s.step
 }
 
 func (s *synthetic) sample(n int) (window, error) {
 	s.tries++
 	s.rate *= 1 + s.drift*(2*s.Float64()-1)
 	columns := make([][]float64, 5)
+	noise := rand.New(rand.NewPCG(uint64(s.tries), 2))
 	for range n {
 		for k, cycles := range []float64{s.truth, 1070, 5166, 3 * 1030, 3 * 5126} {
-			columns[k] = append(columns[k], s.pass(cycles, k == 0))
+			columns[k] = append(columns[k], s.pass(cycles, k == 0)*(1+s.noise*noise.Float64()))
 			s.pass(100+64*s.Float64(), false)
 		}
 	}
@@ -166,6 +164,9 @@ func (s *synthetic) sample(n int) (window, error) {
 }
 
 func (s *synthetic) next() (bool, error) {
+	if s.cancelled > 0 && s.tries == s.cancelled {
+		return false, context.Canceled
+	}
 	s.now += 2.5e7 * s.rate * s.Float64() // the pause
 	s.phase = s.phase * s.Float64()
 	return s.tries < s.most, nil
@@ -247,33 +248,11 @@ func TestStartBesideAnEverBusySibling(t *testing.T) {
 	}
 }
 
-// scattered is a clock with random readings, whose start is cancelled after some tries.
-type scattered struct {
-	*synthetic
-	cancelled int
-}
-
-func (s scattered) sample(n int) (window, error) {
-	w, err := s.synthetic.sample(n)
-	for _, c := range w.columns {
-		for i := range c {
-			c[i] *= 1 + 3*s.Float64()
-		}
-	}
-	return w, err
-}
-
-func (s scattered) next() (bool, error) {
-	if s.tries == s.cancelled {
-		return false, context.Canceled
-	}
-	return s.synthetic.next()
-}
-
 // A clock that does not time the core's work ends a start with an error that blames no other work, as cancelling does.
 func TestStartOfAUselessClock(t *testing.T) {
 	for _, cancelled := range []int{0, 3} {
-		s := scattered{newSynthetic(2), cancelled}
+		s := newSynthetic(2)
+		s.noise, s.cancelled = 3, cancelled
 		st := start{clock: clock.TSC{StepTicks: s.step}, confirmed: func(float64) bool { return false }}
 		if f, err := st.find(s); err == nil || (err == context.Canceled) != (cancelled > 0) || cancelled > 0 && s.tries != cancelled {
 			t.Errorf("%+v, %v after %d tries", f, err, s.tries)

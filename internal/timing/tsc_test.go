@@ -97,12 +97,9 @@ func TestUninterrupted(t *testing.T) {
 	} {
 		w := window{columns: [][]float64{{600}, {700}, {3300}, c.short, c.long}, perRun: [2][]float64{c.short, c.long}}
 		got := w.uninterrupted(interrupt)
-		if d := cmp.Diff(c.want, got.columns[4], cmpopts.EquateEmpty()); d != "" || got.samples() != len(c.want) {
-			t.Errorf("%s: %s", c.name, d)
-		}
-		if d := cmp.Diff([][]float64{got.columns[3], got.columns[4]}, [][]float64{got.perRun[0], got.perRun[1]}, cmpopts.EquateEmpty()); d != "" {
-			t.Errorf("%s: runs of other timings: %s", c.name, d)
-		}
+		require.Equal(t, c.name, c.want, got.columns[4], cmpopts.EquateEmpty())
+		require.Equal(t, c.name, len(c.want), got.samples())
+		require.Equal(t, c.name+", runs", got.columns[3:], got.perRun[:], cmpopts.EquateEmpty())
 	}
 }
 
@@ -176,7 +173,7 @@ func TestDesign(t *testing.T) {
 			}
 		}
 	}
-	both := slices.Sorted(slices.Values(append(passOf(0), passOf(1)...)))
+	both := slices.Sorted(slices.Values(slices.Concat(passOf(0), passOf(1))))
 	require.Equal(t, "layouts", Layouts, len(slices.Compact(both)))
 	one := LayoutOf(2, 5)
 	for n := range 4 {
@@ -203,9 +200,9 @@ func TestDisturbed(t *testing.T) {
 		{4, 5, 6, verdict.ClockDrift},
 	} {
 		r := Timed{WindowsSwitched: c.switched, WindowsUnsteady: c.unsteady, WindowsDrifted: c.drifted}
-		var rejection *verdict.Rejection
-		if err := r.disturbed(time.Second, 12); !errors.As(err, &rejection) || rejection.Reason != c.want {
-			t.Errorf("%+v: %v", c, err)
+		rejection, ok := errors.AsType[*verdict.Rejection](r.disturbed(time.Second, 12))
+		if !ok || rejection.Reason != c.want {
+			t.Errorf("%+v: %v", c, rejection)
 		}
 	}
 }
@@ -227,16 +224,16 @@ func TestKeep(t *testing.T) {
 	torn := full(7, adds)
 	torn.complete = false
 	for _, c := range []struct {
-		name                        string
-		got                         childRun
-		offsets                     []int
-		switched, unsteady, drifted int
+		name    string
+		got     childRun
+		offsets []int
+		dropped [3]int // switched, unsteady, drifted
 	}{
-		{"whole", childRun{windows: []window{full(0, adds), full(3, adds)}}, []int{0, 3}, 0, 0, 0},
-		{"one torn", childRun{windows: []window{full(0, adds), torn}}, []int{0}, 0, 1, 0},
-		{"switched", childRun{windows: []window{full(0, adds), full(1, adds)}, switches: 1}, nil, 2, 0, 0},
-		{"drifted", childRun{windows: []window{full(0, adds), full(1, 2*adds)}}, nil, 0, 0, 2},
-		{"without a sample", childRun{windows: []window{{columns: make([][]float64, 5)}}}, nil, 0, 1, 0},
+		{"whole", childRun{windows: []window{full(0, adds), full(3, adds)}}, []int{0, 3}, [3]int{}},
+		{"one torn", childRun{windows: []window{full(0, adds), torn}}, []int{0}, [3]int{0, 1, 0}},
+		{"switched", childRun{windows: []window{full(0, adds), full(1, adds)}, switches: 1}, nil, [3]int{2, 0, 0}},
+		{"drifted", childRun{windows: []window{full(0, adds), full(1, 2*adds)}}, nil, [3]int{0, 0, 2}},
+		{"without a sample", childRun{windows: []window{{columns: make([][]float64, 5)}}}, nil, [3]int{0, 1, 0}},
 	} {
 		r := &series{
 			TSC:   &TSC{clock: clock.TSC{StepTicks: 1}, rate: clockRate{ticks: 1, samples: 36}, report: Report{TicksPerSecond: 1e9}},
@@ -250,12 +247,8 @@ func TestKeep(t *testing.T) {
 				t.Errorf("%s: %g cycles, want 2", c.name, cycles)
 			}
 		}
-		if !slices.Equal(offsets, c.offsets) {
-			t.Errorf("%s: kept %v, want %v", c.name, offsets, c.offsets)
-		}
-		if got := [3]int{r.timed.WindowsSwitched, r.timed.WindowsUnsteady, r.timed.WindowsDrifted}; got != [3]int{c.switched, c.unsteady, c.drifted} {
-			t.Errorf("%s: dropped %v", c.name, got)
-		}
+		require.Equal(t, c.name, c.offsets, offsets)
+		require.Equal(t, c.name, c.dropped, [3]int{r.timed.WindowsSwitched, r.timed.WindowsUnsteady, r.timed.WindowsDrifted})
 	}
 }
 
@@ -320,14 +313,10 @@ func TestMoved(t *testing.T) {
 func TestEnough(t *testing.T) {
 	wide := Timed{Estimate: stat.Estimate{Value: 2.1, Half: 0.1}, Design: visited(2, 2)}
 	s := &series{TSC: &TSC{}, timed: wide}
-	if s.enough(passReplicates) {
-		t.Errorf("%+v is enough", wide.Estimate)
-	}
-	for _, limit := range []float64{2, 2.2} {
+	require.Equal(t, "enough for a plan that says nothing", false, s.enough(passReplicates))
+	for limit, want := range map[float64]bool{2: false, 2.2: true} {
 		s.plan.Enough = func(e stat.Estimate) bool { return e.Value < limit }
-		if got := s.enough(passReplicates); got != (limit == 2.2) {
-			t.Errorf("%+v below %g: %v", wide.Estimate, limit, got)
-		}
+		require.Equal(t, limit, want, s.enough(passReplicates))
 	}
 }
 
@@ -354,9 +343,8 @@ func TestPlanRun(t *testing.T) {
 			offsets = append(offsets, p.offsets)
 			remaps = append(remaps, len(p.setup) > 1) // more than the reset image
 		}
-		if d := cmp.Diff(c.offsets, offsets) + cmp.Diff(c.remaps, remaps); d != "" {
-			t.Errorf("at most %d: %s", c.most, d)
-		}
+		require.Equal(t, c.most, c.offsets, offsets)
+		require.Equal(t, c.most, c.remaps, remaps)
 		if of[0] != &all[0] || len(of) > 1 && of[1] != &all[2] {
 			t.Errorf("at most %d: not the placements that lack windows", c.most)
 		}
@@ -370,12 +358,7 @@ func TestClockRate(t *testing.T) {
 	own := clock.RateResolution(passSamples) // of one replicate
 	replicate := func(v float64) stat.Estimate { return stat.Estimate{Value: v, Half: own / 2, N: passSamples} }
 	short := func(v float64) stat.Estimate { return stat.Estimate{Value: v, Half: 10 * own, N: 2} }
-	shorts := func(v float64) (all []stat.Estimate) {
-		for range passSamples / 2 {
-			all = append(all, short(v))
-		}
-		return all
-	}
+	shorts := func(v float64) []stat.Estimate { return slices.Repeat([]stat.Estimate{short(v)}, passSamples/2) }
 	from := func(first stat.Estimate, rest ...stat.Estimate) []stat.Estimate {
 		return append([]stat.Estimate{first}, rest...)
 	}

@@ -1,7 +1,6 @@
 package tracee
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -30,17 +29,8 @@ func launchCounting(t *testing.T, attrs []pmu.Attr) *Tracee {
 	t.Helper()
 	runtime.LockOSThread()
 	t.Cleanup(runtime.UnlockOSThread)
-	var counters []Counter
-	for i, a := range attrs {
-		c := Counter{Attr: a.Bytes(), Leader: 0}
-		if i == 0 {
-			c.Leader = -1
-		}
-		counters = append(counters, c)
-	}
-	c, err := Launch(0, fsBase, gsBase, counters...)
-	var host *verdict.HostError
-	if errors.As(err, &host) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) {
+	c, err := Launch(0, fsBase, gsBase, Counter{attrs[0].Bytes(), -1}, Counter{attrs[1].Bytes(), 0})
+	if _, host := errors.AsType[*verdict.HostError](err); host || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) {
 		require.Skip(t, require.Kernel, "%v", err)
 	}
 	require.NoError(t, err)
@@ -75,7 +65,6 @@ func TestCountersOfTheChild(t *testing.T) {
 		e.StoreAt(asm.RSI, 0, asm.RAX)
 		e.MovImm(asm.RSI, 0x1000_1000)
 		e.StoreAt(asm.RSI, 0, asm.RAX)
-		harness.Epilogue(e, entry, harness.TSC)
 	})
 	if stop := do(t, c, MapFrame(0x1000_0000, 0), MapFrame(0x1000_1000, 1), Run(entry, 3)); !stop.Done {
 		t.Fatalf("%+v", stop)
@@ -93,8 +82,7 @@ func TestUnknownEvent(t *testing.T) {
 	before := descriptorsOf(t, os.Getpid())
 	attrs := append(software[:1:1], pmu.Attr{Type: 0x7fff_0000})
 	_, err := Launch(0, fsBase, gsBase, Counter{attrs[0].Bytes(), -1}, Counter{attrs[1].Bytes(), 0})
-	var refused *CounterError
-	if !errors.As(err, &refused) || refused.Index != 1 || !errors.Is(err, unix.ENOENT) {
+	if refused, ok := errors.AsType[*CounterError](err); !ok || refused.Index != 1 || !errors.Is(err, unix.ENOENT) {
 		t.Errorf("%v", err)
 	}
 	require.Equal(t, "descriptors", len(before), len(descriptorsOf(t, os.Getpid())))
@@ -134,11 +122,8 @@ func TestCountedRuns(t *testing.T) {
 
 	const runs = 5
 	c.SetWord(layout.SlotLost, 0)
-	if stop := do(t, c, Run(open, 0), Run(image, runs), Run(close, 0)); !stop.Done {
-		t.Fatalf("%+v", stop)
-	}
-	if n := c.Word(layout.SlotLost); n != 0 {
-		t.Errorf("%d events lost", n)
+	if stop := do(t, c, Run(open, 0), Run(image, runs), Run(close, 0)); !stop.Done || c.Word(layout.SlotLost) != 0 {
+		t.Fatalf("%+v, %d events lost", stop, c.Word(layout.SlotLost))
 	}
 	word := func(addr uint64) uint64 {
 		return binary.LittleEndian.Uint64(c.Samples()[addr-layout.Samples:])
@@ -154,28 +139,17 @@ func TestCountedRuns(t *testing.T) {
 			last = v
 		}
 	}
-	if got := binary.LittleEndian.Uint64(c.Log()[8*layout.PageSize:]); got != runs*(1<<30+2+0) {
-		t.Errorf("the counters read add up to %#x", got)
-	}
+	sum := binary.LittleEndian.Uint64(c.Log()[8*layout.PageSize:])
+	require.Equal(t, "sum of the counters read", uint64(runs*(1<<30+2+0)), sum)
 
 	// A changed lock, and an event without a counter.
 	copy(c.Log(), fakePage(101, 1<<30))
-	if do(t, c, Run(close, 0)); c.Word(layout.SlotLost) != 1 {
-		t.Errorf("%d events lost after the kernel moved one, want 1", c.Word(layout.SlotLost))
-	}
+	do(t, c, Run(close, 0))
+	require.Equal(t, "events lost", uint64(1), c.Word(layout.SlotLost))
 	copy(c.Log()[layout.PageSize:], fakePage(101, -1))
-	if do(t, c, Run(open, 0)); c.Word(layout.SlotLost) != 2 {
-		t.Errorf("%d events lost, want 2: one is on no counter", c.Word(layout.SlotLost))
-	}
-	if !bytes.Equal(c.Samples()[layout.CountSelect(0)-layout.Samples:][:24], words(1<<30, 0, 0)) {
-		t.Errorf("counters % x", c.Samples()[layout.CountSelect(0)-layout.Samples:][:24])
-	}
+	do(t, c, Run(open, 0))
+	require.Equal(t, "events lost", uint64(2), c.Word(layout.SlotLost))
+	require.Equal(t, "counters", [3]uint64{1 << 30, 0, 0},
+		[3]uint64{word(layout.CountSelect(0)), word(layout.CountSelect(1)), word(layout.CountSelect(2))})
 	mustServe(t, c)
-}
-
-func words(vs ...uint64) (b []byte) {
-	for _, v := range vs {
-		b = binary.LittleEndian.AppendUint64(b, v)
-	}
-	return b
 }

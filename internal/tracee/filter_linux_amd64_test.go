@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/require"
 )
@@ -36,7 +35,6 @@ func callHere(c *Tracee, nr uint64, args ...uint64) {
 	place(c, func(e *asm.Emitter) {
 		call(e, nr, args...)
 		e.Syscall()
-		harness.Epilogue(e, entry, harness.TSC)
 	})
 }
 
@@ -108,7 +106,10 @@ func TestForbiddenCalls(t *testing.T) {
 	c := launch(t)
 	gate := c.stub.gate - 2 // the syscall instruction itself
 	before := mappings(t, c)
-	slots := slices.Concat(c.shared.mem[:offControl], c.shared.mem[offSamples:offCode])
+	region := func() string {
+		return string(slices.Concat(c.shared.mem[:offControl], c.shared.mem[offSamples:offCode]))
+	}
+	slots := region()
 	check := func(name string) {
 		t.Helper()
 		stop := do(t, c, Run(entry, 1))
@@ -125,25 +126,14 @@ func TestForbiddenCalls(t *testing.T) {
 		callAt(c, c.stub.inject, f.nr, f.args...)
 		check(f.name + " through the set-up gate")
 	}
-	if string(slots) != string(slices.Concat(c.shared.mem[:offControl], c.shared.mem[offSamples:offCode])) {
+	for _, op := range []Op{unmapBelow(), unmapAbove(), UsageBefore(), UsageAfter(), MapFrame(0x1000_0000, 0)} {
+		callHere(c, op.number, op.args[:]...)
+		check(fmt.Sprintf("call %d, which may pass the gate, from the code", op.number))
+	}
+	if slots != region() {
 		t.Error("a call wrote to the own region")
 	}
 	mustServe(t, c)
-}
-
-// Calls that may pass the gate are refused everywhere else.
-func TestAllowedCallsFromElsewhere(t *testing.T) {
-	c := launch(t)
-	for _, op := range []Op{unmapBelow(), unmapAbove(), UsageBefore(), UsageAfter(), MapFrame(0x1000_0000, 0)} {
-		before := mappings(t, c)
-		callHere(c, op.number, op.args[:]...)
-		if stop := do(t, c, Run(entry, 1)); stop.Signal != SIGSYS {
-			t.Errorf("call %d: %+v, want SIGSYS", op.number, stop)
-		}
-		if now := mappings(t, c); now != before {
-			t.Errorf("call %d: the address space is now\n%s", op.number, now)
-		}
-	}
 }
 
 // The 32-bit entries: another table of numbers, in which 1 is exit and 11 execve.
@@ -154,7 +144,6 @@ func TestCompatibilityCalls(t *testing.T) {
 		place(c, func(e *asm.Emitter) {
 			call(e, nr, 0, 0)
 			e.Raw(0xcd, 0x80) // int 0x80
-			harness.Epilogue(e, entry, harness.TSC)
 		})
 		// A kernel without 32-bit emulation refuses the instruction itself, with SIGSEGV.
 		if stop := do(t, c, Run(entry, 1)); stop.Signal != SIGSYS && stop.Signal != SIGSEGV {
@@ -176,22 +165,22 @@ func TestSysenter(t *testing.T) {
 			e.MovImm(asm.RSP, 0x1000_0100) // holds the sixth argument
 			e.MovImm(asm.RBP, 0x1000_0100)
 			e.Raw(0x0f, 0x34)
-			harness.Epilogue(e, entry, harness.TSC)
 		})
 		stop, err := c.Do([]Op{MapFrame(0x1000_0000, 0), Run(entry, 1)}, generous)
-		var dead *DeadError
-		switch {
-		case err == nil && stop.Signal == SIGILL:
+		if err == nil && stop.Signal == SIGILL {
 			mustServe(t, c)
-		case errors.As(err, &dead) && strings.Contains(dead.Status, "64-bit") && !dead.Overtime:
-			if c.Alive() {
-				t.Error("the child counts as alive")
-			}
-		default:
-			t.Errorf("call %d: %+v, %v", nr, stop, err)
+		} else {
+			mustBeLost(t, c, stop, err)
 		}
-		t.Logf("call %d: %v %v", nr, stop.Signal, err)
 		c.Close()
+	}
+}
+
+func mustBeLost(t *testing.T, c *Tracee, stop Stop, err error) {
+	t.Helper()
+	dead, ok := errors.AsType[*DeadError](err)
+	if !ok || !strings.Contains(dead.Status, "64-bit") || dead.Overtime || c.Alive() {
+		t.Errorf("%+v, %v, alive %v; want a child lost in 32-bit mode", stop, err, c.Alive())
 	}
 }
 
@@ -207,17 +196,12 @@ func TestVsyscall(t *testing.T) {
 			e.MovImm(asm.RSI, result+64)
 			e.MovImm(asm.RAX, 0xffff_ffff_ff60_0000+i*1024)
 			e.Raw(0xff, 0xd0) // call rax
-			harness.Epilogue(e, entry, harness.TSC)
 		})
 		stop := do(t, c, Run(entry, 1))
 		if stop.Signal != SIGSYS && stop.Signal != SIGSEGV {
 			t.Errorf("call %d: %+v", i, stop)
 		}
-		for j, b := range c.Samples()[0x100:0x200] {
-			if b != 0 {
-				t.Fatalf("call %d wrote a result: byte %d is %#x", i, j, b)
-			}
-		}
+		require.Equal(t, fmt.Sprintf("the results of call %d", i), make([]byte, 256), c.Samples()[0x100:0x200])
 	}
 	mustServe(t, c)
 }
@@ -236,21 +220,16 @@ func TestRemapBoundary(t *testing.T) {
 				e.MovImm(asm.RSI, addr)
 				e.LoadAt(asm.RAX, asm.RSI, 8)
 				e.Store(layout.SlotSamples, asm.RAX)
-				harness.Epilogue(e, entry, harness.TSC)
 			})
 			if stop := do(t, c, Run(entry, 1)); !stop.Done || byte(c.Word(layout.SlotSamples)) != byte(7+frame) {
 				t.Errorf("frame %d at %#x: %+v, reads %#x", frame, addr, stop, c.Word(layout.SlotSamples))
 			}
 		}
 	}
-	for _, frame := range []int{-1, layout.MaxFrames} {
-		if stop := do(t, c, MapFrame(0x1000_0000, frame)); stop.Signal != SIGSYS {
-			t.Errorf("frame %d: %+v, want SIGSYS", frame, stop)
-		}
-	}
-	for _, addr := range []uint64{layout.Base, layout.End - 4096} {
-		if stop := do(t, c, MapFrame(addr, 0)); stop.Signal != SIGSYS {
-			t.Errorf("a frame at %#x: %+v, want SIGSYS", addr, stop)
+	for _, op := range []Op{MapFrame(0x1000_0000, -1), MapFrame(0x1000_0000, layout.MaxFrames),
+		MapFrame(layout.Base, 0), MapFrame(layout.End-4096, 0)} {
+		if stop := do(t, c, op); stop.Signal != SIGSYS {
+			t.Errorf("%#x: %+v, want SIGSYS", op.args, stop)
 		}
 	}
 }
@@ -269,13 +248,7 @@ func TestFarReturnTo32Bit(t *testing.T) {
 		e.Raw(0x48, 0xcb) // retfq
 	})
 	stop, err := c.Do([]Op{unmapBelow(), Run(entry, 1)}, generous)
-	var dead *DeadError
-	if !errors.As(err, &dead) || !strings.Contains(dead.Status, "64-bit") {
-		t.Errorf("%+v, %v", stop, err)
-	}
-	if c.Alive() {
-		t.Error("the child counts as alive")
-	}
+	mustBeLost(t, c, stop, err)
 }
 
 // request is struct seccomp_data (linux/seccomp.h).
@@ -288,33 +261,21 @@ type request struct {
 // verdictOf interprets a filter like the kernel, as far as ours needs it.
 func verdictOf(t *testing.T, prog []bpfInsn, r request) uint32 {
 	t.Helper()
-	data := binary.LittleEndian.AppendUint32(nil, r.nr)
-	data = binary.LittleEndian.AppendUint32(data, r.arch)
-	data = binary.LittleEndian.AppendUint64(data, r.ip)
-	for _, a := range r.args {
-		data = binary.LittleEndian.AppendUint64(data, a)
-	}
+	data := require.Get(binary.Append(nil, binary.LittleEndian, r))(t)
 	var acc uint32
 	for pc := 0; pc < len(prog); pc++ {
 		in := prog[pc]
-		var jump bool
-		switch in.code {
-		case bpfLoad:
+		switch {
+		case in.code == bpfLoad:
 			acc = binary.LittleEndian.Uint32(data[in.k:])
-			continue
-		case bpfRet:
+		case in.code == bpfRet:
 			return in.k
-		case bpfJeq:
-			jump = acc == in.k
-		case bpfJge:
-			jump = acc >= in.k
+		case in.code == bpfJeq && acc == in.k, in.code == bpfJge && acc >= in.k:
+			pc += int(in.jt)
+		case in.code == bpfJeq, in.code == bpfJge:
+			pc += int(in.jf)
 		default:
 			t.Fatalf("instruction %d: code %#x", pc, in.code)
-		}
-		if jump {
-			pc += int(in.jt)
-		} else {
-			pc += int(in.jf)
 		}
 	}
 	t.Fatal("the filter runs off its end")
@@ -349,13 +310,10 @@ func TestFilterByRequest(t *testing.T) {
 	gate := buildStub(0, 0).gate
 	prog := filter(gate, 0, 0)
 	var good []request
-	for _, op := range []Op{
+	for _, op := range slices.Concat([]Op{
 		unmapBelow(), unmapAbove(), UsageBefore(), UsageAfter(),
 		MapFrame(0, 0), MapFrame(0x1234_5000, 3), MapFrame(layout.Base-4096, 0), MapFrame(layout.End, 15), MapFrame(1<<47, 0),
-	} {
-		good = append(good, request{uint32(op.number), archX8664, gate, op.args})
-	}
-	for _, op := range append(toDryRun(0, 0), append(toMeasure(0, 0), append(OpenCounter(0), closeCounter(0)...)...)...) {
+	}, toDryRun(0, 0), toMeasure(0, 0), OpenCounter(0), closeCounter(0)) {
 		good = append(good, request{uint32(op.number), archX8664, gate, op.args})
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -373,7 +331,7 @@ func TestFilterByRequest(t *testing.T) {
 		}
 		return v + rng.Uint64N(3)<<32
 	}
-	allowed, trapped := 0, 0
+	seen := map[bool]int{}
 	for i := range 200_000 {
 		r := good[i%len(good)]
 		if i >= len(good) {
@@ -388,18 +346,14 @@ func TestFilterByRequest(t *testing.T) {
 				r.args[f-3] = change(r.args[f-3])
 			}
 		}
-		want := uint32(retTrap)
-		if permitted(gate, r) {
-			want = retAllow
-			allowed++
-		} else {
-			trapped++
-		}
+		may := permitted(gate, r)
+		seen[may]++
+		want := map[bool]uint32{true: retAllow, false: retTrap}[may]
 		if got := verdictOf(t, prog, r); got != want {
 			t.Fatalf("%+v: %#x, want %#x", r, got, want)
 		}
 	}
-	if allowed < 1000 || trapped < 1000 {
-		t.Errorf("%d allowed, %d trapped: one side is hardly tested", allowed, trapped)
+	if seen[true] < 1000 || seen[false] < 1000 {
+		t.Errorf("permitted and not: %v, one side is hardly tested", seen)
 	}
 }

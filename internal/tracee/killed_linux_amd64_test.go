@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,8 +35,7 @@ func TestKilledWhileLaunched(t *testing.T) {
 			require.NoError(t, c.exec())
 			unix.Kill(c.pid, unix.SIGKILL)
 			if !early {
-				for end := time.Now().Add(generous); running(c.pid) && time.Now().Before(end); {
-				}
+				ends(c.pid)
 			}
 			mustBeDeath(t, name, c.orDeath(stage(c)))
 			c.Close()
@@ -52,20 +52,17 @@ func mustBeDeath(t *testing.T, name string, err error) {
 
 // TestKilledAnywhereInLaunch kills children at increasing delays.
 func TestKilledAnywhereInLaunch(t *testing.T) {
-	launch(t).Close() // or skip
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	tid := unix.Gettid()
 	whole := time.Now()
-	launch(t).Close()
+	launch(t).Close() // or skip
 	took := time.Since(whole)
 	const launches = 300
 	killed := 0
 	for i := range launches {
-		started, done := make(chan struct{}), make(chan struct{})
-		go func() {
-			defer close(done)
-			close(started)
+		var killer sync.WaitGroup
+		killer.Go(func() {
 			for end := time.Now().Add(100 * time.Millisecond); time.Now().Before(end); {
 				if pid := childOf(tid); pid > 0 {
 					for at := time.Now().Add(took * time.Duration(i) / launches); time.Now().Before(at); {
@@ -74,10 +71,9 @@ func TestKilledAnywhereInLaunch(t *testing.T) {
 					return
 				}
 			}
-		}()
-		<-started
+		})
 		c, err := Launch(0, fsBase, gsBase)
-		<-done // before the number is reused
+		killer.Wait() // before the number is reused
 		if err == nil {
 			c.Close()
 			continue
@@ -107,11 +103,9 @@ func TestRefusalIsNoDeath(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	mustServe(t, c)
-	filtered := &Tracee{dead: &DeadError{Signal: SIGSYS}}
-	if err := filtered.orDeath(refusal); err != refusal {
-		t.Errorf("%v", err)
-	}
-	if err := (&Tracee{}).orDeath(refusal); err != refusal { // there was no child yet
-		t.Errorf("%v", err)
+	for _, c := range []*Tracee{{dead: &DeadError{Signal: SIGSYS}}, {}} { // the second has no child yet
+		if err := c.orDeath(refusal); err != refusal {
+			t.Errorf("%v", err)
+		}
 	}
 }

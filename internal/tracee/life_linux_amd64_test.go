@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/ptracethread"
 	"github.com/bbprof/bbprof/internal/require"
@@ -62,27 +61,42 @@ func monitor(how string) {
 func TestChildDiesWithTheMonitor(t *testing.T) {
 	launch(t).Close() // or skip
 	for _, how := range []string{"running", "stopped"} {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), "BBPROF_TEST_MONITOR="+how)
-		out := require.Get(cmd.StdoutPipe())(t)
-		require.NoError(t, cmd.Start())
-		line, _ := bufio.NewReader(out).ReadString('\n')
-		var pid int
-		if _, err := fmt.Sscan(line, &pid); err != nil {
-			t.Fatalf("the monitor says %q", line)
-		}
+		cmd, _, pid := startMonitor(t, how)
 		if !running(pid) {
 			t.Errorf("%s: there is no child %d to begin with", how, pid)
 		}
 		cmd.Process.Kill()
 		cmd.Wait()
-		for end := time.Now().Add(generous); running(pid); time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				unix.Kill(pid, unix.SIGKILL)
-				t.Fatalf("%s: child %d outlives its monitor", how, pid)
-			}
+		if !ends(pid) {
+			unix.Kill(pid, unix.SIGKILL)
+			t.Errorf("%s: child %d outlives its monitor", how, pid)
 		}
 	}
+}
+
+// startMonitor starts a monitor, and returns what it says and its child's number.
+func startMonitor(t *testing.T, how string) (cmd *exec.Cmd, says *bufio.Reader, child int) {
+	t.Helper()
+	cmd = exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "BBPROF_TEST_MONITOR="+how)
+	says = bufio.NewReader(require.Get(cmd.StdoutPipe())(t))
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	require.Get(fmt.Fscanln(says, &child))(t)
+	return cmd, says, child
+}
+
+// ends waits until a process has ended.
+func ends(pid int) bool {
+	for end := time.Now().Add(generous); running(pid); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			return false
+		}
+	}
+	return true
 }
 
 // running reports whether a process exists and is not a zombie: in a container, nobody may reap orphans.
@@ -95,27 +109,22 @@ func running(pid int) bool {
 	return !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X")
 }
 
-// belongings counts the monitor's resources for children.
-func belongings(t *testing.T) (descriptors, mappings, children int) {
+// belongings counts the monitor's descriptors, mappings and children.
+func belongings(t *testing.T) (have [3]int) {
 	t.Helper()
 	maps := require.Get(os.ReadFile("/proc/self/maps"))(t)
 	lists := require.Get(filepath.Glob("/proc/self/task/*/children"))(t) // a child is listed with the thread that forked it
 	for _, list := range lists {
 		text, _ := os.ReadFile(list)
-		children += len(strings.Fields(string(text)))
+		have[2] += len(strings.Fields(string(text)))
 	}
-	return len(descriptorsOf(t, os.Getpid())), strings.Count(string(maps), "bbprof-shared"), children
+	have[0], have[1] = len(descriptorsOf(t, os.Getpid())), strings.Count(string(maps), "bbprof-shared")
+	return have
 }
 
 func TestNothingIsLeftBehind(t *testing.T) {
 	launch(t).Close()
-	fds, maps, children := belongings(t)
-	check := func(when string) {
-		t.Helper()
-		if f, m, c := belongings(t); f != fds || m != maps || c != children {
-			t.Fatalf("%s: %d descriptors, %d mappings, %d children; before, there were %d, %d and %d", when, f, m, c, fds, maps, children)
-		}
-	}
+	before := belongings(t)
 	for i := range 200 {
 		c := require.Get(Launch(0, fsBase, gsBase))(t)
 		pid := c.pid
@@ -133,11 +142,10 @@ func TestNothingIsLeftBehind(t *testing.T) {
 			t.Fatalf("child %d is still there", pid)
 		}
 		c.Close() // a second Close does nothing
-		if i < 4 {
-			check(fmt.Sprintf("launch %d", i))
+		if i < 4 || i == 199 {
+			require.Equal(t, fmt.Sprintf("launch %d", i), before, belongings(t))
 		}
 	}
-	check("after all")
 }
 
 func descriptorsOf(t *testing.T, pid int) []os.DirEntry {
@@ -152,13 +160,9 @@ func TestChildHoldsOnlyTheOwnRegion(t *testing.T) {
 	defer unix.Close(fd)
 	c := launch(t)
 	mustHold(t, c, measuringSide)
-	if stop := try(t, c, nil); !stop.Done {
-		t.Fatalf("%+v", stop)
-	}
+	try(t, c, nil)
 	mustHold(t, c, dryRunSide)
-	if stop := try(t, c, nil, OpenCounter(0)[0]); !stop.Done {
-		t.Fatalf("%+v", stop)
-	}
+	try(t, c, nil, OpenCounter(0)[0])
 	mustHold(t, c, countingSide)
 	mustServe(t, c)
 	mustHold(t, c, measuringSide)
@@ -175,12 +179,8 @@ func TestChildHoldsOnlyTheOwnRegion(t *testing.T) {
 	} {
 		require.Equal(t, field, want, ptracethread.Status(strconv.Itoa(c.pid), field))
 	}
-}
-
-// mapped is an address range with its permissions.
-type mapped struct {
-	from, to uint64
-	rights   string
+	// Seccomp disabled it before Linux 5.16, where a child ran unlike its monitor.
+	require.Equal(t, "store bypass", ptracethread.Status("self", "Speculation_Store_Bypass"), c.SpeculativeStoreBypass)
 }
 
 var (
@@ -189,36 +189,32 @@ var (
 	countingSide  = side("---s", "---s", "rw-s")
 )
 
-// side lists the child's mappings by the rights of three of them.
-func side(log, code, loop string) []mapped {
-	return []mapped{
+// side lists the child's mappings, as /proc/PID/maps shows them, by the rights of three.
+func side(log, code, loop string) map[string]bool {
+	holds := map[string]bool{}
+	for _, m := range []struct {
+		from, to uint64
+		rights   string
+	}{
 		{layout.Stub, layout.Stub + layout.PageSize, "r-xp"}, {layout.Frames, layout.Frames + layout.FramesSize, "rw-s"},
 		{layout.DryRunOps, layout.End, "r-xs"},
 		{layout.Log, layout.Code, log}, {layout.Code, layout.CodeEnd, code}, {layout.DryRunLoop, layout.DryRunOps, loop},
+	} {
+		holds[fmt.Sprintf("%x-%x %s", m.from, m.to, m.rights)] = true
 	}
+	return holds
 }
 
 // mustHold checks that the child has only these mappings. The kernel joins neighbours with equal permissions.
-func mustHold(t *testing.T, c *Tracee, holds []mapped) {
+func mustHold(t *testing.T, c *Tracee, want map[string]bool) {
 	t.Helper()
-	want := map[string]bool{}
-	for _, m := range holds {
-		want[fmt.Sprintf("%x-%x %s", m.from, m.to, m.rights)] = true
-	}
+	got := map[string]bool{}
 	for line := range strings.Lines(mappings(t, c)) {
-		f := strings.Fields(line)
-		if f[len(f)-1] == "[vsyscall]" { // the kernel's own, in every process
-			continue
-		}
-		if key := f[0] + " " + f[1]; !want[key] {
-			t.Errorf("the child holds %s", line)
-		} else {
-			delete(want, key)
+		if f := strings.Fields(line); f[len(f)-1] != "[vsyscall]" { // the kernel's own, in every process
+			got[f[0]+" "+f[1]] = true
 		}
 	}
-	for key := range want {
-		t.Errorf("the child does not hold %s", key)
-	}
+	require.Equal(t, "mappings", want, got)
 }
 
 // TestWindowOverTheStack: inherited mappings may occupy the window's place, as the stack does in one launch of a
@@ -241,19 +237,6 @@ func TestWindowOverTheStack(t *testing.T) {
 	mustServe(t, c)
 }
 
-// Seccomp disabled store bypass before Linux 5.16; the result reports the child's setting, which must equal the
-// monitor's.
-func TestSpeculativeStoreBypass(t *testing.T) {
-	c := launch(t)
-	own := ptracethread.Status("self", "Speculation_Store_Bypass")
-	if own == "" {
-		require.Skip(t, require.Kernel, "this kernel does not report Speculation_Store_Bypass")
-	}
-	if c.SpeculativeStoreBypass != own {
-		t.Errorf("the child runs with %q, the monitor with %q", c.SpeculativeStoreBypass, own)
-	}
-}
-
 // Signals from outside are dropped, and the child continues where it was.
 func TestSignalsFromOutside(t *testing.T) {
 	c := launch(t)
@@ -261,12 +244,11 @@ func TestSignalsFromOutside(t *testing.T) {
 		e.MovImm(asm.RDX, 12345)
 		loop := e.PC()
 		e.Load(asm.RAX, layout.SlotSamples)
-		e.AddImm8(asm.RAX, 0)
+		e.AddImm8(asm.RAX, -1)
 		f := e.ForwardJz()
-		e.Store(layout.SlotPolls, asm.RDX)
-		harness.Epilogue(e, entry, harness.TSC)
-		e.Bind(f)
 		e.Jmp(loop)
+		e.Bind(f)
+		e.Store(layout.SlotPolls, asm.RDX)
 	})
 	pid := c.pid
 	released := make(chan struct{})
@@ -326,11 +308,9 @@ func TestSideBySide(t *testing.T) {
 				return
 			default:
 			}
-			var held []*os.File
-			for range 20 {
-				if f, err := os.Open(os.DevNull); err == nil {
-					held = append(held, f)
-				}
+			var held [20]*os.File
+			for i := range held {
+				held[i], _ = os.Open(os.DevNull)
 			}
 			for _, f := range held {
 				f.Close()
@@ -342,12 +322,11 @@ func TestSideBySide(t *testing.T) {
 		threads.Go(func() {
 			runtime.LockOSThread()
 			for range 100 {
-				c, err := Launch(0, fsBase, gsBase)
-				if err != nil {
+				if c, err := Launch(0, fsBase, gsBase); err != nil {
 					t.Error(err)
-					return
+				} else {
+					c.Close()
 				}
-				c.Close()
 			}
 		})
 	}

@@ -2,9 +2,7 @@ package tracee
 
 import (
 	"errors"
-	"fmt"
 	"strings"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -12,87 +10,57 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-func TestWhyNotStarted(t *testing.T) {
+// What the host refuses is reported with its remedy and the kernel's answer; other errors do not blame the host.
+func TestRefused(t *testing.T) {
+	const filter, profile = "forbidden by a system-call filter", "seccomp=unconfined"
+	start := func(probe error, scope string) func(error) error {
+		return func(err error) error { return whyNotStarted(err, probe, scope) }
+	}
+	memfd := func(noexec string) func(error) error {
+		return func(err error) error { return memfdRefused(err, noexec) }
+	}
+	spent := func(err error) error { return exhausted("a thing", err) }
+	byFilter, bySomebody := &DeadError{Signal: SIGSYS}, &DeadError{Signal: int(unix.SIGKILL)}
 	for _, c := range []struct {
-		name       string
-		err, probe error
-		scope      string
-		missing    string // "" if not a host error
-		remedy     string
+		name            string
+		cause           error
+		report          func(error) error
+		missing, remedy string // "" if not a host error
 	}{
-		{"no /proc", unix.ENOENT, unix.ESRCH, "", "/proc is not mounted", "mount -t proc"},
-		{"filter, EPERM", unix.EPERM, unix.EPERM, "", "forbidden by a system-call filter", "seccomp=unconfined"},
-		{"filter, ENOSYS", unix.ENOSYS, unix.ENOSYS, "1", "forbidden by a system-call filter", "seccomp=unconfined"},
-		{"filter that lets all through but fails oddly", unix.EACCES, nil, "", "forbidden by a system-call filter", "seccomp=unconfined"},
-		{"Yama 1 is no obstacle", unix.EPERM, unix.ESRCH, "1", "may not be executed from memory", "security policy"},
-		{"Yama 2", unix.EPERM, unix.ESRCH, "2", "kernel.yama.ptrace_scope is 2", "sysctl kernel.yama.ptrace_scope=1"},
-		{"Yama 3", unix.EPERM, unix.ESRCH, "3", "kernel.yama.ptrace_scope is 3", "boot again"},
-		{"a policy", unix.EACCES, unix.ESRCH, "", "may not be executed from memory", "security policy"},
-		{"too many files", unix.EMFILE, unix.ESRCH, "2", "no more files", "ulimit -n"},
-		{"anything else", unix.EIO, unix.ESRCH, "2", "", ""},
-	} {
-		err := whyNotStarted(c.err, c.probe, c.scope)
-		var host *verdict.HostError
-		switch {
-		case c.missing == "":
-			if errors.As(err, &host) {
-				t.Errorf("%s: blames the host: %v", c.name, err)
-			}
-		case !errors.As(err, &host):
-			t.Errorf("%s: %v", c.name, err)
-		case !strings.Contains(host.Missing, c.missing) || !strings.Contains(host.Remedy, c.remedy):
-			t.Errorf("%s: missing %q, remedy %q", c.name, host.Missing, host.Remedy)
-		}
-		if !errors.Is(err, c.err) {
-			t.Errorf("%s: the kernel's answer is lost in %v", c.name, err)
-		}
-	}
-}
+		{"no /proc", unix.ENOENT, start(unix.ESRCH, ""), "/proc is not mounted", "mount -t proc"},
+		{"filter, EPERM", unix.EPERM, start(unix.EPERM, ""), filter, profile},
+		{"filter, ENOSYS", unix.ENOSYS, start(unix.ENOSYS, "1"), filter, profile},
+		{"filter that lets all through but fails oddly", unix.EACCES, start(nil, ""), filter, profile},
+		{"Yama 1 is no obstacle", unix.EPERM, start(unix.ESRCH, "1"), "executed from memory", "security policy"},
+		{"Yama 2", unix.EPERM, start(unix.ESRCH, "2"), "ptrace_scope is 2", "kernel.yama.ptrace_scope=1"},
+		{"Yama 3", unix.EPERM, start(unix.ESRCH, "3"), "ptrace_scope is 3", "boot again"},
+		{"a policy", unix.EACCES, start(unix.ESRCH, ""), "executed from memory", "security policy"},
+		{"too many files", unix.EMFILE, start(unix.ESRCH, "2"), "no more files", "ulimit -n"},
+		{"anything else", unix.EIO, start(unix.ESRCH, "2"), "", ""},
 
-func TestKilledAtStart(t *testing.T) {
-	var host *verdict.HostError
-	if err := killedAtStart(&DeadError{Signal: SIGSYS}); !errors.As(err, &host) {
-		t.Errorf("by a filter: %v", err)
-	}
-	for _, err := range []error{&DeadError{Signal: int(syscall.SIGKILL)}, &DeadError{}, fmt.Errorf("other")} {
-		if got := killedAtStart(err); got != err {
-			t.Errorf("%v became %v", err, got)
-		}
-	}
-}
+		{"killed by a filter", byFilter, killedAtStart, "a system-call filter kills", profile},
+		{"killed by somebody", bySomebody, killedAtStart, "", ""},
+		{"not killed", unix.EIO, killedAtStart, "", ""},
 
-func TestMemfdRefused(t *testing.T) {
-	for _, c := range []struct {
-		err    error
-		noexec string
-		remedy string
-	}{
-		{unix.EACCES, "2", "sysctl vm.memfd_noexec=1"},
-		{unix.EACCES, "1", "seccomp profile"},
-		{unix.EACCES, "", "seccomp profile"},
-		{unix.EPERM, "2", "seccomp profile"},
-		{unix.ENOSYS, "0", "seccomp profile"},
-	} {
-		var host *verdict.HostError
-		if err := memfdRefused(c.err, c.noexec); !errors.As(err, &host) || !strings.Contains(host.Remedy, c.remedy) || !errors.Is(err, c.err) {
-			t.Errorf("%v at level %q: %v", c.err, c.noexec, err)
-		}
-	}
-}
+		{"memfd, level 2", unix.EACCES, memfd("2"), "memfd_noexec is 2", "sysctl vm.memfd_noexec=1"},
+		{"memfd, level 1", unix.EACCES, memfd("1"), "memfd_create is refused", "seccomp profile"},
+		{"memfd, no level", unix.EACCES, memfd(""), "memfd_create is refused", "seccomp profile"},
+		{"memfd, level 2 is not the reason", unix.EPERM, memfd("2"), "memfd_create is refused", "seccomp profile"},
+		{"memfd, ENOSYS", unix.ENOSYS, memfd("0"), "memfd_create is refused", "seccomp profile"},
 
-// An exhausted resource is reported with the knob that raises it; other errors are not.
-func TestExhausted(t *testing.T) {
-	for errno, hint := range map[syscall.Errno]string{
-		syscall.EAGAIN: "ulimit -u", syscall.EMFILE: "ulimit -n", syscall.ENFILE: "fs.file-max",
-		syscall.ENOMEM: "vm.overcommit_ratio", syscall.EFBIG: "ulimit -f", syscall.ENOSPC: "cgroup",
+		{"processes", unix.EAGAIN, spent, "a thing", "ulimit -u"},
+		{"files", unix.EMFILE, spent, "a thing", "ulimit -n"},
+		{"files of the host", unix.ENFILE, spent, "a thing", "fs.file-max"},
+		{"memory", unix.ENOMEM, spent, "a thing", "vm.overcommit_ratio"},
+		{"size of a file", unix.EFBIG, spent, "a thing", "ulimit -f"},
+		{"memory for files", unix.ENOSPC, spent, "a thing", "cgroup"},
+		{"no limit", unix.EIO, spent, "", ""},
 	} {
-		var host *verdict.HostError
-		if err := exhausted("a thing", errno); !errors.As(err, &host) || !strings.Contains(host.Remedy, hint) || !strings.Contains(host.Missing, "a thing") {
-			t.Errorf("%v: %v", errno, err)
+		err := c.report(c.cause)
+		host, blamed := errors.AsType[*verdict.HostError](err)
+		if blamed != (c.missing != "") || !errors.Is(err, c.cause) ||
+			blamed && !(strings.Contains(host.Missing, c.missing) && strings.Contains(host.Remedy, c.remedy)) {
+			t.Errorf("%s: %v, want %q and %q", c.name, err, c.missing, c.remedy)
 		}
-	}
-	var host *verdict.HostError
-	if err := exhausted("a thing", syscall.EIO); errors.As(err, &host) || !errors.Is(err, syscall.EIO) {
-		t.Errorf("EIO: %v", err)
 	}
 }

@@ -22,7 +22,6 @@ func count(c *Tracee) {
 		e.Load(asm.RAX, layout.SlotSamples)
 		e.AddImm8(asm.RAX, 1)
 		e.Store(layout.SlotSamples, asm.RAX)
-		harness.Epilogue(e, entry, harness.TSC)
 	})
 }
 
@@ -51,13 +50,9 @@ func TestFailedOp(t *testing.T) {
 	c := launch(t)
 	count(c)
 	c.SetWord(layout.SlotSamples, 0)
-	kernel := MapFrame(1<<63, 0)
 	for i := range 4 {
-		var ops []Op
-		for range i {
-			ops = append(ops, Run(entry, 1))
-		}
-		stop := do(t, c, append(ops, kernel, Run(entry, 1000))...)
+		ops := slices.Repeat([]Op{Run(entry, 1)}, i)
+		stop := do(t, c, append(ops, MapFrame(1<<63, 0), Run(entry, 1000))...)
 		if stop.Done || stop.FailedOp != i || unix.Errno(stop.Errno) != unix.EINVAL && unix.Errno(stop.Errno) != unix.ENOMEM {
 			t.Errorf("after %d steps: %+v", i, stop)
 		}
@@ -84,9 +79,7 @@ func TestStopRegisters(t *testing.T) {
 			t.Errorf("%+v, want SIGILL at %#x with carry", stop, uint64(at))
 		}
 		for r, v := range stop.Regs.GPR {
-			if v != 0x1111_0000_0000+uint64(r) {
-				t.Errorf("register %d is %#x", r, v)
-			}
+			require.Equal(t, fmt.Sprint("register ", r), 0x1111_0000_0000+uint64(r), v)
 		}
 	}
 }
@@ -144,12 +137,8 @@ func TestUnmap(t *testing.T) {
 		if mappings(t, c) == before {
 			t.Errorf("nothing was mapped at %#x", addr)
 		}
-		if stop := do(t, c, unmapBelow(), unmapAbove()); !stop.Done {
-			t.Errorf("unmapping: %+v", stop)
-		}
-		if now := mappings(t, c); now != before {
-			t.Errorf("after a page at %#x, the child holds\n%s", addr, now)
-		}
+		do(t, c, unmapBelow(), unmapAbove())
+		require.Equal(t, fmt.Sprintf("mappings after a page at %#x", addr), before, mappings(t, c))
 	}
 	if stop := do(t, c, MapFrame(layout.UserEnd, 0)); stop.Done || stop.FailedOp != 0 {
 		t.Errorf("the page at the end of user space: %+v", stop)
@@ -167,7 +156,7 @@ func TestTouched(t *testing.T) {
 	}
 	list = append(list, UsageAfter())
 	fewest := uint64(math.MaxUint64)
-	for try := 0; try < 3 && fewest > 0; try++ { // the kernel may reclaim pages
+	for range 3 { // the kernel may reclaim pages
 		c := launch(t)
 		do(t, c, list...)
 		const minflt = 64 // ru_minflt in struct rusage
@@ -220,24 +209,21 @@ func TestStep(t *testing.T) {
 		return require.Get(c.Step(ops, layout.DryRunCode, layout.DryRunCode+uint64(len(code))+1, generous, visit))(t)
 	}
 	seen := map[uint64]int{}
-	stop := step([]Op{UsageBefore()}, func(r Regs) { seen[r.RIP]++ }, 0x90, 0x66, 0x90, 0x90)
-	if stop.FailedOp != 0 || stop.Errno == 0 { // it writes to the closed side
+	count := func(r Regs) { seen[r.RIP]++ }
+	// Usage in a dry run writes to the closed side.
+	if stop := step([]Op{UsageBefore()}, count, 0x90, 0x66, 0x90, 0x90); stop.FailedOp != 0 || stop.Errno == 0 {
 		t.Errorf("usage in a dry run: %+v", stop)
 	}
-	stop = step([]Op{unmapBelow()}, func(r Regs) { seen[r.RIP]++ }, 0x90, 0x66, 0x90, 0x90)
-	if !stop.Done {
+	if stop := step([]Op{unmapBelow()}, count, 0x90, 0x66, 0x90, 0x90); !stop.Done {
 		t.Errorf("%+v", stop)
 	}
 	for offset, want := range []int{1, 1, 0, 1, 1} {
-		if got := seen[layout.DryRunCode+uint64(offset)]; got != want {
-			t.Errorf("byte %d was seen %d times, want %d", offset, got, want)
-		}
+		require.Equal(t, fmt.Sprint("byte ", offset), want, seen[layout.DryRunCode+uint64(offset)])
 	}
-	nothing := func(Regs) {}
-	if stop := step(nil, nothing, 0x90, 0x0f, 0x0b); stop.Signal != SIGILL || stop.Regs.RIP != layout.DryRunCode+1 {
+	if stop := step(nil, count, 0x90, 0x0f, 0x0b); stop.Signal != SIGILL || stop.Regs.RIP != layout.DryRunCode+1 {
 		t.Errorf("ud2: %+v", stop)
 	}
-	if stop := step([]Op{MapFrame(1<<63, 0)}, nothing, 0x90); stop.FailedOp != 0 || stop.Errno == 0 {
+	if stop := step([]Op{MapFrame(1<<63, 0)}, count, 0x90); stop.FailedOp != 0 || stop.Errno == 0 {
 		t.Errorf("a failed call: %+v", stop)
 	}
 	mustServe(t, c)
@@ -251,7 +237,6 @@ func TestRestoreWords(t *testing.T) {
 	for _, values := range []bool{false, true} {
 		place(c, func(e *asm.Emitter) {
 			harness.Prologue(e, init, harness.Reset{Memory: true, Values: values}, asm.Features{})
-			harness.Epilogue(e, entry, harness.TSC)
 		})
 		for _, n := range []int{0, 1, 2, 127, 128, 129, 255, 256, 300} {
 			var addrs, own []uint64

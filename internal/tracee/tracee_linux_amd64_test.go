@@ -36,10 +36,11 @@ const (
 	entry  = layout.Code + 0x1000 // where tests place code
 )
 
-// place writes code to entry.
+// place writes an image to entry that ends with an epilogue.
 func place(c *Tracee, emit func(e *asm.Emitter)) {
 	e := asm.NewEmitter(entry)
 	emit(e)
+	harness.Epilogue(e, entry, harness.TSC)
 	copy(c.Code()[entry-layout.Code:], e.Bytes())
 }
 
@@ -53,12 +54,7 @@ func do(t *testing.T, c *Tracee, ops ...Op) Stop {
 func mustServe(t *testing.T, c *Tracee) {
 	t.Helper()
 	c.SetWord(layout.SlotSamples, 41)
-	place(c, func(e *asm.Emitter) {
-		e.Load(asm.RAX, layout.SlotSamples)
-		e.AddImm8(asm.RAX, 1)
-		e.Store(layout.SlotSamples, asm.RAX)
-		harness.Epilogue(e, entry, harness.TSC)
-	})
+	count(c)
 	if stop := do(t, c, Run(entry, 1)); !stop.Done || c.Word(layout.SlotSamples) != 42 {
 		t.Fatalf("the child does not serve any more: %+v, slot %d", stop, c.Word(layout.SlotSamples))
 	}

@@ -1,12 +1,8 @@
 package tracee
 
 import (
-	"bufio"
 	"errors"
 	"io"
-	"os"
-	"os/exec"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -15,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/harness"
+	"github.com/bbprof/bbprof/internal/ptracethread"
 	"github.com/bbprof/bbprof/internal/require"
 )
 
@@ -31,7 +27,6 @@ func iterations(n uint64) func(e *asm.Emitter) {
 		f := e.ForwardJz()
 		e.Jmp(loop)
 		e.Bind(f)
-		harness.Epilogue(e, entry, harness.TSC)
 	}
 }
 
@@ -43,17 +38,14 @@ func TestLimitPassesAtTheStop(t *testing.T) {
 		t.Run("", func(t *testing.T) {
 			c := launch(t)
 			_, err := c.Do(nil, time.Duration(1+i%50)*time.Microsecond)
-			var dead *DeadError
-			switch {
-			case err == nil:
-				served++
-				for range 3 {
-					mustServe(t, c)
-				}
-			case errors.As(err, &dead) && dead.Overtime:
+			if dead, ok := errors.AsType[*DeadError](err); ok && dead.Overtime {
 				late++
-			default:
-				t.Fatal(err)
+				return
+			}
+			require.NoError(t, err)
+			served++
+			for range 3 {
+				mustServe(t, c)
 			}
 		})
 	}
@@ -81,16 +73,11 @@ func TestKillMeetsClose(t *testing.T) {
 // A caller on another thread gets an error instead of a child that waits forever.
 func TestWrongThread(t *testing.T) {
 	c := launch(t)
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		_, err := c.Do(nil, generous)
-		done <- err
-	}()
-	if err := <-done; err == nil {
-		t.Error("ptrace obeyed a thread that did not attach")
-	}
+	ptracethread.Run(func() {
+		if _, err := c.Do(nil, generous); err == nil {
+			t.Error("ptrace obeyed a thread that did not attach")
+		}
+	})
 }
 
 // The limit is CPU time: it passes while the child or the monitor's thread runs, and not while both wait.
@@ -110,14 +97,7 @@ func TestCPUTime(t *testing.T) {
 // after its limit.
 func TestMonitorStopped(t *testing.T) {
 	launch(t).Close() // or skip
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "BBPROF_TEST_MONITOR=lists")
-	out := require.Get(cmd.StdoutPipe())(t)
-	require.NoError(t, cmd.Start())
-	defer cmd.Wait()
-	defer cmd.Process.Kill()
-	lines := bufio.NewReader(out)
-	lines.ReadString('\n') // the child's number
+	cmd, lines, _ := startMonitor(t, "lists")
 	for range 20 {
 		cmd.Process.Signal(unix.SIGSTOP)
 		time.Sleep(2 * limitOfLists)
@@ -137,26 +117,35 @@ func TestDeaths(t *testing.T) {
 		pid := c.pid
 		time.AfterFunc(5*time.Millisecond, func() { unix.Kill(pid, unix.SIGKILL) })
 	}
+	starve := func(c *Tracee) { // its CPU clock stands still
+		c.watch = newWatchdog(func() time.Duration { return time.Hour }, c.Kill)
+	}
 	for _, d := range []struct {
 		name     string
 		before   func(c *Tracee)
 		limit    time.Duration
+		least    time.Duration // until the list ends
 		overtime bool
+		status   string
 	}{
-		{"an endless loop", func(*Tracee) {}, limit, true},
-		{"an endless loop, where the call that kills by descriptor is refused", func(c *Tracee) { loseDescriptor(t, c) }, limit, true},
-		{"killed from outside while it runs", kill, generous, false},
-		{"killed from outside while it is stopped", func(c *Tracee) { unix.Kill(c.pid, unix.SIGKILL) }, generous, false},
-		{"killed from another goroutine", func(c *Tracee) { time.AfterFunc(5*time.Millisecond, c.Kill) }, generous, false},
+		{"an endless loop", func(*Tracee) {}, limit, 0, true, ""},
+		{"one that cannot be killed by descriptor", func(c *Tracee) { loseDescriptor(t, c) }, limit, 0, true, ""},
+		{"killed from outside while it runs", kill, generous, 0, false, ""},
+		{"killed from outside while it is stopped", func(c *Tracee) { unix.Kill(c.pid, unix.SIGKILL) }, generous, 0, false, ""},
+		{"killed from another goroutine", func(c *Tracee) { time.AfterFunc(5*time.Millisecond, c.Kill) }, generous, 0, false, ""},
+		{"it never gets a CPU", starve, limit, patience * limit, false, "killed after 400ms"},
 	} {
 		c := launch(t)
 		mustServe(t, c)
 		place(c, spin)
 		d.before(c)
+		began := time.Now()
 		_, err := c.Do([]Op{Run(entry, 1)}, d.limit)
-		var dead *DeadError
-		if !errors.As(err, &dead) || dead.Overtime != d.overtime || d.overtime && dead.Limit != limit || c.Alive() {
-			t.Errorf("%s: %v, alive %v", d.name, err, c.Alive())
+		took := time.Since(began)
+		dead, ok := errors.AsType[*DeadError](err)
+		if !ok || dead.Overtime != d.overtime || d.overtime && dead.Limit != limit || c.Alive() ||
+			took < d.least || !strings.Contains(dead.Status, d.status) {
+			t.Errorf("%s: %v after %v, alive %v", d.name, err, took, c.Alive())
 		}
 		if _, again := c.Do(nil, generous); again != error(dead) {
 			t.Errorf("%s: the next list ends with %v", d.name, again)
@@ -178,38 +167,26 @@ func loseDescriptor(t *testing.T, c *Tracee) {
 	unix.Close(null)
 }
 
-// script lists the timer and CPU clock events of a ration of 500 ms, checked every 50.
-type script struct {
-	name string
-	cpu  []time.Duration // CPU clock when the timer fires, in ms
-	want []time.Duration // next timer interval, in ms
-	end  outcome
-}
-
+// The timer of a ration of 500 ms fires every 50 ms until that much CPU time has passed.
 func TestRation(t *testing.T) {
 	const start = 7_000 // CPU clock at the list's start
-	for _, c := range []script{
-		{"an endless loop on an idle machine",
-			[]time.Duration{50, 100, 150, 200, 250, 300, 350, 400, 450, 500},
-			[]time.Duration{50, 50, 50, 50, 50, 50, 50, 50, 50, 0}, overtime},
-		{"the same, and the clock lags by a tick",
-			[]time.Duration{46, 98, 146, 198, 246, 298, 346, 398, 446, 495, 496},
-			[]time.Duration{50, 50, 50, 50, 50, 50, 50, 50, 50, 1, 0}, overtime},
-		{"a millisecond less than all is not all",
-			[]time.Duration{50, 100, 150, 200, 250, 300, 350, 400, 450, 499, 500},
-			[]time.Duration{50, 50, 50, 50, 50, 50, 50, 50, 50, 1, 0}, overtime},
-		{"half a CPU",
-			[]time.Duration{50, 75, 100, 125, 150, 175, 200, 225, 250, 275, 300, 325, 350, 375, 400, 425, 450, 475, 500},
-			[]time.Duration{50, 50, 50, 50, 50, 50, 50, 50, 50, 50, 50, 50, 50, 50, 50, 50, 50, 25, 0}, overtime},
-		{"frozen from the beginning, for however long: the first slice only is lost",
-			[]time.Duration{0, 0, 0, 50},
-			[]time.Duration{50, 50, 50, 50}, inTime},
-		{"a pause that the clock takes for the child's: no more counts than was waited for",
-			[]time.Duration{50, 60_000, 60_050},
-			[]time.Duration{50, 50, 50}, inTime},
-		{"the same, ahead of the first time that the clock is read",
-			[]time.Duration{60_000, 60_050},
-			[]time.Duration{50, 50}, inTime},
+	for _, c := range []struct {
+		name string
+		cpu  []time.Duration // CPU clock when the timer fires, in ms
+		last []time.Duration // last intervals of the timer, in ms; 50 ahead of them
+		end  outcome
+	}{
+		{"an endless loop on an idle machine", []time.Duration{50, 100, 150, 200, 250, 300, 350, 400, 450, 500},
+			[]time.Duration{0}, overtime},
+		{"the same, and the clock lags by a tick", []time.Duration{46, 98, 146, 198, 246, 298, 346, 398, 446, 495, 496},
+			[]time.Duration{1, 0}, overtime},
+		{"a millisecond less than all is not all", []time.Duration{50, 100, 150, 200, 250, 300, 350, 400, 450, 499, 500},
+			[]time.Duration{1, 0}, overtime},
+		{"half a CPU", []time.Duration{50, 75, 100, 125, 150, 175, 200, 225, 250, 275, 300, 325, 350, 375, 400, 425, 450, 475, 500},
+			[]time.Duration{25, 0}, overtime},
+		{"frozen from the beginning: the first slice only is lost", []time.Duration{0, 0, 0, 50}, nil, inTime},
+		{"a pause that counts: no more counts than was waited for", []time.Duration{50, 60_000, 60_050}, nil, inTime},
+		{"the same, ahead of the clock's first reading", []time.Duration{60_000, 60_050}, nil, inTime},
 	} {
 		var r ration
 		if first := r.begin(500 * time.Millisecond); first != 50*time.Millisecond {
@@ -217,13 +194,15 @@ func TestRation(t *testing.T) {
 		}
 		for i, ms := range c.cpu {
 			next, outcome := r.fired((start + ms) * time.Millisecond)
-			want := inTime
-			if i == len(c.cpu)-1 {
-				want = c.end
+			want, end := time.Duration(50), inTime
+			if n := len(c.cpu) - i; n <= len(c.last) {
+				want = c.last[len(c.last)-n]
 			}
-			if next != c.want[i]*time.Millisecond || outcome != want {
-				t.Errorf("%s: step %d: %v and %v, want %v ms and %v", c.name, i, next, outcome, int(c.want[i]), want)
-				break
+			if i == len(c.cpu)-1 {
+				end = c.end
+			}
+			if next != want*time.Millisecond || outcome != end {
+				t.Fatalf("%s: step %d: %v and %v, want %d ms and %v", c.name, i, next, outcome, want, end)
 			}
 		}
 	}
@@ -239,19 +218,5 @@ func TestShortRations(t *testing.T) {
 		require.Equal(t, limit, first, r.begin(limit))
 		_, outcome := r.fired(time.Hour)
 		require.Equal(t, limit, limit <= leastSlice, outcome == overtime)
-	}
-}
-
-// TestStarved: a child that never gets a CPU is given up after twenty times its limit, and not for overtime.
-func TestStarved(t *testing.T) {
-	c := launch(t)
-	place(c, spin)
-	c.watch = newWatchdog(func() time.Duration { return time.Hour }, c.Kill) // its CPU clock stands still
-	const limit = 20 * time.Millisecond
-	began := time.Now()
-	_, err := c.Do([]Op{Run(entry, 1)}, limit)
-	took := time.Since(began)
-	if dead := (*DeadError)(nil); !errors.As(err, &dead) || dead.Overtime || !strings.Contains(dead.Status, "killed after 400ms") || took < patience*limit {
-		t.Fatalf("%v after %v", err, took)
 	}
 }
