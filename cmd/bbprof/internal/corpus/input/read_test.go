@@ -94,13 +94,9 @@ func TestReader(t *testing.T) {
 		{"spaces", "  0x90 , x\n", "", []string{"0x90=90| x"}},
 		{"more columns than at first", "90,a\n91,b,c,\"d\"\n92\n", "", []string{"90=90|a", "91=91|b,c,d", "92=92|"}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			in := open(t, c.in, "")
-			rows := readAll(t, in)
-			if header := header(in); strings.Join(rows, "\n") != strings.Join(c.want, "\n") || header != c.header {
-				t.Errorf("%q gives %q, header %q; want %q, header %q", c.in, rows, header, c.want, c.header)
-			}
-		})
+		in := open(t, c.in, "")
+		require.Equal(t, c.name, c.want, readAll(t, in))
+		require.Equal(t, c.name+": header", c.header, header(in))
 	}
 }
 
@@ -237,23 +233,18 @@ func TestReaderBounds(t *testing.T) {
 		{"a column that goes on", strings.Repeat(" ", MaxRow-len("9\n")) + "90", verdict.BadHex},
 		{"a quoted column that goes on", `"` + strings.Repeat(" ", MaxRow) + `90"`, verdict.BadHex},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			r := require.Get(Open([]string{"-"}, strings.NewReader(c.line+"\n91\n"), "", nil))(t)
-			row := require.Get(r.Next())(t)
-			var got verdict.Reason
-			if row.Rejection != nil {
-				got = row.Rejection.Reason
-			}
-			if got != c.want {
-				t.Errorf("reason %q, want %q (%v)", got, c.want, row.Rejection)
-			}
-			if got == "" && len(row.Code) == 0 {
-				t.Error("neither block nor reason")
-			}
-			if next, err := r.Next(); err != nil || next.Text != "91" || next.Line != 2 {
-				t.Errorf("the next row is %+v, %v", next, err)
-			}
-		})
+		r := require.Get(Open([]string{"-"}, strings.NewReader(c.line+"\n91\n"), "", nil))(t)
+		row := require.Get(r.Next())(t)
+		var got verdict.Reason
+		if row.Rejection != nil {
+			got = row.Rejection.Reason
+		}
+		if got != c.want || got == "" && len(row.Code) == 0 {
+			t.Errorf("%s: block of %d bytes, reason %q, want %q", c.name, len(row.Code), got, c.want)
+		}
+		if next, err := r.Next(); err != nil || next.Text != "91" || next.Line != 2 {
+			t.Errorf("%s: the next row is %+v, %v", c.name, next, err)
+		}
 	}
 }
 
@@ -329,7 +320,7 @@ func FuzzReader(f *testing.F) {
 // TestForeign: a file without rows is refused before measuring, with a guess of its format; one with some damaged
 // rows is not.
 func TestForeign(t *testing.T) {
-	dir := t.TempDir()
+	name := filepath.Join(t.TempDir(), "x")
 	for content, says := range map[string]string{
 		"\x7fELF\x02\x01\x01" + strings.Repeat("\x00", 100):              "it is an ELF file (a program or an object); bbprof extract takes its blocks",
 		"#include <stdio.h>\nint main(void)\n{\n\treturn 0;\n}\n":        "it seems to be source code",
@@ -342,15 +333,13 @@ func TestForeign(t *testing.T) {
 		"id,name\n1,a\n2,b\n":                                            "none of its first 2 rows is a block: blocks are hexadecimal",
 		"n,a,b\nx,90c3,c390\ny,c390,c3\n":                                "columns 2 and 3 both look like blocks; name one with -column",
 	} {
-		name := filepath.Join(dir, "x")
-		os.WriteFile(name, []byte(content), 0o666)
+		require.NoError(t, os.WriteFile(name, []byte(content), 0o666))
 		if _, err := Open([]string{name}, nil, "", nil); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%.30q: %v, want it to say %q", content, err, says)
 		}
 	}
 	for _, content := range []string{"", "hex\n", "zz,1\n" + strings.Repeat("yy,2\n", 100) + "90,3\n"} {
-		name := filepath.Join(dir, "x")
-		os.WriteFile(name, []byte(content), 0o666)
+		require.NoError(t, os.WriteFile(name, []byte(content), 0o666))
 		require.Get(Open([]string{name}, nil, "", nil))(t).Close()
 	}
 }
