@@ -1,6 +1,7 @@
 package invariants
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
@@ -67,9 +68,7 @@ func TestCodeMisses(t *testing.T) {
 		{line - 1, size, 9}, // not aligned, it takes a line more
 		{0, 2 * size, 2 * size / line},
 	} {
-		if got := CodeMisses(c.at, c.bytes, size); got != c.want {
-			t.Errorf("%d bytes at %d: %d misses, want %d", c.bytes, c.at, got, c.want)
-		}
+		require.Equal(t, fmt.Sprintf("%d bytes at %d", c.bytes, c.at), c.want, CodeMisses(c.at, c.bytes, size))
 	}
 }
 
