@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -113,9 +112,8 @@ func TestColumn(t *testing.T) {
 		{"2", "x,90,91\n", "90=90|x|91"},
 		{"2", "x,90,91\ny\n", "90=90|x|91\n!bad_hex|y|"},
 	} {
-		if got := strings.Join(readAll(t, open(t, c.in, c.column)), "\n"); got != c.want {
-			t.Errorf("-column %q of %q gives %q, want %q", c.column, c.in, got, c.want)
-		}
+		got := strings.Join(readAll(t, open(t, c.in, c.column)), "\n")
+		require.Equal(t, fmt.Sprintf("-column %q of %q", c.column, c.in), c.want, got)
 	}
 	in := open(t, "hex\n90\n4z\n", "")
 	in.Next()
@@ -176,9 +174,8 @@ func TestFiles(t *testing.T) {
 	var before int64
 	for _, w := range want {
 		row := require.Get(in.Next())(t)
-		if got := fmt.Sprintf("%d %s:%d %x %s", row.Number, filepath.Base(row.File), row.Line, row.Code, strings.Join(row.Carried, "|")); got != w {
-			t.Errorf("row %q, want %q", got, w)
-		}
+		at := fmt.Sprintf("%d %s:%d", row.Number, filepath.Base(row.File), row.Line)
+		require.Equal(t, "row", w, fmt.Sprintf("%s %x %s", at, row.Code, strings.Join(row.Carried, "|")))
 		if row.End < before {
 			t.Errorf("row %d ends at %d, the one before at %d", row.Number, row.End, before)
 		}
@@ -187,9 +184,7 @@ func TestFiles(t *testing.T) {
 	if _, err := in.Next(); err != io.EOF {
 		t.Errorf("after the last row: %v", err)
 	}
-	if in.Size() != 0 {
-		t.Errorf("with standard input the size is known to be %d", in.Size())
-	}
+	require.Equal(t, "the size with standard input", int64(0), in.Size())
 }
 
 func TestSize(t *testing.T) {
@@ -434,7 +429,6 @@ func TestUnplaced(t *testing.T) {
 			at[len(at)-1] = fmt.Sprintf("%#x", *row.At)
 		}
 	}
-	if want := []string{"", "0x0", "", "0x401136", ""}; !slices.Equal(at, want) || in.Ignored() != (Ignored{unplaced: 2, first: "-:2"}) {
-		t.Errorf("addresses %q, want %q; ignored %v, want 2", at, want, in.Ignored())
-	}
+	require.Equal(t, "addresses", []string{"", "0x0", "", "0x401136", ""}, at)
+	require.Equal(t, "ignored", true, in.Ignored() == Ignored{unplaced: 2, first: "-:2"})
 }
