@@ -7,34 +7,25 @@ import (
 
 func TestTrailingBranch(t *testing.T) {
 	for _, c := range []struct {
-		hex, name           string
+		hex                 string
 		start, cond, invert bool
 		target              int64
 		emitted             string // to the block's start
 	}{
-		{"48ffc875fb", "jne", true, true, true, 0, "75fb"},
-		{"48ffc80f85f7ffffff", "jne", true, true, true, 0, "0f85f7ffffff"},
-		{"48ffc82e7505", "jne", false, true, true, 11, "2e75fa"},
-		{"90e2fd", "loop", true, true, false, 0, "e2fd"},
-		{"9067e3fc", "jecxz", true, true, false, 0, "67e3fc"},
-		{"90eb05", "jmp", false, false, false, 8, "ebfd"},
-		{"90e9faffffff", "jmp", true, false, false, 0, "e9faffffff"},
-		{"75019090", "", false, false, false, 0, ""},
-		{"90c3", "", false, false, false, 0, ""},
-		{"90e800000000", "", false, false, false, 0, ""},
-		{"90667500", "", false, false, false, 0, ""},       // a target of 16 bits on AMD
-		{"90c7f800000000", "", false, false, false, 0, ""}, // xbegin
+		{"48ffc875fb", true, true, true, 0, "75fb"},
+		{"48ffc80f85f7ffffff", true, true, true, 0, "0f85f7ffffff"},
+		{"48ffc82e7505", false, true, true, 11, "2e75fa"},
+		{"90e2fd", true, true, false, 0, "e2fd"},
+		{"9067e3fc", true, true, false, 0, "67e3fc"},
+		{"90eb05", false, false, false, 8, "ebfd"},
+		{"90e9faffffff", true, false, false, 0, "e9faffffff"},
 	} {
-		insts := mustDecode(t, c.hex)
-		b, ok := TrailingBranch(insts)
-		if ok != (c.name != "") {
-			t.Errorf("%s: a branch %v", c.hex, ok)
-		}
-		if !ok {
+		b, ok := TrailingBranch(mustDecode(t, c.hex))
+		if !ok || b.Target != c.target || b.ToStart() != c.start ||
+			b.Conditional() != c.cond || b.Invertible() != c.invert {
+			t.Errorf("%s: a branch %v, target %d, to start %v, conditional %v, invertible %v",
+				c.hex, ok, b.Target, b.ToStart(), b.Conditional(), b.Invertible())
 			continue
-		}
-		if b.Target != c.target || b.ToStart() != c.start || b.Conditional() != c.cond || b.Invertible() != c.invert {
-			t.Errorf("%s: target %d, to start %v, conditional %v, invertible %v", c.hex, b.Target, b.ToStart(), b.Conditional(), b.Invertible())
 		}
 		e := NewEmitter(0)
 		e.Nop(b.Offset)
@@ -56,6 +47,15 @@ func TestTrailingBranch(t *testing.T) {
 			if in := mustDecode(t, fmt.Sprintf("%x", code))[0]; in.Mnemonic != "je" {
 				t.Errorf("%s inverted is %s", c.hex, in.Text())
 			}
+		}
+	}
+	for _, none := range []string{
+		"75019090", "90c3", "90e800000000",
+		"90667500",       // a target of 16 bits on AMD
+		"90c7f800000000", // xbegin
+	} {
+		if _, ok := TrailingBranch(mustDecode(t, none)); ok {
+			t.Errorf("%s: a branch", none)
 		}
 	}
 }

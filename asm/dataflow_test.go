@@ -76,31 +76,3 @@ func TestDataflow(t *testing.T) {
 		require.Equal(t, fmt.Sprintf("%s (%s)", c.name, in.Text()), [2]Values{c.reads, c.writes}, [2]Values{reads, writes})
 	}
 }
-
-// knownFlags are the differences that are on purpose: the manual says that these clear the flags that XED leaves out,
-// or leaves undefined those that cores leave alone.
-var knownFlags = map[string]bool{"vptest": true, "vtestps": true, "vtestpd": true, "bsf": true, "bsr": true}
-
-// TestFlagsAgainstXED holds the flags that instructions read and write against Intel's data, as far as
-// golang.org/x/arch carries it.
-func TestFlagsAgainstXED(t *testing.T) {
-	classes, with := xedDatabase(t), 0
-	eachForm(func(class encoding, f *form) {
-		var got [2]Flags
-		got[0], got[1] = (&rawInst{form: f}).flags()
-		for _, name := range xedNames(f, class) {
-			if x := classes[name]; x != nil {
-				if got != [2]Flags{} {
-					with++
-				}
-				if !x.flags[got] && f.refusal.reason == "" && !knownFlags[f.name] {
-					t.Errorf("%s: %v, XED %v", f.name, got, x.flags)
-				}
-				return
-			}
-		}
-	})
-	if with < 30 {
-		t.Errorf("only %d forms with flags have a class in XED", with)
-	}
-}

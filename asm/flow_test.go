@@ -37,13 +37,8 @@ func TestStepOver(t *testing.T) {
 		{"48ab", Step{Length: 2}},
 		{"488b0510000000", Step{Length: 7, RIPDisp: 3}},
 	} {
-		code := require.Get(hex.DecodeString(tt.hex))(t)
-		got, err := StepOver(append(code, 0x90))
-		if err != nil {
-			t.Errorf("%s: %v", tt.hex, err)
-			continue
-		}
-		require.Equal(t, tt.hex, tt.want, got)
+		code := require.Get(hex.DecodeString(tt.hex + "90"))(t)
+		require.Equal(t, tt.hex, tt.want, require.Get(StepOver(code))(t))
 	}
 	for _, bad := range []string{"", "06", "e80000", "0f"} {
 		code, _ := hex.DecodeString(bad)

@@ -3,7 +3,6 @@ package asm
 import (
 	"encoding/hex"
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/bbprof/bbprof/internal/require"
@@ -59,16 +58,13 @@ func TestFollow(t *testing.T) {
 		{"add rbx, 0x1000 after a load", "488b03 4881c300100000", 4, []string{at(0, fill), at(0, fill+0x1000), at(0, fill+0x2000), at(0, fill+0x3000)}},
 		{"downwards, by a line", "488b03 4883eb40", 3, []string{at(0, fill), at(0, fill-0x40), at(0, fill-0x80)}},
 	} {
-		insts := mustDecode(t, c.hex)
 		var got []string
-		for _, a := range Follow(insts, c.copies, testStart()) {
+		for _, a := range Follow(mustDecode(t, c.hex), c.copies, testStart()) {
 			if a.Known {
 				got = append(got, at(a.Inst, a.Addr))
 			}
 		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
-		}
+		require.Equal(t, c.name, c.want, got)
 	}
 }
 

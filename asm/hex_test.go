@@ -15,10 +15,7 @@ func TestParseHex(t *testing.T) {
 	for _, text := range []string{
 		"4801c0", "4801C0", "0x4801c0", "0X4801c0", "48 01 c0", " 48\t01\r\nc0\n", "0x48 0x01 0xc0", "4801 c0", "0x 4801c0",
 	} {
-		got, err := ParseHex(text, 3)
-		if err != nil || !bytes.Equal(got, []byte{0x48, 0x01, 0xc0}) {
-			t.Errorf("ParseHex(%q) = %x, %v", text, got, err)
-		}
+		require.Equal(t, text, []byte{0x48, 0x01, 0xc0}, require.Get(ParseHex(text, 3))(t))
 	}
 }
 
@@ -57,8 +54,8 @@ func FuzzParseHex(f *testing.F) {
 		const limit = 64
 		code, err := ParseHex(text, limit)
 		if err != nil {
-			var bad *HexError
-			if !errors.As(err, &bad) {
+			bad, ok := errors.AsType[*HexError](err)
+			if !ok {
 				t.Fatalf("%v is no *HexError", err)
 			}
 			if lines := strings.Split(text, "\n"); bad.Line > 0 && (bad.Line > len(lines) || bad.Column < 1 || bad.Column > len([]rune(lines[bad.Line-1]))) {

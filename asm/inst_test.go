@@ -11,7 +11,7 @@ import (
 )
 
 func TestUndecodable(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		hex    string
 		offset int
 		detail string
@@ -36,26 +36,15 @@ func TestUndecodable(t *testing.T) {
 		{"62f27d4890440b01", 0, "reserved"},         // gather without an opmask
 		{"666666666666666666666666666690", 0, ""},
 		{"66666666666666666666666666666690", 0, "longer than 15"},
-	}
-	for _, tt := range tests {
-		block, err := hex.DecodeString(strings.ReplaceAll(tt.hex, " ", ""))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = Decode(block)
+	} {
+		_, err := Decode(require.Get(hex.DecodeString(strings.ReplaceAll(tt.hex, " ", "")))(t))
 		if tt.detail == "" {
-			if err != nil {
-				t.Errorf("%s: %v", tt.hex, err)
-			}
+			require.Equal(t, tt.hex, nil, err)
 			continue
 		}
-		var r *verdict.Rejection
-		if !errors.As(err, &r) {
-			t.Errorf("%s: error %v, want a rejection", tt.hex, err)
-			continue
-		}
-		if r.Reason != verdict.Undecodable || r.Inst == nil || r.Inst.Offset != tt.offset || !strings.Contains(r.Detail, tt.detail) {
-			t.Errorf("%s: %+v at %+v, want offset %d, %q", tt.hex, r, r.Inst, tt.offset, tt.detail)
+		r, ok := errors.AsType[*verdict.Rejection](err)
+		if !ok || r.Reason != verdict.Undecodable || r.Inst.Offset != tt.offset || !strings.Contains(r.Detail, tt.detail) {
+			t.Errorf("%s: %+v, want offset %d, %q", tt.hex, err, tt.offset, tt.detail)
 		}
 	}
 }
@@ -67,11 +56,7 @@ func TestSpelling(t *testing.T) {
 		"65d7": "xlat byte ptr gs:[rbx]", "67d7": "xlat byte ptr [ebx]", "6764d7": "xlat byte ptr fs:[ebx]",
 		"e300": "jrcxz .+0x0", "67e300": "jecxz .+0x0",
 	} {
-		code := require.Get(ParseHex(hex, 15))(t)
-		var in Inst
-		if err := in.decode(code); err != nil || in.Text() != want {
-			t.Errorf("%s: %q, %v, want %q", hex, in.Text(), err, want)
-		}
+		require.Equal(t, hex, want, mustDecode(t, hex)[0].Text())
 	}
 }
 

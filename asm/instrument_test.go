@@ -2,38 +2,34 @@ package asm
 
 import (
 	"bytes"
-	"slices"
 	"testing"
 
 	"github.com/bbprof/bbprof/internal/require"
 )
 
 func TestSteady(t *testing.T) {
-	row := func(v byte) []byte { return bytes.Repeat([]byte{v}, 8) }
 	log := func(values ...byte) (b []byte) {
 		for _, v := range values {
-			b = append(b, row(v)...)
+			b = append(b, bytes.Repeat([]byte{v}, 8)...)
 		}
 		return b
 	}
+	const load = "488b03"
 	for _, c := range []struct {
 		name string
-		code []byte
+		code string
 		log  []byte
 		want int
 	}{
-		{"one copy", []byte{0x48, 0x8b, 0x03}, log(1), 0},
-		{"all alike", []byte{0x48, 0x8b, 0x03}, log(1, 1, 1), 0},
-		{"the first differs", []byte{0x48, 0x8b, 0x03}, log(1, 2, 2), 1},
-		{"the second differs", []byte{0x48, 0x8b, 0x03}, log(1, 2, 1), 2},
-		{"the last differs", []byte{0x48, 0x8b, 0x03}, log(1, 1, 2), 2},
-		{"lodsq; std: the second copy goes down", []byte{0x48, 0xad, 0xfd}, log(1, 1, 1), 1},
+		{"one copy", load, log(1), 0},
+		{"all alike", load, log(1, 1, 1), 0},
+		{"the first differs", load, log(1, 2, 2), 1},
+		{"the second differs", load, log(1, 2, 1), 2},
+		{"the last differs", load, log(1, 1, 2), 2},
+		{"lodsq; std: the second copy goes down", "48adfd", log(1, 1, 1), 1},
 	} {
-		insts := require.Get(Decode(c.code))(t)
-		p := require.Get(NewProbe(insts, Features{}, 0))(t)
-		if p.LogSize() != 8 {
-			t.Fatalf("%s: %d bytes of log", c.name, p.LogSize())
-		}
+		p := require.Get(NewProbe(mustDecode(t, c.code), Features{}, 0))(t)
+		require.Equal(t, "bytes of log", 8, p.LogSize())
 		require.Equal(t, c.name, c.want, p.Steady(c.log, len(c.log)/8))
 	}
 }
@@ -86,10 +82,6 @@ func TestSuppressed(t *testing.T) {
 		}
 		return insts
 	}
-	if got := count(p.Accesses(log, 2, &Regs{})); !slices.Equal(got, []int{0, 1, 11}) {
-		t.Errorf("made are %v", got)
-	}
-	if got := count(p.Suppressed(log, 2, &Regs{})); !slices.Equal(got, []int{2, 10, 12}) {
-		t.Errorf("suppressed are %v", got)
-	}
+	require.Equal(t, "made", []int{0, 1, 11}, count(p.Accesses(log, 2, &Regs{})))
+	require.Equal(t, "suppressed", []int{2, 10, 12}, count(p.Suppressed(log, 2, &Regs{})))
 }

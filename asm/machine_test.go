@@ -2,7 +2,10 @@ package asm
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // TestAccessesFrom: what instructions access from one state.
@@ -42,21 +45,16 @@ func TestAccessesFrom(t *testing.T) {
 		{"vmovups xmm0{k1}, [rbx]", "62f17c091003", "4000/16r"},
 		{"vmovups xmm0{k2}, [rbx]", "62f17c0a1003", "4000/16r-"},
 	} {
-		insts := mustDecode(t, c.hex)
 		got := ""
-		insts[0].AccessesFrom(&s, func(a Access, m Mem, suppressed bool) {
-			for _, mark := range []struct {
-				on   bool
-				text string
-			}{{got != "", " "}, {true, fmt.Sprintf("%x/%d", a.Addr, a.Width)}, {a.Read, "r"}, {a.Write, "w"}, {suppressed, "-"}} {
-				if mark.on {
-					got += mark.text
+		mustDecode(t, c.hex)[0].AccessesFrom(&s, func(a Access, m Mem, suppressed bool) {
+			got += fmt.Sprintf(" %x/%d", a.Addr, a.Width)
+			for i, on := range []bool{a.Read, a.Write, suppressed} {
+				if on {
+					got += "rw-"[i : i+1]
 				}
 			}
 		})
-		if got != c.want {
-			t.Errorf("%s (%s): %q, want %q", c.name, insts[0].Text(), got, c.want)
-		}
+		require.Equal(t, c.name, c.want, strings.TrimPrefix(got, " "))
 	}
 	s.GPR[1] = 0 // rcx
 	for _, repeated := range []string{"f3aa", "f3a4", "f2ae"} {

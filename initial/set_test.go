@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/require"
 )
@@ -21,14 +19,9 @@ func TestParseSet(t *testing.T) {
 		{"xmm0=0x" + strings.Repeat("f", 32), "xmm0=0x" + strings.Repeat("f", 32)},
 		{"zmm31=0x1" + strings.Repeat("0", 127) + ",ymm2=0X00AB", "ymm2=0xab,zmm31=0x1" + strings.Repeat("0", 127)},
 	} {
-		s, err := ParseSet(c.text)
-		if err != nil || s.String() != c.want {
-			t.Errorf("%q: %q, %v; want %q", c.text, s, err, c.want)
-			continue
-		}
-		if again, err := ParseSet(s.String()); err != nil || again.String() != s.String() {
-			t.Errorf("%q is read back as %q, %v", s, again, err)
-		}
+		s := set(t, c.text)
+		require.Equal(t, c.text, c.want, s.String())
+		require.Equal(t, c.text+", read back", c.want, set(t, s.String()).String())
 	}
 }
 
@@ -37,7 +30,6 @@ func TestParseSetRefuses(t *testing.T) {
 		"":                                   "write REGISTER=VALUE",
 		" , ":                                "write REGISTER=VALUE",
 		"rdi":                                `"rdi" is not REGISTER=VALUE`,
-		"eax=1":                              "eax is part of rax; set all 64 bits of that, such as rax=0x1",
 		"sil=1":                              "sil is part of rsi",
 		"ah=1":                               "ah is part of rax",
 		"sp=1":                               "sp is part of rsp",
@@ -60,7 +52,6 @@ func TestParseSetRefuses(t *testing.T) {
 		"xmm0=0x":                            "one hexadecimal number",
 		"xmm0=0x-1":                          "one hexadecimal number",
 		"xmm0=0x1" + strings.Repeat("0", 32): "xmm0 has 32 hexadecimal digits, and there are 33",
-		"rdi=1,rsi=2,rdi=1":                  "rdi is set twice",
 		"xmm3=0x1,zmm3=0x1":                  "xmm3 and zmm3 are one register; set it once",
 	} {
 		if s, err := ParseSet(text); err == nil || !strings.Contains(err.Error(), want) {
@@ -77,22 +68,14 @@ func TestSetOver(t *testing.T) {
 	want.Vectors = []Vector{{4, 256, [8]uint64{5, 1}}}
 	want.Set = s.String()
 	require.Equal(t, "it", want, got)
-	if diff := cmp.Diff(want, s.Over(got)); diff != "" {
-		t.Error("over itself:", diff)
-	}
-	if diff := cmp.Diff(Paper(), Set(nil).Over(Paper())); diff != "" {
-		t.Error("nothing is set:", diff)
-	}
+	require.Equal(t, "over itself", want, s.Over(got))
+	require.Equal(t, "nothing is set", Paper(), Set(nil).Over(Paper()))
 }
 
 func TestSetWith(t *testing.T) {
 	all := set(t, "rdi=1,xmm3=0x1")
-	if got, want := all.With(set(t, "ymm3=0x2,rax=3")).String(), "rax=0x3,rdi=0x1,ymm3=0x2"; got != want {
-		t.Errorf("with: %s, want %s", got, want)
-	}
-	if got, err := all.And(set(t, "rsi=2")); err != nil || got.String() != "rsi=0x2,rdi=0x1,xmm3=0x1" {
-		t.Errorf("and: %s, %v", got, err)
-	}
+	require.Equal(t, "with", "rax=0x3,rdi=0x1,ymm3=0x2", all.With(set(t, "ymm3=0x2,rax=3")).String())
+	require.Equal(t, "and", "rsi=0x2,rdi=0x1,xmm3=0x1", require.Get(all.And(set(t, "rsi=2")))(t).String())
 	if _, err := all.And(set(t, "rdi=1")); err == nil {
 		t.Error("rdi is set twice without an error")
 	}
@@ -110,10 +93,8 @@ func TestParseMemory(t *testing.T) {
 		{"0xfffffffffffffff8=0xffffffffffffffff", "0xfffffffffffffff8=0xffffffffffffffff"},
 		{"", "not ADDRESS=VALUE"},
 		{"8", "not ADDRESS=VALUE"},
-		{"rdi=1", "not ADDRESS=VALUE"},
 		{"8=0x10000000000000000", "not ADDRESS=VALUE"},
 		{"0x1c=1", "0x1c is not a multiple of 8: give the words at 0x18 and 0x20"},
-		{"8=1,0x8=2", "0x8 is set twice"},
 	} {
 		m, err := ParseMemory(c.text)
 		if got := m.String(); got != c.want && (err == nil || !strings.Contains(err.Error(), c.want)) {

@@ -1,6 +1,7 @@
 package invariants
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
@@ -23,6 +24,7 @@ func repeated(copies int, step uint64, frame map[uint64]int, accesses ...asm.Acc
 
 func inst(n int, a asm.Access) asm.Access { a.Inst = n; return a }
 
+// TestPredict has the counts; whether there is any, the tests of the rules hold against Predict.
 func TestPredict(t *testing.T) {
 	core := Core{L1DWays: 2, StoreBuffer: 4}
 	apart := map[uint64]int{0x1000: 0, 0x2000: 1, 0x3000: 2, 0x4000: 3}
@@ -35,10 +37,6 @@ func TestPredict(t *testing.T) {
 		{"nothing", Trace{}, Prediction{}},
 		{"equal low bits", repeated(2, 0, apart, store(0x1100, 8), load(0x2100, 8)),
 			Prediction{Loads: 1, Stores: 1, Alias4K: 1, AliasStores: 1}},
-		{"last byte overlaps", repeated(2, 0, apart, store(0x1100, 8), load(0x2107, 4)),
-			Prediction{Loads: 1, Stores: 1, Alias4K: 1, AliasStores: 1}},
-		{"byte after", repeated(2, 0, apart, store(0x1100, 8), load(0x2108, 4)),
-			Prediction{Loads: 1, Stores: 1}},
 		{"same address", repeated(2, 0, apart, store(0x1100, 8), load(0x1100, 8)),
 			Prediction{Loads: 1, Stores: 1, Forwarded: 1, Forwards: []Forward{{Load: 0, Store: 0}}}},
 		{"the store of the copy before", repeated(4, 0, apart, inst(3, load(0x1104, 8)), inst(5, store(0x1100, 8))),
@@ -47,17 +45,11 @@ func TestPredict(t *testing.T) {
 			Prediction{Loads: 1, Stores: 1, AliasFrame: 2}}, // each comes after the other's
 		{"four stores back", repeated(2, 0, apart, store(0x1100, 8), store(0x1200, 8), store(0x1300, 8), store(0x1400, 8), load(0x2100, 8)),
 			Prediction{Loads: 1, Stores: 4, Alias4K: 1, AliasStores: 4}},
-		{"five stores back", repeated(1, 0, apart, store(0x1100, 8), store(0x1200, 8), store(0x1300, 8), store(0x1400, 8), store(0x1500, 8), load(0x2100, 8)),
-			Prediction{Loads: 1, Stores: 5}},
-		{"last bytes of a line", repeated(2, 0, apart, load(0x1038, 8)), Prediction{Loads: 1}},
-		{"across lines", repeated(2, 0, apart, load(0x1039, 8)), Prediction{Loads: 1, Splits: 1}},
 		{"across pages", repeated(2, 0, apart, load(0x1ffc, 8)), Prediction{Loads: 1, Splits: 1, PageSplits: 1}},
 		{"half of the copies that count", repeated(4, 4, apart, load(0x1030, 8)), // 30 34 | 38 3c
 			Prediction{Loads: 1, Splits: 0.5}},
-		{"as many lines as ways", repeated(2, 0, apart, load(0x1000, 8), load(0x2000, 8)), Prediction{Loads: 2}},
 		{"one line more", repeated(2, 0, apart, load(0x1000, 8), load(0x2000, 8), load(0x3000, 8)),
 			Prediction{Loads: 3, L1DMisses: 3}},
-		{"other sets", repeated(2, 0, apart, load(0x1000, 8), load(0x2040, 8), load(0x3080, 8)), Prediction{Loads: 3}},
 	} {
 		require.Equal(t, c.name, c.want, Predict(c.trace, core))
 	}
@@ -76,9 +68,7 @@ func TestCodeMisses(t *testing.T) {
 		{line - 1, size, 9}, // not aligned, it takes a line more
 		{0, 2 * size, 2 * size / line},
 	} {
-		if got := CodeMisses(c.at, c.bytes, size); got != c.want {
-			t.Errorf("%d bytes at %d: %d misses, want %d", c.bytes, c.at, got, c.want)
-		}
+		require.Equal(t, fmt.Sprintf("%d bytes at %d", c.bytes, c.at), c.want, CodeMisses(c.at, c.bytes, size))
 	}
 }
 

@@ -58,14 +58,12 @@ func trace(t *testing.T, accesses []asm.Access, frames map[uint64]int) Trace {
 }
 
 // oneFrame puts the pages of all accesses on frame 0.
-func oneFrame(accesses []asm.Access) map[uint64]int {
-	f := map[uint64]int{}
-	for _, a := range accesses {
-		for p := a.Addr &^ within; p < a.Addr+uint64(a.Width); p += page {
-			f[p] = 0
-		}
+func oneFrame(t *testing.T, accesses []asm.Access) map[uint64]int {
+	frames := trace(t, accesses, nil).Frame
+	for p := range frames {
+		frames[p] = 0
 	}
-	return f
+	return frames
 }
 
 func reasonOf(f Finding) verdict.Reason {
@@ -111,6 +109,7 @@ func TestSplit(t *testing.T) {
 		tr := trace(t, []asm.Access{load(P, 1), c.access}, nil)
 		f := Misaligned(tr)
 		require.Equal(t, c.name, c.splits, reasonOf(f) == verdict.Misaligned)
+		require.Equal(t, c.name+", predicted", c.splits, Predict(tr, small).Splits > 0)
 		if c.splits && *f.Rejection.Address != c.access.Addr {
 			t.Errorf("%s: blames %#x", c.name, *f.Rejection.Address)
 		}
@@ -170,8 +169,9 @@ func TestAlias4K(t *testing.T) {
 			[]asm.Access{rep(store(P+0xff8, 8), 2), load(Q+0x000, 8)}, map[uint64]int{P: 0, P + page: 1, Q: 1}, false},
 		{"rep stosq overlaps with one page and aliases with the next", []asm.Access{rep(store(P, 8), 1024), load(P, 8)}, nil, true},
 	} {
-		f := Alias4K(trace(t, c.accesses, c.frames), small)
-		require.Equal(t, c.name, c.alias, reasonOf(f) == verdict.Alias4K)
+		tr := trace(t, c.accesses, c.frames)
+		require.Equal(t, c.name, c.alias, reasonOf(Alias4K(tr, small)) == verdict.Alias4K)
+		require.Equal(t, c.name+", predicted", c.alias, Predict(tr, small).Alias4K > 0)
 	}
 }
 
@@ -200,17 +200,16 @@ func TestAliasFrame(t *testing.T) {
 		{"a walk over two pages meets itself", []asm.Access{rep(store(P, 8), 513)}, true, true},
 		{"a walk over one page does not", []asm.Access{rep(store(P, 8), 512)}, false, false},
 	} {
-		one := trace(t, c.accesses, oneFrame(c.accesses))
+		one := trace(t, c.accesses, oneFrame(t, c.accesses))
+		require.Equal(t, c.name+", predicted", c.predicted, Predict(one, small).AliasFrame > 0)
 		for _, core := range []struct {
 			Core
 			want bool
 		}{{small, c.small}, {predicted, c.predicted}} {
-			if got := reasonOf(AliasFrame(one, core.Core)) == verdict.AliasFrame; got != core.want {
-				t.Errorf("%s, way predicted %v: %v, want %v", c.name, core.WayPredicted, got, core.want)
-			}
-			if f := AliasFrame(trace(t, c.accesses, nil), core.Core); f.Rejection != nil {
-				t.Errorf("%s, a frame per page: %v", c.name, f.Rejection)
-			}
+			name := fmt.Sprintf("%s, way predicted %v", c.name, core.WayPredicted)
+			require.Equal(t, name, core.want, reasonOf(AliasFrame(one, core.Core)) == verdict.AliasFrame)
+			apart := trace(t, c.accesses, nil)
+			require.Equal(t, name+", a frame per page", verdict.Reason(""), reasonOf(AliasFrame(apart, core.Core)))
 		}
 	}
 }
@@ -218,11 +217,9 @@ func TestAliasFrame(t *testing.T) {
 // TestAliasFrameNamesBothPages: the access that completes the conflict may be to the page that came first.
 func TestAliasFrameNamesBothPages(t *testing.T) {
 	accesses := []asm.Access{load(P, 8), load(Q, 8), store(P, 8)}
-	f := AliasFrame(trace(t, accesses, oneFrame(accesses)), small)
-	for _, want := range []string{fmt.Sprintf("%#x", uint64(P)), fmt.Sprintf("%#x", uint64(Q))} {
-		if f.Rejection == nil || !strings.Contains(f.Rejection.Detail, want) {
-			t.Errorf("%v does not name %s", f.Rejection, want)
-		}
+	r := AliasFrame(trace(t, accesses, oneFrame(t, accesses)), small).Rejection
+	if !strings.Contains(r.Detail, fmt.Sprintf("%#x", P)) || !strings.Contains(r.Detail, fmt.Sprintf("%#x", Q)) {
+		t.Errorf("%v names pages other than %#x and %#x", r, P, Q)
 	}
 }
 
@@ -253,12 +250,14 @@ func TestResidency(t *testing.T) {
 		{"whole pages", []asm.Access{rep(load(P, 8), 4*512)}, none, false, false},
 		{"whole pages and a word", []asm.Access{rep(load(P, 8), 4*512+1)}, none, false, true},
 	} {
-		frames := map[uint64]int(nil)
+		tr := trace(t, c.accesses, nil)
 		if c.one {
-			frames = oneFrame(c.accesses)
+			tr.Frame = oneFrame(t, c.accesses)
 		}
-		f := L1DMiss(trace(t, c.accesses, frames), small, c.own)
-		require.Equal(t, c.name, c.full, reasonOf(f) == verdict.L1DMiss)
+		require.Equal(t, c.name, c.full, reasonOf(L1DMiss(tr, small, c.own)) == verdict.L1DMiss)
+		if c.own == none {
+			require.Equal(t, c.name+", predicted", c.full, Predict(tr, small).L1DMisses > 0)
+		}
 	}
 }
 
@@ -309,9 +308,7 @@ func TestResidencyStreamed(t *testing.T) {
 		for _, block := range blocks {
 			tr := trace(t, []asm.Access{access(0, P), access(1, c.load)}, c.frames)
 			tr.Insts = block
-			if got := reasonOf(L1DMiss(tr, small, [page / line]int{})); got != c.want {
-				t.Errorf("%s, %s: %q, want %q", block[1].Text(), c.name, got, c.want)
-			}
+			require.Equal(t, block[1].Text()+", "+c.name, c.want, reasonOf(L1DMiss(tr, small, [page / line]int{})))
 		}
 	}
 }
@@ -326,10 +323,9 @@ func TestForwarding(t *testing.T) {
 	}
 	const A = P + 0x600
 	for _, c := range []struct {
-		name     string
-		accesses []asm.Access
-		fed      int
-		self     int
+		name      string
+		accesses  []asm.Access
+		fed, self int // loads that are fed, and those by stores through other registers
 	}{
 		{"same register", []asm.Access{at(0, 0, A, 8), at(2, 0, A, 8)}, 1, 0},
 		{"another register", []asm.Access{at(0, 0, A, 8), at(3, 0, A, 8)}, 1, 1},
@@ -351,9 +347,7 @@ func TestForwarding(t *testing.T) {
 			[]asm.Access{at(8, 0, A-8, 8), at(8, 1, A-8, 8), at(8, 0, A-8, 8)}, 1, 1},
 	} {
 		fed, self := Forwarding(Trace{Insts: block, Accesses: c.accesses, Copies: 1}, small)
-		if fed != c.fed || self != c.self {
-			t.Errorf("%s: %d loads are fed, %d by other registers, want %d and %d", c.name, fed, self, c.fed, c.self)
-		}
+		require.Equal(t, c.name, [2]int{c.fed, c.self}, [2]int{fed, self})
 	}
 
 	// Of two copies the second counts, with what the first stored.
@@ -405,9 +399,7 @@ func TestExtended(t *testing.T) {
 	if !ok || got.Copies != 1024 || len(got.Accesses) != 2048 || last[0].Addr != 0x1000+64+8*1021 || last[0].Copy != 1023 || last[1].Addr != 0x9000 {
 		t.Errorf("ok %v, %d copies, %d accesses, the last %+v", ok, got.Copies, len(got.Accesses), last)
 	}
-	if pages := got.Pages(); pages != 4 {
-		t.Errorf("%d pages, want 4", pages)
-	}
+	require.Equal(t, "pages", 4, got.Pages())
 	zigzag := walk(0, 64, 0, 24, 0, 24, 0, 24, 0, 24, 0, 24)
 	got, ok = zigzag.Extended(1024)
 	if last := got.Accesses[len(got.Accesses)-2]; !ok || last.Addr != 0x1000+64+24*510 || last.Copy != 1023 {
@@ -435,8 +427,6 @@ func TestMayAlias(t *testing.T) {
 		{"across the end of a page", store(P+0xffc, 8), load(P, 8), true},
 	} {
 		trace := Trace{Accesses: []asm.Access{test.a, test.b}, Frame: map[uint64]int{P: 0, Q: 0, P + page: 0}}
-		if may := MayAlias(trace); may != test.may {
-			t.Errorf("%s: %v", test.name, may)
-		}
+		require.Equal(t, test.name, test.may, MayAlias(trace))
 	}
 }

@@ -1,7 +1,6 @@
 package assemble
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,8 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/bbprof/bbprof/internal/require"
 )
@@ -37,24 +34,45 @@ func assemblers(t *testing.T) map[string]*Assembler {
 	return all
 }
 
-func TestBlock(t *testing.T) {
+// TestBlocks: among others a text stands on one line, and a bad one, or one that would swallow or clash with others,
+// fails alone.
+func TestBlocks(t *testing.T) {
+	const fails = "!"
+	hex := func(code []byte, err error) string {
+		if err != nil {
+			return fails
+		}
+		return fmt.Sprintf("%x", code)
+	}
 	for name, a := range assemblers(t) {
-		for _, tt := range []struct{ text, want string }{
+		tests := [][2]string{
 			{"add rax, rbx; imul rcx, rax", "4801d8480fafc8"},
 			{"add %rbx, %rax; imul %rax, %rcx", "4801d8480fafc8"},
 			{"mov rax, qword ptr [rbx+0x8]\nnop", "488b430890"},
+			{"foo", fails},
 			{"movq 8(%rbx), %rax\nnop", "488b430890"},
 			{"xor $1, %eax", "83f001"},
+			{"x: dec ecx; jnz x", "ffc975fc"},
+			{"x: dec edx; jnz x", "ffca75fc"},
 			{"1: dec rcx; jnz 1b", "48ffc975fb"},
+			{"nop /* open", map[string]string{"as": "90", "llvm-mc": fails}[name]},
 			{".byte 0x90, 0x90", "9090"},
+			{"", fails},
+			{".if 0", fails},
+			{"mov eax, [rbz]", fails},
 			{"vaddps zmm1, zmm2, zmm3", "62f16c4858cb"},
-		} {
-			code, err := a.Block(context.Background(), tt.text)
-			if err != nil {
-				t.Errorf("%s: %q: %v", name, tt.text, err)
-			} else if diff := cmp.Diff(tt.want, fmt.Sprintf("%x", code)); diff != "" {
-				t.Errorf("%s: %q: -want +got:\n%s", name, tt.text, diff)
+		}
+		var texts []string
+		for _, tt := range tests {
+			texts = append(texts, tt[0])
+		}
+		results := require.Get(a.Blocks(t.Context(), texts))(t)
+		for i, tt := range tests {
+			require.Equal(t, name+": "+tt[0], tt[1], hex(a.Block(t.Context(), tt[0])))
+			if strings.Contains(tt[0], "\n") {
+				tt[1] = fails
 			}
+			require.Equal(t, name+", among others: "+tt[0], tt[1], hex(results[i].Code, results[i].Err))
 		}
 	}
 }
@@ -66,7 +84,7 @@ func TestNothingStaysBehind(t *testing.T) {
 		script := filepath.Join(t.TempDir(), name)
 		require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\n"+`test -z "$(ls -A "$TMPDIR")" && exec `+a.path+` "$@"`), 0o755))
 		a.path = script
-		if code, err := a.Block(context.Background(), "nop"); err != nil || len(code) != 1 {
+		if code, err := a.Block(t.Context(), "nop"); err != nil || len(code) != 1 {
 			t.Errorf("%s: %x, %v", name, code, err)
 		}
 	}
@@ -89,38 +107,11 @@ func TestBlockErrors(t *testing.T) {
 			{"jmp elsewhere", 1, "elsewhere"},
 			{"jmp 0x1234", 1, map[string]string{"as": "a branch to the number 0x1234 leaves the block", "llvm-mc": ""}[name]},
 		} {
-			code, err := a.Block(context.Background(), tt.text)
+			code, err := a.Block(t.Context(), tt.text)
 			bad := (*Error)(nil)
 			if !errors.As(err, &bad) || bad.Line != tt.line || !strings.Contains(bad.Message, tt.want) {
 				t.Errorf("%s: %q: %x and error %v, want one on line %d with %q", name, tt.text, code, err, tt.line, tt.want)
 			}
 		}
-	}
-}
-
-// TestBlocks: a bad text, or one that would swallow or clash with others, fails alone.
-func TestBlocks(t *testing.T) {
-	for name, a := range assemblers(t) {
-		texts := []string{
-			"add rax, rbx", "foo", "x: dec ecx; jnz x", "x: dec edx; jnz x", "add %rbx, %rax", "nop /* open", "ret", "",
-			".if 0", "mov eax, [rbz]",
-		}
-		want := []string{"4801d8", "!", "ffc975fc", "ffca75fc", "4801d8", "!", "c3", "!", "!", "!"}
-		results, err := a.Blocks(context.Background(), texts)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		var got []string
-		for _, r := range results {
-			if r.Err != nil {
-				got = append(got, "!")
-			} else {
-				got = append(got, fmt.Sprintf("%x", r.Code))
-			}
-		}
-		if name == "as" { // as warns of an open comment and assembles what precedes it
-			want[5] = got[5]
-		}
-		require.Equal(t, name, want, got)
 	}
 }

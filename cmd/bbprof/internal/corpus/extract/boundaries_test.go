@@ -99,10 +99,7 @@ func (a *arrivals) executed(t *testing.T, o *object, cut Cut) map[span]uint64 {
 		s, ok := steps[at]
 		for ; ok && s.Flow == asm.FlowNext; s, ok = steps[at] {
 			at += uint64(s.Length)
-			if came[at] > 0 && cut == CutLeader {
-				break
-			}
-			if a.ran[at] == 0 { // after an exit, for example
+			if came[at] > 0 && cut == CutLeader || a.ran[at] == 0 { // an instruction after an exit never ran
 				break
 			}
 		}

@@ -17,8 +17,6 @@ import (
 	"github.com/bbprof/bbprof/internal/tinyelf"
 )
 
-var allow = cmp.AllowUnexported(span{})
-
 // frames makes an .eh_frame section of one common entry with this augmentation, and a frame description for each
 // pair: distance from its field to the code, and size.
 func frames(augmentation string, functions ...[2]int32) []byte {
@@ -59,9 +57,8 @@ func TestFrameSpans(t *testing.T) {
 		{"nothing", nil, nil, true},
 	} {
 		got, whole := frameSpans(tt.data, at)
-		if diff := cmp.Diff(tt.want, got, allow); diff != "" || whole != tt.whole {
-			t.Errorf("%s: whole %t, want %t; -want +got:\n%s", tt.name, whole, tt.whole, diff)
-		}
+		require.Equal(t, tt.name, tt.want, got, cmp.AllowUnexported(span{}))
+		require.Equal(t, tt.name+", whole", tt.whole, whole)
 	}
 }
 
@@ -99,12 +96,9 @@ jcnd=1/2 0x1000
 func TestReadCallgrind(t *testing.T) {
 	p := require.Get(ReadCallgrind(write(t, "callgrind.out", callgrindText)))(t)
 	c := p.objects["/bin/none"].counts.(*exactCounts)
-	if diff := cmp.Diff(map[string]any{"addrs": []uint64{0x1000, 0x1001, 0x1002}, "sums": []uint64{0, 6, 8, 13}, "lost": uint64(4), "total": uint64(17)},
-		map[string]any{"addrs": c.addrs, "sums": c.sums, "lost": p.Lost, "total": p.Total}); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	require.Equal(t, "addresses", []uint64{0x1000, 0x1001, 0x1002}, c.addrs)
+	require.Equal(t, "sums, lost, total", []uint64{0, 6, 8, 13, 4, 17}, append(c.sums, p.Lost, p.Total))
 	for _, bad := range []struct{ text, want string }{
-		{"hello\n", ":1: not a file of callgrind's"},
 		{"int main() { return 0; }\n", "not a file of callgrind's"},
 		{"positions: line\n", "no addresses"},
 		{"positions: instr\n0x1 5\n", "before any object"},
@@ -136,27 +130,23 @@ a b 8/8 2.0: 1000 cycles:u:
 `
 	p := require.Get(ReadPerf(write(t, "perf", samples)))(t)
 	c := p.objects[path].counts
-	got := []uint64{c.between(tinyelf.Base, tinyelf.Base+2), c.between(tinyelf.Base+2, tinyelf.Base+4), p.Total}
-	if diff := cmp.Diff([]uint64{1, 2, 3}, got); diff != "" || !p.Samples {
-		t.Errorf("samples: -want +got:\n%s", diff)
-	}
-	stack := mapped + "a b 7/7 2.0: 1 cycles:u: 7f0000001004 0x7f0000001004/0x7f0000001000/P/-/-/1 " +
-		"0x7f0000001004/0x7f0000001000/P/-/-/1 0x7f0000001004/0x7f0000001002/P/-/-/1\n"
+	require.Equal(t, "samples", []uint64{1, 2, 3},
+		[]uint64{c.between(tinyelf.Base, tinyelf.Base+2), c.between(tinyelf.Base+2, tinyelf.Base+4), p.Total})
+	require.Equal(t, "samples alone", true, p.Samples)
+	stack := mapped + "a b 7/7 2.0: 1 cycles:u: 7f0000001004 0x7f0000001004/0x7f0000001000/P/-/-/5 " +
+		"0x7f0000001004/0x7f0000001000/M/-/-/2/COND/- 0x7f0000001004/0x7f0000001000/P/-/-/0 " +
+		"0x7f0000001004/0x7f0000001002/P/-/-/9\n"
 	p = require.Get(ReadPerf(write(t, "perf", stack)))(t)
 	c = p.objects[path].counts
-	got = []uint64{c.at(tinyelf.Base), c.at(tinyelf.Base + 2), c.at(tinyelf.Base + 4), c.at(tinyelf.Base + 5)}
-	if diff := cmp.Diff([]uint64{1, 2, 2, 0}, got); diff != "" || p.Samples {
-		t.Errorf("branches: -want +got:\n%s", diff)
-	}
-	timedStack := mapped + "a b 7/7 2.0: 1 cycles:u: 7f0000001004 0x7f0000001004/0x7f0000001000/P/-/-/5 0x7f0000001004/0x7f0000001000/M/-/-/2/COND/- " +
-		"0x7f0000001004/0x7f0000001000/P/-/-/0 0x7f0000001004/0x7f0000001002/P/-/-/9\n"
-	p = require.Get(ReadPerf(write(t, "perf", timedStack)))(t)
-	c = p.objects[path].counts
-	require.Equal(t, "cycles", []Timed{{7, 2}, {}}, []Timed{timed(c, tinyelf.Base, tinyelf.Base+4), timed(c, tinyelf.Base+2, tinyelf.Base+4)})
+	require.Equal(t, "branches", []uint64{2, 3, 3, 0},
+		[]uint64{c.at(tinyelf.Base), c.at(tinyelf.Base + 2), c.at(tinyelf.Base + 4), c.at(tinyelf.Base + 5)})
+	require.Equal(t, "samples alone", false, p.Samples)
+	require.Equal(t, "cycles", []Timed{{7, 2}, {}},
+		[]Timed{timed(c, tinyelf.Base, tinyelf.Base+4), timed(c, tinyelf.Base+2, tinyelf.Base+4)})
 	var out strings.Builder
-	_, err := Write(t.Context(), &out, []string{path}, Options{Cut: CutTransfer, Min: 1, Profile: p})
-	if want := ",3.5000\n"; err != nil || !strings.Contains(out.String(), want) || !strings.Contains(out.String(), ",cycles_in_place\n") {
-		t.Errorf("%v: %s, want it to hold %q", err, out.String(), want)
+	require.Get(Write(t.Context(), &out, []string{path}, Options{Cut: CutTransfer, Min: 1, Profile: p}))(t)
+	if !strings.Contains(out.String(), ",cycles_in_place\n") || !strings.Contains(out.String(), ",3.5000\n") {
+		t.Error(out.String())
 	}
 	for _, bad := range []string{"", "text\n", mapped, "PERF_RECORD_MMAP2 x\n", "a\x00b"} {
 		if _, err := ReadPerf(write(t, "perf", bad)); err == nil {

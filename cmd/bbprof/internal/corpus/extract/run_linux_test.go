@@ -39,9 +39,8 @@ func TestLeftRunning(t *testing.T) {
 			if _, err := r.UserTime(ctx); err != nil {
 				text = err.Error()
 			}
-			if text != c.want || said != c.said {
-				t.Errorf("error %q, want %q; %d notes, want %d", text, c.want, said, c.said)
-			}
+			require.Equal(t, "error", c.want, text)
+			require.Equal(t, "notes", c.said, said)
 			number, _ := os.ReadFile("pid")
 			pid := require.Get(strconv.Atoi(strings.TrimSpace(string(number))))(t)
 			if err := syscall.Kill(pid, 0); err != syscall.ESRCH {

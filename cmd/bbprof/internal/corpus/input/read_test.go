@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -94,13 +93,9 @@ func TestReader(t *testing.T) {
 		{"spaces", "  0x90 , x\n", "", []string{"0x90=90| x"}},
 		{"more columns than at first", "90,a\n91,b,c,\"d\"\n92\n", "", []string{"90=90|a", "91=91|b,c,d", "92=92|"}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			in := open(t, c.in, "")
-			rows := readAll(t, in)
-			if header := header(in); strings.Join(rows, "\n") != strings.Join(c.want, "\n") || header != c.header {
-				t.Errorf("%q gives %q, header %q; want %q, header %q", c.in, rows, header, c.want, c.header)
-			}
-		})
+		in := open(t, c.in, "")
+		require.Equal(t, c.name, c.want, readAll(t, in))
+		require.Equal(t, c.name+": header", c.header, header(in))
 	}
 }
 
@@ -117,9 +112,8 @@ func TestColumn(t *testing.T) {
 		{"2", "x,90,91\n", "90=90|x|91"},
 		{"2", "x,90,91\ny\n", "90=90|x|91\n!bad_hex|y|"},
 	} {
-		if got := strings.Join(readAll(t, open(t, c.in, c.column)), "\n"); got != c.want {
-			t.Errorf("-column %q of %q gives %q, want %q", c.column, c.in, got, c.want)
-		}
+		got := strings.Join(readAll(t, open(t, c.in, c.column)), "\n")
+		require.Equal(t, fmt.Sprintf("-column %q of %q", c.column, c.in), c.want, got)
 	}
 	in := open(t, "hex\n90\n4z\n", "")
 	in.Next()
@@ -180,9 +174,8 @@ func TestFiles(t *testing.T) {
 	var before int64
 	for _, w := range want {
 		row := require.Get(in.Next())(t)
-		if got := fmt.Sprintf("%d %s:%d %x %s", row.Number, filepath.Base(row.File), row.Line, row.Code, strings.Join(row.Carried, "|")); got != w {
-			t.Errorf("row %q, want %q", got, w)
-		}
+		at := fmt.Sprintf("%d %s:%d", row.Number, filepath.Base(row.File), row.Line)
+		require.Equal(t, "row", w, fmt.Sprintf("%s %x %s", at, row.Code, strings.Join(row.Carried, "|")))
 		if row.End < before {
 			t.Errorf("row %d ends at %d, the one before at %d", row.Number, row.End, before)
 		}
@@ -191,9 +184,7 @@ func TestFiles(t *testing.T) {
 	if _, err := in.Next(); err != io.EOF {
 		t.Errorf("after the last row: %v", err)
 	}
-	if in.Size() != 0 {
-		t.Errorf("with standard input the size is known to be %d", in.Size())
-	}
+	require.Equal(t, "the size with standard input", int64(0), in.Size())
 }
 
 func TestSize(t *testing.T) {
@@ -208,12 +199,10 @@ func TestSize(t *testing.T) {
 }
 
 func TestOpenFails(t *testing.T) {
-	dir := t.TempDir()
-	broken := filepath.Join(dir, "broken.gz")
+	broken := filepath.Join(t.TempDir(), "broken.gz")
 	os.WriteFile(broken, []byte{0x1f, 0x8b, 8, 0}, 0o666)
 	for name, says := range map[string]string{
 		"nosuch": "open nosuch: no such file or directory",
-		dir:      dir + " is a directory; name a file",
 		broken:   broken + ": it is compressed and its end is missing; copy it again: unexpected EOF",
 	} {
 		if _, err := Open([]string{name}, nil, "", nil); err == nil || err.Error() != says {
@@ -237,23 +226,18 @@ func TestReaderBounds(t *testing.T) {
 		{"a column that goes on", strings.Repeat(" ", MaxRow-len("9\n")) + "90", verdict.BadHex},
 		{"a quoted column that goes on", `"` + strings.Repeat(" ", MaxRow) + `90"`, verdict.BadHex},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			r := require.Get(Open([]string{"-"}, strings.NewReader(c.line+"\n91\n"), "", nil))(t)
-			row := require.Get(r.Next())(t)
-			var got verdict.Reason
-			if row.Rejection != nil {
-				got = row.Rejection.Reason
-			}
-			if got != c.want {
-				t.Errorf("reason %q, want %q (%v)", got, c.want, row.Rejection)
-			}
-			if got == "" && len(row.Code) == 0 {
-				t.Error("neither block nor reason")
-			}
-			if next, err := r.Next(); err != nil || next.Text != "91" || next.Line != 2 {
-				t.Errorf("the next row is %+v, %v", next, err)
-			}
-		})
+		r := require.Get(Open([]string{"-"}, strings.NewReader(c.line+"\n91\n"), "", nil))(t)
+		row := require.Get(r.Next())(t)
+		var got verdict.Reason
+		if row.Rejection != nil {
+			got = row.Rejection.Reason
+		}
+		if got != c.want || got == "" && len(row.Code) == 0 {
+			t.Errorf("%s: block of %d bytes, reason %q, want %q", c.name, len(row.Code), got, c.want)
+		}
+		if next, err := r.Next(); err != nil || next.Text != "91" || next.Line != 2 {
+			t.Errorf("%s: the next row is %+v, %v", c.name, next, err)
+		}
 	}
 }
 
@@ -329,28 +313,24 @@ func FuzzReader(f *testing.F) {
 // TestForeign: a file without rows is refused before measuring, with a guess of its format; one with some damaged
 // rows is not.
 func TestForeign(t *testing.T) {
-	dir := t.TempDir()
+	name := filepath.Join(t.TempDir(), "x")
 	for content, says := range map[string]string{
-		"\x7fELF\x02\x01\x01" + strings.Repeat("\x00", 100):              "it is an ELF file (a program or an object); bbprof extract takes its blocks",
-		"#include <stdio.h>\nint main(void)\n{\n\treturn 0;\n}\n":        "it seems to be source code",
-		"\t.text\n\t.globl f\nf:\n\tret\n":                               "it seems to be assembly",
-		"{\"hex\":\"90\"}\n":                                             "it seems to be JSON",
-		"PAR1....":                                                       "it ends within the first bytes of a Parquet file",
-		"\xff\xfeh\x00e\x00x\x00":                                        "it is text in UTF-16",
-		strings.Repeat("\x00", 1000):                                     "it is binary data, not text",
+		"\x7fELF\x02\x01\x01" + strings.Repeat("\x00", 100): "it is an ELF file (a program or an object); bbprof extract takes its blocks",
+		"{\"hex\":\"90\"}\n":         "it seems to be JSON",
+		"PAR1....":                   "it ends within the first bytes of a Parquet file",
+		"\xff\xfeh\x00e\x00x\x00":    "it is text in UTF-16",
+		strings.Repeat("\x00", 1000): "it is binary data, not text",
 		"PK\x03\x04" + strings.Repeat("\x00", 26) + "bbprof-states.json": "it is a file of bbprof capture; measure its blocks with bbprof batch -state FILE",
-		"id,name\n1,a\n2,b\n":                                            "none of its first 2 rows is a block: blocks are hexadecimal",
-		"n,a,b\nx,90c3,c390\ny,c390,c3\n":                                "columns 2 and 3 both look like blocks; name one with -column",
+		"id,name\n1,a\n2,b\n":             "none of its first 2 rows is a block: blocks are hexadecimal",
+		"n,a,b\nx,90c3,c390\ny,c390,c3\n": "columns 2 and 3 both look like blocks; name one with -column",
 	} {
-		name := filepath.Join(dir, "x")
-		os.WriteFile(name, []byte(content), 0o666)
+		require.NoError(t, os.WriteFile(name, []byte(content), 0o666))
 		if _, err := Open([]string{name}, nil, "", nil); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%.30q: %v, want it to say %q", content, err, says)
 		}
 	}
 	for _, content := range []string{"", "hex\n", "zz,1\n" + strings.Repeat("yy,2\n", 100) + "90,3\n"} {
-		name := filepath.Join(dir, "x")
-		os.WriteFile(name, []byte(content), 0o666)
+		require.NoError(t, os.WriteFile(name, []byte(content), 0o666))
 		require.Get(Open([]string{name}, nil, "", nil))(t).Close()
 	}
 }
@@ -449,7 +429,6 @@ func TestUnplaced(t *testing.T) {
 			at[len(at)-1] = fmt.Sprintf("%#x", *row.At)
 		}
 	}
-	if want := []string{"", "0x0", "", "0x401136", ""}; !slices.Equal(at, want) || in.Ignored() != (Ignored{unplaced: 2, first: "-:2"}) {
-		t.Errorf("addresses %q, want %q; ignored %v, want 2", at, want, in.Ignored())
-	}
+	require.Equal(t, "addresses", []string{"", "0x0", "", "0x401136", ""}, at)
+	require.Equal(t, "ignored", true, in.Ignored() == Ignored{unplaced: 2, first: "-:2"})
 }

@@ -22,8 +22,7 @@ func TestSnippet(t *testing.T) {
 		require.Equal(t, "rows after it", 0, len(readAll(t, in)))
 	}
 	for text, says := range map[string]string{
-		"# LLVM-EXEGESIS-DEFREG EAX 1\nnop\n": "-: line 1: LLVM-EXEGESIS-DEFREG: eax is part of rax",
-		"# LLVM-EXEGESIS-LIVEIN RDI\nfoo\n":   "line 2: as: ",
+		"# LLVM-EXEGESIS-LIVEIN RDI\nfoo\n": "line 2: as: ",
 		"# LLVM-EXEGESIS-MEM-DEF M 3 010203\n# LLVM-EXEGESIS-MEM-MAP M 8\nnop\n": "memory holds several values, and a " +
 			"row has one that fills all; measure it with bbprof -asm -",
 		"# other\n# LLVM-EXEGESIS-LIVEIN RDI\n": "no instruction",
