@@ -39,10 +39,26 @@ func pages(t *testing.T) map[string]string {
 	}
 	all := map[string]string{}
 	for _, file := range append(files, "../../README.md", "../../ARCHITECTURE.md", "../../CONTRIBUTING.md") {
-		text := require.Get(os.ReadFile(file))(t)
-		all[file] = string(text)
+		all[file] = string(require.Get(os.ReadFile(file))(t))
 	}
 	return all
+}
+
+// page is one of them, and fences are its fenced blocks of a language.
+func page(t *testing.T, name string) string {
+	t.Helper()
+	return pages(t)["../../"+name]
+}
+
+func fences(t *testing.T, name, language string) (blocks []string) {
+	t.Helper()
+	for _, m := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllStringSubmatch(page(t, name), -1) {
+		blocks = append(blocks, m[1])
+	}
+	if len(blocks) == 0 {
+		t.Fatalf("%s has no %s", name, language)
+	}
+	return blocks
 }
 
 // TestExamples runs the examples of README.md and docs: each fenced console block is a command after "$ "
@@ -85,10 +101,8 @@ func TestExamples(t *testing.T) {
 func TestLibraryExamples(t *testing.T) {
 	require.Slow(t)
 	tool := require.Tool(t, require.Go, "go")
-	fence := regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
-	for _, page := range []string{"../../README.md", "../../docs/library.md"} {
-		for _, block := range fence.FindAllStringSubmatch(pages(t)[page], -1) {
-			program := block[1]
+	for _, page := range []string{"README.md", "docs/library.md"} {
+		for _, program := range fences(t, page, "go") {
 			if !strings.HasPrefix(program, "package") {
 				program = "package main\nimport (\n\"context\"\n\"fmt\"\n\"log\"\n\"github.com/bbprof/bbprof/profiler\"\n)\nfunc main() {\n" + program + "}\n"
 			}
@@ -112,15 +126,9 @@ func TestLibraryExamples(t *testing.T) {
 func TestCountingInGo(t *testing.T) {
 	require.Slow(t)
 	tool, gcc := require.Tool(t, require.Go, "go"), require.Tool(t, require.GCC, "gcc")
-	block := regexp.MustCompile("(?ms)^```go\n(.*?)^```$").FindStringSubmatch(pages(t)["../../docs/counting.md"])
-	if block == nil {
-		t.Fatal("the page has no Go test")
-	}
 	dir := t.TempDir()
 	file := filepath.Join(dir, "sums_test.go")
-	if err := os.WriteFile(file, []byte(block[1]), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(fences(t, "docs/counting.md", "go")[0]), 0o644))
 	for level, passes := range map[string]bool{"-O2": true, "-O0": false} {
 		if out, err := exec.Command(gcc, level, "-o", filepath.Join(dir, "sums2"), "../../testdata/programs/sums.c").CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
@@ -143,11 +151,8 @@ func TestMaintainersPatch(t *testing.T) {
 		require.Skip(t, require.LLVM, "%v", err)
 	}
 	dir := t.TempDir()
-	script := regexp.MustCompile("(?ms)^```python\n(.*?)^```$").FindStringSubmatch(pages(t)["../../docs/maintainer.md"])
-	if script == nil {
-		t.Fatal("the page has no script")
-	}
-	out, err := exec.Command(python, "-c", script[1], "Zn4Store", "4", library, filepath.Join(dir, "libLLVM.so.22.1")).CombinedOutput()
+	script := fences(t, "docs/maintainer.md", "python")[0]
+	out, err := exec.Command(python, "-c", script, "Zn4Store", "4", library, filepath.Join(dir, "libLLVM.so.22.1")).CombinedOutput()
 	if err != nil || string(out) != "Zn4Store had 2 units\n" {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -169,9 +174,9 @@ func TestTutorial(t *testing.T) {
 	dir := t.TempDir()
 	var script strings.Builder
 	fence := regexp.MustCompile("(?ms)^```(c|sh)\n(.*?)^```$")
-	text := pages(t)["../../docs/tutorial.md"]
+	text := page(t, "docs/tutorial.md")
 	if _, err := exec.LookPath("valgrind"); err == nil {
-		text += pages(t)["../../docs/compare.md"]
+		text += page(t, "docs/compare.md")
 	}
 	for _, block := range fence.FindAllStringSubmatch(text, -1) {
 		language, text := block[1], block[2]
@@ -198,7 +203,7 @@ func TestTutorial(t *testing.T) {
 // TestReasonsPage: docs/reference.md has a section for each reason of a rejection and for nothing else,
 // and its examples are rejected for the reason that they stand under.
 func TestReasonsPage(t *testing.T) {
-	_, text, _ := strings.Cut(pages(t)["../../docs/reference.md"], "\n## Reasons\n")
+	_, text, _ := strings.Cut(page(t, "docs/reference.md"), "\n## Reasons\n")
 	text, _, _ = strings.Cut(text, "\n## ")
 	var listed []verdict.Reason
 	for _, section := range regexp.MustCompile(`(?m)^### `).Split(text, -1)[1:] {
@@ -222,50 +227,43 @@ func TestReasonsPage(t *testing.T) {
 	require.Equal(t, "the reasons, and those of the page (+)", verdict.Reasons(), listed)
 }
 
-// TestJSONPage: docs/reference.md has each key of a block's JSON, and no key has a name of Go's.
+// TestJSONPage: docs/reference.md has each key of a block's JSON, docs/compare.md each of a comparison's own, and no key has a
+// name of Go's.
 func TestJSONPage(t *testing.T) {
 	var r block.Result
+	var c study.Comparison
 	fill(reflect.ValueOf(&r).Elem())
+	fill(reflect.ValueOf(&c).Elem())
 	r.Status, r.Init.Vectors = profiler.OK, []initial.Vector{{Reg: 3, Bits: 128}}
-	text := require.Get(json.Marshal(r))(t)
-	page := pages(t)["../../docs/reference.md"]
-	keys := map[string]bool{}
-	jsonKeys(t, text, keys)
-	for key := range keys {
-		if !strings.Contains(page, "`"+key+"`") {
-			t.Errorf("docs/reference.md does not explain the key %s", key)
+	explained := func(keys map[string]bool, name string, least int) {
+		for key := range keys {
+			if !strings.Contains(page(t, name), "`"+key+"`") {
+				t.Errorf("%s does not explain the key %s", name, key)
+			}
+			if !regexp.MustCompile(`^[a-z0-9_]+$`).MatchString(key) {
+				t.Errorf("the key %s is no column's name", key)
+			}
 		}
-		if !regexp.MustCompile(`^[a-z0-9_]+$`).MatchString(key) {
-			t.Errorf("the key %s is no column's name", key)
+		if len(keys) < least {
+			t.Errorf("%s: found %d keys: %v", name, len(keys), keys)
 		}
 	}
-	if len(keys) < 80 {
-		t.Errorf("found %d keys: %v", len(keys), keys)
+	var object map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal(require.Get(json.Marshal(c))(t), &object))
+	keys, ofComparison := map[string]bool{}, map[string]bool{}
+	for key := range object {
+		ofComparison[key] = true
 	}
+	explained(ofComparison, "docs/compare.md", 20)
+	jsonKeys(require.Get(json.Marshal(r))(t), keys)
+	explained(keys, "docs/reference.md", 80)
 	// The keys of registers are the registers; xmm3 stands for the others.
-	_, section, _ := strings.Cut(page, "## JSON of one block")
+	_, section, _ := strings.Cut(page(t, "docs/reference.md"), "## JSON of one block")
 	section, _, _ = strings.Cut(section, "\n`bbprof sweep -json`")
 	for _, name := range regexp.MustCompile("`([a-z0-9_]+)`").FindAllStringSubmatch(section, -1) {
 		known := slices.Contains([]string{"rax", "r15", "k0", "k7", "error", "both"}, name[1])
 		if !known && !keys[name[1]] && !slices.Contains(resultfile.Reserved(), name[1]) {
 			t.Errorf("docs/reference.md explains %s, which is no key", name[1])
-		}
-	}
-}
-
-// TestCompareJSONPage: docs/compare.md has each key of a comparison.
-func TestCompareJSONPage(t *testing.T) {
-	var c study.Comparison
-	fill(reflect.ValueOf(&c).Elem())
-	text := require.Get(json.Marshal(c))(t)
-	var object map[string]json.RawMessage
-	if err := json.Unmarshal(text, &object); err != nil || len(object) < 20 {
-		t.Fatalf("%v: %s", err, text)
-	}
-	_, page, _ := strings.Cut(pages(t)["../../docs/compare.md"], "## JSON")
-	for key := range object {
-		if !strings.Contains(page, "`"+key+"`") {
-			t.Errorf("docs/compare.md does not explain the key %s", key)
 		}
 	}
 }
@@ -293,21 +291,15 @@ func fill(v reflect.Value) {
 		v.SetString("x")
 	case reflect.Bool:
 		v.SetBool(true)
-	case reflect.Float64:
-		v.SetFloat(1)
 	default:
-		switch {
-		case v.CanInt():
-			v.SetInt(1)
-		case v.CanUint():
-			v.SetUint(1)
+		if v.CanConvert(reflect.TypeFor[int]()) {
+			v.Set(reflect.ValueOf(1).Convert(v.Type()))
 		}
 	}
 }
 
 // jsonKeys gathers the keys of all objects in a text, but for the registers but one.
-func jsonKeys(t *testing.T, text []byte, keys map[string]bool) {
-	t.Helper()
+func jsonKeys(text []byte, keys map[string]bool) {
 	var object map[string]json.RawMessage
 	var list []json.RawMessage
 	switch {
@@ -317,18 +309,18 @@ func jsonKeys(t *testing.T, text []byte, keys map[string]bool) {
 				continue
 			}
 			keys[key] = true
-			jsonKeys(t, value, keys)
+			jsonKeys(value, keys)
 		}
 	case json.Unmarshal(text, &list) == nil:
 		for _, value := range list {
-			jsonKeys(t, value, keys)
+			jsonKeys(value, keys)
 		}
 	}
 }
 
 // TestConstantsPage: each row of docs/constants.md names a constant of the file that it names, with its value as the source has it.
 func TestConstantsPage(t *testing.T) {
-	rows := regexp.MustCompile("(?m)^\\| `(\\w+)` \\(([a-z/_]+\\.go)\\) \\| `([^`]+)` \\|").FindAllStringSubmatch(pages(t)["../../docs/constants.md"], -1)
+	rows := regexp.MustCompile("(?m)^\\| `(\\w+)` \\(([a-z/_]+\\.go)\\) \\| `([^`]+)` \\|").FindAllStringSubmatch(page(t, "docs/constants.md"), -1)
 	if len(rows) < 80 {
 		t.Errorf("found %d constants", len(rows))
 	}
@@ -347,7 +339,7 @@ func TestConstantsPage(t *testing.T) {
 
 // TestDocsSize: the docs can be read in an afternoon, and the README is one screen and a half.
 func TestDocsSize(t *testing.T) {
-	if lines := strings.Count(pages(t)["../../README.md"], "\n"); lines > 150 {
+	if lines := strings.Count(page(t, "README.md"), "\n"); lines > 150 {
 		t.Errorf("README.md has %d lines, more than 150: move some to docs", lines)
 	}
 	count, words := 0, 0
@@ -443,16 +435,21 @@ var busy = regexp.MustCompile(`(?m)^(bbprof: other work shares the CPU;|bbprof: 
 // differ with their signs, and with them the spaces that align them; so do the CPU's name, whether the
 // selftest expects a number of it or a band, and whether there are hardware counters.
 func withoutDigits(s string) string {
-	s = regexp.MustCompile(`(?m)^clocks?: .*`).ReplaceAllString(s, "clocks: some")
 	if strings.HasPrefix(s, "bbprof can measure here\n") {
 		s = anyHost(s)
 	}
-	s = regexp.MustCompile(`(?m)^ +other work slowed .*\n`).ReplaceAllString(s, "") // beside a neighbour
-	s = regexp.MustCompile(`(?m)^host +.*`).ReplaceAllString(s, "host")
-	s = regexp.MustCompile(`answers for .*`).ReplaceAllString(s, "answers for a CPU")
-	s = regexp.MustCompile(`[+-]?\d+(\.\d+)?(m?s\b)?`).ReplaceAllString(s, "N")
-	s = strings.ReplaceAll(s, "N to N", "N")
-	return regexp.MustCompile(` +`).ReplaceAllString(s, " ")
+	for _, r := range [][2]string{
+		{`(?m)^clocks?: .*`, "clocks: some"},
+		{`(?m)^ +other work slowed .*\n`, ""}, // beside a neighbour
+		{`(?m)^host +.*`, "host"},
+		{`answers for .*`, "answers for a CPU"},
+		{`[+-]?\d+(\.\d+)?(m?s\b)?`, "N"},
+		{`N to N`, "N"},
+		{` +`, " "},
+	} {
+		s = regexp.MustCompile(r[0]).ReplaceAllString(s, r[1])
+	}
+	return s
 }
 
 // anyHost leaves of doctor's report what all hosts that can measure have: the names of its
@@ -470,9 +467,8 @@ func anyHost(s string) string {
 // TestARCHITECTUREFolders: the table of folders names every package, and imports point down
 // it and never from one application to another; only main imports commands, and cli knows no block.
 func TestARCHITECTUREFolders(t *testing.T) {
-	text := require.Get(os.ReadFile("../../ARCHITECTURE.md"))(t)
 	rank := map[string]int{}
-	for i, row := range regexp.MustCompile("(?m)^\\| `([a-z0-9/]+)` \\|").FindAllStringSubmatch(string(text), -1) {
+	for i, row := range regexp.MustCompile("(?m)^\\| `([a-z0-9/]+)` \\|").FindAllStringSubmatch(page(t, "ARCHITECTURE.md"), -1) {
 		rank[row[1]] = i
 	}
 	const root, module = "../..", "github.com/bbprof/bbprof/"
@@ -523,20 +519,20 @@ func TestThreatModel(t *testing.T) {
 		tests.Write(text)
 		return err
 	}))
-	for _, name := range regexp.MustCompile(`\b(Test|Fuzz|Benchmark)[A-Z]\w+`).FindAllString(pages(t)["../../docs/threat-model.md"], -1) {
+	for _, name := range regexp.MustCompile(`\b(Test|Fuzz|Benchmark)[A-Z]\w+`).FindAllString(page(t, "docs/threat-model.md"), -1) {
 		if !strings.Contains(tests.String(), "\nfunc "+name+"(") {
 			t.Errorf("docs/threat-model.md names %s, which is not there", name)
 		}
 	}
 }
 
-// application is which of the applications that are independent of each other a package belongs to, if any.
 const internal = "cmd/bbprof/internal/"
 
 // subjects are the packages of commands.
 var subjects = []string{"block", "corpus", "study", "model", "program/commands", "host"}
 
-// application is the one that a package does the work of, "" for commands and what all share.
+// application is which of the applications that are independent of each other a package belongs to, "" for commands and
+// what all share.
 func application(folder string) string {
 	rest, _ := strings.CutPrefix(folder, internal)
 	if slices.Contains(subjects, rest) {
@@ -552,15 +548,15 @@ func application(folder string) string {
 // TestNamedFiles: the files that the pages for developers name are there.
 func TestNamedFiles(t *testing.T) {
 	named := regexp.MustCompile("`([A-Za-z0-9_./-]+/[A-Za-z0-9_.-]+\\.[a-z]+|[a-z0-9]+(/[a-z0-9]+)+)`")
-	for _, page := range []string{"../../ARCHITECTURE.md", "../../CONTRIBUTING.md"} {
-		for _, name := range named.FindAllStringSubmatch(pages(t)[page], -1) {
+	for _, file := range []string{"ARCHITECTURE.md", "CONTRIBUTING.md"} {
+		for _, name := range named.FindAllStringSubmatch(page(t, file), -1) {
 			found := strings.Contains(name[1], "NAME")           // stands for any
 			for _, root := range []string{"../..", "internal"} { // corpus/batch is below cmd/bbprof/internal
 				_, err := os.Stat(filepath.Join(root, name[1]))
 				found = found || err == nil
 			}
 			if !found {
-				t.Errorf("%s names %s, which is not there", page, name[1])
+				t.Errorf("%s names %s, which is not there", file, name[1])
 			}
 		}
 	}

@@ -136,19 +136,10 @@ func TestFollow(t *testing.T) {
 			t.Errorf("%q: %s", c.words, notes)
 		}
 	}
-	for name, c := range map[string]struct {
-		words, says []string
-	}{
-		"nothing":           {[]string{"env", path}, []string{"env: it never becomes nothing", "env, then " + path}},
-		filepath.Base(path): {[]string{"sh", "-c", path + "; :"}, []string{"in a process of its own", "exec"}},
-	} {
-		command, err := NewCommand(c.words)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, _, err = command.Follow(context.Background(), Control{}, name)
-		is(t, err, c.says...)
-	}
+	_, _, err := require.Get(NewCommand([]string{"env", path}))(t).Follow(t.Context(), Control{}, "nothing")
+	is(t, err, "env: it never becomes nothing", "env, then "+path)
+	_, _, err = require.Get(NewCommand([]string{"sh", "-c", path + "; :"}))(t).Follow(t.Context(), Control{}, filepath.Base(path))
+	is(t, err, "in a process of its own", "exec")
 }
 
 // TestLaunchedOtherwise: a launcher that behaves differently in a measured run is an error.

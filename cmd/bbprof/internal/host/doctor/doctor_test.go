@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -92,23 +93,16 @@ func TestExamineComparesConditions(t *testing.T) {
 // TestExamineHostThatCannot: where no profiler starts, nothing is promised, and what is missing
 // comes first.
 func TestExamineHostThatCannot(t *testing.T) {
-	f := &fake{starts: []error{errHost}}
-	r := examined(t, f)
-	if r.CanMeasure || r.Clock != nil || r.Precision != nil || len(f.started) != 1 || r.OnCPU != 3 {
-		t.Errorf("%+v after %d starts", r, len(f.started))
-	}
 	want := Shortcoming{"ptrace is off: EPERM", "bbprof cannot measure here", "switch it on"}
-	if len(r.Shortcomings) == 0 || r.Shortcomings[0] != want {
-		t.Errorf("%v", r.Shortcomings)
-	}
-	// The same, when it shows at the first block.
-	f = &fake{profile: func(profiler.Options, string) (profiler.Result, error) { return profiler.Result{}, errHost }}
-	if r := examined(t, f); r.CanMeasure || r.Shortcomings[0] != want {
-		t.Errorf("%+v", r)
-	}
-	// The same after a first pass: what was measured once and never again is no promise.
-	if r := examined(t, &fake{starts: []error{nil, errHost}}); r.CanMeasure || r.Precision != nil || r.Shortcomings[0] != want {
-		t.Errorf("%+v", r)
+	for when, f := range map[string]*fake{
+		"at the first start":      {starts: []error{errHost}},
+		"at the first block":      {profile: func(profiler.Options, string) (profiler.Result, error) { return profiler.Result{}, errHost }},
+		"after all measured once": {starts: []error{nil, errHost}}, // which is no promise
+	} {
+		r := examined(t, f)
+		if r.CanMeasure || r.Precision != nil || r.OnCPU != 3 || len(f.started) != max(1, len(f.starts)) || r.Shortcomings[0] != want {
+			t.Errorf("%s: %+v after %d starts", when, r, len(f.started))
+		}
 	}
 }
 
@@ -124,16 +118,13 @@ func TestExamineMeasuredTwice(t *testing.T) {
 			return measured(2), nil
 		}
 		r := examined(t, f)
-		switch {
-		case twice == "" && (r.CanMeasure || r.Precision != nil ||
-			!strings.Contains(r.Shortcomings[0].What, "none of 8 blocks was measured twice, the first since: unstable: so")):
-			t.Errorf("none: %v, %v", r.CanMeasure, r.Shortcomings)
-		case twice != "" && (!r.CanMeasure || r.Precision.Measured != 1):
-			t.Errorf("one: %v, %+v", r.CanMeasure, r.Precision)
-		case twice != "" && !slices.ContainsFunc(r.Shortcomings, func(s Shortcoming) bool {
-			return strings.Contains(s.What, "7 of 8 blocks were not measured twice: add rax, rax: unstable: so")
-		}):
-			t.Errorf("%v", r.Shortcomings)
+		says := "none of 8 blocks was measured twice, the first since: unstable: so"
+		if twice != "" {
+			says = "7 of 8 blocks were not measured twice: add rax, rax: unstable: so"
+		}
+		if r.CanMeasure != (twice != "") || r.CanMeasure != (r.Precision != nil && r.Precision.Measured == 1) ||
+			!strings.Contains(fmt.Sprint(r.Shortcomings), says) {
+			t.Errorf("%q: %v, %+v, %v", twice, r.CanMeasure, r.Precision, r.Shortcomings)
 		}
 	}
 }
@@ -147,9 +138,8 @@ func TestExamineBusyHost(t *testing.T) {
 		return rejected(verdict.Unstable), nil
 	}}
 	r := examined(t, f)
-	if r.CanMeasure || !strings.Contains(r.Shortcomings[0].What, "none of 8") ||
-		!strings.Contains(r.Shortcomings[0].What, "unstable: so") ||
-		!strings.Contains(r.Shortcomings[0].Remedy, "-cpus, ") {
+	if s := r.Shortcomings[0]; r.CanMeasure || !strings.Contains(s.What, "none of 8") ||
+		!strings.Contains(s.What, "unstable: so") || !strings.Contains(s.Remedy, "-cpus, ") {
 		t.Errorf("%v", r.Shortcomings)
 	}
 	if want := patience + 2*len(set) - 1; n > want+measure.Tries || n < 2*len(set) {
@@ -282,19 +272,19 @@ func TestJudgeAliased(t *testing.T) {
 func TestJudgeCounted(t *testing.T) {
 	const l1d, l1i, other = verdict.L1DMiss, verdict.L1IMiss, verdict.ContextSwitch
 	none, some := pmu.PMU{Reason: "forbidden"}, pmu.PMU{Available: true}
+	type kinds map[verdict.Reason]invariants.Kind
 	for _, c := range []struct {
 		name     string
-		kinds    map[verdict.Reason]invariants.Kind
+		kinds    kinds
 		counters pmu.PMU
 		want     Met
 		says     string
 	}{
-		{"both counted", map[verdict.Reason]invariants.Kind{l1d: invariants.Counted, l1i: invariants.Counted}, some, Yes, "are counted"},
-		{"one counted", map[verdict.Reason]invariants.Kind{l1d: invariants.Counted, l1i: invariants.Inferred}, some, Partly, "1 of 2"},
-		{"an unchecked one is no count", map[verdict.Reason]invariants.Kind{l1d: invariants.Unchecked, l1i: invariants.Counted}, some, Partly, "1 of 2"},
-		{"inferred without a PMU", map[verdict.Reason]invariants.Kind{l1d: invariants.Inferred, l1i: invariants.Inferred,
-			other: invariants.Counted}, none, No, "none to use"},
-		{"inferred in spite of one", map[verdict.Reason]invariants.Kind{l1d: invariants.Inferred}, some, No, "were not"},
+		{"both counted", kinds{l1d: invariants.Counted, l1i: invariants.Counted}, some, Yes, "are counted"},
+		{"one counted", kinds{l1d: invariants.Counted, l1i: invariants.Inferred}, some, Partly, "1 of 2"},
+		{"an unchecked one is no count", kinds{l1d: invariants.Unchecked, l1i: invariants.Counted}, some, Partly, "1 of 2"},
+		{"inferred without a PMU", kinds{l1d: invariants.Inferred, l1i: invariants.Inferred, other: invariants.Counted}, none, No, "none to use"},
+		{"inferred in spite of one", kinds{l1d: invariants.Inferred}, some, No, "were not"},
 		{"nothing known", nil, some, Unknown, "no block"},
 	} {
 		var evidence []invariants.Evidence

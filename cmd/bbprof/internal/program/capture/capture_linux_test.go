@@ -45,6 +45,14 @@ func run(t *testing.T, c program.Command, o Options, blocks ...Block) ([]Visit, 
 	return visits, r
 }
 
+// sameStates fails a test in which two captures of one program differ.
+func sameStates(t *testing.T, one, other []Visit) {
+	t.Helper()
+	if !cmp.Equal(one, other, cmp.Comparer(func(a, b initial.Page) bool { return a == b })) {
+		t.Error("another run gives other states")
+	}
+}
+
 // TestLoop: a loop counts in memory and in a register; each visit starts from what the one before left.
 func TestLoop(t *testing.T) {
 	code := tinyelf.Asm(
@@ -89,9 +97,7 @@ func TestLoop(t *testing.T) {
 		}
 	}
 	again, _ := run(t, c, Options{}, block(12, 29))
-	if !cmp.Equal(visits, again, cmp.Comparer(func(a, b initial.Page) bool { return a == b })) {
-		t.Error("another run gives other states")
-	}
+	sameStates(t, visits, again)
 	first, r := run(t, c, Options{First: 10}, block(12, 29))
 	if r.Blocks[0].Visits != 10 || len(first) != 4 || first[3].Number > 10 {
 		t.Errorf("of the first 10: %+v", r)
@@ -103,8 +109,7 @@ func first(t *testing.T, path, function string) Block {
 	t.Helper()
 	file := require.Get(elf.Open(path))(t)
 	defer file.Close()
-	symbols := require.Get(file.Symbols())(t)
-	for _, s := range symbols {
+	for _, s := range require.Get(file.Symbols())(t) {
 		if s.Name != function {
 			continue
 		}
@@ -178,9 +183,7 @@ func TestRandom(t *testing.T) {
 	if len(visits) != 12 || r.End != "" {
 		t.Fatalf("%d visits: %+v", len(visits), r)
 	}
-	if !cmp.Equal(visits, again, cmp.Comparer(func(a, b initial.Page) bool { return a == b })) {
-		t.Error("another run gives other states")
-	}
+	sameStates(t, visits, again)
 	others, _ := run(t, c, Options{Samples: 20, Random: true}, block)
 	if len(others) != 12 || others[0].After.GPR[0] == visits[0].After.GPR[0] {
 		t.Errorf("left alone, the program gets the same random bytes: %d visits", len(others))

@@ -41,6 +41,8 @@ func aliases(times int, splits float64, load, store trace.Access) trace.Counts {
 	return c
 }
 
+func free(program.Setup) float64 { return 0 }
+
 func TestExplain(t *testing.T) {
 	var sizes []int
 	for n := 0; n < 4096; n += 16 {
@@ -57,7 +59,7 @@ func TestExplain(t *testing.T) {
 		want  []stat.Outcome
 		held  stat.Outcome // "" if not asked
 	}{
-		{"nothing", func(program.Setup) float64 { return 0 }, never,
+		{"nothing", free, never,
 			[]stat.Outcome{stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect, experiment.Absent}, ""},
 		{"where the stack starts", func(s program.Setup) float64 {
 			if stack(s) == 3200 {
@@ -120,7 +122,7 @@ func TestExplain(t *testing.T) {
 // TestUntested: what cannot be changed is reported and not run.
 func TestUntested(t *testing.T) {
 	p := Plan{Sizes: []int{0, 16}, Runs: 1, Rounds: 12, NoTrace: "no main", Done: func(int) {}}
-	f := &fake{cost: func(program.Setup) float64 { return 0 }}
+	f := &fake{cost: free}
 	e, err := Explain(context.Background(), f, program.Command{}, p)
 	if err != nil || len(e.Findings) != hypotheses || e.Findings[4].Outcome != experiment.Untested ||
 		e.Findings[5].Outcome != experiment.Untested || e.Findings[5].Change != "no main" {
@@ -140,7 +142,7 @@ func TestInterrupted(t *testing.T) {
 		{sizes*runs + 2*tested*LeastRounds, sizes, hypotheses},
 	} {
 		ctx, cancel := context.WithCancel(context.Background())
-		f := &fake{cost: func(program.Setup) float64 { return 0 }, last: c.last, cancel: cancel}
+		f := &fake{cost: free, last: c.last, cancel: cancel}
 		e, err := Explain(ctx, f, program.Command{}, Plan{Sizes: []int{0, 16, 32, 48}, Runs: runs, Rounds: 100, Done: func(int) {}})
 		if !errors.Is(err, context.Canceled) || e.Sizes != c.sizes || len(e.Findings) != c.findings || !e.Incomplete {
 			t.Errorf("after %d runs: %+v, %v", c.last, e, err)

@@ -20,13 +20,18 @@ import (
 	"github.com/bbprof/bbprof/internal/tinyelf"
 )
 
-// command returns a program to count, skipping the test if this host cannot trace.
 func command(t *testing.T, path string, args ...string) program.Command {
 	t.Helper()
 	return require.Get(program.NewCommand(append([]string{path}, args...)))(t)
 }
 
-// try counts by steps unless o says otherwise.
+// made returns a program of that code, with f at an offset.
+func made(t *testing.T, code []byte, at int) program.Command {
+	t.Helper()
+	return command(t, tinyelf.Write(t, code, tinyelf.Symbol{Name: "f", Offset: at}))
+}
+
+// try counts by steps unless o says otherwise. It skips the test if this host cannot trace.
 func try(t *testing.T, c program.Command, name string, o Options) (Result, error) {
 	t.Helper()
 	o.Method = cmp.Or(o.Method, Step)
@@ -36,6 +41,33 @@ func try(t *testing.T, c program.Command, name string, o Options) (Result, error
 		require.Host(t, err)
 	}
 	return r, err
+}
+
+// blames requires a *program.Error that contains all of want.
+func blames(t *testing.T, err error, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		if bad := (*program.Error)(nil); !errors.As(err, &bad) || !strings.Contains(err.Error(), w) {
+			t.Errorf("%v (%T), want %q", err, err, w)
+		}
+	}
+}
+
+// byBoth counts all calls by both methods. The scripted counter tells only how many calls there are.
+func byBoth(t *testing.T, c program.Command, name string, jit bool, want []uint64, note string) {
+	t.Helper()
+	for _, method := range []Method{Step, Hard} {
+		r := require.Get(try(t, c, name, Options{JIT: jit, Method: method, Calls: All, Kernel: pmutest.New(4)}))(t)
+		if method == Step && !slices.Equal(counts(r), want) || len(r.Calls) != len(want) {
+			t.Errorf("%s: %v, want %v", method, counts(r), want)
+		}
+		if slices.ContainsFunc(r.Calls, func(c Call) bool { return !c.Returned }) {
+			t.Errorf("%s: %+v", method, r)
+		}
+		if notes := fmt.Sprint(r.Notes); !strings.Contains(notes, note) {
+			t.Errorf("%s: notes %s", method, notes)
+		}
+	}
 }
 
 func counts(r Result) (all []uint64) {
@@ -58,6 +90,18 @@ var straight = calling("\x90", "\x90", "\xc3")
 func looping(n byte) []byte {
 	return calling("\xb9"+string([]byte{n})+"\x00\x00\x00", "\xff\xc9", "\x75\xfc", "\xc3")
 }
+
+// recursive: mov edi,3; call g; exit; g: call f; ret; f: dec edi; jz 1f; jmp g; 1: ret.
+var recursive = tinyelf.Asm("\xbf\x03\x00\x00\x00", "\xe8\x0c\x00\x00\x00", tinyelf.Exit(0), "\xe8\x01\x00\x00\x00",
+	"\xc3", "\xff\xcf", "\x74\x02", "\xeb\xf4", "\xc3")
+
+const recursiveAt = 5 + fAt + 6
+
+// three: mov ebx,3; 1: mov ecx,ebx; call f; dec ebx; jnz 1b; exit; f: dec ecx; jnz f; ret.
+var three = tinyelf.Asm("\xbb\x03\x00\x00\x00", "\x89\xd9", "\xe8\x10\x00\x00\x00", "\xff\xcb", "\x75\xf5",
+	tinyelf.Exit(0), "\xff\xc9", "\x75\xfc", "\xc3")
+
+const threeAt = 28
 
 // signalling handles SIGUSR1 and calls f, which sends it to itself.
 var signalling = tinyelf.Asm(
@@ -99,27 +143,11 @@ func TestKnownPrograms(t *testing.T) {
 			calling("\xeb\x00", "\x90", "\xc3"), fAt, []uint64{3}},
 		{"a return that frees its arguments", // ret 0, as pascal functions without arguments have it
 			calling("\x90", "\xc2\x00\x00"), fAt, []uint64{2}},
-		{"recursion that returns to the same place", // mov edi,3; call g; exit; g: call f; ret; f: dec edi; jz 1f; jmp g; 1: ret
-			tinyelf.Asm("\xbf\x03\x00\x00\x00", "\xe8\x0c\x00\x00\x00", tinyelf.Exit(0), "\xe8\x01\x00\x00\x00", "\xc3",
-				"\xff\xcf", "\x74\x02", "\xeb\xf4", "\xc3"),
-			5 + fAt + 6, []uint64{13}},
-		{"three calls", // mov ebx,3; 1: mov ecx,ebx; call f; dec ebx; jnz 1b; exit; f: dec ecx; jnz f; ret
-			tinyelf.Asm("\xbb\x03\x00\x00\x00", "\x89\xd9", "\xe8\x10\x00\x00\x00", "\xff\xcb", "\x75\xf5", tinyelf.Exit(0), "\xff\xc9", "\x75\xfc", "\xc3"),
-			28, []uint64{7, 5, 3}},
+		{"recursion that returns to the same place", recursive, recursiveAt, []uint64{13}},
+		{"three calls", three, threeAt, []uint64{7, 5, 3}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			cmd := command(t, tinyelf.Write(t, c.code, tinyelf.Symbol{Name: "f", Offset: c.at}))
-			for _, method := range []Method{Step, Hard} {
-				r := require.Get(try(t, cmd, "f", Options{Method: method, Calls: All, Kernel: pmutest.New(4)}))(t)
-				if method == Step && !slices.Equal(counts(r), c.want) || len(r.Calls) != len(c.want) {
-					t.Errorf("%s: %v, want %v", method, counts(r), c.want)
-				}
-				for _, call := range r.Calls {
-					if !call.Returned {
-						t.Errorf("%s: %+v", method, r)
-					}
-				}
-			}
+			byBoth(t, made(t, c.code, c.at), "f", false, c.want, "")
 		})
 	}
 }
@@ -142,7 +170,7 @@ func TestMovedStack(t *testing.T) {
 		"\x48\x89\x04\x24",     // mov [rsp],rax
 		"\xc3",
 	)
-	cmd := command(t, tinyelf.Write(t, code, tinyelf.Symbol{Name: "f", Offset: 55}))
+	cmd := made(t, code, 55)
 	cmd.Exe.IsGo = true
 	r, err := try(t, cmd, "f", Options{})
 	if err != nil || !slices.Equal(r.Calls, []Call{{Instructions: 6, Returned: true}}) {
@@ -175,8 +203,7 @@ func TestLeft(t *testing.T) {
 		{"by a return of a goroutine", descriptor, "\x90\x6a\x00\x58\xc3", true, returned(4)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			code := tinyelf.Asm(c.before, "\xe8\x0c\x00\x00\x00", tinyelf.Exit(0), c.f)
-			cmd := command(t, tinyelf.Write(t, code, tinyelf.Symbol{Name: "f", Offset: len(c.before) + fAt}))
+			cmd := made(t, tinyelf.Asm(c.before, "\xe8\x0c\x00\x00\x00", tinyelf.Exit(0), c.f), len(c.before)+fAt)
 			cmd.Exe.IsGo = c.isGo
 			r, err := try(t, cmd, "f", Options{})
 			if err != nil || !slices.Equal(r.Calls, c.want) || len(r.Notes) > 0 {
@@ -210,8 +237,6 @@ func reading(all ...uint64) *pmutest.Kernel {
 
 // TestByCounter: a stop's overhead is measured at the entry and subtracted; instructions stepped on the way are added.
 func TestByCounter(t *testing.T) {
-	recursive := tinyelf.Asm("\xbf\x03\x00\x00\x00", "\xe8\x0c\x00\x00\x00", tinyelf.Exit(0), "\xe8\x01\x00\x00\x00",
-		"\xc3", "\xff\xcf", "\x74\x02", "\xeb\xf4", "\xc3")
 	for _, c := range []struct {
 		name  string
 		code  []byte
@@ -223,21 +248,19 @@ func TestByCounter(t *testing.T) {
 		{"one too many a stop", looping(10), fAt, []uint64{1, 23}, 22},
 		// 11 instructions to the innermost return, one of them stepped past the breakpoint, then one more to the next,
 		// which is also stepped.
-		{"recursion", recursive, 5 + fAt + 6, []uint64{2, 11 + 2, 2, 2}, 13},
+		{"recursion", recursive, recursiveAt, []uint64{2, 11 + 2, 2, 2}, 13},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			k := reading(c.reads...)
-			r, err := try(t, command(t, tinyelf.Write(t, c.code, tinyelf.Symbol{Name: "f", Offset: c.at})), "f", Options{Method: Hard, Kernel: k})
-			if err != nil || !slices.Equal(counts(r), []uint64{c.want}) || r.Method != Hard || k.Left() != 0 {
-				t.Errorf("%+v, %v, %d counters left open; want %d", r, err, k.Left(), c.want)
-			}
-		})
+		k := reading(c.reads...)
+		r, err := try(t, made(t, c.code, c.at), "f", Options{Method: Hard, Kernel: k})
+		if err != nil || !slices.Equal(counts(r), []uint64{c.want}) || r.Method != Hard || k.Left() != 0 {
+			t.Errorf("%s: %+v, %v, %d counters left open; want %d", c.name, r, err, k.Left(), c.want)
+		}
 	}
 }
 
 // TestZeroCounter: a counter that reads zero is retried and then replaced by steps, unless it was requested.
 func TestZeroCounter(t *testing.T) {
-	cmd := command(t, tinyelf.Write(t, straight, tinyelf.Symbol{Name: "f", Offset: fAt}))
+	cmd := made(t, straight, fAt)
 	for _, c := range []struct {
 		zeros  int // runs that read zero
 		method Method
@@ -252,13 +275,7 @@ func TestZeroCounter(t *testing.T) {
 	} {
 		k := reading(append(make([]uint64, 2*c.zeros), 0, 7)...)
 		r, err := try(t, cmd, "f", Options{Method: c.method, Kernel: k})
-		if c.by == "" {
-			if !errors.Is(err, errZero) {
-				t.Errorf("%+v: %+v, %v", c, r, err)
-			}
-			continue
-		}
-		if err != nil || r.Instructions != c.want || r.Method != c.by {
+		if (c.by == "") != errors.Is(err, errZero) || c.by != "" && err != nil || r.Instructions != c.want || r.Method != c.by {
 			t.Errorf("%+v: %+v, %v", c, r, err)
 		}
 	}
@@ -266,23 +283,19 @@ func TestZeroCounter(t *testing.T) {
 
 // TestLimit: the longest call allowed, and one longer by an instruction.
 func TestLimit(t *testing.T) {
-	cmd := command(t, tinyelf.Write(t, looping(10), tinyelf.Symbol{Name: "f", Offset: fAt}))
+	cmd := made(t, looping(10), fAt)
 	if r, err := try(t, cmd, "f", Options{Limit: 22}); err != nil || r.Instructions != 22 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	_, err := try(t, cmd, "f", Options{Limit: 21})
-	if bad := (*program.Error)(nil); !errors.As(err, &bad) ||
-		!strings.Contains(err.Error(), "more than 21 instructions") || !strings.Contains(err.Error(), "-limit") {
-		t.Errorf("%v", err)
-	}
+	blames(t, err, "more than 21 instructions", "-limit")
 }
 
 // TestStepped: progress is reported over all calls.
 func TestStepped(t *testing.T) {
 	loop := calling("\xb9\x00\x10\x00\x00", "\xff\xc9", "\x75\xfc", "\xc3") // 4,096 iterations of two instructions
-	cmd := command(t, tinyelf.Write(t, loop, tinyelf.Symbol{Name: "f", Offset: fAt}))
 	var told []int
-	r, err := try(t, cmd, "f", Options{Stepped: func(n int) { told = append(told, n) }})
+	r, err := try(t, made(t, loop, fAt), "f", Options{Stepped: func(n int) { told = append(told, n) }})
 	if err != nil || r.Instructions != 2*4096+2 || !slices.Equal(told, []int{4096, 8192}) {
 		t.Errorf("%+v, told %v, %v", r, told, err)
 	}
@@ -290,8 +303,7 @@ func TestStepped(t *testing.T) {
 
 // TestCallsAsked: the first, some, all, and more calls than there are.
 func TestCallsAsked(t *testing.T) {
-	three := tinyelf.Asm("\xbb\x03\x00\x00\x00", "\x89\xd9", "\xe8\x10\x00\x00\x00", "\xff\xcb", "\x75\xf5", tinyelf.Exit(0), "\xff\xc9", "\x75\xfc", "\xc3")
-	cmd := command(t, tinyelf.Write(t, three, tinyelf.Symbol{Name: "f", Offset: 28}))
+	cmd := made(t, three, threeAt)
 	for _, c := range []struct {
 		calls int
 		want  []uint64
@@ -302,7 +314,6 @@ func TestCallsAsked(t *testing.T) {
 		{2, []uint64{7, 5}, ""},
 		{3, []uint64{7, 5, 3}, ""},
 		{4, []uint64{7, 5, 3}, "no more than 3 calls"},
-		{All, []uint64{7, 5, 3}, ""},
 	} {
 		r, err := try(t, cmd, "f", Options{Calls: c.calls})
 		if err != nil || !slices.Equal(counts(r), c.want) {
@@ -319,7 +330,6 @@ var hasty = program.Control{Timeout: 300 * time.Millisecond}
 
 // TestBadPrograms never call, crash, hang, or end within the call.
 func TestBadPrograms(t *testing.T) {
-	symbol := tinyelf.Symbol{Name: "f", Offset: fAt}
 	for _, c := range []struct {
 		name   string
 		code   []byte
@@ -342,55 +352,41 @@ func TestBadPrograms(t *testing.T) {
 			code: calling("\xb8\x22\x00\x00\x00", "\x0f\x05", "\xc3"), o: Options{Control: hasty}, want: []string{"300ms"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			at := symbol
+			at := fAt
 			if strings.HasSuffix(c.name, "before") {
-				at.Offset += 2
+				at += 2
 			}
-			cmd := command(t, tinyelf.Write(t, c.code, at))
+			cmd := made(t, c.code, at)
 			r, err := try(t, cmd, "f", c.o)
 			// On a busy machine the call itself may take as long as the timeout of one that hangs.
 			for ; c.want == nil && err != nil && c.o.Timeout > 0 && c.o.Timeout < time.Minute; c.o.Timeout *= 4 {
 				r, err = try(t, cmd, "f", c.o)
 			}
-			if c.want == nil {
-				if err != nil || !slices.Equal(counts(r), c.counts) || !strings.Contains(strings.Join(r.Notes, "\n"), c.note) {
-					t.Errorf("%+v, %v; want %v and a note of %q", r, err, c.counts, c.note)
-				}
-				return
-			}
-			if bad := (*program.Error)(nil); !errors.As(err, &bad) {
-				t.Fatalf("%+v, %v (%T)", r, err, err)
-			}
-			for _, part := range c.want {
-				if !strings.Contains(err.Error(), part) {
-					t.Errorf("%v: lacks %q", err, part)
-				}
+			blames(t, err, c.want...)
+			if c.want == nil && (err != nil || !slices.Equal(counts(r), c.counts) || !strings.Contains(strings.Join(r.Notes, "\n"), c.note)) {
+				t.Errorf("%+v, %v; want %v and a note of %q", r, err, c.counts, c.note)
 			}
 		})
 	}
-	require.Equal(t, "left behind", "", children(t))
+	nobodyLeft(t)
 }
 
-// children lists this process's children.
-func children(t *testing.T) string {
+// nobodyLeft requires that this process has no children.
+func nobodyLeft(t *testing.T) {
 	t.Helper()
-	var all string
 	files, _ := filepath.Glob("/proc/self/task/*/children")
 	for _, f := range files {
-		b, _ := os.ReadFile(f)
-		all += string(b)
+		if children, _ := os.ReadFile(f); len(children) > 0 {
+			t.Errorf("left behind: %s", children)
+		}
 	}
-	return all
 }
 
 // TestCancel: a cancelled count ends with the context's error.
 func TestCancel(t *testing.T) {
-	cmd := command(t, tinyelf.Write(t, calling("\xeb\xfe"), tinyelf.Symbol{Name: "f", Offset: fAt}))
-	ctx, cancel := context.WithTimeoutCause(context.Background(), 100*time.Millisecond, errors.New("signal"))
-	defer cancel()
-	ctx2, cancel2 := context.WithCancel(context.Background())
-	context.AfterFunc(ctx, cancel2)
-	if _, err := Function(ctx2, cmd, "f", Options{Method: Step}); !errors.Is(err, context.Canceled) {
+	ctx, cancel := context.WithCancel(context.Background())
+	time.AfterFunc(100*time.Millisecond, cancel)
+	if _, err := Function(ctx, made(t, calling("\xeb\xfe"), fAt), "f", Options{Method: Step}); !errors.Is(err, context.Canceled) {
 		require.Host(t, err)
 		t.Errorf("%v", err)
 	}
@@ -403,8 +399,7 @@ func TestC(t *testing.T) {
 		o0 := require.Compiled(t, source, append(flags, "-O0")...)
 		o2 := require.Compiled(t, source, append(flags, "-O2")...)
 		at := func(path, f, n string) uint64 {
-			r := require.Get(try(t, command(t, path, n), f, Options{}))(t)
-			return r.Instructions
+			return require.Get(try(t, command(t, path, n), f, Options{}))(t).Instructions
 		}
 		if a, b := at(o0, "product", "10"), at(o0, "product", "1000"); b < 900*6 || b-a != 990*((b-a)/990) {
 			t.Errorf("%v -O0: product takes %d and %d", flags, a, b)
@@ -448,7 +443,7 @@ func TestOddPrograms(t *testing.T) {
 			}
 		})
 	}
-	require.Equal(t, "left behind", "", children(t))
+	nobodyLeft(t)
 }
 
 // TestJIT counts a function that appears as the program runs: see jit.c.
@@ -465,15 +460,7 @@ func TestJIT(t *testing.T) {
 		{"replaced by another", "mwxlccoc", []uint64{32, 35}},
 	} {
 		t.Run(c.what, func(t *testing.T) {
-			for _, method := range []Method{Step, Hard} {
-				r := require.Get(try(t, command(t, path, c.does), "product", Options{JIT: true, Method: method, Calls: All, Kernel: pmutest.New(4)}))(t)
-				if method == Step && !slices.Equal(counts(r), c.want) || len(r.Calls) != len(c.want) {
-					t.Errorf("%s: %v, want %v", method, counts(r), c.want)
-				}
-				if notes := fmt.Sprint(r.Notes); !strings.Contains(notes, "product is counted from when /tmp/perf-") {
-					t.Errorf("%s: notes %s", method, notes)
-				}
-			}
+			byBoth(t, command(t, path, c.does), "product", true, c.want, "product is counted from when /tmp/perf-")
 		})
 	}
 	for _, c := range []struct {
@@ -486,11 +473,7 @@ func TestJIT(t *testing.T) {
 		{"l", "product", []string{"reading memory at 0x0"}},
 	} {
 		_, err := try(t, command(t, path, c.does), c.name, Options{JIT: true})
-		for _, want := range c.want {
-			if bad := (*program.Error)(nil); !errors.As(err, &bad) || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v, want %q", c.does, err, want)
-			}
-		}
+		blames(t, err, c.want...)
 	}
 }
 

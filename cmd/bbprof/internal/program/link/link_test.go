@@ -77,13 +77,9 @@ func TestVariants(t *testing.T) {
 		t.Error("two seeds make the same variants")
 	}
 	sorted := slices.Sorted(slices.Values(objects))
-	for i, want := range []struct {
-		order   string
-		objects []string
-	}{{"given", objects}, {"alphabetical", sorted}} {
-		if long[i].Order != want.order || !slices.Equal(long[i].Objects, want.objects) {
-			t.Errorf("variant %d is %+v, want %+v", i+1, long[i], want)
-		}
+	if given, second := long[0], long[1]; given.Order != "given" || !slices.Equal(given.Objects, objects) ||
+		second.Order != "alphabetical" || !slices.Equal(second.Objects, sorted) {
+		t.Errorf("the first variants are %+v and %+v", given, second)
 	}
 	orders, seeds := map[string]bool{}, map[uint32]bool{}
 	for i, v := range long {
@@ -157,11 +153,9 @@ func TestObjectOrder(t *testing.T) {
 	objects := []string{"main.o", "two.o", "one.o"}
 	r := Recipe{Side: "-a", Words: []string{"gcc", "-o", "{out}", dir + "/{objects}"}}
 	at := linked(t, r, Variants(2, 1, objects))
-	if given := at[0]; !(given[0] < given[2] && given[2] < given[1]) {
-		t.Errorf("main, two, one: main, one and two are at %#x", given)
-	}
-	if alphabetical := at[1]; !(alphabetical[0] < alphabetical[1] && alphabetical[1] < alphabetical[2]) {
-		t.Errorf("main, one, two: main, one and two are at %#x", alphabetical)
+	if given, alphabetical := at[0][:3], at[1][:3]; !slices.IsSorted(alphabetical) ||
+		!slices.IsSorted([]uint64{given[0], given[2], given[1]}) {
+		t.Errorf("main, one and two are at %#x as given, and at %#x in alphabetical order", given, alphabetical)
 	}
 }
 
@@ -197,11 +191,8 @@ func TestLinkFails(t *testing.T) {
 		{"true {out} {seed}", "-b: layout 1 is not a program that can be run"},
 		{"cp /bin/true {out}", "-b: all 3 links give the same program"},
 	} {
-		l, err := NewLinker()
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = l.Link(context.Background(), Recipe{Side: "-b", Words: strings.Fields(c.words)}, Variants(3, 1, nil), nil, func(int) {})
+		l := require.Get(NewLinker())(t)
+		_, err := l.Link(context.Background(), Recipe{Side: "-b", Words: strings.Fields(c.words)}, Variants(3, 1, nil), nil, func(int) {})
 		var bad *program.Error
 		if !errors.As(err, &bad) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v (%T), want a *program.Error with %q", c.words, err, err, c.want)
@@ -215,16 +206,13 @@ func TestLinkFails(t *testing.T) {
 
 // TestLinkInterrupted: processes started by a command line end with it.
 func TestLinkInterrupted(t *testing.T) {
-	l, err := NewLinker()
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := require.Get(NewLinker())(t)
 	defer l.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
 	began := time.Now()
 	mark := filepath.Join(t.TempDir(), "mark")
-	_, err = l.Link(ctx, Recipe{Side: "-a", Words: []string{"sh", "-c",
+	_, err := l.Link(ctx, Recipe{Side: "-a", Words: []string{"sh", "-c",
 		"sh -c 'sleep 0.8; touch " + mark + "'; : {out} {seed}"}}, Variants(2, 1, nil), nil, func(int) {})
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)

@@ -15,6 +15,13 @@ import (
 
 var core = invariants.Core{L1DWays: 8, StoreBuffer: 64}
 
+// calling is a program that calls its function f.
+func calling(t *testing.T, f ...string) program.Command {
+	t.Helper()
+	code := tinyelf.Asm("\xe8\x0c\x00\x00\x00", tinyelf.Exit(0), strings.Join(f, ""))
+	return require.Get(program.NewCommand([]string{tinyelf.Write(t, code, tinyelf.Symbol{Name: "f", Offset: 17})}))(t)
+}
+
 func count(t *testing.T, c program.Command, s program.Setup, w Window) (Counts, error) {
 	t.Helper()
 	w.Core = core
@@ -25,9 +32,8 @@ func count(t *testing.T, c program.Command, s program.Setup, w Window) (Counts, 
 
 // TestKnownAccesses: each instruction of a window, and each rep iteration, makes its known accesses.
 func TestKnownAccesses(t *testing.T) {
-	code := tinyelf.Asm(
-		"\xe8\x0c\x00\x00\x00", tinyelf.Exit(0), // call f
-		"\x48\x81\xe4\x00\xf0\xff\xff",     // f: and rsp,-4096
+	c := calling(t,
+		"\x48\x81\xe4\x00\xf0\xff\xff",     // and rsp,-4096
 		"\x48\x89\x44\x24\x10",             // mov [rsp+0x10],rax
 		"\x48\x8b\x44\x24\x10",             // mov rax,[rsp+0x10]: forwarded
 		"\x48\x8b\x84\x24\x10\xf0\xff\xff", // mov rax,[rsp-0xff0]: aliases
@@ -38,7 +44,6 @@ func TestKnownAccesses(t *testing.T) {
 		"\xf3\x48\xab",                     // rep stosq
 		"\x90",
 	)
-	c := require.Get(program.NewCommand([]string{tinyelf.Write(t, code, tinyelf.Symbol{Name: "f", Offset: 17})}))(t)
 	got := require.Get(count(t, c, program.Setup{}, Window{Function: "f", Instructions: 9}))(t)
 	if got.Instructions != 9 || got.Loads != 4 || got.Stores != 4 || got.Forwarded != 1 || got.Alias4K != 1 ||
 		got.Splits != 2 || got.PageSplits != 1 || got.Pages != 2 || got.Lines != 5 {
@@ -55,8 +60,7 @@ func TestKnownAccesses(t *testing.T) {
 
 // TestStepped: progress is reported.
 func TestStepped(t *testing.T) {
-	code := tinyelf.Asm("\xe8\x0c\x00\x00\x00", tinyelf.Exit(0), "\xeb\xfe") // f jumps to itself
-	c := require.Get(program.NewCommand([]string{tinyelf.Write(t, code, tinyelf.Symbol{Name: "f", Offset: 17})}))(t)
+	c := calling(t, "\xeb\xfe") // jumps to itself
 	var told []int
 	require.Get(count(t, c, program.Setup{}, Window{Function: "f", Instructions: 9000, Stepped: func(n int) { told = append(told, n) }}))(t)
 	if !slices.Equal(told, []int{4096, 8192}) {
