@@ -95,10 +95,7 @@ func TestShards(t *testing.T) {
 func TestMergeReports(t *testing.T) {
 	corpus := text(200)
 	names := parts(t, corpus, 4)
-	_, report, err := merge([]string{names[3], names[0], names[3]}, false, 210)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, report := require.Get2(merge([]string{names[3], names[0], names[3]}, false, 210))(t)
 	third := int64(len(rows(t, names[3])))
 	have := third + int64(len(rows(t, names[0])))
 	if report.Rows != have || report.Missing != 210-have || report.Repeated != third || len(report.Gaps) == 0 ||
@@ -108,14 +105,14 @@ func TestMergeReports(t *testing.T) {
 	// A whole result has no shards; its gaps are the missing rows.
 	path := file(t)
 	require.Get(batched(t, &lab{}, path, corpus, Options{}))(t)
-	if _, report, err = merge([]string{names[1], path}, false, 200); err != nil || report.Rows != 200 || report.Missing != 0 || report.Shards != nil {
-		t.Errorf("with a shard: %+v, %v", report, err)
+	if _, report = require.Get2(merge([]string{names[1], path}, false, 200))(t); report.Rows != 200 || report.Missing != 0 || report.Shards != nil {
+		t.Errorf("with a shard: %+v", report)
 	}
 	lines := strings.SplitAfter(readFile(t, path), "\n")
-	os.WriteFile(path, []byte(strings.Join(slices.Concat(lines[:10], lines[11:50], lines[55:]), "")), 0o666)
-	_, report, err = merge([]string{path}, false, 0)
-	if err != nil || report.Missing != 6 || fmt.Sprint(report.Gaps) != "[[10 10] [50 54]]" || report.Shards != nil {
-		t.Errorf("%+v, %v", report, err)
+	writeFile(t, path, strings.Join(slices.Concat(lines[:10], lines[11:50], lines[55:]), ""))
+	_, report = require.Get2(merge([]string{path}, false, 0))(t)
+	if report.Missing != 6 || fmt.Sprint(report.Gaps) != "[[10 10] [50 54]]" || report.Shards != nil {
+		t.Errorf("%+v", report)
 	}
 }
 
@@ -123,45 +120,30 @@ func TestMergeReports(t *testing.T) {
 func TestMergeEmptyShard(t *testing.T) {
 	const corpus = "hex,id\n90,0\n"
 	names := parts(t, corpus, 3)
-	for _, order := range [][]string{{names[0], names[1], names[2]}, {names[2], names[1], names[0]}} {
-		content, report, err := merge(order, false, 1)
-		if err != nil || report.Rows != 1 || report.Missing != 0 || report.Shards != nil {
-			t.Fatalf("%+v, %v", report, err)
+	for range 2 {
+		content, report := require.Get2(merge(names, false, 1))(t)
+		if report.Rows != 1 || report.Missing != 0 || report.Shards != nil {
+			t.Fatalf("%+v", report)
 		}
 		holds(t, parse(t, content), corpus)
+		slices.Reverse(names)
 	}
 	// Without the corpus, it is unknown that no rows are missing.
-	if _, report, err := merge(names, false, 0); err != nil || len(report.Shards) != 2 {
-		t.Errorf("%+v, %v", report, err)
-	}
+	_, report := require.Get2(merge(names, false, 0))(t)
+	require.Equal(t, "shards that may be missing", 2, len(report.Shards))
 }
 
-// TestMergeRefuses: results of different conditions are joined only on request.
+// TestMergeRefuses: two products with one kind of core may mix; a file that is damaged or tells of no run may not. The
+// script convert has results of other conditions.
 func TestMergeRefuses(t *testing.T) {
-	corpus := text(60)
-	names := parts(t, corpus, 2, func(i int, r *resultfile.Run) { r.Settings = map[string]any{"mode": i} })
-	if _, _, err := merge(names, false, 0); err == nil || !strings.Contains(err.Error(), names[1]+": it was measured under other conditions") {
-		t.Error(err)
-	}
-	if _, report, err := merge(names, true, 0); err != nil || report.Rows != 60 {
-		t.Errorf("mixed: %+v, %v", report, err)
-	}
-	// Two products with one kind of core may mix.
-	names = parts(t, corpus, 2, func(i int, r *resultfile.Run) { r.Host.Brand = fmt.Sprint(i) })
-	if _, _, err := merge(names, false, 0); err != nil {
-		t.Error(err)
-	}
-	for start, says := range map[string]string{"PAR1": "Parquet", "\x1f\x8b\x08": "unexpected EOF", "\x28\xb5\x2f\xfd": "unexpected EOF"} {
+	names := parts(t, text(60), 2, func(i int, r *resultfile.Run) { r.Host.Brand = fmt.Sprint(i) })
+	require.Get2(merge(names, false, 0))(t)
+	for content, says := range map[string]string{"PAR1": "Parquet", "\x1f\x8b\x08": "unexpected EOF", "\x28\xb5\x2f\xfd": "unexpected EOF",
+		"hex,row\n90,1\n": "no row names its run"} {
 		other := file(t)
-		os.WriteFile(other, []byte(start), 0o666)
-		if _, _, err := merge([]string{names[0], other}, false, 0); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%q: %v", start, err)
-		}
-	}
-	other := file(t)
-	os.WriteFile(other, []byte("hex,row\n90,1\n"), 0o666)
-	if _, _, err := merge([]string{names[0], other}, false, 0); err == nil || !strings.Contains(err.Error(), "no row names its run") {
-		t.Error(err)
+		writeFile(t, other, content)
+		_, _, err := merge([]string{names[0], other}, false, 0)
+		fails(t, content, err, says)
 	}
 }
 
@@ -187,14 +169,13 @@ func TestMergeDamage(t *testing.T) {
 		"9223372036854775807": "line 3 is not a row: its number (column row) is not from 1 to",
 		"4":                   "it has row 4, and the corpus has 3 rows",
 	} {
-		os.WriteFile(path, []byte(withCell(t, whole, 2, "row", number)), 0o666)
-		if _, _, err := merge([]string{path}, false, 3); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("row %s: %v, want it to say %q", number, err, says)
-		}
+		writeFile(t, path, withCell(t, whole, 2, "row", number))
+		_, _, err := merge([]string{path}, false, 3)
+		fails(t, "row "+number, err, says)
 	}
-	os.WriteFile(path, []byte(strings.Replace(whole, `""kernel""`, `""shard"":""0/2000000000"",""kernel""`, 1)), 0o666)
-	if _, report, err := merge([]string{path}, false, 0); err != nil || report.Absent != 1_999_999_999 ||
-		len(report.Shards) != shownShards || report.Shards[0] != "1/2000000000" {
-		t.Errorf("%+v, %v", report, err)
+	writeFile(t, path, strings.Replace(whole, `""kernel""`, `""shard"":""0/2000000000"",""kernel""`, 1))
+	_, report := require.Get2(merge([]string{path}, false, 0))(t)
+	if report.Absent != 1_999_999_999 || len(report.Shards) != shownShards || report.Shards[0] != "1/2000000000" {
+		t.Errorf("%+v", report)
 	}
 }
