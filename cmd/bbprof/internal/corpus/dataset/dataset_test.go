@@ -64,8 +64,7 @@ func sealed(t *testing.T, core cpu.Name) (dir string, sheet *Sheet) {
 
 func check(t *testing.T, dir string) []string {
 	t.Helper()
-	v := require.Get(Verify(dir))(t)
-	return v.Problems
+	return require.Get(Verify(dir))(t).Problems
 }
 
 const core, other = cpu.Name("zen4"), cpu.Name("skylake")
@@ -73,9 +72,7 @@ const core, other = cpu.Name("zen4"), cpu.Name("skylake")
 // TestSealed: a dataset verifies as sealed; repeated blocks are omitted; every accepted block is in one split.
 func TestSealed(t *testing.T) {
 	dir, sheet := sealed(t, core)
-	if problems := check(t, dir); problems != nil {
-		t.Error(problems)
-	}
+	require.Equal(t, "problems", []string(nil), check(t, dir))
 	want := Counts{Rows: 1000, Status: map[string]int{"ok": 900, "rejected": 100}, Reasons: map[string]int{"sigsegv": 100}, Several: 400,
 		Categories: map[string]int{"scalar": 900}}
 	got := sheet.Counts
@@ -93,15 +90,11 @@ func TestSealed(t *testing.T) {
 	if n != 900 || len(sheet.Applications) != 3 { // squares modulo 5: three applications
 		t.Errorf("%d blocks in splits; %v", n, sheet.Applications)
 	}
-	bhive, err := os.ReadFile(filepath.Join(dir, BHiveFile))
-	if line, _, _ := strings.Cut(string(bhive), "\n"); err != nil || line != "4881c000000000,125.00" || strings.Count(string(bhive), "\n") != 900 {
-		t.Errorf("%v: %q", err, line)
+	bhive := string(require.Get(os.ReadFile(filepath.Join(dir, BHiveFile)))(t))
+	if !strings.HasPrefix(bhive, "4881c000000000,125.00\n") || strings.Count(bhive, "\n") != 900 {
+		t.Errorf("%.100q", bhive)
 	}
-}
-
-// TestExplainsItself: the directory documents its contents, and numbers are numbers there.
-func TestExplainsItself(t *testing.T) {
-	dir, sheet := sealed(t, core)
+	// The directory documents its contents, and numbers are numbers there.
 	readme := require.Get(os.ReadFile(filepath.Join(dir, ReadmeFile)))(t)
 	for _, want := range []string{
 		"# Cycles of basic blocks on zen4\n", "| `cycles` | number | core cycles per iteration of the block | ",
@@ -121,15 +114,11 @@ func TestExplainsItself(t *testing.T) {
 	in := require.Get(parquet.Open(f))(t)
 	require.Equal(t, "count is", parquet.Integer, in.Columns[slices.Index(in.Names(), "count")].Type)
 	for _, split := range []string{Train, Validation, Test} {
-		text, err := os.ReadFile(filepath.Join(dir, split+".csv"))
-		if header, _, _ := strings.Cut(string(text), "\n"); err != nil || header != "hex,cycles,ci_low,ci_high,speeds,category,application,count,tokens" {
-			t.Errorf("%s.csv: %v: %q", split, err, header)
-		}
-		require.Equal(t, split, sheet.Counts.Splits[split], strings.Count(string(text), "\n")-1)
+		header, lines, _ := strings.Cut(string(require.Get(os.ReadFile(filepath.Join(dir, split+".csv")))(t)), "\n")
+		require.Equal(t, split, "hex,cycles,ci_low,ci_high,speeds,category,application,count,tokens", header)
+		require.Equal(t, split, sheet.Counts.Splits[split], strings.Count(lines, "\n"))
 	}
-	if want := "the split is 44, 22, 33 % for train, validation and test, not 80, 10, 10"; sheet.Uneven != want {
-		t.Errorf("uneven: %q, want %q", sheet.Uneven, want)
-	}
+	require.Equal(t, "uneven", "the split is 44, 22, 33 % for train, validation and test, not 80, 10, 10", sheet.Uneven)
 }
 
 // TestTypes checks the inferred types of a corpus's columns.
@@ -213,17 +202,15 @@ func TestTampered(t *testing.T) {
 			edit(t, filepath.Join(dir, SheetFile), `"app1": "`+s.Applications["app1"], `"app1": "`+"x"+s.Applications["app1"])
 		}, "datasheet.json: blocks of application app1 are in"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			dir, s := sealed(t, core)
-			if c.change(t, dir, s); c.resealed {
-				reseal(t, dir)
-			}
-			if problems := check(t, dir); !slices.ContainsFunc(problems, func(p string) bool { return strings.HasPrefix(p, c.want) }) {
-				t.Errorf("%q, want %q", problems, c.want)
-			} else if c.name == "a missing part" && len(problems) > 1 {
-				t.Errorf("%q: what follows from a missing part is no news", problems)
-			}
-		})
+		dir, s := sealed(t, core)
+		if c.change(t, dir, s); c.resealed {
+			reseal(t, dir)
+		}
+		if problems := check(t, dir); !slices.ContainsFunc(problems, func(p string) bool { return strings.HasPrefix(p, c.want) }) {
+			t.Errorf("%s: %q, want %q", c.name, problems, c.want)
+		} else if c.name == "a missing part" && len(problems) > 1 {
+			t.Errorf("%q: what follows from a missing part is no news", problems)
+		}
 	}
 }
 
@@ -240,8 +227,7 @@ func TestRefused(t *testing.T) {
 		{Options{Inputs: []string{one}, Application: "address"},
 			`column address holds "0x401136" alone, and a split by application needs 3 values; without`},
 	} {
-		_, err := c.o.Read()
-		if err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := c.o.Read(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %q", c.o, err, c.want)
 		}
 	}
@@ -258,9 +244,7 @@ func TestNearDuplicates(t *testing.T) {
 		"480103":       false, // add [rbx], rax
 		"4801c04801c0": false,
 	} {
-		if (nearKey(block) == base) != same {
-			t.Errorf("%s: near-duplicate of add rax, rax: %t", block, !same)
-		}
+		require.Equal(t, block, same, nearKey(block) == base)
 	}
 	if nearKey("4883c001") != nearKey("4883c17f") { // add rax, 1; add rcx, 127
 		t.Error("immediates make another block")

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bbprof/bbprof/internal/require"
 )
 
@@ -62,17 +60,12 @@ pop rbx
 		{Gematria, "", ""}, // TestGematriaByProtoc
 		{GematriaState, "", ""},
 	} {
-		if got := exportTo(t, measuredRows, c.format); c.want != "" && got != c.want {
-			t.Errorf("%s:\n%s", c.format, cmp.Diff(c.want, got))
+		if c.want != "" {
+			require.Equal(t, c.format, c.want, exportTo(t, measuredRows, c.format))
 		}
-		got := exportTo(t, header+"\n", c.format)
-		if got != c.withoutRows {
-			t.Errorf("%s without rows: %q", c.format, got)
-		}
-		if strings.HasPrefix(c.want, "{") {
-			if !json.Valid([]byte(c.want)) || !json.Valid([]byte(got)) {
-				t.Errorf("%s is not JSON", c.format)
-			}
+		require.Equal(t, c.format, c.withoutRows, exportTo(t, header+"\n", c.format))
+		if c.format == AnICA && (!json.Valid([]byte(c.want)) || !json.Valid([]byte(c.withoutRows))) {
+			t.Errorf("%s is not JSON", c.format)
 		}
 	}
 }
