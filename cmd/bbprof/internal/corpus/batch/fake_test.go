@@ -30,7 +30,19 @@ type lab struct {
 
 	noisy map[string]int                             // how often a block is rejected for noise
 	delay func(hex string, worker int) time.Duration // may be nil
-	fail  func(hex string) error                     // may be nil
+	fail  string                                     // the block at which a worker breaks
+}
+
+var errBroken = errors.New("broken")
+
+// slow delays one block.
+func slow(block string, by time.Duration) func(string, int) time.Duration {
+	return func(hex string, _ int) time.Duration {
+		if hex == block {
+			return by
+		}
+		return time.Millisecond
+	}
 }
 
 type worker struct {
@@ -45,10 +57,8 @@ func (w worker) Profile(_ context.Context, b profiler.Block) (profiler.Result, e
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.fail != nil {
-		if err := w.fail(hex); err != nil {
-			return profiler.Result{}, err
-		}
+	if hex == w.fail {
+		return profiler.Result{}, errBroken
 	}
 	w.order = append(w.order, hex)
 	r := profiler.Result{Hex: hex, Bytes: len(b.Code), Instructions: 1, UnrollShort: 1, UnrollLong: 3}

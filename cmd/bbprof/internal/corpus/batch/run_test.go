@@ -126,13 +126,8 @@ func TestPipeInterrupted(t *testing.T) {
 // TestPipeWindow: if more rows than the window holds wait for a noisy block, it is retried and the run continues.
 func TestPipeWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &lab{noisy: map[string]int{block(0): 1}}
-		l.delay = func(hex string, _ int) time.Duration {
-			if hex == block(2) {
-				return time.Hour // or both might wait for late rows, which also causes a retry
-			}
-			return 0
-		}
+		// If the third row were not so slow, both workers might wait for late rows, which also causes a retry.
+		l := &lab{noisy: map[string]int{block(0): 1}, delay: slow(block(2), time.Hour)}
 		var out strings.Builder
 		require.Get(piped(t, t.Context(), &out, resultfile.BHive, text(window+100), false, Options{Workers: l.workers(2), Retries: 1}))(t)
 		at := slices.Index(l.order[100:], block(0)) + 100
@@ -166,12 +161,7 @@ func TestPipeIdle(t *testing.T) {
 // TestUnordered: a pipe gets rows as they finish.
 func TestUnordered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &lab{delay: func(hex string, _ int) time.Duration {
-			if hex == block(0) {
-				return time.Second
-			}
-			return 0
-		}}
+		l := &lab{delay: slow(block(0), time.Second)}
 		var out strings.Builder
 		corpus := "hex,id\n" + block(0) + ",0\n" + block(2) + ",1\n"
 		require.Get(piped(t, t.Context(), &out, resultfile.CSV, corpus, true, Options{Workers: l.workers(2)}))(t)
@@ -239,56 +229,43 @@ func noisyCorpus(n, times int) (string, map[string]int) {
 	return corpus, noisy
 }
 
-// TestRetriesEnd: on a core that is never idle, retries end when they took as long as everything before, and
-// waiting blocks keep their results.
+// TestRetriesEnd: on a core that is never idle, retries end when they took as long as everything before, and waiting
+// blocks keep their results. A worker whose core is busy for long is left few of the blocks that another put aside.
 func TestRetriesEnd(t *testing.T) {
 	const blocks = 40
-	corpus, noisy := noisyCorpus(blocks, 1<<20)
-	synctest.Test(t, func(t *testing.T) {
-		l := &lab{noisy: noisy, delay: func(string, int) time.Duration { return time.Second }}
-		began := time.Now()
-		tally, err := batched(t, l, file(t), corpus, Options{Retries: 1000, Workers: l.workers(1)})
-		if err != nil || tally.Measured != blocks || tally.Reasons["unstable"] != blocks {
-			t.Errorf("%+v, %v", tally, err)
-		}
-		if took := time.Since(began); took > 2*blocks*time.Second+5*time.Second {
-			t.Errorf("%v, of which the first measurements took %v", took, blocks*time.Second)
-		}
-	})
-}
-
-// TestRetryBesideBusyWorker: a worker whose core is busy for long is left only few of the blocks that another put
-// aside.
-func TestRetryBesideBusyWorker(t *testing.T) {
-	const blocks = 40
-	corpus, noisy := noisyCorpus(blocks, 1)
-	synctest.Test(t, func(t *testing.T) {
-		l := &lab{noisy: noisy, delay: func(_ string, worker int) time.Duration { return time.Duration(worker) * time.Second }}
-		began := time.Now()
-		require.Get(batched(t, l, file(t), corpus, Options{Retries: 1, Workers: l.workers(2)}))(t)
-		if took := time.Since(began); len(l.order) != 2*blocks || took > 5*time.Second {
-			t.Errorf("%d measurements in %v, want %d", len(l.order), took, 2*blocks)
-		}
-	})
+	for _, c := range []struct {
+		noise, retries, workers int
+		delay                   func(hex string, worker int) time.Duration
+		rejected, most          int // measurements
+		within                  time.Duration
+	}{
+		{1 << 20, 1000, 1, func(string, int) time.Duration { return time.Second }, blocks, 2*blocks + 5, (2*blocks + 5) * time.Second},
+		{1, 1, 2, func(_ string, worker int) time.Duration { return time.Duration(worker) * time.Second }, 0, 2 * blocks, 5 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			corpus, noisy := noisyCorpus(blocks, c.noise)
+			l := &lab{noisy: noisy, delay: c.delay}
+			began := time.Now()
+			tally := require.Get(batched(t, l, file(t), corpus, Options{Retries: c.retries, Workers: l.workers(c.workers)}))(t)
+			took := time.Since(began)
+			if tally.Measured != blocks || tally.Reasons["unstable"] != int64(c.rejected) || len(l.order) > c.most || took > c.within {
+				t.Errorf("%d workers: %d measurements in %v, %+v", c.workers, len(l.order), took, tally)
+			}
+		})
+	}
 }
 
 // TestEndedEarly: when a worker fails or a signal comes, blocks in flight are finished and written, no others start, and
 // the next run measures the rest.
 func TestEndedEarly(t *testing.T) {
-	broken := errors.New("broken")
-	for _, why := range []error{ErrInterrupted, broken} {
+	for _, why := range []error{ErrInterrupted, errBroken} {
 		synctest.Test(t, func(t *testing.T) {
 			l := &lab{noisy: map[string]int{block(2): 1}}
 			ctx := t.Context()
 			if l.delay = jitter; why == ErrInterrupted {
 				ctx = l.interrupted(t, block(102))
 			} else {
-				l.fail = func(hex string) error {
-					if hex == block(102) {
-						return broken
-					}
-					return nil
-				}
+				l.fail = block(102)
 			}
 			path, corpus := file(t), text(1000)
 			out := require.Get(Create(path, resultfile.CSV, schema, false))(t)
@@ -301,10 +278,8 @@ func TestEndedEarly(t *testing.T) {
 			if n := len(rows(t, path)); int64(n) != tally.Rows || tally.Measured != int64(measured)-1 || measured > 100+2 { // those in flight
 				t.Errorf("%d rows, %d measurements, %+v", n, measured, tally)
 			}
-			l.delay, l.fail = nil, nil
-			if tally, err = batched(t, l, path, corpus, Options{}); err != nil || tally.Rows != 1000 {
-				t.Fatal(tally, err)
-			}
+			l.delay, l.fail = nil, ""
+			require.Get(batched(t, l, path, corpus, Options{}))(t)
 			holds(t, rows(t, path), corpus)
 			if i := slices.Index(l.order, block(2)); i >= 0 { // the noisy one
 				l.order = slices.Delete(l.order, i, i+1)
@@ -370,8 +345,7 @@ func TestQuantiles(t *testing.T) {
 
 // TestPrepare: a block that cannot be prepared fails alone, and what cannot be read ends the run.
 func TestPrepare(t *testing.T) {
-	broken := errors.New("broken")
-	for _, failure := range []error{broken, &input.ReadError{Err: broken}} {
+	for _, failure := range []error{errBroken, &input.ReadError{Err: errBroken}} {
 		prepare := func(b *profiler.Block) error {
 			if fmt.Sprintf("%x", b.Code) == block(2) {
 				return failure
@@ -379,7 +353,7 @@ func TestPrepare(t *testing.T) {
 			return nil
 		}
 		tally, err := batched(t, new(lab), file(t), text(10), Options{Prepare: prepare})
-		if failure == broken && (err != nil || tally.Failed == 0) || failure != broken && !errors.Is(err, broken) {
+		if failure == errBroken && (err != nil || tally.Failed == 0) || failure != errBroken && !errors.Is(err, errBroken) {
 			t.Errorf("%T: %d failed, error %v", failure, tally.Failed, err)
 		}
 	}

@@ -39,12 +39,7 @@ func TestWideRows(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c.lab.delay = func(hex string, _ int) time.Duration {
-					if hex == block(0) {
-						return 62 * time.Second // until all others are done, and between two samples of peakOf
-					}
-					return time.Millisecond
-				}
+				c.lab.delay = slow(block(0), 62*time.Second) // until all others are done, and between two samples of peakOf
 				out := require.Get(c.open(t))(t)
 				in := stream(t, func(i int) string {
 					switch {

@@ -1,7 +1,6 @@
 package resultfile
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -19,14 +18,8 @@ const measuredRows = `hex,status,cycles,init,set,mapping,run_header
 // exportTo writes rows in a format.
 func exportTo(t *testing.T, rows string, f Format) string {
 	t.Helper()
-	in := require.Get(NewLineReader(strings.NewReader(rows), ""))(t)
-	var b bytes.Buffer
-	out := require.Get(NewWriter(&b, f, in.Schema()))(t)
-	for cells, err := in.Next(); err == nil; cells, err = in.Next() {
-		require.NoError(t, out.Write(cells))
-	}
-	require.NoError(t, out.Close())
-	return b.String()
+	s, all := read(t, []byte(rows))
+	return string(write(t, f, s, all))
 }
 
 // TestExport: only accepted blocks, each in its tool's format; a file without blocks is still valid.

@@ -384,17 +384,3 @@ func TestByteOrderMark(t *testing.T) {
 		}
 	}
 }
-
-// TestSelection: the named columns are written, in the given order.
-func TestSelection(t *testing.T) {
-	var out bytes.Buffer
-	w := require.Get(NewSelection(&out, CSV, SchemaOf([]string{"hex", "x", "row"}), []string{"row", "hex"}))(t)
-	if err := errors.Join(w.Write([]string{"90", "a", "1"}), w.Close()); err != nil || out.String() != "row,hex\n1,90\n" {
-		t.Errorf("%q, %v", out.String(), err)
-	}
-	for _, names := range [][]string{{"y"}, {"hex", "hex"}} {
-		if _, err := NewSelection(&out, CSV, SchemaOf([]string{"hex"}), names); err == nil {
-			t.Errorf("%q can be chosen", names)
-		}
-	}
-}
