@@ -82,15 +82,13 @@ func TestResumeRefuses(t *testing.T) {
 		{"another's file", "precious", corpus, here(), "it does not begin like a result and is left alone"},
 		{"another's table", "a,b\n1,2\n", corpus, here(), "its columns are not those of this run"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			writeFile(t, path, c.content)
-			l := &lab{}
-			_, err := batched(t, l, path, c.corpus, Options{Run: c.run})
-			fails(t, "resuming", err, c.says)
-			if readFile(t, path) != c.content || len(l.order) > 0 {
-				t.Errorf("%d blocks were measured, or the file changed", len(l.order))
-			}
-		})
+		writeFile(t, path, c.content)
+		l := &lab{}
+		_, err := batched(t, l, path, c.corpus, Options{Run: c.run})
+		fails(t, c.name, err, c.says)
+		if readFile(t, path) != c.content || len(l.order) > 0 {
+			t.Errorf("%s: %d blocks were measured, or the file changed", c.name, len(l.order))
+		}
 	}
 }
 

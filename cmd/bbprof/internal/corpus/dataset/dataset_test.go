@@ -149,14 +149,16 @@ func reseal(t *testing.T, dir string) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, SumsFile), []byte(sums.String()), 0o666))
 }
 
-// edit replaces text in a file.
-func edit(t *testing.T, path, old, now string) {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil || !strings.Contains(string(text), old) {
-		t.Fatalf("%v: %s does not hold %s", err, path, old)
+// edit returns a change that replaces text in a file.
+func edit(name, old, now string) func(*testing.T, string, *Sheet) {
+	return func(t *testing.T, dir string, _ *Sheet) {
+		path := filepath.Join(dir, name)
+		text := string(require.Get(os.ReadFile(path))(t))
+		if !strings.Contains(text, old) {
+			t.Fatalf("%s does not hold %s", path, old)
+		}
+		require.NoError(t, os.WriteFile(path, []byte(strings.Replace(text, old, now, 1)), 0o666))
 	}
-	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(text), old, now, 1)), 0o666))
 }
 
 // TestTampered: tampering is detected and named, with or without recomputed sums.
@@ -174,9 +176,7 @@ func TestTampered(t *testing.T) {
 		change   func(t *testing.T, dir string, s *Sheet)
 		want     string
 	}{
-		{"a changed byte", false, func(t *testing.T, dir string, s *Sheet) {
-			edit(t, filepath.Join(dir, Train+".csv"), "add rax", "add rbx")
-		}, "train.csv: its bytes have changed"},
+		{"a changed byte", false, edit(Train+".csv", "add rax", "add rbx"), "train.csv: its bytes have changed"},
 		{"a missing part", false, func(t *testing.T, dir string, s *Sheet) { os.Remove(filepath.Join(dir, s.Parts[1].File)) },
 			"microarchitecture=zen4/part=1/rows.parquet: it is missing"},
 		{"a file too many", false, func(t *testing.T, dir string, s *Sheet) {
@@ -192,15 +192,10 @@ func TestTampered(t *testing.T) {
 			out := require.Get(resultfile.NewWriter(f, resultfile.Parquet, resultfile.SchemaOf([]string{"hex", "status"})))(t)
 			require.NoError(t, errors.Join(out.Write([]string{"90", "ok"}), out.Close()))
 		}, "microarchitecture=zen4/part=1/rows.parquet: its columns are not those of microarchitecture=zen4/part=0/rows.parquet"},
-		{"a number in BHive's file", true, func(t *testing.T, dir string, s *Sheet) {
-			edit(t, filepath.Join(dir, BHiveFile), ",125.00", ",124.00")
-		}, "bhive.csv: it does not follow from the parts"},
-		{"a better datasheet", true, func(t *testing.T, dir string, s *Sheet) {
-			edit(t, filepath.Join(dir, SheetFile), `"rejected": 100`, `"rejected": 10`)
-		}, "datasheet.json: counts: status is map[ok:900 rejected:100] by the parts, and map[ok:900 rejected:10] in the datasheet"},
-		{"an application elsewhere", true, func(t *testing.T, dir string, s *Sheet) {
-			edit(t, filepath.Join(dir, SheetFile), `"app1": "`+s.Applications["app1"], `"app1": "`+"x"+s.Applications["app1"])
-		}, "datasheet.json: blocks of application app1 are in"},
+		{"a number in BHive's file", true, edit(BHiveFile, ",125.00", ",124.00"), "bhive.csv: it does not follow from the parts"},
+		{"a better datasheet", true, edit(SheetFile, `"rejected": 100`, `"rejected": 10`),
+			"datasheet.json: counts: status is map[ok:900 rejected:100] by the parts, and map[ok:900 rejected:10] in the datasheet"},
+		{"an application elsewhere", true, edit(SheetFile, `"app1": "`, `"app1": "x`), "datasheet.json: blocks of application app1 are in"},
 	} {
 		dir, s := sealed(t, core)
 		if c.change(t, dir, s); c.resealed {
@@ -254,14 +249,6 @@ func TestNearDuplicates(t *testing.T) {
 // TestAssign: with three applications or more no split is empty, and train is the largest; with fewer there is no
 // such split.
 func TestAssign(t *testing.T) {
-	blocks := func(sizes ...int) (list []splitBlock) {
-		for i, n := range sizes {
-			for range n {
-				list = append(list, splitBlock{application: fmt.Sprint(i)})
-			}
-		}
-		return list
-	}
 	for _, c := range []struct {
 		sizes []int
 		want  map[string]string
@@ -272,7 +259,11 @@ func TestAssign(t *testing.T) {
 		{[]int{40, 30, 15, 10, 5}, map[string]string{"0": Train, "1": Train, "2": Test, "3": Validation, "4": Train}},
 		{[]int{1, 1, 1}, map[string]string{"0": Train, "1": Test, "2": Validation}},
 	} {
-		require.Equal(t, fmt.Sprintf("%v", c.sizes), c.want, assign(blocks(c.sizes...)))
+		var blocks []splitBlock
+		for i, n := range c.sizes {
+			blocks = append(blocks, slices.Repeat([]splitBlock{{application: fmt.Sprint(i)}}, n)...)
+		}
+		require.Equal(t, c.sizes, c.want, assign(blocks))
 	}
 }
 
@@ -285,12 +276,13 @@ func TestAgrees(t *testing.T) {
 		var sample []SampleBlock
 		again := map[string]float64{}
 		for i := range c.blocks {
-			sample = append(sample, SampleBlock{Hex: fmt.Sprint(i), Cycles: 1})
-			if again[fmt.Sprint(i)] = 1; i < c.far {
-				again[fmt.Sprint(i)] = 1.06
-			}
-			if i >= c.blocks-c.rejected {
-				delete(again, fmt.Sprint(i))
+			hex := fmt.Sprint(i)
+			sample = append(sample, SampleBlock{Hex: hex, Cycles: 1})
+			switch {
+			case i < c.far:
+				again[hex] = 1.06
+			case i < c.blocks-c.rejected:
+				again[hex] = 1
 			}
 		}
 		require.Equal(t, fmt.Sprintf("%+v", c), c.want, Compare(resultfile.Host{}, sample, again).Agrees())
