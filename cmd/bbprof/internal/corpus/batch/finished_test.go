@@ -11,7 +11,7 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-// TestFinished: a complete result is checked like a resumed one, and what its columns do not allow to check is listed.
+// TestFinished: a complete result is checked like a resumed one, and what its columns cannot show is listed.
 // The script batch_resume has other inputs, columns and formats.
 func TestFinished(t *testing.T) {
 	corpus := text(30)

@@ -96,7 +96,8 @@ func TestMergeReports(t *testing.T) {
 	// A whole result has no shards; its gaps are the missing rows.
 	path := file(t)
 	require.Get(batched(t, &lab{}, path, corpus, Options{}))(t)
-	if _, report = require.Get2(merge([]string{names[1], path}, false, 200))(t); report.Rows != 200 || report.Missing != 0 || report.Shards != nil {
+	_, report = require.Get2(merge([]string{names[1], path}, false, 200))(t)
+	if report.Rows != 200 || report.Missing != 0 || report.Shards != nil {
 		t.Errorf("with a shard: %+v", report)
 	}
 	lines := strings.SplitAfter(readFile(t, path), "\n")
@@ -124,13 +125,14 @@ func TestMergeEmptyShard(t *testing.T) {
 	require.Equal(t, "shards that may be missing", 2, len(report.Shards))
 }
 
-// TestMergeRefuses: two products with one kind of core may mix; a file that is damaged or tells of no run may not. The
-// script convert has results of other conditions.
+// TestMergeRefuses: two products with one kind of core may mix; a file that is damaged or names no run may not.
+// The script convert has results of other conditions.
 func TestMergeRefuses(t *testing.T) {
 	names := parts(t, text(60), 2, func(i int, r *resultfile.Run) { r.Host.Brand = fmt.Sprint(i) })
 	require.Get2(merge(names, false, 0))(t)
-	for content, says := range map[string]string{"PAR1": "Parquet", "\x1f\x8b\x08": "unexpected EOF", "\x28\xb5\x2f\xfd": "unexpected EOF",
-		"hex,row\n90,1\n": "no row names its run"} {
+	for content, says := range map[string]string{
+		"PAR1": "Parquet", "\x1f\x8b\x08": "unexpected EOF", "\x28\xb5\x2f\xfd": "unexpected EOF", "hex,row\n90,1\n": "no row names its run",
+	} {
 		other := file(t)
 		writeFile(t, other, content)
 		_, _, err := merge([]string{names[0], other}, false, 0)

@@ -52,7 +52,8 @@ func TestWideRows(t *testing.T) {
 				})
 				peak := peakOf(func() {
 					tally, err := Run(t.Context(), in, out, Options{Workers: c.lab.workers(2), Run: here(), Retries: 2})
-					if err = errors.Join(err, out.Flush(), out.Sort(), out.Close()); err != nil || tally.Rows != int64(c.rows) {
+					err = errors.Join(err, out.Flush(), out.Sort(), out.Close())
+					if err != nil || tally.Rows != int64(c.rows) {
 						t.Errorf("%+v, %v", tally, err)
 					}
 				})
