@@ -40,28 +40,21 @@ func TestBatchExitCodes(t *testing.T) {
 	host := fmt.Errorf("starting a child: %w", &verdict.HostError{Missing: "ptrace", Remedy: "be root"})
 	other := errors.New("it broke")
 	for _, c := range []struct {
-		name string
-		end  func(cli.Streams) error
+		rows int64
+		held int64
+		err  error
 		want int
 		says string
 	}{
-		{"a host that cannot, after a row", func(s cli.Streams) error {
-			return (&batchEnd{flags: &batchFlags{}, tally: batch.Tally{Rows: 1}, std: s}).why(host)
-		}, cli.ExitHost,
-			"bbprof: starting a child: this host cannot measure: ptrace; be root, with 1 row done and written in full\n"},
-		{"the input breaks", func(s cli.Streams) error {
-			return (&batchEnd{flags: &batchFlags{}, tally: batch.Tally{Rows: 3}, held: 1, std: s}).why(&input.ReadError{Err: other})
-		}, cli.ExitUsage, "bbprof: reading the input: it broke, with 2 rows done and written in full\n"},
-		{"another error", func(s cli.Streams) error { return (&batchEnd{flags: &batchFlags{}, std: s}).why(other) }, cli.ExitInternal,
-			"bbprof: it broke, with 0 rows done and written in full\n"},
+		{1, 0, host, cli.ExitHost, "bbprof: starting a child: this host cannot measure: ptrace; be root, with 1 row done and written in full\n"},
+		{3, 1, &input.ReadError{Err: other}, cli.ExitUsage, "bbprof: reading the input: it broke, with 2 rows done and written in full\n"},
+		{0, 0, other, cli.ExitInternal, "bbprof: it broke, with 0 rows done and written in full\n"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			var stdout, stderr strings.Builder
-			std := cli.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr}
-			require.Equal(t, "exit code", c.want, cli.Finish("", c.end(std), measuring.Explain, std))
-			if stderr.String() != c.says || stdout.String() != "" {
-				t.Errorf("says %q and prints %q, want %q and nothing", stderr.String(), stdout.String(), c.says)
-			}
-		})
+		var stdout, stderr strings.Builder
+		std := cli.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr}
+		end := batchEnd{flags: &batchFlags{}, tally: batch.Tally{Rows: c.rows}, held: c.held, std: std}
+		require.Equal(t, "exit code", c.want, cli.Finish("", end.why(c.err), measuring.Explain, std))
+		require.Equal(t, "stderr", c.says, stderr.String())
+		require.Equal(t, "stdout", "", stdout.String())
 	}
 }

@@ -3,7 +3,6 @@ package corpus
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // TestConversionFails: if the final conversion fails, batch names the rows' file, and reports no bad usage.
@@ -19,26 +19,19 @@ func TestConversionFails(t *testing.T) {
 	dir := t.TempDir()
 	flags := batchFlags{format: resultfile.Parquet, columns: []string{"nosuch"}, out: cli.Output{File: filepath.Join(dir, "r.parquet")}}
 	d := destination{batchFlags: &flags, journal: filepath.Join(dir, "r.journal")}
-	out, err := batch.Create(d.journal, d.gathered(), resultfile.NewSchema(false, nil), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := require.Get(batch.Create(d.journal, d.gathered(), resultfile.NewSchema(false, nil), false))(t)
 	defer out.Close()
-	err = d.finish(out)
+	err := d.finish(out)
 	if want := "the results are in " + d.journal + ", but " + d.path() + " could not be made of them: "; err == nil ||
 		!strings.HasPrefix(err.Error(), want) || measuring.ExitOf(err) != cli.ExitInternal {
 		t.Errorf("%v, exit code %d; want %q, %d", err, measuring.ExitOf(err), want, cli.ExitInternal)
 	}
-	if _, err := os.Stat(d.journal); err != nil {
-		t.Error(err)
-	}
+	require.Get(os.Stat(d.journal))(t)
 }
 
 // TestStatesDoNotMix: results from captured states and from bbprof's own are not mixed by -resume.
 func TestStatesDoNotMix(t *testing.T) {
 	in, own := batchFlags{state: "s"}, batchFlags{}
 	list := in.describe(host.Layout{}).Difference(own.describe(host.Layout{})).All()
-	if want := []string{`setting init: "captured", here "auto"`}; !slices.Equal(list, want) {
-		t.Errorf("%q, want %q", list, want)
-	}
+	require.Equal(t, "the difference", []string{`setting init: "captured", here "auto"`}, list)
 }

@@ -9,18 +9,9 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// scripted returns its results in order.
-type scripted struct {
-	results []profiler.Result
-	err     error
-	calls   int
-}
+type profile func() (profiler.Result, error)
 
-func (s *scripted) Profile(context.Context, profiler.Block) (profiler.Result, error) {
-	r := s.results[min(s.calls, len(s.results)-1)]
-	s.calls++
-	return r, s.err
-}
+func (f profile) Profile(context.Context, profiler.Block) (profiler.Result, error) { return f() }
 
 func TestUndisturbed(t *testing.T) {
 	ok := profiler.Result{Status: profiler.OK, Cycles: 1}
@@ -28,25 +19,26 @@ func TestUndisturbed(t *testing.T) {
 	other := profiler.Result{Status: profiler.Rejected, Rejection: &verdict.Rejection{Reason: verdict.SIGILL}}
 	failed := profiler.Result{Status: profiler.Failed}
 	broken := errors.New("broken")
-	for _, c := range []struct {
-		name    string
+	for name, c := range map[string]struct {
 		results []profiler.Result
 		err     error
 		calls   int
-		status  profiler.Status
 	}{
-		{"measured", []profiler.Result{ok}, nil, 1, profiler.OK},
-		{"disturbed once", []profiler.Result{noise, ok}, nil, 2, profiler.OK},
-		{"measured in the last try", []profiler.Result{noise, noise, ok}, nil, 3, profiler.OK},
-		{"disturbed in each try", []profiler.Result{noise, noise, noise, ok}, nil, 3, profiler.Rejected},
-		{"rejected for good", []profiler.Result{other, ok}, nil, 1, profiler.Rejected},
-		{"failed", []profiler.Result{failed, ok}, nil, 1, profiler.Failed},
-		{"an error", []profiler.Result{noise}, broken, 1, profiler.Rejected},
+		"measured":                 {[]profiler.Result{ok}, nil, 1},
+		"disturbed once":           {[]profiler.Result{noise, ok}, nil, 2},
+		"measured in the last try": {[]profiler.Result{noise, noise, ok}, nil, 3},
+		"disturbed in each try":    {[]profiler.Result{noise, noise, noise, ok}, nil, 3},
+		"rejected for good":        {[]profiler.Result{other, ok}, nil, 1},
+		"failed":                   {[]profiler.Result{failed, ok}, nil, 1},
+		"an error":                 {[]profiler.Result{noise, ok}, broken, 1},
 	} {
-		s := &scripted{results: c.results, err: c.err}
-		r, err := Undisturbed(context.Background(), s, profiler.Block{})
-		if s.calls != c.calls || r.Status != c.status || !errors.Is(err, c.err) {
-			t.Errorf("%s: %d calls, status %s, %v; want %d calls, %s", c.name, s.calls, r.Status, err, c.calls, c.status)
+		calls := 0
+		r, err := Undisturbed(context.Background(), profile(func() (profiler.Result, error) {
+			calls++
+			return c.results[calls-1], c.err
+		}), profiler.Block{})
+		if calls != c.calls || r.Status != c.results[c.calls-1].Status || !errors.Is(err, c.err) {
+			t.Errorf("%s: %d calls, status %s, %v; want the result of call %d", name, calls, r.Status, err, c.calls)
 		}
 	}
 }

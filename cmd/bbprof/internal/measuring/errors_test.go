@@ -18,30 +18,22 @@ import (
 // TestExitCodes covers the errors that no script can provoke.
 func TestExitCodes(t *testing.T) {
 	host := fmt.Errorf("starting a child: %w", &verdict.HostError{Missing: "ptrace", Remedy: "be root"})
-	other := errors.New("it broke")
 	for _, c := range []struct {
-		name string
-		end  func(cli.Streams) error
+		err  error
 		want int
 		says string
 	}{
-		{"a failed result", func(s cli.Streams) error {
-			return Outcome(profiler.Result{Status: profiler.Failed, Failure: "child died"})
-		}, cli.ExitInternal, "bbprof: internal failure: child died\n"},
-		{"a host that cannot", func(s cli.Streams) error { return host }, cli.ExitHost,
-			"bbprof: starting a child: this host cannot measure: ptrace; be root\n"},
-		{"another error", func(s cli.Streams) error { return other }, cli.ExitInternal, "bbprof: it broke\n"},
-		{"interrupted", func(s cli.Streams) error { return fmt.Errorf("waiting: %w", context.Canceled) }, cli.ExitInterrupted, "bbprof: interrupted\n"},
-		{"a reader that has had enough", func(s cli.Streams) error { return fmt.Errorf("writing: %w", syscall.EPIPE) }, cli.ExitPipe, ""},
+		{Outcome(profiler.Result{Status: profiler.Failed, Failure: "child died"}), cli.ExitInternal, "bbprof: internal failure: child died\n"},
+		{host, cli.ExitHost, "bbprof: starting a child: this host cannot measure: ptrace; be root\n"},
+		{errors.New("it broke"), cli.ExitInternal, "bbprof: it broke\n"},
+		{fmt.Errorf("waiting: %w", context.Canceled), cli.ExitInterrupted, "bbprof: interrupted\n"},
+		{fmt.Errorf("writing: %w", syscall.EPIPE), cli.ExitPipe, ""},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			var stdout, stderr strings.Builder
-			std := cli.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr}
-			require.Equal(t, "exit code", c.want, cli.Finish("", c.end(std), Explain, std))
-			if stderr.String() != c.says || stdout.String() != "" {
-				t.Errorf("says %q and prints %q, want %q and nothing", stderr.String(), stdout.String(), c.says)
-			}
-		})
+		var stdout, stderr strings.Builder
+		std := cli.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr}
+		require.Equal(t, "exit code", c.want, cli.Finish("", c.err, Explain, std))
+		require.Equal(t, "stderr", c.says, stderr.String())
+		require.Equal(t, "stdout", "", stdout.String())
 	}
 }
 

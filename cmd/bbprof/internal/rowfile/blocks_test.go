@@ -26,11 +26,7 @@ func TestDistinctRows(t *testing.T) {
 		b := r.Block()
 		got = append(got, strings.TrimRight(strings.Join([]string{r.Hex(), string(rune('0' + *b.Setup.Address)), b.Setup.Set.String()}, " "), " "))
 	}
-	if want := "4801c0 1,4801c0 1 rax=0x1," + rip + " 1," + rip + " 2"; strings.Join(got, ",") != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-	blocks, err := DistinctBlocks([]string{file}, nil, "", io.Discard)
-	if want := "4801c0,90," + rip; err != nil || strings.Join(blocks, ",") != want {
-		t.Errorf("%q, %v, want %q", blocks, err, want)
-	}
+	require.Equal(t, "rows", []string{"4801c0 1", "4801c0 1 rax=0x1", rip + " 1", rip + " 2"}, got)
+	blocks := require.Get(DistinctBlocks([]string{file}, nil, "", io.Discard))(t)
+	require.Equal(t, "blocks", []string{"4801c0", "90", rip}, blocks)
 }

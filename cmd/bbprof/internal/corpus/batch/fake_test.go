@@ -26,12 +26,23 @@ import (
 // lab holds fake measurers and records what they were given.
 type lab struct {
 	mu    sync.Mutex
-	order []string         // blocks in hex, in the order of measurement
-	by    map[string][]int // workers that measured each block
+	order []string // blocks in hex, in the order of measurement
 
 	noisy map[string]int                             // how often a block is rejected for noise
 	delay func(hex string, worker int) time.Duration // may be nil
-	fail  func(hex string) error                     // may be nil
+	fail  string                                     // the block at which a worker breaks
+}
+
+var errBroken = errors.New("broken")
+
+// slow delays one block.
+func slow(block string, by time.Duration) func(string, int) time.Duration {
+	return func(hex string, _ int) time.Duration {
+		if hex == block {
+			return by
+		}
+		return time.Millisecond
+	}
 }
 
 type worker struct {
@@ -46,16 +57,10 @@ func (w worker) Profile(_ context.Context, b profiler.Block) (profiler.Result, e
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.fail != nil {
-		if err := w.fail(hex); err != nil {
-			return profiler.Result{}, err
-		}
+	if hex == w.fail {
+		return profiler.Result{}, errBroken
 	}
 	w.order = append(w.order, hex)
-	if w.by == nil {
-		w.by = map[string][]int{}
-	}
-	w.by[hex] = append(w.by[hex], w.number)
 	r := profiler.Result{Hex: hex, Bytes: len(b.Code), Instructions: 1, UnrollShort: 1, UnrollLong: 3}
 	if w.noisy[hex] > 0 {
 		w.noisy[hex]--
@@ -63,8 +68,8 @@ func (w worker) Profile(_ context.Context, b profiler.Block) (profiler.Result, e
 		r.Rejection = &verdict.Rejection{Reason: verdict.Unstable, Detail: "noise"}
 		return r, nil
 	}
-	const half = .01
-	r.Status, r.Cycles, r.CILow, r.CIHigh = profiler.OK, float64(len(b.Code)), float64(len(b.Code))-half, float64(len(b.Code))+half
+	cycles := float64(len(b.Code))
+	r.Status, r.Cycles, r.CILow, r.CIHigh = profiler.OK, cycles, cycles-.01, cycles+.01
 	return r, nil
 }
 
@@ -155,8 +160,8 @@ func batched(t testing.TB, l *lab, path, text string, o Options) (Tally, error) 
 	if err != nil {
 		return Tally{}, err
 	}
-	tally, err := Run(t.Context(), open(t, text), out, o)
 	defer out.Close()
+	tally, err := Run(t.Context(), open(t, text), out, o)
 	require.NoError(t, out.Flush())
 	if err == nil {
 		err = out.Sort()
@@ -169,31 +174,51 @@ func end(o *Output) error { return errors.Join(o.Flush(), o.Close()) }
 
 func file(t testing.TB) string { return filepath.Join(t.TempDir(), "result.csv") }
 
-// rows reads a result with an independent reader.
-func rows(t testing.TB, path string) (rows []map[string]string) {
+func readFile(t testing.TB, path string) string {
 	t.Helper()
-	content := require.Get(os.ReadFile(path))(t)
-	return parse(t, string(content))
+	return string(require.Get(os.ReadFile(path))(t))
 }
 
+func writeFile(t testing.TB, path, content string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o666))
+}
+
+// fails checks that an error says something.
+func fails(t testing.TB, what any, err error, says string) {
+	t.Helper()
+	if !strings.Contains(fmt.Sprint(err), says) {
+		t.Errorf("%v: %v, want it to say %q", what, err, says)
+	}
+}
+
+func rows(t testing.TB, path string) []map[string]string {
+	t.Helper()
+	return parse(t, readFile(t, path))
+}
+
+// parse reads a result with an independent reader.
 func parse(t testing.TB, content string) (rows []map[string]string) {
 	t.Helper()
-	r := csv.NewReader(strings.NewReader(content))
-	names, err := r.Read()
-	for err == nil {
-		var cells []string
-		if cells, err = r.Read(); err == nil {
-			row := map[string]string{}
-			for i, name := range names {
-				row[name] = cells[i]
-			}
-			rows = append(rows, row)
+	all := require.Get(csv.NewReader(strings.NewReader(content)).ReadAll())(t)
+	for i := 1; i < len(all); i++ {
+		row := map[string]string{}
+		for k, name := range all[0] {
+			row[name] = all[i][k]
 		}
-	}
-	if err != io.EOF {
-		t.Fatal(err)
+		rows = append(rows, row)
 	}
 	return rows
+}
+
+// wholeRows returns the blocks of the rows that a result which may be torn has in full.
+func wholeRows(t testing.TB, content string) map[string]bool {
+	t.Helper()
+	whole := map[string]bool{}
+	for _, row := range parse(t, content[:strings.LastIndexByte(content, '\n')+1]) {
+		whole[row["hex"]] = true
+	}
+	return whole
 }
 
 // withCell returns a result with one cell changed; rows count from 1.
@@ -210,18 +235,8 @@ func withCell(t testing.TB, content string, row int, column, cell string) string
 func holds(t testing.TB, got []map[string]string, text string) {
 	t.Helper()
 	in := open(t, text)
-	for i := 0; ; i++ {
-		row, err := in.Next()
-		if err == io.EOF {
-			if i != len(got) {
-				t.Fatalf("%d rows, want %d", len(got), i)
-			}
-			return
-		}
-		if i >= len(got) {
-			t.Fatalf("%d rows, and there are more", len(got))
-		}
-		g := got[i]
+	for i, g := range got {
+		row := require.Get(in.Next())(t)
 		status := "ok"
 		if row.Rejection != nil {
 			status = "rejected"
@@ -231,13 +246,16 @@ func holds(t testing.TB, got []map[string]string, text string) {
 			t.Fatalf("row %d is %v, want that of line %d, %s", i+1, g, row.Line, row.Hex())
 		}
 	}
+	if row, err := in.Next(); err != io.EOF {
+		t.Fatalf("there is no row of line %d, %v", row.Line, err)
+	}
 }
 
 // onlyOnce checks that no block was measured twice.
 func (l *lab) onlyOnce(t testing.TB) {
 	t.Helper()
-	sorted := slices.Sorted(slices.Values(l.order))
-	if once := slices.Compact(slices.Clone(sorted)); len(once) != len(sorted) {
-		t.Errorf("%d measurements of %d blocks", len(sorted), len(once))
+	once := slices.Compact(slices.Sorted(slices.Values(l.order)))
+	if len(once) != len(l.order) {
+		t.Errorf("%d measurements of %d blocks", len(l.order), len(once))
 	}
 }

@@ -18,11 +18,7 @@ func TestDiskFills(t *testing.T) {
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
 		require.Skip(t, require.Root, "mounting a small disk: %v", err)
 	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(dir, 0)) })
 	resize := func(size string) {
 		require.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT, "size="+size))
 	}
@@ -50,11 +46,7 @@ func TestDiskFills(t *testing.T) {
 		t.Errorf("%d rows", n)
 	}
 	// The rows are there, and only the second file did not fit: others may use the first.
-	if r, err := resultfile.OpenRows(path, nil); err != nil {
-		t.Error(err)
-	} else {
-		r.Close() // or the disk stays busy
-	}
+	require.Get(resultfile.OpenRows(path, nil))(t).Close() // or the disk stays busy
 	resize("1m")
 	require.Get(batched(t, l, path, corpus, Options{}))(t)
 	holds(t, rows(t, path), corpus)

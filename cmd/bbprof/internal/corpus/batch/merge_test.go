@@ -1,10 +1,7 @@
 package batch
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,11 +22,10 @@ func merge(names []string, mixed bool, total int64) (content string, report Merg
 	defer m.Close()
 	var b strings.Builder
 	w, err := resultfile.NewWriter(&b, resultfile.CSV, m.Schema())
-	if err != nil {
-		return "", report, err
+	if err == nil {
+		report, err = m.Run(total, w.Write)
+		w.Close()
 	}
-	report, err = m.Run(total, w.Write)
-	w.Close()
 	return b.String(), report, err
 }
 
@@ -57,18 +53,13 @@ func TestShards(t *testing.T) {
 	corpus := text(1000)
 	names := parts(t, corpus, 4)
 	other := slices.Clone(names)
-	for i, ending := range []string{".parquet", ".csv.gz"} {
-		in := require.Get(resultfile.OpenRows(names[i], nil))(t)
-		other[i] += ending
-		to := require.Get(os.Create(other[i]))(t)
-		var w io.WriteCloser = to
-		if ending == ".csv.gz" {
-			w = gzip.NewWriter(to)
-		}
-		format, _ := resultfile.FormatOf(other[i])
-		out := require.Get(resultfile.NewWriter(w, format, in.Schema))(t)
-		require.NoError(t, errors.Join(in.Copy(out), w.Close(), in.Close()))
-	}
+	other[0], other[1] = other[0]+".parquet", other[1]+".gz"
+	convert(t, names[0], other[0], resultfile.Parquet, schema.Names())
+	var packed strings.Builder
+	z := gzip.NewWriter(&packed)
+	require.Get(z.Write([]byte(readFile(t, names[1]))))(t)
+	require.NoError(t, z.Close())
+	writeFile(t, other[1], packed.String())
 	for _, names := range [][]string{names, other} {
 		got, report := require.Get2(merge(names, false, 1000))(t)
 		holds(t, parse(t, got), corpus)
@@ -95,10 +86,7 @@ func TestShards(t *testing.T) {
 func TestMergeReports(t *testing.T) {
 	corpus := text(200)
 	names := parts(t, corpus, 4)
-	_, report, err := merge([]string{names[3], names[0], names[3]}, false, 210)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, report := require.Get2(merge([]string{names[3], names[0], names[3]}, false, 210))(t)
 	third := int64(len(rows(t, names[3])))
 	have := third + int64(len(rows(t, names[0])))
 	if report.Rows != have || report.Missing != 210-have || report.Repeated != third || len(report.Gaps) == 0 ||
@@ -108,14 +96,15 @@ func TestMergeReports(t *testing.T) {
 	// A whole result has no shards; its gaps are the missing rows.
 	path := file(t)
 	require.Get(batched(t, &lab{}, path, corpus, Options{}))(t)
-	if _, report, err = merge([]string{names[1], path}, false, 200); err != nil || report.Rows != 200 || report.Missing != 0 || report.Shards != nil {
-		t.Errorf("with a shard: %+v, %v", report, err)
+	_, report = require.Get2(merge([]string{names[1], path}, false, 200))(t)
+	if report.Rows != 200 || report.Missing != 0 || report.Shards != nil {
+		t.Errorf("with a shard: %+v", report)
 	}
 	lines := strings.SplitAfter(readFile(t, path), "\n")
-	os.WriteFile(path, []byte(strings.Join(slices.Concat(lines[:10], lines[11:50], lines[55:]), "")), 0o666)
-	_, report, err = merge([]string{path}, false, 0)
-	if err != nil || report.Missing != 6 || fmt.Sprint(report.Gaps) != "[[10 10] [50 54]]" || report.Shards != nil {
-		t.Errorf("%+v, %v", report, err)
+	writeFile(t, path, strings.Join(slices.Concat(lines[:10], lines[11:50], lines[55:]), ""))
+	_, report = require.Get2(merge([]string{path}, false, 0))(t)
+	if report.Missing != 6 || fmt.Sprint(report.Gaps) != "[[10 10] [50 54]]" || report.Shards != nil {
+		t.Errorf("%+v", report)
 	}
 }
 
@@ -123,54 +112,38 @@ func TestMergeReports(t *testing.T) {
 func TestMergeEmptyShard(t *testing.T) {
 	const corpus = "hex,id\n90,0\n"
 	names := parts(t, corpus, 3)
-	for _, order := range [][]string{{names[0], names[1], names[2]}, {names[2], names[1], names[0]}} {
-		content, report, err := merge(order, false, 1)
-		if err != nil || report.Rows != 1 || report.Missing != 0 || report.Shards != nil {
-			t.Fatalf("%+v, %v", report, err)
+	for range 2 {
+		content, report := require.Get2(merge(names, false, 1))(t)
+		if report.Rows != 1 || report.Missing != 0 || report.Shards != nil {
+			t.Fatalf("%+v", report)
 		}
 		holds(t, parse(t, content), corpus)
+		slices.Reverse(names)
 	}
 	// Without the corpus, it is unknown that no rows are missing.
-	if _, report, err := merge(names, false, 0); err != nil || len(report.Shards) != 2 {
-		t.Errorf("%+v, %v", report, err)
-	}
+	_, report := require.Get2(merge(names, false, 0))(t)
+	require.Equal(t, "shards that may be missing", 2, len(report.Shards))
 }
 
-// TestMergeRefuses: results of different conditions are joined only on request.
+// TestMergeRefuses: two products with one kind of core may mix; a file that is damaged or names no run may not.
+// The script convert has results of other conditions.
 func TestMergeRefuses(t *testing.T) {
-	corpus := text(60)
-	names := parts(t, corpus, 2, func(i int, r *resultfile.Run) { r.Settings = map[string]any{"mode": i} })
-	if _, _, err := merge(names, false, 0); err == nil || !strings.Contains(err.Error(), names[1]+": it was measured under other conditions") {
-		t.Error(err)
-	}
-	if _, report, err := merge(names, true, 0); err != nil || report.Rows != 60 {
-		t.Errorf("mixed: %+v, %v", report, err)
-	}
-	// Two products with one kind of core may mix.
-	names = parts(t, corpus, 2, func(i int, r *resultfile.Run) { r.Host.Brand = fmt.Sprint(i) })
-	if _, _, err := merge(names, false, 0); err != nil {
-		t.Error(err)
-	}
-	for start, says := range map[string]string{"PAR1": "Parquet", "\x1f\x8b\x08": "unexpected EOF", "\x28\xb5\x2f\xfd": "unexpected EOF"} {
+	names := parts(t, text(60), 2, func(i int, r *resultfile.Run) { r.Host.Brand = fmt.Sprint(i) })
+	require.Get2(merge(names, false, 0))(t)
+	for content, says := range map[string]string{
+		"PAR1": "Parquet", "\x1f\x8b\x08": "unexpected EOF", "\x28\xb5\x2f\xfd": "unexpected EOF", "hex,row\n90,1\n": "no row names its run",
+	} {
 		other := file(t)
-		os.WriteFile(other, []byte(start), 0o666)
-		if _, _, err := merge([]string{names[0], other}, false, 0); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%q: %v", start, err)
-		}
-	}
-	other := file(t)
-	os.WriteFile(other, []byte("hex,row\n90,1\n"), 0o666)
-	if _, _, err := merge([]string{names[0], other}, false, 0); err == nil || !strings.Contains(err.Error(), "no row names its run") {
-		t.Error(err)
+		writeFile(t, other, content)
+		_, _, err := merge([]string{names[0], other}, false, 0)
+		fails(t, content, err, says)
 	}
 }
 
 func TestParseShard(t *testing.T) {
-	for s, want := range map[string]Shard{"0/1": {0, 1}, "3/4": {3, 4}} {
-		if got, err := ParseShard(s); err != nil || got != want || got.String() != s {
-			t.Errorf("%s: %v, %v", s, got, err)
-		}
-	}
+	shard := require.Get(ParseShard("3/4"))(t)
+	require.Equal(t, "a shard", Shard{3, 4}, shard)
+	require.Equal(t, "its text", "3/4", shard.String())
 	for _, s := range []string{"", "1", "4/4", "-1/4", "0/0", "a/2", "1/2/3"} {
 		if _, err := ParseShard(s); err == nil {
 			t.Errorf("%q is a shard", s)
@@ -187,14 +160,13 @@ func TestMergeDamage(t *testing.T) {
 		"9223372036854775807": "line 3 is not a row: its number (column row) is not from 1 to",
 		"4":                   "it has row 4, and the corpus has 3 rows",
 	} {
-		os.WriteFile(path, []byte(withCell(t, whole, 2, "row", number)), 0o666)
-		if _, _, err := merge([]string{path}, false, 3); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("row %s: %v, want it to say %q", number, err, says)
-		}
+		writeFile(t, path, withCell(t, whole, 2, "row", number))
+		_, _, err := merge([]string{path}, false, 3)
+		fails(t, "row "+number, err, says)
 	}
-	os.WriteFile(path, []byte(strings.Replace(whole, `""kernel""`, `""shard"":""0/2000000000"",""kernel""`, 1)), 0o666)
-	if _, report, err := merge([]string{path}, false, 0); err != nil || report.Absent != 1_999_999_999 ||
-		len(report.Shards) != shownShards || report.Shards[0] != "1/2000000000" {
-		t.Errorf("%+v, %v", report, err)
+	writeFile(t, path, strings.Replace(whole, `""kernel""`, `""shard"":""0/2000000000"",""kernel""`, 1))
+	_, report := require.Get2(merge([]string{path}, false, 0))(t)
+	if report.Absent != 1_999_999_999 || len(report.Shards) != shownShards || report.Shards[0] != "1/2000000000" {
+		t.Errorf("%+v", report)
 	}
 }

@@ -1,11 +1,9 @@
 package batch
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -23,8 +21,8 @@ func TestTornAnywhere(t *testing.T) {
 	path := file(t)
 	l := &lab{delay: jitter}
 	require.Get(batched(t, l, path, corpus, Options{}))(t)
-	whole := []byte(readFile(t, path))
-	lines := bytes.SplitAfter(whole, []byte("\n"))
+	whole := readFile(t, path)
+	lines := strings.SplitAfter(whole, "\n")
 	lastTwo := len(whole) - len(lines[len(lines)-2]) - len(lines[len(lines)-3])
 	stride := func(cut int) int {
 		if cut < lastTwo {
@@ -33,17 +31,12 @@ func TestTornAnywhere(t *testing.T) {
 		return 1
 	}
 	for cut := 0; cut <= len(whole); cut += stride(cut) {
-		content := bytes.Clone(whole[:cut])
+		content := whole[:cut]
 		if cut%2 == 0 { // some file systems leave blocks of zeros
-			content = append(content, make([]byte, 10_000)...)
+			content += strings.Repeat("\x00", 10_000)
 		}
-		require.NoError(t, os.WriteFile(path, content, 0o666))
-		had := map[string]bool{}
-		if end := bytes.LastIndexByte(content, '\n'); end >= 0 {
-			for _, row := range parse(t, string(content[:end+1])) {
-				had[row["hex"]] = true
-			}
-		}
+		writeFile(t, path, content)
+		had := wholeRows(t, content)
 		l := &lab{}
 		if _, err := batched(t, l, path, corpus, Options{}); err != nil {
 			t.Fatalf("cut after %d of %d bytes: %v", cut, len(whole), err)
@@ -89,17 +82,13 @@ func TestResumeRefuses(t *testing.T) {
 		{"another's file", "precious", corpus, here(), "it does not begin like a result and is left alone"},
 		{"another's table", "a,b\n1,2\n", corpus, here(), "its columns are not those of this run"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			require.NoError(t, os.WriteFile(path, []byte(c.content), 0o666))
-			l := &lab{}
-			_, err := batched(t, l, path, c.corpus, Options{Run: c.run})
-			if err == nil || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%v, want it to say %q", err, c.says)
-			}
-			if readFile(t, path) != c.content || len(l.order) > 0 {
-				t.Errorf("%d blocks were measured, or the file changed", len(l.order))
-			}
-		})
+		writeFile(t, path, c.content)
+		l := &lab{}
+		_, err := batched(t, l, path, c.corpus, Options{Run: c.run})
+		fails(t, c.name, err, c.says)
+		if readFile(t, path) != c.content || len(l.order) > 0 {
+			t.Errorf("%s: %d blocks were measured, or the file changed", c.name, len(l.order))
+		}
 	}
 }
 
@@ -109,37 +98,41 @@ func noHeader(whole string) string {
 	return lines[0] + strings.Join(lines[2:], "")
 }
 
-// TestResumeFiltered: a filtered result can be resumed, and missing rows are measured again.
+// TestResumeFiltered: a row that was filtered out, or whose number no row can have, is measured again.
 func TestResumeFiltered(t *testing.T) {
 	corpus := text(30)
 	path := file(t)
 	require.Get(batched(t, &lab{}, path, corpus, Options{}))(t)
-	os.WriteFile(path, []byte(noHeader(readFile(t, path))), 0o666)
-	tally, err := batched(t, &lab{}, path, corpus, Options{})
-	if err != nil || tally.Earlier != 29 {
-		t.Fatalf("%+v, %v", tally, err)
+	whole := readFile(t, path)
+	for _, content := range []string{noHeader(whole), withCell(t, whole, 30, "row", "9223372036854775807")} {
+		writeFile(t, path, content)
+		tally := require.Get(batched(t, &lab{}, path, corpus, Options{}))(t)
+		require.Equal(t, "rows of the earlier run", int64(29), tally.Earlier)
+		holds(t, rows(t, path), corpus)
 	}
-	holds(t, rows(t, path), corpus)
+	writeFile(t, path, withCell(t, whole, 30, "row", "4000000000"))
+	_, err := batched(t, &lab{}, path, corpus, Options{})
+	fails(t, "a row of another input", err, "the input ends before the rows that the result has: 1 are missing")
 }
 
-// TestOneAtATime: while a run writes a file, no other may, regardless of flags.
+// TestOneAtATime: while a run writes a file, no other may, regardless of flags; afterwards one may if told to.
 func TestOneAtATime(t *testing.T) {
 	path := file(t)
 	first, _ := require.Get2(Resume(path, resultfile.CSV, schema, here()))(t)
 	first.store.put([]byte("x"))
 	before := readFile(t, path)
-	if _, _, err := Resume(path, resultfile.CSV, schema, here()); err == nil || !strings.Contains(err.Error(), "another bbprof is writing it") {
-		t.Errorf("it is resumed: %v", err)
-	}
-	if _, err := Create(path, resultfile.CSV, schema, true); err == nil || !strings.Contains(err.Error(), "another bbprof is writing it") {
-		t.Errorf("it is replaced: %v", err)
-	}
-	if readFile(t, path) != before {
-		t.Error("the file has changed")
-	}
+	_, _, err := Resume(path, resultfile.CSV, schema, here())
+	fails(t, "resuming", err, "another bbprof is writing it")
+	_, err = Create(path, resultfile.CSV, schema, true)
+	fails(t, "replacing", err, "another bbprof is writing it")
+	require.Equal(t, "the file", before, readFile(t, path))
 	end(first)
-	second := require.Get(Create(path, resultfile.CSV, schema, true))(t)
-	end(second)
+	written := readFile(t, path)
+	_, err = Create(path, resultfile.CSV, schema, false)
+	fails(t, "creating", err, "-resume continues it, -overwrite replaces it")
+	require.Equal(t, "the file", written, readFile(t, path))
+	end(require.Get(Create(path, resultfile.CSV, schema, true))(t))
+	require.Equal(t, "the file", strings.Join(schema.Names(), ",")+"\n", readFile(t, path))
 }
 
 // TestResumeRepeats: a repeated block is found among an earlier run's rows, whatever the result omits or shows
@@ -157,26 +150,17 @@ func TestResumeRepeats(t *testing.T) {
 		{"in captured states", state, "", ""},
 		{"with a register moved", nil, "rsi=0x12345640", "1"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			path := file(t)
-			require.Get(batched(t, &lab{}, path, corpus, Options{Visit: c.visit}))(t)
-			lines := strings.SplitAfter(withCell(t, readFile(t, path), 1, "set", c.set), "\n")
-			os.WriteFile(path, []byte(lines[0]+lines[1]), 0o666)
-			tally, err := batched(t, &lab{}, path, corpus, Options{Visit: c.visit})
-			if err != nil || tally.Earlier != 1 {
-				t.Fatal(tally, err)
-			}
-			got := rows(t, path)
-			if got[2]["duplicate_of"] != "1" || got[3]["duplicate_of"] != c.last {
-				t.Errorf("rows 3 and 4 repeat %q and %q, want 1 and %q", got[2]["duplicate_of"], got[3]["duplicate_of"], c.last)
-			}
-		})
+		path := file(t)
+		require.Get(batched(t, &lab{}, path, corpus, Options{Visit: c.visit}))(t)
+		lines := strings.SplitAfter(withCell(t, readFile(t, path), 1, "set", c.set), "\n")
+		writeFile(t, path, lines[0]+lines[1])
+		tally := require.Get(batched(t, &lab{}, path, corpus, Options{Visit: c.visit}))(t)
+		got := rows(t, path)
+		if tally.Earlier != 1 || got[2]["duplicate_of"] != "1" || got[3]["duplicate_of"] != c.last {
+			t.Errorf("%s: of %d earlier rows, rows 3 and 4 repeat %q and %q, want 1 and %q",
+				c.name, tally.Earlier, got[2]["duplicate_of"], got[3]["duplicate_of"], c.last)
+		}
 	}
-}
-
-func readOr(path string) string {
-	content, _ := os.ReadFile(path)
-	return string(content)
 }
 
 // TestResumeOddText: rows and column names made of arbitrary input text can be read again.
@@ -191,60 +175,39 @@ func TestResumeOddText(t *testing.T) {
 				t.Errorf("%s: %d rows are read again, want %d", format, out.Earlier(), earlier)
 			}
 			l := &lab{}
-			tally, err := Run(t.Context(), open(t, corpus), out, Options{Workers: l.workers(1), Run: here()})
-			if closeErr := out.Flush(); err != nil || closeErr != nil || tally.Rows != 5 {
-				t.Fatalf("%s: %+v, %v, %v", format, tally, err, closeErr)
-			}
-			require.NoError(t, errors.Join(out.Sort(), out.Close()))
+			tally := require.Get(Run(t.Context(), open(t, corpus), out, Options{Workers: l.workers(1), Run: here()}))(t)
+			require.Equal(t, format, int64(5), tally.Rows)
+			require.NoError(t, errors.Join(out.Flush(), out.Sort(), out.Close()))
 			if earlier > 0 {
 				whole := readFile(t, path)
-				os.WriteFile(path, []byte(whole[:len(whole)-10]), 0o666)
+				writeFile(t, path, whole[:len(whole)-10])
 			}
 		}
 	}
+}
+
+// sorted returns a result's rows in order, with a run's header replaced.
+func sorted(t *testing.T, content string, ended [2]string) string {
+	t.Helper()
+	var b strings.Builder
+	require.NoError(t, sortInto(&b, strings.NewReader(content), int64(len(content)), ended))
+	return b.String()
 }
 
 // TestOrdered sorts rows that are in order, slightly out of order, or in none.
 func TestOrdered(t *testing.T) {
-	numbers := make([]int, 3000)
-	for i := range numbers {
-		numbers[i] = i + 1
+	const head = "hex,row\n"
+	lines := make([]string, 3000)
+	for i := range lines {
+		lines[i] = fmt.Sprintf("%x,%d\n", i+1, i+1)
 	}
-	var want string
-	for shuffled := range 3 {
-		switch shuffled {
-		case 1:
-			numbers[0], numbers[1] = 2, 1
-		case 2:
-			rand.Shuffle(len(numbers), func(a, b int) { numbers[a], numbers[b] = numbers[b], numbers[a] })
-		}
-		content := "hex,row\n"
-		for _, i := range numbers {
-			content += fmt.Sprintf("%x,%d\n", i, i)
-		}
-		if shuffled == 0 {
-			want = content
-		}
-		var sorted strings.Builder
-		require.NoError(t, sortInto(&sorted, strings.NewReader(content), int64(len(content)), [2]string{}))
-		require.Equal(t, "the rows", want, sorted.String())
-	}
-}
-
-// TestHugeNumbers: an impossible row number is another input's, or damage.
-func TestHugeNumbers(t *testing.T) {
-	path := file(t)
-	require.Get(batched(t, &lab{}, path, text(30), Options{}))(t)
-	whole := readFile(t, path)
-	for number, says := range map[string]string{
-		"4000000000":          "the input ends before the rows that the result has: 1 are missing",
-		"9223372036854775807": "<nil>", // dropped like a torn row, and measured again
-	} {
-		os.WriteFile(path, []byte(withCell(t, whole, 30, "row", number)), 0o666)
-		if _, err := batched(t, &lab{}, path, text(30), Options{}); !strings.Contains(fmt.Sprint(err), says) {
-			t.Errorf("%s: %v, want it to say %q", number, err, says)
-		}
-	}
+	want := head + strings.Join(lines, "")
+	swap := func(a, b int) { lines[a], lines[b] = lines[b], lines[a] }
+	require.Equal(t, "in order", want, sorted(t, want, [2]string{}))
+	swap(0, 1)
+	require.Equal(t, "two swapped", want, sorted(t, head+strings.Join(lines, ""), [2]string{}))
+	rand.Shuffle(len(lines), swap)
+	require.Equal(t, "shuffled", want, sorted(t, head+strings.Join(lines, ""), [2]string{}))
 }
 
 // TestEnded: sorting completes the run's header, even in a file already in order; another run's header stays.
@@ -253,19 +216,12 @@ func TestEnded(t *testing.T) {
 		"hex,row,run_header\n90,1,first\n91,2,\n92,3,second\n",
 		"hex,row,run_header\n91,2,first\n90,1,\n92,3,second\n",
 	} {
-		for _, c := range []struct{ old, want string }{
-			{"first", "hex,row,run_header\n90,1,ended\n91,2,\n92,3,second\n"},
-			{"second", "hex,row,run_header\n90,1,first\n91,2,\n92,3,ended\n"},
-			{"", "hex,row,run_header\n90,1,first\n91,2,\n92,3,second\n"},
+		for ended, want := range map[[2]string]string{
+			{"first", "ended"}:  "hex,row,run_header\n90,1,ended\n91,2,\n92,3,second\n",
+			{"second", "ended"}: "hex,row,run_header\n90,1,first\n91,2,\n92,3,ended\n",
+			{}:                  "hex,row,run_header\n90,1,first\n91,2,\n92,3,second\n",
 		} {
-			ended := [2]string{c.old, "ended"}
-			if c.old == "" {
-				ended = [2]string{}
-			}
-			var sorted strings.Builder
-			if err := sortInto(&sorted, strings.NewReader(content), int64(len(content)), ended); err != nil || sorted.String() != c.want {
-				t.Errorf("%q: %v, %q, want %q", content, err, sorted.String(), c.want)
-			}
+			require.Equal(t, content, want, sorted(t, content, ended))
 		}
 	}
 	path := file(t)
@@ -277,7 +233,6 @@ func TestEnded(t *testing.T) {
 	require.NoError(t, out.put(0, schema.Cells(&e), nil))
 	run.AtEnd = "8 of 8 pass"
 	out.Ended(e.RunHeader, run.String())
-	if err := errors.Join(out.Flush(), out.Sort()); err != nil || rows(t, path)[0]["run_header"] != run.String() {
-		t.Errorf("%v: %s", err, readFile(t, path))
-	}
+	require.NoError(t, errors.Join(out.Flush(), out.Sort()))
+	require.Equal(t, "the header", run.String(), rows(t, path)[0]["run_header"])
 }

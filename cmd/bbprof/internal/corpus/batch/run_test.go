@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -31,24 +30,13 @@ func TestFile(t *testing.T) {
 	got := rows(t, path)
 	holds(t, got, corpus)
 	l.onlyOnce(t)
-	for i, row := range got {
-		if (row["run_header"] != "") != (i == 0) {
-			t.Errorf("row %d has header %q", i+1, row["run_header"])
-		}
-	}
-	if n := strings.Count(readFile(t, path), `""version""`); n != 1 {
-		t.Errorf("%d run headers", n)
+	if n := strings.Count(readFile(t, path), `""version""`); n != 1 || got[0]["run_header"] == "" {
+		t.Errorf("%d run headers, and the first row has %q", n, got[0]["run_header"])
 	}
 	if tally.Rows != 1000 || tally.OK+tally.Rejected != 1000 || tally.Measured != int64(len(l.order)) ||
 		tally.Duplicates == 0 || tally.Reasons["bad_hex"] != tally.Rejected {
 		t.Errorf("%+v", tally)
 	}
-}
-
-func readFile(t testing.TB, path string) string {
-	t.Helper()
-	content := require.Get(os.ReadFile(path))(t)
-	return string(content)
 }
 
 // TestSameHash: of two blocks with one hash, both are measured.
@@ -59,11 +47,10 @@ func TestSameHash(t *testing.T) {
 	cells := make([]string, len(schema))
 	cells[out.at["hex"]] = "90"
 	require.NoError(t, out.put(0, cells, &key))
-	if got, err := out.measured(7, "91"); got != nil || err != nil {
-		t.Errorf("of another block: %q, %v", got, err)
-	}
-	if got, err := out.measured(7, "90"); got == nil || err != nil {
-		t.Errorf("of the block: %q, %v", got, err)
+	for hex, is := range map[string]bool{"90": true, "91": false} {
+		if got, err := out.measured(7, hex); (got != nil) != is || err != nil {
+			t.Errorf("%s: %q, %v", hex, got, err)
+		}
 	}
 }
 
@@ -125,13 +112,10 @@ func TestPipeInterrupted(t *testing.T) {
 		if int64(len(got)) != tally.Rows || tally.Rows < 30 || o.Held() != 0 {
 			t.Errorf("%d rows of %d, and %d are held", len(got), tally.Rows, o.Held())
 		}
-		last := int64(0)
-		for _, row := range got {
-			n := number(row["row"])
-			if n <= last || row["hex"] == block(0) || row["hex"] == block(2) {
-				t.Errorf("row %d after %d: %v", n, last, row)
+		for i, row := range got {
+			if i > 0 && number(row["row"]) <= number(got[i-1]["row"]) || row["hex"] == block(0) || row["hex"] == block(2) {
+				t.Errorf("row %d is %v", i+1, row)
 			}
-			last = n
 		}
 	})
 }
@@ -139,13 +123,8 @@ func TestPipeInterrupted(t *testing.T) {
 // TestPipeWindow: if more rows than the window holds wait for a noisy block, it is retried and the run continues.
 func TestPipeWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &lab{noisy: map[string]int{block(0): 1}}
-		l.delay = func(hex string, _ int) time.Duration {
-			if hex == block(2) {
-				return time.Hour // or both might wait for late rows, which also causes a retry
-			}
-			return 0
-		}
+		// If the third row were not so slow, both workers might wait for late rows, which also causes a retry.
+		l := &lab{noisy: map[string]int{block(0): 1}, delay: slow(block(2), time.Hour)}
 		var out strings.Builder
 		require.Get(piped(t, t.Context(), &out, resultfile.BHive, text(window+100), false, Options{Workers: l.workers(2), Retries: 1}))(t)
 		at := slices.Index(l.order[100:], block(0)) + 100
@@ -179,12 +158,7 @@ func TestPipeIdle(t *testing.T) {
 // TestUnordered: a pipe gets rows as they finish.
 func TestUnordered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &lab{delay: func(hex string, _ int) time.Duration {
-			if hex == block(0) {
-				return time.Second
-			}
-			return 0
-		}}
+		l := &lab{delay: slow(block(0), time.Second)}
 		var out strings.Builder
 		corpus := "hex,id\n" + block(0) + ",0\n" + block(2) + ",1\n"
 		require.Get(piped(t, t.Context(), &out, resultfile.CSV, corpus, true, Options{Workers: l.workers(2)}))(t)
@@ -196,7 +170,14 @@ func TestUnordered(t *testing.T) {
 
 // TestRetry: a noisy block is retried last, by another worker, and the row counts the tries.
 func TestRetry(t *testing.T) {
-	l := &lab{noisy: map[string]int{block(3): 1, block(5): 2, block(7): 9}, delay: jitter}
+	l := &lab{noisy: map[string]int{block(3): 1, block(5): 2, block(7): 9}}
+	by := map[string][]int{} // workers that measured each block
+	l.delay = func(hex string, worker int) time.Duration {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		by[hex] = append(by[hex], worker)
+		return jitter(hex, worker)
+	}
 	path, corpus := file(t), text(300)
 	tally := require.Get(batched(t, l, path, corpus, Options{Retries: 2}))(t)
 	want := map[string][2]string{block(3): {"2", "ok"}, block(5): {"3", "ok"}, block(7): {"3", "rejected"}}
@@ -210,10 +191,8 @@ func TestRetry(t *testing.T) {
 		}
 	}
 	for hex := range want {
-		for i := 1; i < len(l.by[hex]); i++ {
-			if l.by[hex][i] == l.by[hex][i-1] {
-				t.Errorf("%s was measured by %v", hex, l.by[hex])
-			}
+		if len(slices.Compact(slices.Clone(by[hex]))) < len(by[hex]) {
+			t.Errorf("%s was measured by %v", hex, by[hex])
 		}
 	}
 	const inFlight = 3
@@ -247,56 +226,43 @@ func noisyCorpus(n, times int) (string, map[string]int) {
 	return corpus, noisy
 }
 
-// TestRetriesEnd: on a core that is never idle, retries end when they took as long as everything before, and
-// waiting blocks keep their results.
+// TestRetriesEnd: on a core that is never idle, retries end when they took as long as everything before, and waiting
+// blocks keep their results. A worker whose core is busy for long is left few of the blocks that another put aside.
 func TestRetriesEnd(t *testing.T) {
 	const blocks = 40
-	corpus, noisy := noisyCorpus(blocks, 1<<20)
-	synctest.Test(t, func(t *testing.T) {
-		l := &lab{noisy: noisy, delay: func(string, int) time.Duration { return time.Second }}
-		began := time.Now()
-		tally, err := batched(t, l, file(t), corpus, Options{Retries: 1000, Workers: l.workers(1)})
-		if err != nil || tally.Measured != blocks || tally.Reasons["unstable"] != blocks {
-			t.Errorf("%+v, %v", tally, err)
-		}
-		if took := time.Since(began); took > 2*blocks*time.Second+5*time.Second {
-			t.Errorf("%v, of which the first measurements took %v", took, blocks*time.Second)
-		}
-	})
-}
-
-// TestRetryBesideBusyWorker: a worker whose core is busy for long is left only few of the blocks that another put
-// aside.
-func TestRetryBesideBusyWorker(t *testing.T) {
-	const blocks = 40
-	corpus, noisy := noisyCorpus(blocks, 1)
-	synctest.Test(t, func(t *testing.T) {
-		l := &lab{noisy: noisy, delay: func(_ string, worker int) time.Duration { return time.Duration(worker) * time.Second }}
-		began := time.Now()
-		require.Get(batched(t, l, file(t), corpus, Options{Retries: 1, Workers: l.workers(2)}))(t)
-		if took := time.Since(began); len(l.order) != 2*blocks || took > 5*time.Second {
-			t.Errorf("%d measurements in %v, want %d", len(l.order), took, 2*blocks)
-		}
-	})
+	for _, c := range []struct {
+		noise, retries, workers int
+		delay                   func(hex string, worker int) time.Duration
+		rejected, most          int // measurements
+		within                  time.Duration
+	}{
+		{1 << 20, 1000, 1, func(string, int) time.Duration { return time.Second }, blocks, 2*blocks + 5, (2*blocks + 5) * time.Second},
+		{1, 1, 2, func(_ string, worker int) time.Duration { return time.Duration(worker) * time.Second }, 0, 2 * blocks, 5 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			corpus, noisy := noisyCorpus(blocks, c.noise)
+			l := &lab{noisy: noisy, delay: c.delay}
+			began := time.Now()
+			tally := require.Get(batched(t, l, file(t), corpus, Options{Retries: c.retries, Workers: l.workers(c.workers)}))(t)
+			took := time.Since(began)
+			if tally.Measured != blocks || tally.Reasons["unstable"] != int64(c.rejected) || len(l.order) > c.most || took > c.within {
+				t.Errorf("%d workers: %d measurements in %v, %+v", c.workers, len(l.order), took, tally)
+			}
+		})
+	}
 }
 
 // TestEndedEarly: when a worker fails or a signal comes, blocks in flight are finished and written, no others start, and
 // the next run measures the rest.
 func TestEndedEarly(t *testing.T) {
-	broken := errors.New("broken")
-	for _, why := range []error{ErrInterrupted, broken} {
+	for _, why := range []error{ErrInterrupted, errBroken} {
 		synctest.Test(t, func(t *testing.T) {
 			l := &lab{noisy: map[string]int{block(2): 1}}
 			ctx := t.Context()
 			if l.delay = jitter; why == ErrInterrupted {
 				ctx = l.interrupted(t, block(102))
 			} else {
-				l.fail = func(hex string) error {
-					if hex == block(102) {
-						return broken
-					}
-					return nil
-				}
+				l.fail = block(102)
 			}
 			path, corpus := file(t), text(1000)
 			out := require.Get(Create(path, resultfile.CSV, schema, false))(t)
@@ -309,10 +275,8 @@ func TestEndedEarly(t *testing.T) {
 			if n := len(rows(t, path)); int64(n) != tally.Rows || tally.Measured != int64(measured)-1 || measured > 100+2 { // those in flight
 				t.Errorf("%d rows, %d measurements, %+v", n, measured, tally)
 			}
-			l.delay, l.fail = nil, nil
-			if tally, err = batched(t, l, path, corpus, Options{}); err != nil || tally.Rows != 1000 {
-				t.Fatal(tally, err)
-			}
+			l.delay, l.fail = nil, ""
+			require.Get(batched(t, l, path, corpus, Options{}))(t)
 			holds(t, rows(t, path), corpus)
 			if i := slices.Index(l.order, block(2)); i >= 0 { // the noisy one
 				l.order = slices.Delete(l.order, i, i+1)
@@ -324,9 +288,8 @@ func TestEndedEarly(t *testing.T) {
 
 // TestWriteFails: the run stops at once and reports it, and nothing follows a row that may be partly written.
 func TestWriteFails(t *testing.T) {
-	full := errors.New("no space left")
 	for _, room := range []int{0, 3000} {
-		disk := &fullDisk{room: room, err: full}
+		disk := &fullDisk{room: room}
 		o, err := Pipe(disk, resultfile.CSV, schema, nil, false)
 		if err == nil {
 			l := &lab{}
@@ -338,7 +301,7 @@ func TestWriteFails(t *testing.T) {
 			}
 		}
 		var writing *WriteError
-		if !errors.As(err, &writing) || !errors.Is(err, full) {
+		if !errors.As(err, &writing) || !errors.Is(err, errFull) {
 			t.Errorf("room %d: %v", room, err)
 		}
 	}
@@ -346,32 +309,17 @@ func TestWriteFails(t *testing.T) {
 
 type fullDisk struct {
 	room int
-	err  error
 	text strings.Builder
 }
 
+var errFull = errors.New("no space left")
+
 func (d *fullDisk) Write(p []byte) (int, error) {
 	if len(p) > d.room {
-		return 0, d.err
+		return 0, errFull
 	}
 	d.room -= len(p)
 	return d.text.Write(p)
-}
-
-func TestCreate(t *testing.T) {
-	path := file(t)
-	os.WriteFile(path, []byte("precious"), 0o666)
-	if _, err := Create(path, resultfile.CSV, schema, false); err == nil || !strings.Contains(err.Error(), "-resume continues it, -overwrite replaces it") {
-		t.Error(err)
-	}
-	if readFile(t, path) != "precious" {
-		t.Error("it is gone")
-	}
-	o := require.Get(Create(path, resultfile.CSV, schema, true))(t)
-	end(o)
-	if readFile(t, path) != strings.Join(schema.Names(), ",")+"\n" {
-		t.Error("it was not replaced")
-	}
 }
 
 // TestQuantiles: quantiles are within a bucket of the true ones.
@@ -385,28 +333,24 @@ func TestQuantiles(t *testing.T) {
 			t.Errorf("quantile %v is %v, want %v", q, got, want)
 		}
 	}
-	if text, err := s.MarshalJSON(); err != nil || !strings.Contains(string(text), `"p50":4.99`) || !strings.Contains(string(text), `"count":1000`) {
-		t.Errorf("%s, %v", text, err)
+	text := string(require.Get(s.MarshalJSON())(t))
+	if !strings.Contains(text, `"p50":4.99`) || !strings.Contains(text, `"count":1000`) {
+		t.Error(text)
 	}
-	var none Spread
-	if text, err := none.MarshalJSON(); err != nil || string(text) != `{"count":0}` {
-		t.Errorf("%s, %v", text, err)
-	}
+	require.Equal(t, "no values", `{"count":0}`, string(require.Get(new(Spread).MarshalJSON())(t)))
 }
 
 // TestPrepare: a block that cannot be prepared fails alone, and what cannot be read ends the run.
 func TestPrepare(t *testing.T) {
-	broken := errors.New("broken")
-	for _, failure := range []error{broken, &input.ReadError{Err: broken}} {
+	for _, failure := range []error{errBroken, &input.ReadError{Err: errBroken}} {
 		prepare := func(b *profiler.Block) error {
 			if fmt.Sprintf("%x", b.Code) == block(2) {
 				return failure
 			}
 			return nil
 		}
-		path := file(t)
-		tally, err := batched(t, new(lab), path, text(10), Options{Prepare: prepare})
-		if failure == broken && (err != nil || tally.Failed == 0) || failure != broken && !errors.Is(err, broken) {
+		tally, err := batched(t, new(lab), file(t), text(10), Options{Prepare: prepare})
+		if failure == errBroken && (err != nil || tally.Failed == 0) || failure != errBroken && !errors.Is(err, errBroken) {
 			t.Errorf("%T: %d failed, error %v", failure, tally.Failed, err)
 		}
 	}

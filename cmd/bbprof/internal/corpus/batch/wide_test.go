@@ -39,12 +39,7 @@ func TestWideRows(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c.lab.delay = func(hex string, _ int) time.Duration {
-					if hex == block(0) {
-						return 62 * time.Second // until all others are done, and between two samples of peakOf
-					}
-					return time.Millisecond
-				}
+				c.lab.delay = slow(block(0), 62*time.Second) // until all others are done, and between two samples of peakOf
 				out := require.Get(c.open(t))(t)
 				in := stream(t, func(i int) string {
 					switch {
@@ -57,9 +52,7 @@ func TestWideRows(t *testing.T) {
 				})
 				peak := peakOf(func() {
 					tally, err := Run(t.Context(), in, out, Options{Workers: c.lab.workers(2), Run: here(), Retries: 2})
-					if err == nil {
-						err = errors.Join(out.Flush(), out.Sort(), out.Close())
-					}
+					err = errors.Join(err, out.Flush(), out.Sort(), out.Close())
 					if err != nil || tally.Rows != int64(c.rows) {
 						t.Errorf("%+v, %v", tally, err)
 					}
@@ -72,14 +65,16 @@ func TestWideRows(t *testing.T) {
 	}
 }
 
+// inUse returns the bytes of the heap that are in use.
+func inUse() int64 {
+	runtime.GC() // ignore garbage
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
 // peakOf returns the peak additional memory in use while f waits.
 func peakOf(f func()) (peak int64) {
-	inUse := func() int64 {
-		runtime.GC() // ignore garbage
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
 	before := inUse()
 	done := make(chan struct{})
 	go func() {

@@ -64,8 +64,7 @@ func sealed(t *testing.T, core cpu.Name) (dir string, sheet *Sheet) {
 
 func check(t *testing.T, dir string) []string {
 	t.Helper()
-	v := require.Get(Verify(dir))(t)
-	return v.Problems
+	return require.Get(Verify(dir))(t).Problems
 }
 
 const core, other = cpu.Name("zen4"), cpu.Name("skylake")
@@ -73,9 +72,7 @@ const core, other = cpu.Name("zen4"), cpu.Name("skylake")
 // TestSealed: a dataset verifies as sealed; repeated blocks are omitted; every accepted block is in one split.
 func TestSealed(t *testing.T) {
 	dir, sheet := sealed(t, core)
-	if problems := check(t, dir); problems != nil {
-		t.Error(problems)
-	}
+	require.Equal(t, "problems", []string(nil), check(t, dir))
 	want := Counts{Rows: 1000, Status: map[string]int{"ok": 900, "rejected": 100}, Reasons: map[string]int{"sigsegv": 100}, Several: 400,
 		Categories: map[string]int{"scalar": 900}}
 	got := sheet.Counts
@@ -93,15 +90,11 @@ func TestSealed(t *testing.T) {
 	if n != 900 || len(sheet.Applications) != 3 { // squares modulo 5: three applications
 		t.Errorf("%d blocks in splits; %v", n, sheet.Applications)
 	}
-	bhive, err := os.ReadFile(filepath.Join(dir, BHiveFile))
-	if line, _, _ := strings.Cut(string(bhive), "\n"); err != nil || line != "4881c000000000,125.00" || strings.Count(string(bhive), "\n") != 900 {
-		t.Errorf("%v: %q", err, line)
+	bhive := string(require.Get(os.ReadFile(filepath.Join(dir, BHiveFile)))(t))
+	if !strings.HasPrefix(bhive, "4881c000000000,125.00\n") || strings.Count(bhive, "\n") != 900 {
+		t.Errorf("%.100q", bhive)
 	}
-}
-
-// TestExplainsItself: the directory documents its contents, and numbers are numbers there.
-func TestExplainsItself(t *testing.T) {
-	dir, sheet := sealed(t, core)
+	// The directory documents its contents, and numbers are numbers there.
 	readme := require.Get(os.ReadFile(filepath.Join(dir, ReadmeFile)))(t)
 	for _, want := range []string{
 		"# Cycles of basic blocks on zen4\n", "| `cycles` | number | core cycles per iteration of the block | ",
@@ -121,15 +114,11 @@ func TestExplainsItself(t *testing.T) {
 	in := require.Get(parquet.Open(f))(t)
 	require.Equal(t, "count is", parquet.Integer, in.Columns[slices.Index(in.Names(), "count")].Type)
 	for _, split := range []string{Train, Validation, Test} {
-		text, err := os.ReadFile(filepath.Join(dir, split+".csv"))
-		if header, _, _ := strings.Cut(string(text), "\n"); err != nil || header != "hex,cycles,ci_low,ci_high,speeds,category,application,count,tokens" {
-			t.Errorf("%s.csv: %v: %q", split, err, header)
-		}
-		require.Equal(t, split, sheet.Counts.Splits[split], strings.Count(string(text), "\n")-1)
+		header, lines, _ := strings.Cut(string(require.Get(os.ReadFile(filepath.Join(dir, split+".csv")))(t)), "\n")
+		require.Equal(t, split, "hex,cycles,ci_low,ci_high,speeds,category,application,count,tokens", header)
+		require.Equal(t, split, sheet.Counts.Splits[split], strings.Count(lines, "\n"))
 	}
-	if want := "the split is 44, 22, 33 % for train, validation and test, not 80, 10, 10"; sheet.Uneven != want {
-		t.Errorf("uneven: %q, want %q", sheet.Uneven, want)
-	}
+	require.Equal(t, "uneven", "the split is 44, 22, 33 % for train, validation and test, not 80, 10, 10", sheet.Uneven)
 }
 
 // TestTypes checks the inferred types of a corpus's columns.
@@ -160,14 +149,16 @@ func reseal(t *testing.T, dir string) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, SumsFile), []byte(sums.String()), 0o666))
 }
 
-// edit replaces text in a file.
-func edit(t *testing.T, path, old, now string) {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil || !strings.Contains(string(text), old) {
-		t.Fatalf("%v: %s does not hold %s", err, path, old)
+// edit returns a change that replaces text in a file.
+func edit(name, old, now string) func(*testing.T, string, *Sheet) {
+	return func(t *testing.T, dir string, _ *Sheet) {
+		path := filepath.Join(dir, name)
+		text := string(require.Get(os.ReadFile(path))(t))
+		if !strings.Contains(text, old) {
+			t.Fatalf("%s does not hold %s", path, old)
+		}
+		require.NoError(t, os.WriteFile(path, []byte(strings.Replace(text, old, now, 1)), 0o666))
 	}
-	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(text), old, now, 1)), 0o666))
 }
 
 // TestTampered: tampering is detected and named, with or without recomputed sums.
@@ -185,9 +176,7 @@ func TestTampered(t *testing.T) {
 		change   func(t *testing.T, dir string, s *Sheet)
 		want     string
 	}{
-		{"a changed byte", false, func(t *testing.T, dir string, s *Sheet) {
-			edit(t, filepath.Join(dir, Train+".csv"), "add rax", "add rbx")
-		}, "train.csv: its bytes have changed"},
+		{"a changed byte", false, edit(Train+".csv", "add rax", "add rbx"), "train.csv: its bytes have changed"},
 		{"a missing part", false, func(t *testing.T, dir string, s *Sheet) { os.Remove(filepath.Join(dir, s.Parts[1].File)) },
 			"microarchitecture=zen4/part=1/rows.parquet: it is missing"},
 		{"a file too many", false, func(t *testing.T, dir string, s *Sheet) {
@@ -203,27 +192,20 @@ func TestTampered(t *testing.T) {
 			out := require.Get(resultfile.NewWriter(f, resultfile.Parquet, resultfile.SchemaOf([]string{"hex", "status"})))(t)
 			require.NoError(t, errors.Join(out.Write([]string{"90", "ok"}), out.Close()))
 		}, "microarchitecture=zen4/part=1/rows.parquet: its columns are not those of microarchitecture=zen4/part=0/rows.parquet"},
-		{"a number in BHive's file", true, func(t *testing.T, dir string, s *Sheet) {
-			edit(t, filepath.Join(dir, BHiveFile), ",125.00", ",124.00")
-		}, "bhive.csv: it does not follow from the parts"},
-		{"a better datasheet", true, func(t *testing.T, dir string, s *Sheet) {
-			edit(t, filepath.Join(dir, SheetFile), `"rejected": 100`, `"rejected": 10`)
-		}, "datasheet.json: counts: status is map[ok:900 rejected:100] by the parts, and map[ok:900 rejected:10] in the datasheet"},
-		{"an application elsewhere", true, func(t *testing.T, dir string, s *Sheet) {
-			edit(t, filepath.Join(dir, SheetFile), `"app1": "`+s.Applications["app1"], `"app1": "`+"x"+s.Applications["app1"])
-		}, "datasheet.json: blocks of application app1 are in"},
+		{"a number in BHive's file", true, edit(BHiveFile, ",125.00", ",124.00"), "bhive.csv: it does not follow from the parts"},
+		{"a better datasheet", true, edit(SheetFile, `"rejected": 100`, `"rejected": 10`),
+			"datasheet.json: counts: status is map[ok:900 rejected:100] by the parts, and map[ok:900 rejected:10] in the datasheet"},
+		{"an application elsewhere", true, edit(SheetFile, `"app1": "`, `"app1": "x`), "datasheet.json: blocks of application app1 are in"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			dir, s := sealed(t, core)
-			if c.change(t, dir, s); c.resealed {
-				reseal(t, dir)
-			}
-			if problems := check(t, dir); !slices.ContainsFunc(problems, func(p string) bool { return strings.HasPrefix(p, c.want) }) {
-				t.Errorf("%q, want %q", problems, c.want)
-			} else if c.name == "a missing part" && len(problems) > 1 {
-				t.Errorf("%q: what follows from a missing part is no news", problems)
-			}
-		})
+		dir, s := sealed(t, core)
+		if c.change(t, dir, s); c.resealed {
+			reseal(t, dir)
+		}
+		if problems := check(t, dir); !slices.ContainsFunc(problems, func(p string) bool { return strings.HasPrefix(p, c.want) }) {
+			t.Errorf("%s: %q, want %q", c.name, problems, c.want)
+		} else if c.name == "a missing part" && len(problems) > 1 {
+			t.Errorf("%q: what follows from a missing part is no news", problems)
+		}
 	}
 }
 
@@ -240,8 +222,7 @@ func TestRefused(t *testing.T) {
 		{Options{Inputs: []string{one}, Application: "address"},
 			`column address holds "0x401136" alone, and a split by application needs 3 values; without`},
 	} {
-		_, err := c.o.Read()
-		if err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := c.o.Read(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %q", c.o, err, c.want)
 		}
 	}
@@ -258,9 +239,7 @@ func TestNearDuplicates(t *testing.T) {
 		"480103":       false, // add [rbx], rax
 		"4801c04801c0": false,
 	} {
-		if (nearKey(block) == base) != same {
-			t.Errorf("%s: near-duplicate of add rax, rax: %t", block, !same)
-		}
+		require.Equal(t, block, same, nearKey(block) == base)
 	}
 	if nearKey("4883c001") != nearKey("4883c17f") { // add rax, 1; add rcx, 127
 		t.Error("immediates make another block")
@@ -270,14 +249,6 @@ func TestNearDuplicates(t *testing.T) {
 // TestAssign: with three applications or more no split is empty, and train is the largest; with fewer there is no
 // such split.
 func TestAssign(t *testing.T) {
-	blocks := func(sizes ...int) (list []splitBlock) {
-		for i, n := range sizes {
-			for range n {
-				list = append(list, splitBlock{application: fmt.Sprint(i)})
-			}
-		}
-		return list
-	}
 	for _, c := range []struct {
 		sizes []int
 		want  map[string]string
@@ -288,7 +259,11 @@ func TestAssign(t *testing.T) {
 		{[]int{40, 30, 15, 10, 5}, map[string]string{"0": Train, "1": Train, "2": Test, "3": Validation, "4": Train}},
 		{[]int{1, 1, 1}, map[string]string{"0": Train, "1": Test, "2": Validation}},
 	} {
-		require.Equal(t, fmt.Sprintf("%v", c.sizes), c.want, assign(blocks(c.sizes...)))
+		var blocks []splitBlock
+		for i, n := range c.sizes {
+			blocks = append(blocks, slices.Repeat([]splitBlock{{application: fmt.Sprint(i)}}, n)...)
+		}
+		require.Equal(t, c.sizes, c.want, assign(blocks))
 	}
 }
 
@@ -301,12 +276,13 @@ func TestAgrees(t *testing.T) {
 		var sample []SampleBlock
 		again := map[string]float64{}
 		for i := range c.blocks {
-			sample = append(sample, SampleBlock{Hex: fmt.Sprint(i), Cycles: 1})
-			if again[fmt.Sprint(i)] = 1; i < c.far {
-				again[fmt.Sprint(i)] = 1.06
-			}
-			if i >= c.blocks-c.rejected {
-				delete(again, fmt.Sprint(i))
+			hex := fmt.Sprint(i)
+			sample = append(sample, SampleBlock{Hex: hex, Cycles: 1})
+			switch {
+			case i < c.far:
+				again[hex] = 1.06
+			case i < c.blocks-c.rejected:
+				again[hex] = 1
 			}
 		}
 		require.Equal(t, fmt.Sprintf("%+v", c), c.want, Compare(resultfile.Host{}, sample, again).Agrees())

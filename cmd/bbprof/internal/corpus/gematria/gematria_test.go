@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 var (
@@ -21,17 +23,15 @@ var (
 // TestMessages: messages are read back, also without optional parts and with fields unknown to bbprof.
 func TestMessages(t *testing.T) {
 	for _, want := range []Throughput{throughput, {Instructions: throughput.Instructions[:1]}} {
-		got, other, err := Parse(want.Message())
-		if err != nil || other != nil || !cmp.Equal(&want, got) {
-			t.Errorf("%v\n%s", err, cmp.Diff(&want, got))
-		}
+		got, other := require.Get2(Parse(want.Message()))(t)
+		require.Equal(t, "the throughput", &want, got)
+		require.Equal(t, "the block", (*Annotated)(nil), other)
 	}
 	for _, whole := range []Annotated{annotated, {Hex: "90"}} {
 		want := Annotated{Hex: whole.Hex, Fill: whole.Fill, Registers: whole.Registers}
-		other, got, err := Parse(whole.Message())
-		if err != nil || other != nil || !cmp.Equal(&want, got) {
-			t.Errorf("%v\n%s", err, cmp.Diff(&want, got))
-		}
+		other, got := require.Get2(Parse(whole.Message()))(t)
+		require.Equal(t, "the block", &want, got)
+		require.Equal(t, "the throughput", (*Throughput)(nil), other)
 	}
 	message := bytesField(bytesField(nil, annotatedState, bytesField(varintField(nil, stateFill, 7), 15, "?")), annotatedHex, "90")
 	if _, got, err := Parse(message); err != nil || got.Fill != 7 {
@@ -63,16 +63,15 @@ func TestRecords(t *testing.T) {
 		t.Errorf("%q, want %q", file, want)
 	}
 	read := func(file []byte) (all []string, err error) {
-		for r := NewRecords(bytes.NewReader(file)); ; {
-			data, err := r.Next()
-			if errors.Is(err, io.EOF) {
-				return all, nil
-			}
-			if err != nil {
-				return all, err
-			}
+		r := NewRecords(bytes.NewReader(file))
+		data, err := r.Next()
+		for ; err == nil; data, err = r.Next() {
 			all = append(all, string(data))
 		}
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		return all, err
 	}
 	if got, err := read(file); err != nil || !cmp.Equal(got, []string{"first", ""}) || !StartsRecord(file) {
 		t.Errorf("%q, %v", got, err)
@@ -98,8 +97,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil || a == nil {
 			return
 		}
-		if _, again, err := Parse(a.Message()); err != nil || !cmp.Equal(a, again) {
-			t.Errorf("%v\n%s", err, cmp.Diff(a, again))
-		}
+		_, again := require.Get2(Parse(a.Message()))(t)
+		require.Equal(t, "the block", a, again)
 	})
 }

@@ -28,16 +28,14 @@ func readAll(t *testing.T, file []byte) (*Reader, [][]string) {
 	t.Helper()
 	r := require.Get(NewReader(bytes.NewReader(file), int64(len(file))))(t)
 	var rows [][]string
-	for {
-		row, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return r, rows
-		}
-		if err != nil {
-			t.Fatalf("row %d: %v", len(rows)+1, err)
-		}
+	row, err := r.Next()
+	for ; err == nil; row, err = r.Next() {
 		rows = append(rows, slices.Clone(row))
 	}
+	if !errors.Is(err, io.EOF) {
+		t.Fatalf("row %d: %v", len(rows)+1, err)
+	}
+	return r, rows
 }
 
 // TestDuckDB reads one table in three files that DuckDB 1.4 wrote with COPY … TO: snappy with dictionaries, gzip,
@@ -55,15 +53,11 @@ func TestDuckDB(t *testing.T) {
 		want = append(want, []string{strconv.Itoa(i), strconv.Itoa(i + 4294960000), strconv.Itoa(i*i - 5), text, "unique " + strconv.Itoa(i*7919),
 			fmt.Sprint(float64(i) / 4), fmt.Sprint(float64(i) / 8), flag, ""})
 	}
-	files, err := filepath.Glob("testdata/duckdb-*.parquet")
-	if err != nil || len(files) != 3 {
-		t.Fatalf("%d files, %v", len(files), err)
-	}
+	files := require.Get(filepath.Glob("testdata/duckdb-*.parquet"))(t)
+	require.Equal(t, "files", 3, len(files))
 	for _, name := range files {
-		file := require.Get(os.ReadFile(name))(t)
-		if _, got := readAll(t, file); !cmp.Equal(want, got) {
-			t.Errorf("%s (-want +got):\n%s", name, cmp.Diff(want, got))
-		}
+		_, got := readAll(t, require.Get(os.ReadFile(name))(t))
+		require.Equal(t, name, want, got)
 	}
 }
 
@@ -84,7 +78,7 @@ func table() (columns []Column, rows [][]string) {
 	return columns, rows
 }
 
-func writeAll(t *testing.T, columns []Column, rows [][]string) []byte {
+func writeAll(t testing.TB, columns []Column, rows [][]string) []byte {
 	t.Helper()
 	var file bytes.Buffer
 	w := require.Get(NewWriter(&file, columns))(t)
@@ -166,14 +160,11 @@ func TestKinds(t *testing.T) {
 		var file bytes.Buffer
 		require.NoError(t, library.Write(&file, rows, library.DataPageVersion(version)))
 		r, got := readAll(t, file.Bytes())
-		if !cmp.Equal(want, got) || r.Columns[0].Type != Number {
-			t.Errorf("version %d, type %v (-want +got):\n%s", version, r.Columns[0].Type, cmp.Diff(want, got))
-		}
+		require.Equal(t, version, want, got)
+		require.Equal(t, version, Number, r.Columns[0].Type)
 		r = require.Get(NewReader(bytes.NewReader(file.Bytes()), int64(file.Len())))(t)
 		r.Columns[0].Decimals = 4
-		if cells, err := r.Next(); err != nil || cells[0] != "1.5000" {
-			t.Errorf("with four decimals: %q, %v", cells, err)
-		}
+		require.Equal(t, "with four decimals", "1.5000", require.Get(r.Next())(t)[0])
 	}
 }
 
@@ -262,9 +253,10 @@ func TestBombs(t *testing.T) {
 	many := []byte{0x80, 1, 4, 0xff, 0xff, 0xff, 0xff, 7, 0} // 2^31-1 numbers in blocks of 128
 	var zeros bytes.Buffer
 	z := gzip.NewWriter(&zeros)
-	if _, err := io.CopyN(z, zeroes{}, 1<<30); err != nil || z.Close() != nil {
-		t.Fatal(err)
+	for range 1 << 10 {
+		require.Get(z.Write(make([]byte, 1<<20)))(t)
 	}
+	require.NoError(t, z.Close())
 	// A list of row groups, each a list of columns without a field.
 	group := append([]byte{0x19, 0xfc, 0x80, 0x80, 0x10}, make([]byte, 1<<18+1)...)
 	footer := slices.Concat([]byte{0x49, 0x8c}, bytes.Repeat(group, 8), []byte{0})
@@ -305,38 +297,16 @@ func TestBombs(t *testing.T) {
 func TestFlagRuns(t *testing.T) {
 	page := []byte{2, 0, 0, 0, 32, 1, 4, 0, 0, 0, 16, 1, 16, 0} // levels: 16 ones; 8 times true, 8 times false
 	_, rows := readAll(t, onePage(t, format.Boolean, format.Uncompressed, format.RLE, page, len(page), 16))
-	for i, row := range rows {
-		if want := strconv.FormatBool(i < 8); row[0] != want {
-			t.Errorf("row %d is %s, want %s", i, row[0], want)
-		}
-	}
-	if len(rows) != 16 {
-		t.Errorf("%d rows", len(rows))
-	}
-}
-
-type zeroes struct{}
-
-func (zeroes) Read(b []byte) (int, error) {
-	clear(b)
-	return len(b), nil
+	want := slices.Concat(slices.Repeat([][]string{{"true"}}, 8), slices.Repeat([][]string{{"false"}}, 8))
+	require.Equal(t, "rows", want, rows)
 }
 
 // FuzzRead: a damaged file causes errors, never a panic.
 func FuzzRead(f *testing.F) {
 	columns, rows := table()
-	var file bytes.Buffer
-	w := require.Get(NewWriter(&file, columns))(f)
-	for _, row := range rows[:50] {
-		w.Write(row)
-	}
-	w.Close()
-	f.Add(file.Bytes())
-	files, _ := filepath.Glob("testdata/duckdb-*.parquet")
-	for _, name := range files {
-		if text, err := os.ReadFile(name); err == nil {
-			f.Add(text)
-		}
+	f.Add(writeAll(f, columns, rows[:50]))
+	for _, name := range require.Get(filepath.Glob("testdata/duckdb-*.parquet"))(f) {
+		f.Add(require.Get(os.ReadFile(name))(f))
 	}
 	f.Fuzz(func(t *testing.T, file []byte) {
 		r, err := NewReader(bytes.NewReader(file), int64(len(file)))

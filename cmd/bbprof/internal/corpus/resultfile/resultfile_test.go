@@ -14,8 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/cpu"
@@ -38,29 +36,20 @@ func TestDictionary(t *testing.T) {
 		written = append(written, c.Name+" "+string(c.Type))
 	}
 	require.Equal(t, "the columns of docs/reference.md (-written +documented)", written, documented)
-	section := func(from, to string) []string {
-		_, rest, ok := strings.Cut(string(text), from)
-		part, _, ended := strings.Cut(rest, to)
-		if !ok || !ended {
-			t.Fatalf("there is nothing from %q to %q", from, to)
-		}
-		var names []string
-		for _, m := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(part, -1) {
-			names = append(names, m[1])
-		}
-		slices.Sort(names)
-		return names
+	_, section, _ := strings.Cut(string(text), "Each remedy follows **Do**.")
+	section, _, _ = strings.Cut(section, "may be the machine's doing")
+	documented, written = nil, nil
+	for _, m := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(section, -1) {
+		documented = append(documented, m[1])
 	}
-	var noise []string
 	for _, reason := range verdict.Reasons() {
 		if reason.Noise() {
-			noise = append(noise, string(reason))
+			written = append(written, string(reason))
 		}
 	}
-	slices.Sort(noise)
-	if diff := cmp.Diff(noise, section("Each remedy follows **Do**.", "may be the machine's doing")); diff != "" {
-		t.Errorf("reasons that are noise (-there are +documented):\n%s", diff)
-	}
+	slices.Sort(documented)
+	slices.Sort(written)
+	require.Equal(t, "the reasons that are noise (-written +documented)", written, documented)
 }
 
 // entries are results of every kind, including awkward text.
@@ -129,9 +118,7 @@ func TestCells(t *testing.T) {
 	for i, cells := range cellsOf(s) {
 		for _, cell := range strings.Split(strings.ReplaceAll(want[i], "|\n\t\t\t", "|"), "|") {
 			name, value, _ := strings.Cut(cell, "=")
-			if got := cells[s.Index(name)]; got != value {
-				t.Errorf("row %d: %s is %q, want %q", i+1, name, got, value)
-			}
+			require.Equal(t, fmt.Sprintf("row %d: %s", i+1, name), value, cells[s.Index(name)])
 		}
 	}
 }
@@ -191,10 +178,8 @@ func TestRoundTrip(t *testing.T) {
 func TestOthersCanRead(t *testing.T) {
 	s := NewSchema(true, []string{"x", "y"})
 	rows := cellsOf(s)
-	got, err := csv.NewReader(bytes.NewReader(write(t, CSV, s, rows))).ReadAll()
-	if diff := cmp.Diff(append([][]string{s.Names()}, rows...), got); err != nil || diff != "" {
-		t.Errorf("CSV: %v (-want +got):\n%s", err, diff)
-	}
+	got := require.Get(csv.NewReader(bytes.NewReader(write(t, CSV, s, rows))).ReadAll())(t)
+	require.Equal(t, "CSV", append([][]string{s.Names()}, rows...), got)
 	d := json.NewDecoder(bytes.NewReader(write(t, JSON, s, rows)))
 	d.UseNumber()
 	for i, cells := range rows {
@@ -212,9 +197,7 @@ func TestOthersCanRead(t *testing.T) {
 			case c.Type != Text:
 				want = json.Number(cells[k])
 			}
-			if object[c.Name] != want {
-				t.Errorf("row %d: %s is %v, want %v", i+1, c.Name, object[c.Name], want)
-			}
+			require.Equal(t, fmt.Sprintf("row %d: %s", i+1, c.Name), want, object[c.Name])
 		}
 	}
 	if d.More() {
@@ -226,16 +209,15 @@ func TestOthersCanRead(t *testing.T) {
 func TestNoUTF8(t *testing.T) {
 	s := SchemaOf([]string{"hex", "x"})
 	for f, want := range map[Format]string{CSV: "caf\xe9", JSON: "caf\ufffd", Parquet: "caf\ufffd"} {
-		if _, rows := read(t, write(t, f, s, [][]string{{"90", "caf\xe9"}})); rows[0][1] != want {
-			t.Errorf("%s: %q, want %q", f, rows[0][1], want)
-		}
+		_, rows := read(t, write(t, f, s, [][]string{{"90", "caf\xe9"}}))
+		require.Equal(t, f, want, rows[0][1])
 	}
 }
 
 // TestDamage: a damaged row is reported with its line, and the next is read.
 func TestDamage(t *testing.T) {
-	s := SchemaOf([]string{"hex", "cycles", "row", "rescued", "x"})
-	const good = "90,1.0000,1,true,z\n"
+	const header, good = "hex,cycles,row,rescued,x\n", "90,1.0000,1,true,z\n"
+	var damage *DamageError
 	for _, c := range []struct{ name, bad, says string }{
 		{"a column missing", "90,1.0000,1,true\n", "4 columns, of 5"},
 		{"a column too many", "90,1.0000,1,true,z,\n", "6 columns"},
@@ -246,14 +228,10 @@ func TestDamage(t *testing.T) {
 		{"zeros", "90,1.0000,1,true,\x00\x00\n", "x is"},
 		{"empty", "\n", "1 columns"},
 	} {
-		r, err := NewLineReader(strings.NewReader(strings.Join(s.Names(), ",")+"\n"+good+c.bad+good), CSV)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := require.Get(NewLineReader(strings.NewReader(header+good+c.bad+good), CSV))(t)
 		r.Next()
-		_, err = r.Next()
-		var damage *DamageError
-		if !errors.As(err, &damage) || damage.Line != 3 || r.At != int64(len("hex,cycles,row,rescued,x\n"+good)) || !strings.Contains(damage.What, c.says) {
+		_, err := r.Next()
+		if !errors.As(err, &damage) || damage.Line != 3 || r.At != int64(len(header+good)) || !strings.Contains(damage.What, c.says) {
 			t.Errorf("%s: %v, %+v", c.name, err, damage)
 		}
 		if cells, err := r.Next(); err != nil || cells[4] != "z" {
@@ -261,8 +239,7 @@ func TestDamage(t *testing.T) {
 		}
 	}
 	for _, torn := range []string{"9", good[:len(good)-1]} {
-		r, _ := NewLineReader(strings.NewReader(strings.Join(s.Names(), ",")+"\n"+torn), CSV)
-		var damage *DamageError
+		r := require.Get(NewLineReader(strings.NewReader(header+torn), CSV))(t)
 		if _, err := r.Next(); !errors.As(err, &damage) {
 			t.Errorf("torn %q: %v", torn, err)
 		}
@@ -270,7 +247,6 @@ func TestDamage(t *testing.T) {
 	for _, bad := range []string{`{"hex":"90"}`, `{"hex":"90","row":1,"x":[]}`, `{"hex":"90","row":"a","x":""}`, `{"hex"`, `[]`} {
 		r := require.Get(NewLineReader(strings.NewReader(`{"hex":"90","row":1,"x":"a"}`+"\n"+bad+"\n"), JSON))(t)
 		r.Next()
-		var damage *DamageError
 		if _, err := r.Next(); !errors.As(err, &damage) || damage.Line != 2 {
 			t.Errorf("%s: %v", bad, err)
 		}
@@ -306,9 +282,9 @@ func TestRun(t *testing.T) {
 	if d := a.Difference(b).All(); d != nil || a.ID() != b.ID() || !IsID(a.ID()) {
 		t.Errorf("%q, %s, %s", d, a.ID(), b.ID())
 	}
-	again, err := ParseRun(a.String())
-	if err != nil || again.ID() != a.ID() || a.Difference(again).All() != nil {
-		t.Errorf("%v: %+v, differs in %q", err, again, a.Difference(again).All())
+	again := require.Get(ParseRun(a.String()))(t)
+	if again.ID() != a.ID() || a.Difference(again).All() != nil {
+		t.Errorf("%+v, differs in %q", again, a.Difference(again).All())
 	}
 	brand := a
 	brand.Host.Brand = "y"
@@ -323,26 +299,26 @@ func TestRun(t *testing.T) {
 
 // TestAgainst: of several runs each difference is told once, and only another core or setting makes cycles incomparable.
 func TestAgainst(t *testing.T) {
-	run := func(change func(*Run)) Run {
-		r := Run{Version: "1", Host: Host{Microarchitecture: "Zen 4", Vendor: "AMD", Family: 25}, Settings: map[string]any{"Mode": "unroll"}}
-		change(&r)
-		return r
-	}
-	same := func(*Run) {}
-	loop := func(r *Run) { r.Settings = map[string]any{"Mode": "loop"} }
-	unknown := func(r *Run) { r.Host.Microarchitecture = cpu.Unknown }
+	here := Run{Version: "1", Host: Host{Microarchitecture: "Zen 4", Vendor: "AMD", Family: 25}, Settings: map[string]any{"Mode": "unroll"}}
+	newer, brand, version, loop, unknown := here, here, here, here, here
+	newer.Host.Microarchitecture = "Zen 5"
+	brand.Host.Brand = "y"
+	version.Version = "0"
+	loop.Settings = map[string]any{"Mode": "loop"}
+	unknown.Host.Microarchitecture = cpu.Unknown
+	model := unknown
+	model.Host.Model = 1
 	for _, c := range []struct {
 		runs         []Run
 		here         Run
 		unlike, told string
 	}{
-		{[]Run{run(same)}, run(same), "", ""},
-		{[]Run{run(func(r *Run) { r.Host.Microarchitecture = "Zen 5" })}, run(same), "microarchitecture: Zen 5 (), here Zen 4 ()", ""},
-		{[]Run{run(func(r *Run) { r.Host.Brand = "y" })}, run(same), "", `CPU: {"microarchitecture":"Zen 4","vendor":"AMD","brand":"y"`},
-		{[]Run{run(unknown)}, run(func(r *Run) { unknown(r); r.Host.Model = 1 }),
-			"microarchitecture: AMD family 0x19 model 0x0, here AMD family 0x19 model 0x1", ""},
-		{[]Run{run(loop), run(loop)}, run(same), `setting Mode: "loop", here "unroll"`, ""},
-		{[]Run{run(func(r *Run) { r.Version = "0" })}, run(same), "", `version: "0", here "1"`},
+		{[]Run{here}, here, "", ""},
+		{[]Run{newer}, here, "microarchitecture: Zen 5 (), here Zen 4 ()", ""},
+		{[]Run{brand}, here, "", `CPU: {"microarchitecture":"Zen 4","vendor":"AMD","brand":"y"`},
+		{[]Run{unknown}, model, "microarchitecture: AMD family 0x19 model 0x0, here AMD family 0x19 model 0x1", ""},
+		{[]Run{loop, loop}, here, `setting Mode: "loop", here "unroll"`, ""},
+		{[]Run{version}, here, "", `version: "0", here "1"`},
 	} {
 		got := (&Runs{runs: c.runs}).Against(c.here)
 		if strings.Join(got.Unlike, "|") != c.unlike || !strings.HasPrefix(strings.Join(got.Told, "|"), c.told) || (c.told == "") != (got.Told == nil) {
@@ -369,10 +345,7 @@ func TestSettings(t *testing.T) {
 		settings := SettingsOf(c.options)
 		text, _ := json.Marshal(settings)
 		require.Equal(t, "settings differ", c.want, string(text))
-		again, err := ParseRun(Run{Settings: settings}.String())
-		if diff := cmp.Diff(settings, again.Settings); err != nil || diff != "" {
-			t.Errorf("%v; read again they differ (-want +got):\n%s", err, diff)
-		}
+		require.Equal(t, "read again", settings, require.Get(ParseRun(Run{Settings: settings}.String()))(t).Settings)
 	}
 }
 
@@ -408,20 +381,6 @@ func TestByteOrderMark(t *testing.T) {
 		}
 		if want := int64(len("\ufeff") + strings.LastIndex(text[:len(text)-1], "\n") + 1); r.At != want {
 			t.Errorf("%q: the row is at %d, want %d", text, r.At, want)
-		}
-	}
-}
-
-// TestSelection: the named columns are written, in the given order.
-func TestSelection(t *testing.T) {
-	var out bytes.Buffer
-	w := require.Get(NewSelection(&out, CSV, SchemaOf([]string{"hex", "x", "row"}), []string{"row", "hex"}))(t)
-	if err := errors.Join(w.Write([]string{"90", "a", "1"}), w.Close()); err != nil || out.String() != "row,hex\n1,90\n" {
-		t.Errorf("%q, %v", out.String(), err)
-	}
-	for _, names := range [][]string{{"y"}, {"hex", "hex"}} {
-		if _, err := NewSelection(&out, CSV, SchemaOf([]string{"hex"}), names); err == nil {
-			t.Errorf("%q can be chosen", names)
 		}
 	}
 }
