@@ -27,9 +27,11 @@ func (e Estimate) Prediction() Estimate {
 }
 
 // Median is the middle value, or the mean of the two middle ones; NaN if empty, or if any is NaN.
-func Median(xs []float64) float64 {
-	n := len(xs)
-	s := sorted(xs)
+func Median(xs []float64) float64 { return middle(sorted(xs)) }
+
+// middle is the median of sorted values.
+func middle(s []float64) float64 {
+	n := len(s)
 	switch {
 	case n == 0 || math.IsNaN(s[0]): // a sort puts it first
 		return math.NaN()
@@ -120,7 +122,7 @@ func CoreSlope(xs []float64, slack float64) float64 {
 // core returns the values that Core keeps, sorted; none if any is NaN.
 func core(xs []float64, slack float64) []float64 {
 	s := sorted(xs)
-	median := Median(s)
+	median := middle(s)
 	off := make([]float64, len(s))
 	for i, x := range s {
 		off[i] = math.Abs(x - median)
