@@ -11,7 +11,7 @@ import (
 // generic events of hardware and caches, and those that the kernel lists for the device. Not all of
 // them can be counted. Vendors' own lists have many more.
 func (p PMU) All(k Kernel) (all []string, err error) {
-	table, err := parseTable(eventTable)
+	table, err := knownEvents()
 	if err != nil {
 		return nil, err
 	}

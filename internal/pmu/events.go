@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 type Role string
@@ -54,6 +55,8 @@ type Event struct {
 
 //go:embed events.txt
 var eventTable string
+
+var knownEvents = sync.OnceValues(func() (map[Core][]Event, error) { return parseTable(eventTable) })
 
 // parseTable returns the events of each core, in the order of their roles. The type of their Attr is the device's.
 func parseTable(table string) (map[Core][]Event, error) {
@@ -116,7 +119,7 @@ func eventsOf(core Core, d Device) ([]Event, error) {
 	if core == Generic {
 		return genericEvents(d), nil
 	}
-	table, err := parseTable(eventTable)
+	table, err := knownEvents()
 	events := append([]Event{cyclesEvent(d)}, table[core]...)
 	for i := range events[1:] {
 		e := &events[1+i]

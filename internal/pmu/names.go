@@ -48,7 +48,7 @@ func (p PMU) Named(k Kernel, name string) (Event, error) {
 
 // lookUp finds a name in the table, among the kernel's generic ones and below the device's events.
 func (p PMU) lookUp(k Kernel, name string) (Attr, error) {
-	table, err := parseTable(eventTable)
+	table, err := knownEvents()
 	if err != nil {
 		return Attr{}, err
 	}
