@@ -15,7 +15,7 @@ import (
 // Output receives the rows: a file stores each at once, a pipe gets them in order.
 type Output struct {
 	schema  resultfile.Schema
-	at      map[string]int   // the schema's positions
+	at      resultfile.Positions
 	store   *store           // measured rows by offset; for a file, the result itself
 	offsets map[uint64]int64 // in store, of a measured block's row, by the block's hash
 	pipe    *pipe            // nil for a file

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
@@ -35,8 +36,8 @@ type Tally struct {
 	Measured     int64   `json:"measured"`      // blocks, without retries
 }
 
-func (t *Tally) add(at map[string]int, cells []string) {
-	cell := func(name string) string { return cells[at[name]] }
+func (t *Tally) add(at resultfile.Positions, cells []string) {
+	cell := func(name string) string { return at.Cell(cells, name) }
 	t.Rows++
 	retried := cell("tries") != "" && cell("tries") != "1"
 	if retried {

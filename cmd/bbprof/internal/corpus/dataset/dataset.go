@@ -79,7 +79,7 @@ type Counts struct {
 
 // tally processes all rows of a dataset in order.
 type tally struct {
-	at      map[string]int
+	at      resultfile.Positions
 	counts  Counts
 	content hash.Hash
 	bhive   resultfile.Writer
@@ -131,16 +131,8 @@ func newTally(s resultfile.Schema, weight string, open func(name string) io.Writ
 	return t, nil
 }
 
-// cell returns a column's cell, "" if there is no such column.
-func (t *tally) cell(cells []string, name string) string {
-	if i, ok := t.at[name]; ok {
-		return cells[i]
-	}
-	return ""
-}
-
 func (t *tally) add(cells []string) error {
-	cell := func(name string) string { return t.cell(cells, name) }
+	cell := func(name string) string { return t.at.Cell(cells, name) }
 	t.counts.Rows++
 	t.counts.Status[cell("status")]++
 	if r := cell("reason"); r != "" {

@@ -346,14 +346,24 @@ func (s Schema) Index(name string) int {
 	return slices.IndexFunc(s, func(c Column) bool { return c.Name == name })
 }
 
-// Positions returns the index of each column that has a name. Of two with one name the first counts.
-func (s Schema) Positions() map[string]int {
-	at := map[string]int{}
+// Positions holds the index of each column that has a name. Of two with one name the first counts.
+type Positions map[string]int
+
+func (s Schema) Positions() Positions {
+	at := Positions{}
 	for i, c := range slices.Backward(s) {
 		at[c.Name] = i
 	}
 	delete(at, "")
 	return at
+}
+
+// Cell returns a column's cell, "" if there is no such column.
+func (p Positions) Cell(cells []string, column string) string {
+	if i, ok := p[column]; ok {
+		return cells[i]
+	}
+	return ""
 }
 
 func (s Schema) Cells(e *Entry) []string { return s.Repeat(nil, e) }

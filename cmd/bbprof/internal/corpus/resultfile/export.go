@@ -24,9 +24,9 @@ type exportFormat struct {
 // export writes a file of such a format.
 type export struct {
 	*exportFormat
-	at            map[string]int // column indices
-	n, lines      int            // so far
-	core, started string         // of the run, once a row states them
+	at            Positions
+	n, lines      int    // so far
+	core, started string // of the run, once a row states them
 
 	// The block to export:
 	cells  []string
@@ -35,10 +35,7 @@ type export struct {
 }
 
 func (e *export) cell(name string) string {
-	if i, ok := e.at[name]; ok {
-		return e.cells[i]
-	}
-	return ""
+	return e.at.Cell(e.cells, name)
 }
 
 // over fails if a column that the format needs is missing.
@@ -211,6 +208,7 @@ func registersOf(insts []asm.Inst, state initial.State) (list []gematria.Registe
 			add(asm.Reg(n).String(), value)
 		}
 	}
+	wide := wideRegister.FindAllString(text.String(), -1)
 	for n := range 32 {
 		if reads.Vector>>n&1 == 0 {
 			continue
@@ -222,7 +220,7 @@ func registersOf(insts []asm.Inst, state initial.State) (list []gematria.Registe
 		if slices.Max(v.Words[1:]) > 0 {
 			return nil, "", fmt.Errorf("%s is set to more than the 64 bits that Gematria's annotations hold", v.Name())
 		}
-		add(widest(text.String(), n), v.Words[0])
+		add(widest(wide, n), v.Words[0])
 	}
 	for n, value := range state.Opmasks {
 		if reads.Opmask>>n&1 != 0 {
@@ -250,10 +248,12 @@ func registersOf(insts []asm.Inst, state initial.State) (list []gematria.Registe
 	return list, "", nil
 }
 
-// widest names a vector register in the width that a block's text uses.
-func widest(text string, n int) string {
+var wideRegister = regexp.MustCompile(`[yz]mm\d+`)
+
+// widest names a vector register in the width that a block uses. wide are the names of its registers beyond xmm.
+func widest(wide []string, n int) string {
 	for _, kind := range []string{"zmm", "ymm"} {
-		if name := kind + strconv.Itoa(n); regexp.MustCompile(name + `\b`).MatchString(text) {
+		if name := kind + strconv.Itoa(n); slices.Contains(wide, name) {
 			return name
 		}
 	}

@@ -37,7 +37,7 @@ type Rows struct {
 	name   string
 	in     Reader
 	opened []io.Closer
-	at     map[string]int
+	at     Positions
 	number int // of the latest row
 }
 
@@ -178,10 +178,7 @@ func (r *Rows) Copy(to Writer) error {
 
 // Cell returns a column's cell, "" if there is no such column.
 func (r Row) Cell(column string) string {
-	if i, ok := r.of.at[column]; ok {
-		return r.Cells[i]
-	}
-	return ""
+	return r.of.at.Cell(r.Cells, column)
 }
 
 func (r Row) Float(column string) (float64, error) {
