@@ -1,6 +1,7 @@
 package initial
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -34,6 +35,16 @@ type Page struct {
 }
 
 const pageSize = 4096
+
+// Put changes a word of the memory; a word on none of its pages is left out.
+func (c *Captured) Put(w Word) {
+	for i, p := range c.Pages {
+		if w.Address&^(pageSize-1) == p.Address {
+			binary.LittleEndian.PutUint64(p.Data[w.Address%pageSize:], w.Value)
+			c.Pages[i] = p
+		}
+	}
+}
 
 // Flags of rflags beside the arithmetic ones (SDM vol. 1, 3.4.3). Those that a program can set in user mode are DF,
 // NT, AC, ID and TF.

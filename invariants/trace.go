@@ -2,6 +2,7 @@ package invariants
 
 import (
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"slices"
 
@@ -16,6 +17,20 @@ type Trace struct {
 	Copies   int
 	Frame    map[uint64]int // by page address
 	Insts    []asm.Inst
+}
+
+// fingerprinted is how many copies a fingerprint covers, whatever the number of copies that were traced.
+const fingerprinted = 16
+
+// Fingerprint is a hash of the addresses and widths of the first copies' accesses, in order.
+func (t Trace) Fingerprint() string {
+	h := fnv.New64a()
+	for _, a := range t.Accesses {
+		if a.Copy < fingerprinted {
+			fmt.Fprintf(h, "%x %d,", a.Addr, a.Width)
+		}
+	}
+	return fmt.Sprintf("%016x", h.Sum64())
 }
 
 // Core holds the sizes of a core that decide aliasing and residency.

@@ -96,6 +96,9 @@ type Result struct {
 
 	Clock    *ClockReport          `json:"clock,omitempty"`
 	Evidence []invariants.Evidence `json:"evidence,omitempty"`
+	// Addresses identifies the addresses and widths of all accesses of the first copies, with Detail: two set-ups with equal
+	// ones differ in nothing that addresses decide.
+	Addresses string `json:"addresses,omitempty"`
 	// Counters holds the counts of hardware counters and of Options.Events.
 	Counters []CounterReport `json:"counters,omitempty"`
 	// Core is the kind of core that defines the events in Counters, "" for the kernel's generic ones.
@@ -294,7 +297,7 @@ func (r *Result) addMapped(m *mapping.MappedBlock, detail bool) {
 	r.PaperVerdict, r.Rescued, r.SelfForwarding = m.PaperVerdict, m.Rescued, m.SelfForwarding
 	r.Predicted = cmp.Or(r.Predicted, m.Predicted)
 	if detail {
-		r.Mapping = m.Pages
+		r.Mapping, r.Addresses = m.Pages, m.Trace.Fingerprint()
 	}
 	r.Warnings = slices.Concat(r.Warnings, m.Warnings())
 }

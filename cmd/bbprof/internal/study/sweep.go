@@ -27,7 +27,7 @@ func sweepCommand() *cli.Command {
 	return &cli.Command{
 		Name:     "sweep",
 		Summary:  "vary one factor of a set-up and hold all others",
-		Synopsis: []string{"sweep FACTOR [flags] -hex HEX", "sweep -env RANGE [flags] -- PROGRAM [ARG...]  (or -heap, -arg)"},
+		Synopsis: []string{"sweep FACTOR [flags] -hex HEX", "sweep -values [flags] -hex HEX", "sweep -env RANGE [flags] -- PROGRAM [ARG...]  (or -heap, -arg)"},
 		About: `A RANGE is FROM:TO or FROM:TO:STEP, with both ends. The table has the cycles at each value (the
 median run) and, beside them, what the trace predicts: aliasing and forwarded loads, splits, misses.
 Standard error has the correlation of each with the cycles, and the values that stand out.
@@ -37,9 +37,10 @@ address randomisation is off, and intervals take 6 runs. With -repeat K cycles a
 (t_K - t_1)/(K - 1), those of one repetition. Programs run with your rights and unconfined: bbprof
 does not protect your files from them. All processes that they start are ended.
 `,
-		Notes: "docs/explain.md has worked examples of blocks and programs.\n",
+		Notes: "docs/explain.md has worked examples of blocks and programs, docs/values.md of operands.\n",
 		Examples: `bbprof sweep -distance 0:8192:16 -regs rsi,rdi -plot d.svg -hex '48 89 0b 48 8b 17' > d.csv
 bbprof sweep -env 0:4096:16 -runs 25 -clean-env -- ./prog     the same in every shell
+bbprof sweep -values -hex '48 0f af c3'    does the time of imul depend on its operands?
 bbprof sweep -arg 0:256:16 -repeat 20 -- ./convolution {k} {}
 `,
 		Exits: cli.Exits("all was measured", "no value could be measured; the table says why",
@@ -62,9 +63,11 @@ type sweepCmd struct {
 	seed             uint64
 
 	// for blocks
-	setup  measuring.SetupFlags
-	regs   []asm.Reg
-	events []string
+	operands bool   // vary the values of operands
+	state    string // captured, for those
+	setup    measuring.SetupFlags
+	regs     []asm.Reg
+	events   []string
 
 	// for programs
 	words    []string
@@ -72,7 +75,6 @@ type sweepCmd struct {
 	traced   string // where the traced window begins
 	repeat   int    // 1: cycles are per run
 	window   int
-	stores   int // compared with each load; 0 means the store buffer's size
 }
 
 const (
@@ -85,6 +87,7 @@ func (s *sweepCmd) declare(f *cli.Flags) {
 	for _, d := range sweep.Factors {
 		s.declareFactor(f, d.Flag, d.Help)
 	}
+	f.Toggle(&s.operands, "values", "the values of each operand that a block reads, and of all together")
 	s.declareFactor(f, "env", "the size of a program's environment, in bytes")
 	s.declareFactor(f, "heap", "by how many bytes a program's heap starts higher")
 	s.declareFactor(f, "arg", "a number among a program's arguments, in the place of {}, or after them")
@@ -101,9 +104,9 @@ func (s *sweepCmd) declare(f *cli.Flags) {
 	f.Text(&s.traced, "trace", "FUNC", "count what the addresses say, by single steps from FUNC's first instruction on")
 	s.window = 3000
 	f.Number(&s.window, 1, "window", "so many instructions with each value")
-	f.Number(&s.stores, 0, "stores", "stores before a load that it is held against (default: the store buffer)").Fallback = ""
 	f.Section(blockTitle)
 	s.Block.Add(f)
+	f.Text(&s.state, "state", "FILE", "FILE#N: vary the values of -values in this captured state")
 	cli.Parsed(f, &s.regs, measuring.ParseRegisters, "regs", "A[,B...]", "the registers of -data and -distance")
 	s.setup.Add(f)
 	measuring.Flags(f, &s.Opts)
@@ -127,6 +130,14 @@ func (s *sweepCmd) run(std cli.Streams) error {
 	ofProgram, words := s.flags.Of(running.Title), strings.Join(s.words, " ")
 	_, varied := programFactors[s.factor]
 	var r cli.Rules
+	r.Not(s.operands && s.factor != "", "-values varies too: vary one factor at a time, not -%s", s.factor)
+	r.Not(s.operands && words != "", "-values varies a block's operands: leave out the program %s", cli.First(s.words))
+	r.Not(s.state != "" && !s.operands, "-state is for -values")
+	r.Not(s.operands && len(s.regs) > 0, "-regs is for -data and -distance")
+	r.Not(s.operands && len(s.Plot) > 0, "-plot is for factors that are numbers")
+	if r.Err == nil && s.operands {
+		return s.sweepValues(std)
+	}
 	r.Not(s.factor == "", "no factor to vary: give one of -%s", strings.Join(s.flags.In(factorTitle), ", -"))
 	r.Not(varied && ofBlock != "", "-%s is for a block, and -%s varies a program's set-up", ofBlock, s.factor)
 	r.Not(varied && words == "", "no program: write it and its arguments after --")

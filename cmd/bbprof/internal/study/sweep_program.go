@@ -189,7 +189,6 @@ var tracedColumns = []struct {
 func (s *sweepCmd) trace(ctx context.Context, places []program.Place, notes io.Writer) (traces []trace.Counts, err error) {
 	w := trace.Window{Function: s.traced, Instructions: s.window, Core: host.Detect(s.Opts.CPUs...).Core,
 		Control: s.programs.On(s.Opts.CPUs)}
-	w.Core.StoreBuffer = cmp.Or(s.stores, w.Core.StoreBuffer)
 	done := cli.Progress(notes, len(s.values)*s.window, "steps")
 	defer done.End()
 	for i := range s.values {

@@ -24,8 +24,8 @@ var Factors = []struct {
 	{"code", "where the first copy stands, in bytes from the start of a page", "code_offset_bytes",
 		"first copy, bytes from the start of a page", "offsets within a page", 0, layout.PageSize - 1,
 		func(s *profiler.Setup, _ []asm.Reg, v int) { s.CodeOffset = &v }},
-	{"data", "bytes added to the registers of -regs: what the environment's size does to a stack (default of -regs: " +
-		"rsp,rbp)", "data_offset_bytes", "bytes added to %s", "data offsets", -maxShift, maxShift,
+	{"data", "bytes added to the registers of -regs (default: rsp,rbp, as an environment does)",
+		"data_offset_bytes", "bytes added to %s", "data offsets", -maxShift, maxShift,
 		func(s *profiler.Setup, regs []asm.Reg, v int) {
 			for _, r := range regs {
 				s.Init.GPR[r] += uint64(v)

@@ -1,0 +1,169 @@
+package values
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
+	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/require"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+func decode(t *testing.T, text string) ([]byte, []asm.Inst) {
+	t.Helper()
+	code := require.Get(hex.DecodeString(strings.ReplaceAll(text, " ", "")))(t)
+	return code, require.Get(asm.Decode(code))(t)
+}
+
+// TestInputs: what a block reads before it writes it, what each is, and what the block becomes so that its inputs are
+// put back; an input with a star fades.
+func TestInputs(t *testing.T) {
+	for _, c := range []struct{ name, code, inputs, becomes, moves string }{
+		{"imul rax, rbx", "480fafc3", "rax data, rbx data", "and rax, 0x0; or rax, rcx; imul rax, rbx", "mov rax, rcx; imul rax, rbx"},
+		{"written first", "31c0 4801d8", "rbx data", "xor eax, eax; add rax, rbx", ""}, // the idiom reads nothing
+		{"mov eax, ebx", "89d8", "rbx data", "mov eax, ebx", ""},
+		{"mov al, bl keeps the rest", "88d8", "rax data, rbx data", "and rax, 0x0; or rax, rcx; mov al, bl", ""},
+		{"adc rax, rbx", "4811d8", "rax data, rbx data, cf data", "and rax, 0x0; or rax, rcx; bt rdx, 0x0; adc rax, rbx", "mov rax, rcx; bt rdx, 0x0; adc rax, rbx"},
+		{"setz al: another flag stays", "0f94c0 4801d8", "rax data, rbx data, zf* data", "and rax, 0x0; or rax, rcx; sete al; add rax, rbx", ""},
+		{"mov rax, [rsi+rcx*8]", "488b04ce", "rcx pointer, rsi pointer, [0xa3d70600] data", "mov rax, qword ptr [rsi+rcx*8]", ""},
+		{"add [rbx], rax: memory fades", "480103", "rax data, rbx pointer, [0x12345600]* data", "add qword ptr [rbx], rax", ""},
+		{"a store feeds the load", "488903 488b0b", "rax data, rbx pointer", "mov qword ptr [rbx], rax; mov rcx, qword ptr [rbx]", ""},
+		{"rep movsb", "f3a4", "rcx count, rsi pointer, rdi pointer", "rep movs byte ptr [rdi], byte ptr [rsi]", ""},
+		{"mulsd xmm0, xmm1", "f20f59c1", "xmm0 data, xmm1 data", "andps xmm0, xmm2; orps xmm0, xmm3; mulsd xmm0, xmm1", "movaps xmm0, xmm3; mulsd xmm0, xmm1"},
+		{"vpaddd ymm0, ymm0, ymm1", "c5fdfec1", "ymm0 data, ymm1 data", "vandps ymm0, ymm0, ymm2; vorps ymm0, ymm0, ymm3; vpaddd ymm0, ymm0, ymm1",
+			"vmovaps ymm0, ymm3; vpaddd ymm0, ymm0, ymm1"},
+		{"vpaddd zmm0, zmm0, zmm1", "62f17d48fec1", "zmm0 data, zmm1 data",
+			"vpandq zmm0, zmm0, zmm2; vporq zmm0, zmm0, zmm3; vpaddd zmm0, zmm0, zmm1", "vmovdqa64 zmm0, zmm3; vpaddd zmm0, zmm0, zmm1"},
+		{"1: add rax, rbx; dec rcx; jnz 1b stays a loop", "4801d8 48ffc9 75f8", "rax* data, rcx* data, rbx data", "add rax, rbx; dec rcx; jne .-0x8", ""},
+	} {
+		code, insts := decode(t, c.code)
+		inputs := inputsOf(insts, initial.Paper(), 0)
+		becomes := require.Get(refresh(code, insts, inputs, true))(t)
+		var got []string
+		for _, in := range inputs {
+			got = append(got, in.Name+map[bool]string{true: "*"}[in.Fading]+" "+string(in.Role))
+		}
+		require.Equal(t, c.name+": inputs", c.inputs, strings.Join(got, ", "))
+		require.Equal(t, c.name+": becomes", c.becomes, asm.Text(require.Get(asm.Decode(becomes.dependent))(t)))
+		if c.moves != "" {
+			require.Equal(t, c.name+": without waiting", c.moves, asm.Text(require.Get(asm.Decode(becomes.independent))(t)))
+		}
+	}
+}
+
+// TestAssignments: each value is one that the flags -set and -mem take, as wide as its input.
+func TestAssignments(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 1))
+	for _, c := range []struct {
+		in   Input
+		some []string
+	}{
+		{Input{Name: "rax", Role: Data}, []string{"ones rax=0xffffffffffffffff", "sign 32 rax=0x80000000"}},
+		{Input{Name: "rsi", Role: Pointer}, []string{"+64 rsi=0x1040"}},
+		{Input{Name: "rcx", Role: Count}, []string{"seven rcx=0x7"}},
+		{Input{Name: "cf", Role: Data, kind: flag}, []string{"one cf=0x1"}},
+		{Input{Name: "[0x10]", Role: Data, kind: memory, address: 16}, []string{"1.0 doubles 0x10=0x3ff0000000000000"}},
+		{Input{Name: "xmm1", Role: Data, kind: vector, bits: 128}, []string{"1.0 singles xmm1=0x3f8000003f8000003f8000003f800000"}},
+		{Input{Name: "xmm1", Role: Pointer, kind: vector, bits: 128, index: 4}, []string{"a line apart xmm1=0x00000018000000100000000800000000"}},
+	} {
+		var all []string
+		for _, v := range c.in.assignments(0x1000, random) {
+			all = append(all, v.name+" "+v.text)
+			if c.in.kind == memory {
+				require.Get(initial.ParseMemory(v.text))(t)
+			} else {
+				require.Get(initial.ParseSet(v.text))(t)
+			}
+		}
+		for _, want := range c.some {
+			require.Equal(t, want+" is among its values", true, slices.Contains(all, want))
+		}
+	}
+}
+
+// core is a profiler whose blocks take what cycles says of their state, with some noise.
+type core struct {
+	random *rand.Rand
+	noise  float64
+	cycles func(initial.State) profiler.Result
+}
+
+func (c *core) Profile(_ context.Context, b profiler.Block) (profiler.Result, error) {
+	state := initial.Paper()
+	if b.Setup.Init != nil {
+		state = *b.Setup.Init
+	}
+	r := c.cycles(state)
+	r.Cycles *= 1 + c.noise*c.random.NormFloat64()
+	r.Init, r.Hex = state, hex.EncodeToString(b.Code)
+	if r.Status == "" {
+		r.Status = profiler.OK
+	}
+	return r, nil
+}
+
+// TestOutcomes: imul rax, [rsi], in states whose time depends on nothing, on rax, on what memory holds, on where rsi
+// points, and in one that faults.
+func TestOutcomes(t *testing.T) {
+	code, _ := decode(t, "480faf06")
+	flat := func(initial.State) profiler.Result { return profiler.Result{Cycles: 3} }
+	slower := func(share float64, slow func(initial.State) bool) func(initial.State) profiler.Result {
+		return func(s initial.State) profiler.Result {
+			if slow(s) {
+				return profiler.Result{Cycles: 3 * (1 + share)}
+			}
+			return profiler.Result{Cycles: 3}
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		noise  float64
+		cycles func(initial.State) profiler.Result
+		want   string
+	}{
+		{"nothing", 0.002, flat, "rax no effect, rsi no effect, [0x12345600] no effect, all no effect"},
+		{"nothing that this noise shows", 0.1, flat, "rax unclear, rsi unclear, [0x12345600] unclear, all unclear"},
+		{"the sign of rax", 0.001, slower(0.05, func(s initial.State) bool { return int64(s.GPR[asm.RAX]) < 0 }),
+			"rax depends, rsi no effect, [0x12345600] no effect, all depends"},
+		{"by less than counts", 0.001, slower(0.008, func(s initial.State) bool { return int64(s.GPR[asm.RAX]) < 0 }),
+			"rax no effect, rsi no effect, [0x12345600] no effect, all no effect"},
+		{"a word of memory", 0.001, slower(-0.1, func(s initial.State) bool { return len(s.Memory) > 0 && s.Memory[0].Value == 0 }),
+			"rax no effect, rsi no effect, [0x12345600] depends, all depends"},
+		{"addresses", 0.001, func(s initial.State) profiler.Result {
+			return profiler.Result{Cycles: 3, Addresses: fmt.Sprint(s.GPR[asm.RSI])}
+		}, "rax no effect, rsi addresses, [0x12345600] no effect, all no effect"},
+		{"faults", 0, func(s initial.State) profiler.Result {
+			if s.GPR[asm.RAX] != initial.Paper().GPR[asm.RAX] {
+				return profiler.Result{Status: profiler.Rejected, Reason: verdict.SIGFPE}
+			}
+			return profiler.Result{Cycles: 3}
+		}, "rax untried, rsi no effect, [0x12345600] no effect, all untried"},
+	} {
+		p := &core{rand.New(rand.NewPCG(1, 2)), c.noise, c.cycles}
+		s := require.Get(Run(context.Background(), p, profiler.Block{Code: code}, experiment.Plan{Rounds: DefaultRounds, Seed: 1}))(t)
+		var got []string
+		for _, f := range s.Inputs {
+			got = append(got, f.Name+" "+string(f.Outcome))
+		}
+		require.Equal(t, c.name, c.want, strings.Join(got, ", "))
+	}
+}
+
+// TestRejected: a block that cannot be measured has no points.
+func TestRejected(t *testing.T) {
+	code, _ := decode(t, "480faf06")
+	p := &core{rand.New(rand.NewPCG(1, 2)), 0, func(initial.State) profiler.Result {
+		return profiler.Result{Status: profiler.Rejected, Reason: verdict.Unmappable}
+	}}
+	s := require.Get(Run(context.Background(), p, profiler.Block{Code: code}, experiment.Plan{Rounds: 3}))(t)
+	require.Equal(t, "points", 0, len(s.Points))
+	require.Equal(t, "reason", verdict.Unmappable, s.Base.Reason)
+}
