@@ -43,6 +43,7 @@ const (
 	Alias4K       Reason = "alias_4k"    // load and earlier store, equal low 12 bits, other address
 	AliasFrame    Reason = "alias_frame" // two pages use one line of one frame
 	X87Stack      Reason = "x87_stack"   // the x87 stack does not balance
+	BusyCore      Reason = "busy_core"   // other work on the core, or beside it, slowed every window
 	Unstable      Reason = "unstable"    // dispersion, or two modes
 	Nonlinear     Reason = "nonlinear"   // time does not grow linearly with the copies
 	ClockDrift    Reason = "clock_drift" // the core clock moved too much while timing
@@ -53,13 +54,13 @@ func Reasons() []Reason {
 	return []Reason{
 		BadHex, BadSet, Undecodable, ControlFlow, Privileged, Syscall, Nondeterministic, UnsupportedISA, CodeExceedsL1I,
 		Unmappable, TooManyPages, LeavesState, UnalignedOperand, SIGSEGV, SIGFPE, SIGILL, SIGBUS, SIGTRAP, Timeout, LoopExit,
-		L1DMiss, L1IMiss, ContextSwitch, Misaligned, Alias4K, AliasFrame, X87Stack, Unstable, Nonlinear, ClockDrift,
+		L1DMiss, L1IMiss, ContextSwitch, Misaligned, Alias4K, AliasFrame, X87Stack, BusyCore, Unstable, Nonlinear, ClockDrift,
 	}
 }
 
 // Noise reports whether other activity on the machine may have caused the rejection, so that a retry may succeed.
 func (r Reason) Noise() bool {
-	return r == ContextSwitch || r == Unstable || r == ClockDrift
+	return r == BusyCore || r == ContextSwitch || r == Unstable || r == ClockDrift
 }
 
 // Rejection says that one block cannot be profiled, and why.

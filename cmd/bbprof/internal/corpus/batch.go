@@ -1,12 +1,14 @@
 package corpus
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -17,11 +19,14 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	states "github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/state"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/host/selftest"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/unroll"
 )
 
 func batchCommand() *cli.Command {
@@ -34,8 +39,8 @@ compressed with gzip or zstd, or be Parquet. A row that is not a block is reject
 the run goes on. A repeated block is measured once. All other columns are copied.
 
 One worker measures on each physical core that this process may use. A block that was rejected for
-noise (unstable, clock_drift, context_switch) is measured again at the end, by another
-worker. With -o a row is in the file as soon as its block is done; at the end
+noise (busy_core, unstable, clock_drift, context_switch) is measured again at the end, by another
+worker. Known blocks between the rows tell whether a core was busy. With -o a row is in the file as soon as its block is done; at the end
 the rows are sorted. Whatever ends the run before that, the same command with -resume continues it.
 Ctrl-C ends it after the blocks in progress; a second one ends it at once.
 `,
@@ -267,9 +272,15 @@ func (b *batchFlags) measure(std cli.Streams) error {
 		options.Visit = visitOf(j.in)
 		options.Prepare = func(block *profiler.Block) error { return startFrom(j.states, block) }
 	}
+	if options.Controls, err = b.controls(host.Detect(j.cpus.CPUs()...)); err != nil {
+		return err
+	}
 	end.tally, err = batch.Run(ctx, j.in, j.out, options)
+	if n := end.tally.Void; err == nil && n > 0 {
+		err = b.again(ctx, &j, options, &end)
+	}
 	watch.End()
-	defer j.out.Close()
+	defer func() { j.out.Close() }()
 	var displaced *batch.DisplacedError
 	if flushErr := j.out.Flush(); err == nil || errors.As(flushErr, &displaced) { // reports where the rows are
 		err = flushErr
@@ -278,12 +289,58 @@ func (b *batchFlags) measure(std cli.Streams) error {
 	if err == nil {
 		end.atEnd, _ = workers.Selftest(ctx, host.Detect(j.cpus.CPUs()...))
 		header := j.run.String()
-		j.run.AtEnd = end.atEnd
+		j.run.AtEnd, j.run.Controls = end.atEnd, end.tally.Controls
 		j.out.Ended(header, j.run.String())
 		err = j.dest.finish(j.out)
 	}
 	end.run = j.run
 	return end.exit(err)
+}
+
+// controls are measured in one way whatever the rows' is, so that what is known of them holds.
+func (b *batchFlags) controls(c host.CPU) (list []batch.Control, err error) {
+	known, err := selftest.Controls(c.Microarchitecture)
+	paper := initial.Paper()
+	setup := profiler.Setup{Init: &paper, Mode: profiler.Unroll, FrontEnd: profiler.OpCache}
+	if b.Measuring.Unroll != nil || b.Measuring.Init == initial.BHive {
+		setup.Unroll = &unroll.Factors{Short: 64, Long: 192}
+	}
+	for _, k := range known {
+		list = append(list, batch.Control{Name: k.Text, Block: profiler.Block{Code: k.Code, Setup: setup}, Cycles: k.Cycles, Whole: k.Latency})
+	}
+	return list, err
+}
+
+// again measures rows once more that were found at the end to be of a busy core, as resuming does.
+func (b *batchFlags) again(ctx context.Context, j *batchJob, options batch.Options, end *batchEnd) error {
+	if slices.Contains(b.inputs(), "-") {
+		return nil // they stay rejected
+	}
+	fmt.Fprintf(b.out.Notes(end.std), "bbprof: %s had been measured on a busy core, as later readings of an idle one show; they are measured again\n",
+		words.Plural(end.tally.Void, "row"))
+	before := end.tally
+	if err := j.out.Flush(); err != nil {
+		return err
+	}
+	if err := j.out.Close(); err != nil {
+		return err
+	}
+	states, in, err := b.openStates(end.std)
+	if err != nil {
+		return err
+	}
+	out, _, err := batch.Resume(j.dest.journal, j.dest.gathered(), j.schema, j.run)
+	if err != nil {
+		return err
+	}
+	j.out = out
+	if states != nil {
+		defer states.Close()
+		options.Visit, options.Prepare = visitOf(in), func(block *profiler.Block) error { return startFrom(states, block) }
+	}
+	end.tally, err = batch.Run(ctx, in, out, options)
+	end.tally.Continue(&before)
+	return err
 }
 
 func (b *batchFlags) inputs() []string {

@@ -138,6 +138,9 @@ func sheetText(s *dataset.Sheet) string {
 	if len(s.Counts.Reasons) > 0 {
 		fmt.Fprintf(&w, "rejected    %s\n", strings.Join(cli.Frequent(s.Counts.Reasons), ", "))
 	}
+	for _, controls := range s.Controls {
+		fmt.Fprintf(&w, "controls    %s\n", controls)
+	}
 	fmt.Fprintf(&w, "speeds      %.1f %% of accepted blocks have several\n",
 		100*float64(s.Counts.Several)/float64(max(s.Counts.Status[string(profiler.OK)], 1)))
 	fmt.Fprintf(&w, "split       %s\n", strings.Join(cli.Frequent(s.Counts.Splits), ", "))
@@ -167,6 +170,12 @@ func (d *datasetCmd) check(std cli.Streams) error {
 	if !wrong {
 		fmt.Fprintf(&w, "files       as sealed: %s in %s\n", words.Plural(v.Sheet.Counts.Rows, "row"), words.Plural(len(v.Sheet.Parts), "part"))
 		fmt.Fprintf(&w, "content     %s\n", v.Sheet.Content)
+		for _, controls := range v.Sheet.Controls {
+			fmt.Fprintf(&w, "controls    %s\n", controls)
+		}
+		if v.Busy > 0 {
+			fmt.Fprintf(&w, "busy        %s of a busy core, which are no truth even where they are accepted\n", words.Plural(v.Busy, "row"))
+		}
 	}
 	if !wrong && !d.noSample && len(v.Sample) > 0 {
 		ctx, stop := cli.UntilSignal()

@@ -231,6 +231,7 @@ const againstNoise = "another CPU (-cpus), more time (-budget 10s) or an idle ma
 // remedies holds the advice that depends on the reason alone.
 var remedies = map[verdict.Reason]string{
 	verdict.Unstable:      againstNoise + "; -mode loop may repeat where copies in a row do not",
+	verdict.BusyCore:      againstNoise,
 	verdict.ClockDrift:    againstNoise,
 	verdict.ContextSwitch: againstNoise,
 	verdict.UnalignedOperand: "-set REG=ADDRESS gives the operand's register an aligned address, such as the program's; if the block " +

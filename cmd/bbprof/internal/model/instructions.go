@@ -24,6 +24,7 @@ import (
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
 )
 
 func instructionsCommand() *cli.Command {
@@ -407,8 +408,11 @@ func writeInstructions(w io.Writer, format resultfile.Format, rows []instruction
 }
 
 func instructionsSummary(rows []instructions.Row) string {
-	measured, means, varying := 0, 0, 0
+	measured, means, varying, busy := 0, 0, 0, 0
 	for i := range rows {
+		if rows[i].Reason == string(verdict.BusyCore) || strings.Contains(rows[i].Detail, string(verdict.BusyCore)+":") {
+			busy++
+		}
 		if rows[i].Status == profiler.OK {
 			measured++
 		}
@@ -420,6 +424,10 @@ func instructionsSummary(rows []instructions.Row) string {
 			varying++
 		}
 	}
-	return fmt.Sprintf("%s: %d measured, %d of them as a mean and %d with a throughput that varies; %d not measured",
+	text := fmt.Sprintf("%s: %d measured, %d of them as a mean and %d with a throughput that varies; %d not measured",
 		words.Plural(len(rows), "form"), measured, means, varying, len(rows)-measured)
+	if busy > 0 {
+		text += fmt.Sprintf("; %d lack a number because the core was busy", busy)
+	}
+	return text
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
 )
 
 func scoreCommand() *cli.Command {
@@ -184,6 +185,12 @@ func (t *truth) facts() []htmlreport.Fact {
 		{Name: "Clock", Value: run.Clock},
 		{Name: "bbprof", Value: run.Version}, {Name: "Started", Value: run.Started},
 		{Name: "Inputs", Value: strings.Join(run.Inputs, ", ")}, {Name: "Selftest", Value: run.Selftest},
+	}
+	if run.Controls != nil {
+		facts = append(facts, htmlreport.Fact{Name: "Controls", Value: run.Controls.String()})
+	}
+	if n := t.rejected()[string(verdict.BusyCore)]; n > 0 {
+		facts = append(facts, htmlreport.Fact{Name: "Left out", Value: words.Plural(n, "block") + " whose core was busy"})
 	}
 	if len(run.Workers) > 0 {
 		facts = append(facts, htmlreport.Fact{Name: "Workers", Value: fmt.Sprint(len(run.Workers))})

@@ -9,6 +9,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
+	"github.com/bbprof/bbprof/verdict"
 )
 
 func scoreText(r *score.Report, files string, listed bool) string {
@@ -53,6 +54,9 @@ func scoreHeadline(r *score.Report, files string) string {
 	text := fmt.Sprintf("%s: %s%s", files, words.Plural(r.Blocks, "block"), on)
 	if n := r.Rejections(); n > 0 {
 		text += fmt.Sprintf("; %d rejected", n)
+		if busy := r.Rejected[string(verdict.BusyCore)]; busy > 0 {
+			text += fmt.Sprintf(", %d of them because the core was busy", busy)
+		}
 	}
 	if r.Sensitive > 0 {
 		text += fmt.Sprintf("; %d left out because another initial state or row gives other cycles", r.Sensitive)

@@ -1,6 +1,7 @@
 package study
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -166,7 +167,11 @@ func (c *checkCmd) read(name string, std cli.Streams) (blocks, other []check.Blo
 		return nil, nil, fmt.Errorf("%s holds no block that was measured", name)
 	}
 	if without > 0 {
-		fmt.Fprintf(c.out.Notes(std), "bbprof: %s: %s without cycles, which cannot be checked\n", name, words.Plural(without, "row"))
+		busy := ""
+		if b.busy > 0 {
+			busy = fmt.Sprintf(", %d of them of a busy core,", b.busy)
+		}
+		fmt.Fprintf(c.out.Notes(std), "bbprof: %s: %s without cycles%s which cannot be checked\n", name, words.Plural(without, "row"), cmp.Or(busy, ","))
 	}
 	return blocks, other, nil
 }
@@ -258,6 +263,7 @@ func reasons(outcomes []check.Outcome) string {
 type baseline struct {
 	rows    []check.Block // without cycles where nothing was measured
 	runs    resultfile.Runs
+	busy    int // rows of a busy core
 	ignored input.Ignored
 }
 
@@ -288,7 +294,7 @@ func readBaseline(name string, stdin io.Reader) (b baseline, err error) {
 		}
 		b.rows = append(b.rows, block)
 	}
-	b.runs = in.Runs
+	b.runs, b.busy = in.Runs, in.Busy
 	return b, nil
 }
 

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"io"
 	"strings"
 	"testing"
 
@@ -38,7 +39,7 @@ func TestTabulate(t *testing.T) {
 // TestRead: cycles that branch records gave a block in its program are taken where there are any.
 func TestRead(t *testing.T) {
 	const text = "hex,status,cycles,file,function,count,cycles_in_place\n4801c0,ok,1,f,main,2,3.5\n4801c8,ok,1,f,main,1,\n"
-	blocks := require.Get(Read([]string{"-"}, strings.NewReader(text)))(t)
+	blocks := require.Get(Read([]string{"-"}, strings.NewReader(text), io.Discard))(t)
 	if len(blocks) != 2 || blocks[0].InPlace != 3.5 || blocks[1].InPlace != 0 {
 		t.Errorf("%+v", blocks)
 	}

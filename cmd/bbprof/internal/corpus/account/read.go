@@ -12,17 +12,17 @@ import (
 )
 
 // Read reads results of bbprof batch. Each further one measures what those before it rejected.
-func Read(files []string, stdin io.Reader) (blocks []Block, err error) {
+func Read(files []string, stdin io.Reader, notes io.Writer) (blocks []Block, err error) {
 	at := map[string]int{} // index of each row's block
 	for _, name := range files {
-		if blocks, err = add(name, stdin, blocks, at); err != nil {
+		if blocks, err = add(name, stdin, notes, blocks, at); err != nil {
 			return nil, err
 		}
 	}
 	return blocks, nil
 }
 
-func add(name string, stdin io.Reader, blocks []Block, at map[string]int) ([]Block, error) {
+func add(name string, stdin io.Reader, notes io.Writer, blocks []Block, at map[string]int) ([]Block, error) {
 	in, err := resultfile.OpenRows(name, stdin)
 	if err != nil {
 		return nil, err
@@ -66,6 +66,7 @@ func add(name string, stdin io.Reader, blocks []Block, at map[string]int) ([]Blo
 			blocks[i] = b
 		}
 	}
+	in.LeftOut(notes)
 	return blocks, nil
 }
 

@@ -31,6 +31,8 @@ type lab struct {
 	noisy map[string]int                             // how often a block is rejected for noise
 	delay func(hex string, worker int) time.Duration // may be nil
 	fail  string                                     // the block at which a worker breaks
+	slows func(worker, bytes int) float64            // the factor by which other work slows a block; may be nil
+	level func(worker int) float64                   // what the worker takes for idle; may be nil
 }
 
 var errBroken = errors.New("broken")
@@ -69,6 +71,12 @@ func (w worker) Profile(_ context.Context, b profiler.Block) (profiler.Result, e
 		return r, nil
 	}
 	cycles := float64(len(b.Code))
+	if w.slows != nil {
+		cycles *= w.slows(w.number, len(b.Code))
+	}
+	if w.level != nil {
+		r.Clock = &profiler.ClockReport{ProbeIdle: w.level(w.number)}
+	}
 	r.Status, r.Cycles, r.CILow, r.CIHigh = profiler.OK, cycles, cycles-.01, cycles+.01
 	return r, nil
 }

@@ -19,8 +19,9 @@ type orderedRows struct {
 	file io.ReaderAt
 	size int64
 	in   *resultfile.LineReader
-	row  int     // index of the column
-	rows []rowAt // unread rows by number; nil if the file is sorted
+	row  int      // index of the column
+	rows []rowAt  // unread rows by number; nil if the file is sorted
+	lost []string // headers of runs in rows that a later one of their number replaces
 }
 
 type rowAt struct{ row, at int64 }
@@ -31,7 +32,7 @@ func openOrdered(f io.ReaderAt, size int64, each func(in *resultfile.LineReader,
 	o := &orderedRows{file: f, size: size}
 	inOrder, last := true, int64(0)
 	err := o.pass(func(row int64, cells []string) error {
-		inOrder, last = inOrder && row >= last, row
+		inOrder, last = inOrder && row > last, row
 		return each(o.in, cells)
 	})
 	if err == nil && !inOrder {
@@ -40,11 +41,43 @@ func openOrdered(f io.ReaderAt, size int64, each func(in *resultfile.LineReader,
 			return nil
 		})
 		slices.SortStableFunc(o.rows, func(a, b rowAt) int { return cmp.Compare(a.row, b.row) })
+		if err == nil {
+			err = o.keepLast()
+		}
 	}
 	if err == nil {
 		err = o.rewind()
 	}
 	return o, err
+}
+
+// keepLast drops rows that a later one replaces, as one measured again does that was rejected as busy_core.
+func (o *orderedRows) keepLast() error {
+	header := o.in.Schema().Index("run_header")
+	kept := o.rows[:0]
+	for i, r := range o.rows {
+		if i+1 == len(o.rows) || o.rows[i+1].row != r.row {
+			kept = append(kept, r)
+			continue
+		}
+		cells, err := o.read(r.at)
+		if err != nil {
+			return err
+		}
+		if header >= 0 && cells[header] != "" {
+			o.lost = append(o.lost, cells[header])
+		}
+	}
+	o.rows = kept
+	return nil
+}
+
+func (o *orderedRows) read(at int64) ([]string, error) {
+	text, err := lineAt(o.file, at)
+	if err != nil {
+		return nil, err
+	}
+	return o.in.Lines().Parse(text, nil)
 }
 
 func (o *orderedRows) pass(f func(row int64, cells []string) error) error {
@@ -101,11 +134,7 @@ func (o *orderedRows) next() (row int64, cells []string, err error) {
 	}
 	next := o.rows[0]
 	o.rows = o.rows[1:]
-	text, err := lineAt(o.file, next.at)
-	if err != nil {
-		return 0, nil, err
-	}
-	cells, err = o.in.Lines().Parse(text, nil)
+	cells, err = o.read(next.at)
 	return next.row, cells, err
 }
 
@@ -165,7 +194,7 @@ func sortInto(to io.Writer, from io.ReaderAt, size int64, ended [2]string) error
 	out := bufio.NewWriterSize(to, 1<<16)
 	out.Write(lines.Header())
 	var line []byte
-	for first, moved := true, false; ; first = false {
+	for first := true; ; first = false {
 		_, cells, err := rows.next()
 		if errors.Is(err, io.EOF) {
 			return out.Flush()
@@ -175,9 +204,12 @@ func sortInto(to io.Writer, from io.ReaderAt, size int64, ended [2]string) error
 		}
 		switch { // the header goes to the first row, where it is looked up and survives truncation
 		case header == "":
-		case first && cells[column] == "":
-			cells[column], moved = header, true
-		case moved && cells[column] == header:
+		case first:
+			cells[column] = cmp.Or(cells[column], header)
+		case cells[column] == "" && len(rows.lost) > 0:
+			cells[column], rows.lost = rows.lost[0], rows.lost[1:]
+		}
+		if header != "" && !first && cells[column] == header {
 			cells[column] = ""
 		}
 		if header != "" && cells[column] == ended[0] {

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/atomicfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/verdict"
 )
 
 // Output receives the rows: a file stores each at once, a pipe gets them in order.
@@ -78,6 +80,38 @@ func Pipe(w io.Writer, format resultfile.Format, schema resultfile.Schema, colum
 	o := newOutput(schema)
 	o.pipe = &pipe{out: out, unordered: unordered, waiting: map[int64][]string{}}
 	return o, o.open(spool, "", resultfile.CSV, 0)
+}
+
+// gone reports whether a row went out and cannot be replaced.
+func (o *Output) gone(seq int64) bool {
+	return o.pipe != nil && (o.pipe.unordered || seq < o.pipe.next)
+}
+
+// void replaces rows, and those that repeat them, by rejections.
+func (o *Output) void(why map[int64]string, t *Tally) error {
+	end := o.store.end
+	in, err := resultfile.NewLineReader(io.NewSectionReader(o.store.file, 0, end), o.store.lines.Format())
+	for err == nil {
+		var cells []string
+		if cells, err = in.Next(); err != nil {
+			break
+		}
+		reason, ok := why[cmp.Or(number(o.at.Cell(cells, "duplicate_of")), number(o.at.Cell(cells, "row")))]
+		if !ok || o.at.IsBusy(cells) {
+			continue
+		}
+		t.remove(o.at, cells)
+		o.at.Reject(cells, verdict.BusyCore, reason)
+		t.add(o.at, cells)
+		t.Void++
+		if _, err = o.store.append(cells); err != nil {
+			return err
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
 }
 
 // put writes a row. seq counts this run's rows from 0 in input order; key is the block's hash if it was measured
@@ -174,8 +208,8 @@ func (p *pipe) put(seq int64, cells []string) error {
 	if p.unordered {
 		return p.write(cells)
 	}
+	p.bytes += size(cells) - size(p.waiting[seq])
 	p.waiting[seq] = cells
-	p.bytes += size(cells)
 	for {
 		cells, ok := p.waiting[p.next]
 		if !ok {

@@ -89,8 +89,9 @@ func (o *Output) ours(f io.ReaderAt, format resultfile.Format) error {
 	return nil
 }
 
-// scan reads the file and returns where the last whole row ends, 0 without one.
-func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run) (end int64, err error) {
+// scan reads the file and returns where the last whole row ends, 0 without one. A row that was rejected because its core
+// was busy is to be measured again; a later one of its number replaces it.
+func (o *Output) scan(f io.ReadSeeker, format resultfile.Format, here resultfile.Run) (end int64, err error) {
 	in, err := resultfile.NewLineReader(f, format)
 	if err != nil {
 		return 0, err
@@ -106,15 +107,22 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 		return 0, err
 	}
 	var damage *resultfile.DamageError
+	replaced := map[int64][]string{} // rows that were accepted and then rejected, with their last cells
+	some := false
 	end = in.End
 	for {
 		row, cells, err := nextRow(in, o.at["row"])
 		bad, isDamage := errors.AsType[*resultfile.DamageError](err)
 		switch {
 		case errors.Is(err, io.EOF):
+			if len(replaced) > 0 {
+				if err := o.countLast(f, format, replaced); err != nil {
+					return 0, err
+				}
+			}
 			o.tally.Earlier = o.tally.Rows
 			switch {
-			case o.tally.Rows == 0:
+			case !some:
 				return 0, nil
 			case runs.None():
 				return 0, fmt.Errorf("no row names its run (columns run and run_header), so this result cannot be resumed")
@@ -128,11 +136,19 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 		case damage != nil:
 			// An interrupted run does not leave this: dropping all that follows might cost days.
 			return 0, fmt.Errorf("%w, and whole rows follow; mend or remove that line", damage)
-		case o.done[row] != 0:
+		case o.done[row] != 0 && !o.at.IsBusy(cells):
 			return 0, fmt.Errorf("line %d is a second result of row %d", in.Line, row)
 		}
 		if err := runs.Add(o.schema, cells); err != nil {
 			return 0, err
+		}
+		end, some = in.End, true
+		if o.at.IsBusy(cells) {
+			if o.done[row] != 0 {
+				replaced[row] = nil
+			}
+			delete(o.done, row)
+			continue
 		}
 		at := in.At
 		if cells[o.at["duplicate_of"]] != "" {
@@ -140,8 +156,41 @@ func (o *Output) scan(f io.Reader, format resultfile.Format, here resultfile.Run
 		}
 		o.done[row] = newMark(cells[o.at["hex"]], at)
 		o.tally.add(o.at, cells)
-		end = in.End
 	}
+}
+
+// countLast counts the rows of a file again, of those that were replaced only the last.
+func (o *Output) countLast(f io.ReadSeeker, format resultfile.Format, replaced map[int64][]string) error {
+	o.tally = Tally{}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	in, err := resultfile.NewLineReader(f, format)
+	for err == nil {
+		var row int64
+		var cells []string
+		if row, cells, err = nextRow(in, o.at["row"]); err != nil {
+			break
+		}
+		_, several := replaced[row]
+		switch {
+		case !several && !o.at.IsBusy(cells):
+			o.tally.add(o.at, cells)
+		case several && o.at.IsBusy(cells):
+			replaced[row] = nil
+		case several:
+			replaced[row] = slices.Clone(cells)
+		}
+	}
+	for _, cells := range replaced {
+		if cells != nil {
+			o.tally.add(o.at, cells)
+		}
+	}
+	if _, torn := errors.AsType[*resultfile.DamageError](err); torn || errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
 }
 
 // sameRuns fails unless the existing rows were measured under this run's conditions.

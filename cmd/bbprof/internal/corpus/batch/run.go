@@ -35,7 +35,9 @@ type Options struct {
 	// Prepare completes a block before it is measured. If that fails, so does the block, and at an *input.ReadError the run.
 	Prepare func(*profiler.Block) error
 	Finish  func(*profiler.Result) // completes a result
-	Run     resultfile.Run
+	// Controls are measured between the rows; none if empty.
+	Controls []Control
+	Run      resultfile.Run
 	// Progress is called a few times a second on the goroutine of Run.
 	Progress func(Progress)
 }
@@ -64,7 +66,7 @@ const (
 func Run(ctx context.Context, in *input.Input, out *Output, opts Options) (Tally, error) {
 	r := &run{
 		Options: opts, began: time.Now(), out: out, tally: out.tally, id: opts.Run.ID(), header: opts.Run.String(),
-		pending: map[string]*job{},
+		pending: map[string]*job{}, controls: newControls(opts.Controls, len(opts.Workers)),
 	}
 	r.ahead = &ahead{filling: true, onRows: func() {
 		r.pool.Lock() // otherwise a worker might miss it between checking and waiting
@@ -82,6 +84,14 @@ func Run(ctx context.Context, in *input.Input, out *Output, opts Options) (Tally
 	}()
 	r.watch(ctx, finished)
 	r.tally.Seconds = time.Since(r.began).Seconds()
+	r.tally.Controls = r.controls.report()
+	if void := r.controls.late(); len(void) > 0 && r.pool.Failed == nil {
+		if out.pipe != nil {
+			r.tally.Late += int64(len(void))
+		} else if err := out.void(void, &r.tally); err != nil {
+			return r.tally, &WriteError{err}
+		}
+	}
 	return r.tally, r.pool.Failed
 }
 
@@ -94,29 +104,32 @@ type run struct {
 
 	pool measure.Pool // guards the fields below, and out
 
-	tally   Tally
-	header  string // until written
-	seq     int64
-	bytes   int64
-	ended   bool            // end of input reached
-	pending map[string]*job // by identity, from first sight until written
-	aside   []*job          // waiting for a retry
-	held    int             // bytes of all rows in pending
-	retryBy time.Time       // deadline for retries at the end; zero before the first
-	silent  bool            // all waited at the last tick, and nothing happened since
+	tally    Tally
+	header   string // until written
+	seq      int64
+	bytes    int64
+	ended    bool            // end of input reached
+	pending  map[string]*job // by identity, from first sight until its row is final
+	controls *controls
+	aside    []*job    // waiting for a retry
+	held     int       // bytes of all rows in pending
+	retryBy  time.Time // deadline for retries at the end; zero before the first
+	silent   bool      // all waited at the last tick, and nothing happened since
 }
 
 type job struct {
-	key   uint64
-	id    string // see run.identity
-	code  []byte
-	setup profiler.Setup
-	try   int // number of attempts
-	last  int // the latest worker
-	rows  []waitingRow
+	key     uint64
+	id      string // see run.identity
+	control bool   // measured for no row
+	code    []byte
+	setup   profiler.Setup
+	try     int // number of attempts
+	last    int // the latest worker
+	rows    []waitingRow
 
 	unprepared error           // why it was not measured
 	result     profiler.Result // of the latest attempt
+	cells      []string        // of the first row, once written
 }
 
 // waitingRow is a row whose block is not measured yet. seq counts this run's rows.
@@ -154,7 +167,12 @@ func (r *run) watch(ctx context.Context, finished <-chan struct{}) {
 }
 
 func (r *run) next(worker int) (*job, bool, error) {
-	j, err := r.find(worker)
+	j, err := r.controls.next(worker, false), error(nil)
+	if j == nil {
+		if j, err = r.find(worker); j == nil && err == nil {
+			j = r.controls.next(worker, true)
+		}
+	}
 	if j != nil {
 		j.try++
 		j.last = worker
@@ -164,7 +182,7 @@ func (r *run) next(worker int) (*job, bool, error) {
 
 func (r *run) block(j *job) profiler.Block {
 	b := profiler.Block{Code: j.code, Setup: j.setup}
-	if r.Prepare != nil {
+	if r.Prepare != nil && !j.control {
 		j.unprepared = r.Prepare(&b)
 	}
 	return b
@@ -177,6 +195,9 @@ func (r *run) done(j *job, result profiler.Result, err error) error {
 	}
 	if err != nil {
 		return err
+	}
+	if j.control {
+		return r.checked(j.last, &result)
 	}
 	if j.unprepared != nil {
 		result = profiler.Result{Hex: result.Hex, Bytes: result.Bytes, Status: profiler.Failed, Failure: j.unprepared.Error()}
@@ -195,7 +216,46 @@ func (r *run) done(j *job, result profiler.Result, err error) error {
 	if _, failed := errors.AsType[*WriteError](r.pool.Failed); failed {
 		return nil
 	}
-	return r.write(j, result)
+	j.result = result
+	held := r.controls.holds(j, &result)
+	if err := r.write(j, result); err != nil || held {
+		return err
+	}
+	r.release(j)
+	return nil
+}
+
+// release forgets a job whose row is final.
+func (r *run) release(j *job) {
+	delete(r.pending, j.id)
+	r.pool.Wake()
+}
+
+// checked takes the result of a control. The blocks of a stretch that was slowed are rejected on file, in case this
+// process ends, and measured again.
+func (r *run) checked(worker int, result *profiler.Result) error {
+	jobs, slowed, closed := r.controls.measured(worker, result)
+	if !closed {
+		return nil
+	}
+	for _, j := range jobs {
+		again := false
+		if slowed != "" {
+			if r.out.gone(j.rows[0].seq) {
+				r.tally.Late += int64(len(j.rows))
+			} else if err := r.write(j, slowedResult(j.result, slowed)); err != nil {
+				return err
+			} else if again = j.try <= r.Retries; again {
+				r.aside = append(r.aside, j)
+				r.controls.record.Again++
+			}
+		}
+		if j.result = (profiler.Result{}); !again {
+			r.release(j)
+		}
+	}
+	r.pool.Wake()
+	return nil
 }
 
 // find takes rows until one has a block to measure; if there is none, or retries are due, it returns a block put
@@ -219,9 +279,12 @@ func (r *run) find(worker int) (*job, error) {
 		r.retryBy = now.Add(max(now.Sub(r.began), leastRetries))
 	} else if r.ended && now.After(r.retryBy) {
 		for _, j := range r.aside { // they keep the rejection that they have
-			if err := r.write(j, j.result); err != nil {
-				return nil, err
+			if j.cells == nil {
+				if err := r.write(j, j.result); err != nil {
+					return nil, err
+				}
 			}
+			r.release(j)
 		}
 		r.aside = nil
 		return nil, nil
@@ -279,6 +342,9 @@ func (r *run) take(f inputRow) (*job, error) {
 	id, visit := r.identity(&f.row)
 	if j, ok := r.pending[id]; ok {
 		j.rows = append(j.rows, w)
+		if j.cells != nil {
+			return nil, r.repeat(w, j.cells)
+		}
 		r.held += f.row.Size()
 		return nil, nil
 	}
@@ -318,24 +384,39 @@ func (r *run) found(row *input.Row, at int64) {
 }
 
 func (r *run) repeat(w waitingRow, measured []string) error {
-	e := resultfile.Entry{Row: w.row, DuplicateOf: number(measured[r.out.at["row"]]), RunHeader: r.header}
-	return r.put(w.seq, r.out.schema.Repeat(measured, &e), nil)
+	return r.put(w.seq, r.repeated(w, measured), nil)
 }
 
+func (r *run) repeated(w waitingRow, measured []string) []string {
+	e := resultfile.Entry{Row: w.row, DuplicateOf: number(measured[r.out.at["row"]]), RunHeader: r.header}
+	return r.out.schema.Repeat(measured, &e)
+}
+
+// write writes the rows of a job, or others in their place.
 func (r *run) write(j *job, result profiler.Result) error {
-	delete(r.pending, j.id)
-	for _, w := range j.rows {
-		r.held -= w.row.Size()
-	}
-	r.tally.Measured++
-	first := j.rows[0]
+	first, before := j.rows[0], j.cells
 	e := resultfile.Entry{Row: first.row, Result: result, Tries: j.try, RunID: r.id, RunHeader: r.header}
-	cells := r.out.schema.Cells(&e)
-	if err := r.put(first.seq, cells, &j.key); err != nil {
-		return err
+	if j.cells = r.out.schema.Cells(&e); before == nil {
+		r.tally.Measured++
+		for _, w := range j.rows {
+			r.held -= w.row.Size()
+		}
+	} else if at, ok := r.out.at["run_header"]; ok {
+		j.cells[at] = before[at]
 	}
-	for _, w := range j.rows[1:] {
-		if err := r.repeat(w, cells); err != nil {
+	for i, w := range j.rows {
+		cells, key := j.cells, &j.key
+		if i > 0 {
+			cells, key = r.repeated(w, j.cells), nil
+		}
+		if before != nil {
+			old := before
+			if i > 0 {
+				old = r.repeated(w, before)
+			}
+			r.tally.remove(r.out.at, old)
+		}
+		if err := r.put(w.seq, cells, key); err != nil {
 			return err
 		}
 	}

@@ -326,7 +326,7 @@ func (d *fullDisk) Write(p []byte) (int, error) {
 func TestQuantiles(t *testing.T) {
 	var s Spread
 	for i := range 1000 {
-		s.add(float64(i+1) / 100)
+		s.add(float64(i+1)/100, 1)
 	}
 	for q, want := range map[float64]float64{0: 0.01, 0.5: 5, 0.95: 9.5, 1: 10} {
 		if got := s.Quantile(q); got < want/1.02 || got > want*1.02 {

@@ -30,51 +30,69 @@ type Tally struct {
 	Cycles  Spread           `json:"cycles"`         // per iteration, of accepted rows
 	Width   Spread           `json:"interval_width"` // of the interval, relative to the cycles
 
+	Late int64 `json:"late,omitempty"` // rows of a busy core that were written before that was known and cannot be replaced
+	Void int64 `json:"-"`              // rows that were replaced by a rejection at the end, and are to be measured again
+
 	// This run only.
-	Seconds      float64 `json:"seconds"`
-	TimedSeconds float64 `json:"timed_seconds"` // inside timed code, over all workers
-	Measured     int64   `json:"measured"`      // blocks, without retries
+	Controls     *resultfile.Controls `json:"controls,omitempty"`
+	Seconds      float64              `json:"seconds"`
+	TimedSeconds float64              `json:"timed_seconds"` // inside timed code, over all workers
+	Measured     int64                `json:"measured"`      // blocks, without retries
 }
 
-func (t *Tally) add(at resultfile.Positions, cells []string) {
+func (t *Tally) add(at resultfile.Positions, cells []string) { t.count(at, cells, 1) }
+
+// remove is for a row that another takes the place of.
+func (t *Tally) remove(at resultfile.Positions, cells []string) { t.count(at, cells, -1) }
+
+func (t *Tally) count(at resultfile.Positions, cells []string, n int64) {
 	cell := func(name string) string { return at.Cell(cells, name) }
-	t.Rows++
+	t.Rows += n
 	retried := cell("tries") != "" && cell("tries") != "1"
 	if retried {
-		t.Retried++
+		t.Retried += n
 	}
 	if cell("duplicate_of") != "" {
-		t.Duplicates++
+		t.Duplicates += n
 	}
 	switch cell("status") {
 	case "ok":
-		t.OK++
+		t.OK += n
 		if retried {
-			t.Recovered++
+			t.Recovered += n
 		}
-		t.addCycles(cell("cycles"), cell("ci_low"), cell("ci_high"))
+		t.addCycles(cell("cycles"), cell("ci_low"), cell("ci_high"), n)
 	case "rejected":
-		t.Rejected++
+		t.Rejected += n
 		if t.Reasons == nil {
 			t.Reasons = map[string]int64{}
 		}
-		t.Reasons[cell("reason")]++
+		if t.Reasons[cell("reason")] += n; t.Reasons[cell("reason")] == 0 {
+			delete(t.Reasons, cell("reason"))
+		}
 	default:
-		t.Failed++
+		t.Failed += n
 	}
 }
 
-func (t *Tally) addCycles(cycles, low, high string) {
+func (t *Tally) addCycles(cycles, low, high string, n int64) {
 	x, err1 := strconv.ParseFloat(cycles, 64)
 	l, err2 := strconv.ParseFloat(low, 64)
 	h, err3 := strconv.ParseFloat(high, 64)
 	if err1 != nil || err2 != nil || err3 != nil {
 		return
 	}
-	t.Cycles.add(x)
+	t.Cycles.add(x, n)
 	if x > 0 {
-		t.Width.add((h - l) / x)
+		t.Width.add((h-l)/x, n)
 	}
+}
+
+// Continue adds what an earlier part of the same run took.
+func (t *Tally) Continue(before *Tally) {
+	t.Earlier, t.Late = before.Earlier, t.Late+before.Late
+	t.Seconds, t.TimedSeconds, t.Measured = t.Seconds+before.Seconds, t.TimedSeconds+before.TimedSeconds, t.Measured+before.Measured
+	t.Controls.Add(before.Controls)
 }
 
 func (t *Tally) Rate() float64 {
@@ -92,11 +110,11 @@ const bucketRatio = 1.01
 // smallest is the lower end of the buckets: results have four decimals.
 const smallest = 1e-4
 
-func (s *Spread) add(x float64) {
+func (s *Spread) add(x float64, n int64) {
 	if *s == nil {
 		*s = Spread{}
 	}
-	(*s)[int(math.Floor(math.Log(math.Max(x, smallest))/math.Log(bucketRatio)))]++
+	(*s)[int(math.Floor(math.Log(math.Max(x, smallest))/math.Log(bucketRatio)))] += n
 }
 
 func (s Spread) count() (n int64) {
@@ -154,6 +172,13 @@ func (t *Tally) Report(w io.Writer) {
 	}
 	if t.Retried > 0 {
 		fmt.Fprintf(w, "bbprof: retries: %s tried again, %d accepted in the end\n", words.Plural(t.Retried, "row"), t.Recovered)
+	}
+	if t.Late > 0 {
+		fmt.Fprintf(w, "bbprof: WARNING: %s had been written before it was known that the core was busy, and are not to be trusted; "+
+			"with -o FILE they would have been measured again\n", words.Plural(t.Late, "row"))
+	}
+	if c := t.Controls; c != nil {
+		fmt.Fprintf(w, "bbprof: controls: %v\n", c)
 	}
 	reasons := words.ByCount(t.Reasons)
 	for _, r := range reasons {

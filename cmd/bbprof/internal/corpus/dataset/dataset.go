@@ -47,6 +47,7 @@ type Sheet struct {
 	Clocks    []string          `json:"clocks"`
 	Selftests []string          `json:"selftests_at_start"`
 	AtEnd     []string          `json:"selftests_at_end,omitempty"` // of completed runs
+	Controls  []string          `json:"controls,omitempty"`         // known blocks measured between the rows, as AtEnd
 	Settings  map[string]any    `json:"settings"`
 	Runs      []string          `json:"runs"` // all values of column run
 

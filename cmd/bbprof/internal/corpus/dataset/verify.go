@@ -20,6 +20,7 @@ import (
 type Verification struct {
 	Sheet    Sheet
 	Problems []string // each names a file; empty: all as sealed
+	Busy     int      // rows of a busy core, which are no truth
 	Sample   []SampleBlock
 }
 
@@ -133,6 +134,7 @@ func (v *verifier) part(part Part) {
 	in, err := resultfile.OpenRows(path, nil)
 	if err == nil {
 		defer in.Close()
+		in.AsWritten = true
 		err = v.begin(part.File, in.Schema)
 	}
 	for err == nil {
@@ -146,6 +148,7 @@ func (v *verifier) part(part Part) {
 		}
 	}
 	if in != nil {
+		v.Busy += in.Busy
 		for _, run := range in.Runs.All() {
 			if here := v.Sheet.Hosts[0].Microarchitecture; run.Host.Microarchitecture != here {
 				v.problem(part.File, "it was measured on %s (%s), the dataset on %s", run.Host.Microarchitecture, run.Host.Brand, here)

@@ -107,10 +107,14 @@ func (sheet *Sheet) note(header string, first **resultfile.Run) error {
 	if !slices.Contains(sheet.Hosts, run.Host) {
 		sheet.Hosts = append(sheet.Hosts, run.Host)
 	}
+	controls := ""
+	if run.Controls != nil {
+		controls = run.Controls.String()
+	}
 	for _, x := range []struct {
 		list *[]string
 		text string
-	}{{&sheet.Kernels, run.Kernel}, {&sheet.Versions, run.Version}, {&sheet.Clocks, run.Clock}, {&sheet.Selftests, run.Selftest}, {&sheet.AtEnd, run.AtEnd}} {
+	}{{&sheet.Kernels, run.Kernel}, {&sheet.Versions, run.Version}, {&sheet.Clocks, run.Clock}, {&sheet.Selftests, run.Selftest}, {&sheet.AtEnd, run.AtEnd}, {&sheet.Controls, controls}} {
 		if x.text != "" && !slices.Contains(*x.list, x.text) {
 			*x.list = append(*x.list, x.text)
 		}

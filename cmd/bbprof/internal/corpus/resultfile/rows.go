@@ -16,6 +16,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/parquet"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
 // Each yields the results of next until io.EOF. An error is the last.
@@ -34,11 +35,14 @@ func Each[T any](next func() (T, error)) iter.Seq2[T, error] {
 type Rows struct {
 	Schema Schema
 	Runs   Runs // in the file's metadata, or in the rows so far
-	name   string
-	in     Reader
-	opened []io.Closer
-	at     Positions
-	number int // of the latest row
+	Busy   int  // rows so far that are no truth, because the core was busy
+	// AsWritten leaves rows accepted that bbprof would reject today, as a seal needs.
+	AsWritten bool
+	name      string
+	in        Reader
+	opened    []io.Closer
+	at        Positions
+	number    int // of the latest row
 }
 
 type Reader interface {
@@ -151,10 +155,23 @@ func (r *Rows) Next() (Row, error) {
 	if err != nil {
 		return row, r.Error(err)
 	}
+	if !r.AsWritten {
+		row.Cells = r.at.asBusy(cells)
+	}
+	if r.at.IsBusy(row.Cells) {
+		r.Busy++
+	}
 	if err := r.Runs.Add(r.Schema, cells); err != nil {
 		return row, row.Error(err)
 	}
 	return row, nil
+}
+
+// LeftOut tells of rows that are no truth, if there are any.
+func (r *Rows) LeftOut(notes io.Writer) {
+	if r.Busy > 0 {
+		fmt.Fprintf(notes, "bbprof: %s: left out: %s of a busy core; bbprof batch -resume measures them again\n", r.name, words.Plural(r.Busy, "row"))
+	}
 }
 
 // All yields the rows. An error is the last.

@@ -77,7 +77,7 @@ func (a *accountCmd) run(std cli.Streams) error {
 	if r.Err != nil {
 		return r.Err
 	}
-	blocks, err := account.Read(a.files, std.In)
+	blocks, err := account.Read(a.files, std.In, a.out.Notes(std))
 	if err != nil {
 		return cli.Usage(err)
 	}
