@@ -39,11 +39,11 @@ const (
 	L1DMiss       Reason = "l1d_miss"
 	L1IMiss       Reason = "l1i_miss"
 	ContextSwitch Reason = "context_switch"
+	BusyCore      Reason = "busy_core"   // other work on the core, or beside it, slowed every window
 	Misaligned    Reason = "misaligned"  // an access crosses a cache line
 	Alias4K       Reason = "alias_4k"    // load and earlier store, equal low 12 bits, other address
 	AliasFrame    Reason = "alias_frame" // two pages use one line of one frame
 	X87Stack      Reason = "x87_stack"   // the x87 stack does not balance
-	BusyCore      Reason = "busy_core"   // other work on the core, or beside it, slowed every window
 	Unstable      Reason = "unstable"    // dispersion, or two modes
 	Nonlinear     Reason = "nonlinear"   // time does not grow linearly with the copies
 	ClockDrift    Reason = "clock_drift" // the core clock moved too much while timing
@@ -54,7 +54,7 @@ func Reasons() []Reason {
 	return []Reason{
 		BadHex, BadSet, Undecodable, ControlFlow, Privileged, Syscall, Nondeterministic, UnsupportedISA, CodeExceedsL1I,
 		Unmappable, TooManyPages, LeavesState, UnalignedOperand, SIGSEGV, SIGFPE, SIGILL, SIGBUS, SIGTRAP, Timeout, LoopExit,
-		L1DMiss, L1IMiss, ContextSwitch, Misaligned, Alias4K, AliasFrame, X87Stack, BusyCore, Unstable, Nonlinear, ClockDrift,
+		L1DMiss, L1IMiss, ContextSwitch, BusyCore, Misaligned, Alias4K, AliasFrame, X87Stack, Unstable, Nonlinear, ClockDrift,
 	}
 }
 

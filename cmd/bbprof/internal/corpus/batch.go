@@ -40,8 +40,9 @@ the run goes on. A repeated block is measured once. All other columns are copied
 
 One worker measures on each physical core that this process may use. A block that was rejected for
 noise (busy_core, unstable, clock_drift, context_switch) is measured again at the end, by another
-worker. Known blocks between the rows tell whether a core was busy. With -o a row is in the file as soon as its block is done; at the end
-the rows are sorted. Whatever ends the run before that, the same command with -resume continues it.
+worker. Known blocks between the rows tell whether a core was busy. With -o a row is in the file as
+soon as its block is done; at the end the rows are sorted. Whatever ends the run before that, the
+same command with -resume continues it.
 Ctrl-C ends it after the blocks in progress; a second one ends it at once.
 `,
 		Notes: `docs/corpus.md shows shards and Slurm; docs/reference.md explains the columns.
