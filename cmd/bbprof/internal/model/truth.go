@@ -121,7 +121,7 @@ func (t *truth) columns(s resultfile.Schema) (c truthColumns, err error) {
 // cyclesOf returns a row's cycles, or why it has none.
 func (c *truthColumns) cyclesOf(cell func(string) string) (cycles float64, why string) {
 	if c.status && cell("status") != "ok" {
-		return 0, cmp.Or(cell("reason"), cell("status"), "no status")
+		return 0, cmp.Or(cell("reason"), cell("status"))
 	}
 	text := cell(c.cycles)
 	if named := cell(text); named != "" { // loops_take names another column

@@ -140,6 +140,7 @@ func OpenTable(name string) (columns []string, rows iter.Seq2[[]string, error], 
 	if err != nil {
 		return nil, nil, err
 	}
+	in.Foreign = true
 	return in.Schema.Names(), func(yield func([]string, error) bool) {
 		defer in.Close()
 		for row, err := range in.All() {

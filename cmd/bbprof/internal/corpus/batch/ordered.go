@@ -100,7 +100,7 @@ func (o *orderedRows) pass(f func(row int64, cells []string) error) error {
 
 // nextRow reads a row, and its number from a column.
 func nextRow(in *resultfile.LineReader, column int) (row int64, cells []string, err error) {
-	if cells, err = in.Next(); err != nil {
+	if cells, err = in.NextResult(); err != nil {
 		return 0, nil, err
 	}
 	if row = number(cells[column]); row < 1 || row > maxNumber {

@@ -229,7 +229,7 @@ func TestEnded(t *testing.T) {
 	defer out.Close()
 	run := here()
 	e := resultfile.Entry{RunID: run.ID(), RunHeader: run.String()}
-	e.Row.Number, e.Row.Code = 1, []byte{0x90}
+	e.Row.Number, e.Row.Code, e.Result.Status = 1, []byte{0x90}, "error"
 	require.NoError(t, out.put(0, schema.Cells(&e), nil))
 	run.AtEnd = "8 of 8 pass"
 	out.Ended(e.RunHeader, run.String())

@@ -18,7 +18,7 @@ func TestResumeScales(t *testing.T) {
 	row := make([]string, len(names))
 	row[slices.Index(names, "run")] = here().ID()
 	for i := range n {
-		row[0], row[slices.Index(names, "row")] = block(i), fmt.Sprint(i+1)
+		row[0], row[1], row[slices.Index(names, "row")] = block(i), "error", fmt.Sprint(i+1)
 		lines = append(lines, strings.Join(row, ","))
 	}
 	writeFile(t, path, strings.Join(lines, "\n")+"\n")

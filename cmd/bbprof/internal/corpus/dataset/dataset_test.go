@@ -33,7 +33,7 @@ func results(t *testing.T, core cpu.Name, n int) string {
 		// add rax, i; nops
 		code := hex.EncodeToString([]byte{0x48, 0x81, 0xc0, byte(i), byte(i >> 8), 0, 0}) + strings.Repeat("90", i%40)
 		app := fmt.Sprint("app", i*i%5)
-		row := []string{code, "ok", "", fmt.Sprintf("%d.2500", 1+i%7), "1.0000", "2.0000", app, fmt.Sprint(1 + i%2), "scalar", "",
+		row := []string{code, "ok", "", fmt.Sprintf("%d.2500", 1+i%7), "1.0000", "9.0000", app, fmt.Sprint(1 + i%2), "scalar", "",
 			run.ID(), "", fmt.Sprint(i), "0x401136"}
 		if i%10 == 9 {
 			row = []string{code, "rejected", "sigsegv", "", "", "", app, "", "scalar", "", run.ID(), "", "", ""}
@@ -212,12 +212,20 @@ func TestTampered(t *testing.T) {
 // TestRefused: results that do not belong together, or do not describe their run, make no dataset.
 func TestRefused(t *testing.T) {
 	one, two := results(t, core, 20), results(t, other, 20)
+	twice := func(name string) string {
+		text := strings.Replace(string(require.Get(os.ReadFile(one))(t)), "ci_low,", name+",", 1)
+		path := filepath.Join(t.TempDir(), "twice.csv")
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o666))
+		return path
+	}
 	for _, c := range []struct {
 		o    Options
 		want string
 	}{
 		{Options{Inputs: []string{one, two}}, "microarchitecture: skylake (B), here zen4 (B); make separate datasets"},
 		{Options{Inputs: []string{one}, Application: "program"}, "it has no column program"},
+		{Options{Inputs: []string{twice("cycles")}}, `two columns are called "cycles"`},
+		{Options{Inputs: []string{twice("source")}}, `two columns are called "source"`},
 		{Options{Inputs: []string{one}, Weight: "weight"}, "it has no column weight"},
 		{Options{Inputs: []string{one}, Application: "address"},
 			`column address holds "0x401136" alone, and a split by application needs 3 values; without`},

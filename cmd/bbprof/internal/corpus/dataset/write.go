@@ -146,6 +146,9 @@ func (s *Source) eachOf(name string, row func(resultfile.Row) error) error {
 		return in.Error(fmt.Errorf("it has a column %s or %s already, which a dataset adds; leave it out with bbprof "+
 			"convert -columns, or name it with -application", splitColumn, applicationColumn))
 	}
+	if err := in.Schema.Distinct(); err != nil {
+		return in.Error(err)
+	}
 	if s.schema == nil {
 		s.schema = in.Schema
 		for _, c := range s.schema {

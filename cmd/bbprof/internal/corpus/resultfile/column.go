@@ -319,8 +319,8 @@ func (s Schema) Typed(types map[string]Type) Schema {
 // Carried reports whether the column comes from the input.
 func (c Column) Carried() bool { return c.of == nil }
 
-// distinct fails for two columns of one name, which JSON and Parquet cannot hold.
-func (s Schema) distinct() error {
+// Distinct fails for two columns of one name, which JSON and Parquet cannot hold.
+func (s Schema) Distinct() error {
 	seen := make(map[string]bool, len(s))
 	for _, c := range s {
 		if seen[c.Name] {

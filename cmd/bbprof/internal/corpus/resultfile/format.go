@@ -152,7 +152,7 @@ func (s Schema) Select(names []string) (chosen Schema, at []int, err error) {
 		}
 	}
 	if len(names) > 0 {
-		err = chosen.distinct()
+		err = chosen.Distinct()
 	}
 	return chosen, at, err
 }

@@ -28,7 +28,7 @@ type Lines struct {
 func NewLines(f Format, s Schema) (l *Lines, err error) {
 	l = &Lines{format: f, schema: s}
 	if f == JSON {
-		err = s.distinct()
+		err = s.Distinct()
 	} else if how := f.export(); how != nil {
 		if l.export, err = how.over(s); err != nil {
 			err = fmt.Errorf("format %s: %w", f, err)
@@ -142,9 +142,10 @@ func (e *DamageError) Error() string { return fmt.Sprintf("line %d is not a row:
 type LineReader struct {
 	in     *input.LineSource
 	lines  *Lines
-	Line   int   // of the latest row
-	At     int64 // byte offset of the latest row, even if damaged
-	End    int64 // of its end
+	at     Positions // nil if it is no result
+	Line   int       // of the latest row
+	At     int64     // byte offset of the latest row, even if damaged
+	End    int64     // of its end
 	cells  []string
 	pushed *string // a line to reread
 	long   bool    // the rest of an overlong line must be skipped
@@ -189,6 +190,9 @@ func NewLineReader(r io.Reader, f Format) (*LineReader, error) {
 		return in, err
 	}
 	in.lines, err = NewLines(f, SchemaOf(names))
+	if err == nil && in.lines.schema.isResult() {
+		in.at, err = in.lines.schema.Positions(), in.lines.schema.unambiguous()
+	}
 	return in, err
 }
 
@@ -235,6 +239,17 @@ func (r *LineReader) Next() ([]string, error) {
 	}
 	r.cells = cells
 	return cells, nil
+}
+
+// NextResult is Next, but a row of a result that bbprof cannot have written is a *DamageError.
+func (r *LineReader) NextResult() ([]string, error) {
+	cells, err := r.Next()
+	if err == nil && r.at != nil {
+		if wrong := r.at.Check(cells); wrong != nil {
+			return nil, &DamageError{r.Line, wrong.Error()}
+		}
+	}
+	return cells, err
 }
 
 // readLine returns the next line without its end; ended is false if it has none. An overlong line is a

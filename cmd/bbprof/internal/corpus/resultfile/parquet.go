@@ -25,8 +25,8 @@ type parquetWriter struct {
 }
 
 // newParquetWriter writes the columns s of a wider schema, in which they are at these indices.
-func newParquetWriter(w io.Writer, s Schema, at []int, header int) (*parquetWriter, error) {
-	if err := s.distinct(); err != nil {
+func newParquetWriter(w io.Writer, s Schema, at []int, header int) (Writer, error) {
+	if err := s.Distinct(); err != nil {
 		return nil, err
 	}
 	var columns []parquet.Column
@@ -34,7 +34,10 @@ func newParquetWriter(w io.Writer, s Schema, at []int, header int) (*parquetWrit
 		columns = append(columns, parquet.Column{Name: c.Name, Type: c.Type, EmptyText: c.of == nil && !c.Unknown})
 	}
 	out, err := parquet.NewWriter(w, columns)
-	return &parquetWriter{Writer: out, at: at, header: header}, err
+	if err != nil {
+		return nil, err
+	}
+	return &parquetWriter{Writer: out, at: at, header: header}, nil
 }
 
 func (w *parquetWriter) Write(cells []string) error {

@@ -38,11 +38,14 @@ type Rows struct {
 	Busy   int  // rows so far that are no truth, because the core was busy
 	// AsWritten leaves rows accepted that bbprof would reject today, as a seal needs.
 	AsWritten bool
-	name      string
-	in        Reader
-	opened    []io.Closer
-	at        Positions
-	number    int // of the latest row
+	// Foreign leaves the rows unchecked: those of a table that another tool made.
+	Foreign bool
+	name    string
+	in      Reader
+	opened  []io.Closer
+	at      Positions
+	result  bool
+	number  int // of the latest row
 }
 
 type Reader interface {
@@ -117,8 +120,11 @@ func IsLines(f io.ReaderAt) bool {
 
 func (r *Rows) begin(columns []string) (err error) {
 	r.Schema = r.in.Schema()
-	r.at = r.Schema.Positions()
-	if err = r.Schema.Require(columns...); err == nil {
+	r.at, r.result = r.Schema.Positions(), r.Schema.isResult()
+	if err = r.Schema.Require(columns...); err == nil && r.result {
+		err = r.Schema.unambiguous()
+	}
+	if err == nil {
 		if p, ok := r.in.(*parquetReader); ok {
 			for _, run := range p.runs() {
 				err = cmp.Or(err, r.Runs.addHeader(string(run)))
@@ -154,6 +160,11 @@ func (r *Rows) Next() (Row, error) {
 	row := Row{r.number, cells, r}
 	if err != nil {
 		return row, r.Error(err)
+	}
+	if r.result && !r.Foreign {
+		if err := r.at.Check(cells); err != nil {
+			return row, row.Error(fmt.Errorf("%w; mend the row or leave it out", err))
+		}
 	}
 	if !r.AsWritten {
 		row.Cells = r.at.asBusy(cells)
