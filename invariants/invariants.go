@@ -36,3 +36,15 @@ func ContextSwitches(kept, dropped int) Evidence {
 		Detail: fmt.Sprintf("0 in the %d windows kept (getrusage); %d window(s) that saw one were dropped", kept, dropped),
 	}
 }
+
+// IdleCore reports that no other hardware thread slowed the windows kept: each stands between two readings of the
+// contention probe at its idle level in cycles; others were dropped. A level of 0 says that there was no probe.
+func IdleCore(kept, dropped int, level float64) Evidence {
+	if level == 0 {
+		return Evidence{verdict.BusyCore, Unchecked, "the clock counts cycles, whoever uses the core beside"}
+	}
+	return Evidence{
+		Invariant: verdict.BusyCore, Kind: Counted,
+		Detail: fmt.Sprintf("each of the %d windows kept is between two idle readings of the contention probe (%.0f cycles); %d were dropped", kept, level, dropped),
+	}
+}

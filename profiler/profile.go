@@ -425,7 +425,8 @@ func (s *session) checkSamples(j job, m *mapping.MappedBlock, t timing.Timed, r 
 		r.Evidence = evidence
 		return l1i.Rejection
 	}
-	evidence = append(evidence, invariants.ContextSwitches(r.WindowsKept, t.WindowsSwitched))
+	evidence = append(evidence, invariants.ContextSwitches(r.WindowsKept, t.WindowsSwitched),
+		invariants.IdleCore(r.WindowsKept, t.WindowsUnsteady, s.timer.Report().ProbeIdle))
 	r.Evidence = s.countedEvidence(evidence, t.Events)
 	r.Core, r.Counters = string(s.pmu.Core), s.reportCounters(t.Events)
 	if which, why := s.impossible(m, t); which != "" {

@@ -146,14 +146,13 @@ type ClockReport struct {
 	TicksPerSecond float64 `json:"ticks_per_second,omitzero"`
 	// MultiplyCycles is the latency of imul by this clock: an integer if adds take a cycle.
 	MultiplyCycles float64 `json:"multiply_latency_cycles"`
-	// ProbeIdle is the contention probe's time in cycles when no other thread uses the core.
+	// ProbeIdle is the contention probe's time in cycles when no other thread uses the core. It is learnt as long as the
+	// Profiler runs: a result whose ProbeIdle is more than 4 % above that of a later one was measured on a shared core.
 	ProbeIdle float64 `json:"contention_probe_cycles,omitzero"`
-	// IdleConfirmed reports that the core's data confirm ProbeIdle; otherwise no CPU was idle, or the core is not in the table.
+	// IdleConfirmed reports that bbprof's start saw a core as idle as the table of cores says.
 	IdleConfirmed bool `json:"idle_confirmed,omitzero"`
 	// Shared is the share of the samples of bbprof's start that other work slowed or interrupted.
 	Shared float64 `json:"shared,omitzero"`
-	// Doubt explains what the start could not determine, if anything. Every result repeats it as a warning.
-	Doubt string `json:"doubt,omitempty"`
 }
 
 // LoopReport is the shape of a loop.
@@ -253,9 +252,6 @@ func (s *session) result(j job, host *HostReport, p progress, ok bool) Result {
 	e, clock := p.measurement.timed.Estimate, ClockReport(s.timer.Report())
 	result.Cycles, result.CILow, result.CIHigh = e.Value, e.Low(), e.High()
 	result.Clock = &clock
-	if clock.Doubt != "" {
-		result.warn("%s", clock.Doubt)
-	}
 	if s.fallbackNote != "" {
 		result.warn("%s", s.fallbackNote)
 	}

@@ -51,6 +51,9 @@ type Core struct {
 	// AddsPerCycle is the contention probe's rate of independent register adds on an idle core, where it was
 	// measured: the number of ALUs, or less where ports are bound at rename.
 	AddsPerCycle float64
+	// IdleProbe is the contention probe's time on an idle core in cycles, for 64 iterations without nops, where it was
+	// measured: a closer answer than AddsPerCycle gives.
+	IdleProbe float64
 	// NopsPerCycle is the same for the probe's nops; 0 where the probe has adds alone.
 	NopsPerCycle float64
 	Lead         Lead
@@ -125,6 +128,7 @@ var cores = []Core{
 	{Name: GoldenCove, Events: "goldencove", vendor: intel, OpCache: OpCache{512, 8, 64}, StoreBuffer: 112, DispatchWidth: 6,
 		LoadsPerCycle: 3, StoresPerCycle: 2,
 		MultiplyCycles: 3, AddsPerCycle: 4.6, // five ALUs; 4.6 was measured on Granite Rapids
+		IdleProbe: 955, // 954 to 957 in every idle recording of an Emerald Rapids
 		Latencies: GoldenCoveLatencies, LLVM: "sapphirerapids", OSACA: "SPR",
 		since: []cpuid.FeatureID{cpuid.AVX512FP16, cpuid.AMXTILE}},
 	{Name: RedwoodCove, Events: "redwoodcove", vendor: intel, OpCache: OpCache{512, 8, 64}, StoreBuffer: 112, DispatchWidth: 6,
@@ -188,7 +192,7 @@ var (
 
 	zen = Core{Name: Zen, Events: "zen1", vendor: amd, OpCache: OpCache{256, 8, 64}, StoreBuffer: 44, DispatchWidth: 6, LoadsPerCycle: 2, StoresPerCycle: 1,
 		MultiplyCycles: 3, AddsPerCycle: 4, WayPredicted: true, Latencies: ZenLatencies, LLVM: "znver1", OSACA: "ZEN1"}
-	zen4 = Core{Name: Zen4, Events: "zen4", vendor: amd, SettlesAtOnce: true, // measured on Genoa
+	zen4 = Core{Name: Zen4, Events: "zen4", vendor: amd, SettlesAtOnce: true, IdleProbe: 1147, // both measured on Genoa
 		OpCache: OpCache{768, 9, 64}, StoreBuffer: 64, DispatchWidth: 6, LoadsPerCycle: 3, StoresPerCycle: 2,
 		MultiplyCycles: 3, AddsPerCycle: 4, WayPredicted: true, Latencies: ZenLatencies, LLVM: "znver4", OSACA: "ZEN4",
 		since: []cpuid.FeatureID{cpuid.AVX512F}}

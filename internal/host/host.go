@@ -32,6 +32,8 @@ type CPU struct {
 	DispatchWidth int `json:"dispatch_width"`
 	// AddsPerCycle is the contention probe's rate of independent register adds, 0 if unknown.
 	AddsPerCycle float64 `json:"adds_per_cycle"`
+	// IdleProbe is the contention probe's time on an idle core, see cpu.Core; 0 if unknown.
+	IdleProbe float64 `json:"-"`
 	// NopsPerCycle is the same for nops, 0 where the probe has none.
 	NopsPerCycle  float64 `json:"nops_per_cycle,omitzero"`
 	SettlesAtOnce bool    `json:"-"` // see cpu.Core
@@ -97,6 +99,7 @@ func detect(id cpu.ID, m machine, chosen []int) CPU {
 		L1D:               orDefault(l1d, 32<<10),
 		DispatchWidth:     core.DispatchWidth,
 		AddsPerCycle:      core.AddsPerCycle,
+		IdleProbe:         core.IdleProbe,
 		NopsPerCycle:      core.NopsPerCycle,
 		SettlesAtOnce:     core.SettlesAtOnce,
 		MultiplyCycles:    core.MultiplyCycles,

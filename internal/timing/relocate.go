@@ -2,16 +2,6 @@ package timing
 
 import "math"
 
-// raiseIdle raises the probe's idle time to the fastest mode of these readings if that mode is above the present
-// limit and the core's data confirm it. Otherwise an idle time that a few exceptionally fast readings set too low
-// would make every later reading look busy.
-func (t *TSC) raiseIdle(readings []float64) {
-	mode, ok := fastestMode(readings, t.clock.Step()/t.rate.ticks)
-	if ok && t.confirms(mode) && uint64(mode*t.rate.ticks) > t.longestIdle() {
-		t.idle, t.report.ProbeIdle = mode, mode
-	}
-}
-
 // relocate leaves a CPU that another process keeps busy for the next one and measures the clock rate
 // there. It raises the probe's idle time if that was too low.
 func (t *TSC) relocate() error {

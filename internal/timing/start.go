@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/clock"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/host"
@@ -21,16 +20,19 @@ import (
 
 // A start measures the clock's step and rate, and the contention probe's time on an idle core. It samples the probe
 // beside the chains, whatever else runs meanwhile, and takes the probe's fastest mode for idle, since other work can
-// only slow it. If the core's data confirm it, the search ends; otherwise a start tries one CPU after another until
-// its tries are used up, and takes the fastest mode of all.
+// only slow it. If the core's data confirm it, the search ends; otherwise a start tries one CPU after another, a few
+// times. A core that was not seen idle then has the time that the table of cores gives, or, if that
+// has none, is not known to be idle before later tries find it so (see idle.go).
 const (
 	chainWarm        = 1
-	stepSamples      = 40   // hold 200 readings, which determine the clock's step
-	warmSamples      = 20   // of new code; they do not count
-	startSamples     = 100  // per try
-	leastIdle        = 50   // idle samples for the check of the multiply chain
-	idleShare        = 0.25 // of the samples; a try in which fewer are idle is repeated on another CPU
-	unconfirmedTries = 12   // after these, the fastest mode counts as idle though nothing confirms it
+	stepSamples      = 40    // hold 200 readings, which determine the clock's step
+	warmSamples      = 20    // of new code; they do not count
+	startSamples     = 100   // per try
+	leastIdle        = 50    // idle samples for the check of the multiply chain
+	idleShare        = 0.25  // of the samples; a try in which fewer are idle is repeated on another CPU
+	unconfirmedShare = 0.5   // of all samples, where no data confirm that they are: beside a changing neighbour fewer are near any mode
+	unconfirmedWhole = 0.005 // and a multiply's largest distance from whole cycles: a steady neighbour slows adds by 1 to 4 %, multiplies not at all
+	unconfirmedTries = 12    // after these, a start ends without having seen a core that the data confirm to be idle
 	startLimit       = 500 * time.Millisecond
 	startPause       = 5 * time.Millisecond
 	burstCount       = 200
@@ -49,7 +51,7 @@ func (t *TSC) calibrate(ctx context.Context) error {
 	began, ticks := time.Now(), host.Ticks()
 	t.probe = harness.Probe{Iterations: probeIterations}
 	t.emit(clock.TSC{StepTicks: 1})
-	live := &liveStart{TSC: t, ctx: ctx, deadline: began.Add(startLimit), multiply: t.multiplyChains()}
+	live := &liveStart{TSC: t, ctx: ctx, deadline: began.Add(startLimit)}
 	w, err := live.sample(stepSamples)
 	if err != nil {
 		return err
@@ -62,22 +64,19 @@ func (t *TSC) calibrate(ctx context.Context) error {
 	t.probe.Iterations *= max(1, int(math.Ceil(probeSteps*step/slices.Min(w.columns[columnProbe]))))
 	t.probe.Nops = t.CPU.NopsPerCycle != 0
 	t.emit(clock.TSC{StepTicks: step})
-	live.multiply = t.multiplyChains()
 	if _, err := live.sample(warmSamples); err != nil {
 		return err
 	}
 
 	t.Record.Begin(hash(t.child.Code()[:t.images-layout.Code]), t.probe.Iterations, t.probe.Nops, step)
-	s := start{clock: t.clock, confirmed: t.confirms}
-	found, err := s.find(live)
+	t.start = start{clock: t.clock, confirmed: t.confirms}
+	found, err := t.start.find(live)
 	if err != nil {
 		return err
 	}
-	t.idle, t.rate = found.idle, clockRate{ticks: found.rate}
-	t.report = Report{
-		Name: "tsc", Method: t.clock.Describe(), StepTicks: step,
-		MultiplyCycles: found.multiply, ProbeIdle: found.idle, IdleConfirmed: found.confirmed, Shared: found.shared, Doubt: t.doubt(found),
-	}
+	t.rate = clockRate{ticks: found.rate}
+	t.report = Report{Name: "tsc", Method: t.clock.Describe(), StepTicks: step, Shared: found.shared}
+	t.began(found)
 	bursts, err := t.timeBursts()
 	if err != nil {
 		return err
@@ -112,14 +111,15 @@ type start struct {
 type startResult struct {
 	rate, idle, multiply float64
 	shared               float64 // share of the samples that other work slowed or interrupted
-	confirmed            bool
+	confirmed            bool    // the core's data confirm idle
+	clean                bool    // enough of the last samples are idle, and multiplies take whole cycles
 }
 
-// usable reports whether an unfinished start can be used. A sibling can slow adds by 4 % and multiplies by less, but
+// usable reports whether the clock times the core's work. A sibling can slow adds by 4 % and multiplies by less, but
 // cannot turn a wrong clock into a plausible one.
 func (f startResult) usable() bool {
 	whole := math.Round(f.multiply)
-	return clock.Whole(f.multiply) || clock.Whole(whole) && f.shared > idleShare && math.Abs(f.multiply-whole) < 0.1*whole
+	return clock.Whole(whole) && math.Abs(f.multiply-whole) < 0.1*whole
 }
 
 // find makes tries until one finds an idle core.
@@ -130,29 +130,26 @@ func (s *start) find(from startReadings) (startResult, error) {
 			return startResult{}, err
 		}
 		s.tries, s.cycles = append(s.tries, w), append(s.cycles, probeCycles(w, s.clock)...)
-		f, ok := s.check()
-		if ok && (f.confirmed || len(s.tries) >= unconfirmedTries) {
+		f := s.check()
+		if f.clean && f.confirmed || len(s.tries) >= unconfirmedTries && f.usable() {
 			return f, nil
 		}
-		more, err := from.next()
-		switch {
-		case err != nil:
+		if more, err := from.next(); err != nil {
 			return startResult{}, err
-		case more:
-		case !f.usable():
+		} else if !more && !f.usable() {
 			return startResult{}, s.failure(f)
-		default:
+		} else if !more {
 			return f, nil
 		}
 	}
 }
 
-// check evaluates the tries so far: ok requires enough idle samples in the last, and multiplies of whole cycles.
-func (s *start) check() (f startResult, ok bool) {
+// check evaluates the tries so far.
+func (s *start) check() (f startResult) {
 	rate := func(try window) float64 { return s.clock.Rate(try.chains()).Value }
 	idle, isMode := fastestMode(s.cycles, s.clock.Step()/rate(s.tries[0]))
 	if !isMode {
-		return f, false
+		return f
 	}
 	f.idle, f.confirmed = idle, s.confirmed(idle)
 	var multiplies [2][]float64 // chains of multiplies of idle samples
@@ -185,14 +182,16 @@ func (s *start) check() (f startResult, ok bool) {
 	f.shared = disturbed / total
 	f.rate = s.clock.Rate(adds[:]).Value
 	f.multiply = s.clock.Rate(multiplies[:]).Value / f.rate
-	enough := float64(len(here[0])) >= idleShare*float64(s.tries[len(s.tries)-1].samples())
-	switch ok = enough && len(adds[0]) >= leastIdle && clock.Whole(f.multiply); {
-	case ok:
+	enough := float64(len(here[0])) >= idleShare*float64(s.tries[len(s.tries)-1].samples()) && len(adds[0]) >= leastIdle
+	whole := math.Round(f.multiply)
+	likely := f.confirmed || f.shared <= 1-unconfirmedShare && math.Abs(f.multiply-whole) <= unconfirmedWhole*whole
+	switch f.clean = enough && clock.Whole(f.multiply) && likely; {
+	case f.clean:
 		f.rate = s.clock.Rate(here[:]).Value
 	case len(adds[0]) > 0:
 		f.rate = s.clock.FastRate(adds[:]) // a sibling slows the others
 	}
-	return f, ok
+	return f
 }
 
 func (s *start) failure(f startResult) error {
@@ -216,12 +215,11 @@ type liveStart struct {
 	*TSC
 	ctx      context.Context
 	deadline time.Time
-	multiply []image
 }
 
 func (l *liveStart) sample(n int) (window, error) {
 	got, err := l.run(runPlan{
-		pairs:   []pairPlan{{nil, l.multiply[0], l.multiply[1], oneWindow}},
+		pairs:   []pairPlan{{nil, l.multiplies[0], l.multiplies[1], oneWindow}},
 		samples: n, rows: startRows, polls: n + 1, idle: anyReading,
 	})
 	if err != nil {
@@ -244,14 +242,6 @@ func (l *liveStart) next() (more bool, err error) {
 	case <-time.After(startPause):
 	}
 	return true, l.CPUs.Next(l.child)
-}
-
-// multiplyChains writes the chains of the cross-check to the memory that blocks use later.
-func (t *TSC) multiplyChains() []image {
-	e := asm.NewEmitter(t.images)
-	images := emitChains(e, t.clock, true)
-	copy(t.child.Code()[t.images-layout.Code:], e.Bytes())
-	return images
 }
 
 // probeCycles converts each reading of the contention probe with the clock's rate around it: in a window
@@ -285,35 +275,6 @@ func fastestMode(readings []float64, step float64) (cycles float64, ok bool) {
 		}
 	}
 	return 0, false
-}
-
-// confirms reports whether the core's data confirm an idle time of the probe: its adds, nops and loop control take
-// that long at the core's width, including a clock reading and a clock step.
-func (t *TSC) confirms(idle float64) bool {
-	if t.CPU.AddsPerCycle == 0 {
-		return false
-	}
-	ideal := float64(harness.ContentionAdds+2) / t.CPU.AddsPerCycle
-	if t.probe.Nops {
-		ideal += float64(harness.ContentionNops+2) / t.CPU.NopsPerCycle
-	}
-	step := t.clock.Step()
-	if t.rate.ticks > 0 {
-		step /= t.rate.ticks
-	}
-	return idle <= (1+idleSpread)*ideal*float64(t.probe.Iterations)+readingCycles+step
-}
-
-func (t *TSC) doubt(f startResult) string {
-	switch {
-	case !clock.Whole(f.multiply):
-		return fmt.Sprintf("other work disturbed %.0f %% of the samples that the clock was calibrated with, "+
-			"and an imul seemed to take %.3f cycles: cycles may be off by as much", 100*f.shared, f.multiply)
-	case f.confirmed || t.CPU.AddsPerCycle == 0:
-		return ""
-	}
-	return fmt.Sprintf("no CPU was seen idle: at its fastest the contention probe took %.0f cycles, more than on an idle core of this kind; "+
-		"if another hardware thread shares the core all the time, blocks are measured beside it", f.idle)
 }
 
 func (t *TSC) timeBursts() (ticks []float64, err error) {

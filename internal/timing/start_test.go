@@ -1,6 +1,7 @@
 package timing
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"math/rand/v2"
@@ -10,6 +11,7 @@ import (
 	"github.com/bbprof/bbprof/internal/clock"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/require"
 )
 
 // TestConfirms: the probe's time on an idle core passes, and its time beside a busy sibling does not. Cycles were
@@ -94,6 +96,8 @@ type synthetic struct {
 	width, iterations float64 // of the probe: adds a cycle, iterations of 64
 	sibling           float64 // share of time in which another hardware thread is awake
 	slow              float64 // by what factor the probe is slower meanwhile
+	adds              float64 // and the chains of adds; 0: they are not
+	piece             float64 // mean cycles of a period of both states; 0: a millisecond or so
 	phase             float64 // cycles until the sibling wakes up or falls asleep
 	awake             bool
 	others            float64 // share of time that other processes take
@@ -121,21 +125,21 @@ func newSynthetic(seed uint64) *synthetic {
 }
 
 // pass simulates cycles of work, slower if the sibling competes, and returns the difference of two clock readings.
-func (s *synthetic) pass(cycles float64, shared bool) float64 {
+func (s *synthetic) pass(cycles, slow float64) float64 {
 	began := s.now
 	for left := cycles; left > 0; {
 		factor := 1.0
-		if s.awake && shared {
-			factor = s.slow
+		if s.awake {
+			factor = slow
 		}
 		run := left
 		if s.sibling > 0 {
 			run = min(left, s.phase/factor)
 			if s.phase -= run * factor; s.phase <= 0 {
 				s.awake = !s.awake
-				mean := 4e6 * s.sibling // cycles: a millisecond or so
+				mean := cmp.Or(s.piece, 4e6) * s.sibling
 				if !s.awake {
-					mean = 4e6 * (1 - s.sibling)
+					mean = cmp.Or(s.piece, 4e6) * (1 - s.sibling)
 				}
 				s.phase = 1 + mean*(0.2+1.6*s.Float64())
 			}
@@ -156,8 +160,8 @@ func (s *synthetic) sample(n int) (window, error) {
 	noise := rand.New(rand.NewPCG(uint64(s.tries), 2))
 	for range n {
 		for k, cycles := range []float64{s.truth, 1070, 5166, 3 * 1030, 3 * 5126} {
-			columns[k] = append(columns[k], s.pass(cycles, k == 0)*(1+s.noise*noise.Float64()))
-			s.pass(100+64*s.Float64(), false)
+			columns[k] = append(columns[k], s.pass(cycles, []float64{s.slow, cmp.Or(s.adds, 1), cmp.Or(s.adds, 1), 1, 1}[k])*(1+s.noise*noise.Float64()))
+			s.pass(100+64*s.Float64(), 1)
 		}
 	}
 	return window{columns: columns, complete: true}, nil
@@ -212,6 +216,7 @@ func TestStartFindsTheTruth(t *testing.T) {
 		switch {
 		case err != nil:
 			complain("no start")
+		case !f.confirmed && !f.clean: // no level is taken from it
 		case off > 0.02 || math.Abs(f.rate-s.rate) > 0.002*s.rate+s.drift*s.rate+2*s.step/4096/5:
 			complain("another core")
 		case idle && f.shared > 0.01:
@@ -229,22 +234,59 @@ func TestStartFindsTheTruth(t *testing.T) {
 	}
 }
 
-// A sibling that is always awake looks like a slower core: the start ends, and reports it if the core is known.
-func TestStartBesideAnEverBusySibling(t *testing.T) {
-	for _, known := range []bool{true, false} {
-		s := newSynthetic(1)
-		s.sibling, s.awake, s.phase, s.slow = 1, true, math.Inf(1), 1.5
-		f, tries, err := s.find(known)
-		if err != nil || tries > s.most || f.idle < 1.3*s.truth || f.confirmed {
-			t.Errorf("known %v: %+v after %d tries, %v", known, f, tries, err)
+// Beside a sibling that is awake all the time, or for most of it in pieces of 10 µs to minutes, from before the start
+// on, the level is the core's own or not known: the probe and the chains of adds are slower, multiplies are not.
+func TestStartBesideASteadyNeighbour(t *testing.T) {
+	for seed := range uint64(400) {
+		s, known := newSynthetic(seed), seed%2 == 0
+		s.slow, s.sibling, s.awake = 1.3+0.6*s.Float64(), 0.5+0.5*s.Float64(), true
+		s.piece = math.Pow(10, 4.5+6*s.Float64()) // cycles
+		if seed%4 < 2 {
+			s.sibling, s.phase = 1, math.Inf(1)
 		}
-		var timer TSC
+		s.adds = 1.01 + 0.03*s.Float64()
+		timer := TSC{clock: clock.TSC{StepTicks: s.step}, probe: harness.Probe{Iterations: int(s.iterations)}, rate: clockRate{ticks: s.rate}}
 		if known {
-			timer.CPU.AddsPerCycle = s.width
+			timer.CPU.IdleProbe = s.truth * probeIterations / s.iterations
 		}
-		if doubt := timer.doubt(f); (doubt != "") != known {
-			t.Errorf("known %v: doubt %q", known, doubt)
+		timer.start = start{clock: timer.clock, confirmed: timer.confirms}
+		f, err := timer.start.find(s)
+		if err != nil {
+			t.Fatal(err)
 		}
+		timer.rate = clockRate{ticks: f.rate}
+		timer.began(f)
+		if off := math.Abs(timer.idle-s.truth) - s.step/s.rate; known && timer.idle == 0 || timer.idle != 0 && off > 0.04*s.truth {
+			t.Errorf("seed %d, known %v: level %.0f, truth %.0f cycles, steps of %.0f; slower by %.2f for %.2f of the time in pieces of %.0f: %+v after %d tries",
+				seed, known, timer.idle, s.truth, s.step/s.rate, s.slow, s.sibling, s.piece, f, len(timer.start.tries))
+		}
+	}
+}
+
+// Windows kept beside a level that was too high lower it to their fastest mode, but not to a few fast readings.
+func TestWatchIdle(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		fast          int // readings of 955 cycles among those of 1482
+		want          float64
+		others, noise float64
+	}{
+		{"a core that is idle at times", 60, 955, 1482, 0},
+		{"a core that never is", 0, 1482, 1482, 0},
+		{"a few fast readings", 20, 1482, 1482, 0},
+		{"scattered ones", 0, 1482, 1300, 300},
+		{"within the tolerance", 0, 1482, 1430, 0},
+	} {
+		timer := TSC{clock: clock.TSC{StepTicks: 2}}
+		timer.setIdle(1482)
+		for i := range watched {
+			reading := c.others - c.noise*float64(i)/watched
+			if i%(watched/max(c.fast, 1)) == 0 && c.fast > 0 {
+				reading = 955
+			}
+			timer.watchIdle([]window{{columns: [][]float64{{0.8 * reading}}}}, 0.8)
+		}
+		require.Equal(t, c.name, math.Round(c.want), math.Round(timer.idle))
 	}
 }
 

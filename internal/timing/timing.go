@@ -139,10 +139,9 @@ type Report struct {
 	TicksPerCycle  float64
 	TicksPerSecond float64 // by the monitor's clock during calibration; 0 for counted cycles
 	MultiplyCycles float64 // latency of imul by this clock
-	ProbeIdle      float64 // cycles of the contention probe on an idle core
-	IdleConfirmed  bool    // the core's data confirm ProbeIdle
+	ProbeIdle      float64 // cycles of the contention probe on an idle core; 0: not known yet
+	IdleConfirmed  bool    // the start saw a core as idle as the core's data say
 	Shared         float64 // share of the start's samples that other work slowed or interrupted
-	Doubt          string  // what the start could not determine
 }
 
 // CPUs are the logical CPUs that may be measured on, one at a time.

@@ -1,6 +1,7 @@
 package timing
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -23,6 +24,7 @@ const (
 	waitPolls     = 1000 // busy readings for which a child run waits for an idle core
 	idleReadings  = 8    // idle readings in a row that end a wait after a busy one, because a neighbour comes and goes
 	moveAfter     = 8    // child runs without an undisturbed window before a move to another CPU
+	giveUpAfter   = 24   // child runs without an idle core, some 25 ms, before the block is left for another time
 	driftShare    = 0.01 // largest deviation of the core's clock within a child run; beyond it, the clock moved
 
 	// A timing has timedRuns runs of an image. A coarse clock gets more, up to maxRuns, until a timing spans
@@ -53,11 +55,14 @@ type TSC struct {
 	search     uint64                          // entry of the code that finds the number of runs per timing,
 	mostRuns   int                             // up to this
 	chains     []image                         // of adds
+	multiplies []image                         // and the same of multiplies
 	run        func(runPlan) (childRun, error) // in the child, or from a recording
 	clock      clock.TSC                       // zero until calibrated
 	rate       clockRate                       // recent
 	probe      harness.Probe
-	idle       float64     // cycles of the probe on an idle core
+	start      start       // with the tries so far
+	idle       float64     // cycles of the probe on an idle core; 0: not known yet
+	kept       []float64   // recent readings of the probe beside windows that were kept, in cycles
 	idleStores float64     // the same for a burst of stores; 0: no indicator on this core
 	report     Report      // of the calibration
 	width      int         // bits of the vector units kept awake; 0 is 128
@@ -105,7 +110,7 @@ func (t *TSC) emit(c clock.TSC) {
 		}
 		t.bursts = harness.Bursts(e, c.Emit, t.child.Resume())
 		t.search = harness.ChooseRuns(e, windowRows.images(), searchedRuns, runs, t.child.Resume())
-		t.chains = emitChains(e, c, false)
+		t.chains, t.multiplies = emitChains(e, c, false), emitChains(e, c, true)
 	})
 }
 
@@ -147,14 +152,29 @@ func (t *TSC) Time(b Block, p Plan) (Timed, error) {
 	if err := t.widen(p.VectorBits); err != nil {
 		return Timed{}, err
 	}
+	if err := t.learnIdle(); err != nil {
+		return Timed{}, err
+	}
 	s := series{TSC: t, block: b, plan: p, number: t.Record.Timing()}
 	if err := s.takeReplicates(time.Now().Add(p.Budget)); err != nil {
 		return s.timed, err
 	}
 	if len(s.timed.Windows) < fewestWindows {
-		return s.timed, s.timed.disturbed(p.Budget, fewestWindows)
+		about, err := s.approximate()
+		return s.timed, cmp.Or(err, s.timed.disturbed(about))
 	}
 	return s.timed, nil
+}
+
+// approximate times the block once whatever else runs on the core; 0 if even that fails.
+func (s *series) approximate() (cycles float64, err error) {
+	plan, placements := s.planRun(s.plan, []placement{{Pair: s.pairs[0], remap: s.block.Remap(0), missing: oneWindow}}, 1, s.timed.RunsPerSample)
+	plan.idle, plan.wait = anyReading, 0
+	got, err := s.run(plan)
+	if err != nil || !got.windows[0].complete {
+		return 0, err
+	}
+	return got.windows[0].cycles(placements[0].Pair, got.rate(s.clock).Value), nil
 }
 
 // takeReplicates takes replicates until the interval is narrow enough, more would not help, or the time is up.
@@ -194,9 +214,9 @@ func (s *series) replicatesThatFit() int {
 	return max(1, (layout.MaxOps-2*each)/(len(s.plan.Remap)+each)-1)
 }
 
-// disturbed returns the rejection of a block with too few undisturbed windows.
-func (t Timed) disturbed(budget time.Duration, least int) error {
-	reason, why := verdict.Unstable, "another hardware thread shared the core"
+// disturbed returns the rejection of a block with too few undisturbed windows, which takes about so many cycles.
+func (t Timed) disturbed(about float64) error {
+	reason, why := verdict.BusyCore, "another hardware thread shared the core"
 	switch max(t.WindowsSwitched, t.WindowsUnsteady, t.WindowsDrifted) {
 	case t.WindowsUnsteady:
 	case t.WindowsSwitched:
@@ -204,9 +224,13 @@ func (t Timed) disturbed(budget time.Duration, least int) error {
 	case t.WindowsDrifted:
 		reason, why = verdict.ClockDrift, "the core's clock moved"
 	}
-	return &verdict.Rejection{Reason: reason, Detail: fmt.Sprintf(
-		"%s: within %v only %d of the %d windows needed were undisturbed, %d saw a context switch, %d no idle core and %d a drift of the core's clock",
-		why, budget, len(t.Windows), least, t.WindowsSwitched, t.WindowsUnsteady, t.WindowsDrifted)}
+	kept, lost := len(t.Windows), t.WindowsSwitched+t.WindowsUnsteady+t.WindowsDrifted
+	detail := fmt.Sprintf("%s: of %d windows %d were undisturbed, and %d are needed; %d saw no idle core, %d a context switch and %d a drift of the core's clock",
+		why, kept+lost, kept, fewestWindows, t.WindowsUnsteady, t.WindowsSwitched, t.WindowsDrifted)
+	if about > 0 {
+		detail += fmt.Sprintf("; about %.3f cycles beside other work", about)
+	}
+	return &verdict.Rejection{Reason: reason, Detail: detail}
 }
 
 // placement is an image pair at its place, with the windows that it has and lacks.
@@ -280,7 +304,7 @@ func (s *series) placement(p Pair, number int, layouts []Layout) placement {
 
 // takeWindows times placements until the replicates among them, which come first, lack few windows.
 func (s *series) takeWindows(all []placement, replicates int, deadline time.Time) (complete bool, err error) {
-	mostWindows, busy := math.MaxInt, 0 // windows per child run; child runs in a row without a good window
+	mostWindows, busy, shared := math.MaxInt, 0, 0 // windows per child run; child runs in a row without a good window, and without an idle core
 	few := countMissing(all[:replicates]) / missingShare
 	for {
 		if time.Now().After(deadline) {
@@ -295,6 +319,7 @@ func (s *series) takeWindows(all []placement, replicates int, deadline time.Time
 			s.timed.RunsPerSample = got.runs
 		}
 		s.record(got, placements)
+		unsteady := s.timed.WindowsUnsteady
 		kept, rate := s.keepUndisturbed(got, placements)
 		for _, w := range kept {
 			p := placements[w.pair]
@@ -308,10 +333,15 @@ func (s *series) takeWindows(all []placement, replicates int, deadline time.Time
 			return true, nil
 		}
 		if len(kept) > 0 { // the core was idle
-			busy = 0
+			busy, shared = 0, 0
 			continue
 		}
 		mostWindows = (min(mostWindows, len(got.windows)) + 1) / 2 // a short child run is less likely to be disturbed
+		if s.timed.WindowsUnsteady-unsteady == len(got.windows) {
+			if shared++; shared == giveUpAfter {
+				return false, nil
+			}
+		}
 		if busy++; busy%moveAfter == 0 {
 			if err := s.relocate(); err != nil { // also measures the rate, in case that has changed
 				return false, err
@@ -399,6 +429,7 @@ func (s *series) keepUndisturbed(got childRun, placements []*placement) (kept []
 		t.SamplesDropped += windowSamples - w.samples()
 		t.Seconds += w.ticks() / s.report.TicksPerSecond
 	}
+	s.watchIdle(kept, rate)
 	return kept, rate
 }
 

@@ -122,8 +122,8 @@ func (w *Reporter) run(r profiler.Result) {
 		w.Line("clock", "%s", c.Method)
 		w.Line("", "%.4f ticks per cycle; cross-check: an imul takes %.3f cycles, the contention probe on an idle core "+
 			"%.0f", c.TicksPerCycle, c.MultiplyCycles, c.ProbeIdle)
-		if !c.IdleConfirmed && c.Doubt == "" {
-			w.Line("", "how long that takes on an idle core of this kind is not known, so nothing confirms that this one was idle")
+		if !c.IdleConfirmed {
+			w.Line("", "bbprof's start saw no core as idle as one of this kind is, or does not know how idle that is")
 		}
 		if c.Shared >= leastShared {
 			w.Line("", "other work slowed or interrupted %.0f %% of the samples that the clock was calibrated with", 100*c.Shared)
