@@ -286,7 +286,7 @@ type theTest struct{}
 // that failed. What -strict rejects is the block's doing.
 func disturbed(output string) bool {
 	return !strings.Contains(output, "its time depends on the layout") &&
-		regexp.MustCompile(rejectedFor+`(unstable|context_switch|clock_drift)|[ "](unstable|context_switch|clock_drift)(":| )[1-9]|`+
+		regexp.MustCompile(rejectedFor+`(busy_core|unstable|context_switch|clock_drift)|[ "](busy_core|unstable|context_switch|clock_drift)(":| )[1-9]|`+
 			`(is not|was|CPU is) left alone|was measured twice|no quiet moment|(?m:^[a-zA-Z0-9][a-zA-Z0-9 ]+ unclear )`).MatchString(output)
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
@@ -25,7 +26,7 @@ func Command() *cli.Command {
 		Synopsis: []string{"[flags] -hex HEX", "[flags] -asm TEXT", "COMMAND [flags] ...  (bbprof COMMAND -h)"},
 		About: `bbprof measures how many core cycles a basic block of x86-64 code takes per iteration at
 steady state, with all its data and code in the first-level caches, or says why it cannot.
-Where other work on the machine is in the way, it tries up to three times.
+Where other work on the machine is in the way, it tries three times, and on a busy core for 5 s.
 `,
 		Examples: `bbprof -hex 4801c0                         add rax, rax
 bbprof -asm 'add rax, rbx; imul rcx, rax'  the same from assembly
@@ -65,6 +66,9 @@ echo 4801c0 | bbprof -json -hex - | jq .cycles
 	}
 }
 
+// patience is how long to wait for idle moments of a busy core.
+const patience = 5 * time.Second
+
 type measureBlock struct {
 	opts   profiler.Options
 	block  measuring.BlockFlags
@@ -92,7 +96,11 @@ func (m *measureBlock) run(std cli.Streams) error {
 		return err
 	}
 	return measuring.WithProfiler(m.opts, func(ctx context.Context, p *profiler.Profiler) error {
-		measured, err := measure.Undisturbed(ctx, p, block)
+		measured, err := measure.Patiently(ctx, p, block, patience, func() {
+			if _, terminal := cli.Terminal(std.Err); terminal {
+				fmt.Fprintf(m.out.Notes(std), "bbprof: another hardware thread uses this core; waiting up to %v for idle moments\n", patience)
+			}
+		})
 		if err != nil {
 			return err
 		}

@@ -4,8 +4,10 @@ package measure
 
 import (
 	"context"
+	"time"
 
 	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
 )
 
 // Profiler measures blocks. *profiler.Profiler implements it.
@@ -38,6 +40,20 @@ func UpTo(ctx context.Context, p Profiler, b profiler.Block, tries int) (r profi
 		}
 	}
 	return r, n, err
+}
+
+// Patiently is Undisturbed, and goes on for as long as patience if the core is busy: idle moments may be rare. It calls
+// waiting before the first such try.
+func Patiently(ctx context.Context, p Profiler, b profiler.Block, patience time.Duration, waiting func()) (profiler.Result, error) {
+	end := time.Now().Add(patience)
+	r, err := Undisturbed(ctx, p, b)
+	for told := false; err == nil && r.Reason == verdict.BusyCore && time.Now().Before(end); r, err = p.Profile(ctx, b) {
+		if !told {
+			waiting()
+			told = true
+		}
+	}
+	return r, err
 }
 
 // Failure is a failure of bbprof itself on one block. Other blocks can still be measured.
