@@ -61,13 +61,10 @@ func (c *convertCmd) join(std cli.Streams) error {
 	return nil
 }
 
-// partRows is the most rows of a part of a directory.
-const partRows = 1_000_000
-
 // partitions writes each row to the partition of its core.
 func (c *convertCmd) partitions(dir string, parts *batch.Merge) (resultfile.Writer, error) {
 	cores, run := parts.Cores(), parts.Schema().Index("run")
-	return resultfile.NewPartitions(dir, parts.Schema(), c.columns, partRows, func(cells []string) string {
+	return resultfile.NewPartitions(dir, parts.Schema(), c.columns, resultfile.PartRows, func(cells []string) string {
 		if run < 0 {
 			return "unknown"
 		}

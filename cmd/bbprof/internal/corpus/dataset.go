@@ -103,7 +103,7 @@ func (d *datasetCmd) make(std cli.Streams) error {
 }
 
 func (d *datasetCmd) write(dir string, std cli.Streams) (*dataset.Sheet, error) {
-	options := dataset.Options{Inputs: d.files, Application: d.application, Weight: d.weight, PartRows: partRows, Version: cli.Version(), Made: now()}
+	options := dataset.Options{Inputs: d.files, Application: d.application, Weight: d.weight, PartRows: resultfile.PartRows, Version: cli.Version(), Made: now()}
 	source, err := options.Read()
 	if err != nil {
 		return nil, cli.Usage(err)

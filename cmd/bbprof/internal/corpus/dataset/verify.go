@@ -13,6 +13,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 )
@@ -27,8 +28,9 @@ type Verification struct {
 // verifier holds what was derived from the rows read.
 type verifier struct {
 	Verification
-	dir    string
+	root   *os.Root                 // no name leads out of it
 	listed map[string]string        // hashes of SHA256SUMS by file
+	read   map[string]bool          // parts
 	tally  *tally                   // nil before the first part
 	hashes map[string]func() string // of the files that the tally writes
 
@@ -39,16 +41,22 @@ type verifier struct {
 	missing bool // a part is missing
 }
 
-// Verify checks everything but the second measurement. It fails only if it cannot read the dataset.
+// Verify checks everything but the second measurement. It fails only if it cannot read the dataset. The folder may be
+// anybody's: only regular files of bounded size in it are read, each once.
 func Verify(dir string) (Verification, error) {
-	v := &verifier{dir: dir, listed: map[string]string{}, hashes: map[string]func() string{}}
-	sums, err := os.ReadFile(filepath.Join(dir, SumsFile))
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return Verification{}, fmt.Errorf("it is not a dataset: %w", err)
+	}
+	defer root.Close()
+	v := &verifier{root: root, listed: map[string]string{}, read: map[string]bool{}, hashes: map[string]func() string{}}
+	sums, err := v.text(SumsFile)
 	if err != nil {
 		return v.Verification, fmt.Errorf("it is not a dataset: %w", err)
 	}
 	v.sums(string(sums))
 	v.strangers()
-	text, err := os.ReadFile(filepath.Join(dir, SheetFile))
+	text, err := v.text(SheetFile)
 	if err == nil {
 		err = json.Unmarshal(text, &v.Sheet)
 	}
@@ -58,6 +66,57 @@ func Verify(dir string) (Verification, error) {
 		v.rows()
 	}
 	return v.Verification, nil
+}
+
+const (
+	mostText  = 64 << 20 // bytes of the sums and of the datasheet: those of a million parts
+	mostBytes = 32 << 30 // bytes of another file: a million rows of the longest block take less
+)
+
+// open opens a regular file of the folder, of at most so many bytes. It does not wait for the writer of a pipe.
+func (v *verifier) open(name string, most int64) (*os.File, error) {
+	name = filepath.FromSlash(name)
+	info, err := v.root.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("it is not a regular file: %v", info.Mode())
+	}
+	f, err := v.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := f.Stat()
+	switch {
+	case err != nil:
+	case !os.SameFile(info, opened):
+		err = errors.New("it changes while it is read")
+	case opened.Size() > most:
+		err = fmt.Errorf("it has %d bytes, more than the %d of the largest such file", opened.Size(), most)
+	default:
+		return f, nil
+	}
+	f.Close()
+	return nil, err
+}
+
+func (v *verifier) text(name string) ([]byte, error) {
+	f, err := v.open(name, mostText)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, mostText))
+}
+
+func (v *verifier) hash(name string) (string, error) {
+	f, err := v.open(name, mostBytes)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	return hashOf(io.LimitReader(f, mostBytes))
 }
 
 func (v *Verification) problem(file, format string, args ...any) {
@@ -71,8 +130,12 @@ func (v *verifier) sums(text string) {
 			v.problem(SumsFile, "line %d is not a hash and a file of this directory: %.100q", i+1, line)
 			continue
 		}
+		if v.listed[name] != "" {
+			v.problem(SumsFile, "line %d lists %s again", i+1, name)
+			continue
+		}
 		v.listed[name] = sum
-		switch got, err := hashFile(v.dir, name); {
+		switch got, err := v.hash(name); {
 		case errors.Is(err, fs.ErrNotExist):
 			v.problem(name, "it is missing")
 		case err != nil:
@@ -89,7 +152,7 @@ func (v *verifier) sums(text string) {
 }
 
 func (v *verifier) strangers() {
-	err := fs.WalkDir(os.DirFS(v.dir), ".", func(name string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(v.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && v.listed[name] == "" && name != SumsFile {
 			v.problem(name, "it is not part of the sealed dataset")
 		}
@@ -125,19 +188,23 @@ func (v *verifier) part(part Part) {
 	if sum := v.listed[part.File]; sum != part.SHA256 {
 		v.problem(part.File, "%s has %.16s… as its hash, %s has %.16s…", SheetFile, part.SHA256, SumsFile, sum)
 	}
-	if !filepath.IsLocal(filepath.FromSlash(part.File)) {
-		v.problem(SheetFile, "part %q is not in this directory", part.File)
+	if v.read[part.File] || part.Rows > resultfile.PartRows {
+		v.problem(SheetFile, "it lists part %q twice, or with more than %d rows", part.File, resultfile.PartRows)
 		return
 	}
+	v.read[part.File] = true
 	foreign, rows := map[string]bool{}, 0
-	path := filepath.Join(v.dir, filepath.FromSlash(part.File))
-	in, err := resultfile.OpenRows(path, nil)
+	f, err := v.open(part.File, mostBytes)
+	in := (*resultfile.Rows)(nil)
 	if err == nil {
-		defer in.Close()
+		defer f.Close()
+		in, err = resultfile.ParquetRows(part.File, f)
+	}
+	if err == nil {
 		in.AsWritten = true
 		err = v.begin(part.File, in.Schema)
 	}
-	for err == nil {
+	for err == nil && rows <= part.Rows {
 		var r resultfile.Row
 		if r, err = in.Next(); err == nil {
 			rows++
@@ -159,10 +226,12 @@ func (v *verifier) part(part Part) {
 	case errors.Is(err, io.EOF) && rows == part.Rows:
 	case errors.Is(err, io.EOF):
 		v.problem(part.File, "it has %d rows, the datasheet says %d", rows, part.Rows)
+	case err == nil:
+		v.problem(part.File, "it has more rows than the %d that the datasheet says", part.Rows)
 	case errors.Is(err, fs.ErrNotExist): // reported by sums
 		v.missing = true
 	default:
-		v.problem(part.File, "%s", strings.TrimPrefix(err.Error(), path+": "))
+		v.problem(part.File, "%s", strings.TrimPrefix(err.Error(), part.File+": "))
 	}
 	if len(foreign) > 0 {
 		v.problem(part.File, "it has rows of a run that is not of this dataset: %s", strings.Join(slices.Sorted(maps.Keys(foreign)), ", "))

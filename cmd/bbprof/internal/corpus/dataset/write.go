@@ -303,7 +303,11 @@ func hashFile(dir, name string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
+	return hashOf(f)
+}
+
+func hashOf(r io.Reader) (string, error) {
 	h := sha256.New()
-	_, err = io.Copy(h, f)
+	_, err := io.Copy(h, r)
 	return fmt.Sprintf("%x", h.Sum(nil)), err
 }

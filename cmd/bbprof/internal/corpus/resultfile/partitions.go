@@ -8,6 +8,9 @@ import (
 	"strings"
 )
 
+// PartRows is the most rows of a part that bbprof writes.
+const PartRows = 1_000_000
+
 // PartName returns the path of part n of a core's rows in a directory of partitions: each folder is named
 // column=value, as DuckDB, pandas and Spark expect.
 func PartName(core string, n int) string {

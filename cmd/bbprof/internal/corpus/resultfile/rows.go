@@ -73,6 +73,16 @@ func OpenRows(name string, stdin io.Reader, columns ...string) (r *Rows, err err
 	return r, nil
 }
 
+// ParquetRows reads a Parquet file that is open; the caller closes it.
+func ParquetRows(name string, f *os.File) (*Rows, error) {
+	table, err := newParquetReader(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	r := &Rows{name: name, in: table}
+	return r, r.begin(nil)
+}
+
 // open detects the format. It copies Parquet from a pipe to a file first.
 func (r *Rows) open(stdin io.Reader) error {
 	file := (*os.File)(nil)
