@@ -95,7 +95,7 @@ func (m *measureBlock) run(std cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	return measuring.WithProfiler(m.opts, func(ctx context.Context, p *profiler.Profiler) error {
+	return measuring.WithProfiler(std, m.opts, func(ctx context.Context, p measure.Profiler) error {
 		measured, err := measure.Patiently(ctx, p, block, patience, func() {
 			if _, terminal := cli.Terminal(std.Err); terminal {
 				fmt.Fprintf(m.out.Notes(std), "bbprof: another hardware thread uses this core; waiting up to %v for idle moments\n", patience)

@@ -80,7 +80,7 @@ func (a *App) find(name string) *Command {
 
 func (a *App) Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	out := &Lossless{Writer: stdout}
-	return out.exitCode(a.dispatch(args, Streams{stdin, out, stderr}), stderr)
+	return out.exitCode(a.dispatch(args, Streams{In: stdin, Out: out, Err: stderr}), stderr)
 }
 
 func (a *App) dispatch(args []string, std Streams) int {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/journal"
 	"io"
 	"io/fs"
 	"maps"
@@ -57,6 +58,7 @@ const (
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
+	Kept     *journal.Journal // what this command measured before and measures now; nil: nothing is kept
 }
 
 func (c *Command) Full() string { return strings.TrimSpace("bbprof " + c.Name) }

@@ -77,8 +77,7 @@ func (o *Output) Add(f *Flags, what string) {
 }
 
 func (o *Output) AddFile(f *Flags) {
-	outputFile(f, &o.File, o.Folders, "o", "FILE", "write to FILE instead of standard output, which is also -, and replace what is "+
-		"there; compressed if it ends in .gz or .zst")
+	outputFile(f, &o.File, o.Folders, "o", "FILE", "write to FILE, not standard output (also -); compressed if it ends in .gz or .zst")
 	f.Toggle(&o.Quiet, "q", "quiet: no progress and no notes on standard error, only errors")
 }
 

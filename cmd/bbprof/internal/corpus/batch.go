@@ -245,7 +245,7 @@ func (b *batchFlags) measure(std cli.Streams) error {
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := cli.UntilSignal() // blocks in progress are finished
 	defer stop()
-	workers, err := measuring.StartWorkers(ctx, b.Measuring, j.cpus)
+	workers, err := measuring.StartWorkers(ctx, std, b.Measuring, j.cpus)
 	if err != nil {
 		return err
 	}

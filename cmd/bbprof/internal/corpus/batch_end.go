@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"syscall"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
@@ -91,7 +90,7 @@ func (e *batchEnd) why(err error) error {
 	}
 	fmt.Fprintf(e.std.Err, "bbprof: %v, with %s done and written in full\n", err, words.Plural(int(e.tally.Rows-e.held), "row"))
 	if e.resumable && mismatch == nil {
-		fmt.Fprintf(e.std.Err, "bbprof: to continue where it stopped: %s\n", resumeCommand(os.Args[0], e.flags.flags))
+		fmt.Fprintf(e.std.Err, "bbprof: to continue where it stopped: %s\n", cli.ResumeCommand(os.Args[0], e.flags.flags))
 	}
 	return code
 }
@@ -101,29 +100,11 @@ func (e *batchEnd) afterDisplaced(d *batch.DisplacedError) {
 	switch {
 	case d.Rows == "":
 	case d.Rows == e.flags.out.File:
-		fmt.Fprintf(e.std.Err, "bbprof: to continue with what is left: %s\n", resumeCommand(os.Args[0], e.flags.flags))
+		fmt.Fprintf(e.std.Err, "bbprof: to continue with what is left: %s\n", cli.ResumeCommand(os.Args[0], e.flags.flags))
 	case e.flags.format.Appends():
 		fmt.Fprintf(e.std.Err, "bbprof: to continue with them: bbprof batch -resume -format %s -o %s and the other "+
-			"arguments as before\n", e.flags.format, quoted(d.Rows))
+			"arguments as before\n", e.flags.format, cli.Quoted(d.Rows))
 	}
-}
-
-func resumeCommand(program string, f *cli.Flags) string {
-	words := []string{quoted(program), "batch", "-resume"}
-	for _, word := range f.Without("resume", "overwrite") {
-		words = append(words, quoted(word))
-	}
-	return strings.Join(words, " ")
-}
-
-func quoted(s string) string {
-	plain := func(r rune) bool {
-		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_./=,:+%@", r)
-	}
-	if s != "" && strings.TrimFunc(s, plain) == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 type summaryJSON struct {

@@ -31,7 +31,7 @@ func TestGoOn(t *testing.T) {
 		f := cli.NewFlags("bbprof batch")
 		(&batchFlags{flags: f}).declare(f)
 		require.NoError(t, f.Parse(c.args))
-		require.Equal(t, c.args, c.want, resumeCommand("bbprof", f))
+		require.Equal(t, c.args, c.want, cli.ResumeCommand("bbprof", f))
 	}
 }
 

@@ -224,12 +224,12 @@ func (d *datasetCmd) remeasure(ctx context.Context, sheet *dataset.Sheet, sample
 			return nil, fmt.Errorf("block %s: %w", m.Hex, err)
 		}
 	}
-	workers, err := measuring.SomeWorkers(ctx, opts, 0)
+	workers, err := measuring.SomeWorkers(ctx, cli.Streams{}, opts, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer workers.Close()
-	results, err := workers.Profile(ctx, blocks, measure.Tries-1)
+	results, err := workers.Profile(ctx, blocks, measure.Tries-1, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package measure
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/bbprof/bbprof/profiler"
 )
@@ -131,14 +132,27 @@ func (q *Queue[J]) Run(ctx context.Context, workers []Measurer) error {
 	})
 }
 
-// All measures blocks in parallel. At the end it repeats blocks that were rejected for noise, up to retries times.
-func All(ctx context.Context, workers []Measurer, blocks []profiler.Block, retries int) ([]profiler.Result, error) {
+// LeastRetries is how long retries may take at least, and otherwise as long as everything before them: on a core that is never idle
+// each takes its whole budget, and a batch of seconds took nine minutes.
+const LeastRetries = 10 * time.Second
+
+// All measures blocks in parallel. At the end it repeats blocks that were rejected for noise, up to retries times. done is told how
+// many have a result; it may be nil.
+func All(ctx context.Context, workers []Measurer, blocks []profiler.Block, retries int, done func(n int)) ([]profiler.Result, error) {
 	type job struct{ block, tries int }
 	results := make([]profiler.Result, len(blocks))
+	began, first, measured := time.Now(), time.Duration(0), 0
 	q := Queue[job]{Block: func(j *job) profiler.Block { return blocks[j.block] }}
 	q.Done = func(j *job, r profiler.Result) {
 		results[j.block] = r
-		if j.tries++; r.Noisy() && j.tries <= retries {
+		if measured++; measured == len(blocks) {
+			first = time.Since(began)
+		}
+		if done != nil {
+			done(min(measured, len(blocks)))
+		}
+		late := measured >= len(blocks) && time.Since(began) > first+max(first, LeastRetries)
+		if j.tries++; r.Noisy() && j.tries <= retries && !late {
 			q.Jobs = append(q.Jobs, j)
 		}
 	}

@@ -43,10 +43,16 @@ func (m *SideBySide) Declare(f *cli.Flags) {
 }
 
 // Workers are profilers, each with its own CPUs.
-type Workers []*profiler.Profiler
+type Workers []Worker
+
+// A Worker asks the command's journal before it measures, as a Measurer and as a Profiler of the lists below.
+type Worker struct {
+	*profiler.Profiler
+	kept measure.Kept
+}
 
 // StartWorkers starts them in parallel, once all other threads are off their CPUs.
-func StartWorkers(ctx context.Context, opts profiler.Options, cpus host.Layout) (Workers, error) {
+func StartWorkers(ctx context.Context, std cli.Streams, opts profiler.Options, cpus host.Layout) (Workers, error) {
 	if len(cpus.Own) > 0 {
 		if err := host.Confine(cpus.Own); err != nil {
 			return nil, err
@@ -58,7 +64,8 @@ func StartWorkers(ctx context.Context, opts profiler.Options, cpus host.Layout) 
 	for i, own := range cpus.Workers {
 		o := opts
 		o.CPUs = own
-		starting.Go(func() { all[i], errs[i] = profiler.New(ctx, o) })
+		all[i].kept = measure.Kept{Journal: std.Kept, Options: opts}
+		starting.Go(func() { all[i].Profiler, errs[i] = profiler.New(ctx, o) })
 	}
 	starting.Wait()
 	for _, err := range errs {
@@ -71,17 +78,17 @@ func StartWorkers(ctx context.Context, opts profiler.Options, cpus host.Layout) 
 }
 
 // SomeWorkers starts n workers on the CPUs of the options; 0 means as many as WorkerCPUs allows.
-func SomeWorkers(ctx context.Context, opts profiler.Options, n int) (Workers, error) {
+func SomeWorkers(ctx context.Context, std cli.Streams, opts profiler.Options, n int) (Workers, error) {
 	cpus, err := WorkerCPUs(opts.CPUs, n)
 	if err != nil {
 		return nil, err
 	}
-	return StartWorkers(ctx, opts, cpus)
+	return StartWorkers(ctx, std, opts, cpus)
 }
 
 func (w Workers) Close() {
 	for _, p := range w {
-		if p != nil {
+		if p.Profiler != nil {
 			p.Close()
 		}
 	}
@@ -89,21 +96,37 @@ func (w Workers) Close() {
 
 func (w Workers) Measurers() (list []measure.Measurer) {
 	for _, p := range w {
-		list = append(list, p)
+		list = append(list, p.kept.Measurer(p.Profiler))
+	}
+	return list
+}
+
+func (w Workers) Profilers() (list []measure.Profiler) {
+	for _, p := range w {
+		list = append(list, p.kept.Profiler(p.Profiler))
 	}
 	return list
 }
 
 // Profile is measure.All.
-func (w Workers) Profile(ctx context.Context, blocks []profiler.Block, retries int) ([]profiler.Result, error) {
-	return measure.All(ctx, w.Measurers(), blocks, retries)
+func (w Workers) Profile(ctx context.Context, blocks []profiler.Block, retries int, done func(n int)) ([]profiler.Result, error) {
+	return measure.All(ctx, w.Measurers(), blocks, retries, done)
+}
+
+// Open starts a profiler that asks the command's journal before it measures.
+func Open(ctx context.Context, std cli.Streams, opts profiler.Options) (measure.ProfileCloser, error) {
+	p, err := profiler.New(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	return measure.Kept{Journal: std.Kept, Options: opts}.ProfileCloser(p), nil
 }
 
 // WithProfiler calls do with a profiler of these options, until a signal comes.
-func WithProfiler(opts profiler.Options, do func(context.Context, *profiler.Profiler) error) error {
+func WithProfiler(std cli.Streams, opts profiler.Options, do func(context.Context, measure.Profiler) error) error {
 	ctx, stop := cli.UntilSignal()
 	defer stop()
-	p, err := profiler.New(ctx, opts)
+	p, err := Open(ctx, std, opts)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func (w Workers) Selftest(ctx context.Context, cpu host.CPU) (line string, faile
 	errs := make([]error, len(w))
 	var running sync.WaitGroup
 	for i, p := range w {
-		running.Go(func() { outcomes[i], errs[i] = selftest.Run(ctx, p, cpu, selftest.Short) })
+		running.Go(func() { outcomes[i], errs[i] = selftest.Run(ctx, p.Profiler, cpu, selftest.Short) })
 	}
 	running.Wait()
 	if ctx.Err() != nil {

@@ -74,7 +74,7 @@ bbprof hunt -model exec:'python3 predict.py' -generate 20000
 			f.Toggle(&h.out.JSON, "json", "one JSON object instead of the table")
 			h.out.AddFile(f)
 			h.SideBySide.Declare(f)
-			return h.run
+			return h.out.Resumable(f, h.run, &h.report)
 		},
 	}
 }
@@ -98,6 +98,7 @@ const huntTimeout = 10 * time.Second
 const generatedAlone = 4000
 
 func (h *huntCmd) run(std cli.Streams) error {
+	h.Kept = std.Kept
 	if len(h.Models) != 1 {
 		return cli.BadUsage("name one model, such as -model llvm-mca-22")
 	}
@@ -129,7 +130,7 @@ func (h *huntCmd) run(std cli.Streams) error {
 	}
 	ctx, stop := cli.UntilSignal()
 	defer stop()
-	workers, err := measuring.SomeWorkers(ctx, h.Measuring, h.Workers)
+	workers, err := measuring.SomeWorkers(ctx, std, h.Measuring, h.Workers)
 	if err != nil {
 		return err
 	}
@@ -241,7 +242,7 @@ func (m *huntMeasurer) Measure(ctx context.Context, cases []hunt.Case, how hunt.
 			blocks[i].Setup.Set, _ = initial.ParseSet(c.Set) // written by hunt, so valid
 		}
 	}
-	results, err := m.workers.Profile(ctx, blocks, m.retries)
+	results, err := m.workers.Profile(ctx, blocks, m.retries, nil)
 	out := make([]hunt.Measurement, len(results))
 	for i := range results {
 		out[i] = measurementOf(&results[i], m.width)

@@ -49,7 +49,7 @@ bbprof instructions -resources zen4 -o table.csv       and what the forms compet
 `,
 		Exits: map[int]string{cli.ExitOK: "done, whether or not every form has a number",
 			cli.ExitUsage: "", cli.ExitHost: "", cli.ExitInternal: "",
-			cli.ExitInterrupted: "interrupted; nothing is written"},
+			cli.ExitInterrupted: "interrupted; with -o, what was done is written, and -resume goes on"},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			// Most blocks take a millisecond or two. Blocks that never reach the precision, such as 512-bit operations of two
 			// unlike units, would take the usual three seconds each.
@@ -78,7 +78,7 @@ bbprof instructions -resources zen4 -o table.csv       and what the forms compet
 					"The table itself goes to -o FILE")
 			f.Text(&c.corpus, "corpus", "FILE", "with -model and a table of resources: list the forms of these blocks only, the most frequent first")
 			c.SideBySide.Declare(f)
-			return c.run
+			return c.out.Resumable(f, c.run, &c.resources)
 		},
 	}
 }
@@ -101,6 +101,7 @@ type instructionsCmd struct {
 }
 
 func (c *instructionsCmd) run(std cli.Streams) error {
+	c.Kept = std.Kept
 	if err := c.check(std); err != nil {
 		return err
 	}
@@ -146,10 +147,14 @@ func (c *instructionsCmd) run(std cli.Streams) error {
 	ctx, stop := cli.UntilSignal()
 	defer stop()
 	rows, err := c.measure(ctx, std, plans)
-	if err != nil {
+	if err != nil && (len(rows) == 0 || c.out.File == "") {
 		return err
 	}
 	fmt.Fprintf(c.out.Notes(std), "bbprof: %s\n", instructionsSummary(rows))
+	if err != nil {
+		fmt.Fprintf(std.Err, "bbprof: %s has the %d of %s that were done\n", c.out.File, len(rows), words.Plural(len(plans), "form"))
+		return cmp.Or(c.out.Stream(std, func(w io.Writer) error { return writeInstructions(w, c.format, rows) }), err)
+	}
 	return c.writeAll(ctx, std, rows, there, models, core)
 }
 
@@ -307,7 +312,7 @@ func (c *instructionsCmd) writeExegesis(std cli.Streams, rows []instructions.Row
 }
 
 func (c *instructionsCmd) measure(ctx context.Context, std cli.Streams, plans []instructions.Plan) ([]instructions.Row, error) {
-	workers, err := measuring.SomeWorkers(ctx, c.Measuring, c.Workers)
+	workers, err := measuring.SomeWorkers(ctx, std, c.Measuring, c.Workers)
 	if err != nil {
 		return nil, err
 	}

@@ -11,8 +11,10 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/resources"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
 )
 
 // resourcePrecision is the precision of mixes: a use is a difference of two, often a sixth of a cycle.
@@ -23,7 +25,7 @@ func (c *instructionsCmd) findResources(ctx context.Context, std cli.Streams, ro
 	rows = slices.DeleteFunc(slices.Clone(rows), func(r instructions.Row) bool { return r.Form == nil || r.Status != profiler.OK })
 	opts := c.Measuring
 	opts.Precision = cmp.Or(opts.Precision, resourcePrecision)
-	workers, err := measuring.SomeWorkers(ctx, opts, c.Workers)
+	workers, err := measuring.SomeWorkers(ctx, std, opts, c.Workers)
 	if err != nil {
 		return err
 	}
@@ -50,7 +52,7 @@ func (c *instructionsCmd) findResources(ctx context.Context, std cli.Streams, ro
 	}
 	cpu := host.Detect(c.Measuring.CPUs...)
 	table.Core, table.CPU, table.Made = string(cpu.Microarchitecture), cpu.Brand, "bbprof "+cli.Version()
-	fmt.Fprintf(m.notes, "bbprof: %d mixes, %d resources\n", m.done, len(table.Resources))
+	fmt.Fprintf(m.notes, "bbprof: %d mixes, %d of them not measured because the core was busy; %d resources\n", m.done, m.busy, len(table.Resources))
 	for _, out := range []struct {
 		ending string
 		write  func(io.Writer) error
@@ -70,7 +72,12 @@ type mixTimer struct {
 	notes   io.Writer
 	what    string
 	done    int
+	busy    int // mixes without a time for that
 }
+
+// mostBusy is the share of mixes without a time at which the search ends: on a busy core it took a quarter of an hour without an
+// end, and what it found would be of the neighbour.
+const mostBusy = 0.25
 
 func (m *mixTimer) block(mix resources.Mix) (profiler.Block, error) {
 	var parts []resources.Copies
@@ -97,13 +104,17 @@ func (m *mixTimer) time(ctx context.Context, list []resources.Mix) ([]resources.
 	shown := cli.Progress(m.notes, m.done+len(blocks), m.what+": mixes")
 	defer shown.End()
 	for part := range slices.Chunk(blocks, atATime) {
-		results, err := m.workers.Profile(ctx, part, m.retries)
+		results, err := m.workers.Profile(ctx, part, m.retries, func(n int) { shown.Step(m.done + n) })
 		if err != nil {
 			return nil, err
 		}
+		busy := 0
 		for i := range results {
 			r := &results[i]
 			if err := r.Err(); err != nil {
+				if r.Reason == verdict.BusyCore {
+					busy++
+				}
 				of[i].Why = "untestable: " + err.Error()
 			} else {
 				*of[i] = resources.Timing{Cycles: r.Cycles, Low: r.CILow, High: r.CIHigh}
@@ -111,7 +122,13 @@ func (m *mixTimer) time(ctx context.Context, list []resources.Mix) ([]resources.
 		}
 		of = of[len(part):]
 		m.done += len(part)
-		shown.Step(m.done)
+		m.busy += busy
+		if float64(busy) > mostBusy*float64(len(part)) {
+			return nil, &verdict.HostError{
+				Missing: fmt.Sprintf("other work kept the core busy during %d of %s", busy, words.Plural(len(part), "mix")),
+				Remedy:  "-resume goes on when it is idle; -cpus chooses another", Busy: true,
+			}
+		}
 	}
 	return times, nil
 }

@@ -74,7 +74,7 @@ bbprof score -model llvm-mca-22 -mcpu znver4 -predictions mca.csv blocks.csv
 			f.Seed(&c.seed, "seed of the bootstrap intervals")
 			f.Toggle(&c.out.JSON, "json", "one JSON object instead of the report")
 			c.out.AddFile(f)
-			return c.run
+			return c.out.Resumable(f, c.run, &c.predictions, &c.report)
 		},
 	}
 }
@@ -96,6 +96,7 @@ type scoreCmd struct {
 }
 
 func (c *scoreCmd) run(std cli.Streams) error {
+	c.Kept = std.Kept
 	if len(c.files) == 0 {
 		return cli.BadUsage("no result named; name one or more files that bbprof batch wrote, or - for standard input")
 	}

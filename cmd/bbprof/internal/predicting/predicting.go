@@ -13,6 +13,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/journal"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
@@ -30,21 +31,59 @@ type Flags struct {
 	Core    string
 	Timeout time.Duration // without an answer; 0 means the default
 	Branch  profiler.Branch
+	Kept    *journal.Journal // asked before the models
 }
 
 // Model is a model that was asked for, and its source once it is open. Its errors name it.
 type Model struct {
 	Name, Text string
 	predict.Source
+	kept *journal.Journal
 }
 
+// atATime is how many blocks a model predicts before they are kept: a learned model takes seconds to start.
+const atATime = 4096
+
+func init() { journal.Register(score.Prediction{}) }
+
 func (m Model) Predict(ctx context.Context, blocks []string) ([]score.Prediction, error) {
-	list, err := m.Source.Predict(ctx, blocks)
-	if err != nil {
-		err = m.Error(err)
+	if m.kept == nil {
+		list, err := m.Source.Predict(ctx, blocks)
+		if err != nil {
+			err = m.Error(err)
+		}
+		return list, err
 	}
-	return list, err
+	list := make([]score.Prediction, len(blocks))
+	var asked []int
+	for i, b := range blocks {
+		if p, ok := m.kept.Take(m.key(b)); ok {
+			list[i] = p.(score.Prediction)
+		} else {
+			asked = append(asked, i)
+		}
+	}
+	for part := range slices.Chunk(asked, atATime) {
+		var some []string
+		for _, i := range part {
+			some = append(some, blocks[i])
+		}
+		said, err := m.Source.Predict(ctx, some)
+		if err != nil {
+			return list, m.Error(err)
+		}
+		for k, i := range part {
+			if list[i] = said[k]; said[k].Known() {
+				if err := m.kept.Keep(m.key(blocks[i]), said[k]); err != nil {
+					return list, err
+				}
+			}
+		}
+	}
+	return list, nil
 }
+
+func (m Model) key(block string) string { return m.String() + " " + block }
 
 // Error names the model, and turns what the user can fix into a usage error.
 func (m Model) Error(err error) error {
@@ -122,6 +161,7 @@ func (p *Flags) OpenOne(m Model, core cpu.Core) (_ Model, err error) {
 	if err != nil {
 		err = cli.BadUsage("-model %s: %w", m.Name, err)
 	}
+	m.kept = p.Kept
 	return m, err
 }
 

@@ -3,11 +3,17 @@ package program
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/journal"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/debuggee"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/pmu"
@@ -19,6 +25,7 @@ type Options struct {
 	Control
 	AnyStatus bool
 	Kernel    pmu.Kernel
+	Journal   *journal.Journal // asked before a program runs; nil: none
 	// CPUID tells whether times come from a CPU; nil is the CPU's.
 	CPUID host.CPUID
 }
@@ -33,9 +40,10 @@ type Sample struct {
 
 // Runner runs programs, each in a new process on the same CPU.
 type Runner struct {
-	opts    Options
-	counter *Event // what hardware counts; nil: cycles come from time
-	left    *atomic.Int32
+	opts     Options
+	counter  *Event // what hardware counts; nil: cycles come from time
+	left     *atomic.Int32
+	contents *sync.Map // hashes of programs by path and time
 }
 
 // Counting returns the runner with an event to count instead of cycles, alone so that it never shares a counter.
@@ -56,7 +64,7 @@ func NewRunner(opts Options) (*Runner, error) {
 	if opts.Kernel == nil {
 		opts.Kernel = pmu.Linux{}
 	}
-	r := &Runner{opts: opts, left: new(atomic.Int32)}
+	r := &Runner{opts: opts, left: new(atomic.Int32), contents: new(sync.Map)}
 	if pmu.CanCount(opts.Kernel, pmu.ProcessCycles) {
 		r.counter = &Event{"core cycles in user mode, counted by the CPU", pmu.ProcessCycles}
 	}
@@ -98,7 +106,51 @@ func (r *Runner) Describe() string {
 // Run runs a command once and measures it. An *Error blames the program: it could not be started, crashed, failed or
 // timed out.
 func (r *Runner) Run(ctx context.Context, c Command, s Setup) (Sample, error) {
-	return r.run(ctx, c, s, nil)
+	if err := ctx.Err(); err != nil {
+		return Sample{}, err
+	}
+	key := r.key(c, s)
+	if v, ok := r.opts.Journal.Take(key); ok {
+		return v.(Sample), nil
+	}
+	sample, err := r.run(ctx, c, s, nil)
+	if err == nil {
+		err = r.opts.Journal.Keep(key, sample)
+	}
+	return sample, err
+}
+
+func init() { journal.Register(Sample{}) }
+
+// key identifies a program by its content, since a linked one has another path in each start, and how it runs.
+func (r *Runner) key(c Command, s Setup) string {
+	if r.opts.Journal == nil {
+		return ""
+	}
+	var event Event
+	if r.counter != nil {
+		event = *r.counter
+	}
+	return fmt.Sprintf("%s %d %s %q %v %+v %s", r.content(c.Exe.Path), len(c.Name), filepath.Base(c.Name), c.Args, c.CleanEnv, s, event.Name)
+}
+
+// content returns a hash of a file, which it reads again when its time changes.
+func (r *Runner) content(path string) string {
+	info, err := os.Stat(path)
+	if err != nil {
+		return path
+	}
+	version := fmt.Sprint(path, info.Size(), info.ModTime())
+	if known, ok := r.contents.Load(version); ok {
+		return known.(string)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return version
+	}
+	hash := fmt.Sprintf("%x", sha256.Sum256(text))
+	r.contents.Store(version, hash)
+	return hash
 }
 
 // WarmUp runs a command once without measuring it, to fill the page cache and show its complaints.

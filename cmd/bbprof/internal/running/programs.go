@@ -77,7 +77,7 @@ func follow(ctx context.Context, c program.Command, o program.Control, image str
 }
 
 func (p Flags) Runner(cpus []int, std cli.Streams) (*program.Runner, error) {
-	p.CPUs, p.Stderr = cpus, std.Err
+	p.CPUs, p.Stderr, p.Journal = cpus, std.Err, std.Kept
 	return program.NewRunner(p.Options)
 }
 

@@ -49,7 +49,7 @@ bbprof ablate blocks.csv
 			f.Operands = &a.files
 			a.Out.Add(f, "the table")
 			measuring.WhereFlags(f, &a.Opts)
-			return a.run
+			return a.Out.Resumable(f, a.run)
 		},
 	}
 }
@@ -73,7 +73,7 @@ func (a *ablateCmd) run(std cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	return measuring.WithProfiler(a.Opts, func(ctx context.Context, p *profiler.Profiler) error {
+	return measuring.WithProfiler(std, a.Opts, func(ctx context.Context, p measure.Profiler) error {
 		stages, err := ablate.Block(ctx, p, block)
 		return cli.Ended(err, cli.Stopped(err) && len(stages) > 0, func() error {
 			if writeErr := a.write(std, stages, stageTable(stages), err); writeErr != nil || err != nil {
@@ -112,7 +112,7 @@ func (a *ablateCmd) corpus(std cli.Streams) error {
 		return cli.Usage(err)
 	}
 	defer in.Close()
-	return measuring.WithProfiler(a.Opts, func(ctx context.Context, p *profiler.Profiler) error { return a.shares(ctx, p, in, std) })
+	return measuring.WithProfiler(std, a.Opts, func(ctx context.Context, p measure.Profiler) error { return a.shares(ctx, p, in, std) })
 }
 
 func (a *ablateCmd) shares(ctx context.Context, p measure.Profiler, in *input.Input, std cli.Streams) error {

@@ -52,7 +52,7 @@ bbprof bounds -o bounds.csv blocks.csv     bbprof score groups errors by column 
 			b.Out.Add(f, "the report, or of a row")
 			b.Plot.Add(f)
 			measuring.Flags(f, &b.Opts)
-			return b.run
+			return b.Out.Resumable(f, b.run)
 		},
 	}
 }
@@ -83,7 +83,7 @@ func (b *boundsCmd) run(std cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	return measuring.WithProfiler(b.Opts, func(ctx context.Context, p *profiler.Profiler) error {
+	return measuring.WithProfiler(std, b.Opts, func(ctx context.Context, p measure.Profiler) error {
 		got, err := bounds.Find(ctx, p, block, true)
 		if err != nil {
 			return err
@@ -173,18 +173,14 @@ func (b *boundsCmd) corpus(std cli.Streams) error {
 		return cli.Usage(err)
 	}
 	in.Ignored().Warn(std.Err)
-	workers, err := measuring.SomeWorkers(ctx, b.Opts, b.workers)
+	workers, err := measuring.SomeWorkers(ctx, std, b.Opts, b.workers)
 	if err != nil {
 		return err
 	}
 	defer workers.Close()
 	meter := cli.Progress(b.Out.Notes(std), len(blocks), "blocks")
 	defer meter.End()
-	measurers := make([]measure.Profiler, len(workers))
-	for i := range workers {
-		measurers[i] = workers[i]
-	}
-	return b.rows(ctx, measurers, blocks, meter.Step, std)
+	return b.rows(ctx, workers.Profilers(), blocks, meter.Step, std)
 }
 
 // rows writes each block's row once all earlier ones are done; after an error, also those of blocks that are done.

@@ -56,7 +56,7 @@ bbprof check baseline.csv                    from then on
 			f.Toggle(&c.out.JSON, "json", "one JSON object on one line for each block")
 			c.out.AddFile(f)
 			measuring.Flags(f, &c.measuring)
-			return c.run
+			return c.out.Resumable(f, c.run)
 		},
 	}
 }
@@ -90,7 +90,7 @@ func (c *checkCmd) run(std cli.Streams) error {
 	done := cli.Progress(c.out.Notes(std), len(blocks), "blocks")
 	outcomes, err := check.Run(ctx, blocks, check.Options{
 		Threshold: c.threshold,
-		Start:     func() (measure.ProfileCloser, error) { return profiler.New(ctx, c.measuring) },
+		Start:     func() (measure.ProfileCloser, error) { return measuring.Open(ctx, std, c.measuring) },
 		Screened:  done.Step,
 	})
 	done.End()

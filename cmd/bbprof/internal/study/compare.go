@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/link"
@@ -43,7 +44,7 @@ bbprof compare -link -lld both -a 'gcc -o {out} O2.o' -b 'gcc -o {out} O3.o' -- 
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			c := compareCmd{flags: f, layouts: 33, trials: 3, seed: 1, setups: 1}
 			c.declare(f)
-			return c.run
+			return c.out.Resumable(f, c.run)
 		},
 	}
 }
@@ -138,7 +139,7 @@ func (c *compareCmd) run(std cli.Streams) error {
 		}
 		return c.runPrograms(ctx, []member{m}, std)
 	}
-	return measuring.WithProfiler(c.measuring, func(ctx context.Context, p *profiler.Profiler) error {
+	return measuring.WithProfiler(std, c.measuring, func(ctx context.Context, p measure.Profiler) error {
 		if sides[0].kind == aFile {
 			return c.runFiles(ctx, p, sides[0].rows, sides[1].rows, std)
 		}

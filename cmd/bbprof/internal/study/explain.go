@@ -9,6 +9,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
@@ -61,7 +62,7 @@ bbprof explain -clean-env -trace kernel -- ./prog args
 			f.Number(&e.window, 1, "window", "so many instructions")
 			f.Program = &e.words
 			f.Stray = "quote a block that has spaces in it, and write a program and its arguments after --"
-			return e.run
+			return e.Out.Resumable(f, e.run)
 		},
 	}
 }
@@ -108,7 +109,7 @@ func (e *explainCmd) run(std cli.Streams) error {
 	if e.Opts.Frames == profiler.AutoFrames {
 		setup.Frames = 1
 	}
-	return measuring.WithProfiler(e.Opts, func(ctx context.Context, p *profiler.Profiler) error {
+	return measuring.WithProfiler(std, e.Opts, func(ctx context.Context, p measure.Profiler) error {
 		got, err := explain.Explain(ctx, p, block.Code, setup, e.plan)
 		if err != nil {
 			return err

@@ -48,7 +48,7 @@ bbprof sweep -arg 0:256:16 -repeat 20 -- ./convolution {k} {}
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			s := sweepCmd{flags: f, seed: 1}
 			s.declare(f)
-			return s.run
+			return s.Out.Resumable(f, s.run)
 		},
 	}
 }
@@ -271,7 +271,7 @@ func (s *sweepCmd) measure(ctx context.Context, code []byte, f sweep.Factor, std
 	plan := experiment.Plan{Rounds: cmp.Or(s.runs, blockRuns), Seed: s.seed}
 	done := cli.Progress(s.Out.Notes(std), len(f.Values)*plan.Rounds, "measurements")
 	plan.Done = done.Step
-	results, err := sweep.Run(ctx, p, code, f, plan)
+	results, err := sweep.Run(ctx, measure.Kept{Journal: std.Kept, Options: s.Opts}.Profiler(p), code, f, plan)
 	done.End()
 	if err != nil || len(events) == 0 {
 		return results, nil, err
@@ -279,7 +279,7 @@ func (s *sweepCmd) measure(ctx context.Context, code []byte, f sweep.Factor, std
 	done = cli.Progress(s.Out.Notes(std), len(events), "events")
 	defer done.End()
 	plan.Done = done.Step
-	columns, err := sweep.Screen(ctx, s.counting(ctx), code, f, events, plan)
+	columns, err := sweep.Screen(ctx, s.counting(ctx, std), code, f, events, plan)
 	return results, columns, err
 }
 
@@ -302,12 +302,12 @@ func (s *sweepCmd) selected(ctx context.Context, p *profiler.Profiler) (events [
 	return events, nil
 }
 
-func (s *sweepCmd) counting(ctx context.Context) sweep.Open {
+func (s *sweepCmd) counting(ctx context.Context, std cli.Streams) sweep.Open {
 	return func(events []profiler.Event) (measure.ProfileCloser, error) {
 		opts := s.Opts
 		for _, e := range events {
 			opts.Events = append(opts.Events, e.By)
 		}
-		return profiler.New(ctx, opts)
+		return measuring.Open(ctx, std, opts)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/values"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
@@ -38,7 +39,7 @@ func (s *sweepCmd) sweepValues(std cli.Streams) error {
 	if s.runs == 0 {
 		s.runs = values.DefaultRounds
 	}
-	return measuring.WithProfiler(s.Opts, func(ctx context.Context, p *profiler.Profiler) error {
+	return measuring.WithProfiler(std, s.Opts, func(ctx context.Context, p measure.Profiler) error {
 		got, err := values.Run(ctx, p, block, experiment.Plan{Rounds: s.runs, Seed: s.seed})
 		if err != nil {
 			return err

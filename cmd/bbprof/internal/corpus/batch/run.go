@@ -55,10 +55,7 @@ var ErrInterrupted = errors.New("interrupted")
 const (
 	maxAside = 5_000    // blocks waiting for a retry before the first get it; each holds a result of some 4 kB
 	maxHeld  = 32 << 20 // bytes of rows with unmeasured blocks before no more are read
-	// Retries at the end take no longer than everything before, or than leastRetries if that is more: on a core that
-	// is never idle each takes its whole budget, and a batch of seconds took nine minutes.
-	leastRetries = 10 * time.Second
-	tick         = 250 * time.Millisecond
+	tick     = 250 * time.Millisecond
 )
 
 // Run measures the rows of in that out lacks. The error is in's, a *WriteError, a measurer's, or ErrInterrupted;
@@ -276,7 +273,7 @@ func (r *run) find(worker int) (*job, error) {
 		return nil, nil
 	}
 	if now := time.Now(); r.ended && r.retryBy.IsZero() {
-		r.retryBy = now.Add(max(now.Sub(r.began), leastRetries))
+		r.retryBy = now.Add(max(now.Sub(r.began), measure.LeastRetries))
 	} else if r.ended && now.After(r.retryBy) {
 		for _, j := range r.aside { // they keep the rejection that they have
 			if j.cells == nil {

@@ -15,7 +15,8 @@ import (
 )
 
 // Measure measures the probes of plans and their bridges, and returns a row per plan. width is the most instructions a
-// cycle that the core can begin, 0 if unknown. progress is called after each block with the numbers done and in all.
+// cycle that the core can begin, 0 if unknown. progress is called after each block with the numbers done and in all. An error comes
+// with the rows of the plans that were done before it.
 func Measure(ctx context.Context, workers []measure.Measurer, plans []Plan, retries, width int, progress func(done, of int)) ([]Row, error) {
 	q := &queue{retries: retries, width: width, progress: progress}
 	q.Done, q.Block = q.finish, func(j *job) profiler.Block { return profiler.Block{Code: j.probe.Code, Setup: j.setup()} }
@@ -47,9 +48,7 @@ func Measure(ctx context.Context, workers []measure.Measurer, plans []Plan, retr
 	// Wide operations slow the core, and later narrow ones, for a millisecond.
 	slices.SortStableFunc(q.Jobs, func(a, b *job) int { return cmp.Compare(a.bits, b.bits) })
 	q.all = len(q.Jobs)
-	if err := q.Run(ctx, workers); err != nil {
-		return nil, err
-	}
+	ended := q.Run(ctx, workers)
 	known := map[bridge]Value{}
 	for _, b := range order {
 		if j := bridges[b]; j.result.Status == profiler.OK {
@@ -59,11 +58,13 @@ func Measure(ctx context.Context, workers []measure.Measurer, plans []Plan, retr
 	for _, j := range q.added {
 		ofPlan[j.plan] = append(ofPlan[j.plan], j)
 	}
-	rows := make([]Row, len(plans))
+	var rows []Row
 	for i := range plans {
-		rows[i] = newRow(&plans[i], ofPlan[i], known)
+		if ended == nil || !slices.ContainsFunc(ofPlan[i], func(j *job) bool { return !j.settled }) && q.bridged(&plans[i], known) {
+			rows = append(rows, newRow(&plans[i], ofPlan[i], known))
+		}
 	}
-	return rows, nil
+	return rows, ended
 }
 
 type job struct {
@@ -73,6 +74,7 @@ type job struct {
 	short    bool // loops are short
 	bits     int  // widest operation, at least 128
 	tries    int
+	settled  bool   // measured for good
 	why      string // why rows were rejected, with a reason that is then tolerated
 	rejected verdict.Reason
 	result   profiler.Result
@@ -280,6 +282,7 @@ func (q *queue) finish(j *job, r profiler.Result) {
 			if other.plan != j.plan {
 				return false
 			}
+			other.settled = true
 			other.result = profiler.Result{Status: profiler.Rejected, Reason: verdict.SIGILL,
 				Rejection: &verdict.Rejection{Reason: verdict.SIGILL, Detail: "this CPU does not have the instruction"}}
 			q.report()
@@ -289,8 +292,16 @@ func (q *queue) finish(j *job, r profiler.Result) {
 	if again {
 		q.Jobs = append(q.Jobs, j)
 	} else {
+		j.settled = true
 		q.report()
 	}
+}
+
+// bridged reports whether all bridges of a plan have been measured.
+func (q *queue) bridged(p *Plan, known map[bridge]Value) bool {
+	return !slices.ContainsFunc(p.Probes, func(probe Probe) bool {
+		return slices.ContainsFunc(probe.Bridges, func(b bridge) bool { _, ok := known[b]; return !ok })
+	})
 }
 
 func (q *queue) report() {

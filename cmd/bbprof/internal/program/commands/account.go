@@ -48,7 +48,7 @@ bbprof account cycles.csv -- gzip -c FILE
 			f.Repeats(&a.runs, 1, "runs", "runs of the program whose user time is taken")
 			running.RunFlags(f, &a.timeout, &a.stdin, "10m")
 			running.AnyStatusFlag(f, &a.anyStatus)
-			return a.run
+			return a.out.Resumable(f, a.run)
 		},
 	}
 }
@@ -87,7 +87,7 @@ func (a *accountCmd) run(std cli.Streams) error {
 	ctx, stop := cli.UntilSignal()
 	defer stop()
 	run := account.Run{Program: a.program}
-	if err := a.time(ctx, &run, a.out.Notes(std)); err != nil {
+	if err := a.time(ctx, std, &run); err != nil {
 		return err
 	}
 	if short := slices.Max(run.UserSeconds); short < leastSeconds {
@@ -108,7 +108,8 @@ func (a *accountCmd) run(std cli.Streams) error {
 // chain is eight dependent adds, whose measurement yields the core's clock rate.
 var chain = bytes.Repeat([]byte{0x48, 0x01, 0xc0}, 8)
 
-func (a *accountCmd) time(ctx context.Context, run *account.Run, notes io.Writer) error {
+func (a *accountCmd) time(ctx context.Context, std cli.Streams, run *account.Run) error {
+	notes := a.out.Notes(std)
 	p, err := profiler.New(ctx, profiler.Options{Clock: profiler.TSCClock}) // counted cycles do not convert to seconds
 	if err != nil {
 		return err
@@ -127,12 +128,19 @@ func (a *accountCmd) time(ctx context.Context, run *account.Run, notes io.Writer
 		if n == a.runs {
 			break
 		}
+		if took, ok := std.Kept.Take("user seconds"); ok {
+			run.UserSeconds = append(run.UserSeconds, took.(float64))
+			continue
+		}
 		took, err := running.Run(ctx, extract.Run{Program: a.program, AnyStatus: a.anyStatus, Timeout: a.timeout}, a.stdin, notes, (*extract.Run).UserTime)
 		if err != nil {
 			return err
 		}
 		notes = io.Discard // they would be the same
 		run.UserSeconds = append(run.UserSeconds, took.Seconds())
+		if err := std.Kept.Keep("user seconds", took.Seconds()); err != nil {
+			return err
+		}
 	}
 	if readings == 0 {
 		return &verdict.HostError{Missing: "no measurement of the core's clock rate", Remedy: "run bbprof doctor"}

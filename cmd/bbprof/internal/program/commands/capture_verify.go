@@ -9,7 +9,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/replay"
 	states "github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/state"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -21,13 +20,18 @@ func (c *captureCmd) verifyFile(std cli.Streams) error {
 	}
 	defer file.Close()
 	out := cli.Output{Quiet: c.quiet}
-	return measuring.WithProfiler(profiler.Options{CPUs: c.options.CPUs}, func(ctx context.Context, p *profiler.Profiler) error {
-		report, differ, err := verify(ctx, p, c.verify, file)
-		if err != nil {
-			return err
-		}
-		return out.Reject(std, differ, nil, report)
-	})
+	ctx, stop := cli.UntilSignal()
+	defer stop()
+	p, err := profiler.New(ctx, profiler.Options{CPUs: c.options.CPUs})
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	report, differ, err := verify(ctx, p, c.verify, file)
+	if err != nil {
+		return err
+	}
+	return out.Reject(std, differ, nil, report)
 }
 
 // verify executes the visits of a file, and reports whether all end as in the program.

@@ -49,7 +49,7 @@ bbprof count -matrix gcc,clang -func product -expect sums.csv sums.c
 			// The ratio of 1.1 allows for an instruction or two by which a formula's branches differ.
 			c := countCmd{flags: f, maxRatio: 1.1, Options: count.Options{Limit: 10_000_000}}
 			c.declare(f)
-			return c.run
+			return c.out.Resumable(f, c.run)
 		},
 	}
 }

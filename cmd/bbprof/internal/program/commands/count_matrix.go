@@ -96,7 +96,7 @@ func (c *countCmd) countMatrix(ctx context.Context, std cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	p := matrix.Plan{Source: m.files[0], Function: c.function, Sizes: m.sizes, Args: c.words, Count: c.Options}
+	p := matrix.Plan{Source: m.files[0], Function: c.function, Sizes: m.sizes, Args: c.words, Count: c.Options, Kept: std.Kept}
 	for _, compiler := range m.compilers {
 		for _, level := range m.levels {
 			p.Builds = append(p.Builds, matrix.Build{Compiler: compiler, Level: strings.TrimPrefix(level, "-")})

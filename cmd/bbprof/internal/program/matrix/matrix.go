@@ -7,11 +7,13 @@ package matrix
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/journal"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/count"
 )
@@ -24,6 +26,7 @@ type Plan struct {
 	Args     []string // of the program; a size replaces {}, or is appended
 	Count    count.Options
 	Done     func(n int) // receives the number of counts so far
+	Kept     *journal.Journal
 }
 
 func (p Plan) Steps() int { return len(p.Builds) * len(p.Sizes) }
@@ -76,13 +79,33 @@ func (p Plan) count(ctx context.Context, b Build, path string, done int) (Cell, 
 		if err != nil {
 			return cell, err
 		}
-		r, err := count.Function(ctx, c, p.Function, p.Count)
+		instructions, err := p.countOne(ctx, c)
 		if err != nil {
 			return cell, fmt.Errorf("%s -%s, size %d: %w", b.Compiler, b.Level, n, err)
 		}
-		cell.Instructions, counts = append(cell.Instructions, r.Instructions), append(counts, float64(r.Instructions))
+		cell.Instructions, counts = append(cell.Instructions, instructions), append(counts, float64(instructions))
 		p.Done(done + len(counts))
 	}
 	cell.Growth, cell.FitError = Fit(p.Sizes, counts)
 	return cell, nil
+}
+
+// countOne asks the journal before it counts; the program's content tells whether it is the same.
+func (p Plan) countOne(ctx context.Context, c program.Command) (uint64, error) {
+	key := ""
+	if p.Kept != nil {
+		text, err := os.ReadFile(c.Exe.Path)
+		if err != nil {
+			return 0, err
+		}
+		key = fmt.Sprintf("%x %s %q", sha256.Sum256(text), p.Function, c.Args)
+	}
+	if n, ok := p.Kept.Take(key); ok {
+		return n.(uint64), nil
+	}
+	r, err := count.Function(ctx, c, p.Function, p.Count)
+	if err == nil {
+		err = p.Kept.Keep(key, r.Instructions)
+	}
+	return r.Instructions, err
 }

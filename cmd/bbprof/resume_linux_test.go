@@ -1,0 +1,93 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/internal/require"
+)
+
+// TestResumed: whatever takes long keeps what it measured beside its output when it is interrupted, says how to go on, goes on
+// from there, and leaves nothing but its output when it is complete.
+func TestResumed(t *testing.T) {
+	require.Slow(t)
+	mustMeasure(t)
+	dir := t.TempDir()
+	in := func(name, content string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o666))
+		return path
+	}
+	many := strings.SplitAfter(manyBlocks(func(hex string) string { return hex + "\n" }), "\n")
+	some := in("some.csv", strings.Join(many[:40], ""))
+	baseline := in("baseline.csv", "hex,status,reason,cycles,ci_low,ci_high\n"+
+		strings.Join(strings.SplitAfter(manyBlocks(func(hex string) string { return hex + ",ok,,9,8.9,9.1\n" }), "\n")[:3000], ""))
+	predicted := in("predicted.csv", "hex,status,cycles,ci_low,ci_high,core\n4801c0,ok,1,0.9,1.1,x\n")
+	slow := in("model.sh", "read b; sleep 0.4; echo $b,1\n")
+	for _, c := range [][]string{
+		{"instructions", "-match", "^(v?add|imul|v?mul).*"},
+		{"bounds", some},
+		{"ablate", some},
+		{"compare", "-layouts", "300", "-a", "4801c0", "-b", "480fafc0"},
+		{"compare", "-layouts", "60", "-trials", "3", "-a", "true", "-b", "true"},
+		{"check", "-anyway", baseline},
+		{"explain", "-rounds", "1000", "-frames", "1", "-hex", "48890b488b17"},
+		{"sweep", "-code", "0:63", "-runs", "20", "-hex", "4801c0"},
+		{"sweep", "-env", "0:320:16", "-runs", "20", "--", "true"},
+		{"hunt", "-core", "Zen 4", "-model", "lower-bound", "-generate", "1500"},
+		{"score", "-core", "Zen 4", "-model", "slow=exec:sh " + slow, predicted},
+	} {
+		t.Run(strings.Join(c[:2], " "), func(t *testing.T) {
+			out := filepath.Join(t.TempDir(), "out")
+			args := append([]string{c[0], "-o", out}, c[1:]...)
+			again := append([]string{c[0], "-resume", "-o", out}, c[1:]...)
+			var waited require.Tries
+			ended := false
+			for wait := 200 * time.Millisecond; !ended; wait += wait / 2 {
+				code, _, stderr := interrupted(t, args, wait)
+				switch {
+				case disturbed(stderr):
+					waited.Again(t, wait, stderr)
+				case code == cli.ExitOK || code == cli.ExitRejected:
+					if c[0] == "score" || c[0] == "ablate" {
+						return // it has but one measurement to keep
+					}
+					t.Fatalf("it ended within %v: %s", wait, stderr)
+				case code != cli.ExitInterrupted:
+					t.Fatalf("exit code %d: %s", code, stderr)
+				default:
+					_, err := os.Stat(out + ".journal")
+					ended = err == nil
+					if ended && !strings.Contains(stderr, "kept in "+out+".journal; to go on: bbprof "+c[0]+" -resume ") {
+						t.Errorf("it says %s", stderr)
+					}
+				}
+			}
+			if code, _, stderr := interrupted(t, append([]string{c[0], "-resume", "-o", out, "-budget", "77ms"}, c[1:]...), time.Minute); code != cli.ExitUsage {
+				t.Errorf("other flags: exit code %d: %s", code, stderr)
+			}
+			for {
+				code, _, stderr := interrupted(t, again, time.Minute)
+				if disturbed(stderr) {
+					waited.Again(t, 0, stderr)
+					continue
+				}
+				if !regexp.MustCompile(`continuing with \d+ measurements? in `).MatchString(stderr) || code != cli.ExitOK && code != cli.ExitRejected {
+					t.Errorf("exit code %d: %s", code, stderr)
+				}
+				break
+			}
+			if info, err := os.Stat(out); err != nil || info.Size() == 0 {
+				t.Errorf("the output: %v", err)
+			}
+			if _, err := os.Stat(out + ".journal"); err == nil {
+				t.Error("the journal is still there")
+			}
+		})
+	}
+}
