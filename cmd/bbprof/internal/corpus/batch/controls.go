@@ -36,8 +36,8 @@ const (
 	leastShare = 1. / 40
 	bucketStep = 1.0025
 	modeWidth  = 4 // buckets
-	// slowLevel is the share by which an idle level exceeds a later one if its core was busy: levels of idle starts
-	// differ by 1 %, and a busy sibling adds 40 %.
+	// slowLevel is the share by which a worker's idle level exceeds a later one if its core was busy then
+	// (profiler.ClockReport.ProbeIdle).
 	slowLevel = 0.04
 )
 
@@ -46,7 +46,6 @@ type controls struct {
 	kinds  []kind
 	shifts []shift // by worker
 	closed []stretch
-	level  float64 // the fastest idle level of any worker; 0: none
 	record resultfile.Controls
 	began  time.Time
 	spent  time.Duration
@@ -65,6 +64,7 @@ type shift struct {
 	began time.Time // of this check
 	again bool      // the latest reading was off, and is repeated
 	now   []float64 // readings of this check by kind; 0: disturbed
+	level float64   // what this worker takes for idle now; 0: unknown
 	open  stretch
 }
 
@@ -72,6 +72,7 @@ const noCheck = -1
 
 // A stretch is what a worker measured between two checks.
 type stretch struct {
+	worker   int
 	readings []float64 // at both ends, by kind
 	level    float64   // the slowest idle level of its results
 	jobs     []*job    // while it is open
@@ -84,7 +85,7 @@ func newControls(list []Control, workers int) *controls {
 		c.kinds = append(c.kinds, kind{Control: k, buckets: map[int]int{}, record: resultfile.Control{Name: k.Name, Hex: fmt.Sprintf("%x", k.Block.Code)}})
 	}
 	for i := range c.shifts {
-		c.shifts[i].at = noCheck
+		c.shifts[i].at, c.shifts[i].open.worker = noCheck, i
 	}
 	return c
 }
@@ -133,7 +134,7 @@ func (c *controls) measured(worker int, r *profiler.Result) (jobs []*job, slowed
 	s.at, s.due = noCheck, now.Add(min(longestStretch, time.Duration(float64(took)*(1/controlShare-1))))
 	done := s.open
 	done.readings = append(done.readings, s.now...)
-	s.open = stretch{readings: s.now}
+	s.open = stretch{worker: worker, readings: s.now}
 	if len(done.jobs) == 0 {
 		return nil, "", true
 	}
@@ -153,21 +154,19 @@ func (c *controls) holds(j *job, r *profiler.Result) bool {
 	if len(c.kinds) == 0 || r.UnrollLong == 0 || r.Status == profiler.Failed {
 		return false
 	}
-	s := &c.shifts[j.last].open
-	s.jobs = append(s.jobs, j)
-	if r.Clock != nil && r.Clock.ProbeIdle > 0 {
-		s.level = max(s.level, r.Clock.ProbeIdle)
-		if c.level == 0 || r.Clock.ProbeIdle < c.level {
-			c.level = r.Clock.ProbeIdle
-		}
+	s := &c.shifts[j.last]
+	s.open.jobs = append(s.open.jobs, j)
+	if r.Clock != nil {
+		s.level = r.Clock.ProbeIdle
+		s.open.level = max(s.open.level, s.level)
 	}
 	return true
 }
 
 // slowed says why a stretch is void, by what is known now; "" if it is not.
 func (c *controls) slowed(s *stretch) string {
-	if c.level > 0 && s.level > (1+slowLevel)*c.level {
-		return fmt.Sprintf("the core that was taken for idle was busy: the contention probe took %.0f cycles, and %.0f when it was idle", s.level, c.level)
+	if level := c.shifts[s.worker].level; level > 0 && s.level > (1+slowLevel)*level {
+		return fmt.Sprintf("the core that was taken for idle was busy: the contention probe took %.0f cycles, and %.0f when it was idle", s.level, level)
 	}
 	var list []string
 	for i, cycles := range s.readings {

@@ -71,7 +71,7 @@ func TestControls(t *testing.T) {
 		"and nothing is known":   {to: time.Second, learnt: true, void: true},
 		"from some time on":      {from: time.Second, to: time.Hour, stays: true},
 		"a level learnt late":    {to: time.Second, level: 1400, void: true},
-		"one worker's own level": {to: time.Second, first: 1, level: 1400},
+		"one worker's own level": {to: time.Second, first: 1, level: 1400, void: true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			path, corpus := file(t), distinctRows(n)
