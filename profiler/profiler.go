@@ -48,6 +48,10 @@ type Block struct {
 // and those of a longer block fit into no L1I.
 const MaxBlock = 1 << 15
 
+// MostCycles is more than a block can take: minutes, where the child ends a run within seconds. A larger number in a
+// file is a mistake, and its square and cube leave a float64's range.
+const MostCycles = 1e12
+
 // Profiler measures blocks one at a time.
 type Profiler struct {
 	thread  *ptracethread.Thread // owns the child

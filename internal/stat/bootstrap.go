@@ -19,7 +19,7 @@ type Interval struct{ Low, High float64 }
 // Methods and their Application, section 5.3.2): quantiles over the resamples, so no interval holds impossible
 // values, and a mean dominated by few large values gets a long upper side. If a resample is smaller than n, its
 // spread, which falls with the square root of the size, is scaled (Bickel, Götze and van Zwet, Statistica Sinica
-// 7, 1997). A statistic that is NaN in a resample skips that resample.
+// 7, 1997). A statistic that is not finite in a resample skips that resample.
 func Bootstrap(n, most int, estimate []float64, seed uint64, statistic func(indices []int) []float64) []Interval {
 	m := min(n, most)
 	scale := math.Sqrt(float64(m) / float64(n))
@@ -31,7 +31,7 @@ func Bootstrap(n, most int, estimate []float64, seed uint64, statistic func(indi
 			indices[i] = random.IntN(n)
 		}
 		for i, v := range statistic(indices) {
-			if d := scale * (v - estimate[i]); !math.IsNaN(d) {
+			if d := scale * (v - estimate[i]); finite(d) {
 				deviations[i] = append(deviations[i], d)
 			}
 		}
@@ -82,21 +82,27 @@ func accelerations(observations []int, figures int, scale float64, statistic fun
 			break
 		}
 		for i, v := range statistic(indices) {
-			if !math.IsNaN(v) {
+			if finite(v) {
 				values[i] = append(values[i], v)
 			}
 		}
 	}
 	all := make([]float64, figures)
 	for i, list := range values {
-		mean, squares, cubes := Mean(list), 0.0, 0.0
+		mean, largest, squares, cubes := Mean(list), 0.0, 0.0, 0.0
 		for _, v := range list {
-			squares += (mean - v) * (mean - v)
-			cubes += (mean - v) * (mean - v) * (mean - v)
+			largest = max(largest, math.Abs(mean-v))
 		}
-		if squares > 0 {
-			all[i] = scale * cubes / (6 * math.Pow(squares, 1.5))
+		for _, v := range list { // in units of the largest, whose cube is finite
+			d := (mean - v) / largest
+			squares += d * d
+			cubes += d * d * d
+		}
+		if a := scale * cubes / (6 * math.Pow(squares, 1.5)); finite(a) {
+			all[i] = a
 		}
 	}
 	return all
 }
+
+func finite(v float64) bool { return v-v == 0 }

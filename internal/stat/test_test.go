@@ -189,3 +189,22 @@ func TestDistributions(t *testing.T) {
 		}
 	}
 }
+
+// TestBootstrapOfHugeNumbers: figures whose squares and cubes leave a float64's range have intervals, and those that are
+// infinite in some resamples are computed from the others.
+func TestBootstrapOfHugeNumbers(t *testing.T) {
+	for _, huge := range []float64{1e100, 1e155, 1e300, math.MaxFloat64, math.Inf(1)} {
+		values := []float64{1, 2, 3, 4, huge}
+		of := func(indices []int) []float64 {
+			sum := 0.0
+			for _, i := range indices {
+				sum += values[i]
+			}
+			return []float64{sum / float64(len(indices)), float64(indices[0])}
+		}
+		got := Bootstrap(len(values), 1000, of([]int{0, 1, 2, 3, 4}), 1, of)
+		if got[0].High < got[0].Low || !(got[1].Low <= 0 && got[1].High > 0) {
+			t.Errorf("%g: %v", huge, got)
+		}
+	}
+}

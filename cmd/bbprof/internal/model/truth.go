@@ -20,6 +20,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/cpu"
+	"github.com/bbprof/bbprof/profiler"
 )
 
 // truth holds the measured blocks that models are judged by, each once.
@@ -128,7 +129,7 @@ func (c *truthColumns) cyclesOf(cell func(string) string) (cycles float64, why s
 		text = named
 	}
 	cycles, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(cycles > 0) || math.IsInf(cycles, 0) {
+	if err != nil || !(cycles > 0 && cycles <= profiler.MostCycles) {
 		return 0, "no cycles"
 	}
 	return cycles, ""
@@ -256,7 +257,7 @@ func (t *truth) rejected() map[string]int {
 
 // bound parses an end of an interval; without one, it is the value.
 func bound(text string, value float64) float64 {
-	if v, err := strconv.ParseFloat(text, 64); err == nil {
+	if v, err := strconv.ParseFloat(text, 64); err == nil && math.Abs(v) <= profiler.MostCycles {
 		return v
 	}
 	return value

@@ -17,9 +17,6 @@ func (s Schema) unambiguous() error {
 	return slices.DeleteFunc(slices.Clone(s), Column.Carried).Distinct()
 }
 
-// mostCycles is more than any block takes: minutes, where the child ends it within seconds.
-const mostCycles = 1e12
-
 // Check says why bbprof cannot have written a row of a result, nil if it can: a row that was edited, damaged or made
 // up is not data.
 func (p Positions) Check(cells []string) error {
@@ -54,8 +51,8 @@ func (p Positions) checkInterval(cells []string, value, low, high string, needed
 		return nil
 	}
 	v, err := strconv.ParseFloat(p.Cell(cells, value), 64)
-	if err != nil || !(v > 0 && v <= mostCycles) {
-		return fmt.Errorf("status is ok, and %s is %.40q: want a number above 0, and at most %g", value, p.Cell(cells, value), mostCycles)
+	if err != nil || !(v > 0 && v <= profiler.MostCycles) {
+		return fmt.Errorf("status is ok, and %s is %.40q: want a number above 0, and at most %g", value, p.Cell(cells, value), profiler.MostCycles)
 	}
 	for _, end := range []struct {
 		name  string
@@ -65,7 +62,7 @@ func (p Positions) checkInterval(cells []string, value, low, high string, needed
 			continue
 		}
 		e, err := strconv.ParseFloat(p.Cell(cells, end.name), 64)
-		if err != nil || !(e >= 0 && e <= mostCycles) || end.below && e > v || !end.below && e < v {
+		if err != nil || !(e >= 0 && e <= profiler.MostCycles) || end.below && e > v || !end.below && e < v {
 			return fmt.Errorf("%s is %.40q, which is no end of an interval around %s %s", end.name, p.Cell(cells, end.name), value, p.Cell(cells, value))
 		}
 	}

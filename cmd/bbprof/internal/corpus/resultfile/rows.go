@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -228,13 +227,16 @@ func (r Row) Float(column string) (float64, error) {
 	return v, nil
 }
 
+// mostWeight is more than anything was ever executed, and its product with cycles is finite.
+const mostWeight = 1e30
+
 // Weight parses the weight in a column, such as an execution count; an empty cell is 0.
 func (r Row) Weight(column string) (float64, error) {
 	if r.Cell(column) == "" {
 		return 0, nil
 	}
 	w, err := r.Float(column)
-	if err != nil || !(w >= 0) || math.IsInf(w, 0) {
+	if err != nil || !(w >= 0 && w <= mostWeight) {
 		return 0, r.Error(fmt.Errorf("column %s: invalid weight %q: want a number from 0 on", column, r.Cell(column)))
 	}
 	return w, nil

@@ -57,7 +57,7 @@ func Parse(text string, o Options) (Source, error) {
 		return newCommand(command, o)
 	}
 	if name, ok := strings.CutPrefix(text, resourcesPrefix); ok {
-		return newMeasuredTable(name)
+		return newMeasuredTable(name, o.Core.Name)
 	}
 	name, settings, err := split(text)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/resources"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
+	"github.com/bbprof/bbprof/internal/cpu"
 )
 
 // resourcesPrefix starts a source that is a table of bbprof instructions -resources.
@@ -21,7 +22,7 @@ type measuredTable struct {
 	forms map[string]int
 }
 
-func newMeasuredTable(name string) (Source, error) {
+func newMeasuredTable(name string, core cpu.Name) (Source, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, usage("%w", err)
@@ -30,6 +31,9 @@ func newMeasuredTable(name string) (Source, error) {
 	t := &measuredTable{name: name, forms: map[string]int{}}
 	if t.file, err = resources.Read(f); err != nil {
 		return nil, usage("%s: %w", name, err)
+	}
+	if of := cpu.Name(t.file.Core); of != core && cpu.Of(of).Name != cpu.Unknown && core != "" {
+		return nil, usage("%s: it was measured on %s, and the blocks on %s; if the two are alike, -core '%s' says so", name, of, core, of)
 	}
 	for i := range t.file.Forms {
 		t.forms[t.file.Forms[i].Name] = i

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
+
+	"github.com/bbprof/bbprof/profiler"
 )
 
 // Table is what forms use of each resource, with latencies for predictions.
@@ -121,12 +124,42 @@ func Read(r io.Reader) (*Table, error) {
 	if len(t.Resources) == 0 {
 		return nil, fmt.Errorf("it names no resource; bbprof instructions -resources writes such files")
 	}
+	for i := range t.Resources {
+		if r := &t.Resources[i]; !(r.PerCycle > 0) || !possible(r.PerCycle) {
+			return nil, fmt.Errorf("resource %s executes %g instructions a cycle: want a number above 0", r.Name, r.PerCycle)
+		}
+	}
 	for i := range t.Forms {
-		if len(t.Forms[i].Uses) != len(t.Resources) {
-			return nil, fmt.Errorf("%s has uses of %d resources, and there are %d", t.Forms[i].Name, len(t.Forms[i].Uses), len(t.Resources))
+		if err := t.Forms[i].check(len(t.Resources)); err != nil {
+			return nil, fmt.Errorf("form %s: %w", t.Forms[i].Name, err)
 		}
 	}
 	return &t, nil
+}
+
+func (f *Form) check(resources int) error {
+	if len(f.Uses) != resources {
+		return fmt.Errorf("it has uses of %d resources, and there are %d", len(f.Uses), resources)
+	}
+	for pair, cycles := range f.Latencies {
+		if !possible(cycles) {
+			return fmt.Errorf("its latency %s is %g cycles, which no instruction takes", pair, cycles)
+		}
+	}
+	for r, u := range f.Uses {
+		if !possible(u.Share, u.Low, u.High) {
+			return fmt.Errorf("its use of resource %d is %g cycles, from %g to %g, which no instruction takes", r+1, u.Share, u.Low, u.High)
+		}
+	}
+	if !possible(f.Alone) {
+		return fmt.Errorf("alone it takes %g cycles, which no instruction takes", f.Alone)
+	}
+	return nil
+}
+
+// possible reports whether all are cycles, or instructions a cycle, that something can take.
+func possible(numbers ...float64) bool {
+	return !slices.ContainsFunc(numbers, func(v float64) bool { return !(v >= 0 && v <= profiler.MostCycles) })
 }
 
 // Slots returns a form's use in whole slots, at most its time alone.

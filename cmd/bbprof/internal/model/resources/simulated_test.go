@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/bits"
 	"math/rand/v2"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -128,8 +129,13 @@ func TestWrite(t *testing.T) {
 	if !strings.Contains(page.String(), table.Resources[0].Name) {
 		t.Error("the page lacks a resource")
 	}
-	if _, err := Read(strings.NewReader("{}")); err == nil {
-		t.Error("a file without resources is read")
+	number := regexp.MustCompile(`"uses":\[\[[0-9.]+`).FindString(json.String())
+	for _, change := range [][2]string{{json.String(), "{}"}, {`"per_cycle":`, `"per_cycle":-`}, {`"per_cycle":`, `"per_cycle":1e308,"x":`},
+		{`"2 to 1":3`, `"2 to 1":-3`}, {`"2 to 1":3`, `"2 to 1":1e308`}, {number, `"uses":[[-1`}, {number, `"uses":[[1e308`}, {`"alone":`, `"alone":-`}} {
+		text := strings.Replace(json.String(), change[0], change[1], 1)
+		if _, err := Read(strings.NewReader(text)); text == json.String() || err == nil {
+			t.Errorf("a file with %s is read", change[1])
+		}
 	}
 }
 

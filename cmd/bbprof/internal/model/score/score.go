@@ -15,6 +15,7 @@ import (
 	"strconv"
 
 	"github.com/bbprof/bbprof/internal/stat"
+	"github.com/bbprof/bbprof/profiler"
 )
 
 type Block struct {
@@ -43,8 +44,8 @@ type Prediction struct {
 
 func Failed(why string) Prediction { return Prediction{Cycles: math.NaN(), Failure: why} }
 
-// Known reports whether there is a prediction. No block takes zero cycles.
-func (p Prediction) Known() bool { return p.Cycles > 0 && !math.IsInf(p.Cycles, 1) }
+// Known reports whether there is a prediction that a block can take.
+func (p Prediction) Known() bool { return p.Cycles > 0 && p.Cycles <= profiler.MostCycles }
 
 func (p Prediction) MarshalJSON() ([]byte, error) { return Number(p.Cycles).MarshalJSON() }
 

@@ -288,3 +288,19 @@ func TestMistakeIsNamedAfterWhatSeparates(t *testing.T) {
 		t.Errorf("%d of %d blocks with mov are wrong, and it is named instead of what is", found[0].Wrong, found[0].Blocks)
 	}
 }
+
+// TestHugePredictions: what no block can take is no prediction, and the largest that one can take has figures.
+func TestHugePredictions(t *testing.T) {
+	blocks := []Block{{Cycles: 1}, {Cycles: 2}, {Cycles: 3}, {Cycles: 4}, {Cycles: 5}}
+	for huge, predicted := range map[float64]int{1e12: 5, 1e155: 4, 1e308: 4} {
+		var predictions []Prediction
+		for _, cycles := range []float64{1, 2, 3.1, 4, huge} {
+			predictions = append(predictions, Prediction{Cycles: cycles})
+		}
+		f := Of(blocks, predictions, []int{0, 1, 2, 3, 4}, true, 1)
+		require.Equal(t, fmt.Sprint(huge, ": predicted"), predicted, f.Predicted)
+		if in := f.Intervals["mape"]; !(in.Low <= float64(f.MAPE) && float64(f.MAPE) <= in.High) {
+			t.Errorf("%g: MAPE %v in %v", huge, f.MAPE, in)
+		}
+	}
+}
