@@ -209,11 +209,22 @@ func (b *batchFlags) prepare(std cli.Streams) (j batchJob, err error) {
 		return j, cli.Usage(err)
 	}
 	if j.dest.complete {
-		if err := j.finished(b.shard, std.Err); err != nil {
+		busy, err := j.finished(b.shard, std.Err)
+		switch {
+		case err != nil:
 			return j, cli.BadUsage("-resume: %w", err)
+		case busy == 0 || len(b.columns) > 0:
+			fmt.Fprintf(b.out.Notes(std), "bbprof: %s is already complete; nothing to resume\n", b.out.File)
+			return j, cli.Exit(cli.ExitOK)
 		}
-		fmt.Fprintf(b.out.Notes(std), "bbprof: %s is already complete; nothing to resume\n", b.out.File)
-		return j, cli.Exit(cli.ExitOK)
+		fmt.Fprintf(b.out.Notes(std), "bbprof: %s is complete but for %s of a busy core\n", b.out.File, words.Plural(busy, "row"))
+		rows := convertCmd{files: []string{b.out.File}, format: resultfile.CSV}
+		if err := cli.WriteWhole(j.dest.journal, func(w io.Writer) error { return rows.convert(w, nil) }); err != nil {
+			return j, err
+		}
+		if j.states, j.in, err = b.openStates(std); err != nil {
+			return j, cli.Usage(err)
+		}
 	}
 	if b.resume {
 		if j.out, err = j.dest.resumed(j.schema, j.run, b.out.Notes(std)); err != nil {
@@ -224,16 +235,16 @@ func (b *batchFlags) prepare(std cli.Streams) (j batchJob, err error) {
 }
 
 // finished checks that this run would have made the complete result.
-func (j *batchJob) finished(shard batch.Shard, stderr io.Writer) error {
+func (j *batchJob) finished(shard batch.Shard, stderr io.Writer) (busy int, err error) {
 	schema := j.schema
 	if len(j.dest.columns) > 0 {
 		schema, _, _ = j.schema.Select(j.dest.columns)
 	}
-	unchecked, err := batch.Finished(j.dest.path(), j.dest.format, schema, j.in, shard, j.run)
+	busy, unchecked, err := batch.Finished(j.dest.path(), j.dest.format, schema, j.in, shard, j.run)
 	for _, what := range unchecked {
 		fmt.Fprintf(stderr, "bbprof: warning: %s: %s\n", j.dest.path(), what)
 	}
-	return err
+	return busy, err
 }
 
 func (b *batchFlags) measure(std cli.Streams) error {

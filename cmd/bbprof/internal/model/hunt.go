@@ -27,6 +27,7 @@ import (
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
 )
 
 func huntCommand() *cli.Command {
@@ -138,6 +139,9 @@ func (h *huntCmd) run(std cli.Streams) error {
 	m := &huntMeasurer{workers: workers, retries: h.Retries, width: host.Detect(h.Measuring.CPUs...).DispatchWidth}
 	model := &watchedModel{Model: models[0]}
 	found, err := h.hunt(ctx, std, m, model, corpus)
+	if m.busy > 0 {
+		fmt.Fprintf(h.out.Notes(std), "bbprof: %s left out: the core was busy\n", words.Plural(m.busy, "measurement"))
+	}
 	return h.finish(std, model.Source, &found, cmp.Or(err, model.Failed(model.said)))
 }
 
@@ -216,6 +220,7 @@ type huntMeasurer struct {
 	workers measuring.Workers
 	retries int
 	width   int // operations renamed a cycle
+	busy    int // results without a number because the core was busy
 }
 
 func huntSetup(how hunt.How) profiler.Setup {
@@ -246,6 +251,9 @@ func (m *huntMeasurer) Measure(ctx context.Context, cases []hunt.Case, how hunt.
 	out := make([]hunt.Measurement, len(results))
 	for i := range results {
 		out[i] = measurementOf(&results[i], m.width)
+		if results[i].Reason == verdict.BusyCore {
+			m.busy++
+		}
 	}
 	return out, err
 }

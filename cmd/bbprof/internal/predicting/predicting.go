@@ -41,8 +41,13 @@ type Model struct {
 	kept *journal.Journal
 }
 
-// atATime is how many blocks a model predicts before they are kept: a learned model takes seconds to start.
-const atATime = 4096
+// A model that is asked for many blocks predicts a few first, and more at a time until it takes longEnough before they are kept:
+// a learned model takes seconds to start.
+const (
+	firstFew   = 64
+	manyMore   = 8
+	longEnough = 10 * time.Second
+)
 
 func init() { journal.Register(score.Prediction{}) }
 
@@ -63,7 +68,9 @@ func (m Model) Predict(ctx context.Context, blocks []string) ([]score.Prediction
 			asked = append(asked, i)
 		}
 	}
-	for part := range slices.Chunk(asked, atATime) {
+	for few := firstFew; len(asked) > 0; {
+		part, began := asked[:min(few, len(asked))], time.Now()
+		asked = asked[len(part):]
 		var some []string
 		for _, i := range part {
 			some = append(some, blocks[i])
@@ -71,6 +78,9 @@ func (m Model) Predict(ctx context.Context, blocks []string) ([]score.Prediction
 		said, err := m.Source.Predict(ctx, some)
 		if err != nil {
 			return list, m.Error(err)
+		}
+		if time.Since(began) < longEnough {
+			few *= manyMore
 		}
 		for k, i := range part {
 			if list[i] = said[k]; said[k].Known() {

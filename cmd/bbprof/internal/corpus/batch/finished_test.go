@@ -42,7 +42,7 @@ func TestFinished(t *testing.T) {
 		want, _ := require.Get2(schema.Select(names))(t)
 		path := filepath.Join(t.TempDir(), "result")
 		convert(t, whole, path, c.format, names)
-		unchecked, err := Finished(path, c.format, want, open(t, c.corpus), Shard{}, c.run)
+		_, unchecked, err := Finished(path, c.format, want, open(t, c.corpus), Shard{}, c.run)
 		if c.wrong == "" {
 			require.NoError(t, err)
 		}
