@@ -442,6 +442,7 @@ func withoutDigits(s string) string {
 		{`(?m)^clocks?: .*`, "clocks: some"},
 		{`(?m)^ +other work slowed .*\n`, ""}, // beside a neighbour
 		{`(?m)^host +.*`, "host"},
+		{`(?m)^bbprof: on .*`, "bbprof: on a CPU"},
 		{`answers for .*`, "answers for a CPU"},
 		{`[+-]?\d+(\.\d+)?(m?s\b)?`, "N"},
 		{`N to N`, "N"},

@@ -47,6 +47,10 @@ type CPU struct {
 	Disabled asm.Features `json:"-"`
 }
 
+// AsCore is an environment variable for tests: the name of the core whose row in the table to use, such as unknown,
+// whatever the CPU is.
+const AsCore = "BBPROF_AS_CORE"
+
 // Detect describes the first of some logical CPUs, or without any the CPU that is measured on by default. On hybrid
 // CPUs they differ in sizes and caches.
 func Detect(chosen ...int) CPU {
@@ -83,6 +87,9 @@ func detect(id cpu.ID, m machine, chosen []int) CPU {
 		id.L1I = l1i
 	}
 	core := cpu.Recognize(id, kind)
+	if name := os.Getenv(AsCore); name != "" {
+		core.Core = cpu.Of(cpu.Name(name))
+	}
 	features := asm.Features{
 		AVX:      c.Supports(cpuid.AVX),
 		AVX512:   c.Supports(cpuid.AVX512F),

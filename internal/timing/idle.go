@@ -12,10 +12,10 @@ import (
 // hardware thread sleeps. The level comes from the start, and is learnt as long as the session runs, since a start
 // beside a steady neighbour sees no idle core:
 //
-//   - A start whose fastest mode the table of cores confirms has seen an idle core.
-//   - If that fails on a core with a row, the level is the row's: idle moments are recognized when they come.
-//   - On any other core the fastest mode is the level if the start was clean. Otherwise no level is known; each block
-//     adds a try until one is, and none is accepted before.
+//   - A start whose fastest mode the table of cores confirms has seen an idle core. So has one that was clean without
+//     that: no neighbour of the recordings looks so, and the table may be wrong or have no row.
+//   - Otherwise the level of a core with a row is the row's: idle moments are recognized when they come.
+//   - On any other core no level is known; each block adds a try until one is, and none is accepted before.
 //   - A faster mode among the windows kept lowers the level. What was accepted at the higher level is void: users
 //     compare its ClockReport.ProbeIdle with the present one.
 
@@ -24,12 +24,10 @@ func (t *TSC) began(f startResult) {
 	t.report.MultiplyCycles, t.report.IdleConfirmed = f.multiply, f.confirmed && f.clean
 	expected, known := t.expectedIdle()
 	switch {
-	case f.confirmed:
+	case f.confirmed, f.clean:
 		t.setIdle(f.idle)
 	case known:
 		t.setIdle(expected)
-	case f.clean:
-		t.setIdle(f.idle)
 	default:
 		t.setIdle(0)
 	}

@@ -20,6 +20,7 @@ type Kind string
 const (
 	Latency    Kind = "latency"    // each copy depends on the one before
 	Throughput Kind = "throughput" // no dependencies
+	Relation   Kind = "relation"   // by the core's own other times
 )
 
 type Block struct {
@@ -29,10 +30,10 @@ type Block struct {
 	Needs   []string // CPUID features
 	Short   bool     // part of the short selftest
 	Answers map[cpu.Name]Answer
-	Note    string // why some have no answer
+	Note    string // why some have no answer, where it is not that none is known
 }
 
-// Answer is a block's time in core cycles per iteration: one number if Low equals High.
+// Answer is a block's time in core cycles per iteration: one number if Low equals High, else a guess.
 type Answer struct{ Low, High float64 }
 
 func (a Answer) Exact() bool { return a.Low == a.High }

@@ -17,7 +17,7 @@ func blocks(t *testing.T) []Block {
 	return require.Get(Blocks())(t)
 }
 
-// TestTable: every block decodes to its text, and every core has an answer or a reason. The short selftest is four blocks
+// TestTable: every block decodes to its text, and a guess is no wider than a factor of 1.5. The short selftest is four blocks
 // that every CPU has, of both kinds.
 func TestTable(t *testing.T) {
 	cores := append(withAnswers(), cpu.Unknown)
@@ -56,15 +56,12 @@ func TestTable(t *testing.T) {
 				t.Errorf("%s: no CPU feature is called %s", b.Text, name)
 			}
 		}
-		if len(b.Answers)+1 < len(cores) && b.Note == "" || len(b.Answers) == len(cores) && b.Note != "" {
-			t.Errorf("%s: %d answers of %d, and the note is %q", b.Text, len(b.Answers), len(cores), b.Note)
-		}
 		for core, a := range b.Answers {
 			switch {
 			case !slices.Contains(cores, core):
 				t.Errorf("%s: no core is called %s", b.Text, core)
-			case a.Low <= 0 || a.High < a.Low:
-				t.Errorf("%s on %s: %v", b.Text, core, a)
+			case a.Low <= 0 || a.High < a.Low || a.High > 1.5*a.Low:
+				t.Errorf("%s on %s: %v is no answer", b.Text, core, a)
 			case core != cpu.Unknown && b.Answers[cpu.Unknown] != Answer{}:
 				if u := b.Answers[cpu.Unknown]; a.Low < u.Low || a.High > u.High {
 					t.Errorf("%s on %s: %v is not within %v, which any core is to pass", b.Text, core, a, u)

@@ -3,6 +3,7 @@ package selftest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -57,18 +58,18 @@ func TestOutcome(t *testing.T) {
 		tries   int
 	}{
 		{"just inside", Answer{4, 4}, []profiler.Result{ok(4.0599)}, Pass, "", 1},
-		{"just outside, and no other try", Answer{4, 4}, []profiler.Result{ok(4.0601), ok(4)}, Fail, "off by more than 1.5 % or 0.02 cycles", 1},
+		{"just outside, and no other try", Answer{4, 4}, []profiler.Result{ok(4.0601), ok(4)}, Differs, "off by more than 1.5 % or 0.02 cycles", 1},
 		{"inside a band", Answer{1, 4}, []profiler.Result{ok(2.5)}, Pass, "", 1},
 		{"disturbed once", Answer{1, 1}, []profiler.Result{unstable, ok(1)}, Pass, "", 2},
 		{"disturbed twice", Answer{1, 1}, []profiler.Result{unstable, switched, ok(1)}, Pass, "", 3},
 		{"disturbed three times", Answer{1, 1}, []profiler.Result{unstable, drift, switched, ok(1)}, Disturbed, "context_switch: why", 3},
-		{"disturbed, then wrong", Answer{1, 1}, []profiler.Result{unstable, ok(2)}, Fail, "off by more than 1.5 % or 0.02 cycles", 2},
+		{"disturbed, then wrong", Answer{1, 1}, []profiler.Result{unstable, ok(2)}, Differs, "off by more than 1.5 % or 0.02 cycles", 2},
 		{"rejected for another reason", Answer{1, 1}, []profiler.Result{rejected(verdict.L1DMiss), ok(1)}, Fail, "l1d_miss: why", 1},
 		{"bbprof fails", Answer{1, 1}, []profiler.Result{{Status: profiler.Failed, Failure: "child died"}, ok(1)}, Fail, "internal failure: child died", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			last := c.results[min(c.tries, len(c.results))-1]
-			got, err := run(context.Background(), &fake{c.results, errNoMore}, cpu.Zen, hasAll, chain(c.answer), Full)
+			got, err := run(context.Background(), &fake{c.results, errNoMore}, cpu.Zen, hasAll, chain(c.answer), nil, Full)
 			if err != nil || len(got) != 1 {
 				t.Fatalf("%+v, %v", got, err)
 			}
@@ -92,7 +93,7 @@ func TestPatience(t *testing.T) {
 	results := slices.Repeat([]profiler.Result{rejected(verdict.Unstable)}, 3+3)
 	results = append(results, ok(1)) // which is none of the three
 	results = append(results, slices.Repeat([]profiler.Result{rejected(verdict.Unstable)}, 3+1)...)
-	got := require.Get(run(context.Background(), &fake{results, errNoMore}, cpu.Zen, hasAll, blocks, Full))(t)
+	got := require.Get(run(context.Background(), &fake{results, errNoMore}, cpu.Zen, hasAll, blocks, nil, Full))(t)
 	var tries []int
 	for _, o := range got {
 		tries = append(tries, o.Tries)
@@ -111,10 +112,10 @@ func TestSkipped(t *testing.T) {
 		why     string
 	}{
 		{cpu.Zen, lacks, "this CPU has no AVX, FMA3"},
-		{cpu.Zen2, hasAll, "no answer: for no reason"},
+		{cpu.Zen2, hasAll, "for no reason"},
 		{cpu.Zen2, lacks, "this CPU has no AVX, FMA3"},
 	} {
-		got, err := run(context.Background(), &fake{err: errNoMore}, c.core, c.missing, chain(Answer{1, 1}), Full)
+		got, err := run(context.Background(), &fake{err: errNoMore}, c.core, c.missing, chain(Answer{1, 1}), nil, Full)
 		if err != nil || len(got) != 1 || got[0].Status != Skipped || got[0].Why != c.why || got[0].Tries != 0 {
 			t.Errorf("%+v, %v, want %q", got, err, c.why)
 		}
@@ -124,7 +125,7 @@ func TestSkipped(t *testing.T) {
 // TestErrorEnds: an error ends the run; what was measured before it stays.
 func TestErrorEnds(t *testing.T) {
 	two := append(chain(Answer{1, 1}), chain(Answer{1, 1})...)
-	got, err := run(context.Background(), &fake{[]profiler.Result{ok(1)}, &verdict.HostError{Missing: "a CPU"}}, cpu.Zen, hasAll, two, Full)
+	got, err := run(context.Background(), &fake{[]profiler.Result{ok(1)}, &verdict.HostError{Missing: "a CPU"}}, cpu.Zen, hasAll, two, nil, Full)
 	var hostError *verdict.HostError
 	if !errors.As(err, &hostError) || len(got) != 1 || got[0].Status != Pass {
 		t.Errorf("%+v, %v", got, err)
@@ -135,7 +136,7 @@ func TestScope(t *testing.T) {
 	two := append(chain(Answer{1, 1}), chain(Answer{1, 1})...)
 	two[1].Short, two[1].Text = true, "short"
 	for scope, want := range map[Scope][]string{Full: {"nop", "short"}, Short: {"short"}} {
-		got, err := run(context.Background(), &fake{[]profiler.Result{ok(1), ok(1)}, errNoMore}, cpu.Zen, hasAll, two, scope)
+		got, err := run(context.Background(), &fake{[]profiler.Result{ok(1), ok(1)}, errNoMore}, cpu.Zen, hasAll, two, nil, scope)
 		var texts []string
 		for _, o := range got {
 			texts = append(texts, o.Text)
@@ -148,7 +149,7 @@ func TestScope(t *testing.T) {
 
 func TestTally(t *testing.T) {
 	var all []Outcome
-	for _, s := range []Status{Pass, Pass, Fail, Disturbed, Disturbed, Disturbed, Skipped} {
+	for _, s := range []Status{Pass, Pass, Fail, Disturbed, Disturbed, Disturbed, Skipped, Differs} {
 		all = append(all, Outcome{Status: s})
 	}
 	for n, want := range map[int]string{
@@ -157,6 +158,7 @@ func TestTally(t *testing.T) {
 		3: "2 of 3 pass, 1 FAIL",
 		6: "2 of 6 pass, 1 FAIL, 3 disturbed",
 		7: "2 of 6 pass, 1 FAIL, 3 disturbed, 1 skipped",
+		8: "2 of 7 pass, 1 FAIL, 1 not as in the table, 3 disturbed, 1 skipped",
 	} {
 		if got := Count(all[:n]).String(); got != want {
 			t.Errorf("of the first %d: %q, want %q", n, got, want)
@@ -173,34 +175,27 @@ func start(t *testing.T) *profiler.Profiler {
 	return p
 }
 
-// TestReal: bbprof gets the known answers on this machine, under its name and as an unknown core. Other work, or the
-// core's clock during 256-bit operations, may fail a run, but not three.
+// TestReal: on this machine, under its name and as an unknown core, bbprof is consistent. What differs from the table
+// is told and no failure. Other work, or the core's clock during 256-bit operations, may fail a run, but not three.
 func TestReal(t *testing.T) {
 	ctx := require.Context(t)
 	p := start(t)
 	detected := host.Detect()
 	for _, core := range []cpu.Name{detected.Microarchitecture, cpu.Unknown} {
 		detected.Microarchitecture = core
-		failed := map[string]int{}
-		const runs = 3
-		for range runs {
+		require.AtMost(t, 2, 3, func() (failed string) {
 			outcomes, err := Run(ctx, p, detected, Full)
 			require.Measure(t, err)
 			t.Logf("%s as %s (%s)", Count(outcomes), core, detected.Brand)
 			for _, o := range outcomes {
 				switch o.Status {
 				case Fail:
-					failed[o.Text]++
-					t.Logf("%s: %.4f cycles, expected %v: %s", o.Text, o.Cycles, o.Expected(), o.Why)
-				case Disturbed:
-					t.Logf("%s: disturbed: %s", o.Text, o.Why)
+					failed += fmt.Sprintf("%s: %.4f cycles, expected %v: %s\n", o.Text, o.Cycles, o.Expected(), o.Why)
+				case Differs, Disturbed:
+					t.Logf("%s: %s: %.4f cycles, expected %v: %s", o.Text, o.Status, o.Cycles, o.Expected(), o.Why)
 				}
 			}
-		}
-		for text, n := range failed {
-			if n == runs {
-				t.Errorf("as %s, %s fails in all of %d runs", core, text, runs)
-			}
-		}
+			return failed
+		})
 	}
 }

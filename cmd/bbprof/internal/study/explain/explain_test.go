@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -183,6 +184,47 @@ func TestExplain(t *testing.T) {
 			if got := experiment.Confirmed(e.Findings); !slices.Equal(got, c.want) {
 				t.Errorf("%s, seed %d: %q, want %q: %+v", c.name, seed, got, c.want, e.Findings)
 				break
+			}
+		}
+	}
+}
+
+// TestUnmetCores: on a hundred cores whose costs are drawn, nothing among them, exactly what costs is named.
+func TestUnmetCores(t *testing.T) {
+	for seed := range uint64(100) {
+		random := rand.New(rand.NewPCG(seed, 5))
+		m := core{noise: 0.002, disturb: 11, random: random}
+		for _, cost := range []*float64{&m.aliasing, &m.sharing, &m.splitting, &m.subnormal, &m.l1i, &m.decoders, &m.aligned} {
+			*cost = float64(random.IntN(2)) * (0.5 + 4*random.Float64())
+		}
+		computed, many := pointers(0x10000, 0x10100, 1), pointers(0x10000, 0x10100, 1)
+		computed.NoFTZ, many.Unroll = true, &unroll.Factors{Short: 1000, Long: 4000}
+		for _, c := range []struct {
+			setup  profiler.Setup
+			causes []string
+			costs  []float64
+		}{
+			{pointers(0x10000, 0x13000, 16), []string{"4K aliasing"}, []float64{m.aliasing}},
+			{pointers(0x10000, 0x13000, 1), []string{"frame sharing"}, []float64{m.sharing - m.aliasing}}, // which separate frames turn into
+			{pointers(0x10000, 0x1013d, 1), []string{"line splits"}, []float64{m.splitting}},
+			{computed, []string{"subnormals"}, []float64{m.subnormal}},
+			{many, []string{"L1I residency", "op cache residency"}, []float64{m.l1i, m.decoders}},
+		} {
+			if d := math.Abs(c.costs[0]); d > 0.05 && d < 0.5 {
+				continue // around 2 % of the cycles, the smallest effect that is named
+			}
+			var want []string
+			for i, cost := range append(c.costs, m.aligned) {
+				if math.Abs(cost) > 0.3 {
+					want = append(want, append(c.causes, "code alignment")[i])
+				}
+			}
+			this := m
+			e := require.Get(Explain(context.Background(), &this, unhex(t, pair), c.setup, plan(seed)))(t)
+			got := experiment.Confirmed(e.Findings)
+			slices.Sort(got)
+			if slices.Sort(want); !slices.Equal(got, want) {
+				t.Errorf("seed %d, %q: %q, want %q: %+v", seed, c.causes, got, want, m)
 			}
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/initial"
-	"github.com/bbprof/bbprof/internal/expect"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
@@ -35,19 +34,17 @@ func TestKernels(t *testing.T) {
 		values []int
 		loads  []float64 // alias one of the last 64 stores, which Zen 4's store buffer holds
 		far    int       // from this value on, the number depends on the store buffer
-		felt   float64   // least ratio of cycles at the third value to the first
 	}{
-		{"statics", stack, []int{2608, 6704, 2624, 6720, 2640}, []float64{0, 0, 3, 3, 0}, 5, 0},
-		{"statics-path", stack, []int{2608, 6704, 2624, 6720, 2640}, []float64{0, 0, 3, 3, 0}, 5, 1.15},
-		{"convolution", output, []int{4080, 4096, 4112, 4144, 4176}, []float64{0, 1, 5, 4, 0}, 3, 0},
-		{"convolution-path", output, []int{4080, 4096, 4112, 4144, 4176}, []float64{0, 1, 5, 4, 0}, 3, 1.05},
+		{"statics", stack, []int{2608, 6704, 2624, 6720, 2640}, []float64{0, 0, 3, 3, 0}, 5},
+		{"statics-path", stack, []int{2608, 6704, 2624, 6720, 2640}, []float64{0, 0, 3, 3, 0}, 5},
+		{"convolution", output, []int{4080, 4096, 4112, 4144, 4176}, []float64{0, 1, 5, 4, 0}, 3},
+		{"convolution-path", output, []int{4080, 4096, 4112, 4144, 4176}, []float64{0, 1, 5, 4, 0}, 3},
 	} {
 		t.Run(c.file, func(t *testing.T) {
 			text := require.Get(os.ReadFile("../../../../../testdata/kernels/" + c.file + ".hex"))(t)
 			code := require.Get(hex.DecodeString(strings.TrimSpace(string(text))))(t)
 			f := require.Get(c.factor(c.values))(t)
 			stores := host.Detect().Core.StoreBuffer // a larger one reaches older stores
-			felt := expect.Here().KernelsSlow && c.felt > 0
 			require.AtMost(t, 1, 3, func() string {
 				results, err := Run(ctx, p, code, f, experiment.Plan{Rounds: 3, Seed: 1})
 				require.Measure(t, err)
@@ -66,8 +63,9 @@ func TestKernels(t *testing.T) {
 						require.Skip(t, require.Idle, "the core was not left alone: %v", r.Rejection)
 					}
 				}
-				if ratio := results[2].Cycles / results[0].Cycles; felt && ratio < c.felt {
-					return fmt.Sprintf("%.3f times the cycles, want %.3f", ratio, c.felt)
+				// What aliasing costs is the core's affair; a gain it is not.
+				if ratio := results[2].Cycles / results[0].Cycles; ratio < 0.97 {
+					return fmt.Sprintf("%.3f times the cycles where loads alias", ratio)
 				}
 				return ""
 			})
