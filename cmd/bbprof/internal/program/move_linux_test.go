@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -118,4 +119,37 @@ func TestCannotMove(t *testing.T) {
 		_, err := r.Run(context.Background(), compiled(t, placesSource, one.flags...), one.setup)
 		is(t, err, one.want)
 	}
+}
+
+// TestEqualStack: neither the name of a program nor its arguments, the environment and what starts it move its stack,
+// where two programs are to be compared; sizes of the environment and shifts do, by what they say.
+func TestEqualStack(t *testing.T) {
+	c := compiled(t, placesSource)
+	text := require.Get(os.ReadFile(c.Exe.Path))(t)
+	t.Chdir(t.TempDir())
+	t.Setenv("OTHER", strings.Repeat("x", 333))
+	var all []Command
+	for _, letters := range []int{2, 3, 7, 8, 15, 33, 60} {
+		name := "./" + strings.Repeat("p", letters)
+		require.NoError(t, os.WriteFile(name, text, 0o777))
+		for _, line := range [][]string{{name}, {name, strings.Repeat("a", letters)}, {"env", "Q=" + strings.Repeat("q", 3*letters), name}, {"sh", "-c", "exec " + name}} {
+			c := require.Get(NewCommand(line))(t)
+			c, _, err := c.Follow(t.Context(), Control{}, "")
+			require.Host(t, err)
+			clean := c
+			clean.CleanEnv = true
+			all = append(all, c, clean)
+		}
+	}
+	usual := where(t, all[0], Setup{EqualStack: true}).Stack
+	for i, c := range all {
+		for _, s := range []Setup{{}, {EnvBytes: 1000}, {StackShift: 32}, {EnvBytes: 4095, StackShift: 8176}}[:1+3*(i%2)] {
+			s.EqualStack = true
+			want := usual - uint64((s.EnvBytes+15)/16*16+s.StackShift)
+			require.Equal(t, fmt.Sprintf("%s %q, %+v", c.Name, c.Args, s), want, where(t, c, s).Stack)
+		}
+	}
+	// Of more strings than a unit: at the same place in its page.
+	c.Args = []string{strings.Repeat("a", 100_000)}
+	require.Equal(t, "long arguments: lower by", uint64(stringsUnit), usual-where(t, c, Setup{EqualStack: true}).Stack)
 }

@@ -13,6 +13,9 @@ type Setup struct {
 	EnvBytes int `json:"env_bytes"`
 	// StackShift lowers the start of the stack further, by a multiple of 16.
 	StackShift int `json:"stack_shift_bytes"`
+	// EqualStack has the stack of every program start at the same address, whatever its name, its arguments and the rest of
+	// its environment: only EnvBytes, rounded up to a multiple of 16, and StackShift lower it.
+	EqualStack bool `json:"equal_stack,omitzero"`
 	// HeapShift raises the start of the heap: the break is moved before the program's first instruction. glibc rounds
 	// up to a multiple of 16.
 	HeapShift int `json:"heap_shift_bytes,omitzero"`
@@ -54,6 +57,20 @@ func (s Setup) Check() error {
 	return nil
 }
 
+// stringsUnit is more than the strings of most programs' arguments and environment. A program with more of them starts
+// lower by a multiple of it, at the same place in its page. The kernel maps 128 KiB below them (setup_arg_pages,
+// fs/exec.c), into which the start is moved.
+const stringsUnit = 64 << 10
+
+// lowered returns by how much the stack must start lower that starts so far below its top.
+func (s Setup) lowered(depth int) int {
+	if !s.EqualStack {
+		return s.StackShift
+	}
+	own := depth - s.EnvBytes
+	return (own/stringsUnit+1)*stringsUnit + (s.EnvBytes+15)&^15 + s.StackShift - depth
+}
+
 func (s Setup) environ(base []string) []string {
 	env := make([]string, 0, len(base)+1)
 	for _, v := range base {
@@ -66,14 +83,14 @@ func (s Setup) environ(base []string) []string {
 
 func (s Setup) padding() string { return padName + "=" + strings.Repeat("x", s.EnvBytes) }
 
-// Layouts draws n set-ups, reproducibly by seed: the environment grows by up to a page, beyond which the low 12 address
+// Layouts draws n set-ups in which to compare programs, reproducibly by seed: the environment grows by up to a page, beyond which the low 12 address
 // bits repeat; the stack starts up to 8 KiB lower, as in the kernel's randomisation (arch_align_stack,
 // arch/x86/kernel/process.c); the heap starts up to a page higher.
 func Layouts(n int, seed uint64) []Setup {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	layouts := make([]Setup, n)
 	for i := range layouts {
-		layouts[i] = Setup{EnvBytes: rng.IntN(4096), StackShift: 16 * rng.IntN(8192/16), HeapShift: 16 * rng.IntN(4096/16)}
+		layouts[i] = Setup{EqualStack: true, EnvBytes: rng.IntN(4096), StackShift: 16 * rng.IntN(8192/16), HeapShift: 16 * rng.IntN(4096/16)}
 	}
 	return layouts
 }

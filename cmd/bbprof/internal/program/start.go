@@ -65,7 +65,7 @@ func (c Command) Start(ctx context.Context, s Setup, o Control) (p *debuggee.Pro
 		err = c.shiftImage(p, s.ImageShift)
 	}
 	if err == nil {
-		err = p.ShiftStack(s.StackShift)
+		err = c.lowerStack(p, s)
 	}
 	if err == nil {
 		err = p.ShiftHeap(s.HeapShift)
@@ -96,6 +96,17 @@ func (c Command) Control(ctx context.Context, s Setup, o Control, do func(*debug
 		}
 	})
 	return err
+}
+
+func (c Command) lowerStack(p *debuggee.Process, s Setup) error {
+	depth := 0
+	if s.EqualStack {
+		var err error
+		if depth, err = p.StackDepth(); err != nil {
+			return err
+		}
+	}
+	return p.ShiftStack(s.lowered(depth))
 }
 
 // shiftImage moves a program's own code and static data, if it can be moved.

@@ -200,7 +200,7 @@ func (c *compareCmd) place(ctx context.Context, m member, std cli.Streams) (p pl
 	}
 	setups := program.Layouts(c.layouts, c.seed)
 	for i, size := range c.env {
-		setups[i] = program.Setup{EnvBytes: size}
+		setups[i] = program.Setup{EnvBytes: size, EqualStack: true}
 	}
 	for _, line := range m.sides {
 		command, err := c.programs.Command(ctx, line, c.measuring.CPUs, c.out.Notes(std))

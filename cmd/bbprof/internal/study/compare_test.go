@@ -3,6 +3,7 @@ package study
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -37,6 +38,18 @@ func TestAdjust(t *testing.T) {
 	adjust(all)
 	if all[0].Verdict != compare.Same || all[2].Adjusted != 0.08 {
 		t.Errorf("of four pairs with p-values of 0.02: %s, %v", all[0].Verdict, all[2].Adjusted)
+	}
+}
+
+// TestEqualStacks: however programs are compared, their stacks start at the same address.
+func TestEqualStacks(t *testing.T) {
+	for name, c := range map[string]compareCmd{"layouts": {layouts: 3}, "-env": {layouts: 2, env: []int{0, 4096}}} {
+		p, closed, err := c.place(t.Context(), member{sides: [][]string{{"true"}, {"env", "Q=1", "true"}}}, cli.Streams{Err: io.Discard})
+		require.Host(t, err)
+		closed()
+		for _, at := range slices.Concat(p.places...) {
+			require.Equal(t, name, true, at.Setup.EqualStack)
+		}
 	}
 }
 

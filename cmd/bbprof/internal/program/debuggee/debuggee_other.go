@@ -51,6 +51,7 @@ func (p *Process) Unbreak(uint64) error                     { return elsewhere()
 func (p *Process) Word(uint64) (uint64, error)              { return 0, elsewhere() }
 func (p *Process) OneMapping(uint64, uint64) bool           { return false }
 func (p *Process) Entry() (uint64, error)                   { return 0, elsewhere() }
+func (p *Process) StackDepth() (int, error)                 { return 0, elsewhere() }
 func (p *Process) ShiftStack(int) error                     { return elsewhere() }
 func (p *Process) ShiftHeap(int) error                      { return elsewhere() }
 func (p *Process) ShiftImage(uint64, uint64, int) error     { return elsewhere() }

@@ -57,6 +57,24 @@ func (p *Process) ShiftStack(bytes int) error {
 	return setRegisters(p.pid, regs)
 }
 
+// StackDepth returns how far below the stack's top it starts: the size of the strings of arguments and environment, and
+// of the pointers to them.
+func (p *Process) StackDepth() (int, error) {
+	regs, err := registers(p.pid)
+	if err != nil {
+		return 0, err
+	}
+	maps, err := p.Maps()
+	if err != nil {
+		return 0, err
+	}
+	stack := Find(maps, regs.Rsp)
+	if stack == nil {
+		return 0, &Fault{"looking for its stack", fmt.Errorf("nothing is mapped at %#x", regs.Rsp)}
+	}
+	return int(stack.High - regs.Rsp), nil
+}
+
 // startBlock reads the block at the initial stack pointer (System V ABI for AMD64, figure 3.9): argc, argv, 0, envp, 0,
 // and pairs up to AT_NULL.
 func (p *Process) startBlock(at uint64) ([]byte, error) {
