@@ -173,11 +173,7 @@ func TestReadBaseline(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"hex,status,cyc", "ends within its first line"},
 		{"hex,status,cycles,ci_low\n", "no column ci_high"},
-		{header + "9,ok,1,1,1\n", "row 1: hex: "},
-		{header + "90,ok,1,,1\n", `row 1: column ci_low is "", not a number`},
-		{header + "90,rejected,,,\n90,ok,0,0,0\n", "row 2: 0 cycles with an interval from 0 to 0 is not a measurement"},
-		{header + "90,ok,1,1.1,1.2\n", "is not a measurement"},
-		{header + "90,ok,1,0.8,0.9\n", "is not a measurement"},
+		{header + "90,rejected,,,\n90,ok,0,0,0\n", `row 2: status is ok, and cycles is "0"`},
 		{"hex,status,cycles,ci_low,ci_high,run_header\n90,ok,1,1,1,{\n", "run_header"},
 		{"hex,status,cycles,ci_low,ci_high,set\n90,ok,1,1,1,x\n", "-: row 1: set: "},
 	} {
