@@ -23,11 +23,11 @@ type batchEnd struct {
 	in    *input.Input
 	std   cli.Streams
 
-	resumable      bool // a file holds the rows
-	run            resultfile.Run
-	tally          batch.Tally
-	held           int64
-	atStart, atEnd string // selftest results, if run
+	resumable bool // a file holds the rows
+	run       resultfile.Run
+	tally     batch.Tally
+	held      int64
+	atStart   string // selftest results
 }
 
 // exit reports how the run went and, if it stopped early, why and how to continue.
@@ -51,9 +51,6 @@ func (e *batchEnd) report(w io.Writer) {
 	e.tally.Report(w)
 	if e.atStart != "" {
 		fmt.Fprintf(w, "bbprof: selftest at start: %s\n", e.atStart)
-	}
-	if e.atEnd != "" {
-		fmt.Fprintf(w, "bbprof: selftest at end: %s\n", e.atEnd)
 	}
 }
 
@@ -112,14 +109,13 @@ type summaryJSON struct {
 	Tally           batch.Tally    `json:"result"`
 	BlocksPerSecond float64        `json:"blocks_per_second"`
 	SelftestAtStart string         `json:"selftest_at_start"`
-	SelftestAtEnd   string         `json:"selftest_at_end,omitempty"`
 }
 
 func (e *batchEnd) writeSummary() error {
 	if e.flags.summary == "" {
 		return nil
 	}
-	text, err := json.MarshalIndent(summaryJSON{e.run, e.tally, e.tally.Rate(), e.atStart, e.atEnd}, "", "  ")
+	text, err := json.MarshalIndent(summaryJSON{e.run, e.tally, e.tally.Rate(), e.atStart}, "", "  ")
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,8 @@ import (
 type Journal struct {
 	mu      sync.Mutex
 	path    string
-	file    *os.File
+	by      string
+	file    *os.File // nil until something is kept
 	stream  bytes.Buffer
 	deflate *flate.Writer
 	encoder *gob.Encoder
@@ -43,24 +44,36 @@ type entry struct {
 // Register makes a type known whose values are kept.
 func Register(value any) { gob.Register(value) }
 
-// Open creates a journal, or continues one if resume is set and it is there. by says what makes it, and must be the same.
+// Open continues a journal if resume is set and it is there; otherwise it is created when something is kept. by says what makes
+// it, and must be the same.
 func Open(path, by string, resume bool) (*Journal, error) {
-	j := &Journal{path: path, answers: map[string][]any{}}
+	j := &Journal{path: path, by: by, answers: map[string][]any{}}
 	j.deflate, _ = flate.NewWriter(&j.stream, flate.BestSpeed) // the level is valid
 	j.encoder = gob.NewEncoder(j.deflate)
-	flags := os.O_RDWR | os.O_CREATE
 	if !resume {
-		flags |= os.O_TRUNC
+		return j, nil
 	}
-	var err error
-	if j.file, err = os.OpenFile(path, flags, 0o666); err != nil {
+	switch err := j.open(os.O_RDWR); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
 		return nil, err
 	}
-	if err := j.read(by); err != nil {
-		j.file.Close()
-		return nil, fmt.Errorf("%s: %w", path, err)
+	return j, nil
+}
+
+func (j *Journal) open(flags int) (err error) {
+	if j.file, err = os.OpenFile(j.path, flags, 0o666); err != nil {
+		j.file = nil
+		return err
 	}
-	return j, j.frame(nil)
+	if err = j.read(j.by); err == nil {
+		err = j.frame(nil)
+	}
+	if err != nil {
+		j.file.Close()
+		return fmt.Errorf("%s: %w", j.path, err)
+	}
+	return nil
 }
 
 // read reads all answers, and truncates the file after the last whole frame.
@@ -174,6 +187,11 @@ func (j *Journal) Keep(key string, value any) error {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if j.file == nil {
+		if err := j.open(os.O_RDWR | os.O_CREATE | os.O_TRUNC); err != nil {
+			return fmt.Errorf("keeping what was measured: %w", err)
+		}
+	}
 	j.stream.Reset()
 	if err := errors.Join(j.encoder.Encode(entry{key, value}), j.deflate.Flush()); err != nil {
 		return fmt.Errorf("keeping what was measured: %w", err)
@@ -192,9 +210,17 @@ func (j *Journal) Size() int {
 }
 
 // Close keeps the file, and Remove removes it.
-func (j *Journal) Close() error { return j.file.Close() }
+func (j *Journal) Close() error {
+	if j.file == nil {
+		return nil
+	}
+	return j.file.Close()
+}
 
 func (j *Journal) Remove() error {
+	if j.file == nil {
+		return nil
+	}
 	j.file.Close()
 	if err := os.Remove(j.path); !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -71,6 +71,8 @@ func TestOthers(t *testing.T) {
 	require.Equal(t, "the file", before, string(require.Get(os.ReadFile(path))(t)))
 	j = require.Get(Open(path, "you", false))(t)
 	require.Equal(t, "answers", 0, j.Size())
+	require.Equal(t, "the file before anything is kept", before, string(require.Get(os.ReadFile(path))(t)))
+	require.NoError(t, j.Keep("k", value{3, 4}))
 	require.NoError(t, j.Remove())
 	if _, err := os.Stat(path); err == nil {
 		t.Error("it is still there")

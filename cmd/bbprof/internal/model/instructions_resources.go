@@ -45,7 +45,7 @@ func (c *instructionsCmd) findResources(ctx context.Context, std cli.Streams, ro
 			}
 		}
 	}
-	m := &mixTimer{workers: workers, retries: c.Retries, forms: list, notes: c.out.Notes(std)}
+	m := &mixTimer{profile: workers.Profile, retries: c.Retries, forms: list, notes: c.out.Notes(std)}
 	table, err := resources.Find(ctx, list, m.time, func(what string) { m.what = what })
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (c *instructionsCmd) findResources(ctx context.Context, std cli.Streams, ro
 
 // mixTimer times mixes of forms.
 type mixTimer struct {
-	workers measuring.Workers
+	profile func(context.Context, []profiler.Block, int, func(n int)) ([]profiler.Result, error)
 	retries int
 	forms   []resources.Form
 	notes   io.Writer
@@ -77,7 +77,10 @@ type mixTimer struct {
 
 // mostBusy is the share of mixes without a time at which the search ends: on a busy core it took a quarter of an hour without an
 // end, and what it found would be of the neighbour.
-const mostBusy = 0.25
+const (
+	mostBusy = 0.25
+	fewBusy  = 32 // of a part with few mixes
+)
 
 func (m *mixTimer) block(mix resources.Mix) (profiler.Block, error) {
 	var parts []resources.Copies
@@ -104,7 +107,7 @@ func (m *mixTimer) time(ctx context.Context, list []resources.Mix) ([]resources.
 	shown := cli.Progress(m.notes, m.done+len(blocks), m.what+": mixes")
 	defer shown.End()
 	for part := range slices.Chunk(blocks, atATime) {
-		results, err := m.workers.Profile(ctx, part, m.retries, func(n int) { shown.Step(m.done + n) })
+		results, err := m.profile(ctx, part, m.retries, func(n int) { shown.Step(m.done + n) })
 		if err != nil {
 			return nil, err
 		}
@@ -123,7 +126,7 @@ func (m *mixTimer) time(ctx context.Context, list []resources.Mix) ([]resources.
 		of = of[len(part):]
 		m.done += len(part)
 		m.busy += busy
-		if float64(busy) > mostBusy*float64(len(part)) {
+		if busy > fewBusy && float64(busy) > mostBusy*float64(len(part)) {
 			return nil, &verdict.HostError{
 				Missing: fmt.Sprintf("other work kept the core busy during %d of %s", busy, words.Plural(len(part), "mix")),
 				Remedy:  "-resume goes on when it is idle; -cpus chooses another", Busy: true,

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/hunt"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/resources"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/predicting"
 	"github.com/bbprof/bbprof/internal/cpu"
@@ -188,6 +191,32 @@ func TestTruth(t *testing.T) {
 		rejected := fmt.Sprint(got.rejected())
 		if blocks != c.blocks || rejected != c.rejected || got.sensitive != c.sensitive || got.repeated != c.repeated {
 			t.Errorf("%q: %s, rejected %s, %d sensitive, %d repeated; want %+v", c.texts, blocks, rejected, got.sensitive, got.repeated, c)
+		}
+	}
+}
+
+// TestBusyResources: a search for resources ends, as of a busy host, where other work leaves too few mixes a time, and says how many
+// it left out where it leaves enough.
+func TestBusyResources(t *testing.T) {
+	for _, c := range []struct {
+		busyEvery, busy int // of as many mixes one has no time; so many in all
+		ends            bool
+	}{{1, 0, true}, {3, 0, true}, {10, 131, false}} {
+		m := &mixTimer{notes: io.Discard, forms: []resources.Form{{Name: "add r64, r64"}}, profile: func(_ context.Context, blocks []profiler.Block, _ int,
+			_ func(int)) ([]profiler.Result, error) {
+			results := make([]profiler.Result, len(blocks))
+			for i := range results {
+				results[i] = profiler.Result{Status: profiler.OK, Cycles: 1}
+				if i%c.busyEvery == 0 {
+					results[i] = profiler.Result{Status: profiler.Rejected, Reason: verdict.BusyCore, Rejection: &verdict.Rejection{Reason: verdict.BusyCore}}
+				}
+			}
+			return results, nil
+		}}
+		times, err := m.time(t.Context(), slices.Repeat([]resources.Mix{{{Form: 0, N: 4}}}, 1300))
+		host, busy := errors.AsType[*verdict.HostError](err)
+		if c.ends != (busy && host.Busy) || !c.ends && (err != nil || m.busy != c.busy || times[0].Why == "" || times[1].Cycles != 1) {
+			t.Errorf("one in %d: %d busy, %v", c.busyEvery, m.busy, err)
 		}
 	}
 }

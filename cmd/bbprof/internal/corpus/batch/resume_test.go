@@ -231,7 +231,7 @@ func TestEnded(t *testing.T) {
 	e := resultfile.Entry{RunID: run.ID(), RunHeader: run.String()}
 	e.Row.Number, e.Row.Code, e.Result.Status = 1, []byte{0x90}, "error"
 	require.NoError(t, out.put(0, schema.Cells(&e), nil))
-	run.AtEnd = "8 of 8 pass"
+	run.Controls = &resultfile.Controls{Stretches: 8}
 	out.Ended(e.RunHeader, run.String())
 	require.NoError(t, errors.Join(out.Flush(), out.Sort()))
 	require.Equal(t, "the header", run.String(), rows(t, path)[0]["run_header"])

@@ -47,8 +47,7 @@ type Sheet struct {
 	Versions  []string          `json:"versions"` // that measured
 	Clocks    []string          `json:"clocks"`
 	Selftests []string          `json:"selftests_at_start"`
-	AtEnd     []string          `json:"selftests_at_end,omitempty"` // of completed runs
-	Controls  []string          `json:"controls,omitempty"`         // known blocks measured between the rows, as AtEnd
+	Controls  []string          `json:"controls,omitempty"` // known blocks measured between the rows, of completed runs
 	Settings  map[string]any    `json:"settings"`
 	Runs      []string          `json:"runs"` // all values of column run
 

@@ -114,7 +114,7 @@ func (sheet *Sheet) note(header string, first **resultfile.Run) error {
 	for _, x := range []struct {
 		list *[]string
 		text string
-	}{{&sheet.Kernels, run.Kernel}, {&sheet.Versions, run.Version}, {&sheet.Clocks, run.Clock}, {&sheet.Selftests, run.Selftest}, {&sheet.AtEnd, run.AtEnd}, {&sheet.Controls, controls}} {
+	}{{&sheet.Kernels, run.Kernel}, {&sheet.Versions, run.Version}, {&sheet.Clocks, run.Clock}, {&sheet.Selftests, run.Selftest}, {&sheet.Controls, controls}} {
 		if x.text != "" && !slices.Contains(*x.list, x.text) {
 			*x.list = append(*x.list, x.text)
 		}

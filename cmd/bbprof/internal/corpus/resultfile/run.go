@@ -32,9 +32,8 @@ type Run struct {
 	Kernel   string    `json:"kernel"`
 	Clock    string    `json:"clock"`
 	Selftest string    `json:"selftest"`
-	AtEnd    string    `json:"selftest_at_end,omitempty"` // unless the run was interrupted or wrote to a pipe
-	Controls *Controls `json:"controls,omitempty"`        // as selftest_at_end
-	Workers  [][]int   `json:"workers"`                   // CPUs of each worker
+	Controls *Controls `json:"controls,omitempty"` // unless the run was interrupted or wrote to a pipe
+	Workers  [][]int   `json:"workers"`            // CPUs of each worker
 	Inputs   []string  `json:"inputs"`
 	Started  string    `json:"started"` // RFC 3339
 }
