@@ -149,7 +149,7 @@ func (b *batchFlags) check(std cli.Streams) error {
 	case b.summary != "" && filepath.Clean(b.summary) == filepath.Clean(b.out.File):
 		return cli.BadUsage("-summary: %s is the result itself; name another file", b.summary)
 	case strings.HasSuffix(b.out.File, ".gz"), strings.HasSuffix(b.out.File, ".zst"):
-		return cli.BadUsage("-o %s: cannot resume into a compressed file; write another, and compress it with bbprof convert", b.out.File)
+		return cli.BadUsage("-o %s: batch appends each row to its file, which cannot be compressed; write another, and compress it with bbprof convert", b.out.File)
 	}
 	if err := b.Measuring.Check(); err != nil {
 		return cli.Usage(err)

@@ -90,16 +90,17 @@ func (a *accountCmd) run(std cli.Streams) error {
 	if err := a.time(ctx, std, &run); err != nil {
 		return err
 	}
-	if short := slices.Max(run.UserSeconds); short < leastSeconds {
+	took := slices.Max(run.UserSeconds)
+	if took < leastSeconds {
 		fmt.Fprintf(a.out.Notes(std), "bbprof: the program takes %.3f s, mostly its start, and the kernel tells time by the millisecond; "+
-			"give it a tenth of a second of work or more\n", short)
+			"give it a tenth of a second of work or more\n", took)
 	}
 	if run.Samples, err = a.samples(ctx, std); err != nil {
 		return running.BadInput(err)
 	}
-	if len(run.Samples) > 0 && !account.Met(blocks, run.Samples) {
-		fmt.Fprintf(a.out.Notes(std), "bbprof: no time was seen in any file of %s: is it of another program, or has the "+
-			"program moved?\n", strings.Join(a.files, ", "))
+	if took >= leastSeconds && len(run.Samples) > 0 && !account.Met(blocks, run.Samples) {
+		return cli.BadUsage("%s: none of the files in which %s spends its time is there; give the result of this program, from where it "+
+			"stands now", strings.Join(a.files, ", "), a.program[0])
 	}
 	t := account.Tabulate(blocks, run)
 	return a.out.Write(std, t, t.Report(mostFunctions))
