@@ -24,6 +24,7 @@ func TestResumed(t *testing.T) {
 		return path
 	}
 	many := strings.SplitAfter(manyBlocks(func(hex string) string { return hex + "\n" }), "\n")
+	more := in("more.csv", strings.Join(many[:1000], ""))
 	some := in("some.csv", strings.Join(many[:40], ""))
 	baseline := in("baseline.csv", "hex,status,reason,cycles,ci_low,ci_high\n"+
 		strings.Join(strings.SplitAfter(manyBlocks(func(hex string) string { return hex + ",ok,,9,8.9,9.1\n" }), "\n")[:3000], ""))
@@ -31,7 +32,7 @@ func TestResumed(t *testing.T) {
 	for _, c := range [][]string{
 		{"instructions", "-match", "^(v?add|imul|v?mul).*"},
 		{"bounds", some},
-		{"ablate", some},
+		{"ablate", more},
 		{"compare", "-layouts", "300", "-a", "4801c0", "-b", "480fafc0"},
 		{"compare", "-layouts", "60", "-trials", "3", "-a", "true", "-b", "true"},
 		{"check", "-anyway", baseline},

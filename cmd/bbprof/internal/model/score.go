@@ -96,7 +96,7 @@ type scoreCmd struct {
 }
 
 func (c *scoreCmd) run(std cli.Streams) error {
-	c.Kept = std.Kept
+	c.Kept, c.Notes = std.Kept, c.out.Notes(std)
 	if len(c.files) == 0 {
 		return cli.BadUsage("no result named; name one or more files that bbprof batch wrote, or - for standard input")
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"slices"
 	"strings"
@@ -32,13 +33,15 @@ type Flags struct {
 	Timeout time.Duration // without an answer; 0 means the default
 	Branch  profiler.Branch
 	Kept    *journal.Journal // asked before the models
+	Notes   io.Writer        // gets progress; may be nil
 }
 
 // Model is a model that was asked for, and its source once it is open. Its errors name it.
 type Model struct {
 	Name, Text string
 	predict.Source
-	kept *journal.Journal
+	kept  *journal.Journal
+	notes io.Writer
 }
 
 // A model that is asked for many blocks predicts a few first, and more at a time until it takes longEnough before they are kept:
@@ -68,7 +71,10 @@ func (m Model) Predict(ctx context.Context, blocks []string) ([]score.Prediction
 			asked = append(asked, i)
 		}
 	}
+	shown := cli.Progress(cmp.Or(m.notes, io.Discard), len(blocks), "blocks by "+m.Name)
+	defer shown.End()
 	for few := firstFew; len(asked) > 0; {
+		shown.Step(len(blocks) - len(asked))
 		part, began := asked[:min(few, len(asked))], time.Now()
 		asked = asked[len(part):]
 		var some []string
@@ -171,7 +177,7 @@ func (p *Flags) OpenOne(m Model, core cpu.Core) (_ Model, err error) {
 	if err != nil {
 		err = cli.BadUsage("-model %s: %w", m.Name, err)
 	}
-	m.kept = p.Kept
+	m.kept, m.notes = p.Kept, p.Notes
 	return m, err
 }
 
