@@ -62,9 +62,6 @@ func (b BranchReport) complete(p progress) *BranchReport {
 	if m != nil {
 		b.Inverted = m.Inverted
 	}
-	if p.loop != nil {
-		m = p.loop.block
-	}
 	if m != nil && m.Loop != nil && m.Loop.Exit != nil {
 		x := m.Loop.Exit
 		b.Set = fmt.Sprintf("%v=%#x,%#x", x, x.Value(m.Factors.Short), x.Value(m.Factors.Long))

@@ -383,46 +383,44 @@ func TestSimulatedClockChoice(t *testing.T) {
 	}
 }
 
-// TestSimulatedLoopIfFed: a loop is measured beside copies in a row where stores feed loads; the result names what a loop in a program takes, and
-// keeps the row of a block whose loop fails.
-func TestSimulatedLoopIfFed(t *testing.T) {
-	const stores = "488903488b4b08" // and loads something else
-	row := unroll.Factors{Short: 64, Long: 128}
+// TestSimulatedHot: by default the number is a loop's. A row is measured beside it where stores feed loads, and alone if the user asks for one;
+// a loop that fails rejects the block whatever the row says.
+func TestSimulatedHot(t *testing.T) {
+	const fed, stores = "ff03", "488903488b4b08" // the second loads something else
+	const rowMost = 512                          // copies: loops have more iterations
 	for _, c := range []struct {
 		name, block string
 		asks, mode  Mode
 		loop        uint64 // cycles in a loop, where there are more iterations than copies in a row
 		fails       bool
-		cycles      float64 // in a loop
+		cycles, row float64
 		take        string
 	}{
-		{"a faster loop", loadAndStore, "", Both, 2, false, 2, LoopColumn},
-		{"a slower loop", loadAndStore, "", Both, 8, false, 8, LoopColumn},
-		{"no other loop", loadAndStore, "", Both, 6, false, 6, CyclesColumn},
-		{"no load is fed", stores, "", Unroll, 2, false, 0, CyclesColumn},
-		{"nor if both are asked for", stores, Both, Both, 2, false, 2, CyclesColumn},
-		{"only a loop is asked for", loadAndStore, Loop, Loop, 2, false, 0, CyclesColumn},
-		{"the loop fails", loadAndStore, "", Unroll, 2, true, 0, ""},
+		{"a faster loop", fed, "", Both, 2, false, 2, 6, CyclesColumn},
+		{"a slower loop", fed, "", Both, 8, false, 8, 6, CyclesColumn},
+		{"no load is fed", stores, "", Loop, 2, false, 2, 0, CyclesColumn},
+		{"both are asked for", stores, Both, Both, 2, false, 2, 6, CyclesColumn},
+		{"only a loop is asked for", fed, Loop, Loop, 2, false, 2, 0, CyclesColumn},
+		{"only a row is asked for", fed, Unroll, Unroll, 2, false, 6, 0, ""},
+		{"only a row, and no load is fed", stores, Unroll, Unroll, 2, false, 6, 0, CyclesColumn},
+		{"the loop fails", fed, "", Loop, 2, true, 0, 0, ""},
 	} {
 		o := scripted(pmutest.New(4), script(6, func(_ pmu.Pass, iterations int, t *timing.Readings) {
 			switch n := uint64(iterations); {
-			case iterations <= row.Long:
+			case iterations <= rowMost:
 			case c.fails:
 				t.Say(n * n)
 			default:
 				t.Say(137 + n*c.loop)
 			}
 		}))
-		o.Mode, o.LoopIfFed, o.Unroll = c.asks, c.asks == "", &row
+		o.Mode = c.asks
 		r := o.profile(t, c.block)
-		why := strings.Contains(fmt.Sprint(r.Warnings), "the loop was not measured: nonlinear")
-		if r.Status != OK || r.Cycles != 6 || r.LoopCycles != c.cycles || r.LoopsTake != c.take || r.Mode != c.mode || why != c.fails {
-			t.Errorf("%s: %v, %g cycles, in a loop %g; mode %s, loops take %q; %q", c.name, r.Err(), r.Cycles, r.LoopCycles, r.Mode, r.LoopsTake, r.Warnings)
+		if (r.Reason == verdict.Nonlinear) != c.fails || r.Cycles != c.cycles || r.RowCycles != c.row || r.Mode != c.mode ||
+			r.LoopsTake != c.take && !c.fails || (r.FrontEnd == Unchecked) != (c.mode == Unroll) {
+			t.Errorf("%s: %v, %g cycles, in a row %g; mode %s, front end %s, loops take %q; %q", c.name, r.Err(), r.Cycles, r.RowCycles, r.Mode,
+				r.FrontEnd, r.LoopsTake, r.Warnings)
 		}
-	}
-	o := scripted(pmutest.New(4), script(6, nil))
-	if r := o.profile(t, loadAndStore); r.LoopsTake != "" || r.LoopCycles != 0 || r.Mode != Unroll {
-		t.Errorf("only a row is asked for: loops take %q, %+v", r.LoopsTake, r)
 	}
 }
 

@@ -18,7 +18,7 @@ func (s *session) mapAsLoop(j job, copies *mapping.MappedBlock) (m *mapping.Mapp
 		asOften := j.Mode != Both && j.Options.Unroll != nil
 		m, fits, err = copies.ByOwnBranch(max(j.Options.Copies, 1), j.Setup.CodeOffset, s.cpu.FrontEnd, asOften, late)
 	} else {
-		m, fits, err = copies.AsLoop(s.cpu.FrontEnd, j.Mode == Loop && j.Options.Unroll != nil, late)
+		m, fits, err = copies.AsLoop(s.cpu.FrontEnd, s.cpu.DispatchWidth, j.Mode == Loop && j.Options.Unroll != nil, late)
 	}
 	if !fits {
 		warnings = []string{"a copy exceeds the share of the op cache that keeps a loop in it: the decoders may limit it"}
@@ -26,26 +26,64 @@ func (s *session) mapAsLoop(j job, copies *mapping.MappedBlock) (m *mapping.Mapp
 	return m, warnings, err
 }
 
-// loopTries is how often a loop beside a row is timed: half of those that fail do not fail again.
+// loopTries is how often a counted loop is timed that has no one time: half of those that fail do not fail again.
 const loopTries = 2
 
-// measureLoop measures a block, already measured as copies in a row, as a loop too. If it cannot, it returns nil and
-// a warning.
-func (s *session) measureLoop(j job, row measurement) (loop *measurement, warnings []string, err error) {
+// measureLoop maps a block, already mapped as copies in a row, as a loop, and measures that.
+func (s *session) measureLoop(j job, p *progress) error {
+	if p.branch.As == Taken && j.Mode == Both {
+		j.ownLoop = true
+		j.keepCodeOffset()
+	}
+	copies := p.block
 	for try := 1; ; try++ {
-		var m measurement
-		var samples Result
-		block, warnings, err := s.mapAsLoop(j, row.block)
-		mapped := err == nil
-		if mapped {
-			m, err = s.measure(j, block, &row, &samples)
+		block, warnings, err := s.mapAsLoop(j, copies)
+		p.warnings = warnings
+		if err != nil {
+			return err
 		}
-		rejection, ok := errors.AsType[*verdict.Rejection](err)
-		if !ok {
-			return &m, slices.Concat(warnings, m.warnings), err
-		}
-		if !mapped || try == loopTries {
-			return nil, []string{fmt.Sprintf("the loop was not measured: %s: %s", rejection.Reason, rejection.Detail)}, nil
+		p.block, p.samples = block, Result{}
+		p.measurement, err = s.measure(j, block, nil, &p.samples)
+		if !noOneTime(err) || j.ownLoop || try == loopTries {
+			return err
 		}
 	}
+}
+
+// noOneTime reports whether a block was rejected because its time varies.
+func noOneTime(err error) bool {
+	rejection, ok := errors.AsType[*verdict.Rejection](err)
+	return ok && (rejection.Reason == verdict.Nonlinear || rejection.Reason == verdict.Unstable)
+}
+
+// orAsRow measures copies in a row if there is no loop beside them in mode Both, or if mode Hot could lay out none. Otherwise it returns why the
+// loop failed.
+func (s *session) orAsRow(j job, copies *mapping.MappedBlock, p *progress, why error) error {
+	rejection, ok := errors.AsType[*verdict.Rejection](why)
+	if !ok || j.Mode != Both && (j.Mode != Hot || j.ownLoop || p.measurement.block != nil) {
+		return why
+	}
+	p.warnings = []string{fmt.Sprintf("the loop was not measured: %s: %s", rejection.Reason, rejection.Detail)}
+	p.samples, p.measurement = Result{}, measurement{}
+	row, err := copies.Again(copies.Factors, s.startBudget(mapLimit))
+	if err == nil {
+		p.measurement, err = s.measure(j, row, nil, &p.samples)
+	}
+	return err
+}
+
+// measureRow measures copies in a row beside their loop. If it cannot, it adds a warning.
+func (s *session) measureRow(j job, copies *mapping.MappedBlock, p *progress) error {
+	var samples Result
+	row, err := copies.Again(copies.Factors, s.startBudget(mapLimit))
+	var m measurement
+	if err == nil {
+		m, err = s.measure(j, row, &p.measurement, &samples)
+	}
+	if rejection, ok := errors.AsType[*verdict.Rejection](err); ok {
+		p.warnings = append(p.warnings, fmt.Sprintf("the row was not measured: %s: %s", rejection.Reason, rejection.Detail))
+		return nil
+	}
+	p.row, p.warnings = &m, slices.Concat(p.warnings, m.warnings)
+	return err
 }

@@ -21,14 +21,14 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// both measures a block unrolled and in a loop until the intervals show that neither was disturbed.
+// both measures a block in a loop and in a row until the intervals show that neither was disturbed.
 func both(t *testing.T, p *Profiler, block []byte) Result {
 	t.Helper()
 	for range 10 {
 		r := measuredBy(t, p, block)
-		copies := stat.Estimate{Value: r.Cycles, Half: (r.CIHigh - r.CILow) / 2}
-		loop := stat.Estimate{Value: r.LoopCycles, Half: (r.LoopCIHigh - r.LoopCILow) / 2}
-		if r.LoopCycles > 0 && timing.Steady(copies) && timing.Steady(loop) {
+		loop := stat.Estimate{Value: r.Cycles, Half: (r.CIHigh - r.CILow) / 2}
+		copies := stat.Estimate{Value: r.RowCycles, Half: (r.RowCIHigh - r.RowCILow) / 2}
+		if r.RowCycles > 0 && timing.Steady(copies) && timing.Steady(loop) {
 			return r
 		}
 	}
@@ -51,9 +51,9 @@ func TestDecoders(t *testing.T) {
 		row := start(t, Options{Unroll: &unroll.Factors{Short: copies * 3 / 4, Long: copies}, Tolerate: []verdict.Reason{verdict.L1IMiss}})
 		lasting(t, func() string {
 			r, long := both(t, decoded, unhex(t, code)), measuredBy(t, row, unhex(t, code))
-			felt := max(long.Cycles/r.LoopCycles, 1) - 1 // that the op cache does not serve the row
-			if got := r.Cycles/r.LoopCycles - 1; r.FrontEnd != Decode || got < 0.5*felt-0.03 {
-				return fmt.Sprintf("%s: front end %s, decoders %.4f, loop %.4f, a row of %d copies %.4f cycles", name, r.FrontEnd, r.Cycles, r.LoopCycles, copies, long.Cycles)
+			felt := max(long.Cycles/r.Cycles, 1) - 1 // that the op cache does not serve the row
+			if got := r.RowCycles/r.Cycles - 1; r.FrontEnd != Decode || got < 0.5*felt-0.03 {
+				return fmt.Sprintf("%s: front end %s, decoders %.4f, loop %.4f, a row of %d copies %.4f cycles", name, r.FrontEnd, r.RowCycles, r.Cycles, copies, long.Cycles)
 			}
 			return ""
 		})
@@ -67,7 +67,7 @@ func TestLoopAgrees(t *testing.T) {
 	p := start(t, Options{Mode: Both})
 	for _, c := range []struct {
 		name, hex string
-		walks     bool // and so has as few iterations as copies were checked, not CountedIterations in the shorter image
+		walks     bool // and so has as few turns as copies were checked, not CountedTurns
 		counter   string
 		pages     int // at least, of a walk
 		within    float64
@@ -93,14 +93,14 @@ func TestLoopAgrees(t *testing.T) {
 		var r Result
 		lasting(t, func() string {
 			r = both(t, p, unhex(t, c.hex))
-			if math.Abs(r.Cycles-r.LoopCycles) > math.Max(c.within*r.Cycles, 0.03) {
-				return fmt.Sprintf("%s: unrolled %.4f, loop %.4f cycles: want them within %g or 0.03", c.name, r.Cycles, r.LoopCycles, c.within)
+			if math.Abs(r.Cycles-r.RowCycles) > math.Max(c.within*r.Cycles, 0.03) {
+				return fmt.Sprintf("%s: unrolled %.4f, loop %.4f cycles: want them within %g or 0.03", c.name, r.RowCycles, r.Cycles, c.within)
 			}
 			return ""
 		})
-		few := r.Loop.IterationsShort != unroll.CountedIterations
+		few := r.Loop.TurnsShort != unroll.CountedTurns
 		if few != c.walks || r.Loop.Counter != c.counter || r.Pages != c.pages && !(c.walks && r.Pages > c.pages) {
-			t.Errorf("%s: %d pages, the loop is %+v; want %d, few iterations: %v, counted in %s", c.name, r.Pages, *r.Loop, c.pages, c.walks, c.counter)
+			t.Errorf("%s: %d pages, the loop is %+v; want %d, few turns: %v, counted in %s", c.name, r.Pages, *r.Loop, c.pages, c.walks, c.counter)
 		}
 	}
 }
@@ -114,10 +114,10 @@ func TestModeLoop(t *testing.T) {
 		r = measuredBy(t, p, unhex(t, "480fafc0"))
 		return r.Cycles, 3
 	})
-	if r.LoopCycles != 0 || r.Mode != Loop || r.FrontEnd != OpCache || r.UnrollLong != r.Loop.Copies*r.Loop.IterationsLong {
+	if r.RowCycles != 0 || r.Mode != Loop || r.FrontEnd != OpCache || r.UnrollLong != r.Loop.CopiesLong*r.Loop.TurnsLong {
 		t.Errorf("mode %s, front end %s: %+v", r.Mode, r.FrontEnd, r)
 	}
-	if got := (unroll.Factors{Short: r.UnrollShort, Long: r.UnrollLong}); got != want || r.Loop.IterationsShort >= unroll.CountedIterations {
+	if got := (unroll.Factors{Short: r.UnrollShort, Long: r.UnrollLong}); got != want || r.Loop.TurnsShort != r.Loop.TurnsLong {
 		t.Errorf("%v iterations by %+v, want %v", got, *r.Loop, want)
 	}
 }
@@ -168,10 +168,10 @@ func TestBranchBoth(t *testing.T) {
 		lastingly(t, fmt.Sprintf("at %#x, alone and in mode both", at), 0.1, func() (got, want float64) {
 			b := Block{Code: unhex(t, "4489c229c24883c0018850ff4839c875ef"), Setup: Setup{Address: &at}}
 			one, both := require.Get(alone.Profile(t.Context(), b))(t), require.Get(p.Profile(t.Context(), b))(t)
-			if one.Cycles == 0 || both.LoopCycles == 0 { // rejected for noise
+			if one.Cycles == 0 || both.Cycles == 0 { // rejected for noise
 				return 0, 0
 			}
-			return both.LoopCycles, one.Cycles
+			return both.Cycles, one.Cycles
 		})
 	}
 }
@@ -265,7 +265,7 @@ func TestBranchUnroll(t *testing.T) {
 			if r.Reason != verdict.LoopExit || !strings.Contains(r.Rejection.Detail, c.says) {
 				t.Errorf("%+v: %s %+v", c, r.Status, r.Rejection)
 			}
-		} else if ran := (unroll.Factors{Short: r.UnrollShort, Long: r.UnrollLong}); !r.Reason.Noise() && (ran != want || r.Loop.IterationsLong*c.copies != c.long) {
+		} else if ran := (unroll.Factors{Short: r.UnrollShort, Long: r.UnrollLong}); !r.Reason.Noise() && (ran != want || r.Loop.TurnsLong*c.copies != c.long) {
 			t.Errorf("%+v: %v by %+v, %v", c, ran, r.Loop, r.Rejection)
 		}
 	}
@@ -280,7 +280,7 @@ func TestBranchCopies(t *testing.T) {
 			r = measuredBy(t, p, unhex(t, "480fafc348ffc975f7"))
 			return r.Cycles, 3
 		})
-		if name == "four" && r.Loop.Copies != 4 || name == "dropped" && (r.Instructions != 2 || r.Branch.As != Drop) {
+		if name == "four" && r.Loop.CopiesLong != 4 || name == "dropped" && (r.Instructions != 2 || r.Branch.As != Drop) {
 			t.Errorf("%s: %d instructions, %+v; %+v", name, r.Instructions, r.Branch, r.Loop)
 		}
 	}

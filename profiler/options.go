@@ -41,10 +41,8 @@ type Options struct {
 	NoFTZ bool
 	// NoRescue uses the paper's initial state only.
 	NoRescue bool
-	// Mode selects how to repeat the block, default Unroll.
+	// Mode selects how to repeat the block, default Hot; Unroll if Unroll or FrontEnd ask for copies in a row.
 	Mode Mode
-	// LoopIfFed measures a block as in mode Both if its stores feed its loads (Result.LoopsTake).
-	LoopIfFed bool
 	// Branch selects the treatment of a direct branch at the block's end. The default is Taken if it leads to the block's start,
 	// else NotTaken.
 	Branch Branch
@@ -76,7 +74,7 @@ type Options struct {
 func (o Options) WithDefaults() Options {
 	o.Budget = cmp.Or(o.Budget, 3*time.Second)
 	o.Precision = cmp.Or(o.Precision, 0.01)
-	o.Mode, o.FrontEnd = cmp.Or(o.Mode, Unroll), cmp.Or(o.FrontEnd, OpCache)
+	o.Mode, o.FrontEnd = cmp.Or(o.Mode, Hot), cmp.Or(o.FrontEnd, OpCache)
 	o.Clock = cmp.Or(o.Clock, AutoClock)
 	return o
 }
@@ -88,21 +86,26 @@ const AutoFrames = 0
 type Mode string
 
 const (
+	// Hot is Loop; Both if the block's stores feed its loads, since a core learns in a loop which store feeds which load; and Unroll if no loop
+	// of the block can be laid out.
+	Hot    Mode = "hot"
 	Unroll Mode = "unroll" // copies in a row
 	Loop   Mode = "loop"   // copies in a counted loop
-	Both   Mode = "both"   // first unroll, then loop
+	Both   Mode = "both"   // in a loop and, for comparison, in a row
 )
 
-// FrontEnd selects the source of unrolled copies. A loop runs from the op cache from its second iteration on.
+// FrontEnd selects the source of unrolled copies. A loop runs from the op cache from its second turn on.
 type FrontEnd string
 
 const (
 	OpCache FrontEnd = "opcache"
 	Decode  FrontEnd = "decode" // the legacy decoders
+	// Unchecked is that of copies in a row in a Result: laid out for the op cache, which many cores leave after some copies.
+	Unchecked FrontEnd = "unchecked"
 )
 
 // Modes and FrontEnds list all values, the default first.
-func Modes() []Mode         { return []Mode{Unroll, Loop, Both} }
+func Modes() []Mode         { return []Mode{Hot, Unroll, Loop, Both} }
 func FrontEnds() []FrontEnd { return []FrontEnd{OpCache, Decode} }
 
 // ClockChoice selects a clock.
@@ -146,7 +149,7 @@ func (o Options) Check() error {
 
 // checkOneImage rejects a loop of 0 iterations, which never ends.
 func (o Options) checkOneImage() error {
-	if o.Unroll != nil && o.Unroll.Short == 0 && o.Mode != "" && o.Mode != Unroll {
+	if o.Unroll != nil && o.Unroll.Short == 0 && o.Mode != "" && o.Mode != Hot && o.Mode != Unroll {
 		return fmt.Errorf("unroll factors %v: one image alone is timed in mode %s, not in %s", o.Unroll, Unroll, o.Mode)
 	}
 	return nil

@@ -39,8 +39,8 @@ type progress struct {
 	block       *mapping.MappedBlock
 	measurement measurement
 	samples     Result       // its part from checkSamples
-	loop        *measurement // beside copies in a row
-	warnings    []string     // about the loop
+	row         *measurement // beside a loop
+	warnings    []string     // about the loop, or the row beside it
 }
 
 // mapped returns the block as it was measured last, or nil.
@@ -99,20 +99,18 @@ func (s *session) runSteps(j job) (p progress, err error) {
 	if err = p.block.LeavesEarly(); err != nil {
 		return p, err
 	}
-	if j.ownLoop || j.Mode == Loop {
-		if p.block, p.warnings, err = s.mapAsLoop(j, p.block); err != nil {
-			return p, err
-		}
-	}
-	if p.measurement, err = s.measure(j, p.block, nil, &p.samples); err != nil {
+	if j.Mode == Unroll && !j.ownLoop {
+		p.measurement, err = s.measure(j, p.block, nil, &p.samples)
 		return p, err
 	}
-	if m := p.measurement.block; j.Mode == Both || j.LoopIfFed && m.Fed > 0 && m.Loop == nil {
-		j.ownLoop = p.branch.As == Taken
-		j.keepCodeOffset()
-		p.loop, p.warnings, err = s.measureLoop(j, p.measurement)
+	copies := p.block
+	if err = s.measureLoop(j, &p); err != nil {
+		return p, s.orAsRow(j, copies, &p, err)
 	}
-	return p, err
+	if j.Mode == Both || j.Mode == Hot && !j.ownLoop && copies.Fed > 0 {
+		return p, s.measureRow(j, copies, &p)
+	}
+	return p, nil
 }
 
 // start takes a block to its instructions and numbers of copies.
@@ -294,17 +292,14 @@ func (j job) tolerates(err error, warnings *[]string) bool {
 type measurement struct {
 	block    *mapping.MappedBlock
 	timed    timing.Timed
-	steady   bool // has enough copies to use up the front-end slack
 	warnings []string
 }
 
-// measure times a program, checks that the front end keeps up and that time grows linearly with the number of copies, counts events
-// that only the kernel can read, and checks the samples, whose results it adds to out. beside is the row that was measured before: then
-// events are not counted, and a loop that nobody asked for is timed until it is known to agree with it.
+// measure times a program, checks that time grows linearly with the number of copies, counts events that only the kernel can read, and
+// checks the samples, whose results it adds to out. beside is the loop that was measured before: then events are not counted, and a row that
+// nobody asked for is timed until it is known to agree with it.
 func (s *session) measure(j job, m *mapping.MappedBlock, beside *measurement, out *Result) (r measurement, err error) {
-	slack := s.frontEndSlack(j, m)
 	plan := j.plan(m)
-	plan.Enough = slack.hides
 	if beside != nil && j.Mode != Both {
 		plan.Enough = beside.agrees
 	}
@@ -312,15 +307,8 @@ func (s *session) measure(j job, m *mapping.MappedBlock, beside *measurement, ou
 	if r.timed, err = s.time(m, plan); err != nil {
 		return r, err
 	}
-	if slack.hides != nil && slack.hides(r.timed.Estimate) {
-		if r, err = s.measureSteady(j, r, slack.copies); err != nil {
-			return r, err
-		}
-	}
-	if !r.steady {
-		if r, err = s.ensureLinear(j, r); err != nil {
-			return r, err
-		}
+	if r, err = s.ensureLinear(j, r); err != nil {
+		return r, err
 	}
 	if beside == nil {
 		if r.timed.Events, err = s.readEvents(j, r.block, r.timed.Events); err != nil {
@@ -330,13 +318,13 @@ func (s *session) measure(j job, m *mapping.MappedBlock, beside *measurement, ou
 	return r, s.checkSamples(j, r.block, r.timed, out)
 }
 
-// agreeShare is the difference below which a loop is not timed more precisely.
+// agreeShare is the difference below which a row beside a loop is not timed more precisely.
 const agreeShare = 0.03
 
-// agrees reports whether a loop's whole interval is close to the cycles of this row.
-func (r *measurement) agrees(loop stat.Estimate) bool {
-	row := r.timed.Estimate.Value
-	return math.Abs(loop.Value-row)+loop.Half <= agreeShare*row
+// agrees reports whether a row's whole interval is close to the cycles of this loop.
+func (r *measurement) agrees(row stat.Estimate) bool {
+	loop := r.timed.Estimate.Value
+	return math.Abs(row.Value-loop)+row.Half <= agreeShare*loop
 }
 
 // time times a program until its interval is narrow enough.
@@ -351,7 +339,7 @@ func (j job) plan(m *mapping.MappedBlock) timing.Plan {
 		Budget: j.Budget, Precision: j.Precision, Identical: j.Identical, Tolerate: j.Options.Tolerate,
 		Layout: j.onlyLayout(), OnePlace: j.Setup.CodeOffset != nil,
 	}
-	if m.Loop != nil && m.Loop.LoopIterations.Short >= unroll.CountedIterations {
+	if m.Loop != nil && m.Loop.Turns.Short >= unroll.CountedTurns {
 		plan.Warm = 1 // a loop of many iterations warms itself up; the one run sets the start time
 	}
 	return plan
@@ -396,7 +384,7 @@ func (b timedBlock) pair(short, long harness.Image, f unroll.Factors) timing.Pai
 	shift := layout.Shift(b.Plan.Window)
 	varied := 0
 	if b.Loop != nil {
-		varied = b.Loop.Varied * b.Loop.Copies
+		varied = b.Loop.Varied * b.Loop.Bodies.Long
 	}
 	return timing.Pair{
 		Short: timing.Image{Entry: short.Address + shift, Iterations: f.Short, Varied: varied},

@@ -25,11 +25,8 @@ const (
 	Failed   Status = "error"    // bbprof failed; Failure says how
 )
 
-// Values of Result.LoopsTake, which are keys of the result.
-const (
-	CyclesColumn = "cycles"
-	LoopColumn   = "loop_cycles"
-)
+// CyclesColumn is the value of Result.LoopsTake, a key of the result.
+const CyclesColumn = "cycles"
 
 // Result is the outcome for one block. Cycles are core cycles per iteration of the block; they and Clock are only set if Status is
 // OK. Other results of a block that was timed and then rejected, such as its Speeds and numbers of windows, are set.
@@ -47,17 +44,17 @@ type Result struct {
 	// LayoutCycles holds the cycles in each layout, with Detail.
 	LayoutCycles []LayoutCycles `json:"layout_cycles,omitempty"`
 
-	Mode     Mode     `json:"mode"`     // how the block was repeated for Cycles
-	FrontEnd FrontEnd `json:"frontend"` // source of unrolled copies
+	Mode     Mode     `json:"mode"`     // how the block was repeated: Loop, Unroll or Both
+	FrontEnd FrontEnd `json:"frontend"` // what served the copies
 
-	// The loop's cycles in mode both; Cycles are those of copies in a row.
-	LoopCycles float64 `json:"loop_cycles,omitzero"`
-	LoopCILow  float64 `json:"loop_ci_low,omitzero"`
-	LoopCIHigh float64 `json:"loop_ci_high,omitzero"`
-	// LoopsTake names which of them a loop in a program takes: LoopColumn if their intervals are apart and stores feed loads, since a core learns in a
-	// loop, but not in a row of copies, which store feeds which load; else CyclesColumn. It is "" if such a block was not measured as a loop.
+	// The row's cycles in mode both; Cycles are those of the loop.
+	RowCycles float64 `json:"row_cycles,omitzero"`
+	RowCILow  float64 `json:"row_ci_low,omitzero"`
+	RowCIHigh float64 `json:"row_ci_high,omitzero"`
+	// LoopsTake is CyclesColumn if Cycles are what a loop in a program takes: they were measured in a loop, or no store feeds a load, since a
+	// core learns in a loop, but not in a row of copies, which store feeds which load. It is "" if that is not known.
 	LoopsTake string `json:"loops_take,omitempty"`
-	// Loop is the loop of mode loop and both.
+	// Loop is the shape of the loop, in mode loop and both.
 	Loop *LoopReport `json:"loop,omitempty"`
 
 	// Branch describes the treatment of the branch at the block's end; nil without one.
@@ -67,8 +64,6 @@ type Result struct {
 	Bytes        int `json:"bytes,omitempty"`
 	UnrollShort  int `json:"unroll_short"` // iterations of the shorter image, u: copies, or copies times loop iterations in mode loop
 	UnrollLong   int `json:"unroll_long"`  // of the longer, u'
-	// PastLead reports that a fast block has enough copies to use up the front end's slack.
-	PastLead bool `json:"past_lead,omitzero"`
 
 	WindowsKept     int `json:"windows_kept"`
 	WindowsSwitched int `json:"windows_dropped_context_switch"`
@@ -157,10 +152,11 @@ type ClockReport struct {
 
 // LoopReport is the shape of a loop.
 type LoopReport struct {
-	Copies          int    `json:"copies"` // of the block in a loop iteration
-	IterationsShort int    `json:"iterations_short"`
-	IterationsLong  int    `json:"iterations_long"`
-	Counter         string `json:"counter"` // a register, or memory
+	CopiesShort int    `json:"copies_short"` // of the block in the body of the shorter image
+	CopiesLong  int    `json:"copies_long"`
+	TurnsShort  int    `json:"turns_short"`
+	TurnsLong   int    `json:"turns_long"`
+	Counter     string `json:"counter"` // a register, or memory
 }
 
 // HostReport describes the host.
@@ -210,12 +206,10 @@ type ListingLine struct {
 func (s *session) result(j job, host *HostReport, p progress, ok bool) Result {
 	result := p.samples
 	result.Hex, result.Bytes, result.Instructions = hex.EncodeToString(j.Code), len(j.Code), len(p.insts)
-	result.Init, result.Mode, result.FrontEnd, result.Warnings = j.states[0], j.Mode, j.Options.FrontEnd, nil
+	result.Init, result.Warnings = j.states[0], nil
+	result.Mode, result.FrontEnd = j.repeated(p)
 	if p.branch.As != "" {
 		result.Branch = p.branch.complete(p)
-		if p.branch.As == Taken && j.Mode != Both {
-			result.Mode = Loop
-		}
 	}
 	if j.Detail {
 		insts, _ := asm.Decode(j.Code) // as written
@@ -236,17 +230,14 @@ func (s *session) result(j job, host *HostReport, p progress, ok bool) Result {
 		return result
 	}
 	timed := p.measurement.block != nil
+	result.Warnings = slices.Concat(p.warnings, result.Warnings)
 	if timed && m.Loop != nil {
 		result.Loop = reportLoop(m)
-		result.Warnings = slices.Concat(p.warnings, result.Warnings)
 	}
 	result.addMapped(m, j.Detail)
 	result.addTimed(p.measurement)
 	result.Warnings = slices.Concat(result.Warnings, p.samples.Warnings)
 	if !ok {
-		if !timed {
-			result.Warnings = slices.Concat(result.Warnings, p.warnings)
-		}
 		return result
 	}
 	e, clock := p.measurement.timed.Estimate, ClockReport(s.timer.Report())
@@ -258,22 +249,28 @@ func (s *session) result(j job, host *HostReport, p progress, ok bool) Result {
 	if s.opts.Identical > 0 && clock.Name == string(TSCClock) {
 		result.warn("-identical has no effect: it is of the perf clock, and the TSC timed this block")
 	}
-	if l := p.loop; l != nil {
-		of := l.timed.Estimate
-		result.Loop = reportLoop(l.block)
-		result.LoopCycles, result.LoopCILow, result.LoopCIHigh = of.Value, of.Low(), of.High()
-		result.Mode = Both
+	if row := p.row; row != nil {
+		of := row.timed.Estimate
+		result.RowCycles, result.RowCILow, result.RowCIHigh = of.Value, of.Low(), of.High()
 	}
-	if m.Loop == nil {
-		result.Warnings = slices.Concat(result.Warnings, p.warnings)
-	}
-	switch fed, loop := m.Fed > 0, p.loop; {
-	case fed && loop != nil && (result.LoopCIHigh < result.CILow || result.CIHigh < result.LoopCILow):
-		result.LoopsTake = LoopColumn
-	case !fed || loop != nil || result.Mode == Loop:
+	if m.Loop != nil || m.Fed == 0 {
 		result.LoopsTake = CyclesColumn
 	}
 	return result
+}
+
+// repeated returns how the block was repeated, or would have been, and what served the copies.
+func (j job) repeated(p progress) (Mode, FrontEnd) {
+	m := p.measurement.block
+	switch row := m != nil && m.Loop == nil || m == nil && j.Mode == Unroll && !j.ownLoop; {
+	case row && j.Options.FrontEnd == OpCache:
+		return Unroll, Unchecked
+	case row:
+		return Unroll, Decode
+	case p.row != nil || j.Mode == Both:
+		return Both, j.Options.FrontEnd
+	}
+	return Loop, OpCache
 }
 
 func (r *Result) warn(format string, args ...any) {
@@ -303,7 +300,6 @@ func (r *Result) addTimed(m measurement) {
 	t := m.timed
 	r.WindowsSwitched, r.WindowsUnsteady, r.WindowsDrifted = t.WindowsSwitched, t.WindowsUnsteady, t.WindowsDrifted
 	r.SamplesKept, r.SamplesDropped, r.RunsPerSample, r.TimedSeconds = t.SamplesKept, t.SamplesDropped, t.RunsPerSample, t.Seconds
-	r.PastLead = m.steady
 	r.Warnings = slices.Concat(r.Warnings, m.warnings)
 }
 
@@ -312,5 +308,5 @@ func reportLoop(m *mapping.MappedBlock) *LoopReport {
 	if l.Exit != nil {
 		counter = l.Exit.String()
 	}
-	return &LoopReport{l.Copies, l.LoopIterations.Short, l.LoopIterations.Long, counter}
+	return &LoopReport{l.Bodies.Short, l.Bodies.Long, l.Turns.Short, l.Turns.Long, counter}
 }

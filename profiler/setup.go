@@ -43,9 +43,6 @@ type Setup struct {
 	Mode     Mode            `json:"mode,omitempty"`
 	Branch   Branch          `json:"branch,omitempty"`
 	Copies   int             `json:"bodies,omitempty"`
-	// FewCopies keeps few copies even if the block is as fast as dispatch. The front end then serves them ahead of time, and
-	// the result is the time of dispatch and execution, even if the front end could not keep up in a loop.
-	FewCopies bool `json:"few_copies,omitempty"`
 	// NoMapping maps no page: a block that touches memory crashes.
 	NoMapping bool `json:"no_mapping,omitempty"`
 	// Tolerate adds to Options.Tolerate.
@@ -94,6 +91,9 @@ func (s *session) job(b Block) job {
 		if j.Unroll == nil {
 			j.Unroll = unroll.BHive(len(b.Code))
 		}
+	}
+	if j.Mode == Hot && (j.Unroll != nil || j.Options.FrontEnd == Decode) {
+		j.Mode = Unroll
 	}
 	if c := b.Setup.Captured; c != nil {
 		j.states = []initial.State{c.Start()}

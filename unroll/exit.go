@@ -48,7 +48,7 @@ const (
 	// manyIterations and twice as many run a block whose addresses repeat.
 	manyIterations = 256
 	// ownInsts is the least number of instructions executed in the longer image of OwnLoops.
-	ownInsts = loopInsts * manyIterations
+	ownInsts = leastInsts * manyIterations
 )
 
 // OwnLoops returns iteration counts, best first, for a loop of these copies that the block's own branch closes and

@@ -3,8 +3,6 @@ package unroll
 import (
 	"bytes"
 	"errors"
-	"math"
-	"slices"
 	"strings"
 	"testing"
 
@@ -95,14 +93,12 @@ func TestChooseRejectsWhatExceedsL1I(t *testing.T) {
 }
 
 func TestPairs(t *testing.T) {
-	for _, list := range [][]Factors{pairs[:], densePairs[:], fewPairs[:], shortPairs[:]} {
-		for i, p := range list {
-			if p.Short < 1 || p.Long <= p.Short || i > 0 && p.Long <= list[i-1].Long {
-				t.Errorf("%v after %v: the grid must ascend", p, list[max(i-1, 0)])
-			}
-			if p.Short >= 16 && (p.Long-p.Short)%32 != 0 {
-				t.Errorf("%v: the ends of the images stand at different offsets in their lines", p)
-			}
+	for i, p := range pairs {
+		if p.Short < 1 || p.Long <= p.Short || i > 0 && p.Long <= pairs[i-1].Long {
+			t.Errorf("%v after %v: the grid must ascend", p, pairs[max(i-1, 0)])
+		}
+		if p.Short >= 16 && (p.Long-p.Short)%32 != 0 {
+			t.Errorf("%v: the ends of the images stand at different offsets in their lines", p)
 		}
 	}
 }
@@ -122,55 +118,6 @@ func TestLater(t *testing.T) {
 	} {
 		if got, ok := c.of.Later(); got != c.want || ok != c.ok {
 			t.Errorf("after %v: %v, %v, want %v, %v", c.of, got, ok, c.want, c.ok)
-		}
-	}
-}
-
-// A front end with a large op cache: of its 512 lines short and dense blocks may use 102, others 153.
-var large = FrontEnd{L1I: 1 << 20, OpCache: OpCache{Lines: 512, OpsPerLine: 8, Window: 64}}
-
-func TestChooseOfALargeOpCache(t *testing.T) {
-	narrow := OpCache{Lines: 511, OpsPerLine: 8, Window: 64}
-	for _, c := range []struct {
-		name  string
-		insts []asm.Inst
-		fe    FrontEnd
-		want  Factors
-	}{
-		{"1 byte: 96 lines for 768 copies", decode(t, nop...), large, Factors{256, 768}},
-		{"3 bytes: 90 lines for 640 copies, 108 for 768", decode(t, nop3...), large, Factors{256, 640}},
-		{"4 bytes: no more copies, whatever they take", decode(t, nop4...), large, Factors{256, 512}},
-		{"of which L1I holds 640 copies", decode(t, nop...), FrontEnd{L1I: 640 * 2, OpCache: large.OpCache}, Factors{256, 640}},
-		{"of a smaller op cache", decode(t, nop...), FrontEnd{L1I: 1 << 20, OpCache: narrow}, Factors{128, 512}},
-		{"2 of 8 bytes: 96 lines for 384 copies, 128 for 512", repeat(t, 2, nop8...), large, Factors{128, 384}},
-		{"3 of 8 bytes: 96 lines for 256 copies, 120 for 320", repeat(t, 3, nop8...), large, Factors{64, 256}},
-		{"3 of 8 bytes, of which L1I holds 192 copies", repeat(t, 3, nop8...), FrontEnd{L1I: 24 * 192 * 2, OpCache: large.OpCache}, Factors{64, 192}},
-
-		// 16 instructions a window of two lines are not dense, 18 are.
-		{"2 of 4 bytes: 96 lines for 384 copies, 128 for 512", repeat(t, 2, nop4...), large, Factors{128, 384}},
-		{"2 of 7 bytes together: 84 lines for 256 copies, 105 for 320", decode(t, append(nop4, nop3...)...), large, Factors{128, 256}},
-		{"3 of 11 bytes together: 99 lines for 192 copies, 115 for 224", decode(t, append(nop4, append(nop4, nop3...)...)...), large, Factors{64, 192}},
-		{"4 of 15 bytes together: 90 lines for 128 copies, 112 for 160", decode(t, append(bytes.Repeat(nop4, 3), nop3...)...), large, Factors{64, 128}},
-		{"5 of 17 bytes together: 102 lines for 128 copies", decode(t, append(bytes.Repeat(nop3, 3), bytes.Repeat(nop4, 2)...)...), large, Factors{64, 128}},
-		{"5 of 18 bytes together: 108 lines for 128 copies", decode(t, append(bytes.Repeat(nop3, 2), bytes.Repeat(nop4, 3)...)...), large, Factors{32, 96}},
-		{"2 of 1 byte: 96 lines for 384 copies, 128 for 512", repeat(t, 2, nop...), large, Factors{128, 384}},
-		{"of which L1I holds 95 copies", decode(t, append(nop4, nop3...)...), FrontEnd{L1I: 7 * 95 * 2, OpCache: large.OpCache}, Factors{48, 80}},
-
-		{"4 of 4 bytes are not dense: 128 lines for 256 copies, 160 for 320", repeat(t, 4, nop4...), large, Factors{64, 256}},
-		{"4 of 8 bytes: 128 lines for 256 copies, 160 for 320", repeat(t, 4, nop8...), large, Factors{64, 256}},
-		{"7 of 22 bytes together: 99 lines for 96 copies", decode(t, append(bytes.Repeat(nop3, 6), nop4...)...), large, Factors{32, 96}},
-		{"7 of 23 bytes together: 86 lines for 80 copies, 104 for 96",
-			decode(t, append(bytes.Repeat(nop3, 5), bytes.Repeat(nop4, 2)...)...), large, Factors{48, 80}},
-		{"8 of 28 bytes together: 84 lines for 64 copies, 105 for 80",
-			decode(t, append(bytes.Repeat(nop3, 4), bytes.Repeat(nop4, 4)...)...), large, Factors{32, 64}},
-		{"12 of 40 bytes together: 90 lines for 48 copies, 120 for 64",
-			decode(t, append(bytes.Repeat(nop3, 8), bytes.Repeat(nop4, 4)...)...), large, Factors{16, 48}},
-		{"7 of 3 bytes: 95 lines for 96 copies", repeat(t, 7, nop3...), large, Factors{32, 96}},
-		{"4 of a smaller op cache", repeat(t, 4, nop4...), FrontEnd{L1I: 1 << 20, OpCache: narrow}, Factors{64, 256}},
-	} {
-		if got, fits := choose(t, c.insts, c.fe); got != c.want || !fits {
-			lines := c.fe.OpCache.counter(c.insts)
-			t.Errorf("%s: %v, fits %v; want %v; lines for %d copies: %d", c.name, got, fits, c.want, got.Long, lines.upTo(got.Long))
 		}
 	}
 }
@@ -203,66 +150,6 @@ func TestWithin(t *testing.T) {
 	}
 	for copies, want := range map[int]Factors{2: {1, 3}, 30: {8, 24}} {
 		require.Equal(t, copies, want, Factors{128, 512}.AtMost(copies))
-	}
-}
-
-// A front end with slack for 140 windows, and 64 sets of 16 lines.
-var ahead = FrontEnd{
-	L1I: 32 << 10, OpCache: OpCache{Lines: 1024, OpsPerLine: 6, Window: 64},
-	Lead: Lead{Windows: 140, Sets: 64, WindowCycles: 1. / 3, LineCycles: 2. / 3},
-}
-
-func TestPastLead(t *testing.T) {
-	const room = 22 << 10
-	for _, c := range []struct {
-		name  string
-		insts []asm.Inst
-		bytes int
-		want  Factors
-		ok    bool
-	}{
-		{"4 of 12 bytes: 192 windows of four lines", repeat(t, 4, nop3...), room, Factors{768, 1024}, true},
-		{"as many bytes as there are", repeat(t, 4, nop3...), 1792 * 12, Factors{768, 1024}, true},
-		{"and one less", repeat(t, 4, nop3...), 1792*12 - 1, Factors{736, 992}, true},
-		{"5 of 16 bytes: 192 windows of four lines, and more of 800 copies", decode(t, append(bytes.Repeat(nop3, 4), nop4...)...),
-			room, Factors{576, 768}, true},
-		{"2 of 5 bytes: five lines, three windows in some sets, 85 % of all lines", decode(t, slices.Concat(nop2, nop3)...), room, Factors{1568, 2208}, true},
-		{"3 of 12 bytes: as many windows of three lines", repeat(t, 3, nop4...), room, Factors{768, 1024}, true},
-		{"1 byte: 64 windows of eleven lines, one in each set", decode(t, nop...), room, Factors{1024, 4096}, true},
-		{"2 of 16 bytes: 140 windows, and 48 more", repeat(t, 2, nop8...), room, Factors{576, 768}, true},
-		{"8 of 24 bytes", repeat(t, 8, nop3...), room, Factors{384, 512}, true},
-		{"16 of 48 bytes: in steps of 16", repeat(t, 16, nop3...), room, Factors{192, 256}, true},
-		{"25 of 200 bytes: in steps of 4", repeat(t, 25, nop8...), room, Factors{48, 64}, true},
-		{"of which 24 copies fit, whatever the lead", repeat(t, 25, nop8...), 24 * 200, Factors{4, 20}, true},
-		{"and one byte less", repeat(t, 25, nop8...), 24*200 - 1, Factors{}, false},
-		{"70 of 210 bytes", repeat(t, 70, nop3...), room, Factors{40, 56}, true},
-	} {
-		got, ok := PastLead(c.insts, ahead, c.bytes)
-		if ok != c.ok || ok && got != c.want {
-			t.Errorf("%s: %v, %v, want %v, %v", c.name, got, ok, c.want, c.ok)
-		}
-	}
-}
-
-// Windows shared by copies count once per part.
-func TestServed(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		insts []asm.Inst
-		want  float64
-	}{
-		{"16 of 64 bytes: three lines", repeat(t, 16, nop4...), 7. / 3},
-		{"8 of 32 bytes: half of that", repeat(t, 8, nop4...), 7. / 6},
-		{"8 of 64 bytes: two lines", repeat(t, 8, nop8...), 5. / 3},
-		{"64 of 64 bytes: eleven", repeat(t, 64, nop...), 23. / 3},
-		{"4 of 12 bytes: 21 or 22 in a window, four lines", repeat(t, 4, nop3...), 3 * 12. / 64},
-		{"8 of 64 bytes with an address and an immediate: three lines", repeat(t, 8, 0x48, 0x83, 0xbd, 0, 0xff, 0xff, 0xff, 0), 7. / 3},
-		{"16 of 64 bytes with an address alone: three", repeat(t, 16, 0x48, 0x8b, 0x45, 0), 7. / 3},
-		{"16 of 64 bytes with an immediate alone: three", repeat(t, 16, 0x48, 0x83, 0xc0, 1), 7. / 3},
-	} {
-		if got := ahead.Served(c.insts); math.Abs(got-c.want) > 1e-9 {
-			t.Errorf("%s: %g, want %g", c.name, got, c.want)
-		}
 	}
 }
 

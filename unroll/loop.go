@@ -1,6 +1,7 @@
 package unroll
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/bbprof/bbprof/asm"
@@ -38,63 +39,94 @@ func freeCounter(insts []asm.Inst) Counter {
 	}
 }
 
-// Loop is a counted loop over copies of a block, with the iteration counts of its two images.
+// Loop is a loop over copies of a block. Both images of a counted loop have the same number of turns and unequal bodies, so
+// that its own branch costs both the same. Images of a loop that the block's own branch closes have one body and unequal turns.
 type Loop struct {
-	Copies         int     // per iteration
-	LoopIterations Factors // of the shorter and the longer image
-	Counter        Counter
-	Exit           *Exit // if the block's own branch closes the loop; Counter is then unused
-	Varied         int   // each timed run with such an exit lacks a pseudo-random number of iterations below Varied
+	Bodies  Factors // copies in the body of the shorter and of the longer image
+	Turns   Factors
+	Counter Counter
+	Exit    *Exit // if the block's own branch closes the loop; Counter is then unused
+	Varied  int   // each timed run with such an exit lacks a pseudo-random number of turns below Varied
+}
+
+// OwnLoop returns a loop of these copies that the block's own branch closes.
+func OwnLoop(copies int, exit Exit, turns Factors) Loop {
+	return Loop{Bodies: Factors{copies, copies}, Turns: turns, Exit: &exit}
 }
 
 // Iterations returns how often the block runs in each image.
 func (l Loop) Iterations() Factors {
-	return Factors{l.Copies * l.LoopIterations.Short, l.Copies * l.LoopIterations.Long}
+	return Factors{l.Bodies.Short * l.Turns.Short, l.Bodies.Long * l.Turns.Long}
+}
+
+// Whole returns what the number of iterations of an image is a multiple of.
+func (l Loop) Whole() int {
+	if l.Exit != nil {
+		return l.Bodies.Long
+	}
+	return l.Turns.Long
 }
 
 func (l Loop) String() string {
-	return fmt.Sprintf("%d copies in the body, %v iterations, counter in %v", l.Copies, l.LoopIterations, l.Counter)
+	return fmt.Sprintf("%v copies in the body, %v turns, counter in %v", l.Bodies, l.Turns, l.Counter)
 }
 
 const (
-	// loopInsts is the least number of instructions per iteration. Below some 50 many cores behave differently: a loop
-	// buffer may serve them, and their alignment to rename groups and fetch windows affects each iteration. Twice that
-	// keeps the loop's own fused dec+jnz, one of 97 operations, near 1 % of a block as fast as the core is wide.
-	loopInsts = 96
-	// forwardingInsts is the same for a block whose stores feed its loads. How fast a core forwards depends on how many
+	// leastInsts and mostInsts bound the instructions in the two bodies. Below some 72 a loop buffer may serve a body, with other rounding to rename
+	// groups; beyond some 200 straight code begins to leave the op cache before the next taken branch.
+	leastInsts = 96
+	mostInsts  = 192
+	// forwardingInsts is the number for a block whose stores feed its loads. How fast a core forwards depends on how many
 	// loads and stores the loop has, and a program's loop is one copy. Of 800 such blocks 80 % are within 5 % of a loop
 	// of one copy with 96 instructions, and 82 % with 24, in half the time.
 	forwardingInsts = 24
-	// CountedIterations and twice as many are used for a block that repeats its addresses. Branch predictors' history
-	// (some hundred branches; Seznec, TAGE) holds both, so both exits are learnt in warm-up runs. On Zen 4 two runs of
-	// 1,000 blocks agree as well as with 256 and 512, and with those, in a quarter of the time.
-	CountedIterations = 32
+	// CountedTurns is the number of turns of a block that repeats its addresses: few enough for a branch predictor to learn the exit.
+	CountedTurns = 16
+	// forwardingTurns and twice as many are those of a block whose stores feed its loads, which has one body.
+	forwardingTurns = 32
+	// anyWidth stands for the width of rename where that is unknown: a multiple of 4 and of 6.
+	anyWidth = 12
 )
 
-// ChooseLoop returns the loop for a block that repeats its addresses in every iteration. forwards: its stores feed
-// its loads. fits is false if even one copy exceeds its share of the op cache.
-func ChooseLoop(insts []asm.Inst, fe FrontEnd, forwards bool) (l Loop, fits bool) {
-	least := loopInsts
+// ChooseLoop returns the loop for a block that repeats its addresses in every iteration. The bodies differ by whole groups of the
+// instructions that the core renames in a cycle, width (0: unknown), whatever the block: then both end a group alike. A block whose
+// stores feed its loads has equal bodies and unequal turns, because the number of stores in the loop decides its speed. fits is false if
+// even one copy exceeds its share of the op cache.
+func ChooseLoop(insts []asm.Inst, fe FrontEnd, width int, forwards bool) (l Loop, fits bool) {
+	n := max(len(insts), 1)
+	l.Counter = freeCounter(insts)
 	if forwards {
-		least = forwardingInsts
+		c := (forwardingInsts + n - 1) / n
+		l.Bodies, l.Turns = Factors{c, c}, Factors{forwardingTurns, 2 * forwardingTurns}
+	} else {
+		c := (leastInsts + n - 1) / n
+		l.Bodies, l.Turns = Factors{c, c + between(c, n, cmp.Or(width, anyWidth))}, Factors{CountedTurns, CountedTurns}
 	}
-	l = Loop{Copies: 1, LoopIterations: Factors{CountedIterations, 2 * CountedIterations}, Counter: freeCounter(insts)}
-	for l.Copies*len(insts) < least && fe.holds(insts, 2*l.Copies) {
-		l.Copies *= 2
-	}
-	return l, fe.holds(insts, l.Copies)
+	return l, fe.holds(insts, l.Bodies.Long)
 }
 
-// ChooseShortLoop returns a loop that runs a block exactly as often as its unrolled copies, for a block whose
-// addresses advance: the copies' addresses are known to be valid. With few iterations, the predictor learns the
-// exit in warm-up runs.
-func ChooseShortLoop(insts []asm.Inst, f Factors) Loop {
-	l := Loop{Counter: freeCounter(insts)}
-	all := gcd(f.Short, f.Long)
-	for l.Copies = 1; l.Copies < all && (all%l.Copies != 0 || l.Copies*len(insts) < loopInsts/2); l.Copies++ {
+// between returns by how many copies of n instructions the longer body exceeds the shorter one of c: the largest multiple of width, else the
+// largest divisor of it, that keeps the longer body within mostInsts; at least 1.
+func between(c, n, width int) int {
+	most := mostInsts/n - c
+	if most >= width {
+		return most / width * width
 	}
-	l.LoopIterations = Factors{f.Short / l.Copies, f.Long / l.Copies}
-	return l
+	for most > 1 && width%most != 0 {
+		most--
+	}
+	return max(most, 1)
+}
+
+// ChooseShortLoop returns a loop whose images run a block as often as rows of copies, for a block whose addresses advance: the copies'
+// addresses are known to be valid.
+func ChooseShortLoop(insts []asm.Inst, f Factors) Loop {
+	all := gcd(f.Short, f.Long)
+	turns := 1
+	for turns < all && (all%turns != 0 || f.Long/turns*len(insts) > mostInsts) {
+		turns++
+	}
+	return Loop{Bodies: Factors{f.Short / turns, f.Long / turns}, Turns: Factors{turns, turns}, Counter: freeCounter(insts)}
 }
 
 func gcd(a, b int) int {

@@ -56,7 +56,6 @@ type Core struct {
 	IdleProbe float64
 	// NopsPerCycle is the same for the probe's nops; 0 where the probe has adds alone.
 	NopsPerCycle float64
-	Lead         Lead
 	// WayPredicted says that the way of L1D is predicted from the linear address (AMD's family 17h
 	// Software Optimization Guide, 2.6.2.2).
 	WayPredicted bool
@@ -71,13 +70,6 @@ type Core struct {
 
 // OpCache is the geometry of a decoded-instruction cache, as unroll.OpCache describes it.
 type OpCache struct{ Lines, OpsPerLine, Window int }
-
-// Lead is how far the front end runs ahead of the first copy, as unroll.Lead has it; 0 where it was not measured.
-type Lead struct {
-	Windows, Sets            int
-	WindowCycles, LineCycles float64
-	DecodersSlower           float64
-}
 
 // Latencies is a column of the table of documented latencies (study/bounds).
 type Latencies int
@@ -198,10 +190,6 @@ var (
 		since: []cpuid.FeatureID{cpuid.AVX512F}}
 	zen5 = Core{Name: Zen5, Events: "zen5", vendor: amd, OpCache: OpCache{1024, 6, 64}, StoreBuffer: 104, DispatchWidth: 8, LoadsPerCycle: 4, StoresPerCycle: 2,
 		MultiplyCycles: 3, AddsPerCycle: 5.3, NopsPerCycle: 7.9, // six ALUs; adds: InstLatx64, Granite Ridge, and measured on Turin; nops: measured there
-		// Measured on Turin, but for the sets (Software Optimization Guide for family 1Ah, "Op Cache"): a window of
-		// three lines takes 2.33 cycles and one of four 3.00; decoders serve four instructions a cycle, half of what
-		// the core dispatches, and the op cache six and more.
-		Lead:         Lead{Windows: 140, Sets: 64, WindowCycles: 1. / 3, LineCycles: 2. / 3, DecodersSlower: 1.75},
 		WayPredicted: true, Latencies: ZenLatencies, LLVM: "znver5",
 		since: []cpuid.FeatureID{cpuid.AVX512VP2INTERSECT}}
 )

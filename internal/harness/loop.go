@@ -16,9 +16,9 @@ func repeat(at uint64, insts []asm.Inst, iterations int, loop *unroll.Loop, h Ha
 	case loop == nil:
 		return build(at, insts, iterations, h, shape{dryRun: dryRun})
 	case loop.Exit != nil:
-		return buildOwn(at, insts, iterations/loop.Copies, *loop, h, dryRun)
+		return buildOwn(at, insts, iterations/loop.Bodies.Long, *loop, h, dryRun)
 	}
-	return build(at, insts, loop.Copies, h, loopShape(iterations/loop.Copies, loop.Counter, h.Init, dryRun))
+	return build(at, insts, iterations/loop.Turns.Long, h, loopShape(loop.Turns.Long, loop.Counter, h.Init, dryRun))
 }
 
 func loopShape(iterations int, counter unroll.Counter, init initial.State, dryRun bool) shape {
@@ -75,7 +75,7 @@ func buildOwn(at uint64, insts []asm.Inst, iterations int, l unroll.Loop, h Harn
 	branch, _ := asm.TrailingBranch(insts)
 	var exits, table uint64
 	reached := true
-	im, err := build(at, insts[:len(insts)-1], l.Copies, h, shape{
+	im, err := build(at, insts[:len(insts)-1], l.Bodies.Long, h, shape{
 		dryRun: dryRun,
 		early: func(e *asm.Emitter) (kept asm.Reg) {
 			table, kept = setExit(e, iterations, l)
@@ -88,7 +88,7 @@ func buildOwn(at uint64, insts []asm.Inst, iterations int, l unroll.Loop, h Harn
 				e.Store(layout.DryRunCount, asm.RAX)
 				e.MovImm(asm.RAX, h.Init.GPR[asm.RAX])
 				if !l.Exit.Memory { // the page of a word is mapped later, with its value
-					e.MovImm(l.Exit.Reg, l.Exit.Value(iterations*l.Copies))
+					e.MovImm(l.Exit.Reg, l.Exit.Value(iterations*l.Bodies.Long))
 				}
 			}
 			e.Nop(ownLead)
@@ -146,7 +146,7 @@ func setExit(e *asm.Emitter, iterations int, l unroll.Loop) (table uint64, kept 
 	random := rand.New(rand.NewPCG(0, 0))
 	for range variedExits {
 		fewer := random.IntN(max(l.Varied, 1))
-		e.Raw(binary.LittleEndian.AppendUint64(nil, l.Exit.Value((iterations-fewer)*l.Copies))...)
+		e.Raw(binary.LittleEndian.AppendUint64(nil, l.Exit.Value((iterations-fewer)*l.Bodies.Long))...)
 	}
 	e.Bind(past)
 	e.Load(asm.RAX, layout.SlotCount)

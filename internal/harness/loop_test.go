@@ -23,7 +23,7 @@ func TestBuildLoop(t *testing.T) {
 	for _, counter := range []unroll.Counter{{Reg: asm.R15}, {Reg: asm.RAX}, {Memory: true}} {
 		for size := 1; size <= 40; size++ { // every place of the branch in its window
 			block := append(bytes.Repeat(nop, size-1), 0x90)
-			im := require.Get(Build(layout.Code+7, decode(t, block...), copies*iterations, &unroll.Loop{Copies: copies, Counter: counter}, plain))(t)
+			im := require.Get(Build(layout.Code+7, decode(t, block...), copies*iterations, &unroll.Loop{Turns: unroll.Factors{Short: iterations, Long: iterations}, Counter: counter}, plain))(t)
 			if im.FirstCopy%64 != 0 || !bytes.HasPrefix(im.Code[im.FirstCopy-im.Address:], bytes.Repeat(block, copies)) {
 				t.Fatalf("%v, %d bytes: the copies do not stand at %#x", counter, size, im.FirstCopy)
 			}
@@ -122,7 +122,8 @@ func TestOwnLoopVaries(t *testing.T) {
 	insts := decode(t, 0x48, 0xff, 0xc9, 0x75, 0xfb) // dec rcx; jnz
 	const copies, short, long = 3, 100, 200
 	for _, varied := range []int{0, 1, 16} {
-		l := unroll.Loop{Copies: copies, Exit: &unroll.Exit{Reg: asm.RCX, Base: 5, Step: 2, Mask: ^uint64(0)}, Varied: varied}
+		l := unroll.OwnLoop(copies, unroll.Exit{Reg: asm.RCX, Base: 5, Step: 2, Mask: ^uint64(0)}, unroll.Factors{})
+		l.Varied = varied
 		var lacks [2][]int
 		for k, iterations := range []int{short, long} {
 			im := require.Get(Build(layout.Code, insts, iterations*copies, &l, plain))(t)

@@ -119,7 +119,6 @@ func detect(id cpu.ID, m machine, chosen []int) CPU {
 		FrontEnd: unroll.FrontEnd{
 			L1I:     orDefault(l1i, 32<<10),
 			OpCache: unroll.OpCache(core.OpCache),
-			Lead:    unroll.Lead(core.Lead),
 		},
 		Features: features,
 		Disabled: disabled(AskCPUID, features),

@@ -65,7 +65,7 @@ func (m *MappedBlock) ByOwnBranch(copies int, offset *int, fe unroll.FrontEnd, a
 	if m.Plan.Captured != nil {
 		const most = 8192
 		asIs := unroll.Exit{Base: m.Plan.Init.GPR[asm.RAX], Mask: ^uint64(0)}
-		on, _, err := m.tryExit(unroll.Loop{Copies: copies, Exit: &asIs}, most)
+		on, _, err := m.tryExit(unroll.OwnLoop(copies, asIs, unroll.Factors{}), most)
 		if err != nil {
 			return m, fits, err
 		}
@@ -79,14 +79,14 @@ func (m *MappedBlock) ByOwnBranch(copies int, offset *int, fe unroll.FrontEnd, a
 		if trial == mostTrials || late() {
 			break
 		}
-		if _, ok, err := m.tryExit(unroll.Loop{Copies: copies, Exit: &x}, triedIterations); err != nil || !ok {
+		if _, ok, err := m.tryExit(unroll.OwnLoop(copies, x, unroll.Factors{}), triedIterations); err != nil || !ok {
 			if err != nil {
 				return m, fits, err
 			}
 			continue
 		}
 		for _, iterations := range many {
-			l := unroll.Loop{Copies: copies, Exit: &x, LoopIterations: iterations}
+			l := unroll.OwnLoop(copies, x, iterations)
 			if m.task.VaryExit {
 				l.Varied = unroll.VariedBy(iterations)
 			}
@@ -170,7 +170,8 @@ func (m *MappedBlock) observe(setter *asm.Inst) (list []*variable, err error) {
 	for r := range regs {
 		regs[r] = &variable{exit: unroll.Exit{Reg: asm.Reg(r), Mask: ^uint64(0)}, input: live.GPR>>r&1 != 0, tested: tested>>r&1 != 0}
 	}
-	copies := min(observedCopies, m.Factors.Long)                                          // no more, because their pages are known
+	copies := min(observedCopies, m.Factors.Long) // no more, because their pages are known
+	m.Refill()
 	if err := m.Child.Complete(m.Remap(), RunLimit, "mapping a block again"); err != nil { // timing leaves other frames
 		return nil, err
 	}
@@ -300,10 +301,10 @@ var errEarly, errGoesOn = errors.New("the loop ends early"), errors.New("the loo
 func (m *MappedBlock) tryExit(l unroll.Loop, iterations int) (on Mapping, ok bool, err error) {
 	loop := *m
 	loop.Program = Program{m.Insts, unroll.Factors{}, &l}
-	loop.Plan.Init = stateFor(m.Plan.Init, *l.Exit, iterations*l.Copies)
+	loop.Plan.Init = stateFor(m.Plan.Init, *l.Exit, iterations*l.Bodies.Long)
 	loop.Plan.Pages, loop.Plan.Predict = steadyPages, 0
 	loop.Plan.Ahead = tracee.OpenCounter(m.Child.Window())
-	im, err := loop.dryRun(iterations * l.Copies)
+	im, err := loop.dryRun(iterations * l.Bodies.Long)
 	if err == nil {
 		on, err = mapPages(m.Child, loop.Plan, im)
 	}
@@ -344,8 +345,8 @@ func (m *MappedBlock) mapWithExit(l unroll.Loop) (*MappedBlock, error) {
 		return nil, err
 	}
 	midpoint, _ := loop.MidpointFactors()
-	fewest := l.LoopIterations.Short - max(l.Varied-1, 0)
-	for _, iterations := range []int{fewest, l.LoopIterations.Short, midpoint.Long / l.Copies} {
+	fewest := l.Turns.Short - max(l.Varied-1, 0)
+	for _, iterations := range []int{fewest, l.Turns.Short, midpoint.Long / l.Bodies.Long} {
 		on, ok, err := loop.tryExit(l, iterations)
 		for _, p := range on.Pages {
 			_, known := frameOf(loop.Pages, p.Addr)

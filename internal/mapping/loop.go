@@ -15,10 +15,10 @@ import (
 // the copies hold for it. A block whose addresses repeat in the trace, and which needs no other page
 // as a loop, gets many iterations. Any other block, and every block if asOften, runs as often as the
 // copies do, because those were mapped, traced and checked.
-// fits is false if one copy exceeds the share of the op cache that keeps a loop in it.
-func (m *MappedBlock) AsLoop(fe unroll.FrontEnd, asOften bool, late func() bool) (loop *MappedBlock, fits bool, err error) {
+// width is the core's, as unroll.ChooseLoop takes it. fits is false if one copy exceeds the share of the op cache that keeps a loop in it.
+func (m *MappedBlock) AsLoop(fe unroll.FrontEnd, width int, asOften bool, late func() bool) (loop *MappedBlock, fits bool, err error) {
 	m.Plan.Late = late
-	many, fits := unroll.ChooseLoop(m.Insts, fe, m.Fed > 0)
+	many, fits := unroll.ChooseLoop(m.Insts, fe, width, m.Fed > 0)
 	same := false
 	if !asOften && m.repeatsAddresses() {
 		loop, same, err = m.mapLoop(many)

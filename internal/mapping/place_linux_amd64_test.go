@@ -21,7 +21,7 @@ func TestCodeOffset(t *testing.T) {
 	b := openBench(t)
 	place := require.Get(b.open())(t)
 	insts := require.Get(asm.Decode(unhex(t, "4801c0")))(t)
-	loop := &unroll.Loop{Copies: 16, LoopIterations: unroll.Factors{Short: 1, Long: 3}, Counter: unroll.Counter{Reg: asm.R15}}
+	loop := &unroll.Loop{Bodies: unroll.Factors{Short: 16, Long: 48}, Turns: unroll.Factors{Short: 2, Long: 2}, Counter: unroll.Counter{Reg: asm.R15}}
 	for _, decoders := range []bool{false, true} {
 		for _, program := range []Program{{Insts: insts, Factors: unroll.Factors{Short: 16, Long: 48}}, {insts, loop.Iterations(), loop}} {
 			for _, offset := range []int{0, 1, 9, 63, 64, 1000, 4095} {

@@ -82,7 +82,6 @@ func (m *measureBlock) run(std cli.Streams) error {
 	if err := m.opts.Check(); err != nil {
 		return cli.Usage(err)
 	}
-	measuring.LoopIfFed(&m.opts)
 	block, err := m.read(std)
 	if err != nil {
 		return err

@@ -162,7 +162,6 @@ func (b *batchFlags) check(std cli.Streams) error {
 	}
 	b.mapping = b.mapping || b.format.NeedsMapping()
 	b.Measuring.Detail = b.disasm || b.mapping
-	measuring.LoopIfFed(&b.Measuring)
 	return nil
 }
 

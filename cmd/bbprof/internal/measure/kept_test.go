@@ -31,7 +31,7 @@ func TestKept(t *testing.T) {
 	full := profiler.Result{Hex: "90", Status: profiler.OK, Cycles: 0.25, CILow: 0.24, CIHigh: 0.26, Init: paper, Warnings: []string{"w"},
 		Evidence: []invariants.Evidence{{Invariant: verdict.L1DMiss, Kind: invariants.Counted}},
 		Counters: []profiler.CounterReport{{Event: "e", PerIteration: &none}, {Event: "f"}},
-		Branch:   &profiler.BranchReport{}, Clock: &profiler.ClockReport{Name: "tsc", ProbeIdle: 955}, Loop: &profiler.LoopReport{Copies: 3},
+		Branch:   &profiler.BranchReport{}, Clock: &profiler.ClockReport{Name: "tsc", ProbeIdle: 955}, Loop: &profiler.LoopReport{CopiesLong: 3},
 		Speeds: []profiler.Speed{{Cycles: 1, Layouts: []int{0, 1}}}, Predicted: &invariants.Prediction{}, Host: &profiler.HostReport{OnCPU: 1}}
 	rejected := profiler.Result{Hex: "91", Status: profiler.Rejected, Reason: verdict.Unmappable,
 		Rejection: &verdict.Rejection{Reason: verdict.Unmappable, Address: &zero, Inst: &verdict.Inst{Text: "i"}}}

@@ -74,8 +74,9 @@ func howToMeasure(f *cli.Flags, o *profiler.Options) {
 	cli.Parsed(f, &o.Unroll, parseUnroll, "unroll", "U,V", "time U and V copies of the block, U < V; 0,V is Equation 1 "+
 		"of the BHive paper, the time of V copies divided by V; a loop alone runs the block so often "+
 		"(default: what the front end holds)")
-	cli.Choice(f, &o.Mode, profiler.Modes(), "mode", "MODE", "unroll: copies in a row; loop: copies in a counted loop; "+
-		"both: one after the other (default: unroll; bbprof -hex and batch measure both where the block loads what it stored)")
+	cli.Choice(f, &o.Mode, profiler.Modes(), "mode", "MODE", "loop: copies in a counted loop, which runs hot; unroll: copies in a row, "+
+		"the BHive paper's way; both: one after the other; hot: loop, and both where the block loads what it stored (default: hot, and unroll with -unroll "+
+		"or -frontend decode; explain, bounds and sweep: unroll)")
 	cli.Choice(f, &o.Branch, profiler.Branches(), "branch", "HOW", "what becomes of a jcc, jmp, loop or jrcxz at the "+
 		"block's end: not-taken: it stands in each copy, inverted where the state would "+
 		"take it; taken: it closes a loop of the block; drop: it is left out (default: taken if it leads to the block's own start, else not-taken)")
@@ -109,11 +110,6 @@ func howToMeasure(f *cli.Flags, o *profiler.Options) {
 		"code, or cpu/event=0x..,umask=0x../ (docs/install.md)")
 	f.Off(&o.NoRescue, "rescue", "with -rescue=false, use the paper's initial state alone, even if the block fails in it")
 	f.Off(&o.NoFTZ, "ftz", "with -ftz=false, compute subnormal numbers instead of flushing them to zero, for comparison")
-}
-
-// LoopIfFed measures both ways where a row may mislead, unless flags choose how to repeat a block.
-func LoopIfFed(o *profiler.Options) {
-	o.LoopIfFed = o.Mode == "" && o.Unroll == nil && o.FrontEnd != profiler.Decode
 }
 
 // maxCopies is the number of one-byte copies that fit.

@@ -28,10 +28,6 @@ func Report(r profiler.Result, beside ...string) string {
 	switch r.Status {
 	case profiler.OK:
 		fmt.Fprintf(&w, "%.3f cycles per iteration, 95 %% interval %.3f to %.3f\n", r.Cycles, r.CILow, r.CIHigh)
-		if r.LoopsTake == profiler.LoopColumn {
-			fmt.Fprintf(&w, "A loop in a program takes %.3f: the block loads what it stored, and a core learns in a loop "+
-				"which store feeds which load.\n", r.LoopCycles)
-		}
 	case profiler.Rejected:
 		w.rejection(r)
 	default:
@@ -88,7 +84,7 @@ func (w *Reporter) run(r profiler.Result) {
 	}
 	w.Line("init", "%s", state(r))
 	w.captured(r.Captured)
-	if r.Mode != profiler.Loop {
+	if r.Mode == profiler.Unroll {
 		copies := fmt.Sprintf("%d and %d copies", r.UnrollShort, r.UnrollLong)
 		if r.UnrollShort == 0 {
 			copies = fmt.Sprintf("%d copies, and what runs before and after them (Equation 1 of the BHive paper)", r.UnrollLong)
@@ -102,11 +98,17 @@ func (w *Reporter) run(r profiler.Result) {
 		w.Line("branch", "%s", strings.TrimSuffix(fmt.Sprintf("%s; %s", b.As, b.Changed()), "; "))
 	}
 	if l := r.Loop; l != nil {
-		w.Line("loop", "%s in its body, %d and %d iterations of it, counted in %s", words.Plural(l.Copies, "copy"),
-			l.IterationsShort, l.IterationsLong, l.Counter)
+		copies, turns := words.Plural(l.CopiesLong, "copy"), fmt.Sprint(l.TurnsLong)
+		if l.CopiesShort != l.CopiesLong {
+			copies = fmt.Sprintf("%d and %s", l.CopiesShort, copies)
+		}
+		if l.TurnsShort != l.TurnsLong {
+			turns = fmt.Sprintf("%d and %s", l.TurnsShort, turns)
+		}
+		w.Line("loop", "%s in its body, %s turns, counted in %s", copies, turns, l.Counter)
 	}
-	if r.LoopCycles > 0 {
-		w.Line("", "%.3f cycles per iteration, 95 %% interval %.3f to %.3f", r.LoopCycles, r.LoopCILow, r.LoopCIHigh)
+	if r.RowCycles > 0 {
+		w.Line("row", "%.3f cycles per iteration, 95 %% interval %.3f to %.3f%s", r.RowCycles, r.RowCILow, r.RowCIHigh, servedBy(r.FrontEnd))
 	}
 	if r.Clock != nil && r.Clock.Name == string(profiler.PerfClock) {
 		w.Line("timings", "%d clean and identical, %d others; windows: %d kept, %d timed again after a context switch",

@@ -103,7 +103,7 @@ func (h *huntCmd) run(std cli.Streams) error {
 	if len(h.Models) != 1 {
 		return cli.BadUsage("name one model, such as -model llvm-mca-22")
 	}
-	if err := measuring.OneMode(h.Measuring); err != nil {
+	if err := measuring.OneMode(&h.Measuring, profiler.Loop); err != nil {
 		return err
 	}
 	corpus, err := h.corpus(std)

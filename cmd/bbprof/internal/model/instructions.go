@@ -162,6 +162,7 @@ func (c *instructionsCmd) check(std cli.Streams) error {
 	if err := c.Measuring.Check(); err != nil {
 		return cli.Usage(err)
 	}
+	c.Measuring.Mode = cmp.Or(c.Measuring.Mode, profiler.Unroll)
 	if err := rowfile.ChooseFormat(&c.format, c.out.File, std); err != nil {
 		return err
 	}

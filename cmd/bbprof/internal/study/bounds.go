@@ -64,7 +64,7 @@ type boundsCmd struct {
 }
 
 func (b *boundsCmd) run(std cli.Streams) error {
-	if err := measuring.OneMode(b.Opts); err != nil {
+	if err := measuring.OneMode(&b.Opts, profiler.Unroll); err != nil {
 		return err
 	}
 	if err := b.OneOrFiles(b.files); err != nil {

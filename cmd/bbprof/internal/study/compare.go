@@ -208,5 +208,5 @@ func (c *compareCmd) check() error {
 	}
 	const mostDraws = 10 * cli.MostRepeated
 	r.Not(c.layouts > mostDraws/c.trials, "-layouts %d, each with -trials %d, are too many measurements: at most %d", c.layouts, c.trials, mostDraws)
-	return cmp.Or(r.Err, measuring.OneMode(c.measuring))
+	return cmp.Or(r.Err, measuring.OneMode(&c.measuring, profiler.Loop))
 }

@@ -98,7 +98,7 @@ func (e *explainCmd) run(std cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	if err := measuring.OneMode(e.Opts); err != nil {
+	if err := measuring.OneMode(&e.Opts, profiler.Unroll); err != nil {
 		return err
 	}
 	setup := e.set.Setup(&e.Opts)

@@ -236,7 +236,7 @@ func (s *sweepCmd) sweepBlock(ctx context.Context, std cli.Streams) (got sweep.S
 	if err != nil {
 		return got, err
 	}
-	if err := measuring.OneMode(s.Opts); err != nil {
+	if err := measuring.OneMode(&s.Opts, profiler.Unroll); err != nil {
 		return got, err
 	}
 	base := s.setup.Setup(&s.Opts)

@@ -20,7 +20,7 @@ import (
 
 // sweepValues varies the values of a block's operands.
 func (s *sweepCmd) sweepValues(std cli.Streams) error {
-	if err := measuring.OneMode(s.Opts); err != nil {
+	if err := measuring.OneMode(&s.Opts, profiler.Unroll); err != nil {
 		return err
 	}
 	var block profiler.Block

@@ -117,7 +117,7 @@ func newTally(s resultfile.Schema, weight string, open func(name string) io.Writ
 		t.lists = append(t.lists, list{[]string{"hex", weight}, csv.NewWriter(open(WeightsFile))})
 	}
 	columns := []string{"hex"}
-	for _, name := range []string{"cycles", "ci_low", "ci_high", "loop_cycles", "loops_take", "speeds", "self_forwarding_loads", "category",
+	for _, name := range []string{"cycles", "ci_low", "ci_high", "row_cycles", "loops_take", "speeds", "self_forwarding_loads", "category",
 		applicationColumn, weight} {
 		if s.Index(name) >= 0 && !slices.Contains(columns, name) {
 			columns = append(columns, name)

@@ -29,7 +29,7 @@ func (p Positions) Check(cells []string) error {
 		if err := p.checkInterval(cells, "cycles", "ci_low", "ci_high", true); err != nil {
 			return err
 		}
-		return p.checkInterval(cells, "loop_cycles", "loop_ci_low", "loop_ci_high", false)
+		return p.checkInterval(cells, "row_cycles", "row_ci_low", "row_ci_high", false)
 	case profiler.Rejected, profiler.Failed:
 		if _, ok := p["reason"]; ok && status == profiler.Rejected && cell("reason") == "" {
 			return fmt.Errorf("status is %s, without a reason", status)

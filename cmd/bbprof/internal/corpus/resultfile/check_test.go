@@ -12,7 +12,7 @@ import (
 
 // TestCheck: a row that bbprof cannot have written is refused in each format, whoever reads it.
 func TestCheck(t *testing.T) {
-	schema := SchemaOf(strings.Fields("hex status reason cycles ci_low ci_high loop_cycles loop_ci_low loop_ci_high"))
+	schema := SchemaOf(strings.Fields("hex status reason cycles ci_low ci_high row_cycles row_ci_low row_ci_high"))
 	for row, says := range map[string]string{
 		"90 ok - 0.25 0.2 0.3 - - -":         "",
 		"90 ok - 0.25 0.25 0.25 0.4 0.4 0.4": "",
@@ -28,7 +28,7 @@ func TestCheck(t *testing.T) {
 		"90 ok - 2 1 1.5 - - -":              `ci_high is "1.5`,
 		"90 ok - 2 - 3 - - -":                `ci_low is ""`,
 		"90 ok - 2 -1 3 - - -":               `ci_low is "-1`,
-		"90 ok - 1 1 1 2 3 4":                `loop_ci_low is "3`,
+		"90 ok - 1 1 1 2 3 4":                `row_ci_low is "3`,
 		"90 maybe - 1 1 1 - - -":             `status is "maybe", not ok, rejected or error`,
 		"90 - - 1 1 1 - - -":                 `status is "", not`,
 		"90 rejected - - - - - - -":          "status is rejected, without a reason",

@@ -110,7 +110,7 @@ func rowColumn(name string, t Type, of func(*Entry) any) Column {
 // Columns lists bbprof's own columns in order. Those that are mostly constant in a run come last. disasm adds the
 // block's text.
 func Columns(disasm bool) []Column {
-	looped := func(r *result) bool { return ok(r) && r.LoopCycles != 0 } // it was requested and measured
+	rowed := func(r *result) bool { return ok(r) && r.RowCycles != 0 } // measured beside the loop
 	columns := slices.Concat([]Column{
 		entryColumn("hex", Text, func(e *Entry) any { return e.Row.Hex() }),
 		column("status", Text, func(r *result) any { return r.Status }),
@@ -124,9 +124,9 @@ func Columns(disasm bool) []Column {
 		speedColumns("lowest", func(s []profiler.Speed) profiler.Speed { return s[0] }),
 		speedColumns("highest", func(s []profiler.Speed) profiler.Speed { return s[len(s)-1] }),
 		[]Column{
-			columnIf(looped, "loop_cycles", Number, func(r *result) any { return r.LoopCycles }),
-			columnIf(looped, "loop_ci_low", Number, func(r *result) any { return r.LoopCILow }),
-			columnIf(looped, "loop_ci_high", Number, func(r *result) any { return r.LoopCIHigh }),
+			columnIf(rowed, "row_cycles", Number, func(r *result) any { return r.RowCycles }),
+			columnIf(rowed, "row_ci_low", Number, func(r *result) any { return r.RowCILow }),
+			columnIf(rowed, "row_ci_high", Number, func(r *result) any { return r.RowCIHigh }),
 			column("loops_take", Text, func(r *result) any { return r.LoopsTake }),
 			column("instructions", Integer, func(r *result) any { return positive(r.Instructions) }),
 			column("bytes", Integer, func(r *result) any { return positive(r.Bytes) }),

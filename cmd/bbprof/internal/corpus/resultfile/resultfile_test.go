@@ -65,8 +65,8 @@ func entries() []*Entry {
 			Status: profiler.OK, Cycles: 0.25, CILow: 0.2499, CIHigh: 0.25016, Instructions: 1, Bytes: 1,
 			Speeds: []profiler.Speed{{Cycles: 0.2, Share: 1. / 3, Layouts: []int{0, 4}},
 				{Cycles: 0.25, Share: 1. / 6, Layouts: []int{3}}, {Cycles: 0.275, Share: 0.5, Layouts: []int{1, 2, 5}}},
-			Mode: profiler.Both, FrontEnd: profiler.Decode, LoopCycles: 0.26, LoopCILow: 0.259, LoopCIHigh: 0.261,
-			LoopsTake:   profiler.LoopColumn,
+			Mode: profiler.Both, FrontEnd: profiler.Decode, RowCycles: 0.26, RowCILow: 0.259, RowCIHigh: 0.261,
+			LoopsTake:   profiler.CyclesColumn,
 			UnrollShort: 128, UnrollLong: 512, SamplesKept: 72, Pages: 2, Frames: 1, WindowsKept: 9, WindowsSwitched: 1, WindowsUnsteady: 2, WindowsDrifted: 4,
 			RunsPerSample: 5, Init: initial.State{Name: "stack", Set: "rdi=0x1,zf=0x1"}, Rescued: true, PaperVerdict: "sigfpe", SelfForwarding: 3,
 			Clock: &profiler.ClockReport{Name: "tsc", TicksPerCycle: 0.70251},
@@ -80,7 +80,7 @@ func entries() []*Entry {
 			Status: profiler.Rejected, Reason: verdict.ControlFlow, Instructions: 2, Bytes: 2,
 			Rejection: &verdict.Rejection{Reason: verdict.ControlFlow, Detail: "ret leaves the block", Inst: &verdict.Inst{Index: 1, Offset: 1, Text: "ret"}}}},
 		{Row: row(3, "\x48", "null", "007"), Result: profiler.Result{
-			Status: profiler.Rejected, Reason: verdict.Unmappable, Cycles: 7, LoopCycles: 7, Speeds: make([]profiler.Speed, 2),
+			Status: profiler.Rejected, Reason: verdict.Unmappable, Cycles: 7, RowCycles: 7, Speeds: make([]profiler.Speed, 2),
 			Instructions: 1, Bytes: 3, UnrollShort: 1, UnrollLong: 3, Pages: 2, Frames: 1,
 			Rejection: &verdict.Rejection{Reason: verdict.Unmappable, Detail: `so, "so"`, Address: &address}}},
 		{Row: row(4, "\x91"), Result: profiler.Result{Status: profiler.Failed, Failure: "child\ndied", Instructions: 1, Bytes: 1}},
@@ -101,7 +101,7 @@ func TestCells(t *testing.T) {
 	want := []string{
 		`hex=90|status=ok|reason=|cycles=0.2500|ci_low=0.2499|ci_high=0.2502|mode=both|frontend=decode|speeds=3|
 			lowest_cycles=0.2000|lowest_share=0.3333|lowest_layout=0|highest_cycles=0.2750|highest_share=0.5000|highest_layout=1|
-			loop_cycles=0.2600|loop_ci_low=0.2590|loop_ci_high=0.2610|loops_take=loop_cycles|instructions=1|bytes=1|unroll_short=128|unroll_long=512|
+			row_cycles=0.2600|row_ci_low=0.2590|row_ci_high=0.2610|loops_take=cycles|instructions=1|bytes=1|unroll_short=128|unroll_long=512|
 			samples_kept=72|samples_dropped=0|pages=2|frames=1|init=stack|set=rdi=0x1,zf=0x1|paper_verdict=sigfpe|
 			self_forwarding_loads=3|copies_within=3|leaves=sigfpe: no|detail=one; two|impossible=below_dispatch|tries=1|rescued=true|
 			windows_kept=9|windows_dropped=7|runs_per_sample=5|clock=tsc|ticks_per_cycle=0.7025|counters=cycles=0.5000; uops=0.5000|
@@ -110,7 +110,7 @@ func TestCells(t *testing.T) {
 		`hex=90c3|status=rejected|reason=control_flow|cycles=|instructions=2|unroll_short=|samples_kept=|pages=|copies_within=|
 			leaves=|rescued=|windows_kept=|detail=ret leaves the block (instruction 2 at byte 1: ret)|impossible=|tries=3|clock=|
 			ticks_per_cycle=`,
-		`cycles=|loop_cycles=|speeds=|lowest_cycles=|highest_layout=|unroll_short=1|samples_kept=0|pages=2|self_forwarding_loads=|
+		`cycles=|row_cycles=|speeds=|lowest_cycles=|highest_layout=|unroll_short=1|samples_kept=0|pages=2|self_forwarding_loads=|
 			detail=so, "so"|tries=|y=007`,
 		"status=error|detail=child died|x=|y=",
 		"hex=z\ufffd " + strings.Repeat("y", 195) + "…|reason=bad_hex|bytes=|row=5|line=7|y= x  y ",
@@ -335,7 +335,7 @@ func TestSettings(t *testing.T) {
 		want    string
 	}{
 		{profiler.Options{}, `{"budget":"3s","clock":"auto","events":"","frames":"auto","frontend":"opcache","ftz":true,"identical":8,"init":"auto",` +
-			`"mode":"unroll","precision":0.01,"rescue":true,"unroll":"auto"}`},
+			`"mode":"hot","precision":0.01,"rescue":true,"unroll":"auto"}`},
 		{profiler.Options{Unroll: &unroll.Factors{Short: 50, Long: 100}, Budget: 1500 * time.Millisecond, Precision: 0.02, Frames: 1, Init: "zero", NoFTZ: true,
 			NoRescue: true, Mode: profiler.Both, FrontEnd: profiler.Decode, Clock: profiler.TSCClock, Identical: 4, Events: []string{"a", "b"},
 			CPUs: []int{3}, Detail: true, Layout: new(int), Set: set, Strict: true},

@@ -184,7 +184,7 @@ const (
 
 func (j *job) setup() profiler.Setup {
 	// Few copies: the throughput must not be the front end's, which depends on bytes and neighbours.
-	s := profiler.Setup{Set: j.probe.Set, Unroll: j.probe.Unroll, FewCopies: true}
+	s := profiler.Setup{Set: j.probe.Set, Unroll: j.probe.Unroll}
 	switch j.repeat {
 	case inLoop:
 		s.Mode, s.Unroll = profiler.Loop, nil

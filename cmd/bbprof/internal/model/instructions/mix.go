@@ -106,7 +106,7 @@ func Mix(parts []resources.Copies) (b profiler.Block, err error) {
 	planners[last].balance(&code, parts[last].N)
 	// As for one form alone: few copies, so that the decoders do not count.
 	b.Code = code.Code
-	b.Setup = profiler.Setup{Set: m.set, FewCopies: true, Tolerate: []verdict.Reason{verdict.Unstable, verdict.Nonlinear}}
+	b.Setup = profiler.Setup{Set: m.set, Tolerate: []verdict.Reason{verdict.Unstable, verdict.Nonlinear}}
 	if wide == 512 {
 		const short, long = 480, 1440
 		b.Setup.Unroll = &unroll.Factors{Short: max(4, short/count), Long: max(12, long/count)}

@@ -15,7 +15,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/require"
-	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
@@ -270,20 +269,6 @@ func TestErrors(t *testing.T) {
 	if e, err := Explain(context.Background(), rejecting, unhex(t, pair), profiler.Setup{}, plan(0)); err != nil ||
 		e.Base.Reason != verdict.SIGFPE || len(e.Findings) > 0 {
 		t.Errorf("%+v %v", e, err)
-	}
-}
-
-// Copies that outlast the front end's head start exceed the op cache's usual share, and cause nothing.
-func TestPastLead(t *testing.T) {
-	insts := require.Get(asm.Decode([]byte{0x48, 0x89, 0xc1, 0x4c, 0x89, 0xfa}))(t)
-	q := &question{insts: insts, base: profiler.Result{UnrollShort: 1504, UnrollLong: 2016, Predicted: &invariants.Prediction{},
-		Host: &profiler.HostReport{CPU: profiler.CPU{FrontEnd: unroll.FrontEnd{L1I: 32 << 10,
-			OpCache: unroll.OpCache{Lines: 1024, OpsPerLine: 6, Window: 64}}}}}}
-	for past, want := range map[bool]stat.Outcome{false: "", true: experiment.Absent} {
-		q.base.PastLead = past
-		if got := q.opCache(); q.err != nil || got.Outcome != want {
-			t.Errorf("past the lead %v: %+v, %v, want %q", past, got.Finding, q.err, want)
-		}
 	}
 }
 

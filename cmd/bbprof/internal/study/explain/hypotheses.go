@@ -251,9 +251,6 @@ func (q *question) opCache() test {
 	if b := q.base.Branch; b != nil && b.As == profiler.Taken {
 		return absent("a loop of %d bytes stays in it", len(q.code))
 	}
-	if q.base.PastLead {
-		return absent("%d copies are what uses up the front end's lead", q.base.UnrollLong)
-	}
 	if q.base.UnrollLong <= fewer.Long {
 		return absent("%d copies are as many as the op cache is given", q.base.UnrollLong)
 	}
