@@ -93,8 +93,8 @@ func TestLoopAgrees(t *testing.T) {
 		var r Result
 		lasting(t, func() string {
 			r = both(t, p, unhex(t, c.hex))
-			if math.Abs(r.Cycles-r.RowCycles) > math.Max(c.within*r.Cycles, 0.03) {
-				return fmt.Sprintf("%s: unrolled %.4f, loop %.4f cycles: want them within %g or 0.03", c.name, r.RowCycles, r.Cycles, c.within)
+			if r.Cycles > r.RowCycles+math.Max(c.within*r.Cycles, 0.03) { // a row may run from the decoders
+				return fmt.Sprintf("%s: unrolled %.4f, loop %.4f cycles: want the loop no slower, within %g or 0.03", c.name, r.RowCycles, r.Cycles, c.within)
 			}
 			return ""
 		})

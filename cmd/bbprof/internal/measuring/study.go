@@ -97,8 +97,8 @@ func TolerateAll() []verdict.Reason {
 
 // OneMode rejects options that may give several numbers per block, and measures in mode if they name none.
 func OneMode(o *profiler.Options, mode profiler.Mode) error {
-	if o.Mode == profiler.Both || o.Mode == profiler.Hot {
-		return cli.BadUsage("-mode %s may give two numbers; choose unroll or loop", o.Mode)
+	if o.Mode == profiler.Both {
+		return cli.BadUsage("-mode both gives two numbers; choose unroll or loop")
 	}
 	if o.Mode == "" && o.Unroll == nil && o.FrontEnd != profiler.Decode {
 		o.Mode = mode

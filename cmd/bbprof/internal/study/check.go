@@ -72,7 +72,7 @@ type checkCmd struct {
 }
 
 func (c *checkCmd) run(std cli.Streams) error {
-	r := cli.Rules{Err: measuring.OneMode(&c.measuring, profiler.Loop)}
+	r := cli.Rules{Err: measuring.OneMode(&c.measuring, profiler.Hot)}
 	r.Not(len(c.operands) != 1, "name one baseline, a file that bbprof batch wrote, or - for standard input; %s", cli.HowMany(c.operands))
 	r.Not(c.against == "-" && cli.First(c.operands) == "-", "standard input can be the baseline or the result of -against, not both")
 	if r.Err != nil {
