@@ -35,6 +35,31 @@ func Follow(insts []Inst, copies int, start Start) (all []Followed) {
 	return all
 }
 
+// Steps returns by how much a pass through instructions changes each general register, and which registers it changes
+// by a constant, whatever they hold.
+func Steps(insts []Inst) (steps [16]int64, constant uint16) {
+	constant = 1<<16 - 1
+	for pass, unit := range []uint64{0x1000_0000, 0x2345_0000} {
+		var start Start
+		for n := range start.GPR {
+			start.GPR[n] = unit * uint64(n+1)
+		}
+		f := newFollower(start)
+		for i := range insts {
+			f.step(&insts[i])
+		}
+		constant &= f.known
+		for n := range steps {
+			step := int64(f.regs.GPR[n] - start.GPR[n])
+			if pass > 0 && step != steps[n] {
+				constant &^= 1 << n
+			}
+			steps[n] = step
+		}
+	}
+	return steps, constant
+}
+
 // pageSize is the size of x86-64's smallest page.
 const pageSize = 4096
 

@@ -154,7 +154,7 @@ func steps(t *testing.T, name string, format resultfile.Format) map[string]func(
 		"convert -format csv":     command("convert", "-format", "csv", name),
 		"convert -format parquet": command("convert", "-format", "parquet", name),
 		"convert of parts":        command("convert", "-format", "jsonl", name, name),
-		"check":                   command("check", "-cpus", "8191", name), // which no host has
+		"check":                   command("check", "-cpus", "8191", name, name), // which no host has
 		"batch -resume": func() error {
 			if !format.Appends() {
 				return nil
@@ -348,7 +348,7 @@ func TestOddInputs(t *testing.T) {
 		}
 	}
 	for _, b := range []byte{0, 'a', ',', '"', '{', '['} {
-		for _, args := range [][]string{{"convert", "-"}, {"check", "-"}} {
+		for _, args := range [][]string{{"convert", "-"}, {"check", "-", "/dev/null"}} {
 			bounded(t, fmt.Sprintf("%q without end through %s", b, args), func() error {
 				if code := run(args, &repeated{b, endless}, io.Discard, io.Discard); code != cli.ExitUsage {
 					return fmt.Errorf("exit code %d", code)

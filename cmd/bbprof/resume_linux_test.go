@@ -35,7 +35,6 @@ func TestResumed(t *testing.T) {
 		{"ablate", more},
 		{"compare", "-layouts", "300", "-a", "4801c0", "-b", "480fafc0"},
 		{"compare", "-layouts", "60", "-trials", "3", "-a", "true", "-b", "true"},
-		{"check", "-anyway", baseline},
 		{"explain", "-rounds", "1000", "-frames", "1", "-hex", "48890b488b17"},
 		{"sweep", "-code", "0:63", "-runs", "20", "-hex", "4801c0"},
 		{"sweep", "-env", "0:320:16", "-runs", "20", "--", "true"},

@@ -3,7 +3,6 @@ package study
 import (
 	"cmp"
 	"context"
-	"slices"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
@@ -12,7 +11,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/link"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/running"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -21,15 +19,14 @@ func compareCommand() *cli.Command {
 		Name:    "compare",
 		Summary: "tell which of several blocks or programs is faster, wherever they may stand",
 		Synopsis: []string{"compare [flags] -a BLOCK -b BLOCK [-b BLOCK...]  (blocks)",
-			"compare [flags] -a FILE -b FILE    (two files of blocks, row by row)",
 			"compare [flags] -a 'CMD' -b 'CMD' [-b 'CMD'...]  (programs with their arguments)",
 			"compare -link [flags] -a 'LINK' -b 'LINK' [-- ARG...]  (linked in each layout)",
 			"compare -suite FILE [-link] [flags]  (several programs)", "compare -against THERE.json HERE.json  (results of -json, such as of two machines)"},
 		About: `Where code and data stand changes the speed of both, often by more than the change in question. So
 all sides are measured in many random layouts, the same for all, and the means of their differences
-from A are tested (paired t-test at 5 %, jointly; of two files or a suite, adjusted by Holm). Of
-blocks, the start of the code and the place of the data vary; of programs the environment, the stack
-and the heap. With -link the code moves too: the sides are commands that link, once for each layout.
+from A are tested (paired t-test at 5 %, jointly; of a suite, adjusted by Holm). Of blocks, the
+start of the code and the place of the data vary; of programs the environment, the stack and the
+heap. With -link the code moves too: the sides are commands that link, once for each layout.
 
 Programs run with your rights and unconfined: bbprof does not protect your files from them. All
 processes that they start are ended with them.
@@ -39,7 +36,7 @@ processes that they start are ended with them.
 bbprof compare -env 0:4096:64 -plot curve.svg -a ./prog-O2 -b ./prog-O3
 bbprof compare -link -lld both -a 'gcc -o {out} O2.o' -b 'gcc -o {out} O3.o' -- in.txt
 `,
-		Exits: cli.Exits("compared, whatever the verdict", "a block is rejected (of files: in every pair); the report says why",
+		Exits: cli.Exits("compared, whatever the verdict", "a block is rejected; the report says why",
 			map[int]string{cli.ExitUsage: "bad input or usage, or a program that cannot be run, crashes, fails or does not end"}),
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			c := compareCmd{flags: f, layouts: 33, trials: 3, seed: 1, setups: 1}
@@ -80,8 +77,7 @@ func (c *compareCmd) declare(f *cli.Flags) {
 	f.Operands = &c.results
 	f.Text(&c.a, "a", "A", "the side that others are compared with. Hexadecimal digits are a block, as -hex takes "+
 		"it, and assembly is one, as -asm takes it; what begins with the "+
-		"name of a program is a command, in which quotes work as in a shell (/bin/dd for one whose name is digits); "+
-		"anything else is a file of blocks, - is standard input")
+		"name of a program is a command, in which quotes work as in a shell (/bin/dd for one whose name is digits)")
 	f.List(&c.b, "b", "B", "another side; given again, more sides: c, d and so on")
 	f.Text(&c.suite, "suite", "FILE", "instead of A and B: CSV of several programs with the columns name, a and b, and if need be stdin and, of -link, args")
 	f.Text(&c.against, "against", "FILE", "measure nothing: join a result of -json with FILE, of the same comparisons on another machine")
@@ -128,7 +124,7 @@ func (c *compareCmd) run(std cli.Streams) error {
 		}
 		return c.runPrograms(ctx, suite, std)
 	}
-	sides, err := c.readSides(std)
+	sides, err := c.readSides()
 	if err != nil {
 		return err
 	}
@@ -140,18 +136,15 @@ func (c *compareCmd) run(std cli.Streams) error {
 		return c.runPrograms(ctx, []member{m}, std)
 	}
 	return measuring.WithProfiler(std, c.measuring, func(ctx context.Context, p measure.Profiler) error {
-		if sides[0].kind == aFile {
-			return c.runFiles(ctx, p, sides[0].rows, sides[1].rows, std)
-		}
 		return c.runBlocks(ctx, p, sides, std)
 	})
 }
 
 func (c *compareCmd) sides() []string { return append([]string{c.a}, c.b...) }
 
-func (c *compareCmd) readSides(std cli.Streams) (sides []side, err error) {
+func (c *compareCmd) readSides() (sides []side, err error) {
 	for i, text := range c.sides() {
-		s, err := c.readSide(compare.FlagOf(compare.Name(i)), text, std)
+		s, err := c.readSide(compare.FlagOf(compare.Name(i)), text)
 		if err != nil {
 			return nil, err
 		}
@@ -161,13 +154,11 @@ func (c *compareCmd) readSides(std cli.Streams) (sides []side, err error) {
 	}
 	ofBlocks, ofRuns := c.flags.Of(measuring.Title), c.flags.Of(running.Title)
 	var r cli.Rules
-	kind, n, m := sides[0].kind, len(sides[0].rows), len(sides[1].rows)
+	kind := sides[0].kind
 	r.Not(kind == aCommand && c.apart, "-apart is for blocks, and these are programs")
 	r.Not(kind == aCommand && ofBlocks != "", "-%s is for blocks, and these are programs", ofBlocks)
 	r.Not(kind != aCommand && ofRuns != "", "-%s is for programs, and these are blocks", ofRuns)
 	r.Not(kind != aCommand && c.env != nil, "-env is for programs, and these are blocks")
-	r.Not(kind == aFile && len(sides) > 2, "files are compared row by row, two at a time: give one -b")
-	r.Not(n != m, "%s in %s and %d in %s: rows are compared in pairs, so there must be as many in both", words.Plural(n, "block"), c.a, m, c.b[0])
 	return sides, r.Err
 }
 
@@ -189,7 +180,6 @@ func (c *compareCmd) check() error {
 	} else {
 		r.Not(!c.flags.Has("a") || !c.flags.Has("b"), "two sides are needed: -a and -b, such as -a 4801c0 -b 480fafc0")
 	}
-	r.Not(len(slices.DeleteFunc(c.sides(), func(s string) bool { return s != "-" })) > 1, "standard input can be one side only")
 	r.Not(len(c.b) >= mostSides, "too many sides: at most %d", mostSides)
 	if c.env != nil {
 		r.Not(c.flags.Has("layouts"), "-env gives the layouts: leave out -layouts")

@@ -116,29 +116,6 @@ func (c *compareCmd) conclude(sides []sideReport, measured []compare.Measured, d
 	return all, err
 }
 
-// runFiles compares two files row by row. A failure of one pair does not affect the others.
-func (c *compareCmd) runFiles(ctx context.Context, p measure.Profiler, a, b []input.Row, std cli.Streams) error {
-	r := comparisons{compareCmd: c, what: "pair"}
-	done := cli.Progress(c.out.Notes(std), len(a), "pairs")
-	for i := range a {
-		out, err := c.blocks(ctx, p, []input.Row{a[i], b[i]}, nil)
-		if cli.Stopped(err) || measuring.ExitOf(err) == cli.ExitHost {
-			r.end = err
-			break
-		}
-		if err != nil {
-			out = []*Comparison{{A: ofRow(a[i]), B: ofRow(b[i]), Failure: err.Error()}}
-			fmt.Fprintf(std.Err, "bbprof: pair %d: %v\n", i+1, err)
-		}
-		r.all = append(r.all, out[0])
-		done.Step(len(r.all))
-	}
-	done.End()
-	r.left = len(a) - len(r.all)
-	adjust(r.all)
-	return r.finish(std)
-}
-
 // A member is one comparison of programs: command lines that run each side, or with -link, that link it.
 type member struct {
 	name  string // in a suite

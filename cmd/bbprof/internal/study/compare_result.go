@@ -36,7 +36,7 @@ type Comparison struct {
 	Rejection  *verdict.Rejection `json:"rejection,omitempty"`
 	Side       string             `json:"rejected_side,omitempty"`
 	Incomplete bool               `json:"incomplete,omitempty"` // interrupted before the last layout
-	Failure    string             `json:"failure,omitempty"`    // of bbprof, in one pair of two files
+	Failure    string             `json:"failure,omitempty"`    // of a program of a suite
 
 	Pairs   []compare.Pair    `json:"pairs,omitempty"`
 	Dropped []compare.Dropped `json:"dropped,omitempty"`
@@ -78,7 +78,7 @@ func adjust(all []*Comparison) {
 	}
 }
 
-// comparisons is a run's result: the other sides, the pairs of two files, or a suite's programs.
+// comparisons is a run's result: the other sides, or a suite's programs.
 type comparisons struct {
 	*compareCmd
 	all   []*Comparison
@@ -111,11 +111,8 @@ func (r *comparisons) write(w io.Writer) error {
 	if err := cli.JSONLines(w, r.all); err != nil {
 		return err
 	}
-	switch {
-	case r.what == "program":
+	if r.what == "program" {
 		return json.NewEncoder(w).Encode(map[string]any{"suite": r.suite, "programs_left": r.left})
-	case r.left > 0:
-		return json.NewEncoder(w).Encode(map[string]any{"incomplete": true, "pairs_left": r.left})
 	}
 	return nil
 }
@@ -124,12 +121,9 @@ func (r *comparisons) subject() string {
 	if r.what == "program" {
 		return "suite " + r.compareCmd.suite
 	}
-	names := r.sides() // of files
-	if r.what == "side" {
-		names = nil
-		for _, s := range r.measuredSides() {
-			names = append(names, s.subject())
-		}
+	var names []string
+	for _, s := range r.measuredSides() {
+		names = append(names, s.subject())
 	}
 	for i := range names {
 		names[i] = compare.Name(i) + ": " + names[i]
@@ -153,8 +147,6 @@ func (r *comparisons) figure(all []*Comparison) plot.Figure {
 		cs, names, pairs = append(cs, out.Conclusion), append(names, out.Name), append(pairs, out.Pairs)
 	}
 	switch {
-	case r.what == "pair":
-		return compare.FigureAll(cs)
 	case r.what == "program":
 		return r.suite.Figure(names, pairs)
 	case r.env != nil:
@@ -174,33 +166,24 @@ func (r *comparisons) text() string {
 	case r.what == "side":
 		return r.sidesTable() + r.common()
 	}
-	name, lastHeader, columns := func(i int) string { return strconv.Itoa(i + 1) }, "block of a", "rrrrlrll"
-	last := func(out *Comparison) string { return short(out.A.Hex) }
-	if r.what == "program" {
-		name, lastHeader, columns = func(i int) string { return r.all[i].Name }, "contrary", "lrrrlrll"
-		last = func(out *Comparison) string { return fmt.Sprintf("%d of %d layouts", out.Contrary(), out.Layouts) }
-	}
-	var differences []float64
+	measured := 0
 	count := map[compare.Verdict]int{}
-	t := cli.NewTable(columns, r.what, "a", "b", "diff. %", "95 % interval", "p, adj.", "b is", lastHeader)
-	for i, out := range r.all {
+	t := cli.NewTable("lrrrlrll", r.what, "a", "b", "diff. %", "95 % interval", "p, adj.", "b is", "contrary")
+	for _, out := range r.all {
 		if !out.concluded() {
-			t.Row(name(i), "", "", "", "", "", "not measured", out.why())
+			t.Row(out.Name, "", "", "", "", "", "not measured", out.why())
 			continue
 		}
-		differences = append(differences, out.Mean)
+		measured++
 		count[out.Verdict]++
-		t.Row(name(i), cycles(out.Conclusion.A.Mean), cycles(out.Conclusion.B.Mean), signed(out.Mean),
-			interval(out.Low, out.High), fmt.Sprintf("%.2g", out.Adjusted), string(out.Verdict), last(out))
+		t.Row(out.Name, cycles(out.Conclusion.A.Mean), cycles(out.Conclusion.B.Mean), signed(out.Mean),
+			interval(out.Low, out.High), fmt.Sprintf("%.2g", out.Adjusted), string(out.Verdict), fmt.Sprintf("%d of %d layouts", out.Contrary(), out.Layouts))
 	}
 	var w measuring.Reporter
 	fmt.Fprintf(&w, "%s%s: %d slower, %d faster, %d no difference, %d not measured\n", t, words.Plural(len(r.all), r.what),
-		count[compare.Slower], count[compare.Faster], count[compare.Same], len(r.all)-len(differences))
+		count[compare.Slower], count[compare.Faster], count[compare.Same], len(r.all)-measured)
 	if r.left > 0 {
 		fmt.Fprintf(&w, "incomplete: %s before the last %s\n", measuring.EndedBy(r.end), words.Plural(r.left, r.what))
-	}
-	if mean := stat.OneSample(differences); r.what == "pair" && len(differences) > 1 {
-		fmt.Fprintf(&w, "over all pairs: b against a %s %%, 95 %% interval %s %%\n", signed(mean.Mean), interval(mean.Low, mean.High))
 	}
 	if r.suite != nil {
 		suiteLines(&w, r.suite)

@@ -14,7 +14,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -37,17 +36,16 @@ type kind string
 
 const (
 	aBlock   kind = "block"
-	aFile    kind = "file of blocks"
 	aCommand kind = "program"
 )
 
 // readSide reads a side. All errors are user errors except a missing assembler.
-func (c *compareCmd) readSide(name, text string, std cli.Streams) (s side, err error) {
+func (c *compareCmd) readSide(name, text string) (s side, err error) {
 	if c.link {
 		s.kind = aCommand
 		s.words, err = program.Words(text)
 	} else {
-		s, err = parseSide(text, std)
+		s, err = parseSide(text)
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", name, err)
@@ -58,10 +56,9 @@ func (c *compareCmd) readSide(name, text string, std cli.Streams) (s side, err e
 	return s, cli.Usage(err)
 }
 
-// parseSide takes hex digits or assembly for a block, a file that is not executable for a file of blocks, and words
-// that begin with a program's name for a command. Text that names a register and assembles is assembly even if its
-// mnemonic is also a program, such as test.
-func parseSide(text string, std cli.Streams) (s side, err error) {
+// parseSide takes hex digits or assembly for a block, and words that begin with a program's name for a command. Text
+// that names a register and assembles is assembly even if its mnemonic is also a program, such as test.
+func parseSide(text string) (s side, err error) {
 	code, hexErr := asm.ParseHex(text, profiler.MaxBlock)
 	if hexErr == nil {
 		return side{kind: aBlock, rows: []input.Row{{Text: text, Code: code}}}, nil
@@ -91,31 +88,11 @@ func parseSide(text string, std cli.Streams) (s side, err error) {
 	case isProgram:
 		return side{kind: aCommand, words: words}, nil
 	case isFile:
-		return readFile(text, std)
+		return s, errors.New("a file: bbprof check compares two files of blocks, or two builds")
 	case wordsErr != nil:
 		return s, wordsErr
 	}
-	return s, fmt.Errorf("%s is not a block (%v), a file or a program", text, hexErr)
-}
-
-func readFile(name string, std cli.Streams) (side, error) {
-	s := side{kind: aFile}
-	in, err := rowfile.OpenBlocks([]string{name}, std.In, "")
-	if err != nil {
-		return s, err
-	}
-	defer in.Close()
-	for row, err := range resultfile.Each(in.Next) {
-		if err != nil {
-			return s, fmt.Errorf("reading %s: %w", name, err)
-		}
-		s.rows = append(s.rows, row)
-	}
-	in.Ignored().Warn(std.Err)
-	if len(s.rows) == 0 {
-		err = fmt.Errorf("%s holds no block", name)
-	}
-	return s, err
+	return s, fmt.Errorf("%s is not a block (%v) or a program", text, hexErr)
 }
 
 // readSuite reads a file with the columns name, a and b, and optionally args and stdin.

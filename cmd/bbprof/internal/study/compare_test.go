@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
 	"github.com/bbprof/bbprof/internal/require"
@@ -50,23 +49,6 @@ func TestEqualStacks(t *testing.T) {
 		for _, at := range slices.Concat(p.places...) {
 			require.Equal(t, name, true, at.Setup.EqualStack)
 		}
-	}
-}
-
-// TestFilesEnd: pairs measured before the host fails are written before the error.
-func TestFilesEnd(t *testing.T) {
-	rows := []input.Row{{Code: []byte{0x90}}, {Code: []byte{0x91}}, {Code: []byte{0x92}}, {Code: []byte{0x93}}, {Code: []byte{0x94}}}
-	for _, c := range []struct {
-		p              scripted
-		stdout, stderr string
-	}{
-		{failsAt(0x91, 0x92, 0x93), "3 pairs: 0 slower, 0 faster, 1 no difference, 2 not measured\nincomplete: ended by " +
-			"this host before the last 2 pairs\n", "bbprof: pair 2: -a: the child is gone\n"},
-		{failsAt(0, 0, 0x90), "", "an idle CPU"},
-	} {
-		exits(t, c.stderr, "compare", cli.ExitHost, c.stdout, c.stderr, func(std cli.Streams) error {
-			return (&compareCmd{layouts: 3, trials: 1, setups: 1}).runFiles(t.Context(), c.p, rows, rows, std)
-		})
 	}
 }
 

@@ -120,7 +120,7 @@ func (e *extraction) give(f *function, b bounds) error {
 		block.Code = e.w.code[b.start:b.next]
 	}
 	block.Source = e.lines.at(block.Addr)
-	if e.opts.Loops {
+	if e.opts.Loops || e.opts.Depths {
 		if e.depths == nil {
 			e.depths = e.w.depths()
 		}

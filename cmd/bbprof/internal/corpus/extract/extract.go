@@ -46,6 +46,7 @@ type Options struct {
 	Branches bool
 	Loops    bool // only blocks that branch to their own start, with their branches
 	Lines    bool // also the source position
+	Depths   bool // also in how many loops a block is
 	Empty    bool // also blocks of a transfer alone
 	Lenient  bool // count and skip files that cannot be read or hold no code
 
@@ -64,7 +65,7 @@ type Block struct {
 	Addr         uint64 // address in the file; in a relocatable one, offset in the section
 	Instructions int
 	Terminator   string // transfer in Intel syntax, with an absolute target; "" if control falls through
-	Depth        int    // number of loops that hold it, if only loops were requested
+	Depth        int    // number of loops that hold it, if that or only loops were requested
 	Source       string // file:line by DWARF, "" if unknown or not requested
 	Relocated    bool   // holds a field that a linker would fill
 	Count        uint64 // executions; 1 without a profile

@@ -47,7 +47,7 @@ func Blocks(ctx context.Context, p measure.Profiler, blocks []profiler.Block) (m
 		}
 		measures = append(measures, func(ctx context.Context, l Layout) (float64, error) {
 			setup := l.setup(init)
-			setup.Address = b.Setup.Address
+			setup.Address, setup.Branch = b.Setup.Address, b.Setup.Branch
 			r, err := measure.Number(ctx, p, profiler.Block{Code: b.Code, Setup: setup})
 			return r.Cycles, err
 		})

@@ -1,7 +1,6 @@
 package compare
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -74,13 +73,6 @@ func histogram(xs []float64) (bars plot.Series, top float64) {
 		bars.X, bars.Y = append(bars.X, low+(float64(i)+0.5)*width), append(bars.Y, n)
 	}
 	return bars, slices.Max(counts)
-}
-
-// FigureAll draws the differences of many pairs of blocks with intervals, in ascending order.
-func FigureAll(all []Conclusion) plot.Figure {
-	sorted := slices.SortedFunc(slices.Values(all), func(a, b Conclusion) int { return cmp.Compare(a.Mean, b.Mean) })
-	return plot.Figure{Title: "b against a",
-		Panels: []plot.Panel{{X: "pairs of blocks, by difference", Y: "difference, %", Series: []plot.Series{differences(sorted)}}}}
 }
 
 // Speedup draws a's time over b's against the environment's size as a line, within intervals if there are enough

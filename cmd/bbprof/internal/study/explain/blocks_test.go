@@ -140,7 +140,7 @@ func (a asking) costs(s profiler.Setup, cause string, without func(*profiler.Set
 func TestBuiltBlocks(t *testing.T) {
 	require.Slow(t)
 	require.Patience(t)
-	p, err := profiler.New(t.Context(), profiler.Options{Detail: true, NoRescue: true, Precision: 0.01, Budget: 10 * time.Second})
+	p, err := profiler.New(t.Context(), profiler.Options{Mode: profiler.Unroll, Detail: true, NoRescue: true, Precision: 0.01, Budget: 10 * time.Second})
 	require.Measure(t, err)
 	t.Cleanup(p.Close)
 	for _, b := range built {

@@ -26,7 +26,7 @@ func TestOnThisCore(t *testing.T) {
 		{"imul rax, rbx", "480fafc3", "rbx", false, "480fafc3", "rbx=0", "rbx=-1"},
 		{"xor rax, rbx", "4831d8", "rbx", false, "4831d8", "rbx=0", "rbx=-1"},
 	} {
-		p, err := profiler.New(ctx, profiler.Options{NoFTZ: c.subnormals, Detail: true})
+		p, err := profiler.New(ctx, profiler.Options{Mode: profiler.Unroll, NoFTZ: c.subnormals, Detail: true})
 		require.Measure(t, err)
 		code, _ := decode(t, c.code)
 		own, _ := decode(t, c.own)

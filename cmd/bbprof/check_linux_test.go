@@ -1,0 +1,117 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bbprof/bbprof/internal/require"
+)
+
+// A repository's commits, by what each does to the one before, and what check must say of the function.
+var commits = []struct {
+	message, from, to string
+	code              int
+	says              string
+}{
+	{"nothing but a comment", "// poly", "// a polynomial", 0, "0 functions changed"},
+	{"a division more", "s * 31 + a[i]", "s * 31 + a[i] / 7", 1, "poly"},
+	{"and back", "s * 31 + a[i] / 7", "s * 31 + a[i]", 0, "poly"},
+	{"another constant", "s * 31", "s * 63", 0, ""},
+	{"a function before it", "// a polynomial", "long pad(long x) { return x * 3; }\n// a polynomial", 0, ""},
+}
+
+const firstCommit = `// poly
+long poly(const long *a, unsigned long n) {
+	long s = 1;
+	for (unsigned long i = 0; i < n; i++)
+		s = s * 31 + a[i];
+	return s;
+}
+`
+
+// TestCheckCommits does to the commits of a small repository what action.yml does on a runner: the steps are the same
+// script.
+func TestCheckCommits(t *testing.T) {
+	require.Slow(t)
+	mustMeasure(t)
+	require.Tool(t, require.GCC, "gcc")
+	git := require.Tool(t, require.Go, "git")
+	dir, script := t.TempDir(), require.Get(filepath.Abs("../../.ci/check-commits"))(t)
+	do := func(args ...string) {
+		t.Helper()
+		cmd := exec.Command(git, append([]string{"-c", "user.name=n", "-c", "user.email=e", "-c", "init.defaultBranch=main"}, args...)...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %s: %v\n%s", args, err, out)
+		}
+	}
+	file, text := filepath.Join(dir, "f.c"), firstCommit
+	do("init", "--quiet")
+	commit := func(message string) {
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o666))
+		do("add", ".")
+		do("commit", "--quiet", "-m", message)
+	}
+	commit("first")
+	for _, c := range commits {
+		if !strings.Contains(text, c.from) {
+			t.Fatalf("%s: no %q", c.message, c.from)
+		}
+		text = strings.Replace(text, c.from, c.to, 1)
+		commit(c.message)
+		require.AtMost(t, 1, 3, func() string {
+			summary := filepath.Join(t.TempDir(), "summary.md")
+			check := exec.CommandContext(require.Context(t), "bash", script, "HEAD~1", "HEAD")
+			check.Dir = dir
+			check.Env = append(os.Environ(), "BUILD=gcc -O2 -g -c f.c", "FILE=f.o", "GITHUB_STEP_SUMMARY="+summary)
+			out, err := check.CombinedOutput()
+			code := 0
+			if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+				code = exit.ExitCode()
+			} else {
+				require.NoError(t, err)
+			}
+			said := string(require.Get(os.ReadFile(summary))(t))
+			if strings.Contains(said, "nothing was measured") || strings.Contains(said, "not measured") {
+				require.Skip(t, require.Idle, "%s", said)
+			}
+			if code != c.code || !strings.Contains(string(out), c.says) || !strings.Contains(said, "### Cycles: ") {
+				return fmt.Sprintf("%s: exit code %d, want %d and %q:\n%s\n%s", c.message, code, c.code, c.says, out, said)
+			}
+			return ""
+		})
+	}
+}
+
+// TestBenchstatReads: benchstat reads the format and agrees on each verdict.
+func TestBenchstatReads(t *testing.T) {
+	require.Slow(t)
+	mustMeasure(t)
+	tool := require.Tool(t, require.Go, "go")
+	dir := t.TempDir()
+	base, head, result := filepath.Join(dir, "base.csv"), filepath.Join(dir, "head.csv"), filepath.Join(dir, "result.txt")
+	require.NoError(t, errors.Join(os.WriteFile(base, []byte("hex,function\n4801c0,slow\n480fafc0,fast\n4801c0,same\n"), 0o666),
+		os.WriteFile(head, []byte("hex,function\n480fafc0,slow\n4801c0,fast\n48f7d8,same\n"), 0o666)))
+	out, err := exec.CommandContext(require.Context(t), "bbprof", "check", "-fail-on", "none", "-format", "benchstat", "-o", result, base, head).CombinedOutput()
+	if err != nil {
+		require.Skip(t, require.Idle, "%v\n%s", err, out)
+	}
+	read := exec.Command(tool, "tool", "benchstat", "-col", "build", "-format", "csv", result)
+	got, err := read.Output()
+	require.NoError(t, err)
+	t.Logf("%s", got)
+	for name, want := range map[string]string{"slow/1": ",+2", "fast/1": ",-6"} {
+		found := false
+		for line := range strings.Lines(string(got)) {
+			found = found || strings.HasPrefix(line, name) && strings.Contains(line, want)
+		}
+		if !found {
+			t.Errorf("benchstat does not say %s of %s", want, name)
+		}
+	}
+}

@@ -1,0 +1,296 @@
+// Package check compares two builds of a program, function by function: which blocks and loops changed, and whether
+// those of the head take longer than those of the base.
+//
+//	match the pieces of each function by content, then by order → measure what changed, base and head in turn, in
+//	the same layouts → test, jointly for all changes → an outcome for each, and for each function
+//
+// Equal bytes take equal time, so they are not measured, but for loops that stand elsewhere in a cache line: what
+// changed of these is the layout.
+package check
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+
+	"github.com/bbprof/bbprof/asm"
+)
+
+// Piece is a block of a build, with the branch that ends it, or a loop that its own branch closes.
+type Piece struct {
+	Function string  `json:"-"`
+	Address  uint64  `json:"address"`
+	Placed   bool    `json:"-"` // the address is known
+	Code     []byte  `json:"-"`
+	Hex      string  `json:"hex"`
+	Text     string  `json:"text"`
+	Source   string  `json:"source_line,omitempty"`
+	Depth    int     `json:"loop_depth"`
+	Count    float64 `json:"count,omitzero"` // executions by the profile
+	Cycles   float64 `json:"cycles,omitzero"`
+
+	insts []asm.Inst
+	loop  bool
+	key   string // what of the code does not depend on where it and others stand
+}
+
+// NewPiece completes a piece by what its code says. ok is false if that does not decode.
+func NewPiece(p Piece) (_ Piece, ok bool) {
+	insts, err := asm.Decode(p.Code)
+	if err != nil || len(insts) == 0 {
+		return p, false
+	}
+	p.insts, p.Text = insts, asm.Text(insts)
+	key := bytes.Clone(p.Code)
+	for i := range insts {
+		if in := &insts[i]; in.RIPDisp > 0 {
+			clear(key[in.Offset+in.RIPDisp : in.Offset+in.RIPDisp+4])
+		}
+	}
+	if branch, ok := asm.TrailingBranch(insts); ok {
+		if p.loop = branch.ToStart(); !p.loop { // its distance and so its length depend on others
+			key = append(key[:branch.Offset], branch.Mnemonic...)
+		}
+	}
+	p.key = string(key)
+	return p, true
+}
+
+// Kind names a piece in reports.
+func (p *Piece) Kind() string {
+	if p.loop {
+		return "loop"
+	}
+	return "block"
+}
+
+// Change is a stretch of a function that is not the same in both builds: pieces between others that are.
+type Change struct {
+	What What    `json:"what"`
+	Base []Piece `json:"base,omitempty"`
+	Head []Piece `json:"head,omitempty"`
+	// Outside says that the pieces are in none of the function's loops.
+	Outside bool `json:"outside_loops,omitzero"`
+	// Per is the number of the base's iterations that one of the head's does, where that is known and not 1: the head's
+	// loop is unrolled, or steps over more elements at once.
+	Per float64 `json:"iterations_per_head_iteration,omitzero"`
+	Outcome
+}
+
+// What says how a change differs.
+type What string
+
+const (
+	Changed What = "changed"
+	New     What = "new"   // only in the head
+	Gone    What = "gone"  // only in the base
+	Moved   What = "moved" // the same loop elsewhere in its cache line
+)
+
+// Function is a function that is not the same in both builds.
+type Function struct {
+	Name    string   `json:"function"`
+	Changes []Change `json:"changes"`
+	Equal   int      `json:"equal"` // pieces
+	Cost    *Cost    `json:"cost,omitempty"`
+
+	equal []Piece // of the base
+}
+
+// Match compares two builds. Functions are in the base's order, then those that only the head has. equal is the number
+// of functions that are the same.
+func Match(base, head []Piece) (functions []Function, equal int) {
+	names, a, b := byFunction(base, head)
+	for _, name := range names {
+		f := Function{Name: name}
+		for _, of := range []func(Piece) bool{
+			func(p Piece) bool { return p.loop },
+			func(p Piece) bool { return !p.loop && p.Depth > 0 },
+			func(p Piece) bool { return !p.loop && p.Depth == 0 },
+		} {
+			f.match(pick(a[name], of), pick(b[name], of))
+		}
+		if len(f.Changes) == 0 {
+			equal++
+			continue
+		}
+		slices.SortStableFunc(f.Changes, func(a, b Change) int { return cmp.Compare(a.address(), b.address()) })
+		functions = append(functions, f)
+	}
+	return functions, equal
+}
+
+func (c *Change) address() uint64 { return slices.Concat(c.Head, c.Base)[0].Address }
+
+func byFunction(base, head []Piece) (names []string, a, b map[string][]Piece) {
+	a, b = map[string][]Piece{}, map[string][]Piece{}
+	for i, side := range [][]Piece{base, head} {
+		of := []map[string][]Piece{a, b}[i]
+		for _, p := range side {
+			if len(a[p.Function])+len(b[p.Function]) == 0 {
+				names = append(names, p.Function)
+			}
+			of[p.Function] = append(of[p.Function], p)
+		}
+	}
+	return names, a, b
+}
+
+func pick(all []Piece, of func(Piece) bool) (some []Piece) {
+	for _, p := range all {
+		if of(p) {
+			some = append(some, p)
+		}
+	}
+	return some
+}
+
+// match finds the changes between two lists of pieces: those between the pieces that both have, by content before
+// order.
+func (f *Function) match(a, b []Piece) {
+	changed := func(a, b []Piece) {
+		c := Change{What: Changed, Base: a, Head: b, Per: perIteration(a, b)}
+		switch {
+		case len(a)+len(b) == 0:
+			return
+		case len(b) == 0:
+			c.What = Gone
+		case len(a) == 0:
+			c.What = New
+		}
+		first := slices.Concat(a, b)[0]
+		c.Outside = !first.loop && first.Depth == 0
+		f.Changes = append(f.Changes, c)
+	}
+	a, b = f.elsewhere(a, b)
+	i, j := 0, 0
+	for _, m := range common(a, b) {
+		changed(a[i:m[0]], b[j:m[1]])
+		f.same(a[m[0]], b[m[1]])
+		i, j = m[0]+1, m[1]+1
+	}
+	changed(a[i:], b[j:])
+}
+
+func (f *Function) same(a, b Piece) {
+	f.Equal++
+	f.equal = append(f.equal, a)
+	const line = 64
+	if a.loop && a.Placed && b.Placed && a.Address%line != b.Address%line {
+		f.Changes = append(f.Changes, Change{What: Moved, Base: []Piece{a}, Head: []Piece{b}})
+	}
+}
+
+// elsewhere takes out the pieces that both sides have, but in another order.
+func (f *Function) elsewhere(a, b []Piece) (_, _ []Piece) {
+	inOrder := map[[2]int]bool{}
+	usedA, usedB := make([]bool, len(a)), make([]bool, len(b))
+	for _, m := range common(a, b) {
+		inOrder[m], usedA[m[0]], usedB[m[1]] = true, true, true
+	}
+	var restA, restB []Piece
+	gone := make([]bool, len(b))
+	for i, p := range a {
+		if usedA[i] {
+			restA = append(restA, p)
+			continue
+		}
+		j := slices.IndexFunc(b, func(q Piece) bool { return q.key == p.key })
+		for j >= 0 && (usedB[j] || gone[j]) {
+			k := slices.IndexFunc(b[j+1:], func(q Piece) bool { return q.key == p.key })
+			if k < 0 {
+				j = -1
+			} else {
+				j += 1 + k
+			}
+		}
+		if j < 0 {
+			restA = append(restA, p)
+			continue
+		}
+		gone[j] = true
+		f.same(p, b[j])
+	}
+	for j, q := range b {
+		if !gone[j] {
+			restB = append(restB, q)
+		}
+	}
+	return restA, restB
+}
+
+// common returns a longest common subsequence of two lists by content, as pairs of indices.
+func common(a, b []Piece) (pairs [][2]int) {
+	longest := make([][]int32, len(a)+1)
+	for i := range longest {
+		longest[i] = make([]int32, len(b)+1)
+	}
+	for i := len(a) - 1; i >= 0; i-- {
+		for j := len(b) - 1; j >= 0; j-- {
+			if a[i].key == b[j].key {
+				longest[i][j] = longest[i+1][j+1] + 1
+			} else {
+				longest[i][j] = max(longest[i+1][j], longest[i][j+1])
+			}
+		}
+	}
+	for i, j := 0, 0; i < len(a) && j < len(b); {
+		switch {
+		case a[i].key == b[j].key:
+			pairs = append(pairs, [2]int{i, j})
+			i, j = i+1, j+1
+		case longest[i+1][j] >= longest[i][j+1]:
+			i++
+		default:
+			j++
+		}
+	}
+	return pairs
+}
+
+// perIteration returns how many iterations of the base's loop one of the head's does; 0 if that is 1 or not known.
+func perIteration(a, b []Piece) float64 {
+	if len(a) != 1 || len(b) != 1 || !a[0].loop {
+		return 0
+	}
+	x, y := stride(a[0].insts), stride(b[0].insts)
+	if x == 0 || y == 0 || x == y || x != -y && (y%x != 0 && x%y != 0) {
+		return 0
+	}
+	if per := float64(y) / float64(x); per > 0 && per != 1 {
+		return per
+	}
+	return 0
+}
+
+// stride returns by how many bytes a loop's first access that moves does so in an iteration, or without one, by how
+// much the register does that its condition comes from; 0 if that does not follow from constants.
+func stride(insts []asm.Inst) int64 {
+	steps, constant := asm.Steps(insts)
+	step := func(r asm.Register) (int64, bool) {
+		n, ok := r.GPR()
+		if !ok {
+			return 0, true
+		}
+		return steps[n], constant>>n&1 != 0
+	}
+	for i := range insts {
+		for _, m := range insts[i].Mem {
+			base, known := step(m.Base)
+			index, knownToo := step(m.Index)
+			if moves := base + index*int64(m.Scale); known && knownToo && moves != 0 {
+				return moves
+			}
+		}
+	}
+	if len(insts) < 2 {
+		return 0
+	}
+	reads, writes := insts[len(insts)-2].Dataflow() // what sets the flags that the branch tests
+	for n := range steps {
+		if (reads.GPR|writes.GPR)&constant>>n&1 != 0 && steps[n] != 0 {
+			return steps[n]
+		}
+	}
+	return 0
+}

@@ -1,0 +1,361 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
+	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/internal/stat"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// Verdict is the outcome of a change or a function.
+type Verdict string
+
+const (
+	Slower   Verdict = "slower"       // by more than the threshold, the whole interval
+	Faster   Verdict = "faster"       // likewise
+	Same     Verdict = "same"         // the interval lies within the threshold on both sides
+	Unclear  Verdict = "unclear"      // it does not lie on one side
+	Layout   Verdict = "layout"       // the same code, faster or slower where it stands now
+	Listed   Verdict = "listed"       // there is nothing to compare with
+	Unknown  Verdict = "not measured" // Rejection or Failure says why
+	Uncalled Verdict = "not executed" // by the profile
+)
+
+// Outcome is a change's result. Base and Head are core cycles, summed over its pieces, of the head per iteration of the
+// base; differences are percentages of the base, with an interval that holds jointly for all changes in 95 % of cases.
+type Outcome struct {
+	Verdict    Verdict            `json:"verdict"`
+	BaseCycles float64            `json:"base_cycles,omitzero"`
+	HeadCycles float64            `json:"head_cycles,omitzero"`
+	Difference float64            `json:"difference_percent"`
+	Low        float64            `json:"ci_low_percent"`
+	High       float64            `json:"ci_high_percent"`
+	Layouts    int                `json:"layouts,omitzero"`
+	Rejection  *verdict.Rejection `json:"rejection,omitempty"`
+	Failure    string             `json:"failure,omitempty"`
+	// Samples are the cycles in each layout.
+	Samples Samples `json:"samples"`
+}
+
+// Samples are cycles of base and head in the same layouts.
+type Samples struct {
+	Base []float64 `json:"base,omitempty"`
+	Head []float64 `json:"head,omitempty"`
+}
+
+// Cost is what a function takes by the profile: the sum of count times cycles over its pieces.
+type Cost struct {
+	Base       float64 `json:"base_cycles"`
+	Head       float64 `json:"head_cycles"`
+	Difference float64 `json:"difference_percent"`
+	Low        float64 `json:"ci_low_percent"`
+	High       float64 `json:"ci_high_percent"`
+}
+
+// Options say how to measure.
+type Options struct {
+	Threshold float64 // difference to accept, as a share
+	Layouts   int
+	Seed      uint64
+	Weighted  bool        // pieces of the base have counts
+	Done      func(n int) // receives the number of changes so far
+}
+
+// movedRounds is how often a loop is measured at either of its places.
+const movedRounds = 12
+
+// Run measures all changes. An error is ctx's or a *verdict.HostError; the changes before it have their outcomes.
+func Run(ctx context.Context, p measure.Profiler, functions []Function, o Options) error {
+	n, tests := 0, 0
+	for _, f := range functions {
+		tests += len(f.Changes)
+	}
+	// What other work disturbed is measured once more at the end, when it may have gone.
+	for _, again := range []bool{false, true} {
+		for _, f := range functions {
+			for k := range f.Changes {
+				c := &f.Changes[k]
+				if again && !c.disturbed() {
+					continue
+				}
+				c.Outcome = Outcome{}
+				if err := o.change(ctx, p, c, tests); err != nil {
+					return err
+				}
+				if n++; o.Done != nil && !again {
+					o.Done(n)
+				}
+			}
+		}
+	}
+	for i := range functions {
+		if f := &functions[i]; !o.Weighted {
+			f.leaveOutside()
+		} else if err := o.cost(ctx, p, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *Outcome) disturbed() bool { return o.Rejection != nil && o.Rejection.Reason.Noise() }
+
+// leaveOutside gives no verdict on what changed outside a function's loops if a loop changed too: how often a loop
+// turns, so how much that weighs, is not known without a profile. Unrolling, for one, adds code that runs once.
+func (f *Function) leaveOutside() {
+	inLoops := slices.ContainsFunc(f.Changes, func(c Change) bool { return !c.Outside && c.What != Moved })
+	for i := range f.Changes {
+		if c := &f.Changes[i]; inLoops && c.Outside && c.Verdict != Unknown {
+			c.Verdict = Listed
+		}
+	}
+}
+
+func (o Options) change(ctx context.Context, p measure.Profiler, c *Change, tests int) (err error) {
+	if c.What == Moved {
+		err = o.moved(ctx, p, c, tests)
+	} else if err = o.inLayouts(ctx, p, c, tests, ""); endless(err) {
+		err = o.inLayouts(ctx, p, c, tests, profiler.NotTaken)
+	}
+	var failure measure.Failure
+	switch {
+	case err == nil:
+	case errors.As(err, &c.Rejection):
+		if c.Verdict = Unknown; c.What == Moved && endless(err) {
+			c.Verdict = Listed
+		}
+	case errors.As(err, &failure):
+		c.Verdict, c.Failure = Unknown, failure.Error()
+	default:
+		return err
+	}
+	return nil
+}
+
+// endless reports whether a loop does not end by a condition that its initial state can set, such as one of memory's
+// contents. Its copies can be measured in a row, as a block's.
+func endless(err error) bool {
+	rejection, ok := errors.AsType[*verdict.Rejection](err)
+	return ok && rejection.Reason == verdict.LoopExit
+}
+
+// inLayouts measures the pieces of both sides in turn in the same layouts.
+func (o Options) inLayouts(ctx context.Context, p measure.Profiler, c *Change, tests int, branch profiler.Branch) error {
+	var blocks []profiler.Block
+	for _, side := range [][]Piece{c.Base, c.Head} {
+		for _, piece := range side {
+			b := piece.block()
+			b.Setup.Branch = branch
+			blocks = append(blocks, b)
+		}
+	}
+	sides, _, err := compare.Blocks(ctx, p, blocks)
+	if err != nil {
+		return err
+	}
+	measured, _, err := compare.Run(ctx, compare.Draw(o.Seed, o.Layouts), experiment.Plan{Rounds: 1, Seed: o.Seed}, sides)
+	if err != nil {
+		return err
+	}
+	var pairs []compare.Pair
+	for _, m := range measured {
+		base, head := 0.0, 0.0
+		for i, values := range m.Sides {
+			if i < len(c.Base) {
+				base += values[0]
+			} else {
+				head += values[0] / orOne(c.Per)
+			}
+		}
+		c.Samples.Base, c.Samples.Head = append(c.Samples.Base, base), append(c.Samples.Head, head)
+		pairs = append(pairs, compare.Pair{Layout: m.Layout, A: []float64{base}, B: []float64{head}})
+	}
+	for i := range blocks {
+		mean := 0.0
+		for _, m := range measured {
+			mean += m.Sides[i][0] / float64(len(measured))
+		}
+		if i < len(c.Base) {
+			c.Base[i].Cycles = mean
+		} else {
+			c.Head[i-len(c.Base)].Cycles = mean
+		}
+	}
+	c.BaseCycles, c.HeadCycles, c.Layouts = stat.Mean(c.Samples.Base), stat.Mean(c.Samples.Head), len(pairs)
+	if len(c.Base) == 0 || len(c.Head) == 0 {
+		c.Verdict = Listed
+		return nil
+	}
+	found, err := compare.Paired(pairs, tests)
+	if err != nil {
+		return err
+	}
+	c.Difference, c.Low, c.High = found.Mean, found.Low, found.High
+	c.Verdict = o.judge(c.Low, c.High)
+	return nil
+}
+
+func orOne(per float64) float64 {
+	if per == 0 {
+		return 1
+	}
+	return per
+}
+
+// judge compares an interval of percentages with the threshold.
+func (o Options) judge(low, high float64) Verdict {
+	switch limit := 100 * o.Threshold; {
+	case low > limit:
+		return Slower
+	case high < -limit:
+		return Faster
+	case low >= -limit && high <= limit:
+		return Same
+	}
+	return Unclear
+}
+
+// moved measures a loop where it stood and where it stands now.
+func (o Options) moved(ctx context.Context, p measure.Profiler, c *Change, tests int) error {
+	places := []Piece{c.Base[0], c.Head[0]}
+	values, err := experiment.Run(ctx, len(places), experiment.Plan{Rounds: movedRounds, Seed: o.Seed}, func(ctx context.Context, i int) (float64, error) {
+		b := places[i].block()
+		b.Code = places[0].Code // the same, but for what is relative to its place
+		offset := int(places[i].Address % layout.PageSize)
+		b.Setup.Address, b.Setup.CodeOffset = &places[0].Address, &offset
+		r, err := measure.Number(ctx, p, b)
+		return r.Cycles, err
+	})
+	if err != nil {
+		return err
+	}
+	var differences []float64
+	for i := range values[0] {
+		differences = append(differences, 100*(values[1][i]/values[0][i]-1))
+	}
+	t := experiment.Joint(stat.OneSample(differences), tests)
+	c.Samples = Samples{values[0], values[1]}
+	c.BaseCycles, c.HeadCycles, c.Difference, c.Low, c.High = stat.Mean(values[0]), stat.Mean(values[1]), t.Mean, t.Low, t.High
+	if c.Verdict = o.judge(t.Low, t.High); c.Verdict == Slower || c.Verdict == Faster {
+		c.Verdict = Layout
+	}
+	return nil
+}
+
+// block is the piece as it is measured: where it stands in its program, so that its operands keep their alignment.
+func (p *Piece) block() profiler.Block {
+	b := profiler.Block{Code: p.Code}
+	if p.Placed {
+		b.Setup.Address = &p.Address
+	}
+	return b
+}
+
+// cost weighs a function's pieces by their counts. A piece of the head runs as often as that of the base in its place,
+// or as the most frequent one there.
+func (o Options) cost(ctx context.Context, p measure.Profiler, f *Function) error {
+	cost, varies := Cost{}, 0.0
+	for i := range f.equal {
+		piece := &f.equal[i]
+		if piece.Count == 0 {
+			continue
+		}
+		r, err := measure.Number(ctx, p, piece.block())
+		switch {
+		case errors.As(err, new(*verdict.Rejection)), errors.As(err, new(measure.Failure)):
+			continue // it is equal on both sides
+		case err != nil:
+			return err
+		}
+		cost.Base += piece.Count * r.Cycles
+		cost.Head += piece.Count * r.Cycles
+	}
+	for i := range f.Changes {
+		c := &f.Changes[i]
+		if c.What == Moved || c.Verdict == Unknown {
+			continue
+		}
+		most, base, head := 0.0, 0.0, 0.0
+		for _, b := range c.Base {
+			most, base = max(most, b.Count), base+b.Count*b.Cycles
+		}
+		for k, h := range c.Head {
+			count := most
+			if len(c.Base) == len(c.Head) {
+				count = c.Base[k].Count
+			}
+			head += count * h.Cycles / orOne(c.Per)
+		}
+		cost.Base, cost.Head = cost.Base+base, cost.Head+head
+		if half := (c.High - c.Low) / 2 / 100 * base; !math.IsInf(half, 0) {
+			varies = math.Hypot(varies, half)
+		}
+		if base == 0 && c.What == Changed {
+			c.Verdict = Uncalled
+		}
+	}
+	if cost.Base == 0 {
+		return nil
+	}
+	cost.Difference = 100 * (cost.Head/cost.Base - 1)
+	cost.Low, cost.High = cost.Difference-100*varies/cost.Base, cost.Difference+100*varies/cost.Base
+	f.Cost = &cost
+	return nil
+}
+
+// Verdict of a function: that of its cost, if it has one, or the worst of its changes.
+func (f *Function) Verdict(threshold float64) Verdict {
+	if f.Cost != nil {
+		return Options{Threshold: threshold}.judge(f.Cost.Low, f.Cost.High)
+	}
+	worst := Listed
+	for _, c := range f.Changes {
+		if rank(c.Verdict) > rank(worst) {
+			worst = c.Verdict
+		}
+	}
+	return worst
+}
+
+func rank(v Verdict) int {
+	for i, x := range []Verdict{Listed, Uncalled, Same, Layout, Faster, Unclear, Unknown, Slower} {
+		if x == v {
+			return i
+		}
+	}
+	return 0
+}
+
+// Describe says what changed, in words.
+func (c *Change) Describe() string {
+	kind := func(pieces []Piece) string {
+		if len(pieces) == 1 {
+			return pieces[0].Kind()
+		}
+		return fmt.Sprintf("%d %ss", len(pieces), pieces[0].Kind())
+	}
+	switch {
+	case c.What == Moved:
+		return fmt.Sprintf("loop moved from byte %d to %d of a line", c.Base[0].Address%64, c.Head[0].Address%64)
+	case c.What == New:
+		return "new " + kind(c.Head)
+	case c.What == Gone:
+		return kind(c.Base) + " gone"
+	case c.Per > 1:
+		return fmt.Sprintf("loop changed, %g iterations at once", c.Per)
+	case c.Per > 0:
+		return fmt.Sprintf("loop changed, 1/%g of an iteration at once", 1/c.Per)
+	case len(c.Base) == len(c.Head):
+		return kind(c.Base) + " changed"
+	}
+	return kind(c.Base) + " changed to " + kind(c.Head)
+}

@@ -1,0 +1,143 @@
+package study
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/extract"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/running"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/check"
+)
+
+// readBuild returns the pieces of a build, in order. With a profile they have counts.
+func (c *checkCmd) readBuild(ctx context.Context, name, profile string, std cli.Streams) (pieces []check.Piece, err error) {
+	isCode, err := holdsCode(name)
+	switch {
+	case err != nil:
+		return nil, cli.Usage(err)
+	case isCode:
+		pieces, err = c.extract(ctx, name, profile)
+	case profile != "":
+		return nil, cli.BadUsage("-profile is of a program or library, and %s is a file of blocks", name)
+	default:
+		pieces, err = c.readRows(name, std)
+	}
+	if err == nil && len(pieces) == 0 {
+		matching := ""
+		if c.functions != nil {
+			matching = fmt.Sprintf(" in a function that matches %v", c.functions)
+		}
+		err = cli.BadUsage("%s holds no block%s", name, matching)
+	}
+	return pieces, err
+}
+
+// holdsCode reports whether a file is an ELF file, an archive, or assembly.
+func holdsCode(name string) (bool, error) {
+	if name == "-" {
+		return false, nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	start := make([]byte, 8)
+	n, err := io.ReadFull(f, start)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return false, err
+	}
+	start = start[:n]
+	return bytes.HasPrefix(start, []byte("\x7fELF")) || bytes.HasPrefix(start, []byte("!<arch>")) || strings.HasSuffix(name, ".s"), nil
+}
+
+func (c *checkCmd) extract(ctx context.Context, name, profile string) (pieces []check.Piece, err error) {
+	options := extract.Options{Cut: extract.CutLeader, Min: 1, Branches: true, Lines: true, Depths: true, Func: c.functions}
+	var stats extract.Stats
+	err = extract.File(ctx, name, options, &stats, func(b *extract.Block) error {
+		p, ok := check.NewPiece(check.Piece{Function: b.Function, Address: b.Addr, Placed: true, Code: bytes.Clone(b.Code),
+			Hex: fmt.Sprintf("%x", b.Code), Source: b.Source, Depth: b.Depth})
+		if ok {
+			pieces = append(pieces, p)
+		}
+		return nil
+	})
+	if err != nil || profile == "" {
+		return pieces, running.BadInput(err)
+	}
+	if options.Profile, err = readProfile(profile); err != nil {
+		return nil, running.BadInput(err)
+	}
+	counts := map[uint64]float64{}
+	err = extract.File(ctx, name, options, &stats, func(b *extract.Block) error {
+		counts[b.Addr] = float64(b.Count)
+		return nil
+	})
+	for i := range pieces {
+		pieces[i].Count = counts[pieces[i].Address]
+	}
+	if err == nil && len(counts) == 0 {
+		err = cli.BadUsage("%s has no count for %s: it must be of a run of that very file", profile, name)
+	}
+	return pieces, running.BadInput(err)
+}
+
+// readProfile reads callgrind's or perf's file.
+func readProfile(name string) (*extract.Profile, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, cli.Usage(err)
+	}
+	defer f.Close()
+	start := make([]byte, 1<<12)
+	n, _ := io.ReadFull(f, start)
+	if bytes.Contains(start[:n], []byte("events: ")) || bytes.HasPrefix(start, []byte("# callgrind")) {
+		return extract.ReadCallgrind(name)
+	}
+	return extract.ReadPerf(name)
+}
+
+// readRows reads a file of blocks. Columns function and source_line are as extract writes them.
+func (c *checkCmd) readRows(name string, std cli.Streams) (pieces []check.Piece, err error) {
+	in, err := rowfile.OpenBlocks([]string{name}, std.In, "")
+	if err != nil {
+		return nil, cli.Usage(err)
+	}
+	defer in.Close()
+	cell := func(row input.Row, column string) string {
+		if i := slices.Index(in.Carried(), column); i >= 0 && i < len(row.Carried) {
+			return row.Carried[i]
+		}
+		return ""
+	}
+	for row, err := range resultfile.Each(in.Next) {
+		if err != nil {
+			return nil, cli.Usage(fmt.Errorf("reading %s: %w", name, err))
+		}
+		if row.Rejection != nil {
+			continue
+		}
+		p := check.Piece{Function: cell(row, "function"), Code: row.Code, Hex: fmt.Sprintf("%x", row.Code), Source: cell(row, "source_line")}
+		if c.functions != nil && !c.functions.MatchString(p.Function) {
+			continue
+		}
+		if row.At != nil {
+			p.Address, p.Placed = *row.At, true
+		}
+		if p, ok := check.NewPiece(p); ok {
+			pieces = append(pieces, p)
+		}
+	}
+	in.Ignored().Warn(std.Err)
+	return pieces, nil
+}
