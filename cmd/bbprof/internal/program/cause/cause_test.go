@@ -8,6 +8,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/trace"
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/invariants"
 )
@@ -16,7 +17,8 @@ import (
 type fake struct {
 	cost   func(program.Setup) float64
 	runs   int
-	last   int // run after which cancel is called, if not 0
+	last   int                   // run after which cancel is called, if not 0
+	other  func(run int) float64 // what other work on the core costs a run; nil: nothing
 	cancel func()
 }
 
@@ -27,7 +29,11 @@ func (f *fake) Run(ctx context.Context, _ program.Command, s program.Setup) (pro
 	if f.runs++; f.runs == f.last {
 		f.cancel()
 	}
-	return program.Sample{Cycles: 1000 + f.cost(s) + float64(f.runs%3)}, nil
+	cycles := 1000 + f.cost(s) + float64(f.runs%3)
+	if f.other != nil {
+		cycles += f.other(f.runs)
+	}
+	return program.Sample{Cycles: cycles}, nil
 }
 
 func (f *fake) WarmUp(context.Context, program.Command, program.Setup) error { return nil }
@@ -60,7 +66,7 @@ func TestExplain(t *testing.T) {
 		held  stat.Outcome // "" if not asked
 	}{
 		{"nothing", free, never,
-			[]stat.Outcome{stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect, experiment.Absent}, ""},
+			[]stat.Outcome{stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect, experiment.Absent, stat.NoEffect, experiment.Untested}, ""},
 		{"where the stack starts", func(s program.Setup) float64 {
 			if stack(s) == 3200 {
 				return 500
@@ -84,6 +90,12 @@ func TestExplain(t *testing.T) {
 			}
 			return 0
 		}, never, []stat.Outcome{stat.Confirmed, stat.Confirmed, stat.NoEffect, stat.Confirmed, stat.NoEffect, experiment.Absent}, stat.NoEffect},
+		{"a block that crosses a line", func(s program.Setup) float64 {
+			if s.HeapShift%64 == 0 {
+				return 500
+			}
+			return 0
+		}, never, []stat.Outcome{stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect, experiment.Absent, stat.Confirmed}, ""},
 		{"code, and a block of the heap", func(s program.Setup) float64 {
 			cost := 0.0
 			if s.ImageShift == 0 {
@@ -119,6 +131,28 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// TestSlowestSize: other work that slows two of a size's three runs does not make it the slowest.
+func TestSlowestSize(t *testing.T) {
+	var sizes []int
+	for n := 0; n < 4096; n += 16 {
+		sizes = append(sizes, n)
+	}
+	f := &fake{cost: func(s program.Setup) float64 {
+		if s.EnvBytes == 3280 {
+			return 150
+		}
+		return 0
+	}, other: func(run int) float64 {
+		if round := (run - 1) / len(sizes); round == 0 || round == 1 && run%2 == 0 {
+			return 900
+		}
+		return 0
+	}}
+	a := &explainer{Plan: Plan{Sizes: sizes, Runs: 3, Done: func(int) {}}, runner: f}
+	got := require.Get(a.sweep(t.Context(), func(size int) program.Setup { return program.Setup{EnvBytes: size} }))(t)
+	require.Equal(t, "the slowest", 3280, got[len(got)-1])
+}
+
 // TestUntested: what cannot be changed is reported and not run.
 func TestUntested(t *testing.T) {
 	p := Plan{Sizes: []int{0, 16}, Runs: 1, Rounds: 12, NoTrace: "no main", Done: func(int) {}}
@@ -128,17 +162,17 @@ func TestUntested(t *testing.T) {
 		e.Findings[5].Outcome != experiment.Untested || e.Findings[5].Change != "no main" {
 		t.Errorf("%+v, %v", e, err)
 	}
-	if want := 2 + 12*2*4; f.runs != want {
+	if want := 2 + 12*2*5; f.runs != want {
 		t.Errorf("%d runs, want %d", f.runs, want)
 	}
 }
 
 // TestInterrupted: findings so far are kept if they have enough rounds for an interval.
 func TestInterrupted(t *testing.T) {
-	const sizes, runs, tested = 4, 2, 4
+	const sizes, runs, tested = 4, 2, 5
 	for _, c := range []struct{ last, sizes, findings int }{
-		{1, 1, 0}, {3, 3, 0}, {sizes * runs, sizes, 2},
-		{sizes*runs + 2*tested*(LeastRounds-1), sizes, 2},
+		{1, 1, 0}, {3, 3, 0}, {sizes * runs, sizes, 3},
+		{sizes*runs + 2*tested*(LeastRounds-1), sizes, 3},
 		{sizes*runs + 2*tested*LeastRounds, sizes, hypotheses},
 	} {
 		ctx, cancel := context.WithCancel(context.Background())

@@ -14,6 +14,7 @@ import (
 const (
 	page = 4096 // the low 12 address bits repeat beyond it
 	far  = 1088 // an odd number of lines, a quarter of a page
+	half = 32   // of a line: what crosses lines then does not, and the other way round
 	// away is the distance by which code moves: 1 GiB and 273 pages. It changes the address bits 12, 16, 20 and 30, and
 	// none below 12.
 	away = 1<<30 + 273*page
@@ -45,6 +46,9 @@ func (a *explainer) hypotheses(ctx context.Context, slow, usual int) ([]question
 			program.Setup{EnvBytes: usual, StackShift: lower(usual, slow)}),
 		ask("start of the heap", "the heap starts 1088 bytes higher", program.Setup{EnvBytes: slow, HeapShift: far}),
 		code, buffers,
+		ask("heap within its lines", "the heap starts 32 bytes higher", program.Setup{EnvBytes: slow, HeapShift: half}),
+		{Finding: experiment.Finding{Hypothesis: "code within its lines", Outcome: experiment.Untested,
+			Change: "code moves by whole pages, as long as nothing links it anew: bbprof compare -link -lld padding"}},
 	}, err
 }
 
