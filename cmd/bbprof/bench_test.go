@@ -47,7 +47,6 @@ func BenchmarkBatch(b *testing.B) {
 			b.ReportMetric(float64(r.Measured)/r.Seconds, "blocks/s")
 			b.ReportMetric(100*r.TimedSeconds/(r.Seconds*float64(workers)), "%timed-code")
 			b.ReportMetric(100*float64(r.OK)/float64(r.Rows), "%ok")
-			b.ReportMetric(100*r.Width.P50, "%width")
 			b.ReportMetric(0, "ns/op")
 		})
 	}
@@ -56,12 +55,11 @@ func BenchmarkBatch(b *testing.B) {
 // benchSummary is what the benchmark takes from a -summary.
 type benchSummary struct {
 	Result struct {
-		Rows         int64                 `json:"rows"`
-		OK           int64                 `json:"ok"`
-		Width        struct{ P50 float64 } `json:"interval_width"`
-		Seconds      float64               `json:"seconds"`
-		TimedSeconds float64               `json:"timed_seconds"`
-		Measured     int64                 `json:"measured"`
+		Rows         int64   `json:"rows"`
+		OK           int64   `json:"ok"`
+		Seconds      float64 `json:"seconds"`
+		TimedSeconds float64 `json:"timed_seconds"`
+		Measured     int64   `json:"measured"`
 	} `json:"result"`
 }
 

@@ -324,7 +324,9 @@ func (b *batchFlags) controls(c host.CPU) (list []batch.Control, err error) {
 // again measures rows once more that were found at the end to be of a busy core, as resuming does.
 func (b *batchFlags) again(ctx context.Context, j *batchJob, options batch.Options, end *batchEnd) error {
 	if slices.Contains(b.inputs(), "-") {
-		return nil // they stay rejected
+		fmt.Fprintf(end.std.Err, "bbprof: WARNING: %s had been measured on a busy core and are rejected: standard input cannot be read again; "+
+			"-resume with the same input measures them\n", words.Plural(end.tally.Void, "row"))
+		return nil
 	}
 	fmt.Fprintf(b.out.Notes(end.std), "bbprof: %s had been measured on a busy core, as later readings of an idle one show; they are measured again\n",
 		words.Plural(end.tally.Void, "row"))

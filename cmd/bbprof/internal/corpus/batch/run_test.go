@@ -322,24 +322,6 @@ func (d *fullDisk) Write(p []byte) (int, error) {
 	return d.text.Write(p)
 }
 
-// TestQuantiles: quantiles are within a bucket of the true ones.
-func TestQuantiles(t *testing.T) {
-	var s Spread
-	for i := range 1000 {
-		s.add(float64(i+1)/100, 1)
-	}
-	for q, want := range map[float64]float64{0: 0.01, 0.5: 5, 0.95: 9.5, 1: 10} {
-		if got := s.Quantile(q); got < want/1.02 || got > want*1.02 {
-			t.Errorf("quantile %v is %v, want %v", q, got, want)
-		}
-	}
-	text := string(require.Get(s.MarshalJSON())(t))
-	if !strings.Contains(text, `"p50":4.99`) || !strings.Contains(text, `"count":1000`) {
-		t.Error(text)
-	}
-	require.Equal(t, "no values", `{"count":0}`, string(require.Get(new(Spread).MarshalJSON())(t)))
-}
-
 // TestPrepare: a block that cannot be prepared fails alone, and what cannot be read ends the run.
 func TestPrepare(t *testing.T) {
 	for _, failure := range []error{errBroken, &input.ReadError{Err: errBroken}} {

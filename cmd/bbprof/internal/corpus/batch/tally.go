@@ -1,13 +1,8 @@
 package batch
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
-	"math"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -27,8 +22,6 @@ type Tally struct {
 	Earlier    int64 `json:"earlier"`    // rows that existed when the run started
 
 	Reasons map[string]int64 `json:"reasons"`
-	Cycles  Spread           `json:"cycles"`         // per iteration, of accepted rows
-	Width   Spread           `json:"interval_width"` // of the interval, relative to the cycles
 
 	Late int64 `json:"late,omitempty"` // rows of a busy core that were written before that was known and cannot be replaced
 	Void int64 `json:"-"`              // rows that were replaced by a rejection at the end, and are to be measured again
@@ -61,7 +54,6 @@ func (t *Tally) count(at resultfile.Positions, cells []string, n int64) {
 		if retried {
 			t.Recovered += n
 		}
-		t.addCycles(cell("cycles"), cell("ci_low"), cell("ci_high"), n)
 	case "rejected":
 		t.Rejected += n
 		if t.Reasons == nil {
@@ -72,19 +64,6 @@ func (t *Tally) count(at resultfile.Positions, cells []string, n int64) {
 		}
 	default:
 		t.Failed += n
-	}
-}
-
-func (t *Tally) addCycles(cycles, low, high string, n int64) {
-	x, err1 := strconv.ParseFloat(cycles, 64)
-	l, err2 := strconv.ParseFloat(low, 64)
-	h, err3 := strconv.ParseFloat(high, 64)
-	if err1 != nil || err2 != nil || err3 != nil {
-		return
-	}
-	t.Cycles.add(x, n)
-	if x > 0 {
-		t.Width.add((h-l)/x, n)
 	}
 }
 
@@ -100,59 +79,6 @@ func (t *Tally) Rate() float64 {
 		return 0
 	}
 	return float64(t.Measured) / t.Seconds
-}
-
-// Spread estimates quantiles without storing values: it counts them in buckets 1 % wide.
-type Spread map[int]int64
-
-const bucketRatio = 1.01
-
-// smallest is the lower end of the buckets: results have four decimals.
-const smallest = 1e-4
-
-func (s *Spread) add(x float64, n int64) {
-	if *s == nil {
-		*s = Spread{}
-	}
-	(*s)[int(math.Floor(math.Log(math.Max(x, smallest))/math.Log(bucketRatio)))] += n
-}
-
-func (s Spread) count() (n int64) {
-	for _, k := range s {
-		n += k
-	}
-	return n
-}
-
-// Quantile returns the value below which a share q of the values lies, within 1 %; NaN if empty.
-func (s Spread) Quantile(q float64) float64 {
-	rank := int64(q * float64(s.count()-1))
-	for _, k := range slices.Sorted(maps.Keys(s)) {
-		if rank -= s[k]; rank < 0 {
-			return math.Pow(bucketRatio, float64(k)+0.5)
-		}
-	}
-	return math.NaN()
-}
-
-var quantiles = [...]float64{0.05, 0.25, 0.5, 0.75, 0.95, 0.99}
-
-func (s Spread) MarshalJSON() ([]byte, error) {
-	out := map[string]any{"count": s.count()}
-	for _, q := range quantiles {
-		if len(s) > 0 { // with the three digits that a bucket resolves
-			out[fmt.Sprintf("p%02.0f", 100*q)], _ = strconv.ParseFloat(fmt.Sprintf("%.3g", s.Quantile(q)), 64)
-		}
-	}
-	return json.Marshal(out)
-}
-
-func (s Spread) line(scale float64, format string) string {
-	text := ""
-	for _, q := range quantiles {
-		text += fmt.Sprintf("  p%02.0f "+format, 100*q, scale*s.Quantile(q))
-	}
-	return text
 }
 
 const barWidth = 40
@@ -184,9 +110,5 @@ func (t *Tally) Report(w io.Writer) {
 	for _, r := range reasons {
 		n, most := t.Reasons[r], t.Reasons[reasons[0]]
 		fmt.Fprintf(w, "  %6d  %-18s %s\n", n, r, strings.Repeat("#", int((n*barWidth+most-1)/most)))
-	}
-	if len(t.Cycles) > 0 {
-		fmt.Fprintf(w, "bbprof: cycles          %s\n", t.Cycles.line(1, "%.2f"))
-		fmt.Fprintf(w, "bbprof: interval width %%%s\n", t.Width.line(100, "%.2f"))
 	}
 }
