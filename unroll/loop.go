@@ -59,12 +59,12 @@ func (l Loop) Iterations() Factors {
 	return Factors{l.Bodies.Short * l.Turns.Short, l.Bodies.Long * l.Turns.Long}
 }
 
-// Whole returns what the number of iterations of an image is a multiple of.
-func (l Loop) Whole() int {
-	if l.Exit != nil {
-		return l.Bodies.Long
+// Split returns the copies in the body and the turns of an image with these iterations, which may lie between those of the loop's own images.
+func (l Loop) Split(iterations int) (copies, turns int) {
+	if l.Bodies.Short == l.Bodies.Long {
+		return l.Bodies.Long, iterations / l.Bodies.Long
 	}
-	return l.Turns.Long
+	return iterations / l.Turns.Long, l.Turns.Long
 }
 
 func (l Loop) String() string {

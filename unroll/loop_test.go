@@ -109,3 +109,22 @@ func TestChooseShortLoop(t *testing.T) {
 		}
 	}
 }
+
+// TestSplit: an image between those of a loop has the body that both share, or else their number of turns.
+func TestSplit(t *testing.T) {
+	for _, c := range []struct {
+		l                         Loop
+		iterations, copies, turns int
+	}{
+		{Loop{Bodies: Factors{48, 96}, Turns: Factors{16, 16}}, 768, 48, 16},
+		{Loop{Bodies: Factors{48, 96}, Turns: Factors{16, 16}}, 1152, 72, 16},
+		{Loop{Bodies: Factors{48, 96}, Turns: Factors{16, 16}}, 1159, 72, 16}, // whole turns
+		{Loop{Bodies: Factors{5, 5}, Turns: Factors{32, 64}}, 160, 5, 32},
+		{Loop{Bodies: Factors{5, 5}, Turns: Factors{32, 64}}, 243, 5, 48},
+		{Loop{Bodies: Factors{5, 5}, Turns: Factors{32, 64}}, 320, 5, 64},
+	} {
+		if copies, turns := c.l.Split(c.iterations); copies != c.copies || turns != c.turns {
+			t.Errorf("%v, %d iterations: %d copies, %d turns, want %d and %d", c.l, c.iterations, copies, turns, c.copies, c.turns)
+		}
+	}
+}

@@ -18,7 +18,8 @@ func repeat(at uint64, insts []asm.Inst, iterations int, loop *unroll.Loop, h Ha
 	case loop.Exit != nil:
 		return buildOwn(at, insts, iterations/loop.Bodies.Long, *loop, h, dryRun)
 	}
-	return build(at, insts, iterations/loop.Turns.Long, h, loopShape(loop.Turns.Long, loop.Counter, h.Init, dryRun))
+	copies, turns := loop.Split(iterations)
+	return build(at, insts, copies, h, loopShape(turns, loop.Counter, h.Init, dryRun))
 }
 
 func loopShape(iterations int, counter unroll.Counter, init initial.State, dryRun bool) shape {

@@ -23,7 +23,7 @@ func TestBuildLoop(t *testing.T) {
 	for _, counter := range []unroll.Counter{{Reg: asm.R15}, {Reg: asm.RAX}, {Memory: true}} {
 		for size := 1; size <= 40; size++ { // every place of the branch in its window
 			block := append(bytes.Repeat(nop, size-1), 0x90)
-			im := require.Get(Build(layout.Code+7, decode(t, block...), copies*iterations, &unroll.Loop{Turns: unroll.Factors{Short: iterations, Long: iterations}, Counter: counter}, plain))(t)
+			im := require.Get(Build(layout.Code+7, decode(t, block...), copies*iterations, &unroll.Loop{Bodies: unroll.Factors{Short: 1, Long: copies}, Turns: unroll.Factors{Short: iterations, Long: iterations}, Counter: counter}, plain))(t)
 			if im.FirstCopy%64 != 0 || !bytes.HasPrefix(im.Code[im.FirstCopy-im.Address:], bytes.Repeat(block, copies)) {
 				t.Fatalf("%v, %d bytes: the copies do not stand at %#x", counter, size, im.FirstCopy)
 			}

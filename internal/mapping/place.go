@@ -29,7 +29,8 @@ func (p Program) Size() int {
 func (p Program) MidpointFactors() (f unroll.Factors, ok bool) {
 	f = unroll.Factors{Short: p.Factors.Short, Long: (p.Factors.Short + p.Factors.Long) / 2}
 	if p.Loop != nil {
-		f.Long -= f.Long % p.Loop.Whole()
+		copies, turns := p.Loop.Split(f.Long)
+		f.Long = copies * turns
 	}
 	return f, f.Long > f.Short && f.Short > 0
 }

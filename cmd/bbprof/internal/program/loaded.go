@@ -1,7 +1,9 @@
 package program
 
 import (
+	"cmp"
 	"debug/elf"
+	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -35,13 +37,21 @@ func (c Command) Locate(p *debuggee.Process, f Function) (uint64, error) {
 		return 0, Errorf(c.Name, "name one with its library: "+strings.Join(slices.Compact(names), " or "),
 			"%d functions of its shared libraries are called %s", len(found), f.Name)
 	}
-	library := "none of its shared libraries"
-	if f.Library != "" {
-		library = "no shared library " + f.Library + " of it"
+	const remedy = "ldd lists the libraries, nm -D their functions"
+	if f.Library == "" {
+		return 0, Errorf(c.Name, remedy+"; of one that dlopen(3) loads write LIBRARY:"+f.Name,
+			"none of its shared libraries holds a function %s when its own code begins", f.Name)
 	}
-	return 0, Errorf(c.Name, "ldd lists the libraries, nm -D their functions; one that dlopen(3) loads is not there yet",
-		"%s holds a function %s when its own code begins", library, f.Name)
+	missing := Errorf(c.Name, remedy, "no shared library %s of it holds a function %s", f.Library, f.Name)
+	all, err := objects(p)
+	if err == nil && !slices.ContainsFunc(all, func(o object) bool { return o.called(filepath.Base(f.Library)) }) {
+		missing.Err = ErrNotLoaded
+	}
+	return 0, cmp.Or(err, error(missing))
 }
+
+// ErrNotLoaded reports a library that is not there when the program's own code begins; dlopen(3) may load it later.
+var ErrNotLoaded = errors.New("it is not loaded when the program's own code begins")
 
 // ToEntry runs the dynamic linker, if any, up to the program's own first instruction.
 func (c Command) ToEntry(p *debuggee.Process) error {
@@ -58,10 +68,10 @@ func (c Command) loaded(p *debuggee.Process, name, in string) (found []Function,
 		return nil, err
 	}
 	for _, o := range all[min(len(all), 1):] { // the program itself comes first
-		file := filepath.Base(o.path)
-		if in != "" && file != filepath.Base(in) {
+		if in != "" && !o.called(filepath.Base(in)) {
 			continue
 		}
+		file := filepath.Base(o.path)
 		at, err := o.functions(name)
 		if err != nil {
 			return nil, err
@@ -71,6 +81,25 @@ func (c Command) loaded(p *debuggee.Process, name, in string) (found []Function,
 		}
 	}
 	return found, nil
+}
+
+// Awaited returns a function that finds the entry of a library's function, none until the program has loaded the library
+// by dlopen(3). It is to be called at system calls.
+func (c Command) Awaited(p *debuggee.Process, f Function) func(at []uint64) ([]uint64, error) {
+	mapped := 0
+	return func(at []uint64) ([]uint64, error) {
+		maps, err := p.Maps()
+		if err != nil || len(maps) == mapped {
+			return at, err
+		}
+		mapped = len(maps)
+		found, err := c.loaded(p, f.Name, f.Library)
+		at = nil
+		for _, f := range found {
+			at = append(at, f.Addr)
+		}
+		return at, err
+	}
 }
 
 // Objects returns the ELF files that a program has mapped, by path, with the offset from file to memory addresses. It
@@ -89,7 +118,13 @@ func (c Command) Objects(p *debuggee.Process) (map[string]uint64, error) {
 
 type object struct {
 	path string
+	name string // DT_SONAME, by which programs ask for it
 	bias uint64 // from its addresses to those in memory
+}
+
+// called reports whether a library is meant: by the name of its file or its own, without the end of the version too.
+func (o object) called(library string) bool {
+	return strings.HasPrefix(filepath.Base(o.path)+".", library+".") || strings.HasPrefix(o.name+".", library+".")
 }
 
 func objects(p *debuggee.Process) (all []object, err error) {
@@ -106,9 +141,10 @@ func objects(p *debuggee.Process) (all []object, err error) {
 		if err != nil {
 			continue // a data file
 		}
+		name, _ := file.DynString(elf.DT_SONAME)
 		for _, s := range file.Progs {
 			if s.Type == elf.PT_LOAD && s.Off&^0xfff == m.Offset {
-				all = append(all, object{m.Name, m.Low - m.Offset - (s.Vaddr - s.Off)})
+				all = append(all, object{m.Name, cmp.Or(append(name, "")...), m.Low - m.Offset - (s.Vaddr - s.Off)})
 				break
 			}
 		}

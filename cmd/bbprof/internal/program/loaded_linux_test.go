@@ -26,17 +26,23 @@ func TestLocate(t *testing.T) {
 		}
 	}
 	build("libone.so", "-shared", "-fPIC", write("one.c", "int one(int n) { return n; } int same(int n) { return n; }"))
-	build("libtwo.so", "-shared", "-fPIC", write("two.c", "int two(int n) { return n; } int same(int n) { return -n; }"))
+	build("libtwo.so.1.2", "-shared", "-fPIC", "-Wl,-soname,libtwo.so.1", write("two.c", "int two(int n) { return n; } int same(int n) { return -n; }"))
+	for _, link := range []string{"libtwo.so", "libtwo.so.1"} {
+		require.NoError(t, os.Symlink("libtwo.so.1.2", filepath.Join(dir, link)))
+	}
 	build("prog", write("main.c", "int one(int), two(int), same(int); int main(int n, char **v) { return one(n) + two(n) + same(n) - 3; }"),
 		"-L"+dir, "-Wl,-rpath,"+dir, "-lone", "-ltwo")
 	c := require.Get(NewCommand([]string{filepath.Join(dir, "prog")}))(t)
 	for name, says := range map[string][]string{ // nil: found
-		"one":              nil,
-		"libtwo.so:two":    nil,
-		"libtwo.so:same":   nil,
-		"same":             {"2 functions of its shared libraries are called same", "libone.so:same or libtwo.so:same"},
-		"libone.so:two":    {"no shared library libone.so of it holds a function two"},
-		"libc.so.6:memcpy": {"memcpy is an ifunc"},
+		"one":               nil,
+		"libtwo.so:two":     nil,
+		"libtwo.so.1:two":   nil,
+		"libtwo.so.1.2:two": nil,
+		"libtwo.so.2:two":   {"no shared library libtwo.so.2 of it holds a function two: it is not loaded when the program's own code begins"},
+		"libtwo.so:same":    nil,
+		"same":              {"2 functions of its shared libraries are called same", "libone.so:same or libtwo.so.1.2:same"},
+		"libone.so:two":     {"no shared library libone.so of it holds a function two"},
+		"libc.so.6:memcpy":  {"memcpy is an ifunc"},
 	} {
 		f, err := c.Exe.Function(name)
 		require.NoError(t, err)

@@ -39,6 +39,7 @@ type Executable struct {
 	// [Setup.ImageShift].
 	Movable bool
 
+	code      []bool // by section: whether it is executed
 	entry     uint64 // in the file, where its own code starts
 	low, high uint64 // in the file, the pages it is mapped to
 }
@@ -174,6 +175,9 @@ func (e *Executable) inspect(name string) error {
 		if p.Type == elf.PT_LOAD {
 			e.low, e.high = min(e.low, p.Vaddr&^(page-1)), max(e.high, p.Vaddr+p.Memsz)
 		}
+	}
+	for _, s := range file.Sections {
+		e.code = append(e.code, s.Flags&elf.SHF_EXECINSTR != 0)
 	}
 	e.IsGo = file.Section(".gopclntab") != nil || file.Section(".go.buildinfo") != nil
 	return nil

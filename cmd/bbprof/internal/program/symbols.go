@@ -46,8 +46,14 @@ func (e *Executable) Function(name string) (Function, error) {
 // stripped program has few or none.
 func (e *Executable) functions() (defined []Function, imported []string, stripped bool, err error) {
 	all, stripped, err := symbols(e.Path)
+	typed := map[uint64]bool{}
+	for _, s := range all {
+		typed[s.Value] = typed[s.Value] || elf.ST_TYPE(s.Info) == elf.STT_FUNC
+	}
 	for _, s := range all {
 		switch kind := elf.ST_TYPE(s.Info); {
+		case kind == elf.STT_NOTYPE && s.Value != 0 && !typed[s.Value] && e.executes(s): // assembly without .type
+			defined = append(defined, Function{Name: s.Name, Addr: s.Value})
 		case kind != elf.STT_FUNC:
 		case s.Section == elf.SHN_UNDEF:
 			imported = append(imported, unversioned(s))
@@ -60,6 +66,11 @@ func (e *Executable) functions() (defined []Function, imported []string, strippe
 	})
 	slices.Sort(imported)
 	return slices.Compact(defined), slices.Compact(imported), stripped, err
+}
+
+// executes reports whether a symbol is in a section of code.
+func (e *Executable) executes(s elf.Symbol) bool {
+	return int(s.Section) < len(e.code) && e.code[s.Section]
 }
 
 func symbols(path string) (all []elf.Symbol, stripped bool, err error) {

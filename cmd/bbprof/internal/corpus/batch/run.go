@@ -9,6 +9,11 @@
 //
 // A block rejected for noise is put aside and measured again when the rest is done: at another time, on another
 // worker. A repeated block is not measured again: its row is looked up in the file.
+//
+// Between the rows each worker measures known blocks ([Control]). A row is final once those after it are right; else it is
+// rejected as busy_core, in a row that takes its place in the file, and measured again. A file may thus have several rows
+// of one number, of which the last counts; sorting drops the others. What shows only at the end is measured
+// again by resuming, which takes rows of a busy core for missing.
 package batch
 
 import (

@@ -82,7 +82,7 @@ func (c *countCmd) declare(f *cli.Flags) {
 	f.Text(&c.function, "func", "NAME", "the function to count")
 	f.Toggle(&c.JIT, "jit", "a JIT compiler makes NAME as the program runs, and lists it in /tmp/perf-PID.map")
 	running.ProgramFlag(f, &c.image, "count in NAME, which PROGRAM becomes by exec, as env and sh -c 'exec ./prog' do (default: PROGRAM itself)")
-	cli.Parsed(f, &c.Calls, parseCalls, "calls", "N", "count the first N calls; all: every one until the program ends").Fallback = "1"
+	cli.Parsed(f, &c.Calls, parseCalls, "calls", "N", "count the first N calls; all: every one until the program ends; last: the last one").Fallback = "1"
 	cli.Choice(f, &c.Method, count.Methods(), "method", "NAME", "counter: by the CPU's counter of retired instructions; step: an instruction at "+
 		"a time; auto: counter where there is one, else step").Fallback = "auto"
 	f.Number(&c.Limit, 1, "limit", "longest call to step through, in instructions, of which 30,000 take a second or less")
@@ -127,10 +127,13 @@ func parseRatio(s string) (float64, error) {
 }
 
 func parseCalls(s string) (int, error) {
-	if s == "all" {
+	switch s {
+	case "all":
 		return count.All, nil
+	case "last":
+		return count.Last, nil
 	}
-	return cli.WholeNumber(s, 1, math.MaxInt, "write all, or a number from 1 on")
+	return cli.WholeNumber(s, 1, math.MaxInt, "write all, last, or a number from 1 on")
 }
 
 func (c *countCmd) check() error {
@@ -198,8 +201,14 @@ func countReport(r count.Result) string {
 		}
 	}
 	fmt.Fprintf(&w, "%s: %s\n%-10s%s\n", r.Function, setReport(r), "counted", counted(r.Method))
+	if r.Again {
+		w.WriteString(calledAgain)
+	}
 	return w.String()
 }
+
+// calledAgain qualifies a report: other calls may take more.
+const calledAgain = "not yet   it is called again: -calls all counts every call, -calls last the last\n"
 
 func callReport(c count.Call) string {
 	s := words.Plural(int(c.Instructions), "instruction")
@@ -258,9 +267,13 @@ func growthReport(g growth, sets [2]string) string {
 	if g.B.Method != g.A.Method {
 		how += "; of -b " + counted(g.B.Method)
 	}
-	return fmt.Sprintf("%s: %s with '%s', %s with '%s'\n%s "+verdict+"\n%-10s%s\n",
+	text := fmt.Sprintf("%s: %s with '%s', %s with '%s'\n%s "+verdict+"\n%-10s%s\n",
 		g.A.Function, setReport(g.A), sets[0], setReport(g.B), sets[1],
 		g.A.Function, g.Ratio, g.MaxRatio, "counted", how)
+	if g.A.Again || g.B.Again {
+		text += calledAgain
+	}
+	return text
 }
 
 func setReport(r count.Result) string {

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -32,14 +33,18 @@ const (
 
 func Methods() []Method { return []Method{Auto, Hard, Step} }
 
-const All = -1
+// Numbers of calls with a meaning of their own.
+const (
+	All  = -1
+	Last = -2 // the last one alone: the program runs once more before, to see how many there are
+)
 
 // Options of a count. The zero value means the defaults.
 type Options struct {
 	program.Control // Stderr also gets standard output
 
 	Method Method // default Auto
-	Calls  int    // calls to count, default 1, the first; All until the program ends
+	Calls  int    // calls to count, default 1, the first; or All, until the program ends, or Last
 	Limit  int    // most instructions of a call to step through, default 10,000,000
 	JIT    bool   // a JIT compiler makes the function, and lists it in a program.PerfMap
 	// Stepped receives the number of instructions stepped through in all calls now and then; may be nil.
@@ -62,7 +67,8 @@ type Result struct {
 	Method       Method   `json:"method"` // Hard or Step
 	Calls        []Call   `json:"calls"`
 	Instructions uint64   `json:"instructions"`
-	Notes        []string `json:"notes,omitempty"` // remarks for the reader
+	Again        bool     `json:"called_again,omitzero"` // after these calls
+	Notes        []string `json:"notes,omitempty"`       // remarks for the reader
 }
 
 // Function runs a program and counts a function's calls. A *program.Error blames the program or the function, a
@@ -78,19 +84,30 @@ func Function(ctx context.Context, c program.Command, name string, o Options) (R
 	chosen := o.Method
 	o.defaults()
 	r := Result{Function: f.Name, Address: f.Addr, Program: append([]string{c.Name}, c.Args...)}
+	s, earlier := session{}, 0
+	if o.Calls == Last {
+		o.Calls = All
+		if s, err = countOnce(ctx, c, f, o, noneCounted); err != nil {
+			return Result{}, err
+		}
+		earlier, o.Calls = s.passed-1, 1
+	}
 	for range zeroTries {
-		if r.Calls, r.Notes, err = countOnce(ctx, c, f, o); !errors.Is(err, errZero) {
+		if s, err = countOnce(ctx, c, f, o, earlier); !errors.Is(err, errZero) {
 			break
 		}
 	}
 	if errors.Is(err, errZero) && chosen != Hard {
 		o.Method = Step
-		r.Calls, r.Notes, err = countOnce(ctx, c, f, o)
+		s, err = countOnce(ctx, c, f, o, earlier)
 	}
 	if err != nil {
 		return Result{}, err
 	}
-	r.Method = o.Method
+	r.Method, r.Calls, r.Notes, r.Again = o.Method, s.calls, s.notes, s.again
+	if earlier > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("%s before it are not counted", words.Plural(earlier, "call")))
+	}
 	for _, call := range r.Calls {
 		r.Instructions += call.Instructions
 	}
@@ -120,8 +137,12 @@ func (o *Options) defaults() {
 	o.Timeout, o.Merge = cmp.Or(o.Timeout, 5*time.Minute), true
 }
 
-func countOnce(ctx context.Context, c program.Command, f program.Function, o Options) ([]Call, []string, error) {
-	s := session{opts: o, name: f.Name}
+// noneCounted is more calls than any program makes.
+const noneCounted = math.MaxInt
+
+// countOnce counts calls after so many earlier ones.
+func countOnce(ctx context.Context, c program.Command, f program.Function, o Options, earlier int) (session, error) {
+	s := session{opts: o, name: f.Name, earlier: earlier}
 	err := c.Control(ctx, program.Setup{}, o.Control, func(p *debuggee.Process) error {
 		s.Process = p
 		return s.count(c, f)
@@ -133,19 +154,25 @@ func countOnce(ctx context.Context, c program.Command, f program.Function, o Opt
 		if !timedOut {
 			how = s.end.String()
 		}
-		return nil, nil, s.jit.Missing(c.Name, f.Name, how)
+		return s, s.jit.Missing(c.Name, f.Name, how)
 	case timedOut && s.enough() && s.whole() == len(s.calls):
 		s.notes = append(s.notes, fmt.Sprintf("the program did not end within %v and was killed when all was counted", o.Timeout))
 	case timedOut:
-		return nil, nil, program.Errorf(c.Name, "give it longer with -timeout, or less to do",
+		return s, program.Errorf(c.Name, "give it longer with -timeout, or less to do",
 			"it was killed after %v, with %s of %s counted", o.Timeout, words.Plural(s.whole(), "call"), f.Name)
 	case err != nil:
-		return nil, nil, err
-	case len(s.calls) == 0:
-		return nil, nil, program.Errorf(c.Name, "is the function inlined where it is used, or not reached with these arguments?",
+		return s, err
+	case s.await != nil && len(s.entries)+len(s.calls)+s.passed == 0:
+		return s, program.Errorf(c.Name, "ldd lists the libraries that it begins with, nm -D their functions",
+			"it loaded no shared library %s with a function %s: %v", f.Library, f.Name, s.end)
+	case len(s.calls) == 0 && s.passed > 0 && earlier != noneCounted:
+		return s, program.Errorf(c.Name, "-calls all counts all that it makes", "it called %s only %s this time, and more often before", f.Name,
+			words.Plural(s.passed, "time"))
+	case len(s.calls)+s.passed == 0:
+		return s, program.Errorf(c.Name, "is the function inlined where it is used, or not reached with these arguments?",
 			"it never called %s: %v", f.Name, s.end)
 	}
-	return s.calls, s.notes, nil
+	return s, nil
 }
 
 type session struct {
@@ -156,10 +183,15 @@ type session struct {
 	notes []string
 	end   *debuggee.End // of the program; nil before
 
-	entries []uint64         // of the function: a JIT compiler may make it several times
-	jit     *program.PerfMap // nil if the function is in a file
-	listed  bool             // there
-	unset   error            // why the last breakpoint cannot be set, as yet
+	earlier int  // calls to pass over
+	passed  int  // of them, so far
+	again   bool // it was called once more after all that count
+
+	entries []uint64                         // of the function: a JIT compiler may make it several times
+	await   func([]uint64) ([]uint64, error) // finds them in a library that is loaded later; nil if it is there
+	jit     *program.PerfMap                 // nil if the function is in a file
+	listed  bool                             // there
+	unset   error                            // why the last breakpoint cannot be set, as yet
 
 	stepped int // in all calls
 }
@@ -180,16 +212,20 @@ func (s *session) count(c program.Command, f program.Function) error {
 		s.jit = program.NewPerfMap(s.ID())
 	} else {
 		entry, err := c.Locate(s.Process, f)
-		if err != nil {
+		switch {
+		case errors.Is(err, program.ErrNotLoaded):
+			s.await = c.Awaited(s.Process, f)
+		case err != nil:
 			return err
+		default:
+			s.entries = []uint64{entry}
 		}
-		s.entries = []uint64{entry}
 	}
-	for !s.enough() {
+	for {
 		if err := s.breakAtEntries(); err != nil {
 			return err
 		}
-		if s.jit != nil {
+		if s.jit != nil || s.await != nil {
 			s.OnCall(s.breakAtEntries)
 		}
 		stop, err := s.Run()
@@ -203,6 +239,9 @@ func (s *session) count(c program.Command, f program.Function) error {
 			}
 			s.ended()
 			return nil
+		}
+		if s.again = s.enough(); s.again {
+			break
 		}
 		if err := s.call(c, stop); err != nil {
 			return err
@@ -244,9 +283,15 @@ func (s *session) breakAtEntries() error {
 		}
 		s.entries = now
 	}
+	if s.await != nil {
+		var err error
+		if s.entries, err = s.await(s.entries); err != nil {
+			return err
+		}
+	}
 	for _, entry := range s.entries {
 		s.unset = s.Break(entry)
-		if missing := (*debuggee.Fault)(nil); s.unset != nil && (s.jit == nil || !errors.As(s.unset, &missing)) {
+		if missing := (*debuggee.Fault)(nil); s.unset != nil && (s.jit == nil && s.await == nil || !errors.As(s.unset, &missing)) {
 			return s.unset
 		}
 	}
@@ -268,6 +313,13 @@ func (s *session) call(c program.Command, stop debuggee.Stop) error {
 	f, err := s.newFrame(c.Exe.IsGo, stop.Regs)
 	if err != nil {
 		return err
+	}
+	if s.passed < s.earlier {
+		s.passed++
+		if err := s.passOver(f, stop.Thread); err != nil || s.end != nil {
+			return err
+		}
+		return s.Unbreak(f.back)
 	}
 	count := s.byStep
 	if s.opts.Method == Hard {
@@ -399,6 +451,25 @@ func (s *session) enter(f frame) error {
 		return err
 	}
 	return s.Break(f.back)
+}
+
+// passOver runs a call to its return.
+func (s *session) passOver(f frame, thread int) error {
+	if err := s.enter(f); err != nil {
+		return err
+	}
+	for {
+		stop, err := s.Run()
+		if err != nil {
+			return err
+		}
+		if s.end = stop.End; s.end != nil || s.returned(f, stop.Regs) {
+			return nil
+		}
+		if err := s.pass(stop.Thread, thread, new(Call)); err != nil {
+			return err
+		}
+	}
 }
 
 func (s *session) byCounter(f frame, thread int) (Call, error) {

@@ -307,16 +307,19 @@ func TestCallsAsked(t *testing.T) {
 	for _, c := range []struct {
 		calls int
 		want  []uint64
+		again bool
 		note  string
 	}{
-		{0, []uint64{7}, ""},
-		{1, []uint64{7}, ""},
-		{2, []uint64{7, 5}, ""},
-		{3, []uint64{7, 5, 3}, ""},
-		{4, []uint64{7, 5, 3}, "no more than 3 calls"},
+		{0, []uint64{7}, true, ""},
+		{1, []uint64{7}, true, ""},
+		{2, []uint64{7, 5}, true, ""},
+		{3, []uint64{7, 5, 3}, false, ""},
+		{All, []uint64{7, 5, 3}, false, ""},
+		{Last, []uint64{3}, false, "2 calls before it are not counted"},
+		{4, []uint64{7, 5, 3}, false, "no more than 3 calls"},
 	} {
 		r, err := try(t, cmd, "f", Options{Calls: c.calls})
-		if err != nil || !slices.Equal(counts(r), c.want) {
+		if err != nil || !slices.Equal(counts(r), c.want) || r.Again != c.again {
 			t.Errorf("%d: %+v, %v", c.calls, r, err)
 		}
 		if notes := strings.Join(r.Notes, "\n"); !strings.Contains(notes, c.note) || c.note == "" && notes != "" {
@@ -411,6 +414,46 @@ func TestC(t *testing.T) {
 			t.Errorf("%v: main takes %d, then %d", flags, a, b)
 		}
 	}
+}
+
+// TestLoadedLater: a library's function is counted when dlopen loads it, and assembly whose author left out its type.
+func TestLoadedLater(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o666))
+		return path
+	}
+	library := require.Compiled(t, write("later.c", "long later(long n) { long s = 0; for (volatile long i = 0; i < n; i++) s += i; return s; }"),
+		"-O1", "-shared", "-fPIC", "-Wl,-soname,liblater.so.1")
+	c := command(t, require.Compiled(t, write("main.c", `
+#include <dlfcn.h>
+#include <stdlib.h>
+int main(int argc, char **argv)
+{
+	void *library = dlopen(argv[1], RTLD_NOW);
+	long (*later)(long) = (long (*)(long))dlsym(library, "later");
+	int wrong = later(atol(argv[2])) < 0;
+	return dlclose(library) + wrong;
+}`), "-O1", "-ldl"), library, "100")
+	r := require.Get(try(t, c, "liblater.so.1:later", Options{}))(t)
+	c.Args[1] = "200"
+	if more := require.Get(try(t, c, "liblater.so:later", Options{Calls: Last}))(t); more.Instructions-r.Instructions < 300 {
+		t.Errorf("%+v, then %+v", r, more)
+	}
+	_, err := try(t, c, "liblater.so.1:nothing", Options{})
+	blames(t, err, "it loaded no shared library liblater.so.1 with a function nothing")
+	plain := command(t, require.Compiled(t, write("plain.s", `.globl main
+plain: mov $10,%ecx
+1: dec %ecx
+jnz 1b
+ret
+main: call plain
+xor %eax,%eax
+ret
+.section .note.GNU-stack,"",@progbits
+`)))
+	require.Equal(t, "of a function without a type", []uint64{22}, counts(require.Get(try(t, plain, "plain", Options{}))(t)))
 }
 
 // TestOddPrograms: threads, forks, signals and exec within a call disturb neither the count nor the program.
