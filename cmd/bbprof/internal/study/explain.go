@@ -110,7 +110,10 @@ func (e *explainCmd) run(std cli.Streams) error {
 		setup.Frames = 1
 	}
 	return measuring.WithProfiler(std, e.Opts, func(ctx context.Context, p measure.Profiler) error {
+		done := cli.Progress(e.Out.Notes(std), 0, "measurements")
+		e.plan.Done = done.Step
 		got, err := explain.Explain(ctx, p, block.Code, setup, e.plan)
+		done.End()
 		if err != nil {
 			return err
 		}

@@ -40,7 +40,9 @@ func (s *sweepCmd) sweepValues(std cli.Streams) error {
 		s.runs = values.DefaultRounds
 	}
 	return measuring.WithProfiler(std, s.Opts, func(ctx context.Context, p measure.Profiler) error {
-		got, err := values.Run(ctx, p, block, experiment.Plan{Rounds: s.runs, Seed: s.seed})
+		done := cli.Progress(s.Out.Notes(std), 0, "measurements")
+		got, err := values.Run(ctx, p, block, experiment.Plan{Rounds: s.runs, Seed: s.seed, Done: done.Step})
+		done.End()
 		if err != nil {
 			return err
 		}
