@@ -153,3 +153,25 @@ func TestEqualStack(t *testing.T) {
 	c.Args = []string{strings.Repeat("a", 100_000)}
 	require.Equal(t, "long arguments: lower by", uint64(stringsUnit), usual-where(t, c, Setup{EqualStack: true}).Stack)
 }
+
+// TestFromExec: the dynamic linker's time counts from exec, and only there.
+func TestFromExec(t *testing.T) {
+	c := compiled(t, "int main(void) { return 0; }")
+	r, err := NewRunner(Options{})
+	require.Host(t, err)
+	require.AtMost(t, 1, 3, func() string {
+		least := map[bool]float64{}
+		for range 10 {
+			for _, exec := range []bool{false, true} {
+				sample := require.Get(r.Run(t.Context(), c, Setup{FromExec: exec}))(t)
+				if least[exec] == 0 || sample.Cycles < least[exec] {
+					least[exec] = sample.Cycles
+				}
+			}
+		}
+		if least[true] < 1.3*least[false] {
+			return fmt.Sprintf("%v cycles from exec", least)
+		}
+		return ""
+	})
+}

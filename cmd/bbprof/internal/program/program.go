@@ -38,6 +38,7 @@ type Executable struct {
 	// Movable means that its own code can be moved: it is position-independent and loaded by a dynamic linker. See
 	// [Setup.ImageShift].
 	Movable bool
+	Dynamic bool // a dynamic linker loads it
 
 	code      []bool // by section: whether it is executed
 	entry     uint64 // in the file, where its own code starts
@@ -171,11 +172,12 @@ func (e *Executable) inspect(name string) error {
 	e.entry = file.Entry
 	e.low = 1<<64 - 1
 	for _, p := range file.Progs {
-		e.Movable = e.Movable || p.Type == elf.PT_INTERP && file.Type == elf.ET_DYN
+		e.Dynamic = e.Dynamic || p.Type == elf.PT_INTERP
 		if p.Type == elf.PT_LOAD {
 			e.low, e.high = min(e.low, p.Vaddr&^(page-1)), max(e.high, p.Vaddr+p.Memsz)
 		}
 	}
+	e.Movable = e.Dynamic && file.Type == elf.ET_DYN
 	for _, s := range file.Sections {
 		e.code = append(e.code, s.Flags&elf.SHF_EXECINSTR != 0)
 	}

@@ -32,7 +32,7 @@ type Options struct {
 
 type Sample struct {
 	// Cycles are core cycles, or the event of [Runner.Counting], from the program's entry, after exec and dynamic
-	// linking, or from the malloc call that the set-up names, to its end.
+	// linking, or from exec or the malloc call that the set-up names, to its end.
 	Cycles float64
 	// Faults and Switches are page faults and context switches of the whole process, since exec.
 	Faults, Switches int
@@ -188,11 +188,13 @@ func (c Command) endless(timeout time.Duration) error {
 
 // measure runs a program that has not executed anything to its end.
 func (r *Runner) measure(c Command, s Setup, p *debuggee.Process) (sample Sample, end debuggee.End, err error) {
-	if early, err := toEntry(p); err != nil || early != nil {
-		if early != nil {
-			end = *early
+	if !s.FromExec {
+		if early, err := toEntry(p); err != nil || early != nil {
+			if early != nil {
+				end = *early
+			}
+			return sample, end, err
 		}
-		return sample, end, err
 	}
 	if s.Request.Number > 0 {
 		if err := c.toRequest(p, s.Request); err != nil {

@@ -16,6 +16,8 @@ type Setup struct {
 	// EqualStack has the stack of every program start at the same address, whatever its name, its arguments and the rest of
 	// its environment: only EnvBytes, rounded up to a multiple of 16, and StackShift lower it.
 	EqualStack bool `json:"equal_stack,omitzero"`
+	// FromExec has the time of the dynamic linker count, too.
+	FromExec bool `json:"from_exec,omitzero"`
 	// HeapShift raises the start of the heap: the break is moved before the program's first instruction. glibc rounds
 	// up to a multiple of 16.
 	HeapShift int `json:"heap_shift_bytes,omitzero"`

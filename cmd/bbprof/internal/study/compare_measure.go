@@ -243,6 +243,24 @@ func (c *compareCmd) linkAll(ctx context.Context, p *placement, m member, std cl
 	return linker.Close, nil
 }
 
+// from has the times of all sides begin at the same point, and names it: without the dynamic linker's work a program
+// that is linked dynamically has done less when it enters its own code than one that is linked statically.
+func (p *placement) from() string {
+	kinds := map[bool]bool{}
+	for _, at := range slices.Concat(p.places...) {
+		kinds[at.Command.Exe.Dynamic] = true
+	}
+	if len(kinds) < 2 {
+		return "each program's own first instruction, after dynamic linking"
+	}
+	for _, places := range p.places {
+		for i := range places {
+			places[i].Setup.FromExec = true
+		}
+	}
+	return "exec, with dynamic linking, since not all sides are linked so"
+}
+
 // measurePrograms compares each program with the first. If ctx ends, its error comes with the conclusion of the layouts
 // so far, if any.
 func (c *compareCmd) measurePrograms(ctx context.Context, m member, p placement, std cli.Streams, step func(int)) ([]*Comparison, error) {
@@ -253,6 +271,7 @@ func (c *compareCmd) measurePrograms(ctx context.Context, m member, p placement,
 		return nil, err
 	}
 	var sides []compare.Measure
+	from := p.from()
 	for _, places := range p.places {
 		if err := r.WarmUp(ctx, places[0].Command, places[0].Setup); err != nil {
 			return nil, err
@@ -270,7 +289,7 @@ func (c *compareCmd) measurePrograms(ctx context.Context, m member, p placement,
 	running.NoteLeft(r, c.out.Notes(std))
 	all, err := c.conclude(p.commands, measured, dropped, err)
 	for _, out := range all {
-		out.Cycles, out.unit = fmt.Sprintf("%s; on CPU %d", r.Describe(), r.CPU()), "cycles a run"
+		out.Cycles, out.unit = fmt.Sprintf("%s; from %s, to the end; on CPU %d", r.Describe(), from, r.CPU()), "cycles a run"
 	}
 	return all, err
 }

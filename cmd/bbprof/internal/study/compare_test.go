@@ -40,6 +40,21 @@ func TestAdjust(t *testing.T) {
 	}
 }
 
+// TestFrom: a program that is linked statically is compared from exec with one that is not.
+func TestFrom(t *testing.T) {
+	place := func(dynamic bool) []program.Place {
+		return program.In(program.Command{Exe: &program.Executable{Dynamic: dynamic}}, make([]program.Setup, 2))
+	}
+	for _, c := range []struct{ a, b, fromExec bool }{{true, true, false}, {false, false, false}, {true, false, true}} {
+		p := placement{places: [][]program.Place{place(c.a), place(c.b)}}
+		said := p.from()
+		require.Equal(t, said, c.fromExec, strings.HasPrefix(said, "exec"))
+		for _, at := range slices.Concat(p.places...) {
+			require.Equal(t, said, c.fromExec, at.Setup.FromExec)
+		}
+	}
+}
+
 // TestEqualStacks: however programs are compared, their stacks start at the same address.
 func TestEqualStacks(t *testing.T) {
 	for name, c := range map[string]compareCmd{"layouts": {layouts: 3}, "-env": {layouts: 2, env: []int{0, 4096}}} {
