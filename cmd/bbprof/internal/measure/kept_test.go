@@ -38,7 +38,8 @@ func TestKept(t *testing.T) {
 	rejection := func(reason verdict.Reason) profiler.Result {
 		return profiler.Result{Status: profiler.Rejected, Reason: reason, Rejection: &verdict.Rejection{Reason: reason}}
 	}
-	results := []profiler.Result{full, rejected, {Status: profiler.OK, Cycles: 2}, rejection(verdict.Unstable), rejection(verdict.BusyCore), {Status: profiler.Failed}}
+	results := []profiler.Result{full, rejected, {Status: profiler.OK, Cycles: 2}, rejection(verdict.Unstable),
+		rejection(verdict.BusyCore), {Status: profiler.Failed}}
 	blocks := []profiler.Block{{Code: []byte{0x90}}, {Code: []byte{0x91}}, {Code: []byte{0x90}, Setup: profiler.Setup{Mode: profiler.Loop}},
 		{Code: []byte{0x92}}, {Code: []byte{0x93}}, {Code: []byte{0x94}}}
 	path := filepath.Join(t.TempDir(), "j")

@@ -15,7 +15,8 @@ import (
 )
 
 // twoControls are a chain that is known and one that is not; in a lab a block takes as many cycles as it has bytes.
-var twoControls = []Control{{Name: "chain", Block: profiler.Block{Code: make([]byte, 3)}, Cycles: 3}, {Name: "adds", Block: profiler.Block{Code: make([]byte, 9)}}}
+var twoControls = []Control{{Name: "chain", Block: profiler.Block{Code: make([]byte, 3)}, Cycles: 3},
+	{Name: "adds", Block: profiler.Block{Code: make([]byte, 9)}}}
 
 // distinctRows is a corpus of n blocks of five bytes, each a millisecond's work in busyLab.
 func distinctRows(n int) string {

@@ -88,6 +88,7 @@ func (c *Controls) String() string {
 	for _, b := range c.Blocks {
 		measured, off, busy = measured+b.Measured, off+b.Off, busy+b.Busy
 	}
-	return fmt.Sprintf("%d measurements of known blocks between the rows, %d of them off, %d without a number; %d blocks measured again for that; %.1f %% of the time",
+	return fmt.Sprintf("%d measurements of known blocks between the rows, %d of them off, %d without a number; "+
+		"%d blocks measured again for that; %.1f %% of the time",
 		measured, off, busy, c.Again, 100*c.Share)
 }
