@@ -115,3 +115,22 @@ const mostIterations = 4
 const registers = 48
 
 func (v Values) registers() uint64 { return uint64(v.GPR) | uint64(v.Vector)<<16 }
+
+// fusing lists the instructions that some core fuses with a conditional branch after them (Intel Optimization Manual, "Macro-Fusion"; AMD's
+// Software Optimization Guide for family 19h, "Branch Fusion").
+var fusing = map[string]bool{"cmp": true, "test": true, "add": true, "sub": true, "and": true, "or": true, "xor": true, "inc": true, "dec": true}
+
+// LeastSlots is how many operations the block is at least for a core that renames them: a branch and what sets its flags may be one, and nops
+// none if the core fuses them with their neighbours.
+func LeastSlots(insts []Inst, fusesNops bool) (slots int) {
+	for i := range insts {
+		if name := insts[i].raw.form.name; fusesNops && (name == "nop" || name == "endbr64") {
+			continue
+		}
+		slots++
+	}
+	if b, ok := TrailingBranch(insts); ok && b.Conditional() && len(insts) > 1 && fusing[insts[len(insts)-2].raw.form.name] {
+		slots--
+	}
+	return slots
+}

@@ -436,7 +436,7 @@ func TestCountedCodeRunsHere(t *testing.T) {
 			}
 			ticks[iterations] = min(cmp.Or(ticks[iterations], math.MaxUint64), slices.Min(r.Counts[0]))
 		}
-		r.Say(100 + uint64(iterations))
+		r.Say(100 + 3*uint64(iterations))
 	}
 	o.Unroll = &unroll.Factors{Short: 64, Long: 256}
 	r := o.profile(t, "480fafc0") // imul rax, rax

@@ -417,14 +417,15 @@ func (s *session) checkSamples(j job, m *mapping.MappedBlock, t timing.Timed, r 
 		invariants.IdleCore(r.WindowsKept, t.WindowsUnsteady, s.timer.Report().ProbeIdle))
 	r.Evidence = s.countedEvidence(evidence, t.Events)
 	r.Core, r.Counters = string(s.pmu.Core), s.reportCounters(t.Events)
-	if which, why := s.impossible(m, t); which != "" {
-		r.Impossible, r.Warnings = which, append(r.Warnings, why)
-	}
 	r.Speeds = speedsOf(t)
 	for _, c := range t.Design.Cells {
 		if j.Detail {
 			r.LayoutCycles = append(r.LayoutCycles, LayoutCycles{c.Number, c.Mean})
 		}
+	}
+	which, impossible := s.impossible(m, t)
+	if r.Impossible = which; impossible != nil && !j.tolerates(impossible, &r.Warnings) {
+		return impossible
 	}
 	if rejection := j.unstable(t, r.Speeds); rejection != nil && !j.tolerates(rejection, &r.Warnings) {
 		return rejection

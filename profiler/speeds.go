@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/internal/mapping"
 	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -53,6 +51,9 @@ func speedsOf(t timing.Timed) (speeds []Speed) {
 	return speeds
 }
 
+// Images may run in different states in one window of mixedShare.
+const mixedShare = 8
+
 // unstable returns the rejection of a block whose time does not repeat within a layout or, with Strict,
 // between layouts.
 func (j job) unstable(t timing.Timed, speeds []Speed) *verdict.Rejection {
@@ -63,6 +64,9 @@ func (j job) unstable(t timing.Timed, speeds []Speed) *verdict.Rejection {
 	if !timing.Steady(e) {
 		return reject("%d windows give %.3f ± %.3f cycles, allowed are ± %.3f; windows of one layout are %.3f cycles apart (standard deviation)",
 			len(t.Windows), e.Value, e.Half, timing.UnstableLimit(e), t.Design.Within)
+	}
+	if n := len(t.Windows); t.Mixed > n/mixedShare {
+		return reject("in %d of %d windows the images ran in different states: what one iteration takes changes from start to start", t.Mixed, n)
 	}
 	if e.Low() <= 0 {
 		return reject("%d windows give %.3f ± %.3f cycles, an interval that reaches 0: no block takes that", len(t.Windows), e.Value, e.Half)
@@ -85,32 +89,4 @@ func describeSpeeds(speeds []Speed) string {
 		s = append(s, fmt.Sprintf("%.3f cycles in %d layouts", v.Cycles, len(v.Layouts)))
 	}
 	return strings.Join(s, ", ")
-}
-
-// Impossible names the limit of the core that cycles are below: a mistake or a discovery.
-type Impossible string
-
-const (
-	BelowDispatch Impossible = "below_dispatch" // of renaming the instructions
-	BelowLatency  Impossible = "below_latency"  // of the longest chain through registers
-)
-
-// Cycles that are impossibleShare below a limit of the core are reported: selftest allows the same deviation from a
-// known number.
-const impossibleShare = 0.015
-
-// impossible reports whether cycles are below the time to rename the instructions, each of which takes at least one
-// slot, or below the latency of a chain through registers.
-func (s *session) impossible(m *mapping.MappedBlock, t timing.Timed) (which Impossible, why string) {
-	width := s.cpu.DispatchWidth
-	slots, chain := float64(len(m.Insts))/float64(max(width, 1)), asm.LeastCycles(m.Insts)
-	switch high := t.Estimate.High() / (1 - impossibleShare); {
-	case high < chain:
-		return BelowLatency, fmt.Sprintf("%.3f cycles are fewer than the %g that a chain through registers takes from one iteration to the next: "+
-			"a discovery, or the number is wrong", t.Estimate.Value, chain)
-	case width != 0 && high < slots: // 0: unknown core
-		return BelowDispatch, fmt.Sprintf("%.3f cycles are fewer than the %.3f that %d instructions need on a core that renames %d a cycle: "+
-			"the core fuses some, or the number is wrong", t.Estimate.Value, slots, len(m.Insts), width)
-	}
-	return "", ""
 }

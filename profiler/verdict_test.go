@@ -17,6 +17,7 @@ import (
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/invariants"
+	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -171,21 +172,41 @@ func TestImpossible(t *testing.T) {
 		says         string
 	}{
 		{"two nops at six a cycle", "9090", 6, 0.32, 0.0084, "", ""},
-		{"and a little less", "9090", 6, 0.32, 0.0082, BelowDispatch, "fewer than the 0.333 that 2 instructions need on a core that renames 6 a cycle"},
+		{"and a little less", "9090", 6, 0.32, 0.0082, BelowDispatch, "fewer than the 0.333 that 2 instructions and fused pairs need on a core that renames 6 a cycle"},
 		{"on a core of eight", "9090", 8, 0.32, 0.01, "", ""},
 		{"on one that is not known", "9090", 0, 0.1, 0.01, "", ""},
+		{"a pair is one operation", "90904839d87505", 6, 0.5, 0.001, "", ""},
+		{"but not apart", "909048ffc089d97505", 6, 0.5, 0.001, BelowDispatch, "5 instructions"},
+		{"two branches a cycle", "4839d87505", 6, 0.45, 0.01, BelowBranches, "1 branch needs on a core that executes 2 a cycle"},
+		{"three loads a cycle", "488b03488b4b08", 6, 0.624, 0.002, BelowMemory, "2 loads need on a core that executes 3 a cycle"},
+		{"stores", "488903", 6, 0.47, 0.002, BelowMemory, "1 stores"},
 		{"a chain on one that is not known", "4801c0", 0, 0.001, 0.0005, BelowLatency, "the 1 that a chain"},
 		{"an imul", "480fafc0", 6, 2.94, 0.016, "", ""},
 		{"one that is too fast", "480fafc0", 6, 2.94, 0.014, BelowLatency, "fewer than the 3 that a chain through registers takes"},
-		{"both: the chain says more", "4801c0", 6, 0.1, 0.01, BelowLatency, "the 1 that a chain"},
+		{"both: the higher limit is not the first", "4801c0", 6, 0.1, 0.01, BelowDispatch, "0.167"},
 	} {
 		insts := require.Get(asm.Decode(unhex(t, c.hex)))(t)
 		s := &session{}
 		s.cpu.DispatchWidth = c.width
+		if c.width > 0 {
+			s.cpu.LoadsPerCycle, s.cpu.StoresPerCycle, s.cpu.BranchesPerCycle = 3, 2, 2
+		}
 		m := &mapping.MappedBlock{ImageBuilder: mapping.ImageBuilder{Program: mapping.Program{Insts: insts}}}
-		got, why := s.impossible(m, timing.Timed{Estimate: stat.Estimate{Value: c.cycles, Half: c.half}})
-		if got != c.want || (why == "") != (got == "") || !strings.Contains(why, c.says) {
-			t.Errorf("%s: %q, %q, want %q", c.name, got, why, c.want)
+		timed := timing.Timed{Estimate: stat.Estimate{Value: c.cycles, Half: c.half}}
+		got, why := s.impossible(m, timed)
+		if got != c.want || (why == nil) != (got == "") || why != nil && (why.Reason != verdict.Unstable || !strings.Contains(why.Detail, c.says)) {
+			t.Errorf("%s: %q, %v, want %q", c.name, got, why, c.want)
+		}
+	}
+	// One layout far below the limit: an image of it was in another state.
+	s := &session{}
+	s.cpu.BranchesPerCycle = 2
+	loop := unroll.OwnLoop(1, unroll.Exit{}, unroll.Factors{Short: 2, Long: 4})
+	m := &mapping.MappedBlock{ImageBuilder: mapping.ImageBuilder{Program: mapping.Program{Insts: require.Get(asm.Decode(unhex(t, "49ffcf75fb")))(t), Loop: &loop}}}
+	for cycles, want := range map[float64]Impossible{0.017: BelowBranches, 0.522: BelowBranches, 0.95: "", 1: ""} {
+		timed := timing.Timed{Estimate: stat.Estimate{Value: 1, Half: 0.02}, Design: stat.Design{Cells: []stat.Cell{{Mean: 1.1}, {Number: 7, Mean: cycles}}}}
+		if got, why := s.impossible(m, timed); got != want {
+			t.Errorf("a layout of %g cycles of a loop of one: %q, %v", cycles, got, why)
 		}
 	}
 }

@@ -43,6 +43,11 @@ type Core struct {
 	DispatchWidth  int  // operations renamed a cycle, at most
 	LoadsPerCycle  int  // at most
 	StoresPerCycle int
+	// BranchesPerCycle is the number of branch units (Intel Optimization Manual, ports 0 and 6; AMD's Software Optimization Guides for
+	// families 17h and 19h). One of these branches may be taken.
+	BranchesPerCycle int
+	// FusesNops says that a nop takes no slot of its own beside another instruction.
+	FusesNops      bool
 	MultiplyCycles int // the latency of imul r64, r64
 	// SettlesAtOnce says that images reach their final speed within 4 runs: 2,000 blocks agreed as well without more,
 	// and took 5 % less time. On Redwood Cove dense code in long images needs some 60, and unmeasured cores get as
@@ -107,23 +112,23 @@ var unknown = Core{Name: Unknown, OpCache: OpCache{256, 6, 32}, StoreBuffer: 112
 // tools: llc -mcpu=help; the -arch lists of uiCA and OSACA. LLVM uses Golden Cove's model for Redwood Cove. It also
 // does so for the small cores, where it is wrong, so they have no LLVM name here.
 var cores = []Core{
-	{Name: Haswell, Events: "haswell", vendor: intel, OpCache: OpCache{256, 6, 32}, StoreBuffer: 42, DispatchWidth: 4, LoadsPerCycle: 2, StoresPerCycle: 1,
+	{Name: Haswell, Events: "haswell", vendor: intel, OpCache: OpCache{256, 6, 32}, StoreBuffer: 42, DispatchWidth: 4, BranchesPerCycle: 2, LoadsPerCycle: 2, StoresPerCycle: 1,
 		MultiplyCycles: 3, AddsPerCycle: 4, LLVM: "haswell", UICA: "HSW", OSACA: "HSW"},
-	{Name: Broadwell, Events: "broadwell", vendor: intel, OpCache: OpCache{256, 6, 32}, StoreBuffer: 42, DispatchWidth: 4, LoadsPerCycle: 2, StoresPerCycle: 1,
+	{Name: Broadwell, Events: "broadwell", vendor: intel, OpCache: OpCache{256, 6, 32}, StoreBuffer: 42, DispatchWidth: 4, BranchesPerCycle: 2, LoadsPerCycle: 2, StoresPerCycle: 1,
 		MultiplyCycles: 3, AddsPerCycle: 4, LLVM: "broadwell", UICA: "BDW", OSACA: "BDW"},
-	{Name: Skylake, Events: "skylake", vendor: intel, OpCache: OpCache{256, 6, 32}, StoreBuffer: 56, DispatchWidth: 4, LoadsPerCycle: 2, StoresPerCycle: 1,
+	{Name: Skylake, Events: "skylake", vendor: intel, OpCache: OpCache{256, 6, 32}, StoreBuffer: 56, DispatchWidth: 4, BranchesPerCycle: 2, LoadsPerCycle: 2, StoresPerCycle: 1,
 		MultiplyCycles: 3, AddsPerCycle: 4, LLVM: "skylake-avx512", UICA: "SKX", OSACA: "SKX",
 		since: []cpuid.FeatureID{cpuid.AVX512BW}},
-	{Name: IceLake, Events: "icelake", vendor: intel, OpCache: OpCache{384, 6, 64}, StoreBuffer: 72, DispatchWidth: 5, LoadsPerCycle: 2, StoresPerCycle: 2,
+	{Name: IceLake, Events: "icelake", vendor: intel, OpCache: OpCache{384, 6, 64}, StoreBuffer: 72, DispatchWidth: 5, BranchesPerCycle: 2, LoadsPerCycle: 2, StoresPerCycle: 2,
 		MultiplyCycles: 3, AddsPerCycle: 4, LLVM: "icelake-server", UICA: "ICL", OSACA: "ICX",
 		since: []cpuid.FeatureID{cpuid.AVX512VBMI2}},
-	{Name: GoldenCove, Events: "goldencove", vendor: intel, OpCache: OpCache{512, 8, 64}, StoreBuffer: 112, DispatchWidth: 6,
+	{Name: GoldenCove, Events: "goldencove", vendor: intel, OpCache: OpCache{512, 8, 64}, StoreBuffer: 112, DispatchWidth: 6, BranchesPerCycle: 2,
 		LoadsPerCycle: 3, StoresPerCycle: 2,
 		MultiplyCycles: 3, AddsPerCycle: 4.6, // five ALUs; 4.6 was measured on Granite Rapids
 		IdleProbe: 955, // 954 to 957 in every idle recording of an Emerald Rapids
 		Latencies: GoldenCoveLatencies, LLVM: "sapphirerapids", OSACA: "SPR",
 		since: []cpuid.FeatureID{cpuid.AVX512FP16, cpuid.AMXTILE}},
-	{Name: RedwoodCove, Events: "redwoodcove", vendor: intel, OpCache: OpCache{512, 8, 64}, StoreBuffer: 112, DispatchWidth: 6,
+	{Name: RedwoodCove, Events: "redwoodcove", vendor: intel, OpCache: OpCache{512, 8, 64}, StoreBuffer: 112, DispatchWidth: 6, BranchesPerCycle: 2,
 		LoadsPerCycle: 3, StoresPerCycle: 2, MultiplyCycles: 3, AddsPerCycle: 4.6,
 		Latencies: RedwoodCoveLatencies, LLVM: "graniterapids",
 		since: []cpuid.FeatureID{cpuid.AMXFP16}, l1i: 64 << 10},
@@ -162,10 +167,10 @@ var cores = []Core{
 	// InstLatx64's dump of a Pinnacle Ridge (0800F82) is within Zen's answers for all blocks of the selftest that it
 	// has.
 	zen.as(ZenPlus, zen.Events),
-	{Name: Zen2, Events: "zen2", vendor: amd, OpCache: OpCache{512, 8, 64}, StoreBuffer: 48, DispatchWidth: 6, LoadsPerCycle: 2, StoresPerCycle: 1,
+	{Name: Zen2, Events: "zen2", vendor: amd, OpCache: OpCache{512, 8, 64}, StoreBuffer: 48, DispatchWidth: 6, BranchesPerCycle: 2, LoadsPerCycle: 2, StoresPerCycle: 1,
 		MultiplyCycles: 3, AddsPerCycle: 4, WayPredicted: true, Latencies: ZenLatencies, LLVM: "znver2", OSACA: "ZEN2",
 		since: []cpuid.FeatureID{cpuid.WBNOINVD}},
-	{Name: Zen3, Events: "zen3", vendor: amd, OpCache: OpCache{512, 8, 64}, StoreBuffer: 64, DispatchWidth: 6, LoadsPerCycle: 3, StoresPerCycle: 2,
+	{Name: Zen3, Events: "zen3", vendor: amd, OpCache: OpCache{512, 8, 64}, StoreBuffer: 64, DispatchWidth: 6, BranchesPerCycle: 2, LoadsPerCycle: 3, StoresPerCycle: 2,
 		MultiplyCycles: 3, AddsPerCycle: 4, WayPredicted: true, Latencies: ZenLatencies, LLVM: "znver3", OSACA: "ZEN3",
 		since: []cpuid.FeatureID{cpuid.VAES}},
 	// Zen 4c and Zen 5c: AMD presents them as the same core in less area, with the same time for every instruction,
@@ -182,9 +187,9 @@ var (
 	lionCove = Core{Name: LionCove, Events: "lioncove", vendor: intel, DispatchWidth: 8, LoadsPerCycle: 3, StoresPerCycle: 2, MultiplyCycles: 3,
 		Latencies: LionCoveLatencies, LLVM: "lunarlake"}
 
-	zen = Core{Name: Zen, Events: "zen1", vendor: amd, OpCache: OpCache{256, 8, 64}, StoreBuffer: 44, DispatchWidth: 6, LoadsPerCycle: 2, StoresPerCycle: 1,
+	zen = Core{Name: Zen, Events: "zen1", vendor: amd, OpCache: OpCache{256, 8, 64}, StoreBuffer: 44, DispatchWidth: 6, BranchesPerCycle: 2, LoadsPerCycle: 2, StoresPerCycle: 1,
 		MultiplyCycles: 3, AddsPerCycle: 4, WayPredicted: true, Latencies: ZenLatencies, LLVM: "znver1", OSACA: "ZEN1"}
-	zen4 = Core{Name: Zen4, Events: "zen4", vendor: amd, SettlesAtOnce: true, IdleProbe: 1147, // both measured on Genoa
+	zen4 = Core{Name: Zen4, Events: "zen4", vendor: amd, SettlesAtOnce: true, FusesNops: true, BranchesPerCycle: 2, IdleProbe: 1147, // both measured on Genoa
 		OpCache: OpCache{768, 9, 64}, StoreBuffer: 64, DispatchWidth: 6, LoadsPerCycle: 3, StoresPerCycle: 2,
 		MultiplyCycles: 3, AddsPerCycle: 4, WayPredicted: true, Latencies: ZenLatencies, LLVM: "znver4", OSACA: "ZEN4",
 		since: []cpuid.FeatureID{cpuid.AVX512F}}

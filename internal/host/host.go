@@ -36,7 +36,10 @@ type CPU struct {
 	IdleProbe float64 `json:"-"`
 	// NopsPerCycle is the same for nops, 0 where the probe has none.
 	NopsPerCycle  float64 `json:"nops_per_cycle,omitzero"`
-	SettlesAtOnce bool    `json:"-"` // see cpu.Core
+	SettlesAtOnce bool    `json:"-"` // see cpu.Core, as the following
+	FusesNops     bool    `json:"-"`
+	// Rates of loads, stores and branches, 0 if unknown.
+	LoadsPerCycle, StoresPerCycle, BranchesPerCycle int `json:"-"`
 	// MultiplyCycles is the latency of imul r64, r64, 0 if unknown.
 	MultiplyCycles int `json:"multiply_cycles,omitzero"`
 
@@ -109,6 +112,10 @@ func detect(id cpu.ID, m machine, chosen []int) CPU {
 		IdleProbe:         core.IdleProbe,
 		NopsPerCycle:      core.NopsPerCycle,
 		SettlesAtOnce:     core.SettlesAtOnce,
+		FusesNops:         core.FusesNops,
+		LoadsPerCycle:     core.LoadsPerCycle,
+		StoresPerCycle:    core.StoresPerCycle,
+		BranchesPerCycle:  core.BranchesPerCycle,
 		MultiplyCycles:    core.MultiplyCycles,
 		Core: invariants.Core{
 			// L1D is indexed by the address within a page, so each way holds a page.

@@ -458,3 +458,9 @@ const movedShare = 0.005
 func (w window) cycles(p Pair, rate float64) float64 {
 	return p.PerIteration(stat.Mean(w.perRun[0]), stat.Mean(w.perRun[1])) / rate
 }
+
+// measured returns what a window of a placement shows, at rate ticks per cycle; NaN without samples.
+func (w window) measured(p *placement, rate float64) Window {
+	short, each := stat.Mean(w.perRun[0])/rate, w.cycles(p.Pair, rate)
+	return Window{LayoutOf(p.place, w.offset), p.number, each, short - each*float64(p.Short.Iterations), short}
+}

@@ -227,7 +227,7 @@ func (c *counterSeries) window(i, replicate int, l Layout) error {
 	}
 	c.timed.Events.add(p.events, c.pair, [2]Readings{ofShort, ofLong}, c.identical())
 	if i == 0 {
-		c.timed.Windows = append(c.timed.Windows, Window{l, replicate, c.pair.PerIteration(float64(short.Cycles), float64(long.Cycles))})
+		c.timed.Windows = append(c.timed.Windows, Window{Layout: l, Replicate: replicate, Cycles: c.pair.PerIteration(float64(short.Cycles), float64(long.Cycles))})
 	}
 	return nil
 }

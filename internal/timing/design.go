@@ -81,6 +81,8 @@ type Window struct {
 	Layout    Layout
 	Replicate int
 	Cycles    float64
+	Around    float64 // cycles of the shorter image beside its iterations, if all iterations take Cycles
+	Short     float64 // cycles of the shorter image
 }
 
 // PerIteration lists the cycles of windows.

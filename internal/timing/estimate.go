@@ -42,9 +42,11 @@ func replicates(precision float64) (checked []int, varies int) {
 // at least as wide as the clock's steps make it, for the block's time (from its own samples, as if all runs of a
 // timing counted) and for the rate (from earlier replicates too).
 func (t *Timed) derive(c clock.Clock, r clockRate, iterations int) {
-	n, cycles := len(t.Windows), PerIteration(t.Windows)
+	alike := inOneState(t.Windows)
+	t.Mixed = len(t.Windows) - len(alike)
+	n, cycles := len(alike), PerIteration(alike)
 	visits := make([]stat.Visit, n)
-	for i, w := range t.Windows {
+	for i, w := range alike {
 		visits[i] = stat.Visit{Cell: int(w.Layout), Batch: w.Replicate, Value: w.Cycles}
 	}
 	t.Design = stat.NewDesign(visits, math.Max(disturbedShare*stat.Median(cycles), disturbedFloor))
@@ -57,6 +59,31 @@ func (t *Timed) derive(c clock.Clock, r clockRate, iterations int) {
 	rate := e.Value * c.RateResolution(max(r.samples, n)) / r.ticks
 	e.Half = math.Hypot(math.Hypot(max(e.Half, block), rate), processShare*e.Value)
 	t.Estimate = e.Prediction()
+}
+
+const (
+	stateShare = 0.1 // of the shorter image
+	stateFloor = 60  // cycles, four mispredicted branches
+)
+
+// inOneState returns the windows whose two images ran in one state. An image that begins in another state takes another time for each of its
+// iterations, and the difference of two such images is no time of the block. It shows in what the shorter image takes beside its iterations, which
+// would be the same in all windows.
+func inOneState(windows []Window) (alike []Window) {
+	var around []float64
+	for _, w := range windows {
+		around = append(around, w.Around)
+	}
+	if len(windows) == 0 {
+		return windows
+	}
+	usual := stat.Median(around)
+	for _, w := range windows {
+		if math.Abs(w.Around-usual) <= max(stateShare*w.Short, stateFloor) {
+			alike = append(alike, w)
+		}
+	}
+	return alike
 }
 
 // Two speeds differ by speedGap of the cycles, or of one cycle if that is more, and by speedErrors standard errors.

@@ -45,7 +45,7 @@ func (s simulation) measure(r *rand.Rand, precision float64) Timed {
 				if r.Float64() < s.slow {
 					c *= 1 + 0.3*r.Float64()
 				}
-				timed.Windows = append(timed.Windows, Window{l, n, c})
+				timed.Windows = append(timed.Windows, Window{Layout: l, Replicate: n, Cycles: c})
 			}
 		}
 		timed.derive(clock.TSC{StepTicks: 2}, clockRate{ticks: 0.7, samples: 1 << 16}, 200)

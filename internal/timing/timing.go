@@ -106,6 +106,7 @@ type Plan struct {
 
 type Timed struct {
 	Windows  []Window
+	Mixed    int      // windows whose images ran in different states
 	Midpoint []Window // up to the midpoint, if timed with the first replicates
 
 	RunsPerSample   int // runs of an image in one timing

@@ -323,7 +323,7 @@ func (s *series) takeWindows(all []placement, replicates int, deadline time.Time
 		kept, rate := s.keepUndisturbed(got, placements)
 		for _, w := range kept {
 			p := placements[w.pair]
-			p.windows = append(p.windows, Window{LayoutOf(p.place, w.offset), p.number, w.cycles(p.Pair, rate)})
+			p.windows = append(p.windows, w.measured(p, rate))
 			if i := slices.Index(p.missing, w.offset); i >= 0 {
 				p.missing = slices.Delete(slices.Clone(p.missing), i, i+1)
 			}

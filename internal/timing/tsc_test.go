@@ -29,7 +29,7 @@ func TestNarrowSeesEachLayout(t *testing.T) {
 	for slow, want := range map[float64]bool{2: true, 2.055: true, 2.065: false} { // 1/12 of 0.06 is 0.0025 of 2
 		timed := Timed{RunsPerSample: 40}
 		for i, l := range passOf(0) {
-			timed.Windows = append(timed.Windows, Window{l, i / 3, 2})
+			timed.Windows = append(timed.Windows, Window{Layout: l, Replicate: i / 3, Cycles: 2})
 		}
 		timed.Windows[passWindows-1].Cycles = slow
 		timed.derive(clock.TSC{StepTicks: 1e-9}, clockRate{ticks: 0.7, samples: 36}, 100)
@@ -385,5 +385,25 @@ func TestClockRate(t *testing.T) {
 		if math.Abs(r.ticks-c.want) > 1e-12 || r.samples != c.samples {
 			t.Errorf("%s: %.6f of %d samples, want %.6f of %d", c.name, r.ticks, r.samples, c.want, c.samples)
 		}
+	}
+}
+
+// TestInOneState: windows of which one image took another time for each iteration are left out, however the states pair up; layouts that differ
+// alike in both images are not.
+func TestInOneState(t *testing.T) {
+	window := func(short, long float64) Window { // cycles of an iteration in 4,096 and 8,192 of them, and 90 around them
+		s, l := 90+4096*short, 90+8192*long
+		each := (l - s) / 4096
+		return Window{Cycles: each, Around: s - 4096*each, Short: s}
+	}
+	for name, c := range map[string]struct {
+		odd  []Window
+		kept int
+	}{
+		"one state": {nil, 8}, "slow and fast": {[]Window{window(2, 1)}, 8}, "fast and slow": {[]Window{window(1, 2), window(1, 2)}, 8},
+		"a slow layout": {[]Window{window(2, 2)}, 9}, "a slower one": {[]Window{window(1.02, 1.02)}, 9},
+	} {
+		windows := slices.Concat(slices.Repeat([]Window{window(1, 1)}, 8), c.odd)
+		require.Equal(t, name, c.kept, len(inOneState(windows)))
 	}
 }
