@@ -237,7 +237,7 @@ func (c *compareCmd) linkAll(ctx context.Context, p *placement, m member, std cl
 	}
 	for i, at := range p.places[0] {
 		layout, v := layoutOf(i+1, at.Setup), variants[i/c.setups]
-		layout.Link, layout.Order = v.Seed, v.Order
+		layout.Link, layout.Order, layout.Objects = v.Seed, v.Order, v.Objects
 		p.layouts = append(p.layouts, layout)
 	}
 	return linker.Close, nil

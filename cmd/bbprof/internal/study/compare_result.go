@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -279,6 +280,10 @@ func (r *comparisons) details(w *measuring.Reporter, out *Comparison) {
 		w.Line("speed-up", "from %s to %s of the environment", at(most), at(least))
 	}
 	if r.link {
+		w.Line("best a", "%s", extreme(out.Pairs, func(p compare.Pair) float64 { return compare.Value(p.A) }))
+		w.Line("best b", "%s", extreme(out.Pairs, func(p compare.Pair) float64 { return compare.Value(p.B) }))
+		w.Line("worst a", "%s", extreme(out.Pairs, func(p compare.Pair) float64 { return -compare.Value(p.A) }))
+		w.Line("worst b", "%s", extreme(out.Pairs, func(p compare.Pair) float64 { return -compare.Value(p.B) }))
 		opposite := map[compare.Verdict]string{compare.Slower: "that b is faster", compare.Faster: "that b is slower",
 			compare.Same: "that there is a difference"}
 		w.Line("contrary", "%d of %d layouts (%.0f %%) alone would have said %s", out.Contrary(), out.Layouts,
@@ -397,13 +402,19 @@ func suiteLines(t *measuring.Reporter, s *compare.Suite) {
 	t.Line("layouts", "in %d of %d b looks slower over the suite, in %d faster", slower, len(s.Speedups), len(s.Speedups)-slower)
 }
 
+// extreme tells of the layout whose value is least.
+func extreme(pairs []compare.Pair, value func(compare.Pair) float64) string {
+	p := slices.MinFunc(pairs, func(a, b compare.Pair) int { return cmp.Compare(value(a), value(b)) })
+	return fmt.Sprintf("%.0f cycles in %s", math.Abs(value(p)), placeText(p.Layout))
+}
+
 func placeText(l compare.Layout) string {
 	text := fmt.Sprintf("layout %d: environment +%d bytes, stack -%d, heap +%d", l.Number, l.Env, l.Stack, l.Heap)
 	if l.Link > 0 {
 		text += fmt.Sprintf(", link seed %d", l.Link)
 	}
 	if l.Order != "" {
-		text += ", objects in " + l.Order + " order"
+		text += ", objects in " + l.Order + " order (-json lists them)"
 	}
 	return text
 }

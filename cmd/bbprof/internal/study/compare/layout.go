@@ -36,6 +36,8 @@ type Layout struct {
 	Heap   int    `json:"heap_bytes,omitzero"`   // by which its heap starts higher
 	Link   uint32 `json:"link_seed,omitzero"`    // seed of the link, for linked programs
 	Order  string `json:"order,omitempty"`       // of the object files, for linked programs
+	// Objects are these files in that order, for -objects of another link.
+	Objects []string `json:"objects,omitempty"`
 }
 
 // Draw draws n layouts for blocks. Layout i of a seed does not depend on n. Starts are uniform over a page, so padding
