@@ -74,8 +74,9 @@ func (l Loop) String() string {
 const (
 	// leastInsts and mostInsts bound the instructions in the two bodies. Below some 72 a loop buffer may serve a body, with other rounding to rename
 	// groups; beyond some 200 straight code begins to leave the op cache before the next taken branch.
-	leastInsts = 96
-	mostInsts  = 192
+	leastInsts  = 96
+	bufferInsts = 73
+	mostInsts   = 192
 	// forwardingInsts is the number for a block whose stores feed its loads. How fast a core forwards depends on how many
 	// loads and stores the loop has, and a program's loop is one copy. Of 800 such blocks 80 % are within 5 % of a loop
 	// of one copy with 96 instructions, and 82 % with 24, in half the time.
@@ -99,23 +100,25 @@ func ChooseLoop(insts []asm.Inst, fe FrontEnd, width int, forwards bool) (l Loop
 		c := (forwardingInsts + n - 1) / n
 		l.Bodies, l.Turns = Factors{c, c}, Factors{forwardingTurns, 2 * forwardingTurns}
 	} else {
-		c := (leastInsts + n - 1) / n
-		l.Bodies, l.Turns = Factors{c, c + between(c, n, cmp.Or(width, anyWidth))}, Factors{CountedTurns, CountedTurns}
+		l.Bodies, l.Turns = bodies(n, cmp.Or(width, anyWidth)), Factors{CountedTurns, CountedTurns}
 	}
 	return l, fe.holds(insts, l.Bodies.Long)
 }
 
-// between returns by how many copies of n instructions the longer body exceeds the shorter one of c: the largest multiple of width, else the
-// largest divisor of it, that keeps the longer body within mostInsts; at least 1.
-func between(c, n, width int) int {
-	most := mostInsts/n - c
-	if most >= width {
-		return most / width * width
+// bodies returns the copies of n instructions in both bodies. They differ by a multiple of width if the longer then keeps within mostInsts, for
+// which the shorter may have as few as bufferInsts; else by copies that hold a multiple of width instructions, or by what there is room for.
+func bodies(n, width int) Factors {
+	c := (leastInsts + n - 1) / n
+	if mostInsts/n-c < width {
+		c = (bufferInsts + n - 1) / n
 	}
-	for most > 1 && width%most != 0 {
-		most--
+	between := mostInsts/n - c
+	for _, step := range []int{width, width / gcd(n, width)} {
+		if between >= step {
+			return Factors{c, c + between/step*step}
+		}
 	}
-	return max(most, 1)
+	return Factors{c, c + max(between, 1)}
 }
 
 // ChooseShortLoop returns a loop whose images run a block as often as rows of copies, for a block whose addresses advance: the copies'

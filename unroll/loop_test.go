@@ -55,11 +55,14 @@ func TestChooseLoop(t *testing.T) {
 		{"three", repeat(t, 3, nop...), 6, Factors{32, 62}, true},
 		{"three, of a core that renames four", repeat(t, 3, nop...), 4, Factors{32, 64}, true},
 		{"three, of an unknown core", repeat(t, 3, nop...), 0, Factors{32, 56}, true},
-		{"17: half of a group", repeat(t, 17, nop2...), 6, Factors{6, 9}, true},
-		{"48: two copies more are a third of a group", repeat(t, 48, nop2...), 6, Factors{2, 4}, true},
+		{"15: fewer in both, and a whole group", repeat(t, 15, nop2...), 6, Factors{5, 11}, true},
+		{"48: each copy is whole groups", repeat(t, 48, nop2...), 6, Factors{2, 4}, true},
+		{"20: three copies are", repeat(t, 20, nop2...), 6, Factors{4, 7}, true},
+		{"37: as many as there is room for", repeat(t, 37, nop2...), 6, Factors{2, 5}, true},
 		{"one more at least", repeat(t, 120, nop2...), 6, Factors{1, 2}, true},
 		// 14 bytes: about 2.3 of them start in a window, so 76 windows hold 174.
-		{"87 of 14 bytes: three copies do not fit", repeat(t, 87, nop14...), 6, Factors{2, 3}, false},
+		{"87 of 14 bytes: two copies fit", repeat(t, 87, nop14...), 6, Factors{1, 2}, true},
+		{"88 of them: only one does", repeat(t, 88, nop14...), 6, Factors{1, 2}, false},
 	} {
 		l, fits := ChooseLoop(c.insts, front, c.width, false)
 		if l.Bodies != c.bodies || fits != c.fits || l.Turns != (Factors{CountedTurns, CountedTurns}) {
