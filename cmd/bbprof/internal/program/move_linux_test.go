@@ -132,7 +132,8 @@ func TestEqualStack(t *testing.T) {
 	for _, letters := range []int{2, 3, 7, 8, 15, 33, 60} {
 		name := "./" + strings.Repeat("p", letters)
 		require.NoError(t, os.WriteFile(name, text, 0o777))
-		for _, line := range [][]string{{name}, {name, strings.Repeat("a", letters)}, {"env", "Q=" + strings.Repeat("q", 3*letters), name}, {"sh", "-c", "exec " + name}} {
+		for _, line := range [][]string{{name}, {name, strings.Repeat("a", letters)},
+			{"env", "Q=" + strings.Repeat("q", 3*letters), name}, {"sh", "-c", "exec " + name}} {
 			c := require.Get(NewCommand(line))(t)
 			c, _, err := c.Follow(t.Context(), Control{}, "")
 			require.Host(t, err)

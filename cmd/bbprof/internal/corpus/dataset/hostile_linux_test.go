@@ -50,7 +50,8 @@ func TestHostileFolder(t *testing.T) {
 			return err
 		}), "test.csv: it cannot be read: it has 4398046511104 bytes, more than"},
 		{edit(SheetFile, "part=1/", "part=0/"), `datasheet.json: it lists part "microarchitecture=zen4/part=0/rows.parquet" twice`},
-		{edit(SheetFile, `"rows": 400`, `"rows": 4000000`), `datasheet.json: it lists part "microarchitecture=zen4/part=0/rows.parquet" twice, or with more than 1000000 rows`},
+		{edit(SheetFile, `"rows": 400`, `"rows": 4000000`),
+			`datasheet.json: it lists part "microarchitecture=zen4/part=0/rows.parquet" twice, or with more than 1000000 rows`},
 		{edit(SheetFile, `"rows": 400`, `"rows": 40`), "microarchitecture=zen4/part=0/rows.parquet: it has more rows than the 40"},
 	} {
 		dir, s := sealed(t, core)

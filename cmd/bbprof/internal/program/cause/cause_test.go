@@ -66,7 +66,8 @@ func TestExplain(t *testing.T) {
 		held  stat.Outcome // "" if not asked
 	}{
 		{"nothing", free, never,
-			[]stat.Outcome{stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect, experiment.Absent, stat.NoEffect, experiment.Untested}, ""},
+			[]stat.Outcome{stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect, experiment.Absent,
+				stat.NoEffect, experiment.Untested}, ""},
 		{"where the stack starts", func(s program.Setup) float64 {
 			if stack(s) == 3200 {
 				return 500
