@@ -152,11 +152,11 @@ type ClockReport struct {
 
 // LoopReport is the shape of a loop.
 type LoopReport struct {
-	CopiesShort int    `json:"copies_short"` // of the block in the body of the shorter image
-	CopiesLong  int    `json:"copies_long"`
-	TurnsShort  int    `json:"turns_short"`
-	TurnsLong   int    `json:"turns_long"`
-	Counter     string `json:"counter"` // a register, or memory
+	CopiesShort     int    `json:"copies_short"` // of the block in the body of the shorter image
+	CopiesLong      int    `json:"copies_long"`
+	IterationsShort int    `json:"iterations_short"`
+	IterationsLong  int    `json:"iterations_long"`
+	Counter         string `json:"counter"` // a register, or memory
 }
 
 // HostReport describes the host.

@@ -98,12 +98,12 @@ func (w *Reporter) run(r profiler.Result) {
 		w.Line("branch", "%s", strings.TrimSuffix(fmt.Sprintf("%s; %s", b.As, b.Changed()), "; "))
 	}
 	if l := r.Loop; l != nil {
-		copies, turns := words.Plural(l.CopiesLong, "copy"), fmt.Sprint(l.TurnsLong)
+		copies, turns := words.Plural(l.CopiesLong, "copy"), fmt.Sprint(l.IterationsLong)
 		if l.CopiesShort != l.CopiesLong {
 			copies = fmt.Sprintf("%d and %s", l.CopiesShort, copies)
 		}
-		if l.TurnsShort != l.TurnsLong {
-			turns = fmt.Sprintf("%d and %s", l.TurnsShort, turns)
+		if l.IterationsShort != l.IterationsLong {
+			turns = fmt.Sprintf("%d and %s", l.IterationsShort, turns)
 		}
 		w.Line("loop", "%s in its body, %s turns, counted in %s", copies, turns, l.Counter)
 	}
