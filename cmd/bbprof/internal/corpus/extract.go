@@ -77,8 +77,8 @@ func (e *extractCmd) add(f *cli.Flags) {
 	f.Number(&e.options.Min, 1, "min", "blocks of at least so many instructions")
 	f.Number(&e.options.Max, 0, "max", "blocks of at most so many instructions; 0 is any number")
 	f.Toggle(&e.options.Branches, "terminators", "keep the conditional branch that ends a block in its code: bbprof batch measures it with that")
-	f.Toggle(&e.options.Loops, "loops", "only blocks that branch to their own start, with that branch and a column "+
-		"loop_depth: bbprof batch measures them as they run")
+	f.Toggle(&e.options.Loops, "loops", "natural loops instead of blocks, with all their blocks, and columns blocks, "+
+		"entry (the offset of the header), exits and loop_depth; a note counts those left out, by why")
 	f.Toggle(&e.options.Unique, "unique", "each block once, with the counts added, where it is first")
 	f.Toggle(&e.options.Text, "text", "add a column asm: the instructions, separated by semicolons")
 	measuring.SyntaxFlag(f, &e.options.Syntax, "that column")

@@ -24,7 +24,7 @@ func demangled(symbol string) string {
 	return demangle.Filter(symbol)
 }
 
-// cut gives out the blocks of a function that was walked.
+// cut gives out the blocks of a function that was walked, or its loops.
 func (e *extraction) cut(f *function) error {
 	w := &e.w
 	for at := 0; at < w.cut; {
@@ -40,6 +40,9 @@ func (e *extraction) cut(f *function) error {
 			for at = b.start + int(w.length[b.start]); at < w.cut && w.marks[at]&(markStart|markLeader) != markStart|markLeader; at++ {
 			}
 		}
+	}
+	if e.opts.Loops && e.selected {
+		return e.giveLoops(f)
 	}
 	return nil
 }
@@ -112,15 +115,15 @@ func (e *extraction) give(f *function, b bounds) error {
 	if e.counts != nil {
 		e.stats.BlockRuns += n
 	}
-	if !e.selected || e.opts.Loops && !b.loops() || b.instructions < e.opts.Min || e.opts.Max > 0 && b.instructions > e.opts.Max {
+	if !e.selected || e.opts.Loops || b.instructions < e.opts.Min || e.opts.Max > 0 && b.instructions > e.opts.Max {
 		return nil
 	}
 	block.Code = e.w.code[b.start:b.end]
-	if e.opts.Branches && b.last.Flow == asm.FlowBranch || (e.opts.Branches || e.opts.Loops) && b.loops() { // a jmp, always taken, cannot end copies
+	if e.opts.Branches && (b.last.Flow == asm.FlowBranch || b.loops()) { // a jmp, always taken, cannot end copies
 		block.Code = e.w.code[b.start:b.next]
 	}
 	block.Source = e.lines.at(block.Addr)
-	if e.opts.Loops || e.opts.Depths {
+	if e.opts.Depths {
 		if e.depths == nil {
 			e.depths = e.w.depths()
 		}

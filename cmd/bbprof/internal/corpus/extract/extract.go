@@ -44,7 +44,7 @@ type Options struct {
 	Profile *Profile // only executed blocks, with counts; nil: all blocks
 	// Branches keeps the conditional branch that ends a block in its code.
 	Branches bool
-	Loops    bool // only blocks that branch to their own start, with their branches
+	Loops    bool // natural loops instead of blocks
 	Lines    bool // also the source position
 	Depths   bool // also in how many loops a block is
 	Empty    bool // also blocks of a transfer alone
@@ -65,7 +65,10 @@ type Block struct {
 	Addr         uint64 // address in the file; in a relocatable one, offset in the section
 	Instructions int
 	Terminator   string // transfer in Intel syntax, with an absolute target; "" if control falls through
-	Depth        int    // number of loops that hold it, if that or only loops were requested
+	Blocks       int    // of a loop, whose Code has all of them
+	Entry        int    // offset of a loop's header
+	Exits        int    // edges that leave a loop
+	Depth        int    // number of loops that hold a loop's header, or a block if requested
 	Source       string // file:line by DWARF, "" if unknown or not requested
 	Relocated    bool   // holds a field that a linker would fill
 	Count        uint64 // executions; 1 without a profile
@@ -84,7 +87,11 @@ type Stats struct {
 	PassedOver     int    // executed files that could not be read
 	Executed       uint64 // executed instructions in these files, or samples, by the profile
 	Found          uint64 // of those, in blocks and their terminators
-	BlockRuns      uint64 // executions of all blocks of these files, selected or not, by the profile
+	Loops          int
+	Innermost      int
+	InnermostFound int            // of those, in rows
+	LeftOut        map[string]int // loops without a row, by reason
+	BlockRuns      uint64         // executions of all blocks of these files, selected or not, by the profile
 }
 
 // File extracts one file's blocks in address order.
@@ -194,7 +201,7 @@ type extraction struct {
 	// Of the current function:
 	name     string
 	selected bool
-	depths   map[int]int // of its blocks, if needed
+	depths   map[int]int // of its blocks, if requested
 }
 
 // survey walks all functions to find where they jump to, and where tables of jumps may begin.

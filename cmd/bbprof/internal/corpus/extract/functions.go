@@ -116,6 +116,7 @@ func (o *object) goClaims() (claims []claim) {
 	if lines == nil || text == nil {
 		return nil
 	}
+	o.isGo = true
 	defer func() {
 		if recover() != nil { // debug/gosym trusts the table's offsets
 			o.stats.BadFrames++

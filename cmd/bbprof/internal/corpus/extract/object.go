@@ -20,6 +20,7 @@ type InputError = words.Error
 
 // An object is one ELF file: a program, a shared library or an assembler's output.
 type object struct {
+	isGo        bool   // it has the table of functions of the Go runtime
 	name        string // as the user named it, lib.a(member.o) in an archive
 	elf         *elf.File
 	relocatable bool

@@ -26,7 +26,7 @@ func (o Options) columns() []string {
 		names = append(names, "asm")
 	}
 	if o.Loops {
-		names = append(names, "loop_depth")
+		names = append(names, "blocks", "entry", "exits", "loop_depth")
 	}
 	if o.Lines {
 		names = append(names, SourceColumn)
@@ -82,6 +82,23 @@ func Write(ctx context.Context, w io.Writer, files []string, opts Options) (stat
 	return stats, out.Error()
 }
 
+// loop counts a loop, and why it has no row.
+func (s *Stats) loop(l natural, why string) {
+	s.Loops++
+	if l.innermost {
+		s.Innermost++
+	}
+	switch {
+	case why == "" && l.innermost:
+		s.InnermostFound++
+	case why != "":
+		if s.LeftOut == nil {
+			s.LeftOut = map[string]int{}
+		}
+		s.LeftOut[why]++
+	}
+}
+
 // row formats a block, with its share of all blocks' runs if these are known.
 func (o Options) row(b *Block, runs uint64) []string {
 	weight := ""
@@ -95,7 +112,7 @@ func (o Options) row(b *Block, runs uint64) []string {
 		cells = append(cells, assemble.Block(b.Code, o.Syntax))
 	}
 	if o.Loops {
-		cells = append(cells, strconv.Itoa(b.Depth))
+		cells = append(cells, strconv.Itoa(b.Blocks), strconv.Itoa(b.Entry), strconv.Itoa(b.Exits), strconv.Itoa(b.Depth))
 	}
 	if o.Lines {
 		cells = append(cells, b.Source)
@@ -108,11 +125,19 @@ func (o Options) row(b *Block, runs uint64) []string {
 
 // Summary reports in a few lines what was found and what was omitted.
 func (s Stats) Summary() []string {
-	lines := []string{fmt.Sprintf("%s of %s in %s", words.Plural(s.Blocks, "block"), words.Plural(s.Functions, "function"), words.Plural(s.Files, "file"))}
+	what := "block"
+	if s.Loops > 0 {
+		what = "loop"
+	}
+	lines := []string{fmt.Sprintf("%s of %s in %s", words.Plural(s.Blocks, what), words.Plural(s.Functions, "function"), words.Plural(s.Files, "file"))}
 	note := func(n int, format string, args ...any) {
 		if n > 0 {
 			lines = append(lines, fmt.Sprintf(format, args...))
 		}
+	}
+	note(s.Loops, "%d loops, %d of them innermost, of which %d have a row", s.Loops, s.Innermost, s.InnermostFound)
+	for _, why := range words.ByCount(s.LeftOut) {
+		note(s.LeftOut[why], "%s left out: %s", words.Plural(s.LeftOut[why], "loop"), why)
 	}
 	note(s.CutShort, "%d functions do not decode through: %d bytes of theirs are left out", s.CutShort, s.BytesCutShort)
 	note(s.Unclaimed, "%d bytes that nothing leads to do not read as code and are left out", s.Unclaimed)

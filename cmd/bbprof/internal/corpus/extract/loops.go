@@ -1,0 +1,237 @@
+package extract
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// natural is a natural loop of a function: a block that dominates a jump back to it, and all blocks that reach the jump without passing that
+// block.
+type natural struct {
+	head      int
+	lo, hi    int // of its blocks
+	blocks    map[int]bool
+	depth     int  // number of loops that hold it, its own included
+	innermost bool // it holds no other
+	indirect  bool // it has an indirect jump
+	calls     bool
+}
+
+// loops lists the function's natural loops by address. A block without a direct predecessor is taken as a target of each indirect jump, such as a
+// case of a switch, or else as an entry.
+func (w *walker) loops() (list []natural) {
+	var blocks, indirect []int
+	to, from := map[int][]int{}, map[int][]int{}
+	ends, calls := map[int]int{}, map[int]bool{}
+	for start := range w.cut {
+		if w.marks[start]&(markStart|markLeader) != markStart|markLeader {
+			continue
+		}
+		blocks = append(blocks, start)
+		edge := func(b int) bool {
+			leads := b >= 0 && b < w.cut && w.marks[b]&markLeader != 0
+			if leads {
+				to[start], from[b] = append(to[start], b), append(from[b], start)
+			}
+			return leads
+		}
+		for at := start; ; {
+			next := at + int(w.length[at])
+			ends[start] = next
+			if w.flow[at] == asm.FlowCall || w.flow[at] == asm.FlowCallIndirect {
+				calls[start] = true
+			}
+			if w.flow[at] == asm.FlowBranch || w.flow[at] == asm.FlowJump {
+				s, _ := asm.StepOver(w.code[at:next])
+				edge(next + int(s.Target))
+			}
+			if w.flow[at] == asm.FlowJumpIndirect {
+				indirect = append(indirect, start)
+			}
+			if w.flow[at].Ends() || edge(next) || next >= w.cut || w.marks[next]&markStart == 0 {
+				break
+			}
+			at = next
+		}
+	}
+	// reach follows edges, but not past a block.
+	reach := func(edges map[int][]int, past int, work ...int) map[int]bool {
+		seen := map[int]bool{past: true}
+		for len(work) > 0 {
+			b := work[len(work)-1]
+			if work = work[:len(work)-1]; !seen[b] {
+				seen[b] = true
+				work = append(work, edges[b]...)
+			}
+		}
+		return seen
+	}
+	entries := slices.DeleteFunc(slices.Clone(blocks), func(b int) bool { return b > 0 && len(from[b]) > 0 })
+	for _, b := range entries {
+		if b > 0 {
+			from[b] = indirect
+			for _, jump := range indirect {
+				to[jump] = append(to[jump], b)
+			}
+		}
+	}
+	if len(indirect) > 0 {
+		entries = entries[:1]
+	}
+	for _, head := range retreats(entries, to) {
+		back := slices.Clone(from[head])
+		others := reach(to, head, slices.Clone(entries)...)
+		if back = slices.DeleteFunc(back, func(b int) bool { return b != head && others[b] }); len(back) > 0 {
+			list = append(list, natural{head: head, lo: head, blocks: reach(from, head, back...)})
+		}
+	}
+	depth := map[int]int{} // by block
+	for i := range list {
+		l := &list[i]
+		for b := range l.blocks {
+			depth[b]++
+			l.lo, l.hi = min(l.lo, b), max(l.hi, ends[b])
+			l.indirect, l.calls = l.indirect || slices.Contains(indirect, b), l.calls || calls[b]
+		}
+	}
+	for i := range list {
+		l := &list[i]
+		l.depth = depth[l.head]
+		l.innermost = !slices.ContainsFunc(list, func(o natural) bool { return o.head != l.head && l.blocks[o.head] })
+	}
+	slices.SortFunc(list, func(a, b natural) int { return cmp.Or(cmp.Compare(a.lo, b.lo), cmp.Compare(b.hi, a.hi)) })
+	return list
+}
+
+// depths returns, by offset, how many natural loops each block of the function is in.
+func (w *walker) depths() map[int]int {
+	depths := map[int]int{}
+	for _, l := range w.loops() {
+		for b := range l.blocks {
+			depths[b]++
+		}
+	}
+	return depths
+}
+
+// retreats lists the targets of edges that lead back to a block on the way to where they start, in a search from the entries. Among them are
+// the heads of all natural loops.
+func retreats(entries []int, to map[int][]int) (heads []int) {
+	const open, done = 1, 2
+	state := map[int]int{}
+	type place struct{ block, edge int }
+	for _, entry := range entries {
+		for path := []place{{entry, 0}}; len(path) > 0; {
+			p := &path[len(path)-1]
+			if p.edge == 0 {
+				if state[p.block] != 0 {
+					path = path[:len(path)-1]
+					continue
+				}
+				state[p.block] = open
+			}
+			if p.edge == len(to[p.block]) {
+				state[p.block] = done
+				path = path[:len(path)-1]
+				continue
+			}
+			next := to[p.block][p.edge]
+			p.edge++
+			switch state[next] {
+			case open:
+				heads = append(heads, next)
+			case 0:
+				path = append(path, place{next, 0})
+			}
+		}
+	}
+	slices.Sort(heads)
+	return slices.Compact(heads)
+}
+
+// mostBytes bounds a loop's range of bytes: a page.
+const mostBytes = 4096
+
+// giveLoops gives out a function's loops that can be measured, and counts the others by why they cannot.
+func (e *extraction) giveLoops(f *function) error {
+	w := &e.w
+	for _, l := range w.loops() {
+		if l.head == 0 && l.calls && e.o.isGo { // the way back from where Go's runtime has grown the stack
+			continue
+		}
+		code, entry := w.code[l.lo:l.hi], l.head-l.lo
+		lo := f.lo + uint64(l.lo)
+		n := uint64(1)
+		if e.counts != nil {
+			n = e.executions(f, bounds{start: l.head, end: l.head + int(w.length[l.head]), next: l.head + int(w.length[l.head])})
+		}
+		b := Block{Code: code, File: e.o.name, Function: e.name, Section: printable(f.where.Name), Addr: lo - f.where.base, Entry: entry, Depth: l.depth, Count: n}
+		if e.o.regions != nil {
+			name, found := e.o.regionOf(lo, lo+uint64(len(code)))
+			if !found {
+				continue
+			}
+			b.Function = name
+		}
+		if n == 0 {
+			continue
+		}
+		r, why := l.region(code, entry)
+		e.stats.loop(l, why)
+		b.Instructions, b.Blocks, b.Exits = len(r.Insts), r.Blocks, r.Exits
+		if why != "" || b.Instructions < e.opts.Min || e.opts.Max > 0 && b.Instructions > e.opts.Max {
+			continue
+		}
+		if last := w.blockLast(l.hi); last.terminated() {
+			b.Terminator = e.terminator(f, last)
+		}
+		b.Source = e.lines.at(b.Addr + uint64(entry))
+		b.Relocated = f.where.relocated(lo, lo+uint64(len(code)))
+		e.stats.Blocks++
+		if err := e.yield(&b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// region returns the code that can be measured of a loop, or why there is none.
+func (l *natural) region(code []byte, entry int) (r asm.Region, why string) {
+	switch {
+	case l.calls:
+		return r, "it calls"
+	case l.indirect:
+		return r, "it has an indirect jump"
+	case len(code) > mostBytes:
+		return r, fmt.Sprintf("its blocks are spread over more than %d bytes", mostBytes)
+	}
+	r, err := asm.RegionOf(code, entry)
+	if err == nil {
+		_, _, err = r.Contained()
+	}
+	if rejection, ok := errors.AsType[*verdict.Rejection](err); ok {
+		return r, fmt.Sprintf("%s: %s", rejection.Reason, rejection.Detail)
+	}
+	if err == nil && !r.Loop {
+		return r, "control does not come back within its bytes"
+	}
+	return r, ""
+}
+
+// blockLast returns the bounds of the instruction that ends before an offset.
+func (w *walker) blockLast(end int) bounds {
+	at := end - 1
+	for at > 0 && w.marks[at]&markStart == 0 {
+		at--
+	}
+	last, _ := asm.StepOver(w.code[at:end])
+	if last.Flow == asm.FlowNext {
+		return bounds{}
+	}
+	return bounds{start: at, end: at, next: end, last: last}
+}
