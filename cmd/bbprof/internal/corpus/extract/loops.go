@@ -83,26 +83,44 @@ func (w *walker) loops() (list []natural) {
 	if len(indirect) > 0 {
 		entries = entries[:1]
 	}
-	for _, head := range retreats(entries, to) {
+	heads := retreats(entries, to)
+	for _, b := range blocks { // a switch may lead into a cycle that has no entry in the code
+		if slices.Contains(to[b], b) {
+			heads = append(heads, b)
+		}
+	}
+	slices.Sort(heads)
+	for _, head := range slices.Compact(heads) {
 		back := slices.Clone(from[head])
 		others := reach(to, head, slices.Clone(entries)...)
-		if back = slices.DeleteFunc(back, func(b int) bool { return b != head && others[b] }); len(back) > 0 {
-			list = append(list, natural{head: head, lo: head, blocks: reach(from, head, back...)})
+		if back = slices.DeleteFunc(back, func(b int) bool { return b != head && others[b] }); len(back) == 0 {
+			continue
+		}
+		add := func(latches ...int) (blocks int) {
+			l := natural{head: head, lo: head, blocks: reach(from, head, latches...)}
+			for b := range l.blocks {
+				l.lo, l.hi = min(l.lo, b), max(l.hi, ends[b])
+				l.indirect, l.calls = l.indirect || slices.Contains(indirect, b), l.calls || calls[b]
+			}
+			if !(head == 0 && l.calls && w.o.isGo) { // else it is the way back from where Go's runtime has grown the stack
+				list = append(list, l)
+			}
+			return len(l.blocks)
+		}
+		if add(slices.Clone(back)...) > 1 && slices.Contains(back, head) { // a loop of one block within that of the other jumps
+			add(head)
 		}
 	}
 	depth := map[int]int{} // by block
 	for i := range list {
-		l := &list[i]
-		for b := range l.blocks {
+		for b := range list[i].blocks {
 			depth[b]++
-			l.lo, l.hi = min(l.lo, b), max(l.hi, ends[b])
-			l.indirect, l.calls = l.indirect || slices.Contains(indirect, b), l.calls || calls[b]
 		}
 	}
 	for i := range list {
 		l := &list[i]
 		l.depth = depth[l.head]
-		l.innermost = !slices.ContainsFunc(list, func(o natural) bool { return o.head != l.head && l.blocks[o.head] })
+		l.innermost = !slices.ContainsFunc(list, func(o natural) bool { return len(o.blocks) < len(l.blocks) && l.blocks[o.head] })
 	}
 	slices.SortFunc(list, func(a, b natural) int { return cmp.Or(cmp.Compare(a.lo, b.lo), cmp.Compare(b.hi, a.hi)) })
 	return list
@@ -150,8 +168,7 @@ func retreats(entries []int, to map[int][]int) (heads []int) {
 			}
 		}
 	}
-	slices.Sort(heads)
-	return slices.Compact(heads)
+	return heads
 }
 
 // mostBytes bounds a loop's range of bytes: a page.
@@ -161,9 +178,6 @@ const mostBytes = 4096
 func (e *extraction) giveLoops(f *function) error {
 	w := &e.w
 	for _, l := range w.loops() {
-		if l.head == 0 && l.calls && e.o.isGo { // the way back from where Go's runtime has grown the stack
-			continue
-		}
 		code, entry := w.code[l.lo:l.hi], l.head-l.lo
 		lo := f.lo + uint64(l.lo)
 		n := uint64(1)
