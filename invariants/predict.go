@@ -19,6 +19,8 @@ type Prediction struct {
 	AliasStores int `json:"alias_stores_back"`
 	// Forwarded are loads that overlap a store of the store buffer in the whole address, and wait for it.
 	Forwarded float64 `json:"forwarded"`
+	// Blocked are those of them whose youngest store does not hold all of their bytes: it cannot be forwarded.
+	Blocked float64 `json:"blocked"`
 	// Forwards lists the pairs of load and store of the last iteration.
 	Forwards []Forward `json:"forwards,omitempty"`
 	// AliasFrame are accesses to a line of a frame through another page than the previous access to that line.
@@ -37,6 +39,8 @@ type Forward struct {
 	Load   int
 	Mem    int // which of the load's Mem
 	Copies int // iterations from the store's to the load's
+	// Partial says that the store does not hold all bytes of the load.
+	Partial bool
 }
 
 // MarshalJSON counts instructions from 1, as a report does.
@@ -45,7 +49,9 @@ func (f Forward) MarshalJSON() ([]byte, error) {
 		Store  int `json:"store"`
 		Load   int `json:"load"`
 		Copies int `json:"iterations"`
-	}{f.Store + 1, f.Load + 1, f.Copies})
+		// Partial is left out where a load can be served.
+		Partial bool `json:"blocked,omitempty"`
+	}{f.Store + 1, f.Load + 1, f.Copies, f.Partial})
 }
 
 // Predict makes a prediction from a trace. Values per iteration are means over the second half of the copies: in the
@@ -68,10 +74,12 @@ func Predict(t Trace, core Core) Prediction {
 		}
 		if a.Read {
 			back := recent.feeds(a)
-			count(&p.Forwarded, back > 0)
-			if back > 0 && a.Copy == t.Copies-1 {
+			if count(&p.Forwarded, back > 0); back > 0 {
 				store := recent.back(back)
-				p.Forwards = append(p.Forwards, Forward{store.Inst, a.Inst, a.Mem, a.Copy - store.Copy})
+				partial := a.Addr < store.Addr || a.Addr+uint64(a.Width) > store.Addr+uint64(store.Width)
+				if count(&p.Blocked, partial); a.Copy == t.Copies-1 {
+					p.Forwards = append(p.Forwards, Forward{store.Inst, a.Inst, a.Mem, a.Copy - store.Copy, partial})
+				}
 			}
 			back = recent.aliases(t, a)
 			count(&p.Alias4K, back > 0)
@@ -95,7 +103,7 @@ func Predict(t Trace, core Core) Prediction {
 		}
 		count(&p.AliasFrame, shared)
 	}
-	for _, n := range []*float64{&p.Loads, &p.Stores, &p.Splits, &p.PageSplits, &p.Alias4K, &p.Forwarded, &p.AliasFrame} {
+	for _, n := range []*float64{&p.Loads, &p.Stores, &p.Splits, &p.PageSplits, &p.Alias4K, &p.Forwarded, &p.Blocked, &p.AliasFrame} {
 		*n /= per
 	}
 	p.L1DMisses = l1dMisses(t, core) / float64(t.Copies)

@@ -40,7 +40,11 @@ func TestPredict(t *testing.T) {
 		{"same address", repeated(2, 0, apart, store(0x1100, 8), load(0x1100, 8)),
 			Prediction{Loads: 1, Stores: 1, Forwarded: 1, Forwards: []Forward{{Load: 0, Store: 0}}}},
 		{"the store of the copy before", repeated(4, 0, apart, inst(3, load(0x1104, 8)), inst(5, store(0x1100, 8))),
-			Prediction{Loads: 1, Stores: 1, Forwarded: 1, Forwards: []Forward{{Load: 3, Store: 5, Copies: 1}}}},
+			Prediction{Loads: 1, Stores: 1, Forwarded: 1, Blocked: 1, Forwards: []Forward{{Load: 3, Store: 5, Copies: 1, Partial: true}}}},
+		{"a part of a wider store", repeated(2, 0, apart, store(0x1100, 8), load(0x1104, 4)),
+			Prediction{Loads: 1, Stores: 1, Forwarded: 1, Forwards: []Forward{{Load: 0, Store: 0}}}},
+		{"a narrower store", repeated(2, 0, apart, store(0x1100, 4), load(0x1100, 8)),
+			Prediction{Loads: 1, Stores: 1, Forwarded: 1, Blocked: 1, Forwards: []Forward{{Load: 0, Store: 0, Partial: true}}}},
 		{"one frame", repeated(2, 0, shared, store(0x1100, 8), load(0x2100, 8)),
 			Prediction{Loads: 1, Stores: 1, AliasFrame: 2}}, // each comes after the other's
 		{"four stores back", repeated(2, 0, apart, store(0x1100, 8), store(0x1200, 8), store(0x1300, 8), store(0x1400, 8), load(0x2100, 8)),

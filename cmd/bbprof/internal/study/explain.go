@@ -28,9 +28,10 @@ func explainCommand() *cli.Command {
 		Name:     "explain",
 		Summary:  "find which part of a set-up a block's or a program's time depends on",
 		Synopsis: []string{"explain [flags] -hex HEX", "explain [flags] -- PROGRAM [ARG...]"},
-		About: `It starts from a harness that takes no precautions (all pages on one frame, subnormals computed,
-nothing rejected for its addresses) and the flags below. For each hypothesis it changes the one
-thing that removes the cause, holds all else, and measures both set-ups in turn. An outcome is
+		About: `It starts from a harness that takes no precautions (a frame for each page, as in a program;
+subnormals computed; nothing rejected for its addresses) and the flags below. For each hypothesis it
+changes the one thing that removes the cause, holds all else, and measures both set-ups in turn. An
+outcome is
   confirmed  the effect is at least 2 % of the cycles, and its interval excludes 0
   no effect  the interval lies within 2 %
   unclear    the interval is too wide to tell
@@ -39,7 +40,7 @@ thing that removes the cause, holds all else, and measures both set-ups in turn.
 It runs a program with 256 sizes of the environment, and tests what makes the slowest one slow.
 `,
 		Notes: "docs/explain.md explains the hypotheses, of blocks and of programs.\n",
-		Examples: `bbprof explain -frames 16 -set rdi=0x12346600 -hex '48890b 488b17 4883e200 4801d7'
+		Examples: `bbprof explain -set rdi=0x12346600 -hex '48890b 488b17 4883e200 4801d7'
 bbprof explain -clean-env -trace kernel -- ./prog args
 `,
 		Exits: cli.Exits("every hypothesis was tested, whatever the outcomes", "the block is rejected in this set-up; the report says why",
@@ -107,7 +108,7 @@ func (e *explainCmd) run(std cli.Streams) error {
 		setup.NoFTZ, e.Opts.NoFTZ = true, false // so that one arm can turn it off
 	}
 	if e.Opts.Frames == profiler.AutoFrames {
-		setup.Frames = 1
+		setup.Frames = explain.FramesEach // as in the program
 	}
 	return measuring.WithProfiler(std, e.Opts, func(ctx context.Context, p measure.Profiler) error {
 		done := cli.Progress(e.Out.Notes(std), 0, "measurements")

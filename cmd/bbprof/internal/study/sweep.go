@@ -18,6 +18,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/running"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/explain"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/sweep"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/profiler"
@@ -228,9 +229,6 @@ func (s *sweepCmd) write(std cli.Streams, got sweep.Sweep) error {
 
 const blockRuns = 3
 
-// framesEach gives each page a frame, up to the most ways of any L1D.
-const framesEach = 16
-
 func (s *sweepCmd) sweepBlock(ctx context.Context, std cli.Streams) (got sweep.Sweep, err error) {
 	block, err := s.Block.Read(std)
 	if err != nil {
@@ -242,7 +240,7 @@ func (s *sweepCmd) sweepBlock(ctx context.Context, std cli.Streams) (got sweep.S
 	base := s.setup.Setup(&s.Opts)
 	base.Address, base.Tolerate = block.Setup.Address, measuring.TolerateAll()
 	if s.Opts.Frames == profiler.AutoFrames {
-		base.Frames = framesEach
+		base.Frames = explain.FramesEach
 	}
 	factor, err := sweep.Of(s.factor, base, s.regs, s.values)
 	if err != nil {

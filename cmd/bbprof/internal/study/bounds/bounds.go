@@ -14,6 +14,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/rewrite"
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -163,13 +164,13 @@ func find(ctx context.Context, p measure.Profiler, b profiler.Block, parts bool)
 }
 
 // time measures a changed block; why says why it has no time.
-func (q *question) time(c change) (t Time, why string) { return q.timeIn(c, q.setup) }
+func (q *question) time(c rewrite.Change) (t Time, why string) { return q.timeIn(c, q.setup) }
 
-func (q *question) timeIn(c change, s profiler.Setup) (t Time, why string) {
+func (q *question) timeIn(c rewrite.Change, s profiler.Setup) (t Time, why string) {
 	if q.err != nil {
 		return t, q.err.Error()
 	}
-	code := c.apply(q.insts)
+	code := c.Apply(q.insts)
 	r, err := measure.Undisturbed(q.ctx, q.p, profiler.Block{Code: code, Setup: s})
 	switch {
 	case err != nil:
@@ -202,7 +203,7 @@ func (q *question) findRoom() {
 				}
 			}
 		}
-		if _, why := q.time(change{spread: add}); why == "" {
+		if _, why := q.time(rewrite.Change{Spread: add}); why == "" {
 			return
 		}
 	}
@@ -222,7 +223,7 @@ func (q *question) slacks() (all []Slack) {
 	copies = max(1, min(copies, mostBytes/(last.Offset+len(last.Bytes))))
 	base, why := timeOf(q.base), ""
 	if copies > 1 {
-		base, why = q.time(change{copies: copies})
+		base, why = q.time(rewrite.Change{Copies: copies})
 	}
 	for _, p := range slices.Concat(frontEnd, classes) {
 		s := Slack{Class: p.name, Probe: p.text, Untested: why}
@@ -269,7 +270,7 @@ func (a *probeSeries) at(k int) float64 {
 		for n := range k {
 			add = append(add, a.probe.code(a.q.room, n))
 		}
-		t, why := a.q.time(change{copies: a.copies, spread: add})
+		t, why := a.q.time(rewrite.Change{Copies: a.copies, Spread: add})
 		a.times[k], a.why = t.Cycles, why
 	}
 	return a.times[k]
@@ -334,10 +335,10 @@ func (q *question) frontEnds(a *Answer) (r FrontEndReport) {
 	}
 	loop, decoders := q.setup, q.setup
 	loop.Mode, decoders.FrontEnd = profiler.Loop, profiler.Decode
-	if t, why := q.timeIn(change{}, loop); why == "" {
+	if t, why := q.timeIn(rewrite.Change{}, loop); why == "" {
 		r.Loop = &t
 	}
-	if t, why := q.timeIn(change{}, decoders); why == "" {
+	if t, why := q.timeIn(rewrite.Change{}, decoders); why == "" {
 		r.Decoders = &t
 	}
 	return r
@@ -353,15 +354,15 @@ func (q *question) parts() (all []Part) {
 	for i := range q.insts {
 		in := &q.insts[i]
 		p := Part{Instruction: i + 1, Text: in.Text()}
-		t, why := q.time(change{replace: map[int][]byte{i: nil}})
+		t, why := q.time(rewrite.Change{Replace: map[int][]byte{i: nil}})
 		if _, writes := in.Dataflow(); why != "" && writes.GPR != 0 && writes.Without(asm.Values{GPR: writes.GPR, Flags: writes.Flags}) == (asm.Values{}) {
 			var constants []byte
 			for n := range 16 {
 				if writes.GPR>>n&1 != 0 {
-					constants = append(constants, movImm(n, q.base.Init.GPR[n])...)
+					constants = append(constants, rewrite.MovImm(n, q.base.Init.GPR[n])...)
 				}
 			}
-			if t, why = q.time(change{replace: map[int][]byte{i: constants}}); why == "" {
+			if t, why = q.time(rewrite.Change{Replace: map[int][]byte{i: constants}}); why == "" {
 				p.Replaced = "constants in what it writes"
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/rewrite"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/invariants"
@@ -85,34 +86,6 @@ func TestGroupsOfLongBlock(t *testing.T) {
 	}
 }
 
-func TestApply(t *testing.T) {
-	insts := decode(t, "4801c8 488b0d10000000 4801ca") // add; mov rcx, [rip+0x10], which is [0x1a]; add
-	for _, c := range []struct {
-		name   string
-		change change
-		want   []string
-	}{
-		{"nothing", change{}, []string{"add rax, rcx", "mov rcx, qword ptr [rip+0x10]", "add rdx, rcx"}},
-		{"left out", change{replace: map[int][]byte{0: nil}}, []string{"mov rcx, qword ptr [rip+0x13]", "add rdx, rcx"}},
-		{"replaced", change{replace: map[int][]byte{0: nopOf(1)}}, []string{"nop", "mov rcx, qword ptr [rip+0x12]", "add rdx, rcx"}},
-		{"in front", change{before: map[int][][]byte{1: {nopOf(1), nopOf(1)}}},
-			[]string{"add rax, rcx", "nop", "nop", "mov rcx, qword ptr [rip+0xe]", "add rdx, rcx"}},
-	} {
-		require.Equal(t, c.name, c.want, texts(t, c.change.apply(insts)))
-	}
-	// rip-relative operands keep their target wherever they end up
-	code := change{copies: 3, spread: [][]byte{nopOf(1), nopOf(8), nopOf(1)}}.apply(insts)
-	moved := require.Get(asm.Decode(code))(t)
-	require.Equal(t, "instructions", 3*3+3, len(moved))
-	for _, in := range moved {
-		if in.RIPDisp > 0 {
-			if at := int64(in.Offset+len(in.Bytes)) + in.Mem[0].Disp; at != 0x1a {
-				t.Errorf("%s at %d reaches %#x, not 0x1a", in.Text(), in.Offset, at)
-			}
-		}
-	}
-}
-
 // TestEncode: encoded instructions decode as intended.
 func TestEncode(t *testing.T) {
 	r := room{scratch: 15, fixed: int(asm.RSP), vector: 13, still: 12, disp: 0x480}
@@ -121,15 +94,15 @@ func TestEncode(t *testing.T) {
 		code []byte
 		want string
 	}{
-		{encode("lea r64, m", pointer(9, 0), 15, 0), "lea r15, [r9]"},
-		{encode("lea r64, m", pointer(12, 8), 1, 0), "lea rcx, [r12+0x8]"},
-		{encode("test r64, r64", asm.Address{}, 1, 9), "test rcx, r9"},
-		{movVector(1, 2, asm.State{}), "movaps xmm1, xmm2"},
-		{movVector(9, 10, asm.State{}), "movaps xmm9, xmm10"},
-		{movVector(1, 10, asm.State{VEX: true}), "vmovaps xmm1, xmm10"},
-		{movVector(9, 1, asm.State{VEX: true, VectorBits: 256}), "vmovaps ymm9, ymm1"},
-		{movVector(9, 1, asm.State{VEX: true, VectorBits: 512}), "vmovaps zmm9, zmm1"},
-		{movVector(17, 30, asm.State{VEX: true, VectorBits: 256}), "vmovaps ymm17, ymm30"},
+		{rewrite.Encode("lea r64, m", rewrite.Pointer(9, 0), 15, 0), "lea r15, [r9]"},
+		{rewrite.Encode("lea r64, m", rewrite.Pointer(12, 8), 1, 0), "lea rcx, [r12+0x8]"},
+		{rewrite.Encode("test r64, r64", asm.Address{}, 1, 9), "test rcx, r9"},
+		{rewrite.MovVector(1, 2, asm.State{}), "movaps xmm1, xmm2"},
+		{rewrite.MovVector(9, 10, asm.State{}), "movaps xmm9, xmm10"},
+		{rewrite.MovVector(1, 10, asm.State{VEX: true}), "vmovaps xmm1, xmm10"},
+		{rewrite.MovVector(9, 1, asm.State{VEX: true, VectorBits: 256}), "vmovaps ymm9, ymm1"},
+		{rewrite.MovVector(9, 1, asm.State{VEX: true, VectorBits: 512}), "vmovaps zmm9, zmm1"},
+		{rewrite.MovVector(17, 30, asm.State{VEX: true, VectorBits: 256}), "vmovaps ymm17, ymm30"},
 	} {
 		require.Equal(t, c.want, []string{c.want}, texts(t, c.code))
 	}
@@ -152,33 +125,6 @@ func TestEncode(t *testing.T) {
 		if code := p.code(room{scratch: none, fixed: none, vector: none, still: none}, 0); code != nil {
 			t.Errorf("%s without a register: %x", p.name, code)
 		}
-	}
-}
-
-// TestStore: a store writes the bytes that the instruction loads.
-func TestStore(t *testing.T) {
-	for _, c := range []struct {
-		hex, want string
-	}{
-		{"488b0b", "mov qword ptr [rbx+0x80], r9"},
-		{"8b4c8b10", "mov dword ptr [rbx+rcx*4+0x90], r9d"},
-		{"0fb60c24", "mov byte ptr [rsp+0x80], r9b"},
-		{"660301", "mov word ptr [rcx+0x80], r9w"},
-		{"4b8b0ce3", "mov qword ptr [r11+r12*8+0x80], r9"},
-		{"8b0c2500100000", "mov dword ptr [0x1080], r9d"},
-		{"64488b042528000000", "mov qword ptr fs:[0xa8], r9"},
-		{"0f5803", "vmovups xmmword ptr [rbx+0x80], xmm10"},
-		{"c4c17c580424", "vmovups ymmword ptr [r12+0x80], ymm10"},
-		{"488b0d10000000", ""}, // relative to rip
-		{"f348a5", ""},
-		{"678b0b", ""},
-	} {
-		in := decode(t, c.hex)[0]
-		got := ""
-		if code, ok := store(&in, &in.Mem[0], 9, 10, 0x80); ok {
-			got = strings.Join(texts(t, code), "; ")
-		}
-		require.Equal(t, in.Text(), c.want, got)
 	}
 }
 

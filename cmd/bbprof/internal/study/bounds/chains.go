@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/rewrite"
 	"github.com/bbprof/bbprof/internal/stat"
 )
 
@@ -26,9 +27,9 @@ func (q *question) findCut(d dependency) (c cut, why string) {
 		return c, "bbprof cannot cut a dependency through the x87 stack"
 	case v.GPR != 0:
 		n := bits.TrailingZeros16(v.GPR)
-		c.cut = movImm(n, q.base.Init.GPR[n])
-		if c.control = nopOf(len(c.cut)); r.scratch != none {
-			c.control = movImm(r.scratch, q.base.Init.GPR[n])
+		c.cut = rewrite.MovImm(n, q.base.Init.GPR[n])
+		if c.control = rewrite.Nop(len(c.cut)); r.scratch != none {
+			c.control = rewrite.MovImm(r.scratch, q.base.Init.GPR[n])
 		}
 	case v.Flags != 0:
 		idle := r.fixed
@@ -38,27 +39,24 @@ func (q *question) findCut(d dependency) (c cut, why string) {
 		if idle == none {
 			return c, "the block leaves no register to set flags from"
 		}
-		c.cut, c.control = encode("test r64, r64", asm.Address{}, idle, idle), nopOf(3)
+		c.cut, c.control = rewrite.Encode("test r64, r64", asm.Address{}, idle, idle), rewrite.Nop(3)
 		if r.scratch != none {
-			c.control = encode("lea r64, m", pointer(idle, 0), r.scratch, 0)
+			c.control = rewrite.Encode("lea r64, m", rewrite.Pointer(idle, 0), r.scratch, 0)
 		}
 	case v.Vector != 0:
 		n := bits.TrailingZeros32(v.Vector)
 		if r.still == none {
 			return c, "the block leaves no vector register"
 		}
-		c.cut = movVector(n, r.still, q.state)
-		if c.control = nopOf(len(c.cut)); r.vector != none {
-			c.control = movVector(r.vector, r.still, q.state)
+		c.cut = rewrite.MovVector(n, r.still, q.state)
+		if c.control = rewrite.Nop(len(c.cut)); r.vector != none {
+			c.control = rewrite.MovVector(r.vector, r.still, q.state)
 		}
 	default:
 		return c, "bbprof cannot cut a dependency through an opmask"
 	}
 	return c, ""
 }
-
-// elsewhere is the distance of the control's store from the access: two lines.
-const elsewhere = 128
 
 // cutMemory stores a ready value to the load's address before the load.
 func (q *question) cutMemory(d dependency) (c cut, why string) {
@@ -68,25 +66,25 @@ func (q *question) cutMemory(d dependency) (c cut, why string) {
 	if value == none {
 		value = q.room.fixed
 	}
+	c.before = d.to
 	var ok bool
-	if c.cut, ok = store(in, m, value, q.room.still, 0); !ok {
+	if c.cut, c.control, ok = rewrite.Ready(in, m, value, q.room.still); !ok {
 		return c, "bbprof cannot store to where this instruction loads from"
 	}
-	c.before = d.to
-	c.control, _ = store(in, m, value, q.room.still, elsewhere)
 	return c, ""
 }
 
-func (c *change) with(cuts []cut, control bool) {
-	if c.before == nil {
-		c.before = map[int][][]byte{}
+// add puts the cuts, or their controls, into a change.
+func add(c *rewrite.Change, cuts []cut, control bool) {
+	if c.Before == nil {
+		c.Before = map[int][][]byte{}
 	}
 	for _, k := range cuts {
 		code := k.cut
 		if control {
 			code = k.control
 		}
-		c.before[k.before] = append(c.before[k.before], code)
+		c.Before[k.before] = append(c.Before[k.before], code)
 	}
 }
 
@@ -158,11 +156,11 @@ func (q *question) matters(s saving) bool {
 
 // saved measures what the cuts save compared with their controls, in a block that others also cut.
 func (q *question) saved(cuts, others []cut) (s saving, why string) {
-	var with, without change
-	with.with(others, false)
-	without.with(others, false)
-	with.with(cuts, true)
-	without.with(cuts, false)
+	var with, without rewrite.Change
+	add(&with, others, false)
+	add(&without, others, false)
+	add(&with, cuts, true)
+	add(&without, cuts, false)
 	control, why := q.time(with)
 	if why == "" {
 		s.cut, why = q.time(without)

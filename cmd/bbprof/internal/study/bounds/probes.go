@@ -2,6 +2,7 @@ package bounds
 
 import (
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/rewrite"
 )
 
 // A probe is an instruction independent of the block: it takes time only in the units that execute it.
@@ -24,7 +25,7 @@ type room struct {
 	store   []byte // stores to a word that the block stores to
 }
 
-const none = -1
+const none = rewrite.None
 
 // roomOf finds what a block leaves free. It prefers rsp as the pointer, since blocks seldom change it except by push
 // and pop.
@@ -73,13 +74,13 @@ func (r room) again(insts []asm.Inst, written asm.Values) (load, stored []byte) 
 			if moves || r.scratch == none {
 				continue
 			}
-			at, prefix, ok := operand(&insts[i], m, 0)
+			at, prefix, ok := rewrite.Operand(&insts[i], m, 0)
 			switch {
 			case !ok:
 			case m.Read && !m.Write && load == nil:
-				load = append(prefix, encode("mov r32, m32", at, r.scratch, 0)...)
+				load = append(prefix, rewrite.Encode("mov r32, m32", at, r.scratch, 0)...)
 			case m.Write && stored == nil:
-				stored = append(prefix, encode("mov m32, r32", at, 0, r.scratch)...)
+				stored = append(prefix, rewrite.Encode("mov m32, r32", at, 0, r.scratch)...)
 			}
 		}
 	}
@@ -90,13 +91,13 @@ func (r room) again(insts []asm.Inst, written asm.Values) (load, stored []byte) 
 // and its neighbour into one slot, so a nop may find room where nothing else does, as may a zeroing idiom among the
 // block's nops.
 var slots = []probe{
-	{"nop", "nop", func(room, int) []byte { return nopOf(1) }},
+	{"nop", "nop", func(room, int) []byte { return rewrite.Nop(1) }},
 	{"zero idiom", "vxorps x, x, x of one register", func(r room, _ int) []byte { return r.onVectors("vxorps", r.vector) }},
 }
 
 var frontEnd = []probe{
 	slots[0], slots[1],
-	{"long nop", "nop of 8 bytes", func(room, int) []byte { return nopOf(8) }},
+	{"long nop", "nop of 8 bytes", func(room, int) []byte { return rewrite.Nop(8) }},
 }
 
 // classes lists the probes of work. Each represents the instructions that the core executes in the same units,
@@ -106,18 +107,24 @@ var classes = []probe{
 		if r.scratch == none || r.fixed == none {
 			return nil
 		}
-		return movImm(r.scratch, 0x7fff0000)
+		return rewrite.MovImm(r.scratch, 0x7fff0000)
 	}},
-	{"shift", "rorx r, r, 1", func(r room, n int) []byte { return encode("rorx r64, r64, i8", asm.Address{}, r.scratch, r.fixed, 1) }},
-	{"multiply", "imul r, r, 3", func(r room, n int) []byte { return encode("imul r64, r64, i8", asm.Address{}, r.scratch, r.fixed, 3) }},
+	{"shift", "rorx r, r, 1", func(r room, n int) []byte {
+		return rewrite.Encode("rorx r64, r64, i8", asm.Address{}, r.scratch, r.fixed, 1)
+	}},
+	{"multiply", "imul r, r, 3", func(r room, n int) []byte {
+		return rewrite.Encode("imul r64, r64, i8", asm.Address{}, r.scratch, r.fixed, 3)
+	}},
 	{"load", "mov r, [m]", func(r room, n int) []byte {
 		if r.fixed == none {
 			return nil
 		}
-		return encode("mov r64, m64", pointer(r.fixed, r.word(n)), r.scratch, 0)
+		return rewrite.Encode("mov r64, m64", rewrite.Pointer(r.fixed, r.word(n)), r.scratch, 0)
 	}},
 	{"load again", "mov r, [m], a word that the block loads", func(r room, n int) []byte { return r.load }},
-	{"store", "mov [m], r", func(r room, n int) []byte { return encode("mov m64, r64", pointer(r.fixed, r.word(n)), 0, r.fixed) }},
+	{"store", "mov [m], r", func(r room, n int) []byte {
+		return rewrite.Encode("mov m64, r64", rewrite.Pointer(r.fixed, r.word(n)), 0, r.fixed)
+	}},
 	{"store again", "mov [m], r, a word that the block stores to", func(r room, n int) []byte { return r.store }},
 	{"vector integer", "vpaddd x, x, x", func(r room, n int) []byte { return r.onVectors("vpaddd", r.still) }},
 	{"vector add", "vaddps x, x, x", func(r room, n int) []byte { return r.onVectors("vaddps", r.still) }},
@@ -127,7 +134,7 @@ var classes = []probe{
 		if r.fixed == none {
 			return nil
 		}
-		return encode("vmovd r32, xmm", asm.Address{}, r.scratch, r.still)
+		return rewrite.Encode("vmovd r32, xmm", asm.Address{}, r.scratch, r.still)
 	}},
 	{"divide", "vdivps x, x, x", func(r room, n int) []byte { return r.onVectors("vdivps", r.still) }},
 }
@@ -135,5 +142,5 @@ var classes = []probe{
 func (r room) word(n int) int32 { return r.disp + int32(n%8*8) }
 
 func (r room) onVectors(mnemonic string, source int) []byte {
-	return encode(mnemonic+" xmm, xmm, xmm", asm.Address{}, r.vector, source, source)
+	return rewrite.Encode(mnemonic+" xmm, xmm, xmm", asm.Address{}, r.vector, source, source)
 }

@@ -66,7 +66,7 @@ var built = []struct {
 
 // asks take a cause away that any block may have.
 var asks = map[string]func(s *profiler.Setup){
-	"frame sharing": func(s *profiler.Setup) { s.Frames = framesEach },
+	"frame sharing": func(s *profiler.Setup) { s.Frames = FramesEach },
 	"subnormals": func(s *profiler.Setup) {
 		s.NoFTZ, s.Init.MXCSR = false, initial.Paper().MXCSR
 	},

@@ -14,6 +14,7 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -35,12 +36,16 @@ type question struct {
 	err   error // the first; nothing is measured after it
 }
 
-// Explain explains a block in a set-up, with the code at the start of a page unless given. The results of p must carry
+// Explain explains a block in a set-up, with the code where the program has it in its page, else at the start, unless
+// given. The results of p must carry
 // predictions and the host (profiler.Options.Detail). If the block cannot be measured in the set-up, the Explanation
 // has no findings. The plan's rounds are pairs per hypothesis.
 func Explain(ctx context.Context, p measure.Profiler, code []byte, setup profiler.Setup, plan experiment.Plan) (Explanation, error) {
 	if setup.CodeOffset == nil {
 		setup.CodeOffset = new(0)
+		if setup.Address != nil {
+			*setup.CodeOffset = int(*setup.Address % layout.PageSize)
+		}
 	}
 	q := &question{ctx: ctx, p: p, code: code, setup: setup}
 	if q.base = q.measure(setup); q.base.Status != profiler.OK || q.base.Predicted == nil || q.base.Host == nil {
@@ -57,7 +62,7 @@ func Explain(ctx context.Context, p measure.Profiler, code []byte, setup profile
 	}
 	asking := experiment.Asking{Plan: plan, Estimate: experiment.Mean, Least: leastRounds}
 	findings, err := experiment.Ask(ctx, asking, tests, func(_ context.Context, a arm) (float64, error) {
-		r := q.measure(a.Setup)
+		r := q.measureCode(cmp.Or(a.code, string(code)), a.Setup)
 		if a.of == nil {
 			return r.Cycles, q.err
 		}
@@ -77,7 +82,8 @@ type test = experiment.Question[arm]
 
 type arm struct {
 	profiler.Setup
-	of func(profiler.Result) float64 // the compared value; nil means cycles
+	of   func(profiler.Result) float64 // the compared value; nil means cycles
+	code string                        // the block, if changed
 }
 
 func change(here, what string, with, without profiler.Setup) test {
@@ -85,11 +91,13 @@ func change(here, what string, with, without profiler.Setup) test {
 }
 
 // measure measures the block in a set-up. The result is empty after an error.
-func (q *question) measure(s profiler.Setup) (r profiler.Result) {
+func (q *question) measure(s profiler.Setup) profiler.Result { return q.measureCode(string(q.code), s) }
+
+func (q *question) measureCode(code string, s profiler.Setup) (r profiler.Result) {
 	if q.err != nil {
 		return r
 	}
-	r, q.err = measure.Undisturbed(q.ctx, q.p, profiler.Block{Code: q.code, Setup: s})
+	r, q.err = measure.Undisturbed(q.ctx, q.p, profiler.Block{Code: []byte(code), Setup: s})
 	if q.err == nil && r.Status == profiler.Failed {
 		q.err = fmt.Errorf("measuring in another set-up: %s", r.Failure)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/rewrite"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/invariants"
@@ -23,10 +24,12 @@ var hypotheses = []struct {
 }{
 	{"4K aliasing", (*question).alias4K},
 	{"frame sharing", (*question).frameSharing},
+	{"store forwarding", (*question).forwarding},
 	{"line splits", (*question).splits},
 	{"code alignment", (*question).codeAlignment},
 	{"rename phase", (*question).renamePhase},
 	{"subnormals", (*question).subnormals},
+	{"SSE and AVX mixed", (*question).mixed},
 	{"L1I residency", (*question).l1i},
 	{"op cache residency", (*question).opCache},
 }
@@ -39,8 +42,8 @@ func untested(here, why string) test {
 	return test{Finding: experiment.Finding{Outcome: experiment.Untested, Here: here, Change: why}}
 }
 
-// framesEach gives each page a frame, as far as any L1D has ways.
-const framesEach = 16
+// FramesEach gives each page a frame, as far as any L1D has ways.
+const FramesEach = 16
 
 // alias4K moves one pointer by whole lines until no load aliases a store, so that all else about the addresses stays.
 func (q *question) alias4K() test {
@@ -51,11 +54,36 @@ func (q *question) alias4K() test {
 	here := fmt.Sprintf("per iteration %.3g of its loads meet a store in the low 12 bits alone, %s", p.Alias4K, back(p.AliasStores))
 	want := p
 	want.Alias4K, want.AliasStores = 0, 0
-	moved, what := q.move(want, nil, []int{3 * 64, 13 * 64, 27 * 64})
-	if what == "" {
-		return untested(here, "no pointer can be moved so that this ends and nothing else changes")
+	lines := []int{3 * 64, 13 * 64, 27 * 64}
+	if moved, what := q.move(want, nil, lines); what != "" {
+		return change(here, what, q.setup, moved)
 	}
-	return change(here, what, q.setup, moved)
+	if code, what := q.displace(want, lines); what != "" {
+		t := change(here, what, q.setup, q.setup)
+		t.Without.code = code
+		return t
+	}
+	return untested(here, "no pointer and no load can be moved so that this ends and nothing else changes")
+}
+
+// displace finds a load to move so that the addresses match want.
+func (q *question) displace(want invariants.Prediction, bytes []int) (code, what string) {
+	for i := range q.insts {
+		if reads, writes := q.insts[i].Accesses(); !reads || writes {
+			continue
+		}
+		for _, n := range bytes {
+			moved := rewrite.Displaced(&q.insts[i], int64(n))
+			if moved == nil {
+				break
+			}
+			code := string(rewrite.Change{Replace: map[int][]byte{i: moved}}.Apply(q.insts))
+			if r := q.measureCode(code, q.setup); r.Status == profiler.OK && r.Predicted != nil && same(*r.Predicted, want) {
+				return code, fmt.Sprintf("%d more in the address of instruction %d", n, i+1)
+			}
+		}
+	}
+	return "", ""
 }
 
 func back(stores int) string {
@@ -84,7 +112,7 @@ func (q *question) splits() test {
 	switch {
 	case what != "":
 		return change(here, what, q.setup, moved)
-	case p.AliasFrame > 0 && q.base.Pages <= framesEach:
+	case p.AliasFrame > 0 && q.base.Pages <= FramesEach:
 		return q.splitsApart(here)
 	}
 	return untested(here, pointersStay)
@@ -96,7 +124,7 @@ const pointersStay = "the pointers cannot be moved so that this ends and nothing
 // they share.
 func (q *question) splitsApart(here string) test {
 	apart := *q
-	apart.setup.Frames = framesEach
+	apart.setup.Frames = FramesEach
 	apart.base = q.measure(apart.setup)
 	if p := apart.base.Predicted; apart.base.Status != profiler.OK || p == nil || p.AliasFrame > 0 {
 		return untested(here, pointersStay)
@@ -170,11 +198,11 @@ func (q *question) frameSharing() test {
 	switch {
 	case p.AliasFrame == 0:
 		return absent("no line of a frame is used through two pages")
-	case q.base.Pages > framesEach:
+	case q.base.Pages > FramesEach:
 		return untested(fmt.Sprintf("%d pages share %d frames", q.base.Pages, q.base.Frames), "L1D has no way for each page")
 	}
 	apart := q.setup
-	apart.Frames = framesEach
+	apart.Frames = FramesEach
 	r := q.measure(apart)
 	here := fmt.Sprintf("per iteration %.3g of its accesses reach a line of a frame by another page than the one before", p.AliasFrame)
 	what := fmt.Sprintf("a frame for each of %d pages", q.base.Pages)

@@ -1,4 +1,6 @@
-package bounds
+// Package rewrite changes a block in one way: instructions put in, replaced or left out, and the rest as it was. What a
+// change takes away, such as a chain or a transition, is what its cost is measured by.
+package rewrite
 
 import (
 	"encoding/binary"
@@ -6,12 +8,15 @@ import (
 	"github.com/bbprof/bbprof/asm"
 )
 
-// encode encodes an instruction of a form that asm.FormNamed knows; memory values do not matter. It returns nil if a
-// register is none.
-func encode(form string, at asm.Address, values ...int) []byte {
+// None stands for a register that a block does not leave free.
+const None = -1
+
+// Encode encodes an instruction of a form that asm.FormNamed knows; memory values do not matter. It returns nil if a
+// register is None.
+func Encode(form string, at asm.Address, values ...int) []byte {
 	list := make([]int64, len(values))
 	for i, v := range values {
-		if list[i] = int64(v); v == none {
+		if list[i] = int64(v); v == None {
 			return nil
 		}
 	}
@@ -22,24 +27,24 @@ func encode(form string, at asm.Address, values ...int) []byte {
 	return code
 }
 
-func pointer(base int, disp int32) asm.Address {
+func Pointer(base int, disp int32) asm.Address {
 	return asm.Address{Base: asm.Reg(base), Index: -1, Disp: disp}
 }
 
-func nopOf(n int) []byte {
+func Nop(n int) []byte {
 	e := asm.NewEmitter(0)
 	e.Nop(n)
 	return e.Bytes()
 }
 
-func movImm(r int, v uint64) []byte {
+func MovImm(r int, v uint64) []byte {
 	e := asm.NewEmitter(0)
 	e.MovImm(asm.Reg(r), v)
 	return e.Bytes()
 }
 
-// movVector is movaps, or vmovaps if the block uses VEX encodings: 16, 32 or 64 bytes.
-func movVector(dst, src int, s asm.State) []byte {
+// MovVector is movaps, or vmovaps if the block uses VEX encodings: 16, 32 or 64 bytes.
+func MovVector(dst, src int, s asm.State) []byte {
 	form := "movaps xmm, xmm"
 	switch evex := dst > 15 || src > 15; {
 	case s.VectorBits > 256:
@@ -53,12 +58,12 @@ func movVector(dst, src int, s asm.State) []byte {
 	case s.VEX:
 		form = "vmovaps xmm, xmm"
 	}
-	return encode(form, asm.Address{}, dst, src)
+	return Encode(form, asm.Address{}, dst, src)
 }
 
-// operand returns an access's address as the block encodes it, plus moved bytes, with its segment prefix. Moving does
+// Operand returns an access's address as the block encodes it, plus moved bytes, with its segment prefix. Moving does
 // not change its length. ok is false if it cannot be encoded again: gathers, and stack accesses without an operand.
-func operand(in *asm.Inst, m *asm.Mem, moved int64) (at asm.Address, prefix []byte, ok bool) {
+func Operand(in *asm.Inst, m *asm.Mem, moved int64) (at asm.Address, prefix []byte, ok bool) {
 	_, hasBase := m.Base.GPR()
 	_, hasIndex := m.Index.GPR()
 	disp := m.Disp + moved
@@ -77,36 +82,54 @@ func operand(in *asm.Inst, m *asm.Mem, moved int64) (at asm.Address, prefix []by
 	return at, prefix, true
 }
 
+// Displaced is an instruction whose accesses are so many bytes farther; nil if it cannot be encoded.
+func Displaced(in *asm.Inst, bytes int64) []byte {
+	form := in.Form()
+	values, at, mask, ok := in.OperandValues()
+	if form == nil || !ok || len(in.Mem) != 1 {
+		return nil
+	}
+	_, prefix, ok := Operand(in, &in.Mem[0], bytes)
+	if at.Disp += int32(bytes); !ok {
+		return nil
+	}
+	code, err := form.Encode(values, at, mask)
+	if err != nil {
+		return nil
+	}
+	return append(prefix, code...)
+}
+
 var stores = map[int]string{1: "mov m8, r8", 2: "mov m16, r16", 4: "mov m32, r32", 8: "mov m64, r64", 16: "vmovups m128, xmm", 32: "vmovups m256, ymm"}
 
-// store stores a register at the address of an access, plus moved bytes, with the access's width; ok is false if there
+// Store stores a register at the address of an access, plus moved bytes, with the access's width; ok is false if there
 // is no such instruction.
-func store(in *asm.Inst, m *asm.Mem, gpr, vector int, moved int64) (code []byte, ok bool) {
+func Store(in *asm.Inst, m *asm.Mem, gpr, vector int, moved int64) (code []byte, ok bool) {
 	reg := gpr
 	if m.Width > 8 {
 		reg = vector
 	}
-	at, prefix, ok := operand(in, m, moved)
+	at, prefix, ok := Operand(in, m, moved)
 	form, known := stores[m.Width]
 	if !ok || !known || reg < 0 {
 		return nil, false
 	}
-	return append(prefix, encode(form, at, 0, reg)...), true
+	return append(prefix, Encode(form, at, 0, reg)...), true
 }
 
-type change struct {
-	copies  int              // number of copies, at least 1
-	before  map[int][][]byte // instructions to insert before an instruction, in every copy
-	spread  [][]byte         // instructions to spread evenly over all copies
-	replace map[int][]byte   // replacements of instructions; empty: removed
+type Change struct {
+	Copies  int              // number of copies, at least 1
+	Before  map[int][][]byte // instructions to insert before an instruction, in every copy
+	Spread  [][]byte         // instructions to spread evenly over all copies
+	Replace map[int][]byte   // replacements of instructions; empty: removed
 }
 
-// apply encodes the changed block. rip-relative operands keep their targets. A branch at the block's end follows the last copy
+// Apply encodes the changed block. rip-relative operands keep their targets. A branch at the block's end follows the last copy
 // alone, and leads to the start of the first copy if it led to the block's own start.
-func (c change) apply(insts []asm.Inst) []byte {
+func (c Change) Apply(insts []asm.Inst) []byte {
 	if branch, ok := asm.TrailingBranch(insts); ok && branch.Offset > 0 {
 		body := asm.NewEmitter(0)
-		body.Raw(c.apply(insts[:len(insts)-1])...)
+		body.Raw(c.Apply(insts[:len(insts)-1])...)
 		target := body.PC() + uint64(len(branch.Bytes))
 		if branch.ToStart() {
 			target = 0
@@ -115,18 +138,18 @@ func (c change) apply(insts []asm.Inst) []byte {
 		return body.Bytes()
 	}
 	var code []byte
-	copies := max(c.copies, 1)
+	copies := max(c.Copies, 1)
 	total, done := copies*len(insts), 0
 	for n := range copies {
 		for i := range insts {
-			for _, b := range c.before[i] {
+			for _, b := range c.Before[i] {
 				code = append(code, b...)
 			}
 			at := n*len(insts) + i
-			for ; done < len(c.spread)*(at+1)/total; done++ {
-				code = append(code, c.spread[done]...)
+			for ; done < len(c.Spread)*(at+1)/total; done++ {
+				code = append(code, c.Spread[done]...)
 			}
-			if other, ok := c.replace[i]; ok {
+			if other, ok := c.Replace[i]; ok {
 				code = append(code, other...)
 				continue
 			}

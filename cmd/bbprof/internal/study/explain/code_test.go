@@ -1,0 +1,79 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
+	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/require"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// TestBuiltCode: of causes that stand in the code, explain names those that this core feels. Each block has a partner
+// that differs in the cause alone; the core is asked what that makes.
+func TestBuiltCode(t *testing.T) {
+	require.Slow(t)
+	require.Patience(t)
+	p, err := profiler.New(t.Context(), profiler.Options{Detail: true, NoRescue: true, Precision: 0.01, Budget: 10 * time.Second})
+	require.Measure(t, err)
+	t.Cleanup(p.Close)
+	chain := strings.Repeat("480fafc0", 12) // imul rax, rax
+	for _, b := range []struct{ name, hex, partner, cause string }{
+		// mov [rbx], cl, or rcx; mov rdx, [rbx]; and rdx, 0; add rcx, rdx
+		{"a narrow store and a wide load", "880b 488b13 4883e200 4801d1", "48890b 488b13 4883e200 4801d1", "store forwarding"},
+		// mov [rbx], ecx; mov [rbx+4], ecx, or mov [rbx], rcx and a store elsewhere; mov rcx, [rbx]
+		{"two stores and a load of both", "890b 894b04 488b0b", "48890b 894b40 488b0b", "store forwarding"},
+		{"the same beside a longer chain", "880b 488b13" + chain, "48890b 488b13" + chain, "store forwarding"},
+		{"a store and a load of it", "48890b 488b0b", "", "store forwarding"},
+		// vaddps ymm5, ymm6, ymm7; sqrtps xmm3, xmm4, or vsqrtps
+		{"legacy beside wide", "c5cc58ef 0f51dc", "c5cc58ef c5f851dc", "SSE and AVX mixed"},
+		// the same beside a chain of eight vmulps ymm0, ymm0, ymm1
+		{"the same beside a longer chain of vectors", "c5cc58ef 0f51dc" + strings.Repeat("c5fc59c1", 8), "c5cc58ef c5f851dc" + strings.Repeat("c5fc59c1", 8),
+			"SSE and AVX mixed"},
+		// vaddps xmm5, xmm6, xmm7; sqrtps xmm3, xmm4
+		{"legacy beside narrow", "c5c858ef 0f51dc", "", "SSE and AVX mixed"},
+		// mov [rbx], rcx; mov rdx, [rbx+0x1000], or +0x10c0; and rdx, 0; add rbx, rdx: no pointer to move
+		{"an alias of one pointer", "48890b 488b9300100000 4883e200 4801d3", "48890b 488b93c0100000 4883e200 4801d3", "4K aliasing"},
+	} {
+		t.Run(strings.ReplaceAll(b.name, " ", "_"), func(t *testing.T) {
+			init := initial.Paper()
+			setup := profiler.Setup{CodeOffset: new(0), Init: &init, Frames: FramesEach, Tolerate: []verdict.Reason{
+				verdict.Alias4K, verdict.AliasFrame, verdict.Misaligned, verdict.Nonlinear, verdict.Unstable}}
+			require.AtMost(t, 1, 3, func() string {
+				cost := 0.0
+				if b.partner != "" {
+					with, without := asking{t, p, unhex(t, b.hex)}.median(setup, cycles), asking{t, p, unhex(t, b.partner)}.median(setup, cycles)
+					cost = (with - without) / without
+				}
+				all := findings(t, p, unhex(t, b.hex), setup, plan(0))
+				f := all[slices.IndexFunc(all, func(f experiment.Finding) bool { return f.Hypothesis == b.cause })]
+				t.Logf("%s costs %.1f %%: %s", b.cause, 100*cost, f.Outcome)
+				switch named := f.Effect != nil && slices.Contains(experiment.Confirmed(all), b.cause); {
+				case b.partner == "" && f.Outcome != experiment.Absent, b.partner != "" && f.Effect == nil:
+					return fmt.Sprintf("%+v", f)
+				case named && cost < mayNotName, !named && cost > mustName:
+					return fmt.Sprintf("costs %.1f %%, and %+v", 100*cost, f)
+				}
+				return ""
+			})
+		})
+	}
+}
+
+// TestAddress: a block with an address is explained where its program has it.
+func TestAddress(t *testing.T) {
+	var first *profiler.Setup
+	p := scripted(func(b profiler.Block) (profiler.Result, error) {
+		if first == nil {
+			first = &b.Setup
+		}
+		return profiler.Result{Status: profiler.Rejected, Reason: verdict.SIGFPE}, nil
+	})
+	require.Get(Explain(t.Context(), p, unhex(t, pair), profiler.Setup{Address: new(uint64(0x401c3f))}, plan(0)))(t)
+	require.Equal(t, "the first copy's place", 0xc3f, *first.CodeOffset)
+}
