@@ -47,7 +47,7 @@ func TestRelease(t *testing.T) {
 	}
 	binary := require.Get(elf.Open(filepath.Join(in, "bbprof")))(t)
 	defer binary.Close()
-	const most = 15_000_000
+	const most = 15_500_000 // 14.9e6 before journals: encoding/gob adds 125e3
 	if info, err := os.Stat(filepath.Join(in, "bbprof")); err != nil || info.Size() >= most {
 		t.Errorf("the binary has %d bytes, want less than %d; go build -ldflags=-dumpdep tells what pulls what (%v)", info.Size(), most, err)
 	}

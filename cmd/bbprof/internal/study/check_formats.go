@@ -81,7 +81,7 @@ func why(c check.Change) string {
 	case c.What == check.Moved && c.Verdict == check.Same:
 		return "moved, not slower"
 	case c.Outside && c.Verdict == check.Listed && c.What == check.Changed:
-		return "outside the loops that changed; -profile weighs it"
+		return "how often it runs is not known; -profile weighs it"
 	}
 	return ""
 }
@@ -310,10 +310,13 @@ func sarif(w io.Writer, c checked) error {
 		}
 		results = append(results, result)
 	}
-	rules := []object{}
-	for id, text := range map[string]string{"slower": "The function takes more cycles than in the base", "layout": "The same code takes another time where it stands now",
-		"unclear": "The interval does not tell"} {
-		rules = append(rules, object{"id": "cycles/" + id, "shortDescription": object{"text": text}})
+	var rules []object
+	for _, rule := range [][2]string{
+		{"slower", "The function takes more cycles than in the base"},
+		{"layout", "The same code takes another time where it stands now"},
+		{"unclear", "The interval does not tell"},
+	} {
+		rules = append(rules, object{"id": "cycles/" + rule[0], "shortDescription": object{"text": rule[1]}})
 	}
 	return json.NewEncoder(w).Encode(object{
 		"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0",

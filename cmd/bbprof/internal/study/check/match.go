@@ -52,6 +52,10 @@ func NewPiece(p Piece) (_ Piece, ok bool) {
 			key = append(key[:branch.Offset], branch.Mnemonic...)
 		}
 	}
+	last := len(insts) - 1
+	for ; !p.loop && last > 0 && insts[last].Mnemonic == "nop"; last-- { // what aligns the code behind it
+		key = key[:insts[last].Offset]
+	}
 	p.key = string(key)
 	return p, true
 }

@@ -99,7 +99,7 @@ func Run(ctx context.Context, p measure.Profiler, functions []Function, o Option
 	}
 	for i := range functions {
 		if f := &functions[i]; !o.Weighted {
-			f.leaveOutside()
+			f.leaveUncounted()
 		} else if err := o.cost(ctx, p, f); err != nil {
 			return err
 		}
@@ -109,12 +109,12 @@ func Run(ctx context.Context, p measure.Profiler, functions []Function, o Option
 
 func (o *Outcome) disturbed() bool { return o.Rejection != nil && o.Rejection.Reason.Noise() }
 
-// leaveOutside gives no verdict on what changed outside a function's loops if a loop changed too: how often a loop
-// turns, so how much that weighs, is not known without a profile. Unrolling, for one, adds code that runs once.
-func (f *Function) leaveOutside() {
+// leaveUncounted gives no verdict where it is not known without a profile how often pieces run: where their number
+// changed, and outside a function's loops if a loop changed too. Unrolling, for one, adds code that runs once.
+func (f *Function) leaveUncounted() {
 	inLoops := slices.ContainsFunc(f.Changes, func(c Change) bool { return !c.Outside && c.What != Moved })
 	for i := range f.Changes {
-		if c := &f.Changes[i]; inLoops && c.Outside && c.Verdict != Unknown {
+		if c := &f.Changes[i]; c.Verdict != Unknown && c.What == Changed && (c.Outside && inLoops || len(c.Base) != len(c.Head)) {
 			c.Verdict = Listed
 		}
 	}
