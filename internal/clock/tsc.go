@@ -14,7 +14,7 @@ import (
 // x86-64 core (adds of immediates are not: Golden Cove and later eliminate them at rename). Two lengths are timed and
 // subtracted, so that what surrounds the chain cancels.
 type TSC struct {
-	// StepTicks is the counter's increment: 1 or 2 mostly, more under some hypervisors and on some AMD cores.
+	// StepTicks is the counter's increment: 1 or 2 mostly, more under some hypervisors and on some AMD cores, where it may be a mean.
 	StepTicks float64
 }
 
@@ -99,8 +99,8 @@ func Whole(latency float64) bool {
 }
 
 // StepOf finds a counter's step from readings or from their differences: the greatest common divisor of
-// successive differences. One in a hundred may be off the grid: on a busy virtual machine one in 200
-// calibrations had such a reading, and took 1 for a step of 26.
+// successive differences, or a step of a fraction of ticks that fits them. One in a hundred may be off the grid: on a
+// busy virtual machine one in 200 calibrations had such a reading, and took 1 for a step of 26.
 func StepOf(readings []uint64) float64 {
 	var jumps []uint64
 	for i := 1; i < len(readings); i++ {
@@ -109,7 +109,12 @@ func StepOf(readings []uint64) float64 {
 			jumps = append(jumps, d)
 		}
 	}
-	step := max(divisor(jumps), 1)
+	return max(wholeStep(jumps), fractionalStep(jumps), 1)
+}
+
+// wholeStep returns the largest number of ticks that divides 99 % of the jumps.
+func wholeStep(jumps []uint64) float64 {
+	step := divisor(jumps)
 	const few = 16 // differences share a larger divisor by chance once in 2^16
 	for some := range slices.Chunk(jumps, few) {
 		off, d := 0, divisor(some)
@@ -123,6 +128,49 @@ func StepOf(readings []uint64) float64 {
 		}
 	}
 	return float64(step)
+}
+
+const (
+	// leastFraction is the smallest step that is looked for: a jump is a difference of up to four readings, each rounded down to a tick, so it lies
+	// within 2 of a multiple, as two jumps in five of any clock do at this step.
+	leastFraction = 10
+	roundedBy     = 2
+	leastJumps    = 40 // are within that by chance once in 10^15
+	mostSteps     = 40 // of a jump that is looked at: beyond, errors of the step add up
+)
+
+// fractionalStep returns the step of a counter that a hypervisor scales, such as 24.45 ticks where one of 100 MHz is shown as 2,445 MHz (Milan
+// under KVM), or 0 if 99 % of the jumps do not fit one.
+func fractionalStep(jumps []uint64) float64 {
+	jumps = slices.DeleteFunc(slices.Sorted(slices.Values(jumps)), func(j uint64) bool { return j <= roundedBy })
+	if len(jumps) < leastJumps {
+		return 0
+	}
+	jumps = jumps[len(jumps)/100:]
+	single := slices.IndexFunc(jumps, func(j uint64) bool { return j > jumps[0]+jumps[0]/2 })
+	if single < 0 {
+		return 0
+	}
+	step := float64(jumps[single/2])
+	var ticks, steps float64
+	seen, off := 0, 0
+	for _, j := range jumps {
+		k := math.Round(float64(j) / step)
+		if k > mostSteps {
+			break
+		}
+		seen++
+		if math.Abs(float64(j)-k*step) > roundedBy {
+			off++
+			continue
+		}
+		ticks, steps = ticks+float64(j), steps+k
+		step = ticks / steps
+	}
+	if step < leastFraction || seen < leastJumps || off > seen/100 {
+		return 0
+	}
+	return math.Round(2*step) / 2 // so that most starts find the same
 }
 
 // divisor is the greatest common divisor, 0 for an empty list.

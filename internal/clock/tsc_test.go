@@ -26,12 +26,30 @@ func TestStepOf(t *testing.T) {
 		}
 		return readings
 	}
+	// Timings by a clock of 100 MHz that is shown as 2,445 MHz, or as one whose ticks are its steps.
+	scaled := func(step float64) (readings []uint64) {
+		rng := rand.New(rand.NewPCG(5, 6))
+		for range 200 {
+			began := float64(1000 + rng.IntN(1000))
+			ended := began + float64(30+rng.IntN(8)) // steps
+			readings = append(readings, uint64(math.Floor(ended*step))-uint64(math.Floor(began*step)))
+		}
+		return readings
+	}
+	noisy := func() (readings []uint64) {
+		rng := rand.New(rand.NewPCG(7, 8))
+		for range 200 {
+			readings = append(readings, 1000+rng.Uint64N(200))
+		}
+		return readings
+	}
 	for _, c := range []struct {
 		name     string
 		readings []uint64
 		want     float64
 	}{
 		{"none", nil, 1},
+		{"every tick, 200 times", noisy(), 1},
 		{"one", []uint64{26}, 1},
 		{"all equal", []uint64{52, 52, 52}, 1},
 		{"every tick", []uint64{100, 101, 103}, 1},
@@ -46,6 +64,11 @@ func TestStepOf(t *testing.T) {
 		{"two of 300 off the grid", off(2), 1},
 	} {
 		require.Equal(t, c.name, c.want, StepOf(c.readings))
+	}
+	for _, step := range []float64{12.5, 20.83, 24.4503, 26, 33.3} {
+		if got := StepOf(scaled(step)); math.Abs(got-step) > 0.02*step {
+			t.Errorf("%g ticks a step: %g", step, got)
+		}
 	}
 }
 
