@@ -185,11 +185,12 @@ func TestEachRunAfresh(t *testing.T) {
 			check(own.code)
 		}
 	}
-	for range hostile.Scaled(300, 100_000) {
+	want := hostile.Scaled(300, 60_000)
+	for compared < want && rejected < 2*want { // without AVX-512 a block in three does not run
 		check(hostile.ValidBlock(rng))
 	}
 	t.Logf("%d blocks compared, %d do not run", compared, rejected)
-	if compared < 300 {
+	if compared < want {
 		t.Error("too few")
 	}
 }

@@ -139,10 +139,10 @@ func TestBranchTaken(t *testing.T) {
 		{"up to a constant", "480fafc3ffc181f9e803000075f2", 3, "rcx"},
 		{"a counter in memory", "480fafc3ff0b75f8", 0, "[0x12345600]"},
 		{"a bound in memory", "480fafc348ffc2483b1375f4", 3, "[0x12345600]"},
-		{"through memory, upwards", "480fafc2488b034883c3084839cb75f0", 1, "rcx"},
-		{"few iterations, to lines of L1D", "488b084883c0404839d075f4", 1, "rdx"},
+		{"through memory, upwards", "480fafc2488b334883c3084839cb75f0", 3, "rcx"},
+		{"few iterations, to lines of L1D", "480fafda488b084883c0404839d075f0", 3, "rdx"},
 		{"stores of 16 bytes", "0f29004883c0104839c875f4", 1, "rcx"},
-		{"through memory, downwards", "480fafc2488b44cbf848ffc975f2", 1, "rcx"},
+		{"through memory, downwards", "480fafc2488b74cbf848ffc975f2", 3, "rcx"},
 	} {
 		lasting(t, func() string {
 			r := measuredBy(t, p, unhex(t, c.hex))

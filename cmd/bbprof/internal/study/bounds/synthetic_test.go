@@ -50,7 +50,7 @@ func made(n int, random *rand.Rand) (all []synthetic) {
 		{"%d stores", 2, func(n int) string { return words("4889", n) }, Class, "multiply", false},
 		{"%d shuffles", 2, func(n int) string { return times("c4e27100c1", n) }, Class, "", false},
 		{"%d divisions", 1, func(n int) string { return times("c5f05ec1", n) }, Class, "", false},
-		{"%d nops", 6, func(n int) string { return times("90", n) }, FrontEnd, "", false},
+		{"%d nops", 6, func(n int) string { return times("6690", n) }, FrontEnd, "", false},
 		{"%d zeroing idioms, loads and stores", 6, func(n int) string { return times(times("c5d057ed", 4)+"488b03"+"48894b10", n/6) }, FrontEnd, "", false},
 		// bound by slots on a core that eliminates moves, else by units
 		{"%d moves between registers", 6, func(n int) string { return times("4889c84889d14889da", n/3) }, "", "", false},
