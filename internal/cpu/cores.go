@@ -170,7 +170,8 @@ var cores = []Core{
 	{Name: Zen2, Events: "zen2", vendor: amd, OpCache: OpCache{512, 8, 64}, StoreBuffer: 48, DispatchWidth: 6, BranchesPerCycle: 2, LoadsPerCycle: 2, StoresPerCycle: 1,
 		MultiplyCycles: 3, AddsPerCycle: 4, WayPredicted: true, Latencies: ZenLatencies, LLVM: "znver2", OSACA: "ZEN2",
 		since: []cpuid.FeatureID{cpuid.WBNOINVD}},
-	{Name: Zen3, Events: "zen3", vendor: amd, OpCache: OpCache{512, 8, 64}, StoreBuffer: 64, DispatchWidth: 6, BranchesPerCycle: 2, LoadsPerCycle: 3, StoresPerCycle: 2,
+	{Name: Zen3, Events: "zen3", vendor: amd, IdleProbe: 1152, // measured on Milan, 1150 to 1154 in five recordings
+		OpCache: OpCache{512, 8, 64}, StoreBuffer: 64, DispatchWidth: 6, BranchesPerCycle: 2, LoadsPerCycle: 3, StoresPerCycle: 2,
 		MultiplyCycles: 3, AddsPerCycle: 4, WayPredicted: true, Latencies: ZenLatencies, LLVM: "znver3", OSACA: "ZEN3",
 		since: []cpuid.FeatureID{cpuid.VAES}},
 	// Zen 4c and Zen 5c: AMD presents them as the same core in less area, with the same time for every instruction,
