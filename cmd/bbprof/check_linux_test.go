@@ -3,9 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -105,13 +108,12 @@ func TestBenchstatReads(t *testing.T) {
 	got, err := read.Output()
 	require.NoError(t, err)
 	t.Logf("%s", got)
-	for name, want := range map[string]string{"slow/1": ",+2", "fast/1": ",-6"} {
-		found := false
-		for line := range strings.Lines(string(got)) {
-			found = found || strings.HasPrefix(line, name) && strings.Contains(line, want)
-		}
-		if !found {
-			t.Errorf("benchstat does not say %s of %s", want, name)
-		}
+	percent := regexp.MustCompile(`(?m)^(slow|fast)/1,.*,([-+][0-9.]+)%,`)
+	found := map[string]float64{}
+	for _, m := range percent.FindAllStringSubmatch(string(got), -1) {
+		found[m[1]] = require.Get(strconv.ParseFloat(m[2], 64))(t)
+	}
+	if math.Abs(found["slow"]-200) > 10 || math.Abs(found["fast"]+66.7) > 2 {
+		t.Errorf("benchstat says %v; want three times and a third", found)
 	}
 }

@@ -192,28 +192,22 @@ func (f *Function) elsewhere(a, b []Piece) (_, _ []Piece) {
 	for _, m := range common(a, b) {
 		inOrder[m], usedA[m[0]], usedB[m[1]] = true, true, true
 	}
+	left := map[string][]int{} // of b, by content
+	for j, q := range b {
+		if !usedB[j] {
+			left[q.key] = append(left[q.key], j)
+		}
+	}
 	var restA, restB []Piece
 	gone := make([]bool, len(b))
 	for i, p := range a {
-		if usedA[i] {
+		same := left[p.key]
+		if usedA[i] || len(same) == 0 {
 			restA = append(restA, p)
 			continue
 		}
-		j := slices.IndexFunc(b, func(q Piece) bool { return q.key == p.key })
-		for j >= 0 && (usedB[j] || gone[j]) {
-			k := slices.IndexFunc(b[j+1:], func(q Piece) bool { return q.key == p.key })
-			if k < 0 {
-				j = -1
-			} else {
-				j += 1 + k
-			}
-		}
-		if j < 0 {
-			restA = append(restA, p)
-			continue
-		}
-		gone[j] = true
-		f.same(p, b[j])
+		gone[same[0]], left[p.key] = true, same[1:]
+		f.same(p, b[same[0]])
 	}
 	for j, q := range b {
 		if !gone[j] {
@@ -223,18 +217,64 @@ func (f *Function) elsewhere(a, b []Piece) (_, _ []Piece) {
 	return restA, restB
 }
 
-// common returns a longest common subsequence of two lists by content, as pairs of indices.
+// mostCells bounds the table of common: 64 MB, two lists of 4,000 pieces that begin and end with different ones.
+const mostCells = 16 << 20
+
+// common returns a common subsequence of two lists by content, as pairs of indices: a longest one, if what lies between their equal starts
+// and ends is short enough.
 func common(a, b []Piece) (pairs [][2]int) {
-	longest := make([][]int32, len(a)+1)
-	for i := range longest {
-		longest[i] = make([]int32, len(b)+1)
+	start, end := 0, 0
+	for start < min(len(a), len(b)) && a[start].key == b[start].key {
+		start++
+	}
+	for end < min(len(a), len(b))-start && a[len(a)-1-end].key == b[len(b)-1-end].key {
+		end++
+	}
+	for i := range start {
+		pairs = append(pairs, [2]int{i, i})
+	}
+	between, find := [2][]Piece{a[start : len(a)-end], b[start : len(b)-end]}, longest
+	if len(between[0])*len(between[1]) > mostCells {
+		find = next
+	}
+	for _, p := range find(between[0], between[1]) {
+		pairs = append(pairs, [2]int{start + p[0], start + p[1]})
+	}
+	for i := end; i > 0; i-- {
+		pairs = append(pairs, [2]int{len(a) - i, len(b) - i})
+	}
+	return pairs
+}
+
+// next returns a common subsequence: of each piece of a the next in b, if there is one.
+func next(a, b []Piece) (pairs [][2]int) {
+	at := map[string][]int{}
+	for j, q := range b {
+		at[q.key] = append(at[q.key], j)
+	}
+	from := 0
+	for i, p := range a {
+		same := at[p.key]
+		n, _ := slices.BinarySearch(same, from)
+		if n < len(same) {
+			pairs, from = append(pairs, [2]int{i, same[n]}), same[n]+1
+		}
+	}
+	return pairs
+}
+
+// longest returns a longest common subsequence, by the table of the lengths of those of all ends of both lists.
+func longest(a, b []Piece) (pairs [][2]int) {
+	length := make([][]int32, len(a)+1)
+	for i := range length {
+		length[i] = make([]int32, len(b)+1)
 	}
 	for i := len(a) - 1; i >= 0; i-- {
 		for j := len(b) - 1; j >= 0; j-- {
 			if a[i].key == b[j].key {
-				longest[i][j] = longest[i+1][j+1] + 1
+				length[i][j] = length[i+1][j+1] + 1
 			} else {
-				longest[i][j] = max(longest[i+1][j], longest[i][j+1])
+				length[i][j] = max(length[i+1][j], length[i][j+1])
 			}
 		}
 	}
@@ -243,7 +283,7 @@ func common(a, b []Piece) (pairs [][2]int) {
 		case a[i].key == b[j].key:
 			pairs = append(pairs, [2]int{i, j})
 			i, j = i+1, j+1
-		case longest[i+1][j] >= longest[i][j+1]:
+		case length[i+1][j] >= length[i][j+1]:
 			i++
 		default:
 			j++
