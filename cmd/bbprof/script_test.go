@@ -293,7 +293,7 @@ func disturbed(output string) bool {
 // neverIdle reports whether an output tells of a command that waited for an idle CPU as long as it does.
 func neverIdle(output string) bool { return strings.Contains(output, "no CPU is left alone") }
 
-const rejectedFor = `(rejected: |disturbed: |the loop was not measured: |"why":"|"reason":"|,rejected,)`
+const rejectedFor = `(rejected: (-\w+: )?|rejected there: |disturbed: |the loop was not measured: |"why":"|"reason":"|,rejected,)`
 
 // suspect reports whether an output tells of what may be the block's doing, or that of a machine that
 // stood still or gave the CPU to others.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -104,9 +105,10 @@ func (m *machine) Profile(_ context.Context, b profiler.Block) (profiler.Result,
 	}
 	piece, _ := NewPiece(Piece{Code: b.Code})
 	cycles := 0.0
-	for i := range piece.insts {
-		cycles += map[string]float64{"imul": 3, "jne": 0}[piece.insts[i].Mnemonic]
-		if name := piece.insts[i].Mnemonic; name != "imul" && name != "jne" {
+	insts, _ := asm.Decode(b.Code)
+	for i := range insts {
+		cycles += map[string]float64{"imul": 3, "jne": 0}[insts[i].Mnemonic]
+		if name := insts[i].Mnemonic; name != "imul" && name != "jne" {
 			cycles++
 		}
 	}

@@ -29,9 +29,8 @@ type Piece struct {
 	Count    float64 `json:"count,omitzero"` // executions by the profile
 	Cycles   float64 `json:"cycles,omitzero"`
 
-	insts []asm.Inst
-	loop  bool
-	key   string // what of the code does not depend on where it and others stand
+	loop bool
+	key  string // what of the code does not depend on where it and others stand
 }
 
 // NewPiece completes a piece by what its code says. ok is false if that does not decode.
@@ -40,7 +39,7 @@ func NewPiece(p Piece) (_ Piece, ok bool) {
 	if err != nil || len(insts) == 0 {
 		return p, false
 	}
-	p.insts, p.Text = insts, asm.Text(insts)
+	p.Text = asm.Text(insts)
 	key := bytes.Clone(p.Code)
 	for i := range insts {
 		if in := &insts[i]; in.RIPDisp > 0 {
@@ -297,7 +296,7 @@ func perIteration(a, b []Piece) float64 {
 	if len(a) != 1 || len(b) != 1 || !a[0].loop {
 		return 0
 	}
-	x, y := stride(a[0].insts), stride(b[0].insts)
+	x, y := stride(a[0].Code), stride(b[0].Code)
 	if x == 0 || y == 0 || x == y || x != -y && (y%x != 0 && x%y != 0) {
 		return 0
 	}
@@ -309,7 +308,11 @@ func perIteration(a, b []Piece) float64 {
 
 // stride returns by how many bytes a loop's first access that moves does so in an iteration, or without one, by how
 // much the register does that its condition comes from; 0 if that does not follow from constants.
-func stride(insts []asm.Inst) int64 {
+func stride(code []byte) int64 {
+	insts, err := asm.Decode(code)
+	if err != nil {
+		return 0
+	}
 	steps, constant := asm.Steps(insts)
 	step := func(r asm.Register) (int64, bool) {
 		n, ok := r.GPR()

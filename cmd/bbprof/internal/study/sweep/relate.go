@@ -3,6 +3,7 @@ package sweep
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -125,11 +126,27 @@ func median(x []float64) float64 {
 // which "Measurement Bias from Address Aliasing" chooses events.
 const changedShare = 0.25
 
+// reasons lists how often points were rejected for what.
+func (s Sweep) reasons() (list string) {
+	number := map[string]int{}
+	for _, p := range s.Points {
+		if p.Reason != "" {
+			number[p.Reason]++
+		}
+	}
+	separator := ": rejected: "
+	for _, reason := range slices.Sorted(maps.Keys(number)) {
+		list += fmt.Sprintf("%s%s %d", separator, reason, number[reason])
+		separator = ", "
+	}
+	return list
+}
+
 // Summary reports the cycles' range, the spikes, and each column's correlation with the cycles.
 func (s Sweep) Summary() string {
 	all := s.relate(Column{Values: make([]float64, len(s.Points))})
 	if len(all.Points) == 0 {
-		return fmt.Sprintf("bbprof: none of %d values of %s was measured\n", len(s.Points), s.Factor)
+		return fmt.Sprintf("bbprof: none of %d values of %s was measured%s\n", len(s.Points), s.Factor, s.reasons())
 	}
 	decimals := map[bool]int{true: 3}[s.OfBlock]
 	byCycles := func(a, b Point) int { return cmp.Compare(a.Cycles, b.Cycles) }
