@@ -24,7 +24,7 @@ func TestResumed(t *testing.T) {
 		return path
 	}
 	many := strings.SplitAfter(manyBlocks(func(hex string) string { return hex + "\n" }), "\n")
-	more := in("more.csv", strings.Join(many[:1000], ""))
+	more := in("more.csv", strings.Join(many[:250], ""))
 	some := in("some.csv", strings.Join(many[:40], ""))
 	baseline := in("baseline.csv", "hex,status,reason,cycles,ci_low,ci_high\n"+
 		strings.Join(strings.SplitAfter(manyBlocks(func(hex string) string { return hex + ",ok,,9,8.9,9.1\n" }), "\n")[:3000], ""))
@@ -38,7 +38,7 @@ func TestResumed(t *testing.T) {
 		{"explain", "-rounds", "1000", "-frames", "1", "-hex", "48890b488b17"},
 		{"sweep", "-code", "0:63", "-runs", "20", "-hex", "4801c0"},
 		{"sweep", "-env", "0:320:16", "-runs", "20", "--", "true"},
-		{"hunt", "-core", "Zen 4", "-model", "lower-bound", "-generate", "1500"},
+		{"hunt", "-core", "Zen 4", "-model", "lower-bound", "-generate", "500"},
 		{"score", "-core", "Zen 4", "-model", "slow=exec:sh " + slow, baseline},
 	} {
 		t.Run(strings.Join(c[:2], " "), func(t *testing.T) {
