@@ -19,7 +19,7 @@ import (
 func TestBuiltCode(t *testing.T) {
 	require.Slow(t)
 	require.Patience(t)
-	p, err := profiler.New(t.Context(), profiler.Options{Detail: true, NoRescue: true, Precision: 0.01, Budget: 10 * time.Second})
+	p, err := profiler.New(t.Context(), profiler.Options{Detail: true, NoRescue: true, Precision: 0.01, Budget: 2 * time.Second})
 	require.Measure(t, err)
 	t.Cleanup(p.Close)
 	chain := strings.Repeat("480fafc0", 12) // imul rax, rax
