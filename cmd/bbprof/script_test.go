@@ -221,6 +221,9 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	const tries = 4 // of what may be the block's doing
 	var waited require.Tries
 	for try := 1; ; try++ {
+		if at := slices.Index(rest, "-o") + 1; try > 1 && at > 0 && at < len(rest) && !slices.Contains(rest, "-resume") {
+			os.RemoveAll(ts.MkAbs(rest[at])) // of the try before
+		}
 		began := time.Now()
 		var stdout, stderr strings.Builder
 		cmd := exec.CommandContext(a.ctx, program, rest...)
