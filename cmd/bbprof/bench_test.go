@@ -10,7 +10,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/blockflags"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/require"
 )
@@ -31,12 +31,12 @@ func BenchmarkBatch(b *testing.B) {
 		blocks = "../../testdata/blocks-own.csv"
 	}
 	require.Measure(b, tryOnce())
-	every := require.Get(measuring.WorkerCPUs(nil, 0))(b)
+	every := require.Get(blockflags.WorkerCPUs(nil, 0))(b)
 	counts := []int{1, 2, len(every.Workers)}
 	slices.Sort(counts)
 	for _, workers := range slices.Compact(counts) {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
-			if _, err := measuring.WorkerCPUs(nil, workers); errors.As(err, new(*host.LayoutError)) {
+			if _, err := blockflags.WorkerCPUs(nil, workers); errors.As(err, new(*host.LayoutError)) {
 				require.Skip(b, require.CPU, "%v", err)
 			}
 			var s benchSummary

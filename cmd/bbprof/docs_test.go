@@ -535,7 +535,7 @@ func TestThreatModel(t *testing.T) {
 const internal = "cmd/bbprof/internal/"
 
 // subjects are the packages of commands.
-var subjects = []string{"block", "corpus", "study", "model", "program/commands", "host"}
+var subjects = []string{"block", "corpus", "study", "model", "program", "host"}
 
 // application is which of the applications that are independent of each other a package belongs to, "" for commands and
 // what all share.

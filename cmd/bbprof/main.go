@@ -11,18 +11,18 @@ import (
 	"slices"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/block"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/blockflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/host"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model"
-	program "github.com/bbprof/bbprof/cmd/bbprof/internal/program/commands"
+	program "github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study"
 	_ "github.com/bbprof/bbprof/internal/limits" // ends a process that may use too little
 )
 
 func main() {
-	ballast := measuring.Quiet()
+	ballast := blockflags.Quiet()
 	cli.IgnoreFileLimit()
 	code := run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	runtime.KeepAlive(ballast)
@@ -45,8 +45,8 @@ func bbprof() *cli.App {
 			{Title: "Judge models", Names: "score hunt instructions"},
 			{Title: "This host and this program", Names: "doctor selftest version completion help"},
 		},
-		Topic:   measuring.Topic(),
+		Topic:   blockflags.Topic(),
 		Unknown: block.Instead,
-		Explain: measuring.Explain,
+		Explain: blockflags.Explain,
 	}
 }

@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/blockflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/assemble"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/predicting"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/modelflags"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/profiler"
@@ -48,9 +48,9 @@ echo 4801c0 | bbprof -json -hex - | jq .cycles
 			m.out.Add(f, "the report")
 			f.Toggle(&m.opts.Detail, "v", "add the disassembly, which instruction asked for which page, the host, and what llvm-mca shows "+
 				"of the block with -model: pressure and timeline")
-			measuring.SyntaxFlag(f, &m.syntax, "the disassembly")
-			measuring.LayoutFlags(f, &m.opts)
-			measuring.Flags(f, &m.opts)
+			blockflags.SyntaxFlag(f, &m.syntax, "the disassembly")
+			blockflags.LayoutFlags(f, &m.opts)
+			blockflags.Flags(f, &m.opts)
 			cli.Parsed(f, &m.opts.Memory, func(s string) (initial.Memory, error) {
 				more, err := initial.ParseMemory(s)
 				if err != nil {
@@ -71,8 +71,8 @@ const patience = 5 * time.Second
 
 type measureBlock struct {
 	opts   profiler.Options
-	block  measuring.BlockFlags
-	asked  predicting.Flags
+	block  blockflags.BlockFlags
+	asked  modelflags.Flags
 	state  string
 	syntax assemble.Syntax
 	out    cli.Output
@@ -94,8 +94,8 @@ func (m *measureBlock) run(std cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	return measuring.WithProfiler(std, m.opts, func(ctx context.Context, p measure.Profiler) error {
-		measured, err := measure.Patiently(ctx, p, block, patience, func() {
+	return blockflags.WithProfiler(std, m.opts, func(ctx context.Context, p pool.Profiler) error {
+		measured, err := pool.Patiently(ctx, p, block, patience, func() {
 			if _, terminal := cli.Terminal(std.Err); terminal {
 				fmt.Fprintf(m.out.Notes(std), "bbprof: another hardware thread uses this core; waiting up to %v for idle moments\n", patience)
 			}
@@ -104,8 +104,8 @@ func (m *measureBlock) run(std cli.Streams) error {
 			return err
 		}
 		result := Result{measured, said}
-		measuring.InSyntax(&result.Result, m.syntax)
-		return cmp.Or(m.out.Write(std, result, measuring.Report(result.Result, result.beside())), measuring.Outcome(result.Result))
+		blockflags.InSyntax(&result.Result, m.syntax)
+		return cmp.Or(m.out.Write(std, result, blockflags.Report(result.Result, result.beside())), blockflags.Outcome(result.Result))
 	})
 }
 
@@ -131,7 +131,7 @@ func (m *measureBlock) read(std cli.Streams) (b profiler.Block, err error) {
 			return b, err
 		}
 	}
-	return b, measuring.StartState(&b, m.state)
+	return b, blockflags.StartState(&b, m.state)
 }
 
 // Instead says how to measure words given in place of a command; "" if they cannot be measured.
@@ -143,7 +143,7 @@ func Instead(words []string) string {
 	if _, err := os.Stat(name); err == nil {
 		return "to measure the blocks of a file, write bbprof batch " + name
 	}
-	if text := strings.Join(words, " "); measuring.AssemblyHint(text) != "" {
+	if text := strings.Join(words, " "); blockflags.AssemblyHint(text) != "" {
 		return fmt.Sprintf("to measure assembly, write bbprof -asm '%s'", text)
 	}
 	return ""

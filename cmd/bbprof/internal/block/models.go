@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/predicting"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/modelflags"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -32,7 +32,7 @@ func (r Result) MarshalJSON() ([]byte, error) {
 	return fmt.Appendf(text[:len(text)-1], `,"models":%s}`, models), err
 }
 
-func predictions(ctx context.Context, asked predicting.Flags, code []byte, cpus []int, verbose bool) (list []Prediction, err error) {
+func predictions(ctx context.Context, asked modelflags.Flags, code []byte, cpus []int, verbose bool) (list []Prediction, err error) {
 	core, err := asked.NamedCore(cpus...)
 	if err != nil {
 		return nil, err

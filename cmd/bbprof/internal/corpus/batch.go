@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/blockflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/assemble"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
@@ -20,8 +21,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	states "github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/state"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/host/selftest"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/host"
@@ -62,7 +62,7 @@ bbprof batch -column asm_hex -o r.parquet a.csv.zst b.csv.gz
 }
 
 type batchFlags struct {
-	measuring.SideBySide
+	blockflags.SideBySide
 	flags  *cli.Flags
 	files  []string
 	column string
@@ -94,18 +94,18 @@ func (b *batchFlags) declare(f *cli.Flags) {
 		"workers than the task has CPUs (docs/corpus.md)")
 	f.Section("Output")
 	f.Text(&b.out.File, "o", "FILE", "write to FILE instead of standard output, which is also -")
-	rowfile.FormatFlag(f, &b.format)
+	rowflags.FormatFlag(f, &b.format)
 	f.Toggle(&b.resume, "resume", "continue FILE, if it is there: CPU, settings, input and bbprof must be the same")
 	f.Toggle(&b.overwrite, "overwrite", "replace FILE, if it is there")
 	f.Toggle(&b.unordered, "unordered", "leave rows in the order in which their blocks were done")
 	columnsFlag(f, &b.columns)
 	f.Toggle(&b.disasm, "disasm", "add a column with the block's instructions")
-	measuring.SyntaxFlag(f, &b.syntax, "that column")
+	blockflags.SyntaxFlag(f, &b.syntax, "that column")
 	f.Toggle(&b.mapping, "mapping", "add a column with the addresses of the pages that the block needs; format gematria-state does so itself")
 	cli.OutputFile(f, &b.summary, "summary", "FILE", "write what the summary on standard error says as JSON too")
 	f.Toggle(&b.out.Quiet, "q", "quiet: no progress and no summary on standard error, only warnings and errors")
 	f.Section("Layouts")
-	measuring.LayoutFlags(f, &b.Measuring)
+	blockflags.LayoutFlags(f, &b.Measuring)
 	b.SideBySide.Declare(f)
 	f.Lookup("o").Writes = true
 	f.Lookup("cpus").Help = "CPUs to measure on, such as 0-3,8: a worker on each of the first N cores; the others are moved to when one is " +
@@ -120,12 +120,12 @@ func (b *batchFlags) parseShard(s string) (batch.Shard, error) {
 }
 
 func (b *batchFlags) cpus() (host.Layout, error) {
-	l, err := measuring.WorkerCPUs(b.Measuring.CPUs, b.Workers)
+	l, err := blockflags.WorkerCPUs(b.Measuring.CPUs, b.Workers)
 	if err != nil || !b.array || b.Workers > 0 {
 		return l, err
 	}
 	if n := batch.ArrayWorkers(os.Getenv); 0 < n && n < len(l.Workers) {
-		return measuring.WorkerCPUs(b.Measuring.CPUs, n)
+		return blockflags.WorkerCPUs(b.Measuring.CPUs, n)
 	}
 	return l, nil
 }
@@ -154,7 +154,7 @@ func (b *batchFlags) check(std cli.Streams) error {
 	if err := b.Measuring.Check(); err != nil {
 		return cli.Usage(err)
 	}
-	if err := rowfile.ChooseFormat(&b.format, b.out.File, std); err != nil {
+	if err := rowflags.ChooseFormat(&b.format, b.out.File, std); err != nil {
 		return err
 	}
 	if b.format == resultfile.Exegesis {
@@ -255,7 +255,7 @@ func (b *batchFlags) measure(std cli.Streams) error {
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := cli.UntilSignal() // blocks in progress are finished
 	defer stop()
-	workers, err := measuring.StartWorkers(ctx, std, b.Measuring, j.cpus)
+	workers, err := blockflags.StartWorkers(ctx, std, b.Measuring, j.cpus)
 	if err != nil {
 		return err
 	}
@@ -276,7 +276,7 @@ func (b *batchFlags) measure(std cli.Streams) error {
 	watch := newWatch(b.out.Notes(std), j.in.Size())
 	options := batch.Options{
 		Workers: workers.Measurers(), Retries: b.Retries, Set: b.Measuring.Set, Shard: b.shard, Run: j.run, Progress: watch.show,
-		Finish: func(r *profiler.Result) { measuring.InSyntax(r, b.syntax) },
+		Finish: func(r *profiler.Result) { blockflags.InSyntax(r, b.syntax) },
 	}
 	if j.states != nil {
 		defer j.states.Close()

@@ -13,7 +13,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 )
@@ -61,7 +61,7 @@ func measuredAgain(t *testing.T, rows string, stdin bool) {
 	j.states, j.in, err = b.openStates(std)
 	require.NoError(t, err)
 	j.out = require.Get(j.dest.create(j.schema, std.Out))(t)
-	options := batch.Options{Workers: []measure.Measurer{&lateIdle{leaves: 2}}, Run: j.run,
+	options := batch.Options{Workers: []pool.Measurer{&lateIdle{leaves: 2}}, Run: j.run,
 		Controls: []batch.Control{{Name: "long", Block: profiler.Block{Code: make([]byte, 10)}}}}
 	end := batchEnd{flags: b, std: std}
 	end.tally = require.Get(batch.Run(t.Context(), j.in, j.out, options))(t)

@@ -8,11 +8,11 @@ import (
 	"os"
 	"syscall"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/blockflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -78,7 +78,7 @@ func (e *batchEnd) why(err error) error {
 	case errors.As(err, &writing):
 		err, code = fmt.Errorf("writing the results: %w", err), cli.ExitInternal
 	default:
-		code = cli.Exit(measuring.ExitOf(err))
+		code = cli.Exit(blockflags.ExitOf(err))
 	}
 	if displaced := (*batch.DisplacedError)(nil); errors.As(err, &displaced) {
 		fmt.Fprintf(e.std.Err, "bbprof: %v\n", err)

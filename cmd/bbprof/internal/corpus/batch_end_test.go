@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/blockflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -53,7 +53,7 @@ func TestBatchExitCodes(t *testing.T) {
 		var stdout, stderr strings.Builder
 		std := cli.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr}
 		end := batchEnd{flags: &batchFlags{}, tally: batch.Tally{Rows: c.rows}, held: c.held, std: std}
-		require.Equal(t, "exit code", c.want, cli.Finish("", end.why(c.err), measuring.Explain, std))
+		require.Equal(t, "exit code", c.want, cli.Finish("", end.why(c.err), blockflags.Explain, std))
 		require.Equal(t, "stderr", c.says, stderr.String())
 		require.Equal(t, "stdout", "", stdout.String())
 	}

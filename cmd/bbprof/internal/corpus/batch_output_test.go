@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/blockflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/require"
 )
@@ -23,8 +23,8 @@ func TestConversionFails(t *testing.T) {
 	defer out.Close()
 	err := d.finish(out)
 	if want := "the results are in " + d.journal + ", but " + d.path() + " could not be made of them: "; err == nil ||
-		!strings.HasPrefix(err.Error(), want) || measuring.ExitOf(err) != cli.ExitInternal {
-		t.Errorf("%v, exit code %d; want %q, %d", err, measuring.ExitOf(err), want, cli.ExitInternal)
+		!strings.HasPrefix(err.Error(), want) || blockflags.ExitOf(err) != cli.ExitInternal {
+		t.Errorf("%v, exit code %d; want %q, %d", err, blockflags.ExitOf(err), want, cli.ExitInternal)
 	}
 	require.Get(os.Stat(d.journal))(t)
 }

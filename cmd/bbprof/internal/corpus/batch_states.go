@@ -9,11 +9,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/blockflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
 	states "github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/state"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -58,7 +58,7 @@ func visitOf(in *input.Input) func(*input.Row) string {
 // startFrom starts a block from the captured state named by its set-up. A block that does not fit the state is not run.
 // A damaged file is an *input.ReadError.
 func startFrom(file *states.Reader, b *profiler.Block) error {
-	_, number, ok := measuring.CutState(b.Setup.Visit)
+	_, number, ok := blockflags.CutState(b.Setup.Visit)
 	if !ok {
 		return fmt.Errorf("column %s: %q is not FILE#N", stateColumn, b.Setup.Visit)
 	}

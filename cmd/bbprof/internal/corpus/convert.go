@@ -8,7 +8,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowflags"
 )
 
 func convertCommand() *cli.Command {
@@ -37,7 +37,7 @@ bbprof convert -of blocks.csv -o all/ part*.csv
 			c := convertCmd{out: cli.Output{Folders: true}}
 			f.Operands = &c.files
 			c.out.AddFile(f)
-			rowfile.FormatFlag(f, &c.format)
+			rowflags.FormatFlag(f, &c.format)
 			columnsFlag(f, &c.columns)
 			f.Toggle(&c.mixed, "mixed", "join parts of different microarchitectures or settings; column run tells them apart")
 			f.List(&c.of, "of", "CORPUS", "the corpus, to find also rows that are missing at the end; once for each of its files")
@@ -84,7 +84,7 @@ func (c *convertCmd) run(std cli.Streams) error {
 	if c.folder() && c.format != resultfile.Parquet {
 		return cli.BadUsage("-o %s is a directory, for parts as Parquet; name a file for -format %s", c.out.File, c.format)
 	}
-	if err := rowfile.ChooseFormat(&c.format, c.out.File, std); err != nil {
+	if err := rowflags.ChooseFormat(&c.format, c.out.File, std); err != nil {
 		return err
 	}
 	signal.Ignore(syscall.SIGPIPE)

@@ -13,7 +13,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
@@ -95,7 +95,7 @@ func countRows(files []string, column string) (n int64, err error) {
 	if len(files) == 0 {
 		return 0, nil
 	}
-	for _, err := range rowfile.RowsOf(files, strings.NewReader(""), column, nil) {
+	for _, err := range rowflags.RowsOf(files, strings.NewReader(""), column, nil) {
 		if err != nil {
 			return 0, err
 		}

@@ -10,12 +10,12 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/blockflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/dataset"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
@@ -55,7 +55,7 @@ bbprof dataset -verify data
 				"(default: none; the split goes by near-duplicates alone)")
 			f.Text(&d.weight, "weight", "COLUMN", "the column of weights, such as how often a block runs (default: none)")
 			f.Off(&d.noSample, "sample", "with -sample=false, measure nothing again")
-			measuring.CPUFlag(f, &d.cpus, "CPUs to measure on, a worker on each core")
+			blockflags.CPUFlag(f, &d.cpus, "CPUs to measure on, a worker on each core")
 			f.Toggle(&d.out.Quiet, "q", "quiet: no notes on standard error, only errors")
 			return d.run
 		},
@@ -224,12 +224,12 @@ func (d *datasetCmd) remeasure(ctx context.Context, sheet *dataset.Sheet, sample
 			return nil, fmt.Errorf("block %s: %w", m.Hex, err)
 		}
 	}
-	workers, err := measuring.SomeWorkers(ctx, cli.Streams{}, opts, 0)
+	workers, err := blockflags.SomeWorkers(ctx, cli.Streams{}, opts, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer workers.Close()
-	results, err := workers.Profile(ctx, blocks, measure.Tries-1, nil)
+	results, err := workers.Profile(ctx, blocks, pool.Tries-1, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -246,8 +246,8 @@ func (d *datasetCmd) remeasure(ctx context.Context, sheet *dataset.Sheet, sample
 // optionsOf converts a run's settings to options; they have the names and syntax of batch's flags.
 func optionsOf(settings map[string]any) (o profiler.Options, err error) {
 	f := cli.NewFlags("the settings of the dataset")
-	measuring.LayoutFlags(f, &o)
-	measuring.Flags(f, &o)
+	blockflags.LayoutFlags(f, &o)
+	blockflags.Flags(f, &o)
 	var args []string
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		if v := fmt.Sprint(settings[name]); v != "" && v != "auto" {

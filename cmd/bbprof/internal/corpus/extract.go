@@ -9,10 +9,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/blockflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/extract"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/running"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/programflags"
 )
 
 func extractCommand() *cli.Command {
@@ -81,7 +81,7 @@ func (e *extractCmd) add(f *cli.Flags) {
 		"entry (the offset of the header), exits and loop_depth; a note counts those left out, by why")
 	f.Toggle(&e.options.Unique, "unique", "each block once, with the counts added, where it is first")
 	f.Toggle(&e.options.Text, "text", "add a column asm: the instructions, separated by semicolons")
-	measuring.SyntaxFlag(f, &e.options.Syntax, "that column")
+	blockflags.SyntaxFlag(f, &e.options.Syntax, "that column")
 	f.Toggle(&e.options.Lines, "lines", "add a column source_line: the file and the line that a block is from, as DWARF has them (gcc -g)")
 	f.Section("How often each block runs")
 	f.Toggle(&e.runs, "run", "run the program after -- under valgrind's callgrind; where that does not know its instructions, under perf")
@@ -90,8 +90,8 @@ func (e *extractCmd) add(f *cli.Flags) {
 	f.Text(&e.perf, "perf", "FILE", "samples from the text of perf script --show-mmap-events; -F +brstack adds branch "+
 		"records, whose cycles, where the CPU has them, make a column cycles_in_place")
 	f.Section(runTitle)
-	running.RunFlags(f, &e.timeout, &e.stdin, "10m")
-	running.AnyStatusFlag(f, &e.anyStatus)
+	programflags.RunFlags(f, &e.timeout, &e.stdin, "10m")
+	programflags.AnyStatusFlag(f, &e.anyStatus)
 }
 
 func (e *extractCmd) check() error {
@@ -125,7 +125,7 @@ func (e *extractCmd) run(std cli.Streams) error {
 	ctx, stop := cli.UntilSignal()
 	defer stop()
 	if err := e.profile(ctx, std); err != nil {
-		return running.BadInput(err)
+		return programflags.BadInput(err)
 	}
 	signal.Ignore(syscall.SIGPIPE)
 	var stats extract.Stats
@@ -134,7 +134,7 @@ func (e *extractCmd) run(std cli.Streams) error {
 		return err
 	})
 	if err != nil {
-		return running.BadInput(err)
+		return programflags.BadInput(err)
 	}
 	if e.options.Func != nil && stats.Functions == 0 {
 		fmt.Fprintf(e.out.Notes(std), "bbprof: -func %v: no function matches; nm lists a file's functions, and one "+
@@ -181,5 +181,5 @@ func (e *extractCmd) runProgram(ctx context.Context, std cli.Streams) (*extract.
 		out = std.Out
 	}
 	r := extract.Run{Program: e.program, Out: cli.Direct(out), Err: cli.Direct(std.Err), AnyStatus: e.anyStatus, Timeout: e.timeout}
-	return running.Run(ctx, r, e.stdin, e.out.Notes(std), (*extract.Run).Profile)
+	return programflags.Run(ctx, r, e.stdin, e.out.Notes(std), (*extract.Run).Profile)
 }

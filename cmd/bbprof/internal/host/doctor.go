@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/blockflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/host/doctor"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/host/selftest"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/pmu"
@@ -44,7 +44,7 @@ bbprof doctor -json | jq -r '.shortcomings[].remedy'
 				"blocks of which is known what it must count")
 			f.Text(&d.record, "record", "FILE", "write what this core says, raw, and nothing else: readings of the clock and of the "+
 				"contention probe, and every timed run of some blocks of known time, compressed; some 80 KB to attach to a report")
-			measuring.WhereFlags(f, &d.opts)
+			blockflags.WhereFlags(f, &d.opts)
 			f.Lookup("budget").Fallback = "500ms"
 			return d.run
 		},
@@ -114,7 +114,7 @@ func doctorReport(r doctor.Report) string {
 }
 
 // hostReporter writes what there is to say about a host.
-type hostReporter struct{ measuring.Reporter }
+type hostReporter struct{ blockflags.Reporter }
 
 func (w *hostReporter) host(r doctor.Report) {
 	h, c := r.Host, r.Host.CPU

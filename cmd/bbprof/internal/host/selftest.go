@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/blockflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/host/selftest"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
@@ -44,7 +44,7 @@ bbprof selftest -json | jq '.blocks[] | select(.status != "pass")'
 			f.Stray = "it measures its own blocks"
 			f.Toggle(&s.short, "short", "only four blocks of the table and three relations")
 			s.out.Add(f, "the table")
-			measuring.WhereFlags(f, &s.opts)
+			blockflags.WhereFlags(f, &s.opts)
 			return s.run
 		},
 	}

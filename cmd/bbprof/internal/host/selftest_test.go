@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/blockflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/host/selftest"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -25,7 +25,7 @@ func TestSelftestCode(t *testing.T) {
 		{selftest.Tally{Skipped: 4}, cli.ExitHost},
 	} {
 		var stderr strings.Builder
-		got := cli.Finish("selftest", selftestOutcome(c.t), measuring.Explain, cli.Streams{Err: &stderr})
+		got := cli.Finish("selftest", selftestOutcome(c.t), blockflags.Explain, cli.Streams{Err: &stderr})
 		if got != c.want || (stderr.Len() > 0) != (c.want == cli.ExitHost) {
 			t.Errorf("%v: exit code %d, want %d; stderr %q", c.t, got, c.want, stderr.String())
 		}

@@ -15,14 +15,14 @@ import (
 	"text/template"
 	"time"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/blockflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/forms"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/hunt"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/predicting"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/modelflags"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/host"
@@ -58,7 +58,7 @@ bbprof hunt -model exec:'python3 predict.py' -generate 20000
 			cli.ExitInterrupted: "interrupted; what was found until then is reported"},
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			h := huntCmd{threshold: 0.2, blocks: 2000, generate: -1, seed: 1,
-				Flags: predicting.Flags{Timeout: huntTimeout}, SideBySide: measuring.SideBySide{Measuring: profiler.Options{Init: "distinct"}}}
+				Flags: modelflags.Flags{Timeout: huntTimeout}, SideBySide: blockflags.SideBySide{Measuring: profiler.Options{Init: "distinct"}}}
 			f.Operands = &h.files
 			h.AddModel(f, "the model to find mistakes of")
 			cli.Parsed(f, &h.threshold, cli.ParseShare, "threshold", "P",
@@ -81,8 +81,8 @@ bbprof hunt -model exec:'python3 predict.py' -generate 20000
 }
 
 type huntCmd struct {
-	predicting.Flags
-	measuring.SideBySide
+	modelflags.Flags
+	blockflags.SideBySide
 	files     []string
 	column    string
 	threshold float64
@@ -93,7 +93,7 @@ type huntCmd struct {
 	out       cli.Output
 }
 
-// huntTimeout is shorter than predicting.Timeout: tools may hang at generated blocks.
+// huntTimeout is shorter than modelflags.Timeout: tools may hang at generated blocks.
 const huntTimeout = 10 * time.Second
 
 const generatedAlone = 4000
@@ -103,7 +103,7 @@ func (h *huntCmd) run(std cli.Streams) error {
 	if len(h.Models) != 1 {
 		return cli.BadUsage("name one model, such as -model llvm-mca-22")
 	}
-	if err := measuring.OneMode(&h.Measuring, profiler.Loop); err != nil {
+	if err := blockflags.OneMode(&h.Measuring, profiler.Loop); err != nil {
 		return err
 	}
 	corpus, err := h.corpus(std)
@@ -131,7 +131,7 @@ func (h *huntCmd) run(std cli.Streams) error {
 	}
 	ctx, stop := cli.UntilSignal()
 	defer stop()
-	workers, err := measuring.SomeWorkers(ctx, std, h.Measuring, h.Workers)
+	workers, err := blockflags.SomeWorkers(ctx, std, h.Measuring, h.Workers)
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (h *huntCmd) run(std cli.Streams) error {
 
 // watchedModel remembers what the model said, to tell whether it failed at every block.
 type watchedModel struct {
-	predicting.Model
+	modelflags.Model
 	said []score.Prediction
 }
 
@@ -196,7 +196,7 @@ func (h *huntCmd) finish(std cli.Streams, source predict.Source, found *hunt.Fin
 	case cli.Stopped(err):
 		fmt.Fprintln(std.Err, "bbprof: interrupted; this is what was found until then")
 		return cli.Exit(cli.ExitInterrupted)
-	case err != nil && measuring.ExitOf(err) != cli.ExitUsage: // a usage error: the model failed at every block
+	case err != nil && blockflags.ExitOf(err) != cli.ExitUsage: // a usage error: the model failed at every block
 		fmt.Fprintln(std.Err, "bbprof: the search ended early; this is what was found until then")
 	}
 	return cmp.Or(err, reports)
@@ -207,7 +207,7 @@ func (h *huntCmd) corpus(std cli.Streams) ([]string, error) {
 	if len(h.files) == 0 {
 		return nil, nil
 	}
-	blocks, err := rowfile.DistinctBlocks(h.files, std.In, h.column, h.out.Notes(std))
+	blocks, err := rowflags.DistinctBlocks(h.files, std.In, h.column, h.out.Notes(std))
 	if err != nil {
 		return nil, cli.Usage(err)
 	}
@@ -217,7 +217,7 @@ func (h *huntCmd) corpus(std cli.Streams) ([]string, error) {
 }
 
 type huntMeasurer struct {
-	workers measuring.Workers
+	workers blockflags.Workers
 	retries int
 	width   int // operations renamed a cycle
 	busy    int // results without a number because the core was busy

@@ -12,14 +12,14 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/blockflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/forms"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/tables"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/predicting"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/modelflags"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
@@ -53,7 +53,7 @@ bbprof instructions -resources zen4 -o table.csv       and what the forms compet
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			// Most blocks take a millisecond or two. Blocks that never reach the precision, such as 512-bit operations of two
 			// unlike units, would take the usual three seconds each.
-			c := instructionsCmd{SideBySide: measuring.SideBySide{Measuring: profiler.Options{Init: "distinct", Budget: 150 * time.Millisecond}}}
+			c := instructionsCmd{SideBySide: blockflags.SideBySide{Measuring: profiler.Options{Init: "distinct", Budget: 150 * time.Millisecond}}}
 			cli.Parsed(f, &c.match, regexp.Compile, "match", "REGEXP", "only forms whose mnemonic matches")
 			f.Toggle(&c.all, "all", "masked, broadcasting and rounding forms, too")
 			f.Text(&c.list, "list", "FILE", "only forms that the file names: one a line, or the first column of a table that this command wrote")
@@ -84,8 +84,8 @@ bbprof instructions -resources zen4 -o table.csv       and what the forms compet
 }
 
 type instructionsCmd struct {
-	predicting.Flags
-	measuring.SideBySide
+	modelflags.Flags
+	blockflags.SideBySide
 	match     *regexp.Regexp
 	all       bool
 	list      string
@@ -163,7 +163,7 @@ func (c *instructionsCmd) check(std cli.Streams) error {
 		return cli.Usage(err)
 	}
 	c.Measuring.Mode = cmp.Or(c.Measuring.Mode, profiler.Unroll)
-	if err := rowfile.ChooseFormat(&c.format, c.out.File, std); err != nil {
+	if err := rowflags.ChooseFormat(&c.format, c.out.File, std); err != nil {
 		return err
 	}
 	if c.format != ibench && !c.format.Whole() { // by the name of the file
@@ -177,7 +177,7 @@ func (c *instructionsCmd) check(std cli.Streams) error {
 
 // writeAll writes the table first, since later steps may fail.
 func (c *instructionsCmd) writeAll(ctx context.Context, std cli.Streams, rows []instructions.Row, there []tables.Table,
-	models []predicting.Model, core cpu.Core) error {
+	models []modelflags.Model, core cpu.Core) error {
 	var unnamed error // not fatal to the table
 	if tool, _ := c.llvmMC(ctx, core); tool != "" {
 		unnamed = instructions.NameOpcodes(ctx, tool, rows)
@@ -313,7 +313,7 @@ func (c *instructionsCmd) writeExegesis(std cli.Streams, rows []instructions.Row
 }
 
 func (c *instructionsCmd) measure(ctx context.Context, std cli.Streams, plans []instructions.Plan) ([]instructions.Row, error) {
-	workers, err := measuring.SomeWorkers(ctx, std, c.Measuring, c.Workers)
+	workers, err := blockflags.SomeWorkers(ctx, std, c.Measuring, c.Workers)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/tables"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/predicting"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/modelflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
@@ -19,7 +19,7 @@ import (
 func readNumbers(name string) (t tables.Table, err error) {
 	foreign, t, err := tables.ReadForeign(name)
 	if !foreign && err == nil {
-		columns, rows, failed := predicting.OpenTable(name)
+		columns, rows, failed := modelflags.OpenTable(name)
 		if failed != nil {
 			return t, failed
 		}

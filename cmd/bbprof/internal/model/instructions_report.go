@@ -8,7 +8,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/predicting"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/modelflags"
 )
 
 // disagreeing is how far outside an interval a model may be, as a share of the measurement: two measurements of a form
@@ -16,11 +16,11 @@ import (
 const disagreeing = 0.02
 
 // disagree asks a model for the measured blocks and writes where it is wrong.
-func (c *instructionsCmd) disagree(ctx context.Context, std cli.Streams, rows []instructions.Row, model predicting.Model) error {
+func (c *instructionsCmd) disagree(ctx context.Context, std cli.Streams, rows []instructions.Row, model modelflags.Model) error {
 	blocks := instructions.Blocks(rows)
-	models, through := []predicting.Model{model}, ""
+	models, through := []modelflags.Model{model}, ""
 	if a, ok := model.Source.(*predict.MCA); ok {
-		models = append(models, predicting.Model{Name: model.Name, Source: a.Aliasing()})
+		models = append(models, modelflags.Model{Name: model.Name, Source: a.Aliasing()})
 		through = "; a latency through memory, both with loads that wait for stores and without (-noalias)"
 	}
 	var cycles []map[string]float64

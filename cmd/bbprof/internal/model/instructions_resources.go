@@ -7,8 +7,8 @@ import (
 	"io"
 	"slices"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/blockflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/resources"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
@@ -25,7 +25,7 @@ func (c *instructionsCmd) findResources(ctx context.Context, std cli.Streams, ro
 	rows = slices.DeleteFunc(slices.Clone(rows), func(r instructions.Row) bool { return r.Form == nil || r.Status != profiler.OK })
 	opts := c.Measuring
 	opts.Precision = cmp.Or(opts.Precision, resourcePrecision)
-	workers, err := measuring.SomeWorkers(ctx, std, opts, c.Workers)
+	workers, err := blockflags.SomeWorkers(ctx, std, opts, c.Workers)
 	if err != nil {
 		return err
 	}

@@ -16,13 +16,13 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/resources"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/predicting"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/modelflags"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowflags"
 )
 
 // judgeTable compares a model with the uses in an existing table. It asks for the same mixes: each kernel with and
 // without the form.
-func (c *instructionsCmd) judgeTable(std cli.Streams, name string, models []predicting.Model) error {
+func (c *instructionsCmd) judgeTable(std cli.Streams, name string, models []modelflags.Model) error {
 	if len(models) == 0 {
 		return cli.BadUsage("%s is a table of resources; name a model to compare with it by -model, and a file by -report", name)
 	}
@@ -74,7 +74,7 @@ func (c *instructionsCmd) judgeTable(std cli.Streams, name string, models []pred
 }
 
 // writeDifferences writes where the model differs; total counts the corpus' instructions, 0 without one.
-func writeDifferences(ctx context.Context, w io.Writer, t *resources.Table, model predicting.Model, list []resources.Difference, total float64) error {
+func writeDifferences(ctx context.Context, w io.Writer, t *resources.Table, model modelflags.Model, list []resources.Difference, total float64) error {
 	named := make([]string, len(list))
 	if p, ok := model.Source.(*predict.MCA); ok {
 		var examples []string
@@ -117,7 +117,7 @@ func (c *instructionsCmd) formCounts(std cli.Streams, t *resources.Table) (count
 		return counts, 0, nil
 	}
 	clear(counts)
-	blocks, err := rowfile.DistinctBlocks([]string{c.corpus}, std.In, "", c.out.Notes(std))
+	blocks, err := rowflags.DistinctBlocks([]string{c.corpus}, std.In, "", c.out.Notes(std))
 	for _, b := range blocks {
 		insts, _ := asm.DecodeHex(b) // empty if invalid
 		for i := range insts {

@@ -12,14 +12,14 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/blockflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/hunt"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/instructions"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/resources"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/predicting"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/modelflags"
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
@@ -92,8 +92,8 @@ func TestHuntEnds(t *testing.T) {
 		std := cli.Streams{Out: &stdout, Err: &stderr}
 		h := &huntCmd{threshold: 0.2, report: c.report}
 		h.out.Quiet = true
-		got, err := h.hunt(t.Context(), std, c.m, predicting.Model{Name: "3", Source: c.model}, []string{"4801d8"})
-		code := cli.Finish("hunt", h.finish(std, c.model, &got, err), measuring.Explain, std)
+		got, err := h.hunt(t.Context(), std, c.m, modelflags.Model{Name: "3", Source: c.model}, []string{"4801d8"})
+		code := cli.Finish("hunt", h.finish(std, c.model, &got, err), blockflags.Explain, std)
 		if code != c.want || !strings.HasPrefix(stdout.String(), c.stdout) || (c.stdout == "") != (stdout.String() == "") ||
 			!strings.HasPrefix(stderr.String(), c.stderr) || (c.stderr == "") != (stderr.String() == "") {
 			t.Errorf("%s: exit code %d, want %d\n%s%s", c.name, code, c.want, stdout.String(), stderr.String())
@@ -106,17 +106,17 @@ func TestInstructionsKeepTable(t *testing.T) {
 	rows := []instructions.Row{{Name: "imul r64, r64", Form: asm.FormNamed("imul r64, r64"), Status: "ok"}}
 	for _, c := range []struct {
 		mc     string
-		models []predicting.Model
+		models []modelflags.Model
 		says   string
 	}{
 		{"exit 7", nil, "bbprof: llvm-mc: exit status 7\n"},
-		{"exit 0", []predicting.Model{{Name: "3", Source: threes{os.ErrClosed}}}, "bbprof: -model 3: file already closed\n"},
+		{"exit 0", []modelflags.Model{{Name: "3", Source: threes{os.ErrClosed}}}, "bbprof: -model 3: file already closed\n"},
 	} {
 		t.Setenv("PATH", llvmIn(t, c.mc))
 		var stdout, stderr strings.Builder
 		std := cli.Streams{Out: &stdout, Err: &stderr}
 		forms := &instructionsCmd{format: resultfile.CSV}
-		code := cli.Finish("instructions", forms.writeAll(t.Context(), std, rows, nil, c.models, cpu.Core{}), measuring.Explain, std)
+		code := cli.Finish("instructions", forms.writeAll(t.Context(), std, rows, nil, c.models, cpu.Core{}), blockflags.Explain, std)
 		if code != cli.ExitInternal || !strings.Contains(stdout.String(), "\n\"imul r64, r64\",ok,") || stderr.String() != c.says {
 			t.Errorf("exit code %d, want %d\n%s%s", code, cli.ExitInternal, stdout.String(), stderr.String())
 		}
@@ -125,7 +125,7 @@ func TestInstructionsKeepTable(t *testing.T) {
 
 // TestExegesisIsTried: -exegesis checks its tools before it looks for a CPU.
 func TestExegesisIsTried(t *testing.T) {
-	app := cli.App{Main: new(cli.Command), Commands: Commands(), Headings: []cli.Heading{{Names: "instructions"}}, Explain: measuring.Explain}
+	app := cli.App{Main: new(cli.Command), Commands: Commands(), Headings: []cli.Heading{{Names: "instructions"}}, Explain: blockflags.Explain}
 	for _, c := range []struct{ path, name, says string }{
 		{llvmIn(t, "echo '<MCOperand Reg:RIZ>'"), "nowhere/here", "-exegesis nowhere/here: "},
 		{llvmIn(t, "echo '<MCOperand Reg:56>'"), "here", "-exegesis here: llvm-mc does not name registers with -show-inst"},

@@ -18,8 +18,8 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
 	htmlreport "github.com/bbprof/bbprof/cmd/bbprof/internal/model/report"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/predicting"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/modelflags"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/profiler"
@@ -80,7 +80,7 @@ bbprof score -model llvm-mca-22 -mcpu znver4 -predictions mca.csv blocks.csv
 }
 
 type scoreCmd struct {
-	predicting.Flags
+	modelflags.Flags
 	files []string
 	again []string
 	truth truthOptions
@@ -243,13 +243,13 @@ func (c *scoreCmd) predictAll(ctx context.Context, t *truth, std cli.Streams) (m
 }
 
 // ask opens a model and has it predict the measured blocks; with -predictions all blocks, which it writes.
-func (c *scoreCmd) ask(ctx context.Context, m predicting.Model, core cpu.Core, measured []string, std cli.Streams) (said score.Model, err error) {
+func (c *scoreCmd) ask(ctx context.Context, m modelflags.Model, core cpu.Core, measured []string, std cli.Streams) (said score.Model, err error) {
 	if m, err = c.OpenOne(m, core); err != nil {
 		return said, err
 	}
 	blocks, began := measured, time.Now()
 	if c.predictions != "" {
-		if blocks, err = rowfile.DistinctBlocks(c.files, std.In, c.column, c.out.Notes(std)); err != nil {
+		if blocks, err = rowflags.DistinctBlocks(c.files, std.In, c.column, c.out.Notes(std)); err != nil {
 			return said, cli.Usage(err)
 		}
 	}
@@ -277,7 +277,7 @@ func predictionsOf(some, blocks []string, list []score.Prediction) (picked []sco
 	return picked
 }
 
-func (c *scoreCmd) writePredictions(blocks []string, list []score.Prediction, m predicting.Model, std cli.Streams) error {
+func (c *scoreCmd) writePredictions(blocks []string, list []score.Prediction, m modelflags.Model, std cli.Streams) error {
 	rows := [][]string{{"hex", "cycles", "failure"}}
 	for i, p := range list {
 		row := []string{blocks[i], "", p.Failure}

@@ -7,11 +7,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/blockflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/ablate"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/pmu"
@@ -44,18 +44,18 @@ bbprof ablate blocks.csv
 `,
 		Exits: cli.Exits("measured at one step at least; the end of the corpus was reached", "the block is rejected at every step", nil),
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
-			a := ablateCmd{Study: measuring.Study{Opts: profiler.Options{Detail: true}}}
+			a := ablateCmd{Study: blockflags.Study{Opts: profiler.Options{Detail: true}}}
 			a.Block.Add(f)
 			f.Operands = &a.files
 			a.Out.Add(f, "the table")
-			measuring.WhereFlags(f, &a.Opts)
+			blockflags.WhereFlags(f, &a.Opts)
 			return a.Out.Resumable(f, a.run)
 		},
 	}
 }
 
 type ablateCmd struct {
-	measuring.Study
+	blockflags.Study
 	files []string
 }
 
@@ -73,7 +73,7 @@ func (a *ablateCmd) run(std cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	return measuring.WithProfiler(std, a.Opts, func(ctx context.Context, p measure.Profiler) error {
+	return blockflags.WithProfiler(std, a.Opts, func(ctx context.Context, p pool.Profiler) error {
 		stages, err := ablate.Block(ctx, p, block)
 		return cli.Ended(err, cli.Stopped(err) && len(stages) > 0, func() error {
 			if writeErr := a.write(std, stages, stageTable(stages), err); writeErr != nil || err != nil {
@@ -101,21 +101,21 @@ func (a *ablateCmd) write(std cli.Streams, steps any, table string, err error) e
 	object := map[string]any{"steps": steps}
 	if err != nil {
 		object["incomplete"] = true
-		table += "incomplete: " + measuring.EndedBy(err) + " before the end\n"
+		table += "incomplete: " + blockflags.EndedBy(err) + " before the end\n"
 	}
 	return a.Out.Write(std, object, table)
 }
 
 func (a *ablateCmd) corpus(std cli.Streams) error {
-	in, err := rowfile.OpenBlocks(a.files, std.In, "")
+	in, err := rowflags.OpenBlocks(a.files, std.In, "")
 	if err != nil {
 		return cli.Usage(err)
 	}
 	defer in.Close()
-	return measuring.WithProfiler(std, a.Opts, func(ctx context.Context, p measure.Profiler) error { return a.shares(ctx, p, in, std) })
+	return blockflags.WithProfiler(std, a.Opts, func(ctx context.Context, p pool.Profiler) error { return a.shares(ctx, p, in, std) })
 }
 
-func (a *ablateCmd) shares(ctx context.Context, p measure.Profiler, in *input.Input, std cli.Streams) error {
+func (a *ablateCmd) shares(ctx context.Context, p pool.Profiler, in *input.Input, std cli.Streams) error {
 	done := cli.Progress(a.Out.Notes(std), 0, "blocks")
 	shares, err := ablate.Corpus(ctx, p, func() (profiler.Block, *verdict.Rejection, error) {
 		row, err := in.Next()

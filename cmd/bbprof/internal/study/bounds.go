@@ -11,14 +11,14 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/blockflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/batch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/bounds"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/profiler"
@@ -45,26 +45,26 @@ bbprof bounds -o bounds.csv blocks.csv     bbprof score groups errors by column 
 		Exits: cli.Exits("the block was measured, whatever the bound", "the block is rejected; the report says why",
 			map[int]string{cli.ExitInterrupted: "interrupted; of files, the rows of blocks that were done are written"}),
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
-			b := boundsCmd{Study: measuring.Study{Opts: profiler.Options{Detail: true}}}
+			b := boundsCmd{Study: blockflags.Study{Opts: profiler.Options{Detail: true}}}
 			b.Block.Add(f)
 			f.Operands = &b.files
 			f.Number(&b.workers, 0, "workers", "for files: blocks that are measured at once").Fallback = "0, which is one a core"
 			b.Out.Add(f, "the report, or of a row")
 			b.Plot.Add(f)
-			measuring.Flags(f, &b.Opts)
+			blockflags.Flags(f, &b.Opts)
 			return b.Out.Resumable(f, b.run)
 		},
 	}
 }
 
 type boundsCmd struct {
-	measuring.Study
+	blockflags.Study
 	files   []string
 	workers int // blocks of a corpus measured in parallel; 0 for one per core
 }
 
 func (b *boundsCmd) run(std cli.Streams) error {
-	if err := measuring.OneMode(&b.Opts, profiler.Unroll); err != nil {
+	if err := blockflags.OneMode(&b.Opts, profiler.Unroll); err != nil {
 		return err
 	}
 	if err := b.OneOrFiles(b.files); err != nil {
@@ -83,7 +83,7 @@ func (b *boundsCmd) run(std cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	return measuring.WithProfiler(std, b.Opts, func(ctx context.Context, p measure.Profiler) error {
+	return blockflags.WithProfiler(std, b.Opts, func(ctx context.Context, p pool.Profiler) error {
 		got, err := bounds.Find(ctx, p, block, true)
 		if err != nil {
 			return err
@@ -162,18 +162,18 @@ func partTable(parts []bounds.Part) *cli.Table {
 func (b *boundsCmd) corpus(std cli.Streams) error {
 	ctx, stop := cli.UntilSignal()
 	defer stop()
-	in, err := rowfile.OpenBlocks(b.files, std.In, "")
+	in, err := rowflags.OpenBlocks(b.files, std.In, "")
 	if err != nil {
 		return cli.Usage(err)
 	}
 	defer in.Close()
 	identity := func(r input.Row) string { return batch.Identity(r.Code, r.At, r.Set.String()) }
-	blocks, err := rowfile.DistinctRows(b.files, resultfile.Each(in.Next), identity, b.Out.Notes(std))
+	blocks, err := rowflags.DistinctRows(b.files, resultfile.Each(in.Next), identity, b.Out.Notes(std))
 	if err != nil {
 		return cli.Usage(err)
 	}
 	in.Ignored().Warn(std.Err)
-	workers, err := measuring.SomeWorkers(ctx, std, b.Opts, b.workers)
+	workers, err := blockflags.SomeWorkers(ctx, std, b.Opts, b.workers)
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func (b *boundsCmd) corpus(std cli.Streams) error {
 }
 
 // rows writes each block's row once all earlier ones are done; after an error, also those of blocks that are done.
-func (b *boundsCmd) rows(ctx context.Context, measurers []measure.Profiler, blocks []input.Row, step func(n int), std cli.Streams) error {
+func (b *boundsCmd) rows(ctx context.Context, measurers []pool.Profiler, blocks []input.Row, step func(n int), std cli.Streams) error {
 	rows := 0
 	var ended error
 	err := b.Out.Stream(std, func(w io.Writer) error {
@@ -218,7 +218,7 @@ func (b *boundsCmd) rows(ctx context.Context, measurers []measure.Profiler, bloc
 
 // inOrder analyses the blocks on all workers in parallel and passes the answers on in order. If an error ends it, it
 // first passes on the answers it has.
-func inOrder(ctx context.Context, workers []measure.Profiler, blocks []input.Row, parts bool, done func(bounds.Answer) error) error {
+func inOrder(ctx context.Context, workers []pool.Profiler, blocks []input.Row, parts bool, done func(bounds.Answer) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	answers := make([]chan bounds.Answer, len(blocks)) // each gets one answer, or is closed without

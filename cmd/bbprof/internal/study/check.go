@@ -12,9 +12,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/blockflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/check"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/host"
@@ -60,7 +60,7 @@ bbprof check -format markdown -summary "$GITHUB_STEP_SUMMARY" base.o head.o
 			f.Repeats(&c.layouts, 4, "layouts", "layouts to measure in")
 			f.Seed(&c.seed, "makes other layouts; the same seed makes the same")
 			c.out.AddFile(f)
-			measuring.Flags(f, &c.measuring)
+			blockflags.Flags(f, &c.measuring)
 			return c.out.Resumable(f, c.run)
 		},
 	}
@@ -103,7 +103,7 @@ type checked struct {
 }
 
 func (c *checkCmd) run(std cli.Streams) error {
-	r := cli.Rules{Err: measuring.OneMode(&c.measuring, profiler.Hot)}
+	r := cli.Rules{Err: blockflags.OneMode(&c.measuring, profiler.Hot)}
 	r.Not(len(c.builds) != 2, "name two builds, BASE and HEAD; %s", cli.HowMany(c.builds))
 	r.Not(len(c.builds) == 2 && c.builds[0] == "-" && c.builds[1] == "-", "standard input can be one of the two")
 	if r.Err != nil {
@@ -152,14 +152,14 @@ func (c *checkCmd) match(ctx context.Context, std cli.Streams) (checked, error) 
 }
 
 func (c *checkCmd) measure(ctx context.Context, std cli.Streams, functions []check.Function, changes int) error {
-	p, err := measuring.Open(ctx, std, c.measuring)
+	p, err := blockflags.Open(ctx, std, c.measuring)
 	if err != nil {
 		return err
 	}
 	defer p.Close()
 	done := cli.Progress(c.out.Notes(std), changes, "changes")
 	defer done.End()
-	return check.Run(ctx, measure.Profiler(p), functions, check.Options{
+	return check.Run(ctx, pool.Profiler(p), functions, check.Options{
 		Threshold: c.threshold, Layouts: c.layouts, Seed: c.seed, Weighted: c.profile != "", Done: done.Step,
 	})
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/extract"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/running"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/programflags"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/check"
 )
 
@@ -73,10 +73,10 @@ func (c *checkCmd) extract(ctx context.Context, name, profile string) (pieces []
 		return nil
 	})
 	if err != nil || profile == "" {
-		return pieces, running.BadInput(err)
+		return pieces, programflags.BadInput(err)
 	}
 	if options.Profile, err = readProfile(profile); err != nil {
-		return nil, running.BadInput(err)
+		return nil, programflags.BadInput(err)
 	}
 	counts := map[uint64]float64{}
 	err = extract.File(ctx, name, options, &stats, func(b *extract.Block) error {
@@ -89,7 +89,7 @@ func (c *checkCmd) extract(ctx context.Context, name, profile string) (pieces []
 	if err == nil && len(counts) == 0 {
 		err = cli.BadUsage("%s has no count for %s: it must be of a run of that very file", profile, name)
 	}
-	return pieces, running.BadInput(err)
+	return pieces, programflags.BadInput(err)
 }
 
 // readProfile reads callgrind's or perf's file.
@@ -109,7 +109,7 @@ func readProfile(name string) (*extract.Profile, error) {
 
 // readRows reads a file of blocks. Columns function and source_line are as extract writes them.
 func (c *checkCmd) readRows(name string, std cli.Streams) (pieces []check.Piece, err error) {
-	in, err := rowfile.OpenBlocks([]string{name}, std.In, "")
+	in, err := rowflags.OpenBlocks([]string{name}, std.In, "")
 	if err != nil {
 		return nil, cli.Usage(err)
 	}

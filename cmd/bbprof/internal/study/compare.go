@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/blockflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/launch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/link"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/running"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/programflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
 	"github.com/bbprof/bbprof/profiler"
 )
@@ -60,8 +60,8 @@ type compareCmd struct {
 	env       []int
 	apart     bool // move each pointer separately
 	out       cli.Output
-	plot      measuring.PlotFile
-	programs  running.Flags
+	plot      blockflags.PlotFile
+	programs  programflags.Flags
 
 	// for linked programs
 	link    bool
@@ -92,20 +92,20 @@ func (c *compareCmd) declare(f *cli.Flags) {
 	f.Toggle(&c.out.JSON, "json", "one JSON object on one line for each pair, with the values of each layout")
 	c.out.AddFile(f)
 	c.plot.Add(f)
-	measuring.CPUFlag(f, &c.measuring.CPUs, measuring.CPUHelp)
+	blockflags.CPUFlag(f, &c.measuring.CPUs, blockflags.CPUHelp)
 	c.programs.Declare(f)
 	f.Section(linkTitle)
 	f.Toggle(&c.link, "link", "the sides are command lines that link a program: {out} stands for the file to write, {seed} for a number. "+
 		"Words after -- are its arguments")
 	cli.Choice(f, &c.preset, link.Presets(), "lld", "WHAT",
 		"have lld place at random: padding between sections, the order of sections, or both. Adds its flags to the sides")
-	cli.Parsed(f, &c.objects, program.Words, "objects", "FILES",
+	cli.Parsed(f, &c.objects, launch.Words, "objects", "FILES",
 		"object files, separated by spaces, in another order in each layout: given, alphabetical, then random. "+
 			"A word with {objects}, such as O2/{objects}, is repeated for each")
 	f.Repeats(&c.setups, 1, "setups", "cross each link with so many sizes of the environment and starts of stack and "+
 		"heap, the same for all. 1: each link has one of its own")
 	f.Program = &c.args
-	measuring.Flags(f, &c.measuring)
+	blockflags.Flags(f, &c.measuring)
 }
 
 func (c *compareCmd) run(std cli.Streams) error {
@@ -135,7 +135,7 @@ func (c *compareCmd) run(std cli.Streams) error {
 		}
 		return c.runPrograms(ctx, []member{m}, std)
 	}
-	return measuring.WithProfiler(std, c.measuring, func(ctx context.Context, p measure.Profiler) error {
+	return blockflags.WithProfiler(std, c.measuring, func(ctx context.Context, p pool.Profiler) error {
 		return c.runBlocks(ctx, p, sides, std)
 	})
 }
@@ -152,7 +152,7 @@ func (c *compareCmd) readSides() (sides []side, err error) {
 			return nil, cli.BadUsage("one side is a %s and the other a %s; give sides of one kind", sides[0].kind, s.kind)
 		}
 	}
-	ofBlocks, ofRuns := c.flags.Of(measuring.Title), c.flags.Of(running.Title)
+	ofBlocks, ofRuns := c.flags.Of(blockflags.Title), c.flags.Of(programflags.Title)
 	var r cli.Rules
 	kind := sides[0].kind
 	r.Not(kind == aCommand && c.apart, "-apart is for blocks, and these are programs")
@@ -166,7 +166,7 @@ const mostSides = 26
 
 func (c *compareCmd) check() error {
 	var r cli.Rules
-	given, ofBlocks, ofLinks := c.flags.Has("a") || c.flags.Has("b"), c.flags.Of(measuring.Title), c.flags.Of(linkTitle)
+	given, ofBlocks, ofLinks := c.flags.Has("a") || c.flags.Has("b"), c.flags.Of(blockflags.Title), c.flags.Of(linkTitle)
 	if c.against != "" {
 		r.Not(given || c.suite != "" || len(c.results) != 1,
 			"-against joins two results of compare -json: name one more file, and leave out -a, -b and -suite")
@@ -198,5 +198,5 @@ func (c *compareCmd) check() error {
 	}
 	const mostDraws = 10 * cli.MostRepeated
 	r.Not(c.layouts > mostDraws/c.trials, "-layouts %d, each with -trials %d, are too many measurements: at most %d", c.layouts, c.trials, mostDraws)
-	return cmp.Or(r.Err, measuring.OneMode(&c.measuring, profiler.Loop))
+	return cmp.Or(r.Err, blockflags.OneMode(&c.measuring, profiler.Loop))
 }

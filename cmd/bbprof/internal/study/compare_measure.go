@@ -10,14 +10,14 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/blockflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/launch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/link"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/running"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/programflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -32,7 +32,7 @@ func ofRow(row input.Row) sideReport {
 	return sideReport{Hex: hex.EncodeToString(row.Code), Instructions: len(insts), Bytes: len(row.Code), Line: row.Line}
 }
 
-func (c *compareCmd) runBlocks(ctx context.Context, p measure.Profiler, sides []side, std cli.Streams) error {
+func (c *compareCmd) runBlocks(ctx context.Context, p pool.Profiler, sides []side, std cli.Streams) error {
 	var rows []input.Row
 	for _, s := range sides {
 		rows = append(rows, s.rows[0])
@@ -45,7 +45,7 @@ func (c *compareCmd) runBlocks(ctx context.Context, p measure.Profiler, sides []
 
 // blocks compares each block with the first and reports each measurement to step. Problems with a block are in the
 // comparisons. If ctx ends, its error comes with the conclusion of the layouts so far, if any.
-func (c *compareCmd) blocks(ctx context.Context, p measure.Profiler, rows []input.Row, step func(n int)) ([]*Comparison, error) {
+func (c *compareCmd) blocks(ctx context.Context, p pool.Profiler, rows []input.Row, step func(n int)) ([]*Comparison, error) {
 	described, blocks := make([]sideReport, len(rows)), make([]profiler.Block, len(rows))
 	var rejected *compare.SideError
 	for i, row := range rows {
@@ -86,7 +86,7 @@ func (c *compareCmd) conclude(sides []sideReport, measured []compare.Measured, d
 		return nil, err
 	}
 	for i := 1; i < len(sides); i++ {
-		out := &Comparison{A: sides[0], B: sides[i], Seed: c.seed, Host: measuring.Machine(c.measuring.CPUs),
+		out := &Comparison{A: sides[0], B: sides[i], Seed: c.seed, Host: blockflags.Machine(c.measuring.CPUs),
 			Trials: c.trials, Dropped: dropped, Pairs: compare.Pairs(measured, i), unit: "cycles per iteration"}
 		if all = append(all, out); rejected {
 			out.Rejection, out.Side = rejection, side.Side
@@ -127,7 +127,7 @@ type member struct {
 // placement holds programs in as many places each, and the layout of each place.
 type placement struct {
 	commands []sideReport
-	places   [][]program.Place
+	places   [][]launch.Place
 	layouts  []compare.Layout
 }
 
@@ -175,16 +175,16 @@ func (c *compareCmd) place(ctx context.Context, m member, std cli.Streams) (p pl
 		close, err = c.linkAll(ctx, &p, m, std)
 		return p, close, err
 	}
-	setups := program.Layouts(c.layouts, c.seed)
+	setups := launch.Layouts(c.layouts, c.seed)
 	for i, size := range c.env {
-		setups[i] = program.Setup{EnvBytes: size, EqualStack: true}
+		setups[i] = launch.Setup{EnvBytes: size, EqualStack: true}
 	}
 	for _, line := range m.sides {
 		command, err := c.programs.Command(ctx, line, c.measuring.CPUs, c.out.Notes(std))
 		if err != nil {
 			return p, nil, err
 		}
-		p.places = append(p.places, program.In(command, setups))
+		p.places = append(p.places, launch.In(command, setups))
 	}
 	for i, s := range setups {
 		p.layouts = append(p.layouts, layoutOf(i+1, s))
@@ -192,7 +192,7 @@ func (c *compareCmd) place(ctx context.Context, m member, std cli.Streams) (p pl
 	return p, func() {}, nil
 }
 
-func layoutOf(number int, s program.Setup) compare.Layout {
+func layoutOf(number int, s launch.Setup) compare.Layout {
 	return compare.Layout{Number: number, Env: s.EnvBytes, Stack: s.StackShift, Heap: s.HeapShift}
 }
 
@@ -218,20 +218,20 @@ func (c *compareCmd) linkAll(ctx context.Context, p *placement, m member, std cl
 	variants := link.Variants(c.layouts, c.seed, c.objects)
 	done := cli.Progress(c.out.Notes(std), len(m.sides)*c.layouts, "links")
 	defer done.End()
-	own := program.Layouts(max(c.layouts, c.setups), c.seed)
+	own := launch.Layouts(max(c.layouts, c.setups), c.seed)
 	for i := range recipes {
 		commands, err := linker.Link(ctx, recipes[i], variants, slices.Concat(m.args, c.args), func(n int) { done.Step(i*c.layouts + n) })
 		if err != nil {
 			return nil, err
 		}
-		var places []program.Place
+		var places []launch.Place
 		for k, command := range commands {
 			command.CleanEnv = c.programs.CleanEnv
 			setups := own[k : k+1]
 			if c.setups > 1 {
 				setups = own[:c.setups]
 			}
-			places = append(places, program.In(command, setups)...)
+			places = append(places, launch.In(command, setups)...)
 		}
 		p.places = append(p.places, places)
 	}
@@ -286,7 +286,7 @@ func (c *compareCmd) measurePrograms(ctx context.Context, m member, p placement,
 	if side := (*compare.SideError)(nil); errors.As(err, &side) {
 		err = side.Err // it names the program
 	}
-	running.NoteLeft(r, c.out.Notes(std))
+	programflags.NoteLeft(r, c.out.Notes(std))
 	all, err := c.conclude(p.commands, measured, dropped, err)
 	for _, out := range all {
 		out.Cycles, out.unit = fmt.Sprintf("%s; from %s, to the end; on CPU %d", r.Describe(), from, r.CPU()), "cycles a run"

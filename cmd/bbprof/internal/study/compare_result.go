@@ -11,10 +11,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/blockflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/launch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/stat"
@@ -180,11 +180,11 @@ func (r *comparisons) text() string {
 		t.Row(out.Name, cycles(out.Conclusion.A.Mean), cycles(out.Conclusion.B.Mean), signed(out.Mean),
 			interval(out.Low, out.High), fmt.Sprintf("%.2g", out.Adjusted), string(out.Verdict), fmt.Sprintf("%d of %d layouts", out.Contrary(), out.Layouts))
 	}
-	var w measuring.Reporter
+	var w blockflags.Reporter
 	fmt.Fprintf(&w, "%s%s: %d slower, %d faster, %d no difference, %d not measured\n", t, words.Plural(len(r.all), r.what),
 		count[compare.Slower], count[compare.Faster], count[compare.Same], len(r.all)-measured)
 	if r.left > 0 {
-		fmt.Fprintf(&w, "incomplete: %s before the last %s\n", measuring.EndedBy(r.end), words.Plural(r.left, r.what))
+		fmt.Fprintf(&w, "incomplete: %s before the last %s\n", blockflags.EndedBy(r.end), words.Plural(r.left, r.what))
 	}
 	if r.suite != nil {
 		suiteLines(&w, r.suite)
@@ -220,7 +220,7 @@ func (r *comparisons) sidesTable() string {
 }
 
 func (r *comparisons) report() string {
-	var w measuring.Reporter
+	var w blockflags.Reporter
 	out := r.all[0]
 	if out.Rejection != nil {
 		fmt.Fprintf(&w, "rejected: %s: %v\n", compare.FlagOf(out.Side), out.Rejection)
@@ -246,7 +246,7 @@ func (r *comparisons) report() string {
 }
 
 func (r *comparisons) common() string {
-	var w measuring.Reporter
+	var w blockflags.Reporter
 	first := r.all[0]
 	if first.Cycles != "" {
 		w.Line("cycles", "%s", first.Cycles)
@@ -266,7 +266,7 @@ func (r *comparisons) common() string {
 	return w.String()
 }
 
-func (r *comparisons) details(w *measuring.Reporter, out *Comparison) {
+func (r *comparisons) details(w *blockflags.Reporter, out *Comparison) {
 	w.Line("test", "%s, p = %.2g with %.4g degrees of freedom", out.Method, out.P, out.DF)
 	w.Line("won", "a %d, b %d of %d layouts", out.WonA, out.WonB, out.Layouts)
 	byDifference := func(a, b compare.Alone) int { return cmp.Compare(a.Difference, b.Difference) }
@@ -330,7 +330,7 @@ func (b sideReport) subject() string {
 	if b.Command != "" {
 		return b.Command
 	}
-	return measuring.BlockSubject(b.Hex)
+	return blockflags.BlockSubject(b.Hex)
 }
 
 func (b sideReport) text() string {
@@ -360,7 +360,7 @@ func dropped(d []compare.Dropped) string {
 func (r *comparisons) ofSuite(suite []member, placed []placement, measured func(i int) ([]*Comparison, error)) (failed error) {
 	for i, m := range suite {
 		out, err := measured(i)
-		if bad := (*program.Error)(nil); errors.As(err, &bad) {
+		if bad := (*launch.Error)(nil); errors.As(err, &bad) {
 			failed = m.named(err)
 			out, err = []*Comparison{{A: placed[i].commands[0], B: placed[i].commands[1], Failure: err.Error()}}, nil
 		}
@@ -385,7 +385,7 @@ func (r *comparisons) ofSuite(suite []member, placed []placement, measured func(
 	return failed
 }
 
-func suiteLines(t *measuring.Reporter, s *compare.Suite) {
+func suiteLines(t *blockflags.Reporter, s *compare.Suite) {
 	interval := ""
 	if s.Low > 0 {
 		interval = fmt.Sprintf(", 95 %% interval over programs %.3f to %.3f", s.Low, s.High)

@@ -9,11 +9,11 @@ import (
 	"os/exec"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/blockflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/launch"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -43,7 +43,7 @@ const (
 func (c *compareCmd) readSide(name, text string) (s side, err error) {
 	if c.link {
 		s.kind = aCommand
-		s.words, err = program.Words(text)
+		s.words, err = launch.Words(text)
 	} else {
 		s, err = parseSide(text)
 	}
@@ -63,7 +63,7 @@ func parseSide(text string) (s side, err error) {
 	if hexErr == nil {
 		return side{kind: aBlock, rows: []input.Row{{Text: text, Code: code}}}, nil
 	}
-	words, wordsErr := program.Words(text)
+	words, wordsErr := launch.Words(text)
 	isProgram := false
 	if len(words) > 0 {
 		_, err := exec.LookPath(words[0])
@@ -71,11 +71,11 @@ func parseSide(text string) (s side, err error) {
 	}
 	_, statErr := os.Stat(text)
 	isFile := text == "-" || !errors.Is(statErr, os.ErrNotExist)
-	if isAssembly := measuring.AssemblyHint(text) != ""; !isFile && (isAssembly || !isProgram) {
-		code, start, err := measuring.Assemble(text)
+	if isAssembly := blockflags.AssemblyHint(text) != ""; !isFile && (isAssembly || !isProgram) {
+		code, start, err := blockflags.Assemble(text)
 		switch {
 		case err == nil && len(start.Memory) > 0:
-			return s, errors.New(measuring.OnlyFill)
+			return s, errors.New(blockflags.OnlyFill)
 		case err == nil && len(code) <= profiler.MaxBlock:
 			return side{kind: aBlock, rows: []input.Row{{Text: text, Code: code, Set: start.Set, At: start.At}}}, nil
 		case err == nil:
@@ -110,7 +110,7 @@ func readSuite(file string, stdin io.Reader) (suite []member, err error) {
 		}
 		m := member{name: row.Cell("name"), stdin: row.Cell("stdin"), sides: make([][]string, 2)}
 		for column, words := range map[string]*[]string{"a": &m.sides[0], "b": &m.sides[1], "args": &m.args} {
-			if *words, err = program.Words(row.Cell(column)); err == nil && len(*words) == 0 && column != "args" {
+			if *words, err = launch.Words(row.Cell(column)); err == nil && len(*words) == 0 && column != "args" {
 				err = fmt.Errorf("column %s is empty: write a command line", column)
 			}
 			if err != nil {

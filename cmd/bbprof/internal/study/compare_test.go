@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/launch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/verdict"
@@ -42,11 +42,11 @@ func TestAdjust(t *testing.T) {
 
 // TestFrom: a program that is linked statically is compared from exec with one that is not.
 func TestFrom(t *testing.T) {
-	place := func(dynamic bool) []program.Place {
-		return program.In(program.Command{Exe: &program.Executable{Dynamic: dynamic}}, make([]program.Setup, 2))
+	place := func(dynamic bool) []launch.Place {
+		return launch.In(launch.Command{Exe: &launch.Executable{Dynamic: dynamic}}, make([]launch.Setup, 2))
 	}
 	for _, c := range []struct{ a, b, fromExec bool }{{true, true, false}, {false, false, false}, {true, false, true}} {
-		p := placement{places: [][]program.Place{place(c.a), place(c.b)}}
+		p := placement{places: [][]launch.Place{place(c.a), place(c.b)}}
 		said := p.from()
 		require.Equal(t, said, c.fromExec, strings.HasPrefix(said, "exec"))
 		for _, at := range slices.Concat(p.places...) {
@@ -71,7 +71,7 @@ func TestEqualStacks(t *testing.T) {
 func TestSuiteEnds(t *testing.T) {
 	suite := []member{{name: "w"}, {name: "x"}, {name: "y"}, {name: "z"}}
 	gone := &verdict.HostError{Missing: "an idle CPU"}
-	bad := &program.Error{Err: errors.New("exit status 1")}
+	bad := &launch.Error{Err: errors.New("exit status 1")}
 	var r comparisons
 	failed := r.ofSuite(suite, slices.Repeat([]placement{{commands: make([]sideReport, 2)}}, len(suite)), func(i int) ([]*Comparison, error) {
 		switch i {

@@ -7,15 +7,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/blockflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/cause"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/launch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/trace"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/running"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/programflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/explain"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/host"
@@ -47,7 +47,7 @@ bbprof explain -clean-env -trace kernel -- ./prog args
 			map[int]string{cli.ExitInterrupted: "interrupted"}),
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			e := explainCmd{flags: f,
-				Study: measuring.Study{Opts: profiler.Options{NoFTZ: true, NoRescue: true, Detail: true, Tolerate: measuring.TolerateAll()}},
+				Study: blockflags.Study{Opts: profiler.Options{NoFTZ: true, NoRescue: true, Detail: true, Tolerate: blockflags.TolerateAll()}},
 				plan:  experiment.Plan{Rounds: explain.DefaultRounds, Seed: 1},
 			}
 			e.Block.Add(f)
@@ -56,7 +56,7 @@ bbprof explain -clean-env -trace kernel -- ./prog args
 			e.Out.Add(f, "the table")
 			e.Plot.Add(f)
 			e.set.Add(f)
-			measuring.Flags(f, &e.Opts)
+			blockflags.Flags(f, &e.Opts)
 			e.programs.Declare(f)
 			e.window = 3000 // as for sweep
 			f.Text(&e.traced, "trace", "FUNC", "look for aliasing accesses from the first instruction of FUNC on (default: main)")
@@ -69,21 +69,21 @@ bbprof explain -clean-env -trace kernel -- ./prog args
 }
 
 type explainCmd struct {
-	measuring.Study
+	blockflags.Study
 	flags *cli.Flags
 	plan  experiment.Plan
-	set   measuring.SetupFlags
+	set   blockflags.SetupFlags
 
 	// for programs
 	words    []string
-	programs running.Flags
+	programs programflags.Flags
 	traced   string // where the traced window begins
 	window   int
 }
 
 func (e *explainCmd) run(std cli.Streams) error {
 	var r cli.Rules
-	ofProgram, ofBlock, program := e.flags.Of(running.Title), e.ofBlock(), cli.First(e.words)
+	ofProgram, ofBlock, program := e.flags.Of(programflags.Title), e.ofBlock(), cli.First(e.words)
 	r.Not(program != "" && e.Block.Given(), "a block and the program %s: give one of them", program)
 	r.Not(program == "" && ofProgram != "", "-%s is for a program: write it and its arguments after --", ofProgram)
 	r.Not(program != "" && ofBlock != "", "-%s is for a block, and %s is a program", ofBlock, program)
@@ -99,7 +99,7 @@ func (e *explainCmd) run(std cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	if err := measuring.OneMode(&e.Opts, profiler.Unroll); err != nil {
+	if err := blockflags.OneMode(&e.Opts, profiler.Unroll); err != nil {
 		return err
 	}
 	setup := e.set.Setup(&e.Opts)
@@ -110,7 +110,7 @@ func (e *explainCmd) run(std cli.Streams) error {
 	if e.Opts.Frames == profiler.AutoFrames {
 		setup.Frames = explain.FramesEach // as in the program
 	}
-	return measuring.WithProfiler(std, e.Opts, func(ctx context.Context, p measure.Profiler) error {
+	return blockflags.WithProfiler(std, e.Opts, func(ctx context.Context, p pool.Profiler) error {
 		done := cli.Progress(e.Out.Notes(std), 0, "measurements")
 		e.plan.Done = done.Step
 		got, err := explain.Explain(ctx, p, block.Code, setup, e.plan)
@@ -128,7 +128,7 @@ func (e *explainCmd) ofBlock() string {
 			return name
 		}
 	}
-	return e.flags.Of(measuring.Title, "cpus", "cpu")
+	return e.flags.Of(blockflags.Title, "cpus", "cpu")
 }
 
 func explanation(e explain.Explanation) string {
@@ -185,13 +185,13 @@ func (e *explainCmd) explainProgram(ctx context.Context, std cli.Streams) error 
 }
 
 // tracer returns a function that traces a window of the program, from main on by default, or why there is none.
-func (e *explainCmd) tracer(c program.Command) (func(context.Context, program.Setup) (trace.Counts, error), string) {
+func (e *explainCmd) tracer(c launch.Command) (func(context.Context, launch.Setup) (trace.Counts, error), string) {
 	w := trace.Window{Function: cmp.Or(e.traced, "main"), Instructions: e.window, Core: host.Detect(e.Opts.CPUs...).Core,
 		Control: e.programs.On(e.Opts.CPUs), Blocks: true}
 	if _, err := c.Exe.Function(w.Function); err != nil {
 		return nil, "the program has no function main: name the one that its time is spent in by -trace"
 	}
-	return func(ctx context.Context, s program.Setup) (trace.Counts, error) { return trace.Count(ctx, c, s, w) }, ""
+	return func(ctx context.Context, s launch.Setup) (trace.Counts, error) { return trace.Count(ctx, c, s, w) }, ""
 }
 
 func causes(e cause.Explanation) string {

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/blockflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowfile"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/ablate"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/require"
@@ -52,7 +52,7 @@ func exits(t *testing.T, name, command string, want int, stdout, stderr string, 
 	t.Helper()
 	var out, said strings.Builder
 	std := cli.Streams{Out: &out, Err: &said}
-	code := cli.Finish(command, run(std), measuring.Explain, std)
+	code := cli.Finish(command, run(std), blockflags.Explain, std)
 	if code != want || !strings.Contains(out.String(), stdout) || (stdout == "") != (out.Len() == 0) || !strings.Contains(said.String(), stderr) {
 		t.Errorf("%s: exit code %d, want %d\n%s%s", name, code, want, &out, &said)
 	}
@@ -87,7 +87,7 @@ func TestBoundsOfFiles(t *testing.T) {
 		b := &boundsCmd{}
 		b.Out.File = name
 		exits(t, c.name, "bounds", c.want, "", c.stderr, func(std cli.Streams) error {
-			return b.rows(t.Context(), []measure.Profiler{c.p}, blocks, func(int) {}, std)
+			return b.rows(t.Context(), []pool.Profiler{c.p}, blocks, func(int) {}, std)
 		})
 		lines := strings.Split(strings.TrimSuffix(string(require.Get(os.ReadFile(name))(t)), "\n"), "\n")
 		ok := len(lines) == len(c.rows)
@@ -141,7 +141,7 @@ func TestAblateEnds(t *testing.T) {
 		{"90\n91\n93\n", "of 2 blocks\nincomplete: ended by this host before the end\n"},
 		{"93\n", ""},
 	} {
-		in := require.Get(rowfile.OpenBlocks([]string{"-"}, strings.NewReader(c.corpus), ""))(t)
+		in := require.Get(rowflags.OpenBlocks([]string{"-"}, strings.NewReader(c.corpus), ""))(t)
 		exits(t, c.corpus, "ablate", cli.ExitHost, c.stdout, "an idle CPU", func(std cli.Streams) error {
 			return new(ablateCmd).shares(t.Context(), failsAt(0x91, 0, 0x93), in, std)
 		})

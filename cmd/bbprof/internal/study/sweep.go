@@ -12,12 +12,12 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/blockflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/running"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/launch"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/programflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/explain"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/sweep"
 	"github.com/bbprof/bbprof/internal/layout"
@@ -55,7 +55,7 @@ bbprof sweep -arg 0:256:16 -repeat 20 -- ./convolution {k} {}
 }
 
 type sweepCmd struct {
-	measuring.Study
+	blockflags.Study
 	flags            *cli.Flags
 	factor           string // the varied flag
 	values           []int
@@ -66,13 +66,13 @@ type sweepCmd struct {
 	// for blocks
 	operands bool   // vary the values of operands
 	state    string // captured, for those
-	setup    measuring.SetupFlags
+	setup    blockflags.SetupFlags
 	regs     []asm.Reg
 	events   []string
 
 	// for programs
 	words    []string
-	programs running.Flags
+	programs programflags.Flags
 	traced   string // where the traced window begins
 	repeat   int    // 1: cycles are per run
 	window   int
@@ -97,7 +97,7 @@ func (s *sweepCmd) declare(f *cli.Flags) {
 	f.Seed(&s.seed, "seed of the random order")
 	s.Out.Add(f, "the table")
 	s.Plot.Add(f)
-	measuring.CPUFlag(f, &s.Opts.CPUs, measuring.CPUHelp)
+	blockflags.CPUFlag(f, &s.Opts.CPUs, blockflags.CPUHelp)
 	s.programs.Declare(f)
 	s.repeat = 1
 	f.Repeats(&s.repeat, 2, "repeat", "run the program with K and with 1 for {k} among its arguments").Arg = "K"
@@ -108,9 +108,9 @@ func (s *sweepCmd) declare(f *cli.Flags) {
 	f.Section(blockTitle)
 	s.Block.Add(f)
 	f.Text(&s.state, "state", "FILE", "FILE#N: vary the values of -values in this captured state")
-	cli.Parsed(f, &s.regs, measuring.ParseRegisters, "regs", "A[,B...]", "the registers of -data and -distance")
+	cli.Parsed(f, &s.regs, blockflags.ParseRegisters, "regs", "A[,B...]", "the registers of -data and -distance")
 	s.setup.Add(f)
-	measuring.Flags(f, &s.Opts)
+	blockflags.Flags(f, &s.Opts)
 	f.Program = &s.words
 	f.Stray = "quote a block that has spaces in it, and write a program and its arguments after --"
 }
@@ -127,8 +127,8 @@ func (s *sweepCmd) declareFactor(f *cli.Flags, name, help string) {
 }
 
 func (s *sweepCmd) run(std cli.Streams) error {
-	ofBlock := cmp.Or(s.flags.Of(blockTitle), s.flags.Of(measuring.Title, "events")) // which programs have too
-	ofProgram, words := s.flags.Of(running.Title), strings.Join(s.words, " ")
+	ofBlock := cmp.Or(s.flags.Of(blockTitle), s.flags.Of(blockflags.Title, "events")) // which programs have too
+	ofProgram, words := s.flags.Of(programflags.Title), strings.Join(s.words, " ")
 	_, varied := programFactors[s.factor]
 	var r cli.Rules
 	r.Not(s.operands && s.factor != "", "-values varies too: vary one factor at a time, not -%s", s.factor)
@@ -179,7 +179,7 @@ func (s *sweepCmd) finish(std cli.Streams, got sweep.Sweep, err error) error {
 const maxValues = 2*layout.PageSize + 1
 
 func parseValues(factor, s string) ([]int, error) {
-	r, err := program.ParseRange(s)
+	r, err := launch.ParseRange(s)
 	if err != nil {
 		return nil, err
 	}
@@ -234,11 +234,11 @@ func (s *sweepCmd) sweepBlock(ctx context.Context, std cli.Streams) (got sweep.S
 	if err != nil {
 		return got, err
 	}
-	if err := measuring.OneMode(&s.Opts, profiler.Unroll); err != nil {
+	if err := blockflags.OneMode(&s.Opts, profiler.Unroll); err != nil {
 		return got, err
 	}
 	base := s.setup.Setup(&s.Opts)
-	base.Address, base.Tolerate = block.Setup.Address, measuring.TolerateAll()
+	base.Address, base.Tolerate = block.Setup.Address, blockflags.TolerateAll()
 	if s.Opts.Frames == profiler.AutoFrames {
 		base.Frames = explain.FramesEach
 	}
@@ -248,7 +248,7 @@ func (s *sweepCmd) sweepBlock(ctx context.Context, std cli.Streams) (got sweep.S
 	}
 	s.Opts.Detail = true // includes the predictions
 	s.events, s.Opts.Events = s.Opts.Events, nil
-	s.subject = measuring.BlockSubject(fmt.Sprintf("%x", block.Code))
+	s.subject = blockflags.BlockSubject(fmt.Sprintf("%x", block.Code))
 	results, events, err := s.measure(ctx, block.Code, factor, std)
 	if results == nil {
 		return got, err
@@ -269,7 +269,7 @@ func (s *sweepCmd) measure(ctx context.Context, code []byte, f sweep.Factor, std
 	plan := experiment.Plan{Rounds: cmp.Or(s.runs, blockRuns), Seed: s.seed}
 	done := cli.Progress(s.Out.Notes(std), len(f.Values)*plan.Rounds, "measurements")
 	plan.Done = done.Step
-	results, err := sweep.Run(ctx, measure.Kept{Journal: std.Kept, Options: s.Opts}.Profiler(p), code, f, plan)
+	results, err := sweep.Run(ctx, pool.Kept{Journal: std.Kept, Options: s.Opts}.Profiler(p), code, f, plan)
 	done.End()
 	if err != nil || len(events) == 0 {
 		return results, nil, err
@@ -301,11 +301,11 @@ func (s *sweepCmd) selected(ctx context.Context, p *profiler.Profiler) (events [
 }
 
 func (s *sweepCmd) counting(ctx context.Context, std cli.Streams) sweep.Open {
-	return func(events []profiler.Event) (measure.ProfileCloser, error) {
+	return func(events []profiler.Event) (pool.ProfileCloser, error) {
 		opts := s.Opts
 		for _, e := range events {
 			opts.Events = append(opts.Events, e.By)
 		}
-		return measuring.Open(ctx, std, opts)
+		return blockflags.Open(ctx, std, opts)
 	}
 }

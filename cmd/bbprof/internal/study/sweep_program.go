@@ -11,9 +11,9 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/launch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/trace"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/running"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/programflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/sweep"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/host"
@@ -21,14 +21,14 @@ import (
 )
 
 type programFactor struct {
-	setup        func(value int) program.Setup
+	setup        func(value int) launch.Setup
 	column, axis string
 }
 
 var programFactors = map[string]programFactor{
-	"env":  {func(v int) program.Setup { return program.Setup{EnvBytes: v} }, "env_bytes", "padding of the environment, bytes"},
-	"heap": {func(v int) program.Setup { return program.Setup{HeapShift: v} }, "heap_bytes", "start of the heap, bytes above the usual"},
-	"arg":  {func(int) program.Setup { return program.Setup{} }, "argument", "argument"},
+	"env":  {func(v int) launch.Setup { return launch.Setup{EnvBytes: v} }, "env_bytes", "padding of the environment, bytes"},
+	"heap": {func(v int) launch.Setup { return launch.Setup{HeapShift: v} }, "heap_bytes", "start of the heap, bytes above the usual"},
+	"arg":  {func(int) launch.Setup { return launch.Setup{} }, "argument", "argument"},
 }
 
 // repetitions is replaced by -repeat's number in a program's arguments.
@@ -62,9 +62,9 @@ func (s *sweepCmd) sweepProgram(ctx context.Context, std cli.Streams) (got sweep
 	fmt.Fprintf(notes, "bbprof: %s of %s on CPU %d; cycles are %s\n", words.Plural(each, "run"), places[0].Command.Name, r.CPU(), r.Describe())
 	done := cli.Progress(notes, each, "runs")
 	plan.Done = done.Step
-	points, err := program.Sweep(ctx, r, places, plan)
+	points, err := launch.Sweep(ctx, r, places, plan)
 	done.End()
-	running.NoteLeft(r, notes)
+	programflags.NoteLeft(r, notes)
 	if points == nil || err != nil && ctx.Err() == nil {
 		return got, err
 	}
@@ -77,7 +77,7 @@ func (s *sweepCmd) sweepProgram(ctx context.Context, std cli.Streams) (got sweep
 	defer done.End()
 	for i, e := range events {
 		plan.Done = func(n int) { done.Step(i*each + n) }
-		counted, err := program.Sweep(ctx, r.Counting(e), places, plan)
+		counted, err := launch.Sweep(ctx, r.Counting(e), places, plan)
 		if err != nil {
 			return got, err
 		}
@@ -88,8 +88,8 @@ func (s *sweepCmd) sweepProgram(ctx context.Context, std cli.Streams) (got sweep
 }
 
 // places returns the program's set-up for each value; with -repeat, first with as many repetitions, then with one.
-func (s *sweepCmd) places(ctx context.Context, notes io.Writer) (places []program.Place, err error) {
-	var c program.Command
+func (s *sweepCmd) places(ctx context.Context, notes io.Writer) (places []launch.Place, err error) {
+	var c launch.Command
 	for i, v := range s.values {
 		for j, k := range []int{s.repeat, 1}[:s.perValue()] {
 			words := slices.Clone(s.words)
@@ -99,7 +99,7 @@ func (s *sweepCmd) places(ctx context.Context, notes io.Writer) (places []progra
 				}
 			}
 			if s.factor == "arg" {
-				words, err = program.Fill(words, strconv.Itoa(v))
+				words, err = launch.Fill(words, strconv.Itoa(v))
 			}
 			if i+j == 0 && err == nil {
 				c, err = s.programs.Command(ctx, words, s.Opts.CPUs, notes)
@@ -108,7 +108,7 @@ func (s *sweepCmd) places(ctx context.Context, notes io.Writer) (places []progra
 				return nil, err
 			}
 			c.Args = words[1:]
-			places = append(places, program.Place{Command: c, Setup: programFactors[s.factor].setup(v)})
+			places = append(places, launch.Place{Command: c, Setup: programFactors[s.factor].setup(v)})
 		}
 	}
 	return places, nil
@@ -122,7 +122,7 @@ func (s *sweepCmd) perValue() int {
 }
 
 // of returns the runs' values at the i-th value; with -repeat, per repetition.
-func (s *sweepCmd) of(i int, runs [][]program.Sample, of func(program.Sample) float64) (values []float64) {
+func (s *sweepCmd) of(i int, runs [][]launch.Sample, of func(launch.Sample) float64) (values []float64) {
 	for n, long := range runs[i*s.perValue()] {
 		switch {
 		case s.perValue() == 1:
@@ -134,9 +134,9 @@ func (s *sweepCmd) of(i int, runs [][]program.Sample, of func(program.Sample) fl
 	return values
 }
 
-func cyclesOf(s program.Sample) float64 { return s.Cycles }
+func cyclesOf(s launch.Sample) float64 { return s.Cycles }
 
-func (s *sweepCmd) column(name string, runs [][]program.Sample, of func(program.Sample) float64) sweep.Column {
+func (s *sweepCmd) column(name string, runs [][]launch.Sample, of func(launch.Sample) float64) sweep.Column {
 	c := sweep.Column{Name: name}
 	for i := range s.values {
 		median, _, _ := stat.MedianInterval(s.of(i, runs, of))
@@ -146,7 +146,7 @@ func (s *sweepCmd) column(name string, runs [][]program.Sample, of func(program.
 }
 
 // ofRuns makes a sweep of the runs and, if traced, the traces.
-func (s *sweepCmd) ofRuns(runs [][]program.Sample, traces []trace.Counts) sweep.Sweep {
+func (s *sweepCmd) ofRuns(runs [][]launch.Sample, traces []trace.Counts) sweep.Sweep {
 	got := sweep.Sweep{Factor: programFactors[s.factor].column, Axis: programFactors[s.factor].axis}
 	for i, v := range s.values {
 		got.Points = append(got.Points, sweep.Runs(v, s.of(i, runs, cyclesOf)))
@@ -156,8 +156,8 @@ func (s *sweepCmd) ofRuns(runs [][]program.Sample, traces []trace.Counts) sweep.
 	}
 	g := sweep.Group{Title: fmt.Sprintf("of %s a value, counted by steps", words.Plural(traces[0].Instructions, "instruction"))}
 	g.Columns = []sweep.Column{
-		s.column("page_faults", runs, func(s program.Sample) float64 { return float64(s.Faults) }),
-		s.column("context_switches", runs, func(s program.Sample) float64 { return float64(s.Switches) }),
+		s.column("page_faults", runs, func(s launch.Sample) float64 { return float64(s.Faults) }),
+		s.column("context_switches", runs, func(s launch.Sample) float64 { return float64(s.Switches) }),
 	}
 	for _, c := range tracedColumns {
 		one := sweep.Column{Name: c.name}
@@ -186,7 +186,7 @@ var tracedColumns = []struct {
 	{"pages", func(c trace.Counts) float64 { return float64(c.Pages) }},
 }
 
-func (s *sweepCmd) trace(ctx context.Context, places []program.Place, notes io.Writer) (traces []trace.Counts, err error) {
+func (s *sweepCmd) trace(ctx context.Context, places []launch.Place, notes io.Writer) (traces []trace.Counts, err error) {
 	w := trace.Window{Function: s.traced, Instructions: s.window, Core: host.Detect(s.Opts.CPUs...).Core,
 		Control: s.programs.On(s.Opts.CPUs)}
 	done := cli.Progress(notes, len(s.values)*s.window, "steps")
@@ -204,7 +204,7 @@ func (s *sweepCmd) trace(ctx context.Context, places []program.Place, notes io.W
 	return traces, nil
 }
 
-func (s *sweepCmd) countable(r *program.Runner, notes io.Writer) ([]program.Event, error) {
+func (s *sweepCmd) countable(r *launch.Runner, notes io.Writer) ([]launch.Event, error) {
 	if len(s.Opts.Events) == 0 {
 		return nil, nil
 	}

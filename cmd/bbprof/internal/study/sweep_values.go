@@ -8,10 +8,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/blockflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measuring"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/values"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/host"
@@ -20,7 +20,7 @@ import (
 
 // sweepValues varies the values of a block's operands.
 func (s *sweepCmd) sweepValues(std cli.Streams) error {
-	if err := measuring.OneMode(&s.Opts, profiler.Unroll); err != nil {
+	if err := blockflags.OneMode(&s.Opts, profiler.Unroll); err != nil {
 		return err
 	}
 	var block profiler.Block
@@ -31,7 +31,7 @@ func (s *sweepCmd) sweepValues(std cli.Streams) error {
 		}
 	}
 	if s.state != "" {
-		if err := measuring.StartState(&block, s.state); err != nil {
+		if err := blockflags.StartState(&block, s.state); err != nil {
 			return err
 		}
 	}
@@ -39,7 +39,7 @@ func (s *sweepCmd) sweepValues(std cli.Streams) error {
 	if s.runs == 0 {
 		s.runs = values.DefaultRounds
 	}
-	return measuring.WithProfiler(std, s.Opts, func(ctx context.Context, p measure.Profiler) error {
+	return blockflags.WithProfiler(std, s.Opts, func(ctx context.Context, p pool.Profiler) error {
 		done := cli.Progress(s.Out.Notes(std), 0, "measurements")
 		got, err := values.Run(ctx, p, block, experiment.Plan{Rounds: s.runs, Seed: s.seed, Done: done.Step})
 		done.End()

@@ -17,7 +17,7 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -89,7 +89,7 @@ func (w worker) ProfileAll(ctx context.Context, next func() (profiler.Block, boo
 }
 
 // workers returns n measurers of the lab.
-func (l *lab) workers(n int) (all []measure.Measurer) {
+func (l *lab) workers(n int) (all []pool.Measurer) {
 	for i := range n {
 		all = append(all, worker{l, i})
 	}

@@ -25,13 +25,13 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/input"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/resultfile"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/profiler"
 )
 
 type Options struct {
-	Workers []measure.Measurer
+	Workers []pool.Measurer
 	Retries int // of a block rejected for noise
 	Shard   Shard
 	Set     initial.Set // for all rows; a row's own setting takes precedence
@@ -82,7 +82,7 @@ func Run(ctx context.Context, in *input.Input, out *Output, opts Options) (Tally
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)
-		measure.Run(&r.pool, opts.Workers, measure.Jobs[job]{Take: r.next, Block: r.block, Done: r.done})
+		pool.Run(&r.pool, opts.Workers, pool.Jobs[job]{Take: r.next, Block: r.block, Done: r.done})
 	}()
 	r.watch(ctx, finished)
 	r.tally.Seconds = time.Since(r.began).Seconds()
@@ -104,7 +104,7 @@ type run struct {
 	ahead *ahead
 	id    string
 
-	pool measure.Pool // guards the fields below, and out
+	pool pool.Pool // guards the fields below, and out
 
 	tally    Tally
 	header   string // until written
@@ -278,7 +278,7 @@ func (r *run) find(worker int) (*job, error) {
 		return nil, nil
 	}
 	if now := time.Now(); r.ended && r.retryBy.IsZero() {
-		r.retryBy = now.Add(max(now.Sub(r.began), measure.LeastRetries))
+		r.retryBy = now.Add(max(now.Sub(r.began), pool.LeastRetries))
 	} else if r.ended && now.After(r.retryBy) {
 		for _, j := range r.aside { // they keep the rejection that they have
 			if j.cells == nil {

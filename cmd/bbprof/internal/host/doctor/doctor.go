@@ -16,7 +16,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/ptracethread"
@@ -34,7 +34,7 @@ type System struct {
 	Ticks   func() uint64         // the time-stamp counter
 	Now     func() time.Time
 	Counter func(cpu int) (pmu.PMU, error) // the hardware counters of a CPU
-	Start   func(context.Context, profiler.Options) (measure.ProfileCloser, error)
+	Start   func(context.Context, profiler.Options) (pool.ProfileCloser, error)
 }
 
 // ThisMachine is the host that bbprof runs on; cpus are the CPUs to measure on, if chosen.
@@ -48,7 +48,7 @@ func ThisMachine(cpus ...int) System {
 		Ticks:   host.Ticks,
 		Now:     time.Now,
 		Counter: func(number int) (pmu.PMU, error) { return probe(cpu, number) },
-		Start: func(ctx context.Context, o profiler.Options) (measure.ProfileCloser, error) {
+		Start: func(ctx context.Context, o profiler.Options) (pool.ProfileCloser, error) {
 			p, err := profiler.New(ctx, o)
 			if err != nil {
 				return nil, err // not an interface that holds a nil *profiler.Profiler
@@ -170,16 +170,16 @@ const (
 )
 
 // measure profiles a block until it is measured or its tries are used up.
-func (x *exam) measure(p measure.Profiler, block string) (r profiler.Result, err error) {
+func (x *exam) measure(p pool.Profiler, block string) (r profiler.Result, err error) {
 	code, err := hex.DecodeString(block)
 	if err != nil {
 		return r, err
 	}
-	tries := measure.Tries
+	tries := pool.Tries
 	if x.disturbed > patience {
 		tries = 1
 	}
-	r, n, err := measure.UpTo(x.ctx, p, profiler.Block{Code: code}, tries)
+	r, n, err := pool.UpTo(x.ctx, p, profiler.Block{Code: code}, tries)
 	if err == nil && r.Status == profiler.OK {
 		n--
 		x.last = r
@@ -194,7 +194,7 @@ func (x *exam) measure(p measure.Profiler, block string) (r profiler.Result, err
 	return r, err
 }
 
-func (x *exam) with(opts profiler.Options, f func(measure.Profiler) error) error {
+func (x *exam) with(opts profiler.Options, f func(pool.Profiler) error) error {
 	if x.sys.Now().Sub(x.began) > enough {
 		return &verdict.HostError{Missing: "other work left no time to find it out"}
 	}

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/require"
@@ -142,7 +142,7 @@ func TestExamineBusyHost(t *testing.T) {
 		!strings.Contains(s.What, "unstable: so") || !strings.Contains(s.Remedy, "-cpus, ") {
 		t.Errorf("%v", r.Shortcomings)
 	}
-	if want := patience + 2*len(set) - 1; n > want+measure.Tries || n < 2*len(set) {
+	if want := patience + 2*len(set) - 1; n > want+pool.Tries || n < 2*len(set) {
 		t.Errorf("%d tries, want about %d", n, want)
 	}
 }

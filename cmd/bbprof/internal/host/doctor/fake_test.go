@@ -7,7 +7,7 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/pmu"
@@ -46,7 +46,7 @@ func (f *fake) system(files map[string]string) System {
 	}
 }
 
-func (f *fake) start(_ context.Context, o profiler.Options) (measure.ProfileCloser, error) {
+func (f *fake) start(_ context.Context, o profiler.Options) (pool.ProfileCloser, error) {
 	n := len(f.started)
 	f.started = append(f.started, o)
 	if n < len(f.starts) && f.starts[n] != nil {

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -57,7 +57,7 @@ func (x *exam) repeat() (blocks []Repeat, missing *verdict.HostError, err error)
 		blocks = append(blocks, Repeat{Text: s.text, Hex: s.hex})
 	}
 	for i := range 2 {
-		err := x.with(x.opts, func(p measure.Profiler) error {
+		err := x.with(x.opts, func(p pool.Profiler) error {
 			for j := range blocks {
 				b := &blocks[j]
 				r, err := x.measure(p, b.Hex)

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
@@ -128,7 +128,7 @@ type job struct{ what, under, hex string }
 // prices measures jobs with a profiler of their own. Where one cannot be started, as on a core
 // that became busy, each says so.
 func (x *exam) prices(opts profiler.Options, jobs []job) (all []Price, err error) {
-	err = x.with(opts, func(p measure.Profiler) error {
+	err = x.with(opts, func(p pool.Profiler) error {
 		for _, j := range jobs {
 			r, err := x.measure(p, j.hex)
 			if err != nil {
@@ -251,7 +251,7 @@ func (x *exam) pageZero() (string, error) {
 	opts := x.opts
 	opts.NoRescue = true
 	answer := ""
-	err := x.with(opts, func(p measure.Profiler) error {
+	err := x.with(opts, func(p pool.Profiler) error {
 		r, err := p.Profile(x.ctx, profiler.Block{Code: []byte{0x31, 0xc0, 0x8b, 0x00}})
 		switch {
 		case err != nil:

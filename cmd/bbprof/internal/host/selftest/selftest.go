@@ -15,7 +15,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
@@ -66,7 +66,7 @@ func Run(ctx context.Context, p *profiler.Profiler, cpu host.CPU, scope Scope) (
 	return run(ctx, p, AnswersOf(cpu.Microarchitecture), host.Missing, blocks, relations(), scope)
 }
 
-func run(ctx context.Context, p measure.Profiler, core cpu.Name, missing func([]string) []string, blocks []Block, relations []relation, scope Scope) (outcomes []Outcome, err error) {
+func run(ctx context.Context, p pool.Profiler, core cpu.Name, missing func([]string) []string, blocks []Block, relations []relation, scope Scope) (outcomes []Outcome, err error) {
 	r := &runner{p: p, scope: scope, known: measured{}}
 	add := func(o Outcome, err error) error {
 		if err == nil {
@@ -97,18 +97,18 @@ func run(ctx context.Context, p measure.Profiler, core cpu.Name, missing func([]
 }
 
 type runner struct {
-	p         measure.Profiler
+	p         pool.Profiler
 	scope     Scope
 	known     measured
 	disturbed int
 }
 
 func (r *runner) measure(ctx context.Context, b profiler.Block) (profiler.Result, int, error) {
-	tries := measure.Tries
+	tries := pool.Tries
 	if r.disturbed >= patience || r.scope == Short {
 		tries = 1
 	}
-	return measure.UpTo(ctx, r.p, b, tries)
+	return pool.UpTo(ctx, r.p, b, tries)
 }
 
 // block measures a block of the table.

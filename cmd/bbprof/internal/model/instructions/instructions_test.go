@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/forms"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
@@ -119,7 +119,7 @@ func always(cycles float64) fake {
 // measured measures with two workers, of a core that begins six instructions a cycle.
 func measured(t *testing.T, core fake, plans ...Plan) []Row {
 	t.Helper()
-	return require.Get(Measure(context.Background(), []measure.Measurer{core, core}, plans, 0, 6, nil))(t)
+	return require.Get(Measure(context.Background(), []pool.Measurer{core, core}, plans, 0, 6, nil))(t)
 }
 
 // TestMeasure: bridges are subtracted, missing instructions asked for once, unsteady numbers are means.
@@ -189,7 +189,7 @@ func TestDoubt(t *testing.T) {
 			}
 			return n * v, ""
 		})
-		all := require.Get(Measure(context.Background(), []measure.Measurer{core}, []Plan{planOf(c.form)}, 0, 6, nil))(t)[0].All
+		all := require.Get(Measure(context.Background(), []pool.Measurer{core}, []Plan{planOf(c.form)}, 0, 6, nil))(t)[0].All
 		m := all[slices.IndexFunc(all, func(m Measurement) bool { return len(strings.Split(textOf(t, m.Code), ";")) == int(n) })]
 		high := max(c.want, c.high) + 0.01/n
 		if math.Abs(m.Cycles()-c.want) > 1e-9 || m.Flags != c.flags || len(rows)+len(loops) > 0 ||

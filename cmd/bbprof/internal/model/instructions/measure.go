@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
@@ -17,7 +17,7 @@ import (
 // Measure measures the probes of plans and their bridges, and returns a row per plan. width is the most instructions a
 // cycle that the core can begin, 0 if unknown. progress is called after each block with the numbers done and in all. An error comes
 // with the rows of the plans that were done before it.
-func Measure(ctx context.Context, workers []measure.Measurer, plans []Plan, retries, width int, progress func(done, of int)) ([]Row, error) {
+func Measure(ctx context.Context, workers []pool.Measurer, plans []Plan, retries, width int, progress func(done, of int)) ([]Row, error) {
 	q := &queue{retries: retries, width: width, progress: progress}
 	q.Done, q.Block = q.finish, func(j *job) profiler.Block { return profiler.Block{Code: j.probe.Code, Setup: j.setup()} }
 	bridges := map[bridge]*job{}
@@ -233,7 +233,7 @@ func (j *job) flags() string {
 }
 
 type queue struct {
-	measure.Queue[job]
+	pool.Queue[job]
 	retries  int
 	width    int
 	progress func(done, of int)

@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/debuggee"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/launch"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/host"
 )
@@ -38,7 +38,7 @@ type Visit struct {
 }
 
 type Options struct {
-	program.Control
+	launch.Control
 
 	Samples int    // visits kept per block
 	First   uint64 // draw only from the first so many visits; 0: from all
@@ -63,11 +63,11 @@ type Outcome struct {
 
 // Run runs a program and yields the kept visits, block after block. If ctx ends, time runs out or something fails, it
 // still yields what was captured before.
-func Run(ctx context.Context, c program.Command, blocks []Block, o Options, yield func(Visit) error) (Report, error) {
+func Run(ctx context.Context, c launch.Command, blocks []Block, o Options, yield func(Visit) error) (Report, error) {
 	began := time.Now()
 	k := &session{layout: xsaveLayoutOf(host.AskCPUID), options: o, at: map[uint64]*site{}}
 	var end *debuggee.End
-	err := c.Control(ctx, program.Setup{}, o.Control, func(p *debuggee.Process) (err error) {
+	err := c.Control(ctx, launch.Setup{}, o.Control, func(p *debuggee.Process) (err error) {
 		k.Process = p
 		end, err = k.run(c, blocks)
 		return err
@@ -79,7 +79,7 @@ func Run(ctx context.Context, c program.Command, blocks []Block, o Options, yiel
 	timedOut := errors.Is(err, context.DeadlineExceeded)
 	r.Stopped = timedOut || errors.Is(err, context.Canceled)
 	if timedOut {
-		err = program.Errorf(c.Name, "raise -timeout, or watch fewer blocks",
+		err = launch.Errorf(c.Name, "raise -timeout, or watch fewer blocks",
 			"it did not end in time and was killed; what was captured until then is written")
 	}
 	for i, w := range k.sites {
@@ -120,7 +120,7 @@ type session struct {
 	at      map[uint64]*site // blocks with a breakpoint, by address
 }
 
-func (k *session) run(c program.Command, blocks []Block) (*debuggee.End, error) {
+func (k *session) run(c launch.Command, blocks []Block) (*debuggee.End, error) {
 	for _, b := range blocks {
 		k.sites = append(k.sites, &site{Block: b, sampler: newSampler(k.options.Samples, k.options.Seed, b.Offset), lost: map[string]int{}})
 	}

@@ -16,24 +16,24 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/launch"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/tinyelf"
 )
 
 // tiny writes a program of that code, and returns a function that makes a block of part of it.
-func tiny(t *testing.T, code []byte) (program.Command, func(from, to int) Block) {
+func tiny(t *testing.T, code []byte) (launch.Command, func(from, to int) Block) {
 	t.Helper()
 	path := tinyelf.Write(t, code)
-	c := require.Get(program.NewCommand([]string{path}))(t)
+	c := require.Get(launch.NewCommand([]string{path}))(t)
 	c.CleanEnv = true
 	return c, func(from, to int) Block {
 		return Block{Code: code[from:to], File: path, Offset: tinyelf.Base + uint64(from)}
 	}
 }
 
-func run(t *testing.T, c program.Command, o Options, blocks ...Block) ([]Visit, Report) {
+func run(t *testing.T, c launch.Command, o Options, blocks ...Block) ([]Visit, Report) {
 	t.Helper()
 	if o.Samples == 0 {
 		o.Samples = 4
@@ -151,11 +151,11 @@ func TestHostile(t *testing.T) {
 		{"thread", 900, "", ""},
 	} {
 		t.Run(test.how, func(t *testing.T) {
-			c := require.Get(program.NewCommand([]string{path, test.how}))(t)
+			c := require.Get(launch.NewCommand([]string{path, test.how}))(t)
 			want, _ := exec.Command(path, test.how).Output()
 			out := require.Get(os.Create(filepath.Join(t.TempDir(), "out")))(t)
 			defer out.Close()
-			visits, r := run(t, c, Options{Samples: 1000, Control: program.Control{Stdout: out}}, block)
+			visits, r := run(t, c, Options{Samples: 1000, Control: launch.Control{Stdout: out}}, block)
 			got, err := os.ReadFile(out.Name())
 			if err != nil || test.how != "exec" && string(got) != string(want) {
 				t.Errorf("it writes %q, and without capture %q (%v)", got, want, err)
@@ -177,7 +177,7 @@ func TestHostile(t *testing.T) {
 // TestRandom: what a program derives from random bytes is the same in every capture, but still random to it.
 func TestRandom(t *testing.T) {
 	path := require.Compiled(t, "testdata/random.c", "-O1")
-	c := require.Get(program.NewCommand([]string{path}))(t)
+	c := require.Get(launch.NewCommand([]string{path}))(t)
 	block := first(t, path, "work")
 	visits, r := run(t, c, Options{Samples: 20}, block)
 	again, _ := run(t, c, Options{Samples: 20}, block)

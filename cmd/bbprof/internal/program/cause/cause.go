@@ -12,7 +12,7 @@ import (
 	"slices"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/launch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/trace"
 	"github.com/bbprof/bbprof/internal/stat"
 )
@@ -42,7 +42,7 @@ type Plan struct {
 	Rounds  int   // per test, at least LeastRounds for an interval
 	Seed    uint64
 	Movable bool // the program's code can be moved
-	Trace   func(context.Context, program.Setup) (trace.Counts, error)
+	Trace   func(context.Context, launch.Setup) (trace.Counts, error)
 	NoTrace string      // why Trace is nil
 	Done    func(n int) // receives the number of runs
 }
@@ -55,12 +55,12 @@ const (
 func (p Plan) Steps() int { return 2*p.Runs*len(p.Sizes) + 2*p.Rounds*tests }
 
 // question is a hypothesis with two set-ups, the second without one possible cause.
-type question = experiment.Question[program.Setup]
+type question = experiment.Question[launch.Setup]
 
 type explainer struct {
 	Plan
-	runner  program.Measurer
-	command program.Command
+	runner  launch.Measurer
+	command launch.Command
 	done    int
 }
 
@@ -68,9 +68,9 @@ type explainer struct {
 const LeastRounds = 12
 
 // Explain explains a program. If ctx ends, its error comes with the findings so far.
-func Explain(ctx context.Context, r program.Measurer, c program.Command, p Plan) (Explanation, error) {
+func Explain(ctx context.Context, r launch.Measurer, c launch.Command, p Plan) (Explanation, error) {
 	a := &explainer{Plan: p, runner: r, command: c}
-	sizes, err := a.sweep(ctx, func(size int) program.Setup { return program.Setup{EnvBytes: size} })
+	sizes, err := a.sweep(ctx, func(size int) launch.Setup { return launch.Setup{EnvBytes: size} })
 	if len(sizes) == 0 || err != nil && ctx.Err() == nil {
 		return Explanation{}, err
 	}
@@ -104,16 +104,16 @@ func (a *explainer) progress() func(n int) {
 // sweep runs the program at each size and returns the sizes that have a run, the fastest first. A size is as fast as its
 // fastest run: other work on the core makes runs slower, never faster, and of few runs it decides the median of some
 // size among hundreds.
-func (a *explainer) sweep(ctx context.Context, setup func(size int) program.Setup) (sizes []int, err error) {
-	var setups []program.Setup
+func (a *explainer) sweep(ctx context.Context, setup func(size int) launch.Setup) (sizes []int, err error) {
+	var setups []launch.Setup
 	for _, n := range a.Sizes {
 		setups = append(setups, setup(n))
 	}
-	runs, err := program.Sweep(ctx, a.runner, program.In(a.command, setups), experiment.Plan{Rounds: a.Runs, Seed: a.Seed, Done: a.progress()})
+	runs, err := launch.Sweep(ctx, a.runner, launch.In(a.command, setups), experiment.Plan{Rounds: a.Runs, Seed: a.Seed, Done: a.progress()})
 	fastest := map[int]float64{}
 	for i, of := range runs {
 		if len(of) > 0 {
-			sizes, fastest[a.Sizes[i]] = append(sizes, a.Sizes[i]), slices.Min(program.Cycles(of))
+			sizes, fastest[a.Sizes[i]] = append(sizes, a.Sizes[i]), slices.Min(launch.Cycles(of))
 		}
 	}
 	slices.SortStableFunc(sizes, func(a, b int) int { return cmp.Compare(fastest[a], fastest[b]) })
@@ -129,7 +129,7 @@ func (a *explainer) ask(ctx context.Context, all []question) ([]experiment.Findi
 	}
 	options := experiment.Asking{Estimate: experiment.Median, Least: LeastRounds, Tests: tests,
 		Plan: experiment.Plan{Rounds: a.Rounds, Seed: a.Seed, Done: a.progress()}}
-	return experiment.Ask(ctx, options, all, func(ctx context.Context, s program.Setup) (float64, error) {
+	return experiment.Ask(ctx, options, all, func(ctx context.Context, s launch.Setup) (float64, error) {
 		sample, err := a.runner.Run(ctx, a.command, s)
 		return sample.Cycles, err
 	})
@@ -138,7 +138,7 @@ func (a *explainer) ask(ctx context.Context, all []question) ([]experiment.Findi
 // hold sweeps the sizes with the stack fixed and compares the slowest with a usual one in new runs, since the slowest
 // of many is slow partly by chance.
 func (a *explainer) hold(ctx context.Context, at int) (*Held, error) {
-	held := func(size int) program.Setup { return program.Setup{EnvBytes: size, StackShift: lower(size, at)} }
+	held := func(size int) launch.Setup { return launch.Setup{EnvBytes: size, StackShift: lower(size, at)} }
 	sizes, err := a.sweep(ctx, held)
 	if err != nil {
 		return nil, err

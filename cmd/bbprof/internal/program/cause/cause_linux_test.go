@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/launch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/trace"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/stat"
@@ -55,12 +55,12 @@ func TestMadeSlow(t *testing.T) {
 		flag        string
 		made, other int // index in the findings
 	}{{"-DCODE", 4, 5}, {"-DBLOCKS", 5, 4}} {
-		command := require.Get(program.NewCommand([]string{require.Compiled(t, source, "-O1", "-fpie", "-pie", c.flag)}))(t)
-		r, err := program.NewRunner(program.Options{})
+		command := require.Get(launch.NewCommand([]string{require.Compiled(t, source, "-O1", "-fpie", "-pie", c.flag)}))(t)
+		r, err := launch.NewRunner(launch.Options{})
 		require.Host(t, err)
 		w := trace.Window{Function: "work", Instructions: 400, Core: invariants.Core{L1DWays: 8, StoreBuffer: 64}, Blocks: true}
 		p := Plan{Sizes: []int{0, 16, 32}, Runs: 1, Rounds: 16, Movable: command.Exe.Movable, Done: func(int) {},
-			Trace: func(ctx context.Context, s program.Setup) (trace.Counts, error) {
+			Trace: func(ctx context.Context, s launch.Setup) (trace.Counts, error) {
 				return trace.Count(ctx, command, s, w)
 			}}
 		// Other work can hide a cause, and once in many runs look like one.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/launch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/trace"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/stat"
@@ -15,16 +15,16 @@ import (
 
 // fake takes 1000 cycles plus what a set-up costs it.
 type fake struct {
-	cost   func(program.Setup) float64
+	cost   func(launch.Setup) float64
 	runs   int
 	last   int                   // run after which cancel is called, if not 0
 	other  func(run int) float64 // what other work on the core costs a run; nil: nothing
 	cancel func()
 }
 
-func (f *fake) Run(ctx context.Context, _ program.Command, s program.Setup) (program.Sample, error) {
+func (f *fake) Run(ctx context.Context, _ launch.Command, s launch.Setup) (launch.Sample, error) {
 	if err := ctx.Err(); err != nil {
-		return program.Sample{}, err
+		return launch.Sample{}, err
 	}
 	if f.runs++; f.runs == f.last {
 		f.cancel()
@@ -33,10 +33,10 @@ func (f *fake) Run(ctx context.Context, _ program.Command, s program.Setup) (pro
 	if f.other != nil {
 		cycles += f.other(f.runs)
 	}
-	return program.Sample{Cycles: cycles}, nil
+	return launch.Sample{Cycles: cycles}, nil
 }
 
-func (f *fake) WarmUp(context.Context, program.Command, program.Setup) error { return nil }
+func (f *fake) WarmUp(context.Context, launch.Command, launch.Setup) error { return nil }
 
 // aliases returns the counts of a trace in which a load aliases a store the given number of times.
 func aliases(times int, splits float64, load, store trace.Access) trace.Counts {
@@ -47,57 +47,57 @@ func aliases(times int, splits float64, load, store trace.Access) trace.Counts {
 	return c
 }
 
-func free(program.Setup) float64 { return 0 }
+func free(launch.Setup) float64 { return 0 }
 
 func TestExplain(t *testing.T) {
 	var sizes []int
 	for n := 0; n < 4096; n += 16 {
 		sizes = append(sizes, n)
 	}
-	stack := func(s program.Setup) int { return (stackBelow(s.EnvBytes) + s.StackShift) % page }
+	stack := func(s launch.Setup) int { return (stackBelow(s.EnvBytes) + s.StackShift) % page }
 	onStack, static := trace.Access{What: "[stack]"}, trace.Access{What: "sink"}
-	block := trace.Access{What: "[heap]", Block: program.Request{Number: 2, Bytes: 5000}}
-	never := func(program.Setup) trace.Counts { return aliases(0, 0, static, static) }
+	block := trace.Access{What: "[heap]", Block: launch.Request{Number: 2, Bytes: 5000}}
+	never := func(launch.Setup) trace.Counts { return aliases(0, 0, static, static) }
 	for _, c := range []struct {
 		name  string
-		cost  func(program.Setup) float64
-		trace func(program.Setup) trace.Counts
+		cost  func(launch.Setup) float64
+		trace func(launch.Setup) trace.Counts
 		want  []stat.Outcome
 		held  stat.Outcome // "" if not asked
 	}{
 		{"nothing", free, never,
 			[]stat.Outcome{stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect, experiment.Absent,
 				stat.NoEffect, experiment.Untested}, ""},
-		{"where the stack starts", func(s program.Setup) float64 {
+		{"where the stack starts", func(s launch.Setup) float64 {
 			if stack(s) == 3200 {
 				return 500
 			}
 			return 0
-		}, func(s program.Setup) trace.Counts {
+		}, func(s launch.Setup) trace.Counts {
 			if stack(s) == 3200 {
 				return aliases(50, 0, onStack, static)
 			}
 			return never(s)
 		}, []stat.Outcome{stat.Confirmed, stat.Confirmed, stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.Confirmed}, stat.NoEffect},
-		{"how large the environment is", func(s program.Setup) float64 { return float64(s.EnvBytes) },
-			func(program.Setup) trace.Counts { return aliases(50, 0, static, static) }, // nothing moves them apart
+		{"how large the environment is", func(s launch.Setup) float64 { return float64(s.EnvBytes) },
+			func(launch.Setup) trace.Counts { return aliases(50, 0, static, static) }, // nothing moves them apart
 			[]stat.Outcome{stat.Confirmed, stat.NoEffect, stat.Confirmed, stat.NoEffect, stat.NoEffect, experiment.Untested}, ""},
-		{"stack and environment", func(s program.Setup) float64 { return float64(s.EnvBytes + stack(s)) },
-			func(s program.Setup) trace.Counts { return aliases(50, float64(s.StackShift), onStack, static) }, // splits change too
+		{"stack and environment", func(s launch.Setup) float64 { return float64(s.EnvBytes + stack(s)) },
+			func(s launch.Setup) trace.Counts { return aliases(50, float64(s.StackShift), onStack, static) }, // splits change too
 			[]stat.Outcome{stat.Confirmed, stat.Confirmed, stat.Confirmed, stat.NoEffect, stat.NoEffect, experiment.Untested}, stat.Confirmed},
-		{"stack against heap", func(s program.Setup) float64 {
+		{"stack against heap", func(s launch.Setup) float64 {
 			if stack(s) == 3200 && s.HeapShift == 0 {
 				return 500
 			}
 			return 0
 		}, never, []stat.Outcome{stat.Confirmed, stat.Confirmed, stat.NoEffect, stat.Confirmed, stat.NoEffect, experiment.Absent}, stat.NoEffect},
-		{"a block that crosses a line", func(s program.Setup) float64 {
+		{"a block that crosses a line", func(s launch.Setup) float64 {
 			if s.HeapShift%64 == 0 {
 				return 500
 			}
 			return 0
 		}, never, []stat.Outcome{stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect, stat.NoEffect, experiment.Absent, stat.Confirmed}, ""},
-		{"code, and a block of the heap", func(s program.Setup) float64 {
+		{"code, and a block of the heap", func(s launch.Setup) float64 {
 			cost := 0.0
 			if s.ImageShift == 0 {
 				cost += 500
@@ -106,7 +106,7 @@ func TestExplain(t *testing.T) {
 				cost += 300
 			}
 			return cost
-		}, func(s program.Setup) trace.Counts {
+		}, func(s launch.Setup) trace.Counts {
 			if s.Request.Align == 512 {
 				return aliases(5, 101, onStack, block)
 			}
@@ -116,13 +116,13 @@ func TestExplain(t *testing.T) {
 		f := &fake{cost: c.cost}
 		done := 0
 		p := Plan{Sizes: sizes, Runs: 3, Rounds: 12, Movable: true, Done: func(n int) { done = n },
-			Trace: func(_ context.Context, s program.Setup) (trace.Counts, error) { return c.trace(s), nil }}
-		e, err := Explain(context.Background(), f, program.Command{}, p)
+			Trace: func(_ context.Context, s launch.Setup) (trace.Counts, error) { return c.trace(s), nil }}
+		e, err := Explain(context.Background(), f, launch.Command{}, p)
 		if err != nil || done != p.Steps() {
 			t.Fatalf("%s: %d of %d, %v", c.name, done, p.Steps(), err)
 		}
 		for i, want := range c.want {
-			if got := e.Findings[i]; got.Outcome != want || got.Setup != nil && got.Setup.(program.Setup).Check() != nil {
+			if got := e.Findings[i]; got.Outcome != want || got.Setup != nil && got.Setup.(launch.Setup).Check() != nil {
 				t.Errorf("%s: %+v, want %s", c.name, got, want)
 			}
 		}
@@ -138,7 +138,7 @@ func TestSlowestSize(t *testing.T) {
 	for n := 0; n < 4096; n += 16 {
 		sizes = append(sizes, n)
 	}
-	f := &fake{cost: func(s program.Setup) float64 {
+	f := &fake{cost: func(s launch.Setup) float64 {
 		if s.EnvBytes == 3280 {
 			return 150
 		}
@@ -150,7 +150,7 @@ func TestSlowestSize(t *testing.T) {
 		return 0
 	}}
 	a := &explainer{Plan: Plan{Sizes: sizes, Runs: 3, Done: func(int) {}}, runner: f}
-	got := require.Get(a.sweep(t.Context(), func(size int) program.Setup { return program.Setup{EnvBytes: size} }))(t)
+	got := require.Get(a.sweep(t.Context(), func(size int) launch.Setup { return launch.Setup{EnvBytes: size} }))(t)
 	require.Equal(t, "the slowest", 3280, got[len(got)-1])
 }
 
@@ -158,7 +158,7 @@ func TestSlowestSize(t *testing.T) {
 func TestUntested(t *testing.T) {
 	p := Plan{Sizes: []int{0, 16}, Runs: 1, Rounds: 12, NoTrace: "no main", Done: func(int) {}}
 	f := &fake{cost: free}
-	e, err := Explain(context.Background(), f, program.Command{}, p)
+	e, err := Explain(context.Background(), f, launch.Command{}, p)
 	if err != nil || len(e.Findings) != hypotheses || e.Findings[4].Outcome != experiment.Untested ||
 		e.Findings[5].Outcome != experiment.Untested || e.Findings[5].Change != "no main" {
 		t.Errorf("%+v, %v", e, err)
@@ -178,7 +178,7 @@ func TestInterrupted(t *testing.T) {
 	} {
 		ctx, cancel := context.WithCancel(context.Background())
 		f := &fake{cost: free, last: c.last, cancel: cancel}
-		e, err := Explain(ctx, f, program.Command{}, Plan{Sizes: []int{0, 16, 32, 48}, Runs: runs, Rounds: 100, Done: func(int) {}})
+		e, err := Explain(ctx, f, launch.Command{}, Plan{Sizes: []int{0, 16, 32, 48}, Runs: runs, Rounds: 100, Done: func(int) {}})
 		if !errors.Is(err, context.Canceled) || e.Sizes != c.sizes || len(e.Findings) != c.findings || !e.Incomplete {
 			t.Errorf("after %d runs: %+v, %v", c.last, e, err)
 		}

@@ -7,7 +7,7 @@ import (
 	"math"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/launch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/trace"
 )
 
@@ -29,31 +29,31 @@ func lower(size, as int) int { return (stackBelow(as) - stackBelow(size) + 64*pa
 
 // hypotheses turns the slow and the usual size into pairs of set-ups that differ in one thing.
 func (a *explainer) hypotheses(ctx context.Context, slow, usual int) ([]question, error) {
-	with := program.Setup{EnvBytes: slow}
-	ask := func(name, change string, without program.Setup) question {
+	with := launch.Setup{EnvBytes: slow}
+	ask := func(name, change string, without launch.Setup) question {
 		return question{Finding: experiment.Finding{Hypothesis: name, Change: change}, With: with, Without: without}
 	}
-	code := ask("pages of the code", "code and static data stand 1 GiB and 273 pages lower", program.Setup{EnvBytes: slow, ImageShift: away})
+	code := ask("pages of the code", "code and static data stand 1 GiB and 273 pages lower", launch.Setup{EnvBytes: slow, ImageShift: away})
 	if !a.Movable {
 		code.Outcome, code.Change = experiment.Untested, "the program is not position-independent, or linked statically"
 	}
 	buffers, err := a.buffers(ctx, with)
 	return []question{
-		ask("size of the environment", "the usual size", program.Setup{EnvBytes: usual}),
+		ask("size of the environment", "the usual size", launch.Setup{EnvBytes: usual}),
 		ask(stackStart, "the stack starts where it does at the usual size; the environment is as large as before",
-			program.Setup{EnvBytes: slow, StackShift: lower(slow, usual)}),
+			launch.Setup{EnvBytes: slow, StackShift: lower(slow, usual)}),
 		ask("environment itself", "the usual size, with the stack where it starts at the slow one",
-			program.Setup{EnvBytes: usual, StackShift: lower(usual, slow)}),
-		ask("start of the heap", "the heap starts 1088 bytes higher", program.Setup{EnvBytes: slow, HeapShift: far}),
+			launch.Setup{EnvBytes: usual, StackShift: lower(usual, slow)}),
+		ask("start of the heap", "the heap starts 1088 bytes higher", launch.Setup{EnvBytes: slow, HeapShift: far}),
 		code, buffers,
-		ask("heap within its lines", "the heap starts 32 bytes higher", program.Setup{EnvBytes: slow, HeapShift: half}),
+		ask("heap within its lines", "the heap starts 32 bytes higher", launch.Setup{EnvBytes: slow, HeapShift: half}),
 		{Finding: experiment.Finding{Hypothesis: "code within its lines", Outcome: experiment.Untested,
 			Change: "code moves by whole pages, as long as nothing links it anew: bbprof compare -link -lld padding"}},
 	}, err
 }
 
 // buffers finds a way to separate two objects whose accesses alias in a window of the program.
-func (a *explainer) buffers(ctx context.Context, with program.Setup) (question, error) {
+func (a *explainer) buffers(ctx context.Context, with launch.Setup) (question, error) {
 	h := question{Finding: experiment.Finding{Hypothesis: "aliasing accesses", Outcome: experiment.Untested}}
 	if a.Trace == nil {
 		h.Change = a.NoTrace
@@ -70,7 +70,7 @@ func (a *explainer) buffers(ctx context.Context, with program.Setup) (question, 
 	}
 	for _, m := range moves(before, with) {
 		after, err := a.Trace(ctx, m.Without)
-		if bad := (*program.Error)(nil); errors.As(err, &bad) {
+		if bad := (*launch.Error)(nil); errors.As(err, &bad) {
 			continue
 		}
 		if err != nil {
@@ -97,8 +97,8 @@ func similar(a, b float64) bool { return math.Abs(a-b) <= 2+0.05*b }
 const mostPairs = 4
 
 // moves lists the changes that may separate the aliasing accesses, the least invasive first.
-func moves(c trace.Counts, with program.Setup) (all []question) {
-	known := map[program.Setup]bool{}
+func moves(c trace.Counts, with launch.Setup) (all []question) {
+	known := map[launch.Setup]bool{}
 	add := func(m question) {
 		if !known[m.Without] {
 			known[m.Without] = true

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/debuggee"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/launch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/verdict"
@@ -41,12 +41,12 @@ const (
 
 // Options of a count. The zero value means the defaults.
 type Options struct {
-	program.Control // Stderr also gets standard output
+	launch.Control // Stderr also gets standard output
 
 	Method Method // default Auto
 	Calls  int    // calls to count, default 1, the first; or All, until the program ends, or Last
 	Limit  int    // most instructions of a call to step through, default 10,000,000
-	JIT    bool   // a JIT compiler makes the function, and lists it in a program.PerfMap
+	JIT    bool   // a JIT compiler makes the function, and lists it in a launch.PerfMap
 	// Stepped receives the number of instructions stepped through in all calls now and then; may be nil.
 	Stepped func(instructions int)
 	Kernel  pmu.Kernel // default pmu.Linux
@@ -71,10 +71,10 @@ type Result struct {
 	Notes        []string `json:"notes,omitempty"`       // remarks for the reader
 }
 
-// Function runs a program and counts a function's calls. A *program.Error blames the program or the function, a
+// Function runs a program and counts a function's calls. A *launch.Error blames the program or the function, a
 // *verdict.HostError this machine.
-func Function(ctx context.Context, c program.Command, name string, o Options) (Result, error) {
-	f, err := program.Function{Name: name}, error(nil)
+func Function(ctx context.Context, c launch.Command, name string, o Options) (Result, error) {
+	f, err := launch.Function{Name: name}, error(nil)
 	if !o.JIT {
 		f, err = c.Exe.Function(name)
 	}
@@ -141,9 +141,9 @@ func (o *Options) defaults() {
 const noneCounted = math.MaxInt
 
 // countOnce counts calls after so many earlier ones.
-func countOnce(ctx context.Context, c program.Command, f program.Function, o Options, earlier int) (session, error) {
+func countOnce(ctx context.Context, c launch.Command, f launch.Function, o Options, earlier int) (session, error) {
 	s := session{opts: o, name: f.Name, earlier: earlier}
-	err := c.Control(ctx, program.Setup{}, o.Control, func(p *debuggee.Process) error {
+	err := c.Control(ctx, launch.Setup{}, o.Control, func(p *debuggee.Process) error {
 		s.Process = p
 		return s.count(c, f)
 	})
@@ -158,18 +158,18 @@ func countOnce(ctx context.Context, c program.Command, f program.Function, o Opt
 	case timedOut && s.enough() && s.whole() == len(s.calls):
 		s.notes = append(s.notes, fmt.Sprintf("the program did not end within %v and was killed when all was counted", o.Timeout))
 	case timedOut:
-		return s, program.Errorf(c.Name, "give it longer with -timeout, or less to do",
+		return s, launch.Errorf(c.Name, "give it longer with -timeout, or less to do",
 			"it was killed after %v, with %s of %s counted", o.Timeout, words.Plural(s.whole(), "call"), f.Name)
 	case err != nil:
 		return s, err
 	case s.await != nil && len(s.entries)+len(s.calls)+s.passed == 0:
-		return s, program.Errorf(c.Name, "ldd lists the libraries that it begins with, nm -D their functions",
+		return s, launch.Errorf(c.Name, "ldd lists the libraries that it begins with, nm -D their functions",
 			"it loaded no shared library %s with a function %s: %v", f.Library, f.Name, s.end)
 	case len(s.calls) == 0 && s.passed > 0 && earlier != noneCounted:
-		return s, program.Errorf(c.Name, "-calls all counts all that it makes", "it called %s only %s this time, and more often before", f.Name,
+		return s, launch.Errorf(c.Name, "-calls all counts all that it makes", "it called %s only %s this time, and more often before", f.Name,
 			words.Plural(s.passed, "time"))
 	case len(s.calls)+s.passed == 0:
-		return s, program.Errorf(c.Name, "is the function inlined where it is used, or not reached with these arguments?",
+		return s, launch.Errorf(c.Name, "is the function inlined where it is used, or not reached with these arguments?",
 			"it never called %s: %v", f.Name, s.end)
 	}
 	return s, nil
@@ -189,7 +189,7 @@ type session struct {
 
 	entries []uint64                         // of the function: a JIT compiler may make it several times
 	await   func([]uint64) ([]uint64, error) // finds them in a library that is loaded later; nil if it is there
-	jit     *program.PerfMap                 // nil if the function is in a file
+	jit     *launch.PerfMap                  // nil if the function is in a file
 	listed  bool                             // there
 	unset   error                            // why the last breakpoint cannot be set, as yet
 
@@ -207,13 +207,13 @@ func (s *session) whole() (n int) {
 
 func (s *session) enough() bool { return s.opts.Calls != All && len(s.calls) >= s.opts.Calls }
 
-func (s *session) count(c program.Command, f program.Function) error {
+func (s *session) count(c launch.Command, f launch.Function) error {
 	if s.opts.JIT {
-		s.jit = program.NewPerfMap(s.ID())
+		s.jit = launch.NewPerfMap(s.ID())
 	} else {
 		entry, err := c.Locate(s.Process, f)
 		switch {
-		case errors.Is(err, program.ErrNotLoaded):
+		case errors.Is(err, launch.ErrNotLoaded):
 			s.await = c.Awaited(s.Process, f)
 		case err != nil:
 			return err
@@ -268,7 +268,7 @@ func (s *session) breakAtEntries() error {
 	if s.jit != nil {
 		now, err := s.jit.Update(s.entries, s.name)
 		if err != nil {
-			return &program.Error{Subject: s.jit.Path, Problem: "it cannot be read", Err: err}
+			return &launch.Error{Subject: s.jit.Path, Problem: "it cannot be read", Err: err}
 		}
 		if !s.listed && len(now) > 0 {
 			s.listed = true
@@ -309,7 +309,7 @@ func (s *session) ended() {
 	}
 }
 
-func (s *session) call(c program.Command, stop debuggee.Stop) error {
+func (s *session) call(c launch.Command, stop debuggee.Stop) error {
 	f, err := s.newFrame(c.Exe.IsGo, stop.Regs)
 	if err != nil {
 		return err
@@ -408,7 +408,7 @@ func (s *session) byStep(f frame, thread int) (Call, error) {
 	var call Call
 	for before := f.sp; ; {
 		if call.Instructions == uint64(s.opts.Limit) {
-			return Call{}, program.Errorf(s.name, "raise -limit, or give the program less to do",
+			return Call{}, launch.Errorf(s.name, "raise -limit, or give the program less to do",
 				"a call has more than %d instructions, the most that are stepped through", s.opts.Limit)
 		}
 		step, err := s.Step(thread)
@@ -417,7 +417,7 @@ func (s *session) byStep(f frame, thread int) (Call, error) {
 			return Call{}, err
 		case step.Elsewhere != 0:
 			return Call{}, fmt.Errorf("a call of %s went on in another thread: %w", s.name,
-				program.Errorf(s.name, "run a Go program with GOMAXPROCS=1, or count a function that does not wait",
+				launch.Errorf(s.name, "run a Go program with GOMAXPROCS=1, or count a function that does not wait",
 					"it waited, and went on in another thread, whose instructions are not counted"))
 		case step.Gone:
 			if step.Executed {
@@ -425,7 +425,7 @@ func (s *session) byStep(f frame, thread int) (Call, error) {
 			}
 			s.end = step.End
 			if s.end == nil {
-				return Call{}, program.Errorf(s.name, "count a function that returns", "its thread ended in the call")
+				return Call{}, launch.Errorf(s.name, "count a function that returns", "its thread ended in the call")
 			}
 			return call, nil
 		}
@@ -484,7 +484,7 @@ func (s *session) byCounter(f frame, thread int) (Call, error) {
 		return Call{}, err
 	}
 	if stop.End != nil || stop.Thread != thread || stop.Regs.RIP != f.entry {
-		return Call{}, program.Errorf(s.name, "count by single steps: -method step",
+		return Call{}, launch.Errorf(s.name, "count by single steps: -method step",
 			"a signal or another thread came between two stops at %#x", f.entry)
 	}
 	if err := s.enter(f); err != nil {
@@ -505,7 +505,7 @@ func (s *session) byCounter(f frame, thread int) (Call, error) {
 		}
 		if s.returned(f, stop.Regs) {
 			if stop.Thread != thread {
-				return Call{}, program.Errorf(s.name, "run a Go program with GOMAXPROCS=1",
+				return Call{}, launch.Errorf(s.name, "run a Go program with GOMAXPROCS=1",
 					"it went on in another thread, whose instructions are not counted")
 			}
 			break

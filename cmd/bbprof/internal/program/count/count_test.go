@@ -13,26 +13,26 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/launch"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/pmu/pmutest"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/tinyelf"
 )
 
-func command(t *testing.T, path string, args ...string) program.Command {
+func command(t *testing.T, path string, args ...string) launch.Command {
 	t.Helper()
-	return require.Get(program.NewCommand(append([]string{path}, args...)))(t)
+	return require.Get(launch.NewCommand(append([]string{path}, args...)))(t)
 }
 
 // made returns a program of that code, with f at an offset.
-func made(t *testing.T, code []byte, at int) program.Command {
+func made(t *testing.T, code []byte, at int) launch.Command {
 	t.Helper()
 	return command(t, tinyelf.Write(t, code, tinyelf.Symbol{Name: "f", Offset: at}))
 }
 
 // try counts by steps unless o says otherwise. It skips the test if this host cannot trace.
-func try(t *testing.T, c program.Command, name string, o Options) (Result, error) {
+func try(t *testing.T, c launch.Command, name string, o Options) (Result, error) {
 	t.Helper()
 	o.Method = cmp.Or(o.Method, Step)
 	o.Timeout = cmp.Or(o.Timeout, time.Minute)
@@ -43,18 +43,18 @@ func try(t *testing.T, c program.Command, name string, o Options) (Result, error
 	return r, err
 }
 
-// blames requires a *program.Error that contains all of want.
+// blames requires a *launch.Error that contains all of want.
 func blames(t *testing.T, err error, want ...string) {
 	t.Helper()
 	for _, w := range want {
-		if bad := (*program.Error)(nil); !errors.As(err, &bad) || !strings.Contains(err.Error(), w) {
+		if bad := (*launch.Error)(nil); !errors.As(err, &bad) || !strings.Contains(err.Error(), w) {
 			t.Errorf("%v (%T), want %q", err, err, w)
 		}
 	}
 }
 
 // byBoth counts all calls by both methods. The scripted counter tells only how many calls there are.
-func byBoth(t *testing.T, c program.Command, name string, jit bool, want []uint64, note string) {
+func byBoth(t *testing.T, c launch.Command, name string, jit bool, want []uint64, note string) {
 	t.Helper()
 	for _, method := range []Method{Step, Hard} {
 		r := require.Get(try(t, c, name, Options{JIT: jit, Method: method, Calls: All, Kernel: pmutest.New(4)}))(t)
@@ -329,7 +329,7 @@ func TestCallsAsked(t *testing.T) {
 }
 
 // hasty gives up on what runs for ever.
-var hasty = program.Control{Timeout: 300 * time.Millisecond}
+var hasty = launch.Control{Timeout: 300 * time.Millisecond}
 
 // TestBadPrograms never call, crash, hang, or end within the call.
 func TestBadPrograms(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/launch"
 )
 
 const (
@@ -147,5 +147,5 @@ func (r Recipe) dropsFlags() bool {
 }
 
 func (r Recipe) problem(problem, remedy string, err error) error {
-	return &program.Error{Subject: r.Side, Problem: problem, Remedy: remedy, Err: err}
+	return &launch.Error{Subject: r.Side, Problem: problem, Remedy: remedy, Err: err}
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/launch"
 	"github.com/bbprof/bbprof/internal/require"
 )
 
@@ -193,9 +193,9 @@ func TestLinkFails(t *testing.T) {
 	} {
 		l := require.Get(NewLinker())(t)
 		_, err := l.Link(context.Background(), Recipe{Side: "-b", Words: strings.Fields(c.words)}, Variants(3, 1, nil), nil, func(int) {})
-		var bad *program.Error
+		var bad *launch.Error
 		if !errors.As(err, &bad) || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v (%T), want a *program.Error with %q", c.words, err, err, c.want)
+			t.Errorf("%s: %v (%T), want a *launch.Error with %q", c.words, err, err, c.want)
 		}
 		l.Close()
 		if _, err := os.Stat(l.dir); err == nil {

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/launch"
 )
 
 type Linker struct{ dir string }
@@ -29,8 +29,8 @@ func NewLinker() (*Linker, error) {
 func (l *Linker) Close() { os.RemoveAll(l.dir) }
 
 // Link links a program in all variants, reports their number to done, and gives the programs their arguments. A
-// *program.Error blames the command line or the program.
-func (l *Linker) Link(ctx context.Context, r Recipe, variants []Variant, args []string, done func(int)) ([]program.Command, error) {
+// *launch.Error blames the command line or the program.
+func (l *Linker) Link(ctx context.Context, r Recipe, variants []Variant, args []string, done func(int)) ([]launch.Command, error) {
 	lld := ""
 	if r.Preset != None {
 		var err error
@@ -38,14 +38,14 @@ func (l *Linker) Link(ctx context.Context, r Recipe, variants []Variant, args []
 			return nil, err
 		}
 	}
-	var commands []program.Command
+	var commands []launch.Command
 	different := map[[sha256.Size]byte]bool{}
 	for i, v := range variants {
 		out := l.path(r, v)
 		if err := r.run(ctx, v, r.command(v, out, lld)); err != nil {
 			return nil, err
 		}
-		c, err := program.NewCommand(append([]string{out}, args...))
+		c, err := launch.NewCommand(append([]string{out}, args...))
 		if err != nil {
 			return nil, r.problem(fmt.Sprintf("layout %d is not a program that can be run", v.Number), "", err)
 		}

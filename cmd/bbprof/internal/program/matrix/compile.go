@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/launch"
 )
 
 // Build is a compiler, possibly with flags, and an optimisation level such as O2.
@@ -58,7 +58,7 @@ func cutLibraries(words []string) (flags, libraries []string) {
 }
 
 func split(text string) ([]string, error) {
-	words, err := program.Words(text)
+	words, err := launch.Words(text)
 	if err == nil && len(words) == 0 {
 		err = errors.New("name a compiler and a level, such as gcc-12 and O2")
 	}
@@ -68,16 +68,16 @@ func split(text string) ([]string, error) {
 func (b Build) compile(ctx context.Context, source, to string) error {
 	words, err := b.command(source, to)
 	if err != nil {
-		return &program.Error{Subject: fmt.Sprintf("%s -%s", b.Compiler, b.Level), Problem: "it cannot be run", Err: err}
+		return &launch.Error{Subject: fmt.Sprintf("%s -%s", b.Compiler, b.Level), Problem: "it cannot be run", Err: err}
 	}
 	out, err := exec.CommandContext(ctx, words[0], words[1:]...).CombinedOutput()
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, exec.ErrNotFound):
-		return program.Errorf(words[0], "install it or leave it out of -matrix", "there is no such compiler")
+		return launch.Errorf(words[0], "install it or leave it out of -matrix", "there is no such compiler")
 	case err != nil:
-		return &program.Error{Subject: strings.Join(words, " "), Problem: "it does not compile: " + strings.TrimSpace(string(out)), Err: err}
+		return &launch.Error{Subject: strings.Join(words, " "), Problem: "it does not compile: " + strings.TrimSpace(string(out)), Err: err}
 	}
 	return nil
 }

@@ -14,8 +14,8 @@ import (
 	"strconv"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/journal"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/count"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/launch"
 )
 
 type Plan struct {
@@ -40,7 +40,7 @@ type Cell struct {
 	Outcome      Outcome  `json:"outcome,omitempty"`
 }
 
-// Run compiles and counts. A *program.Error blames a compiler, the source or the function. If ctx ends, its error comes
+// Run compiles and counts. A *launch.Error blames a compiler, the source or the function. If ctx ends, its error comes
 // with the builds that were counted.
 func Run(ctx context.Context, p Plan) (cells []Cell, err error) {
 	dir, err := os.MkdirTemp("", "bbprof-matrix")
@@ -71,11 +71,11 @@ func (p Plan) count(ctx context.Context, b Build, path string, done int) (Cell, 
 	cell := Cell{Build: b}
 	var counts []float64
 	for _, n := range p.Sizes {
-		words, err := program.Fill(append([]string{path}, p.Args...), strconv.Itoa(n))
+		words, err := launch.Fill(append([]string{path}, p.Args...), strconv.Itoa(n))
 		if err != nil {
 			return cell, err
 		}
-		c, err := program.NewCommand(words)
+		c, err := launch.NewCommand(words)
 		if err != nil {
 			return cell, err
 		}
@@ -91,7 +91,7 @@ func (p Plan) count(ctx context.Context, b Build, path string, done int) (Cell, 
 }
 
 // countOne asks the journal before it counts; the program's content tells whether it is the same.
-func (p Plan) countOne(ctx context.Context, c program.Command) (uint64, error) {
+func (p Plan) countOne(ctx context.Context, c launch.Command) (uint64, error) {
 	key := ""
 	if p.Kept != nil {
 		text, err := os.ReadFile(c.Exe.Path)

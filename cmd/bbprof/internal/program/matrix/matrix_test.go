@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/count"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/launch"
 	"github.com/bbprof/bbprof/internal/require"
 )
 
@@ -134,7 +134,7 @@ func TestRun(t *testing.T) {
 		{"gcc", source, "produkt", "no function is called produkt"},
 	} {
 		p.Builds, p.Source, p.Function = []Build{{c.compiler, "O2"}}, c.source, c.function
-		var blamed *program.Error
+		var blamed *launch.Error
 		if _, err := Run(context.Background(), p); !errors.As(err, &blamed) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%+v: %v", c, err)
 		}

@@ -10,13 +10,13 @@ import (
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/debuggee"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/launch"
 	"github.com/bbprof/bbprof/invariants"
 )
 
 type Window struct {
-	program.Control
+	launch.Control
 
 	Function     string
 	Instructions int             // from the function's first, including callees
@@ -46,11 +46,11 @@ type Access struct {
 	What  string // what is there
 	// Block is the malloc call since the program's entry that returned the memory, if there is one and Window.Blocks is
 	// set.
-	Block program.Request
+	Block launch.Request
 }
 
 // Count runs a program in a set-up to the end of the window, and ends it there.
-func Count(ctx context.Context, c program.Command, s program.Setup, w Window) (counts Counts, err error) {
+func Count(ctx context.Context, c launch.Command, s launch.Setup, w Window) (counts Counts, err error) {
 	f, err := c.Exe.Function(w.Function)
 	if err != nil {
 		return Counts{}, err
@@ -64,7 +64,7 @@ func Count(ctx context.Context, c program.Command, s program.Setup, w Window) (c
 		return err
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = program.Errorf(c.Name, "raise -timeout, or make the window smaller",
+		err = launch.Errorf(c.Name, "raise -timeout, or make the window smaller",
 			"it did not reach the end of the window of %s in time and was killed", w.Function)
 	}
 	return counts, err
@@ -72,8 +72,8 @@ func Count(ctx context.Context, c program.Command, s program.Setup, w Window) (c
 
 type tracer struct {
 	*debuggee.Process
-	command program.Command
-	setup   program.Setup
+	command launch.Command
+	setup   launch.Setup
 	w       Window
 	insts   map[uint64]*asm.Inst // by address; nil if it cannot be decoded
 	rips    []uint64             // of the instructions that accessed memory, by first access
@@ -84,11 +84,11 @@ type tracer struct {
 }
 
 type block struct {
-	request program.Request
+	request launch.Request
 	at      uint64
 }
 
-func (t *tracer) run(f program.Function) error {
+func (t *tracer) run(f launch.Function) error {
 	follow := t.w.Blocks || t.setup.Request.Number > 0
 	if follow {
 		if err := t.command.ToEntry(t.Process); err != nil {
@@ -112,7 +112,7 @@ func (t *tracer) run(f program.Function) error {
 		return err
 	}
 	if stop.End != nil {
-		return program.Errorf(t.command.Name, "is the function inlined where it is used, or not reached with these arguments?",
+		return launch.Errorf(t.command.Name, "is the function inlined where it is used, or not reached with these arguments?",
 			"it never called %s: %v", t.w.Function, stop.End)
 	}
 	if err := t.Unbreak(entry); err != nil {
@@ -146,7 +146,7 @@ func (t *tracer) run(f program.Function) error {
 // follow runs to the window and records what malloc returns on the way.
 func (t *tracer) follow(window uint64) (debuggee.Stop, error) {
 	a, err := t.command.Allocator(t.Process)
-	if bad := (*program.Error)(nil); errors.As(err, &bad) && t.setup.Request.Number == 0 {
+	if bad := (*launch.Error)(nil); errors.As(err, &bad) && t.setup.Request.Number == 0 {
 		return t.Run() // no malloc
 	}
 	if err != nil {
@@ -163,14 +163,14 @@ func (t *tracer) follow(window uint64) (debuggee.Stop, error) {
 		if err := t.request(a, stop.Thread); err != nil {
 			return debuggee.Stop{}, err
 		}
-		if len(t.blocks) == program.MaxRequest {
+		if len(t.blocks) == launch.MaxRequest {
 			return t.Run()
 		}
 	}
 }
 
 // request runs a thread from the start of malloc until it returns, without a breakpoint there.
-func (t *tracer) request(a program.Allocator, thread int) error {
+func (t *tracer) request(a launch.Allocator, thread int) error {
 	regs, err := t.Regs(thread)
 	if err != nil {
 		return err
@@ -182,7 +182,7 @@ func (t *tracer) request(a program.Allocator, thread int) error {
 	if err := t.Unbreak(a.Malloc); err != nil {
 		return err
 	}
-	b := block{request: program.Request{Number: len(t.blocks) + 1, Bytes: regs.GPR[asm.RDI]}}
+	b := block{request: launch.Request{Number: len(t.blocks) + 1, Bytes: regs.GPR[asm.RDI]}}
 	if r := t.setup.Request; r.Number == b.request.Number && r.Align > 0 {
 		if err := t.Divert(thread, a.Memalign, uint64(r.Align), b.request.Bytes); err != nil {
 			return err
@@ -203,13 +203,13 @@ func (t *tracer) request(a program.Allocator, thread int) error {
 }
 
 // blockOf returns the last block that contained an address.
-func (t *tracer) blockOf(addr uint64) program.Request {
+func (t *tracer) blockOf(addr uint64) launch.Request {
 	for _, b := range slices.Backward(t.blocks) {
 		if b.at <= addr && addr < b.at+b.request.Bytes {
 			return b.request
 		}
 	}
-	return program.Request{}
+	return launch.Request{}
 }
 
 func (t *tracer) access(regs asm.Regs) {

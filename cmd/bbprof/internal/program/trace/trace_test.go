@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/program"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/launch"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/tinyelf"
 	"github.com/bbprof/bbprof/invariants"
@@ -16,13 +16,13 @@ import (
 var core = invariants.Core{L1DWays: 8, StoreBuffer: 64}
 
 // calling is a program that calls its function f.
-func calling(t *testing.T, f ...string) program.Command {
+func calling(t *testing.T, f ...string) launch.Command {
 	t.Helper()
 	code := tinyelf.Asm("\xe8\x0c\x00\x00\x00", tinyelf.Exit(0), strings.Join(f, ""))
-	return require.Get(program.NewCommand([]string{tinyelf.Write(t, code, tinyelf.Symbol{Name: "f", Offset: 17})}))(t)
+	return require.Get(launch.NewCommand([]string{tinyelf.Write(t, code, tinyelf.Symbol{Name: "f", Offset: 17})}))(t)
 }
 
-func count(t *testing.T, c program.Command, s program.Setup, w Window) (Counts, error) {
+func count(t *testing.T, c launch.Command, s launch.Setup, w Window) (Counts, error) {
 	t.Helper()
 	w.Core = core
 	counts, err := Count(context.Background(), c, s, w)
@@ -44,7 +44,7 @@ func TestKnownAccesses(t *testing.T) {
 		"\xf3\x48\xab",                     // rep stosq
 		"\x90",
 	)
-	got := require.Get(count(t, c, program.Setup{}, Window{Function: "f", Instructions: 9}))(t)
+	got := require.Get(count(t, c, launch.Setup{}, Window{Function: "f", Instructions: 9}))(t)
 	if got.Instructions != 9 || got.Loads != 4 || got.Stores != 4 || got.Forwarded != 1 || got.Alias4K != 1 ||
 		got.Splits != 2 || got.PageSplits != 1 || got.Pages != 2 || got.Lines != 5 {
 		t.Errorf("%+v", got)
@@ -52,8 +52,8 @@ func TestKnownAccesses(t *testing.T) {
 	if len(got.Aliases) != 1 || got.Aliases[0].Load.What != "[stack]" || got.Aliases[0].Load.Addr+4096 != got.Aliases[0].Store.Addr {
 		t.Errorf("%+v", got.Aliases)
 	}
-	var blamed *program.Error
-	if _, err := count(t, c, program.Setup{}, Window{Function: "g", Instructions: 9}); !errors.As(err, &blamed) {
+	var blamed *launch.Error
+	if _, err := count(t, c, launch.Setup{}, Window{Function: "g", Instructions: 9}); !errors.As(err, &blamed) {
 		t.Error(err)
 	}
 }
@@ -62,7 +62,7 @@ func TestKnownAccesses(t *testing.T) {
 func TestStepped(t *testing.T) {
 	c := calling(t, "\xeb\xfe") // jumps to itself
 	var told []int
-	require.Get(count(t, c, program.Setup{}, Window{Function: "f", Instructions: 9000, Stepped: func(n int) { told = append(told, n) }}))(t)
+	require.Get(count(t, c, launch.Setup{}, Window{Function: "f", Instructions: 9000, Stepped: func(n int) { told = append(told, n) }}))(t)
 	if !slices.Equal(told, []int{4096, 8192}) {
 		t.Errorf("told %v", told)
 	}
@@ -84,11 +84,11 @@ func TestEnvironment(t *testing.T) {
 func aliasing(t *testing.T, flags ...string) (at []int) {
 	t.Helper()
 	path := require.Compiled(t, "../../../../../testdata/programs/alias-chain.c", append(flags, "-O1")...)
-	c := require.Get(program.NewCommand([]string{path}))(t)
+	c := require.Get(launch.NewCommand([]string{path}))(t)
 	c.CleanEnv = true
 	const window = 60
 	for size := 0; size < 4096; size += 16 {
-		got := require.Get(count(t, c, program.Setup{EnvBytes: size}, Window{Function: "main", Instructions: window}))(t)
+		got := require.Get(count(t, c, launch.Setup{EnvBytes: size}, Window{Function: "main", Instructions: window}))(t)
 		if got.Alias4K == 0 {
 			continue
 		}

@@ -8,7 +8,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/profiler"
@@ -83,10 +83,10 @@ type Stage struct {
 
 // Block measures a block at each step. The results of p must carry predictions (profiler.Options.Detail). On error it
 // also returns the steps measured before.
-func Block(ctx context.Context, p measure.Profiler, block profiler.Block) ([]Stage, error) {
+func Block(ctx context.Context, p pool.Profiler, block profiler.Block) ([]Stage, error) {
 	var stages []Stage
 	for _, s := range Steps(false) {
-		r, err := measure.Undisturbed(ctx, p, s.of(block))
+		r, err := pool.Undisturbed(ctx, p, s.of(block))
 		if err != nil {
 			return stages, err
 		}
@@ -117,7 +117,7 @@ func (s Share) Percent() float64 { return 100 * float64(s.Profiled) / float64(ma
 
 // Corpus measures every block at each step, one block after the other, until next returns io.EOF. A rejection from next
 // (a row without a block) counts at every step. On error it also returns the shares of the blocks before.
-func Corpus(ctx context.Context, p measure.Profiler, next func() (profiler.Block, *verdict.Rejection, error), done func(n int)) ([]Share, error) {
+func Corpus(ctx context.Context, p pool.Profiler, next func() (profiler.Block, *verdict.Rejection, error), done func(n int)) ([]Share, error) {
 	steps := Steps(true)
 	shares := make([]Share, len(steps))
 	for i, s := range steps {
@@ -135,7 +135,7 @@ func Corpus(ctx context.Context, p measure.Profiler, next func() (profiler.Block
 		for i, s := range steps {
 			if rejection != nil {
 				results[i].Status, results[i].Reason = profiler.Rejected, rejection.Reason
-			} else if results[i], err = measure.Undisturbed(ctx, p, s.of(block)); err != nil {
+			} else if results[i], err = pool.Undisturbed(ctx, p, s.of(block)); err != nil {
 				return shares, err
 			}
 		}

@@ -13,7 +13,7 @@ import (
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/rewrite"
 	"github.com/bbprof/bbprof/internal/cpu"
 	"github.com/bbprof/bbprof/profiler"
@@ -106,7 +106,7 @@ type Answer struct {
 
 type question struct {
 	ctx   context.Context
-	p     measure.Profiler
+	p     pool.Profiler
 	setup profiler.Setup
 	insts []asm.Inst
 	room  room
@@ -119,18 +119,18 @@ type question struct {
 // Find determines what bounds a block, and with parts what each instruction costs. The results of p must carry
 // predictions and the host (profiler.Options.Detail). If the block cannot be measured, or bbprof fails on it or a
 // changed version, the Answer has only its Base. Errors are the host's or ctx's, and would affect other blocks too.
-func Find(ctx context.Context, p measure.Profiler, b profiler.Block, parts bool) (Answer, error) {
+func Find(ctx context.Context, p pool.Profiler, b profiler.Block, parts bool) (Answer, error) {
 	a, err := find(ctx, p, b, parts)
-	if failure := measure.Failure(""); errors.As(err, &failure) {
+	if failure := pool.Failure(""); errors.As(err, &failure) {
 		a.Base.Status, a.Base.Failure = profiler.Failed, err.Error()
 		return Answer{Base: a.Base, Address: a.Address}, nil
 	}
 	return a, err
 }
 
-func find(ctx context.Context, p measure.Profiler, b profiler.Block, parts bool) (a Answer, err error) {
+func find(ctx context.Context, p pool.Profiler, b profiler.Block, parts bool) (a Answer, err error) {
 	q := &question{ctx: ctx, p: p, setup: b.Setup}
-	q.base, err = measure.Undisturbed(ctx, p, b)
+	q.base, err = pool.Undisturbed(ctx, p, b)
 	a.Base, a.Address = q.base, (*profiler.Address)(b.Setup.Address)
 	if err != nil || q.base.Status != profiler.OK {
 		return a, err
@@ -171,13 +171,13 @@ func (q *question) timeIn(c rewrite.Change, s profiler.Setup) (t Time, why strin
 		return t, q.err.Error()
 	}
 	code := c.Apply(q.insts)
-	r, err := measure.Undisturbed(q.ctx, q.p, profiler.Block{Code: code, Setup: s})
+	r, err := pool.Undisturbed(q.ctx, q.p, profiler.Block{Code: code, Setup: s})
 	switch {
 	case err != nil:
 		q.err = err
 		return t, err.Error()
 	case r.Status == profiler.Failed:
-		q.err = fmt.Errorf("measuring it changed, as %x: %w", code, measure.Failure(r.Failure))
+		q.err = fmt.Errorf("measuring it changed, as %x: %w", code, pool.Failure(r.Failure))
 		return t, r.Failure
 	case r.Status == profiler.Rejected:
 		return t, fmt.Sprintf("the changed block is rejected (%s)", r.Reason)

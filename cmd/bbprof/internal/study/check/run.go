@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/stat"
@@ -74,7 +74,7 @@ type Options struct {
 const movedRounds = 12
 
 // Run measures all changes. An error is ctx's or a *verdict.HostError; the changes before it have their outcomes.
-func Run(ctx context.Context, p measure.Profiler, functions []Function, o Options) error {
+func Run(ctx context.Context, p pool.Profiler, functions []Function, o Options) error {
 	n, tests := 0, 0
 	for _, f := range functions {
 		tests += len(f.Changes)
@@ -120,13 +120,13 @@ func (f *Function) leaveUncounted() {
 	}
 }
 
-func (o Options) change(ctx context.Context, p measure.Profiler, c *Change, tests int) (err error) {
+func (o Options) change(ctx context.Context, p pool.Profiler, c *Change, tests int) (err error) {
 	if c.What == Moved {
 		err = o.moved(ctx, p, c, tests)
 	} else if err = o.inLayouts(ctx, p, c, tests, ""); endless(err) {
 		err = o.inLayouts(ctx, p, c, tests, profiler.NotTaken)
 	}
-	var failure measure.Failure
+	var failure pool.Failure
 	switch {
 	case err == nil:
 	case errors.As(err, &c.Rejection):
@@ -149,7 +149,7 @@ func endless(err error) bool {
 }
 
 // inLayouts measures the pieces of both sides in turn in the same layouts.
-func (o Options) inLayouts(ctx context.Context, p measure.Profiler, c *Change, tests int, branch profiler.Branch) error {
+func (o Options) inLayouts(ctx context.Context, p pool.Profiler, c *Change, tests int, branch profiler.Branch) error {
 	var blocks []profiler.Block
 	for _, side := range [][]Piece{c.Base, c.Head} {
 		for _, piece := range side {
@@ -225,14 +225,14 @@ func (o Options) judge(low, high float64) Verdict {
 }
 
 // moved measures a loop where it stood and where it stands now.
-func (o Options) moved(ctx context.Context, p measure.Profiler, c *Change, tests int) error {
+func (o Options) moved(ctx context.Context, p pool.Profiler, c *Change, tests int) error {
 	places := []Piece{c.Base[0], c.Head[0]}
 	values, err := experiment.Run(ctx, len(places), experiment.Plan{Rounds: movedRounds, Seed: o.Seed}, func(ctx context.Context, i int) (float64, error) {
 		b := places[i].block()
 		b.Code = places[0].Code // the same, but for what is relative to its place
 		offset := int(places[i].Address % layout.PageSize)
 		b.Setup.Address, b.Setup.CodeOffset = &places[0].Address, &offset
-		r, err := measure.Number(ctx, p, b)
+		r, err := pool.Number(ctx, p, b)
 		return r.Cycles, err
 	})
 	if err != nil {
@@ -262,16 +262,16 @@ func (p *Piece) block() profiler.Block {
 
 // cost weighs a function's pieces by their counts. A piece of the head runs as often as that of the base in its place,
 // or as the most frequent one there.
-func (o Options) cost(ctx context.Context, p measure.Profiler, f *Function) error {
+func (o Options) cost(ctx context.Context, p pool.Profiler, f *Function) error {
 	cost, varies := Cost{}, 0.0
 	for i := range f.equal {
 		piece := &f.equal[i]
 		if piece.Count == 0 {
 			continue
 		}
-		r, err := measure.Number(ctx, p, piece.block())
+		r, err := pool.Number(ctx, p, piece.block())
 		switch {
-		case errors.As(err, new(*verdict.Rejection)), errors.As(err, new(measure.Failure)):
+		case errors.As(err, new(*verdict.Rejection)), errors.As(err, new(pool.Failure)):
 			continue // it is equal on both sides
 		case err != nil:
 			return err

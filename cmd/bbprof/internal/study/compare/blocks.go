@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -14,11 +14,11 @@ import (
 
 // Blocks prepares blocks for a comparison. It measures each once to find an initial state that suits all, except what
 // each sets itself, and returns those results as first. An error about one block is a *SideError.
-func Blocks(ctx context.Context, p measure.Profiler, blocks []profiler.Block) (measures []Measure, first []profiler.Result, err error) {
+func Blocks(ctx context.Context, p pool.Profiler, blocks []profiler.Block) (measures []Measure, first []profiler.Result, err error) {
 	first = make([]profiler.Result, len(blocks))
 	for i, b := range blocks {
 		b.Setup.Tolerate = tolerated()
-		if first[i], err = measure.Number(ctx, p, b); err != nil {
+		if first[i], err = pool.Number(ctx, p, b); err != nil {
 			return nil, first, &SideError{Name(i), err}
 		}
 	}
@@ -36,7 +36,7 @@ func Blocks(ctx context.Context, p measure.Profiler, blocks []profiler.Block) (m
 		if b.Setup.Init = &init; own {
 			b.Setup.Init = unset(init)
 		}
-		if first[i], err = measure.Number(ctx, p, b); err != nil {
+		if first[i], err = pool.Number(ctx, p, b); err != nil {
 			return nil, first, &SideError{Name(i), err}
 		}
 	}
@@ -48,7 +48,7 @@ func Blocks(ctx context.Context, p measure.Profiler, blocks []profiler.Block) (m
 		measures = append(measures, func(ctx context.Context, l Layout) (float64, error) {
 			setup := l.setup(init)
 			setup.Address, setup.Branch = b.Setup.Address, b.Setup.Branch
-			r, err := measure.Number(ctx, p, profiler.Block{Code: b.Code, Setup: setup})
+			r, err := pool.Number(ctx, p, profiler.Block{Code: b.Code, Setup: setup})
 			return r.Cycles, err
 		})
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/require"
@@ -89,7 +89,7 @@ type asking struct {
 func (a asking) median(s profiler.Setup, of func(profiler.Result) float64) float64 {
 	var all []float64
 	for range 5 {
-		r, err := measure.Number(require.Context(a.t), a.p, profiler.Block{Code: a.code, Setup: s})
+		r, err := pool.Number(require.Context(a.t), a.p, profiler.Block{Code: a.code, Setup: s})
 		require.Measure(a.t, err)
 		all = append(all, of(r))
 	}

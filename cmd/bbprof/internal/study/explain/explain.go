@@ -13,7 +13,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/profiler"
 )
@@ -28,7 +28,7 @@ const DefaultRounds = 10
 
 type question struct {
 	ctx   context.Context
-	p     measure.Profiler
+	p     pool.Profiler
 	code  []byte
 	insts []asm.Inst
 	setup profiler.Setup
@@ -40,7 +40,7 @@ type question struct {
 // given. The results of p must carry
 // predictions and the host (profiler.Options.Detail). If the block cannot be measured in the set-up, the Explanation
 // has no findings. The plan's rounds are pairs per hypothesis.
-func Explain(ctx context.Context, p measure.Profiler, code []byte, setup profiler.Setup, plan experiment.Plan) (Explanation, error) {
+func Explain(ctx context.Context, p pool.Profiler, code []byte, setup profiler.Setup, plan experiment.Plan) (Explanation, error) {
 	if setup.CodeOffset == nil {
 		setup.CodeOffset = new(0)
 		if setup.Address != nil {
@@ -97,7 +97,7 @@ func (q *question) measureCode(code string, s profiler.Setup) (r profiler.Result
 	if q.err != nil {
 		return r
 	}
-	r, q.err = measure.Undisturbed(q.ctx, q.p, profiler.Block{Code: []byte(code), Setup: s})
+	r, q.err = pool.Undisturbed(q.ctx, q.p, profiler.Block{Code: []byte(code), Setup: s})
 	if q.err == nil && r.Status == profiler.Failed {
 		q.err = fmt.Errorf("measuring in another set-up: %s", r.Failure)
 	}

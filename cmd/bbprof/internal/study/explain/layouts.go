@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/profiler"
@@ -63,7 +63,7 @@ func (q *question) renamePhase() test {
 
 // firstPhase measures the cycles at the first rename phase, again while disturbed windows leave it out.
 func (q *question) firstPhase(s profiler.Setup) (cycles float64) {
-	for n := 0; n < measure.Tries && cycles == 0; n++ {
+	for n := 0; n < pool.Tries && cycles == 0; n++ {
 		cycles = firstPhase(q.measure(s))
 	}
 	return cycles

@@ -7,14 +7,14 @@ import (
 	"slices"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
 
 // Open starts a profiler that also counts these events.
-type Open func(events []profiler.Event) (measure.ProfileCloser, error)
+type Open func(events []profiler.Event) (pool.ProfileCloser, error)
 
 // atATime is the number of events per sweep: with the invariants' they fit the child (layout.MaxCounters) in as many
 // passes as four counters, the fewest of any core, take.

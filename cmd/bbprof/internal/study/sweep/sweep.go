@@ -11,7 +11,7 @@ import (
 	"strconv"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/profiler"
@@ -59,7 +59,7 @@ type Factor struct {
 // Run measures the block at every value of the factor. Each result is the measured run with the median cycles, so that
 // a short disturbance makes no spike. On ctx's error it returns the results so far; values without a run have the
 // status Interrupted.
-func Run(ctx context.Context, p measure.Profiler, code []byte, f Factor, plan experiment.Plan) ([]profiler.Result, error) {
+func Run(ctx context.Context, p pool.Profiler, code []byte, f Factor, plan experiment.Plan) ([]profiler.Result, error) {
 	results, err := experiment.Run(ctx, len(f.Values), plan, func(ctx context.Context, i int) (profiler.Result, error) {
 		r, err := p.Profile(ctx, profiler.Block{Code: code, Setup: f.Setup(f.Values[i])})
 		if err == nil && r.Status == profiler.Failed {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/pmu/pmutest"
@@ -196,7 +196,7 @@ func TestFactors(t *testing.T) {
 
 // watched tells the script which set-up is measured, and counts profilers closed.
 type watched struct {
-	measure.Profiler
+	pool.Profiler
 	before func(profiler.Setup)
 	close  func()
 }
@@ -249,7 +249,7 @@ func TestScreenEveryEvent(t *testing.T) {
 		[]asm.Reg{asm.RBX, asm.RDI}, []int{4032, 4096, 4160, 8128, 8192}))(t)
 	opened, closed, done := 0, 0, 0
 	block := []byte{0x48, 0x89, 0x0b, 0x48, 0x8b, 0x17} // mov [rbx], rcx; mov rdx, [rdi]
-	columns, err := Screen(ctx, func(some []profiler.Event) (measure.ProfileCloser, error) {
+	columns, err := Screen(ctx, func(some []profiler.Event) (pool.ProfileCloser, error) {
 		o := options
 		for _, e := range some {
 			o.Events = append(o.Events, e.By)
@@ -298,7 +298,7 @@ func TestScreenErrors(t *testing.T) {
 	lost, closed := errors.New("lost"), 0
 	for _, opens := range []error{lost, nil} {
 		fails := &fake{of: func(int, profiler.Setup) (profiler.Result, error) { return profiler.Result{}, lost }}
-		_, err := Screen(t.Context(), func([]profiler.Event) (measure.ProfileCloser, error) {
+		_, err := Screen(t.Context(), func([]profiler.Event) (pool.ProfileCloser, error) {
 			return watched{fails, func(profiler.Setup) {}, func() { closed++ }}, opens
 		}, nil, distances(t, 0, 16, 16), make([]profiler.Event, 2), experiment.Plan{Rounds: 1})
 		if !errors.Is(err, lost) {

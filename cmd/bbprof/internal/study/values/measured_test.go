@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
@@ -31,7 +31,7 @@ func TestOnThisCore(t *testing.T) {
 		code, _ := decode(t, c.code)
 		own, _ := decode(t, c.own)
 		at := func(set string) (float64, error) {
-			r, err := measure.Number(ctx, p, profiler.Block{Code: own, Setup: profiler.Setup{Set: require.Get(initial.ParseSet(set))(t)}})
+			r, err := pool.Number(ctx, p, profiler.Block{Code: own, Setup: profiler.Setup{Set: require.Get(initial.ParseSet(set))(t)}})
 			return r.Cycles, err
 		}
 		require.AtMost(t, 1, 3, func() string {

@@ -20,7 +20,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/measure"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/profiler"
@@ -98,10 +98,10 @@ const All = "all"
 
 // Run sweeps the values of a block's inputs. The profiler's results must have details (profiler.Options.Detail). The
 // result of a block that is rejected has no points.
-func Run(ctx context.Context, p measure.Profiler, b profiler.Block, plan experiment.Plan) (Sweep, error) {
+func Run(ctx context.Context, p pool.Profiler, b profiler.Block, plan experiment.Plan) (Sweep, error) {
 	s := Sweep{Rounds: plan.Rounds}
 	var err error
-	if s.Base, err = measure.Undisturbed(ctx, p, b); err != nil || s.Base.Status != profiler.OK {
+	if s.Base, err = pool.Undisturbed(ctx, p, b); err != nil || s.Base.Status != profiler.OK {
 		return s, err
 	}
 	insts, err := asm.Decode(b.Code)
@@ -121,7 +121,7 @@ func Run(ctx context.Context, p measure.Profiler, b profiler.Block, plan experim
 		return s, err
 	}
 	results, err := experiment.Run(ctx, len(arms), plan, func(ctx context.Context, i int) (profiler.Result, error) {
-		r, err := measure.Undisturbed(ctx, p, profiler.Block{Code: arms[i].code, Setup: arms[i].setup})
+		r, err := pool.Undisturbed(ctx, p, profiler.Block{Code: arms[i].code, Setup: arms[i].setup})
 		if err == nil && r.Status == profiler.Failed {
 			err = fmt.Errorf("%s %s: %s", arms[i].Input, arms[i].Values, r.Failure)
 		}

@@ -1,0 +1,84 @@
+// Package pool declares the interfaces through which selftest, doctor and the studies use a profiler, so that tests
+// can script the measurements.
+package pool
+
+import (
+	"context"
+	"time"
+
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// Profiler measures blocks. *profiler.Profiler implements it.
+type Profiler interface {
+	Profile(context.Context, profiler.Block) (profiler.Result, error)
+}
+
+// ProfileCloser is a Profiler that the caller must close.
+type ProfileCloser interface {
+	Profiler
+	Close()
+}
+
+// Tries limits how often a block is measured while noise rejects it.
+const Tries = 3
+
+// Undisturbed measures a block up to Tries times, until a measurement is not rejected for noise.
+// The result is the last one; the error is Profile's.
+func Undisturbed(ctx context.Context, p Profiler, b profiler.Block) (profiler.Result, error) {
+	r, _, err := UpTo(ctx, p, b, Tries)
+	return r, err
+}
+
+// UpTo is Undisturbed with a given number of tries. It also returns how many it took.
+func UpTo(ctx context.Context, p Profiler, b profiler.Block, tries int) (r profiler.Result, n int, err error) {
+	for n < tries {
+		n++
+		if r, err = p.Profile(ctx, b); err != nil || !r.Noisy() {
+			break
+		}
+	}
+	return r, n, err
+}
+
+// Patiently is Undisturbed, and goes on for as long as patience if the core is busy: idle moments may be rare. It calls
+// waiting before the first such try.
+func Patiently(ctx context.Context, p Profiler, b profiler.Block, patience time.Duration, waiting func()) (profiler.Result, error) {
+	end := time.Now().Add(patience)
+	r, err := Undisturbed(ctx, p, b)
+	for told := false; err == nil && r.Reason == verdict.BusyCore && time.Now().Before(end); r, err = p.Profile(ctx, b) {
+		if !told {
+			waiting()
+			told = true
+		}
+	}
+	return r, err
+}
+
+// Failure is a failure of bbprof itself on one block. Other blocks can still be measured.
+type Failure string
+
+func (f Failure) Error() string { return string(f) }
+
+// Number is Undisturbed for callers that need a number: without one, the error is a *verdict.Rejection, a Failure, or
+// an error of Profile.
+func Number(ctx context.Context, p Profiler, b profiler.Block) (profiler.Result, error) {
+	return number(Undisturbed(ctx, p, b))
+}
+
+// Once is Number without retries, for a caller that retries later.
+func Once(ctx context.Context, p Profiler, b profiler.Block) (profiler.Result, error) {
+	return number(p.Profile(ctx, b))
+}
+
+func number(r profiler.Result, err error) (profiler.Result, error) {
+	switch {
+	case err != nil:
+	case r.Status == profiler.Failed:
+		err = Failure(r.Failure)
+	default:
+		err = r.Err()
+	}
+	return r, err
+}

@@ -1,0 +1,74 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+type profile func() (profiler.Result, error)
+
+func (f profile) Profile(context.Context, profiler.Block) (profiler.Result, error) { return f() }
+
+func TestUndisturbed(t *testing.T) {
+	ok := profiler.Result{Status: profiler.OK, Cycles: 1}
+	noise := profiler.Result{Status: profiler.Rejected, Rejection: &verdict.Rejection{Reason: verdict.Unstable}}
+	other := profiler.Result{Status: profiler.Rejected, Rejection: &verdict.Rejection{Reason: verdict.SIGILL}}
+	failed := profiler.Result{Status: profiler.Failed}
+	broken := errors.New("broken")
+	for name, c := range map[string]struct {
+		results []profiler.Result
+		err     error
+		calls   int
+	}{
+		"measured":                 {[]profiler.Result{ok}, nil, 1},
+		"disturbed once":           {[]profiler.Result{noise, ok}, nil, 2},
+		"measured in the last try": {[]profiler.Result{noise, noise, ok}, nil, 3},
+		"disturbed in each try":    {[]profiler.Result{noise, noise, noise, ok}, nil, 3},
+		"rejected for good":        {[]profiler.Result{other, ok}, nil, 1},
+		"failed":                   {[]profiler.Result{failed, ok}, nil, 1},
+		"an error":                 {[]profiler.Result{noise, ok}, broken, 1},
+	} {
+		calls := 0
+		r, err := Undisturbed(context.Background(), profile(func() (profiler.Result, error) {
+			calls++
+			return c.results[calls-1], c.err
+		}), profiler.Block{})
+		if calls != c.calls || r.Status != c.results[c.calls-1].Status || !errors.Is(err, c.err) {
+			t.Errorf("%s: %d calls, status %s, %v; want the result of call %d", name, calls, r.Status, err, c.calls)
+		}
+	}
+}
+
+// TestPatiently: a busy core is tried beyond the usual tries, until it is idle or the time is up; other noise is not.
+func TestPatiently(t *testing.T) {
+	busy := profiler.Result{Status: profiler.Rejected, Rejection: &verdict.Rejection{Reason: verdict.BusyCore}, Reason: verdict.BusyCore}
+	noise := profiler.Result{Status: profiler.Rejected, Rejection: &verdict.Rejection{Reason: verdict.Unstable}, Reason: verdict.Unstable}
+	ok := profiler.Result{Status: profiler.OK}
+	for name, c := range map[string]struct {
+		first    profiler.Result
+		patience time.Duration
+		calls    int
+		told     int
+		want     profiler.Status
+	}{
+		"idle at last": {busy, time.Hour, 10, 1, profiler.OK},
+		"too late":     {busy, 0, Tries, 0, profiler.Rejected},
+		"not busy":     {noise, time.Hour, Tries, 0, profiler.Rejected},
+	} {
+		calls, told := 0, 0
+		r, err := Patiently(context.Background(), profile(func() (profiler.Result, error) {
+			if calls++; calls == 10 {
+				return ok, nil
+			}
+			return c.first, nil
+		}), profiler.Block{}, c.patience, func() { told++ })
+		if err != nil || calls != c.calls || told != c.told || r.Status != c.want {
+			t.Errorf("%s: %d calls, told %d times, status %s, %v", name, calls, told, r.Status, err)
+		}
+	}
+}

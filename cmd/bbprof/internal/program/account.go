@@ -1,0 +1,176 @@
+package program
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/account"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/extract"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/launch"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/programflags"
+	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+func accountCommand() *cli.Command {
+	return &cli.Command{
+		Name:     "account",
+		Summary:  "what share of a program's cycles its blocks explain, by function",
+		Synopsis: []string{"account [flags] RESULTS... -- PROGRAM [ARGUMENT...]"},
+		About: `RESULTS is what bbprof batch made of the blocks and counts of bbprof extract -run, best with
+-terminators; from each further one, also of batch -state, account takes what those before it
+rejected, such as loops that only the program's state ends. The sum of count × cycles is what the
+program would take if each block ran as it does alone: from L1, with every transfer predicted, and
+free unless a block holds it. account runs the program, and compares its user time with that sum,
+and perf's samples of time with each function's blocks.
+
+If the blocks explain less than the program takes, the rest is mispredictions, cache and TLB misses,
+and waiting for earlier blocks. If they explain more, blocks overlap in the program, or their
+initial state makes them slow when alone.
+`,
+		Notes: "docs/extract.md has examples of each.\n",
+		Examples: `bbprof extract -run -terminators -o ran.csv -- gzip -c FILE >/dev/null
+bbprof batch -o cycles.csv ran.csv
+bbprof account cycles.csv -- gzip -c FILE
+`,
+		Exits: cli.Exits("done", "", map[int]string{cli.ExitInterrupted: "interrupted"}),
+		Setup: func(f *cli.Flags) func(cli.Streams) error {
+			a := accountCmd{runs: 5}
+			f.Operands, f.Program = &a.files, &a.program
+			a.out.Add(f, "the table")
+			f.Repeats(&a.runs, 1, "runs", "runs of the program whose user time is taken")
+			programflags.RunFlags(f, &a.timeout, &a.stdin, "10m")
+			programflags.AnyStatusFlag(f, &a.anyStatus)
+			return a.out.Resumable(f, a.run)
+		},
+	}
+}
+
+// mostFunctions is the number of functions in the table; -json has all.
+const mostFunctions = 15
+
+// leastSeconds is the user time below which a program's start and the kernel's time steps of 1 to 4 ms exceed a few
+// percent.
+const leastSeconds = 0.1
+
+type accountCmd struct {
+	files     []string
+	program   []string
+	runs      int
+	stdin     string
+	timeout   time.Duration
+	anyStatus bool
+	out       cli.Output
+}
+
+func (a *accountCmd) run(std cli.Streams) error {
+	var r cli.Rules
+	r.Not(len(a.files) == 0, "name a result of bbprof batch, and the program after --")
+	r.Not(len(a.program) == 0, "name the program after --, such as bbprof account cycles.csv -- ./prog")
+	if r.Err != nil {
+		return r.Err
+	}
+	blocks, err := account.Read(a.files, std.In, a.out.Notes(std))
+	if err != nil {
+		return cli.Usage(err)
+	}
+	if _, err := launch.Find(a.program[0]); err != nil {
+		return cli.Usage(err)
+	}
+	ctx, stop := cli.UntilSignal()
+	defer stop()
+	run := account.Run{Program: a.program}
+	if err := a.time(ctx, std, &run); err != nil {
+		return err
+	}
+	took := slices.Max(run.UserSeconds)
+	if took < leastSeconds {
+		fmt.Fprintf(a.out.Notes(std), "bbprof: the program takes %.3f s, mostly its start, and the kernel tells time by the millisecond; "+
+			"give it a tenth of a second of work or more\n", took)
+	}
+	if run.Samples, err = a.samples(ctx, std); err != nil {
+		return programflags.BadInput(err)
+	}
+	if took >= leastSeconds && len(run.Samples) > 0 && !account.Met(blocks, run.Samples) {
+		return cli.BadUsage("%s: none of the files in which %s spends its time is there; give the result of this program, from where it "+
+			"stands now", strings.Join(a.files, ", "), a.program[0])
+	}
+	t := account.Tabulate(blocks, run)
+	return a.out.Write(std, t, t.Report(mostFunctions))
+}
+
+// chain is eight dependent adds, whose measurement yields the core's clock rate.
+var chain = bytes.Repeat([]byte{0x48, 0x01, 0xc0}, 8)
+
+func (a *accountCmd) time(ctx context.Context, std cli.Streams, run *account.Run) error {
+	notes := a.out.Notes(std)
+	p, err := profiler.New(ctx, profiler.Options{Clock: profiler.TSCClock}) // counted cycles do not convert to seconds
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	readings := 0
+	for n := range a.runs + 1 {
+		r, err := p.Profile(ctx, profiler.Block{Code: chain})
+		if err != nil {
+			return err
+		}
+		if r.Clock != nil && r.Clock.TicksPerCycle > 0 && r.Clock.TicksPerSecond > 0 {
+			run.CyclesPerSecond += r.Clock.TicksPerSecond / r.Clock.TicksPerCycle
+			readings++
+		}
+		if n == a.runs {
+			break
+		}
+		if took, ok := std.Kept.Take("user seconds"); ok {
+			run.UserSeconds = append(run.UserSeconds, took.(float64))
+			continue
+		}
+		took, err := programflags.Run(ctx, extract.Run{Program: a.program, AnyStatus: a.anyStatus, Timeout: a.timeout}, a.stdin, notes, (*extract.Run).UserTime)
+		if err != nil {
+			return err
+		}
+		notes = io.Discard // they would be the same
+		run.UserSeconds = append(run.UserSeconds, took.Seconds())
+		if err := std.Kept.Keep("user seconds", took.Seconds()); err != nil {
+			return err
+		}
+	}
+	if readings == 0 {
+		return &verdict.HostError{Missing: "no measurement of the core's clock rate", Remedy: "run bbprof doctor"}
+	}
+	run.CyclesPerSecond /= float64(readings)
+	return nil
+}
+
+func (a *accountCmd) samples(ctx context.Context, std cli.Streams) (map[account.Place]float64, error) {
+	r := extract.Run{Program: a.program, Err: cli.Direct(std.Err), AnyStatus: a.anyStatus, Timeout: a.timeout}
+	p, err := programflags.Run(ctx, r, a.stdin, io.Discard, (*extract.Run).Samples)
+	if host := (*verdict.HostError)(nil); errors.As(err, &host) {
+		fmt.Fprintf(a.out.Notes(std), "bbprof: cycles by function are left out: %s; %s\n", host.Missing, host.Remedy)
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	samples := map[account.Place]float64{}
+	var stats extract.Stats
+	options := extract.Options{Cut: extract.CutLeader, Profile: p, Lenient: true, Empty: true}
+	for _, file := range p.Files() {
+		path := extract.Resolved(file)
+		err := extract.File(ctx, file, options, &stats, func(b *extract.Block) error {
+			samples[account.Place{File: path, Function: b.Function}] += float64(b.Count)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return samples, nil
+}

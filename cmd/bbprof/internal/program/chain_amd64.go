@@ -1,4 +1,0 @@
-package program
-
-// chain executes 16 dependent adds in each iteration.
-func chain(iterations uint64)

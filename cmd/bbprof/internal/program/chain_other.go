@@ -1,6 +1,0 @@
-//go:build !amd64
-
-package program
-
-// chain is never called: programs are measured on x86-64 only.
-func chain(uint64) {}

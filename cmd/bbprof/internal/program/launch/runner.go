@@ -1,0 +1,260 @@
+package launch
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/journal"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/debuggee"
+	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/internal/pmu"
+	"github.com/bbprof/bbprof/internal/ptracethread"
+)
+
+// Options of a Runner. The zero value means the defaults; Stderr is that of WarmUp.
+type Options struct {
+	Control
+	AnyStatus bool
+	Kernel    pmu.Kernel
+	Journal   *journal.Journal // asked before a program runs; nil: none
+	// CPUID tells whether times come from a CPU; nil is the CPU's.
+	CPUID host.CPUID
+}
+
+type Sample struct {
+	// Cycles are core cycles, or the event of [Runner.Counting], from the program's entry, after exec and dynamic
+	// linking, or from exec or the malloc call that the set-up names, to its end.
+	Cycles float64
+	// Faults and Switches are page faults and context switches of the whole process, since exec.
+	Faults, Switches int
+}
+
+// Runner runs programs, each in a new process on the same CPU.
+type Runner struct {
+	opts     Options
+	counter  *Event // what hardware counts; nil: cycles come from time
+	left     *atomic.Int32
+	contents *sync.Map // hashes of programs by path and time
+}
+
+// Counting returns the runner with an event to count instead of cycles, alone so that it never shares a counter.
+func (r *Runner) Counting(e Event) *Runner {
+	counting := *r
+	counting.counter = &e
+	return &counting
+}
+
+// NewRunner starts a runner. A *verdict.HostError says that this machine cannot measure.
+func NewRunner(opts Options) (*Runner, error) {
+	if opts.CPUID == nil {
+		opts.CPUID = host.AskCPUID
+	}
+	if err := host.CanTime(opts.CPUID); err != nil {
+		return nil, err
+	}
+	if opts.Kernel == nil {
+		opts.Kernel = pmu.Linux{}
+	}
+	r := &Runner{opts: opts, left: new(atomic.Int32), contents: new(sync.Map)}
+	if pmu.CanCount(opts.Kernel, pmu.ProcessCycles) {
+		r.counter = &Event{"core cycles in user mode, counted by the CPU", pmu.ProcessCycles}
+	}
+	var err error
+	ptracethread.Run(func() {
+		var cpu int
+		cpu, err = Pin(opts.CPUs)
+		r.opts.CPUs = []int{cpu}
+	})
+	return r, err
+}
+
+// Pin binds the calling thread and its children to the first of the CPUs, or by default to the last allowed of the
+// fastest kind of core, since the first serve most interrupts.
+func Pin(cpus []int) (cpu int, err error) {
+	if len(cpus) > 0 {
+		cpu = cpus[0]
+	} else if allowed, err := host.AllowedCPUs(); err != nil {
+		return 0, err
+	} else {
+		fast := host.FastestKind(allowed)
+		cpu = fast[len(fast)-1]
+	}
+	return cpu, host.PinThread(cpu)
+}
+
+// Left returns how many runs ended with processes still running, which were then killed.
+func (r *Runner) Left() int { return int(r.left.Load()) }
+
+func (r *Runner) CPU() int { return r.opts.CPUs[0] }
+
+func (r *Runner) Describe() string {
+	if r.counter != nil {
+		return r.counter.Name
+	}
+	return "CPU time in user mode and kernel, converted by the core's clock: a chain of dependent adds, one a cycle, timed before and after each run"
+}
+
+// Run runs a command once and measures it. An *Error blames the program: it could not be started, crashed, failed or
+// timed out.
+func (r *Runner) Run(ctx context.Context, c Command, s Setup) (Sample, error) {
+	if err := ctx.Err(); err != nil {
+		return Sample{}, err
+	}
+	key := r.key(c, s)
+	if v, ok := r.opts.Journal.Take(key); ok {
+		return v.(Sample), nil
+	}
+	sample, err := r.run(ctx, c, s, nil)
+	if err == nil {
+		err = r.opts.Journal.Keep(key, sample)
+	}
+	return sample, err
+}
+
+func init() { journal.Register(Sample{}) }
+
+// key identifies a program by its content, since a linked one has another path in each start, and how it runs.
+func (r *Runner) key(c Command, s Setup) string {
+	if r.opts.Journal == nil {
+		return ""
+	}
+	var event Event
+	if r.counter != nil {
+		event = *r.counter
+	}
+	return fmt.Sprintf("%s %d %s %q %v %+v %s", r.content(c.Exe.Path), len(c.Name), filepath.Base(c.Name), c.Args, c.CleanEnv, s, event.Name)
+}
+
+// content returns a hash of a file, which it reads again when its time changes.
+func (r *Runner) content(path string) string {
+	info, err := os.Stat(path)
+	if err != nil {
+		return path
+	}
+	version := fmt.Sprint(path, info.Size(), info.ModTime())
+	if known, ok := r.contents.Load(version); ok {
+		return known.(string)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return version
+	}
+	hash := fmt.Sprintf("%x", sha256.Sum256(text))
+	r.contents.Store(version, hash)
+	return hash
+}
+
+// WarmUp runs a command once without measuring it, to fill the page cache and show its complaints.
+func (r *Runner) WarmUp(ctx context.Context, c Command, s Setup) error {
+	_, err := r.run(ctx, c, s, r.opts.Stderr)
+	return err
+}
+
+func (r *Runner) run(ctx context.Context, c Command, s Setup, stderr io.Writer) (sample Sample, err error) {
+	if err := s.Check(); err != nil {
+		return Sample{}, err
+	}
+	var end debuggee.End
+	o := r.opts.Control
+	o.Stderr = stderr
+	err = c.Control(ctx, s, o, func(p *debuggee.Process) (err error) {
+		sample, end, err = r.measure(c, s, p)
+		return err
+	})
+	if end.Left {
+		r.left.Add(1)
+	}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return Sample{}, c.endless(o.Timeout)
+	case err != nil:
+		return Sample{}, err
+	}
+	return sample, r.endError(c.Name, end)
+}
+
+func (c Command) endless(timeout time.Duration) error {
+	return Errorf(c.Name, "give it longer with -timeout, or less to do", "it did not end within %v and was killed", cmp.Or(timeout, time.Minute))
+}
+
+// measure runs a program that has not executed anything to its end.
+func (r *Runner) measure(c Command, s Setup, p *debuggee.Process) (sample Sample, end debuggee.End, err error) {
+	if !s.FromExec {
+		if early, err := toEntry(p); err != nil || early != nil {
+			if early != nil {
+				end = *early
+			}
+			return sample, end, err
+		}
+	}
+	if s.Request.Number > 0 {
+		if err := c.toRequest(p, s.Request); err != nil {
+			return sample, end, err
+		}
+	}
+	var counting *pmu.Process
+	if r.counter != nil { // of the program and all that it starts
+		if counting, err = pmu.OpenProcess(r.opts.Kernel, r.counter.attr, p.ID()); err != nil {
+			return sample, end, err
+		}
+		defer counting.Close()
+		if err := counting.Start(); err != nil {
+			return sample, end, err
+		}
+	}
+	before := hertz()
+	start, err := p.CPUTime()
+	if err == nil {
+		err = p.Detach()
+	}
+	if err != nil {
+		return sample, end, err
+	}
+	end, total, err := p.Wait()
+	if err != nil {
+		return sample, end, err
+	}
+	sample = Sample{Faults: total.Faults, Switches: total.Switches}
+	sample.Cycles = (total.CPUTime - start).Seconds() * (before + hertz()) / 2
+	if counting != nil {
+		n, err := counting.Stop()
+		sample.Cycles = float64(n)
+		return sample, end, err
+	}
+	return sample, end, nil
+}
+
+// toEntry runs the dynamic linker, if any, up to the program's own first instruction.
+func toEntry(p *debuggee.Process) (*debuggee.End, error) {
+	entry, err := p.Entry()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Break(entry); err != nil {
+		return nil, err
+	}
+	stop, err := p.Run()
+	if err != nil || stop.End != nil {
+		return stop.End, err
+	}
+	return nil, p.Unbreak(entry)
+}
+
+func (r *Runner) endError(name string, end debuggee.End) error {
+	switch {
+	case end.Signal != 0:
+		return Errorf(name, "run it by itself first", "it crashed: signal %d, %v", int(end.Signal), end.Signal)
+	case end.Status != 0 && !r.opts.AnyStatus:
+		return Errorf(name, "-any-status takes it as it is", "it failed with exit status %d", end.Status)
+	}
+	return nil
+}

@@ -1,0 +1,46 @@
+package launch
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/mattn/go-shellwords"
+)
+
+// Words splits a command line like a shell, at spaces and with quotes, and rejects what only a shell can do.
+func Words(line string) ([]string, error) {
+	var parser shellwords.Parser
+	words, err := parser.Parse(line)
+	if err != nil {
+		return nil, fmt.Errorf("%q: a quote or a parenthesis is not closed", line)
+	}
+	if at := parser.Position; at >= 0 {
+		return nil, fmt.Errorf("%q: no shell is run to interpret %q; quote it, or run sh -c '…'", line, []rune(line)[at])
+	}
+	return words, nil
+}
+
+const Placeholder = "{}"
+
+// Fill replaces {} by a set of arguments: by all its words where {} is a word, by its text within a longer word.
+// Without {} the words are appended.
+func Fill(words []string, set string) ([]string, error) {
+	args, err := Words(set)
+	if err != nil {
+		return nil, err
+	}
+	var filled []string
+	found := false
+	for _, w := range words {
+		found = found || strings.Contains(w, Placeholder)
+		if w == Placeholder {
+			filled = append(filled, args...)
+		} else {
+			filled = append(filled, strings.ReplaceAll(w, Placeholder, set))
+		}
+	}
+	if !found {
+		filled = append(filled, args...)
+	}
+	return filled, nil
+}
