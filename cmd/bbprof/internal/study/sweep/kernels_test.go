@@ -55,8 +55,9 @@ func TestKernels(t *testing.T) {
 					if r.Predicted == nil {
 						t.Fatalf("%d: %s: %v", f.Values[i], r.Status, r.Rejection)
 					}
-					t.Logf("%d: %.3f cycles, %g loads alias", f.Values[i], r.Cycles, r.Predicted.Alias4K)
-					if got, want := r.Predicted.Alias4K, c.loads[i]; got != want && (i < c.far || (got > want) != (stores > 64)) {
+					t.Logf("%d: %.3f cycles, %g loads alias, %d and %d copies", f.Values[i], r.Cycles, r.Predicted.Alias4K, r.UnrollShort, r.UnrollLong)
+					far := r.UnrollShort >= 8 // else, as with a small op cache, there are no such old stores
+					if got, want := r.Predicted.Alias4K, c.loads[i]; far && got != want && (i < c.far || (got > want) != (stores > 64)) {
 						t.Errorf("%d: %g loads alias, want %g", f.Values[i], r.Predicted.Alias4K, c.loads[i])
 					}
 					if r.Status != profiler.OK {
