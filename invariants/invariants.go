@@ -3,7 +3,7 @@
 //
 // A rule is named for the reason of its rejection and stands in the file of that name: misaligned.go, alias_4k.go (a
 // load and an earlier store with equal low 12 bits), alias_frame.go (two pages, one line of one frame), l1d_miss.go,
-// l1i_miss.go. trace.go has their input, stores.go the store buffer that two of them model, and predict.go the
+// l1i_miss.go, dtlb_miss.go. trace.go has their input, stores.go the store buffer that two of them model, and predict.go the
 // prediction from addresses alone.
 package invariants
 

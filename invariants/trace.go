@@ -37,6 +37,7 @@ func (t Trace) Fingerprint() string {
 type Core struct {
 	L1DWays     int `json:"l1d_ways"`
 	StoreBuffer int `json:"store_buffer_entries"`
+	DTLB        int `json:"dtlb_entries"` // 0: not known
 	// WayPredicted says that the L1D way is predicted from the linear address, so that two pages that use one line of
 	// a frame slow each other down without any store: AMD's family 17h on (Software Optimization Guide, "L1 data
 	// cache", µtags).

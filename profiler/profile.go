@@ -225,6 +225,7 @@ func (s *session) checkTrace(j job, m *mapping.MappedBlock) (findings mapping.Fi
 	}
 	for _, f := range []invariants.Finding{
 		invariants.L1DMiss(m.Trace, core, s.ownLines(m)),
+		invariants.DTLBMiss(m.Trace, core),
 		invariants.Misaligned(m.Trace),
 		invariants.Alias4K(m.Trace, core),
 		invariants.AliasFrame(m.Trace, core),

@@ -71,7 +71,7 @@ func (x stimulus) block(s *session) (j job, insts []asm.Inst, err error) {
 	b := Block{Code: x.code, Setup: x.setup}
 	paper := initial.Paper()
 	b.Setup.Init, b.Setup.Mode, b.Setup.FrontEnd = &paper, Unroll, OpCache
-	b.Setup.Tolerate = []verdict.Reason{verdict.L1DMiss, verdict.L1IMiss, verdict.Misaligned, verdict.Alias4K}
+	b.Setup.Tolerate = []verdict.Reason{verdict.L1DMiss, verdict.L1IMiss, verdict.DTLBMiss, verdict.Misaligned, verdict.Alias4K}
 	j = s.job(b)
 	j.Layout = nil
 	insts, err = asm.Decode(x.code)

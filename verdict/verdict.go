@@ -38,6 +38,7 @@ const (
 	// About the evidence: it ran, but something else determined its time.
 	L1DMiss       Reason = "l1d_miss"
 	L1IMiss       Reason = "l1i_miss"
+	DTLBMiss      Reason = "dtlb_miss" // more pages than the first-level data TLB has entries
 	ContextSwitch Reason = "context_switch"
 	BusyCore      Reason = "busy_core"   // other work on the core, or beside it, slowed every window
 	Misaligned    Reason = "misaligned"  // an access crosses a cache line
@@ -54,7 +55,7 @@ func Reasons() []Reason {
 	return []Reason{
 		BadHex, BadSet, Undecodable, ControlFlow, Privileged, Syscall, Nondeterministic, UnsupportedISA, CodeExceedsL1I,
 		Unmappable, TooManyPages, LeavesState, UnalignedOperand, SIGSEGV, SIGFPE, SIGILL, SIGBUS, SIGTRAP, Timeout, LoopExit,
-		L1DMiss, L1IMiss, ContextSwitch, BusyCore, Misaligned, Alias4K, AliasFrame, X87Stack, Unstable, Nonlinear, ClockDrift,
+		L1DMiss, L1IMiss, DTLBMiss, ContextSwitch, BusyCore, Misaligned, Alias4K, AliasFrame, X87Stack, Unstable, Nonlinear, ClockDrift,
 	}
 }
 

@@ -43,6 +43,7 @@ type Core struct {
 	DispatchWidth  int  // operations renamed a cycle, at most
 	LoadsPerCycle  int  // at most
 	StoresPerCycle int
+	DTLB           int // entries of the first-level data TLB for pages of 4 KiB; those of loads where stores have others
 	// BranchesPerCycle is the number of branch units (Intel Optimization Manual, ports 0 and 6; AMD's Software Optimization Guides for
 	// families 17h and 19h). One of these branches may be taken.
 	BranchesPerCycle int
@@ -96,13 +97,13 @@ const (
 	amd   = "AuthenticAMD"
 )
 
-// unknown is safe on all cores: the smallest op cache and the largest store buffer in the table. A core that is
+// unknown is safe on all cores: the smallest op cache and data TLB, and the largest store buffer in the table. A core that is
 // not Intel's may predict ways.
-var unknown = Core{Name: Unknown, OpCache: OpCache{256, 6, 32}, StoreBuffer: 112, WayPredicted: true}
+var unknown = Core{Name: Unknown, OpCache: OpCache{256, 6, 32}, StoreBuffer: 112, DTLB: 64, WayPredicted: true}
 
 // cores, of each vendor from the oldest to the newest, the small ones last.
 //
-// Sources, where a row names no other. Op cache, store buffer, widths: Intel 64 and IA-32 Optimization Reference
+// Sources, where a row names no other. Op cache, store buffer, data TLB, widths: Intel 64 and IA-32 Optimization Reference
 // Manual, the section of each microarchitecture ("Decoded ICache", the tables of pipeline resources; Redwood Cove:
 // "as Golden Cove", but an L1I of 64 KiB); AMD Software Optimization Guides for families 17h, 19h and 1Ah, "Op
 // Cache", "Integer Execution Unit", "Load-Store Unit"; Fog, microarchitecture.pdf. Adds a cycle: uops.info. Multiply:
@@ -112,23 +113,23 @@ var unknown = Core{Name: Unknown, OpCache: OpCache{256, 6, 32}, StoreBuffer: 112
 // tools: llc -mcpu=help; the -arch lists of uiCA and OSACA. LLVM uses Golden Cove's model for Redwood Cove. It also
 // does so for the small cores, where it is wrong, so they have no LLVM name here.
 var cores = []Core{
-	{Name: Haswell, Events: "haswell", vendor: intel, OpCache: OpCache{256, 6, 32}, StoreBuffer: 42, DispatchWidth: 4, BranchesPerCycle: 2, LoadsPerCycle: 2, StoresPerCycle: 1,
+	{Name: Haswell, Events: "haswell", vendor: intel, OpCache: OpCache{256, 6, 32}, StoreBuffer: 42, DTLB: 64, DispatchWidth: 4, BranchesPerCycle: 2, LoadsPerCycle: 2, StoresPerCycle: 1,
 		MultiplyCycles: 3, AddsPerCycle: 4, LLVM: "haswell", UICA: "HSW", OSACA: "HSW"},
-	{Name: Broadwell, Events: "broadwell", vendor: intel, OpCache: OpCache{256, 6, 32}, StoreBuffer: 42, DispatchWidth: 4, BranchesPerCycle: 2, LoadsPerCycle: 2, StoresPerCycle: 1,
+	{Name: Broadwell, Events: "broadwell", vendor: intel, OpCache: OpCache{256, 6, 32}, StoreBuffer: 42, DTLB: 64, DispatchWidth: 4, BranchesPerCycle: 2, LoadsPerCycle: 2, StoresPerCycle: 1,
 		MultiplyCycles: 3, AddsPerCycle: 4, LLVM: "broadwell", UICA: "BDW", OSACA: "BDW"},
-	{Name: Skylake, Events: "skylake", vendor: intel, OpCache: OpCache{256, 6, 32}, StoreBuffer: 56, DispatchWidth: 4, BranchesPerCycle: 2, LoadsPerCycle: 2, StoresPerCycle: 1,
+	{Name: Skylake, Events: "skylake", vendor: intel, OpCache: OpCache{256, 6, 32}, StoreBuffer: 56, DTLB: 64, DispatchWidth: 4, BranchesPerCycle: 2, LoadsPerCycle: 2, StoresPerCycle: 1,
 		MultiplyCycles: 3, AddsPerCycle: 4, LLVM: "skylake-avx512", UICA: "SKX", OSACA: "SKX",
 		since: []cpuid.FeatureID{cpuid.AVX512BW}},
-	{Name: IceLake, Events: "icelake", vendor: intel, OpCache: OpCache{384, 6, 64}, StoreBuffer: 72, DispatchWidth: 5, BranchesPerCycle: 2, LoadsPerCycle: 2, StoresPerCycle: 2,
+	{Name: IceLake, Events: "icelake", vendor: intel, OpCache: OpCache{384, 6, 64}, StoreBuffer: 72, DTLB: 64, DispatchWidth: 5, BranchesPerCycle: 2, LoadsPerCycle: 2, StoresPerCycle: 2,
 		MultiplyCycles: 3, AddsPerCycle: 4, LLVM: "icelake-server", UICA: "ICL", OSACA: "ICX",
 		since: []cpuid.FeatureID{cpuid.AVX512VBMI2}},
-	{Name: GoldenCove, Events: "goldencove", vendor: intel, OpCache: OpCache{512, 8, 64}, StoreBuffer: 112, DispatchWidth: 6, BranchesPerCycle: 2,
+	{Name: GoldenCove, Events: "goldencove", vendor: intel, OpCache: OpCache{512, 8, 64}, StoreBuffer: 112, DTLB: 96, DispatchWidth: 6, BranchesPerCycle: 2,
 		LoadsPerCycle: 3, StoresPerCycle: 2,
 		MultiplyCycles: 3, AddsPerCycle: 4.6, // five ALUs; 4.6 was measured on Granite Rapids
 		IdleProbe: 955, // 954 to 957 in every idle recording of an Emerald Rapids
 		Latencies: GoldenCoveLatencies, LLVM: "sapphirerapids", OSACA: "SPR",
 		since: []cpuid.FeatureID{cpuid.AVX512FP16, cpuid.AMXTILE}},
-	{Name: RedwoodCove, Events: "redwoodcove", vendor: intel, OpCache: OpCache{512, 8, 64}, StoreBuffer: 112, DispatchWidth: 6, BranchesPerCycle: 2,
+	{Name: RedwoodCove, Events: "redwoodcove", vendor: intel, OpCache: OpCache{512, 8, 64}, StoreBuffer: 112, DTLB: 96, DispatchWidth: 6, BranchesPerCycle: 2,
 		LoadsPerCycle: 3, StoresPerCycle: 2, MultiplyCycles: 3, AddsPerCycle: 4.6,
 		Latencies: RedwoodCoveLatencies, LLVM: "graniterapids",
 		since: []cpuid.FeatureID{cpuid.AMXFP16}, l1i: 64 << 10},
@@ -167,11 +168,11 @@ var cores = []Core{
 	// InstLatx64's dump of a Pinnacle Ridge (0800F82) is within Zen's answers for all blocks of the selftest that it
 	// has.
 	zen.as(ZenPlus, zen.Events),
-	{Name: Zen2, Events: "zen2", vendor: amd, OpCache: OpCache{512, 8, 64}, StoreBuffer: 48, DispatchWidth: 6, BranchesPerCycle: 2, LoadsPerCycle: 2, StoresPerCycle: 1,
+	{Name: Zen2, Events: "zen2", vendor: amd, OpCache: OpCache{512, 8, 64}, StoreBuffer: 48, DTLB: 64, DispatchWidth: 6, BranchesPerCycle: 2, LoadsPerCycle: 2, StoresPerCycle: 1,
 		MultiplyCycles: 3, AddsPerCycle: 4, WayPredicted: true, Latencies: ZenLatencies, LLVM: "znver2", OSACA: "ZEN2",
 		since: []cpuid.FeatureID{cpuid.WBNOINVD}},
 	{Name: Zen3, Events: "zen3", vendor: amd, IdleProbe: 1152, // measured on Milan, 1150 to 1154 in five recordings
-		OpCache: OpCache{512, 8, 64}, StoreBuffer: 64, DispatchWidth: 6, BranchesPerCycle: 2, LoadsPerCycle: 3, StoresPerCycle: 2,
+		OpCache: OpCache{512, 8, 64}, StoreBuffer: 64, DTLB: 64, DispatchWidth: 6, BranchesPerCycle: 2, LoadsPerCycle: 3, StoresPerCycle: 2,
 		MultiplyCycles: 3, AddsPerCycle: 4, WayPredicted: true, Latencies: ZenLatencies, LLVM: "znver3", OSACA: "ZEN3",
 		since: []cpuid.FeatureID{cpuid.VAES}},
 	// Zen 4c and Zen 5c: AMD presents them as the same core in less area, with the same time for every instruction,
@@ -188,13 +189,13 @@ var (
 	lionCove = Core{Name: LionCove, Events: "lioncove", vendor: intel, DispatchWidth: 8, LoadsPerCycle: 3, StoresPerCycle: 2, MultiplyCycles: 3,
 		Latencies: LionCoveLatencies, LLVM: "lunarlake"}
 
-	zen = Core{Name: Zen, Events: "zen1", vendor: amd, OpCache: OpCache{256, 8, 64}, StoreBuffer: 44, DispatchWidth: 6, BranchesPerCycle: 2, LoadsPerCycle: 2, StoresPerCycle: 1,
+	zen = Core{Name: Zen, Events: "zen1", vendor: amd, OpCache: OpCache{256, 8, 64}, StoreBuffer: 44, DTLB: 64, DispatchWidth: 6, BranchesPerCycle: 2, LoadsPerCycle: 2, StoresPerCycle: 1,
 		MultiplyCycles: 3, AddsPerCycle: 4, WayPredicted: true, Latencies: ZenLatencies, LLVM: "znver1", OSACA: "ZEN1"}
 	zen4 = Core{Name: Zen4, Events: "zen4", vendor: amd, SettlesAtOnce: true, FusesNops: true, BranchesPerCycle: 2, IdleProbe: 1147, // both measured on Genoa
-		OpCache: OpCache{768, 9, 64}, StoreBuffer: 64, DispatchWidth: 6, LoadsPerCycle: 3, StoresPerCycle: 2,
+		OpCache: OpCache{768, 9, 64}, StoreBuffer: 64, DTLB: 72, DispatchWidth: 6, LoadsPerCycle: 3, StoresPerCycle: 2,
 		MultiplyCycles: 3, AddsPerCycle: 4, WayPredicted: true, Latencies: ZenLatencies, LLVM: "znver4", OSACA: "ZEN4",
 		since: []cpuid.FeatureID{cpuid.AVX512F}}
-	zen5 = Core{Name: Zen5, Events: "zen5", vendor: amd, OpCache: OpCache{1024, 6, 64}, StoreBuffer: 104, DispatchWidth: 8, LoadsPerCycle: 4, StoresPerCycle: 2,
+	zen5 = Core{Name: Zen5, Events: "zen5", vendor: amd, OpCache: OpCache{1024, 6, 64}, StoreBuffer: 104, DTLB: 96, DispatchWidth: 8, LoadsPerCycle: 4, StoresPerCycle: 2,
 		MultiplyCycles: 3, AddsPerCycle: 5.3, NopsPerCycle: 7.9, // six ALUs; adds: InstLatx64, Granite Ridge, and measured on Turin; nops: measured there
 		WayPredicted: true, Latencies: ZenLatencies, LLVM: "znver5",
 		since: []cpuid.FeatureID{cpuid.AVX512VP2INTERSECT}}

@@ -121,6 +121,7 @@ func detect(id cpu.ID, m machine, chosen []int) CPU {
 			// L1D is indexed by the address within a page, so each way holds a page.
 			L1DWays:      orDefault(l1d, 32<<10) / layout.PageSize,
 			StoreBuffer:  core.StoreBuffer,
+			DTLB:         core.DTLB,
 			WayPredicted: core.WayPredicted,
 		},
 		FrontEnd: unroll.FrontEnd{

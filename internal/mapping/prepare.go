@@ -147,7 +147,7 @@ func (t *Task) startFrom(state initial.State) {
 var contextReasons = map[verdict.Reason]bool{
 	verdict.Unmappable: true, verdict.TooManyPages: true, verdict.UnalignedOperand: true, verdict.SIGFPE: true,
 	verdict.SIGSEGV: true, verdict.SIGBUS: true, verdict.SIGTRAP: true, verdict.Timeout: true,
-	verdict.Misaligned: true, verdict.Alias4K: true, verdict.AliasFrame: true, verdict.L1DMiss: true,
+	verdict.Misaligned: true, verdict.Alias4K: true, verdict.AliasFrame: true, verdict.L1DMiss: true, verdict.DTLBMiss: true,
 }
 
 // reasonOf returns why a block is rejected, or "" for any other error or none.

@@ -258,6 +258,7 @@ var remedies = map[verdict.Reason]string{
 	verdict.Timeout:    "smaller counts of string instructions (-set rcx=64), or fewer copies (-unroll 8,16)",
 	verdict.L1DMiss:    "-frames 1 puts all pages on one physical page, which always fits",
 	verdict.L1IMiss:    "fewer copies: leave -unroll out",
+	verdict.DTLBMiss:   "fewer copies: leave -unroll out; a block that needs so many pages in each iteration misses by nature",
 	verdict.AliasFrame: "leave -frames out",
 	verdict.X87Stack:   "add the push or pop that the surrounding code has",
 	verdict.Nonlinear:  "-mode loop, or as many copies as the program has iterations (-unroll U,V)",

@@ -90,7 +90,7 @@ func ParseRegisters(text string) ([]asm.Reg, error) { return cli.ListOf(text, pa
 // TolerateAll accepts a block in any set-up, because the cost of the set-up is what is studied.
 func TolerateAll() []verdict.Reason {
 	return []verdict.Reason{
-		verdict.Alias4K, verdict.AliasFrame, verdict.Misaligned, verdict.L1DMiss, verdict.L1IMiss,
+		verdict.Alias4K, verdict.AliasFrame, verdict.Misaligned, verdict.L1DMiss, verdict.L1IMiss, verdict.DTLBMiss,
 		verdict.Nonlinear, verdict.Unstable,
 	}
 }

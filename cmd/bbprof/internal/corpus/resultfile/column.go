@@ -162,7 +162,7 @@ func Columns(disasm bool) []Column {
 			columnIf(clocked, "ticks_per_cycle", Number, func(r *result) any { return r.Clock.TicksPerCycle }),
 			column("counters", Text, counters),
 		})
-	for _, reason := range []verdict.Reason{verdict.L1DMiss, verdict.L1IMiss, verdict.Misaligned, verdict.Alias4K, verdict.AliasFrame,
+	for _, reason := range []verdict.Reason{verdict.L1DMiss, verdict.L1IMiss, verdict.DTLBMiss, verdict.Misaligned, verdict.Alias4K, verdict.AliasFrame,
 		verdict.ContextSwitch, verdict.BusyCore} {
 		columns = append(columns, column("evidence_"+string(reason), Text, func(r *result) any {
 			for _, e := range r.Evidence {

@@ -41,7 +41,7 @@ func Steps(strict bool) (steps []Step) {
 	paper := initial.Paper()
 	tolerated := []verdict.Reason{verdict.Alias4K, verdict.AliasFrame, verdict.Nonlinear}
 	if !strict {
-		tolerated = append(tolerated, verdict.L1DMiss, verdict.L1IMiss, verdict.Misaligned, verdict.Unstable)
+		tolerated = append(tolerated, verdict.L1DMiss, verdict.L1IMiss, verdict.DTLBMiss, verdict.Misaligned, verdict.Unstable)
 	}
 	setup := profiler.Setup{Init: &paper, Unroll: &naive, NoFTZ: true, NoMapping: true, Tolerate: tolerated}
 	for _, technique := range []struct {
