@@ -47,7 +47,7 @@ func measuredBy(t *testing.T, p *Profiler, block []byte) Result {
 		case r.Reason.Noise():
 			waited.Again(t, time.Since(began), r.Rejection)
 		default:
-			t.Fatalf("%s: %v%s", r.Status, r.Rejection, r.Failure)
+			t.Fatalf("%x: %s: %v%s", block, r.Status, r.Rejection, r.Failure)
 		}
 	}
 }
