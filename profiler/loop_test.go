@@ -141,11 +141,16 @@ func TestBranchTaken(t *testing.T) {
 		{"a bound in memory", "480fafc348ffc2483b1375f4", 3, "[0x12345600]"},
 		{"through memory, upwards", "480fafc2488b334883c3084839cb75f0", 3, "rcx"},
 		{"few iterations, to lines of L1D", "480fafda488b084883c0404839d075f0", 3, "rdx"},
-		{"stores of 16 bytes", "0f29004883c0104839c875f4", 0, "rcx"}, // 1.00 on Zen 4, 1.07 to 1.21 on Zen 3
+		{"stores of 16 bytes", "0f29004883c0104839c875f4", 0, "rcx"},
 		{"through memory, downwards", "480fafc2488b74cbf848ffc975f2", 3, "rcx"},
 	} {
 		lasting(t, func() string {
-			r := measuredBy(t, p, unhex(t, c.hex))
+			var r Result
+			if c.cycles == 0 { // in which state its images run changes from start to start on Zen 3
+				r = require.Get(p.Profile(require.Context(t), Block{Code: unhex(t, c.hex)}))(t)
+			} else {
+				r = measuredBy(t, p, unhex(t, c.hex))
+			}
 			if r.Branch.As != Taken || r.Mode != Loop || r.Loop.Counter != c.counter {
 				t.Errorf("%s: %+v counted in %s, mode %s; want a loop counted in %s", c.name, r.Branch, r.Loop.Counter, r.Mode, c.counter)
 			}
