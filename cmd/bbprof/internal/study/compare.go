@@ -39,7 +39,7 @@ bbprof compare -link -lld both -a 'gcc -o {out} O2.o' -b 'gcc -o {out} O3.o' -- 
 		Exits: cli.Exits("compared, whatever the verdict", "a block is rejected; the report says why",
 			map[int]string{cli.ExitUsage: "bad input or usage, or a program that cannot be run, crashes, fails or does not end"}),
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
-			c := compareCmd{flags: f, layouts: 33, trials: 3, seed: 1, setups: 1}
+			c := compareCmd{flags: f, layouts: 33, trials: 3, seed: 1, setups: 1, minEffect: 0.005}
 			c.declare(f)
 			return c.out.Resumable(f, c.run)
 		},
@@ -57,6 +57,7 @@ type compareCmd struct {
 	layouts   int
 	trials    int
 	seed      uint64
+	minEffect float64
 	env       []int
 	apart     bool // move each pointer separately
 	out       cli.Output
@@ -87,6 +88,8 @@ func (c *compareCmd) declare(f *cli.Flags) {
 			"in bytes, instead of random layouts: the speed-up as a curve")
 	f.Repeats(&c.trials, 1, "trials", "measurements of each side in each layout; their median counts")
 	f.Seed(&c.seed, "makes other layouts; the same seed makes the same")
+	cli.Parsed(f, &c.minEffect, cli.ParseShare, "min-effect", "P", "no difference below P, a fraction or a percentage, is called one: layouts enough tell what "+
+		"matters to nobody").Fallback = "0.5%"
 	f.Toggle(&c.apart, "apart", "of blocks: place what each register points to by itself, as an allocator may; rsp and rbp stay together. "+
 		"Pointers may then alias in their low 12 bits")
 	f.Toggle(&c.out.JSON, "json", "one JSON object on one line for each pair, with the values of each layout")

@@ -104,6 +104,7 @@ func (c *compareCmd) conclude(sides []sideReport, measured []compare.Measured, d
 		if few != nil { // interrupted too early, if err is set
 			return nil, cmp.Or(err, few)
 		}
+		out.Ignore(100 * c.minEffect)
 		out.A.Cycles, out.B.Cycles = &out.Conclusion.A, &out.Conclusion.B // Conclusion's own keys a and b are these structures'
 		out.Adjusted = out.P
 		if c.setups == 1 && len(sides) == 2 { // otherwise it depends on the set-ups or on other sides too

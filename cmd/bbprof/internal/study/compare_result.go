@@ -233,7 +233,7 @@ func (r *comparisons) report() string {
 		return w.String()
 	}
 	if out.Verdict == compare.Same {
-		fmt.Fprintf(&w, "no difference: b against a %s %%", signed(out.Mean))
+		fmt.Fprintf(&w, "no difference above %.2f %%: b against a %s %%", max(out.Bound(), out.Least), signed(out.Mean))
 	} else {
 		fmt.Fprintf(&w, "b is %s than a by %.2f %%", out.Verdict, max(out.Mean, -out.Mean))
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -281,5 +282,29 @@ func TestRejections(t *testing.T) {
 	stop()
 	if _, _, err := Run(ctx, layouts, plan, []Measure{ok, ok}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// TestIgnore: a difference that is certain but small is none, in the mean as in each layout.
+func TestIgnore(t *testing.T) {
+	var pairs []Pair
+	for i := range 20 {
+		b := 100.3 + 0.01*float64(i%3)
+		pairs = append(pairs, Pair{A: []float64{100, 100.001, 99.999}, B: []float64{b, b + 0.001, b - 0.001}})
+	}
+	for _, c := range []struct {
+		least float64
+		want  Verdict
+	}{{0, Slower}, {0.3, Slower}, {0.32, Same}, {0.5, Same}} {
+		got := require.Get(Paired(pairs, 1))(t)
+		got.Ignore(c.least)
+		require.Equal(t, fmt.Sprintf("above %g %%", c.least), c.want, got.Verdict)
+		if c.want == Same && c.least == 0.5 && got.Says[Same] != len(pairs) {
+			t.Errorf("layouts alone say %v", got.Says)
+		}
+	}
+	got := require.Get(Paired(pairs, 1))(t)
+	if b := got.Bound(); b < 0.3 || b > 0.33 {
+		t.Errorf("no difference above %g %%", b)
 	}
 }

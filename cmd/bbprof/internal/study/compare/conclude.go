@@ -25,6 +25,7 @@ const Power = 0.8
 // Conclusion is the result over all layouts. Differences are percentages of a: above 0, b takes longer.
 type Conclusion struct {
 	Verdict Verdict `json:"verdict"`
+	Least   float64 `json:"min_effect_percent"` // a smaller mean difference is none
 	Mean    float64 `json:"difference_percent"`
 	Low     float64 `json:"ci_low_percent"` // 95 % interval, joint if there are several sides
 	High    float64 `json:"ci_high_percent"`
@@ -145,6 +146,24 @@ func Linked(pairs []Pair, setups, comparisons int) (Conclusion, error) {
 	}
 	return c, err
 }
+
+// Ignore leaves no verdict for a mean difference below percent, in the layouts together and in each alone.
+func (c *Conclusion) Ignore(percent float64) {
+	c.Least = percent
+	if math.Abs(c.Mean) < percent {
+		c.Verdict = Same
+	}
+	c.Says = map[Verdict]int{}
+	for i := range c.Alone {
+		if a := &c.Alone[i]; math.Abs(a.Difference) < percent {
+			a.Verdict = Same
+		}
+		c.Says[c.Alone[i].Verdict]++
+	}
+}
+
+// Bound is the largest difference, either way, that the interval leaves possible, in percent.
+func (c *Conclusion) Bound() float64 { return max(-c.Low, c.High) }
 
 // Contrary counts the layouts that alone would have shown the opposite of the verdict, or any difference if the verdict
 // is none.
