@@ -64,7 +64,7 @@ type boundsCmd struct {
 }
 
 func (b *boundsCmd) run(std cli.Streams) error {
-	if err := blockflags.OneMode(&b.Opts, profiler.Unroll); err != nil {
+	if err := blockflags.OneMode(&b.Opts, profiler.Loop); err != nil {
 		return err
 	}
 	if err := b.OneOrFiles(b.files); err != nil {
@@ -109,8 +109,8 @@ func boundsReport(a bounds.Answer) string {
 	}
 	fmt.Fprintf(&w, "\n%s", slack)
 	fmt.Fprintf(&w, "\nfront end: %.2f instructions a cycle where all free slots are filled", a.FrontEnd.Slots)
-	if t := a.FrontEnd.Loop; t != nil {
-		fmt.Fprintf(&w, "; in a loop %.3f cycles", t.Cycles)
+	if t := a.FrontEnd.Row; t != nil {
+		fmt.Fprintf(&w, "; in a row of copies %.3f cycles", t.Cycles)
 	}
 	if t := a.FrontEnd.Decoders; t != nil {
 		fmt.Fprintf(&w, "; from the decoders %.3f", t.Cycles)
@@ -134,8 +134,11 @@ func chainTable(chains []bounds.ChainReport) *cli.Table {
 		if c.Documented > 0 {
 			text += fmt.Sprintf(": %.2f", c.Documented)
 		}
-		if c.Binds {
+		switch {
+		case c.Binds:
 			text += "  ← binds"
+		case c.AsLong:
+			text += "  ← as long as the time"
 		}
 		t.Row(saved, within, text)
 	}

@@ -27,6 +27,7 @@ const (
 	Class    Kind = "class"     // the units that execute one class of work
 	FrontEnd Kind = "front_end" // the slots for decode, rename and retirement
 	Memory   Kind = "memory"    // a chain through memory: a store and a dependent load
+	Branches Kind = "branches"  // one taken branch a cycle
 	None     Kind = "none"      // none of these
 )
 
@@ -54,7 +55,8 @@ type ChainReport struct {
 	// cut nothing.
 	Saved    *Time  `json:"saved,omitempty"`
 	Untested string `json:"untested,omitempty"` // why it was not cut
-	Binds    bool   `json:"binds"`
+	Binds    bool   `json:"binds"`              // cutting it saves time
+	AsLong   bool   `json:"as_long,omitzero"`   // by its documented latency as long as the time, though cutting it saves none
 }
 
 // Slack is how much work of a class can be added for free.
@@ -86,7 +88,7 @@ type Part struct {
 
 type FrontEndReport struct {
 	Slots    float64 `json:"slots_per_cycle"` // instructions per cycle when all free slots are filled
-	Loop     *Time   `json:"loop,omitempty"`
+	Row      *Time   `json:"row,omitempty"`   // in copies in a row
 	Decoders *Time   `json:"decoders,omitempty"`
 }
 
@@ -300,6 +302,7 @@ func (q *question) slack(s *Slack, p probe, base float64, copies int) {
 			return
 		}
 		if s.Slope = (beyond - there) / float64(last); s.Slope <= 0 {
+			s.Untested = "twice as many cost no more time, so what they cost cannot be told"
 			return
 		}
 		// where the growth line meets the time without probes
@@ -333,10 +336,10 @@ func (q *question) frontEnds(a *Answer) (r FrontEndReport) {
 	if s, known := a.freeSlots(); known {
 		r.Slots = (float64(len(q.insts)) + s.FreeLow) / q.base.Cycles
 	}
-	loop, decoders := q.setup, q.setup
-	loop.Mode, decoders.FrontEnd = profiler.Loop, profiler.Decode
-	if t, why := q.timeIn(rewrite.Change{}, loop); why == "" {
-		r.Loop = &t
+	row, decoders := q.setup, q.setup
+	row.Mode, decoders.Mode, decoders.FrontEnd = profiler.Unroll, profiler.Unroll, profiler.Decode
+	if t, why := q.timeIn(rewrite.Change{}, row); why == "" {
+		r.Row = &t
 	}
 	if t, why := q.timeIn(rewrite.Change{}, decoders); why == "" {
 		r.Decoders = &t

@@ -187,6 +187,9 @@ func answer(t *testing.T, core madeUp, digits string, parts bool) Answer {
 	return require.Get(Find(context.Background(), core, block, parts))(t)
 }
 
+// taken closes the block's own loop.
+func taken(r *profiler.Result, _ []string) { r.Branch = &profiler.BranchReport{As: profiler.Taken} }
+
 func TestFind(t *testing.T) {
 	for _, c := range []struct {
 		name, hex string
@@ -197,7 +200,7 @@ func TestFind(t *testing.T) {
 		{"a chain", "480fafc0", multiplyChain, []Kind{Chain},
 			"bound by a carried chain of 3.0 cycles: imul (3);"},
 		{"a chain that cutting does not end", "480fafc0", madeUp{chain: "imul rax, rax", takes: 3}, []Kind{None}, "bound by no chain"},
-		{"loads", "488b03 488b4b08 488b5310", madeUp{}, []Kind{Class}, "bound by the units for load and load again;"},
+		{"loads", "488b03 488b4b08 488b5310", madeUp{}, []Kind{Class}, "bound by the units for load;"},
 		{"multiplications", "480fafcb 4889c3", madeUp{}, []Kind{Class}, "bound by the units for multiply;"},
 		{"vectors", "0f54c1 0f54d1 0f54d9", madeUp{}, []Kind{Class},
 			"bound by the units for vector integer, vector add, vector multiply, shuffle, vector to general and divide;"},
@@ -205,6 +208,9 @@ func TestFind(t *testing.T) {
 		{"slots of nops in pairs", strings.Repeat("90", 12), madeUp{fuses: true}, []Kind{FrontEnd}, "bound by the front end at 12.00 instructions a cycle;"},
 		{"slots of moves, where nops find room", strings.Repeat("4889c3", 6), madeUp{fuses: true}, []Kind{FrontEnd},
 			"bound by the front end at 6.00 instructions a cycle;"},
+		{"a taken branch", "48ffc8 75fb", madeUp{chain: "dec rax", takes: 1, change: taken}, []Kind{Branches}, "bound by one taken branch a cycle;"},
+		{"a taken branch, and a chain of twice the time", "480fafc0 75fa", madeUp{chain: "imul rax, rax", takes: 2, cut: "mov eax, 0x12345600", change: taken},
+			[]Kind{Chain}, "bound by a carried chain of 2.0 cycles: imul"},
 		{"both", "480fafc1 9090909090", madeUp{}, []Kind{Class, FrontEnd}, "bound by the units for multiply; and by the front end"},
 	} {
 		a := answer(t, c.core, c.hex, true)

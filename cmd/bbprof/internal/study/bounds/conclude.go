@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/bbprof/bbprof/internal/stat"
+	"github.com/bbprof/bbprof/profiler"
 )
 
 // conclude names what bounds the block. A chain binds if cutting it saves time, a class if it has no room although
@@ -45,7 +46,7 @@ func (a *Answer) conclude() {
 		hidden = nil
 	}
 	for _, c := range hidden {
-		c.Binds, kind = true, c.kind()
+		c.AsLong, kind = true, c.kind()
 	}
 	switch len(hidden) {
 	case 0:
@@ -53,6 +54,9 @@ func (a *Answer) conclude() {
 		add(kind, "a carried chain of as many cycles: "+hidden[0].Text)
 	default:
 		add(kind, fmt.Sprintf("%d carried chains of as many cycles, such as %s", len(hidden), hidden[0].Text))
+	}
+	if b := a.Base.Branch; b != nil && b.As == profiler.Taken && cycles <= 1+stat.EffectShare {
+		add(Branches, "one taken branch a cycle")
 	}
 	if len(a.Bounds) == 0 && !addFull(nearly) {
 		addFrontEnd(nearly)
@@ -93,7 +97,11 @@ func (a *Answer) full(share float64) (names []string) {
 		switch {
 		case s.Untested != "" || isFrontEnd(s.Class) || s.Share >= share:
 		case frontKnown && front.Share < share && s.Slope <= 1.5*front.Slope:
-		default:
+		case s.Class == loadAgain && !slices.Contains(names, "load"):
+			names = append(names, "loads of one word")
+		case s.Class == storeAgain && !slices.Contains(names, "store"):
+			names = append(names, "stores to one word")
+		case s.Class != loadAgain && s.Class != storeAgain:
 			names = append(names, s.Class)
 		}
 	}

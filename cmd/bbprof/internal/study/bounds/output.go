@@ -52,7 +52,7 @@ func Figure(a Answer) plot.Figure {
 }
 
 func (a Answer) onChain(instruction int) bool {
-	return slices.ContainsFunc(a.Chains, func(c ChainReport) bool { return c.Binds && slices.Contains(c.Instructions, instruction) })
+	return slices.ContainsFunc(a.Chains, func(c ChainReport) bool { return (c.Binds || c.AsLong) && slices.Contains(c.Instructions, instruction) })
 }
 
 func Columns() []string {
@@ -88,7 +88,7 @@ func (a Answer) found() (row []string) {
 	}
 	chain, saved := "", ""
 	for _, c := range a.Chains {
-		if c.Binds && chain == "" {
+		if (c.Binds || c.AsLong) && chain == "" {
 			if chain = c.Text; c.Saved != nil {
 				saved = strconv.FormatFloat(c.Saved.Cycles, 'f', 4, 64)
 			}

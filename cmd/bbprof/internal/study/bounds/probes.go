@@ -100,6 +100,9 @@ var frontEnd = []probe{
 	{"long nop", "nop of 8 bytes", func(room, int) []byte { return rewrite.Nop(8) }},
 }
 
+// The classes of probes that repeat an access of the block stand after those of other words.
+const loadAgain, storeAgain = "load again", "store again"
+
 // classes lists the probes of work. Each represents the instructions that the core executes in the same units,
 // whichever these are. Source: instructions that share ports on all cores in uops.info's tables.
 var classes = []probe{
@@ -121,11 +124,11 @@ var classes = []probe{
 		}
 		return rewrite.Encode("mov r64, m64", rewrite.Pointer(r.fixed, r.word(n)), r.scratch, 0)
 	}},
-	{"load again", "mov r, [m], a word that the block loads", func(r room, n int) []byte { return r.load }},
+	{loadAgain, "mov r, [m], a word that the block loads", func(r room, n int) []byte { return r.load }},
 	{"store", "mov [m], r", func(r room, n int) []byte {
 		return rewrite.Encode("mov m64, r64", rewrite.Pointer(r.fixed, r.word(n)), 0, r.fixed)
 	}},
-	{"store again", "mov [m], r, a word that the block stores to", func(r room, n int) []byte { return r.store }},
+	{storeAgain, "mov [m], r, a word that the block stores to", func(r room, n int) []byte { return r.store }},
 	{"vector integer", "vpaddd x, x, x", func(r room, n int) []byte { return r.onVectors("vpaddd", r.still) }},
 	{"vector add", "vaddps x, x, x", func(r room, n int) []byte { return r.onVectors("vaddps", r.still) }},
 	{"vector multiply", "vmulps x, x, x", func(r room, n int) []byte { return r.onVectors("vmulps", r.still) }},
