@@ -36,6 +36,7 @@ instruction is left out. The first line names the bound:
   memory     so does one that goes through a store and a load that waits for it
   class      no more work of a class is free, although slots are
   front_end  no slot is free
+  branches   a loop of one taken branch a cycle
   none       none of these
 `,
 		Notes: "docs/bounds.md explains the report and the method.\n",

@@ -5,7 +5,9 @@ import (
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/rewrite"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/values"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/profiler"
 )
@@ -28,6 +30,24 @@ func (q *question) forwarding() test {
 		still.Predicted.Splits != ended.Predicted.Splits || still.Predicted.Alias4K != ended.Predicted.Alias4K {
 		return untested(here, "no stores end this and change nothing else")
 	}
+	return t
+}
+
+// operandValues gives what the block reads the values that change its time the most.
+func (q *question) operandValues() test {
+	const here = "it reads data, fixed here and put back where it overwrites them"
+	switch {
+	case q.err != nil:
+		return test{}
+	case q.base.Predicted.L1IMisses > 0:
+		return untested(here, "the copies exceed L1I, and so many values take too long")
+	}
+	c, ok, err := values.Farthest(q.ctx, q.p, profiler.Block{Code: q.code, Setup: q.setup}, experiment.Plan{Rounds: leastRounds})
+	if q.err = err; !ok {
+		return absent("it reads no data whose values can be set")
+	}
+	t := change(here, fmt.Sprintf("%s: %s, %s", c.Input, c.Values, c.Set), c.Fixed.Setup, c.Changed.Setup)
+	t.With.code, t.Without.code = string(c.Fixed.Code), string(c.Changed.Code)
 	return t
 }
 

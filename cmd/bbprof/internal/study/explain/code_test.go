@@ -65,6 +65,43 @@ func TestBuiltCode(t *testing.T) {
 	}
 }
 
+// TestOperandValues: explain names values as the cause where this core feels them, and says where there are none.
+func TestOperandValues(t *testing.T) {
+	require.Slow(t)
+	p, err := profiler.New(t.Context(), profiler.Options{Mode: profiler.Unroll, Detail: true, NoRescue: true, Precision: 0.01, Budget: 2 * time.Second})
+	require.Measure(t, err)
+	t.Cleanup(p.Close)
+	for _, b := range []struct{ name, hex, short, long string }{
+		{"a division", "31d2 f7f1", "rax=1,rcx=1", "rax=0xffffffff,rcx=1"}, // xor edx, edx; div ecx
+		{"a multiplication", "480fafc3", "rbx=0", "rbx=-1"},                // imul rax, rbx
+		{"a constant", "b801000000", "", ""},                               // mov eax, 1
+	} {
+		t.Run(strings.ReplaceAll(b.name, " ", "_"), func(t *testing.T) {
+			init := initial.Paper()
+			setup := profiler.Setup{CodeOffset: new(0), Init: &init}
+			require.AtMost(t, 1, 3, func() string {
+				cost := 0.0
+				if b.short != "" {
+					with := func(set string) float64 {
+						s := setup
+						s.Set = require.Get(initial.ParseSet(set))(t)
+						return asking{t, p, unhex(t, b.hex)}.median(s, cycles)
+					}
+					cost = with(b.long)/with(b.short) - 1
+				}
+				all := findings(t, p, unhex(t, b.hex), setup, plan(0))
+				f := all[slices.IndexFunc(all, func(f experiment.Finding) bool { return f.Hypothesis == "operand values" })]
+				t.Logf("it costs %.1f %%: %s, %s", 100*cost, f.Outcome, f.Change)
+				switch named := slices.Contains(experiment.Confirmed(all), f.Hypothesis); {
+				case b.short == "" && f.Outcome != experiment.Absent, named && cost < mayNotName, !named && cost > mustName:
+					return fmt.Sprintf("costs %.1f %%, and %+v", 100*cost, f)
+				}
+				return ""
+			})
+		})
+	}
+}
+
 // TestAddress: a block with an address is explained where its program has it.
 func TestAddress(t *testing.T) {
 	var first *profiler.Setup

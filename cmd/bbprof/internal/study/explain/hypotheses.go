@@ -30,6 +30,7 @@ var hypotheses = []struct {
 	{"rename phase", (*question).renamePhase},
 	{"subnormals", (*question).subnormals},
 	{"SSE and AVX mixed", (*question).mixed},
+	{"operand values", (*question).operandValues},
 	{"L1I residency", (*question).l1i},
 	{"op cache residency", (*question).opCache},
 }

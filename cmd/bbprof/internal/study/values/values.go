@@ -99,45 +99,77 @@ const All = "all"
 // Run sweeps the values of a block's inputs. The profiler's results must have details (profiler.Options.Detail). The
 // result of a block that is rejected has no points.
 func Run(ctx context.Context, p pool.Profiler, b profiler.Block, plan experiment.Plan) (Sweep, error) {
-	s := Sweep{Rounds: plan.Rounds}
-	var err error
+	s, _, err := run(ctx, p, b, plan)
+	return s, err
+}
+
+func run(ctx context.Context, p pool.Profiler, b profiler.Block, plan experiment.Plan) (s Sweep, all []arm, err error) {
+	s.Rounds = plan.Rounds
 	if s.Base, err = pool.Undisturbed(ctx, p, b); err != nil || s.Base.Status != profiler.OK {
-		return s, err
+		return s, nil, err
 	}
 	insts, err := asm.Decode(b.Code)
 	if err != nil {
-		return s, err
+		return s, nil, err
 	}
 	start := startOf(b, s.Base)
 	inputs := inputsOf(insts, start.state, start.address)
 	code, err := refresh(b.Code, insts, inputs, b.Setup.Captured == nil)
 	if err != nil {
-		return s, err
+		return s, nil, err
 	}
 	s.Dependent, s.Independent = hex.EncodeToString(code.dependent), hex.EncodeToString(code.independent)
 	s.Beyond = beyond(insts)
-	arms, err := arms(inputs, code, start, plan.Seed)
-	if err != nil {
-		return s, err
+	if all, err = arms(inputs, code, start, plan.Seed); err != nil {
+		return s, nil, err
 	}
-	results, err := experiment.Run(ctx, len(arms), plan, func(ctx context.Context, i int) (profiler.Result, error) {
-		r, err := pool.Undisturbed(ctx, p, profiler.Block{Code: arms[i].code, Setup: arms[i].setup})
+	results, err := experiment.Run(ctx, len(all), plan, func(ctx context.Context, i int) (profiler.Result, error) {
+		r, err := pool.Undisturbed(ctx, p, all[i].block())
 		if err == nil && r.Status == profiler.Failed {
-			err = fmt.Errorf("%s %s: %s", arms[i].Input, arms[i].Values, r.Failure)
+			err = fmt.Errorf("%s %s: %s", all[i].Input, all[i].Values, r.Failure)
 		}
 		return r, err
 	})
 	if err != nil {
-		return s, err
+		return s, nil, err
 	}
-	s.conclude(arms, results)
+	s.conclude(all, results)
 	for _, in := range inputs {
 		s.Inputs = append(s.Inputs, s.finding(in))
 	}
 	if slices.ContainsFunc(s.Points, func(p Point) bool { return p.Input == All }) {
 		s.Inputs = append(s.Inputs, s.finding(Input{Name: All, Role: Data}))
 	}
-	return s, nil
+	return s, all, nil
+}
+
+// Contrast is a block with fixed values of what it reads, and with the values that change its time the most. Both put back what they overwrite.
+type Contrast struct {
+	Input, Values, Set string
+	Fixed, Changed     profiler.Block
+}
+
+// Farthest looks for the values of data, not of pointers, that change a block's time the most. ok is false if it reads none. The difference is
+// for the caller to measure: that of the values which were found is biased.
+func Farthest(ctx context.Context, p pool.Profiler, b profiler.Block, plan experiment.Plan) (c Contrast, ok bool, err error) {
+	s, all, err := run(ctx, p, b, plan)
+	if err != nil {
+		return c, false, err
+	}
+	data := map[string]bool{}
+	for _, f := range s.Inputs {
+		data[f.Name] = f.Role == Data
+	}
+	fixed, most := 0, -1.0
+	for i, point := range s.Points {
+		if i > 0 && point.Waits != s.Points[i-1].Waits {
+			fixed = i
+		}
+		if off := math.Abs(point.Share()); data[point.Input] && point.Status == string(profiler.OK) && !point.Moved && off > most {
+			c, most = Contrast{point.Input, point.Values, point.Set, all[fixed].block(), all[i].block()}, off
+		}
+	}
+	return c, most >= 0, nil
 }
 
 // beyond lists what a block reads that is not varied.
@@ -195,6 +227,8 @@ type arm struct {
 	code  []byte
 	setup profiler.Setup
 }
+
+func (a arm) block() profiler.Block { return profiler.Block{Code: a.code, Setup: a.setup} }
 
 // arms lists the points to measure, first with dependent and then with independent iterations.
 func arms(inputs []Input, block refreshed, from start, seed uint64) (all []arm, err error) {
