@@ -147,9 +147,14 @@ func (e *Emitter) MovImm(r Reg, v uint64) {
 		e.Raw(0x48|hi, 0xc7, 0xc0|lo)
 		e.imm32(uint32(v))
 	default:
-		e.Raw(0x48|hi, 0xb8|lo)
-		e.code = binary.LittleEndian.AppendUint64(e.code, v)
+		e.MovAbs(r, v)
 	}
+}
+
+// MovAbs is MovImm in 10 bytes for any value.
+func (e *Emitter) MovAbs(r Reg, v uint64) {
+	e.Raw(0x48|byte(r>>3), 0xb8|byte(r&7))
+	e.code = binary.LittleEndian.AppendUint64(e.code, v)
 }
 
 // Instructions with an operand at addr, named for their mnemonics. Those with a register are of 64 bits.

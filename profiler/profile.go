@@ -188,6 +188,7 @@ func (j job) chooseCopies(insts []asm.Inst, frontEnd unroll.FrontEnd) (f unroll.
 // prepare maps and traces the block in a state in which all its accesses are safe.
 func (s *session) prepare(j job, insts []asm.Inst, copies unroll.Factors) (*mapping.MappedBlock, error) {
 	task := s.task(j, insts, copies)
+	task.Harness.Reset.SameCode = j.Setup.SameCode
 	if j.Setup.Captured != nil {
 		return task.PrepareCaptured(j.Setup.Captured)
 	}

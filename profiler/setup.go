@@ -25,6 +25,9 @@ type Setup struct {
 	// LeadNops is the number of these nops, 15 to 64, in 64 bytes more. It shifts the code relative to the rename
 	// groups but not within its cache lines. 0: as few as possible.
 	LeadNops int `json:"lead_nops,omitempty"`
+	// SameCode sets registers and flags by the same instructions whatever their values. Shorter ones for small values shift the copies relative
+	// to the rename groups: on Zen 3 a register of more than 32 bits then seemed to cost a loop 5 %.
+	SameCode bool `json:"same_code,omitempty"`
 	// Init is the only initial state, instead of those of Options. Options.Set does not change it.
 	Init *initial.State `json:"init,omitempty"`
 	// Set overrides the entries of Options.Set that it names.

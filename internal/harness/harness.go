@@ -30,6 +30,8 @@ type Reset struct {
 	Filled int  // x87 registers that hold 1.0 at the start
 	MXCSR  bool // sticky flags or control bits
 	Flags  bool // DF, AC, NT, … : anything but the arithmetic flags
+	// SameCode loads registers and arithmetic flags by the same instructions, whatever their values.
+	SameCode bool
 }
 
 // modeSwitchTurns is the least number of iterations of the loop before the first copy; SlotDispatch holds the number
@@ -86,7 +88,7 @@ func prologue(e *asm.Emitter, init initial.State, reset Reset, features asm.Feat
 	// of iterations, so that both unroll factors start alike.
 	e.Lfence()
 
-	tail := registerLoads(init, kept)
+	tail := registerLoads(init, kept, reset.SameCode)
 	e.Align(32) // the fused dec+jnz must not touch a 32-byte boundary (Intel erratum SKX102)
 	loop := e.PC()
 	e.Dec(asm.RCX)
@@ -112,7 +114,7 @@ func dryRunPrologue(e *asm.Emitter, init initial.State, reset Reset, features as
 	loadVectors(e, init, data, reset, features)
 	e.MovImm(asm.RSP, layout.DryRunFlags)
 	e.Popf()
-	e.Raw(registerLoads(init, none)...)
+	e.Raw(registerLoads(init, none, false)...)
 	e.Align(64)
 }
 
@@ -156,10 +158,10 @@ func leaveOpCache(e *asm.Emitter) {
 const none asm.Reg = 16
 
 // registerLoads sets the arithmetic flags, then the registers: mov keeps the flags. kept gets its value from r15.
-func registerLoads(init initial.State, kept asm.Reg) []byte {
+func registerLoads(init initial.State, kept asm.Reg, sameCode bool) []byte {
 	const most = 192 // bytes: 10 for each of 16 registers, and the flags
 	t := asm.NewEmitterIn(0, make([]byte, 0, most))
-	if init.Flags == 0 {
+	if init.Flags == 0 && !sameCode {
 		t.Raw(0x31, 0xc0)       // xor eax, eax
 		t.Raw(0x83, 0xc0, 0x01) // add eax, 1: CF, PF, AF, ZF, SF and OF all 0
 	} else {
@@ -170,10 +172,14 @@ func registerLoads(init initial.State, kept asm.Reg) []byte {
 		t.Raw(0x9e)                                // sahf
 	}
 	for i, v := range init.GPR {
-		if r := asm.Reg(i); r != kept {
-			t.MovImm(r, v)
-		} else if r != asm.R15 {
+		switch r := asm.Reg(i); {
+		case r == kept && r == asm.R15:
+		case r == kept:
 			t.Mov(r, asm.R15)
+		case sameCode:
+			t.MovAbs(r, v)
+		default:
+			t.MovImm(r, v)
 		}
 	}
 	return t.Bytes()

@@ -199,6 +199,7 @@ func startOf(b profiler.Block, base profiler.Result) start {
 		s.state, s.address = c.State, c.Address
 		s.state.Fill = 0 // so that no word of its memory is taken for a pointer
 	}
+	s.setup.SameCode = true
 	s.setup.Tolerate = append(s.setup.Tolerate, verdict.Alias4K, verdict.AliasFrame, verdict.Misaligned)
 	return s
 }
