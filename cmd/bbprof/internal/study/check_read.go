@@ -64,11 +64,10 @@ func holdsCode(name string) (bool, error) {
 func (c *checkCmd) extract(ctx context.Context, name, profile string) (pieces []check.Piece, err error) {
 	options := extract.Options{Cut: extract.CutLeader, Min: 1, Branches: true, Lines: true, Depths: true, Func: c.functions}
 	var stats extract.Stats
+	codeOf := check.Codes()
 	err = extract.File(ctx, name, options, &stats, func(b *extract.Block) error {
-		p, ok := check.NewPiece(check.Piece{Function: b.Function, Address: b.Addr, Placed: true, Code: bytes.Clone(b.Code),
-			Hex: fmt.Sprintf("%x", b.Code), Source: b.Source, Depth: b.Depth})
-		if ok {
-			pieces = append(pieces, p)
+		if code, ok := codeOf(b.Code); ok {
+			pieces = append(pieces, check.Piece{Code: code, Function: b.Function, Address: b.Addr, Placed: true, Source: b.Source, Depth: b.Depth})
 		}
 		return nil
 	})
@@ -120,6 +119,7 @@ func (c *checkCmd) readRows(name string, std cli.Streams) (pieces []check.Piece,
 		}
 		return ""
 	}
+	codeOf := check.Codes()
 	for row, err := range resultfile.Each(in.Next) {
 		if err != nil {
 			return nil, cli.Usage(fmt.Errorf("reading %s: %w", name, err))
@@ -127,16 +127,18 @@ func (c *checkCmd) readRows(name string, std cli.Streams) (pieces []check.Piece,
 		if row.Rejection != nil {
 			continue
 		}
-		p := check.Piece{Function: cell(row, "function"), Code: row.Code, Hex: fmt.Sprintf("%x", row.Code), Source: cell(row, "source_line")}
+		code, ok := codeOf(row.Code)
+		if !ok {
+			continue
+		}
+		p := check.Piece{Code: code, Function: cell(row, "function"), Source: cell(row, "source_line")}
 		if c.functions != nil && !c.functions.MatchString(p.Function) {
 			continue
 		}
 		if row.At != nil {
 			p.Address, p.Placed = *row.At, true
 		}
-		if p, ok := check.NewPiece(p); ok {
-			pieces = append(pieces, p)
-		}
+		pieces = append(pieces, p)
 	}
 	in.Ignored().Warn(std.Err)
 	return pieces, nil

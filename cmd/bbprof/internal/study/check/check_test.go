@@ -42,9 +42,7 @@ func build(t *testing.T, text string) (pieces []Piece) {
 			_, err := fmt.Sscanf(address, "%d", &p.Address)
 			require.NoError(t, err)
 		}
-		p.Code = require.Get(hex.DecodeString(strings.ReplaceAll(code, " ", "")))(t)
-		p, ok := NewPiece(p)
-		if !ok {
+		if p.Code = newCode(require.Get(hex.DecodeString(strings.ReplaceAll(code, " ", "")))(t)); p.Code == nil {
 			t.Fatalf("%s is no block", code)
 		}
 		pieces = append(pieces, p)
@@ -103,7 +101,7 @@ func (m *machine) Profile(_ context.Context, b profiler.Block) (profiler.Result,
 		r := &verdict.Rejection{Reason: verdict.BusyCore}
 		return profiler.Result{Status: profiler.Rejected, Reason: r.Reason, Rejection: r}, nil
 	}
-	piece, _ := NewPiece(Piece{Code: b.Code})
+	piece := newCode(b.Code)
 	cycles := 0.0
 	insts, _ := asm.Decode(b.Code)
 	for i := range insts {

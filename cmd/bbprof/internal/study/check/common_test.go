@@ -8,11 +8,18 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
-func pieces(keys ...int) (all []Piece) {
+func pieces(keys ...int) (all []*Piece) {
 	for _, k := range keys {
-		all = append(all, Piece{key: fmt.Sprint(k)})
+		all = append(all, &Piece{Code: &Code{key: fmt.Sprint(k)}})
 	}
 	return all
+}
+
+func values(all []*Piece) (some []Piece) {
+	for _, p := range all {
+		some = append(some, *p)
+	}
+	return some
 }
 
 func TestCommon(t *testing.T) {
@@ -47,7 +54,7 @@ func TestManyPieces(t *testing.T) {
 	}
 	a, b := pieces(many...), pieces(many...)
 	a[7].key, b[len(b)-7].key = "only here", "only there"
-	functions, equal := Match(a, b)
+	functions, equal := Match(values(a), values(b))
 	if equal != 0 || len(functions) != 1 || functions[0].Equal < len(many)-10 {
 		t.Errorf("%d equal functions, of %d others the first has %d equal pieces", equal, len(functions), functions[0].Equal)
 	}

@@ -11,6 +11,7 @@ package check
 import (
 	"bytes"
 	"cmp"
+	"encoding/hex"
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
@@ -18,45 +19,62 @@ import (
 
 // Piece is a block of a build, with the branch that ends it, or a loop that its own branch closes.
 type Piece struct {
+	*Code
 	Function string  `json:"-"`
 	Address  uint64  `json:"address"`
 	Placed   bool    `json:"-"` // the address is known
-	Code     []byte  `json:"-"`
-	Hex      string  `json:"hex"`
-	Text     string  `json:"text"`
 	Source   string  `json:"source_line,omitempty"`
 	Depth    int     `json:"loop_depth"`
 	Count    float64 `json:"count,omitzero"` // executions by the profile
 	Cycles   float64 `json:"cycles,omitzero"`
+}
+
+// Code is what pieces have in common that are the same bytes.
+type Code struct {
+	Bytes []byte `json:"-"`
+	Hex   string `json:"hex"`
+	Text  string `json:"text"`
 
 	loop bool
 	key  string // what of the code does not depend on where it and others stand
 }
 
-// NewPiece completes a piece by what its code says. ok is false if that does not decode.
-func NewPiece(p Piece) (_ Piece, ok bool) {
-	insts, err := asm.Decode(p.Code)
-	if err != nil || len(insts) == 0 {
-		return p, false
+// Codes returns a function that gives each code once. ok is false if it does not decode.
+func Codes() func(code []byte) (_ *Code, ok bool) {
+	all := map[string]*Code{}
+	return func(code []byte) (*Code, bool) {
+		c, known := all[string(code)]
+		if !known {
+			c = newCode(bytes.Clone(code))
+			all[string(code)] = c
+		}
+		return c, c != nil
 	}
-	p.Text = asm.Text(insts)
-	key := bytes.Clone(p.Code)
+}
+
+func newCode(code []byte) *Code {
+	insts, err := asm.Decode(code)
+	if err != nil || len(insts) == 0 {
+		return nil
+	}
+	c := Code{Bytes: code, Hex: hex.EncodeToString(code), Text: asm.Text(insts)}
+	key := bytes.Clone(code)
 	for i := range insts {
 		if in := &insts[i]; in.RIPDisp > 0 {
 			clear(key[in.Offset+in.RIPDisp : in.Offset+in.RIPDisp+4])
 		}
 	}
 	if branch, ok := asm.TrailingBranch(insts); ok {
-		if p.loop = branch.ToStart(); !p.loop { // its distance and so its length depend on others
+		if c.loop = branch.ToStart(); !c.loop { // its distance and so its length depend on others
 			key = append(key[:branch.Offset], branch.Mnemonic...)
 		}
 	}
 	last := len(insts) - 1
-	for ; !p.loop && last > 0 && insts[last].Mnemonic == "nop"; last-- { // what aligns the code behind it
+	for ; !c.loop && last > 0 && insts[last].Mnemonic == "nop"; last-- { // what aligns the code behind it
 		key = key[:insts[last].Offset]
 	}
-	p.key = string(key)
-	return p, true
+	c.key = string(key)
+	return &c
 }
 
 // Kind names a piece in reports.
@@ -69,9 +87,9 @@ func (p *Piece) Kind() string {
 
 // Change is a stretch of a function that is not the same in both builds: pieces between others that are.
 type Change struct {
-	What What    `json:"what"`
-	Base []Piece `json:"base,omitempty"`
-	Head []Piece `json:"head,omitempty"`
+	What What     `json:"what"`
+	Base []*Piece `json:"base,omitempty"`
+	Head []*Piece `json:"head,omitempty"`
 	// Outside says that the pieces are in none of the function's loops.
 	Outside bool `json:"outside_loops,omitzero"`
 	// Per is the number of the base's iterations that one of the head's does, where that is known and not 1: the head's
@@ -97,7 +115,7 @@ type Function struct {
 	Equal   int      `json:"equal"` // pieces
 	Cost    *Cost    `json:"cost,omitempty"`
 
-	equal []Piece // of the base
+	equal []*Piece // of the base
 }
 
 // Match compares two builds. Functions are in the base's order, then those that only the head has. equal is the number
@@ -106,10 +124,10 @@ func Match(base, head []Piece) (functions []Function, equal int) {
 	names, a, b := byFunction(base, head)
 	for _, name := range names {
 		f := Function{Name: name}
-		for _, of := range []func(Piece) bool{
-			func(p Piece) bool { return p.loop },
-			func(p Piece) bool { return !p.loop && p.Depth > 0 },
-			func(p Piece) bool { return !p.loop && p.Depth == 0 },
+		for _, of := range []func(*Piece) bool{
+			func(p *Piece) bool { return p.loop },
+			func(p *Piece) bool { return !p.loop && p.Depth > 0 },
+			func(p *Piece) bool { return !p.loop && p.Depth == 0 },
 		} {
 			f.match(pick(a[name], of), pick(b[name], of))
 		}
@@ -125,11 +143,12 @@ func Match(base, head []Piece) (functions []Function, equal int) {
 
 func (c *Change) address() uint64 { return slices.Concat(c.Head, c.Base)[0].Address }
 
-func byFunction(base, head []Piece) (names []string, a, b map[string][]Piece) {
-	a, b = map[string][]Piece{}, map[string][]Piece{}
+func byFunction(base, head []Piece) (names []string, a, b map[string][]*Piece) {
+	a, b = map[string][]*Piece{}, map[string][]*Piece{}
 	for i, side := range [][]Piece{base, head} {
-		of := []map[string][]Piece{a, b}[i]
-		for _, p := range side {
+		of := []map[string][]*Piece{a, b}[i]
+		for k := range side {
+			p := &side[k]
 			if len(a[p.Function])+len(b[p.Function]) == 0 {
 				names = append(names, p.Function)
 			}
@@ -139,7 +158,7 @@ func byFunction(base, head []Piece) (names []string, a, b map[string][]Piece) {
 	return names, a, b
 }
 
-func pick(all []Piece, of func(Piece) bool) (some []Piece) {
+func pick(all []*Piece, of func(*Piece) bool) (some []*Piece) {
 	for _, p := range all {
 		if of(p) {
 			some = append(some, p)
@@ -150,8 +169,8 @@ func pick(all []Piece, of func(Piece) bool) (some []Piece) {
 
 // match finds the changes between two lists of pieces: those between the pieces that both have, by content before
 // order.
-func (f *Function) match(a, b []Piece) {
-	changed := func(a, b []Piece) {
+func (f *Function) match(a, b []*Piece) {
+	changed := func(a, b []*Piece) {
 		c := Change{What: Changed, Base: a, Head: b, Per: perIteration(a, b)}
 		switch {
 		case len(a)+len(b) == 0:
@@ -175,21 +194,20 @@ func (f *Function) match(a, b []Piece) {
 	changed(a[i:], b[j:])
 }
 
-func (f *Function) same(a, b Piece) {
+func (f *Function) same(a, b *Piece) {
 	f.Equal++
 	f.equal = append(f.equal, a)
 	const line = 64
 	if a.loop && a.Placed && b.Placed && a.Address%line != b.Address%line {
-		f.Changes = append(f.Changes, Change{What: Moved, Base: []Piece{a}, Head: []Piece{b}})
+		f.Changes = append(f.Changes, Change{What: Moved, Base: []*Piece{a}, Head: []*Piece{b}})
 	}
 }
 
 // elsewhere takes out the pieces that both sides have, but in another order.
-func (f *Function) elsewhere(a, b []Piece) (_, _ []Piece) {
-	inOrder := map[[2]int]bool{}
+func (f *Function) elsewhere(a, b []*Piece) (_, _ []*Piece) {
 	usedA, usedB := make([]bool, len(a)), make([]bool, len(b))
 	for _, m := range common(a, b) {
-		inOrder[m], usedA[m[0]], usedB[m[1]] = true, true, true
+		usedA[m[0]], usedB[m[1]] = true, true
 	}
 	left := map[string][]int{} // of b, by content
 	for j, q := range b {
@@ -197,7 +215,7 @@ func (f *Function) elsewhere(a, b []Piece) (_, _ []Piece) {
 			left[q.key] = append(left[q.key], j)
 		}
 	}
-	var restA, restB []Piece
+	var restA, restB []*Piece
 	gone := make([]bool, len(b))
 	for i, p := range a {
 		same := left[p.key]
@@ -221,7 +239,7 @@ const mostCells = 16 << 20
 
 // common returns a common subsequence of two lists by content, as pairs of indices: a longest one, if what lies between their equal starts
 // and ends is short enough.
-func common(a, b []Piece) (pairs [][2]int) {
+func common(a, b []*Piece) (pairs [][2]int) {
 	start, end := 0, 0
 	for start < min(len(a), len(b)) && a[start].key == b[start].key {
 		start++
@@ -232,7 +250,7 @@ func common(a, b []Piece) (pairs [][2]int) {
 	for i := range start {
 		pairs = append(pairs, [2]int{i, i})
 	}
-	between, find := [2][]Piece{a[start : len(a)-end], b[start : len(b)-end]}, longest
+	between, find := [2][]*Piece{a[start : len(a)-end], b[start : len(b)-end]}, longest
 	if len(between[0])*len(between[1]) > mostCells {
 		find = next
 	}
@@ -246,7 +264,7 @@ func common(a, b []Piece) (pairs [][2]int) {
 }
 
 // next returns a common subsequence: of each piece of a the next in b, if there is one.
-func next(a, b []Piece) (pairs [][2]int) {
+func next(a, b []*Piece) (pairs [][2]int) {
 	at := map[string][]int{}
 	for j, q := range b {
 		at[q.key] = append(at[q.key], j)
@@ -263,7 +281,7 @@ func next(a, b []Piece) (pairs [][2]int) {
 }
 
 // longest returns a longest common subsequence, by the table of the lengths of those of all ends of both lists.
-func longest(a, b []Piece) (pairs [][2]int) {
+func longest(a, b []*Piece) (pairs [][2]int) {
 	length := make([][]int32, len(a)+1)
 	for i := range length {
 		length[i] = make([]int32, len(b)+1)
@@ -292,11 +310,11 @@ func longest(a, b []Piece) (pairs [][2]int) {
 }
 
 // perIteration returns how many iterations of the base's loop one of the head's does; 0 if that is 1 or not known.
-func perIteration(a, b []Piece) float64 {
+func perIteration(a, b []*Piece) float64 {
 	if len(a) != 1 || len(b) != 1 || !a[0].loop {
 		return 0
 	}
-	x, y := stride(a[0].Code), stride(b[0].Code)
+	x, y := stride(a[0].Bytes), stride(b[0].Bytes)
 	if x == 0 || y == 0 || x == y || x != -y && (y%x != 0 && x%y != 0) {
 		return 0
 	}

@@ -151,7 +151,7 @@ func endless(err error) bool {
 // inLayouts measures the pieces of both sides in turn in the same layouts.
 func (o Options) inLayouts(ctx context.Context, p pool.Profiler, c *Change, tests int, branch profiler.Branch) error {
 	var blocks []profiler.Block
-	for _, side := range [][]Piece{c.Base, c.Head} {
+	for _, side := range [][]*Piece{c.Base, c.Head} {
 		for _, piece := range side {
 			b := piece.block()
 			b.Setup.Branch = branch
@@ -226,10 +226,10 @@ func (o Options) judge(low, high float64) Verdict {
 
 // moved measures a loop where it stood and where it stands now.
 func (o Options) moved(ctx context.Context, p pool.Profiler, c *Change, tests int) error {
-	places := []Piece{c.Base[0], c.Head[0]}
+	places := []*Piece{c.Base[0], c.Head[0]}
 	values, err := experiment.Run(ctx, len(places), experiment.Plan{Rounds: movedRounds, Seed: o.Seed}, func(ctx context.Context, i int) (float64, error) {
 		b := places[i].block()
-		b.Code = places[0].Code // the same, but for what is relative to its place
+		b.Code = places[0].Bytes // the same, but for what is relative to its place
 		offset := int(places[i].Address % layout.PageSize)
 		b.Setup.Address, b.Setup.CodeOffset = &places[0].Address, &offset
 		r, err := pool.Number(ctx, p, b)
@@ -253,7 +253,7 @@ func (o Options) moved(ctx context.Context, p pool.Profiler, c *Change, tests in
 
 // block is the piece as it is measured: where it stands in its program, so that its operands keep their alignment.
 func (p *Piece) block() profiler.Block {
-	b := profiler.Block{Code: p.Code}
+	b := profiler.Block{Code: p.Bytes}
 	if p.Placed {
 		b.Setup.Address = &p.Address
 	}
@@ -264,8 +264,7 @@ func (p *Piece) block() profiler.Block {
 // or as the most frequent one there.
 func (o Options) cost(ctx context.Context, p pool.Profiler, f *Function) error {
 	cost, varies := Cost{}, 0.0
-	for i := range f.equal {
-		piece := &f.equal[i]
+	for _, piece := range f.equal {
 		if piece.Count == 0 {
 			continue
 		}
@@ -337,7 +336,7 @@ func rank(v Verdict) int {
 
 // Describe says what changed, in words.
 func (c *Change) Describe() string {
-	kind := func(pieces []Piece) string {
+	kind := func(pieces []*Piece) string {
 		if len(pieces) == 1 {
 			return pieces[0].Kind()
 		}
