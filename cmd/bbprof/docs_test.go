@@ -417,12 +417,14 @@ func runExample(t *testing.T, command string) string {
 	var waited require.Tries
 	for {
 		began := time.Now()
-		// TestMain has put this bbprof on the PATH.
-		sh := exec.CommandContext(require.Context(t), "sh", "-c", strings.ReplaceAll(command, "go run ./cmd/bbprof", "bbprof"))
-		sh.WaitDelay = time.Second // what sh started outlives it
-		got, _ := sh.CombinedOutput()
+		said, all := shell(t, command), ""
+		if said == "" { // the page shows one stream, and the other may say why
+			all = shell(t, strings.ReplaceAll(command, ">/dev/null", ""))
+		}
 		require.Patience(t)
-		switch said := string(got); {
+		switch {
+		case disturbed(all):
+			waited.Again(t, time.Since(began), "$ "+command+"\n"+all)
 		case neverIdle(said):
 			require.Skip(t, require.Idle, "$ %s\n%s", command, said)
 		case disturbed(said), strings.Contains(said, "holds no block that was measured"):
@@ -431,6 +433,15 @@ func runExample(t *testing.T, command string) string {
 			return busy.ReplaceAllString(said, "")
 		}
 	}
+}
+
+// shell gives what a command writes. TestMain has put this bbprof on the PATH.
+func shell(t *testing.T, command string) string {
+	t.Helper()
+	sh := exec.CommandContext(require.Context(t), "sh", "-c", strings.ReplaceAll(command, "go run ./cmd/bbprof", "bbprof"))
+	sh.WaitDelay = time.Second // what sh started outlives it
+	out, _ := sh.CombinedOutput()
+	return string(out)
 }
 
 // busy are the lines that a command adds on a busy host, whose result holds all the same.

@@ -29,6 +29,7 @@ func TestResumed(t *testing.T) {
 	baseline := in("baseline.csv", "hex,status,reason,cycles,ci_low,ci_high\n"+
 		strings.Join(strings.SplitAfter(manyBlocks(func(hex string) string { return hex + ",ok,,9,8.9,9.1\n" }), "\n")[:3000], ""))
 	slow := in("model.sh", "while read b; do sleep 0.002; echo $b,1; done\n")
+	const most = 30 * time.Second
 	for _, c := range [][]string{
 		{"instructions", "-match", "^(v?add|imul|v?mul).*"},
 		{"bounds", some},
@@ -38,7 +39,7 @@ func TestResumed(t *testing.T) {
 		{"explain", "-rounds", "1000", "-frames", "1", "-hex", "48890b488b17"},
 		{"sweep", "-code", "0:63", "-runs", "20", "-hex", "4801c0"},
 		{"sweep", "-env", "0:320:16", "-runs", "20", "--", "true"},
-		{"hunt", "-core", "Zen 4", "-model", "lower-bound", "-generate", "500"},
+		{"hunt", "-core", "Zen 4", "-model", "lower-bound", "-generate", "200"},
 		{"score", "-core", "Zen 4", "-model", "slow=exec:sh " + slow, baseline},
 	} {
 		t.Run(strings.Join(c[:2], " "), func(t *testing.T) {
@@ -48,10 +49,10 @@ func TestResumed(t *testing.T) {
 			var waited require.Tries
 			ended := false
 			for wait := 200 * time.Millisecond; !ended; wait += wait / 2 {
-				code, _, stderr := interrupted(t, args, wait)
-				switch {
-				case disturbed(stderr):
-					waited.Again(t, wait, stderr)
+				code, stdout, stderr := interrupted(t, args, wait)
+				switch said := stdout + stderr; {
+				case disturbed(said):
+					waited.Again(t, wait, said)
 				case code == cli.ExitOK || code == cli.ExitRejected:
 					t.Fatalf("it ended within %v: %s", wait, stderr)
 				case code != cli.ExitInterrupted:
@@ -68,9 +69,10 @@ func TestResumed(t *testing.T) {
 				t.Errorf("other flags: exit code %d: %s", code, stderr)
 			}
 			for {
-				code, _, stderr := interrupted(t, again, time.Minute)
-				if disturbed(stderr) {
-					waited.Again(t, 0, stderr)
+				began := time.Now()
+				code, stdout, stderr := interrupted(t, again, most)
+				if said := stdout + stderr; disturbed(said) || code == cli.ExitInterrupted { // beside other work it takes longer than that
+					waited.Again(t, time.Since(began), said)
 					continue
 				}
 				if !regexp.MustCompile(`continuing with \d+ measurements? in `).MatchString(stderr) || code != cli.ExitOK && code != cli.ExitRejected {

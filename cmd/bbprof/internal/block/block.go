@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/blockflags"
@@ -66,9 +65,6 @@ echo 4801c0 | bbprof -json -hex - | jq .cycles
 	}
 }
 
-// patience is how long to wait for idle moments of a busy core.
-const patience = 5 * time.Second
-
 type measureBlock struct {
 	opts   profiler.Options
 	block  blockflags.BlockFlags
@@ -94,12 +90,13 @@ func (m *measureBlock) run(std cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	return blockflags.WithProfiler(std, m.opts, func(ctx context.Context, p pool.Profiler) error {
-		measured, err := pool.Patiently(ctx, p, block, patience, func() {
+	return blockflags.WithProfiler(std, m.opts, func(ctx context.Context, p *pool.Patient) error {
+		p.Waiting = func() {
 			if _, terminal := cli.Terminal(std.Err); terminal {
-				fmt.Fprintf(m.out.Notes(std), "bbprof: another hardware thread uses this core; waiting up to %v for idle moments\n", patience)
+				fmt.Fprintf(m.out.Notes(std), "bbprof: another hardware thread uses this core; waiting up to %v for idle moments\n", p.Patience)
 			}
-		})
+		}
+		measured, err := pool.Undisturbed(ctx, p, block)
 		if err != nil {
 			return err
 		}

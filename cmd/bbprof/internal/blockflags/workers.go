@@ -113,17 +113,17 @@ func (w Workers) Profile(ctx context.Context, blocks []profiler.Block, retries i
 	return pool.All(ctx, w.Measurers(), blocks, retries, done)
 }
 
-// Open starts a profiler that asks the command's journal before it measures.
-func Open(ctx context.Context, std cli.Streams, opts profiler.Options) (pool.ProfileCloser, error) {
+// Open starts a profiler that asks the command's journal before it measures, and waits for idle moments.
+func Open(ctx context.Context, std cli.Streams, opts profiler.Options) (*pool.Patient, error) {
 	p, err := profiler.New(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	return pool.Kept{Journal: std.Kept, Options: opts}.ProfileCloser(p), nil
+	return &pool.Patient{ProfileCloser: pool.Kept{Journal: std.Kept, Options: opts}.ProfileCloser(p), Patience: pool.Patience}, nil
 }
 
 // WithProfiler calls do with a profiler of these options, until a signal comes.
-func WithProfiler(std cli.Streams, opts profiler.Options, do func(context.Context, pool.Profiler) error) error {
+func WithProfiler(std cli.Streams, opts profiler.Options, do func(context.Context, *pool.Patient) error) error {
 	ctx, stop := cli.UntilSignal()
 	defer stop()
 	p, err := Open(ctx, std, opts)

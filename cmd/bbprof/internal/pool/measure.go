@@ -42,18 +42,33 @@ func UpTo(ctx context.Context, p Profiler, b profiler.Block, tries int) (r profi
 	return r, n, err
 }
 
-// Patiently is Undisturbed, and goes on for as long as patience if the core is busy: idle moments may be rare. It calls
-// waiting before the first such try.
-func Patiently(ctx context.Context, p Profiler, b profiler.Block, patience time.Duration, waiting func()) (profiler.Result, error) {
-	end := time.Now().Add(patience)
-	r, err := Undisturbed(ctx, p, b)
-	for told := false; err == nil && r.Reason == verdict.BusyCore && time.Now().Before(end); r, err = p.Profile(ctx, b) {
-		if !told {
-			waiting()
-			told = true
+// Patience is how long a Patient waits for idle moments of a busy core.
+const Patience = 5 * time.Second
+
+// Patient is a profiler that measures a block again and again while the core is busy, since idle moments may be rare.
+// Once it has waited in vain it tries each block once, until one succeeds.
+type Patient struct {
+	ProfileCloser
+	Patience time.Duration // of a block
+	Waiting  func()        // called before the first further try; nil is allowed
+
+	told, inVain bool
+}
+
+func (p *Patient) Profile(ctx context.Context, b profiler.Block) (r profiler.Result, err error) {
+	end := time.Now().Add(p.Patience)
+	for {
+		r, err = p.ProfileCloser.Profile(ctx, b)
+		busy := err == nil && r.Reason == verdict.BusyCore
+		if !busy || p.inVain || !time.Now().Before(end) {
+			p.inVain = busy
+			return r, err
 		}
+		if p.Waiting != nil && !p.told {
+			p.Waiting()
+		}
+		p.told = true
 	}
-	return r, err
 }
 
 // Failure is a failure of bbprof itself on one block. Other blocks can still be measured.
@@ -65,11 +80,6 @@ func (f Failure) Error() string { return string(f) }
 // an error of Profile.
 func Number(ctx context.Context, p Profiler, b profiler.Block) (profiler.Result, error) {
 	return number(Undisturbed(ctx, p, b))
-}
-
-// Once is Number without retries, for a caller that retries later.
-func Once(ctx context.Context, p Profiler, b profiler.Block) (profiler.Result, error) {
-	return number(p.Profile(ctx, b))
 }
 
 func number(r profiler.Result, err error) (profiler.Result, error) {

@@ -44,31 +44,36 @@ func TestUndisturbed(t *testing.T) {
 	}
 }
 
-// TestPatiently: a busy core is tried beyond the usual tries, until it is idle or the time is up; other noise is not.
-func TestPatiently(t *testing.T) {
+// TestPatient: a busy core is tried until it is idle or the time is up, but once only after it was waited for in vain;
+// other noise is not waited for.
+func TestPatient(t *testing.T) {
 	busy := profiler.Result{Status: profiler.Rejected, Rejection: &verdict.Rejection{Reason: verdict.BusyCore}, Reason: verdict.BusyCore}
 	noise := profiler.Result{Status: profiler.Rejected, Rejection: &verdict.Rejection{Reason: verdict.Unstable}, Reason: verdict.Unstable}
 	ok := profiler.Result{Status: profiler.OK}
 	for name, c := range map[string]struct {
 		first    profiler.Result
 		patience time.Duration
+		inVain   bool
 		calls    int
 		told     int
 		want     profiler.Status
 	}{
-		"idle at last": {busy, time.Hour, 10, 1, profiler.OK},
-		"too late":     {busy, 0, Tries, 0, profiler.Rejected},
-		"not busy":     {noise, time.Hour, Tries, 0, profiler.Rejected},
+		"idle at last":    {busy, time.Hour, false, 10, 1, profiler.OK},
+		"too late":        {busy, 0, false, 1, 0, profiler.Rejected},
+		"in vain already": {busy, time.Hour, true, 1, 0, profiler.Rejected},
+		"idle again":      {ok, time.Hour, true, 1, 0, profiler.OK},
+		"not busy":        {noise, time.Hour, false, 1, 0, profiler.Rejected},
 	} {
 		calls, told := 0, 0
-		r, err := Patiently(context.Background(), profile(func() (profiler.Result, error) {
+		p := Patient{ProfileCloser: notClosed{profile(func() (profiler.Result, error) {
 			if calls++; calls == 10 {
 				return ok, nil
 			}
 			return c.first, nil
-		}), profiler.Block{}, c.patience, func() { told++ })
-		if err != nil || calls != c.calls || told != c.told || r.Status != c.want {
-			t.Errorf("%s: %d calls, told %d times, status %s, %v", name, calls, told, r.Status, err)
+		})}, Patience: c.patience, Waiting: func() { told++ }, inVain: c.inVain}
+		r, err := p.Profile(context.Background(), profiler.Block{})
+		if err != nil || calls != c.calls || told != c.told || r.Status != c.want || p.inVain != (r.Reason == verdict.BusyCore) {
+			t.Errorf("%s: %d calls, told %d times, status %s, in vain %v, %v", name, calls, told, r.Status, p.inVain, err)
 		}
 	}
 }

@@ -73,7 +73,7 @@ func (a *ablateCmd) run(std cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	return blockflags.WithProfiler(std, a.Opts, func(ctx context.Context, p pool.Profiler) error {
+	return blockflags.WithProfiler(std, a.Opts, func(ctx context.Context, p *pool.Patient) error {
 		stages, err := ablate.Block(ctx, p, block)
 		return cli.Ended(err, cli.Stopped(err) && len(stages) > 0, func() error {
 			if writeErr := a.write(std, stages, stageTable(stages), err); writeErr != nil || err != nil {
@@ -112,7 +112,7 @@ func (a *ablateCmd) corpus(std cli.Streams) error {
 		return cli.Usage(err)
 	}
 	defer in.Close()
-	return blockflags.WithProfiler(std, a.Opts, func(ctx context.Context, p pool.Profiler) error { return a.shares(ctx, p, in, std) })
+	return blockflags.WithProfiler(std, a.Opts, func(ctx context.Context, p *pool.Patient) error { return a.shares(ctx, p, in, std) })
 }
 
 func (a *ablateCmd) shares(ctx context.Context, p pool.Profiler, in *input.Input, std cli.Streams) error {

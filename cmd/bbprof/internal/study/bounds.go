@@ -84,7 +84,7 @@ func (b *boundsCmd) run(std cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	return blockflags.WithProfiler(std, b.Opts, func(ctx context.Context, p pool.Profiler) error {
+	return blockflags.WithProfiler(std, b.Opts, func(ctx context.Context, p *pool.Patient) error {
 		got, err := bounds.Find(ctx, p, block, true)
 		if err != nil {
 			return err

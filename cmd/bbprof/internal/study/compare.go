@@ -138,7 +138,7 @@ func (c *compareCmd) run(std cli.Streams) error {
 		}
 		return c.runPrograms(ctx, []member{m}, std)
 	}
-	return blockflags.WithProfiler(std, c.measuring, func(ctx context.Context, p pool.Profiler) error {
+	return blockflags.WithProfiler(std, c.measuring, func(ctx context.Context, p *pool.Patient) error {
 		return c.runBlocks(ctx, p, sides, std)
 	})
 }

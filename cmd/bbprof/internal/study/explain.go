@@ -110,7 +110,7 @@ func (e *explainCmd) run(std cli.Streams) error {
 	if e.Opts.Frames == profiler.AutoFrames {
 		setup.Frames = explain.FramesEach // as in the program
 	}
-	return blockflags.WithProfiler(std, e.Opts, func(ctx context.Context, p pool.Profiler) error {
+	return blockflags.WithProfiler(std, e.Opts, func(ctx context.Context, p *pool.Patient) error {
 		done := cli.Progress(e.Out.Notes(std), 0, "measurements")
 		e.plan.Done = done.Step
 		got, err := explain.Explain(ctx, p, block.Code, setup, e.plan)

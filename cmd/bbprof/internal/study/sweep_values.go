@@ -39,7 +39,7 @@ func (s *sweepCmd) sweepValues(std cli.Streams) error {
 	if s.runs == 0 {
 		s.runs = values.DefaultRounds
 	}
-	return blockflags.WithProfiler(std, s.Opts, func(ctx context.Context, p pool.Profiler) error {
+	return blockflags.WithProfiler(std, s.Opts, func(ctx context.Context, p *pool.Patient) error {
 		done := cli.Progress(s.Out.Notes(std), 0, "measurements")
 		got, err := values.Run(ctx, p, block, experiment.Plan{Rounds: s.runs, Seed: s.seed, Done: done.Step})
 		done.End()
