@@ -145,6 +145,25 @@ func (r *Region) connect(nodes map[int]node, keep func(int) bool) error {
 	return nil
 }
 
+// Leads lists the offsets at which control leaves, ascending; some may be outside of the code.
+func (r *Region) Leads() (list []int64) {
+	inside := func(at int64) bool {
+		return slices.ContainsFunc(r.Insts, func(in Inst) bool { return int64(in.Offset) == at })
+	}
+	for i := range r.Insts {
+		next := int64(r.Insts[i].Offset + len(r.Insts[i].Bytes))
+		b, branches := r.branchAt(i)
+		if branches && b.Out {
+			list = append(list, b.Target)
+		}
+		if !inside(next) && (!branches || b.Falls) {
+			list = append(list, next)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
 const jumpBytes = 5 // jmp rel32
 
 // Contained returns the code with every exit led to its end: branches that leave are redirected, and bytes that are not the region's trap, or

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/bbprof/bbprof/verdict"
@@ -14,17 +15,18 @@ func TestRegionOf(t *testing.T) {
 	for _, test := range []struct {
 		name, code                  string
 		entry, insts, blocks, exits int
+		leads                       []int64
 		reason                      verdict.Reason
 	}{
-		{"one block", "4801d8" + "48ffc9" + "75f8", 0, 3, 1, 1, ""},
-		{"the header below the body, as Go writes it", "480304c8" + "48ffc1" + "4839d9" + "7cf4", 7, 4, 2, 1, ""},
-		{"a branch that leaves", "84c0" + "7406" + "48ffc9" + "75f7", 0, 4, 2, 2, ""},
-		{"code between that does not come back", "84c0" + "7505" + "e811111111" + "48ffc9" + "75f2", 0, 4, 2, 2, verdict.ControlFlow},
-		{"the same, past a jump", "84c0" + "7505" + "0f0b0f0b90" + "48ffc9" + "75f2", 0, 4, 2, 2, ""},
-		{"no loop", "84c0" + "7403" + "48ffc0" + "48ffc3", 0, 4, 3, 1, ""},
-		{"a call", "e800000000" + "ebf9", 0, 0, 0, 0, verdict.ControlFlow},
-		{"a system call", "0f05" + "ebfc", 0, 0, 0, 0, verdict.Syscall},
-		{"into an instruction", "05eb049090" + "75fa" + "ebf7", 0, 0, 0, 0, verdict.ControlFlow},
+		{"one block", "4801d8" + "48ffc9" + "75f8", 0, 3, 1, 1, []int64{8}, ""},
+		{"the header below the body, as Go writes it", "480304c8" + "48ffc1" + "4839d9" + "7cf4", 7, 4, 2, 1, []int64{12}, ""},
+		{"a branch that leaves", "84c0" + "7406" + "48ffc9" + "75f7", 0, 4, 2, 2, []int64{9, 10}, ""},
+		{"code between that does not come back", "84c0" + "7505" + "e811111111" + "48ffc9" + "75f2", 0, 4, 2, 2, nil, verdict.ControlFlow},
+		{"the same, past a jump", "84c0" + "7505" + "0f0b0f0b90" + "48ffc9" + "75f2", 0, 4, 2, 2, []int64{4, 14}, ""},
+		{"no loop", "84c0" + "7403" + "48ffc0" + "48ffc3", 0, 4, 3, 1, []int64{10}, ""},
+		{"a call", "e800000000" + "ebf9", 0, 0, 0, 0, nil, verdict.ControlFlow},
+		{"a system call", "0f05" + "ebfc", 0, 0, 0, 0, nil, verdict.Syscall},
+		{"into an instruction", "05eb049090" + "75fa" + "ebf7", 0, 0, 0, 0, nil, verdict.ControlFlow},
 	} {
 		code, err := hex.DecodeString(test.code)
 		if err != nil {
@@ -39,6 +41,8 @@ func TestRegionOf(t *testing.T) {
 			t.Errorf("%s: %v, not %s", test.name, err, test.reason)
 		case test.reason == "" && (len(r.Insts) != test.insts || r.Blocks != test.blocks || r.Exits != test.exits):
 			t.Errorf("%s: %d instructions, %d blocks, %d exits", test.name, len(r.Insts), r.Blocks, r.Exits)
+		case test.reason == "" && !slices.Equal(r.Leads(), test.leads):
+			t.Errorf("%s: it leads to %v, not %v", test.name, r.Leads(), test.leads)
 		}
 	}
 }

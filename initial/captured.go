@@ -14,9 +14,12 @@ type Captured struct {
 	// State holds the registers; its flags are rflags at the capture. Fill is unused: a page that is not in Pages is
 	// unmapped.
 	State
-	Address uint64 // of the block in its program
-	X87     X87    // as FXSAVE has it (SDM vol. 1, 10.5.1)
-	Pages   []Page // sorted by address, without duplicates
+	Address uint64 // of the block in its program; of a loop, of its header
+	// Header is the offset of a loop's header in its code. A loop runs as it stands, all its blocks, until control leaves it. nil: the code
+	// is one block.
+	Header *int
+	X87    X87    // as FXSAVE has it (SDM vol. 1, 10.5.1)
+	Pages  []Page // sorted by address, without duplicates
 }
 
 // X87 is the state of the x87 unit.

@@ -36,6 +36,9 @@ type limit struct {
 
 // limits lists what the core allows at most. Unknown rates set no limit.
 func (s *session) limits(m *mapping.MappedBlock) (list []limit) {
+	if m.Region != nil { // not all of it runs in each iteration
+		return nil
+	}
 	add := func(which Impossible, n int, rate float64, format string) {
 		if rate > 0 && n > 0 {
 			c := float64(n) / rate

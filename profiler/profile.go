@@ -90,6 +90,9 @@ func reportAsWritten(err error, code []byte, disabled asm.Features) {
 
 // runSteps takes a block from its bytes to its measurement.
 func (s *session) runSteps(j job) (p progress, err error) {
+	if c := j.Setup.Captured; c != nil && c.Header != nil {
+		return s.profileRegion(j, c)
+	}
 	if p, err = s.start(&j); err != nil {
 		return p, err
 	}
@@ -343,6 +346,9 @@ func (j job) plan(m *mapping.MappedBlock) timing.Plan {
 	}
 	if m.Loop != nil && m.Loop.Turns.Short >= unroll.CountedTurns {
 		plan.Warm = 1 // a loop of many iterations warms itself up; the one run sets the start time
+	}
+	if m.Region != nil {
+		plan.Warm, plan.OnePlace, plan.Uneven = regionWarm, true, true
 	}
 	return plan
 }

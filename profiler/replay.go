@@ -60,18 +60,13 @@ func (p *Profiler) Replay(ctx context.Context, code []byte, c *initial.Captured)
 }
 
 func (s *session) replayOnce(b Block) (*initial.Captured, error) {
-	insts, err := asm.Decode(b.Code)
+	j := s.job(b)
+	task, c, err := s.replayTask(j, b.Setup.Captured)
 	if err != nil {
 		return nil, err
 	}
-	if rejection := asm.Refuse(asm.WithoutBranch(insts)); rejection != nil {
-		return nil, rejection
-	}
-	j := s.job(b)
-	j.ownLoop = true // the branch may go either way
-	task := s.task(j, insts, unroll.Factors{})
 	task.Harness.Reset = harness.Reset{} // nothing runs after it
-	after, area, err := task.Once(b.Setup.Captured)
+	after, area, err := task.Once(c)
 	if err != nil {
 		return nil, err
 	}
@@ -79,6 +74,22 @@ func (s *session) replayOnce(b Block) (*initial.Captured, error) {
 		return nil, errors.New("the kernel gives no extended state of the child")
 	}
 	return after, nil
+}
+
+func (s *session) replayTask(j job, c *initial.Captured) (t mapping.Task, _ *initial.Captured, err error) {
+	if c.Header != nil {
+		t, err = s.regionTask(j, *c.Header)
+		return t, fromStart(c), err
+	}
+	insts, err := asm.Decode(j.Code)
+	if err != nil {
+		return t, c, err
+	}
+	if rejection := asm.Refuse(asm.WithoutBranch(insts)); rejection != nil {
+		return t, c, rejection
+	}
+	j.ownLoop = true // the branch may go either way
+	return s.task(j, insts, unroll.Factors{}), c, nil
 }
 
 // xsaveOffsets executes CPUID once, because it traps under a hypervisor.
@@ -98,6 +109,11 @@ func (s *session) windowFor(b Block) uint64 {
 		})
 	}
 	insts, err := asm.Decode(b.Code)
+	if c.Header != nil {
+		var region asm.Region
+		region, err = asm.RegionOf(b.Code, *c.Header)
+		insts = region.Insts
+	}
 	if err != nil || !slices.ContainsFunc(insts, func(in asm.Inst) bool { return in.RIPDisp != 0 }) {
 		if free(s.window) {
 			return s.window

@@ -57,6 +57,9 @@ type Result struct {
 	// Loop is the shape of the loop, in mode loop and both.
 	Loop *LoopReport `json:"loop,omitempty"`
 
+	// Region describes a loop that ran as it stands, from a captured state at its header.
+	Region *RegionReport `json:"region,omitempty"`
+
 	// Branch describes the treatment of the branch at the block's end; nil without one.
 	Branch *BranchReport `json:"branch,omitempty"`
 
@@ -234,6 +237,9 @@ func (s *session) result(j job, host *HostReport, p progress, ok bool) Result {
 	if timed && m.Loop != nil {
 		result.Loop = reportLoop(m)
 	}
+	if m.Region != nil {
+		result.Region = reportRegion(m)
+	}
 	result.addMapped(m, j.Detail)
 	result.addTimed(p.measurement)
 	result.Warnings = slices.Concat(result.Warnings, p.samples.Warnings)
@@ -253,7 +259,7 @@ func (s *session) result(j job, host *HostReport, p progress, ok bool) Result {
 		of := row.timed.Estimate
 		result.RowCycles, result.RowCILow, result.RowCIHigh = of.Value, of.Low(), of.High()
 	}
-	if m.Loop != nil || m.Fed == 0 {
+	if m.Loop != nil || m.Region != nil || m.Fed == 0 {
 		result.LoopsTake = CyclesColumn
 	}
 	return result
@@ -262,6 +268,9 @@ func (s *session) result(j job, host *HostReport, p progress, ok bool) Result {
 // repeated returns how the block was repeated, or would have been, and what served the copies.
 func (j job) repeated(p progress) (Mode, FrontEnd) {
 	m := p.measurement.block
+	if c := j.Setup.Captured; c != nil && c.Header != nil {
+		return Loop, OpCache
+	}
 	switch row := m != nil && m.Loop == nil || m == nil && j.Mode == Unroll && !j.ownLoop; {
 	case row && j.Options.FrontEnd == OpCache:
 		return Unroll, Unchecked

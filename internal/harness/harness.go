@@ -23,6 +23,7 @@ import (
 type Reset struct {
 	Memory bool // writes memory: restore the SlotRestore words listed at layout.Restore
 	Values bool // the list has a value for each word, see layout.MaxValues; else all get the fill
+	First  int  // the entry of that list with which this image's words begin
 	Vector bool // xmm0–15 or wider
 	High   bool // zmm16–31 or opmasks
 	X87    bool // x87 or MMX
@@ -56,7 +57,7 @@ func Prologue(e *asm.Emitter, init initial.State, reset Reset, features asm.Feat
 func prologue(e *asm.Emitter, init initial.State, reset Reset, features asm.Features, early func(e *asm.Emitter) asm.Reg) {
 	data := emitData(e, init, reset)
 	if reset.Memory {
-		restoreWords(e, init.Fill, reset.Values)
+		restoreWords(e, init.Fill, reset.Values, reset.First)
 	}
 	if reset.MXCSR {
 		e.Ldmxcsr(layout.SlotMXCSR)
@@ -193,7 +194,7 @@ const restoredAtOnce = 256
 // through the block's own pages, not through another mapping of their frames: on AMD an access through another linear
 // address mispredicts the L1D way. The code is a loop over restoredAtOnce steps. Its first iteration is entered in
 // the middle, so that it handles the words beyond a multiple of restoredAtOnce.
-func restoreWords(e *asm.Emitter, fill uint64, values bool) {
+func restoreWords(e *asm.Emitter, fill uint64, values bool, first int) {
 	words, code := 1, restoreFill() // of the list, a step
 	if values {
 		words, code = 2, restoreValues()
@@ -201,7 +202,7 @@ func restoreWords(e *asm.Emitter, fill uint64, values bool) {
 		e.MovImm(asm.RAX, fill)
 	}
 	e.Load(asm.RCX, layout.SlotRestore)
-	e.Lea(asm.RSI, layout.Restore)
+	e.Lea(asm.RSI, layout.Restore+8*uint64(words*first))
 	e.Raw(0x0f, 0xb6, 0xd1)                             // movzx edx, cl: modulo restoredAtOnce
 	e.Raw(0x48, 0x81, 0xea, 0, restoredAtOnce>>8, 0, 0) // sub rdx, restoredAtOnce: minus the skipped steps
 	for range words {

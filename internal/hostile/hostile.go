@@ -100,3 +100,26 @@ func Interesting(rng *rand.Rand) uint64 {
 	}
 	return areas[rng.IntN(len(areas))] + uint64(rng.IntN(64))
 }
+
+// Region gives random instructions with branches to anywhere among them, into the middle of others too, and the offset
+// of one of them to start at.
+func Region(rng *rand.Rand) (code []byte, header int) {
+	var starts []int
+	for range 2 + rng.IntN(10) {
+		starts = append(starts, len(code))
+		switch rng.IntN(4) {
+		case 0:
+			code = append(code, validInst(rng)...)
+		case 1:
+			code = append(code, 0x70|byte(rng.IntN(16)), byte(rng.IntN(80)-50)) // jcc
+		case 2:
+			code = append(code, [][]byte{{0x48, 0xff, 0xc9}, {0x48, 0x8b, 0x03}, {0x48, 0x89, 0x07}, {0x48, 0x83, 0xc3, 0x08}, {0x48, 0x8b, 0x1b},
+				{0x84, 0xc0}, {0x48, 0x01, 0xd8}}[rng.IntN(7)]...)
+		default:
+			code = append(code, [][]byte{{0xeb, byte(rng.IntN(60) - 40)}, {0xe2, byte(-rng.IntN(40))}, {0xe3, byte(rng.IntN(40) - 20)},
+				{0xff, 0xc9}, {0xff, 0xc9}, {0xff, 0xc9}}[rng.IntN(6)]...)
+		}
+	}
+	header = starts[rng.IntN(len(starts))]
+	return append(code, 0x75, byte(header-len(code)-2)), header // jnz to it
+}

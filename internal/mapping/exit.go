@@ -300,7 +300,7 @@ var errEarly, errGoesOn = errors.New("the loop ends early"), errors.New("the loo
 // tryExit reports whether a loop ends after this number of iterations, and its pages.
 func (m *MappedBlock) tryExit(l unroll.Loop, iterations int) (on Mapping, ok bool, err error) {
 	loop := *m
-	loop.Program = Program{m.Insts, unroll.Factors{}, &l}
+	loop.Program = Program{Insts: m.Insts, Loop: &l}
 	loop.Plan.Init = stateFor(m.Plan.Init, *l.Exit, iterations*l.Bodies.Long)
 	loop.Plan.Pages, loop.Plan.Predict = steadyPages, 0
 	loop.Plan.Ahead = tracee.OpenCounter(m.Child.Window())
@@ -368,7 +368,7 @@ func (m *MappedBlock) mapWithExit(l unroll.Loop) (*MappedBlock, error) {
 func (m *MappedBlock) mapExtrapolated(l unroll.Loop) (_ *MappedBlock, ok bool, err error) {
 	copied := *m
 	loop := &copied
-	loop.Program = Program{m.Insts, l.Iterations(), &l}
+	loop.Program = Program{Insts: m.Insts, Factors: l.Iterations(), Loop: &l}
 	if loop.Trace, ok = m.Trace.Extended(loop.Factors.Long); !ok || loop.Trace.Pages() > steadyPages {
 		return nil, false, nil
 	}

@@ -42,7 +42,7 @@ func (m *MappedBlock) AsLoop(fe unroll.FrontEnd, width int, asOften bool, late f
 func (m *MappedBlock) mapLoop(l unroll.Loop) (loop *MappedBlock, same bool, err error) {
 	copied := *m
 	loop = &copied
-	loop.Program = Program{m.Insts, l.Iterations(), &l}
+	loop.Program = Program{Insts: m.Insts, Factors: l.Iterations(), Loop: &l}
 	if n := len(loop.Harness.Inverted); n > 0 { // each iteration has the branches of the last copies
 		loop.Harness.Inverted = []int{0}[:n%2]
 	}

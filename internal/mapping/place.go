@@ -11,11 +11,13 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Program is a block repeated: copies in a row or, if Loop is set, a counted loop of them.
+// Program is a block repeated: copies in a row or, if Loop is set, a counted loop of them. If Region is set, it is a loop
+// of a program, as it stands.
 type Program struct {
 	Insts   []asm.Inst
 	Factors unroll.Factors // iterations of the shorter and of the longer image
 	Loop    *unroll.Loop
+	Region  *Region
 }
 
 // Size returns the length of one copy in bytes.
@@ -32,7 +34,7 @@ func (p Program) MidpointFactors() (f unroll.Factors, ok bool) {
 		copies, turns := p.Loop.Split(f.Long)
 		f.Long = copies * turns
 	}
-	return f, f.Long > f.Short && f.Short > 0
+	return f, p.Region == nil && f.Long > f.Short && f.Short > 0
 }
 
 // Arena is a child with room for images.
@@ -62,10 +64,16 @@ func (b ImageBuilder) harness() harness.Harness {
 }
 
 func (b ImageBuilder) image(at uint64, iterations int) (harness.Image, error) {
-	im, err := harness.Build(at, b.Insts, iterations, b.Loop, b.harness())
+	build := func(at uint64) (harness.Image, error) {
+		if b.Region != nil {
+			return harness.BuildRegion(at, b.Region.Region, b.Region.from(iterations, b.harness()), false)
+		}
+		return harness.Build(at, b.Insts, iterations, b.Loop, b.harness())
+	}
+	im, err := build(at)
 	if b.Offset != nil && err == nil {
 		// The distance from the image's start to its first copy is the same at any address.
-		return harness.Build(im.Address+(uint64(*b.Offset)-im.FirstCopy)%layout.PageSize, b.Insts, iterations, b.Loop, b.harness())
+		return build(im.Address + (uint64(*b.Offset)-im.FirstCopy)%layout.PageSize)
 	}
 	return im, err
 }
@@ -90,8 +98,12 @@ func (b ImageBuilder) pair(at, shift uint64) (short, long harness.Image, err err
 	return short, long, nil
 }
 
-func (b ImageBuilder) dryRun(iterations int) (harness.Image, error) {
-	im, err := harness.BuildDryRun(b.Insts, iterations, b.Loop, b.harness())
+func (b ImageBuilder) dryRun(iterations int) (im harness.Image, err error) {
+	if b.Region != nil {
+		im, err = harness.BuildRegion(layout.DryRunCode, b.Region.Region, b.harness(), true)
+	} else {
+		im, err = harness.BuildDryRun(b.Insts, iterations, b.Loop, b.harness())
+	}
 	if err != nil {
 		return im, err
 	}

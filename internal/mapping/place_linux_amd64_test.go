@@ -23,7 +23,7 @@ func TestCodeOffset(t *testing.T) {
 	insts := require.Get(asm.Decode(unhex(t, "4801c0")))(t)
 	loop := &unroll.Loop{Bodies: unroll.Factors{Short: 16, Long: 48}, Turns: unroll.Factors{Short: 2, Long: 2}, Counter: unroll.Counter{Reg: asm.R15}}
 	for _, decoders := range []bool{false, true} {
-		for _, program := range []Program{{Insts: insts, Factors: unroll.Factors{Short: 16, Long: 48}}, {insts, loop.Iterations(), loop}} {
+		for _, program := range []Program{{Insts: insts, Factors: unroll.Factors{Short: 16, Long: 48}}, {Insts: insts, Factors: loop.Iterations(), Loop: loop}} {
 			for _, offset := range []int{0, 1, 9, 63, 64, 1000, 4095} {
 				m := MappedBlock{ImageBuilder: ImageBuilder{place, program,
 					harness.Harness{Init: initial.Paper(), Features: b.cpu.Features, Decoders: decoders}, &offset}}

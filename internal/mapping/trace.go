@@ -128,6 +128,10 @@ func (m *MappedBlock) Step(copies int, limit time.Duration, visit func(copy, ins
 	if err != nil {
 		return err
 	}
+	return m.stepThrough(image, limit, visit)
+}
+
+func (m *MappedBlock) stepThrough(image harness.Image, limit time.Duration, visit func(copy, inst int, at tracee.Regs)) error {
 	byOffset := map[int]int{}
 	for i, in := range m.Insts {
 		byOffset[in.Offset] = i

@@ -152,7 +152,7 @@ func (t *Counters) Time(b Block, p Plan) (Timed, error) {
 		if err := c.replicate(n - 1); err != nil {
 			return c.timed, err
 		}
-		c.timed.derive(c.passes[0].clock, clockRate{ticks: 1}, c.pair.iterations())
+		c.timed.derive(c.passes[0].clock, clockRate{ticks: 1}, c.pair.iterations(), c.plan.Uneven)
 		if slices.Contains(checked, n) && c.timed.enough(n, p.Precision) || n >= checked[0] && time.Now().After(c.deadline) {
 			break
 		}

@@ -41,8 +41,11 @@ func replicates(precision float64) (checked []int, varies int) {
 // random. From the second visit on, layouts are fixed effects, and the interval rests on replicates. The interval is
 // at least as wide as the clock's steps make it, for the block's time (from its own samples, as if all runs of a
 // timing counted) and for the rate (from earlier replicates too).
-func (t *Timed) derive(c clock.Clock, r clockRate, iterations int) {
-	alike := inOneState(t.Windows)
+func (t *Timed) derive(c clock.Clock, r clockRate, iterations int, uneven bool) {
+	alike := t.Windows
+	if !uneven {
+		alike = inOneState(t.Windows)
+	}
 	t.Mixed = len(t.Windows) - len(alike)
 	n, cycles := len(alike), PerIteration(alike)
 	visits := make([]stat.Visit, n)

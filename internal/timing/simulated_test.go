@@ -48,7 +48,7 @@ func (s simulation) measure(r *rand.Rand, precision float64) Timed {
 				timed.Windows = append(timed.Windows, Window{Layout: l, Replicate: n, Cycles: c})
 			}
 		}
-		timed.derive(clock.TSC{StepTicks: 2}, clockRate{ticks: 0.7, samples: 1 << 16}, 200)
+		timed.derive(clock.TSC{StepTicks: 2}, clockRate{ticks: 0.7, samples: 1 << 16}, 200, false)
 		if timed.enough(n, precision) {
 			break
 		}

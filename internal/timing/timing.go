@@ -100,6 +100,8 @@ type Plan struct {
 	Tolerate []verdict.Reason
 	// Enough, if not nil, is called with the interval at each check and ends the timing early.
 	Enough func(stat.Estimate) bool
+	// Uneven says that iterations differ as their data do: windows count however their branches were predicted.
+	Uneven bool
 	// RunsPerSample comes from an earlier timing of the block. Time searches for it.
 	RunsPerSample int
 }

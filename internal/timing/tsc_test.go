@@ -32,7 +32,7 @@ func TestNarrowSeesEachLayout(t *testing.T) {
 			timed.Windows = append(timed.Windows, Window{Layout: l, Replicate: i / 3, Cycles: 2})
 		}
 		timed.Windows[passWindows-1].Cycles = slow
-		timed.derive(clock.TSC{StepTicks: 1e-9}, clockRate{ticks: 0.7, samples: 36}, 100)
+		timed.derive(clock.TSC{StepTicks: 1e-9}, clockRate{ticks: 0.7, samples: 36}, 100, false)
 		if got := timed.narrow(0.005); got != want {
 			t.Errorf("one layout at %g, the others at 2: narrow %v", slow, got)
 		}

@@ -107,6 +107,12 @@ func (w *Reporter) run(r profiler.Result) {
 		}
 		w.Line("loop", "%s in its body, %s turns, counted in %s", copies, turns, l.Counter)
 	}
+	if l := r.Region; l != nil {
+		w.Line("region", "as it stands, entered at byte %d: %s to its end, %.3g instructions each", l.Entry, words.Plural(l.Iterations, "iteration"), l.Instructions)
+		for _, b := range l.Branches {
+			w.Line("", "%s at byte %d is taken %d of %s", b.Text, b.Offset, b.Taken, words.Plural(b.Of, "time"))
+		}
+	}
 	if r.RowCycles > 0 {
 		w.Line("row", "%.3f cycles per iteration, 95 %% interval %.3f to %.3f%s", r.RowCycles, r.RowCILow, r.RowCIHigh, servedBy(r.FrontEnd))
 	}

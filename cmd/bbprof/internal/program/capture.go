@@ -56,7 +56,7 @@ bbprof capture -verify gzip.states                           is it what the prog
 			cli.ExitHost:        "this host cannot run programs under control, or lacks valgrind",
 			cli.ExitInterrupted: "interrupted; what was captured until then is written"}),
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
-			c := captureCmd{samples: 20, first: 20_000, top: 100}
+			c := captureCmd{first: 20_000, top: 100}
 			c.declare(f)
 			return c.run
 		},
@@ -73,6 +73,7 @@ type captureCmd struct {
 	addresses []uint64
 	file      string
 	blocks    string
+	loops     bool
 	top       int
 	samples   int
 	first     int
@@ -97,8 +98,10 @@ func (c *captureCmd) declare(f *cli.Flags) {
 	}, "address", "ADDR", "the one at this address, as bbprof extract has it; may be repeated")
 	f.Text(&c.file, "file", "FILE", "the library in which -func and -address look (default: the program)")
 	f.Text(&c.blocks, "blocks", "FILE", "those in FILE, as bbprof extract writes them: columns hex, file, address and, for -top, count")
+	f.Toggle(&c.loops, "loops", "loops instead of blocks, all their blocks, as bbprof extract -loops finds them: a visit is from one arrival at "+
+		"the loop's header until control leaves it")
 	f.Section("Which visits")
-	f.Number(&c.samples, 1, "samples", "how many of each block, drawn at random")
+	f.Number(&c.samples, 0, "samples", "how many of each block or loop, drawn at random").Fallback = "0, which is 20 of a block and 5 of a loop"
 	f.Number(&c.first, 0, "first", "draw from the first N visits of each block; 0: from all")
 	f.Seed(&c.options.Seed, "draws other visits")
 	f.Section("How the program runs")
@@ -142,6 +145,12 @@ func (c *captureCmd) run(std cli.Streams) error {
 		notes = io.Discard
 	}
 	c.options.Timeout = cmp.Or(c.options.Timeout, 10*time.Minute)
+	if c.samples == 0 {
+		c.samples = 20
+		if c.loops { // each may take half a second
+			c.samples = 5
+		}
+	}
 	command, err := programflags.Behind(ctx, c.words, c.image, c.options.Control, notes)
 	if err != nil {
 		return err
@@ -171,7 +180,7 @@ func (c *captureCmd) run(std cli.Streams) error {
 		kept++
 		return file.Add(&states.Visit{
 			Entry: states.Entry{Hex: hex.EncodeToString(b.Code), File: b.File, Function: b.Function, Offset: b.Offset,
-				Address: v.Before.Address, Visit: v.Number, Visits: v.Of},
+				Address: v.Before.Address, Visit: v.Number, Visits: v.Of, Entry: b.Entry},
 			Before: v.Before, After: v.After,
 		})
 	})
@@ -209,7 +218,7 @@ func (c *captureCmd) choose(ctx context.Context, command launch.Command, std cli
 	case c.blocks != "":
 		err = c.listed(&all, std)
 	case c.function != nil || len(c.addresses) > 0:
-		err = extract.File(ctx, cmp.Or(c.file, command.Exe.Path), extract.Options{Cut: extract.CutLeader, Func: c.function, Branches: true},
+		err = extract.File(ctx, cmp.Or(c.file, command.Exe.Path), extract.Options{Cut: extract.CutLeader, Func: c.function, Branches: true, Loops: c.loops},
 			new(extract.Stats), func(b *extract.Block) error {
 				if len(c.addresses) > 0 && !slices.Contains(c.addresses, b.Addr) {
 					return nil
@@ -235,7 +244,7 @@ func (c *captureCmd) ran(ctx context.Context, all *hottest, std cli.Streams, not
 	case err != nil:
 		return err
 	}
-	o := extract.Options{Cut: extract.CutLeader, Profile: profile, Lenient: true, Branches: true}
+	o := extract.Options{Cut: extract.CutLeader, Profile: profile, Lenient: true, Branches: true, Loops: c.loops}
 	for _, name := range profile.Files() {
 		if err := extract.File(ctx, name, o, new(extract.Stats), all.add); err != nil {
 			return err
@@ -289,8 +298,12 @@ type hot struct {
 }
 
 func (h *hottest) add(b *extract.Block) error {
-	*h = append(*h, &hot{capture.Block{Code: slices.Clone(b.Code), File: b.File, Function: b.Function, Offset: b.Addr},
-		b.Count * uint64(max(b.Instructions, 1))})
+	one := capture.Block{Code: slices.Clone(b.Code), File: b.File, Function: b.Function, Offset: b.Addr}
+	if b.Blocks > 0 {
+		entry := b.Entry
+		one.Entry = &entry
+	}
+	*h = append(*h, &hot{one, b.Count * uint64(max(b.Instructions, 1))})
 	return nil
 }
 

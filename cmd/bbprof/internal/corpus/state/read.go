@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"sort"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -170,6 +171,7 @@ func (r *Reader) At(id int) (Visit, error) {
 	if v.Before, err = r.restore(&stored.before); err == nil {
 		v.After, err = r.restore(&stored.after)
 	}
+	v.Before.Header = v.Entry.Entry
 	return v, err
 }
 
@@ -281,10 +283,14 @@ func parse(raw []byte, visits, pages int) (*chunkData, error) {
 // WriteIndex writes the index as CSV: a corpus of the blocks, whose column state names each state.
 func (r *Reader) WriteIndex(w io.Writer) error {
 	rows := csv.NewWriter(w)
-	rows.Write([]string{"hex", "state", "file", "function", "address", "offset", "visit", "visits", "pages", "changed"}) // errors persist
+	rows.Write([]string{"hex", "state", "file", "function", "address", "offset", "visit", "visits", "pages", "changed", "entry"}) // errors persist
 	for _, e := range r.index {
+		entry := ""
+		if e.Entry != nil {
+			entry = strconv.Itoa(*e.Entry)
+		}
 		rows.Write([]string{e.Hex, fmt.Sprintf("%s#%d", r.name, e.ID), e.File, e.Function, fmt.Sprintf("%#x", e.Address), fmt.Sprintf("%#x", e.Offset),
-			fmt.Sprint(e.Visit), fmt.Sprint(e.Visits), fmt.Sprint(e.Pages), fmt.Sprint(e.Changed)})
+			fmt.Sprint(e.Visit), fmt.Sprint(e.Visits), fmt.Sprint(e.Pages), fmt.Sprint(e.Changed), entry})
 	}
 	rows.Flush()
 	return rows.Error()

@@ -21,6 +21,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/launch"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/host"
+	"github.com/bbprof/bbprof/verdict"
 )
 
 type Block struct {
@@ -28,6 +29,7 @@ type Block struct {
 	File     string
 	Function string
 	Offset   uint64 // address in the file
+	Entry    *int   // of a loop: the offset of its header in Code; nil: Code is one block
 }
 
 type Visit struct {
@@ -65,7 +67,7 @@ type Outcome struct {
 // still yields what was captured before.
 func Run(ctx context.Context, c launch.Command, blocks []Block, o Options, yield func(Visit) error) (Report, error) {
 	began := time.Now()
-	k := &session{layout: xsaveLayoutOf(host.AskCPUID), options: o, at: map[uint64]*site{}}
+	k := &session{layout: xsaveLayoutOf(host.AskCPUID), options: o, at: map[uint64]*site{}, entered: map[uint64][]*site{}}
 	var end *debuggee.End
 	err := c.Control(ctx, launch.Setup{}, o.Control, func(p *debuggee.Process) (err error) {
 		k.Process = p
@@ -97,14 +99,17 @@ func Run(ctx context.Context, c launch.Command, blocks []Block, o Options, yield
 type site struct {
 	Block
 	insts   []asm.Inst
-	at      uint64 // in memory
+	exits   []uint64 // of a loop, where control goes when it leaves, in memory
+	first   int      // instruction, of a loop its header's
+	base    uint64   // of Code in memory
+	at      uint64   // of the first instruction
 	sampler *sampler
 	kept    []*visit // nil where none could be captured
 	out     string
 	lost    map[string]int
 }
 
-func (w *site) after(in *asm.Inst) uint64 { return w.at + uint64(in.Offset+len(in.Bytes)) }
+func (w *site) after(in *asm.Inst) uint64 { return w.base + uint64(in.Offset+len(in.Bytes)) }
 
 func (w *site) inOrder() []*visit {
 	list := slices.DeleteFunc(slices.Clone(w.kept), func(v *visit) bool { return v == nil })
@@ -117,7 +122,8 @@ type session struct {
 	layout  xsaveLayout
 	options Options
 	sites   []*site
-	at      map[uint64]*site // blocks with a breakpoint, by address
+	at      map[uint64]*site   // with a breakpoint, by address
+	entered map[uint64][]*site // loops that control is in, by the exits that have a breakpoint
 }
 
 func (k *session) run(c launch.Command, blocks []Block) (*debuggee.End, error) {
@@ -143,8 +149,15 @@ func (k *session) run(c launch.Command, blocks []Block) (*debuggee.End, error) {
 		if err != nil || stop.End != nil {
 			return stop.End, err
 		}
+		left, err := k.leave(stop.Regs.RIP)
+		if err != nil {
+			return nil, err
+		}
 		w := k.at[stop.Regs.RIP]
-		if w == nil {
+		switch {
+		case w == nil && left:
+			continue
+		case w == nil:
 			return nil, fmt.Errorf("the program stopped at %#x, where no breakpoint is", stop.Regs.RIP)
 		}
 		if err := k.visited(w, stop.Thread); err != nil {
@@ -154,13 +167,13 @@ func (k *session) run(c launch.Command, blocks []Block) (*debuggee.End, error) {
 }
 
 func (k *session) watch(w *site, objects map[string]uint64) error {
-	insts, err := asm.Decode(w.Code)
-	if err != nil {
-		w.out = err.Error()
+	insts, exits, err := w.decode()
+	if r := (*verdict.Rejection)(nil); errors.As(err, &r) {
+		w.out = fmt.Sprintf("%s: %s", r.Reason, r.Detail)
 		return nil
 	}
-	if r := asm.Refuse(asm.WithoutBranch(insts)); r != nil {
-		w.out = fmt.Sprintf("%s: %s", r.Reason, r.Detail)
+	if err != nil {
+		w.out = err.Error()
 		return nil
 	}
 	path, err := filepath.Abs(w.File)
@@ -171,12 +184,16 @@ func (k *session) watch(w *site, objects map[string]uint64) error {
 		path = real
 	}
 	bias, ok := objects[path]
-	w.insts, w.at = insts, w.Offset+bias
+	w.insts, w.base = insts, w.Offset+bias
+	w.at = w.base + uint64(w.insts[w.first].Offset)
+	for _, exit := range exits {
+		w.exits = append(w.exits, w.base+uint64(exit))
+	}
 	code := make([]byte, len(w.Code))
 	switch {
 	case !ok:
 		w.out = "its file is not loaded when the program's own code begins"
-	case k.Code(w.at, code) < len(code) || string(code) != string(w.Code):
+	case k.Code(w.base, code) < len(code) || string(code) != string(w.Code):
 		w.out = "other bytes are at its address in the program"
 	case k.at[w.at] != nil:
 		w.out = "it is listed twice"
@@ -185,6 +202,49 @@ func (k *session) watch(w *site, objects map[string]uint64) error {
 		return k.Break(w.at)
 	}
 	return nil
+}
+
+// decode returns the instructions of a block or loop that may run, and the offsets at which control leaves a loop.
+func (w *site) decode() (insts []asm.Inst, exits []int64, err error) {
+	if w.Entry != nil {
+		r, err := asm.RegionOf(w.Code, *w.Entry)
+		w.first = max(slices.IndexFunc(r.Insts, func(in asm.Inst) bool { return in.Offset == *w.Entry }), 0)
+		return r.Insts, r.Leads(), err
+	}
+	insts, err = asm.Decode(w.Code)
+	if r := asm.Refuse(asm.WithoutBranch(insts)); err == nil && r != nil {
+		err = r
+	}
+	return insts, nil, err
+}
+
+// enter lets control run through a loop: its next visit begins after it has left.
+func (k *session) enter(w *site) error {
+	if k.at[w.at] != w { // its last visit
+		return nil
+	}
+	delete(k.at, w.at)
+	err := k.Unbreak(w.at)
+	for _, exit := range w.exits {
+		k.entered[exit] = append(k.entered[exit], w)
+		err = errors.Join(err, k.Break(exit))
+	}
+	return err
+}
+
+// leave ends the visits of all loops that control leaves at an address.
+func (k *session) leave(addr uint64) (left bool, err error) {
+	for _, w := range slices.Clone(k.entered[addr]) {
+		for _, exit := range w.exits {
+			k.entered[exit] = slices.DeleteFunc(k.entered[exit], func(other *site) bool { return other == w })
+			if len(k.entered[exit]) == 0 && k.at[exit] == nil {
+				err = errors.Join(err, k.Unbreak(exit))
+			}
+		}
+		k.at[w.at], left = w, true
+		err = errors.Join(err, k.Break(w.at))
+	}
+	return left, err
 }
 
 func (k *session) visited(w *site, thread int) error {
@@ -196,10 +256,12 @@ func (k *session) visited(w *site, thread int) error {
 			return err
 		}
 	}
-	if !drawn {
-		if last {
-			return nil
-		}
+	switch {
+	case !drawn && last:
+		return nil
+	case !drawn && w.Entry != nil:
+		return k.enter(w)
+	case !drawn:
 		return k.pass(w, thread)
 	}
 	v, why, err := k.follow(w, thread)
@@ -208,6 +270,9 @@ func (k *session) visited(w *site, thread int) error {
 	}
 	if v == nil {
 		w.lost[why]++
+		if w.Entry != nil {
+			return k.enter(w)
+		}
 		return nil
 	}
 	v.number = w.sampler.seen
@@ -220,7 +285,7 @@ func (k *session) visited(w *site, thread int) error {
 
 // pass executes the instruction at a breakpoint, with all iterations of a string instruction.
 func (k *session) pass(w *site, thread int) error {
-	_, err := k.execute(w, &w.insts[0], thread)
+	_, err := k.execute(w, &w.insts[w.first], thread)
 	return err
 }
 

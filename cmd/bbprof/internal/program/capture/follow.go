@@ -45,7 +45,7 @@ type touchedPage struct {
 func (k *session) follow(w *site, thread int) (*visit, string, error) {
 	f := follower{session: k, w: w, thread: thread, pages: map[uint64]*touchedPage{}}
 	code := make([]byte, len(w.Code))
-	if k.Code(w.at, code) < len(code) || string(code) != string(w.Code) {
+	if k.Code(w.base, code) < len(code) || string(code) != string(w.Code) {
 		return nil, "the program has changed the block", k.pass(w, thread)
 	}
 	var err error
@@ -63,7 +63,7 @@ func (k *session) follow(w *site, thread int) (*visit, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	if branch, ok := asm.TrailingBranch(w.insts); ok && branch.ToStart() {
+	if branch, ok := asm.TrailingBranch(w.insts); w.Entry == nil && ok && branch.ToStart() {
 		f.readBeside()
 	}
 	v := &visit{before: k.layout.captured(start), after: k.layout.captured(end)}
@@ -84,57 +84,87 @@ func (k *session) follow(w *site, thread int) (*visit, string, error) {
 	return v, "", nil
 }
 
-// steps executes the block; why says what makes the visit invalid.
+// mostSteps bounds the instructions of a loop from a visit to its end: a step takes some 10 µs.
+const mostSteps = 50_000
+
+// steps executes the block, or the loop until control leaves it; why says what makes the visit invalid.
 func (f *follower) steps(start debuggee.State) (why string, err error) {
 	m := f.layout.machine(start)
 	_, branches := asm.TrailingBranch(f.w.insts)
-	for i := range f.w.insts {
+	i := f.w.first
+	for n := 1; ; n++ {
 		in := &f.w.insts[i]
-		if i > 0 {
-			if m, err = f.nextMachine(m, in); err != nil {
-				return "", err
-			}
-		}
-		const counter = 1 // rcx, by hardware number
-		rounds := m.GPR[counter]
-		why := f.touchAll(i, &m, func(mem asm.Mem) uint64 {
-			if mem.Repeat == asm.Rep {
-				return rounds
-			}
-			return 1 // the result of the comparison is not known yet
-		})
-		if why != "" {
-			_, err := f.execute(f.w, in, f.thread)
+		step, why, err := f.one(i, &m)
+		if why != "" || err != nil {
 			return why, err
 		}
-		step, err := f.execute(f.w, in, f.thread)
 		switch {
-		case err != nil:
-			return "", err
-		case step.Gone:
-			return "the program, or the thread, ended in it", nil
-		case !step.Executed:
-			return "a signal came", nil
+		case f.w.Entry != nil:
+			inside := false
+			if i, inside = f.w.instAt(step.Regs.RIP); !inside {
+				return "", nil
+			}
+			if n == mostSteps {
+				return fmt.Sprintf("the loop goes on for more than %d instructions", mostSteps), nil
+			}
 		case step.Regs.RIP != f.w.after(in) && !(branches && i == len(f.w.insts)-1):
 			return "control left it", nil
-		}
-		if in.Compares() {
-			after, err := f.Regs(f.thread)
-			if err != nil {
-				return "", err
-			}
-			if why := f.touchAll(i, &m, func(asm.Mem) uint64 { return rounds - after.GPR[counter] }); why != "" {
-				return why, nil
+		default:
+			if i++; i == len(f.w.insts) {
+				return "", nil
 			}
 		}
-		switch in.Mnemonic {
-		case "std":
-			m.Down = true
-		case "cld":
-			m.Down = false
+		if m, err = f.nextMachine(m, &f.w.insts[i]); err != nil {
+			return "", err
 		}
 	}
-	return "", nil
+}
+
+// instAt returns the instruction at an address.
+func (w *site) instAt(addr uint64) (i int, ok bool) {
+	return slices.BinarySearchFunc(w.insts, addr, func(in asm.Inst, addr uint64) int { return cmp.Compare(w.base+uint64(in.Offset), addr) })
+}
+
+// one executes one instruction, and takes the pages that it touches before.
+func (f *follower) one(i int, m *asm.Machine) (step debuggee.Step, why string, err error) {
+	in := &f.w.insts[i]
+	const counter = 1 // rcx, by hardware number
+	rounds := m.GPR[counter]
+	why = f.touchAll(i, m, func(mem asm.Mem) uint64 {
+		if mem.Repeat == asm.Rep {
+			return rounds
+		}
+		return 1 // the result of the comparison is not known yet
+	})
+	if why != "" {
+		_, err := f.execute(f.w, in, f.thread)
+		return step, why, err
+	}
+	step, err = f.execute(f.w, in, f.thread)
+	switch {
+	case err != nil:
+		return step, "", err
+	case step.Gone:
+		return step, "the program, or the thread, ended in it", nil
+	case !step.Executed:
+		return step, "a signal came", nil
+	}
+	if in.Compares() {
+		after, err := f.Regs(f.thread)
+		if err != nil {
+			return step, "", err
+		}
+		if why := f.touchAll(i, m, func(asm.Mem) uint64 { return rounds - after.GPR[counter] }); why != "" {
+			return step, why, nil
+		}
+	}
+	switch in.Mnemonic {
+	case "std":
+		m.Down = true
+	case "cld":
+		m.Down = false
+	}
+	return step, "", nil
 }
 
 // nextMachine returns the state after a step, as far as the next instruction's accesses depend on it.
@@ -183,7 +213,7 @@ func (f *follower) touch(a asm.Access, mem asm.Mem) (why string) {
 			}
 		}
 		t.written = t.written || a.Write
-		if a.Write && addr < f.w.at+uint64(len(f.w.Code)) && f.w.at < addr+pageSize {
+		if a.Write && addr < f.w.base+uint64(len(f.w.Code)) && f.w.base < addr+pageSize {
 			return "it writes to the page that it stands on"
 		}
 		if addr == last&^(pageSize-1) {

@@ -1,0 +1,84 @@
+package profiler
+
+import (
+	"slices"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/harness"
+	"github.com/bbprof/bbprof/internal/mapping"
+	"github.com/bbprof/bbprof/unroll"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// RegionReport describes a loop of any blocks that ran as it stands.
+type RegionReport struct {
+	// Entry is the offset of the loop's header in its code.
+	Entry int `json:"entry"`
+	// Iterations are the arrivals at the header from the captured state to the loop's end.
+	Iterations int `json:"iterations"`
+	// Instructions is their number in an iteration, on average.
+	Instructions float64          `json:"instructions_per_iteration"`
+	Branches     []BranchedReport `json:"branches,omitempty"`
+}
+
+// BranchedReport counts how a conditional branch went until the loop's end.
+type BranchedReport struct {
+	Offset int    `json:"offset_bytes"` // in the code
+	Text   string `json:"text"`
+	Taken  int    `json:"taken"`
+	Of     int    `json:"of"`
+}
+
+// regionWarm is the number of untimed runs before each timing of a loop that runs as it stands: its branches go as
+// the data say, and a program that runs the loop again and again has taught them to the predictor.
+const regionWarm = 32
+
+// profileRegion takes a loop from its captured state to its measurement.
+func (s *session) profileRegion(j job, c *initial.Captured) (p progress, err error) {
+	task, err := s.regionTask(j, *c.Header)
+	if p.insts = task.Program.Insts; err != nil {
+		return p, err
+	}
+	if p.block, err = task.PrepareRegion(fromStart(c), xsaveOffsets()); err != nil {
+		return p, err
+	}
+	p.measurement, err = s.measure(j, p.block, nil, &p.samples)
+	return p, err
+}
+
+func (s *session) regionTask(j job, header int) (t mapping.Task, err error) {
+	region, err := asm.RegionOf(j.Code, header)
+	if t.Program.Insts = region.Insts; err != nil {
+		return t, err
+	}
+	before, code, err := region.Contained()
+	if err != nil {
+		return t, err
+	}
+	// Where its accesses lie is the program's: it meets these in each of its runs.
+	j.Options.Tolerate = append(slices.Clone(j.Options.Tolerate), verdict.Alias4K, verdict.Misaligned)
+	t = s.task(j, region.Insts, unroll.Factors{})
+	t.Program.Region = &mapping.Region{Region: harness.Region{Insts: region.Insts, Entry: header, Before: before, Code: code}}
+	return t, nil
+}
+
+// fromStart returns a loop's state with the address of its code in place of its header's.
+func fromStart(c *initial.Captured) *initial.Captured {
+	at := *c
+	at.Address -= uint64(*c.Header)
+	return &at
+}
+
+func reportRegion(m *mapping.MappedBlock) *RegionReport {
+	w := m.Region.Walked
+	r := &RegionReport{Entry: m.Region.Entry, Iterations: w.Iterations}
+	if w.Iterations > 0 {
+		r.Instructions = float64(w.Steps) / float64(w.Iterations)
+	}
+	for _, b := range w.Branches {
+		in := &m.Insts[b.Index]
+		r.Branches = append(r.Branches, BranchedReport{in.Offset, in.Text(), b.Taken, b.Of})
+	}
+	return r
+}

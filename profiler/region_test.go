@@ -1,0 +1,120 @@
+package profiler
+
+import (
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/hostile"
+	"github.com/bbprof/bbprof/internal/require"
+	"github.com/bbprof/bbprof/verdict"
+)
+
+// atHeader is a state at a loop's header, with two pages of heap.
+func atHeader(header int) *initial.Captured {
+	c := &initial.Captured{Address: pieCode + uint64(header), Header: &header,
+		Pages: []initial.Page{{Address: heapPage, Writable: true}, {Address: heapPage + 4096, Writable: true}}}
+	c.MXCSR = initial.DefaultMXCSR
+	return c
+}
+
+// imulOrNot is 1: test bl, 1; jz 2f; imul rax, rax; 2: dec rcx; jnz 1b.
+const imulOrNot = "f6c301" + "7404" + "480fafc0" + "48ffc9" + "75f2"
+
+// TestRegion: a loop of several blocks runs as it stands, from where the program was: what a branch passes over takes no time.
+func TestRegion(t *testing.T) {
+	p := start(t, Options{})
+	measure := func(bl uint64) Result {
+		state := atHeader(0)
+		state.GPR[asm.RBX], state.GPR[asm.RCX] = bl, 200
+		r := require.Get(p.Profile(t.Context(), Block{Code: unhex(t, imulOrNot), Setup: Setup{Captured: state}}))(t)
+		if r.Region == nil || r.Region.Iterations != 200 || len(r.Region.Branches) != 2 || r.Region.Branches[0].Taken != int(200*(1-bl)) ||
+			r.Region.Branches[1] != (BranchedReport{12, "jne .-0xe", 199, 200}) {
+			t.Errorf("bl %d: %+v, %v", bl, r.Region, r.Rejection)
+		}
+		return r
+	}
+	lastingly(t, "an imul or none", 0.35, func() (got, want float64) {
+		with, without := measure(1), measure(0)
+		if with.Cycles == 0 || without.Cycles == 0 { // rejected for noise
+			return 0, 0
+		}
+		chain := measuredBy(t, p, unhex(t, "480fafc0")).Cycles
+		if with.Cycles < 0.9*chain {
+			t.Errorf("a chain of imuls takes %.3f cycles, and in a loop %.3f", chain, with.Cycles)
+		}
+		return with.Cycles - without.Cycles, chain - 1
+	})
+}
+
+// TestRegionMemory: both images start from their own state of memory, and the loop's end may hang on it.
+func TestRegionMemory(t *testing.T) {
+	p := start(t, Options{})
+	for _, c := range []struct {
+		name, hex string
+		header    int
+		want      int // iterations
+		reason    verdict.Reason
+	}{
+		{"a linked list", "488b1b" + "4885db" + "75f8", 0, 64, ""},                  // mov rbx, [rbx]; test rbx, rbx; jnz
+		{"a counter in memory", "4883c601" + "83ad0002000001" + "75f3", 0, 100, ""}, // add rsi, 1; sub dword [rbp+0x200], 1; jnz
+		{"stores that walk", "48890c24" + "4883c408" + "ffc9" + "75f4", 0, 50, ""},  // mov [rsp], rcx; add rsp, 8; dec ecx; jnz
+		{"its header below", "eb03" + "48ffc0" + "ffc9" + "75f9", 5, 50, ""},        // jmp over; 1: inc rax; header: dec ecx; jnz 1b
+		{"too few iterations", "4883c601" + "83ad0802000001" + "75f3", 0, 3, verdict.LoopExit},
+		{"it leaves the pages", "4883c340" + "833b00" + "74f7", 0, 0, verdict.LeavesState}, // add rbx, 64; cmp dword [rbx], 0; jz
+		{"without end", "ffc0" + "ebfc", 0, 0, verdict.Timeout},
+		{"a system call", "0f05" + "ffc9" + "75fa", 0, 0, verdict.Syscall},
+	} {
+		state := atHeader(c.header)
+		put := func(addr, value uint64) { state.Put(initial.Word{Address: addr, Value: value}) }
+		state.GPR[asm.RBX], state.GPR[asm.RBP], state.GPR[asm.RSP], state.GPR[asm.RCX] = heapPage+4096, heapPage, heapPage+1024, 50
+		put(heapPage+0x200, 100)
+		put(heapPage+0x208, 3)
+		if strings.Contains(c.name, "list") {
+			for i := range uint64(64) {
+				next := heapPage + 4096 + (i+1)*40
+				if i == 63 {
+					next = 0
+				}
+				put(heapPage+4096+i*40, next)
+			}
+		}
+		r := require.Get(p.Profile(t.Context(), Block{Code: unhex(t, c.hex), Setup: Setup{Captured: state}}))(t)
+		switch {
+		case r.Reason.Noise():
+		case r.Reason != c.reason:
+			t.Errorf("%s: %s %v, want %s", c.name, r.Status, r.Rejection, c.reason)
+		case c.want > 0 && r.Region.Iterations != c.want:
+			t.Errorf("%s: %d iterations, want %d", c.name, r.Region.Iterations, c.want)
+		}
+	}
+}
+
+// TestHostileRegions: random instructions and branches between them. None escapes, and bbprof never fails.
+func TestHostileRegions(t *testing.T) {
+	p := start(t, Options{Budget: 100 * time.Millisecond, Precision: 0.2})
+	rng := rand.New(rand.NewPCG(54, 2))
+	outcomes := map[verdict.Reason]int{}
+	for range hostile.Scaled(60, 1000) {
+		code, header := hostile.Region(rng)
+		state := atHeader(header)
+		for _, r := range []asm.Reg{asm.RAX, asm.RBX, asm.RDI, asm.RSI, asm.RSP} {
+			state.GPR[r] = heapPage + rng.Uint64()%8192
+		}
+		state.GPR[asm.RCX], state.GPR[asm.RDX] = rng.Uint64()%300, hostile.Interesting(rng)
+		b := Block{Code: code, Setup: Setup{Captured: state}}
+		r := require.Get(p.Profile(t.Context(), b))(t)
+		if r.Status == Failed {
+			t.Errorf("%x at %d: %s", code, header, r.Failure)
+		}
+		outcomes[r.Reason]++
+		if _, err := p.Replay(t.Context(), code, state); err != nil && !errors.As(err, new(*verdict.Rejection)) {
+			t.Errorf("%x at %d: %v", code, header, err)
+		}
+	}
+	t.Log(outcomes)
+}
