@@ -57,10 +57,10 @@ func noOneTime(err error) bool {
 }
 
 // orAsRow measures copies in a row if there is no loop beside them in mode Both, or if mode Hot could lay out none. Otherwise it returns why the
-// loop failed.
+// loop failed, as it does where other work on the core was in the way.
 func (s *session) orAsRow(j job, copies *mapping.MappedBlock, p *progress, why error) error {
 	rejection, ok := errors.AsType[*verdict.Rejection](why)
-	if !ok || j.Mode != Both && (j.Mode != Hot || j.ownLoop || p.measurement.block != nil) {
+	if !ok || rejection.Reason.Noise() && rejection.Reason != verdict.Unstable || j.Mode != Both && (j.Mode != Hot || j.ownLoop || p.measurement.block != nil) {
 		return why
 	}
 	p.warnings = []string{fmt.Sprintf("the loop was not measured: %s: %s", rejection.Reason, rejection.Detail)}

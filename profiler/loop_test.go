@@ -166,8 +166,10 @@ func TestBranchTaken(t *testing.T) {
 // The other stands where it stands in its program: on Zen 4 it takes 1 or 2 cycles there.
 func TestBranchBoth(t *testing.T) {
 	alone, p := start(t, Options{}), start(t, Options{Mode: Both})
-	if r := measuredBy(t, p, unhex(t, "0fb60e4883c601c6040a0184c975f1")); r.Branch.As != Taken {
-		t.Errorf("%+v", r.Branch)
+	// So few iterations may have no one time (Golden Cove).
+	r := require.Get(p.Profile(require.Context(t), Block{Code: unhex(t, "0fb60e4883c601c6040a0184c975f1")}))(t)
+	if r.Branch.As != Taken || r.Reason == verdict.LoopExit {
+		t.Errorf("%+v: %v", r.Branch, r.Rejection)
 	}
 	for _, at := range []uint64{0x1200, 0x1234} {
 		lastingly(t, fmt.Sprintf("at %#x, alone and in mode both", at), 0.1, func() (got, want float64) {
@@ -340,9 +342,10 @@ func TestFusedBranch(t *testing.T) {
 	if ratio := six.Cycles / five.Cycles; math.Abs(ratio-1.2) > 0.03 {
 		require.Skip(t, require.CPU, "slots are not what limits moves here: five take %.3f and six %.3f cycles", five.Cycles, six.Cycles)
 	}
-	lastingly(t, "five slots beside six", 0.036, func() (got, want float64) {
-		fused := measuredBy(t, p, unhex(t, "4889c14889c24889c64889c74839d87505"))
-		split := measuredBy(t, p, unhex(t, "4889c14889c24889c64839d84889c77505"))
-		return fused.Cycles, split.Cycles * 5 / 6
-	})
+	lastingly(t, "five slots beside six", 0.1, // without fusion both take six
+		func() (got, want float64) {
+			fused := measuredBy(t, p, unhex(t, "4889c14889c24889c64889c74839d87505"))
+			split := measuredBy(t, p, unhex(t, "4889c14889c24889c64839d84889c77505"))
+			return fused.Cycles, split.Cycles * 5 / 6
+		})
 }
