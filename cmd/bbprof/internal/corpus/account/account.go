@@ -14,6 +14,7 @@ import (
 // A Block is a row of a result with its execution count.
 type Block struct {
 	Place
+	Address      uint64  // in the file; 0: unknown
 	Count        float64 // executions
 	Instructions float64 // without the terminator
 	Terminated   bool    // has a terminator
