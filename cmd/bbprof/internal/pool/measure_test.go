@@ -77,3 +77,19 @@ func TestPatient(t *testing.T) {
 		}
 	}
 }
+
+// TestAgain: noise of the block's own is tried again a few times, other work on the core until it ends.
+func TestAgain(t *testing.T) {
+	for _, c := range []struct {
+		reason         verdict.Reason
+		times, retries int
+		atEnd, want    bool
+	}{
+		{verdict.Unstable, 2, 2, true, true}, {verdict.Unstable, 3, 2, true, false}, {verdict.BusyCore, 3, 2, false, false},
+		{verdict.BusyCore, 3, 2, true, true}, {verdict.ContextSwitch, 30, 2, true, true}, {verdict.BusyCore, 1, 0, true, false},
+	} {
+		if got := Again(c.times, c.retries, &profiler.Result{Reason: c.reason}, c.atEnd); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}

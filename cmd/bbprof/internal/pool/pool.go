@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bbprof/bbprof/profiler"
+	"github.com/bbprof/bbprof/verdict"
 )
 
 // Measurer measures the blocks that next returns until there are none, and passes each result to done, on one
@@ -134,7 +135,14 @@ func (q *Queue[J]) Run(ctx context.Context, workers []Measurer) error {
 
 // LeastRetries is how long retries may take at least, and otherwise as long as everything before them: on a core that is never idle
 // each takes its whole budget, and a batch of seconds took nine minutes.
-const LeastRetries = 10 * time.Second
+const LeastRetries = Patience
+
+// Again reports whether a block is to be measured once more that noise has rejected this many times: up to retries
+// times and, at the end, as long as other work on the core is what rejects it.
+func Again(times, retries int, r *profiler.Result, atEnd bool) bool {
+	busy := r.Reason == verdict.BusyCore || r.Reason == verdict.ContextSwitch
+	return times <= retries || atEnd && busy && retries > 0
+}
 
 // All measures blocks in parallel. At the end it repeats blocks that were rejected for noise, up to retries times. done is told how
 // many have a result; it may be nil.
@@ -152,7 +160,7 @@ func All(ctx context.Context, workers []Measurer, blocks []profiler.Block, retri
 			done(min(measured, len(blocks)))
 		}
 		late := measured >= len(blocks) && time.Since(began) > first+max(first, LeastRetries)
-		if j.tries++; r.Noisy() && j.tries <= retries && !late {
+		if j.tries++; r.Noisy() && Again(j.tries, retries, &r, measured >= len(blocks)) && !late {
 			q.Jobs = append(q.Jobs, j)
 		}
 	}
