@@ -24,8 +24,8 @@ func TestResumed(t *testing.T) {
 		return path
 	}
 	many := strings.SplitAfter(manyBlocks(func(hex string) string { return hex + "\n" }), "\n")
-	more := in("more.csv", strings.Join(many[:250], ""))
-	some := in("some.csv", strings.Join(many[:40], ""))
+	more := in("more.csv", strings.Join(many[:60], ""))
+	some := in("some.csv", strings.Join(many[:20], ""))
 	baseline := in("baseline.csv", "hex,status,reason,cycles,ci_low,ci_high\n"+
 		strings.Join(strings.SplitAfter(manyBlocks(func(hex string) string { return hex + ",ok,,9,8.9,9.1\n" }), "\n")[:3000], ""))
 	slow := in("model.sh", "while read b; do sleep 0.002; echo $b,1; done\n")
@@ -34,7 +34,7 @@ func TestResumed(t *testing.T) {
 		{"instructions", "-match", "^(v?add|imul|v?mul).*"},
 		{"bounds", some},
 		{"ablate", more},
-		{"compare", "-layouts", "300", "-a", "4801c0", "-b", "480fafc0"},
+		{"compare", "-layouts", "80", "-a", "4801c0", "-b", "480fafc0"},
 		{"compare", "-layouts", "60", "-trials", "3", "-a", "true", "-b", "true"},
 		{"explain", "-rounds", "1000", "-frames", "1", "-hex", "48890b488b17"},
 		{"sweep", "-code", "0:63", "-runs", "20", "-hex", "4801c0"},

@@ -103,7 +103,7 @@ func (w Workers) Measurers() (list []pool.Measurer) {
 
 func (w Workers) Profilers() (list []pool.Profiler) {
 	for _, p := range w {
-		list = append(list, p.kept.Profiler(p.Profiler))
+		list = append(list, &pool.Patient{ProfileCloser: p.kept.ProfileCloser(p.Profiler), Patience: pool.Patience})
 	}
 	return list
 }

@@ -75,13 +75,7 @@ func (k *Kept) keep(b profiler.Block, r profiler.Result, err error) error {
 	return k.Journal.Keep(k.key(b), newKept(r))
 }
 
-// Profiler returns a profiler that asks the journal first, and keeps its results there.
-func (k Kept) Profiler(p Profiler) Profiler { return k.ProfileCloser(notClosed{p}) }
-
-type notClosed struct{ Profiler }
-
-func (notClosed) Close() {}
-
+// ProfileCloser returns a profiler that asks the journal first, and keeps its results there.
 func (k Kept) ProfileCloser(p ProfileCloser) ProfileCloser {
 	if k.Journal == nil {
 		return p

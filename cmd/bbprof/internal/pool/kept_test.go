@@ -55,7 +55,7 @@ func TestKept(t *testing.T) {
 		kept := Kept{Journal: j, Options: profiler.Options{CPUs: []int{start}}}
 		if start == 1 {
 			for i, b := range blocks {
-				got := require.Get(kept.Profiler(p).Profile(t.Context(), b))(t)
+				got := require.Get(kept.ProfileCloser(notClosed{p}).Profile(t.Context(), b))(t)
 				if i < 4 {
 					require.Equal(t, "a result", results[i], got)
 				}

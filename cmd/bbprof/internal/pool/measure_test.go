@@ -44,6 +44,10 @@ func TestUndisturbed(t *testing.T) {
 	}
 }
 
+type notClosed struct{ Profiler }
+
+func (notClosed) Close() {}
+
 // TestPatient: a busy core is tried until it is idle or the time is up, but once only after it was waited for in vain;
 // other noise is not waited for.
 func TestPatient(t *testing.T) {

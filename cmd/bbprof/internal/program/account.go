@@ -13,6 +13,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/account"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/extract"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/launch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/programflags"
 	"github.com/bbprof/bbprof/profiler"
@@ -117,9 +118,10 @@ func (a *accountCmd) time(ctx context.Context, std cli.Streams, run *account.Run
 		return err
 	}
 	defer p.Close()
+	patient := pool.Patient{ProfileCloser: p, Patience: pool.Patience}
 	readings := 0
 	for n := range a.runs + 1 {
-		r, err := p.Profile(ctx, profiler.Block{Code: chain})
+		r, err := patient.Profile(ctx, profiler.Block{Code: chain})
 		if err != nil {
 			return err
 		}

@@ -269,7 +269,8 @@ func (s *sweepCmd) measure(ctx context.Context, code []byte, f sweep.Factor, std
 	plan := experiment.Plan{Rounds: cmp.Or(s.runs, blockRuns), Seed: s.seed}
 	done := cli.Progress(s.Out.Notes(std), len(f.Values)*plan.Rounds, "measurements")
 	plan.Done = done.Step
-	results, err := sweep.Run(ctx, pool.Kept{Journal: std.Kept, Options: s.Opts}.Profiler(p), code, f, plan)
+	kept := pool.Kept{Journal: std.Kept, Options: s.Opts}.ProfileCloser(p)
+	results, err := sweep.Run(ctx, &pool.Patient{ProfileCloser: kept, Patience: pool.Patience}, code, f, plan)
 	done.End()
 	if err != nil || len(events) == 0 {
 		return results, nil, err

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 )
@@ -69,6 +70,20 @@ func made(n int, random *rand.Rand) (all []synthetic) {
 	return all
 }
 
+// disturbed reports whether other work on the core has left something of an answer without a measurement.
+func (a *Answer) disturbed() bool {
+	var why []string
+	for _, s := range a.Slack {
+		why = append(why, s.Untested)
+	}
+	for _, c := range a.Chains {
+		why = append(why, c.Untested)
+	}
+	return a.Base.Noisy() || a.FrontEnd.Slots == 0 || slices.ContainsFunc(why, func(why string) bool {
+		return strings.Contains(why, "busy_core") || strings.Contains(why, "context_switch") || strings.Contains(why, "unstable")
+	})
+}
+
 // TestSynthetic finds the bound of blocks that have one by construction. BBPROF_BOUNDS is their number.
 func TestSynthetic(t *testing.T) {
 	require.Slow(t)
@@ -77,9 +92,10 @@ func TestSynthetic(t *testing.T) {
 		n, _ = strconv.Atoi(s)
 	}
 	ctx := require.Context(t)
-	p, err := profiler.New(t.Context(), profiler.Options{Detail: true})
+	own, err := profiler.New(t.Context(), profiler.Options{Detail: true})
 	require.Measure(t, err)
-	t.Cleanup(p.Close)
+	t.Cleanup(own.Close)
+	p := &pool.Patient{ProfileCloser: own, Patience: pool.Patience}
 	alone, err := p.Profile(ctx, profiler.Block{Code: unhex(t, strings.Repeat("486bc103", 8))}) // independent multiplications
 	require.Measure(t, err)
 	if alone.Rejection != nil {
@@ -88,10 +104,14 @@ func TestSynthetic(t *testing.T) {
 	// Zen 5 does three multiplications per cycle alone, 1.7 next to four loads: the mixed case has no known rate.
 	several := alone.Cycles < 0.9*8
 	blocks := made(n, rand.New(rand.NewPCG(1, 2)))
-	named, slack, slacks := 0, 0, 0
+	named, slack, slacks, measured := 0, 0, 0, 0
 	for _, b := range blocks {
 		a, err := Find(ctx, p, profiler.Block{Code: unhex(t, b.hex)}, false)
 		require.Measure(t, err)
+		if a.disturbed() {
+			continue
+		}
+		measured++
 		if slices.Contains(a.Bounds, b.want) || b.want == "" && (slices.Contains(a.Bounds, FrontEnd) || slices.Contains(a.Bounds, Class)) {
 			named++
 		} else {
@@ -109,8 +129,11 @@ func TestSynthetic(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d of %d bounds named, %d of %d slacks right to one instruction", named, len(blocks), slack, slacks)
-	if wrong := func(right, of int) bool { return of-right > max(1, of/10) }; wrong(named, len(blocks)) || wrong(slack, slacks) {
+	t.Logf("%d of %d bounds named, %d of %d slacks right to one instruction", named, measured, slack, slacks)
+	if measured < n/2 {
+		require.Skip(t, require.Idle, "other work disturbed all but %d of %d blocks", measured, n)
+	}
+	if wrong := func(right, of int) bool { return of-right > max(1, of/10) }; wrong(named, measured) || wrong(slack, slacks) {
 		t.Error("more than one, and than one in ten, are wrong")
 	}
 }
