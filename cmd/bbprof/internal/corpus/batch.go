@@ -370,7 +370,7 @@ func (b *batchFlags) describe(cpus host.Layout) resultfile.Run {
 	}
 	return resultfile.Run{
 		Version: cli.Version(), Host: resultfile.HostOf(host.Detect(cpus.CPUs()...)), Settings: settings, Shard: b.shard.String(),
-		Kernel: host.Kernel(), Workers: cpus.Workers, Inputs: b.inputs(), Started: now(),
+		Kernel: host.Kernel(), Machine: host.ThisMachine(), Workers: cpus.Workers, Inputs: b.inputs(), Started: now(),
 	}
 }
 

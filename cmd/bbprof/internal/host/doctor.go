@@ -128,7 +128,7 @@ func (w *hostReporter) host(r doctor.Report) {
 	if h.Hypervisor != "" {
 		under = ", under " + h.Hypervisor
 	}
-	w.Line("kernel", "Linux %s%s", shown(h.Kernel), under)
+	w.Line("kernel", "Linux %s%s; microcode: %s; mitigations in force: %d", shown(h.Kernel), under, shown(h.Microcode), len(h.Mitigations))
 	on := ""
 	if r.CanMeasure {
 		on = fmt.Sprintf("; measured on %d", r.OnCPU)

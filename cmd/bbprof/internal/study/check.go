@@ -16,7 +16,6 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/check"
-	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -222,36 +221,15 @@ func (c *checkCmd) fails(f check.Function) bool {
 	return false
 }
 
-// machine is what of the machine decides times, for a reader who compares jobs.
+// machine is where a check ran, for a reader who compares jobs.
 type machine struct {
-	Core        string   `json:"core"`
-	Brand       string   `json:"brand"`
-	Microcode   string   `json:"microcode,omitempty"`
-	Kernel      string   `json:"kernel,omitempty"`
-	Mitigations []string `json:"mitigations,omitempty"` // in force
+	Core  string `json:"core"`
+	Brand string `json:"brand"`
+	host.Machine
 }
 
 func machineOf(c host.CPU) machine {
-	m := machine{Core: string(c.Microarchitecture), Brand: strings.TrimSpace(c.Brand)}
-	read := func(file string) string {
-		text, _ := os.ReadFile(file)
-		return strings.TrimSpace(string(text))
-	}
-	if at := regexp.MustCompile(`(?m)^microcode\s*:\s*(\S+)`).FindStringSubmatch(read("/proc/cpuinfo")); at != nil {
-		m.Microcode = at[1]
-	}
-	m.Kernel = read("/proc/sys/kernel/osrelease")
-	const folder = "/sys/devices/system/cpu/vulnerabilities"
-	entries, _ := os.ReadDir(folder)
-	for _, e := range entries {
-		if says, active := strings.CutPrefix(read(folder+"/"+e.Name()), "Mitigation: "); active {
-			m.Mitigations = append(m.Mitigations, e.Name()+": "+says)
-		}
-	}
-	return m
+	return machine{string(c.Microarchitecture), strings.TrimSpace(c.Brand), host.ThisMachine()}
 }
 
-func (m machine) String() string {
-	return fmt.Sprintf("%s (%s), microcode %s, Linux %s, %s", m.Brand, m.Core, cmp.Or(m.Microcode, "unknown"), cmp.Or(m.Kernel, "unknown"),
-		words.Plural(len(m.Mitigations), "mitigation"))
-}
+func (m machine) String() string { return fmt.Sprintf("%s (%s), %s", m.Brand, m.Core, m.Machine) }

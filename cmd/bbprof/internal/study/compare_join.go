@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/plot"
@@ -118,9 +119,13 @@ func (c *compareCmd) joinedText(all []joinRow, alone int) string {
 		t.Row(short(j.Name), signed(j.Here.Mean), interval(j.Here.Low, j.Here.High), signed(j.There.Mean), interval(j.There.Low, j.There.High),
 			signed(j.Difference), interval(j.Low, j.High), fmt.Sprintf("%.2g", j.Adjusted), says)
 	}
-	text := fmt.Sprintf("here   %s, %s\nthere  %s, %s\n%s%s in both: here b is slower than there in %d, faster in "+
+	apart := ""
+	if here, there := all[0].Here.Machine, all[0].There.Machine; here != nil && there != nil {
+		apart = "apart  " + cmp.Or(strings.Join(here.Differences(*there), "; "), "microcode, kernel, hypervisor, SMT and mitigations are the same") + "\n"
+	}
+	text := fmt.Sprintf("here   %s, %s\nthere  %s, %s\n%s%s%s in both: here b is slower than there in %d, faster in "+
 		"%d, no difference in %d; opposite verdicts in %d\n",
-		c.results[0], cmp.Or(all[0].Here.Host, "an unknown CPU"), c.against, cmp.Or(all[0].There.Host, "an unknown CPU"), t,
+		c.results[0], cmp.Or(all[0].Here.Host, "an unknown CPU"), c.against, cmp.Or(all[0].There.Host, "an unknown CPU"), apart, t,
 		words.Plural(len(all), "comparison"), counts[compare.Slower], counts[compare.Faster], counts[compare.Same], contrary)
 	if alone > 0 {
 		text += fmt.Sprintf("%s in only one of the files\n", words.Plural(alone, "comparison"))

@@ -19,6 +19,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/link"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/programflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
+	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -85,8 +86,9 @@ func (c *compareCmd) conclude(sides []sideReport, measured []compare.Measured, d
 	if err != nil && !rejected && !(cli.Stopped(err) && len(measured) > 1) {
 		return nil, err
 	}
+	machine := host.ThisMachine()
 	for i := 1; i < len(sides); i++ {
-		out := &Comparison{A: sides[0], B: sides[i], Seed: c.seed, Host: blockflags.Machine(c.measuring.CPUs),
+		out := &Comparison{Machine: &machine, A: sides[0], B: sides[i], Seed: c.seed, Host: blockflags.Machine(c.measuring.CPUs),
 			Trials: c.trials, Dropped: dropped, Pairs: compare.Pairs(measured, i), unit: "cycles per iteration"}
 		if all = append(all, out); rejected {
 			out.Rejection, out.Side = rejection, side.Side

@@ -17,22 +17,24 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/launch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/compare"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
+	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/verdict"
 )
 
 // Comparison compares one side with the first.
 type Comparison struct {
-	Name               string     `json:"name,omitempty"` // in a suite
-	A                  sideReport `json:"a"`
-	B                  sideReport `json:"b"`
-	Seed               uint64     `json:"seed"`
-	Host               string     `json:"host,omitempty"`       // the CPU
-	Cycles             string     `json:"cycles_are,omitempty"` // for programs: how they were measured
-	Trials             int        `json:"trials"`
-	compare.Conclusion            // empty if Rejection is set
-	Adjusted           float64    `json:"p_adjusted,omitzero"` // for all comparisons
-	LayoutsForPercent  int        `json:"layouts_for_1_percent,omitzero"`
+	Name               string        `json:"name,omitempty"` // in a suite
+	A                  sideReport    `json:"a"`
+	B                  sideReport    `json:"b"`
+	Seed               uint64        `json:"seed"`
+	Host               string        `json:"host,omitempty"` // the CPU
+	Machine            *host.Machine `json:"machine,omitempty"`
+	Cycles             string        `json:"cycles_are,omitempty"` // for programs: how they were measured
+	Trials             int           `json:"trials"`
+	compare.Conclusion               // empty if Rejection is set
+	Adjusted           float64       `json:"p_adjusted,omitzero"` // for all comparisons
+	LayoutsForPercent  int           `json:"layouts_for_1_percent,omitzero"`
 
 	Rejection  *verdict.Rejection `json:"rejection,omitempty"`
 	Side       string             `json:"rejected_side,omitempty"`

@@ -29,13 +29,14 @@ type Run struct {
 	Shard string `json:"shard,omitempty"`
 
 	// For information only.
-	Kernel   string    `json:"kernel"`
-	Clock    string    `json:"clock"`
-	Selftest string    `json:"selftest"`
-	Controls *Controls `json:"controls,omitempty"` // unless the run was interrupted or wrote to a pipe
-	Workers  [][]int   `json:"workers"`            // CPUs of each worker
-	Inputs   []string  `json:"inputs"`
-	Started  string    `json:"started"` // RFC 3339
+	Kernel   string       `json:"kernel"`
+	Machine  host.Machine `json:"machine,omitzero"`
+	Clock    string       `json:"clock"`
+	Selftest string       `json:"selftest"`
+	Controls *Controls    `json:"controls,omitempty"` // unless the run was interrupted or wrote to a pipe
+	Workers  [][]int      `json:"workers"`            // CPUs of each worker
+	Inputs   []string     `json:"inputs"`
+	Started  string       `json:"started"` // RFC 3339
 }
 
 // Host describes the CPU, as far as results depend on it.

@@ -18,12 +18,10 @@ type Host struct {
 	Stepping int          `json:"stepping"`
 	Caches   []host.Cache `json:"caches"` // by CPUID
 
-	Kernel     string `json:"kernel"`     // release, "" if /proc does not show it
-	Hypervisor string `json:"hypervisor"` // "" if nothing shows
+	host.Machine
 
 	CPUsAllowed []int  `json:"cpus_allowed"`
 	CPUsOnline  []int  `json:"cpus_online"`
-	SMT         string `json:"smt"`      // on, off, forceoff, notsupported, …
 	Cores       []Core `json:"siblings"` // of each allowed CPU
 
 	Governor    string `json:"governor"` // of the allowed CPUs, where they agree
@@ -68,10 +66,8 @@ func readHost(sys System) Host {
 		CPU:         sys.CPU,
 		Stepping:    host.Stepping(sys.CPUID),
 		Caches:      host.Caches(sys.CPUID),
-		Kernel:      file("proc/sys/kernel/osrelease"),
-		Hypervisor:  host.Hypervisor(sys.CPUID),
+		Machine:     host.DescribeMachine(sys.Files, sys.CPUID),
 		CPUsOnline:  parseList(file(cpus + "online")),
-		SMT:         file(cpus + "smt/control"),
 		Turbo:       turbo(file),
 		Invariant:   host.InvariantTSC(sys.CPUID),
 		Clocksource: file("sys/devices/system/clocksource/clocksource0/current_clocksource"),

@@ -40,7 +40,9 @@ var laptop = map[string]string{
 func TestReadHostOfLaptop(t *testing.T) {
 	h := readHost((&fake{}).system(laptop))
 	want := Host{
-		CPU: h.CPU, Stepping: 7, Kernel: "6.1.0-18-amd64", CPUsAllowed: []int{0, 1, 2, 3}, CPUsOnline: []int{0, 1, 2, 3, 4, 5, 6, 7}, SMT: "on",
+		CPU: h.CPU, Stepping: 7, CPUsAllowed: []int{0, 1, 2, 3}, CPUsOnline: []int{0, 1, 2, 3, 4, 5, 6, 7},
+		Machine: host.Machine{Kernel: "6.1.0-18-amd64", SMT: "on", Mitigations: []string{"gather_data_sampling: Microcode",
+			"spec_store_bypass: Speculative Store Bypass disabled via prctl"}},
 		Cores:    []Core{{0, []int{4}}, {1, nil}, {2, nil}, {3, []int{7}}},
 		Governor: "powersave", Turbo: Turbo{"on", "/sys/devices/system/cpu/intel_pstate/no_turbo", "1"}, Invariant: true, Clocksource: "tsc",
 		UID: new(1001), Seccomp: "filter", PtraceScope: "1", MinAddr: "65536",
@@ -88,7 +90,7 @@ func healthy() Report {
 	return Report{
 		CanMeasure: true, OnCPU: 3, SpeculativeStoreBypass: "thread vulnerable",
 		Host: Host{
-			CPU: host.CPU{Microarchitecture: cpu.Zen4}, Invariant: true, Hypervisor: "KVM", Governor: "performance", PageZero: "yes",
+			CPU: host.CPU{Microarchitecture: cpu.Zen4}, Invariant: true, Machine: host.Machine{Hypervisor: "KVM"}, Governor: "performance", PageZero: "yes",
 			CPUsAllowed: []int{2, 3}, CPUsOnline: []int{0, 1, 2, 3}, Cores: []Core{{2, []int{0}}, {3, nil}}, Turbo: Turbo{"on", "/f", "1"},
 		},
 		Counters: pmu.PMU{Available: true, UserRDPMC: true, RDPMC: 1, Device: pmu.Device{Name: "cpu"}},
