@@ -349,3 +349,15 @@ func TestFusedBranch(t *testing.T) {
 			return fused.Cycles, split.Cycles * 5 / 6
 		})
 }
+
+// TestOneImage: the longer image alone, by Equation 1 of the paper, has what runs around its copies in its cycles.
+func TestOneImage(t *testing.T) {
+	p, alone := start(t, Options{}), start(t, Options{Mode: Unroll, Unroll: &unroll.Factors{Long: 100}})
+	lasting(t, func() string {
+		chain, one := measuredBy(t, p, unhex(t, "480fafc0")).Cycles, measuredBy(t, alone, unhex(t, "480fafc0")).Cycles
+		if !(one > chain && one < 2*chain) {
+			return fmt.Sprintf("%.3f cycles, and by two images %.3f", one, chain)
+		}
+		return ""
+	})
+}

@@ -461,6 +461,10 @@ func (w window) cycles(p Pair, rate float64) float64 {
 
 // measured returns what a window of a placement shows, at rate ticks per cycle; NaN without samples.
 func (w window) measured(p *placement, rate float64) Window {
-	short, each := stat.Mean(w.perRun[0])/rate, w.cycles(p.Pair, rate)
-	return Window{LayoutOf(p.place, w.offset), p.number, each, short - each*float64(p.Short.Iterations), short}
+	m := Window{Layout: LayoutOf(p.place, w.offset), Replicate: p.number, Cycles: w.cycles(p.Pair, rate)}
+	if p.Short.Iterations > 0 { // else the longer image is timed alone
+		m.Short = stat.Mean(w.perRun[0]) / rate
+		m.Around = m.Short - m.Cycles*float64(p.Short.Iterations)
+	}
+	return m
 }
