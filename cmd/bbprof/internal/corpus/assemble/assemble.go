@@ -86,7 +86,7 @@ var directive = regexp.MustCompile(`(?:^|[;\n:])[ \t]*\.([a-z0-9_]+)([ \t]*:)?`)
 var dataDirectives = []string{"byte", "word", "value", "short", "long", "int", "quad", "nops", "p2align", "balign"}
 
 // syntaxDirectives are taken too: a header stands before each text.
-var syntaxDirectives = []string{"intel_syntax", "att_syntax"}
+var syntaxDirectives = []string{"intel_syntax", "att_syntax", "set"}
 
 func checkDirectives(text string) error {
 	for _, m := range directive.FindAllStringSubmatch(text, -1) {
@@ -103,8 +103,12 @@ type Result struct {
 	Err  error
 }
 
-// Block assembles one text, of any number of lines.
+// Block assembles one text, of any number of lines, also as a compiler, objdump or gdb prints it.
 func (a *Assembler) Block(ctx context.Context, text string) ([]byte, error) {
+	if code, ok := listed(text); ok {
+		return withoutReturn(code), nil
+	}
+	text = blockOnly(text)
 	if err := checkDirectives(text); err != nil {
 		return nil, err
 	}
@@ -115,7 +119,8 @@ func (a *Assembler) Block(ctx context.Context, text string) ([]byte, error) {
 	if len(complaints) > 0 {
 		return nil, complaints[0]
 	}
-	return a.code(object, ".text")
+	code, err := a.code(object, ".text")
+	return withoutReturn(code), err
 }
 
 // Blocks assembles many one-line texts. The error is the assembler's own, not a text's.

@@ -153,7 +153,7 @@ func assembly(ctx context.Context, name string, one func(string, io.ReaderAt, []
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "out.o")
-	err = as.Object(ctx, text, path)
+	err = as.Object(ctx, assemble.Source(text), path)
 	if bad := (*assemble.Error)(nil); errors.As(err, &bad) {
 		return &InputError{Subject: fmt.Sprintf("%s:%d", name, bad.Line), Problem: bad.Tool + ": " + bad.Message}
 	} else if err != nil {
