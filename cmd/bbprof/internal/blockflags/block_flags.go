@@ -30,8 +30,8 @@ func (b *BlockFlags) Add(f *cli.Flags) {
 	b.Flags = f
 	f.Text(&b.hex, "hex", "HEX", "the block's machine code: digits of either case; spaces between bytes and 0x are "+
 		"welcome; - reads it from standard input")
-	f.Text(&b.asm, "asm", "TEXT", "the block in assembly, Intel or AT&T syntax, instructions separated by semicolons or lines, also as "+
-		"compilers, Compiler Explorer, objdump and gdb print them; GNU as or llvm-mc assembles it; - reads it from standard input. Annotations of llvm-exegesis' snippets apply")
+	f.Text(&b.asm, "asm", "TEXT", "the block in assembly, Intel or AT&T, on lines or with semicolons, or as compilers, objdump and gdb print it; "+
+		"GNU as or llvm-mc assembles it; - reads it from standard input. Annotations of llvm-exegesis' snippets apply")
 	cli.Parsed(f, &b.At, func(s string) (*uint64, error) {
 		at, err := cli.ParseAddress(s)
 		return &at, err
