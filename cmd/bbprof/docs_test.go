@@ -417,10 +417,10 @@ func runExample(t *testing.T, command string) string {
 	var waited require.Tries
 	for {
 		began := time.Now()
-		said, all := shell(t, command), ""
-		if said == "" { // the page shows one stream, and the other may say why
-			all = shell(t, strings.ReplaceAll(command, ">/dev/null", ""))
-		}
+		unshown := filepath.Join(t.TempDir(), "unshown") // it may say why what the page shows is not there
+		said := shell(t, strings.ReplaceAll(command, ">/dev/null", ">"+unshown))
+		other, _ := os.ReadFile(unshown)
+		all := said + string(other)
 		require.Patience(t)
 		switch {
 		case disturbed(all):

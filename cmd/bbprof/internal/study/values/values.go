@@ -105,7 +105,9 @@ func Run(ctx context.Context, p pool.Profiler, b profiler.Block, plan experiment
 
 func run(ctx context.Context, p pool.Profiler, b profiler.Block, plan experiment.Plan) (s Sweep, all []arm, err error) {
 	s.Rounds = plan.Rounds
-	if s.Base, err = pool.Undisturbed(ctx, p, b); err != nil || s.Base.Status != profiler.OK {
+	base := b // its state counts, not its time
+	base.Setup.Tolerate = append(slices.Clone(b.Setup.Tolerate), verdict.Unstable, verdict.Nonlinear)
+	if s.Base, err = pool.Undisturbed(ctx, p, base); err != nil || s.Base.Status != profiler.OK {
 		return s, nil, err
 	}
 	insts, err := asm.Decode(b.Code)
