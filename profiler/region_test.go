@@ -2,7 +2,6 @@ package profiler
 
 import (
 	"errors"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -97,7 +96,7 @@ func TestRegionMemory(t *testing.T) {
 // TestHostileRegions: random instructions and branches between them. None escapes, and bbprof never fails.
 func TestHostileRegions(t *testing.T) {
 	p := start(t, Options{Budget: 100 * time.Millisecond, Precision: 0.2})
-	rng := rand.New(rand.NewPCG(54, 2))
+	rng := hostile.Seeded(t)
 	outcomes := map[verdict.Reason]int{}
 	for range hostile.Scaled(60, 1000) {
 		code, header := hostile.Region(rng)
