@@ -10,6 +10,8 @@ import (
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/mapping"
+	"github.com/bbprof/bbprof/internal/stat"
+	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/invariants"
 	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/unroll"
@@ -246,7 +248,7 @@ func (s *session) result(j job, host *HostReport, p progress, ok bool) Result {
 	if !ok {
 		return result
 	}
-	e, clock := p.measurement.timed.Estimate, ClockReport(s.timer.Report())
+	e, clock := s.interval(p.measurement.timed), ClockReport(s.timer.Report())
 	result.Cycles, result.CILow, result.CIHigh = e.Value, e.Low(), e.High()
 	result.Clock = &clock
 	if s.fallbackNote != "" {
@@ -256,13 +258,22 @@ func (s *session) result(j job, host *HostReport, p progress, ok bool) Result {
 		result.warn("-identical has no effect: it is of the perf clock, and the TSC timed this block")
 	}
 	if row := p.row; row != nil {
-		of := row.timed.Estimate
+		of := s.interval(row.timed)
 		result.RowCycles, result.RowCILow, result.RowCIHigh = of.Value, of.Low(), of.High()
 	}
 	if m.Loop != nil || m.Region != nil || m.Fed == 0 {
 		result.LoopsTake = CyclesColumn
 	}
 	return result
+}
+
+// interval returns the cycles with the interval that holds those of another session.
+func (s *session) interval(t timing.Timed) stat.Estimate {
+	e := t.Estimate
+	if t.Design.Repeated() {
+		e.Half *= max(s.cpu.SessionsApart, 1)
+	}
+	return e
 }
 
 // repeated returns how the block was repeated, or would have been, and what served the copies.

@@ -34,6 +34,8 @@ type CPU struct {
 	AddsPerCycle float64 `json:"adds_per_cycle"`
 	// IdleProbe is the contention probe's time on an idle core, see cpu.Core; 0 if unknown.
 	IdleProbe float64 `json:"-"`
+	// SessionsApart widens intervals, see cpu.Core.
+	SessionsApart float64 `json:"-"`
 	// NopsPerCycle is the same for nops, 0 where the probe has none.
 	NopsPerCycle  float64 `json:"nops_per_cycle,omitzero"`
 	SettlesAtOnce bool    `json:"-"` // see cpu.Core, as the following
@@ -110,6 +112,7 @@ func detect(id cpu.ID, m machine, chosen []int) CPU {
 		DispatchWidth:     core.DispatchWidth,
 		AddsPerCycle:      core.AddsPerCycle,
 		IdleProbe:         core.IdleProbe,
+		SessionsApart:     core.SessionsApart,
 		NopsPerCycle:      core.NopsPerCycle,
 		SettlesAtOnce:     core.SettlesAtOnce,
 		FusesNops:         core.FusesNops,
