@@ -34,6 +34,9 @@ func (s *sweepCmd) sweepValues(std cli.Streams) error {
 		if err := blockflags.StartState(&block, s.state); err != nil {
 			return err
 		}
+		if block.Setup.Captured.Header != nil {
+			return cli.BadUsage("-state %s is of a loop, and -values changes what a block reads: capture its blocks, without -loops", s.state)
+		}
 	}
 	s.Opts.Detail = true
 	if s.runs == 0 {
