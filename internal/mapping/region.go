@@ -64,73 +64,28 @@ const (
 // PrepareRegion maps a loop, traces it to its end, and lays it out from the captured state and from a later one.
 // offsets are where XSAVE puts its components.
 func (t Task) PrepareRegion(c *initial.Captured, offsets [32]int) (*MappedBlock, error) {
-	arena, err := t.Open()
+	m, im, err := t.mapRegion(c)
 	if err != nil {
-		return &MappedBlock{}, err
-	}
-	t, plan, err := t.from(arena, c)
-	m := &MappedBlock{Plan: plan, task: t}
-	if err != nil {
-		return m, err
-	}
-	offset := int(c.Address % layout.PageSize)
-	m.ImageBuilder = ImageBuilder{arena, t.Program, t.Harness, &offset}
-	im, err := m.dryRun(0)
-	if err != nil {
-		return m, err
-	}
-	if m.Mapping, err = mapPages(arena.Child, plan, im); err != nil {
-		if left := (*Left)(nil); errors.As(err, &left) {
-			err = &verdict.Rejection{Reason: verdict.LeavesState, Inst: left.Why.Inst, Address: left.Why.Address, Detail: fmt.Sprintf(
-				"the loop leaves the captured state before its end: %s: %s", left.Why.Reason, left.Why.Detail)}
-		}
 		return m, err
 	}
 	final := m.frames()
-	walk, err := m.walk(im, nil)
+	if m.Region.Walked, err = m.walk(im, nil); err != nil {
+		return m, err
+	}
+	if m.Factors, err = m.Region.Walked.factors(); err != nil {
+		return m, err
+	}
+	later, pages, err := m.after(im, m.Factors.Long-m.Factors.Short, offsets)
 	if err != nil {
 		return m, err
 	}
-	m.Region.Walked = walk
-	m.Factors = walk.factors()
-	later := m.Factors.Long - m.Factors.Short
-	if later == 0 || walk.reached[later].steps < leastSteps {
-		return m, &verdict.Rejection{Reason: verdict.LoopExit, Detail: fmt.Sprintf(
-			"the loop ends after %d more arrivals at its header, %d instructions: too few to tell what one takes; capture it earlier",
-			walk.Iterations-1, walk.Steps)}
-	}
-	middle := *c
-	var at [][]byte
-	var failed error
-	if _, err = m.walk(im, func(iteration int) {
-		if iteration != later {
-			return
-		}
-		at = m.frames()
-		area, err := arena.Child.XSave()
-		if failed = err; err == nil && !middle.SetXSave(area, offsets) {
-			failed = errors.New("the kernel gives no extended state of the child")
-		}
-	}); err != nil || failed != nil {
-		return m, cmp.Or(err, failed)
-	}
-	regs := walk.reached[later].regs
-	middle.GPR, middle.Flags = regs.GPR, regs.Flags
-	if err := m.startBoth(c.Start(), middle.Start()); err != nil {
+	if err := m.startBoth(c.Start(), later.Start()); err != nil {
 		return m, err
 	}
-	if err := m.restoreBoth(at, final); err != nil {
+	if err := m.restoreBoth(pages, final); err != nil {
 		return m, err
 	}
-	m.Trace = invariants.Trace{Insts: m.Insts, Frame: m.framesByPage(), Accesses: walk.accesses, Copies: walk.Iterations}
-	if walk.missed >= 0 {
-		m.note("the trace lacks what %s accesses: single steps do not see vector and mask registers", m.Insts[walk.missed].Text())
-	}
-	m.firstTouch()
-	if err := m.storesReadOnly(); err != nil {
-		if left := (*Left)(nil); errors.As(err, &left) {
-			err = left.Why
-		}
+	if err := m.traceWalked(); err != nil {
 		return m, err
 	}
 	if m.Short, m.Long, err = m.pair(m.Images, 0); err != nil {
@@ -140,13 +95,76 @@ func (t Task) PrepareRegion(c *initial.Captured, offsets [32]int) (*MappedBlock,
 	return m, err
 }
 
-// factors returns how many iterations the images run.
-func (w *Walk) factors() unroll.Factors {
+// mapRegion runs the loop to its end on the captured pages, in a dry run of the image that it returns.
+func (t Task) mapRegion(c *initial.Captured) (m *MappedBlock, im harness.Image, err error) {
+	arena, err := t.Open()
+	if err != nil {
+		return &MappedBlock{}, im, err
+	}
+	t, plan, err := t.from(arena, c)
+	m = &MappedBlock{Plan: plan, task: t}
+	if err != nil {
+		return m, im, err
+	}
+	offset := int(c.Address % layout.PageSize)
+	m.ImageBuilder = ImageBuilder{arena, t.Program, t.Harness, &offset}
+	if im, err = m.dryRun(0); err != nil {
+		return m, im, err
+	}
+	m.Mapping, err = mapPages(arena.Child, plan, im)
+	if left := (*Left)(nil); errors.As(err, &left) {
+		err = &verdict.Rejection{Reason: verdict.LeavesState, Inst: left.Why.Inst, Address: left.Why.Address, Detail: fmt.Sprintf(
+			"the loop leaves the captured state before its end: %s: %s", left.Why.Reason, left.Why.Detail)}
+	}
+	return m, im, err
+}
+
+// factors returns how many iterations the images run, or why too few are left.
+func (w *Walk) factors() (unroll.Factors, error) {
 	short := 1
 	for short < w.Iterations/shortShare && w.Steps-w.reached[w.Iterations-short].steps < shortSteps {
 		short++
 	}
-	return unroll.Factors{Short: short, Long: w.Iterations}
+	if later := w.Iterations - short; later == 0 || w.reached[later].steps < leastSteps {
+		return unroll.Factors{}, &verdict.Rejection{Reason: verdict.LoopExit, Detail: fmt.Sprintf(
+			"the loop ends after %d more arrivals at its header, %d instructions: too few to tell what one takes; capture it earlier",
+			w.Iterations-1, w.Steps)}
+	}
+	return unroll.Factors{Short: short, Long: w.Iterations}, nil
+}
+
+// after returns the state and the captured pages after some iterations.
+func (m *MappedBlock) after(im harness.Image, iterations int, offsets [32]int) (c initial.Captured, pages [][]byte, err error) {
+	c = *m.Plan.Captured
+	var failed error
+	_, err = m.walk(im, func(iteration int) {
+		if iteration != iterations {
+			return
+		}
+		pages = m.frames()
+		area, err := m.Child.XSave()
+		if failed = err; err == nil && !c.SetXSave(area, offsets) {
+			failed = errors.New("the kernel gives no extended state of the child")
+		}
+	})
+	regs := m.Region.Walked.reached[iterations].regs
+	c.GPR, c.Flags = regs.GPR, regs.Flags
+	return c, pages, cmp.Or(err, failed)
+}
+
+// traceWalked takes the accesses that single steps saw as the trace.
+func (m *MappedBlock) traceWalked() error {
+	w := m.Region.Walked
+	m.Trace = invariants.Trace{Insts: m.Insts, Frame: m.framesByPage(), Accesses: w.accesses, Copies: w.Iterations}
+	if w.missed >= 0 {
+		m.note("the trace lacks what %s accesses: single steps do not see vector and mask registers", m.Insts[w.missed].Text())
+	}
+	m.firstTouch()
+	err := m.storesReadOnly()
+	if left := (*Left)(nil); errors.As(err, &left) {
+		return left.Why
+	}
+	return err
 }
 
 // frames copies what the pages hold.
