@@ -56,7 +56,7 @@ func countWithin(ctx context.Context, b Block, limit time.Duration) (Instruction
 		err = rejection
 	}
 	if errors.As(err, &count.Rejection) {
-		reportAsWritten(err, b.Code, host.Detect().Disabled)
+		reportAsWritten(err, b, host.Detect().Disabled)
 		return count, nil
 	}
 	return count, err

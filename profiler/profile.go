@@ -59,18 +59,18 @@ func (s *session) profile(b Block) (Result, error) {
 	host := s.hostReport()
 	p, err := s.runSteps(j)
 	host.OnCPU = s.cpus.Current() // a busy CPU may have been left
-	reportAsWritten(err, j.Code, s.cpu.Disabled)
+	reportAsWritten(err, b, s.cpu.Disabled)
 	return s.result(j, host, p, err == nil), err
 }
 
 // reportAsWritten names the instruction of a rejection as the user wrote it. It also names the operating system as the cause
 // if that disabled the instruction's extension.
-func reportAsWritten(err error, code []byte, disabled asm.Features) {
+func reportAsWritten(err error, b Block, disabled asm.Features) {
 	r, ok := errors.AsType[*verdict.Rejection](err)
 	if !ok || r.Inst == nil {
 		return
 	}
-	insts, err := asm.Decode(code)
+	insts, err := b.asWritten()
 	if err != nil || r.Inst.Index >= len(insts) {
 		return
 	}

@@ -63,6 +63,15 @@ func (s *session) regionTask(j job, header int) (t mapping.Task, err error) {
 	return t, nil
 }
 
+// asWritten decodes a block, or the instructions of a loop.
+func (b Block) asWritten() ([]asm.Inst, error) {
+	if c := b.Setup.Captured; c != nil && c.Header != nil {
+		region, err := asm.RegionOf(b.Code, *c.Header)
+		return region.Insts, err
+	}
+	return asm.Decode(b.Code)
+}
+
 // fromStart returns a loop's state with the address of its code in place of its header's.
 func fromStart(c *initial.Captured) *initial.Captured {
 	at := *c

@@ -2,7 +2,6 @@ package profiler
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 
@@ -66,14 +65,7 @@ func (s *session) replayOnce(b Block) (*initial.Captured, error) {
 		return nil, err
 	}
 	task.Harness.Reset = harness.Reset{} // nothing runs after it
-	after, area, err := task.Once(c)
-	if err != nil {
-		return nil, err
-	}
-	if !after.SetXSave(area, xsaveOffsets()) {
-		return nil, errors.New("the kernel gives no extended state of the child")
-	}
-	return after, nil
+	return task.Once(c, xsaveOffsets())
 }
 
 func (s *session) replayTask(j job, c *initial.Captured) (t mapping.Task, _ *initial.Captured, err error) {
@@ -108,12 +100,7 @@ func (s *session) windowFor(b Block) uint64 {
 			return p.Address >= window && p.Address < window+layout.WindowSize
 		})
 	}
-	insts, err := asm.Decode(b.Code)
-	if c.Header != nil {
-		var region asm.Region
-		region, err = asm.RegionOf(b.Code, *c.Header)
-		insts = region.Insts
-	}
+	insts, err := b.asWritten()
 	if err != nil || !slices.ContainsFunc(insts, func(in asm.Inst) bool { return in.RIPDisp != 0 }) {
 		if free(s.window) {
 			return s.window

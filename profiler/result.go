@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/mapping"
 	"github.com/bbprof/bbprof/internal/stat"
@@ -217,7 +216,7 @@ func (s *session) result(j job, host *HostReport, p progress, ok bool) Result {
 		result.Branch = p.branch.complete(p)
 	}
 	if j.Detail {
-		insts, _ := asm.Decode(j.Code) // as written
+		insts, _ := j.asWritten()
 		for i := range insts {
 			in := &insts[i]
 			result.Listing = append(result.Listing, ListingLine{in.Offset, hex.EncodeToString(in.Bytes), in.Text()})

@@ -124,7 +124,7 @@ func TestTolerate(t *testing.T) {
 // that the operating system did not enable.
 func TestAsWritten(t *testing.T) {
 	r := &verdict.Rejection{Inst: &verdict.Inst{Index: 0, Text: "movdqa xmm0, xmmword ptr [rip+0x8]"}}
-	reportAsWritten(r, unhex(t, "660f6f05 01000000"), asm.Features{}) // movdqa xmm0, [rip+1]
+	reportAsWritten(r, Block{Code: unhex(t, "660f6f05 01000000")}, asm.Features{}) // movdqa xmm0, [rip+1]
 	require.Equal(t, "it", "movdqa xmm0, xmmword ptr [rip+0x1]", r.Inst.Text)
 	const cpu = "this CPU does not run the instruction"
 	avx, avx512 := asm.Features{AVX: true}, asm.Features{AVX512: true}
@@ -144,7 +144,7 @@ func TestAsWritten(t *testing.T) {
 		{"c4e2f8f2c0", verdict.SIGILL, avx, cpu}, // andn, whose prefix is AVX's and whose registers are not
 	} {
 		r := &verdict.Rejection{Reason: c.reason, Detail: cpu, Inst: &verdict.Inst{}}
-		if reportAsWritten(r, unhex(t, c.hex), c.disabled); !strings.Contains(r.Detail, c.want) {
+		if reportAsWritten(r, Block{Code: unhex(t, c.hex)}, c.disabled); !strings.Contains(r.Detail, c.want) {
 			t.Errorf("%s, %s with %+v disabled: %q, want %q", c.hex, c.reason, c.disabled, r.Detail, c.want)
 		}
 	}

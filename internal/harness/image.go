@@ -195,20 +195,25 @@ func build(at uint64, insts []asm.Inst, copies int, h Harness, s shape) (Image, 
 	if s.after != nil {
 		s.after(e, im.FirstCopy)
 	}
-	if s.dryRun {
+	h.end(e, im.Address, s.dryRun)
+	im.Code = e.Bytes()
+	return im, nil
+}
+
+// end appends what follows the code under test.
+func (h Harness) end(e *asm.Emitter, entry uint64, dryRun bool) {
+	if dryRun {
 		if h.Reset.X87 {
 			e.Raw(0x9b) // fwait raises pending exceptions: [Image.Locate] finds no copy there
 		}
 		e.Int3()
-	} else {
-		if h.Reset.Memory {
-			// Without this, stores that fit into the store buffer would cost nothing in the shorter image.
-			drainStores(e)
-		}
-		Epilogue(e, im.Address, h.Clock)
+		return
 	}
-	im.Code = e.Bytes()
-	return im, nil
+	if h.Reset.Memory {
+		// Without this, stores that fit into the store buffer would cost nothing in the shorter image.
+		drainStores(e)
+	}
+	Epilogue(e, entry, h.Clock)
 }
 
 func (h Harness) leadNops(e *asm.Emitter) {

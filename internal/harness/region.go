@@ -43,19 +43,11 @@ func BuildRegion(at uint64, r Region, h Harness, dryRun bool) (Image, error) {
 		}
 		copy(im.Code[int(im.FirstCopy-im.Address)+in.Offset:], code)
 	}
-	if dryRun {
-		if h.Reset.X87 {
-			e.Raw(0x9b) // fwait: see build
-		}
-		e.Int3()
-	} else {
+	if !dryRun {
 		// A wait for stores would enter the pipeline beside the last iterations where the exit is predicted: see buildOwn.
 		e.Lfence()
-		if h.Reset.Memory {
-			drainStores(e)
-		}
-		Epilogue(e, im.Address, h.Clock)
 	}
+	h.end(e, im.Address, dryRun)
 	im.Code = e.Bytes()
 	return im, nil
 }

@@ -142,10 +142,7 @@ func (m *MappedBlock) after(im harness.Image, iterations int, offsets [32]int) (
 			return
 		}
 		pages = m.frames()
-		area, err := m.Child.XSave()
-		if failed = err; err == nil && !c.SetXSave(area, offsets) {
-			failed = errors.New("the kernel gives no extended state of the child")
-		}
+		failed = m.readVectors(&c, offsets)
 	})
 	regs := m.Region.Walked.reached[iterations].regs
 	c.GPR, c.Flags = regs.GPR, regs.Flags
@@ -178,7 +175,12 @@ func (m *MappedBlock) frames() (all [][]byte) {
 // walk single-steps the loop from the captured state to its end, and calls arrived at each arrival at the header after the first.
 func (m *MappedBlock) walk(im harness.Image, arrived func(iteration int)) (w Walk, err error) {
 	w.missed = -1
-	branches := map[int]*Branched{}
+	branches := make([]*Branched, len(m.Insts)) // nil for all but conditional branches
+	for i := range m.Insts {
+		if branch, ok := asm.TrailingBranch(m.Insts[i : i+1]); ok && branch.Conditional() {
+			branches[i] = &Branched{Index: i}
+		}
+	}
 	header := im.FirstCopy + uint64(m.Region.Entry)
 	last := -1 // instruction
 	err = m.stepThrough(im, walkLimit, func(_, inst int, at tracee.Regs) {
@@ -194,11 +196,8 @@ func (m *MappedBlock) walk(im harness.Image, arrived func(iteration int)) (w Wal
 		}
 		w.Steps++
 		last = inst
-		if branch, ok := asm.TrailingBranch(m.Insts[inst : inst+1]); ok && branch.Conditional() {
-			if branches[inst] == nil {
-				branches[inst] = &Branched{Index: inst}
-			}
-			branches[inst].Of++
+		if b := branches[inst]; b != nil {
+			b.Of++
 		}
 		if w.missed < 0 && slices.ContainsFunc(m.Insts[inst].Mem, unstepped) {
 			w.missed = inst
@@ -212,8 +211,8 @@ func (m *MappedBlock) walk(im harness.Image, arrived func(iteration int)) (w Wal
 	if b := branches[last]; b != nil && m.leavesByTaking(last) {
 		b.Taken++
 	}
-	for i := range m.Insts {
-		if b := branches[i]; b != nil {
+	for _, b := range branches {
+		if b != nil && b.Of > 0 {
 			w.Branches = append(w.Branches, *b)
 		}
 	}

@@ -134,27 +134,27 @@ func (m *MappedBlock) firstTouch() {
 	}
 }
 
-// Once executes the block once from a captured state, in a dry run. It returns the general registers, the
-// flags and the pages afterwards, and the other registers in XSAVE format.
-func (t Task) Once(c *initial.Captured) (after *initial.Captured, xsave []byte, err error) {
+// Once executes the block once from a captured state, in a dry run, and returns the state afterwards. offsets are
+// where XSAVE puts its components.
+func (t Task) Once(c *initial.Captured, offsets [32]int) (after *initial.Captured, err error) {
 	arena, err := t.Open()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	t, plan, err := t.from(arena, c)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	im, err := ImageBuilder{arena, t.Program, t.Harness, t.Offset}.dryRun(1)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	m, err := mapPages(arena.Child, plan, im)
 	if left := (*Left)(nil); errors.As(err, &left) {
 		err = left.Why
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	after = &initial.Captured{State: c.State, Address: c.Address}
 	after.GPR, after.Flags = m.end.GPR, m.end.Flags
@@ -162,6 +162,14 @@ func (t Task) Once(c *initial.Captured) (after *initial.Captured, xsave []byte, 
 		copy(page.Data[:], arena.Child.Frame(i))
 		after.Pages = append(after.Pages, page)
 	}
-	xsave, err = arena.Child.XSave()
-	return after, xsave, err
+	return after, arena.readVectors(after, offsets)
+}
+
+// readVectors takes over what the stopped child has in its other registers.
+func (a Arena) readVectors(c *initial.Captured, offsets [32]int) error {
+	area, err := a.Child.XSave()
+	if err == nil && !c.SetXSave(area, offsets) {
+		err = errors.New("the kernel gives no extended state of the child")
+	}
+	return err
 }

@@ -103,7 +103,7 @@ func (w Workers) Measurers() (list []pool.Measurer) {
 
 func (w Workers) Profilers() (list []pool.Profiler) {
 	for _, p := range w {
-		list = append(list, &pool.Patient{ProfileCloser: p.kept.ProfileCloser(p.Profiler), Patience: pool.Patience})
+		list = append(list, pool.NewPatient(p.kept.ProfileCloser(p.Profiler)))
 	}
 	return list
 }
@@ -119,7 +119,7 @@ func Open(ctx context.Context, std cli.Streams, opts profiler.Options) (*pool.Pa
 	if err != nil {
 		return nil, err
 	}
-	return &pool.Patient{ProfileCloser: pool.Kept{Journal: std.Kept, Options: opts}.ProfileCloser(p), Patience: pool.Patience}, nil
+	return pool.NewPatient(pool.Kept{Journal: std.Kept, Options: opts}.ProfileCloser(p)), nil
 }
 
 // WithProfiler calls do with a profiler of these options, until a signal comes.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/journal"
 	"github.com/bbprof/bbprof/profiler"
-	"github.com/bbprof/bbprof/verdict"
 )
 
 // keptResult is a result as a journal keeps it. gob drops pointers to 0, so these are listed.
@@ -69,7 +68,7 @@ func (k *Kept) take(b profiler.Block) (r profiler.Result, ok bool) {
 
 // keep keeps a result, but not what the machine alone was to blame for: it may be idle by the next start.
 func (k *Kept) keep(b profiler.Block, r profiler.Result, err error) error {
-	if err != nil || r.Status == profiler.Failed || r.Reason == verdict.BusyCore || r.Reason == verdict.ContextSwitch {
+	if err != nil || r.Status == profiler.Failed || otherWork(r.Reason) {
 		return err
 	}
 	return k.Journal.Keep(k.key(b), newKept(r))

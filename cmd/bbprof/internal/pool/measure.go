@@ -55,6 +55,9 @@ type Patient struct {
 	told, inVain bool
 }
 
+// NewPatient returns a Patient that waits for as long as Patience.
+func NewPatient(p ProfileCloser) *Patient { return &Patient{ProfileCloser: p, Patience: Patience} }
+
 func (p *Patient) Profile(ctx context.Context, b profiler.Block) (r profiler.Result, err error) {
 	end := time.Now().Add(p.Patience)
 	for {

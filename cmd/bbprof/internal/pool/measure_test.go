@@ -92,7 +92,7 @@ func TestAgain(t *testing.T) {
 		{verdict.Unstable, 2, 2, true, true}, {verdict.Unstable, 3, 2, true, false}, {verdict.BusyCore, 3, 2, false, false},
 		{verdict.BusyCore, 3, 2, true, true}, {verdict.ContextSwitch, 30, 2, true, true}, {verdict.BusyCore, 1, 0, true, false},
 	} {
-		if got := Again(c.times, c.retries, &profiler.Result{Reason: c.reason}, c.atEnd); got != c.want {
+		if got := Again(c.times, c.retries, &profiler.Result{Reason: c.reason, Rejection: &verdict.Rejection{Reason: c.reason}}, c.atEnd); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}

@@ -137,11 +137,15 @@ func (q *Queue[J]) Run(ctx context.Context, workers []Measurer) error {
 // each takes its whole budget, and a batch of seconds took nine minutes.
 const LeastRetries = Patience
 
-// Again reports whether a block is to be measured once more that noise has rejected this many times: up to retries
-// times and, at the end, as long as other work on the core is what rejects it.
+// Again reports whether a block is to be measured once more that was tried this many times: if noise rejects it, up to
+// retries times and, at the end, as long as other work on the core does.
 func Again(times, retries int, r *profiler.Result, atEnd bool) bool {
-	busy := r.Reason == verdict.BusyCore || r.Reason == verdict.ContextSwitch
-	return times <= retries || atEnd && busy && retries > 0
+	return r.Noisy() && (times <= retries || atEnd && otherWork(r.Reason) && retries > 0)
+}
+
+// otherWork reports whether the machine alone is to blame for a rejection.
+func otherWork(reason verdict.Reason) bool {
+	return reason == verdict.BusyCore || reason == verdict.ContextSwitch
 }
 
 // All measures blocks in parallel. At the end it repeats blocks that were rejected for noise, up to retries times. done is told how
@@ -160,7 +164,7 @@ func All(ctx context.Context, workers []Measurer, blocks []profiler.Block, retri
 			done(min(measured, len(blocks)))
 		}
 		late := measured >= len(blocks) && time.Since(began) > first+max(first, LeastRetries)
-		if j.tries++; r.Noisy() && Again(j.tries, retries, &r, measured >= len(blocks)) && !late {
+		if j.tries++; Again(j.tries, retries, &r, measured >= len(blocks)) && !late {
 			q.Jobs = append(q.Jobs, j)
 		}
 	}

@@ -118,7 +118,7 @@ func (a *accountCmd) time(ctx context.Context, std cli.Streams, run *account.Run
 		return err
 	}
 	defer p.Close()
-	patient := pool.Patient{ProfileCloser: p, Patience: pool.Patience}
+	patient := pool.NewPatient(p)
 	readings := 0
 	for n := range a.runs + 1 {
 		r, err := patient.Profile(ctx, profiler.Block{Code: chain})

@@ -300,8 +300,7 @@ type hot struct {
 func (h *hottest) add(b *extract.Block) error {
 	one := capture.Block{Code: slices.Clone(b.Code), File: b.File, Function: b.Function, Offset: b.Addr}
 	if b.Blocks > 0 {
-		entry := b.Entry
-		one.Entry = &entry
+		one.Entry = new(b.Entry)
 	}
 	*h = append(*h, &hot{one, b.Count * uint64(max(b.Instructions, 1))})
 	return nil

@@ -270,7 +270,7 @@ func (s *sweepCmd) measure(ctx context.Context, code []byte, f sweep.Factor, std
 	done := cli.Progress(s.Out.Notes(std), len(f.Values)*plan.Rounds, "measurements")
 	plan.Done = done.Step
 	kept := pool.Kept{Journal: std.Kept, Options: s.Opts}.ProfileCloser(p)
-	results, err := sweep.Run(ctx, &pool.Patient{ProfileCloser: kept, Patience: pool.Patience}, code, f, plan)
+	results, err := sweep.Run(ctx, pool.NewPatient(kept), code, f, plan)
 	done.End()
 	if err != nil || len(events) == 0 {
 		return results, nil, err

@@ -17,10 +17,11 @@ var (
 	// objdumpLine matches "  401136:	48 01 f0             	add    %rsi,%rax", of which the bytes are the code.
 	objdumpLine = regexp.MustCompile(`^\s*[0-9a-f]+:\s+((?:[0-9a-f]{2} )+)(?:\s|$)`)
 	// gdbLine matches "=> 0x0000000000401136 <+4>:	add    %rsi,%rax", with "/r" or without.
-	gdbLine   = regexp.MustCompile(`^(?:=>)?\s*(0x[0-9a-f]+)(?: <[^>]*>)?:\s+((?:[0-9a-f]{2}(?: |\t))*)(.*)$`)
+	gdbLine   = regexp.MustCompile(`^(?:=>)?\s*(0x[0-9a-f]+)(?: <[^>]*>)?:\s+((?:[0-9a-f]{2}(?: |\t))*)(.*)\s*$`)
 	gdbTarget = regexp.MustCompile(`\b(0x[0-9a-f]+) <[^>]*>`)
 
-	labelAlone = regexp.MustCompile(`^\s*([.\w$@]+):\s*(?:#.*)?$`)
+	labelAlone = regexp.MustCompile(`^\s*([.\w$@]+):\s*(?:#.*)?\s*$`)
+	anyLabel   = regexp.MustCompile(`(?m)(?:^|[;\s])([.\w$@]+)\s*:`)
 	dataLine   = regexp.MustCompile(`^\s*\.(?:byte|word|value|short|long|int|quad|octa|zero|skip|space|float|single|double|ascii|asciz|string)\b`)
 	// ofConstant matches an operand relative to rip at a compiler's constant.
 	ofConstant = regexp.MustCompile(`(\brip\s*\+\s*)([.L][\w.$]*)|([.L][\w.$]*)((?:[+-]\d+)?\(%rip\))`)
@@ -50,7 +51,7 @@ func ungdb(text string) string {
 	known := map[string]bool{}
 	short := func(addr string) string { return "0x" + strings.TrimLeft(strings.TrimPrefix(addr, "0x"), "0") }
 	for _, line := range lines {
-		if m := gdbLine.FindStringSubmatch(strings.TrimRight(line, "\n")); m != nil {
+		if m := gdbLine.FindStringSubmatch(line); m != nil {
 			known[short(m[1])] = true
 		}
 	}
@@ -59,7 +60,7 @@ func ungdb(text string) string {
 	}
 	var out strings.Builder
 	for _, line := range lines {
-		m := gdbLine.FindStringSubmatch(strings.TrimRight(line, "\n"))
+		m := gdbLine.FindStringSubmatch(line)
 		if m != nil {
 			instruction, _, _ := strings.Cut(m[3], "#")
 			instruction = gdbTarget.ReplaceAllStringFunc(instruction, func(target string) string {
@@ -84,18 +85,20 @@ func blockOnly(text string) string {
 	lines := strings.SplitAfter(ungdb(text), "\n")
 	var constants []string
 	for i := 0; i < len(lines); i++ {
-		word, _, _ := strings.Cut(strings.TrimSpace(lines[i]), " ")
-		word, _, _ = strings.Cut(word, "\t")
-		name, isDirective := strings.CutPrefix(word, ".")
-		isLabel := labelAlone.MatchString(strings.TrimRight(lines[i], "\n"))
+		words := strings.Fields(lines[i])
+		if len(words) == 0 {
+			continue
+		}
+		name, isDirective := strings.CutPrefix(words[0], ".")
+		label := labelAlone.FindStringSubmatch(lines[i])
 		switch {
-		case isLabel && i+1 < len(lines) && dataLine.MatchString(lines[i+1]):
-			constants = append(constants, labelAlone.FindStringSubmatch(strings.TrimRight(lines[i], "\n"))[1])
+		case label != nil && i+1 < len(lines) && dataLine.MatchString(lines[i+1]):
+			constants = append(constants, label[1])
 			lines[i] = "\n"
 			for ; i+1 < len(lines) && dataLine.MatchString(lines[i+1]); i++ {
 				lines[i+1] = "\n"
 			}
-		case isDirective && !isLabel && (slices.Contains(aboutFiles, name) && !(name == "p2align" && i > 0 && hasCode(lines[:i])) || strings.HasPrefix(name, "cfi_")):
+		case isDirective && label == nil && (slices.Contains(aboutFiles, name) && !(name == "p2align" && i > 0 && hasCode(lines[:i])) || strings.HasPrefix(name, "cfi_")):
 			lines[i] = "\n"
 		}
 	}
@@ -103,10 +106,14 @@ func blockOnly(text string) string {
 	for _, m := range ofConstant.FindAllStringSubmatch(text, -1) {
 		constants = append(constants, m[2]+m[3])
 	}
+	defined := map[string]bool{} // as code of the block
+	for _, m := range anyLabel.FindAllStringSubmatch(text, -1) {
+		defined[m[1]] = true
+	}
 	slices.Sort(constants)
 	var set strings.Builder
 	for k, name := range slices.Compact(constants) {
-		if !regexp.MustCompile(`(?m)(^|[;\s])` + regexp.QuoteMeta(name) + `\s*:`).MatchString(text) { // else it is code of the block
+		if !defined[name] {
 			fmt.Fprintf(&set, "; .set %s, .Lbbprof + %#x", name, 0x1000+64*k)
 		}
 	}

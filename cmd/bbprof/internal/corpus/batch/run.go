@@ -209,7 +209,7 @@ func (r *run) done(j *job, result profiler.Result, err error) error {
 	}
 	r.silent = false
 	r.tally.TimedSeconds += result.TimedSeconds
-	if result.Noisy() && pool.Again(j.try, r.Retries, &result, r.ended) {
+	if pool.Again(j.try, r.Retries, &result, r.ended) {
 		j.result = result
 		r.aside = append(r.aside, j)
 		r.pool.Wake()

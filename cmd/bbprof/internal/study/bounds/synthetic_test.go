@@ -95,7 +95,7 @@ func TestSynthetic(t *testing.T) {
 	own, err := profiler.New(t.Context(), profiler.Options{Detail: true})
 	require.Measure(t, err)
 	t.Cleanup(own.Close)
-	p := &pool.Patient{ProfileCloser: own, Patience: pool.Patience}
+	p := pool.NewPatient(own)
 	alone, err := p.Profile(ctx, profiler.Block{Code: unhex(t, strings.Repeat("486bc103", 8))}) // independent multiplications
 	require.Measure(t, err)
 	if alone.Rejection != nil {
