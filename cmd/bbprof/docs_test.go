@@ -456,7 +456,8 @@ func withoutDigits(s string) string {
 	}
 	for _, r := range [][2]string{
 		{`(?m)^clocks?: .*`, "clocks: some"},
-		{`(?m)^ +other work slowed .*\n`, ""}, // beside a neighbour
+		{`(?m)^ +(other work slowed|bbprof's start saw no core as idle) .*\n`, ""}, // beside a neighbour
+		{`(?m)^bbprof: \d+ measurements done\n`, ""},                               // the progress of what took long
 		{`(?m)^host +.*`, "host"},
 		{`(?m)^bbprof: on .*`, "bbprof: on a CPU"},
 		{`answers for .*`, "answers for a CPU"},
