@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -83,6 +84,10 @@ func why(c check.Change) string {
 	case c.Outside && c.Verdict == check.Listed && c.What == check.Changed:
 		return "how often it runs is not known; -profile weighs it"
 	}
+	left := slices.DeleteFunc(slices.Clone(c.Base), func(p *check.Piece) bool { return p.Rejection == nil })
+	if len(left) > 0 {
+		return fmt.Sprintf("without %d that could not be measured: %s", len(left), left[0].Rejection.Reason)
+	}
 	return ""
 }
 
@@ -90,7 +95,12 @@ func why(c check.Change) string {
 func (c checked) eachRow(row func(function, what string, cells [4]string, v check.Verdict, note string)) {
 	for _, f := range c.Functions {
 		if f.Cost != nil {
-			row(f.Name, "whole function, by its counts", numbers(f.Cost.Base, f.Cost.Head, f.Cost.Difference, f.Cost.Low, f.Cost.High, true), f.Verdict(c.Threshold), "")
+			note := ""
+			if f.Cost.Missing > 0 {
+				note = fmt.Sprintf("%.2g %% of its instructions changed and were not measured", 100*f.Cost.Missing)
+			}
+			row(f.Name, "whole function, by its counts", numbers(f.Cost.Base, f.Cost.Head, f.Cost.Difference, f.Cost.Low, f.Cost.High, true),
+				f.Verdict(c.Threshold), note)
 		}
 		for _, x := range f.Changes {
 			row(f.Name, x.Describe(), numbers(x.BaseCycles, x.HeadCycles, x.Difference, x.Low, x.High, compared(x)), x.Verdict, why(x))

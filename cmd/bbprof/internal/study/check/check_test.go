@@ -93,6 +93,7 @@ type machine struct {
 	noise  float64
 	place  func(offset int) float64 // factor of a loop's time
 	busy   int                      // rejections to come
+	alias  string                   // the instruction that it rejects
 }
 
 func (m *machine) Profile(_ context.Context, b profiler.Block) (profiler.Result, error) {
@@ -102,6 +103,10 @@ func (m *machine) Profile(_ context.Context, b profiler.Block) (profiler.Result,
 		return profiler.Result{Status: profiler.Rejected, Reason: r.Reason, Rejection: r}, nil
 	}
 	piece := newCode(b.Code)
+	if m.alias != "" && strings.Contains(piece.Text, m.alias) {
+		r := &verdict.Rejection{Reason: verdict.Alias4K}
+		return profiler.Result{Status: profiler.Rejected, Reason: r.Reason, Rejection: r}, nil
+	}
 	cycles := 0.0
 	insts, _ := asm.Decode(b.Code)
 	for i := range insts {
@@ -144,6 +149,8 @@ func TestVerdicts(t *testing.T) {
 		{"moved and slower", "f@0:" + loop, "f@32:" + loop, machine{noise: 0.005, place: atLine}, Layout},
 		{"slower code outside a loop that changed too", "f@0:" + loop + ";f:" + add, "f@0:" + unrolled + ";f:" + imul, machine{}, Faster},
 		{"and with the loop as it was", "f@0:" + loop + ";f:" + add, "f@0:" + loop + ";f:" + imul, machine{}, Slower},
+		{"slower beside what cannot be measured", "f:" + add + ";f:4829c8", "f:" + imul + ";f:4829c9", machine{alias: "sub"}, Slower},
+		{"and alone", "f:4829c8", "f:4829c9", machine{alias: "sub"}, Unknown},
 		{"busy for a while", "f:" + add, "f:" + imul, machine{busy: 3}, Slower},
 		{"busy all the time", "f:" + add, "f:" + imul, machine{busy: 1 << 30}, Unknown},
 	} {
@@ -172,6 +179,19 @@ func TestNoFalseAlarms(t *testing.T) {
 				t.Errorf("run %d: %s is %s: %+v", n, f.Name, v, f.Changes[0].Outcome)
 			}
 		}
+	}
+}
+
+// TestMissing: a function is not the same by its counts if much of what changed could not be measured.
+func TestMissing(t *testing.T) {
+	for count, want := range map[float64]Verdict{2: Same, 4: Unclear} { // of 100, with a threshold of 3 %
+		base := build(t, "f:"+add+";f:4829c8")
+		base[0].Count, base[1].Count = 100-count, count
+		functions, _ := Match(base, build(t, "f:"+neg+";f:4829c9"))
+		m := &machine{random: rand.New(rand.NewPCG(1, 2)), alias: "sub"}
+		require.NoError(t, Run(context.Background(), m, functions, Options{Threshold: 0.03, Layouts: 4, Weighted: true}))
+		require.Equal(t, "verdict", want, functions[0].Verdict(0.03))
+		require.Equal(t, "share that is missing", count/100, functions[0].Cost.Missing)
 	}
 }
 

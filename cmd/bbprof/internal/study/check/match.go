@@ -15,6 +15,7 @@ import (
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/verdict"
 )
 
 // Piece is a block of a build, with the branch that ends it, or a loop that its own branch closes.
@@ -27,7 +28,12 @@ type Piece struct {
 	Depth    int     `json:"loop_depth"`
 	Count    float64 `json:"count,omitzero"` // executions by the profile
 	Cycles   float64 `json:"cycles,omitzero"`
+	// Rejection says why it could not be measured.
+	Rejection *verdict.Rejection `json:"rejection,omitempty"`
 }
+
+// executed is how many of its instructions ran, by the profile.
+func (p *Piece) executed() float64 { return p.Count * float64(p.instructions) }
 
 // Code is what pieces have in common that are the same bytes.
 type Code struct {
@@ -35,8 +41,9 @@ type Code struct {
 	Hex   string `json:"hex"`
 	Text  string `json:"text"`
 
-	loop bool
-	key  string // what of the code does not depend on where it and others stand
+	loop         bool
+	instructions int
+	key          string // what of the code does not depend on where it and others stand
 }
 
 // Codes returns a function that gives each code once. ok is false if it does not decode.
@@ -57,7 +64,7 @@ func newCode(code []byte) *Code {
 	if err != nil || len(insts) == 0 {
 		return nil
 	}
-	c := Code{Bytes: code, Hex: hex.EncodeToString(code), Text: asm.Text(insts)}
+	c := Code{Bytes: code, Hex: hex.EncodeToString(code), Text: asm.Text(insts), instructions: len(insts)}
 	key := bytes.Clone(code)
 	for i := range insts {
 		if in := &insts[i]; in.RIPDisp > 0 {

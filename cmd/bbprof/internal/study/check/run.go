@@ -1,9 +1,11 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -59,6 +61,8 @@ type Cost struct {
 	Difference float64 `json:"difference_percent"`
 	Low        float64 `json:"ci_low_percent"`
 	High       float64 `json:"ci_high_percent"`
+	// Missing is the share of the executed instructions that changed and could not be measured.
+	Missing float64 `json:"missing_share,omitzero"`
 }
 
 // Options say how to measure.
@@ -123,8 +127,8 @@ func (f *Function) leaveUncounted() {
 func (o Options) change(ctx context.Context, p pool.Profiler, c *Change, tests int) (err error) {
 	if c.What == Moved {
 		err = o.moved(ctx, p, c, tests)
-	} else if err = o.inLayouts(ctx, p, c, tests, ""); endless(err) {
-		err = o.inLayouts(ctx, p, c, tests, profiler.NotTaken)
+	} else {
+		err = o.inLayouts(ctx, p, c, tests)
 	}
 	var failure pool.Failure
 	switch {
@@ -148,46 +152,62 @@ func endless(err error) bool {
 	return ok && rejection.Reason == verdict.LoopExit
 }
 
-// inLayouts measures the pieces of both sides in turn in the same layouts.
-func (o Options) inLayouts(ctx context.Context, p pool.Profiler, c *Change, tests int, branch profiler.Branch) error {
-	var blocks []profiler.Block
-	for _, side := range [][]*Piece{c.Base, c.Head} {
-		for _, piece := range side {
-			b := piece.block()
-			b.Setup.Branch = branch
-			blocks = append(blocks, b)
+// groups are what is measured in one initial state: each piece with the one in its place, or all where their numbers
+// differ.
+func (c *Change) groups() (groups []Change) {
+	if len(c.Base) != len(c.Head) {
+		return []Change{{Base: c.Base, Head: c.Head}}
+	}
+	for i := range c.Base {
+		groups = append(groups, Change{Base: c.Base[i : i+1], Head: c.Head[i : i+1]})
+	}
+	return groups
+}
+
+// inLayouts measures the groups one after another in the same layouts. A group that cannot be measured is left out,
+// which its pieces say; the error is the first one's if none can.
+func (o Options) inLayouts(ctx context.Context, p pool.Profiler, c *Change, tests int) error {
+	base, head, complete := map[int]float64{}, map[int]float64{}, map[int]int{} // by the layout's number
+	var (
+		first    error
+		measured int
+	)
+	for _, g := range c.groups() {
+		layouts, err := o.group(ctx, p, &g, "")
+		if endless(err) {
+			layouts, err = o.group(ctx, p, &g, profiler.NotTaken)
+		}
+		rejection, rejected := errors.AsType[*verdict.Rejection](err)
+		for _, piece := range slices.Concat(g.Base, g.Head) {
+			piece.Rejection = rejection
+		}
+		if rejected && !rejection.Reason.Noise() {
+			first = cmp.Or(first, err)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		measured++
+		for _, l := range layouts {
+			for i, values := range l.Sides {
+				if i < len(g.Base) {
+					base[l.Layout.Number] += values[0]
+				} else {
+					head[l.Layout.Number] += values[0] / orOne(c.Per)
+				}
+			}
+			complete[l.Layout.Number]++
 		}
 	}
-	sides, _, err := compare.Blocks(ctx, p, blocks)
-	if err != nil {
-		return err
-	}
-	measured, _, err := compare.Run(ctx, compare.Draw(o.Seed, o.Layouts), experiment.Plan{Rounds: 1, Seed: o.Seed}, sides)
-	if err != nil {
-		return err
+	if measured == 0 {
+		return first
 	}
 	var pairs []compare.Pair
-	for _, m := range measured {
-		base, head := 0.0, 0.0
-		for i, values := range m.Sides {
-			if i < len(c.Base) {
-				base += values[0]
-			} else {
-				head += values[0] / orOne(c.Per)
-			}
-		}
-		c.Samples.Base, c.Samples.Head = append(c.Samples.Base, base), append(c.Samples.Head, head)
-		pairs = append(pairs, compare.Pair{Layout: m.Layout, A: []float64{base}, B: []float64{head}})
-	}
-	for i := range blocks {
-		mean := 0.0
-		for _, m := range measured {
-			mean += m.Sides[i][0] / float64(len(measured))
-		}
-		if i < len(c.Base) {
-			c.Base[i].Cycles = mean
-		} else {
-			c.Head[i-len(c.Base)].Cycles = mean
+	for _, n := range slices.Sorted(maps.Keys(complete)) {
+		if complete[n] == measured {
+			c.Samples.Base, c.Samples.Head = append(c.Samples.Base, base[n]), append(c.Samples.Head, head[n])
+			pairs = append(pairs, compare.Pair{A: []float64{base[n]}, B: []float64{head[n]}})
 		}
 	}
 	c.BaseCycles, c.HeadCycles, c.Layouts = stat.Mean(c.Samples.Base), stat.Mean(c.Samples.Head), len(pairs)
@@ -202,6 +222,32 @@ func (o Options) inLayouts(ctx context.Context, p pool.Profiler, c *Change, test
 	c.Difference, c.Low, c.High = found.Mean, found.Low, found.High
 	c.Verdict = o.judge(c.Low, c.High)
 	return nil
+}
+
+// group measures pieces of both sides in turn in the same layouts, and from one initial state.
+func (o Options) group(ctx context.Context, p pool.Profiler, g *Change, branch profiler.Branch) ([]compare.Measured, error) {
+	pieces := slices.Concat(g.Base, g.Head)
+	var blocks []profiler.Block
+	for _, piece := range pieces {
+		b := piece.block()
+		b.Setup.Branch = branch
+		blocks = append(blocks, b)
+	}
+	sides, _, err := compare.Blocks(ctx, p, blocks)
+	if err != nil {
+		return nil, err
+	}
+	layouts, _, err := compare.Run(ctx, compare.Draw(o.Seed, o.Layouts), experiment.Plan{Rounds: 1, Seed: o.Seed}, sides)
+	if err != nil {
+		return nil, err
+	}
+	for i, piece := range pieces {
+		piece.Cycles = 0
+		for _, l := range layouts {
+			piece.Cycles += l.Sides[i][0] / float64(len(layouts))
+		}
+	}
+	return layouts, nil
 }
 
 func orOne(per float64) float64 {
@@ -264,7 +310,9 @@ func (p *Piece) block() profiler.Block {
 // or as the most frequent one there.
 func (o Options) cost(ctx context.Context, p pool.Profiler, f *Function) error {
 	cost, varies := Cost{}, 0.0
+	executed, missing := 0.0, 0.0 // instructions
 	for _, piece := range f.equal {
+		executed += piece.executed()
 		if piece.Count == 0 {
 			continue
 		}
@@ -280,6 +328,12 @@ func (o Options) cost(ctx context.Context, p pool.Profiler, f *Function) error {
 	}
 	for i := range f.Changes {
 		c := &f.Changes[i]
+		for _, b := range c.Base {
+			executed += b.executed()
+			if c.What != Moved && (b.Rejection != nil || c.Verdict == Unknown) {
+				missing += b.executed()
+			}
+		}
 		if c.What == Moved || c.Verdict == Unknown {
 			continue
 		}
@@ -307,6 +361,7 @@ func (o Options) cost(ctx context.Context, p pool.Profiler, f *Function) error {
 	}
 	cost.Difference = 100 * (cost.Head/cost.Base - 1)
 	cost.Low, cost.High = cost.Difference-100*varies/cost.Base, cost.Difference+100*varies/cost.Base
+	cost.Missing = missing / executed
 	f.Cost = &cost
 	return nil
 }
@@ -314,7 +369,11 @@ func (o Options) cost(ctx context.Context, p pool.Profiler, f *Function) error {
 // Verdict of a function: that of its cost, if it has one, or the worst of its changes.
 func (f *Function) Verdict(threshold float64) Verdict {
 	if f.Cost != nil {
-		return Options{Threshold: threshold}.judge(f.Cost.Low, f.Cost.High)
+		v := Options{Threshold: threshold}.judge(f.Cost.Low, f.Cost.High)
+		if v == Same && f.Cost.Missing > threshold {
+			return Unclear
+		}
+		return v
 	}
 	worst := Listed
 	for _, c := range f.Changes {
