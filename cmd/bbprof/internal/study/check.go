@@ -16,6 +16,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/check"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/internal/host"
 	"github.com/bbprof/bbprof/profiler"
 	"github.com/bbprof/bbprof/verdict"
@@ -185,16 +186,13 @@ func appendTo(name string, text []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// outcome is how the command ends: without any verdict because of the machine it says nothing of the change.
+// outcome is how the command ends: where the machine left a change without a verdict, none has failed, nor passed.
 func (c *checkCmd) outcome(found checked) error {
-	fails, judged, noisy := false, 0, ""
+	fails, noisy, why := false, 0, ""
 	for _, f := range found.Functions {
 		for _, x := range f.Changes {
-			switch {
-			case x.Verdict != check.Unknown:
-				judged++
-			case x.Rejection != nil && x.Rejection.Reason.Noise():
-				noisy = x.Rejection.Error()
+			if x.What == check.Changed && x.Rejection != nil && x.Rejection.Reason.Noise() {
+				noisy, why = noisy+1, x.Rejection.Error()
 			}
 		}
 		fails = fails || c.fails(f)
@@ -202,9 +200,9 @@ func (c *checkCmd) outcome(found checked) error {
 	switch {
 	case fails:
 		return cli.ErrRejected
-	case judged == 0 && noisy != "":
-		return &verdict.HostError{Missing: "no change could be measured: " + noisy, Busy: true,
-			Remedy: "repeat the job, or choose another CPU with -cpus; it says nothing of the change"}
+	case noisy > 0:
+		return &verdict.HostError{Missing: fmt.Sprintf("%s could not be measured: %s", words.Plural(noisy, "change"), why), Busy: true,
+			Remedy: "repeat the job, or choose another CPU with -cpus"}
 	}
 	return nil
 }

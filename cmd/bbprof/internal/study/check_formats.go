@@ -81,6 +81,8 @@ func why(c check.Change) string {
 		return c.Failure
 	case c.What == check.Moved && c.Verdict == check.Same:
 		return "moved, not slower"
+	case c.Standing != 0:
+		return fmt.Sprintf("%+.1f %% where it stands", c.Standing)
 	case c.Outside && c.Verdict == check.Listed && c.What == check.Changed:
 		return "how often it runs is not known; -profile weighs it"
 	}

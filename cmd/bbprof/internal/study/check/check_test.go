@@ -20,6 +20,7 @@ const (
 	neg  = "48f7d8"
 	// 1: add rax, [rdi]; add rdi, 8; cmp rdi, rsi; jne 1b, and with four loads for 32 bytes at once
 	loop     = "480307 4883c708 4839f7 75f4"
+	other    = "482b07 4883c708 4839f7 75f4"
 	unrolled = "480307 48034708 48034710 48034718 4883c720 4839f7 75e8"
 	slower   = "480307 480fafc0 4883c708 4839f7 75f0"
 )
@@ -149,6 +150,8 @@ func TestVerdicts(t *testing.T) {
 		{"moved and slower", "f@0:" + loop, "f@32:" + loop, machine{noise: 0.005, place: atLine}, Layout},
 		{"slower code outside a loop that changed too", "f@0:" + loop + ";f:" + add, "f@0:" + unrolled + ";f:" + imul, machine{}, Faster},
 		{"and with the loop as it was", "f@0:" + loop + ";f:" + add, "f@0:" + loop + ";f:" + imul, machine{}, Slower},
+		{"a loop changed that now crosses a line", "f@0:" + loop, "f@32:" + other, machine{noise: 0.005, place: atLine}, Layout},
+		{"and that crosses one no more", "f@32:" + loop, "f@0:" + other, machine{noise: 0.005, place: atLine}, Same},
 		{"slower beside what cannot be measured", "f:" + add + ";f:4829c8", "f:" + imul + ";f:4829c9", machine{alias: "sub"}, Slower},
 		{"and alone", "f:4829c8", "f:4829c9", machine{alias: "sub"}, Unknown},
 		{"busy for a while", "f:" + add, "f:" + imul, machine{busy: 3}, Slower},

@@ -105,6 +105,9 @@ type Change struct {
 	Outcome
 }
 
+// line is the size of a cache line in bytes.
+const line = 64
+
 // What says how a change differs.
 type What string
 
@@ -129,6 +132,7 @@ type Function struct {
 // of functions that are the same.
 func Match(base, head []Piece) (functions []Function, equal int) {
 	names, a, b := byFunction(base, head)
+	functions = []Function{} // also in JSON
 	for _, name := range names {
 		f := Function{Name: name}
 		for _, of := range []func(*Piece) bool{
@@ -204,7 +208,6 @@ func (f *Function) match(a, b []*Piece) {
 func (f *Function) same(a, b *Piece) {
 	f.Equal++
 	f.equal = append(f.equal, a)
-	const line = 64
 	if a.loop && a.Placed && b.Placed && a.Address%line != b.Address%line {
 		f.Changes = append(f.Changes, Change{What: Moved, Base: []*Piece{a}, Head: []*Piece{b}})
 	}

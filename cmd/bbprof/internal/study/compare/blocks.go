@@ -3,6 +3,7 @@ package compare
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
@@ -49,6 +50,9 @@ func Blocks(ctx context.Context, p pool.Profiler, blocks []profiler.Block) (meas
 			setup := l.setup(init)
 			setup.Address, setup.Branch = b.Setup.Address, b.Setup.Branch
 			r, err := pool.Number(ctx, p, profiler.Block{Code: b.Code, Setup: setup})
+			if err == nil && r.Impossible != "" {
+				err = &verdict.Rejection{Reason: verdict.Unstable, Detail: fmt.Sprintf("%.3f cycles are fewer than the core can do (%s)", r.Cycles, r.Impossible)}
+			}
 			return r.Cycles, err
 		})
 	}

@@ -15,8 +15,9 @@ import (
 
 // fake is a profiler on which the block's first byte selects, through needs, the initial state it needs.
 type fake struct {
-	needs map[byte]string
-	asked []profiler.Block
+	needs      map[byte]string
+	asked      []profiler.Block
+	impossible profiler.Impossible // what its results say
 }
 
 func (f *fake) Profile(_ context.Context, b profiler.Block) (profiler.Result, error) {
@@ -28,7 +29,7 @@ func (f *fake) Profile(_ context.Context, b profiler.Block) (profiler.Result, er
 	for _, init := range inits {
 		if need := f.needs[b.Code[0]]; need == "" || need == init.Name {
 			init = b.Setup.Set.Over(init)
-			return profiler.Result{Status: profiler.OK, Cycles: float64(b.Code[0]), Init: init}, nil
+			return profiler.Result{Status: profiler.OK, Cycles: float64(b.Code[0]), Init: init, Impossible: f.impossible}, nil
 		}
 	}
 	return profiler.Result{Status: profiler.Rejected, Rejection: &verdict.Rejection{Reason: verdict.SIGFPE}}, nil
@@ -82,6 +83,15 @@ func TestBlocksShareTheirState(t *testing.T) {
 				t.Errorf("%s, side %s: rbx %#x, want %#x", c.name, Name(i), got, c.rbx[i])
 			}
 		}
+	}
+}
+
+// TestImpossible: a number below what the core can do is none.
+func TestImpossible(t *testing.T) {
+	sides, _, err := Blocks(context.Background(), &fake{impossible: profiler.BelowDispatch}, []profiler.Block{{Code: []byte{1}}})
+	require.NoError(t, err)
+	if _, err := sides[0](context.Background(), Layout{}); !errors.As(err, new(*verdict.Rejection)) {
+		t.Errorf("%v", err)
 	}
 }
 
