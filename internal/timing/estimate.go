@@ -80,7 +80,8 @@ func inOneState(windows []Window) (alike []Window) {
 	if len(windows) == 0 {
 		return windows
 	}
-	usual := stat.Median(around)
+	slices.Sort(around)
+	usual := around[len(around)/2] // of a window: the mean of two states is none
 	for _, w := range windows {
 		if math.Abs(w.Around-usual) <= max(stateShare*w.Short, stateFloor) {
 			alike = append(alike, w)

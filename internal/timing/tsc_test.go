@@ -402,6 +402,7 @@ func TestInOneState(t *testing.T) {
 	}{
 		"one state": {nil, 8}, "slow and fast": {[]Window{window(2, 1)}, 8}, "fast and slow": {[]Window{window(1, 2), window(1, 2)}, 8},
 		"a slow layout": {[]Window{window(2, 2)}, 9}, "a slower one": {[]Window{window(1.02, 1.02)}, 9},
+		"as many of each": {slices.Repeat([]Window{window(1, 2)}, 8), 8},
 	} {
 		windows := slices.Concat(slices.Repeat([]Window{window(1, 1)}, 8), c.odd)
 		require.Equal(t, name, c.kept, len(inOneState(windows)))
