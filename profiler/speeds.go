@@ -61,12 +61,12 @@ func (j job) unstable(t timing.Timed, speeds []Speed) *verdict.Rejection {
 		return &verdict.Rejection{Reason: verdict.Unstable, Detail: fmt.Sprintf(format, args...)}
 	}
 	e := t.Estimate
+	if n := len(t.Windows); t.Mixed > n/mixedShare {
+		return reject("in %d of %d windows the images ran in different states: what one iteration takes changes from start to start", t.Mixed, n)
+	}
 	if !timing.Steady(e) {
 		return reject("%d windows give %.3f ± %.3f cycles, allowed are ± %.3f; windows of one layout are %.3f cycles apart (standard deviation)",
 			len(t.Windows), e.Value, e.Half, timing.UnstableLimit(e), t.Design.Within)
-	}
-	if n := len(t.Windows); t.Mixed > n/mixedShare {
-		return reject("in %d of %d windows the images ran in different states: what one iteration takes changes from start to start", t.Mixed, n)
 	}
 	if e.Low() <= 0 {
 		return reject("%d windows give %.3f ± %.3f cycles, an interval that reaches 0: no block takes that", len(t.Windows), e.Value, e.Half)
