@@ -180,7 +180,7 @@ func (c *captureCmd) run(std cli.Streams) error {
 		kept++
 		return file.Add(&states.Visit{
 			Entry: states.Entry{Hex: hex.EncodeToString(b.Code), File: b.File, Function: b.Function, Offset: b.Offset,
-				Address: v.Before.Address, Visit: v.Number, Visits: v.Of, Entry: b.Entry},
+				Address: v.Before.Address, Visit: v.Number, Visits: v.Of, Entry: b.Entry, Skipped: v.Skipped},
 			Before: v.Before, After: v.After,
 		})
 	})
@@ -260,9 +260,12 @@ func (c *captureCmd) listed(all *hottest, std cli.Streams) error {
 	}
 	defer in.Close()
 	column := func(name string) int { return slices.Index(in.Carried(), name) }
-	file, address, function, count := column("file"), column(input.AddressColumn), column("function"), column("count")
+	file, address, function, count, entry := column("file"), column(input.AddressColumn), column("function"), column("count"), column("entry")
 	if file < 0 || address < 0 {
 		return cli.BadUsage("-blocks: %s has no columns file and address: bbprof extract writes such a table", c.blocks)
+	}
+	if (entry >= 0) != c.loops { // a loop's bytes may run as a block, to another end
+		return cli.BadUsage("-blocks: %s has column entry if bbprof extract -loops wrote it: give -loops for such a table and for no other", c.blocks)
 	}
 	for row, err := range resultfile.Each(in.Next) {
 		if err != nil {
@@ -274,8 +277,17 @@ func (c *captureCmd) listed(all *hottest, std cli.Streams) error {
 		if row.At == nil {
 			return cli.BadUsage("-blocks: %s:%d: address %q: write an address such as 0x401136", c.blocks, row.Line, row.Carried[address])
 		}
-		insts, _ := asm.Decode(row.Code) // capture reports what does not decode
-		b := extract.Block{Code: row.Code, File: row.Carried[file], Addr: *row.At, Instructions: len(insts)}
+		b := extract.Block{Code: row.Code, File: row.Carried[file], Addr: *row.At}
+		if c.loops {
+			if b.Entry, err = strconv.Atoi(row.Carried[entry]); err != nil || b.Entry < 0 || b.Entry >= len(row.Code) {
+				return cli.BadUsage("-blocks: %s:%d: entry %q: write the offset of the loop's header in its code", c.blocks, row.Line, row.Carried[entry])
+			}
+			region, _ := asm.RegionOf(row.Code, b.Entry) // capture reports what does not decode
+			b.Instructions, b.Blocks = len(region.Insts), max(region.Blocks, 1)
+		} else {
+			insts, _ := asm.Decode(row.Code)
+			b.Instructions = len(insts)
+		}
 		if function >= 0 {
 			b.Function = row.Carried[function]
 		}

@@ -62,10 +62,10 @@ func TestReadLoops(t *testing.T) {
 	blocks := write("blocks.csv", "hex,status,cycles,file,function,count,terminator,address,instructions\n"+
 		"84c0,ok,1,f,main,10,je 0x16,0x10,1\nffc0,rejected,,f,main,5,,0x14,1\nffc9,ok,2,f,main,100,jne 0x16,0x16,1\n"+
 		"ffca,ok,3,f,main,10,jne 0x10,0x1a,1\n90,ok,4,f,main,1,,0x1e,1\n90,ok,5,g,main,1,,0x16,1\n")
-	row := func(hex, offset, entry, status, cycles, iterations string) string {
-		return strings.Join([]string{hex, "s#1", status, cycles, "f", "main", offset, entry, iterations}, ",") + "\n"
+	row := func(hex, offset, entry, status, cycles, iterations string, skipped ...string) string {
+		return strings.Join([]string{hex, "s#1", status, cycles, "f", "main", offset, entry, iterations, strings.Join(skipped, "")}, ",") + "\n"
 	}
-	const header = "hex,state,status,cycles,file,function,offset,entry,unroll_long\n"
+	const header = "hex,state,status,cycles,file,function,offset,entry,unroll_long,skipped\n"
 	for _, c := range []struct {
 		name, loops string
 		want        []float64 // cycles of each block, -1 where it is not measured
@@ -73,6 +73,7 @@ func TestReadLoops(t *testing.T) {
 	}{
 		{"none", row(inner, "0x16", "0", "rejected", "", ""), []float64{1, -1, 2, 3, 4, 5}, 3},
 		{"the inner one", row(inner, "0x16", "0", "ok", "7", "30") + row(inner, "0x16", "0", "ok", "3", "10"), []float64{1, -1, 6, 3, 4, 5}, 2},
+		{"one of its visits from near its end", row(inner, "0x16", "0", "ok", "7", "30", "70") + row(inner, "0x16", "0", "ok", "2", "25"), []float64{1, -1, 6, 3, 4, 5}, 2},
 		{"both", row(inner, "0x16", "0", "ok", "7", "30") + row(outer, "0x10", "0", "ok", "50", "10"), []float64{50, 0, 0, 0, 4, 5}, 0},
 		{"elsewhere", row(inner, "0x15", "0", "ok", "7", "30"), []float64{1, -1, 2, 3, 4, 5}, 3},
 	} {

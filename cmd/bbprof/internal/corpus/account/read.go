@@ -114,7 +114,7 @@ type loop struct {
 	file       string
 	insts      []uint64 // addresses of its instructions
 	header     uint64
-	cycles     float64 // of all iterations measured
+	cycles     float64 // of all iterations of its visits
 	iterations float64
 }
 
@@ -125,6 +125,11 @@ func (all loopsByPlace) add(row resultfile.Row, b Block) error {
 	iterations := 0.0
 	if err == nil && b.Measured {
 		iterations, err = row.Float("unroll_long")
+	}
+	if err == nil && row.Cell("skipped") != "" {
+		skipped := 0.0
+		skipped, err = row.Float("skipped")
+		iterations += skipped
 	}
 	if err != nil || !b.Measured {
 		return err

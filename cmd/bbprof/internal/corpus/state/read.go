@@ -283,14 +283,14 @@ func parse(raw []byte, visits, pages int) (*chunkData, error) {
 // WriteIndex writes the index as CSV: a corpus of the blocks, whose column state names each state.
 func (r *Reader) WriteIndex(w io.Writer) error {
 	rows := csv.NewWriter(w)
-	rows.Write([]string{"hex", "state", "file", "function", "address", "offset", "visit", "visits", "pages", "changed", "entry"}) // errors persist
+	rows.Write([]string{"hex", "state", "file", "function", "address", "offset", "visit", "visits", "pages", "changed", "entry", "skipped"}) // errors persist
 	for _, e := range r.index {
-		entry := ""
+		entry, skipped := "", ""
 		if e.Entry != nil {
-			entry = strconv.Itoa(*e.Entry)
+			entry, skipped = strconv.Itoa(*e.Entry), fmt.Sprint(e.Skipped)
 		}
 		rows.Write([]string{e.Hex, fmt.Sprintf("%s#%d", r.name, e.ID), e.File, e.Function, fmt.Sprintf("%#x", e.Address), fmt.Sprintf("%#x", e.Offset),
-			fmt.Sprint(e.Visit), fmt.Sprint(e.Visits), fmt.Sprint(e.Pages), fmt.Sprint(e.Changed), entry})
+			fmt.Sprint(e.Visit), fmt.Sprint(e.Visits), fmt.Sprint(e.Pages), fmt.Sprint(e.Changed), entry, skipped})
 	}
 	rows.Flush()
 	return rows.Error()

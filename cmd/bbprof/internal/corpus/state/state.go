@@ -35,6 +35,8 @@ type Entry struct {
 	Visits   uint64 `json:"visits"`  // out of how many
 	Pages    int    `json:"pages"`   // touched by the block
 	Changed  int    `json:"changed"` // of those, changed by the block
+	// Skipped is the number of a loop's iterations in this visit before the state.
+	Skipped uint64 `json:"skipped,omitempty"`
 	// Entry is the offset of a loop's header in its code, at which Address is; nil: the code is a block.
 	Entry *int `json:"entry,omitempty"`
 }

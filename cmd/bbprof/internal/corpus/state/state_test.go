@@ -177,7 +177,7 @@ func TestCreate(t *testing.T) {
 	r := require.Get(Open(name))(t)
 	defer r.Close()
 	var b strings.Builder
-	if err := r.WriteIndex(&b); err != nil || !strings.HasSuffix(b.String(), "\n90,"+name+"#1,\"/bin/a,b\",\"f(\"\"x\"\")\",0x401000,0x1000,0,100,0,0,\n") {
+	if err := r.WriteIndex(&b); err != nil || !strings.HasSuffix(b.String(), "\n90,"+name+"#1,\"/bin/a,b\",\"f(\"\"x\"\")\",0x401000,0x1000,0,100,0,0,,\n") {
 		t.Errorf("%s %v", b.String(), err)
 	}
 	require.Get(Create(name, about))(t).Abort()

@@ -36,6 +36,7 @@ type Visit struct {
 	Block         int    // index of the block
 	Number        uint64 // from 1
 	Of            uint64 // number of visits it was drawn from
+	Skipped       uint64 // iterations of a loop, from its start on, that come before the state
 	Before, After initial.Captured
 }
 
@@ -86,7 +87,7 @@ func Run(ctx context.Context, c launch.Command, blocks []Block, o Options, yield
 	}
 	for i, w := range k.sites {
 		for _, v := range w.inOrder() {
-			one := Visit{Block: i, Number: v.number, Of: w.sampler.seen, Before: v.before, After: v.after}
+			one := Visit{Block: i, Number: v.number, Of: w.sampler.seen, Skipped: v.skipped, Before: v.before, After: v.after}
 			if err := yield(one); err != nil {
 				return r, err
 			}
@@ -103,6 +104,8 @@ type site struct {
 	first   int      // instruction, of a loop its header's
 	base    uint64   // of Code in memory
 	at      uint64   // of the first instruction
+	each    float64  // instructions of a loop's iteration
+	endless bool     // a loop whose end did not come in time
 	sampler *sampler
 	kept    []*visit // nil where none could be captured
 	out     string
@@ -185,7 +188,7 @@ func (k *session) watch(w *site, objects map[string]uint64) error {
 	}
 	bias, ok := objects[path]
 	w.insts, w.base = insts, w.Offset+bias
-	w.at = w.base + uint64(w.insts[w.first].Offset)
+	w.at, w.each = w.base+uint64(w.insts[w.first].Offset), float64(len(insts))
 	for _, exit := range exits {
 		w.exits = append(w.exits, w.base+uint64(exit))
 	}
@@ -264,38 +267,38 @@ func (k *session) visited(w *site, thread int) error {
 	case !drawn:
 		return k.pass(w, thread)
 	}
-	v, why, err := k.follow(w, thread)
+	v, inside, why, err := k.take(w, thread)
 	if err != nil {
 		return err
 	}
 	if v == nil {
 		w.lost[why]++
-		if w.Entry != nil {
-			return k.enter(w)
+	} else {
+		v.number = w.sampler.seen
+		for len(w.kept) <= slot {
+			w.kept = append(w.kept, nil)
 		}
-		return nil
+		w.kept[slot] = v
 	}
-	v.number = w.sampler.seen
-	for len(w.kept) <= slot {
-		w.kept = append(w.kept, nil)
+	if inside {
+		return k.enter(w)
 	}
-	w.kept[slot] = v
 	return nil
 }
 
 // pass executes the instruction at a breakpoint, with all iterations of a string instruction.
 func (k *session) pass(w *site, thread int) error {
-	_, err := k.execute(w, &w.insts[w.first], thread)
+	_, err := w.execute(k.Process, &w.insts[w.first], thread)
 	return err
 }
 
 // execute executes one instruction of a block. It runs a string instruction to its end: a single step would be one
 // iteration.
-func (k *session) execute(w *site, in *asm.Inst, thread int) (debuggee.Step, error) {
+func (w *site) execute(p *debuggee.Process, in *asm.Inst, thread int) (debuggee.Step, error) {
 	if slices.ContainsFunc(in.Mem, func(m asm.Mem) bool { return m.Repeat != asm.Once }) {
-		return k.RunTo(thread, w.after(in))
+		return p.RunTo(thread, w.after(in))
 	}
-	return k.Step(thread)
+	return p.Step(thread)
 }
 
 func (k *session) report(end *debuggee.End) (r Report) {

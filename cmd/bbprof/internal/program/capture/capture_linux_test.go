@@ -5,6 +5,7 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -102,6 +103,57 @@ func TestLoop(t *testing.T) {
 	first, r := run(t, c, Options{First: 10}, block(12, 29))
 	if r.Blocks[0].Visits != 10 || len(first) != 4 || first[3].Number > 10 {
 		t.Errorf("of the first 10: %+v", r)
+	}
+}
+
+// TestLongLoop: a loop that is too long to be stepped is taken some iterations before its end, and the program runs as ever.
+func TestLongLoop(t *testing.T) {
+	const iterations = 1_000_000
+	share := tinyelf.Asm("\xb8\x09\x00\x00\x00", "\x31\xff", "\xbe\x00\x10\x00\x00", "\xba\x03\x00\x00\x00", // mmap(0, 4096, PROT_READ|PROT_WRITE,
+		"\x41\xba\x21\x00\x00\x00", "\x49\x83\xc8\xff", "\x45\x31\xc9", "\x0f\x05") // MAP_SHARED|MAP_ANONYMOUS, -1, 0)
+	for name, before := range map[string][]byte{"": nil, "with memory that it shares": share} {
+		code := tinyelf.Asm(string(before), "\xb9\x41\x42\x0f\x00", "\x31\xd2", "\x31\xdb", // mov ecx, iterations+1; xor edx, edx; xor ebx, ebx
+			"\xeb\x0e",                     // jmp header
+			"\x48\x03\x15\xee\xff\xff\xff", // body: add rdx, [rip-18], the first mov
+			"\xf6\xc2\x02",                 // test dl, 2
+			"\x74\x02",                     // jz header
+			"\xff\xc3",                     // inc ebx
+			"\xe2\xf0",                     // header: loop body
+			tinyelf.Exit(0))
+		at := len(before)
+		c, part := tiny(t, code)
+		loop := part(at+11, at+27)
+		loop.Entry = new(14)
+		visits, r := run(t, c, Options{}, loop)
+		if name != "" {
+			if len(visits) > 0 || r.Blocks[0].Lost["the loop goes on for more than 50000 instructions"] != 1 || r.End != "" {
+				t.Errorf("%s: %+v", name, r)
+			}
+			continue
+		}
+		if len(visits) != 1 || r.End != "" {
+			t.Fatalf("%d visits: %+v", len(visits), r)
+		}
+		v := visits[0]
+		constant := binary.LittleEndian.Uint64(code[at:])
+		if v.Skipped < iterations-mostSteps || v.Before.GPR[asm.RCX] != iterations+1-v.Skipped || v.Before.GPR[asm.RDX] != v.Skipped*constant ||
+			v.After.GPR[asm.RCX] != 0 || v.After.GPR[asm.RDX] != iterations*constant&math.MaxUint64 || v.After.GPR[asm.RBX] != iterations/2 {
+			t.Errorf("%d iterations are skipped: %x to %x", v.Skipped, v.Before.GPR, v.After.GPR)
+		}
+	}
+}
+
+// TestEndlessLoop: the time for which the end of a loop is looked for is bounded, and the program's own signals end it.
+func TestEndlessLoop(t *testing.T) {
+	require.Slow(t)
+	code := tinyelf.Asm("\xb8\x25\x00\x00\x00", "\xbf\x01\x00\x00\x00", "\x0f\x05", // alarm(1)
+		"\xff\xc0", "\xeb\xfc") // inc eax; jmp
+	c, part := tiny(t, code)
+	loop := part(12, 16)
+	loop.Entry = new(int)
+	_, r := run(t, c, Options{}, loop)
+	if r.Blocks[0].Lost[tooLong] != 1 || !strings.Contains(r.End, "alarm") {
+		t.Errorf("%+v", r)
 	}
 }
 

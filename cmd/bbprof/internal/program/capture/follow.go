@@ -23,15 +23,19 @@ const (
 
 type visit struct {
 	number        uint64
+	skipped       uint64 // iterations
+	steps         int
 	before, after initial.Captured
 }
 
 type follower struct {
 	*session
-	w      *site
-	thread int
-	maps   []debuggee.Mapping
-	pages  map[uint64]*touchedPage
+	*debuggee.Process // the program, or a copy of it
+	w                 *site
+	thread            int
+	maps              []debuggee.Mapping
+	pages             map[uint64]*touchedPage
+	executed          int // instructions
 }
 
 type touchedPage struct {
@@ -40,33 +44,33 @@ type touchedPage struct {
 	written  bool
 }
 
-// follow executes a block at whose first instruction a thread stands, and records the states before and after. If it
+// follow executes a block at whose first instruction a thread of a process stands, and records the states before and after. If it
 // returns neither visit nor error, the string says why.
-func (k *session) follow(w *site, thread int) (*visit, string, error) {
-	f := follower{session: k, w: w, thread: thread, pages: map[uint64]*touchedPage{}}
+func (k *session) follow(p *debuggee.Process, w *site, thread int) (*visit, string, error) {
+	f := follower{session: k, Process: p, w: w, thread: thread, pages: map[uint64]*touchedPage{}}
 	code := make([]byte, len(w.Code))
-	if k.Code(w.base, code) < len(code) || string(code) != string(w.Code) {
+	if p.Code(w.base, code) < len(code) || string(code) != string(w.Code) {
 		return nil, "the program has changed the block", k.pass(w, thread)
 	}
 	var err error
-	if f.maps, err = k.Maps(); err != nil {
+	if f.maps, err = p.Maps(); err != nil {
 		return nil, "", err
 	}
-	start, err := k.State(thread)
+	start, err := p.State(thread)
 	if err != nil {
 		return nil, "", err
 	}
 	if why, err := f.steps(start); why != "" || err != nil {
 		return nil, why, err
 	}
-	end, err := k.State(thread)
+	end, err := p.State(thread)
 	if err != nil {
 		return nil, "", err
 	}
 	if branch, ok := asm.TrailingBranch(w.insts); w.Entry == nil && ok && branch.ToStart() {
 		f.readBeside()
 	}
-	v := &visit{before: k.layout.captured(start), after: k.layout.captured(end)}
+	v := &visit{steps: f.executed, before: k.layout.captured(start), after: k.layout.captured(end)}
 	for _, addr := range slices.Sorted(maps.Keys(f.pages)) {
 		t := f.pages[addr]
 		v.before.Pages = append(v.before.Pages, initial.Page{Address: addr, Writable: t.writable, Data: t.data})
@@ -74,7 +78,7 @@ func (k *session) follow(w *site, thread int) (*visit, string, error) {
 			continue
 		}
 		now := initial.Page{Address: addr, Writable: t.writable}
-		if err := k.Page(addr, &now.Data); err != nil {
+		if err := p.Page(addr, &now.Data); err != nil {
 			return nil, "", err
 		}
 		if now.Data != t.data {
@@ -137,10 +141,10 @@ func (f *follower) one(i int, m *asm.Machine) (step debuggee.Step, why string, e
 		return 1 // the result of the comparison is not known yet
 	})
 	if why != "" {
-		_, err := f.execute(f.w, in, f.thread)
+		_, err := f.w.execute(f.Process, in, f.thread)
 		return step, why, err
 	}
-	step, err = f.execute(f.w, in, f.thread)
+	step, err = f.w.execute(f.Process, in, f.thread)
 	switch {
 	case err != nil:
 		return step, "", err
@@ -149,6 +153,7 @@ func (f *follower) one(i int, m *asm.Machine) (step debuggee.Step, why string, e
 	case !step.Executed:
 		return step, "a signal came", nil
 	}
+	f.executed++
 	if in.Compares() {
 		after, err := f.Regs(f.thread)
 		if err != nil {

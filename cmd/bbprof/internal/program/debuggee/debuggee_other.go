@@ -58,4 +58,8 @@ func (p *Process) ShiftImage(uint64, uint64, int) error     { return elsewhere()
 func (p *Process) Divert(int, uint64, uint64, uint64) error { return elsewhere() }
 func (p *Process) CPUTime() (time.Duration, error)          { return 0, elsewhere() }
 func (p *Process) Detach() error                            { return elsewhere() }
-func (p *Process) Wait() (End, Usage, error)                { return End{}, Usage{}, elsewhere() }
+func (p *Process) Fork(int) (*Process, error)               { return nil, elsewhere() }
+func (p *Process) RunCopy(uint64, int, int, func(uint64) []byte) (uint64, error) {
+	return 0, elsewhere()
+}
+func (p *Process) Wait() (End, Usage, error) { return End{}, Usage{}, elsewhere() }

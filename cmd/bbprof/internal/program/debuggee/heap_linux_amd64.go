@@ -17,7 +17,7 @@ func (p *Process) ShiftHeap(bytes int) error {
 	if err != nil {
 		return err
 	}
-	call, done, err := p.caller(saved)
+	call, done, err := p.caller(p.pid, saved)
 	if err != nil {
 		return err
 	}
@@ -35,44 +35,48 @@ func (p *Process) ShiftHeap(bytes int) error {
 	return done()
 }
 
-// caller prepares the program, which has these registers, to make system calls: until done, a syscall instruction
-// replaces one of its own. After an error the program cannot continue.
-func (p *Process) caller(saved unix.PtraceRegs) (call func(number uint64, args ...uint64) (uint64, error), done func() error, err error) {
+// caller prepares a thread, which has these registers, to make system calls: until done, a syscall instruction
+// replaces one of its own.
+func (p *Process) caller(id int, saved unix.PtraceRegs) (call func(number uint64, args ...uint64) (uint64, error), done func() error, err error) {
 	var code [2]byte
-	if err := peek(p.pid, saved.Rip, code[:]); err != nil {
+	if err := peek(id, saved.Rip, code[:]); err != nil {
 		return nil, nil, err
 	}
-	if err := poke(p.pid, saved.Rip, 0x0f, 0x05); err != nil { // syscall
+	if err := poke(id, saved.Rip, 0x0f, 0x05); err != nil { // syscall
 		return nil, nil, err
 	}
-	call = func(number uint64, args ...uint64) (uint64, error) { return p.call(saved, number, args) }
+	call = func(number uint64, args ...uint64) (uint64, error) { return p.call(id, saved, number, args) }
 	done = func() error {
-		if err := poke(p.pid, saved.Rip, code[:]...); err != nil {
+		if err := poke(id, saved.Rip, code[:]...); err != nil {
 			return err
 		}
-		return setRegisters(p.pid, saved)
+		return setRegisters(id, saved)
 	}
 	return call, done, nil
 }
 
-// call makes the program execute one system call.
-func (p *Process) call(saved unix.PtraceRegs, number uint64, args []uint64) (uint64, error) {
+// call makes a thread execute one system call.
+func (p *Process) call(id int, saved unix.PtraceRegs, number uint64, args []uint64) (uint64, error) {
 	regs := saved
 	regs.Rax = number
 	for i, a := range args { // System V ABI for AMD64, A.2.1
-		*[]*uint64{&regs.Rdi, &regs.Rsi, &regs.Rdx, &regs.R10, &regs.R8}[i] = a
+		*[]*uint64{&regs.Rdi, &regs.Rsi, &regs.Rdx, &regs.R10, &regs.R8, &regs.R9}[i] = a
 	}
 	regs.Orig_rax = ^uint64(0) // prevents the kernel from restarting a system call
-	if err := setRegisters(p.pid, regs); err != nil {
+	if err := setRegisters(id, regs); err != nil {
 		return 0, err
 	}
-	after, status, err := p.single(p.tasks[p.pid])
+	t := p.tasks[id]
+	after, status, err := p.single(t)
 	if err != nil {
 		return 0, err
 	}
 	if !after {
+		if status.Stopped() { // a signal came first
+			t.deliver = status.StopSignal()
+		}
 		return 0, &Fault{"making a system call of it", fmt.Errorf("it stopped with status %#x", uint32(status))}
 	}
-	regs, err = registers(p.pid)
+	regs, err = registers(id)
 	return regs.Rax, err
 }

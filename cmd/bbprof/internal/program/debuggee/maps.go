@@ -11,7 +11,7 @@ import (
 // Mapping is a line of proc_pid_maps(5).
 type Mapping struct {
 	Low, High, Offset uint64
-	Writable          bool
+	Writable, Shared  bool
 	Name              string // file path or kernel name such as [stack]; "" for anonymous memory
 }
 
@@ -32,6 +32,7 @@ func parseMaps(text string) (all []Mapping) {
 			continue
 		}
 		m.Writable = len(mode) > 1 && mode[1] == 'w'
+		m.Shared = strings.HasSuffix(mode, "s")
 		if at := strings.IndexAny(line, "/["); at >= 0 {
 			m.Name = strings.TrimSuffix(line[at:], "\n")
 		}
@@ -49,4 +50,21 @@ func Find(all []Mapping, addr uint64) *Mapping {
 		return &all[i]
 	}
 	return nil
+}
+
+// gap returns where so many bytes are free, as near to an address as there is room.
+func gap(all []Mapping, near, bytes uint64) (best uint64) {
+	far := func(at uint64) uint64 { return max(at, near) - min(at, near) }
+	low := uint64(1 << 16) // vm.mmap_min_addr is not more (Documentation/admin-guide/sysctl/vm.rst)
+	for _, m := range all {
+		if low+bytes <= m.Low {
+			for _, at := range []uint64{low, m.Low - bytes} {
+				if best == 0 || far(at) < far(best) {
+					best = at
+				}
+			}
+		}
+		low = m.High
+	}
+	return best
 }

@@ -23,7 +23,7 @@ func (p *Process) ShiftImage(low, high uint64, bytes int) error {
 	if err != nil {
 		return err
 	}
-	call, done, err := p.caller(saved)
+	call, done, err := p.caller(p.pid, saved)
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 type Process struct {
 	mortal sync.Mutex // guards pid against Kill from any goroutine
 	pid    int        // 0 once reaped
+	copied bool       // by [Process.Fork]
 
 	tasks  map[int]*task   // by thread id
 	early  map[int]bool    // stopped before their creation was reported
@@ -169,7 +170,9 @@ func (p *Process) Close() {
 			}
 		}
 	}
-	strays.End(p.before)
+	if !p.copied {
+		strays.End(p.before)
+	}
 }
 
 func (p *Process) reaped() {
@@ -184,8 +187,12 @@ func (p *Process) wait() (int, unix.WaitStatus, error) { return p.waitUsage(nil)
 func (p *Process) waitUsage(used *unix.Rusage) (int, unix.WaitStatus, error) {
 	for {
 		var status unix.WaitStatus
+		which := -1
+		if p.copied {
+			which = p.pid
+		}
 		// WNOTHREAD: children of bbprof's other threads are not ours to reap.
-		id, err := unix.Wait4(-1, &status, unix.WALL|unix.WNOTHREAD, used)
+		id, err := unix.Wait4(which, &status, unix.WALL|unix.WNOTHREAD, used)
 		if err == unix.EINTR {
 			continue
 		}
