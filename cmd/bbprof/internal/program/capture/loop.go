@@ -18,6 +18,8 @@ const (
 	nearSteps = mostSteps / 2
 	// closer is by how much the number of iterations is reduced if they have more instructions than that.
 	closer = 4
+	// leastSteps is the least number of instructions before the last iteration: with fewer a visit is rejected (leastSteps of internal/mapping).
+	leastSteps = 64
 	// mostTime bounds how long a copy runs.
 	mostTime = 5 * time.Second
 )
@@ -39,18 +41,27 @@ func (k *session) take(w *site, thread int) (v *visit, inside bool, why string, 
 		v, why, err = k.follow(k.Process, w, thread)
 		return v, v == nil, why, err
 	}
+	if left == 1 {
+		return nil, true, tooShort, nil
+	}
 	for take := min(left, max(1, uint64(nearSteps/w.each))); v == nil && take > 0 && err == nil; take /= closer {
 		if c, _, why, err = k.ahead(w, thread, left-take); c != nil {
 			if v, why, err = k.follow(c, w, c.ID()); v != nil {
 				v.skipped, w.each = left-take, float64(v.steps)/float64(take)
 			}
 			c.Close()
+			if v != nil && v.steps-v.steps/int(take) < leastSteps {
+				return nil, true, tooShort, nil
+			}
 		}
 	}
 	return v, true, why, err
 }
 
-const tooLong = "the loop goes on for more than 5 s"
+const (
+	tooLong  = "the loop goes on for more than 5 s"
+	tooShort = "the loop ends too soon to tell what an iteration takes"
+)
 
 // ahead returns a copy of the program after so many more arrivals at the loop's header, or at the loop's end if that comes before, with the
 // number of arrivals from this one on.
