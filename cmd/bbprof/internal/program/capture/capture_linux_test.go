@@ -145,13 +145,13 @@ func TestLongLoop(t *testing.T) {
 
 // TestShortLoop: visits that could not be measured are not kept.
 func TestShortLoop(t *testing.T) {
-	code := tinyelf.Asm("\xba\x28\x00\x00\x00", "\x89\xd1", "\xff\xc1", "\xff\xc9", "\x75\xfc", // mov edx, 40; outer: mov ecx, edx; inc ecx; loop: dec ecx; jnz loop
+	code := tinyelf.Asm("\xba\x34\x00\x00\x00", "\x89\xd1", "\xff\xc1", "\xff\xc9", "\x75\xfc", // mov edx, 52; outer: mov ecx, edx; inc ecx; loop: dec ecx; jnz loop
 		"\xff\xca", "\x75\xf4", tinyelf.Exit(0)) // dec edx; jnz outer
 	c, part := tiny(t, code)
 	loop := part(9, 13)
 	loop.Entry = new(int)
-	visits, r := run(t, c, Options{Samples: 40}, loop) // of 2 to 41 iterations, two instructions each
-	if o := r.Blocks[0]; o.Visits != 40 || len(visits) != 9 || o.Lost[tooShort] != 31 {
+	visits, r := run(t, c, Options{Samples: 60}, loop) // of 2 to 53 iterations, two instructions each
+	if o := r.Blocks[0]; o.Visits != 52 || len(visits) != 12 || o.Lost[tooShort] != 40 {
 		t.Errorf("%d visits: %+v", len(visits), o)
 	}
 }

@@ -18,8 +18,9 @@ const (
 	nearSteps = mostSteps / 2
 	// closer is by how much the number of iterations is reduced if they have more instructions than that.
 	closer = 4
-	// leastSteps is the least number of instructions before the last iteration: with fewer a visit is rejected (leastSteps of internal/mapping).
-	leastSteps = 64
+	// A visit is rejected with fewer than leastSteps instructions before the last iterations, of which there are up to 1 of shortShare (as in
+	// internal/mapping).
+	leastSteps, shortShare = 64, 4
 	// mostTime bounds how long a copy runs.
 	mostTime = 5 * time.Second
 )
@@ -50,7 +51,7 @@ func (k *session) take(w *site, thread int) (v *visit, inside bool, why string, 
 				v.skipped, w.each = left-take, float64(v.steps)/float64(take)
 			}
 			c.Close()
-			if v != nil && v.steps-v.steps/int(take) < leastSteps {
+			if shorter := max(1, take/shortShare); v != nil && v.steps*int(take-shorter)/int(take) < leastSteps {
 				return nil, true, tooShort, nil
 			}
 		}
