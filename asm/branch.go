@@ -41,6 +41,25 @@ func WithoutBranch(insts []Inst) []Inst {
 	return insts
 }
 
+// InnerBranches lists, by index, the conditional branches before the block's end that lead to a later instruction, or to the next copy where no
+// branch ends the block.
+func InnerBranches(insts []Inst) (list []int) {
+	rest := WithoutBranch(insts)
+	starts := map[int64]bool{}
+	for i := range insts {
+		starts[int64(insts[i].Offset)] = true
+		if next := insts[i].Offset + len(insts[i].Bytes); i+1 == len(rest) {
+			starts[int64(next)] = true
+		}
+	}
+	for i := range rest {
+		if b, ok := TrailingBranch(rest[:i+1]); ok && b.Conditional() && b.Target > int64(b.Offset) && starts[b.Target] {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
 // ToStart reports whether it leads to the block's own start.
 func (b Branch) ToStart() bool { return b.Target == 0 }
 

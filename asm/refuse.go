@@ -2,6 +2,7 @@ package asm
 
 import (
 	"encoding/hex"
+	"slices"
 
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -41,11 +42,14 @@ var refusals = map[string]refusal{
 
 // Refuse says why a decoded block must not run, naming its first offending instruction; nil if nothing speaks against
 // it.
-func Refuse(insts []Inst) *verdict.Rejection {
+func Refuse(insts []Inst) *verdict.Rejection { return RefuseBut(insts, nil) }
+
+// RefuseBut is Refuse with exceptions, by index.
+func RefuseBut(insts []Inst, but []int) *verdict.Rejection {
 	for i := range insts {
 		in := &insts[i]
 		r := in.raw.form.refusal
-		if r.reason == "" {
+		if r.reason == "" || slices.Contains(but, i) {
 			continue
 		}
 		return &verdict.Rejection{Reason: r.reason, Detail: in.Mnemonic + " " + r.why, Inst: in.Verdict(i)}

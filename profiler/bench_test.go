@@ -67,7 +67,7 @@ func (b bench) block(code []byte, init initial.State, frames, copies int) (*mapp
 func (b bench) unjudged(code []byte, frames, copies int) (task mapping.Task, err error) {
 	b.t.Helper()
 	require.NoError(b.t, b.ready())
-	insts, err := decode(code)
+	insts, err := new(job).decode(code)
 	if err != nil {
 		return task, err
 	}

@@ -46,18 +46,21 @@ func (s *session) limits(m *mapping.MappedBlock) (list []limit) {
 		}
 	}
 	core := s.cpu
-	loads, stores, branches := 0, 0, 0
-	for i := range m.Insts {
-		for _, mem := range m.Insts[i].Mem {
+	insts := m.Insts
+	loads, stores, branches := 0, 0, len(asm.InnerBranches(m.Ran))
+	if m.Ran != nil {
+		insts = m.Ran
+	}
+	for i := range insts {
+		for _, mem := range insts[i].Mem {
 			if mem.Repeat == asm.Once && !mem.CanBeSuppressed() {
 				loads, stores = loads+count(mem.Read), stores+count(mem.Write)
 			}
 		}
 	}
 	if _, ends := asm.TrailingBranch(m.Insts); ends {
-		branches = 1
+		branches++
 	}
-	insts := m.Insts
 	if m.Loop != nil && m.Loop.Exit != nil && m.Loop.Bodies.Long > 1 {
 		insts = asm.WithoutBranch(insts) // the last copy has it
 	}
@@ -73,7 +76,7 @@ func (s *session) limits(m *mapping.MappedBlock) (list []limit) {
 		add(BelowMemory, loads, float64(core.LoadsPerCycle), "%d loads need on a core that executes %g a cycle")
 		add(BelowMemory, stores, float64(core.StoresPerCycle), "%d stores need on a core that executes %g a cycle")
 	}
-	if chain := asm.LeastCycles(m.Insts); chain > 0 {
+	if chain := asm.LeastCycles(insts); chain > 0 {
 		list = append(list, limit{BelowLatency, chain, fmt.Sprintf("the %g that a chain through registers takes from one iteration to the next", chain)})
 	}
 	return list

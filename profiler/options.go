@@ -46,6 +46,9 @@ type Options struct {
 	// Branch selects the treatment of a direct branch at the block's end. The default is Taken if it leads to the block's start,
 	// else NotTaken.
 	Branch Branch
+	// Inner measures a block with conditional branches to its own later instructions as copies in a row that all take one path: see
+	// Result.Inner. Otherwise such a block is rejected.
+	Inner bool
 	// Copies is the number of copies of the block's body before the branch of a loop that is Taken, default 1.
 	Copies int
 	// FrontEnd selects the source of unrolled copies, default OpCache.

@@ -127,14 +127,14 @@ func (s *session) start(j *job) (p progress, err error) {
 	if j.Setup.Captured == nil {
 		code = mapper.Place(code, j.Setup.Address)
 	}
-	if p.insts, err = decode(code); err == nil {
+	if p.insts, err = j.decode(code); err == nil {
 		p.factors, p.crowded, err = j.chooseCopies(p.insts, s.cpu.FrontEnd)
 	}
 	return p, err
 }
 
-// decode decodes a block and rejects one that may not run.
-func decode(code []byte) ([]asm.Inst, error) {
+// decode decodes a block and rejects one that may not run. A block with branches within it is measured as copies in a row.
+func (j *job) decode(code []byte) ([]asm.Inst, error) {
 	if len(code) == 0 {
 		return nil, &verdict.Rejection{Reason: verdict.BadHex, Detail: "the block has no bytes"}
 	}
@@ -142,8 +142,18 @@ func decode(code []byte) ([]asm.Inst, error) {
 	if err != nil {
 		return insts, err
 	}
-	if rejection := asm.Refuse(asm.WithoutBranch(insts)); rejection != nil {
+	var inner []int
+	if j.Options.Inner {
+		inner = asm.InnerBranches(insts)
+	}
+	if rejection := asm.RefuseBut(asm.WithoutBranch(insts), inner); rejection != nil {
 		return insts, rejection
+	}
+	if len(inner) > 0 {
+		j.Mode = Unroll
+		if rejection := j.besideBranches(insts, inner[0]); rejection != nil {
+			return insts, rejection
+		}
 	}
 	switch _, net, steady := asm.X87Stack(insts); {
 	case net != 0:
@@ -154,6 +164,24 @@ func decode(code []byte) ([]asm.Inst, error) {
 			Detail: "copies in a row read an empty x87 register or push onto a full one, however many are filled before"}
 	}
 	return insts, nil
+}
+
+// besideBranches rejects what must run in each copy.
+func (j *job) besideBranches(insts []asm.Inst, branch int) *verdict.Rejection {
+	why := ""
+	state := asm.StateOf(insts)
+	masked := func(in asm.Inst) bool { return slices.ContainsFunc(in.Mem, asm.Mem.CanBeSuppressed) }
+	switch {
+	case j.ownLoop:
+		why = "a branch to its start; bbprof capture -loops takes such a loop from a program, or -branch drop leaves that out"
+	case state.X87 || state.MMX:
+		why = "x87 or MMX instructions"
+	case slices.ContainsFunc(insts, masked):
+		why = "an access that a mask may suppress"
+	default:
+		return nil
+	}
+	return &verdict.Rejection{Reason: verdict.ControlFlow, Detail: insts[branch].Mnemonic + " branches within a block with " + why, Inst: insts[branch].Verdict(branch)}
 }
 
 // resetFor returns the state that must be restored between two runs of these instructions.

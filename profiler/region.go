@@ -1,6 +1,7 @@
 package profiler
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
@@ -90,4 +91,22 @@ func reportRegion(m *mapping.MappedBlock) *RegionReport {
 		r.Branches = append(r.Branches, BranchedReport{in.Offset, in.Text(), b.Taken, b.Of})
 	}
 	return r
+}
+
+// reportInner tells how the branches within a block went in its copies: which of them ran, and what did after them.
+func reportInner(m *mapping.MappedBlock) (list []BranchedReport) {
+	for _, i := range asm.InnerBranches(m.Insts) {
+		in := &m.Insts[i]
+		at, ran := slices.BinarySearchFunc(m.Ran, in.Offset, func(in asm.Inst, at int) int { return cmp.Compare(in.Offset, at) })
+		if !ran {
+			continue
+		}
+		next := in.Offset + len(in.Bytes)
+		b := BranchedReport{Offset: in.Offset, Text: in.Text(), Of: m.Factors.Long}
+		if falls := at+1 < len(m.Ran) && m.Ran[at+1].Offset == next; !falls {
+			b.Taken = b.Of
+		}
+		list = append(list, b)
+	}
+	return list
 }

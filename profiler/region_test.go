@@ -93,6 +93,44 @@ func TestRegionMemory(t *testing.T) {
 	}
 }
 
+// TestInner: a block with branches within it, whose copies all take one path.
+func TestInner(t *testing.T) {
+	p := start(t, Options{Inner: true})
+	for _, c := range []struct {
+		name, hex string
+		taken     int // of each branch, 0 or 1; -1: rejected
+		pages     int
+	}{
+		{"not taken: paper's bl is 0", "f6c301" + "7504" + "480fafc0" + "48ffc9", 0, 0},    // test bl, 1; jnz over; imul rax, rax; over: dec rcx
+		{"taken over a load", "f6c301" + "7402" + "8b07" + "48ffc9", 1, 0},                 // mov eax, [rdi]
+		{"not taken over a load", "f6c301" + "7502" + "8b07" + "48ffc9", 0, 1},             //
+		{"to the next copy", "48ffc9" + "f6c301" + "7402" + "8b07", 1, 0},                  //
+		{"with a branch at the end", "f6c301" + "7402" + "8b07" + "4885c9" + "7510", 1, 0}, // test rcx, rcx; jnz away
+		{"another path in each copy", "f6c101" + "7403" + "48ffc0" + "48ffc9", -1, 0},      // test cl, 1; jz over; inc rax; dec rcx
+		{"a loop", "f6c301" + "7403" + "48ffc0" + "48ffc9" + "75f3", -1, 0},                //
+		{"x87", "f6c301" + "7402" + "d9e8" + "90", -1, 0},                                  // fld1
+		{"back", "90" + "75fd" + "90", -1, 0},                                              //
+	} {
+		r := require.Get(p.Profile(t.Context(), Block{Code: unhex(t, c.hex)}))(t)
+		switch {
+		case r.Reason.Noise():
+		case c.taken < 0:
+			if r.Reason != verdict.ControlFlow || r.Inner != nil {
+				t.Errorf("%s: %v %v", c.name, r.Rejection, r.Inner)
+			}
+		case len(r.Inner) != 1 || r.Inner[0].Of != r.UnrollLong || r.Inner[0].Taken != c.taken*r.UnrollLong || r.Mode != Unroll || r.Pages != c.pages || r.Rejection != nil && r.Reason != verdict.Nonlinear:
+			t.Errorf("%s: %+v, %s, %d pages, %v", c.name, r.Inner, r.Mode, r.Pages, r.Rejection)
+		}
+	}
+	without := start(t, Options{})
+	if r := require.Get(without.Profile(t.Context(), Block{Code: unhex(t, "f6c301"+"7504"+"480fafc0"+"48ffc9")}))(t); r.Reason != verdict.ControlFlow {
+		t.Errorf("without Inner: %v", r.Rejection)
+	}
+	lastingly(t, "an imul that a branch does not pass over", 0.05, func() (got, want float64) {
+		return measuredBy(t, p, unhex(t, "f6c301"+"7504"+"480fafc0"+"48ffc9")).Cycles, measuredBy(t, p, unhex(t, "480fafc0")).Cycles
+	})
+}
+
 // TestHostileRegions: random instructions and branches between them. None escapes, and bbprof never fails.
 func TestHostileRegions(t *testing.T) {
 	p := start(t, Options{Budget: 100 * time.Millisecond, Precision: 0.2})

@@ -58,6 +58,8 @@ type Result struct {
 	// Loop is the shape of the loop, in mode loop and both.
 	Loop *LoopReport `json:"loop,omitempty"`
 
+	// Inner describes the branches within the block, which all copies take alike.
+	Inner []BranchedReport `json:"inner,omitempty"`
 	// Region describes a loop that ran as it stands, from a captured state at its header.
 	Region *RegionReport `json:"region,omitempty"`
 
@@ -238,6 +240,7 @@ func (s *session) result(j job, host *HostReport, p progress, ok bool) Result {
 	if timed && m.Loop != nil {
 		result.Loop = reportLoop(m)
 	}
+	result.Inner = reportInner(m)
 	if m.Region != nil {
 		result.Region = reportRegion(m)
 	}

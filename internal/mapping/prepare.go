@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/layout"
@@ -80,8 +81,9 @@ type MappedBlock struct {
 	Restore     []uint64 // words to restore before each run
 	restoresAll bool     // Restore has all words to which any number of copies stores
 	Findings
-	Notes []string // on the trace
-	Left  *Left    // if more copies would leave the captured state
+	Ran   []asm.Inst // of a block with branches within it, those that each copy runs; else nil
+	Notes []string   // on the trace
+	Left  *Left      // if more copies would leave the captured state
 
 	PaperVerdict string // outcome on one frame in the first initial state: "ok" or a reason
 	Rescued      bool   // it took another initial state than the first
@@ -283,6 +285,9 @@ func (t Task) mapSafely(arena Arena, plan Plan) (*MappedBlock, error) {
 		m.Left = left
 		if err == nil {
 			err = m.trace()
+		}
+		if err == nil {
+			err = m.followPath()
 		}
 		if plan.Captured != nil {
 			if err == nil {

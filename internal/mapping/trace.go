@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/invariants"
+	"github.com/bbprof/bbprof/verdict"
 )
 
 // maxTraced returns how many copies can be traced: the log and the instrumented code must fit.
@@ -27,6 +29,9 @@ func (m *MappedBlock) trace() error {
 	m.Trace = invariants.Trace{Insts: m.Insts, Frame: m.framesByPage()}
 	if !slices.ContainsFunc(m.Insts, func(in asm.Inst) bool { return len(in.Mem) > 0 }) {
 		return nil
+	}
+	if len(asm.InnerBranches(m.Insts)) > 0 {
+		return m.traceByStepping(errors.New("it has branches within it"))
 	}
 	probe, err := asm.NewProbe(m.Insts, m.Harness.Features, layout.SlotScratch)
 	if err != nil {
@@ -112,6 +117,32 @@ func (m *MappedBlock) traceByStepping(why error) error {
 	m.Trace.Accesses, err = m.Stepped(m.Trace.Copies, stepLimit)
 	m.Restore = m.throughOwnPages(m.Restore)
 	return err
+}
+
+// followPath steps through all copies of a block with branches within it: they have to take one path.
+func (m *MappedBlock) followPath() error {
+	if len(asm.InnerBranches(m.Insts)) == 0 {
+		return nil
+	}
+	ran := make([][]bool, m.Factors.Long) // by copy and instruction
+	for k := range ran {
+		ran[k] = make([]bool, len(m.Insts))
+	}
+	if err := m.Step(m.Factors.Long, stepLimit, func(copy, inst int, _ tracee.Regs) { ran[copy][inst] = true }); err != nil {
+		return m.Plan.timeout(err)
+	}
+	for i := range m.Insts {
+		if k := slices.IndexFunc(ran, func(copy []bool) bool { return copy[i] != ran[0][i] }); k >= 0 {
+			return &verdict.Rejection{Reason: verdict.ControlFlow, Inst: m.Insts[i].Verdict(i), Detail: fmt.Sprintf(
+				"copy %d takes another path than those before it: this instruction runs in only one of them", k+1)}
+		}
+	}
+	for i := range m.Insts {
+		if ran[0][i] {
+			m.Ran = append(m.Ran, m.Insts[i])
+		}
+	}
+	return nil
 }
 
 // Stepped computes each access of some copies from the general registers before it. It skips gathers

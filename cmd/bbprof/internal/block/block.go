@@ -38,7 +38,7 @@ echo 4801c0 | bbprof -json -hex - | jq .cycles
 		Exits: cli.Exits("measured", "the block is rejected; the report says why", map[int]string{cli.ExitInterrupted: "interrupted"}),
 		Setup: func(f *cli.Flags) func(cli.Streams) error {
 			m := measureBlock{out: cli.Output{}}
-			m.block.Memory = &m.opts.Memory
+			m.block.Memory, m.opts.Inner = &m.opts.Memory, true
 			m.block.Add(f)
 			f.Text(&m.state, "state", "FILE", "FILE#N: start from the state in which a program reached the block, the Nth of those that bbprof capture "+
 				"wrote to FILE. Without -hex, the block of that visit")

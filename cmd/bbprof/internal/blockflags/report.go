@@ -75,6 +75,13 @@ func (w *Reporter) modes(r profiler.Result) {
 	}
 }
 
+// branched lists how branches went.
+func (w *Reporter) branched(list []profiler.BranchedReport) {
+	for _, b := range list {
+		w.Line("", "%s at byte %d is taken %d of %s", b.Text, b.Offset, b.Taken, words.Plural(b.Of, "time"))
+	}
+}
+
 // run describes the images, the pages they touch, and their timing, if any.
 func (w *Reporter) run(r profiler.Result) {
 	if r.Pages == 0 {
@@ -109,9 +116,11 @@ func (w *Reporter) run(r profiler.Result) {
 	}
 	if l := r.Region; l != nil {
 		w.Line("region", "as it stands, entered at byte %d: %s to its end, %.3g instructions each", l.Entry, words.Plural(l.Iterations, "iteration"), l.Instructions)
-		for _, b := range l.Branches {
-			w.Line("", "%s at byte %d is taken %d of %s", b.Text, b.Offset, b.Taken, words.Plural(b.Of, "time"))
-		}
+		w.branched(l.Branches)
+	}
+	if len(r.Inner) > 0 {
+		w.Line("path", "one in all copies")
+		w.branched(r.Inner)
 	}
 	if r.RowCycles > 0 {
 		w.Line("row", "%.3f cycles per iteration, 95 %% interval %.3f to %.3f%s", r.RowCycles, r.RowCILow, r.RowCIHigh, servedBy(r.FrontEnd))
