@@ -14,8 +14,8 @@ import (
 // counts arrivals at the header until control leaves; if they are too many to be stepped, the visit is taken at one of the last of them.
 
 const (
-	// nearSteps is about how many instructions of a long loop are stepped: less than mostSteps because iterations differ, and few because of
-	// bzip2's loops, of 174 visits 26 had more data than L1D holds with twice as many, and 17 with these.
+	// nearSteps is about how many instructions of a long loop are stepped: less than mostSteps because iterations differ, and few because their
+	// data should fit L1D: of 174 visits of bzip2's loops 26 did not with twice as many, 17 with these.
 	nearSteps = mostSteps / 4
 	// closer is by how much the number of iterations is reduced if they have more instructions than that.
 	closer = 4
