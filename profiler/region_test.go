@@ -101,9 +101,10 @@ func TestInner(t *testing.T) {
 		taken     int // of each branch, 0 or 1; -1: rejected
 		pages     int
 	}{
-		{"not taken: paper's bl is 0", "f6c301" + "7504" + "480fafc0" + "48ffc9", 0, 0},    // test bl, 1; jnz over; imul rax, rax; over: dec rcx
-		{"taken over a load", "f6c301" + "7402" + "8b07" + "48ffc9", 1, 0},                 // mov eax, [rdi]
-		{"not taken over a load", "f6c301" + "7502" + "8b07" + "48ffc9", 0, 1},             //
+		{"not taken: paper's bl is 0", "f6c301" + "7504" + "480fafc0" + "48ffc9", 0, 0}, // test bl, 1; jnz over; imul rax, rax; over: dec rcx
+		{"taken over a load", "f6c301" + "7402" + "8b07" + "48ffc9", 1, 0},              // mov eax, [rdi]
+		{"not taken over a load", "f6c301" + "7502" + "8b07" + "48ffc9", 0, 1},          //
+		{"taken over 48 cycles", "f6c301" + "7440" + strings.Repeat("480fafc0", 16) + "48ffc9", 1, 0},
 		{"to the next copy", "48ffc9" + "f6c301" + "7402" + "8b07", 1, 0},                  //
 		{"with a branch at the end", "f6c301" + "7402" + "8b07" + "4885c9" + "7510", 1, 0}, // test rcx, rcx; jnz away
 		{"another path in each copy", "f6c101" + "7403" + "48ffc0" + "48ffc9", -1, 0},      // test cl, 1; jz over; inc rax; dec rcx
@@ -113,6 +114,8 @@ func TestInner(t *testing.T) {
 	} {
 		r := require.Get(p.Profile(t.Context(), Block{Code: unhex(t, c.hex)}))(t)
 		switch {
+		case r.Impossible != "":
+			t.Errorf("%s: %s", c.name, r.Impossible)
 		case r.Reason.Noise():
 		case c.taken < 0:
 			if r.Reason != verdict.ControlFlow || r.Inner != nil {

@@ -24,3 +24,16 @@ func TestMaps(t *testing.T) {
 		t.Errorf("%+v", all)
 	}
 }
+
+// TestGap: the nearest free memory, on either side.
+func TestGap(t *testing.T) {
+	all := parseMaps("10000-20000 rw-s 00000000 00:00 0\n23000-24000 rw-p 00000000 00:00 0\n24000-30000 r-xp 00000000 00:00 0\n31000-32000 r--p 00000000 00:00 0\n")
+	if !all[0].Shared || all[1].Shared {
+		t.Errorf("%+v", all)
+	}
+	for size, want := range map[uint64]uint64{0x1000: 0x30000, 0x2000: 0x21000, 0x3000: 0x20000, 0x4000: 0} {
+		if got := gap(all, 0x2a000, size); got != want {
+			t.Errorf("%#x bytes: %#x, not %#x", size, got, want)
+		}
+	}
+}
