@@ -127,10 +127,10 @@ func LeastSlots(insts []Inst, fusesNops bool) (slots int) {
 		if name := insts[i].raw.form.name; fusesNops && (name == "nop" || name == "endbr64") {
 			continue
 		}
+		if b, ok := TrailingBranch(insts[:i+1]); ok && b.Conditional() && i > 0 && fusing[insts[i-1].raw.form.name] {
+			continue
+		}
 		slots++
-	}
-	if b, ok := TrailingBranch(insts); ok && b.Conditional() && len(insts) > 1 && fusing[insts[len(insts)-2].raw.form.name] {
-		slots--
 	}
 	return slots
 }
