@@ -97,7 +97,7 @@ func (c *captureCmd) declare(f *cli.Flags) {
 		return append(c.addresses, at), err
 	}, "address", "ADDR", "the one at this address, as bbprof extract has it; may be repeated")
 	f.Text(&c.file, "file", "FILE", "the library in which -func and -address look (default: the program)")
-	f.Text(&c.blocks, "blocks", "FILE", "those in FILE, as bbprof extract writes them: columns hex, file, address and, for -top, count")
+	f.Text(&c.blocks, "blocks", "FILE", "those in FILE, as bbprof extract writes them: columns hex, file, address, with -loops entry and, for -top, count")
 	f.Toggle(&c.loops, "loops", "loops instead of blocks, all their blocks, as bbprof extract -loops finds them: a visit is from one arrival at "+
 		"the loop's header until control leaves it")
 	f.Section("Which visits")
