@@ -31,8 +31,8 @@ func Aliasing(t Trace, core Core, found func(load, store asm.Access)) {
 	recent := newStores(core.StoreBuffer)
 	for _, a := range t.Accesses {
 		if a.Read {
-			if n := recent.aliases(t, a); n > 0 {
-				found(a, recent.back(n))
+			if n := recent.aliases(t, &a); n > 0 {
+				found(a, *recent.back(n))
 			}
 		}
 		if a.Write {
@@ -43,7 +43,7 @@ func Aliasing(t Trace, core Core, found func(load, store asm.Access)) {
 
 // apart reports whether two accesses overlap in the low 12 bits on pages of different frames, and so share no byte. A
 // rep string operation spans pages, each with a frame.
-func (t Trace) apart(a, b asm.Access) bool {
+func (t Trace) apart(a, b *asm.Access) bool {
 	for p := a.Addr &^ within; p < a.Addr+uint64(a.Width); p += page {
 		for q := b.Addr &^ within; q < b.Addr+uint64(b.Width); q += page {
 			from := max(a.Addr, p) - p
@@ -56,11 +56,11 @@ func (t Trace) apart(a, b asm.Access) bool {
 	return false
 }
 
-func overlap(a, b asm.Access) bool {
+func overlap(a, b *asm.Access) bool {
 	return a.Addr < b.Addr+uint64(b.Width) && b.Addr < a.Addr+uint64(a.Width)
 }
 
 // overlap12 is overlap of the low 12 bits, which wrap around: a cheap test before apart.
-func overlap12(a, b asm.Access) bool {
+func overlap12(a, b *asm.Access) bool {
 	return (a.Addr-b.Addr)&within < uint64(b.Width) || (b.Addr-a.Addr)&within < uint64(a.Width)
 }

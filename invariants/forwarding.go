@@ -9,9 +9,9 @@ func Forwarding(t Trace, core Core) (fed, self int) {
 	recent := newStores(core.StoreBuffer)
 	for _, a := range t.Accesses {
 		if a.Read && a.Copy == t.Copies-1 {
-			if n := recent.feeds(a); n > 0 {
+			if n := recent.feeds(&a); n > 0 {
 				fed++
-				if t.otherRegisters(a, recent.back(n)) {
+				if t.otherRegisters(&a, recent.back(n)) {
 					self++
 				}
 			}
@@ -24,7 +24,7 @@ func Forwarding(t Trace, core Core) (fed, self int) {
 }
 
 // otherRegisters reports whether two accesses name their addresses by different registers.
-func (t Trace) otherRegisters(a, b asm.Access) bool {
+func (t Trace) otherRegisters(a, b *asm.Access) bool {
 	x, y := t.Insts[a.Inst].Mem[a.Mem], t.Insts[b.Inst].Mem[b.Mem]
 	return x.Base != y.Base || x.Index != y.Index || x.Segment != y.Segment
 }

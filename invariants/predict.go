@@ -73,7 +73,7 @@ func Predict(t Trace, core Core) Prediction {
 			}
 		}
 		if a.Read {
-			back := recent.feeds(a)
+			back := recent.feeds(&a)
 			if count(&p.Forwarded, back > 0); back > 0 {
 				store := recent.back(back)
 				partial := a.Addr < store.Addr || a.Addr+uint64(a.Width) > store.Addr+uint64(store.Width)
@@ -81,7 +81,7 @@ func Predict(t Trace, core Core) Prediction {
 					p.Forwards = append(p.Forwards, Forward{store.Inst, a.Inst, a.Mem, a.Copy - store.Copy, partial})
 				}
 			}
-			back = recent.aliases(t, a)
+			back = recent.aliases(t, &a)
 			count(&p.Alias4K, back > 0)
 			if back > 0 && a.Copy >= from && (p.AliasStores == 0 || back < p.AliasStores) {
 				p.AliasStores = back

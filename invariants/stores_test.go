@@ -7,8 +7,8 @@ import (
 	"github.com/bbprof/bbprof/asm"
 )
 
-// The table of words leaves out no store that a look at each of the last would find, through accesses of any width,
-// across pages, and when stores leave the buffer.
+// The low 12 bits alone leave out no store that apart would find, through accesses of any width, across pages, and when
+// stores leave the buffer.
 func TestStoresLikeEachOne(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	trace := Trace{Frame: map[uint64]int{}}
@@ -29,11 +29,11 @@ func TestStoresLikeEachOne(t *testing.T) {
 			last := all[max(len(all)-room, 0):]
 			want := 0
 			for n := 1; n <= len(last) && want == 0; n++ {
-				if trace.apart(a, last[len(last)-n]) {
+				if trace.apart(&a, &last[len(last)-n]) {
 					want = n
 				}
 			}
-			got := s.aliases(trace, a)
+			got := s.aliases(trace, &a)
 			if got != want {
 				t.Fatalf("room %d: %+v aliases with the store %d back, want %d of %+v", room, a, got, want, last)
 			}
