@@ -108,14 +108,6 @@ func Confine(cpus []int) error {
 	return nil
 }
 
-func Kernel() string {
-	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
-		return ""
-	}
-	return unix.ByteSliceToString(u.Release[:])
-}
-
 // AllowedCPUs lists the CPUs that this process may run on, ascending.
 func AllowedCPUs() ([]int, error) {
 	var set unix.CPUSet

@@ -17,5 +17,3 @@ func Siblings(cpu int) []int { return []int{cpu} }
 func Quota() int { return 0 }
 
 func Confine([]int) error { return notLinux() }
-
-func Kernel() string { return "" }

@@ -23,11 +23,6 @@ const (
 	Asked        Role = "asked"          // named by the user
 )
 
-// Roles lists the roles that need an event, core cycles first.
-func Roles() []Role {
-	return []Role{Cycles, L1DReadMiss, L1DWriteMiss, L1IMiss, SplitLoad, SplitStore, AddressAlias}
-}
-
 // Core is a kind of core with events of its own: a column of the vendors' lists of events.
 type Core string
 

@@ -10,6 +10,11 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 )
 
+// Roles lists the roles that need an event, core cycles first.
+func Roles() []Role {
+	return []Role{Cycles, L1DReadMiss, L1DWriteMiss, L1IMiss, SplitLoad, SplitStore, AddressAlias}
+}
+
 // Every core that a CPU can have has a row with a source for each event.
 func TestTable(t *testing.T) {
 	table := require.Get(parseTable(eventTable))(t)

@@ -368,9 +368,10 @@ func (b *batchFlags) describe(cpus host.Layout) resultfile.Run {
 	if b.state != "" {
 		settings["init"] = initial.CapturedName
 	}
+	machine := host.ThisMachine()
 	return resultfile.Run{
 		Version: cli.Version(), Host: resultfile.HostOf(host.Detect(cpus.CPUs()...)), Settings: settings, Shard: b.shard.String(),
-		Kernel: host.Kernel(), Machine: host.ThisMachine(), Workers: cpus.Workers, Inputs: b.inputs(), Started: now(),
+		Kernel: machine.Kernel, Machine: machine, Workers: cpus.Workers, Inputs: b.inputs(), Started: now(),
 	}
 }
 

@@ -362,7 +362,7 @@ func (h *huntCmd) writeReports(source predict.Source, found *hunt.Findings) erro
 		ratio := c.Predicted.Cycles / c.Cycles
 		var text bytes.Buffer
 		err := page.Execute(&text, reported{c, e, source, append([]hunt.Opinion{{How: hunt.Survey, Measurement: c.Measurement}}, c.Opinions...),
-			max(ratio, 1/ratio), host.Detect(h.Measuring.CPUs...), host.Kernel(), cli.Version()})
+			max(ratio, 1/ratio), host.Detect(h.Measuring.CPUs...), host.ThisMachine().Kernel, cli.Version()})
 		err = cmp.Or(err, os.WriteFile(filepath.Join(h.report, name+".s"), []byte(e.Assembly), 0o666))
 		if err = cmp.Or(err, os.WriteFile(filepath.Join(h.report, name+".md"), text.Bytes(), 0o666)); err != nil {
 			return err
