@@ -8,6 +8,10 @@ import (
 	"github.com/bbprof/bbprof/internal/layout"
 )
 
+func unmapBelow() Op { return UnmapAll(0)[0] }
+
+func unmapAbove() Op { return UnmapAll(0)[1] }
+
 // A dry run's list works like any other, and the child continues to serve however it ends.
 func TestTry(t *testing.T) {
 	c := launch(t)

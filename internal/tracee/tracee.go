@@ -28,6 +28,7 @@ package tracee
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/bbprof/bbprof/internal/layout"
@@ -41,9 +42,9 @@ type Op struct {
 
 // The stub's own operations have negative numbers, unlike system calls.
 const (
-	opRun  = -1 // jump
-	opMove = -2 // copy a word
-	opPut  = -3 // store a word
+	opRun  = ^uint64(0) - iota // -1: jump
+	opMove                     // -2: copy a word
+	opPut                      // -3: store a word
 )
 
 // Linux system calls that the child may make (asm/unistd_64.h).
@@ -56,40 +57,33 @@ const (
 
 // Run runs the image at entry times times, at most layout.MaxRuns; 0 means the count in layout.SlotCount. Code
 // that does not count its runs, like the sampler, returns through [Tracee.Resume].
-func Run(entry, times uint64) Op { return Op{own(opRun), [6]uint64{entry, times}} }
+func Run(entry, times uint64) Op { return Op{opRun, [6]uint64{entry, times}} }
 
-func Move(to, from uint64) Op { return Op{own(opMove), [6]uint64{to, from}} }
+func Move(to, from uint64) Op { return Op{opMove, [6]uint64{to, from}} }
 
 // Touch rewrites the first word of a mapped page unchanged, so that later accesses to the page do not fault.
 func Touch(page uint64) Op { return Move(page, page) }
 
-func Put(to, v uint64) Op { return Op{own(opPut), [6]uint64{to, v}} }
-
-func own(op int64) uint64 { return uint64(op) }
+func Put(to, v uint64) Op { return Op{opPut, [6]uint64{to, v}} }
 
 // MapFrame maps frame i at addr. mremap of a shared mapping with an old size of 0 creates a second mapping of the
 // same pages (mremap(2)), so no descriptor is needed.
 func MapFrame(addr uint64, i int) Op {
 	const mayMoveFixed = 1 | 2 // MREMAP_MAYMOVE | MREMAP_FIXED
-	return Op{sysMremap, [6]uint64{frameAddr(i), 0, layout.PageSize, mayMoveFixed, addr}}
+	return Op{sysMremap, [6]uint64{layout.Frames + uint64(i)*layout.PageSize, 0, layout.PageSize, mayMoveFixed, addr}}
 }
 
-func frameAddr(i int) uint64 { return layout.Frames + uint64(i)*layout.PageSize }
-
-func unmapBelow() Op { return unmap(0, layout.Base) }
-
-func unmapAbove() Op { return unmap(layout.End, layout.UserEnd) }
-
 // UnmapAll removes every mapping except the own region and, unless it is 0, the window.
-func UnmapAll(window uint64) []Op {
-	end := window + layout.WindowSize
-	switch {
-	case window == 0:
-		return []Op{unmapBelow(), unmapAbove()}
-	case window < layout.Base:
-		return []Op{unmap(0, window), unmap(end, layout.Base), unmapAbove()}
+func UnmapAll(window uint64) (ops []Op) {
+	edges := []uint64{0, layout.Base, layout.End, layout.UserEnd}
+	if window != 0 {
+		edges = append(edges, window, window+layout.WindowSize)
+		slices.Sort(edges)
 	}
-	return []Op{unmapBelow(), unmap(layout.End, window), unmap(end, layout.UserEnd)}
+	for gap := range slices.Chunk(edges, 2) {
+		ops = append(ops, unmap(gap[0], gap[1]))
+	}
+	return ops
 }
 
 func unmap(from, to uint64) Op { return Op{sysMunmap, [6]uint64{from, to - from}} }
