@@ -24,7 +24,6 @@ type rawInst struct {
 	rep      uint8 // the last of f2 and f3
 	lock     bool
 	segment  Segment
-	ignored  uint8 // the last of the segment prefixes that do nothing in 64-bit mode
 	rex      bool
 
 	// Register number extensions, uninverted: bit 3 of ModRM.reg, SIB.index and ModRM.rm, and for EVEX bit 4 of

@@ -25,8 +25,7 @@ func (d *rawInst) prefixes(r *reader) (opcodeMap int, err error) {
 			d.segment = FS
 		case 0x65:
 			d.segment = GS
-		case 0x2e, 0x36, 0x3e, 0x26:
-			d.ignored = c
+		case 0x2e, 0x36, 0x3e, 0x26: // the segments that do nothing in 64-bit mode
 		case 0xc4, 0xc5, 0x62:
 			if rex != 0 || d.opsize16 || d.rep != 0 || d.lock {
 				return 0, errPrefix

@@ -92,7 +92,7 @@ func ParseSet(text string) (s Set, err error) {
 		if a.words, err = a.parse(strings.TrimSpace(value)); err != nil {
 			return nil, err
 		}
-		if s, err = s.and(a); err != nil {
+		if s, err = s.And(Set{a}); err != nil {
 			return nil, err
 		}
 	}
@@ -103,24 +103,19 @@ func ParseSet(text string) (s Set, err error) {
 }
 
 // And adds another user's Set, which must not name a register of this one.
-func (s Set) And(more Set) (_ Set, err error) {
+func (s Set) And(more Set) (Set, error) {
+	s = slices.Clone(s)
 	for _, a := range more {
-		if s, err = s.and(a); err != nil {
-			return nil, err
+		i, there := slices.BinarySearchFunc(s, a, assignment.compare)
+		switch {
+		case there && s[i].name == a.name:
+			return nil, fmt.Errorf("%s is set twice", a.name)
+		case there:
+			return nil, fmt.Errorf("%s and %s are one register; set it once", s[i].name, a.name)
 		}
+		s = slices.Insert(s, i, a)
 	}
 	return s, nil
-}
-
-func (s Set) and(a assignment) (Set, error) {
-	i, there := slices.BinarySearchFunc(s, a, assignment.compare)
-	switch {
-	case there && s[i].name == a.name:
-		return nil, fmt.Errorf("%s is set twice", a.name)
-	case there:
-		return nil, fmt.Errorf("%s and %s are one register; set it once", s[i].name, a.name)
-	}
-	return slices.Insert(slices.Clone(s), i, a), nil
 }
 
 // With merges two Sets; where both name a register, the other's value wins.

@@ -19,22 +19,19 @@ type Test struct {
 	DF    float64 // degrees of freedom
 	P     float64 // two-sided probability of a mean at least this far from 0 if the true one is 0
 	Error float64 // standard error of Mean
-	N     int     // values, of both samples
 }
 
 // OneSample is Student's test; on differences of pairs it is the paired t-test (Student, Biometrika 6, 1908).
 func OneSample(xs []float64) Test {
 	n := float64(len(xs))
-	return newTest(Mean(xs), sd(xs)/math.Sqrt(n), n-1, len(xs))
+	return newTest(Mean(xs), sd(xs)/math.Sqrt(n), n-1)
 }
 
 // Welch tests the difference mean(b) − mean(a) of two independent samples with possibly different variances, with
 // the degrees of freedom of Welch and Satterthwaite (Welch, Biometrika 34, 1947).
 func Welch(a, b []float64) Test {
 	na, nb := float64(len(a)), float64(len(b))
-	d := Difference(Known{Mean(a), sd(a) / math.Sqrt(na), na - 1}, Known{Mean(b), sd(b) / math.Sqrt(nb), nb - 1})
-	d.N = len(a) + len(b)
-	return d
+	return Difference(Known{Mean(a), sd(a) / math.Sqrt(na), na - 1}, Known{Mean(b), sd(b) / math.Sqrt(nb), nb - 1})
 }
 
 // Crossed tests the mean of a table whose rows and columns were both drawn at random, with a value per cell:
@@ -69,10 +66,10 @@ func Crossed(table [][]float64) Test {
 	byRow, byColumn = max(byRow, rest), max(byColumn, rest)
 	sum := byRow + byColumn - rest
 	if sum == 0 {
-		return newTest(all, 0, min(rows, columns)-1, len(table)*len(table[0]))
+		return newTest(all, 0, min(rows, columns)-1)
 	}
 	df := sum * sum / (byRow*byRow/(rows-1) + byColumn*byColumn/(columns-1) + rest*rest/((rows-1)*(columns-1)))
-	return newTest(all, math.Sqrt(sum/(rows*columns)), df, len(table)*len(table[0]))
+	return newTest(all, math.Sqrt(sum/(rows*columns)), df)
 }
 
 // Known is a mean of which only the standard error and its degrees of freedom are known.
@@ -87,11 +84,11 @@ func Difference(a, b Known) Test {
 	if va+vb > 0 {
 		df = (va + vb) * (va + vb) / (va*va/a.DF + vb*vb/b.DF)
 	}
-	return newTest(b.Mean-a.Mean, math.Sqrt(va+vb), df, 0)
+	return newTest(b.Mean-a.Mean, math.Sqrt(va+vb), df)
 }
 
-func newTest(mean, se, df float64, n int) Test {
-	t := Test{Mean: mean, Error: se, DF: df, N: n}
+func newTest(mean, se, df float64) Test {
+	t := Test{Mean: mean, Error: se, DF: df}
 	if !(df > 0) || math.IsNaN(se) {
 		t.Low, t.High, t.P, t.Error = math.Inf(-1), math.Inf(1), 1, math.Inf(1)
 		return t
