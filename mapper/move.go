@@ -158,10 +158,24 @@ func (m Mover) withinPage(all []following) (best uint64) {
 	return best
 }
 
+// EnoughCopies is how many of some copies show every alias, if they access the same addresses from the copy steady on:
+// as many copies again, and as many as fill the store buffer, have then met all aliases.
+func EnoughCopies(insts []asm.Inst, copies, steady, storeBuffer int) int {
+	stores := 0
+	for i := range insts {
+		for _, m := range insts[i].Mem {
+			if m.Write {
+				stores++
+			}
+		}
+	}
+	return min(copies, 2*(steady+1)+storeBuffer/max(stores, 1)+1)
+}
+
 // enough is the number of copies that show every alias. Most blocks access the same addresses in each copy from some
-// copy on; as many copies again, and as many as fill the store buffer, have then met all aliases.
+// copy on.
 func (m Mover) enough(all []asm.Followed, copies int) int {
-	each, stores := len(all)/copies, 0
+	each := len(all) / copies
 	steady := copies // the first copy that accesses what the one before and all later ones do
 	for ; steady > 1; steady-- {
 		last, before := all[(steady-1)*each:steady*each], all[(steady-2)*each:(steady-1)*each]
@@ -169,12 +183,7 @@ func (m Mover) enough(all []asm.Followed, copies int) int {
 			break
 		}
 	}
-	for _, a := range all[:each] {
-		if m.Insts[a.Inst].Mem[a.Mem].Write {
-			stores++
-		}
-	}
-	return min(copies, 2*(steady+1)+m.StoreBuffer/max(stores, 1)+1)
+	return EnoughCopies(m.Insts, copies, steady, m.StoreBuffer)
 }
 
 // aliases counts the words in which a load equals one of the last room stores in the low 12 bits of the address

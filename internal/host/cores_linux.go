@@ -136,8 +136,5 @@ func PinThread(cpu int) error {
 		return notAllowed(cpu, err)
 	}
 	// A thread may always bind itself, so that a system-call filter refuses the call.
-	return &verdict.HostError{
-		Missing: fmt.Sprintf("sched_setaffinity is refused, and bbprof binds itself to CPU %d", cpu),
-		Remedy:  "allow sched_setaffinity in the seccomp profile (docker: --security-opt seccomp=unconfined)", Err: err,
-	}
+	return verdict.Refused("sched_setaffinity", err)
 }

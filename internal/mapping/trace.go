@@ -11,6 +11,7 @@ import (
 	"github.com/bbprof/bbprof/internal/layout"
 	"github.com/bbprof/bbprof/internal/tracee"
 	"github.com/bbprof/bbprof/invariants"
+	"github.com/bbprof/bbprof/mapper"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -80,22 +81,13 @@ func (m *MappedBlock) note(format string, args ...any) {
 }
 
 // tracedEnough returns how many copies of the log suffice for the rules. From some copy on, most blocks
-// repeat the accesses of the copy before. If that is the first, two copies suffice. Otherwise the rules
-// need as many again, and enough more to fill the store buffer.
+// repeat the accesses of the copy before. If that is the first, two copies suffice.
 func (m *MappedBlock) tracedEnough(probe *asm.Probe, copies int) int {
 	steady := probe.Steady(m.Child.Log(), copies)
 	if steady == 0 {
 		return min(copies, 2)
 	}
-	stores := 0
-	for i := range m.Insts {
-		for _, mem := range m.Insts[i].Mem {
-			if mem.Write {
-				stores++
-			}
-		}
-	}
-	return min(copies, 2*(steady+1)+m.task.StoreBuffer/max(stores, 1)+1)
+	return mapper.EnoughCopies(m.Insts, copies, steady, m.task.StoreBuffer)
 }
 
 const (
