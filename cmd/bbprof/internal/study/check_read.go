@@ -67,7 +67,7 @@ func (c *checkCmd) extract(ctx context.Context, name, profile string) (pieces []
 	codeOf := check.Codes()
 	err = extract.File(ctx, name, options, &stats, func(b *extract.Block) error {
 		if code, ok := codeOf(b.Code); ok {
-			pieces = append(pieces, check.Piece{Code: code, Function: b.Function, Address: b.Addr, Placed: true, Source: b.Source, Depth: b.Depth})
+			pieces = append(pieces, check.Piece{Code: code, Function: b.Function, Address: b.Addr, Placed: true, Source: b.Source, Depth: int32(b.Depth)})
 		}
 		return nil
 	})

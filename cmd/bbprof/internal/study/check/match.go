@@ -18,18 +18,18 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Piece is a block of a build, with the branch that ends it, or a loop that its own branch closes.
+// Piece is a block of a build, with the branch that ends it, or a loop that its own branch closes. There may be a million.
 type Piece struct {
 	*Code
 	Function string  `json:"-"`
 	Address  uint64  `json:"address"`
-	Placed   bool    `json:"-"` // the address is known
 	Source   string  `json:"source_line,omitempty"`
-	Depth    int     `json:"loop_depth"`
 	Count    float64 `json:"count,omitzero"` // executions by the profile
 	Cycles   float64 `json:"cycles,omitzero"`
 	// Rejection says why it could not be measured.
 	Rejection *verdict.Rejection `json:"rejection,omitempty"`
+	Depth     int32              `json:"loop_depth"`
+	Placed    bool               `json:"-"` // the address is known
 }
 
 // executed is how many of its instructions ran, by the profile.
