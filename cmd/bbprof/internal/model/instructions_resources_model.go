@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
@@ -26,14 +25,9 @@ func (c *instructionsCmd) judgeTable(std cli.Streams, name string, models []mode
 	if len(models) == 0 {
 		return cli.BadUsage("%s is a table of resources; name a model to compare with it by -model, and a file by -report", name)
 	}
-	in, err := os.Open(name)
+	t, err := resources.Open(name)
 	if err != nil {
 		return cli.Usage(err)
-	}
-	defer in.Close()
-	t, err := resources.Read(in)
-	if err != nil {
-		return cli.BadUsage("%s: %w", name, err)
 	}
 	counts, total, err := c.formCounts(std, t)
 	if err != nil {

@@ -3,7 +3,6 @@ package predict
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/bbprof/bbprof/asm"
@@ -23,15 +22,11 @@ type measuredTable struct {
 }
 
 func newMeasuredTable(name string, core cpu.Name) (Source, error) {
-	f, err := os.Open(name)
+	file, err := resources.Open(name)
 	if err != nil {
 		return nil, usage("%w", err)
 	}
-	defer f.Close()
-	t := &measuredTable{name: name, forms: map[string]int{}}
-	if t.file, err = resources.Read(f); err != nil {
-		return nil, usage("%s: %w", name, err)
-	}
+	t := &measuredTable{name: name, file: file, forms: map[string]int{}}
 	if of := cpu.Name(t.file.Core); of != core && cpu.Of(of).Name != cpu.Unknown && core != "" {
 		return nil, usage("%s: it was measured on %s, and the blocks on %s; if the two are alike, -core '%s' says so", name, of, core, of)
 	}

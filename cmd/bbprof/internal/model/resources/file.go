@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 
@@ -115,6 +116,20 @@ func (t *Table) Load(mix Mix, resource int) (sum float64) {
 }
 
 func (t *Table) Write(w io.Writer) error { return json.NewEncoder(w).Encode(t) }
+
+// Open reads the table in a file. An error names the file.
+func Open(name string) (*Table, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	t, err := Read(f)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	return t, err
+}
 
 func Read(r io.Reader) (*Table, error) {
 	var t Table
