@@ -1,14 +1,9 @@
 package study
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
-	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/extract"
@@ -21,11 +16,8 @@ import (
 
 // readBuild returns the pieces of a build, in order. With a profile they have counts.
 func (c *checkCmd) readBuild(ctx context.Context, name, profile string, std cli.Streams) (pieces []check.Piece, err error) {
-	isCode, err := holdsCode(name)
 	switch {
-	case err != nil:
-		return nil, cli.Usage(err)
-	case isCode:
+	case name != "-" && extract.IsCode(name):
 		pieces, err = c.extract(ctx, name, profile)
 	case profile != "":
 		return nil, cli.BadUsage("-profile is of a program or library, and %s is a file of blocks", name)
@@ -42,25 +34,6 @@ func (c *checkCmd) readBuild(ctx context.Context, name, profile string, std cli.
 	return pieces, err
 }
 
-// holdsCode reports whether a file is an ELF file, an archive, or assembly.
-func holdsCode(name string) (bool, error) {
-	if name == "-" {
-		return false, nil
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return false, err
-	}
-	defer f.Close()
-	start := make([]byte, 8)
-	n, err := io.ReadFull(f, start)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return false, err
-	}
-	start = start[:n]
-	return bytes.HasPrefix(start, []byte("\x7fELF")) || bytes.HasPrefix(start, []byte("!<arch>")) || strings.HasSuffix(name, ".s"), nil
-}
-
 func (c *checkCmd) extract(ctx context.Context, name, profile string) (pieces []check.Piece, err error) {
 	options := extract.Options{Cut: extract.CutLeader, Min: 1, Branches: true, Lines: true, Depths: true, Func: c.functions}
 	var stats extract.Stats
@@ -74,7 +47,7 @@ func (c *checkCmd) extract(ctx context.Context, name, profile string) (pieces []
 	if err != nil || profile == "" {
 		return pieces, programflags.BadInput(err)
 	}
-	if options.Profile, err = readProfile(profile); err != nil {
+	if options.Profile, err = extract.ReadProfile(profile); err != nil {
 		return nil, programflags.BadInput(err)
 	}
 	counts := map[uint64]float64{}
@@ -89,21 +62,6 @@ func (c *checkCmd) extract(ctx context.Context, name, profile string) (pieces []
 		err = cli.BadUsage("%s has no count for %s: it must be of a run of that very file", profile, name)
 	}
 	return pieces, programflags.BadInput(err)
-}
-
-// readProfile reads callgrind's or perf's file.
-func readProfile(name string) (*extract.Profile, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, cli.Usage(err)
-	}
-	defer f.Close()
-	start := make([]byte, 1<<12)
-	n, _ := io.ReadFull(f, start)
-	if bytes.Contains(start[:n], []byte("events: ")) || bytes.HasPrefix(start, []byte("# callgrind")) {
-		return extract.ReadCallgrind(name)
-	}
-	return extract.ReadPerf(name)
 }
 
 // readRows reads a file of blocks. Columns function and source_line are as extract writes them.

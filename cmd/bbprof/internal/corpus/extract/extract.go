@@ -125,6 +125,16 @@ func open(name string) (*os.File, error) {
 	return f, err
 }
 
+// IsCode reports whether a file is one that File takes blocks from, by its first bytes or as assembly by its name.
+func IsCode(name string) bool {
+	f, err := open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return isELF(f) || isArchive(f) || filepath.Ext(name) == ".s"
+}
+
 // Readable reports the first file that cannot be opened, before a program runs for its counts.
 func Readable(names []string) error {
 	for _, name := range names {

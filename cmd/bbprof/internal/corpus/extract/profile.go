@@ -31,6 +31,19 @@ type counts interface {
 	exact() bool                      // at counts executions; otherwise only between is meaningful
 }
 
+// ReadProfile reads callgrind's file, or the text of perf.
+func ReadProfile(name string) (*Profile, error) {
+	f, err := open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if start := starts(f, 1<<12); strings.Contains(start, "events: ") || strings.HasPrefix(start, "# callgrind") {
+		return ReadCallgrind(name)
+	}
+	return ReadPerf(name)
+}
+
 func total(c counts) uint64 { return c.between(0, ^uint64(0)) }
 
 func (p *Profile) of(path string) (counts, error) {
