@@ -93,8 +93,18 @@ jcnd=1/2 0x1000
 0x1010
 `
 
+// TestIsCode: by the first bytes, and assembly by its name.
+func TestIsCode(t *testing.T) {
+	for name, text := range map[string]string{"elf": "\x7fELF", "archive": archiveMagic, "thin": thinMagic, "a.s": "nop\n"} {
+		require.Equal(t, name, true, IsCode(write(t, name, text)))
+	}
+	for name, text := range map[string]string{"rows.csv": "hex\n90\n", "short": "!", "empty": ""} {
+		require.Equal(t, name, false, IsCode(write(t, name, text)))
+	}
+}
+
 func TestReadCallgrind(t *testing.T) {
-	p := require.Get(ReadCallgrind(write(t, "callgrind.out", callgrindText)))(t)
+	p := require.Get(ReadProfile(write(t, "callgrind.out", callgrindText)))(t)
 	c := p.objects["/bin/none"].counts.(*exactCounts)
 	require.Equal(t, "addresses", []uint64{0x1000, 0x1001, 0x1002}, c.addrs)
 	require.Equal(t, "sums, lost, total", []uint64{0, 6, 8, 13, 4, 17}, append(c.sums, p.Lost, p.Total))
@@ -128,7 +138,7 @@ a b 8/8 2.0: 1000 cycles:u:
 	7f0000001002 g
 
 `
-	p := require.Get(ReadPerf(write(t, "perf", samples)))(t)
+	p := require.Get(ReadProfile(write(t, "perf", samples)))(t)
 	c := p.objects[path].counts
 	require.Equal(t, "samples", []uint64{1, 2, 3},
 		[]uint64{c.between(tinyelf.Base, tinyelf.Base+2), c.between(tinyelf.Base+2, tinyelf.Base+4), p.Total})
