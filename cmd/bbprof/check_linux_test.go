@@ -69,10 +69,11 @@ func TestCheckCommits(t *testing.T) {
 		commit(c.message)
 		require.AtMost(t, 1, 3, func() string {
 			summary := filepath.Join(t.TempDir(), "summary.md")
-			check := exec.CommandContext(require.Context(t), "bash", script, "HEAD~1", "HEAD")
+			check := inContext(t, "bash", script, "HEAD~1", "HEAD")
 			check.Dir = dir
 			check.Env = append(os.Environ(), "BUILD=gcc -O2 -g -c f.c", "FILE=f.o", "GITHUB_STEP_SUMMARY="+summary)
 			out, err := check.CombinedOutput()
+			require.Patience(t)
 			code := 0
 			if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 				code = exit.ExitCode()
@@ -100,7 +101,7 @@ func TestBenchstatReads(t *testing.T) {
 	base, head, result := filepath.Join(dir, "base.csv"), filepath.Join(dir, "head.csv"), filepath.Join(dir, "result.txt")
 	require.NoError(t, errors.Join(os.WriteFile(base, []byte("hex,function\n4801c0,slow\n480fafc0,fast\n4801c0,same\n"), 0o666),
 		os.WriteFile(head, []byte("hex,function\n480fafc0,slow\n4801c0,fast\n48f7d8,same\n"), 0o666)))
-	out, err := exec.CommandContext(require.Context(t), "bbprof", "check", "-fail-on", "none", "-format", "benchstat", "-o", result, base, head).CombinedOutput()
+	out, err := inContext(t, "bbprof", "check", "-fail-on", "none", "-format", "benchstat", "-o", result, base, head).CombinedOutput()
 	if err != nil {
 		require.Skip(t, require.Idle, "%v\n%s", err, out)
 	}

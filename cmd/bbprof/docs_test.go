@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -192,8 +193,8 @@ func TestTutorial(t *testing.T) {
 		name, _, _ := strings.Cut(strings.TrimPrefix(text, "/* "), " */")
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
-	sh := exec.CommandContext(require.Context(t), "sh", "-ex", "-c", script.String())
-	sh.Dir, sh.WaitDelay = dir, time.Second // what sh started outlives it
+	sh := inContext(t, "sh", "-ex", "-c", script.String())
+	sh.Dir = dir
 	out, err := sh.CombinedOutput()
 	if err == nil {
 		return
@@ -438,10 +439,17 @@ func runExample(t *testing.T, command string) string {
 // shell gives what a command writes. TestMain has put this bbprof on the PATH.
 func shell(t *testing.T, command string) string {
 	t.Helper()
-	sh := exec.CommandContext(require.Context(t), "sh", "-c", strings.ReplaceAll(command, "go run ./cmd/bbprof", "bbprof"))
-	sh.WaitDelay = time.Second // what sh started outlives it
-	out, _ := sh.CombinedOutput()
+	out, _ := inContext(t, "sh", "-c", strings.ReplaceAll(command, "go run ./cmd/bbprof", "bbprof")).CombinedOutput()
 	return string(out)
+}
+
+// inContext is a command that ends, with all that it starts, when the test has measured for long enough ([require.Context]).
+func inContext(t *testing.T, name string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(require.Context(t), name, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	return cmd
 }
 
 // busy are the lines that a command adds on a busy host, whose result holds all the same.

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -154,12 +155,12 @@ func (w *Tries) Again(t testing.TB, took time.Duration, why any) {
 
 var began = time.Now()
 
-// Patience ends a test that is about to measure, if half of the time that go test gives a package (-timeout) is over:
-// on a machine that is seldom idle each command may wait for a minute, and a package whose time is up has failed.
+// Patience ends a test that is about to measure, if its time is over: on a machine that is seldom idle each command may
+// wait for a minute, and a package whose time is up has failed.
 func Patience(t testing.TB) {
 	t.Helper()
 	if end, ok := patience(t); ok && time.Now().After(end) {
-		Skip(t, Idle, "other work has drawn the tests of this package out to %v", time.Since(began).Round(time.Second))
+		Skip(t, Idle, "other work has drawn it out: the tests of this package run for %v", time.Since(began).Round(time.Second))
 	}
 }
 
@@ -177,14 +178,29 @@ func Context(t testing.TB) context.Context {
 	return ctx
 }
 
-// patience is when half of go test's time is over; a benchmark has no such time.
+// All tests of a package measure for at most 1/ofPackage of the time that go test gives it (-timeout), and each for
+// 1/ofTest of it, six times what the longest takes on an idle core, so that one that waits leaves time to the others.
+const (
+	ofPackage = 2
+	ofTest    = 15
+)
+
+var firstAsked sync.Map // a test's name -> when it first had patience
+
+// patience is when a test's time to measure is over; a benchmark has no such time.
 func patience(t testing.TB) (time.Time, bool) {
 	timed, ok := t.(interface{ Deadline() (time.Time, bool) })
 	if !ok {
 		return time.Time{}, false
 	}
 	deadline, ok := timed.Deadline()
-	return began.Add(deadline.Sub(began) / 2), ok
+	all := deadline.Sub(began)
+	first, _ := firstAsked.LoadOrStore(t.Name(), time.Now())
+	end := first.(time.Time).Add(all / ofTest)
+	if last := began.Add(all / ofPackage); end.After(last) {
+		end = last
+	}
+	return end, ok
 }
 
 // Measure ends a test if err is one of the documented reasons for having no measurement: a host that cannot measure,

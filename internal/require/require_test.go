@@ -84,26 +84,33 @@ type timed struct {
 
 func (t timed) Deadline() (time.Time, bool) { return t.at, !t.at.IsZero() }
 
-// A test waits, itself and by its context, until half of its time is over.
+// A test waits, itself and by its context, until its share of the time is over, or half of all.
 func TestPatience(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		test testing.TB
+		ago  time.Duration // that the test first asked
 		want string
 	}{
-		{"a third is over", timed{ending{t}, began.Add(3 * time.Since(began))}, "goes on"},
-		{"two thirds are over", timed{ending{t}, began.Add(time.Since(began) * 3 / 2)}, "skipped: idle: other work"},
-		{"no end", timed{ending{t}, time.Time{}}, "goes on"},
-		{"a benchmark", ending{t}, "goes on"},
+		{"a third is over", timed{ending{t}, began.Add(3 * time.Since(began))}, 0, "goes on"},
+		{"two thirds are over", timed{ending{t}, began.Add(time.Since(began) * 3 / 2)}, 0, "skipped: idle: other work"},
+		{"no end", timed{ending{t}, time.Time{}}, 0, "goes on"},
+		{"a benchmark", ending{t}, 0, "goes on"},
+		{"the test's share is over", timed{ending{t}, began.Add(time.Hour)}, time.Hour / ofTest, "skipped: idle: other work"},
+		{"it is not", timed{ending{t}, began.Add(2 * time.Hour)}, time.Hour / ofTest, "goes on"},
 	} {
 		for _, f := range []func(testing.TB){Patience, func(t testing.TB) { Context(t) }} {
+			firstAsked.Store("Test", time.Now().Add(-c.ago))
 			if got := how(func(testing.TB) { f(c.test) }); !strings.HasPrefix(got, c.want) {
 				t.Errorf("%s: %s, want %s", c.name, got, c.want)
 			}
 		}
 	}
-	if at, ok := Context(timed{ending{t}, began.Add(10 * time.Hour)}).Deadline(); !ok || !at.Equal(began.Add(5*time.Hour)) {
-		t.Errorf("ends %v after the start, %t; want half of 10 hours", at.Sub(began), ok)
+	for asked, want := range map[time.Duration]time.Duration{time.Hour: time.Hour + 10*time.Hour/ofTest, 5*time.Hour - 1: 5 * time.Hour} {
+		firstAsked.Store("Test", began.Add(asked))
+		if at, ok := Context(timed{ending{t}, began.Add(10 * time.Hour)}).Deadline(); !ok || !at.Equal(began.Add(want)) {
+			t.Errorf("first asked after %v, it ends %v after the start, %t; want %v", asked, at.Sub(began), ok, want)
+		}
 	}
 	if _, ok := Context(ending{t}).Deadline(); ok {
 		t.Error("a benchmark has an end")
