@@ -162,13 +162,36 @@ func manyBlocks(row func(hex string) string) string {
 // interrupted runs bbprof and interrupts it after a while.
 func interrupted(t *testing.T, args []string, wait time.Duration) (code int, stdout, stderr string) {
 	t.Helper()
+	return interruptedWith(t, args, "", wait)
+}
+
+// interruptedWith is interrupted as soon as bbprof has made a file.
+func interruptedWith(t *testing.T, args []string, file string, most time.Duration) (code int, stdout, stderr string) {
+	t.Helper()
 	var out, err strings.Builder
 	cmd := exec.Command("bbprof", args...)
 	cmd.Stdout, cmd.Stderr = &out, &err
 	require.NoError(t, cmd.Start())
-	time.AfterFunc(wait, func() { cmd.Process.Signal(syscall.SIGINT) })
-	cmd.Wait()
-	return cmd.ProcessState.ExitCode(), out.String(), err.String()
+	ended := make(chan struct{})
+	go func() {
+		cmd.Wait()
+		close(ended)
+	}()
+	poll := time.NewTicker(time.Millisecond)
+	defer poll.Stop()
+	for enough := time.After(most); ; {
+		select {
+		case <-ended:
+			return cmd.ProcessState.ExitCode(), out.String(), err.String()
+		case <-enough:
+			cmd.Process.Signal(syscall.SIGINT)
+		case <-poll.C:
+			if _, err := os.Stat(file); err == nil {
+				cmd.Process.Signal(syscall.SIGINT)
+				file = ""
+			}
+		}
+	}
 }
 
 // untilFull waits until nothing more goes into a pipe: its last page may have no room for a row.

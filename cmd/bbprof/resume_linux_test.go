@@ -24,22 +24,22 @@ func TestResumed(t *testing.T) {
 		return path
 	}
 	many := strings.SplitAfter(manyBlocks(func(hex string) string { return hex + "\n" }), "\n")
-	more := in("more.csv", strings.Join(many[:60], ""))
-	some := in("some.csv", strings.Join(many[:20], ""))
+	more := in("more.csv", strings.Join(many[:30], ""))
+	some := in("some.csv", strings.Join(many[:2], ""))
 	baseline := in("baseline.csv", "hex,status,reason,cycles,ci_low,ci_high\n"+
-		strings.Join(strings.SplitAfter(manyBlocks(func(hex string) string { return hex + ",ok,,9,8.9,9.1\n" }), "\n")[:3000], ""))
+		strings.Join(strings.SplitAfter(manyBlocks(func(hex string) string { return hex + ",ok,,9,8.9,9.1\n" }), "\n")[:400], ""))
 	slow := in("model.sh", "while read b; do sleep 0.002; echo $b,1; done\n")
-	const most = 30 * time.Second
+	const most = 20 * time.Second
 	for _, c := range [][]string{
-		{"instructions", "-match", "^(v?add|imul|v?mul).*"},
+		{"instructions", "-match", "^imul.*"},
 		{"bounds", some},
 		{"ablate", more},
-		{"compare", "-layouts", "80", "-a", "4801c0", "-b", "480fafc0"},
-		{"compare", "-layouts", "60", "-trials", "3", "-a", "true", "-b", "true"},
-		{"explain", "-rounds", "1000", "-frames", "1", "-hex", "48890b488b17"},
-		{"sweep", "-code", "0:63", "-runs", "20", "-hex", "4801c0"},
-		{"sweep", "-env", "0:320:16", "-runs", "20", "--", "true"},
-		{"hunt", "-core", "Zen 4", "-model", "lower-bound", "-generate", "200"},
+		{"compare", "-layouts", "12", "-a", "4801c0", "-b", "480fafc0"},
+		{"compare", "-layouts", "20", "-trials", "2", "-a", "true", "-b", "true"},
+		{"explain", "-rounds", "50", "-frames", "1", "-hex", "48890b488b17"},
+		{"sweep", "-code", "0:31", "-runs", "5", "-hex", "4801c0"},
+		{"sweep", "-env", "0:160:16", "-runs", "5", "--", "true"},
+		{"hunt", "-core", "Zen 4", "-model", "lower-bound", "-generate", "6"},
 		{"score", "-core", "Zen 4", "-model", "slow=exec:sh " + slow, baseline},
 	} {
 		t.Run(strings.Join(c[:2], " "), func(t *testing.T) {
@@ -47,14 +47,14 @@ func TestResumed(t *testing.T) {
 			args := append([]string{c[0], "-o", out}, c[1:]...)
 			again := append([]string{c[0], "-resume", "-o", out}, c[1:]...)
 			var waited require.Tries
-			ended := false
-			for wait := 200 * time.Millisecond; !ended; wait += wait / 2 {
-				code, stdout, stderr := interrupted(t, args, wait)
+			for ended := false; !ended; {
+				began := time.Now()
+				code, stdout, stderr := interruptedWith(t, args, out+".journal", most)
 				switch said := stdout + stderr; {
 				case disturbed(said):
-					waited.Again(t, wait, said)
+					waited.Again(t, time.Since(began), said)
 				case code == cli.ExitOK || code == cli.ExitRejected:
-					t.Fatalf("it ended within %v: %s", wait, stderr)
+					require.Skip(t, require.Idle, "it ended before this process had a CPU to interrupt it: %s", stderr)
 				case code != cli.ExitInterrupted:
 					t.Fatalf("exit code %d: %s", code, stderr)
 				default:
@@ -71,11 +71,12 @@ func TestResumed(t *testing.T) {
 			for {
 				began := time.Now()
 				code, stdout, stderr := interrupted(t, again, most)
-				if said := stdout + stderr; disturbed(said) || code == cli.ExitInterrupted { // beside other work it takes longer than that
+				whole := code == cli.ExitOK || code == cli.ExitRejected
+				if said := stdout + stderr; !whole && (disturbed(said) || code == cli.ExitInterrupted) { // beside other work it takes longer than that
 					waited.Again(t, time.Since(began), said)
 					continue
 				}
-				if !regexp.MustCompile(`continuing with \d+ measurements? in `).MatchString(stderr) || code != cli.ExitOK && code != cli.ExitRejected {
+				if !whole || !regexp.MustCompile(`continuing with \d+ measurements? in `).MatchString(stderr) {
 					t.Errorf("exit code %d: %s", code, stderr)
 				}
 				break
