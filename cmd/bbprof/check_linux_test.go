@@ -71,7 +71,7 @@ func TestCheckCommits(t *testing.T) {
 			summary := filepath.Join(t.TempDir(), "summary.md")
 			check := inContext(t, "bash", script, "HEAD~1", "HEAD")
 			check.Dir = dir
-			check.Env = append(os.Environ(), "BUILD=gcc -O2 -g -c f.c", "FILE=f.o", "GITHUB_STEP_SUMMARY="+summary)
+			check.Env = append(os.Environ(), "BUILD=gcc -O2 -g -c f.c", "FILE=f.o", "ARGS=-layouts 6", "GITHUB_STEP_SUMMARY="+summary)
 			out, err := check.CombinedOutput()
 			require.Patience(t)
 			code := 0
