@@ -56,6 +56,7 @@ func TestCaptureOutput(t *testing.T) {
 // TestCaptureEnds: Ctrl-C and -timeout end a program that would run for ever, and what was captured until then is
 // there and is said to be.
 func TestCaptureEnds(t *testing.T) {
+	t.Parallel() // with what measures nothing either
 	program := ring(t)
 	for _, c := range []struct {
 		name string
@@ -69,6 +70,7 @@ func TestCaptureEnds(t *testing.T) {
 			"it did not end in time and was killed; what was captured until then is written; raise -timeout"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			name := filepath.Join(t.TempDir(), "s")
 			args := append([]string{"capture", "-o", name, "-func", "^step$", "-samples", "8", "-first", "100"}, c.args...)
 			cmd := exec.Command("bbprof", append(args, "--", program)...)

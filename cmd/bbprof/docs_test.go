@@ -106,6 +106,7 @@ func TestExamples(t *testing.T) {
 // TestLibraryExamples: the Go programs of the pages compile, and take no more than the library needs.
 func TestLibraryExamples(t *testing.T) {
 	require.Slow(t)
+	t.Parallel() // with what measures nothing either
 	tool := require.Tool(t, require.Go, "go")
 	for _, page := range []string{"README.md", "docs/library.md"} {
 		for _, program := range fences(t, page, "go") {
@@ -131,6 +132,7 @@ func TestLibraryExamples(t *testing.T) {
 // TestCountingInGo: the Go test of docs/counting.md passes for what does not grow, and fails for what does.
 func TestCountingInGo(t *testing.T) {
 	require.Slow(t)
+	t.Parallel() // with what measures nothing either
 	tool, gcc := require.Tool(t, require.Go, "go"), require.Tool(t, require.GCC, "gcc")
 	dir := t.TempDir()
 	file := filepath.Join(dir, "sums_test.go")
@@ -151,6 +153,7 @@ func TestCountingInGo(t *testing.T) {
 // TestMaintainersPatch: the script of docs/maintainer.md changes what llvm-mca says of stores.
 func TestMaintainersPatch(t *testing.T) {
 	require.Slow(t)
+	t.Parallel() // with what measures nothing either
 	python, mca := require.Tool(t, require.Python, "python3"), require.Tool(t, require.LLVM, "llvm-mca-22")
 	library, err := filepath.EvalSymlinks("/usr/lib/x86_64-linux-gnu/libLLVM.so.22.1")
 	if err != nil {
