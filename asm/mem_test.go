@@ -42,103 +42,13 @@ func mustDecode(t *testing.T, hexBytes string) []Inst {
 }
 
 func TestMemoryAccesses(t *testing.T) {
-	for _, tt := range []struct {
-		hex, text string
-		mem       []string
-	}{
-		// Explicit, by direction.
-		{"488b4308", "mov rax, qword ptr [rbx+0x8]", []string{"r8 [rbx+0x8]"}},
-		{"8803", "mov byte ptr [rbx], al", []string{"w1 [rbx]"}},
-		{"4801448b80", "add qword ptr [rbx+rcx*4-0x80], rax", []string{"rw8 [rbx+rcx*4+-0x80]"}},
-		{"3903", "cmp dword ptr [rbx], eax", []string{"r4 [rbx]"}},
-		{"668503", "test word ptr [rbx], ax", []string{"r2 [rbx]"}},
-		{"0f9403", "sete byte ptr [rbx]", []string{"w1 [rbx]"}},
-		{"f7 23", "mul dword ptr [rbx]", []string{"r4 [rbx]"}},
-		{"0fb603", "movzx eax, byte ptr [rbx]", []string{"r1 [rbx]"}},
-		{"f00fc103", "lock xadd dword ptr [rbx], eax", []string{"rw4 [rbx]"}},
-		{"480fc70b", "cmpxchg16b xmmword ptr [rbx]", []string{"rw16 [rbx]"}},
-		{"67 8b4424f0", "mov eax, dword ptr [esp-0x10]", []string{"r4 [rsp+-0x10] addr32"}},
-		{"a1 8877665544332211", "mov eax, dword ptr [0x1122334455667788]", []string{"r4 [0x1122334455667788]"}},
-		// Addresses that nothing accesses.
-		{"0f1f440000", "nop dword ptr [rax+rax*1]", nil},
-		{"0f1803", "prefetchnta byte ptr [rbx]", nil},
-		{"0f0d0b", "prefetchw byte ptr [rbx]", nil},
-		{"89c0", "mov eax, eax", nil},
-		// A flush faults as a load of a byte does.
-		{"0fae3b", "clflush byte ptr [rbx]", []string{"r1 [rbx]"}},
-		// The stack: what is pushed was read before; pop to memory addresses with the new rsp.
-		{"6650", "push ax", []string{"w2 [rsp+-0x2] implicit"}},
-		{"6aff", "push 0xffffffffffffffff", []string{"w8 [rsp+-0x8] implicit"}},
-		{"ff7008", "push qword ptr [rax+0x8]", []string{"r8 [rax+0x8]", "w8 [rsp+-0x8] implicit"}},
-		{"ff742408", "push qword ptr [rsp+0x8]", []string{"r8 [rsp+0x8]", "w8 [rsp+-0x8] implicit"}},
-		{"58", "pop rax", []string{"r8 [rsp] implicit"}},
-		{"8f03", "pop qword ptr [rbx]", []string{"r8 [rsp] implicit", "w8 [rbx]"}},
-		{"8f442408", "pop qword ptr [rsp+0x8]", []string{"r8 [rsp] implicit", "w8 [rsp+0x10]"}},
-		{"668f0424", "pop word ptr [rsp]", []string{"r2 [rsp] implicit", "w2 [rsp+0x2]"}},
-		{"9c", "pushf", []string{"w8 [rsp+-0x8] implicit"}},
-		{"c9", "leave", []string{"r8 [rbp] implicit"}},
-		{"0fa0", "push fs", []string{"w8 [rsp+-0x8] implicit"}},
-		{"ff10", "call qword ptr [rax]", []string{"r8 [rax]", "w8 [rsp+-0x8] implicit"}},
-		{"c3", "ret", []string{"r8 [rsp] implicit"}},
-		// String operations. A segment prefix moves the source alone.
-		{"a4", "movs byte ptr [rdi], byte ptr [rsi]", []string{"r1 [rsi] implicit string", "w1 [rdi] implicit string"}},
-		{"f3 64 48a5", "rep movs qword ptr [rdi], qword ptr fs:[rsi]", []string{"r8 fs:[rsi] implicit rep", "w8 [rdi] implicit rep"}},
-		{"f3 67 ab", "rep stos dword ptr [edi], eax", []string{"w4 [rdi] addr32 implicit rep"}},
-		{"f3a6", "repe cmps byte ptr [rsi], byte ptr [rdi]", []string{"r1 [rsi] implicit repe", "r1 [rdi] implicit repe"}},
-		{"f266af", "repne scas ax, word ptr [rdi]", []string{"r2 [rdi] implicit repne"}},
-		{"f2ac", "repne lods al, byte ptr [rsi]", []string{"r1 [rsi] implicit rep"}},
-		{"d7", "xlat", []string{"r1 [rbx+al*1] implicit"}},
-		// A register bit offset moves the address; an immediate does not.
-		{"480fa303", "bt qword ptr [rbx], rax", []string{"r8 [rbx+rax bits of 64]"}},
-		{"660fab0b", "bts word ptr [rbx], cx", []string{"rw2 [rbx+rcx bits of 16]"}},
-		{"0fba2b23", "bts dword ptr [rbx], 0x23", []string{"rw4 [rbx]"}},
-		// x87 and state.
-		{"d903", "fld dword ptr [rbx]", []string{"r4 [rbx]"}},
-		{"db2b", "fld tbyte ptr [rbx]", []string{"r10 [rbx]"}},
-		{"db3b", "fstp tbyte ptr [rbx]", []string{"w10 [rbx]"}},
-		{"df33", "fbstp tbyte ptr [rbx]", []string{"w10 [rbx]"}},
-		{"d933", "fnstenv [rbx]", []string{"w28 [rbx]"}},
-		{"66d933", "fnstenv [rbx]", []string{"w14 [rbx]"}},
-		{"6648d933", "fnstenv [rbx]", []string{"w28 [rbx]"}}, // REX.W wins, as the CPU showed
-		{"dd33", "fnsave [rbx]", []string{"w108 [rbx]"}},
-		{"66dd23", "frstor [rbx]", []string{"r94 [rbx]"}},
-		{"0fae03", "fxsave [rbx]", []string{"w512 [rbx]"}},
-		{"0fae0b", "fxrstor [rbx]", []string{"r512 [rbx]"}},
-		{"0fae1b", "stmxcsr dword ptr [rbx]", []string{"w4 [rbx]"}},
-		// SSE and AVX.
-		{"f20f1003", "movsd xmm0, qword ptr [rbx]", []string{"r8 [rbx]"}},
-		{"0f1703", "movhps qword ptr [rbx], xmm0", []string{"w8 [rbx]"}},
-		{"660f3a140305", "pextrb byte ptr [rbx], xmm0, 0x5", []string{"w1 [rbx]"}},
-		{"660f3a210310", "insertps xmm0, dword ptr [rbx], 0x10", []string{"r4 [rbx]"}},
-		{"0f6003", "punpcklbw mm0, dword ptr [rbx]", []string{"r4 [rbx]"}},
-		{"c5fc5803", "vaddps ymm0, ymm0, ymmword ptr [rbx]", []string{"r32 [rbx]"}},
-		{"c5fbf0 03", "vlddqu xmm0, xmmword ptr [rbx]", []string{"r16 [rbx]"}},
-		{"c4e27d2003", "vpmovsxbw ymm0, xmmword ptr [rbx]", []string{"r16 [rbx]"}},
-		{"0ff7c1", "maskmovq mm0, mm1", []string{"w8 [rdi] implicit mask mm1"}},
-		{"66 65 67 0ff7c1", "maskmovdqu xmm0, xmm1", []string{"w16 gs:[rdi] addr32 implicit mask v1"}},
-		{"c4e2752e03", "vmaskmovps ymmword ptr [rbx], ymm1, ymm0", []string{"w32 [rbx] mask v1"}},
-		{"c4e2f18c03", "vpmaskmovq xmm0, xmm1, xmmword ptr [rbx]", []string{"r16 [rbx] mask v1"}},
-		{"c4e26990040b", "vpgatherdd xmm0, dword ptr [rbx+xmm1*1], xmm2", []string{"r4 [rbx+v1*1] 4 elements, index 4 mask v2"}},
-		{"c4e2ed90440b10", "vpgatherdq ymm0, qword ptr [rbx+xmm1*1+0x10], ymm2", []string{"r8 [rbx+v1*1+0x10] 4 elements, index 4 mask v2"}},
-		// EVEX: disp8 counts in the width of the access.
-		{"62f17c485801", "vaddps zmm0, zmm0, zmmword ptr [rcx]", []string{"r64 [rcx]"}},
-		{"62f17c48584301", "vaddps zmm0, zmm0, zmmword ptr [rbx+0x40]", []string{"r64 [rbx+0x40]"}},
-		{"62f17c585843ff", "vaddps zmm0, zmm0, dword ptr [rbx-0x4]{1to16}", []string{"r4 [rbx+-0x4]"}},
-		{"62f1ff08104301", "vmovsd xmm0, qword ptr [rbx+0x8]", []string{"r8 [rbx+0x8]"}},
-		{"62f17cc9104301", "vmovups zmm0{k1}{z}, zmmword ptr [rbx+0x40]", []string{"r64 [rbx+0x40] mask k1"}},
-		{"62f27d4a8a4301", "vcompressps zmmword ptr [rbx+0x4]{k2}, zmm0", []string{"w64 [rbx+0x4] mask k2"}},
-		{"62f27e48314301", "vpmovdb xmmword ptr [rbx+0x10], zmm0", []string{"w16 [rbx+0x10]"}},
-		{"62f27d49a0440b01", "vpscatterdd dword ptr [rbx+zmm1*1+0x4]{k1}, zmm0", []string{"w4 [rbx+v1*1+0x4] 16 elements, index 4 mask k1"}},
-		{"62f2fd4193440b01", "vgatherqpd zmm0{k1}, qword ptr [rbx+zmm17*1+0x8]", []string{"r8 [rbx+v17*1+0x8] 8 elements, index 8 mask k1"}},
-		{"62f27d4993440b01", "vgatherqps ymm0{k1}, dword ptr [rbx+zmm1*1+0x4]", []string{"r4 [rbx+v1*1+0x4] 8 elements, index 8 mask k1"}},
-		{"c4e1f99003", "kmovd k0, dword ptr [rbx]", []string{"r4 [rbx]"}},
-	} {
-		in := mustDecode(t, tt.hex)[0]
-		var got []string
+	for _, row := range require.Table(t, "memory.txt") {
+		in := mustDecode(t, row[0])[0]
+		got := []string{row[0], in.Text()}
 		for _, m := range in.Mem {
 			got = append(got, describe(m))
 		}
-		require.Equal(t, tt.hex, append([]string{tt.text}, tt.mem...), append([]string{in.Text()}, got...))
+		require.Equal(t, row[0], row, got)
 	}
 }
 

@@ -1,6 +1,8 @@
 package require
 
 import (
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -37,4 +39,21 @@ func Equal(t testing.TB, what, want, got any, opts ...cmp.Option) {
 	if diff := cmp.Diff(want, got, opts...); diff != "" {
 		t.Errorf("%v (-want +got):\n%s", what, diff)
 	}
+}
+
+// Table reads a table of testdata: a line is a row of cells, with bars between them, and what follows a # is a comment.
+func Table(t testing.TB, name string) (rows [][]string) {
+	t.Helper()
+	for line := range strings.Lines(string(Get(os.ReadFile("testdata/" + name))(t))) {
+		line, _, _ = strings.Cut(line, "#")
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		cells := strings.Split(line, "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		rows = append(rows, cells)
+	}
+	return rows
 }
