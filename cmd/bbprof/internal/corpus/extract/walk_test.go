@@ -54,45 +54,9 @@ func blocksOf(t *testing.T, o *object, opts Options, c counts) []string {
 }
 
 func TestBlocks(t *testing.T) {
-	for _, tt := range []struct {
-		name, code, data string
-		cut              Cut
-		want             []string
-	}{
-		{"a call ends a block", "4801c0 e8fb0f0000 4801c9 c3", "", CutLeader,
-			[]string{"0x1000 4801c0 call 0x2003", "0x1008 4801c9 ret"}},
-		{"a system call does", "89c8 0f05 89c8 c3", "", CutLeader,
-			[]string{"0x1000 89c8 syscall", "0x1004 89c8 ret"}},
-		{"a branch's target starts one", "89c8 ffc9 75fc c3", "", CutLeader,
-			[]string{"0x1000 89c8", "0x1002 ffc9 jne 0x1002"}},
-		{"and does not with the cut at transfers", "89c8 ffc9 75fc c3", "", CutTransfer,
-			[]string{"0x1000 89c8ffc9 jne 0x1002", "0x1002 ffc9 jne 0x1002"}},
-		{"endbr64 starts one", "89c8 f30f1efa 89c8 c3", "", CutLeader,
-			[]string{"0x1000 89c8", "0x1002 f30f1efa89c8 ret"}},
-		{"padding behind a jump is none", "85c0 7409 89c8 eb05 0f1f4000 90 89d0 c3", "", CutLeader,
-			[]string{"0x1000 85c0 je 0x100d", "0x1004 89c8 jmp 0x100d", "0x100d 89d0 ret"}},
-		{"what a call that never returns has behind it is none", "89c8 e8f90f0000 9090", "", CutLeader,
-			[]string{"0x1000 89c8 call 0x2000"}},
-		{"code that nothing leads to reads as code", "89c8 ffe0 89d0 c3", "", CutLeader,
-			[]string{"0x1000 89c8 jmp rax", "0x1004 89d0 ret"}},
-		{"and data does not, though it decodes", "89c8 ffe0 4100000041000000", "", CutLeader,
-			[]string{"0x1000 89c8 jmp rax"}},
-		{"nor what would fall out of the function", "89c8 ffe0 89d0", "", CutLeader,
-			[]string{"0x1000 89c8 jmp rax"}},
-		{"nor what branches into the middle of an instruction", "89c8 ffe0 89d0 74fb c3", "", CutLeader,
-			[]string{"0x1000 89c8 jmp rax"}},
-		{"nothing after a byte that is no instruction", "85c0 7403 89c8 06 89d0 c3", "", CutLeader,
-			[]string{"0x1000 85c0 je 0x1007"}},
-		{"a branch behind a prefix starts none", "7401 f00fb10b 89c8 c3", "", CutLeader,
-			[]string{"0x1002 f00fb10b89c8 ret"}},
-		{"distances in a jump table do", // lea rax, [rip+0xff9]; movsxd rcx, [rax+rcx*4]; add rcx, rax; jmp rcx; two cases, the first running into the second
-			"488d05f90f0000 48630c88 4801c1 ffe1 89c8 89d0 c3", "10f0ffff12f0ffff 00000000", CutLeader,
-			[]string{"0x1000 488d05f90f000048630c884801c1 jmp rcx", "0x1010 89c8", "0x1012 89d0 ret"}},
-		{"addresses in one too", "ff24c500200000 89c8 89d0 c3", "0710000000000000 0910000000000000", CutLeader,
-			[]string{"0x1007 89c8", "0x1009 89d0 ret"}},
-	} {
-		o := fabricate(t, tt.code, tt.data)
-		require.Equal(t, tt.name, tt.want, blocksOf(t, o, Options{Cut: tt.cut}, nil))
+	for _, row := range require.Table(t, "blocks.txt") {
+		o := fabricate(t, row[0], row[1])
+		require.Equal(t, row[3], row[4:], blocksOf(t, o, Options{Cut: Cut(row[2])}, nil))
 	}
 }
 
