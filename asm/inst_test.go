@@ -3,6 +3,7 @@ package asm
 import (
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -11,40 +12,15 @@ import (
 )
 
 func TestUndecodable(t *testing.T) {
-	for _, tt := range []struct {
-		hex    string
-		offset int
-		detail string
-	}{
-		{"06", 0, "unassigned opcode"},              // push es, gone in 64-bit mode
-		{"90 0f0a", 1, "unassigned opcode"},         //
-		{"90 48", 1, "the block ends inside it"},    // a prefix alone
-		{"48b8 11223344556677", 0, "ends inside"},   // one byte short
-		{"8b8500000000 8b85000000", 6, "inside it"}, // inside a displacement
-		{"66 c5fc5803", 0, "forbids"},               // 66 before VEX
-		{"48 c5fc5803", 0, "forbids"},               // REX before VEX
-		{"c5f0 51c1", 0, "reserved"},                // vsqrtps with vvvv
-		{"62f17c185803", 0, ""},                     // vaddps with a broadcast
-		{"62f17d186f03", 0, "reserved"},             // vmovdqa32 with one
-		{"62f17c8958c1", 0, ""},                     // {k1}{z}
-		{"62f17c8858c1", 0, "reserved"},             // {z} alone
-		{"62f17c8911c1", 0, ""},                     // {z} to a register
-		{"62f17c891101", 0, "reserved"},             // {z} to memory
-		{"c4e26990040b", 0, ""},                     // gather: three registers
-		{"c4e27190040b", 0, "same register"},        // mask and index are one
-		{"62f27d49904c0b01", 0, "same register"},    // destination and index are one
-		{"62f27d4890440b01", 0, "reserved"},         // gather without an opmask
-		{"666666666666666666666666666690", 0, ""},
-		{"66666666666666666666666666666690", 0, "longer than 15"},
-	} {
-		_, err := Decode(require.Get(hex.DecodeString(strings.ReplaceAll(tt.hex, " ", "")))(t))
-		if tt.detail == "" {
-			require.Equal(t, tt.hex, nil, err)
+	for _, row := range require.Table(t, "undecodable.txt") {
+		_, err := Decode(require.Get(hex.DecodeString(strings.ReplaceAll(row[0], " ", "")))(t))
+		if row[2] == "" {
+			require.Equal(t, row[0], nil, err)
 			continue
 		}
 		r, ok := errors.AsType[*verdict.Rejection](err)
-		if !ok || r.Reason != verdict.Undecodable || r.Inst.Offset != tt.offset || !strings.Contains(r.Detail, tt.detail) {
-			t.Errorf("%s: %+v, want offset %d, %q", tt.hex, err, tt.offset, tt.detail)
+		if !ok || r.Reason != verdict.Undecodable || fmt.Sprint(r.Inst.Offset) != row[1] || !strings.Contains(r.Detail, row[2]) {
+			t.Errorf("%s: %+v, want offset %s, %q", row[0], err, row[1], row[2])
 		}
 	}
 }

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -15,39 +16,17 @@ func withFeatures(id ID, features ...cpuid.FeatureID) ID {
 }
 
 func TestRecognizeByModel(t *testing.T) {
-	for _, c := range []struct {
-		vendor        string
-		family, model int
-		want          Name
-	}{
-		{intel, 6, 0x2a, Unknown}, // Sandy Bridge
-		{intel, 6, 0x55, Skylake},
-		{intel, 6, 0x6a, IceLake},
-		{intel, 6, 0xae, RedwoodCove},
-		{intel, 6, 0x9c, Tremont},
-		{intel, 6, 0xdd, Darkmont},
-		{intel, 15, 0x55, Unknown},
-		{"CentaurHauls", 6, 0x55, Unknown},
-		{amd, 0x17, 0x07, Zen},
-		{amd, 0x17, 0x08, ZenPlus},
-		{amd, 0x17, 0x7f, Zen2},
-		{amd, 0x17, 0x80, Unknown},
-		{amd, 0x19, 0x0f, Zen3},
-		{amd, 0x19, 0x10, Zen4},
-		{amd, 0x19, 0xa0, Zen4c},
-		{amd, 0x19, 0xb0, Unknown},
-		{amd, 0x1a, 0x02, Zen5},
-		{amd, 0x1a, 0x11, Zen5c},
-		{amd, 0x1a, 0x50, Unknown}, // Zen 6
-	} {
-		id := ID{Vendor: c.vendor, Family: c.family, Model: c.model, L1I: 32 << 10}
+	number := func(cell string) int { return int(require.Get(strconv.ParseInt(cell, 0, 0))(t)) }
+	for _, row := range require.Table(t, "models.txt") {
+		vendor, want := row[0], Name(row[3])
+		id := ID{Vendor: vendor, Family: number(row[1]), Model: number(row[2]), L1I: 32 << 10}
 		got := Recognize(id, "")
-		if got.Name != c.want || got.Contradiction != "" {
-			t.Errorf("%s: %s (%s), want %s", id, got.Name, got.Contradiction, c.want)
+		if got.Name != want || got.Contradiction != "" {
+			t.Errorf("%s: %s (%s), want %s", id, got.Name, got.Contradiction, want)
 		}
-		if got.OpCache != Of(c.want).OpCache || got.Name == Unknown && got.OpCache.Lines == 0 ||
+		if got.OpCache != Of(want).OpCache || got.Name == Unknown && got.OpCache.Lines == 0 ||
 			got.Name != Unknown && !slices.Contains(Names(), got.Name) ||
-			(got.OpCache.Lines == 0) != got.NoOpCache || got.StoreBuffer == 0 || got.WayPredicted != (c.vendor != intel) {
+			(got.OpCache.Lines == 0) != got.NoOpCache || got.StoreBuffer == 0 || got.WayPredicted != (vendor != intel) {
 			t.Errorf("%s: %+v", id, got)
 		}
 	}

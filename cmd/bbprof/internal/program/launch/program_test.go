@@ -83,43 +83,14 @@ func TestFind(t *testing.T) {
 		{Name: "_ZN4sums8triangle17h0123456789abcdefE", Addr: 0x1090}, {Name: "_RNvCs1234_4sums7product", Addr: 0x10a0},
 		{Name: "_ZN3app4meanEi.constprop.0.isra.0", Addr: 0x10b0}, {Name: "split.isra.0", Addr: 0x10c0}, {Name: "split.constprop.0", Addr: 0x10d0},
 		{Name: "split.part.0", Addr: 0x10e0}, {Name: "half.part.0", Addr: 0x10f0}}
-	for _, c := range []struct {
-		name string
-		want uint64
-		says []string
-	}{
-		{"main", 0x1000, nil},
-		{"0x1020", 0x1020, nil},
-		{"4128", 0x1020, nil},
-		{"sum", 0, []string{"2 functions are called sum", "0x1010 or 0x1020"}},
-		{"Total", 0, []string{"no function is called Total", "main.total, total.constprop.0"}},
-		{"total", 0x1030, nil}, // its only clone
-		{"app::mean", 0x10b0, nil},
-		{"split", 0, []string{"no function is called split", "split.isra.0, split.part.0, split.constprop.0"}}, // two clones
-		{"half", 0, []string{"no function is called half", "half.part.0"}},
-		{"fibonacci", 0, []string{"Fibonacci"}},
-		{"fibonaci", 0, []string{"it has Fibonacci"}},
-		{"mian", 0, []string{"no function", "inlined"}},
-		{"maim", 0, []string{"it has main"}},
-		{"app::Sum::over", 0x1060, nil},
-		{"app::Sum::over(unsigned long) const", 0x1060, nil},
-		{"_ZNK3app3Sum4overEm", 0x1060, nil},
-		{"Sum::over", 0, []string{"no function is called Sum::over"}},
-		{"over", 0, []string{"it has app::Sum::over(unsigned long) const"}},
-		{"app::twice", 0, []string{"2 functions are called app::twice", "0x1070 or 0x1080"}},
-		{"app::twice<long>", 0x1080, nil},
-		{"sums::triangle", 0x1090, nil},
-		{"sums::product", 0x10a0, nil},
-		{"quicksort", 0, []string{"no function is called quicksort", "inlined"}},
-		{"0x1021", 0, []string{"no function starts at 0x1021", "sum at 0x1020"}},
-		{"0xfff", 0, []string{"no function starts at 0xfff", "nm"}},
-	} {
-		f, err := find("prog", c.name, defined, []string{"qsort"})
-		if (err == nil) != (c.says == nil) || f.Addr != c.want {
-			t.Errorf("%s: %+v, %v", c.name, f, err)
+	for _, row := range require.Table(t, "find.txt") {
+		name, want, says := row[0], require.Get(strconv.ParseUint(row[1], 0, 64))(t), row[2:]
+		f, err := find("prog", name, defined, []string{"qsort"})
+		if (err == nil) != (len(says) == 0) || f.Addr != want {
+			t.Errorf("%s: %+v, %v", name, f, err)
 		}
 		if err != nil {
-			is(t, err, append(c.says, "prog")...)
+			is(t, err, append(says, "prog")...)
 		}
 	}
 	_, err := find("prog", "main", nil, nil)
