@@ -179,10 +179,10 @@ func Context(t testing.TB) context.Context {
 }
 
 // All tests of a package measure for at most 1/ofPackage of the time that go test gives it (-timeout), and each for
-// 1/ofTest of it, six times what the longest takes on an idle core, so that one that waits leaves time to the others.
+// 1/ofTest of it, several times what the longest takes on an idle core, so that one that waits leaves time to the others.
 const (
 	ofPackage = 2
-	ofTest    = 15
+	ofTest    = 20
 )
 
 var firstAsked sync.Map // a test's name -> when it first had patience
