@@ -235,23 +235,10 @@ func TestBranchNotTaken(t *testing.T) {
 // TestBranchRejected: loops that no state ends, and blocks that work neither way.
 func TestBranchRejected(t *testing.T) {
 	p := start(t, Options{})
-	for _, c := range []struct {
-		name, hex string
-		branch    Branch
-		reason    verdict.Reason
-	}{
-		{"jmp to the start", "90ebfd", "", verdict.LoopExit},
-		{"jmp elsewhere", "90eb05", "", verdict.ControlFlow},
-		{"flags that nothing sets", "9075fd", "", verdict.LoopExit},
-		{"a linked list", "488b004885c075f8", "", verdict.LoopExit},
-		{"nothing but the branch", "75fe", "", verdict.ControlFlow},
-		{"loop in a row", "90e205", "", verdict.ControlFlow},
-		{"two branches", "7500750090", "", verdict.ControlFlow},
-		{"a branch of 16 bits", "4839d866750590", NotTaken, verdict.ControlFlow},
-	} {
-		r := require.Get(p.Profile(t.Context(), Block{Code: unhex(t, c.hex), Setup: Setup{Branch: c.branch}}))(t)
-		if r.Reason != c.reason {
-			t.Errorf("%s: %s %s, want %s", c.name, r.Status, r.Reason, c.reason)
+	for _, row := range require.Table(t, "branches.txt") {
+		r := require.Get(p.Profile(t.Context(), Block{Code: unhex(t, row[0]), Setup: Setup{Branch: Branch(row[1])}}))(t)
+		if string(r.Reason) != row[2] {
+			t.Errorf("%s: %s %s, want %s", row[3], r.Status, r.Reason, row[2])
 		}
 	}
 }

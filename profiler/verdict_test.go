@@ -36,30 +36,11 @@ func (b bench) verdict(code []byte, frames int) (*mapping.MappedBlock, verdict.R
 // TestTraceVerdicts: blocks that just break a rule and that just do not, on one frame and on as many as they need.
 func TestTraceVerdicts(t *testing.T) {
 	b := openBench(t)
-	for _, c := range []struct {
-		text, hex string
-		frames    int
-		predicted bool // L1D ways
-		want      verdict.Reason
-	}{
-		{"mov [rax], rcx; mov rdx, [rax+4096+7]", "488908 488b9007100000", 1, false, verdict.AliasFrame},
-		{"mov [rax], rcx; mov rdx, [rax+4096+7]", "488908 488b9007100000", AutoFrames, false, verdict.Alias4K},
-		{"mov [rax], rcx; mov rdx, [rax+4096+8]", "488908 488b9008100000", AutoFrames, false, ""},
-		{"mov [rax], rcx; mov rdx, [rax+4096+64]", "488908 488b9040100000", 1, false, ""},
-		{"mov rcx, [rax]; mov rdx, [rax+4096]", "488b08 488b9000100000", 1, false, ""},
-		{"mov rcx, [rax]; mov rdx, [rax+4096]", "488b08 488b9000100000", 1, true, verdict.AliasFrame},
-		{"mov rcx, [rax]; mov rdx, [rax+4096]", "488b08 488b9000100000", AutoFrames, true, ""},
-		{"mov rcx, [rax+56]", "488b4838", 1, false, ""},
-		{"mov rcx, [rax+57]", "488b4839", 1, false, verdict.Misaligned},
-		{"movups xmm0, [rax+49]", "0f104031", 1, false, verdict.Misaligned},
-		{"movaps xmm0, [rax+8]", "0f284008", 1, false, verdict.UnalignedOperand},
-		{"fld qword [rax]", "dd00", 1, false, verdict.X87Stack},
-		{"fld qword [rax]; fstp qword [rax]", "dd00 dd18", 1, false, ""},
-		{"xor eax, eax; mov rcx, [rax-1]", "31c0 488b48ff", 1, false, verdict.Unmappable},
-	} {
-		b.cpu.Core = invariants.Core{L1DWays: 8, StoreBuffer: 56, WayPredicted: c.predicted}
-		if r, got := b.verdict(unhex(t, c.hex), c.frames); got != c.want {
-			t.Errorf("%s, %d frame(s), way predicted %v: %q, want %q; %d pages", c.text, c.frames, c.predicted, got, c.want, len(r.Pages))
+	for _, row := range require.Table(t, "verdicts.txt") {
+		b.cpu.Core = invariants.Core{L1DWays: 8, StoreBuffer: 56, WayPredicted: row[2] == "predicted"}
+		frames := map[string]int{"one": 1, "auto": AutoFrames}[row[1]]
+		if r, got := b.verdict(unhex(t, row[0]), frames); string(got) != row[3] {
+			t.Errorf("%v: %q; %d pages", row, got, len(r.Pages))
 		}
 	}
 }

@@ -27,44 +27,16 @@ func textOf(t *testing.T, code []byte) string { return asm.Text(require.Get(asm.
 
 // TestChains: the block of each pair of operands is a chain through that pair and, if possible, no other.
 func TestChains(t *testing.T) {
-	for _, c := range []struct{ form, pair, want string }{
-		{"imul r64, r64", "1 to 1", "imul rbx, rdx"},
-		{"imul r64, r64", "2 to 1", "imul rbx, r8; imul r8, rbx"},
-		{"imul r64, r64", "2 to flags", "imul rcx, rbx; adc rbx, r14"},
-		{"rol r64, 1", "1 to 1", "rol rbx, 1; movsxd rbx, ebx"},
-		{"shl r64, cl", "2 to 1", "shl rbx, cl; movsxd rcx, ebx; and rcx, 0x0; or rcx, r14"},
-		{"adc r64, r64", "flags to 1", "adc rbx, rdx; cmp rbx, r14"},
-		{"vaddps xmm, xmm, xmm", "3 to 1", "vaddps xmm1, xmm15, xmm1"},
-		{"vfmadd231ps xmm, xmm, xmm", "3 to 1", "vfmadd231ps xmm1, xmm15, xmm2; vfmadd231ps xmm2, xmm15, xmm1"},
-		{"cvtsi2sd xmm, r64", "2 to 1", "cvtsi2sd xmm1, rbx; movq rbx, xmm1"},
-		{"kmovq r64, k", "2 to 1", "kmovq rbx, k2; kmovq k2, rbx"},
-		{"mov r64, m64", "address to 1", "mov rbx, qword ptr [rbx]"},
-		{"mov m64, r64", "2 to m", "mov qword ptr [rsi], rbx; mov rbx, qword ptr [rsi]"},
-		{"add m64, r64", "m to m", "add qword ptr [rsi], rcx"},
-		{"mulx r64, r64, r64", "rdx to 2", "mulx rcx, rbx, rbp; movsxd rdx, ebx"},
-		{"cmovb r64, m64", "address to 1", "cmovb rbx, qword ptr [rdi]; and rbx, 0x0; or rbx, rsi; movsxd rdi, ebx; cmp rsi, r14"},
-		{"scas al, m8", "address to flags", "scas al, byte ptr [rdi]; adc rdi, r14; and rdi, 0x0; or rdi, rsi"},
-		{"cmps m32, m32", "address to flags", "cmps dword ptr [rsi], dword ptr [rdi]; adc rdi, r14; and rdi, 0x0; or rdi, rsi"},
-		{"lods ax, m16", "address to 1", "lods ax, word ptr [rsi]; and rax, 0x0; or rax, rdi; movsxd rsi, eax"},
-		{"stos m64, rax", "2 to m", "stos qword ptr [rdi], rax; mov rax, qword ptr [rdi-0x8]"},
-		{"mulx r32, r32, r32", "", "mulx ebx, r8d, ebp; mulx r9d, r10d, ebp…"},
-		{"vpxor xmm, xmm, xmm", "", "vpxor xmm1, xmm15, xmm14…"},
-		{"fadd st(i), st", "", "fadd st(1), st; fadd st(2), st…"},
-		{"mov r64, m64", "", "mov rbx, qword ptr [rsi]; mov r8, qword ptr [rsi+0x8]…"},
-		{"fadd m64", "", "fadd qword ptr [rsi]; fxch st(1); fadd qword ptr [rsi]; fxch st(2)…"},
-		{"leave", "", "mov rbp, r14; leave; mov rbp, r14; leave…"},
-		{"faddp st(i), st", "", "fldz; faddp st(1), st; fldz; faddp st(2), st…"},
-		{"fdivrp st(i), st", "", "fld1; fdivrp st(1), st; fld1; fdivrp st(2), st…"},
-		{"fyl2x", "", "fld1; fyl2x…"},
-	} {
+	for _, row := range require.Table(t, "chains.txt") {
+		form, pair, want := row[0], row[1], row[2]
 		got := "no such pair"
-		for _, probe := range planOf(c.form).Probes {
-			if probe.Pair == c.pair && (c.pair != "" || probe.Kind == Throughput) {
+		for _, probe := range planOf(form).Probes {
+			if probe.Pair == pair && (pair != "" || probe.Kind == Throughput) {
 				got = textOf(t, probe.Code)
 			}
 		}
-		if start, cut := strings.CutSuffix(c.want, "…"); got != c.want && !(cut && strings.HasPrefix(got, start)) {
-			t.Errorf("%s, %s: %s, want %s", c.form, c.pair, got, c.want)
+		if start, cut := strings.CutSuffix(want, "…"); got != want && !(cut && strings.HasPrefix(got, start)) {
+			t.Errorf("%s, %s: %s, want %s", form, pair, got, want)
 		}
 	}
 }
