@@ -38,7 +38,7 @@ func (c *compareCmd) runBlocks(ctx context.Context, p pool.Profiler, sides []sid
 	for _, s := range sides {
 		rows = append(rows, s.rows[0])
 	}
-	done := cli.Progress(c.out.Notes(std), len(rows)*c.layouts*c.trials, "measurements")
+	done := cli.Progress(c.out.Notes(std), (len(rows)+1)*c.layouts*c.trials, "measurements") // and the control
 	all, err := c.blocks(ctx, p, rows, done.Step)
 	done.End()
 	return (&comparisons{compareCmd: c, all: all, what: "side", end: err}).finish(std)
@@ -71,8 +71,26 @@ func (c *compareCmd) blocks(ctx context.Context, p pool.Profiler, rows []input.R
 			layouts[i] = l.Spread(c.seed)
 		}
 	}
+	control := len(sides)
+	sides = append(sides, func(ctx context.Context, l compare.Layout) (float64, error) {
+		v, err := sides[0](ctx, l)
+		if err != nil {
+			err = &compare.SideError{Side: compare.Name(0), Err: err}
+		}
+		return v, err
+	})
 	measured, dropped, err := compare.Run(ctx, layouts, experiment.Plan{Rounds: c.trials, Seed: c.seed, Done: step}, sides)
-	return c.conclude(described, measured, dropped, err)
+	against, few := compare.Paired(compare.Pairs(measured, control), 1)
+	for i, m := range measured {
+		measured[i].Sides = m.Sides[:control]
+	}
+	all, err := c.conclude(described, measured, dropped, err)
+	for _, out := range all {
+		if few == nil && out.Rejection == nil {
+			out.Control(against)
+		}
+	}
+	return all, err
 }
 
 // conclude compares each side with the first over the layouts measured before err. If there are too few, it returns nil

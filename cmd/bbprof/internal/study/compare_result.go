@@ -235,7 +235,7 @@ func (r *comparisons) report() string {
 		return w.String()
 	}
 	if out.Verdict == compare.Same {
-		fmt.Fprintf(&w, "no difference above %.2f %%: b against a %s %%", max(out.Bound(), out.Least), signed(out.Mean))
+		fmt.Fprintf(&w, "no difference above %.2f %%: b against a %s %%", out.Bound(), signed(out.Mean))
 	} else {
 		fmt.Fprintf(&w, "b is %s than a by %.2f %%", out.Verdict, max(out.Mean, -out.Mean))
 	}
@@ -254,6 +254,9 @@ func (r *comparisons) common() string {
 		w.Line("cycles", "%s", first.Cycles)
 	} else {
 		w.Line("init", "%s, moved with the layout%s", first.A.Init, map[bool]string{true: ", each pointer by itself"}[r.apart])
+	}
+	if first.Itself != nil {
+		w.Line("control", "a against itself: %s", first.Itself)
 	}
 	w.Line("layouts", "%s of seed %d%s, measured %s each", r.layoutsText(), r.seed, dropped(first.Dropped), times(r.trials))
 	for i, out := range r.all {

@@ -308,3 +308,23 @@ func TestIgnore(t *testing.T) {
 		t.Errorf("no difference above %g %%", b)
 	}
 }
+
+// TestControl: a difference no larger than what code against itself shows is none.
+func TestControl(t *testing.T) {
+	var pairs []Pair
+	for i := range 20 {
+		pairs = append(pairs, Pair{A: []float64{100}, B: []float64{101 + 0.01*float64(i%3)}})
+	}
+	for _, c := range []struct {
+		low, high float64
+		want      Verdict
+		bound     float64
+	}{{-0.5, 0.9, Slower, 1.013}, {-0.5, 1.2, Same, 1.2}, {-1.2, 0.1, Same, 1.2}} {
+		got := require.Get(Paired(pairs, 1))(t)
+		got.Control(Conclusion{Low: c.low, High: c.high})
+		require.Equal(t, fmt.Sprintf("control from %g to %g", c.low, c.high), c.want, got.Verdict)
+		if b := got.Bound(); math.Abs(b-c.bound) > 0.005 {
+			t.Errorf("control from %g to %g: no difference above %g %%, want %g", c.low, c.high, b, c.bound)
+		}
+	}
+}

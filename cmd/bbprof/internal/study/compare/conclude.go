@@ -34,6 +34,8 @@ type Conclusion struct {
 	Method  string  `json:"method"`
 	// Comparisons is the number of sides compared with the first, if several: intervals and p-values hold jointly.
 	Comparisons int `json:"comparisons,omitzero"`
+	// Itself is the control: a against itself in the same layouts, of blocks.
+	Itself *Estimate `json:"control,omitempty"`
 	// Detects is the true difference that this many layouts find with probability Power.
 	Detects float64 `json:"detects_percent"`
 
@@ -60,6 +62,8 @@ type Estimate struct {
 	Low   float64 `json:"ci_low_percent"`
 	High  float64 `json:"ci_high_percent"`
 }
+
+func (e *Estimate) bound() float64 { return max(-e.Low, e.High) }
 
 func (e *Estimate) String() string {
 	return fmt.Sprintf("%+.2f %%, 95 %% interval %+.2f to %+.2f %%", e.Value, e.Low, e.High)
@@ -162,8 +166,23 @@ func (c *Conclusion) Ignore(percent float64) {
 	}
 }
 
-// Bound is the largest difference, either way, that the interval leaves possible, in percent.
-func (c *Conclusion) Bound() float64 { return max(-c.Low, c.High) }
+// Control leaves no verdict for a mean difference that control, of code against itself, leaves possible for no change.
+func (c *Conclusion) Control(control Conclusion) {
+	c.Itself = &Estimate{control.Mean, control.Low, control.High}
+	if math.Abs(c.Mean) <= c.Itself.bound() {
+		c.Verdict = Same
+	}
+}
+
+// Bound is the largest difference, either way, that the intervals of the sides and of the control leave possible, or
+// that is called none, in percent.
+func (c *Conclusion) Bound() float64 {
+	bound := max(-c.Low, c.High, c.Least)
+	if c.Itself != nil {
+		bound = max(bound, c.Itself.bound())
+	}
+	return bound
+}
 
 // Contrary counts the layouts that alone would have shown the opposite of the verdict, or any difference if the verdict
 // is none.

@@ -57,7 +57,7 @@ func Run(ctx context.Context, layouts []Layout, plan experiment.Plan, sides []Me
 		}}
 		values, err := experiment.Run(ctx, len(sides), here, func(ctx context.Context, side int) (float64, error) {
 			v, err := sides[side](ctx, l)
-			if err != nil {
+			if err != nil && !errors.As(err, new(*SideError)) {
 				err = &SideError{Name(side), err}
 			}
 			return v, err
