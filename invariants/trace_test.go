@@ -358,6 +358,33 @@ func TestForwarding(t *testing.T) {
 	}
 }
 
+// TestForwardingByIndex: an index from a table that moves on, or a list, meets the store of the iteration before only
+// because all words start equal.
+func TestForwardingByIndex(t *testing.T) {
+	for _, c := range []struct {
+		name, hex string
+		inst      int // that modifies
+		table     [2]uint64
+		self      int
+	}{
+		{"movzx eax, byte [rsi]; inc rsi; inc dword [rdi+rax*4]", "0fb606 48ffc6 ff0487", 2, [2]uint64{P, P + 1}, 1},
+		{"the same place", "0fb606 90 ff0487", 2, [2]uint64{P, P}, 0},
+		{"a copy of the index", "0fb606 89c3 ff049f", 2, [2]uint64{P, P + 1}, 1},
+		{"another register", "0fb606 48ffc6 ff049f", 2, [2]uint64{P, P + 1}, 0},
+		{"a list", "488b00 90 ff4008", 2, [2]uint64{P, P}, 1},
+	} {
+		block := insts(t, c.hex)
+		tr := Trace{Insts: block, Copies: 2}
+		for copy, from := range c.table {
+			tr.Accesses = append(tr.Accesses, asm.Access{Copy: copy, Addr: from, Width: 1, Read: true},
+				asm.Access{Copy: copy, Inst: c.inst, Addr: P + 0x600, Width: 4, Read: true, Write: true})
+		}
+		if fed, self := Forwarding(tr, small); fed != 1 || self != c.self {
+			t.Errorf("%s: %d and %d loads, want 1 and %d", c.name, fed, self, c.self)
+		}
+	}
+}
+
 func TestNewPages(t *testing.T) {
 	in := func(copy int, a asm.Access) asm.Access { a.Copy = copy; return a }
 	for _, c := range []struct {

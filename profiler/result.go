@@ -89,7 +89,7 @@ type Result struct {
 	// Rescued reports that Init is not the paper's.
 	Rescued bool `json:"rescued"`
 	// SelfForwarding counts the loads of an iteration fed by a store that has the same address
-	// only because registers start equal.
+	// only because registers or words of memory start equal.
 	SelfForwarding int `json:"self_forwarding_loads"`
 
 	// Predicted holds the events of an iteration predicted from the trace, with Detail.

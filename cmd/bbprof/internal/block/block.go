@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
@@ -100,10 +101,27 @@ func (m *measureBlock) run(std cli.Streams) error {
 		if err != nil {
 			return err
 		}
-		result := Result{measured, said}
+		result := Result{Result: measured, Models: said}
+		if m.ownState(block) && measured.SelfForwarding > 0 && measured.Init.Name == initial.Paper().Name {
+			inits := initial.States()
+			block.Setup.Init = &inits[slices.IndexFunc(inits, func(i initial.State) bool { return i.Name == distinct })]
+			other, err := pool.Undisturbed(ctx, p, block)
+			if err != nil {
+				return err
+			}
+			result.Distinct = Distinct{other.Cycles, other.SelfForwarding > 0}
+		}
 		blockflags.InSyntax(&result.Result, m.syntax)
 		return cmp.Or(m.out.Write(std, result, blockflags.Report(result.Result, result.beside())), blockflags.Outcome(result.Result))
 	})
+}
+
+// distinct is the initial state without equal pointers.
+const distinct = "distinct"
+
+// ownState reports whether bbprof chooses the initial state.
+func (m *measureBlock) ownState(b profiler.Block) bool {
+	return m.opts.Init == "" && m.state == "" && len(m.opts.Set)+len(m.opts.Memory)+len(b.Setup.Set) == 0
 }
 
 // predict queries the models before measuring, because their processes would disturb it.

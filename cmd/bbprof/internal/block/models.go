@@ -12,7 +12,14 @@ import (
 
 type Result struct {
 	profiler.Result
-	Models []Prediction `json:"models,omitempty"`
+	Models   []Prediction
+	Distinct Distinct
+}
+
+// Distinct is the time where pointers start distinct, of a block whose loads otherwise meet stores.
+type Distinct struct {
+	Cycles float64
+	Words  bool // loads meet stores there, too, by equal words of memory
 }
 
 type Prediction struct {
@@ -25,11 +32,14 @@ type Prediction struct {
 
 func (r Result) MarshalJSON() ([]byte, error) {
 	text, err := json.Marshal(r.Result)
-	if err != nil || len(r.Models) == 0 {
+	if err != nil || r.Distinct.Cycles == 0 && len(r.Models) == 0 {
 		return text, err
 	}
-	models, err := json.Marshal(r.Models)
-	return fmt.Appendf(text[:len(text)-1], `,"models":%s}`, models), err
+	more, err := json.Marshal(struct {
+		Distinct float64      `json:"distinct_cycles,omitzero"`
+		Models   []Prediction `json:"models,omitempty"`
+	}{r.Distinct.Cycles, r.Models})
+	return fmt.Appendf(text[:len(text)-1], ",%s", more[1:]), err
 }
 
 func predictions(ctx context.Context, asked modelflags.Flags, code []byte, cpus []int, verbose bool) (list []Prediction, err error) {
@@ -63,6 +73,10 @@ func predictions(ctx context.Context, asked modelflags.Flags, code []byte, cpus 
 // beside returns the report's lines below the measured cycles.
 func (r Result) beside() string {
 	var w strings.Builder
+	if d := r.Distinct; d.Cycles > 0 {
+		fmt.Fprintf(&w, "%-12s%.3f cycles without equal pointers (-init distinct)%s\n", "distinct", d.Cycles,
+			map[bool]string{true: "; words of memory are equal there, too: -mem gives them others"}[d.Words])
+	}
 	for _, p := range r.Models {
 		fmt.Fprintf(&w, "%-12s%s: ", "model", p.Name)
 		switch {

@@ -2,8 +2,10 @@ package block
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
+	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/profiler"
 )
 
@@ -21,7 +23,7 @@ func TestModelsBesideResult(t *testing.T) {
 		{measured, Prediction{Name: "m", Source: "m", Failure: "died"}, "m: no prediction: died", `[{"name":"m","source":"m","failure":"died"}]`},
 		{rejected, Prediction{Name: "m", Source: "m", Cycles: 3}, "m: 3.000 cycles", `[{"name":"m","source":"m","cycles":3}]`},
 	} {
-		r := Result{tt.result, []Prediction{tt.prediction}}
+		r := Result{Result: tt.result, Models: []Prediction{tt.prediction}}
 		if got, want := r.beside(), "model       "+tt.text+"\n"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
@@ -32,6 +34,13 @@ func TestModelsBesideResult(t *testing.T) {
 		}
 		if err != nil || string(keys["models"]) != tt.json || string(keys["hex"]) != `"90"` {
 			t.Errorf("%v: %s, want models %s", err, text, tt.json)
+		}
+	}
+	for words, want := range map[bool]string{false: "", true: "; words of memory are equal there, too: -mem gives them others"} {
+		r := Result{Result: measured, Distinct: Distinct{0.5, words}}
+		require.Equal(t, "report", "distinct    0.500 cycles without equal pointers (-init distinct)"+want+"\n", r.beside())
+		if text := require.Get(json.Marshal(r))(t); !strings.HasSuffix(string(text), `,"distinct_cycles":0.5}`) {
+			t.Errorf("got %s", text)
 		}
 	}
 	with, _ := json.Marshal(Result{Result: measured})

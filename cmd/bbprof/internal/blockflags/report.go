@@ -223,7 +223,7 @@ func state(r profiler.Result) string {
 		s += "; the paper's, with all pages on one frame, gives " + paper
 	}
 	if n := r.SelfForwarding; n > 0 {
-		s += fmt.Sprintf("; self-forwarding: %s met a store only because registers start equal", words.Plural(n, "load"))
+		s += fmt.Sprintf("; self-forwarding: %s met a store only because registers or words of memory start equal", words.Plural(n, "load"))
 	}
 	return s
 }

@@ -274,7 +274,7 @@ func measurementOf(r *profiler.Result, width int) hunt.Measurement {
 	case err != nil:
 		m.Why = err.Error()
 	case r.SelfForwarding > 0:
-		m.Why = "a load waits for a store only because registers start equal"
+		m.Why = "a load waits for a store only because registers or words of memory start equal"
 	case others > 0:
 		m.Why = "warning: " + strings.Join(r.Warnings, "; ")
 	case r.Cycles < slots:
