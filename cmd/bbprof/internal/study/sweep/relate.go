@@ -172,9 +172,12 @@ func (g Group) describe(w *strings.Builder, related []Related, decimals int) {
 		fmt.Fprintf(w, "  %-*s  %s\n", columns, name, fmt.Sprintf(format, args...))
 	}
 	var constant []string
+	misses := 0.0 // of the data at all values, which its cycles hold
 	for _, r := range related {
 		if math.IsNaN(r.R) {
-			constant = append(constant, r.Name)
+			if constant = append(constant, r.Name); r.Name == l1dMisses {
+				misses = r.Values[0]
+			}
 			continue
 		}
 		coefficient := fmt.Sprintf("%+.3f, 95 %% interval %+.3f to %+.3f", r.R, r.Low, r.High)
@@ -194,6 +197,9 @@ func (g Group) describe(w *strings.Builder, related []Related, decimals int) {
 	}
 	if len(constant) > 0 {
 		fmt.Fprintf(w, "  the same at all values: %s\n", strings.Join(constant, ", "))
+	}
+	if misses > 0 {
+		fmt.Fprintf(w, "  at all values the data, on frames of their own, miss L1D %s times an iteration: -frames 1 has them on one\n", count(misses))
 	}
 	for _, c := range g.Columns {
 		if c.Why != "" {

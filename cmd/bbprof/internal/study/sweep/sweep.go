@@ -93,6 +93,8 @@ func middle(results []profiler.Result) profiler.Result {
 	return measured[(len(measured)-1)/2]
 }
 
+const l1dMisses = "l1d_misses"
+
 var predictions = []struct {
 	name   string
 	of     func(invariants.Prediction) float64
@@ -106,7 +108,7 @@ var predictions = []struct {
 	{"alias_frame", func(p invariants.Prediction) float64 { return p.AliasFrame }, false},
 	{"splits", func(p invariants.Prediction) float64 { return p.Splits }, false},
 	{"page_splits", func(p invariants.Prediction) float64 { return p.PageSplits }, false},
-	{"l1d_misses", func(p invariants.Prediction) float64 { return p.L1DMisses }, false},
+	{l1dMisses, func(p invariants.Prediction) float64 { return p.L1DMisses }, false},
 	{"l1i_misses", func(p invariants.Prediction) float64 { return p.L1IMisses }, false},
 }
 
