@@ -139,6 +139,9 @@ func (c *scoreCmd) run(std cli.Streams) error {
 	}
 	r := &score.Report{Core: string(t.core.Name), Rows: t.rows, Repeated: t.repeated, Rejected: t.rejected(), Sensitive: t.sensitive, Weight: t.weighting}
 	r.Judge(t.blocks, models, c.seed, c.worst)
+	for _, hint := range unitHints(t.blocks, models) {
+		fmt.Fprintf(c.out.Notes(std), "bbprof: hint: %s\n", hint)
+	}
 	nameClasses(ctx, r, t.core.LLVM)
 	files := strings.Join(c.files, ", ")
 	if c.truth.cycles != "" {

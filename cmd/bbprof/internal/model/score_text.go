@@ -9,6 +9,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
+	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -133,4 +134,34 @@ func writeOffenders(w *strings.Builder, list []score.Offender) {
 		fmt.Fprintf(w, "       measured %.2f (%.2f–%.2f), predicted %.2f, %s %% of the error: %s\n         %s\n",
 			o.Cycles, o.Low, o.High, o.Predicted, o.Share.Percent(), strings.TrimSuffix(o.Hex+" of "+o.Line, " of "), o.Text)
 	}
+}
+
+// A factor between these in the median is BHive's unit, 100 iterations, for no core takes 40 times its lower bound in the
+// median and no model of use is off as far.
+const leastUnit, mostUnit = 40, 250
+
+// unitHints tells of cycles that count 100 iterations: a model's, or the truth's where all models are as far below it.
+func unitHints(blocks []score.Block, models []score.Model) (hints []string) {
+	below := true
+	for _, m := range models {
+		var factors []float64
+		for i, p := range m.Predictions {
+			if p.Known() {
+				factors = append(factors, p.Cycles/blocks[i].Cycles)
+			}
+		}
+		if len(factors) == 0 || m.Kind == score.Again {
+			continue
+		}
+		factor := stat.Median(factors)
+		if m.Kind == score.Candidate && factor >= leastUnit && factor <= mostUnit {
+			hints = append(hints, fmt.Sprintf("%s predicts %.0f times what was measured, in the median; if it counts 100 iterations, as BHive's files do, "+
+				"write -model %s,scale=0.01", m.Name, factor, m.Source))
+		}
+		below = below && factor <= 1./leastUnit
+	}
+	if below && len(models) > 0 {
+		hints = append(hints, "the measured cycles are far above every prediction; if they count 100 iterations, as BHive's files do, divide them by 100")
+	}
+	return hints
 }

@@ -124,6 +124,9 @@ func (c *truthColumns) cyclesOf(cell func(string) string) (cycles float64, why s
 	if c.status && cell("status") != "ok" {
 		return 0, cmp.Or(cell("reason"), cell("status"))
 	}
+	if limit := cell("impossible"); limit != "" { // accepted all the same, by -tolerate
+		return 0, limit
+	}
 	text := cell(c.cycles)
 	if named := cell(text); named != "" { // loops_take names another column
 		text = named

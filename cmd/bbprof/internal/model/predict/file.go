@@ -31,6 +31,9 @@ func newFile(name string, s *settings, o Options) (Source, error) {
 
 func (f *file) String() string { return f.name }
 
+// gematriaKeys are of BasicBlockWithThroughputProto as JSON, in either spelling, which holds no code in hexadecimal.
+var gematriaKeys = []string{"basic_block", "basicBlock", "inverse_throughputs", "inverseThroughputs"}
+
 // Columns finds the columns of blocks and cycles in a table. The column of blocks is named hex, or is the first of a
 // table without a header, whose first row then stands in names. The column of cycles is the given one, or named cycles,
 // prediction or predicted, or the only other one.
@@ -43,11 +46,14 @@ func Columns(names []string, column string) (block, cycles int, headless bool, e
 	case headless:
 		block = 0
 	default:
-		commas := ""
+		hint := ""
 		if len(names) == 1 && strings.ContainsAny(names[0], "\t;") {
-			commas = "; columns are separated by commas"
+			hint = "; columns are separated by commas"
 		}
-		return 0, 0, false, fmt.Errorf("it has no column hex, and its first row does not begin with a block: %.100s%s", strings.Join(names, ","), commas)
+		if slices.ContainsFunc(names, func(n string) bool { return slices.Contains(gematriaKeys, n) }) {
+			hint = "; of Gematria's JSON take the cycles, and write lines hex,cycles"
+		}
+		return 0, 0, false, fmt.Errorf("it has no column hex, and its first row does not begin with a block: %.100s%s", strings.Join(names, ","), hint)
 	}
 	if column != "" {
 		cycles = slices.Index(names, column)
