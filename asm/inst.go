@@ -20,7 +20,9 @@ package asm
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/bbprof/bbprof/verdict"
@@ -64,13 +66,32 @@ func Decode(block []byte) ([]Inst, error) {
 
 func undecodable(block []byte, offset, index int, err error) *verdict.Rejection {
 	rest := block[offset:min(offset+maxLength, len(block))]
-	shown := hex.EncodeToString(rest)
+	shown, text := hex.EncodeToString(rest), "(bad)"
+	if later := later(rest); later != "" && errors.Is(err, errOpcode) {
+		text, err = later, fmt.Errorf("%w, or %s", err, later)
+	}
 	detail := fmt.Sprintf("no instruction at byte %d: %v: %s", offset, err, shown)
 	return &verdict.Rejection{
 		Reason: verdict.Undecodable,
 		Detail: detail,
-		Inst:   &verdict.Inst{Index: index, Offset: offset, Text: "(bad)", Hex: shown},
+		Inst:   &verdict.Inst{Index: index, Offset: offset, Text: text, Hex: shown},
 	}
+}
+
+// later tells what bytes that are no instruction here are on newer processors, or "".
+func later(code []byte) string {
+	for len(code) > 0 && slices.Contains([]byte{0x2e, 0x36, 0x3e, 0x26, 0x64, 0x65, 0x66, 0x67, 0xf0, 0xf2, 0xf3}, code[0]) {
+		code = code[1:]
+	}
+	const rex2, evex, apxMap = 0xd5, 0x62, 4 // Intel APX Architecture Specification, 3.1
+	switch {
+	case len(code) < 2 || code[0] != rex2 && code[0] != evex:
+	case code[0] == rex2 || code[1]&7 == apxMap:
+		return "an instruction of APX, which bbprof does not know"
+	default:
+		return "an EVEX instruction newer than bbprof"
+	}
+	return ""
 }
 
 func (in *Inst) decode(code []byte) error {
