@@ -103,6 +103,28 @@ func TestExamples(t *testing.T) {
 	}
 }
 
+// TestTenBlocks: each row of docs/ten-blocks.md is measured, on a CPU that has its instructions.
+func TestTenBlocks(t *testing.T) {
+	require.Slow(t)
+	mustMeasure(t)
+	require.Tool(t, require.Binutils, "as")
+	rows := regexp.MustCompile("(?m)^\\| .*? \\| `(-.*?)` \\| [0-9.]+ \\| [0-9.]+ \\|$").FindAllStringSubmatch(page(t, "docs/ten-blocks.md"), -1)
+	if all := strings.Count(page(t, "docs/ten-blocks.md"), "\n| ") - 1; len(rows) != all || all < 10 {
+		t.Errorf("%d of %d rows hold flags and two numbers", len(rows), all)
+	}
+	for _, row := range rows {
+		t.Run(row[1], func(t *testing.T) {
+			got := runExample(t, "bbprof "+row[1])
+			if strings.HasPrefix(got, "rejected: sigill") {
+				require.Skip(t, require.CPU, "%s", got)
+			}
+			if !regexp.MustCompile(`^\d+\.\d+ cycles per iteration`).MatchString(got) {
+				t.Errorf("bbprof %s prints:\n%s", row[1], got)
+			}
+		})
+	}
+}
+
 // TestLibraryExamples: the Go programs of the pages compile, and take no more than the library needs.
 func TestLibraryExamples(t *testing.T) {
 	require.Slow(t)
