@@ -4,6 +4,6 @@
 // open files in their initialisation. Packages are initialised in the order of their paths, as far as imports allow
 // (Go specification, "Package initialization"), and this one imports next to nothing.
 //
-// No package can check what the runtime needs before initialisation: below some 760 MiB of address space and 4
-// threads, or under a filter that refuses clone or mmap, it still dies.
+// No package can check what the runtime needs before initialisation: below some 740 MiB of address space,
+// between 1150 and 1250 MiB, below 4 threads, or under a filter that refuses clone or mmap, it still dies.
 package limits

@@ -12,9 +12,9 @@ const (
 	// leastFiles counts the files open before main: 0 to 2, the runtime's epoll and eventfd, its two for the cgroup's
 	// CPU limit, and one that protobuf opens.
 	leastFiles = 8
-	// leastSpace bounds the address space: the runtime reserves 600 MiB for its page summaries alone, and batch was
-	// killed with 830 MiB and ran with 930.
-	leastSpace = 1 << 30
+	// leastSpace bounds the address space: the runtime reserves 600 MiB for its page summaries, 512 MiB more if it gets
+	// them, and then 64 MiB at a time, so that it was killed between 1150 and 1290 MiB.
+	leastSpace = 1536 << 20
 	// leastTasks counts processes and threads: measuring one block on two CPUs takes eleven, including the child.
 	leastTasks = 11
 
