@@ -10,15 +10,15 @@ import (
 )
 
 // mapAsLoop maps a block, already mapped as copies in a row, as the loop to measure. In mode Loop the user may have
-// chosen how often it runs.
-func (s *session) mapAsLoop(j job, copies *mapping.MappedBlock) (m *mapping.MappedBlock, warnings []string, err error) {
+// chosen how often it runs; asOften runs it no more often than the copies.
+func (s *session) mapAsLoop(j job, copies *mapping.MappedBlock, asOften bool) (m *mapping.MappedBlock, warnings []string, err error) {
 	late := s.startBudget(mapLimit)
+	asOften = asOften || j.Mode != Both && j.Options.Unroll != nil && (j.ownLoop || j.Mode == Loop)
 	var fits bool
 	if j.ownLoop {
-		asOften := j.Mode != Both && j.Options.Unroll != nil
 		m, fits, err = copies.ByOwnBranch(max(j.Options.Copies, 1), j.Setup.CodeOffset, s.cpu.FrontEnd, asOften, late)
 	} else {
-		m, fits, err = copies.AsLoop(s.cpu.FrontEnd, s.cpu.DispatchWidth, j.Mode == Loop && j.Options.Unroll != nil, late)
+		m, fits, err = copies.AsLoop(s.cpu.FrontEnd, s.cpu.DispatchWidth, asOften, late)
 	}
 	if !fits {
 		warnings = []string{"a copy exceeds the share of the op cache that keeps a loop in it: the decoders may limit it"}
@@ -26,7 +26,9 @@ func (s *session) mapAsLoop(j job, copies *mapping.MappedBlock) (m *mapping.Mapp
 	return m, warnings, err
 }
 
-// loopTries is how often a counted loop is timed that has no one time: half of those that fail do not fail again.
+// loopTries is how often a counted loop is timed that has no one time: half of those that fail do not fail again. One so
+// slow that a single run is a sample, and that other work never left alone, is tried again with as few iterations as its
+// copies.
 const loopTries = 2
 
 // measureLoop maps a block, already mapped as copies in a row, as a loop, and measures that.
@@ -35,19 +37,27 @@ func (s *session) measureLoop(j job, p *progress) error {
 		j.ownLoop = true
 		j.keepCodeOffset()
 	}
-	copies := p.block
+	copies, asOften := p.block, false
 	for try := 1; ; try++ {
-		block, warnings, err := s.mapAsLoop(j, copies)
+		block, warnings, err := s.mapAsLoop(j, copies, asOften)
 		p.warnings = warnings
 		if err != nil {
 			return err
 		}
 		p.block, p.samples = block, Result{}
 		p.measurement, err = s.measure(j, block, nil, &p.samples)
-		if !noOneTime(err) || j.ownLoop || try == loopTries {
+		asOften = block.Factors.Long > copies.Factors.Long && tooLong(err, p.measurement)
+		if !asOften && !noOneTime(err) || j.ownLoop || try == loopTries {
 			return err
 		}
 	}
+}
+
+// tooLong reports whether other work disturbed nearly every window of images of which one run is a sample: they may be
+// shorter.
+func tooLong(err error, m measurement) bool {
+	rejection, ok := errors.AsType[*verdict.Rejection](err)
+	return ok && rejection.Reason.Noise() && rejection.Reason != verdict.Unstable && m.timed.RunsPerSample == 1
 }
 
 // noOneTime reports whether a block was rejected because its time varies.

@@ -105,6 +105,27 @@ func TestLoopAgrees(t *testing.T) {
 	}
 }
 
+// TestSlowLoop: a loop of which one run is a sample, and that other work never left alone, is tried again with fewer iterations.
+func TestSlowLoop(t *testing.T) {
+	disturbed := &verdict.Rejection{Reason: verdict.ContextSwitch}
+	for _, c := range []struct {
+		err  error
+		runs int
+		want bool
+	}{
+		{disturbed, 1, true}, {disturbed, 12, false}, {disturbed, 0, false}, {nil, 1, false},
+		{&verdict.Rejection{Reason: verdict.Unstable}, 1, false}, {&verdict.Rejection{Reason: verdict.Nonlinear}, 1, false},
+	} {
+		if got := tooLong(c.err, measurement{timed: timing.Timed{RunsPerSample: c.runs}}); got != c.want {
+			t.Errorf("%v in samples of %d runs: %v", c.err, c.runs, got)
+		}
+	}
+	r := require.Get(start(t, Options{Mode: Loop, Budget: time.Second}).Profile(t.Context(), Block{Code: unhex(t, "d9fe")}))(t) // fsin
+	if r.Rejection != nil && r.Rejection.Reason.Noise() && r.Rejection.Reason != verdict.Unstable && r.Loop.IterationsShort == unroll.CountedTurns {
+		t.Errorf("%v: the loop still has %d turns", r.Rejection, unroll.CountedTurns)
+	}
+}
+
 // Mode loop reports the same loop as mode both, and runs the block as often as -unroll sets.
 func TestModeLoop(t *testing.T) {
 	want := unroll.Factors{Short: 512, Long: 1024}
