@@ -253,7 +253,7 @@ func (s *sweepCmd) sweepBlock(ctx context.Context, std cli.Streams) (got sweep.S
 	if results == nil {
 		return got, err
 	}
-	return sweep.OfBlock(factor, results, events), err
+	return sweep.OfBlock(block.Code, factor, results, events), err
 }
 
 func (s *sweepCmd) measure(ctx context.Context, code []byte, f sweep.Factor, std cli.Streams) ([]profiler.Result, []sweep.Column, error) {

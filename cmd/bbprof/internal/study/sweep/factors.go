@@ -14,6 +14,8 @@ import (
 
 const maxShift = 1 << 20
 
+const codeOffset = "code_offset_bytes"
+
 var Factors = []struct {
 	Flag, Help    string
 	column, label string // %s stands for the registers
@@ -21,7 +23,7 @@ var Factors = []struct {
 	from, to      int
 	set           func(s *profiler.Setup, regs []asm.Reg, value int)
 }{
-	{"code", "where the first copy stands, in bytes from the start of a page", "code_offset_bytes",
+	{"code", "where the first copy stands, in bytes from the start of a page", codeOffset,
 		"first copy, bytes from the start of a page", "offsets within a page", 0, layout.PageSize - 1,
 		func(s *profiler.Setup, _ []asm.Reg, v int) { s.CodeOffset = &v }},
 	{"data", "bytes added to the registers of -regs (default: rsp,rbp, as an environment does)",

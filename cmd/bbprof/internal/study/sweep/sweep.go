@@ -112,8 +112,8 @@ var predictions = []struct {
 	{"l1i_misses", func(p invariants.Prediction) float64 { return p.L1IMisses }, false},
 }
 
-// OfBlock makes a sweep of these results and the counted events, if any.
-func OfBlock(f Factor, results []profiler.Result, events []Column) Sweep {
+// OfBlock makes a sweep of these results of a block and the counted events, if any.
+func OfBlock(code []byte, f Factor, results []profiler.Result, events []Column) Sweep {
 	s := Sweep{Factor: f.Name, Axis: f.Label, OfBlock: true, Groups: []Group{{}}}
 	for i, r := range results {
 		p := Point{Value: f.Values[i], Status: string(r.Status), Reason: string(r.Reason), Cycles: math.NaN(), Low: math.NaN(), High: math.NaN()}
@@ -132,6 +132,9 @@ func OfBlock(f Factor, results []profiler.Result, events []Column) Sweep {
 			one.Values = append(one.Values, v)
 		}
 		s.Groups[0].Columns = append(s.Groups[0].Columns, one)
+	}
+	if f.Name == codeOffset {
+		s.Groups[0].Columns = slices.Concat(s.Groups[0].Columns, crossings(code, f.Values, results))
 	}
 	if len(events) > 0 {
 		s.Groups = append(s.Groups, Group{Title: "events an iteration, each counted with a few others in runs of its own", Columns: events, Brief: true})

@@ -61,8 +61,9 @@ func distances(t *testing.T, from, to, step int) Factor {
 // swept sweeps a factor on a core.
 func swept(t *testing.T, m *fake, f Factor) Sweep {
 	t.Helper()
-	results := require.Get(Run(context.Background(), m, []byte{0x90}, f, experiment.Plan{Rounds: 1, Seed: 1}))(t)
-	return OfBlock(f, results, nil)
+	code := []byte{0x90}
+	results := require.Get(Run(context.Background(), m, code, f, experiment.Plan{Rounds: 1, Seed: 1}))(t)
+	return OfBlock(code, f, results, nil)
 }
 
 // TestRelate: a sweep on a core with a spike finds it where predicted.
@@ -148,7 +149,7 @@ func TestMiddle(t *testing.T) {
 	} {
 		require.Equal(t, "cycles", c.want, middle(c.runs).Cycles)
 	}
-	s := OfBlock(distances(t, 0, 2, 1), []profiler.Result{rejected, one(2), middle(nil)}, nil)
+	s := OfBlock([]byte{0x90}, distances(t, 0, 2, 1), []profiler.Result{rejected, one(2), middle(nil)}, nil)
 	if r := s.Relate(s.Groups[0])[0]; len(r.Points) != 1 || s.Table()[1][2] != "context_switch" || s.Table()[3][1] != "interrupted" {
 		t.Errorf("%+v, %q", r, s.Table())
 	}
