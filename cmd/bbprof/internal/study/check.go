@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -54,8 +55,8 @@ bbprof check -format markdown -summary "$GITHUB_STEP_SUMMARY" base.o head.o
 			f.Text(&c.profile, "profile", "FILE", "weigh the pieces of each function by how often the base ran them: what valgrind --tool=callgrind "+
 				"--dump-instr=yes wrote, or the text of perf script --show-mmap-events")
 			cli.Choice(f, &c.failOn, failOns, "fail-on", "WHAT", "exit with 1 if a function is slower; any: or faster, unclear, or slower by its layout; none: never").Fallback = string(failOnSlower)
-			cli.Choice(f, &c.format, formats(), "format", "F", "text, json, markdown, benchstat (Go's benchmark format), bmf (Bencher), "+
-				"github-action-benchmark, junit or sarif").Fallback = string(formatText)
+			names := slices.Sorted(maps.Keys(formats))
+			cli.Choice(f, &c.format, names, "format", "F", "write for other tools: "+strings.Join(names, ", ")).Fallback = formatText
 			f.Text(&c.summary, "summary", "FILE", "also append the report in Markdown to FILE, such as $GITHUB_STEP_SUMMARY; nothing if that is empty")
 			f.Repeats(&c.layouts, 4, "layouts", "layouts to measure in")
 			f.Seed(&c.seed, "makes other layouts; the same seed makes the same")
@@ -85,7 +86,7 @@ type checkCmd struct {
 	layouts   int
 	seed      uint64
 	failOn    failOn
-	format    format
+	format    string
 	summary   string
 	out       cli.Output
 }
@@ -174,7 +175,7 @@ func (c *checkCmd) write(std cli.Streams, found checked) error {
 			return cli.Usage(err)
 		}
 	}
-	return c.out.Stream(std, func(w io.Writer) error { return writers[c.format](w, found) })
+	return c.out.Stream(std, func(w io.Writer) error { return formats[c.format](w, found) })
 }
 
 func appendTo(name string, text []byte) error {

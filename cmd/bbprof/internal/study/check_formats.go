@@ -16,30 +16,19 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 )
 
-// format is how a check's result is written.
-type format string
-
-const (
-	formatText format = "text"
-	// The formats of other tools, by their names.
-	formatJSON      format = "json"
-	formatMarkdown  format = "markdown"
-	formatBenchstat format = "benchstat"
-	formatBencher   format = "bmf"
-	formatGitHub    format = "github-action-benchmark"
-	formatJUnit     format = "junit"
-	formatSARIF     format = "sarif"
-)
-
-func formats() []format {
-	return []format{formatText, formatJSON, formatMarkdown, formatBenchstat, formatBencher, formatGitHub, formatJUnit, formatSARIF}
+// formats are the ways to write a check's result, those of other tools by their names.
+var formats = map[string]func(io.Writer, checked) error{
+	formatText:                writeText,
+	"json":                    func(w io.Writer, c checked) error { return json.NewEncoder(w).Encode(c) },
+	"markdown":                markdown,
+	"benchstat":               benchstat,
+	"bmf":                     bencher,
+	"github-action-benchmark": actionBenchmark,
+	"junit":                   junit,
+	"sarif":                   sarif,
 }
 
-var writers = map[format]func(io.Writer, checked) error{
-	formatText: writeText, formatJSON: func(w io.Writer, c checked) error { return json.NewEncoder(w).Encode(c) },
-	formatMarkdown: markdown, formatBenchstat: benchstat, formatBencher: bencher, formatGitHub: actionBenchmark,
-	formatJUnit: junit, formatSARIF: sarif,
-}
+const formatText = "text"
 
 // tally says how many functions have which verdict.
 func (c checked) tally() string {
