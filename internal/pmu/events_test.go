@@ -26,8 +26,10 @@ func TestTable(t *testing.T) {
 			}
 		}
 	}
-	if len(found) != 1+17 || len(table) != 17 {
-		t.Errorf("CPUs have the cores %v, and there are events of %d", found, len(table))
+	for core := range table {
+		if !found[core] {
+			t.Errorf("events.txt has %s, which is the Events of no core in internal/cpu/cores.go", core)
+		}
 	}
 	for core := range found {
 		events := require.Get(eventsOf(core, Device{Type: TypeRaw}))(t)

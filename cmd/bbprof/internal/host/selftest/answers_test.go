@@ -97,7 +97,7 @@ func TestAnswersOf(t *testing.T) {
 		switch got, like := AnswersOf(n), cpu.Of(n).Like; {
 		case without[n]:
 		case got != n && (got != like || like == ""):
-			t.Errorf("%s has the answers of %s", n, got)
+			t.Errorf("%s has the answers of %s: give it a column of answers.txt, or name it in this test", n, got)
 		}
 	}
 	if got := AnswersOf(cpu.Zen5c); got != cpu.Zen5 {
