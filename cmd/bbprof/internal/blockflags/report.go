@@ -8,7 +8,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
-	"github.com/bbprof/bbprof/internal/layout"
+	"github.com/bbprof/bbprof/docs"
 	"github.com/bbprof/bbprof/internal/pmu"
 	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/invariants"
@@ -242,54 +242,16 @@ func (w *Reporter) rejection(r profiler.Result) {
 	}
 }
 
-// againstNoise is the advice where other work may have disturbed a measurement.
-const againstNoise = "another CPU (-cpus), more time (-budget 10s) or an idle machine"
-
-// remedies holds the advice that depends on the reason alone.
-var remedies = map[verdict.Reason]string{
-	verdict.Unstable:      againstNoise + "; -mode loop may repeat where copies in a row do not",
-	verdict.BusyCore:      againstNoise,
-	verdict.ClockDrift:    againstNoise,
-	verdict.ContextSwitch: againstNoise,
-	verdict.UnalignedOperand: "-set REG=ADDRESS gives the operand's register an aligned address, such as the program's; if the block " +
-		"loads that register from memory, -set fill=ADDRESS or, of one word, bbprof -mem ADDR=ADDRESS does",
-	verdict.Misaligned:       "-set REG=ADDRESS moves the operand's register to where no access crosses a line; bbprof explain tells what the crossing costs",
-	verdict.Unmappable:       "another initial state (-init distinct or low), or -set REG=ADDRESS with a pointer that the program has there",
-	verdict.BadHex:           "write each byte as two digits, or give assembly with -asm",
-	verdict.Undecodable:      "see where the block was cut: data within code and 32-bit code look like this",
-	verdict.ControlFlow:      "leave the instruction out; -branch drop does so with a direct branch at the end, and -mode loop measures the rest in a loop",
-	verdict.Privileged:       "none: user code cannot run it",
-	verdict.Syscall:          "measure the instructions before and after it",
-	verdict.Nondeterministic: "measure the block without it",
-	verdict.CodeExceedsL1I:   "cut the block in pieces, or -unroll 1,2, which is less precise",
-	verdict.TooManyPages:     "smaller counts of string instructions (-set rcx=64), or fewer copies (-unroll 8,16)",
-	verdict.LeavesState:      "another visit of the block, whose pointers have more room on their pages",
-	verdict.SIGFPE:           "-set REG=VALUE gives dividend and divisor the values that the program has there",
-	verdict.SIGILL:           "a CPU that has the instruction, and an operating system that enables it (a kernel booted without noxsave and clearcpuid)",
-	verdict.SIGBUS:           "look for popf in the block; another initial state (-init) gives it other flags",
-	verdict.SIGTRAP:          "leave out the instruction that sets the trap flag",
-	verdict.LoopExit: "-branch not-taken measures copies in a row, -branch drop -mode loop a loop of bbprof's; " +
-		"-set and -mem give what the branch tests another value; bbprof capture takes the program's state",
-	verdict.Timeout:    "smaller counts of string instructions (-set rcx=64), or fewer copies (-unroll 8,16)",
-	verdict.L1DMiss:    "-frames 1 puts all pages on one physical page, which always fits",
-	verdict.L1IMiss:    "fewer copies: leave -unroll out",
-	verdict.DTLBMiss:   "fewer copies: leave -unroll out; a block that needs so many pages in each iteration misses by nature",
-	verdict.AliasFrame: "leave -frames out",
-	verdict.X87Stack:   "add the push or pop that the surrounding code has",
-	verdict.Nonlinear:  "-mode loop, or as many copies as the program has iterations (-unroll U,V)",
-	verdict.Alias4K: "-set REG=ADDRESS gives one of two pointers other low 12 bits; with one pointer nothing does. bbprof explain tells what " +
-		"it costs",
-}
-
+// remedy is the line of docs/reference.md that says what to do about the reason.
 func remedy(result profiler.Result) string {
 	r := result.Rejection
-	switch {
-	case r.Reason == verdict.Unstable && len(result.Speeds) > 1:
+	if r.Reason == verdict.Unstable && len(result.Speeds) > 1 {
 		return "-layout N measures in one layout alone (-v lists them); without -strict the mean over all is the answer, where it repeats"
-	case r.Reason == verdict.Unmappable && r.Address != nil && *r.Address < layout.PageSize:
-		return "run as root; or sysctl vm.mmap_min_addr=0, after which null-pointer bugs of the kernel can be exploited by any user"
 	}
-	return remedies[r.Reason]
+	_, section, _ := strings.Cut(docs.Reference, "\n### `"+string(r.Reason)+"`\n")
+	_, section, _ = strings.Cut(section, "**Do**: ")
+	line, _, _ := strings.Cut(section, "\n")
+	return strings.TrimSuffix(strings.ReplaceAll(docs.Alone(line), "`", ""), ".")
 }
 
 func (w *Reporter) detail(r profiler.Result) {

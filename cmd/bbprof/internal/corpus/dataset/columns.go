@@ -42,10 +42,7 @@ func explained(s resultfile.Schema) (all []Column) {
 	return all
 }
 
-var (
-	quoted = regexp.MustCompile("`([a-z0-9_]+)`")
-	link   = regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`)
-)
+var quoted = regexp.MustCompile("`([a-z0-9_]+)`")
 
 // tableRows parses a page's tables of columns: it maps each name in the first cell to the last cell, whose text
 // needs no other page.
@@ -58,7 +55,7 @@ func tableRows(page string) map[string]string {
 		}
 		for _, m := range quoted.FindAllStringSubmatch(cells[0], -1) {
 			if rows[m[1]] == "" {
-				rows[m[1]] = strings.TrimSpace(link.ReplaceAllString(cells[len(cells)-1], "$1"))
+				rows[m[1]] = strings.TrimSpace(docs.Alone(cells[len(cells)-1]))
 			}
 		}
 	}
