@@ -381,7 +381,7 @@ func TestDocsSize(t *testing.T) {
 		}
 	}
 	if count > 25 || words > 40_000 {
-		t.Errorf("docs has %d pages of %d words in all, more than 25 and 40,000: shorten one, or leave it to the history", count, words)
+		t.Errorf("docs has %d pages of %d words in all, more than 25 and 40,000: take as many words out of the page that you changed", count, words)
 	}
 }
 
