@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -29,6 +30,13 @@ func TestResumed(t *testing.T) {
 	baseline := in("baseline.csv", "hex,status,reason,cycles,ci_low,ci_high\n"+
 		strings.Join(strings.SplitAfter(manyBlocks(func(hex string) string { return hex + ",ok,,9,8.9,9.1\n" }), "\n")[:400], ""))
 	slow := in("model.sh", "while read b; do sleep 0.002; echo $b,1; done\n")
+	functions := func(hex string) string { // as many as there are steps in between
+		text := "hex,function\n"
+		for i := range 8 {
+			text += fmt.Sprintf("%s,f%d\n", hex, i)
+		}
+		return text
+	}
 	const most = 20 * time.Second
 	for _, c := range [][]string{
 		{"instructions", "-match", "^imul.*"},
@@ -39,6 +47,7 @@ func TestResumed(t *testing.T) {
 		{"explain", "-rounds", "50", "-frames", "1", "-hex", "48890b488b17"},
 		{"sweep", "-code", "0:31", "-runs", "5", "-hex", "4801c0"},
 		{"sweep", "-env", "0:160:16", "-runs", "5", "--", "true"},
+		{"check", "-layouts", "6", in("base.csv", functions("4801c0")), in("head.csv", functions("480fafc0"))},
 		{"hunt", "-core", "Zen 4", "-model", "lower-bound", "-generate", "6"},
 		{"score", "-core", "Zen 4", "-model", "slow=exec:sh " + slow, baseline},
 	} {
