@@ -48,7 +48,7 @@ func TestResumed(t *testing.T) {
 		{"sweep", "-code", "0:31", "-runs", "5", "-hex", "4801c0"},
 		{"sweep", "-env", "0:160:16", "-runs", "5", "--", "true"},
 		{"check", "-layouts", "6", in("base.csv", functions("4801c0")), in("head.csv", functions("480fafc0"))},
-		{"hunt", "-core", "Zen 4", "-model", "lower-bound", "-generate", "6"},
+		{"hunt", "-core", "Zen 4", "-model", "lower-bound", "-generate", "20"},
 		{"score", "-core", "Zen 4", "-model", "slow=exec:sh " + slow, baseline},
 	} {
 		t.Run(strings.Join(c[:2], " "), func(t *testing.T) {

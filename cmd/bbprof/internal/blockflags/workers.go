@@ -108,9 +108,9 @@ func (w Workers) Profilers() (list []pool.Profiler) {
 	return list
 }
 
-// Profile is pool.All.
+// Profile is pool.All with the time for retries that a batch has.
 func (w Workers) Profile(ctx context.Context, blocks []profiler.Block, retries int, done func(n int)) ([]profiler.Result, error) {
-	return pool.All(ctx, w.Measurers(), blocks, retries, done)
+	return pool.All(ctx, w.Measurers(), blocks, retries, pool.LeastRetries, done)
 }
 
 // Open starts a profiler that asks the command's journal before it measures, and waits for idle moments.

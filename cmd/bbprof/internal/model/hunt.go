@@ -22,6 +22,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/predict"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/model/score"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/modelflags"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/rowflags"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/initial"
@@ -247,7 +248,7 @@ func (m *huntMeasurer) Measure(ctx context.Context, cases []hunt.Case, how hunt.
 			blocks[i].Setup.Set, _ = initial.ParseSet(c.Set) // written by hunt, so valid
 		}
 	}
-	results, err := m.workers.Profile(ctx, blocks, m.retries, nil)
+	results, err := pool.All(ctx, m.workers.Measurers(), blocks, m.retries, 0, nil) // there are hundreds of such calls, each of a few blocks
 	out := make([]hunt.Measurement, len(results))
 	for i := range results {
 		out[i] = measurementOf(&results[i], m.width)

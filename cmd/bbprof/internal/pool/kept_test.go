@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/journal"
 	"github.com/bbprof/bbprof/initial"
@@ -23,6 +24,10 @@ func (o one) ProfileAll(ctx context.Context, next func() (profiler.Block, bool),
 	return nil
 }
 
+func rejection(reason verdict.Reason) profiler.Result {
+	return profiler.Result{Status: profiler.Rejected, Reason: reason, Rejection: &verdict.Rejection{Reason: reason}}
+}
+
 // TestKept: what a command measured before it ended comes back whole and in order, by set-up and options; what a busy machine
 // is to blame for is measured again.
 func TestKept(t *testing.T) {
@@ -35,9 +40,6 @@ func TestKept(t *testing.T) {
 		Speeds: []profiler.Speed{{Cycles: 1, Layouts: []int{0, 1}}}, Predicted: &invariants.Prediction{}, Host: &profiler.HostReport{OnCPU: 1}}
 	rejected := profiler.Result{Hex: "91", Status: profiler.Rejected, Reason: verdict.Unmappable,
 		Rejection: &verdict.Rejection{Reason: verdict.Unmappable, Address: &zero, Inst: &verdict.Inst{Text: "i"}}}
-	rejection := func(reason verdict.Reason) profiler.Result {
-		return profiler.Result{Status: profiler.Rejected, Reason: reason, Rejection: &verdict.Rejection{Reason: reason}}
-	}
 	results := []profiler.Result{full, rejected, {Status: profiler.OK, Cycles: 2}, rejection(verdict.Unstable),
 		rejection(verdict.BusyCore), {Status: profiler.Failed}}
 	blocks := []profiler.Block{{Code: []byte{0x90}}, {Code: []byte{0x91}}, {Code: []byte{0x90}, Setup: profiler.Setup{Mode: profiler.Loop}},
@@ -61,7 +63,7 @@ func TestKept(t *testing.T) {
 				}
 			}
 		} else {
-			require.Get(All(t.Context(), []Measurer{kept.Measurer(one{p})}, blocks, 0, nil))(t)
+			require.Get(All(t.Context(), []Measurer{kept.Measurer(one{p})}, blocks, 0, 0, nil))(t)
 		}
 		require.Equal(t, "measured", want, calls)
 		require.NoError(t, j.Close())
@@ -70,5 +72,25 @@ func TestKept(t *testing.T) {
 	defer j.Close()
 	if _, ok := (&Kept{Journal: j, Options: profiler.Options{Mode: profiler.Loop}}).take(blocks[0]); ok {
 		t.Error("other options, and the same result")
+	}
+}
+
+// TestLeast: on a core that is never idle retries end when they took as long as everything before, or as long as is asked for.
+func TestLeast(t *testing.T) {
+	const rounds = 50
+	for least, more := range map[time.Duration]bool{0: false, time.Hour: true} {
+		calls := 0
+		p := profile(func() (profiler.Result, error) {
+			if calls++; calls == rounds {
+				return profiler.Result{Status: profiler.OK}, nil
+			}
+			for began := time.Now(); time.Since(began) < time.Millisecond; {
+			}
+			return rejection(verdict.BusyCore), nil
+		})
+		require.Get(All(t.Context(), []Measurer{one{p}}, []profiler.Block{{}}, 2, least, nil))(t)
+		if (calls == rounds) != more {
+			t.Errorf("with %v: %d tries", least, calls)
+		}
 	}
 }

@@ -148,9 +148,9 @@ func otherWork(reason verdict.Reason) bool {
 	return reason == verdict.BusyCore || reason == verdict.ContextSwitch
 }
 
-// All measures blocks in parallel. At the end it repeats blocks that were rejected for noise, up to retries times. done is told how
-// many have a result; it may be nil.
-func All(ctx context.Context, workers []Measurer, blocks []profiler.Block, retries int, done func(n int)) ([]profiler.Result, error) {
+// All measures blocks in parallel. At the end it repeats blocks that were rejected for noise, up to retries times, and for as long as
+// the others took, or least if that is more. done is told how many have a result; it may be nil.
+func All(ctx context.Context, workers []Measurer, blocks []profiler.Block, retries int, least time.Duration, done func(n int)) ([]profiler.Result, error) {
 	type job struct{ block, tries int }
 	results := make([]profiler.Result, len(blocks))
 	began, first, measured := time.Now(), time.Duration(0), 0
@@ -163,7 +163,7 @@ func All(ctx context.Context, workers []Measurer, blocks []profiler.Block, retri
 		if done != nil {
 			done(min(measured, len(blocks)))
 		}
-		late := measured >= len(blocks) && time.Since(began) > first+max(first, LeastRetries)
+		late := measured >= len(blocks) && time.Since(began) > first+max(first, least)
 		if j.tries++; Again(j.tries, retries, &r, measured >= len(blocks)) && !late {
 			q.Jobs = append(q.Jobs, j)
 		}
