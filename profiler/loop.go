@@ -57,8 +57,11 @@ func (s *session) measureLoop(j job, p *progress) error {
 // shorter.
 func tooLong(err error, m measurement) bool {
 	rejection, ok := errors.AsType[*verdict.Rejection](err)
-	return ok && rejection.Reason.Noise() && rejection.Reason != verdict.Unstable && m.timed.RunsPerSample == 1
+	return ok && otherWork(rejection.Reason) && m.timed.RunsPerSample == 1
 }
+
+// otherWork reports whether the machine is to blame for a rejection, and not the block.
+func otherWork(reason verdict.Reason) bool { return reason.Noise() && reason != verdict.Unstable }
 
 // noOneTime reports whether a block was rejected because its time varies.
 func noOneTime(err error) bool {
@@ -70,7 +73,7 @@ func noOneTime(err error) bool {
 // loop failed, as it does where other work on the core was in the way.
 func (s *session) orAsRow(j job, copies *mapping.MappedBlock, p *progress, why error) error {
 	rejection, ok := errors.AsType[*verdict.Rejection](why)
-	if !ok || rejection.Reason.Noise() && rejection.Reason != verdict.Unstable || j.Mode != Both && (j.Mode != Hot || j.ownLoop || p.measurement.block != nil) {
+	if !ok || otherWork(rejection.Reason) || j.Mode != Both && (j.Mode != Hot || j.ownLoop || p.measurement.block != nil) {
 		return why
 	}
 	p.warnings = []string{fmt.Sprintf("the loop was not measured: %s: %s", rejection.Reason, rejection.Detail)}

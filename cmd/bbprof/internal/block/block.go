@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
@@ -103,8 +102,11 @@ func (m *measureBlock) run(std cli.Streams) error {
 		}
 		result := Result{Result: measured, Models: said}
 		if m.ownState(block) && measured.SelfForwarding > 0 && measured.Init.Name == initial.Paper().Name {
-			inits := initial.States()
-			block.Setup.Init = &inits[slices.IndexFunc(inits, func(i initial.State) bool { return i.Name == distinct })]
+			init, err := initial.Named(distinct)
+			if err != nil {
+				return err
+			}
+			block.Setup.Init = &init
 			other, err := pool.Undisturbed(ctx, p, block)
 			if err != nil {
 				return err

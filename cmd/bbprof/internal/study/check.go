@@ -192,7 +192,7 @@ func (c *checkCmd) outcome(found checked) error {
 	fails, noisy, why := false, 0, ""
 	for _, f := range found.Functions {
 		for _, x := range f.Changes {
-			if x.What == check.Changed && x.Rejection != nil && x.Rejection.Reason.Noise() {
+			if x.What == check.Changed && x.Disturbed() {
 				noisy, why = noisy+1, x.Rejection.Error()
 			}
 		}

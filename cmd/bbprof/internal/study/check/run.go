@@ -95,7 +95,7 @@ func Run(ctx context.Context, p pool.Profiler, functions []Function, o Options) 
 		for _, f := range functions {
 			for k := range f.Changes {
 				c := &f.Changes[k]
-				if again && !c.disturbed() {
+				if again && !c.Disturbed() {
 					continue
 				}
 				c.Outcome = Outcome{}
@@ -118,7 +118,8 @@ func Run(ctx context.Context, p pool.Profiler, functions []Function, o Options) 
 	return nil
 }
 
-func (o *Outcome) disturbed() bool { return o.Rejection != nil && o.Rejection.Reason.Noise() }
+// Disturbed reports whether noise left the change without a result.
+func (o *Outcome) Disturbed() bool { return o.Rejection != nil && o.Rejection.Reason.Noise() }
 
 // leaveUncounted gives no verdict where it is not known without a profile how often pieces run: where their number
 // changed, and outside a function's loops if a loop changed too. Unrolling, for one, adds code that runs once.

@@ -61,8 +61,8 @@ func Blocks(ctx context.Context, p pool.Profiler, blocks []profiler.Block) (meas
 
 // unset returns one of bbprof's states before anything is set.
 func unset(init initial.State) *initial.State {
-	inits := initial.States()
-	return &inits[slices.IndexFunc(inits, func(i initial.State) bool { return i.Name == init.Name })]
+	named, _ := initial.Named(init.Name) // it is one of them
+	return &named
 }
 
 // setup converts a layout for the profiler. All registers and memory words are pointers and move together, so equal
