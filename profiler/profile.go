@@ -40,6 +40,7 @@ type progress struct {
 	measurement measurement
 	samples     Result       // its part from checkSamples
 	row         *measurement // beside a loop
+	untrained   *Untrained   // of a loop that ran as it stands
 	warnings    []string     // about the loop, or the row beside it
 }
 

@@ -8,6 +8,8 @@ import (
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/harness"
 	"github.com/bbprof/bbprof/internal/mapping"
+	"github.com/bbprof/bbprof/internal/stat"
+	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -21,6 +23,16 @@ type RegionReport struct {
 	// Instructions is their number in an iteration, on average.
 	Instructions float64          `json:"instructions_per_iteration"`
 	Branches     []BranchedReport `json:"branches,omitempty"`
+	// Untrained are the cycles of an iteration before the branch predictor has learnt the data, a share of the exit's
+	// misprediction included; nil with hardware counters, which count mispredictions.
+	Untrained *Untrained `json:"untrained,omitempty"`
+}
+
+// Untrained are cycles of an iteration with their 95 % interval.
+type Untrained struct {
+	Cycles float64 `json:"cycles"`
+	CILow  float64 `json:"ci_low"`
+	CIHigh float64 `json:"ci_high"`
 }
 
 // BranchedReport counts how a conditional branch went until the loop's end.
@@ -44,8 +56,44 @@ func (s *session) profileRegion(j job, c *initial.Captured) (p progress, err err
 	if p.block, err = task.PrepareRegion(fromStart(c), xsaveOffsets()); err != nil {
 		return p, err
 	}
-	p.measurement, err = s.measure(j, p.block, nil, &p.samples)
+	if p.measurement, err = s.measure(j, p.block, nil, &p.samples); err != nil {
+		return p, err
+	}
+	timer, ok := s.timer.(*timing.TSC)
+	if !ok {
+		return p, nil
+	}
+	if p.untrained, err = untrained(timer, j.plan(p.block), p.measurement); p.untrained == nil && err == nil {
+		p.warnings = append(p.warnings, "no idle moment was left to time it before the branch predictor has learnt its data")
+	}
 	return p, err
+}
+
+const (
+	// firstRuns is the number of first runs, and fewestFirstRuns what a median needs for a 95 % interval.
+	firstRuns, fewestFirstRuns = 20, 6
+	// firstImages run in turn: what one teaches the predictor gives way to the others and to random branches.
+	firstImages = 4
+)
+
+// untrained times first runs of a loop; nil if other work left too few.
+func untrained(timer *timing.TSC, plan timing.Plan, learnt measurement) (*Untrained, error) {
+	block := timedBlock{learnt.block}
+	images, err := block.FirstRuns(firstImages, timer.Clock())
+	if err != nil {
+		return nil, err
+	}
+	var first []timing.Image
+	for _, im := range images {
+		first = append(first, block.pair(im, im, block.Factors).Long)
+	}
+	extra, err := timer.FirstRuns(block, first, block.pair(block.Short, block.Long, block.Factors).Long, firstRuns, plan)
+	if err != nil || len(extra) < fewestFirstRuns {
+		return nil, mapping.Unexpected(err)
+	}
+	median, low, high := stat.MedianInterval(extra)
+	iterations, e := float64(block.Factors.Long), learnt.timed.Estimate
+	return &Untrained{e.Value + median/iterations, e.Low() + low/iterations, e.High() + high/iterations}, nil
 }
 
 func (s *session) regionTask(j job, header int) (t mapping.Task, err error) {

@@ -2,6 +2,9 @@ package profiler
 
 import (
 	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -47,6 +50,46 @@ func TestRegion(t *testing.T) {
 			t.Errorf("a chain of imuls takes %.3f cycles, and in a loop %.3f", chain, with.Cycles)
 		}
 		return with.Cycles - without.Cycles, chain - 1
+	})
+}
+
+// TestUntrained: a branch on random data costs until the predictor has learnt them, and one that always goes one way does not.
+func TestUntrained(t *testing.T) {
+	p := start(t, Options{})
+	const iterations = 1000
+	// 1: mov al, [rbx]; test al, 1; jz 2f; inc rdx; 2: inc rbx; dec ecx; jnz 1b
+	code := unhex(t, "8a03"+"a801"+"7403"+"48ffc2"+"48ffc3"+"ffc9"+"75f0")
+	var waited require.Tries
+	extra := func(random *rand.Rand) float64 {
+		state := atHeader(0)
+		state.GPR[asm.RBX], state.GPR[asm.RCX] = heapPage, iterations
+		for at := uint64(0); at < iterations; at += 8 {
+			word := ^uint64(0)
+			if random != nil {
+				word = random.Uint64()
+			}
+			state.Put(initial.Word{Address: heapPage + at, Value: word})
+		}
+		for {
+			began := time.Now()
+			r := require.Get(p.Profile(require.Context(t), Block{Code: code, Setup: Setup{Captured: state}}))(t)
+			if r.Region == nil || r.Region.Untrained == nil {
+				waited.Again(t, time.Since(began), fmt.Sprint(r.Rejection, r.Warnings))
+				continue
+			}
+			u := r.Region.Untrained
+			if !(u.CILow <= u.Cycles && u.Cycles <= u.CIHigh) {
+				t.Errorf("%+v", u)
+			}
+			return u.Cycles - r.Cycles
+		}
+	}
+	lasting(t, func() string { // half of the iterations are mispredicted, for more than ten cycles on any core
+		same, random := extra(nil), extra(rand.New(rand.NewPCG(1, 2)))
+		if math.Abs(same) > 1 || random < 3 {
+			return fmt.Sprintf("before the predictor has learnt random data, an iteration takes %.2f cycles more, and with equal data %.2f", random, same)
+		}
+		return ""
 	})
 }
 

@@ -243,6 +243,7 @@ func (s *session) result(j job, host *HostReport, p progress, ok bool) Result {
 	result.Inner = reportInner(m)
 	if m.Region != nil {
 		result.Region = reportRegion(m)
+		result.Region.Untrained = p.untrained
 	}
 	result.addMapped(m, j.Detail)
 	result.addTimed(p.measurement)

@@ -72,6 +72,8 @@ type Harness struct {
 	Inverted []int
 	// FallThrough lets a dry run take that branch, to the next instruction; otherwise it must not be taken.
 	FallThrough bool
+	// TimesFirst has each run of a region store when it starts, so that the first of several is timed too.
+	TimesFirst bool
 	// Memory returns the memory for code at an address, used if the code fits; by default memory is allocated.
 	Memory func(at uint64) []byte
 }

@@ -20,6 +20,9 @@ func BuildRegion(at uint64, r Region, h Harness, dryRun bool) (Image, error) {
 		memory = h.Memory(im.Address)
 	}
 	e := asm.NewEmitterIn(im.Address, memory)
+	if h.TimesFirst {
+		storeStart(e, h.Clock)
+	}
 	if dryRun {
 		dryRunPrologue(e, h.Init, h.Reset, h.Features)
 	} else {

@@ -149,6 +149,22 @@ func (m *MappedBlock) after(im harness.Image, iterations int, offsets [32]int) (
 	return c, pages, cmp.Or(err, failed)
 }
 
+// FirstRuns lays out n images that run all iterations and time their first run too, each on pages of its own at the end of those for code.
+func (m *MappedBlock) FirstRuns(n int, read harness.Clock) (images []harness.Image, err error) {
+	b := m.startingAt(m.start, read)
+	b.Harness.TimesFirst = true
+	size := congruent(0, uint64(len(m.Long.Code)+2*layout.PageSize))
+	for i := range n {
+		im, err := b.image(layout.CodeEnd-uint64(i+1)*size, b.Factors.Long)
+		if err != nil {
+			return nil, err
+		}
+		b.put(im)
+		images = append(images, im)
+	}
+	return images, nil
+}
+
 // traceWalked takes the accesses that single steps saw as the trace.
 func (m *MappedBlock) traceWalked() error {
 	w := m.Region.Walked

@@ -18,7 +18,7 @@ import (
 // image is the code that one row of the sampler's table times.
 type image struct {
 	entry uint64
-	warm  int // untimed runs first, at least 1
+	warm  int // untimed runs first, at least 1; 0: the image stores its start, and its window is its first run in a while
 	runs  int // runs per timing; 0: the child run searches for the number
 
 	spread float64 // see Image
@@ -221,13 +221,16 @@ func (t *TSC) list(p runPlan, out output) (list []tracee.Op, searches bool) {
 			if p.wait > 0 {
 				list = append(list, tracee.Run(sampler.wait, 0))
 			}
+			if pair.short.warm > 0 {
+				list = append(list, tracee.Run(pair.short.entry, warm[0]))
+			}
 			list = append(list,
 				tracee.Put(layout.SlotDispatch, uint64(offset)),
 				tracee.Put(layout.SlotOut, out.samples(at)),
 				tracee.Put(layout.SlotKept, out.samples(at)),
 				tracee.Put(layout.SlotSamples, uint64(p.samples)),
 				tracee.Put(layout.SlotPolls, uint64(p.polls)),
-				tracee.Run(pair.short.entry, warm[0]), tracee.Run(pair.long.entry, warm[1]),
+				tracee.Run(pair.long.entry, warm[1]),
 				tracee.Run(sampler.sample, 0),
 				tracee.Move(out.tail(at), layout.SlotKept),
 				tracee.Move(out.tail(at)+8, layout.SlotPolls))

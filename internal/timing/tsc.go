@@ -52,6 +52,7 @@ type TSC struct {
 	child      *tracee.Tracee
 	samplers   map[int]sampler                 // by the vector width in bits that they keep awake
 	bursts     uint64                          // entry of the code that times bursts of stores
+	untrain    uint64                          // entry of the code after which the branch predictor knows no other code
 	search     uint64                          // entry of the code that finds the number of runs per timing,
 	mostRuns   int                             // up to this
 	chains     []image                         // of adds
@@ -109,6 +110,7 @@ func (t *TSC) emit(c clock.TSC) {
 			}
 		}
 		t.bursts = harness.Bursts(e, c.Emit, t.child.Resume())
+		t.untrain = harness.Untrain(e, t.child.Resume())
 		t.search = harness.ChooseRuns(e, windowRows.images(), searchedRuns, runs, t.child.Resume())
 		t.chains, t.multiplies = emitChains(e, c, false), emitChains(e, c, true)
 	})
@@ -480,6 +482,42 @@ func (t *TSC) TimeMidpoint(b Block, pair Pair, offsets []int, p Plan) (timed Tim
 	midpoint := []placement{{Pair: pair, remap: p.Remap, missing: offsets}}
 	_, err = s.takeWindows(midpoint, 1, time.Now().Add(p.Budget))
 	return Timed{Windows: midpoint[0].windows}, err // without statistics: these windows are not the block's
+}
+
+// FirstRuns times images that store their start, n runs in turn, or fewer beside other work: each after the branch predictor was untrained, and
+// beside a later run of another image. It returns by how many cycles the first runs are longer.
+func (t *TSC) FirstRuns(b Block, first []Image, later Image, n int, p Plan) (extra []float64, err error) {
+	b.Refill()
+	s := series{TSC: t, plan: p}
+	plan := runPlan{
+		samples: 1, rows: startRows, wait: waitPolls, polls: windowPolls,
+		idle: t.longestIdle(), idleStores: t.longestIdleStores(), vectorBits: p.VectorBits,
+	}
+	for i, im := range first {
+		setup := []tracee.Op{tracee.Run(t.resetImage, 1), tracee.Run(t.untrain, 0)}
+		if i == 0 {
+			setup = slices.Concat(p.Remap, setup)
+		}
+		plan.pairs = append(plan.pairs, pairPlan{setup, image{entry: im.Entry, runs: 1}, image{entry: later.Entry, warm: p.Warm, runs: 1}, oneWindow})
+	}
+	cold := true // the first child run fills the caches
+	for deadline, tries := time.Now().Add(p.Budget), 0; len(extra) < n && tries < giveUpAfter && time.Now().Before(deadline); tries++ {
+		got, err := s.run(plan)
+		if err != nil {
+			return nil, err
+		}
+		kept, rate := s.keepUndisturbed(got, slices.Repeat([]*placement{{}}, len(first)))
+		for _, w := range kept {
+			extra = append(extra, (w.perRun[0][0]-w.perRun[1][0])/rate)
+		}
+		if cold {
+			cold, extra = false, nil
+		}
+		if len(kept) > 0 {
+			tries = 0
+		}
+	}
+	return extra, nil
 }
 
 // recordedReplicates is the number for each block in a recording, whatever its interval: every layout four times.

@@ -117,6 +117,9 @@ func (w *Reporter) run(r profiler.Result) {
 	if l := r.Region; l != nil {
 		w.Line("region", "as it stands, entered at byte %d: %s to its end, %.3g instructions each", l.Entry, words.Plural(l.Iterations, "iteration"), l.Instructions)
 		w.branched(l.Branches)
+		if u := l.Untrained; u != nil {
+			w.Line("untrained", "%.3f cycles per iteration, 95 %% interval %.3f to %.3f, before the branch predictor has learnt these data", u.Cycles, u.CILow, u.CIHigh)
+		}
 	}
 	if len(r.Inner) > 0 {
 		w.Line("path", "one in all copies")

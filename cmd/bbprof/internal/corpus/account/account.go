@@ -19,6 +19,7 @@ type Block struct {
 	Instructions float64 // without the terminator
 	Terminated   bool    // has a terminator
 	Cycles       float64 // per execution, measured alone
+	Untrained    float64 // the same before the branch predictor has learnt a loop's data; 0 if it has nothing to learn
 	Measured     bool    // false: the block was rejected, and Cycles is unset
 	InPlace      float64 // mean cycles in its program, from branch records; 0 if unknown
 	Line         string  // file:line of its source, "" if unknown
@@ -45,6 +46,7 @@ type Table struct {
 	Cycles       float64 `json:"cycles"`           // of the median run
 	BlockCycles  float64 `json:"block_cycles"`     // the sum of count × cycles
 	Share        float64 `json:"share"`            // of the program's cycles, explained by blocks
+	Untrained    float64 `json:"untrained_share"`  // the same, if the branch predictor has learnt no loop's data
 	Instructions float64 `json:"instructions"`     // executed in blocks
 	Transfers    float64 `json:"transfers"`        // executed terminators, which no block includes
 	Unmeasured   float64 `json:"unmeasured_share"` // share of Instructions in rejected blocks
@@ -57,10 +59,12 @@ type Line struct {
 	Cycles      *float64 `json:"cycles,omitempty"` // from time samples; nil without
 	BlockCycles float64  `json:"block_cycles"`
 	Share       *float64 `json:"share,omitempty"` // of Cycles, explained by blocks
+	Untrained   *float64 `json:"untrained_share,omitempty"`
 	Unmeasured  float64  `json:"unmeasured_share"`
 	InPlace     Timed    `json:"in_place,omitzero"`
 	Hottest     string   `json:"hottest_line,omitempty"` // source line of the block with most cycles
 	total, most float64
+	mispredict  float64 // cycles of loops before the branch predictor has learnt their data, beyond BlockCycles
 }
 
 // Timed sums count × cycles of the measured blocks whose cycles in the program are known.
@@ -91,7 +95,7 @@ func Tabulate(blocks []Block, run Run) Table {
 		}
 		return lines[p]
 	}
-	unmeasured := 0.0
+	unmeasured, mispredict := 0.0, 0.0
 	for _, b := range blocks {
 		l, executed := at(b.Place), b.Count*b.Instructions
 		t.Instructions += executed
@@ -106,6 +110,8 @@ func Tabulate(blocks []Block, run Run) Table {
 		}
 		t.BlockCycles += b.Count * b.Cycles
 		l.BlockCycles += b.Count * b.Cycles
+		l.mispredict += b.Count * max(b.Untrained-b.Cycles, 0)
+		mispredict += b.Count * max(b.Untrained-b.Cycles, 0)
 		if b.Count*b.Cycles > l.most {
 			l.most, l.Hottest = b.Count*b.Cycles, b.Line
 		}
@@ -122,12 +128,12 @@ func Tabulate(blocks []Block, run Run) Table {
 		cycles := n / samples * t.Cycles
 		at(p).Cycles = &cycles
 	}
-	t.Unmeasured, t.Share = ratio(unmeasured, t.Instructions), ratio(t.BlockCycles, t.Cycles)
+	t.Unmeasured, t.Share, t.Untrained = ratio(unmeasured, t.Instructions), ratio(t.BlockCycles, t.Cycles), ratio(t.BlockCycles+mispredict, t.Cycles)
 	for _, l := range lines {
 		l.Unmeasured = ratio(l.Unmeasured, l.total)
 		if l.Cycles != nil {
-			share := ratio(l.BlockCycles, *l.Cycles)
-			l.Share = &share
+			share, untrained := ratio(l.BlockCycles, *l.Cycles), ratio(l.BlockCycles+l.mispredict, *l.Cycles)
+			l.Share, l.Untrained = &share, &untrained
 		}
 		t.Functions = append(t.Functions, *l)
 	}
@@ -163,6 +169,9 @@ func (t Table) Report(most int) string {
 	fmt.Fprintf(&s, "program     %s\n", strings.Join(t.Program, " "))
 	fmt.Fprintf(&s, "measured    %.4g cycles: %.3f to %.3f s of user time in %d runs, at %.3f GHz\n", t.Cycles, low, high, len(seconds), t.CyclesPerSecond/1e9)
 	fmt.Fprintf(&s, "blocks      %.4g cycles, the sum of count × cycles: %.2f of what was measured\n", t.BlockCycles, t.Share)
+	if t.Untrained > t.Share {
+		fmt.Fprintf(&s, "untrained   up to %.2f, if the branch predictor has not learnt what loops' branches do\n", t.Untrained)
+	}
 	fmt.Fprintf(&s, "left out    %.4g transfers of control that end blocks, and %.2f %% of %.4g instructions, in blocks that were rejected\n\n",
 		t.Transfers, 100*t.Unmeasured, t.Instructions)
 	w := tabwriter.NewWriter(&s, 0, 0, 2, ' ', 0)
@@ -176,6 +185,9 @@ func (t Table) Report(most int) string {
 		cycles, share, of := "-", "-", "-"
 		if l.Cycles != nil {
 			cycles, of, share = fmt.Sprintf("%.3g", *l.Cycles), fmt.Sprintf("%.1f %%", 100*ratio(*l.Cycles, t.Cycles)), fmt.Sprintf("%.2f", *l.Share)
+			if high := fmt.Sprintf("%.2f", *l.Untrained); high != share {
+				share += " to " + high
+			}
 		}
 		if timed {
 			inPlace = fmt.Sprintf("%.3g\t%.3g\t", l.InPlace.Cycles, l.InPlace.Alone)

@@ -91,11 +91,12 @@ func columnIf(known func(*result) bool, name string, t Type, of func(*result) an
 	})
 }
 
-func ok(r *result) bool       { return r.Status == profiler.OK }
-func ran(r *result) bool      { return r.UnrollLong > 0 } // there were images to run
-func captured(r *result) bool { return r.Captured != nil }
-func branches(r *result) bool { return r.Branch != nil }
-func clocked(r *result) bool  { return r.Clock != nil }
+func ok(r *result) bool        { return r.Status == profiler.OK }
+func ran(r *result) bool       { return r.UnrollLong > 0 } // there were images to run
+func captured(r *result) bool  { return r.Captured != nil }
+func untrained(r *result) bool { return ok(r) && r.Region != nil && r.Region.Untrained != nil }
+func branches(r *result) bool  { return r.Branch != nil }
+func clocked(r *result) bool   { return r.Clock != nil }
 
 // entryColumn makes a column about more than the result.
 func entryColumn(name string, t Type, of func(*Entry) any) Column {
@@ -131,6 +132,7 @@ func Columns(disasm bool) []Column {
 			column("instructions", Integer, func(r *result) any { return positive(r.Instructions) }),
 			column("bytes", Integer, func(r *result) any { return positive(r.Bytes) }),
 			entryColumn("category", Text, func(e *Entry) any { return asm.CategoryOfCode(e.Row.Code) }),
+			columnIf(untrained, "cycles_untrained", Number, func(r *result) any { return r.Region.Untrained.Cycles }),
 			columnIf(branches, "branch", Text, func(r *result) any { return r.Branch.As }),
 			columnIf(branches, "branch_changed", Text, func(r *result) any { return r.Branch.Changed() }),
 			columnIf(ran, "unroll_short", Integer, func(r *result) any { return r.UnrollShort }),

@@ -66,6 +66,7 @@ func entries() []*Entry {
 			Speeds: []profiler.Speed{{Cycles: 0.2, Share: 1. / 3, Layouts: []int{0, 4}},
 				{Cycles: 0.25, Share: 1. / 6, Layouts: []int{3}}, {Cycles: 0.275, Share: 0.5, Layouts: []int{1, 2, 5}}},
 			Mode: profiler.Both, FrontEnd: profiler.Decode, RowCycles: 0.26, RowCILow: 0.259, RowCIHigh: 0.261,
+			Region:      &profiler.RegionReport{Untrained: &profiler.Untrained{Cycles: 0.35}},
 			LoopsTake:   profiler.CyclesColumn,
 			UnrollShort: 128, UnrollLong: 512, SamplesKept: 72, Pages: 2, Frames: 1, WindowsKept: 9, WindowsSwitched: 1, WindowsUnsteady: 2, WindowsDrifted: 4,
 			RunsPerSample: 5, Init: initial.State{Name: "stack", Set: "rdi=0x1,zf=0x1"}, Rescued: true, PaperVerdict: "sigfpe", SelfForwarding: 3,
@@ -101,7 +102,7 @@ func TestCells(t *testing.T) {
 	want := []string{
 		`hex=90|status=ok|reason=|cycles=0.2500|ci_low=0.2499|ci_high=0.2502|mode=both|frontend=decode|speeds=3|
 			lowest_cycles=0.2000|lowest_share=0.3333|lowest_layout=0|highest_cycles=0.2750|highest_share=0.5000|highest_layout=1|
-			row_cycles=0.2600|row_ci_low=0.2590|row_ci_high=0.2610|loops_take=cycles|instructions=1|bytes=1|unroll_short=128|unroll_long=512|
+			row_cycles=0.2600|row_ci_low=0.2590|row_ci_high=0.2610|loops_take=cycles|cycles_untrained=0.3500|instructions=1|bytes=1|unroll_short=128|unroll_long=512|
 			samples_kept=72|samples_dropped=0|pages=2|frames=1|init=stack|set=rdi=0x1,zf=0x1|paper_verdict=sigfpe|
 			self_forwarding_loads=3|copies_within=3|leaves=sigfpe: no|detail=one; two|impossible=below_dispatch|tries=1|rescued=true|
 			windows_kept=9|windows_dropped=7|runs_per_sample=5|clock=tsc|ticks_per_cycle=0.7025|counters=cycles=0.5000; uops=0.5000|
