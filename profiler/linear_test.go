@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/initial"
+	"github.com/bbprof/bbprof/internal/mapping"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/internal/timing"
@@ -46,6 +47,39 @@ func TestCompareHalves(t *testing.T) {
 		if want := c.e.Value - c.partial; math.Abs(growth-want) > 1e-9 {
 			t.Errorf("%s: grows by %g, want %g", c.name, growth, want)
 		}
+	}
+}
+
+func TestAddEnds(t *testing.T) {
+	own := &unroll.Loop{Exit: &unroll.Exit{}}
+	for _, c := range []struct {
+		name    string
+		loop    *unroll.Loop
+		fixed   bool // by the user
+		between int
+		cycles  float64
+		ends    float64 // of the interval, without noise
+		ok      bool
+	}{
+		{"a row", nil, false, 4, 1, 0, true},
+		{"a row of the user's", nil, true, 100, 1, linearEnds / 100.0, true},
+		{"a counted loop", &unroll.Loop{}, false, 4, 1, 0, true},
+		{"a loop of the block's", own, false, 750, 1, exitCycles / 750.0, true},
+		{"of too few iterations", own, false, 749, 1, 0, false},
+		{"of as few that take longer", own, false, 75, 10, exitCycles / 75.0, true},
+		{"of as few as the user wants", own, true, 10, 1, exitCycles / 10.0, true},
+	} {
+		r := measurement{block: &mapping.MappedBlock{}, timed: timing.Timed{Estimate: stat.Estimate{Value: c.cycles}}}
+		r.block.Factors, r.block.Loop = unroll.Factors{Short: 10, Long: 10 + c.between}, c.loop
+		var j job
+		if c.fixed {
+			j.Unroll = &r.block.Factors
+		}
+		err := j.addEnds(&r)
+		if rejection := (*verdict.Rejection)(nil); c.ok != (err == nil) || !c.ok && (!errors.As(err, &rejection) || rejection.Reason != verdict.LoopExit) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		require.Equal(t, c.name, c.ends, r.timed.Estimate.Half)
 	}
 }
 

@@ -349,7 +349,10 @@ func (s *session) measure(j job, m *mapping.MappedBlock, beside *measurement, ou
 			return r, err
 		}
 	}
-	return r, s.checkSamples(j, r.block, r.timed, out)
+	if err := s.checkSamples(j, r.block, r.timed, out); err != nil {
+		return r, err
+	}
+	return r, j.addEnds(&r)
 }
 
 // agreeShare is the difference below which a row beside a loop is not timed more precisely.
