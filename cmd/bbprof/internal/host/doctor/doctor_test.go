@@ -46,7 +46,7 @@ func TestExamineHealthy(t *testing.T) {
 	if p := r.Precision; p.Measured != len(set) || math.Abs(p.HalfMax-0.01) > 1e-9 || p.ApartMax != 0 {
 		t.Errorf("precision %+v", r.Precision)
 	}
-	if len(r.Evidence) != 2 || len(r.Requirements) != 3 {
+	if len(r.Evidence) != 2 || len(r.Requirements) != 4 {
 		t.Errorf("evidence %v, requirements %v", r.Evidence, r.Requirements)
 	}
 	// The promise is about bbprof -hex, so the first measurement is with its options.
@@ -190,6 +190,32 @@ func TestExamineIsNotEndless(t *testing.T) {
 	}
 }
 
+func TestJudgeFetched(t *testing.T) {
+	for _, c := range []struct {
+		loop, decoders float64 // of a copy; 0: rejected
+		want           Met
+	}{
+		{0.34, 3.2, Yes}, {1.59, 3.2, Yes}, {1.61, 3.2, No}, {3.2, 3.2, No}, {0.34, 1.9, Unknown}, {0, 3.2, Unknown}, {0.34, 0, Unknown},
+	} {
+		f := &fake{profile: func(o profiler.Options, block string) (profiler.Result, error) {
+			cycles := 2.0
+			switch {
+			case block == prefixedLoop:
+				cycles = prefixedCopies * c.loop
+			case block == prefixed && o.FrontEnd == profiler.Decode:
+				cycles = c.decoders
+			}
+			if cycles == 0 {
+				return rejected(verdict.Unstable), nil
+			}
+			return measured(cycles), nil
+		}}
+		if q := examined(t, f).Requirements[3]; q.Met != c.want || (q.Met == No) != (q.Instead != "") {
+			t.Errorf("%+v: %+v", c, q)
+		}
+	}
+}
+
 // TestBlocks: what is measured is what the texts say, and the two pages are two.
 func TestBlocks(t *testing.T) {
 	decode := func(code string) string {
@@ -211,6 +237,7 @@ func TestBlocks(t *testing.T) {
 		aliases[1].other: "mov rax, qword ptr [rbx]; mov rcx, qword ptr [rbx+0x1040]",
 		aliases[2].same:  "mov qword ptr [rbx], rcx; mov rcx, qword ptr [rbx+0x1000]",
 		aliases[2].other: "mov qword ptr [rbx], rcx; mov rcx, qword ptr [rbx+0x1040]",
+		prefixed:         "cmp di, 0x100; nop",
 		productNormal:    ones + "orpd xmm0, xmm1; mulsd xmm0, xmm1",
 		productSubnormal: ones + "orpd xmm0, xmmword ptr [rbx]; mulsd xmm0, xmm1",
 	} {

@@ -3,6 +3,7 @@ package doctor
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
 	"github.com/bbprof/bbprof/internal/pmu"
@@ -11,9 +12,8 @@ import (
 	"github.com/bbprof/bbprof/verdict"
 )
 
-// Requirement is one of the three that the method has of an architecture (BHive, IISWC 2019,
-// section 3: pages that alias, counters for misses, control over subnormals), and what was found
-// of it here.
+// Requirement is one that the method has of an architecture, and what was found of it here: the three of BHive (IISWC 2019,
+// section 3: pages that alias, counters for misses, control over subnormals), and an op cache that serves loops.
 type Requirement struct {
 	Name    string  `json:"name"`
 	Met     Met     `json:"met"`
@@ -56,7 +56,19 @@ const (
 	Normal    = "normal numbers"
 	Flushed   = "subnormals, flushed"
 	Subnormal = "subnormals, computed"
+
+	InLoop   = "in a loop"
+	Decoders = "from the decoders"
 )
+
+// prefixed is cmp di, 256; nop. Intel's decoders, and only they, take three cycles for the operand-size prefix that changes the length of the
+// immediate (Optimization Manual, "Length-Changing Prefixes").
+const prefixed = "6681ff00016690"
+
+// A loop of prefixedCopies copies, closed by dec rcx; jnz, is as large as loops in programs.
+const prefixedCopies = 16
+
+var prefixedLoop = strings.Repeat(prefixed, prefixedCopies) + "48ffc9" + "758b"
 
 // aliases are blocks that use two pages at one offset, and the same with the second 64 bytes on,
 // which is another line. A block whose two accesses meet in one line of one frame should take no
@@ -96,6 +108,8 @@ func (x *exam) requirements(counters pmu.PMU) ([]Requirement, error) {
 		one = append(one, job{a.what, OneFrame, a.same}, job{a.what, OtherLine, a.other})
 		two = append(two, job{a.what, TwoFrames, a.same})
 	}
+	decoded := x.opts
+	decoded.FrontEnd = profiler.Decode
 	plain := x.opts
 	plain.NoRescue = true // in other states, the pages would be others
 	// Blocks with aliased pages are rejected otherwise, for what they show here.
@@ -103,7 +117,7 @@ func (x *exam) requirements(counters pmu.PMU) ([]Requirement, error) {
 	shared.Tolerate = []verdict.Reason{verdict.AliasFrame, verdict.Alias4K}
 	apart.Tolerate = shared.Tolerate
 	shared.Frames, apart.Frames, computed.NoFTZ = 1, 2, true
-	var aliased, subnormals []Price
+	var aliased, subnormals, fetched []Price
 	for _, m := range []struct {
 		to   *[]Price
 		opts profiler.Options
@@ -113,6 +127,8 @@ func (x *exam) requirements(counters pmu.PMU) ([]Requirement, error) {
 		{&aliased, apart, two},
 		{&subnormals, plain, []job{{"mulsd", Normal, productNormal}, {"mulsd", Flushed, productSubnormal}}},
 		{&subnormals, computed, []job{{"mulsd", Subnormal, productSubnormal}}},
+		{&fetched, x.opts, []job{{"cmp di, 256", InLoop, prefixedLoop}}},
+		{&fetched, decoded, []job{{"cmp di, 256", Decoders, prefixed}}},
 	} {
 		more, err := x.prices(m.opts, m.jobs)
 		if err != nil {
@@ -120,7 +136,7 @@ func (x *exam) requirements(counters pmu.PMU) ([]Requirement, error) {
 		}
 		*m.to = append(*m.to, more...)
 	}
-	return []Requirement{judgeAliased(aliased, x.sys.CPU.Core), judgeCounted(x.evidence, counters), judgeSubnormals(subnormals)}, nil
+	return []Requirement{judgeAliased(aliased, x.sys.CPU.Core), judgeCounted(x.evidence, counters), judgeSubnormals(subnormals), judgeFetched(fetched)}, nil
 }
 
 type job struct{ what, under, hex string }
@@ -242,6 +258,26 @@ func judgeSubnormals(prices []Price) Requirement {
 	}
 	if computed, why := PriceOf(prices, "mulsd", Subnormal); why == "" {
 		r.Detail += fmt.Sprintf("; computed, as with -ftz=false, %.2f", computed)
+	}
+	return r
+}
+
+// judgeFetched compares a loop with the decoders, where they are slow.
+func judgeFetched(prices []Price) Requirement {
+	r := Requirement{Name: "loops from an op cache", Met: Unknown, Prices: prices}
+	loop, why1 := PriceOf(prices, "cmp di, 256", InLoop)
+	decoders, why2 := PriceOf(prices, "cmp di, 256", Decoders)
+	loop /= prefixedCopies
+	switch both := fmt.Sprintf("cmp di, 256 takes %.2f cycles in a loop and %.2f from the decoders", loop, decoders); {
+	case why1 != "" || why2 != "":
+		r.Detail = cmp.Or(why1, why2)
+	case decoders < 2: // without a penalty
+		r.Detail = "no block tells them from decoders here: " + both
+	case loop < decoders/2:
+		r.Met, r.Detail = Yes, both
+	default:
+		r.Met, r.Detail = No, both
+		r.Instead = "results are those of the decoders, whatever column frontend says"
 	}
 	return r
 }
