@@ -77,8 +77,19 @@ const (
 	firstImages = 4
 )
 
-// untrained times first runs of a loop; nil if other work left too few.
+// untrained times a loop before the branch predictor has learnt it; nil if other work left too few first runs.
 func untrained(timer *timing.TSC, plan timing.Plan, learnt measurement) (*Untrained, error) {
+	extra, err := timeFirstRuns(timer, plan, learnt, firstRuns)
+	if err != nil || len(extra) < fewestFirstRuns {
+		return nil, mapping.Unexpected(err)
+	}
+	median, low, high := stat.MedianInterval(extra)
+	iterations, e := float64(learnt.block.Factors.Long), learnt.timed.Estimate
+	return &Untrained{e.Value + median/iterations, e.Low() + low/iterations, e.High() + high/iterations}, nil
+}
+
+// timeFirstRuns returns by how many cycles n first runs of a loop are longer than later ones.
+func timeFirstRuns(timer *timing.TSC, plan timing.Plan, learnt measurement, n int) (extra []float64, err error) {
 	block := timedBlock{learnt.block}
 	images, err := block.FirstRuns(firstImages, timer.Clock())
 	if err != nil {
@@ -88,13 +99,7 @@ func untrained(timer *timing.TSC, plan timing.Plan, learnt measurement) (*Untrai
 	for _, im := range images {
 		first = append(first, block.pair(im, im, block.Factors).Long)
 	}
-	extra, err := timer.FirstRuns(block, first, block.pair(block.Short, block.Long, block.Factors).Long, firstRuns, plan)
-	if err != nil || len(extra) < fewestFirstRuns {
-		return nil, mapping.Unexpected(err)
-	}
-	median, low, high := stat.MedianInterval(extra)
-	iterations, e := float64(block.Factors.Long), learnt.timed.Estimate
-	return &Untrained{e.Value + median/iterations, e.Low() + low/iterations, e.High() + high/iterations}, nil
+	return timer.FirstRuns(block, first, block.pair(block.Short, block.Long, block.Factors).Long, n, plan)
 }
 
 func (s *session) regionTask(j job, header int) (t mapping.Task, err error) {

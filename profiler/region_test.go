@@ -13,6 +13,8 @@ import (
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/hostile"
 	"github.com/bbprof/bbprof/internal/require"
+	"github.com/bbprof/bbprof/internal/stat"
+	"github.com/bbprof/bbprof/internal/timing"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -53,26 +55,32 @@ func TestRegion(t *testing.T) {
 	})
 }
 
+// onBytes is 1: mov al, [rbx]; test al, 1; jz 2f; inc rdx; 2: inc rbx; dec ecx; jnz 1b.
+const onBytes = "8a03" + "a801" + "7403" + "48ffc2" + "48ffc3" + "ffc9" + "75f0"
+
+// onRandomBytes is a state for a thousand iterations of it; without random, its branch is never taken.
+func onRandomBytes(random *rand.Rand) *initial.Captured {
+	const iterations = 1000
+	state := atHeader(0)
+	state.GPR[asm.RBX], state.GPR[asm.RCX] = heapPage, iterations
+	for at := uint64(0); at < iterations; at += 8 {
+		word := ^uint64(0)
+		if random != nil {
+			word = random.Uint64()
+		}
+		state.Put(initial.Word{Address: heapPage + at, Value: word})
+	}
+	return state
+}
+
 // TestUntrained: a branch on random data costs until the predictor has learnt them, and one that always goes one way does not.
 func TestUntrained(t *testing.T) {
 	p := start(t, Options{})
-	const iterations = 1000
-	// 1: mov al, [rbx]; test al, 1; jz 2f; inc rdx; 2: inc rbx; dec ecx; jnz 1b
-	code := unhex(t, "8a03"+"a801"+"7403"+"48ffc2"+"48ffc3"+"ffc9"+"75f0")
 	var waited require.Tries
 	extra := func(random *rand.Rand) float64 {
-		state := atHeader(0)
-		state.GPR[asm.RBX], state.GPR[asm.RCX] = heapPage, iterations
-		for at := uint64(0); at < iterations; at += 8 {
-			word := ^uint64(0)
-			if random != nil {
-				word = random.Uint64()
-			}
-			state.Put(initial.Word{Address: heapPage + at, Value: word})
-		}
 		for {
 			began := time.Now()
-			r := require.Get(p.Profile(require.Context(t), Block{Code: code, Setup: Setup{Captured: state}}))(t)
+			r := require.Get(p.Profile(require.Context(t), Block{Code: unhex(t, onBytes), Setup: Setup{Captured: onRandomBytes(random)}}))(t)
 			if r.Region == nil || r.Region.Untrained == nil {
 				waited.Again(t, time.Since(began), fmt.Sprint(r.Rejection, r.Warnings))
 				continue
@@ -86,10 +94,46 @@ func TestUntrained(t *testing.T) {
 	}
 	lasting(t, func() string { // half of the iterations are mispredicted, for more than ten cycles on any core
 		same, random := extra(nil), extra(rand.New(rand.NewPCG(1, 2)))
-		if math.Abs(same) > 1 || random < 3 {
+		if math.Abs(same) > 1 || random < 5 {
 			return fmt.Sprintf("before the predictor has learnt random data, an iteration takes %.2f cycles more, and with equal data %.2f", random, same)
 		}
 		return ""
+	})
+}
+
+// TestForgotten: what the predictor learns from one first run it has forgotten at the next.
+func TestForgotten(t *testing.T) {
+	p := start(t, Options{})
+	const runs = 80
+	b := Block{Code: unhex(t, onBytes), Setup: Setup{Captured: onRandomBytes(rand.New(rand.NewPCG(1, 2)))}}
+	var waited require.Tries
+	lasting(t, func() string {
+		for {
+			var extra []float64
+			began := time.Now()
+			refused := p.onThread(require.Context(t), func(s *session) {
+				_, err := s.withChild(t.Context(), b, func() error {
+					j := s.job(b)
+					r, err := s.profileRegion(j, b.Setup.Captured)
+					if timer, ok := s.timer.(*timing.TSC); ok && err == nil {
+						extra, err = timeFirstRuns(timer, j.plan(r.block), r.measurement, runs)
+					}
+					return err
+				})
+				if rejection := (*verdict.Rejection)(nil); err != nil && !errors.As(err, &rejection) {
+					t.Error(err)
+				}
+			})
+			require.NoError(t, refused)
+			if len(extra) < runs {
+				waited.Again(t, time.Since(began), fmt.Sprintf("%d first runs of %d", len(extra), runs))
+				continue
+			}
+			if first, last := stat.Median(extra[:runs/4]), stat.Median(extra[3*runs/4:]); last < 0.7*first {
+				return fmt.Sprintf("the first runs take %.0f cycles more than learnt ones, the last ones %.0f", first, last)
+			}
+			return ""
+		}
 	})
 }
 
