@@ -103,6 +103,11 @@ func (s *session) runSteps(j job) (p progress, err error) {
 	if err = p.block.LeavesEarly(); err != nil {
 		return p, err
 	}
+	if fewer, ok := p.block.Factors.Within(mostFalling); ok && j.Unroll == nil && fallsThrough(p.block) {
+		if p.block, err = p.block.Again(fewer, s.startBudget(mapLimit)); err != nil {
+			return p, err
+		}
+	}
 	if j.Mode == Unroll && !j.ownLoop {
 		p.measurement, err = s.measure(j, p.block, nil, &p.samples)
 		return p, err

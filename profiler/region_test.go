@@ -212,6 +212,11 @@ func TestInner(t *testing.T) {
 			t.Errorf("%s: %+v, %s, %d pages, %v", c.name, r.Inner, r.Mode, r.Pages, r.Rejection)
 		}
 	}
+	// mov eax, [rdi]; test bl, 1; jnz over; mov eax, [rdi]; over: test rcx, rcx; jnz away
+	detailed := start(t, Options{Inner: true, Detail: true})
+	if r := require.Get(detailed.Profile(t.Context(), Block{Code: unhex(t, "8b07"+"f6c301"+"7502"+"8b07"+"4885c9"+"7510")}))(t); r.Predicted == nil || r.Predicted.Loads != 2 {
+		t.Errorf("a copy has two loads, and %+v is predicted: %v", r.Predicted, r.Rejection)
+	}
 	without := start(t, Options{})
 	if r := require.Get(without.Profile(t.Context(), Block{Code: unhex(t, "f6c301"+"7504"+"480fafc0"+"48ffc9")}))(t); r.Reason != verdict.ControlFlow {
 		t.Errorf("without Inner: %v", r.Rejection)

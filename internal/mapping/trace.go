@@ -168,8 +168,8 @@ func (m *MappedBlock) stepThrough(image harness.Image, limit time.Duration, visi
 			m.hideStep(at.GPR[asm.RSP])
 		}
 		pushed = false
-		if copy, offset, ok := image.Locate(at.RIP); ok {
-			inst := byOffset[offset]
+		copy, offset, ok := image.Locate(at.RIP)
+		if inst, starts := byOffset[offset]; ok && starts { // not the second half of a branch that is two
 			pushed = m.Insts[inst].Mnemonic == "pushf"
 			visit(copy, inst, at)
 		}

@@ -153,7 +153,9 @@ func (c *checkCmd) match(ctx context.Context, std cli.Streams) (checked, error) 
 }
 
 func (c *checkCmd) measure(ctx context.Context, std cli.Streams, functions []check.Function, changes int) error {
-	p, err := blockflags.Open(ctx, std, c.measuring)
+	measuring := c.measuring
+	measuring.Inner = true // for loops of several blocks
+	p, err := blockflags.Open(ctx, std, measuring)
 	if err != nil {
 		return err
 	}

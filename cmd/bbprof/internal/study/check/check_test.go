@@ -23,6 +23,9 @@ const (
 	other    = "482b07 4883c708 4839f7 75f4"
 	unrolled = "480307 48034708 48034710 48034718 4883c720 4839f7 75e8"
 	slower   = "480307 480fafc0 4883c708 4839f7 75f0"
+	// the same behind a check that leaves it: 1: cmp ecx, eax; jle away, in a block of its own
+	guard   = "39c1 0f8e00010000"
+	guarded = "480307 4883c708 4839f7 75ec"
 )
 
 // build makes pieces of words: function@address:hex, with ^ after the address where a loop holds it.
@@ -70,6 +73,14 @@ func TestMatch(t *testing.T) {
 		{"a loop unrolled", "f@0:" + loop, "f@0:" + unrolled, "f: loop changed, 4 iterations at once"},
 		{"and rolled up", "f@0:" + unrolled, "f@0:" + loop, "f: loop changed, 1/4 of an iteration at once"},
 		{"a loop changed", "f@0:" + loop, "f@0:" + slower, "f: loop changed"},
+		{"a loop with a check more", "f@0:" + loop, "f@0^:" + guard + ";f@8^:" + guarded, "f: loop changed"},
+		{"and one less", "f@0^:" + guard + ";f@8^:" + guarded, "f@0:" + loop, "f: loop changed"},
+		{"beside another loop", "f@0:" + loop + ";f@64:" + other, "f@0^:" + guard + ";f@8^:" + guarded + ";f@64:" + other, "f: loop changed"},
+		{"both have a loop of two blocks", "f@0^:" + guard + ";f@8^:" + guarded, "f@0^:" + guard + ";f@8^:" + guarded + ";f:" + add, "f: new block"},
+		{"a gap in the loop", "f@0:" + loop, "f@0^:" + guard + ";f@16^:" + guarded, "f: loop gone; f: new 2 blocks"},
+		{"no way through", "f@0:" + loop, "f@0^:39c1 e900010000 90;f@8^:" + guarded, "f: loop gone; f: new 2 blocks"},
+		{"eight blocks", "f@0:" + loop, "f@0^:" + guard + ";" + nops(8, 6) + "f@14^:" + strings.Replace(guarded, "75ec", "75e6", 1), "f: loop changed"},
+		{"nine blocks", "f@0:" + loop, "f@0^:" + guard + ";" + nops(8, 7) + "f@15^:" + strings.Replace(guarded, "75ec", "75e5", 1), "f: loop gone; f: new 9 blocks"},
 		{"rip-relative operands move", "f:488b0510000000", "f:488b0520000000", "1 equal"},
 		{"branches reach further", "f:4839c8 7510", "f:4839c8 0f8500010000", "1 equal"},
 		{"and the other way", "f:4839c8 7510", "f:4839c8 7410", "f: block changed"},
@@ -86,6 +97,38 @@ func TestMatch(t *testing.T) {
 		}
 		require.Equal(t, c.name, c.want, strings.Join(got, "; "))
 	}
+}
+
+// nops are blocks of a byte in a loop.
+func nops(at, n int) (text string) {
+	for i := range n {
+		text += fmt.Sprintf("f@%d^:90;", at+i)
+	}
+	return text
+}
+
+// TestStay: the exits of a loop of several blocks that would be taken are inverted, in either form of the branch.
+func TestStay(t *testing.T) {
+	of := build(t, "f@0^:39c1 0f8e00010000; f@8^:39c2 7e70; f@12^:4839f7 75ef")
+	loops := joined([]*Piece{&of[0], &of[1], &of[2]})
+	require.Equal(t, "pieces", 1, len(loops))
+	require.Equal(t, "exits that lead to the end", "39c10f8e07000000"+"39c27e03"+"4839f775ef", hex.EncodeToString(loops[0].Bytes))
+	taking := profiling(func(b profiler.Block) (r profiler.Result) {
+		for at, opcode := range map[int]int{2: 3, 10: 10} {
+			if b.Code[opcode]&1 == 0 && (at == 2 || b.Code[3]&1 == 1) { // the first one taken is the last to run
+				r.Inner = []profiler.BranchedReport{{Offset: at, Taken: 1, Of: 1}}
+			}
+		}
+		return r
+	})
+	require.NoError(t, loops[0].stay(t.Context(), taking))
+	require.Equal(t, "exits that are not taken", "39c10f8f07000000"+"39c27f03"+"4839f775ef", hex.EncodeToString(loops[0].Bytes))
+}
+
+type profiling func(profiler.Block) profiler.Result
+
+func (f profiling) Profile(_ context.Context, b profiler.Block) (profiler.Result, error) {
+	return f(b), nil
 }
 
 // machine is a profiler of instructions that each take a time, with some noise.
@@ -146,6 +189,8 @@ func TestVerdicts(t *testing.T) {
 		{"new", "f:" + add, "f:" + add + ";f:" + imul, machine{}, Listed},
 		{"unrolled", "f@0:" + loop, "f@0:" + unrolled, machine{}, Faster}, // 6 cycles of four for 3 of one
 		{"a loop that became slower", "f@0:" + loop, "f@0:" + slower, machine{noise: 0.005}, Slower},
+		{"a loop with a check more", "f@0:" + loop, "f@0^:" + guard + ";f@8^:" + guarded, machine{noise: 0.005}, Slower},
+		{"of which no row can be measured", "f@0:" + loop, "f@0^:" + guard + ";f@8^:" + guarded, machine{alias: "jle"}, Listed},
 		{"moved and as fast", "f@0:" + loop, "f@16:" + loop, machine{noise: 0.005}, Same},
 		{"moved and slower", "f@0:" + loop, "f@32:" + loop, machine{noise: 0.005, place: atLine}, Layout},
 		{"slower code outside a loop that changed too", "f@0:" + loop + ";f:" + add, "f@0:" + unrolled + ";f:" + imul, machine{}, Faster},

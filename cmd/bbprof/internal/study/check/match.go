@@ -42,6 +42,8 @@ type Code struct {
 	Text  string `json:"text"`
 
 	loop         bool
+	joined       bool  // a loop of several blocks
+	exits        []int // offsets of the branches out of that
 	instructions int
 	key          string // what of the code does not depend on where it and others stand
 }
@@ -135,6 +137,9 @@ func Match(base, head []Piece) (functions []Function, equal int) {
 	functions = []Function{} // also in JSON
 	for _, name := range names {
 		f := Function{Name: name}
+		if loops := func(p *Piece) bool { return p.loop }; len(pick(a[name], loops)) != len(pick(b[name], loops)) {
+			a[name], b[name] = joined(a[name]), joined(b[name])
+		}
 		for _, of := range []func(*Piece) bool{
 			func(p *Piece) bool { return p.loop },
 			func(p *Piece) bool { return !p.loop && p.Depth > 0 },
@@ -208,7 +213,7 @@ func (f *Function) match(a, b []*Piece) {
 func (f *Function) same(a, b *Piece) {
 	f.Equal++
 	f.equal = append(f.equal, a)
-	if a.loop && a.Placed && b.Placed && a.Address%line != b.Address%line {
+	if a.loop && !a.joined && a.Placed && b.Placed && a.Address%line != b.Address%line {
 		f.Changes = append(f.Changes, Change{What: Moved, Base: []*Piece{a}, Head: []*Piece{b}})
 	}
 }

@@ -89,13 +89,13 @@ func Run(ctx context.Context, p pool.Profiler, functions []Function, o Options) 
 	for _, f := range functions {
 		tests += len(f.Changes)
 	}
-	// What other work disturbed is measured again at the end, when it may have gone.
+	// What other work disturbed is measured again at the end, when it may have gone, as are rows of whole loops, which have not always one time.
 	for round := range 1 + retries {
 		again := round > 0
 		for _, f := range functions {
 			for k := range f.Changes {
 				c := &f.Changes[k]
-				if again && !c.Disturbed() {
+				if again && !c.Disturbed() && (c.Rejection == nil || !c.joined()) {
 					continue
 				}
 				c.Outcome = Outcome{}
@@ -142,7 +142,7 @@ func (o Options) change(ctx context.Context, p pool.Profiler, c *Change, tests i
 	switch {
 	case err == nil:
 	case errors.As(err, &c.Rejection):
-		if c.Verdict = Unknown; c.What == Moved && endless(err) {
+		if c.Verdict = Unknown; c.What == Moved && endless(err) || c.joined() && !c.Disturbed() {
 			c.Verdict = Listed
 		}
 	case errors.As(err, &failure):
@@ -151,6 +151,11 @@ func (o Options) change(ctx context.Context, p pool.Profiler, c *Change, tests i
 		return err
 	}
 	return nil
+}
+
+// joined reports whether a loop of several blocks is among what is compared, of which a row is measured.
+func (c *Change) joined() bool {
+	return slices.ContainsFunc(slices.Concat(c.Base, c.Head), func(p *Piece) bool { return p.joined })
 }
 
 // endless reports whether a loop does not end by a condition that its initial state can set, such as one of memory's
@@ -181,8 +186,12 @@ func (o Options) inLayouts(ctx context.Context, p pool.Profiler, c *Change, test
 		measured int
 	)
 	for _, g := range c.groups() {
-		layouts, err := o.group(ctx, p, &g, "")
-		if endless(err) {
+		var layouts []compare.Measured
+		var err error
+		if !c.joined() {
+			layouts, err = o.group(ctx, p, &g, "")
+		}
+		if c.joined() || endless(err) {
 			layouts, err = o.group(ctx, p, &g, profiler.NotTaken)
 		}
 		rejection, rejected := errors.AsType[*verdict.Rejection](err)
@@ -237,6 +246,9 @@ func (o Options) group(ctx context.Context, p pool.Profiler, g *Change, branch p
 	pieces := slices.Concat(g.Base, g.Head)
 	var blocks []profiler.Block
 	for _, piece := range pieces {
+		if err := piece.stay(ctx, p); err != nil {
+			return nil, err
+		}
 		b := piece.block()
 		b.Setup.Branch = branch
 		blocks = append(blocks, b)
@@ -301,7 +313,7 @@ func (o Options) moved(ctx context.Context, p pool.Profiler, c *Change, tests in
 
 // standing measures a changed loop that is not slower at the start of a line where the builds have it.
 func (o Options) standing(ctx context.Context, p pool.Profiler, c *Change, tests int) error {
-	if len(c.Base) != 1 || len(c.Head) != 1 || c.Verdict == Slower || c.Per != 0 {
+	if len(c.Base) != 1 || len(c.Head) != 1 || c.Verdict == Slower || c.Per != 0 || c.joined() {
 		return nil
 	}
 	was, now := *c.Base[0], *c.Head[0]
@@ -343,6 +355,9 @@ func (p *Piece) block() profiler.Block {
 	b := profiler.Block{Code: p.Bytes}
 	if p.Placed {
 		b.Setup.Address = &p.Address
+	}
+	if p.joined {
+		b.Setup.Branch = profiler.NotTaken
 	}
 	return b
 }

@@ -50,6 +50,9 @@ func Blocks(ctx context.Context, p pool.Profiler, blocks []profiler.Block) (meas
 			setup := l.setup(init)
 			setup.Address, setup.Branch = b.Setup.Address, b.Setup.Branch
 			r, err := pool.Number(ctx, p, profiler.Block{Code: b.Code, Setup: setup})
+			if err == nil && !slices.EqualFunc(r.Inner, first[i].Inner, sameWay) {
+				err = &verdict.Rejection{Reason: verdict.Unstable, Detail: "in this layout its inner branches go another way"}
+			}
 			if err == nil && r.Impossible != "" {
 				err = &verdict.Rejection{Reason: verdict.Unstable, Detail: fmt.Sprintf("%.3f cycles are fewer than the core can do (%s)", r.Cycles, r.Impossible)}
 			}
@@ -57,6 +60,10 @@ func Blocks(ctx context.Context, p pool.Profiler, blocks []profiler.Block) (meas
 		})
 	}
 	return measures, first, nil
+}
+
+func sameWay(a, b profiler.BranchedReport) bool {
+	return a.Offset == b.Offset && (a.Taken > 0) == (b.Taken > 0)
 }
 
 // unset returns one of bbprof's states before anything is set.
