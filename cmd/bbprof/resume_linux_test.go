@@ -37,6 +37,7 @@ func TestResumed(t *testing.T) {
 		}
 		return text
 	}
+	ran := in("ran.csv", "hex,status,cycles,file,function,count\n4801c0,ok,1,f,main,2\n")
 	const most = 20 * time.Second
 	for _, c := range [][]string{
 		{"instructions", "-match", "^imul.*"},
@@ -47,6 +48,7 @@ func TestResumed(t *testing.T) {
 		{"explain", "-rounds", "50", "-frames", "1", "-hex", "48890b488b17"},
 		{"sweep", "-code", "0:31", "-runs", "5", "-hex", "4801c0"},
 		{"sweep", "-env", "0:160:16", "-runs", "5", "--", "true"},
+		{"account", "-runs", "15", ran, "--", "sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"},
 		{"check", "-layouts", "6", in("base.csv", functions("4801c0")), in("head.csv", functions("480fafc0"))},
 		{"hunt", "-core", "Zen 4", "-model", "lower-bound", "-generate", "20"},
 		{"score", "-core", "Zen 4", "-model", "slow=exec:sh " + slow, baseline},
