@@ -126,7 +126,7 @@ func compareHalves(t timing.Timed, windows []timing.Window, midpoint, full unrol
 const exitCycles = 15
 
 // addEnds adds what both images' ends may differ by to the interval: of a loop that the block's own branch closes, and of numbers of copies that
-// the user set, which may be few. It rejects a loop whose exit may cost more than a steady block may vary.
+// the user set, which may be few. It rejects a loop whose exit may cost more than a steady block may vary, and an interval that reaches 0.
 func (j job) addEnds(r *measurement) error {
 	ends, e := 0.0, &r.timed.Estimate
 	between := float64(r.block.Factors.Long - r.block.Factors.Short)
@@ -144,5 +144,9 @@ func (j job) addEnds(r *measurement) error {
 		ends = linearEnds / between
 	}
 	e.Half = math.Hypot(e.Half, ends)
+	if e.Low() <= 0 {
+		return &verdict.Rejection{Reason: verdict.Unstable, Detail: fmt.Sprintf(
+			"about %.3f cycles: the ends of images of %v iterations may differ by as much, and larger numbers tell", e.Value, r.block.Factors)}
+	}
 	return nil
 }

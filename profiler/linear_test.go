@@ -63,11 +63,13 @@ func TestAddEnds(t *testing.T) {
 	}{
 		{"a row", nil, false, 4, 1, 0, true},
 		{"a row of the user's", nil, true, 100, 1, linearEnds / 100.0, true},
+		{"and one that takes as long as its ends", nil, true, 4, 1.001, linearEnds / 4.0, true},
+		{"and one that does not", nil, true, 4, 1, linearEnds / 4.0, false},
 		{"a counted loop", &unroll.Loop{}, false, 4, 1, 0, true},
 		{"a loop of the block's", own, false, 750, 1, exitCycles / 750.0, true},
 		{"of too few iterations", own, false, 749, 1, 0, false},
 		{"of as few that take longer", own, false, 75, 10, exitCycles / 75.0, true},
-		{"of as few as the user wants", own, true, 10, 1, exitCycles / 10.0, true},
+		{"of as few as the user wants", own, true, 10, 2, exitCycles / 10.0, true},
 	} {
 		r := measurement{block: &mapping.MappedBlock{}, timed: timing.Timed{Estimate: stat.Estimate{Value: c.cycles}}}
 		r.block.Factors, r.block.Loop = unroll.Factors{Short: 10, Long: 10 + c.between}, c.loop
@@ -76,7 +78,7 @@ func TestAddEnds(t *testing.T) {
 			j.Unroll = &r.block.Factors
 		}
 		err := j.addEnds(&r)
-		if rejection := (*verdict.Rejection)(nil); c.ok != (err == nil) || !c.ok && (!errors.As(err, &rejection) || rejection.Reason != verdict.LoopExit) {
+		if rejection := (*verdict.Rejection)(nil); c.ok != (err == nil) || !c.ok && (!errors.As(err, &rejection) || (rejection.Reason == verdict.LoopExit) != (c.loop != nil)) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		require.Equal(t, c.name, c.ends, r.timed.Estimate.Half)

@@ -23,8 +23,8 @@ type RegionReport struct {
 	// Instructions is their number in an iteration, on average.
 	Instructions float64          `json:"instructions_per_iteration"`
 	Branches     []BranchedReport `json:"branches,omitempty"`
-	// Untrained are the cycles of an iteration before the branch predictor has learnt the data, a share of the exit's
-	// misprediction included; nil with hardware counters, which count mispredictions.
+	// Untrained are the cycles of an iteration before the branch predictor has learnt the data; nil with hardware counters,
+	// which count mispredictions.
 	Untrained *Untrained `json:"untrained,omitempty"`
 }
 
@@ -64,7 +64,7 @@ func (s *session) profileRegion(j job, c *initial.Captured) (p progress, err err
 		return p, nil
 	}
 	if p.untrained, err = untrained(timer, j.plan(p.block), p.measurement); p.untrained == nil && err == nil {
-		p.warnings = append(p.warnings, "no idle moment was left to time it before the branch predictor has learnt its data")
+		p.warnings = append(p.warnings, "no idle moment, or no room, was left to time it before the branch predictor has learnt its data")
 	}
 	return p, err
 }
@@ -72,34 +72,34 @@ func (s *session) profileRegion(j job, c *initial.Captured) (p progress, err err
 const (
 	// firstRuns is the number of first runs, and fewestFirstRuns what a median needs for a 95 % interval.
 	firstRuns, fewestFirstRuns = 20, 6
-	// firstImages run in turn: what one teaches the predictor gives way to the others and to random branches. A single one is still known after
+	// firstImages pairs of images run in turn: what one teaches the predictor gives way to the others and to random branches. A single one is still known after
 	// 131,072 of those (Golden Cove).
 	firstImages = 4
 )
 
-// untrained times a loop before the branch predictor has learnt it; nil if other work left too few first runs.
+// untrained times a loop before the branch predictor has learnt it; nil if other work left too few first runs, or if there is no room.
 func untrained(timer *timing.TSC, plan timing.Plan, learnt measurement) (*Untrained, error) {
 	extra, err := timeFirstRuns(timer, plan, learnt, firstRuns)
 	if err != nil || len(extra) < fewestFirstRuns {
 		return nil, mapping.Unexpected(err)
 	}
 	median, low, high := stat.MedianInterval(extra)
-	iterations, e := float64(learnt.block.Factors.Long), learnt.timed.Estimate
-	return &Untrained{e.Value + median/iterations, e.Low() + low/iterations, e.High() + high/iterations}, nil
+	e := learnt.timed.Estimate
+	return &Untrained{e.Value + median, e.Low() + low, e.High() + high}, nil
 }
 
-// timeFirstRuns returns by how many cycles n first runs of a loop are longer than later ones.
+// timeFirstRuns returns how many cycles longer an iteration takes in n first runs of a loop than in later ones.
 func timeFirstRuns(timer *timing.TSC, plan timing.Plan, learnt measurement, n int) (extra []float64, err error) {
 	block := timedBlock{learnt.block}
 	images, err := block.FirstRuns(firstImages, timer.Clock())
-	if err != nil {
+	if err != nil || len(images) == 0 {
 		return nil, err
 	}
-	var first []timing.Image
+	var first []timing.Pair
 	for _, im := range images {
-		first = append(first, block.pair(im, im, block.Factors).Long)
+		first = append(first, block.pair(im[0], im[1], block.Factors))
 	}
-	return timer.FirstRuns(block, first, block.pair(block.Short, block.Long, block.Factors).Long, n, plan)
+	return timer.FirstRuns(block, first, block.pair(block.Short, block.Long, block.Factors), n, plan)
 }
 
 func (s *session) regionTask(j job, header int) (t mapping.Task, err error) {

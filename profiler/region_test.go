@@ -58,9 +58,8 @@ func TestRegion(t *testing.T) {
 // onBytes is 1: mov al, [rbx]; test al, 1; jz 2f; inc rdx; 2: inc rbx; dec ecx; jnz 1b.
 const onBytes = "8a03" + "a801" + "7403" + "48ffc2" + "48ffc3" + "ffc9" + "75f0"
 
-// onRandomBytes is a state for a thousand iterations of it; without random, its branch is never taken.
-func onRandomBytes(random *rand.Rand) *initial.Captured {
-	const iterations = 1000
+// onRandomBytes is a state for so many iterations of it; without random, its branch is never taken.
+func onRandomBytes(iterations uint64, random *rand.Rand) *initial.Captured {
 	state := atHeader(0)
 	state.GPR[asm.RBX], state.GPR[asm.RCX] = heapPage, iterations
 	for at := uint64(0); at < iterations; at += 8 {
@@ -77,10 +76,10 @@ func onRandomBytes(random *rand.Rand) *initial.Captured {
 func TestUntrained(t *testing.T) {
 	p := start(t, Options{})
 	var waited require.Tries
-	extra := func(random *rand.Rand) float64 {
+	extra := func(code string, state *initial.Captured) float64 {
 		for {
 			began := time.Now()
-			r := require.Get(p.Profile(require.Context(t), Block{Code: unhex(t, onBytes), Setup: Setup{Captured: onRandomBytes(random)}}))(t)
+			r := require.Get(p.Profile(require.Context(t), Block{Code: unhex(t, code), Setup: Setup{Captured: state}}))(t)
 			if r.Region == nil || r.Region.Untrained == nil {
 				waited.Again(t, time.Since(began), fmt.Sprint(r.Rejection, r.Warnings))
 				continue
@@ -93,9 +92,17 @@ func TestUntrained(t *testing.T) {
 		}
 	}
 	lasting(t, func() string { // half of the iterations are mispredicted, for more than ten cycles on any core
-		same, random := extra(nil), extra(rand.New(rand.NewPCG(1, 2)))
+		same, random := extra(onBytes, onRandomBytes(1000, nil)), extra(onBytes, onRandomBytes(1000, rand.New(rand.NewPCG(1, 2))))
 		if math.Abs(same) > 1 || random < 5 {
 			return fmt.Sprintf("before the predictor has learnt random data, an iteration takes %.2f cycles more, and with equal data %.2f", random, same)
+		}
+		return ""
+	})
+	few := atHeader(0)
+	few.GPR[asm.RSP], few.GPR[asm.RCX] = heapPage, 24
+	lasting(t, func() string { // 1: mov [rsp], rcx; add rsp, 8; dec ecx; jnz 1b
+		if longer := extra("48890c24"+"4883c408"+"ffc9"+"75f4", few); math.Abs(longer) > 4 {
+			return fmt.Sprintf("a loop of 24 iterations without other branches takes %.2f cycles more: what is around it does", longer)
 		}
 		return ""
 	})
@@ -105,7 +112,7 @@ func TestUntrained(t *testing.T) {
 func TestForgotten(t *testing.T) {
 	p := start(t, Options{})
 	const runs = 80
-	b := Block{Code: unhex(t, onBytes), Setup: Setup{Captured: onRandomBytes(rand.New(rand.NewPCG(1, 2)))}}
+	b := Block{Code: unhex(t, onBytes), Setup: Setup{Captured: onRandomBytes(1000, rand.New(rand.NewPCG(1, 2)))}}
 	var waited require.Tries
 	lasting(t, func() string {
 		for {
@@ -130,7 +137,7 @@ func TestForgotten(t *testing.T) {
 				continue
 			}
 			if first, last := stat.Median(extra[:runs/4]), stat.Median(extra[3*runs/4:]); last < 0.7*first {
-				return fmt.Sprintf("the first runs take %.0f cycles more than learnt ones, the last ones %.0f", first, last)
+				return fmt.Sprintf("an iteration of the first runs takes %.1f cycles more than a learnt one, of the last ones %.1f", first, last)
 			}
 			return ""
 		}

@@ -149,20 +149,29 @@ func (m *MappedBlock) after(im harness.Image, iterations int, offsets [32]int) (
 	return c, pages, cmp.Or(err, failed)
 }
 
-// FirstRuns lays out n images that run all iterations and time their first run too, each on pages of its own at the end of those for code.
-func (m *MappedBlock) FirstRuns(n int, read harness.Clock) (images []harness.Image, err error) {
+// FirstRuns lays out both images anew, and n pairs of images that time their first run too, each on pages of its own; none if there is no room.
+func (m *MappedBlock) FirstRuns(n int, read harness.Clock) (first [][2]harness.Image, err error) {
 	b := m.startingAt(m.start, read)
-	b.Harness.TimesFirst = true
-	size := congruent(0, uint64(len(m.Long.Code)+2*layout.PageSize))
-	for i := range n {
-		im, err := b.image(layout.CodeEnd-uint64(i+1)*size, b.Factors.Long)
-		if err != nil {
-			return nil, err
-		}
-		b.put(im)
-		images = append(images, im)
+	if m.Short, m.Long, err = b.pair(m.Images, 0); err != nil {
+		return nil, withoutRoom(err)
 	}
-	return images, nil
+	b.Harness.TimesFirst = true
+	for end := m.Long.End(); len(first) < n; end = first[len(first)-1][1].End() {
+		short, long, err := b.pair(congruent(m.Images, end), 0)
+		if err != nil {
+			return nil, withoutRoom(err)
+		}
+		first = append(first, [2]harness.Image{short, long})
+	}
+	return first, nil
+}
+
+// withoutRoom drops the rejection of images that do not fit or that do not reach what they address.
+func withoutRoom(err error) error {
+	if _, ok := errors.AsType[*verdict.Rejection](err); ok {
+		return nil
+	}
+	return err
 }
 
 // traceWalked takes the accesses that single steps saw as the trace.

@@ -66,7 +66,7 @@ func TestReadLoops(t *testing.T) {
 	row := func(hex, offset, entry, status, cycles, iterations string, skipped ...string) string {
 		return strings.Join([]string{hex, "s#1", status, cycles, "f", "main", offset, entry, iterations, strings.Join(append(skipped, "", "")[:2], ",")}, ",") + "\n"
 	}
-	const header = "hex,state,status,cycles,file,function,offset,entry,unroll_long,skipped,cycles_untrained\n"
+	const header = "hex,state,status,cycles,file,function,offset,entry,unroll_long,skipped,untrained_cycles\n"
 	for _, c := range []struct {
 		name, loops string
 		want        []float64 // cycles of each block, -1 where it is not measured

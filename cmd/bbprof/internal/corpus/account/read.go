@@ -95,7 +95,7 @@ func blockOf(row resultfile.Row, file string) (b Block, err error) {
 	if row.Cell(instructions) == "" {
 		instructions = "instructions"
 	}
-	for column, to := range map[string]*float64{"count": &b.Count, instructions: &b.Instructions, "cycles": &b.Cycles, "cycles_untrained": &b.Untrained, extract.InPlaceColumn: &b.InPlace} {
+	for column, to := range map[string]*float64{"count": &b.Count, instructions: &b.Instructions, "cycles": &b.Cycles, "untrained_cycles": &b.Untrained, extract.InPlaceColumn: &b.InPlace} {
 		if row.Cell(column) == "" { // for example a rejected block
 			continue
 		}

@@ -11,7 +11,7 @@ import (
 
 // ofAccepted are the columns that only an accepted row has.
 var ofAccepted = []string{"cycles", "ci_low", "ci_high", "speeds", "lowest_cycles", "lowest_share", "lowest_layout",
-	"highest_cycles", "highest_share", "highest_layout", "row_cycles", "row_ci_low", "row_ci_high", "loops_take", "cycles_untrained",
+	"highest_cycles", "highest_share", "highest_layout", "row_cycles", "row_ci_low", "row_ci_high", "loops_take", "untrained_cycles",
 	"self_forwarding_loads", "impossible", "ticks_per_cycle", "clock"}
 
 // Reject turns an accepted row into a rejected one.

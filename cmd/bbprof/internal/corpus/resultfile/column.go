@@ -132,7 +132,7 @@ func Columns(disasm bool) []Column {
 			column("instructions", Integer, func(r *result) any { return positive(r.Instructions) }),
 			column("bytes", Integer, func(r *result) any { return positive(r.Bytes) }),
 			entryColumn("category", Text, func(e *Entry) any { return asm.CategoryOfCode(e.Row.Code) }),
-			columnIf(untrained, "cycles_untrained", Number, func(r *result) any { return r.Region.Untrained.Cycles }),
+			columnIf(untrained, "untrained_cycles", Number, func(r *result) any { return r.Region.Untrained.Cycles }),
 			columnIf(branches, "branch", Text, func(r *result) any { return r.Branch.As }),
 			columnIf(branches, "branch_changed", Text, func(r *result) any { return r.Branch.Changed() }),
 			columnIf(ran, "unroll_short", Integer, func(r *result) any { return r.UnrollShort }),

@@ -102,7 +102,7 @@ func TestCells(t *testing.T) {
 	want := []string{
 		`hex=90|status=ok|reason=|cycles=0.2500|ci_low=0.2499|ci_high=0.2502|mode=both|frontend=decode|speeds=3|
 			lowest_cycles=0.2000|lowest_share=0.3333|lowest_layout=0|highest_cycles=0.2750|highest_share=0.5000|highest_layout=1|
-			row_cycles=0.2600|row_ci_low=0.2590|row_ci_high=0.2610|loops_take=cycles|cycles_untrained=0.3500|instructions=1|bytes=1|unroll_short=128|unroll_long=512|
+			row_cycles=0.2600|row_ci_low=0.2590|row_ci_high=0.2610|loops_take=cycles|untrained_cycles=0.3500|instructions=1|bytes=1|unroll_short=128|unroll_long=512|
 			samples_kept=72|samples_dropped=0|pages=2|frames=1|init=stack|set=rdi=0x1,zf=0x1|paper_verdict=sigfpe|
 			self_forwarding_loads=3|copies_within=3|leaves=sigfpe: no|detail=one; two|impossible=below_dispatch|tries=1|rescued=true|
 			windows_kept=9|windows_dropped=7|runs_per_sample=5|clock=tsc|ticks_per_cycle=0.7025|counters=cycles=0.5000; uops=0.5000|
