@@ -27,7 +27,8 @@ func doctorCommand() *cli.Command {
 it has just done so, with the clock and the evidence that bbprof -hex would use. The precision is
 that of a few built-in blocks, measured twice. It also tests what the method asks of a CPU (Chen et
 al., BHive, IISWC 2019): what two virtual pages on one physical page cost, whether misses of L1 are
-counted or inferred, and whether subnormals that are flushed to zero cost nothing.
+counted or inferred, and whether subnormals that are flushed to zero cost nothing; and whether loops
+run from an op cache.
 `,
 		Notes: "docs/install.md says what a host needs.\n",
 		Examples: `bbprof doctor

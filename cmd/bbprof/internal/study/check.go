@@ -36,7 +36,7 @@ for loops that stand elsewhere in a cache line, whose difference is the layout's
   faster, same  likewise, or within the threshold on both sides
   unclear       the interval is on no one side: more -layouts
   layout        the same code, whose time differs where it stands now: no fault of the change
-  listed        new or gone, so that there is nothing to compare with
+  listed        new or gone, or of an unknown number of executions: nothing to compare with
 Intervals hold jointly in 95 % of runs, however many changes there are.
 `,
 		Notes: "docs/ci.md has workflows for GitHub and GitLab, and what the verdicts mean.\n",

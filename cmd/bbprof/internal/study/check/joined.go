@@ -7,13 +7,14 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
+	"github.com/bbprof/bbprof/profiler"
 )
 
 // mostJoined bounds the blocks of a loop that is measured as one row: with more, its way through is one of many.
 const mostJoined = 8
 
 // joined replaces each loop of several blocks in a row by one piece: the last block leads back to the first, the others fall through, and
-// leave the loop where they do not. A check of bounds makes such a loop of a single block.
+// leave the loop where they do not. A check of bounds makes such a loop of one of a single block.
 func joined(pieces []*Piece) (all []*Piece) {
 	for i := 0; i < len(pieces); {
 		if loop, blocks := join(pieces[i:]); loop != nil {
@@ -52,22 +53,27 @@ func join(pieces []*Piece) (loop *Piece, blocks int) {
 		if loop.Code = newCode(code); loop.Code == nil {
 			return nil, 0
 		}
-		loop.joined, loop.exits = true, exits
+		loop.exits, loop.parts = exits, pieces[:n+1]
 		return &loop, n + 1
 	}
 	return nil, 0
 }
 
-// closeExits has the branches out of a loop lead to its last instruction, for a row of copies, and lists them. ok is false if one does not reach it.
+// closeExits has the branches out of a loop lead to its last instruction, for a row of copies, and lists them. ok is false if one does not reach it
+// or cannot be inverted, or if there is more than one way through the loop.
 func closeExits(code []byte, insts []asm.Inst) (exits []int, ok bool) {
 	last := insts[len(insts)-1].Offset
 	for i := range insts[:len(insts)-1] {
 		branch, ok := asm.TrailingBranch(insts[:i+1])
-		if !ok || branch.Target >= 0 && branch.Target < int64(len(code)) {
+		at, size := insts[i].Offset, len(insts[i].Bytes)
+		next := int64(at + size)
+		if !ok || branch.Target == next { // also one whose target a linker fills in
 			continue
 		}
+		if branch.Target >= 0 && branch.Target < int64(len(code)) || !branch.Invertible() {
+			return nil, false
+		}
 		const short, near = 2, 6
-		at, size := insts[i].Offset, len(insts[i].Bytes)
 		switch by := last - at - size; {
 		case size == short && by < 128:
 			code[at+1] = byte(by)
@@ -88,24 +94,30 @@ func (p *Piece) stay(ctx context.Context, profile pool.Profiler) error {
 		if err != nil {
 			return err
 		}
-		left := -1
-		for _, b := range r.Inner {
-			if b.Taken > 0 && slices.Contains(p.exits, b.Offset) {
-				left = b.Offset
-				break
-			}
-		}
+		left := slices.IndexFunc(r.Inner, func(b profiler.BranchedReport) bool { return b.Taken > 0 && slices.Contains(p.exits, b.Offset) })
 		if left < 0 {
 			return nil
 		}
-		code := *p.Code
-		code.Bytes = slices.Clone(p.Bytes)
+		code, at := slices.Clone(p.Bytes), r.Inner[left].Offset
 		const escape = 0x0f
-		if code.Bytes[left] == escape {
-			left++
+		if code[at] == escape {
+			at++
 		}
-		code.Bytes[left] ^= 1 // the condition's opposite (SDM vol. 2, B.1.4.7)
-		p.Code = &code
+		code[at] ^= 1 // the condition's opposite (SDM vol. 2, B.1.4.7)
+		inverted := newCode(code)
+		inverted.key, p.Code = p.key, inverted
 	}
 	return nil
+}
+
+// apart replaces the loops of several blocks among what is compared by those blocks.
+func apart(pieces []*Piece) (all []*Piece) {
+	for _, p := range pieces {
+		if len(p.parts) > 0 {
+			all = append(all, p.parts...)
+		} else {
+			all = append(all, p)
+		}
+	}
+	return all
 }

@@ -30,6 +30,9 @@ type Piece struct {
 	Rejection *verdict.Rejection `json:"rejection,omitempty"`
 	Depth     int32              `json:"loop_depth"`
 	Placed    bool               `json:"-"` // the address is known
+
+	parts []*Piece // of a loop of several blocks: see joined
+	exits []int    // offsets of the branches out of that
 }
 
 // executed is how many of its instructions ran, by the profile.
@@ -42,8 +45,6 @@ type Code struct {
 	Text  string `json:"text"`
 
 	loop         bool
-	joined       bool  // a loop of several blocks
-	exits        []int // offsets of the branches out of that
 	instructions int
 	key          string // what of the code does not depend on where it and others stand
 }
@@ -213,7 +214,7 @@ func (f *Function) match(a, b []*Piece) {
 func (f *Function) same(a, b *Piece) {
 	f.Equal++
 	f.equal = append(f.equal, a)
-	if a.loop && !a.joined && a.Placed && b.Placed && a.Address%line != b.Address%line {
+	if a.loop && len(a.parts) == 0 && a.Placed && b.Placed && a.Address%line != b.Address%line {
 		f.Changes = append(f.Changes, Change{What: Moved, Base: []*Piece{a}, Head: []*Piece{b}})
 	}
 }

@@ -89,13 +89,13 @@ func Run(ctx context.Context, p pool.Profiler, functions []Function, o Options) 
 	for _, f := range functions {
 		tests += len(f.Changes)
 	}
-	// What other work disturbed is measured again at the end, when it may have gone, as are rows of whole loops, which have not always one time.
+	// What other work disturbed is measured again at the end, when it may have gone.
 	for round := range 1 + retries {
 		again := round > 0
 		for _, f := range functions {
 			for k := range f.Changes {
 				c := &f.Changes[k]
-				if again && !c.Disturbed() && (c.Rejection == nil || !c.joined()) {
+				if again && !c.Disturbed() {
 					continue
 				}
 				c.Outcome = Outcome{}
@@ -138,11 +138,15 @@ func (o Options) change(ctx context.Context, p pool.Profiler, c *Change, tests i
 	} else if err = o.inLayouts(ctx, p, c, tests); err == nil {
 		err = o.standing(ctx, p, c, tests)
 	}
+	if rejection, ok := errors.AsType[*verdict.Rejection](err); ok && c.joined() && !rejection.Reason.Noise() { // such as for instructions that no row may have
+		c.Base, c.Head, c.Outcome = apart(c.Base), apart(c.Head), Outcome{}
+		return o.change(ctx, p, c, tests)
+	}
 	var failure pool.Failure
 	switch {
 	case err == nil:
 	case errors.As(err, &c.Rejection):
-		if c.Verdict = Unknown; c.What == Moved && endless(err) || c.joined() && !c.Disturbed() {
+		if c.Verdict = Unknown; c.What == Moved && endless(err) {
 			c.Verdict = Listed
 		}
 	case errors.As(err, &failure):
@@ -155,7 +159,7 @@ func (o Options) change(ctx context.Context, p pool.Profiler, c *Change, tests i
 
 // joined reports whether a loop of several blocks is among what is compared, of which a row is measured.
 func (c *Change) joined() bool {
-	return slices.ContainsFunc(slices.Concat(c.Base, c.Head), func(p *Piece) bool { return p.joined })
+	return slices.ContainsFunc(slices.Concat(c.Base, c.Head), func(p *Piece) bool { return len(p.parts) > 0 })
 }
 
 // endless reports whether a loop does not end by a condition that its initial state can set, such as one of memory's
@@ -356,7 +360,7 @@ func (p *Piece) block() profiler.Block {
 	if p.Placed {
 		b.Setup.Address = &p.Address
 	}
-	if p.joined {
+	if len(p.parts) > 0 {
 		b.Setup.Branch = profiler.NotTaken
 	}
 	return b
@@ -371,6 +375,9 @@ func (o Options) cost(ctx context.Context, p pool.Profiler, f *Function) error {
 		executed += piece.executed()
 		if piece.Count == 0 {
 			continue
+		}
+		if err := piece.stay(ctx, p); err != nil {
+			return err
 		}
 		r, err := pool.Number(ctx, p, piece.block())
 		switch {
@@ -408,7 +415,7 @@ func (o Options) cost(ctx context.Context, p pool.Profiler, f *Function) error {
 		if half := (c.High - c.Low) / 2 / 100 * base; !math.IsInf(half, 0) {
 			varies = math.Hypot(varies, half)
 		}
-		if base == 0 && c.What == Changed {
+		if most == 0 && c.What == Changed {
 			c.Verdict = Uncalled
 		}
 	}

@@ -51,7 +51,7 @@ func Blocks(ctx context.Context, p pool.Profiler, blocks []profiler.Block) (meas
 			setup.Address, setup.Branch = b.Setup.Address, b.Setup.Branch
 			r, err := pool.Number(ctx, p, profiler.Block{Code: b.Code, Setup: setup})
 			if err == nil && !slices.EqualFunc(r.Inner, first[i].Inner, sameWay) {
-				err = &verdict.Rejection{Reason: verdict.Unstable, Detail: "in this layout its inner branches go another way"}
+				err = &verdict.Rejection{Reason: verdict.ControlFlow, Detail: "in this layout its inner branches go another way"}
 			}
 			if err == nil && r.Impossible != "" {
 				err = &verdict.Rejection{Reason: verdict.Unstable, Detail: fmt.Sprintf("%.3f cycles are fewer than the core can do (%s)", r.Cycles, r.Impossible)}
