@@ -29,10 +29,10 @@ func accountCommand() *cli.Command {
 -terminators; from each further one, also of batch -state, account takes what those before it
 rejected, such as loops that only the program's state ends. What batch -state made of bbprof
 capture -loops takes the place of those loops' blocks; line untrained is then the sum before the
-branch predictor has learnt what the loops' branches do, and the program lies between. The sum of count × cycles is what the
-program would take if each block ran as it does alone: from L1, with every transfer predicted, and
-free unless a block or a loop holds it. account runs the program, and compares its user time with
-that sum, and perf's samples of time with each function's blocks.
+branch predictor has learnt what the loops' branches do, and the program lies between. The sum of
+count × cycles is what the program would take if each block ran as it does alone: from L1, with
+every transfer predicted, and free unless a block or a loop holds it. account runs the program, and
+compares its user time with that sum, and perf's samples of time with each function's blocks.
 
 If the blocks explain less than the program takes, the rest is mispredictions, cache and TLB misses,
 and waiting for earlier blocks. If they explain more, blocks overlap in the program, or their

@@ -13,13 +13,29 @@ import (
 // mostJoined bounds the blocks of a loop that is measured as one row: with more, its way through is one of many.
 const mostJoined = 8
 
+// blocks are what a loop of several was before it became one piece.
+type blocks struct {
+	exits []int // offsets in the loop of the branches out of it
+	parts []*Piece
+}
+
+// loops counts the loops of a single block.
+func loops(pieces []*Piece) (n int) {
+	for _, p := range pieces {
+		if p.loop {
+			n++
+		}
+	}
+	return n
+}
+
 // joined replaces each loop of several blocks in a row by one piece: the last block leads back to the first, the others fall through, and
 // leave the loop where they do not. A check of bounds makes such a loop of one of a single block.
 func joined(pieces []*Piece) (all []*Piece) {
 	for i := 0; i < len(pieces); {
-		if loop, blocks := join(pieces[i:]); loop != nil {
+		if loop, count := join(pieces[i:]); loop != nil {
 			all = append(all, loop)
-			i += blocks
+			i += count
 			continue
 		}
 		all = append(all, pieces[i])
@@ -29,7 +45,7 @@ func joined(pieces []*Piece) (all []*Piece) {
 }
 
 // join returns the loop that the first of these pieces heads, and how many they are; nil if there is none.
-func join(pieces []*Piece) (loop *Piece, blocks int) {
+func join(pieces []*Piece) (loop *Piece, count int) {
 	first := pieces[0]
 	var code []byte
 	for n, p := range pieces[:min(len(pieces), mostJoined)] {
@@ -53,7 +69,7 @@ func join(pieces []*Piece) (loop *Piece, blocks int) {
 		if loop.Code = newCode(code); loop.Code == nil {
 			return nil, 0
 		}
-		loop.exits, loop.parts = exits, pieces[:n+1]
+		loop.joined = &blocks{exits, slices.Clone(pieces[:n+1])}
 		return &loop, n + 1
 	}
 	return nil, 0
@@ -89,12 +105,16 @@ func closeExits(code []byte, insts []asm.Inst) (exits []int, ok bool) {
 
 // stay inverts the branches out of a loop that it takes in bbprof's initial state: a program's loop goes on.
 func (p *Piece) stay(ctx context.Context, profile pool.Profiler) error {
-	for range p.exits {
+	if p.joined == nil {
+		return nil
+	}
+	exits := p.joined.exits
+	for range exits {
 		r, err := profile.Profile(ctx, p.block()) // its path shows even if its time is rejected
 		if err != nil {
 			return err
 		}
-		left := slices.IndexFunc(r.Inner, func(b profiler.BranchedReport) bool { return b.Taken > 0 && slices.Contains(p.exits, b.Offset) })
+		left := slices.IndexFunc(r.Inner, func(b profiler.BranchedReport) bool { return b.Taken > 0 && slices.Contains(exits, b.Offset) })
 		if left < 0 {
 			return nil
 		}
@@ -105,7 +125,8 @@ func (p *Piece) stay(ctx context.Context, profile pool.Profiler) error {
 		}
 		code[at] ^= 1 // the condition's opposite (SDM vol. 2, B.1.4.7)
 		inverted := newCode(code)
-		inverted.key, p.Code = p.key, inverted
+		inverted.key, inverted.joined = p.key, p.joined
+		p.Code = inverted
 	}
 	return nil
 }
@@ -113,8 +134,8 @@ func (p *Piece) stay(ctx context.Context, profile pool.Profiler) error {
 // apart replaces the loops of several blocks among what is compared by those blocks.
 func apart(pieces []*Piece) (all []*Piece) {
 	for _, p := range pieces {
-		if len(p.parts) > 0 {
-			all = append(all, p.parts...)
+		if p.joined != nil {
+			all = append(all, p.joined.parts...)
 		} else {
 			all = append(all, p)
 		}

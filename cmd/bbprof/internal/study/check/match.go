@@ -30,9 +30,6 @@ type Piece struct {
 	Rejection *verdict.Rejection `json:"rejection,omitempty"`
 	Depth     int32              `json:"loop_depth"`
 	Placed    bool               `json:"-"` // the address is known
-
-	parts []*Piece // of a loop of several blocks: see joined
-	exits []int    // offsets of the branches out of that
 }
 
 // executed is how many of its instructions ran, by the profile.
@@ -45,6 +42,7 @@ type Code struct {
 	Text  string `json:"text"`
 
 	loop         bool
+	joined       *blocks // of a loop of several; nil for any other code
 	instructions int
 	key          string // what of the code does not depend on where it and others stand
 }
@@ -138,7 +136,7 @@ func Match(base, head []Piece) (functions []Function, equal int) {
 	functions = []Function{} // also in JSON
 	for _, name := range names {
 		f := Function{Name: name}
-		if loops := func(p *Piece) bool { return p.loop }; len(pick(a[name], loops)) != len(pick(b[name], loops)) {
+		if loops(a[name]) != loops(b[name]) {
 			a[name], b[name] = joined(a[name]), joined(b[name])
 		}
 		for _, of := range []func(*Piece) bool{
@@ -214,7 +212,7 @@ func (f *Function) match(a, b []*Piece) {
 func (f *Function) same(a, b *Piece) {
 	f.Equal++
 	f.equal = append(f.equal, a)
-	if a.loop && len(a.parts) == 0 && a.Placed && b.Placed && a.Address%line != b.Address%line {
+	if a.loop && a.joined == nil && a.Placed && b.Placed && a.Address%line != b.Address%line {
 		f.Changes = append(f.Changes, Change{What: Moved, Base: []*Piece{a}, Head: []*Piece{b}})
 	}
 }

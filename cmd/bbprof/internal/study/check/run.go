@@ -159,7 +159,7 @@ func (o Options) change(ctx context.Context, p pool.Profiler, c *Change, tests i
 
 // joined reports whether a loop of several blocks is among what is compared, of which a row is measured.
 func (c *Change) joined() bool {
-	return slices.ContainsFunc(slices.Concat(c.Base, c.Head), func(p *Piece) bool { return len(p.parts) > 0 })
+	return slices.ContainsFunc(slices.Concat(c.Base, c.Head), func(p *Piece) bool { return p.joined != nil })
 }
 
 // endless reports whether a loop does not end by a condition that its initial state can set, such as one of memory's
@@ -360,7 +360,7 @@ func (p *Piece) block() profiler.Block {
 	if p.Placed {
 		b.Setup.Address = &p.Address
 	}
-	if len(p.parts) > 0 {
+	if p.joined != nil {
 		b.Setup.Branch = profiler.NotTaken
 	}
 	return b
