@@ -23,8 +23,8 @@ type RegionReport struct {
 	// Instructions is their number in an iteration, on average.
 	Instructions float64          `json:"instructions_per_iteration"`
 	Branches     []BranchedReport `json:"branches,omitempty"`
-	// Untrained are the cycles of an iteration before the branch predictor has learnt the data; nil with hardware counters,
-	// which count mispredictions.
+	// Untrained are the cycles of an iteration when the branch predictor knows nothing of the loop, neither its data nor its
+	// exit; nil with hardware counters, which count mispredictions.
 	Untrained *Untrained `json:"untrained,omitempty"`
 }
 
@@ -72,7 +72,7 @@ func (s *session) profileRegion(j job, c *initial.Captured) (p progress, err err
 const (
 	// firstRuns is the number of first runs, and fewestFirstRuns what a median needs for a 95 % interval.
 	firstRuns, fewestFirstRuns = 20, 6
-	// firstImages pairs of images run in turn: what one teaches the predictor gives way to the others and to random branches. A single one is still known after
+	// firstImages run in turn: what one teaches the predictor gives way to the others and to random branches. A single one is still known after
 	// 131,072 of those (Golden Cove).
 	firstImages = 4
 )
@@ -84,22 +84,22 @@ func untrained(timer *timing.TSC, plan timing.Plan, learnt measurement) (*Untrai
 		return nil, mapping.Unexpected(err)
 	}
 	median, low, high := stat.MedianInterval(extra)
-	e := learnt.timed.Estimate
-	return &Untrained{e.Value + median, e.Low() + low, e.High() + high}, nil
+	iterations, e := float64(learnt.block.Factors.Long), learnt.timed.Estimate
+	return &Untrained{e.Value + median/iterations, e.Low() + low/iterations, e.High() + high/iterations}, nil
 }
 
-// timeFirstRuns returns how many cycles longer an iteration takes in n first runs of a loop than in later ones.
+// timeFirstRuns returns by how many cycles n first runs of a loop are longer than later ones.
 func timeFirstRuns(timer *timing.TSC, plan timing.Plan, learnt measurement, n int) (extra []float64, err error) {
 	block := timedBlock{learnt.block}
-	images, err := block.FirstRuns(firstImages, timer.Clock())
+	later, images, err := block.FirstRuns(firstImages, timer.Clock())
 	if err != nil || len(images) == 0 {
 		return nil, err
 	}
-	var first []timing.Pair
+	var first []timing.Image
 	for _, im := range images {
-		first = append(first, block.pair(im[0], im[1], block.Factors))
+		first = append(first, block.pair(im, im, block.Factors).Long)
 	}
-	return timer.FirstRuns(block, first, block.pair(block.Short, block.Long, block.Factors), n, plan)
+	return timer.FirstRuns(block, first, block.pair(later, later, block.Factors).Long, n, plan)
 }
 
 func (s *session) regionTask(j job, header int) (t mapping.Task, err error) {

@@ -100,9 +100,10 @@ func TestUntrained(t *testing.T) {
 	})
 	few := atHeader(0)
 	few.GPR[asm.RSP], few.GPR[asm.RCX] = heapPage, 24
-	lasting(t, func() string { // 1: mov [rsp], rcx; add rsp, 8; dec ecx; jnz 1b
-		if longer := extra("48890c24"+"4883c408"+"ffc9"+"75f4", few); math.Abs(longer) > 4 {
-			return fmt.Sprintf("a loop of 24 iterations without other branches takes %.2f cycles more: what is around it does", longer)
+	lasting(t, func() string { // 1: mov rax, [rsp]; add rsp, 8; dec ecx; jnz 1b
+		const mispredicted = 25 // cycles, at most: the exit, and some turns until the branch is known
+		if longer := extra("488b0424"+"4883c408"+"ffc9"+"75f4", few); 24*longer > 20*mispredicted {
+			return fmt.Sprintf("a loop of 24 iterations without other branches takes %.2f cycles more: as if most were mispredicted", longer)
 		}
 		return ""
 	})
@@ -117,9 +118,10 @@ func TestForgotten(t *testing.T) {
 	lasting(t, func() string {
 		for {
 			var extra []float64
+			var err error
 			began := time.Now()
 			refused := p.onThread(require.Context(t), func(s *session) {
-				_, err := s.withChild(t.Context(), b, func() error {
+				_, err = s.withChild(t.Context(), b, func() error {
 					j := s.job(b)
 					r, err := s.profileRegion(j, b.Setup.Captured)
 					if timer, ok := s.timer.(*timing.TSC); ok && err == nil {
@@ -133,11 +135,11 @@ func TestForgotten(t *testing.T) {
 			})
 			require.NoError(t, refused)
 			if len(extra) < runs {
-				waited.Again(t, time.Since(began), fmt.Sprintf("%d first runs of %d", len(extra), runs))
+				waited.Again(t, time.Since(began), fmt.Sprintf("%d first runs of %d; %v", len(extra), runs, err))
 				continue
 			}
 			if first, last := stat.Median(extra[:runs/4]), stat.Median(extra[3*runs/4:]); last < 0.7*first {
-				return fmt.Sprintf("an iteration of the first runs takes %.1f cycles more than a learnt one, of the last ones %.1f", first, last)
+				return fmt.Sprintf("the first runs take %.0f cycles more than learnt ones, the last ones %.0f", first, last)
 			}
 			return ""
 		}

@@ -149,21 +149,21 @@ func (m *MappedBlock) after(im harness.Image, iterations int, offsets [32]int) (
 	return c, pages, cmp.Or(err, failed)
 }
 
-// FirstRuns lays out both images anew, and n pairs of images that time their first run too, each on pages of its own; none if there is no room.
-func (m *MappedBlock) FirstRuns(n int, read harness.Clock) (first [][2]harness.Image, err error) {
+// FirstRuns lays out an image that runs all iterations, and n more that time their first run too, each on pages of its own; none if there is no
+// room.
+func (m *MappedBlock) FirstRuns(n int, read harness.Clock) (later harness.Image, first []harness.Image, err error) {
 	b := m.startingAt(m.start, read)
-	if m.Short, m.Long, err = b.pair(m.Images, 0); err != nil {
-		return nil, withoutRoom(err)
-	}
-	b.Harness.TimesFirst = true
-	for end := m.Long.End(); len(first) < n; end = first[len(first)-1][1].End() {
-		short, long, err := b.pair(congruent(m.Images, end), 0)
-		if err != nil {
-			return nil, withoutRoom(err)
+	var images []harness.Image
+	for at := m.Images; len(images) <= n; at = congruent(m.Images, images[len(images)-1].End()) {
+		b.Harness.TimesFirst = len(images) > 0
+		im, err := b.image(at, b.Factors.Long)
+		if err != nil || im.End() > layout.CodeEnd {
+			return later, nil, withoutRoom(err)
 		}
-		first = append(first, [2]harness.Image{short, long})
+		b.put(im)
+		images = append(images, im)
 	}
-	return first, nil
+	return images[0], images[1:], nil
 }
 
 // withoutRoom drops the rejection of images that do not fit or that do not reach what they address.

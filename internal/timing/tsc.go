@@ -484,26 +484,21 @@ func (t *TSC) TimeMidpoint(b Block, pair Pair, offsets []int, p Plan) (timed Tim
 	return Timed{Windows: midpoint[0].windows}, err // without statistics: these windows are not the block's
 }
 
-// FirstRuns times pairs of images that store their start, in turn, until each image has had n first runs, or fewer beside other work: each after
-// the branch predictor was untrained, and beside a later run of the image of the same iterations. It returns how many cycles longer the first
-// runs are for an iteration.
-func (t *TSC) FirstRuns(b Block, first []Pair, later Pair, n int, p Plan) (extra []float64, err error) {
+// FirstRuns times images that store their start, n runs in turn, or fewer beside other work: each after the branch predictor was untrained, and
+// beside a later run of another image. It returns by how many cycles the first runs are longer.
+func (t *TSC) FirstRuns(b Block, first []Image, later Image, n int, p Plan) (extra []float64, err error) {
 	b.Refill()
 	s := series{TSC: t, plan: p}
 	plan := runPlan{
 		samples: 1, rows: startRows, wait: waitPolls, polls: windowPolls,
 		idle: t.longestIdle(), idleStores: t.longestIdleStores(), vectorBits: p.VectorBits,
 	}
-	setup := slices.Clone(p.Remap)
-	for _, pair := range first {
-		for i, im := range []Image{pair.Short, pair.Long} {
-			again := []Image{later.Short, later.Long}[i]
-			plan.pairs = append(plan.pairs, pairPlan{
-				append(setup, tracee.Run(t.resetImage, 1), tracee.Run(t.untrain, 0)),
-				image{entry: im.Entry, runs: 1}, image{entry: again.Entry, warm: p.Warm, runs: 1}, oneWindow,
-			})
-			setup = nil
+	for i, im := range first {
+		setup := []tracee.Op{tracee.Run(t.resetImage, 1), tracee.Run(t.untrain, 0)}
+		if i == 0 {
+			setup = slices.Concat(p.Remap, setup)
 		}
+		plan.pairs = append(plan.pairs, pairPlan{setup, image{entry: im.Entry, runs: 1}, image{entry: later.Entry, warm: p.Warm, runs: 1}, oneWindow})
 	}
 	cold := true // the first child run fills the caches
 	for deadline, tries := time.Now().Add(p.Budget), 0; len(extra) < n && tries < giveUpAfter && time.Now().Before(deadline); tries++ {
@@ -511,21 +506,14 @@ func (t *TSC) FirstRuns(b Block, first []Pair, later Pair, n int, p Plan) (extra
 		if err != nil {
 			return nil, err
 		}
-		kept, rate := s.keepUndisturbed(got, slices.Repeat([]*placement{{}}, len(plan.pairs)))
+		kept, rate := s.keepUndisturbed(got, slices.Repeat([]*placement{{}}, len(first)))
 		if cold {
 			cold = false
 			continue
 		}
-		longer := map[int]float64{} // by the window's image
 		for _, w := range kept {
-			longer[w.pair] = (w.perRun[0][0] - w.perRun[1][0]) / rate
-		}
-		for i := range first {
-			short, ok := longer[2*i]
-			if long, both := longer[2*i+1]; ok && both {
-				extra = append(extra, later.PerIteration(short, long))
-				tries = 0
-			}
+			extra = append(extra, (w.perRun[0][0]-w.perRun[1][0])/rate)
+			tries = 0
 		}
 	}
 	return extra, nil
