@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/bbprof/bbprof/initial"
@@ -276,6 +277,7 @@ func (s *session) interval(t timing.Timed) stat.Estimate {
 	if t.Design.Repeated() {
 		e.Half *= max(s.cpu.SessionsApart, 1)
 	}
+	e.Half = math.Hypot(e.Half, s.cpu.SessionShare*e.Value)
 	return e
 }
 

@@ -34,8 +34,9 @@ type CPU struct {
 	AddsPerCycle float64 `json:"adds_per_cycle"`
 	// IdleProbe is the contention probe's time on an idle core, see cpu.Core; 0 if unknown.
 	IdleProbe float64 `json:"-"`
-	// SessionsApart widens intervals, see cpu.Core.
+	// SessionsApart and SessionShare widen intervals, see cpu.Core.
 	SessionsApart float64 `json:"-"`
+	SessionShare  float64 `json:"-"`
 	// NopsPerCycle is the same for nops, 0 where the probe has none.
 	NopsPerCycle  float64 `json:"nops_per_cycle,omitzero"`
 	SettlesAtOnce bool    `json:"-"` // see cpu.Core, as the following
@@ -113,6 +114,7 @@ func detect(id cpu.ID, m machine, chosen []int) CPU {
 		AddsPerCycle:      core.AddsPerCycle,
 		IdleProbe:         core.IdleProbe,
 		SessionsApart:     core.SessionsApart,
+		SessionShare:      core.SessionShare,
 		NopsPerCycle:      core.NopsPerCycle,
 		SettlesAtOnce:     core.SettlesAtOnce,
 		FusesNops:         core.FusesNops,
