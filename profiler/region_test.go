@@ -1,10 +1,13 @@
 package profiler
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -144,6 +147,31 @@ func TestForgotten(t *testing.T) {
 			return ""
 		}
 	})
+}
+
+// TestNoRoom: a loop so large that no images of first runs fit keeps its result.
+func TestNoRoom(t *testing.T) {
+	p := start(t, Options{Tolerate: []verdict.Reason{verdict.L1IMiss, verdict.Unstable}})
+	const gap = 450 << 10 // of the 2 MiB for code
+	code := binary.LittleEndian.AppendUint32([]byte{0xe9}, gap)
+	code = append(code, bytes.Repeat([]byte{0x90}, gap)...)
+	code = append(code, 0xff, 0xc9, 0x0f, 0x85) // dec ecx; jnz
+	code = binary.LittleEndian.AppendUint32(code, uint32(-len(code)-4))
+	state := atHeader(0)
+	state.GPR[asm.RCX] = 100
+	var waited require.Tries
+	for {
+		began := time.Now()
+		r := require.Get(p.Profile(require.Context(t), Block{Code: code, Setup: Setup{Captured: state}}))(t)
+		if r.Reason.Noise() {
+			waited.Again(t, time.Since(began), r.Rejection)
+			continue
+		}
+		if r.Status != OK || r.Region.Untrained != nil || !slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, "no room") }) {
+			t.Errorf("%s %v %s: %q", r.Status, r.Rejection, r.Failure, r.Warnings)
+		}
+		return
+	}
 }
 
 // TestRegionMemory: both images start from their own state of memory, and the loop's end may hang on it.

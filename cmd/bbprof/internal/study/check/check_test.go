@@ -265,3 +265,23 @@ func TestCost(t *testing.T) {
 		require.Equal(t, "cost of the head", 3*c.cold+c.hot, functions[0].Cost.Head)
 	}
 }
+
+// TestCostOfJoined: a loop of several blocks that both builds have costs what the row takes that stays within it.
+func TestCostOfJoined(t *testing.T) {
+	const both = "f@0^:" + guard + ";f@8^:" + guarded
+	base := build(t, both+";f@64:"+loop)
+	base[0].Count = 10
+	functions, _ := Match(base, build(t, both))
+	staying := profiling(func(b profiler.Block) profiler.Result {
+		r := profiler.Result{Status: profiler.OK, Cycles: 99, CILow: 99, CIHigh: 99}
+		switch {
+		case b.Setup.Branch == profiler.NotTaken && b.Code[3]&1 == 1:
+			r.Cycles, r.CILow, r.CIHigh = 5, 5, 5
+		case b.Code[3]&1 == 0:
+			r.Inner = []profiler.BranchedReport{{Offset: 2, Taken: 1, Of: 1}}
+		}
+		return r
+	})
+	require.NoError(t, Run(context.Background(), staying, functions, Options{Threshold: 0.03, Layouts: 4, Weighted: true}))
+	require.Equal(t, "cost", 50.0, functions[0].Cost.Base)
+}
