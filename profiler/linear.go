@@ -144,7 +144,7 @@ func (j job) addEnds(r *measurement) error {
 		ends = linearEnds / between
 	}
 	e.Half = math.Hypot(e.Half, ends)
-	if e.Low() <= 0 {
+	if ends > 0 && e.Low() <= 0 {
 		return &verdict.Rejection{Reason: verdict.Unstable, Detail: fmt.Sprintf(
 			"about %.3f cycles: the ends of images of %v iterations may differ by as much, and larger numbers tell", e.Value, r.block.Factors)}
 	}
