@@ -107,13 +107,14 @@ func (a asking) without(s profiler.Setup, change func(*profiler.Setup)) float64 
 	return math.Abs(with-without) / min(with, without)
 }
 
-// spread is the share by which the slowest of some set-ups differs from the fastest.
-func (a asking) spread(n int, at func(n int) profiler.Setup, of func(profiler.Result) float64) float64 {
+// spread is the share by which the slowest of some set-ups differs from the fastest, without so many at either end.
+func (a asking) spread(n, cut int, at func(n int) profiler.Setup, of func(profiler.Result) float64) float64 {
 	var all []float64
 	for i := range n {
 		all = append(all, a.median(at(i), of))
 	}
-	return slices.Max(all)/slices.Min(all) - 1
+	slices.Sort(all)
+	return all[n-1-cut]/all[cut] - 1
 }
 
 // costs returns what each cause that can be asked for costs.
@@ -129,9 +130,9 @@ func (a asking) costs(s profiler.Setup, cause string, without func(*profiler.Set
 		costs[cause] = a.without(s, change)
 	}
 	q := question{setup: s}
-	costs["code alignment"] = a.spread(16, func(n int) profiler.Setup { return q.at(4*n, leastNops) }, cycles)
+	costs["code alignment"] = a.spread(16, 0, func(n int) profiler.Setup { return q.at(4*n, leastNops) }, cycles)
 	if width := host.Detect().DispatchWidth; width > 0 {
-		costs["rename phase"] = a.spread(width, func(n int) profiler.Setup { return q.at(0, leastNops+n) }, firstPhase)
+		costs["rename phase"] = a.spread(width, 1, func(n int) profiler.Setup { return q.at(0, leastNops+n) }, firstPhase) // as explain looks at layouts: see differ
 	}
 	return costs
 }
