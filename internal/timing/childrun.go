@@ -221,15 +221,16 @@ func (t *TSC) list(p runPlan, out output) (list []tracee.Op, searches bool) {
 			if p.wait > 0 {
 				list = append(list, tracee.Run(sampler.wait, 0))
 			}
-			if pair.short.warm > 0 {
-				list = append(list, tracee.Run(pair.short.entry, warm[0]))
-			}
 			list = append(list,
 				tracee.Put(layout.SlotDispatch, uint64(offset)),
 				tracee.Put(layout.SlotOut, out.samples(at)),
 				tracee.Put(layout.SlotKept, out.samples(at)),
 				tracee.Put(layout.SlotSamples, uint64(p.samples)),
-				tracee.Put(layout.SlotPolls, uint64(p.polls)),
+				tracee.Put(layout.SlotPolls, uint64(p.polls)))
+			if pair.short.warm > 0 { // after SlotDispatch: the predictor learns the new phase
+				list = append(list, tracee.Run(pair.short.entry, warm[0]))
+			}
+			list = append(list,
 				tracee.Run(pair.long.entry, warm[1]),
 				tracee.Run(sampler.sample, 0),
 				tracee.Move(out.tail(at), layout.SlotKept),
