@@ -64,7 +64,7 @@ type Line struct {
 	InPlace     Timed    `json:"in_place,omitzero"`
 	Hottest     string   `json:"hottest_line,omitempty"` // source line of the block with most cycles
 	total, most float64
-	mispredict  float64 // cycles of loops before the branch predictor has learnt their data, beyond BlockCycles
+	untrained   float64 // as BlockCycles, before the branch predictor has learnt the loops' data
 }
 
 // Timed sums count × cycles of the measured blocks whose cycles in the program are known.
@@ -95,7 +95,7 @@ func Tabulate(blocks []Block, run Run) Table {
 		}
 		return lines[p]
 	}
-	unmeasured, mispredict := 0.0, 0.0
+	unmeasured, untrained := 0.0, 0.0 // untrained is like BlockCycles
 	for _, b := range blocks {
 		l, executed := at(b.Place), b.Count*b.Instructions
 		t.Instructions += executed
@@ -108,16 +108,15 @@ func Tabulate(blocks []Block, run Run) Table {
 			l.Unmeasured += executed
 			continue
 		}
-		t.BlockCycles += b.Count * b.Cycles
-		l.BlockCycles += b.Count * b.Cycles
-		l.mispredict += b.Count * max(b.Untrained-b.Cycles, 0)
-		mispredict += b.Count * max(b.Untrained-b.Cycles, 0)
-		if b.Count*b.Cycles > l.most {
-			l.most, l.Hottest = b.Count*b.Cycles, b.Line
+		alone, unknown := b.Count*b.Cycles, b.Count*max(b.Untrained, b.Cycles)
+		t.BlockCycles, untrained = t.BlockCycles+alone, untrained+unknown
+		l.BlockCycles, l.untrained = l.BlockCycles+alone, l.untrained+unknown
+		if alone > l.most {
+			l.most, l.Hottest = alone, b.Line
 		}
 		if b.InPlace > 0 {
 			l.InPlace.Cycles += b.Count * b.InPlace
-			l.InPlace.Alone += b.Count * b.Cycles
+			l.InPlace.Alone += alone
 		}
 	}
 	samples := 0.0
@@ -128,11 +127,11 @@ func Tabulate(blocks []Block, run Run) Table {
 		cycles := n / samples * t.Cycles
 		at(p).Cycles = &cycles
 	}
-	t.Unmeasured, t.Share, t.Untrained = ratio(unmeasured, t.Instructions), ratio(t.BlockCycles, t.Cycles), ratio(t.BlockCycles+mispredict, t.Cycles)
+	t.Unmeasured, t.Share, t.Untrained = ratio(unmeasured, t.Instructions), ratio(t.BlockCycles, t.Cycles), ratio(untrained, t.Cycles)
 	for _, l := range lines {
 		l.Unmeasured = ratio(l.Unmeasured, l.total)
 		if l.Cycles != nil {
-			share, untrained := ratio(l.BlockCycles, *l.Cycles), ratio(l.BlockCycles+l.mispredict, *l.Cycles)
+			share, untrained := ratio(l.BlockCycles, *l.Cycles), ratio(l.untrained, *l.Cycles)
 			l.Share, l.Untrained = &share, &untrained
 		}
 		t.Functions = append(t.Functions, *l)

@@ -190,12 +190,12 @@ func (o Options) inLayouts(ctx context.Context, p pool.Profiler, c *Change, test
 		measured int
 	)
 	for _, g := range c.groups() {
-		var layouts []compare.Measured
-		var err error
-		if !c.joined() {
-			layouts, err = o.group(ctx, p, &g, "")
+		branch := profiler.Branch("")
+		if c.joined() {
+			branch = profiler.NotTaken
 		}
-		if c.joined() || endless(err) {
+		layouts, err := o.group(ctx, p, &g, branch)
+		if endless(err) {
 			layouts, err = o.group(ctx, p, &g, profiler.NotTaken)
 		}
 		rejection, rejected := errors.AsType[*verdict.Rejection](err)
