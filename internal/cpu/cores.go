@@ -134,8 +134,8 @@ var cores = []Core{
 		IdleProbe: 955, // 954 to 957 in every idle recording of an Emerald Rapids
 		// On the same, of some 7,000 such corpus blocks in two pairs of runs 95 % were within 1.5 and 1.8 half-widths; of the others, 0.9.
 		SessionsApart: 1.8,
-		// Of two pairs of runs of all corpus blocks beside busy siblings, 93.5 and 93.8 % of the second were inside without, and 95.5 and
-		// 95.8 % with 0.004.
+		// Of a pair of runs of all corpus blocks beside busy siblings 93.8 % of the second were inside without it, and would have been
+		// 95.8 % with 0.004; of another with it 96.2 %.
 		SessionShare: 0.004,
 		Latencies:    GoldenCoveLatencies, LLVM: "sapphirerapids", OSACA: "SPR",
 		since: []cpuid.FeatureID{cpuid.AVX512FP16, cpuid.AMXTILE}},
