@@ -2,6 +2,7 @@ package asm
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/bbprof/bbprof/verdict"
@@ -29,10 +30,13 @@ type RegionBranch struct {
 }
 
 // RegionOf finds the loop whose header is at an offset in code: every instruction from which control comes back there, directly, without
-// leaving code. If control does not come back, it is all instructions that control reaches. A *verdict.Rejection as error names the
-// instruction that must not run.
+// a call and without leaving code. If control does not come back, it is all instructions that control reaches, calls the last of them.
+// A *verdict.Rejection as error names the instruction that must not run.
 func RegionOf(code []byte, entry int) (r Region, err error) {
 	r = Region{Code: code, Entry: entry}
+	if entry < 0 || entry >= len(code) {
+		return r, &verdict.Rejection{Reason: verdict.ControlFlow, Detail: fmt.Sprintf("its entry is at byte %d of %d", entry, len(code))}
+	}
 	reached, err := reach(code, entry)
 	if err != nil {
 		return r, err
@@ -50,7 +54,8 @@ func RegionOf(code []byte, entry int) (r Region, err error) {
 	return r, r.connect(reached, keep)
 }
 
-// node is an instruction of a region with the offsets of its successors, which may lie outside of the code.
+// node is an instruction of a region with the offsets of its successors, which may lie outside of the code. A call has none: a loop that
+// calls on one of its paths, such as to refill a buffer, ends there.
 type node struct {
 	inst Inst
 	to   []int
@@ -74,7 +79,7 @@ func reach(code []byte, entry int) (map[int]node, error) {
 		if step.Flow == FlowBranch || step.Flow == FlowJump {
 			n.to = append(n.to, next+int(step.Target))
 		}
-		if !step.Flow.Ends() {
+		if calls := step.Flow == FlowCall || step.Flow == FlowCallIndirect; !calls && !step.Flow.Ends() {
 			n.to = append(n.to, next)
 		}
 		nodes[at] = n
@@ -164,35 +169,41 @@ func (r *Region) Leads() (list []int64) {
 	return slices.Compact(list)
 }
 
-const jumpBytes = 5 // jmp rel32
+const jumpBytes, shortJumpBytes = 5, 2 // jmp rel32, jmp rel8
 
 // Contained returns the code with every exit led to its end: branches that leave are redirected, and bytes that are not the region's trap, or
 // jump there. before is such a jump too, for the bytes right before the code. It fails if an exit cannot be redirected where it stands.
 func (r *Region) Contained() (before, code []byte, err error) {
-	code = slices.Clone(r.Code)
+	last := &r.Insts[len(r.Insts)-1]
+	code = slices.Clone(r.Code[:last.Offset+len(last.Bytes)])
 	jump := func(from int) []byte { // to the end of the code
 		to := uint32(len(code) - from - jumpBytes)
 		return []byte{0xe9, byte(to), byte(to >> 8), byte(to >> 16), byte(to >> 24)}
 	}
 	places := []int{len(code), -jumpBytes} // from where control comes to the end
+	var small []int
 	at := 0
 	hole := func(end int) {
 		for i := at; i < end; i++ {
 			code[i] = 0xcc // int3
 		}
-		if end-at >= jumpBytes && end < len(code) {
+		switch size := end - at; {
+		case size >= jumpBytes:
 			copy(code[at:], jump(at))
 			places = append(places, at)
+		case size >= shortJumpBytes:
+			small = append(small, at)
 		}
 	}
 	for i := range r.Insts {
 		hole(r.Insts[i].Offset)
 		at = r.Insts[i].Offset + len(r.Insts[i].Bytes)
 	}
-	if at < len(code) {
-		code = code[:at]
-		places[0] = at
-		return (&Region{Code: code, Entry: r.Entry, Loop: r.Loop, Insts: r.Insts, Branches: r.Branches}).Contained()
+	for _, at := range small {
+		if short := []byte{0xeb, 0}; redirect(short, at+len(short), places) {
+			copy(code[at:], short)
+			places = append(places, at)
+		}
 	}
 	for i := range r.Insts {
 		in := &r.Insts[i]

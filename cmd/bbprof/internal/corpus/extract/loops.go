@@ -172,19 +172,21 @@ func retreats(entries []int, to map[int][]int) (heads []int) {
 }
 
 // mostBytes bounds a loop's range of bytes: a page.
-const mostBytes = 4096
+const mostBytes = 1 << 14
 
 // giveLoops gives out a function's loops that can be measured, and counts the others by why they cannot.
 func (e *extraction) giveLoops(f *function) error {
 	w := &e.w
+	type place struct{ lo, hi, head int }
+	given := map[place]bool{} // of two ways round, one of which calls, both loops are the other
 	for _, l := range w.loops() {
-		code, entry := w.code[l.lo:l.hi], l.head-l.lo
-		lo := f.lo + uint64(l.lo)
+		r, from, why := l.region(w.code)
+		code, lo, at := r.Code, f.lo+uint64(from), place{from, from + len(r.Code), l.head}
 		n := uint64(1)
 		if e.counts != nil {
 			n = e.executions(f, bounds{start: l.head, end: l.head + int(w.length[l.head]), next: l.head + int(w.length[l.head])})
 		}
-		b := Block{Code: code, File: e.o.name, Function: e.name, Section: printable(f.where.Name), Addr: lo - f.where.base, Entry: entry, Depth: l.depth, Count: n}
+		b := Block{Code: code, File: e.o.name, Function: e.name, Section: printable(f.where.Name), Addr: lo - f.where.base, Entry: r.Entry, Depth: l.depth, Count: n}
 		if e.o.regions != nil {
 			name, found := e.o.regionOf(lo, lo+uint64(len(code)))
 			if !found {
@@ -192,19 +194,19 @@ func (e *extraction) giveLoops(f *function) error {
 			}
 			b.Function = name
 		}
-		if n == 0 {
+		if n == 0 || given[at] {
 			continue
 		}
-		r, why := l.region(code, entry)
+		given[at] = why == ""
 		e.stats.loop(l, why)
 		b.Instructions, b.Blocks, b.Exits = len(r.Insts), r.Blocks, r.Exits
 		if why != "" || b.Instructions < e.opts.Min || e.opts.Max > 0 && b.Instructions > e.opts.Max {
 			continue
 		}
-		if last := w.blockLast(l.hi); last.terminated() {
+		if last := w.blockLast(at.hi); last.terminated() {
 			b.Terminator = e.terminator(f, last)
 		}
-		b.Source = e.lines.at(b.Addr + uint64(entry))
+		b.Source = e.lines.at(b.Addr + uint64(r.Entry))
 		b.Relocated = f.where.relocated(lo, lo+uint64(len(code)))
 		e.stats.Blocks++
 		if err := e.yield(&b); err != nil {
@@ -214,27 +216,31 @@ func (e *extraction) giveLoops(f *function) error {
 	return nil
 }
 
-// region returns the code that can be measured of a loop, or why there is none.
-func (l *natural) region(code []byte, entry int) (r asm.Region, why string) {
-	switch {
-	case l.calls:
-		return r, "it calls"
-	case l.indirect:
-		return r, "it has an indirect jump"
-	case len(code) > mostBytes:
-		return r, fmt.Sprintf("its blocks are spread over more than %d bytes", mostBytes)
+// region returns what can be measured of a function's loop, from an offset in the function on, or why nothing can.
+func (l *natural) region(function []byte) (r asm.Region, from int, why string) {
+	r, err := asm.RegionOf(function[l.lo:l.hi], l.head-l.lo)
+	from = l.lo
+	if err == nil && r.Loop {
+		first, last := r.Insts[0].Offset, &r.Insts[len(r.Insts)-1]
+		from = l.lo + first
+		r, err = asm.RegionOf(r.Code[first:last.Offset+len(last.Bytes)], r.Entry-first)
 	}
-	r, err := asm.RegionOf(code, entry)
-	if err == nil {
+	switch {
+	case !r.Loop && l.calls:
+		return r, from, "each way round calls"
+	case !r.Loop && l.indirect:
+		return r, from, "each way round has an indirect jump"
+	case !r.Loop && err == nil:
+		return r, from, "control does not come back within its bytes"
+	case len(r.Code) > mostBytes:
+		return r, from, fmt.Sprintf("its blocks are spread over more than %d bytes", mostBytes)
+	case err == nil:
 		_, _, err = r.Contained()
 	}
 	if rejection, ok := errors.AsType[*verdict.Rejection](err); ok {
-		return r, fmt.Sprintf("%s: %s", rejection.Reason, rejection.Detail)
+		return r, from, fmt.Sprintf("%s: %s", rejection.Reason, rejection.Detail)
 	}
-	if err == nil && !r.Loop {
-		return r, "control does not come back within its bytes"
-	}
-	return r, ""
+	return r, from, ""
 }
 
 // blockLast returns the bounds of the instruction that ends before an offset.

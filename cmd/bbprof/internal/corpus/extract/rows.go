@@ -135,7 +135,7 @@ func (s Stats) Summary() []string {
 			lines = append(lines, fmt.Sprintf(format, args...))
 		}
 	}
-	note(s.Loops, "%d loops, %d of them innermost, of which %d have a row", s.Loops, s.Innermost, s.InnermostFound)
+	note(s.Loops, "loops: %d, innermost %d, of these with a row %d", s.Loops, s.Innermost, s.InnermostFound)
 	for _, why := range words.ByCount(s.LeftOut) {
 		note(s.LeftOut[why], "%s left out: %s", words.Plural(s.LeftOut[why], "loop"), why)
 	}
