@@ -122,17 +122,14 @@ func compareHalves(t timing.Timed, windows []timing.Window, midpoint, full unrol
 		midpoint.Short, midpoint.Long, partial, full.Short, full.Long, whole, allowed)}
 }
 
-// exitCycles is what a mispredicted exit of a loop costs at most: of some iteration counts a predictor learns the exit of one image alone.
-const exitCycles = 15
-
 // addEnds adds what both images' ends may differ by to the interval: of a loop that the block's own branch closes, and of numbers of copies that
-// the user set, which may be few. It rejects a loop whose exit may cost more than a steady block may vary, and an interval that reaches 0.
+// the user set, which may be few. Of some iteration counts a predictor learns the exit of one image alone. It rejects a loop whose exit may cost more than a steady block may vary, and an interval that reaches 0.
 func (j job) addEnds(r *measurement) error {
 	ends, e := 0.0, &r.timed.Estimate
 	between := float64(r.block.Factors.Long - r.block.Factors.Short)
 	switch l := r.block.Loop; {
 	case l != nil && l.Exit != nil:
-		if ends = exitCycles / between; j.Unroll == nil && ends > timing.UnstableLimit(*e) {
+		if ends = timing.Mispredicted / between; j.Unroll == nil && ends > timing.UnstableLimit(*e) {
 			err := &verdict.Rejection{Reason: verdict.LoopExit, Detail: fmt.Sprintf(
 				"about %.3f cycles, from %d and %d iterations: no others were found to end it, and a mispredicted exit is up to %.3f cycles an iteration",
 				e.Value, r.block.Factors.Short, r.block.Factors.Long, ends)}

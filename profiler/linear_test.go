@@ -66,10 +66,10 @@ func TestAddEnds(t *testing.T) {
 		{"and one that takes as long as its ends", nil, true, 4, 1.001, linearEnds / 4.0, true},
 		{"and one that does not", nil, true, 4, 1, linearEnds / 4.0, false},
 		{"a counted loop", &unroll.Loop{}, false, 4, 1, 0, true},
-		{"a loop of the block's", own, false, 750, 1, exitCycles / 750.0, true},
+		{"a loop of the block's", own, false, 750, 1, timing.Mispredicted / 750.0, true},
 		{"of too few iterations", own, false, 749, 1, 0, false},
-		{"of as few that take longer", own, false, 75, 10, exitCycles / 75.0, true},
-		{"of as few as the user wants", own, true, 10, 2, exitCycles / 10.0, true},
+		{"of as few that take longer", own, false, 75, 10, timing.Mispredicted / 75.0, true},
+		{"of as few as the user wants", own, true, 10, 2, timing.Mispredicted / 10.0, true},
 	} {
 		r := measurement{block: &mapping.MappedBlock{}, timed: timing.Timed{Estimate: stat.Estimate{Value: c.cycles}}}
 		r.block.Factors, r.block.Loop = unroll.Factors{Short: 10, Long: 10 + c.between}, c.loop

@@ -268,7 +268,7 @@ func TestHostileRegions(t *testing.T) {
 	p := start(t, Options{Budget: 100 * time.Millisecond, Precision: 0.2})
 	rng := hostile.Seeded(t)
 	outcomes := map[verdict.Reason]int{}
-	for range hostile.Scaled(30, 1000) {
+	for range hostile.Scaled(30, 20_000) {
 		code, header := hostile.Region(rng)
 		state := atHeader(header)
 		for _, r := range []asm.Reg{asm.RAX, asm.RBX, asm.RDI, asm.RSI, asm.RSP} {

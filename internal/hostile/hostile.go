@@ -117,7 +117,7 @@ func Region(rng *rand.Rand) (code []byte, header int) {
 				{0x84, 0xc0}, {0x48, 0x01, 0xd8}}[rng.IntN(7)]...)
 		default:
 			code = append(code, [][]byte{{0xeb, byte(rng.IntN(60) - 40)}, {0xe2, byte(-rng.IntN(40))}, {0xe3, byte(rng.IntN(40) - 20)},
-				{0xff, 0xc9}, {0xff, 0xc9}, {0xff, 0xc9}}[rng.IntN(6)]...)
+				{0xe8, byte(rng.IntN(40)), 0, 0, 0}, {0xff, 0xd0}, {0xff, 0xc9}, {0xff, 0xc9}, {0xff, 0xc9}}[rng.IntN(8)]...)
 		}
 	}
 	header = starts[rng.IntN(len(starts))]

@@ -52,11 +52,11 @@ func (r *Region) from(iterations int, h harness.Harness) harness.Harness {
 }
 
 const (
-	// leastSteps is the least number of instructions between the images of a loop that runs as it stands. Both enter and leave it alike.
-	leastSteps = 64
-	// The shorter image runs shortSteps instructions or more, but not more than one iteration of shortShare: it is left out of the mean.
+	// LeastSteps is the least number of instructions between the images of a loop that runs as it stands. Both enter and leave it alike.
+	LeastSteps = 64
+	// The shorter image runs shortSteps instructions or more, but not more than one iteration of ShortShare: it is left out of the mean.
 	shortSteps = 128
-	shortShare = 4
+	ShortShare = 4
 	// walkLimit is CPU time: 18 µs an instruction (see tracee.Step).
 	walkLimit = 4 * time.Second
 )
@@ -122,10 +122,10 @@ func (t Task) mapRegion(c *initial.Captured) (m *MappedBlock, im harness.Image, 
 // factors returns how many iterations the images run, or why too few are left.
 func (w *Walk) factors() (unroll.Factors, error) {
 	short := 1
-	for short < w.Iterations/shortShare && w.Steps-w.reached[w.Iterations-short].steps < shortSteps {
+	for short < w.Iterations/ShortShare && w.Steps-w.reached[w.Iterations-short].steps < shortSteps {
 		short++
 	}
-	if later := w.Iterations - short; later == 0 || w.reached[later].steps < leastSteps {
+	if later := w.Iterations - short; later == 0 || w.reached[later].steps < LeastSteps {
 		return unroll.Factors{}, &verdict.Rejection{Reason: verdict.LoopExit, Detail: fmt.Sprintf(
 			"the loop ends after %d more arrivals at its header, %d instructions: too few to tell what one takes; capture it earlier",
 			w.Iterations-1, w.Steps)}

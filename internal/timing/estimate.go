@@ -65,8 +65,10 @@ func (t *Timed) derive(c clock.Clock, r clockRate, iterations int, uneven bool) 
 }
 
 const (
-	stateShare = 0.1 // of the shorter image
-	stateFloor = 60  // cycles, four mispredicted branches
+	// Mispredicted is what a mispredicted branch costs at most, in cycles.
+	Mispredicted = 15
+	stateShare   = 0.1 // of the shorter image
+	stateFloor   = 4 * Mispredicted
 )
 
 // inOneState returns the windows whose two images ran in one state. An image that begins in another state takes another time for each of its

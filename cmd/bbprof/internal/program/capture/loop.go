@@ -8,6 +8,7 @@ import (
 
 	"github.com/bbprof/bbprof/asm"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/debuggee"
+	"github.com/bbprof/bbprof/internal/mapping"
 )
 
 // A loop is stepped in a copy of the program, while the program itself stands before it. First another copy runs a copy of the loop's code that
@@ -19,9 +20,6 @@ const (
 	nearSteps = mostSteps / 4
 	// closer is by how much the number of iterations is reduced if they have more instructions than that.
 	closer = 4
-	// A visit is rejected with fewer than leastSteps instructions before the last iterations, of which there are up to 1 of shortShare (as in
-	// internal/mapping).
-	leastSteps, shortShare = 64, 4
 	// mostTime bounds how long a copy runs.
 	mostTime = 5 * time.Second
 )
@@ -52,7 +50,7 @@ func (k *session) take(w *site, thread int) (v *visit, inside bool, why string, 
 				v.skipped, w.each = left-take, float64(v.steps)/float64(take)
 			}
 			c.Close()
-			if shorter := max(1, take/shortShare); v != nil && v.steps*int(take-shorter)/int(take) < leastSteps {
+			if shorter := max(1, take/mapping.ShortShare); v != nil && v.steps*int(take-shorter)/int(take) < mapping.LeastSteps {
 				return nil, true, tooShort, nil
 			}
 		}
