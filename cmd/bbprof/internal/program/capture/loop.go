@@ -33,16 +33,22 @@ func (k *session) take(w *site, thread int) (v *visit, inside bool, why string, 
 	if w.endless {
 		return nil, true, tooLong, nil
 	}
-	c, left, why, err := k.ahead(w, thread, math.MaxInt64)
-	if c != nil {
-		c.Close()
-	}
+	v, why, err = k.last(w, thread)
 	if fault := (*debuggee.Fault)(nil); errors.As(err, &fault) { // it cannot be copied
 		v, why, err = k.follow(k.Process, w, thread)
 		return v, v == nil, why, err
 	}
+	return v, true, why, err
+}
+
+// last takes a visit of a loop from the last of its iterations that can be stepped on.
+func (k *session) last(w *site, thread int) (v *visit, why string, err error) {
+	c, left, why, err := k.ahead(w, thread, math.MaxInt64)
+	if c != nil {
+		c.Close()
+	}
 	if left == 1 {
-		return nil, true, tooShort, nil
+		return nil, tooShort, nil
 	}
 	for take := min(left, max(1, uint64(nearSteps/w.each))); v == nil && take > 0 && err == nil; take /= closer {
 		if c, _, why, err = k.ahead(w, thread, left-take); c != nil {
@@ -51,11 +57,11 @@ func (k *session) take(w *site, thread int) (v *visit, inside bool, why string, 
 			}
 			c.Close()
 			if shorter := max(1, take/mapping.ShortShare); v != nil && v.steps*int(take-shorter)/int(take) < mapping.LeastSteps {
-				return nil, true, tooShort, nil
+				return nil, tooShort, nil
 			}
 		}
 	}
-	return v, true, why, err
+	return v, why, err
 }
 
 const (

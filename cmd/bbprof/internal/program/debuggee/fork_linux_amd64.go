@@ -18,8 +18,8 @@ func (p *Process) Fork(id int) (_ *Process, err error) {
 	if ptracethread.Status("self", filters) != ptracethread.Status(fmt.Sprint(p.pid), filters) {
 		return nil, &Fault{"copying it", errors.New("it has a filter of system calls")}
 	}
-	if t := p.tasks[id]; t == nil || t.deliver != 0 {
-		return nil, &Fault{"copying it", errors.New("a signal came")}
+	if p.tasks[id] == nil {
+		return nil, &Fault{"copying it", errors.New("the thread is gone")}
 	}
 	all, err := p.Maps()
 	if err != nil {

@@ -55,7 +55,10 @@ func (p *Process) caller(id int, saved unix.PtraceRegs) (call func(number uint64
 	return call, done, nil
 }
 
-// call makes a thread execute one system call.
+// mostHeld bounds the signals that come before one system call: there are so many kinds.
+const mostHeld = 64
+
+// call makes a thread execute one system call. Signals that come before it are delivered when the thread resumes.
 func (p *Process) call(id int, saved unix.PtraceRegs, number uint64, args []uint64) (uint64, error) {
 	regs := saved
 	regs.Rax = number
@@ -67,16 +70,30 @@ func (p *Process) call(id int, saved unix.PtraceRegs, number uint64, args []uint
 		return 0, err
 	}
 	t := p.tasks[id]
-	after, status, err := p.single(t)
-	if err != nil {
-		return 0, err
+	var held []unix.Signal
+	if t.deliver != 0 {
+		held, t.deliver = append(held, t.deliver), 0
 	}
-	if !after {
-		if status.Stopped() { // a signal came first
-			t.deliver = status.StopSignal()
+	for {
+		after, status, err := p.single(t)
+		if err != nil {
+			return 0, err
 		}
-		return 0, &Fault{"making a system call of it", fmt.Errorf("it stopped with status %#x", uint32(status))}
+		if after {
+			break
+		}
+		if !status.Stopped() || len(held) == mostHeld {
+			return 0, &Fault{"making a system call of it", fmt.Errorf("it stopped with status %#x", uint32(status))}
+		}
+		held = append(held, status.StopSignal())
 	}
-	regs, err = registers(id)
+	for i, sig := range held {
+		if i == 0 {
+			t.deliver = sig
+		} else {
+			unix.Tgkill(p.pid, id, sig) // if it is gone, wait reports it
+		}
+	}
+	regs, err := registers(id)
 	return regs.Rax, err
 }
