@@ -13,6 +13,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/cli"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/account"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/corpus/extract"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/journal"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/pool"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/program/launch"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/programflags"
@@ -28,15 +29,14 @@ func accountCommand() *cli.Command {
 		About: `RESULTS is what bbprof batch made of the blocks and counts of bbprof extract -run, best with
 -terminators; from each further one, also of batch -state, account takes what those before it
 rejected, such as loops that only the program's state ends. What batch -state made of bbprof
-capture -loops takes the place of those loops' blocks; line untrained is then the sum before the
-branch predictor has learnt what the loops' branches do, and the program lies between. The sum of
-count × cycles is what the program would take if each block ran as it does alone: from L1, with
-every transfer predicted, and free unless a block or a loop holds it. account runs the program, and
-compares its user time with that sum, and perf's samples of time with each function's blocks.
+capture -loops takes the place of those loops' blocks. The sum of count × cycles is what the program
+would take if each block ran as it does alone: from L1, with every transfer predicted, and free
+unless a block or a loop holds it. account runs the program, and compares its user time with that
+sum, and perf's samples of time with each function's blocks.
 
-If the blocks explain less than the program takes, the rest is mispredictions, cache and TLB misses,
-and waiting for earlier blocks. If they explain more, blocks overlap in the program, or their
-initial state makes them slow when alone.
+If the blocks explain less than the program takes, the rest is mispredictions and cache misses,
+which -misses adds, TLB misses, and waiting for earlier blocks. If they explain more, blocks overlap
+in the program, or their initial state makes them slow when alone.
 `,
 		Notes: "docs/extract.md has examples of each.\n",
 		Examples: `bbprof extract -run -terminators -o ran.csv -- gzip -c FILE >/dev/null
@@ -51,6 +51,8 @@ bbprof account cycles.csv -- gzip -c FILE
 			f.Repeats(&a.runs, 1, "runs", "runs of the program whose user time is taken")
 			programflags.RunFlags(f, &a.timeout, &a.stdin, "10m")
 			programflags.AnyStatusFlag(f, &a.anyStatus)
+			f.Toggle(&a.misses, "misses", "run the program once more under valgrind, at 100 times the time, which simulates L1, L2 and a branch predictor, and add "+
+				"what their misses would take")
 			return a.out.Resumable(f, a.run)
 		},
 	}
@@ -70,6 +72,7 @@ type accountCmd struct {
 	stdin     string
 	timeout   time.Duration
 	anyStatus bool
+	misses    bool
 	out       cli.Output
 }
 
@@ -104,6 +107,11 @@ func (a *accountCmd) run(std cli.Streams) error {
 	if took >= leastSeconds && len(run.Samples) > 0 && !account.Met(blocks, run.Samples) {
 		return cli.BadUsage("%s: none of the files in which %s spends its time is there; give the result of this program, from where it "+
 			"stands now", strings.Join(a.files, ", "), a.program[0])
+	}
+	if a.misses {
+		if run.Missed, err = a.missed(ctx, std); err != nil {
+			return programflags.BadInput(err)
+		}
 	}
 	t := account.Tabulate(blocks, run)
 	return a.out.Write(std, t, t.Report(mostFunctions))
@@ -154,27 +162,69 @@ func (a *accountCmd) time(ctx context.Context, std cli.Streams, run *account.Run
 	return nil
 }
 
+func (a *accountCmd) once(std cli.Streams) extract.Run {
+	return extract.Run{Program: a.program, Err: cli.Direct(std.Err), AnyStatus: a.anyStatus, Timeout: a.timeout}
+}
+
 func (a *accountCmd) samples(ctx context.Context, std cli.Streams) (map[account.Place]float64, error) {
-	r := extract.Run{Program: a.program, Err: cli.Direct(std.Err), AnyStatus: a.anyStatus, Timeout: a.timeout}
-	p, err := programflags.Run(ctx, r, a.stdin, io.Discard, (*extract.Run).Samples)
+	p, err := programflags.Run(ctx, a.once(std), a.stdin, io.Discard, (*extract.Run).Samples)
 	if host := (*verdict.HostError)(nil); errors.As(err, &host) {
 		fmt.Fprintf(a.out.Notes(std), "bbprof: cycles by function are left out: %s; %s\n", host.Missing, host.Remedy)
 		return nil, nil
 	} else if err != nil {
 		return nil, err
 	}
-	samples := map[account.Place]float64{}
+	return byFunction(ctx, p)
+}
+
+const keptMisses = "misses"
+
+func init() { journal.Register(map[account.Place]account.Missed{}) }
+
+func (a *accountCmd) missed(ctx context.Context, std cli.Streams) (map[account.Place]account.Missed, error) {
+	if kept, ok := std.Kept.Take(keptMisses); ok {
+		return kept.(map[account.Place]account.Missed), nil
+	}
+	found, err := programflags.Run(ctx, a.once(std), a.stdin, io.Discard, (*extract.Run).Missed)
+	if err != nil {
+		return nil, err
+	}
+	missed := map[account.Place]account.Missed{}
+	for _, of := range []struct {
+		p     *extract.Profile
+		count func(*account.Missed) *float64
+	}{
+		{found.L1, func(m *account.Missed) *float64 { return &m.L1 }},
+		{found.L2, func(m *account.Missed) *float64 { return &m.L2 }},
+		{found.Branches, func(m *account.Missed) *float64 { return &m.Branches }},
+	} {
+		counts, err := byFunction(ctx, of.p)
+		if err != nil {
+			return nil, err
+		}
+		for place, n := range counts {
+			m := missed[place]
+			*of.count(&m) = n
+			missed[place] = m
+		}
+	}
+	return missed, std.Kept.Keep(keptMisses, missed)
+}
+
+// byFunction sums what a profile counts.
+func byFunction(ctx context.Context, p *extract.Profile) (map[account.Place]float64, error) {
+	sums := map[account.Place]float64{}
 	var stats extract.Stats
 	options := extract.Options{Cut: extract.CutLeader, Profile: p, Lenient: true, Empty: true}
 	for _, file := range p.Files() {
 		path := extract.Resolved(file)
 		err := extract.File(ctx, file, options, &stats, func(b *extract.Block) error {
-			samples[account.Place{File: path, Function: b.Function}] += float64(b.Count)
+			sums[account.Place{File: path, Function: b.Function}] += float64(b.Count)
 			return nil
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
-	return samples, nil
+	return sums, nil
 }

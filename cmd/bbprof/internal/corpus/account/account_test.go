@@ -15,26 +15,28 @@ import (
 
 func TestTabulate(t *testing.T) {
 	f, g, h := Place{"a", "f"}, Place{"a", "g"}, Place{"b", "h"}
-	run := Run{UserSeconds: []float64{3, 1, 2}, CyclesPerSecond: 25, Samples: map[Place]float64{f: 8, h: 2}}
+	run := Run{UserSeconds: []float64{3, 1, 2}, CyclesPerSecond: 25, Samples: map[Place]float64{f: 8, h: 2},
+		Missed: map[Place]Missed{h: {L1: 0.1, Branches: 0.5}, g: {L2: 0.05}}}
 	got := Tabulate([]Block{
 		{Place: f, Count: 10, Instructions: 3, Cycles: 2, Measured: true, Terminated: true},
 		{Place: f, Count: 10, Instructions: 1, Cycles: 4, Terminated: true},
 		{Place: g, Count: 5, Instructions: 4, Cycles: 1, Measured: true, InPlace: 3},
-		{Place: h, Count: 1, Cycles: 2, Untrained: 7, Measured: true},
+		{Place: h, Count: 1, Cycles: 2, Measured: true},
 	}, run)
-	forty, ten, half, fifth, most := 40.0, 10.0, 0.5, 0.2, 0.7
+	forty, ten, half, fifth, most := 40.0, 10.0, 0.5, 0.2, 0.1*(2+0.1*10+0.5*17)
 	want := Table{
-		Run: run, Cycles: 50, BlockCycles: 27, Share: 0.54, Untrained: 0.64, Instructions: 60, Transfers: 20,
-		Unmeasured: 1.0 / 6,
+		Run: run, Cycles: 50, BlockCycles: 27, Share: 0.54, Instructions: 60, Transfers: 20,
+		Unmeasured: 1.0 / 6, Missed: &Misses{Missed{0.1, 0.05, 0.5}, 4, 8.5, (27 + 4 + 8.5) / 50},
 		Functions: []Line{
-			{Place: f, Cycles: &forty, BlockCycles: 20, Share: &half, Untrained: &half, Unmeasured: 0.25},
-			{Place: h, Cycles: &ten, BlockCycles: 2, Share: &fifth, Untrained: &most},
+			{Place: f, Cycles: &forty, BlockCycles: 20, Share: &half, WithMisses: &half, Unmeasured: 0.25},
+			{Place: h, Cycles: &ten, BlockCycles: 2, Share: &fifth, WithMisses: &most},
 			{Place: g, BlockCycles: 5, InPlace: Timed{15, 5}},
 		},
 	}
 	require.Equal(t, "it", want, got, cmpopts.IgnoreUnexported(Line{}))
-	if text := got.Report(3); !strings.Contains(text, "rejected  in place  those alone  function\n") ||
-		!strings.Contains(text, "0.0 %     15        5            g (a)\n") || !strings.Contains(text, "untrained   up to 0.64,") || !strings.Contains(text, "  0.20 to 0.70  ") {
+	if text := got.Report(3); !strings.Contains(text, "with misses  rejected  in place  those alone  function\n") ||
+		!strings.Contains(text, "-              -            0.0 %     15        5            g (a)\n") ||
+		!strings.Contains(text, "loads       4 cycles") || !strings.Contains(text, "together    0.79 of") || !strings.Contains(text, "  0.20           1.15 ") {
 		t.Errorf("the report:\n%s", text)
 	}
 	Tabulate(nil, Run{}) // must not divide by zero
@@ -64,25 +66,23 @@ func TestReadLoops(t *testing.T) {
 		"84c0,ok,1,f,main,10,je 0x16,0x10,1\nffc0,rejected,,f,main,5,,0x14,1\nffc9,ok,2,f,main,100,jne 0x16,0x16,1\n"+
 		"ffca,ok,3,f,main,10,jne 0x10,0x1a,1\n90,ok,4,f,main,1,,0x1e,1\n90,ok,5,g,main,1,,0x16,1\n")
 	row := func(hex, offset, entry, status, cycles, iterations string, skipped ...string) string {
-		return strings.Join([]string{hex, "s#1", status, cycles, "f", "main", offset, entry, iterations, strings.Join(append(skipped, "", "")[:2], ",")}, ",") + "\n"
+		return strings.Join([]string{hex, "s#1", status, cycles, "f", "main", offset, entry, iterations, strings.Join(append(skipped, "")[:1], ",")}, ",") + "\n"
 	}
-	const header = "hex,state,status,cycles,file,function,offset,entry,unroll_long,skipped,untrained_cycles\n"
+	const header = "hex,state,status,cycles,file,function,offset,entry,unroll_long,skipped\n"
 	for _, c := range []struct {
 		name, loops string
 		want        []float64 // cycles of each block, -1 where it is not measured
 		terminated  int
-		untrained   float64
 	}{
-		{"none", row(inner, "0x16", "0", "rejected", "", ""), []float64{1, -1, 2, 3, 4, 5}, 3, 0},
-		{"the inner one", row(inner, "0x16", "0", "ok", "7", "30") + row(inner, "0x16", "0", "ok", "3", "10", "", "11"), []float64{1, -1, 6, 3, 4, 5}, 2, 8},
-		{"one of its visits from near its end", row(inner, "0x16", "0", "ok", "7", "30", "70") + row(inner, "0x16", "0", "ok", "2", "25"), []float64{1, -1, 6, 3, 4, 5}, 2, 6},
-		{"both", row(inner, "0x16", "0", "ok", "7", "30") + row(outer, "0x10", "0", "ok", "50", "10"), []float64{50, 0, 0, 0, 4, 5}, 0, 50},
-		{"elsewhere", row(inner, "0x15", "0", "ok", "7", "30"), []float64{1, -1, 2, 3, 4, 5}, 3, 0},
+		{"none", row(inner, "0x16", "0", "rejected", "", ""), []float64{1, -1, 2, 3, 4, 5}, 3},
+		{"the inner one", row(inner, "0x16", "0", "ok", "7", "30") + row(inner, "0x16", "0", "ok", "3", "10"), []float64{1, -1, 6, 3, 4, 5}, 2},
+		{"one of its visits from near its end", row(inner, "0x16", "0", "ok", "7", "30", "70") + row(inner, "0x16", "0", "ok", "2", "25"), []float64{1, -1, 6, 3, 4, 5}, 2},
+		{"both", row(inner, "0x16", "0", "ok", "7", "30") + row(outer, "0x10", "0", "ok", "50", "10"), []float64{50, 0, 0, 0, 4, 5}, 0},
+		{"elsewhere", row(inner, "0x15", "0", "ok", "7", "30"), []float64{1, -1, 2, 3, 4, 5}, 3},
 	} {
 		got := require.Get(Read([]string{blocks, write("loops.csv", header+c.loops)}, strings.NewReader(""), io.Discard))(t)
-		terminated, untrained := 0, 0.0
+		terminated := 0
 		for i, b := range got {
-			untrained += b.Untrained
 			if !b.Measured {
 				b.Cycles = -1
 			}
@@ -91,7 +91,6 @@ func TestReadLoops(t *testing.T) {
 			}
 			require.Equal(t, fmt.Sprintf("%s: cycles of block %d", c.name, i), c.want[i], b.Cycles)
 		}
-		require.Equal(t, c.name+": cycles of a loop with an untrained predictor", c.untrained, untrained)
 		require.Equal(t, c.name+": blocks with a transfer that is left out", c.terminated, terminated)
 	}
 }

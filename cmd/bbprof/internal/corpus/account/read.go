@@ -95,7 +95,7 @@ func blockOf(row resultfile.Row, file string) (b Block, err error) {
 	if row.Cell(instructions) == "" {
 		instructions = "instructions"
 	}
-	for column, to := range map[string]*float64{"count": &b.Count, instructions: &b.Instructions, "cycles": &b.Cycles, "untrained_cycles": &b.Untrained, extract.InPlaceColumn: &b.InPlace} {
+	for column, to := range map[string]*float64{"count": &b.Count, instructions: &b.Instructions, "cycles": &b.Cycles, extract.InPlaceColumn: &b.InPlace} {
 		if row.Cell(column) == "" { // for example a rejected block
 			continue
 		}
@@ -115,7 +115,6 @@ type loop struct {
 	insts      []uint64 // addresses of its instructions
 	header     uint64
 	cycles     float64 // of all iterations of its visits
-	untrained  float64
 	iterations float64
 }
 
@@ -152,7 +151,6 @@ func (all loopsByPlace) add(row resultfile.Row, b Block) error {
 		all[key] = l
 	}
 	all[key].cycles += iterations * b.Cycles
-	all[key].untrained += iterations * cmp.Or(b.Untrained, b.Cycles)
 	all[key].iterations += iterations
 	return nil
 }
@@ -184,6 +182,6 @@ func (all loopsByPlace) replace(blocks []Block) {
 			replaced[i] = true
 			blocks[i].Measured, blocks[i].Terminated, blocks[i].Cycles = true, false, 0
 		}
-		blocks[header].Cycles, blocks[header].Untrained = l.cycles/l.iterations, l.untrained/l.iterations
+		blocks[header].Cycles = l.cycles / l.iterations
 	}
 }

@@ -32,7 +32,7 @@ func readArrivals(t *testing.T, name string) map[string]*arrivals {
 		}
 		all[object].came[to] += n
 	}
-	r := callgrindReader{objects: map[string]string{}, counts: map[string]map[uint64]uint64{}}
+	r := callgrindReader{event: executed, objects: map[string]string{}, counts: map[string]map[uint64]uint64{}}
 	object, callee := "", ""
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, maxLine)

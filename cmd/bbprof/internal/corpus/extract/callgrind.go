@@ -16,18 +16,30 @@ import (
 // The format (valgrind manual, "Callgrind Format Specification"): a line "ob=(1) PATH" names the object of the
 // following lines, and "ob=(1)" refers to it again. A cost line holds an address and the instruction's execution
 // count; "+N", "-N" and "*" are relative to the previous address. --dump-line=yes puts a line number between the
-// two. The line after "calls=" is the callee's inclusive cost, not an instruction's.
+// two, and simulations, named by the line "events:", more counts behind. The line after "calls=" is the callee's inclusive cost, not an instruction's.
 func ReadCallgrind(files ...string) (*Profile, error) {
+	p, err := readEvent(executed, files...)
+	if err == nil && p.Total == 0 {
+		err = &InputError{Subject: p.Source, Problem: "no instruction has a count", Remedy: "run callgrind with --dump-instr=yes"}
+	}
+	return p, err
+}
+
+// executed is callgrind's event of executions.
+const executed = "Ir"
+
+// readEvent adds up one event. All but executions are like samples: they are not as many as an instruction ran.
+func readEvent(event string, files ...string) (*Profile, error) {
 	p := &Profile{Source: strings.Join(files, ", "), objects: map[string]objectCounts{}}
 	counts := map[string]map[uint64]uint64{}
 	for _, name := range files {
-		r := callgrindReader{counts: counts, objects: map[string]string{}}
+		r := callgrindReader{event: event, counts: counts, objects: map[string]string{}}
 		if err := eachLine(name, "-callgrind takes what valgrind --tool=callgrind --dump-instr=yes writes", r.take); err != nil {
 			return nil, err
 		}
 	}
 	for name, m := range counts {
-		c := newExactCounts(m, false)
+		c := newExactCounts(m, event != executed)
 		switch ran := total(c); {
 		case strings.HasPrefix(path.Base(name), "vgpreload_"): // valgrind's own
 		case !strings.HasPrefix(name, "/"): // code generated at run time, or the kernel: not in a file
@@ -38,13 +50,12 @@ func ReadCallgrind(files ...string) (*Profile, error) {
 			p.objects[Resolved(name)] = objectCounts{name, c}
 		}
 	}
-	if p.Total == 0 {
-		return nil, &InputError{Subject: p.Source, Problem: "no instruction has a count", Remedy: "run callgrind with --dump-instr=yes"}
-	}
 	return p, nil
 }
 
 type callgrindReader struct {
+	event   string
+	column  int                          // of the event among the costs
 	counts  map[string]map[uint64]uint64 // by object and address
 	fields  int                          // number of positions before the costs: 1, or 2 with lines
 	addr    uint64
@@ -77,7 +88,7 @@ func eachLine(name, remedy string, take func(string) error) error {
 }
 
 // headers may precede the line that declares the positions.
-var headers = []string{"version", "creator", "pid", "cmd", "part", "thread", "desc", "event", "events", "summary", "totals"}
+var headers = []string{"version", "creator", "pid", "cmd", "part", "thread", "desc", "event", "summary", "totals"}
 
 func (r *callgrindReader) take(line string) error {
 	if line == "" || line[0] == '#' {
@@ -85,6 +96,12 @@ func (r *callgrindReader) take(line string) error {
 	}
 	if c := line[0]; c >= '0' && c <= '9' || c == '+' || c == '-' || c == '*' {
 		return r.cost(line)
+	}
+	if names, ok := strings.CutPrefix(line, "events:"); ok {
+		if r.column = slices.Index(strings.Fields(names), r.event); r.column < 0 {
+			return fmt.Errorf("it does not count %s", r.event)
+		}
+		return nil
 	}
 	if r.fields == 0 {
 		header, value, _ := strings.Cut(line, ":")
@@ -153,12 +170,13 @@ func (r *callgrindReader) cost(line string) error {
 		r.skip = false
 		return nil
 	}
-	if len(cells) <= r.fields {
+	column := r.fields + r.column
+	if len(cells) <= column || cells[column] == "0" { // zeros at the end are left out
 		return nil
 	}
-	count, err := strconv.ParseUint(cells[r.fields], 10, 64)
+	count, err := strconv.ParseUint(cells[column], 10, 64)
 	if err != nil {
-		return fmt.Errorf("%q is not a count", cells[r.fields])
+		return fmt.Errorf("%q is not a count", cells[column])
 	}
 	if r.current == nil {
 		return errors.New("a cost before any object is named")

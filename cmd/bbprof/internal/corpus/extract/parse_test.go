@@ -108,6 +108,15 @@ func TestReadCallgrind(t *testing.T) {
 	c := p.objects["/bin/none"].counts.(*exactCounts)
 	require.Equal(t, "addresses", []uint64{0x1000, 0x1001, 0x1002}, c.addrs)
 	require.Equal(t, "sums, lost, total", []uint64{0, 6, 8, 13, 4, 17}, append(c.sums, p.Lost, p.Total))
+	simulated := strings.NewReplacer("events: Ir", "events: Ir D1mr Bcm", "0x1000 5", "0x1000 5 2", "-1 2", "-1 2 0 7").Replace(callgrindText)
+	for event, want := range map[string][]uint64{"Ir": {0, 6, 8, 13}, "D1mr": {0, 2}, "Bcm": {0, 7}} {
+		c := require.Get(readEvent(event, write(t, "callgrind.out", simulated)))(t).objects["/bin/none"].counts
+		require.Equal(t, event, want, c.(*exactCounts).sums)
+		require.Equal(t, event+" is of executions", event == "Ir", c.exact())
+	}
+	if _, err := readEvent("DLmr", write(t, "callgrind.out", simulated)); err == nil || !strings.Contains(err.Error(), "it does not count DLmr") {
+		t.Errorf("an event that it lacks: %v", err)
+	}
 	for _, bad := range []struct{ text, want string }{
 		{"int main() { return 0; }\n", "not a file of callgrind's"},
 		{"positions: line\n", "no addresses"},
@@ -251,7 +260,7 @@ func FuzzFrameSpans(f *testing.F) {
 func FuzzCallgrind(f *testing.F) {
 	f.Add(callgrindText)
 	f.Fuzz(func(t *testing.T, text string) {
-		r := callgrindReader{objects: map[string]string{}, counts: map[string]map[uint64]uint64{}}
+		r := callgrindReader{event: executed, objects: map[string]string{}, counts: map[string]map[uint64]uint64{}}
 		for line := range strings.Lines(text) {
 			if r.take(strings.TrimRight(line, "\n")) != nil {
 				return

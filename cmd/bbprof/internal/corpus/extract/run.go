@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,38 +38,75 @@ const samplesPerSecond = 10000
 
 // Profile runs the program under valgrind's callgrind, which counts exactly. If valgrind does not know one of its
 // instructions, the program runs again under perf, which samples.
-func (r *Run) Profile(ctx context.Context) (*Profile, error) {
-	valgrind, err := exec.LookPath("valgrind")
-	if err != nil {
-		return nil, &verdict.HostError{
-			Missing: "no valgrind, which counts what a program executes",
-			Remedy:  "install it (Debian: apt-get install valgrind), or give -perf the text of perf script --show-mmap-events",
-		}
-	}
-	p, unknown, err := r.callgrind(ctx, valgrind)
+func (r *Run) Profile(ctx context.Context) (p *Profile, err error) {
+	unknown, err := r.callgrind(ctx, func(files ...string) (err error) {
+		p, err = ReadCallgrind(files...)
+		return err
+	})
 	if unknown != "" {
-		r.Note(fmt.Sprintf("%s does not know an instruction of %s (%s), so it cannot count; sampling with perf instead",
-			filepath.Base(valgrind), r.Program[0], unknown))
+		r.Note(fmt.Sprintf("valgrind does not know an instruction of %s (%s), so it cannot count; sampling with perf instead",
+			r.Program[0], unknown))
 		return r.Samples(ctx)
 	}
 	if err == nil && cpuid.CPU.Supports(cpuid.AVX512F) {
 		r.Note("valgrind hides this CPU's AVX-512, so that libraries may have taken other paths than they do without it")
 	}
+	if err == nil {
+		p.Source = "this run"
+	}
 	return p, err
 }
 
-// callgrind returns the bytes of the instruction at which valgrind stopped because it does not know it, if there is one.
-func (r *Run) callgrind(ctx context.Context, valgrind string) (p *Profile, unknown string, err error) {
+// Missed counts what callgrind's models of the data caches and of a branch predictor miss.
+type Missed struct {
+	L1, L2   *Profile // loads that miss that cache
+	Branches *Profile // conditional branches
+}
+
+// Missed runs the program under callgrind with these models, at three times the time of Profile.
+func (r *Run) Missed(ctx context.Context) (m Missed, err error) {
+	unknown, err := r.callgrind(ctx, func(files ...string) (err error) {
+		for event, p := range map[string]**Profile{"D1mr": &m.L1, "DLmr": &m.L2, "Bcm": &m.Branches} {
+			if *p, err = readEvent(event, files...); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, "--cache-sim=yes", "--branch-sim=yes", "--LL="+secondLevel())
+	if unknown != "" {
+		err = &verdict.HostError{Missing: fmt.Sprintf("valgrind does not know an instruction of %s (%s)", r.Program[0], unknown)}
+	}
+	if host, ok := errors.AsType[*verdict.HostError](err); ok {
+		host.Remedy = "install valgrind (Debian: apt-get install valgrind), or do without its misses"
+	}
+	return m, err
+}
+
+// secondLevel describes the second-level cache for callgrind's last one, which must have a power of two of sets: its first is the CPU's.
+func secondLevel() string {
+	const usual, ways, line = 1 << 20, 16, 64
+	size := cmp.Or(max(cpuid.CPU.Cache.L2, 0), usual)
+	return fmt.Sprintf("%d,%d,%d", 1<<(bits.Len(uint(size))-1), ways, line)
+}
+
+// callgrind runs the program and reads what callgrind wrote of each process. unknown are the bytes of the instruction at which valgrind stopped
+// because it does not know it, if there is one.
+func (r *Run) callgrind(ctx context.Context, read func(files ...string) error, options ...string) (unknown string, err error) {
+	valgrind, err := exec.LookPath("valgrind")
+	if err != nil {
+		return "", &verdict.HostError{
+			Missing: "no valgrind, which counts what a program executes",
+			Remedy:  "install it (Debian: apt-get install valgrind), or give -perf the text of perf script --show-mmap-events",
+		}
+	}
 	dir, err := os.MkdirTemp("", "bbprof-extract-")
 	if err != nil {
-		return nil, "", err
+		return "", err
 	}
 	defer os.RemoveAll(dir)
-	args := append([]string{
-		"--tool=callgrind", "--dump-instr=yes", "--dump-line=no", "--trace-children=yes",
-		"--callgrind-out-file=" + filepath.Join(dir, "callgrind.%p"), "--log-file=" + filepath.Join(dir, "log.%p"),
-	}, r.Program...)
-	_, left, err := r.run(ctx, valgrind, args, " under valgrind")
+	options = append(options, "--tool=callgrind", "--dump-instr=yes", "--dump-line=no", "--trace-children=yes",
+		"--callgrind-out-file="+filepath.Join(dir, "callgrind.%p"), "--log-file="+filepath.Join(dir, "log.%p"))
+	_, left, err := r.run(ctx, valgrind, append(options, r.Program...), " under valgrind")
 	if err != nil {
 		logs, _ := filepath.Glob(filepath.Join(dir, "log.*"))
 		for _, name := range logs {
@@ -77,7 +115,7 @@ func (r *Run) callgrind(ctx context.Context, valgrind string) (p *Profile, unkno
 				unknown, _, _ = strings.Cut(after, "\n")
 			}
 		}
-		return nil, unknown, err
+		return unknown, err
 	}
 	for _, pid := range left { // it may still have been writing
 		os.Remove(filepath.Join(dir, fmt.Sprintf("callgrind.%d", pid)))
@@ -88,13 +126,10 @@ func (r *Run) callgrind(ctx context.Context, valgrind string) (p *Profile, unkno
 		return err != nil || info.Size() == 0
 	})
 	if len(files) == 0 {
-		return nil, "", &InputError{Subject: r.Program[0], Problem: "valgrind counted no instruction",
+		return "", &InputError{Subject: r.Program[0], Problem: "valgrind counted no instruction",
 			Remedy: "programs that the kernel runs with other rights, such as setuid ones, cannot be counted"}
 	}
-	if p, err = ReadCallgrind(files...); err == nil {
-		p.Source = "this run"
-	}
-	return p, "", err
+	return "", read(files...)
 }
 
 // Samples runs the program under perf, which samples its address many times a second.
