@@ -360,7 +360,7 @@ func instructionCells(r *instructions.Row) (columns resultfile.Schema, cells []s
 	cycles("throughput_high", r.Throughput, high)
 	cycles("load_latency", r.Load, value)
 	cycles("store_to_load", r.StoreToLoad, value)
-	text("latencies", r.List(instructions.Latency, instructions.OtherLatency, instructions.LoadLatency, instructions.StoreToLoad))
+	text("latencies", r.List(instructions.Latency, instructions.OtherLatency, instructions.Output, instructions.LoadLatency, instructions.StoreToLoad))
 	text("throughputs", r.List(instructions.Throughput))
 	text("reason", r.Reason)
 	text("detail", r.Detail)

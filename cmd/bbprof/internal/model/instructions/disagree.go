@@ -48,7 +48,7 @@ func Blocks(rows []Row) (list []string) {
 }
 
 func (r *Row) judged() []*Measurement {
-	return slices.DeleteFunc([]*Measurement{r.Latency, r.Load, r.Throughput}, func(m *Measurement) bool { return m == nil })
+	return slices.DeleteFunc([]*Measurement{r.Latency, r.Load, r.Throughput, r.Output}, func(m *Measurement) bool { return m == nil })
 }
 
 // Disagreements lists where a model is outside a number's interval by more than a share of it, the worst first. A number

@@ -122,6 +122,34 @@ func TestMeasure(t *testing.T) {
 	require.Equal(t, "cli", string(verdict.Privileged), rows[2].Reason)
 }
 
+// TestOutput: a destination that is only written is waited for where one takes a whole number of cycles, and clearly
+// longer than several.
+func TestOutput(t *testing.T) {
+	for _, c := range []struct {
+		form     string
+		one, all float64 // cycles an instruction, with one destination and with several
+		rejected verdict.Reason
+		want     string
+	}{
+		{"vpmovm2b xmm, k", 3, 1. / 3, "", "1 to 1 as an output dependency: 3.00"},
+		{"popcnt r64, r64", 1, 1, "", ""},
+		{"popcnt r64, r64", 1, 0.7, "", ""},
+		{"popcnt r64, r64", 2.3, 1, "", ""},
+		{"popcnt r64, r64", 3, 1, verdict.Unstable, ""}, // a mean
+		{"bsf r64, r64", 3, 1, "", ""},                  // reads it
+	} {
+		row := measured(t, func(text string, _ profiler.Setup) (float64, verdict.Reason) {
+			if n := len(strings.Fields(text)); n > 2 {
+				return float64(n) * c.all, ""
+			}
+			return c.one, c.rejected
+		}, planOf(c.form))[0]
+		require.Equal(t, c.form, c.want, row.List(Output))
+		judged := slices.ContainsFunc(row.judged(), func(m *Measurement) bool { return m.Kind == Output })
+		require.Equal(t, c.form+" is judged", c.want != "", judged)
+	}
+}
+
 // TestDoubt: an odd number is repeated once in a row, then in a loop; the faster counts, the interval holds all.
 func TestDoubt(t *testing.T) {
 	const chain, eleven = "not", "not not not not not not not not not not not"
@@ -161,7 +189,9 @@ func TestDoubt(t *testing.T) {
 			}
 			return n * v, ""
 		})
-		all := require.Get(Measure(context.Background(), []pool.Measurer{core}, []Plan{planOf(c.form)}, 0, 6, nil))(t)[0].All
+		plan := planOf(c.form)
+		plan.Probes = slices.DeleteFunc(plan.Probes, func(p Probe) bool { return p.Kind == Output }) // of one instruction, too
+		all := require.Get(Measure(context.Background(), []pool.Measurer{core}, []Plan{plan}, 0, 6, nil))(t)[0].All
 		m := all[slices.IndexFunc(all, func(m Measurement) bool { return len(strings.Split(textOf(t, m.Code), ";")) == int(n) })]
 		high := max(c.want, c.high) + 0.01/n
 		if math.Abs(m.Cycles()-c.want) > 1e-9 || m.Flags != c.flags || len(rows)+len(loops) > 0 ||

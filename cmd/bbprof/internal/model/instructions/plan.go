@@ -21,6 +21,7 @@ const (
 	Throughput              // cycles per instruction, if none waits
 	Bridge
 	OtherLatency // latency in a short row
+	Output       // from the old value of a destination that the form only writes
 )
 
 type Probe struct {
@@ -75,6 +76,7 @@ func NewPlan(f *asm.Form) Plan {
 		p.latencies()
 		p.throughputs()
 	}
+	p.overwritten()
 	if f.Mnemonic() == "movs" {
 		p.moves()
 	}
@@ -523,5 +525,20 @@ func (p *planner) moved(sources, destinations []slot) {
 		o.values[d.op], o.values[s.op] = pool[k], pool[1-k]
 		probe.add(p.Form, o)
 	}
+	p.Probes = append(p.Probes, probe)
+}
+
+// overwritten repeats an instruction whose one destination is a register that it only writes: if that takes longer than
+// with other destinations, the old value is waited for.
+func (p *planner) overwritten() {
+	_, destinations := p.slots()
+	destinations = slices.DeleteFunc(destinations, func(d slot) bool { return d.class == flags })
+	if len(destinations) != 1 || destinations[0].op < 0 || destinations[0].class == memory || p.reads(destinations[0]) ||
+		divides(p.Form.Mnemonic()) || p.dividesFloats() || p.Form.X87() || p.advances() || p.stackBytes() != 0 {
+		return
+	}
+	name := destinations[0].name
+	probe := Probe{Kind: Output, Pair: name + " to " + name + " as an output dependency", Links: 1}
+	probe.add(p.Form, p.independent())
 	p.Probes = append(p.Probes, probe)
 }
