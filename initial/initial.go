@@ -18,7 +18,9 @@ type State struct {
 	FSBase uint64     `json:"fs_base"` //
 	GSBase uint64     `json:"gs_base"` //
 	Fill   uint64     `json:"fill"`    // every aligned word of every page
-	MXCSR  uint32     `json:"mxcsr"`
+	// Elements, if any, fill pages instead of equal words.
+	Elements Elements `json:"elements,omitzero"`
+	MXCSR    uint32   `json:"mxcsr"`
 	// Opmasks are k0 to k7: by default all ones, so that a masked access is made.
 	Opmasks [opmaskRegs]uint64 `json:"opmasks"`
 	Flags   uint64             `json:"flags,omitempty"`   // the arithmetic ones, as in rflags
@@ -28,6 +30,27 @@ type State struct {
 	// X87 is the x87 unit's state where the whole state is a program's; nil where the registers that a block pops
 	// hold 1.0 and what it does not disturb is not set at all.
 	X87 *X87 `json:"x87,omitempty"`
+}
+
+// Elements are the parts of words that a page's tables have: of Width bytes, each by Step more than the one before. The
+// first of 128, which is more than any store buffer holds, is that part of Fill.
+type Elements struct {
+	Width int    `json:"width"` // 1, 2, 4 or 8; 0 if there are none
+	Step  uint64 `json:"step"`
+}
+
+// Word is what the aligned word at an address starts as, unless Memory has it.
+func (s State) Word(address uint64) (word uint64) {
+	const apart = 128
+	width := uint64(s.Elements.Width)
+	if width == 0 {
+		return s.Fill
+	}
+	for at := uint64(0); at < 8; at += width {
+		element := s.Fill + s.Elements.Step*((address+at)/width%apart)
+		word |= element & (math.MaxUint64 >> (64 - 8*width)) << (8 * at)
+	}
+	return word
 }
 
 // Vector is a vector register's value.

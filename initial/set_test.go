@@ -76,3 +76,21 @@ func TestParseMemory(t *testing.T) {
 		}
 	}
 }
+
+// TestElements: each element of a page is the fill word's part and a step more than the one before, modulo 128.
+func TestElements(t *testing.T) {
+	for want, c := range map[uint64]struct {
+		Elements
+		address uint64
+	}{
+		0x12345600:         {Elements{}, 0x1008},
+		0x0e0c0a0806040200: {Elements{Width: 1, Step: 2}, 0x12345400},
+		0x1234560412345600: {Elements{Width: 4, Step: 4}, 0x1000},
+		0x123457fc123457f8: {Elements{Width: 4, Step: 4}, 0x11f8},
+		0x12345640:         {Elements{Width: 8, Step: 64}, 0x7408},
+	} {
+		if got := (State{Fill: paperWord, Elements: c.Elements}).Word(c.address); got != want {
+			t.Errorf("%+v at %#x: %#x, want %#x", c.Elements, c.address, got, want)
+		}
+	}
+}

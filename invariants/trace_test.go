@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/bbprof/bbprof/asm"
+	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/verdict"
 )
@@ -346,16 +347,15 @@ func TestForwarding(t *testing.T) {
 		{"one instruction's push feeds its own load in the next copy",
 			[]asm.Access{at(8, 0, A-8, 8), at(8, 1, A-8, 8), at(8, 0, A-8, 8)}, 1, 1},
 	} {
-		fed, self := Forwarding(Trace{Insts: block, Accesses: c.accesses, Copies: 1}, small)
-		require.Equal(t, c.name, [2]int{c.fed, c.self}, [2]int{fed, self})
+		got := Forwarding(Trace{Insts: block, Accesses: c.accesses, Copies: 1}, small)
+		require.Equal(t, c.name, Forwards{Fed: c.fed, Self: c.self}, got)
 	}
 
 	// Of two copies the second counts, with what the first stored.
 	second := at(3, 0, A, 8)
 	second.Copy = 1
-	if fed, self := Forwarding(Trace{Insts: block, Copies: 2, Accesses: []asm.Access{at(0, 0, A, 8), at(3, 0, A, 8), second}}, small); fed != 1 || self != 1 {
-		t.Errorf("two copies: %d and %d loads, want those of one", fed, self)
-	}
+	got := Forwarding(Trace{Insts: block, Copies: 2, Accesses: []asm.Access{at(0, 0, A, 8), at(3, 0, A, 8), second}}, small)
+	require.Equal(t, "of two copies one", Forwards{Fed: 1, Self: 1}, got)
 }
 
 // TestForwardingByIndex: an index from a table that moves on, or a list, meets the store of the iteration before only
@@ -366,12 +366,14 @@ func TestForwardingByIndex(t *testing.T) {
 		inst      int // that modifies
 		table     [2]uint64
 		self      int
+		apart     initial.Elements
 	}{
-		{"movzx eax, byte [rsi]; inc rsi; inc dword [rdi+rax*4]", "0fb606 48ffc6 ff0487", 2, [2]uint64{P, P + 1}, 1},
-		{"the same place", "0fb606 90 ff0487", 2, [2]uint64{P, P}, 0},
-		{"a copy of the index", "0fb606 89c3 ff049f", 2, [2]uint64{P, P + 1}, 1},
-		{"another register", "0fb606 48ffc6 ff049f", 2, [2]uint64{P, P + 1}, 0},
-		{"a list", "488b00 90 ff4008", 2, [2]uint64{P, P}, 1},
+		{"movzx eax, byte [rsi]; inc rsi; inc dword [rdi+rax*4]", "0fb606 48ffc6 ff0487", 2, [2]uint64{P, P + 1}, 1, initial.Elements{Width: 1, Step: 1}},
+		{"the same place", "0fb606 90 ff0487", 2, [2]uint64{P, P}, 0, initial.Elements{}},
+		{"a copy of the index, of bytes", "0fb606 89c3 ff041f", 2, [2]uint64{P, P + 1}, 1, initial.Elements{Width: 1, Step: 4}},
+		{"a pointer", "488b06 4883c608 ff00", 2, [2]uint64{P, P + 8}, 1, initial.Elements{Width: 8, Step: 4}},
+		{"another register", "0fb606 48ffc6 ff049f", 2, [2]uint64{P, P + 1}, 0, initial.Elements{}},
+		{"a list", "488b00 90 ff4008", 2, [2]uint64{P, P}, 1, initial.Elements{}},
 	} {
 		block := insts(t, c.hex)
 		tr := Trace{Insts: block, Copies: 2}
@@ -379,9 +381,7 @@ func TestForwardingByIndex(t *testing.T) {
 			tr.Accesses = append(tr.Accesses, asm.Access{Copy: copy, Addr: from, Width: 1, Read: true},
 				asm.Access{Copy: copy, Inst: c.inst, Addr: P + 0x600, Width: 4, Read: true, Write: true})
 		}
-		if fed, self := Forwarding(tr, small); fed != 1 || self != c.self {
-			t.Errorf("%s: %d and %d loads, want 1 and %d", c.name, fed, self, c.self)
-		}
+		require.Equal(t, c.name, Forwards{Fed: 1, Self: c.self, Apart: c.apart}, Forwarding(tr, small))
 	}
 }
 

@@ -72,7 +72,7 @@ func (s *session) limits(m *mapping.MappedBlock) (list []limit) {
 		}
 	}
 	add(BelowBranches, branches, float64(core.BranchesPerCycle), "%d branch needs on a core that executes %g a cycle")
-	if m.Fed == 0 { // else some loads may be none
+	if m.Forwards.Fed == 0 { // else some loads may be none
 		add(BelowMemory, loads, float64(core.LoadsPerCycle), "%d loads need on a core that executes %g a cycle")
 		add(BelowMemory, stores, float64(core.StoresPerCycle), "%d stores need on a core that executes %g a cycle")
 	}

@@ -116,7 +116,7 @@ func (s *session) runSteps(j job) (p progress, err error) {
 	if err = s.measureLoop(j, &p); err != nil {
 		return p, s.orAsRow(j, copies, &p, err)
 	}
-	if j.Mode == Both || j.Mode == Hot && !j.ownLoop && copies.Fed > 0 {
+	if j.Mode == Both || j.Mode == Hot && !j.ownLoop && copies.Forwards.Fed > 0 {
 		return p, s.measureRow(j, copies, &p)
 	}
 	return p, nil
@@ -280,9 +280,9 @@ func (s *session) checkTrace(j job, m *mapping.MappedBlock) (findings mapping.Fi
 		}
 		return findings, f.Rejection
 	}
-	findings.Fed, findings.SelfForwarding = invariants.Forwarding(m.Trace, core)
+	findings.Forwards = invariants.Forwarding(m.Trace, core)
 	if m.Plan.Captured != nil {
-		findings.SelfForwarding = 0 // equal registers are the program's
+		findings.Forwards.Self = 0 // equal registers are the program's
 	} else if n := invariants.NewPages(m.Trace); n > 0 {
 		findings.Warnings = append(findings.Warnings, fmt.Sprintf(
 			"it touches new pages as it goes on: the second half of the copies uses %d that the first did not", n))

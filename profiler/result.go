@@ -92,6 +92,8 @@ type Result struct {
 	// SelfForwarding counts the loads of an iteration fed by a store that has the same address
 	// only because registers or words of memory start equal.
 	SelfForwarding int `json:"self_forwarding_loads"`
+	// Apart are the elements of an initial state in which indices from memory differ, if equal ones are among the causes.
+	Apart initial.Elements `json:"-"`
 
 	// Predicted holds the events of an iteration predicted from the trace, with Detail.
 	Predicted *invariants.Prediction `json:"predicted,omitempty"`
@@ -265,7 +267,7 @@ func (s *session) result(j job, host *HostReport, p progress, ok bool) Result {
 		of := s.interval(row.timed)
 		result.RowCycles, result.RowCILow, result.RowCIHigh = of.Value, of.Low(), of.High()
 	}
-	if m.Loop != nil || m.Region != nil || m.Fed == 0 {
+	if m.Loop != nil || m.Region != nil || m.Forwards.Fed == 0 {
 		result.LoopsTake = CyclesColumn
 	}
 	return result
@@ -312,7 +314,7 @@ func (r *Result) addMapped(m *mapping.MappedBlock, detail bool) {
 		r.UnrollShort, r.UnrollLong = m.Factors.Short, m.Factors.Long
 	}
 	r.Pages, r.Frames = len(m.Pages), min(m.Plan.Frames, len(m.Pages))
-	r.PaperVerdict, r.Rescued, r.SelfForwarding = m.PaperVerdict, m.Rescued, m.SelfForwarding
+	r.PaperVerdict, r.Rescued, r.SelfForwarding, r.Apart = m.PaperVerdict, m.Rescued, m.Forwards.Self, m.Forwards.Apart
 	r.Predicted = cmp.Or(r.Predicted, m.Predicted)
 	if detail {
 		r.Mapping, r.Addresses = m.Pages, m.Trace.Fingerprint()

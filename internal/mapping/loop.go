@@ -18,7 +18,7 @@ import (
 // width is the core's, as unroll.ChooseLoop takes it. fits is false if one copy exceeds the share of the op cache that keeps a loop in it.
 func (m *MappedBlock) AsLoop(fe unroll.FrontEnd, width int, asOften bool, late func() bool) (loop *MappedBlock, fits bool, err error) {
 	m.Plan.Late = late
-	many, fits := unroll.ChooseLoop(m.Insts, fe, width, m.Fed > 0)
+	many, fits := unroll.ChooseLoop(m.Insts, fe, width, m.Forwards.Fed > 0)
 	same := false
 	if !asOften && m.repeatsAddresses() {
 		loop, same, err = m.mapLoop(many)

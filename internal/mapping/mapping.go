@@ -222,8 +222,14 @@ func (p Plan) refill(c runner, pages []mapper.Page, first int) {
 	} else {
 		for i := range p.Frames {
 			frame := c.Frame(first + i)
-			binary.LittleEndian.PutUint64(frame, p.Init.Fill)
-			for n := 8; n < len(frame); n *= 2 {
+			period := 8
+			if p.Init.Elements.Width > 0 {
+				period = layout.PageSize
+			}
+			for n := 0; n < period; n += 8 {
+				binary.LittleEndian.PutUint64(frame[n:], p.Init.Word(uint64(n)))
+			}
+			for n := period; n < len(frame); n *= 2 {
 				copy(frame[n:], frame[:n])
 			}
 		}

@@ -48,7 +48,7 @@ func (m *MappedBlock) word(addr uint64, words map[slot]uint64) uint64 {
 			return value
 		}
 	}
-	return m.Plan.Init.Fill
+	return m.Plan.Init.Word(addr)
 }
 
 func frameOf(pages []mapper.Page, addr uint64) (frame int, ok bool) {

@@ -60,12 +60,11 @@ type Task struct {
 
 // Findings holds the findings of the rules on a trace.
 type Findings struct {
-	Evidence       []invariants.Evidence
-	Predicted      *invariants.Prediction
-	Fed            int // see invariants.Forwarding
-	SelfForwarding int // the same
-	Warnings       []string
-	SafeCopies     int
+	Evidence   []invariants.Evidence
+	Predicted  *invariants.Prediction
+	Forwards   invariants.Forwards
+	Warnings   []string
+	SafeCopies int
 }
 
 // MappedBlock is a block with its pages, laid out in a child and traced. After an error it holds the results
@@ -142,7 +141,7 @@ func (t Task) plan(arena Arena, state initial.State, frames int) Plan {
 
 // startFrom sets the state before each run.
 func (t *Task) startFrom(state initial.State) {
-	t.Harness.Init, t.Harness.Reset.Values = state, len(state.Memory) > 0
+	t.Harness.Init, t.Harness.Reset.Values = state, len(state.Memory) > 0 || state.Elements.Width > 0
 }
 
 // contextReasons lists the reasons that another initial state may remove.

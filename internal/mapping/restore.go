@@ -22,7 +22,7 @@ func (m Mapping) dirty(c runner, p Plan) (dirty []uint64) {
 		seen[q.Frame] = true
 		frame := c.Frame(q.Frame)
 		for off := 0; off < len(frame); off += 8 {
-			was := p.Init.Fill
+			was := p.Init.Word(uint64(off))
 			if value, set := words[slot{q.Frame, uint64(off)}]; set {
 				was = value
 			}

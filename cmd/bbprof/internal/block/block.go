@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
@@ -102,24 +103,36 @@ func (m *measureBlock) run(std cli.Streams) error {
 		}
 		result := Result{Result: measured, Models: said}
 		if m.ownState(block) && measured.SelfForwarding > 0 && measured.Init.Name == initial.Paper().Name {
-			init, err := initial.Named(distinct)
-			if err != nil {
+			if result.Distinct, err = distinct(ctx, p, block, measured.Apart); err != nil {
 				return err
 			}
-			block.Setup.Init = &init
-			other, err := pool.Undisturbed(ctx, p, block)
-			if err != nil {
-				return err
-			}
-			result.Distinct = Distinct{other.Cycles, other.SelfForwarding > 0}
 		}
 		blockflags.InSyntax(&result.Result, m.syntax)
 		return cmp.Or(m.out.Write(std, result, blockflags.Report(result.Result, result.beside())), blockflags.Outcome(result.Result))
 	})
 }
 
-// distinct is the initial state without equal pointers.
-const distinct = "distinct"
+// distinct measures a block in the first initial state without equal pointers in which it can be, if possible with indices
+// in memory that differ.
+func distinct(ctx context.Context, p *pool.Patient, block profiler.Block, apart initial.Elements) (Distinct, error) {
+	for _, elements := range slices.Compact([]initial.Elements{apart, {}}) {
+		for _, init := range initial.States() {
+			if init.GPR[asm.RAX] == init.GPR[asm.RCX] {
+				continue
+			}
+			init.Elements = elements
+			block.Setup.Init = &init
+			r, err := pool.Undisturbed(ctx, p, block)
+			if err != nil || r.Reason.Noise() {
+				return Distinct{}, err
+			}
+			if r.Status == profiler.OK && (r.SelfForwarding == 0 || elements.Width == 0) {
+				return Distinct{r.Cycles, init.Name, elements.Width > 0, r.SelfForwarding > 0}, nil
+			}
+		}
+	}
+	return Distinct{}, nil
+}
 
 // ownState reports whether bbprof chooses the initial state.
 func (m *measureBlock) ownState(b profiler.Block) bool {

@@ -18,8 +18,10 @@ type Result struct {
 
 // Distinct is the time where pointers start distinct, of a block whose loads otherwise meet stores.
 type Distinct struct {
-	Cycles float64
-	Words  bool // loads meet stores there, too, by equal words of memory
+	Cycles  float64
+	Init    string
+	Indices bool // in memory, they differ, too
+	Words   bool // loads meet stores there, too, by equal words of memory
 }
 
 type Prediction struct {
@@ -74,8 +76,14 @@ func predictions(ctx context.Context, asked modelflags.Flags, code []byte, cpus 
 func (r Result) beside() string {
 	var w strings.Builder
 	if d := r.Distinct; d.Cycles > 0 {
-		fmt.Fprintf(&w, "%-12s%.3f cycles without equal pointers (-init distinct)%s\n", "distinct", d.Cycles,
-			map[bool]string{true: "; words of memory are equal there, too: -mem gives them others"}[d.Words])
+		fmt.Fprintf(&w, "%-12s%.3f cycles without equal pointers (-init %s)", "distinct", d.Cycles, d.Init)
+		switch {
+		case d.Indices:
+			w.WriteString(", and with indices in memory that differ")
+		case d.Words:
+			w.WriteString("; words of memory are equal there, too: -mem gives them others")
+		}
+		w.WriteByte('\n')
 	}
 	for _, p := range r.Models {
 		fmt.Fprintf(&w, "%-12s%s: ", "model", p.Name)

@@ -36,9 +36,13 @@ func TestModelsBesideResult(t *testing.T) {
 			t.Errorf("%v: %s, want models %s", err, text, tt.json)
 		}
 	}
-	for words, want := range map[bool]string{false: "", true: "; words of memory are equal there, too: -mem gives them others"} {
-		r := Result{Result: measured, Distinct: Distinct{0.5, words}}
-		require.Equal(t, "report", "distinct    0.500 cycles without equal pointers (-init distinct)"+want+"\n", r.beside())
+	for want, d := range map[string]Distinct{
+		"": {0.5, "low", false, false},
+		"; words of memory are equal there, too: -mem gives them others": {0.5, "low", false, true},
+		", and with indices in memory that differ":                       {0.5, "low", true, false},
+	} {
+		r := Result{Result: measured, Distinct: d}
+		require.Equal(t, "report", "distinct    0.500 cycles without equal pointers (-init low)"+want+"\n", r.beside())
 		if text := require.Get(json.Marshal(r))(t); !strings.HasSuffix(string(text), `,"distinct_cycles":0.5}`) {
 			t.Errorf("got %s", text)
 		}
