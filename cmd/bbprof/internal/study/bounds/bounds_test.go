@@ -203,7 +203,7 @@ func TestFind(t *testing.T) {
 		{"loads", "488b03 488b4b08 488b5310", madeUp{}, []Kind{Class}, "bound by the units for load;"},
 		{"multiplications", "480fafcb 4889c3", madeUp{}, []Kind{Class}, "bound by the units for multiply;"},
 		{"vectors", "0f54c1 0f54d1 0f54d9", madeUp{}, []Kind{Class},
-			"bound by the units for vector integer, vector add, vector multiply, shuffle, vector to general and divide;"},
+			"bound by the units for vector integer, vector add, vector multiply, shuffle, vector to general, general to vector and divide;"},
 		{"slots", strings.Repeat("90", 12), madeUp{}, []Kind{FrontEnd}, "bound by the front end at 6.00 instructions a cycle;"},
 		{"slots of nops in pairs", strings.Repeat("90", 12), madeUp{fuses: true}, []Kind{FrontEnd}, "bound by the front end at 12.00 instructions a cycle;"},
 		{"slots of moves, where nops find room", strings.Repeat("4889c3", 6), madeUp{fuses: true}, []Kind{FrontEnd},

@@ -50,6 +50,7 @@ func made(n int, random *rand.Rand) (all []synthetic) {
 		{"%d loads", 3, func(n int) string { return words("488b", n) }, Class, "multiply", false},
 		{"%d stores", 2, func(n int) string { return words("4889", n) }, Class, "multiply", false},
 		{"%d shuffles", 2, func(n int) string { return times("c4e27100c1", n) }, Class, "", false},
+		{"%d moves to a vector register", 1, func(n int) string { return times("c5f96ec1", n) }, Class, "", false},
 		{"%d divisions", 1, func(n int) string { return times("c5f05ec1", n) }, Class, "", false},
 		{"%d nops", 6, func(n int) string { return times("6690", n) }, FrontEnd, "", false},
 		{"%d zeroing idioms, loads and stores", 6, func(n int) string { return times(times("c5d057ed", 4)+"488b03"+"48894b10", n/6) }, FrontEnd, "", false},
@@ -87,7 +88,7 @@ func (a *Answer) disturbed() bool {
 // TestSynthetic finds the bound of blocks that have one by construction. BBPROF_BOUNDS is their number.
 func TestSynthetic(t *testing.T) {
 	require.Slow(t)
-	n := 13
+	n := 14
 	if s := os.Getenv("BBPROF_BOUNDS"); s != "" {
 		n, _ = strconv.Atoi(s)
 	}
