@@ -136,6 +136,8 @@ func chainTable(chains []bounds.ChainReport) *cli.Table {
 			text += fmt.Sprintf(": %.2f", c.Documented)
 		}
 		switch {
+		case c.Together:
+			text += "  ← binds; saved where all others are cut"
 		case c.Binds:
 			text += "  ← binds"
 		case c.AsLong:

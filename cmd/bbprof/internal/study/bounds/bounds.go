@@ -56,6 +56,7 @@ type ChainReport struct {
 	Saved    *Time  `json:"saved,omitempty"`
 	Untested string `json:"untested,omitempty"` // why it was not cut
 	Binds    bool   `json:"binds"`              // cutting it saves time
+	Together bool   `json:"together,omitzero"`  // Saved is of a block in which all other chains are cut
 	AsLong   bool   `json:"as_long,omitzero"`   // by its documented latency as long as the time, though cutting it saves none
 }
 

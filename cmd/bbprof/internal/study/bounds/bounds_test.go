@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -257,6 +258,27 @@ func TestSlackInTheWay(t *testing.T) {
 	a := answer(t, core, "4801c94801d2", false)
 	if s := a.slackOf("multiply"); s.Room < 2 || s.Slope < 0.3 || !strings.HasPrefix(a.Sentence, "bound by 2 carried chains of as many cycles") {
 		t.Errorf("%s\n%+v", a.Sentence, s)
+	}
+}
+
+// TestTogether: of chains of equal length each one's saving is that where all others are cut.
+func TestTogether(t *testing.T) {
+	core := madeUp{change: func(r *profiler.Result, texts []string) {
+		uncut := func(register string) bool {
+			return !slices.ContainsFunc(texts, func(text string) bool { return strings.HasPrefix(text, "mov "+register) })
+		}
+		if r.Cycles = 0.7; uncut("ecx") || uncut("edx") || uncut("esi") {
+			r.Cycles = 1
+		}
+	}}
+	a := answer(t, core, "4801c9 4801d2 4801f6", false)
+	for _, c := range a.Chains {
+		if !c.Binds || !c.Together || math.Abs(c.Saved.Cycles-0.3) > 0.01 {
+			t.Errorf("%+v saves %+v, want 0.3 together", c, c.Saved)
+		}
+	}
+	if want := "bound by 3 carried chains of 1.0 cycles, such as add (1)"; !strings.HasPrefix(a.Sentence, want) {
+		t.Errorf("%q, want %q", a.Sentence, want)
 	}
 }
 

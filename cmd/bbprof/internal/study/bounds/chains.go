@@ -134,7 +134,9 @@ func (q *question) chains() (all []ChainReport) {
 		if of != nil {
 			others := slices.Concat(slices.Concat(cuts[:i]...), slices.Concat(cuts[i+1:]...))
 			saved, why := q.saved(of, others)
-			all[i].Binds = why == "" && q.matters(saved) && all[i].possible(q.base.Cycles)
+			if why == "" && q.matters(saved) && all[i].possible(q.base.Cycles) {
+				all[i].Binds, all[i].Together, all[i].Saved = true, true, &saved.Time
+			}
 		}
 	}
 	return all

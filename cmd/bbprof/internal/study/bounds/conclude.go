@@ -21,10 +21,15 @@ func (a *Answer) conclude() {
 		}
 		says = append(says, text)
 	}
+	var binding []string
 	for i := range a.Chains {
 		if c := &a.Chains[i]; c.Binds {
+			binding = append(binding, c.Text)
 			add(c.kind(), fmt.Sprintf("a carried chain of %.1f cycles: %s", cycles, c.Text))
 		}
+	}
+	if len(binding) > 2 {
+		says = []string{fmt.Sprintf("%d carried chains of %.1f cycles, such as %s", len(binding), cycles, binding[0])}
 	}
 	addFull := func(share float64) bool {
 		full := a.full(share)
