@@ -103,7 +103,7 @@ func (m *measureBlock) run(std cli.Streams) error {
 		}
 		result := Result{Result: measured, Models: said}
 		if m.ownState(block) && measured.SelfForwarding > 0 && measured.Init.Name == initial.Paper().Name {
-			if result.Distinct, err = distinct(ctx, p, block, measured.Apart); err != nil {
+			if result.Distinct, err = distinct(ctx, p, block, &measured); err != nil {
 				return err
 			}
 		}
@@ -113,9 +113,14 @@ func (m *measureBlock) run(std cli.Streams) error {
 }
 
 // distinct measures a block in the first initial state without equal pointers in which it can be, if possible with indices
-// in memory that differ.
-func distinct(ctx context.Context, p *pool.Patient, block profiler.Block, apart initial.Elements) (Distinct, error) {
-	for _, elements := range slices.Compact([]initial.Elements{apart, {}}) {
+// in memory that differ: a loop then without its branch, since so much memory is put back for few iterations alone.
+func distinct(ctx context.Context, p *pool.Patient, block profiler.Block, measured *profiler.Result) (Distinct, error) {
+	branch := block.Setup.Branch
+	for _, elements := range slices.Compact([]initial.Elements{measured.Apart, {}}) {
+		d := Distinct{Indices: elements.Width > 0}
+		if block.Setup.Branch = branch; d.Indices && measured.Branch != nil && measured.Branch.As == profiler.Taken {
+			block.Setup.Branch, d.Dropped = profiler.Drop, true
+		}
 		for _, init := range initial.States() {
 			if init.GPR[asm.RAX] == init.GPR[asm.RCX] {
 				continue
@@ -123,11 +128,15 @@ func distinct(ctx context.Context, p *pool.Patient, block profiler.Block, apart 
 			init.Elements = elements
 			block.Setup.Init = &init
 			r, err := pool.Undisturbed(ctx, p, block)
-			if err != nil || r.Reason.Noise() {
-				return Distinct{}, err
+			if err != nil {
+				return d, err
 			}
-			if r.Status == profiler.OK && (r.SelfForwarding == 0 || elements.Width == 0) {
-				return Distinct{r.Cycles, init.Name, elements.Width > 0, r.SelfForwarding > 0}, nil
+			if r.Reason.Noise() {
+				break
+			}
+			if r.Status == profiler.OK && (r.SelfForwarding == 0 || !d.Indices) {
+				d.Cycles, d.Init, d.Words = r.Cycles, init.Name, r.SelfForwarding > 0
+				return d, nil
 			}
 		}
 	}

@@ -21,6 +21,7 @@ type Distinct struct {
 	Cycles  float64
 	Init    string
 	Indices bool // in memory, they differ, too
+	Dropped bool // a loop's branch is left out
 	Words   bool // loads meet stores there, too, by equal words of memory
 }
 
@@ -80,6 +81,9 @@ func (r Result) beside() string {
 		switch {
 		case d.Indices:
 			w.WriteString(", and with indices in memory that differ")
+			if d.Dropped {
+				w.WriteString(", its branch left out")
+			}
 		case d.Words:
 			w.WriteString("; words of memory are equal there, too: -mem gives them others")
 		}

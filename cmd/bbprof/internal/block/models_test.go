@@ -37,9 +37,10 @@ func TestModelsBesideResult(t *testing.T) {
 		}
 	}
 	for want, d := range map[string]Distinct{
-		"": {0.5, "low", false, false},
-		"; words of memory are equal there, too: -mem gives them others": {0.5, "low", false, true},
-		", and with indices in memory that differ":                       {0.5, "low", true, false},
+		"": {0.5, "low", false, false, false},
+		"; words of memory are equal there, too: -mem gives them others": {0.5, "low", false, false, true},
+		", and with indices in memory that differ":                       {0.5, "low", true, false, false},
+		", and with indices in memory that differ, its branch left out":  {0.5, "low", true, true, false},
 	} {
 		r := Result{Result: measured, Distinct: d}
 		require.Equal(t, "report", "distinct    0.500 cycles without equal pointers (-init low)"+want+"\n", r.beside())
