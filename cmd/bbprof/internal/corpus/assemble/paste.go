@@ -23,10 +23,14 @@ var (
 	labelAlone = regexp.MustCompile(`^\s*([.\w$@]+):\s*(?:#.*)?\s*$`)
 	anyLabel   = regexp.MustCompile(`(?m)(?:^|[;\s])([.\w$@]+)\s*:`)
 	dataLine   = regexp.MustCompile(`^\s*\.(?:byte|word|value|short|long|int|quad|octa|zero|skip|space|float|single|double|ascii|asciz|string)\b`)
-	// ofConstant matches an operand relative to rip at a compiler's constant.
-	ofConstant = regexp.MustCompile(`(\brip\s*\+\s*)([.L][\w.$]*)|([.L][\w.$]*)((?:[+-]\d+)?\(%rip\))`)
-	machO      = regexp.MustCompile(`^(\s*)\.section\s+__(TEXT|DATA)[A-Z_]*,(\w+).*$`)
+	// relative and absolute match the symbols of operands that cannot be mistyped registers.
+	relative = regexp.MustCompile(`(?i)\brip\s*\+\s*` + symbol + `|` + symbol + `(?:[+-]\d+)?(?:\(%rip\)|\[rip\b)`)
+	absolute = regexp.MustCompile(`(?i)\boffset\s+(?:flat:)?` + symbol + `|\$` + symbol + `|` + symbol + `(?:[+-]\d+)?(?:\[|\(,?%)`)
+	assigned = regexp.MustCompile(`(?:\.(?:set|equ|equiv)\s+)([.\w$]+)`)
+	machO    = regexp.MustCompile(`^(\s*)\.section\s+__(TEXT|DATA)[A-Z_]*,(\w+).*$`)
 )
+
+const symbol = `([a-z_.][\w.$]*)`
 
 // aboutFiles are directives that say nothing of a block's code.
 var aboutFiles = []string{"globl", "global", "type", "size", "file", "loc", "ident", "text", "section", "weak", "hidden", "local", "p2align",
@@ -79,8 +83,8 @@ func ungdb(text string) string {
 	return out.String()
 }
 
-// blockOnly takes out of a compiler's output what is not the block's code: directives about files and symbols, and constants. Operands at a
-// constant keep their place: each constant gets a line of its own behind the block, where memory is as the initial state has it.
+// blockOnly takes out of a compiler's output what is not the block's code: directives about files and symbols, and constants. Each
+// symbol of an operand gets a line of its own, behind the block if it is relative to rip, where memory is as the initial state has it.
 func blockOnly(text string) string {
 	lines := strings.SplitAfter(ungdb(text), "\n")
 	var constants []string
@@ -103,11 +107,11 @@ func blockOnly(text string) string {
 		}
 	}
 	text = strings.Join(lines, "")
-	for _, m := range ofConstant.FindAllStringSubmatch(text, -1) {
-		constants = append(constants, m[2]+m[3])
+	for _, m := range relative.FindAllStringSubmatch(text, -1) {
+		constants = append(constants, m[1]+m[2])
 	}
-	defined := map[string]bool{} // as code of the block
-	for _, m := range anyLabel.FindAllStringSubmatch(text, -1) {
+	defined := map[string]bool{"ptr": true} // as code of the block; and a keyword
+	for _, m := range append(anyLabel.FindAllStringSubmatch(text, -1), assigned.FindAllStringSubmatch(text, -1)...) {
 		defined[m[1]] = true
 	}
 	slices.Sort(constants)
@@ -115,6 +119,13 @@ func blockOnly(text string) string {
 	for k, name := range slices.Compact(constants) {
 		if !defined[name] {
 			fmt.Fprintf(&set, "; .set %s, .Lbbprof + %#x", name, 0x1000+64*k)
+			defined[name] = true
+		}
+	}
+	for k, m := range absolute.FindAllStringSubmatch(text, -1) {
+		if name := m[1] + m[2] + m[3]; !defined[name] && !defined[strings.ToLower(name)] {
+			fmt.Fprintf(&set, "; .set %s, %#x", name, 0x2000_0200+0x10c0*k) // a page and a line of its own, below 2 GiB
+			defined[name] = true
 		}
 	}
 	if set.Len() == 0 {

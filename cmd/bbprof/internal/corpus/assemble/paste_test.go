@@ -28,6 +28,11 @@ var pastes = map[string][2]string{
 		"    114f:\t75 f8                \tjne    1149 <f>\n    1151:\tc3                   \tret\n", "4801f048ffcf75f8"},
 	"gdb": {"Dump of assembler code for function f:\n   0x0000000000001149 <+0>:\tadd    %rsi,%rax\n   0x000000000000114c <+3>:\tdec    %rdi\n" +
 		"=> 0x000000000000114f <+6>:\tjne    0x1149 <f>\n   0x0000000000001151 <+8>:\tret\nEnd of assembler dump.\n", "4801f048ffcf75f8"},
+	"GCC's in Intel syntax":   {"addss xmm0, DWORD PTR .LC0[rip]\nmov rax, table[rip+8]", "f30f5805f80f0000488b0539100000"},
+	"a table by its address":  {"movzx eax, BYTE PTR [rdi]\nadd DWORD PTR hist[0+rax*4], 1\nmov ebx, OFFSET hist", "0fb6078304850002002001bb00020020"},
+	"the same in AT&T":        {"addl $1, hist(,%rax,4)\nmovl $other, %ebx", "8304850002002001bbc0120020"},
+	"a value that is set":     {".set N, 24\n\tmovl $N, %eax\n", "b818000000"},
+	"no space after ptr":      {"mov eax, dword ptr[rbx]", "8b03"},
 	"a constant and no more":  {"addss xmm0, dword ptr [rip + .LC0]", "f30f5805f80f0000"},
 	"a label of the block":    {"lea rax, [rip + .La]\n.La: nop", "488d050000000090"},
 	"what a user aligns":      {"nop\n.p2align 2\nnop", "90" + "0f1f00" + "90"},
