@@ -24,8 +24,8 @@ var (
 	anyLabel   = regexp.MustCompile(`(?m)(?:^|[;\s])([.\w$@]+)\s*:`)
 	dataLine   = regexp.MustCompile(`^\s*\.(?:byte|word|value|short|long|int|quad|octa|zero|skip|space|float|single|double|ascii|asciz|string)\b`)
 	// relative and absolute match the symbols of operands that cannot be mistyped registers.
-	relative = regexp.MustCompile(`(?i)\brip\s*\+\s*` + symbol + `|` + symbol + `(?:[+-]\d+)?(?:\(%rip\)|\[rip\b)`)
-	absolute = regexp.MustCompile(`(?i)\boffset\s+(?:flat:)?` + symbol + `|\$` + symbol + `|` + symbol + `(?:[+-]\d+)?(?:\[|\(,?%)`)
+	relative = regexp.MustCompile(`(?im)\brip\s*\+\s*` + symbol + `|(?:^|[^\w.$])` + symbol + `(?:[+-]\d+)?(?:\(%rip\)|\[rip\b)`)
+	absolute = regexp.MustCompile(`(?im)\boffset\s+(?:flat:)?` + symbol + `|\$` + symbol + `|(?:^|[^\w.$])` + symbol + `(?:[+-]\d+)?(?:\[|\(,?%)`)
 	assigned = regexp.MustCompile(`(?:\.(?:set|equ|equiv)\s+)([.\w$]+)`)
 	machO    = regexp.MustCompile(`^(\s*)\.section\s+__(TEXT|DATA)[A-Z_]*,(\w+).*$`)
 )

@@ -80,3 +80,10 @@ func TestSource(t *testing.T) {
 		require.Equal(t, text, want, Source(text))
 	}
 }
+
+// TestOperands: numbers and keywords are no symbols.
+func TestOperands(t *testing.T) {
+	for _, text := range []string{"mov 0x10(%rip), %rax", "add -0x8(%rbp), %eax", "mov eax, dword ptr[rbx]", "mov rax, 4[rbx]", "mov rax, fs:[rbx]", ".set N, 24; mov $N, %eax"} {
+		require.Equal(t, text, text, blockOnly(text))
+	}
+}
