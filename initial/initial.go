@@ -6,6 +6,7 @@ package initial
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/bbprof/bbprof/asm"
@@ -131,6 +132,11 @@ func States() []State {
 	// index that is negated, complemented or scaled stays in user space.
 	halves := pointers("halves", 0x1234_0000_0040, func(i uint64) uint64 { return 0x1234_0000_0200 + i*0xc0 })
 	return []State{Paper(), distinct, stack, divisible, low, aligned, halves}
+}
+
+// Distinct lists those of States without equal pointers.
+func Distinct() []State {
+	return slices.DeleteFunc(States(), func(s State) bool { return s.GPR[asm.RAX] == s.GPR[asm.RCX] })
 }
 
 // pointers is uniform, but for the general registers.

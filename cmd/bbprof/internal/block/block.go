@@ -121,10 +121,7 @@ func distinct(ctx context.Context, p *pool.Patient, block profiler.Block, measur
 		if block.Setup.Branch = branch; d.Indices && measured.Branch != nil && measured.Branch.As == profiler.Taken {
 			block.Setup.Branch, d.Dropped = profiler.Drop, true
 		}
-		for _, init := range initial.States() {
-			if init.GPR[asm.RAX] == init.GPR[asm.RCX] {
-				continue
-			}
+		for _, init := range initial.Distinct() {
 			init.Elements = elements
 			block.Setup.Init = &init
 			r, err := pool.Undisturbed(ctx, p, block)

@@ -36,6 +36,8 @@ var built = []struct {
 		"4K aliasing", func(s *profiler.Setup) { s.Init.GPR[asm.RDI] += 3 * 64 }},
 	// mov rax, [rbx]; mov rcx, [rbx+0x1000]: no store, so nothing aliases on two frames
 	{"loads of one line through two pages", "488b03 488b8b00100000", nil, "frame sharing", nil},
+	// movss xmm0, [rdi]; addss xmm0, xmm1; movss [rsi], xmm0
+	{"a sum through equal pointers", "f30f1007 f30f58c1 f30f1106", nil, "equal addresses", func(s *profiler.Setup) { s.Init.GPR[asm.RSI] += 0x1040 }},
 	// mov rax, [rbx+0x3d]; and rax, 0; add rbx, rax
 	{"a load across lines", "488b433d 4883e000 4801c3", nil, "line splits", func(s *profiler.Setup) { s.Init.GPR[asm.RBX] += 32 }},
 	// 64 bytes of nops of 10, 10, 12, 6, 6, 6, 7 and 7 bytes: how an op-cache entry meets a line

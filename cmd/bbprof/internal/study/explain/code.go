@@ -8,6 +8,7 @@ import (
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/experiment"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/rewrite"
 	"github.com/bbprof/bbprof/cmd/bbprof/internal/study/values"
+	"github.com/bbprof/bbprof/cmd/bbprof/internal/words"
 	"github.com/bbprof/bbprof/initial"
 	"github.com/bbprof/bbprof/profiler"
 )
@@ -31,6 +32,29 @@ func (q *question) forwarding() test {
 		return untested(here, "no stores end this and change nothing else")
 	}
 	return t
+}
+
+// equalAddresses takes an initial state without equal pointers, if possible with indices in memory that differ, too.
+func (q *question) equalAddresses() test {
+	p, n := q.base.Predicted, q.base.SelfForwarding
+	if n == 0 {
+		return absent("no load meets a store only because registers or words of memory start equal")
+	}
+	here := fmt.Sprintf("per iteration %s met a store only because registers or words of memory start equal", words.Plural(n, "load"))
+	for _, elements := range slices.Compact([]initial.Elements{q.base.Apart, {}}) {
+		for _, s := range initial.Distinct() {
+			apart := q.withInit(func(init *initial.State) { init.GPR, init.Fill, init.Elements = s.GPR, s.Fill, elements })
+			r := q.measure(apart)
+			if r.Status == profiler.OK && r.SelfForwarding == 0 && r.Predicted.Alias4K == p.Alias4K && r.Predicted.Splits == p.Splits {
+				what := "the pointers of initial state " + s.Name
+				if elements.Width > 0 {
+					what += ", and indices in memory that differ"
+				}
+				return change(here, what, q.setup, apart)
+			}
+		}
+	}
+	return untested(here, "no initial state ends this and changes nothing else")
 }
 
 // operandValues gives what the block reads the values that change its time the most.

@@ -24,7 +24,7 @@ import (
 
 // core is a made-up core: a block's cycles in a set-up, and what its addresses imply.
 type core struct {
-	aliasing, sharing, splitting, aligned, subnormal, l1i, decoders float64 // cost in cycles
+	aliasing, sharing, splitting, aligned, subnormal, l1i, decoders, equal float64 // cost in cycles
 
 	// layout is a layout's cost, by the first copy's byte in its line, the nops before it, and the rename phase.
 	layout func(byte, nops, offset int) float64
@@ -48,7 +48,7 @@ func (c *core) Profile(_ context.Context, b profiler.Block) (profiler.Result, er
 	factors := cmp.Or(b.Setup.Unroll, &unroll.Factors{Short: 128, Long: 512})
 	store, load := init.GPR[asm.RBX], init.GPR[asm.RDI]
 	p := invariants.Prediction{Loads: 1, Stores: 1}
-	cycles, pages := 10.0, 1
+	cycles, pages, self := 10.0, 1, 0
 	if store>>12 != load>>12 {
 		pages = 2
 		switch frames := max(b.Setup.Frames, 1); {
@@ -61,7 +61,8 @@ func (c *core) Profile(_ context.Context, b profiler.Block) (profiler.Result, er
 			cycles += c.aliasing
 		}
 	} else if store == load {
-		p.Forwarded = 1
+		p.Forwarded, self = 1, 1
+		cycles += c.equal
 	}
 	if load%64 > 56 {
 		p.Splits++
@@ -90,8 +91,9 @@ func (c *core) Profile(_ context.Context, b profiler.Block) (profiler.Result, er
 	}
 	cycles *= 1 + c.noise*c.random.NormFloat64()
 	return profiler.Result{
-		LayoutCycles: layouts,
-		Status:       profiler.OK, Cycles: cycles, CILow: cycles * 0.99, CIHigh: cycles * 1.01,
+		LayoutCycles:   layouts,
+		SelfForwarding: self,
+		Status:         profiler.OK, Cycles: cycles, CILow: cycles * 0.99, CIHigh: cycles * 1.01,
 		UnrollShort: factors.Short, UnrollLong: factors.Long, Pages: pages, Frames: min(pages, max(b.Setup.Frames, 1)),
 		Init: init, Predicted: &p,
 		Host: &profiler.HostReport{CPU: profiler.CPU{DispatchWidth: 6,
@@ -155,6 +157,8 @@ func TestExplain(t *testing.T) {
 		{"frame sharing", core{sharing: 3}, shared, []string{"frame sharing"}},
 		{"sharing that makes faster", core{sharing: -3}, shared, []string{"frame sharing"}},
 		{"sharing that costs nothing", core{aliasing: 0, splitting: 5, subnormal: 5, l1i: 5, decoders: 5}, shared, nil},
+		{"equal addresses", core{equal: 3}, pointers(0x10000, 0x10000, 16), []string{"equal addresses"}},
+		{"equal addresses that cost nothing", core{}, pointers(0x10000, 0x10000, 16), nil},
 		{"splits", core{splitting: 1}, split, []string{"line splits"}},
 		{"splits that cost nothing", core{aliasing: 5, sharing: 5}, split, nil},
 		{"code alignment", core{aligned: 1}, harmless, []string{"code alignment"}},

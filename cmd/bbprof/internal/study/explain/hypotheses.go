@@ -25,6 +25,7 @@ var hypotheses = []struct {
 	{"4K aliasing", (*question).alias4K},
 	{"frame sharing", (*question).frameSharing},
 	{"store forwarding", (*question).forwarding},
+	{"equal addresses", (*question).equalAddresses},
 	{"line splits", (*question).splits},
 	{"code alignment", (*question).codeAlignment},
 	{"rename phase", (*question).renamePhase},
