@@ -49,6 +49,9 @@ const regionWarm = 32
 
 // profileRegion takes a loop from its captured state to its measurement.
 func (s *session) profileRegion(j job, c *initial.Captured) (p progress, err error) {
+	if o := j.Options; o.Unroll != nil || o.Mode != Hot || o.FrontEnd != OpCache || o.Copies > 0 || o.Branch != "" {
+		p.warnings = append(p.warnings, "a loop from a captured state runs as it stands, to its own end: no number of copies, mode, branch or front end applies")
+	}
 	task, err := s.regionTask(j, *c.Header)
 	if p.insts = task.Program.Insts; err != nil {
 		return p, err

@@ -18,6 +18,7 @@ import (
 	"github.com/bbprof/bbprof/internal/require"
 	"github.com/bbprof/bbprof/internal/stat"
 	"github.com/bbprof/bbprof/internal/timing"
+	"github.com/bbprof/bbprof/unroll"
 	"github.com/bbprof/bbprof/verdict"
 )
 
@@ -56,6 +57,21 @@ func TestRegion(t *testing.T) {
 		}
 		return with.Cycles - without.Cycles, chain - 1
 	})
+}
+
+// TestRegionAsItStands: what asks for another number of copies, or another way, is said not to count.
+func TestRegionAsItStands(t *testing.T) {
+	p := start(t, Options{Budget: 100 * time.Millisecond})
+	for name, setup := range map[string]Setup{"": {}, "numbers of copies": {Unroll: &unroll.Factors{Short: 10, Long: 20}}, "a branch": {Branch: Drop}} {
+		state := atHeader(0)
+		state.GPR[asm.RCX] = 200
+		setup.Captured = state
+		r := require.Get(p.Profile(t.Context(), Block{Code: unhex(t, imulOrNot), Setup: setup}))(t)
+		said := slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, "as it stands") })
+		if r.Region == nil || r.Region.Iterations != 200 || said != (name != "") {
+			t.Errorf("%s: %+v, %v, %v", name, r.Region, r.Rejection, r.Warnings)
+		}
+	}
 }
 
 // onBytes is 1: mov al, [rbx]; test al, 1; jz 2f; inc rdx; 2: inc rbx; dec ecx; jnz 1b.
