@@ -155,12 +155,16 @@ func (c *captureCmd) run(std cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	blocks, err := c.choose(ctx, command, std, notes)
+	var found extract.Stats
+	blocks, err := c.choose(ctx, command, &found, std, notes)
 	if err != nil {
 		return programflags.BadInput(err)
 	}
+	for _, why := range words.ByCount(found.LeftOut) {
+		fmt.Fprintf(notes, "bbprof: %s left out: %s\n", words.Plural(found.LeftOut[why], "loop"), why)
+	}
 	if len(blocks) == 0 {
-		return cli.BadUsage("no block is chosen: nothing of the program matches")
+		return cli.BadUsage("no %s is chosen: nothing of the program that can be measured matches", c.what())
 	}
 	name, err := atomicfile.ResolveLink(c.out)
 	if err != nil {
@@ -211,7 +215,15 @@ func listStates(name string, w io.Writer) error {
 	return r.WriteIndex(w)
 }
 
-func (c *captureCmd) choose(ctx context.Context, command launch.Command, std cli.Streams, notes io.Writer) ([]capture.Block, error) {
+// what names what is captured.
+func (c *captureCmd) what() string {
+	if c.loops {
+		return "loop"
+	}
+	return "block"
+}
+
+func (c *captureCmd) choose(ctx context.Context, command launch.Command, found *extract.Stats, std cli.Streams, notes io.Writer) ([]capture.Block, error) {
 	all := hottest{}
 	var err error
 	switch {
@@ -219,7 +231,7 @@ func (c *captureCmd) choose(ctx context.Context, command launch.Command, std cli
 		err = c.listed(&all, std)
 	case c.function != nil || len(c.addresses) > 0:
 		err = extract.File(ctx, cmp.Or(c.file, command.Exe.Path), extract.Options{Cut: extract.CutLeader, Func: c.function, Branches: true, Loops: c.loops},
-			new(extract.Stats), func(b *extract.Block) error {
+			found, func(b *extract.Block) error {
 				if len(c.addresses) > 0 && !slices.Contains(c.addresses, b.Addr) {
 					return nil
 				}
@@ -227,12 +239,12 @@ func (c *captureCmd) choose(ctx context.Context, command launch.Command, std cli
 			})
 		return all.blocks(len(all)), err
 	default:
-		err = c.ran(ctx, &all, std, notes)
+		err = c.ran(ctx, &all, found, std, notes)
 	}
 	return all.blocks(c.top), err
 }
 
-func (c *captureCmd) ran(ctx context.Context, all *hottest, std cli.Streams, notes io.Writer) error {
+func (c *captureCmd) ran(ctx context.Context, all *hottest, found *extract.Stats, std cli.Streams, notes io.Writer) error {
 	fmt.Fprintln(notes, "bbprof: running the program under valgrind, to find its hottest blocks")
 	const others = "choose blocks with -func, -address or -blocks: then nothing runs under valgrind"
 	r := extract.Run{Program: c.words, Err: cli.Direct(std.Err), AnyStatus: true, Timeout: c.options.Timeout}
@@ -246,7 +258,7 @@ func (c *captureCmd) ran(ctx context.Context, all *hottest, std cli.Streams, not
 	}
 	o := extract.Options{Cut: extract.CutLeader, Profile: profile, Lenient: true, Branches: true, Loops: c.loops}
 	for _, name := range profile.Files() {
-		if err := extract.File(ctx, name, o, new(extract.Stats), all.add); err != nil {
+		if err := extract.File(ctx, name, o, found, all.add); err != nil {
 			return err
 		}
 	}
@@ -347,12 +359,12 @@ func (c *captureCmd) note(w io.Writer, r capture.Report, kept int) {
 		size = fmt.Sprintf("%.1f MB", float64(info.Size())/1e6)
 	}
 	line := func(format string, args ...any) { fmt.Fprintf(w, "bbprof: "+format+"\n", args...) }
-	line("%s of %d of %s in %.1f s: %s, %s", words.Plural(kept, "visit"), with, words.Plural(len(r.Blocks), "block"), r.Time.Seconds(), c.out, size)
+	line("%s of %d of %s in %.1f s: %s, %s", words.Plural(kept, "visit"), with, words.Plural(len(r.Blocks), c.what()), r.Time.Seconds(), c.out, size)
 	for _, why := range words.ByCount(out) {
-		line("%s left out: %s", words.Plural(out[why], "block"), why)
+		line("%s left out: %s", words.Plural(out[why], c.what()), why)
 	}
 	if never > 0 {
-		line("%s never reached after the program's own code begins", words.Plural(never, "block"))
+		line("%s never reached after the program's own code begins", words.Plural(never, c.what()))
 	}
 	for _, why := range words.ByCount(lost) {
 		line("%s drawn and not taken: %s", words.Plural(lost[why], "visit"), why)

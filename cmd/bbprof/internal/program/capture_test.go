@@ -23,7 +23,7 @@ func TestCaptureListed(t *testing.T) {
 	} {
 		require.NoError(t, os.WriteFile(table, []byte("hex,file,address,count\n"+c.rows), 0o666))
 		capturing := captureCmd{blocks: table, top: 1}
-		got, err := capturing.choose(t.Context(), launch.Command{}, cli.Streams{}, io.Discard)
+		got, err := capturing.choose(t.Context(), launch.Command{}, nil, cli.Streams{}, io.Discard)
 		if said := fmt.Sprint(got, err); !strings.Contains(said, c.want) || (err == nil) != (len(got) == 1) {
 			t.Errorf("%q: %s, want %s", c.rows, said, c.want)
 		}
