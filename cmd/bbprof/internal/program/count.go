@@ -222,8 +222,11 @@ func callReport(c count.Call) string {
 }
 
 func counted(m count.Method) string {
-	if m == count.Hard {
+	switch m {
+	case count.Hard:
 		return "by the CPU's counter of retired instructions, in user mode"
+	case count.Copy:
+		return "by single steps and copies of the code that count themselves"
 	}
 	return "by single steps"
 }

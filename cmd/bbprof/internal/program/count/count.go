@@ -26,12 +26,13 @@ import (
 type Method string
 
 const (
-	Auto Method = "auto"    // by the hardware counter if there is one, else by steps
+	Auto Method = "auto"    // by the hardware counter if there is one, else by copies
 	Hard Method = "counter" // by the hardware counter
 	Step Method = "step"    // single steps: exact, some 5 µs each, in virtual machines 20 to 35
+	Copy Method = "copy"    // steps, and after CopyAfter of a call copies of the code that count themselves: as exact
 )
 
-func Methods() []Method { return []Method{Auto, Hard, Step} }
+func Methods() []Method { return []Method{Auto, Hard, Copy, Step} }
 
 // Numbers of calls with a meaning of their own.
 const (
@@ -46,7 +47,9 @@ type Options struct {
 	Method Method // default Auto
 	Calls  int    // calls to count, default 1, the first; or All, until the program ends, or Last
 	Limit  int    // most instructions of a call to step through, default 10,000,000
-	JIT    bool   // a JIT compiler makes the function, and lists it in a launch.PerfMap
+	// CopyAfter is after how many steps of a call copies of its code run, default 10,000, which take a quarter of a second or less.
+	CopyAfter int
+	JIT       bool // a JIT compiler makes the function, and lists it in a launch.PerfMap
 	// Stepped receives the number of instructions stepped through in all calls now and then; may be nil.
 	Stepped func(instructions int)
 	Kernel  pmu.Kernel // default pmu.Linux
@@ -64,7 +67,7 @@ type Result struct {
 	Function     string   `json:"function"`
 	Address      uint64   `json:"address,omitzero"` // in the file; 0 for a shared library's or a JIT compiler's
 	Program      []string `json:"program"`
-	Method       Method   `json:"method"` // Hard or Step
+	Method       Method   `json:"method"` // Hard or Step; Copy if any copy ran
 	Calls        []Call   `json:"calls"`
 	Instructions uint64   `json:"instructions"`
 	Again        bool     `json:"called_again,omitzero"` // after these calls
@@ -98,11 +101,18 @@ func Function(ctx context.Context, c launch.Command, name string, o Options) (Re
 		}
 	}
 	if errors.Is(err, errZero) && chosen != Hard {
+		o.Method = Copy
+		s, err = countOnce(ctx, c, f, o, earlier)
+	}
+	if errors.Is(err, debuggee.ErrCopies) {
 		o.Method = Step
 		s, err = countOnce(ctx, c, f, o, earlier)
 	}
 	if err != nil {
 		return Result{}, err
+	}
+	if o.Method == Copy && s.copied == 0 {
+		o.Method = Step
 	}
 	r.Method, r.Calls, r.Notes, r.Again = o.Method, s.calls, s.notes, s.again
 	if earlier > 0 {
@@ -128,12 +138,12 @@ func (o *Options) defaults() {
 		o.Kernel = pmu.Linux{}
 	}
 	if o.Method = cmp.Or(o.Method, Auto); o.Method == Auto {
-		o.Method = Step
+		o.Method = Copy
 		if pmu.CanCount(o.Kernel, pmu.ProcessInstructions) {
 			o.Method = Hard
 		}
 	}
-	o.Calls, o.Limit = cmp.Or(o.Calls, 1), cmp.Or(o.Limit, 10_000_000)
+	o.Calls, o.Limit, o.CopyAfter = cmp.Or(o.Calls, 1), cmp.Or(o.Limit, 10_000_000), cmp.Or(o.CopyAfter, 10_000)
 	o.Timeout, o.Merge = cmp.Or(o.Timeout, 5*time.Minute), true
 }
 
@@ -193,7 +203,8 @@ type session struct {
 	listed  bool                             // there
 	unset   error                            // why the last breakpoint cannot be set, as yet
 
-	stepped int // in all calls
+	stepped int    // in all calls
+	copied  uint64 // of the instructions, those that copies ran
 }
 
 func (s *session) whole() (n int) {
@@ -405,9 +416,30 @@ func (s *session) byStep(f frame, thread int) (Call, error) {
 		return Call{}, err
 	}
 	s.Foreign(func(_ int, at asm.Regs) bool { return s.returned(f, at) })
+	defer s.DropCopies(thread) // without that they stay, unused
 	var call Call
+	steps := 0
 	for before := f.sp; ; {
-		if call.Instructions == uint64(s.opts.Limit) {
+		if s.opts.Method == Copy && steps >= s.opts.CopyAfter {
+			n, err := s.RunCopied(thread, f.back)
+			if err != nil {
+				return Call{}, err
+			}
+			call.Instructions += n
+			s.copied += n
+			at, err := s.Regs(thread)
+			if err != nil {
+				return Call{}, err
+			}
+			if n > 0 && s.left(f, f.sp, at) {
+				if call.Returned = at.RIP == f.back; !call.Returned {
+					return Call{}, debuggee.ErrCopies // it may have left some time ago
+				}
+				return call, nil
+			}
+			before = at.GPR[asm.RSP]
+		}
+		if steps == s.opts.Limit {
 			return Call{}, launch.Errorf(s.name, "raise -limit, or give the program less to do",
 				"a call has more than %d instructions, the most that are stepped through", s.opts.Limit)
 		}
@@ -431,6 +463,7 @@ func (s *session) byStep(f frame, thread int) (Call, error) {
 		}
 		if step.Executed && !step.Again {
 			call.Instructions++
+			steps++
 			if s.stepped++; s.stepped%debuggee.StepsShown == 0 && s.opts.Stepped != nil {
 				s.opts.Stepped(s.stepped)
 			}

@@ -55,6 +55,9 @@ type Step struct {
 	End  *End
 }
 
+// ErrCopies means that the program ended in a copy of its code, or left that in an unknown way.
+var ErrCopies = errors.New("it ran out of a copy of its code")
+
 // StepsShown is the number of single steps between reports of progress: at most a tenth of a second.
 const StepsShown = 4096
 

@@ -39,6 +39,8 @@ func (p *Process) Has(string) (bool, error)                 { return false, else
 func (p *Process) Watch()                                   {}
 func (p *Process) Started() []string                        { return nil }
 func (p *Process) Step(int) (Step, error)                   { return Step{}, elsewhere() }
+func (p *Process) RunCopied(int, uint64) (uint64, error)    { return 0, elsewhere() }
+func (p *Process) DropCopies(int) error                     { return elsewhere() }
 func (p *Process) RunTo(int, uint64) (Step, error)          { return Step{}, elsewhere() }
 func (p *Process) Regs(int) (asm.Regs, error)               { return asm.Regs{}, elsewhere() }
 func (p *Process) State(int) (State, error)                 { return State{}, elsewhere() }

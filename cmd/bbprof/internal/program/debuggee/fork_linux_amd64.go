@@ -77,14 +77,10 @@ func (p *Process) RunCopy(near uint64, bytes, start int, code func(at uint64) []
 	if err != nil {
 		return 0, err
 	}
-	call, done, err := p.caller(p.pid, saved)
-	if err != nil {
-		return 0, err
-	}
 	size := (uint64(bytes) + 4095) &^ 4095
-	at, err = call(unix.SYS_MMAP, gap(all, near, size), size, unix.PROT_READ|unix.PROT_WRITE|unix.PROT_EXEC,
+	at, err = p.ask(p.tasks[p.pid], unix.SYS_MMAP, gap(all, near, size), size, unix.PROT_READ|unix.PROT_WRITE|unix.PROT_EXEC,
 		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_FIXED_NOREPLACE, ^uint64(0), 0)
-	if err := errors.Join(err, done()); err != nil {
+	if err != nil {
 		return 0, err
 	}
 	if failed := -at; failed < 4096 {

@@ -36,6 +36,8 @@ type Process struct {
 	random     *rand.ChaCha8 // source of the program's random bytes, if fixed
 	onCall     func() error  // called at system calls; may be nil
 
+	copies copies // of the code of the thread that is counted
+
 	special map[uint64]special // by address, for instructions already stepped
 
 	// foreign reports whether a breakpoint reached by another thread, while the stepped one waits, ends the step.

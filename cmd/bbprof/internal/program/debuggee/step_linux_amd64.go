@@ -35,8 +35,15 @@ func (p *Process) Step(id int) (Step, error) {
 		}()
 	}
 	step := stepper{Process: p, t: t, before: before, delivered: t.deliver != 0}
+	if step.kind() == systemCall && (len(p.tasks) > 1 || mapping[before.GPR[asm.RAX]]) {
+		p.copies.doubt = true
+	}
 	return step.run()
 }
+
+// mapping are the system calls by which a thread changes where its own code is.
+var mapping = map[uint64]bool{unix.SYS_MMAP: true, unix.SYS_MPROTECT: true, unix.SYS_MUNMAP: true, unix.SYS_MREMAP: true,
+	unix.SYS_REMAP_FILE_PAGES: true, unix.SYS_PKEY_MPROTECT: true, unix.SYS_SHMAT: true, unix.SYS_SHMDT: true}
 
 type stepper struct {
 	*Process
